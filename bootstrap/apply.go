@@ -1,0 +1,93 @@
+package bootstrap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/disks"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/render"
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// daemonNames are those that Selection.Daemons may name.
+func daemonNames() []string { return []string{string(render.Containerd), string(render.Kubelet)} }
+
+// Check says what is wrong with the selection.
+func (s Selection) Check() error {
+	var errs []error
+	for _, p := range s.Skip {
+		if !slices.Contains(Phases(), p) {
+			errs = append(errs, fmt.Errorf("unknown phase %q; known are %s, %s", p, Config, Run))
+		}
+	}
+	for _, d := range s.Daemons {
+		if !slices.Contains(daemonNames(), d) {
+			errs = append(errs, fmt.Errorf("unknown daemon %q; known are %s", d, strings.Join(daemonNames(), ", ")))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Items are the steps that make the machine this node, in order.
+func (s Surroundings) Items(n *node.Node, pick Selection) ([]plan.Item, error) {
+	files, err := render.Files(n)
+	if err != nil {
+		return nil, err
+	}
+	var items []plan.Item
+	if !slices.Contains(pick.Skip, Config) {
+		items = append(items,
+			former{n, files},
+			configuration{files, pick.Daemons},
+			controlPlane{n, s.Lookup},
+			system{files},
+		)
+	}
+	if slices.Contains(pick.Skip, Run) {
+		return items, nil
+	}
+	items = append(items, disks.Disks{LocalStorage: n.Disks, InstanceID: n.Instance.ID})
+	if n.MountBPF {
+		items = append(items, bpf{})
+	}
+	items = append(items, services{n, files, pick.Daemons})
+	if len(pick.Daemons) == 0 || slices.Contains(pick.Daemons, string(render.Containerd)) {
+		items = append(items, pause{n, 250 * time.Millisecond})
+	}
+	return items, nil
+}
+
+// Apply does what is left to do and logs it. The error joins all failures.
+func (s Surroundings) Apply(ctx context.Context, h *host.Host, items []plan.Item) ([]plan.Outcome, error) {
+	return plan.Apply(ctx, h, items, logSink{s.Log})
+}
+
+// logSink writes what was done, line by line.
+type logSink struct{ log func(string) }
+
+func (logSink) Begin(string, string, int)                  {}
+func (logSink) Progress(string, plan.Action, int64, int64) {}
+
+func (l logSink) End(o plan.Outcome) {
+	for _, a := range o.Actions {
+		l.log(fmt.Sprintf("%s: %s %s (%s)", o.Item, a.Verb, a.Target, a.Reason))
+	}
+	for _, a := range o.Findings {
+		l.log(fmt.Sprintf("warning: %s: %s: %s", o.Item, a.Target, a.Reason))
+	}
+	switch o.Status {
+	case plan.Unchanged:
+		l.log(o.Item + ": nothing to do")
+	case plan.Failed:
+		l.log(o.Item + ": failed: " + o.Error)
+	case plan.Skipped:
+		l.log(o.Item + ": skipped")
+	case plan.Done:
+	}
+}

@@ -1,0 +1,150 @@
+package arguments
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestEveryFlagIsRead(t *testing.T) {
+	a, err := Parse([]string{
+		"--apiserver-endpoint", "https://a.example", "--b64-cluster-ca", "Y2E=", "--aws-api-retry-attempts", "5",
+		"--cluster-id", "id-1", "--enable-local-outpost", "true", "--container-runtime", "containerd",
+		"--docker-config-json", "{}", "--enable-docker-bridge", "true", "--containerd-config-file", "/tmp/c.toml",
+		"--dns-cluster-ip", "10.0.0.10, 10.0.0.11", "--service-ipv4-cidr", "10.0.0.0/16", "--service-ipv6-cidr", "fd00::/108",
+		"--ip-family", "IPv6", "my-cluster", "--kubelet-extra-args", "--node-labels=a=b --v=3", "--local-disks", "raid10",
+		"--mount-bpf-fs", "false", "--use-max-pods", "false", "--pause-container-account", "123456789012", "--pause-container-version=3.10",
+	})
+	require.NoError(t, err)
+	yes := true
+	assert.Equal(t, &Arguments{
+		Cluster: "my-cluster", Endpoint: "https://a.example", CA: "Y2E=", RetryAttempts: 5, ClusterID: "id-1", Outpost: &yes,
+		DNS: []string{"10.0.0.10", "10.0.0.11"}, ServiceIPv4CIDR: "10.0.0.0/16", ServiceIPv6CIDR: "fd00::/108", IPFamily: "ipv6",
+		KubeletExtraArgs: "--node-labels=a=b --v=3", ContainerdConfigFile: "/tmp/c.toml",
+		PauseAccount: "123456789012", PauseVersion: "3.10", LocalDisks: "raid10",
+		Warnings: []string{
+			"--docker-config-json has no effect: containerd is the only container runtime",
+			"--enable-docker-bridge has no effect: containerd is the only container runtime",
+		},
+	}, a)
+	require.NoError(t, a.Validate())
+	assert.False(t, a.Describe())
+}
+
+// Calls found in launch templates and in guides.
+func TestCallsInTheWild(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		want func(*Arguments)
+	}{
+		"name only": {[]string{"bys-dev-eks-main"}, func(a *Arguments) { a.Cluster = "bys-dev-eks-main" }},
+		"AWS's example": {[]string{
+			"my-cluster", "--b64-cluster-ca", "certificate-authority", "--apiserver-endpoint", "api-server-endpoint",
+			"--dns-cluster-ip", "service-cidr.10", "--container-runtime", "containerd",
+			"--kubelet-extra-args", "--max-pods=my-max-pods-value", "--use-max-pods", "false",
+		}, func(a *Arguments) {
+			a.Cluster, a.CA, a.Endpoint, a.DNS = "my-cluster", "certificate-authority", "api-server-endpoint", []string{"service-cidr.10"}
+			a.KubeletExtraArgs, a.UseMaxPods = "--max-pods=my-max-pods-value", false
+		}},
+		"name last": {[]string{"--apiserver-endpoint", "CLUSTER-ENDPOINT", "--b64-cluster-ca", "CERTIFICATE_AUTHORITY_DATA", "CLUSTER_NAME"}, func(a *Arguments) {
+			a.Cluster, a.CA, a.Endpoint = "CLUSTER_NAME", "CERTIFICATE_AUTHORITY_DATA", "CLUSTER-ENDPOINT"
+		}},
+		"empty shell variables": {[]string{"", "c", "--b64-cluster-ca", "", "--apiserver-endpoint", "", "--local-disks", ""}, func(a *Arguments) { a.Cluster = "c" }},
+		"empty extra arguments": {[]string{"c", "--kubelet-extra-args", " "}, func(a *Arguments) { a.Cluster = "c" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, err := Parse(c.args)
+			require.NoError(t, err)
+			want := New()
+			c.want(want)
+			assert.Equal(t, want, a)
+		})
+	}
+}
+
+func TestMistakesAreNamed(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"nothing":           {nil, "the cluster's name is missing"},
+		"unknown":           {[]string{"--kubelet-args", "x", "c"}, "unknown flag --kubelet-args; did you mean --kubelet-extra-args?"},
+		"misspelt":          {[]string{"--kublet-extra-args", "x", "c"}, "unknown flag --kublet-extra-args; did you mean --kubelet-extra-args?"},
+		"unlike any":        {[]string{"c", "-x"}, "unknown flag -x"},
+		"no value":          {[]string{"c", "--ip-family"}, "--ip-family needs a value: ipv4 or ipv6"},
+		"unquoted":          {[]string{"c", "--kubelet-extra-args", "--node-labels=a=b", "--v=2"}, "unknown flag --v"},
+		"two names":         {[]string{"c", "d"}, `"d" does not belong here: the cluster's name is already "c"; put a value with spaces in quotes`},
+		"wrong values":      {[]string{"c", "--use-max-pods", "no", "--aws-api-retry-attempts", "x", "--local-disks", "raid5"}, "--use-max-pods \"no\": must be true or false\n--aws-api-retry-attempts \"x\": must be a number from 0 to 100\n--local-disks \"raid5\": must be raid0, raid10 or mount"},
+		"Docker":            {[]string{"c", "--container-runtime", "dockerd"}, `--container-runtime "dockerd": containerd is the only container runtime since Kubernetes 1.24`},
+		"family, account":   {[]string{"c", "--ip-family", "ipv5", "--pause-container-account", "123"}, "--ip-family \"ipv5\": must be ipv4 or ipv6\n--pause-container-account \"123\": an AWS account has 12 digits"},
+		"outpost":           {[]string{"c", "--enable-local-outpost", "1"}, `--enable-local-outpost "1": must be true or false`},
+		"unknown, no value": {[]string{"c", "--nope"}, "unknown flag --nope"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Parse(c.args)
+			assert.EqualError(t, err, c.want)
+		})
+	}
+	_, err := Parse([]string{"c", "--help"})
+	assert.ErrorIs(t, err, ErrHelp)
+}
+
+func TestValuesAreChecked(t *testing.T) {
+	a, err := Parse([]string{
+		"a/b", "--apiserver-endpoint", "api-server-endpoint", "--b64-cluster-ca", "<ca>", "--dns-cluster-ip", "service-cidr.10",
+		"--service-ipv4-cidr", "fd00::/108", "--service-ipv6-cidr", "fd00::/108", "--ip-family", "ipv4", "--pause-container-version", "3 5",
+	})
+	require.NoError(t, err)
+	assert.EqualError(t, a.Validate(), `the cluster's name: "a/b" must be up to 100 letters, digits, - and _
+--apiserver-endpoint: "api-server-endpoint" must be an address such as https://ABC.gr7.eu-west-1.eks.amazonaws.com
+--b64-cluster-ca: it is not base64: illegal base64 data at input byte 0
+--pause-container-version: "3 5" is no image's tag
+--dns-cluster-ip: "service-cidr.10" is no address
+--service-ipv4-cidr: "fd00::/108" is no such network
+--ip-family: must be ipv6 when --service-ipv6-cidr is given`)
+	a, err = Parse([]string{"c", "--apiserver-endpoint", "https://a", "--b64-cluster-ca", "Y2E=", "--ip-family", "ipv6"})
+	require.NoError(t, err)
+	assert.EqualError(t, a.Validate(), "--ip-family: ipv6 needs --service-ipv6-cidr or --dns-cluster-ip")
+}
+
+func TestWhatIsGivenTwiceIsToldOf(t *testing.T) {
+	a, err := Parse([]string{"c", "--ip-family", "ipv4", "--ip-family=ipv4", "--use-max-pods", "true", "--use-max-pods", "false"})
+	require.NoError(t, err)
+	assert.False(t, a.UseMaxPods)
+	assert.Equal(t, []string{"--use-max-pods is given twice; the later counts"}, a.Warnings)
+}
+
+func TestAnOpenQuoteIsRefused(t *testing.T) {
+	a, err := Parse([]string{"c", "--kubelet-extra-args", `--node-labels="a=b --v=2`})
+	require.NoError(t, err)
+	assert.EqualError(t, a.Validate(), `--kubelet-extra-args: " is not closed in --node-labels="a=b --v=2`)
+}
+
+func TestTheUsageNamesEveryFlag(t *testing.T) {
+	text := Usage("bootstrap.sh")
+	assert.True(t, strings.HasPrefix(text, "usage: bootstrap.sh [flags] CLUSTER\n"))
+	assert.True(t, slices.IsSortedFunc(flags(), func(a, b flag) int { return strings.Compare(a.name, b.name) }))
+	for _, f := range flags() {
+		assert.Contains(t, text, "  "+f.name+" ")
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("c\x00--kubelet-extra-args\x00--v=2")
+	f.Add("--b64-cluster-ca\x00<\x00c\x00--dns-cluster-ip=1.2.3.4,::1")
+	f.Fuzz(func(t *testing.T, line string) {
+		args := strings.Split(line, "\x00")
+		a, err := Parse(slices.Clone(args))
+		if err != nil {
+			return
+		}
+		assert.NotEmpty(t, a.Cluster)
+		again, err := Parse(args)
+		require.NoError(t, err)
+		assert.Equal(t, a, again)
+		_ = a.Validate() // must not panic
+	})
+}

@@ -1,0 +1,71 @@
+package arguments
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"strings"
+	"sync"
+
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+)
+
+var (
+	clusterName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_-]{0,99}$`) })
+	imageTag    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`) })
+)
+
+// Validate says everything that is wrong with the values, joined. What
+// DescribeCluster may still supply is not missed.
+func (a *Arguments) Validate() error {
+	var errs []error
+	add := func(flag, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%s: %s", flag, fmt.Sprintf(format, args...)))
+	}
+	if !clusterName().MatchString(a.Cluster) {
+		add("the cluster's name", "%q must be up to 100 letters, digits, - and _", a.Cluster)
+	}
+	if a.Endpoint != "" {
+		if err := nodeconfig.CheckEndpoint(a.Endpoint); err != nil {
+			add("--apiserver-endpoint", "%v", err)
+		}
+	}
+	if _, err := nodeconfig.Unbase64(a.CA); err != nil {
+		add("--b64-cluster-ca", "it is not base64: %v", err)
+	}
+	if !imageTag().MatchString(a.PauseVersion) {
+		add("--pause-container-version", "%q is no image's tag", a.PauseVersion)
+	}
+	if strings.ContainsAny(a.KubeletExtraArgs, "\r\n\x00") {
+		add("--kubelet-extra-args", "they must be on one line")
+	}
+	if open := nodeconfig.OpenQuote(a.KubeletExtraArgs); open != "" {
+		add("--kubelet-extra-args", "%s is not closed in %s", open, a.KubeletExtraArgs)
+	}
+	a.checkFamily(add)
+	return errors.Join(errs...)
+}
+
+func (a *Arguments) checkFamily(add func(flag, format string, args ...any)) {
+	for _, ip := range a.DNS {
+		if _, err := netip.ParseAddr(ip); err != nil {
+			add("--dns-cluster-ip", "%q is no address", ip)
+		}
+	}
+	for _, c := range []struct{ flag, value string }{{"--service-ipv4-cidr", a.ServiceIPv4CIDR}, {"--service-ipv6-cidr", a.ServiceIPv6CIDR}} {
+		if c.value == "" {
+			continue
+		}
+		prefix, err := netip.ParsePrefix(c.value)
+		if err != nil || prefix.Addr().Is4() != (c.flag == "--service-ipv4-cidr") {
+			add(c.flag, "%q is no such network", c.value)
+		}
+	}
+	if a.ServiceIPv6CIDR != "" && a.IPFamily == "ipv4" {
+		add("--ip-family", "must be ipv6 when --service-ipv6-cidr is given")
+	}
+	if a.IPFamily == "ipv6" && a.ServiceIPv6CIDR == "" && len(a.DNS) == 0 && !a.Describe() {
+		add("--ip-family", "ipv6 needs --service-ipv6-cidr or --dns-cluster-ip")
+	}
+}

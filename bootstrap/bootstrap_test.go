@@ -1,0 +1,384 @@
+//go:build linux
+
+package bootstrap
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"maps"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/arguments"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/imds/fake"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/render"
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/templates"
+)
+
+func config(t *testing.T, name, spec string) *nodeconfig.NodeConfig {
+	t.Helper()
+	c, err := nodeconfig.Decode([]byte(`apiVersion: node.eks.aws/v1alpha1
+kind: NodeConfig
+spec:
+  cluster: {name: ` + name + `, apiServerEndpoint: "https://` + name + `.example", certificateAuthority: Y2E` + "=" + `, cidr: 10.100.0.0/16}
+` + spec))
+	require.NoError(t, err)
+	return c
+}
+
+func mounted(t *testing.T) *host.Host {
+	t.Helper()
+	h, err := host.Mounted(machineFolder(t, "1.34.4", "2.1.4"))
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, h.Close()) })
+	return h
+}
+
+var written = []string{"/etc", "/run", "/var"}
+
+// configure applies the config phase.
+func (w *world) configure(t *testing.T, h *host.Host, n *node.Node) {
+	t.Helper()
+	items, err := w.Items(n, Selection{Skip: []Phase{Run}})
+	require.NoError(t, err)
+	_, err = w.Apply(t.Context(), h, items)
+	require.NoError(t, err)
+}
+
+func (w *world) join(t *testing.T, h *host.Host, c *nodeconfig.NodeConfig) {
+	t.Helper()
+	n, err := w.FromNodeConfig(t.Context(), h, c, "")
+	require.NoError(t, err)
+	w.configure(t, h, n)
+}
+
+func (w *world) call(t *testing.T, h *host.Host, args ...string) {
+	t.Helper()
+	a, err := arguments.Parse(args)
+	require.NoError(t, err)
+	n, err := w.FromArguments(t.Context(), h, a)
+	require.NoError(t, err)
+	w.configure(t, h, n)
+}
+
+func given(name string, more ...string) []string {
+	return append([]string{name, "--apiserver-endpoint", "https://" + name + ".example", "--b64-cluster-ca", "Y2E="}, more...)
+}
+
+func TestASecondRunChangesNothing(t *testing.T) {
+	full := `  kubelet: {config: {maxPods: 20}, flags: [--v=4]}
+  instance: {environment: {default: {A: b}, kubelet: {C: d}}}
+`
+	for name, join := range map[string]func(*testing.T, *world, *host.Host){
+		"NodeConfig": func(t *testing.T, w *world, h *host.Host) { w.join(t, h, config(t, "a", full)) },
+		"bootstrap.sh": func(t *testing.T, w *world, h *host.Host) {
+			w.call(t, h, given("a", "--kubelet-extra-args", "--v=4")...)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, w := mounted(t), surround(t, fake.Typical())
+			join(t, w, h)
+			before := tree(t, h, written...)
+			w.log = nil
+			join(t, w, h)
+			assert.Equal(t, before, tree(t, h, written...), "neither bytes nor times may change")
+			for _, line := range w.log {
+				assert.True(t, strings.HasSuffix(line, ": nothing to do"), line)
+			}
+			assert.Empty(t, w.aws.asked)
+		})
+	}
+}
+
+// A machine that joined as anything ends as one that only ever joined b.
+func TestAnotherClusterReplacesTheFormerOne(t *testing.T) {
+	joins := map[string]func(*testing.T, *world, *host.Host){
+		"NodeConfig": func(t *testing.T, w *world, h *host.Host) {
+			w.join(t, h, config(t, "a", "  kubelet: {config: {maxPods: 20}}\n  instance: {environment: {default: {A: b}, kubelet: {C: d}, chronyd: {E: f}}}\n"))
+		},
+		"bootstrap.sh": func(t *testing.T, w *world, h *host.Host) {
+			w.call(t, h, given("a", "--kubelet-extra-args", "--node-labels=a=a")...)
+		},
+		"Outpost": func(t *testing.T, w *world, h *host.Host) {
+			c := config(t, "a", "")
+			yes := true
+			c.Spec.Cluster.EnableOutpost, c.Spec.Cluster.ID = &yes, "id-a"
+			n, err := w.FromNodeConfig(t.Context(), h, c, "")
+			require.NoError(t, err)
+			items, err := w.Items(n, Selection{Skip: []Phase{Run}})
+			require.NoError(t, err)
+			_, err = w.Apply(t.Context(), h, items)
+			assert.ErrorContains(t, err, "finding the Outpost's control plane: no such host: a.example")
+		},
+	}
+	finals := map[string]func(*testing.T, *world, *host.Host){
+		"NodeConfig":   func(t *testing.T, w *world, h *host.Host) { w.join(t, h, config(t, "b", "")) },
+		"bootstrap.sh": func(t *testing.T, w *world, h *host.Host) { w.call(t, h, given("b")...) },
+	}
+	for from, first := range joins {
+		for to, last := range finals {
+			t.Run(from+" to "+to, func(t *testing.T) {
+				fresh, w := mounted(t), surround(t, fake.Typical())
+				last(t, w, fresh)
+				h := mounted(t)
+				first(t, w, h)
+				left := "/var/lib/kubelet/pki/kubelet-server-current.pem"
+				require.NoError(t, h.Files.WriteFile(left, []byte("of a"), host.Attributes{Mode: 0o600}))
+				require.NoError(t, h.Files.WriteFile("/var/lib/kubelet/cpu_manager_state", []byte(`{"policyName":"static"}`), host.Attributes{Mode: 0o600}))
+				last(t, w, h)
+				assert.Equal(t, contents(tree(t, fresh, written...)), contents(tree(t, h, written...)))
+			})
+		}
+	}
+}
+
+func contents(all map[string]string) map[string]string {
+	out := map[string]string{}
+	for name, text := range all {
+		mode, rest, _ := strings.Cut(text, " ")
+		_, content, _ := strings.Cut(rest, "\n")
+		out[name] = mode + " " + content
+	}
+	return out
+}
+
+func TestUsersFilesStay(t *testing.T) {
+	h, w := mounted(t), surround(t, fake.Typical())
+	user := "/etc/systemd/system/kubelet.service.d/http-proxy.conf"
+	same := "/etc/systemd/system/chronyd.service.d/environment.conf"
+	for _, name := range []string{user, same} {
+		require.NoError(t, h.Files.WriteFile(name, []byte("[Service]\nEnvironment=A=b\n"), host.Attributes{Mode: 0o644}))
+	}
+	w.join(t, h, config(t, "a", ""))
+	for _, name := range []string{user, same} {
+		there, err := h.Exists(name)
+		require.NoError(t, err)
+		assert.True(t, there, name)
+	}
+}
+
+func TestAFormerNodesCertificateGoes(t *testing.T) {
+	name := fake.Typical().Hostname
+	for what, c := range map[string]struct {
+		certificate []byte
+		stays       bool
+	}{
+		"this node's":             {certificate(t, "system:node:"+name, "10.0.1.2"), true},
+		"this node's, no address": {certificate(t, "system:node:"+name, ""), true},
+		"another name":            {certificate(t, "system:node:ip-10-0-9-9.eu-west-1.compute.internal", "10.0.1.2"), false},
+		"another address":         {certificate(t, "system:node:"+name, "10.0.9.9"), false},
+		"damaged":                 {pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")}), false},
+	} {
+		t.Run(what, func(t *testing.T) {
+			h, w := mounted(t), surround(t, fake.Typical())
+			w.join(t, h, config(t, "a", ""))
+			const file = "/var/lib/kubelet/pki/kubelet-server-current.pem"
+			require.NoError(t, h.Files.WriteFile(file, c.certificate, host.Attributes{Mode: 0o600}))
+			w.join(t, h, config(t, "a", ""))
+			there, err := h.Exists(file)
+			require.NoError(t, err)
+			assert.Equal(t, c.stays, there)
+		})
+	}
+}
+
+func certificate(t *testing.T, name, address string) []byte {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	tmpl := x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour)}
+	if address != "" {
+		tmpl.IPAddresses = []net.IP{net.ParseIP(address)}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, &tmpl, &tmpl, &key.PublicKey, key)
+	require.NoError(t, err)
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+func TestStateOfAnotherPolicyGoes(t *testing.T) {
+	for name, c := range map[string]struct {
+		state, spec string
+		stays       bool
+	}{
+		"same":           {`{"policyName":"none"}`, "", true},
+		"asked for":      {`{"policyName":"static"}`, "  kubelet: {config: {cpuManagerPolicy: static}}\n", true},
+		"by a flag":      {`{"policyName":"static"}`, "  kubelet: {flags: [--cpu-manager-policy=static]}\n", true},
+		"no more":        {`{"policyName":"static"}`, "", false},
+		"now asked for":  {`{"policyName":"none"}`, "  kubelet: {config: {cpuManagerPolicy: static}}\n", false},
+		"empty, corrupt": {``, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, w := mounted(t), surround(t, fake.Typical())
+			const file = "/var/lib/kubelet/cpu_manager_state"
+			w.join(t, h, config(t, "a", ""))
+			require.NoError(t, h.Files.WriteFile(file, []byte(c.state), host.Attributes{Mode: 0o600}))
+			w.join(t, h, config(t, "a", c.spec))
+			there, err := h.Exists(file)
+			require.NoError(t, err)
+			assert.Equal(t, c.stays, there)
+		})
+	}
+}
+
+func TestAnOutpostsControlPlaneIsRemembered(t *testing.T) {
+	h, w := mounted(t), surround(t, fake.Typical())
+	yes := true
+	c := config(t, "a", "")
+	c.Spec.Cluster.EnableOutpost, c.Spec.Cluster.ID = &yes, "id-a"
+	addresses := []string{"10.0.0.2", "10.0.0.1", "10.0.0.2"}
+	w.Lookup = func(_ context.Context, name string) ([]string, error) {
+		if addresses == nil {
+			return nil, errors.New("AWS is out of reach")
+		}
+		return slices.Clone(addresses), nil
+	}
+	want := "127.0.0.1 localhost\n10.0.0.1\ta.example # eksnode init\n10.0.0.2\ta.example # eksnode init\n"
+	hosts := func() string {
+		text, err := h.Content("/etc/hosts")
+		require.NoError(t, err)
+		return string(text)
+	}
+	w.join(t, h, c)
+	assert.Equal(t, want, hosts())
+	addresses = nil
+	w.join(t, h, c)
+	assert.Equal(t, want, hosts(), "the addresses stay while nobody resolves the name")
+	// The kubelet writes its own kubeconfig there; it must not be taken away.
+	require.NoError(t, h.Files.WriteFile(render.Kubeconfig, []byte("clusters:\n- cluster:\n    server: https://a.example\n"), host.Attributes{Mode: 0o600}))
+	w.join(t, h, c)
+	there, err := h.Exists(render.Kubeconfig)
+	require.NoError(t, err)
+	assert.True(t, there)
+	w.join(t, h, config(t, "b", ""))
+	assert.Equal(t, "127.0.0.1 localhost\n", hosts())
+}
+
+func TestBootstrapShAsksOnlyWhatItMust(t *testing.T) {
+	h, w := mounted(t), surround(t, fake.Typical())
+	w.aws.described = node.Described{Endpoint: "https://described", CA: []byte("ca"), IPv4CIDR: "172.30.0.0/16"}
+	w.call(t, h, "my-cluster", "--aws-api-retry-attempts", "7")
+	assert.Equal(t, []string{"cluster my-cluster in eu-west-1, 7 more times"}, w.aws.asked)
+	text, err := h.Content(render.KubeletConfig)
+	require.NoError(t, err)
+	assert.Contains(t, string(text), `"172.30.0.10"`)
+	assert.NotContains(t, strings.Join(w.service.Requests(), " "), "vpc-ipv4-cidr-blocks")
+
+	w.aws.err = errors.New("denied")
+	a, err := arguments.Parse([]string{"my-cluster"})
+	require.NoError(t, err)
+	_, err = w.FromArguments(t.Context(), h, a)
+	assert.EqualError(t, err, "describing the cluster my-cluster: denied; give --apiserver-endpoint and --b64-cluster-ca to do without")
+}
+
+func TestUsersEditTemplatesBeforeTheyCall(t *testing.T) {
+	h, w := mounted(t), surround(t, fake.Typical())
+	write := func(name, text string) {
+		require.NoError(t, h.Files.WriteFile(name, []byte(text), host.Attributes{Mode: 0o644}))
+	}
+	write(templates.KubeletConfig, `{"kind": "KubeletConfiguration", "eventRecordQPS": 0}`)
+	write(templates.ContainerdConfig, "sandbox_image = \"SANDBOX_IMAGE\" # mine\n")
+	w.call(t, h, given("a")...)
+	text, err := h.Content(render.KubeletConfig)
+	require.NoError(t, err)
+	assert.Contains(t, string(text), `"eventRecordQPS": 0`)
+	text, err = h.Content(render.ContainerdConfig)
+	require.NoError(t, err)
+	assert.Equal(t, "sandbox_image = \"602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.5\" # mine\n", string(text))
+	text, err = h.Content(templates.ContainerdConfig)
+	require.NoError(t, err)
+	assert.Equal(t, "sandbox_image = \"SANDBOX_IMAGE\" # mine\n", string(text), "the template stays a template")
+
+	write("/home/c.toml", "version = 2\n")
+	w.call(t, h, given("a", "--containerd-config-file", "/home/c.toml")...)
+	text, err = h.Content(render.ContainerdConfig)
+	require.NoError(t, err)
+	assert.Equal(t, "version = 2\n", string(text))
+	a, err := arguments.Parse(given("a", "--containerd-config-file", "/nope"))
+	require.NoError(t, err)
+	_, err = w.FromArguments(t.Context(), h, a)
+	assert.EqualError(t, err, "reading --containerd-config-file: /nope is missing")
+}
+
+// The cache saves requests within one boot and no longer.
+func TestTheCacheLastsOneBoot(t *testing.T) {
+	h, w := mounted(t), surround(t, fake.Typical())
+	boot := func(id string) {
+		require.NoError(t, os.MkdirAll(filepath.Join(h.Root(), "proc/sys/kernel/random"), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(h.Root(), bootID), []byte(id+"\n"), 0o644))
+	}
+	requests := func(c *nodeconfig.NodeConfig) int {
+		before := len(w.service.Requests())
+		_, err := w.FromNodeConfig(t.Context(), h, c, "/run/cache.json")
+		require.NoError(t, err)
+		return len(w.service.Requests()) - before
+	}
+	boot("one")
+	assert.Positive(t, requests(config(t, "a", "")))
+	assert.Zero(t, requests(config(t, "b", "")), "another cluster needs the same facts")
+	assert.Positive(t, requests(config(t, "b", "  featureGates: {InstanceIdNodeName: true}\n")), "other facts are wanted")
+	assert.Zero(t, requests(config(t, "b", "  featureGates: {InstanceIdNodeName: true}\n")))
+	boot("two")
+	assert.Positive(t, requests(config(t, "b", "  featureGates: {InstanceIdNodeName: true}\n")), "the same facts, another boot")
+	assert.Positive(t, requests(config(t, "b", "")))
+	require.NoError(t, h.Files.WriteFile("/run/cache.json", []byte("{"), host.Attributes{Mode: 0o600}))
+	assert.Positive(t, requests(config(t, "b", "")))
+}
+
+func TestFIPSEndpointsAreUsedWhereTheyAre(t *testing.T) {
+	h, w := mounted(t), surround(t, fake.Typical())
+	require.NoError(t, os.MkdirAll(filepath.Join(h.Root(), "proc/sys/crypto"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(h.Root(), "proc/sys/crypto/fips_enabled"), []byte("1\n"), 0o644))
+	n, err := w.FromNodeConfig(t.Context(), h, config(t, "a", ""), "")
+	require.NoError(t, err)
+	assert.Equal(t, "602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.5", n.Containerd.PauseImage)
+	assert.Equal(t, []string{"warning: 602401143452.dkr.ecr-fips.eu-west-1.amazonaws.com is not known: the pause image comes from an endpoint that is not validated for FIPS"}, w.log)
+	w.Lookup = func(context.Context, string) ([]string, error) { return []string{"10.0.0.1"}, nil }
+	n, err = w.FromNodeConfig(t.Context(), h, config(t, "a", ""), "")
+	require.NoError(t, err)
+	assert.Equal(t, "602401143452.dkr.ecr-fips.eu-west-1.amazonaws.com/eks/pause:3.5", n.Containerd.PauseImage)
+}
+
+func TestOneDaemonIsConfiguredAlone(t *testing.T) {
+	h, w := mounted(t), surround(t, fake.Typical())
+	n, err := w.FromNodeConfig(t.Context(), h, config(t, "a", ""), "")
+	require.NoError(t, err)
+	items, err := w.Items(n, Selection{Skip: []Phase{Run}, Daemons: []string{"containerd"}})
+	require.NoError(t, err)
+	_, err = w.Apply(t.Context(), h, items)
+	require.NoError(t, err)
+	var got []string
+	for name := range maps.Keys(tree(t, h, "/etc/containerd", "/etc/kubernetes", "/var")) {
+		got = append(got, name)
+	}
+	assert.ElementsMatch(t, []string{render.ContainerdConfig, render.BaseRuntimeSpec}, got)
+	assert.EqualError(t, Selection{Skip: []Phase{"start"}, Daemons: []string{"docker"}}.Check(),
+		"unknown phase \"start\"; known are config, run\nunknown daemon \"docker\"; known are containerd, kubelet")
+}
+
+func TestAnInvalidNodeConfigIsRefusedWhole(t *testing.T) {
+	h, w := mounted(t), surround(t, fake.Typical())
+	c := config(t, "a", "")
+	c.Spec.Cluster = nodeconfig.Cluster{}
+	_, err := w.FromNodeConfig(t.Context(), h, c, "")
+	assert.ErrorContains(t, err, "checking the NodeConfig:\nspec.cluster.name: is missing")
+	assert.ErrorContains(t, err, "\nspec.cluster.cidr: is missing")
+	assert.Empty(t, w.service.Requests())
+}

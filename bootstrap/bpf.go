@@ -1,0 +1,38 @@
+package bootstrap
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// bpf mounts the file system in which eBPF programs keep what outlives them.
+// systemd does so by itself since version 238.
+type bpf struct{}
+
+func (bpf) ID() string    { return "bpf-file-system" }
+func (bpf) Phase() string { return "disks" }
+
+// Plan implements plan.Item. Done means that it is mounted, or that the kernel
+// has no place for it.
+func (bpf) Plan(_ context.Context, h *host.Host) ([]plan.Action, error) {
+	const where = "/sys/fs/bpf"
+	there, err := h.Exists(where)
+	if err != nil || !there {
+		return nil, err
+	}
+	mounted, err := h.Files.IsMountPoint(where)
+	if err != nil {
+		return nil, fmt.Errorf("looking at %s: %w", where, err)
+	}
+	if mounted {
+		return nil, nil
+	}
+	c := host.Command{Argv: []string{"mount", "-t", "bpf", "bpf", where}}
+	return []plan.Action{{Verb: plan.Run, Target: c.String(), Reason: "network policies keep their programs there", Do: func(ctx context.Context, _ plan.Progress) error {
+		_, err := h.Run(ctx, c)
+		return err
+	}}}, nil
+}

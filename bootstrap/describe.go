@@ -1,0 +1,110 @@
+package bootstrap
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/arguments"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/instance"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/machine"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/registry"
+	"github.com/eksnode/packer-plugin-eksnode/host"
+)
+
+// FromNodeConfig describes the node that a NodeConfig asks for. cache is a file
+// that keeps the facts about the instance until the next boot; empty for none.
+func (s Surroundings) FromNodeConfig(ctx context.Context, h *host.Host, c *nodeconfig.NodeConfig, cache string) (*node.Node, error) {
+	if err := c.Validate(); err != nil {
+		return nil, fmt.Errorf("checking the NodeConfig:\n%w", err)
+	}
+	m, err := machine.Gather(ctx, h, s.Command)
+	if err != nil {
+		return nil, err
+	}
+	aws := s.AWS(c.Spec.Instance.Environment[nodeconfig.DefaultEnvironment])
+	i, err := s.cachedFacts(ctx, h, cache, aws, node.WantsOf(c, m))
+	if err != nil {
+		return nil, err
+	}
+	pause := machine.LocalPauseImage
+	if m.PauseArchive == "" {
+		pause = s.pauseImage(ctx, m, i, "", arguments.New().PauseVersion)
+	}
+	n, warnings, err := node.FromNodeConfig(c, i, m, pause)
+	if err != nil {
+		return nil, err
+	}
+	s.warn(warnings)
+	return n, nil
+}
+
+// FromArguments describes the node that a call of bootstrap.sh asks for.
+func (s Surroundings) FromArguments(ctx context.Context, h *host.Host, a *arguments.Arguments) (*node.Node, error) {
+	s.warn(a.Warnings)
+	if err := a.Validate(); err != nil {
+		return nil, fmt.Errorf("checking the arguments:\n%w", err)
+	}
+	call := node.Call{Arguments: a}
+	var err error
+	if call.Machine, err = machine.Gather(ctx, h, s.Command); err != nil {
+		return nil, err
+	}
+	aws := s.AWS(nil)
+	if a.Describe() {
+		id, err := s.IMDS.Identity(ctx)
+		if err != nil {
+			return nil, err
+		}
+		described, err := aws.DescribeCluster(ctx, id.Region, a.Cluster, a.RetryAttempts)
+		if err != nil {
+			return nil, fmt.Errorf("describing the cluster %s: %w; give --apiserver-endpoint and --b64-cluster-ca to do without", a.Cluster, err)
+		}
+		call.Described = &described
+	}
+	if call.Instance, err = s.facts(ctx, aws, call.Wants()); err != nil {
+		return nil, err
+	}
+	filled, err := readTemplates(h, &call)
+	if err != nil {
+		return nil, err
+	}
+	s.warn(filled)
+	call.PauseImage = machine.LocalPauseImage
+	if call.Machine.PauseArchive == "" || a.PauseAccount != "" || a.PauseVersion != arguments.New().PauseVersion {
+		call.PauseImage = s.pauseImage(ctx, call.Machine, call.Instance, a.PauseAccount, a.PauseVersion)
+	}
+	n, warnings, err := call.Node()
+	if err != nil {
+		return nil, err
+	}
+	s.warn(warnings)
+	return n, nil
+}
+
+func (s Surroundings) facts(ctx context.Context, aws AWS, want instance.Wants) (instance.Facts, error) {
+	i, warnings, err := instance.Gather(ctx, s.IMDS, aws, want)
+	s.warn(warnings)
+	return i, err
+}
+
+// pauseImage is EKS's in the region's registry: on a kernel in FIPS mode its
+// FIPS endpoint, where the region has one.
+func (s Surroundings) pauseImage(ctx context.Context, m machine.Facts, i instance.Facts, account, version string) string {
+	r := registry.Of(i.Region, i.Domain, account)
+	if m.FIPS {
+		name := r.Host(true)
+		if _, err := s.Lookup(ctx, name); err == nil {
+			return registry.PauseImage(name, version)
+		}
+		s.Log("warning: " + name + " is not known: the pause image comes from an endpoint that is not validated for FIPS")
+	}
+	return registry.PauseImage(r.Host(false), version)
+}
+
+func (s Surroundings) warn(lines []string) {
+	for _, l := range lines {
+		s.Log("warning: " + l)
+	}
+}

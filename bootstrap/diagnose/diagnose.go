@@ -1,0 +1,160 @@
+// Package diagnose says why a node did not join: it looks for known causes in
+// what the kubelet, containerd and the first boot said, and shows the lines
+// that prove each and what to do about it.
+package diagnose
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Rule is one known cause.
+type Rule struct {
+	// ID names the rule in output, tests and documentation.
+	ID string
+	// Cause says what is wrong, and Remedy what to do, each in a sentence.
+	Cause, Remedy string
+	// Lines match what the programs say about it; any of them.
+	Lines []string
+	// Not excludes lines; empty excludes none.
+	Not string
+	// Explains are rules whose findings follow from this one.
+	Explains []string
+}
+
+// Finding is a rule that found something.
+type Finding struct {
+	Rule Rule
+	// Evidence are the first lines that prove it, with where they were found.
+	Evidence []string
+	// Count is how many lines there were.
+	Count int
+	// Follows names the finding that this one is a consequence of.
+	Follows string
+}
+
+// most is how many lines of evidence are kept for each finding: the first show
+// how it began.
+const most = 3
+
+// longest is how much of a line is shown, in bytes; the kubelet's events have
+// thousands.
+const longest = 320
+
+// Log is a named text: a unit's journal or a file.
+type Log struct {
+	Name string
+	Text io.Reader
+}
+
+// Logs looks for every rule's lines. Findings come in the table's order, those
+// that follow from another one last.
+func Logs(logs ...Log) ([]Finding, error) {
+	rules := Rules()
+	patterns, excluded := make([]*regexp.Regexp, len(rules)), make([]*regexp.Regexp, len(rules))
+	for i, r := range rules {
+		patterns[i] = regexp.MustCompile(strings.Join(r.Lines, "|"))
+		if r.Not != "" {
+			excluded[i] = regexp.MustCompile(r.Not)
+		}
+	}
+	found := make([]Finding, len(rules))
+	var errs []error
+	for _, l := range logs {
+		s := bufio.NewScanner(l.Text)
+		s.Buffer(make([]byte, 64<<10), 4<<20)
+		for number := 1; s.Scan(); number++ {
+			line := s.Text()
+			for i, p := range patterns {
+				if p.MatchString(line) && (excluded[i] == nil || !excluded[i].MatchString(line)) {
+					found[i].add(fmt.Sprintf("%s:%d: %s", l.Name, number, shorten(line, p)))
+				}
+			}
+		}
+		if err := s.Err(); err != nil {
+			errs = append(errs, fmt.Errorf("reading %s: %w", l.Name, err))
+		}
+	}
+	var list []Finding
+	for i, f := range found {
+		if f.Count > 0 {
+			f.Rule = rules[i]
+			list = append(list, f)
+		}
+	}
+	return order(list), errors.Join(errs...)
+}
+
+func (f *Finding) add(line string) {
+	f.Count++
+	if len(f.Evidence) < most {
+		f.Evidence = append(f.Evidence, line)
+	}
+}
+
+// shorten keeps the part of a line that matched.
+func shorten(line string, p *regexp.Regexp) string {
+	line = strings.TrimSpace(line)
+	if len(line) <= longest {
+		return line
+	}
+	at := p.FindStringIndex(line)
+	from := max(0, min(at[0]-longest/4, len(line)-longest))
+	text := line[from : from+longest]
+	if from > 0 {
+		text = "…" + text
+	}
+	return strings.ToValidUTF8(text, "") + "…"
+}
+
+// order marks consequences and puts them last.
+func order(list []Finding) []Finding {
+	for i := range list {
+		for _, f := range list {
+			if slices.Contains(f.Rule.Explains, list[i].Rule.ID) {
+				list[i].Follows = f.Rule.ID
+				break
+			}
+		}
+	}
+	slices.SortStableFunc(list, func(a, b Finding) int {
+		switch {
+		case (a.Follows == "") == (b.Follows == ""):
+			return 0
+		case a.Follows == "":
+			return -1
+		default:
+			return 1
+		}
+	})
+	return list
+}
+
+// Print writes findings for a person.
+func Print(w io.Writer, list []Finding) error {
+	if len(list) == 0 {
+		_, err := fmt.Fprintln(w, "no known cause was found; look at the kubelet's journal: journalctl --unit kubelet --boot")
+		return err
+	}
+	var b strings.Builder
+	for _, f := range list {
+		fmt.Fprintf(&b, "%s: %s\n", f.Rule.ID, f.Rule.Cause)
+		if f.Follows != "" {
+			fmt.Fprintf(&b, "  it follows from %s\n", f.Follows)
+		}
+		for _, e := range f.Evidence {
+			fmt.Fprintf(&b, "  %s\n", e)
+		}
+		if f.Count > len(f.Evidence) {
+			fmt.Fprintf(&b, "  and %d lines more\n", f.Count-len(f.Evidence))
+		}
+		fmt.Fprintf(&b, "  remedy: %s\n\n", f.Rule.Remedy)
+	}
+	_, err := io.WriteString(w, strings.TrimSuffix(b.String(), "\n"))
+	return err
+}

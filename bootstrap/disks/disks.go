@@ -1,0 +1,313 @@
+// Package disks puts an instance store's disks to use: as one array that
+// carries the kubelet's, containerd's and the pods' folders, or each mounted by
+// itself for pods. Disks that hold something already are never overwritten.
+package disks
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/spf13/afero"
+
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/place"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/render"
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+const (
+	// DefaultFolder is where the disks are mounted unless asked otherwise.
+	DefaultFolder = "/mnt/k8s-disks"
+	// arrayName is the array's name in its own superblock.
+	arrayName = "kubernetes"
+
+	byID   = "/dev/disk/by-id"
+	marker = "NVMe_Instance_Storage_"
+)
+
+// Disks is the plan for the instance store.
+type Disks struct {
+	nodeconfig.LocalStorage
+	// InstanceID makes the file systems' UUIDs: known before they are made, and
+	// other ones on every instance.
+	InstanceID string
+}
+
+// ID implements plan.Item.
+func (Disks) ID() string { return "local-disks" }
+
+// Phase implements plan.Item.
+func (Disks) Phase() string { return "disks" }
+
+// Plan implements plan.Item. Done means that all disks are mounted, and that
+// they will be after a reboot. A machine without an instance store is done.
+func (d Disks) Plan(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+	if d.Strategy == "" {
+		return nil, nil
+	}
+	found, err := instanceStore(h)
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	folder := d.MountPath
+	if folder == "" {
+		folder = DefaultFolder
+	}
+	if d.Strategy == nodeconfig.Mount {
+		var actions []plan.Action
+		for i, disk := range found {
+			more, err := d.volume(h, disk, path.Join(folder, fmt.Sprint(i+1)), i+1)
+			if err != nil {
+				return nil, err
+			}
+			actions = append(actions, more...)
+		}
+		return actions, nil
+	}
+	return d.array(h, found, path.Join(folder, "0"))
+}
+
+// array plans one array of all disks, mounted at where, and what lies on it.
+func (d Disks) array(h *host.Host, found []string, where string) ([]plan.Action, error) {
+	level := "0"
+	if d.Strategy == nodeconfig.RAID10 {
+		if level = "10"; len(found) < 2 {
+			return nil, fmt.Errorf("the instance store has one disk, and RAID10 needs two; use RAID0")
+		}
+	}
+	device, actions, err := array(h, found, level)
+	if err != nil {
+		return nil, err
+	}
+	more, err := d.volume(h, device, where, 0)
+	if err != nil {
+		return nil, err
+	}
+	actions = append(actions, more...)
+	for _, f := range d.folders() {
+		more, err := bind(h, path.Join(where, path.Base(f.path)), f, len(actions) > 0)
+		if err != nil {
+			return nil, err
+		}
+		actions = append(actions, more...)
+	}
+	return actions, nil
+}
+
+// carried is a folder that lies on the array, and the service that works in it.
+type carried struct{ path, service string }
+
+func (d Disks) folders() []carried {
+	list := []carried{{"/var/lib/kubelet", "kubelet"}}
+	if !slices.Contains(d.DisabledMounts, nodeconfig.DisableContainerd) {
+		list = append(list, carried{"/var/lib/containerd", "containerd"})
+	}
+	if !slices.Contains(d.DisabledMounts, nodeconfig.DisablePodLogs) {
+		list = append(list, carried{"/var/log/pods", "kubelet"})
+	}
+	return list
+}
+
+// instanceStore lists the disks' devices, each once.
+func instanceStore(h *host.Host) ([]string, error) {
+	entries, err := afero.ReadDir(h.Files, byID)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking for the instance store: %w", err)
+	}
+	var found []string
+	for _, e := range entries {
+		if !strings.Contains(e.Name(), marker) {
+			continue
+		}
+		to, err := h.Files.ReadlinkIfPossible(path.Join(byID, e.Name()))
+		if err != nil {
+			return nil, fmt.Errorf("looking for the instance store: %w", err)
+		}
+		if device := path.Join(byID, to); !isPartition(device) {
+			found = append(found, device)
+		}
+	}
+	slices.SortFunc(found, naturally)
+	return slices.Compact(found), nil
+}
+
+// isPartition recognizes nvme1n1p1.
+func isPartition(device string) bool {
+	_, after, ok := strings.Cut(path.Base(device), "n1")
+	return ok && strings.HasPrefix(after, "p")
+}
+
+// naturally puts nvme2n1 before nvme10n1.
+func naturally(a, b string) int {
+	if len(a) != len(b) {
+		return len(a) - len(b)
+	}
+	return strings.Compare(a, b)
+}
+
+// array plans the array and says which device it is, or will be.
+func array(h *host.Host, members []string, level string) (string, []plan.Action, error) {
+	holder := ""
+	for _, m := range members {
+		entries, err := afero.ReadDir(h.Files, path.Join("/sys/block", path.Base(m), "holders"))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", nil, fmt.Errorf("looking who uses %s: %w", m, err)
+		}
+		for _, e := range entries {
+			if holder != "" && holder != e.Name() {
+				return "", nil, fmt.Errorf("the instance store's disks are in several arrays (%s, %s); stop one with mdadm --stop", holder, e.Name())
+			}
+			holder = e.Name()
+		}
+	}
+	if holder != "" {
+		return "/dev/" + holder, nil, nil
+	}
+	if h.IsLive() && !h.HasCommand("mdadm") {
+		return "", nil, errors.New("an array needs mdadm, which this image has not: build it with packages = [\"mdadm\"], or use the strategy Mount")
+	}
+	const device = "/dev/md/" + arrayName
+	kind, err := probe(h, members[0])
+	if err != nil {
+		return "", nil, err
+	}
+	switch kind.name {
+	case "":
+		argv := []string{"mdadm", "--create", "--run", "--force", device, "--level=" + level, "--name=" + arrayName,
+			fmt.Sprintf("--raid-devices=%d", len(members))}
+		return device, []plan.Action{run(h, "makes one array of the instance store's disks", append(argv, members...)...)}, nil
+	case arrayMember:
+		argv := []string{"mdadm", "--assemble", "--run", device}
+		return device, []plan.Action{run(h, "the disks are an array that was not put together at boot", append(argv, members...)...)}, nil
+	default:
+		return "", nil, fmt.Errorf("%s holds %s; clear it with wipefs --all if nothing on it is needed", members[0], kind.name)
+	}
+}
+
+// volume plans a file system on a device and its mount.
+func (d Disks) volume(h *host.Host, device, where string, number int) ([]plan.Action, error) {
+	kind, err := probe(h, device)
+	if err != nil {
+		return nil, err
+	}
+	var actions []plan.Action
+	switch kind.name {
+	case "":
+		kind = filesystem{preferred(h), d.uuid(number)}
+		actions = append(actions, run(h, "gives "+device+" a file system", mkfs(kind, device)...))
+	case xfs, ext4:
+	default:
+		return nil, fmt.Errorf("%s holds %s; clear it with wipefs --all if nothing on it is needed", device, kind.name)
+	}
+	mount, err := mountUnit(h, unit{
+		description: "Instance store of this node", what: "/dev/disk/by-uuid/" + kind.uuid, where: where,
+		kind: kind.name, options: "defaults,noatime",
+	}, len(actions) > 0)
+	return append(actions, mount...), err
+}
+
+// uuid is made of the instance's id, in the form of a random UUID (RFC 9562).
+func (d Disks) uuid(number int) string {
+	b := sha256.Sum256(fmt.Appendf(nil, "eksnode instance store %s %d", d.InstanceID, number))
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:16])
+}
+
+// bind plans that a folder lies on the array: its content is copied there while
+// nobody works in it. changing says that something before changes the array.
+func bind(h *host.Host, on string, f carried, changing bool) ([]plan.Action, error) {
+	mounted, err := h.Files.IsMountPoint(f.path)
+	if err != nil {
+		return nil, fmt.Errorf("looking at %s: %w", f.path, err)
+	}
+	var actions []plan.Action
+	if changing || !mounted {
+		actions = append(actions,
+			run(h, "nobody may write to "+f.path+" while it is copied", "systemctl", "stop", f.service+".service"),
+			run(h, "the array carries it", "mkdir", "-p", f.path, on),
+			run(h, "the array carries it", "cp", "--archive", f.path+"/.", on),
+		)
+	}
+	mount, err := mountUnit(h, unit{
+		description: path.Base(f.path) + " on the instance store", what: on, where: f.path, kind: "none", options: "bind",
+	}, len(actions) > 0)
+	return append(actions, mount...), err
+}
+
+// unit is a mount unit.
+type unit struct{ description, what, where, kind, options string }
+
+// mountUnit plans a unit that mounts now and at every boot. It comes before the
+// services whose folders it carries.
+func mountUnit(h *host.Host, u unit, changing bool) ([]plan.Action, error) {
+	name := escape(u.where) + ".mount"
+	content := fmt.Sprintf(`%s
+[Unit]
+Description=%s
+Before=containerd.service kubelet.service
+
+[Mount]
+What=%s
+Where=%s
+Type=%s
+Options=%s
+
+[Install]
+WantedBy=multi-user.target
+`, render.Mark, u.description, u.what, u.where, u.kind, u.options)
+	actions, err := place.Plan(h, []render.File{{Path: "/etc/systemd/system/" + name, Mode: 0o644, Content: []byte(content), Why: "mounts " + u.where}})
+	if err != nil {
+		return nil, err
+	}
+	links, err := h.Enablements(name)
+	if err != nil {
+		return nil, err
+	}
+	mounted, err := h.Files.IsMountPoint(u.where)
+	if err != nil {
+		return nil, fmt.Errorf("looking at %s: %w", u.where, err)
+	}
+	if len(actions) == 0 && len(links) > 0 && mounted && !changing {
+		return nil, nil
+	}
+	return append(actions,
+		run(h, "systemd reads the unit", "systemctl", "daemon-reload"),
+		run(h, "mounts "+u.where+" now and at every boot", "systemctl", "enable", "--now", name),
+	), nil
+}
+
+// escape writes a path as a unit's name (systemd-escape --path).
+func escape(name string) string {
+	var b strings.Builder
+	trimmed := strings.Trim(path.Clean(name), "/")
+	for i := range len(trimmed) {
+		c := trimmed[i]
+		switch {
+		case c == '/':
+			b.WriteByte('-')
+		case c == '.' && i > 0, c == '_', c == ':', '0' <= c && c <= '9', 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z':
+			b.WriteByte(c)
+		default:
+			fmt.Fprintf(&b, `\x%02x`, c)
+		}
+	}
+	return b.String()
+}
+
+func run(h *host.Host, why string, argv ...string) plan.Action {
+	c := host.Command{Argv: argv}
+	return plan.Action{Verb: plan.Run, Target: c.String(), Reason: why, Do: func(ctx context.Context, _ plan.Progress) error {
+		_, err := h.Run(ctx, c)
+		return err
+	}}
+}

@@ -1,0 +1,243 @@
+//go:build linux
+
+package disks
+
+import (
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// instance is a machine whose disks are files.
+func instance(t *testing.T, disks map[string][]byte, holders map[string]string) *host.Host {
+	t.Helper()
+	root := t.TempDir()
+	write := func(name string, data []byte) {
+		require.NoError(t, os.MkdirAll(filepath.Join(root, path.Dir(name)), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(root, name), data, 0o600))
+	}
+	write("/dev/disk/by-id/.keep", nil)
+	for name, content := range disks {
+		write("/dev/"+name, content)
+		if strings.HasPrefix(name, "nvme") {
+			for _, suffix := range []string{"", "_1", "-ns-1"} {
+				link := filepath.Join(root, "/dev/disk/by-id/nvme-Amazon_EC2_NVMe_Instance_Storage_AWS"+name+suffix)
+				require.NoError(t, os.Symlink("../../"+name, link))
+			}
+		}
+	}
+	for disk, holder := range holders {
+		write("/sys/block/"+disk+"/holders/"+holder, nil)
+	}
+	h, err := host.Mounted(root)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, h.Close()) })
+	return h
+}
+
+func blank() []byte { return make([]byte, probed) }
+
+func with(at int, magic string) []byte {
+	b := blank()
+	copy(b[at:], magic)
+	return b
+}
+
+func commands(actions []plan.Action) string {
+	var lines []string
+	for _, a := range actions {
+		lines = append(lines, string(a.Verb)+" "+a.Target)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func TestPlans(t *testing.T) {
+	binds := func(folders ...string) string {
+		var s string
+		for _, f := range folders {
+			service := "kubelet"
+			if f == "/var/lib/containerd" {
+				service = "containerd"
+			}
+			on := "/mnt/k8s-disks/0/" + path.Base(f)
+			s += "run systemctl stop " + service + ".service\nrun mkdir -p " + f + " " + on + "\nrun cp --archive " + f + "/. " + on +
+				"\nwrite /etc/systemd/system/" + escape(f) + ".mount\nrun systemctl daemon-reload\nrun systemctl enable --now " + escape(f) + ".mount\n"
+		}
+		return s
+	}
+	mount := func(where string) string {
+		return "write /etc/systemd/system/" + escape(where) + ".mount\nrun systemctl daemon-reload\nrun systemctl enable --now " + escape(where) + ".mount\n"
+	}
+	two := map[string][]byte{"nvme1n1": blank(), "nvme2n1": blank()}
+	ids := func(n int) string { return Disks{InstanceID: "i-1"}.uuid(n) }
+	for name, c := range map[string]struct {
+		want    string
+		store   nodeconfig.LocalStorage
+		disks   map[string][]byte
+		holders map[string]string
+	}{
+		"not asked for":     {"", nodeconfig.LocalStorage{}, two, nil},
+		"no instance store": {"", nodeconfig.LocalStorage{Strategy: "RAID0"}, nil, nil},
+		"RAID0": {"run mdadm --create --run --force /dev/md/kubernetes --level=0 --name=kubernetes --raid-devices=2 /dev/nvme1n1 /dev/nvme2n1\n" +
+			"run mkfs.xfs -l su=8b -m uuid=" + ids(0) + " /dev/md/kubernetes\n" + mount("/mnt/k8s-disks/0") +
+			binds("/var/lib/kubelet", "/var/lib/containerd", "/var/log/pods"), nodeconfig.LocalStorage{Strategy: "RAID0"}, two, nil},
+		"RAID10, elsewhere, without": {"run mdadm --create --run --force /dev/md/kubernetes --level=10 --name=kubernetes --raid-devices=2 /dev/nvme1n1 /dev/nvme2n1\n" +
+			"run mkfs.xfs -l su=8b -m uuid=" + ids(0) + " /dev/md/kubernetes\n" + mount("/data/0") +
+			strings.ReplaceAll(binds("/var/lib/kubelet"), "/mnt/k8s-disks", "/data"),
+			nodeconfig.LocalStorage{Strategy: "RAID10", MountPath: "/data", DisabledMounts: []string{"Containerd", "PodLogs"}}, two, nil},
+		"array left alone at boot": {"run mdadm --assemble --run /dev/md/kubernetes /dev/nvme1n1\nrun mkfs.xfs -l su=8b -m uuid=" + ids(0) + " /dev/md/kubernetes\n" +
+			mount("/mnt/k8s-disks/0") + binds("/var/lib/kubelet", "/var/lib/containerd", "/var/log/pods"),
+			nodeconfig.LocalStorage{Strategy: "RAID0"}, map[string][]byte{"nvme1n1": with(0x1000, "\xfc\x4e\x2b\xa9")}, nil},
+		"array with a file system": {mount("/mnt/k8s-disks/0") + binds("/var/lib/kubelet", "/var/lib/containerd", "/var/log/pods"),
+			nodeconfig.LocalStorage{Strategy: "RAID0"}, map[string][]byte{"nvme1n1": with(0x1000, "\xfc\x4e\x2b\xa9"), "md127": with(0, "XFSB")}, map[string]string{"nvme1n1": "md127"}},
+		"Mount": {"run mkfs.xfs -l su=8b -m uuid=" + ids(1) + " /dev/nvme1n1\n" + mount("/mnt/k8s-disks/1") + mount("/mnt/k8s-disks/2") +
+			"run mkfs.xfs -l su=8b -m uuid=" + ids(3) + " /dev/nvme10n1\n" + mount("/mnt/k8s-disks/3"),
+			nodeconfig.LocalStorage{Strategy: "Mount"}, map[string][]byte{"nvme1n1": blank(), "nvme2n1": with(0x438, "\x53\xef"), "nvme10n1": blank()}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := instance(t, c.disks, c.holders)
+			actions, err := Disks{LocalStorage: c.store, InstanceID: "i-1"}.Plan(t.Context(), h)
+			require.NoError(t, err)
+			assert.Equal(t, strings.TrimSuffix(c.want, "\n"), commands(actions))
+		})
+	}
+}
+
+func TestWhatIsOnDisksStays(t *testing.T) {
+	for name, c := range map[string]struct {
+		strategy string
+		disks    map[string][]byte
+		holders  map[string]string
+		want     string
+	}{
+		"unknown content":  {"Mount", map[string][]byte{"nvme1n1": with(512, "LABELONE")}, nil, "/dev/nvme1n1 holds something this program does not know; clear it with wipefs --all if nothing on it is needed"},
+		"a file system":    {"RAID0", map[string][]byte{"nvme1n1": with(0, "XFSB")}, nil, "/dev/nvme1n1 holds xfs; clear it with wipefs --all if nothing on it is needed"},
+		"one disk, RAID10": {"RAID10", map[string][]byte{"nvme1n1": blank()}, nil, "the instance store has one disk, and RAID10 needs two; use RAID0"},
+		"two arrays": {"RAID0", map[string][]byte{"nvme1n1": blank(), "nvme2n1": blank()}, map[string]string{"nvme1n1": "md126", "nvme2n1": "md127"},
+			"the instance store's disks are in several arrays (md126, md127); stop one with mdadm --stop"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Disks{LocalStorage: nodeconfig.LocalStorage{Strategy: c.strategy}}.Plan(t.Context(), instance(t, c.disks, c.holders))
+			assert.EqualError(t, err, c.want)
+		})
+	}
+}
+
+func TestUnitNames(t *testing.T) {
+	for name, want := range map[string]string{
+		"/mnt/k8s-disks/0": `mnt-k8s\x2ddisks-0`, "/var/lib/kubelet": "var-lib-kubelet", "/data/.x/ü": `data-.x-\xc3\xbc`,
+	} {
+		assert.Equal(t, want, escape(name))
+		if _, err := exec.LookPath("systemd-escape"); err == nil {
+			out, err := exec.Command("systemd-escape", "--path", name).Output()
+			require.NoError(t, err)
+			assert.Equal(t, strings.TrimSpace(string(out)), escape(name))
+		}
+	}
+}
+
+func TestUUIDsDifferByInstanceAndDisk(t *testing.T) {
+	a := Disks{InstanceID: "i-1"}
+	assert.Regexp(t, `^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`, a.uuid(0))
+	assert.Equal(t, a.uuid(0), a.uuid(0))
+	assert.NotEqual(t, a.uuid(0), a.uuid(1))
+	assert.NotEqual(t, a.uuid(0), Disks{InstanceID: "i-2"}.uuid(0))
+}
+
+// The magic numbers and UUIDs are those that the real programs write.
+func TestRealFileSystemsAreRecognized(t *testing.T) {
+	for kind, size := range map[string]string{ext4: "8M", xfs: "320M"} {
+		t.Run(kind, func(t *testing.T) {
+			if _, err := exec.LookPath("mkfs." + kind); err != nil && kind == xfs {
+				t.Log("mkfs.xfs is not installed")
+				return
+			}
+			h := instance(t, map[string][]byte{"nvme1n1": nil}, nil)
+			image := filepath.Join(h.Root(), "dev/nvme1n1")
+			out, err := exec.Command("truncate", "-s", size, image).CombinedOutput()
+			require.NoError(t, err, string(out))
+			f := filesystem{kind, Disks{InstanceID: "i-1"}.uuid(0)}
+			argv := mkfs(f, image)
+			out, err = exec.Command(argv[0], argv[1:]...).CombinedOutput()
+			require.NoError(t, err, string(out))
+			got, err := probe(h, "/dev/nvme1n1")
+			require.NoError(t, err)
+			assert.Equal(t, f, got)
+		})
+	}
+}
+
+// settle does what a plan writes and mounts something where it wants.
+func settle(t *testing.T, h *host.Host, actions []plan.Action, where string) {
+	t.Helper()
+	for _, a := range actions {
+		if a.Verb == plan.Write {
+			require.NoError(t, a.Do(t.Context(), nil))
+		}
+	}
+	wants := filepath.Join(h.Root(), "etc/systemd/system/multi-user.target.wants")
+	require.NoError(t, os.MkdirAll(wants, 0o755))
+	require.NoError(t, os.Symlink("/etc/systemd/system/"+escape(where)+".mount", filepath.Join(wants, escape(where)+".mount")))
+	on := filepath.Join(h.Root(), where)
+	require.NoError(t, os.MkdirAll(on, 0o755))
+	require.NoError(t, unix.Mount("tmpfs", on, "tmpfs", 0, ""))
+	t.Cleanup(func() { assert.NoError(t, unix.Unmount(on, 0)) })
+}
+
+// What is mounted already is mounted anew when something below it changes.
+func TestAChangeBelowAMountIsMounted(t *testing.T) {
+	const where = "/mnt/k8s-disks/1"
+	d := Disks{LocalStorage: nodeconfig.LocalStorage{Strategy: nodeconfig.Mount}, InstanceID: "i-1"}
+	for name, c := range map[string]struct {
+		disk []byte
+		want string
+	}{
+		"all is there": {with(0, "XFSB"), ""},
+		"a new disk in its place": {blank(), "run mkfs.xfs -l su=8b -m uuid=" + d.uuid(1) + " /dev/nvme1n1\n" +
+			"run systemctl daemon-reload\nrun systemctl enable --now " + escape(where) + ".mount"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := instance(t, map[string][]byte{"nvme1n1": c.disk}, nil)
+			actions, err := d.Plan(t.Context(), h)
+			require.NoError(t, err)
+			settle(t, h, actions, where)
+			actions, err = d.Plan(t.Context(), h)
+			require.NoError(t, err)
+			assert.Equal(t, c.want, commands(actions))
+		})
+	}
+}
+
+func TestAFolderIsCopiedToANewArray(t *testing.T) {
+	h := instance(t, nil, nil)
+	folder := carried{"/var/lib/kubelet", "kubelet"}
+	actions, err := bind(h, "/mnt/0/kubelet", folder, false)
+	require.NoError(t, err)
+	settle(t, h, actions, folder.path)
+	actions, err = bind(h, "/mnt/0/kubelet", folder, false)
+	require.NoError(t, err)
+	assert.Empty(t, commands(actions), "it lies there already")
+	actions, err = bind(h, "/mnt/0/kubelet", folder, true)
+	require.NoError(t, err)
+	assert.Contains(t, commands(actions), "run cp --archive /var/lib/kubelet/. /mnt/0/kubelet\n", "the array is new")
+}
+
+func TestAnArrayWithoutItsProgram(t *testing.T) {
+	h, err := host.Live()
+	require.NoError(t, err)
+	defer h.Close()
+	t.Setenv("PATH", t.TempDir())
+	_, _, err = array(h, []string{"/dev/nvme-not-there"}, "0")
+	require.EqualError(t, err, `an array needs mdadm, which this image has not: build it with packages = ["mdadm"], or use the strategy Mount`)
+}

@@ -1,0 +1,85 @@
+package bootstrap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/spf13/afero"
+
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/place"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/render"
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// configuration is the plan of all rendered files.
+type configuration struct {
+	files   []render.File
+	daemons []string
+}
+
+func (configuration) ID() string    { return "configuration" }
+func (configuration) Phase() string { return string(Config) }
+
+// Plan implements plan.Item. Done means that every file is as rendered and that
+// none of an earlier description is left.
+func (c configuration) Plan(_ context.Context, h *host.Host) ([]plan.Action, error) {
+	files := c.files
+	if len(c.daemons) > 0 {
+		files = slices.DeleteFunc(slices.Clone(files), func(f render.File) bool { return !c.concerns(f) })
+		return place.Plan(h, files)
+	}
+	actions, err := place.Plan(h, files)
+	if err != nil {
+		return nil, err
+	}
+	candidates := render.Possible()
+	ours, err := marked(h)
+	if err != nil {
+		return nil, err
+	}
+	var old []string
+	for _, name := range append(candidates, ours...) {
+		if !slices.ContainsFunc(files, func(f render.File) bool { return f.Path == name }) {
+			old = append(old, name)
+		}
+	}
+	removals, err := place.Absent(h, "it belongs to an earlier configuration", old...)
+	return append(actions, removals...), err
+}
+
+func (c configuration) concerns(f render.File) bool {
+	return slices.ContainsFunc(f.Of, func(s render.Service) bool { return slices.Contains(c.daemons, string(s)) })
+}
+
+// marked finds the files whose places others use too by the mark that this
+// program leaves in them.
+func marked(h *host.Host) ([]string, error) {
+	candidates := []string{render.SystemEnvironment, render.SOCIConfig}
+	const units = "/etc/systemd/system"
+	entries, err := afero.ReadDir(h.Files, units)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("looking for drop-ins: %w", err)
+	}
+	for _, e := range entries {
+		if service, ok := strings.CutSuffix(e.Name(), ".service.d"); ok && e.IsDir() {
+			candidates = append(candidates, path.Clean(render.ServiceEnvironment(service)))
+		}
+	}
+	var ours []string
+	for _, name := range candidates {
+		own, err := place.IsOurs(h, name)
+		if err != nil {
+			return nil, err
+		}
+		if own {
+			ours = append(ours, name)
+		}
+	}
+	return ours, nil
+}

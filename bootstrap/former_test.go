@@ -1,0 +1,300 @@
+//go:build linux
+
+package bootstrap
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/imds/fake"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/render"
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/templates"
+)
+
+// lay writes files onto a machine, as they were when its image was made.
+func lay(t *testing.T, h *host.Host, files map[string]string) {
+	t.Helper()
+	old := time.Now().Add(-24 * time.Hour)
+	for name, content := range files {
+		require.NoError(t, h.Files.WriteFile(name, []byte(content), host.Attributes{Mode: 0o644}))
+		require.NoError(t, h.Files.Chtimes(name, old, old))
+	}
+}
+
+func there(t *testing.T, h *host.Host, name string) bool {
+	t.Helper()
+	_, err := h.Files.Lstat(name)
+	return err == nil
+}
+
+// said are the lines of the log that begin so.
+func (w *world) said(prefix string) []string {
+	var lines []string
+	for _, l := range w.log {
+		if rest, ok := strings.CutPrefix(l, prefix); ok {
+			lines = append(lines, rest)
+		}
+	}
+	return lines
+}
+
+// Amazon Linux 2's bootstrap.sh, as it writes them.
+const (
+	argsDropIn  = "/etc/systemd/system/kubelet.service.d/10-kubelet-args.conf"
+	extraDropIn = "/etc/systemd/system/kubelet.service.d/30-kubelet-extra-args.conf"
+	argsText    = "[Service]\nEnvironment='KUBELET_ARGS=--node-ip=10.0.9.9 --pod-infra-container-image=602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.5 --v=2 --hostname-override=ip-10-0-9-9.eu-west-1.compute.internal --cloud-provider=external'\n"
+	extraText   = "[Service]\nEnvironment='KUBELET_EXTRA_ARGS=--node-labels=cluster=a --reserved-cpus=0'\n"
+
+	shadow     = "/etc/systemd/system/kubelet.service"
+	ownUnit    = "/usr/lib/systemd/system/kubelet.service"
+	ownText    = "[Service]\nEnvironmentFile=/etc/eks/kubelet/environment\nExecStart=/usr/bin/kubelet $NODEADM_KUBELET_ARGS $KUBELET_ARGS $KUBELET_EXTRA_ARGS\n"
+	amazonText = `[Unit]
+Description=Kubernetes Kubelet
+After=containerd.service sandbox-image.service
+Requires=containerd.service sandbox-image.service
+
+[Service]
+Slice=runtime.slice
+ExecStartPre=/sbin/iptables -P FORWARD ACCEPT -w 5
+ExecStart=/usr/bin/kubelet --cloud-provider aws \
+    --config /etc/kubernetes/kubelet/kubelet-config.json \
+    --kubeconfig /var/lib/kubelet/kubeconfig \
+    --container-runtime-endpoint unix:///run/containerd/containerd.sock \
+    $KUBELET_ARGS $KUBELET_EXTRA_ARGS
+
+Restart=on-failure
+`
+	sandbox     = "/etc/systemd/system/sandbox-image.service"
+	sandboxText = "[Service]\nType=oneshot\nExecStart=/etc/eks/containerd/pull-sandbox-image.sh\n"
+
+	otherConfig = `{"kind": "KubeletConfiguration", "providerID": "aws:///eu-west-1a/i-former"}`
+	device      = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
+	cpuState    = "/var/lib/kubelet/cpu_manager_state"
+)
+
+// An image that was captured from a joined node, whichever first boot that had,
+// ends as one that never joined, and the output says what went.
+func TestAFirstBootHealsWhatAFormerNodeLeft(t *testing.T) {
+	left := map[string]string{
+		argsDropIn: argsText, extraDropIn: extraText, shadow: amazonText, sandbox: sandboxText,
+		"/var/lib/kubelet/pki/kubelet-client-current.pem": "a",
+		cpuState:                                        `{"policyName":"none","defaultCpuSet":"0-63","checksum":1}`,
+		"/var/lib/kubelet/memory_manager_state":         `{"policyName":"None","checksum":1}`,
+		"/var/lib/kubelet/dra_manager_state":            `{"data":"{}","checksum":1}`,
+		"/var/lib/kubelet/allocated_pods_state":         `{"data":`,
+		"/var/lib/kubelet/actuated_pods_state":          `{"data":"{}","checksum":1}`,
+		"/var/lib/kubelet/pod_status_manager_state":     `{}`,
+		"/var/lib/kubelet/graceful_node_shutdown_state": `{}`,
+		device: `{"Data":{"RegisteredDevices":{"example.com/phantom":["one"]}},"Checksum":1}`,
+	}
+	for trace, more := range map[string]map[string]string{
+		"it is of the instance i-former":                                    {templates.KubeletConfig: otherConfig},
+		"it is of the instance i-former, by NodeConfig":                     {render.KubeletConfig: otherConfig},
+		"it is of a cluster with another certificate authority":             {render.ClusterCA: "of a"},
+		"it is of the cluster at https://a.example":                         {render.Kubeconfig: "clusters:\n- cluster:\n    server: https://a.example\n"},
+		"it is of a node of which this machine has no configuration, alone": nil,
+	} {
+		t.Run(trace, func(t *testing.T) {
+			fresh, h, w := mounted(t), mounted(t), surround(t, fake.Typical())
+			for _, m := range []*host.Host{fresh, h} {
+				lay(t, m, map[string]string{ownUnit: ownText})
+			}
+			w.join(t, fresh, config(t, "b", ""))
+			lay(t, h, left)
+			lay(t, h, more)
+			require.NoError(t, h.Files.MkdirAll("/etc/systemd/system/multi-user.target.wants", 0o755))
+			require.NoError(t, h.Files.SymlinkIfPossible(sandbox, "/etc/systemd/system/multi-user.target.wants/sandbox-image.service"))
+			if more == nil { // who wrote certificates is told by them
+				require.NoError(t, h.Files.RemoveAll("/var/lib/kubelet/pki"))
+			}
+			w.log = nil
+			w.join(t, h, config(t, "b", ""))
+			healed := contents(tree(t, h, written...))
+			delete(healed, templates.KubeletConfig) // a template, which this contract does not read
+			assert.Equal(t, contents(tree(t, fresh, written...)), healed)
+			why, _, _ := strings.Cut(trace, ", ")
+			said := w.said("former-node: ")
+			for name := range left {
+				if there(t, fresh, name) || more == nil && strings.Contains(name, "/pki/") {
+					continue
+				}
+				want := "remove " + name + " (" + why + ")"
+				switch name {
+				case shadow:
+					want = "remove " + name + " (Amazon Linux 2's bootstrap.sh copied it, and it hides " + ownUnit + ")"
+				case sandbox:
+					want = "remove " + name + " (Amazon Linux 2's bootstrap.sh copied it, and first boot has the pause image pulled itself)"
+				case "/var/lib/kubelet/pki/kubelet-client-current.pem":
+					want = "remove " + path.Dir(name) + " (" + why + ")"
+				}
+				assert.Contains(t, said, want)
+			}
+			w.log = nil
+			before := tree(t, h, written...)
+			w.join(t, h, config(t, "b", ""))
+			assert.Equal(t, before, tree(t, h, written...))
+			assert.Equal(t, []string{"nothing to do"}, w.said("former-node: "))
+		})
+	}
+}
+
+func TestStateOfThisNodeStays(t *testing.T) {
+	for name, version := range map[string]string{"its configuration names the instance": "1.34.4", "its arguments name the address": "1.25.1"} {
+		t.Run(name, func(t *testing.T) {
+			h, err := host.Mounted(machineFolder(t, version, "2.1.4"))
+			require.NoError(t, err)
+			t.Cleanup(func() { assert.NoError(t, h.Close()) })
+			w := surround(t, fake.Typical())
+			w.join(t, h, config(t, "a", ""))
+			state := []string{cpuState, "/var/lib/kubelet/allocated_pods_state", device, extraDropIn}
+			lay(t, h, map[string]string{state[0]: `{"policyName":"none"}`, state[1]: `{"data":"{}"}`, state[2]: `{}`, state[3]: extraText})
+			w.join(t, h, config(t, "a", ""))
+			for _, file := range state {
+				assert.True(t, there(t, h, file), file)
+			}
+		})
+	}
+}
+
+func TestAFormerNodeIsKnownByItsAddressWhereNothingNamesTheInstance(t *testing.T) {
+	h, err := host.Mounted(machineFolder(t, "1.25.1", "2.1.4"))
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, h.Close()) })
+	w := surround(t, fake.Typical())
+	w.join(t, h, config(t, "a", ""))
+	lay(t, h, map[string]string{cpuState: `{"policyName":"none"}`})
+	other := fake.Typical()
+	other.IPv4 = "10.0.7.7"
+	w = surround(t, other)
+	w.join(t, h, config(t, "a", ""))
+	assert.Equal(t, []string{"remove " + cpuState + " (it is of the node at 10.0.1.2)"}, w.said("former-node: "))
+}
+
+func TestDamagedCheckpointsGo(t *testing.T) {
+	h, w := mounted(t), surround(t, fake.Typical())
+	w.join(t, h, config(t, "a", ""))
+	names := []string{cpuState, "/var/lib/kubelet/allocated_pods_state", "/var/lib/kubelet/dra_manager_state"}
+	lay(t, h, map[string]string{names[0]: "", names[1]: `{"data":`, names[2]: "\x00\x00\x00"})
+	w.log = nil
+	w.join(t, h, config(t, "a", ""))
+	for _, name := range names {
+		assert.Contains(t, w.said("former-node: "), "remove "+name+" (it is damaged, and the kubelet does not start with it)")
+	}
+}
+
+// An instance may be stopped and given another type.
+func TestTheStateOfOtherProcessorsGoes(t *testing.T) {
+	const static = "  kubelet: {config: {cpuManagerPolicy: static%s}}\n"
+	for name, c := range map[string]struct {
+		state, more string
+		stays       bool
+	}{
+		"all are free":      {`{"policyName":"static","defaultCpuSet":"0-3"}`, "", true},
+		"some are taken":    {`{"policyName":"static","defaultCpuSet":"0,3","entries":{"pod":{"init":"1-2","app":"1"}}}`, "", true},
+		"there were more":   {`{"policyName":"static","defaultCpuSet":"0-7"}`, "", false},
+		"there were fewer":  {`{"policyName":"static","defaultCpuSet":"0,1"}`, "", false},
+		"reserved strictly": {`{"policyName":"static","defaultCpuSet":"1-3"}`, `, cpuManagerPolicyOptions: {strict-cpu-reservation: "true"}`, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, w := mounted(t), surround(t, fake.Typical())
+			require.NoError(t, os.MkdirAll(filepath.Join(h.Root(), "/sys/devices/system/cpu"), 0o755))
+			require.NoError(t, os.WriteFile(filepath.Join(h.Root(), "/sys/devices/system/cpu/online"), []byte("0-3\n"), 0o644))
+			spec := strings.Replace(static, "%s", c.more, 1)
+			w.join(t, h, config(t, "a", spec))
+			lay(t, h, map[string]string{cpuState: c.state})
+			w.join(t, h, config(t, "a", spec))
+			assert.Equal(t, c.stays, there(t, h, cpuState))
+		})
+	}
+}
+
+// What only might be a former node's stays, and is told at every run.
+func TestWhatAUserMayHaveWrittenIsToldAndStays(t *testing.T) {
+	const folder = "/etc/systemd/system/kubelet.service.d/"
+	const wins = " wins over this node's own; remove it if it is a former node's"
+	for name, c := range map[string]struct{ file, text, warning string }{
+		"another form": {argsDropIn, "# mine\n[Service]\nEnvironment=\"KUBELET_ARGS=--v=4 --node-ip 10.0.0.1\"\n", "its --node-ip says who the node is, and" + wins},
+		"another name": {folder + "20-mine.conf", extraText, "its --node-labels gives the node labels, and" + wins},
+		"continued":    {folder + "20-mine.conf", "[Service]\nEnvironment=A=b \\\n  KUBELET_EXTRA_ARGS=--config=/my.json\n", "its --config takes configuration from elsewhere than first boot writes it, and" + wins},
+		"another command": {folder + "20-mine.conf", "[Service]\nExecStart=\nExecStart=/usr/bin/kubelet --v=2\n",
+			"it starts the kubelet without $NODEADM_KUBELET_ARGS, in which first boot says which cluster and node it is; remove it unless it is meant so"},
+		"another unit": {shadow, "[Service]\nExecStart=/opt/kubelet\n",
+			"it starts the kubelet without $NODEADM_KUBELET_ARGS, in which first boot says which cluster and node it is; remove it unless it is meant so"},
+		"harmless":          {folder + "20-mine.conf", "[Service]\nEnvironment=KUBELET_EXTRA_ARGS=--v=4\nMemoryMax=1G\n", ""},
+		"commented out":     {folder + "20-mine.conf", "[Service]\n#Environment=KUBELET_EXTRA_ARGS=--node-ip=10.0.0.1\n", ""},
+		"a command of ours": {folder + "20-mine.conf", "[Service]\nExecStart=\nExecStart=/usr/bin/nice /usr/bin/kubelet $NODEADM_KUBELET_ARGS\n", ""},
+		"the image's own":   {shadow, ownText, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, w := mounted(t), surround(t, fake.Typical())
+			lay(t, h, map[string]string{c.file: c.text})
+			for range 2 {
+				w.log = nil
+				w.join(t, h, config(t, "a", ""))
+				text, err := h.Content(c.file)
+				require.NoError(t, err)
+				assert.Equal(t, c.text, string(text))
+				var want []string
+				if c.warning != "" {
+					want = []string{c.file + ": " + c.warning}
+				}
+				assert.Equal(t, want, w.said("warning: former-node: "))
+			}
+		})
+	}
+}
+
+// A script in user data may write the same drop-in that Amazon's would, before
+// or after first boot.
+func TestADropInOfThisBootIsUserDatas(t *testing.T) {
+	for name, c := range map[string]struct {
+		written time.Duration // before now
+		stays   bool
+	}{"since the boot": {time.Minute, true}, "before the boot": {2 * time.Hour, false}} {
+		t.Run(name, func(t *testing.T) {
+			h, w := mounted(t), surround(t, fake.Typical())
+			for file, text := range map[string]string{
+				// The kernel has run for ten hours, the container for one.
+				"uptime": "36000.00 1.00\n", "1/stat": "1 (init) x) S 0 1 1 0 -1 4194560 1 1 1 1 1 1 1 1 20 0 1 0 3240000 1 1\n",
+			} {
+				require.NoError(t, os.MkdirAll(filepath.Join(h.Root(), "proc/1"), 0o755))
+				require.NoError(t, os.WriteFile(filepath.Join(h.Root(), "proc", file), []byte(text), 0o644))
+			}
+			lay(t, h, map[string]string{extraDropIn: extraText})
+			when := time.Now().Add(-c.written)
+			require.NoError(t, h.Files.Chtimes(extraDropIn, when, when))
+			w.join(t, h, config(t, "a", ""))
+			assert.Equal(t, c.stays, there(t, h, extraDropIn))
+		})
+	}
+}
+
+func TestTemplatesThatWereFilledInAreEmptied(t *testing.T) {
+	h, w := mounted(t), surround(t, fake.Typical())
+	lay(t, h, map[string]string{
+		templates.KubeletConfig:    `{"kind": "KubeletConfiguration", "eventRecordQPS": 0, "maxPods": 737, "providerID": "aws:///eu-west-1a/i-former", "systemReservedCgroup": "/system", "kubeReservedCgroup": "/runtime"}`,
+		templates.ContainerdConfig: "sandbox_image = \"918309763551.dkr.ecr.cn-north-1.amazonaws.com.cn/eks/pause:3.1\" # mine\n",
+	})
+	w.call(t, h, given("b", "--use-max-pods", "false", "--kubelet-extra-args", "--reserved-cpus=0")...)
+	text, err := h.Content(render.KubeletConfig)
+	require.NoError(t, err)
+	for _, key := range []string{"maxPods", "systemReservedCgroup", "kubeReservedCgroup", "i-former"} {
+		assert.NotContains(t, string(text), key)
+	}
+	assert.Contains(t, string(text), `"eventRecordQPS": 0`, "a user's key stays")
+	text, err = h.Content(render.ContainerdConfig)
+	require.NoError(t, err)
+	assert.Equal(t, "sandbox_image = \"602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.5\" # mine\n", string(text))
+	assert.Equal(t, []string{
+		templates.KubeletConfig + " was filled in for a former node; what Amazon Linux 2's bootstrap.sh writes there is left out",
+		templates.ContainerdConfig + " was filled in for a former node; its pause image is left out",
+	}, w.said("warning: "))
+}

@@ -1,0 +1,313 @@
+//go:build linux
+
+package bootstrap
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/imds"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/imds/fake"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/instance"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/manifest"
+)
+
+// The tests of live machines run in a root of their own: the test binary starts
+// itself again in a mount namespace, changes its root there, and is also the
+// machine's programs, told apart by the name it is called by.
+const inRoot = "in-root"
+
+func TestMain(m *testing.M) {
+	switch name := filepath.Base(os.Args[0]); name {
+	case "systemctl", "ctr", "mount", "kubelet", "containerd", "ecr-credential-provider":
+		if err := program(name, os.Args[1:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	if len(os.Args) > 2 && os.Args[1] == inRoot {
+		if err := enter(os.Args[2]); err != nil {
+			fmt.Fprintln(os.Stderr, "entering the root:", err)
+			os.Exit(1)
+		}
+		os.Args = append(os.Args[:1], os.Args[3:]...)
+	}
+	os.Exit(m.Run())
+}
+
+// enter makes root this process's own; /proc and /dev/null are the kernel's.
+func enter(root string) error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return err
+	}
+	for _, name := range []string{"/proc", os.DevNull} {
+		if err := unix.Mount(name, filepath.Join(root, name), "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+			return err
+		}
+	}
+	if err := unix.Chroot(root); err != nil {
+		return err
+	}
+	return os.Chdir("/")
+}
+
+// Folders of the machine in which the programs keep what they did.
+const (
+	callsFile  = "/fake/calls"
+	unitFolder = "/fake/units"
+	imageList  = "/fake/images"
+	failFile   = "/fake/fail"
+)
+
+// program is one of the machine's programs.
+func program(name string, args []string) error {
+	call := name + " " + strings.Join(args, " ")
+	calls, err := os.OpenFile(callsFile, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintln(calls, call); err != nil {
+		return err
+	}
+	if err := calls.Close(); err != nil {
+		return err
+	}
+	if fails, err := os.ReadFile(failFile); err == nil && strings.Contains(call, string(fails)) {
+		return errors.New("it was told to fail")
+	}
+	switch name {
+	case "systemctl":
+		return systemctlProgram(args)
+	case "ctr":
+		return ctrProgram(args)
+	case "ecr-credential-provider":
+		if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
+			return err
+		}
+		fmt.Println(`{"auth": {"x": {"username": "AWS", "password": "secret"}}}`)
+	}
+	return nil
+}
+
+func systemctlProgram(args []string) error {
+	verb, units := args[0], args[1:]
+	if verb == "show" {
+		for _, u := range units {
+			if strings.HasPrefix(u, "--") {
+				continue
+			}
+			state := unitFile(u, "active")
+			if state == "" {
+				state = "inactive"
+			}
+			if slices.Contains(args, "--value") {
+				fmt.Println(state)
+				continue
+			}
+			load, enabled := "loaded", "disabled"
+			if unitFile(u, "missing") != "" {
+				load = "not-found"
+			}
+			if unitFile(u, "enabled") != "" {
+				enabled = "enabled"
+			}
+			fmt.Printf("Id=%s\nLoadState=%s\nActiveState=%s\nUnitFileState=%s\nNeedDaemonReload=no\n\n", u, load, state, enabled)
+		}
+		return nil
+	}
+	for _, u := range units {
+		var err error
+		switch verb {
+		case "start", "restart":
+			err = os.WriteFile(filepath.Join(unitFolder, u+".active"), []byte("active"), 0o644)
+		case "stop":
+			err = os.Remove(filepath.Join(unitFolder, u+".active"))
+		case "enable":
+			err = os.WriteFile(filepath.Join(unitFolder, u+".enabled"), []byte("x"), 0o644)
+		case "disable":
+			err = os.Remove(filepath.Join(unitFolder, u+".enabled"))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func unitFile(unit, what string) string {
+	text, err := os.ReadFile(filepath.Join(unitFolder, unit+"."+what))
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+func ctrProgram(args []string) error {
+	images, err := os.ReadFile(imageList)
+	if err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	switch args[3] {
+	case "list":
+		want := strings.TrimPrefix(args[len(args)-1], "name==")
+		if slices.Contains(strings.Fields(string(images)), want) {
+			fmt.Println(want)
+		}
+	case "pull":
+		hosts, err := filepath.Glob("/run/eksnode/registries/*/hosts.toml")
+		if err != nil || len(hosts) != 1 {
+			return fmt.Errorf("there are no credentials: %v %v", hosts, err)
+		}
+		text, err := os.ReadFile(hosts[0])
+		if err != nil || !bytes.Contains(text, []byte(base64.StdEncoding.EncodeToString([]byte("AWS:secret")))) {
+			return fmt.Errorf("the credentials are wrong: %s %v", text, err)
+		}
+		return os.WriteFile(imageList, append(images, args[len(args)-1]+"\n"...), 0o644)
+	case "import":
+		return os.WriteFile(imageList, append(images, "localhost/kubernetes/pause:latest\n"...), 0o644)
+	}
+	return nil
+}
+
+// machineFolder makes a root with the programs and what an image has.
+func machineFolder(t *testing.T, kubelet, containerd string) string {
+	t.Helper()
+	root := t.TempDir()
+	self, err := os.ReadFile("/proc/self/exe")
+	require.NoError(t, err)
+	// The root has no shared libraries.
+	require.False(t, strings.Contains(string(self[:4096]), "/ld-linux"), "the test must be static: run it with CGO_ENABLED=0, as make does")
+	files := map[string][]byte{
+		"/etc/os-release": []byte("ID=arch\n"), "/etc/hosts": []byte("127.0.0.1 localhost\n"),
+		"/sys/fs/cgroup/cgroup.controllers": nil, "/run/systemd/system/.keep": nil, "/fake/units/.keep": nil, "/tmp/.keep": nil, "/proc/.keep": nil, os.DevNull: nil,
+		"/usr/lib/systemd/system/systemd-resolved.service": nil,
+	}
+	files["/usr/bin/program"] = self
+	m := manifest.Manifest{Assets: []manifest.Asset{
+		{ID: "kubelet", Version: kubelet, Files: []manifest.File{{Path: "/usr/bin/kubelet", Size: int64(len(self))}}},
+		{ID: "containerd", Version: containerd, Files: []manifest.File{{Path: "/usr/bin/containerd", Size: int64(len(self))}}},
+	}}
+	text, err := m.Encode()
+	require.NoError(t, err)
+	files[manifest.Path] = text
+	for name, content := range files {
+		require.NoError(t, os.MkdirAll(filepath.Join(root, path.Dir(name)), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(root, name), content, 0o755))
+	}
+	require.NoError(t, os.MkdirAll(filepath.Join(root, "/etc/eks/image-credential-provider"), 0o755))
+	for _, name := range []string{"/usr/bin/systemctl", "/usr/bin/ctr", "/usr/bin/mount", "/usr/bin/kubelet", "/usr/bin/containerd", "/etc/eks/image-credential-provider/ecr-credential-provider"} {
+		require.NoError(t, os.Symlink("/usr/bin/program", filepath.Join(root, name)))
+	}
+	return root
+}
+
+// inMachine runs the named test again inside a root.
+func inMachine(t *testing.T, root, test string) {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe", inRoot, root, "-test.run", "^"+test+"$", "-test.v")
+	cmd.Env = []string{"PATH=/usr/bin", "TMPDIR=/tmp", inside + "=1"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS}
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+}
+
+// inside tells a test that it runs in its root.
+const inside = "EKSNODE_TEST_INSIDE"
+
+// aws answers from itself and notes what it was asked.
+type aws struct {
+	asked     []string
+	described node.Described
+	err       error
+}
+
+func (a *aws) PrivateDNSName(_ context.Context, _, id string) (string, error) {
+	a.asked = append(a.asked, "name of "+id)
+	return "from-ec2", a.err
+}
+
+func (a *aws) InstanceLimits(_ context.Context, _, name string) (instance.Limits, error) {
+	a.asked = append(a.asked, "limits of "+name)
+	return instance.Limits{ENIs: 2, IPsPerENI: 4}, a.err
+}
+
+func (a *aws) DescribeCluster(_ context.Context, region, name string, attempts int) (node.Described, error) {
+	a.asked = append(a.asked, fmt.Sprintf("cluster %s in %s, %d more times", name, region, attempts))
+	return a.described, a.err
+}
+
+// world is a machine's surroundings in a test.
+type world struct {
+	Surroundings
+	service *fake.Service
+	aws     *aws
+	log     []string
+}
+
+func surround(t *testing.T, i fake.Instance) *world {
+	t.Helper()
+	w := &world{service: fake.Serve(i), aws: &aws{}}
+	t.Cleanup(w.service.Close)
+	w.Surroundings = Surroundings{
+		IMDS: imds.New([]string{w.service.URL}), AWS: func(map[string]string) AWS { return w.aws }, Command: "/usr/bin/eksnode",
+		Lookup: func(_ context.Context, name string) ([]string, error) {
+			return nil, errors.New("no such host: " + name)
+		},
+		Log: func(line string) { w.log = append(w.log, line) },
+	}
+	return w
+}
+
+// tree lists every file of a machine with content, mode and time.
+func tree(t *testing.T, h *host.Host, folders ...string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, folder := range folders {
+		root := filepath.Join(h.Root(), folder)
+		err := filepath.WalkDir(root, func(p string, d os.DirEntry, err error) error {
+			if os.IsNotExist(err) {
+				return nil
+			}
+			if err != nil || d.IsDir() {
+				return err
+			}
+			st, err := d.Info()
+			if err != nil {
+				return err
+			}
+			var content []byte
+			if st.Mode()&os.ModeSymlink == 0 {
+				content, err = os.ReadFile(p)
+			} else {
+				var to string
+				to, err = os.Readlink(p)
+				content = []byte(to)
+			}
+			if err != nil {
+				return err
+			}
+			all[strings.TrimPrefix(p, strings.TrimSuffix(h.Root(), "/"))] = fmt.Sprintf("%s %s\n%s", st.Mode(), st.ModTime().Format("15:04:05.000000000"), content)
+			return nil
+		})
+		require.NoError(t, err)
+	}
+	return all
+}

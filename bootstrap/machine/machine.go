@@ -1,0 +1,220 @@
+// Package machine is what a node's configuration must know about the machine
+// itself: the versions of its programs and what its kernel and image have.
+package machine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"runtime"
+	"strings"
+
+	"github.com/spf13/afero"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/manifest"
+)
+
+// Facts are the machine's.
+type Facts struct {
+	Kubelet    Version `json:"kubelet"`
+	Containerd Version `json:"containerd"`
+	// CPUs is how many the kubelet sees.
+	CPUs int `json:"cpus"`
+	// MemoryMiB is the machine's memory, in MiB.
+	MemoryMiB int `json:"memoryMiB"`
+	// CgroupV1 says that the machine has the old cgroups.
+	CgroupV1 bool `json:"cgroupV1,omitempty"`
+	// FIPS says that the kernel runs in FIPS mode.
+	FIPS bool `json:"fips,omitempty"`
+	// ResolvedStub says that /etc/resolv.conf names systemd-resolved's stub,
+	// which pods cannot reach.
+	ResolvedStub bool `json:"resolvedStub,omitempty"`
+	// NVIDIA says that an NVIDIA device is plugged in, and NVIDIARuntime that
+	// the image has its container runtime.
+	NVIDIA        bool `json:"nvidia,omitempty"`
+	NVIDIARuntime bool `json:"nvidiaRuntime,omitempty"`
+	// SOCI says that the image has the SOCI snapshotter.
+	SOCI bool `json:"soci,omitempty"`
+	// CredentialProvider says that the image has ecr-credential-provider where
+	// the kubelet looks for it.
+	CredentialProvider bool `json:"credentialProvider,omitempty"`
+	// PauseArchive is the archive of LocalPauseImage that the image carries;
+	// empty when the image has none.
+	PauseArchive string `json:"pauseArchive,omitempty"`
+	// Command is the path of eksnode itself, which the kubeconfig names.
+	Command string `json:"command"`
+}
+
+// The places the facts are read from.
+const (
+	// CredentialProviderFolder is where the kubelet runs credential providers.
+	CredentialProviderFolder = "/etc/eks/image-credential-provider"
+	// CredentialProviderName is the provider's name and its program's.
+	CredentialProviderName = "ecr-credential-provider"
+	// PauseAsset is the ID of the asset, in the image's manifest, that is an
+	// archive of LocalPauseImage.
+	PauseAsset = "pause"
+	// LocalPauseImage is the pause image of images that carry their own.
+	LocalPauseImage = "localhost/kubernetes/pause:latest"
+	// NVIDIARuntime is NVIDIA's container runtime.
+	NVIDIARuntime = "/usr/bin/nvidia-container-runtime"
+	// SOCIUnit serves the SOCI snapshotter.
+	SOCIUnit = "soci-snapshotter.service"
+
+	resolvConf     = "/etc/resolv.conf"
+	cgroupV2       = "/sys/fs/cgroup/cgroup.controllers"
+	fipsEnabled    = "/proc/sys/crypto/fips_enabled"
+	memory         = "/proc/meminfo"
+	pciDevices     = "/sys/bus/pci/devices"
+	nvidiaPCIID    = "0x10de"
+	stubAddress    = "127.0.0.53"
+	stubResolvConf = "/run/systemd/resolve/stub-resolv.conf"
+)
+
+// Gather looks at the machine. command is the path of eksnode itself.
+func Gather(ctx context.Context, h *host.Host, command string) (Facts, error) {
+	f := Facts{CPUs: runtime.NumCPU(), Command: command}
+	m, err := manifest.Load(h)
+	if err != nil {
+		return f, err
+	}
+	if f.Kubelet, err = programVersion(ctx, h, m, "kubelet"); err != nil {
+		return f, err
+	}
+	if f.Containerd, err = programVersion(ctx, h, m, "containerd"); err != nil {
+		return f, err
+	}
+	if f.MemoryMiB, err = memoryMiB(h); err != nil {
+		return f, err
+	}
+	if f.FIPS, err = fips(h); err != nil {
+		return f, err
+	}
+	if f.ResolvedStub, err = resolvedStub(h); err != nil {
+		return f, err
+	}
+	if f.NVIDIA, err = nvidia(h); err != nil {
+		return f, err
+	}
+	for _, look := range []struct {
+		name    string
+		found   *bool
+		missing bool
+	}{
+		{cgroupV2, &f.CgroupV1, true},
+		{NVIDIARuntime, &f.NVIDIARuntime, false},
+		{path.Join(CredentialProviderFolder, CredentialProviderName), &f.CredentialProvider, false},
+	} {
+		there, err := h.Exists(look.name)
+		if err != nil {
+			return f, fmt.Errorf("looking at the machine: %w", err)
+		}
+		*look.found = there != look.missing
+	}
+	if a, ok := m.Asset(PauseAsset); ok && len(a.Files) > 0 {
+		f.PauseArchive = a.Files[0].Path
+	}
+	f.SOCI, err = h.HasUnit(SOCIUnit)
+	return f, err
+}
+
+// programVersion takes the version from the image's manifest as long as the
+// program is the one that was installed, told by its size. Running it instead
+// would read all of it from a cold disk before it is needed: on Amazon Linux
+// 2023 that took 16 of 21 seconds (amazon-eks-ami #1751).
+func programVersion(ctx context.Context, h *host.Host, m *manifest.Manifest, name string) (Version, error) {
+	if a, ok := m.Asset(name); ok && a.Version != "" && installed(h, a, name) {
+		return ParseVersion(a.Version)
+	}
+	out, err := h.Run(ctx, host.Command{Argv: []string{name, "--version"}})
+	if err != nil {
+		return Version{}, fmt.Errorf("finding the version of %s: %w; the image must have it on its search path", name, err)
+	}
+	v, err := ParseVersion(string(out))
+	if err != nil {
+		return Version{}, fmt.Errorf("finding the version of %s: %w", name, err)
+	}
+	return v, nil
+}
+
+func installed(h *host.Host, a manifest.Asset, name string) bool {
+	for _, f := range a.Files {
+		if path.Base(f.Path) == name && f.Link == "" {
+			st, err := h.Files.Stat(f.Path)
+			return err == nil && st.Size() == f.Size
+		}
+	}
+	return false
+}
+
+func memoryMiB(h *host.Host) (int, error) {
+	text, err := h.Content(memory)
+	if err != nil {
+		return 0, fmt.Errorf("reading the machine's memory: %w", err)
+	}
+	for line := range strings.Lines(string(text)) {
+		var kib int
+		if _, err := fmt.Sscanf(line, "MemTotal: %d kB", &kib); err == nil {
+			return kib >> 10, nil
+		}
+	}
+	return 0, nil // a mounted root has none
+}
+
+func fips(h *host.Host) (bool, error) {
+	text, err := h.Content(fipsEnabled)
+	if err != nil {
+		return false, fmt.Errorf("reading whether the kernel runs in FIPS mode: %w", err)
+	}
+	return string(bytes.TrimSpace(text)) == "1", nil
+}
+
+// resolvedStub recognizes the stub by its address, or by the link to its file:
+// at boot the file may not be there yet.
+func resolvedStub(h *host.Host) (bool, error) {
+	if to, err := h.Files.ReadlinkIfPossible(resolvConf); err == nil {
+		return path.Join("/", path.Dir(resolvConf), relative(to)) == stubResolvConf, nil
+	}
+	text, err := h.Content(resolvConf)
+	if err != nil {
+		return false, fmt.Errorf("reading who resolves names: %w", err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "nameserver" && fields[1] == stubAddress {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// relative makes an absolute link one that is relative to /etc.
+func relative(to string) string {
+	if path.IsAbs(to) {
+		return path.Join("..", to)
+	}
+	return to
+}
+
+func nvidia(h *host.Host) (bool, error) {
+	devices, err := afero.ReadDir(h.Files, pciDevices)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("listing the machine's devices: %w", err)
+	}
+	for _, d := range devices {
+		vendor, err := h.Content(path.Join(pciDevices, d.Name(), "vendor"))
+		if err != nil {
+			return false, fmt.Errorf("listing the machine's devices: %w", err)
+		}
+		if string(bytes.TrimSpace(vendor)) == nvidiaPCIID {
+			return true, nil
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,123 @@
+//go:build linux
+
+package machine
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/manifest"
+)
+
+// mounted is a machine made of files and links.
+func mounted(t *testing.T, files, links map[string]string) *host.Host {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range files {
+		require.NoError(t, os.MkdirAll(filepath.Join(root, path.Dir(name)), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o755))
+	}
+	for name, to := range links {
+		require.NoError(t, os.MkdirAll(filepath.Join(root, path.Dir(name)), 0o755))
+		require.NoError(t, os.Symlink(to, filepath.Join(root, name)))
+	}
+	h, err := host.Mounted(root)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, h.Close()) })
+	return h
+}
+
+func image(t *testing.T) string {
+	t.Helper()
+	m := manifest.Manifest{Assets: []manifest.Asset{
+		{ID: "kubelet", Version: "1.34.4", Files: []manifest.File{{Path: "/usr/bin/kubelet", Size: 7}}},
+		{ID: "containerd", Version: "2.1.4", Files: []manifest.File{{Path: "/usr/bin/containerd", Size: 10}}},
+		{ID: "pause", Version: "3.10", Files: []manifest.File{{Path: "/usr/share/eksnode/pause.tar", Size: 1}}},
+	}}
+	text, err := m.Encode()
+	require.NoError(t, err)
+	return string(text)
+}
+
+func TestTheMachineIsLookedAt(t *testing.T) {
+	h := mounted(t, map[string]string{
+		manifest.Path: image(t), "/usr/bin/kubelet": "kubelet", "/usr/bin/containerd": "containerd",
+		"/proc/meminfo": "MemTotal:        8028284 kB\nMemFree: 1 kB\n", "/proc/sys/crypto/fips_enabled": "1\n",
+		"/sys/bus/pci/devices/0000:00:1e.0/vendor": "0x1d0f\n", "/sys/bus/pci/devices/0000:00:1f.0/vendor": "0x10de\n",
+		"/etc/eks/image-credential-provider/ecr-credential-provider": "x", "/usr/bin/nvidia-container-runtime": "x",
+		"/usr/lib/systemd/system/soci-snapshotter.service": "[Unit]", "/sys/fs/cgroup/cgroup.controllers": "cpu",
+	}, map[string]string{"/etc/resolv.conf": "../run/systemd/resolve/stub-resolv.conf"})
+	f, err := Gather(t.Context(), h, "/usr/bin/eksnode")
+	require.NoError(t, err)
+	assert.Equal(t, Facts{
+		Kubelet: Version{1, 34, 4}, Containerd: Version{2, 1, 4}, CPUs: runtime.NumCPU(), MemoryMiB: 7840,
+		FIPS: true, ResolvedStub: true, NVIDIA: true, NVIDIARuntime: true, SOCI: true, CredentialProvider: true,
+		PauseArchive: "/usr/share/eksnode/pause.tar", Command: "/usr/bin/eksnode",
+	}, f)
+}
+
+func TestABareMachine(t *testing.T) {
+	h := mounted(t, map[string]string{manifest.Path: image(t), "/usr/bin/kubelet": "kubelet", "/usr/bin/containerd": "containerd"}, nil)
+	f, err := Gather(t.Context(), h, "/usr/bin/eksnode")
+	require.NoError(t, err)
+	assert.Equal(t, Facts{
+		Kubelet: Version{1, 34, 4}, Containerd: Version{2, 1, 4}, CPUs: runtime.NumCPU(), CgroupV1: true,
+		PauseArchive: "/usr/share/eksnode/pause.tar", Command: "/usr/bin/eksnode",
+	}, f)
+}
+
+// A program that somebody replaced is asked itself; here that is refused,
+// because the root is only mounted.
+func TestAReplacedProgramIsAskedItself(t *testing.T) {
+	h := mounted(t, map[string]string{manifest.Path: image(t), "/usr/bin/kubelet": "another kubelet"}, nil)
+	_, err := Gather(t.Context(), h, "/usr/bin/eksnode")
+	require.ErrorIs(t, err, host.ErrMountedRoot)
+	assert.ErrorContains(t, err, "finding the version of kubelet: running kubelet --version")
+}
+
+func TestResolvedsStubIsRecognized(t *testing.T) {
+	for name, c := range map[string]struct {
+		files, links map[string]string
+		want         bool
+	}{
+		"relative link":      {nil, map[string]string{"/etc/resolv.conf": "../run/systemd/resolve/stub-resolv.conf"}, true},
+		"absolute link":      {nil, map[string]string{"/etc/resolv.conf": "/run/systemd/resolve/stub-resolv.conf"}, true},
+		"link to the real":   {nil, map[string]string{"/etc/resolv.conf": "/run/systemd/resolve/resolv.conf"}, false},
+		"file with the stub": {map[string]string{"/etc/resolv.conf": "# x\nnameserver 127.0.0.53\n"}, nil, true},
+		"file without":       {map[string]string{"/etc/resolv.conf": "nameserver 10.0.0.2\n"}, nil, false},
+		"nothing":            {nil, nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := resolvedStub(mounted(t, c.files, c.links))
+			require.NoError(t, err)
+			assert.Equal(t, c.want, got)
+		})
+	}
+}
+
+func TestVersionsAreFound(t *testing.T) {
+	for text, want := range map[string]Version{
+		"Kubernetes v1.34.4-eks-1a2b3c4":                                 {1, 34, 4},
+		"containerd github.com/containerd/containerd/v2 v2.2.0-rc.1 abc": {2, 2, 0},
+		"containerd containerd.io 1.6.20~ds1-1+deb12u1 3ad9a8e":          {1, 6, 20},
+		"1.24": {1, 24, 0},
+		"containerd github.com/containerd/containerd 1.7.27-0ubuntu1": {1, 7, 27},
+	} {
+		v, err := ParseVersion(text)
+		require.NoError(t, err)
+		assert.Equal(t, want, v, text)
+	}
+	_, err := ParseVersion("no version")
+	assert.EqualError(t, err, `there is no version in "no version"`)
+	assert.True(t, Version{1, 29, 9}.Less(1, 30))
+	assert.False(t, Version{1, 30, 0}.Less(1, 30))
+	assert.True(t, Version{1, 99, 0}.Less(2, 0))
+	assert.Equal(t, "1.34.4", Version{1, 34, 4}.String())
+}

@@ -1,0 +1,187 @@
+package node
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/arguments"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/instance"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/machine"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+)
+
+func modern() machine.Facts {
+	return machine.Facts{Kubelet: machine.Version{Major: 1, Minor: 34}, Containerd: machine.Version{Major: 2, Minor: 1}, CPUs: 2, MemoryMiB: 8192, CredentialProvider: true}
+}
+
+func large() instance.Facts {
+	return instance.Facts{ID: "i-1", Type: "m5.large", PrivateDNSName: "ip-10-0-1-2.eu-west-1.compute.internal", Limits: instance.Limits{ENIs: 3, IPsPerENI: 10}}
+}
+
+func parse(t *testing.T, args ...string) Call {
+	t.Helper()
+	a, err := arguments.Parse(append([]string{"my-cluster"}, args...))
+	require.NoError(t, err)
+	return Call{Arguments: a, Machine: modern(), Instance: large(), KubeletConfig: []byte("{}")}
+}
+
+func given(args ...string) []string {
+	return append([]string{"--apiserver-endpoint", "https://a", "--b64-cluster-ca", "Y2E="}, args...)
+}
+
+func TestTheClustersDNS(t *testing.T) {
+	for name, c := range map[string]struct {
+		args      []string
+		described *Described
+		networks  []string
+		want      []string
+	}{
+		"given":                {given("--dns-cluster-ip", "1.2.3.4,1.2.3.5"), nil, nil, []string{"1.2.3.4", "1.2.3.5"}},
+		"IPv4 network":         {given("--service-ipv4-cidr", "10.7.0.0/16"), nil, nil, []string{"10.7.0.10"}},
+		"IPv6 network":         {given("--service-ipv6-cidr", "fd00:1234::/108"), nil, nil, []string{"fd00:1234::a"}},
+		"described":            {nil, &Described{IPv4CIDR: "192.168.0.0/16"}, nil, []string{"192.168.0.10"}},
+		"described, IPv6":      {nil, &Described{IPFamily: "ipv6", IPv6CIDR: "fd12::/108"}, nil, []string{"fd12::a"}},
+		"VPC in 10/8":          {given(), nil, []string{"192.168.0.0/16", "10.0.0.0/16"}, []string{"172.20.0.10"}},
+		"VPC elsewhere":        {given(), nil, []string{"172.16.0.0/16", "100.64.0.0/16"}, []string{"10.100.0.10"}},
+		"described, no family": {nil, &Described{}, []string{"10.0.0.0/16"}, []string{"172.20.0.10"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			call := parse(t, c.args...)
+			call.Described, call.Instance.VPCNetworks = c.described, c.networks
+			n, _, err := call.Node()
+			require.NoError(t, err)
+			assert.Equal(t, c.want, n.Cluster.DNS)
+		})
+	}
+	call := parse(t, given("--ip-family", "ipv6")...)
+	_, _, err := call.Node()
+	assert.EqualError(t, err, "the cluster is IPv6: --service-ipv6-cidr or --dns-cluster-ip is needed")
+}
+
+func TestOutpostsNeedAnID(t *testing.T) {
+	for name, c := range map[string]struct {
+		args      []string
+		described *Described
+		outpost   bool
+		id        string
+	}{
+		"asked for":           {given("--enable-local-outpost", "true", "--cluster-id", "x"), nil, true, "x"},
+		"described":           {nil, &Described{Outpost: true, ID: "y"}, true, "y"},
+		"described, given id": {[]string{"--cluster-id", "x"}, &Described{Outpost: true, ID: "y"}, true, "y"},
+		"refused":             {[]string{"--enable-local-outpost", "false"}, &Described{Outpost: true, ID: "y"}, false, "y"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			call := parse(t, c.args...)
+			call.Described = c.described
+			n, _, err := call.Node()
+			require.NoError(t, err)
+			assert.Equal(t, c.outpost, n.Cluster.Outpost)
+			assert.Equal(t, c.id, n.Cluster.ID)
+		})
+	}
+	_, _, err := parse(t, given("--enable-local-outpost", "true")...).Node()
+	assert.EqualError(t, err, "--cluster-id is missing: a local cluster on an Outpost is known by its id")
+}
+
+func TestOnlyNeededFactsAreWanted(t *testing.T) {
+	config := func(spec nodeconfig.Spec) *nodeconfig.NodeConfig { return &nodeconfig.NodeConfig{Spec: spec} }
+	old := modern()
+	old.Kubelet.Minor = 25
+	own := modern()
+	own.PauseArchive = "/p.tar"
+	v4 := nodeconfig.Cluster{CIDR: "10.0.0.0/16"}
+	for name, c := range map[string]struct {
+		spec nodeconfig.Spec
+		m    machine.Facts
+		want instance.Wants
+	}{
+		"usual":           {nodeconfig.Spec{Cluster: v4}, modern(), instance.Wants{PrivateDNSName: true, Domain: true, Limits: true}},
+		"old kubelet":     {nodeconfig.Spec{Cluster: v4}, old, instance.Wants{Domain: true, Limits: true}},
+		"own pause image": {nodeconfig.Spec{Cluster: v4}, own, instance.Wants{PrivateDNSName: true, Limits: true}},
+		"id as name":      {nodeconfig.Spec{Cluster: v4, FeatureGates: map[string]bool{nodeconfig.InstanceIDNodeName: true}}, own, instance.Wants{Limits: true}},
+		"IPv6":            {nodeconfig.Spec{Cluster: nodeconfig.Cluster{CIDR: "fd00::/108"}}, own, instance.Wants{IPv6: true, PrivateDNSName: true, Limits: true}},
+		"all pods known": {nodeconfig.Spec{Cluster: v4, Kubelet: nodeconfig.Kubelet{Config: nodeconfig.Document{
+			"maxPods": int64(5), "kubeReserved": map[string]any{"memory": "1Gi"},
+		}}}, own, instance.Wants{PrivateDNSName: true}},
+		"an expression":         {nodeconfig.Spec{Cluster: v4, Kubelet: nodeconfig.Kubelet{MaxPodsExpression: "max_pods - 1"}}, own, instance.Wants{PrivateDNSName: true, Limits: true}},
+		"an expression of size": {nodeconfig.Spec{Cluster: v4, Kubelet: nodeconfig.Kubelet{MaxPodsExpression: "vcpus * 10"}}, own, instance.Wants{PrivateDNSName: true, Limits: true, Size: true}},
+	} {
+		t.Run(name, func(t *testing.T) { assert.Equal(t, c.want, WantsOf(config(c.spec), c.m)) })
+	}
+	assert.Equal(t, instance.Wants{PrivateDNSName: true, VPCNetworks: true, Domain: true, Limits: true}, parse(t, given()...).Wants())
+	assert.Equal(t, instance.Wants{IPv6: true, PrivateDNSName: true, Domain: true, Limits: true}, parse(t, given("--service-ipv6-cidr", "fd00::/108")...).Wants())
+}
+
+func TestMaxPodsExpressions(t *testing.T) {
+	for expression, c := range map[string]struct {
+		pods    int
+		warning string
+	}{
+		"": {29, ""},
+		"((default_enis - 1) * (ips_per_eni - 1)) + 2": {20, ""},
+		"max_pods < 20 ? max_pods : 20":                {20, ""},
+		"max_pods - 29":                                {29, "maxPodsExpression has no effect on a m5.large, which takes 29 pods: its result is 0"},
+		"max_pods / 0":                                 {29, `maxPodsExpression has no effect on a m5.large, which takes 29 pods: evaluating "max_pods / 0" with default_enis=3, ips_per_eni=10, max_pods=29: division by zero`},
+		"true":                                         {29, `maxPodsExpression has no effect on a m5.large, which takes 29 pods: evaluating "true" with default_enis=3, ips_per_eni=10, max_pods=29: its result is of type bool, not a number`},
+		"vcpus * 10":                                   {29, "maxPodsExpression has no effect on a m5.large, which takes 29 pods: nobody knows how large the instance type is"},
+		"9000000000":                                   {29, "maxPodsExpression has no effect on a m5.large, which takes 29 pods: its result is 9000000000"},
+	} {
+		c := c
+		config := &nodeconfig.NodeConfig{Spec: nodeconfig.Spec{Cluster: nodeconfig.Cluster{CIDR: "10.0.0.0/16"}, Kubelet: nodeconfig.Kubelet{MaxPodsExpression: expression}}}
+		n, warnings, err := FromNodeConfig(config, large(), modern(), "p")
+		require.NoError(t, err)
+		assert.Equal(t, c.pods, n.Kubelet.MaxPods, expression)
+		if c.warning == "" {
+			assert.Empty(t, warnings)
+		} else {
+			assert.Equal(t, []string{c.warning}, warnings)
+		}
+	}
+}
+
+func TestMaxPodsBySize(t *testing.T) {
+	for expression, want := range map[string]int{
+		"(vcpus * 10) < max_pods ? (vcpus * 10) : max_pods":  20,
+		"(physical_memory_mib / 1024) > 7 ? 110 : max_pods":  110,
+		"(physical_memory_mib / 1024) > 32 ? 110 : max_pods": 29,
+	} {
+		config := &nodeconfig.NodeConfig{Spec: nodeconfig.Spec{Cluster: nodeconfig.Cluster{CIDR: "10.0.0.0/16"}, Kubelet: nodeconfig.Kubelet{MaxPodsExpression: expression}}}
+		i := large()
+		i.Limits.VCPUs, i.Limits.MemoryMiB = 2, 8192
+		n, warnings, err := FromNodeConfig(config, i, modern(), "p")
+		require.NoError(t, err)
+		assert.Empty(t, warnings)
+		assert.Equal(t, want, n.Kubelet.MaxPods, expression)
+	}
+}
+
+func TestWhatTheMachineCannotDoIsSaid(t *testing.T) {
+	config := &nodeconfig.NodeConfig{Spec: nodeconfig.Spec{
+		Cluster: nodeconfig.Cluster{CIDR: "10.0.0.0/16"}, FeatureGates: map[string]bool{nodeconfig.FastImagePull: true},
+	}}
+	m := modern()
+	m.Kubelet.Minor, m.CgroupV1, m.CredentialProvider = 35, true, false
+	n, warnings, err := FromNodeConfig(config, large(), m, "p")
+	require.NoError(t, err)
+	assert.False(t, n.Containerd.SOCI)
+	assert.Equal(t, []string{
+		"FastImagePull is off: the image has no soci-snapshotter.service",
+		"the image has no /etc/eks/image-credential-provider/ecr-credential-provider: private images of ECR cannot be pulled",
+		"the machine has cgroup v1, with which kubelet 1.35 and newer does not start; boot with systemd.unified_cgroup_hierarchy=1, or set failCgroupV1: false in spec.kubelet.config",
+	}, warnings)
+	m.SOCI = true
+	_, warnings, err = FromNodeConfig(config, large(), m, "p")
+	require.NoError(t, err)
+	assert.Equal(t, "FastImagePull is off: it needs 4 CPUs and 7168 MiB of memory, and the instance has 2 and 8192", warnings[0])
+}
+
+func TestTheTemplateMustBeAnObject(t *testing.T) {
+	for text, want := range map[string]string{"": "reading the kubelet's template: unexpected end of JSON input", "null": "reading the kubelet's template: it is not a JSON object"} {
+		call := parse(t, given()...)
+		call.KubeletConfig = []byte(text)
+		_, _, err := call.Node()
+		assert.EqualError(t, err, want)
+	}
+}

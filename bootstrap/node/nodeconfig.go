@@ -1,0 +1,147 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/netip"
+
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/instance"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/machine"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+)
+
+// What the SOCI snapshotter needs to be worth its while; on smaller instances
+// it takes from pods more than it gives. Source: amazon-eks-ami #2352.
+const (
+	sociCPUs      = 4
+	sociMemoryMiB = 7 * 1024
+)
+
+// WantsOf says which facts about the instance a NodeConfig needs, so that no
+// request is made for others.
+func WantsOf(c *nodeconfig.NodeConfig, m machine.Facts) instance.Wants {
+	prefix, err := netip.ParsePrefix(c.Spec.Cluster.CIDR)
+	reserved, _ := c.Spec.Kubelet.Config["kubeReserved"].(map[string]any)
+	return instance.Wants{
+		IPv6:           err == nil && prefix.Addr().Is6(),
+		PrivateDNSName: named(m) && !c.Spec.Feature(nodeconfig.InstanceIDNodeName),
+		Domain:         m.PauseArchive == "",
+		Limits:         c.Spec.Kubelet.Config["maxPods"] == nil || reserved["memory"] == nil,
+		Size:           c.Spec.Kubelet.AsksForSize(),
+	}
+}
+
+// named says whether the kubelet must be told the node's name: since 1.26 the
+// cloud provider is external, and the kubelet would take the host's name.
+func named(m machine.Facts) bool { return !m.Kubelet.Less(1, 26) }
+
+// FromNodeConfig decides everything for a merged and validated NodeConfig.
+// Warnings are about what the machine cannot do and does without.
+func FromNodeConfig(c *nodeconfig.NodeConfig, i instance.Facts, m machine.Facts, pauseImage string) (*Node, []string, error) {
+	prefix, err := netip.ParsePrefix(c.Spec.Cluster.CIDR)
+	if err != nil {
+		return nil, nil, fmt.Errorf("spec.cluster.cidr: %w", err)
+	}
+	n := &Node{
+		Form: NodeConfig, Instance: i, Machine: m,
+		Cluster: Cluster{
+			Name: c.Spec.Cluster.Name, Endpoint: c.Spec.Cluster.APIServerEndpoint, CA: c.Spec.Cluster.CertificateAuthority,
+			DNS: []string{tenth(prefix)}, IPv6: prefix.Addr().Is6(), Outpost: c.Spec.Cluster.Outpost(), ID: c.Spec.Cluster.ID,
+		},
+		Kubelet: Kubelet{
+			Config: c.Spec.Kubelet.Config, Flags: c.Spec.Kubelet.Flags,
+			MaxPods: i.MaxPods(), LimitPods: true, ReservedCgroups: true,
+		},
+		Containerd: Containerd{
+			Config: c.Spec.Containerd.Config, BaseRuntimeSpec: c.Spec.Containerd.BaseRuntimeSpec, PauseImage: pauseImage,
+		},
+		Environment: c.Spec.Instance.Environment, Network: c.Spec.Instance.Network, Disks: c.Spec.Instance.LocalStorage,
+	}
+	if named(m) {
+		n.Name = i.PrivateDNSName
+		if c.Spec.Feature(nodeconfig.InstanceIDNodeName) {
+			n.Name = i.ID
+		}
+	}
+	warnings := n.evaluateMaxPods(c.Spec.Kubelet)
+	if c.Spec.Feature(nodeconfig.FastImagePull) {
+		why := n.refuseSOCI()
+		n.Containerd.SOCI = why == ""
+		if why != "" {
+			warnings = append(warnings, nodeconfig.FastImagePull+" is off: "+why)
+		}
+	}
+	return n, append(warnings, n.warnings()...), nil
+}
+
+// evaluateMaxPods takes the expression's result as the number of pods. One that
+// cannot be evaluated for this instance type leaves the number as it is, as
+// upstream does: the same NodeConfig serves many types.
+func (n *Node) evaluateMaxPods(k nodeconfig.Kubelet) []string {
+	e, err := k.CompileMaxPods()
+	if e == nil && err == nil {
+		return nil
+	}
+	var pods int64
+	values := map[string]int64{
+		nodeconfig.DefaultENIs: int64(n.Instance.Limits.ENIs),
+		nodeconfig.IPsPerENI:   int64(n.Instance.Limits.IPsPerENI),
+		nodeconfig.MaxPods:     int64(n.Kubelet.MaxPods),
+	}
+	if k.AsksForSize() {
+		values[nodeconfig.VCPUs], values[nodeconfig.PhysicalMemoryMiB] = int64(n.Instance.Limits.VCPUs), int64(n.Instance.Limits.MemoryMiB)
+		if values[nodeconfig.VCPUs] == 0 {
+			err = errors.New("nobody knows how large the instance type is")
+		}
+	}
+	if err == nil {
+		pods, err = e.Int(values)
+	}
+	if err == nil && (pods < 1 || pods > math.MaxInt32) {
+		err = fmt.Errorf("its result is %d", pods)
+	}
+	if err != nil {
+		return []string{fmt.Sprintf("maxPodsExpression has no effect on a %s, which takes %d pods: %v", n.Instance.Type, n.Kubelet.MaxPods, err)}
+	}
+	n.Kubelet.MaxPods = int(pods)
+	return nil
+}
+
+func (n *Node) refuseSOCI() string {
+	switch m := n.Machine; {
+	case !m.SOCI:
+		return "the image has no " + machine.SOCIUnit
+	case m.CPUs < sociCPUs || m.MemoryMiB < sociMemoryMiB:
+		return fmt.Sprintf("it needs %d CPUs and %d MiB of memory, and the instance has %d and %d", sociCPUs, sociMemoryMiB, m.CPUs, m.MemoryMiB)
+	default:
+		return ""
+	}
+}
+
+// warnings are about the machine, whichever the contract.
+func (n *Node) warnings() []string {
+	var list []string
+	if !n.Machine.CredentialProvider {
+		list = append(list, fmt.Sprintf("the image has no %s/%s: private images of ECR cannot be pulled", machine.CredentialProviderFolder, machine.CredentialProviderName))
+	}
+	if n.Machine.CgroupV1 && !n.Machine.Kubelet.Less(1, 35) && n.Kubelet.Config["failCgroupV1"] != false {
+		list = append(list, "the machine has cgroup v1, with which kubelet 1.35 and newer does not start; boot with systemd.unified_cgroup_hierarchy=1, or set failCgroupV1: false in spec.kubelet.config")
+	}
+	return list
+}
+
+// tenth is the address that EKS gives the cluster's DNS in the services'
+// network, written as upstream writes it: the last group of an IPv4 network's
+// address becomes 10, and an IPv6 network's address gets an a.
+func tenth(prefix netip.Prefix) string {
+	ip := prefix.Addr()
+	if ip.Is4() {
+		b := ip.As4()
+		b[3] = 10
+		return netip.AddrFrom4(b).String()
+	}
+	b := ip.As16()
+	b[14], b[15] = 0, 10
+	return netip.AddrFrom16(b).String()
+}

@@ -1,0 +1,124 @@
+package nodeconfig
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// maxNodes bounds how many values a document may have once its aliases are
+// followed; real ones have some hundreds.
+const maxNodes = 100_000
+
+// Decode reads every NodeConfig of a YAML or JSON text and merges them in
+// order. All that is wrong comes back at once, each with its line and path.
+// Empty documents are skipped; a text without any NodeConfig is an error.
+func Decode(text []byte) (*NodeConfig, error) {
+	c, _, err := decode(text)
+	return c, err
+}
+
+func decode(text []byte) (merged *NodeConfig, warnings []string, err error) {
+	var errs []error
+	dec := yaml.NewDecoder(strings.NewReader(string(text)))
+	for {
+		var doc yaml.Node
+		err := dec.Decode(&doc)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("reading the YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
+		}
+		c, err := decodeDocument(&doc)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if c == nil {
+			continue
+		}
+		if merged == nil {
+			merged = c
+			continue
+		}
+		warnings = append(warnings, merged.Contradictions(c)...)
+		if err := merged.Merge(c); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, nil, err
+	}
+	if merged == nil {
+		return nil, nil, errors.New("it holds no document: NodeConfig is YAML with apiVersion " + APIVersion + " and kind " + Kind)
+	}
+	return merged, warnings, nil
+}
+
+func decodeDocument(doc *yaml.Node) (*NodeConfig, error) {
+	if len(doc.Content) == 0 || doc.Content[0].ShortTag() == "!!null" {
+		return nil, nil
+	}
+	root := doc.Content[0]
+	if root.Kind != yaml.MappingNode {
+		return nil, fmt.Errorf("line %d: a NodeConfig is an object with apiVersion, kind and spec, not %s", root.Line, describe(root))
+	}
+	if err := checkKind(root); err != nil {
+		return nil, err
+	}
+	var c NodeConfig
+	d := decoder{left: maxNodes}
+	d.object(root, "", &c)
+	return &c, errors.Join(d.errs...)
+}
+
+// checkKind comes before everything else: in a document of another kind every
+// field would be called unknown.
+func checkKind(root *yaml.Node) error {
+	version, kind := scalarAt(root, "apiVersion"), scalarAt(root, "kind")
+	switch {
+	case version == APIVersion && kind == Kind:
+		return nil
+	case version == "" || kind == "":
+		return fmt.Errorf("line %d: a NodeConfig begins with apiVersion: %s and kind: %s", root.Line, APIVersion, Kind)
+	case strings.HasPrefix(version, Group+"/") && kind == Kind:
+		return fmt.Errorf("line %d: apiVersion %s is not known; this program knows %s", root.Line, version, APIVersion)
+	default:
+		return fmt.Errorf("line %d: apiVersion %s, kind %s is not a NodeConfig (%s)", root.Line, version, kind, APIVersion)
+	}
+}
+
+func scalarAt(object *yaml.Node, name string) string {
+	for i := 0; i+1 < len(object.Content); i += 2 {
+		if object.Content[i].Value == name && object.Content[i+1].Kind == yaml.ScalarNode {
+			return object.Content[i+1].Value
+		}
+	}
+	return ""
+}
+
+// describe names what a node is, for a person.
+func describe(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "an object"
+	case yaml.SequenceNode:
+		return "a list"
+	case yaml.AliasNode:
+		return describe(n.Alias)
+	}
+	switch n.ShortTag() {
+	case "!!null":
+		return "nothing"
+	case "!!bool":
+		return "a boolean"
+	case "!!int", "!!float":
+		return "a number"
+	default:
+		return "text"
+	}
+}

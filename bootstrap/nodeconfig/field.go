@@ -1,0 +1,308 @@
+package nodeconfig
+
+import (
+	"encoding/base64"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// decoder fills structs from YAML nodes and collects what is wrong. It exists
+// because no YAML library says line, path and nearest name of an unknown field
+// together.
+type decoder struct {
+	errs []error
+	left int
+	// within are the aliases being followed, against circles.
+	within []*yaml.Node
+}
+
+func (d *decoder) fail(n *yaml.Node, path, format string, args ...any) {
+	if path == "" {
+		path = "the document"
+	}
+	d.errs = append(d.errs, fmt.Errorf("line %d: %s: %s", n.Line, path, fmt.Sprintf(format, args...)))
+}
+
+// follow resolves an alias; done must be called when its content was read.
+func (d *decoder) follow(n *yaml.Node, path string) (target *yaml.Node, done func()) {
+	d.left--
+	if d.left < 0 {
+		d.fail(n, path, "the document is too large")
+		return nil, func() {}
+	}
+	if n.Kind != yaml.AliasNode {
+		return n, func() {}
+	}
+	if slices.Contains(d.within, n.Alias) {
+		d.fail(n, path, "the alias *%s contains itself", n.Value)
+		return nil, func() {}
+	}
+	d.within = append(d.within, n.Alias)
+	return n.Alias, func() { d.within = d.within[:len(d.within)-1] }
+}
+
+// pair is one member of an object.
+type pair struct{ key, value *yaml.Node }
+
+// pairs lists an object's members with merge keys (<<) resolved; of a name set
+// twice all but the first are errors.
+func (d *decoder) pairs(n *yaml.Node, path string) []pair {
+	var own, inherited []pair
+	at := map[string]int{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		if key.Tag == "!!merge" {
+			inherited = append(inherited, d.inherited(value, path)...)
+			continue
+		}
+		if key.Kind != yaml.ScalarNode {
+			d.fail(key, path, "a field's name must be text")
+			continue
+		}
+		if first, twice := at[key.Value]; twice {
+			d.fail(key, join(path, key.Value), "it is set twice; first in line %d", first)
+			continue
+		}
+		at[key.Value] = key.Line
+		own = append(own, pair{key, value})
+	}
+	for _, p := range inherited {
+		if _, there := at[p.key.Value]; !there {
+			at[p.key.Value] = p.key.Line
+			own = append(own, p)
+		}
+	}
+	return own
+}
+
+func (d *decoder) inherited(n *yaml.Node, path string) []pair {
+	target, done := d.follow(n, path)
+	defer done()
+	switch {
+	case target == nil:
+		return nil
+	case target.Kind == yaml.MappingNode:
+		return d.pairs(target, path)
+	case target.Kind == yaml.SequenceNode:
+		var all []pair
+		for _, c := range target.Content {
+			all = append(all, d.inherited(c, path)...)
+		}
+		return all
+	default:
+		d.fail(n, path, "<< takes an object, not %s", describe(target))
+		return nil
+	}
+}
+
+// withoutUs are fields that newer versions of amazon-eks-ami know and this
+// program does not, with what to do instead.
+var withoutUs = map[string]string{
+	"spec.instance.storage": "is not supported; format and mount EBS volumes in a user data script, which runs before containerd and the kubelet start",
+}
+
+// object fills the struct that into points to.
+func (d *decoder) object(n *yaml.Node, path string, into any) {
+	v := reflect.ValueOf(into).Elem()
+	fields := fieldsOf(v.Type())
+	for _, p := range d.pairs(n, path) {
+		i, known := fields[p.key.Value]
+		if why := withoutUs[join(path, p.key.Value)]; why != "" {
+			d.fail(p.key, join(path, p.key.Value), "%s", why)
+			continue
+		}
+		if !known {
+			d.fail(p.key, join(path, p.key.Value), "unknown field; %s", nearest(p.key.Value, fields))
+			continue
+		}
+		d.value(p.value, join(path, p.key.Value), v.Field(i))
+	}
+}
+
+// value fills one value; null leaves it as it is, as in Kubernetes.
+func (d *decoder) value(n *yaml.Node, path string, v reflect.Value) {
+	target, done := d.follow(n, path)
+	defer done()
+	if target == nil || target.Kind == yaml.ScalarNode && target.ShortTag() == "!!null" {
+		return
+	}
+	switch into := v.Addr().Interface().(type) {
+	case *Document:
+		if d.is(target, path, yaml.MappingNode, "an object") {
+			*into = Document(d.free(target, path).(map[string]any))
+		}
+		return
+	case *Base64:
+		if text, ok := d.text(target, path); ok {
+			*into = d.base64(target, path, text)
+		}
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		if d.is(target, path, yaml.MappingNode, "an object") {
+			d.object(target, path, v.Addr().Interface())
+		}
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		d.value(target, path, v.Elem())
+	case reflect.String:
+		if text, ok := d.text(target, path); ok {
+			v.SetString(text)
+		}
+	case reflect.Bool:
+		if b, ok := boolean(target); ok {
+			v.SetBool(b)
+		} else {
+			d.fail(target, path, "must be true or false, not %s", describe(target))
+		}
+	case reflect.Slice:
+		d.list(target, path, v)
+	case reflect.Map:
+		d.table(target, path, v)
+	}
+}
+
+func (d *decoder) list(n *yaml.Node, path string, v reflect.Value) {
+	if !d.is(n, path, yaml.SequenceNode, "a list") {
+		return
+	}
+	out := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
+	for i, c := range n.Content {
+		d.value(c, fmt.Sprintf("%s[%d]", path, i), out.Index(i))
+	}
+	v.Set(out)
+}
+
+func (d *decoder) table(n *yaml.Node, path string, v reflect.Value) {
+	if !d.is(n, path, yaml.MappingNode, "an object") {
+		return
+	}
+	out := reflect.MakeMap(v.Type())
+	for _, p := range d.pairs(n, path) {
+		value := reflect.New(v.Type().Elem()).Elem()
+		d.value(p.value, join(path, p.key.Value), value)
+		out.SetMapIndex(reflect.ValueOf(p.key.Value), value)
+	}
+	v.Set(out)
+}
+
+func (d *decoder) is(n *yaml.Node, path string, kind yaml.Kind, want string) bool {
+	if n.Kind == kind {
+		return true
+	}
+	d.fail(n, path, "must be %s, not %s", want, describe(n))
+	return false
+}
+
+// text reads a scalar as it is written: a name such as 1234 is text here.
+func (d *decoder) text(n *yaml.Node, path string) (string, bool) {
+	if n.Kind == yaml.ScalarNode {
+		return n.Value, true
+	}
+	d.fail(n, path, "must be text, not %s", describe(n))
+	return "", false
+}
+
+func (d *decoder) base64(n *yaml.Node, path, text string) Base64 {
+	data, err := Unbase64(text)
+	if err != nil {
+		d.fail(n, path, "it is not base64: %v", err)
+	}
+	return data
+}
+
+// Unbase64 decodes base64 whatever its line breaks and padding.
+func Unbase64(text string) ([]byte, error) {
+	compact := strings.Join(strings.Fields(text), "")
+	return base64.RawStdEncoding.DecodeString(strings.TrimRight(compact, "="))
+}
+
+// free reads any value.
+func (d *decoder) free(n *yaml.Node, path string) any {
+	target, done := d.follow(n, path)
+	defer done()
+	switch {
+	case target == nil:
+		return nil
+	case target.Kind == yaml.MappingNode:
+		out := map[string]any{}
+		for _, p := range d.pairs(target, path) {
+			out[p.key.Value] = d.free(p.value, join(path, p.key.Value))
+		}
+		return out
+	case target.Kind == yaml.SequenceNode:
+		out := make([]any, len(target.Content))
+		for i, c := range target.Content {
+			out[i] = d.free(c, fmt.Sprintf("%s[%d]", path, i))
+		}
+		return out
+	}
+	if b, ok := boolean(target); ok {
+		return b
+	}
+	switch target.ShortTag() {
+	case "!!null", "!!int", "!!float":
+		var value any
+		if err := target.Decode(&value); err != nil {
+			d.fail(target, path, "%v", err)
+			return nil
+		}
+		return number(value)
+	}
+	return target.Value
+}
+
+// number makes integers one type, whatever their size.
+func number(v any) any {
+	switch n := v.(type) {
+	case int:
+		return int64(n)
+	default:
+		return v
+	}
+}
+
+// boolean reads a scalar as Kubernetes does, whose YAML is 1.1: yes, no, on
+// and off are booleans too where they are not quoted.
+func boolean(n *yaml.Node) (value, ok bool) {
+	if n.Kind != yaml.ScalarNode || n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+		return false, false
+	}
+	if tag := n.ShortTag(); tag != "!!bool" && tag != "!!str" {
+		return false, false
+	}
+	switch n.Value {
+	case "yes", "Yes", "YES", "on", "On", "ON":
+		return true, true
+	case "no", "No", "NO", "off", "Off", "OFF":
+		return false, true
+	}
+	if n.ShortTag() != "!!bool" {
+		return false, false
+	}
+	b, err := strconv.ParseBool(strings.ToLower(n.Value))
+	return b, err == nil
+}
+
+// fieldsOf maps a struct's JSON names to its fields.
+func fieldsOf(t reflect.Type) map[string]int {
+	fields := map[string]int{}
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		fields[name] = i
+	}
+	return fields
+}
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}

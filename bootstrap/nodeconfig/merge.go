@@ -1,0 +1,149 @@
+package nodeconfig
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/pelletier/go-toml/v2"
+)
+
+// Merge puts a later document over this one: what it sets wins, kubelet flags
+// append, objects and TOML tables merge member by member. What it leaves out,
+// or sets to empty text or an empty list, stays.
+func (c *NodeConfig) Merge(later *NodeConfig) error {
+	a, b := &c.Spec, &later.Spec
+	c.Metadata = MergeDocuments(c.Metadata, later.Metadata)
+	over(&a.Cluster.Name, b.Cluster.Name)
+	over(&a.Cluster.APIServerEndpoint, b.Cluster.APIServerEndpoint)
+	overList(&a.Cluster.CertificateAuthority, b.Cluster.CertificateAuthority)
+	over(&a.Cluster.CIDR, b.Cluster.CIDR)
+	over(&a.Cluster.ID, b.Cluster.ID)
+	if b.Cluster.EnableOutpost != nil {
+		a.Cluster.EnableOutpost = b.Cluster.EnableOutpost
+	}
+
+	merged, err := MergeTOML(a.Containerd.Config, b.Containerd.Config)
+	if err != nil {
+		return fmt.Errorf("spec.containerd.config: %w", err)
+	}
+	a.Containerd.Config = merged
+	a.Containerd.BaseRuntimeSpec = MergeDocuments(a.Containerd.BaseRuntimeSpec, b.Containerd.BaseRuntimeSpec)
+
+	a.Kubelet.Config = MergeDocuments(a.Kubelet.Config, b.Kubelet.Config)
+	a.Kubelet.Flags = append(a.Kubelet.Flags[:len(a.Kubelet.Flags):len(a.Kubelet.Flags)], b.Kubelet.Flags...)
+	over(&a.Kubelet.MaxPodsExpression, b.Kubelet.MaxPodsExpression)
+
+	over(&a.Instance.LocalStorage.Strategy, b.Instance.LocalStorage.Strategy)
+	over(&a.Instance.LocalStorage.MountPath, b.Instance.LocalStorage.MountPath)
+	overList(&a.Instance.LocalStorage.DisabledMounts, b.Instance.LocalStorage.DisabledMounts)
+	overList(&a.Instance.Network.Nameservers, b.Instance.Network.Nameservers)
+	overList(&a.Instance.Network.Domains, b.Instance.Network.Domains)
+	a.Instance.Environment = mergeEnvironment(a.Instance.Environment, b.Instance.Environment)
+	a.FeatureGates = mergeMaps(a.FeatureGates, b.FeatureGates)
+	return nil
+}
+
+// Contradictions says in what a later document is of another cluster than this
+// one. That is allowed, and rarely meant.
+func (c *NodeConfig) Contradictions(later *NodeConfig) []string {
+	a, b := c.Spec.Cluster, later.Spec.Cluster
+	var lines []string
+	for _, f := range []struct{ name, earlier, later string }{
+		{"name", a.Name, b.Name}, {"apiServerEndpoint", a.APIServerEndpoint, b.APIServerEndpoint}, {"cidr", a.CIDR, b.CIDR}, {"id", a.ID, b.ID},
+	} {
+		if f.earlier != "" && f.later != "" && f.earlier != f.later {
+			lines = append(lines, fmt.Sprintf("two NodeConfigs contradict each other: spec.cluster.%s is %q and then %q; the later counts", f.name, f.earlier, f.later))
+		}
+	}
+	if len(a.CertificateAuthority) > 0 && len(b.CertificateAuthority) > 0 && !bytes.Equal(a.CertificateAuthority, b.CertificateAuthority) {
+		lines = append(lines, "two NodeConfigs contradict each other: spec.cluster.certificateAuthority differs; the later counts")
+	}
+	return lines
+}
+
+func over(to *string, later string) {
+	if later != "" {
+		*to = later
+	}
+}
+
+func overList[S ~[]E, E any](to *S, later S) {
+	if len(later) > 0 {
+		*to = later
+	}
+}
+
+func mergeMaps[V any](a, b map[string]V) map[string]V {
+	if len(b) == 0 {
+		return a
+	}
+	out := make(map[string]V, len(a)+len(b))
+	maps.Copy(out, a)
+	maps.Copy(out, b)
+	return out
+}
+
+func mergeEnvironment(a, b map[string]map[string]string) map[string]map[string]string {
+	out := mergeMaps(a, nil)
+	for service, variables := range b {
+		out = mergeMaps(out, map[string]map[string]string{service: mergeMaps(out[service], variables)})
+	}
+	return out
+}
+
+// MergeDocuments puts later over earlier: objects merge, everything else is
+// replaced. Neither is changed.
+func MergeDocuments(earlier, later Document) Document {
+	if len(later) == 0 {
+		return earlier
+	}
+	return Document(mergeObjects(earlier, later))
+}
+
+func mergeObjects(earlier, later map[string]any) map[string]any {
+	out := make(map[string]any, len(earlier)+len(later))
+	maps.Copy(out, earlier)
+	for name, value := range later {
+		a, aIsObject := out[name].(map[string]any)
+		b, bIsObject := value.(map[string]any)
+		if aIsObject && bIsObject {
+			value = mergeObjects(a, b)
+		}
+		out[name] = value
+	}
+	return out
+}
+
+// MergeTOML puts later over earlier: tables merge, everything else is
+// replaced. One that is empty leaves the other as it is written.
+func MergeTOML(earlier, later TOML) (TOML, error) {
+	if earlier == "" || later == "" {
+		return earlier + later, nil
+	}
+	a, err := earlier.Table()
+	if err != nil {
+		return "", err
+	}
+	b, err := later.Table()
+	if err != nil {
+		return "", err
+	}
+	out, err := toml.Marshal(mergeObjects(a, b))
+	return TOML(out), err
+}
+
+// Table parses the document.
+func (t TOML) Table() (map[string]any, error) {
+	var table map[string]any
+	if err := toml.Unmarshal([]byte(t), &table); err != nil {
+		var at *toml.DecodeError
+		if errors.As(err, &at) {
+			row, _ := at.Position()
+			return nil, fmt.Errorf("line %d of the TOML: %w", row, err)
+		}
+		return nil, err
+	}
+	return table, nil
+}

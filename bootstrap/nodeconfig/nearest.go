@@ -1,0 +1,55 @@
+package nodeconfig
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// nearest says which known name an unknown one probably means, or else which
+// there are.
+func nearest[V any](name string, known map[string]V) string {
+	names := slices.Sorted(maps.Keys(known))
+	if best := Nearest(name, names); best != "" {
+		return fmt.Sprintf("did you mean %s?", best)
+	}
+	return "known are " + strings.Join(names, ", ")
+}
+
+// Nearest is the name that an unknown one probably means; empty when none is
+// like it.
+func Nearest(name string, names []string) string {
+	best, distance := "", len(name)/2+1
+	for _, n := range names {
+		a, b := strings.ToLower(name), strings.ToLower(n)
+		d := edits(a, b)
+		if len(b) > 2 && strings.Contains(a, b) || len(a) > 2 && strings.Contains(b, a) {
+			d = min(d, len(name)/2) // clusterName means name
+		}
+		if d < distance {
+			best, distance = n, d
+		}
+	}
+	return best
+}
+
+// edits is the number of single-character changes between two words.
+func edits(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost = min(diagonal, row[j], row[j+1]) + 1
+			}
+			diagonal, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
+}

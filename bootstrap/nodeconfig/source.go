@@ -1,0 +1,147 @@
+package nodeconfig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/spf13/afero"
+)
+
+// UserDataSource is the source that stands for the instance's user data, and
+// the default.
+const UserDataSource = "imds://user-data"
+
+// Reader is where sources are read from.
+type Reader struct {
+	// Files is the machine's file system.
+	Files afero.Fs
+	// Folder is where relative paths begin; empty refuses them.
+	Folder string
+	// UserData fetches the instance's user data; nil bytes mean that it has
+	// none.
+	UserData func(context.Context) ([]byte, error)
+}
+
+// extensions are those of the files that are read from a folder.
+var extensions = []string{".yaml", ".yml", ".json"}
+
+// Load reads the sources in order and merges them. A source is UserDataSource
+// or file:// with an absolute path of a file or a folder, whose files ending in
+// .yaml, .yml or .json are read by name. A source without any NodeConfig fails
+// with ErrNone unless another one has some.
+func (r Reader) Load(ctx context.Context, sources []string) (c *NodeConfig, warnings []string, err error) {
+	var none []error
+	for _, source := range sources {
+		texts, err := r.read(ctx, source)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, t := range texts {
+			next, w, err := Parse(t.content)
+			if errors.Is(err, ErrNone) {
+				none = append(none, fmt.Errorf("%s: %w", t.name, err))
+				continue
+			}
+			if err != nil {
+				return nil, nil, fmt.Errorf("%s: %w", t.name, err)
+			}
+			for _, line := range w {
+				warnings = append(warnings, t.name+": "+line)
+			}
+			if c == nil {
+				c = next
+				continue
+			}
+			for _, line := range c.Contradictions(next) {
+				warnings = append(warnings, t.name+": "+line)
+			}
+			if err := c.Merge(next); err != nil {
+				return nil, nil, fmt.Errorf("%s: %w", t.name, err)
+			}
+		}
+		if len(texts) == 0 {
+			none = append(none, fmt.Errorf("%s: %w", source, ErrNone))
+		}
+	}
+	if c == nil {
+		return nil, nil, errors.Join(none...)
+	}
+	return c, warnings, nil
+}
+
+// named is a text and where it came from.
+type named struct {
+	name    string
+	content []byte
+}
+
+func (r Reader) read(ctx context.Context, source string) ([]named, error) {
+	if source == UserDataSource {
+		data, err := r.UserData(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", source, err)
+		}
+		return []named{{source, data}}, nil
+	}
+	u, err := url.Parse(source)
+	if err != nil || u.Scheme != "file" {
+		return nil, fmt.Errorf("reading the source %q: it must be %s or file:///PATH", source, UserDataSource)
+	}
+	// file://config.yaml has its path where a host belongs; upstream takes it.
+	name := u.Host + u.Path
+	if u.Host != "" {
+		if r.Folder == "" {
+			return nil, fmt.Errorf("reading the source %s: the path must be absolute, as in file:///etc/eks/%s", source, path.Base(name))
+		}
+		name = path.Join(r.Folder, name)
+	}
+	return r.files(name)
+}
+
+// files reads a file or a folder's files. A missing folder, told by a slash at
+// its end, holds none.
+func (r Reader) files(name string) ([]named, error) {
+	st, err := r.Files.Stat(name)
+	if errors.Is(err, fs.ErrNotExist) && strings.HasSuffix(name, "/") {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the source: %w", err)
+	}
+	names := []string{name}
+	if st.IsDir() {
+		if names, err = r.folder(name); err != nil {
+			return nil, err
+		}
+	}
+	var texts []named
+	for _, n := range names {
+		data, err := afero.ReadFile(r.Files, n)
+		if err != nil {
+			return nil, fmt.Errorf("reading the source: %w", err)
+		}
+		texts = append(texts, named{n, data})
+	}
+	return texts, nil
+}
+
+func (r Reader) folder(name string) ([]string, error) {
+	entries, err := afero.ReadDir(r.Files, name)
+	if err != nil {
+		return nil, fmt.Errorf("reading the source: %w", err)
+	}
+	var names []string
+	for _, e := range entries {
+		if e.Mode()&fs.ModeDir == 0 && slices.Contains(extensions, strings.ToLower(path.Ext(e.Name()))) {
+			names = append(names, path.Join(name, e.Name()))
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}

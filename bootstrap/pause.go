@@ -1,0 +1,136 @@
+package bootstrap
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/machine"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// pullAttempts is how often the pause image is asked for; credentials and
+// routes may come some seconds later than the machine.
+const pullAttempts = 8
+
+// pause gives containerd the pause image, without which no pod starts. The
+// kubelet does not pull it, and containerd has no credentials for EKS's
+// registry.
+type pause struct {
+	node *node.Node
+	wait time.Duration
+}
+
+func (pause) ID() string    { return "pause-image" }
+func (pause) Phase() string { return "images" }
+
+// pinned keeps the kubelet's garbage collection off the image.
+const pinned = "io.cri-containerd.pinned=pinned"
+
+func ctr(args ...string) host.Command {
+	return host.Command{Argv: append([]string{"ctr", "--namespace", "k8s.io", "images"}, args...)}
+}
+
+// Plan implements plan.Item. Done means that containerd lists the image.
+func (p pause) Plan(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+	image := p.node.Containerd.PauseImage
+	out, err := h.Run(ctx, ctr("list", "--quiet", "name=="+image))
+	if err != nil {
+		return nil, fmt.Errorf("asking containerd for the pause image: %w", err)
+	}
+	if strings.TrimSpace(string(out)) == image {
+		return nil, nil
+	}
+	if image == machine.LocalPauseImage {
+		return []plan.Action{{Verb: plan.Run, Target: "import " + p.node.Machine.PauseArchive, Reason: "containerd has lost the pause image, without which no pod starts",
+			Do: func(ctx context.Context, _ plan.Progress) error {
+				if _, err := h.Run(ctx, ctr("import", p.node.Machine.PauseArchive)); err != nil {
+					return err
+				}
+				_, err := h.Run(ctx, ctr("label", image, pinned))
+				return err
+			}}}, nil
+	}
+	return []plan.Action{{Verb: plan.Fetch, Target: image, Reason: "no pod starts without it", Do: func(ctx context.Context, _ plan.Progress) error {
+		return p.pull(ctx, h, image)
+	}}}, nil
+}
+
+func (p pause) pull(ctx context.Context, h *host.Host, image string) error {
+	wait := p.wait
+	for attempt := 1; ; attempt++ {
+		err := p.pullOnce(ctx, h, image)
+		if err == nil {
+			return nil
+		}
+		if attempt == pullAttempts {
+			return fmt.Errorf("pulling the pause image, %d attempts: %w; the node's role needs AmazonEC2ContainerRegistryPullOnly, and the node a way to the registry", attempt, err)
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return fmt.Errorf("pulling the pause image: %w (last: %w)", context.Cause(ctx), err)
+		case <-timer.C:
+		}
+		wait = min(2*wait, 10*time.Second)
+	}
+}
+
+// pullOnce hands the credentials over in a file that only root reads: an
+// argument would be seen by everybody.
+func (p pause) pullOnce(ctx context.Context, h *host.Host, image string) error {
+	const folder = "/run/eksnode/registries"
+	args := []string{"pull", "--label", pinned}
+	if p.node.Machine.CredentialProvider {
+		registry, _, _ := strings.Cut(image, "/")
+		user, password, err := credentials(ctx, h, image)
+		if err != nil {
+			return err
+		}
+		hosts := fmt.Appendf(nil, "server = \"https://%[1]s\"\n\n[host.\"https://%[1]s\"]\ncapabilities = [\"pull\", \"resolve\"]\n\n[host.\"https://%[1]s\".header]\nauthorization = \"Basic %[2]s\"\n",
+			registry, base64.StdEncoding.EncodeToString([]byte(user+":"+password)))
+		if err := h.Files.WriteFile(path.Join(folder, registry, "hosts.toml"), hosts, host.Attributes{Mode: 0o600}); err != nil {
+			return fmt.Errorf("writing the registry's credentials: %w", err)
+		}
+		args = append(args, "--hosts-dir", folder)
+	}
+	_, err := h.Run(ctx, ctr(append(args, image)...))
+	if _, removed := h.Files.RemoveTree(folder); removed != nil {
+		err = errors.Join(err, fmt.Errorf("removing the registry's credentials: %w", removed))
+	}
+	return err
+}
+
+// credentials asks the kubelet's own credential provider.
+func credentials(ctx context.Context, h *host.Host, image string) (user, password string, err error) {
+	const version = "credentialprovider.kubelet.k8s.io/v1"
+	request, err := json.Marshal(map[string]string{"kind": "CredentialProviderRequest", "apiVersion": version, "image": image})
+	if err != nil {
+		return "", "", fmt.Errorf("asking for credentials: %w", err)
+	}
+	out, err := h.Run(ctx, host.Command{
+		Argv: []string{path.Join(machine.CredentialProviderFolder, machine.CredentialProviderName)}, Stdin: bytes.NewReader(request),
+	})
+	if err != nil {
+		return "", "", fmt.Errorf("asking for credentials: %w", err)
+	}
+	var response struct {
+		Auth map[string]struct{ Username, Password string } `json:"auth"`
+	}
+	if err := json.Unmarshal(out, &response); err != nil {
+		return "", "", fmt.Errorf("reading the credential provider's answer: %w", err)
+	}
+	for _, a := range response.Auth {
+		return a.Username, a.Password, nil
+	}
+	return "", "", errors.New("the credential provider knows no credentials for " + image)
+}

@@ -1,0 +1,105 @@
+//go:build linux
+
+package bootstrap
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/arguments"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/imds/fake"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/machine"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/render"
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/templates"
+)
+
+const (
+	ownPause    = "localhost/kubernetes/pause:latest"
+	theirPause  = "602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.5"
+	pauseBundle = "/etc/eks/pause.tar"
+)
+
+// pins records a pause image of the image's own, as a provision does.
+func pins(t *testing.T, h *host.Host) {
+	t.Helper()
+	m, err := manifest.Load(h)
+	require.NoError(t, err)
+	m.Record(manifest.Asset{ID: machine.PauseAsset, Version: "3.10", Files: []manifest.File{{Path: pauseBundle, Size: 1}}})
+	require.NoError(t, m.Save(h))
+}
+
+// The image's own pause image is what a first boot by either contract names to
+// containerd, in the built-in configuration and in one of the user's, unless
+// the call asks for another.
+func TestWhichPauseImage(t *testing.T) {
+	for name, c := range map[string]struct {
+		own  bool
+		args []string // nil is a NodeConfig
+		want string
+	}{
+		"NodeConfig":                              {false, nil, theirPause},
+		"NodeConfig, its own":                     {true, nil, ownPause},
+		"bootstrap.sh":                            {false, []string{}, theirPause},
+		"bootstrap.sh, its own":                   {true, []string{}, ownPause},
+		"bootstrap.sh, its own, the usual asked":  {true, []string{"--pause-container-version", "3.5"}, ownPause},
+		"bootstrap.sh, its own, a version asked":  {true, []string{"--pause-container-version", "3.9"}, "602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.9"},
+		"bootstrap.sh, its own, an account asked": {true, []string{"--pause-container-account", "123456789012"}, "123456789012.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.5"},
+		"bootstrap.sh, both asked": {true, []string{"--pause-container-account", "123456789012", "--pause-container-version", "3.9"},
+			"123456789012.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.9"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, w := mounted(t), surround(t, fake.Typical())
+			if c.own {
+				pins(t, h)
+			}
+			if c.args == nil {
+				w.join(t, h, config(t, "a", ""))
+			} else {
+				w.call(t, h, given("a", c.args...)...)
+			}
+			text, err := h.Content(render.ContainerdConfig)
+			require.NoError(t, err)
+			assert.Contains(t, string(text), "sandbox = '"+c.want+"'")
+			if c.args == nil {
+				return
+			}
+			require.NoError(t, h.Files.WriteFile(templates.ContainerdConfig, []byte("sandbox_image = \"SANDBOX_IMAGE\" # mine\n"), host.Attributes{Mode: 0o644}))
+			w.call(t, h, given("a", c.args...)...)
+			text, err = h.Content(render.ContainerdConfig)
+			require.NoError(t, err)
+			assert.Equal(t, "sandbox_image = \""+c.want+"\" # mine\n", string(text))
+		})
+	}
+}
+
+// Nothing is pulled by a call of bootstrap.sh on an image that has its own; one
+// that containerd lost comes from the archive.
+func TestBootstrapShPullsNothingWhereThePauseImageIsThere(t *testing.T) {
+	live(t, func(t *testing.T, h *host.Host, w *world) {
+		pins(t, h)
+		w.run(t, h, given("a")...)
+		all := calls(t)
+		assert.Contains(t, all, "ctr --namespace k8s.io images import "+pauseBundle)
+		for _, one := range all {
+			assert.NotContains(t, one, "images pull")
+		}
+		w.run(t, h, given("a")...)
+		for _, one := range calls(t) {
+			assert.NotContains(t, one, "images import", "it is there")
+		}
+	})
+}
+
+// run does all that a call of bootstrap.sh does.
+func (w *world) run(t *testing.T, h *host.Host, args ...string) {
+	t.Helper()
+	a, err := arguments.Parse(args)
+	require.NoError(t, err)
+	n, err := w.FromArguments(t.Context(), h, a)
+	require.NoError(t, err)
+	apply(t, h, w, n, Selection{})
+}

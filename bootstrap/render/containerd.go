@@ -1,0 +1,166 @@
+package render
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/machine"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+)
+
+// The plugins' names in the versions of containerd's configuration.
+const (
+	criV2    = "io.containerd.grpc.v1.cri"
+	imagesV3 = "io.containerd.cri.v1.images"
+	runV3    = "io.containerd.cri.v1.runtime"
+)
+
+// sandboxPlaceholder stands for the pause image in a template.
+const sandboxPlaceholder = "SANDBOX_IMAGE"
+
+//go:embed assets/base-runtime-spec.json
+var baseRuntimeSpec []byte
+
+func containerdFiles(n *node.Node) ([]File, error) {
+	config, err := containerdConfig(n)
+	if err != nil {
+		return nil, fmt.Errorf("writing containerd's configuration: %w", err)
+	}
+	var spec nodeconfig.Document
+	if err := json.Unmarshal(baseRuntimeSpec, &spec); err != nil {
+		return nil, fmt.Errorf("reading the built-in OCI specification: %w", err)
+	}
+	content, err := encode(nodeconfig.MergeDocuments(spec, n.Containerd.BaseRuntimeSpec))
+	if err != nil {
+		return nil, fmt.Errorf("writing spec.containerd.baseRuntimeSpec: %w", err)
+	}
+	return []File{
+		{Path: BaseRuntimeSpec, Mode: 0o644, Content: content, Why: "what every container begins with", Of: []Service{Containerd}},
+		{Path: ContainerdConfig, Mode: 0o644, Content: config, Why: "containerd's configuration", Of: []Service{Containerd}},
+	}, nil
+}
+
+func containerdConfig(n *node.Node) ([]byte, error) {
+	if t := n.Containerd.Template; t != nil {
+		return bytes.ReplaceAll(t, []byte(sandboxPlaceholder), []byte(n.Containerd.PauseImage)), nil
+	}
+	user, err := n.Containerd.Config.Table()
+	if err != nil {
+		return nil, fmt.Errorf("spec.containerd.config: %w", err)
+	}
+	version, err := configVersion(n.Machine.Containerd, user)
+	if err != nil {
+		return nil, err
+	}
+	config := version2(n)
+	if version == 3 {
+		config = version3(n)
+	}
+	if n.Containerd.SOCI {
+		config["proxy_plugins"] = map[string]any{"soci": map[string]any{
+			"type": "snapshot", "address": strings.TrimPrefix(sociSocket, "unix://"),
+		}}
+	}
+	text, err := toml.Marshal(map[string]any(nodeconfig.MergeDocuments(config, user)))
+	return append([]byte(Mark+"\n"), text...), err
+}
+
+// configVersion is the newest form that containerd reads, unless the user's
+// part is written in the older one: containerd 2 reads that too, but does not
+// merge the two. Source: github.com/containerd/containerd docs/containerd-2.0.md.
+func configVersion(v machine.Version, user map[string]any) (int, error) {
+	plugins, _ := user["plugins"].(map[string]any)
+	_, old := plugins[criV2]
+	_, images := plugins[imagesV3]
+	_, run := plugins[runV3]
+	switch asked := user["version"]; {
+	case v.Less(2, 0) && (images || run || asked == int64(3)):
+		return 0, fmt.Errorf("spec.containerd.config is of version 3, which containerd %s does not read; write it in version 2, with plugins.%q", v, criV2)
+	case old && (images || run):
+		return 0, fmt.Errorf("spec.containerd.config mixes the plugins of version 2 (%s) and 3 (%s, %s)", criV2, imagesV3, runV3)
+	case v.Less(2, 0), old, asked == int64(2):
+		return 2, nil
+	default:
+		return 3, nil
+	}
+}
+
+// daemon are the settings outside of plugins.
+func daemon(version int) nodeconfig.Document {
+	return nodeconfig.Document{
+		"version": version, "root": "/var/lib/containerd", "state": "/run/containerd",
+		"grpc": map[string]any{"address": strings.TrimPrefix(containerdSocket, "unix://")},
+	}
+}
+
+func version2(n *node.Node) nodeconfig.Document {
+	runtime := runtimes(n)
+	runtime["discard_unpacked_layers"] = true
+	snapshotter(n, runtime)
+	config := daemon(2)
+	config["plugins"] = map[string]any{criV2: map[string]any{
+		"sandbox_image": n.Containerd.PauseImage,
+		"enable_cdi":    cdi(n),
+		"registry":      registries(),
+		"containerd":    runtime,
+		"cni":           map[string]any{"bin_dir": "/opt/cni/bin", "conf_dir": "/etc/cni/net.d"},
+	}}
+	if n.Machine.Containerd.Less(1, 7) {
+		delete(config["plugins"].(map[string]any)[criV2].(map[string]any), "enable_cdi") // new in 1.7
+	}
+	return config
+}
+
+func version3(n *node.Node) nodeconfig.Document {
+	cni := map[string]any{"bin_dir": "/opt/cni/bin", "conf_dir": "/etc/cni/net.d"}
+	if !n.Machine.Containerd.Less(2, 3) {
+		delete(cni, "bin_dir")
+		cni["bin_dirs"] = []string{"/opt/cni/bin"}
+	}
+	images := map[string]any{
+		"discard_unpacked_layers": true,
+		"pinned_images":           map[string]any{"sandbox": n.Containerd.PauseImage},
+		"registry":                registries(),
+	}
+	snapshotter(n, images)
+	config := daemon(3)
+	config["plugins"] = map[string]any{
+		imagesV3: images,
+		runV3:    map[string]any{"enable_cdi": cdi(n), "containerd": runtimes(n), "cni": cni},
+	}
+	return config
+}
+
+// cdi lets device plugins describe devices by the Container Device Interface,
+// which EKS does since 1.32.
+func cdi(n *node.Node) bool { return !n.Machine.Kubelet.Less(1, 32) }
+
+func registries() map[string]any {
+	return map[string]any{"config_path": "/etc/containerd/certs.d:/etc/docker/certs.d"}
+}
+
+func snapshotter(n *node.Node, images map[string]any) {
+	if n.Containerd.SOCI {
+		images["snapshotter"], images["disable_snapshot_annotations"] = "soci", false
+	}
+}
+
+// runtimes has one OCI runtime: NVIDIA's where there is a device for it.
+func runtimes(n *node.Node) map[string]any {
+	name, options := "runc", map[string]any{"SystemdCgroup": true}
+	if n.Machine.NVIDIA && n.Machine.NVIDIARuntime {
+		name, options["BinaryName"] = "nvidia", machine.NVIDIARuntime
+	}
+	return map[string]any{
+		"default_runtime_name": name,
+		"runtimes": map[string]any{name: map[string]any{
+			"runtime_type": "io.containerd.runc.v2", "base_runtime_spec": BaseRuntimeSpec, "options": options,
+		}},
+	}
+}

@@ -1,0 +1,175 @@
+package render
+
+import (
+	"fmt"
+	"maps"
+
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+)
+
+// containerdSocket is where the kubelet finds containerd, and sociSocket the
+// SOCI snapshotter, which hands on what it does not do itself.
+const (
+	containerdSocket = "unix:///run/containerd/containerd.sock"
+	sociSocket       = "unix:///run/soci-snapshotter-grpc/soci-snapshotter-grpc.sock"
+	realResolvConf   = "/run/systemd/resolve/resolv.conf"
+)
+
+// defaults are the kubelet's settings on every node. Source: amazon-eks-ami,
+// nodeadm, July 2026.
+func defaults() map[string]any {
+	return map[string]any{
+		"kind":       "KubeletConfiguration",
+		"apiVersion": "kubelet.config.k8s.io/v1beta1",
+		"address":    "0.0.0.0",
+		"authentication": map[string]any{
+			"anonymous": map[string]any{"enabled": false},
+			"webhook":   map[string]any{"cacheTTL": "2m0s", "enabled": true},
+			"x509":      map[string]any{"clientCAFile": ClusterCA},
+		},
+		"authorization": map[string]any{
+			"mode":    "Webhook",
+			"webhook": map[string]any{"cacheAuthorizedTTL": "5m0s", "cacheUnauthorizedTTL": "30s"},
+		},
+		"cgroupRoot":            "/",
+		"clusterDomain":         "cluster.local",
+		"featureGates":          map[string]any{"RotateKubeletServerCertificate": true},
+		"hairpinMode":           "hairpin-veth",
+		"protectKernelDefaults": true,
+		"readOnlyPort":          0,
+		"serializeImagePulls":   false,
+		"serverTLSBootstrap":    true,
+		"tlsCipherSuites": []string{
+			"TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+			"TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+			"TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305",
+			"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+			"TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
+			"TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305",
+			"TLS_RSA_WITH_AES_128_GCM_SHA256",
+			"TLS_RSA_WITH_AES_256_GCM_SHA384",
+		},
+	}
+}
+
+// kubeletConfig is the configuration without the user's part.
+func kubeletConfig(n *node.Node) map[string]any {
+	v := n.Machine.Kubelet
+	config := maps.Clone(n.Kubelet.Template)
+	if config == nil {
+		config = defaults()
+	}
+	addGates(config, n)
+	setDefault(config, "logging", map[string]any{"verbosity": 2})
+	config["cgroupDriver"] = "systemd"
+	config["clusterDNS"] = n.Cluster.DNS
+	config["evictionHard"] = map[string]any{"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%"}
+	config["kubeReserved"] = reserved(n)
+	if n.Kubelet.LimitPods {
+		config["maxPods"] = n.Kubelet.MaxPods
+	}
+	if n.Kubelet.ReservedCgroups {
+		config["systemReservedCgroup"], config["kubeReservedCgroup"] = "/system", "/runtime"
+	}
+	if !v.Less(1, 26) {
+		config["providerID"] = fmt.Sprintf("aws:///%s/%s", n.Instance.Zone, n.Instance.ID)
+	}
+	if v.Less(1, 27) {
+		// Since 1.27 the kubelet's own defaults are higher.
+		setDefault(config, "kubeAPIQPS", 10)
+		setDefault(config, "kubeAPIBurst", 20)
+	} else {
+		config["containerRuntimeEndpoint"] = containerdSocket // a flag before
+		if n.Containerd.SOCI {
+			config["imageServiceEndpoint"] = sociSocket
+		}
+	}
+	if n.Machine.ResolvedStub {
+		setDefault(config, "resolvConf", realResolvConf)
+	}
+	return config
+}
+
+// addGates adds the feature gates that a version needs, and what EKS turns on
+// from some version on where no template says otherwise.
+func addGates(config map[string]any, n *node.Node) {
+	v := n.Machine.Kubelet
+	given, _ := config["featureGates"].(map[string]any)
+	gates := maps.Clone(given)
+	if gates == nil {
+		gates = map[string]any{}
+	}
+	config["featureGates"] = gates
+	if v.Less(1, 28) {
+		gates["KubeletCredentialProviders"] = true
+	}
+	if n.Kubelet.Template != nil {
+		return
+	}
+	if !v.Less(1, 33) {
+		gates["DynamicResourceAllocation"] = true
+	}
+	if !v.Less(1, 34) {
+		gates["MutableCSINodeAllocatableCount"] = true
+		// EC2 gives a terminating instance about three minutes
+		// (amazon-eks-ami #2390).
+		config["shutdownGracePeriod"], config["shutdownGracePeriodCriticalPods"] = "2m30s", "30s"
+	}
+}
+
+func setDefault(config map[string]any, name string, value any) {
+	if config[name] == nil {
+		config[name] = value
+	}
+}
+
+// reserved is what is kept from pods for the kubelet and containerd.
+func reserved(n *node.Node) map[string]any {
+	return map[string]any{
+		"cpu":               fmt.Sprintf("%dm", reservedCPU(n.Machine.CPUs)),
+		"ephemeral-storage": "1Gi",
+		"memory":            fmt.Sprintf("%dMi", 11*n.Kubelet.MaxPods+255),
+	}
+}
+
+// reservedCPU, in thousandths of a CPU, is 6 % of the first, 1 % of the second,
+// 0.5 % of the third and fourth and 0.25 % of all others, each rounded down.
+func reservedCPU(cpus int) int {
+	total := 0
+	for _, r := range []struct{ from, to, basisPoints int }{{0, 1, 600}, {1, 2, 100}, {2, 4, 50}, {4, cpus, 25}} {
+		if n := min(cpus, r.to) - r.from; n > 0 {
+			total += n * 1000 * r.basisPoints / 10000
+		}
+	}
+	return total
+}
+
+// hasDropIn says whether the user's part is a file of its own; before 1.29
+// upstream merges it, because the kubelet's folder of drop-ins was new.
+func hasDropIn(n *node.Node) bool { return len(n.Kubelet.Config) > 0 && !n.Machine.Kubelet.Less(1, 29) }
+
+func kubeletFiles(n *node.Node) ([]File, error) {
+	config := nodeconfig.Document(kubeletConfig(n))
+	files := []File{{Path: KubeletConfig, Mode: 0o644, Why: "the kubelet's configuration", Of: []Service{Kubelet}}}
+	if !hasDropIn(n) {
+		config = nodeconfig.MergeDocuments(config, n.Kubelet.Config)
+	} else {
+		user := nodeconfig.MergeDocuments(nodeconfig.Document{
+			"kind": "KubeletConfiguration", "apiVersion": "kubelet.config.k8s.io/v1beta1",
+		}, n.Kubelet.Config)
+		content, err := encode(user)
+		if err != nil {
+			return nil, fmt.Errorf("writing spec.kubelet.config: %w", err)
+		}
+		files = append(files, File{Path: KubeletDropIn, Mode: 0o644, Content: content, Why: "the user's part of the kubelet's configuration", Of: []Service{Kubelet}})
+	}
+	content, err := encode(config)
+	if err != nil {
+		return nil, fmt.Errorf("writing the kubelet's configuration: %w", err)
+	}
+	files[0].Content = content
+	return append(files, File{
+		Path: KubeletEnvironment, Mode: 0o644, Content: kubeletEnvironment(n), Why: "the kubelet's arguments", Of: []Service{Kubelet},
+	}), nil
+}

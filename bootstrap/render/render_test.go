@@ -1,0 +1,275 @@
+package render
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/pelletier/go-toml/v2"
+	"github.com/rogpeppe/go-internal/txtar"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/arguments"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/instance"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/machine"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+	"github.com/eksnode/packer-plugin-eksnode/templates"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+const pauseImage = "602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.5"
+
+func facts(kubelet, containerd string) (instance.Facts, machine.Facts) {
+	k, err := machine.ParseVersion(kubelet)
+	if err != nil {
+		panic(err) // a test's own text
+	}
+	c, err := machine.ParseVersion(containerd)
+	if err != nil {
+		panic(err)
+	}
+	return instance.Facts{
+			ID: "i-0123456789abcdef0", Type: "m5.large", Region: "eu-west-1", Zone: "eu-west-1a", MAC: "02:00:00:00:00:01",
+			PrivateDNSName: "ip-10-0-1-2.eu-west-1.compute.internal", Address: "10.0.1.2", VPCNetworks: []string{"10.0.0.0/16"},
+			Domain: "amazonaws.com", Limits: instance.Limits{ENIs: 3, IPsPerENI: 10},
+		}, machine.Facts{
+			Kubelet: k, Containerd: c, CPUs: 2, MemoryMiB: 7840, CredentialProvider: true, Command: "/usr/bin/eksnode",
+		}
+}
+
+// described is one input with its facts.
+type described struct {
+	kubelet, containerd string
+	// config is a NodeConfig's spec in YAML; empty means a call of bootstrap.sh.
+	config string
+	args   []string
+	change func(*instance.Facts, *machine.Facts, *node.Call)
+}
+
+func (d described) node(t *testing.T) *node.Node {
+	t.Helper()
+	i, m := facts(d.kubelet, d.containerd)
+	call := node.Call{KubeletConfig: template(t, templates.KubeletConfig), PauseImage: pauseImage}
+	if d.change != nil {
+		d.change(&i, &m, &call)
+	}
+	if d.config != "" {
+		c, err := nodeconfig.Decode([]byte("apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec:\n" + d.config))
+		require.NoError(t, err)
+		require.NoError(t, c.Validate())
+		n, _, err := node.FromNodeConfig(c, i, m, call.PauseImage)
+		require.NoError(t, err)
+		return n
+	}
+	a, err := arguments.Parse(d.args)
+	require.NoError(t, err)
+	require.NoError(t, a.Validate())
+	call.Arguments, call.Instance, call.Machine = a, i, m
+	n, _, err := call.Node()
+	require.NoError(t, err)
+	return n
+}
+
+func template(t *testing.T, name string) []byte {
+	t.Helper()
+	for _, tmpl := range templates.All() {
+		if tmpl.Path == name {
+			return tmpl.Content
+		}
+	}
+	t.Fatal("no template ", name)
+	return nil
+}
+
+const cluster = `  cluster:
+    name: my-cluster
+    apiServerEndpoint: https://ABC.gr7.eu-west-1.eks.amazonaws.com
+    certificateAuthority: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCmNhCi0tLS0tRU5EIENFUlRJRklDQVRFLS0tLS0K
+    cidr: 172.20.0.0/16
+`
+
+var call = []string{
+	"my-cluster", "--apiserver-endpoint", "https://ABC.gr7.eu-west-1.eks.amazonaws.com",
+	"--b64-cluster-ca", "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCmNhCi0tLS0tRU5EIENFUlRJRklDQVRFLS0tLS0K",
+}
+
+func with(args ...string) []string { return append(call[:len(call):len(call)], args...) }
+
+// matrix is inputs × versions × families.
+func matrix() map[string]described {
+	v6 := func(i *instance.Facts, _ *machine.Facts, _ *node.Call) { i.Address, i.VPCNetworks = "fd00::5", nil }
+	all := map[string]described{
+		"nodeconfig-full-1.34": {kubelet: "1.34.4", containerd: "2.1.4", config: cluster + `
+  containerd:
+    config: |
+      [plugins.'io.containerd.cri.v1.images']
+      discard_unpacked_layers = false
+      [debug]
+      level = "debug"
+    baseRuntimeSpec: {process: {rlimits: [{type: RLIMIT_NOFILE, soft: 1024, hard: 2048}]}}
+  kubelet:
+    config: {maxPods: 50, evictionHard: {memory.available: 1Gi}, featureGates: {SomeGate: true}}
+    flags: ['--node-labels="a=b,c=d"', --v=4]
+    maxPodsExpression: ((default_enis - 1) * (ips_per_eni - 1)) + 2
+  instance:
+    localStorage: {strategy: RAID0}
+    environment: {default: {HTTPS_PROXY: "http://p%:1\\", NO_PROXY: "a\"b"}, kubelet: {GODEBUG: x=1}}
+    network: {nameservers: [10.0.0.2, 10.0.0.3], domains: [example.com]}
+`},
+		"nodeconfig-full-1.28": {kubelet: "1.28.5", containerd: "1.7.27", config: cluster + `
+  kubelet:
+    config: {maxPods: 50, evictionHard: {memory.available: 1Gi}, featureGates: {SomeGate: true}}
+  containerd: {config: "[plugins.\"io.containerd.grpc.v1.cri\".containerd]\ndiscard_unpacked_layers = false\n"}
+`},
+		"nodeconfig-drop-in-1.29": {kubelet: "1.29.0", containerd: "1.7.27", config: cluster + "  kubelet: {config: {maxPods: 50}}\n"},
+		"nodeconfig-ipv6-1.33": {kubelet: "1.33.1", containerd: "2.0.5", config: strings.Replace(cluster, "172.20.0.0/16", "fd00:1234::/108", 1),
+			change: v6},
+		"nodeconfig-outpost-1.31": {kubelet: "1.31.0", containerd: "1.7.27", config: strings.Replace(cluster, "    name:", "    enableOutpost: true\n    id: 7b1a\n    name:", 1)},
+		"nodeconfig-instance-id":  {kubelet: "1.31.0", containerd: "1.7.27", config: cluster + "  featureGates: {InstanceIdNodeName: true}\n"},
+		"nodeconfig-nvidia-1.35": {kubelet: "1.35.0", containerd: "2.3.0", config: cluster + "  kubelet: {flags: [--node-labels=a=b]}\n",
+			change: func(i *instance.Facts, m *machine.Facts, _ *node.Call) {
+				i.Type, m.NVIDIA, m.NVIDIARuntime, m.CPUs = "g5.16xlarge", true, true, 64
+			}},
+		"nodeconfig-soci-1.34": {kubelet: "1.34.4", containerd: "2.1.4", config: cluster + "  featureGates: {FastImagePull: true}\n",
+			change: func(_ *instance.Facts, m *machine.Facts, _ *node.Call) { m.SOCI, m.CPUs, m.MemoryMiB = true, 8, 32768 }},
+		"nodeconfig-old-toml-on-2.1": {kubelet: "1.34.4", containerd: "2.1.4", config: cluster + "  containerd: {config: \"[plugins.\\\"io.containerd.grpc.v1.cri\\\".containerd]\\ndiscard_unpacked_layers = false\\n\"}\n"},
+		"nodeconfig-local-pause-stub": {kubelet: "1.34.4", containerd: "1.6.20", config: cluster,
+			change: func(_ *instance.Facts, m *machine.Facts, c *node.Call) {
+				m.PauseArchive, m.ResolvedStub, m.CredentialProvider = "/p.tar", true, false
+				c.PauseImage = machine.LocalPauseImage
+			}},
+		"bootstrap-full-1.30": {kubelet: "1.30.4", containerd: "1.7.27", args: with(
+			"--kubelet-extra-args", "--node-labels=a=b --register-with-taints=c=d:NoSchedule --reserved-cpus=0", "--use-max-pods", "false",
+			"--dns-cluster-ip", "10.1.0.10,10.1.0.11", "--local-disks", "raid0")},
+		"bootstrap-ipv6-1.32":    {kubelet: "1.32.0", containerd: "2.1.4", args: with("--service-ipv6-cidr", "fd00:1234::/108"), change: v6},
+		"bootstrap-outpost-1.29": {kubelet: "1.29.0", containerd: "1.7.27", args: with("--enable-local-outpost", "true", "--cluster-id", "7b1a")},
+		"bootstrap-edited-1.27": {kubelet: "1.27.0", containerd: "1.7.27", args: with("--service-ipv4-cidr", "10.7.0.0/16"),
+			change: func(_ *instance.Facts, _ *machine.Facts, c *node.Call) {
+				c.KubeletConfig = []byte(`{"kind": "KubeletConfiguration", "apiVersion": "kubelet.config.k8s.io/v1beta1", "shutdownGracePeriod": "45s", "kubeAPIQPS": 99, "maxPods": 3, "clusterDNS": ["1.1.1.1"]}`)
+				c.ContainerdConfig = []byte("version = 2\n[plugins.\"io.containerd.grpc.v1.cri\"]\nsandbox_image = \"SANDBOX_IMAGE\"\n")
+			}},
+	}
+	for _, v := range []string{"1.24", "1.25", "1.26", "1.27", "1.28", "1.29", "1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36"} {
+		containerd := map[bool]string{true: "1.7.27", false: "2.1.4"}[v < "1.33"]
+		if v >= "1.36" {
+			containerd = "2.3.1"
+		}
+		all["nodeconfig-"+v] = described{kubelet: v + ".1", containerd: containerd, config: cluster}
+		all["bootstrap-"+v] = described{kubelet: v + ".1", containerd: containerd, args: call}
+	}
+	return all
+}
+
+func archive(t *testing.T, n *node.Node) []byte {
+	t.Helper()
+	files, err := Files(n)
+	require.NoError(t, err)
+	var a txtar.Archive
+	for _, f := range files {
+		content := f.Content
+		// These two are the same everywhere unless a case changes them.
+		if f.Path == BaseRuntimeSpec && len(n.Containerd.BaseRuntimeSpec) == 0 {
+			content = []byte("(the built-in one)\n")
+		}
+		a.Files = append(a.Files, txtar.File{Name: f.Path, Data: content})
+	}
+	return txtar.Format(&a)
+}
+
+func TestGoldenFiles(t *testing.T) {
+	known := map[string]bool{}
+	for name, d := range matrix() {
+		t.Run(name, func(t *testing.T) {
+			got := archive(t, d.node(t))
+			golden := filepath.Join("testdata", name+".txtar")
+			known[golden] = true
+			if *update {
+				require.NoError(t, os.WriteFile(golden, got, 0o644))
+			}
+			want, err := os.ReadFile(golden)
+			require.NoError(t, err)
+			assert.Equal(t, string(want), string(got))
+			for range 5 {
+				assert.Equal(t, string(got), string(archive(t, d.node(t))), "the same input must make the same bytes")
+			}
+		})
+	}
+	all, err := filepath.Glob("testdata/*.txtar")
+	require.NoError(t, err)
+	for _, name := range all {
+		assert.True(t, known[name], "%s belongs to no case", name)
+	}
+}
+
+// What is written is read back by the programs' own parsers' libraries.
+func TestFilesAreWellFormed(t *testing.T) {
+	for name, d := range matrix() {
+		t.Run(name, func(t *testing.T) {
+			files, err := Files(d.node(t))
+			require.NoError(t, err)
+			seen := map[string]bool{}
+			for _, f := range files {
+				assert.False(t, seen[f.Path], "%s is written twice", f.Path)
+				seen[f.Path] = true
+				var into map[string]any
+				switch filepath.Ext(f.Path) {
+				case ".json":
+					require.NoError(t, json.Unmarshal(f.Content, &into), f.Path)
+				case ".toml":
+					require.NoError(t, toml.Unmarshal(f.Content, &into), f.Path)
+				}
+				if f.Path == Kubeconfig || f.Path == BootstrapKubeconfig {
+					require.NoError(t, yaml.Unmarshal(f.Content, &into))
+				}
+				assert.True(t, strings.HasSuffix(string(f.Content), "\n"), f.Path)
+				assert.NotEmpty(t, f.Why)
+				assert.NotEmpty(t, f.Of)
+			}
+		})
+	}
+}
+
+func TestContainerdsVersionsDoNotMix(t *testing.T) {
+	for name, c := range map[string]struct{ containerd, config, want string }{
+		"3 on 1.7":    {"1.7.27", "[plugins.'io.containerd.cri.v1.images']\nx = 1", `writing containerd's configuration: spec.containerd.config is of version 3, which containerd 1.7.27 does not read; write it in version 2, with plugins."io.containerd.grpc.v1.cri"`},
+		"version = 3": {"1.7.27", "version = 3", `writing containerd's configuration: spec.containerd.config is of version 3, which containerd 1.7.27 does not read; write it in version 2, with plugins."io.containerd.grpc.v1.cri"`},
+		"both on 2.1": {"2.1.0", "[plugins.'io.containerd.cri.v1.images']\nx = 1\n[plugins.'io.containerd.grpc.v1.cri']\nx = 1", "writing containerd's configuration: spec.containerd.config mixes the plugins of version 2 (io.containerd.grpc.v1.cri) and 3 (io.containerd.cri.v1.images, io.containerd.cri.v1.runtime)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			i, m := facts("1.34.0", c.containerd)
+			n := &node.Node{Instance: i, Machine: m, Containerd: node.Containerd{Config: nodeconfig.TOML(c.config)}}
+			_, err := Files(n)
+			assert.EqualError(t, err, c.want)
+		})
+	}
+}
+
+func TestServicesComeInOneOrder(t *testing.T) {
+	n := &node.Node{Environment: map[string]map[string]string{}}
+	for _, service := range []string{"f", "b", "e", "a", "d", "c", "h", "g"} {
+		n.Environment[service] = map[string]string{"A": "b"}
+	}
+	for range 10 {
+		files, err := environmentFiles(n)
+		require.NoError(t, err)
+		var names []string
+		for _, f := range files {
+			names = append(names, strings.TrimSuffix(filepath.Base(filepath.Dir(f.Path)), ".service.d"))
+		}
+		assert.Equal(t, []string{"a", "b", "c", "d", "e", "f", "g", "h"}, names)
+	}
+}
+
+// The values of amazon-eks-ami's own tests.
+func TestReservedCPU(t *testing.T) {
+	for cpus, want := range map[int]int{1: 60, 2: 70, 3: 75, 4: 80, 8: 90, 16: 110, 48: 190, 96: 310, 192: 550} {
+		assert.Equal(t, want, reservedCPU(cpus), cpus)
+	}
+}

@@ -1,0 +1,228 @@
+//go:build linux
+
+package bootstrap
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/arguments"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/imds/fake"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// live runs a test of a live machine inside a root of its own. The body gets
+// nothing from outside it.
+func live(t *testing.T, body func(t *testing.T, h *host.Host, w *world)) {
+	t.Helper()
+	if os.Getenv(inside) == "" {
+		inMachine(t, machineFolder(t, "1.34.4", "2.1.4"), t.Name())
+		return
+	}
+	h, err := host.Live()
+	require.NoError(t, err)
+	defer h.Close()
+	body(t, h, surround(t, fake.Typical()))
+}
+
+// calls are the programs that ran since the last look, without questions.
+func calls(t *testing.T) []string {
+	t.Helper()
+	text, err := os.ReadFile(callsFile)
+	if os.IsNotExist(err) {
+		return nil
+	}
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(callsFile))
+	var list []string
+	for line := range strings.Lines(string(text)) {
+		if !strings.HasPrefix(line, "systemctl show") && !strings.Contains(line, "images list") {
+			list = append(list, strings.TrimSpace(line))
+		}
+	}
+	return list
+}
+
+func apply(t *testing.T, h *host.Host, w *world, n *node.Node, pick Selection) {
+	t.Helper()
+	items, err := w.Items(n, pick)
+	require.NoError(t, err)
+	_, err = w.Apply(t.Context(), h, items)
+	require.NoError(t, err)
+}
+
+func (w *world) node(t *testing.T, h *host.Host, name, spec string) *node.Node {
+	t.Helper()
+	n, err := w.FromNodeConfig(t.Context(), h, config(t, name, spec), "")
+	require.NoError(t, err)
+	return n
+}
+
+const (
+	image = "602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.5"
+	pull  = "ctr --namespace k8s.io images pull --label io.cri-containerd.pinned=pinned --hosts-dir /run/eksnode/registries " + image
+)
+
+func TestANodeConfigStartsTheServices(t *testing.T) {
+	live(t, func(t *testing.T, h *host.Host, w *world) {
+		apply(t, h, w, w.node(t, h, "a", ""), Selection{})
+		assert.Equal(t, []string{
+			"systemctl start containerd.service", "systemctl start kubelet.service", "ecr-credential-provider", pull,
+		}, calls(t))
+		there, err := h.Exists("/run/eksnode/registries")
+		require.NoError(t, err)
+		assert.False(t, there, "credentials must not stay")
+
+		before := tree(t, h, "/etc", "/run", "/var")
+		apply(t, h, w, w.node(t, h, "a", ""), Selection{})
+		assert.Empty(t, calls(t), "the same input restarts nothing")
+		assert.Equal(t, before, tree(t, h, "/etc", "/run", "/var"))
+	})
+}
+
+func TestTheTwoPhasesAreOneBoot(t *testing.T) {
+	live(t, func(t *testing.T, h *host.Host, w *world) {
+		n := w.node(t, h, "a", "")
+		apply(t, h, w, n, Selection{Skip: []Phase{Run}})
+		assert.Empty(t, calls(t), "the config phase starts nothing")
+		apply(t, h, w, n, Selection{Skip: []Phase{Config}})
+		assert.Equal(t, []string{"systemctl start containerd.service", "systemctl start kubelet.service", "ecr-credential-provider", pull}, calls(t))
+	})
+}
+
+func TestOnlyWhatChangedRestarts(t *testing.T) {
+	live(t, func(t *testing.T, h *host.Host, w *world) {
+		apply(t, h, w, w.node(t, h, "a", ""), Selection{})
+		calls(t)
+		apply(t, h, w, w.node(t, h, "a", "  kubelet: {flags: [--v=4]}\n"), Selection{})
+		assert.Equal(t, []string{"systemctl restart kubelet.service"}, calls(t))
+		apply(t, h, w, w.node(t, h, "a", "  kubelet: {flags: [--v=4]}\n  containerd: {config: \"[debug]\\nlevel = 'debug'\\n\"}\n"), Selection{})
+		assert.Equal(t, []string{"systemctl restart containerd.service"}, calls(t))
+		apply(t, h, w, w.node(t, h, "a", "  kubelet: {flags: [--v=4]}\n  containerd: {config: \"[debug]\\nlevel = 'debug'\\n\"}\n  instance: {environment: {kubelet: {A: b}}}\n"), Selection{})
+		assert.Equal(t, []string{"systemctl daemon-reload", "systemctl restart kubelet.service"}, calls(t))
+		apply(t, h, w, w.node(t, h, "a", "  kubelet: {flags: [--v=4]}\n  containerd: {config: \"[debug]\\nlevel = 'debug'\\n\"}\n  instance: {network: {nameservers: [10.0.0.2]}}\n"), Selection{})
+		assert.Equal(t, []string{"systemctl daemon-reload", "systemctl restart systemd-resolved.service", "systemctl restart kubelet.service"}, calls(t))
+	})
+}
+
+// The image was captured from a joined node: its kubelet is enabled and runs
+// already, as the old cluster's node.
+func TestACapturedNodeIsRetargetedWhileItRuns(t *testing.T) {
+	live(t, func(t *testing.T, h *host.Host, w *world) {
+		a, err := arguments.Parse(given("a"))
+		require.NoError(t, err)
+		n, err := w.FromArguments(t.Context(), h, a)
+		require.NoError(t, err)
+		apply(t, h, w, n, Selection{})
+		assert.Equal(t, []string{
+			"systemctl enable containerd.service", "systemctl start containerd.service",
+			"systemctl enable kubelet.service", "systemctl start kubelet.service", "ecr-credential-provider", pull,
+		}, calls(t), "bootstrap.sh runs once, so the services start at boot by themselves")
+		require.NoError(t, h.Files.WriteFile("/var/lib/kubelet/pki/kubelet-client-current.pem", []byte("a"), host.Attributes{Mode: 0o600}))
+
+		apply(t, h, w, w.node(t, h, "b", ""), Selection{})
+		assert.Equal(t, []string{"systemctl stop kubelet.service", "systemctl disable kubelet.service", "systemctl start kubelet.service"}, calls(t))
+		there, err := h.Exists("/var/lib/kubelet/pki")
+		require.NoError(t, err)
+		assert.False(t, there)
+	})
+}
+
+// Its kubelet is the one that Amazon Linux 2's script enabled, and runs already.
+func TestUnitsOfAFormerNodeAreForgotten(t *testing.T) {
+	live(t, func(t *testing.T, h *host.Host, w *world) {
+		lay(t, h, map[string]string{argsDropIn: argsText, shadow: amazonText, ownUnit: ownText, sandbox: sandboxText})
+		require.NoError(t, os.WriteFile(unitFolder+"/sandbox-image.service.active", []byte("failed"), 0o644))
+		for _, state := range []string{"active", "enabled"} {
+			require.NoError(t, os.WriteFile(unitFolder+"/kubelet.service."+state, []byte("active"), 0o644))
+		}
+		n := w.node(t, h, "a", "")
+		apply(t, h, w, n, Selection{Skip: []Phase{Run}})
+		assert.Equal(t, []string{"systemctl stop kubelet.service", "systemctl reset-failed sandbox-image.service", "systemctl daemon-reload"}, calls(t))
+		apply(t, h, w, n, Selection{Skip: []Phase{Config}})
+		assert.Contains(t, calls(t), "systemctl disable kubelet.service")
+	})
+}
+
+func TestAServiceThatSomebodyElseStartedStartsAgain(t *testing.T) {
+	live(t, func(t *testing.T, h *host.Host, w *world) {
+		require.NoError(t, os.WriteFile(unitFolder+"/containerd.service.active", []byte("active"), 0o644))
+		require.NoError(t, os.WriteFile(unitFolder+"/kubelet.service.active", []byte("activating"), 0o644))
+		apply(t, h, w, w.node(t, h, "a", ""), Selection{})
+		assert.Equal(t, []string{"systemctl restart containerd.service", "systemctl restart kubelet.service"}, calls(t)[:2])
+	})
+}
+
+func TestOneDaemonStartsAlone(t *testing.T) {
+	live(t, func(t *testing.T, h *host.Host, w *world) {
+		apply(t, h, w, w.node(t, h, "a", ""), Selection{Daemons: []string{"kubelet"}})
+		assert.Equal(t, []string{"systemctl start kubelet.service"}, calls(t))
+	})
+}
+
+func TestAMissingUnitIsNamed(t *testing.T) {
+	live(t, func(t *testing.T, h *host.Host, w *world) {
+		require.NoError(t, os.WriteFile(unitFolder+"/containerd.service.missing", []byte("x"), 0o644))
+		items, err := w.Items(w.node(t, h, "a", ""), Selection{Skip: []Phase{Config}})
+		require.NoError(t, err)
+		_, err = w.Apply(t.Context(), h, items)
+		assert.ErrorContains(t, err, "services: starting containerd.service: systemd says that it is not-found; the image must have it")
+	})
+}
+
+func TestAFailedStartIsTriedAgainByTheNextRun(t *testing.T) {
+	live(t, func(t *testing.T, h *host.Host, w *world) {
+		require.NoError(t, os.WriteFile(failFile, []byte("start kubelet"), 0o644))
+		items, err := w.Items(w.node(t, h, "a", ""), Selection{})
+		require.NoError(t, err)
+		_, err = w.Apply(t.Context(), h, items)
+		assert.ErrorContains(t, err, "services: run systemctl start kubelet.service: systemctl start kubelet.service: exit status 1: it was told to fail")
+		calls(t)
+		require.NoError(t, os.Remove(failFile))
+		apply(t, h, w, w.node(t, h, "a", ""), Selection{})
+		assert.Equal(t, "systemctl start kubelet.service", calls(t)[0])
+	})
+}
+
+func TestAnOwnPauseImageIsImportedWhenItIsLost(t *testing.T) {
+	live(t, func(t *testing.T, h *host.Host, w *world) {
+		n := w.node(t, h, "a", "")
+		n.Machine.PauseArchive, n.Containerd.PauseImage = "/usr/share/eksnode/pause.tar", "localhost/kubernetes/pause:latest"
+		apply(t, h, w, n, Selection{})
+		assert.Equal(t, []string{
+			"systemctl start containerd.service", "systemctl start kubelet.service",
+			"ctr --namespace k8s.io images import /usr/share/eksnode/pause.tar",
+			"ctr --namespace k8s.io images label localhost/kubernetes/pause:latest io.cri-containerd.pinned=pinned",
+		}, calls(t))
+	})
+}
+
+func TestAPullThatFailsEndsInAClearMessage(t *testing.T) {
+	live(t, func(t *testing.T, h *host.Host, w *world) {
+		require.NoError(t, os.WriteFile(failFile, []byte("images pull"), 0o644))
+		p := pause{w.node(t, h, "a", ""), 1}
+		_, err := w.Apply(t.Context(), h, []plan.Item{p})
+		assert.ErrorContains(t, err, "pulling the pause image, 8 attempts: ctr --namespace k8s.io images pull")
+		assert.ErrorContains(t, err, "the node's role needs AmazonEC2ContainerRegistryPullOnly, and the node a way to the registry")
+		there, err := h.Exists("/run/eksnode/registries")
+		require.NoError(t, err)
+		assert.False(t, there, "credentials must not stay")
+	})
+}
+
+func TestTheBPFFileSystemIsMounted(t *testing.T) {
+	live(t, func(t *testing.T, h *host.Host, w *world) {
+		require.NoError(t, os.MkdirAll("/sys/fs/bpf", 0o755))
+		actions, err := bpf{}.Plan(t.Context(), h)
+		require.NoError(t, err)
+		require.Len(t, actions, 1)
+		require.NoError(t, actions[0].Do(t.Context(), nil))
+		assert.Equal(t, []string{"mount -t bpf bpf /sys/fs/bpf"}, calls(t))
+	})
+}

@@ -1,0 +1,137 @@
+package bootstrap
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/applied"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/render"
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// services starts containerd and the kubelet.
+type services struct {
+	node    *node.Node
+	files   []render.File
+	daemons []string
+}
+
+func (services) ID() string    { return "services" }
+func (services) Phase() string { return "services" }
+
+// names lists the services in the order in which they start.
+func (s services) names() []render.Service {
+	all := []render.Service{render.Containerd, render.Kubelet}
+	if s.node.Containerd.SOCI {
+		all = append([]render.Service{render.SOCI}, all...)
+	}
+	if len(s.daemons) == 0 {
+		return all
+	}
+	return slices.DeleteFunc(all, func(r render.Service) bool { return !slices.Contains(s.daemons, string(r)) })
+}
+
+// unitState is what systemd says about a unit.
+type unitState struct{ load, active, file, reload string }
+
+func (u unitState) running() bool { return u.active != "inactive" && u.active != "failed" }
+
+// Plan implements plan.Item. Done means that every service runs with the files
+// as they are now, and starts at boot or does not, as the contract has it: a
+// NodeConfig is applied at every boot, which then starts the services;
+// bootstrap.sh is called once in an instance's life.
+func (s services) Plan(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+	names := s.names()
+	states, err := unitStates(ctx, h, names)
+	if err != nil {
+		return nil, err
+	}
+	var actions []plan.Action
+	for _, state := range states {
+		if state.reload == "yes" {
+			actions = append(actions, systemctl(h, "systemd reads changed units", "daemon-reload"))
+			break
+		}
+	}
+	for _, name := range names {
+		unit, state := string(name)+".service", states[string(name)+".service"]
+		if state.load != "loaded" {
+			return nil, fmt.Errorf("starting %s: systemd says that it is %s; the image must have it", unit, state.load)
+		}
+		switch enabled := state.file == "enabled"; {
+		case s.node.Form == node.BootstrapScript && !enabled:
+			actions = append(actions, as(plan.Enable, unit, systemctl(h, "bootstrap.sh is not called again after a reboot", "enable", unit)))
+		case s.node.Form == node.NodeConfig && enabled && name == render.Kubelet:
+			actions = append(actions, as(plan.Disable, unit, systemctl(h, "every boot configures it before it starts", "disable", unit)))
+		}
+		start, err := s.start(h, name, state)
+		if err != nil {
+			return nil, err
+		}
+		actions = append(actions, start...)
+	}
+	return actions, nil
+}
+
+func (s services) start(h *host.Host, name render.Service, state unitState) ([]plan.Action, error) {
+	unit, sum := string(name)+".service", digest(s.files, name)
+	current, err := applied.Is(h, string(name), sum)
+	if err != nil {
+		return nil, err
+	}
+	verb, why := "start", "the node needs it"
+	switch {
+	case state.running() && current:
+		return nil, nil
+	case state.running():
+		verb, why = "restart", "what it reads has changed"
+	}
+	a := systemctl(h, why, verb, unit)
+	run := a.Do
+	a.Do = func(ctx context.Context, p plan.Progress) error {
+		if err := run(ctx, p); err != nil {
+			return err
+		}
+		return applied.Save(h, string(name), sum)
+	}
+	return []plan.Action{a}, nil
+}
+
+func as(verb plan.Verb, target string, a plan.Action) plan.Action {
+	a.Verb, a.Target = verb, target
+	return a
+}
+
+func systemctl(h *host.Host, why string, args ...string) plan.Action {
+	c := host.Command{Argv: append([]string{"systemctl"}, args...)}
+	return plan.Action{Verb: plan.Run, Target: c.String(), Reason: why, Do: func(ctx context.Context, _ plan.Progress) error {
+		_, err := h.Run(ctx, c)
+		return err
+	}}
+}
+
+// unitStates asks systemd about all units at once.
+func unitStates(ctx context.Context, h *host.Host, names []render.Service) (map[string]unitState, error) {
+	argv := []string{"systemctl", "show", "--property=Id,LoadState,ActiveState,UnitFileState,NeedDaemonReload"}
+	for _, n := range names {
+		argv = append(argv, string(n)+".service")
+	}
+	out, err := h.Run(ctx, host.Command{Argv: argv})
+	if err != nil {
+		return nil, fmt.Errorf("asking systemd for the services: %w", err)
+	}
+	states := map[string]unitState{}
+	for block := range strings.SplitSeq(strings.TrimSpace(string(out)), "\n\n") {
+		values := map[string]string{}
+		for line := range strings.Lines(block) {
+			name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+			values[name] = value
+		}
+		states[values["Id"]] = unitState{values["LoadState"], values["ActiveState"], values["UnitFileState"], values["NeedDaemonReload"]}
+	}
+	return states, nil
+}

@@ -1,0 +1,79 @@
+package bootstrap
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/applied"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/render"
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// system lets systemd and systemd-resolved read what was written for them.
+type system struct{ files []render.File }
+
+func (system) ID() string    { return "system" }
+func (system) Phase() string { return string(Config) }
+
+// reader is who has to read files again, and by which command.
+type reader struct {
+	service render.Service
+	argv    []string
+	why     string
+}
+
+// Plan implements plan.Item. Done means that both were told since their files
+// last changed.
+func (s system) Plan(_ context.Context, h *host.Host) ([]plan.Action, error) {
+	if !h.HasSystemd() {
+		return nil, nil
+	}
+	var actions []plan.Action
+	for _, r := range []reader{
+		{render.Systemd, []string{"systemctl", "daemon-reload"}, "systemd reads the environments"},
+		{render.Resolved, []string{"systemctl", "restart", "systemd-resolved.service"}, "systemd-resolved reads its servers"},
+	} {
+		sum := digest(s.files, r.service)
+		told, err := applied.Is(h, string(r.service), sum)
+		if err != nil {
+			return nil, err
+		}
+		if told {
+			continue
+		}
+		if r.service == render.Resolved {
+			there, err := h.HasUnit("systemd-resolved.service")
+			if err != nil {
+				return nil, err
+			}
+			if !there {
+				return nil, fmt.Errorf("spec.instance.network needs systemd-resolved, which this machine has not")
+			}
+		}
+		actions = append(actions, plan.Action{Verb: plan.Run, Target: host.Command{Argv: r.argv}.String(), Reason: r.why,
+			Do: func(ctx context.Context, _ plan.Progress) error {
+				if _, err := h.Run(ctx, host.Command{Argv: r.argv}); err != nil {
+					return err
+				}
+				return applied.Save(h, string(r.service), sum)
+			}})
+	}
+	return actions, nil
+}
+
+// digest sums up what a service reads; empty when that is nothing, as before
+// anything was ever applied.
+func digest(files []render.File, of render.Service) string {
+	var d applied.Digest
+	for _, f := range files {
+		if slices.Contains(f.Of, of) {
+			d.Add(f.Path, f.Content)
+		}
+	}
+	if d.IsEmpty() {
+		return ""
+	}
+	return d.Sum()
+}

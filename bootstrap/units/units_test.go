@@ -1,0 +1,117 @@
+package units
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func layout() Layout {
+	return Layout{Command: "/usr/bin/eksnode", Commands: "/usr/bin", Units: "/usr/lib/systemd/system"}
+}
+
+func TestFilesAreWhole(t *testing.T) {
+	links := map[string]string{}
+	paths := map[string]bool{}
+	for _, f := range Files(layout()) {
+		assert.False(t, paths[f.Path], f.Path)
+		paths[f.Path] = true
+		assert.NotContains(t, string(f.Content), "{", f.Path)
+		assert.NotEmpty(t, f.Why, f.Path)
+		assert.Equal(t, 1, count(f.Content != nil, f.Link != "", f.Folder), "%s is one of file, link, folder", f.Path)
+		if f.Link != "" {
+			links[f.Path] = f.Link
+		}
+	}
+	assert.Equal(t, map[string]string{
+		"/usr/bin/nodeadm": "eksnode",
+		"/etc/systemd/system/multi-user.target.wants/eksnode-network.service": "/usr/lib/systemd/system/eksnode-network.service",
+		"/etc/systemd/system/multi-user.target.wants/eksnode-config.service":  "/usr/lib/systemd/system/eksnode-config.service",
+		"/etc/systemd/system/multi-user.target.wants/eksnode-run.service":     "/usr/lib/systemd/system/eksnode-run.service",
+	}, links)
+	assert.Equal(t, []string{"enable eksnode-network.service", "enable eksnode-config.service", "enable eksnode-run.service"}, Preset())
+}
+
+func count(all ...bool) int {
+	n := 0
+	for _, b := range all {
+		if b {
+			n++
+		}
+	}
+	return n
+}
+
+func TestAReadOnlyUsr(t *testing.T) {
+	for _, f := range Files(Layout{Command: "/opt/eksnode/bin/eksnode", Commands: "/opt/bin", Units: "/etc/systemd/system"}) {
+		if f.Path == "/opt/bin/nodeadm" {
+			assert.Equal(t, "/opt/eksnode/bin/eksnode", f.Link)
+		}
+		assert.False(t, strings.HasPrefix(f.Path, "/usr"), f.Path)
+	}
+}
+
+// systemd itself reads the units, in a folder of their own.
+func TestSystemdAcceptsTheUnits(t *testing.T) {
+	_, err := exec.LookPath("systemd-analyze")
+	require.NoError(t, err, "systemd is part of every machine this is tested on")
+	root := t.TempDir()
+	command := filepath.Join(root, "eksnode")
+	require.NoError(t, os.WriteFile(command, []byte("#!/bin/sh\n"), 0o755))
+	var names []string
+	for _, f := range Files(Layout{Command: command, Commands: root, Units: root}) {
+		if filepath.Dir(f.Path) == root && f.Content != nil {
+			require.NoError(t, os.WriteFile(f.Path, f.Content, 0o644))
+			names = append(names, f.Path)
+		}
+	}
+	require.Len(t, names, 3)
+	out, err := exec.Command("systemd-analyze", append([]string{"verify", "--man=no"}, names...)...).CombinedOutput()
+	require.NoError(t, err, string(out))
+	for _, line := range strings.Split(string(out), "\n") {
+		assert.NotContains(t, line, "eksnode", line)
+	}
+}
+
+// The order of a boot: distributions differ in where they put cloud-init.
+func TestTheOrderOfABoot(t *testing.T) {
+	units := map[string]string{}
+	for _, f := range Files(layout()) {
+		units[filepath.Base(f.Path)] += string(f.Content)
+	}
+	for unit, lines := range map[string][]string{
+		"eksnode-network.service": {"DefaultDependencies=no", "After=local-fs.target systemd-udevd.service systemd-networkd.service NetworkManager.service wickedd.service wicked.service networking.service",
+			"Before=systemd-networkd-wait-online.service NetworkManager-wait-online.service network-online.target", "ExecStart=/usr/bin/eksnode boot-hook"},
+		"eksnode-config.service": {"After=network-online.target eksnode-network.service", "Before=cloud-final.service containerd.service kubelet.service",
+			"ExecStart=/usr/bin/eksnode init --boot --skip run --config-cache /run/eksnode/instance.json --config-source imds://user-data --config-source file:///etc/eks/nodeadm.d/"},
+		"eksnode-run.service": {"DefaultDependencies=no", "After=sysinit.target basic.target network-online.target eksnode-config.service cloud-final.service",
+			"ExecStart=/usr/bin/eksnode init --boot --config-cache /run/eksnode/instance.json --config-source imds://user-data --config-source file:///etc/eks/nodeadm.d/"},
+	} {
+		for _, line := range lines {
+			assert.Contains(t, units[unit], "\n"+line+"\n", unit)
+		}
+	}
+}
+
+func TestTheScriptHandsItsArgumentsOn(t *testing.T) {
+	root := t.TempDir()
+	command := filepath.Join(root, "eksnode")
+	require.NoError(t, os.WriteFile(command, []byte("#!/bin/sh\nprintf '<%s>' \"$@\"\n"), 0o755))
+	script := filepath.Join(root, "bootstrap.sh")
+	for _, f := range Files(Layout{Command: command, Commands: root, Units: root}) {
+		if f.Path == "/etc/eks/bootstrap.sh" {
+			require.NoError(t, os.WriteFile(script, f.Content, f.Mode))
+		}
+	}
+	for _, shell := range [][]string{{script}, {"sh", script}, {"bash", "-xe", script}} {
+		cmd := exec.Command(shell[0], append(shell[1:], "my-cluster", "--kubelet-extra-args", "--node-labels=a=b --v=2", "")...)
+		out, err := cmd.Output()
+		require.NoError(t, err)
+		assert.Equal(t, "<bootstrap.sh><my-cluster><--kubelet-extra-args><--node-labels=a=b --v=2><>", string(out))
+	}
+}

@@ -1,0 +1,203 @@
+package checks
+
+import (
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// judge says whether commands in pages could be typed as they stand.
+type judge struct {
+	t *testing.T
+	// eksnode is the path of the built command.
+	eksnode func() string
+}
+
+func newJudge(t *testing.T) judge {
+	return judge{t: t, eksnode: sync.OnceValue(func() string {
+		program := filepath.Join(t.TempDir(), "eksnode")
+		run(t, "go", "build", "-o", program, "./cmd/eksnode")
+		return program
+	})}
+}
+
+// wrong says what is wrong with a command; "" is nothing. A program that it
+// does not know is wrong: no command stands in a page unchecked.
+func (j judge) wrong(line string) string {
+	words := strings.Fields(line)
+	if words[0] == "sudo" {
+		words = words[1:]
+	}
+	switch words[0] {
+	case "make":
+		return j.make(words[1:])
+	case "eksnode":
+		return j.command(words[1:])
+	case "packer":
+		return j.packer(words[1:])
+	case "go":
+		return j.goTool(words[1:])
+	default:
+		return "nothing checks the program " + words[0]
+	}
+}
+
+// make asks make itself, which only prints what it would do, as if nothing had
+// been done yet. A target that is declared but has no rule is done by doing
+// nothing.
+func (j judge) make(args []string) string {
+	out, err := j.try("make", append([]string{"-nB"}, args...)...)
+	if err != nil || strings.Contains(out, "Nothing to be done") {
+		return out
+	}
+	return ""
+}
+
+var flagLine = regexp.MustCompile(`(?m)^ +(?:-\w, )?--([\w-]+)( \S+)?  `)
+
+// command asks the built command for the flags of its subcommand.
+func (j judge) command(words []string) string {
+	if len(words) == 0 {
+		return "eksnode does nothing without a subcommand"
+	}
+	help, err := j.try(j.eksnode(), words[0], "--help")
+	if err != nil || !strings.Contains(help, "eksnode "+words[0]) {
+		return "eksnode has no subcommand " + words[0]
+	}
+	takesValue := map[string]bool{}
+	for _, f := range flagLine.FindAllStringSubmatch(help, -1) {
+		takesValue[f[1]] = f[2] != ""
+	}
+	takesArguments := regexp.MustCompile(`(?m)^  eksnode ` + regexp.QuoteMeta(words[0]) + ` \[?[A-Z]`).MatchString(help)
+	rest := words[1:]
+	for len(rest) > 0 {
+		name, _, attached := strings.Cut(strings.TrimPrefix(rest[0], "--"), "=")
+		value, known := takesValue[name]
+		switch {
+		case !strings.HasPrefix(rest[0], "--") && takesArguments:
+			rest = rest[1:]
+		case !strings.HasPrefix(rest[0], "--"):
+			return "eksnode " + words[0] + " takes no argument such as " + rest[0]
+		case !known:
+			return "eksnode " + words[0] + " has no flag --" + name
+		case value && !attached && len(rest) == 1:
+			return "--" + name + " needs a value"
+		case value && !attached:
+			rest = rest[2:]
+		default:
+			rest = rest[1:]
+		}
+	}
+	return ""
+}
+
+// packer knows the subcommands that pages use, and looks whether a folder of
+// the examples is there.
+func (j judge) packer(words []string) string {
+	known := []string{"init", "validate", "build"}
+	if len(words) == 0 || !slices.Contains(known, words[0]) {
+		return "packer is used here with " + strings.Join(known, ", ") + " only"
+	}
+	if last := words[len(words)-1]; last != "." && !exists(last) {
+		return last + " is not there"
+	}
+	return ""
+}
+
+// goTool checks that a package that is run is there.
+func (j judge) goTool(words []string) string {
+	if len(words) < 2 || words[0] != "run" {
+		return "of the go command only go run is checked"
+	}
+	if out, err := j.try("go", "list", "-f", "{{.Name}}", words[1]); err != nil || strings.TrimSpace(out) != "main" {
+		return words[1] + " is no program: " + out
+	}
+	return ""
+}
+
+// try runs a program in the repository and gives all that it printed.
+func (j judge) try(name string, args ...string) (string, error) {
+	cmd := exec.CommandContext(j.t.Context(), name, args...)
+	cmd.Dir = root
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// typed are the commands of the pages: the lines of sh blocks, and the lines of
+// text blocks in which the command gives examples of itself.
+func typed(t *testing.T) map[string][]string {
+	found := map[string][]string{}
+	for _, b := range blocks(t, "sh", "text") {
+		text := strings.ReplaceAll(b.text, "\\\n", " ")
+		for line := range strings.Lines(text) {
+			isExample := strings.HasPrefix(line, "  eksnode ") && !strings.Contains(line, "[flags]") && !strings.Contains(line, "[command]")
+			line = strings.TrimSpace(line)
+			if line != "" && !strings.HasPrefix(line, "#") && (b.language == "sh" || isExample) {
+				found[b.page] = append(found[b.page], line)
+			}
+		}
+	}
+	return found
+}
+
+func TestEveryCommandInAPageCanBeTyped(t *testing.T) {
+	j := newJudge(t)
+	commands := typed(t)
+	require.NotEmpty(t, commands["README.md"])
+	require.NotEmpty(t, commands["docs/eksnode.md"])
+	for page, lines := range commands {
+		for _, line := range lines {
+			assert.Empty(t, j.wrong(line), "%s: %s", page, line)
+		}
+	}
+}
+
+// Commands in running text, such as `make test`, are checked for their targets.
+func TestTargetsInRunningTextExist(t *testing.T) {
+	j := newJudge(t)
+	inline := regexp.MustCompile("`(make [a-zA-Z][^`]*)`")
+	seen := map[string]bool{}
+	for _, page := range pages(t) {
+		for _, found := range inline.FindAllStringSubmatch(read(t, page), -1) {
+			if !seen[found[1]] {
+				seen[found[1]] = true
+				assert.Empty(t, j.wrong(found[1]), "%s: %s", page, found[1])
+			}
+		}
+	}
+	require.NotEmpty(t, seen)
+}
+
+// The README's promise: two commands on a fresh machine, and a third.
+func TestTheReadmeBeginsWithItsCommands(t *testing.T) {
+	assert.Equal(t, []string{"make image", "make test", "make e2e"}, typed(t)["README.md"][:3])
+}
+
+func TestAWrongCommandIsFound(t *testing.T) {
+	j := newJudge(t)
+	for line, want := range map[string]string{
+		"curl example.com":              "nothing checks the program curl",
+		"make no-such-target":           "No rule to make target",
+		"eksnode":                       "eksnode does nothing without a subcommand",
+		"eksnode polish":                "eksnode has no subcommand polish",
+		"sudo eksnode scrub --no":       "eksnode scrub has no flag --no",
+		"eksnode audit --root":          "--root needs a value",
+		"eksnode audit here":            "eksnode audit takes no argument such as here",
+		"packer fmt .":                  "packer is used here with init, validate, build only",
+		"packer build examples/nowhere": "examples/nowhere is not there",
+		"go install ./plugin":           "of the go command only go run is checked",
+		"go run ./host":                 "./host is no program: host\n",
+	} {
+		assert.Contains(t, j.wrong(line), want, line)
+	}
+	for _, line := range []string{"make build", "sudo eksnode audit --root /mnt --output=json", "packer build examples/local", "go run ./release -out dist"} {
+		assert.Empty(t, j.wrong(line), line)
+	}
+}

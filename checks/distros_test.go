@@ -1,0 +1,113 @@
+package checks
+
+import (
+	"go/ast"
+	"go/token"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/eksnode/packer-plugin-eksnode/distros"
+)
+
+// distroNames are the names by which code could tell distributions apart: those
+// that are known, by both their names, and the usual others.
+func distroNames() []string {
+	names := []string{
+		"alpine", "almalinux", "al2023", "bottlerocket", "centos", "fedora", "flatcar", "opensuse-leap", "opensuse-tumbleweed",
+		"photon", "rhel", "rocky", "sles", "ubuntu",
+	}
+	for _, d := range distros.All() {
+		names = append(append(names, d.ID), d.OSRelease...)
+	}
+	return names
+}
+
+// decisions lists where a file decides by one of the names: by comparing, by
+// switching, by looking up, or by handing it to a function of package strings
+// or slices.
+func decisions(s source, names []string) []string {
+	var found []string
+	named := func(expressions ...ast.Expr) {
+		for _, e := range expressions {
+			literal, ok := e.(*ast.BasicLit)
+			if !ok || literal.Kind != token.STRING {
+				continue
+			}
+			if text, err := strconv.Unquote(literal.Value); err == nil && slices.Contains(names, text) {
+				found = append(found, s.at(e.Pos())+": "+literal.Value)
+			}
+		}
+	}
+	ast.Inspect(s.file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.BinaryExpr:
+			if n.Op == token.EQL || n.Op == token.NEQ {
+				named(n.X, n.Y)
+			}
+		case *ast.CaseClause:
+			named(n.List...)
+		case *ast.IndexExpr:
+			named(n.Index)
+		case *ast.CompositeLit:
+			if _, isMap := n.Type.(*ast.MapType); isMap {
+				for _, e := range n.Elts {
+					if pair, ok := e.(*ast.KeyValueExpr); ok {
+						named(pair.Key)
+					}
+				}
+			}
+		case *ast.CallExpr:
+			if f, ok := n.Fun.(*ast.SelectorExpr); ok {
+				if p, ok := f.X.(*ast.Ident); ok && slices.Contains([]string{"strings", "bytes", "slices", "regexp"}, p.Name) {
+					named(n.Args...)
+				}
+			}
+		}
+		return true
+	})
+	return found
+}
+
+// otherMeaning are words that are a distribution's name by chance, by file.
+var otherMeaning = map[string]string{
+	"plugin/remote/probe.go":            "arch",   // of the processor
+	"e2e/machine/aptmirror/upstream.go": "debian", // a folder of Debian's archive
+}
+
+func TestOnlyDistrosTellsDistributionsApart(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.room() == "distros" || s.isTest() {
+			continue
+		}
+		names := distroNames()
+		if other, ok := otherMeaning[s.name]; ok {
+			assert.NotEmpty(t, decisions(s, []string{other}), "%s needs no exception for %q any more", s.name, other)
+			names = slices.DeleteFunc(names, func(n string) bool { return n == other })
+		}
+		assert.Empty(t, decisions(s, names), "give package distros' value a field and ask for that")
+	}
+}
+
+func TestADecisionByNameIsFound(t *testing.T) {
+	const text = `package x
+
+func f(id string, m map[string]int) int {
+	if id == "arch" || "debian" != id {
+		return m["ubuntu"]
+	}
+	switch id {
+	case "x", "amzn":
+		return 1
+	}
+	if strings.HasPrefix(id, "rhel") {
+		return map[string]int{"sles": 2, "x": 3}[id]
+	}
+	return g("fedora")
+}
+`
+	want := []string{`x.go:4: "arch"`, `x.go:4: "debian"`, `x.go:5: "ubuntu"`, `x.go:8: "amzn"`, `x.go:11: "rhel"`, `x.go:12: "sles"`}
+	assert.ElementsMatch(t, want, decisions(parsed(t, "x.go", text), distroNames()))
+}

@@ -1,0 +1,116 @@
+package checks
+
+import (
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// block is a fenced block of a page.
+type block struct {
+	page     string
+	language string
+	text     string
+}
+
+var fence = regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```$")
+
+// pages are the tracked pages that users read.
+func pages(t *testing.T) []string {
+	t.Helper()
+	names := slices.DeleteFunc(tracked(t), func(name string) bool {
+		return path.Ext(name) != ".md" || strings.HasPrefix(name, "docs/generate/")
+	})
+	require.Contains(t, names, "README.md")
+	return names
+}
+
+// blocks are the pages' fenced blocks in any of these languages.
+func blocks(t *testing.T, languages ...string) []block {
+	t.Helper()
+	var list []block
+	for _, page := range pages(t) {
+		for _, found := range fence.FindAllStringSubmatch(read(t, page), -1) {
+			if slices.Contains(languages, found[1]) {
+				list = append(list, block{page, found[1], found[2]})
+			}
+		}
+	}
+	return list
+}
+
+// Every block is of a language that some check knows.
+func TestBlocksSayWhatTheyAre(t *testing.T) {
+	for _, page := range pages(t) {
+		for _, found := range fence.FindAllStringSubmatch(read(t, page), -1) {
+			assert.Contains(t, []string{"sh", "hcl", "text"}, found[1], "%s: a block begins with %q", page, strings.SplitN(found[2], "\n", 2)[0])
+		}
+	}
+}
+
+var (
+	pageLink = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading  = regexp.MustCompile(`(?m)^#+ +(.+)$`)
+	notWord  = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+// anchors are the names by which GitHub lets a page's headings be linked to.
+func anchors(text string) []string {
+	var list []string
+	for _, h := range heading.FindAllStringSubmatch(text, -1) {
+		name := notWord.ReplaceAllString(strings.ToLower(h[1]), "")
+		list = append(list, strings.ReplaceAll(name, " ", "-"))
+	}
+	return list
+}
+
+func TestLinksLeadSomewhere(t *testing.T) {
+	const own = "https://" + module + "/blob/main/"
+	for _, page := range pages(t) {
+		text := read(t, page)
+		for _, found := range pageLink.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
+			file, anchor, _ := strings.Cut(found[1], "#")
+			switch {
+			case strings.HasPrefix(file, own):
+				file = strings.TrimPrefix(file, own)
+			case strings.Contains(file, "://"):
+				continue
+			case file == "":
+				file = page
+			default:
+				file = path.Join(path.Dir(page), file)
+			}
+			if !assert.True(t, exists(file), "%s: %s leads nowhere", page, found[1]) || anchor == "" {
+				continue
+			}
+			assert.Contains(t, anchors(read(t, file)), anchor, "%s: %s leads nowhere in that page", page, found[1])
+		}
+	}
+}
+
+// The table of failures quotes messages; each quoted part must be in the code.
+func TestQuotedMessagesAreThoseOfTheCode(t *testing.T) {
+	var code strings.Builder
+	for _, s := range sources(t) {
+		if !s.isTest() {
+			code.WriteString(s.text)
+		}
+	}
+	_, table, found := strings.Cut(read(t, "docs/packer.md"), "| message | remedy |\n|---|---|\n")
+	require.True(t, found)
+	for line := range strings.Lines(table) {
+		message := strings.TrimSpace(strings.Split(line, "|")[1])
+		for part := range strings.SplitSeq(message, "…") {
+			assert.Contains(t, code.String(), strings.TrimSpace(part), "docs/packer.md quotes %q", message)
+		}
+	}
+}
+
+func TestAnchorsAreThoseOfGitHub(t *testing.T) {
+	assert.Equal(t, []string{"provisioner-eksnode", "phase-caches-and-logs"}, anchors("# Provisioner `eksnode`\ntext\n## Phase: caches and logs\n"))
+}

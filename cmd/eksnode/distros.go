@@ -1,0 +1,143 @@
+//go:build !agent
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eksnode/packer-plugin-eksnode/distros"
+)
+
+// distrosCommand prints what package distros knows.
+func distrosCommand() *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:     "distros",
+		Short:   "List the distributions that can become nodes, and what differs between them",
+		Example: "  eksnode distros\n  eksnode distros --output json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch output {
+			case "text":
+				return printDistros(cmd.OutOrStdout())
+			case "json":
+				e := json.NewEncoder(cmd.OutOrStdout())
+				e.SetEscapeHTML(false)
+				e.SetIndent("", "  ")
+				return e.Encode(describeDistros())
+			default:
+				return fmt.Errorf("--output: %q is not known; known: json, text", output)
+			}
+		},
+	}
+	cmd.Flags().StringVar(&output, "output", "text", "text or json")
+	return cmd
+}
+
+func printDistros(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "DISTRO\tVERSIONS\tPACKAGES\tNETWORK\tSECURITY\tUSER\tKNOWN TO WORK")
+	for _, d := range distros.All() {
+		versions := "rolling"
+		if len(d.Versions) > 0 {
+			versions = strings.Join(d.Versions, ", ")
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", d.ID, versions, d.PackageManager.Name(), d.Network.Name, d.Security.Name, d.DefaultUser, d.Tested)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(w, "\nRefused:")
+	for _, u := range distros.AllUnprovisioned() {
+		fmt.Fprintf(w, "  %s\n", u.Err())
+	}
+	return nil
+}
+
+// distroTable is what --output json prints.
+type distroTable struct {
+	Distros []distroRow  `json:"distros"`
+	Refused []refusedRow `json:"refused"`
+}
+
+type distroRow struct {
+	ID               string                     `json:"id"`
+	Name             string                     `json:"name"`
+	OSRelease        []string                   `json:"os_release"`
+	Versions         []string                   `json:"versions"`
+	NewestKubernetes int                        `json:"newest_kubernetes_minor,omitempty"`
+	Tested           distros.Proof              `json:"tested"`
+	Differs          string                     `json:"differs"`
+	PackageManager   string                     `json:"package_manager"`
+	Packages         map[distros.Role][]string  `json:"packages"`
+	Upstream         []string                   `json:"upstream,omitempty"`
+	Network          string                     `json:"network"`
+	Security         string                     `json:"security"`
+	Time             string                     `json:"time"`
+	Kernel           string                     `json:"kernel_arguments"`
+	Quirks           []string                   `json:"quirks,omitempty"`
+	CAAnchors        string                     `json:"ca_anchors"`
+	DefaultUser      string                     `json:"default_user"`
+	BaseImages       map[string]baseImagesByCPU `json:"base_images"`
+}
+
+type baseImagesByCPU map[string]baseImageRow
+
+type baseImageRow struct {
+	Owner      string `json:"owner"`
+	ChinaOwner string `json:"china_owner,omitempty"`
+	Name       string `json:"name"`
+	Parameter  string `json:"ssm_parameter,omitempty"`
+}
+
+type refusedRow struct {
+	ID      string `json:"id"`
+	Name    string `json:"name"`
+	Reason  string `json:"reason"`
+	Instead string `json:"instead"`
+}
+
+func describeDistros() distroTable {
+	table := distroTable{Distros: []distroRow{}, Refused: []refusedRow{}}
+	for _, d := range distros.All() {
+		row := distroRow{
+			ID: d.ID, Name: d.Name, OSRelease: d.OSRelease, Versions: d.Versions, NewestKubernetes: d.NewestKubernetes,
+			Tested: d.Tested, Differs: d.Differs, PackageManager: d.PackageManager.Name(), Packages: d.Packages, Upstream: d.Upstream,
+			Network: d.Network.Name, Security: d.Security.Name, Time: d.Time.Name, Kernel: d.Kernel.Name,
+			CAAnchors: d.CAAnchors, DefaultUser: d.DefaultUser, BaseImages: baseImages(d),
+		}
+		for _, q := range d.Quirks {
+			row.Quirks = append(row.Quirks, q.Name)
+		}
+		table.Distros = append(table.Distros, row)
+	}
+	for _, u := range distros.AllUnprovisioned() {
+		table.Refused = append(table.Refused, refusedRow{u.ID, u.Name, u.Reason, u.Instead})
+	}
+	return table
+}
+
+// baseImages lists them by version and architecture; a rolling distribution's
+// version is empty.
+func baseImages(d distros.Distro) map[string]baseImagesByCPU {
+	versions := d.Versions
+	if len(versions) == 0 {
+		versions = []string{""}
+	}
+	all := map[string]baseImagesByCPU{}
+	for _, version := range versions {
+		all[version] = baseImagesByCPU{}
+		for _, arch := range []string{"amd64", "arm64"} {
+			if b, err := d.BaseImage(version, arch); err == nil { // an architecture it does not have
+				all[version][arch] = baseImageRow{b.Owner, b.ChinaOwner, b.Name, b.Parameter}
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"net/url"
+
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// formats are the ways a report can be printed. SARIF is what code-scanning
+// services read, JUnit what CI servers read.
+var formats = map[string]func(io.Writer, plan.Report) error{
+	"text":  printReport,
+	"json":  printJSON,
+	"sarif": printSARIF,
+	"junit": printJUnit,
+}
+
+func printJSON(w io.Writer, r plan.Report) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(r)
+}
+
+// The parts of SARIF 2.1.0 that say what was found where.
+// https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
+type (
+	sarifLog struct {
+		Schema  string     `json:"$schema"`
+		Version string     `json:"version"`
+		Runs    []sarifRun `json:"runs"`
+	}
+	sarifRun struct {
+		Tool struct {
+			Driver sarifDriver `json:"driver"`
+		} `json:"tool"`
+		Results     []sarifResult     `json:"results"`
+		Invocations []sarifInvocation `json:"invocations"`
+	}
+	sarifDriver struct {
+		Name           string      `json:"name"`
+		Version        string      `json:"semanticVersion"`
+		InformationURI string      `json:"informationUri"`
+		Rules          []sarifRule `json:"rules"`
+	}
+	sarifRule struct {
+		ID string `json:"id"`
+	}
+	sarifResult struct {
+		RuleID    string          `json:"ruleId"`
+		Level     string          `json:"level"`
+		Message   sarifText       `json:"message"`
+		Locations []sarifLocation `json:"locations,omitempty"`
+	}
+	sarifText struct {
+		Text string `json:"text"`
+	}
+	sarifLocation struct {
+		Physical struct {
+			Artifact struct {
+				URI string `json:"uri"`
+			} `json:"artifactLocation"`
+		} `json:"physicalLocation"`
+	}
+	sarifInvocation struct {
+		Successful    bool          `json:"executionSuccessful"`
+		ExitCode      int           `json:"exitCode"`
+		Notifications []sarifResult `json:"-"`
+	}
+)
+
+func printSARIF(w io.Writer, r plan.Report) error {
+	run := sarifRun{Results: []sarifResult{}, Invocations: []sarifInvocation{{
+		Successful: r.Result != plan.Failure && r.Result != plan.Unknown, ExitCode: r.Result.ExitCode(),
+	}}}
+	run.Tool.Driver = sarifDriver{
+		Name: "eksnode", Version: r.Tool, InformationURI: "https://github.com/eksnode/packer-plugin-eksnode", Rules: []sarifRule{},
+	}
+	for _, p := range problems(r) {
+		run.Tool.Driver.Rules = append(run.Tool.Driver.Rules, sarifRule{ID: p.Item})
+		for _, a := range p.Actions {
+			result := sarifResult{RuleID: p.Item, Level: "error", Message: sarifText{fmt.Sprintf("%s %s: %s", a.Verb, a.Target, a.Reason)}}
+			if len(a.Target) > 1 && a.Target[0] == '/' {
+				var l sarifLocation
+				l.Physical.Artifact.URI = (&url.URL{Scheme: "file", Path: a.Target}).String()
+				result.Locations = []sarifLocation{l}
+			}
+			run.Results = append(run.Results, result)
+		}
+		if p.Error != "" {
+			run.Results = append(run.Results, sarifResult{RuleID: p.Item, Level: "warning", Message: sarifText{broken(r) + ": " + p.Error}})
+		}
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(sarifLog{
+		Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0", Runs: []sarifRun{run},
+	})
+}
+
+// broken says what an item's error means.
+func broken(r plan.Report) string {
+	if r.Result == plan.Unknown {
+		return "could not tell"
+	}
+	return "failed"
+}
+
+// The parts of JUnit's XML that CI servers agree on.
+type (
+	junitSuite struct {
+		XMLName  xml.Name    `xml:"testsuite"`
+		Name     string      `xml:"name,attr"`
+		Tests    int         `xml:"tests,attr"`
+		Failures int         `xml:"failures,attr"`
+		Errors   int         `xml:"errors,attr"`
+		Cases    []junitCase `xml:"testcase"`
+	}
+	junitCase struct {
+		Class   string        `xml:"classname,attr"`
+		Name    string        `xml:"name,attr"`
+		Failure *junitProblem `xml:"failure,omitempty"`
+		Error   *junitProblem `xml:"error,omitempty"`
+		Out     string        `xml:"system-out,omitempty"`
+	}
+	junitProblem struct {
+		Message string `xml:"message,attr"`
+		Text    string `xml:",chardata"`
+	}
+)
+
+// printJUnit prints a case for each rule that found something, and one for the
+// audit as a whole, which fails with them.
+func printJUnit(w io.Writer, r plan.Report) error {
+	suite := junitSuite{Name: "eksnode " + r.Command}
+	add := func(name, failure, wrong string) {
+		c := junitCase{Class: "eksnode." + r.Command, Name: name}
+		if wrong != "" {
+			c.Error = &junitProblem{Message: broken(r), Text: wrong}
+			suite.Errors++
+		} else if failure != "" {
+			c.Failure = &junitProblem{Message: "something is left", Text: failure}
+			suite.Failures++
+		}
+		suite.Cases = append(suite.Cases, c)
+		suite.Tests++
+	}
+	for _, p := range problems(r) {
+		text := ""
+		for _, a := range p.Actions {
+			text += fmt.Sprintf("%s %s: %s\n", a.Verb, a.Target, a.Reason)
+		}
+		add(p.Item, text, p.Error)
+	}
+	whole, wrong := "", ""
+	switch r.Result {
+	case plan.Failure, plan.Unknown:
+		wrong = r.Error
+	case plan.Findings:
+		whole = found(r)
+	}
+	add("all of "+count(r.Totals.Items, "rule"), whole, wrong)
+	if _, err := io.WriteString(w, xml.Header); err != nil {
+		return err
+	}
+	e := xml.NewEncoder(w)
+	e.Indent("", "  ")
+	if err := e.Encode(suite); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, "\n")
+	return err
+}

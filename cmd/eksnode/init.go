@@ -1,0 +1,242 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/imds"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/network"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// joining are the flags of every command that reads a NodeConfig.
+type joining struct {
+	sources []string
+	// imds are the metadata service's addresses; tests have their own.
+	imds []string
+}
+
+func (j *joining) flags(cmd *cobra.Command) {
+	f := cmd.PersistentFlags()
+	f.StringSliceVarP(&j.sources, "config-source", "c", []string{nodeconfig.UserDataSource},
+		"where NodeConfigs are read, in order: imds://user-data, file:///FILE or file:///FOLDER/")
+	j.service(cmd)
+}
+
+// service adds the flag that tests use.
+func (j *joining) service(cmd *cobra.Command) {
+	f := cmd.PersistentFlags()
+	f.StringSliceVar(&j.imds, "imds", imds.Endpoints(), "addresses of the instance metadata service")
+	if err := f.MarkHidden("imds"); err != nil {
+		panic(err) // the flag is in the line above
+	}
+}
+
+// load reads and merges the sources.
+func (j *joining) load(ctx context.Context, h *host.Host, service *imds.Client, log func(string)) (*nodeconfig.NodeConfig, error) {
+	return load(ctx, h, j.sources, service.UserData, log)
+}
+
+func load(ctx context.Context, h *host.Host, sources []string, userData func(context.Context) ([]byte, error), log func(string)) (*nodeconfig.NodeConfig, error) {
+	folder, err := os.Getwd()
+	if err != nil {
+		return nil, fmt.Errorf("finding the folder that relative sources begin in: %w", err)
+	}
+	r := nodeconfig.Reader{Files: h.Files, Folder: folder, UserData: userData}
+	c, warnings, err := r.Load(ctx, sources)
+	for _, w := range warnings {
+		log("warning: " + w)
+	}
+	return c, err
+}
+
+// surroundings are those of a real node.
+func (j *joining) surroundings(log func(string)) (bootstrap.Surroundings, error) {
+	command, err := os.Executable()
+	if err != nil {
+		return bootstrap.Surroundings{}, fmt.Errorf("finding this program: %w", err)
+	}
+	service := imds.New(j.imds)
+	return bootstrap.Surroundings{
+		IMDS: service, AWS: awsFor(service), Lookup: net.DefaultResolver.LookupHost, Command: command, Log: log,
+	}, nil
+}
+
+// logTo writes lines for whoever reads the journal, which adds the time.
+func logTo(w io.Writer) func(string) {
+	return func(line string) { fmt.Fprintln(w, line) }
+}
+
+// initFlags are those of init, under either name.
+type initFlags struct {
+	joining
+	skip    []string
+	daemons []string
+	cache   string
+	boot    bool
+	dryRun  bool
+}
+
+func (i *initFlags) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringSliceVarP(&i.skip, "skip", "s", nil, "phases to leave out: config, run")
+	f.StringSliceVarP(&i.daemons, "daemon", "d", nil, "only these services: containerd, kubelet")
+	f.StringVar(&i.cache, "config-cache", "", "a file that keeps facts about the instance until the next boot")
+	f.BoolVar(&i.dryRun, "dry-run", false, "print what would be done and change nothing")
+	f.BoolVar(&i.boot, "boot", false, "this is a boot: succeed when no source has a NodeConfig, because user data may call bootstrap.sh later, and off EC2")
+}
+
+func (i *initFlags) selection() bootstrap.Selection {
+	s := bootstrap.Selection{Daemons: i.daemons}
+	for _, p := range i.skip {
+		s.Skip = append(s.Skip, bootstrap.Phase(p))
+	}
+	return s
+}
+
+func (i *initFlags) run(cmd *cobra.Command) error {
+	log := logTo(cmd.ErrOrStderr())
+	pick := i.selection()
+	if err := pick.Check(); err != nil {
+		return err
+	}
+	s, err := i.surroundings(log)
+	if err != nil {
+		return err
+	}
+	return onNode(cmd, func(h *host.Host) error {
+		if i.boot {
+			if join, err := i.mayJoin(cmd.Context(), h, s.IMDS, log); err != nil || !join {
+				return err
+			}
+		}
+		c, err := i.load(cmd.Context(), h, s.IMDS, log)
+		if i.boot && errors.Is(err, nodeconfig.ErrNone) {
+			log("nothing to do: " + err.Error())
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("reading the NodeConfig: %w", err)
+		}
+		if i.dryRun {
+			i.cache = ""
+		}
+		n, err := s.FromNodeConfig(cmd.Context(), h, c, i.cache)
+		if err != nil {
+			return err
+		}
+		if i.dryRun {
+			return show(cmd, h, s, n, pick)
+		}
+		return join(cmd.Context(), h, s, n, pick)
+	})
+}
+
+// join makes the machine the node.
+func join(ctx context.Context, h *host.Host, s bootstrap.Surroundings, n *node.Node, pick bootstrap.Selection) error {
+	items, err := s.Items(n, pick)
+	if err != nil {
+		return err
+	}
+	_, err = s.Apply(ctx, h, items)
+	return err
+}
+
+// show prints what join would do.
+func show(cmd *cobra.Command, h *host.Host, s bootstrap.Surroundings, n *node.Node, pick bootstrap.Selection) error {
+	items, err := s.Items(n, pick)
+	if err != nil {
+		return err
+	}
+	list := plan.Make(cmd.Context(), h, items)
+	p := &printer{w: cmd.OutOrStdout()}
+	p.plan(list)
+	actions := 0
+	var errs []error
+	for _, planned := range list {
+		// What cannot be known before earlier steps are done is no failure, such as
+		// the images of a containerd that does not run yet.
+		if planned.Error != "" && actions == 0 {
+			errs = append(errs, errors.New(planned.Error))
+		}
+		actions += len(planned.Actions)
+	}
+	p.line("PLAN: %s; nothing was changed", count(actions, "action"))
+	return errors.Join(append(errs, p.err)...)
+}
+
+// onNode opens the live machine for a command that changes it, and prints what
+// went wrong.
+func onNode(cmd *cobra.Command, do func(*host.Host) error) error {
+	if os.Geteuid() != 0 {
+		return errors.New("joining changes the machine: run it as root")
+	}
+	h, err := host.Live()
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	if err := do(h); err != nil {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %v\n", cmd.Root().Name(), err)
+		return exitError(1)
+	}
+	return nil
+}
+
+// initCommand joins the machine to the cluster that its user data names.
+func initCommand() *cobra.Command {
+	var i initFlags
+	cmd := &cobra.Command{
+		Use:   "init",
+		Short: "Join this machine to its cluster as its NodeConfig asks",
+		Long: `Init reads NodeConfigs from the instance's user data, or from other sources,
+writes the configuration of the kubelet, of containerd and of the system, and
+starts the services. It may be run again at any time: what is right stays as it
+is, another cluster's configuration is replaced.`,
+		Example: "  eksnode init\n  eksnode init --skip run --config-source file:///etc/eks/nodeconfig.yaml",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return i.run(cmd) },
+	}
+	i.joining.flags(cmd)
+	i.flags(cmd)
+	return cmd
+}
+
+// bootHookCommand settles who owns the network interfaces, before anything
+// waits for them. The boot units run it.
+func bootHookCommand() *cobra.Command {
+	var j joining
+	cmd := &cobra.Command{
+		Use:    "boot-hook",
+		Short:  "Give the secondary network interfaces to the VPC CNI (a boot unit runs this)",
+		Args:   cobra.NoArgs,
+		Hidden: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return onNode(cmd, func(h *host.Host) error {
+				service, log := imds.New(j.imds), logTo(cmd.ErrOrStderr())
+				if there, err := awaitIMDS(cmd.Context(), h, service, 0, log); err != nil || !there {
+					return err
+				}
+				mac, err := service.Text(cmd.Context(), "meta-data/mac")
+				if err != nil {
+					return err
+				}
+				s := bootstrap.Surroundings{Log: log}
+				_, err = s.Apply(cmd.Context(), h, []plan.Item{network.Ownership{MAC: mac}})
+				return err
+			})
+		},
+	}
+	j.service(cmd)
+	return cmd
+}

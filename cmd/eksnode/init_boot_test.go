@@ -1,0 +1,90 @@
+//go:build linux
+
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/imds"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/imds/fake"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+	"github.com/eksnode/packer-plugin-eksnode/host"
+)
+
+// booting is a machine with these files, and the log of its boot.
+func booting(t *testing.T, files map[string]string) (*host.Host, *[]string, func(string)) {
+	t.Helper()
+	h, err := host.Mounted(t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, h.Close()) })
+	for name, text := range files {
+		require.NoError(t, h.Files.WriteFile(name, []byte(text), host.Attributes{Mode: 0o644}))
+	}
+	var lines []string
+	return h, &lines, func(line string) { lines = append(lines, line) }
+}
+
+const vendor = "/sys/class/dmi/id/sys_vendor"
+
+func TestABootOffEC2DoesNotWait(t *testing.T) {
+	nobody := httptest.NewServer(http.NotFoundHandler())
+	nobody.Close()
+	slow := fake.Serve(fake.Typical())
+	defer slow.Close()
+	slow.Set(func(o *fake.Settings) { o.Delay = time.Hour })
+	for name, address := range map[string]string{"nobody answers": nobody.URL, "somebody is silent": slow.URL} {
+		t.Run(name, func(t *testing.T) {
+			for _, patience := range []time.Duration{0, 20 * time.Millisecond} {
+				h, lines, log := booting(t, map[string]string{vendor: "QEMU\n"})
+				service := imds.New([]string{address})
+				service.Timeout = 20 * time.Millisecond
+				there, err := awaitIMDS(t.Context(), h, service, patience, log)
+				require.NoError(t, err)
+				assert.False(t, there)
+				assert.Equal(t, []string{`nothing to do: this is no EC2 instance (the machine's vendor is "QEMU"), and no instance metadata service answers`}, *lines)
+			}
+		})
+	}
+}
+
+func TestWhatImitatesEC2IsJoined(t *testing.T) {
+	service := fake.Serve(fake.Typical())
+	defer service.Close()
+	service.Set(func(o *fake.Settings) { o.Fail, o.Status = 2, http.StatusServiceUnavailable })
+	h, lines, log := booting(t, nil)
+	client := imds.New([]string{service.URL})
+	there, err := awaitIMDS(t.Context(), h, client, elsewhere, log)
+	require.NoError(t, err)
+	assert.True(t, there)
+	assert.Empty(t, *lines)
+	_, err = client.Text(t.Context(), "meta-data/mac")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"api/token", "api/token", "api/token", "meta-data/mac"}, service.Requests(), "the token is kept")
+}
+
+// On EC2 the service is waited for by those who ask it.
+func TestAnInstanceWaits(t *testing.T) {
+	for name, files := range map[string]map[string]string{
+		"EC2":                  {vendor: "Amazon EC2\n"},
+		"a NodeConfig":         {vendor: "QEMU\n", "/etc/eks/nodeadm.d/a.yaml": "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n"},
+		"found before":         {vendor: "QEMU\n", "/run/eksnode/instance.json": "{}\n"},
+		"a damaged NodeConfig": {vendor: "QEMU\n", "/etc/eks/nodeadm.d/a.yaml": "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspek: {}\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, lines, log := booting(t, files)
+			client := imds.New([]string{"http://127.0.0.1:1"})
+			i := initFlags{cache: "/run/eksnode/instance.json", joining: joining{sources: []string{nodeconfig.UserDataSource, "file:///etc/eks/nodeadm.d/"}}}
+			there, err := i.mayJoin(t.Context(), h, client, log)
+			require.NoError(t, err)
+			assert.True(t, there)
+			assert.Equal(t, bootAttempts, client.Attempts)
+			assert.Empty(t, *lines)
+		})
+	}
+}

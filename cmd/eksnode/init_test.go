@@ -1,0 +1,77 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/imds/fake"
+)
+
+func TestOtherNamesAreOtherCommands(t *testing.T) {
+	for _, c := range []struct{ argv, want []string }{
+		{[]string{"/usr/bin/eksnode", "audit"}, []string{"audit"}},
+		{[]string{"nodeadm", "init", "-c", "x"}, []string{"nodeadm", "init", "-c", "x"}},
+		{[]string{"/usr/bin/nodeadm"}, []string{"nodeadm"}},
+		{[]string{"/etc/eks/bootstrap.sh", "my-cluster"}, []string{"bootstrap.sh", "my-cluster"}},
+		{[]string{"/usr/bin/aws-iam-authenticator", "token", "-i", "c"}, []string{"aws-iam-authenticator", "token", "-i", "c"}},
+		{nil, nil},
+	} {
+		assert.Equal(t, c.want, commandLine(c.argv))
+	}
+}
+
+// token is what a kubelet gets from the command line.
+func token(t *testing.T, args ...string) (execCredential, *url.URL) {
+	t.Helper()
+	var out, errOut bytes.Buffer
+	require.Zero(t, run(t.Context(), args, strings.NewReader(""), &out, &errOut), errOut.String())
+	var answer execCredential
+	require.NoError(t, json.Unmarshal(out.Bytes(), &answer))
+	text, ok := strings.CutPrefix(answer.Status.Token, "k8s-aws-v1.")
+	require.True(t, ok)
+	address, err := base64.RawURLEncoding.DecodeString(text)
+	require.NoError(t, err)
+	u, err := url.Parse(string(address))
+	require.NoError(t, err)
+	return answer, u
+}
+
+func TestATokenNeedsTheMetadataServiceAndNothingElse(t *testing.T) {
+	service := fake.Serve(fake.Typical())
+	defer service.Close()
+	for _, args := range [][]string{
+		{"token", "--imds", service.URL, "--cluster-name", "my-cluster", "--region", "eu-west-1"},
+		{"token", "--imds", service.URL, "--cluster-name", "my-cluster"},
+		commandLine([]string{"aws-iam-authenticator", "token", "--imds", service.URL, "-i", "my-cluster", "--region", "eu-west-1"}),
+	} {
+		answer, address := token(t, args...)
+		assert.Equal(t, "ExecCredential", answer.Kind)
+		assert.Equal(t, "client.authentication.k8s.io/v1beta1", answer.APIVersion)
+		assert.Equal(t, "sts.eu-west-1.amazonaws.com", address.Host)
+		assert.Equal(t, "host;x-k8s-aws-id", address.Query().Get("X-Amz-SignedHeaders"))
+		assert.Contains(t, address.Query().Get("X-Amz-Credential"), "ASIAFAKE/")
+	}
+	t.Setenv(execInfo, `{"apiVersion": "client.authentication.k8s.io/v1"}`)
+	answer, _ := token(t, "token", "--imds", service.URL, "--cluster-name", "my-cluster")
+	assert.Equal(t, "client.authentication.k8s.io/v1", answer.APIVersion)
+}
+
+func TestUserDataIsReadFromTheMetadataService(t *testing.T) {
+	i := fake.Typical()
+	i.UserData = []byte("apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: {cluster: {name: a, apiServerEndpoint: \"https://a\", certificateAuthority: Y2E=, cidr: 10.0.0.0/16}}\n")
+	service := fake.Serve(i)
+	defer service.Close()
+	var out, errOut bytes.Buffer
+	require.Zero(t, run(t.Context(), []string{"nodeadm", "config", "dump", "--imds", service.URL}, nil, &out, &errOut), errOut.String())
+	assert.Contains(t, out.String(), `"name": "a"`)
+	assert.Equal(t, []string{"api/token", "user-data"}, service.Requests())
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/imds"
+)
+
+// execInfo is the variable in which the kubelet says which version of the
+// credential protocol it speaks.
+const execInfo = "KUBERNETES_EXEC_INFO"
+
+// execCredential is the answer of a client-go credential plugin. Source:
+// https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins.
+type execCredential struct {
+	APIVersion string   `json:"apiVersion"`
+	Kind       string   `json:"kind"`
+	Spec       struct{} `json:"spec"`
+	Status     struct {
+		ExpirationTimestamp time.Time `json:"expirationTimestamp"`
+		Token               string    `json:"token"`
+	} `json:"status"`
+}
+
+// tokenCommand proves to a cluster who this node is. The kubeconfig that init
+// writes runs it; aws-iam-authenticator's flags are understood too.
+func tokenCommand() *cobra.Command {
+	var j joining
+	var cluster, id, region string
+	cmd := &cobra.Command{
+		Use:     "token --cluster-name CLUSTER",
+		Short:   "Print a token with which this node asks its cluster's API server",
+		Example: "  eksnode token --cluster-name my-cluster --region eu-west-1",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cluster == "" {
+				cluster = id
+			}
+			if cluster == "" {
+				return errors.New("--cluster-name is missing: a token is good for one cluster")
+			}
+			a := &api{service: imds.New(j.imds), transport: transport(nil)}
+			if region == "" {
+				self, err := a.service.Identity(cmd.Context())
+				if err != nil {
+					return err
+				}
+				region = self.Region
+			}
+			token, expires, err := a.client(region).Token(cmd.Context(), cluster)
+			if err != nil {
+				return err
+			}
+			out := execCredential{APIVersion: execVersion(os.Getenv(execInfo)), Kind: "ExecCredential"}
+			out.Status.Token, out.Status.ExpirationTimestamp = token, expires.UTC().Truncate(time.Second)
+			return json.NewEncoder(cmd.OutOrStdout()).Encode(out)
+		},
+	}
+	j.service(cmd)
+	f := cmd.Flags()
+	f.StringVar(&cluster, "cluster-name", "", "the cluster's name; on an Outpost its id")
+	f.StringVarP(&id, "cluster-id", "i", "", "the same, as aws-iam-authenticator calls it")
+	f.StringVar(&region, "region", "", "the cluster's region (default the instance's)")
+	return cmd
+}
+
+// execVersion answers in the version that was asked for.
+func execVersion(info string) string {
+	var asked struct {
+		APIVersion string `json:"apiVersion"`
+	}
+	if json.Unmarshal([]byte(info), &asked) == nil && asked.APIVersion != "" {
+		return asked.APIVersion
+	}
+	return "client.authentication.k8s.io/v1beta1"
+}

@@ -1,0 +1,203 @@
+//go:build !agent
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eksnode/packer-plugin-eksnode/artifact"
+	"github.com/eksnode/packer-plugin-eksnode/artifact/image"
+	"github.com/eksnode/packer-plugin-eksnode/provisioner"
+)
+
+// locking is what `eksnode lock` is asked to do.
+type locking struct {
+	file, cache string
+	kubernetes  []string
+	images      []string
+	archives    []string
+	arches      []string
+	spec        provisioner.Spec
+	accept      bool
+}
+
+// lockCommand writes down what a template downloads.
+func lockCommand() *cobra.Command {
+	var l locking
+	cmd := &cobra.Command{
+		Use:   "lock",
+		Short: "Write down version, address, size and SHA-256 of everything a node downloads",
+		Long: `Fetches what nodes of these versions of Kubernetes download, verifies it, and
+writes it into a lock file, which the field lock_file then enforces: anything
+else is refused. What the file has of other versions stays. With an existing
+file and no --kubernetes-version, its versions are locked anew. For container
+images it writes down which digest each tag has now; those it has stay as they
+are until they are named again.`,
+		Example: "  eksnode lock --kubernetes-version 1.34.4 --arch amd64",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return l.run(cmd.Context(), cmd.OutOrStdout()) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&l.file, "file", "eksnode.lock.json", "the lock file")
+	f.StringSliceVar(&l.kubernetes, "kubernetes-version", nil, "kubelets' versions, such as 1.34.4; default those of the file")
+	f.StringSliceVar(&l.arches, "arch", []string{"amd64", "arm64"}, "the nodes' architectures")
+	f.StringVar(&l.spec.Source, "source", "", "the publisher: "+strings.Join(artifact.OriginIDs(), ", "))
+	f.StringVar(&l.spec.EKSBuildDate, "eks-build-date", "", "the day of EKS' build, for --source eks-bucket; default the newest")
+	f.StringVar(&l.spec.SourceURL, "source-url", "", "a mirror or folder to fetch from")
+	f.StringToStringVar(&l.spec.Versions, "asset-version", nil, "another version of an asset, such as cni-plugins=1.9.1")
+	f.StringToStringVar(&l.spec.Checksums, "asset-checksum", nil, "the SHA-256 an asset must have, by its name")
+	f.StringSliceVar(&l.images, "image", nil, "a container image to lock, such as registry.k8s.io/pause:3.10")
+	f.StringSliceVar(&l.archives, "image-archive", nil, "OCI archives that are asked for images before any registry")
+	f.StringVar(&l.cache, "cache", "", "the folder that keeps downloads; default in the user's cache")
+	f.BoolVar(&l.accept, "accept-changes", false, "take a released file that has another SHA-256 than the lock file says")
+	return cmd
+}
+
+func (l locking) run(ctx context.Context, out io.Writer) error {
+	lock, err := readLock(l.file)
+	if errors.Is(err, fs.ErrNotExist) {
+		lock, err = &artifact.Lock{}, nil
+	}
+	if err != nil {
+		return err
+	}
+	if len(l.kubernetes) == 0 && len(l.images) == 0 {
+		for _, a := range lock.Assets {
+			if !slices.Contains(l.kubernetes, a.Kubernetes) {
+				l.kubernetes = append(l.kubernetes, a.Kubernetes)
+			}
+		}
+	}
+	if len(l.kubernetes) == 0 && len(l.images) == 0 {
+		return fmt.Errorf(`%s does not exist yet; say for which kubelets with --kubernetes-version, such as 1.34.4`, l.file)
+	}
+	if err := l.check(); err != nil {
+		return err
+	}
+	if l.cache == "" {
+		if l.cache, err = artifact.DefaultCache(); err != nil {
+			return err
+		}
+	}
+	fetcher := artifact.NewFetcher(artifact.UsualPatience())
+	for _, version := range l.kubernetes {
+		for _, arch := range l.arches {
+			if err := l.machine(ctx, fetcher, lock, version, arch, out); err != nil {
+				return err
+			}
+		}
+	}
+	if err := l.lockImages(ctx, lock, out); err != nil {
+		return err
+	}
+	return writeLock(l.file, lock)
+}
+
+// check says what is wrong with the flags before anything is fetched.
+func (l locking) check() error {
+	var errs []error
+	for _, version := range l.kubernetes {
+		spec := l.spec
+		spec.KubernetesVersion = version
+		if err := spec.Validate(); err != nil {
+			errs = append(errs, fmt.Errorf("for Kubernetes %s: %w", version, err))
+		}
+	}
+	if len(l.kubernetes) > 0 && len(l.arches) == 0 {
+		errs = append(errs, errors.New("--arch: at least one architecture must be named: amd64 or arm64"))
+	}
+	if len(l.archives) > 0 && len(l.images) == 0 {
+		errs = append(errs, errors.New("--image-archive has no effect without --image"))
+	}
+	if folder := filepath.Dir(l.file); !isFolder(folder) {
+		errs = append(errs, fmt.Errorf("--file: there is no folder %s", folder))
+	}
+	for _, text := range l.images {
+		if _, err := image.ParseReference(text); err != nil {
+			errs = append(errs, fmt.Errorf("--image: %w", err))
+		}
+	}
+	for _, arch := range l.arches {
+		if arch != "amd64" && arch != "arm64" {
+			errs = append(errs, fmt.Errorf("the architecture %q is not supported; EKS nodes are amd64 (x86_64) or arm64 (aarch64)", arch))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func isFolder(name string) bool {
+	st, err := os.Stat(name)
+	return err == nil && st.IsDir()
+}
+
+// machine locks what a kubelet's version on an architecture needs.
+func (l locking) machine(ctx context.Context, f *artifact.Fetcher, lock *artifact.Lock, version, arch string, out io.Writer) error {
+	date := l.spec.EKSBuildDate
+	if l.spec.Source == artifact.EKSBucket && date == "" {
+		dates, err := f.BuildDates(ctx, version, l.spec.SourceURL)
+		if err != nil {
+			return err
+		}
+		date = dates[len(dates)-1]
+	}
+	for _, a := range artifact.Table() {
+		if !a.NeededBy(version) {
+			lock.Drop(a.ID, version, arch)
+			continue
+		}
+		locked, err := artifact.NewCache(l.cache, f).Lock(ctx, a, artifact.Choice{
+			Kubernetes: version, Arch: arch, Version: l.spec.Versions[a.ID], SHA256: l.spec.Checksums[a.ID],
+			Origin: l.spec.Source, Date: date, Source: l.spec.SourceURL,
+		}, func(int64, int64) {})
+		if err != nil {
+			return err
+		}
+		old, was := lock.Find(a.ID, version, arch)
+		if l.accept {
+			lock.Drop(a.ID, version, arch)
+		}
+		if err := lock.Put(locked); err != nil {
+			var changed *artifact.ChangedError
+			if errors.As(err, &changed) {
+				return fmt.Errorf("%w with --accept-changes", err)
+			}
+			return err
+		}
+		fmt.Fprintf(out, "%-9s %s %s for Kubernetes %s on %s, %d bytes, %s\n", told(old, was, locked), a.ID, locked.Version, version, arch, locked.Size, locked.SHA256)
+	}
+	return nil
+}
+
+// told says what became of an entry.
+func told(old artifact.Locked, was bool, now artifact.Locked) string {
+	switch {
+	case !was:
+		return "new"
+	case old == now:
+		return "unchanged"
+	default:
+		return "changed"
+	}
+}
+
+// writeLock writes a lock file, whole or not at all.
+func writeLock(name string, l *artifact.Lock) error {
+	data, err := l.Encode()
+	if err == nil {
+		err = writeFile(name, data)
+	}
+	if err != nil {
+		return fmt.Errorf("writing the lock file: %w", err)
+	}
+	return nil
+}

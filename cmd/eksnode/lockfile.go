@@ -1,0 +1,30 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/eksnode/packer-plugin-eksnode/artifact"
+	"github.com/eksnode/packer-plugin-eksnode/provisioner"
+)
+
+// readLock reads a lock file.
+func readLock(name string) (*artifact.Lock, error) {
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("reading the lock file: %w", err)
+	}
+	l, err := artifact.ParseLock(data)
+	if err != nil {
+		return nil, fmt.Errorf("reading the lock file %s: %w", name, err)
+	}
+	return l, nil
+}
+
+// readLockInto reads a lock file, if one is named, into a spec.
+func readLockInto(name string, spec *provisioner.Spec) (err error) {
+	if name != "" {
+		spec.Lock, err = readLock(name)
+	}
+	return err
+}

@@ -1,0 +1,64 @@
+//go:build !agent
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/eksnode/packer-plugin-eksnode/artifact"
+	"github.com/eksnode/packer-plugin-eksnode/artifact/image"
+	"github.com/eksnode/packer-plugin-eksnode/artifact/registry"
+	"github.com/eksnode/packer-plugin-eksnode/cluster"
+)
+
+// lockImages writes down what the images' tags mean now.
+func (l locking) lockImages(ctx context.Context, lock *artifact.Lock, out io.Writer) error {
+	for _, text := range l.images {
+		r, err := image.ParseReference(text)
+		if err != nil {
+			return fmt.Errorf("--image: %w", err)
+		}
+		digest, err := l.resolve(ctx, r)
+		if err != nil {
+			return err
+		}
+		old, was := lock.Image(r.Name)
+		if r.Digest != "" && r.Digest != digest {
+			return fmt.Errorf("locking the image %s: the tag means %s now; name that, or leave out the digest", r, digest)
+		}
+		lock.PutImage(artifact.LockedImage{Name: r.Name, Digest: digest})
+		word := "unchanged"
+		switch {
+		case !was:
+			word = "new"
+		case old != digest:
+			word = "changed"
+		}
+		fmt.Fprintf(out, "%-9s image %s, %s\n", word, r.Name, digest)
+	}
+	return nil
+}
+
+// resolve asks the archives, and then the registry, for what a tag means.
+func (l locking) resolve(ctx context.Context, r image.Reference) (string, error) {
+	for _, name := range l.archives {
+		a, err := image.OpenArchive(name)
+		if err != nil {
+			return "", err
+		}
+		digest := a.Resolve(r)
+		if err := a.Close(); err != nil {
+			return "", err
+		}
+		if digest != "" {
+			return digest, nil
+		}
+	}
+	reg, err := registry.New(cluster.RegistryLogin(cluster.Options{}), artifact.NewFetcher(artifact.UsualPatience()))
+	if err != nil {
+		return "", err
+	}
+	return reg.Resolve(ctx, r)
+}

@@ -1,0 +1,114 @@
+// Command eksnode makes, scrubs and audits EKS node images: on the machine
+// itself, on a mounted image with --root, or as the agent that the Packer
+// plugin sends.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/version"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	// Without this, a closed pipe would kill the program and leave the
+	// commands it runs behind.
+	signal.Ignore(syscall.SIGPIPE)
+	os.Exit(run(ctx, commandLine(os.Args), os.Stdin, os.Stdout, os.Stderr))
+}
+
+// exitError is an exit code without a message of its own.
+type exitError int
+
+func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
+// usageCode is what wrong usage exits with, as an audit that could not tell:
+// neither says anything about the machine.
+const usageCode = 2
+
+func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
+	cmd := root()
+	cmd.SetArgs(args)
+	cmd.SetIn(in)
+	cmd.SetOut(out)
+	cmd.SetErr(errOut)
+	err := cmd.ExecuteContext(ctx)
+	var exit exitError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &exit):
+		return int(exit)
+	default:
+		fmt.Fprintln(errOut, "eksnode:", err)
+		return usageCode
+	}
+}
+
+func root() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:           "eksnode",
+		Short:         "Make, scrub and audit EKS node images",
+		Version:       version.String(),
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	cmd.CompletionOptions.HiddenDefaultCmd = true
+	cobra.EnableCommandSorting = false // they are listed in the order of use
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return fmt.Errorf("%w; %s --help lists the flags", err, cmd.CommandPath())
+	})
+	cmd.AddCommand(in(forImages, provisionCommand(), scrubCommand(), auditCommand())...)
+	cmd.AddCommand(deskCommands()...)
+	cmd.AddCommand(in(onNodes, joinCommands()...)...)
+	cmd.AddCommand(versionCommand(), agentCommand())
+	addGroups(cmd)
+	return cmd
+}
+
+// The groups in which the help lists commands.
+const (
+	forImages = "images"
+	withAWS   = "aws"
+	onNodes   = "nodes"
+)
+
+// in puts commands into a group.
+func in(group string, commands ...*cobra.Command) []*cobra.Command {
+	for _, c := range commands {
+		c.GroupID = group
+	}
+	return commands
+}
+
+// addGroups names the groups that have commands: not every program has all.
+func addGroups(cmd *cobra.Command) {
+	for _, group := range []cobra.Group{
+		{ID: forImages, Title: "Make and check images:"},
+		{ID: withAWS, Title: "Before and after, at your desk:"},
+		{ID: onNodes, Title: "On a node, where the first boot calls most of them:"},
+	} {
+		if slices.ContainsFunc(cmd.Commands(), func(c *cobra.Command) bool { return c.GroupID == group.ID }) {
+			cmd.AddGroup(&group)
+		}
+	}
+}
+
+// openHost opens the live machine, or the image at root when one is named.
+func openHost(root string) (*host.Host, error) {
+	if root == "" {
+		return host.Live()
+	}
+	return host.Mounted(root)
+}

@@ -1,0 +1,138 @@
+//go:build !agent
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eksnode/packer-plugin-eksnode/cluster"
+	"github.com/eksnode/packer-plugin-eksnode/manifests"
+	"github.com/eksnode/packer-plugin-eksnode/userdata"
+)
+
+// manifestsFlags are those of `eksnode manifests`.
+type manifestsFlags struct {
+	node    manifests.Node
+	aws     cluster.Options
+	only    string
+	awsAuth string
+	family  string
+}
+
+func manifestsCommand() *cobra.Command {
+	var f manifestsFlags
+	var list strings.Builder
+	for _, m := range manifests.Table() {
+		fmt.Fprintf(&list, "  %-16s %s\n", m.ID, m.About)
+	}
+	cmd := &cobra.Command{
+		Use:   "manifests",
+		Short: "Print what a cluster and its account need before nodes of your own join",
+		Long: `Manifests prints what has to be there before nodes of your own join, for kubectl
+and for the AWS CLI. Without --only all of it is printed, each under a heading;
+with --only one of it, as it can be piped on. It asks AWS about the cluster, and
+changes nothing.
+
+Manifests:
+` + strings.TrimRight(list.String(), "\n"),
+		Example: `  eksnode manifests --cluster my-cluster --role arn:aws:iam::123456789012:role/node
+  eksnode manifests --cluster my-cluster --role arn:aws:iam::123456789012:role/node --only aws-auth --aws-auth now.yaml
+  eksnode manifests --cluster my-cluster --role arn:aws:iam::123456789012:role/node --only launch-template --ami ami-0123456789abcdef0 --instance-profile nodes`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	cmd.Flags().StringVar(&f.node.Cluster, "cluster", "", "the cluster's name")
+	cmd.Flags().StringVar(&f.node.Role, "role", "", "ARN of the nodes' role")
+	cmd.Flags().BoolVar(&f.node.Windows, "windows", false, "the nodes run Windows")
+	cmd.Flags().StringVar(&f.only, "only", "", "print this manifest and nothing else")
+	cmd.Flags().StringVar(&f.awsAuth, "aws-auth", "", "file with the ConfigMap aws-auth as it is now, to be merged with; - is standard input")
+	cmd.Flags().StringVar(&f.node.AMI, "ami", "", "the image's id, for the launch template")
+	cmd.Flags().StringVar(&f.node.InstanceType, "instance-type", "", "what the launch template starts")
+	cmd.Flags().StringVar(&f.node.Profile, "instance-profile", "", "name of the instance profile, for the launch template")
+	cmd.Flags().StringVar(&f.family, "family", "al2023", "family of the launch template's user data; windows with --windows")
+	awsFlags(cmd, &f.aws)
+	return cmd
+}
+
+func (f *manifestsFlags) run(cmd *cobra.Command) error {
+	chosen := manifests.Table()
+	if f.only != "" {
+		one, err := manifests.ByID(f.only)
+		if err != nil {
+			return fmt.Errorf("--only: %w", err)
+		}
+		chosen = []manifests.Manifest{one}
+	}
+	if err := f.node.Validate(); err != nil {
+		return err
+	}
+	if f.node.AMI == "" {
+		if err := onlyWith(cmd, "ami", "instance-type", "instance-profile", "family"); err != nil {
+			return err
+		}
+	}
+	if f.awsAuth != "" {
+		text, err := readInput(cmd, f.awsAuth)
+		if err != nil {
+			return fmt.Errorf("reading aws-auth: %w", err)
+		}
+		f.node.AWSAuth = append([]byte{}, text...)
+	}
+	if err := f.ask(cmd); err != nil {
+		return err
+	}
+	for i, m := range chosen {
+		text, err := m.Write(f.node)
+		switch {
+		case errors.Is(err, manifests.ErrNotNeeded) && f.only == "":
+			continue
+		case errors.Is(err, manifests.ErrNotNeeded):
+			return fmt.Errorf("--only %s: %w for these nodes; the launch template takes --ami, the VPC CNI --windows", f.only, err)
+		case err != nil:
+			return err
+		}
+		if f.only == "" {
+			text = fmt.Sprintf("# %s: %s\n%s", m.ID, m.About, text)
+			if i > 0 {
+				text = "\n" + text
+			}
+		}
+		if _, err := io.WriteString(cmd.OutOrStdout(), text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ask fills in what AWS knows of the cluster.
+func (f *manifestsFlags) ask(cmd *cobra.Command) error {
+	a, err := cluster.Open(cmd.Context(), f.aws)
+	if err != nil {
+		return err
+	}
+	c, err := a.Cluster(cmd.Context(), f.node.Cluster)
+	if err != nil {
+		return err
+	}
+	f.node.IPv6 = c.IPFamily == "ipv6"
+	f.node.SecurityGroups = []string{c.ClusterSecurityGroup}
+	_, minor, _ := strings.Cut(c.Version, ".")
+	if n, err := strconv.Atoi(minor); err == nil && n <= 18 { // clusters up to 1.18 need their subnets tagged
+		f.node.Subnets = c.Subnets
+	}
+	if f.node.AMI == "" {
+		return nil
+	}
+	family := f.family
+	if f.node.Windows {
+		family = "windows"
+	}
+	f.node.UserData, err = userdata.Render(family, "", userdata.Node{Cluster: describedCluster(c)})
+	return err
+}

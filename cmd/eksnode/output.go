@@ -1,0 +1,291 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// output is where and how a command reports.
+type output struct {
+	format string // one of formats
+	report string // file for the JSON report, or empty
+}
+
+func (o *output) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.format, "output", "text", "how to print the result: text, json, sarif or junit")
+	cmd.Flags().StringVar(&o.report, "report", "", "write the JSON report to this file")
+}
+
+func (o *output) check() error {
+	if formats[o.format] == nil {
+		return fmt.Errorf("--output: %q is not known; known: %s", o.format, strings.Join(slices.Sorted(maps.Keys(formats)), ", "))
+	}
+	if o.report == "" {
+		return nil
+	}
+	// Before anything is done whose report could not be written then.
+	st, err := os.Stat(filepath.Dir(o.report))
+	switch {
+	case err != nil:
+		return fmt.Errorf("--report: %w", err)
+	case !st.IsDir():
+		return fmt.Errorf("--report: %s is no folder", filepath.Dir(o.report))
+	}
+	return nil
+}
+
+// finish prints the report and turns its result into the exit code.
+func (o *output) finish(cmd *cobra.Command, r plan.Report) error {
+	if o.report != "" {
+		var text bytes.Buffer
+		if err := errors.Join(printJSON(&text, r), writeFile(o.report, text.Bytes())); err != nil {
+			return fmt.Errorf("writing the report: %w", err)
+		}
+	}
+	return errors.Join(formats[o.format](cmd.OutOrStdout(), r), resultError(r))
+}
+
+// writeFile replaces a file on the desk as a whole.
+func writeFile(name string, text []byte) error {
+	temp, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = temp.Write(text)
+	err = errors.Join(err, temp.Chmod(0o644), temp.Close())
+	if err == nil {
+		err = os.Rename(temp.Name(), name)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(temp.Name()))
+	}
+	return nil
+}
+
+// printReport writes a report for a person.
+func printReport(w io.Writer, r plan.Report) error {
+	p := &printer{w: w}
+	p.plan(r.Plan)
+	for _, o := range r.Outcomes {
+		for _, f := range o.Findings {
+			p.line("  %-8s %s  (%s: %s)", f.Verb, shown(f.Target), o.Item, f.Reason)
+		}
+	}
+	p.verdict(r)
+	return p.err
+}
+
+type printer struct {
+	w   io.Writer
+	err error
+}
+
+func (p *printer) line(format string, args ...any) {
+	if p.err == nil {
+		_, p.err = io.WriteString(p.w, harmless(fmt.Sprintf(format, args...))+"\n")
+	}
+}
+
+// shown is a name as it is or, where it would break the line or is no text, in
+// Go's quotes.
+func shown(name string) string {
+	if utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return name
+	}
+	return strconv.Quote(name)
+}
+
+// harmless writes what would steer a terminal as text: errors have names of
+// files in them, and those may hold anything. Joined errors keep their lines.
+func harmless(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if r == '\n' || r == '\t' || !unicode.IsControl(r) {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		}
+	}
+	return b.String()
+}
+
+func (p *printer) plan(list []plan.Planned) {
+	phase := ""
+	for _, planned := range list {
+		if planned.Phase != phase && planned.Phase != planned.Item {
+			phase = planned.Phase
+			p.line("%s:", phase)
+		}
+		for _, a := range planned.Actions {
+			p.line("  %-8s %s%s  (%s: %s)", a.Verb, shown(a.Target), size(a), planned.Item, a.Reason)
+		}
+		if planned.Error != "" {
+			p.line("  %-8s %s", "error", planned.Error)
+		}
+	}
+}
+
+func (p *printer) verdict(r plan.Report) {
+	switch r.Result {
+	case plan.Clean:
+		p.line("PASS: %s, nothing left", count(r.Totals.Items, "rule"))
+	case plan.Findings:
+		p.line("FAIL: %s", found(r))
+		p.line("next: %s", next(r))
+	case plan.Unknown:
+		if len(r.Plan) == 0 { // it did not come so far
+			p.line("UNKNOWN: %s", r.Error)
+			return
+		}
+		p.line("UNKNOWN: the machine would not tell everything; see the errors above")
+	case plan.DryRun:
+		p.phases(r)
+		findings := decisions(r)
+		left := ""
+		if findings > 0 {
+			left = fmt.Sprintf(", and %s for a person to decide", count(findings, "finding"))
+		}
+		p.line("PLAN: %s, %s, %s%s; nothing was changed", count(r.Totals.Actions-findings, "action"), count(int(r.Totals.Entries), "file"), plan.Size(r.Totals.Bytes), left)
+	case plan.OK:
+		p.line("DONE: %s", done(r))
+	default:
+		p.line("FAILED: %s", r.Error)
+	}
+}
+
+// phases sums a scrub's plan up by phase.
+func (p *printer) phases(r plan.Report) {
+	if r.Command != "scrub" || len(r.Plan) < 2 {
+		return
+	}
+	for i := 0; i < len(r.Plan); {
+		phase, actions, files, bytes := r.Plan[i].Phase, 0, int64(0), int64(0)
+		for ; i < len(r.Plan) && r.Plan[i].Phase == phase; i++ {
+			for _, a := range r.Plan[i].Actions {
+				if a.Verb != plan.Decide {
+					actions, files, bytes = actions+1, files+a.Entries, bytes+a.Bytes
+				}
+			}
+		}
+		p.line("%-16s %11s %12s %10s", phase, count(actions, "action"), count(int(files), "file"), plan.Size(bytes))
+	}
+}
+
+// next says what to do about findings: what a scrub does, and what only a
+// person can.
+func next(r plan.Report) string {
+	var scrubs int
+	var rules []string
+	for _, p := range problems(r) {
+		for _, a := range p.Actions {
+			if a.Verb != plan.Decide {
+				scrubs++
+			} else if !slices.Contains(rules, p.Item) {
+				rules = append(rules, p.Item)
+			}
+		}
+	}
+	var steps []string
+	if scrubs > 0 {
+		command := "eksnode scrub"
+		if r.Machine.Root != "/" {
+			command += " --root " + shown(r.Machine.Root)
+		}
+		steps = append(steps, fmt.Sprintf("%s settles %s", command, count(scrubs, "finding")))
+	}
+	if len(rules) > 0 {
+		steps = append(steps, "repair what a person has to decide, or accept it with --skip "+strings.Join(rules, ","))
+	}
+	return strings.Join(steps, "; ")
+}
+
+// decisions are how much of a plan only a person can do.
+func decisions(r plan.Report) int {
+	n := 0
+	for _, p := range r.Plan {
+		for _, a := range p.Actions {
+			if a.Verb == plan.Decide {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// problems are what an audit found or, of what was applied, what was left to a
+// person and what went wrong, by item.
+func problems(r plan.Report) []plan.Planned {
+	list := slices.Clone(r.Plan)
+	for _, o := range r.Outcomes {
+		if len(o.Findings) > 0 || o.Error != "" {
+			list = append(list, plan.Planned{Item: o.Item, Phase: o.Phase, Actions: o.Findings, Error: o.Error})
+		}
+	}
+	return list
+}
+
+// found says how much of a report is for a person to settle, and what was done
+// besides.
+func found(r plan.Report) string {
+	findings, rules := 0, 0
+	for _, p := range problems(r) {
+		findings += len(p.Actions)
+		rules++
+	}
+	text := fmt.Sprintf("%s by %s of %d", count(findings, "finding"), count(rules, "rule"), r.Totals.Items)
+	if len(r.Outcomes) > 0 {
+		text += ", for a person to decide; besides, " + done(r)
+	}
+	return text
+}
+
+func done(r plan.Report) string {
+	return fmt.Sprintf("%d of %s changed, %s, %s and %s removed",
+		r.Totals.Changed, count(r.Totals.Items, "item"), count(r.Totals.Actions, "action"), count(int(r.Totals.Entries), "file"), plan.Size(r.Totals.Bytes))
+}
+
+// count writes a number of things.
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+func size(a plan.Action) string {
+	if a.Entries == 0 && a.Bytes == 0 {
+		return ""
+	}
+	if a.Entries > 1 {
+		return fmt.Sprintf("  %d files, %s", a.Entries, plan.Size(a.Bytes))
+	}
+	return "  " + plan.Size(a.Bytes)
+}
+
+// progressSink tells a person what Apply does.
+type progressSink struct{ p *printer }
+
+func (s progressSink) Begin(string, string, int)                  {}
+func (s progressSink) Progress(string, plan.Action, int64, int64) {}
+func (s progressSink) End(o plan.Outcome) {
+	switch o.Status {
+	case plan.Done:
+		s.p.line("%-26s done, %s, %d ms", o.Item, count(len(o.Actions), "action"), o.Milliseconds)
+	case plan.Failed:
+		s.p.line("%-26s FAILED: %s", o.Item, strings.TrimPrefix(o.Error, o.Item+": "))
+	}
+}

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/eksnode/packer-plugin-eksnode/agent"
+	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/eksnode/packer-plugin-eksnode/scrub"
+	"github.com/eksnode/packer-plugin-eksnode/version"
+)
+
+// selection are the flags that scrub and audit share.
+type selection struct {
+	spec scrub.Spec
+	root string
+	own  string // rule file
+	out  output
+}
+
+// check looks at the flags, and reads the rule file.
+func (s *selection) check() error {
+	if err := s.out.check(); err != nil {
+		return err
+	}
+	if s.own != "" {
+		text, err := os.ReadFile(s.own)
+		if err != nil {
+			return fmt.Errorf("reading the rules: %w", err)
+		}
+		if s.spec.Own, err = scrub.ParseRules(s.own, text); err != nil {
+			return err
+		}
+	}
+	return inFlags(s.spec.Validate(distroRules()))
+}
+
+// distroRules are those that distributions add: which of them the machine is
+// turns out when it is looked at.
+func distroRules() []scrub.Rule {
+	var rules []scrub.Rule
+	for _, d := range distros.All() {
+		rules = append(rules, d.Scrub...)
+	}
+	return rules
+}
+
+// inFlags calls a spec's fields by their flags.
+func inFlags(err error) error {
+	if err == nil {
+		return nil
+	}
+	lines := strings.Split(err.Error(), "\n")
+	for i, line := range lines {
+		for _, field := range []string{"only", "skip"} {
+			if strings.HasPrefix(line, field+": ") {
+				lines[i] = "--" + line
+			}
+		}
+	}
+	return errors.New(strings.Join(lines, "\n"))
+}
+
+func (s *selection) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&s.root, "root", "", "work on the image mounted or unpacked at this folder; nothing of it is run")
+	cmd.Flags().StringSliceVar(&s.spec.Only, "only", nil, "run only these rules or groups")
+	cmd.Flags().StringSliceVar(&s.spec.Skip, "skip", nil, "leave these rules or groups out")
+	cmd.Flags().StringVar(&s.own, "rules", "", "run the rules of this file besides (YAML)")
+	cmd.Flags().StringVar(&s.spec.Distro, "distro", "", "treat the machine as this distribution")
+	s.out.flags(cmd)
+}
+
+func (s *selection) request(command agent.Command, dry bool) agent.Request {
+	return agent.Request{Version: version.String(), Command: command, DryRun: dry, Scrub: &s.spec}
+}
+
+func scrubCommand() *cobra.Command {
+	var s selection
+	var yes, planOnly, list bool
+	cmd := &cobra.Command{
+		Use:   "scrub",
+		Short: "Take everything off this machine that a node image must not carry",
+		Long: `Scrub takes the old cluster, the machine's identity, logs, caches and the
+builders' keys off the machine, and puts templates back, so that nodes started
+from its image join. It ends with authorized_keys: afterwards only sessions that
+are open already get in.`,
+		Example: "  eksnode scrub --plan\n  eksnode scrub --yes\n  eksnode scrub --root /mnt/image --yes",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := s.check(); err != nil {
+				return err
+			}
+			if list {
+				return s.list(cmd.OutOrStdout())
+			}
+			h, err := openHost(s.root)
+			if err != nil {
+				return err
+			}
+			defer h.Close()
+			if planOnly {
+				return s.out.finish(cmd, agent.Run(cmd.Context(), h, s.request(agent.Scrub, true), version.String(), nil))
+			}
+			if !yes {
+				if err := s.confirm(cmd, h); err != nil {
+					return err
+				}
+			}
+			p := &printer{w: cmd.ErrOrStderr()}
+			return s.out.finish(cmd, agent.Run(cmd.Context(), h, s.request(agent.Scrub, false), version.String(), progressSink{p}))
+		},
+	}
+	s.flags(cmd)
+	cmd.Flags().BoolVar(&yes, "yes", false, "do it without asking; without a terminal there is nobody to ask")
+	cmd.Flags().BoolVar(&list, "list", false, "print the rules there are, or those chosen, and do nothing")
+	cmd.Flags().BoolVar(&s.spec.Hash, "hash", false, "put the SHA-256 of every removed file into the report")
+	cmd.Flags().BoolVar(&s.spec.WipeFreeSpace, "wipe-free-space", false, "at the end, discard the free space of the machine's disks, or fill it with zeros where they know no discard")
+	cmd.Flags().BoolVar(&planOnly, "plan", false, "print what would be done and change nothing")
+	return cmd
+}
+
+// confirm shows a person what is about to go, and asks. Without a terminal
+// there is nobody to ask.
+func (s *selection) confirm(cmd *cobra.Command, h *host.Host) error {
+	in, ok := cmd.InOrStdin().(*os.File)
+	if !ok || !term.IsTerminal(int(in.Fd())) {
+		return errors.New("scrubbing removes files for good: say --yes, or look first with --plan")
+	}
+	r := agent.Run(cmd.Context(), h, s.request(agent.Scrub, true), version.String(), nil)
+	if err := printReport(cmd.OutOrStdout(), r); err != nil {
+		return err
+	}
+	if r.Result == plan.Failure {
+		return exitError(1)
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "Scrub %s? Type yes: ", h.Root())
+	answer, err := bufio.NewReader(in).ReadString('\n')
+	if err != nil || strings.TrimSpace(answer) != "yes" {
+		fmt.Fprintln(cmd.ErrOrStderr(), "eksnode: nothing was changed")
+		return exitError(1)
+	}
+	return nil
+}
+
+func auditCommand() *cobra.Command {
+	var s selection
+	cmd := &cobra.Command{
+		Use:   "audit",
+		Short: "Say what is left that a node image must not carry",
+		Long: `Audit asks the scrub's own rules what they would still do. It changes nothing.
+It exits with 0 when nothing is left, 1 when something is, and 2 when the machine
+would not tell.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := s.check(); err != nil {
+				return err
+			}
+			h, err := openHost(s.root)
+			if err != nil {
+				return err
+			}
+			defer h.Close()
+			return s.out.finish(cmd, agent.Run(cmd.Context(), h, s.request(agent.Audit, false), version.String(), nil))
+		},
+	}
+	s.flags(cmd)
+	return cmd
+}

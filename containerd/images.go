@@ -1,0 +1,114 @@
+// Package containerd says which images a machine's containerd has: a running
+// one is asked, and what one that does not run has written down is read, also
+// on a mounted root.
+package containerd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+)
+
+const (
+	// Unit is containerd's unit.
+	Unit = "containerd.service"
+	// Namespace is the one of containerd that the kubelet's containers and
+	// images are in.
+	Namespace = "k8s.io"
+	// Pinned is the label, and its value, that keeps the kubelet's garbage
+	// collection off an image.
+	Pinned = "io.cri-containerd.pinned=pinned"
+)
+
+// Image is an image of the kubelet's namespace.
+type Image struct {
+	Name string
+	// Digest is that of the manifest, or of the list of manifests.
+	Digest string
+	Pinned bool
+	// Missing says what of its content is not there; empty when all of it is.
+	Missing string
+}
+
+// Lacks says how an image is not what it must be; empty when it is.
+func Lacks(images []Image, name, digest string) string {
+	i := slices.IndexFunc(images, func(i Image) bool { return i.Name == name })
+	switch {
+	case i < 0:
+		return "containerd does not have it"
+	case images[i].Digest != digest:
+		return "containerd has " + images[i].Digest
+	case images[i].Missing != "":
+		return "containerd lacks a part of it: " + images[i].Missing
+	case !images[i].Pinned:
+		return "it is not pinned, and the kubelet's garbage collection would take it"
+	}
+	return ""
+}
+
+// Images lists the images. A machine without containerd has none.
+func Images(ctx context.Context, h *host.Host) ([]Image, error) {
+	active, err := IsActive(ctx, h)
+	if err != nil {
+		return nil, err
+	}
+	if active {
+		return running(ctx, h)
+	}
+	return stored(h)
+}
+
+// IsActive says whether containerd runs.
+func IsActive(ctx context.Context, h *host.Host) (bool, error) {
+	if !h.HasSystemd() {
+		return false, nil
+	}
+	return h.IsActive(ctx, Unit)
+}
+
+// running asks containerd.
+func running(ctx context.Context, h *host.Host) ([]Image, error) {
+	if !h.HasCommand("ctr") {
+		return nil, errors.New("containerd runs, but ctr, by which it is asked, is not installed: install it, or stop containerd to have its metadata read")
+	}
+	list, err := Ctr(ctx, h, "images", "list")
+	if err != nil {
+		return nil, err
+	}
+	complete, err := Ctr(ctx, h, "images", "check")
+	if err != nil {
+		return nil, err
+	}
+	state := map[string]string{}
+	for line := range strings.Lines(string(complete)) {
+		if f := strings.Fields(line); len(f) > 3 {
+			state[f[0]] = f[3]
+		}
+	}
+	var images []Image
+	for line := range strings.Lines(string(list)) {
+		f := strings.Fields(line) // REF TYPE DIGEST SIZE UNIT PLATFORMS LABELS
+		if len(f) < 4 || f[0] == "REF" {
+			continue
+		}
+		i := Image{Name: f[0], Digest: f[2], Pinned: slices.Contains(strings.Split(f[len(f)-1], ","), Pinned)}
+		if state[i.Name] != "complete" {
+			i.Missing = "it is " + state[i.Name]
+		}
+		images = append(images, i)
+	}
+	return images, nil
+}
+
+// Ctr runs ctr in the kubelet's namespace.
+func Ctr(ctx context.Context, h *host.Host, args ...string) ([]byte, error) {
+	out, err := h.Run(ctx, host.Command{Argv: append([]string{"ctr", "--namespace", Namespace}, args...)})
+	if err != nil {
+		return nil, fmt.Errorf("asking containerd: %w", err)
+	}
+	return out, nil
+}

@@ -1,0 +1,126 @@
+//go:build linux
+
+package containerd
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/bbolt"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+)
+
+// machine is a mounted root whose containerd has written down one image.
+type machine struct {
+	*host.Host
+	root, digest string
+}
+
+const pause = "localhost/kubernetes/pause:latest"
+
+func newMachine(t *testing.T, pinned bool) *machine {
+	t.Helper()
+	m := &machine{root: t.TempDir()}
+	config, layer := m.put(t, "config"), m.put(t, "a layer")
+	m.digest = m.put(t, fmt.Sprintf(`{"config":{"digest":%q,"size":6},"layers":[{"digest":%q,"size":7}]}`, config, layer))
+	name := filepath.Join(m.root, metadata)
+	require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
+	db, err := bbolt.Open(name, 0o600, nil)
+	require.NoError(t, err)
+	require.NoError(t, db.Update(func(tx *bbolt.Tx) error {
+		put := func(key, value string, path ...string) {
+			b, err := tx.CreateBucketIfNotExists([]byte("v1"))
+			for _, p := range path {
+				require.NoError(t, err)
+				b, err = b.CreateBucketIfNotExists([]byte(p))
+			}
+			require.NoError(t, err)
+			require.NoError(t, b.Put([]byte(key), []byte(value)))
+		}
+		put("digest", m.digest, Namespace, "images", pause, "target")
+		put("digest", m.digest, "moby", "images", "another", "target")
+		if pinned {
+			put("io.cri-containerd.pinned", "pinned", Namespace, "images", pause, "labels")
+		}
+		return nil
+	}))
+	require.NoError(t, db.Close())
+	m.Host, err = host.Mounted(m.root)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, m.Close()) })
+	return m
+}
+
+// put puts content into the store.
+func (m *machine) put(t *testing.T, text string) (digest string) {
+	t.Helper()
+	sum := sha256.Sum256([]byte(text))
+	digest = "sha256:" + hex.EncodeToString(sum[:])
+	name := filepath.Join(m.root, blob(digest))
+	require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
+	require.NoError(t, os.WriteFile(name, []byte(text), 0o644))
+	return digest
+}
+
+func TestWhatAStoppedContainerdHas(t *testing.T) {
+	m := newMachine(t, true)
+	have, err := Images(t.Context(), m.Host)
+	require.NoError(t, err)
+	assert.Equal(t, []Image{{Name: pause, Digest: m.digest, Pinned: true}}, have)
+	assert.Empty(t, Lacks(have, pause, m.digest))
+	assert.Equal(t, "containerd has "+m.digest, Lacks(have, pause, "sha256:0"))
+	assert.Equal(t, "containerd does not have it", Lacks(have, "another", m.digest))
+	m = newMachine(t, false)
+	have, err = Images(t.Context(), m.Host)
+	require.NoError(t, err)
+	assert.Equal(t, "it is not pinned, and the kubelet's garbage collection would take it", Lacks(have, pause, m.digest))
+}
+
+func TestContentThatIsGone(t *testing.T) {
+	layer := sha256.Sum256([]byte("a layer"))
+	digest := "sha256:" + hex.EncodeToString(layer[:])
+	for name, test := range map[string]struct {
+		change func(name string) error
+		of     func(*machine) string // the blob that is changed
+		want   string                // {} is its digest
+	}{
+		"a layer":           {os.Remove, func(*machine) string { return digest }, "containerd lacks a part of it: the blob {}"},
+		"a part of a layer": {func(name string) error { return os.Truncate(name, 3) }, func(*machine) string { return digest }, "containerd lacks a part of it: the blob {} has 3 bytes, not 7"},
+		"the manifest":      {os.Remove, func(m *machine) string { return m.digest }, "containerd lacks a part of it: the manifest {}"},
+		"the manifest's end": {func(name string) error { return os.Truncate(name, 3) }, func(m *machine) string { return m.digest },
+			"containerd lacks a part of it: the manifest {}, which cannot be read"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t, true)
+			changed := test.of(m)
+			require.NoError(t, test.change(filepath.Join(m.root, blob(changed))))
+			have, err := Images(t.Context(), m.Host)
+			require.NoError(t, err)
+			assert.Equal(t, strings.ReplaceAll(test.want, "{}", changed), Lacks(have, pause, m.digest))
+		})
+	}
+}
+
+func TestAMachineWithoutContainerdHasNoImages(t *testing.T) {
+	h, err := host.Mounted(t.TempDir())
+	require.NoError(t, err)
+	defer h.Close()
+	have, err := Images(t.Context(), h)
+	require.NoError(t, err)
+	assert.Empty(t, have)
+}
+
+func TestADamagedStoreCannotTell(t *testing.T) {
+	m := newMachine(t, true)
+	require.NoError(t, os.WriteFile(filepath.Join(m.root, metadata), []byte("no database"), 0o600))
+	_, err := Images(t.Context(), m.Host)
+	require.ErrorContains(t, err, "reading containerd's metadata "+metadata)
+}

@@ -1,0 +1,45 @@
+package distros
+
+// almaLinux is AlmaLinux. No repository of it has containerd, and release 10
+// has no runc either.
+func almaLinux() Distro {
+	return Distro{
+		ID:        "almalinux",
+		Name:      "AlmaLinux",
+		OSRelease: []string{"almalinux"},
+		Versions:  []string{"9", "10"},
+		Tested:    PlanTested,
+		Differs:   "containerd and runc come from upstream: the repositories have no containerd, and those of 10 no runc.",
+
+		PackageManager: dnf(),
+		Packages: map[Role][]string{
+			ContainerRuntime: {},
+			Confinement:      {"container-selinux", "policycoreutils"},
+			Networking:       {"conntrack-tools", "ethtool", "iproute", "iptables-nft", "nftables", "socat"},
+			Storage:          {"nfs-utils"},
+			Trust:            {"ca-certificates"},
+		},
+		Upstream:       []string{"containerd", "runc"},
+		OptionPackages: optionPackages("audit"),
+		FIPS:           fipsSetup(),
+
+		CommandFolder: "/usr/bin",
+		UnitFolder:    "/usr/lib/systemd/system",
+		CAAnchors:     "/etc/pki/ca-trust/source/anchors",
+		CASuffix:      ".pem",
+		CARefresh:     []string{"update-ca-trust"},
+		CABundle:      "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+
+		Network:  networkManager(),
+		Security: seLinux(),
+		Time:     chrony(),
+		Kernel:   grubby(),
+		Quirks:   []Quirk{cloudInitHotplug()},
+
+		DefaultUser: "ec2-user",
+		BaseImages: []BaseImage{
+			{Owner: "764336703387", Name: "AlmaLinux OS {version}.* {arch}", AMD64: "x86_64", ARM64: "aarch64"},
+		},
+		Scrub: dnfCaches(),
+	}
+}

@@ -1,0 +1,46 @@
+package distros
+
+// amazonLinux2 is Amazon Linux 2. AWS ended its EKS images in 2025; those who
+// still build theirs know why.
+func amazonLinux2() Distro {
+	return Distro{
+		ID:               "amazonlinux2",
+		Name:             "Amazon Linux 2",
+		OSRelease:        []string{"amzn"},
+		Versions:         []string{"2"},
+		NewestKubernetes: 34,
+		Tested:           PlanTested,
+		Differs:          "cgroup v1, so no kubelet from 1.35 on. containerd and runc are in the extras repository docker.",
+
+		PackageManager: yum(),
+		Packages: map[Role][]string{
+			ContainerRuntime: {"containerd", "runc"},
+			Confinement:      {"container-selinux", "policycoreutils"},
+			Networking:       {"conntrack-tools", "ethtool", "iproute", "ipset", "iptables", "socat"},
+			Storage:          {"nfs-utils"},
+			Trust:            {"ca-certificates"},
+		},
+		Repositories:   [][]string{{"amazon-linux-extras", "enable", "docker"}},
+		OptionPackages: optionPackages("audit"),
+		FIPS:           FIPS{Enable: "install dracut-fips, add fips=1 to kernel_arguments and restart before provisioning"},
+
+		CommandFolder: "/usr/bin",
+		UnitFolder:    "/usr/lib/systemd/system",
+		CAAnchors:     "/etc/pki/ca-trust/source/anchors",
+		CASuffix:      ".pem",
+		CARefresh:     []string{"update-ca-trust"},
+		CABundle:      "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+
+		Network:  networkScripts(),
+		Security: seLinux(),
+		Time:     chrony(),
+		Kernel:   grubby(),
+		Quirks:   []Quirk{ec2NetUtils2(), cgroupV1()},
+
+		DefaultUser: "ec2-user",
+		BaseImages: []BaseImage{
+			{Owner: "137112412989", Name: "amzn2-ami-minimal-hvm-*-{arch}-ebs", Parameter: "/aws/service/ami-amazon-linux-latest/amzn2-ami-minimal-hvm-{arch}-ebs", AMD64: "x86_64", ARM64: "arm64"},
+		},
+		Scrub: dnfCaches(),
+	}
+}

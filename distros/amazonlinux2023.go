@@ -1,0 +1,43 @@
+package distros
+
+// amazonLinux2023 is Amazon Linux 2023, from a base image without EKS.
+func amazonLinux2023() Distro {
+	return Distro{
+		ID:        "amazonlinux2023",
+		Name:      "Amazon Linux 2023",
+		OSRelease: []string{"amzn"},
+		Versions:  []string{"2023"},
+		Tested:    PlanTested,
+		Differs:   "amazon-ec2-net-utils configures the primary interface and must not touch the others.",
+
+		PackageManager: dnf(),
+		Packages: map[Role][]string{
+			ContainerRuntime: {"containerd", "runc"},
+			Confinement:      {"container-selinux", "policycoreutils"},
+			Networking:       {"conntrack-tools", "ethtool", "iproute", "ipset", "iptables-nft", "nftables", "socat"},
+			Storage:          {"nfs-utils"},
+			Trust:            {"ca-certificates"},
+		},
+		OptionPackages: optionPackages("audit"),
+		FIPS:           FIPS{Enable: "install crypto-policies-scripts, run fips-mode-setup --enable and restart before provisioning"},
+
+		CommandFolder: "/usr/bin",
+		UnitFolder:    "/usr/lib/systemd/system",
+		CAAnchors:     "/etc/pki/ca-trust/source/anchors",
+		CASuffix:      ".pem",
+		CARefresh:     []string{"update-ca-trust"},
+		CABundle:      "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+
+		Network:  networkd(),
+		Security: seLinux(),
+		Time:     chrony(),
+		Kernel:   grubby(),
+		Quirks:   []Quirk{ec2NetUtils(), resolvedStub()},
+
+		DefaultUser: "ec2-user",
+		BaseImages: []BaseImage{
+			{Owner: "137112412989", Name: "al2023-ami-minimal-2023.*", Parameter: "/aws/service/ami-amazon-linux-latest/al2023-ami-minimal-kernel-default-{arch}", AMD64: "x86_64", ARM64: "arm64"},
+		},
+		Scrub: dnfCaches(),
+	}
+}

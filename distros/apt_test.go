@@ -1,0 +1,282 @@
+package distros
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/eksnode/packer-plugin-eksnode/distros/livetest"
+	"github.com/eksnode/packer-plugin-eksnode/host"
+)
+
+// Tests that say "real" run Debian's own apt on a copy of this machine, from a
+// repository that they build.
+
+const aptRepository = "/srv/repository"
+
+// deb is a package to build. Its postinst asks the policy, as a service's
+// would.
+type deb struct {
+	name, version, extra, postinst string
+	size                           int // bytes of a file below /etc/NAME.d
+}
+
+// onlyRepository makes the packages the only ones apt knows; options go into
+// the brackets of sources.list(5).
+func onlyRepository(t *testing.T, h *host.Host, options string, debs ...deb) {
+	t.Helper()
+	require.NoError(t, os.RemoveAll("/etc/apt/sources.list.d"))
+	require.NoError(t, os.RemoveAll("/var/lib/apt/lists"))
+	require.NoError(t, os.RemoveAll(aptRepository))
+	require.NoError(t, os.MkdirAll(aptRepository, 0o755))
+	var index strings.Builder
+	for _, d := range debs {
+		index.WriteString(d.build(t, h))
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(aptRepository, "Packages"), []byte(index.String()), 0o644))
+	source := fmt.Sprintf("deb %s file:%s ./\n", options, aptRepository)
+	require.NoError(t, os.WriteFile("/etc/apt/sources.list", []byte(source), 0o644))
+}
+
+// build builds the package and returns its paragraph of the index.
+func (d deb) build(t *testing.T, h *host.Host) string {
+	t.Helper()
+	control := fmt.Sprintf("Package: %s\nVersion: %s\nArchitecture: all\nMaintainer: nobody <nobody@example.com>\nDescription: made for a test\n%s", d.name, d.version, d.extra)
+	tree := filepath.Join(t.TempDir(), d.name)
+	require.NoError(t, os.MkdirAll(filepath.Join(tree, "DEBIAN"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(tree, "DEBIAN/control"), []byte(control), 0o644))
+	if d.postinst != "" {
+		require.NoError(t, os.WriteFile(filepath.Join(tree, "DEBIAN/postinst"), []byte("#!/bin/sh\n"+d.postinst), 0o755))
+	}
+	require.NoError(t, os.MkdirAll(filepath.Join(tree, "etc", d.name+".d"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(tree, "etc", d.name+".d", "large"), bytes.Repeat([]byte("x"), d.size), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(tree, "etc", d.name+".conf"), []byte(d.version), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(tree, "DEBIAN/conffiles"), []byte("/etc/"+d.name+".conf\n"), 0o644))
+	file := d.name + "_" + d.version + ".deb"
+	run(t, h, "dpkg-deb", "--root-owner-group", "--build", tree, filepath.Join(aptRepository, file))
+	data, err := os.ReadFile(filepath.Join(aptRepository, file))
+	require.NoError(t, err)
+	return fmt.Sprintf("%sFilename: ./%s\nSize: %d\nSHA256: %x\n\n", control, file, len(data), sha256.Sum256(data))
+}
+
+func run(t *testing.T, h *host.Host, argv ...string) string {
+	t.Helper()
+	out, err := h.Run(t.Context(), host.Command{Argv: argv})
+	require.NoError(t, err)
+	return string(out)
+}
+
+func versions(t *testing.T, h *host.Host, names ...string) map[string]string {
+	t.Helper()
+	have, err := apt().Installed(t.Context(), h, names)
+	require.NoError(t, err)
+	return have
+}
+
+func TestRealAptInstalls(t *testing.T) {
+	livetest.Run(t, func(t *testing.T, h *host.Host) {
+		require.NoError(t, h.Files.Remove(policyPath))
+		onlyRepository(t, h, "[trusted=yes]",
+			deb{name: "eksnode-base", version: "1.2-3", extra: "Provides: eksnode-virtual (= 1)\n"},
+			deb{name: "eksnode-service", version: "4.5", extra: "Depends: eksnode-base\nRecommends: eksnode-unwanted\n",
+				postinst: "/usr/sbin/policy-rc.d containerd start; echo $? >/policy-says\n"},
+			deb{name: "eksnode-unwanted", version: "1"})
+		assert.Empty(t, versions(t, h, "eksnode-base", "eksnode-service"))
+
+		require.NoError(t, apt().Refresh(t.Context(), h))
+		require.NoError(t, apt().Install(t.Context(), h, []string{"eksnode-service"}))
+		assert.Equal(t, map[string]string{"eksnode-base": "1.2-3", "eksnode-service": "4.5", "eksnode-virtual": "1.2-3"},
+			versions(t, h, "eksnode-base", "eksnode-service", "eksnode-virtual", "eksnode-unwanted"))
+		says, err := os.ReadFile("/policy-says")
+		require.NoError(t, err)
+		assert.Equal(t, "101\n", string(says), "no service may start")
+		exists, err := h.Exists(policyPath)
+		require.NoError(t, err)
+		assert.False(t, exists, "the policy goes with the installation")
+		require.NoError(t, apt().Clean(t.Context(), h))
+	})
+}
+
+func TestRealAptFinishesWhatWasInterrupted(t *testing.T) {
+	livetest.Run(t, func(t *testing.T, h *host.Host) {
+		require.NoError(t, os.WriteFile(policyPath, []byte(policy), 0o755))
+		onlyRepository(t, h, "[trusted=yes]", deb{name: "eksnode-base", version: "1"}, deb{name: "eksnode-more", version: "1", extra: "Depends: eksnode-base\n"})
+		run(t, h, "dpkg", "--unpack", aptRepository+"/eksnode-base_1.deb")
+		// What dpkg had not yet taken over into its database when it was killed;
+		// apt then refuses to do anything.
+		require.NoError(t, os.WriteFile("/var/lib/dpkg/updates/0000", []byte(run(t, h, "dpkg-query", "--status", "eksnode-base")), 0o644))
+		assert.Empty(t, versions(t, h, "eksnode-base"), "unpacked is not installed")
+		left, err := apt().Leftover(h)
+		require.NoError(t, err)
+		assert.Empty(t, left, "a killed run's dpkg may still be at work")
+
+		require.NoError(t, apt().Refresh(t.Context(), h))
+		require.NoError(t, apt().Install(t.Context(), h, []string{"eksnode-more"}))
+		assert.Len(t, versions(t, h, "eksnode-base", "eksnode-more"), 2)
+		left, err = apt().Leftover(h)
+		require.NoError(t, err)
+		assert.Empty(t, left)
+		require.NoError(t, os.WriteFile(policyPath, []byte(policy), 0o755))
+		left, err = apt().Leftover(h)
+		require.NoError(t, err)
+		assert.Equal(t, []string{policyPath}, left)
+	})
+}
+
+func TestRealAptKeepsAChangedConfigurationFileAndThePolicyOfTheMachine(t *testing.T) {
+	livetest.Run(t, func(t *testing.T, h *host.Host) {
+		own := "#!/bin/sh\nexit 0\n"
+		require.NoError(t, os.WriteFile(policyPath, []byte(own), 0o755))
+		onlyRepository(t, h, "[trusted=yes]", deb{name: "eksnode-base", version: "1"})
+		require.NoError(t, apt().Refresh(t.Context(), h))
+		require.NoError(t, apt().Install(t.Context(), h, []string{"eksnode-base"}))
+		require.NoError(t, os.WriteFile("/etc/eksnode-base.conf", []byte("mine"), 0o644))
+
+		onlyRepository(t, h, "[trusted=yes]", deb{name: "eksnode-base", version: "2"})
+		require.NoError(t, apt().Refresh(t.Context(), h))
+		require.NoError(t, apt().Install(t.Context(), h, []string{"eksnode-base"}))
+		assert.Equal(t, "2", versions(t, h, "eksnode-base")["eksnode-base"])
+		conf, err := os.ReadFile("/etc/eksnode-base.conf")
+		require.NoError(t, err)
+		assert.Equal(t, "mine", string(conf))
+		policy, err := os.ReadFile(policyPath)
+		require.NoError(t, err)
+		assert.Equal(t, own, string(policy))
+	})
+}
+
+func TestRealAptFailures(t *testing.T) {
+	livetest.Run(t, func(t *testing.T, h *host.Host) {
+		onlyRepository(t, h, "[trusted=yes]", deb{name: "eksnode-base", version: "1"}, deb{name: "eksnode-broken", version: "1", extra: "Depends: eksnode-absent\n"},
+			deb{name: "eksnode-fails", version: "1", postinst: "echo no luck >&2; exit 7\n"})
+		require.NoError(t, apt().Refresh(t.Context(), h))
+
+		err := apt().Install(t.Context(), h, []string{"eksnode-base", "eksnode-absent"})
+		require.ErrorContains(t, err, "installing packages: no repository of this machine has the package eksnode-absent; check its name and the machine's repositories: apt-get install")
+		assert.Empty(t, versions(t, h, "eksnode-base"), "nothing is installed by halves")
+
+		err = apt().Install(t.Context(), h, []string{"eksnode-broken"})
+		require.ErrorContains(t, err, "Depends: eksnode-absent but it is not installable")
+
+		err = apt().Install(t.Context(), h, []string{"eksnode-fails"})
+		require.ErrorContains(t, err, "no luck")
+		assert.Empty(t, versions(t, h, "eksnode-fails"), "half configured is not installed")
+
+		require.NoError(t, os.WriteFile("/etc/apt/sources.list", []byte("deb [trusted=yes] http://127.0.0.1:1/debian ./\n"), 0o644))
+		err = apt().Refresh(t.Context(), h)
+		require.ErrorContains(t, err, "refreshing the package lists: the repository http://127.0.0.1:1/debian/./ could not be reached; check the machine's network, proxy and repositories: apt-get update")
+
+		onlyRepository(t, h, "", deb{name: "eksnode-base", version: "1"})
+		err = apt().Refresh(t.Context(), h)
+		require.ErrorContains(t, err, "refreshing the package lists: the repository file:/srv/repository ./ Release is not signed or not there; only signed ones are used: apt-get update")
+	})
+}
+
+// hold takes a lock the way apt does (fcntl(2)). Locks of that kind belong to
+// a process, so another one, which apt starts, meets it.
+func hold(t *testing.T, name string) (release func()) {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o640)
+	require.NoError(t, err)
+	require.NoError(t, unix.FcntlFlock(f.Fd(), unix.F_SETLK, &unix.Flock_t{Type: unix.F_WRLCK}))
+	return func() { _ = f.Close() }
+}
+
+func TestRealAptMeetsALock(t *testing.T) {
+	livetest.Run(t, func(t *testing.T, h *host.Host) {
+		onlyRepository(t, h, "[trusted=yes]", deb{name: "eksnode-base", version: "1"})
+		require.NoError(t, apt().Refresh(t.Context(), h))
+		impatient := newApt(0)
+		for _, lock := range []string{"/var/lib/dpkg/lock-frontend", "/var/lib/dpkg/lock"} {
+			release := hold(t, lock)
+			require.ErrorContains(t, impatient.Install(t.Context(), h, []string{"eksnode-base"}), "another package manager is still running", lock)
+			release()
+		}
+		release := hold(t, "/var/lib/apt/lists/lock")
+		require.ErrorContains(t, impatient.Refresh(t.Context(), h), "another package manager is still running")
+		// A patient one goes on as soon as the lock is gone.
+		done := make(chan error, 1)
+		go func() { done <- newApt(time.Minute).Refresh(t.Context(), h) }()
+		release()
+		require.NoError(t, <-done)
+		require.NoError(t, impatient.Install(t.Context(), h, []string{"eksnode-base"}))
+	})
+}
+
+func TestRealAptCannotWrite(t *testing.T) {
+	livetest.Run(t, func(t *testing.T, h *host.Host) {
+		onlyRepository(t, h, "[trusted=yes]", deb{name: "eksnode-base", version: "1", size: 1 << 20})
+		require.NoError(t, apt().Refresh(t.Context(), h))
+
+		require.NoError(t, os.Mkdir("/etc/eksnode-base.d", 0o755))
+		require.NoError(t, unix.Mount("tmpfs", "/etc/eksnode-base.d", "tmpfs", 0, "size=64k"))
+		err := apt().Install(t.Context(), h, []string{"eksnode-base"})
+		require.ErrorContains(t, err, "installing packages: the disk is full; free some space or enlarge it: apt-get install")
+
+		require.NoError(t, unix.Mount("", "/etc/eksnode-base.d", "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+		err = apt().Install(t.Context(), h, []string{"eksnode-base"})
+		require.ErrorContains(t, err, "installing packages: the file system is read-only; remount it for writing, or choose a base image whose root can be written: apt-get install")
+		assert.Empty(t, versions(t, h, "eksnode-base"))
+
+		require.NoError(t, unix.Unmount("/etc/eksnode-base.d", 0))
+		require.NoError(t, apt().Install(t.Context(), h, []string{"eksnode-base"}), "the next run finishes it")
+	})
+}
+
+func TestAptReadsTheDatabaseOfAMountedRoot(t *testing.T) {
+	h := image(t, map[string]string{"var/lib/dpkg/status": `Package: containerd
+Status: install ok installed
+Architecture: amd64
+Version: 1.6.20~ds1-1+deb12u1
+Provides: containerd.io, container-runtime (= 1.6)
+Description: a runtime
+ Version: 0 is only text here
+Conffiles:
+ /etc/containerd/config.toml 0123
+
+Package: runc
+Status: install ok half-configured
+Version: 1.1.5
+
+Package: socat
+Status: deinstall ok config-files
+Version: 1.7
+
+Package: held
+Status: hold ok installed
+Version: 2:1
+`})
+	assert.Equal(t, map[string]string{"containerd": "1.6.20~ds1-1+deb12u1", "container-runtime": "1.6.20~ds1-1+deb12u1", "held": "2:1"},
+		versions(t, h, "containerd", "container-runtime", "runc", "socat", "held", "absent"))
+	assert.Empty(t, versions(t, image(t, nil), "containerd"), "a root without a database has no packages")
+
+	_, err := h.Files.Stat("/usr/sbin/policy-rc.d")
+	require.Error(t, err)
+	require.ErrorIs(t, apt().Refresh(t.Context(), h), host.ErrMountedRoot)
+	require.ErrorIs(t, apt().Install(t.Context(), h, []string{"runc"}), host.ErrMountedRoot)
+	_, err = h.Files.Stat("/usr/sbin/policy-rc.d")
+	require.Error(t, err, "a refused installation leaves nothing")
+}
+
+// A repository with a signature that is none is refused, and nothing of it is
+// installed.
+func TestRealAptChecksSignatures(t *testing.T) {
+	livetest.Run(t, func(t *testing.T, h *host.Host) {
+		onlyRepository(t, h, "", deb{name: "eksnode-base", version: "1"})
+		require.NoError(t, os.WriteFile(filepath.Join(aptRepository, "InRelease"), []byte(
+			"-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA512\n\nOrigin: nobody\n-----BEGIN PGP SIGNATURE-----\n\niQ==\n-----END PGP SIGNATURE-----\n"), 0o644))
+		require.ErrorContains(t, apt().Refresh(t.Context(), h), "refreshing the package lists: the signature of the repository file:/srv/repository ./ could not be verified: apt-get update")
+		require.Error(t, apt().Install(t.Context(), h, []string{"eksnode-base"}))
+		assert.Empty(t, versions(t, h, "eksnode-base"))
+	})
+}

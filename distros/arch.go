@@ -1,0 +1,43 @@
+package distros
+
+// arch is Arch Linux. Its own kubelet package is never used: it follows the
+// newest release and soon differs too much from the cluster's version.
+func arch() Distro {
+	return Distro{
+		ID:        "arch",
+		Name:      "Arch Linux",
+		OSRelease: []string{"arch"},
+		Tested:    PlanTested,
+		Differs:   "Refreshing upgrades the whole system: partial upgrades are not supported. Only amd64.",
+
+		PackageManager: pacman(),
+		Packages: map[Role][]string{
+			ContainerRuntime: {"containerd", "runc"},
+			Confinement:      {},
+			Networking:       {"conntrack-tools", "ethtool", "iproute2", "ipset", "iptables", "nftables", "socat"},
+			Storage:          {"nfs-utils"},
+			Trust:            {"ca-certificates"},
+		},
+		OptionPackages: optionPackages("audit"),
+		FIPS:           noFIPS(),
+
+		CommandFolder: "/usr/bin",
+		UnitFolder:    "/usr/lib/systemd/system",
+		CAAnchors:     "/etc/ca-certificates/trust-source/anchors",
+		CASuffix:      ".pem",
+		CARefresh:     []string{"update-ca-trust"},
+		CABundle:      "/etc/ca-certificates/extracted/tls-ca-bundle.pem",
+
+		Network:  networkd(),
+		Security: noModule(),
+		Time:     timesyncd(),
+		Kernel:   grubLine("grub-mkconfig", "/boot/grub/grub.cfg"),
+		Quirks:   []Quirk{resolvedStub(), cloudInitHotplug()},
+
+		DefaultUser: "arch",
+		BaseImages: []BaseImage{
+			{Owner: "647457786197", Name: "arch-linux-std-hvm-*", AMD64: "x86_64"},
+		},
+		Scrub: pacmanCaches(),
+	}
+}

@@ -1,0 +1,35 @@
+package distros
+
+import (
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/eksnode/packer-plugin-eksnode/scrub"
+)
+
+// caches is a package manager's row of the scrub: what it downloaded and what
+// it remembers of the build. Their own cleaning commands leave half of it
+// (pacman -Scc --noconfirm the packages, dnf clean all the history).
+func caches(manager string, paths ...string) []scrub.Rule {
+	return []scrub.Rule{{
+		ID: manager + "-caches", Phase: scrub.Caches, Groups: []string{"caches", "packages"}, Verb: plan.Remove,
+		Paths: paths, Owner: manager,
+		Why:         "downloads and lists of the build: they age from the first day, and make the image larger",
+		Regenerated: manager + ", when it is next asked for updates", Source: "virt-sysprep, " + manager + "'s manual",
+	}}
+}
+
+func aptCaches() []scrub.Rule {
+	return caches("apt", "/var/lib/apt/lists/*", "/var/lib/apt/periodic/*", "/var/cache/apt/*.bin", "/var/cache/apt/archives/*.deb",
+		"/var/cache/apt/archives/partial/*", "/var/cache/debconf/*-old", "/var/lib/dpkg/*-old", "/var/backups/*")
+}
+
+func dnfCaches() []scrub.Rule {
+	return caches("dnf", "/var/cache/dnf/*", "/var/cache/libdnf5/*", "/var/cache/yum/*", "/var/lib/dnf/history.sqlite*", "/var/lib/dnf/repos/*", "/var/lib/yum/history/*")
+}
+
+func pacmanCaches() []scrub.Rule {
+	return caches("pacman", "/var/cache/pacman/pkg/*", "/var/lib/pacman/sync/*", "/var/lib/pacman/db.lck")
+}
+
+func zypperCaches() []scrub.Rule {
+	return caches("zypper", "/var/cache/zypp/*", "/var/log/zypp/history", "/var/log/zypper.log")
+}

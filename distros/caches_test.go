@@ -1,0 +1,68 @@
+//go:build linux
+
+package distros
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/eksnode/packer-plugin-eksnode/scrub"
+)
+
+type silent struct{}
+
+func (silent) Begin(string, string, int)                  {}
+func (silent) Progress(string, plan.Action, int64, int64) {}
+func (silent) End(plan.Outcome)                           {}
+
+// What a package manager downloaded goes; what it installed, and its folders,
+// stay.
+func TestCachesGoAndPackagesStay(t *testing.T) {
+	for id, c := range map[string]struct{ gone, stays []string }{
+		"debian": {
+			[]string{"var/lib/apt/lists/deb.debian.org_Packages", "var/lib/apt/lists/partial/x", "var/cache/apt/pkgcache.bin", "var/cache/apt/archives/runc_1.deb"},
+			[]string{"var/lib/dpkg/status", "var/lib/apt/extended_states", "etc/apt/sources.list", "var/cache/apt/archives/keep.txt"},
+		},
+		"amazonlinux2023": {
+			[]string{"var/cache/dnf/repo/x.rpm", "var/lib/dnf/history.sqlite", "var/lib/dnf/history.sqlite-wal"},
+			[]string{"var/lib/rpm/rpmdb.sqlite", "etc/yum.repos.d/x.repo", "var/lib/dnf/modulefailsafe/x"},
+		},
+		"sles": {
+			[]string{"var/cache/zypp/raw/repo/x", "var/log/zypper.log", "var/log/zypp/history"},
+			[]string{"var/lib/rpm/rpmdb.sqlite", "etc/zypp/repos.d/x.repo", "etc/zypp/locks"},
+		},
+		"arch": {
+			[]string{"var/cache/pacman/pkg/runc-1.pkg.tar.zst", "var/lib/pacman/sync/core.db"},
+			[]string{"var/lib/pacman/local/runc-1/desc", "etc/pacman.d/mirrorlist"},
+		},
+	} {
+		t.Run(id, func(t *testing.T) {
+			root := t.TempDir()
+			for _, name := range append(append([]string{"etc/passwd"}, c.gone...), c.stays...) {
+				require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755))
+				require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte("x"), 0o644))
+			}
+			h, err := host.Mounted(root)
+			require.NoError(t, err)
+			defer func() { require.NoError(t, h.Close()) }()
+			d, err := ByID(id)
+			require.NoError(t, err)
+			items, err := scrub.Spec{Only: []string{"packages"}}.Items(d.Scrub)
+			require.NoError(t, err)
+			_, err = plan.Apply(t.Context(), h, items, silent{})
+			require.NoError(t, err)
+			for _, name := range c.gone {
+				assert.NoFileExists(t, filepath.Join(root, name))
+			}
+			for _, name := range c.stays {
+				assert.FileExists(t, filepath.Join(root, name))
+			}
+		})
+	}
+}

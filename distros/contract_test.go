@@ -1,0 +1,255 @@
+package distros
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/distros/livetest"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
+	"github.com/eksnode/packer-plugin-eksnode/host"
+)
+
+// Debian's builds of every package manager run on a copy of this machine, with
+// a repository that the tests build. All must behave alike; apt, which is there
+// anyway, does so here, the others with the build tag e2e.
+
+// pkg is a package to build; each has the one file /opt/NAME.
+type pkg struct{ name, version, requires, provides, conflicts, recommends string }
+
+// workshop builds packages for one package manager and publishes them.
+type workshop struct {
+	pm PackageManager
+	// impatient is pm without waiting for a lock.
+	impatient PackageManager
+	// build puts a package into the repository, publish makes a repository of
+	// all of them and the machine's only one, at address or in its folder, and
+	// asks for signatures when it shall.
+	build   func(t *testing.T, h *host.Host, p pkg)
+	publish func(t *testing.T, h *host.Host, address string, signed bool)
+	// upgrade upgrades all packages, as an administrator would.
+	upgrade []string
+	// release is what a version becomes, such as 1.2-1; lock takes the lock
+	// that another package manager would hold, where there is one that is not
+	// simply waited for.
+	release string
+	lock    func(t *testing.T) (release func())
+	// cache is where downloads are.
+	cache string
+	// unsigned is how an unsigned repository or package is told.
+	unsigned string
+	// sign signs the repository with one of two keys, of which the machine
+	// trusts the first; with spoil, what was signed is changed afterwards. nil
+	// where a test of its own does that.
+	sign func(t *testing.T, h *host.Host, key signer, spoil bool)
+}
+
+func (w workshop) versions(t *testing.T, h *host.Host, names ...string) map[string]string {
+	t.Helper()
+	have, err := w.pm.Installed(t.Context(), h, names)
+	require.NoError(t, err)
+	return have
+}
+
+// contract is what every package manager must do.
+func contract(t *testing.T, packages []string, open func(t *testing.T, h *host.Host) workshop) {
+	if os.Getenv("EKSNODE_LIVETEST") == "" {
+		require.NoError(t, base.Install(t.Context(), os.Stderr, packages...))
+	}
+	livetest.Run(t, func(t *testing.T, h *host.Host) {
+		w := open(t, h)
+		r := func(version string) string { return version + w.release }
+		for _, p := range []pkg{
+			{name: "eksnode-base", version: "1.2", provides: "eksnode-virtual"},
+			{name: "eksnode-service", version: "4.5", requires: "eksnode-base", recommends: "eksnode-unwanted"},
+			{name: "eksnode-unwanted", version: "1"},
+			{name: "eksnode-rival", version: "1", conflicts: "eksnode-base"},
+		} {
+			w.build(t, h, p)
+		}
+		w.publish(t, h, "", false)
+		names := []string{"eksnode-base", "eksnode-service", "eksnode-unwanted", "eksnode-virtual"}
+		assert.Empty(t, w.versions(t, h, names...))
+		require.NoError(t, w.pm.Refresh(t.Context(), h))
+		require.NoError(t, w.pm.Install(t.Context(), h, []string{"eksnode-service"}))
+		assert.Equal(t, map[string]string{"eksnode-base": r("1.2"), "eksnode-service": r("4.5"), "eksnode-virtual": r("1.2")}, w.versions(t, h, names...))
+		require.NoError(t, w.pm.Install(t.Context(), h, []string{"eksnode-service"}), "twice is as once")
+
+		w.holds(t, h)
+		w.refuses(t, h)
+		w.cleans(t, h)
+		w.trusts(t, h)
+	})
+}
+
+// holds: what is held stays when the machine is upgraded.
+func (w workshop) holds(t *testing.T, h *host.Host) {
+	t.Helper()
+	held, err := w.pm.Held(h, []string{"eksnode-base", "eksnode-service"})
+	require.NoError(t, err)
+	assert.Empty(t, held)
+	require.NoError(t, w.pm.Hold(t.Context(), h, []string{"eksnode-base"}))
+	require.NoError(t, w.pm.Hold(t.Context(), h, []string{"eksnode-base"}), "twice is as once")
+	held, err = w.pm.Held(h, []string{"eksnode-base", "eksnode-service"})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"eksnode-base"}, held)
+
+	w.build(t, h, pkg{name: "eksnode-base", version: "1.3", provides: "eksnode-virtual"})
+	w.build(t, h, pkg{name: "eksnode-service", version: "4.6", requires: "eksnode-base"})
+	w.publish(t, h, "", false)
+	require.NoError(t, w.pm.Refresh(t.Context(), h))
+	run(t, h, w.upgrade...)
+	assert.Equal(t, map[string]string{"eksnode-base": "1.2" + w.release, "eksnode-service": "4.6" + w.release},
+		w.versions(t, h, "eksnode-base", "eksnode-service"), "the one goes on, the other is held")
+
+	pinned, err := w.pm.Pinned("eksnode-base", "1.3"+w.release)
+	if err != nil {
+		require.ErrorContains(t, err, "a repository has only the newest version")
+		pinned = "eksnode-base"
+	}
+	require.NoError(t, w.pm.Install(t.Context(), h, []string{pinned}), "we may change what is held")
+	assert.Equal(t, "1.3"+w.release, w.versions(t, h, "eksnode-base")["eksnode-base"])
+}
+
+// refuses: what cannot be done says why, and does nothing.
+func (w workshop) refuses(t *testing.T, h *host.Host) {
+	t.Helper()
+	err := w.pm.Install(t.Context(), h, []string{"eksnode-unwanted", "eksnode-absent"})
+	require.ErrorContains(t, err, "installing packages: no repository of this machine has the package eksnode-absent; check its name and the machine's repositories: ")
+	assert.Empty(t, w.versions(t, h, "eksnode-unwanted"), "nothing is installed by halves")
+
+	if pinned, err := w.pm.Pinned("eksnode-unwanted", "9.9"+w.release); err == nil {
+		require.ErrorContains(t, w.pm.Install(t.Context(), h, []string{pinned}), "installing packages: no repository of this machine has the ")
+	}
+
+	err = w.pm.Install(t.Context(), h, []string{"eksnode-rival"})
+	require.ErrorContains(t, err, "installing packages: packages contradict each other: ")
+	require.ErrorContains(t, err, "eksnode-rival")
+	assert.Len(t, w.versions(t, h, "eksnode-base", "eksnode-rival"), 1)
+
+	if w.lock != nil {
+		release := w.lock(t)
+		require.ErrorContains(t, w.impatient.Install(t.Context(), h, []string{"eksnode-unwanted"}), "installing packages: another package manager is still running: ")
+		release()
+	}
+
+	require.NoError(t, w.pm.Remove(t.Context(), h, []string{"eksnode-service"}))
+	assert.Empty(t, w.versions(t, h, "eksnode-service"))
+}
+
+func (w workshop) cleans(t *testing.T, h *host.Host) {
+	t.Helper()
+	require.NoError(t, w.pm.Clean(t.Context(), h))
+	require.NoError(t, filepath.WalkDir(w.cache, func(name string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			for _, kind := range []string{".rpm", ".deb", ".pkg.tar.gz"} {
+				assert.False(t, strings.HasSuffix(name, kind), name)
+			}
+		}
+		return nil
+	}))
+}
+
+// trusts: only what is signed, and a repository that is not there is named.
+func (w workshop) trusts(t *testing.T, h *host.Host) {
+	t.Helper()
+	w.publish(t, h, "", true)
+	err := w.pm.Refresh(t.Context(), h)
+	if err == nil {
+		err = w.pm.Install(t.Context(), h, []string{"eksnode-unwanted"})
+	}
+	require.ErrorContains(t, err, w.unsigned)
+	assert.Empty(t, w.versions(t, h, "eksnode-unwanted"))
+	if w.sign != nil {
+		w.verifies(t, h)
+	}
+
+	w.publish(t, h, "http://127.0.0.1:1", false)
+	err = w.pm.Refresh(t.Context(), h)
+	require.ErrorContains(t, err, "could not be reached; check the machine's network, proxy and repositories: ")
+}
+
+// verifies: a signature of anybody else's, and one that fits something else, is
+// as none; the right one lets the package in.
+func (w workshop) verifies(t *testing.T, h *host.Host) {
+	t.Helper()
+	trusted, other := newSigner(t, h, "trusted"), newSigner(t, h, "other")
+	attempt := func() error {
+		if err := w.pm.Refresh(t.Context(), h); err != nil {
+			return err
+		}
+		return w.pm.Install(t.Context(), h, []string{"eksnode-unwanted"})
+	}
+	w.sign(t, h, trusted, false) // the machine learns its key
+	w.sign(t, h, other, false)
+	require.ErrorContains(t, attempt(), w.unsigned, "signed by another")
+	w.sign(t, h, trusted, true)
+	require.ErrorContains(t, attempt(), w.unsigned, "changed after it was signed")
+	assert.Empty(t, w.versions(t, h, "eksnode-unwanted"))
+	w.sign(t, h, trusted, false)
+	require.NoError(t, attempt())
+	assert.NotEmpty(t, w.versions(t, h, "eksnode-unwanted"))
+	require.NoError(t, w.pm.Remove(t.Context(), h, []string{"eksnode-unwanted"}))
+}
+
+// signer is a key pair of GnuPG's in a home of its own.
+type signer struct{ name, home, public string }
+
+func newSigner(t *testing.T, h *host.Host, name string) signer {
+	t.Helper()
+	s := signer{name: name, home: "/srv/gnupg-" + name}
+	s.public = s.home + "/public.asc"
+	require.NoError(t, os.MkdirAll(s.home, 0o700))
+	withoutAgent(t, s.home)
+	run(t, h, "gpg", "--homedir", s.home, "--batch", "--pinentry-mode", "loopback", "--passphrase", "", "--quick-generate-key", name, "rsa2048", "sign", "never")
+	run(t, h, "gpg", "--homedir", s.home, "--batch", "--armor", "--output", s.public, "--export", name)
+	return s
+}
+
+// withoutAgent ends GnuPG's agent, which would outlive the copy of the machine.
+func withoutAgent(t *testing.T, home string) {
+	t.Helper()
+	t.Cleanup(func() {
+		out, err := exec.Command("gpgconf", "--homedir", home, "--kill", "gpg-agent").CombinedOutput()
+		assert.NoError(t, err, "%s", out)
+	})
+}
+
+func TestRealAptDoesAsAll(t *testing.T) {
+	contract(t, nil, func(t *testing.T, h *host.Host) workshop {
+		built := map[string]deb{}
+		return workshop{
+			pm: apt(), impatient: newApt(0), cache: "/var/cache/apt", unsigned: "is not signed or not there; only signed ones are used: ",
+			build: func(_ *testing.T, _ *host.Host, p pkg) {
+				d := deb{name: p.name, version: p.version}
+				for _, field := range [][2]string{{"Depends", p.requires}, {"Provides", p.provides}, {"Conflicts", p.conflicts}, {"Recommends", p.recommends}} {
+					if field[1] != "" {
+						d.extra += field[0] + ": " + field[1] + "\n"
+					}
+				}
+				built[p.name+" "+p.version] = d
+			},
+			publish: func(t *testing.T, h *host.Host, address string, signed bool) {
+				options := map[bool]string{false: "[trusted=yes]"}[signed]
+				var debs []deb
+				for _, d := range built {
+					debs = append(debs, d)
+				}
+				onlyRepository(t, h, options, debs...)
+				if address != "" {
+					require.NoError(t, os.WriteFile("/etc/apt/sources.list", []byte("deb "+options+" "+address+" ./\n"), 0o644))
+				}
+				if address == "" && !signed {
+					require.NoError(t, apt().Refresh(t.Context(), h))
+				}
+			},
+			upgrade: []string{"apt-get", "--yes", "upgrade"},
+			lock:    func(t *testing.T) func() { return hold(t, "/var/lib/dpkg/lock-frontend") },
+		}
+	})
+}

@@ -1,0 +1,44 @@
+package distros
+
+// debian is Debian. Its containerd is older than upstream's; both of the
+// kubelet's supported interfaces (CRI v1 and cgroup v2) are in 1.6.
+func debian() Distro {
+	return Distro{
+		ID:        "debian",
+		Name:      "Debian",
+		OSRelease: []string{"debian"},
+		Versions:  []string{"12", "13"},
+		Tested:    Joins,
+		Differs:   "Images of 12 (`make e2e`) and of 13 (`make e2e-full`) join a real cluster in the tests. containerd is 1.6 in 12 and 1.7 in 13.",
+
+		PackageManager: apt(),
+		Packages: map[Role][]string{
+			ContainerRuntime: {"containerd", "runc"},
+			Confinement:      {"apparmor"},
+			Networking:       {"conntrack", "ethtool", "iproute2", "ipset", "iptables", "nftables", "socat"},
+			Storage:          {"nfs-common"},
+			Trust:            {"ca-certificates"},
+		},
+		OptionPackages: optionPackages("auditd"),
+		FIPS:           noFIPS(),
+
+		CommandFolder: "/usr/bin",
+		UnitFolder:    "/usr/lib/systemd/system",
+		CAAnchors:     "/usr/local/share/ca-certificates",
+		CASuffix:      ".crt",
+		CARefresh:     []string{"update-ca-certificates"},
+		CABundle:      "/etc/ssl/certs/ca-certificates.crt",
+
+		Network:  netplanNetworkd(),
+		Security: appArmor(),
+		Time:     timesyncd(),
+		Kernel:   grubDropIn(),
+		Quirks:   []Quirk{cloudInitHotplug(), resolvedStub()},
+
+		DefaultUser: "admin",
+		BaseImages: []BaseImage{
+			{Owner: "136693071363", Name: "debian-{version}-{arch}-*", Parameter: "/aws/service/debian/release/{version}/latest/{arch}", AMD64: "amd64", ARM64: "arm64"},
+		},
+		Scrub: aptCaches(),
+	}
+}

@@ -1,0 +1,72 @@
+package distros
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+)
+
+// Detect tells which distribution a machine is. With override, the ID of a
+// known distribution, the machine is taken for that whatever it says itself.
+// Otherwise os-release(5)'s ID and VERSION_ID must both be known: ID_LIKE is
+// never followed, because it would take Amazon Linux 2 for a Red Hat with
+// NetworkManager; it is only named in the error's hint.
+func Detect(h *host.Host, override string) (Distro, Release, error) {
+	release, err := ReadRelease(h)
+	if override != "" {
+		d, err := ByID(override) // whatever os-release says, even nothing readable
+		return d, release, err
+	}
+	if err != nil {
+		return Distro{}, release, fmt.Errorf("%w; name the distribution with distro = \"…\", one of %s", err, strings.Join(IDs(), ", "))
+	}
+	d, err := match(release)
+	return d, release, err
+}
+
+func match(release Release) (Distro, error) {
+	for _, u := range AllUnprovisioned() {
+		if slices.Contains(u.OSRelease, release.ID) {
+			return Distro{}, fmt.Errorf("%s: %w", release, u.Err())
+		}
+	}
+	var versions []string
+	for _, d := range All() {
+		if !slices.Contains(d.OSRelease, release.ID) {
+			continue
+		}
+		if d.covers(release.VersionID) {
+			return d, nil
+		}
+		versions = append(versions, fmt.Sprintf("%s (distro %q)", strings.Join(d.Versions, ", "), d.ID))
+	}
+	if versions != nil {
+		return Distro{}, fmt.Errorf("%s is not supported; supported are the versions %s; to try it all the same, set distro to that name",
+			release, strings.Join(versions, " and "))
+	}
+	return Distro{}, unknown(release)
+}
+
+// unknown is the error for a distribution nobody has described.
+func unknown(release Release) error {
+	msg := fmt.Sprintf("%s is not known; known are %s", release, strings.Join(IDs(), ", "))
+	if like := alike(release); len(like) > 0 {
+		return fmt.Errorf("%s; it says that it is like %s: if it is, set distro = %q", msg, strings.Join(like, " and "), like[0])
+	}
+	return fmt.Errorf("%s; if it behaves like one of them, set distro to that name", msg)
+}
+
+// alike lists the known distributions that a machine claims to resemble.
+func alike(release Release) []string {
+	var ids []string
+	for _, like := range release.IDLike {
+		for _, d := range All() {
+			if slices.Contains(d.OSRelease, like) {
+				ids = append(ids, d.ID)
+			}
+		}
+	}
+	return ids
+}

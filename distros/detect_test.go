@@ -1,0 +1,126 @@
+package distros
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// fixtures are a distribution's os-release files, by the version they are of;
+// ID.os-release is of its first version, ID-VERSION.os-release of a further one.
+func fixtures(d Distro) map[string]string {
+	all := map[string]string{"": d.ID}
+	for i, version := range d.Versions {
+		delete(all, "")
+		all[version] = d.ID
+		if i > 0 {
+			all[version] += "-" + version
+		}
+	}
+	return all
+}
+
+func TestEveryDistroIsDetectedByItsFixtures(t *testing.T) {
+	known := 0
+	for _, d := range All() {
+		for version, name := range fixtures(d) {
+			known++
+			t.Run(name, func(t *testing.T) {
+				text, err := os.ReadFile(filepath.Join("testdata", name+".os-release"))
+				require.NoError(t, err, "every version of a distribution has an os-release fixture")
+				got, release, err := Detect(image(t, map[string]string{"etc/os-release": string(text)}), "")
+				require.NoError(t, err)
+				assert.Equal(t, d.ID, got.ID)
+				assert.Contains(t, d.OSRelease, release.ID)
+				if version != "" {
+					assert.True(t, Distro{Versions: []string{version}}.covers(release.VersionID), "%s is not %s", release.VersionID, version)
+				}
+			})
+		}
+	}
+	files, err := filepath.Glob("testdata/*.os-release")
+	require.NoError(t, err)
+	assert.Len(t, files, known, "no fixture is left behind")
+}
+
+const alpineRefused = "Alpine Linux cannot be provisioned: it starts with OpenRC, and the kubelet needs systemd and its cgroups; " +
+	"choose one of the supported distributions; containers on the node may be Alpine's all the same"
+
+func TestDetectRefuses(t *testing.T) {
+	list := strings.Join(IDs(), ", ")
+	known := "known are " + list
+	tests := map[string]struct{ release, err string }{
+		"an unknown one": {
+			"ID=slackware\nVERSION_ID=15.0\nPRETTY_NAME=\"Slackware 15.0\"\n",
+			`Slackware 15.0 (ID="slackware" VERSION_ID="15.0") is not known; ` + known + `; if it behaves like one of them, set distro to that name`,
+		},
+		"a derivative, naming what it is like": {
+			"ID=kali\nID_LIKE=debian\nVERSION_ID=2024.1\n",
+			`the distribution ID="kali" VERSION_ID="2024.1" is not known; ` + known + `; it says that it is like debian: if it is, set distro = "debian"`,
+		},
+		"a version nobody tried": {
+			"ID=debian\nVERSION_ID=\"10\"\nPRETTY_NAME=\"Debian GNU/Linux 10 (buster)\"\n",
+			`Debian GNU/Linux 10 (buster) (ID="debian" VERSION_ID="10") is not supported; supported are the versions 12, 13 (distro "debian"); to try it all the same, set distro to that name`,
+		},
+		"an Amazon Linux nobody tried": {
+			"ID=amzn\nID_LIKE=\"centos rhel fedora\"\nVERSION_ID=\"2018.03\"\n",
+			`the distribution ID="amzn" VERSION_ID="2018.03" is not supported; supported are the versions 2 (distro "amazonlinux2") and 2023 (distro "amazonlinux2023"); to try it all the same, set distro to that name`,
+		},
+		"Alpine, with the reason": {
+			"ID=alpine\nVERSION_ID=3.20.3\nPRETTY_NAME=\"Alpine Linux v3.20\"\n",
+			`Alpine Linux v3.20 (ID="alpine" VERSION_ID="3.20.3"): ` + alpineRefused,
+		},
+		"Bottlerocket, which needs none": {
+			"ID=bottlerocket\nVERSION_ID=1.50.0\nPRETTY_NAME=\"Bottlerocket OS 1.50.0 (aws-k8s-1.34)\"\n",
+			`Bottlerocket OS 1.50.0 (aws-k8s-1.34) (ID="bottlerocket" VERSION_ID="1.50.0"): Bottlerocket cannot be provisioned: it has no shell and no package manager, its root is verified when it starts, and its images are nodes already; use its image as it is and configure it with TOML in user data`,
+		},
+		"a file nobody can read": {
+			"ID=\"x\n",
+			`reading /etc/os-release: line 1: the value of ID has a quote that is not closed; name the distribution with distro = "…", one of ` + list,
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, _, err := Detect(image(t, map[string]string{"etc/os-release": test.release}), "")
+			require.EqualError(t, err, test.err)
+		})
+	}
+	t.Run("no file at all", func(t *testing.T) {
+		_, _, err := Detect(image(t, nil), "")
+		require.EqualError(t, err, `reading os-release: the machine has neither /etc/os-release nor /usr/lib/os-release; name the distribution with distro = "…", one of `+list)
+	})
+}
+
+func TestOverride(t *testing.T) {
+	for name, files := range map[string]map[string]string{
+		"a derivative":     {"etc/os-release": "ID=kali\nID_LIKE=debian\nVERSION_ID=2024.1\n"},
+		"another version":  {"etc/os-release": "ID=debian\nVERSION_ID=11\n"},
+		"a broken file":    {"etc/os-release": "ID=\"x\n"},
+		"no file":          nil,
+		"even another one": {"etc/os-release": "ID=arch\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, _, err := Detect(image(t, files), "debian")
+			require.NoError(t, err)
+			assert.Equal(t, "debian", d.ID)
+		})
+	}
+	_, _, err := Detect(image(t, nil), "debain")
+	require.EqualError(t, err, `distro "debain" is not known; known are `+strings.Join(IDs(), ", "))
+	_, _, err = Detect(image(t, nil), "windows")
+	require.ErrorContains(t, err, `distro "windows": Windows Server cannot be provisioned: the agent is a Linux program`)
+	_, _, err = Detect(image(t, nil), "alpine")
+	require.EqualError(t, err, `distro "alpine": `+alpineRefused)
+}
+
+func TestVersionsCoverTheirMinorReleases(t *testing.T) {
+	d := Distro{Versions: []string{"9", "10.1"}}
+	for version, want := range map[string]bool{"9": true, "9.4": true, "10.1": true, "10": false, "10.2": false, "90": false, "": false} {
+		assert.Equal(t, want, d.covers(version), "VERSION_ID %q", version)
+	}
+	assert.True(t, Distro{}.covers(""), "a rolling distribution has no versions")
+}

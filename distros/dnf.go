@@ -1,0 +1,162 @@
+package distros
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+)
+
+// dnfManager is the package manager of Amazon Linux 2023 and Red Hat's family,
+// and yum, which came before it and is called in the same way.
+type dnfManager struct {
+	// name is the command; refresh are the lines that learn what the
+	// repositories offer.
+	name    string
+	refresh [][]string
+	// conf is its configuration, and exclude the field that holds packages.
+	conf, exclude string
+	// options are given to every dnf.
+	options []string
+	tool    tool
+}
+
+// dnf would wait for another one by itself, for ever: it is told not to, and
+// called again.
+func dnf() PackageManager { return newDnf(lockPatience) }
+
+func newDnf(patience time.Duration) PackageManager {
+	return dnfManager{
+		name: "dnf", refresh: [][]string{{"makecache", "--refresh"}}, conf: "/etc/dnf/dnf.conf", exclude: "excludepkgs",
+		options: []string{
+			"--assumeyes", "--setopt=install_weak_deps=False", "--setopt=retries=3", "--setopt=timeout=60",
+			"--setopt=*.skip_if_unavailable=False", // or an unreachable repository is a mere warning
+			"--setopt=exit_on_lock=True",
+		},
+		tool: tool{words: 2, symptoms: rpmSymptoms(), locked: dnfLocked, patience: patience},
+	}
+}
+
+// yum is that of Amazon Linux 2. It knows neither weak dependencies nor
+// makecache's --refresh.
+func yum() PackageManager { return newYum(lockPatience) }
+
+func newYum(patience time.Duration) PackageManager {
+	return dnfManager{
+		name: "yum", refresh: [][]string{{"clean", "expire-cache"}, {"makecache"}}, conf: "/etc/yum.conf", exclude: "exclude",
+		options: []string{
+			"--assumeyes", "--setopt=retries=3", "--setopt=timeout=60",
+			"--setopt=skip_missing_names_on_install=0", // or a missing package is a mere warning
+			"--setopt=exit_on_lock=1",
+		},
+		tool: tool{words: 2, symptoms: rpmSymptoms(), locked: dnfLocked, patience: patience},
+	}
+}
+
+func (m dnfManager) Name() string { return m.name }
+
+// Installed asks rpm: its database's form changes from release to release, so
+// it is not read as a file, and a mounted root cannot be asked.
+func (m dnfManager) Installed(ctx context.Context, h *host.Host, names []string) (map[string]string, error) {
+	return rpmVersions(ctx, h, names)
+}
+
+// rpmVersions tells the versions of those packages that rpm has installed.
+func rpmVersions(ctx context.Context, h *host.Host, names []string) (map[string]string, error) {
+	found := map[string]string{}
+	for _, name := range names {
+		version, err := rpmVersion(ctx, h, name)
+		if err != nil {
+			return nil, fmt.Errorf("asking for the package %s: %w", name, err)
+		}
+		if version != "" {
+			found[name] = version
+		}
+	}
+	return found, nil
+}
+
+// rpmVersion is empty when nothing installed has or provides that name.
+func rpmVersion(ctx context.Context, h *host.Host, name string) (string, error) {
+	argv := []string{"rpm", "--query", "--whatprovides", `--queryformat=%{NAME}\t%{EVR}\n`, "--", name}
+	out, err := h.Run(ctx, host.Command{Argv: argv, Env: []string{"LC_ALL=C"}})
+	var failed *host.CommandError
+	if errors.As(err, &failed) && failed.ExitCode() == 1 && strings.Contains(failed.Output, "no package provides") {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	version := ""
+	for line := range strings.Lines(string(out)) {
+		pkg, evr, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		if version == "" || pkg == name {
+			version = evr
+		}
+	}
+	return version, nil
+}
+
+func (m dnfManager) Refreshing() string { return m.name + " makecache" }
+
+// line is a command line of dnf.
+func (m dnfManager) line(verb string, more ...string) []string {
+	return append(append([]string{m.name, verb}, m.options...), more...)
+}
+
+func (m dnfManager) Refresh(ctx context.Context, h *host.Host) error {
+	for _, r := range m.refresh {
+		if err := m.tool.run(ctx, h, m.line(r[0], r[1:]...)); err != nil {
+			return fmt.Errorf("refreshing the package lists: %w", err)
+		}
+	}
+	return nil
+}
+
+// Pinned implements PackageManager.
+func (m dnfManager) Pinned(name, version string) (string, error) { return name + "-" + version, nil }
+
+// Hold needs no plug-in: what the configuration excludes is neither installed
+// nor upgraded. Install passes over it.
+func (m dnfManager) Hold(_ context.Context, h *host.Host, names []string) error {
+	return holding(extendConf(h, m.conf, "main", m.exclude, names))
+}
+
+func (m dnfManager) Held(h *host.Host, names []string) ([]string, error) {
+	return confHas(h, m.conf, "main", m.exclude, names)
+}
+
+func (m dnfManager) Remove(ctx context.Context, h *host.Host, names []string) error {
+	return removing(m.tool.run(ctx, h, m.line("remove", append([]string{"--"}, names...)...)))
+}
+
+// Install needs no repair before: dnf works in transactions.
+func (m dnfManager) Install(ctx context.Context, h *host.Host, names []string) error {
+	return installing(m.tool.run(ctx, h, m.line("install", append([]string{"--disableexcludes=main", "--"}, names...)...)))
+}
+
+// Leftover is nothing: rpm's packages do not start their services.
+func (dnfManager) Leftover(*host.Host) ([]string, error) { return nil, nil }
+
+func (m dnfManager) Clean(ctx context.Context, h *host.Host) error {
+	if err := m.tool.run(ctx, h, m.line("clean", "packages")); err != nil {
+		return fmt.Errorf("dropping downloaded packages: %w", err)
+	}
+	return nil
+}
+
+// dnfLocked is how dnf and yum say that another one is at work.
+const dnfLocked = `already locked by \d+|another app is currently holding|Existing lock \S+`
+
+func rpmSymptoms() []symptom {
+	return append(diskSymptoms(), []symptom{
+		{dnfLocked, stillRunning},
+		{`(?:Unable to find a match:|No match for argument:|No package|Not available:) (\S+)`, noPackage},
+		{`(?:Failed to download metadata for repo|Cannot find a valid baseurl for repo|Failure getting repository|One of the configured repositories failed)[:( ]*'?([^')\s]+)`, noRepository},
+		{`(package \S+ .*conflicts with \S+ provided by \S+)`, conflicts},
+		{`GPG check FAILED|is not signed|enabled checking of packages via GPG keys|repomd.xml signature could not be verified`, "a package's or a repository's signature could not be verified"},
+	}...)
+}

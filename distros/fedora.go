@@ -1,0 +1,43 @@
+package distros
+
+// fedora is Fedora Cloud.
+func fedora() Distro {
+	return Distro{
+		ID:        "fedora",
+		Name:      "Fedora",
+		OSRelease: []string{"fedora"},
+		Versions:  []string{"43", "44"},
+		Tested:    PlanTested,
+		Differs:   "A release lives for about a year: older ones get no packages any more.",
+
+		PackageManager: dnf(),
+		Packages: map[Role][]string{
+			ContainerRuntime: {"containerd", "runc"},
+			Confinement:      {"container-selinux", "policycoreutils"},
+			Networking:       {"conntrack-tools", "ethtool", "iproute", "iptables-nft", "nftables", "socat"},
+			Storage:          {"nfs-utils"},
+			Trust:            {"ca-certificates"},
+		},
+		OptionPackages: optionPackages("audit"),
+		FIPS:           fipsSetup(),
+
+		CommandFolder: "/usr/bin",
+		UnitFolder:    "/usr/lib/systemd/system",
+		CAAnchors:     "/etc/pki/ca-trust/source/anchors",
+		CASuffix:      ".pem",
+		CARefresh:     []string{"update-ca-trust"},
+		CABundle:      "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+
+		Network:  networkManager(),
+		Security: seLinux(),
+		Time:     chrony(),
+		Kernel:   grubby(),
+		Quirks:   []Quirk{cloudInitHotplug(), resolvedStub()},
+
+		DefaultUser: "fedora",
+		BaseImages: []BaseImage{
+			{Owner: "125523088429", Name: "Fedora-Cloud-Base-AmazonEC2.{arch}-{version}-*", AMD64: "x86_64", ARM64: "aarch64"},
+		},
+		Scrub: dnfCaches(),
+	}
+}

@@ -1,0 +1,43 @@
+package distros
+
+// flatcar is Flatcar Container Linux. It has containerd, runc and the network's
+// tools in its image, and no package manager.
+func flatcar() Distro {
+	return Distro{
+		ID:        "flatcar",
+		Name:      "Flatcar Container Linux",
+		OSRelease: []string{"flatcar"},
+		Tested:    PlanTested,
+		Differs:   "/usr is read-only: commands go to /opt/bin, units to /etc. There is no package manager, so packages must stay empty. An image does not update itself: it is built anew.",
+
+		PackageManager: noPackages(),
+		Packages: map[Role][]string{
+			ContainerRuntime: {},
+			Confinement:      {},
+			Networking:       {},
+			Storage:          {},
+			Trust:            {},
+		},
+		OptionPackages: map[Option][]string{Audit: {}},
+		FIPS:           noFIPS(),
+
+		CommandFolder: "/opt/bin",
+		UnitFolder:    "/etc/systemd/system",
+		CAAnchors:     "/etc/ssl/certs",
+		CASuffix:      ".pem",
+		CARefresh:     []string{"update-ca-certificates"},
+		CABundle:      "/etc/ssl/certs/ca-certificates.crt",
+
+		Network:  networkd(),
+		Security: seLinux(),
+		Time:     timesyncd(),
+		Kernel:   flatcarGrub(),
+		Quirks:   []Quirk{readOnlyUsr(), flatcarContainerd(), flatcarUpdates(), resolvedStub()},
+
+		DefaultUser: "core",
+		BaseImages: []BaseImage{
+			{Owner: "075585003325", Name: "Flatcar-stable-*-hvm", AMD64: "amd64"},
+			{Owner: "075585003325", Name: "Flatcar-stable-*-arm64-hvm", ARM64: "arm64"},
+		},
+	}
+}

@@ -1,0 +1,58 @@
+package distros
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+)
+
+// packageless is the package manager of systems that have none: everything
+// they need is in their image or comes as an asset.
+type packageless struct{}
+
+func noPackages() PackageManager { return packageless{} }
+
+func (packageless) Name() string { return "none" }
+
+func (packageless) Installed(context.Context, *host.Host, []string) (map[string]string, error) {
+	return map[string]string{}, nil
+}
+
+func (packageless) Refreshing() string { return "nothing" }
+
+func (packageless) Refresh(context.Context, *host.Host) error { return nil }
+
+// Install refuses: no list of packages of this distribution has any.
+func (packageless) Install(_ context.Context, _ *host.Host, names []string) error {
+	return installing(none(names))
+}
+
+// Pinned implements PackageManager.
+func (packageless) Pinned(name, _ string) (string, error) { return "", none([]string{name}) }
+
+func (packageless) Hold(_ context.Context, _ *host.Host, names []string) error {
+	return holding(none(names))
+}
+
+func (packageless) Held(*host.Host, []string) ([]string, error) { return nil, nil }
+
+func (packageless) Remove(_ context.Context, _ *host.Host, names []string) error {
+	return removing(none(names))
+}
+
+func (packageless) Leftover(*host.Host) ([]string, error) { return nil, nil }
+
+func (packageless) Clean(context.Context, *host.Host) error { return nil }
+
+// none says that there is no package manager.
+func none(names []string) error {
+	return fmt.Errorf("this distribution has no package manager, so it has no package %s; leave packages empty", strings.Join(names, ", "))
+}
+
+// HasPackages says whether the distribution has a package manager.
+func (d Distro) HasPackages() bool {
+	_, without := d.PackageManager.(packageless)
+	return !without
+}

@@ -1,0 +1,27 @@
+package distros
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// A distribution without a package manager has nothing to install, and says so
+// to those who ask.
+func TestNoPackages(t *testing.T) {
+	h, pm := image(t, nil), noPackages()
+	const none = "this distribution has no package manager, so it has no package htop; leave packages empty"
+	require.NoError(t, pm.Refresh(t.Context(), h))
+	require.NoError(t, pm.Clean(t.Context(), h))
+	require.EqualError(t, pm.Install(t.Context(), h, []string{"htop"}), "installing packages: "+none)
+	require.EqualError(t, pm.Remove(t.Context(), h, []string{"htop"}), "removing packages: "+none)
+	require.EqualError(t, pm.Hold(t.Context(), h, []string{"htop"}), "holding packages: "+none)
+	_, err := pm.Pinned("htop", "1")
+	require.EqualError(t, err, none)
+	have, err := pm.Installed(t.Context(), h, []string{"htop"})
+	require.NoError(t, err)
+	assert.Empty(t, have)
+	assert.False(t, flatcar().HasPackages())
+	assert.True(t, debian().HasPackages())
+}

@@ -1,0 +1,43 @@
+package distros
+
+// openSUSELeap15 is openSUSE Leap 15.
+func openSUSELeap15() Distro {
+	return Distro{
+		ID:        "opensuse-leap-15",
+		Name:      "openSUSE Leap 15",
+		OSRelease: []string{"opensuse-leap"},
+		Versions:  []string{"15.6"},
+		Tested:    PlanTested,
+		Differs:   "wicked configures interfaces, and AppArmor confines; Leap 16 changed both.",
+
+		PackageManager: zypper(),
+		Packages: map[Role][]string{
+			ContainerRuntime: {"containerd", "runc"},
+			Confinement:      {"apparmor-parser"},
+			Networking:       {"conntrack-tools", "ethtool", "iproute2", "ipset", "iptables", "nftables", "socat"},
+			Storage:          {"nfs-client"},
+			Trust:            {"ca-certificates", "ca-certificates-mozilla"},
+		},
+		OptionPackages: optionPackages("audit"),
+		FIPS:           noFIPS(),
+
+		CommandFolder: "/usr/bin",
+		UnitFolder:    "/usr/lib/systemd/system",
+		CAAnchors:     "/etc/pki/trust/anchors",
+		CASuffix:      ".pem",
+		CARefresh:     []string{"update-ca-certificates"},
+		CABundle:      "/var/lib/ca-certificates/ca-bundle.pem",
+
+		Network:  wicked(),
+		Security: appArmor(),
+		Time:     chrony(),
+		Kernel:   grubLine("grub2-mkconfig", "/boot/grub2/grub.cfg"),
+		Quirks:   []Quirk{cloudNetconfig(byNetconfig), cloudInitHotplug()},
+
+		DefaultUser: "ec2-user",
+		BaseImages: []BaseImage{
+			{Owner: "679593333241", Name: "openSUSE-Leap-15-6-v*-hvm-ssd-{arch}-*", AMD64: "x86_64", ARM64: "arm64"},
+		},
+		Scrub: zypperCaches(),
+	}
+}

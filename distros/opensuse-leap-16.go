@@ -1,0 +1,43 @@
+package distros
+
+// openSUSELeap16 is openSUSE Leap 16.
+func openSUSELeap16() Distro {
+	return Distro{
+		ID:        "opensuse-leap-16",
+		Name:      "openSUSE Leap 16",
+		OSRelease: []string{"opensuse-leap"},
+		Versions:  []string{"16.0"},
+		Tested:    PlanTested,
+		Differs:   "NetworkManager configures interfaces, and SELinux confines.",
+
+		PackageManager: zypper(),
+		Packages: map[Role][]string{
+			ContainerRuntime: {"containerd", "runc"},
+			Confinement:      {"container-selinux", "policycoreutils"},
+			Networking:       {"conntrack-tools", "ethtool", "iproute2", "ipset", "iptables", "nftables", "socat"},
+			Storage:          {"nfs-client"},
+			Trust:            {"ca-certificates", "ca-certificates-mozilla"},
+		},
+		OptionPackages: optionPackages("audit"),
+		FIPS:           noFIPS(),
+
+		CommandFolder: "/usr/bin",
+		UnitFolder:    "/usr/lib/systemd/system",
+		CAAnchors:     "/etc/pki/trust/anchors",
+		CASuffix:      ".pem",
+		CARefresh:     []string{"update-ca-certificates"},
+		CABundle:      "/var/lib/ca-certificates/ca-bundle.pem",
+
+		Network:  networkManager(),
+		Security: seLinux(),
+		Time:     chrony(),
+		Kernel:   grubLine("grub2-mkconfig", "/boot/grub2/grub.cfg"),
+		Quirks:   []Quirk{cloudNetconfig(byNetworkManager), cloudInitHotplug()},
+
+		DefaultUser: "ec2-user",
+		BaseImages: []BaseImage{
+			{Owner: "679593333241", Name: "openSUSE-Leap-16-0-v*-hvm-ssd-{arch}-*", AMD64: "x86_64", ARM64: "arm64"},
+		},
+		Scrub: zypperCaches(),
+	}
+}

@@ -1,0 +1,185 @@
+package distros
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/spf13/afero"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+)
+
+// pacmanManager is Arch Linux's package manager.
+type pacmanManager struct {
+	// options are given to every pacman.
+	options []string
+	tool    tool
+}
+
+func pacman() PackageManager {
+	return pacmanManager{
+		options: []string{"--noconfirm", "--noprogressbar"},
+		tool:    tool{words: 2, symptoms: pacmanSymptoms(), locked: pacmanLocked, patience: lockPatience},
+	}
+}
+
+const (
+	pacmanLocal = "/var/lib/pacman/local"
+	pacmanLock  = "/var/lib/pacman/db.lck"
+)
+
+func (pacmanManager) Name() string { return "pacman" }
+
+// Installed reads pacman's local database, which a mounted root has too and
+// which needs no command.
+func (pacmanManager) Installed(_ context.Context, h *host.Host, names []string) (map[string]string, error) {
+	entries, err := afero.ReadDir(h.Files, pacmanLocal)
+	if errors.Is(err, fs.ErrNotExist) {
+		return map[string]string{}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the installed packages: %w", err)
+	}
+	found, provided := map[string]string{}, map[string]string{}
+	for _, e := range entries {
+		if !e.IsDir() {
+			continue
+		}
+		text, err := h.Content(path.Join(pacmanLocal, e.Name(), "desc"))
+		if err != nil {
+			return nil, fmt.Errorf("reading the installed packages: %w", err)
+		}
+		d := pacmanDesc(string(text))
+		if len(d["NAME"]) == 0 || len(d["VERSION"]) == 0 {
+			continue
+		}
+		found[d["NAME"][0]] = d["VERSION"][0]
+		for _, name := range d["PROVIDES"] {
+			name, _, _ = strings.Cut(name, "=")
+			provided[name] = d["VERSION"][0]
+		}
+	}
+	return chosen(names, found, provided), nil
+}
+
+// pacmanDesc reads a desc file: fields called %NAME%, a value a line, an empty
+// line after each.
+func pacmanDesc(text string) map[string][]string {
+	fields := map[string][]string{}
+	field := ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		switch {
+		case line == "":
+			field = ""
+		case field == "" && len(line) > 2 && strings.HasPrefix(line, "%") && strings.HasSuffix(line, "%"):
+			field = strings.Trim(line, "%")
+		case field != "":
+			fields[field] = append(fields[field], line)
+		}
+	}
+	return fields
+}
+
+func (pacmanManager) Refreshing() string { return "pacman -Syu" }
+
+// Refresh upgrades everything too: Arch does not support installing packages
+// of today on a machine of yesterday.
+func (m pacmanManager) Refresh(ctx context.Context, h *host.Host) error {
+	if err := m.tool.run(ctx, h, append([]string{"pacman", "-Syu"}, m.options...)); err != nil {
+		return fmt.Errorf("refreshing the package lists and upgrading: %w", err)
+	}
+	return nil
+}
+
+// Install needs no repair before: pacman writes its database package by
+// package.
+func (m pacmanManager) Install(ctx context.Context, h *host.Host, names []string) error {
+	return installing(m.tool.run(ctx, h, append(append([]string{"pacman", "-S", "--needed"}, m.options...), append([]string{"--"}, names...)...)))
+}
+
+// Pinned refuses: Arch's repositories have the newest version only.
+func (pacmanManager) Pinned(name, version string) (string, error) {
+	return "", fmt.Errorf("pacman cannot install %s %s: a repository has only the newest version; leave it out of package_versions", name, version)
+}
+
+// Hold writes IgnorePkg, which pacman.conf(5) reads any number of times.
+func (pacmanManager) Hold(_ context.Context, h *host.Host, names []string) error {
+	return holding(extendConf(h, "/etc/pacman.conf", "options", "IgnorePkg", names))
+}
+
+func (pacmanManager) Held(h *host.Host, names []string) ([]string, error) {
+	return confHas(h, "/etc/pacman.conf", "options", "IgnorePkg", names)
+}
+
+func (m pacmanManager) Remove(ctx context.Context, h *host.Host, names []string) error {
+	return removing(m.tool.run(ctx, h, append(append([]string{"pacman", "-Rc"}, m.options...), append([]string{"--"}, names...)...)))
+}
+
+// Clean empties the cache by hand: `pacman -Scc --noconfirm` answers its own
+// second question with no and leaves it.
+func (pacmanManager) Clean(_ context.Context, h *host.Host) error {
+	if _, err := h.Files.RemoveContents("/var/cache/pacman/pkg"); err != nil {
+		return fmt.Errorf("dropping downloaded packages: %w", err)
+	}
+	return nil
+}
+
+var processFile = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9]+$`) })
+
+// Leftover is the lock of a pacman that was killed: it stays, but no process
+// has it open any more.
+func (pacmanManager) Leftover(h *host.Host) ([]string, error) {
+	held, err := h.Exists(pacmanLock)
+	if err != nil || !held {
+		return nil, err
+	}
+	if !h.IsLive() {
+		return []string{pacmanLock}, nil
+	}
+	processes, err := afero.ReadDir(h.Files, "/proc")
+	if err != nil {
+		return nil, fmt.Errorf("looking for a running pacman: %w", err)
+	}
+	for _, p := range processes {
+		if !processFile().MatchString(p.Name()) {
+			continue
+		}
+		open, err := afero.ReadDir(h.Files, path.Join("/proc", p.Name(), "fd"))
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) { // it has ended since
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("looking for a running pacman: %w", err)
+		}
+		for _, fd := range open {
+			target, err := h.Files.ReadlinkIfPossible(path.Join("/proc", p.Name(), "fd", fd.Name()))
+			if err == nil && target == pacmanLock {
+				return nil, nil
+			}
+		}
+	}
+	return []string{pacmanLock}, nil
+}
+
+func pacmanSymptoms() []symptom {
+	return append(diskSymptoms(), []symptom{
+		{`target not found: (\S+)`, noPackage},
+		{`(\S+ and \S+ are in conflict)`, conflicts},
+		{`invalid or corrupted package \(PGP signature\)|is unknown trust|missing required signature|required key missing from keyring`,
+			"a package's or a repository's signature could not be verified; the machine's keyring may be too old"},
+		{`failed retrieving file '(?:.+?)' from (\S+)`, noRepository},
+		{`failed to update (\S+)`, noRepository},
+		{pacmanLocked, stillRunning},
+	}...)
+}
+
+// pacmanLocked is how pacman says that another one is at work.
+const pacmanLocked = `unable to lock database`

@@ -1,0 +1,45 @@
+package distros
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+)
+
+func TestPacmanReadsTheDatabaseOfAMountedRoot(t *testing.T) {
+	h := image(t, map[string]string{
+		"var/lib/pacman/local/ALPM_DB_VERSION":            "9\n",
+		"var/lib/pacman/local/containerd-2.2.0-1/desc":    "%NAME%\ncontainerd\n\n%VERSION%\n2.2.0-1\n\n%DESC%\n%NAME%\n\n",
+		"var/lib/pacman/local/iptables-nft-1.8.11-1/desc": "%NAME%\niptables-nft\n\n%VERSION%\n1:1.8.11-1\n\n%PROVIDES%\niptables=1.8.11\narptables\n",
+		"var/lib/pacman/local/half-1-1/files":             "%FILES%\n",
+		"var/lib/pacman/db.lck":                           "",
+	})
+	have, err := pacman().Installed(t.Context(), h, []string{"containerd", "iptables", "arptables", "half", "absent"})
+	require.NoError(t, err)
+	assert.Equal(t, map[string]string{"containerd": "2.2.0-1", "iptables": "1:1.8.11-1", "arptables": "1:1.8.11-1"}, have)
+
+	left, err := pacman().Leftover(h)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"/var/lib/pacman/db.lck"}, left, "nothing runs in a mounted root")
+
+	empty := image(t, nil)
+	have, err = pacman().Installed(t.Context(), empty, []string{"containerd"})
+	require.NoError(t, err)
+	assert.Empty(t, have)
+	left, err = pacman().Leftover(empty)
+	require.NoError(t, err)
+	assert.Empty(t, left)
+}
+
+func TestMountedRootsRunNoTool(t *testing.T) {
+	h := image(t, nil)
+	_, err := dnf().Installed(t.Context(), h, []string{"containerd"})
+	require.ErrorIs(t, err, host.ErrMountedRoot)
+	for _, pm := range []PackageManager{dnf(), pacman()} {
+		require.ErrorIs(t, pm.Refresh(t.Context(), h), host.ErrMountedRoot, pm.Name())
+		require.ErrorIs(t, pm.Install(t.Context(), h, []string{"containerd"}), host.ErrMountedRoot, pm.Name())
+	}
+}

@@ -1,0 +1,45 @@
+package distros
+
+// rhel is Red Hat Enterprise Linux. No repository of it has containerd, and
+// release 10 has no runc either.
+func rhel() Distro {
+	return Distro{
+		ID:        "rhel",
+		Name:      "Red Hat Enterprise Linux",
+		OSRelease: []string{"rhel"},
+		Versions:  []string{"9", "10"},
+		Tested:    PlanTested,
+		Differs:   "containerd and runc come from upstream: the repositories have no containerd, and those of 10 no runc.",
+
+		PackageManager: dnf(),
+		Packages: map[Role][]string{
+			ContainerRuntime: {},
+			Confinement:      {"container-selinux", "policycoreutils"},
+			Networking:       {"conntrack-tools", "ethtool", "iproute", "iptables-nft", "nftables", "socat"},
+			Storage:          {"nfs-utils"},
+			Trust:            {"ca-certificates"},
+		},
+		Upstream:       []string{"containerd", "runc"},
+		OptionPackages: optionPackages("audit"),
+		FIPS:           fipsSetup(),
+
+		CommandFolder: "/usr/bin",
+		UnitFolder:    "/usr/lib/systemd/system",
+		CAAnchors:     "/etc/pki/ca-trust/source/anchors",
+		CASuffix:      ".pem",
+		CARefresh:     []string{"update-ca-trust"},
+		CABundle:      "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+
+		Network:  networkManager(),
+		Security: seLinux(),
+		Time:     chrony(),
+		Kernel:   grubby(),
+		Quirks:   []Quirk{cloudInitHotplug()},
+
+		DefaultUser: "ec2-user",
+		BaseImages: []BaseImage{
+			{Owner: "309956199498", ChinaOwner: "841258680906", Name: "RHEL-{version}*_HVM-*-{arch}-*", AMD64: "x86_64", ARM64: "arm64"},
+		},
+		Scrub: dnfCaches(),
+	}
+}

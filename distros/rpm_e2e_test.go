@@ -1,0 +1,172 @@
+//go:build e2e
+
+package distros
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+)
+
+// unverified is how dnf, yum, zypper and pacman tell what is not signed.
+const unverified = "signature could not be verified"
+
+// buildRpm builds an rpm package.
+func buildRpm(t *testing.T, h *host.Host, p pkg) {
+	t.Helper()
+	var more strings.Builder
+	for tag, value := range map[string]string{"Requires": p.requires, "Conflicts": p.conflicts, "Recommends": p.recommends} {
+		if value != "" {
+			fmt.Fprintf(&more, "%s: %s\n", tag, value)
+		}
+	}
+	if p.provides != "" {
+		fmt.Fprintf(&more, "Provides: %s = 7\n", p.provides)
+	}
+	spec := fmt.Sprintf("Name: %s\nVersion: %s\nRelease: 1\nSummary: made for a test\nLicense: none\nBuildArch: noarch\n%s\n%%description\nmade for a test\n%%install\nmkdir -p %%{buildroot}/opt\ntouch %%{buildroot}/opt/%s\n%%files\n/opt/%s\n", p.name, p.version, more.String(), p.name, p.name)
+	file := filepath.Join(t.TempDir(), p.name+".spec")
+	require.NoError(t, os.WriteFile(file, []byte(spec), 0o644))
+	run(t, h, "rpmbuild", "-bb", "--quiet", "--define", "_rpmdir "+rpmRepository, "--define", "_topdir "+t.TempDir(), file)
+}
+
+const rpmRepository = "/srv/rpms"
+
+// withRpm gives root's rpm the database where the others' is: Debian's keeps it
+// in root's home folder.
+func withRpm(t *testing.T, h *host.Host) {
+	t.Helper()
+	require.NoError(t, os.MkdirAll("/etc/rpm", 0o755))
+	require.NoError(t, os.WriteFile("/etc/rpm/macros", []byte("%_dbpath /var/lib/rpm\n"), 0o644))
+	run(t, h, "rpm", "--initdb")
+}
+
+// publishRpms makes a repository of dnf's and yum's kind the only one.
+func publishRpms(t *testing.T, h *host.Host, address string, signed bool) {
+	t.Helper()
+	if address == "" {
+		address = "file://" + rpmRepository
+	}
+	require.NoError(t, os.RemoveAll("/etc/yum.repos.d"))
+	require.NoError(t, os.MkdirAll("/etc/yum.repos.d", 0o755))
+	check := map[bool]int{true: 1}[signed]
+	repo := fmt.Sprintf("[made-here]\nname=made here\nbaseurl=%s\nenabled=1\ngpgcheck=%d\n", address, check)
+	require.NoError(t, os.WriteFile("/etc/yum.repos.d/made-here.repo", []byte(repo), 0o644))
+	require.NoError(t, os.MkdirAll(rpmRepository, 0o755))
+	run(t, h, "createrepo_c", "--quiet", rpmRepository)
+}
+
+// signRpms signs every package anew, and tells dnf or yum which key it may
+// trust: the first that it is given.
+func signRpms(t *testing.T, h *host.Host, key signer, spoil bool) {
+	t.Helper()
+	const pristine = "/srv/pristine" // what was changed is not signed any more
+	if _, err := os.Stat(pristine); err != nil {
+		run(t, h, "cp", "-a", rpmRepository, pristine)
+	}
+	require.NoError(t, os.RemoveAll(rpmRepository))
+	run(t, h, "cp", "-a", pristine, rpmRepository)
+	packages, err := filepath.Glob(rpmRepository + "/*/*.rpm")
+	require.NoError(t, err)
+	require.NotEmpty(t, packages)
+	for _, p := range packages {
+		run(t, h, "rpmsign", "--define", "__gpg /usr/bin/gpg", "--define", "_gpg_path "+key.home, "--define", "_gpg_name "+key.name, "--resign", p)
+		if spoil {
+			spoiled(t, p)
+		}
+	}
+	const trusted = "/srv/trusted.asc"
+	if _, err := os.Stat(trusted); err != nil {
+		run(t, h, "cp", key.public, trusted)
+	}
+	publishRpms(t, h, "", true)
+	repo, err := os.ReadFile("/etc/yum.repos.d/made-here.repo")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile("/etc/yum.repos.d/made-here.repo", append(repo, "gpgkey=file://"+trusted+"\n"...), 0o644))
+	require.NoError(t, os.RemoveAll("/var/cache/dnf"))
+}
+
+// lockDnf is another dnf at work, as it writes it down.
+func lockDnf(t *testing.T) func() {
+	const lock = "/var/cache/dnf/metadata_lock.pid"
+	require.NoError(t, os.MkdirAll(filepath.Dir(lock), 0o755))
+	require.NoError(t, os.WriteFile(lock, []byte(fmt.Sprint(os.Getpid())), 0o644))
+	return func() { require.NoError(t, os.Remove(lock)) }
+}
+
+func TestRealDnf(t *testing.T) {
+	contract(t, []string{"dnf", "rpm", "createrepo-c"}, func(t *testing.T, h *host.Host) workshop {
+		withRpm(t, h)
+		return workshop{
+			pm: dnf(), impatient: newDnf(0), build: buildRpm, publish: publishRpms, release: "-1", cache: "/var/cache/dnf", unsigned: unverified,
+			sign: signRpms, lock: lockDnf,
+			upgrade: []string{"dnf", "--assumeyes", "--refresh", "upgrade"},
+		}
+	})
+}
+
+// yum is called in its own way; Debian has dnf alone, which answers to both
+// names. Real yum knows no weak dependencies.
+func TestRealYum(t *testing.T) {
+	contract(t, []string{"dnf", "rpm", "createrepo-c"}, func(t *testing.T, h *host.Host) workshop {
+		withRpm(t, h)
+		dnf, err := exec.LookPath("dnf")
+		require.NoError(t, err)
+		require.NoError(t, os.RemoveAll("/usr/bin/yum"))
+		require.NoError(t, os.Symlink(dnf, "/usr/bin/yum"))
+		require.NoError(t, os.RemoveAll("/etc/dnf/dnf.conf"))
+		require.NoError(t, os.MkdirAll("/etc/dnf", 0o755))
+		require.NoError(t, os.Symlink("/etc/yum.conf", "/etc/dnf/dnf.conf"))
+		require.NoError(t, os.WriteFile("/etc/yum.conf", []byte("[main]\ninstall_weak_deps=0\n"), 0o644))
+		return workshop{
+			pm: yum(), impatient: newYum(0), build: buildRpm, publish: publishRpms, release: "-1", cache: "/var/cache/dnf", unsigned: unverified,
+			sign: signRpms, lock: lockDnf,
+			upgrade: []string{"yum", "--assumeyes", "--refresh", "update"},
+		}
+	})
+}
+
+func TestRealZypper(t *testing.T) {
+	contract(t, []string{"zypper", "rpm", "createrepo-c"}, func(t *testing.T, h *host.Host) workshop {
+		withRpm(t, h)
+		impatient := newZypper()
+		impatient.tool.patience = 0
+		return workshop{
+			pm: zypper(), impatient: impatient, build: buildRpm, release: "-1", cache: "/var/cache/zypp", unsigned: unverified,
+			publish: func(t *testing.T, h *host.Host, address string, signed bool) {
+				publishRpms(t, h, address, signed)
+				require.NoError(t, os.RemoveAll("/etc/zypp/repos.d"))
+				require.NoError(t, os.MkdirAll("/etc/zypp", 0o755))
+				require.NoError(t, os.Rename("/etc/yum.repos.d", "/etc/zypp/repos.d"))
+			},
+			// zypper asks for the repository's signature, and takes its packages'
+			// sums from there.
+			sign: func(t *testing.T, h *host.Host, key signer, spoil bool) {
+				run(t, h, "createrepo_c", "--quiet", rpmRepository)
+				index := rpmRepository + "/repodata/repomd.xml"
+				key.detached(t, h, index, index+".asc", "--armor")
+				if spoil {
+					text, err := os.ReadFile(index)
+					require.NoError(t, err)
+					require.NoError(t, os.WriteFile(index, append(text, '\n'), 0o644))
+				}
+				if key.name == "trusted" {
+					run(t, h, "rpm", "--import", key.public)
+				}
+				repo := fmt.Sprintf("[made-here]\nname=made here\nbaseurl=file://%s\nenabled=1\ngpgcheck=1\n", rpmRepository)
+				require.NoError(t, os.WriteFile("/etc/zypp/repos.d/made-here.repo", []byte(repo), 0o644))
+			},
+			upgrade: []string{"zypper", "--non-interactive", "update"},
+			lock: func(t *testing.T) func() {
+				require.NoError(t, os.WriteFile("/run/zypp.pid", []byte(fmt.Sprintln(os.Getpid())), 0o644))
+				return func() { require.NoError(t, os.Remove("/run/zypp.pid")) }
+			},
+		}
+	})
+}

@@ -1,0 +1,27 @@
+//go:build e2e
+
+package distros
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+)
+
+// detached signs a file, beside it.
+func (s signer) detached(t *testing.T, h *host.Host, file, signature string, more ...string) {
+	t.Helper()
+	run(t, h, append(append([]string{"gpg", "--homedir", s.home, "--batch", "--yes", "--output", signature}, more...), "--detach-sign", file)...)
+}
+
+// spoiled changes the last byte of a file.
+func spoiled(t *testing.T, file string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	text[len(text)-1] ^= 1
+	require.NoError(t, os.WriteFile(file, text, 0o644))
+}

@@ -1,0 +1,47 @@
+package distros
+
+// sles16 is SUSE Linux Enterprise Server 16, of whose packages openSUSE Leap 16
+// is made. What changed since 15:
+// https://susedoc.github.io/doc-modular/main/single-html/SLE-comparison/,
+// https://www.suse.com/c/sle-16-and-the-public-cloud
+func sles16() Distro {
+	return Distro{
+		ID:        "sles-16",
+		Name:      "SUSE Linux Enterprise Server 16",
+		OSRelease: []string{"sles"},
+		Versions:  []string{"16"},
+		Tested:    PlanTested,
+		Differs:   "NetworkManager configures interfaces, and SELinux confines.",
+
+		PackageManager: zypper(),
+		Packages: map[Role][]string{
+			ContainerRuntime: {"containerd", "runc"},
+			Confinement:      {"container-selinux", "policycoreutils"},
+			Networking:       {"conntrack-tools", "ethtool", "iproute2", "ipset", "iptables", "nftables", "socat"},
+			Storage:          {"nfs-client"},
+			Trust:            {"ca-certificates", "ca-certificates-mozilla"},
+		},
+		OptionPackages: optionPackages("audit"),
+		FIPS:           FIPS{Enable: "install the pattern fips, add fips=1 to kernel_arguments and restart before provisioning"},
+
+		CommandFolder: "/usr/bin",
+		UnitFolder:    "/usr/lib/systemd/system",
+		CAAnchors:     "/etc/pki/trust/anchors",
+		CASuffix:      ".pem",
+		CARefresh:     []string{"update-ca-certificates"},
+		CABundle:      "/var/lib/ca-certificates/ca-bundle.pem",
+
+		Network:  networkManager(),
+		Security: seLinux(),
+		Time:     chrony(),
+		Kernel:   grubLine("grub2-mkconfig", "/boot/grub2/grub.cfg"),
+		Quirks:   []Quirk{cloudNetconfig(byNetworkManager), cloudInitHotplug()},
+
+		DefaultUser: "ec2-user",
+		BaseImages: []BaseImage{
+			// Without -byos, whose repositories somebody must register, and -ecs.
+			{Owner: "013907871322", Name: "suse-sles-{version}-?-v????????-hvm-ssd-{arch}", AMD64: "x86_64", ARM64: "arm64"},
+		},
+		Scrub: zypperCaches(),
+	}
+}

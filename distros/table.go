@@ -1,0 +1,60 @@
+package distros
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+//go:generate go run ./list
+
+// All lists the known distributions, sorted by ID. Each is a function in a file
+// of its own; `make generate` lists them in all.go.
+func All() []Distro {
+	all := described()
+	slices.SortFunc(all, func(a, b Distro) int { return strings.Compare(a.ID, b.ID) })
+	return all
+}
+
+// AllUnprovisioned lists the systems that are refused by name, sorted by ID.
+func AllUnprovisioned() []Unprovisioned {
+	all := refused()
+	slices.SortFunc(all, func(a, b Unprovisioned) int { return strings.Compare(a.ID, b.ID) })
+	return all
+}
+
+// ByID finds a distribution by its own ID. An unknown one is an error that
+// lists the known ones.
+func ByID(id string) (Distro, error) {
+	for _, d := range All() {
+		if d.ID == id {
+			return d, nil
+		}
+	}
+	for _, u := range AllUnprovisioned() {
+		if u.ID == id {
+			return Distro{}, fmt.Errorf("distro %q: %w", id, u.Err())
+		}
+	}
+	return Distro{}, fmt.Errorf("distro %q is not known; known are %s", id, strings.Join(IDs(), ", "))
+}
+
+// IDs lists the IDs of the known distributions.
+func IDs() []string {
+	var ids []string
+	for _, d := range All() {
+		ids = append(ids, d.ID)
+	}
+	return ids
+}
+
+// covers says whether a distribution supports a VERSION_ID.
+func (d Distro) covers(version string) bool {
+	if len(d.Versions) == 0 {
+		return true
+	}
+	major, _, _ := strings.Cut(version, ".")
+	return slices.ContainsFunc(d.Versions, func(v string) bool {
+		return v == version || !strings.Contains(v, ".") && v == major
+	})
+}

@@ -1,0 +1,203 @@
+package distros
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// What a distribution may leave empty: a rolling one has no versions, one that
+// sets no bound has no newest kubelet, and the rest is for some only.
+var mayBeEmpty = []string{"Versions", "NewestKubernetes", "Repositories", "Upstream", "Quirks", "Scrub"}
+
+func TestEveryDistroIsComplete(t *testing.T) {
+	for _, d := range All() {
+		t.Run(d.ID, func(t *testing.T) { assert.Empty(t, missing(d)) })
+	}
+}
+
+// missing says what a distribution leaves open.
+func missing(d Distro) []string {
+	var list []string
+	add := func(wrong bool, what string) {
+		if wrong {
+			list = append(list, what)
+		}
+	}
+	v := reflect.ValueOf(d)
+	for i := range v.NumField() {
+		name := v.Type().Field(i).Name
+		add(!slices.Contains(mayBeEmpty, name) && v.Field(i).IsZero(), name+" is empty")
+	}
+	for _, role := range Roles {
+		_, decided := d.Packages[role]
+		add(!decided, "the packages for "+string(role)+" are not decided, if only with an empty list")
+	}
+	add(len(d.Packages) != len(Roles), "there is a role that no plan knows")
+	add(!d.HasPackages() && len(d.AllPackages()) > 0, "there are packages without a package manager")
+	add(d.HasPackages() && d.Scrub == nil, "the package manager's caches are not scrubbed")
+	add(len(d.BaseImages) == 0, "no base image")
+	for _, b := range d.BaseImages {
+		add(b.Owner == "" || b.Name == "" || b.AMD64 == "" && b.ARM64 == "", "a base image is incomplete: "+b.Name)
+	}
+	add(d.Network.Name == "" || d.Security.Name == "" || d.Time.Name == "", "a capability has no name")
+	add(d.Kernel.Name == "" || d.Kernel.File.Path == "" && len(d.Kernel.Take) == 0, "nothing takes arguments to the kernel")
+	add(len(d.Kernel.Take) > 0 && d.Kernel.TakenFile == "" && len(d.Kernel.TakenBy) == 0, "nothing shows the kernel's arguments")
+	add((d.FIPS.Enable == "") == (d.FIPS.None == ""), "FIPS is not decided")
+	for option := range d.OptionPackages {
+		add(!slices.Contains(Options, option), "there is an option that no step knows: "+string(option))
+	}
+	for _, s := range d.Settings() {
+		for _, f := range s.Files {
+			add(!strings.HasPrefix(f.Path, "/etc/") || f.Content == "" || f.Why == "", "a file is incomplete or not in /etc: "+f.Path)
+		}
+		for _, m := range s.Masked {
+			add(!strings.HasPrefix(m.Path, "/etc/") || m.Why == "", "a mask is incomplete or not in /etc: "+m.Path)
+		}
+	}
+	for _, q := range d.Quirks {
+		add(q.Name == "" || q.Why == "", "a quirk is incomplete: "+q.Name)
+	}
+	return list
+}
+
+func TestAnEmptyFieldIsFound(t *testing.T) {
+	for i := range reflect.TypeFor[Distro]().NumField() {
+		name := reflect.TypeFor[Distro]().Field(i).Name
+		if slices.Contains(mayBeEmpty, name) {
+			continue
+		}
+		d := debian()
+		reflect.ValueOf(&d).Elem().Field(i).SetZero()
+		assert.Contains(t, missing(d), name+" is empty")
+	}
+	d := debian()
+	delete(d.Packages, Storage)
+	assert.Contains(t, missing(d), "the packages for storage are not decided, if only with an empty list")
+	d = debian()
+	d.BaseImages[0].Owner = ""
+	assert.NotEmpty(t, missing(d))
+}
+
+// The file's name is the ID, so that a reader finds it.
+func TestEveryDistroHasAFileOfItsOwn(t *testing.T) {
+	ids := IDs()
+	for _, u := range AllUnprovisioned() {
+		ids = append(ids, u.ID)
+	}
+	for _, id := range ids {
+		assert.FileExists(t, id+".go")
+	}
+}
+
+func TestEveryVersionHasABaseImage(t *testing.T) {
+	for _, d := range All() {
+		versions := d.Versions
+		if len(versions) == 0 {
+			versions = []string{""}
+		}
+		for _, version := range versions {
+			found := 0
+			for _, arch := range []string{"amd64", "arm64"} {
+				if b, err := d.BaseImage(version, arch); err == nil {
+					found++
+					assert.NotContains(t, b.Name+b.Parameter, "{")
+				}
+			}
+			assert.NotZero(t, found, "%s %s", d.ID, version)
+		}
+	}
+}
+
+func TestBaseImage(t *testing.T) {
+	b, err := ubuntu().BaseImage("24.04", "arm64")
+	require.NoError(t, err)
+	assert.Equal(t, "ubuntu/images/hvm-ssd-gp3/ubuntu-noble-24.04-arm64-server-*", b.Name)
+	assert.Equal(t, "/aws/service/canonical/ubuntu/server/24.04/stable/current/arm64/hvm/ebs-gp3/ami-id", b.Parameter)
+	_, err = ubuntu().BaseImage("20.04", "arm64")
+	require.EqualError(t, err, `Ubuntu has no version "20.04"; known are 22.04, 24.04, 26.04`)
+	_, err = arch().BaseImage("", "arm64")
+	require.EqualError(t, err, `there is no base image arch-linux-std-hvm-* for the architecture "arm64"`)
+}
+
+func TestEveryRefusalSaysWhyAndWhatInstead(t *testing.T) {
+	for _, u := range AllUnprovisioned() {
+		for name, text := range map[string]string{"name": u.Name, "reason": u.Reason, "instead": u.Instead} {
+			assert.NotEmpty(t, text, "%s: %s", u.ID, name)
+		}
+		for _, b := range u.BaseImages {
+			found, err := b.For("1.34", "amd64")
+			require.NoError(t, err)
+			assert.NotContains(t, found.Name+found.Parameter, "{")
+		}
+	}
+}
+
+func TestIDsAreUniqueAndSorted(t *testing.T) {
+	ids := IDs()
+	assert.True(t, slices.IsSorted(ids))
+	assert.Len(t, slices.Compact(slices.Clone(ids)), len(ids))
+}
+
+func TestNoReleaseBelongsToTwo(t *testing.T) {
+	type release struct{ id, version string }
+	owner := map[release]string{}
+	for _, d := range All() {
+		for _, id := range d.OSRelease {
+			for _, version := range append(slices.Clone(d.Versions), "any") {
+				if version == "any" && len(d.Versions) > 0 {
+					continue
+				}
+				key := release{id, version}
+				assert.Empty(t, owner[key], "%v", key)
+				owner[key] = d.ID
+			}
+		}
+	}
+}
+
+func TestAllPackagesListsEachOnce(t *testing.T) {
+	d := Distro{Packages: map[Role][]string{ContainerRuntime: {"containerd", "runc"}, Networking: {"runc", "socat"}}}
+	assert.Equal(t, []string{"containerd", "runc", "socat"}, d.AllPackages())
+}
+
+// A machine whose containers nobody confines runs all the same, and says
+// nothing.
+func TestWhatConfinesIsInstalled(t *testing.T) {
+	for _, d := range All() {
+		if !d.HasPackages() {
+			continue // it is in the image
+		}
+		switch have := d.Packages[Confinement]; d.Security.Name {
+		case "AppArmor": // containerd looks for /sbin/apparmor_parser
+			assert.Len(t, have, 1, d.ID)
+			assert.Subset(t, []string{"apparmor", "apparmor-parser"}, have, d.ID)
+		case "SELinux":
+			assert.Equal(t, []string{"container-selinux", "policycoreutils"}, have, d.ID)
+		default:
+			assert.Equal(t, "none", d.Security.Name, d.ID)
+			assert.Empty(t, have, d.ID)
+		}
+	}
+}
+
+// Whoever calls cloud-netconfig at a lease gives the primary interface the
+// pods' addresses.
+func TestCloudNetconfigIsNotCalled(t *testing.T) {
+	found := 0
+	for _, d := range All() {
+		for _, q := range d.Quirks {
+			if q.Name != "cloud-netconfig" {
+				continue
+			}
+			found++
+			caller := map[string]string{"wicked": "/etc/netconfig.d/cloud-netconfig", "NetworkManager": "/etc/NetworkManager/dispatcher.d/90-cloud-netconfig"}[d.Network.Name]
+			assert.True(t, slices.ContainsFunc(q.Masked, func(m Masked) bool { return m.Path == caller }), "%s: %s", d.ID, caller)
+		}
+	}
+	assert.NotZero(t, found)
+}

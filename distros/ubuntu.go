@@ -1,0 +1,45 @@
+package distros
+
+// ubuntu is Ubuntu Server, from a base image without EKS.
+func ubuntu() Distro {
+	return Distro{
+		ID:        "ubuntu",
+		Name:      "Ubuntu",
+		OSRelease: []string{"ubuntu"},
+		Versions:  []string{"22.04", "24.04", "26.04"},
+		Tested:    PlanTested,
+		Differs:   "The images keep the clock with chrony. snapd stays as it is.",
+
+		PackageManager: apt(),
+		Packages: map[Role][]string{
+			ContainerRuntime: {"containerd", "runc"},
+			Confinement:      {"apparmor"},
+			Networking:       {"conntrack", "ethtool", "iproute2", "ipset", "iptables", "nftables", "socat"},
+			Storage:          {"nfs-common"},
+			Trust:            {"ca-certificates"},
+		},
+		OptionPackages: optionPackages("auditd"),
+		FIPS:           FIPS{Enable: "run pro enable fips-updates with an Ubuntu Pro subscription and restart before provisioning, or choose a base image of Ubuntu Pro FIPS"},
+
+		CommandFolder: "/usr/bin",
+		UnitFolder:    "/usr/lib/systemd/system",
+		CAAnchors:     "/usr/local/share/ca-certificates",
+		CASuffix:      ".crt",
+		CARefresh:     []string{"update-ca-certificates"},
+		CABundle:      "/etc/ssl/certs/ca-certificates.crt",
+
+		Network:  netplanNetworkd(),
+		Security: appArmor(),
+		Time:     debianChrony(),
+		Kernel:   grubDropIn(),
+		Quirks:   []Quirk{cloudInitHotplug(), resolvedStub()},
+
+		DefaultUser: "ubuntu",
+		BaseImages: []BaseImage{
+			{Versions: []string{"22.04"}, Owner: "099720109477", ChinaOwner: "837727238323", Name: "ubuntu/images/hvm-ssd/ubuntu-jammy-{version}-{arch}-server-*", Parameter: "/aws/service/canonical/ubuntu/server/{version}/stable/current/{arch}/hvm/ebs-gp2/ami-id", AMD64: "amd64", ARM64: "arm64"},
+			{Versions: []string{"24.04"}, Owner: "099720109477", ChinaOwner: "837727238323", Name: "ubuntu/images/hvm-ssd-gp3/ubuntu-noble-{version}-{arch}-server-*", Parameter: "/aws/service/canonical/ubuntu/server/{version}/stable/current/{arch}/hvm/ebs-gp3/ami-id", AMD64: "amd64", ARM64: "arm64"},
+			{Versions: []string{"26.04"}, Owner: "099720109477", ChinaOwner: "837727238323", Name: "ubuntu/images/hvm-ssd-gp3/ubuntu-resolute-{version}-{arch}-server-*", Parameter: "/aws/service/canonical/ubuntu/server/{version}/stable/current/{arch}/hvm/ebs-gp3/ami-id", AMD64: "amd64", ARM64: "arm64"},
+		},
+		Scrub: aptCaches(),
+	}
+}

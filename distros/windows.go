@@ -1,0 +1,16 @@
+package distros
+
+// windows is Windows Server.
+func windows() Unprovisioned {
+	return Unprovisioned{
+		ID: "windows", Name: "Windows Server",
+		Reason:  "the agent is a Linux program, and AWS builds its nodes' images with EC2 Image Builder",
+		Instead: "start from the EKS-optimized image and join it with PowerShell in user data; the cluster needs a Linux node too",
+		// {version} is a minor of Kubernetes.
+		DefaultUser: "Administrator",
+		BaseImages: []BaseImage{{
+			Owner: "801119661308", Name: "Windows_Server-2022-English-Core-EKS_Optimized-{version}-*",
+			Parameter: "/aws/service/ami-windows-latest/Windows_Server-2022-English-Core-EKS_Optimized-{version}/image_id", AMD64: "x86_64",
+		}},
+	}
+}

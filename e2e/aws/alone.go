@@ -1,0 +1,65 @@
+//go:build linux
+
+package aws
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// alone marks the second start, in the namespace.
+const alone = "EKSNODE_TEST_ALONE"
+
+// Alone runs a package's tests where there is no network but loopback: they
+// start once more in a network namespace of their own. A call to anywhere else
+// fails there, whoever makes it. For TestMain; it needs root.
+func Alone(run func() int) int {
+	if os.Getenv(alone) != "" {
+		if err := onlyLoopback(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return run()
+	}
+	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Env = append(os.Environ(), alone+"=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}
+	if err := cmd.Run(); err != nil {
+		fmt.Fprintf(os.Stderr, "running the tests without a network: %v\n", err)
+		return 1
+	}
+	return 0
+}
+
+// onlyLoopback brings loopback up and looks that there is nothing else.
+func onlyLoopback() error {
+	all, err := net.Interfaces()
+	if err != nil {
+		return fmt.Errorf("listing the network interfaces: %w", err)
+	}
+	for _, i := range all {
+		if i.Flags&net.FlagLoopback == 0 && i.Flags&net.FlagUp != 0 {
+			return fmt.Errorf("listing the network interfaces: %s is up; this is no namespace of its own", i.Name)
+		}
+	}
+	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("opening a socket: %w", err)
+	}
+	defer unix.Close(socket)
+	request, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	request.SetUint16(unix.IFF_UP)
+	if err := unix.IoctlIfreq(socket, unix.SIOCSIFFLAGS, request); err != nil {
+		return fmt.Errorf("bringing loopback up: %w", err)
+	}
+	return nil
+}

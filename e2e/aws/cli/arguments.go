@@ -1,0 +1,232 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// arguments are the words after an operation.
+type arguments struct {
+	service, operation string
+	words              []string
+	in                 reflect.Value
+}
+
+// global are options of every command.
+var global = []string{"query", "output", "region", "profile"}
+
+// ruled are the CLI's own options for one rule of a security group
+// (awscli/customizations/ec2/secgroupsimplify.py).
+var ruled = []string{"protocol", "port", "source-group", "cidr"}
+
+func (a *arguments) read() error {
+	rule := strings.HasPrefix(a.operation, "authorize-security-group-")
+	for i := 0; i < len(a.words); {
+		name, found := strings.CutPrefix(a.words[i], "--")
+		if !found {
+			return fmt.Errorf("%q follows no parameter", a.words[i])
+		}
+		i++
+		from := i
+		for i < len(a.words) && !strings.HasPrefix(a.words[i], "--") {
+			i++
+		}
+		values := a.words[from:i]
+		switch {
+		case slices.Contains(global, name) && len(values) == 1:
+		case rule && slices.Contains(ruled, name) && len(values) == 1:
+			if name == "port" {
+				if _, err := strconv.Atoi(values[0]); err != nil {
+					return fmt.Errorf("--port %s: %w", values[0], err)
+				}
+			}
+		case a.operation == "create-network-acl-entry" && (name == "ingress" || name == "egress"):
+			if err := a.set("egress", nil); err != nil {
+				return err
+			}
+		default:
+			if err := a.set(name, values); err != nil {
+				return fmt.Errorf("--%s: %w", name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// set puts the values of a parameter into its field.
+func (a *arguments) set(name string, values []string) error {
+	field := a.in.FieldByNameFunc(func(f string) bool { return strings.EqualFold(f, strings.ReplaceAll(name, "-", "")) })
+	if !field.IsValid() {
+		return fmt.Errorf("%s takes no such parameter", a.operation)
+	}
+	t := field.Type()
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	flag := t.Kind() == reflect.Bool || t.Kind() == reflect.Struct && t.Name() == "AttributeBooleanValue"
+	switch {
+	case flag && len(values) == 0:
+		return a.value(field, "true")
+	case len(values) == 0:
+		return fmt.Errorf("its value is missing")
+	case field.Kind() == reflect.Slice && !strings.HasPrefix(values[0], "["):
+		field.Set(reflect.MakeSlice(field.Type(), len(values), len(values)))
+		for i, v := range values {
+			if err := a.value(field.Index(i), v); err != nil {
+				return err
+			}
+		}
+		return nil
+	case len(values) > 1:
+		return fmt.Errorf("it takes one value, not %q", values)
+	}
+	return a.value(field, values[0])
+}
+
+// value puts one word into a field: plain, in JSON or in the CLI's shorthand.
+func (a *arguments) value(field reflect.Value, word string) error {
+	t := field.Type()
+	if t.Kind() == reflect.Pointer {
+		field.Set(reflect.New(t.Elem()))
+		return a.value(field.Elem(), word)
+	}
+	switch {
+	case t.Kind() == reflect.Struct && t.Name() == "AttributeBooleanValue" && word == "true":
+		return nil
+	case strings.HasPrefix(word, "{") || strings.HasPrefix(word, "["):
+		if t.Kind() == reflect.String { // a policy: a document within a text
+			field.SetString(word)
+			return json.Unmarshal([]byte(word), new(any))
+		}
+		var document any
+		if err := json.Unmarshal([]byte(word), &document); err != nil {
+			return err
+		}
+		return a.document(field, document, t.Name())
+	case t.Kind() == reflect.Struct:
+		return a.shorthand(field, word)
+	}
+	return a.plain(field, word)
+}
+
+// short is a text of the shorthand, which stands for a list as well.
+type short string
+
+// shorthand is Key=value,Other=value; what follows a comma without = belongs to
+// the list before it.
+func (a *arguments) shorthand(field reflect.Value, word string) error {
+	members := map[string]any{}
+	last := ""
+	for item := range strings.SplitSeq(word, ",") {
+		name, value, found := strings.Cut(item, "=")
+		if !found {
+			list, _ := members[last].([]any)
+			if list == nil {
+				list = []any{members[last]}
+			}
+			members[last] = append(list, short(item))
+			continue
+		}
+		last = name
+		members[name] = short(value)
+	}
+	return a.document(field, members, field.Type().Name())
+}
+
+// document puts a JSON value into a field. Names of members are AWS's own.
+func (a *arguments) document(field reflect.Value, value any, path string) error {
+	switch field.Kind() {
+	case reflect.Pointer:
+		field.Set(reflect.New(field.Type().Elem()))
+		return a.document(field.Elem(), value, path)
+	case reflect.Slice:
+		list, ok := value.([]any)
+		if _, text := value.(short); text && field.Type().Elem().Kind() == reflect.String {
+			list, ok = []any{value}, true
+		}
+		if !ok {
+			return fmt.Errorf("%s: it must be a list", path)
+		}
+		field.Set(reflect.MakeSlice(field.Type(), len(list), len(list)))
+		for i, one := range list {
+			if err := a.document(field.Index(i), one, fmt.Sprintf("%s[%d]", path, i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	case reflect.Struct:
+		members, ok := value.(map[string]any)
+		if !ok {
+			return fmt.Errorf("%s: it must be an object", path)
+		}
+		for name, one := range members {
+			member, err := a.member(field, name)
+			if err != nil {
+				return fmt.Errorf("%s: %w", path, err)
+			}
+			if err := a.document(member, one, path+"."+name); err != nil {
+				return err
+			}
+		}
+		return nil
+	default:
+		if _, compound := value.(map[string]any); compound {
+			return fmt.Errorf("%s: it must be no object", path)
+		}
+		if err := a.plain(field, fmt.Sprint(value)); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		return nil
+	}
+}
+
+// member finds a member by AWS's name for it, which EKS begins with a small
+// letter.
+func (a *arguments) member(field reflect.Value, name string) (reflect.Value, error) {
+	goName := name
+	if a.service == "eks" {
+		goName = strings.ToUpper(name[:1]) + name[1:]
+		if goName == name {
+			return reflect.Value{}, fmt.Errorf("%s begins with a small letter", name)
+		}
+	}
+	member := field.FieldByName(goName)
+	if !member.IsValid() {
+		return reflect.Value{}, fmt.Errorf("%s has no member %s", field.Type().Name(), name)
+	}
+	return member, nil
+}
+
+func (a *arguments) plain(field reflect.Value, word string) error {
+	switch field.Kind() {
+	case reflect.String:
+		if values := field.MethodByName("Values"); values.IsValid() {
+			known := values.Call(nil)[0]
+			for i := range known.Len() {
+				if known.Index(i).String() == word {
+					field.SetString(word)
+					return nil
+				}
+			}
+			if field.Type().Name() != "InstanceType" { // new ones come every month
+				return fmt.Errorf("%q is no %s", word, field.Type().Name())
+			}
+		}
+		field.SetString(word)
+	case reflect.Bool:
+		b, err := strconv.ParseBool(word)
+		field.SetBool(b)
+		return err
+	case reflect.Int32, reflect.Int64:
+		n, err := strconv.ParseInt(word, 10, 64)
+		field.SetInt(n)
+		return err
+	default:
+		return fmt.Errorf("nothing reads a %s here", field.Type())
+	}
+	return nil
+}

@@ -1,0 +1,252 @@
+// Package base makes the system that tests image: a Debian root file system
+// that resembles Debian's own image for EC2, built with mmdebstrap from the
+// mirror that the host's apt uses, and kept in the user's cache folder.
+//
+// What is in it: systemd, networkd with netplan and resolved, sshd, sudo,
+// cloud-init (its default user is admin), timesyncd, the cloud kernel with its
+// initrd and GRUB's images in /boot. What is not: a machine id, host keys, a
+// host name, fstab entries, package lists. Its apt sources name
+// [aptmirror.Host] and nothing else.
+//
+// A base system holds the package versions of the day it was built. Delete its
+// folder below the cache to have it built anew; the packages come from the apt
+// cache beside it then.
+package base
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/machine/aptmirror"
+)
+
+// Packages are the Debian packages that Prepare needs on the host.
+func Packages() []string {
+	return []string{"mmdebstrap", "debian-archive-keyring", "apt", "ca-certificates"}
+}
+
+// Cache returns the harness's folder below the user's cache folder
+// (~/.cache/eksnode). Everything below it can be deleted at any time when no
+// harness is running.
+func Cache() (string, error) {
+	folder, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("finding the cache folder (set HOME): %w", err)
+	}
+	return filepath.Join(folder, "eksnode"), nil
+}
+
+// AptCache is the folder below cache in which downloaded packages are kept; the
+// builds of base systems and the machines share it.
+func AptCache(cache string) string { return filepath.Join(cache, "apt") }
+
+// Debian describes a base system.
+type Debian struct {
+	// Suite is the release's code name; "bookworm" when empty.
+	Suite string
+	// Cache is the folder to keep it in; Cache() when empty.
+	Cache string
+	// Mirror serves the archives during the build. When nil, one is made from
+	// what the host's apt uses.
+	Mirror *aptmirror.Mirror
+}
+
+// Prepare returns the folder of the base system's tree, building it when the
+// cache has none of this recipe (about a minute). It installs what it needs on
+// the host. Two processes do not build the same base at once: the second waits
+// and takes the first's. The tree is shared: never write into it.
+func (d Debian) Prepare(ctx context.Context, log io.Writer) (string, error) {
+	if d.Suite == "" {
+		d.Suite = "bookworm"
+	}
+	if d.Cache == "" {
+		cache, err := Cache()
+		if err != nil {
+			return "", err
+		}
+		d.Cache = cache
+	}
+	recipe := newRecipe(d.Suite)
+	key, err := recipe.key()
+	if err != nil {
+		return "", err
+	}
+	folder := filepath.Join(d.Cache, "base", key)
+	root := filepath.Join(folder, "root")
+	if exists(root) {
+		return root, nil
+	}
+	if os.Geteuid() != 0 {
+		return "", errors.New("building the base system: only root can (device nodes, owners); run it as root")
+	}
+	unlock, err := lock(ctx, folder+".lock", log)
+	if err != nil {
+		return "", fmt.Errorf("building the base system: %w", err)
+	}
+	defer unlock()
+	if exists(root) {
+		return root, nil
+	}
+	if err := d.build(ctx, recipe, folder, log); err != nil {
+		return "", fmt.Errorf("building the base system: %w", err)
+	}
+	return root, nil
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// build makes the tree in a temporary folder beside its place and renames it.
+func (d Debian) build(ctx context.Context, recipe recipe, folder string, log io.Writer) error {
+	if err := Install(ctx, log, Packages()...); err != nil {
+		return err
+	}
+	temporary := folder + ".part"
+	// The lock is ours: what is there was left by a build that died.
+	if err := os.RemoveAll(temporary); err != nil {
+		return fmt.Errorf("removing an interrupted build: %w", err)
+	}
+	root := filepath.Join(temporary, "root")
+	if err := os.MkdirAll(temporary, 0o755); err != nil {
+		return fmt.Errorf("making room for the build: %w", err)
+	}
+	start := time.Now()
+	fmt.Fprintf(log, "building a base system: Debian %s in %s (about a minute, once)\n", recipe.Suite, folder)
+	err := d.bootstrap(ctx, recipe, root, log)
+	if err == nil {
+		err = recipe.layDown(root)
+	}
+	if err == nil {
+		err = recipe.makeLoader(ctx, root)
+	}
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(temporary))
+	}
+	if err := os.Rename(temporary, folder); err != nil {
+		return fmt.Errorf("putting the base system into place: %w", err)
+	}
+	fmt.Fprintf(log, "built the base system in %s\n", time.Since(start).Round(time.Second))
+	return nil
+}
+
+// bootstrap runs mmdebstrap against the mirror, served on a loopback port.
+func (d Debian) bootstrap(ctx context.Context, recipe recipe, root string, log io.Writer) error {
+	mirror := d.Mirror
+	if mirror == nil {
+		upstream, err := aptmirror.HostUpstream(ctx)
+		if err != nil {
+			return err
+		}
+		mirror, err = aptmirror.New(AptCache(d.Cache), upstream)
+		if err != nil {
+			return err
+		}
+		defer mirror.Close()
+	}
+	address, stop, err := serve(mirror)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	args := []string{
+		"--mode=root", "--variant=important", "--architectures=amd64", "--format=directory",
+		"--include=" + strings.Join(recipe.Packages, ","),
+		// The build reads the package lists of the day; see sources.
+		"--aptopt=Acquire::Check-Valid-Until false", "--aptopt=Acquire::Check-Date false",
+		"--dpkgopt=force-unsafe-io",
+	}
+	for _, glob := range recipe.Excluded {
+		args = append(args, "--dpkgopt=path-exclude="+glob)
+	}
+	args = append(args, "--dpkgopt=path-include=/usr/share/doc/*/copyright")
+	args = append(args, "--customize-hook=chroot \"$1\" dpkg --purge "+strings.Join(recipe.Purged, " "))
+	args = append(args, recipe.Suite, root)
+	for _, line := range strings.Split(strings.TrimSpace(sources(recipe.Suite)), "\n") {
+		args = append(args, strings.ReplaceAll(line, "http://"+aptmirror.Host, "http://"+address))
+	}
+	// In namespaces of its own, neither its mounts of the host's /dev and /proc
+	// nor its children outlive it: the tree can be deleted however it ended.
+	script := "mount --make-rprivate / && mount -t proc proc /proc && exec mmdebstrap \"$@\""
+	cmd := exec.CommandContext(ctx, "sh", append([]string{"-c", script, "sh"}, args...)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID,
+		Pdeathsig:  syscall.SIGKILL,
+	}
+	// Pdeathsig is sent when this thread ends.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Env = append(os.Environ(), "TMPDIR="+filepath.Dir(root), "LC_ALL=C.UTF-8")
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("running mmdebstrap (its output is in the log): %w", errors.Join(context.Cause(ctx), err))
+	}
+	return nil
+}
+
+// layDown turns what mmdebstrap left into what an image looks like.
+func (r recipe) layDown(root string) error {
+	for _, pattern := range r.Removed {
+		matches, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			return fmt.Errorf("removing %s: %w", pattern, err)
+		}
+		for _, match := range matches {
+			if err := os.Remove(match); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("removing %s: %w", pattern, err)
+			}
+		}
+	}
+	for _, file := range r.Files {
+		if err := file.write(root); err != nil {
+			return err
+		}
+	}
+	for path, target := range r.Links {
+		if err := os.Symlink(target, filepath.Join(root, path)); err != nil {
+			return fmt.Errorf("linking %s: %w", path, err)
+		}
+	}
+	return nil
+}
+
+func (f file) write(root string) error {
+	path := filepath.Join(root, f.Path)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("writing %s: %w", f.Path, err)
+	}
+	if err := os.WriteFile(path, []byte(f.Content), f.Mode); err != nil {
+		return fmt.Errorf("writing %s: %w", f.Path, err)
+	}
+	// WriteFile leaves the mode of a file that was there, and heeds the umask.
+	if err := os.Chmod(path, f.Mode); err != nil {
+		return fmt.Errorf("writing %s: %w", f.Path, err)
+	}
+	return nil
+}
+
+// makeLoader leaves GRUB's two images in the tree, made by the tree's own GRUB,
+// so that whoever makes a disk of the tree only has to copy them.
+func (r recipe) makeLoader(ctx context.Context, root string) error {
+	script := `set -e
+mkdir -p "$1"
+cp /usr/lib/grub/i386-pc/boot.img "$1/boot.img"
+images=$1; prefix=$2; shift 2
+grub-mkimage -O i386-pc -p "$prefix" -o "$images/core.img" "$@"`
+	args := append([]string{root, "sh", "-c", script, "sh", grubImages, "(hd0,msdos1)" + grubFolder}, r.Loader...)
+	if out, err := exec.CommandContext(ctx, "chroot", args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("making the boot loader: %w: %s", err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}

@@ -1,0 +1,161 @@
+package base
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/machine/aptmirror"
+)
+
+// file is something that the recipe lays down in the tree.
+type file struct {
+	Path    string // absolute, as the machine sees it
+	Content string
+	Mode    fs.FileMode
+}
+
+// recipe is everything that defines a base system; its hash is the cache key.
+type recipe struct {
+	Suite    string
+	Packages []string
+	Excluded []string // globs of paths that dpkg does not unpack
+	Purged   []string
+	Removed  []string // paths taken away again
+	Files    []file
+	Links    map[string]string // path: target
+	Loader   []string          // the modules of the boot loader's core image
+	Revision int               // counts changes of the code that carries the recipe out
+}
+
+// newRecipe returns the recipe of a suite: what Debian's own cloud image for
+// EC2 has, where it matters to imaging.
+func newRecipe(suite string) recipe {
+	return recipe{
+		Suite: suite,
+		Packages: []string{
+			"systemd-sysv", "dbus", "openssh-server", "sudo", "cloud-init",
+			"netplan.io", "systemd-resolved", "systemd-timesyncd", "iproute2",
+			"ca-certificates", "curl", "gzip", "util-linux", "procps", "kmod", "acl",
+			"linux-image-cloud-amd64", "initramfs-tools", "zstd",
+			"grub-pc-bin", "grub-common", "grub2-common",
+		},
+		// Translations and manuals are a tenth of the tree and would be copied
+		// by each capture. The copyright files stay.
+		Excluded: []string{
+			"/usr/share/locale/*", "/usr/share/man/*", "/usr/share/info/*", "/usr/share/doc/*",
+		},
+		// The cloud image uses netplan and networkd; with ifupdown present
+		// cloud-init would write /etc/network/interfaces.d instead.
+		Purged: []string{"ifupdown"},
+		Removed: []string{
+			"/etc/hostname", "/etc/resolv.conf", "/var/lib/dbus/machine-id",
+			"/etc/ssh/ssh_host_*", "/etc/dpkg/dpkg.cfg.d/99mmdebstrap", "/etc/apt/apt.conf.d/99mmdebstrap",
+			"/var/lib/systemd/random-seed", "/vmlinuz.old", "/initrd.img.old",
+			// They would start apt at a moment of their own within a build.
+			"/etc/systemd/system/timers.target.wants/apt-daily*.timer",
+			"/var/log/alternatives.log", "/var/log/bootstrap.log", "/var/log/dpkg.log", "/var/log/apt/*",
+			"/var/cache/ldconfig/aux-cache", "/etc/.pwd.lock",
+			"/etc/passwd-", "/etc/group-", "/etc/shadow-", "/etc/gshadow-", "/etc/subuid-", "/etc/subgid-",
+		},
+		Files: files(suite),
+		Links: map[string]string{"/etc/resolv.conf": "../run/systemd/resolve/stub-resolv.conf"},
+		Loader: []string{
+			"biosdisk", "part_msdos", "ext2", "normal", "configfile", "linux", "echo", "serial", "terminal", "test",
+		},
+		Revision: 1,
+	}
+}
+
+func files(suite string) []file {
+	return []file{
+		{"/etc/machine-id", "", 0o644},
+		{"/etc/fstab", "", 0o644},
+		{"/etc/hosts", "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n", 0o644},
+		{"/etc/apt/sources.list", sources(suite), 0o644},
+		{"/etc/netplan/90-default.yaml", netplan, 0o600},
+		{"/etc/cloud/cloud.cfg.d/01_debian_cloud.cfg", cloudConfig, 0o644},
+		{grubFolder + "/grub.cfg", grubConfig, 0o644},
+	}
+}
+
+// sources names the harness's mirror. The dates are not checked because the
+// mirror may answer from a cache that is older than the archive's Valid-Until;
+// signatures are.
+func sources(suite string) string {
+	var text strings.Builder
+	for _, entry := range []struct{ archive, suite string }{
+		{"debian", suite}, {"debian", suite + "-updates"}, {"debian-security", suite + "-security"},
+	} {
+		fmt.Fprintf(&text, "deb [check-valid-until=no check-date=no] %s %s main\n",
+			aptmirror.Source(entry.archive), entry.suite)
+	}
+	return text.String()
+}
+
+// netplan is the cloud image's: any Ethernet port, DHCP.
+const netplan = `network:
+  version: 2
+  ethernets:
+    all-en:
+      match: {name: "en*"}
+      dhcp4: true
+      dhcp4-overrides: {use-domains: true}
+    all-eth:
+      match: {name: "eth*"}
+      dhcp4: true
+      dhcp4-overrides: {use-domains: true}
+`
+
+// cloudConfig is what tells Debian's EC2 image from cloud-init's defaults: the
+// user's name is admin. The list of data sources is short because each that is
+// tried costs a boot seconds; locale generation is off for the same reason.
+const cloudConfig = `system_info:
+  default_user:
+    name: admin
+    gecos: Debian
+    lock_passwd: true
+    groups: [adm, sudo]
+    sudo: ["ALL=(ALL) NOPASSWD:ALL"]
+    shell: /bin/bash
+apt:
+  preserve_sources_list: true
+locale: false
+datasource_list: [NoCloud, Ec2, None]
+`
+
+// grubFolder holds the boot loader's configuration and, as grub-install would
+// leave them, its two images: boot.img for the disk's first sector, core.img
+// for those that follow.
+const (
+	grubFolder = "/boot/grub"
+	grubImages = grubFolder + "/i386-pc"
+)
+
+// grubConfig boots whatever kernel the /vmlinuz link names, so that it needs no
+// rewriting when a kernel is installed. The fstab is empty, hence rw.
+const grubConfig = `serial --unit=0 --speed=115200
+terminal_output serial
+set timeout=0
+menuentry "Debian" {
+  linux /vmlinuz root=LABEL=` + RootLabel + ` rw console=tty0 console=ttyS0,115200 quiet
+  initrd /initrd.img
+}
+`
+
+// RootLabel is the label that the root file system of a disk image must have
+// for the base system's boot loader to find it.
+const RootLabel = "root"
+
+// key names the recipe's result in the cache.
+func (r recipe) key() (string, error) {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return "", fmt.Errorf("computing the base system's key: %w", err)
+	}
+	sum := sha256.Sum256(text)
+	return r.Suite + "-" + hex.EncodeToString(sum[:8]), nil
+}

@@ -1,0 +1,164 @@
+//go:build e2e
+
+package ebs_test
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/ec2"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/ec2/ssm"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
+)
+
+// processor is that of the machines here; the matrix's other cells are validated
+// only.
+const processor = "x86_64"
+
+// TestBuild builds an image of each distribution of the example as a user does,
+// with copies in another region under keys of their own, published and launched,
+// and looks for anything that should not be there. The caller may no more than
+// the example's policy says.
+func TestBuild(t *testing.T) {
+	c := newCloud(t, mirror.Options{})
+	d := newDesk(t, c, build(t))
+	begin := time.Now()
+	args := []string{
+		"-var", `tags={"team"="nodes"}`, "-var", "publish_under=/eksnode", "-var", "kms_key_id=alias/home",
+		"-var", `copies={"` + abroad + `"="arn:aws:kms:` + abroad + `:123456789012:alias/abroad"}`,
+	}
+	for name := range names {
+		args = append(args, "-only=amazon-ebs."+name+"-"+processor+"-*")
+	}
+	d.mustRun("build", d.variables(args...)...)
+	t.Logf("packer build: %s, %d calls: %v", time.Since(begin).Round(time.Second), len(c.api.Calls()), c.api.Count())
+	assert.Empty(t, c.api.Refusals())
+	assert.Zero(t, c.strays(), "something else than the lab was dialled")
+	checkPolicy(t, c.api.Count())
+
+	images, copies := c.images(region), c.images(abroad)
+	require.Len(t, images, len(names))
+	require.Len(t, copies, len(names))
+	require.Len(t, c.double.Inventory(), 4*len(names), "images and copies with their snapshots: %q", c.double.Inventory())
+	for name, image := range images {
+		t.Run(name, func(t *testing.T) {
+			c.checkImage(t, region, name, "alias/home", image)
+			c.checkImage(t, abroad, name, "arn:aws:kms:"+abroad+":123456789012:alias/abroad", copies[name])
+			c.checkPublished(t, name, map[string]string{region: image.ID, abroad: copies[name].ID})
+			checkReports(t, d.reports(), name+"-"+processor+"-1.34.4")
+			audit(t, c, d.eksnode, image.ID)
+		})
+	}
+	// The images are of the same system: the nodes of one show what is to be seen.
+	t.Run("nodes", func(t *testing.T) { checkNodes(t, c, images["ubuntu2404"], "ubuntu") })
+	assert.Empty(t, c.api.Refusals())
+}
+
+// images answers the images of the account in a region by their distribution.
+func (c *cloud) images(region string) map[string]ec2.Image {
+	c.t.Helper()
+	var found struct {
+		Images []ec2.Image `xml:"imagesSet>item"`
+	}
+	c.callIn(region, "DescribeImages", map[string]string{"Owner.1": "self"}, &found)
+	byName := map[string]ec2.Image{}
+	for _, image := range found.Images {
+		for name := range names {
+			if matched, err := filepath.Match("eksnode-"+name+"-"+processor+"-1.34.4-*", image.Name); err == nil && matched {
+				byName[name] = image
+			}
+		}
+	}
+	return byName
+}
+
+func (c *cloud) checkImage(t *testing.T, region, name, key string, image ec2.Image) {
+	t.Helper()
+	assert.Equal(t, "EKS node, Kubernetes 1.34.4, "+name, image.Description)
+	assert.Equal(t, "v2.0", image.IMDS)
+	assert.False(t, image.Public)
+	deprecated, err := time.Parse(time.RFC3339, image.Deprecated)
+	require.NoError(t, err)
+	assert.WithinDuration(t, time.Now().AddDate(0, 0, 180), deprecated, 25*time.Hour)
+	require.Len(t, image.Devices, 1)
+	assert.True(t, image.Devices[0].Encrypted)
+	assert.Equal(t, "gp3", image.Devices[0].Type)
+	assert.Equal(t, 8, image.Devices[0].Size)
+
+	var found struct {
+		Snapshots []ec2.Snapshot `xml:"snapshotSet>item"`
+	}
+	c.callIn(region, "DescribeSnapshots", map[string]string{"SnapshotId.1": image.Devices[0].Snapshot}, &found)
+	require.Len(t, found.Snapshots, 1)
+	assert.Equal(t, key, found.Snapshots[0].KMSKey)
+	want := map[string]string{
+		"team": "nodes", "eksnode:kubernetes-version": "1.34.4", "eksnode:distro": name, "eksnode:processor": processor,
+		"eksnode:base-image": names[name],
+	}
+	assert.Equal(t, want, tagsOf(image.Tags))
+	want["eksnode:image"] = image.Name
+	assert.Equal(t, want, tagsOf(found.Snapshots[0].Tags))
+}
+
+func tagsOf(tags []ec2.Tag) map[string]string {
+	values := map[string]string{}
+	for _, tag := range tags {
+		values[tag.Key] = tag.Value
+	}
+	return values
+}
+
+// checkPublished looks for an image's id in the parameters of each region.
+func (c *cloud) checkPublished(t *testing.T, name string, ids map[string]string) {
+	t.Helper()
+	for region, id := range ids {
+		p, there := c.ssm.Parameters(region)["/eksnode/"+name+"/1.34/"+processor]
+		assert.True(t, there, "%s: %v", region, c.ssm.Parameters(region))
+		assert.Equal(t, ssm.Parameter{Value: id, Type: "String", DataType: "aws:ec2:image", Version: 1}, p)
+		assert.Len(t, c.ssm.Parameters(region), len(names))
+	}
+}
+
+// onFailure are the policy's actions that only a build needs which fails, or one
+// with settings that are not tested here.
+var onFailure = []string{"ec2:DeleteVolume", "ec2:DescribeSubnets", "ec2:DescribeVpcs", "ec2:ModifyInstanceAttribute"}
+
+// checkPolicy compares the calls that were made with the example's policy.
+func checkPolicy(t *testing.T, calls map[string]int) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(example, "policy.json"))
+	require.NoError(t, err)
+	var policy struct {
+		Statement []struct {
+			Sid    string
+			Action []string
+		}
+	}
+	require.NoError(t, json.Unmarshal(text, &policy))
+	var granted []string
+	for _, s := range policy.Statement {
+		if s.Sid != "Keys" { // EC2 calls KMS in the caller's name
+			granted = append(granted, s.Action...)
+		}
+	}
+	delete(calls, "sts:GetCallerIdentity") // nobody needs a permission for it
+	assert.ElementsMatch(t, slices.Concat(slices.Collect(maps.Keys(calls)), onFailure), granted)
+}
+
+// checkReports looks for the reports of both provisioners on the packer host.
+func checkReports(t *testing.T, folder, source string) {
+	t.Helper()
+	for _, step := range []string{"provision", "scrub"} {
+		text, err := os.ReadFile(filepath.Join(folder, source+"-"+step+".json"))
+		require.NoError(t, err)
+		assert.True(t, json.Valid(text), string(text))
+	}
+}

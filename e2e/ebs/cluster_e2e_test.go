@@ -1,0 +1,80 @@
+//go:build e2e
+
+package ebs_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/ec2"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/ec2/ssm"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
+)
+
+// TestABuildFollowsItsCluster builds the image that a cluster needs, whose name is
+// all that is said: version and network come from EKS, the base image from the
+// parameter of its publisher.
+func TestABuildFollowsItsCluster(t *testing.T) {
+	c := newCloud(t, mirror.Options{})
+	var subnets struct {
+		Subnets []struct {
+			ID  string `xml:"subnetId"`
+			VPC string `xml:"vpcId"`
+		} `xml:"subnetSet>item"`
+	}
+	c.call("DescribeSubnets", nil, &subnets)
+	subnet := subnets.Subnets[len(subnets.Subnets)-1]
+	c.clusters["my-cluster"] = map[string]any{
+		"name": "my-cluster", "status": "ACTIVE", "version": "1.34", "endpoint": "https://ABC.gr7.us-east-1.eks.amazonaws.com",
+		"certificateAuthority":    map[string]any{"data": "Y2VydGlmaWNhdGU="},
+		"kubernetesNetworkConfig": map[string]any{"serviceIpv4Cidr": "10.100.0.0/16", "ipFamily": "ipv4"},
+		"resourcesVpcConfig":      map[string]any{"vpcId": subnet.VPC, "subnetIds": []string{subnet.ID}, "clusterSecurityGroupId": "sg-cluster"},
+	}
+	var found struct {
+		Images []ec2.Image `xml:"imagesSet>item"`
+	}
+	c.call("DescribeImages", map[string]string{"Owner.1": debian, "Filter.1.Name": "name", "Filter.1.Value.1": names["debian12"]}, &found)
+	require.Len(t, found.Images, 1)
+	require.NoError(t, c.ssm.Publish(region, "/aws/service/debian/release/12/latest/amd64", found.Images[0].ID))
+
+	d := newDesk(t, c, build(t))
+	_, credentials, err := tools.Find(tools.NameCredentialProvider, "")
+	require.NoError(t, err)
+	template, err := filepath.Abs(repository + "/examples/cluster")
+	require.NoError(t, err)
+	out, err := d.offer("build", "-var", "cluster=my-cluster", "-var", "ssh_interface=private_ip", "-var", "source_url="+c.mirror.URL(),
+		"-var", `versions={"ecr-credential-provider"="`+credentials+`"}`, template)
+	require.NoError(t, err, out)
+
+	found.Images = nil
+	c.call("DescribeImages", map[string]string{"Owner.1": "self"}, &found)
+	require.Len(t, found.Images, 1)
+	image := found.Images[0]
+	assert.Regexp(t, `^my-cluster-debian-[0-9]{14}$`, image.Name)
+	tags := tagsOf(image.Tags)
+	assert.NotEmpty(t, tags["eksnode:asset:cni-plugins"])
+	assert.Equal(t, map[string]string{
+		"eksnode:kubernetes-version": "1.34.4", "eksnode:distro": "debian", "eksnode:base-image": names["debian12"], "eksnode:architecture": "amd64",
+		"eksnode:asset:kubelet": "1.34.4", "eksnode:asset:ecr-credential-provider": credentials, "eksnode:asset:cni-plugins": tags["eksnode:asset:cni-plugins"],
+	}, tags)
+	assert.Contains(t, image.Description, "EKS node, Kubernetes 1.34.4, debian on amd64: cni-plugins ")
+	assert.Equal(t, ssm.Parameter{Value: image.ID, Type: "String", DataType: "aws:ec2:image", Version: 1}, c.ssm.Parameters(region)["/eksnode/my-cluster/debian"])
+	for _, call := range c.api.Calls() {
+		if call.Action == "RunInstances" {
+			assert.Contains(t, call.Body, "SubnetId="+subnet.ID, "it is built in the cluster's network")
+		}
+	}
+	assert.Empty(t, c.api.Refusals())
+	assert.Zero(t, c.strays(), "something else than the lab was dialled")
+
+	// A version that nobody has thought of is not guessed.
+	c.clusters["my-cluster"]["version"] = "1.99"
+	out, err = d.offer("build", "-var", "cluster=my-cluster", template)
+	require.Error(t, err)
+	assert.Contains(t, flat(out), "1.99")
+	assert.Equal(t, 1, c.api.Count()["ec2:RunInstances"])
+}

@@ -1,0 +1,71 @@
+//go:build e2e
+
+package ebs_test
+
+import (
+	"bytes"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
+)
+
+// checkNothingLeft looks for what a build that made no image may have left.
+func (c *cloud) checkNothingLeft() {
+	c.t.Helper()
+	count := c.api.Count()
+	c.t.Logf("%d calls: %v", len(c.api.Calls()), count)
+	assert.Equal(c.t, 1, count["ec2:RunInstances"], "it ended before the machine was there")
+	assert.Zero(c.t, count["ec2:CreateImage"])
+	assert.Equal(c.t, 1, count["ec2:DeleteKeyPair"])
+	assert.Equal(c.t, 1, count["ec2:DeleteSecurityGroup"])
+	assert.Empty(c.t, c.double.Inventory())
+	assert.Empty(c.t, c.api.Refusals())
+	assert.Zero(c.t, c.strays(), "something else than the lab was dialled")
+}
+
+// TestFailedBuildLeavesNothing pins a checksum that the kubelet does not have.
+func TestFailedBuildLeavesNothing(t *testing.T) {
+	c := newCloud(t, mirror.Options{})
+	d := newDesk(t, c, build(t))
+	pin := `checksums={"1.34.4/x86_64"={"kubelet"="` + strings.Repeat("0", 64) + `"}}`
+	out, err := d.run("build", d.variables("-var", pin, "-only=amazon-ebs.al2023-x86_64-*")...)
+	require.Error(t, err)
+	assert.Contains(t, out, `but checksums["kubelet"] says 0000`)
+	c.checkNothingLeft()
+}
+
+// TestInterruptedBuildLeavesNothing presses Ctrl-C while the kubelet, on a slow
+// line, is being fetched.
+func TestInterruptedBuildLeavesNothing(t *testing.T) {
+	c := newCloud(t, mirror.Options{BytesPerSecond: 8 << 20})
+	d := newDesk(t, c, build(t))
+	var out bytes.Buffer
+	command := d.command(append(append([]string{"build", "-only=amazon-ebs.al2023-x86_64-*"}, d.variables()...), d.template)...)
+	command.Stdout, command.Stderr = &out, &out
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	require.NoError(t, command.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- command.Wait() }()
+	require.Eventually(t, func() bool {
+		for _, request := range c.mirror.Requests() {
+			if strings.HasSuffix(request.Path, "/kubelet") && request.Bytes > 0 {
+				return true
+			}
+		}
+		return len(ended) > 0
+	}, limit, 100*time.Millisecond)
+	require.Empty(t, ended, "it ended by itself")
+	// As a terminal does, to all of its processes: the one that was started only
+	// passes SIGTERM on.
+	require.NoError(t, syscall.Kill(-command.Process.Pid, syscall.SIGINT))
+	begin := time.Now()
+	assert.Error(t, <-ended)
+	t.Logf("it ended %s after Ctrl-C and said\n%s", time.Since(begin).Round(100*time.Millisecond), &out)
+	c.checkNothingLeft()
+}

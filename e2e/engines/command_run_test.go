@@ -1,0 +1,125 @@
+//go:build linux
+
+package engines
+
+import (
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/manifest"
+)
+
+// awsStandIn stands for the aws command: it notes its arguments.
+const awsStandIn = "#!/bin/sh\nprintf '%s\\n' \"$@\" > \"$NOTES\"\n"
+
+// TestTheScriptAuditsRoots runs the document's script as a machine does, on roots
+// that are clean and on some that are not.
+func TestTheScriptAuditsRoots(t *testing.T) {
+	folder := t.TempDir()
+	_, digest, err := packRelease(t.Context(), folder)
+	require.NoError(t, err)
+	server := httptest.NewServer(http.FileServerFS(os.DirFS(folder)))
+	t.Cleanup(server.Close)
+	dirty := func(name string) string {
+		root := image(t)
+		require.NoError(t, os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte("secret\n"), 0o600))
+		return root
+	}
+	scrubbed := image(t)
+	out, err := exec.CommandContext(t.Context(), filepath.Join(folder, "eksnode"), "scrub", "--yes", "--root", scrubbed).CombinedOutput()
+	require.NoError(t, err, string(out))
+
+	for name, c := range map[string]struct {
+		values map[string]string
+		code   int
+		says   string
+		status string // what Compliance gets
+	}{
+		"clean":            {map[string]string{"Root": image(t)}, 0, "PASS", "Severity=INFORMATIONAL,Status=COMPLIANT"},
+		"clean in all":     {map[string]string{"Root": scrubbed, "Only": "all"}, 0, "PASS", "Severity=INFORMATIONAL,Status=COMPLIANT"},
+		"as JSON":          {map[string]string{"Root": image(t), "Output": "json"}, 0, `"result": "clean"`, "Severity=INFORMATIONAL,Status=COMPLIANT"},
+		"credentials":      {map[string]string{"Root": dirty("root/.aws/credentials")}, 1, "/root/.aws", "Severity=HIGH,Status=NON_COMPLIANT"},
+		"a changed part":   {map[string]string{"Root": dirty("usr/bin/kubelet")}, 1, "/usr/bin/kubelet", "Severity=HIGH,Status=NON_COMPLIANT"},
+		"an identity":      {map[string]string{"Root": dirty("etc/machine-id"), "Only": "all"}, 1, "/etc/machine-id", "Severity=HIGH,Status=NON_COMPLIANT"},
+		"nothing there":    {map[string]string{"Root": "/nowhere"}, 2, "/nowhere", "Severity=UNSPECIFIED,Status=NON_COMPLIANT"},
+		"another checksum": {map[string]string{"Root": scrubbed, "ChecksumAMD64": strings.Repeat("0", 64), "ChecksumARM64": strings.Repeat("0", 64)}, 2, "does not have the checksum 0000", "Severity=UNSPECIFIED,Status=NON_COMPLIANT"},
+		"another version":  {map[string]string{"Root": scrubbed, "Version": "0.9.9"}, 2, "could not be downloaded", "Severity=UNSPECIFIED,Status=NON_COMPLIANT"},
+		"no compliance":    {map[string]string{"Root": image(t), "Compliance": "no"}, 0, "PASS", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			values := map[string]string{"Release": server.URL, "Version": releaseVersion, "ChecksumAMD64": digest, "ChecksumARM64": digest, "Compliance": "yes"}
+			maps.Copy(values, c.values)
+			said, code, noted := send(t, values)
+			assert.Equal(t, c.code, code, said)
+			assert.Contains(t, said, c.says)
+			if c.status == "" {
+				assert.Empty(t, noted)
+				return
+			}
+			require.Len(t, noted, 14, "%q", noted)
+			assert.Equal(t, []string{
+				"ssm", "put-compliance-items", "--region", "eu-west-1", "--resource-id", "i-1", "--resource-type", "ManagedInstance",
+				"--compliance-type", "Custom:Eksnode", "--execution-summary",
+			}, noted[:11])
+			assert.Regexp(t, `^ExecutionTime=\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$`, noted[11])
+			assert.Equal(t, []string{"--items", "Id=audit,Title=eksnode audit," + c.status}, noted[12:14])
+		})
+	}
+	left, err := filepath.Glob("/var/lib/eksnode-audit.*")
+	require.NoError(t, err)
+	assert.Empty(t, left, "the script leaves the command")
+}
+
+// image is a root with all that a node needs, by its manifest, and nothing else.
+func image(t *testing.T) string {
+	t.Helper()
+	root := t.TempDir()
+	kubelet := []byte("#!/bin/sh\n")
+	m := manifest.Manifest{
+		KubernetesVersion: "1.34.4", Distro: "debian", DistroVersion: "12",
+		Assets: []manifest.Asset{{ID: "kubelet", Version: "1.34.4", Files: []manifest.File{
+			{Path: "/usr/bin/kubelet", Mode: 0o755, Size: int64(len(kubelet)), SHA256: manifest.Sum(kubelet)},
+		}}},
+	}
+	text, err := m.Encode()
+	require.NoError(t, err)
+	for name, content := range map[string][]byte{
+		"etc/os-release": []byte("ID=debian\nVERSION_ID=12\n"), "etc/passwd": []byte("root:x:0:0:root:/root:/bin/sh\n"),
+		"etc/machine-id": nil, "usr/bin/kubelet": kubelet, manifest.Path: text,
+	} {
+		path := filepath.Join(root, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, content, 0o755))
+	}
+	return root
+}
+
+// send runs the script with these values. It answers what it printed, its exit
+// code, and the arguments of its call to AWS.
+func send(t *testing.T, values map[string]string) (said string, code int, noted []string) {
+	t.Helper()
+	script, err := parse(t).Script(0, values)
+	require.NoError(t, err)
+	folder := t.TempDir()
+	notes := filepath.Join(folder, "notes")
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "aws"), []byte(awsStandIn), 0o755))
+	command := exec.CommandContext(t.Context(), "sh", "-c", script)
+	command.Env = []string{"PATH=" + folder + ":" + os.Getenv("PATH"), "NOTES=" + notes, "AWS_SSM_REGION_NAME=eu-west-1", "AWS_SSM_INSTANCE_ID=i-1", "HOME=/root"}
+	out, err := command.CombinedOutput()
+	require.NotNil(t, command.ProcessState, "%v", err)
+	text, err := os.ReadFile(notes)
+	if err == nil {
+		noted = strings.Split(strings.TrimSpace(string(text)), "\n")
+	}
+	return string(out), command.ProcessState.ExitCode(), noted
+}

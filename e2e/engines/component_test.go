@@ -1,0 +1,125 @@
+package engines
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+)
+
+const componentFile = "../../examples/image-builder/component.yaml"
+
+// recipe are values as a recipe gives them.
+func recipe() map[string]string {
+	return map[string]string{"Archive": "https://example.com/a.tar.gz", "Checksum": strings.Repeat("a", 64), "KubernetesVersion": "1.34.4"}
+}
+
+func TestTheComponentIsWhatImageBuilderTakes(t *testing.T) {
+	text, err := os.ReadFile(componentFile)
+	require.NoError(t, err)
+	c, err := ParseComponent(text, recipe())
+	require.NoError(t, err)
+	var names []string
+	for _, p := range c.Phases {
+		names = append(names, p.Name)
+		for _, s := range p.Steps {
+			names = append(names, p.Name+"."+s.Name)
+			for _, d := range s.Download {
+				assert.Equal(t, "SHA256", d.Algorithm, "without it the checksum is not looked at")
+				assert.Equal(t, recipe()["Checksum"], d.Checksum)
+			}
+			if s.Action == "ExecuteBash" {
+				require.Len(t, s.Bash.Commands, 1)
+				assert.True(t, strings.HasPrefix(s.Bash.Commands[0], "set -euo pipefail\n"), "the step would go on after a failure")
+			}
+		}
+	}
+	assert.Equal(t, []string{
+		"build", "build.Download", "build.Provision", "build.Scrub", "validate", "validate.Audit", "validate.Remove",
+		"test", "test.Download", "test.Node", "test.Remove",
+	}, names)
+	assert.LessOrEqual(t, len(text), 16000, "CreateComponent takes no more")
+}
+
+func TestAWrongComponentIsRefused(t *testing.T) {
+	text, err := os.ReadFile(componentFile)
+	require.NoError(t, err)
+	for old, c := range map[string][2]string{
+		"schemaVersion: 1.0":      {"schemaVersion: 1.2", `schemaVersion: it is "1.2", and not 1.0`},
+		"phases:":                 {"phase:", "field phase not found"},
+		"- name: validate":        {"- name: build", `the phase "build" is there twice`},
+		"- name: Scrub":           {"- name: Provision", `the step "Provision" is there twice`},
+		"action: DeleteFolder":    {"action: RemoveFolder", `nothing runs the action "RemoveFolder" here`},
+		"timeoutSeconds: 3600":    {"timeoutSeconds: 0", "timeoutSeconds must be -1 or at least 1"},
+		"maxAttempts: 3":          {"maxAttempts: 0", "maxAttempts must be at least 1"},
+		"timeoutSeconds: 1800":    {"onFailure: Stop", `onFailure "Stop" is none of`},
+		"algorithm: SHA256":       {"algorithms: SHA256", "field algorithms not found"},
+		"commands:":               {"command:", "field command not found"},
+		"'{{ Needed }}'":          {"'{{ Need }}'", `nothing is called "Need"`},
+		"- Archive:":              {"- Ar:", `the name "Ar" is taken, or not 3 to 128`},
+		"      type: string":      {"      type: number", `the type is "number", and can only be string`},
+		"      default: --source": {"      defaults: --source", "field defaults not found"},
+	} {
+		require.Contains(t, string(text), old)
+		_, err := ParseComponent([]byte(strings.Replace(string(text), old, c[0], 1)), recipe())
+		assert.ErrorContains(t, err, c[1], old)
+	}
+	values := recipe()
+	delete(values, "Checksum")
+	_, err = ParseComponent(text, values)
+	require.ErrorContains(t, err, "the parameter Checksum has no value")
+	values["Checksum"], values["Cluster"] = "x", "y"
+	_, err = ParseComponent(text, values)
+	require.ErrorContains(t, err, "there is no parameter Cluster")
+}
+
+// The stack gives the component what it needs, and refers to nothing that it
+// does not have.
+func TestThePipelineFitsTheComponent(t *testing.T) {
+	text, err := os.ReadFile("../../examples/image-builder/pipeline.yaml")
+	require.NoError(t, err)
+	var stack struct {
+		Parameters map[string]any `yaml:"Parameters"`
+		Resources  map[string]struct {
+			Type       string    `yaml:"Type"`
+			Properties yaml.Node `yaml:"Properties"`
+		} `yaml:"Resources"`
+	}
+	require.NoError(t, yaml.Unmarshal(text, &stack))
+	known := map[string]bool{}
+	for name := range stack.Parameters {
+		known[name] = true
+	}
+	for name, r := range stack.Resources {
+		known[name] = true
+		assert.Regexp(t, `^AWS::(IAM|ImageBuilder)::`, r.Type)
+	}
+	for _, found := range regexp.MustCompile(`!Ref (\S+?)[\],}]*\s|\$\{([^}]+)\}`).FindAllStringSubmatch(string(text), -1) {
+		name := found[1] + found[2]
+		assert.True(t, known[name] || strings.HasPrefix(name, "AWS::"), "nothing is called %s", name)
+	}
+	var used struct {
+		Components []struct {
+			Parameters []struct {
+				Name string `yaml:"Name"`
+			} `yaml:"Parameters"`
+		} `yaml:"Components"`
+	}
+	properties := stack.Resources["Recipe"].Properties
+	require.NoError(t, properties.Decode(&used))
+	require.Len(t, used.Components, 1)
+	var names []string
+	for _, p := range used.Components[0].Parameters {
+		names = append(names, p.Name)
+		assert.Contains(t, stack.Parameters, p.Name)
+	}
+	var want []string
+	for name := range recipe() {
+		want = append(want, name)
+	}
+	assert.ElementsMatch(t, want, names)
+}

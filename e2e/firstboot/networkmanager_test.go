@@ -1,0 +1,71 @@
+//go:build e2e
+
+package firstboot_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
+)
+
+// withNetworkManager hands the primary interface, and all others, over to a real
+// NetworkManager.
+const withNetworkManager = `export DEBIAN_FRONTEND=noninteractive
+apt-get update -q
+apt-get install -yq --no-install-recommends network-manager
+systemctl start NetworkManager
+nmcli connection add type ethernet con-name primary ifname %[1]s 802-3-ethernet.mac-address %[2]s ipv4.method auto ipv6.method disabled
+systemctl stop systemd-networkd.socket systemd-networkd
+nmcli connection up primary
+ip route get %[3]s | grep -w "dev %[1]s"
+nmcli --terse --fields DEVICE,STATE,CONNECTION device | grep -x "%[1]s:connected:primary"`
+
+// TestNetworkManagerLeavesSecondaryInterfaces runs a real NetworkManager, which
+// finds interfaces plugged in before and after the boot hook. In a container the
+// interfaces are veth's: the test puts that driver's name in the place of ENA's,
+// which has no hardware here. There is no udev either; what it adds is the matter
+// of virtual machines.
+func TestNetworkManagerLeavesSecondaryInterfaces(t *testing.T) {
+	l, root := openLab(t, machine.Nspawn)
+	n := l.start(t, machine.Config{Root: root, InstanceID: "i-network-manager"}, nil)
+	in, err := os.Open(command(t))
+	require.NoError(t, err)
+	defer in.Close()
+	_, err = n.Run(l.ctx, "cat > eksnode && chmod +x eksnode", in)
+	require.NoError(t, err)
+	mac := machine.MAC(n.Address()).String()
+	primary := n.sh("grep -lx %s /sys/class/net/*/address | cut -d/ -f5", mac)
+	n.sh(withNetworkManager, primary, mac, l.HostAddress())
+	l.step("NetworkManager has the primary interface %s", primary)
+
+	state := func(name string) string {
+		return n.sh("nmcli --terse --fields DEVICE,STATE device | sed -n 's/^%s://p'", name)
+	}
+	plug := func(name string) {
+		n.sh("ip link add %s type veth peer name peer-%s && ip link set %s up && ip link set peer-%s up", name, name, name, name)
+		n.await("NetworkManager knows "+name, "nmcli --terse --fields DEVICE device | grep -x %s", name)
+	}
+	plug("eth7")
+	assert.NotEqual(t, "unmanaged", state("eth7"), "without the boot hook NetworkManager takes it")
+
+	n.sh("/home/admin/eksnode boot-hook")
+	const file = "/run/NetworkManager/conf.d/05-eksnode-secondary.conf"
+	n.sh(`grep -q 'driver:ena,' %[1]s && sed -i 's/driver:ena,/driver:veth,/' %[1]s && systemctl reload NetworkManager`, file)
+	assert.Contains(t, n.sh("NetworkManager --print-config"), "match-device=driver:veth,", "it reads the file")
+	plug("eth8")
+	n.await("it leaves eth8", "nmcli --terse --fields DEVICE,STATE device | grep -x eth8:unmanaged")
+	assert.Empty(t, n.sh("ip -brief -4 address show dev eth8 | awk '{print $3}'"))
+	n.sh("nmcli connection up primary")
+	assert.Equal(t, "connected", state(primary), "the primary is told by its address: it has the same driver")
+	// What it took before the boot hook it keeps until it is told by name, as the
+	// hook tells it of EC2's.
+	n.sh("nmcli device set eth7 managed no")
+	n.sh("systemctl restart NetworkManager")
+	n.await("it keeps the primary after a restart", "nmcli --terse --fields DEVICE,STATE device | grep -x %s:connected", primary)
+	n.await("it leaves eth8 after a restart", "nmcli --terse --fields DEVICE,STATE device | grep -x eth8:unmanaged")
+	n.await("it leaves eth7", "nmcli --terse --fields DEVICE,STATE device | grep -x eth7:unmanaged")
+}

@@ -1,0 +1,139 @@
+//go:build e2e && qemu
+
+package firstboot_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/imds/fake"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
+)
+
+// storeRule gives the emulator's disks the names that udev gives an instance
+// store's from the model that EC2's disks state: the emulator's model is fixed.
+// Each has two, as with current versions of systemd.
+const storeRule = `ENV{DEVTYPE}=="disk", ATTRS{model}=="QEMU NVMe Ctrl*", ENV{ID_SERIAL_SHORT}=="EMPTY*", ` +
+	`SYMLINK+="disk/by-id/nvme-Amazon_EC2_NVMe_Instance_Storage_$env{ID_SERIAL_SHORT} disk/by-id/nvme-Amazon_EC2_NVMe_Instance_Storage_$env{ID_SERIAL_SHORT}-ns-1"`
+
+// withStore prepares the builder of instances with an instance store.
+const withStore = `DEBIAN_FRONTEND=noninteractive apt-get update -q
+DEBIAN_FRONTEND=noninteractive apt-get install -yq --no-install-recommends mdadm xfsprogs
+cat > /etc/udev/rules.d/90-instance-store.rules`
+
+// store is what a NodeConfig asks of an instance store, and what then is so.
+type store struct {
+	name, spec string
+	holds      func(*node)
+}
+
+var stores = []store{
+	{"Mount", "{strategy: Mount}", (*node).mountsEach},
+	{"RAID0", "{strategy: RAID0}", func(n *node) { n.carries("raid0", "/mnt/k8s-disks/0", true) }},
+	{"RAID10", "{strategy: RAID10, mountPath: /mnt/store, disabledMounts: [PodLogs]}", func(n *node) { n.carries("raid10", "/mnt/store/0", false) }},
+}
+
+// storeDisks is how many disks the machine has.
+const storeDisks = 4
+
+// emptied takes a strategy's result away again, as a person would.
+const emptied = `systemctl stop kubelet containerd
+grep -ls '^# Written by eksnode init' /etc/systemd/system/*.mount | sort -r | while read -r unit; do
+  systemctl disable --quiet --now "${unit##*/}"
+  rm "$unit"
+done
+for array in $(find /dev -maxdepth 1 -name 'md[0-9]*'); do mdadm --quiet --stop "$array"; done
+for disk in /dev/nvme[0-9]n1; do blkdiscard -fz "$disk"; done
+systemctl daemon-reload
+udevadm settle`
+
+// TestInstanceStore starts a virtual machine, whose kernel has arrays and XFS,
+// with NVMe disks that hold nothing, and asks for each strategy; the last one is
+// asked for at boots too, with the disks as they were and with new ones.
+func TestInstanceStore(t *testing.T) {
+	l := open(t, func(n *node) { n.sh(withStore+" <<'EOF'\n%s\nEOF", storeRule) }, machine.QEMU)
+	c := l.cluster("store", "6443")
+	n := l.start(t, machine.Config{
+		Kind: machine.QEMU, Image: l.image, InstanceID: "i-store", UserData: nil, NVMe: storeDisks, Memory: 1536,
+	}, nil)
+	n.booted()
+	for i, s := range stores {
+		userData := nodeConfig(c, "  instance: {localStorage: "+s.spec+"}\n")
+		n.metadata.Set(func(settings *fake.Settings) { settings.Entries["user-data"] = userData })
+		ok := t.Run(s.name, func(t *testing.T) {
+			in := &node{n.Machine, l, t, n.metadata}
+			l.step("%s: %s", s.name, in.sh("eksnode init 2>&1"))
+			s.holds(in)
+			in.again("eksnode init")
+		})
+		require.True(t, ok)
+		if i < len(stores)-1 {
+			n.sh(emptied)
+		}
+	}
+	last := stores[len(stores)-1]
+	t.Run("a reboot keeps it", func(t *testing.T) {
+		in := &node{n.Machine, l, t, n.metadata}
+		uuids := in.uuids()
+		in.reboots(c)
+		last.holds(in)
+		assert.Equal(t, uuids, in.uuids())
+	})
+	t.Run("new disks after a stop", func(t *testing.T) {
+		in := &node{n.Machine, l, t, n.metadata}
+		require.NoError(t, n.PowerOff(l.ctx))
+		c.forget(in)
+		require.NoError(t, n.EmptyDisks())
+		require.NoError(t, n.Boot(l.ctx))
+		l.step("%s has started after a stop, with other disks", n.InstanceID())
+		in.joining(c)
+		last.holds(in)
+	})
+}
+
+// uuids are those of the file systems on the instance store.
+func (n *node) uuids() string {
+	n.t.Helper()
+	return n.sh("findmnt --noheadings --raw --output TARGET,UUID,FSTYPE --types xfs,ext4 | grep -v '^/ ' | sort")
+}
+
+// carries asserts that an array of the disks lies at the folder, and carries the
+// services' own.
+func (n *node) carries(level, where string, podLogs bool) {
+	t := n.t
+	t.Helper()
+	device := n.sh("findmnt --noheadings --output SOURCE %s", where)
+	assert.Regexp(t, `^/dev/md\d+$`, device)
+	assert.Equal(t, "xfs", n.sh("findmnt --noheadings --output FSTYPE %s", where))
+	detail := n.sh("mdadm --detail %s; cat /sys/block/%s/md/array_state", device, strings.TrimPrefix(device, "/dev/"))
+	assert.Contains(t, detail, "Raid Level : "+level+"\n")
+	assert.Regexp(t, fmt.Sprintf(`Active Devices : %d\n`, storeDisks), detail)
+	assert.Regexp(t, `(clean|active)$`, detail)
+	folders := []string{"/var/lib/kubelet", "/var/lib/containerd"}
+	if podLogs {
+		folders = append(folders, "/var/log/pods")
+	} else {
+		_, err := n.try("mountpoint -q /var/log/pods")
+		assert.Error(t, err)
+	}
+	for _, folder := range folders {
+		source := n.sh("findmnt --noheadings --nofsroot --output SOURCE %s; findmnt --noheadings --output FSROOT %s", folder, folder)
+		assert.Equal(t, device+"\n/"+folder[strings.LastIndex(folder, "/")+1:], source)
+	}
+	// The services work on it: what they write is there.
+	n.sh("test -e %s/kubelet/kubeconfig && test -d %s/containerd/io.containerd.metadata.v1.bolt", where, where)
+	assert.Contains(t, n.sh("ctr -n k8s.io images list -q"), pauseImage(), "the image's own containers' images were copied")
+}
+
+// mountsEach asserts that each disk has a file system of its own.
+func (n *node) mountsEach() {
+	n.t.Helper()
+	assert.Equal(n.t, "/mnt/k8s-disks/1 /dev/nvme0n1 xfs\n/mnt/k8s-disks/2 /dev/nvme1n1 xfs\n/mnt/k8s-disks/3 /dev/nvme2n1 xfs\n/mnt/k8s-disks/4 /dev/nvme3n1 xfs",
+		n.sh("findmnt --noheadings --raw --output TARGET,SOURCE,FSTYPE | grep ^/mnt | sort"))
+	_, err := n.try("mountpoint -q /var/lib/kubelet")
+	assert.Error(n.t, err, "the services' own folders stay")
+}

@@ -1,0 +1,196 @@
+package join
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Identity is an instance as AWS knows it: whoever signs with its role's
+// credentials is that instance.
+type Identity struct {
+	ID             string
+	Role           string
+	PrivateDNSName string
+	AccessKeyID    string
+	SecretKey      string
+	SessionToken   string
+}
+
+// Identities are all instances of the account. They may be added at any time.
+type Identities struct {
+	mutex sync.Mutex
+	known map[string]Identity // by access key id
+}
+
+func (i *Identities) add(one Identity) {
+	i.mutex.Lock()
+	defer i.mutex.Unlock()
+	if i.known == nil {
+		i.known = map[string]Identity{}
+	}
+	i.known[one.AccessKeyID] = one
+}
+
+func (i *Identities) find(accessKeyID string) (Identity, bool) {
+	i.mutex.Lock()
+	defer i.mutex.Unlock()
+	one, ok := i.known[accessKeyID]
+	return one, ok
+}
+
+// Authenticator is the webhook that the API server of one cluster asks who
+// sends a token. A token is a presigned request to STS, good for the cluster
+// whose name is signed as the header x-k8s-aws-id. Source:
+// https://github.com/kubernetes-sigs/aws-iam-authenticator#api-authorization-from-outside-a-cluster
+type Authenticator struct {
+	Cluster    string
+	Identities *Identities
+	// Role is the only role that the cluster lets in, as its aws-auth or its
+	// access entries say.
+	Role string
+	// Now is the time that signatures are compared with.
+	Now func() time.Time
+
+	mutex    sync.Mutex
+	refusals []string
+}
+
+// Refusals are the reasons for which tokens were refused, each once.
+func (a *Authenticator) Refusals() []string {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	return slices.Clone(a.refusals)
+}
+
+func (a *Authenticator) refused(err error) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	if !slices.Contains(a.refusals, err.Error()) {
+		a.refusals = append(a.refusals, err.Error())
+	}
+}
+
+// tokenReview is the part of authentication.k8s.io/v1's that matters here.
+type tokenReview struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Spec       struct {
+		Token string `json:"token"`
+	} `json:"spec"`
+	Status struct {
+		Authenticated bool   `json:"authenticated"`
+		Error         string `json:"error,omitempty"`
+		User          struct {
+			Username string   `json:"username,omitempty"`
+			UID      string   `json:"uid,omitempty"`
+			Groups   []string `json:"groups,omitempty"`
+		} `json:"user"`
+	} `json:"status"`
+}
+
+// ServeHTTP implements http.Handler.
+func (a *Authenticator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var review tokenReview
+	if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	who, err := a.Verify(review.Spec.Token)
+	review.Spec.Token = ""
+	if err != nil {
+		a.refused(err)
+		review.Status.Error = err.Error()
+	} else {
+		review.Status.Authenticated = true
+		review.Status.User.Username = "system:node:" + who.PrivateDNSName
+		review.Status.User.UID = "aws-iam-authenticator:" + who.ID
+		review.Status.User.Groups = []string{"system:bootstrappers", "system:nodes"}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(review) // the API server may have gone
+}
+
+// tokenLife is how long EKS takes a token.
+const tokenLife = 15 * time.Minute
+
+// Verify tells which instance a token is of.
+func (a *Authenticator) Verify(token string) (Identity, error) {
+	var none Identity
+	encoded, isOne := strings.CutPrefix(token, "k8s-aws-v1.")
+	if !isOne {
+		return none, errors.New("the token is none of EKS's")
+	}
+	text, err := base64.RawURLEncoding.DecodeString(encoded)
+	if err != nil {
+		return none, fmt.Errorf("the token's encoding: %w", err)
+	}
+	address, err := url.Parse(string(text))
+	if err != nil {
+		return none, fmt.Errorf("the token's address: %w", err)
+	}
+	q := address.Query()
+	scope := strings.Split(q.Get("X-Amz-Credential"), "/")
+	switch {
+	case address.Scheme != "https" || len(scope) != 5 || address.Host != "sts."+scope[2]+".amazonaws.com" || address.Path != "/":
+		return none, fmt.Errorf("the token is for %s://%s%s, not for STS", address.Scheme, address.Host, address.Path)
+	case q.Get("Action") != "GetCallerIdentity":
+		return none, fmt.Errorf("the token asks for %q", q.Get("Action"))
+	case q.Get("X-Amz-SignedHeaders") != "host;x-k8s-aws-id":
+		return none, fmt.Errorf("the token signs the headers %q, and so no cluster", q.Get("X-Amz-SignedHeaders"))
+	}
+	signed, err := time.Parse("20060102T150405Z", q.Get("X-Amz-Date"))
+	if err != nil {
+		return none, fmt.Errorf("the token's time: %w", err)
+	}
+	if age := a.Now().Sub(signed); age > tokenLife || age < -tokenLife {
+		return none, fmt.Errorf("the token is %s old", age.Round(time.Second))
+	}
+	who, known := a.Identities.find(scope[0])
+	if !known || q.Get("X-Amz-Security-Token") != who.SessionToken {
+		return none, fmt.Errorf("the token's credentials %q are nobody's", scope[0])
+	}
+	if want := a.sign(address, scope, who.SecretKey); !hmac.Equal([]byte(want), []byte(q.Get("X-Amz-Signature"))) {
+		return none, fmt.Errorf("the token of %s is not signed for the cluster %s", who.ID, a.Cluster)
+	}
+	if who.Role != a.Role {
+		return none, fmt.Errorf("the role %s of %s is not mapped in the cluster %s", who.Role, who.ID, a.Cluster)
+	}
+	return who, nil
+}
+
+// sign computes the signature that the request has when it names this cluster.
+// Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/create-signed-request.html
+func (a *Authenticator) sign(address *url.URL, scope []string, secret string) string {
+	q := address.Query()
+	q.Del("X-Amz-Signature")
+	query := strings.ReplaceAll(q.Encode(), "+", "%20")
+	nothing := sha256.Sum256(nil)
+	canonical := strings.Join([]string{
+		http.MethodGet, "/", query, "host:" + address.Host, "x-k8s-aws-id:" + a.Cluster, "",
+		"host;x-k8s-aws-id", hex.EncodeToString(nothing[:]),
+	}, "\n")
+	sum := sha256.Sum256([]byte(canonical))
+	text := strings.Join([]string{"AWS4-HMAC-SHA256", q.Get("X-Amz-Date"), strings.Join(scope[1:], "/"), hex.EncodeToString(sum[:])}, "\n")
+	key := []byte("AWS4" + secret)
+	for _, part := range scope[1:] {
+		key = mac(key, part)
+	}
+	return hex.EncodeToString(mac(key, text))
+}
+
+func mac(key []byte, text string) []byte {
+	h := hmac.New(sha256.New, key)
+	h.Write([]byte(text))
+	return h.Sum(nil)
+}

@@ -1,0 +1,102 @@
+package join
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/cluster/nodeapi"
+)
+
+// instance is an instance of the role that cluster B maps.
+var instance = Identity{
+	ID: "i-1", Role: "nodes-of-b", PrivateDNSName: "ip-10-77-1-2.eu-west-1.compute.internal",
+	AccessKeyID: "ASIAONE", SecretKey: "secret", SessionToken: "session/+=",
+}
+
+// token is what the program on the instance sends.
+func token(t *testing.T, who Identity, cluster string) string {
+	t.Helper()
+	client := nodeapi.New(region, func(context.Context) (nodeapi.Credentials, error) {
+		return nodeapi.Credentials{AccessKeyID: who.AccessKeyID, SecretAccessKey: who.SecretKey, Token: who.SessionToken}, nil
+	}, nil)
+	text, _, err := client.Token(t.Context(), cluster)
+	require.NoError(t, err)
+	return text
+}
+
+func authenticator() *Authenticator {
+	a := &Authenticator{Cluster: "b", Identities: &Identities{}, Role: instance.Role, Now: time.Now}
+	a.Identities.add(instance)
+	return a
+}
+
+func TestATokenIsItsInstances(t *testing.T) {
+	who, err := authenticator().Verify(token(t, instance, "b"))
+	require.NoError(t, err)
+	assert.Equal(t, instance, who)
+}
+
+func TestTokensAreRefused(t *testing.T) {
+	forged, stranger, other := instance, instance, instance
+	forged.SecretKey = "guess"
+	stranger.AccessKeyID = "ASIATWO"
+	other.AccessKeyID, other.ID, other.Role = "ASIAOTHER", "i-2", "nodes-of-a"
+	later := func() time.Time { return time.Now().Add(16*time.Minute + time.Second/2) }
+	for name, c := range map[string]struct {
+		token, want string
+		now         func() time.Time
+	}{
+		"for another cluster":    {token(t, instance, "a"), "the token of i-1 is not signed for the cluster b", nil},
+		"with another secret":    {token(t, forged, "b"), "the token of i-1 is not signed for the cluster b", nil},
+		"of a stranger":          {token(t, stranger, "b"), `the token's credentials "ASIATWO" are nobody's`, nil},
+		"of another role":        {token(t, other, "b"), "the role nodes-of-a of i-2 is not mapped in the cluster b", nil},
+		"old":                    {token(t, instance, "b"), "the token is 16m0s old", later},
+		"of a service account's": {"eyJhbGciOiJSUzI1NiJ9", "the token is none of EKS's", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := authenticator()
+			a.Identities.add(other)
+			if c.now != nil {
+				a.Now = c.now
+			}
+			_, err := a.Verify(c.token)
+			require.Error(t, err)
+			assert.True(t, strings.HasPrefix(err.Error(), strings.TrimSuffix(c.want, "0s old")), "%v", err)
+		})
+	}
+}
+
+func TestTheWebhookNamesTheNode(t *testing.T) {
+	a := authenticator()
+	server := httptest.NewServer(a)
+	defer server.Close()
+	ask := func(token string) (review tokenReview) {
+		review.Kind, review.APIVersion = "TokenReview", "authentication.k8s.io/v1"
+		review.Spec.Token = token
+		text, err := json.Marshal(review)
+		require.NoError(t, err)
+		response, err := http.Post(server.URL, "application/json", bytes.NewReader(text))
+		require.NoError(t, err)
+		defer response.Body.Close()
+		review = tokenReview{}
+		require.NoError(t, json.NewDecoder(response.Body).Decode(&review))
+		return review
+	}
+	got := ask(token(t, instance, "b"))
+	assert.True(t, got.Status.Authenticated)
+	assert.Equal(t, "system:node:ip-10-77-1-2.eu-west-1.compute.internal", got.Status.User.Username)
+	assert.Equal(t, []string{"system:bootstrappers", "system:nodes"}, got.Status.User.Groups)
+	assert.Empty(t, got.Spec.Token)
+
+	assert.False(t, ask(token(t, instance, "a")).Status.Authenticated)
+	assert.Equal(t, []string{"the token of i-1 is not signed for the cluster b"}, a.Refusals())
+}

@@ -1,0 +1,52 @@
+//go:build e2e && full
+
+package join_test
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// plant appends the word to every file that a scrub would take away, but not to
+// databases, of which only whoever wrote them may change a record, nor to the
+// keys by which the test gets in, nor to what a running service reads.
+const plant = `systemctl stop kubelet
+eksnode scrub --plan --output json > /run/plan.json || [ $? = 1 ]
+sed -n '/"verb": "\(remove\|empty\)"/{n;s/.*"target": "\(.*\)",/\1/p}' /run/plan.json | grep -v -e /var/log/journal -e /var/lib/containerd -e /etc/ssh/ -e /etc/sudoers.d -e /etc/containerd -e /etc/systemd | while read -r path; do
+  find "$path" -xdev -type f
+done | sort -u > /run/planted
+while read -r file; do echo "$word" >> "$file"; done < /run/planted
+sync
+wc -l < /run/planted`
+
+// A word that is in all state of cluster A's node, by the pod that it ran and
+// planted in every file, is after a scrub with wiping in no file of the captured
+// disk, and in no block but the file system's journal.
+func TestCanary(t *testing.T) {
+	w := openWorld(t, "", 30*time.Minute)
+	dirty, clean := filepath.Join(w.lab.Folder(), "dirty.raw"), filepath.Join(w.lab.Folder(), "clean.raw")
+	first := w.launch(firstID, w.image, w.a, w.a.AmazonScript("--node-labels=cluster=a"))
+	w.works(w.a, first, "first", wordOfA)
+	w.step("planted in %s files", w.do(first, "word="+wordOfA+"\n"+plant))
+	w.snapshot(first, dirty) // what is planted is no configuration: it does not boot again
+	w.do(first, "umount -q /var/lib/cloud/seed/nocloud || true; eksnode scrub --yes --wipe-free-space && eksnode audit")
+	require.NoError(t, w.captured(first, clean))
+
+	disks := w.disks()
+	files, owners, err := disks.Search(w.ctx, dirty, wordOfA)
+	require.NoError(t, err)
+	w.step("before the scrub: %d files, blocks by owner %v", len(files), len(owners))
+	assert.Greater(t, len(files), 20)
+	assert.Greater(t, len(owners), 20)
+
+	files, owners, err = disks.Search(w.ctx, clean, wordOfA)
+	require.NoError(t, err)
+	w.step("after the scrub: files %q, blocks by owner %v", files, owners)
+	assert.Empty(t, files)
+	delete(owners, "8") // the journal's blocks are written over as it goes round
+	assert.Empty(t, owners)
+}

@@ -1,0 +1,97 @@
+//go:build e2e
+
+package join_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/join"
+)
+
+// wordOfA is in everything that the pod on the first instance was given.
+const wordOfA = "word-of-cluster-a-4c1f9e"
+
+// firstID is the id of the instance that joins cluster A.
+const firstID = "i-first-4c1f9e"
+
+// The image joins cluster A, runs a pod and is captured twice: as it is, and
+// scrubbed. Without the scrub an instance of it that is meant for cluster B asks
+// cluster A and is unauthorized; with it, every one joins B, by either contract.
+func TestChain(t *testing.T) { chain(t, "", "chain") }
+
+func chain(t *testing.T, suite, report string) {
+	w := openWorld(t, suite, 20*time.Minute)
+	dirty, clean := filepath.Join(w.lab.Folder(), "dirty.raw"), filepath.Join(w.lab.Folder(), "clean.raw")
+	var first *join.Instance
+	w.phase("an instance joins cluster A and runs a pod", func() {
+		first = w.launch(firstID, w.image, w.a, w.a.AmazonScript("--node-labels=cluster=a"))
+		w.works(w.a, first, "first", wordOfA)
+	})
+	w.phase("it is captured as it is, and is Ready again", func() {
+		require.NoError(t, first.PowerOff(w.ctx))
+		require.NoError(t, first.Capture(w.ctx, dirty))
+		w.step("captured without a scrub")
+		w.reboot(w.a, first)
+	})
+	w.phase("it is scrubbed, powered off and captured", func() { require.NoError(t, w.scrubbed(first, clean)) })
+	w.step("captured scrubbed")
+
+	w.phase("an instance of the image without the scrub", func() { t.Run("without the scrub", func(t *testing.T) { w.in(t).unauthorized(dirty) }) })
+	w.phase("two instances of the scrubbed image", func() { t.Run("scrubbed", func(t *testing.T) { w.in(t).authorized(clean) }) })
+	w.report(report)
+}
+
+// unauthorized requires that an instance of the image without the scrub stays
+// cluster A's, and is refused.
+func (w *world) unauthorized(dirty string) {
+	// It has no user data, so that nothing hurries the kubelet, which is
+	// enabled and starts as cluster A's node.
+	i := w.launch("i-dirty", dirty, w.b, nil)
+	defer w.end(i)
+	said := w.says(i, "Server rejected event .will not retry!.*Unauthorized")
+	w.record("captured without the scrub", "none yet", "does not join", join.Hopeless(said))
+	w.do(i, string(w.b.AmazonScript("--node-labels=cluster=b")))
+	said = w.says(i, "certificate signed by unknown authority")
+	w.record("captured without the scrub", "Amazon's bootstrap.sh", "does not join", join.Hopeless(said))
+	_, err := w.b.Node(w.ctx, i.PrivateDNSName)
+	assert.True(w.t, join.IsNotFound(err), "%v", err)
+	assert.Contains(w.t, strings.Join(w.a.Authenticator.Refusals(), "\n"),
+		"the role nodes-of-"+nameOfB+" of i-dirty is not mapped in the cluster "+nameOfA)
+}
+
+// authorized requires that two instances of the scrubbed image join cluster B, by
+// either contract.
+func (w *world) authorized(clean string) {
+	one := w.launch("i-one", clean, w.b, w.b.NodeConfig())
+	defer w.end(one)
+	w.works(w.b, one, "one", "word-of-b-one")
+	w.record("captured after the scrub", "NodeConfig", "joins", "")
+	two := w.launch("i-two", clean, w.b, w.b.Arguments())
+	defer w.end(two)
+	w.works(w.b, two, "two", "word-of-b-two")
+	w.record("captured after the scrub", "bootstrap.sh", "joins", "")
+	w.areStrangers(one, two)
+}
+
+// areStrangers requires two instances of one image to share nothing that tells a
+// machine from another, and to know nothing of cluster A.
+func (w *world) areStrangers(one, two *join.Instance) {
+	w.t.Helper()
+	var ids []string
+	for _, i := range []*join.Instance{one, two} {
+		node, err := w.b.Node(w.ctx, i.PrivateDNSName)
+		require.NoError(w.t, err)
+		assert.Equal(w.t, "aws:///eu-west-1a/"+i.InstanceID(), node.Spec.ProviderID)
+		assert.NotContains(w.t, node.Metadata.Labels, "cluster", "a label of cluster A's")
+		ids = append(ids, node.Status.NodeInfo.MachineID)
+		left := w.do(i, "grep -rlFs -e "+wordOfA+" -e "+nameOfA+" -e "+firstID+" / --exclude-dir=proc --exclude-dir=sys --exclude-dir=run --exclude-dir=dev || true")
+		assert.Empty(w.t, left, "files of %s know of cluster A", i.InstanceID())
+	}
+	assert.NotEqual(w.t, ids[0], ids[1])
+}

@@ -1,0 +1,70 @@
+package join
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// Only the certificate that a node files for itself is signed.
+func TestServingCertificatesAreTheNodesOwn(t *testing.T) {
+	const user, name = "system:node:ip-10-77-1-2.eu-west-1.compute.internal", "ip-10-77-1-2.eu-west-1.compute.internal"
+	for _, c := range []struct {
+		user, subject string
+		names         []string
+		address, want string
+	}{
+		{user, user, []string{name}, "10.77.1.2", ""},
+		{user, user, nil, "10.77.1.3", user + " asks for the address 10.77.1.3"},
+		{user, user, []string{"kubernetes.default"}, "10.77.1.2", user + ` asks for ` + user + `, ["kubernetes.default"]`},
+		{user, "system:node:other", nil, "10.77.1.2", user + " asks for system:node:other, []"},
+		{"admin", "admin", nil, "10.77.1.2", "admin asks for admin, []"},
+	} {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		require.NoError(t, err)
+		der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
+			Subject: pkix.Name{CommonName: c.subject}, DNSNames: c.names, IPAddresses: []net.IP{net.ParseIP(c.address)},
+		}, key)
+		require.NoError(t, err)
+		var request signingRequest
+		request.Spec.Username = c.user
+		request.Spec.Request = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
+		err = (*Cluster)(nil).suits(request)
+		if c.want == "" {
+			assert.NoError(t, err)
+			continue
+		}
+		assert.EqualError(t, err, c.want)
+	}
+}
+
+func TestImagesAreReproducible(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "busybox")
+	require.NoError(t, os.WriteFile(program, []byte("program"), 0o755))
+	one, err := Images(program)
+	require.NoError(t, err)
+	two, err := Images(program)
+	require.NoError(t, err)
+	assert.Equal(t, one, two)
+	assert.Contains(t, string(one), "602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.5")
+}
+
+func TestTheMostTellingMessageIsFound(t *testing.T) {
+	for journal, want := range map[string]string{
+		"started\nE1121 event.go:359] \"Server rejected event (will not retry!)\" err=\"Unauthorized\" event=\"x\"\nlater":              `"Server rejected event (will not retry!)" err="Unauthorized"`,
+		"err=\"Get \\\"https://x\\\": tls: failed to verify certificate: x509: certificate signed by unknown authority\"\nUnauthorized": "certificate signed by unknown authority",
+		"one\nanother\n": "another",
+	} {
+		assert.Equal(t, want, Telling(journal))
+	}
+}

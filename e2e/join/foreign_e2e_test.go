@@ -1,0 +1,81 @@
+//go:build e2e && full
+
+package join_test
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// foreign makes an image of one that eksnode provisioned into one that somebody
+// else did: it has no record of its templates, and they are its maker's, with
+// comments and settings of his own, and another spelling of the token command.
+const foreign = `rm -r /etc/eks/eksnode
+cat > /var/lib/kubelet/kubeconfig <<'EOF'
+# Of the platform team's images; nodes fill it in.
+apiVersion: v1
+kind: Config
+clusters:
+- cluster:
+    certificate-authority: /etc/kubernetes/pki/ca.crt
+    server: MASTER_ENDPOINT
+  name: kubernetes
+contexts:
+- context: {cluster: kubernetes, user: kubelet}
+  name: kubelet
+current-context: kubelet
+users:
+- name: kubelet
+  user:
+    exec:
+      apiVersion: client.authentication.k8s.io/v1beta1
+      command: /usr/bin/aws-iam-authenticator
+      args:
+        - token
+        - -i
+        - 'CLUSTER_NAME'
+        - --region
+        - AWS_REGION
+EOF
+sed -i 's|"clusterDomain"|"containerLogMaxFiles": 7,\n  "clusterDomain"|' /etc/kubernetes/kubelet/kubelet-config.json
+sed -i '1i # Of the platform team.\n' /etc/eks/containerd/containerd-config.toml
+cd / && sha256sum $templates > /root/templates.sum
+`
+
+// foreignTemplates are what the script of Amazon Linux 2 edits with sed.
+const foreignTemplates = `templates="/var/lib/kubelet/kubeconfig /etc/kubernetes/kubelet/kubelet-config.json /etc/eks/containerd/containerd-config.toml"
+`
+
+// An image that eksnode has not made, and of whose templates it knows nothing,
+// joins cluster A by Amazon's steps, which fill them in with sed. The scrub turns
+// the values back into placeholders and leaves the rest as its maker wrote it, so
+// that new instances join cluster B: by Amazon's steps, by bootstrap.sh and by
+// NodeConfig.
+func TestTemplatesOfOthers(t *testing.T) {
+	w := openWorld(t, "", 20*time.Minute)
+	theirs, clean := filepath.Join(w.lab.Folder(), "theirs.raw"), filepath.Join(w.lab.Folder(), "clean.raw")
+	maker := w.launch("i-maker", w.image, w.a, nil)
+	w.do(maker, foreignTemplates+foreign)
+	require.NoError(t, w.captured(maker, theirs))
+
+	first := w.launch(firstID, theirs, w.a, w.a.AmazonScript("--node-labels=cluster=a"))
+	w.works(w.a, first, "first", wordOfA)
+	assert.Contains(t, w.do(first, "sha256sum --check /root/templates.sum 2>&1 || true"), "3 computed checksums did NOT match",
+		"sed has filled in all of them")
+	require.NoError(t, w.scrubbed(first, clean))
+
+	one := w.launch("i-one", clean, w.b, nil)
+	assert.NotContains(t, w.do(one, "sha256sum --check /root/templates.sum 2>&1 || true"), "FAILED", "the scrub has not brought them back")
+	w.end(one)
+	for id, userData := range map[string][]byte{
+		"i-amazon": w.b.AmazonScript(""), "i-arguments": w.b.Arguments(), "i-node-config": w.b.NodeConfig(),
+	} {
+		i := w.launch(id, clean, w.b, userData)
+		w.works(w.b, i, id, "word-of-b")
+		w.end(i)
+	}
+}

@@ -1,0 +1,87 @@
+package machine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// link is the name, on the lab's side, of the interface of the machine with that
+// address.
+func link(address netip.Addr) string {
+	octets := address.As4()
+	return fmt.Sprintf("m%d-%d", octets[2], octets[3])
+}
+
+// plugScript gives the namespace that runs it the machine's interface. That of
+// the machine's former boot may still be there: the kernel takes the network of
+// what has ended apart when it has time.
+const plugScript = `
+nsenter --net="$LAB" ip link delete "$LINK" 2>/dev/null || :
+ip link set lo up
+ip link add eth0 address "$MAC" type veth peer name "$LINK" netns "$LAB"
+nsenter --net="$LAB" ip link set "$LINK" master "$BRIDGE" up
+`
+
+// Cut makes the network lose whatever the machine with that address sends and is
+// sent. The machine's own interface stays up, as it does when a route or a
+// security group is in the way. A machine that boots anew is connected again.
+func (l *Lab) Cut(ctx context.Context, address netip.Addr) error {
+	return l.plug(ctx, address, "nomaster")
+}
+
+// Mend connects a machine again that was cut off.
+func (l *Lab) Mend(ctx context.Context, address netip.Addr) error {
+	return l.plug(ctx, address, "master", bridge)
+}
+
+func (l *Lab) plug(ctx context.Context, address netip.Addr, how ...string) error {
+	args := append([]string{"link", "set", "dev", link(address)}, how...)
+	if out, err := l.Command(ctx, "ip", args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("running ip %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+// Sent is how many packets the machine with that address has sent since it was
+// switched on, those that were lost included.
+func (l *Lab) Sent(ctx context.Context, address netip.Addr) (int, error) {
+	out, err := l.Command(ctx, "ip", "-json", "-statistics", "link", "show", "dev", link(address)).Output()
+	if err != nil {
+		return 0, fmt.Errorf("counting the packets of %s: %w", address, err)
+	}
+	var interfaces []struct {
+		Stats struct{ RX struct{ Packets int } } `json:"stats64"`
+	}
+	if err := json.Unmarshal(out, &interfaces); err != nil || len(interfaces) != 1 {
+		return 0, fmt.Errorf("counting the packets of %s: ip prints %q: %w", address, out, err)
+	}
+	return interfaces[0].Stats.RX.Packets, nil
+}
+
+// Enter runs a shell script in the machine of kind [Node] with that address, by
+// way of its namespaces: also where its network is cut and before it lets anybody
+// in. The script must succeed.
+func (l *Lab) Enter(ctx context.Context, address netip.Addr, script string) (string, error) {
+	l.mutex.Lock()
+	n := slices.IndexFunc(l.machines, func(m *Machine) bool { return m.address == address && m.config.Kind == Node })
+	var first *process
+	if n >= 0 {
+		first = l.machines[n].current()
+	}
+	l.mutex.Unlock()
+	if first == nil || !first.running() {
+		return "", fmt.Errorf("entering the machine at %s: no node runs there", address)
+	}
+	cmd := exec.CommandContext(ctx, "nsenter", "--target", strconv.Itoa(first.pid()), "--mount", "--pid", "--net", "--uts", "--ipc", "--root", "--wd", "--", "sh", "-c", script)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return string(out), fmt.Errorf("running %q at %s: %w: %s", script, address, err, strings.TrimSpace(string(out)))
+	}
+	return strings.TrimSpace(string(out)), nil
+}

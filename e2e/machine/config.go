@@ -1,0 +1,130 @@
+package machine
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"slices"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// Kind tells what a machine is made of.
+type Kind string
+
+const (
+	// Nspawn is a systemd-nspawn container: a real systemd, sshd and package
+	// manager in about three seconds. It has the host's kernel: no modules, no
+	// boot loader, no sysctls but net's.
+	Nspawn Kind = "nspawn"
+	// QEMU is a virtual machine with a kernel and a boot loader of its own;
+	// under software emulation it takes about a minute to boot.
+	QEMU Kind = "qemu"
+	// Node is a container on a copy of a disk image, with control groups of its
+	// own, so that containerd and a kubelet run pods in it; for the rest it is as
+	// Nspawn. It needs an image.
+	Node Kind = "node"
+)
+
+// Kinds are all kinds of machines.
+func Kinds() []Kind { return []Kind{Nspawn, QEMU, Node} }
+
+// Packages are the Debian packages that a lab with machines of these kinds needs
+// on the host; hand them to base.Install.
+func Packages(kinds ...Kind) []string {
+	packages := []string{"dnsmasq-base", "e2fsprogs", "iproute2", "mount", "qemu-utils", "util-linux"}
+	for _, kind := range kinds {
+		switch kind {
+		case Nspawn:
+			packages = append(packages, "systemd-container")
+		case QEMU:
+			packages = append(packages, "qemu-system-x86", "seabios", "xorriso")
+		}
+	}
+	return packages
+}
+
+// Config describes a machine.
+type Config struct {
+	// Kind is Nspawn when empty.
+	Kind Kind
+	// Root is the tree of a base system; the machine's changes go elsewhere.
+	// Image is a captured disk, raw or (by its name's ending) .qcow2. Exactly one
+	// of the two is given, and it must not change while the machine exists.
+	Root, Image string
+	// InstanceID names the machine within its lab, and is cloud-init's instance
+	// id: "i-…" on EC2. Lower-case letters, digits and hyphens.
+	InstanceID string
+	// Hostname is what the machine is told to call itself; as on EC2 it is
+	// derived from the address when empty ("ip-10-77-1-1").
+	Hostname string
+	// AuthorizedKeys are lines for the user's authorized_keys.
+	AuthorizedKeys []string
+	// Signer logs in to the machine, for Run. Without one, a machine is ready
+	// when its sshd refuses to let the harness in.
+	Signer ssh.Signer
+	// User is the account of Signer and SSH; "admin" when empty, which is what
+	// cloud-init calls the default user on Debian's images.
+	User string
+	// UserData is handed to cloud-init; an empty cloud-config when empty.
+	UserData []byte
+	// Addressed, if set, is told the machine's address before it boots for the
+	// first time, for servers that know their clients by it.
+	Addressed func(netip.Addr)
+	// ReadyWithin is how long a boot may take until SSH answers; zero means a
+	// minute for Nspawn, three for Node and ten for QEMU, which a busy host may
+	// need.
+	ReadyWithin time.Duration
+	// Memory and CPUs size a virtual machine; zero means 1024 MiB and 2.
+	Memory, CPUs int
+	// NVMe is how many empty NVMe disks, of a GiB each, a virtual machine has
+	// besides its own. Their serial numbers are "EMPTY1" and so on.
+	NVMe int
+}
+
+var instanceIDs = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,40}$`)
+
+// complete checks the configuration and fills in what may be left out.
+func (c Config) complete(address netip.Addr) (Config, error) {
+	if c.Kind == "" {
+		c.Kind = Nspawn
+	}
+	switch {
+	case !slices.Contains(Kinds(), c.Kind):
+		return c, fmt.Errorf("kind %q is unknown: it is one of %q", c.Kind, Kinds())
+	case (c.Root == "") == (c.Image == ""):
+		return c, errors.New("exactly one of root and image must be given")
+	case c.Kind == Node && c.Image == "":
+		return c, errors.New("a machine of kind node needs an image: its disk is a copy")
+	case c.Kind != QEMU && c.NVMe > 0:
+		return c, fmt.Errorf("a machine of kind %s has no disks but its own", c.Kind)
+	case !instanceIDs.MatchString(c.InstanceID):
+		return c, fmt.Errorf("instance id %q must match %s", c.InstanceID, instanceIDs)
+	}
+	if c.Hostname == "" {
+		octets := address.As4()
+		c.Hostname = fmt.Sprintf("ip-%d-%d-%d-%d", octets[0], octets[1], octets[2], octets[3])
+	}
+	if c.User == "" {
+		c.User = "admin"
+	}
+	if c.ReadyWithin == 0 {
+		c.ReadyWithin = time.Minute
+		switch c.Kind {
+		case QEMU:
+			c.ReadyWithin = 10 * time.Minute
+		case Node:
+			c.ReadyWithin = 3 * time.Minute
+		case Nspawn:
+		}
+	}
+	if c.Memory == 0 {
+		c.Memory = 1024
+	}
+	if c.CPUs == 0 {
+		c.CPUs = 2
+	}
+	return c, nil
+}

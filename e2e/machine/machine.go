@@ -1,0 +1,290 @@
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+)
+
+// body is what differs between the kinds of machines.
+type body interface {
+	// prepare makes the machine's disk.
+	prepare(ctx context.Context) error
+	// boot starts it; its console is appended to the file at m.consolePath().
+	boot() (*process, error)
+	// press pushes the power button.
+	press(ctx context.Context) error
+	// capture writes the disk of a machine that is off into a raw image.
+	capture(ctx context.Context, raw string) error
+	// release gives back what an ended process leaves behind.
+	release() error
+}
+
+// Machine is a machine in a lab. Its methods may be called from several
+// goroutines, except that a machine is booted, powered off and captured by one
+// at a time.
+type Machine struct {
+	lab     *Lab
+	config  Config
+	address netip.Addr
+	mac     net.HardwareAddr
+	folder  string
+	body    body
+
+	mutex   sync.Mutex
+	process *process
+	closed  bool
+}
+
+// Start makes a machine and boots it, and returns when SSH answers.
+func (l *Lab) Start(ctx context.Context, config Config) (*Machine, error) {
+	machine, err := l.newMachine(config)
+	if err != nil {
+		return nil, fmt.Errorf("starting the machine %s: %w", config.InstanceID, err)
+	}
+	err = machine.body.prepare(ctx)
+	if err != nil {
+		err = fmt.Errorf("starting the machine %s: %w", config.InstanceID, err)
+	} else {
+		err = machine.Boot(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, machine.Close())
+	}
+	return machine, nil
+}
+
+// newMachine gives a machine its place: address, folder, instance data.
+func (l *Lab) newMachine(config Config) (*Machine, error) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if l.closed {
+		return nil, errors.New("the lab is closed")
+	}
+	l.count++
+	address := netip.AddrFrom4([4]byte{10, 77, byte(1 + l.count/250), byte(1 + l.count%250)})
+	config, err := config.complete(address)
+	if err != nil {
+		return nil, err
+	}
+	machine := &Machine{
+		lab:     l,
+		config:  config,
+		address: address,
+		mac:     MAC(address),
+		folder:  filepath.Join(l.folder.path, config.InstanceID),
+	}
+	switch config.Kind {
+	case Nspawn:
+		machine.body = &container{Machine: machine}
+	case QEMU:
+		machine.body = &virtual{Machine: machine}
+	case Node:
+		machine.body = &node{Machine: machine}
+	}
+	if err := os.Mkdir(machine.folder, 0o755); err != nil {
+		return nil, fmt.Errorf("making its folder (is the instance id taken?): %w", err)
+	}
+	l.machines = append(l.machines, machine)
+	lease := fmt.Sprintf("%s,%s,%s,infinite\n", machine.mac, address, config.Hostname)
+	if err := os.WriteFile(filepath.Join(l.leases(), config.InstanceID), []byte(lease), 0o644); err != nil {
+		return nil, fmt.Errorf("giving it an address: %w", err)
+	}
+	if config.Addressed != nil {
+		config.Addressed(address)
+	}
+	instance := seed{instanceID: config.InstanceID, hostname: config.Hostname, keys: config.AuthorizedKeys, userData: config.UserData}
+	return machine, instance.write(machine.seedPath())
+}
+
+// MAC is the hardware address of the machine with that address: locally
+// administered, and different for each machine ever made in a lab.
+func MAC(address netip.Addr) net.HardwareAddr {
+	octets := address.As4()
+	return append(net.HardwareAddr{0x02, 0xec}, octets[:]...)
+}
+
+func (m *Machine) seedPath() string    { return filepath.Join(m.folder, "seed") }
+func (m *Machine) consolePath() string { return filepath.Join(m.folder, "console.log") }
+
+// controlGroup is the name of the machine's control group, unique on the host.
+func (m *Machine) controlGroup() string { return m.lab.folder.name() + "-" + m.config.InstanceID }
+
+// link is the name of the machine's interface on the lab's side.
+func (m *Machine) link() string { return link(m.address) }
+
+// Boot boots a machine that is off, with the disk it has, and returns when SSH
+// answers. Start has done it for a new machine.
+func (m *Machine) Boot(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, m.config.ReadyWithin,
+		fmt.Errorf("no SSH within %s", m.config.ReadyWithin))
+	defer cancel()
+	if err := m.powerOn(); err != nil {
+		return m.fail("booting the machine "+m.config.InstanceID, err)
+	}
+	var last error
+	err := poll(ctx, func() (bool, error) {
+		if !m.Running() {
+			return false, fmt.Errorf("it ended: %w", m.current().exit())
+		}
+		last = m.ready(ctx)
+		return last == nil, nil
+	})
+	if err != nil {
+		return m.fail("waiting for SSH on the machine "+m.config.InstanceID, errors.Join(err, last))
+	}
+	return nil
+}
+
+func (m *Machine) powerOn() error {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	switch {
+	case m.closed:
+		return errors.New("it is closed")
+	case m.process != nil && m.process.running():
+		return errors.New("it is running")
+	}
+	process, err := m.body.boot()
+	if err != nil {
+		return err
+	}
+	m.process = process
+	return nil
+}
+
+// InstanceID is the machine's name in the lab.
+func (m *Machine) InstanceID() string { return m.config.InstanceID }
+
+// Hostname is what the machine was told to call itself.
+func (m *Machine) Hostname() string { return m.config.Hostname }
+
+// Address is the machine's address, reachable from inside the lab.
+func (m *Machine) Address() netip.Addr { return m.address }
+
+// HostAddress is the address at which the machine reaches the lab's servers.
+func (m *Machine) HostAddress() string { return m.lab.HostAddress() }
+
+// SSH tells where to log in from inside the lab (see Lab.Command), and as whom.
+func (m *Machine) SSH() (address string, port int, user string) {
+	return m.address.String(), 22, m.config.User
+}
+
+func (m *Machine) sshAddress() string { return net.JoinHostPort(m.address.String(), "22") }
+
+// Running tells whether the machine is on.
+func (m *Machine) Running() bool {
+	process := m.current()
+	return process != nil && process.running()
+}
+
+// current is the process of the last boot, nil before the first.
+func (m *Machine) current() *process {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	return m.process
+}
+
+// Console returns what the machine wrote to its console so far.
+func (m *Machine) Console() string {
+	text, err := os.ReadFile(m.consolePath())
+	if err != nil {
+		return fmt.Sprintf("(reading the console: %v)", err)
+	}
+	return string(text)
+}
+
+// consoleTail is how many lines of the console an error carries.
+const consoleTail = 15
+
+// fail dresses an error with the end of the console.
+func (m *Machine) fail(doing string, err error) error {
+	lines := strings.Split(strings.TrimSpace(m.Console()), "\n")
+	lines = lines[max(0, len(lines)-consoleTail):]
+	return fmt.Errorf("%s: %w; the end of its console:\n%s", doing, err, strings.Join(lines, "\n"))
+}
+
+// PowerOff pushes the power button and waits until the machine is off. It does
+// not need SSH, and is a no-op on a machine that is off.
+func (m *Machine) PowerOff(ctx context.Context) error {
+	if m.Running() {
+		if err := m.body.press(ctx); err != nil {
+			return m.fail("powering off the machine "+m.config.InstanceID, err)
+		}
+	}
+	return m.Wait(ctx)
+}
+
+// Wait waits until the machine is off, for one that powers itself off.
+func (m *Machine) Wait(ctx context.Context) error {
+	process := m.current()
+	if process == nil {
+		return nil
+	}
+	if err := process.wait(ctx); err != nil {
+		return m.fail("waiting for the machine "+m.config.InstanceID+" to power off", err)
+	}
+	return m.body.release()
+}
+
+// Kill pulls the plug. The disk stays.
+func (m *Machine) Kill() error {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	if err := m.process.kill(); err != nil {
+		return fmt.Errorf("killing the machine %s: %w", m.config.InstanceID, err)
+	}
+	return m.body.release()
+}
+
+// Capture writes the disk of a machine that is off to a bootable disk image: an
+// MBR with GRUB and one ext4 partition. The image is raw and sparse, or qcow2
+// when dst ends in ".qcow2". dst is replaced when the new image is complete.
+func (m *Machine) Capture(ctx context.Context, dst string) error {
+	if m.Running() {
+		return fmt.Errorf("capturing the machine %s: it is running; power it off first", m.config.InstanceID)
+	}
+	if err := m.capture(ctx, dst); err != nil {
+		return fmt.Errorf("capturing the machine %s: %w", m.config.InstanceID, err)
+	}
+	return nil
+}
+
+func (m *Machine) capture(ctx context.Context, dst string) error {
+	raw := dst + ".part"
+	err := m.body.capture(ctx, raw)
+	if err == nil && imageFormat(dst) == "qcow2" {
+		packed := dst + ".packed"
+		err = errors.Join(convert(ctx, "raw", raw, "qcow2", packed), os.Remove(raw))
+		raw = packed
+	}
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(raw))
+	}
+	return os.Rename(raw, dst)
+}
+
+// Close kills the machine and removes everything of it, its disk included. A
+// second call does nothing.
+func (m *Machine) Close() error {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	if m.closed {
+		return nil
+	}
+	m.closed = true
+	err := errors.Join(m.process.kill(), m.body.release())
+	if err == nil {
+		err = errors.Join(removeTree(m.folder), os.RemoveAll(filepath.Join(m.lab.leases(), m.config.InstanceID)))
+	}
+	if err != nil {
+		return fmt.Errorf("closing the machine %s: %w", m.config.InstanceID, err)
+	}
+	return nil
+}

@@ -1,0 +1,213 @@
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// node is a machine of kind Node: systemd as the first process of namespaces of
+// its own, on a copy of the disk image that is its own disk. systemd-nspawn's
+// containers cannot run pods: their disk is an overlay, on which containerd's
+// own overlays cannot lie, and the controllers of cgroup v1 are read-only.
+type node struct{ *Machine }
+
+// nodeScript mounts the machine's disk and becomes its first process. /proc and
+// /sys are the host's kernel's: what is not of the machine's own namespaces is
+// read-only, and the three sysctls that a kubelet insists on are shown as it
+// wants them. What the host cannot give is settled below /run, which is no part
+// of the disk.
+const nodeScript = `set -e
+mount --make-rprivate /
+cd "$FOLDER"
+mount -t ext4 -o loop,offset=$OFFSET disk.raw root
+` + plugScript + `while read -r name group; do
+  mkdir "$group"
+  if [ "$name" = unified-only ]; then
+    for c in $(cat "${group%/*}/cgroup.controllers"); do echo "+$c" > "${group%/*}/cgroup.subtree_control" || :; done
+  fi
+  if [ "$name" = cpuset ]; then
+    for f in cpuset.cpus cpuset.mems; do cat "${group%/*}/$f" > "$group/$f"; done
+  fi
+  echo 0 > "$group/cgroup.procs"
+done < groups
+exec unshare --cgroup sh -ec "$INSIDE"`
+
+// insideScript goes on in the control groups' namespace, where the groups made
+// above are the roots of their hierarchies.
+const insideScript = `
+mount -t proc -o nosuid,nodev,noexec proc root/proc
+mount --bind root/proc/sys/net root/proc/sys/net
+mount --rbind root/proc/sys root/proc/sys
+mount -o remount,bind,ro root/proc/sys
+for sysctl in vm/overcommit_memory:1 kernel/panic:10 kernel/panic_on_oops:1; do
+  echo "${sysctl#*:}" > "sysctl-${sysctl##*/}"
+  mount --bind "sysctl-${sysctl##*/}" "root/proc/sys/${sysctl%:*}"
+done
+[ ! -e root/proc/sysrq-trigger ] || mount --bind /dev/null root/proc/sysrq-trigger
+mount -t sysfs -o ro,nosuid,nodev,noexec sysfs root/sys
+if grep -q '^unified-only ' groups; then
+  mount -t cgroup2 cgroup2 root/sys/fs/cgroup
+else
+  mount -t tmpfs -o mode=755 tmpfs root/sys/fs/cgroup
+  while read -r name group; do
+    mkdir "root/sys/fs/cgroup/$name"
+    case "$name" in
+    unified) mount -t cgroup2 cgroup2 root/sys/fs/cgroup/unified ;;
+    systemd) mount -t cgroup -o none,name=systemd cgroup root/sys/fs/cgroup/systemd ;;
+    *) mount -t cgroup -o "$name" cgroup "root/sys/fs/cgroup/$name" ;;
+    esac
+  done < groups
+fi
+mount -t tmpfs -o mode=755,nosuid tmpfs root/dev
+mkdir root/dev/pts root/dev/shm root/dev/mqueue
+for device in null:1:3 zero:1:5 full:1:7 random:1:8 urandom:1:9 tty:5:0 kmsg:1:3 console:1:3; do
+  IFS=:
+  set -- $device
+  unset IFS
+  mknod -m 666 "root/dev/$1" c "$2" "$3"
+done
+mount --bind console.log root/dev/console
+mount -t devpts -o newinstance,ptmxmode=666,mode=620,gid=5 devpts root/dev/pts
+ln -s pts/ptmx root/dev/ptmx
+ln -s /proc/self/fd root/dev/fd
+for n in 0:stdin 1:stdout 2:stderr; do ln -s "/proc/self/fd/${n%:*}" "root/dev/${n#*:}"; done
+mount -t tmpfs -o nosuid,nodev tmpfs root/dev/shm
+mount -t tmpfs -o mode=755,nosuid,nodev tmpfs root/run
+cp -r run/. root/run/
+mkdir -p "root$SEED_FOLDER"
+mount --bind seed "root$SEED_FOLDER"
+cd root
+pivot_root . mnt
+umount -l /mnt
+exec env -i container=eksnode-lab PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+  setpriv --bounding-set=-sys_module,-sys_time --inh-caps=-all /sbin/init --log-target=console SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1`
+
+// concessions are files below /run for what the host may not give its
+// processes: more open files and less of the kernel's anger. The time to stop is
+// short because a kubelet leaves its containers to the shutdown's last moment.
+var concessions = map[string]string{
+	"systemd/system.conf.d/lab.conf":                  "[Manager]\nDefaultTimeoutStopSec=10s\n",
+	"systemd/system/containerd.service.d/lab.conf":    "[Service]\nLimitNOFILE=\nLimitNPROC=\nLimitCORE=\nOOMScoreAdjust=0\n",
+	"systemd/system/console-getty.service.d/lab.conf": "[Unit]\nConditionPathExists=/no/terminal\n",
+	"systemd/system/run-rpc_pipefs.mount.d/lab.conf":  "[Unit]\nConditionPathExists=/no/kernel/module\n",
+}
+
+func (n *node) disk() string { return filepath.Join(n.folder, "disk.raw") }
+
+func (n *node) prepare(ctx context.Context) error {
+	if imageFormat(n.config.Image) == "qcow2" {
+		if err := convert(ctx, "qcow2", n.config.Image, "raw", n.disk()); err != nil {
+			return err
+		}
+	} else if out, err := exec.CommandContext(ctx, "cp", "--sparse=always", "--reflink=auto", n.config.Image, n.disk()).CombinedOutput(); err != nil {
+		return fmt.Errorf("making the disk: %w: %s", err, strings.TrimSpace(string(out)))
+	}
+	for name, content := range concessions {
+		path := filepath.Join(n.folder, "run", name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return fmt.Errorf("preparing /run: %w", err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			return fmt.Errorf("preparing /run: %w", err)
+		}
+	}
+	return os.Mkdir(filepath.Join(n.folder, "root"), 0o755)
+}
+
+// groups writes the list of the machine's control groups: name and folder of
+// one a line. The only group of a unified hierarchy lies at its root, which
+// alone may have processes and hand on controllers at once.
+func (n *node) groups() error {
+	all, err := hierarchies()
+	if err != nil {
+		return err
+	}
+	var list strings.Builder
+	for _, h := range all {
+		if h.unified && len(all) == 1 {
+			h.name, h.own = "unified-only", h.root
+		}
+		fmt.Fprintf(&list, "%s %s\n", h.name, filepath.Join(h.own, "eksnode-"+n.controlGroup()))
+	}
+	if list.Len() == 0 {
+		return errors.New("finding the control groups: a node needs them mounted below /sys/fs/cgroup")
+	}
+	return os.WriteFile(filepath.Join(n.folder, "groups"), []byte(list.String()), 0o644)
+}
+
+func (n *node) boot() (*process, error) {
+	if err := n.groups(); err != nil {
+		return nil, err
+	}
+	console, err := os.OpenFile(n.consolePath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	defer console.Close()
+	cmd := exec.Command("sh", "-c", nodeScript)
+	cmd.SysProcAttr = &unix.SysProcAttr{Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC}
+	cmd.Stdout, cmd.Stderr = console, console
+	cmd.Env = append(os.Environ(),
+		"FOLDER="+n.folder, fmt.Sprintf("OFFSET=%d", partitionStart), "SEED_FOLDER="+seedFolder, "INSIDE="+insideScript,
+		"MAC="+n.mac.String(), "LINK="+n.link(), "LAB="+n.lab.namespace.path, "BRIDGE="+bridge,
+	)
+	return spawn(cmd)
+}
+
+// powerOffSignal tells systemd to power off: SIGRTMIN+4 (see systemd(1)).
+const powerOffSignal = unix.Signal(34 + 4)
+
+func (n *node) press(context.Context) error { return n.current().signal(powerOffSignal) }
+
+// release waits until the kernel has let go of the disk: it unmounts a file
+// system some time after the last process that saw it.
+func (n *node) release() error {
+	ctx, cancel := context.WithTimeout(context.Background(), leaving)
+	defer cancel()
+	err := poll(ctx, func() (bool, error) {
+		attached, err := attached(n.disk())
+		return !attached, err
+	})
+	if err != nil {
+		err = fmt.Errorf("waiting for the disk of %s to be unmounted: %w", n.config.InstanceID, err)
+	}
+	return errors.Join(err, removeControlGroups(n.controlGroup()))
+}
+
+// attached tells whether a loop device shows the file.
+func attached(file string) (bool, error) {
+	devices, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
+	if err != nil {
+		return false, err
+	}
+	for _, device := range devices {
+		name, err := os.ReadFile(device)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENXIO) {
+			continue // it was detached meanwhile
+		}
+		if err != nil {
+			return false, fmt.Errorf("reading the loop devices: %w", err)
+		}
+		if strings.TrimSpace(string(name)) == file {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// capture copies the disk, with what lies in the blocks that no file has.
+func (n *node) capture(ctx context.Context, raw string) error {
+	out, err := exec.CommandContext(ctx, "cp", "--sparse=always", "--reflink=auto", n.disk(), raw).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("copying the disk: %w: %s", err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}

@@ -1,0 +1,162 @@
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// container is a machine of kind Nspawn: an overlay over the base tree or over
+// the file system in a captured image, booted by systemd-nspawn.
+//
+// It runs in mount, process and network namespaces of its own, so that all its
+// mounts, its loop device, its link and every process of it vanish with its
+// first process. (Killed without that, systemd-nspawn leaves the container's
+// systemd running, and its overlay mounted.)
+type container struct{ *Machine }
+
+// mountScript mounts the machine's disk at ./merged, in the mount namespace of
+// the shell that runs it. Relative paths need no quoting within the options.
+// Loop mounts by offset, because the nodes of partitions need udev.
+const mountScript = `set -e
+mount --make-rprivate /
+cd "$FOLDER"
+if [ -n "$IMAGE" ]; then
+  mount -t ext4 -o loop,ro,noload,offset=$OFFSET "$IMAGE" lower
+else
+  mount --bind "$ROOT" lower
+fi
+mount -t overlay -o lowerdir=lower,upperdir=upper,workdir=work overlay merged
+`
+
+// bootScript becomes systemd-nspawn. It runs in new namespaces but with the
+// host's /proc, through which it reaches the lab's.
+const bootScript = mountScript + plugScript + `IFS=:
+for group in $CGROUPS; do
+  mkdir "$group"
+  echo 0 > "$group/cgroup.procs"
+done
+unset IFS
+mount -t proc proc /proc
+mkdir -p /run/systemd/nspawn
+mount -t tmpfs tmpfs /run/systemd/nspawn
+mkdir -p "merged$SEED_FOLDER"
+exec systemd-nspawn "$@"`
+
+func (c *container) prepare(ctx context.Context) error {
+	for _, name := range []string{"lower", "upper", "work", "merged"} {
+		if err := os.Mkdir(filepath.Join(c.folder, name), 0o755); err != nil {
+			return fmt.Errorf("preparing the overlay: %w", err)
+		}
+	}
+	if imageFormat(c.config.Image) == "qcow2" {
+		return convert(ctx, "qcow2", c.config.Image, "raw", c.raw())
+	}
+	return nil
+}
+
+// raw is the captured image in the form that a loop device can use.
+func (c *container) raw() string {
+	if imageFormat(c.config.Image) == "qcow2" {
+		return filepath.Join(c.folder, "image.raw")
+	}
+	return c.config.Image
+}
+
+func (c *container) environment() ([]string, error) {
+	root, image := c.config.Root, ""
+	var err error
+	if c.config.Image != "" {
+		image, err = filepath.Abs(c.raw())
+	} else {
+		root, err = filepath.Abs(root)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("finding the machine's disk: %w", err)
+	}
+	return append(os.Environ(),
+		"FOLDER="+c.folder, "ROOT="+root, "IMAGE="+image,
+		fmt.Sprintf("OFFSET=%d", partitionStart), "SEED_FOLDER="+seedFolder,
+	), nil
+}
+
+func (c *container) boot() (*process, error) {
+	groups, err := controlGroups()
+	if err != nil {
+		return nil, err
+	}
+	if len(groups) == 0 {
+		return nil, errors.New("finding the control groups: a container needs cgroup2 mounted below /sys/fs/cgroup")
+	}
+	for i := range groups {
+		groups[i] = filepath.Join(groups[i], "eksnode-"+c.controlGroup())
+	}
+	console, err := os.OpenFile(c.consolePath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	defer console.Close()
+	environment, err := c.environment()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command("sh", append([]string{"-c", bootScript, "sh"}, c.nspawnArgs()...)...)
+	cmd.SysProcAttr = &unix.SysProcAttr{Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET}
+	cmd.Stdout, cmd.Stderr = console, console
+	cmd.Env = append(environment,
+		"MAC="+c.mac.String(), "LINK="+c.link(), "LAB="+c.lab.namespace.path, "BRIDGE="+bridge,
+		"CGROUPS="+strings.Join(groups, ":"),
+		"SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1",
+		// On a disk, /tmp of a Debian machine is part of it, and so of its image.
+		"SYSTEMD_NSPAWN_TMPFS_TMP=0",
+		"SYSTEMD_NSPAWN_API_VFS_WRITABLE=network",
+		// As the first process of its namespace it would log to the host's kernel.
+		"SYSTEMD_LOG_TARGET=console",
+	)
+	return spawn(cmd)
+}
+
+func (c *container) nspawnArgs() []string {
+	return []string{
+		"--directory=merged", "--machine=" + c.config.InstanceID, "--hostname=localhost",
+		// There may be no systemd on the host to register with.
+		"--register=no", "--keep-unit",
+		"--kill-signal=SIGRTMIN+4",
+		"--resolv-conf=off", "--timezone=off", "--link-journal=no", "--console=read-only",
+		"--network-namespace-path=/proc/self/ns/net", "--capability=CAP_NET_ADMIN",
+		"--bind-ro=" + bindPath(c.seedPath()) + ":" + seedFolder,
+		"--boot",
+	}
+}
+
+// bindPath quotes a path for systemd-nspawn's --bind options.
+func bindPath(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `:`, `\:`).Replace(path)
+}
+
+// press asks systemd-nspawn to send the kill signal, SIGRTMIN+4, which tells
+// the container's systemd to power off.
+func (c *container) press(context.Context) error { return c.current().signal(unix.SIGTERM) }
+
+func (c *container) release() error { return removeControlGroups(c.controlGroup()) }
+
+// captureScript leaves out the mount point of the instance data, unless the
+// machine's source had it.
+const captureScript = mountScript + `
+[ -e "lower$SEED_FOLDER" ] || rmdir "merged$SEED_FOLDER" 2>/dev/null || :
+[ -e "lower${SEED_FOLDER%/*}" ] || rmdir "merged${SEED_FOLDER%/*}" 2>/dev/null || :
+` + diskScript
+
+func (c *container) capture(ctx context.Context, raw string) error {
+	environment, err := c.environment()
+	if err != nil {
+		return err
+	}
+	return makeDisk(ctx, captureScript, environment, filepath.Join(c.folder, "merged"), raw)
+}

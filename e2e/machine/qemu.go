@@ -1,0 +1,161 @@
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// virtual is a machine of kind QEMU: a PC with a virtio disk from which its
+// BIOS boots GRUB, and a second, read-only drive with the instance data.
+type virtual struct{ *Machine }
+
+// disk is the machine's own; a launched image is only its backing file.
+func (v *virtual) disk() string { return filepath.Join(v.folder, "disk.qcow2") }
+
+func (v *virtual) monitor() string { return filepath.Join(v.folder, "qmp") }
+
+func (v *virtual) prepare(ctx context.Context) error {
+	if err := v.makeSeedDrive(ctx); err != nil {
+		return err
+	}
+	backing, err := v.backing(ctx)
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, "qemu-img", "create", "-q", "-f", "qcow2",
+		"-b", backing, "-F", imageFormat(backing), v.disk())
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("making the disk: %w: %s", err, strings.TrimSpace(string(out)))
+	}
+	return v.EmptyDisks()
+}
+
+// EmptyDisks makes the NVMe disks of a machine that is off, or empties them: an
+// instance store is new whenever its instance starts again after a stop.
+func (m *Machine) EmptyDisks() error {
+	if m.Running() {
+		return fmt.Errorf("emptying the disks of %s: it is running; power it off first", m.config.InstanceID)
+	}
+	for n := range m.config.NVMe {
+		disk, err := os.Create(filepath.Join(m.folder, emptyDisk(n)))
+		if err != nil {
+			return fmt.Errorf("emptying a disk: %w", err)
+		}
+		if err := errors.Join(disk.Truncate(1<<30), disk.Close()); err != nil {
+			return fmt.Errorf("emptying a disk: %w", err)
+		}
+	}
+	return nil
+}
+
+func emptyDisk(n int) string { return fmt.Sprintf("nvme%d.raw", n) }
+
+// backing is the disk image under the machine's own disk: the captured one, or
+// one made of the base system's tree.
+func (v *virtual) backing(ctx context.Context) (string, error) {
+	if v.config.Image != "" {
+		image, err := filepath.Abs(v.config.Image)
+		if err != nil {
+			return "", fmt.Errorf("finding the image: %w", err)
+		}
+		return image, nil
+	}
+	raw := filepath.Join(v.folder, "base.raw")
+	return raw, makeDisk(ctx, "set -e\n"+diskScript, os.Environ(), v.config.Root, raw)
+}
+
+// seedDrive is an ISO 9660 file system labelled as cloud-init expects it.
+func (v *virtual) seedDrive() string { return filepath.Join(v.folder, "seed.iso") }
+
+func (v *virtual) makeSeedDrive(ctx context.Context) error {
+	cmd := exec.CommandContext(ctx, "xorriso", "-as", "mkisofs", "-quiet", "-V", "cidata", "-J", "-r",
+		"-o", v.seedDrive(), v.seedPath())
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("making the instance data's drive: %w: %s", err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+func (v *virtual) boot() (*process, error) {
+	if err := v.plug(); err != nil {
+		return nil, err
+	}
+	console, err := os.OpenFile(v.consolePath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	defer console.Close()
+	accelerator, err := v.lab.accelerator()
+	if err != nil {
+		return nil, err
+	}
+	// The process outlives every context: it ends with the machine.
+	cmd := v.lab.Command(context.Background(), "qemu-system-x86_64", v.args(accelerator)...)
+	cmd.Dir = v.folder
+	cmd.Stdout, cmd.Stderr = console, console
+	return spawn(cmd)
+}
+
+// plug makes the machine's end of the link, anew for each boot.
+func (v *virtual) plug() error {
+	script := `set -e
+ip tuntap add "$1" mode tap
+ip link set "$1" master "$2" up`
+	cmd := v.lab.Command(context.Background(), "sh", "-c", script, "sh", v.link(), bridge)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("making the link: %w: %s", err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+// args are relative to the machine's folder, whose path could hold the commas
+// that separate qemu's options.
+func (v *virtual) args(accelerator []string) []string {
+	args := append(accelerator,
+		"-name", v.config.InstanceID, "-machine", "pc", "-nodefaults", "-no-user-config", "-display", "none",
+		"-m", strconv.Itoa(v.config.Memory), "-smp", strconv.Itoa(v.config.CPUs),
+		"-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console",
+		"-qmp", "unix:qmp,server=on,wait=off",
+		"-drive", "file=disk.qcow2,format=qcow2,if=virtio,cache=unsafe,discard=unmap",
+		"-drive", "file=seed.iso,format=raw,if=virtio,readonly=on",
+		"-netdev", "tap,id=link,ifname="+v.link()+",script=no,downscript=no",
+		"-device", "virtio-net-pci,netdev=link,romfile=,mac="+v.mac.String(),
+		"-device", "virtio-rng-pci",
+	)
+	for n := range v.config.NVMe {
+		args = append(args,
+			"-drive", fmt.Sprintf("file=%s,format=raw,if=none,id=empty%d,cache=unsafe,discard=unmap", emptyDisk(n), n),
+			"-device", fmt.Sprintf("nvme,drive=empty%d,serial=EMPTY%d", n, n+1),
+		)
+	}
+	return args
+}
+
+// press presses the ACPI power button, on which systemd powers off.
+func (v *virtual) press(ctx context.Context) error {
+	return execute(ctx, v.monitor(), "system_powerdown")
+}
+
+// release removes the link, if there is one.
+func (v *virtual) release() error {
+	_, err := v.lab.Command(context.Background(), "ip", "link", "show", v.link()).Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return nil
+	}
+	out, err := v.lab.Command(context.Background(), "ip", "link", "delete", v.link()).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("removing the link: %w: %s", err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+func (v *virtual) capture(ctx context.Context, raw string) error {
+	return convert(ctx, "qcow2", v.disk(), "raw", raw)
+}

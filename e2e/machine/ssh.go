@@ -1,0 +1,124 @@
+package machine
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// Key is a key pair for logging in to machines.
+type Key struct {
+	Signer ssh.Signer
+	// Authorized is the public half, a line for authorized_keys without the
+	// newline.
+	Authorized string
+	// PEM is the private half in OpenSSH's format, for ssh_private_key_file.
+	PEM []byte
+}
+
+// NewKey makes an Ed25519 key pair. The comment ends up in the machine's
+// authorized_keys, where a test can look for it.
+func NewKey(comment string) (Key, error) {
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return Key{}, fmt.Errorf("making a key: %w", err)
+	}
+	signer, err := ssh.NewSignerFromKey(private)
+	if err != nil {
+		return Key{}, fmt.Errorf("making a key: %w", err)
+	}
+	block, err := ssh.MarshalPrivateKey(private, comment)
+	if err != nil {
+		return Key{}, fmt.Errorf("making a key: %w", err)
+	}
+	line := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey())))
+	return Key{Signer: signer, Authorized: line + " " + comment, PEM: pem.EncodeToMemory(block)}, nil
+}
+
+// Result is what a command on a machine did.
+type Result struct {
+	Stdout, Stderr string
+	Code           int
+}
+
+// sshAttempt bounds one attempt to connect and log in. An emulated machine on a
+// busy host takes seconds for the key exchange alone.
+const sshAttempt = 30 * time.Second
+
+// connect logs in to the machine.
+func (m *Machine) connect(ctx context.Context) (*ssh.Client, error) {
+	config := &ssh.ClientConfig{
+		User: m.config.User,
+		// A new machine's key is not known to anybody yet, and the link has no
+		// third party on it.
+		HostKeyCallback: ssh.InsecureIgnoreHostKey(),
+	}
+	if m.config.Signer != nil {
+		config.Auth = []ssh.AuthMethod{ssh.PublicKeys(m.config.Signer)}
+	}
+	attempt, cancel := context.WithTimeout(ctx, sshAttempt)
+	defer cancel()
+	conn, err := m.lab.namespace.dial(attempt, "tcp", m.sshAddress())
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(attempt, func() { conn.Close() })
+	defer stop()
+	transport, channels, requests, err := ssh.NewClientConn(conn, m.sshAddress(), config)
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return ssh.NewClient(transport, channels, requests), nil
+}
+
+// ready tells whether the machine accepts logins. Without a signer, an sshd
+// that goes as far as refusing us is up.
+func (m *Machine) ready(ctx context.Context) error {
+	client, err := m.connect(ctx)
+	if err == nil {
+		return client.Close()
+	}
+	if m.config.Signer == nil && strings.Contains(err.Error(), "unable to authenticate") {
+		return nil
+	}
+	return err
+}
+
+// Run runs a shell command on the machine, as the machine's user, and returns
+// what it printed and its exit code; a code other than 0 is no error. stdin may
+// be nil. The configuration must have a Signer.
+func (m *Machine) Run(ctx context.Context, command string, stdin io.Reader) (Result, error) {
+	client, err := m.connect(ctx)
+	if err != nil {
+		return Result{}, m.fail("logging in to the machine", err)
+	}
+	defer client.Close()
+	stop := context.AfterFunc(ctx, func() { client.Close() })
+	defer stop()
+	session, err := client.NewSession()
+	if err != nil {
+		return Result{}, m.fail("opening a session", err)
+	}
+	defer session.Close()
+	var stdout, stderr bytes.Buffer
+	session.Stdin, session.Stdout, session.Stderr = stdin, &stdout, &stderr
+	err = session.Run(command)
+	result := Result{Stdout: stdout.String(), Stderr: stderr.String()}
+	var exit *ssh.ExitError
+	switch {
+	case errors.As(err, &exit):
+		result.Code = exit.ExitStatus()
+	case err != nil:
+		return result, m.fail(fmt.Sprintf("running %q", command), errors.Join(context.Cause(ctx), err))
+	}
+	return result, nil
+}

@@ -1,0 +1,207 @@
+package mirror
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Options are the properties of the line between the server and its clients.
+// The zero value is as fast as the machine.
+type Options struct {
+	// BytesPerSecond is what each connection gets for its responses; 0 for
+	// no limit.
+	BytesPerSecond int64
+	// Latency goes by before each response.
+	Latency time.Duration
+}
+
+// Server serves a mirror's folder over HTTP.
+type Server struct {
+	root    *os.Root
+	options Options
+	server  *http.Server
+	address net.Addr
+	unwatch func() bool
+	served  chan struct{} // closed once serveErr is final
+
+	mutex    sync.Mutex
+	faults   []Fault
+	requests []*Request
+	serveErr error
+}
+
+// Request is a line of the server's log. Whatever a client has received of
+// the response is counted.
+type Request struct {
+	Method string
+	Path   string // "/HOST/PATH"
+	Range  string // the header of that name
+	Status int    // 0 until the response's header is written
+	Bytes  int64  // of the body
+}
+
+// Serve serves folder at the address addr ("127.0.0.1:0" for any free port)
+// until the context is done or Close is called.
+func Serve(ctx context.Context, addr, folder string, options Options) (*Server, error) {
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("serving the mirror %s: %w", folder, err)
+	}
+	return ServeOn(ctx, listener, folder, options)
+}
+
+// ServeOn is Serve on a listener of the caller's, for one in another network
+// namespace. The server closes it, also when it fails.
+func ServeOn(ctx context.Context, listener net.Listener, folder string, options Options) (*Server, error) {
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("serving the mirror: %w", err), listener.Close())
+	}
+	s := &Server{root: root, options: options, address: listener.Addr(), served: make(chan struct{})}
+	s.server = &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
+	if options.BytesPerSecond > 0 {
+		listener = pacedListener{listener, options.BytesPerSecond}
+	}
+	go func() {
+		defer close(s.served)
+		if err := s.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			s.serveErr = fmt.Errorf("serving the mirror %s: %w", folder, err)
+		}
+	}()
+	s.unwatch = context.AfterFunc(ctx, func() { s.server.Close() })
+	return s, nil
+}
+
+// URL answers the server's address without a slash at the end: a mirror's file
+// is at URL()/HOST/PATH.
+func (s *Server) URL() string { return "http://" + s.address.String() }
+
+// Close ends the server and its connections and answers what went wrong with
+// serving.
+func (s *Server) Close() error {
+	s.unwatch()
+	err := s.server.Close()
+	<-s.served
+	return errors.Join(s.serveErr, err, s.root.Close())
+}
+
+// Requests answers all requests so far, in the order in which they came.
+func (s *Server) Requests() []Request {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	var all []Request
+	for _, one := range s.requests {
+		all = append(all, *one)
+	}
+	return all
+}
+
+// ServeHTTP answers one request; it makes the server an http.Handler.
+func (s *Server) ServeHTTP(out http.ResponseWriter, in *http.Request) {
+	line := &Request{Method: in.Method, Path: in.URL.Path, Range: in.Header.Get("Range")}
+	s.mutex.Lock()
+	s.requests = append(s.requests, line)
+	s.mutex.Unlock()
+	if !s.wait(in.Context()) {
+		return
+	}
+	logged := &response{ResponseWriter: out, server: s, line: line, keep: -1}
+	fault, faulty := s.fault(in.URL.Path)
+	// The HTTP server breaks the connection of a handler that has written less
+	// than it promised.
+	if faulty && fault.cut {
+		logged.keep = fault.keep
+	}
+	switch {
+	case !slices.Contains([]string{http.MethodGet, http.MethodHead}, in.Method):
+		http.Error(logged, "only GET and HEAD", http.StatusMethodNotAllowed)
+	case faulty && fault.status != 0:
+		http.Error(logged, http.StatusText(fault.status), fault.status)
+	case faulty && fault.replace:
+		logged.Header().Set("Content-Type", "application/octet-stream")
+		http.ServeContent(logged, in, "", time.Time{}, bytes.NewReader(fault.content))
+	default:
+		s.serveFile(logged, in)
+	}
+}
+
+// wait lets the latency go by; false means that the client has gone.
+func (s *Server) wait(ctx context.Context) bool {
+	if s.options.Latency <= 0 {
+		return true
+	}
+	timer := time.NewTimer(s.options.Latency)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (s *Server) serveFile(out http.ResponseWriter, in *http.Request) {
+	file, err := s.root.Open(strings.TrimPrefix(in.URL.Path, "/"))
+	if err != nil {
+		http.NotFound(out, in)
+		return
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		http.NotFound(out, in)
+		return
+	}
+	out.Header().Set("Content-Type", "application/octet-stream")
+	http.ServeContent(out, in, "", info.ModTime(), file)
+}
+
+// response counts what it passes on, and stops after keep bytes of the body
+// unless that is negative.
+type response struct {
+	http.ResponseWriter
+	server *Server
+	line   *Request
+	keep   int64
+	cut    bool
+}
+
+func (r *response) WriteHeader(status int) {
+	r.server.mutex.Lock()
+	r.line.Status = status
+	r.server.mutex.Unlock()
+	r.ResponseWriter.WriteHeader(status)
+}
+
+func (r *response) Write(body []byte) (int, error) {
+	r.server.mutex.Lock()
+	if r.line.Status == 0 {
+		r.line.Status = http.StatusOK
+	}
+	if r.keep >= 0 && int64(len(body)) > r.keep-r.line.Bytes {
+		body = body[:r.keep-r.line.Bytes]
+		r.cut = true
+	}
+	r.line.Bytes += int64(len(body))
+	r.server.mutex.Unlock()
+	n, err := r.ResponseWriter.Write(body)
+	if err == nil && r.cut {
+		err = errCut
+	}
+	return n, err
+}
+
+var errCut = errors.New("the response is cut here")
+
+// Unwrap lets http.ResponseController reach the connection.
+func (r *response) Unwrap() http.ResponseWriter { return r.ResponseWriter }

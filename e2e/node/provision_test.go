@@ -1,0 +1,190 @@
+//go:build e2e
+
+package node_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
+	"github.com/eksnode/packer-plugin-eksnode/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// TestProvision takes one machine through its life: planned, interrupted at each
+// stage, finished, provisioned again, given bad assets, joined, scrubbed.
+func TestProvision(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	n := b.start(t, "i-provision")
+	bare := n.tree(t)
+	var planned map[string]bool
+	t.Run("a dry run prints the plan and changes nothing", func(t *testing.T) { planned = testDryRun(t, b, n, bare) })
+	testInterruptions(t, b, n)
+	t.Run("nothing is on the machine that was not asked for", func(t *testing.T) { testAskedFor(t, n, bare, planned) })
+	t.Run("the manifest tells the truth", func(t *testing.T) { testManifest(t, b, n) })
+	t.Run("a second run changes nothing", func(t *testing.T) {
+		before := n.tree(t)
+		r := b.provision(t, n, b.mirror.URL()).succeeds(t)
+		report, items := r.outcome(t)
+		assert.Len(t, items, report.Totals.Items)
+		assert.Contains(t, items, "manifest", "it went through to the end")
+		for item, status := range items {
+			assert.Equal(t, plan.Unchanged, status, item)
+		}
+		n.unchanged(t, before)
+		n.nothingLeft(t, stopping)
+	})
+	testAssets(t, b, n)
+	testScrub(t, b, n)
+}
+
+// testDryRun returns what the plan says it would touch.
+func testDryRun(t *testing.T, b *bench, n *node, bare tree) map[string]bool {
+	r := b.provision(t, n, b.mirror.URL(), "dry_run = true").succeeds(t)
+	for _, line := range []string{
+		"packages: would install containerd runc", "directories: would mkdir /etc/eks",
+		"kubelet: would fetch /usr/bin/kubelet (kubelet " + kubelet + " from " + b.mirror.URL() + "/dl.k8s.io/",
+		"units: would write /usr/lib/systemd/system/kubelet.service", "sysctls: would write /etc/sysctl.d/99-eksnode.conf",
+		"manifest: would write " + manifest.Path, "provision planned: ", " items, 0 changed, ",
+	} {
+		assert.Contains(t, r.out.String(), line)
+	}
+	n.unchanged(t, bare)
+	n.nothingLeft(t, stopping)
+	report, _ := r.outcome(t)
+	assert.Equal(t, plan.DryRun, report.Result)
+	planned := map[string]bool{}
+	for _, item := range report.Plan {
+		for _, action := range item.Actions {
+			name, _, _ := strings.Cut(action.Target, " ") // a link's target says where it leads
+			planned[name] = true
+		}
+	}
+	return planned
+}
+
+// bookkeeping is what installing packages changes besides the packages' files.
+var bookkeeping = regexp.MustCompile(`^. (` + strings.Join([]string{
+	`/var/lib/(dpkg|apt|ucf|nfs|systemd/deb-systemd-helper-enabled)(/.*)?`, `/var/cache/(apt|debconf|ldconfig)(/.*)?`,
+	`/etc/(alternatives|rc[0-6S]\.d|systemd/system/[a-z-]+\.target\.wants)(/.*)?`,
+	`/etc/(passwd|group|shadow|gshadow|subuid|subgid)-?`, `/etc/ld\.so\.cache`, `/usr/s?bin/(ip6?|eb|arp)tables.*`,
+	// What the packages' own scripts make: nfs-common's and apparmor's.
+	`/etc/(idmapd|nfs)\.conf`, `/etc/default/nfs-common`, `/etc/apparmor\.d/.*`,
+}, "|") + `)( \(|$)`)
+
+// testAskedFor accounts for every path that a machine has since it was bare: it
+// belongs to a package, or the manifest lists it, or the plan named it.
+func testAskedFor(t *testing.T, n *node, bare tree, planned map[string]bool) {
+	known := map[string]bool{manifest.Path: true}
+	know := func(name string) { // and the folders on the way
+		for ; name != "/"; name = path.Dir(name) {
+			known[name] = true
+		}
+	}
+	m := n.manifest(t)
+	for _, file := range recorded(m) {
+		know(file.Path)
+	}
+	for _, template := range m.Templates {
+		know(template.Path)
+	}
+	for _, name := range n.lines(t, "cat /var/lib/dpkg/info/*.list") {
+		known[name] = true
+		if strings.HasPrefix(name, "/lib/") || strings.HasPrefix(name, "/sbin/") || strings.HasPrefix(name, "/bin/") {
+			known["/usr"+name] = true
+		}
+	}
+	for _, change := range except(n.tree(t).since(bare), bookkeeping) {
+		name, added := strings.CutPrefix(change, "+ ")
+		assert.True(t, added && (known[name] || planned[name]), "nobody asked for: %s", change)
+	}
+}
+
+// manifest reads the image's own manifest.
+func (n *node) manifest(t *testing.T) *manifest.Manifest {
+	t.Helper()
+	m, err := manifest.Parse([]byte(n.sh(t, "cat "+manifest.Path)))
+	require.NoError(t, err)
+	return m
+}
+
+// recorded are all files that a manifest lists with their sums.
+func recorded(m *manifest.Manifest) []manifest.File {
+	files := m.Files
+	for _, asset := range m.Assets {
+		files = append(files, asset.Files...)
+	}
+	return files
+}
+
+// testManifest compares the manifest with what other programs say.
+func testManifest(t *testing.T, b *bench, n *node) {
+	m := n.manifest(t)
+	files := recorded(m)
+	assert.Greater(t, len(files), 20)
+	for _, file := range files {
+		if file.Link != "" {
+			assert.Equal(t, file.Link, n.sh(t, "readlink %s", file.Path))
+			continue
+		}
+		want := fmt.Sprintf("%s %d %o 0:0", file.SHA256, file.Size, fs.FileMode(file.Mode))
+		assert.Equal(t, want, n.sh(t, `f=%s; echo "$(sha256sum $f | cut -d' ' -f1) $(stat -Lc '%%s %%a %%u:%%g' $f)"`, file.Path), file.Path)
+	}
+	for _, template := range m.Templates {
+		assert.Equal(t, manifest.Sum([]byte(template.Content)), n.sh(t, "sha256sum <%s | cut -d' ' -f1", template.Path), template.Path)
+	}
+	for _, p := range m.Packages {
+		assert.Equal(t, p.Version, n.sh(t, `dpkg-query -W -f '${Version}' %s`, p.Name))
+	}
+	for _, unit := range m.Units {
+		assert.Equal(t, strings.HasPrefix(unit.Name, "eksnode-"), unit.Enabled, unit.Name)
+		state := map[bool]string{true: "enabled", false: "disabled"}[unit.Enabled]
+		assert.Equal(t, state, n.sh(t, "systemctl is-enabled %s || true", unit.Name))
+	}
+	assert.Len(t, m.Assets, len(b.assets.Assets))
+	for _, asset := range b.assets.Assets {
+		place, err := mirror.Place(asset.URL)
+		require.NoError(t, err)
+		served, err := os.ReadFile(filepath.Join(b.assets.Folder, place))
+		require.NoError(t, err)
+		sum := sha256.Sum256(served)
+		text, err := json.Marshal(m.Assets)
+		require.NoError(t, err)
+		assert.Contains(t, string(text), hex.EncodeToString(sum[:]), place)
+	}
+	versions := map[string]string{"kubelet": "kubelet --version", "cni-plugins": "/opt/cni/bin/loopback 2>&1",
+		"ecr-credential-provider": "/etc/eks/image-credential-provider/ecr-credential-provider --version 2>&1"}
+	for id, ask := range versions {
+		asset, found := m.Asset(id)
+		require.True(t, found, id)
+		assert.Contains(t, n.sh(t, ask), "v"+asset.Version)
+	}
+	assert.Equal(t, kubelet, m.KubernetesVersion)
+	command := n.sh(t, "eksnode --version")
+	assert.True(t, strings.HasSuffix(command, " "+m.Tool), "%s is not %s", command, m.Tool)
+	assert.Equal(t, "0755", fmt.Sprintf("%04o", fs.FileMode(find(t, files, path.Join("/usr/bin", "eksnode")).Mode)))
+}
+
+func find(t *testing.T, files []manifest.File, name string) manifest.File {
+	t.Helper()
+	for _, file := range files {
+		if file.Path == name {
+			return file
+		}
+	}
+	require.Fail(t, "the manifest does not list "+name)
+	return manifest.File{}
+}

@@ -1,0 +1,132 @@
+//go:build e2e
+
+package node_test
+
+import (
+	"regexp"
+	"slices"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// TestScrubIsSafe interrupts a scrub, and scrubs a machine whose kubelet folder
+// has mounts of others in it, and stands elsewhere itself.
+func TestScrubIsSafe(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	n := b.start(t, "i-mounted")
+	n.sh(t, `mkdir /mnt/keep; mount -t tmpfs tmpfs /mnt/keep; echo kept > /mnt/keep/file; mkdir "/mnt/keep/a folder"`)
+	state := `for kubelet in /var/lib/kubelet; do
+mkdir -p "$kubelet/pods/0a1b/volumes/kubernetes.io~empty-dir/my data" "$kubelet/pods/0a1b/volumes/host-etc" $kubelet/pki
+echo state > $kubelet/cpu_manager_state; echo key > $kubelet/pki/kubelet.key; echo plain > $kubelet/pods/0a1b/etc-hosts
+mount --bind /mnt/keep "$kubelet/pods/0a1b/volumes/kubernetes.io~empty-dir/my data"
+mount --bind /etc $kubelet/pods/0a1b/volumes/host-etc
+mount -t tmpfs inner "$kubelet/pods/0a1b/volumes/kubernetes.io~empty-dir/my data/a folder"
+done`
+
+	// A mount that a failed scrub left must not be walked through by the next test.
+	stages := []struct {
+		name string
+		test func(t *testing.T)
+	}{
+		{"Ctrl-C leaves a machine that its owner can log in to", func(t *testing.T) { testInterruptedScrub(t, b, n) }},
+		{"a busy mount stops the scrub before it has touched anything", func(t *testing.T) {
+			n.sh(t, state)
+			n.sh(t, `systemd-run -q --unit=busy -p "WorkingDirectory=/var/lib/kubelet/pods/0a1b/volumes/kubernetes.io~empty-dir/my data" sleep infinity`)
+			await(t, "that the mount is busy", patience, func() bool { return n.try(t, "systemctl is-active --quiet busy").Code == 0 })
+			before := n.tree(t)
+			r := b.build(t, n, account{}, "eksnode-scrub", "").fails(t, "kubelet-mounts: unmount /var/lib/kubelet/pods/0a1b/volumes/kubernetes.io~empty-dir/my data",
+				"device or resource busy; stop what uses it: sleep (pid ")
+			_, items := r.outcome(t)
+			assert.Equal(t, plan.Failed, items["kubelet-mounts"])
+			for _, item := range []string{"kubelet-pki", "kubelet-pods", "machine-id", "journal", "authorized-keys"} {
+				assert.Equal(t, plan.Skipped, items[item], item)
+			}
+			require.Empty(t, n.tree(t).since(before))
+			client, err := n.login(b.ctx, "admin", b.key, "22")
+			require.NoError(t, err, "the way in is shut")
+			require.NoError(t, client.Close())
+			n.sh(t, "systemctl stop busy")
+		}},
+		{"what is mounted is unmounted first and survives", func(t *testing.T) {
+			n.sh(t, "mount -t tmpfs inner '/var/lib/kubelet/pods/0a1b/volumes/kubernetes.io~empty-dir/my data/a folder'")
+			testMounted(t, b, n)
+		}},
+		{"a kubelet folder that is a link stays one", func(t *testing.T) {
+			n.readmit(t)
+			n.sh(t, "rm -r --one-file-system /var/lib/kubelet; mkdir -p /data/kubelet; ln -s /data/kubelet /var/lib/kubelet")
+			n.sh(t, state)
+			testMounted(t, b, n)
+			assert.Equal(t, "/data/kubelet", n.sh(t, "readlink /var/lib/kubelet"))
+			assert.Empty(t, n.lines(t, "ls -A /data/kubelet/pods /data/kubelet/pki | grep -v : || true"))
+		}},
+		{"a kubelet folder that is a disk of its own stays one", func(t *testing.T) {
+			n.readmit(t)
+			n.sh(t, "rm /var/lib/kubelet; mkdir /var/lib/kubelet; mount -t tmpfs disk /var/lib/kubelet")
+			n.sh(t, state)
+			testMounted(t, b, n)
+			assert.Equal(t, "disk", n.sh(t, "findmnt -n -o SOURCE --mountpoint /var/lib/kubelet"))
+		}},
+	}
+	for _, stage := range stages {
+		if !t.Run(stage.name, stage.test) {
+			return
+		}
+	}
+}
+
+// ownInEtc is what a scrub takes out of /etc by its own rows.
+var ownInEtc = regexp.MustCompile(`^/etc/(ssh/ssh_host_.*_key(\.pub)?|hostname|(passwd|shadow|group|gshadow|subuid|subgid)-|` +
+	`netplan/50-cloud-init\.yaml|sudoers\.d/90-cloud-init-users)$`)
+
+// testMounted scrubs and looks at both sides of the mounts.
+func testMounted(t *testing.T, b *bench, n *node) {
+	t.Helper()
+	etc := n.lines(t, "find /etc -xdev")
+	r := b.build(t, n, account{}, "eksnode-scrub", "").succeeds(t)
+	_, items := r.outcome(t)
+	assert.Equal(t, plan.Done, items["kubelet-mounts"])
+	assert.Empty(t, n.lines(t, "findmnt -rn -o TARGET | grep /kubelet/ || true"))
+	assert.Equal(t, "kept", n.sh(t, "cat /mnt/keep/file"))
+	has := n.lines(t, "find /etc -xdev")
+	for _, name := range etc {
+		if !slices.Contains(has, name) {
+			assert.Regexp(t, ownInEtc, name, "the scrub went through the mount of /etc")
+		}
+	}
+	assert.Empty(t, n.lines(t, "ls -A /var/lib/kubelet/pods /var/lib/kubelet/pki | grep -v : || true"))
+	n.sh(t, "test ! -e /var/lib/kubelet/cpu_manager_state -a ! -s /etc/machine-id -a ! -e /home/admin/.ssh/authorized_keys")
+	n.nothingLeft(t, stopping)
+}
+
+// testInterruptedScrub stops a scrub that waits for a service to stop.
+func testInterruptedScrub(t *testing.T, b *bench, n *node) {
+	n.sh(t, `mkfifo /run/gate; mkdir -p /run/systemd/system/cron.service.d
+printf '[Service]\nTimeoutStopSec=infinity\nExecStop=/bin/sh -c ": > /run/gate-reached; cat /run/gate"\n' > /run/systemd/system/cron.service.d/gate.conf
+systemctl daemon-reload`)
+	before := n.tree(t)
+	r := b.build(t, n, account{}, "eksnode-scrub", "")
+	n.held(t)
+	r.signal(t, syscall.SIGINT)
+	r.fails(t, "interrupted")
+	await(t, "that no agent runs", stopping, func() bool { return n.agent(t) == "" })
+	n.sh(t, openGate+"\nrm -r /run/systemd/system/cron.service.d; systemctl daemon-reload")
+	n.nothingLeft(t, stopping)
+	n.unchanged(t, before)
+	client, err := n.login(b.ctx, "admin", b.key, "22")
+	require.NoError(t, err, "the way in is shut")
+	require.NoError(t, client.Close())
+}
+
+// readmit lets the builder in again after a scrub, as a boot would.
+func (n *node) readmit(t *testing.T) {
+	t.Helper()
+	n.sh(t, `ssh-keygen -A >/dev/null
+echo '%s' > /home/admin/.ssh/authorized_keys
+echo 'admin ALL=(ALL) NOPASSWD:ALL' > /etc/sudoers.d/90-cloud-init-users`, n.bench.key.Authorized)
+}

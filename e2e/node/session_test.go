@@ -1,0 +1,126 @@
+//go:build e2e
+
+package node_test
+
+import (
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/manifest"
+)
+
+// TestSessions runs the agent through every kind of session that works, and cuts
+// every kind of connection, on a machine that is held at its first step.
+func TestSessions(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	n := b.start(t, "i-session")
+	for _, c := range []struct {
+		name        string
+		fault, undo string
+		as          account
+		field       string
+		prints      string
+	}{
+		{name: "as root", as: account{user: "root"}},
+		{name: "from a remote folder, where the temporary one runs nothing", fault: "mount -t tmpfs -o noexec,mode=1777 tmpfs /tmp", undo: "umount /tmp",
+			field: `remote_folder = "/var/tmp"`},
+		{name: "as root from a remote folder of root's", as: account{user: "root"},
+			fault: "mount -t tmpfs -o noexec,mode=1777 tmpfs /tmp", undo: "umount /tmp", field: `remote_folder = "/opt"`},
+		{name: "with a sudo that uses a terminal and lectures",
+			fault: "printf 'Defaults use_pty\\nDefaults lecture=always\\n' > /etc/sudoers.d/99-test", undo: "rm /etc/sudoers.d/99-test"},
+		{name: "with a login shell that is noisy and slow",
+			fault: "cp /home/admin/.bashrc /run/bashrc; printf '%s' '" + noisy + "' > /run/noisy; cat /run/noisy /run/bashrc > /home/admin/.bashrc",
+			undo:  "cp /run/bashrc /home/admin/.bashrc"},
+		{name: "with another login shell", fault: "chsh -s /bin/sh admin", undo: "chsh -s /bin/bash admin"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.fault != "" {
+				n.sh(t, c.fault)
+				n.later(t, c.undo)
+			}
+			before := n.tree(t)
+			r := b.provisionAs(t, n, c.as, b.mirror.URL(), c.field, "dry_run = true").succeeds(t)
+			assert.Contains(t, r.out.String(), " items, 0 changed, ")
+			assert.Contains(t, r.out.String(), "manifest: would write "+manifest.Path)
+			n.unchanged(t, before)
+			n.nothingLeft(t, stopping)
+		})
+	}
+
+	for _, c := range []struct {
+		name        string
+		fault, undo string
+		cut         func(t *testing.T, r *run)
+		words       []string
+	}{
+		{name: "Ctrl-C", cut: func(t *testing.T, r *run) { r.signal(t, syscall.SIGINT) }, words: []string{"Cleanly cancelled builds after being interrupted"}},
+		{name: "Ctrl-C under a sudo that uses a terminal",
+			fault: "echo 'Defaults use_pty' > /etc/sudoers.d/99-test", undo: "rm /etc/sudoers.d/99-test",
+			cut: func(t *testing.T, r *run) { r.signal(t, syscall.SIGINT) }, words: []string{"Cleanly cancelled builds after being interrupted"}},
+		{name: "the machine ends the session", cut: func(t *testing.T, _ *run) { n.sh(t, "kill -9 $(pgrep -u admin -x sshd)") },
+			words: []string{"the connection to the machine was lost", "what it had done is finished by the next run"}},
+		{name: "the machine ends the session under a sudo that uses a terminal",
+			fault: "echo 'Defaults use_pty' > /etc/sudoers.d/99-test", undo: "rm /etc/sudoers.d/99-test",
+			cut:   func(t *testing.T, _ *run) { n.sh(t, "kill -9 $(pgrep -u admin -x sshd)") },
+			words: []string{"the connection to the machine was lost", "what it had done is finished by the next run"}},
+	} {
+		t.Run("cut: "+c.name, func(t *testing.T) {
+			if c.fault != "" {
+				n.sh(t, c.fault)
+				n.later(t, c.undo)
+			}
+			before := n.tree(t)
+			n.sh(t, holdLists)
+			defer n.sh(t, openGate)
+			r := b.provision(t, n, b.mirror.URL())
+			n.held(t)
+			require.Contains(t, n.sh(t, ours), "apt-get update")
+			c.cut(t, r)
+			r.fails(t, c.words...)
+			n.nothingLeft(t, stopping)
+			n.sh(t, openGate)
+			require.Empty(t, except(n.tree(t).since(before), bookkeeping))
+		})
+	}
+	testPowerLoss(t, b, n)
+}
+
+// noisy is a start-up file that prints on both streams, also without an end of
+// line, and does not hurry.
+const noisy = `echo "Welcome to the machine"; echo "{\"quota\": 1}"; echo "quota exceeded" >&2
+printf "no end of line"; seq 1 20000 | md5sum; for i in $(seq 1 300); do echo "line $i"; done
+`
+
+// testPowerLoss switches the machine off under the agent, with and without a
+// word of farewell.
+func testPowerLoss(t *testing.T, b *bench, n *node) {
+	t.Run("cut: the machine loses power", func(t *testing.T) {
+		n.sh(t, holdLists)
+		r := b.provision(t, n, b.mirror.URL())
+		n.held(t)
+		require.NoError(t, n.Kill())
+		r.fails(t, "the connection to the machine was lost", "is finished by the next run")
+	})
+	t.Run("the next run after it", func(t *testing.T) {
+		require.NoError(t, n.Boot(b.ctx))
+		var err error
+		n.root, err = n.login(b.ctx, "root", b.key, "22")
+		require.NoError(t, err)
+		n.sh(t, openGate)
+		n.nothingLeft(t, stopping)
+		b.provision(t, n, b.mirror.URL(), "dry_run = true").succeeds(t)
+	})
+	// sshd's sessions outlive the network when this machine is shut down, so
+	// nothing tells packer that they end.
+	t.Run("cut: the machine is shut down", func(t *testing.T) {
+		n.sh(t, holdLists)
+		r := b.provision(t, n, b.mirror.URL())
+		n.held(t)
+		require.NoError(t, n.PowerOff(b.ctx))
+		r.fails(t, "the connection to the machine was lost", "is finished by the next run")
+	})
+}

@@ -1,0 +1,172 @@
+//go:build linux
+
+package firstboot
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/arguments"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/imds"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/imds/fake"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/network"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/eksnode/packer-plugin-eksnode/scrub"
+)
+
+const nodeConfig = `apiVersion: node.eks.aws/v1alpha1
+kind: NodeConfig
+spec:
+  cluster: {name: old, apiServerEndpoint: "https://old.example", certificateAuthority: Y2E=, cidr: 10.100.0.0/16`
+
+// everything uses every setting of a NodeConfig that leaves something on a disk.
+const everything = nodeConfig + `}
+  kubelet:
+    config: {maxPods: 20}
+    flags: [--v=4]
+  containerd:
+    config: "[debug]\nlevel = 'debug'\n"
+    baseRuntimeSpec: {process: {rlimits: [{type: RLIMIT_NOFILE, soft: 1024, hard: 1024}]}}
+  instance:
+    environment: {default: {HTTP_PROXY: "http://proxy.old.example"}, kubelet: {A: b}, containerd: {C: d}, chronyd: {E: f}}
+    network: {nameservers: [10.0.0.2], domains: [old.example]}
+    localStorage: {strategy: RAID0, mountPath: /data/k8s-disks}
+`
+
+const outpost = nodeConfig + `, enableOutpost: true, id: 11111111-2222-3333-4444-555555555555}
+  instance:
+    localStorage: {strategy: Mount}
+`
+
+// boots are the ways to join, each with what it must leave on the disk.
+var boots = map[string]struct {
+	describe func(*testing.T, bootstrap.Surroundings, *host.Host) *node.Node
+	leaves   []string
+}{
+	"NodeConfig": {
+		func(t *testing.T, s bootstrap.Surroundings, h *host.Host) *node.Node {
+			n := fromNodeConfig(t, s, h, everything)
+			n.Containerd.SOCI = true // the machine that runs this test may be too small for it
+			return n
+		},
+		[]string{
+			"+ /data/k8s-disks/0/kubelet/kubeconfig", `+ /etc/systemd/system/data-k8s\x2ddisks-0.mount`, "+ /etc/systemd/system/var-lib-containerd.mount",
+			"+ /etc/systemd/system/multi-user.target.wants/var-log-pods.mount", "+ /etc/soci-snapshotter-grpc/config.toml", "+ /etc/containerd/config.toml",
+			"+ /etc/kubernetes/kubelet/config.json.d/40-nodeadm.conf", "+ /etc/systemd/system.conf.d/environment.conf", "+ /etc/systemd/system/chronyd.service.d/environment.conf",
+			"~ /etc/eks/image-credential-provider/config.json", "~ /var/lib/kubelet/kubeconfig",
+		},
+	},
+	"Outpost": {
+		func(t *testing.T, s bootstrap.Surroundings, h *host.Host) *node.Node {
+			return fromNodeConfig(t, s, h, outpost)
+		},
+		[]string{"~ /etc/hosts", "+ /var/lib/kubelet/bootstrap-kubeconfig", "- /var/lib/kubelet/kubeconfig", `+ /etc/systemd/system/mnt-k8s\x2ddisks-2.mount`},
+	},
+	"bootstrap.sh": {
+		func(t *testing.T, s bootstrap.Surroundings, h *host.Host) *node.Node {
+			a, err := arguments.Parse([]string{"old", "--apiserver-endpoint", "https://old.example", "--b64-cluster-ca", "Y2E=",
+				"--kubelet-extra-args", "--node-labels=a=b", "--local-disks", "raid0", "--mount-bpf-fs", "false"})
+			require.NoError(t, err)
+			n, err := s.FromArguments(t.Context(), h, a)
+			require.NoError(t, err)
+			n.Containerd.PauseImage = "localhost/kubernetes/pause:latest" // as on images with their own
+			return n
+		},
+		[]string{"+ /etc/containerd/config.toml", "+ /etc/systemd/system/multi-user.target.wants/kubelet.service", "~ /var/lib/kubelet/kubeconfig"},
+	},
+}
+
+func fromNodeConfig(t *testing.T, s bootstrap.Surroundings, h *host.Host, text string) *node.Node {
+	t.Helper()
+	c, err := nodeconfig.Decode([]byte(text))
+	require.NoError(t, err)
+	n, err := s.FromNodeConfig(t.Context(), h, c, "")
+	require.NoError(t, err)
+	return n
+}
+
+// A scrubbed image is booted, joins with everything that a cluster may ask, and
+// is scrubbed again: its disk is what it was. Another boot of it is as the first.
+func TestAScrubTakesAllThatAFirstBootWrote(t *testing.T) {
+	onMachine(t, func(t *testing.T) {
+		service := fake.Serve(fake.Typical())
+		defer service.Close()
+		s := bootstrap.Surroundings{
+			IMDS: imds.New([]string{service.URL}), AWS: func(map[string]string) bootstrap.AWS { return nil }, Command: "/usr/bin/eksnode",
+			Lookup: func(context.Context, string) ([]string, error) { return []string{"10.0.0.9", "10.0.0.8"}, nil },
+			Log:    func(string) {},
+		}
+		h, err := host.Live()
+		require.NoError(t, err)
+		defer h.Close()
+		start(t)
+		clean(t, h)
+		image, imageFolders := disk(t)
+		for name, b := range boots {
+			t.Run(name, func(t *testing.T) {
+				boot := func() map[string]string {
+					start(t)
+					items, err := s.Items(b.describe(t, s, h), bootstrap.Selection{})
+					require.NoError(t, err)
+					_, err = s.Apply(t.Context(), h, append([]plan.Item{network.Ownership{MAC: "02:00:00:00:00:01"}}, items...))
+					require.NoError(t, err)
+					files, _ := disk(t)
+					return files
+				}
+				first := boot()
+				changed := strings.Join(differences(image, first), "\n")
+				for _, want := range b.leaves {
+					assert.Contains(t, changed, want)
+				}
+				clean(t, h)
+				files, folders := disk(t)
+				assert.Empty(t, differences(image, files))
+				for name := range folders {
+					if _, there := imageFolders[name]; !there {
+						assertEmpty(t, name)
+					}
+				}
+				assert.Empty(t, differences(first, boot()), "the second boot differs from the first")
+				clean(t, h)
+			})
+		}
+	})
+}
+
+// assertEmpty holds for the folders that a first boot made and a scrub leaves:
+// they hold folders only.
+func assertEmpty(t *testing.T, folder string) {
+	t.Helper()
+	entries, err := os.ReadDir(folder)
+	require.NoError(t, err)
+	for _, e := range entries {
+		assert.True(t, e.IsDir(), "%s/%s", folder, e.Name())
+	}
+}
+
+type quiet struct{}
+
+func (quiet) Begin(string, string, int)                  {}
+func (quiet) Progress(string, plan.Action, int64, int64) {}
+func (quiet) End(plan.Outcome)                           {}
+
+// clean scrubs the running machine; nobody has to decide about anything.
+func clean(t *testing.T, h *host.Host) {
+	t.Helper()
+	items, err := scrub.Spec{}.Items(nil)
+	require.NoError(t, err)
+	outcomes, err := plan.Apply(t.Context(), h, items, quiet{})
+	require.NoError(t, err)
+	for _, o := range outcomes {
+		assert.Empty(t, o.Findings, o.Item)
+	}
+}

@@ -1,0 +1,206 @@
+//go:build linux
+
+package firstboot
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/eksnode/packer-plugin-eksnode/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/templates"
+)
+
+// inRoot and inside tell this binary that it runs in a machine's root.
+const (
+	inRoot = "in-root"
+	inside = "EKSNODE_TEST_INSIDE"
+)
+
+func TestMain(m *testing.M) {
+	name := filepath.Base(os.Args[0])
+	if program, ok := programs[name]; ok {
+		if program != nil {
+			if err := program(os.Args[1:]); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+		}
+		os.Exit(0)
+	}
+	if len(os.Args) > 2 && os.Args[1] == inRoot {
+		if err := enter(os.Args[2]); err != nil {
+			fmt.Fprintln(os.Stderr, "entering the root:", err)
+			os.Exit(1)
+		}
+		os.Args = append(os.Args[:1], os.Args[3:]...)
+	}
+	os.Exit(m.Run())
+}
+
+// enter makes a folder this process's root; /proc and /dev/null are the
+// kernel's. The root is a mount, so that the table of mounts begins with it.
+func enter(root string) error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return err
+	}
+	for _, name := range []string{"", "/proc", os.DevNull} {
+		from := name
+		if name == "" {
+			from = root
+		}
+		if err := unix.Mount(from, filepath.Join(root, name), "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+			return err
+		}
+	}
+	if err := unix.Chroot(root); err != nil {
+		return err
+	}
+	return os.Chdir("/")
+}
+
+// onMachine runs the test that calls it again, in the root of a machine with
+// what provisioning puts on one.
+func onMachine(t *testing.T, body func(t *testing.T)) {
+	t.Helper()
+	if os.Getenv(inside) != "" {
+		body(t)
+		return
+	}
+	root := t.TempDir()
+	lay(t, root)
+	top, _, _ := strings.Cut(t.Name(), "/")
+	cmd := exec.Command("/proc/self/exe", inRoot, root, "-test.run", "^"+top+"$", "-test.v")
+	cmd.Env = []string{"PATH=/usr/bin", "TMPDIR=/tmp", inside + "=1"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS}
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	t.Log(string(out))
+}
+
+// lay makes the machine.
+func lay(t *testing.T, root string) {
+	t.Helper()
+	self, err := os.ReadFile("/proc/self/exe")
+	require.NoError(t, err)
+	require.False(t, strings.Contains(string(self[:4096]), "/ld-linux"), "the test must be static: run it with CGO_ENABLED=0, as make does")
+	pause := manifest.Asset{ID: "pause", Files: []manifest.File{{Path: "/usr/share/eksnode/pause.tar"}}}
+	m := manifest.Manifest{Assets: []manifest.Asset{pause}}
+	for id, version := range map[string]string{"kubelet": "1.34.4", "containerd": "2.1.4"} {
+		m.Assets = append(m.Assets, manifest.Asset{ID: id, Version: version, Files: []manifest.File{{Path: "/usr/bin/" + id, Size: int64(len(self))}}})
+	}
+	files := map[string]string{
+		"etc/os-release": "ID=debian\n", "etc/passwd": "root:x:0:0:root:/root:/bin/sh\n", "etc/hosts": "127.0.0.1 localhost\n", "etc/fstab": "",
+		"sys/fs/cgroup/cgroup.controllers": "", "sys/class/net/.keep": "", "run/systemd/system/.keep": "", "proc/.keep": "", "dev/null": "", "dev/md/.keep": "", "fake/active/.keep": "", "tmp/.keep": "", "root/.keep": "",
+		"usr/lib/systemd/system/systemd-resolved.service": "[Unit]\n", "usr/lib/systemd/system/cloud-init.service": "[Unit]\n", "usr/bin/udevadm": "",
+		"usr/share/eksnode/pause.tar": "image", "var/lib/containerd/io.containerd.content.v1.content/blobs/sha256/0": "kept", "var/lib/kubelet/seccomp/profile.json": "kept",
+		"etc/systemd/system/var-lib-etcd.mount":                      "[Mount]\nWhat=/dev/disk/by-label/etcd\nWhere=/var/lib/etcd\n",
+		"etc/systemd/system/containerd.service.d/10-slice.conf":      "[Service]\nSlice=runtime.slice\n",
+		"etc/kubernetes/kubelet/config.json.d/90-operators-own.conf": "{}",
+	}
+	record := func(path, content string) {
+		files[path[1:]] = content
+		m.Templates = append(m.Templates, manifest.Template{Path: path, Mode: 0o644, Content: content, SHA256: manifest.Sum([]byte(content))})
+	}
+	for _, tmpl := range templates.All() {
+		record(tmpl.Path, string(tmpl.Content))
+	}
+	record("/etc/eks/image-credential-provider/config.json", `{"kind":"CredentialProviderConfig"}`)
+	// A user's edit, which makes a bootstrap.sh fill in the whole template.
+	files[templates.ContainerdConfig[1:]] += "# an operator's\n"
+	text, err := m.Encode()
+	require.NoError(t, err)
+	files[manifest.Path[1:]] = string(text)
+	files["usr/bin/program"] = string(self)
+	for name, content := range files {
+		require.NoError(t, os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(content), 0o644))
+	}
+	require.NoError(t, os.Chmod(filepath.Join(root, "usr/bin/program"), 0o755))
+	for name := range programs {
+		require.NoError(t, os.Symlink("/usr/bin/program", filepath.Join(root, "usr/bin", name)))
+	}
+	require.NoError(t, os.Symlink("/usr/bin/program", filepath.Join(root, "etc/eks/image-credential-provider/ecr-credential-provider")))
+	require.NoError(t, os.MkdirAll(filepath.Join(root, wants), 0o755))
+	require.NoError(t, os.Symlink("/usr/lib/systemd/system/containerd.service", filepath.Join(root, wants, "containerd.service")))
+}
+
+// start gives the machine a new instance's empty disks; nothing runs yet.
+func start(t *testing.T) {
+	t.Helper()
+	for _, gone := range []string{"/run/eksnode", "/dev/md/kubernetes", "/sys/block", active} {
+		require.NoError(t, os.RemoveAll(gone))
+	}
+	require.NoError(t, os.MkdirAll(active, 0o755))
+	require.NoError(t, os.MkdirAll("/dev/disk/by-id", 0o755))
+	for _, name := range []string{"nvme1n1", "nvme2n1"} {
+		require.NoError(t, os.WriteFile("/dev/"+name, make([]byte, 128<<10), 0o600))
+		err := os.Symlink("../../"+name, "/dev/disk/by-id/nvme-Amazon_EC2_NVMe_Instance_Storage_AWS"+name)
+		require.True(t, err == nil || os.IsExist(err), err)
+	}
+}
+
+// volatile is what no image has from a running machine, and what this test puts
+// beside the machine.
+var volatile = []string{"/run", "/proc", "/dev", "/sys", "/fake", "/tmp"}
+
+// disk notes every file and link of the machine with mode, owner and content,
+// and every folder.
+func disk(t *testing.T) (files, folders map[string]string) {
+	t.Helper()
+	files, folders = map[string]string{}, map[string]string{}
+	require.NoError(t, filepath.WalkDir("/", func(name string, d fs.DirEntry, err error) error {
+		require.NoError(t, err)
+		if slices.Contains(volatile, name) {
+			return fs.SkipDir
+		}
+		var st unix.Stat_t
+		require.NoError(t, unix.Lstat(name, &st))
+		note := fmt.Sprintf("%o %d:%d ", st.Mode, st.Uid, st.Gid)
+		switch {
+		case d.IsDir():
+			folders[name] = note
+			return nil
+		case d.Type() == fs.ModeSymlink:
+			to, err := os.Readlink(name)
+			require.NoError(t, err)
+			note += "-> " + to
+		case st.Size < 1<<20: // the program is larger
+			text, err := os.ReadFile(name)
+			require.NoError(t, err)
+			note += string(text)
+		}
+		files[name] = note
+		return nil
+	}))
+	return files, folders
+}
+
+// differences lists what changed: "- path" gone, "~ path" another note, "+ path" new.
+func differences(before, after map[string]string) []string {
+	var list []string
+	for name, note := range before {
+		if now, there := after[name]; !there {
+			list = append(list, "- "+name)
+		} else if now != note {
+			list = append(list, "~ "+name+"\n"+note+"\n"+now)
+		}
+	}
+	for name := range maps.Keys(after) {
+		if _, there := before[name]; !there {
+			list = append(list, "+ "+name)
+		}
+	}
+	slices.Sort(list)
+	return list
+}

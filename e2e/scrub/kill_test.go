@@ -1,0 +1,58 @@
+//go:build e2e
+
+package scrub_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// A scrub that is killed before any of the changes it makes is finished by the
+// next: the result is that of a scrub that nobody killed, whatever was killed,
+// the making of a template's new file included. A third run does nothing.
+func TestKilledBeforeEveryChange(t *testing.T) {
+	folder := t.TempDir()
+	begin := func(name string) string {
+		root := filepath.Join(folder, name)
+		lay(t, root, dirty(t))
+		for _, labelled := range []string{"etc/hosts", "etc/machine-id", "var/lib/kubelet/kubeconfig"} {
+			require.NoError(t, unix.Setxattr(filepath.Join(root, labelled), "user.label", []byte("node"), 0))
+		}
+		return root
+	}
+	scrub := func(root string) []string { return []string{eksnode(t), "scrub", "--yes", "--root", root} }
+
+	root := begin("whole")
+	before := noted(t, root)
+	total, killed := runWatched(t, -1, scrub(root)...)
+	require.False(t, killed)
+	want := noted(t, root)
+	changed := diff(before, want)
+	require.Greater(t, total, len(changed), "each change takes at least one call")
+	said, code := run(t, "audit", "--skip", "assets", "--root", root)
+	require.Zero(t, code, said)
+	t.Logf("a scrub makes %d calls that change files, and changes %d paths", total, len(changed))
+
+	unfinished := 0
+	for kill := 1; kill <= total; kill++ {
+		root := begin("killed")
+		_, killed := runWatched(t, kill, scrub(root)...)
+		require.True(t, killed, "it ended before its %d. change", kill)
+		if len(diff(want, noted(t, root))) > 0 {
+			unfinished++
+		}
+		_, killed = runWatched(t, -1, scrub(root)...)
+		require.False(t, killed)
+		require.Empty(t, diff(want, noted(t, root)), "killed before its %d. change", kill)
+		again, killed := runWatched(t, -1, scrub(root)...)
+		require.False(t, killed)
+		require.Zero(t, again, "the run after the one that finished changes something")
+		require.NoError(t, os.RemoveAll(root))
+	}
+	assert.Equal(t, total, unfinished, "a scrub that is killed before its last change has left something")
+}

@@ -1,0 +1,242 @@
+package tools
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"debug/buildinfo"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"golang.org/x/mod/module"
+)
+
+// builder makes one tool of one version for one architecture.
+type builder struct {
+	tool    Tool
+	version string
+	arch    string
+	log     io.Writer
+}
+
+// build answers the path of the finished file in the cache.
+func (b builder) build(ctx context.Context, where cache) (string, error) {
+	compiler, err := compilerVersion(ctx)
+	if err != nil {
+		return "", err
+	}
+	output := b.tool.output(b.version, b.arch)
+	folder, err := where.entry(ctx, b.key(compiler), b.log, func(folder string) error {
+		fmt.Fprintf(b.log, "building %s %s with %s for linux/%s …\n", b.tool.Name, b.version, compiler, b.arch)
+		start := time.Now()
+		if err := b.make(ctx, folder, start); err != nil {
+			return err
+		}
+		info, err := os.Stat(filepath.Join(folder, output))
+		if err != nil {
+			return fmt.Errorf("looking for what was built: %w", err)
+		}
+		fmt.Fprintf(b.log, "built %s %s: %.1f MB in %.0f s\n",
+			b.tool.Name, b.version, float64(info.Size())/1e6, time.Since(start).Seconds())
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(folder, output), nil
+}
+
+// key names the entry in the cache. It ends in a hash of the build's
+// arguments, so that a change of them is not answered by an old build.
+func (b builder) key(compiler string) string {
+	sum := sha256.Sum256([]byte(strings.Join(b.arguments("."), "\x00")))
+	return fmt.Sprintf("%s_%s_linux_%s_%s_%x", b.tool.Name, b.version, b.arch, compiler, sum[:4])
+}
+
+// make builds in a scratch folder, verifies there, and leaves only the
+// finished file in folder.
+func (b builder) make(ctx context.Context, folder string, start time.Time) error {
+	upstream, err := fetch(ctx, b.tool.module, b.version)
+	if err != nil {
+		return err
+	}
+	scratch, err := os.MkdirTemp(folder, "scratch-*")
+	if err != nil {
+		return fmt.Errorf("making a scratch folder: %w", err)
+	}
+	defer os.RemoveAll(scratch)
+	programs := filepath.Join(scratch, "programs")
+	if err := b.compile(ctx, upstream, scratch, programs, start); err != nil {
+		return err
+	}
+	if b.arch != runtime.GOARCH {
+		fmt.Fprintf(b.log, "  not asking %s for its version: it is for %s, this machine is %s\n", b.tool.Name, b.arch, runtime.GOARCH)
+	}
+	for _, name := range b.tool.packages {
+		if err := b.verify(ctx, programs, name); err != nil {
+			return err
+		}
+	}
+	final := filepath.Join(folder, b.tool.output(b.version, b.arch))
+	if b.tool.archive != nil {
+		return b.tool.archive(archiveSource{programs: programs, upstream: upstream, final: final})
+	}
+	if err := os.Rename(filepath.Join(programs, program(b.importPath(b.tool.packages[0]))+b.suffix()), final); err != nil {
+		return fmt.Errorf("moving the program into place: %w", err)
+	}
+	return nil
+}
+
+// compile runs the Go command in a wrapper module made in scratch.
+func (b builder) compile(ctx context.Context, upstream source, scratch, programs string, start time.Time) error {
+	original, err := os.ReadFile(upstream.GoMod)
+	if err != nil {
+		return fmt.Errorf("reading upstream's go.mod: %w", err)
+	}
+	text, err := wrapper(upstream.GoMod, original, b.version)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(scratch, "go.mod"), text, 0o644); err != nil {
+		return fmt.Errorf("writing the wrapper module: %w", err)
+	}
+	// The tests' machine has few cores and others at work on them.
+	command := exec.CommandContext(ctx, "nice", append([]string{"go"}, b.arguments(programs)...)...)
+	command.Dir = scratch
+	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+b.arch, "GOFLAGS=-mod=mod", "GOWORK=off")
+	var output bytes.Buffer
+	command.Stdout, command.Stderr = &output, &output
+	// An interrupted Go command takes its compilers with it, a killed one leaves them.
+	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
+	command.WaitDelay = 10 * time.Second
+	stop := b.heartbeat(start)
+	err = command.Run()
+	stop()
+	if err != nil {
+		return fmt.Errorf("running go %s: %w%s", b.arguments(programs)[0], err, tail(output.String()))
+	}
+	return nil
+}
+
+// arguments answers those of the Go command that leaves the programs in the
+// folder programs.
+func (b builder) arguments(programs string) []string {
+	linker := []string{"-s", "-w"}
+	for _, variable := range b.tool.variables {
+		linker = append(linker, "-X", variable.name+"="+variable.value(b.version))
+	}
+	command := []string{"build"}
+	if b.tool.tests {
+		command = []string{"test", "-c"}
+	}
+	arguments := append(command, "-trimpath", "-buildvcs=false", "-ldflags", strings.Join(linker, " "))
+	if len(b.tool.tags) > 0 {
+		arguments = append(arguments, "-tags", strings.Join(b.tool.tags, ","))
+	}
+	arguments = append(arguments, "-o", programs+"/")
+	for _, name := range b.tool.packages {
+		arguments = append(arguments, b.importPath(name))
+	}
+	return arguments
+}
+
+func (b builder) importPath(name string) string { return path.Join(b.tool.module, name) }
+
+// program is what the Go command calls the program of a package: its path's last
+// part that is no major version.
+func program(importPath string) string {
+	prefix, _, ok := module.SplitPathVersion(importPath)
+	if !ok {
+		prefix = importPath
+	}
+	return path.Base(prefix)
+}
+
+// suffix is what the Go command adds to the name of a program of tests.
+func (b builder) suffix() string {
+	if b.tool.tests {
+		return ".test"
+	}
+	return ""
+}
+
+// verify checks that the program is of the wanted package and architecture,
+// and, where this machine can run it, that it tells the wanted version.
+func (b builder) verify(ctx context.Context, programs, name string) error {
+	program := filepath.Join(programs, program(b.importPath(name))+b.suffix())
+	info, err := buildinfo.ReadFile(program)
+	if err != nil {
+		return fmt.Errorf("reading the build information of %s: %w", filepath.Base(program), err)
+	}
+	// The suffix is left out where the package is a command.
+	if strings.TrimSuffix(info.Path, b.suffix()) != b.importPath(name) {
+		return fmt.Errorf("checking %s: it was built from %s, not from %s", filepath.Base(program), info.Path, b.importPath(name))
+	}
+	for _, setting := range info.Settings {
+		if setting.Key == "GOARCH" && setting.Value != b.arch {
+			return fmt.Errorf("checking %s: it is for %s, not for %s", filepath.Base(program), setting.Value, b.arch)
+		}
+	}
+	if b.arch != runtime.GOARCH {
+		return nil
+	}
+	return b.tool.probe.check(ctx, program, b.version)
+}
+
+// check runs the program and looks for the version in what it says.
+func (p probe) check(ctx context.Context, program, version string) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	command := exec.CommandContext(ctx, program, p.arguments...)
+	// packer looks online for news of itself otherwise.
+	command.Env = append(os.Environ(), "CHECKPOINT_DISABLE=1")
+	output, err := command.CombinedOutput()
+	said := strings.TrimSpace(string(output))
+	shown := strings.Join(append([]string{filepath.Base(program)}, p.arguments...), " ")
+	if err != nil {
+		return fmt.Errorf("running %s: %w%s", shown, err, tail(said))
+	}
+	if want := p.want(version); !strings.Contains(said, want) {
+		return fmt.Errorf("checking `%s`: it says %q, without %q", shown, said, want)
+	}
+	return nil
+}
+
+// heartbeat writes a line every so often until the answered function is
+// called: a cold build of kubelet is silent for minutes.
+func (b builder) heartbeat(start time.Time) (stop func()) {
+	done := make(chan struct{})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(30 * time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+				fmt.Fprintf(b.log, "  still building %s %s, %.0f s so far\n", b.tool.Name, b.version, time.Since(start).Seconds())
+			}
+		}
+	}()
+	return func() { close(done); <-ended }
+}
+
+// compilerVersion answers what `go env GOVERSION` prints, as "go1.26.0".
+func compilerVersion(ctx context.Context) (string, error) {
+	command := exec.CommandContext(ctx, "go", "env", "GOVERSION")
+	out, err := command.Output()
+	if err != nil {
+		return "", fmt.Errorf("asking the Go command for its version (is Go on the PATH?): %w", err)
+	}
+	// A development version has spaces: "devel go1.27-abc Mon …".
+	return strings.Join(strings.Fields(string(out)), "-"), nil
+}

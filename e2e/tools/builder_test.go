@@ -1,0 +1,70 @@
+package tools
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestProbe(t *testing.T) {
+	for _, test := range []struct {
+		name, script string
+		wantErr      string
+	}{
+		{name: "right", script: "echo Packer v1.15.0"},
+		{name: "right on standard error", script: "echo Packer v1.15.0 >&2"},
+		{
+			name: "another version", script: "echo Packer v1.14.0",
+			wantErr: "checking `tool --version`: it says \"Packer v1.14.0\", without \"Packer v1.15.0\"",
+		},
+		{
+			name: "does not run", script: "echo cannot load >&2; exit 3",
+			wantErr: "running tool --version: exit status 3\ncannot load",
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			program := filepath.Join(t.TempDir(), "tool")
+			require.NoError(t, os.WriteFile(program, fmt.Appendf(nil, "#!/bin/sh\n%s\n", test.script), 0o755))
+			err := probe{[]string{"--version"}, format("Packer v%s")}.check(t.Context(), program, "1.15.0")
+			if test.wantErr == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.EqualError(t, err, test.wantErr)
+		})
+	}
+}
+
+// A program built from something else must not pass for the wanted one.
+func TestVerifyRefusesAnotherProgram(t *testing.T) {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	folder := t.TempDir()
+	require.NoError(t, os.Symlink(self, filepath.Join(folder, "packer")))
+	tool, version, err := Find(NamePacker, "")
+	require.NoError(t, err)
+	err = builder{tool: tool, version: version, arch: "amd64"}.verify(t.Context(), folder, ".")
+	require.ErrorContains(t, err, "checking packer: it was built from github.com/eksnode/packer-plugin-eksnode/e2e/tools.test, not from github.com/hashicorp/packer")
+}
+
+func TestBuildRefuses(t *testing.T) {
+	for _, test := range []struct{ name, arch, wantErr string }{
+		{NameKubelet, "riscv64", `building kubelet 1.34.4: unknown architecture "riscv64"; known are amd64, arm64`},
+		{"helm", "amd64", `finding "helm": unknown tool; known are packer, packer-plugin-amazon, kubelet, ecr-credential-provider, cni-plugins, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, kubeadm, etcd, kube-bench, critest`},
+	} {
+		_, err := Build(t.Context(), test.name, "", test.arch, os.Stderr)
+		require.EqualError(t, err, test.wantErr)
+	}
+}
+
+func TestProgramsAreNamedAsTheGoCommandDoes(t *testing.T) {
+	for importPath, want := range map[string]string{
+		"go.etcd.io/etcd/server/v3": "server", "k8s.io/kubernetes/cmd/kubelet": "kubelet", "github.com/hashicorp/packer": "packer",
+	} {
+		assert.Equal(t, want, program(importPath))
+	}
+}

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestRunRefuses(t *testing.T) {
+	for _, test := range []struct {
+		name, wantErr string
+		arguments     []string
+	}{
+		{"nothing", "nothing named to build", nil},
+		{"an unknown tool", `finding "helm": unknown tool; known are packer, packer-plugin-amazon, kubelet, ecr-credential-provider, cni-plugins, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, kubeadm, etcd, kube-bench, critest`, []string{"helm@3"}},
+		{"an unknown version", "finding kubelet 1.2.3: unknown version; known are 1.34.4", []string{"kubelet@1.2.3"}},
+		{"an unknown architecture", `building kubelet 1.34.4: unknown architecture "mips"; known are amd64, arm64`, []string{"-arch", "mips", "kubelet"}},
+		{"an unknown flag", "flag provided but not defined: -quick", []string{"-quick"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var out, log strings.Builder
+			require.EqualError(t, run(t.Context(), test.arguments, &out, &log), test.wantErr)
+			assert.Empty(t, out.String())
+		})
+	}
+}
+
+func TestUsageListsTheTable(t *testing.T) {
+	var out, log strings.Builder
+	require.Error(t, run(t.Context(), []string{"-h"}, &out, &log))
+	assert.Contains(t, log.String(), "  packer@1.15.0, @1.12.0\n")
+	assert.Contains(t, log.String(), "  cni-plugins@1.9.1\n")
+}

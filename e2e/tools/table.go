@@ -1,0 +1,238 @@
+package tools
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Names of the things that can be built, as `go run ./e2e/tools/cmd/tools
+// NAME@VERSION` takes them.
+const (
+	NamePacker             = "packer"
+	NamePackerAmazon       = "packer-plugin-amazon"
+	NameKubelet            = "kubelet"
+	NameCredentialProvider = "ecr-credential-provider"
+	NameCNIPlugins         = "cni-plugins"
+	NameAPIServer          = "kube-apiserver"
+	NameControllerManager  = "kube-controller-manager"
+	NameScheduler          = "kube-scheduler"
+	NameKubectl            = "kubectl"
+	NameKubeadm            = "kubeadm"
+	NameEtcd               = "etcd"
+	NameKubeBench          = "kube-bench"
+	NameCritest            = "critest"
+)
+
+// Tool is one row of the table of things that can be built.
+type Tool struct {
+	// Name is the first half of NAME@VERSION and names the folder in the cache.
+	Name string
+	// Versions that were seen to build, newest first. The first is what a
+	// bare NAME means.
+	Versions []string
+	// Node says that the tool runs on the node, so it is built for the
+	// node's architecture. The others run where the tests run.
+	Node bool
+
+	module   string
+	packages []string // main packages below the module; "." is its root
+	tags     []string
+	// tests says that the program is made of the package's tests, which run a
+	// suite of their own; there is one package then.
+	tests bool
+	// variables are set through the linker (-X); each value is a function of
+	// the version without its "v".
+	variables []variable
+	// archive, when set, packs the built programs into one file.
+	archive func(source archiveSource) error
+	// output is the file's name in the cache folder.
+	output func(version, arch string) string
+	probe  probe
+}
+
+type variable struct {
+	name  string
+	value func(version string) string
+}
+
+// probe says how a built program tells its version: run with these arguments,
+// its output must contain want(version).
+type probe struct {
+	arguments []string
+	want      func(version string) string
+}
+
+// Table lists everything this package can build: the one home of the
+// versions that the tests and examples use.
+func Table() []Tool {
+	return []Tool{
+		{
+			Name:     NamePacker,
+			Versions: []string{"1.15.0", "1.12.0"},
+			module:   "github.com/hashicorp/packer",
+			packages: []string{"."},
+			output:   named("packer"),
+			probe:    probe{[]string{"--version"}, format("Packer v%s")},
+		},
+		{
+			Name:     NamePackerAmazon,
+			Versions: []string{"1.8.2"},
+			module:   "github.com/hashicorp/packer-plugin-amazon",
+			packages: []string{"."},
+			// A release, not "-dev": `packer init` counts only releases as
+			// installed and otherwise goes online.
+			variables: []variable{
+				{"github.com/hashicorp/packer-plugin-amazon/version.Version", format("%s")},
+				{"github.com/hashicorp/packer-plugin-amazon/version.VersionPrerelease", format("")},
+			},
+			output: named("packer-plugin-amazon"),
+			probe:  probe{[]string{"describe"}, format(`"version":"%s"`)},
+		},
+		kubernetes(NameKubelet, true, probe{[]string{"--version"}, format("Kubernetes v%s")}),
+		{
+			Name: NameCredentialProvider,
+			// The release line follows Kubernetes' (1.34 for 1.34); 1.34.0
+			// has no entry in the checksum database.
+			Versions:  []string{"1.34.3"},
+			Node:      true,
+			module:    "k8s.io/cloud-provider-aws",
+			packages:  []string{"cmd/ecr-credential-provider"},
+			variables: []variable{{"main.gitVersion", format("v%s")}},
+			output:    named("ecr-credential-provider"),
+			probe:     probe{[]string{"--version"}, format("version v%s")},
+		},
+		{
+			Name:     NameCNIPlugins,
+			Versions: []string{"1.9.1"},
+			Node:     true,
+			module:   "github.com/containernetworking/plugins",
+			// What upstream's build_linux.sh builds: all but "windows" and "sample".
+			packages: prefixed("plugins/",
+				"ipam/dhcp", "ipam/host-local", "ipam/static",
+				"main/bridge", "main/dummy", "main/host-device", "main/ipvlan", "main/loopback",
+				"main/macvlan", "main/ptp", "main/tap", "main/vlan",
+				"meta/bandwidth", "meta/firewall", "meta/portmap", "meta/sbr", "meta/tuning", "meta/vrf"),
+			variables: []variable{
+				{"github.com/containernetworking/plugins/pkg/utils/buildversion.BuildVersion", format("v%s")},
+			},
+			archive: packCNIPlugins,
+			output: func(version, arch string) string {
+				return fmt.Sprintf("cni-plugins-linux-%s-v%s.tgz", arch, version)
+			},
+			// Without CNI_COMMAND in its environment a plugin prints its own name.
+			probe: probe{nil, format("plugin v%s")},
+		},
+		kubernetes(NameAPIServer, false, probe{[]string{"--version"}, format("Kubernetes v%s")}),
+		kubernetes(NameControllerManager, false, probe{[]string{"--version"}, format("Kubernetes v%s")}),
+		kubernetes(NameScheduler, false, probe{[]string{"--version"}, format("Kubernetes v%s")}),
+		kubernetes(NameKubectl, false, probe{[]string{"version", "--client"}, format("Client Version: v%s")}),
+		kubernetes(NameKubeadm, true, probe{[]string{"version", "--output=short"}, format("v%s")}),
+		{
+			Name:     NameEtcd,
+			Versions: []string{"3.6.5"},
+			module:   "go.etcd.io/etcd/server/v3",
+			packages: []string{"."},
+			output:   named("etcd"),
+			probe:    probe{[]string{"--version"}, format("etcd Version: %s")},
+		},
+		{
+			Name:      NameKubeBench,
+			Versions:  []string{"0.12.0"},
+			Node:      true,
+			module:    "github.com/aquasecurity/kube-bench",
+			packages:  []string{"."},
+			variables: []variable{{"github.com/aquasecurity/kube-bench/cmd.KubeBenchVersion", format("v%s")}},
+			archive:   packKubeBench,
+			output:    named("kube-bench.tgz"),
+			probe:     probe{[]string{"version"}, format("v%s")},
+		},
+		{
+			Name:      NameCritest,
+			Versions:  []string{"1.36.0"},
+			Node:      true,
+			module:    "sigs.k8s.io/cri-tools",
+			packages:  []string{"cmd/critest"},
+			tests:     true,
+			variables: []variable{{"sigs.k8s.io/cri-tools/pkg/version.Version", format("%s")}},
+			output:    named("critest"),
+			probe:     probe{[]string{"-version"}, format("critest version: %s")},
+		},
+	}
+}
+
+// kubernetes is the row of one of Kubernetes' own programs.
+func kubernetes(name string, node bool, probe probe) Tool {
+	return Tool{
+		Name:      name,
+		Versions:  []string{"1.34.4"},
+		Node:      node,
+		module:    "k8s.io/kubernetes",
+		packages:  []string{"cmd/" + name},
+		tags:      []string{"selinux", "notest", "grpcnotrace"}, // as upstream's release build
+		variables: kubernetesVersion(),
+		output:    named(name),
+		probe:     probe,
+	}
+}
+
+// Find answers the table's row for name, and version or, where version is
+// empty, the newest that the row lists. An unknown name or version is an error
+// that lists the known ones.
+func Find(name, version string) (Tool, string, error) {
+	var names []string
+	for _, tool := range Table() {
+		if tool.Name != name {
+			names = append(names, tool.Name)
+			continue
+		}
+		if version == "" {
+			return tool, tool.Versions[0], nil
+		}
+		if !slices.Contains(tool.Versions, version) {
+			return Tool{}, "", fmt.Errorf("finding %s %s: unknown version; known are %s",
+				name, version, strings.Join(tool.Versions, ", "))
+		}
+		return tool, version, nil
+	}
+	return Tool{}, "", fmt.Errorf("finding %q: unknown tool; known are %s", name, strings.Join(names, ", "))
+}
+
+// kubernetesVersion lists the variables behind `kubelet --version` and the
+// user agent, in both copies that Kubernetes keeps of them.
+func kubernetesVersion() []variable {
+	var all []variable
+	for _, where := range []string{"k8s.io/component-base/version.", "k8s.io/client-go/pkg/version."} {
+		all = append(all,
+			variable{where + "gitVersion", format("v%s")},
+			variable{where + "gitMajor", func(version string) string { return versionPart(version, 0) }},
+			variable{where + "gitMinor", func(version string) string { return versionPart(version, 1) }},
+		)
+	}
+	return all
+}
+
+func versionPart(version string, part int) string {
+	parts := strings.Split(version, ".")
+	if part >= len(parts) {
+		return ""
+	}
+	return parts[part]
+}
+
+// format answers a function that puts the version into pattern, which may
+// have no %s.
+func format(pattern string) func(version string) string {
+	return func(version string) string { return strings.ReplaceAll(pattern, "%s", version) }
+}
+
+func named(file string) func(version, arch string) string {
+	return func(string, string) string { return file }
+}
+
+func prefixed(prefix string, names ...string) []string {
+	for i := range names {
+		names[i] = prefix + names[i]
+	}
+	return names
+}

@@ -1,0 +1,155 @@
+# Makes EKS node AMIs: every distribution of variables.pkr.hcl, for each of its
+# processors, with every Kubernetes version asked for. README.md says how, and
+# what the builder needs in AWS.
+
+packer {
+  required_plugins {
+    amazon = {
+      source  = "github.com/hashicorp/amazon"
+      version = ">= 1.8.2"
+    }
+    eksnode = {
+      source  = "github.com/eksnode/eksnode"
+      version = ">= 0.1.0"
+    }
+  }
+}
+
+locals {
+  # The matrix: one image for each of these, by the name that -only takes, such
+  # as amazon-ebs.debian13-arm64-1.34.4.
+  images = { for image in flatten([
+    for distro, base in var.distros : [
+      for processor, spelling in base.processors : [
+        for version in var.kubernetes_versions : {
+          distro    = distro
+          processor = processor
+          version   = version
+          minor     = join(".", slice(split(".", version), 0, 2))
+          base      = replace(base.name, "{processor}", spelling)
+          owner     = base.owner
+          device    = base.root_device
+          user      = base.ssh_username
+          assets    = lookup(var.versions, version, {})
+          checksums = lookup(var.checksums, "${version}/${processor}", {})
+        }
+      ]
+    ]
+  ]) : "${image.distro}-${image.processor}-${image.version}" => image }
+
+  # AMI names are unique within an account and region.
+  time       = formatdate("YYYYMMDDhhmmss", timestamp())
+  deprecated = formatdate("YYYY-MM-DD'T'hh:mm:ss'Z'", timeadd(timestamp(), "${var.deprecate_after_days * 24}h"))
+
+  # Copies with keys of their own are encrypted while they are copied; the build's
+  # region then takes part in that.
+  reencrypt = length(compact(values(var.copies))) > 0
+
+  # What does not depend on the image. `eksnode ami` and `eksnode preflight` read
+  # the tags that begin with "eksnode:".
+  tags = merge({
+    "eksnode:base-image" = "{{ .SourceAMIName }}"
+  }, var.tags)
+}
+
+# What all images have in common.
+source "amazon-ebs" "node" {
+  region               = var.region
+  subnet_id            = var.subnet_id
+  iam_instance_profile = var.instance_profile
+  imds_support         = "v2.0" # nodes made of the image get tokens or nothing
+  deprecate_at         = local.deprecated
+  skip_ami_run_tags    = true # the build's tags are not the image's
+
+  # Where else the images go, and with which keys. Without keys, copies have the
+  # region's default key for EBS: encrypted snapshots stay encrypted.
+  ami_regions        = keys(var.copies)
+  encrypt_boot       = local.reencrypt ? true : null
+  kms_key_id         = local.reencrypt ? var.kms_key_id : null
+  region_kms_key_ids = local.reencrypt ? var.copies : null
+
+  # The key that Packer lets itself in with; eksnode-scrub removes it again.
+  temporary_key_pair_type               = "ed25519"
+  temporary_security_group_source_cidrs = var.ssh_source_cidrs
+  ssh_interface                         = var.ssh_interface
+
+  metadata_options {
+    http_endpoint               = "enabled"
+    http_tokens                 = "required"
+    http_put_response_hop_limit = 1
+  }
+}
+
+build {
+  dynamic "source" {
+    for_each = local.images
+    iterator = image
+    labels   = ["amazon-ebs.node"]
+
+    content {
+      name            = image.key
+      ami_name        = "${var.name}-${image.key}-${local.time}"
+      ami_description = "EKS node, Kubernetes ${image.value.version}, ${image.value.distro}"
+      instance_type   = var.instance_types[image.value.processor]
+      ssh_username    = image.value.user
+
+      source_ami_filter {
+        owners      = [image.value.owner]
+        most_recent = true
+        filters = {
+          name         = image.value.base
+          architecture = image.value.processor
+          # The device below has to be the root: under any other name it would
+          # be a second volume, and the root would stay as it comes.
+          root-device-name    = image.value.device
+          root-device-type    = "ebs"
+          virtualization-type = "hvm"
+        }
+      }
+
+      launch_block_device_mappings {
+        device_name           = image.value.device
+        volume_type           = "gp3"
+        volume_size           = var.volume_size
+        encrypted             = true
+        kms_key_id            = var.kms_key_id
+        delete_on_termination = true
+      }
+
+      tags = merge(local.tags, {
+        "eksnode:kubernetes-version" = image.value.version
+        "eksnode:distro"             = image.value.distro
+        "eksnode:processor"          = image.value.processor
+      })
+      snapshot_tags   = { "eksnode:image" = "${var.name}-${image.key}-${local.time}" }
+      run_tags        = merge(var.tags, { Name = "Packer: ${var.name}-${image.key}" })
+      run_volume_tags = merge(var.tags, { Name = "Packer: ${var.name}-${image.key}" })
+    }
+  }
+
+  # The same for all: it finds out by itself which distribution it is on.
+  provisioner "eksnode" {
+    kubernetes_version = local.images[source.name].version
+    versions           = local.images[source.name].assets
+    checksums          = local.images[source.name].checksums
+    source_url         = var.source_url
+    report             = "${var.reports}/${source.name}-provision.json"
+  }
+
+  # Last of all: what comes after a scrub is in the image again.
+  provisioner "eksnode-scrub" {
+    report = "${var.reports}/${source.name}-scrub.json"
+  }
+
+  # The newest image of each kind, where launch templates find it: in every
+  # region that it is in.
+  dynamic "post-processor" {
+    for_each = var.publish_under == "" ? [] : [var.publish_under]
+    iterator = under
+    labels   = ["eksnode-publish"]
+
+    content {
+      parameter = "${under.value}/${local.images[source.name].distro}/${local.images[source.name].minor}/${local.images[source.name].processor}"
+    }
+  }
+}

@@ -1,0 +1,131 @@
+# Makes the AMI that one cluster needs: its Kubernetes version, region and network
+# are read from the cluster, and the base image from its publisher, so that the
+# cluster's name is all that is said.
+#
+#   packer init .
+#   packer build -var cluster=my-cluster .
+
+packer {
+  required_plugins {
+    amazon = {
+      source  = "github.com/hashicorp/amazon"
+      version = ">= 1.8.2"
+    }
+    eksnode = {
+      source  = "github.com/eksnode/eksnode"
+      version = ">= 0.1.0"
+    }
+  }
+}
+
+variable "cluster" {
+  description = "The cluster's name."
+  type        = string
+}
+
+variable "region" {
+  description = "The cluster's region."
+  type        = string
+  default     = "us-east-1"
+}
+
+variable "distro" {
+  description = "The distribution, by its ID in docs/distros.md, and its version."
+  type        = object({ id = string, version = string })
+  default     = { id = "debian", version = "12" }
+}
+
+variable "kubelets" {
+  description = "The kubelet for each minor version that clusters may have; a cluster with another one stops the build."
+  type        = map(string)
+  default     = { "1.33" = "1.33.8", "1.34" = "1.34.4" }
+}
+
+variable "ssh_interface" {
+  description = "Where Packer reaches the instance: \"public_ip\" or \"private_ip\"; empty means the public address where there is one."
+  type        = string
+  default     = ""
+}
+
+variable "versions" {
+  description = "Versions of single assets, where another than the usual one is wanted."
+  type        = map(string)
+  default     = {}
+}
+
+variable "source_url" {
+  description = "A mirror of the upstream sites; empty means the sites themselves."
+  type        = string
+  default     = ""
+}
+
+data "eksnode-cluster" "this" {
+  name   = var.cluster
+  region = var.region
+}
+
+data "eksnode-base-ami" "base" {
+  distro  = var.distro.id
+  version = var.distro.version
+  region  = var.region
+}
+
+# What the image will be made of; the image's own manifest says the same.
+data "eksnode-contents" "node" {
+  distro             = var.distro.id
+  kubernetes_version = var.kubelets[data.eksnode-cluster.this.version]
+  versions           = var.versions
+}
+
+locals {
+  kubelet = var.kubelets[data.eksnode-cluster.this.version]
+}
+
+source "amazon-ebs" "node" {
+  ami_name      = "${var.cluster}-${var.distro.id}-${formatdate("YYYYMMDDhhmmss", timestamp())}"
+  region        = var.region
+  instance_type = "m6i.large"
+  source_ami    = data.eksnode-base-ami.base.id
+  ssh_username  = data.eksnode-base-ami.base.ssh_username
+  ssh_interface = var.ssh_interface
+  subnet_id     = data.eksnode-cluster.this.subnet_ids[0]
+  imds_support  = "v2.0"
+
+  skip_ami_run_tags       = true
+  temporary_key_pair_type = "ed25519"
+
+  metadata_options {
+    http_endpoint               = "enabled"
+    http_tokens                 = "required"
+    http_put_response_hop_limit = 1
+  }
+
+  launch_block_device_mappings {
+    device_name           = data.eksnode-base-ami.base.root_device
+    volume_type           = "gp3"
+    volume_size           = 8
+    encrypted             = true
+    delete_on_termination = true
+  }
+
+  ami_description = data.eksnode-contents.node.description
+  tags = merge(data.eksnode-contents.node.tags, {
+    "eksnode:base-image" = data.eksnode-base-ami.base.name
+  })
+}
+
+build {
+  sources = ["amazon-ebs.node"]
+
+  provisioner "eksnode" {
+    kubernetes_version = local.kubelet
+    versions           = var.versions
+    source_url         = var.source_url
+  }
+
+  provisioner "eksnode-scrub" {}
+
+  post-processor "eksnode-publish" {
+    parameter = "/eksnode/${var.cluster}/${var.distro.id}"
+  }
+}

@@ -1,0 +1,51 @@
+//go:build !linux
+
+package host
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/afero"
+)
+
+// errNotLinux is what every machine's files answer elsewhere: the plugin runs
+// on other systems too, but there it only sends specs to machines. Files can
+// never be made there, so its methods only have to exist.
+var errNotLinux = errors.New("machines can only be opened on Linux")
+
+// Files is a machine's file system; see the Linux build.
+type Files struct{ afero.Fs }
+
+// OpenOS opens a file; see the Linux build.
+func (*Files) OpenOS(string, int, os.FileMode) (*os.File, error) { return nil, errNotLinux }
+
+func openFiles(string) (*Files, error) { return nil, errNotLinux }
+
+func (*Files) Close() error                                            { return nil }
+func (*Files) Lstat(string) (fs.FileInfo, error)                       { return nil, errNotLinux }
+func (*Files) ReadlinkIfPossible(string) (string, error)               { return "", errNotLinux }
+func (*Files) SymlinkIfPossible(string, string) error                  { return errNotLinux }
+func (*Files) RemoveTree(string) (Removal, error)                      { return Removal{}, errNotLinux }
+func (*Files) RemoveContents(string) (Removal, error)                  { return Removal{}, errNotLinux }
+func (*Files) Measure(string, bool) (Removal, error)                   { return Removal{}, errNotLinux }
+func (*Files) MountsBelow(string) ([]Mount, error)                     { return nil, errNotLinux }
+func (*Files) IsMountPoint(string) (bool, error)                       { return false, errNotLinux }
+func (*Files) WriteFile(string, []byte, Attributes) error              { return errNotLinux }
+func (*Files) Attributes(string) (Attributes, error)                   { return Attributes{}, errNotLinux }
+func (*Files) Truncate(string) error                                   { return errNotLinux }
+func (*Files) Replace(string, Attributes, func(io.Writer) error) error { return errNotLinux }
+
+// Trim discards free space; see the Linux build.
+func (*Host) Trim(string) (int64, error) { return 0, errNotLinux }
+
+// ZeroFreeSpace overwrites free space; see the Linux build.
+func (*Host) ZeroFreeSpace(context.Context, string, func(done, total int64)) (int64, error) {
+	return 0, errNotLinux
+}
+
+// Unmount detaches what is mounted at name; see the Linux build.
+func (*Host) Unmount(string) error { return errNotLinux }

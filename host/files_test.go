@@ -1,0 +1,228 @@
+//go:build linux
+
+package host
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/spf13/afero"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// image is a mounted root inside a folder that must not change.
+type image struct {
+	*Host
+	outside string // folder around the root
+	root    string
+}
+
+func newImage(t *testing.T) image {
+	t.Helper()
+	outside := t.TempDir()
+	root := filepath.Join(outside, "tree")
+	require.NoError(t, os.MkdirAll(filepath.Join(root, "etc"), 0o755))
+	// A sibling whose name starts like the root's, against prefix checks.
+	require.NoError(t, os.MkdirAll(filepath.Join(outside, "tree-evil"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(outside, "tree-evil", "secret"), []byte("outside"), 0o600))
+	h, err := Mounted(root)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, h.Close()) })
+	return image{Host: h, outside: outside, root: root}
+}
+
+func (i image) link(t *testing.T, target, name string) {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(i.root, name)), 0o755))
+	require.NoError(t, os.Symlink(target, filepath.Join(i.root, name)))
+}
+
+func (i image) put(t *testing.T, name, content string) {
+	t.Helper()
+	p := filepath.Join(i.root, name)
+	require.NoError(t, os.MkdirAll(filepath.Dir(p), 0o755))
+	require.NoError(t, os.WriteFile(p, []byte(content), 0o644))
+}
+
+func (i image) outsideIntact(t *testing.T) {
+	t.Helper()
+	got, err := os.ReadFile(filepath.Join(i.outside, "tree-evil", "secret"))
+	require.NoError(t, err)
+	assert.Equal(t, "outside", string(got))
+}
+
+func TestLinksStayInsideTheRoot(t *testing.T) {
+	i := newImage(t)
+	for name, target := range map[string]string{
+		"absolute":     filepath.Join(i.outside, "tree-evil"),
+		"up":           "../tree-evil",
+		"far-up":       "../../../../../../../../../.." + i.outside + "/tree-evil",
+		"via-root":     "/../tree-evil",
+		"via-absolute": "/up",
+	} {
+		i.link(t, target, name)
+		for _, p := range []string{"/" + name + "/secret", "/etc/../" + name + "/secret"} {
+			_, err := afero.ReadFile(i.Files, p)
+			assert.ErrorIs(t, err, fs.ErrNotExist, p)
+			_, err = i.Files.Stat(p)
+			assert.ErrorIs(t, err, fs.ErrNotExist, p)
+			assert.Error(t, i.Files.Truncate(p), p)
+			_, err = i.Files.RemoveTree(p)
+			assert.NoError(t, err, p) // missing inside the root is nothing to remove
+		}
+	}
+	i.outsideIntact(t)
+}
+
+func TestAbsoluteLinksResolveInsideTheRoot(t *testing.T) {
+	i := newImage(t)
+	i.put(t, "data/kubelet/pki/key", "inside")
+	i.link(t, "/data/kubelet", "var/lib/kubelet")
+	got, err := afero.ReadFile(i.Files, "/var/lib/kubelet/pki/key")
+	require.NoError(t, err)
+	assert.Equal(t, "inside", string(got))
+
+	names, err := afero.Glob(i.Files, "/var/lib/kubelet/pki/*")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"/var/lib/kubelet/pki/key"}, names)
+}
+
+func TestLinkLoopIsAnError(t *testing.T) {
+	i := newImage(t)
+	i.link(t, "/b", "a")
+	i.link(t, "/a", "b")
+	_, err := i.Files.Stat("/a/file")
+	assert.ErrorIs(t, err, unix.ELOOP)
+}
+
+func TestWritesThroughLinksStayInside(t *testing.T) {
+	i := newImage(t)
+	i.link(t, "/../../tree-evil/secret", "etc/hostname")
+	err := i.Files.WriteFile("/etc/hostname", []byte("new"), Attributes{Mode: 0o600})
+	assert.Error(t, err) // its folder does not exist inside the root
+	i.outsideIntact(t)
+
+	i.link(t, "../../../../etc/real", "etc/alias")
+	require.NoError(t, i.Files.WriteFile("/etc/alias", []byte("new"), Attributes{Mode: 0o640}))
+	got, err := os.ReadFile(filepath.Join(i.root, "etc/real"))
+	require.NoError(t, err)
+	assert.Equal(t, "new", string(got))
+	st, err := os.Lstat(filepath.Join(i.root, "etc/alias"))
+	require.NoError(t, err)
+	assert.Equal(t, fs.ModeSymlink, st.Mode().Type(), "the link keeps its place")
+}
+
+func TestReaddirDoesNotAskTheMachineOutside(t *testing.T) {
+	i := newImage(t)
+	i.put(t, "only/inside", "12345")
+	dir, err := i.Files.Open("/only")
+	require.NoError(t, err)
+	defer dir.Close()
+	list, err := dir.Readdir(-1)
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	assert.Equal(t, int64(5), list[0].Size())
+}
+
+func TestReplaceKeepsTheOldFileWhenFillingFails(t *testing.T) {
+	i := newImage(t)
+	i.put(t, "etc/config", "old")
+	full := errors.New("disk full")
+	err := i.Files.Replace("/etc/config", Attributes{Mode: 0o644}, func(w io.Writer) error {
+		_, _ = w.Write([]byte("half"))
+		return full
+	})
+	assert.ErrorIs(t, err, full)
+	got, err := afero.ReadFile(i.Files, "/etc/config")
+	require.NoError(t, err)
+	assert.Equal(t, "old", string(got))
+	list, err := os.ReadDir(filepath.Join(i.root, "etc"))
+	require.NoError(t, err)
+	assert.Len(t, list, 1, "no temporary file stays")
+}
+
+func TestWriteFileHandsLabelsOn(t *testing.T) {
+	i := newImage(t)
+	i.put(t, "etc/labelled", "old")
+	p := filepath.Join(i.root, "etc/labelled")
+	require.NoError(t, unix.Setxattr(p, "user.label", []byte("node"), 0))
+	require.NoError(t, i.Files.WriteFile("/etc/labelled", []byte("new"), Attributes{Mode: 0o600, UID: os.Getuid(), GID: os.Getgid()}))
+	value := make([]byte, 16)
+	n, err := unix.Getxattr(p, "user.label", value)
+	require.NoError(t, err)
+	assert.Equal(t, "node", string(value[:n]))
+	attr, err := i.Files.Attributes("/etc/labelled")
+	require.NoError(t, err)
+	assert.Equal(t, fs.FileMode(0o600), attr.Mode)
+}
+
+func TestTruncateKeepsTheFile(t *testing.T) {
+	i := newImage(t)
+	i.put(t, "var/log/wtmp", "logins")
+	require.NoError(t, os.Chmod(filepath.Join(i.root, "var/log/wtmp"), 0o664))
+	require.NoError(t, i.Files.Truncate("/var/log/wtmp"))
+	st, err := i.Files.Stat("/var/log/wtmp")
+	require.NoError(t, err)
+	assert.Equal(t, int64(0), st.Size())
+	assert.Equal(t, fs.FileMode(0o664), st.Mode())
+
+	i.link(t, "/var/log/wtmp", "var/log/alias")
+	assert.ErrorIs(t, i.Files.Truncate("/var/log/alias"), unix.ELOOP)
+}
+
+func TestAFIFODoesNotBlock(t *testing.T) {
+	i := newImage(t)
+	require.NoError(t, unix.Mkfifo(filepath.Join(i.root, "etc/fifo"), 0o600))
+	f, err := i.Files.Open("/etc/fifo")
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+}
+
+func TestMountedRefusesTheMachinesOwnRoot(t *testing.T) {
+	link := filepath.Join(t.TempDir(), "image")
+	require.NoError(t, os.Symlink("/", link))
+	for _, root := range []string{"/", link} {
+		_, err := Mounted(root)
+		assert.ErrorContains(t, err, "it is this machine's own root")
+	}
+	_, err := Mounted(filepath.Join(link, "no-such-folder"))
+	assert.ErrorIs(t, err, fs.ErrNotExist)
+}
+
+func TestNothingRunsFromAMountedRoot(t *testing.T) {
+	i := newImage(t)
+	_, err := i.Run(t.Context(), Command{Argv: []string{"true"}})
+	assert.ErrorIs(t, err, ErrMountedRoot)
+	assert.ErrorIs(t, i.Unmount("/etc"), ErrMountedRoot)
+	assert.False(t, i.HasCommand("true"))
+	assert.False(t, i.HasSystemd())
+}
+
+// FuzzResolve plants links and walks a path: whatever is opened lies below the
+// root.
+func FuzzResolve(f *testing.F) {
+	f.Add("/a/../b", "../..", "/etc")
+	f.Add("a//b/./c", "/", "..")
+	f.Add("/../../x", "/a/b", "a/../../..")
+	f.Fuzz(func(t *testing.T, name, first, second string) {
+		i := newImage(t)
+		_ = os.Symlink(first, filepath.Join(i.root, "a"))
+		_ = os.Symlink(second, filepath.Join(i.root, "b"))
+		p, err := i.Files.resolve(name, true)
+		if err != nil {
+			return
+		}
+		defer p.close()
+		real, err := realPathOf(p.dir)
+		require.NoError(t, err)
+		if real != i.root && len(real) <= len(i.root) || real != i.root && real[:len(i.root)+1] != i.root+"/" {
+			t.Fatalf("%q led to %s", name, real)
+		}
+	})
+}

@@ -1,0 +1,72 @@
+package host
+
+import (
+	"io/fs"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// info is fs.FileInfo over fstatat's answer. Sys returns the *unix.Stat_t.
+type info struct {
+	name string
+	st   unix.Stat_t
+}
+
+func statat(dir int, name string) (*info, error) {
+	i := &info{name: name}
+	if err := unix.Fstatat(dir, name, &i.st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return nil, err
+	}
+	return i, nil
+}
+
+func (i *info) Name() string       { return i.name }
+func (i *info) Size() int64        { return i.st.Size }
+func (i *info) IsDir() bool        { return i.Mode().IsDir() }
+func (i *info) ModTime() time.Time { return time.Unix(i.st.Mtim.Sec, i.st.Mtim.Nsec) }
+func (i *info) Sys() any           { return &i.st }
+
+// space is the disk space the entry takes; stat(2) counts in 512 bytes.
+func (i *info) space() int64 { return i.st.Blocks * 512 }
+
+func (i *info) Mode() fs.FileMode {
+	mode := fs.FileMode(i.st.Mode & 0o777)
+	for bit, m := range map[uint32]fs.FileMode{
+		unix.S_ISUID: fs.ModeSetuid, unix.S_ISGID: fs.ModeSetgid, unix.S_ISVTX: fs.ModeSticky,
+	} {
+		if i.st.Mode&bit != 0 {
+			mode |= m
+		}
+	}
+	switch i.st.Mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		mode |= fs.ModeDir
+	case unix.S_IFLNK:
+		mode |= fs.ModeSymlink
+	case unix.S_IFIFO:
+		mode |= fs.ModeNamedPipe
+	case unix.S_IFSOCK:
+		mode |= fs.ModeSocket
+	case unix.S_IFCHR:
+		mode |= fs.ModeDevice | fs.ModeCharDevice
+	case unix.S_IFBLK:
+		mode |= fs.ModeDevice
+	}
+	return mode
+}
+
+// modeBits is the kernel's form of a file mode.
+func modeBits(m fs.FileMode) uint32 {
+	bits := uint32(m.Perm())
+	if m&fs.ModeSetuid != 0 {
+		bits |= unix.S_ISUID
+	}
+	if m&fs.ModeSetgid != 0 {
+		bits |= unix.S_ISGID
+	}
+	if m&fs.ModeSticky != 0 {
+		bits |= unix.S_ISVTX
+	}
+	return bits
+}

@@ -1,0 +1,246 @@
+package host
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
+)
+
+// MountsBelow lists what is mounted anywhere below the directory name, but not
+// on name itself; deepest first, so that unmounting in this order works. Links
+// on the way to name are resolved. A missing name has no mounts.
+func (f *Files) MountsBelow(name string) ([]Mount, error) {
+	dir, err := f.realPath(name)
+	if os.IsNotExist(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return mountsBelow(dir, name, false)
+}
+
+// mountsBelow lists what is mounted below the directory that lies at dir and
+// that the machine calls name and, with itself, what is mounted on it.
+func mountsBelow(dir, name string, itself bool) ([]Mount, error) {
+	prefix := strings.TrimSuffix(dir, "/") + "/"
+	infos, err := mountinfo.GetMounts(func(i *mountinfo.Info) (skip, stop bool) {
+		return !strings.HasPrefix(i.Mountpoint, prefix) && (!itself || i.Mountpoint != dir), false
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading the mount table: %w", err)
+	}
+	mounts := make([]Mount, 0, len(infos))
+	for _, i := range infos {
+		at := name
+		if i.Mountpoint != dir {
+			at = strings.TrimSuffix(name, "/") + "/" + strings.TrimPrefix(i.Mountpoint, prefix)
+		} else if !itself { // the root file system, for name "/"
+			continue
+		}
+		mounts = append(mounts, Mount{Path: at, Type: i.FSType, Source: i.Source})
+	}
+	sort.SliceStable(mounts, func(a, b int) bool {
+		return strings.Count(mounts[a].Path, "/") > strings.Count(mounts[b].Path, "/")
+	})
+	return mounts, nil
+}
+
+// noMountNames says quickly whether the mount table surely has nothing on or
+// below dir: large removals are thousands of small ones, and reading the table
+// for each took a twentieth of their time.
+func (f *Files) noMountNames(dir string) (bool, error) {
+	if strings.ContainsAny(dir, " \t\n\\#") { // mountinfo(5) writes these otherwise
+		return false, nil
+	}
+	table, err := f.mounts.read()
+	if err != nil {
+		return false, fmt.Errorf("reading the mount table: %w", err)
+	}
+	return !bytes.Contains(table, []byte(" "+dir+" ")) && !bytes.Contains(table, []byte(" "+strings.TrimSuffix(dir, "/")+"/")), nil
+}
+
+// mountTable is the kernel's table of mounts. It is read again only when the
+// kernel says that it has changed: poll(2) tells (proc(5), /proc/PID/mounts).
+type mountTable struct {
+	mu   sync.Mutex
+	open bool
+	fd   int
+	text []byte
+}
+
+func (m *mountTable) read() (text []byte, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.open {
+		changed := []unix.PollFd{{Fd: int32(m.fd), Events: unix.POLLPRI}}
+		if n, err := unix.Poll(changed, 0); n == 0 && err == nil {
+			return m.text, nil
+		}
+	} else if m.fd, err = unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+		return nil, err
+	}
+	m.open = true
+	if m.text, err = readFrom(m.fd); err != nil {
+		m.closeFile() // so that the next reads it again
+	}
+	return m.text, err
+}
+
+// readFrom reads a file of the kernel's from its beginning.
+func readFrom(fd int) ([]byte, error) {
+	var text []byte
+	for buf := make([]byte, 16<<10); ; {
+		n, err := unix.Pread(fd, buf, int64(len(text)))
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || n == 0 {
+			return text, err
+		}
+		text = append(text, buf[:n]...)
+	}
+}
+
+func (m *mountTable) close() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.closeFile()
+}
+
+func (m *mountTable) closeFile() {
+	if m.open {
+		_ = unix.Close(m.fd)
+		m.open = false
+	}
+}
+
+// IsMountPoint says whether name itself is a mount point.
+func (f *Files) IsMountPoint(name string) (bool, error) {
+	dir, err := f.realPath(name)
+	if os.IsNotExist(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return mountinfo.Mounted(dir)
+}
+
+// Unmount detaches what is mounted at name; the machine must be live. A mount
+// in use is an error (EBUSY) that names who uses it: a lazy unmount would leave
+// a writer behind.
+func (h *Host) Unmount(name string) error {
+	if !h.IsLive() {
+		return fmt.Errorf("unmounting %s: %w", name, ErrMountedRoot)
+	}
+	err := h.Files.at("unmount", name, false, func(p place) error {
+		// By the folder's descriptor and not by the mount's own, which would
+		// keep the mount busy.
+		dir, err := realPathOf(p.dir)
+		if err != nil {
+			return err
+		}
+		return unix.Unmount(strings.TrimSuffix(dir, "/")+"/"+p.base, unix.UMOUNT_NOFOLLOW)
+	})
+	if errors.Is(err, unix.EBUSY) {
+		return fmt.Errorf("%w; stop what uses it%s", err, h.usersOf(name))
+	}
+	return err
+}
+
+// usersOf names the processes that have something below a mount open, as far as
+// they can be seen: one per line would be too many for an error, so at most
+// three.
+func (h *Host) usersOf(mount string) string {
+	dir, err := h.Files.realPath(mount)
+	if err != nil {
+		return ""
+	}
+	links, err := filepath.Glob("/proc/[0-9]*/*")
+	if err != nil {
+		return ""
+	}
+	var users []string
+	for _, link := range links {
+		process, what := filepath.Split(link)
+		if what != "cwd" && what != "root" && what != "exe" && what != "fd" || !usesBelow(link, dir) {
+			continue
+		}
+		comm, err := os.ReadFile(process + "comm")
+		user := fmt.Sprintf("%s (pid %s)", strings.TrimSpace(string(comm)), filepath.Base(process))
+		if err == nil && !slices.Contains(users, user) {
+			users = append(users, user)
+		}
+	}
+	if len(users) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(users[:min(len(users), 3)], ", ")
+}
+
+// usesBelow says whether a link of /proc/PID, or one in its folder of open
+// files, points to dir or below it.
+func usesBelow(link, dir string) bool {
+	if filepath.Base(link) == "fd" {
+		open, err := os.ReadDir(link)
+		return err == nil && slices.ContainsFunc(open, func(e os.DirEntry) bool { return usesBelow(filepath.Join(link, e.Name()), dir) })
+	}
+	to, err := os.Readlink(link)
+	return err == nil && (to == dir || strings.HasPrefix(to, dir+"/"))
+}
+
+// realPath is where the directory name lies on the machine this process runs
+// on, every link resolved inside the root.
+func (f *Files) realPath(name string) (string, error) {
+	var dir string
+	err := f.at("open", name, true, func(p place) error {
+		fd, err := unix.Openat(p.dir, p.base, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		dir, err = realPathOf(fd)
+		return err
+	})
+	return dir, err
+}
+
+func realPathOf(fd int) (string, error) {
+	return os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
+}
+
+// mountID tells which mount an open directory belongs to. A bind mount of the
+// same file system has the same device number but another mount, so comparing
+// devices is not enough.
+func mountID(fd int) (uint64, error) {
+	var st unix.Statx_t
+	err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &st)
+	if err == nil && st.Mask&unix.STATX_MNT_ID != 0 {
+		return st.Mnt_id, nil
+	}
+	return mountIDFromProc(fd) // before Linux 5.8
+}
+
+func mountIDFromProc(fd int) (uint64, error) {
+	text, err := os.ReadFile("/proc/self/fdinfo/" + strconv.Itoa(fd))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if v, ok := strings.CutPrefix(line, "mnt_id:"); ok {
+			return strconv.ParseUint(strings.TrimSpace(v), 10, 64)
+		}
+	}
+	return 0, fmt.Errorf("the kernel names no mount for an open directory")
+}

@@ -1,0 +1,67 @@
+package host
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// TestUnmountOnTheLiveMachine mounts something in a folder of its own. It needs
+// root.
+func TestUnmountOnTheLiveMachine(t *testing.T) {
+	h, err := Live()
+	require.NoError(t, err)
+	defer h.Close()
+	folder, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	require.NoError(t, os.MkdirAll(filepath.Join(folder, "real"), 0o755))
+	require.NoError(t, os.Symlink("real", filepath.Join(folder, "linked")))
+	outer := filepath.Join(folder, "linked", "a mount")
+	inner := filepath.Join(outer, "inner")
+	require.NoError(t, os.Mkdir(outer, 0o755))
+	require.NoError(t, unix.Mount("outer", outer, "tmpfs", 0, ""))
+	t.Cleanup(func() { _ = unix.Unmount(outer, unix.MNT_DETACH) }) // gone when the test passes
+	require.NoError(t, os.Mkdir(inner, 0o755))
+	require.NoError(t, unix.Mount("inner", inner, "tmpfs", 0, ""))
+
+	file, err := os.Create(filepath.Join(inner, "open"))
+	require.NoError(t, err)
+	err = h.Unmount(inner)
+	require.ErrorIs(t, err, unix.EBUSY)
+	comm, readErr := os.ReadFile("/proc/self/comm")
+	require.NoError(t, readErr)
+	assert.EqualError(t, err, fmt.Sprintf("unmount %s: device or resource busy; stop what uses it: %s (pid %d)", inner, string(comm[:len(comm)-1]), os.Getpid()))
+	require.NoError(t, file.Close())
+
+	mounts, err := h.Files.MountsBelow(folder + "/linked")
+	require.NoError(t, err)
+	require.Equal(t, []Mount{{Path: inner, Type: "tmpfs", Source: "inner"}, {Path: outer, Type: "tmpfs", Source: "outer"}}, mounts)
+	for _, mount := range mounts {
+		require.NoError(t, h.Unmount(mount.Path))
+	}
+	mounts, err = h.Files.MountsBelow(folder + "/linked")
+	require.NoError(t, err)
+	assert.Empty(t, mounts)
+	assert.ErrorIs(t, h.Unmount(outer), unix.EINVAL, "nothing is mounted there")
+}
+
+// What was mounted since the last removal is seen before the next begins.
+func TestAMountThatIsNewIsSeen(t *testing.T) {
+	i := newImage(t)
+	for _, name := range []string{"a/file", "b/deep/mount/keep", "b/first"} {
+		i.put(t, name, "x")
+	}
+	_, err := i.Files.RemoveTree("/a")
+	require.NoError(t, err)
+	i.bind(t, i.root, filepath.Join(i.root, "b/deep/mount"))
+	gone, err := i.Files.RemoveTree("/b")
+	var mounted *MountedError
+	require.ErrorAs(t, err, &mounted)
+	assert.Equal(t, "/b/deep/mount", mounted.Path)
+	assert.Zero(t, gone, "something went before the mount was seen")
+}

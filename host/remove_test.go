@@ -1,0 +1,229 @@
+//go:build linux
+
+package host
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// bind mounts a folder of the image onto another; the test needs root.
+func (i image) bind(t *testing.T, source, target string) {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(target, 0o755))
+	require.NoError(t, unix.Mount(source, target, "", unix.MS_BIND, ""), "these tests mount things: run them as root")
+	t.Cleanup(func() {
+		if err := unix.Unmount(target, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
+			t.Errorf("unmounting %s: %v", target, err)
+		}
+	})
+}
+
+func TestRemoveTreeCountsAndRemoves(t *testing.T) {
+	i := newImage(t)
+	i.put(t, "var/lib/x/a", "12345")
+	i.put(t, "var/lib/x/deep/er/b", "123")
+	i.put(t, "var/lib/x/new\nline \xff", "1")
+	i.link(t, filepath.Join(i.outside, "tree-evil"), "var/lib/x/out")
+
+	m, err := i.Files.Measure("/var/lib/x", false)
+	require.NoError(t, err)
+	gone, err := i.Files.RemoveTree("/var/lib/x")
+	require.NoError(t, err)
+	assert.Equal(t, int64(7), gone.Entries)
+	assert.Equal(t, m.Entries, gone.Entries, "a plan promises what a removal does")
+	assert.Positive(t, m.Bytes)
+	assert.NoDirExists(t, filepath.Join(i.root, "var/lib/x"))
+	assert.DirExists(t, filepath.Join(i.root, "var/lib"))
+	i.outsideIntact(t)
+
+	gone, err = i.Files.RemoveTree("/var/lib/x")
+	require.NoError(t, err)
+	assert.Zero(t, gone)
+}
+
+func TestRemoveTreeRemovesALinkAndNotItsTarget(t *testing.T) {
+	i := newImage(t)
+	i.put(t, "data/kept", "x")
+	i.link(t, "/data", "var/alias")
+	_, err := i.Files.RemoveTree("/var/alias")
+	require.NoError(t, err)
+	assert.FileExists(t, filepath.Join(i.root, "data/kept"))
+}
+
+func TestRemoveContentsKeepsTheFolder(t *testing.T) {
+	i := newImage(t)
+	i.put(t, "data/gone", "x")
+	require.NoError(t, os.Chmod(filepath.Join(i.root, "data"), 0o750))
+	i.link(t, "/data", "var/lib/kubelet")
+	gone, err := i.Files.RemoveContents("/var/lib/kubelet")
+	require.NoError(t, err)
+	assert.Equal(t, int64(1), gone.Entries)
+	st, err := i.Files.Stat("/data")
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o750), st.Mode().Perm())
+	target, err := i.Files.ReadlinkIfPossible("/var/lib/kubelet")
+	require.NoError(t, err)
+	assert.Equal(t, "/data", target)
+}
+
+func TestRemovalStopsAtAMountBeforeAnythingIsGone(t *testing.T) {
+	i := newImage(t)
+	etc := filepath.Join(i.outside, "tree-evil")
+	i.put(t, "var/lib/kubelet/aaa", "first")
+	mount := filepath.Join(i.root, "var/lib/kubelet/pods/uid/vol ume")
+	i.bind(t, etc, mount)
+
+	var mounted *MountedError
+	for _, remove := range []func(string) (Removal, error){i.Files.RemoveTree, i.Files.RemoveContents} {
+		gone, err := remove("/var/lib/kubelet")
+		require.ErrorAs(t, err, &mounted)
+		assert.Equal(t, "/var/lib/kubelet/pods/uid/vol ume", mounted.Path)
+		assert.Zero(t, gone)
+	}
+	_, err := i.Files.RemoveTree("/var/lib/kubelet/pods/uid/vol ume")
+	require.ErrorAs(t, err, &mounted)
+	assert.FileExists(t, filepath.Join(i.root, "var/lib/kubelet/aaa"))
+	i.outsideIntact(t)
+
+	below, err := i.Files.MountsBelow("/var/lib/kubelet")
+	require.NoError(t, err)
+	require.Len(t, below, 1)
+	assert.Equal(t, "/var/lib/kubelet/pods/uid/vol ume", below[0].Path)
+}
+
+// A mount that appears after the mount table was read is still not entered.
+func TestTheSweepItselfDoesNotEnterAMount(t *testing.T) {
+	i := newImage(t)
+	i.bind(t, filepath.Join(i.outside, "tree-evil"), filepath.Join(i.root, "top/mnt"))
+	p, err := i.Files.resolve("/top", false)
+	require.NoError(t, err)
+	defer p.close()
+	var mounted *MountedError
+	_, err = sweep(p, "/top", false)
+	require.ErrorAs(t, err, &mounted)
+	assert.Equal(t, "/top/mnt", mounted.Path)
+	i.outsideIntact(t)
+}
+
+func TestAFolderThatIsAMountIsEmptiedAndStays(t *testing.T) {
+	i := newImage(t)
+	i.put(t, "disk/state", "x")
+	i.bind(t, filepath.Join(i.root, "disk"), filepath.Join(i.root, "var/lib/kubelet"))
+	gone, err := i.Files.RemoveContents("/var/lib/kubelet")
+	require.NoError(t, err)
+	assert.Equal(t, int64(1), gone.Entries)
+	mounted, err := i.Files.IsMountPoint("/var/lib/kubelet")
+	require.NoError(t, err)
+	assert.True(t, mounted)
+}
+
+func TestTheRootIsNeverRemoved(t *testing.T) {
+	i := newImage(t)
+	i.put(t, "etc/x", "x")
+	for _, name := range []string{"/", "", "//.", "/.", "/..", "/etc/.."} {
+		_, err := i.Files.RemoveTree(name)
+		assert.ErrorContains(t, err, "refusing to remove the machine's root", name)
+	}
+	assert.FileExists(t, filepath.Join(i.root, "etc/x"))
+}
+
+func TestMountIDsAgree(t *testing.T) {
+	fd, err := unix.Open("/", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	require.NoError(t, err)
+	defer unix.Close(fd)
+	a, err := mountID(fd)
+	require.NoError(t, err)
+	b, err := mountIDFromProc(fd)
+	require.NoError(t, err)
+	assert.Equal(t, a, b, "kernels with and without statx must give the same answer")
+}
+
+// Many directories at once, names of every kind, and deep ones: all of it goes,
+// and what lies beside it stays.
+func TestALargeTreeGoesWhole(t *testing.T) {
+	i := newImage(t)
+	want := int64(1)
+	deep := "big"
+	for range 300 {
+		deep += "/d"
+		want++
+	}
+	i.put(t, deep+"/bottom", "x")
+	for _, n := range []string{"a", "b c", "d\ne", "\xff\xfe", "-rf", "..x", "*"} {
+		for _, m := range []string{"1", "2", "3", "4", "5"} {
+			i.put(t, "big/"+n+"/"+m+"/file", "x")
+			want += 2
+		}
+		want++
+	}
+	want++ // bottom
+	i.put(t, "big.beside", "x")
+	gone, err := i.Files.RemoveTree("/big")
+	require.NoError(t, err)
+	assert.Equal(t, want, gone.Entries)
+	assert.NoDirExists(t, filepath.Join(i.root, "big"))
+	assert.FileExists(t, filepath.Join(i.root, "big.beside"))
+}
+
+// An immutable file stays, is named with the remedy, and does not keep the rest
+// from going.
+func TestAnImmutableFileIsNamed(t *testing.T) {
+	i := newImage(t)
+	i.put(t, "state/locked/file", "x")
+	i.put(t, "state/other/file", "x")
+	locked := filepath.Join(i.root, "state/locked/file")
+	chattr(t, "+i", locked)
+	t.Cleanup(func() { chattr(t, "-i", locked) })
+	_, err := i.Files.RemoveTree("/state")
+	require.EqualError(t, err, "remove /state/locked/file: operation not permitted (immutable or append-only? see lsattr; chattr -ia clears it)")
+	assert.FileExists(t, locked)
+	assert.NoDirExists(t, filepath.Join(i.root, "state/other"))
+}
+
+func chattr(t *testing.T, flag, name string) {
+	t.Helper()
+	out, err := exec.Command("chattr", flag, name).CombinedOutput()
+	require.NoError(t, err, string(out))
+}
+
+// Somebody goes on writing while the tree is removed.
+func TestFilesThatAppearMeanwhileGoToo(t *testing.T) {
+	i := newImage(t)
+	for n := range 2000 {
+		i.put(t, fmt.Sprintf("busy/%d/file", n%50)+fmt.Sprint(n), "x")
+	}
+	started, stop := make(chan struct{}), make(chan struct{})
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		for n := 0; ; n++ {
+			_ = os.WriteFile(filepath.Join(i.root, fmt.Sprintf("busy/%d/late%d", n%50, n)), nil, 0o600)
+			if n == 0 {
+				close(started)
+			}
+			if n == 1000 {
+				return
+			}
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		}
+	})
+	<-started
+	_, err := i.Files.RemoveTree("/busy")
+	close(stop)
+	writer.Wait()
+	require.NoError(t, err)
+	assert.NoDirExists(t, filepath.Join(i.root, "busy"))
+}

@@ -1,0 +1,190 @@
+package host
+
+import (
+	"io/fs"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxLinks is the kernel's own limit on links in one path (path_resolution(7)).
+const maxLinks = 40
+
+// place is a resolved name: an entry called base in an open directory. The
+// entry may be missing. Only dir's descriptor and base are used from here on,
+// so that a link swapped in later cannot lead out of the root.
+type place struct {
+	dir  int // O_PATH descriptor, owned by the place
+	base string
+}
+
+func (p place) close() { _ = unix.Close(p.dir) }
+
+// resolve finds name inside the root: absolute targets of links start again at
+// the root, and ".." at the root stays there. With follow, a link in the last
+// place is followed too.
+func (f *Files) resolve(name string, follow bool) (place, error) {
+	parts := split(name)
+	if p, ok := f.resolveByKernel(parts, follow); ok {
+		return p, nil
+	}
+	return f.walk(parts, follow)
+}
+
+// resolveByKernel resolves by one openat2(2) with RESOLVE_IN_ROOT. It leaves to
+// walk what it cannot do: kernels before 5.6 (Amazon Linux 2 boots 4.14), names
+// with ".." in them, links in the last place, and whatever fails.
+func (f *Files) resolveByKernel(parts []string, follow bool) (place, bool) {
+	if len(parts) == 0 || slices.Contains(parts, "..") {
+		return place{}, false
+	}
+	dir, base := parts[:len(parts)-1], parts[len(parts)-1]
+	fd, err := unix.Openat2(f.root, "./"+strings.Join(dir, "/"), &unix.OpenHow{
+		Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,
+	})
+	if err != nil {
+		return place{}, false
+	}
+	p := place{dir: fd, base: base}
+	if follow {
+		var st unix.Stat_t
+		err := unix.Fstatat(fd, base, &st, unix.AT_SYMLINK_NOFOLLOW)
+		if err != nil && err != unix.ENOENT || err == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK {
+			p.close()
+			return place{}, false
+		}
+	}
+	return p, true
+}
+
+// walk goes one component at a time and never lets the kernel follow a link.
+func (f *Files) walk(parts []string, follow bool) (place, error) {
+	w := walker{todo: parts}
+	defer w.close()
+	if err := w.push(f.root, "."); err != nil {
+		return place{}, err
+	}
+	for len(w.todo) > 0 {
+		c := w.todo[0]
+		w.todo = w.todo[1:]
+		if c == ".." {
+			w.pop()
+			continue
+		}
+		if len(w.todo) == 0 && !follow {
+			return w.take(c), nil
+		}
+		err := w.step(c)
+		if err == errLast {
+			return w.take(c), nil
+		}
+		if err != nil {
+			return place{}, err
+		}
+	}
+	return w.take("."), nil
+}
+
+// errLast says that the component is the last one and needs no more resolving.
+var errLast = fs.SkipAll
+
+type walker struct {
+	dirs  []int // the directories from the root down to here
+	todo  []string
+	links int
+}
+
+func (w *walker) top() int { return w.dirs[len(w.dirs)-1] }
+
+// step goes through one component: into a directory, or on to where a link
+// points.
+func (w *walker) step(c string) error {
+	last := len(w.todo) == 0
+	var st unix.Stat_t
+	if err := unix.Fstatat(w.top(), c, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		if err == unix.ENOENT && last {
+			return errLast
+		}
+		return err
+	}
+	switch {
+	case st.Mode&unix.S_IFMT == unix.S_IFLNK:
+		return w.follow(c)
+	case last:
+		return errLast
+	default:
+		return w.push(w.top(), c)
+	}
+}
+
+func (w *walker) follow(c string) error {
+	if w.links++; w.links > maxLinks {
+		return unix.ELOOP
+	}
+	target, err := readlinkat(w.top(), c)
+	if err != nil {
+		return err
+	}
+	if strings.HasPrefix(target, "/") {
+		for len(w.dirs) > 1 {
+			w.pop()
+		}
+	}
+	w.todo = append(split(target), w.todo...)
+	return nil
+}
+
+func (w *walker) push(dir int, name string) error {
+	fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	w.dirs = append(w.dirs, fd)
+	return nil
+}
+
+// pop goes one directory up, and nowhere at the root.
+func (w *walker) pop() {
+	if len(w.dirs) > 1 {
+		_ = unix.Close(w.top())
+		w.dirs = w.dirs[:len(w.dirs)-1]
+	}
+}
+
+// take hands the current directory over to a place.
+func (w *walker) take(base string) place {
+	p := place{dir: w.top(), base: base}
+	w.dirs = w.dirs[:len(w.dirs)-1]
+	return p
+}
+
+func (w *walker) close() {
+	for _, fd := range w.dirs {
+		_ = unix.Close(fd)
+	}
+}
+
+func split(name string) []string {
+	parts := strings.Split(name, "/")
+	kept := parts[:0]
+	for _, p := range parts {
+		if p != "" && p != "." {
+			kept = append(kept, p)
+		}
+	}
+	return kept
+}
+
+func readlinkat(dir int, name string) (string, error) {
+	for size := 256; ; size *= 2 {
+		buf := make([]byte, size)
+		n, err := unix.Readlinkat(dir, name, buf)
+		if err != nil {
+			return "", err
+		}
+		if n < size {
+			return string(buf[:n]), nil
+		}
+	}
+}

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package host
+
+// Space tells how much can be written; see the Linux build.
+func (*Files) Space(string) (Space, error) { return Space{}, errNotLinux }

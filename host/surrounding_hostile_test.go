@@ -1,0 +1,75 @@
+//go:build linux
+
+package host
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// surrounding notes everything in a folder but what is below except, so that a
+// test can say that nothing of it changed: kind, mode, owner, time of change,
+// and content or link target.
+func surrounding(t *testing.T, folder, except string) map[string]string {
+	t.Helper()
+	got := map[string]string{}
+	require.NoError(t, filepath.WalkDir(folder, func(name string, d fs.DirEntry, err error) error {
+		require.NoError(t, err)
+		if name == except {
+			return fs.SkipDir
+		}
+		var st unix.Stat_t
+		require.NoError(t, unix.Lstat(name, &st))
+		note := fmt.Sprintf("%o %d:%d", st.Mode, st.Uid, st.Gid)
+		switch {
+		case d.Type() == fs.ModeSymlink:
+			target, err := os.Readlink(name)
+			require.NoError(t, err)
+			note += " " + target
+		case d.Type().IsRegular():
+			text, err := os.ReadFile(name)
+			require.NoError(t, err)
+			note += fmt.Sprintf(" %d %x", st.Mtim.Nano(), sha256.Sum256(text))
+		}
+		got[name] = note
+		return nil
+	}))
+	return got
+}
+
+// untouched notes what surrounds the image and checks at the test's end that it
+// is still the same.
+func (i image) untouched(t *testing.T) {
+	t.Helper()
+	before := surrounding(t, i.outside, i.root)
+	t.Cleanup(func() { require.Equal(t, before, surrounding(t, i.outside, i.root), "the outside was touched") })
+}
+
+// newDisk mounts an empty ext4 file system of that many MiB. All of its blocks
+// are root's to fill.
+func newDisk(t *testing.T, mib int) (mountPoint string) {
+	t.Helper()
+	folder := t.TempDir()
+	mountPoint = filepath.Join(folder, "mnt")
+	require.NoError(t, os.Mkdir(mountPoint, 0o755))
+	file := filepath.Join(folder, "disk")
+	run(t, "truncate", "-s", fmt.Sprintf("%dM", mib), file)
+	run(t, "mke2fs", "-q", "-F", "-t", "ext4", "-m", "0", "-I", "256", file)
+	run(t, "mount", "-o", "loop", file, mountPoint)
+	t.Cleanup(func() { run(t, "umount", mountPoint) })
+	return mountPoint
+}
+
+func run(t *testing.T, name string, args ...string) {
+	t.Helper()
+	out, err := exec.Command(name, args...).CombinedOutput()
+	require.NoError(t, err, "%s %q: %s", name, args, out)
+}

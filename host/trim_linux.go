@@ -1,0 +1,142 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path"
+	"path/filepath"
+	"unsafe"
+
+	"github.com/spf13/afero"
+	"golang.org/x/sys/unix"
+)
+
+// FITRIM is the request of fstrim(8): _IOWR('X', 121, struct fstrim_range),
+// linux/fs.h.
+const fitrim = 0xC0185879
+
+// Trim discards the free space of the file system that the directory name is
+// on, so that removed files cannot be read from the disk any more. It returns
+// the number of bytes discarded. errors.ErrUnsupported says that the disk knows
+// no discard.
+func (h *Host) Trim(name string) (int64, error) {
+	dir, err := h.Files.Open(name)
+	if err != nil {
+		return 0, fmt.Errorf("discarding free space: %w", err)
+	}
+	defer dir.Close()
+	fd, ok := dir.(*file)
+	if !ok {
+		return 0, fmt.Errorf("discarding free space: %w", errors.ErrUnsupported)
+	}
+	// Blocks freed by a transaction that is still in memory are not free yet.
+	if err := unix.Syncfs(int(fd.Fd())); err != nil {
+		return 0, fmt.Errorf("discarding free space: %w", err)
+	}
+	r := struct{ start, length, least uint64 }{length: math.MaxUint64}
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, fd.Fd(), fitrim, uintptr(unsafe.Pointer(&r)))
+	switch errno {
+	case 0:
+		return int64(r.length), nil
+	case unix.EOPNOTSUPP, unix.ENOTTY, unix.EINVAL, unix.ENOSYS:
+		return 0, fmt.Errorf("discarding free space: %w", errors.ErrUnsupported)
+	default:
+		return 0, fmt.Errorf("discarding free space: %w", errno)
+	}
+}
+
+// ZeroFreeSpace fills the free space of the file system that the directory name
+// is on with zeros, by a file that is removed again whatever happens. It
+// returns the number of bytes written. On cloud disks it costs a snapshot of
+// the whole disk; Trim is better where it works.
+func (h *Host) ZeroFreeSpace(ctx context.Context, name string, progress func(done, total int64)) (written int64, err error) {
+	temp := path.Join(name, ".eksnode-zeros")
+	out, err := h.Files.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, os.ErrExist) { // of a run that was killed
+		if err = h.Files.Remove(temp); err == nil {
+			out, err = h.Files.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		}
+	}
+	if err != nil {
+		return 0, fmt.Errorf("filling free space: %w", err)
+	}
+	defer func() {
+		if err = errors.Join(err, out.Close(), h.Files.Remove(temp)); err != nil {
+			err = fmt.Errorf("filling free space: %w", err)
+		}
+	}()
+	space, err := h.Files.Space(name)
+	if err != nil {
+		return 0, err
+	}
+	total := int64(space.FreeBytes)
+	if err := unix.Syncfs(int(out.(*file).Fd())); err != nil { // frees what was removed just now
+		return 0, err
+	}
+	give, err := takeReserve(out.(*file))
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, give()) }()
+	written, err = fillWithZeros(ctx, out, func(written int64) { progress(written, max(total, written)) })
+	// The blocks in which the file system notes where the file's are have taken
+	// free ones too; they are written to their places only now, and never once
+	// the file is gone.
+	unix.Sync()
+	return written, err
+}
+
+// fillWithZeros writes zeros until nothing more fits. What a file system has
+// kept back for blocks that were not yet placed is free after they were, so
+// that it is tried again, at last block by block.
+func fillWithZeros(ctx context.Context, out afero.File, progress func(written int64)) (written int64, err error) {
+	for _, size := range []int{4 << 20, 64 << 10, 4 << 10, 1 << 10} {
+		zeros := make([]byte, size)
+		for {
+			if err := context.Cause(ctx); err != nil {
+				return written, err
+			}
+			n, err := out.Write(zeros)
+			written += int64(n)
+			progress(written)
+			if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+				break
+			}
+			if err != nil {
+				return written, err
+			}
+			if n < len(zeros) {
+				return written, io.ErrShortWrite
+			}
+		}
+		if err := out.Sync(); err != nil {
+			return written, err
+		}
+	}
+	return written, nil
+}
+
+// takeReserve lets files have what ext4 keeps back, up to 4096 blocks that else
+// nobody can overwrite; the function it returns gives it back. Other file
+// systems have no such setting.
+func takeReserve(f *file) (func() error, error) {
+	nothing := func() error { return nil }
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return nothing, err
+	}
+	device, err := filepath.EvalSymlinks(fmt.Sprintf("/sys/dev/block/%d:%d", unix.Major(st.Dev), unix.Minor(st.Dev)))
+	if err != nil {
+		return nothing, nil
+	}
+	setting := filepath.Join("/sys/fs/ext4", filepath.Base(device), "reserved_clusters")
+	before, err := os.ReadFile(setting)
+	if err != nil || os.WriteFile(setting, []byte("0"), 0) != nil { // read-only in containers
+		return nothing, nil
+	}
+	return func() error { return os.WriteFile(setting, before, 0) }, nil
+}

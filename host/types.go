@@ -1,0 +1,41 @@
+package host
+
+import (
+	"fmt"
+	"io/fs"
+)
+
+// Attributes are what a file carries beside its content.
+type Attributes struct {
+	Mode     fs.FileMode // permission, setuid, setgid and sticky bits
+	UID, GID int
+}
+
+// Removal counts what a removal took away.
+type Removal struct {
+	// Entries is the number of files, links and directories.
+	Entries int64 `json:"entries"`
+	// Bytes is the disk space they took, as the file system counts it.
+	Bytes int64 `json:"bytes"`
+}
+
+// Add sums up removals.
+func (r *Removal) Add(o Removal) { r.Entries += o.Entries; r.Bytes += o.Bytes }
+
+// Mount is one mount on the machine.
+type Mount struct {
+	// Path is the mount point as the machine names it.
+	Path string
+	// Type is the file system's type, such as "tmpfs".
+	Type string
+	// Source is what is mounted, as mountinfo(5) names it.
+	Source string
+}
+
+// MountedError says that something is mounted where files were to be removed.
+// Nothing below the mount was touched.
+type MountedError struct{ Path string }
+
+func (e *MountedError) Error() string {
+	return fmt.Sprintf("%s: something is mounted there; unmount it first (what lies below a mount belongs to another file system)", e.Path)
+}

@@ -1,0 +1,118 @@
+//go:build linux
+
+package host
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+func itoa(n uint64) string { return strconv.FormatUint(n, 10) }
+
+// fill takes every block of a disk.
+func fill(t *testing.T, ballast string) {
+	t.Helper()
+	out, err := os.Create(ballast)
+	require.NoError(t, err)
+	defer out.Close()
+	for size := 1 << 20; size > 0; {
+		_, err := out.Write(bytes.Repeat([]byte{1}, size))
+		if errors.Is(err, unix.ENOSPC) {
+			size /= 2
+			continue
+		}
+		require.NoError(t, err)
+	}
+	require.NoError(t, out.Sync())
+}
+
+// A full disk keeps what is there: the old file stays whole, no half of the new
+// one stays, and what was to be done is done once there is room.
+func TestAFullDiskLosesNothing(t *testing.T) {
+	disk := newDisk(t, 8)
+	require.NoError(t, os.Mkdir(filepath.Join(disk, "etc"), 0o755))
+	config := filepath.Join(disk, "etc/config")
+	require.NoError(t, os.WriteFile(config, []byte("old"), 0o640))
+	fill(t, filepath.Join(disk, "ballast"))
+	before := surrounding(t, disk, "")
+	h, err := Mounted(disk)
+	require.NoError(t, err)
+	defer h.Close()
+
+	content := bytes.Repeat([]byte("new\n"), 4096)
+	err = h.Files.WriteFile("/etc/config", content, Attributes{Mode: 0o640})
+	require.EqualError(t, err, "write /etc/config: no space left on device")
+	assert.Equal(t, before, surrounding(t, disk, ""))
+
+	require.NoError(t, os.Remove(filepath.Join(disk, "ballast")))
+	require.NoError(t, h.Files.WriteFile("/etc/config", content, Attributes{Mode: 0o640}))
+	got, err := os.ReadFile(config)
+	require.NoError(t, err)
+	assert.Equal(t, content, got)
+}
+
+// Removing and emptying need no room.
+func TestRemovingOnAFullDisk(t *testing.T) {
+	disk := newDisk(t, 8)
+	require.NoError(t, os.MkdirAll(filepath.Join(disk, "state/deep"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(disk, "state/deep/file"), []byte("x"), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(disk, "log"), []byte("x"), 0o644))
+	fill(t, filepath.Join(disk, "ballast"))
+	h, err := Mounted(disk)
+	require.NoError(t, err)
+	defer h.Close()
+	_, err = h.Files.RemoveTree("/state")
+	require.NoError(t, err)
+	require.NoError(t, h.Files.Truncate("/log"))
+}
+
+// What a killed run left of a file goes with the next try, and nothing else
+// that has a similar name.
+func TestTheHalfOfAKilledRunGoes(t *testing.T) {
+	i := newImage(t)
+	i.put(t, "etc/hosts", "old")
+	i.put(t, "etc/.hosts.eksnode-0123456789abcdef", "half")
+	kept := []string{"etc/.hosts.eksnode-", "etc/.hosts.eksnode-0123456789abcdeg", "etc/.hostname.eksnode-0123456789abcdef", "etc/hosts.eksnode-0123456789abcdef"}
+	for _, name := range kept {
+		i.put(t, name, "another's")
+	}
+	i.untouched(t)
+	require.NoError(t, i.Files.WriteFile("/etc/hosts", []byte("new"), Attributes{Mode: 0o644}))
+	assert.NoFileExists(t, filepath.Join(i.root, "etc/.hosts.eksnode-0123456789abcdef"))
+	for _, name := range kept {
+		assert.FileExists(t, filepath.Join(i.root, name))
+	}
+}
+
+// An immutable file is not replaced, and the error says how to make it go.
+func TestAnImmutableFileIsNotReplaced(t *testing.T) {
+	i := newImage(t)
+	i.put(t, "etc/hosts", "old")
+	locked := filepath.Join(i.root, "etc/hosts")
+	chattr(t, "+i", locked)
+	t.Cleanup(func() { chattr(t, "-i", locked) })
+	const remedy = "operation not permitted (immutable or append-only? see lsattr; chattr -ia clears it)"
+	assert.EqualError(t, i.Files.WriteFile("/etc/hosts", []byte("new"), Attributes{Mode: 0o644}), "write /etc/hosts: "+remedy)
+	assert.EqualError(t, i.Files.Truncate("/etc/hosts"), "truncate /etc/hosts: "+remedy)
+	list, err := os.ReadDir(filepath.Join(i.root, "etc"))
+	require.NoError(t, err)
+	assert.Len(t, list, 1, "no temporary file stays")
+}
+
+// A failure of whoever fills the file is told in their words.
+func TestTheFillersErrorIsKept(t *testing.T) {
+	i := newImage(t)
+	mine := errors.New("downloading: the server is gone")
+	err := i.Files.Replace("/etc/x", Attributes{Mode: 0o644}, func(io.Writer) error { return mine })
+	assert.ErrorIs(t, err, mine)
+	assert.EqualError(t, err, "write /etc/x: downloading: the server is gone")
+}

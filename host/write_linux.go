@@ -1,0 +1,197 @@
+package host
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// WriteFile puts data at name as a whole or not at all: it writes a temporary
+// file beside it, flushes it to disk and renames it. A file that is there
+// already hands on its extended attributes (SELinux label among them); mode and
+// owner become attr's. A link in the last place is followed, so that the link
+// keeps its place. Missing parent directories are made with mode 0755.
+func (f *Files) WriteFile(name string, data []byte, attr Attributes) error {
+	return f.Replace(name, attr, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+}
+
+// Replace is WriteFile for content that fill streams. When fill fails, name is
+// as it was and the temporary file is gone.
+func (f *Files) Replace(name string, attr Attributes, fill func(io.Writer) error) error {
+	if err := f.MkdirAll(path.Dir(path.Clean("/"+name)), 0o755); err != nil {
+		return err
+	}
+	return f.at("write", name, true, func(p place) error {
+		if err := removeStale(p); err != nil {
+			return explain(err)
+		}
+		temp, err := temporaryName(p.base)
+		if err != nil {
+			return err
+		}
+		fd, err := unix.Openat(p.dir, temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+		if err != nil {
+			return explain(err)
+		}
+		out := os.NewFile(uintptr(fd), name)
+		err = f.finish(p, out, attr, fill)
+		if closeErr := out.Close(); err == nil {
+			err = closeErr
+		}
+		if failed, ok := err.(*fs.PathError); ok && failed.Path == name { // says what is said anyway
+			err = failed.Err
+		}
+		if err == nil {
+			err = explain(unix.Renameat(p.dir, temp, p.dir, p.base))
+		}
+		if err == nil {
+			return nil
+		}
+		if removeErr := ignoreMissing(unix.Unlinkat(p.dir, temp, 0)); removeErr != nil {
+			return errors.Join(err, removeErr)
+		}
+		return err
+	})
+}
+
+// removeStale takes away the temporary files that killed runs left beside p.
+func removeStale(p place) error {
+	fd, err := openDir(p.dir, ".")
+	if err != nil {
+		return err
+	}
+	dir := os.NewFile(uintptr(fd), ".")
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if !IsTemporary(name) || !strings.HasPrefix(name, temporaryPrefix(p.base)) {
+			continue
+		}
+		if err := ignoreMissing(unix.Unlinkat(p.dir, name, 0)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finish fills the temporary file and gives it the attributes it shall have.
+func (f *Files) finish(p place, out *os.File, attr Attributes, fill func(io.Writer) error) error {
+	if err := fill(out); err != nil {
+		return err
+	}
+	if err := out.Chown(attr.UID, attr.GID); err != nil {
+		return err
+	}
+	if err := copyLabels(p, out); err != nil {
+		return err
+	}
+	if err := unix.Fchmod(int(out.Fd()), modeBits(attr.Mode)); err != nil {
+		return err
+	}
+	return out.Sync()
+}
+
+// copyLabels hands the extended attributes of the old file on to the new one.
+func copyLabels(p place, out *os.File) error {
+	old, err := unix.Openat(p.dir, p.base, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err == unix.ENOENT {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(old)
+	size, err := unix.Flistxattr(old, nil)
+	if err == unix.ENOTSUP || err == nil && size == 0 {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	names := make([]byte, size)
+	if size, err = unix.Flistxattr(old, names); err != nil {
+		return err
+	}
+	for rest := names[:size]; len(rest) > 0; {
+		name := cString(rest)
+		rest = rest[min(len(name)+1, len(rest)):]
+		if err := copyLabel(old, int(out.Fd()), name); err != nil {
+			return fmt.Errorf("copying the attribute %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func copyLabel(from, to int, name string) error {
+	size, err := unix.Fgetxattr(from, name, nil)
+	if err == unix.ENODATA {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	value := make([]byte, size)
+	if size, err = unix.Fgetxattr(from, name, value); err != nil {
+		return err
+	}
+	return unix.Fsetxattr(to, name, value[:size], 0)
+}
+
+// Truncate empties the file name and keeps its mode, owner and labels. A link
+// is not followed: it is an error, as is anything else but a regular file.
+func (f *Files) Truncate(name string) error {
+	return f.at("truncate", name, false, func(p place) error {
+		folder, _, err := f.whereabouts(p)
+		if err == nil {
+			err = refuseDetour(folder, p.base, name, false)
+		}
+		if err != nil {
+			return err
+		}
+		fd, err := unix.Openat(p.dir, p.base, unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+		if err != nil {
+			return explain(err)
+		}
+		defer unix.Close(fd)
+		return explain(unix.Ftruncate(fd, 0))
+	})
+}
+
+// Attributes reads the attributes of a file, following links.
+func (f *Files) Attributes(name string) (Attributes, error) {
+	st, err := f.stat("stat", name, true)
+	if err != nil {
+		return Attributes{}, err
+	}
+	own := st.(*info)
+	return Attributes{
+		Mode: own.Mode() & (fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky),
+		UID:  int(own.st.Uid), GID: int(own.st.Gid),
+	}, nil
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// cString is the text before the first NUL.
+func cString(b []byte) string {
+	text, _, _ := bytes.Cut(b, []byte{0})
+	return string(text)
+}

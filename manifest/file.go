@@ -1,0 +1,70 @@
+package manifest
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+)
+
+// Is says whether the file is on the machine as it was recorded; if not, why
+// not. It reads the whole file unless its size or mode differ already.
+func (f File) Is(h *host.Host) (same bool, why string, err error) {
+	look := h.Files.Stat // a command may lie behind a link
+	if f.Link != "" {
+		look = h.Files.Lstat
+	}
+	st, err := look(f.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, f.Path + " is missing", nil
+	}
+	if err != nil {
+		return false, "", fmt.Errorf("checking %s: %w", f.Path, err)
+	}
+	if f.Link != "" {
+		to, err := h.Files.ReadlinkIfPossible(f.Path)
+		if err == nil && to == f.Link {
+			return true, "", nil
+		}
+		return false, f.Path + " is not the link that was installed", nil
+	}
+	if !st.Mode().IsRegular() || st.Size() != f.Size || st.Mode().Perm() != fs.FileMode(f.Mode) {
+		return false, f.Path + " is not what was installed", nil
+	}
+	sum, err := sumFile(h, f.Path)
+	if err != nil {
+		return false, "", fmt.Errorf("checking %s: %w", f.Path, err)
+	}
+	if sum != f.SHA256 {
+		return false, f.Path + " is not what was installed", nil
+	}
+	return true, "", nil
+}
+
+func sumFile(h *host.Host, name string) (string, error) {
+	in, err := h.Files.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer in.Close()
+	sum := sha256.New()
+	if _, err := io.CopyBuffer(sum, in, make([]byte, 256<<10)); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// Is says whether all files of the asset are on the machine as they were
+// recorded; if not, why not, by the first that is not.
+func (a Asset) Is(h *host.Host) (same bool, why string, err error) {
+	for _, f := range a.Files {
+		if same, why, err := f.Is(h); err != nil || !same {
+			return false, why, err
+		}
+	}
+	return true, "", nil
+}

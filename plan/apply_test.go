@@ -1,0 +1,143 @@
+//go:build linux
+
+package plan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+)
+
+// flag is an item that wants a switch to be on.
+type flag struct {
+	id, phase string
+	on        *bool
+	err       error // of doing
+	planErr   error
+	stuck     bool // doing has no effect
+}
+
+func (f flag) ID() string    { return f.id }
+func (f flag) Phase() string { return f.phase }
+
+func (f flag) Plan(context.Context, *host.Host) ([]Action, error) {
+	if f.planErr != nil || *f.on {
+		return nil, f.planErr
+	}
+	return []Action{{Verb: Write, Target: f.id, Reason: "it is off", Do: func(context.Context, Progress) error {
+		*f.on = *f.on || f.err == nil && !f.stuck
+		return f.err
+	}}}, nil
+}
+
+type log struct{ lines []string }
+
+func (l *log) Begin(item, _ string, n int) {
+	l.lines = append(l.lines, fmt.Sprintf("begin %s %d", item, n))
+}
+func (l *log) Progress(string, Action, int64, int64) {}
+func (l *log) End(o Outcome)                         { l.lines = append(l.lines, fmt.Sprintf("end %s %s", o.Item, o.Status)) }
+
+func TestApplyDoesWhatIsLeftAndNothingTwice(t *testing.T) {
+	var a, b bool
+	b = true
+	items := []Item{flag{id: "a", phase: "1", on: &a}, flag{id: "b", phase: "2", on: &b}}
+	var l log
+	outcomes, err := Apply(t.Context(), nil, items, &l)
+	require.NoError(t, err)
+	assert.Equal(t, []Status{Done, Unchanged}, []Status{outcomes[0].Status, outcomes[1].Status})
+	assert.Equal(t, []string{"begin a 1", "end a done", "begin b 0", "end b unchanged"}, l.lines)
+
+	outcomes, err = Apply(t.Context(), nil, items, &log{})
+	require.NoError(t, err)
+	assert.Equal(t, Unchanged, outcomes[0].Status)
+	assert.Empty(t, Make(t.Context(), nil, items))
+}
+
+func TestAFailureStopsTheNextPhaseButNotItsOwn(t *testing.T) {
+	var a, b, c bool
+	boom := errors.New("boom")
+	outcomes, err := Apply(t.Context(), nil, []Item{
+		flag{id: "a", phase: "1", on: &a, err: boom}, flag{id: "b", phase: "1", on: &b}, flag{id: "c", phase: "2", on: &c},
+	}, &log{})
+	require.ErrorIs(t, err, boom)
+	assert.EqualError(t, err, "a: write a: boom")
+	assert.Equal(t, []Status{Failed, Done, Skipped}, []Status{outcomes[0].Status, outcomes[1].Status, outcomes[2].Status})
+	assert.False(t, c)
+}
+
+// An error says each thing once: which item, and what it was doing.
+func TestErrorsSayThingsOnce(t *testing.T) {
+	var a bool
+	for name, c := range map[string]struct {
+		item flag
+		want string
+	}{
+		"looking":      {flag{id: "a", on: &a, planErr: errors.New("no passwd")}, "a: no passwd"},
+		"doing":        {flag{id: "a", on: &a, err: errors.New("boom")}, "a: write a: boom"},
+		"doing, named": {flag{id: "a", on: &a, err: errors.New("write a: boom")}, "a: write a: boom"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Apply(t.Context(), nil, []Item{c.item}, &log{})
+			assert.EqualError(t, err, c.want)
+		})
+	}
+}
+
+func TestAnActionWithoutEffectIsAFailure(t *testing.T) {
+	var a bool
+	_, err := Apply(t.Context(), nil, []Item{flag{id: "a", phase: "1", on: &a, stuck: true}}, &log{})
+	assert.EqualError(t, err, "a: verifying: still to do afterwards: write a (it is off)")
+}
+
+func TestACancelledRunSkipsTheRest(t *testing.T) {
+	var a bool
+	gone := errors.New("the packer host is gone")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(gone)
+	outcomes, err := Apply(ctx, nil, []Item{flag{id: "a", phase: "1", on: &a}}, &log{})
+	require.ErrorIs(t, err, gone)
+	assert.Equal(t, Skipped, outcomes[0].Status)
+	assert.False(t, a)
+}
+
+func TestAReportSumsUpAndJudges(t *testing.T) {
+	removed := Action{Verb: Remove, Target: "/x", Removal: host.Removal{Entries: 2, Bytes: 10}}
+	finding := Action{Verb: Decide, Target: "/y", Reason: "who knows"}
+	for name, c := range map[string]struct {
+		fill func(*Report)
+		want Result
+		code int
+	}{
+		"applied":           {func(r *Report) { r.Applied([]Outcome{{Status: Done, Actions: []Action{removed}}}, nil) }, OK, 0},
+		"applied, findings": {func(r *Report) { r.Applied([]Outcome{{Status: Done, Findings: []Action{finding}}}, nil) }, Findings, 1},
+		"failed":            {func(r *Report) { r.Applied(nil, errors.New("x")) }, Failure, 1},
+		"clean":             {func(r *Report) { r.Audited(nil, 3) }, Clean, 0},
+		"left":              {func(r *Report) { r.Audited([]Planned{{Actions: []Action{removed}}}, 3) }, Findings, 1},
+		"could not look":    {func(r *Report) { r.Audited([]Planned{{Error: "x"}, {Actions: []Action{removed}}}, 3) }, Unknown, 2},
+		"dry run":           {func(r *Report) { r.Dry([]Planned{{Actions: []Action{removed}}}, 3) }, DryRun, 0},
+		"dry run, no look":  {func(r *Report) { r.Dry([]Planned{{Error: "x"}}, 3) }, Failure, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var r Report
+			c.fill(&r)
+			assert.Equal(t, c.want, r.Result)
+			assert.Equal(t, c.code, r.Result.ExitCode())
+		})
+	}
+	var r Report
+	r.Applied([]Outcome{{Status: Done, Actions: []Action{removed, removed}}}, nil)
+	assert.Equal(t, Totals{Items: 1, Changed: 1, Actions: 2, Removal: host.Removal{Entries: 4, Bytes: 20}}, r.Totals)
+}
+
+func TestSize(t *testing.T) {
+	for bytes, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 77 << 20: "77.0 MiB", 5 << 40: "5.0 TiB"} {
+		assert.Equal(t, want, Size(bytes))
+	}
+}

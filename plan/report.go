@@ -1,0 +1,131 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+)
+
+// Schema names the report's form; it changes when a reader would break.
+const Schema = "eksnode.report/v1"
+
+// Result is a report's verdict.
+type Result string
+
+// The results, with the exit code the command gives them.
+const (
+	OK       Result = "ok"       // 0: everything is done
+	DryRun   Result = "planned"  // 0: a dry run
+	Clean    Result = "clean"    // 0: an audit found nothing
+	Findings Result = "findings" // 1: something is left
+	Failure  Result = "failed"   // 1: something could not be done
+	Unknown  Result = "unknown"  // 2: the machine would not tell
+)
+
+// ExitCode is what a command with this result exits with.
+func (r Result) ExitCode() int {
+	switch r {
+	case OK, DryRun, Clean:
+		return 0
+	case Unknown:
+		return 2
+	default:
+		return 1
+	}
+}
+
+// Machine says which machine a report is about.
+type Machine struct {
+	Distro  string `json:"distro,omitempty"`  // ID of os-release(5)
+	Version string `json:"version,omitempty"` // VERSION_ID of os-release(5)
+	Arch    string `json:"arch,omitempty"`    // in Go's spelling: amd64, arm64
+	Root    string `json:"root"`              // "/" for the live machine
+}
+
+// Totals sum up a report.
+type Totals struct {
+	Items   int `json:"items"`
+	Changed int `json:"changed"`
+	Actions int `json:"actions"`
+	host.Removal
+}
+
+// Report is what a provision, a scrub or an audit hands back.
+type Report struct {
+	Schema   string    `json:"schema"`
+	Command  string    `json:"command"`
+	Tool     string    `json:"tool"` // version of eksnode
+	Machine  Machine   `json:"machine"`
+	Started  time.Time `json:"started"`
+	Finished time.Time `json:"finished"`
+	Result   Result    `json:"result"`
+	Error    string    `json:"error,omitempty"`
+	Totals   Totals    `json:"totals"`
+	// Outcomes is what was done; empty for dry runs and audits.
+	Outcomes []Outcome `json:"outcomes,omitempty"`
+	// Plan is what is left to do: what a dry run would do, or what an audit
+	// found.
+	Plan []Planned `json:"plan,omitempty"`
+}
+
+// Applied fills in what Apply did. Findings that only a person can settle keep
+// the result from being OK: an image that may be dirty must not pass silently.
+func (r *Report) Applied(outcomes []Outcome, err error) {
+	r.Outcomes, r.Result = outcomes, OK
+	var undecided []string
+	for _, o := range outcomes {
+		for _, f := range o.Findings {
+			undecided = append(undecided, fmt.Sprintf("%s (%s): %s", f.Target, o.Item, f.Reason))
+		}
+	}
+	switch {
+	case err != nil:
+		r.Result, r.Error = Failure, err.Error()
+	case len(undecided) > 0:
+		r.Result = Findings
+		r.Error = "a person has to decide, or skip the rule: " + strings.Join(undecided, "; ")
+	}
+	for _, o := range outcomes {
+		r.Totals.Items++
+		r.Totals.Actions += len(o.Actions)
+		if o.Status == Done {
+			r.Totals.Changed++
+		}
+		for _, a := range o.Actions {
+			r.Totals.Add(a.Removal)
+		}
+	}
+}
+
+// Audited fills in what an audit found. A rule that could not look makes the
+// result Unknown, which is neither clean nor dirty.
+func (r *Report) Audited(list []Planned, items int) {
+	r.pending(list, items, Clean, Findings, Unknown)
+}
+
+// Dry fills in what a dry run would do.
+func (r *Report) Dry(list []Planned, items int) {
+	r.pending(list, items, DryRun, DryRun, Failure)
+}
+
+func (r *Report) pending(list []Planned, items int, nothing, some, broken Result) {
+	r.Plan, r.Result, r.Totals.Items = list, nothing, items
+	var errs []string
+	for _, p := range list {
+		r.Totals.Actions += len(p.Actions)
+		for _, a := range p.Actions {
+			r.Totals.Add(a.Removal)
+		}
+		if p.Error != "" {
+			errs = append(errs, p.Error)
+		}
+	}
+	switch {
+	case len(errs) > 0:
+		r.Result, r.Error = broken, strings.Join(errs, "; ")
+	case r.Totals.Actions > 0:
+		r.Result = some
+	}
+}

@@ -1,0 +1,65 @@
+// Package cluster is the Packer data source `eksnode-cluster`: what AWS knows
+// of an EKS cluster, so that a build follows it.
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/hashicorp/hcl/v2/hcldec"
+	"github.com/hashicorp/packer-plugin-sdk/hcl2helper"
+	"github.com/hashicorp/packer-plugin-sdk/template/config"
+	"github.com/zclconf/go-cty/cty"
+
+	aws "github.com/eksnode/packer-plugin-eksnode/cluster"
+	"github.com/eksnode/packer-plugin-eksnode/plugin/check"
+)
+
+// Datasource implements packersdk.Datasource.
+type Datasource struct{ config Config }
+
+// ConfigSpec implements packersdk.HCL2Speccer.
+func (d *Datasource) ConfigSpec() hcldec.ObjectSpec { return d.config.FlatMapstructure().HCL2Spec() }
+
+// OutputSpec is what the data source tells, for Packer's validate.
+func (d *Datasource) OutputSpec() hcldec.ObjectSpec { return (&Output{}).FlatMapstructure().HCL2Spec() }
+
+// Configure decodes and checks the fields. All problems are joined.
+func (d *Datasource) Configure(raws ...any) error {
+	d.config = Config{}
+	if err := config.Decode(&d.config, nil, raws...); err != nil {
+		return err
+	}
+	var missing error
+	if d.config.Name == "" {
+		missing = errors.New("name: the cluster's name is missing")
+	}
+	return check.All(missing, d.config.Config.Prepare())
+}
+
+// Execute asks AWS. Packer's data sources have no context: they end with Packer.
+func (d *Datasource) Execute() (cty.Value, error) {
+	ctx := context.Background()
+	none := cty.NullVal(cty.EmptyObject)
+	a, err := d.config.Open(ctx)
+	if err != nil {
+		return none, err
+	}
+	c, err := a.Cluster(ctx, d.config.Name)
+	if err != nil {
+		return none, err
+	}
+	if !c.Active() {
+		return none, fmt.Errorf("reading the cluster %s: it is %s, and tells its endpoint when it is ACTIVE", c.Name, c.Status)
+	}
+	return hcl2helper.HCL2ValueFromConfig(outputOf(c), d.OutputSpec()), nil
+}
+
+func outputOf(c aws.Cluster) Output {
+	return Output{
+		Name: c.Name, ARN: c.ARN, Version: c.Version, Endpoint: c.Endpoint, CertificateAuthority: c.CA, ServiceCIDR: c.ServiceCIDR,
+		IPFamily: c.IPFamily, AuthenticationMode: c.AuthenticationMode, VPCID: c.VPC, SubnetIDs: c.Subnets,
+		ClusterSecurityGroupID: c.ClusterSecurityGroup, SecurityGroupIDs: c.SecurityGroups,
+	}
+}

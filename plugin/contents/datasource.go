@@ -1,0 +1,98 @@
+// Package contents is the Packer data source `eksnode-contents`: what an image
+// will be made of, for its tags and its description. Builders want both before
+// a provisioner has run, and no provisioner can hand them anything.
+package contents
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2/hcldec"
+	"github.com/hashicorp/packer-plugin-sdk/hcl2helper"
+	"github.com/hashicorp/packer-plugin-sdk/template/config"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/eksnode/packer-plugin-eksnode/artifact"
+	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/plugin/check"
+	"github.com/eksnode/packer-plugin-eksnode/provisioner"
+)
+
+// Datasource implements packersdk.Datasource.
+type Datasource struct{ config Config }
+
+// ConfigSpec implements packersdk.HCL2Speccer.
+func (d *Datasource) ConfigSpec() hcldec.ObjectSpec { return d.config.FlatMapstructure().HCL2Spec() }
+
+// OutputSpec is what the data source tells, for Packer's validate.
+func (d *Datasource) OutputSpec() hcldec.ObjectSpec { return (&Output{}).FlatMapstructure().HCL2Spec() }
+
+// Configure decodes and checks the fields. All problems are joined.
+func (d *Datasource) Configure(raws ...any) error {
+	d.config = Config{}
+	if err := config.Decode(&d.config, nil, raws...); err != nil {
+		return err
+	}
+	d.config.Architecture = cmp.Or(d.config.Architecture, "amd64")
+	if d.config.isUnknown() {
+		return nil
+	}
+	_, err := d.config.versions()
+	return check.All(err)
+}
+
+// isUnknown says that nothing can be told yet.
+func (c *Config) isUnknown() bool {
+	texts := append(slices.Collect(maps.Values(c.Versions)),
+		c.Distro, c.KubernetesVersion, c.Architecture, c.Source, c.EKSBuildDate, c.LockFile, c.PauseImage)
+	return slices.ContainsFunc(texts, check.IsUnknown)
+}
+
+// versions asks the provisioner's own table.
+func (c *Config) versions() (map[string]string, error) {
+	distro, err := distros.ByID(c.Distro)
+	if err != nil {
+		return nil, err
+	}
+	spec := provisioner.Spec{
+		KubernetesVersion: c.KubernetesVersion, Versions: c.Versions,
+		Sources:    provisioner.Sources{Source: c.Source, EKSBuildDate: c.EKSBuildDate},
+		Containers: provisioner.Containers{PauseImage: c.PauseImage},
+	}
+	if c.LockFile != "" {
+		text, err := os.ReadFile(c.LockFile)
+		if err != nil {
+			return nil, fmt.Errorf(`lock_file: %w; "eksnode lock" makes one`, err)
+		}
+		if spec.Lock, err = artifact.ParseLock(text); err != nil {
+			return nil, fmt.Errorf("lock_file %s: %w", c.LockFile, err)
+		}
+	}
+	return provisioner.Contents(spec, distro, c.Architecture)
+}
+
+// Execute tells.
+func (d *Datasource) Execute() (cty.Value, error) {
+	versions, err := d.config.versions()
+	if err != nil {
+		return cty.NullVal(cty.EmptyObject), err
+	}
+	tags := map[string]string{
+		"eksnode:kubernetes-version": d.config.KubernetesVersion, "eksnode:distro": d.config.Distro, "eksnode:architecture": d.config.Architecture,
+	}
+	var parts []string
+	for _, id := range slices.Sorted(maps.Keys(versions)) {
+		tags["eksnode:asset:"+id] = versions[id]
+		if id != "kubelet" {
+			parts = append(parts, id+" "+versions[id])
+		}
+	}
+	return hcl2helper.HCL2ValueFromConfig(Output{
+		Versions: versions, Tags: tags,
+		Description: fmt.Sprintf("EKS node, Kubernetes %s, %s on %s: %s", d.config.KubernetesVersion, d.config.Distro, d.config.Architecture, strings.Join(parts, ", ")),
+	}, d.OutputSpec()), nil
+}

@@ -1,0 +1,78 @@
+package eksnode
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/artifact"
+	"github.com/eksnode/packer-plugin-eksnode/artifact/supply"
+	"github.com/eksnode/packer-plugin-eksnode/cluster"
+	"github.com/eksnode/packer-plugin-eksnode/plugin/check"
+	"github.com/eksnode/packer-plugin-eksnode/provisioner"
+)
+
+// Where downloads are made.
+const (
+	onMachine    = "machine"
+	onPackerHost = "packer-host"
+)
+
+func (c *Config) onPackerHost() bool { return c.DownloadOn == onPackerHost }
+
+// checkDownloads says what is wrong with the fields of the Packer host's side.
+func (c *Config) checkDownloads() error {
+	var errs []error
+	switch on := check.Known(c.DownloadOn); on {
+	case "", onMachine, onPackerHost:
+	default:
+		errs = append(errs, fmt.Errorf("download_on: %q is not known; known are %s, %s", on, onMachine, onPackerHost))
+	}
+	if c.DownloadOn == onPackerHost && strings.HasPrefix(c.SourceURL, "file://") && !check.IsUnknown(c.SourceURL) {
+		folder := strings.TrimPrefix(c.SourceURL, "file://")
+		if st, err := os.Stat(folder); err != nil || !st.IsDir() {
+			errs = append(errs, fmt.Errorf("source_url: %s is not a folder of the Packer host, whose it is with download_on = %q", folder, onPackerHost))
+		}
+	}
+	// A list that is not known yet is empty, and not nil.
+	if len(c.ImageArchives) > 0 && c.Images == nil && c.PauseImage == "" {
+		errs = append(errs, errors.New("image_archives has no effect without images or pause_image: name those that the node shall have"))
+	}
+	for _, name := range check.KnownOf(c.ImageArchives) {
+		if st, err := os.Stat(name); err != nil || !st.Mode().IsRegular() {
+			errs = append(errs, fmt.Errorf("image_archives: %s is not a file of the Packer host", name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// knownContainers are the images that are known already; whether a lock that is
+// not known yet has them is asked later.
+func (c *Config) knownContainers() provisioner.Containers {
+	if check.IsUnknown(c.LockFile) {
+		return provisioner.Containers{}
+	}
+	return provisioner.Containers{Images: check.KnownOf(c.Images), PauseImage: check.Known(c.PauseImage)}
+}
+
+// supply is what a machine of an architecture may ask the Packer host for.
+func (c *Config) supply(arch string) (artifact.Supply, error) {
+	folder := c.CacheFolder
+	if folder == "" {
+		var err error
+		if folder, err = artifact.DefaultCache(); err != nil {
+			return nil, err
+		}
+	}
+	spec := c.spec()
+	images, err := spec.References()
+	if err != nil {
+		return nil, err
+	}
+	return supply.Shelf{
+		Cache: artifact.NewCache(folder, artifact.NewFetcher(artifact.UsualPatience())), Arch: arch,
+		Download: func(asset string) (artifact.Download, error) { return spec.Download(asset, arch) },
+		Images:   images, Archives: c.ImageArchives, Login: cluster.RegistryLogin(cluster.Options{}),
+	}, nil
+}

@@ -1,0 +1,56 @@
+// Package eksnode is the Packer provisioner `eksnode`: it makes the machine an
+// EKS node.
+package eksnode
+
+import (
+	"context"
+	"errors"
+
+	"github.com/hashicorp/hcl/v2/hcldec"
+	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
+	"github.com/hashicorp/packer-plugin-sdk/template/config"
+
+	"github.com/eksnode/packer-plugin-eksnode/agent"
+	"github.com/eksnode/packer-plugin-eksnode/plugin/check"
+	"github.com/eksnode/packer-plugin-eksnode/plugin/remote"
+)
+
+// Provisioner implements packersdk.Provisioner.
+type Provisioner struct{ config Config }
+
+// ConfigSpec implements packersdk.HCL2Speccer.
+func (p *Provisioner) ConfigSpec() hcldec.ObjectSpec { return p.config.FlatMapstructure().HCL2Spec() }
+
+// Prepare decodes and checks the fields. Packer calls it when it loads the
+// template, with "<unknown>" for what it does not know yet, and again before
+// Provision and each retry, so nothing of an earlier call may remain. All
+// problems are joined.
+func (p *Provisioner) Prepare(raws ...any) error {
+	p.config = Config{}
+	// Templates in double braces are rendered in every field: none has a use
+	// for such braces of its own.
+	err := config.Decode(&p.config, &config.DecodeOpts{
+		PluginType:         "eksnode",
+		Interpolate:        true,
+		InterpolateContext: &p.config.ctx,
+	}, raws...)
+	if err != nil {
+		return err
+	}
+	wrong := errors.Join(p.config.readLock(), p.config.known().Validate())
+	if wrong == nil { // or it would be told twice
+		wrong = p.config.checkChoice()
+	}
+	return check.All(wrong, p.config.checkDownloads(), p.config.Config.Prepare())
+}
+
+// Provision sends the agent to the machine and has it make a node of it.
+func (p *Provisioner) Provision(ctx context.Context, ui packersdk.Ui, comm packersdk.Communicator, _ map[string]any) error {
+	spec := p.config.spec()
+	if err := spec.Validate(); err != nil { // nothing is unknown any more
+		return err
+	}
+	session := remote.New(p.config.Config, ui, comm)
+	session.Supply = p.config.supply
+	return session.Run(ctx, agent.Request{Command: agent.Provision, Provision: &spec, SupplyAssets: p.config.onPackerHost()})
+}

@@ -1,0 +1,206 @@
+package eksnode
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/artifact"
+	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/plugin/remote"
+	"github.com/eksnode/packer-plugin-eksnode/provisioner"
+)
+
+var _ packersdk.Provisioner = new(Provisioner)
+
+// fields is a block's content as Packer hands it over.
+type fields = map[string]any
+
+func TestPrepare(t *testing.T) {
+	report := filepath.Join(t.TempDir(), "made", "later", "report.json")
+	var p Provisioner
+	require.NoError(t, p.Prepare(fields{
+		"distro":             "debian",
+		"kubernetes_version": "1.34.4",
+		"source_url":         "https://mirror.example/assets",
+		"versions":           fields{"cni-plugins": "1.9.1"},
+		"checksums":          fields{"kubelet": strings.Repeat("0a", 32)},
+		"packages":           []any{"htop"},
+		"sysctls":            fields{"net.core.somaxconn": "4096"},
+		"package_versions":   fields{"runc": "1.1.12-1"},
+		"kernel_arguments":   []any{"quiet"},
+		"hardening":          []any{"umask", "audit"},
+		"efa":                true,
+		"fips":               true,
+
+		"nvidia_container_toolkit": "envvar",
+
+		"dry_run":       true,
+		"report":        report,
+		"remote_folder": "/var/tmp",
+		"sudo_command":  "doas -n",
+	}))
+	assert.Equal(t, provisioner.Spec{
+		Distro:            "debian",
+		KubernetesVersion: "1.34.4",
+		SourceURL:         "https://mirror.example/assets",
+		Versions:          map[string]string{"cni-plugins": "1.9.1"},
+		Checksums:         map[string]string{"kubelet": strings.Repeat("0a", 32)},
+		Packages:          []string{"htop"},
+		Sysctls:           map[string]string{"net.core.somaxconn": "4096"},
+
+		PackageVersions: map[string]string{"runc": "1.1.12-1"}, KernelArguments: []string{"quiet"},
+		Hardening: []string{"umask", "audit"}, EFA: true, FIPS: true, NVIDIAContainerToolkit: "envvar",
+	}, p.config.spec())
+	assert.Equal(t, remote.Config{DryRun: true, Report: report, RemoteFolder: "/var/tmp", SudoCommand: "doas -n"}, p.config.Config)
+	assert.NoDirExists(t, filepath.Dir(report), "validating must not make folders")
+}
+
+func TestPrepareDefaults(t *testing.T) {
+	var p Provisioner
+	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4"}))
+	assert.Equal(t, provisioner.Spec{KubernetesVersion: "1.34.4"}, p.config.spec())
+	assert.Equal(t, remote.Config{RemoteFolder: "/tmp", SudoCommand: "sudo -n --"}, p.config.Config)
+}
+
+func TestPrepareRefuses(t *testing.T) {
+	folder := t.TempDir()
+	file := filepath.Join(folder, "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	for name, test := range map[string]struct {
+		field string
+		value any
+		want  string
+	}{
+		"no version":           {"kubernetes_version", "", `kubernetes_version is required, such as "1.34.4"`},
+		"a partial version":    {"kubernetes_version", "1.34", `kubernetes_version "1.34" must be complete, such as "1.34.4"; nothing is resolved to "latest"`},
+		"an unknown distro":    {"distro", "slackware", `distro "slackware" is not known; known are ` + strings.Join(distros.IDs(), ", ")},
+		"a strange source":     {"source_url", "ftp://x/y", `source_url "ftp://x/y" must begin with http:// or https:// and a host, or with file:// and an absolute path`},
+		"a strange package":    {"packages", []any{"a b"}, `packages: "a b" is not a package's name; allowed are letters, digits and + . _ -, beginning with a letter or digit`},
+		"a strange checksum":   {"checksums", fields{"kubelet": "x"}, `checksums["kubelet"] = "x" must be a SHA-256: 64 hexadecimal digits`},
+		"a strange sysctl":     {"sysctls", fields{"x": "1"}, `sysctls["x"] is not a sysctl's name; write it with dots, such as net.ipv4.ip_forward`},
+		"a strange authority":  {"ca_certificates", fields{"x": "/etc/ca.pem"}, `ca_certificates["x"]: there is no PEM in it; give the certificate's content, for example with file("ca.pem")`},
+		"a strange hardening":  {"hardening", []any{"everything"}, `hardening: "everything" is not known; known are tmp-noexec, umask, audit`},
+		"a strange argument":   {"kernel_arguments", []any{"a b"}, `kernel_arguments: "a b" is not NAME or NAME=VALUE of letters, digits and . , : / @ % + _ -`},
+		"a strange toolkit":    {"nvidia_container_toolkit", "yes", `nvidia_container_toolkit "yes" is not known; known are envvar, volume-mounts`},
+		"a relative folder":    {"remote_folder", "tmp", `remote_folder: "tmp" is not a clean absolute path of letters, digits, '.', '_', '-' and '/', such as /var/tmp`},
+		"a folder with spaces": {"remote_folder", "/my tmp", `remote_folder: "/my tmp" is not a clean absolute path of letters, digits, '.', '_', '-' and '/', such as /var/tmp`},
+		"a folder with dots":   {"remote_folder", "/tmp/../x", `remote_folder: "/tmp/../x" is not a clean absolute path of letters, digits, '.', '_', '-' and '/', such as /var/tmp`},
+		"a strange place":      {"download_on", "host", `download_on: "host" is not known; known are machine, packer-host`},
+		"an image by its tag":  {"images", []any{"registry.k8s.io/pause:3.10"}, `images: "registry.k8s.io/pause:3.10" has no digest, and a tag may mean another image tomorrow: add @sha256:DIGEST, or write it down with "eksnode lock --image registry.k8s.io/pause:3.10" and set lock_file`},
+		"archives of nothing":  {"image_archives", []any{file}, "image_archives has no effect without images or pause_image: name those that the node shall have"},
+		"sudo with a shell":    {"sudo_command", "sudo $X", `sudo_command: "sudo $X" is not a program with plain arguments, such as "sudo -n --"; quotes, variables and shell operators are not allowed`},
+		"a folder as report":   {"report", folder, "report: " + folder + " is a folder; name a file in it, such as " + folder + "/report.json"},
+		"a report in a file":   {"report", file + "/a/b.json", "report: " + file + " is not a folder, so " + file + "/a/b.json cannot be written"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var p Provisioner
+			block := fields{"kubernetes_version": "1.34.4"}
+			block[test.field] = test.value
+			require.EqualError(t, p.Prepare(block), "1 error(s) occurred:\n\n* "+test.want)
+		})
+	}
+}
+
+func TestPrepareSaysAllAtOnce(t *testing.T) {
+	var p Provisioner
+	err := p.Prepare(fields{"distro": "slackware", "remote_folder": "tmp", "packages": []any{"a b"}})
+	require.Error(t, err)
+	assert.True(t, strings.HasPrefix(err.Error(), "4 error(s) occurred:\n"), err)
+	for _, field := range []string{"kubernetes_version", "distro", "remote_folder", "packages"} {
+		assert.Contains(t, err.Error(), "* "+field)
+	}
+}
+
+func TestPrepareRefusesUnknownFields(t *testing.T) {
+	var p Provisioner
+	err := p.Prepare(fields{"kubernetes_version": "1.34.4", "kubernetes": "x"})
+	require.ErrorContains(t, err, `unknown configuration key: '"kubernetes"'`)
+}
+
+// At validate, Packer puts "<unknown>" for what depends on a data source.
+func TestPrepareWithUnknownValues(t *testing.T) {
+	const unknown = "<unknown>"
+	var p Provisioner
+	require.NoError(t, p.Prepare(fields{
+		"distro":             unknown,
+		"kubernetes_version": unknown,
+		"source_url":         unknown,
+		"versions":           fields{"cni-plugins": unknown},
+		"checksums":          fields{"kubelet": unknown},
+		"packages":           []any{unknown, "htop"},
+		"sysctls":            fields{"net.core.somaxconn": unknown},
+		"package_versions":   fields{"runc": unknown},
+		"ca_certificates":    fields{"example": unknown},
+		"kernel_arguments":   []any{unknown},
+		"hardening":          []any{unknown},
+		"images":             []any{unknown},
+		"pause_image":        unknown,
+		"image_archives":     []any{unknown},
+		"download_on":        unknown,
+		"cache_folder":       unknown,
+
+		"nvidia_container_toolkit": unknown,
+
+		"dry_run":       false,
+		"report":        unknown,
+		"remote_folder": unknown,
+		"sudo_command":  unknown,
+	}))
+	err := p.Prepare(fields{"kubernetes_version": unknown, "packages": []any{unknown, "a b"}})
+	require.ErrorContains(t, err, `packages: "a b"`, "what is known is checked all the same")
+}
+
+// Packer prepares at load, before Provision and before each retry.
+func TestPrepareForgetsEarlierCalls(t *testing.T) {
+	var p Provisioner
+	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "packages": []any{"htop"}, "remote_folder": "/opt", "dry_run": true}))
+	require.Error(t, p.Prepare(fields{"packages": []any{"jq"}}))
+	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.5"}))
+	assert.Equal(t, provisioner.Spec{KubernetesVersion: "1.34.5"}, p.config.spec())
+	assert.Equal(t, remote.Config{RemoteFolder: "/tmp", SudoCommand: "sudo -n --"}, p.config.Config)
+}
+
+// Every field of the agent's spec can be set in HCL, under the same name, and
+// reaches it.
+func TestConfigCoversTheSpec(t *testing.T) {
+	hcl := new(Provisioner).ConfigSpec()
+	full := Config{SBOM: true, Source: "x", EKSBuildDate: "x", lock: new(artifact.Lock), Distro: "x", KubernetesVersion: "x", SourceURL: "x", Versions: map[string]string{"x": "x"},
+		Checksums: map[string]string{"x": "x"}, Packages: []string{"x"}, Sysctls: map[string]string{"x": "x"},
+		PackageVersions: map[string]string{"x": "x"}, CACertificates: map[string]string{"x": "x"}, KernelArguments: []string{"x"},
+		NVIDIAContainerToolkit: "x", EFA: true, FIPS: true, Bootstrap: "x", Hardening: []string{"x"}, Images: []string{"x"}, PauseImage: "x"}
+	spec := reflect.ValueOf(full.spec())
+	for _, f := range reflect.VisibleFields(spec.Type()) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.Anonymous { // what is in it follows
+			continue
+		}
+		if name == "lock" { // the content of that file
+			name = "lock_file"
+		}
+		assert.Contains(t, hcl, name)
+		assert.False(t, spec.FieldByIndex(f.Index).IsZero(), name)
+	}
+	for _, name := range []string{"name", "pause_before", "max_retries", "timeout", "only", "except", "override"} {
+		assert.NotContains(t, hcl, name, "Packer keeps this name for itself")
+	}
+}
+
+func TestProvisionOverACommunicatorThatRunsNothing(t *testing.T) {
+	var p Provisioner
+	report := filepath.Join(t.TempDir(), "report.json")
+	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "report": report}))
+	ui := &packersdk.BasicUi{Writer: io.Discard}
+	comm := &packersdk.MockCommunicator{}
+	err := p.Provision(t.Context(), ui, comm, nil)
+	require.ErrorContains(t, err, "the communicator answered success without running anything")
+	assert.True(t, comm.StartCalled)
+	assert.FileExists(t, report)
+}

@@ -1,0 +1,93 @@
+package eksnode
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/artifact"
+)
+
+// locked are a lock file's entries of what a node of a version needs.
+func locked(t *testing.T, kubernetes, arch string) []artifact.Locked {
+	t.Helper()
+	var all []artifact.Locked
+	for _, a := range artifact.Table() {
+		if a.Chosen {
+			continue
+		}
+		d, err := a.For(artifact.Choice{Kubernetes: kubernetes, Arch: arch})
+		require.NoError(t, err)
+		all = append(all, artifact.Locked{
+			ID: a.ID, Kubernetes: kubernetes, Arch: arch, Version: d.Version, Origin: d.Origin,
+			URL: d.Published, Size: 7, SHA256: strings.Repeat("a", 64),
+		})
+	}
+	return all
+}
+
+func TestTheLockFileIsReadOnThePackerHost(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "eksnode.lock.json")
+	var p Provisioner
+	require.EqualError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "lock_file": name}),
+		"1 error(s) occurred:\n\n* lock_file: open "+name+`: no such file or directory; "eksnode lock" makes one`)
+
+	data, err := (&artifact.Lock{Assets: locked(t, "1.34.4", "arm64")}).Encode()
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(name, data, 0o600))
+	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "lock_file": name}))
+	lock, err := artifact.ParseLock(data)
+	require.NoError(t, err)
+	assert.Equal(t, lock, p.config.spec().Lock)
+
+	require.NoError(t, os.WriteFile(name, append(data, '!'), 0o600))
+	require.EqualError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "lock_file": name}),
+		"1 error(s) occurred:\n\n* lock_file "+name+`: something follows its end; restore it from version control, or remove it and make it anew with "eksnode lock"`)
+
+	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "lock_file": "<unknown>", "eks_build_date": "2025-11-13"}), "what is not known yet is not refused")
+}
+
+// What no machine could be given is refused before there is one, but not before
+// all that decides it is known.
+func TestWhatNoNodeCouldBeGivenIsRefused(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "eksnode.lock.json")
+	data, err := (&artifact.Lock{Assets: locked(t, "1.33.8", "arm64")}).Encode()
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(name, data, 0o600))
+	const unknown = "<unknown>"
+	for about, test := range map[string]struct {
+		block fields
+		want  string // "" is nothing
+	}{
+		"EKS' own builds of no day": {fields{"source": "eks-bucket"},
+			`choosing kubelet: source "eks-bucket" needs eks_build_date, the day of EKS' build, or a lock file: "eksnode lock --source eks-bucket" finds the newest and writes it down`},
+		"another version than is locked": {fields{"lock_file": name},
+			`the lock file has no kubelet for Kubernetes 1.34.4 on amd64; add it with "eksnode lock --kubernetes-version 1.34.4 --arch amd64"`},
+		"another asset than is locked": {fields{"kubernetes_version": "1.33.8", "lock_file": name, "versions": fields{"cni-plugins": "1.6.2"}},
+			`versions["cni-plugins"] is "1.6.2", but the lock file has 1.9.1; correct the field, or lock anew`},
+		"locked for one architecture": {fields{"kubernetes_version": "1.33.8", "lock_file": name}, ""},
+		"a version not known yet":     {fields{"kubernetes_version": unknown, "lock_file": name}, ""},
+		"a day not known yet":         {fields{"source": "eks-bucket", "eks_build_date": unknown}, ""},
+		"a lock not known yet":        {fields{"source": "eks-bucket", "lock_file": unknown}, ""},
+		"a source not known yet":      {fields{"source": unknown, "kubernetes_version": "1.33.8", "lock_file": name}, ""},
+		"an asset not known yet":      {fields{"kubernetes_version": "1.33.8", "lock_file": name, "versions": fields{"cni-plugins": unknown}}, ""},
+		"a sum not known yet":         {fields{"kubernetes_version": "1.33.8", "lock_file": name, "checksums": fields{"kubelet": unknown}}, ""},
+	} {
+		t.Run(about, func(t *testing.T) {
+			block := fields{"kubernetes_version": "1.34.4"}
+			for field, value := range test.block {
+				block[field] = value
+			}
+			var p Provisioner
+			if test.want == "" {
+				require.NoError(t, p.Prepare(block))
+				return
+			}
+			require.EqualError(t, p.Prepare(block), "1 error(s) occurred:\n\n* "+test.want)
+		})
+	}
+}

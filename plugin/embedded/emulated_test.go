@@ -1,0 +1,130 @@
+//go:build e2e
+
+package embedded
+
+import (
+	"bytes"
+	"compress/gzip"
+	"debug/elf"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
+)
+
+// program unpacks the agent of an architecture.
+func program(t *testing.T, arch string) string {
+	t.Helper()
+	packed, err := Agent(arch)
+	require.NoError(t, err)
+	z, err := gzip.NewReader(bytes.NewReader(packed))
+	require.NoError(t, err)
+	content, err := io.ReadAll(z)
+	require.NoError(t, err)
+	name := filepath.Join(t.TempDir(), "eksnode-"+arch)
+	require.NoError(t, os.WriteFile(name, content, 0o700))
+	return name
+}
+
+// image is a tree with what a node leaves behind, and with what may stay.
+func image(t *testing.T) string {
+	t.Helper()
+	root := t.TempDir()
+	for name, content := range map[string]string{
+		"etc/os-release": "ID=debian\nVERSION_ID=12\n", "etc/passwd": "root:x:0:0:root:/root:/bin/sh\n", "etc/hostname": "ip-10-0-1-2\n",
+		"etc/machine-id": "0123456789abcdef0123456789abcdef\n", "root/.ssh/authorized_keys": "ssh-ed25519 AAAA packer\n",
+		"var/lib/kubelet/pki/kubelet-server-current.pem": "secret\n", "var/lib/cloud/instance/user-data.txt": "#!/bin/sh\n",
+		"var/log/syslog": "x\n", "usr/bin/kubelet": "#!/bin/sh\n", "usr/bin/containerd": "#!/bin/sh\n", "usr/bin/runc": "#!/bin/sh\n",
+	} {
+		path := filepath.Join(root, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+	}
+	return root
+}
+
+// answer is what a run said, and its exit code.
+type answer struct {
+	out  string
+	code int
+}
+
+func run(t *testing.T, folder string, command ...string) answer {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
+	cmd.Dir = folder
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		require.NoError(t, err)
+	}
+	return answer{string(out), cmd.ProcessState.ExitCode()}
+}
+
+// The agent for arm64 does and says what the one for this machine does, on trees
+// that are the same.
+func TestTheAgentForARM64Runs(t *testing.T) {
+	require.NoError(t, base.Install(t.Context(), t.Output(), "qemu-user-static"))
+	foreign, native := program(t, "arm64"), program(t, runtime.GOARCH)
+	file, err := elf.Open(foreign)
+	require.NoError(t, err)
+	assert.Equal(t, elf.EM_AARCH64, file.Machine)
+	require.NoError(t, file.Close())
+
+	config := filepath.Join(t.TempDir(), "node.yaml")
+	require.NoError(t, os.WriteFile(config, []byte("apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: {clutser: {}}\n"), 0o600))
+	here, there := image(t), image(t)
+	for _, c := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"version"}, 0, "\n"},
+		{[]string{"audit", "--root", "."}, 1, "authorized-keys"},
+		{[]string{"scrub", "--root", ".", "--yes"}, 0, "authorized-keys            done, 1 action"},
+		{[]string{"audit", "--root", "."}, 0, "PASS"},
+		{[]string{"nodeadm", "config", "check", "--config-source", "file://" + config}, 1, "did you mean cluster?"},
+		{[]string{"provision"}, 2, "kubernetes_version is required"},
+	} {
+		emulated := run(t, there, append([]string{"/usr/bin/qemu-aarch64-static", foreign}, c.args...)...)
+		assert.Equal(t, c.code, emulated.code, "%q: %s", c.args, emulated.out)
+		assert.Contains(t, emulated.out, c.says, "%q", c.args)
+		if c.args[0] != "scrub" { // it says how long it took
+			assert.Equal(t, run(t, here, append([]string{native}, c.args...)...), emulated, "%q", c.args)
+			continue
+		}
+		assert.Equal(t, c.code, run(t, here, append([]string{native}, c.args...)...).code)
+	}
+	assert.Equal(t, files(t, here), files(t, there), "both leave the same")
+}
+
+// files are a tree's, with their modes and contents.
+func files(t *testing.T, root string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	require.NoError(t, filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		var content []byte
+		if info.Mode().IsRegular() {
+			content, err = os.ReadFile(path)
+		}
+		name, _ := filepath.Rel(root, path)
+		all[name] = info.Mode().String() + " " + string(content)
+		return err
+	}))
+	return all
+}

@@ -1,0 +1,353 @@
+//go:build packer && linux
+
+package main_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/eksnode/packer-plugin-eksnode/plugin/sshtest"
+)
+
+// eachPacker runs a test with every version of packer the plugin is for.
+func eachPacker(t *testing.T, test func(*testing.T, *desk)) {
+	tool, _, err := tools.Find(tools.NamePacker, "")
+	require.NoError(t, err)
+	for _, version := range tool.Versions {
+		t.Run(version, func(t *testing.T) {
+			program, err := tools.Packer(t.Context(), version, t.Output())
+			require.NoError(t, err)
+			test(t, &desk{t: t, packer: program, folder: t.TempDir()})
+		})
+	}
+}
+
+// desk is where a person works with packer.
+type desk struct {
+	t      *testing.T
+	packer string
+	folder string // holds everything that packer reads and writes
+}
+
+// template writes the one template of the folder.
+func (d *desk) template(blocks string) {
+	content := `packer {
+  required_plugins {
+    eksnode = {
+      source  = "github.com/eksnode/eksnode"
+      version = ">= 0.1.0"
+    }
+  }
+}
+` + blocks
+	require.NoError(d.t, os.WriteFile(filepath.Join(d.folder, "node.pkr.hcl"), []byte(content), 0o600))
+}
+
+// command is a packer command that knows no other plugin and no other home.
+func (d *desk) command(args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(d.t.Context(), d.packer, args...)
+	cmd.Dir = d.folder
+	cmd.Env = []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + d.folder, "TMPDIR=" + d.folder, "CHECKPOINT_DISABLE=1", "PACKER_NO_COLOR=1",
+		"PACKER_CONFIG_DIR=" + d.folder, "PACKER_PLUGIN_PATH=" + filepath.Join(d.folder, "plugins"),
+	}
+	return cmd
+}
+
+// offline runs a packer command where there is no network, not even loopback,
+// and gives what it printed on one line: packer wraps what it says in boxes.
+func (d *desk) offline(args ...string) (said string, err error) {
+	cmd := d.command(args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNET}
+	out, err := cmd.CombinedOutput()
+	return flat(string(out)), err
+}
+
+func flat(said string) string {
+	return strings.Join(strings.Fields(strings.NewReplacer("│", " ", "╷", " ", "╵", " ").Replace(said)), " ")
+}
+
+// install puts a plugin of that version where packer looks for plugins.
+func (d *desk) install(plugin string) {
+	said, err := d.offline("plugins", "install", "--path", plugin, "github.com/eksnode/eksnode")
+	require.NoError(d.t, err, said)
+}
+
+func TestInstallAndInitOffline(t *testing.T) {
+	release, dev := buildPlugin(t, "0.1.0", ""), buildPlugin(t, "0.1.0", "dev")
+	eachPacker(t, func(t *testing.T, d *desk) {
+		d.template(`source "null" "x" { communicator = "none" }
+build {
+  sources = ["null.x"]
+  provisioner "eksnode" { kubernetes_version = "1.34.4" }
+  provisioner "eksnode-scrub" {}
+}`)
+		said, err := d.offline("validate", ".")
+		require.Error(t, err, "without the plugin there is nothing to validate with")
+		assert.Contains(t, said, "github.com/eksnode/eksnode")
+
+		d.install(dev)
+		said, err = d.offline("validate", ".")
+		require.NoError(t, err, said)
+
+		d.install(release)
+		said, err = d.offline("init", ".")
+		require.NoError(t, err, said)
+		said, err = d.offline("validate", ".")
+		require.NoError(t, err, said)
+		said, err = d.offline("plugins", "installed")
+		require.NoError(t, err, said)
+		assert.Contains(t, said, "packer-plugin-eksnode_v0.1.0_x5.0_linux_")
+	})
+}
+
+func TestValidate(t *testing.T) {
+	plugin := buildPlugin(t, "0.1.0", "")
+	templates := map[string]struct {
+		blocks string // "" in want: the template is good
+		want   []string
+	}{
+		"all fields": {`provisioner "eksnode" {
+    distro             = "debian"
+    kubernetes_version = "1.34.4"
+    source_url         = "https://mirror.example/assets"
+    versions           = { "cni-plugins" = "1.9.1" }
+    checksums          = { "kubelet" = "` + strings.Repeat("0a", 32) + `" }
+    packages           = ["htop"]
+    sysctls            = { "net.core.somaxconn" = "4096" }
+    dry_run            = true
+    report             = "reports/provision.json"
+    remote_folder      = "/var/tmp"
+    sudo_command       = "doas -n"
+    pause_before       = "1s"
+    max_retries        = 2
+  }
+  provisioner "eksnode-scrub" {
+    distro        = "debian"
+    rules         = ["kubelet", "machine-id"]
+    skip_rules    = ["machine-id"]
+    dry_run       = true
+    report        = "reports/scrub.json"
+    remote_folder = "/var/tmp"
+    sudo_command  = "doas -n"
+    only          = ["null.x"]
+  }`, nil},
+		"what only a data source knows": {`provisioner "eksnode" {
+    distro             = data.null.later.output
+    kubernetes_version = data.null.later.output
+    source_url         = data.null.later.output
+    versions           = { "cni-plugins" = data.null.later.output }
+    checksums          = { "kubelet" = data.null.later.output }
+    packages           = [data.null.later.output, "htop"]
+    sysctls            = { "net.core.somaxconn" = data.null.later.output }
+    report             = "${data.null.later.output}/report.json"
+    remote_folder      = data.null.later.output
+    sudo_command       = data.null.later.output
+  }
+  provisioner "eksnode-scrub" {
+    distro        = data.null.later.output
+    rules         = [data.null.later.output]
+    skip_rules    = split(",", data.null.later.output)
+    report        = data.null.later.output
+    remote_folder = data.null.later.output
+  }`, nil},
+		"what only the builder knows": {`provisioner "eksnode" {
+    kubernetes_version = "1.34.4"
+    report             = "reports/${build.ID}.json"
+    remote_folder      = "/home/${build.User}"
+  }`, nil},
+		"no version": {`provisioner "eksnode" {}`,
+			[]string{`kubernetes_version is required, such as "1.34.4"`}},
+		"several mistakes": {`provisioner "eksnode" {
+    kubernetes_version = "latest"
+    distro             = "slackware"
+    remote_folder      = "tmp"
+  }`, []string{`kubernetes_version "latest" must be complete`, `distro "slackware" is not known; known are `, "debian", `remote_folder: "tmp" is not a clean absolute path`}},
+		"an unknown field": {`provisioner "eksnode" {
+    kubernetes_version = "1.34.4"
+    kubernetes         = "x"
+  }`, []string{`Unsupported argument`, `An argument named "kubernetes" is not expected here`}},
+		"a wrong type": {`provisioner "eksnode" {
+    kubernetes_version = "1.34.4"
+    dry_run            = "perhaps"
+  }`, []string{"dry_run", "bool"}},
+		"an unknown rule": {`provisioner "eksnode-scrub" { rules = ["kublet"] }`,
+			[]string{`rules: no rule or group is named "kublet"; known: `, "kubelet"}},
+		"an unknown rule to skip": {`provisioner "eksnode-scrub" { skip_rules = ["kublet"] }`,
+			[]string{`skip_rules: no rule or group is named "kublet"; known: `}},
+	}
+	eachPacker(t, func(t *testing.T, d *desk) {
+		d.install(plugin)
+		for name, test := range templates {
+			t.Run(name, func(t *testing.T) {
+				d.template(`data "null" "later" { input = "x" }
+source "null" "x" { communicator = "none" }
+build {
+  sources = ["null.x"]
+  ` + test.blocks + `
+}`)
+				said, err := d.offline("validate", ".")
+				if test.want == nil {
+					require.NoError(t, err, said)
+					return
+				}
+				require.Error(t, err)
+				for _, want := range test.want {
+					assert.Contains(t, said, want)
+				}
+			})
+		}
+		assert.NoDirExists(t, filepath.Join(d.folder, "reports"), "validating must not make folders")
+	})
+}
+
+// onMachine is a build on a machine that answers to SSH.
+func (d *desk) onMachine(m *sshtest.Machine, folder, fields string) {
+	host, port := m.Address()
+	d.template(`source "null" "x" {
+  ssh_host     = "` + host + `"
+  ssh_port     = ` + strconv.Itoa(port) + `
+  ssh_username = "admin"
+  ssh_password = "secret"
+}
+build {
+  sources = ["null.x"]
+  provisioner "eksnode" {
+    kubernetes_version = "1.34.4"
+    remote_folder      = "` + folder + `"
+    report             = "report.json"
+    ` + fields + `
+  }
+}`)
+}
+
+// remote is the folder for the agent on the machine.
+func (d *desk) remote() string {
+	folder := filepath.Join(d.folder, "remote")
+	require.NoError(d.t, os.MkdirAll(folder, 0o755))
+	return folder
+}
+
+// untouched says that nothing of the agent is left on the machine.
+func (d *desk) untouched() {
+	left, err := os.ReadDir(d.remote())
+	require.NoError(d.t, err)
+	assert.Empty(d.t, left)
+}
+
+func (d *desk) result() plan.Report {
+	data, err := os.ReadFile(filepath.Join(d.folder, "report.json"))
+	require.NoError(d.t, err)
+	var r plan.Report
+	require.NoError(d.t, json.Unmarshal(data, &r))
+	return r
+}
+
+func TestBuild(t *testing.T) {
+	plugin := buildPlugin(t, "0.1.0", "")
+	eachPacker(t, func(t *testing.T, d *desk) {
+		d.install(plugin)
+		m := sshtest.New(t)
+		d.onMachine(m, d.remote(), `source_url = "http://done"`)
+		out, err := d.command("build", ".").CombinedOutput()
+		require.NoError(t, err, string(out))
+		said := flat(string(out))
+		assert.Contains(t, said, "packages done 1 action, 1.4 s")
+		assert.Contains(t, said, "provision ok: 3 items, 2 changed, 3 actions")
+		assert.Equal(t, plan.OK, d.result().Result)
+		assert.Len(t, m.Asked(), 2)
+		d.untouched()
+	})
+}
+
+func TestBuildThatFails(t *testing.T) {
+	plugin := buildPlugin(t, "0.1.0", "")
+	for name, test := range map[string]struct{ folder, fields, want string }{
+		"an agent that fails":        {"", `source_url = "http://fail"`, "provision failed: kubelet: fetch kubelet: checksum mismatch"},
+		"an agent without an end":    {"", `source_url = "http://exit:0"`, "without its end marker"},
+		"a time-out":                 {"", "source_url = \"http://wait\"\ntimeout = \"1s\"", "the agent has stopped; the next run finishes what is left"},
+		"a folder that is not there": {"/no/such", `source_url = "http://done"`, "the folder /no/such does not exist on the machine"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachPacker(t, func(t *testing.T, d *desk) {
+				d.install(plugin)
+				m := sshtest.New(t)
+				folder := d.remote()
+				if test.folder != "" {
+					folder = test.folder
+				}
+				d.onMachine(m, folder, test.fields)
+				out, err := d.command("build", ".").CombinedOutput()
+				require.Error(t, err, string(out))
+				assert.Contains(t, flat(string(out)), test.want)
+				assert.Equal(t, plan.Failure, d.result().Result)
+				assert.LessOrEqual(t, len(m.Asked()), 3)
+				d.untouched()
+			})
+		})
+	}
+}
+
+func TestBuildWithoutACommunicator(t *testing.T) {
+	plugin := buildPlugin(t, "0.1.0", "")
+	eachPacker(t, func(t *testing.T, d *desk) {
+		d.install(plugin)
+		d.template(`source "null" "x" { communicator = "none" }
+build {
+  sources = ["null.x"]
+  provisioner "eksnode-scrub" {}
+}`)
+		said, err := d.offline("build", ".")
+		require.Error(t, err)
+		assert.Contains(t, said, "the communicator answered success without running anything")
+	})
+}
+
+// Packer ends a build at once on Ctrl-C and kills its plugins; that the
+// connection ends is what the agent stops at.
+func TestInterruptedBuild(t *testing.T) {
+	plugin := buildPlugin(t, "0.1.0", "")
+	eachPacker(t, func(t *testing.T, d *desk) {
+		d.install(plugin)
+		d.onMachine(sshtest.New(t), d.remote(), `source_url = "http://wait"`)
+		cmd := d.command("build", ".")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		log := filepath.Join(d.folder, "log")
+		file, err := os.Create(log)
+		require.NoError(t, err)
+		defer file.Close()
+		cmd.Stdout, cmd.Stderr = file, file
+		require.NoError(t, cmd.Start())
+		pid := 0
+		require.Eventually(t, func() bool {
+			said, err := os.ReadFile(log)
+			require.NoError(t, err)
+			_, after, found := strings.Cut(flat(string(said)), "warning: pid ")
+			if word, _, whole := strings.Cut(after+" ", " "); found && whole {
+				pid, err = strconv.Atoi(word)
+				return err == nil
+			}
+			return false
+		}, time.Minute, 10*time.Millisecond)
+
+		require.NoError(t, syscall.Kill(-cmd.Process.Pid, syscall.SIGINT)) // as a terminal does, to all
+		var exit *exec.ExitError
+		require.ErrorAs(t, cmd.Wait(), &exit)
+		require.Eventually(t, func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) },
+			time.Minute, 10*time.Millisecond, "the agent is still there")
+		d.untouched()
+	})
+}

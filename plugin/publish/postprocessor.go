@@ -1,0 +1,88 @@
+// Package publish is the Packer post-processor `eksnode-publish`: it puts the
+// ids of the images that amazon-ebs made into an SSM parameter of each region.
+package publish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2/hcldec"
+	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
+	"github.com/hashicorp/packer-plugin-sdk/template/config"
+
+	"github.com/eksnode/packer-plugin-eksnode/cluster"
+	"github.com/eksnode/packer-plugin-eksnode/plugin/check"
+)
+
+// PostProcessor implements packersdk.PostProcessor.
+type PostProcessor struct{ config Config }
+
+// ConfigSpec implements packersdk.HCL2Speccer.
+func (p *PostProcessor) ConfigSpec() hcldec.ObjectSpec { return p.config.FlatMapstructure().HCL2Spec() }
+
+// Configure decodes and checks the fields. All problems are joined.
+func (p *PostProcessor) Configure(raws ...any) error {
+	p.config = Config{}
+	err := config.Decode(&p.config, &config.DecodeOpts{PluginType: "eksnode-publish", Interpolate: true, InterpolateContext: &p.config.ctx}, raws...)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	switch name := p.config.Parameter; {
+	case name == "":
+		errs = append(errs, errors.New("parameter: the SSM parameter's name is missing"))
+	case !check.IsUnknown(name):
+		if err := cluster.CheckParameter(name); err != nil {
+			errs = append(errs, fmt.Errorf("parameter: %w", err))
+		}
+	}
+	if p.config.Region != "" {
+		errs = append(errs, errors.New("region: the image's regions are taken; leave it out"))
+	}
+	return check.All(append(errs, p.config.Config.Prepare())...)
+}
+
+// PostProcess publishes the artifact's images. Every region is tried before a
+// failure is told; the artifact is kept.
+func (p *PostProcessor) PostProcess(ctx context.Context, ui packersdk.Ui, artifact packersdk.Artifact) (packersdk.Artifact, bool, bool, error) {
+	images, err := imagesOf(artifact.Id())
+	if err != nil {
+		return artifact, true, false, err
+	}
+	var errs []error
+	for _, i := range images {
+		in := p.config
+		in.Region = i.region
+		a, err := in.Open(ctx)
+		if err == nil {
+			err = a.Publish(ctx, p.config.Parameter, i.id)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("in %s: %w", i.region, err))
+			continue
+		}
+		ui.Say(fmt.Sprintf("%s in %s is %s", p.config.Parameter, i.region, i.id))
+	}
+	return artifact, true, false, errors.Join(errs...)
+}
+
+type image struct{ region, id string }
+
+var imageForm = regexp.MustCompile(`^([a-z]{2}[a-z0-9-]+-[0-9]+):(ami-[0-9a-f]+)$`)
+
+// imagesOf reads the id that the builders of the amazon plugin give their
+// artifacts: eu-west-1:ami-1,eu-north-1:ami-2.
+func imagesOf(id string) ([]image, error) {
+	var images []image
+	for one := range strings.SplitSeq(id, ",") {
+		parts := imageForm.FindStringSubmatch(one)
+		if parts == nil {
+			return nil, fmt.Errorf("reading the artifact %q: it is no image of the amazon plugin", id)
+		}
+		images = append(images, image{parts[1], parts[2]})
+	}
+	return images, nil
+}

@@ -1,0 +1,151 @@
+//go:build linux
+
+package remote
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/agent"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/eksnode/packer-plugin-eksnode/plugin/sshtest"
+	"github.com/eksnode/packer-plugin-eksnode/provisioner"
+	"github.com/eksnode/packer-plugin-eksnode/version"
+)
+
+func TestMain(m *testing.M) {
+	log.SetOutput(io.Discard) // the SDK logs every connection
+	os.Exit(m.Run())
+}
+
+var buildAgent = sync.OnceValues(func() ([]byte, error) {
+	folder, err := os.MkdirTemp("", "")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(folder)
+	file := filepath.Join(folder, "agent")
+	if out, err := exec.Command("go", "build", "-ldflags", "-s -w", "-o", file, "./testdata/agent").CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("building the test's agent: %w: %s", err, out)
+	}
+	program, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	if _, err := w.Write(program); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return packed.Bytes(), nil
+})
+
+// bench is a session with a machine, ready to run.
+type bench struct {
+	t       *testing.T
+	screen  *screen
+	machine *sshtest.Machine
+	session *Session
+	request agent.Request
+	folder  string // the remote folder
+	report  string
+}
+
+// newBench lays the session out; behaviour is what testdata/agent shall do.
+func newBench(t *testing.T, behaviour string) *bench {
+	// Not t.TempDir: its parent is closed to other users.
+	folder, err := os.MkdirTemp("", "eksnode-test-")
+	require.NoError(t, err)
+	require.NoError(t, os.Chmod(folder, 0o777))
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(folder)) })
+	b := &bench{
+		t:       t,
+		screen:  &screen{},
+		folder:  folder,
+		report:  filepath.Join(t.TempDir(), "made", "report.json"),
+		request: agent.Request{Command: agent.Provision, Provision: &provisioner.Spec{SourceURL: "http://" + behaviour}},
+	}
+	b.session = &Session{
+		Config: Config{Report: b.report, RemoteFolder: folder, SudoCommand: "env --"},
+		UI:     b.screen.ui(),
+		Agent: func(arch string) ([]byte, error) {
+			require.Equal(t, runtime.GOARCH, arch)
+			return buildAgent()
+		},
+		Version: version.String(),
+		Limits:  Limits{Probe: time.Minute, Heartbeat: 10 * time.Millisecond, Silence: time.Minute, Ending: time.Minute, Cleaning: time.Minute},
+		Now:     time.Now,
+		Random:  rand.Reader,
+	}
+	return b
+}
+
+// overSSH connects the session with a machine of its own.
+func (b *bench) overSSH() *bench {
+	b.machine = sshtest.New(b.t)
+	quiet := &packersdk.BasicUi{Writer: io.Discard}
+	b.session.Comm = connectSSH(b.t, b.machine, quiet)
+	return b
+}
+
+// inNamespace runs the machine's commands where mount has been run first.
+func (b *bench) inNamespace(mount string) *bench {
+	b.machine.Shell = func(command string) *exec.Cmd {
+		cmd := exec.Command("/bin/sh", "-c", mount+` && exec /bin/sh -c "$1"`, "sh", command)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+		return cmd
+	}
+	return b
+}
+
+// kept reads the report back.
+func (b *bench) kept() plan.Report {
+	data, err := os.ReadFile(b.report)
+	require.NoError(b.t, err)
+	var r plan.Report
+	require.NoError(b.t, json.Unmarshal(data, &r))
+	return r
+}
+
+// untouched says that nothing of ours is left on the machine.
+func (b *bench) untouched() {
+	require.EventuallyWithT(b.t, func(c *assert.CollectT) {
+		left, err := os.ReadDir(b.folder)
+		require.NoError(c, err)
+		require.Empty(c, left)
+	}, 30*time.Second, 5*time.Millisecond)
+}
+
+// pid waits for the agent to say its process id.
+func (b *bench) pid() int {
+	pid, err := strconv.Atoi(b.screen.rest(b.t, "  warning: pid "))
+	require.NoError(b.t, err)
+	return pid
+}
+
+// gone says that a process of the machine has ended.
+func gone(t *testing.T, pid int) {
+	require.Eventually(t, func() bool { return syscall.Kill(pid, 0) == syscall.ESRCH },
+		30*time.Second, 5*time.Millisecond, "process "+strconv.Itoa(pid)+" is still there")
+}

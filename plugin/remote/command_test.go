@@ -1,0 +1,25 @@
+package remote
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// amazon-chroot runs every command through double quotes in a shell on the
+// Packer host; there these characters would be expanded on the wrong machine.
+func TestCommandsPassThroughOtherShells(t *testing.T) {
+	for name, line := range map[string]string{
+		"probe": probeCommand("/tmp", "sudo -n --"),
+		"agent": agentCommand("/tmp/eksnode-0123456789abcdef", 3000000, "sudo -n --"),
+		"clean": cleanCommand("/tmp/eksnode-0123456789abcdef"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			assert.NotContains(t, line[len("sh -c '"):len(line)-1], "'")
+			assert.NotContains(t, line, "\n")
+			for _, c := range []string{"$", "`", `\`, "!"} {
+				assert.NotContains(t, line, c)
+			}
+		})
+	}
+}

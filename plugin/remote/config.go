@@ -1,0 +1,100 @@
+package remote
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+
+	"github.com/eksnode/packer-plugin-eksnode/plugin/check"
+)
+
+// Config is what every provisioner of this plugin takes beside its own fields.
+type Config struct {
+	// Print what is left to do on the machine and change nothing. Defaults to
+	// `false`.
+	DryRun bool `mapstructure:"dry_run"`
+	// Path on the Packer host where the JSON report is kept. Missing folders
+	// are made; an earlier report is replaced. The report is also written when
+	// the run failed. Without it no report is kept.
+	Report string `mapstructure:"report"`
+	// Folder on the machine that may hold programs while they run. The agent
+	// is put into a folder of its own below it and removes that before it does
+	// anything else. Must exist, be writable for the user that Packer connects
+	// as, and not be mounted `noexec`. Defaults to `/tmp`.
+	RemoteFolder string `mapstructure:"remote_folder"`
+	// Command that runs another command as root without asking for a password.
+	// Not used when Packer connects as root. Defaults to `sudo -n --`.
+	SudoCommand string `mapstructure:"sudo_command"`
+}
+
+// What is used when a field is not set.
+const (
+	defaultRemoteFolder = "/tmp"
+	defaultSudoCommand  = "sudo -n --"
+)
+
+// Both become part of a shell's command line, which passes through one or two
+// more shells with the docker and chroot communicators: what any shell takes
+// as it stands is what is allowed.
+var (
+	plainPath  = regexp.MustCompile(`^/[A-Za-z0-9._/-]*$`)
+	plainWords = regexp.MustCompile(`^[A-Za-z0-9_./=:@%+,-]+( [A-Za-z0-9_./=:@%+,-]+)*$`)
+)
+
+// Prepare fills in the defaults and says what is wrong with the fields, each
+// error naming the field and what is allowed.
+func (c *Config) Prepare() error {
+	if c.RemoteFolder == "" {
+		c.RemoteFolder = defaultRemoteFolder
+	}
+	if c.SudoCommand == "" {
+		c.SudoCommand = defaultSudoCommand
+	}
+	var errs []error
+	if !check.IsUnknown(c.RemoteFolder) {
+		errs = append(errs, c.checkRemoteFolder())
+	}
+	if !check.IsUnknown(c.SudoCommand) {
+		errs = append(errs, c.checkSudoCommand())
+	}
+	return errors.Join(append(errs, c.checkReport())...)
+}
+
+func (c *Config) checkRemoteFolder() error {
+	if !plainPath.MatchString(c.RemoteFolder) || path.Clean(c.RemoteFolder) != c.RemoteFolder {
+		return fmt.Errorf("remote_folder: %q is not a clean absolute path of letters, digits, '.', '_', '-' and '/', such as /var/tmp", c.RemoteFolder)
+	}
+	return nil
+}
+
+func (c *Config) checkSudoCommand() error {
+	if !plainWords.MatchString(c.SudoCommand) {
+		return fmt.Errorf("sudo_command: %q is not a program with plain arguments, such as %q; quotes, variables and shell operators are not allowed", c.SudoCommand, defaultSudoCommand)
+	}
+	return nil
+}
+
+// checkReport looks for the nearest folder above the report that exists: the
+// ones in between are made when the report is written.
+func (c *Config) checkReport() error {
+	if c.Report == "" || check.IsUnknown(c.Report) {
+		return nil
+	}
+	if st, err := os.Stat(c.Report); err == nil && st.IsDir() {
+		return fmt.Errorf("report: %s is a folder; name a file in it, such as %s", c.Report, filepath.Join(c.Report, "report.json"))
+	}
+	for folder := filepath.Dir(c.Report); ; folder = filepath.Dir(folder) {
+		st, err := os.Stat(folder)
+		switch {
+		case err == nil && st.IsDir():
+			return nil
+		case err == nil:
+			return fmt.Errorf("report: %s is not a folder, so %s cannot be written", folder, c.Report)
+		case folder == filepath.Dir(folder):
+			return fmt.Errorf("report: looking for the folder of %s: %w", c.Report, err)
+		}
+	}
+}

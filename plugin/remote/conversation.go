@@ -1,0 +1,180 @@
+package remote
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/eksnode/packer-plugin-eksnode/agent"
+	"github.com/eksnode/packer-plugin-eksnode/artifact"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// noiseMost is how many lines that are not the agent's are shown.
+const noiseMost = 20
+
+// conversation reads the standard output of the agent's session: perhaps what
+// a banner or sudo prints, then events from Hello to Finished, then the line
+// that says that the session is over.
+type conversation struct {
+	console *console
+	version string // the agent's must be the plugin's
+	hangUp  func() // ends the standard input
+	want    func(artifact.Wanted)
+
+	mu       sync.Mutex
+	last     time.Time // of the agent's last word; zero before its first
+	noise    int
+	hello    bool
+	report   *plan.Report
+	outcomes []plan.Outcome
+	err      error // the first thing that was wrong with what the agent said
+}
+
+// heard is what the agent said until now.
+type heard struct {
+	hello    bool
+	report   *plan.Report
+	outcomes []plan.Outcome
+	err      error
+}
+
+func (c *conversation) heard() heard {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return heard{c.hello, c.report, slices.Clone(c.outcomes), c.err}
+}
+
+// line takes the next line of standard output.
+func (c *conversation) line(line []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if before, over := bytes.CutSuffix(line, []byte(sessionOver)); over {
+		defer c.hangUp()
+		line = before // of a program whose last line had no end
+	}
+	if c.err != nil || len(line) == 0 {
+		return
+	}
+	event, err := parseEvent(line)
+	switch {
+	case c.report != nil, !c.hello && (err != nil || event.Kind != agent.Hello):
+		c.show(line)
+	case err != nil:
+		c.fail(fmt.Errorf("reading the agent's events: %w", err))
+	default:
+		c.event(event)
+	}
+}
+
+// aside takes a line of standard error, where the agent says nothing.
+func (c *conversation) aside(line []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.show(line)
+}
+
+// show passes a line on that is not the agent's.
+func (c *conversation) show(line []byte) {
+	if c.noise++; c.noise <= noiseMost {
+		c.console.say("  (the machine) %s", printable(string(line)))
+	}
+}
+
+// printable is a text without what a terminal would obey instead of showing it.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || unicode.IsControl(r) && r != '\t' {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+func (c *conversation) fail(err error) {
+	c.err = err
+	c.hangUp()
+}
+
+// silence is how long the agent has said nothing since it first spoke. Before,
+// the agent itself is still on its way, which may take long.
+func (c *conversation) silence() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.last.IsZero() {
+		return 0
+	}
+	return time.Since(c.last)
+}
+
+func (c *conversation) event(e agent.Event) {
+	c.last = time.Now()
+	switch e.Kind {
+	case agent.Hello:
+		c.hello = true
+		if !slices.Contains(strings.Fields(e.Message), c.version) {
+			c.fail(fmt.Errorf("the agent is %q but the plugin is version %s; build both together with `make build`", e.Message, c.version))
+		}
+	case agent.Begin:
+		c.console.begin(e)
+	case agent.Want:
+		c.want(*e.Want)
+	case agent.Progress:
+		c.console.progress(e)
+	case agent.Warning:
+		c.console.ui.Error("  warning: " + e.Message)
+	case agent.End:
+		c.outcomes = append(c.outcomes, *e.Outcome)
+		c.console.end(*e.Outcome)
+	case agent.Finished:
+		c.report = e.Report
+		c.console.finish(e.Report)
+		c.hangUp()
+	}
+}
+
+// parseEvent reads one event and makes sure that it carries what its kind
+// promises.
+func parseEvent(line []byte) (agent.Event, error) {
+	var e agent.Event
+	dec := json.NewDecoder(bytes.NewReader(line))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&e); err != nil {
+		return e, fmt.Errorf("this line is not an event: %s", quoted(line))
+	}
+	var err error
+	switch e.Kind {
+	case agent.Hello, agent.Begin, agent.Progress, agent.Alive, agent.Warning:
+	case agent.Want:
+		if e.Want == nil {
+			err = errors.New("a want of nothing")
+		}
+	case agent.End:
+		if e.Outcome == nil {
+			err = errors.New("an end without an outcome")
+		}
+	case agent.Finished:
+		if e.Report == nil {
+			err = errors.New("a finish without a report")
+		}
+	default:
+		err = fmt.Errorf("an event of the unknown kind %q", e.Kind)
+	}
+	return e, err
+}
+
+// quoted is a line, cut to a length that fits an error.
+func quoted(line []byte) string {
+	const most = 200
+	if len(line) > most {
+		line = append(line[:most:most], "…"...)
+	}
+	return fmt.Sprintf("%q", line)
+}

@@ -1,0 +1,108 @@
+package remote
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// verdict says whether the agent's session went well. said is what it printed
+// on standard error.
+func (s *Session) verdict(m *machine, h heard, end ending, said string) error {
+	said = lastWords(said)
+	switch {
+	case end.err != nil:
+		return fmt.Errorf("starting the agent on the machine: %w", end.err)
+	case h.err != nil:
+		return h.err
+	case h.report == nil:
+		return s.unfinished(m, h, end, said)
+	case end.lost():
+		return fmt.Errorf("%w after the agent had finished, so its exit status is not known", errLost)
+	case end.status != h.report.Result.ExitCode():
+		return fmt.Errorf("the agent finished with the result %q, which exits with %d, but exited with %d%s", h.report.Result, h.report.Result.ExitCode(), end.status, after(said))
+	case end.status != 0:
+		return fmt.Errorf("%s %s: %s", h.report.Command, h.report.Result, h.report.Error)
+	}
+	return nil
+}
+
+// unfinished explains a session without the end marker.
+func (s *Session) unfinished(m *machine, h heard, end ending, said string) error {
+	switch {
+	case end.lost():
+		return fmt.Errorf("%w before the agent had finished; what it had done is finished by the next run%s", errLost, after(said))
+	case end.status == 0:
+		return fmt.Errorf("the agent's session ended with status 0 but without its end marker: %w%s", errLost, after(said))
+	case h.hello && end.status > 128:
+		return fmt.Errorf("the agent was killed by signal %d before it had finished (9 is most often the kernel, out of memory)%s", end.status-128, after(said))
+	case h.hello:
+		return fmt.Errorf("the agent exited with status %d before it had finished%s", end.status, after(said))
+	}
+	return s.unstarted(m, end.status, said)
+}
+
+// unstarted explains a session in which the agent said nothing.
+func (s *Session) unstarted(m *machine, status int, said string) error {
+	folder := s.Config.RemoteFolder
+	elsewhere := fmt.Sprintf("set remote_folder to another folder, such as %s", m.home)
+	has := func(text string) bool { return strings.Contains(said, text) }
+	switch {
+	case has("No space left on device"), has("Disk quota exceeded"):
+		return fmt.Errorf("unpacking the agent: no space left in %s on the machine; make room or %s%s", folder, elsewhere, after(said))
+	case has("Read-only file system"):
+		return fmt.Errorf("unpacking the agent: %s on the machine is on a read-only file system; %s%s", folder, elsewhere, after(said))
+	case status == exitFolder:
+		return fmt.Errorf("making a folder in %s on the machine%s; %s", folder, after(said), elsewhere)
+	case status == exitUnpack, status == exitChmod:
+		return fmt.Errorf("unpacking the agent in %s on the machine%s", folder, after(said))
+	case has("password is required"), has("not allowed to execute"), has("not in the sudoers"), has(wantsTerminal):
+		return fmt.Errorf("running the agent with `%s`%s; %s, connect as root, or set sudo_command", s.Config.SudoCommand, after(said), allowing(m.user, said))
+	case has("?ELF"): // sudo has a shell read what the kernel does not run; its first byte is not printable
+		return fmt.Errorf("running the agent: the machine does not run linux/%s programs although it says so", m.arch)
+	case has("Exec format error"):
+		return fmt.Errorf("running the agent: the machine does not run linux/%s programs although it says so%s", m.arch, after(said))
+	case status == exitNoExec, has("Permission denied"):
+		return fmt.Errorf("running the agent: programs in %s on the machine may not be run, most often because it is mounted noexec; %s (exit status %d%s)", folder, elsewhere, status, after(said))
+	case status == exitMissing:
+		return fmt.Errorf("running the agent: a program was not found%s", after(said))
+	}
+	return fmt.Errorf("the agent did not start: exit status %d%s", status, after(said))
+}
+
+// wantsTerminal is how sudo says that requiretty is set.
+const wantsTerminal = "must have a tty"
+
+// allowing is what makes a sudo command work that said this.
+func allowing(user, said string) string {
+	switch {
+	case strings.Contains(said, wantsTerminal):
+		return fmt.Sprintf("exempt the user in sudoers(5) with `Defaults:%s !requiretty`", user)
+	case strings.Contains(said, "not found"):
+		return "install it"
+	default:
+		return "allow it in sudoers(5) with NOPASSWD"
+	}
+}
+
+// after is what the machine said, ready to follow a sentence.
+func after(said string) string {
+	if said == "" {
+		return ""
+	}
+	return ": " + said
+}
+
+// interrupted says how a run ended that was stopped from outside.
+func interrupted(cause error, end ending, ended bool) error {
+	switch {
+	case !ended:
+		return fmt.Errorf("interrupted (%w): the agent was told to stop but did not end in time; it may be at work until its current action is over", cause)
+	case end.lost(), end.err != nil:
+		return fmt.Errorf("interrupted (%w): the connection was lost meanwhile; an agent without one stops by itself", cause)
+	}
+	return fmt.Errorf("interrupted (%w): the agent has stopped; the next run finishes what is left", cause)
+}
+
+// errDeaf says that a finished agent's session did not end.
+var errDeaf = errors.New("the agent had finished but its session did not end")

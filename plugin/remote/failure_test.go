@@ -1,0 +1,180 @@
+//go:build linux
+
+package remote
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/eksnode/packer-plugin-eksnode/version"
+)
+
+func TestAgentsThatFail(t *testing.T) {
+	for behaviour, want := range map[string]string{
+		"fail":                     "provision failed: kubelet: fetch kubelet: checksum mismatch",
+		"exit:0":                   "the agent's session ended with status 0 but without its end marker: the connection to the machine was lost: panic: oh no",
+		"exit:3":                   "the agent exited with status 3 before it had finished: panic: oh no",
+		"mute:0":                   "the agent's session ended with status 0 but without its end marker: the connection to the machine was lost",
+		"mute:4":                   "the agent did not start: exit status 4",
+		"mute:127":                 "running the agent: a program was not found",
+		"kill":                     "the agent was killed by signal 9 before it had finished (9 is most often the kernel, out of memory): Killed",
+		"lie:5":                    `the agent finished with the result "ok", which exits with 0, but exited with 5`,
+		"old":                      `the agent is "0.0.1" but the plugin is version ` + version.String() + `; build both together with ` + "`make build`",
+		"raw:oh no":                `reading the agent's events: this line is not an event: "oh no"`,
+		`raw:{"event":"x"}`:        `reading the agent's events: an event of the unknown kind "x"`,
+		`raw:{"evil":"x"}`:         `reading the agent's events: this line is not an event: "{\"evil\":\"x\"}"`,
+		`raw:{"event":"end"}`:      "reading the agent's events: an end without an outcome",
+		`raw:{"event":"finished"}`: "reading the agent's events: a finish without a report",
+	} {
+		t.Run(behaviour, func(t *testing.T) {
+			b := newBench(t, behaviour).overSSH()
+			b.session.Limits.Heartbeat = time.Hour // the end is noticed without one
+			require.EqualError(t, b.session.Run(t.Context(), b.request), want)
+			r := b.kept()
+			assert.Equal(t, plan.Failure, r.Result)
+			assert.True(t, strings.HasSuffix(want, r.Error), r.Error)
+			assert.LessOrEqual(t, len(b.machine.Asked()), 3)
+			b.untouched()
+		})
+	}
+}
+
+// The outcomes that were heard are kept although the agent's report never came.
+func TestReportOfACutRun(t *testing.T) {
+	b := newBench(t, "exit:3").overSSH()
+	require.Error(t, b.session.Run(t.Context(), b.request))
+	r := b.kept()
+	require.Len(t, r.Outcomes, 1)
+	assert.Equal(t, "packages", r.Outcomes[0].Item)
+	assert.Equal(t, "provision", r.Command)
+	assert.Equal(t, version.String(), r.Tool)
+	assert.Equal(t, plan.Schema, r.Schema)
+	assert.Equal(t, 1, r.Totals.Changed)
+}
+
+func TestFoldersThatCannotTakeTheAgent(t *testing.T) {
+	for name, test := range map[string]struct {
+		mount string // FOLDER is the remote folder, HOME what the error proposes
+		want  string
+	}{
+		"noexec": {
+			"mount -t tmpfs -o noexec,mode=1777 none FOLDER",
+			"running the agent: programs in FOLDER on the machine may not be run, most often because it is mounted noexec; set remote_folder to another folder, such as HOME (exit status 126)",
+		},
+		"full": {
+			"mount -t tmpfs -o size=64k,mode=1777 none FOLDER",
+			"unpacking the agent: no space left in FOLDER on the machine; make room or set remote_folder to another folder, such as HOME: gzip: stdout: No space left on device",
+		},
+		"no inodes": {
+			"mount -t tmpfs -o nr_inodes=1,mode=1777 none FOLDER",
+			"unpacking the agent: no space left in FOLDER on the machine; make room or set remote_folder to another folder, such as HOME: mkdir: cannot create directory 'FOLDER/eksnode-0000000000000000': No space left on device",
+		},
+		"read-only": {
+			"mount -t tmpfs -o ro none FOLDER",
+			"looking at the machine: the folder FOLDER on the machine is not writable for the user root (or lies on a read-only file system); set remote_folder to one that is, such as HOME",
+		},
+		"missing": {
+			"rmdir FOLDER",
+			"looking at the machine: the folder FOLDER does not exist on the machine; set remote_folder to one that does, such as HOME",
+		},
+		"taken": {
+			"mkdir -p FOLDER/eksnode-0000000000000000/mine",
+			"making a folder in FOLDER on the machine: mkdir: cannot create directory 'FOLDER/eksnode-0000000000000000': File exists; set remote_folder to another folder, such as HOME",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, "done").overSSH()
+			home, err := os.Getwd()
+			require.NoError(t, err)
+			here := strings.NewReplacer("FOLDER", b.folder, "HOME", home)
+			b.inNamespace(here.Replace(test.mount))
+			b.session.Random = bytes.NewReader(make([]byte, 8))
+			require.EqualError(t, b.session.Run(t.Context(), b.request), here.Replace(test.want))
+			if name == "taken" { // by somebody else, whose it stays
+				require.DirExists(t, filepath.Join(b.folder, "eksnode-0000000000000000", "mine"))
+			} else if name != "missing" {
+				b.untouched()
+			}
+		})
+	}
+}
+
+func TestAgentsThatCannotRun(t *testing.T) {
+	packed := func(t *testing.T, content string) []byte {
+		var data bytes.Buffer
+		w := gzip.NewWriter(&data)
+		_, err := w.Write([]byte(content))
+		require.NoError(t, err)
+		require.NoError(t, w.Close())
+		return data.Bytes()
+	}
+	for name, test := range map[string]struct {
+		program []byte
+		want    string // regular expression
+	}{
+		"not compressed":    {[]byte("hello"), `^unpacking the agent in \S+ on the machine: gzip: stdin: not in gzip format$`},
+		"cut":               {packed(t, "hello")[:15], `^unpacking the agent in \S+ on the machine: gzip: stdin: unexpected end of file$`},
+		"another machine's": {packed(t, "\x7fELF\x02\x01\x01"), `^running the agent: the machine does not run linux/(amd64|arm64) programs although it says so: .*Exec format error$`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, "done").overSSH()
+			b.session.Agent = func(string) ([]byte, error) { return test.program, nil }
+			err := b.session.Run(t.Context(), b.request)
+			require.Error(t, err)
+			assert.Regexp(t, test.want, err.Error())
+			b.untouched()
+		})
+	}
+}
+
+func TestPluginWithoutItsAgent(t *testing.T) {
+	b := newBench(t, "done").overSSH()
+	b.session.Agent = func(string) ([]byte, error) { return nil, errors.New("not built") }
+	require.EqualError(t, b.session.Run(t.Context(), b.request), "choosing the agent: not built")
+	assert.Equal(t, "choosing the agent: not built", b.kept().Error)
+	assert.Len(t, b.machine.Asked(), 1)
+}
+
+// sudo may succeed in the probe and refuse the agent itself.
+func TestSudoThatRefusesTheAgent(t *testing.T) {
+	b := newBench(t, "done").overSSH()
+	b.session.Config.SudoCommand = "refuse"
+	b.asUser(map[string]string{
+		"refuse": `case $1 in true) exit 0;; esac; echo "sudo: a password is required" >&2; exit 1`,
+	})
+	require.EqualError(t, b.session.Run(t.Context(), b.request),
+		"running the agent with `refuse`: sudo: a password is required; allow it in sudoers(5) with NOPASSWD, connect as root, or set sudo_command")
+	b.untouched()
+}
+
+// A sudo that cannot run a program has a shell read it.
+func TestSudoThatReadsAnotherMachinesAgent(t *testing.T) {
+	b := newBench(t, "done").overSSH()
+	b.session.Config.SudoCommand = "read-it"
+	b.asUser(map[string]string{
+		"read-it": `case $1 in true) exit 0;; esac; printf '%s: 1: \177ELF\002\001: not found\n' "$1" >&2; exit 2`,
+	})
+	err := b.session.Run(t.Context(), b.request)
+	require.Error(t, err)
+	assert.Regexp(t, `^running the agent: the machine does not run linux/(amd64|arm64) programs although it says so$`, err.Error())
+	assert.NotContains(t, strings.Join(b.screen.lines(), "\n"), "\x7f", "bytes that a terminal may obey")
+}
+
+func TestReportThatCannotBeWritten(t *testing.T) {
+	b := newBench(t, "fail").overSSH()
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	b.session.Config.Report = filepath.Join(file, "report.json")
+	err := b.session.Run(t.Context(), b.request)
+	require.EqualError(t, err, "provision failed: kubelet: fetch kubelet: checksum mismatch\nwriting the report: mkdir "+file+": not a directory")
+}

@@ -1,0 +1,71 @@
+package remote
+
+import (
+	"io"
+	"sync"
+	"time"
+)
+
+// feed is the standard input of the agent's session: the agent, the request,
+// and then what the agent asks for and an empty line now and then, by which it
+// knows that the Packer host is still there. It ends when it is hung up: a communicator waits
+// for its command's standard input as well as for the command.
+type feed struct {
+	head  io.Reader // agent and request, or an answer
+	next  chan io.Reader
+	beat  *time.Ticker
+	close sync.Once
+	hung  chan struct{}
+}
+
+func newFeed(head io.Reader, every time.Duration) *feed {
+	return &feed{head: head, beat: time.NewTicker(every), next: make(chan io.Reader), hung: make(chan struct{})}
+}
+
+// Read implements io.Reader. It is called by one goroutine at a time.
+func (f *feed) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	select {
+	case <-f.hung:
+		return 0, io.EOF
+	default:
+	}
+	for {
+		if f.head != nil {
+			n, err := f.head.Read(p)
+			if err == io.EOF {
+				f.head, err = nil, nil
+			}
+			if n > 0 || err != nil {
+				return n, err
+			}
+		}
+		select {
+		case <-f.hung:
+			return 0, io.EOF
+		case f.head = <-f.next:
+		case <-f.beat.C:
+			p[0] = '\n'
+			return 1, nil
+		}
+	}
+}
+
+// send puts an answer into the standard input, once what is before it has been
+// read; it does nothing when the input has ended.
+func (f *feed) send(answer io.Reader) {
+	select {
+	case f.next <- answer:
+	case <-f.hung:
+	}
+}
+
+// hangUp ends the standard input. It may be called again.
+func (f *feed) hangUp() {
+	f.close.Do(func() {
+		f.beat.Stop()
+		close(f.hung)
+	})
+}

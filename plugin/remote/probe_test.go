@@ -1,0 +1,167 @@
+//go:build linux
+
+package remote
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/hashicorp/packer-plugin-sdk/communicator"
+	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// nobody is a user that every Linux has and that may do nothing.
+const nobody = 65534
+
+// asUser lets the machine be used as a plain user, with programs of the given
+// names besides those of the system.
+func (b *bench) asUser(programs map[string]string) {
+	folder, err := os.MkdirTemp("", "eksnode-test-")
+	require.NoError(b.t, err)
+	b.t.Cleanup(func() { require.NoError(b.t, os.RemoveAll(folder)) })
+	require.NoError(b.t, os.Chmod(folder, 0o755))
+	for name, script := range programs {
+		require.NoError(b.t, os.WriteFile(filepath.Join(folder, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755))
+	}
+	b.machine.Shell = func(line string) *exec.Cmd {
+		cmd := exec.Command("/bin/sh", "-c", line)
+		cmd.Dir = "/"
+		cmd.Env = []string{"PATH=" + folder + ":/usr/bin:/bin"}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+		return cmd
+	}
+}
+
+func TestProbeOfACommunicatorThatRunsNothing(t *testing.T) {
+	b := newBench(t, "done")
+	b.session.Comm = connect(t, communicator.Config{Type: "none"}, &packersdk.BasicUi{Writer: io.Discard})
+	require.EqualError(t, b.session.Run(t.Context(), b.request),
+		`looking at the machine: the communicator answered success without running anything, as communicator = "none" does; this provisioner needs one that runs commands, such as communicator = "ssh"`)
+	assert.Contains(t, b.kept().Error, "answered success without running anything")
+}
+
+// What a machine answers is played by a shell that prints it: such machines
+// are not at hand.
+func TestProbeOfMachinesThatCannotBeNodes(t *testing.T) {
+	const begin = "printf 'Welcome\\n" + probeBegin + "\\n"
+	const root = "uid=0\\nuser=root\\nhome=/root\\nroot=yes\\nfolder=/tmp\\nwritable=yes\\n"
+	const end = "os-release\\nID=debian\\n" + probeEnd + "\\n'"
+	for name, test := range map[string]struct{ answer, want string }{
+		"a wrong architecture": {
+			begin + "arch=riscv64\\n" + root + end,
+			`the machine's architecture is "riscv64"; supported are x86_64 (amd64) and aarch64 (arm64)`,
+		},
+		"no os-release": {
+			begin + "arch=x86_64\\n" + root + "os-release\\n" + probeEnd + "\\n'",
+			"the machine has no /etc/os-release (or it is empty), which every distribution has; is this the machine to make an image of?",
+		},
+		"tools missing": {
+			begin + "arch=x86_64\\n" + root + "missing=dd\\nmissing=gzip\\n" + end,
+			"the machine lacks dd, gzip; install them before this provisioner, they are in the packages coreutils and gzip",
+		},
+		"programs of another architecture": {
+			begin + "arch=aarch64\\nelf= 3e 00\\n" + root + end,
+			`uname -m on the machine says aarch64, but its /bin/sh is a program for another architecture (ELF machine "3e 00", not "b7 00"): the agent for linux/arm64 would not run there`,
+		},
+		"a folder behind a strange link": {
+			begin + "arch=x86_64\\nuid=0\\nuser=root\\nhome=/root\\nroot=yes\\nfolder=/my files\\nwritable=yes\\n" + end,
+			`the folder /FOLDER on the machine is a link to "/my files", whose name has other characters than letters, digits, '.', '_', '-' and '/'; set remote_folder to another folder, such as /root`,
+		},
+		"an answer cut short": {
+			begin + "arch=x86_64\\n'",
+			"the machine's answer was cut short (exit status 0): the connection to the machine was lost",
+		},
+		"only a banner": {
+			"echo You may not run commands here",
+			"the machine's answer was cut short (exit status 0): the connection to the machine was lost",
+		},
+		"no shell": {
+			"echo This account is currently not available. >&2; exit 1",
+			"the machine's shell exited with status 1: This account is currently not available.",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, "done").overSSH()
+			b.machine.Shell = func(string) *exec.Cmd { return exec.Command("/bin/sh", "-c", test.answer) }
+			b.session.Config.RemoteFolder = "/FOLDER"
+			require.EqualError(t, b.session.Run(t.Context(), b.request), "looking at the machine: "+test.want)
+			assert.Len(t, b.machine.Asked(), 1)
+			assert.Contains(t, test.want, b.kept().Error[len("looking at the machine: "):])
+		})
+	}
+}
+
+func TestProbeOfACommunicatorWithATerminal(t *testing.T) {
+	b := newBench(t, "done").overSSH()
+	b.machine.Terminal = true
+	require.EqualError(t, b.session.Run(t.Context(), b.request),
+		"looking at the machine: the communicator gives commands a terminal, which would garble the agent; remove ssh_pty = true")
+}
+
+func TestProbeAsAPlainUser(t *testing.T) {
+	for name, test := range map[string]struct {
+		sudo     string
+		programs map[string]string
+		want     string
+	}{
+		"without sudo": {
+			"no-such-sudo -n --", nil,
+			"looking at the machine: the user nobody (uid 65534) is not root and `no-such-sudo -n -- true` failed: sh: 1: no-such-sudo: not found; install it, connect as root, or set sudo_command",
+		},
+		"with a sudo that asks": {
+			"sudo -n --", map[string]string{"sudo": `echo "sudo: a password is required" >&2; exit 1`},
+			"looking at the machine: the user nobody (uid 65534) is not root and `sudo -n -- true` failed: sudo: a password is required; allow it in sudoers(5) with NOPASSWD, connect as root, or set sudo_command",
+		},
+		"with a sudo that wants a terminal": {
+			"sudo -n --", map[string]string{"sudo": `echo "sudo: sorry, you must have a tty to run sudo" >&2; exit 1`},
+			"looking at the machine: the user nobody (uid 65534) is not root and `sudo -n -- true` failed: sudo: sorry, you must have a tty to run sudo; exempt the user in sudoers(5) with `Defaults:nobody !requiretty`, connect as root, or set sudo_command",
+		},
+		"with a sudo that works": {
+			"sudo -n --", map[string]string{"sudo": `test "$1 $2" = "-n --" && shift 2 && exec "$@"`}, "",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, "look").overSSH()
+			b.session.Config.SudoCommand = test.sudo
+			b.asUser(test.programs)
+			err := b.session.Run(t.Context(), b.request)
+			if test.want != "" {
+				require.EqualError(t, err, test.want)
+			} else {
+				require.NoError(t, err)
+				b.screen.rest(t, "  warning: umask 022, in /, folder gone: true")
+			}
+			b.untouched()
+		})
+	}
+}
+
+// Root is not sent through sudo, which may not even be there.
+func TestProbeAsRootWithoutSudo(t *testing.T) {
+	b := newBench(t, "look").overSSH()
+	b.session.Config.SudoCommand = "no-such-sudo"
+	require.NoError(t, b.session.Run(t.Context(), b.request))
+}
+
+// At validate a field may be unknown and pass; nothing unknown may reach a
+// shell.
+func TestRunWithFieldsThatNeverBecameKnown(t *testing.T) {
+	b := newBench(t, "done").overSSH()
+	b.session.Config.RemoteFolder = "/home/<unknown>"
+	require.EqualError(t, b.session.Run(t.Context(), b.request),
+		`remote_folder: "/home/<unknown>" is not a clean absolute path of letters, digits, '.', '_', '-' and '/', such as /var/tmp`)
+	assert.Empty(t, b.machine.Asked())
+}
+
+func TestProbeOfASilentMachine(t *testing.T) {
+	b := newBench(t, "done").overSSH()
+	b.machine.Shell = func(string) *exec.Cmd { return exec.Command("/bin/sh", "-c", "cat") }
+	b.session.Limits.Probe = 1 // a nanosecond: it has passed before the answer can come
+	require.EqualError(t, b.session.Run(t.Context(), b.request), "looking at the machine: no answer within 0 ms")
+}

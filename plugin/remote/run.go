@@ -1,0 +1,93 @@
+package remote
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+
+	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
+)
+
+// ending is how a remote command ended.
+type ending struct {
+	status int
+	err    error // it could not be started
+	silent bool  // it did not end, but says nothing any more
+}
+
+// lost says that the command's exit status never came: the SSH communicator
+// saw the connection end, or Packer's own connection to it did (123).
+func (e ending) lost() bool {
+	return e.status == packersdk.CmdDisconnect || e.status == 123
+}
+
+// start runs line on the machine. The channel gives its end, once. Neither
+// Start nor the wait for the end heeds a context in every communicator, so
+// both happen beside the caller, who may stop listening.
+func start(ctx context.Context, comm packersdk.Communicator, line string, stdin io.Reader, stdout, stderr io.Writer) <-chan ending {
+	over := make(chan ending, 1)
+	go func() {
+		cmd := &packersdk.RemoteCmd{Command: line, Stdin: stdin, Stdout: stdout, Stderr: stderr}
+		if err := comm.Start(ctx, cmd); err != nil {
+			over <- ending{err: err}
+			return
+		}
+		over <- ending{status: cmd.Wait()}
+	}()
+	return over
+}
+
+// output runs line on the machine until it ends or ctx does, and gives what it
+// printed.
+func output(ctx context.Context, comm packersdk.Communicator, line string) (stdout, stderr string, status int, err error) {
+	var out, errs text
+	select {
+	case end := <-start(ctx, comm, line, nil, &out, &errs):
+		switch {
+		case end.err != nil:
+			return "", "", 0, fmt.Errorf("starting a command on the machine: %w", end.err)
+		case end.lost():
+			return "", "", 0, errLost
+		}
+		return out.String(), errs.String(), end.status, nil
+	case <-ctx.Done():
+		return "", "", 0, context.Cause(ctx)
+	}
+}
+
+// text is a buffer that may be read while a command still writes to it. It
+// keeps the last part only, so that nothing a machine prints fills the memory.
+type text struct {
+	mu   sync.Mutex
+	data []byte
+}
+
+const textKept = 256 << 10
+
+func (t *text) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.data = append(t.data, p...)
+	if over := len(t.data) - textKept; over > 0 {
+		t.data = append(t.data[:0], t.data[over:]...)
+	}
+	return len(p), nil
+}
+
+func (t *text) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(t.data)
+}
+
+// lastWords is the end of what a command said, on one line.
+func lastWords(s string) string {
+	const most = 600
+	s = printable(strings.Join(strings.FieldsFunc(strings.TrimSpace(s), func(r rune) bool { return r == '\n' || r == '\r' }), "; "))
+	if len(s) > most {
+		s = "… " + s[len(s)-most:]
+	}
+	return s
+}

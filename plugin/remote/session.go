@@ -1,0 +1,244 @@
+// Package remote is the road to the machine being imaged: it finds out what
+// the machine is, sends it the agent with one request, shows what the agent
+// says and keeps its report. One remote command looks, one works, and a third
+// cleans up where the second could not.
+package remote
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"time"
+
+	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
+
+	"github.com/eksnode/packer-plugin-eksnode/agent"
+	"github.com/eksnode/packer-plugin-eksnode/artifact"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/eksnode/packer-plugin-eksnode/plugin/embedded"
+	"github.com/eksnode/packer-plugin-eksnode/version"
+)
+
+// Limits are how long a session waits. Packer's own time-out covers a whole
+// provisioner and leaves its retries without time (packer-plugin-sdk's
+// RetriedProvisioner), so each step has its own.
+type Limits struct {
+	Probe     time.Duration // for the machine to say what it is
+	Heartbeat time.Duration // between two signs of life to the agent
+	Silence   time.Duration // without a word from the agent, which tells every Heartbeat that it lives
+	Ending    time.Duration // for the agent to end once told, or once finished
+	Cleaning  time.Duration // for the clean-up of what a lost session left
+}
+
+// Session is one run of the agent on a machine.
+type Session struct {
+	Config Config
+	UI     packersdk.Ui
+	Comm   packersdk.Communicator
+	// Agent gives the compressed agent for an architecture in Go's spelling.
+	Agent func(arch string) ([]byte, error)
+	// Supply gives what machines of an architecture may ask for; nil for
+	// provisioners whose agent asks for nothing.
+	Supply  func(arch string) (artifact.Supply, error)
+	Version string // of the plugin, and so of the agent
+	Limits  Limits
+	Now     func() time.Time
+	Random  io.Reader // for the name of the agent's folder
+}
+
+// New is a session with the agents that the plugin carries.
+func New(c Config, ui packersdk.Ui, comm packersdk.Communicator) *Session {
+	return &Session{
+		Config: c, UI: ui, Comm: comm,
+		Agent:   embedded.Agent,
+		Version: version.String(),
+		Limits: Limits{
+			Probe:     2 * time.Minute, // an emulated machine takes seconds for a command
+			Heartbeat: agent.HeartbeatSeconds * time.Second,
+			Silence:   agent.SilenceSeconds * time.Second,
+			Ending:    30 * time.Second, // host.Run's commands get 5 seconds, several may follow
+			Cleaning:  30 * time.Second,
+		},
+		Now:    time.Now,
+		Random: rand.Reader,
+	}
+}
+
+// Run has the agent do what the request says; Version, DryRun and Folder of
+// the request are filled in. Its error says what the agent could not do, or
+// why there was no agent. The report is kept in any case.
+func (s *Session) Run(ctx context.Context, request agent.Request) error {
+	request.Version, request.DryRun = s.Version, s.Config.DryRun
+	started := s.Now()
+	m, h, err := s.run(ctx, request)
+	if s.Config.Report == "" {
+		return err
+	}
+	return errors.Join(err, writeReport(s.Config.Report, s.report(request, started, m, h, err)))
+}
+
+// report is the agent's own, or what stands in for it when none came.
+func (s *Session) report(request agent.Request, started time.Time, m *machine, h heard, err error) *plan.Report {
+	if h.report != nil {
+		if err != nil && h.report.Result.ExitCode() == 0 {
+			h.report.Result, h.report.Error = plan.Failure, err.Error()
+		}
+		return h.report
+	}
+	r := &plan.Report{Schema: plan.Schema, Command: string(request.Command), Tool: s.Version, Started: started, Finished: s.Now()}
+	r.Machine.Root = "/"
+	if m != nil {
+		r.Machine.Distro, r.Machine.Version, r.Machine.Arch = m.osRelease["ID"], m.osRelease["VERSION_ID"], m.arch
+	}
+	r.Applied(h.outcomes, err)
+	return r
+}
+
+func (s *Session) run(ctx context.Context, request agent.Request) (*machine, heard, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, heard{}, fmt.Errorf("stopping before anything was done: %w (after a time-out, Packer hands every retry the same ended context: leave out max_retries or timeout)", err)
+	}
+	// Nothing is unknown any more, and both go into a shell's command line.
+	if err := errors.Join(s.Config.checkRemoteFolder(), s.Config.checkSudoCommand()); err != nil {
+		return nil, heard{}, err
+	}
+	probing, cancel := context.WithTimeoutCause(ctx, s.Limits.Probe, fmt.Errorf("no answer within %s", length(s.Limits.Probe)))
+	defer cancel()
+	m, err := probe(probing, s.Comm, s.Config)
+	if err != nil {
+		return nil, heard{}, fmt.Errorf("looking at the machine: %w", err)
+	}
+	s.UI.Say(fmt.Sprintf("Machine: %s on %s, reached as %s", m.name(), m.arch, m.user))
+	program, err := s.Agent(m.arch)
+	if err != nil {
+		return m, heard{}, fmt.Errorf("choosing the agent: %w", err)
+	}
+	h, err := s.work(ctx, m, program, request)
+	return m, h, err
+}
+
+// work runs the agent. Its folder has a name that nobody on the machine can
+// foresee, and mkdir refuses one that is there.
+func (s *Session) work(ctx context.Context, m *machine, program []byte, request agent.Request) (heard, error) {
+	name := make([]byte, 8)
+	if _, err := io.ReadFull(s.Random, name); err != nil {
+		return heard{}, fmt.Errorf("naming the agent's folder: %w", err)
+	}
+	request.Folder = path.Join(m.folder, "eksnode-"+hex.EncodeToString(name))
+	line, err := json.Marshal(request)
+	if err != nil {
+		return heard{}, fmt.Errorf("writing the agent's request: %w", err)
+	}
+	head := io.MultiReader(bytes.NewReader(program), bytes.NewReader(append(line, '\n')))
+	feed := newFeed(head, s.Limits.Heartbeat)
+	defer feed.hangUp()
+
+	console := newConsole(s.UI, s.Now)
+	supplies, err := s.supplier(m.arch, feed, console)
+	if err != nil {
+		return heard{}, err
+	}
+	supplying, stop := context.WithCancel(ctx)
+	defer stop()
+	talk := &conversation{console: console, version: s.Version, hangUp: feed.hangUp,
+		want: func(w artifact.Wanted) { go supplies.answer(supplying, w) }}
+	var said text
+	sudo := s.Config.SudoCommand
+	if m.isRoot {
+		sudo = ""
+	}
+	console.say("Sending the agent %s for linux/%s, %s", s.Version, m.arch, size(int64(len(program))))
+	out, asides := &lines{each: talk.line}, &lines{each: talk.aside}
+	over := start(ctx, s.Comm, agentCommand(request.Folder, len(program), sudo), feed, out, io.MultiWriter(&said, asides))
+	end, ended := s.await(ctx, over, feed, func() (silent bool) {
+		console.tick()
+		return talk.silence() > s.Limits.Silence
+	})
+	if ended { // nobody writes any more
+		out.Flush()
+		asides.Flush()
+	}
+	h := talk.heard()
+
+	err = s.judge(ctx, m, h, end, ended, said.String())
+	// An agent that has done something has removed its folder before; one that has
+	// fallen silent cannot be asked again.
+	if (!ended && !end.silent || end.lost()) && len(h.outcomes) == 0 {
+		err = errors.Join(err, s.clean(ctx, request.Folder))
+	}
+	return h, err
+}
+
+func (s *Session) supplier(arch string, f *feed, c *console) (supplier, error) {
+	supplies := supplier{feed: f, console: c}
+	if s.Supply == nil {
+		return supplies, nil
+	}
+	var err error
+	supplies.supply, err = s.Supply(arch)
+	return supplies, err
+}
+
+// await waits for the session to end. Once its standard input is hung up,
+// because the agent has finished or was told to stop, it has Limits.Ending
+// left; ended is false when that was not enough. beat is called every Heartbeat
+// and says whether the machine has fallen silent, which ends the waiting.
+func (s *Session) await(ctx context.Context, over <-chan ending, feed *feed, beat func() (silent bool)) (end ending, ended bool) {
+	tick := time.NewTicker(s.Limits.Heartbeat)
+	defer tick.Stop()
+	stopped, hung := ctx.Done(), feed.hung
+	var late <-chan time.Time
+	for {
+		select {
+		case end := <-over:
+			return end, true
+		case <-tick.C:
+			if beat() {
+				return ending{silent: true}, false
+			}
+		case <-stopped:
+			stopped = nil
+			feed.hangUp()
+		case <-hung:
+			hung = nil
+			late = time.After(s.Limits.Ending)
+		case <-late:
+			return ending{}, false
+		}
+	}
+}
+
+func (s *Session) judge(ctx context.Context, m *machine, h heard, end ending, ended bool, said string) error {
+	switch {
+	case ctx.Err() != nil:
+		return interrupted(context.Cause(ctx), end, ended)
+	case end.silent:
+		return fmt.Errorf("%w: it has said nothing for %s and is gone, or nothing reaches it any more; what the agent had done is finished by the next run", errLost, length(s.Limits.Silence))
+	case !ended && h.err != nil:
+		return h.err
+	case !ended:
+		return fmt.Errorf("%w within %s", errDeaf, length(s.Limits.Ending))
+	}
+	return s.verdict(m, h, end, said)
+}
+
+// clean removes the agent's folder after a session that may not have done so,
+// although ctx may have ended.
+func (s *Session) clean(ctx context.Context, folder string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Limits.Cleaning)
+	defer cancel()
+	_, said, status, err := output(ctx, s.Comm, cleanCommand(folder))
+	if err == nil && status != 0 {
+		err = fmt.Errorf("exit status %d%s", status, after(lastWords(said)))
+	}
+	if err != nil {
+		return fmt.Errorf("removing %s from the machine, where it may remain: %w", folder, err)
+	}
+	return nil
+}

@@ -1,0 +1,205 @@
+//go:build linux
+
+package remote
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/eksnode/packer-plugin-eksnode/version"
+)
+
+func TestRun(t *testing.T) {
+	b := newBench(t, "done").overSSH()
+	require.NoError(t, b.session.Run(t.Context(), b.request))
+
+	lines := b.screen.lines()
+	require.Regexp(t, `^Machine: .+ on (amd64|arm64), reached as root$`, lines[0])
+	require.Regexp(t, `^Sending the agent `+regexp.QuoteMeta(version.String())+` for linux/(amd64|arm64), [0-9.]+ MB$`, lines[1])
+	assert.Equal(t, []string{
+		"  (the machine) Welcome to the machine",
+		"Phase: install",
+		"  packages                     done      1 action, 1.4 s",
+		"Phase: clean",
+		"  caches                       done      2 actions, 35 ms, took away 24 files and folders, 69.0 MB",
+		"  caches: for you to decide: /srv/data (unknown)",
+		"  sysctls                      unchanged 0 ms",
+		"  warning: the clock is off",
+		"provision ok: 3 items, 2 changed, 3 actions, 24 files and folders gone (69.0 MB), 3.0 s",
+	}, lines[2:])
+
+	assert.Equal(t, plan.OK, b.kept().Result)
+	assert.Len(t, b.machine.Asked(), 2)
+	b.untouched()
+}
+
+// What the machine is asked to run is logged by Packer and by the machine, so
+// nothing of the request may be in it.
+func TestRunKeepsTheRequestOutOfCommands(t *testing.T) {
+	b := newBench(t, "done").overSSH()
+	b.request.Provision.Packages = []string{"hunter2"}
+	require.NoError(t, b.session.Run(t.Context(), b.request))
+	for _, command := range b.machine.Asked() {
+		assert.NotContains(t, command, "hunter2")
+	}
+}
+
+func TestRunThroughOtherShells(t *testing.T) {
+	for name, shell := range map[string]func(string) *exec.Cmd{
+		"dash": func(line string) *exec.Cmd { return exec.Command("dash", "-c", line) },
+		"bash": func(line string) *exec.Cmd { return exec.Command("bash", "-c", line) },
+		// as packer-plugin-docker runs commands
+		"docker": func(line string) *exec.Cmd { return exec.Command("/bin/sh", "-c", "("+line+")") },
+		// as the SDK's chroot communicator runs them, here with the machine itself as the root
+		"chroot": func(line string) *exec.Cmd {
+			return exec.Command("/bin/sh", "-c", "chroot / /bin/sh -c "+strconv.Quote(line))
+		},
+		"after a login that talks": func(line string) *exec.Cmd {
+			return exec.Command("/bin/sh", "-c", "echo Hello from .bashrc; echo and again >&2\n"+line+"\nstatus=$?; echo Bye; exit $status")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, "look").overSSH()
+			b.machine.Shell = shell
+			require.NoError(t, b.session.Run(t.Context(), b.request))
+			b.screen.rest(t, "  warning: umask 022, in /, folder gone: true, version "+version.String()+", command provision")
+			b.untouched()
+		})
+	}
+}
+
+// The agent finds out where it runs from and compares, so links have to be
+// resolved before.
+func TestRunBelowALink(t *testing.T) {
+	b := newBench(t, "look").overSSH()
+	link := filepath.Join(t.TempDir(), "link")
+	require.NoError(t, os.Symlink(b.folder, link))
+	b.session.Config.RemoteFolder = link
+	require.NoError(t, b.session.Run(t.Context(), b.request))
+	b.untouched()
+}
+
+func TestRunSendsHeartbeats(t *testing.T) {
+	b := newBench(t, "beats").overSSH()
+	require.NoError(t, b.session.Run(t.Context(), b.request))
+	assert.Equal(t, plan.OK, b.kept().Result)
+}
+
+func TestDryRun(t *testing.T) {
+	b := newBench(t, "plan").overSSH()
+	b.session.Config.DryRun = true
+	require.NoError(t, b.session.Run(t.Context(), b.request))
+	lines := b.screen.lines()
+	assert.Equal(t, []string{
+		"Phase: install",
+		"  packages: would install runc (runs containers)",
+		"provision planned: 2 items, 0 changed, 1 action, 3.0 s",
+	}, lines[2:])
+}
+
+func TestProgressIsShownNowAndThen(t *testing.T) {
+	b := newBench(t, "progress").overSSH()
+	clock := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+	b.session.Now = func() time.Time { // each look is six seconds later
+		clock = clock.Add(6 * time.Second)
+		return clock
+	}
+	b.session.Limits.Heartbeat = time.Hour
+	require.NoError(t, b.session.Run(t.Context(), b.request))
+	lines := b.screen.lines()
+	assert.Equal(t, []string{
+		"Phase: install",
+		"  kubelet: fetch kubelet: 20.0 MB of 50.0 MB (40 %)",
+		"  kubelet: fetch kubelet: 40.0 MB of 50.0 MB (80 %)",
+		"  kubelet                      done      1 action, 1 min 0 s, fetched 50.0 MB",
+		"provision ok: 0 items, 0 changed, 0 actions, fetched 50.0 MB, 3.0 s",
+	}, lines[2:])
+}
+
+func TestRunWithoutReport(t *testing.T) {
+	b := newBench(t, "done").overSSH()
+	b.session.Config.Report = ""
+	require.NoError(t, b.session.Run(t.Context(), b.request))
+	assert.NoFileExists(t, b.report)
+}
+
+func TestInterruption(t *testing.T) {
+	b := newBench(t, "wait").overSSH()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	over := make(chan error, 1)
+	go func() { over <- b.session.Run(ctx, b.request) }()
+	pid := b.pid()
+	cancel(errors.New("Ctrl-C"))
+	require.EqualError(t, <-over, "interrupted (Ctrl-C): the agent has stopped; the next run finishes what is left")
+	gone(t, pid)
+	assert.Equal(t, "stopped", b.kept().Error)
+	assert.Len(t, b.machine.Asked(), 2)
+	b.untouched()
+}
+
+func TestInterruptionOfADeafAgent(t *testing.T) {
+	end := filepath.Join(t.TempDir(), "end")
+	b := newBench(t, "deaf:"+end).overSSH()
+	b.session.Limits.Ending = 10 * time.Millisecond
+	ctx, cancel := context.WithCancelCause(t.Context())
+	over := make(chan error, 1)
+	go func() { over <- b.session.Run(ctx, b.request) }()
+	pid := b.pid()
+	cancel(errors.New("time is up"))
+	const want = "interrupted (time is up): the agent was told to stop but did not end in time; it may be at work until its current action is over"
+	require.EqualError(t, <-over, want)
+	assert.Equal(t, plan.Failure, b.kept().Result)
+	assert.Equal(t, want, b.kept().Error)
+	assert.Len(t, b.machine.Asked(), 3)
+	b.untouched()
+	require.NoError(t, os.WriteFile(end, nil, 0o600))
+	gone(t, pid)
+}
+
+// After a time-out, Packer hands every retry the same context.
+func TestRunWithAnEndedContext(t *testing.T) {
+	b := newBench(t, "done").overSSH()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.EqualError(t, b.session.Run(ctx, b.request), "stopping before anything was done: context canceled (after a time-out, Packer hands every retry the same ended context: leave out max_retries or timeout)")
+	assert.Empty(t, b.machine.Asked())
+	assert.Equal(t, plan.Failure, b.kept().Result)
+}
+
+func TestLostConnection(t *testing.T) {
+	b := newBench(t, "wait").overSSH()
+	over := make(chan error, 1)
+	go func() { over <- b.session.Run(t.Context(), b.request) }()
+	pid := b.pid()
+	b.machine.Cut()
+	require.EqualError(t, <-over, "the connection to the machine was lost before the agent had finished; what it had done is finished by the next run")
+	gone(t, pid)
+	b.untouched()
+	assert.Len(t, b.machine.Asked(), 3)
+	r := b.kept()
+	assert.Equal(t, plan.Failure, r.Result)
+	assert.NotEmpty(t, r.Machine.Arch)
+	assert.NotEmpty(t, r.Machine.Distro)
+}
+
+// A machine that vanishes closes no connection; its silence tells.
+func TestSilence(t *testing.T) {
+	b := newBench(t, "wait").overSSH()
+	b.session.Limits.Silence = time.Millisecond
+	b.session.Limits.Heartbeat = 10 * time.Millisecond
+	err := b.session.Run(t.Context(), b.request)
+	require.EqualError(t, err, "the connection to the machine was lost: it has said nothing for 1 ms and is gone, or nothing reaches it any more; what the agent had done is finished by the next run")
+	assert.Len(t, b.machine.Asked(), 2, "nothing more is asked of it")
+	assert.Equal(t, plan.Failure, b.kept().Result)
+}

@@ -1,0 +1,101 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"sync"
+
+	"github.com/eksnode/packer-plugin-eksnode/agent"
+	"github.com/eksnode/packer-plugin-eksnode/artifact"
+)
+
+// supplier answers what the agent wants.
+type supplier struct {
+	supply  artifact.Supply // nil where nothing can be wanted
+	feed    *feed
+	console *console
+}
+
+// answer gets what is wanted and feeds it to the agent. The agent hears an
+// empty line now and then until it comes.
+func (s supplier) answer(ctx context.Context, w artifact.Wanted) {
+	if s.supply == nil {
+		s.feed.send(newFrames(nil, errors.New("this provisioner supplies nothing")))
+		return
+	}
+	s.console.say("  the Packer host gets %s", w)
+	got, err := s.supply.Supply(ctx, w)
+	f := newFrames(got, err)
+	s.feed.send(f)
+	select {
+	case <-f.done:
+	case <-s.feed.hung:
+	}
+	if got != nil {
+		_ = got.Close() // nothing was written
+	}
+}
+
+// frames are an answer as the agent's standard input has it.
+type frames struct {
+	ready bytes.Buffer // what is to be sent next
+	from  io.Reader    // nil when nothing follows
+	chunk []byte
+	over  sync.Once
+	done  chan struct{} // closed when all was sent
+}
+
+func newFrames(got *artifact.Supplied, err error) *frames {
+	f := &frames{done: make(chan struct{})}
+	switch {
+	case err != nil:
+		f.put(agent.Frame{Error: err.Error()})
+	default:
+		f.from, f.chunk = got, make([]byte, agent.ChunkMost)
+		f.put(agent.Frame{Supplied: got})
+	}
+	return f
+}
+
+// put queues a line; a Frame can always be written as JSON.
+func (f *frames) put(frame agent.Frame) {
+	line, err := json.Marshal(frame)
+	if err == nil {
+		f.ready.Write(append(line, '\n'))
+	}
+}
+
+// Read implements io.Reader.
+func (f *frames) Read(p []byte) (int, error) {
+	if f.ready.Len() == 0 {
+		if f.from == nil {
+			f.over.Do(func() { close(f.done) })
+			return 0, io.EOF
+		}
+		f.next()
+	}
+	return f.ready.Read(p)
+}
+
+// next queues the next chunk, or the end.
+func (f *frames) next() {
+	n, err := io.ReadFull(f.from, f.chunk)
+	if n > 0 {
+		f.put(agent.Frame{Chunk: n})
+		f.ready.Write(f.chunk[:n])
+	}
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		f.from = nil
+		f.put(agent.Frame{End: true})
+	case errors.Is(err, os.ErrClosed): // hung up meanwhile
+		f.from = nil
+	case err != nil:
+		f.from = nil
+		f.put(agent.Frame{Error: err.Error()})
+	}
+}

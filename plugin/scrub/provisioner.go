@@ -1,0 +1,51 @@
+// Package scrub is the Packer provisioner `eksnode-scrub`: it takes off the
+// machine what a node image must not carry. It has to be the last provisioner
+// of a build: afterwards nobody can log in any more.
+package scrub
+
+import (
+	"context"
+
+	"github.com/hashicorp/hcl/v2/hcldec"
+	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
+	"github.com/hashicorp/packer-plugin-sdk/template/config"
+
+	"github.com/eksnode/packer-plugin-eksnode/agent"
+	"github.com/eksnode/packer-plugin-eksnode/plugin/check"
+	"github.com/eksnode/packer-plugin-eksnode/plugin/remote"
+)
+
+// Provisioner implements packersdk.Provisioner.
+type Provisioner struct{ config Config }
+
+// ConfigSpec implements packersdk.HCL2Speccer.
+func (p *Provisioner) ConfigSpec() hcldec.ObjectSpec { return p.config.FlatMapstructure().HCL2Spec() }
+
+// Prepare decodes and checks the fields. Packer calls it when it loads the
+// template, with "<unknown>" for what it does not know yet, and again before
+// Provision and each retry, so nothing of an earlier call may remain. All
+// problems are joined.
+func (p *Provisioner) Prepare(raws ...any) error {
+	p.config = Config{}
+	// Templates in double braces are rendered in every field: none has a use
+	// for such braces of its own.
+	err := config.Decode(&p.config, &config.DecodeOpts{
+		PluginType:         "eksnode-scrub",
+		Interpolate:        true,
+		InterpolateContext: &p.config.ctx,
+	}, raws...)
+	if err != nil {
+		return err
+	}
+	return check.All(p.config.validate(), p.config.Config.Prepare())
+}
+
+// Provision sends the agent to the machine and has it scrub it.
+func (p *Provisioner) Provision(ctx context.Context, ui packersdk.Ui, comm packersdk.Communicator, _ map[string]any) error {
+	own, err := p.config.ownRules()
+	if err != nil {
+		return err
+	}
+	spec := p.config.spec(own)
+	return remote.New(p.config.Config, ui, comm).Run(ctx, agent.Request{Command: agent.Scrub, Scrub: &spec})
+}

@@ -1,0 +1,116 @@
+package scrub
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/plugin/remote"
+	"github.com/eksnode/packer-plugin-eksnode/scrub"
+)
+
+var _ packersdk.Provisioner = new(Provisioner)
+
+// fields is a block's content as Packer hands it over.
+type fields = map[string]any
+
+func TestPrepare(t *testing.T) {
+	var p Provisioner
+	require.NoError(t, p.Prepare(fields{
+		"distro": "debian", "rules": []any{"kubelet", "machine-id"}, "skip_rules": []any{"machine-id"},
+		"dry_run": true, "report": "report.json", "remote_folder": "/var/tmp", "sudo_command": "doas -n",
+	}))
+	assert.Equal(t, scrub.Spec{Distro: "debian", Only: []string{"kubelet", "machine-id"}, Skip: []string{"machine-id"}}, p.config.spec(nil))
+	assert.Equal(t, remote.Config{DryRun: true, Report: "report.json", RemoteFolder: "/var/tmp", SudoCommand: "doas -n"}, p.config.Config)
+}
+
+func TestPrepareDefaults(t *testing.T) {
+	var p Provisioner
+	require.NoError(t, p.Prepare(fields{}))
+	assert.Equal(t, scrub.Spec{}, p.config.spec(nil))
+	assert.Equal(t, remote.Config{RemoteFolder: "/tmp", SudoCommand: "sudo -n --"}, p.config.Config)
+}
+
+func TestPrepareReadsTheRuleFile(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "rules.yaml")
+	require.NoError(t, os.WriteFile(name, []byte("rules:\n- {id: ours, phase: state, action: remove, paths: [/opt/x/y], why: z}\n"), 0o600))
+	var p Provisioner
+	require.NoError(t, p.Prepare(fields{"rules_file": name, "rules": []any{"ours"}, "hash": true, "wipe_free_space": true}))
+	own, err := p.config.ownRules()
+	require.NoError(t, err)
+	spec := p.config.spec(own)
+	assert.Equal(t, "ours", spec.Own[0].ID)
+	assert.True(t, spec.Hash && spec.WipeFreeSpace)
+
+	require.NoError(t, os.WriteFile(name, []byte("rules:\n- {id: ours, fase: state}\n"), 0o600))
+	require.ErrorContains(t, p.Prepare(fields{"rules_file": name}), "rules_file: "+name+`:2: the field "fase" is not known`)
+	require.ErrorContains(t, p.Prepare(fields{"rules_file": name + ".not"}), "rules_file: open "+name+".not: no such file or directory")
+	require.NoError(t, p.Prepare(fields{"rules_file": "<unknown>", "rules": []any{"ours"}}))
+}
+
+func TestPrepareRefuses(t *testing.T) {
+	for name, test := range map[string]struct {
+		block fields
+		want  string // the beginning of each line
+	}{
+		"an unknown distro":   {fields{"distro": "slackware"}, `distro "slackware" is not known; known are ` + strings.Join(distros.IDs(), ", ")},
+		"an unknown rule":     {fields{"rules": []any{"x"}}, `rules: no rule or group is named "x"; known: `},
+		"an unknown skip":     {fields{"skip_rules": []any{"x"}}, `skip_rules: no rule or group is named "x"; known: `},
+		"nothing left":        {fields{"rules": []any{"machine-id"}, "skip_rules": []any{"machine-id"}}, "choosing rules: none is left; rules and skip_rules leave nothing to do"},
+		"a relative folder":   {fields{"remote_folder": "tmp"}, `remote_folder: "tmp" is not a clean absolute path`},
+		"a rule of no distro": {fields{"distro": "slackware", "rules": []any{"x"}}, `distro "slackware" is not known`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var p Provisioner
+			require.ErrorContains(t, p.Prepare(test.block), "* "+test.want)
+		})
+	}
+}
+
+func TestPrepareSaysAllAtOnce(t *testing.T) {
+	var p Provisioner
+	err := p.Prepare(fields{"distro": "slackware", "rules": []any{"x", "y"}, "skip_rules": []any{"z"}, "sudo_command": ";"})
+	require.ErrorContains(t, err, "5 error(s) occurred:")
+}
+
+// `only` belongs to Packer, which leaves builds out with it.
+func TestPrepareRefusesUnknownFields(t *testing.T) {
+	var p Provisioner
+	require.ErrorContains(t, p.Prepare(fields{"skip": []any{"kubelet"}}), `unknown configuration key: '"skip"'`)
+	for name := range p.ConfigSpec() {
+		assert.NotContains(t, []string{"name", "pause_before", "max_retries", "timeout", "only", "except", "override"}, name)
+	}
+}
+
+func TestPrepareWithUnknownValues(t *testing.T) {
+	const unknown = "<unknown>"
+	var p Provisioner
+	require.NoError(t, p.Prepare(fields{
+		"distro": unknown, "rules": []any{unknown}, "skip_rules": []any{unknown, "kubelet"},
+		"report": unknown, "remote_folder": unknown, "sudo_command": unknown,
+	}))
+}
+
+func TestPrepareForgetsEarlierCalls(t *testing.T) {
+	var p Provisioner
+	require.NoError(t, p.Prepare(fields{"rules": []any{"kubelet"}, "dry_run": true}))
+	require.Error(t, p.Prepare(fields{"rules": []any{"x"}}))
+	require.NoError(t, p.Prepare(fields{}))
+	assert.Equal(t, scrub.Spec{}, p.config.spec(nil))
+	assert.False(t, p.config.DryRun)
+}
+
+func TestProvisionOverACommunicatorThatRunsNothing(t *testing.T) {
+	var p Provisioner
+	require.NoError(t, p.Prepare(fields{}))
+	ui := &packersdk.BasicUi{Writer: io.Discard}
+	err := p.Provision(t.Context(), ui, &packersdk.MockCommunicator{}, nil)
+	require.ErrorContains(t, err, "the communicator answered success without running anything")
+}

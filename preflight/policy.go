@@ -1,0 +1,37 @@
+package preflight
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// Actions are the permissions that a preflight needs, and no others: a test
+// compares them with the calls it makes.
+func Actions() []string {
+	return []string{
+		"ec2:DescribeDhcpOptions", "ec2:DescribeImages", "ec2:DescribeInstanceAttribute", "ec2:DescribeInstanceTypes", "ec2:DescribeInstances",
+		"ec2:DescribeLaunchTemplateVersions", "ec2:DescribeNetworkAcls", "ec2:DescribeRouteTables", "ec2:DescribeSecurityGroups", "ec2:DescribeSubnets",
+		"ec2:DescribeVpcAttribute", "ec2:DescribeVpcEndpoints", "ec2:DescribeVpcs",
+		"eks:DescribeAccessEntry", "eks:DescribeAddon", "eks:DescribeCluster", "eks:ListAddons",
+		"iam:GetInstanceProfile", "iam:ListAttachedRolePolicies",
+		"ssm:GetParameter", // where a launch template names a parameter
+		"sts:GetCallerIdentity",
+	}
+}
+
+// Policy is the policy with those permissions, for IAM.
+func Policy() (string, error) {
+	type statement struct {
+		Sid, Effect string
+		Action      []string
+		Resource    string
+	}
+	text, err := json.MarshalIndent(struct {
+		Version   string
+		Statement []statement
+	}{"2012-10-17", []statement{{"EksnodePreflight", "Allow", Actions(), "*"}}}, "", "  ")
+	if err != nil {
+		return "", fmt.Errorf("writing the policy: %w", err)
+	}
+	return string(text) + "\n", nil
+}

@@ -1,0 +1,84 @@
+package provisioner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// kernelArguments puts the spec's arguments on the kernel's command line of the
+// next boot. Done means that the boot loader's configuration has each.
+func (n *node) kernelArguments() step {
+	return step{"kernel-arguments", func(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+		if len(n.spec.KernelArguments) == 0 {
+			return nil, nil
+		}
+		how := n.distro.Kernel
+		actions, err := n.planArgumentsFile(h)
+		if err != nil || len(how.Take) == 0 {
+			return actions, err
+		}
+		taken, err := n.argumentsTaken(ctx, h)
+		if err != nil || taken && len(actions) == 0 {
+			return nil, err
+		}
+		argv := slices.Clone(how.Take)
+		for i, word := range argv {
+			argv[i] = strings.ReplaceAll(word, distros.Arguments, strings.Join(n.spec.KernelArguments, " "))
+		}
+		return append(actions, plan.Action{Verb: plan.Run, Target: strings.Join(argv, " "), Reason: "the boot loader takes up kernel_arguments",
+			Do: func(ctx context.Context, _ plan.Progress) error {
+				if !h.HasCommand(argv[0]) {
+					return fmt.Errorf("there is no %s: this machine does not start by its own boot loader, so kernel_arguments has no effect; leave it out", argv[0])
+				}
+				_, err := h.Run(ctx, host.Command{Argv: argv})
+				return err
+			}}), nil
+	}}
+}
+
+// planArgumentsFile plans the boot loader's file, whole or one line of it.
+func (n *node) planArgumentsFile(h *host.Host) ([]plan.Action, error) {
+	how := n.distro.Kernel
+	if how.File.Path == "" {
+		return nil, nil
+	}
+	text := strings.ReplaceAll(how.File.Content, distros.Arguments, strings.Join(n.spec.KernelArguments, " "))
+	if !how.Appended {
+		return planFiles(h, []file{{how.File.Path, []byte(text), 0o644, how.File.Why}})
+	}
+	return planLines(h, []line{{path: how.File.Path, key: ` # eksnode$`, text: strings.TrimSuffix(text, "\n"), why: how.File.Why}})
+}
+
+// argumentsTaken says whether the boot loader has every argument. On a mounted
+// root where only a command tells, it has none.
+func (n *node) argumentsTaken(ctx context.Context, h *host.Host) (bool, error) {
+	how := n.distro.Kernel
+	var text []byte
+	var err error
+	if how.TakenFile != "" {
+		text, err = h.Content(how.TakenFile)
+	} else if h.HasCommand(how.TakenBy[0]) {
+		text, err = h.Run(ctx, host.Command{Argv: how.TakenBy})
+	}
+	if errors.Is(err, host.ErrMountedRoot) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("looking for the kernel's arguments: %w", err)
+	}
+	words := strings.FieldsFunc(string(text), func(r rune) bool { return strings.ContainsRune(" \t\n\"'", r) })
+	for _, a := range n.spec.KernelArguments {
+		// grubby writes args="a b", and the first word keeps what is before it.
+		if !slices.Contains(words, a) {
+			return false, nil
+		}
+	}
+	return true, nil
+}

@@ -1,0 +1,115 @@
+package provisioner
+
+import (
+	"bytes"
+	"context"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/spf13/afero"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// authorityPrefix marks our files among the machine's own.
+const authorityPrefix = "eksnode-"
+
+// authorities makes the machine trust the spec's certificate authorities. Done
+// means that they are among the anchors, no others of ours are, and that the
+// bundle which programs read has each. It comes before anything is downloaded:
+// a mirror may be signed by one of them.
+func (n *node) authorities() step {
+	return step{"authorities", func(_ context.Context, h *host.Host) ([]plan.Action, error) {
+		files := n.authorityFiles()
+		actions, err := planFiles(h, files)
+		if err != nil {
+			return nil, err
+		}
+		former, err := n.formerAuthorities(h, files)
+		if err != nil {
+			return nil, err
+		}
+		actions = append(actions, former...)
+		known, err := n.bundleHas(h)
+		if err != nil || known && len(actions) == 0 {
+			return nil, err
+		}
+		refresh := n.distro.CARefresh
+		return append(actions, plan.Action{Verb: plan.Run, Target: strings.Join(refresh, " "), Reason: "puts the authorities into " + n.distro.CABundle,
+			Do: func(ctx context.Context, _ plan.Progress) error {
+				_, err := h.Run(ctx, host.Command{Argv: refresh})
+				return err
+			}}), nil
+	}}
+}
+
+func (n *node) authorityFiles() []file {
+	var files []file
+	for _, name := range slices.Sorted(maps.Keys(n.spec.CACertificates)) {
+		c, err := authority(n.spec.CACertificates[name])
+		if err != nil {
+			continue // Validate has refused it
+		}
+		text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
+		files = append(files, file{
+			path.Join(n.distro.CAAnchors, authorityPrefix+name+n.distro.CASuffix), text, 0o644, "ca_certificates names it",
+		})
+	}
+	return files
+}
+
+// formerAuthorities plans the removal of ours that the spec no longer has.
+func (n *node) formerAuthorities(h *host.Host, files []file) ([]plan.Action, error) {
+	entries, err := afero.ReadDir(h.Files, n.distro.CAAnchors)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking for certificate authorities: %w", err)
+	}
+	var actions []plan.Action
+	for _, e := range entries {
+		name := path.Join(n.distro.CAAnchors, e.Name())
+		wanted := slices.ContainsFunc(files, func(f file) bool { return f.path == name })
+		// Where the anchors' folder is the folder of the result too, the
+		// refreshing command makes links beside them.
+		if wanted || !e.Mode().IsRegular() || !strings.HasPrefix(e.Name(), authorityPrefix) || !strings.HasSuffix(e.Name(), n.distro.CASuffix) {
+			continue
+		}
+		actions = append(actions, plan.Action{Verb: plan.Remove, Target: name, Reason: "ca_certificates no longer names it",
+			Do: func(context.Context, plan.Progress) error { return h.Files.Remove(name) }})
+	}
+	return actions, nil
+}
+
+// bundleHas says whether the bundle has each of the authorities.
+func (n *node) bundleHas(h *host.Host) (bool, error) {
+	if len(n.spec.CACertificates) == 0 {
+		return true, nil
+	}
+	rest, err := h.Content(n.distro.CABundle)
+	if err != nil {
+		return false, fmt.Errorf("looking for certificate authorities: %w", err)
+	}
+	var have [][]byte
+	for block, rest := pem.Decode(rest); block != nil; block, rest = pem.Decode(rest) {
+		have = append(have, block.Bytes)
+	}
+	for _, text := range n.spec.CACertificates {
+		c, err := authority(text)
+		if err != nil {
+			return false, err
+		}
+		if !slices.ContainsFunc(have, func(der []byte) bool { return bytes.Equal(der, c.Raw) }) {
+			return false, nil
+		}
+	}
+	return true, nil
+}

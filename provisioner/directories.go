@@ -1,0 +1,74 @@
+package provisioner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// folder is a directory that a node has.
+type folder struct{ path, why string }
+
+// folders lists them, parents first, so that none is made by the way with a
+// mode that the umask decides.
+func folders() []folder {
+	return []folder{
+		{"/etc/kubernetes", "the node's Kubernetes configuration"},
+		{"/etc/kubernetes/kubelet", "the kubelet's configuration"},
+		{"/etc/kubernetes/manifests", "static pods"},
+		{"/etc/kubernetes/pki", "the cluster's CA"},
+		{"/etc/eks", "what first boot works with"},
+		{"/etc/eks/containerd", "containerd's template"},
+		{"/etc/eks/eksnode", "the image's manifest"},
+		{"/etc/eks/image-credential-provider", "the kubelet runs credential providers from here"},
+		{"/etc/eks/kubelet", "the kubelet's arguments, written at first boot"},
+		{"/etc/containerd", "containerd's configuration, written at first boot"},
+		{"/etc/containerd/config.d", "additions to it"},
+		{"/etc/containerd/certs.d", "registries' settings"},
+		{"/etc/cni", "pod networks"},
+		{"/etc/cni/net.d", "empty until the VPC CNI writes its own"},
+		{"/opt/cni", "pod networks"},
+		{"/opt/cni/bin", "CNI plugins; the VPC CNI adds its own"},
+		{"/var/lib/kubelet", "the kubelet's state"},
+		{"/etc/systemd/system/containerd.service.d", "containerd's drop-ins"},
+	}
+}
+
+// directories makes the folders. Those that are there keep their modes: they
+// are their package's or their owner's business.
+func (n *node) directories() step {
+	return step{"directories", func(_ context.Context, h *host.Host) ([]plan.Action, error) {
+		var actions []plan.Action
+		for _, f := range folders() {
+			more, err := planFolder(h, f)
+			if err != nil {
+				return nil, err
+			}
+			actions = append(actions, more...)
+		}
+		return actions, nil
+	}}
+}
+
+func planFolder(h *host.Host, f folder) ([]plan.Action, error) {
+	st, err := h.Files.Stat(f.path)
+	switch {
+	case err == nil && st.IsDir():
+		return nil, nil
+	case err == nil:
+		return nil, fmt.Errorf("%s must be a folder, but it is a file; remove it", f.path)
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	}
+	return []plan.Action{{Verb: plan.Mkdir, Target: f.path, Reason: f.why,
+		Do: func(context.Context, plan.Progress) error {
+			if err := h.Files.MkdirAll(f.path, 0o755); err != nil {
+				return err
+			}
+			return h.Files.Chmod(f.path, 0o755)
+		}}}, nil
+}

@@ -1,0 +1,230 @@
+package provisioner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/units"
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// The values of bootstrap.
+const (
+	bootEksnode = "eksnode"
+	bootNone    = "none"
+)
+
+// Bootstraps lists what the field bootstrap takes; the first is the default.
+func Bootstraps() []string { return []string{bootEksnode, bootNone} }
+
+// joins says whether eksnode does this node's first boot.
+func (s Spec) joins() bool { return s.Bootstrap != bootNone }
+
+func (s Spec) validateBootstrap() error {
+	if s.Bootstrap == "" || slices.Contains(Bootstraps(), s.Bootstrap) {
+		return nil
+	}
+	return fmt.Errorf("bootstrap %q is not known; known are %s", s.Bootstrap, strings.Join(Bootstraps(), ", "))
+}
+
+// authenticator is the program that kubeconfigs of Amazon Linux 2's kind call.
+const authenticator = "aws-iam-authenticator"
+
+// searchPath are the folders in which services find commands (systemd.exec(5)).
+var searchPath = []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}
+
+// bootFiles is what an image needs for its first boot.
+func (n *node) bootFiles() []units.File {
+	return units.Files(units.Layout{Command: n.commandPath(), Commands: n.distro.CommandFolder, Units: n.distro.UnitFolder})
+}
+
+// firstBoot lays down what lets the image join a cluster, or takes it away from
+// an image that shall do without. What others brought for the same purpose is
+// never replaced.
+func (n *node) firstBoot() step {
+	return step{"first-boot", func(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+		m, err := manifest.Load(h)
+		if err != nil {
+			return nil, err
+		}
+		var actions []plan.Action
+		if n.spec.joins() {
+			actions, err = n.planBoot(h, m)
+		} else {
+			actions, err = n.planNoBoot(h, m)
+		}
+		if err != nil {
+			return nil, err
+		}
+		stale := false
+		if len(actions) > 0 {
+			if stale, err = knowsUnits(ctx, h, units.Units()); err != nil {
+				return nil, err
+			}
+		}
+		reload, err := needsReload(ctx, h, stale, units.Units())
+		return append(actions, reload...), err
+	}}
+}
+
+// knowsUnits says whether systemd has any of the units in memory: units that it
+// has never seen it finds without reading everything again, which takes most of
+// a second.
+func knowsUnits(ctx context.Context, h *host.Host, names []string) (bool, error) {
+	if !h.HasSystemd() {
+		return false, nil
+	}
+	out, err := h.Run(ctx, host.Command{Argv: append([]string{"systemctl", "show", "--property=LoadState", "--value"}, names...)})
+	if err != nil {
+		return false, fmt.Errorf("asking whether systemd knows its units: %w", err)
+	}
+	return slices.Contains(strings.Fields(string(out)), "loaded"), nil
+}
+
+func (n *node) planBoot(h *host.Host, m *manifest.Manifest) ([]plan.Action, error) {
+	if err := n.refuseOthers(h, m); err != nil {
+		return nil, err
+	}
+	var actions []plan.Action
+	var files []file
+	for _, f := range n.bootFiles() {
+		switch {
+		case f.Folder:
+			more, err := planFolder(h, folder{f.Path, f.Why})
+			if err != nil {
+				return nil, err
+			}
+			actions = append(actions, more...)
+		case f.Link == "":
+			files = append(files, file{f.Path, f.Content, f.Mode, f.Why})
+		}
+	}
+	more, err := planFiles(h, files)
+	if err != nil {
+		return nil, err
+	}
+	links, err := n.bootLinks(h)
+	if err != nil {
+		return nil, err
+	}
+	linking, err := planLinks(h, links)
+	return slices.Concat(actions, more, linking), err
+}
+
+// bootLinks are the links of a first boot. eksnode stands in for
+// aws-iam-authenticator where the image has none of its own.
+func (n *node) bootLinks(h *host.Host) ([]link, error) {
+	var links []link
+	for _, f := range n.bootFiles() {
+		if f.Link != "" {
+			links = append(links, link{f.Path, f.Link, f.Why})
+		}
+	}
+	own := link{path.Join(n.distro.CommandFolder, authenticator), path.Base(n.commandPath()), "kubeconfigs of Amazon Linux 2's kind call it for a token"}
+	for _, dir := range append([]string{n.distro.CommandFolder}, searchPath...) {
+		name := path.Join(dir, authenticator)
+		if to, err := h.Files.ReadlinkIfPossible(name); err == nil && to == own.to {
+			continue
+		}
+		switch there, err := h.Exists(name); {
+		case err != nil:
+			return nil, fmt.Errorf("looking for %s: %w", authenticator, err)
+		case there:
+			return links, nil
+		}
+	}
+	return append(links, own), nil
+}
+
+// refuseOthers fails when the image has a first boot of somebody else's: it
+// would be lost, or run besides ours.
+func (n *node) refuseOthers(h *host.Host, m *manifest.Manifest) error {
+	var errs []error
+	for _, f := range n.bootFiles() {
+		if f.Folder || recorded(m, f.Path) {
+			continue
+		}
+		st, err := h.Files.Lstat(f.Path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			return fmt.Errorf("looking for another first boot: %w", err)
+		}
+		if same, err := isBootFile(h, f, st); err != nil {
+			return err
+		} else if !same {
+			errs = append(errs, fmt.Errorf(`%s is there already and not eksnode's: set bootstrap = "none" to keep that first boot, or remove the file`, f.Path))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// isBootFile says whether a run that was killed before it wrote the manifest
+// left the file.
+func isBootFile(h *host.Host, f units.File, st fs.FileInfo) (bool, error) {
+	if f.Link != "" {
+		to, err := h.Files.ReadlinkIfPossible(f.Path)
+		return err == nil && to == f.Link, nil
+	}
+	if !st.Mode().IsRegular() {
+		return false, nil
+	}
+	return file{f.Path, f.Content, f.Mode, f.Why}.isThere(h)
+}
+
+func recorded(m *manifest.Manifest, name string) bool {
+	return m != nil && slices.ContainsFunc(m.Files, func(f manifest.File) bool { return f.Path == name })
+}
+
+// planNoBoot removes what an earlier provision laid down and nobody changed.
+func (n *node) planNoBoot(h *host.Host, m *manifest.Manifest) ([]plan.Action, error) {
+	if m == nil {
+		return nil, nil
+	}
+	ours := map[string]bool{path.Join(n.distro.CommandFolder, authenticator): true}
+	for _, f := range n.bootFiles() {
+		ours[f.Path] = !f.Folder
+	}
+	var actions []plan.Action
+	for _, f := range m.Files {
+		if !ours[f.Path] {
+			continue
+		}
+		same, _, err := f.Is(h)
+		if err != nil {
+			return nil, err
+		}
+		if same {
+			actions = append(actions, plan.Action{Verb: plan.Remove, Target: f.Path, Reason: `bootstrap is "none"`,
+				Do: func(context.Context, plan.Progress) error { return h.Files.Remove(f.Path) }})
+		}
+	}
+	return actions, nil
+}
+
+// bootRecords are the files and links of the first boot as the manifest lists
+// them.
+func (n *node) bootRecords(h *host.Host) ([]manifest.File, error) {
+	if !n.spec.joins() {
+		return nil, nil
+	}
+	var records []manifest.File
+	for _, f := range n.bootFiles() {
+		if !f.Folder && f.Link == "" {
+			records = append(records, file{f.Path, f.Content, f.Mode, f.Why}.record())
+		}
+	}
+	links, err := n.bootLinks(h)
+	for _, l := range links {
+		records = append(records, manifest.File{Path: l.path, Mode: 0o777, Link: l.to})
+	}
+	return records, err
+}

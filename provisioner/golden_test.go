@@ -1,0 +1,98 @@
+package provisioner
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+var update = flag.Bool("update", false, "write the golden plans anew")
+
+// bare is a mounted root with a distribution's os-release and nothing else.
+func bare(t *testing.T, d distros.Distro) *host.Host {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("../distros/testdata", d.ID+".os-release"))
+	require.NoError(t, err)
+	root := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(root, "etc"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(root, "etc/os-release"), text, 0o644))
+	h, err := host.Mounted(root)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, h.Close()) })
+	return h
+}
+
+// text renders a plan the way a person reads it.
+func text(list []plan.Planned) string {
+	var out strings.Builder
+	for _, p := range list {
+		fmt.Fprintf(&out, "%s\n", p.Item)
+		for _, a := range p.Actions {
+			fmt.Fprintf(&out, "  %s %s\n    %s\n", a.Verb, a.Target, a.Reason)
+		}
+	}
+	return out.String()
+}
+
+// TestGoldenPlans compares what each distribution's bare machine has to be
+// done with testdata/ID.golden. After a wanted change, run
+// go test ./provisioner -run TestGoldenPlans -update and read the difference.
+func TestGoldenPlans(t *testing.T) {
+	for _, d := range distros.All() {
+		t.Run(d.ID, func(t *testing.T) {
+			h := bare(t, d)
+			detected, _, err := distros.Detect(h, "")
+			require.NoError(t, err)
+			items, err := Steps(Spec{KubernetesVersion: "1.34.4"}, detected, "amd64")
+			require.NoError(t, err)
+			list := plan.Make(t.Context(), h, items)
+			requirePlanned(t, list)
+			golden := filepath.Join("testdata", d.ID+".golden")
+			if *update {
+				require.NoError(t, os.WriteFile(golden, []byte(text(list)), 0o644))
+			}
+			want, err := os.ReadFile(golden)
+			require.NoError(t, err, "every distribution has a golden plan")
+			assert.Equal(t, string(want), text(list))
+		})
+	}
+}
+
+func TestNoGoldenPlanIsLeftBehind(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.golden")
+	require.NoError(t, err)
+	assert.Len(t, files, len(distros.All()))
+}
+
+func TestPlanningChangesNothing(t *testing.T) {
+	d, err := distros.ByID("debian")
+	require.NoError(t, err)
+	h := bare(t, d)
+	items, err := Steps(Spec{KubernetesVersion: "1.34.4"}, d, "arm64")
+	require.NoError(t, err)
+	requirePlanned(t, plan.Make(t.Context(), h, items))
+	entries, err := os.ReadDir(h.Root())
+	require.NoError(t, err)
+	assert.Len(t, entries, 1)
+	entries, err = os.ReadDir(filepath.Join(h.Root(), "etc"))
+	require.NoError(t, err)
+	assert.Len(t, entries, 1)
+}
+
+// requirePlanned fails when a step could not look.
+func requirePlanned(t *testing.T, list []plan.Planned) {
+	t.Helper()
+	for _, p := range list {
+		require.Empty(t, p.Error, p.Item)
+	}
+}

@@ -1,0 +1,329 @@
+package provisioner
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/eksnode/packer-plugin-eksnode/artifact"
+	"github.com/eksnode/packer-plugin-eksnode/artifact/image"
+	"github.com/eksnode/packer-plugin-eksnode/containerd"
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// Containers are the container images that a node has before it starts.
+type Containers struct {
+	// Images are REGISTRY/REPOSITORY:TAG@sha256:DIGEST, or without the digest
+	// where the lock has it. The digest is that of the manifest or of a list of
+	// manifests.
+	Images []string `json:"images,omitempty"`
+	// PauseImage, written the same, becomes PauseName: the image that holds a
+	// pod's namespaces open, without which no pod starts.
+	PauseImage string `json:"pause_image,omitempty"`
+}
+
+const (
+	// PauseName is what a node that has its own pause image calls it, and
+	// pauseAsset the ID of its archive in the image's manifest: first boot
+	// looks for both (package bootstrap/machine).
+	PauseName  = "localhost/kubernetes/pause:latest"
+	pauseAsset = "pause"
+	// pauseArchive stays on the node: first boot imports it again where
+	// containerd has lost the image (amazon-eks-ami #2061).
+	pauseArchive = "/etc/eks/pause.tar"
+	// imageArchive is where the other images wait for their import.
+	imageArchive = "/etc/eks/eksnode/image.tar"
+)
+
+// wanted is an image that the node shall have.
+type wanted struct {
+	image.Reference
+	as      string // its name on the node
+	archive string // where its archive lies, or lay
+	keep    bool   // the archive stays
+}
+
+// wanted lists the images with their digests.
+func (s Spec) wanted() ([]wanted, error) {
+	var all []wanted
+	var errs []error
+	add := func(field, text string, w wanted) {
+		r, err := s.pinned(text)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", field, err))
+			return
+		}
+		if w.Reference = r; w.as == "" {
+			w.as = r.Name
+		}
+		if slices.ContainsFunc(all, func(o wanted) bool { return o.as == w.as }) {
+			errs = append(errs, fmt.Errorf("%s: %s is there twice", field, w.as))
+			return
+		}
+		all = append(all, w)
+	}
+	if s.PauseImage != "" {
+		add("pause_image", s.PauseImage, wanted{as: PauseName, archive: pauseArchive, keep: true})
+	}
+	for _, text := range s.Images {
+		add("images", text, wanted{archive: imageArchive})
+	}
+	return all, errors.Join(errs...)
+}
+
+// pinned reads a reference and takes the digest that it lacks from the lock,
+// which must agree with one that it has.
+func (s Spec) pinned(text string) (image.Reference, error) {
+	r, err := image.ParseReference(text)
+	if err != nil {
+		return r, err
+	}
+	locked, ok := s.Lock.Image(r.Name)
+	switch {
+	case s.Lock == nil && r.Digest == "":
+		return r, fmt.Errorf(`%q has no digest, and a tag may mean another image tomorrow: add @sha256:DIGEST, or write it down with "eksnode lock --image %[1]s" and set lock_file`, text)
+	case s.Lock == nil:
+		return r, nil
+	case !ok:
+		return r, fmt.Errorf(`the lock file does not have the image %s; add it with "eksnode lock --image %[1]s"`, r.Name)
+	case r.Digest != "" && r.Digest != locked:
+		return r, fmt.Errorf("%s is pinned to %s, but the lock file has %s; correct the field, or lock anew", r.Name, r.Digest, locked)
+	}
+	r.Digest = locked
+	return r, nil
+}
+
+// References are the images as a machine asks for them.
+func (s Spec) References() ([]string, error) {
+	all, err := s.wanted()
+	var texts []string
+	for _, w := range all {
+		texts = append(texts, w.String())
+	}
+	return texts, err
+}
+
+// images imports the images. Done means that the manifest records each from
+// this digest and containerd has it, whole and pinned, whether it runs or not.
+func (n *node) images() step {
+	return step{"images", func(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+		actions, err := n.imageLeftovers(h)
+		if err != nil || len(n.containers) == 0 {
+			return actions, err
+		}
+		m, err := manifest.Load(h)
+		if err != nil {
+			return nil, err
+		}
+		have, err := containerd.Images(ctx, h)
+		if err != nil {
+			return nil, err
+		}
+		run := &importing{h: h, supply: n.supply}
+		var todo []plan.Action
+		for _, w := range n.containers {
+			reason, err := w.notDone(h, m, have)
+			if err != nil {
+				return nil, err
+			}
+			if reason != "" {
+				todo = append(todo, plan.Action{Verb: plan.Fetch, Target: w.as, Reason: fmt.Sprintf("%s: %s", w.Reference, reason),
+					Do: func(ctx context.Context, progress plan.Progress) error { return run.one(ctx, w, progress) }})
+			}
+		}
+		if len(todo) > 0 {
+			last := todo[len(todo)-1].Do
+			todo[len(todo)-1].Do = func(ctx context.Context, progress plan.Progress) error {
+				return errors.Join(last(ctx, progress), run.stop(ctx))
+			}
+		}
+		return append(actions, todo...), nil
+	}}
+}
+
+// imageLeftovers plans the removal of what a killed import left.
+func (n *node) imageLeftovers(h *host.Host) ([]plan.Action, error) {
+	var actions []plan.Action
+	if there, err := h.Exists(imageArchive); err != nil {
+		return nil, err
+	} else if there {
+		actions = append(actions, removeLeftover(h, imageArchive))
+	}
+	for _, name := range []string{imageArchive, pauseArchive} {
+		left, err := planLeftovers(h, name)
+		if err != nil {
+			return nil, err
+		}
+		actions = append(actions, left...)
+	}
+	return actions, nil
+}
+
+// notDone says why an image must be fetched; empty when it need not be.
+func (w wanted) notDone(h *host.Host, m *manifest.Manifest, have []containerd.Image) (string, error) {
+	record, ok := m.Image(w.as)
+	switch {
+	case !ok:
+		return "not imported", nil
+	case record.Source != w.String():
+		return "what is imported came from " + record.Source, nil
+	}
+	if w.keep {
+		asset, ok := m.Asset(pauseAsset)
+		if !ok {
+			return "its archive is not recorded", nil
+		}
+		if _, reason, err := asset.Is(h); err != nil || reason != "" {
+			return reason, err
+		}
+	}
+	return containerd.Lacks(have, w.as, record.Digest), nil
+}
+
+// importing is a run of imports. Containerd is started for it where it does not
+// run, and stopped afterwards: it starts at boot once its configuration knows
+// the cluster.
+type importing struct {
+	h       *host.Host
+	supply  artifact.Supply
+	started bool
+}
+
+// one fetches and imports an image, and records it.
+func (i *importing) one(ctx context.Context, w wanted, progress plan.Progress) (err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, i.stop(ctx))
+		}
+	}()
+	if i.supply == nil {
+		return fmt.Errorf("fetching the image %s: this program pulls no images itself; provision with Packer, or with the eksnode of a desk", w.Reference)
+	}
+	digest, archive, err := i.fetch(ctx, w, progress)
+	if err != nil {
+		return err
+	}
+	if err = i.start(ctx); err == nil {
+		_, err = containerd.Ctr(ctx, i.h, "images", "import", w.archive)
+	}
+	if err == nil {
+		_, err = containerd.Ctr(ctx, i.h, "images", "label", w.as, containerd.Pinned)
+	}
+	if !w.keep {
+		_, rmErr := i.h.Files.RemoveTree(w.archive)
+		err = errors.Join(err, rmErr)
+	}
+	if err != nil {
+		return fmt.Errorf("importing the image %s: %w", w.Reference, err)
+	}
+	if err := i.verify(ctx, w, digest); err != nil {
+		return err
+	}
+	return recordImage(i.h, w, digest, archive)
+}
+
+// fetch writes an image's archive where it can be imported from.
+func (i *importing) fetch(ctx context.Context, w wanted, progress plan.Progress) (digest string, archive manifest.File, err error) {
+	got, err := i.supply.Supply(ctx, artifact.Wanted{Image: w.String(), As: w.as})
+	if err != nil {
+		return "", archive, err
+	}
+	defer func() { err = errors.Join(err, got.Close()) }()
+	sum := sha256.New()
+	err = i.h.Files.Replace(w.archive, host.Attributes{Mode: 0o644}, func(to io.Writer) error {
+		from := &counted{from: got, total: got.Size, progress: progress}
+		if _, err := io.Copy(io.MultiWriter(to, sum), from); err != nil {
+			return err
+		}
+		if s := hex.EncodeToString(sum.Sum(nil)); s != got.SHA256 || from.done != got.Size {
+			return fmt.Errorf("%d bytes with the SHA-256 %s came, not %d with %s; nothing was imported", from.done, s, got.Size, got.SHA256)
+		}
+		return nil
+	})
+	if err != nil {
+		return "", archive, fmt.Errorf("fetching the image %s: %w", w.Reference, err)
+	}
+	return got.Digest, manifest.File{Path: w.archive, Mode: 0o644, Size: got.Size, SHA256: got.SHA256}, nil
+}
+
+// verify asks containerd what it has now.
+func (i *importing) verify(ctx context.Context, w wanted, digest string) error {
+	have, err := containerd.Images(ctx, i.h)
+	if err != nil {
+		return err
+	}
+	if lack := containerd.Lacks(have, w.as, digest); lack != "" {
+		return fmt.Errorf("verifying the image %s as %s, which must have the digest %s: %s", w.Reference, w.as, digest, lack)
+	}
+	return nil
+}
+
+// start starts containerd where it does not run.
+func (i *importing) start(ctx context.Context) error {
+	active, err := containerd.IsActive(ctx, i.h)
+	if err != nil || active {
+		return err
+	}
+	i.started = true
+	_, err = i.h.Run(ctx, host.Command{Argv: []string{"systemctl", "start", containerd.Unit}})
+	return err
+}
+
+// stop stops the containerd that start started, also when ctx has ended.
+func (i *importing) stop(ctx context.Context) error {
+	if !i.started {
+		return nil
+	}
+	i.started = false
+	_, err := i.h.Run(context.WithoutCancel(ctx), host.Command{Argv: []string{"systemctl", "stop", containerd.Unit}})
+	return err
+}
+
+// recordImage writes an image into the manifest, and the archive that stays.
+func recordImage(h *host.Host, w wanted, digest string, archive manifest.File) error {
+	m, err := manifest.Load(h)
+	if err != nil {
+		return err
+	}
+	if m == nil {
+		m = &manifest.Manifest{}
+	}
+	m.RecordImage(manifest.Image{Name: w.as, Digest: digest, Source: w.String()})
+	if w.keep {
+		m.Record(manifest.Asset{ID: pauseAsset, Version: w.Tag(), URL: w.String(), Size: archive.Size, SHA256: archive.SHA256, Files: []manifest.File{archive}})
+	}
+	return m.Save(h)
+}
+
+// describeImages puts into a manifest what of the images is recorded.
+func (n *node) describeImages(old, m *manifest.Manifest) {
+	for _, w := range n.containers {
+		if i, ok := old.Image(w.as); ok {
+			m.RecordImage(i)
+		}
+		if a, ok := old.Asset(pauseAsset); ok && w.keep {
+			m.Record(a)
+		}
+	}
+}
+
+// counted tells progress.
+type counted struct {
+	from        io.Reader
+	done, total int64
+	progress    plan.Progress
+}
+
+// Read implements io.Reader.
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.from.Read(p)
+	c.done += int64(n)
+	c.progress(c.done, c.total)
+	return n, err
+}

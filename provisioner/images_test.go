@@ -1,0 +1,64 @@
+package provisioner
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/artifact"
+)
+
+var (
+	digestA = "sha256:" + strings.Repeat("a", 64)
+	digestB = "sha256:" + strings.Repeat("b", 64)
+)
+
+// locking is a spec with a lock that has two images.
+func locking(t *testing.T, c Containers) Spec {
+	t.Helper()
+	l := &artifact.Lock{Images: []artifact.LockedImage{{Name: "registry.k8s.io/pause:3.10", Digest: digestA}, {Name: "docker.io/library/busybox:1.37", Digest: digestB}}}
+	text, err := l.Encode()
+	require.NoError(t, err)
+	l, err = artifact.ParseLock(text)
+	require.NoError(t, err)
+	return Spec{KubernetesVersion: "1.34.4", Sources: Sources{Lock: l}, Containers: c}
+}
+
+func TestImagesAreWantedByDigest(t *testing.T) {
+	s := locking(t, Containers{Images: []string{"docker.io/library/busybox:1.37", "registry.k8s.io/pause:3.10@" + digestA}, PauseImage: "registry.k8s.io/pause:3.10"})
+	require.NoError(t, s.Validate())
+	references, err := s.References()
+	require.NoError(t, err)
+	assert.Equal(t, []string{"registry.k8s.io/pause:3.10@" + digestA, "docker.io/library/busybox:1.37@" + digestB, "registry.k8s.io/pause:3.10@" + digestA}, references)
+	s = Spec{KubernetesVersion: "1.34.4", Containers: Containers{Images: []string{"registry.k8s.io/pause:3.10@" + digestB}}}
+	require.NoError(t, s.Validate())
+}
+
+func TestImagesThatAreRefused(t *testing.T) {
+	for name, test := range map[string]struct {
+		locked bool
+		is     Containers
+		err    string
+	}{
+		"a tag alone": {false, Containers{Images: []string{"registry.k8s.io/pause:3.10"}},
+			`images: "registry.k8s.io/pause:3.10" has no digest, and a tag may mean another image tomorrow: add @sha256:DIGEST, or write it down with "eksnode lock --image registry.k8s.io/pause:3.10" and set lock_file`},
+		"not in the lock": {true, Containers{Images: []string{"registry.k8s.io/pause:3.9@" + digestA}},
+			`images: the lock file does not have the image registry.k8s.io/pause:3.9; add it with "eksnode lock --image registry.k8s.io/pause:3.9"`},
+		"another than the lock": {true, Containers{PauseImage: "registry.k8s.io/pause:3.10@" + digestB},
+			"pause_image: registry.k8s.io/pause:3.10 is pinned to " + digestB + ", but the lock file has " + digestA + "; correct the field, or lock anew"},
+		"twice": {true, Containers{Images: []string{"registry.k8s.io/pause:3.10", "registry.k8s.io/pause:3.10"}},
+			"images: registry.k8s.io/pause:3.10 is there twice"},
+		"no registry": {true, Containers{Images: []string{"busybox:1.37"}, PauseImage: "x"},
+			"pause_image: \"x\" names no registry; write it out, such as docker.io/library/busybox:1.37\nimages: \"busybox:1.37\" names no registry; write it out, such as docker.io/library/busybox:1.37"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := Spec{KubernetesVersion: "1.34.4", Containers: test.is}
+			if test.locked {
+				s = locking(t, test.is)
+			}
+			require.EqualError(t, s.Validate(), test.err)
+		})
+	}
+}

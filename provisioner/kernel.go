@@ -1,0 +1,144 @@
+package provisioner
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+//go:embed assets/modules.conf
+var modulesConf []byte
+
+// modulesFile loads the modules at boot. They are not loaded now: the node's
+// kernel needs them, not the build machine's, which in a container is another
+// machine's and after an upgrade has no modules left.
+func modulesFile() file {
+	return file{"/etc/modules-load.d/eksnode.conf", modulesConf, 0o644, "the kernel modules of containers and kube-proxy"}
+}
+
+// modules has the node's kernel modules loaded at boot.
+func (n *node) modules() step {
+	return step{"modules", func(_ context.Context, h *host.Host) ([]plan.Action, error) {
+		return planFiles(h, []file{modulesFile()})
+	}}
+}
+
+// nodeSysctls are the kernel settings of every node. With protectKernelDefaults
+// the kubelet refuses to start when one of the first three differs. The
+// reserved ports are those of the kubelet, kube-proxy and the VPC CNI, written
+// as the kernel prints them.
+func nodeSysctls() map[string]string {
+	return map[string]string{
+		"kernel.panic":                        "10",
+		"kernel.panic_on_oops":                "1",
+		"vm.overcommit_memory":                "1",
+		"fs.inotify.max_user_instances":       "8192",
+		"fs.inotify.max_user_watches":         "524288",
+		"net.bridge.bridge-nf-call-ip6tables": "1",
+		"net.bridge.bridge-nf-call-iptables":  "1",
+		"net.ipv4.ip_forward":                 "1",
+		"net.ipv4.ip_local_reserved_ports":    "2703,9808-9809,10249-10250,10256,61678-61679",
+	}
+}
+
+// allSysctls are every node's settings with the options' and then the spec's
+// put over them.
+func (n *node) allSysctls() map[string]string {
+	all := nodeSysctls()
+	for _, o := range n.spec.options() {
+		maps.Copy(all, o.sysctls)
+	}
+	for name, value := range n.spec.Sysctls {
+		all[name] = strings.TrimSpace(value)
+	}
+	return all
+}
+
+// sysctlFile sets them at boot.
+func (n *node) sysctlFile() file {
+	var text strings.Builder
+	text.WriteString("# What the kubelet, kube-proxy and the VPC CNI need of the kernel.\n")
+	all := n.allSysctls()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		fmt.Fprintf(&text, "%s = %s\n", name, all[name])
+	}
+	return file{"/etc/sysctl.d/99-eksnode.conf", []byte(text.String()), 0o644, "kernel settings that the kubelet insists on"}
+}
+
+// sysctls writes the settings for the node's kernel and, before that, tries
+// them on this machine's. Done means that the file is right: what the running
+// kernel has is lost with the build machine anyway.
+func (n *node) sysctls() step {
+	return step{"sysctls", func(_ context.Context, h *host.Host) ([]plan.Action, error) {
+		actions, err := planFiles(h, []file{n.sysctlFile()})
+		if err != nil {
+			return nil, err
+		}
+		for i, a := range actions {
+			if a.Verb == plan.Write {
+				actions[i].Do = func(ctx context.Context, p plan.Progress) error {
+					if err := n.trySysctls(h); err != nil {
+						return err
+					}
+					return a.Do(ctx, p)
+				}
+			}
+		}
+		return actions, nil
+	}}
+}
+
+// trySysctls sets the settings on the running kernel, so that a value it does
+// not take is found now and not at boot. In a container the kernel is its
+// host's: it refuses most of them there, and it is not ours to change.
+func (n *node) trySysctls(h *host.Host) error {
+	if contained, err := inContainer(h); err != nil || contained || !h.IsLive() {
+		return err
+	}
+	all := n.allSysctls()
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if err := setSysctl(h, name, all[name]); err != nil {
+			errs = append(errs, fmt.Errorf("setting %s = %s: %w", name, all[name], err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// setSysctl leaves out what this kernel does not have yet (bridges without
+// br_netfilter) or does not let anybody set (a locked-down kernel): the node's
+// kernel decides.
+func setSysctl(h *host.Host, name, value string) error {
+	out, err := h.Files.OpenFile(sysctlPath(name), os.O_WRONLY, 0)
+	if err == nil {
+		_, err = out.WriteString(value)
+		err = errors.Join(err, out.Close())
+	}
+	if errors.Is(err, syscall.EINVAL) {
+		return fmt.Errorf("the kernel does not take this value: %w", err)
+	}
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+		return nil
+	}
+	return err
+}
+
+// sysctlPath is a setting's file: sysctl.d(5) has dots for slashes and, where
+// a name itself has a dot, a slash for it.
+func sysctlPath(name string) string {
+	return "/proc/sys/" + strings.NewReplacer(".", "/", "/", ".").Replace(name)
+}
+
+// inContainer says whether the machine shares its kernel with a host:
+// systemd notes that at boot.
+func inContainer(h *host.Host) (bool, error) { return h.Exists("/run/systemd/container") }

@@ -1,0 +1,109 @@
+package provisioner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// line is one line of a file that others wrote.
+type line struct {
+	path string
+	// key is a regular expression for the lines that it takes the place of.
+	key  string
+	text string
+	// first puts a new line at the file's beginning and not at its end: before
+	// the first table of a TOML file.
+	first bool
+	why   string
+}
+
+// in is the text with the line: in the place of the first that key matches,
+// and of no further one.
+func (l line) in(text string) string {
+	key := regexp.MustCompile(l.key)
+	var out []string
+	done := false
+	for have := range strings.Lines(text) {
+		have = strings.TrimSuffix(have, "\n")
+		switch {
+		case !key.MatchString(have):
+			out = append(out, have)
+		case !done:
+			out = append(out, l.text)
+			done = true
+		}
+	}
+	switch {
+	case done:
+	case l.first:
+		out = slices.Insert(out, 0, l.text)
+	default:
+		out = append(out, l.text)
+	}
+	return strings.Join(out, "\n") + "\n"
+}
+
+// planLines plans the lines that are missing. A file that is not there is made
+// with them: its owner's package keeps its own settings beside them.
+func planLines(h *host.Host, lines []line) ([]plan.Action, error) {
+	var actions []plan.Action
+	for _, l := range lines {
+		text, err := h.Content(l.path)
+		if err != nil {
+			return nil, fmt.Errorf("looking for a line of %s: %w", l.path, err)
+		}
+		if text != nil && l.in(string(text)) == string(text) {
+			continue
+		}
+		actions = append(actions, plan.Action{Verb: plan.Write, Target: fmt.Sprintf("%s: %s", l.path, l.text), Reason: l.why,
+			Do: func(context.Context, plan.Progress) error { return l.write(h) }})
+	}
+	return actions, nil
+}
+
+func (l line) write(h *host.Host) error {
+	text, err := h.Content(l.path)
+	if err != nil {
+		return err
+	}
+	attr := host.Attributes{Mode: 0o644}
+	if text != nil {
+		if attr, err = h.Files.Attributes(l.path); err != nil {
+			return err
+		}
+	}
+	return h.Files.WriteFile(l.path, []byte(l.in(string(text))), attr)
+}
+
+// link is a symbolic link that provisioning makes.
+type link struct{ path, to, why string }
+
+// planLinks plans the links that are missing; another link in their place goes.
+func planLinks(h *host.Host, links []link) ([]plan.Action, error) {
+	var actions []plan.Action
+	for _, l := range links {
+		st, err := h.Files.Lstat(l.path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return nil, fmt.Errorf("linking %s: %w", l.path, err)
+		case st.Mode().Type() != fs.ModeSymlink && !st.Mode().IsRegular():
+			return nil, fmt.Errorf("linking %s: something else is there; remove it", l.path)
+		default:
+			if to, err := h.Files.ReadlinkIfPossible(l.path); err == nil && to == l.to {
+				continue
+			}
+		}
+		actions = append(actions, plan.Action{Verb: plan.Link, Target: l.path + " to " + l.to, Reason: l.why,
+			Do: func(context.Context, plan.Progress) error { return makeLink(h, l.path, l.to) }})
+	}
+	return actions, nil
+}

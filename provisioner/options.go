@@ -1,0 +1,156 @@
+package provisioner
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/distros"
+)
+
+// option is something that not every node wants, as data that the steps carry
+// out.
+type option struct {
+	// id is how a spec asks for it.
+	id string
+	// needs is the option of distros whose packages it needs; empty for none.
+	needs   distros.Option
+	why     string
+	files   []file
+	lines   []line
+	links   []link
+	sysctls map[string]string
+}
+
+// The values of hardening and of nvidia_container_toolkit.
+const (
+	hardenTmp    = "tmp-noexec"
+	hardenUmask  = "umask"
+	hardenAudit  = "audit"
+	byVariable   = "envvar"
+	byMount      = "volume-mounts"
+	nvidiaConfig = "/etc/nvidia-container-runtime/config.toml"
+)
+
+// Hardenings lists what the field hardening takes.
+func Hardenings() []string { return []string{hardenTmp, hardenUmask, hardenAudit} }
+
+// DeviceLists lists what the field nvidia_container_toolkit takes.
+func DeviceLists() []string { return []string{byVariable, byMount} }
+
+// options are those that the spec asks for, in a fixed order.
+func (s Spec) options() []option {
+	var list []option
+	if s.NVIDIAContainerToolkit != "" {
+		list = append(list, nvidia(s.NVIDIAContainerToolkit))
+	}
+	if s.EFA {
+		list = append(list, efa())
+	}
+	for _, h := range []option{tmpNoexec(), umask(), audit()} {
+		if slices.Contains(s.Hardening, h.id) {
+			list = append(list, h)
+		}
+	}
+	return list
+}
+
+// nvidia has the toolkit, whose runtime first boot gives to containerd when it
+// finds a GPU. With byMount an unprivileged container cannot take a GPU that
+// the device plugin did not give it; the plugin must then be set to
+// volume-mounts too.
+// https://github.com/NVIDIA/k8s-device-plugin, "device-list-strategy"
+func nvidia(devices string) option {
+	o := option{
+		id: devices, needs: distros.NVIDIA, why: "containers get at GPUs",
+		files: []file{{"/etc/modules-load.d/eksnode-nvidia.conf", []byte("nvidia\nnvidia_uvm\n"), 0o644, "the GPUs' devices are there before the first container"}},
+	}
+	const why = "nvidia_container_toolkit says how a container names its GPUs"
+	for _, setting := range []struct {
+		name  string
+		value bool
+	}{
+		{"accept-nvidia-visible-devices-as-volume-mounts", devices == byMount},
+		{"accept-nvidia-visible-devices-envvar-when-unprivileged", devices != byMount},
+	} {
+		o.lines = append(o.lines, line{
+			path: nvidiaConfig, key: `^#?\s*` + setting.name + `\s*=`, text: fmt.Sprintf("%s = %t", setting.name, setting.value), first: true, why: why,
+		})
+	}
+	return o
+}
+
+// efa is what Elastic Fabric Adapter needs besides the kernel's driver: the
+// verbs, memory that may be locked, and huge pages for libfabric.
+// https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html
+func efa() option {
+	return option{
+		id: string(distros.EFA), needs: distros.EFA, why: "containers get at Elastic Fabric Adapter",
+		files: []file{
+			{"/etc/modules-load.d/eksnode-efa.conf", []byte("ib_uverbs\nefa\n"), 0o644, "the adapter's devices are there before its device plugin"},
+			{"/etc/systemd/system/containerd.service.d/20-eksnode-efa.conf", []byte("[Service]\nLimitMEMLOCK=infinity\n"), 0o644, "the adapter reads and writes memory that must stay where it is"},
+		},
+		sysctls: map[string]string{"vm.nr_hugepages": "5128"},
+	}
+}
+
+// tmpNoexec mounts a /tmp of its own from the next boot on (CIS 1.1.2.1).
+func tmpNoexec() option {
+	const unit = "/etc/systemd/system/tmp.mount"
+	const text = `[Unit]
+Description=Temporary folder from which nothing runs
+Conflicts=umount.target
+Before=local-fs.target umount.target
+
+[Mount]
+What=tmpfs
+Where=/tmp
+Type=tmpfs
+Options=mode=1777,strictatime,nosuid,nodev,noexec,size=50%
+
+[Install]
+WantedBy=local-fs.target
+`
+	return option{
+		id: hardenTmp, why: "nothing runs from /tmp",
+		files: []file{{unit, []byte(text), 0o644, "nothing runs from /tmp (CIS 1.1.2.1)"}},
+		links: []link{{"/etc/systemd/system/local-fs.target.wants/tmp.mount", unit, "mounts it at boot"}},
+	}
+}
+
+// umask is for people who log in; services have their own (CIS 5.4.3.3).
+func umask() option {
+	return option{
+		id: hardenUmask, why: "files that people make are not everybody's",
+		files: []file{{"/etc/profile.d/eksnode-umask.sh", []byte("umask 027\n"), 0o644, "files that people make are not everybody's (CIS 5.4.3.3)"}},
+		lines: []line{{path: "/etc/login.defs", key: `^#?\s*UMASK\s`, text: "UMASK\t\t027", why: "files that people make are not everybody's (CIS 5.4.3.3)"}},
+	}
+}
+
+// audit records who changes what a node is made of (CIS 4.1 of Kubernetes
+// workers, 6.3 of the distributions).
+func audit() option {
+	var rules strings.Builder
+	rules.WriteString("# What a node is made of, and who it lets in.\n")
+	for _, watched := range []string{
+		"/etc/kubernetes", "/var/lib/kubelet/kubeconfig", "/etc/eks", "/etc/containerd", "/etc/cni/net.d", "/opt/cni/bin",
+		"/etc/systemd/system", "/etc/passwd", "/etc/group", "/etc/shadow", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssh",
+	} {
+		fmt.Fprintf(&rules, "-w %s -p wa -k eksnode\n", watched)
+	}
+	return option{
+		id: hardenAudit, needs: distros.Audit, why: "changes of the node are recorded",
+		files: []file{{"/etc/audit/rules.d/50-eksnode.rules", []byte(rules.String()), 0o640, "changes of the node are recorded (CIS 6.3)"}},
+	}
+}
+
+// optionPackages are the packages of the options that the spec asks for.
+func (n *node) optionPackages() []string {
+	var names []string
+	for _, o := range n.spec.options() {
+		if o.needs != "" {
+			names = append(names, n.distro.OptionPackages[o.needs]...)
+		}
+	}
+	return names
+}

@@ -1,0 +1,275 @@
+package provisioner
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/distros/livetest"
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// certificate makes one, of an authority or not.
+func certificate(t *testing.T, name string, isCA bool) string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	c := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1<<32, 0),
+		IsCA: isCA, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
+	require.NoError(t, err)
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+}
+
+// everything is all options that a distribution has.
+func everything(t *testing.T, d distros.Distro) Spec {
+	t.Helper()
+	s := Spec{
+		KubernetesVersion: "1.34.4", CACertificates: map[string]string{"example": certificate(t, "Example", true)},
+		KernelArguments: []string{"quiet", "nvme_core.io_timeout=4294967295"}, Hardening: []string{"umask", "tmp-noexec"},
+	}
+	if d.Can(distros.NVIDIA) {
+		s.NVIDIAContainerToolkit = "volume-mounts"
+	}
+	s.EFA = d.Can(distros.EFA)
+	if d.Can(distros.Audit) {
+		s.Hardening = append(s.Hardening, "audit")
+	}
+	if _, err := d.PackageManager.Pinned("containerd", "1.7.24-1"); err == nil {
+		s.PackageVersions = map[string]string{"containerd": "1.7.24-1"}
+	}
+	s.FIPS = d.FIPS.Enable != ""
+	return s
+}
+
+// Distributions that differ in everything that options touch.
+var various = []string{"amazonlinux2023", "arch", "debian", "flatcar", "sles"}
+
+func TestGoldenPlansOfOptions(t *testing.T) {
+	for _, id := range various {
+		t.Run(id, func(t *testing.T) {
+			d, err := distros.ByID(id)
+			require.NoError(t, err)
+			items, err := Steps(everything(t, d), d, "amd64")
+			require.NoError(t, err)
+			var list []plan.Planned
+			for _, p := range plan.Make(t.Context(), bare(t, d), items) {
+				if strings.Contains("packages authorities system sysctls kernel-arguments", p.Item) { // those that options change
+					list = append(list, p)
+				}
+			}
+			requirePlanned(t, list)
+			golden := filepath.Join("testdata", "options", id+".golden")
+			if *update {
+				require.NoError(t, os.MkdirAll(filepath.Dir(golden), 0o755))
+				require.NoError(t, os.WriteFile(golden, []byte(text(list)), 0o644))
+			}
+			want, err := os.ReadFile(golden)
+			require.NoError(t, err)
+			assert.Equal(t, string(want), text(list))
+		})
+	}
+}
+
+// Every distribution takes all options that it says it has, and refuses others.
+func TestEveryDistroTakesItsOptions(t *testing.T) {
+	for _, d := range distros.All() {
+		_, err := Steps(everything(t, d), d, "amd64")
+		require.NoError(t, err, d.ID)
+	}
+}
+
+func TestOptionsThatADistributionDoesNotHave(t *testing.T) {
+	for name, test := range map[string]struct {
+		distro string
+		spec   Spec
+		err    string
+	}{
+		"EFA":           {"flatcar", Spec{EFA: true}, "efa: Flatcar Container Linux does not have it"},
+		"the toolkit":   {"flatcar", Spec{NVIDIAContainerToolkit: "envvar"}, "nvidia_container_toolkit: Flatcar Container Linux does not have it"},
+		"FIPS":          {"debian", Spec{FIPS: true}, "fips: Debian has no FIPS mode: its cryptographic modules are not validated"},
+		"a version":     {"arch", Spec{PackageVersions: map[string]string{"runc": "1.3.0-1"}}, `package_versions["runc"]: pacman cannot install runc 1.3.0-1: a repository has only the newest version; leave it out of package_versions`},
+		"any version":   {"flatcar", Spec{PackageVersions: map[string]string{"runc": "1"}}, `package_versions["runc"]: this distribution has no package manager, so it has no package runc; leave packages empty`},
+		"several wrong": {"flatcar", Spec{EFA: true, FIPS: true}, "efa: Flatcar Container Linux does not have it\nfips: Flatcar Container Linux has no FIPS mode: its cryptographic modules are not validated"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, err := distros.ByID(test.distro)
+			require.NoError(t, err)
+			test.spec.KubernetesVersion = "1.34.4"
+			_, err = Steps(test.spec, d, "amd64")
+			require.EqualError(t, err, test.err)
+		})
+	}
+}
+
+func TestOptionsAreValidated(t *testing.T) {
+	good := certificate(t, "Example", true)
+	for name, test := range map[string]struct {
+		spec Spec
+		err  string
+	}{
+		"a package's name":       {Spec{PackageVersions: map[string]string{"-x": "1"}}, `package_versions["-x"] is not a package's name; allowed are letters, digits and + . _ -, beginning with a letter or digit`},
+		"a package's version":    {Spec{PackageVersions: map[string]string{"x": "1; rm"}}, `package_versions["x"] = "1; rm" is not a version; write it as the package manager does, such as "1.7.24-1"`},
+		"an authority's name":    {Spec{CACertificates: map[string]string{"../x": good}}, `ca_certificates["../x"] is not a name; allowed are small letters, digits and -, beginning and ending with a letter or digit`},
+		"no certificate":         {Spec{CACertificates: map[string]string{"x": "/etc/ca.pem"}}, `ca_certificates["x"]: there is no PEM in it; give the certificate's content, for example with file("ca.pem")`},
+		"a key":                  {Spec{CACertificates: map[string]string{"x": "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"}}, `ca_certificates["x"]: it is a PRIVATE KEY, not a CERTIFICATE`},
+		"two":                    {Spec{CACertificates: map[string]string{"x": good + good}}, `ca_certificates["x"]: there is something after the first certificate; give each a name of its own`},
+		"not an authority":       {Spec{CACertificates: map[string]string{"x": certificate(t, "web", false)}}, `ca_certificates["x"]: "web" is not the certificate of an authority, so nothing it signed would be trusted`},
+		"two arguments in one":   {Spec{KernelArguments: []string{"a b"}}, `kernel_arguments: "a b" is not NAME or NAME=VALUE of letters, digits and . , : / @ % + _ -`},
+		"a shell's":              {Spec{KernelArguments: []string{"a=$(x)"}}, `kernel_arguments: "a=$(x)" is not NAME or NAME=VALUE of letters, digits and . , : / @ % + _ -`},
+		"an argument twice":      {Spec{KernelArguments: []string{"a", "a"}}, `kernel_arguments: "a" is there twice`},
+		"the old cgroups":        {Spec{KernelArguments: []string{"systemd.unified_cgroup_hierarchy=0"}}, `kernel_arguments: "systemd.unified_cgroup_hierarchy=0" brings cgroup v1, with which kubelets from 1.35 on do not start`},
+		"FIPS off and on":        {Spec{FIPS: true, KernelArguments: []string{"fips=0"}}, `kernel_arguments: "fips=0" contradicts fips = true`},
+		"an unknown device list": {Spec{NVIDIAContainerToolkit: "yes"}, `nvidia_container_toolkit "yes" is not known; known are envvar, volume-mounts`},
+		"an unknown hardening":   {Spec{Hardening: []string{"noexec"}}, `hardening: "noexec" is not known; known are tmp-noexec, umask, audit`},
+		"a hardening twice":      {Spec{Hardening: []string{"audit", "audit"}}, `hardening: "audit" is there twice`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			test.spec.KubernetesVersion = "1.34.4"
+			require.EqualError(t, test.spec.Validate(), test.err)
+		})
+	}
+}
+
+// Files, lines and links of the options come out the same the second time.
+func TestOptionsAreLaidDown(t *testing.T) {
+	d, err := distros.ByID("debian")
+	require.NoError(t, err)
+	h := bare(t, d)
+	write := func(name, text string) {
+		require.NoError(t, h.Files.WriteFile(name, []byte(text), host.Attributes{Mode: 0o640}))
+	}
+	write("/etc/login.defs", "MAIL_DIR /var/mail\n#UMASK 022\nUMASK\t\t022\nUID_MIN 1000\n")
+	write(nvidiaConfig, "#accept-nvidia-visible-devices-as-volume-mounts = false\n\n[nvidia-container-cli]\nload-kmods = true\n")
+	n, err := newNode(everything(t, d), d, "amd64")
+	require.NoError(t, err)
+	_, err = plan.Apply(t.Context(), h, []plan.Item{n.system(), n.sysctls()}, silent{})
+	require.NoError(t, err)
+	again, err := n.system().Plan(t.Context(), h)
+	require.NoError(t, err)
+	assert.Empty(t, again)
+
+	text, err := h.Content("/etc/login.defs")
+	require.NoError(t, err)
+	assert.Equal(t, "MAIL_DIR /var/mail\nUMASK\t\t027\nUID_MIN 1000\n", string(text))
+	attr, err := h.Files.Attributes("/etc/login.defs")
+	require.NoError(t, err)
+	assert.Equal(t, host.Attributes{Mode: 0o640}, attr, "a file that others wrote keeps its mode")
+	text, err = h.Content(nvidiaConfig)
+	require.NoError(t, err)
+	assert.Equal(t, "accept-nvidia-visible-devices-envvar-when-unprivileged = false\naccept-nvidia-visible-devices-as-volume-mounts = true\n\n[nvidia-container-cli]\nload-kmods = true\n", string(text))
+	text, err = h.Content("/etc/sysctl.d/99-eksnode.conf")
+	require.NoError(t, err)
+	assert.Contains(t, string(text), "\nvm.nr_hugepages = 5128\n")
+	to, err := h.Files.ReadlinkIfPossible("/etc/systemd/system/local-fs.target.wants/tmp.mount")
+	require.NoError(t, err)
+	assert.Equal(t, "/etc/systemd/system/tmp.mount", to)
+}
+
+func TestASpecsSysctlComesBeforeAnOptions(t *testing.T) {
+	n := nodeOf(t, "debian", Spec{EFA: true, Sysctls: map[string]string{"vm.nr_hugepages": "64"}})
+	assert.Equal(t, "64", n.allSysctls()["vm.nr_hugepages"])
+}
+
+func TestFIPSIsAsked(t *testing.T) {
+	n := nodeOf(t, "rhel", Spec{FIPS: true})
+	f := facts{systemd: true, arch: "amd64"}
+	require.EqualError(t, n.judge(f), "this machine does not run in FIPS mode, and fips asks for it; run fips-mode-setup --enable and restart before provisioning; on release 10 choose fips=1 when the base image is installed")
+	f.fips = true
+	require.NoError(t, n.judge(f))
+}
+
+// Real update-ca-certificates puts an authority into the bundle and takes it
+// out again.
+func TestAuthoritiesAreTrusted(t *testing.T) {
+	livetest.Run(t, func(t *testing.T, h *host.Host) {
+		trusting := nodeOf(t, "debian", Spec{CACertificates: map[string]string{"example": certificate(t, "Example", true)}})
+		apply := func(n *node) {
+			t.Helper()
+			_, err := plan.Apply(t.Context(), h, []plan.Item{n.authorities()}, silent{})
+			require.NoError(t, err)
+		}
+		has, err := trusting.bundleHas(h)
+		require.NoError(t, err)
+		require.False(t, has)
+		apply(trusting)
+		has, err = trusting.bundleHas(h)
+		require.NoError(t, err)
+		assert.True(t, has)
+		left, err := trusting.authorities().Plan(t.Context(), h)
+		require.NoError(t, err)
+		assert.Empty(t, left)
+
+		apply(nodeOf(t, "debian", Spec{}))
+		has, err = trusting.bundleHas(h)
+		require.NoError(t, err)
+		assert.False(t, has, "what is no longer asked for goes")
+	})
+}
+
+// The arguments reach the boot loader's configuration: here by a folder that is
+// read, a line that is kept, and not at all on a machine without boot loader.
+func TestKernelArguments(t *testing.T) {
+	arguments := []string{"quiet", "nvme_core.io_timeout=4294967295"}
+	n := nodeOf(t, "debian", Spec{KernelArguments: arguments})
+	h := bare(t, n.distro)
+	has := func(config string) bool {
+		t.Helper()
+		require.NoError(t, h.Files.WriteFile("/boot/grub/grub.cfg", []byte(config), host.Attributes{Mode: 0o600}))
+		taken, err := n.argumentsTaken(t.Context(), h)
+		require.NoError(t, err)
+		return taken
+	}
+	assert.True(t, has("\tlinux /boot/vmlinuz root=/dev/xvda1 quiet nvme_core.io_timeout=4294967295\n"))
+	assert.False(t, has("\tlinux /boot/vmlinuz root=/dev/xvda1 quiet nvme_core.io_timeout=42949672955\n"))
+
+	n = nodeOf(t, "flatcar", Spec{KernelArguments: arguments})
+	require.NoError(t, h.Files.WriteFile("/oem/grub.cfg", []byte("set oem_id=\"ami\"\nset linux_append=\"$linux_append old\" # eksnode\n"), host.Attributes{Mode: 0o644}))
+	_, err := plan.Apply(t.Context(), h, []plan.Item{n.kernelArguments()}, silent{})
+	require.NoError(t, err)
+	text, err := h.Content("/oem/grub.cfg")
+	require.NoError(t, err)
+	assert.Equal(t, "set oem_id=\"ami\"\nset linux_append=\"$linux_append quiet nvme_core.io_timeout=4294967295\" # eksnode\n", string(text))
+}
+
+func TestKernelArgumentsNeedABootLoader(t *testing.T) {
+	livetest.Run(t, func(t *testing.T, h *host.Host) {
+		n := nodeOf(t, "rhel", Spec{KernelArguments: []string{"quiet"}})
+		_, err := plan.Apply(t.Context(), h, []plan.Item{n.kernelArguments()}, silent{})
+		require.ErrorContains(t, err, "there is no grubby: this machine does not start by its own boot loader, so kernel_arguments has no effect; leave it out")
+	})
+}
+
+// A version that is asked for is installed, held, and left alone afterwards.
+func TestPackageVersionsAreMissingUntilTheyAreRight(t *testing.T) {
+	h, d := installedDebian(t)
+	n, err := newNode(Spec{KubernetesVersion: "1.34.4", PackageVersions: map[string]string{"containerd": "1.7.24-1"}}, d, "amd64")
+	require.NoError(t, err)
+	have := map[string]string{}
+	for _, name := range n.packageNames() {
+		have[name] = "1"
+	}
+	assert.Equal(t, []string{"containerd"}, n.missing(have))
+	have["containerd"] = "1.7.24-1"
+	assert.Empty(t, n.missing(have))
+	holds, err := n.planHolds(h)
+	require.NoError(t, err)
+	require.Len(t, holds, 1)
+	assert.Equal(t, "apt's hold of containerd", holds[0].Target)
+}

@@ -1,0 +1,112 @@
+package provisioner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// facts are what the preflight asks a live machine.
+type facts struct {
+	systemd bool   // systemd started the machine
+	init    string // name of process 1
+	uid     int
+	arch    string // of this program, and so of the machine
+	fips    bool   // the kernel runs in FIPS mode
+	places  []place
+}
+
+// place is a folder that provisioning writes to.
+type place struct {
+	path  string
+	needs uint64 // bytes
+	host.Space
+}
+
+// Bytes that a first provision writes, rounded up: programs and the CNI
+// plugins unpacked, and packages with their downloads.
+const (
+	needsPrograms = 256 << 20
+	needsPackages = 256 << 20
+	needsPlugins  = 160 << 20
+)
+
+// preflight comes first and changes nothing. It stops a provision that cannot
+// end well before it has begun. A mounted root passes: nothing can be done
+// there anyway.
+func (n *node) preflight() step {
+	return step{"preflight", func(_ context.Context, h *host.Host) ([]plan.Action, error) {
+		if !h.IsLive() {
+			return nil, nil
+		}
+		f, err := n.ask(h)
+		if err != nil {
+			return nil, err
+		}
+		return nil, n.judge(f)
+	}}
+}
+
+// ask gathers the facts.
+func (n *node) ask(h *host.Host) (facts, error) {
+	f := facts{systemd: h.HasSystemd(), uid: os.Geteuid(), arch: runtime.GOARCH}
+	comm, err := h.Content("/proc/1/comm")
+	if err != nil {
+		return f, fmt.Errorf("looking at process 1: %w", err)
+	}
+	f.init = strings.TrimSpace(string(comm))
+	fips, err := h.Content("/proc/sys/crypto/fips_enabled")
+	if err != nil {
+		return f, fmt.Errorf("asking for FIPS mode: %w", err)
+	}
+	f.fips = strings.TrimSpace(string(fips)) == "1"
+	f.places = []place{
+		{path: n.distro.CommandFolder, needs: needsPrograms}, {path: "/opt", needs: needsPlugins},
+		{path: "/var", needs: needsPackages}, {path: n.distro.UnitFolder}, {path: "/etc"},
+	}
+	// On a machine that was provisioned before, what takes the space is there.
+	if m, err := manifest.Load(h); err == nil && m != nil {
+		for i := range f.places {
+			f.places[i].needs = 0
+		}
+	}
+	for i, p := range f.places {
+		if f.places[i].Space, err = h.Files.Space(p.path); err != nil {
+			return f, fmt.Errorf("asking for free space: %w", err)
+		}
+	}
+	return f, nil
+}
+
+// judge says all that stands against provisioning.
+func (n *node) judge(f facts) error {
+	var errs []error
+	if !f.systemd {
+		errs = append(errs, fmt.Errorf("this machine was not started by systemd (process 1 is %q), and the kubelet needs it; boot the base image as a machine, or a container with systemd as its first process", f.init))
+	}
+	if f.uid != 0 {
+		errs = append(errs, fmt.Errorf("this runs as user %d, and only root can make a node; let the communicator's user use sudo without a password", f.uid))
+	}
+	if f.arch != n.arch {
+		errs = append(errs, fmt.Errorf("this machine is %s, but the node shall be %s; choose a base image and an instance type of that architecture", f.arch, n.arch))
+	}
+	if n.spec.FIPS && !f.fips {
+		errs = append(errs, fmt.Errorf("this machine does not run in FIPS mode, and fips asks for it; %s", n.distro.FIPS.Enable))
+	}
+	for _, p := range f.places {
+		switch {
+		case p.ReadOnly:
+			errs = append(errs, fmt.Errorf("%s is on a read-only file system; remount it for writing, or choose a base image whose root can be written", p.path))
+		case p.FreeBytes < p.needs:
+			errs = append(errs, fmt.Errorf("%s has %d MiB free and needs %d; give the machine a larger disk", p.path, p.FreeBytes>>20, p.needs>>20))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,102 @@
+package provisioner
+
+import (
+	"bytes"
+	"context"
+	"slices"
+
+	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/eksnode/packer-plugin-eksnode/version"
+)
+
+// manifest writes down what the image is. It comes last, when all of it is
+// true. Done means that the file says exactly what the machine has.
+func (n *node) manifest() step {
+	return step{"manifest", func(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+		actions, err := planLeftovers(h, manifest.Path)
+		if err != nil {
+			return nil, err
+		}
+		m, err := n.describe(ctx, h)
+		if err != nil {
+			return nil, err
+		}
+		want, err := m.Encode()
+		if err != nil {
+			return nil, err
+		}
+		have, err := h.Content(manifest.Path)
+		if err != nil {
+			return nil, err
+		}
+		if !bytes.Equal(have, want) {
+			actions = append(actions, plan.Action{Verb: plan.Write, Target: manifest.Path, Reason: "the image tells what it is made of; the scrub restores from it",
+				Do: func(ctx context.Context, _ plan.Progress) error { return n.writeManifest(ctx, h) }})
+		}
+		bill, err := n.planSBOM(h, m)
+		return append(actions, bill...), err
+	}}
+}
+
+// writeManifest describes the machine anew: between plan and deed the steps
+// before have changed it.
+func (n *node) writeManifest(ctx context.Context, h *host.Host) error {
+	m, err := n.describe(ctx, h)
+	if err != nil {
+		return err
+	}
+	return m.Save(h)
+}
+
+// writtenFiles are the files that provisioning writes, but for the templates,
+// which first boot fills in.
+func (n *node) writtenFiles() []file {
+	return slices.Concat(n.unitFiles(), n.systemFiles(), n.authorityFiles(), []file{modulesFile(), n.sysctlFile()})
+}
+
+// describe is what the manifest must say about the machine as it is.
+func (n *node) describe(ctx context.Context, h *host.Host) (*manifest.Manifest, error) {
+	old, err := manifest.Load(h)
+	if err != nil {
+		return nil, err
+	}
+	release, err := distros.ReadRelease(h)
+	if err != nil && n.spec.Distro == "" {
+		return nil, err
+	}
+	m := &manifest.Manifest{
+		Tool: version.String(), Distro: n.distro.ID, DistroVersion: release.VersionID, Arch: n.arch,
+		KubernetesVersion: n.spec.KubernetesVersion, PackageManager: n.distro.PackageManager.Name(), Units: n.unitIntentions(),
+	}
+	versions, err := n.installed(ctx, h)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range n.packageNames() {
+		if v, ok := versions[name]; ok {
+			m.Packages = append(m.Packages, manifest.Package{Name: name, Version: v})
+		}
+	}
+	for _, d := range n.downloads {
+		if a, ok := old.Asset(d.ID); ok {
+			m.Assets = append(m.Assets, a)
+		}
+	}
+	n.describeImages(old, m)
+	for _, f := range n.templateFiles() {
+		m.Templates = append(m.Templates, templateRecord(f))
+	}
+	for _, f := range n.writtenFiles() {
+		m.Files = append(m.Files, f.record())
+	}
+	boot, err := n.bootRecords(h)
+	if err != nil {
+		return nil, err
+	}
+	self, err := n.commandRecord()
+	m.Files = append(append(m.Files, boot...), self)
+	return m, err
+}

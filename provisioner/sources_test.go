@@ -1,0 +1,67 @@
+package provisioner
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/artifact"
+	"github.com/eksnode/packer-plugin-eksnode/distros"
+)
+
+// lockOf is a lock file's content with these entries.
+func lockOf(t *testing.T, entries ...artifact.Locked) *artifact.Lock {
+	t.Helper()
+	data, err := (&artifact.Lock{Assets: entries}).Encode()
+	require.NoError(t, err)
+	l, err := artifact.ParseLock(data)
+	require.NoError(t, err)
+	return l
+}
+
+func TestSourcesThatAreRefused(t *testing.T) {
+	tampered := lockOf(t)
+	tampered.SHA256 = strings.Repeat("0", 64)
+	sum := lockOf(t).SHA256
+	tests := map[string]struct {
+		spec Spec
+		err  string
+	}{
+		"unknown":      {Spec{Sources: Sources{Source: "s3"}}, `source "s3" is not known; known are upstream, eks-bucket`},
+		"a date alone": {Spec{Sources: Sources{EKSBuildDate: "2025-11-13"}}, `eks_build_date has no effect without source = "eks-bucket"`},
+		"no date":      {Spec{Sources: Sources{Source: artifact.EKSBucket, EKSBuildDate: "latest"}}, `eks_build_date "latest" must be a day, such as 2025-11-13`},
+		"a tampered lock": {Spec{Sources: Sources{Lock: tampered}}, "the lock file: its content has the SHA-256 " + sum + ", but it says " + tampered.SHA256 +
+			`: it was edited by hand or is damaged; restore it from version control, or remove it and make it anew with "eksnode lock"`},
+		"a version of EKS'": {Spec{Sources: Sources{Source: artifact.EKSBucket}, Versions: map[string]string{"ecr-credential-provider": "1.31.7"}},
+			`versions["ecr-credential-provider"] has no effect with source = "eks-bucket", which has it in Kubernetes' version`},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			test.spec.KubernetesVersion = "1.34.4"
+			require.EqualError(t, test.spec.Validate(), test.err)
+		})
+	}
+}
+
+func TestTheLockTravelsInTheSpecAndDecides(t *testing.T) {
+	spec := Spec{KubernetesVersion: "1.34.4", Sources: Sources{Lock: lockOf(t, artifact.Locked{
+		ID: "kubelet", Kubernetes: "1.34.4", Arch: "amd64", Version: "1.34.4", Origin: artifact.EKSBucket, BuildDate: "2025-11-13", Size: 7, SHA256: strings.Repeat("a", 64),
+		URL: "https://amazon-eks.s3.us-west-2.amazonaws.com/1.34.4/2025-11-13/bin/linux/amd64/kubelet",
+	})}}
+	data, err := json.Marshal(spec)
+	require.NoError(t, err)
+	var arrived Spec
+	require.NoError(t, json.Unmarshal(data, &arrived))
+	require.Equal(t, spec, arrived)
+	d, err := distros.ByID("debian")
+	require.NoError(t, err)
+	_, err = Steps(arrived, d, "amd64")
+	require.EqualError(t, err, `the lock file has no ecr-credential-provider for Kubernetes 1.34.4 on amd64; add it with "eksnode lock --kubernetes-version 1.34.4 --arch amd64"`)
+	kubelet, err := artifact.Table()[0].For(arrived.choice(artifact.Table()[0], "amd64", "/usr/bin"))
+	require.NoError(t, err)
+	assert.Equal(t, spec.Lock.Assets[0].URL, kubelet.URL)
+	assert.Equal(t, "the lock file", kubelet.PinnedBy)
+}

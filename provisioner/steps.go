@@ -1,0 +1,108 @@
+package provisioner
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/eksnode/packer-plugin-eksnode/artifact"
+	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// Steps are what makes a machine of this distribution and architecture (in
+// Go's spelling) a node, in order. Each step is a phase of its own: it starts
+// only when those before it went through. The steps can be planned on any
+// host, also a mounted root; applied they need the live machine, because
+// package managers do.
+func Steps(spec Spec, d distros.Distro, arch string) ([]plan.Item, error) {
+	return SuppliedSteps(spec, d, arch, nil, false)
+}
+
+// SuppliedSteps are Steps with somebody who brings images, and assets too where
+// the machine shall not fetch them itself.
+func SuppliedSteps(spec Spec, d distros.Distro, arch string, supply artifact.Supply, assetsToo bool) ([]plan.Item, error) {
+	n, err := newNode(spec, d, arch)
+	if err != nil {
+		return nil, err
+	}
+	if n.supply = supply; assetsToo {
+		n.source = artifact.FromSupply(supply)
+	}
+	items := []plan.Item{n.preflight(), n.packages(), n.authorities(), n.directories()}
+	for _, download := range n.downloads {
+		items = append(items, n.asset(download))
+	}
+	return append(items, n.templates(), n.units(), n.system(), n.modules(), n.sysctls(), n.kernelArguments(), n.swap(), n.images(), n.command(), n.firstBoot(), n.labels(), n.manifest()), nil
+}
+
+// node is what all steps know.
+type node struct {
+	spec      Spec
+	distro    distros.Distro
+	arch      string
+	downloads []artifact.Download
+	source    artifact.Source
+	// containers are the images, which supply brings; nil where nobody does.
+	containers []wanted
+	supply     artifact.Supply
+	// self is the running program, which becomes the node's own command.
+	self string
+}
+
+// selfPath is the running program, also when its file was removed.
+const selfPath = "/proc/self/exe"
+
+func newNode(spec Spec, d distros.Distro, arch string) (*node, error) {
+	if err := spec.Validate(); err != nil {
+		return nil, err
+	}
+	if arch != "amd64" && arch != "arm64" {
+		return nil, fmt.Errorf("the architecture %q is not supported; EKS nodes are amd64 (x86_64) or arm64 (aarch64)", arch)
+	}
+	n := &node{spec: spec, distro: d, arch: arch, source: artifact.NewFetcher(artifact.UsualPatience()), self: selfPath}
+	minor, err := kubernetesMinor(spec.KubernetesVersion)
+	if err != nil {
+		return nil, err
+	}
+	if err := spec.suits(d, minor); err != nil {
+		return nil, err
+	}
+	if n.containers, err = spec.wanted(); err != nil {
+		return nil, err
+	}
+	for _, a := range artifact.Table() {
+		if a.Since > minor || a.Chosen && !slices.Contains(d.Upstream, a.ID) {
+			continue
+		}
+		download, err := a.For(spec.choice(a, arch, d.CommandFolder))
+		if err != nil {
+			return nil, err
+		}
+		n.downloads = append(n.downloads, download)
+	}
+	return n, nil
+}
+
+// has says whether the node gets an asset.
+func (n *node) has(asset string) bool {
+	for _, d := range n.downloads {
+		if d.ID == asset {
+			return true
+		}
+	}
+	return false
+}
+
+// step is a plan.Item whose phase is its own.
+type step struct {
+	id   string
+	find func(context.Context, *host.Host) ([]plan.Action, error)
+}
+
+func (s step) ID() string    { return s.id }
+func (s step) Phase() string { return s.id }
+
+// Plan implements plan.Item.
+func (s step) Plan(ctx context.Context, h *host.Host) ([]plan.Action, error) { return s.find(ctx, h) }

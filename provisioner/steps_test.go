@@ -1,0 +1,173 @@
+package provisioner
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/distros/livetest"
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/templates"
+)
+
+func debianNode(t *testing.T, spec Spec) *node {
+	t.Helper()
+	d, err := distros.ByID("debian")
+	require.NoError(t, err)
+	n, err := newNode(spec, d, "amd64")
+	require.NoError(t, err)
+	return n
+}
+
+func TestStepsRefuse(t *testing.T) {
+	d, err := distros.ByID("debian")
+	require.NoError(t, err)
+	_, err = Steps(Spec{}, d, "amd64")
+	require.EqualError(t, err, `kubernetes_version is required, such as "1.34.4"`)
+	_, err = Steps(Spec{KubernetesVersion: "1.34.4"}, d, "386")
+	require.EqualError(t, err, `the architecture "386" is not supported; EKS nodes are amd64 (x86_64) or arm64 (aarch64)`)
+}
+
+func TestEachStepIsAPhase(t *testing.T) {
+	d, err := distros.ByID("debian")
+	require.NoError(t, err)
+	items, err := Steps(Spec{KubernetesVersion: "1.34.4"}, d, "amd64")
+	require.NoError(t, err)
+	seen := map[string]bool{}
+	for _, i := range items {
+		assert.Equal(t, i.ID(), i.Phase())
+		assert.False(t, seen[i.ID()], i.ID())
+		seen[i.ID()] = true
+	}
+	assert.Equal(t, "preflight", items[0].ID())
+	assert.Equal(t, "manifest", items[len(items)-1].ID())
+}
+
+func TestPreflightJudges(t *testing.T) {
+	good := facts{systemd: true, init: "systemd", arch: "amd64", places: []place{{path: "/usr/bin", needs: 10 << 20, Space: host.Space{FreeBytes: 10 << 20}}}}
+	tests := map[string]struct {
+		change func(*facts)
+		err    string
+	}{
+		"good": {func(*facts) {}, ""},
+		"no systemd": {func(f *facts) { f.systemd, f.init = false, "sshd" },
+			`this machine was not started by systemd (process 1 is "sshd"), and the kubelet needs it; boot the base image as a machine, or a container with systemd as its first process`},
+		"not root": {func(f *facts) { f.uid = 1000 },
+			"this runs as user 1000, and only root can make a node; let the communicator's user use sudo without a password"},
+		"another architecture": {func(f *facts) { f.arch = "arm64" },
+			"this machine is arm64, but the node shall be amd64; choose a base image and an instance type of that architecture"},
+		"read-only": {func(f *facts) { f.places[0].ReadOnly = true },
+			"/usr/bin is on a read-only file system; remount it for writing, or choose a base image whose root can be written"},
+		"a full disk": {func(f *facts) { f.places[0].FreeBytes = 3 << 20 },
+			"/usr/bin has 3 MiB free and needs 10; give the machine a larger disk"},
+		"all at once": {func(f *facts) { f.systemd, f.init, f.uid = false, "init", 7 },
+			"this machine was not started by systemd (process 1 is \"init\"), and the kubelet needs it; boot the base image as a machine, or a container with systemd as its first process\n" +
+				"this runs as user 7, and only root can make a node; let the communicator's user use sudo without a password"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			f := good
+			f.places = append([]place(nil), good.places...)
+			test.change(&f)
+			err := debianNode(t, Spec{KubernetesVersion: "1.34.4"}).judge(f)
+			if test.err == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.EqualError(t, err, test.err)
+		})
+	}
+}
+
+// TestPreflightAsksTheLiveMachine runs where the tests run, which systemd did
+// not start.
+func TestPreflightAsksTheLiveMachine(t *testing.T) {
+	livetest.Run(t, func(t *testing.T, h *host.Host) {
+		require.NoError(t, os.RemoveAll("/run/systemd/system"))
+		_, err := debianNode(t, Spec{KubernetesVersion: "1.34.4"}).preflight().Plan(t.Context(), h)
+		require.ErrorContains(t, err, "this machine was not started by systemd (process 1 is ")
+		require.NoError(t, os.MkdirAll("/run/systemd/system", 0o755))
+		f, err := debianNode(t, Spec{KubernetesVersion: "1.34.4"}).ask(h)
+		require.NoError(t, err)
+		assert.True(t, f.systemd)
+		assert.Zero(t, f.uid)
+		for _, p := range f.places {
+			assert.NotZero(t, p.FreeBytes, p.path)
+		}
+	})
+}
+
+func TestSysctlFile(t *testing.T) {
+	n := debianNode(t, Spec{KubernetesVersion: "1.34.4", Sysctls: map[string]string{"kernel.panic": " 30 ", "net.ipv4.conf.eth0/100.rp_filter": "2"}})
+	assert.Equal(t, `# What the kubelet, kube-proxy and the VPC CNI need of the kernel.
+fs.inotify.max_user_instances = 8192
+fs.inotify.max_user_watches = 524288
+kernel.panic = 30
+kernel.panic_on_oops = 1
+net.bridge.bridge-nf-call-ip6tables = 1
+net.bridge.bridge-nf-call-iptables = 1
+net.ipv4.conf.eth0/100.rp_filter = 2
+net.ipv4.ip_forward = 1
+net.ipv4.ip_local_reserved_ports = 2703,9808-9809,10249-10250,10256,61678-61679
+vm.overcommit_memory = 1
+`, string(n.sysctlFile().content))
+	assert.Equal(t, "/proc/sys/net/ipv4/conf/eth0.100/rp_filter", sysctlPath("net.ipv4.conf.eth0/100.rp_filter"))
+}
+
+// TestSetSysctl changes nothing: the kernel is that of the machine the tests
+// run on.
+func TestSetSysctl(t *testing.T) {
+	h, err := host.Live()
+	require.NoError(t, err)
+	defer h.Close()
+	require.ErrorContains(t, setSysctl(h, "net.ipv4.ip_default_ttl", "banana"), "the kernel does not take this value: ")
+	require.NoError(t, setSysctl(h, "net.no.such", "1"), "another kernel may have it")
+	ttl, err := h.Content("/proc/sys/net/ipv4/ip_default_ttl")
+	require.NoError(t, err)
+	require.NoError(t, setSysctl(h, "net.ipv4.ip_default_ttl", strings.TrimSpace(string(ttl))))
+}
+
+func TestWithoutSwap(t *testing.T) {
+	tests := map[string]struct{ text, want string }{
+		"none":    {"UUID=1 / ext4 defaults 0 1\n", "UUID=1 / ext4 defaults 0 1\n"},
+		"empty":   {"", ""},
+		"one":     {"UUID=1 / ext4 defaults 0 1\n/swap\tnone\tswap sw 0 0\n", "UUID=1 / ext4 defaults 0 1\n# no swap on a node: /swap\tnone\tswap sw 0 0\n"},
+		"comment": {"# /swap none swap sw 0 0\n#/swap none swap\n", "# /swap none swap sw 0 0\n#/swap none swap\n"},
+		"a name":  {"/dev/swap /swap ext4 defaults 0 0\n", "/dev/swap /swap ext4 defaults 0 0\n"},
+		"no end":  {"/swap none swap", "# no swap on a node: /swap none swap"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, test.want, withoutSwap(test.text))
+			assert.Equal(t, test.want, withoutSwap(withoutSwap(test.text)), "twice is as once")
+		})
+	}
+	assert.Equal(t, "/a b\\c", unescape(`/a\040b\134c`))
+}
+
+func TestTemplatesAreLaidDown(t *testing.T) {
+	var paths []string
+	for _, f := range debianNode(t, Spec{KubernetesVersion: "1.34.4"}).templateFiles() {
+		paths = append(paths, f.path)
+		if strings.HasSuffix(f.path, ".json") {
+			assert.True(t, json.Valid(f.content), f.path)
+		}
+	}
+	assert.Equal(t, []string{templates.Kubeconfig, templates.KubeletConfig, templates.ContainerdConfig, "/etc/eks/image-credential-provider/config.json"}, paths)
+}
+
+func TestUnitsOfTheDistribution(t *testing.T) {
+	n := debianNode(t, Spec{KubernetesVersion: "1.34.4"})
+	n.distro.CommandFolder, n.distro.UnitFolder = "/opt/bin", "/etc/systemd/system"
+	files := n.unitFiles()
+	assert.Equal(t, "/etc/systemd/system/kubelet.service", files[0].path)
+	assert.Contains(t, string(files[0].content), "\nExecStart=/opt/bin/kubelet $NODEADM_KUBELET_ARGS $KUBELET_ARGS $KUBELET_EXTRA_ARGS\n")
+	for _, f := range files {
+		assert.NotContains(t, string(f.content), "{")
+	}
+}

@@ -1,0 +1,55 @@
+package provisioner
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/eksnode/packer-plugin-eksnode/artifact"
+	"github.com/eksnode/packer-plugin-eksnode/distros"
+)
+
+// suits checks what only the distribution tells: settings that contradict it
+// or would have no effect there. It reports all problems at once.
+func (s Spec) suits(d distros.Distro, minor int) error {
+	var errs []error
+	if s.Distro != "" && s.Distro != d.ID {
+		errs = append(errs, fmt.Errorf("distro %q was asked for, and this is %q", s.Distro, d.ID))
+	}
+	if d.NewestKubernetes > 0 && minor > d.NewestKubernetes {
+		errs = append(errs, fmt.Errorf("kubernetes_version %q does not run on %s: the newest is 1.%d; %s", s.KubernetesVersion, d.Name, d.NewestKubernetes, d.Differs))
+	}
+	for _, a := range artifact.Table() {
+		if !a.Chosen || slices.Contains(d.Upstream, a.ID) {
+			continue
+		}
+		for _, field := range []struct {
+			name   string
+			values map[string]string
+		}{{"versions", s.Versions}, {"checksums", s.Checksums}} {
+			if _, set := field.values[a.ID]; set {
+				errs = append(errs, fmt.Errorf("%s[%q] has no effect on %s: it has %s as a package", field.name, a.ID, d.Name, a.ID))
+			}
+		}
+	}
+	if !d.HasPackages() {
+		for _, name := range s.Packages {
+			errs = append(errs, fmt.Errorf("packages: %s has no package manager, so it cannot have %q", d.Name, name))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.PackageVersions)) {
+		if _, err := d.PackageManager.Pinned(name, s.PackageVersions[name]); err != nil {
+			errs = append(errs, fmt.Errorf("package_versions[%q]: %w", name, err))
+		}
+	}
+	for _, o := range s.options() {
+		if o.needs != "" && !d.Can(o.needs) {
+			errs = append(errs, fmt.Errorf("%s: %s does not have it", o.needs, d.Name))
+		}
+	}
+	if s.FIPS && d.FIPS.Enable == "" {
+		errs = append(errs, fmt.Errorf("fips: %s has no FIPS mode: %s", d.Name, d.FIPS.None))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,84 @@
+package provisioner
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+const fstab = "/etc/fstab"
+
+// swap turns swap off, because a kubelet does not start with it: now, and in
+// fstab(5). In a container the kernel's swap is the host's and stays.
+func (n *node) swap() step {
+	return step{"swap", func(_ context.Context, h *host.Host) ([]plan.Action, error) {
+		actions, err := planFstab(h)
+		if err != nil {
+			return nil, err
+		}
+		active, err := activeSwap(h)
+		for _, name := range active {
+			actions = append(actions, plan.Action{Verb: plan.Run, Target: "swapoff " + name, Reason: "a kubelet does not start with swap",
+				Do: func(ctx context.Context, _ plan.Progress) error {
+					_, err := h.Run(ctx, host.Command{Argv: []string{"swapoff", name}})
+					return err
+				}})
+		}
+		return actions, err
+	}}
+}
+
+// planFstab plans to comment out the lines of swap.
+func planFstab(h *host.Host) ([]plan.Action, error) {
+	text, err := h.Content(fstab)
+	if err != nil {
+		return nil, fmt.Errorf("looking for swap: %w", err)
+	}
+	without := withoutSwap(string(text))
+	if without == string(text) {
+		return nil, nil
+	}
+	attr, err := h.Files.Attributes(fstab)
+	if err != nil {
+		return nil, fmt.Errorf("looking for swap: %w", err)
+	}
+	return []plan.Action{{Verb: plan.Write, Target: fstab, Reason: "a kubelet does not start with swap",
+		Do: func(context.Context, plan.Progress) error { return h.Files.WriteFile(fstab, []byte(without), attr) }}}, nil
+}
+
+func withoutSwap(text string) string {
+	var out strings.Builder
+	for line := range strings.Lines(text) {
+		if f := strings.Fields(line); len(f) >= 3 && !strings.HasPrefix(f[0], "#") && f[2] == "swap" {
+			out.WriteString("# no swap on a node: ")
+		}
+		out.WriteString(line)
+	}
+	return out.String()
+}
+
+// activeSwap lists the swap in use on the live machine.
+func activeSwap(h *host.Host) ([]string, error) {
+	if contained, err := inContainer(h); err != nil || contained || !h.IsLive() {
+		return nil, err
+	}
+	text, err := h.Content("/proc/swaps")
+	if err != nil {
+		return nil, fmt.Errorf("looking for swap: %w", err)
+	}
+	var names []string
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) > 0 && strings.HasPrefix(f[0], "/") {
+			names = append(names, unescape(f[0]))
+		}
+	}
+	return names, nil
+}
+
+// unescape reads the kernel's octal escapes of blanks and backslashes.
+func unescape(s string) string {
+	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
+}

@@ -1,0 +1,177 @@
+package provisioner
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+func nodeOf(t *testing.T, id string, spec Spec) *node {
+	t.Helper()
+	d, err := distros.ByID(id)
+	require.NoError(t, err)
+	spec.KubernetesVersion = "1.34.4"
+	n, err := newNode(spec, d, "amd64")
+	require.NoError(t, err)
+	return n
+}
+
+// Every distribution's settings are laid down, twice as once.
+func TestSystemIsLaidDown(t *testing.T) {
+	for _, d := range distros.All() {
+		t.Run(d.ID, func(t *testing.T) {
+			d.Quirks = append([]distros.Quirk(nil), d.Quirks...)
+			for i := range d.Quirks {
+				d.Quirks[i].Removed = nil // needs the machine itself
+			}
+			h := bare(t, d)
+			n, err := newNode(Spec{KubernetesVersion: "1.34.4"}, d, "amd64")
+			require.NoError(t, err)
+			_, err = plan.Apply(t.Context(), h, []plan.Item{n.system()}, silent{})
+			require.NoError(t, err)
+			again, err := n.system().Plan(t.Context(), h)
+			require.NoError(t, err)
+			assert.Empty(t, again)
+			for _, s := range d.Settings() {
+				for _, f := range s.Files {
+					text, err := os.ReadFile(filepath.Join(h.Root(), f.Path))
+					require.NoError(t, err)
+					assert.Equal(t, f.Content, string(text))
+				}
+				for _, m := range s.Masked {
+					to, err := os.Readlink(filepath.Join(h.Root(), m.Path))
+					require.NoError(t, err)
+					assert.Equal(t, "/dev/null", to)
+				}
+			}
+		})
+	}
+}
+
+// Whoever keeps routes and addresses off the VPC CNI does so on every
+// distribution that has such a stack.
+func TestEveryNetworkStackLeavesThePodsInterfacesAlone(t *testing.T) {
+	content := map[string]string{
+		"systemd-networkd":              "ManageForeignRoutes=no\nManageForeignRoutingPolicyRules=no",
+		"netplan with systemd-networkd": "ManageForeignRoutes=no\nManageForeignRoutingPolicyRules=no",
+		"NetworkManager":                "unmanaged-devices+=driver:veth;",
+		"wicked":                        "MACAddressPolicy=none",
+		"network-scripts with dhclient": "",
+	}
+	for _, d := range distros.All() {
+		want, known := content[d.Network.Name]
+		require.True(t, known, "what does %s need?", d.Network.Name)
+		var all strings.Builder
+		for _, f := range d.Network.Files {
+			all.WriteString(f.Content)
+		}
+		assert.Contains(t, all.String(), want, d.ID)
+	}
+}
+
+func TestMasksReplaceWhatIsThere(t *testing.T) {
+	masks := []distros.Masked{{Path: "/etc/systemd/system/x.service", Why: "a test"}}
+	for name, lay := range map[string]func(file string) error{
+		"nothing":      func(string) error { return nil },
+		"a unit":       func(file string) error { return os.WriteFile(file, []byte("[Unit]\n"), 0o644) },
+		"another link": func(file string) error { return os.Symlink("/usr/lib/systemd/system/x.service", file) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := bare(t, nodeOf(t, "debian", Spec{}).distro)
+			require.NoError(t, h.Files.MkdirAll("/etc/systemd/system", 0o755))
+			require.NoError(t, lay(filepath.Join(h.Root(), masks[0].Path)))
+			actions, err := planMasks(h, masks)
+			require.NoError(t, err)
+			require.Len(t, actions, 1)
+			assert.Equal(t, "/etc/systemd/system/x.service to /dev/null", actions[0].Target)
+			require.NoError(t, actions[0].Do(t.Context(), nil))
+			actions, err = planMasks(h, masks)
+			require.NoError(t, err)
+			assert.Empty(t, actions)
+		})
+	}
+	h := bare(t, nodeOf(t, "debian", Spec{}).distro)
+	require.NoError(t, h.Files.MkdirAll(masks[0].Path, 0o755))
+	_, err := planMasks(h, masks)
+	require.EqualError(t, err, "linking /etc/systemd/system/x.service: something else is there; remove it")
+}
+
+func TestATimeKeeperThatIsThereStartsAtBoot(t *testing.T) {
+	h := bare(t, nodeOf(t, "rhel", Spec{}).distro)
+	const unit = "/usr/lib/systemd/system/chronyd.service"
+	actions, err := planEnabled(h, []string{"chronyd.service"})
+	require.NoError(t, err)
+	assert.Empty(t, actions, "the image keeps its clock otherwise")
+
+	require.NoError(t, h.Files.WriteFile(unit, []byte("[Install]\nWantedBy=multi-user.target\n"), host.Attributes{Mode: 0o644}))
+	actions, err = planEnabled(h, []string{"chronyd.service"})
+	require.NoError(t, err)
+	require.Len(t, actions, 1)
+	assert.Equal(t, plan.Enable, actions[0].Verb)
+
+	require.NoError(t, h.Files.MkdirAll("/etc/systemd/system/multi-user.target.wants", 0o755))
+	require.NoError(t, h.Files.SymlinkIfPossible(unit, "/etc/systemd/system/multi-user.target.wants/chronyd.service"))
+	actions, err = planEnabled(h, []string{"chronyd.service"})
+	require.NoError(t, err)
+	assert.Empty(t, actions)
+}
+
+func TestLabelsNeedALoadedPolicy(t *testing.T) {
+	n := nodeOf(t, "rhel", Spec{})
+	actions, err := n.labels().Plan(t.Context(), bare(t, n.distro))
+	require.NoError(t, err)
+	assert.Empty(t, actions)
+	assert.Equal(t, "/usr/bin/kubelet", relabeled("Would relabel /usr/bin/kubelet from a to b\n"))
+	assert.Equal(t, "/a and 1 more", relabeled("Would relabel /a from x to y\nWould relabel /b from x to y\n"))
+}
+
+// Only what is asked for comes from upstream, and then with a unit.
+func TestUpstreamContainerd(t *testing.T) {
+	for id, want := range map[string]bool{"rhel": true, "debian": false, "flatcar": false} {
+		n := nodeOf(t, id, Spec{})
+		assert.Equal(t, want, n.has("containerd"), id)
+		assert.Equal(t, want, n.has("runc"), id)
+		units := 0
+		for _, f := range n.unitFiles() {
+			if strings.HasSuffix(f.path, "/containerd.service") {
+				units++
+				assert.Contains(t, string(f.content), "ExecStart=/usr/local/bin/containerd\n")
+			}
+		}
+		assert.Equal(t, want, units == 1, id)
+	}
+}
+
+func TestSettingsThatContradictTheDistribution(t *testing.T) {
+	for name, test := range map[string]struct {
+		distro string
+		spec   Spec
+		err    string
+	}{
+		"a kubelet that does not start": {"amazonlinux2", Spec{KubernetesVersion: "1.35.0"},
+			`kubernetes_version "1.35.0" does not run on Amazon Linux 2: the newest is 1.34; cgroup v1, so no kubelet from 1.35 on. containerd and runc are in the extras repository docker.`},
+		"packages without a package manager": {"flatcar", Spec{KubernetesVersion: "1.34.4", Packages: []string{"htop"}},
+			`packages: Flatcar Container Linux has no package manager, so it cannot have "htop"`},
+		"a version of what is a package": {"debian", Spec{KubernetesVersion: "1.34.4", Versions: map[string]string{"containerd": "2.1.5"}},
+			`versions["containerd"] has no effect on Debian: it has containerd as a package`},
+		"a sum of what is a package": {"debian", Spec{KubernetesVersion: "1.34.4", Checksums: map[string]string{"runc": strings.Repeat("a", 64)}},
+			`checksums["runc"] has no effect on Debian: it has runc as a package`},
+		"another distribution's override": {"arch", Spec{KubernetesVersion: "1.34.4", Distro: "debian"},
+			`distro "debian" was asked for, and this is "arch"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, err := distros.ByID(test.distro)
+			require.NoError(t, err)
+			_, err = Steps(test.spec, d, "amd64")
+			require.EqualError(t, err, test.err)
+		})
+	}
+}

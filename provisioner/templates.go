@@ -1,0 +1,44 @@
+package provisioner
+
+import (
+	"context"
+	_ "embed"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/eksnode/packer-plugin-eksnode/templates"
+)
+
+// credentialProvider says which images the kubelet asks
+// ecr-credential-provider about.
+//
+//go:embed assets/credential-provider.json
+var credentialProvider []byte
+
+// templateFiles lists the templates, which the manifest records whole so that
+// a scrub can put them back. They serve those who call a bootstrap.sh of Amazon
+// Linux 2's kind, which fills them in where they lie; `eksnode init` writes its
+// own files.
+func (n *node) templateFiles() []file {
+	var files []file
+	for _, t := range templates.All() {
+		files = append(files, file{t.Path, t.Content, 0o644, t.Use})
+	}
+	if n.has("ecr-credential-provider") {
+		files = append(files, file{"/etc/eks/image-credential-provider/config.json", credentialProvider, 0o644, "which images the kubelet asks the credential provider about"})
+	}
+	return files
+}
+
+// templates writes the templates. Done means that they are as provisioning
+// left them: a machine that has joined a cluster since is not done.
+func (n *node) templates() step {
+	return step{"templates", func(_ context.Context, h *host.Host) ([]plan.Action, error) {
+		return planFiles(h, n.templateFiles())
+	}}
+}
+
+func templateRecord(f file) manifest.Template {
+	return manifest.Template{Path: f.path, Mode: manifest.Mode(f.mode), SHA256: manifest.Sum(f.content), Content: string(f.content)}
+}

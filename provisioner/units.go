@@ -1,0 +1,135 @@
+package provisioner
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/units"
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+var (
+	//go:embed assets/kubelet.service
+	kubeletService []byte
+	//go:embed assets/containerd.service
+	containerdService []byte
+	//go:embed assets/runtime.slice
+	runtimeSlice []byte
+	//go:embed assets/runtime-slice.conf
+	runtimeSliceDropIn []byte
+	//go:embed assets/eksnode.preset
+	preset []byte
+)
+
+// unitFiles lists the units that provisioning writes.
+func (n *node) unitFiles() []file {
+	service := bytes.ReplaceAll(kubeletService, []byte("{commands}"), []byte(n.distro.CommandFolder))
+	files := []file{
+		{path.Join(n.distro.UnitFolder, "kubelet.service"), service, 0o644, "starts the kubelet with what first boot wrote"},
+		{path.Join(n.distro.UnitFolder, "runtime.slice"), runtimeSlice, 0o644, "the cgroup of the kubelet and containerd, which kubeReserved limits"},
+		{"/etc/systemd/system/containerd.service.d/00-runtime-slice.conf", runtimeSliceDropIn, 0o644, "puts containerd into that cgroup"},
+		{"/etc/systemd/system-preset/10-eksnode.preset", n.preset(), 0o644, "a first boot that applies presets must not start the kubelet"},
+	}
+	if n.has("containerd") { // a package would have brought its own
+		files = append(files, file{path.Join(n.distro.UnitFolder, "containerd.service"), containerdService, 0o644, "starts upstream's containerd"})
+	}
+	return files
+}
+
+// preset also keeps the units of first boot, which are enabled in the image,
+// from being disabled by a distribution's "disable *".
+func (n *node) preset() []byte {
+	text := string(preset)
+	if n.spec.joins() {
+		text += strings.Join(units.Preset(), "\n") + "\n"
+	}
+	return []byte(text)
+}
+
+// started are the units that first boot starts. Neither starts by itself: both
+// need what first boot learns about the cluster, the kubelet everything,
+// containerd its pause image. A kubelet that starts before user data has run
+// joins with what is left of another cluster; starting it again afterwards does
+// nothing. `eksnode init` and bootstrap.sh start both.
+var started = []string{"containerd.service", "kubelet.service"}
+
+// unitIntentions are the units whose start at boot is decided here.
+func (n *node) unitIntentions() []manifest.Unit {
+	var all []manifest.Unit
+	for _, name := range started {
+		all = append(all, manifest.Unit{Name: name})
+	}
+	if n.spec.joins() {
+		for _, name := range units.Units() {
+			all = append(all, manifest.Unit{Name: name, Enabled: true})
+		}
+	}
+	return slices.SortedFunc(slices.Values(all), func(a, b manifest.Unit) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// units writes the units and takes back what packages enabled.
+func (n *node) units() step {
+	return step{"units", func(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+		actions, err := planFiles(h, n.unitFiles())
+		if err != nil {
+			return nil, err
+		}
+		for _, u := range started {
+			links, err := h.Enablements(u)
+			if err != nil {
+				return nil, err
+			}
+			if len(links) > 0 {
+				actions = append(actions, disable(h, u, links))
+			}
+		}
+		reload, err := needsReload(ctx, h, len(actions) > 0, started)
+		if err != nil {
+			return nil, err
+		}
+		return append(actions, reload...), nil
+	}}
+}
+
+// disable removes the links that start a unit at boot, as systemctl does.
+func disable(h *host.Host, unit string, links []string) plan.Action {
+	return plan.Action{Verb: plan.Disable, Target: unit, Reason: "only a first boot that knows its cluster starts it",
+		Do: func(context.Context, plan.Progress) error {
+			for _, link := range links {
+				if err := h.Files.Remove(link); err != nil {
+					return err
+				}
+			}
+			return nil
+		}}
+}
+
+// needsReload plans that systemd reads its units again, when they change or
+// when a killed run changed them and got no further.
+func needsReload(ctx context.Context, h *host.Host, changing bool, names []string) ([]plan.Action, error) {
+	if !h.HasSystemd() {
+		return nil, nil
+	}
+	if !changing {
+		argv := []string{"systemctl", "show", "--property=NeedDaemonReload", "--value"}
+		out, err := h.Run(ctx, host.Command{Argv: append(argv, names...)})
+		if err != nil {
+			return nil, fmt.Errorf("asking whether systemd knows its units: %w", err)
+		}
+		if !slices.Contains(strings.Fields(string(out)), "yes") {
+			return nil, nil
+		}
+	}
+	return []plan.Action{{Verb: plan.Run, Target: "systemctl daemon-reload", Reason: "systemd reads the units again",
+		Do: func(ctx context.Context, _ plan.Progress) error {
+			_, err := h.Run(ctx, host.Command{Argv: []string{"systemctl", "daemon-reload"}})
+			return err
+		}}}, nil
+}

@@ -1,0 +1,97 @@
+package provisioner
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+var (
+	packageVersionForm = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z.+~:^_-]*$`)
+	authorityForm      = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
+	// A shell, GRUB and systemd read them; what none of them takes for its own.
+	argumentForm = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._-]*(=[0-9A-Za-z.,:/@%+_-]*)?$`)
+)
+
+// validateOptions checks the fields that not every node has.
+func (s Spec) validateOptions() []error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(s.PackageVersions)) {
+		version := s.PackageVersions[name]
+		switch {
+		case !packageForm.MatchString(name):
+			errs = append(errs, fmt.Errorf("package_versions[%q] is not a package's name; allowed are letters, digits and + . _ -, beginning with a letter or digit", name))
+		case !packageVersionForm.MatchString(version):
+			errs = append(errs, fmt.Errorf("package_versions[%q] = %q is not a version; write it as the package manager does, such as \"1.7.24-1\"", name, version))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.CACertificates)) {
+		if !authorityForm.MatchString(name) {
+			errs = append(errs, fmt.Errorf("ca_certificates[%q] is not a name; allowed are small letters, digits and -, beginning and ending with a letter or digit", name))
+		}
+		if _, err := authority(s.CACertificates[name]); err != nil {
+			errs = append(errs, fmt.Errorf("ca_certificates[%q]: %w", name, err))
+		}
+	}
+	errs = append(errs, s.validateArguments()...)
+	if err := s.validateBootstrap(); err != nil {
+		errs = append(errs, err)
+	}
+	if v := s.NVIDIAContainerToolkit; v != "" && !slices.Contains(DeviceLists(), v) {
+		errs = append(errs, fmt.Errorf("nvidia_container_toolkit %q is not known; known are %s", v, strings.Join(DeviceLists(), ", ")))
+	}
+	for i, h := range s.Hardening {
+		switch {
+		case !slices.Contains(Hardenings(), h):
+			errs = append(errs, fmt.Errorf("hardening: %q is not known; known are %s", h, strings.Join(Hardenings(), ", ")))
+		case slices.Contains(s.Hardening[:i], h):
+			errs = append(errs, fmt.Errorf("hardening: %q is there twice", h))
+		}
+	}
+	return errs
+}
+
+// validateArguments also refuses what contradicts the rest.
+func (s Spec) validateArguments() []error {
+	var errs []error
+	for i, a := range s.KernelArguments {
+		name, value, _ := strings.Cut(a, "=")
+		switch {
+		case !argumentForm.MatchString(a):
+			errs = append(errs, fmt.Errorf("kernel_arguments: %q is not NAME or NAME=VALUE of letters, digits and . , : / @ %% + _ -", a))
+		case slices.Contains(s.KernelArguments[:i], a):
+			errs = append(errs, fmt.Errorf("kernel_arguments: %q is there twice", a))
+		case name == "systemd.unified_cgroup_hierarchy" && value == "0":
+			errs = append(errs, fmt.Errorf("kernel_arguments: %q brings cgroup v1, with which kubelets from 1.35 on do not start", a))
+		case name == "fips" && value == "0" && s.FIPS:
+			errs = append(errs, fmt.Errorf("kernel_arguments: %q contradicts fips = true", a))
+		}
+	}
+	return errs
+}
+
+// authority reads one certificate of an authority.
+func authority(text string) (*x509.Certificate, error) {
+	block, rest := pem.Decode([]byte(text))
+	switch {
+	case block == nil:
+		return nil, errors.New("there is no PEM in it; give the certificate's content, for example with file(\"ca.pem\")")
+	case block.Type != "CERTIFICATE":
+		return nil, fmt.Errorf("it is a %s, not a CERTIFICATE", block.Type)
+	case strings.TrimSpace(string(rest)) != "":
+		return nil, errors.New("there is something after the first certificate; give each a name of its own")
+	}
+	c, err := x509.ParseCertificate(block.Bytes)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("reading the certificate: %w", err)
+	case !c.IsCA:
+		return nil, fmt.Errorf("%q is not the certificate of an authority, so nothing it signed would be trusted", c.Subject.CommonName)
+	}
+	return c, nil
+}

@@ -1,0 +1,73 @@
+//go:build linux
+
+package scrub
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/bbolt"
+
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// metadata writes a containerd metadata store with these buckets.
+func metadata(t *testing.T, root string, paths ...[]string) {
+	t.Helper()
+	name := filepath.Join(root, containerdMeta)
+	require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
+	db, err := bbolt.Open(name, 0o600, nil)
+	require.NoError(t, err)
+	require.NoError(t, db.Update(func(tx *bbolt.Tx) error {
+		for _, p := range paths {
+			b, err := tx.CreateBucketIfNotExists([]byte("v1"))
+			for _, part := range p {
+				if err == nil {
+					b, err = b.CreateBucketIfNotExists([]byte(part))
+				}
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	require.NoError(t, db.Close())
+}
+
+func TestAStoppedContainerdIsReadAndReported(t *testing.T) {
+	h, root := tree(t, map[string]string{"etc/passwd": passwd})
+	metadata(t, root, []string{"k8s.io", "images", "pause"}, []string{"k8s.io", "containers", "abc"}, []string{"k8s.io", "leases", "l1"})
+	before, err := os.ReadFile(filepath.Join(root, containerdMeta))
+	require.NoError(t, err)
+	outcomes := apply(t, h, Spec{Only: []string{"containers"}})
+	var targets []string
+	for _, f := range outcomes[0].Findings {
+		assert.Equal(t, plan.Decide, f.Verb)
+		targets = append(targets, f.Target)
+	}
+	assert.Equal(t, []string{"container k8s.io/abc", "lease k8s.io/l1"}, targets)
+	after, err := os.ReadFile(filepath.Join(root, containerdMeta))
+	require.NoError(t, err)
+	assert.Equal(t, before, after)
+}
+
+func TestImagesAloneAreNoFinding(t *testing.T) {
+	h, root := tree(t, map[string]string{"etc/passwd": passwd})
+	metadata(t, root, []string{"k8s.io", "images", "pause"}, []string{"k8s.io", "content", "blob"})
+	assert.Empty(t, apply(t, h, Spec{Only: []string{"containers"}})[0].Findings)
+}
+
+// A store that cannot be read is "could not tell", never clean.
+func TestABrokenStoreIsUnknown(t *testing.T) {
+	h, _ := tree(t, map[string]string{"etc/passwd": passwd, containerdMeta[1:]: "not a database"})
+	items, err := Spec{Only: []string{"containers"}}.AuditItems(nil)
+	require.NoError(t, err)
+	var r plan.Report
+	r.Audited(plan.Make(t.Context(), h, items), len(items))
+	assert.Equal(t, plan.Unknown, r.Result)
+	assert.Contains(t, r.Error, "reading containerd's metadata "+containerdMeta)
+}

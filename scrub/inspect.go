@@ -1,0 +1,185 @@
+package scrub
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/spf13/afero"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// inspectRules are what an audit asks besides: what no rule may remove,
+// because only a person knows whether it is meant to be there.
+func inspectRules() []Rule {
+	return []Rule{
+		{
+			ID: "secrets-left", Phase: Inspect, Groups: []string{"secrets"}, Verb: plan.Decide,
+			Paths: secretPlaces, Owner: "anybody",
+			Why:         "keys, tokens and passwords in an image are everybody's who may start it",
+			Regenerated: "nothing", Source: "AWS: guidelines for shared Linux AMIs",
+			Find: secretsLeft,
+		},
+		{
+			ID: "host-ids-left", Phase: Inspect, Groups: []string{"identity"}, Verb: plan.Decide,
+			Paths: []string{"/etc/**", "/var/lib/**"}, Owner: "anybody",
+			Why:         "an instance id or the machine's own UUID in a file makes every node claim to be the build machine",
+			Regenerated: "its owner", Source: "amazon-eks-ami nodeadm, udev-net-manager",
+			Find: hostIDsLeft,
+		},
+		{
+			ID: "run-left", Phase: Inspect, Groups: []string{"kubelet", "network"}, Verb: plan.Decide,
+			Paths: []string{"/run/**"}, Owner: "daemons, the VPC CNI",
+			Why:         "what lies in /run is another boot's (leases such as aws-node/ipam.json); it is hidden at boot but in the image all the same",
+			Regenerated: "every boot", Source: "file-hierarchy(7), amazon-vpc-cni-k8s",
+			Find: runLeft,
+		},
+		{
+			ID: "can-join", Phase: Inspect, Groups: []string{"assets"}, Verb: plan.Decide,
+			Paths: []string{manifest.Path}, Owner: "eksnode",
+			Why:         "an image that lacks a part, or carries another than its manifest says, joins nothing",
+			Regenerated: "provisioning again", Source: "the image's own manifest",
+			Find: canJoin,
+		},
+		{
+			ID: "images-there", Phase: Inspect, Groups: []string{"assets", "containerd"}, Verb: plan.Decide,
+			Paths: []string{"/var/lib/containerd"}, Owner: "containerd",
+			Why:         "an image that the manifest records and containerd has lost, or that is not pinned, is pulled again by every node; without the pause image no pod starts",
+			Regenerated: "provisioning again", Source: "amazon-eks-ami #2061 #2066 #2122",
+			Find: imagesLost,
+		},
+	}
+}
+
+// runLeft reports files below /run of an image that is not running.
+func runLeft(_ context.Context, h *host.Host) ([]plan.Action, error) {
+	if h.IsLive() {
+		return nil, nil
+	}
+	var actions []plan.Action
+	for _, dir := range []string{"/run", "/var/run"} {
+		err := afero.Walk(h.Files, dir, func(name string, st fs.FileInfo, err error) error {
+			if isMissing(err) {
+				return nil
+			}
+			if err == nil && !st.IsDir() && st.Mode()&fs.ModeSymlink == 0 {
+				actions = append(actions, plan.Action{Verb: plan.Decide, Target: name, Reason: "it is of a boot that is over: remove it"})
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return actions, nil
+}
+
+// canJoin compares the image with its manifest: every part is there and is what
+// was recorded. An image that others built has no manifest, and is asked only
+// for the programs that every node needs.
+func canJoin(_ context.Context, h *host.Host) ([]plan.Action, error) {
+	m, err := manifest.Load(h)
+	if err != nil {
+		return nil, err
+	}
+	if m == nil {
+		return programsThere(h)
+	}
+	var actions []plan.Action
+	files := slices.Clone(m.Files)
+	for _, a := range m.Assets {
+		files = append(files, a.Files...)
+	}
+	for _, f := range files {
+		reason, err := differs(h, f)
+		if err != nil {
+			return nil, err
+		}
+		if reason != "" {
+			actions = append(actions, plan.Action{Verb: plan.Decide, Target: f.Path, Reason: reason + ": provision again"})
+		}
+	}
+	kubelet, ok := m.Asset("kubelet")
+	if ok && kubelet.Version != m.KubernetesVersion {
+		actions = append(actions, plan.Action{Verb: plan.Decide, Target: "kubelet",
+			Reason: fmt.Sprintf("it is %s, but the image is for Kubernetes %s", kubelet.Version, m.KubernetesVersion)})
+	}
+	for _, p := range m.Packages {
+		if p.Version == "" {
+			actions = append(actions, plan.Action{Verb: plan.Decide, Target: p.Name, Reason: "the manifest records no version of this package: provision again"})
+		}
+	}
+	return actions, nil
+}
+
+// differs says how a file is not what the manifest recorded.
+func differs(h *host.Host, f manifest.File) (string, error) {
+	if f.Link != "" {
+		target, err := h.Files.ReadlinkIfPossible(f.Path)
+		switch {
+		case isMissing(err):
+			return "it is missing", nil
+		case err != nil:
+			return "it is no link any more", nil
+		case target != f.Link:
+			return "it leads to " + target + ", not to " + f.Link, nil
+		}
+		return "", nil
+	}
+	st, err := h.Files.Stat(f.Path)
+	if isMissing(err) {
+		return "it is missing", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	if st.Size() != f.Size {
+		return fmt.Sprintf("it has %d bytes, not the %d that were installed", st.Size(), f.Size), nil
+	}
+	got, err := hashFile(h, f.Path)
+	if err == nil && got.SHA256 != f.SHA256 {
+		return "its content is not what was installed", nil
+	}
+	return "", err
+}
+
+// programFolders are where nodes have their programs; /opt/bin on Flatcar.
+var programFolders = []string{"/usr/bin", "/usr/local/bin", "/usr/sbin", "/usr/local/sbin", "/opt/bin", "/bin"}
+
+// programsThere asks an image that speaks one of the bootstrap contracts, and
+// so wants to be a node, for its programs.
+func programsThere(h *host.Host) ([]plan.Action, error) {
+	wants := false
+	for _, p := range []string{"/etc/eks", "/var/lib/kubelet"} {
+		there, err := h.Exists(p)
+		if err != nil {
+			return nil, err
+		}
+		wants = wants || there
+	}
+	if !wants {
+		return nil, nil
+	}
+	var actions []plan.Action
+	for _, program := range []string{"kubelet", "containerd", "runc"} {
+		found := false
+		for _, dir := range programFolders {
+			there, err := h.Exists(path.Join(dir, program))
+			if err != nil {
+				return nil, err
+			}
+			found = found || there
+		}
+		if !found {
+			actions = append(actions, plan.Action{Verb: plan.Decide, Target: program,
+				Reason: "no node joins without it; looked in " + strings.Join(programFolders, ", ")})
+		}
+	}
+	return actions, nil
+}

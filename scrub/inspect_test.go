@@ -1,0 +1,160 @@
+//go:build linux
+
+package scrub
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// audit returns the findings of rules as "path: reason".
+func audit(t *testing.T, h *host.Host, only ...string) []string {
+	t.Helper()
+	items, err := Spec{Only: only}.AuditItems(nil)
+	require.NoError(t, err)
+	var got []string
+	for _, p := range plan.Make(t.Context(), h, items) {
+		require.Empty(t, p.Error)
+		for _, a := range p.Actions {
+			got = append(got, a.Target+": "+a.Reason)
+		}
+	}
+	return got
+}
+
+func TestSecretsAreFoundAndNeverShown(t *testing.T) {
+	const secret = "s3cr3tS3CR3T"
+	key := "AKIA" + "ABCDEFGHIJKLMNOP"
+	h, _ := tree(t, map[string]string{
+		"etc/passwd":                 passwd,
+		"etc/app/key.pem":            "# comment\n-----BEGIN " + "RSA PRIVATE KEY-----\nMIIB\n",
+		"opt/app/env":                "AWS_ACCESS_KEY_ID=" + key + "\nAWS_SECRET_ACCESS_KEY=" + strings.Repeat("aB3/", 10) + "\n",
+		"home/admin/notes":           "https://user:" + secret + "@git.corp/repo\n",
+		"opt/svc home/kube":          "users:\n- user:\n    token: " + strings.Repeat("abcd.", 8) + "\n",
+		"var/lib/app/docker.json":    `{"auths":{"x":{"auth":"dXNlcjpwYXNz"}}}`,
+		"etc/doc":                    "AWS_ACCESS_KEY_ID=AKIAIOSFODNN7EXAMPLE, https://user:password@example.com/\n",
+		"etc/ssl/certs/test.pem":     "-----BEGIN " + "PRIVATE KEY-----\n",
+		"var/lib/app/binary":         "\x00-----BEGIN " + "PRIVATE KEY-----\n",
+		"usr/share/doc/openssl/test": "-----BEGIN " + "PRIVATE KEY-----\n",
+		"root/link":                  "-> /etc/app/key.pem",
+	})
+	got := audit(t, h, "secrets-left")
+	assert.ElementsMatch(t, []string{
+		"/etc/app/key.pem: line 2 holds a private key",
+		"/opt/app/env: line 1 holds an AWS access key",
+		"/opt/app/env: line 2 holds an AWS secret key",
+		"/home/admin/notes: line 1 holds a password in a URL",
+		"/opt/svc home/kube: line 3 holds a kubeconfig's token",
+		"/var/lib/app/docker.json: line 1 holds registry credentials",
+	}, got)
+	assert.NotContains(t, strings.Join(got, "\n"), secret)
+}
+
+func TestHostIDsAreFound(t *testing.T) {
+	h, _ := tree(t, map[string]string{
+		"etc/passwd":               passwd,
+		"etc/machine-id":           "0123456789abcdef0123456789abcdef\n",
+		"etc/agent.conf":           "instance: i-0a1b2c3d4e5f60718\n",
+		"var/lib/agent/uuid":       "EC2E1916-9099-7CAF-FD21-012345ABCDEF\n",
+		"var/lib/agent/machine":    "id=0123456789abcdef0123456789abcdef",
+		"etc/words":                "multi-deadbeefcafe i-12 sci-fi\n",
+		"var/lib/cloud/instance/x": "i-0a1b2c3d4e5f60718",
+
+		"var/lib/cloud/seed/nocloud/meta-data": "local-hostname: ip-10-77-1-2\n",
+	})
+	assert.ElementsMatch(t, []string{
+		"/etc/agent.conf: line 1 holds an EC2 instance id",
+		"/var/lib/agent/uuid: line 1 holds an EC2 instance's UUID",
+		"/var/lib/agent/machine: line 1 holds this machine's id",
+	}, audit(t, h, "host-ids-left"))
+}
+
+func TestAnImageIsWhatItsManifestSays(t *testing.T) {
+	file := func(path, content string) manifest.File {
+		return manifest.File{Path: path, Mode: 0o755, Size: int64(len(content)), SHA256: manifest.Sum([]byte(content))}
+	}
+	m := manifest.Manifest{
+		KubernetesVersion: "1.34.4",
+		Assets:            []manifest.Asset{{ID: "kubelet", Version: "1.34.4", Files: []manifest.File{file("/usr/bin/kubelet", "kubelet")}}},
+		Files: []manifest.File{
+			file("/etc/same", "same"), file("/etc/other", "other"), file("/etc/longer", "x"), file("/etc/gone", "x"),
+			{Path: "/usr/bin/nodeadm", Link: "eksnode"},
+		},
+		Packages: []manifest.Package{{Name: "runc", Version: "1.1"}, {Name: "socat"}},
+	}
+	text, err := m.Encode()
+	require.NoError(t, err)
+	h, root := tree(t, map[string]string{
+		"etc/passwd": passwd, manifest.Path[1:]: string(text), "usr/bin/kubelet": "kubelet",
+		"etc/same": "same", "etc/other": "OTHER", "etc/longer": "xx", "usr/bin/nodeadm": "-> /elsewhere",
+	})
+	assert.ElementsMatch(t, []string{
+		"/etc/other: its content is not what was installed: provision again",
+		"/etc/longer: it has 2 bytes, not the 1 that were installed: provision again",
+		"/etc/gone: it is missing: provision again",
+		"/usr/bin/nodeadm: it leads to /elsewhere, not to eksnode: provision again",
+		"socat: the manifest records no version of this package: provision again",
+	}, audit(t, h, "can-join"))
+
+	m.KubernetesVersion, m.Files, m.Packages = "1.33.0", nil, nil
+	text, err = m.Encode()
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(root, manifest.Path), text, 0o644))
+	assert.Equal(t, []string{"kubelet: it is 1.34.4, but the image is for Kubernetes 1.33.0"}, audit(t, h, "can-join"))
+}
+
+func TestAnImageOfOthersNeedsItsPrograms(t *testing.T) {
+	h, _ := tree(t, map[string]string{"etc/passwd": passwd, "etc/eks/": "", "usr/bin/runc": "x", "opt/bin/kubelet": "x"})
+	got := audit(t, h, "can-join")
+	require.Len(t, got, 1)
+	assert.Contains(t, got[0], "containerd: no node joins without it")
+	h, _ = tree(t, map[string]string{"etc/passwd": passwd})
+	assert.Empty(t, audit(t, h, "can-join"), "a machine that is no node")
+}
+
+func TestARemovedFilesHashIsInTheReport(t *testing.T) {
+	h, _ := tree(t, map[string]string{"etc/passwd": passwd, "etc/hostname": "builder\n", "var/lib/cni/a/b": "lease"})
+	outcomes := apply(t, h, Spec{Only: []string{"hostname", "cni-state"}, Hash: true})
+	var files []plan.FileHash
+	for _, o := range outcomes {
+		for _, a := range o.Actions {
+			files = append(files, a.Files...)
+		}
+	}
+	assert.ElementsMatch(t, []plan.FileHash{
+		{Path: "/etc/hostname", Size: 8, SHA256: manifest.Sum([]byte("builder\n"))},
+		{Path: "/var/lib/cni/a/b", Size: 5, SHA256: manifest.Sum([]byte("lease"))},
+	}, files)
+}
+
+func TestFilesOfABootThatIsOverAreReported(t *testing.T) {
+	h, _ := tree(t, map[string]string{"etc/passwd": passwd, "run/aws-node/ipam.json": "{}", "run/lock/": "", "var/run": "-> /run"})
+	assert.Equal(t, []string{"/run/aws-node/ipam.json: it is of a boot that is over: remove it"}, audit(t, h, "run-left"))
+}
+
+func TestAnInitiatorNameGoesWhereANewOneIsMade(t *testing.T) {
+	const name = "etc/iscsi/initiatorname.iscsi"
+	files := map[string]string{"etc/passwd": passwd, name: "InitiatorName=iqn.1993-08.org.debian:01:abc\n"}
+	h, root := tree(t, files)
+	outcomes := apply(t, h, Spec{Only: []string{"iscsi-initiator"}})
+	assert.FileExists(t, filepath.Join(root, name))
+	require.Len(t, outcomes[0].Findings, 1)
+
+	files["usr/lib/systemd/system/iscsi-init.service"] = "[Unit]"
+	h, root = tree(t, files)
+	apply(t, h, Spec{Only: []string{"iscsi-initiator"}})
+	assert.NoFileExists(t, filepath.Join(root, name))
+
+	h, root = tree(t, map[string]string{"etc/passwd": passwd, name: "GenerateName=yes\n"})
+	assert.Empty(t, apply(t, h, Spec{Only: []string{"iscsi-initiator"}})[0].Findings)
+	assert.FileExists(t, filepath.Join(root, name))
+}

@@ -1,0 +1,159 @@
+package scrub
+
+import (
+	"context"
+	"path"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+const kubeletDir = "/var/lib/kubelet"
+
+// kubeletFiles is the kubelet's own account of its files.
+const kubeletFiles = "https://kubernetes.io/docs/reference/node/kubelet-files/"
+
+// kubeletRules are the rows of the kubelet's state and of containers' network.
+func kubeletRules() []Rule {
+	g := []string{"kubelet"}
+	return []Rule{
+		{
+			ID: "containers", Phase: Unmount, Groups: append(g, "containerd"), Verb: plan.Run,
+			Owner:       "containerd",
+			Why:         "the old cluster's containers and sandboxes start again or keep their names reserved; images and their snapshots stay, so that a first boot pulls nothing it need not",
+			Regenerated: "the kubelet", Source: "containerd's ops.md, cri #1014, containerd #10842, amazon-eks-ami #2061",
+			Find: containers,
+		},
+		{
+			ID: "kubelet-mounts", Phase: Unmount, Groups: g, Verb: plan.Unmount,
+			Paths: nil, Owner: "kubelet",
+			Why:         "what is mounted below the kubelet belongs to somebody else; a delete that walks through it destroys it",
+			Regenerated: "nothing", Source: "eks-hybrid #664, rke2 #8296, kubernetes #120376",
+			Find: unmountBelow(kubeletDir),
+		},
+		{
+			ID: "instance-store-mounted", Phase: Unmount, Groups: append(g, "bootstrap"), Verb: plan.Unmount,
+			Owner:       "eksnode init, setup-local-disks",
+			Why:         "a first boot puts the kubelet's, containerd's and the pods' folders on the instance store; what it left in the image's own folders is hidden below, and would be captured unseen",
+			Regenerated: "first boot", Source: "amazon-eks-ami setup-local-disks",
+			Find: instanceStore,
+		},
+		{
+			ID: "containers-metadata", Phase: Unmount, Groups: append(g, "containerd", "secrets"), Verb: plan.Wipe,
+			Paths: []string{containerdMeta}, Owner: "containerd",
+			Why:         "containers that were removed stay readable in the free pages of containerd's database, with the environment that held their secrets; containerd is stopped for a moment",
+			Regenerated: "nothing", Source: "bbolt: pages are freed, not cleared",
+			Find: freedContainers,
+		},
+		{
+			ID: "kubelet-pki", Phase: State, Groups: append(g, "pki"), Verb: plan.Remove,
+			Paths: []string{kubeletDir + "/pki/*"}, Owner: "kubelet",
+			Why:         "the old node's certificates and private keys: a node that finds them asks for none of its own",
+			Regenerated: "the kubelet asks for new certificates", Source: "cluster-api-provider-aws #1055",
+		},
+		{
+			ID: "kubelet-manager-state", Phase: State, Groups: g, Verb: plan.Remove,
+			Paths: []string{
+				kubeletDir + "/cpu_manager_state", kubeletDir + "/memory_manager_state", kubeletDir + "/dra_manager_state",
+			}, Owner: "kubelet",
+			Why:         "another policy, processor count or memory size than the checkpoint's stops the kubelet",
+			Regenerated: "the kubelet", Source: "bottlerocket #1465, talos #7504, kubernetes #84333",
+		},
+		{
+			ID: "kubelet-checkpoints", Phase: State, Groups: g, Verb: plan.Remove,
+			Paths: []string{
+				kubeletDir + "/pod_status_manager_state", kubeletDir + "/allocated_pods_state",
+				kubeletDir + "/actuated_pods_state", kubeletDir + "/graceful_node_shutdown_state",
+				kubeletDir + "/checkpoints/*", kubeletDir + "/device-plugins/*",
+			}, Owner: "kubelet",
+			Why:         "allocations of pods and devices that are gone; a corrupt one stops the kubelet",
+			Regenerated: "the kubelet", Source: kubeletFiles,
+		},
+		{
+			ID: "kubelet-sockets", Phase: State, Groups: g, Verb: plan.Remove,
+			Paths: []string{
+				kubeletDir + "/plugins/*", kubeletDir + "/plugins_registry/*", kubeletDir + "/pod-resources/*",
+			}, Owner: "kubelet and its plugins",
+			Why: "sockets nobody listens on any more", Regenerated: "the kubelet and its plugins", Source: kubeletFiles,
+		},
+		{
+			ID: "kubelet-pods", Phase: State, Groups: g, Verb: plan.Remove,
+			Paths: []string{kubeletDir + "/pods/*", kubeletDir + "/volumes/*", kubeletDir + "/volumeplugins-state/*"}, Owner: "kubelet",
+			Why:         "the old cluster's pods: ConfigMaps, tokens and emptyDirs lie here as plain files",
+			Regenerated: "the kubelet", Source: kubeletFiles,
+		},
+		{
+			ID: "kubelet-registry-credentials", Phase: State, Groups: append(g, "secrets"), Verb: plan.Remove,
+			Paths: []string{kubeletDir + "/config.json", kubeletDir + "/.dockercfg", kubeletDir + "/.docker/config.json"}, Owner: "an administrator",
+			Why: "registry credentials the kubelet would use", Regenerated: "nothing", Source: kubeletFiles,
+		},
+		{
+			ID: "kubelet-unknown", Phase: State, Groups: g, Verb: plan.Decide,
+			Paths: []string{kubeletDir + "/*"}, Owner: "unknown",
+			Why:         "no rule knows this file; look whether it is state of the old cluster",
+			Regenerated: "nothing", Source: kubeletFiles,
+			Find: unknownKubeletFiles,
+		},
+		{
+			ID: "cni-config", Phase: State, Groups: []string{"network", "cni"}, Verb: plan.Remove,
+			Paths: []string{"/etc/cni/net.d/*"}, Owner: "the CNI plugin's daemon",
+			Why:         "a stale configuration makes the node Ready before its network plugin is there, and pods fail",
+			Regenerated: "the CNI plugin's daemon", Source: "amazon-vpc-cni-k8s",
+		},
+		{
+			ID: "cni-state", Phase: State, Groups: []string{"network", "cni"}, Verb: plan.Empty,
+			Paths: []string{"/var/lib/cni"}, Owner: "CNI plugins",
+			Why:         "leases of pods that are gone: a full range lets no pod start",
+			Regenerated: "CNI plugins", Source: "amazon-eks-ami #1912",
+		},
+	}
+}
+
+// knownKubeletEntries are what other rules settle, what the kubelet makes as
+// empty folders, and what an image may carry on purpose.
+var knownKubeletEntries = []string{
+	"pki", "cpu_manager_state", "memory_manager_state", "dra_manager_state", "pod_status_manager_state",
+	"allocated_pods_state", "actuated_pods_state", "graceful_node_shutdown_state", "checkpoints",
+	"device-plugins", "plugins", "plugins_registry", "pod-resources", "pods", "volumes", "volumeplugins-state",
+	"config.json", ".dockercfg", ".docker", "kubeconfig", "bootstrap-kubeconfig", "kubeadm-flags.env", "instance-config.yaml",
+	"seccomp", // profiles that pods reference
+}
+
+func unknownKubeletFiles(_ context.Context, h *host.Host) ([]plan.Action, error) {
+	names, err := glob(h, kubeletDir+"/*")
+	if err != nil {
+		return nil, err
+	}
+	var actions []plan.Action
+	for _, n := range names {
+		switch base := path.Base(n); {
+		case host.IsTemporary(base):
+			actions = append(actions, *removeAction(h, n, "a run that was killed left it"))
+		case !kept(knownKubeletEntries, base):
+			actions = append(actions, plan.Action{Verb: plan.Decide, Target: n,
+				Reason: "no rule knows it: remove it by hand if it is state of the old cluster"})
+		}
+	}
+	return actions, nil
+}
+
+// unmountBelow detaches every mount below the folders, the deepest first. On a
+// mounted root the mounts are not the image's to detach: they are reported, and
+// rules that would have to cross them fail.
+func unmountBelow(dirs ...string) func(context.Context, *host.Host) ([]plan.Action, error) {
+	return func(_ context.Context, h *host.Host) ([]plan.Action, error) {
+		var actions []plan.Action
+		for _, dir := range dirs {
+			mounts, err := h.Files.MountsBelow(dir)
+			if err != nil {
+				return nil, err
+			}
+			for _, m := range mounts {
+				actions = append(actions, plan.Action{Verb: plan.Unmount, Target: m.Path,
+					Reason: m.Type + " of " + m.Source + " is mounted there",
+					Do:     func(context.Context, plan.Progress) error { return h.Unmount(m.Path) }})
+			}
+		}
+		return actions, nil
+	}
+}

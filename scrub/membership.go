@@ -1,0 +1,51 @@
+package scrub
+
+import "github.com/eksnode/packer-plugin-eksnode/plan"
+
+// membershipRules are the rows of what a machine is in other people's systems:
+// domains, subscriptions, configuration management, monitoring, private
+// networks. Each program makes a new identity where it finds none, as far as it
+// can; what needs a person, such as joining a domain, a copied identity would
+// not have done either.
+func membershipRules() []Rule {
+	g := []string{"identity"}
+	return []Rule{
+		{
+			ID: "domain-membership", Phase: Identity, Groups: append(g, "secrets"), Verb: plan.Remove,
+			Paths: []string{
+				"/etc/krb5.keytab", "/var/lib/sss/db/*", "/var/lib/sss/mc/*", "/var/lib/sss/secrets/*", "/var/lib/samba/private/secrets.tdb",
+				"/var/lib/samba/private/passdb.tdb", "/var/lib/ipa-client/sysrestore/*",
+			}, Owner: "realmd, sssd, Samba, ipa-client",
+			Why:         "the build machine's account in a domain, its keys, and what it remembers of people",
+			Regenerated: "joining the domain", Source: "virt-sysprep: kerberos-hostkeytab, sssd-db-log, samba-db-log, ipa-client",
+		},
+		{
+			ID: "subscription", Phase: Identity, Groups: append(g, "secrets"), Verb: plan.Remove,
+			Paths: []string{
+				"/etc/pki/consumer/*", "/etc/pki/entitlement/*", "/var/lib/rhsm/facts/*", "/var/lib/rhsm/cache/*", "/etc/sysconfig/rhn/systemid",
+			}, Owner: "subscription-manager",
+			Why:         "the build machine's certificates: all nodes would be one subscribed system",
+			Regenerated: "registering; the certificates of the cloud's own update servers lie elsewhere and stay", Source: "virt-sysprep: rh-subscription-manager, rhn-systemid",
+		},
+		{
+			ID: "managed-node", Phase: Identity, Groups: append(g, "secrets"), Verb: plan.Remove,
+			Paths: []string{
+				"/etc/puppetlabs/puppet/ssl/*", "/var/lib/puppet/ssl/*", "/opt/puppetlabs/puppet/cache/state/*", "/etc/chef/client.pem",
+				"/etc/salt/pki/minion/minion.pem", "/etc/salt/pki/minion/minion.pub", "/etc/salt/minion_id",
+			}, Owner: "Puppet, Chef, Salt",
+			Why:         "the build machine's key and name at its configuration server: every node would be that machine",
+			Regenerated: "the agent, which asks for a new certificate", Source: "virt-sysprep: puppet-data-log; Salt, preseed and minion_id",
+		},
+		{
+			ID: "agent-ids", Phase: Identity, Groups: append(g, "secrets"), Verb: plan.Remove,
+			Paths: []string{
+				"/etc/datadog-agent/auth_token", "/etc/datadog-agent/ipc_cert.pem", "/opt/datadog-agent/run/*",
+				"/opt/aws/amazon-cloudwatch-agent/logs/*.log*", "/opt/aws/amazon-cloudwatch-agent/logs/state/*",
+				"/var/lib/*beat/meta.json", "/var/lib/*beat/registry",
+				"/etc/amazon/efs/privateKey.pem", "/var/lib/tailscale/tailscaled.state",
+			}, Owner: "Datadog, CloudWatch and Elastic's agents, amazon-efs-utils, Tailscale",
+			Why:         "one id, one key and one place in each log for all nodes",
+			Regenerated: "the agent, when it starts; Tailscale has to log in", Source: "the agents' own documentation",
+		},
+	}
+}

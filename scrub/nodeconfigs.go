@@ -1,0 +1,79 @@
+package scrub
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// nodeConfigs are the NodeConfigs that nodeadm and `eksnode init` merge with
+// those in user data. Scripts in user data write them, and so do the makers of
+// images: a container runtime's handler is configured here.
+const nodeConfigs = "/etc/eks/nodeadm.d/*"
+
+// clusterNodeConfigs plans the removal of those that name a cluster. One that
+// nobody can read is reported: a first boot fails on it.
+func clusterNodeConfigs(_ context.Context, h *host.Host) ([]plan.Action, error) {
+	names, err := glob(h, nodeConfigs)
+	if err != nil {
+		return nil, err
+	}
+	var actions []plan.Action
+	for _, name := range names {
+		if !slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(name)) {
+			continue // nobody reads it
+		}
+		st, err := h.Files.Stat(name)
+		if leadsNowhere(err) || err == nil && !st.Mode().IsRegular() {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		text, err := h.Content(name)
+		if err != nil {
+			return nil, err
+		}
+		switch named, err := namesCluster(text); {
+		case err != nil:
+			actions = append(actions, plan.Action{Verb: plan.Decide, Target: name,
+				Reason: fmt.Sprintf("it cannot be read as a NodeConfig, and a first boot would fail on it (%v): repair or remove it", err)})
+		case named:
+			actions = append(actions, *removeAction(h, name, "it names the old cluster, and would win over a new node's user data"))
+		}
+	}
+	return actions, nil
+}
+
+// namesCluster says whether one of a file's NodeConfigs names a cluster.
+func namesCluster(text []byte) (bool, error) {
+	if !bytes.Contains(text, []byte("NodeConfig")) {
+		return false, nil
+	}
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	for {
+		var config struct {
+			Kind string `yaml:"kind"`
+			Spec struct {
+				Cluster map[string]any `yaml:"cluster"`
+			} `yaml:"spec"`
+		}
+		if err := d.Decode(&config); errors.Is(err, io.EOF) {
+			return false, nil
+		} else if err != nil {
+			return false, err
+		}
+		if config.Kind == "NodeConfig" && len(config.Spec.Cluster) > 0 {
+			return true, nil
+		}
+	}
+}

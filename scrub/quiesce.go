@@ -1,0 +1,102 @@
+package scrub
+
+import (
+	"context"
+	"errors"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// quiesceRules stop what would write again after the scrub has looked. They
+// act on the live machine only: nothing runs on a mounted root.
+func quiesceRules() []Rule {
+	return []Rule{
+		{
+			ID: "kubelet-running", Phase: Quiesce, Groups: []string{"kubelet"}, Verb: plan.Stop,
+			Owner: "systemd", Why: "a running kubelet writes its state again while it is being removed",
+			Regenerated: "first boot starts it", Source: "KillMode=process keeps pods alive over the kubelet",
+			Find: stopUnits("kubelet.service"),
+		},
+		{
+			ID: "writers-running", Phase: Quiesce, Groups: []string{"logs"}, Verb: plan.Stop,
+			Owner: "systemd", Why: "timers and log daemons write into what has just been emptied",
+			Regenerated: "the next boot starts them", Source: "systemd.unit(5)",
+			Find: stopUnits(
+				"apt-daily.timer", "apt-daily-upgrade.timer", "apt-daily.service", "apt-daily-upgrade.service",
+				"unattended-upgrades.service", "dnf-makecache.timer", "dnf-makecache.service", "man-db.timer",
+				"logrotate.timer", "dpkg-db-backup.timer", "e2scrub_all.timer", "sysstat.service", "cron.service", "crond.service", "atd.service",
+				"rsyslog.service", "syslog-ng.service", "auditd.service", "update-notifier-download.timer",
+				"motd-news.timer", "fwupd-refresh.timer", "plocate-updatedb.timer", "snapd.snap-repair.timer", "anacron.timer",
+			),
+		},
+		{
+			ID: "shutdown-writers", Phase: Quiesce, Groups: []string{"identity", "logs"}, Verb: plan.Stop,
+			Owner: "systemd", Why: "these write when they stop, so at shutdown they would put back the random seed, login records and the clock's drift",
+			Regenerated: "the next boot starts them", Source: "systemd-random-seed.service(8), systemd-update-utmp.service(8), wtmpdb(8), chronyd(8)",
+			Find: stopUnits(
+				"systemd-random-seed.service", "systemd-update-utmp.service", "wtmpdb-update-boot.service",
+				"chrony.service", "chronyd.service", "ntpd.service", "ntpsec.service",
+			),
+		},
+		{
+			ID: "journal-on-disk", Phase: Quiesce, Groups: []string{"logs"}, Verb: plan.Run,
+			Owner: "systemd-journald", Why: "journald holds its files open and goes on writing to disk",
+			Regenerated: "the next boot flushes the journal to disk again", Source: "journalctl(1), --relinquish-var",
+			Find: relinquishJournal,
+		},
+	}
+}
+
+func stopUnits(units ...string) func(context.Context, *host.Host) ([]plan.Action, error) {
+	return func(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+		if !h.HasSystemd() {
+			return nil, nil
+		}
+		var actions []plan.Action
+		var errs []error
+		for _, u := range units {
+			active, err := h.IsActive(ctx, u)
+			if err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			if !active {
+				continue
+			}
+			actions = append(actions, plan.Action{Verb: plan.Stop, Target: u, Reason: "it is running and would write again",
+				Do: func(ctx context.Context, _ plan.Progress) error {
+					_, err := h.Run(ctx, host.Command{Argv: stopCommand(u)})
+					return err
+				}})
+		}
+		return actions, errors.Join(errs...)
+	}
+}
+
+// stopCommand stops a unit; auditd refuses systemctl (RefuseManualStop) on the
+// RHEL family and is ended by its control program instead.
+func stopCommand(unit string) []string {
+	if unit == "auditd.service" {
+		return []string{"service", "auditd", "stop"}
+	}
+	return []string{"systemctl", "stop", unit}
+}
+
+// relinquishJournal moves journald to /run. "flushed" is the mark that it has
+// moved to disk (systemd-journald.service(8)).
+func relinquishJournal(_ context.Context, h *host.Host) ([]plan.Action, error) {
+	if !h.HasSystemd() {
+		return nil, nil
+	}
+	for _, p := range []string{"/run/systemd/journal/flushed", "/var/log/journal"} {
+		if there, err := h.Exists(p); err != nil || !there {
+			return nil, err
+		}
+	}
+	return []plan.Action{{Verb: plan.Run, Target: "journalctl --relinquish-var", Reason: "journald writes its journal to disk",
+		Do: func(ctx context.Context, _ plan.Progress) error {
+			_, err := h.Run(ctx, host.Command{Argv: []string{"journalctl", "--relinquish-var"}})
+			return err
+		}}}, nil
+}

@@ -1,0 +1,116 @@
+package scrub
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// template is what a file looked like before any bootstrap.
+type template struct {
+	host.Attributes
+	Content []byte
+	// Recorded says that the image's own manifest holds it, byte for byte;
+	// otherwise it is the built-in one, for images that others built.
+	Recorded bool
+}
+
+// reversal is a filled-in file turned back.
+type reversal struct {
+	Content []byte
+	// Unknown are values that look filled in but match no known pattern. They
+	// are reported, never guessed.
+	Unknown []string
+}
+
+// reverser turns what a bootstrap filled in back into placeholders and leaves
+// everything else as it is. The template says what was there before.
+type reverser func(current, template []byte) (reversal, error)
+
+// restore plans that the file at name is its template again:
+//   - missing or empty: the template is written, as it is over a file that
+//     `eksnode init` wrote, which has nothing of a user's;
+//   - filled in: turned back; when the rest is the template's, the template
+//     itself is written, byte for byte, and otherwise what a user has edited
+//     stays;
+//   - a file of an image that knows no template is what a boot generated, and
+//     is removed.
+func restore(name string, reverse reverser) func(context.Context, *host.Host) ([]plan.Action, error) {
+	return func(_ context.Context, h *host.Host) ([]plan.Action, error) {
+		tmpl, err := templateOf(h, name)
+		if err != nil {
+			return nil, err
+		}
+		current, err := h.Content(name)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case tmpl == nil && current == nil:
+			return nil, nil
+		case tmpl == nil:
+			a, err := planPath(h, plan.Remove, name, "a boot generated it for the old cluster")
+			if a == nil || err != nil {
+				return nil, err
+			}
+			return []plan.Action{*a}, nil
+		case len(bytes.TrimSpace(current)) == 0:
+			return []plan.Action{restoreAction(h, name, tmpl.Content, tmpl.Attributes, "the template is missing")}, nil
+		}
+		if isInits(current) {
+			attr, err := h.Files.Attributes(name)
+			if err != nil {
+				return nil, err
+			}
+			return []plan.Action{restoreAction(h, name, tmpl.Content, attr, "first boot wrote it")}, nil
+		}
+		return planReversal(h, name, reverse, current, tmpl)
+	}
+}
+
+func planReversal(h *host.Host, name string, reverse reverser, current []byte, tmpl *template) ([]plan.Action, error) {
+	if tmpl.Recorded && bytes.Equal(current, tmpl.Content) {
+		return nil, nil
+	}
+	back, err := reverse(current, tmpl.Content)
+	if err != nil {
+		return []plan.Action{{Verb: plan.Decide, Target: name,
+			Reason: fmt.Sprintf("it is not the template and cannot be turned back into one (%v): repair or remove it by hand", err)}}, nil
+	}
+	var actions []plan.Action
+	for _, u := range back.Unknown {
+		actions = append(actions, plan.Action{Verb: plan.Decide, Target: name,
+			Reason: u + ": it looks filled in but has no known form; put the placeholder back by hand if it is the old cluster's"})
+	}
+	want, why := back.Content, "a bootstrap filled it in; other edits stay"
+	if equivalent(back.Content, tmpl.Content) {
+		want, why = tmpl.Content, "a bootstrap filled it in"
+	}
+	if bytes.Equal(want, current) || equivalent(want, current) && !tmpl.Recorded {
+		return actions, nil
+	}
+	attr, err := h.Files.Attributes(name)
+	if err != nil {
+		return nil, err
+	}
+	return append(actions, restoreAction(h, name, want, attr, why)), nil
+}
+
+func restoreAction(h *host.Host, name string, content []byte, attr host.Attributes, why string) plan.Action {
+	return plan.Action{Verb: plan.Restore, Target: name, Reason: why,
+		Do: func(context.Context, plan.Progress) error { return h.Files.WriteFile(name, content, attr) }}
+}
+
+// equivalent says whether two files mean the same: as JSON where both are, as
+// text without surrounding space otherwise.
+func equivalent(a, b []byte) bool {
+	ja, errA := parseObject(a)
+	jb, errB := parseObject(b)
+	if errA == nil && errB == nil {
+		return ja.equal(jb)
+	}
+	return bytes.Equal(bytes.TrimSpace(a), bytes.TrimSpace(b))
+}

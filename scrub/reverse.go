@@ -1,0 +1,166 @@
+package scrub
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// The placeholders of bootstrap.sh's templates.
+const (
+	endpointPlaceholder = "MASTER_ENDPOINT"
+	clusterPlaceholder  = "CLUSTER_NAME"
+	regionPlaceholder   = "AWS_REGION"
+	sandboxPlaceholder  = "SANDBOX_IMAGE"
+)
+
+var (
+	serverLine  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(\s*server:\s*)(["']?)(.*?)(["']?)(\s*)$`) })
+	listItem    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(\s*-\s*)(["']?)(.*?)(["']?)(\s*)$`) })
+	sandboxLine = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(\s*(?:sandbox_image|sandbox)\s*=\s*)(["'])(.*?)(["'])(\s*(?:#.*)?)$`)
+	})
+
+	// pauseImage is EKS's pause image in any partition's registry.
+	pauseImage = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^\d{12}\.dkr[.-]ecr(-fips)?\.[a-z0-9-]+\.[a-z0-9.-]+/eks/pause(:|@)`)
+	})
+	// harmlessPause are pause images that name no account and no region.
+	harmlessPause = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(registry\.k8s\.io|k8s\.gcr\.io|public\.ecr\.aws|localhost)/`)
+	})
+	clusterName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9A-Za-z][A-Za-z0-9_-]{0,99}$`) })
+	regionName  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z]{2,4}(-[a-z]+)+-\d+$`) })
+)
+
+// argumentPlaceholders says which argument of the token command a value
+// follows: aws-iam-authenticator's -i and --cluster-id, the AWS CLI's
+// --cluster-name, and both programs' --region.
+var argumentPlaceholders = map[string]struct {
+	placeholder string
+	valid       func() *regexp.Regexp
+}{
+	"-i":             {clusterPlaceholder, clusterName},
+	"--cluster-id":   {clusterPlaceholder, clusterName},
+	"--cluster-name": {clusterPlaceholder, clusterName},
+	"--region":       {regionPlaceholder, regionName},
+}
+
+// reverseKubeconfig puts MASTER_ENDPOINT, CLUSTER_NAME and AWS_REGION back. It
+// works line by line, so that comments, order and quoting stay.
+func reverseKubeconfig(current, _ []byte) (reversal, error) {
+	var back reversal
+	lines := strings.Split(string(current), "\n")
+	seen := map[string]bool{}
+	argument := ""
+	for i, line := range lines {
+		if m := serverLine().FindStringSubmatch(line); m != nil {
+			seen[endpointPlaceholder] = true
+			switch {
+			case m[3] == endpointPlaceholder:
+			case strings.HasPrefix(m[3], "https://"):
+				lines[i] = m[1] + m[2] + endpointPlaceholder + m[4] + m[5]
+			default:
+				back.Unknown = append(back.Unknown, fmt.Sprintf("line %d: the server", i+1))
+			}
+		}
+		m := listItem().FindStringSubmatch(line)
+		if m == nil {
+			argument = ""
+			continue
+		}
+		if p, ok := argumentPlaceholders[argument]; ok {
+			seen[p.placeholder] = true
+			switch {
+			case m[3] == p.placeholder:
+			case p.valid().MatchString(m[3]):
+				lines[i] = m[1] + m[2] + p.placeholder + m[4] + m[5]
+			default:
+				back.Unknown = append(back.Unknown, fmt.Sprintf("line %d: the value of %s", i+1, argument))
+			}
+		}
+		argument = m[3]
+	}
+	var missing []string
+	for _, p := range []string{endpointPlaceholder, clusterPlaceholder, regionPlaceholder} {
+		if !seen[p] {
+			missing = append(missing, p)
+		}
+	}
+	if len(missing) > 0 {
+		return reversal{}, fmt.Errorf("it has no place for %s", strings.Join(missing, ", "))
+	}
+	back.Content = []byte(strings.Join(lines, "\n"))
+	return back, nil
+}
+
+// reverseContainerdConfig puts SANDBOX_IMAGE back where an EKS pause image of
+// some region stands. A template without the placeholder has nothing to put
+// back.
+func reverseContainerdConfig(current, template []byte) (reversal, error) {
+	var back reversal
+	lines := strings.Split(string(current), "\n")
+	if !strings.Contains(string(template), sandboxPlaceholder) {
+		back.Content = current
+		return back, nil
+	}
+	found := false
+	for i, line := range lines {
+		m := sandboxLine().FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		found = true
+		switch {
+		case m[3] == sandboxPlaceholder, harmlessPause().MatchString(m[3]):
+		case pauseImage().MatchString(m[3]):
+			lines[i] = m[1] + m[2] + sandboxPlaceholder + m[4] + m[5]
+		default:
+			back.Unknown = append(back.Unknown, fmt.Sprintf("line %d: the pause image", i+1))
+		}
+	}
+	if !found {
+		return reversal{}, errors.New("it names no sandbox image")
+	}
+	back.Content = []byte(strings.Join(lines, "\n"))
+	return back, nil
+}
+
+// bootstrapKeys are the keys of kubelet-config.json that bootstrap.sh sets;
+// every other key that differs from the template is a user's.
+var bootstrapKeys = []string{
+	"clusterDNS", "evictionHard", "kubeReserved", "maxPods", "providerID", "systemReservedCgroup",
+	"kubeReservedCgroup", "kubeAPIQPS", "kubeAPIBurst", "cgroupDriver", "cgroupRoot",
+}
+
+// reverseKubeletConfig gives the keys that bootstrap.sh sets the template's
+// values again, or takes them away where the template has none. Key order and
+// a user's keys stay.
+func reverseKubeletConfig(current, template []byte) (reversal, error) {
+	have, err := parseObject(current)
+	if err != nil {
+		return reversal{}, fmt.Errorf("it is no JSON object: %w", err)
+	}
+	want, err := parseObject(template)
+	if err != nil {
+		return reversal{}, fmt.Errorf("the template is no JSON object: %w", err)
+	}
+	changed := false
+	for _, key := range bootstrapKeys {
+		value, ok := want.get(key)
+		switch {
+		case !ok:
+			changed = have.remove(key) || changed
+		default:
+			changed = have.set(key, value) || changed
+		}
+	}
+	if !changed {
+		return reversal{Content: slices.Clone(current)}, nil
+	}
+	text, err := have.text()
+	return reversal{Content: text}, err
+}

@@ -1,0 +1,96 @@
+//go:build linux
+
+package scrub
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/templates"
+)
+
+// twice says that turning back what was turned back already changes nothing,
+// and finds the same values unknown.
+func twice(t *testing.T, reverse reverser, text, template []byte) {
+	once, err := reverse(text, template)
+	if err != nil {
+		return
+	}
+	again, err := reverse(once.Content, template)
+	require.NoError(t, err, "%q", once.Content)
+	require.Equal(t, string(once.Content), string(again.Content))
+	require.Equal(t, once.Unknown, again.Unknown)
+}
+
+// FuzzReverseKubeconfig turns any text back without a panic, the same way twice,
+// and the template filled in with any valid values into the template.
+func FuzzReverseKubeconfig(f *testing.F) {
+	template := templateText(templates.Kubeconfig)
+	f.Add(template, "https://x.eks.amazonaws.com", "a", "us-east-1")
+	f.Add(joinedKubeconfig, "https://[::1]:443/path?q=\"'", "0_-", "us-gov-west-1")
+	f.Add("server: \n- -i\n- --region\n-", "https://", "CLUSTER_NAME", "cn-north-1")
+	f.Fuzz(func(t *testing.T, text, endpoint, cluster, region string) {
+		twice(t, reverseKubeconfig, []byte(text), []byte(template))
+		endpoint = "https://" + strings.TrimPrefix(endpoint, "https://")
+		if strings.ContainsAny(endpoint, "\n\r") || !clusterName().MatchString(cluster) || !regionName().MatchString(region) {
+			return
+		}
+		filled := strings.NewReplacer(endpointPlaceholder, endpoint, clusterPlaceholder, cluster, regionPlaceholder, region).Replace(template)
+		back, err := reverseKubeconfig([]byte(filled), []byte(template))
+		require.NoError(t, err)
+		require.Empty(t, back.Unknown)
+		if strings.TrimSpace(endpoint) == endpoint && !strings.HasSuffix(endpoint, `"`) && !strings.HasSuffix(endpoint, "'") {
+			require.Equal(t, template, string(back.Content))
+		}
+	})
+}
+
+// FuzzReverseContainerdConfig does the same for the pause image.
+func FuzzReverseContainerdConfig(f *testing.F) {
+	template := templateText(templates.ContainerdConfig)
+	f.Add(template, "123456789012", "us-west-2", "amazonaws.com", ":3.10")
+	f.Add(joinedContainerd, "000000000000", "cn-north-1", "amazonaws.com.cn", "@sha256:0")
+	f.Add("sandbox_image = 'x'\nsandbox = \"\" # y", "", "", "", "")
+	f.Fuzz(func(t *testing.T, text, account, region, domain, tag string) {
+		twice(t, reverseContainerdConfig, []byte(text), []byte(template))
+		image := account + ".dkr.ecr." + region + "." + domain + "/eks/pause" + tag
+		if !pauseImage().MatchString(image) || strings.ContainsAny(image, "\n\r\"'") {
+			return
+		}
+		filled := strings.Replace(template, sandboxPlaceholder, image, 1)
+		back, err := reverseContainerdConfig([]byte(filled), []byte(template))
+		require.NoError(t, err)
+		require.Empty(t, back.Unknown)
+		require.Equal(t, template, string(back.Content))
+	})
+}
+
+// FuzzReverseKubeletConfig sets the keys that a bootstrap sets to anything.
+func FuzzReverseKubeletConfig(f *testing.F) {
+	template := []byte(templateText(templates.KubeletConfig))
+	f.Add(string(template), `17`, uint16(0xffff))
+	f.Add(`{"maxPods":1,"maxPods":2}`, `{"cpu":"70m"}`, uint16(1))
+	f.Add(`{"a":1}{`, `["10.100.0.10"]`, uint16(0x10))
+	f.Fuzz(func(t *testing.T, text, value string, keys uint16) {
+		twice(t, reverseKubeletConfig, []byte(text), template)
+		if !json.Valid([]byte(value)) {
+			return
+		}
+		filled, err := parseObject(template)
+		require.NoError(t, err)
+		for i, key := range bootstrapKeys {
+			if keys&(1<<i) != 0 {
+				filled.set(key, json.RawMessage(value))
+			}
+		}
+		out, err := filled.text()
+		require.NoError(t, err)
+		back, err := reverseKubeletConfig(out, template)
+		require.NoError(t, err)
+		require.Empty(t, back.Unknown)
+		require.True(t, equivalent(back.Content, template), "%s", back.Content)
+	})
+}

@@ -1,0 +1,283 @@
+package scrub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// Phase is a stretch of the scrub. The phases run in the order of Phases, and
+// one starts only when the one before it went through, so that a scrub that
+// fails leaves a machine its owner can still log in to.
+type Phase string
+
+// The phases.
+const (
+	Quiesce  Phase = "quiesce"         // stop what writes
+	Unmount  Phase = "unmount"         // detach what is mounted below the kubelet
+	State    Phase = "state"           // drop what the old cluster left
+	Restored Phase = "restore"         // put templates and enablement back
+	Identity Phase = "identity"        // drop what makes this machine itself
+	Caches   Phase = "caches and logs" // drop what the build left
+	Access   Phase = "access"          // drop the ways in, last of all
+)
+
+// Inspect is the phase of what only an audit asks: what no rule may remove.
+const Inspect Phase = "inspect"
+
+// Phases lists those of a scrub in the order they run.
+var Phases = []Phase{Quiesce, Unmount, State, Restored, Identity, Caches, Access}
+
+// Rule is one row of the table: something a node image must not carry.
+type Rule struct {
+	// ID names the rule in flags, reports and documentation.
+	ID    string
+	Phase Phase
+	// Groups are the other names it can be chosen by, such as "kubelet".
+	Groups []string
+	// Verb is what happens to each path: plan.Remove takes it away, plan.Empty
+	// keeps the file or directory and drops what is in it. Rules with a Find
+	// may use any verb; the one here is for documentation.
+	Verb plan.Verb
+	// Paths are absolute, may hold the wildcards of path.Match, and may start
+	// with "~/" for the home folder of every account in passwd(5).
+	Paths []string
+	// Keep are paths, with wildcards, that are left although Paths match them.
+	Keep []string
+	// Owner is the program that writes there.
+	Owner string
+	// Why says what goes wrong when the image carries it.
+	Why string
+	// Regenerated says what makes it again on the new machine; "nothing" when
+	// nothing has to.
+	Regenerated string
+	// Source is where the fact comes from.
+	Source string
+	// Applies says whether the rule is for this machine at all; nil is yes. A
+	// rule that does not apply may give findings instead.
+	Applies func(context.Context, *host.Host) (bool, []plan.Action, error)
+	// Find plans the rule instead of Verb and Paths.
+	Find func(context.Context, *host.Host) ([]plan.Action, error)
+}
+
+// item is a Rule as a plan.Item.
+type item struct {
+	Rule
+	hash bool // hash what is removed
+}
+
+func (i item) ID() string    { return i.Rule.ID }
+func (i item) Phase() string { return string(i.Rule.Phase) }
+
+// Plan implements plan.Item.
+func (i item) Plan(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+	actions, err := i.plan(ctx, h)
+	if i.hash {
+		for n := range actions {
+			if name := actions[n].Target; actions[n].Take != nil {
+				actions[n].Hash = func() ([]plan.FileHash, error) { return hashFiles(h, name) }
+			}
+		}
+	}
+	return actions, err
+}
+
+func (i item) plan(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+	if i.Applies != nil {
+		ok, findings, err := i.Applies(ctx, h)
+		if err != nil || !ok {
+			return findings, err
+		}
+	}
+	if i.Find != nil {
+		return i.Find(ctx, h)
+	}
+	return i.planPaths(h)
+}
+
+func (i item) planPaths(h *host.Host) ([]plan.Action, error) {
+	names, err := i.matches(h)
+	if err != nil {
+		return nil, err
+	}
+	var actions []plan.Action
+	var errs []error
+	for _, name := range names {
+		a, err := planPath(h, i.Verb, name, i.Why)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		if a != nil {
+			actions = append(actions, *a)
+		}
+	}
+	return actions, errors.Join(errs...)
+}
+
+// matches lists what the rule's paths name on this machine.
+func (i item) matches(h *host.Host) ([]string, error) {
+	patterns, err := expandHomes(h, i.Paths)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, p := range patterns {
+		found, err := glob(h, p)
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, found...)
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	return slices.DeleteFunc(names, func(n string) bool { return kept(i.Keep, n) }), nil
+}
+
+func kept(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		ok, err := path.Match(p, name)
+		return err == nil && ok
+	})
+}
+
+// planPath plans one path; nil means there is nothing left to do. A file that
+// is a mount point lies on another disk than the image's and is left alone.
+func planPath(h *host.Host, verb plan.Verb, name, why string) (*plan.Action, error) {
+	st, err := h.Files.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !st.IsDir() && st.Mode().IsRegular() {
+		if mounted, err := h.Files.IsMountPoint(name); err != nil || mounted {
+			return nil, err
+		}
+	}
+	switch verb {
+	case plan.Remove:
+		return removeAction(h, name, why), nil
+	case plan.Empty:
+		return emptyAction(h, name, st, why)
+	default:
+		return nil, fmt.Errorf("%s: a rule with paths cannot %q them", name, verb)
+	}
+}
+
+func removeAction(h *host.Host, name, why string) *plan.Action {
+	return &plan.Action{Verb: plan.Remove, Target: name, Reason: why,
+		Count: func() (host.Removal, error) { return h.Files.Measure(name, false) },
+		Take:  func(context.Context) (host.Removal, error) { return h.Files.RemoveTree(name) },
+	}
+}
+
+func emptyAction(h *host.Host, name string, st fs.FileInfo, why string) (*plan.Action, error) {
+	if st.Mode()&fs.ModeSymlink != 0 { // a directory that was moved elsewhere keeps its link
+		target, err := h.Files.Stat(name)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && !target.IsDir() {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		st = target
+	}
+	a := &plan.Action{Verb: plan.Empty, Target: name, Reason: why}
+	switch {
+	case st.IsDir():
+		empty, err := isEmpty(h, name)
+		if err != nil || empty {
+			return nil, err
+		}
+		a.Count = func() (host.Removal, error) { return h.Files.Measure(name, true) }
+		a.Take = func(context.Context) (host.Removal, error) { return h.Files.RemoveContents(name) }
+	case st.Mode().IsRegular() && st.Size() > 0:
+		content := host.Removal{Bytes: st.Size()}
+		a.Count = func() (host.Removal, error) { return content, nil }
+		a.Take = func(context.Context) (host.Removal, error) { return content, h.Files.Truncate(name) }
+	default:
+		return nil, nil
+	}
+	return a, nil
+}
+
+// isEmpty says whether a directory has no entries.
+func isEmpty(h *host.Host, name string) (bool, error) {
+	dir, err := h.Files.Open(name)
+	if err != nil {
+		return false, err
+	}
+	defer dir.Close()
+	_, err = dir.Readdirnames(1)
+	if errors.Is(err, io.EOF) {
+		return true, nil
+	}
+	return false, err
+}
+
+// expandHomes replaces "~/" by the home folder of every account. Homes come
+// from passwd(5), not from a listing of /home: service accounts have keys too.
+func expandHomes(h *host.Host, patterns []string) ([]string, error) {
+	var homes []string
+	var out []string
+	for _, p := range patterns {
+		rest, ok := strings.CutPrefix(p, "~/")
+		if !ok {
+			out = append(out, p)
+			continue
+		}
+		if homes == nil {
+			var err error
+			if homes, err = Homes(h); err != nil {
+				return nil, err
+			}
+		}
+		for _, home := range homes {
+			out = append(out, path.Join(quoteGlob(home), rest))
+		}
+	}
+	return out, nil
+}
+
+// Homes lists the home folders of passwd(5) that exist, /root always, each
+// once.
+func Homes(h *host.Host) ([]string, error) {
+	text, err := h.Content("/etc/passwd")
+	if err != nil {
+		return nil, fmt.Errorf("reading the accounts: %w", err)
+	}
+	homes := []string{"/root"}
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Split(strings.TrimSpace(line), ":")
+		if len(fields) < 7 || !path.IsAbs(fields[5]) || path.Clean(fields[5]) == "/" {
+			continue
+		}
+		homes = append(homes, path.Clean(fields[5]))
+	}
+	slices.Sort(homes)
+	var there []string
+	for _, d := range slices.Compact(homes) {
+		st, err := h.Files.Stat(d)
+		switch {
+		case leadsNowhere(err) || err == nil && !st.IsDir():
+		case err != nil:
+			return nil, fmt.Errorf("looking for home folders: %w", err)
+		default:
+			there = append(there, d)
+		}
+	}
+	return there, nil
+}
+
+func quoteGlob(s string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(s)
+}

@@ -1,0 +1,276 @@
+//go:build linux
+
+package scrub
+
+import (
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// common is in every tree: accounts, what makes rules apply, and things that no
+// rule may touch.
+func common() map[string]string {
+	return map[string]string{
+		"etc/passwd": passwd, "root/": "", "home/admin/": "", "opt/svc home/": "", "home/nobody's/": "",
+		"usr/lib/systemd/system/cloud-init.service": "[Unit]",
+		"kept/folder/file":                          "kept", "kept/file": "kept",
+	}
+}
+
+var class = regexp.MustCompile(`\[([^\]])[^\]]*\]`)
+
+// instances are names that a pattern matches: one per name that its wildcards
+// stand for, in each home.
+func instances(pattern string, names []string) []string {
+	patterns := []string{pattern}
+	if rest, ok := strings.CutPrefix(pattern, "~/"); ok {
+		patterns = []string{"/root/" + rest, "/home/admin/" + rest, "/opt/svc home/" + rest}
+	}
+	var list []string
+	for _, p := range patterns {
+		p = class.ReplaceAllString(p, "$1")
+		if !strings.Contains(p, "*") {
+			list = append(list, p)
+			continue
+		}
+		for _, n := range names {
+			list = append(list, strings.ReplaceAll(p, "*", n))
+		}
+	}
+	return list
+}
+
+func allInstances(r Rule, names []string) []string {
+	var list []string
+	for _, p := range r.Paths {
+		list = append(list, instances(p, names)...)
+	}
+	list = slices.DeleteFunc(list, func(n string) bool { return kept(r.Keep, n) })
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// declared says what a rule with paths declares to be left of a tree.
+func declared(r Rule, found []string, before map[string]string) map[string]string {
+	after := maps.Clone(before)
+	for _, name := range found {
+		note, there := before[name]
+		if !there {
+			continue
+		}
+		if r.Verb == plan.Empty {
+			after[name] = emptied(note)
+		}
+		maps.DeleteFunc(after, func(other, _ string) bool {
+			return r.Verb == plan.Remove && other == name || strings.HasPrefix(other, name+"/")
+		})
+	}
+	return after
+}
+
+// emptied is the note of a regular file without its content; other notes have
+// none.
+func emptied(note string) string {
+	if kind, content, found := strings.Cut(note, " 0:0 "); found && !strings.HasPrefix(content, "->") {
+		return kind + " 0:0 "
+	}
+	return note
+}
+
+// pathRules are the rules whose paths and verb say everything.
+func pathRules() []Rule {
+	return slices.DeleteFunc(Table(), func(r Rule) bool { return r.Find != nil })
+}
+
+// applied runs one rule and returns the tree before and after.
+func applied(t *testing.T, r Rule, build func(root string)) (before, after map[string]string) {
+	t.Helper()
+	h, root := surrounded(t, common())
+	build(root)
+	before = noted(t, root)
+	apply(t, h, Spec{Only: []string{r.ID}})
+	return before, noted(t, root)
+}
+
+// put makes a file and the folders above it, unless something is there.
+func put(t *testing.T, root, name string) {
+	t.Helper()
+	p := filepath.Join(root, name)
+	require.NoError(t, os.MkdirAll(filepath.Dir(p), 0o755))
+	if _, err := os.Lstat(p); err == nil {
+		return
+	}
+	require.NoError(t, os.WriteFile(p, []byte("state"), 0o600))
+}
+
+// A rule does to its tree what it declares, and nothing more.
+func TestEveryRuleDoesWhatItDeclares(t *testing.T) {
+	plain := []string{"a1", "b2"}
+	names := append(slices.Clone(plain), hostileNames...)
+	for _, r := range pathRules() {
+		t.Run(r.ID, func(t *testing.T) {
+			all := allInstances(r, names)
+			for name, build := range map[string]func(root string){
+				"absent": func(string) {},
+				"present": func(root string) {
+					for _, n := range all {
+						put(t, root, n)
+					}
+				},
+				"partial": func(root string) {
+					for i, n := range allInstances(r, plain) {
+						if i%2 == 0 {
+							put(t, root, n)
+						}
+					}
+				},
+				"folders": func(root string) {
+					for _, n := range all {
+						for _, below := range hostileNames {
+							put(t, root, path.Join(n, "sub", below))
+						}
+						require.NoError(t, os.Symlink("/kept/folder", filepath.Join(root, n, "link")))
+						require.NoError(t, os.Symlink("..", filepath.Join(root, n, "sub", "up")))
+						require.NoError(t, unix.Mkfifo(filepath.Join(root, n, "pipe"), 0o600))
+						require.NoError(t, os.Chmod(filepath.Join(root, n, "sub"), 0))
+					}
+				},
+				"beside": func(root string) {
+					for _, n := range all {
+						beside := n + ".kept~"
+						if !slices.ContainsFunc(r.Paths, func(p string) bool { return matchesAny(p, beside) }) {
+							put(t, root, beside)
+						}
+						put(t, root, path.Dir(n)+".kept~/"+path.Base(n))
+					}
+				},
+			} {
+				t.Run(name, func(t *testing.T) {
+					before, after := applied(t, r, build)
+					want := declared(r, all, before)
+					if name == "beside" { // next to a pattern with a wildcard in the middle
+						want = maps.Clone(before)
+					}
+					assert.Empty(t, diff(want, after))
+					if name == "present" {
+						assert.NotEmpty(t, diff(before, after), "the rule does nothing")
+					}
+				})
+			}
+		})
+	}
+}
+
+func matchesAny(pattern, name string) bool {
+	for _, p := range instances(pattern, []string{"*"}) {
+		if ok, err := path.Match(p, name); err == nil && ok {
+			return true
+		}
+	}
+	return false
+}
+
+// A link that a rule names goes, or stays where only contents go; what it leads
+// to stays, unless it is a folder whose contents are to go.
+func TestEveryRuleLeavesWhatLinksLeadTo(t *testing.T) {
+	for _, r := range pathRules() {
+		for name, target := range map[string]string{
+			"a folder": "/kept/folder", "a file": "/kept/file", "nothing": "/missing", "the outside": "../../../../../tree-evil/etc",
+		} {
+			t.Run(r.ID+"/to "+name, func(t *testing.T) {
+				all := allInstances(r, []string{"a1"})
+				before, after := applied(t, r, func(root string) {
+					for _, n := range all {
+						p := filepath.Join(root, n)
+						require.NoError(t, os.MkdirAll(filepath.Dir(p), 0o755))
+						require.NoError(t, os.Symlink(target, p))
+					}
+				})
+				want := declared(r, all, before)
+				if r.Verb == plan.Empty && name == "a folder" {
+					want = declared(r, []string{"/kept/folder"}, want)
+				}
+				assert.Empty(t, diff(want, after))
+			})
+		}
+	}
+}
+
+// A folder that was moved elsewhere and linked to keeps its place, and rules
+// find what they look for in it.
+func TestEveryRuleWorksBehindLinks(t *testing.T) {
+	for _, r := range pathRules() {
+		t.Run(r.ID, func(t *testing.T) {
+			all := allInstances(r, []string{"a1", "new\nline"})
+			links := map[string]string{}
+			before, after := applied(t, r, func(root string) {
+				for _, n := range all {
+					dir := path.Dir(n)
+					_, err := os.Lstat(filepath.Join(root, dir))
+					if err != nil && !strings.Contains(dir, "\n") && !related(slices.Collect(maps.Keys(links)), dir) {
+						links[dir] = "/moved/" + strings.ReplaceAll(dir, "/", "_")
+						require.NoError(t, os.MkdirAll(filepath.Join(root, links[dir]), 0o755))
+						require.NoError(t, os.MkdirAll(filepath.Join(root, path.Dir(dir)), 0o755))
+						require.NoError(t, os.Symlink(links[dir], filepath.Join(root, dir)))
+					}
+					if target, ok := links[dir]; ok {
+						put(t, root, path.Join(target, path.Base(n)))
+					}
+				}
+			})
+			var found []string
+			for _, n := range all {
+				if target, ok := links[path.Dir(n)]; ok {
+					found = append(found, path.Join(target, path.Base(n)))
+				}
+			}
+			assert.Empty(t, diff(declared(r, found, before), after))
+		})
+	}
+}
+
+// related says whether a folder lies below or above one of others.
+func related(others []string, dir string) bool {
+	return slices.ContainsFunc(others, func(o string) bool {
+		return strings.HasPrefix(dir, o+"/") || strings.HasPrefix(o, dir+"/")
+	})
+}
+
+// The rules that look for themselves change what their trees say, only below
+// the paths they declare, and nothing in an empty image.
+func TestEveryRuleThatLooksDoesWhatItDeclares(t *testing.T) {
+	for _, r := range Table() {
+		if r.Find == nil || len(r.Paths) == 0 || r.Phase == Inspect {
+			continue
+		}
+		cases := found[r.ID]
+		require.NotEmpty(t, cases, "the rule %s has no tree in this test", r.ID)
+		t.Run(r.ID+"/absent", func(t *testing.T) {
+			before, after := applied(t, r, func(string) {})
+			assert.Empty(t, diff(before, after))
+		})
+		for _, c := range cases {
+			t.Run(r.ID+"/"+c.name, func(t *testing.T) {
+				before, after := applied(t, r, func(root string) { lay(t, root, c.files) })
+				got := diff(before, after)
+				if c.want == nil {
+					assert.Empty(t, got)
+				} else {
+					assert.Equal(t, c.want, got)
+				}
+			})
+		}
+	}
+}

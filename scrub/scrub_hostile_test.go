@@ -1,0 +1,353 @@
+//go:build linux
+
+package scrub
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/eksnode/packer-plugin-eksnode/templates"
+)
+
+// attempt scrubs and returns how each rule ended, without those that had
+// nothing to do.
+func attempt(t *testing.T, h *host.Host, spec Spec) (map[string]plan.Status, error) {
+	t.Helper()
+	items, err := spec.Items(nil)
+	require.NoError(t, err)
+	outcomes, err := plan.Apply(t.Context(), h, items, quiet{})
+	ended := map[string]plan.Status{}
+	for _, o := range outcomes {
+		if o.Status != plan.Unchanged {
+			ended[o.Item] = o.Status
+		}
+	}
+	return ended, err
+}
+
+// scrubbed is what joinedNode becomes.
+func scrubbed(t *testing.T) map[string]string {
+	t.Helper()
+	h, root := tree(t, joinedNode())
+	apply(t, h, Spec{})
+	return snapshot(t, root)
+}
+
+// A mount below the kubelet's folder on a mounted image is not the image's to
+// detach: the scrub stops with nothing of that rule gone and all later phases
+// left, so that the machine can still be logged in to.
+func TestAMountStopsTheScrub(t *testing.T) {
+	h, root := surrounded(t, joinedNode())
+	volume := filepath.Join(root, "var/lib/kubelet/pods/uid/volumes/config map")
+	require.NoError(t, os.Mkdir(volume, 0o755))
+	etc := noted(t, "/etc")
+	shell(t, "mount --bind /etc '"+volume+"'")
+	unmount := sync.OnceFunc(func() { shell(t, "umount '"+volume+"'") })
+	t.Cleanup(unmount)
+
+	ended, err := attempt(t, h, Spec{})
+	require.EqualError(t, err, "kubelet-mounts: unmount /var/lib/kubelet/pods/uid/volumes/config map: unmounting /var/lib/kubelet/pods/uid/volumes/config map: not possible on a mounted root")
+	assert.Equal(t, plan.Skipped, ended["kubelet-pods"])
+	assert.Equal(t, plan.Skipped, ended["authorized-keys"])
+
+	ended, err = attempt(t, h, Spec{Skip: []string{"kubelet-mounts"}})
+	require.EqualError(t, err, "kubelet-pods: remove /var/lib/kubelet/pods/uid: /var/lib/kubelet/pods/uid/volumes/config map: something is mounted there; unmount it first (what lies below a mount belongs to another file system)")
+	assert.Equal(t, plan.Done, ended["cluster-ca"], "the same phase goes on")
+	assert.Equal(t, plan.Skipped, ended["authorized-keys"])
+	assert.FileExists(t, filepath.Join(root, "var/lib/kubelet/pods/uid/volumes/token"))
+	assert.FileExists(t, filepath.Join(root, "home/admin/.ssh/authorized_keys"))
+	assert.Equal(t, etc, noted(t, "/etc"))
+
+	unmount()
+	require.NoError(t, os.Remove(volume))
+	apply(t, h, Spec{})
+	assert.Empty(t, diff(scrubbed(t), snapshot(t, root)))
+}
+
+// On the live machine mounts below a folder go, the deepest first, also those
+// in other mounts, twice at one place, and with names that mountinfo(5) writes
+// as \040 and \012. What was bound there stays whole.
+func TestMountsInMountsAreDetached(t *testing.T) {
+	live, err := host.Live()
+	require.NoError(t, err)
+	defer live.Close()
+	folder, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	source := filepath.Join(folder, "source")
+	lay(t, source, map[string]string{"secret": "x", "deep/": ""})
+	require.NoError(t, os.MkdirAll(filepath.Join(folder, "kubelet/pods"), 0o755))
+	require.NoError(t, os.Symlink("kubelet", filepath.Join(folder, "linked")))
+	outer := filepath.Join(folder, "kubelet/pods", "new\nline \\040 x")
+	require.NoError(t, os.Mkdir(outer, 0o755))
+	var mounted []string
+	t.Cleanup(func() {
+		for range mounted {
+			_ = unix.Unmount(outer+"/deep", unix.MNT_DETACH)
+			_ = unix.Unmount(outer, unix.MNT_DETACH) // gone when the test passes
+		}
+	})
+	for _, m := range []struct{ source, at string }{{source, outer}, {source, outer}, {"/etc", outer + "/deep"}} {
+		require.NoError(t, unix.Mount(m.source, m.at, "", unix.MS_BIND, ""))
+		mounted = append(mounted, m.at)
+	}
+	etc := noted(t, "/etc")
+
+	rule := Rule{ID: "mounts", Phase: Unmount, Find: unmountBelow(folder + "/linked")}
+	outcomes, err := plan.Apply(t.Context(), live, []plan.Item{item{Rule: rule}}, quiet{})
+	require.NoError(t, err)
+	var went []string
+	for _, a := range outcomes[0].Actions {
+		went = append(went, strings.TrimPrefix(a.Target, folder))
+	}
+	at := strings.TrimPrefix(outer, folder+"/kubelet")
+	assert.Equal(t, []string{"/linked" + at + "/deep", "/linked" + at, "/linked" + at}, went)
+	left, err := live.Files.MountsBelow(folder)
+	require.NoError(t, err)
+	assert.Empty(t, left)
+	assert.FileExists(t, filepath.Join(source, "secret"))
+	assert.Equal(t, etc, noted(t, "/etc"))
+}
+
+// A disk that is mounted read-only: each rule that has something to do says so,
+// nothing changes, and an image that is clean already passes.
+func TestAReadOnlyImage(t *testing.T) {
+	h, root := onDisk(t, 16, joinedNode())
+	shell(t, "mount -o remount,ro '"+root+"'")
+	before := noted(t, root)
+	ended, err := attempt(t, h, Spec{Only: []string{"kubelet", "machine-id"}})
+	require.ErrorContains(t, err, "kubelet-manager-state: remove /var/lib/kubelet/cpu_manager_state: read-only file system (mount -o remount,rw makes it writable)")
+	assert.Equal(t, plan.Skipped, ended["kubelet-kubeconfig"])
+	assert.Equal(t, plan.Skipped, ended["machine-id"])
+	assert.Equal(t, before, noted(t, root))
+
+	shell(t, "mount -o remount,rw '"+root+"'")
+	require.NoError(t, os.RemoveAll(filepath.Join(root, "lost+found")))
+	apply(t, h, Spec{})
+	assert.Empty(t, diff(scrubbed(t), snapshot(t, root)))
+	shell(t, "mount -o remount,ro '"+root+"'")
+	apply(t, h, Spec{})
+}
+
+// A full disk: what needs no room is done, a template that finds none is told
+// and its old file stays, no half of it remains, what comes later is left, and
+// the next run, with room, ends as if there had been some from the start.
+func TestAFullDisk(t *testing.T) {
+	h, root := onDisk(t, 16, joinedNode())
+	require.NoError(t, os.RemoveAll(filepath.Join(root, "lost+found")))
+	// What the state phase removes would make room: fill it up afterwards.
+	_, err := attempt(t, h, Spec{Only: []string{"kubelet", "bootstrap", "network"}, Skip: []string{"templates", "containerd-config", "units", "network-profiles", "network-leases", "resolv-conf"}})
+	require.NoError(t, err)
+	ballast, err := os.Create(filepath.Join(root, "ballast"))
+	require.NoError(t, err)
+	for size := 1 << 20; size > 0; {
+		if _, err := ballast.Write(bytes.Repeat([]byte{1}, size)); errors.Is(err, unix.ENOSPC) {
+			size /= 2
+		} else {
+			require.NoError(t, err)
+		}
+	}
+	require.NoError(t, errors.Join(ballast.Sync(), ballast.Close()))
+	before := snapshot(t, root)
+
+	ended, err := attempt(t, h, Spec{})
+	require.ErrorContains(t, err, "kubelet-kubeconfig: restore /var/lib/kubelet/kubeconfig: write /var/lib/kubelet/kubeconfig: no space left on device")
+	assert.Equal(t, plan.Failed, ended["kubelet-kubeconfig"])
+	assert.Equal(t, plan.Skipped, ended["machine-id"])
+	after := snapshot(t, root)
+	for _, d := range diff(before, after) {
+		assert.False(t, strings.HasPrefix(d, "+"), "%s is new", d)
+	}
+	for _, name := range []string{templates.Kubeconfig, "/etc/machine-id", "/root/.ssh/authorized_keys"} {
+		assert.Equal(t, before[name], after[name], name)
+	}
+
+	require.NoError(t, os.Remove(filepath.Join(root, "ballast")))
+	apply(t, h, Spec{})
+	assert.Empty(t, diff(scrubbed(t), snapshot(t, root)))
+}
+
+// An immutable file is named with the remedy; the rest of its phase is done,
+// the ways in stay, and after the remedy the next run finishes.
+func TestAnImmutableFile(t *testing.T) {
+	h, root := surrounded(t, joinedNode())
+	locked := filepath.Join(root, "var/lib/kubelet/pki/kubelet-client-2023-04-19.pem")
+	shell(t, "chattr +i '"+locked+"'")
+	unlock := sync.OnceFunc(func() { shell(t, "chattr -i '"+locked+"'") })
+	t.Cleanup(unlock)
+	ended, err := attempt(t, h, Spec{})
+	require.EqualError(t, err, "kubelet-pki: remove /var/lib/kubelet/pki/kubelet-client-2023-04-19.pem: operation not permitted (immutable or append-only? see lsattr; chattr -ia clears it)")
+	assert.Equal(t, plan.Done, ended["cluster-ca"])
+	assert.Equal(t, plan.Skipped, ended["authorized-keys"])
+	unlock()
+	apply(t, h, Spec{})
+	assert.Empty(t, diff(scrubbed(t), snapshot(t, root)))
+}
+
+// A folder that cannot be listed is never clean: an audit cannot tell, and says
+// why. Root can list any folder, so this one goes without its capabilities.
+func TestAFolderThatCannotBeListed(t *testing.T) {
+	for name, c := range map[string]struct{ rule, locked, want string }{
+		"a wildcard's": {
+			"kubelet-pki", "var/lib/kubelet/pki",
+			"kubelet-pki: looking for /var/lib/kubelet/pki/*: open /var/lib/kubelet/pki: permission denied",
+		},
+		"on the way": {
+			"cluster-ca", "etc/kubernetes",
+			"cluster-ca: looking for /etc/kubernetes/pki/*: stat /etc/kubernetes/pki: permission denied",
+		},
+		"without a wildcard": {
+			"kubelet-manager-state", "var/lib/kubelet",
+			"kubelet-manager-state: looking for /var/lib/kubelet/cpu_manager_state: lstat /var/lib/kubelet/cpu_manager_state: permission denied",
+		},
+		"a home": {
+			"authorized-keys", "home",
+			"authorized-keys: looking for home folders: stat /home/admin: permission denied",
+		},
+		"logs": {
+			"log-files", "var/log",
+			"log-files: looking for logs: open /var/log: permission denied",
+		},
+		"searched for secrets": {
+			"secrets-left", "etc/eks",
+			"secrets-left: open /etc/eks: permission denied",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, root := tree(t, joinedNode())
+			require.NoError(t, os.Chmod(filepath.Join(root, c.locked), 0))
+			items, err := Spec{Only: []string{c.rule}}.AuditItems(nil)
+			require.NoError(t, err)
+			var list []plan.Planned
+			withoutCapabilities(t, func() { list = plan.Make(t.Context(), h, items) })
+			var r plan.Report
+			r.Audited(list, len(items))
+			assert.Equal(t, plan.Unknown, r.Result)
+			assert.Equal(t, 2, r.Result.ExitCode())
+			assert.Contains(t, r.Error, c.want)
+		})
+	}
+}
+
+// withoutCapabilities runs something on a thread that may not do what only root
+// may. The thread is not used for anything else afterwards.
+func withoutCapabilities(t *testing.T, do func()) {
+	t.Helper()
+	var done sync.WaitGroup
+	var err error
+	done.Go(func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+		if err = unix.Capset(&header, &make([]unix.CapUserData, 2)[0]); err == nil {
+			do()
+		}
+	})
+	done.Wait()
+	require.NoError(t, err)
+}
+
+// A tree that is deeper than any path, below a rule's wildcard and among the
+// logs: the first goes, and a scrub comes to its end.
+func TestADeepTree(t *testing.T) {
+	h, root := surrounded(t, joinedNode())
+	name := strings.Repeat("d", 100)
+	for _, top := range []string{"var/lib/kubelet/pods/uid", "tmp"} {
+		fd, err := unix.Open(filepath.Join(root, top), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		require.NoError(t, err)
+		for range 200 {
+			require.NoError(t, unix.Mkdirat(fd, name, 0o755))
+			next, err := unix.Openat(fd, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+			require.NoError(t, err)
+			require.NoError(t, unix.Close(fd))
+			fd = next
+		}
+		require.NoError(t, unix.Close(fd))
+	}
+	items, err := Spec{}.Items(nil)
+	require.NoError(t, err)
+	for _, p := range plan.Make(t.Context(), h, items) {
+		assert.Empty(t, p.Error)
+		for _, a := range p.Actions {
+			if a.Target == "/var/lib/kubelet/pods/uid" {
+				assert.Equal(t, int64(203), a.Entries)
+			}
+		}
+	}
+	apply(t, h, Spec{})
+	assert.Empty(t, diff(scrubbed(t), snapshot(t, root)))
+}
+
+// Somebody goes on writing into what is being removed, for a while: what came
+// in meanwhile goes too, or the scrub says what is left; never is a tree with
+// something left called done.
+func TestAWriterDuringTheScrub(t *testing.T) {
+	h, root := surrounded(t, joinedNode())
+	pods := filepath.Join(root, "var/lib/kubelet/pods")
+	const writers = 3
+	started := make(chan struct{}, writers)
+	var stopped sync.WaitGroup
+	for w := range writers {
+		stopped.Go(func() {
+			for n := range 400 {
+				dir := filepath.Join(pods, fmt.Sprint("uid", w), "volumes", fmt.Sprint(n%7))
+				_ = os.MkdirAll(dir, 0o755)
+				_ = os.WriteFile(filepath.Join(dir, fmt.Sprint(n)), []byte("late"), 0o600)
+				if n == 50 {
+					started <- struct{}{}
+				}
+			}
+		})
+	}
+	for range writers {
+		<-started
+	}
+	_, err := attempt(t, h, Spec{Only: []string{"kubelet-pods"}})
+	if err == nil {
+		// Whatever is there now was written after the verification.
+		t.Log("the scrub was done before the writers")
+	} else {
+		assert.ErrorContains(t, err, "kubelet-pods: ")
+		t.Log(err)
+	}
+	stopped.Wait()
+	apply(t, h, Spec{})
+	assert.Empty(t, diff(scrubbed(t), snapshot(t, root)))
+}
+
+// Links where folders should be: in a circle there is nothing to find, and one
+// that leads up to the root costs nobody anything.
+func TestLinksInsteadOfFolders(t *testing.T) {
+	files := joinedNode()
+	for name := range files {
+		for _, dir := range []string{"etc/cni/net.d/", "var/lib/cni/", "var/lib/kubelet/plugins/"} {
+			if strings.HasPrefix(name, dir) {
+				delete(files, name)
+			}
+		}
+	}
+	files["etc/cni/net.d"] = "-> net.d"
+	files["var/lib/kubelet/plugins"] = "-> /var/lib/kubelet/device-plugins"
+	files["var/lib/kubelet/device-plugins"] = "-> /var/lib/kubelet/plugins"
+	h, root := surrounded(t, files)
+	apply(t, h, Spec{})
+	assert.Equal(t, "-> net.d", snapshot(t, root)["/etc/cni/net.d"])
+
+	require.NoError(t, os.RemoveAll(filepath.Join(root, "var/lib/cni")))
+	require.NoError(t, os.Symlink("/", filepath.Join(root, "var/lib/cni")))
+	before := noted(t, root)
+	_, err := attempt(t, h, Spec{})
+	require.EqualError(t, err, "cni-state: empty /var/lib/cni: remove /var/lib/cni: refusing to empty the machine's root; is it a link? replace it by a folder")
+	assert.Equal(t, before, noted(t, root))
+}

@@ -1,0 +1,392 @@
+//go:build linux
+
+package scrub
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/eksnode/packer-plugin-eksnode/templates"
+)
+
+// quiet is a plan.Sink for tests.
+type quiet struct{}
+
+func (quiet) Begin(string, string, int)                  {}
+func (quiet) Progress(string, plan.Action, int64, int64) {}
+func (quiet) End(plan.Outcome)                           {}
+
+// tree builds an image from a map of paths: "-> x" is a link, a name that ends
+// in "/" a folder, everything else a file with that content.
+func tree(t *testing.T, files map[string]string) (*host.Host, string) {
+	t.Helper()
+	root := t.TempDir()
+	for name, content := range files {
+		p := filepath.Join(root, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(p), 0o755))
+		if strings.HasSuffix(name, "/") {
+			require.NoError(t, os.MkdirAll(p, 0o755))
+		} else if target, ok := strings.CutPrefix(content, "-> "); ok {
+			require.NoError(t, os.Symlink(target, p))
+		} else {
+			require.NoError(t, os.WriteFile(p, []byte(content), 0o644))
+		}
+	}
+	h, err := host.Mounted(root)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, h.Close()) })
+	return h, root
+}
+
+// snapshot lists a tree as path → content, folders as "/".
+func snapshot(t *testing.T, root string) map[string]string {
+	t.Helper()
+	got := map[string]string{}
+	require.NoError(t, filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		require.NoError(t, err)
+		name := strings.TrimPrefix(p, root)
+		switch {
+		case name == "":
+		case d.IsDir():
+			got[name] = "/"
+		case d.Type() == fs.ModeSymlink:
+			target, err := os.Readlink(p)
+			require.NoError(t, err)
+			got[name] = "-> " + target
+		default:
+			text, err := os.ReadFile(p)
+			require.NoError(t, err)
+			got[name] = string(text)
+		}
+		return nil
+	}))
+	return got
+}
+
+// diff lists what changed: "- path" gone, "~ path" another content, "+ path" new.
+func diff(before, after map[string]string) []string {
+	var d []string
+	for name, content := range before {
+		now, there := after[name]
+		switch {
+		case !there:
+			d = append(d, "- "+name)
+		case now != content:
+			d = append(d, "~ "+name)
+		}
+	}
+	for name := range after {
+		if _, there := before[name]; !there {
+			d = append(d, "+ "+name)
+		}
+	}
+	sort.Strings(d)
+	return d
+}
+
+func apply(t *testing.T, h *host.Host, spec Spec) []plan.Outcome {
+	t.Helper()
+	items, err := spec.Items(nil)
+	require.NoError(t, err)
+	outcomes, err := plan.Apply(t.Context(), h, items, quiet{})
+	require.NoError(t, err)
+	for _, l := range plan.Make(t.Context(), h, items) {
+		assert.Empty(t, l.Error)
+		for _, a := range l.Actions {
+			assert.Equal(t, plan.Decide, a.Verb, "still to do: %s %s", l.Item, a.Target)
+		}
+	}
+	return outcomes
+}
+
+const passwd = "root:x:0:0:root:/root:/bin/bash\nadmin:x:1000:1000::/home/admin:/bin/bash\nsvc:x:998:998::/opt/svc home:/bin/sh\nnobody:x:65534:65534::/nonexistent:/usr/sbin/nologin\n"
+
+var joinedKubeconfig = strings.NewReplacer(
+	"MASTER_ENDPOINT", "https://CE0253A94B6B14215AE3282580CFA5E3.yl4.cn-north-1.eks.amazonaws.com.cn",
+	"CLUSTER_NAME", "old-cluster", "AWS_REGION", "cn-north-1",
+).Replace(templateText(templates.Kubeconfig))
+
+func templateText(name string) string {
+	for _, t := range templates.All() {
+		if t.Path == name {
+			return string(t.Content)
+		}
+	}
+	panic("no template " + name)
+}
+
+// joinedNode is a machine that joined a cluster by Amazon Linux 2's bootstrap.sh.
+func joinedNode() map[string]string {
+	return map[string]string{
+		"etc/passwd": passwd, "etc/passwd-": passwd, "etc/systemd/": "",
+		"etc/eks/bootstrap.sh":                                            "#!/bin/bash\n",
+		"etc/eks/release":                                                 "kept",
+		"etc/eks/image-credential-provider/x":                             "kept",
+		"var/lib/kubelet/kubeconfig":                                      joinedKubeconfig,
+		"var/lib/kubelet/pki/kubelet-client-2023-04-19.pem":               "KEY",
+		"var/lib/kubelet/pki/kubelet-client-current.pem":                  "-> /var/lib/kubelet/pki/kubelet-client-2023-04-19.pem",
+		"var/lib/kubelet/cpu_manager_state":                               "{}",
+		"var/lib/kubelet/pods/uid/volumes/token":                          "SECRET",
+		"var/lib/kubelet/plugins/":                                        "",
+		"var/lib/kubelet/seccomp/profile.json":                            "kept",
+		"var/lib/containerd/content/blob":                                 "kept",
+		"var/lib/cni/networks/lease":                                      "10.0.0.1",
+		"etc/kubernetes/pki/ca.crt":                                       "CA",
+		"etc/kubernetes/kubelet/kubelet-config.json":                      `{"kind":"KubeletConfiguration","maxPods":17,"cgroupDriver":"systemd","registryPullQPS":7}`,
+		"etc/cni/net.d/10-aws.conflist":                                   "{}",
+		"etc/eks/containerd/containerd-config.toml":                       strings.Replace(templateText(templates.ContainerdConfig), "SANDBOX_IMAGE", "918309763551.dkr.ecr.cn-north-1.amazonaws.com.cn/eks/pause:3.5", 1),
+		"etc/containerd/config.toml":                                      strings.Replace(templateText(templates.ContainerdConfig), "SANDBOX_IMAGE", "918309763551.dkr.ecr.cn-north-1.amazonaws.com.cn/eks/pause:3.5", 1),
+		"etc/eks/containerd/kubelet-containerd.service":                   "[Unit]",
+		"etc/systemd/system/kubelet.service":                              "[Unit]",
+		"etc/systemd/system/kubelet.service.d/10-kubelet-args.conf":       "[Service]",
+		"etc/systemd/system/kubelet.service.d/30-kubelet-extra-args.conf": "[Service]",
+		"etc/systemd/system/multi-user.target.wants/kubelet.service":      "-> /etc/systemd/system/kubelet.service",
+		"etc/systemd/system/multi-user.target.wants/containerd.service":   "-> /usr/lib/systemd/system/containerd.service",
+		"etc/machine-id":                                                  "0123456789abcdef0123456789abcdef\n",
+		"var/lib/dbus/machine-id":                                         "-> /etc/machine-id",
+		"usr/lib/systemd/system/cloud-init.service":                       "[Unit]",
+		"etc/ssh/ssh_host_ed25519_key":                                    "KEY",
+		"etc/ssh/ssh_host_ed25519_key.pub":                                "KEY",
+		"etc/hostname":                                                    "ip-10-0-1-249\n",
+		"etc/hosts":                                                       "127.0.0.1 localhost\n127.0.1.1 ip-10-0-1-249\n",
+		"etc/resolv.conf":                                                 "-> ../run/systemd/resolve/stub-resolv.conf",
+		"var/lib/cloud/instances/i-1/user-data.txt":                       "secret",
+		"var/lib/cloud/instance":                                          "-> /var/lib/cloud/instances/i-1",
+		"var/lib/cloud/scripts/per-boot/x":                                "kept",
+		"var/log/messages":                                                "log",
+		"var/log/messages-20230419":                                       "log",
+		"var/log/journal/abc/system.journal":                              "log",
+		"var/log/pods/ns_pod/0.log":                                       "log",
+		"root/.bash_history":                                              "aws configure",
+		"root/.ssh/authorized_keys":                                       "ssh-ed25519 builder",
+		"home/admin/.ssh/authorized_keys":                                 "ssh-ed25519 packer",
+		"home/admin/.ssh/rc":                                              "kept",
+		"opt/svc home/.ssh/authorized_keys":                               "ssh-ed25519 service",
+		"home/stranger/.ssh/authorized_keys":                              "kept: no account has this home",
+		"tmp/packer-script":                                               "x",
+		"usr/bin/kubelet":                                                 "kept",
+	}
+}
+
+func TestAJoinedNodeBecomesAnImage(t *testing.T) {
+	h, root := tree(t, joinedNode())
+	before := snapshot(t, root)
+	outcomes := apply(t, h, Spec{})
+	after := snapshot(t, root)
+
+	assert.Equal(t, []string{
+		"- /etc/cni/net.d/10-aws.conflist",
+		"- /etc/containerd/config.toml",
+		"- /etc/hostname",
+		"- /etc/kubernetes/pki/ca.crt",
+		"- /etc/passwd-",
+		"- /etc/ssh/ssh_host_ed25519_key",
+		"- /etc/ssh/ssh_host_ed25519_key.pub",
+		"- /etc/systemd/system/kubelet.service",
+		"- /etc/systemd/system/kubelet.service.d/10-kubelet-args.conf",
+		"- /etc/systemd/system/kubelet.service.d/30-kubelet-extra-args.conf",
+		"- /etc/systemd/system/multi-user.target.wants/kubelet.service",
+		"- /home/admin/.ssh/authorized_keys",
+		"- /opt/svc home/.ssh/authorized_keys",
+		"- /root/.bash_history",
+		"- /root/.ssh/authorized_keys",
+		"- /tmp/packer-script",
+		"- /var/lib/cloud/instance",
+		"- /var/lib/cloud/instances",
+		"- /var/lib/cloud/instances/i-1",
+		"- /var/lib/cloud/instances/i-1/user-data.txt",
+		"- /var/lib/cni/networks",
+		"- /var/lib/cni/networks/lease",
+		"- /var/lib/kubelet/cpu_manager_state",
+		"- /var/lib/kubelet/pki/kubelet-client-2023-04-19.pem",
+		"- /var/lib/kubelet/pki/kubelet-client-current.pem",
+		"- /var/lib/kubelet/pods/uid",
+		"- /var/lib/kubelet/pods/uid/volumes",
+		"- /var/lib/kubelet/pods/uid/volumes/token",
+		"- /var/log/journal/abc",
+		"- /var/log/journal/abc/system.journal",
+		"- /var/log/messages-20230419",
+		"- /var/log/pods/ns_pod",
+		"- /var/log/pods/ns_pod/0.log",
+		"~ /etc/eks/containerd/containerd-config.toml",
+		"~ /etc/hosts",
+		"~ /etc/kubernetes/kubelet/kubelet-config.json",
+		"~ /etc/machine-id",
+		"~ /var/lib/kubelet/kubeconfig",
+		"~ /var/log/messages",
+	}, diff(before, after))
+	assert.Equal(t, templateText(templates.Kubeconfig), after["/var/lib/kubelet/kubeconfig"])
+	assert.Equal(t, templateText(templates.ContainerdConfig), after["/etc/eks/containerd/containerd-config.toml"])
+	assert.Contains(t, after["/etc/kubernetes/kubelet/kubelet-config.json"], `"registryPullQPS": 7`, "a user's key stays")
+	assert.NotContains(t, after["/etc/kubernetes/kubelet/kubelet-config.json"], "maxPods")
+	assert.Equal(t, "127.0.0.1 localhost\n", after["/etc/hosts"])
+	assert.Empty(t, after["/etc/machine-id"])
+
+	last := outcomes[len(outcomes)-1]
+	assert.Equal(t, "authorized-keys", last.Item)
+	assert.Equal(t, plan.Done, last.Status)
+	assert.Len(t, last.Actions, 3)
+}
+
+func TestScrubbingTwiceDoesNothingTheSecondTime(t *testing.T) {
+	h, root := tree(t, joinedNode())
+	apply(t, h, Spec{})
+	before := snapshot(t, root)
+	for _, o := range apply(t, h, Spec{}) {
+		assert.Equal(t, plan.Unchanged, o.Status, o.Item)
+	}
+	assert.Empty(t, diff(before, snapshot(t, root)))
+}
+
+// A run that stops after any number of actions is finished by the next, with
+// the same result as a run that was never stopped.
+func TestAnInterruptedScrubIsFinishedByTheNext(t *testing.T) {
+	whole, wholeRoot := tree(t, joinedNode())
+	total := 0
+	for _, o := range apply(t, whole, Spec{}) {
+		total += len(o.Actions)
+	}
+	want := snapshot(t, wholeRoot)
+	for stop := range total {
+		h, root := tree(t, joinedNode())
+		items, err := Spec{}.Items(nil)
+		require.NoError(t, err)
+		done := 0
+		for _, i := range items {
+			actions, err := i.Plan(t.Context(), h)
+			require.NoError(t, err)
+			for _, a := range actions {
+				if done == stop {
+					break
+				}
+				require.NoError(t, a.Perform(t.Context(), nil))
+				done++
+			}
+		}
+		apply(t, h, Spec{})
+		require.Empty(t, diff(want, snapshot(t, root)), "stopped after %d actions", stop)
+	}
+}
+
+func TestAnImageWithAManifestIsRestoredByteForByte(t *testing.T) {
+	recorded := strings.Replace(templateText(templates.Kubeconfig), "kind: Config\n", "kind: Config # ours\n", 1)
+	m := manifest.Manifest{Templates: []manifest.Template{{
+		Path: templates.Kubeconfig, Mode: 0o600, UID: os.Getuid(), GID: os.Getgid(), Content: recorded, SHA256: manifest.Sum([]byte(recorded)),
+	}}}
+	text, err := m.Encode()
+	require.NoError(t, err)
+	fill := strings.NewReplacer("MASTER_ENDPOINT", "https://a.eks.amazonaws.com", "CLUSTER_NAME", "a", "AWS_REGION", "us-east-1")
+	for name, c := range map[string]struct{ now, want string }{
+		"filled in":             {now: fill.Replace(recorded), want: recorded},
+		"gone":                  {want: recorded},
+		"empty":                 {now: " \n", want: recorded},
+		"untouched":             {now: recorded, want: recorded},
+		"edited and filled in":  {now: fill.Replace(recorded) + "# mine\n", want: recorded + "# mine\n"},
+		"edited, not filled in": {now: recorded + "# mine\n", want: recorded + "# mine\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := map[string]string{"etc/eks/eksnode/manifest.json": string(text), "etc/passwd": passwd}
+			if c.now != "" {
+				files["var/lib/kubelet/kubeconfig"] = c.now
+			}
+			h, root := tree(t, files)
+			apply(t, h, Spec{Only: []string{"kubelet-kubeconfig"}})
+			assert.Equal(t, c.want, snapshot(t, root)["/var/lib/kubelet/kubeconfig"])
+		})
+	}
+}
+
+// bootstrap.sh edits the kubelet's configuration with jq, which writes all of it
+// anew: the template's own spaces and order come back, not jq's, and a user's
+// keys stay.
+func TestAConfigurationThatJqRewroteIsRestoredByteForByte(t *testing.T) {
+	recorded := "{\n\t\"kind\": \"KubeletConfiguration\",   \"evictionHard\": {\"memory.available\": \"100Mi\"},\n\t\"cgroupDriver\": \"systemd\"\n}"
+	m := manifest.Manifest{Templates: []manifest.Template{{
+		Path: templates.KubeletConfig, Mode: 0o644, UID: os.Getuid(), GID: os.Getgid(), Content: recorded, SHA256: manifest.Sum([]byte(recorded)),
+	}}}
+	text, err := m.Encode()
+	require.NoError(t, err)
+	now := "{\n  \"kind\": \"KubeletConfiguration\",\n  \"cgroupDriver\": \"systemd\",\n  \"evictionHard\": {\n    \"memory.available\": \"200Mi\"\n  },\n  \"maxPods\": 17\n}\n"
+	for name, c := range map[string]struct{ now, want string }{
+		"filled in":      {now, recorded},
+		"only rewritten": {strings.NewReplacer("200Mi", "100Mi", ",\n  \"maxPods\": 17", "").Replace(now), recorded},
+		"edited and filled in": {
+			strings.Replace(now, "{\n", "{\n  \"registryPullQPS\": 7,\n", 1),
+			strings.NewReplacer("200Mi", "100Mi", ",\n  \"maxPods\": 17", "", "{\n  \"kind", "{\n  \"registryPullQPS\": 7,\n  \"kind").Replace(now),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, root := tree(t, map[string]string{"etc/eks/eksnode/manifest.json": string(text), "etc/passwd": passwd, templates.KubeletConfig[1:]: c.now})
+			apply(t, h, Spec{Only: []string{"kubelet-config"}})
+			assert.Equal(t, c.want, snapshot(t, root)[templates.KubeletConfig])
+		})
+	}
+}
+
+// An image that knows no template carries a kubeconfig that a boot generated.
+func TestANodeConfigImageLosesItsKubeconfig(t *testing.T) {
+	h, root := tree(t, map[string]string{"etc/passwd": passwd, "var/lib/kubelet/kubeconfig": joinedKubeconfig})
+	apply(t, h, Spec{Only: []string{"kubelet-kubeconfig"}})
+	assert.NoFileExists(t, filepath.Join(root, "var/lib/kubelet/kubeconfig"))
+}
+
+func TestHostKeysStayWhereNothingMakesThem(t *testing.T) {
+	h, root := tree(t, map[string]string{"etc/passwd": passwd, "etc/ssh/ssh_host_rsa_key": "KEY"})
+	outcomes := apply(t, h, Spec{Only: []string{"ssh-host-keys"}})
+	assert.FileExists(t, filepath.Join(root, "etc/ssh/ssh_host_rsa_key"))
+	require.Len(t, outcomes[0].Findings, 1)
+	assert.Equal(t, plan.Decide, outcomes[0].Findings[0].Verb)
+	assert.Contains(t, outcomes[0].Findings[0].Reason, "nothing on this machine makes SSH host keys at boot")
+}
+
+func TestLoginRecordsGoWhereTheyAreMadeAgain(t *testing.T) {
+	records := map[string]string{"etc/passwd": passwd, "var/log/wtmp": "record", "var/log/btmp": "record"}
+	h, root := tree(t, records)
+	apply(t, h, Spec{Only: []string{"login-records"}})
+	assert.Equal(t, "", snapshot(t, root)["/var/log/wtmp"])
+	assert.FileExists(t, filepath.Join(root, "var/log/btmp"))
+
+	records["usr/lib/tmpfiles.d/var.conf"] = "d /var/log 0755 - - -\nf /var/log/wtmp 0664 root utmp -\n"
+	h, root = tree(t, records)
+	apply(t, h, Spec{Only: []string{"login-records"}})
+	assert.NoFileExists(t, filepath.Join(root, "var/log/wtmp"))
+	assert.FileExists(t, filepath.Join(root, "var/log/btmp"))
+}
+
+func TestASwapFileGoesWithItsLine(t *testing.T) {
+	h, root := tree(t, map[string]string{"etc/passwd": passwd, "swapfile": "memory",
+		"etc/fstab": "UUID=1 / ext4 defaults 0 1\n/swapfile none swap sw 0 0\n/dev/sdb none swap sw 0 0\n"})
+	apply(t, h, Spec{Only: []string{"swap"}})
+	assert.NoFileExists(t, filepath.Join(root, "swapfile"))
+	assert.Equal(t, "UUID=1 / ext4 defaults 0 1\n/dev/sdb none swap sw 0 0\n", snapshot(t, root)["/etc/fstab"])
+}
+
+func TestAMissingMachineIDBecomesAnEmptyFile(t *testing.T) {
+	h, root := tree(t, map[string]string{"etc/passwd": passwd, "etc/systemd/": ""})
+	apply(t, h, Spec{Only: []string{"machine-id"}})
+	assert.Equal(t, "", snapshot(t, root)["/etc/machine-id"])
+	assert.FileExists(t, filepath.Join(root, "etc/machine-id"))
+}
+
+func TestFilesNoRuleKnowsAreReportedAndKept(t *testing.T) {
+	h, root := tree(t, map[string]string{"etc/passwd": passwd, "var/lib/kubelet/new_manager_state": "{}"})
+	outcomes := apply(t, h, Spec{Only: []string{"kubelet"}})
+	assert.FileExists(t, filepath.Join(root, "var/lib/kubelet/new_manager_state"))
+	var findings []string
+	for _, o := range outcomes {
+		for _, f := range o.Findings {
+			findings = append(findings, f.Target)
+		}
+	}
+	assert.Equal(t, []string{"/var/lib/kubelet/new_manager_state"}, findings)
+}

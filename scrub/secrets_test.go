@@ -1,0 +1,168 @@
+//go:build linux
+
+package scrub
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// fill is text that looks random, so long; what it makes with a prefix is put
+// together here, so that nobody takes this file for a leak.
+func fill(n int) string { return strings.Repeat("Zx7Q", n/4+1)[:n] }
+
+// TestEveryKindOfSecretIsFound has a file for each form that each kind comes in,
+// where programs leave them, and looks for the kind, the line and not the
+// secret.
+func TestEveryKindOfSecretIsFound(t *testing.T) {
+	dashes := "-----"
+	cases := []struct{ name, kind, before, secret, after string }{
+		{"etc/containerd/certs.d/registry/client.key", "a private key", "", dashes + "BEGIN EC PRIVATE KEY" + dashes, "\n" + fill(60)},
+		{"etc/containerd/key.toml", "a private key", "x = '''\n", dashes + "BEGIN OPENSSH PRIVATE KEY" + dashes, "\n'''"},
+		{"opt/app/account.json", "a private key", `{"type":"service_account","private_key":"`, dashes + "BEGIN PRIVATE KEY" + dashes + `\n` + fill(40), `"}`},
+		{"srv/backup.asc", "a private key", "", dashes + "BEGIN PGP PRIVATE KEY BLOCK" + dashes, ""},
+		{"home/gone/build.ppk", "a private key of PuTTY", "", "PuTTY-User-Key-File-3: ssh-ed25519", ""},
+		{"etc/sops.txt", "a private key of age", "# created\n", "AGE-SECRET-" + "KEY-1" + strings.ToUpper(fill(58)), ""},
+		{"etc/wireguard/wg0.conf", "a private key of WireGuard", "[Interface]\nPrivateKey = ", fill(43) + "=", "\n"},
+		{"var/lib/app/state.json", "an AWS access key", `{"AccessKeyId": "`, "AS" + "IA" + strings.ToUpper(fill(16)), `"}`},
+		{"etc/profile.d/aws.sh", "an AWS access key", "export AWS_ACCESS_KEY_ID=", "AK" + "IA" + strings.ToUpper(fill(16)), "\n"},
+		{"etc/app/sts.json", "an AWS secret key", `{"SecretAccessKey" : "`, fill(39) + "/", `"}`},
+		{"etc/app/credentials", "an AWS secret key", "[default]\naws_secret_access_key = ", fill(40), "\n"},
+		{"var/lib/app/token", "an AWS session token", "Token: ", "IQoJb3JpZ2" + "lu" + fill(200), "\n"},
+		{"etc/app/session", "an AWS session token", "aws_session_token=", fill(300), "\n"},
+		{"etc/docker.json", "registry credentials", `{"auths":{"https://index.docker.io/v1/":{"auth": "`, fill(20) + "==", `"}}}`},
+		{"etc/app/docker.json", "registry credentials", `{"auths":{"x.azurecr.io":{"identitytoken":"`, fill(40), `"}}}`},
+		{"etc/containerd/config.toml", "registry credentials", "[plugins.cri.registry.configs.\"x\".auth]\n  username = \"ci\"\n  password = \"", "hunter2" + fill(6), "\"\n"},
+		{"etc/containerd/certs.d/x/hosts.toml", "credentials of an HTTP header", "[host.\"https://x\".header]\n  authorization = [\"", "Basic " + fill(24), "\"]\n"},
+		{"var/lib/app/kubeconfig", "a kubeconfig's client key", "users:\n- user:\n    client-key-data: ", fill(80), "\n"},
+		{"var/lib/app/kubeconfig.json", "a kubeconfig's client key", `{"users":[{"user":{"client-key-data": "`, fill(80), `"}}]}`},
+		{"opt/kube/config", "a kubeconfig's token", "users:\n- user: {token: ", fill(40), "}\n"},
+		{"opt/kube/config.json", "a kubeconfig's token", `{"user":{"token":"`, fill(40), `"}}`},
+		{"usr/local/bin/join.sh", "a cluster's join token", "kubeadm join 10.0.0.1:6443 --token ", "ab12cd.0123456789abcdef", " --discovery\n"},
+		{"var/lib/app/sa", "a signed token (JWT)", "", "ey" + "J" + fill(20) + ".ey" + "J" + fill(40) + "." + fill(40), ""},
+		{"etc/app/gh", "a GitHub token", "url: ", "gh" + "p_" + fill(36), "\n"},
+		{"etc/app/gh2", "a GitHub token", "url: ", "github" + "_pat_" + fill(82), "\n"},
+		{"etc/app/gl", "a GitLab token", "", "gl" + "pat-" + fill(20), "\n"},
+		{"etc/gitlab-runner/config.toml", "a GitLab token", "[[runners]]\n  token = \"", "gl" + "rt-" + fill(24), "\"\n"},
+		{"etc/app/slack", "a Slack token", "", "xo" + "xb-" + fill(40), ""},
+		{"etc/app/slack2", "a Slack token", "", "xa" + "pp-1-" + fill(40), ""},
+		{"etc/app/hook", "a Slack webhook", "", "https://hooks.slack.com/services/T0" + strings.ToUpper(fill(8)) + "/B0" + strings.ToUpper(fill(8)) + "/" + fill(24), ""},
+		{"etc/app/google", "a Google API key", "key ", "AI" + "za" + fill(35), "\n"},
+		{"etc/app/npm", "an npm token", "//registry.npmjs.org/:_authToken=", fill(36), "\n"},
+		{"etc/pip.conf", "a PyPI token", "password: ", "pypi-" + "AgEIcHlwaS5vcmc" + fill(60), "\n"},
+		{"etc/pip2.conf", "a password in a URL", "[global]\nindex-url = https://", "ci:" + fill(20) + "@pypi.corp", "/simple\n"},
+		{"etc/app/hub", "a Docker Hub token", "", "dckr" + "_pat_" + fill(27), ""},
+		{"etc/app/vault", "a Vault token", "", "hv" + "s." + fill(90), ""},
+		{"etc/app/tfc", "a HCP Terraform token", "x ", fill(14) + ".atlas" + "v1." + fill(60), "\n"},
+		{"etc/app/azure", "an Azure storage key", "DefaultEndpointsProtocol=https;AccountKey=", fill(86) + "==", ";\n"},
+		{"etc/datadog-agent/datadog.yaml", "an API key", "site: x\napi_key: ", strings.Repeat("0a1b", 8), "\n"},
+		{"etc/newrelic-infra.yml", "an API key", "license_key: ", strings.Repeat("0a1b", 10), "\n"},
+		{"etc/systemd/system/app.service", "credentials of an HTTP header", "[Service]\nExecStart=/usr/bin/curl -H 'Authorization: Bearer ", fill(32), "' https://x\n"},
+		{"etc/app/bearer", "credentials of an HTTP header", "use bearer ", fill(32), "\n"},
+		{"etc/app/netrc", "a password of netrc", "machine git.corp login ci password ", fill(9), "\n"},
+		{"etc/apt/auth.conf.d/90pro.conf", "a password of netrc", "machine esm.ubuntu.com\nlogin bearer\npassword ", fill(30), "\n"},
+		{"etc/mysql/debian.cnf", "a password", "[client]\nuser = x\npassword = ", "abc" + fill(9), "\n"},
+		{"etc/zypp/credentials.d/SCCcredentials", "a password", "username=SCC_1\npassword=", "ab12" + fill(28), "\n"},
+		{"etc/cloud/cloud.cfg.d/99.cfg", "a password's hash", "users:\n- passwd: ", "$6$" + fill(8) + "$" + fill(86), "\n"},
+		{"etc/shadow", "a password's hash", "root:*:1::::::\nbuild:", "$y$j9T$" + fill(22) + "$" + fill(43), ":19000:0:99999:7:::\n"},
+		{"etc/systemd/system/app.service.d/env.conf", "a secret of an environment", "[Service]\nEnvironment=\"DB_PASSWORD=", fill(12), "\"\n"},
+		{"usr/lib/systemd/system/own.service", "a secret of an environment", "[Service]\nEnvironment=X_TOKEN=", fill(16), "\n"},
+		{"etc/default/app", "a secret of an environment", "# x\nexport API_KEY='", fill(12), "'\n"},
+		{"opt/app/.env", "a secret of an environment", "APP_SECRET=", fill(24), "\n"},
+		{"etc/environment", "a secret of an environment", "PATH=/bin\nGH_TOKEN=", fill(24), "\n"},
+		{"root/.bashrc", "a secret of an environment", "export VAULT_TOKEN=", fill(24), "\n"},
+	}
+	files := map[string]string{"etc/passwd": passwd}
+	var want []string
+	for _, c := range cases {
+		files[c.name] = c.before + c.secret + c.after
+		want = append(want, fmt.Sprintf("/%s: line %d holds %s", c.name, strings.Count(c.before, "\n")+1, c.kind))
+	}
+	h, _ := tree(t, files)
+	got := audit(t, h, "secrets-left")
+	for _, w := range want {
+		assert.Contains(t, got, w)
+	}
+	for _, c := range cases {
+		for line := range strings.Lines(c.secret) {
+			assert.NotContains(t, strings.Join(got, "\n"), strings.TrimSpace(line))
+		}
+	}
+	for _, p := range secretPatterns {
+		assert.True(t, slices.ContainsFunc(cases, func(c struct{ name, kind, before, secret, after string }) bool { return c.kind == p.kind }), "%s has no file in this test", p.kind)
+	}
+}
+
+// What configuration and manuals are full of is no secret: names of files and
+// variables, placeholders, examples, hashes that nobody logs in with.
+func TestWhatIsNoSecret(t *testing.T) {
+	h, _ := tree(t, map[string]string{
+		"etc/passwd": passwd,
+		"etc/shadow": "root:*:19000:0:99999:7:::\ndaemon:!:19000::::::\nadmin:!!:19000::::::\nnobody:!*:1::::::\n",
+		"etc/default/app": `# PASSWORD=see-manual-1
+API_TOKEN=$(cat /run/token1)
+DB_PASSWORD=${DB_PASSWORD_1}
+TOKEN_FILE=/run/secrets/token1
+SECRET=/etc/app/secret1.pem
+APP_SECRET="%{secret1}"
+TOKEN_TTL=3600000001
+PASSWORD=<password1>
+PASSWORD=
+`,
+		"etc/systemd/system/app.service": "[Service]\nEnvironmentFile=/etc/default/app\nLoadCredential=token:/etc/app/token1\nEnvironment=PASSWORD_STORE_DIR=/var/lib/pass1word\n",
+		"etc/app/manual":                 "Authorization: Bearer TOKEN\nbearer authentication-is-supported-here\nauth: basic\npassword: see above\nhttps://user:password@example.org/\nhttp://proxy:8080/\n",
+		"etc/app/aws":                    "AWS_SECRET_ACCESS_KEY=" + "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY" + "\naws_secret_access_key = <your key>\n",
+		"etc/kubernetes/kubelet.yaml":    "token: \"\"\ntokenRef: some-long-name-of-a-secret\nclient-key: /var/lib/kubelet/pki/kubelet.pem\n",
+		"etc/containerd/config.toml":     "[plugins.x.registry]\n  config_path = \"/etc/containerd/certs.d\"\n  auth = \"\"\n",
+		"etc/mysql/my.cnf":               "[client]\n#password = x\n# password\t= your_password\nport = 3306\n",
+		"etc/pam.d/common-password":      "password\t[success=1 default=ignore]\tpam_unix.so obscure yescrypt\npassword requisite pam_deny.so\n",
+		"etc/login.defs":                 "ENCRYPT_METHOD YESCRYPT\nPASS_MAX_DAYS 99999\n",
+		"etc/ssl/openssl.cnf":            "[ req ]\n# input_password = secret\nchallengePassword = A challenge password\n",
+		"usr/local/bin/x.sh":             "TOKEN=\"$1\"\nPASSWORD=`pass show x1`\ncurl -H \"Authorization: Bearer $TOKEN\"\n",
+	})
+	assert.Empty(t, audit(t, h, "secrets-left"))
+}
+
+// A file is searched to its end, and one that is larger than programs'
+// configuration ever is, is not.
+func TestLargeFilesAreSearched(t *testing.T) {
+	key := "AK" + "IA" + strings.ToUpper(fill(16))
+	lines := strings.Repeat("a line of a long file without anything\n", 100_000)
+	h, _ := tree(t, map[string]string{
+		"etc/passwd": passwd, "opt/dump.sql": lines + key + "\n", "opt/one-line": strings.ReplaceAll(lines, "\n", " ") + " " + key,
+		"opt/database": lines + lines + lines + key,
+	})
+	assert.ElementsMatch(t, []string{
+		"/opt/dump.sql: line 100001 holds an AWS access key", "/opt/one-line: line 1 holds an AWS access key",
+	}, audit(t, h, "secrets-left"))
+}
+
+func TestTracesOfMachineAndClusterAreFound(t *testing.T) {
+	id := strings.Repeat("0123456789abcdef", 2)
+	h, _ := tree(t, map[string]string{
+		"etc/passwd": passwd, "etc/machine-id": id + "\n",
+		"etc/app/uuid":                                     "id: 01234567-89AB-CDEF-0123-456789ABCDEF\n",
+		"etc/mailname":                                     "ip-10-0-1-249.eu-west-1.compute.internal\n",
+		"etc/netplan/99-own.yaml":                          "network:\n  ethernets:\n    eth0:\n      match: {macaddress: \"06:11:22:33:44:55\"}\n",
+		"etc/systemd/network/10-eth.link":                  "[Match]\nMACAddress=06:11:22:33:44:55\n",
+		"etc/sysconfig/network-scripts/ifcfg-ens":          "DEVICE=ens5\nHWADDR=06:11:22:33:44:55\n",
+		"etc/systemd/system/kubelet.service.d/99-own.conf": "[Service]\nEnvironment=SERVER=https://" + strings.Repeat("0A", 16) + ".gr7.eu-west-1.eks.amazonaws.com\n",
+		"etc/words":                                        "ip-10-0 trip-1-2-3-4 zip-1-2-3\nMACAddress=06:11:22:33:44:55\n",
+		"etc/udev/x":                                       "address}==\"06:11:22:33:44:55\"\n",
+		"etc/endpoint":                                     "https://NAME.gr7.REGION.eks.amazonaws.com\n",
+	})
+	assert.ElementsMatch(t, []string{
+		"/etc/app/uuid: line 1 holds this machine's id",
+		"/etc/mailname: line 1 holds an EC2 instance's host name",
+		"/etc/netplan/99-own.yaml: line 4 holds a network interface's address",
+		"/etc/systemd/network/10-eth.link: line 2 holds a network interface's address",
+		"/etc/sysconfig/network-scripts/ifcfg-ens: line 2 holds a network interface's address",
+		"/etc/systemd/system/kubelet.service.d/99-own.conf: line 2 holds an EKS cluster's endpoint",
+	}, audit(t, h, "host-ids-left"))
+	require.NotEmpty(t, hostPatterns)
+}

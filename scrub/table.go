@@ -1,0 +1,114 @@
+package scrub
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// Table is every rule that holds on any distribution, in the order they run.
+// A distribution adds rules of its own; see Items.
+func Table() []Rule {
+	return slices.Concat(
+		quiesceRules(),
+		kubeletRules(),
+		bootstrapRules(),
+		networkRules(),
+		identityRules(),
+		membershipRules(),
+		buildRules(),
+		accessRules(),
+		inspectRules(),
+	)
+}
+
+// Validate checks a spec without a machine: it knows the rules of the table
+// and those that distributions add. All problems are joined.
+func (s Spec) Validate(more []Rule) error {
+	_, err := s.choose(append(Table(), more...))
+	return err
+}
+
+// Items are the rules that a spec chooses among the table's and those a
+// distribution adds, as work for plan.Make and plan.Apply, in phase order.
+func (s Spec) Items(more []Rule) ([]plan.Item, error) {
+	items, err := s.items(more, Phases)
+	if err == nil && s.WipeFreeSpace {
+		items = append(items, &wipe{})
+	}
+	return items, err
+}
+
+// AuditItems are the rules an audit asks: those of the inspect phase besides,
+// but not those of the quiesce phase, which stop what runs and leave nothing
+// behind to find.
+func (s Spec) AuditItems(more []Rule) ([]plan.Item, error) {
+	return s.items(more, append(Phases[1:len(Phases):len(Phases)], Inspect))
+}
+
+func (s Spec) items(more []Rule, phases []Phase) ([]plan.Item, error) {
+	chosen, err := s.choose(append(Table(), more...))
+	if err != nil {
+		return nil, err
+	}
+	var items []plan.Item
+	for _, phase := range phases {
+		for _, r := range chosen {
+			if r.Phase == phase {
+				items = append(items, item{Rule: r, hash: s.Hash})
+			}
+		}
+	}
+	return items, nil
+}
+
+func (s Spec) choose(rules []Rule) ([]Rule, error) {
+	for _, o := range s.Own {
+		if err := o.check(); err != nil {
+			return nil, prefixed(fmt.Sprintf("own rule %q: ", o.ID), err)
+		}
+		rules = append(rules, o.Rule())
+	}
+	known := map[string]bool{}
+	for _, r := range rules {
+		for _, n := range r.names() {
+			known[n] = true
+		}
+	}
+	unknown := append(unknownNames("only", s.Only, known), unknownNames("skip", s.Skip, known)...)
+	if len(unknown) > 0 { // what there is, once is enough
+		unknown[0] += "; known: " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")
+		return nil, errors.New(strings.Join(unknown, "\n"))
+	}
+	chosen := slices.DeleteFunc(rules, func(r Rule) bool { return !s.Chooses(r) })
+	if len(chosen) == 0 {
+		return nil, errors.New("choosing rules: none is left; only and skip leave nothing to do")
+	}
+	return chosen, nil
+}
+
+// Chooses says whether the spec runs a rule.
+func (s Spec) Chooses(r Rule) bool {
+	return (len(s.Only) == 0 || r.named(s.Only)) && !r.named(s.Skip)
+}
+
+// names are all that a rule can be chosen by.
+func (r Rule) names() []string { return append([]string{r.ID}, r.Groups...) }
+
+func (r Rule) named(names []string) bool {
+	return slices.ContainsFunc(r.names(), func(n string) bool { return slices.Contains(names, n) })
+}
+
+func unknownNames(field string, names []string, known map[string]bool) []string {
+	var lines []string
+	for _, n := range names {
+		if !known[n] {
+			lines = append(lines, fmt.Sprintf("%s: no rule or group is named %q", field, n))
+		}
+	}
+	return lines
+}

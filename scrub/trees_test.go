@@ -1,0 +1,185 @@
+//go:build linux
+
+package scrub
+
+import (
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/templates"
+)
+
+// found are trees for the rules that look for themselves: what of them changes.
+var found = map[string][]struct {
+	name  string
+	files map[string]string
+	want  []string
+}{
+	"kubelet-unknown": {
+		{"present", map[string]string{"var/lib/kubelet/new_state": "x", "var/lib/kubelet/pods/": ""}, nil},
+		{"a killed run's", map[string]string{"var/lib/kubelet/.kubeconfig.eksnode-0123456789abcdef": "half"}, []string{"- /var/lib/kubelet/.kubeconfig.eksnode-0123456789abcdef"}},
+	},
+	"containers-metadata": {{"another file", map[string]string{"var/lib/containerd/x": containerMark}, nil}}, // see its own test
+	"iptables-rules": {
+		{"a cluster's", map[string]string{"etc/iptables/rules.v4": "*nat\n:KUBE-SERVICES - [0:0]\n", "etc/sysconfig/iptables": ":AWS-SNAT-CHAIN-0 - [0:0]\n"}, []string{"- /etc/iptables/rules.v4", "- /etc/sysconfig/iptables"}},
+		{"an administrator's", map[string]string{"etc/iptables/rules.v4": "*filter\n-A INPUT -j ACCEPT\n"}, nil},
+		{"a link", map[string]string{"etc/iptables/rules.v4": "-> /kept/rules", "kept/rules": ":KUBE-X"}, []string{"- /etc/iptables/rules.v4"}},
+	},
+	"kubelet-kubeconfig": {
+		{"filled in", map[string]string{"etc/eks/bootstrap.sh": "", templates.Kubeconfig[1:]: joinedKubeconfig}, []string{"~ " + templates.Kubeconfig}},
+		{"moved away", map[string]string{"etc/eks/bootstrap.sh": "", "var/lib/kubelet/": ""}, []string{"+ " + templates.Kubeconfig}},
+		{"behind a link", map[string]string{"etc/eks/bootstrap.sh": "", "var/lib/kubelet": "-> /data", "data/kubeconfig": joinedKubeconfig}, []string{"~ /data/kubeconfig"}},
+		{"itself a link", map[string]string{"etc/eks/bootstrap.sh": "", templates.Kubeconfig[1:]: "-> /data/kubeconfig", "data/kubeconfig": joinedKubeconfig}, []string{"~ /data/kubeconfig"}},
+		{"without a template", map[string]string{templates.Kubeconfig[1:]: joinedKubeconfig}, []string{"- " + templates.Kubeconfig}},
+		{"untouched", map[string]string{"etc/eks/bootstrap.sh": "", templates.Kubeconfig[1:]: templateText(templates.Kubeconfig)}, nil},
+		{"first boot's", map[string]string{"etc/eks/bootstrap.sh": "", templates.Kubeconfig[1:]: templates.InitMark + "\n" + joinedKubeconfig}, []string{"~ " + templates.Kubeconfig}},
+	},
+	"kubelet-config": {
+		{"filled in", map[string]string{"etc/eks/bootstrap.sh": "", templates.KubeletConfig[1:]: `{"kind":"KubeletConfiguration","maxPods":17}`}, []string{"~ " + templates.KubeletConfig}},
+		{"untouched", map[string]string{"etc/eks/bootstrap.sh": "", templates.KubeletConfig[1:]: templateText(templates.KubeletConfig)}, nil},
+	},
+	"containerd-template": {
+		{"filled in", map[string]string{"etc/eks/bootstrap.sh": "", templates.ContainerdConfig[1:]: joinedContainerd}, []string{"~ " + templates.ContainerdConfig}},
+		{"untouched", map[string]string{"etc/eks/bootstrap.sh": "", templates.ContainerdConfig[1:]: templateText(templates.ContainerdConfig)}, nil},
+	},
+	"nodeconfig-sources": {
+		{"the old cluster's", map[string]string{
+			"etc/eks/nodeadm.d/10.yaml": "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: {kubelet: {config: {maxPods: 9}}}\n---\nkind: NodeConfig\nspec: {cluster: {name: old}}\n",
+			"etc/eks/nodeadm.d/20.json": `{"kind": "NodeConfig", "spec": {"cluster": {"apiServerEndpoint": "https://old"}}}`,
+		}, []string{"- /etc/eks/nodeadm.d/10.yaml", "- /etc/eks/nodeadm.d/20.json"}},
+		{"the image's", map[string]string{
+			"etc/eks/nodeadm.d/runsc.yaml": "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec:\n  containerd:\n    config: |\n      [plugins]\n",
+			"etc/eks/nodeadm.d/empty.yaml": "", "etc/eks/nodeadm.d/README": "A NodeConfig: see the {manual", "etc/eks/nodeadm.d/folder.yaml/": "",
+		}, nil},
+		{"a link", map[string]string{"etc/eks/nodeadm.d/10.yaml": "-> /kept/config", "kept/config": "kind: NodeConfig\nspec: {cluster: {name: old}}\n"}, []string{"- /etc/eks/nodeadm.d/10.yaml"}},
+		{"a link to nothing", map[string]string{"etc/eks/nodeadm.d/10.yaml": "-> /missing"}, nil},
+		{"damaged", map[string]string{"etc/eks/nodeadm.d/10.yaml": "kind: NodeConfig\nspec: {cluster: {name: old\n"}, nil},
+	},
+	"ssh-passwords": {
+		{"allowed", map[string]string{sshdCloudInit[1:]: "PasswordAuthentication yes\n"}, []string{"- " + sshdCloudInit}},
+		{"forbidden", map[string]string{sshdCloudInit[1:]: "# PasswordAuthentication yes\nPasswordAuthentication no\n"}, nil},
+	},
+	"soci-config": {
+		{"first boot's", map[string]string{sociConfig[1:]: templates.InitMark + "\n[x]\n"}, []string{"- " + sociConfig}},
+		{"a person's", map[string]string{sociConfig[1:]: "[x]\n"}, nil},
+	},
+	"local-disks": {
+		{"first boot's", map[string]string{
+			`etc/systemd/system/data-k8s\x2ddisks-0.mount`:                         templates.InitMark + "\n[Mount]\nWhat=/dev/disk/by-uuid/1\nWhere=/data/k8s-disks/0\nType=xfs\n",
+			"etc/systemd/system/var-lib-kubelet.mount":                             templates.InitMark + "\n[Mount]\nWhat=/data/k8s-disks/0/kubelet\nWhere=/var/lib/kubelet\nOptions=bind\n",
+			`etc/systemd/system/multi-user.target.wants/data-k8s\x2ddisks-0.mount`: `-> /etc/systemd/system/data-k8s\x2ddisks-0.mount`,
+			"etc/systemd/system/multi-user.target.wants/var-lib-kubelet.mount":     "-> /etc/systemd/system/var-lib-kubelet.mount",
+			"var/lib/kubelet/seccomp/profile.json":                                 "kept",
+		}, []string{
+			`- /etc/systemd/system/data-k8s\x2ddisks-0.mount`, `- /etc/systemd/system/multi-user.target.wants/data-k8s\x2ddisks-0.mount`,
+			"- /etc/systemd/system/multi-user.target.wants/var-lib-kubelet.mount", "- /etc/systemd/system/var-lib-kubelet.mount",
+		}},
+		{"Amazon's", map[string]string{
+			"etc/systemd/system/local-0.mount":                    "[Unit]\nDescription=Mount EC2 Instance Store NVMe disk RAID0\n[Mount]\nWhat=UUID=1\nWhere=/local/0\nType=xfs\nOptions=defaults,noatime\n",
+			"etc/systemd/system/var-log-pods.mount":               "[Unit]\nDescription=x\n[Mount]\nWhat=/local/0/pods\nWhere=/var/log/pods\nType=none\nOptions=bind\n",
+			".aws/mdadm.conf":                                     "ARRAY",
+			`etc/systemd/system/x.wants/mnt-k8s\x2ddisks-1.mount`: "-> /missing",
+		}, []string{
+			"- /.aws/mdadm.conf", "- /etc/systemd/system/local-0.mount", "- /etc/systemd/system/var-log-pods.mount", `- /etc/systemd/system/x.wants/mnt-k8s\x2ddisks-1.mount`,
+		}},
+		{"an operator's", map[string]string{
+			"etc/systemd/system/var-lib-kubelet.mount":                         "[Mount]\nWhat=/dev/disk/by-label/kubelet\nWhere=/var/lib/kubelet\nType=ext4\n",
+			"etc/systemd/system/srv.mount":                                     "[Mount]\nWhat=/data/srv\nWhere=/srv\nOptions=bind\n",
+			"etc/systemd/system/multi-user.target.wants/var-lib-kubelet.mount": "-> /etc/systemd/system/var-lib-kubelet.mount",
+			"etc/systemd/system/masked.mount":                                  "-> /dev/null",
+		}, nil},
+	},
+	"credential-provider-config": {
+		{"first boot's", map[string]string{credentialProviderConfig[1:]: ecrOnly}, []string{"- " + credentialProviderConfig}},
+		{"Amazon Linux 2's", map[string]string{credentialProviderConfig[1:]: ecrOnly, "etc/eks/bootstrap.sh": ""}, nil},
+		{"a person's", map[string]string{credentialProviderConfig[1:]: strings.Replace(ecrOnly, "public.ecr.aws", "registry.example", 1)}, nil},
+		{"recorded and overwritten", map[string]string{credentialProviderConfig[1:]: ecrOnly, manifest.Path[1:]: recorded(credentialProviderConfig, "{}")}, []string{"~ " + credentialProviderConfig}},
+		{"recorded and lost", map[string]string{"etc/eks/image-credential-provider/": "", manifest.Path[1:]: recorded(credentialProviderConfig, "{}")}, []string{"+ " + credentialProviderConfig}},
+		{"recorded and edited", map[string]string{credentialProviderConfig[1:]: `{"providers":[]}`, manifest.Path[1:]: recorded(credentialProviderConfig, "{}")}, nil},
+		{"recorded and right", map[string]string{credentialProviderConfig[1:]: ecrOnly, manifest.Path[1:]: recorded(credentialProviderConfig, ecrOnly)}, nil},
+	},
+	"containerd-config": {
+		{"first boot's", map[string]string{"etc/containerd/config.toml": templates.InitMark + "\nversion = 3\n"}, []string{"- /etc/containerd/config.toml"}},
+		{"generated, with the image's own pause image", map[string]string{"etc/eks/bootstrap.sh": "", "etc/containerd/config.toml": localContainerd}, []string{"- /etc/containerd/config.toml"}},
+		{"generated from an edited template", map[string]string{
+			"etc/eks/bootstrap.sh": "", "etc/containerd/config.toml": localContainerd + "[debug]\n", templates.ContainerdConfig[1:]: templateText(templates.ContainerdConfig) + "[debug]\n",
+		}, []string{"- /etc/containerd/config.toml"}},
+		{"a person's, with such a pause image", map[string]string{"etc/eks/bootstrap.sh": "", "etc/containerd/config.toml": localContainerd + "[debug]\n"}, nil},
+		{"generated", map[string]string{"etc/eks/bootstrap.sh": "", "etc/containerd/config.toml": joinedContainerd}, []string{"- /etc/containerd/config.toml"}},
+		{"a package's", map[string]string{"etc/eks/bootstrap.sh": "", "etc/containerd/config.toml": "version = 2\n"}, nil},
+	},
+	"bootstrap-units": {
+		{"copied", map[string]string{"etc/eks/containerd/kubelet-containerd.service": "[Unit]", "etc/systemd/system/kubelet.service": "[Unit]"}, []string{"- /etc/systemd/system/kubelet.service"}},
+		{"the image's own", map[string]string{"etc/systemd/system/kubelet.service": "[Unit]"}, nil},
+	},
+	"kubelet-enabled": {
+		{"enabled", map[string]string{"etc/systemd/system/multi-user.target.wants/kubelet.service": "-> /x", "etc/systemd/system/multi-user.target.wants/sshd.service": "-> /x"}, []string{"- /etc/systemd/system/multi-user.target.wants/kubelet.service"}},
+	},
+	"resolv-conf": {
+		{"a file", map[string]string{"etc/resolv.conf": "nameserver 10.0.0.2"}, []string{"- /etc/resolv.conf"}},
+		{"a link", map[string]string{"etc/resolv.conf": "-> ../run/resolv.conf", "run/resolv.conf": "nameserver 10.0.0.2"}, nil},
+	},
+	"machine-id": {
+		{"filled in", map[string]string{"etc/machine-id": "0123456789abcdef0123456789abcdef\n"}, []string{"~ /etc/machine-id"}},
+		{"empty", map[string]string{"etc/machine-id": ""}, nil},
+		{"missing", map[string]string{"etc/systemd/": ""}, []string{"+ /etc/machine-id"}},
+		{"a link", map[string]string{"etc/systemd/": "", "run/": "", "etc/machine-id": "-> /run/machine-id"}, []string{"+ /run/machine-id"}},
+		{"a link to the boot's own", map[string]string{"etc/machine-id": "-> /run/machine-id", "run/machine-id": "0123456789abcdef0123456789abcdef\n"}, nil},
+		{"a link elsewhere", map[string]string{"etc/machine-id": "-> ../data/machine-id", "data/machine-id": "0123456789abcdef0123456789abcdef\n"}, []string{"~ /data/machine-id"}},
+	},
+	"dbus-machine-id": {
+		{"a file", map[string]string{"var/lib/dbus/machine-id": "0123456789abcdef0123456789abcdef\n"}, []string{"- /var/lib/dbus/machine-id"}},
+		{"a link", map[string]string{"var/lib/dbus/machine-id": "-> /etc/machine-id"}, nil},
+	},
+	"hosts": {
+		{"with a name", map[string]string{"etc/hosts": "127.0.0.1 localhost\n127.0.1.1 old\n"}, []string{"~ /etc/hosts"}},
+		{"with an Outpost", map[string]string{"etc/hosts": "127.0.0.1 localhost\n10.0.0.9\tx.example " + templates.HostsMark + "\n"}, []string{"~ /etc/hosts"}},
+		{"without", map[string]string{"etc/hosts": "127.0.0.1 localhost\n10.0.0.9 x.example\n"}, nil},
+	},
+	"iscsi-initiator": {
+		{"made at boot", map[string]string{"etc/iscsi/initiatorname.iscsi": "InitiatorName=iqn.x:1\n", "usr/lib/systemd/system/iscsi-init.service": "[Unit]"}, []string{"- /etc/iscsi/initiatorname.iscsi"}},
+		{"made by nothing", map[string]string{"etc/iscsi/initiatorname.iscsi": "InitiatorName=iqn.x:1\n"}, nil},
+		{"a link", map[string]string{"etc/iscsi/initiatorname.iscsi": "-> /kept/file", "usr/lib/systemd/system/iscsi-init.service": "[Unit]"}, nil},
+	},
+	"swap": {
+		{"a file and its line", map[string]string{"swapfile": "x", "etc/fstab": "/swapfile none swap sw 0 0\n/dev/sda1 / ext4 defaults 0 1\n"}, []string{"- /swapfile", "~ /etc/fstab"}},
+		{"a link", map[string]string{"swapfile": "-> /kept/file"}, nil},
+	},
+	"login-databases": {
+		{"files", map[string]string{"var/lib/wtmpdb/wtmp.db": "x", "var/lib/wtmpdb/wtmp.db-wal": "x", "var/lib/lastlog/lastlog2.db": "x"}, []string{
+			"- /var/lib/lastlog/lastlog2.db", "- /var/lib/wtmpdb/wtmp.db", "- /var/lib/wtmpdb/wtmp.db-wal",
+		}},
+		{"Debian's link", map[string]string{"var/lib/wtmpdb/wtmp.db": "-> ../../log/wtmp.db", "var/log/wtmp.db": "x"}, []string{"- /var/log/wtmp.db"}},
+	},
+	"login-records": {
+		{"made at boot", map[string]string{"var/log/wtmp": "x", "var/log/btmp": "x", "usr/lib/tmpfiles.d/var.conf": "f /var/log/wtmp 0664 root utmp -\n"}, []string{"- /var/log/wtmp", "~ /var/log/btmp"}},
+		{"empty", map[string]string{"var/log/wtmp": ""}, nil},
+		{"a link", map[string]string{"var/log/wtmp": "-> /kept/file"}, nil},
+	},
+	"log-files": {
+		{"all kinds", map[string]string{
+			"var/log/messages": "x", "var/log/messages-20240101": "x", "var/log/a/b.1": "x", "var/log/a/new\nline": "x", "var/log/empty": "",
+			"var/log/link": "-> /kept/file", "var/log/folder": "-> /kept/folder", "var/log/journal/id/x": "x", "var/log/pods/p": "x", "var/log/wtmp": "x", "var/log/wtmp.db": "x",
+		}, []string{"- /var/log/a/b.1", "- /var/log/messages-20240101", "~ /var/log/a/new\nline", "~ /var/log/messages"}},
+		{"a link", map[string]string{"var/log": "-> /data/log", "data/log/a/messages": "x", "data/log/messages.1": "x", "data/other": "x"}, []string{"- /data/log/messages.1", "~ /data/log/a/messages"}},
+		{"a link to nothing", map[string]string{"var/log": "-> /missing"}, nil},
+	},
+}
+
+var joinedContainerd = strings.Replace(templateText(templates.ContainerdConfig), "SANDBOX_IMAGE", "918309763551.dkr.ecr.cn-north-1.amazonaws.com.cn/eks/pause:3.5", 1)
+
+// localContainerd is the template filled in on an image with a pause image of
+// its own.
+var localContainerd = strings.Replace(templateText(templates.ContainerdConfig), "SANDBOX_IMAGE", "localhost/kubernetes/pause:latest", 1)
+
+const ecrOnly = `{"kind":"CredentialProviderConfig","providers":[{"name":"ecr-credential-provider","matchImages":["*.dkr.ecr.*.amazonaws.com","public.ecr.aws"]}]}`
+
+// recorded is a manifest that knows one template.
+func recorded(path, content string) string {
+	m := manifest.Manifest{Templates: []manifest.Template{{Path: path, Mode: 0o644, Content: content, SHA256: manifest.Sum([]byte(content))}}}
+	text, err := m.Encode()
+	if err != nil {
+		panic(err) // a manifest of one text
+	}
+	return string(text)
+}

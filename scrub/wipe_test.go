@@ -1,0 +1,102 @@
+//go:build linux
+
+package scrub
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// disk makes a file system in a file and mounts it; the test needs root.
+func disk(t *testing.T, options string) (file, mountPoint string) {
+	t.Helper()
+	file, mountPoint = filepath.Join(t.TempDir(), "disk"), t.TempDir()
+	command(t, "truncate", "--size=16M", file)
+	command(t, "mke2fs", "-q", "-t", "ext4", file)
+	command(t, "mount", "-o", "loop,"+options, file, mountPoint)
+	t.Cleanup(func() {
+		if mounted := exec.Command("mountpoint", "-q", mountPoint).Run() == nil; mounted {
+			command(t, "umount", mountPoint)
+		}
+	})
+	return file, mountPoint
+}
+
+func command(t *testing.T, argv ...string) {
+	t.Helper()
+	out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
+	require.NoError(t, err, "%v: %s", argv, out)
+}
+
+// A removed file is still in the disk's blocks, and is not after a wipe.
+func TestWipingMakesRemovedFilesUnreadable(t *testing.T) {
+	const canary = "CANARY-OF-A-REMOVED-FILE"
+	for name, wipes := range map[string]bool{"without": false, "with": true} {
+		t.Run(name, func(t *testing.T) {
+			file, root := disk(t, "rw")
+			require.NoError(t, os.MkdirAll(filepath.Join(root, "etc"), 0o755))
+			require.NoError(t, os.WriteFile(filepath.Join(root, "etc/hostname"), bytes.Repeat([]byte(canary), 1000), 0o644))
+			// Small files beside others that stay: the disk discards in larger
+			// pieces (a loop device in 4 KiB) than the file system's blocks are.
+			for _, dir := range []string{"var/lib/cni", "kept"} {
+				require.NoError(t, os.MkdirAll(filepath.Join(root, dir), 0o755))
+			}
+			for i := range 500 {
+				require.NoError(t, os.WriteFile(filepath.Join(root, "var/lib/cni", strconv.Itoa(i)), []byte(canary), 0o644))
+				require.NoError(t, os.WriteFile(filepath.Join(root, "kept", strconv.Itoa(i)), []byte("kept"), 0o644))
+			}
+			command(t, "sync", "-f", root)
+			h, err := host.Mounted(root)
+			require.NoError(t, err)
+			items, err := Spec{Only: []string{"hostname", "cni-state"}, WipeFreeSpace: wipes}.Items(nil)
+			require.NoError(t, err)
+			outcomes, err := plan.Apply(t.Context(), h, items, quiet{})
+			require.NoError(t, err)
+			if wipes {
+				last := outcomes[len(outcomes)-1]
+				assert.Equal(t, "free-space", last.Item)
+				assert.Equal(t, plan.Done, last.Status)
+			}
+			require.NoError(t, h.Close())
+			command(t, "umount", root)
+			raw, err := os.ReadFile(file)
+			require.NoError(t, err)
+			left := bytes.Count(raw, []byte(canary))
+			t.Logf("the canary is left %d times", left)
+			assert.Equal(t, !wipes, left > 0)
+		})
+	}
+}
+
+func TestZerosFillTheDiskAndGo(t *testing.T) {
+	_, root := disk(t, "rw")
+	h, err := host.Mounted(root)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, h.Close()) }()
+	before, err := h.Files.Space("/")
+	require.NoError(t, err)
+	// What a killed run left is in nobody's way.
+	require.NoError(t, os.WriteFile(filepath.Join(root, ".eksnode-zeros"), []byte("x"), 0o600))
+	written, err := h.ZeroFreeSpace(t.Context(), "/", func(int64, int64) {})
+	require.NoError(t, err)
+	assert.Greater(t, written, int64(before.FreeBytes)/2)
+	assert.NoFileExists(t, filepath.Join(root, ".eksnode-zeros"))
+}
+
+func TestAFolderOfThisMachineIsNotWiped(t *testing.T) {
+	h, _ := tree(t, map[string]string{"etc/passwd": passwd})
+	items, err := Spec{Only: []string{"hostname"}, WipeFreeSpace: true}.Items(nil)
+	require.NoError(t, err)
+	_, err = plan.Apply(t.Context(), h, items, quiet{})
+	assert.ErrorContains(t, err, "whose free space is not the image's")
+}

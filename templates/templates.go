@@ -1,0 +1,44 @@
+// Package templates holds the files that bootstrap.sh edits in place on the
+// first boot, as they are before any boot: provisioning lays them down, and the
+// scrub puts them back on images that carry no record of their own.
+package templates
+
+import "embed"
+
+// Template is one file with placeholders.
+type Template struct {
+	// Path is where the file lies on a machine.
+	Path string
+	// Use says what the bootstrap does with it.
+	Use string
+	// Content is the file before any bootstrap.
+	Content []byte
+}
+
+//go:embed files
+var files embed.FS
+
+// The paths of the templates, as Amazon Linux 2's bootstrap.sh names them.
+const (
+	Kubeconfig       = "/var/lib/kubelet/kubeconfig"
+	KubeletConfig    = "/etc/kubernetes/kubelet/kubelet-config.json"
+	ContainerdConfig = "/etc/eks/containerd/containerd-config.toml"
+)
+
+// All are the templates of the bootstrap.sh contract. Source: amazon-eks-ami,
+// Amazon Linux 2, before March 2026.
+func All() []Template {
+	list := []Template{
+		{Path: Kubeconfig, Use: "bootstrap.sh fills in MASTER_ENDPOINT, CLUSTER_NAME and AWS_REGION"},
+		{Path: KubeletConfig, Use: "bootstrap.sh adds what it learns about its cluster"},
+		{Path: ContainerdConfig, Use: "bootstrap.sh fills in SANDBOX_IMAGE"},
+	}
+	for i, name := range []string{"kubeconfig", "kubelet-config.json", "containerd-config.toml"} {
+		content, err := files.ReadFile("files/" + name)
+		if err != nil {
+			panic(err) // the file is part of this program
+		}
+		list[i].Content = content
+	}
+	return list
+}

@@ -1,0 +1,35 @@
+package templates
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// bootstrap.sh's sed replaces every occurrence, so there must be one of each.
+func TestEachTemplateHasItsPlaceholdersOnce(t *testing.T) {
+	want := map[string][]string{
+		Kubeconfig:       {"MASTER_ENDPOINT", "CLUSTER_NAME", "AWS_REGION"},
+		KubeletConfig:    nil,
+		ContainerdConfig: {"SANDBOX_IMAGE"},
+	}
+	for _, tmpl := range All() {
+		assert.Contains(t, want, tmpl.Path)
+		assert.NotEmpty(t, tmpl.Use)
+		for _, placeholder := range []string{"MASTER_ENDPOINT", "CLUSTER_NAME", "AWS_REGION", "SANDBOX_IMAGE"} {
+			times := 0
+			for _, p := range want[tmpl.Path] {
+				if p == placeholder {
+					times = 1
+				}
+			}
+			assert.Equal(t, times, strings.Count(string(tmpl.Content), placeholder), "%s in %s", placeholder, tmpl.Path)
+		}
+		if strings.HasSuffix(tmpl.Path, ".json") {
+			assert.True(t, json.Valid(tmpl.Content))
+		}
+	}
+	assert.Len(t, All(), len(want))
+}

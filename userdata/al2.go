@@ -1,0 +1,217 @@
+package userdata
+
+import (
+	"encoding/base64"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/arguments"
+)
+
+const (
+	shellMedia = "text/x-shellscript"
+	cloudMedia = "text/cloud-config"
+	// boothookMedia is a script that runs early at every boot; its first line may
+	// be a word of cloud-init's.
+	boothookMedia = "text/cloud-boothook"
+	// bootstrapScript is where images have it.
+	bootstrapScript = "/etc/eks/bootstrap.sh"
+)
+
+func encode(data []byte) string { return base64.StdEncoding.EncodeToString(data) }
+
+// bootstrapArguments are those of bootstrap.sh, so that it need not call
+// DescribeCluster.
+func (n Node) bootstrapArguments() []string {
+	args := []string{n.Cluster.Name, "--apiserver-endpoint", n.Cluster.Endpoint, "--b64-cluster-ca", n.Cluster.CA}
+	if n.Cluster.IPv6() {
+		args = append(args, "--ip-family", "ipv6", "--service-ipv6-cidr", n.Cluster.CIDR)
+	} else {
+		args = append(args, "--dns-cluster-ip", n.Cluster.DNS())
+	}
+	if n.Cluster.Outpost != "" {
+		args = append(args, "--enable-local-outpost", "true", "--cluster-id", n.Cluster.Outpost)
+	}
+	flags := n.kubeletFlags()
+	if n.MaxPods > 0 {
+		flags = append(flags, "--max-pods="+strconv.Itoa(n.MaxPods))
+		args = append(args, "--use-max-pods", "false")
+	}
+	if len(flags) > 0 {
+		args = append(args, "--kubelet-extra-args", strings.Join(flags, " "))
+	}
+	return args
+}
+
+// bootstrapCommand is the call of bootstrap.sh with a line for each flag.
+func (n Node) bootstrapCommand() string {
+	var b strings.Builder
+	b.WriteString(bootstrapScript)
+	args := n.bootstrapArguments()
+	b.WriteString(" " + quote(args[0]))
+	for flag := range slices.Chunk(args[1:], 2) {
+		b.WriteString(" \\\n  " + flag[0] + " " + quote(flag[1]))
+	}
+	return b.String() + "\n"
+}
+
+func renderAL2(n Node, _ Family) ([]byte, error) {
+	return message(shellMedia, "#!/bin/bash\nset -o errexit\n"+n.bootstrapCommand()), nil
+}
+
+func isAL2(text string) bool {
+	return strings.HasPrefix(firstLine(text), "#!") || hasPart(text, shellMedia)
+}
+
+func checkAL2(c *checker, text string) {
+	called := 0
+	for _, p := range c.parts(text) {
+		if p.media != "" && p.media != shellMedia && p.media != boothookMedia {
+			continue
+		}
+		if p.media != boothookMedia && !strings.HasPrefix(strings.TrimLeft(p.text, " \t\r\n"), "#!") {
+			c.within(p.before, func() {
+				c.fail(1, "", "a script begins with #! and the program that runs it, such as #!/bin/bash")
+			})
+		}
+		c.within(p.before, func() { called += c.script(p.text) })
+	}
+	c.calls(called)
+}
+
+// calls says what is wrong with the number of times that bootstrap.sh is called.
+func (c *checker) calls(n int) {
+	switch {
+	case n == 0:
+		c.fail(0, "", "nothing calls %s, so the machine joins no cluster", bootstrapScript)
+	case n > 1:
+		c.warn(0, "", "bootstrap.sh is called %d times; only the first can choose the cluster", n)
+	}
+}
+
+// script checks the calls of bootstrap.sh in a script and counts them.
+func (c *checker) script(text string) int {
+	called := 0
+	if strings.Contains(text, "\r\n") {
+		c.warn(1, "", "its lines end as Windows' do; cloud-init mends that, and whoever else runs the script does not")
+	}
+	for _, command := range commands(text) {
+		if joinsOtherwise(command) {
+			called++
+			continue
+		}
+		i := slices.IndexFunc(command, isBootstrap)
+		if i < 0 || i > 0 && !runsOthers(command[0].text) {
+			continue
+		}
+		called++
+		c.bootstrap(command[i].line, command[i+1:])
+	}
+	return called
+}
+
+func isBootstrap(w word) bool { return path.Base(w.text) == path.Base(bootstrapScript) }
+
+// joinsOtherwise says whether a command has nodeadm join the machine, with a
+// NodeConfig of its own.
+func joinsOtherwise(command []word) bool {
+	i := slices.IndexFunc(command, func(w word) bool { return path.Base(w.text) == "nodeadm" })
+	return i >= 0 && i+1 < len(command) && command[i+1].text == "init" && (i == 0 || runsOthers(command[0].text))
+}
+
+var assignment = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`) })
+
+// runsOthers says whether a command's first word runs the words after it.
+func runsOthers(first string) bool {
+	known := []string{"sudo", "bash", "sh", "exec", "env", "nohup", "time", "if", "then", "else", "!", "{", "do", "while", "until"}
+	return slices.Contains(known, path.Base(first)) || assignment().MatchString(first)
+}
+
+// bootstrap checks the arguments of one call. Those that only the shell knows
+// are taken for right.
+func (c *checker) bootstrap(line int, words []word) {
+	var args []string
+	lines := map[string]int{}
+	add := func(text string, at int) {
+		args = append(args, text)
+		if strings.HasPrefix(text, "--") {
+			name, _, _ := strings.Cut(text, "=")
+			lines[name] = at
+		}
+	}
+	for i := 0; i < len(words); i++ {
+		w := words[i]
+		flag := strings.HasPrefix(w.text, "--")
+		switch {
+		case flag && strings.Contains(w.text, "=") && w.dynamic:
+		case flag && !strings.Contains(w.text, "=") && i+1 < len(words) && words[i+1].dynamic:
+			i++ // its value is known only there
+		case flag && !strings.Contains(w.text, "=") && i+1 < len(words):
+			add(w.text, w.line)
+			add(words[i+1].text, words[i+1].line)
+			i++
+		case w.dynamic:
+			add("known-only-there", w.line)
+		default:
+			add(w.text, w.line)
+		}
+	}
+	a, err := arguments.Parse(args)
+	if err == nil {
+		err = a.Validate()
+	}
+	if err != nil {
+		c.arguments(line, lines, err)
+	}
+	if a == nil {
+		return
+	}
+	for _, w := range a.Warnings {
+		c.warn(line, "", "%s", w)
+	}
+	c.report.Cluster = Cluster{Name: a.Cluster, Endpoint: a.Endpoint, CA: a.CA, CIDR: a.ServiceIPv4CIDR + a.ServiceIPv6CIDR, Outpost: a.ClusterID}
+	if a.Cluster == "known-only-there" {
+		c.report.Cluster.Name = ""
+	}
+	extra := strings.Fields(a.KubeletExtraArgs)
+	at := line
+	if there, ok := lines["--kubelet-extra-args"]; ok {
+		at = there
+	}
+	c.kubeletFlagValues(at, "--kubelet-extra-args", extra)
+	c.taints = append(c.taints, taintsOfFlags(extra)...)
+}
+
+var flagError = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(unknown flag )?(--?[a-z0-9-]+)(?: needs a value)?(.*)$`)
+})
+
+// arguments reports errors of package arguments at their flags.
+func (c *checker) arguments(line int, lines map[string]int, err error) {
+	unknown := strings.Contains("\n"+err.Error(), "\nunknown flag ")
+	for text := range strings.Lines(err.Error()) {
+		text = strings.TrimSuffix(text, "\n")
+		if unknown && strings.Contains(text, "does not belong here") {
+			continue // it may be the unknown flag's value
+		}
+		parts := flagError().FindStringSubmatch(text)
+		if parts == nil {
+			c.fail(line, "", "%s", text)
+			continue
+		}
+		at := line
+		if there, ok := lines[parts[2]]; ok {
+			at = there
+		}
+		if parts[1] != "" {
+			c.fail(at, parts[2], "it is unknown%s", parts[3])
+			continue
+		}
+		said := strings.TrimPrefix(text, parts[2])
+		c.fail(at, parts[2], "%s", strings.TrimLeft(said, ": "))
+	}
+}

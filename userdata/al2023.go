@@ -1,0 +1,239 @@
+package userdata
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+)
+
+// boundary is what parts of our own messages lie between.
+const boundary = "EKSNODE"
+
+// message is a MIME message with one part.
+func message(media, text string) []byte {
+	return fmt.Appendf(nil, "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=%q\n\n--%s\nContent-Type: %s\n\n%s\n--%s--\n",
+		boundary, boundary, media, strings.TrimRight(text, "\n"), boundary)
+}
+
+func renderAL2023(n Node, _ Family) ([]byte, error) {
+	type cluster struct {
+		Name     string `yaml:"name"`
+		Endpoint string `yaml:"apiServerEndpoint"`
+		CA       string `yaml:"certificateAuthority"`
+		CIDR     string `yaml:"cidr"`
+		Outpost  bool   `yaml:"enableOutpost,omitempty"`
+		ID       string `yaml:"id,omitempty"`
+	}
+	type kubelet struct {
+		Config map[string]any `yaml:"config,omitempty"`
+		Flags  []string       `yaml:"flags,omitempty"`
+	}
+	type spec struct {
+		Cluster cluster `yaml:"cluster"`
+		Kubelet kubelet `yaml:"kubelet,omitempty"`
+	}
+	document := struct {
+		APIVersion string `yaml:"apiVersion"`
+		Kind       string `yaml:"kind"`
+		Spec       spec   `yaml:"spec"`
+	}{nodeconfig.APIVersion, nodeconfig.Kind, spec{
+		Cluster: cluster{n.Cluster.Name, n.Cluster.Endpoint, n.Cluster.CA, n.Cluster.CIDR, n.Cluster.Outpost != "", n.Cluster.Outpost},
+		Kubelet: kubelet{Flags: n.kubeletFlags()},
+	}}
+	if n.MaxPods > 0 {
+		document.Spec.Kubelet.Config = map[string]any{"maxPods": n.MaxPods}
+	}
+	text, err := toYAML(document)
+	return message(nodeconfig.MediaType, text), err
+}
+
+func toYAML(document any) (string, error) {
+	var text bytes.Buffer
+	e := yaml.NewEncoder(&text)
+	e.SetIndent(2)
+	if err := e.Encode(document); err != nil {
+		return "", err
+	}
+	return text.String(), nil
+}
+
+func isAL2023(text string) bool {
+	if hasPart(text, nodeconfig.MediaType) {
+		return true
+	}
+	return !isMIME(text) && regexp.MustCompile(`(?m)^"?apiVersion"?: *"?`+regexp.QuoteMeta(nodeconfig.Group)).MatchString(text)
+}
+
+// placed is a NodeConfig and where its values stand in the file.
+type placed struct {
+	node   *yaml.Node
+	before int
+}
+
+// line is where a path's value stands, or the last of its ancestors there is.
+func (p placed) line(path string) (line, depth int) {
+	if len(p.node.Content) == 0 {
+		return 0, 0
+	}
+	line, depth = lineOf(p.node.Content[0], path)
+	return p.before + line, depth
+}
+
+var index = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\[(\d+)\]`) })
+
+// lineOf follows a path such as spec.kubelet.flags[0]. Names may hold dots.
+func lineOf(n *yaml.Node, path string) (line, depth int) {
+	path = strings.TrimPrefix(path, ".")
+	if found := index().FindStringSubmatch(path); found != nil && n.Kind == yaml.SequenceNode {
+		if i, err := strconv.Atoi(found[1]); err == nil && i < len(n.Content) {
+			line, depth := lineOf(n.Content[i], path[len(found[0]):])
+			return line, depth + 1
+		}
+		return n.Line, 0
+	}
+	if n.Kind == yaml.MappingNode {
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			rest, ok := strings.CutPrefix(path, n.Content[i].Value)
+			if ok && n.Content[i].Value != "" && (rest == "" || rest[0] == '.' || rest[0] == '[') {
+				if rest == "" {
+					return n.Content[i].Line, 1
+				}
+				line, depth := lineOf(n.Content[i+1], rest)
+				if depth == 0 {
+					line = n.Content[i].Line
+				}
+				return line, depth + 1
+			}
+		}
+	}
+	return n.Line, 0
+}
+
+func checkAL2023(c *checker, text string) {
+	var merged *nodeconfig.NodeConfig
+	var places []placed
+	found, broken := false, false
+	for _, p := range c.parts(text) {
+		if p.media != "" && p.media != nodeconfig.MediaType {
+			continue
+		}
+		found = true
+		config, err := nodeconfig.Decode([]byte(p.text))
+		if err != nil {
+			broken = true
+			c.within(p.before, func() { c.lines(err) })
+			continue
+		}
+		var node yaml.Node
+		if yaml.Unmarshal([]byte(p.text), &node) == nil {
+			places = append(places, placed{&node, p.before})
+			c.flagsOf(places[len(places)-1], config.Spec.Kubelet.Flags)
+		}
+		if merged == nil {
+			merged = config
+		} else if err := merged.Merge(config); err != nil {
+			c.within(p.before, func() { c.lines(err) })
+		}
+	}
+	if !found {
+		c.fail(0, "", "it has no part of type %s", nodeconfig.MediaType)
+	}
+	if merged == nil {
+		return
+	}
+	spec := merged.Spec
+	c.report.Cluster = Cluster{
+		spec.Cluster.Name, spec.Cluster.APIServerEndpoint, encode(spec.Cluster.CertificateAuthority), spec.Cluster.CIDR, spec.Cluster.ID,
+	}
+	c.taints = append(c.taints, taintsOfFlags(spec.Kubelet.Flags)...)
+	c.taints = append(c.taints, taintsOfConfig(spec.Kubelet.Config)...)
+	if broken {
+		return // what seems to be missing may stand where nothing could be read
+	}
+	if err := merged.Validate(); err != nil {
+		for line := range strings.Lines(err.Error()) {
+			field, said, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
+			c.fail(at(places, field), field, "%s", said)
+		}
+	}
+}
+
+// flagsOf checks the kubelet's flags of one document, each where it stands.
+func (c *checker) flagsOf(p placed, flags []string) {
+	for i, flag := range flags {
+		path := fmt.Sprintf("spec.kubelet.flags[%d]", i)
+		line, _ := p.line(path)
+		c.kubeletFlagValues(line, path, strings.Fields(flag))
+	}
+}
+
+// at finds a path in the last document that has most of it.
+func at(places []placed, path string) int {
+	best, deepest := 0, -1
+	for _, p := range places {
+		if line, depth := p.line(path); depth >= deepest {
+			best, deepest = line, depth
+		}
+	}
+	return best
+}
+
+var placedError = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:reading the YAML: )?line (\d+): (?:([A-Za-z][A-Za-z0-9_.\[\]/@-]*): )?(.*)$`)
+})
+
+// lines reports errors of nodeconfig, each of which stands on a line.
+func (c *checker) lines(err error) {
+	for text := range strings.Lines(err.Error()) {
+		text = strings.TrimSuffix(text, "\n")
+		parts := placedError().FindStringSubmatch(text)
+		if parts == nil {
+			field, said, found := strings.Cut(text, ": ")
+			if !found || strings.Contains(field, " ") {
+				field, said = "", text
+			}
+			c.fail(1, field, "%s", said)
+			continue
+		}
+		line, _ := strconv.Atoi(parts[1]) // the expression takes digits only
+		c.fail(line, parts[2], "%s", parts[3])
+	}
+}
+
+// taintsOfFlags finds taints in kubelet flags.
+func taintsOfFlags(flags []string) []string {
+	var taints []string
+	for i, flag := range flags {
+		value, found := strings.CutPrefix(flag, "--register-with-taints=")
+		if flag == "--register-with-taints" && i+1 < len(flags) {
+			value, found = flags[i+1], true
+		}
+		if found {
+			taints = append(taints, strings.Split(value, ",")...)
+		}
+	}
+	return taints
+}
+
+// taintsOfConfig finds taints in a KubeletConfiguration.
+func taintsOfConfig(config nodeconfig.Document) []string {
+	list, _ := config["registerWithTaints"].([]any)
+	var taints []string
+	for _, entry := range list {
+		if t, ok := entry.(map[string]any); ok {
+			text := fmt.Sprint(t["key"])
+			if value, there := t["value"]; there && value != "" {
+				text += "=" + fmt.Sprint(value)
+			}
+			taints = append(taints, text+":"+fmt.Sprint(t["effect"]))
+		}
+	}
+	return taints
+}

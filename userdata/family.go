@@ -1,0 +1,191 @@
+package userdata
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+)
+
+// Family is one form of user data.
+type Family struct {
+	// ID is how flags name it.
+	ID string
+	// About says in a phrase what it is.
+	About string
+	// Carries says that it is a manifest of another tool, which carries the
+	// user data of one of the other families.
+	Carries bool
+
+	// render writes user data for a valid description. Those that carry
+	// another's get that one's name.
+	render func(Node, Family) ([]byte, error)
+	// check looks at a whole text.
+	check func(*checker, string)
+	// is says whether a text is of this family, by how it looks.
+	is func(string) bool
+	// eksctl is what eksctl calls the family; empty where it takes no user
+	// data for it.
+	eksctl string
+}
+
+// Families are all that are known. Their order is the one in which a text is
+// tried for its family.
+func Families() []Family {
+	return []Family{
+		{ID: "karpenter", About: "Karpenter's EC2NodeClass with amiFamily Custom", Carries: true, render: renderKarpenter, check: checkKarpenter, is: isKarpenter},
+		{ID: "eksctl", About: "eksctl's ClusterConfig with a node group of your own image", Carries: true, render: renderEksctl, check: checkEksctl, is: isEksctl},
+		{ID: "windows", About: "PowerShell calling Start-EKSBootstrap.ps1", render: renderWindows, check: checkWindows, is: isWindows},
+		{ID: "al2023", About: "NodeConfig in MIME, as Amazon Linux 2023 and this project's images read it", render: renderAL2023, check: checkAL2023, is: isAL2023, eksctl: "AmazonLinux2023"},
+		{ID: "ubuntu", About: "cloud-config calling bootstrap.sh, for Canonical's images", render: renderUbuntu, check: checkUbuntu, is: isUbuntu, eksctl: "Ubuntu2404"},
+		{ID: "bottlerocket", About: "Bottlerocket's settings in TOML", render: renderBottlerocket, check: checkBottlerocket, is: isBottlerocket},
+		{ID: "al2", About: "a shell script in MIME calling bootstrap.sh, as Amazon Linux 2 and this project's images read it", render: renderAL2, check: checkAL2, is: isAL2, eksctl: "AmazonLinux2"},
+	}
+}
+
+// IDs lists the families' IDs.
+func IDs() []string {
+	var ids []string
+	for _, f := range Families() {
+		ids = append(ids, f.ID)
+	}
+	return ids
+}
+
+// ByID finds a family. An unknown one is an error that lists the known ones.
+func ByID(id string) (Family, error) {
+	for _, f := range Families() {
+		if f.ID == id {
+			return f, nil
+		}
+	}
+	return Family{}, fmt.Errorf("user data of the family %q is not known; known are %s", id, strings.Join(IDs(), ", "))
+}
+
+// Render writes user data, or for a family that carries another's a manifest
+// with user data of the family that carried names. What it wrote has passed
+// Check.
+func Render(family, carried string, n Node) ([]byte, error) {
+	f, err := ByID(family)
+	if err != nil {
+		return nil, err
+	}
+	var inner Family
+	if f.Carries {
+		if inner, err = ByID(carried); err != nil {
+			return nil, err
+		}
+		if inner.Carries {
+			return nil, fmt.Errorf("%s carries user data of a machine, and %s is none", f.ID, inner.ID)
+		}
+	}
+	if err := n.Validate(); err != nil {
+		return nil, err
+	}
+	text, err := f.render(n, inner)
+	if err != nil {
+		return nil, fmt.Errorf("writing user data for %s: %w", f.ID, err)
+	}
+	report, err := Check(text, f.ID)
+	if err != nil {
+		return nil, err
+	}
+	if report.Failed() {
+		var errs []error
+		for _, p := range report.Problems {
+			errs = append(errs, errors.New(p.String()))
+		}
+		return nil, fmt.Errorf("checking what was written for %s: %w", f.ID, errors.Join(errs...))
+	}
+	return text, nil
+}
+
+// maxUserData is how many bytes user data may have before its base64
+// (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-add-user-data.html).
+const maxUserData = 16 << 10
+
+// Check looks for everything that is wrong with user data. Without a family it
+// finds out which one it is; an error says that it could not.
+func Check(content []byte, family string) (Report, error) {
+	text, size, packed, err := unwrap(content)
+	if err != nil {
+		return Report{}, err
+	}
+	var f Family
+	if family == "" {
+		f, err = detect(text)
+	} else {
+		f, err = ByID(family)
+	}
+	if err != nil {
+		return Report{}, err
+	}
+	report := Report{Family: f.ID, Problems: []Problem{}}
+	c := &checker{report: &report}
+	if !f.Carries {
+		c.size(f, size, packed)
+	}
+	f.check(c, text)
+	report.sort()
+	return report, nil
+}
+
+// size says whether user data is too large, as EC2 counts: before its base64.
+func (c *checker) size(f Family, size int, packed bool) {
+	advice := "; compress it with gzip"
+	switch {
+	case f.ID == windowsID: // EC2Launch does not read gzip
+		advice = "; fetch a part of the script from elsewhere"
+	case packed:
+		advice = ", also compressed"
+	}
+	if size > maxUserData {
+		c.fail(0, "", "it has %d bytes, and EC2 takes at most %d%s", size, maxUserData, advice)
+	}
+}
+
+// detect tells a text's family by how it looks.
+func detect(text string) (Family, error) {
+	for _, f := range Families() {
+		if f.is(text) {
+			return f, nil
+		}
+	}
+	return Family{}, fmt.Errorf("it looks like user data of no family; name one of %s", strings.Join(IDs(), ", "))
+}
+
+// maxText bounds what user data may grow to when it is decompressed.
+const maxText = 1 << 20
+
+// unwrap undoes base64 and gzip. It says how many bytes EC2 counts, and whether
+// they are compressed.
+func unwrap(content []byte) (text string, size int, packed bool, err error) {
+	if plain, err := nodeconfig.Unbase64(string(content)); err == nil && len(plain) > 0 {
+		content = plain
+	}
+	size = len(content)
+	if !bytes.HasPrefix(content, []byte{0x1f, 0x8b}) {
+		return string(content), size, false, nil
+	}
+	z, err := gzip.NewReader(bytes.NewReader(content))
+	if err == nil {
+		content, err = io.ReadAll(io.LimitReader(z, maxText+1))
+	}
+	switch {
+	case err != nil:
+		return "", size, true, fmt.Errorf("decompressing user data: %w", err)
+	case len(content) > maxText:
+		return "", size, true, fmt.Errorf("decompressing user data: it has more than %d bytes", maxText)
+	}
+	return string(content), size, true, nil
+}
+
+// firstLine is the first line that holds something.
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	return strings.TrimSpace(line)
+}

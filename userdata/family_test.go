@@ -1,0 +1,230 @@
+package userdata
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"strings"
+	"testing"
+
+	"github.com/pelletier/go-toml/v2"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/arguments"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+)
+
+func node() Node {
+	return Node{
+		Cluster: Cluster{Name: "my-cluster", Endpoint: "https://ABC.gr7.eu-west-1.eks.amazonaws.com", CA: "Y2VydGlmaWNhdGU=", CIDR: "10.100.0.0/16"},
+		Labels:  map[string]string{"team": "a", "example.com/zone": "b.c"},
+		Taints:  []string{"dedicated=gpu:NoSchedule", "cold:NoExecute"},
+		MaxPods: 58, AMI: "ami-0123456789abcdef0", Role: "node-role", Region: "eu-west-1",
+	}
+}
+
+const flags = "--node-labels=example.com/zone=b.c,team=a --register-with-taints=dedicated=gpu:NoSchedule,cold:NoExecute"
+
+// What is written for al2 and ubuntu goes through first boot's own parser.
+func TestBootstrapCallsRoundTrip(t *testing.T) {
+	for _, family := range []string{"al2", "ubuntu"} {
+		t.Run(family, func(t *testing.T) {
+			text, err := Render(family, "", node())
+			require.NoError(t, err)
+			var words []string
+			if family == "al2" {
+				parts := (&checker{report: &Report{}}).parts(string(text))
+				require.Len(t, parts, 1)
+				for _, w := range commands(parts[0].text)[1][1:] {
+					words = append(words, w.text)
+				}
+			} else {
+				words = node().bootstrapArguments()
+				for _, w := range words {
+					assert.Contains(t, string(text), w)
+				}
+			}
+			a, err := arguments.Parse(words)
+			require.NoError(t, err)
+			require.NoError(t, a.Validate())
+			want := arguments.New()
+			want.Cluster, want.Endpoint, want.CA = "my-cluster", node().Cluster.Endpoint, "Y2VydGlmaWNhdGU="
+			want.DNS, want.UseMaxPods, want.KubeletExtraArgs = []string{"10.100.0.10"}, false, flags+" --max-pods=58"
+			assert.Equal(t, want, a)
+		})
+	}
+}
+
+func TestNodeConfigRoundTrips(t *testing.T) {
+	text, err := Render("al2023", "", node())
+	require.NoError(t, err)
+	c, warnings, err := nodeconfig.Parse(text)
+	require.NoError(t, err)
+	assert.Empty(t, warnings)
+	require.NoError(t, c.Validate())
+	assert.Equal(t, nodeconfig.Cluster{
+		Name: "my-cluster", APIServerEndpoint: node().Cluster.Endpoint, CertificateAuthority: []byte("certificate"), CIDR: "10.100.0.0/16",
+	}, c.Spec.Cluster)
+	assert.Equal(t, nodeconfig.Kubelet{
+		Config: nodeconfig.Document{"maxPods": int64(58)}, Flags: strings.Split(flags, " "),
+	}, c.Spec.Kubelet)
+}
+
+func TestBottlerocketRoundTrips(t *testing.T) {
+	text, err := Render("bottlerocket", "", node())
+	require.NoError(t, err)
+	var document map[string]any
+	require.NoError(t, toml.Unmarshal(text, &document))
+	assert.Equal(t, map[string]any{"settings": map[string]any{"kubernetes": map[string]any{
+		"cluster-name": "my-cluster", "api-server": node().Cluster.Endpoint, "cluster-certificate": "Y2VydGlmaWNhdGU=",
+		"cluster-dns-ip": "10.100.0.10", "max-pods": int64(58),
+		"node-labels": map[string]any{"example.com/zone": "b.c", "team": "a"},
+		"node-taints": map[string]any{"cold": []any{":NoExecute"}, "dedicated": []any{"gpu:NoSchedule"}},
+	}}}, document)
+	assert.Contains(t, string(text), "\"example.com/zone\" = ", "a name with dots is quoted")
+}
+
+func TestWindowsIsWritten(t *testing.T) {
+	text, err := Render("windows", "", node())
+	require.NoError(t, err)
+	assert.Equal(t, `<powershell>
+& "$env:ProgramFiles\Amazon\EKS\Start-EKSBootstrap.ps1" `+"`"+`
+  -EKSClusterName 'my-cluster' `+"`"+`
+  -APIServerEndpoint 'https://ABC.gr7.eu-west-1.eks.amazonaws.com' `+"`"+`
+  -Base64ClusterCA 'Y2VydGlmaWNhdGU=' `+"`"+`
+  -DNSClusterIP '10.100.0.10' `+"`"+`
+  -ServiceCIDR '10.100.0.0/16' `+"`"+`
+  -KubeletExtraArgs '`+flags+` --max-pods=58' `+"`"+`
+  3>&1 4>&1 5>&1 6>&1
+</powershell>
+`, string(text))
+}
+
+// Every family of machines in every tool's manifest, and back.
+func TestEveryFamilyPassesItsOwnCheck(t *testing.T) {
+	for _, f := range Families() {
+		carried := []string{""}
+		if f.Carries {
+			carried = nil
+			for _, inner := range Families() {
+				if !inner.Carries && (f.ID != "eksctl" || inner.eksctl != "") {
+					carried = append(carried, inner.ID)
+				}
+			}
+		}
+		for _, inner := range carried {
+			t.Run(f.ID+"/"+inner, func(t *testing.T) {
+				text, err := Render(f.ID, inner, node())
+				require.NoError(t, err)
+				r, err := Check(text, "")
+				require.NoError(t, err)
+				assert.Equal(t, f.ID, r.Family, "its family is seen")
+				assert.Empty(t, r.Problems)
+				assert.Equal(t, "my-cluster", r.Cluster.Name)
+				assert.Equal(t, node().Cluster.Endpoint, r.Cluster.Endpoint)
+				assert.Equal(t, node().Cluster.CA, r.Cluster.CA)
+				again, err := Render(f.ID, inner, node())
+				require.NoError(t, err)
+				assert.Equal(t, string(text), string(again), "the same description gives the same bytes")
+			})
+		}
+	}
+}
+
+func TestIPv6(t *testing.T) {
+	n := node()
+	n.Cluster.CIDR = "fd00:1234::/108"
+	for _, f := range Families() {
+		if f.Carries || f.ID == windowsID {
+			continue
+		}
+		text, err := Render(f.ID, "", n)
+		require.NoError(t, err, f.ID)
+		r, err := Check(text, "")
+		require.NoError(t, err)
+		assert.Empty(t, r.Problems, f.ID)
+	}
+	text, err := Render("al2", "", n)
+	require.NoError(t, err)
+	assert.Contains(t, string(text), "--ip-family 'ipv6' \\\n  --service-ipv6-cidr 'fd00:1234::/108'")
+	assert.Equal(t, "fd00:1234::a", n.Cluster.DNS())
+}
+
+func TestWhatCannotBeWritten(t *testing.T) {
+	for name, c := range map[string]struct {
+		family, carried string
+		change          func(*Node)
+		want            string
+	}{
+		"family":              {"suse", "", func(*Node) {}, `user data of the family "suse" is not known; known are karpenter, eksctl, windows, al2023, ubuntu, bottlerocket, al2`},
+		"carries nothing":     {"karpenter", "", func(*Node) {}, `user data of the family "" is not known; known are karpenter, eksctl, windows, al2023, ubuntu, bottlerocket, al2`},
+		"carries a carrier":   {"karpenter", "eksctl", func(*Node) {}, "karpenter carries user data of a machine, and eksctl is none"},
+		"name":                {"al2", "", func(n *Node) { n.Cluster.Name = "a b" }, `cluster.name: "a b" must be up to 100 letters, digits, - and _`},
+		"all at once":         {"al2", "", func(n *Node) { n.Cluster = Cluster{Name: "a"} }, "cluster.endpoint: \"\" must be an address such as https://ABC.gr7.eu-west-1.eks.amazonaws.com\ncluster.certificateAuthority: it must be base64, as DescribeCluster gives it\ncluster.cidr: \"\" is no network such as 10.100.0.0/16 or fd00:1234::/108"},
+		"label":               {"al2", "", func(n *Node) { n.Labels = map[string]string{"a b": "c d"} }, "labels: \"a b\" is no label's name\nlabels: \"c d\" is no value for a b: up to 63 letters, digits, -, _ and ."},
+		"taint":               {"al2", "", func(n *Node) { n.Taints = []string{"a=b:Never"} }, `taints: "a=b:Never" must be key=value:Effect or key:Effect, with NoSchedule, PreferNoSchedule or NoExecute`},
+		"argument":            {"al2", "", func(n *Node) { n.KubeletArgs = []string{"v=2"} }, `kubeletArgs: "v=2" must be --name or --name=value`},
+		"pods":                {"al2", "", func(n *Node) { n.MaxPods = -1 }, "maxPods: -1 must be from 0 to 1000"},
+		"Bottlerocket's args": {"bottlerocket", "", func(n *Node) { n.KubeletArgs = []string{"--v=2"} }, "writing user data for bottlerocket: kubeletArgs: Bottlerocket's kubelet takes no flags, only the settings of settings.kubernetes"},
+		"Karpenter's needs":   {"karpenter", "al2023", func(n *Node) { n.AMI, n.Role = "", "" }, "writing user data for karpenter: ami: \"\" is no image's id such as ami-0123456789abcdef0\nrole: the node role's name is missing"},
+		"eksctl's needs":      {"eksctl", "windows", func(n *Node) { n.Region = "" }, "writing user data for eksctl: region: the cluster's region is missing\neksctl takes no bootstrap command for windows"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := node()
+			c.change(&n)
+			_, err := Render(c.family, c.carried, n)
+			assert.EqualError(t, err, c.want)
+		})
+	}
+}
+
+func TestDescriptions(t *testing.T) {
+	n, err := ParseNode([]byte("cluster: {name: a, endpoint: b, certificateAuthority: c, cidr: d}\ntaints: [x]\n"))
+	require.NoError(t, err)
+	assert.Equal(t, Node{Cluster: Cluster{Name: "a", Endpoint: "b", CA: "c", CIDR: "d"}, Taints: []string{"x"}}, n)
+	_, err = ParseNode([]byte("cluster: {nam: a}\n"))
+	assert.EqualError(t, err, `reading the description: line 1: cluster.nam: unknown field; known are certificateAuthority, cidr, endpoint, name, outpost`)
+}
+
+func TestPackedUserDataIsUnpacked(t *testing.T) {
+	text, err := Render("al2023", "", node())
+	require.NoError(t, err)
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	_, err = z.Write(text)
+	require.NoError(t, err)
+	require.NoError(t, z.Close())
+	for name, content := range map[string][]byte{
+		"base64":       []byte(base64.StdEncoding.EncodeToString(text)),
+		"gzip":         packed.Bytes(),
+		"gzip, base64": []byte(base64.StdEncoding.EncodeToString(packed.Bytes()) + "\n"),
+	} {
+		r, err := Check(content, "")
+		require.NoError(t, err, name)
+		assert.Equal(t, "al2023", r.Family, name)
+		assert.Empty(t, r.Problems, name)
+	}
+	_, err = Check([]byte("\x1f\x8b\x08nonsense"), "")
+	assert.EqualError(t, err, "decompressing user data: unexpected EOF")
+	_, err = Check([]byte("hello"), "")
+	assert.EqualError(t, err, "it looks like user data of no family; name one of karpenter, eksctl, windows, al2023, ubuntu, bottlerocket, al2")
+}
+
+func FuzzCheck(f *testing.F) {
+	for _, family := range Families() {
+		if !family.Carries {
+			text, err := Render(family.ID, "", node())
+			require.NoError(f, err)
+			f.Add(string(text), "")
+		}
+	}
+	f.Add("a <<X\n'\\", "al2")
+	f.Add("<powershell>\n& a -EKSClusterName `", "windows")
+	f.Fuzz(func(t *testing.T, text, family string) {
+		r, err := Check([]byte(text), family) // must neither panic nor hang
+		if err == nil {
+			assert.NotNil(t, r.Problems)
+		}
+	})
+}

@@ -1,0 +1,288 @@
+package userdata
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// unregistered is the taint that Karpenter demands of nodes whose user data it
+// does not write itself
+// (https://karpenter.sh/docs/concepts/nodeclasses/#specamifamily).
+const unregistered = "karpenter.sh/unregistered:NoExecute"
+
+var amiID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^ami-[0-9a-f]{8,17}$`) })
+
+func (n Node) needsAMI() error {
+	if !amiID().MatchString(n.AMI) {
+		return fmt.Errorf("ami: %q is no image's id such as ami-0123456789abcdef0", n.AMI)
+	}
+	return nil
+}
+
+func renderKarpenter(n Node, carried Family) ([]byte, error) {
+	err := n.needsAMI()
+	if n.Role == "" {
+		err = errors.Join(err, errors.New("role: the node role's name is missing"))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains(n.Taints, unregistered) {
+		n.Taints = append(slices.Clone(n.Taints), unregistered)
+	}
+	userData, err := carried.render(n, Family{})
+	if err != nil {
+		return nil, err
+	}
+	discovery := []map[string]any{{"tags": map[string]string{"karpenter.sh/discovery": n.Cluster.Name}}}
+	type spec struct {
+		AMIFamily string              `yaml:"amiFamily"`
+		AMIs      []map[string]string `yaml:"amiSelectorTerms"`
+		Role      string              `yaml:"role"`
+		Subnets   []map[string]any    `yaml:"subnetSelectorTerms"`
+		Groups    []map[string]any    `yaml:"securityGroupSelectorTerms"`
+		UserData  *yaml.Node          `yaml:"userData"`
+	}
+	text, err := toYAML(struct {
+		APIVersion string            `yaml:"apiVersion"`
+		Kind       string            `yaml:"kind"`
+		Metadata   map[string]string `yaml:"metadata"`
+		Spec       spec              `yaml:"spec"`
+	}{"karpenter.k8s.aws/v1", "EC2NodeClass", map[string]string{"name": "eksnode"}, spec{
+		AMIFamily: "Custom", AMIs: []map[string]string{{"id": n.AMI}}, Role: n.Role,
+		Subnets: discovery, Groups: discovery, UserData: literal(string(userData)),
+	}})
+	return []byte(text), err
+}
+
+// literal is a text that YAML shows line by line.
+func literal(text string) *yaml.Node {
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.LiteralStyle, Value: text}
+}
+
+func renderEksctl(n Node, carried Family) ([]byte, error) {
+	err := n.needsAMI()
+	if n.Region == "" {
+		err = errors.Join(err, errors.New("region: the cluster's region is missing"))
+	}
+	if carried.eksctl == "" {
+		err = errors.Join(err, fmt.Errorf("eksctl takes no bootstrap command for %s", carried.ID))
+	}
+	if err != nil {
+		return nil, err
+	}
+	userData, err := carried.render(n, Family{})
+	if err != nil {
+		return nil, err
+	}
+	// eksctl makes the MIME itself, of a NodeConfig or a script.
+	inner := (&checker{report: &Report{}}).parts(string(userData))
+	if !isMIME(string(userData)) {
+		if userData, err = renderAL2(n, Family{}); err != nil {
+			return nil, err
+		}
+		inner = (&checker{report: &Report{}}).parts(string(userData))
+	}
+	type group struct {
+		Name     string     `yaml:"name"`
+		AMI      string     `yaml:"ami"`
+		Family   string     `yaml:"amiFamily"`
+		Type     string     `yaml:"instanceType,omitempty"`
+		Override *yaml.Node `yaml:"overrideBootstrapCommand"`
+	}
+	text, err := toYAML(struct {
+		APIVersion string            `yaml:"apiVersion"`
+		Kind       string            `yaml:"kind"`
+		Metadata   map[string]string `yaml:"metadata"`
+		Groups     []group           `yaml:"nodeGroups"`
+	}{"eksctl.io/v1alpha5", "ClusterConfig", map[string]string{"name": n.Cluster.Name, "region": n.Region}, []group{{
+		Name: "eksnode", AMI: n.AMI, Family: carried.eksctl, Type: n.InstanceType,
+		Override: literal(strings.TrimRight(inner[0].text, "\n") + "\n"),
+	}}})
+	return []byte(text), err
+}
+
+var (
+	karpenterKind = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^kind: *["']?EC2NodeClass["']? *\r?$`) })
+	eksctlKind    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^kind: *["']?ClusterConfig["']? *\r?$`) })
+)
+
+func isKarpenter(text string) bool { return karpenterKind().MatchString(text) && !isMIME(text) }
+func isEksctl(text string) bool    { return eksctlKind().MatchString(text) && !isMIME(text) }
+
+// documents reads the YAML documents of a manifest, of one kind.
+func (c *checker) documents(text, kind string) []*yaml.Node {
+	var found []*yaml.Node
+	d := yaml.NewDecoder(strings.NewReader(text))
+	for {
+		var document yaml.Node
+		if err := d.Decode(&document); err != nil {
+			if err.Error() != "EOF" {
+				c.lines(errorOf("reading the YAML: " + strings.TrimPrefix(err.Error(), "yaml: ")))
+			}
+			return found
+		}
+		if len(document.Content) > 0 && child(document.Content[0], "kind") != nil && child(document.Content[0], "kind").Value == kind {
+			found = append(found, document.Content[0])
+		}
+	}
+}
+
+// child follows names into an object; nil where there is none.
+func child(n *yaml.Node, path ...string) *yaml.Node {
+	for _, name := range path {
+		if n == nil || n.Kind != yaml.MappingNode {
+			return nil
+		}
+		var next *yaml.Node
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if n.Content[i].Value == name {
+				next = n.Content[i+1]
+			}
+		}
+		n = next
+	}
+	return n
+}
+
+// carried checks the user data that a manifest carries and gives the taints
+// that its node registers with.
+func (c *checker) carried(field string, n *yaml.Node, partial bool) []string {
+	f, err := detect(n.Value)
+	if err != nil || f.Carries {
+		c.fail(n.Line, field, "it looks like user data of no family")
+		return nil
+	}
+	before := n.Line - 1
+	if n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+		before = n.Line
+	}
+	inner := &checker{report: &Report{}, before: before}
+	if len(n.Value) > maxUserData {
+		c.fail(n.Line, field, "it has %d bytes, and EC2 takes at most %d", len(n.Value), maxUserData)
+	}
+	f.check(inner, n.Value)
+	for _, p := range inner.report.Problems {
+		if partial && strings.HasPrefix(p.Field, "spec.cluster.") && strings.HasPrefix(p.Text, "is missing") {
+			continue // the tool puts it in
+		}
+		c.report.Problems = append(c.report.Problems, p)
+	}
+	c.report.Cluster = inner.report.Cluster
+	return inner.taints
+}
+
+func checkKarpenter(c *checker, text string) {
+	for _, class := range c.documents(text, "EC2NodeClass") {
+		c.duplicates(class, "")
+		spec := child(class, "spec")
+		if spec == nil {
+			c.fail(class.Line, "spec", "is missing")
+			continue
+		}
+		for _, name := range []string{"subnetSelectorTerms", "securityGroupSelectorTerms", "amiSelectorTerms"} {
+			if n := child(spec, name); n == nil || len(n.Content) == 0 {
+				c.fail(spec.Line, "spec."+name, "is missing; Karpenter refuses the class")
+			}
+		}
+		if child(spec, "role") == nil && child(spec, "instanceProfile") == nil {
+			c.fail(spec.Line, "spec.role", "is missing; Karpenter refuses a class without role and instanceProfile")
+		}
+		c.misspelt(spec, "spec.", classFields())
+		c.karpenterUserData(spec)
+	}
+}
+
+// classFields are those of an EC2NodeClass' spec
+// (https://karpenter.sh/docs/concepts/nodeclasses/). There come new ones.
+func classFields() []string {
+	return []string{
+		"amiFamily", "amiSelectorTerms", "associatePublicIPAddress", "blockDeviceMappings", "capacityReservationSelectorTerms", "context",
+		"detailedMonitoring", "instanceProfile", "instanceStorePolicy", "kubelet", "metadataOptions", "role", "securityGroupSelectorTerms",
+		"subnetSelectorTerms", "tags", "userData",
+	}
+}
+
+// misspelt reports names that differ from known ones by case or a letter.
+func (c *checker) misspelt(object *yaml.Node, path string, known []string) {
+	for i := 0; i+1 < len(object.Content); i += 2 {
+		name := object.Content[i].Value
+		for _, meant := range known {
+			if most := max(len(name), len(meant)); !slices.Contains(known, name) && alike(name, meant) >= most-2 {
+				c.fail(object.Content[i].Line, path+name, "unknown field; did you mean %s?", meant)
+			}
+		}
+	}
+}
+
+func (c *checker) karpenterUserData(spec *yaml.Node) {
+	family, userData := child(spec, "amiFamily"), child(spec, "userData")
+	custom := family != nil && family.Value == "Custom"
+	switch {
+	case userData == nil && custom:
+		c.fail(family.Line, "spec.userData", "is missing; with amiFamily Custom Karpenter writes none, and the machine joins no cluster")
+		return
+	case userData == nil:
+		return
+	case !custom:
+		c.warn(userData.Line, "spec.userData", "Karpenter merges it with its own unless amiFamily is Custom")
+	}
+	taints := c.carried("spec.userData", userData, !custom)
+	if custom && !slices.Contains(taints, unregistered) {
+		c.fail(userData.Line, "spec.userData", "the node does not register with the taint %s, and Karpenter 1.0 and newer never takes it up", unregistered)
+	}
+}
+
+func checkEksctl(c *checker, text string) {
+	for _, config := range c.documents(text, "ClusterConfig") {
+		c.duplicates(config, "")
+		name := child(config, "metadata", "name")
+		if name == nil {
+			c.fail(config.Line, "metadata.name", "is missing")
+		}
+		if child(config, "metadata", "region") == nil {
+			c.fail(config.Line, "metadata.region", "is missing")
+		}
+		for _, kind := range []string{"nodeGroups", "managedNodeGroups"} {
+			groups := child(config, kind)
+			if groups == nil {
+				continue
+			}
+			for i, group := range groups.Content {
+				c.eksctlGroup(fmt.Sprintf("%s[%d]", kind, i), group, name)
+			}
+		}
+	}
+}
+
+// eksctlNeeds are the families for which eksctl demands a bootstrap command
+// where the image is named by its id
+// (https://docs.aws.amazon.com/eks/latest/eksctl/custom-ami-support.html).
+var eksctlNeeds = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(AmazonLinux2|Ubuntu(Pro)?\d+)$`) })
+
+func (c *checker) eksctlGroup(at string, group, cluster *yaml.Node) {
+	ami, family, override := child(group, "ami"), child(group, "amiFamily"), child(group, "overrideBootstrapCommand")
+	own := ami != nil && amiID().MatchString(ami.Value)
+	if ami != nil && strings.HasPrefix(ami.Value, "ami-") && !own {
+		c.fail(ami.Line, at+".ami", "%q is no image's id", ami.Value)
+	}
+	if own && family == nil {
+		c.fail(ami.Line, at+".amiFamily", "is missing; eksctl cannot tell it from an image's id")
+	}
+	if override == nil {
+		if own && family != nil && eksctlNeeds().MatchString(family.Value) {
+			c.fail(ami.Line, at+".overrideBootstrapCommand", "is missing; eksctl demands it for your own image of %s", family.Value)
+		}
+		return
+	}
+	c.carried(at+".overrideBootstrapCommand", override, true)
+	if told := c.report.Cluster.Name; told != "" && cluster != nil && told != cluster.Value {
+		c.fail(override.Line, at+".overrideBootstrapCommand", "it joins the cluster %s, and metadata.name is %s", told, cluster.Value)
+	}
+}

@@ -1,0 +1,207 @@
+// Package userdata writes and checks the user data that tells an instance which
+// EKS cluster it joins, in the form of every family of images. It asks nobody:
+// what it needs to know of a cluster is handed in.
+package userdata
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	yamlv3 "go.yaml.in/yaml/v3"
+	"sigs.k8s.io/yaml"
+
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+)
+
+// Node describes what user data tells a machine, whatever its family.
+type Node struct {
+	Cluster Cluster `json:"cluster"`
+	// Labels and Taints are those the node registers itself with.
+	Labels map[string]string `json:"labels,omitempty"`
+	// Taints have kubectl's form: key=value:Effect or key:Effect.
+	Taints []string `json:"taints,omitempty"`
+	// MaxPods limits the node's pods; 0 leaves it to the machine.
+	MaxPods int `json:"maxPods,omitempty"`
+	// KubeletArgs are further flags of the kubelet, each as --name=value.
+	KubeletArgs []string `json:"kubeletArgs,omitempty"`
+	// AMI and Role are the image's id and the node role's name. Only the forms
+	// that Karpenter and eksctl read need them.
+	AMI  string `json:"ami,omitempty"`
+	Role string `json:"role,omitempty"`
+	// InstanceType is what eksctl starts; empty leaves it to eksctl.
+	InstanceType string `json:"instanceType,omitempty"`
+	// Region is the cluster's; eksctl needs it.
+	Region string `json:"region,omitempty"`
+}
+
+// Cluster is what a node has to know of its cluster: what DescribeCluster tells.
+type Cluster struct {
+	Name     string `json:"name"`
+	Endpoint string `json:"endpoint"`
+	// CA is the certificate authority in base64, as DescribeCluster gives it.
+	CA string `json:"certificateAuthority"`
+	// CIDR is the network of the cluster's services.
+	CIDR string `json:"cidr"`
+	// Outpost is the id of a local cluster on an Outpost; empty for all others.
+	Outpost string `json:"outpost,omitempty"`
+}
+
+// ParseNode reads a description in YAML or JSON. A field it does not know is an
+// error that names it, its line and the fields that there are.
+func ParseNode(text []byte) (Node, error) {
+	var n Node
+	var document yamlv3.Node
+	if err := yamlv3.Unmarshal(text, &document); err == nil && len(document.Content) == 1 {
+		if err := knownFields(document.Content[0], reflect.TypeFor[Node](), ""); err != nil {
+			return Node{}, fmt.Errorf("reading the description: %w", err)
+		}
+	}
+	if err := yaml.UnmarshalStrict(text, &n); err != nil {
+		said := strings.NewReplacer("error unmarshaling JSON: while decoding JSON: json: ", "", "error converting YAML to JSON: yaml: ", "").Replace(err.Error())
+		return Node{}, fmt.Errorf("reading the description: %s", said)
+	}
+	return n, nil
+}
+
+// knownFields looks for fields that a type does not have.
+func knownFields(object *yamlv3.Node, t reflect.Type, path string) error {
+	if object.Kind != yamlv3.MappingNode || t.Kind() != reflect.Struct {
+		return nil
+	}
+	fields := map[string]reflect.Type{}
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		fields[name] = t.Field(i).Type
+	}
+	for i := 0; i+1 < len(object.Content); i += 2 {
+		key := object.Content[i]
+		inner, known := fields[key.Value]
+		if !known {
+			return fmt.Errorf("line %d: %s: unknown field; known are %s", key.Line, path+key.Value, strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
+		}
+		if err := knownFields(object.Content[i+1], inner, path+key.Value+"."); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var (
+	clusterName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_-]{0,99}$`) })
+	labelName   = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
+	})
+	outpostID  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9A-Za-z-]{1,100}$`) })
+	labelValue = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$`) })
+	kubeletArg = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^--[a-z][a-z0-9-]*(=[^\r\n\x00]*)?$`) })
+)
+
+// Validate says everything that is wrong with the description, joined.
+func (n Node) Validate() error {
+	var errs []error
+	add := func(field, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%s: %s", field, fmt.Sprintf(format, args...)))
+	}
+	n.Cluster.validate(add)
+	for _, name := range slices.Sorted(maps.Keys(n.Labels)) {
+		for _, said := range labelProblems(name, n.Labels[name]) {
+			add("labels", "%s", said)
+		}
+	}
+	for _, t := range n.Taints {
+		if _, err := parseTaint(t); err != nil {
+			add("taints", "%v", err)
+		}
+	}
+	for _, arg := range n.KubeletArgs {
+		if !kubeletArg().MatchString(arg) {
+			add("kubeletArgs", "%q must be --name or --name=value", arg)
+		}
+		name, value, _ := strings.Cut(arg, "=")
+		for _, said := range flagProblems(name, value) {
+			add("kubeletArgs", "%s: %s", name, said)
+		}
+	}
+	if n.MaxPods < 0 || n.MaxPods > 1000 {
+		add("maxPods", "%d must be from 0 to 1000", n.MaxPods)
+	}
+	return errors.Join(errs...)
+}
+
+func (c Cluster) validate(add func(field, format string, args ...any)) {
+	if !clusterName().MatchString(c.Name) {
+		add("cluster.name", "%q must be up to 100 letters, digits, - and _", c.Name)
+	}
+	if err := nodeconfig.CheckEndpoint(c.Endpoint); err != nil {
+		add("cluster.endpoint", "%v", err)
+	}
+	if ca, err := base64.StdEncoding.DecodeString(c.CA); err != nil || len(ca) == 0 {
+		add("cluster.certificateAuthority", "it must be base64, as DescribeCluster gives it")
+	}
+	if _, err := netip.ParsePrefix(c.CIDR); err != nil {
+		add("cluster.cidr", "%q is no network such as 10.100.0.0/16 or fd00:1234::/108", c.CIDR)
+	}
+	if c.Outpost != "" && !outpostID().MatchString(c.Outpost) {
+		add("cluster.outpost", "%q is no id of a local cluster", c.Outpost)
+	}
+}
+
+// IPv6 says whether the services' network is of version 6.
+func (c Cluster) IPv6() bool {
+	prefix, err := netip.ParsePrefix(c.CIDR)
+	return err == nil && prefix.Addr().Is6()
+}
+
+// DNS is the tenth address of the services' network, where EKS puts the
+// cluster's DNS; empty for a CIDR that is none.
+func (c Cluster) DNS() string {
+	prefix, err := netip.ParsePrefix(c.CIDR)
+	if err != nil {
+		return ""
+	}
+	address := prefix.Masked().Addr()
+	for range 10 {
+		address = address.Next()
+	}
+	return address.String()
+}
+
+// taint is one taint taken apart.
+type taint struct{ key, value, effect string }
+
+var taintForm = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^([^=:]+)(?:=([^:]*))?:(NoSchedule|PreferNoSchedule|NoExecute)$`)
+})
+
+func parseTaint(text string) (taint, error) {
+	parts := taintForm().FindStringSubmatch(text)
+	if parts == nil || !labelName().MatchString(parts[1]) || !labelValue().MatchString(parts[2]) {
+		return taint{}, fmt.Errorf("%q must be key=value:Effect or key:Effect, with NoSchedule, PreferNoSchedule or NoExecute", text)
+	}
+	return taint{parts[1], parts[2], parts[3]}, nil
+}
+
+// kubeletFlags are the kubelet's flags for labels, taints and further
+// arguments, in an order that does not change.
+func (n Node) kubeletFlags() []string {
+	var flags []string
+	if len(n.Labels) > 0 {
+		var pairs []string
+		for _, name := range slices.Sorted(maps.Keys(n.Labels)) {
+			pairs = append(pairs, name+"="+n.Labels[name])
+		}
+		flags = append(flags, "--node-labels="+strings.Join(pairs, ","))
+	}
+	if len(n.Taints) > 0 {
+		flags = append(flags, "--register-with-taints="+strings.Join(n.Taints, ","))
+	}
+	return append(flags, n.KubeletArgs...)
+}

@@ -1,0 +1,197 @@
+package userdata
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/pelletier/go-toml/v2"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/arguments"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+)
+
+const (
+	nodePart  = "Content-Type: application/node.eks.aws\n\n" + head + whole
+	toml3     = "[settings.kubernetes]\ncluster-name = 'a'\napi-server = 'https://a'\ncluster-certificate = 'YQ=='\n"
+	powers    = "<powershell>\n& Start-EKSBootstrap.ps1 -EKSClusterName a "
+	powersEnd = "\n</powershell>\n"
+)
+
+func said(t *testing.T, text, family string) string {
+	t.Helper()
+	r, err := Check([]byte(text), family)
+	if err != nil {
+		return "error: " + err.Error()
+	}
+	var list []string
+	for _, p := range r.Problems {
+		list = append(list, p.String())
+	}
+	return strings.Join(list, "|")
+}
+
+// What people's editors, templates and copied examples make of user data.
+func TestOddInputs(t *testing.T) {
+	for name, c := range map[string]struct{ text, want string }{
+		// Labels, taints and numbers: the kubelet ends at once when they are wrong.
+		"a taint without effect":   {script + "/etc/eks/bootstrap.sh c \\\n  --kubelet-extra-args '--node-labels=a=b --register-with-taints=taint1=true'\n", `3: --kubelet-extra-args: --register-with-taints: "taint1=true" must be key=value:Effect or key:Effect, with NoSchedule, PreferNoSchedule or NoExecute`},
+		"a placeholder":            {script + "/etc/eks/bootstrap.sh c --use-max-pods false --kubelet-extra-args '--max-pods=my-max-pods-value'\n", `2: --kubelet-extra-args: --max-pods: "my-max-pods-value" must be a number`},
+		"a label of Kubernetes":    {script + "/etc/eks/bootstrap.sh c --kubelet-extra-args '--node-labels=node-role.kubernetes.io/worker=,node.kubernetes.io/lifecycle=spot,topology.kubernetes.io/zone=a'\n", `2: --kubelet-extra-args: --node-labels: "node-role.kubernetes.io/worker" is Kubernetes' own, and no node may give it to itself; put it there with kubectl label`},
+		"a label in two words":     {script + "/etc/eks/bootstrap.sh c --kubelet-extra-args '--node-labels a'\n", `2: --kubelet-extra-args: --node-labels: "a" must be key=value`},
+		"a variable in labels":     {script + "/etc/eks/bootstrap.sh c --kubelet-extra-args \"--node-labels=$LABELS --max-pods=${PODS}\"\n", ""},
+		"NodeConfig's flags":       {head + whole + "  kubelet:\n    flags:\n    - --v=2\n    - --node-labels=a=b,c\n    - --register-with-taints=x:Never\n", `8: spec.kubelet.flags[1]: --node-labels: "c" must be key=value|9: spec.kubelet.flags[2]: --register-with-taints: "x:Never" must be key=value:Effect or key:Effect, with NoSchedule, PreferNoSchedule or NoExecute`},
+		"flags of the second part": {multi(nodePart, "Content-Type: application/node.eks.aws\n\n"+head+"  kubelet:\n    flags: ['--max-pods=many']\n"), `18: spec.kubelet.flags[0]: --max-pods: "many" must be a number`},
+		"Windows' flags":           {powers + "`\n  -KubeletExtraArgs '--node-labels=k8s.io/a=b'" + powersEnd, `3: -KubeletExtraArgs: --node-labels: "k8s.io/a" is Kubernetes' own, and no node may give it to itself; put it there with kubectl label`},
+		"Bottlerocket's labels":    {toml3 + "[settings.kubernetes.node-labels]\n'a b' = 'c'\n'app.kubernetes.io/x' = 'y'\n", `6: settings.kubernetes.node-labels."a b": "a b" is no label's name|7: settings.kubernetes.node-labels."app.kubernetes.io/x": "app.kubernetes.io/x" is Kubernetes' own, and no node may give it to itself; put it there with kubectl label`},
+		"taints by Bottlerocket":   {toml3 + "[settings.kubernetes.node-taints]\na = ['b:NoSchedule', 'c:Never']\n", `6: settings.kubernetes.node-taints.a: "c:Never" must be value:Effect, with NoSchedule, PreferNoSchedule or NoExecute`},
+		// Twice.
+		"NodeConfig's field twice": {head + "  cluster:\n    name: a\n    name: b\n", "6: spec.cluster.name: it is set twice; first in line 5"},
+		"a setting twice":          {toml3 + "api-server = 'https://b'\n", "5: it is not TOML: key api-server is already defined"},
+		"runcmd twice":             {"#cloud-config\nruncmd:\n- /etc/eks/bootstrap.sh a\nruncmd:\n- echo\n", "4: runcmd: it stands here a second time, after line 2; only this one is read"},
+		"userData twice":           {class + "  amiFamily: AL2023\n  tags: {a: b, a: c}\n", "9: spec.tags.a: it stands here a second time, after line 9; only this one is read"},
+		"a parameter twice":        {powers + "-EKSClusterName b" + powersEnd, "2: -EKSClusterName: it is given twice"},
+		// Spaces.
+		"tabs in YAML":           {head + "\tcluster: {}\n", "4: found character that cannot start any token"},
+		"tabs in a cloud-config": {"#cloud-config\nruncmd:\n\t- a\n", "3: found character that cannot start any token"},
+		"tabs in a script":       {script + "\t/etc/eks/bootstrap.sh\tc\t\\\n\t\t--nope\tx\n", "3: --nope: it is unknown"},
+		"CRLF in TOML":           {strings.ReplaceAll(toml3+"max-pods = 'x'\n", "\n", "\r\n"), "5: settings.kubernetes.max-pods: it must be a number, not text"},
+		"CRLF in NodeConfig":     {strings.ReplaceAll(multi(nodePart), "\n", "\r\n"), ""},
+		"CRLF in a cloud-config": {"#cloud-config\r\nruncmd:\r\n- /etc/eks/bootstrap.sh a --x y\r\n", "3: --x: it is unknown"},
+		"CRLF in a part":         {strings.ReplaceAll(multi("Content-Type: text/x-shellscript\n\n#!/bin/sh\n/etc/eks/bootstrap.sh c --nope x\n"), "\n", "\r\n"), "7: warning: its lines end as Windows' do; cloud-init mends that, and whoever else runs the script does not|8: --nope: it is unknown"},
+		"CRLF on Windows":        {strings.ReplaceAll(powers+"`\n -Nope x"+powersEnd, "\n", "\r\n"), "3: -Nope: Start-EKSBootstrap.ps1 takes no such parameter; known are EKSClusterName, KubeletExtraArgs, KubeProxyExtraArgs, Endpoint, APIServerEndpoint, Base64ClusterCA, DNSClusterIP, ServiceCIDR, ExcludedSnatCIDRs, ContainerRuntime"},
+		// MIME.
+		"eksctl's boundary":          {"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=//\n\n--//\n" + nodePart + "\n--//--\n", ""},
+		"a boundary within the text": {multi("Content-Type: text/x-shellscript\n\n#!/bin/sh\n# --X\n echo --X--\n/etc/eks/bootstrap.sh c --nope x\n"), "10: --nope: it is unknown"},
+		"parts within a part":        {multi("Content-Type: multipart/mixed; boundary=Y\n\n--Y\n" + nodePart + "  kubelte: {}\n--Y--\n"), "14: spec.kubelte: unknown field; did you mean kubelet?"},
+		"a type that nobody reads":   {multi("Content-Type: application/node.eks.aw\n\n"+head, nodePart), "5: warning: Content-Type: nobody reads parts of the type application/node.eks.aw; did you mean application/node.eks.aws?"},
+		"a boothook":                 {multi("Content-Type: text/cloud-boothook\n\n#cloud-boothook\necho\n", "Content-Type: text/x-shellscript\n\n#!/bin/sh\n/etc/eks/bootstrap.sh c\n"), ""},
+		"a part in base64":           {multi("Content-Type: text/x-shellscript\nContent-Transfer-Encoding: base64\n\n" + base64.StdEncoding.EncodeToString([]byte("#!/bin/sh\n/etc/eks/bootstrap.sh c --nope x\n")) + "\n"), "9: --nope: it is unknown"},
+		// Others.
+		"nodeadm in a script":       {script + "cat > /etc/node.yaml <<EOF\nx\nEOF\nnodeadm init --config-source file:///etc/node.yaml\n", ""},
+		"PowerShell's own words":    {"<powershell>\npowershell.exe -ExecutionPolicy Bypass -File 'C:\\Program Files\\Amazon\\EKS\\Start-EKSBootstrap.ps1' -EKSClusterName 'it''s' -Nope x\n</powershell>\n", `2: -Nope: Start-EKSBootstrap.ps1 takes no such parameter; known are EKSClusterName, KubeletExtraArgs, KubeProxyExtraArgs, Endpoint, APIServerEndpoint, Base64ClusterCA, DNSClusterIP, ServiceCIDR, ExcludedSnatCIDRs, ContainerRuntime|2: -EKSClusterName: "it's" must be up to 100 letters, digits, - and _`},
+		"Windows on IPv6":           {powers + "-ServiceCIDR fd00::/108" + powersEnd, "2: -ServiceCIDR: EKS has no Windows nodes in clusters of IPv6"},
+		"IPv6 without its network":  {script + "/etc/eks/bootstrap.sh c --apiserver-endpoint https://a --b64-cluster-ca YQ== \\\n --ip-family ipv6\n", "3: --ip-family: ipv6 needs --service-ipv6-cidr or --dns-cluster-ip"},
+		"an Outpost without its id": {head + "  cluster: {name: a, apiServerEndpoint: 'https://a', certificateAuthority: YQ==, cidr: 10.0.0.0/16, enableOutpost: true}\n", "4: spec.cluster.id: is missing; a local cluster on an Outpost is known by its id"},
+		"proxies":                   {head + whole + "  instance:\n    environment:\n      default: {HTTPS_PROXY: 'http://a:1', NO_PROXY: 169.254.169.254}\n      containerd: {'HTTP PROXY': x}\n", `8: spec.instance.environment.containerd.HTTP PROXY: "HTTP PROXY" is no variable's name`},
+		"Bottlerocket's proxies":    {toml3 + "[settings.network]\nhttps-proxy = 'a:1'\nno-proxy = 'a'\n", "7: settings.network.no-proxy: it must be a list of text, not text"},
+		"a class' field":            {class + "  amiFamily: AL2023\n  userdata: x\n  blockDeviceMapping: []\n  placementGroupSelectorTerms: []\n", "9: spec.userdata: unknown field; did you mean userData?|10: spec.blockDeviceMapping: unknown field; did you mean blockDeviceMappings?"},
+		"too large within a class":  {class + "  amiFamily: AL2023\n  userData: |\n    #!/bin/sh\n    #" + strings.Repeat("x", 17000) + "\n    /etc/eks/bootstrap.sh c\n", "9: warning: spec.userData: Karpenter merges it with its own unless amiFamily is Custom|9: spec.userData: it has 17036 bytes, and EC2 takes at most 16384"},
+	} {
+		t.Run(name, func(t *testing.T) { assert.Equal(t, c.want, said(t, c.text, "")) })
+	}
+}
+
+// EC2 counts what is under base64, compressed or not.
+func TestTheLimitOfEC2(t *testing.T) {
+	noise := make([]byte, 20<<10)
+	source := rand.NewChaCha8([32]byte{})
+	_, err := source.Read(noise)
+	require.NoError(t, err)
+	text := []byte(script + "/etc/eks/bootstrap.sh c\n#" + fmt.Sprintf("%x", noise) + "\n")
+	pack := func(text []byte) []byte {
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		_, err := z.Write(text)
+		require.NoError(t, err)
+		require.NoError(t, z.Close())
+		return b.Bytes()
+	}
+	packed := pack(text)
+	require.Greater(t, len(packed), maxUserData)
+	assert.Equal(t, fmt.Sprintf("it has %d bytes, and EC2 takes at most 16384; compress it with gzip", len(text)), said(t, base64.StdEncoding.EncodeToString(text), ""))
+	assert.Equal(t, fmt.Sprintf("it has %d bytes, and EC2 takes at most 16384, also compressed", len(packed)), said(t, string(packed), ""))
+	fits := bytes.Repeat([]byte("# fits\n"), 2000)
+	assert.Empty(t, said(t, base64.StdEncoding.EncodeToString(append([]byte(script+"/etc/eks/bootstrap.sh c\n"), fits...)), ""), "its base64 may be larger")
+	assert.Empty(t, said(t, string(pack(append([]byte(script+"/etc/eks/bootstrap.sh c\n"), bytes.Repeat(fits, 4)...))), ""))
+	assert.Contains(t, said(t, powers+"\n#"+strings.Repeat("x", 17000)+powersEnd, ""), "EC2 takes at most 16384; fetch a part of the script from elsewhere")
+	assert.Equal(t, "error: decompressing user data: it has more than 1048576 bytes", said(t, string(pack(make([]byte, 2<<20))), ""))
+
+	n := node()
+	n.Labels = map[string]string{}
+	for i := range 700 {
+		n.Labels[fmt.Sprintf("example.com/label-%d", i)] = "value"
+	}
+	_, err = Render("al2023", "", n)
+	require.ErrorContains(t, err, "checking what was written for al2023: it has ")
+	require.ErrorContains(t, err, "EC2 takes at most 16384; compress it with gzip")
+}
+
+func TestOutposts(t *testing.T) {
+	n := node()
+	n.Cluster.Outpost = "1234abcd-12ab-34cd-56ef-1234567890ab"
+	text, err := Render("al2023", "", n)
+	require.NoError(t, err)
+	c, _, err := nodeconfig.Parse(text)
+	require.NoError(t, err)
+	assert.True(t, c.Spec.Cluster.Outpost())
+	assert.Equal(t, n.Cluster.Outpost, c.Spec.Cluster.ID)
+
+	a, err := arguments.Parse(n.bootstrapArguments())
+	require.NoError(t, err)
+	require.NoError(t, a.Validate())
+	assert.True(t, *a.Outpost)
+	assert.Equal(t, n.Cluster.Outpost, a.ClusterID)
+	for _, family := range []string{"al2", "ubuntu"} {
+		text, err := Render(family, "", n)
+		require.NoError(t, err)
+		assert.Contains(t, string(text), n.Cluster.Outpost)
+	}
+	for family, want := range map[string]string{
+		"windows":      "writing user data for windows: cluster.outpost: EKS has no Windows nodes on Outposts",
+		"bottlerocket": "writing user data for bottlerocket: cluster.outpost: local clusters on Outposts have no Bottlerocket nodes",
+	} {
+		_, err := Render(family, "", n)
+		assert.EqualError(t, err, want)
+	}
+	n.Cluster.Outpost = "a b"
+	_, err = Render("al2023", "", n)
+	assert.EqualError(t, err, `cluster.outpost: "a b" is no id of a local cluster`)
+}
+
+// What a description holds comes out as it went in, whatever the quoting.
+func TestQuoting(t *testing.T) {
+	n := node()
+	n.KubeletArgs = []string{`--system-reserved=cpu=100m,memory='1Gi'`, `--image-gc-high-threshold="85"`}
+	text, err := Render("al2", "", n)
+	require.NoError(t, err)
+	parts := (&checker{report: &Report{}}).parts(string(text))
+	var words []string
+	for _, w := range commands(parts[0].text)[1][1:] {
+		words = append(words, w.text)
+	}
+	assert.Equal(t, n.bootstrapArguments(), words)
+
+	text, err = Render("windows", "", n)
+	require.NoError(t, err)
+	assert.Contains(t, string(text), `memory=''1Gi'' --image-gc-high-threshold="85" --max-pods=58'`)
+	var given string
+	for _, command := range powershellCommands(strings.TrimPrefix(string(text), windowsOpen)) {
+		for i, w := range command {
+			if w.text == "-KubeletExtraArgs" {
+				given = command[i+1].text
+			}
+		}
+	}
+	assert.Equal(t, strings.Join(n.kubeletFlags(), " ")+" --max-pods=58", given)
+
+	n.KubeletArgs = nil
+	n.Labels = map[string]string{"a.b/c": "d", "e": ""}
+	text, err = Render("bottlerocket", "", n)
+	require.NoError(t, err)
+	var document struct {
+		Settings struct {
+			Kubernetes struct {
+				Labels map[string]string `toml:"node-labels"`
+			} `toml:"kubernetes"`
+		} `toml:"settings"`
+	}
+	require.NoError(t, toml.Unmarshal(text, &document))
+	assert.Equal(t, n.Labels, document.Settings.Kubernetes.Labels)
+}

@@ -1,0 +1,290 @@
+package userdata
+
+import (
+	_ "embed"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/pelletier/go-toml/v2"
+	"github.com/pelletier/go-toml/v2/unstable"
+)
+
+//go:embed settings.txt
+var settingsTable string
+
+// setting is a table of settings, or what one takes.
+type setting struct {
+	takes    string
+	children map[string]*setting
+}
+
+// settingsTree is the table as a tree, without the word settings.
+func settingsTree() *setting {
+	root := &setting{}
+	for line := range strings.Lines(settingsTable) {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		path, takes, _ := strings.Cut(line, " ")
+		at := root
+		for name := range strings.SplitSeq(path, ".") {
+			if at.children == nil {
+				at.children = map[string]*setting{}
+			}
+			if at.children[name] == nil {
+				at.children[name] = &setting{}
+			}
+			at = at.children[name]
+		}
+		at.takes = takes
+	}
+	return root
+}
+
+// settings checks values against the tree.
+type settings struct {
+	*checker
+	lines map[string]int
+}
+
+const separator = "\x00"
+
+// fail reports at a path's line, or the nearest ancestor's.
+func (s settings) fail(path []string, format string, args ...any) {
+	line := 0
+	for n := len(path); n > 0 && line == 0; n-- {
+		line = s.lines[strings.Join(path[:n], separator)]
+	}
+	var shown []string
+	for _, name := range path {
+		if strings.ContainsAny(name, ". ") {
+			name = `"` + name + `"`
+		}
+		shown = append(shown, name)
+	}
+	s.checker.fail(line, strings.Join(shown, "."), format, args...)
+}
+
+func (s settings) walk(path []string, value any, at *setting) {
+	if at.children == nil {
+		s.value(path, value, at.takes)
+		return
+	}
+	table, ok := value.(map[string]any)
+	if !ok {
+		if value != nil {
+			s.fail(path, "it must be a table, not %s", kindOf(value))
+		}
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(table)) {
+		below := at.children[name]
+		if below == nil {
+			below = at.children["*"]
+		}
+		child := append(slices.Clone(path), name)
+		if below == nil {
+			s.fail(child, "unknown setting; %s", nearest(name, slices.Sorted(maps.Keys(at.children))))
+			continue
+		}
+		s.walk(child, table[name], below)
+	}
+}
+
+// value checks one value against what its setting takes.
+func (s settings) value(path []string, value any, takes string) {
+	switch takes {
+	case "any":
+	case "bool", "number", "percent":
+		s.plain(path, value, takes)
+	case "texts", "taints", "addresses":
+		list, ok := value.([]any)
+		if !ok {
+			if takes == "texts" {
+				s.fail(path, "it must be a list of text, not %s", kindOf(value))
+				return
+			}
+			list = []any{value}
+		}
+		for _, one := range list {
+			s.text(path, one, map[string]string{"texts": "text", "taints": "taint", "addresses": "address"}[takes])
+		}
+	case "lists":
+		list, ok := value.([]any)
+		for _, one := range list {
+			_, inner := one.([]any)
+			ok = ok && inner
+		}
+		if !ok {
+			s.fail(path, "it must be a list of lists of text")
+		}
+	default:
+		s.text(path, value, takes)
+	}
+}
+
+func (s settings) plain(path []string, value any, takes string) {
+	number, isNumber := value.(int64)
+	_, isBool := value.(bool)
+	switch {
+	case takes == "bool" && !isBool:
+		s.fail(path, "it must be true or false, not %s", kindOf(value))
+	case takes != "bool" && !isNumber:
+		s.fail(path, "it must be a number, not %s", kindOf(value))
+	case takes == "percent" && (number < 0 || number > 100):
+		s.fail(path, "%d must be from 0 to 100", number)
+	}
+}
+
+var taintValue = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[^:]*:(NoSchedule|PreferNoSchedule|NoExecute)$`) })
+
+func (s settings) text(path []string, value any, takes string) {
+	text, ok := value.(string)
+	if _, table := value.(map[string]any); table {
+		s.fail(path, "it must be text, not a table: put a name that holds dots in quotes")
+		return
+	}
+	if !ok {
+		s.fail(path, "it must be text in quotes, not %s", kindOf(value))
+		return
+	}
+	switch takes {
+	case "text":
+		if strings.ContainsAny(text, "\r\n") && path[len(path)-1] != "motd" {
+			s.fail(path, "it must be on one line")
+		}
+	case "base64":
+		if _, err := base64.StdEncoding.DecodeString(text); err != nil {
+			s.fail(path, "it is not base64: %v", err)
+		}
+	case "url":
+		if u, err := url.Parse(text); err != nil || u.Scheme == "" || u.Host == "" {
+			s.fail(path, "%q is no address such as https://example.com", text)
+		}
+	case "address":
+		if _, err := netip.ParseAddr(text); err != nil {
+			s.fail(path, "%q is no address", text)
+		}
+	case "taint":
+		if !taintValue().MatchString(text) {
+			s.fail(path, "%q must be value:Effect, with NoSchedule, PreferNoSchedule or NoExecute", text)
+		}
+	default:
+		if allowed := strings.Split(takes, "|"); !slices.Contains(allowed, text) {
+			s.fail(path, "unknown value %q; %s", text, nearest(text, allowed))
+		}
+	}
+}
+
+func kindOf(value any) string {
+	switch value.(type) {
+	case map[string]any:
+		return "a table"
+	case []any:
+		return "a list"
+	case string:
+		return "text"
+	case bool:
+		return "true or false"
+	case int64, float64:
+		return "a number"
+	default:
+		return fmt.Sprintf("%T", value)
+	}
+}
+
+// nearest says which known name is probably meant, or which there are.
+func nearest(name string, known []string) string {
+	best, most := "", 0
+	for _, candidate := range known {
+		if n := alike(name, candidate); n > most {
+			best, most = candidate, n
+		}
+	}
+	if most*2 > len(name) {
+		return "did you mean " + best + "?"
+	}
+	return "known are " + strings.Join(known, ", ")
+}
+
+// alike is the length of the longest common subsequence, whatever the case and
+// the marks between words.
+func alike(a, b string) int {
+	plain := strings.NewReplacer("_", "", "-", "", ".", "")
+	a, b = strings.ToLower(plain.Replace(a)), strings.ToLower(plain.Replace(b))
+	if len(a) > 3 && strings.Contains(b, a) {
+		return len(a)
+	}
+	row := make([]int, len(b)+1)
+	for i := range len(a) {
+		diagonal := 0
+		for j := range len(b) {
+			old := row[j+1]
+			if a[i] == b[j] {
+				row[j+1] = diagonal + 1
+			} else {
+				row[j+1] = max(row[j+1], row[j])
+			}
+			diagonal = old
+		}
+	}
+	return 2*row[len(b)] - max(len(a), len(b))
+}
+
+// tomlLines says in which line each setting stands, by its path.
+func tomlLines(text string) map[string]int {
+	lines := map[string]int{}
+	p := &unstable.Parser{}
+	p.Reset([]byte(text))
+	var table []string
+	for p.NextExpression() {
+		e := p.Expression()
+		switch e.Kind {
+		case unstable.Table, unstable.ArrayTable:
+			table = keys(p, e, nil, lines)
+		case unstable.KeyValue:
+			keyValue(p, e, table, lines)
+		}
+	}
+	return lines
+}
+
+func keyValue(p *unstable.Parser, e *unstable.Node, table []string, lines map[string]int) {
+	path := keys(p, e, table, lines)
+	if value := e.Value(); value.Kind == unstable.InlineTable {
+		for all := value.Children(); all.Next(); {
+			keyValue(p, all.Node(), path, lines)
+		}
+	}
+}
+
+// keys is the path of an expression; it keeps the line of each part.
+func keys(p *unstable.Parser, e *unstable.Node, above []string, lines map[string]int) []string {
+	path := slices.Clone(above)
+	for all := e.Key(); all.Next(); {
+		path = append(path, string(all.Node().Data))
+		name := strings.Join(path, separator)
+		if lines[name] == 0 {
+			lines[name] = p.Shape(all.Node().Raw).Start.Line
+		}
+	}
+	return path
+}
+
+func tomlError(err error) (line int, said string) {
+	said = strings.TrimPrefix(err.Error(), "toml: ")
+	var at *toml.DecodeError
+	if errors.As(err, &at) {
+		line, _ = at.Position()
+	}
+	return line, said
+}

@@ -1,0 +1,300 @@
+package userdata
+
+import (
+	"errors"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+)
+
+const (
+	windowsID    = "windows"
+	windowsOpen  = "<powershell>"
+	windowsClose = "</powershell>"
+	// windowsScript is what EKS's images for Windows have in
+	// C:\Program Files\Amazon\EKS.
+	windowsScript = "Start-EKSBootstrap.ps1"
+)
+
+func renderWindows(n Node, _ Family) ([]byte, error) {
+	switch { // https://docs.aws.amazon.com/eks/latest/userguide/windows-support.html
+	case n.Cluster.IPv6():
+		return nil, errors.New("cluster.cidr: EKS has no Windows nodes in clusters of IPv6")
+	case n.Cluster.Outpost != "":
+		return nil, errors.New("cluster.outpost: EKS has no Windows nodes on Outposts")
+	}
+	flags := n.kubeletFlags()
+	if n.MaxPods > 0 {
+		flags = append(flags, "--max-pods="+strconv.Itoa(n.MaxPods))
+	}
+	lines := []string{
+		windowsOpen,
+		`& "$env:ProgramFiles\Amazon\EKS\` + windowsScript + "\" `",
+		"  -EKSClusterName " + powershell(n.Cluster.Name) + " `",
+		"  -APIServerEndpoint " + powershell(n.Cluster.Endpoint) + " `",
+		"  -Base64ClusterCA " + powershell(n.Cluster.CA) + " `",
+		"  -DNSClusterIP " + powershell(n.Cluster.DNS()) + " `",
+		"  -ServiceCIDR " + powershell(n.Cluster.CIDR) + " `",
+	}
+	if len(flags) > 0 {
+		lines = append(lines, "  -KubeletExtraArgs "+powershell(strings.Join(flags, " "))+" `")
+	}
+	lines = append(lines, "  3>&1 4>&1 5>&1 6>&1", windowsClose)
+	return []byte(strings.Join(lines, "\n") + "\n"), nil
+}
+
+// powershell makes one word of a text, for PowerShell.
+func powershell(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
+
+func isWindows(text string) bool {
+	return strings.Contains(strings.ToLower(text), windowsOpen)
+}
+
+// windowsParameters are those of Start-EKSBootstrap.ps1, by their names in lower
+// case. Source: the script on EKS's images, July 2026.
+func windowsParameters() []string {
+	return []string{
+		"EKSClusterName", "KubeletExtraArgs", "KubeProxyExtraArgs", "Endpoint", "APIServerEndpoint", "Base64ClusterCA",
+		"DNSClusterIP", "ServiceCIDR", "ExcludedSnatCIDRs", "ContainerRuntime",
+	}
+}
+
+func checkWindows(c *checker, text string) {
+	lower := strings.ToLower(text)
+	begin := strings.Index(lower, windowsOpen)
+	if begin < 0 {
+		c.fail(1, "", "it must begin with %s", windowsOpen)
+		return
+	}
+	begin += len(windowsOpen)
+	before := strings.Count(text[:begin], "\n")
+	end := strings.Index(lower[begin:], windowsClose)
+	if end < 0 {
+		c.fail(before+1, "", "%s is missing; without it nothing runs", windowsClose)
+		end = len(text) - begin
+	}
+	called := false
+	c.within(before, func() {
+		for _, command := range powershellCommands(text[begin : begin+end]) {
+			if callsBootstrap(command) {
+				called = true
+				c.windowsCall(command)
+			}
+		}
+	})
+	if !called {
+		c.fail(0, "", "nothing calls %s, so the machine joins no cluster", windowsScript)
+	}
+}
+
+// callsBootstrap knows the call by the script's name, or by the parameter that
+// it cannot do without: AWS's own example has the name in a variable.
+func callsBootstrap(command []word) bool {
+	interpreter := strings.TrimSuffix(strings.ToLower(command[0].text), ".exe")
+	if command[0].text != "&" && command[0].text != "." && interpreter != "powershell" && interpreter != "pwsh" && !strings.HasSuffix(strings.ToLower(command[0].text), strings.ToLower(windowsScript)) {
+		return false
+	}
+	for _, w := range command {
+		name := strings.ToLower(w.text)
+		if strings.HasSuffix(name, strings.ToLower(windowsScript)) || strings.HasPrefix(name, "-eksclustername") {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *checker) windowsCall(command []word) {
+	given := map[string]word{}
+	// What stands before the script is PowerShell's own.
+	first := max(0, slices.IndexFunc(command, func(w word) bool {
+		return strings.HasSuffix(strings.ToLower(w.text), strings.ToLower(windowsScript)) || strings.EqualFold(w.text, "-eksclustername")
+	}))
+	for i := first; i < len(command); i++ {
+		w := command[i]
+		name, value, attached := strings.Cut(w.text, ":")
+		if !strings.HasPrefix(name, "-") || len(name) < 2 {
+			continue
+		}
+		known := ""
+		for _, p := range windowsParameters() {
+			if strings.EqualFold(p, name[1:]) {
+				known = p
+			}
+		}
+		if known == "" {
+			c.fail(w.line, name, "%s takes no such parameter; %s", windowsScript, nearest(name[1:], windowsParameters()))
+			continue
+		}
+		if _, twice := given[known]; twice {
+			c.fail(w.line, "-"+known, "it is given twice")
+		}
+		v := word{text: value, line: w.line, dynamic: w.dynamic}
+		if !attached {
+			if i+1 == len(command) || strings.HasPrefix(command[i+1].text, "-") && len(command[i+1].text) > 1 && !strings.HasPrefix(command[i+1].text, "--") {
+				c.fail(w.line, "-"+known, "its value is missing")
+				continue
+			}
+			i++
+			v = command[i]
+		}
+		given[known] = v
+	}
+	c.windowsValues(command[0].line, given)
+}
+
+func (c *checker) windowsValues(line int, given map[string]word) {
+	check := func(name string, wrong func(string) string) {
+		if w, there := given[name]; there && !w.dynamic {
+			if said := wrong(w.text); said != "" {
+				c.fail(w.line, "-"+name, "%s", said)
+			}
+		}
+	}
+	if _, there := given["EKSClusterName"]; !there {
+		c.fail(line, "-EKSClusterName", "it is missing")
+	}
+	check("EKSClusterName", func(v string) string {
+		if !clusterName().MatchString(v) {
+			return strconv.Quote(v) + " must be up to 100 letters, digits, - and _"
+		}
+		return ""
+	})
+	check("APIServerEndpoint", func(v string) string {
+		if err := nodeconfig.CheckEndpoint(v); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	check("Base64ClusterCA", func(v string) string {
+		if ca, err := nodeconfig.Unbase64(v); err != nil || len(ca) == 0 {
+			return "it is not base64"
+		}
+		return ""
+	})
+	check("DNSClusterIP", func(v string) string {
+		if _, err := netip.ParseAddr(v); err != nil {
+			return strconv.Quote(v) + " is no address"
+		}
+		return ""
+	})
+	check("ServiceCIDR", func(v string) string {
+		switch prefix, err := netip.ParsePrefix(v); {
+		case err != nil:
+			return strconv.Quote(v) + " is no network such as 10.100.0.0/16"
+		case prefix.Addr().Is6():
+			return "EKS has no Windows nodes in clusters of IPv6"
+		}
+		return ""
+	})
+	check("ContainerRuntime", func(v string) string {
+		if v != "containerd" {
+			return "containerd is the only container runtime since Kubernetes 1.24"
+		}
+		return ""
+	})
+	value := func(name string) string {
+		if given[name].dynamic {
+			return ""
+		}
+		return given[name].text
+	}
+	c.report.Cluster = Cluster{Name: value("EKSClusterName"), Endpoint: value("APIServerEndpoint"), CA: value("Base64ClusterCA"), CIDR: value("ServiceCIDR")}
+	extra := strings.Fields(value("KubeletExtraArgs"))
+	c.kubeletFlagValues(given["KubeletExtraArgs"].line, "-KubeletExtraArgs", extra)
+	c.taints = append(c.taints, taintsOfFlags(extra)...)
+}
+
+// powershellCommands takes a script apart into commands, as far as user data
+// needs it: quotes, continued lines and comments.
+func powershellCommands(script string) [][]word {
+	var all [][]word
+	var command []word
+	var current *word
+	line := 1
+	put := func(ch byte) {
+		if current == nil {
+			current = &word{line: line}
+		}
+		current.text += string(ch)
+	}
+	endWord := func() {
+		if current != nil {
+			command = append(command, *current)
+		}
+		current = nil
+	}
+	endCommand := func() {
+		endWord()
+		if len(command) > 0 {
+			all = append(all, command)
+		}
+		command = nil
+	}
+	for i := 0; i < len(script); i++ {
+		ch := script[i]
+		switch {
+		case ch == '`' && i+1 < len(script):
+			i++
+			if script[i] == '\r' && i+1 < len(script) {
+				i++
+			}
+			if script[i] == '\n' {
+				line++
+				endWord()
+			} else {
+				put(script[i])
+			}
+		case ch == '\'' || ch == '"':
+			if current == nil {
+				current = &word{line: line}
+			}
+			i = powershellQuoted(script, i, current, &line)
+		case ch == '\n' || ch == ';':
+			endCommand()
+			if ch == '\n' {
+				line++
+			}
+		case ch == ' ' || ch == '\t' || ch == '\r':
+			endWord()
+		case ch == '#' && current == nil:
+			for i+1 < len(script) && script[i+1] != '\n' {
+				i++
+			}
+		case ch == '&' && current == nil:
+			put(ch)
+			endWord()
+		default:
+			put(ch)
+			current.dynamic = current.dynamic || ch == '$' || ch == '('
+		}
+	}
+	endCommand()
+	return all
+}
+
+// powershellQuoted reads a text in quotes into a word and says where it ends.
+func powershellQuoted(script string, i int, w *word, line *int) int {
+	quote := script[i]
+	for i++; i < len(script); i++ {
+		ch := script[i]
+		switch {
+		case ch == quote && i+1 < len(script) && script[i+1] == quote:
+			i++
+		case ch == quote:
+			return i
+		case ch == '`' && quote == '"' && i+1 < len(script):
+			i++
+			ch = script[i]
+		case ch == '$' && quote == '"':
+			w.dynamic = true
+		}
+		if ch == '\n' {
+			*line++
+		}
+		w.text += string(ch)
+	}
+	return i
+}
