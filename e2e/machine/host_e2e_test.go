@@ -3,6 +3,7 @@
 package machine_test
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -34,6 +35,9 @@ func descendants(t *testing.T, pid int) []int {
 	require.NoError(t, err)
 	for _, table := range tables {
 		children, err := os.ReadFile(table)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+			continue // it ended after it was listed
+		}
 		require.NoError(t, err)
 		for _, field := range strings.Fields(string(children)) {
 			child, err := strconv.Atoi(field)

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -51,7 +52,7 @@ func image(t *testing.T) string {
 	return root
 }
 
-// answer is what a run said, and its exit code.
+// answer is what a run said, with FOLDER for where it ran, and its exit code.
 type answer struct {
 	out  string
 	code int
@@ -66,7 +67,7 @@ func run(t *testing.T, folder string, command ...string) answer {
 	if err != nil && !errors.As(err, &exit) {
 		require.NoError(t, err)
 	}
-	return answer{string(out), cmd.ProcessState.ExitCode()}
+	return answer{strings.ReplaceAll(string(out), folder, "FOLDER"), cmd.ProcessState.ExitCode()}
 }
 
 // The agent for arm64 does and says what the one for this machine does, on trees
@@ -92,7 +93,7 @@ func TestTheAgentForARM64Runs(t *testing.T) {
 		{[]string{"scrub", "--root", ".", "--yes"}, 0, "authorized-keys            done, 1 action"},
 		{[]string{"audit", "--root", "."}, 0, "PASS"},
 		{[]string{"nodeadm", "config", "check", "--config-source", "file://" + config}, 1, "did you mean cluster?"},
-		{[]string{"provision"}, 2, "kubernetes_version is required"},
+		{[]string{"provision"}, 2, "--kubernetes-version is required"},
 	} {
 		emulated := run(t, there, append([]string{"/usr/bin/qemu-aarch64-static", foreign}, c.args...)...)
 		assert.Equal(t, c.code, emulated.code, "%q: %s", c.args, emulated.out)
