@@ -61,7 +61,7 @@ func client(endpoints ...string) *Client {
 	c := New("eu-west-1", func(context.Context) (Credentials, error) {
 		return Credentials{"AKID", "secret", "session"}, nil
 	}, http.DefaultTransport)
-	c.Attempts, c.Wait, c.Timeout = 3, time.Millisecond, 2*time.Second
+	c.Attempts, c.Wait, c.Timeout = 3, time.Millisecond, 10*time.Second
 	c.Endpoints = func(string, string) []string { return endpoints }
 	c.Now = func() time.Time { return time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC) }
 	return c

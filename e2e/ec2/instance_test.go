@@ -26,7 +26,7 @@ func (b *bench) await(id, state string) Instance {
 	require.Eventually(b, func() bool {
 		last = b.instance(id)
 		return last.State.Name == state
-	}, 10*time.Second, time.Millisecond, "%s is not %s", id, state)
+	}, time.Minute, time.Millisecond, "%s is not %s", id, state)
 	return last
 }
 
@@ -97,7 +97,7 @@ func TestStopThatFails(t *testing.T) {
 	id := b.run(nil)
 	b.fakes.machine(id).broken = errors.New("no button")
 	b.call("StopInstances", map[string]string{"InstanceId.1": id}, nil)
-	require.Eventually(t, func() bool { return b.instance(id).Reason == "no button" }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return b.instance(id).Reason == "no button" }, time.Minute, time.Millisecond)
 	assert.Equal(t, "stopping", b.instance(id).State.Name)
 	assert.ErrorContains(t, b.double.Close(), "stopping "+id+": no button")
 }

@@ -253,7 +253,7 @@ func TestMachinesThatDoNotStart(t *testing.T) {
 	assert.ErrorContains(t, err, "is the instance id taken?")
 	assert.True(t, up.Running())
 	_, err = bench.Start(bench.ctx, machine.Config{
-		Root: bench.root, InstanceID: "i-stranger", Signer: stranger.Signer, ReadyWithin: 10 * time.Second,
+		Root: bench.root, InstanceID: "i-stranger", Signer: stranger.Signer, ReadyWithin: 20 * time.Second,
 	})
 	assert.ErrorContains(t, err, "unable to authenticate")
 	locked, err := bench.Start(bench.ctx, machine.Config{Root: bench.root, InstanceID: "i-locked"})
@@ -298,7 +298,7 @@ func TestKilledHarnessLeavesNothingRunning(t *testing.T) {
 	require.Greater(t, len(family), 10, "the container's processes are missed")
 	require.NoError(t, victim.Process.Kill())
 	assert.Error(t, victim.Wait())
-	assert.Eventually(t, func() bool { return len(alive(family)) == 0 }, 10*time.Second, 50*time.Millisecond,
+	assert.Eventually(t, func() bool { return len(alive(family)) == 0 }, time.Minute, 50*time.Millisecond,
 		"still running")
 	assert.DirExists(t, folder)
 

@@ -78,7 +78,7 @@ func TestServeUntil(t *testing.T) {
 			require.Eventually(t, func() bool {
 				_, _, err := ask(t, "GET", server.URL()+kubeletPath, "")
 				return err != nil
-			}, 10*time.Second, 10*time.Millisecond)
+			}, time.Minute, 10*time.Millisecond)
 		})
 	}
 }
