@@ -24,14 +24,14 @@ func inspectRules() []Rule {
 			Paths: secretPlaces, Owner: "anybody",
 			Why:         "keys, tokens and passwords in an image are everybody's who may start it",
 			Regenerated: "nothing", Source: "AWS: guidelines for shared Linux AMIs",
-			Find: secretsLeft,
+			Search: secretsLeft,
 		},
 		{
 			ID: "host-ids-left", Phase: Inspect, Groups: []string{"identity"}, Verb: plan.Decide,
 			Paths: []string{"/etc/**", "/var/lib/**"}, Owner: "anybody",
 			Why:         "an instance id or the machine's own UUID in a file makes every node claim to be the build machine",
 			Regenerated: "its owner", Source: "amazon-eks-ami nodeadm, udev-net-manager",
-			Find: hostIDsLeft,
+			Search: hostIDsLeft,
 		},
 		{
 			ID: "run-left", Phase: Inspect, Groups: []string{"kubelet", "network"}, Verb: plan.Decide,

@@ -36,15 +36,15 @@ func TestSecretsAreFoundAndNeverShown(t *testing.T) {
 	key := "AKIA" + "ABCDEFGHIJKLMNOP"
 	h, _ := tree(t, map[string]string{
 		"etc/passwd":                 passwd,
-		"etc/app/key.pem":            "# comment\n-----BEGIN " + "RSA PRIVATE KEY-----\nMIIB\n",
+		"etc/app/key.pem":            "# comment\n-----BEGIN " + "RSA PRIVATE KEY-----\n" + fill(64) + "\n",
 		"opt/app/env":                "AWS_ACCESS_KEY_ID=" + key + "\nAWS_SECRET_ACCESS_KEY=" + strings.Repeat("aB3/", 10) + "\n",
 		"home/admin/notes":           "https://user:" + secret + "@git.corp/repo\n",
-		"opt/svc home/kube":          "users:\n- user:\n    token: " + strings.Repeat("abcd.", 8) + "\n",
+		"opt/svc home/kube":          "users:\n- user:\n    token: " + strings.Repeat("abc1.", 8) + "\n",
 		"var/lib/app/docker.json":    `{"auths":{"x":{"auth":"dXNlcjpwYXNz"}}}`,
 		"etc/doc":                    "AWS_ACCESS_KEY_ID=AKIAIOSFODNN7EXAMPLE, https://user:password@example.com/\n",
-		"etc/ssl/certs/test.pem":     "-----BEGIN " + "PRIVATE KEY-----\n",
-		"var/lib/app/binary":         "\x00-----BEGIN " + "PRIVATE KEY-----\n",
-		"usr/share/doc/openssl/test": "-----BEGIN " + "PRIVATE KEY-----\n",
+		"etc/ssl/certs/test.pem":     "-----BEGIN " + "PRIVATE KEY-----\n" + fill(64),
+		"var/lib/app/binary":         "\x00-----BEGIN " + "PRIVATE KEY-----\n" + fill(64),
+		"usr/share/doc/openssl/test": "-----BEGIN " + "PRIVATE KEY-----\n" + fill(64),
 		"root/link":                  "-> /etc/app/key.pem",
 	})
 	got := audit(t, h, "secrets-left")

@@ -66,12 +66,45 @@ type Rule struct {
 	Applies func(context.Context, *host.Host) (bool, []plan.Action, error)
 	// Find plans the rule instead of Verb and Paths.
 	Find func(context.Context, *host.Host) ([]plan.Action, error)
+	// Search plans a rule of an audit that looks at whatever the other rules do
+	// not take.
+	Search func(context.Context, *host.Host, taken) ([]plan.Action, error)
+}
+
+// taken is what rules were about to take away or to rewrite when they were last
+// asked, files and whole trees, by the rule's ID.
+type taken map[string]map[string]bool
+
+func (t taken) note(rule string, actions []plan.Action) {
+	names := map[string]bool{}
+	for _, a := range actions {
+		if a.Verb != plan.Decide && path.IsAbs(a.Target) {
+			names[a.Target] = true
+		}
+	}
+	if t != nil {
+		t[rule] = names
+	}
+}
+
+// has says whether a file, or a folder above it, is taken.
+func (t taken) has(name string) bool {
+	for ; name != "/" && name != "."; name = path.Dir(name) {
+		for _, names := range t {
+			if names[name] {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // item is a Rule as a plan.Item.
 type item struct {
 	Rule
 	hash bool // hash what is removed
+	// taken is shared by the items of a run.
+	taken taken
 }
 
 func (i item) ID() string    { return i.Rule.ID }
@@ -80,6 +113,7 @@ func (i item) Phase() string { return string(i.Rule.Phase) }
 // Plan implements plan.Item.
 func (i item) Plan(ctx context.Context, h *host.Host) ([]plan.Action, error) {
 	actions, err := i.plan(ctx, h)
+	i.taken.note(i.ID(), actions)
 	if i.hash {
 		for n := range actions {
 			if name := actions[n].Target; actions[n].Take != nil {
@@ -97,8 +131,11 @@ func (i item) plan(ctx context.Context, h *host.Host) ([]plan.Action, error) {
 			return findings, err
 		}
 	}
-	if i.Find != nil {
+	switch {
+	case i.Find != nil:
 		return i.Find(ctx, h)
+	case i.Search != nil:
+		return i.Search(ctx, h, i.taken)
 	}
 	return i.planPaths(h)
 }

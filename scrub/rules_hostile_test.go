@@ -91,7 +91,7 @@ func emptied(note string) string {
 
 // pathRules are the rules whose paths and verb say everything.
 func pathRules() []Rule {
-	return slices.DeleteFunc(Table(), func(r Rule) bool { return r.Find != nil })
+	return slices.DeleteFunc(Table(), func(r Rule) bool { return r.Find != nil || r.Search != nil })
 }
 
 // applied runs one rule and returns the tree before and after.

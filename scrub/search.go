@@ -1,42 +1,18 @@
 package scrub
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"path"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
-
-// pattern is a kind of secret, or of what belongs to one machine.
-type pattern struct {
-	kind string
-	// hints are what a file has to hold one of, in small letters, to be searched
-	// at all: looking for a word costs little, an expression much.
-	hints []string
-	re    func() *regexp.Regexp
-	// public is in matches that documentation is full of.
-	public string
-	// in says which files are searched; nil is all.
-	in func(name string) bool
-	// digit says that a match without one is a word of a manual.
-	digit bool
-}
-
-// expression compiles when it is first used: only an audit searches.
-func expression(text string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
-}
 
 // notSearched are other rules' business, or full of public data that looks
 // like secrets, such as packages' own test keys.
@@ -47,13 +23,29 @@ var notSearched = []string{
 	"/etc/ssl/certs", "/etc/pki/ca-trust", "/etc/ca-certificates", "/opt/cni/bin", "/usr/local/go",
 }
 
+// libraries are folders of programs' own libraries and documentation, by the end
+// of their paths. They are public, and full of test keys and examples.
+var libraries = []string{"zzz",
+	"site-packages", "dist-packages", "lib/python[23].*", "lib64/python[23].*", "node_modules", "awscli", "google-cloud-sdk",
+	"gems", "lib/ruby", "perl5", "share/perl", "go/pkg/mod", ".cargo/registry", "share/doc", "share/man", "share/info",
+}
+
+func isLibrary(folder string) bool {
+	return slices.ContainsFunc(libraries, func(end string) bool {
+		parts := strings.Split(folder, "/")
+		n := min(len(parts), strings.Count(end, "/")+1)
+		return kept([]string{end}, strings.Join(parts[len(parts)-n:], "/"))
+	})
+}
+
 // searchMost is how much of a file is searched: secrets stand in small files,
 // and large ones are databases and programs.
 const searchMost = 8 << 20
 
-// search looks for patterns in every text file below the places. It says the
-// file, the kind and the line, never the secret.
-func search(ctx context.Context, h *host.Host, places []string, patterns []pattern) ([]plan.Action, error) {
+// search looks for patterns in every text file below the places that another
+// rule does not take anyway. It says the file, the kind and the line, never the
+// secret.
+func search(ctx context.Context, h *host.Host, taken taken, places []string, patterns []pattern) ([]plan.Action, error) {
 	places = slices.Compact(slices.Sorted(slices.Values(places)))
 	var actions []plan.Action
 	var errs []error
@@ -69,9 +61,9 @@ func search(ctx context.Context, h *host.Host, places []string, patterns []patte
 			case err != nil:
 				errs = append(errs, err)
 				return nil
-			case kept(notSearched, name) && st.IsDir():
+			case st.IsDir() && (kept(notSearched, name) || isLibrary(name) || taken.has(name)):
 				return fs.SkipDir
-			case kept(notSearched, name), !st.Mode().IsRegular(), st.Size() == 0, st.Size() > searchMost, seen[name]:
+			case kept(notSearched, name), taken.has(name), !st.Mode().IsRegular(), st.Size() == 0, st.Size() > searchMost, seen[name]:
 				return nil
 			}
 			seen[name] = true
@@ -109,55 +101,15 @@ func searchFile(h *host.Host, name string, patterns []pattern) ([]plan.Action, e
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
-	small := bytes.ToLower(text)
+	small := lower(text)
 	var actions []plan.Action
 	for _, p := range patterns {
-		if p.in != nil && !p.in(name) || !p.hinted(small) {
+		if p.in != nil && !p.in(name) {
 			continue
 		}
-		if line := p.line(text); line > 0 {
+		if line := p.line(text, small); line > 0 {
 			actions = append(actions, plan.Action{Verb: plan.Decide, Target: name, Reason: fmt.Sprintf("line %d holds %s", line, p.kind)})
 		}
 	}
 	return actions, nil
-}
-
-func (p pattern) hinted(small []byte) bool {
-	return len(p.hints) == 0 || slices.ContainsFunc(p.hints, func(hint string) bool { return bytes.Contains(small, []byte(hint)) })
-}
-
-// line is the first line that holds the pattern, or 0.
-func (p pattern) line(text []byte) int {
-	s := bufio.NewScanner(bytes.NewReader(text))
-	s.Buffer(nil, len(text)+1)
-	for n := 1; s.Scan(); n++ {
-		for _, m := range p.re().FindAll(s.Bytes(), -1) {
-			if p.means(m) {
-				return n
-			}
-		}
-	}
-	return 0
-}
-
-// means says whether a match is one, and not an example.
-func (p pattern) means(match []byte) bool {
-	return (p.public == "" || !bytes.Contains(match, []byte(p.public))) && (!p.digit || bytes.ContainsAny(match, "0123456789"))
-}
-
-// named says whether a file's own name is one of these; wildcards as in
-// path.Match.
-func named(patterns ...string) func(string) bool {
-	return func(name string) bool { return kept(patterns, path.Base(name)) }
-}
-
-// below says whether a file lies below one of these folders.
-func below(folders ...string) func(string) bool {
-	return func(name string) bool {
-		return slices.ContainsFunc(folders, func(f string) bool { return strings.HasPrefix(name, f+"/") })
-	}
-}
-
-func either(a, b func(string) bool) func(string) bool {
-	return func(name string) bool { return a(name) || b(name) }
 }

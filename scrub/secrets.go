@@ -2,7 +2,6 @@ package scrub
 
 import (
 	"context"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -21,24 +20,29 @@ var environments = either(
 	below("/etc/default", "/etc/sysconfig", "/etc/environment.d", "/etc/systemd", "/usr/lib/systemd", "/etc/eks", "/etc/conf.d"),
 )
 
+// keyFollows is a PEM or OpenPGP block after its first line, also as a string of
+// a program's; the line alone is in every program that reads such keys.
+var keyFollows = expression(`^(\\+[rnt]|[\s"'+#>|\\,.])*((Proc-Type|DEK-Info|Version|Comment|Hash|Charset):[^\n]*?(\\+[rn]|[\s"'+#>|\\,.])+)*[A-Za-z0-9+/=]{32}`)
+
 // Issuers say themselves how their tokens look; a name before the equals sign
 // tells the others.
 var secretPatterns = []pattern{
-	{kind: "a private key", hints: []string{"private key"}, re: expression(`-----BEGIN ([A-Z0-9]+ )*PRIVATE KEY( BLOCK)?-----`)},
+	{kind: "a private key", hints: []string{"private key"}, re: expression(`-----BEGIN ([A-Z0-9]+ )*PRIVATE KEY( BLOCK)?-----`),
+		then: keyFollows},
 	{kind: "a private key of PuTTY", hints: []string{"putty-user-key-file"}, re: expression(`^PuTTY-User-Key-File-\d+:`)},
 	{kind: "a private key of age", hints: []string{"age-secret-key-"}, re: expression(`\bAGE-SECRET-KEY-1[0-9A-Z]{20,}`)},
 	{kind: "a private key of WireGuard", hints: []string{"privatekey"}, re: expression(`^\s*PrivateKey\s*=\s*[A-Za-z0-9+/]{43}=`)},
-	{kind: "an AWS access key", hints: []string{"akia", "asia"}, re: expression(`\b(AKIA|ASIA)[0-9A-Z]{16}\b`), public: "EXAMPLE"},
-	{kind: "an AWS secret key", hints: []string{"secret"}, public: "EXAMPLE",
+	{kind: "an AWS access key", hints: []string{"akia", "asia"}, re: expression(`\b(AKIA|ASIA)[0-9A-Z]{16}\b`), sample: expression(`EXAMPLE`)},
+	{kind: "an AWS secret key", hints: []string{"secret"}, sample: expression(`EXAMPLE`),
 		re: expression(`(?i)(aws_?secret_?key|secret_?access_?key)["']?\s*[:=]\s*["']?[A-Za-z0-9/+]{40}([^A-Za-z0-9/+]|$)`)},
 	{kind: "an AWS session token", hints: []string{"iqojb3jpz2lu", "fwogzxivyxdz", "session_token", "sessiontoken"},
-		re: expression(`\b(IQoJb3JpZ2lu|FwoGZXIvYXdz)[A-Za-z0-9/+=]{64,}|(?i:session_?token["']?\s*[:=]\s*["']?[A-Za-z0-9/+=]{100,})`)},
+		sample: expression(`EXAMPLE`), re: expression(`\b(IQoJb3JpZ2lu|FwoGZXIvYXdz)[A-Za-z0-9/+=]{64,}|(?i:session_?token["']?\s*[:=]\s*["']?[A-Za-z0-9/+=]{100,})`)},
 	{kind: "registry credentials", hints: []string{`"auth"`, "identitytoken", "registrytoken"},
 		re: expression(`"(auth|identitytoken|registrytoken)"\s*:\s*"[A-Za-z0-9+/=_.-]{8,}"`)},
 	{kind: "registry credentials", hints: []string{"auth", "password", "token"}, in: below("/etc/containerd", "/etc/soci-snapshotter-grpc", "/etc/crio", "/etc/containers"),
 		re: expression(`(?i)^\s*(auth|password|identity_?token)\s*=\s*["'][^"'\s]{4,}["']`)},
 	{kind: "a kubeconfig's client key", hints: []string{"client-key-data"}, re: expression(`\bclient-key-data["']?\s*:\s*["']?[A-Za-z0-9+/=]{20,}`)},
-	{kind: "a kubeconfig's token", hints: []string{"token"}, re: expression(`(^|[\s{,"'])token["']?\s*:\s*["']?[A-Za-z0-9._-]{16,}`)},
+	{kind: "a kubeconfig's token", hints: []string{"token"}, re: expression(`(^|[\s{,"'])token["']?\s*:\s*["']?[A-Za-z0-9._-]{16,}`), digit: true},
 	{kind: "a cluster's join token", hints: []string{"token"}, re: expression(`(?i)token["']?[=:\s]\s*["']?[a-z0-9]{6}\.[a-z0-9]{16}\b`), digit: true},
 	{kind: "a signed token (JWT)", hints: []string{"eyj"}, re: expression(`\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}`)},
 	{kind: "a GitHub token", hints: []string{"ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"}, re: expression(`\b(gh[pousr]_[A-Za-z0-9]{36}|github_pat_[A-Za-z0-9_]{30})`)},
@@ -53,10 +57,11 @@ var secretPatterns = []pattern{
 	{kind: "a Vault token", hints: []string{"hvs.", "hvb.", "hvr."}, re: expression(`\bhv[sbr]\.[A-Za-z0-9_-]{24,}`)},
 	{kind: "a HCP Terraform token", hints: []string{".atlasv1."}, re: expression(`\b[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_-]{40,}`)},
 	{kind: "an Azure storage key", hints: []string{"accountkey="}, re: expression(`(?i)\bAccountKey=[A-Za-z0-9+/]{86}==`)},
-	{kind: "an API key", hints: []string{"api_key", "apikey", "app_key", "license_key"}, re: expression(`(?i)\b(api|app|license)_?key["']?\s*[:=]\s*["']?[0-9a-f]{32,40}([^0-9a-f]|$)`), digit: true},
+	{kind: "an API key", hints: []string{"api_key", "apikey", "app_key", "appkey", "license_key", "licensekey"}, re: expression(`(?i)\b(api|app|license)_?key["']?\s*[:=]\s*["']?[0-9a-f]{32,40}([^0-9a-f]|$)`), digit: true},
 	{kind: "credentials of an HTTP header", hints: []string{"authorization", "bearer"}, digit: true,
 		re: expression(`(?i)\b(authorization["']?\s*[:=]\s*[\[\s]*["']?(basic|token|bearer)\s+[A-Za-z0-9._~+/=-]{8,}|bearer\s+[A-Za-z0-9._~+/-]{20,})`)},
-	{kind: "a password in a URL", hints: []string{"://"}, re: expression(`\b[a-z][a-z0-9+]*://[^\s/:@"'<>$%{}]+:[^\s/@"'<>$%{}]{3,}@[a-z0-9.-]+`), public: "example"},
+	{kind: "a password in a URL", hints: []string{"://"}, re: expression(`\b[a-z][a-z0-9+]*://[^\s/:@"'<>$%{}]+:[^\s/@"'<>$%{}]{3,}@[a-z0-9.-]+`),
+		sample: expression(`(?i)example|:(pass(word|wd)?|pwd|bar|xyzzy)@`)},
 	{kind: "a password of netrc", hints: []string{"password"}, re: expression(`(?i)\b(machine\s+\S+|default)\s+login\s+\S+\s+password\s+\S+`)},
 	{kind: "a password of netrc", hints: []string{"password"}, in: either(named(".netrc", "_netrc"), below("/etc/apt/auth.conf.d", "/etc/apt/auth.conf")), re: expression(`^\s*password\s+\S+`)},
 	{kind: "a password", hints: []string{"password"}, in: named("*.cnf", "*[cC]redentials*", "*.cred"), re: expression(`(?i)^\s*password\s*=\s*["']?[^\s"'#]+`)},
@@ -66,12 +71,12 @@ var secretPatterns = []pattern{
 		re: expression(`(?i)^[^#]*\b([A-Z0-9]+_)*(PASSWORD|PASSWD|PASSPHRASE|SECRET|TOKEN|API_?KEY|SECRET_?KEY|PRIVATE_?KEY)\s*=\s*["']?[^\s"'$%/<{}()*\x60\\][^\s"'<>$()]{7,}`)},
 }
 
-func secretsLeft(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+func secretsLeft(ctx context.Context, h *host.Host, taken taken) ([]plan.Action, error) {
 	homes, err := Homes(h)
 	if err != nil {
 		return nil, err
 	}
-	return search(ctx, h, append(slices.Clone(secretPlaces), homes...), secretPatterns)
+	return search(ctx, h, taken, append(slices.Clone(secretPlaces), homes...), secretPatterns)
 }
 
 // networkFiles say how a machine's network is configured.
@@ -80,7 +85,7 @@ var networkFiles = below("/etc/netplan", "/etc/network", "/etc/systemd/network",
 // hostPatterns are of one EC2 instance, whose DMI UUID starts with ec2, and of
 // one cluster.
 var hostPatterns = []pattern{
-	{kind: "an EC2 instance id", hints: []string{"i-"}, re: expression(`\bi-([0-9a-f]{17}|[0-9a-f]{8})\b`), public: "i-1234567890abcdef0", digit: true},
+	{kind: "an EC2 instance id", hints: []string{"i-"}, re: expression(`\bi-([0-9a-f]{17}|[0-9a-f]{8})\b`), sample: expression(`i-1234567890abcdef0`), digit: true},
 	{kind: "an EC2 instance's UUID", hints: []string{"ec2"}, re: expression(`(?i)\bec2[0-9a-f]{5}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)},
 	{kind: "an EC2 instance's host name", hints: []string{"ip-"}, re: expression(`\bip-\d{1,3}-\d{1,3}-\d{1,3}-\d{1,3}\b`)},
 	{kind: "a network interface's address", hints: []string{"mac", "hwaddr", "address"}, in: networkFiles,
@@ -89,7 +94,7 @@ var hostPatterns = []pattern{
 }
 
 // hostIDsLeft reports ids of the build machine and of the old cluster.
-func hostIDsLeft(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+func hostIDsLeft(ctx context.Context, h *host.Host, taken taken) ([]plan.Action, error) {
 	patterns := slices.Clone(hostPatterns)
 	for kind, name := range map[string]string{
 		"this machine's id": "/etc/machine-id", "this machine's DMI UUID": "/sys/class/dmi/id/product_uuid",
@@ -99,36 +104,18 @@ func hostIDsLeft(ctx context.Context, h *host.Host) ([]plan.Action, error) {
 			return nil, err
 		}
 		if id := strings.TrimSpace(string(text)); len(id) >= 32 {
-			patterns = append(patterns, pattern{kind: kind, re: anyForm(id)})
+			patterns = append(patterns, pattern{kind: kind, hints: []string{strings.ToLower(id[:8])}, re: anyForm(id)})
 		}
 	}
-	found, err := search(ctx, h, []string{"/etc", "/var/lib"}, patterns)
-	taken := takenWhole()
-	return slices.DeleteFunc(found, func(a plan.Action) bool { return coveredBy(taken, a.Target) }), err
+	found, err := search(ctx, h, taken, []string{"/etc", "/var/lib"}, patterns)
+	return slices.DeleteFunc(found, func(a plan.Action) bool { return idsOwn(a.Target) }), err
 }
 
-// takenWhole are the paths of what other rules take as a whole, and so report
-// themselves as long as it is there.
-func takenWhole() []string {
-	// What cloud-init keeps is its rule's, which leaves the seed: whoever starts
-	// a machine writes that, and names the machine in it.
-	paths := []string{"/etc/machine-id", "/var/lib/dbus/machine-id", "/var/lib/cloud"}
-	for _, r := range Table() {
-		if r.Find == nil && r.Phase != Inspect {
-			paths = append(paths, r.Paths...)
-		}
-	}
-	return paths
-}
-
-// coveredBy says whether a path or a folder above it matches a pattern.
-func coveredBy(patterns []string, name string) bool {
-	for ; name != "/" && name != "."; name = path.Dir(name) {
-		if kept(patterns, name) {
-			return true
-		}
-	}
-	return false
+// idsOwn says whether a file is where a machine keeps who it is. What cloud-init
+// keeps is its rule's, which leaves the seed: whoever starts a machine writes
+// that, and names the machine in it.
+func idsOwn(name string) bool {
+	return name == "/etc/machine-id" || name == "/var/lib/dbus/machine-id" || strings.HasPrefix(name, "/var/lib/cloud/")
 }
 
 // anyForm finds a UUID with hyphens and without, in small letters and large.

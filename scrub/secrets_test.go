@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 // fill is text that looks random, so long; what it makes with a prefix is put
@@ -23,9 +25,13 @@ func TestEveryKindOfSecretIsFound(t *testing.T) {
 	dashes := "-----"
 	cases := []struct{ name, kind, before, secret, after string }{
 		{"etc/containerd/certs.d/registry/client.key", "a private key", "", dashes + "BEGIN EC PRIVATE KEY" + dashes, "\n" + fill(60)},
-		{"etc/containerd/key.toml", "a private key", "x = '''\n", dashes + "BEGIN OPENSSH PRIVATE KEY" + dashes, "\n'''"},
+		{"etc/containerd/key.toml", "a private key", "x = '''\n", dashes + "BEGIN OPENSSH PRIVATE KEY" + dashes, "\n" + fill(70) + "\n'''"},
 		{"opt/app/account.json", "a private key", `{"type":"service_account","private_key":"`, dashes + "BEGIN PRIVATE KEY" + dashes + `\n` + fill(40), `"}`},
-		{"srv/backup.asc", "a private key", "", dashes + "BEGIN PGP PRIVATE KEY BLOCK" + dashes, ""},
+		{"srv/backup.asc", "a private key", "", dashes + "BEGIN PGP PRIVATE KEY BLOCK" + dashes, "\nVersion: 2\nComment: a build's\n\n" + fill(64)},
+		{"etc/app/old.pem", "a private key", "", dashes + "BEGIN RSA PRIVATE KEY" + dashes, "\r\nProc-Type: 4,ENCRYPTED\r\nDEK-Info: AES-128-CBC,00\r\n\r\n" + fill(64)},
+		{"etc/app/key.yaml", "a private key", "tls:\n  key: |\n    ", dashes + "BEGIN PRIVATE KEY" + dashes, "\n    " + fill(64)},
+		{"etc/app/folded.yaml", "a private key", `key: "`, dashes + "BEGIN PRIVATE KEY" + dashes, "\\n\\\n  \\ " + fill(64)},
+		{"opt/app/main.py", "a private key", `KEY = ("`, dashes + "BEGIN PRIVATE KEY" + dashes, `\n"` + "\n       \"" + fill(64)},
 		{"home/gone/build.ppk", "a private key of PuTTY", "", "PuTTY-User-Key-File-3: ssh-ed25519", ""},
 		{"etc/sops.txt", "a private key of age", "# created\n", "AGE-SECRET-" + "KEY-1" + strings.ToUpper(fill(58)), ""},
 		{"etc/wireguard/wg0.conf", "a private key of WireGuard", "[Interface]\nPrivateKey = ", fill(43) + "=", "\n"},
@@ -126,6 +132,68 @@ PASSWORD=
 		"usr/local/bin/x.sh":             "TOKEN=\"$1\"\nPASSWORD=`pass show x1`\ncurl -H \"Authorization: Bearer $TOKEN\"\n",
 	})
 	assert.Empty(t, audit(t, h, "secrets-left"))
+}
+
+// Programs that read keys have their first lines, and documentation has keys
+// and passwords for examples.
+func TestProgramsAndTheirLibrariesHoldNoSecrets(t *testing.T) {
+	dashes := "-----"
+	key := dashes + "BEGIN RSA PRIVATE KEY" + dashes + "\n" + fill(64) + "\n"
+	files := map[string]string{
+		"etc/passwd": passwd,
+		"opt/app/keys.py": `MARKER = ("` + dashes + `BEGIN RSA PRIVATE KEY` + dashes + `",
+          "-----END RSA PRIVATE KEY-----")
+    if line == '` + dashes + `BEGIN PRIVATE KEY` + dashes + `':
+        raise ValueErrorWithAVeryLongNameThatIsNoKeyAtAll1234
+data = {"token": session.access_token}
+def check(self, token: tokenize.TokenInfo): ...
+`,
+		"opt/app/README":    "-e http_proxy=http://user:pass@proxy:3128 or https://username:password@host:80/, http://User:Pass@www\n",
+		"opt/app/session":   `{"SessionToken": "` + fill(60) + "EXAMPLE" + fill(60) + `"}`,
+		"opt/app/key.magic": "0 string " + dashes + "BEGIN PRIVATE KEY" + dashes + " PEM\n",
+	}
+	for _, folder := range []string{
+		"usr/local/lib/python3.12/test", "opt/venv/lib64/python3.9/site-packages/pip", "usr/local/lib/node_modules/npm", "usr/local/aws-cli/v2/2.15.0/dist/awscli/examples/iot",
+		"var/lib/gems/3.1.0", "usr/local/lib/ruby/3.3.0", "usr/local/share/perl/5.36.0", "home/gone/go/pkg/mod/x@v1", "home/gone/.cargo/registry/src", "usr/local/share/doc/x", "opt/x/share/man", "opt/google-cloud-sdk/lib",
+	} {
+		files[folder+"/key.pem"] = key
+	}
+	h, _ := tree(t, files)
+	assert.Empty(t, audit(t, h, "secrets-left"))
+	h, _ = tree(t, map[string]string{"etc/passwd": passwd, "opt/gems.d/key": key, "opt/lib/pythonic/key": key, "opt/doc/key": key, "opt/share/docs/key": key})
+	assert.Len(t, audit(t, h, "secrets-left"), 4)
+}
+
+// What a rule takes anyway is its finding alone, and a person's to decide only
+// where that rule was left out.
+func TestWhatAScrubTakesIsFoundOnce(t *testing.T) {
+	key := "AK" + "IA" + strings.ToUpper(fill(16))
+	h, _ := tree(t, map[string]string{
+		"etc/passwd": passwd, "root/.bash_history": "export KEY=" + key, "root/.aws/credentials": key, "root/notes": key,
+		"var/lib/kubelet/kubeconfig": "server: https://" + strings.Repeat("0A", 16) + ".gr7.eu-west-1.eks.amazonaws.com\n",
+	})
+	found := func(skip ...string) (targets []string) {
+		items, err := Spec{Skip: append(skip, "can-join")}.AuditItems(nil)
+		require.NoError(t, err)
+		for range 2 { // what was found before counts for nothing
+			targets = nil
+			for _, p := range plan.Make(t.Context(), h, items) {
+				require.Empty(t, p.Error)
+				for _, a := range p.Actions {
+					targets = append(targets, fmt.Sprintf("%s %s (%s)", a.Verb, a.Target, p.Item))
+				}
+			}
+		}
+		return targets
+	}
+	assert.ElementsMatch(t, []string{
+		"remove /root/.bash_history (histories)", "remove /root/.aws (credentials)", "decide /root/notes (secrets-left)",
+		"remove /var/lib/kubelet/kubeconfig (kubelet-kubeconfig)",
+	}, found())
+	assert.ElementsMatch(t, []string{
+		"remove /root/.bash_history (histories)", "decide /root/.aws/credentials (secrets-left)", "decide /root/notes (secrets-left)",
+		"decide /var/lib/kubelet/kubeconfig (host-ids-left)",
+	}, found("credentials", "kubelet-kubeconfig"))
 }
 
 // A file is searched to its end, and one that is larger than programs'

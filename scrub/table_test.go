@@ -23,7 +23,7 @@ func TestEveryRuleSaysEverything(t *testing.T) {
 				assert.NotEmpty(t, value, field)
 			}
 			assert.NotEmpty(t, r.Groups)
-			assert.True(t, r.Find != nil || len(r.Paths) > 0, "it finds nothing")
+			assert.True(t, r.Find != nil || r.Search != nil || len(r.Paths) > 0, "it finds nothing")
 			for _, p := range r.Paths {
 				assert.True(t, path.IsAbs(p) || strings.HasPrefix(p, "~/"), p)
 				_, err := path.Match(p, "")
