@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/arguments"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 )
 
 const (
@@ -18,6 +19,8 @@ const (
 	// boothookMedia is a script that runs early at every boot; its first line may
 	// be a word of cloud-init's.
 	boothookMedia = "text/cloud-boothook"
+	// partsFolder is where scripts put further NodeConfigs for nodeadm.
+	partsFolder = "/etc/eks/nodeadm.d"
 	// bootstrapScript is where images have it.
 	bootstrapScript = "/etc/eks/bootstrap.sh"
 )
@@ -64,8 +67,10 @@ func renderAL2(n Node, _ Family) ([]byte, error) {
 }
 
 func isAL2(text string) bool {
-	return strings.HasPrefix(firstLine(text), "#!") || hasPart(text, shellMedia)
+	return isScript(text) || hasPart(text, shellMedia)
 }
+
+func isScript(text string) bool { return strings.HasPrefix(firstLine(text), "#!") }
 
 func checkAL2(c *checker, text string) {
 	called := 0
@@ -73,7 +78,7 @@ func checkAL2(c *checker, text string) {
 		if p.media != "" && p.media != shellMedia && p.media != boothookMedia {
 			continue
 		}
-		if p.media != boothookMedia && !strings.HasPrefix(strings.TrimLeft(p.text, " \t\r\n"), "#!") {
+		if p.media != boothookMedia && !isScript(p.text) {
 			c.within(p.before, func() {
 				c.fail(1, "", "a script begins with #! and the program that runs it, such as #!/bin/bash")
 			})
@@ -93,15 +98,27 @@ func (c *checker) calls(n int) {
 	}
 }
 
-// script checks the calls of bootstrap.sh in a script and counts them.
+// script checks the calls of bootstrap.sh in a script and counts them, and the
+// NodeConfigs that it writes for nodeadm.
 func (c *checker) script(text string) int {
 	called := 0
 	if strings.Contains(text, "\r\n") {
 		c.warn(1, "", "its lines end as Windows' do; cloud-init mends that, and whoever else runs the script does not")
 	}
-	for _, command := range commands(text) {
+	commands, documents := readShell(text)
+	var configs []part
+	for _, d := range documents {
+		if isNodeConfig(d.text) && !d.dynamic {
+			configs = append(configs, part{text: d.text, before: d.before})
+		}
+	}
+	for _, command := range commands {
 		if joinsOtherwise(command) {
 			called++
+			// Configuration may come from elsewhere too, and what is put into the
+			// folder of parts is one of them.
+			c.nodeConfigs(configs, len(documents) == 1 && !strings.Contains(text, partsFolder))
+			configs = nil
 			continue
 		}
 		i := slices.IndexFunc(command, isBootstrap)
@@ -177,7 +194,7 @@ func (c *checker) bootstrap(line int, words []word) {
 	if a.Cluster == "known-only-there" {
 		c.report.Cluster.Name = ""
 	}
-	extra := strings.Fields(a.KubeletExtraArgs)
+	extra := nodeconfig.Split(a.KubeletExtraArgs)
 	at := line
 	if there, ok := lines["--kubelet-extra-args"]; ok {
 		at = there

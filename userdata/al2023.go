@@ -68,8 +68,15 @@ func isAL2023(text string) bool {
 	if hasPart(text, nodeconfig.MediaType) {
 		return true
 	}
-	return !isMIME(text) && regexp.MustCompile(`(?m)^"?apiVersion"?: *"?`+regexp.QuoteMeta(nodeconfig.Group)).MatchString(text)
+	return !isMIME(text) && !isScript(text) && isNodeConfig(text)
 }
+
+// isNodeConfig says whether a text is one, or has one among its documents.
+func isNodeConfig(text string) bool { return nodeConfigLine().MatchString(text) }
+
+var nodeConfigLine = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^"?apiVersion"?: *"?` + regexp.QuoteMeta(nodeconfig.Group))
+})
 
 // placed is a NodeConfig and where its values stand in the file.
 type placed struct {
@@ -117,14 +124,30 @@ func lineOf(n *yaml.Node, path string) (line, depth int) {
 }
 
 func checkAL2023(c *checker, text string) {
+	var configs []part
+	for _, p := range c.parts(text) {
+		switch {
+		case p.media == "", p.media == nodeconfig.MediaType && !isNodeConfig(p.header):
+			configs = append(configs, p)
+		case p.media == nodeconfig.MediaType:
+			below := p.header[nodeConfigLine().FindStringIndex(p.header)[0]:]
+			c.fail(p.before-strings.Count(below, "\n"), "", "an empty line must stand between the part's Content-Type and its NodeConfig")
+			return
+		}
+	}
+	if len(configs) == 0 {
+		c.fail(0, "", "it has no part of type %s", nodeconfig.MediaType)
+	}
+	c.nodeConfigs(configs, true)
+}
+
+// nodeConfigs checks NodeConfigs that are merged. Whole says that they are all
+// there is.
+func (c *checker) nodeConfigs(parts []part, whole bool) {
 	var merged *nodeconfig.NodeConfig
 	var places []placed
-	found, broken := false, false
-	for _, p := range c.parts(text) {
-		if p.media != "" && p.media != nodeconfig.MediaType {
-			continue
-		}
-		found = true
+	broken := false
+	for _, p := range parts {
 		config, err := nodeconfig.Decode([]byte(p.text))
 		if err != nil {
 			broken = true
@@ -142,9 +165,6 @@ func checkAL2023(c *checker, text string) {
 			c.within(p.before, func() { c.lines(err) })
 		}
 	}
-	if !found {
-		c.fail(0, "", "it has no part of type %s", nodeconfig.MediaType)
-	}
 	if merged == nil {
 		return
 	}
@@ -154,7 +174,7 @@ func checkAL2023(c *checker, text string) {
 	}
 	c.taints = append(c.taints, taintsOfFlags(spec.Kubelet.Flags)...)
 	c.taints = append(c.taints, taintsOfConfig(spec.Kubelet.Config)...)
-	if broken {
+	if broken || !whole {
 		return // what seems to be missing may stand where nothing could be read
 	}
 	if err := merged.Validate(); err != nil {
@@ -170,7 +190,7 @@ func (c *checker) flagsOf(p placed, flags []string) {
 	for i, flag := range flags {
 		path := fmt.Sprintf("spec.kubelet.flags[%d]", i)
 		line, _ := p.line(path)
-		c.kubeletFlagValues(line, path, strings.Fields(flag))
+		c.kubeletFlagValues(line, path, nodeconfig.Split(flag))
 	}
 }
 

@@ -16,6 +16,8 @@ type part struct {
 	// media is its type, such as text/x-shellscript; empty for a plain text.
 	media string
 	text  string
+	// header are the part's own first lines.
+	header string
 	// before is how many lines lie before the text.
 	before int
 }
@@ -92,7 +94,7 @@ func (c *checker) parts(text string) []part {
 		return nil
 	}
 	if !strings.HasPrefix(media, "multipart/") {
-		return []part{{media, strings.Join(lines[body:], "\n"), body}}
+		return []part{{media: media, text: strings.Join(lines[body:], "\n"), before: body}}
 	}
 	boundary := params["boundary"]
 	if boundary == "" {
@@ -110,7 +112,7 @@ func (c *checker) multipart(lines []string, body int, boundary string) []part {
 			return
 		}
 		h, from := header(lines[:i], start)
-		p := part{text: strings.Join(lines[from:i], "\n"), before: from}
+		p := part{text: strings.Join(lines[from:i], "\n"), header: strings.Join(lines[start:from], "\n"), before: from}
 		media, params, err := mediaType(h.Get("Content-Type"))
 		switch {
 		case err != nil:
@@ -143,6 +145,10 @@ func (c *checker) multipart(lines []string, body int, boundary string) []part {
 		case line == "--"+boundary:
 			end(i)
 			start = i + 1
+		case strings.HasPrefix(line, "--"+boundary+"--"):
+			c.fail(i+1, "", "--%s-- ends the last part only on a line of its own", boundary)
+			end(i)
+			start, closed = -1, i+1
 		}
 	}
 	if closed == 0 {

@@ -24,6 +24,12 @@ const (
 	powersEnd = "\n</powershell>\n"
 )
 
+// nodeadm is a script that writes a NodeConfig between two of this word, and
+// joins with it.
+func nodeadm(word, config string) string {
+	return script + "cat > /etc/node.yaml <<" + word + "\n" + config + "EOF\nnodeadm init --config-source file:///etc/node.yaml\n"
+}
+
 func said(t *testing.T, text, family string) string {
 	t.Helper()
 	r, err := Check([]byte(text), family)
@@ -73,6 +79,19 @@ func TestOddInputs(t *testing.T) {
 		"a type that nobody reads":   {multi("Content-Type: application/node.eks.aw\n\n"+head, nodePart), "5: warning: Content-Type: nobody reads parts of the type application/node.eks.aw; did you mean application/node.eks.aws?"},
 		"a boothook":                 {multi("Content-Type: text/cloud-boothook\n\n#cloud-boothook\necho\n", "Content-Type: text/x-shellscript\n\n#!/bin/sh\n/etc/eks/bootstrap.sh c\n"), ""},
 		"a part in base64":           {multi("Content-Type: text/x-shellscript\nContent-Transfer-Encoding: base64\n\n" + base64.StdEncoding.EncodeToString([]byte("#!/bin/sh\n/etc/eks/bootstrap.sh c --nope x\n")) + "\n"), "9: --nope: it is unknown"},
+		"a part without empty line":  {"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=X\n--X\nContent-Type: text/x-shellscript\n#!/bin/sh\n/etc/eks/bootstrap.sh c --nope x\n--X--\n", "6: --nope: it is unknown"},
+		"NodeConfig in the header":   {"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=X\n\n--X\nContent-Type: application/node.eks.aws\n" + head + whole + "--X--\n", "6: an empty line must stand between the part's Content-Type and its NodeConfig"},
+		"a spoilt ending":            {"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=X\n\n--X\nContent-Type: text/x-shellscript\n\n#!/bin/sh\n/etc/eks/bootstrap.sh c\n--X--\\\n", "9: --X-- ends the last part only on a line of its own"},
+		// Scripts that write a NodeConfig.
+		"a NodeConfig in a script":      {nodeadm("'EOF'", head+whole), ""},
+		"and what is wrong in it":       {nodeadm("EOF", head+whole+"  kubelte: {}\n"), "7: spec.kubelte: unknown field; did you mean kubelet?"},
+		"and what is missing":           {nodeadm("EOF", head+"  cluster: {name: a, cidr: 10.0.0.0/16, certificateAuthority: YQ==}\n"), "6: spec.cluster.apiServerEndpoint: is missing; `aws eks describe-cluster` tells it"},
+		"and what only a shell knows":   {nodeadm("EOF", head+"  cluster: {name: $NAME}\n"), ""},
+		"and what no shell puts in":     {nodeadm("\\EOF", head+whole+"  instance:\n    environment: {default: {A: $B}}\n    x: {}\n"), "9: spec.instance.x: unknown field; known are environment, localStorage, network"},
+		"a part of a NodeConfig":        {script + "cat > /etc/eks/nodeadm.d/x.yaml <<EOF\n" + head + "  kubelet: {flags: ['--max-pods=x']}\nEOF\nnodeadm init -c imds://user-data -c file:///etc/eks/nodeadm.d\n", `6: spec.kubelet.flags[0]: --max-pods: "x" must be a number`},
+		"quotes within kubelet's flags": {script + `/etc/eks/bootstrap.sh c --kubelet-extra-args '--register-with-taints="a=b:NoExecute" --node-labels="a b=c"'` + "\n", `2: --kubelet-extra-args: --node-labels: "a b" is no label's name`},
+		"quotes within NodeConfig's":    {head + whole + "  kubelet:\n    flags: ['--register-with-taints=\"a=b:NoExecute\"']\n", ""},
+		"a hybrid node's":               {head + whole + "  hybrid: {}\n", "5: spec.hybrid: is for machines outside of AWS, which eks-hybrid's nodeadm joins; EC2 instances need no such field"},
 		// Others.
 		"nodeadm in a script":       {script + "cat > /etc/node.yaml <<EOF\nx\nEOF\nnodeadm init --config-source file:///etc/node.yaml\n", ""},
 		"PowerShell's own words":    {"<powershell>\npowershell.exe -ExecutionPolicy Bypass -File 'C:\\Program Files\\Amazon\\EKS\\Start-EKSBootstrap.ps1' -EKSClusterName 'it''s' -Nope x\n</powershell>\n", `2: -Nope: Start-EKSBootstrap.ps1 takes no such parameter; known are EKSClusterName, KubeletExtraArgs, KubeProxyExtraArgs, Endpoint, APIServerEndpoint, Base64ClusterCA, DNSClusterIP, ServiceCIDR, ExcludedSnatCIDRs, ContainerRuntime|2: -EKSClusterName: "it's" must be up to 100 letters, digits, - and _`},
@@ -163,7 +182,8 @@ func TestQuoting(t *testing.T) {
 	require.NoError(t, err)
 	parts := (&checker{report: &Report{}}).parts(string(text))
 	var words []string
-	for _, w := range commands(parts[0].text)[1][1:] {
+	commands, _ := readShell(parts[0].text)
+	for _, w := range commands[1][1:] {
 		words = append(words, w.text)
 	}
 	assert.Equal(t, n.bootstrapArguments(), words)

@@ -11,16 +11,26 @@ type word struct {
 	dynamic bool
 }
 
-// commands takes a shell script apart into its simple commands. It reads what
-// user data is made of: quotes, continued lines, comments, here-documents and
-// redirections; what a shell would compute it leaves as it is written.
-func commands(script string) [][]word {
+// document is a here-document.
+type document struct {
+	text string
+	// before is how many lines of the script lie before it.
+	before int
+	// dynamic says that the shell puts something in.
+	dynamic bool
+}
+
+// readShell takes a shell script apart into its simple commands, and its
+// here-documents. It reads what user data is made of: quotes, continued lines,
+// comments and redirections; what a shell would compute it leaves as it is
+// written.
+func readShell(script string) ([][]word, []document) {
 	s := &shell{text: script, line: 1}
 	for s.i < len(s.text) {
 		s.next()
 	}
 	s.endCommand()
-	return s.all
+	return s.all, s.documents
 }
 
 type shell struct {
@@ -32,8 +42,12 @@ type shell struct {
 	current *word
 	// skip leaves the next word out: it is where output goes.
 	skip bool
-	// until is the word that ends a here-document which begins at the next line.
-	until string
+	// until is the word that ends a here-document which begins at the next line,
+	// and literal says that the shell puts nothing into it.
+	until   string
+	literal bool
+
+	documents []document
 }
 
 func (s *shell) next() {
@@ -150,23 +164,31 @@ func (s *shell) beginHere() {
 	if end < 0 {
 		end = len(rest)
 	}
-	s.until = strings.Trim(rest[:end], `'"`)
+	s.literal = strings.ContainsAny(rest[:end], `'"\`)
+	s.until = strings.Trim(rest[:end], `'"\`)
 	s.i = len(s.text) - len(rest) + end
 }
 
-// hereDocument passes over the lines of a here-document.
+// hereDocument reads the lines of a here-document.
 func (s *shell) hereDocument() {
 	if s.until == "" {
 		return
 	}
+	begin, end := s.i, len(s.text)
+	d := document{before: s.line - 1}
 	for s.i < len(s.text) {
 		line, _, _ := strings.Cut(s.text[s.i:], "\n")
+		at := s.i
 		s.i = min(s.i+len(line)+1, len(s.text))
 		s.line++
 		if strings.TrimSpace(line) == s.until {
+			end = at
 			break
 		}
 	}
+	d.text = s.text[begin:end]
+	d.dynamic = !s.literal && strings.ContainsAny(d.text, "$`")
+	s.documents = append(s.documents, d)
 	s.until = ""
 }
 

@@ -73,6 +73,10 @@ func decodeDocument(doc *yaml.Node) (*NodeConfig, error) {
 	var c NodeConfig
 	d := decoder{left: maxNodes}
 	d.object(root, "", &c)
+	// Block scalars (|) end in a line break, which Amazon's nodeadm takes.
+	for _, text := range []*string{&c.Spec.Cluster.Name, &c.Spec.Cluster.APIServerEndpoint, &c.Spec.Cluster.CIDR} {
+		*text = strings.TrimSpace(*text)
+	}
 	return &c, errors.Join(d.errs...)
 }
 

@@ -100,9 +100,11 @@ func (d *decoder) inherited(n *yaml.Node, path string) []pair {
 	}
 }
 
-// withoutUs are fields that newer versions of amazon-eks-ami know and this
-// program does not, with what to do instead.
+// withoutUs are fields that newer versions of amazon-eks-ami, or eks-hybrid's
+// nodeadm, know and this program does not, with what to do instead.
 var withoutUs = map[string]string{
+	"spec.hybrid":           "is for machines outside of AWS, which eks-hybrid's nodeadm joins; EC2 instances need no such field",
+	"spec.cluster.region":   "is for machines outside of AWS, which eks-hybrid's nodeadm joins; EC2 instances know their region",
 	"spec.instance.storage": "is not supported; format and mount EBS volumes in a user data script, which runs before containerd and the kubelet start",
 }
 

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"regexp"
 	"testing"
 
 	"github.com/spf13/afero"
@@ -74,14 +75,17 @@ func TestUserDataComesInManyForms(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, z.Close())
 	for name, text := range map[string][]byte{
-		"gzip":              packed.Bytes(),
-		"base64":            []byte(base64.StdEncoding.EncodeToString(plain)),
-		"base64 of gzip":    []byte(base64.StdEncoding.EncodeToString(packed.Bytes())),
-		"blank lines above": append([]byte("\n\n"), plain...),
-		"boundary=//":       bytes.Replace(plain, []byte(`boundary="//"`), []byte("boundary=//"), 1),
-		"another header":    append([]byte("Subject: user data,\n of a node\n"), plain...),
-		"CRLF":              bytes.ReplaceAll(plain, []byte("\n"), []byte("\r\n")),
+		"gzip":                           packed.Bytes(),
+		"base64":                         []byte(base64.StdEncoding.EncodeToString(plain)),
+		"base64 of gzip":                 []byte(base64.StdEncoding.EncodeToString(packed.Bytes())),
+		"blank lines above":              append([]byte("\n\n"), plain...),
+		"boundary=//":                    bytes.Replace(plain, []byte(`boundary="//"`), []byte("boundary=//"), 1),
+		"another header":                 append([]byte("Subject: user data,\n of a node\n"), plain...),
+		"CRLF":                           bytes.ReplaceAll(plain, []byte("\n"), []byte("\r\n")),
+		"block scalars":                  regexp.MustCompile(`(?m)^( +)(name|apiServerEndpoint|certificateAuthority|cidr): (.*)$`).ReplaceAll(plain, []byte("$1$2: |\n$1  $3")),
+		"a script without an empty line": bytes.Replace(plain, []byte("\n--//--"), []byte("\n--//\nContent-Type: text/x-shellscript\n#!/bin/sh\n--//--"), 1),
 	} {
+		require.NotEqual(t, plain, text, name)
 		t.Run(name, func(t *testing.T) { assert.Equal(t, want, parse(t, text)) })
 	}
 }
@@ -149,15 +153,17 @@ func TestAPartAfterTheEndIsToldOf(t *testing.T) {
 
 func TestOthersUserDataIsNotOurs(t *testing.T) {
 	for name, text := range map[string]string{
-		"nothing":        "",
-		"blank":          "  \n",
-		"script":         "#!/bin/bash\n/etc/eks/bootstrap.sh my-cluster\n",
-		"cloud-config":   "#cloud-config\nruncmd: []\n",
-		"Bottlerocket":   "[settings.kubernetes]\ncluster-name = 'a'\n",
-		"old form":       "settings.kubernetes.cluster-name = 'a'\n",
-		"Windows":        "<powershell>\n</powershell>",
-		"MIME without":   "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"X\"\n\n--X\nContent-Type: text/x-shellscript\n\n#!/bin/sh\n--X--\n",
-		"MIME, no parts": "MIME-Version: 1.0\nContent-Type: text/plain\n\nhello\n",
+		"nothing":               "",
+		"blank":                 "  \n",
+		"script":                "#!/bin/bash\n/etc/eks/bootstrap.sh my-cluster\n",
+		"cloud-config":          "#cloud-config\nruncmd: []\n",
+		"Bottlerocket":          "[settings.kubernetes]\ncluster-name = 'a'\n",
+		"old form":              "settings.kubernetes.cluster-name = 'a'\n",
+		"Windows":               "<powershell>\n</powershell>",
+		"MIME without":          "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"X\"\n\n--X\nContent-Type: text/x-shellscript\n\n#!/bin/sh\n--X--\n",
+		"MIME, no empty line":   "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"X\"\n--X\nContent-Type: text/x-shellscript\n#!/bin/sh\n/etc/eks/bootstrap.sh a\n--X--\n",
+		"MIME, a spoilt ending": "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"X\"\n\n--X\nContent-Type: text/x-shellscript\n\n#!/bin/sh\n/etc/eks/bootstrap.sh a\n--X--\\\n",
+		"MIME, no parts":        "MIME-Version: 1.0\nContent-Type: text/plain\n\nhello\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := Parse([]byte(text))
@@ -188,6 +194,9 @@ func TestWhatIsWrongIsSaidWithLineAndPath(t *testing.T) {
 		"cut off":              {"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"X\"\n\n--X\nContent-Type: text/plain\n\nhello\n", "its MIME parts are cut short: there is no --X--, which ends the last; every part begins with --X on a line of its own"},
 		"broken gzip":          {"\x1f\x8b\x08nonsense", "decompressing: unexpected EOF"},
 		"gzip cut short":       {cutGzip(), "decompressing: it is cut short after 40 bytes"},
+		"a spoilt ending":      {"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"X\"\n\n--X\nContent-Type: application/node.eks.aws\n\n" + head + "spec: {}\n--X--\\\n", `reading the MIME parts: multipart: expecting a new Part; got line "--X--\\\n"; every part begins with --X on a line of its own, and --X-- ends the last`},
+		"no empty line":        {"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"X\"\n\n--X\nContent-Type: application/node.eks.aws\n" + head + "spec: {}\n--X--\n", "part 1 of type application/node.eks.aws: an empty line must stand between the part's Content-Type and its NodeConfig"},
+		"a hybrid node":        {head + "spec:\n  cluster: {region: eu-west-1}\n  hybrid: {}\n", "line 4: spec.cluster.region: is for machines outside of AWS, which eks-hybrid's nodeadm joins; EC2 instances know their region\nline 5: spec.hybrid: is for machines outside of AWS, which eks-hybrid's nodeadm joins; EC2 instances need no such field"},
 		"wrong part":           {"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"X\"\n\n--X\nContent-Type: application/node.eks.aws\n\n" + head + "spec: {clutser: {}}\n--X--\n", "part 1 of type application/node.eks.aws: line 3: spec.clutser: unknown field; did you mean cluster?"},
 		"TOML while merging":   {head + "spec: {containerd: {config: \"a = 1\"}}\n---\n" + head + "spec: {containerd: {config: \"b\\n= 1\"}}\n", "spec.containerd.config: line 1 of the TOML: toml: expected '=' after key"},
 		"a member set twice":   {head + "spec: {kubelet: {config: {a: {b: 1, b: 2}}}}\n", "line 3: spec.kubelet.config.a.b: it is set twice; first in line 3"},

@@ -91,6 +91,8 @@ func (p *parser) part(header textproto.MIMEHeader, body io.Reader, depth int) er
 	switch {
 	case strings.HasPrefix(media, "multipart/"):
 		return p.multipart(body, params["boundary"], depth)
+	case media == MediaType && header.Get("apiVersion") != "":
+		return fmt.Errorf("part %d of type %s: an empty line must stand between the part's Content-Type and its NodeConfig", p.parts+1, MediaType)
 	case media == MediaType:
 		p.parts++
 		text, err := readAll(body)
@@ -133,11 +135,14 @@ func (p *parser) multipart(body io.Reader, boundary string, depth int) error {
 	if !bytes.Contains(text, []byte("--"+boundary+"--")) {
 		return fmt.Errorf("its MIME parts are cut short: there is no --%s--, which ends the last; every part begins with --%s on a line of its own", boundary, boundary)
 	}
-	r := multipart.NewReader(bytes.NewReader(text), boundary)
+	r := multipart.NewReader(bytes.NewReader(separated(text, "--"+boundary)), boundary)
 	for {
 		part, err := r.NextPart()
 		if err == io.EOF {
 			break
+		}
+		if err != nil && !bytes.Contains(bytes.ToLower(text), []byte(MediaType)) {
+			break // cloud-init reads what is left of it, and none of that is for us
 		}
 		if err != nil {
 			return fmt.Errorf("reading the MIME parts: %w; every part begins with --%s on a line of its own, and --%s-- ends the last", err, boundary, boundary)
@@ -150,6 +155,31 @@ func (p *parser) multipart(body io.Reader, boundary string, depth int) error {
 		p.warnings = append(p.warnings, fmt.Sprintf("a NodeConfig follows --%s--, which ends the last part; it is not read", boundary))
 	}
 	return nil
+}
+
+// separated puts an empty line behind headers that lack it, where the first line
+// that is no header tells that the text begins: cloud-init reads such messages,
+// and so do images that know no NodeConfig. A header begins behind each line
+// that is the delimiter; without one the text begins with the only one.
+func separated(text []byte, delimiter string) []byte {
+	var out []byte
+	header := delimiter == ""
+	for line := range bytes.Lines(text) {
+		name, _, found := bytes.Cut(line, []byte(":"))
+		switch {
+		case delimiter != "" && bytes.Equal(bytes.TrimRight(line, " \t\r\n"), []byte(delimiter)):
+			header = true
+		case !header:
+		case len(bytes.TrimSpace(line)) == 0:
+			header = false
+		case line[0] != ' ' && line[0] != '\t' && (!found || bytes.ContainsAny(name, " \t")):
+			out = append(out, '\n')
+			header = false
+		default: // another line of the header
+		}
+		out = append(out, line...)
+	}
+	return out
 }
 
 // unwrap undoes base64 and gzip.
@@ -196,7 +226,7 @@ func message(text []byte) (textproto.MIMEHeader, io.Reader, bool) {
 	if !hasHeader(text) {
 		return nil, nil, false
 	}
-	m, err := mail.ReadMessage(bytes.NewReader(text))
+	m, err := mail.ReadMessage(bytes.NewReader(separated(text, "")))
 	if err != nil {
 		return nil, nil, false
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/cel"
 )
@@ -125,22 +126,45 @@ func (p *problems) containerd(c Containerd) {
 }
 
 // OpenQuote is the quote that is not closed in kubelet arguments; empty for none.
-// systemd splits them at spaces outside of quotes, where a backslash is none of
-// its own: an open one swallows whatever follows.
+// An open one swallows whatever follows.
 func OpenQuote(arguments string) string {
-	open := rune(0)
+	_, open := split(arguments)
+	return open
+}
+
+// Split takes kubelet arguments apart as systemd does (systemd.service(5),
+// "Command lines"): at spaces outside of quotes, which go. A backslash is none
+// of its own.
+func Split(arguments string) []string {
+	words, _ := split(arguments)
+	return words
+}
+
+func split(arguments string) (words []string, openQuote string) {
+	open, within := rune(0), false
+	word := ""
 	for _, c := range arguments {
 		switch {
 		case open == 0 && (c == '"' || c == '\''):
-			open = c
-		case c == open:
+			open, within = c, true
+		case open != 0 && c == open:
 			open = 0
+		case open == 0 && unicode.IsSpace(c):
+			if within {
+				words = append(words, word)
+			}
+			word, within = "", false
+		default:
+			word, within = word+string(c), true
 		}
 	}
-	if open == 0 {
-		return ""
+	if within {
+		words = append(words, word)
 	}
-	return string(open)
+	if open != 0 {
+		openQuote = string(open)
+	}
+	return words, openQuote
 }
 
 func (p *problems) kubelet(k Kubelet) {
