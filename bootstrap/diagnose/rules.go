@@ -16,7 +16,13 @@ func Rules() []Rule {
 			ID:     "template",
 			Cause:  "the kubelet started with a template that no first boot has filled in",
 			Remedy: "nothing configured this boot: look at eksnode-config.service and at the user data; a kubelet must not be enabled in an image",
-			Lines:  []string{`MASTER_ENDPOINT`, `lookup .*CLUSTER_NAME`},
+			Lines:  []string{`MASTER_ENDPOINT`},
+		},
+		{
+			ID:     "contract",
+			Cause:  "the user data calls bootstrap.sh, which Amazon's images of Amazon Linux 2023 do not have",
+			Remedy: "give a NodeConfig, which `eksnode userdata --family al2023` writes, or make the image with `eksnode provision`, which takes both",
+			Lines:  []string{`bootstrap\.sh has been removed from AL2023`},
 		},
 		{
 			ID:     "node-config",
@@ -52,6 +58,15 @@ func Rules() []Rule {
 			Lines:  []string{`is not authorized to perform: `, `UnauthorizedOperation`},
 		},
 		{
+			ID:     "aws-api",
+			Cause:  "an API of AWS cannot be reached: a route, an endpoint or a security group is missing",
+			Remedy: "give the subnet a NAT gateway, or the VPC endpoints for ec2, eks, sts, ecr.api, ecr.dkr and s3 whose security groups let the node in on port 443, or name a proxy in spec.instance.environment",
+			Lines: []string{
+				`retrying request (EC2|EKS)/`, `no answer within [^;]*; the node needs a way to it`, `RequestError: send request failed`,
+				`(Connect timeout on|Could not connect to the) endpoint URL: "https://(ec2|eks|sts)\.`, `https://(ec2|eks|sts|api\.ecr)\.[^ ]*: dial tcp [^ ]+ (i/o timeout|connect: )`,
+			},
+		},
+		{
 			ID:       "metadata",
 			Cause:    "the instance metadata service does not answer",
 			Remedy:   "set the instance's metadata options to http-endpoint=enabled, and look at the network of this boot",
@@ -75,7 +90,8 @@ func Rules() []Rule {
 			ID:     "blocked",
 			Cause:  "the API server cannot be reached: a security group, a route or a network ACL is in the way",
 			Remedy: "let the node reach the cluster's security group on port 443 and be reached on 10250; check the subnet's route (NAT gateway or private endpoint) and the endpoint's public access list",
-			Lines:  []string{`dial tcp [0-9.\[\]a-f:]+:443: (i/o timeout|connect: connection (refused|timed out)|connect: no route to host)`, `net/http: TLS handshake timeout`, `request canceled while waiting for connection`, `no answer within [^;]*; the node needs a way to it`},
+			Lines:  []string{`dial tcp [0-9.\[\]a-f:]+:443: (i/o timeout|connect: connection (refused|timed out)|connect: no route to host)`, `net/http: TLS handshake timeout`, `request canceled while waiting for connection`},
+			Not:    `https://(ec2|eks|sts|api\.ecr)\.`,
 		},
 		{
 			ID:     "other-ca",
@@ -88,6 +104,12 @@ func Rules() []Rule {
 			Cause:  "the cluster's certificate authority is missing or no certificate",
 			Remedy: "give spec.cluster.certificateAuthority, or --b64-cluster-ca, as base64 of the PEM text, and run init again",
 			Lines:  []string{`unable to load client CA file`, `unable to load root certificates`, `data does not contain any valid RSA or ECDSA certificates`},
+		},
+		{
+			ID:     "kubeconfig",
+			Cause:  "the kubeconfig's command for tokens speaks another version than the kubelet knows",
+			Remedy: "run init again, or write client.authentication.k8s.io/v1beta1 in /var/lib/kubelet/kubeconfig; `eksnode scrub` puts the template right",
+			Lines:  []string{`exec plugin: invalid apiVersion`, `exec plugin is configured to use API version [^,]+, plugin returned version`},
 		},
 		{
 			ID:     "credentials",
@@ -112,7 +134,7 @@ func Rules() []Rule {
 			ID:     "unauthorized",
 			Cause:  "the API server does not know who the node is: its role is not mapped, or its token is for another cluster",
 			Remedy: "make an access entry of type EC2_LINUX for the node's role (not the profile), or map it in aws-auth without a path; the cluster's name in the user data must be the endpoint's; an image captured from a joined node needs `eksnode scrub`",
-			Lines:  []string{`err="Unauthorized"`, `'Unauthorized' \(will not retry!\)`, `error: Unauthorized`, `You must be logged in to the server`, `the server has asked for the client to provide credentials`},
+			Lines:  []string{`err="Unauthorized"`, `'Unauthorized' \(will not retry!\)`, `: Unauthorized\b`, `You must be logged in to the server`, `the server has asked for the client to provide credentials`},
 		},
 		{
 			ID:     "version-skew",
@@ -124,7 +146,7 @@ func Rules() []Rule {
 			ID:     "kubelet-flags",
 			Cause:  "the kubelet has a flag or a setting that its version does not know",
 			Remedy: "take it out of spec.kubelet or --kubelet-extra-args",
-			Lines:  []string{`failed to parse kubelet flag: unknown flag`, `Error: unknown flag: --`, `invalid argument \\*"[^"]*" for \\*"--[a-z-]+\\*" flag`, `failed to load (the )?[kK]ubelet config file`, `unknown 'kubernetes\.io' or 'k8s\.io' labels specified`, `unrecognized feature gate`},
+			Lines:  []string{`failed to parse kubelet flag: unknown flag`, `Error: unknown flag: --`, `invalid argument \\*"[^"]*" for \\*"--[a-z-]+\\*" flag`, `failed to load (the )?[kK]ubelet config file`, `unknown 'kubernetes\.io' or 'k8s\.io' labels specified`, `unrecognized feature gate`, `built-in cloud providers are disabled`},
 		},
 		{
 			ID:     "kubelet-settings",
@@ -164,17 +186,31 @@ func Rules() []Rule {
 			Lines:  []string{`differs from state checkpoint policy`, `doesn't match with CPUs in state`, `checkpoint is corrupted`, `could not restore state from checkpoint`, `the expected machine state is different from the real one`},
 		},
 		{
+			ID:     "limits",
+			Cause:  "the machine has too few file handles or inotify watches",
+			Remedy: "raise fs.inotify.max_user_instances, fs.inotify.max_user_watches or fs.file-max in /etc/sysctl.d; `eksnode provision` sets 8192 and 524288 for the first two",
+			Lines:  []string{`too many open files`, `inotify[^:]*: no space left on device`},
+		},
+		{
 			ID:       "disk-full",
 			Cause:    "the disk is full",
 			Remedy:   "use a larger root volume; `du -xsh /var/lib/* /var/log` shows what fills it",
-			Lines:    []string{`no space left on device`, `Attempting to reclaim" resourceName="ephemeral-storage`, `attempting to reclaim ephemeral-storage`},
+			Not:      `inotify|fsnotify`,
+			Lines:    []string{`no space left on device`, `to reclaim" resourceName="ephemeral-storage"`, `[aA]ttempting to reclaim ephemeral-storage`},
 			Explains: []string{"pause-image", "checkpoint"},
 		},
 		{
 			ID:     "pause-image",
 			Cause:  "containerd has no pause image and cannot pull it, so no pod starts",
 			Remedy: "run init again, which pulls it with the node's credentials; the role needs AmazonEC2ContainerRegistryPullOnly and the node a way to the registry (or an image that carries it)",
-			Lines:  []string{`failed to get sandbox image`, `failed to pull sandbox image`, `pulling the pause image`},
+			Lines:  []string{`failed to get sandbox image`, `pulling the pause image`},
+		},
+		{
+			ID:       "credential-provider",
+			Cause:    "the kubelet's program for registries' credentials is missing, or fails",
+			Remedy:   "the image must have ecr-credential-provider where --image-credential-provider-bin-dir says, as `eksnode provision` installs it, and the role AmazonEC2ContainerRegistryPullOnly",
+			Lines:    []string{`plugin binary (executable|directory) \S+ did not exist`, `failed to validate credential provider config`, `error execing credential provider plugin`},
+			Explains: []string{"registry"},
 		},
 		{
 			ID:     "registry",
@@ -214,10 +250,22 @@ func Rules() []Rule {
 			Lines:  []string{`remote error: tls: internal error`, `no serving certificate available for the kubelet`},
 		},
 		{
+			ID:     "may-not-run",
+			Cause:  "a service may not run its program",
+			Remedy: "on SELinux the file has another's context: `restorecon -v FILE`, as `eksnode provision` does; otherwise look at its mode, and at noexec in `findmnt --target FILE`",
+			Lines:  []string{`Failed at step EXEC spawning [^:]+: Permission denied`, `ocate executable [^:]+: Permission denied`},
+		},
+		{
+			ID:     "architecture",
+			Cause:  "a program is for another processor",
+			Remedy: "choose an instance type of the image's architecture, or make an image for this one; of a pod, take a container image that has both",
+			Lines:  []string{`[eE]xec format error`},
+		},
+		{
 			ID:     "units",
 			Cause:  "the image lacks a service that a node needs",
 			Remedy: "make the image with `eksnode provision`",
-			Lines:  []string{`systemd says that it is (not-found|masked)`, `Unit (kubelet|containerd)\.service (not found|could not be found)`, `finding the version of (kubelet|containerd): `},
+			Lines:  []string{`systemd says that it is (not-found|masked)`, `Unit (kubelet|containerd)\.service (not found|could not be found)`, `Failed at step EXEC spawning [^:]+: No such file or directory`, `finding the version of (kubelet|containerd): `},
 		},
 	}
 }
