@@ -230,6 +230,8 @@ func (c *checker) karpenterUserData(spec *yaml.Node) {
 		return
 	case userData == nil:
 		return
+	case !custom && strings.Contains(userData.Value, bootstrapScript):
+		c.warn(userData.Line, "spec.userData", "Karpenter merges it with its own, which calls bootstrap.sh once more: leave the call out, or set amiFamily to Custom")
 	case !custom:
 		c.warn(userData.Line, "spec.userData", "Karpenter merges it with its own unless amiFamily is Custom")
 	}

@@ -101,7 +101,7 @@ func TestOddInputs(t *testing.T) {
 		"proxies":                   {head + whole + "  instance:\n    environment:\n      default: {HTTPS_PROXY: 'http://a:1', NO_PROXY: 169.254.169.254}\n      containerd: {'HTTP PROXY': x}\n", `8: spec.instance.environment.containerd.HTTP PROXY: "HTTP PROXY" is no variable's name`},
 		"Bottlerocket's proxies":    {toml3 + "[settings.network]\nhttps-proxy = 'a:1'\nno-proxy = 'a'\n", "7: settings.network.no-proxy: it must be a list of text, not text"},
 		"a class' field":            {class + "  amiFamily: AL2023\n  userdata: x\n  blockDeviceMapping: []\n  placementGroupSelectorTerms: []\n", "9: spec.userdata: unknown field; did you mean userData?|10: spec.blockDeviceMapping: unknown field; did you mean blockDeviceMappings?"},
-		"too large within a class":  {class + "  amiFamily: AL2023\n  userData: |\n    #!/bin/sh\n    #" + strings.Repeat("x", 17000) + "\n    /etc/eks/bootstrap.sh c\n", "9: warning: spec.userData: Karpenter merges it with its own unless amiFamily is Custom|9: spec.userData: it has 17036 bytes, and EC2 takes at most 16384"},
+		"too large within a class":  {class + "  amiFamily: AL2023\n  userData: |\n    #!/bin/sh\n    #" + strings.Repeat("x", 17000) + "\n    /etc/eks/bootstrap.sh c\n", "9: warning: spec.userData: Karpenter merges it with its own, which calls bootstrap.sh once more: leave the call out, or set amiFamily to Custom|9: spec.userData: it has 17036 bytes, and EC2 takes at most 16384"},
 	} {
 		t.Run(name, func(t *testing.T) { assert.Equal(t, c.want, said(t, c.text, "")) })
 	}

@@ -190,6 +190,8 @@ var lines = map[string][]string{
 		`pull access denied, repository does not exist or may require authorization: authorization failed: no basic auth credentials`,
 	},
 	"network-plugin": {
+		"W0726 08:18:06.517655    4537 cni.go:172] Unable to update cni config: No networks found in /etc/cni/net.d",
+		"NetworkReady=false reason:NetworkPluginNotReady message:docker: network plugin is not ready: cni config uninitialized",
 		`E0419 15:10:13.325154   11577 kubelet.go:2900] "Container runtime network not ready" networkReady="NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized"`,
 		`E0419 15:10:13.325154   11577 kubelet.go:2900] "Container runtime network not ready" networkReady="NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: no networks found in /etc/cni/net.d"`,
 	},

@@ -229,7 +229,7 @@ func Rules() []Rule {
 			ID:     "network-plugin",
 			Cause:  "pods have no network: the VPC CNI has not come up on this node",
 			Remedy: "look at its pod, kubectl --namespace kube-system logs --selector k8s-app=aws-node; its role needs AmazonEKS_CNI_Policy, and the node a way to EC2's API",
-			Lines:  []string{`cni plugin not initialized`, `no networks found in /etc/cni/net\.d`},
+			Lines:  []string{`cni plugin not initialized`, `[nN]o networks found in /etc/cni`, `cni config uninitialized`},
 		},
 		{
 			ID:     "cni-config",
