@@ -23,6 +23,9 @@ type Rule struct {
 	Lines []string
 	// Not excludes lines; empty excludes none.
 	Not string
+	// Until matches what the same log says when the matter is over: whatever was
+	// found before that was of the start. Empty is never.
+	Until string
 	// Explains are rules whose findings follow from this one.
 	Explains []string
 }
@@ -56,23 +59,30 @@ type Log struct {
 // that follow from another one last.
 func Logs(logs ...Log) ([]Finding, error) {
 	rules := Rules()
-	patterns, excluded := make([]*regexp.Regexp, len(rules)), make([]*regexp.Regexp, len(rules))
+	patterns := make([]struct{ lines, not, until *regexp.Regexp }, len(rules))
 	for i, r := range rules {
-		patterns[i] = regexp.MustCompile(strings.Join(r.Lines, "|"))
+		patterns[i].lines = regexp.MustCompile(strings.Join(r.Lines, "|"))
 		if r.Not != "" {
-			excluded[i] = regexp.MustCompile(r.Not)
+			patterns[i].not = regexp.MustCompile(r.Not)
+		}
+		if r.Until != "" {
+			patterns[i].until = regexp.MustCompile(r.Until)
 		}
 	}
 	found := make([]Finding, len(rules))
 	var errs []error
 	for _, l := range logs {
+		before := slices.Clone(found)
 		s := bufio.NewScanner(l.Text)
 		s.Buffer(make([]byte, 64<<10), 4<<20)
 		for number := 1; s.Scan(); number++ {
 			line := s.Text()
 			for i, p := range patterns {
-				if p.MatchString(line) && (excluded[i] == nil || !excluded[i].MatchString(line)) {
-					found[i].add(fmt.Sprintf("%s:%d: %s", l.Name, number, shorten(line, p)))
+				switch {
+				case p.until != nil && p.until.MatchString(line):
+					found[i] = before[i]
+				case p.lines.MatchString(line) && (p.not == nil || !p.not.MatchString(line)):
+					found[i].add(fmt.Sprintf("%s:%d: %s", l.Name, number, shorten(line, p.lines)))
 				}
 			}
 		}
@@ -93,7 +103,7 @@ func Logs(logs ...Log) ([]Finding, error) {
 func (f *Finding) add(line string) {
 	f.Count++
 	if len(f.Evidence) < most {
-		f.Evidence = append(f.Evidence, line)
+		f.Evidence = append(slices.Clip(f.Evidence), line)
 	}
 }
 

@@ -328,6 +328,32 @@ unauthorized: the API server does not know who the node is: its role is not mapp
 `, out.String())
 }
 
+// A node that joined in the end is not ill, and one that fails again is.
+func TestWhatIsOverIsNotTold(t *testing.T) {
+	ill := strings.Join([]string{
+		lines["unauthorized"][1], lines["dns"][0], lines["blocked"][0], lines["other-ca"][0], lines["network-plugin"][0], lines["containerd"][0], lines["serving-certificate"][0],
+	}, "\n") + "\n"
+	const joins = `I1122 06:51:44.576016     640 kubelet_node_status.go:78] "Successfully registered node" node="a"` + "\n"
+	const ready = `I1122 06:51:54.576016     640 kubelet_node_status.go:439] "Fast updating node status as it just became ready"` + "\n"
+	const certified = `I1122 06:51:55.576016     640 certificate_manager.go:715] "Certificate rotation deadline determined" logger="kubernetes.io/kubelet-serving"` + "\n"
+	ids := func(logs ...Log) (all []string) {
+		found, err := Logs(logs...)
+		require.NoError(t, err)
+		for _, f := range found {
+			all = append(all, f.Rule.ID)
+		}
+		return all
+	}
+	kubelet := func(text string) Log { return Log{"kubelet", strings.NewReader(text)} }
+	assert.Len(t, ids(kubelet(ill)), 7)
+	assert.ElementsMatch(t, []string{"network-plugin", "containerd", "serving-certificate"}, ids(kubelet(ill+joins)))
+	assert.Equal(t, []string{"serving-certificate"}, ids(kubelet(ill+joins+ready)))
+	assert.Empty(t, ids(kubelet(ill+joins+ready+certified)))
+	assert.Equal(t, []string{"unauthorized"}, ids(kubelet(ill+joins+ready+certified+lines["unauthorized"][1])))
+	assert.Equal(t, []string{"unauthorized"}, ids(Log{"init", strings.NewReader(lines["unauthorized"][1])}, kubelet(ill+joins+ready+certified)), "another log's lines are not the kubelet's")
+	assert.Empty(t, ids(kubelet(`level=error msg="failed to load cni during init, please check CRI plugin status before setting up network for pods" error="cni config load failed: no network config found in /etc/cni/net.d: cni plugin not initialized: failed to load cni config"`)))
+}
+
 func TestLongLinesAreShownWhereTheyMatch(t *testing.T) {
 	found, err := Logs(Log{"kubelet", strings.NewReader(lines["unauthorized"][0])})
 	require.NoError(t, err)

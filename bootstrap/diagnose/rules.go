@@ -1,5 +1,13 @@
 package diagnose
 
+// What a kubelet says when it has joined, when its node is ready, and when it has
+// a certificate to serve with. Until then much fails that needs no remedy.
+const (
+	joined    = `"Successfully registered node"|Successfully registered node `
+	ready     = `just became ready|event="NodeReady"`
+	certified = `Certificate rotation deadline determined|Certificate expiration is `
+)
+
 // Rules is the table of known causes, the roots before what grows from them.
 // The sources of the lines are the programs' own texts: kubelet 1.24 to 1.36,
 // containerd 1.6 to 2.3, runc, client-go, this program.
@@ -16,6 +24,7 @@ func Rules() []Rule {
 			ID:     "template",
 			Cause:  "the kubelet started with a template that no first boot has filled in",
 			Remedy: "nothing configured this boot: look at eksnode-config.service and at the user data; a kubelet must not be enabled in an image",
+			Until:  joined,
 			Lines:  []string{`MASTER_ENDPOINT`},
 		},
 		{
@@ -55,12 +64,14 @@ func Rules() []Rule {
 			ID:     "permissions",
 			Cause:  "the node's role lacks a permission",
 			Remedy: "attach AmazonEKSWorkerNodePolicy, AmazonEC2ContainerRegistryPullOnly and AmazonEKS_CNI_Policy to the node's role; `eksnode preflight --instance ID` looks for all of them",
+			Until:  joined,
 			Lines:  []string{`is not authorized to perform: `, `UnauthorizedOperation`},
 		},
 		{
 			ID:     "aws-api",
 			Cause:  "an API of AWS cannot be reached: a route, an endpoint or a security group is missing",
 			Remedy: "give the subnet a NAT gateway, or the VPC endpoints for ec2, eks, sts, ecr.api, ecr.dkr and s3 whose security groups let the node in on port 443, or name a proxy in spec.instance.environment",
+			Until:  joined,
 			Lines: []string{
 				`retrying request (EC2|EKS)/`, `no answer within [^;]*; the node needs a way to it`, `RequestError: send request failed`,
 				`(Connect timeout on|Could not connect to the) endpoint URL: "https://(ec2|eks|sts)\.`, `https://(ec2|eks|sts|api\.ecr)\.[^ ]*: dial tcp [^ ]+ (i/o timeout|connect: )`,
@@ -77,6 +88,7 @@ func Rules() []Rule {
 			ID:       "clock",
 			Cause:    "the machine's clock is wrong",
 			Remedy:   "make the time service reach 169.254.169.123 or another source, then restart the kubelet",
+			Until:    joined,
 			Lines:    []string{`certificate has expired or is not yet valid: current time`, `SignatureDoesNotMatch`, `Signature (expired|not yet current)`, `is the machine's clock right`},
 			Explains: []string{"unauthorized", "credentials"},
 		},
@@ -84,12 +96,14 @@ func Rules() []Rule {
 			ID:     "dns",
 			Cause:  "a name does not resolve",
 			Remedy: "turn on enableDnsSupport in the VPC, and for a private endpoint enableDnsHostnames too; look at the DHCP options and at spec.instance.network.nameservers",
+			Until:  joined,
 			Lines:  []string{`dial tcp: lookup [^ ]+( on [^ ]+)?: (no such host|i/o timeout|server misbehaving)`, `Temporary failure in name resolution`, `lookup [a-zA-Z0-9.-]+\.eks\.amazonaws\.com[^ ]*: no such host`},
 		},
 		{
 			ID:     "blocked",
 			Cause:  "the API server cannot be reached: a security group, a route or a network ACL is in the way",
 			Remedy: "let the node reach the cluster's security group on port 443 and be reached on 10250; check the subnet's route (NAT gateway or private endpoint) and the endpoint's public access list",
+			Until:  joined,
 			Lines:  []string{`dial tcp [0-9.\[\]a-f:]+:443: (i/o timeout|connect: connection (refused|timed out)|connect: no route to host)`, `net/http: TLS handshake timeout`, `request canceled while waiting for connection`},
 			Not:    `https://(ec2|eks|sts|api\.ecr)\.`,
 		},
@@ -97,6 +111,7 @@ func Rules() []Rule {
 			ID:     "other-ca",
 			Cause:  "the API server's certificate is of another authority than the node's ca.crt: the certificate authority and the endpoint belong to different clusters, or a proxy breaks TLS open",
 			Remedy: "give both from the same `aws eks describe-cluster`, run init again, and keep *.eks.amazonaws.com out of inspecting proxies",
+			Until:  joined,
 			Lines:  []string{`certificate signed by unknown authority`, `tls: failed to verify certificate: x509: certificate is valid for`},
 		},
 		{
@@ -109,18 +124,21 @@ func Rules() []Rule {
 			ID:     "kubeconfig",
 			Cause:  "the kubeconfig's command for tokens speaks another version than the kubelet knows",
 			Remedy: "run init again, or write client.authentication.k8s.io/v1beta1 in /var/lib/kubelet/kubeconfig; `eksnode scrub` puts the template right",
+			Until:  joined,
 			Lines:  []string{`exec plugin: invalid apiVersion`, `exec plugin is configured to use API version [^,]+, plugin returned version`},
 		},
 		{
 			ID:     "credentials",
 			Cause:  "the node has no credentials, or no program to make a token with",
 			Remedy: "attach an instance profile with the node's role; the kubeconfig's command must be on the node",
+			Until:  joined,
 			Lines:  []string{`getting the instance role's credentials:`, `NoCredentialProviders`, `Unable to locate credentials`, `getting credentials: exec: (executable|exec|fork)`},
 		},
 		{
 			ID:     "other-node",
 			Cause:  "the node's name is not the one that the authenticator maps the instance to",
 			Remedy: "the name must be EC2's private DNS name: remove --hostname-override from the kubelet's flags; look for a custom domain in the VPC's DHCP options and at the username in aws-auth (system:node:{{EC2PrivateDNSName}}); an image captured from a joined node brings the old name, and needs `eksnode scrub`",
+			Until:  joined,
 			Lines:  []string{`is not allowed to modify node`, `only its own Node object`, `can only access node lease with the same name as the requesting node`},
 		},
 		{
@@ -128,12 +146,14 @@ func Rules() []Rule {
 			Cause:  "the cluster knows the node's role, but not as a node's",
 			Remedy: "map the role to the groups system:bootstrappers and system:nodes, or make an access entry of type EC2_LINUX",
 			Not:    `only its own Node object|can only access node lease`,
+			Until:  joined,
 			Lines:  []string{`User \\*"(system:anonymous|[^"\\]*)\\*" cannot (create|get|list|watch|patch) resource \\*"(nodes|leases|services|csinodes|csidrivers|runtimeclasses)\\*"`},
 		},
 		{
 			ID:     "unauthorized",
 			Cause:  "the API server does not know who the node is: its role is not mapped, or its token is for another cluster",
 			Remedy: "make an access entry of type EC2_LINUX for the node's role (not the profile), or map it in aws-auth without a path; the cluster's name in the user data must be the endpoint's; an image captured from a joined node needs `eksnode scrub`",
+			Until:  joined,
 			Lines:  []string{`err="Unauthorized"`, `'Unauthorized' \(will not retry!\)`, `: Unauthorized\b`, `You must be logged in to the server`, `the server has asked for the client to provide credentials`},
 		},
 		{
@@ -223,12 +243,15 @@ func Rules() []Rule {
 			ID:     "containerd",
 			Cause:  "containerd does not run or does not serve the kubelet",
 			Remedy: "look at its journal: journalctl --unit containerd --boot; a `disabled_plugins` with cri in its configuration has the same effect",
+			Until:  ready,
 			Lines:  []string{`containerd\.sock: connect: (no such file or directory|connection refused)`, `unknown service runtime\.v1\.RuntimeService`, `containerd: (failed to load TOML|invalid (plugin )?config)`, `validate CRI v1 runtime API`},
 		},
 		{
 			ID:     "network-plugin",
 			Cause:  "pods have no network: the VPC CNI has not come up on this node",
 			Remedy: "look at its pod, kubectl --namespace kube-system logs --selector k8s-app=aws-node; its role needs AmazonEKS_CNI_Policy, and the node a way to EC2's API",
+			Until:  ready,
+			Not:    `failed to load cni during init`, // containerd, which looks again
 			Lines:  []string{`cni plugin not initialized`, `[nN]o networks found in /etc/cni`, `cni config uninitialized`},
 		},
 		{
@@ -247,6 +270,7 @@ func Rules() []Rule {
 			ID:     "serving-certificate",
 			Cause:  "the kubelet has no serving certificate, so logs and exec fail",
 			Remedy: "the certificate request must be approved: kubectl get csr; remove /var/lib/kubelet/pki when the image brought it, and restart the kubelet",
+			Until:  certified,
 			Lines:  []string{`remote error: tls: internal error`, `no serving certificate available for the kubelet`},
 		},
 		{

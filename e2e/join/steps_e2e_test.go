@@ -69,6 +69,8 @@ func (w *world) works(c *join.Cluster, i *join.Instance, pod, word string) {
 	require.NoError(w.t, err, said)
 	assert.Equal(w.t, word+word, said)
 	w.step("%s runs a pod; its log and exec answer", i.InstanceID())
+	// What failed while it started is over.
+	assert.Contains(w.t, w.do(i, "eksnode diagnose"), "no known cause was found")
 }
 
 // kubectl asks again until the node serves with a certificate that it has just
