@@ -23,8 +23,8 @@ type Rule struct {
 	Lines []string
 	// Not excludes lines; empty excludes none.
 	Not string
-	// Until matches what the same log says when the matter is over: whatever was
-	// found before that was of the start. Empty is never.
+	// Until matches what a log says when the matter is over: whatever was found
+	// before that, and in other logs, was of the start. Empty is never.
 	Until string
 	// Explains are rules whose findings follow from this one.
 	Explains []string
@@ -59,35 +59,23 @@ type Log struct {
 // that follow from another one last.
 func Logs(logs ...Log) ([]Finding, error) {
 	rules := Rules()
-	patterns := make([]struct{ lines, not, until *regexp.Regexp }, len(rules))
+	patterns := make([]pattern, len(rules))
 	for i, r := range rules {
-		patterns[i].lines = regexp.MustCompile(strings.Join(r.Lines, "|"))
-		if r.Not != "" {
-			patterns[i].not = regexp.MustCompile(r.Not)
-		}
-		if r.Until != "" {
-			patterns[i].until = regexp.MustCompile(r.Until)
-		}
+		patterns[i] = r.compile()
 	}
 	found := make([]Finding, len(rules))
+	over := make([]bool, len(rules)) // some log has said so
 	var errs []error
 	for _, l := range logs {
-		before := slices.Clone(found)
-		s := bufio.NewScanner(l.Text)
-		s.Buffer(make([]byte, 64<<10), 4<<20)
-		for number := 1; s.Scan(); number++ {
-			line := s.Text()
-			for i, p := range patterns {
-				switch {
-				case p.until != nil && p.until.MatchString(line):
-					found[i] = before[i]
-				case p.lines.MatchString(line) && (p.not == nil || !p.not.MatchString(line)):
-					found[i].add(fmt.Sprintf("%s:%d: %s", l.Name, number, shorten(line, p.lines)))
-				}
+		here, ended, err := l.search(patterns)
+		errs = append(errs, err)
+		for i := range rules {
+			switch {
+			case ended[i] && !over[i]:
+				found[i], over[i] = here[i], true
+			case ended[i] || !over[i]:
+				found[i].join(here[i])
 			}
-		}
-		if err := s.Err(); err != nil {
-			errs = append(errs, fmt.Errorf("reading %s: %w", l.Name, err))
 		}
 	}
 	var list []Finding
@@ -100,11 +88,54 @@ func Logs(logs ...Log) ([]Finding, error) {
 	return order(list), errors.Join(errs...)
 }
 
+// pattern is what a rule looks for; not and until may be nil.
+type pattern struct{ lines, not, until *regexp.Regexp }
+
+func (r Rule) compile() pattern {
+	p := pattern{lines: regexp.MustCompile(strings.Join(r.Lines, "|"))}
+	if r.Not != "" {
+		p.not = regexp.MustCompile(r.Not)
+	}
+	if r.Until != "" {
+		p.until = regexp.MustCompile(r.Until)
+	}
+	return p
+}
+
+// search looks for patterns in one log. Those that ended found nothing but what
+// came after that.
+func (l Log) search(patterns []pattern) (found []Finding, ended []bool, err error) {
+	found, ended = make([]Finding, len(patterns)), make([]bool, len(patterns))
+	s := bufio.NewScanner(l.Text)
+	s.Buffer(make([]byte, 64<<10), 4<<20)
+	for number := 1; s.Scan(); number++ {
+		line := s.Text()
+		for i, p := range patterns {
+			switch {
+			case p.until != nil && p.until.MatchString(line):
+				found[i], ended[i] = Finding{}, true
+			case p.lines.MatchString(line) && (p.not == nil || !p.not.MatchString(line)):
+				found[i].add(fmt.Sprintf("%s:%d: %s", l.Name, number, shorten(line, p.lines)))
+			}
+		}
+	}
+	if err := s.Err(); err != nil {
+		return found, ended, fmt.Errorf("reading %s: %w", l.Name, err)
+	}
+	return found, ended, nil
+}
+
 func (f *Finding) add(line string) {
 	f.Count++
 	if len(f.Evidence) < most {
-		f.Evidence = append(slices.Clip(f.Evidence), line)
+		f.Evidence = append(f.Evidence, line)
 	}
+}
+
+// join adds what was found in another log.
+func (f *Finding) join(more Finding) {
+	f.Count += more.Count
+	f.Evidence = append(f.Evidence, more.Evidence[:min(len(more.Evidence), most-len(f.Evidence))]...)
 }
 
 // shorten keeps the part of a line that matched.

@@ -350,7 +350,11 @@ func TestWhatIsOverIsNotTold(t *testing.T) {
 	assert.Equal(t, []string{"serving-certificate"}, ids(kubelet(ill+joins+ready)))
 	assert.Empty(t, ids(kubelet(ill+joins+ready+certified)))
 	assert.Equal(t, []string{"unauthorized"}, ids(kubelet(ill+joins+ready+certified+lines["unauthorized"][1])))
-	assert.Equal(t, []string{"unauthorized"}, ids(Log{"init", strings.NewReader(lines["unauthorized"][1])}, kubelet(ill+joins+ready+certified)), "another log's lines are not the kubelet's")
+	before := Log{"init", strings.NewReader(lines["metadata"][0] + "\n" + lines["unauthorized"][1])}
+	assert.Empty(t, ids(before, kubelet(joins)))
+	before.Text = strings.NewReader(lines["metadata"][0] + "\n" + lines["unauthorized"][1])
+	assert.Empty(t, ids(kubelet(joins), before), "the order of the logs says nothing")
+	assert.Equal(t, []string{"unauthorized"}, ids(kubelet(joins+lines["unauthorized"][1]), kubelet(ill+joins+ready+certified)))
 	assert.Empty(t, ids(kubelet(`level=error msg="failed to load cni during init, please check CRI plugin status before setting up network for pods" error="cni config load failed: no network config found in /etc/cni/net.d: cni plugin not initialized: failed to load cni config"`)))
 }
 

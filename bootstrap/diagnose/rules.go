@@ -81,6 +81,7 @@ func Rules() []Rule {
 			ID:       "metadata",
 			Cause:    "the instance metadata service does not answer",
 			Remedy:   "set the instance's metadata options to http-endpoint=enabled, and look at the network of this boot",
+			Until:    joined,
 			Lines:    []string{`asking the instance metadata service for `, `EC2MetadataRequestError`},
 			Explains: []string{"credentials"},
 		},
