@@ -37,6 +37,7 @@ var lines = map[string][]string{
 		`the cluster's name is missing`,
 		"eksnode: bootstrap.sh: unknown flag --kubelet-args; did you mean --kubelet-extra-args?"},
 	"metadata": {
+		"eksnode: reading the NodeConfig: reading imds://user-data: asking the instance metadata service for user-data: gave up after 60 attempts: http://169.254.169.254: no answer within 2s; is this an EC2 instance, is its network up, and is the metadata service's hop limit enough for containers?",
 		`EC2MetadataRequestError: failed to get EC2 instance identity document`,
 		"eksnode: asking the instance metadata service for user-data: gave up after 12 attempts: the token: the answer is 403 Forbidden; the metadata service is off: set the instance's metadata options to http-endpoint=enabled",
 	},

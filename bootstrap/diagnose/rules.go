@@ -37,6 +37,7 @@ func Rules() []Rule {
 			ID:     "node-config",
 			Cause:  "the user data's NodeConfig is not valid",
 			Remedy: "mend the named fields; `eksnode nodeadm config check --config-source file:///FILE` says the same without a machine",
+			Not:    `asking the instance metadata service`,
 			Lines:  []string{`checking the NodeConfig:`, `spec\.[A-Za-z.\[\]0-9]+: (unknown field|is missing|must be|unknown value)`, `is not a NodeConfig \(`, `reading the NodeConfig: `},
 		},
 		{
