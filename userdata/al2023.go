@@ -174,12 +174,30 @@ func (c *checker) nodeConfigs(parts []part, whole bool) {
 	}
 	c.taints = append(c.taints, taintsOfFlags(spec.Kubelet.Flags)...)
 	c.taints = append(c.taints, taintsOfConfig(spec.Kubelet.Config)...)
-	if broken || !whole {
+	if broken {
 		return // what seems to be missing may stand where nothing could be read
 	}
-	if err := merged.Validate(); err != nil {
-		for line := range strings.Lines(err.Error()) {
-			field, said, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
+	if !whole || c.clusterElsewhere {
+		c.validate(merged, places, func(field string) bool { return !strings.HasPrefix(field, "spec.cluster.") })
+		return
+	}
+	if of := spec.Cluster; of.Name == "" && of.APIServerEndpoint == "" && len(of.CertificateAuthority) == 0 && of.CIDR == "" {
+		c.fail(at(places, "spec.cluster"), "spec.cluster", "is missing; only EKS adds it, for managed node groups without an image of their own, and Karpenter, unless amiFamily is Custom")
+		return
+	}
+	c.validate(merged, places, func(string) bool { return true })
+}
+
+// validate says what is wrong with merged NodeConfigs; what is missing only
+// where that matters.
+func (c *checker) validate(merged *nodeconfig.NodeConfig, places []placed, matters func(field string) bool) {
+	err := merged.Validate()
+	if err == nil {
+		return
+	}
+	for line := range strings.Lines(err.Error()) {
+		field, said, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
+		if matters(field) || !strings.HasPrefix(said, "is missing") {
 			c.fail(at(places, field), field, "%s", said)
 		}
 	}

@@ -82,7 +82,7 @@ func checkBottlerocket(c *checker, text string) {
 	get := func(name string) string { value, _ := kubernetes[name].(string); return value }
 	c.report.Cluster = Cluster{Name: get("cluster-name"), Endpoint: get("api-server"), CA: get("cluster-certificate")}
 	for _, name := range []string{"cluster-name", "api-server", "cluster-certificate"} {
-		if kubernetes[name] == nil && kubernetes["standalone-mode"] != true {
+		if kubernetes[name] == nil && kubernetes["standalone-mode"] != true && !c.clusterElsewhere {
 			s.fail([]string{"settings", "kubernetes", name}, "is missing; `aws eks describe-cluster` tells it")
 		}
 	}

@@ -152,10 +152,18 @@ func child(n *yaml.Node, path ...string) *yaml.Node {
 }
 
 // carried checks the user data that a manifest carries and gives the taints
-// that its node registers with.
-func (c *checker) carried(field string, n *yaml.Node, partial bool) []string {
+// that its node registers with. The tool puts the cluster in, and with joins its
+// own user data has the machine join.
+func (c *checker) carried(field string, n *yaml.Node, cluster, joins bool) []string {
 	f, err := detect(n.Value)
-	if err != nil || f.Carries {
+	switch {
+	case err == nil && !f.Carries:
+	case joins:
+		return nil // cloud-init's, or another's
+	case strings.Contains(n.Value, bootstrapScript):
+		c.fail(n.Line+1, field, "a script begins with #! and the program that runs it, such as #!/bin/bash")
+		return nil
+	default:
 		c.fail(n.Line, field, "it looks like user data of no family")
 		return nil
 	}
@@ -163,17 +171,12 @@ func (c *checker) carried(field string, n *yaml.Node, partial bool) []string {
 	if n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
 		before = n.Line
 	}
-	inner := &checker{report: &Report{}, before: before}
 	if len(n.Value) > maxUserData {
 		c.fail(n.Line, field, "it has %d bytes, and EC2 takes at most %d", len(n.Value), maxUserData)
 	}
+	inner := &checker{report: &Report{}, before: before, clusterElsewhere: cluster, joinsElsewhere: joins}
 	f.check(inner, n.Value)
-	for _, p := range inner.report.Problems {
-		if partial && strings.HasPrefix(p.Field, "spec.cluster.") && strings.HasPrefix(p.Text, "is missing") {
-			continue // the tool puts it in
-		}
-		c.report.Problems = append(c.report.Problems, p)
-	}
+	c.report.Problems = append(c.report.Problems, inner.report.Problems...)
 	c.report.Cluster = inner.report.Cluster
 	return inner.taints
 }
@@ -235,7 +238,7 @@ func (c *checker) karpenterUserData(spec *yaml.Node) {
 	case !custom:
 		c.warn(userData.Line, "spec.userData", "Karpenter merges it with its own unless amiFamily is Custom")
 	}
-	taints := c.carried("spec.userData", userData, !custom)
+	taints := c.carried("spec.userData", userData, !custom, !custom)
 	if custom && !slices.Contains(taints, unregistered) {
 		c.fail(userData.Line, "spec.userData", "the node does not register with the taint %s, and Karpenter 1.0 and newer never takes it up", unregistered)
 	}
@@ -283,7 +286,7 @@ func (c *checker) eksctlGroup(at string, group, cluster *yaml.Node) {
 		}
 		return
 	}
-	c.carried(at+".overrideBootstrapCommand", override, true)
+	c.carried(at+".overrideBootstrapCommand", override, true, false)
 	if told := c.report.Cluster.Name; told != "" && cluster != nil && told != cluster.Value {
 		c.fail(override.Line, at+".overrideBootstrapCommand", "it joins the cluster %s, and metadata.name is %s", told, cluster.Value)
 	}

@@ -24,6 +24,13 @@ const (
 	powersEnd = "\n</powershell>\n"
 )
 
+// merges is what Karpenter's classes are told, and config an eksctl file up to a
+// node group's image.
+const (
+	merges = "spec.userData: Karpenter merges it with its own unless amiFamily is Custom"
+	config = "kind: ClusterConfig\nmetadata: {name: c, region: r}\nnodeGroups:\n- name: a\n  ami: ami-0123456789abcdef0\n"
+)
+
 // nodeadm is a script that writes a NodeConfig between two of this word, and
 // joins with it.
 func nodeadm(word, config string) string {
@@ -92,6 +99,14 @@ func TestOddInputs(t *testing.T) {
 		"quotes within kubelet's flags": {script + `/etc/eks/bootstrap.sh c --kubelet-extra-args '--register-with-taints="a=b:NoExecute" --node-labels="a b=c"'` + "\n", `2: --kubelet-extra-args: --node-labels: "a b" is no label's name`},
 		"quotes within NodeConfig's":    {head + whole + "  kubelet:\n    flags: ['--register-with-taints=\"a=b:NoExecute\"']\n", ""},
 		"a hybrid node's":               {head + whole + "  hybrid: {}\n", "5: spec.hybrid: is for machines outside of AWS, which eks-hybrid's nodeadm joins; EC2 instances need no such field"},
+		// What a tool merges with its own needs not be whole.
+		"Karpenter's Bottlerocket":   {class + "  userData: |\n    [settings.kubernetes]\n    max-pods = 110\n    [settings.kernel]\n    lockdwn = 'none'\n", "8: warning: " + merges + "|12: settings.kernel.lockdwn: unknown setting; did you mean lockdown?"},
+		"Karpenter's script":         {class + "  amiFamily: AL2023\n  userData: |\n    #!/bin/sh\n    echo\n", "9: warning: " + merges},
+		"Karpenter's Windows":        {class + "  userData: |\n    <powershell>\n    echo\n    </powershell>\n", "8: warning: " + merges},
+		"Karpenter's NodeConfig":     {class + "  userData: |\n    " + strings.ReplaceAll(head, "\n", "\n    ") + "  kubelet: {flags: ['--max-pods=x']}\n", `8: warning: ` + merges + `|12: spec.kubelet.flags[0]: --max-pods: "x" must be a number`},
+		"a script without #!":        {config + "  amiFamily: AmazonLinux2\n  overrideBootstrapCommand: |\n    /etc/eks/bootstrap.sh c\n", "8: nodeGroups[0].overrideBootstrapCommand: a script begins with #! and the program that runs it, such as #!/bin/bash"},
+		"eksctl's script":            {config + "  amiFamily: AmazonLinux2\n  overrideBootstrapCommand: |\n    #!/bin/sh\n    echo\n", "nothing calls /etc/eks/bootstrap.sh, so the machine joins no cluster"},
+		"a NodeConfig of no cluster": {head + "  kubelet: {config: {maxPods: 10}}\n", "3: spec.cluster: is missing; only EKS adds it, for managed node groups without an image of their own, and Karpenter, unless amiFamily is Custom"},
 		// Others.
 		"nodeadm in a script":       {script + "cat > /etc/node.yaml <<EOF\nx\nEOF\nnodeadm init --config-source file:///etc/node.yaml\n", ""},
 		"PowerShell's own words":    {"<powershell>\npowershell.exe -ExecutionPolicy Bypass -File 'C:\\Program Files\\Amazon\\EKS\\Start-EKSBootstrap.ps1' -EKSClusterName 'it''s' -Nope x\n</powershell>\n", `2: -Nope: Start-EKSBootstrap.ps1 takes no such parameter; known are EKSClusterName, KubeletExtraArgs, KubeProxyExtraArgs, Endpoint, APIServerEndpoint, Base64ClusterCA, DNSClusterIP, ServiceCIDR, ExcludedSnatCIDRs, ContainerRuntime|2: -EKSClusterName: "it's" must be up to 100 letters, digits, - and _`},

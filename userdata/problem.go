@@ -55,6 +55,9 @@ type checker struct {
 	before int
 	// taints are those that the node would register with.
 	taints []string
+	// clusterElsewhere says that a tool puts the cluster in, and joinsElsewhere
+	// that its own user data, which is merged with this, has the machine join.
+	clusterElsewhere, joinsElsewhere bool
 }
 
 func (c *checker) fail(line int, field, format string, args ...any) {
