@@ -16,6 +16,9 @@ type Command struct {
 	Argv  []string
 	Env   []string  // added to the machine's own environment, "NAME=value"
 	Stdin io.Reader // nil reads nothing
+	// Stdout is where standard output goes while the command runs, and Run
+	// returns none of it; nil has Run return all.
+	Stdout io.Writer
 }
 
 // String is the command as a person would type it.
@@ -66,6 +69,9 @@ func (h *Host) Run(ctx context.Context, c Command) ([]byte, error) {
 	ownGroup(cmd)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if c.Stdout != nil {
+		cmd.Stdout = c.Stdout
+	}
 	if err := cmd.Run(); err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -40,4 +41,29 @@ func TestACancelledCommandTakesItsChildrenAlong(t *testing.T) {
 		// A killed process may wait as a zombie for an adopter that never comes.
 		return errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) || strings.Contains(string(stat), ") Z ")
 	}, time.Minute, 10*time.Millisecond, "the child goes on")
+}
+
+// What a command prints is read while it runs, or returned.
+func TestWhereOutputGoes(t *testing.T) {
+	h, err := Live()
+	require.NoError(t, err)
+	defer h.Close()
+	out, err := h.Run(t.Context(), Command{Argv: []string{"echo", "all"}})
+	require.NoError(t, err)
+	assert.Equal(t, "all\n", string(out))
+
+	text, to := io.Pipe()
+	over := make(chan error)
+	go func() {
+		out, err := h.Run(t.Context(), Command{Argv: []string{"sh", "-c", "echo first; read -r go; echo last"}, Stdin: strings.NewReader("go\n"), Stdout: to})
+		assert.Empty(t, out)
+		over <- errors.Join(err, to.Close())
+	}()
+	said, err := io.ReadAll(text)
+	require.NoError(t, err)
+	assert.Equal(t, "first\nlast\n", string(said))
+	require.NoError(t, <-over)
+
+	_, err = h.Run(t.Context(), Command{Argv: []string{"sh", "-c", "echo why >&2; exit 3"}, Stdout: io.Discard})
+	assert.EqualError(t, err, "sh -c echo why >&2; exit 3: exit status 3: why")
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -88,20 +87,6 @@ func Logs(logs ...Log) ([]Finding, error) {
 	return order(list), errors.Join(errs...)
 }
 
-// pattern is what a rule looks for; not and until may be nil.
-type pattern struct{ lines, not, until *regexp.Regexp }
-
-func (r Rule) compile() pattern {
-	p := pattern{lines: regexp.MustCompile(strings.Join(r.Lines, "|"))}
-	if r.Not != "" {
-		p.not = regexp.MustCompile(r.Not)
-	}
-	if r.Until != "" {
-		p.until = regexp.MustCompile(r.Until)
-	}
-	return p
-}
-
 // search looks for patterns in one log. Those that ended found nothing but what
 // came after that.
 func (l Log) search(patterns []pattern) (found []Finding, ended []bool, err error) {
@@ -111,11 +96,10 @@ func (l Log) search(patterns []pattern) (found []Finding, ended []bool, err erro
 	for number := 1; s.Scan(); number++ {
 		line := s.Text()
 		for i, p := range patterns {
-			switch {
-			case p.until != nil && p.until.MatchString(line):
+			if p.until.find(line) != nil {
 				found[i], ended[i] = Finding{}, true
-			case p.lines.MatchString(line) && (p.not == nil || !p.not.MatchString(line)):
-				found[i].add(fmt.Sprintf("%s:%d: %s", l.Name, number, shorten(line, p.lines)))
+			} else if e := p.find(line); e != nil {
+				found[i].add(fmt.Sprintf("%s:%d: %s", l.Name, number, shorten(line, e)))
 			}
 		}
 	}
@@ -139,12 +123,12 @@ func (f *Finding) join(more Finding) {
 }
 
 // shorten keeps the part of a line that matched.
-func shorten(line string, p *regexp.Regexp) string {
+func shorten(line string, e *expression) string {
 	line = strings.TrimSpace(line)
 	if len(line) <= longest {
 		return line
 	}
-	at := p.FindStringIndex(line)
+	at := e.FindStringIndex(line)
 	from := max(0, min(at[0]-longest/4, len(line)-longest))
 	text := line[from : from+longest]
 	if from > 0 {

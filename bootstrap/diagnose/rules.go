@@ -3,7 +3,7 @@ package diagnose
 // What a kubelet says when it has joined, when its node is ready, and when it has
 // a certificate to serve with. Until then much fails that needs no remedy.
 const (
-	joined    = `"Successfully registered node"|Successfully registered node `
+	joined    = `Successfully registered node`
 	ready     = `just became ready|event="NodeReady"`
 	certified = `Certificate rotation deadline determined|Certificate expiration is `
 )

@@ -84,17 +84,27 @@ func ownLogs(ctx context.Context) ([]diagnose.Log, error) {
 	}
 	logs := []diagnose.Log{{Name: "machine", Text: strings.NewReader(state)}}
 	for _, unit := range append(units.Units(), "containerd.service", "kubelet.service") {
-		out, err := h.Run(ctx, host.Command{Argv: []string{"journalctl", "--boot", "--no-pager", "--quiet", "--output=cat", "--unit=" + unit}})
-		if err != nil {
-			return nil, fmt.Errorf("reading the journal: %w", err)
-		}
-		logs = append(logs, diagnose.Log{Name: unit, Text: bytes.NewReader(out)})
+		logs = append(logs, diagnose.Log{Name: unit, Text: journal(ctx, h, unit)})
 	}
 	text, err := h.Content(cloudInitLog)
 	if err != nil {
 		return nil, fmt.Errorf("reading the output of user data: %w", err)
 	}
 	return append(logs, diagnose.Log{Name: cloudInitLog, Text: bytes.NewReader(text)}), nil
+}
+
+// journal is a unit's since the machine booted, read while it is looked at: a
+// node that has run for long has gigabytes.
+func journal(ctx context.Context, h *host.Host, unit string) io.Reader {
+	text, to := io.Pipe()
+	go func() {
+		_, err := h.Run(ctx, host.Command{
+			Argv:   []string{"journalctl", "--boot", "--no-pager", "--quiet", "--output=cat", "--unit=" + unit},
+			Stdout: to,
+		})
+		to.CloseWithError(err)
+	}()
+	return text
 }
 
 // ownState says what the machine is like in the words of the programs that

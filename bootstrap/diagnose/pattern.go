@@ -1,0 +1,86 @@
+package diagnose
+
+import (
+	"regexp"
+	"regexp/syntax"
+	"strings"
+)
+
+// pattern is what a rule looks for.
+type pattern struct{ lines, not, until expressions }
+
+func (r Rule) compile() pattern {
+	return pattern{lines: compile(r.Lines...), not: compile(r.Not), until: compile(r.Until)}
+}
+
+// find is the expression that a line is evidence by; nil is none.
+func (p pattern) find(line string) *expression {
+	if e := p.lines.find(line); e != nil && p.not.find(line) == nil {
+		return e
+	}
+	return nil
+}
+
+// expression is a regular expression and a text that whatever matches it holds.
+// Journals have millions of lines, hardly any of which holds one of the texts;
+// looking for these costs a small part of what the expressions do.
+type expression struct {
+	*regexp.Regexp
+	literal string
+}
+
+type expressions []expression
+
+// compile takes alternatives apart: each has a text of its own. Empty texts
+// match nothing.
+func compile(texts ...string) expressions {
+	var all expressions
+	for _, text := range texts {
+		if text == "" {
+			continue
+		}
+		tree, err := syntax.Parse(text, syntax.Perl)
+		if err != nil {
+			panic(err) // the table is ours
+		}
+		alternatives := []*syntax.Regexp{tree}
+		if tree.Op == syntax.OpAlternate {
+			alternatives = tree.Sub
+		}
+		for _, one := range alternatives {
+			all = append(all, expression{regexp.MustCompile(one.String()), required(one)})
+		}
+	}
+	return all
+}
+
+// find is the first that matches a line; nil is none.
+func (all expressions) find(line string) *expression {
+	for i := range all {
+		if strings.Contains(line, all[i].literal) && all[i].MatchString(line) {
+			return &all[i]
+		}
+	}
+	return nil
+}
+
+// required is the longest text that is in everything that an expression matches.
+func required(n *syntax.Regexp) string {
+	switch n.Op {
+	case syntax.OpLiteral:
+		if n.Flags&syntax.FoldCase == 0 {
+			return string(n.Rune)
+		}
+	case syntax.OpCapture, syntax.OpPlus:
+		return required(n.Sub[0])
+	case syntax.OpConcat:
+		longest := ""
+		for _, part := range n.Sub {
+			if text := required(part); len(text) > len(longest) {
+				longest = text
+			}
+		}
+		return longest
+	}
+	return ""
+}
