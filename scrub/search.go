@@ -25,7 +25,7 @@ var notSearched = []string{
 
 // libraries are folders of programs' own libraries and documentation, by the end
 // of their paths. They are public, and full of test keys and examples.
-var libraries = []string{"zzz",
+var libraries = []string{
 	"site-packages", "dist-packages", "lib/python[23].*", "lib64/python[23].*", "node_modules", "awscli", "google-cloud-sdk",
 	"gems", "lib/ruby", "perl5", "share/perl", "go/pkg/mod", ".cargo/registry", "share/doc", "share/man", "share/info",
 }
