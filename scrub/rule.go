@@ -71,29 +71,35 @@ type Rule struct {
 	Search func(context.Context, *host.Host, taken) ([]plan.Action, error)
 }
 
-// taken is what rules were about to take away or to rewrite when they were last
-// asked, files and whole trees, by the rule's ID.
-type taken map[string]map[string]bool
+// taken is what rules were about to do to files and trees when they were last
+// asked, by the rule's ID.
+type taken map[string]map[string]plan.Verb
 
 func (t taken) note(rule string, actions []plan.Action) {
-	names := map[string]bool{}
+	verbs := map[string]plan.Verb{}
 	for _, a := range actions {
-		if a.Verb != plan.Decide && path.IsAbs(a.Target) {
-			names[a.Target] = true
-		}
+		verbs[a.Target] = a.Verb
 	}
 	if t != nil {
-		t[rule] = names
+		t[rule] = verbs
 	}
 }
 
-// has says whether a file, or a folder above it, is taken.
+// has says whether a file, or a folder above it, goes.
 func (t taken) has(name string) bool {
 	for ; name != "/" && name != "."; name = path.Dir(name) {
-		for _, names := range t {
-			if names[name] {
-				return true
-			}
+		if t.by(name, plan.Remove, plan.Empty) {
+			return true
+		}
+	}
+	return false
+}
+
+// by says whether a rule does one of these to a path.
+func (t taken) by(name string, verbs ...plan.Verb) bool {
+	for _, done := range t {
+		if slices.Contains(verbs, done[name]) {
+			return true
 		}
 	}
 	return false

@@ -108,7 +108,9 @@ func hostIDsLeft(ctx context.Context, h *host.Host, taken taken) ([]plan.Action,
 		}
 	}
 	found, err := search(ctx, h, taken, []string{"/etc", "/var/lib"}, patterns)
-	return slices.DeleteFunc(found, func(a plan.Action) bool { return idsOwn(a.Target) }), err
+	return slices.DeleteFunc(found, func(a plan.Action) bool {
+		return idsOwn(a.Target) || taken.by(a.Target, plan.Restore, plan.Write)
+	}), err
 }
 
 // idsOwn says whether a file is where a machine keeps who it is. What cloud-init

@@ -170,6 +170,7 @@ func TestWhatAScrubTakesIsFoundOnce(t *testing.T) {
 	key := "AK" + "IA" + strings.ToUpper(fill(16))
 	h, _ := tree(t, map[string]string{
 		"etc/passwd": passwd, "root/.bash_history": "export KEY=" + key, "root/.aws/credentials": key, "root/notes": key,
+		"etc/hosts":                  "127.0.0.1 localhost\n127.0.1.1 ip-10-0-0-9.eu-west-1.compute.internal\n# https://ci:" + fill(9) + "@git.corp/\n",
 		"var/lib/kubelet/kubeconfig": "server: https://" + strings.Repeat("0A", 16) + ".gr7.eu-west-1.eks.amazonaws.com\n",
 	})
 	found := func(skip ...string) (targets []string) {
@@ -189,10 +190,12 @@ func TestWhatAScrubTakesIsFoundOnce(t *testing.T) {
 	assert.ElementsMatch(t, []string{
 		"remove /root/.bash_history (histories)", "remove /root/.aws (credentials)", "decide /root/notes (secrets-left)",
 		"remove /var/lib/kubelet/kubeconfig (kubelet-kubeconfig)",
+		"write /etc/hosts (hosts)", "decide /etc/hosts (secrets-left)", // the line with the secret stays
 	}, found())
 	assert.ElementsMatch(t, []string{
 		"remove /root/.bash_history (histories)", "decide /root/.aws/credentials (secrets-left)", "decide /root/notes (secrets-left)",
 		"decide /var/lib/kubelet/kubeconfig (host-ids-left)",
+		"write /etc/hosts (hosts)", "decide /etc/hosts (secrets-left)",
 	}, found("credentials", "kubelet-kubeconfig"))
 }
 
