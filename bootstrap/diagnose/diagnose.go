@@ -27,6 +27,9 @@ type Rule struct {
 	Until string
 	// Explains are rules whose findings follow from this one.
 	Explains []string
+	// Otherwise marks what says where to look further: it is told only where
+	// nothing else was found.
+	Otherwise bool
 }
 
 // Finding is a rule that found something.
@@ -83,6 +86,9 @@ func Logs(logs ...Log) ([]Finding, error) {
 			f.Rule = rules[i]
 			list = append(list, f)
 		}
+	}
+	if slices.ContainsFunc(list, func(f Finding) bool { return !f.Rule.Otherwise }) {
+		list = slices.DeleteFunc(list, func(f Finding) bool { return f.Rule.Otherwise })
 	}
 	return order(list), errors.Join(errs...)
 }

@@ -38,8 +38,18 @@ var lines = map[string][]string{
 		"eksnode: bootstrap.sh: unknown flag --kubelet-args; did you mean --kubelet-extra-args?"},
 	"metadata": {
 		"eksnode: reading the NodeConfig: reading imds://user-data: asking the instance metadata service for user-data: gave up after 60 attempts: http://169.254.169.254: no answer within 2s; is this an EC2 instance, is its network up, and is the metadata service's hop limit enough for containers?",
+		`2024-06-20 20:50:12,771 - url_helper.py[WARNING]: Calling 'http://169.254.169.254/latest/api/token' failed [0/120s]: request error [HTTPConnectionPool(host='169.254.169.254', port=80): Max retries exceeded with url: /latest/api/token (Caused by NewConnectionError('<urllib3.connection.HTTPConnection object at 0x7f40>: Failed to establish a new connection: [Errno 101] Network is unreachable'))]`,
 		`EC2MetadataRequestError: failed to get EC2 instance identity document`,
 		"eksnode: asking the instance metadata service for user-data: gave up after 12 attempts: the token: the answer is 403 Forbidden; the metadata service is off: set the instance's metadata options to http-endpoint=enabled",
+	},
+	"region": {
+		`Feb 06 10:01:28 ip-10-0-1-2.eu-central-1.compute.internal pull-sandbox-image.sh[3557]: You must specify a region. You can also configure your region by running "aws configure".`,
+	},
+	"first-boot": {
+		"[FAILED] Failed to start nodeadm-co.service - EKS Nodeadm Config.",
+		"[DEPEND] Dependency failed for noderun.service - EKS Nodeadm Run.",
+		"[\x1b[0;1;31mFAILED\x1b[0m] Failed to start \x1b[0;1;39meksnode-co…0m - Configure this node from its user data.",
+		"systemd[1]: Failed to start Join this node to its cluster.",
 	},
 	"clock": {
 		`An error occurred (SignatureDoesNotMatch) when calling the DescribeCluster operation: Signature expired: 20260701T100000Z is now earlier than 20260701T101500Z`,
@@ -357,6 +367,14 @@ func TestWhatIsOverIsNotTold(t *testing.T) {
 	assert.Empty(t, ids(kubelet(joins), before), "the order of the logs says nothing")
 	assert.Equal(t, []string{"unauthorized"}, ids(kubelet(joins+lines["unauthorized"][1]), kubelet(ill+joins+ready+certified)))
 	assert.Empty(t, ids(kubelet(`level=error msg="failed to load cni during init, please check CRI plugin status before setting up network for pods" error="cni config load failed: no network config found in /etc/cni/net.d: cni plugin not initialized: failed to load cni config"`)))
+}
+
+// What only says where to look further is not told beside a cause.
+func TestACauseIsEnough(t *testing.T) {
+	found, err := Logs(Log{"console", strings.NewReader(lines["first-boot"][0] + "\n" + lines["node-config"][2] + "\n")})
+	require.NoError(t, err)
+	require.Len(t, found, 1)
+	assert.Equal(t, "node-config", found[0].Rule.ID)
 }
 
 func TestLongLinesAreShownWhereTheyMatch(t *testing.T) {

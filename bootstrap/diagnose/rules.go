@@ -79,11 +79,14 @@ func Rules() []Rule {
 			},
 		},
 		{
-			ID:       "metadata",
-			Cause:    "the instance metadata service does not answer",
-			Remedy:   "set the instance's metadata options to http-endpoint=enabled, and look at the network of this boot",
-			Until:    joined,
-			Lines:    []string{`asking the instance metadata service for `, `EC2MetadataRequestError`},
+			ID:     "metadata",
+			Cause:  "the instance metadata service does not answer",
+			Remedy: "set the instance's metadata options to http-endpoint=enabled, and look at the network of this boot",
+			Until:  joined,
+			Lines: []string{
+				`asking the instance metadata service for `, `EC2MetadataRequestError`,
+				`'http://(169\.254\.169\.254|\[fd00:ec2::254\])(:80)?/[^ ]*' failed`,
+			},
 			Explains: []string{"credentials"},
 		},
 		{
@@ -135,6 +138,13 @@ func Rules() []Rule {
 			Remedy: "attach an instance profile with the node's role; the kubeconfig's command must be on the node",
 			Until:  joined,
 			Lines:  []string{`getting the instance role's credentials:`, `NoCredentialProviders`, `Unable to locate credentials`, `getting credentials: exec: (executable|exec|fork)`},
+		},
+		{
+			ID:     "region",
+			Cause:  "a command of the AWS CLI does not know its region",
+			Remedy: "the metadata service tells it: look whether it answers; in a script of your own give --region, or AWS_REGION in spec.instance.environment",
+			Until:  joined,
+			Lines:  []string{`You must specify a region`},
 		},
 		{
 			ID:     "other-node",
@@ -292,6 +302,14 @@ func Rules() []Rule {
 			Cause:  "the image lacks a service that a node needs",
 			Remedy: "make the image with `eksnode provision`",
 			Lines:  []string{`systemd says that it is (not-found|masked)`, `Unit (kubelet|containerd)\.service (not found|could not be found)`, `Failed at step EXEC spawning [^:]+: No such file or directory`, `finding the version of (kubelet|containerd): `},
+		},
+		{
+			ID:        "first-boot",
+			Cause:     "the first boot failed before the kubelet was started",
+			Remedy:    "its journal says why: journalctl --boot --unit 'eksnode-*' --unit 'nodeadm-*' | eksnode diagnose -; `eksnode userdata --check FILE` looks at the user data",
+			Until:     joined,
+			Lines:     []string{`(Failed to start|Dependency failed for) .*(EKS Nodeadm (Config|Run)|Configure this node from its user data|Join this node to its cluster)`},
+			Otherwise: true,
 		},
 	}
 }
