@@ -9,7 +9,7 @@ func almaLinux() Distro {
 		OSRelease: []string{"almalinux"},
 		Versions:  []string{"9", "10"},
 		Tested:    PlanTested,
-		Differs:   "containerd and runc come from upstream: the repositories have no containerd, and those of 10 no runc.",
+		Differs:   "containerd and runc come from upstream: the repositories have no containerd, and those of 10 no runc. On 10, kernel-modules-extra comes with the newest kernel: its images have no modules for iptables.",
 
 		PackageManager: dnf(),
 		Packages: map[Role][]string{
@@ -19,6 +19,7 @@ func almaLinux() Distro {
 			Storage:          {"nfs-utils"},
 			Trust:            {"ca-certificates"},
 		},
+		PackagesOf:     map[string]map[Role][]string{"10": networking10()},
 		Upstream:       []string{"containerd", "runc"},
 		OptionPackages: optionPackages("audit"),
 		FIPS:           fipsSetup(),

@@ -17,13 +17,13 @@ func Detect(h *host.Host, override string) (Distro, Release, error) {
 	release, err := ReadRelease(h)
 	if override != "" {
 		d, err := ByID(override) // whatever os-release says, even nothing readable
-		return d, release, err
+		return d.of(release.VersionID), release, err
 	}
 	if err != nil {
 		return Distro{}, release, fmt.Errorf("%w; name the distribution with distro = \"…\", one of %s", err, strings.Join(IDs(), ", "))
 	}
 	d, err := match(release)
-	return d, release, err
+	return d.of(release.VersionID), release, err
 }
 
 func match(release Release) (Distro, error) {

@@ -4,7 +4,13 @@
 // distribution.
 package distros
 
-import "github.com/eksnode/packer-plugin-eksnode/scrub"
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/scrub"
+)
 
 // Distro is everything that differs between distributions.
 type Distro struct {
@@ -32,6 +38,8 @@ type Distro struct {
 	// an empty list says that the role needs none here.
 	PackageManager PackageManager
 	Packages       map[Role][]string
+	// PackagesOf are what single ones of the Versions need besides.
+	PackagesOf map[string]map[Role][]string
 	// Repositories are commands that make further repositories known. They run
 	// before packages are installed, and must be safe to run twice.
 	Repositories [][]string
@@ -113,6 +121,23 @@ func (d Distro) AllPackages() []string {
 		}
 	}
 	return names
+}
+
+// of is the distribution in one release, with the packages that only that one
+// needs.
+func (d Distro) of(version string) Distro {
+	major, _, _ := strings.Cut(version, ".")
+	packages := maps.Clone(d.Packages)
+	for v, more := range d.PackagesOf {
+		if v != version && v != major {
+			continue
+		}
+		for role, names := range more {
+			packages[role] = slices.Concat(packages[role], names)
+		}
+	}
+	d.Packages = packages
+	return d
 }
 
 // Settings are everything that the distribution's network stack, time keeper,

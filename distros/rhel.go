@@ -9,7 +9,7 @@ func rhel() Distro {
 		OSRelease: []string{"rhel"},
 		Versions:  []string{"9", "10"},
 		Tested:    PlanTested,
-		Differs:   "containerd and runc come from upstream: the repositories have no containerd, and those of 10 no runc.",
+		Differs:   "containerd and runc come from upstream: the repositories have no containerd, and those of 10 no runc. On 10, kernel-modules-extra comes with the newest kernel: its images have no modules for iptables.",
 
 		PackageManager: dnf(),
 		Packages: map[Role][]string{
@@ -19,6 +19,7 @@ func rhel() Distro {
 			Storage:          {"nfs-utils"},
 			Trust:            {"ca-certificates"},
 		},
+		PackagesOf:     map[string]map[Role][]string{"10": networking10()},
 		Upstream:       []string{"containerd", "runc"},
 		OptionPackages: optionPackages("audit"),
 		FIPS:           fipsSetup(),
@@ -42,4 +43,11 @@ func rhel() Distro {
 		},
 		Scrub: dnfCaches(),
 	}
+}
+
+// networking10 is for release 10 of the family. Its kernels keep br_netfilter
+// and what iptables needs in a package that images lack, and iptables-nft does
+// not ask for it; it brings the kernel that it belongs to (kops #18724).
+func networking10() map[Role][]string {
+	return map[Role][]string{Networking: {"kernel-modules-extra"}}
 }

@@ -12,7 +12,7 @@ import (
 
 // What a distribution may leave empty: a rolling one has no versions, one that
 // sets no bound has no newest kubelet, and the rest is for some only.
-var mayBeEmpty = []string{"Versions", "NewestKubernetes", "Repositories", "Upstream", "Quirks", "Scrub"}
+var mayBeEmpty = []string{"Versions", "NewestKubernetes", "Repositories", "PackagesOf", "Upstream", "Quirks", "Scrub"}
 
 func TestEveryDistroIsComplete(t *testing.T) {
 	for _, d := range All() {
@@ -38,6 +38,12 @@ func missing(d Distro) []string {
 		add(!decided, "the packages for "+string(role)+" are not decided, if only with an empty list")
 	}
 	add(len(d.Packages) != len(Roles), "there is a role that no plan knows")
+	for version, more := range d.PackagesOf {
+		add(!slices.Contains(d.Versions, version), "packages of a version that is not supported: "+version)
+		for role := range more {
+			add(!slices.Contains(Roles, role), "there is a role that no plan knows")
+		}
+	}
 	add(!d.HasPackages() && len(d.AllPackages()) > 0, "there are packages without a package manager")
 	add(d.HasPackages() && d.Scrub == nil, "the package manager's caches are not scrubbed")
 	add(len(d.BaseImages) == 0, "no base image")
@@ -163,6 +169,20 @@ func TestNoReleaseBelongsToTwo(t *testing.T) {
 func TestAllPackagesListsEachOnce(t *testing.T) {
 	d := Distro{Packages: map[Role][]string{ContainerRuntime: {"containerd", "runc"}, Networking: {"runc", "socat"}}}
 	assert.Equal(t, []string{"containerd", "runc", "socat"}, d.AllPackages())
+}
+
+// Without br_netfilter and xtables' modules, pods of Enterprise Linux 10 have no
+// network; 9 has them in its kernel.
+func TestWhatOneReleaseNeeds(t *testing.T) {
+	for _, id := range []string{"rhel", "rocky", "almalinux"} {
+		d, err := ByID(id)
+		require.NoError(t, err)
+		assert.NotContains(t, d.of("9.6").AllPackages(), "kernel-modules-extra")
+		for _, version := range []string{"10", "10.1"} {
+			assert.Contains(t, d.of(version).AllPackages(), "kernel-modules-extra")
+		}
+		assert.NotContains(t, d.AllPackages(), "kernel-modules-extra", "the table itself is not changed")
+	}
 }
 
 // A machine whose containers nobody confines runs all the same, and says

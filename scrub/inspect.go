@@ -48,6 +48,13 @@ func inspectRules() []Rule {
 			Find: canJoin,
 		},
 		{
+			ID: "kernel-modules", Phase: Inspect, Groups: []string{"assets", "network"}, Verb: plan.Decide,
+			Paths: []string{moduleFolder}, Owner: "the distribution's kernel packages",
+			Why:         "releases split modules off their kernels: without those of kube-proxy and the VPC CNI the node joins, its rules fail one by one, and pods have no network",
+			Regenerated: "the package manager", Source: "kops #18724, amazon-vpc-cni-k8s #1847",
+			Find: modulesMissing,
+		},
+		{
 			ID: "images-there", Phase: Inspect, Groups: []string{"assets", "containerd"}, Verb: plan.Decide,
 			Paths: []string{"/var/lib/containerd"}, Owner: "containerd",
 			Why:         "an image that the manifest records and containerd has lost, or that is not pinned, is pulled again by every node; without the pause image no pod starts",
@@ -152,19 +159,21 @@ func differs(h *host.Host, f manifest.File) (string, error) {
 // programFolders are where nodes have their programs; /opt/bin on Flatcar.
 var programFolders = []string{"/usr/bin", "/usr/local/bin", "/usr/sbin", "/usr/local/sbin", "/opt/bin", "/bin"}
 
-// programsThere asks an image that speaks one of the bootstrap contracts, and
-// so wants to be a node, for its programs.
-func programsThere(h *host.Host) ([]plan.Action, error) {
-	wants := false
+// isNode says whether an image wants to be a node: it speaks one of the
+// bootstrap contracts.
+func isNode(h *host.Host) (bool, error) {
 	for _, p := range []string{"/etc/eks", "/var/lib/kubelet"} {
-		there, err := h.Exists(p)
-		if err != nil {
-			return nil, err
+		if there, err := h.Exists(p); there || err != nil {
+			return there, err
 		}
-		wants = wants || there
 	}
-	if !wants {
-		return nil, nil
+	return false, nil
+}
+
+// programsThere asks an image that wants to be a node for its programs.
+func programsThere(h *host.Host) ([]plan.Action, error) {
+	if node, err := isNode(h); err != nil || !node {
+		return nil, err
 	}
 	var actions []plan.Action
 	for _, program := range []string{"kubelet", "containerd", "runc"} {

@@ -121,6 +121,40 @@ func TestAnImageOfOthersNeedsItsPrograms(t *testing.T) {
 	assert.Empty(t, audit(t, h, "can-join"), "a machine that is no node")
 }
 
+// What Rocky Linux 10's image had, by the log in kops #18724, and what
+// kernel-modules-extra adds to the newer kernel that comes with it.
+func TestTheKernelNeedsItsModules(t *testing.T) {
+	const core = "kernel/drivers/net/veth.ko.xz:\nkernel/net/netfilter/nf_conntrack.ko.xz: kernel/lib/libcrc32c.ko.xz\nkernel/net/netfilter/nf_nat.ko.xz: kernel/net/netfilter/nf_conntrack.ko.xz\n"
+	extra := core
+	for _, m := range []string{"br_netfilter", "nft_compat", "xt_MASQUERADE", "xt_addrtype", "xt_comment", "xt_connmark", "xt_conntrack", "xt-mark", "xt_nat", "xt_statistic", "xt_tcpudp"} {
+		extra += "kernel/net/netfilter/" + m + ".ko.xz:\n"
+	}
+	image := map[string]string{
+		"etc/passwd": passwd, "etc/eks/": "", "lib": "-> /usr/lib", "usr/lib/modules/README": "",
+		"usr/lib/modules/6.12.0-99.8.1.el10_1.x86_64/modules.dep":     core,
+		"usr/lib/modules/6.12.0-99.8.1.el10_1.x86_64/modules.builtin": "kernel/fs/overlayfs/overlay.ko\n",
+	}
+	h, _ := tree(t, image)
+	assert.Equal(t, []string{"/lib/modules/6.12.0-99.8.1.el10_1.x86_64: this kernel has no br_netfilter, nft_compat, xt_MASQUERADE, xt_addrtype, xt_comment, xt_connmark, xt_conntrack, xt_mark, xt_nat, xt_statistic, xt_tcpudp: install the package that brings them, such as kernel-modules-extra; without them pods have no network"},
+		audit(t, h, "kernel-modules"))
+
+	image["usr/lib/modules/6.12.0-211.26.1.el10_2.x86_64/modules.dep"] = extra
+	image["usr/lib/modules/6.12.0-211.26.1.el10_2.x86_64/modules.builtin"] = "kernel/fs/overlayfs/overlay.ko\n"
+	image["usr/lib/modules/6.12.0-300.el10_2.x86_64/extra/left.ko"] = "" // of a kernel that was removed
+	h, _ = tree(t, image)
+	assert.Empty(t, audit(t, h, "kernel-modules"))
+
+	delete(image, "usr/lib/modules/6.12.0-211.26.1.el10_2.x86_64/modules.builtin")
+	h, _ = tree(t, image)
+	assert.Len(t, audit(t, h, "kernel-modules"), 1, "the older kernel's modules are not the newer one's")
+
+	delete(image, "etc/eks/")
+	h, _ = tree(t, image)
+	assert.Empty(t, audit(t, h, "kernel-modules"), "a machine that is no node")
+	h, _ = tree(t, map[string]string{"etc/passwd": passwd, "etc/eks/": ""})
+	assert.Empty(t, audit(t, h, "kernel-modules"), "a container has its host's kernel")
+}
+
 func TestARemovedFilesHashIsInTheReport(t *testing.T) {
 	h, _ := tree(t, map[string]string{"etc/passwd": passwd, "etc/hostname": "builder\n", "var/lib/cni/a/b": "lease"})
 	outcomes := apply(t, h, Spec{Only: []string{"hostname", "cni-state"}, Hash: true})

@@ -67,24 +67,27 @@ type distroTable struct {
 }
 
 type distroRow struct {
-	ID               string                     `json:"id"`
-	Name             string                     `json:"name"`
-	OSRelease        []string                   `json:"os_release"`
-	Versions         []string                   `json:"versions"`
-	NewestKubernetes int                        `json:"newest_kubernetes_minor,omitempty"`
-	Tested           distros.Proof              `json:"tested"`
-	Differs          string                     `json:"differs"`
-	PackageManager   string                     `json:"package_manager"`
-	Packages         map[distros.Role][]string  `json:"packages"`
-	Upstream         []string                   `json:"upstream,omitempty"`
-	Network          string                     `json:"network"`
-	Security         string                     `json:"security"`
-	Time             string                     `json:"time"`
-	Kernel           string                     `json:"kernel_arguments"`
-	Quirks           []string                   `json:"quirks,omitempty"`
-	CAAnchors        string                     `json:"ca_anchors"`
-	DefaultUser      string                     `json:"default_user"`
-	BaseImages       map[string]baseImagesByCPU `json:"base_images"`
+	ID               string                    `json:"id"`
+	Name             string                    `json:"name"`
+	OSRelease        []string                  `json:"os_release"`
+	Versions         []string                  `json:"versions"`
+	NewestKubernetes int                       `json:"newest_kubernetes_minor,omitempty"`
+	Tested           distros.Proof             `json:"tested"`
+	Differs          string                    `json:"differs"`
+	PackageManager   string                    `json:"package_manager"`
+	Packages         map[distros.Role][]string `json:"packages"`
+
+	PackagesOf map[string]map[distros.Role][]string `json:"packages_of_version,omitempty"`
+
+	Upstream    []string                   `json:"upstream,omitempty"`
+	Network     string                     `json:"network"`
+	Security    string                     `json:"security"`
+	Time        string                     `json:"time"`
+	Kernel      string                     `json:"kernel_arguments"`
+	Quirks      []string                   `json:"quirks,omitempty"`
+	CAAnchors   string                     `json:"ca_anchors"`
+	DefaultUser string                     `json:"default_user"`
+	BaseImages  map[string]baseImagesByCPU `json:"base_images"`
 }
 
 type baseImagesByCPU map[string]baseImageRow
@@ -108,7 +111,7 @@ func describeDistros() distroTable {
 	for _, d := range distros.All() {
 		row := distroRow{
 			ID: d.ID, Name: d.Name, OSRelease: d.OSRelease, Versions: d.Versions, NewestKubernetes: d.NewestKubernetes,
-			Tested: d.Tested, Differs: d.Differs, PackageManager: d.PackageManager.Name(), Packages: d.Packages, Upstream: d.Upstream,
+			Tested: d.Tested, Differs: d.Differs, PackageManager: d.PackageManager.Name(), Packages: d.Packages, PackagesOf: d.PackagesOf, Upstream: d.Upstream,
 			Network: d.Network.Name, Security: d.Security.Name, Time: d.Time.Name, Kernel: d.Kernel.Name,
 			CAAnchors: d.CAAnchors, DefaultUser: d.DefaultUser, BaseImages: baseImages(d),
 		}

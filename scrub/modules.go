@@ -1,0 +1,99 @@
+package scrub
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/afero"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// moduleFolder has a folder for each kernel; a link's other end is the same.
+const moduleFolder = "/lib/modules"
+
+// nodeModules are what containerd, the kubelet, kube-proxy and the VPC CNI need
+// of a node's kernel, each with its other names: as a rule names it, in older
+// kernels, or in legacy iptables.
+var nodeModules = [][]string{
+	{"overlay"}, {"veth"}, {"br_netfilter"}, {"nf_conntrack"}, {"nf_nat"},
+	{"nft_compat", "iptable_nat"},
+	{"xt_MASQUERADE", "ipt_MASQUERADE"}, {"xt_addrtype"}, {"xt_comment"}, {"xt_connmark"}, {"xt_conntrack"},
+	{"xt_mark"}, {"xt_nat"}, {"xt_statistic"}, {"xt_tcpudp"},
+}
+
+// modulesMissing reports what the kernel that the image boots lacks. A machine
+// without kernels, a container, uses its host's.
+func modulesMissing(_ context.Context, h *host.Host) ([]plan.Action, error) {
+	if node, err := isNode(h); err != nil || !node {
+		return nil, err
+	}
+	kernel, have, err := newestKernel(h)
+	if err != nil || kernel == "" {
+		return nil, err
+	}
+	var missing []string
+	for _, names := range nodeModules {
+		if !slices.ContainsFunc(names, func(name string) bool { return have[name] }) {
+			missing = append(missing, names[0])
+		}
+	}
+	if missing == nil {
+		return nil, nil
+	}
+	return []plan.Action{{Verb: plan.Decide, Target: path.Join(moduleFolder, kernel),
+		Reason: fmt.Sprintf("this kernel has no %s: install the package that brings them, such as kernel-modules-extra; without them pods have no network", strings.Join(missing, ", "))}}, nil
+}
+
+// newestKernel is the newest one that is whole, which boot loaders take, with
+// its modules and what is built in; empty where there is none.
+func newestKernel(h *host.Host) (kernel string, modules map[string]bool, err error) {
+	entries, err := afero.ReadDir(h.Files, moduleFolder)
+	if isMissing(err) {
+		return "", nil, nil
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	for _, e := range entries {
+		if !e.IsDir() {
+			continue
+		}
+		dep, err := h.Content(path.Join(moduleFolder, e.Name(), "modules.dep"))
+		if err != nil {
+			return "", nil, err
+		}
+		if len(dep) == 0 || kernel != "" && slices.Compare(numbers(e.Name()), numbers(kernel)) < 0 {
+			continue // what a removed kernel left, or an older one
+		}
+		builtin, err := h.Content(path.Join(moduleFolder, e.Name(), "modules.builtin"))
+		if err != nil {
+			return "", nil, err
+		}
+		kernel, modules = e.Name(), map[string]bool{}
+		for line := range strings.Lines(string(dep) + "\n" + string(builtin)) {
+			file, _, _ := strings.Cut(line, ":")
+			name, _, _ := strings.Cut(path.Base(strings.TrimSpace(file)), ".ko")
+			modules[strings.ReplaceAll(name, "-", "_")] = true
+		}
+	}
+	return kernel, modules, nil
+}
+
+var number = regexp.MustCompile(`[0-9]+`)
+
+// numbers are those in a kernel's release, which order releases.
+func numbers(release string) []int {
+	var all []int
+	for _, digits := range number.FindAllString(release, -1) {
+		n, _ := strconv.Atoi(digits) // of a commit's hash, too large for a number: the largest
+		all = append(all, n)
+	}
+	return all
+}
