@@ -55,6 +55,13 @@ func inspectRules() []Rule {
 			Find: modulesMissing,
 		},
 		{
+			ID: "host-firewall", Phase: Inspect, Groups: []string{"network"}, Verb: plan.Decide,
+			Paths: []string{"/etc/systemd/system/*.wants/{firewalld,ufw,nftables,iptables,netfilter-persistent}.service"}, Owner: "firewalld, ufw, hardened base images",
+			Why:         "a firewall that comes up at boot and forwards nothing lets the node join, and its pods reach nobody: security groups and network policies are what filters on EKS",
+			Regenerated: "nothing", Source: "kubeadm's preflight, amazon-vpc-cni-k8s #743",
+			Find: firewallsOn,
+		},
+		{
 			ID: "images-there", Phase: Inspect, Groups: []string{"assets", "containerd"}, Verb: plan.Decide,
 			Paths: []string{"/var/lib/containerd"}, Owner: "containerd",
 			Why:         "an image that the manifest records and containerd has lost, or that is not pinned, is pulled again by every node; without the pause image no pod starts",

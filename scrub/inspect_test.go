@@ -155,6 +155,40 @@ func TestTheKernelNeedsItsModules(t *testing.T) {
 	assert.Empty(t, audit(t, h, "kernel-modules"), "a container has its host's kernel")
 }
 
+func TestAFirewallInTheWayIsFound(t *testing.T) {
+	const wants = "etc/systemd/system/multi-user.target.wants/"
+	tests := map[string]struct {
+		files map[string]string
+		found string
+	}{
+		"firewalld":                 {map[string]string{wants + "firewalld.service": "-> /x"}, "firewalld.service"},
+		"not enabled":               {map[string]string{"etc/firewalld/firewalld.conf": ""}, ""},
+		"ufw, as Ubuntu has it":     {map[string]string{wants + "ufw.service": "-> /x", "etc/ufw/ufw.conf": "# ENABLED=yes\nENABLED=no\n"}, ""},
+		"ufw":                       {map[string]string{wants + "ufw.service": "-> /x", "etc/ufw/ufw.conf": "ENABLED=yes\n"}, "ufw.service"},
+		"nftables, as Debian's":     {map[string]string{wants + "nftables.service": "-> /x", "etc/nftables.conf": "table inet filter {\n\tchain input {\n\t\ttype filter hook input priority filter;\n\t}\n\tchain forward {\n\t\ttype filter hook forward priority filter;\n\t}\n\tchain output {\n\t\ttype filter hook output priority filter; policy drop;\n\t}\n}\n"}, ""},
+		"nftables, as Arch's":       {map[string]string{wants + "nftables.service": "-> /x", "etc/nftables.conf": "table inet filter {\n  chain forward {\n    type filter hook forward priority filter\n    policy drop\n  }\n}\n"}, "nftables.service"},
+		"nftables that ends so":     {map[string]string{wants + "nftables.service": "-> /x", "etc/sysconfig/nftables.conf": "chain forward { type filter hook forward priority 0; ct state established accept; reject with icmpx type host-prohibited\n}"}, "nftables.service"},
+		"iptables-services":         {map[string]string{"etc/systemd/system/basic.target.wants/iptables.service": "-> /x", "etc/sysconfig/iptables": "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n-A INPUT -j REJECT --reject-with icmp-host-prohibited\n-A FORWARD -j REJECT --reject-with icmp-host-prohibited\nCOMMIT\n"}, "iptables.service"},
+		"iptables that let through": {map[string]string{wants + "netfilter-persistent.service": "-> /x", "etc/iptables/rules.v4": "*filter\n:INPUT DROP [0:0]\n:FORWARD DROP [0:0]\n-A FORWARD -d 169.254.169.254/32 -j DROP\nCOMMIT\n"}, ""},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			test.files["etc/passwd"] = passwd
+			h, _ := tree(t, test.files)
+			assert.Empty(t, audit(t, h, "host-firewall"), "a machine that is no node")
+			test.files["var/lib/kubelet/"] = ""
+			h, _ = tree(t, test.files)
+			got := audit(t, h, "host-firewall")
+			if test.found == "" {
+				assert.Empty(t, got)
+				return
+			}
+			require.Len(t, got, 1)
+			assert.Contains(t, got[0], "/"+test.found+": "+test.found+" starts at boot and drops what pods send")
+		})
+	}
+}
+
 func TestARemovedFilesHashIsInTheReport(t *testing.T) {
 	h, _ := tree(t, map[string]string{"etc/passwd": passwd, "etc/hostname": "builder\n", "var/lib/cni/a/b": "lease"})
 	outcomes := apply(t, h, Spec{Only: []string{"hostname", "cni-state"}, Hash: true})

@@ -206,6 +206,13 @@ var lines = map[string][]string{
 		`E0419 15:10:13.325154   11577 kubelet.go:2900] "Container runtime network not ready" networkReady="NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized"`,
 		`E0419 15:10:13.325154   11577 kubelet.go:2900] "Container runtime network not ready" networkReady="NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: no networks found in /etc/cni/net.d"`,
 	},
+	"kernel-modules": {
+		`E0820 08:11:13.325154     577 kubelet_network_linux.go:90] "Failed to set up mark-masq chain" err="error appending rule: exit status 4: Warning: Extension MARK revision 0 not supported, missing kernel module?\niptables v1.8.11 (nf_tables):  RULE_APPEND failed (No such file or directory): rule in chain KUBE-FIREWALL\n"`,
+		"{\"level\":\"error\",\"msg\":\"Initialization failure: ipamd init: failed to set up host network: running [/usr/sbin/iptables -t nat -C POSTROUTING]: exit status 2: iptables v1.8.4 (nf_tables): Couldn't load match `comment':No such file or directory\"}",
+		"{\"level\":\"error\",\"msg\":\"ipt.NewChain error for chain [AWS-SNAT-CHAIN-0]: exit status 3: iptables v1.8.4 (legacy): can't initialize iptables table `nat': Table does not exist (do you need to insmod?)\"}",
+		"modprobe: FATAL: Module br_netfilter not found in directory /lib/modules/6.12.0-211.26.1.el10_2.aarch64",
+		"systemd-modules-load[299]: Failed to find module 'br_netfilter'",
+	},
 	"addresses": {
 		`InsufficientFreeAddressesInSubnet: The specified subnet does not have enough free addresses to satisfy the request.`,
 		`failed to setup network for sandbox "6a61": plugin type="host-local" failed (add): failed to allocate for range 0: no IP addresses available in range set: 10.0.0.1-10.0.0.254`,
@@ -214,6 +221,9 @@ var lines = map[string][]string{
 	"serving-certificate": {
 		`I0419 15:10:13.325154   11577 log.go:245] http: TLS handshake error from 10.0.3.17:52334: no serving certificate available for the kubelet`,
 		`Error from server: Get "https://10.0.1.2:10250/containerLogs/default/a/a": remote error: tls: internal error`,
+	},
+	"ordering-cycle": {
+		"Aug 20 12:46:11 localhost systemd[1]: multi-user.target: Job nodeadm-run.service/start deleted to break ordering cycle starting with multi-user.target/start",
 	},
 	"units": {
 		`eksnode: finding the version of kubelet: exec: "kubelet": executable file not found in $PATH; the image must have it on its search path`,

@@ -273,6 +273,15 @@ func Rules() []Rule {
 			Lines:  []string{`failed to find plugin \\*"[^"]+"`},
 		},
 		{
+			ID:     "kernel-modules",
+			Cause:  "the kernel lacks modules that kube-proxy and the VPC CNI need, so pods have no network",
+			Remedy: "install the package that brings them, such as kernel-modules-extra on Enterprise Linux 10, and make the image again; `eksnode audit --only kernel-modules` lists them",
+			Lines: []string{
+				`Extension \S+ revision \d+ not supported, missing kernel module`, `Couldn't load match .comment'`, `can't initialize ip6?tables table`,
+				`Module (br_netfilter|nft_compat|ip_tables|ip6?table_\w+|xt_\w+) not found in directory`, `Failed to find module '(br_netfilter|overlay)'`,
+			},
+		},
+		{
 			ID:     "addresses",
 			Cause:  "pods get no addresses",
 			Remedy: "use a larger subnet, prefix delegation or custom networking; remove /var/lib/cni/networks when the image brought it",
@@ -296,6 +305,13 @@ func Rules() []Rule {
 			Cause:  "a program is for another processor",
 			Remedy: "choose an instance type of the image's architecture, or make an image for this one; of a pod, take a container image that has both",
 			Lines:  []string{`[eE]xec format error`},
+		},
+		{
+			ID:     "ordering-cycle",
+			Cause:  "systemd left the first boot out: its unit waits for cloud-final.service, which with cloud-init 24.4 comes after multi-user.target, which waits for the unit",
+			Remedy: "make the image with `eksnode provision`, whose units keep clear of that; in nodeadm's own, let DefaultDependencies= be no",
+			Until:  joined,
+			Lines:  []string{`Job (nodeadm|eksnode)\S*\.service/start deleted to break ordering cycle`},
 		},
 		{
 			ID:     "units",

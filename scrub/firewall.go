@@ -1,0 +1,61 @@
+package scrub
+
+import (
+	"context"
+	"regexp"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// firewall is a service that filters packets from boot on.
+type firewall struct {
+	unit string
+	// rules are its files; one that matches blocks makes it one that is in the
+	// way. Without files it is by itself.
+	rules  []string
+	blocks *regexp.Regexp
+}
+
+var (
+	// The chain's policy alone is not in the way: kubelets' units set it.
+	blocksChain = regexp.MustCompile(`(?m)^-A FORWARD -j (DROP|REJECT)`)
+	firewalls   = []firewall{
+		{unit: "firewalld.service"},
+		{"ufw.service", []string{"/etc/ufw/ufw.conf"}, regexp.MustCompile(`(?m)^ENABLED=["']?yes`)},
+		{"nftables.service", []string{"/etc/nftables.conf", "/etc/sysconfig/nftables.conf"}, regexp.MustCompile(`hook forward\b[^}]*\b(policy drop|drop\s*}|reject[^;}\n]*\s*})`)},
+		{"iptables.service", []string{"/etc/sysconfig/iptables", "/etc/iptables/iptables.rules"}, blocksChain},
+		{"netfilter-persistent.service", []string{"/etc/iptables/rules.v4"}, blocksChain},
+	}
+)
+
+// firewallsOn reports the firewalls of a node that start at boot and do not let
+// through what pods send.
+func firewallsOn(_ context.Context, h *host.Host) ([]plan.Action, error) {
+	if node, err := isNode(h); err != nil || !node {
+		return nil, err
+	}
+	var actions []plan.Action
+	for _, f := range firewalls {
+		links, err := h.Enablements(f.unit)
+		if err != nil {
+			return nil, err
+		}
+		if len(links) == 0 {
+			continue
+		}
+		blocks := f.blocks == nil
+		for _, name := range f.rules {
+			text, err := h.Content(name)
+			if err != nil {
+				return nil, err
+			}
+			blocks = blocks || f.blocks.Match(text)
+		}
+		if blocks {
+			actions = append(actions, plan.Action{Verb: plan.Decide, Target: links[0],
+				Reason: f.unit + " starts at boot and drops what pods send: disable it, or let through what is forwarded, and port 10250"})
+		}
+	}
+	return actions, nil
+}
