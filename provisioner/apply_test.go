@@ -247,7 +247,7 @@ func TestAKilledProvisionIsFinishedByTheNext(t *testing.T) {
 	left := []string{
 		"/usr/bin/.kubelet.eksnode-0123456789abcdef", "/usr/bin/.eksnode.eksnode-0123456789abcdef", "/opt/cni/bin/.eksnode-cni-plugins/bridge",
 		"/var/lib/kubelet/.kubeconfig.eksnode-0123456789abcdef", "/etc/eks/eksnode/.manifest.json.eksnode-0123456789abcdef",
-		"/etc/sysctl.d/.99-eksnode.conf.eksnode-0123456789abcdef",
+		"/etc/sysctl.d/.99-zz-eksnode.conf.eksnode-0123456789abcdef",
 	}
 	for _, name := range left {
 		require.NoError(t, h.Files.WriteFile(name, []byte("half"), host.Attributes{Mode: 0o600}))
@@ -286,8 +286,8 @@ func TestWhatChangedIsPutRight(t *testing.T) {
 			"templates\n  write /var/lib/kubelet/kubeconfig\n    bootstrap.sh fills in MASTER_ENDPOINT, CLUSTER_NAME and AWS_REGION\n"},
 		"template with another owner": {func() error { return h.Files.Chown("/var/lib/kubelet/kubeconfig", 1000, 1000) },
 			"templates\n  write /var/lib/kubelet/kubeconfig\n    bootstrap.sh fills in MASTER_ENDPOINT, CLUSTER_NAME and AWS_REGION\n"},
-		"sysctls world-writable": {func() error { return h.Files.Chmod("/etc/sysctl.d/99-eksnode.conf", 0o666) },
-			"sysctls\n  write /etc/sysctl.d/99-eksnode.conf\n    kernel settings that the kubelet insists on\n"},
+		"sysctls world-writable": {func() error { return h.Files.Chmod("/etc/sysctl.d/99-zz-eksnode.conf", 0o666) },
+			"sysctls\n  write /etc/sysctl.d/99-zz-eksnode.conf\n    kernel settings that the kubelet insists on\n"},
 		"kubelet enabled": {func() error {
 			if err := h.Files.MkdirAll("/etc/systemd/system/multi-user.target.wants", 0o755); err != nil {
 				return err

@@ -64,7 +64,8 @@ func (n *node) allSysctls() map[string]string {
 	return all
 }
 
-// sysctlFile sets them at boot.
+// sysctlFile sets them at boot. Its name comes after that of 99-sysctl.conf,
+// by which distributions have /etc/sysctl.conf read, and hardening writes there.
 func (n *node) sysctlFile() file {
 	var text strings.Builder
 	text.WriteString("# What the kubelet, kube-proxy and the VPC CNI need of the kernel.\n")
@@ -72,7 +73,7 @@ func (n *node) sysctlFile() file {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		fmt.Fprintf(&text, "%s = %s\n", name, all[name])
 	}
-	return file{"/etc/sysctl.d/99-eksnode.conf", []byte(text.String()), 0o644, "kernel settings that the kubelet insists on"}
+	return file{"/etc/sysctl.d/99-zz-eksnode.conf", []byte(text.String()), 0o644, "kernel settings that the kubelet insists on"}
 }
 
 // sysctls writes the settings for the node's kernel and, before that, tries

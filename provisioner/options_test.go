@@ -174,7 +174,7 @@ func TestOptionsAreLaidDown(t *testing.T) {
 	text, err = h.Content(nvidiaConfig)
 	require.NoError(t, err)
 	assert.Equal(t, "accept-nvidia-visible-devices-envvar-when-unprivileged = false\naccept-nvidia-visible-devices-as-volume-mounts = true\n\n[nvidia-container-cli]\nload-kmods = true\n", string(text))
-	text, err = h.Content("/etc/sysctl.d/99-eksnode.conf")
+	text, err = h.Content("/etc/sysctl.d/99-zz-eksnode.conf")
 	require.NoError(t, err)
 	assert.Contains(t, string(text), "\nvm.nr_hugepages = 5128\n")
 	to, err := h.Files.ReadlinkIfPossible("/etc/systemd/system/local-fs.target.wants/tmp.mount")

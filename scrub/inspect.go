@@ -55,6 +55,13 @@ func inspectRules() []Rule {
 			Find: modulesMissing,
 		},
 		{
+			ID: "kernel-settings", Phase: Inspect, Groups: []string{"assets", "network"}, Verb: plan.Decide,
+			Paths: []string{"/etc/sysctl.d/*.conf", "/usr/lib/sysctl.d/*.conf"}, Owner: "hardened base images, administrators",
+			Why:         "files that are read later than a node's own take back what the kubelet insists on, or what pods need: hardening turns forwarding off",
+			Regenerated: "nothing", Source: "sysctl.d(5), CIS benchmarks' net.ipv4.ip_forward",
+			Find: sysctlsAgainst,
+		},
+		{
 			ID: "host-firewall", Phase: Inspect, Groups: []string{"network"}, Verb: plan.Decide,
 			Paths: []string{"/etc/systemd/system/*.wants/{firewalld,ufw,nftables,iptables,netfilter-persistent}.service"}, Owner: "firewalld, ufw, hardened base images",
 			Why:         "a firewall that comes up at boot and forwards nothing lets the node join, and its pods reach nobody: security groups and network policies are what filters on EKS",

@@ -155,6 +155,40 @@ func TestTheKernelNeedsItsModules(t *testing.T) {
 	assert.Empty(t, audit(t, h, "kernel-modules"), "a container has its host's kernel")
 }
 
+func TestSettingsAgainstANodeAreFound(t *testing.T) {
+	image := map[string]string{
+		"etc/passwd": passwd, "etc/eks/": "",
+		"etc/sysctl.d/99-node.conf":  "kernel.panic = 10\nkernel.panic_on_oops=1\nvm.overcommit_memory = 1\nnet.ipv4.ip_forward = 1\n",
+		"etc/sysctl.d/60-cis.conf":   "net.ipv4.ip_forward = 0\nkernel.panic = 60\n",
+		"usr/lib/sysctl.d/50-x.conf": "net.ipv4.conf.all.forwarding = 0\n",
+		"etc/sysctl.d/99-zzz.txt":    "net.ipv4.ip_forward = 0\n",
+	}
+	h, _ := tree(t, image)
+	assert.Empty(t, audit(t, h, "kernel-settings"), "what is read before is overridden")
+
+	image["etc/sysctl.conf"] = "# hardened\n; so\nnet/ipv4/ip_forward=0\n-vm.overcommit_memory =2\n"
+	image["etc/sysctl.d/99-sysctl.conf"] = "-> ../sysctl.conf"
+	h, _ = tree(t, image)
+	assert.Equal(t, []string{
+		"/etc/sysctl.d/99-sysctl.conf: line 3 sets net.ipv4.ip_forward = 0, and no file that is read later sets 1: pods reach nobody",
+		"/etc/sysctl.d/99-sysctl.conf: line 4 sets vm.overcommit_memory = 2, and no file that is read later sets 1: a kubelet that protects kernel defaults does not start",
+	}, audit(t, h, "kernel-settings"))
+
+	delete(image, "etc/sysctl.d/99-sysctl.conf")
+	image["usr/lib/sysctl.d/99-other.conf"] = "net.ipv4.conf.all.forwarding = 0\n"
+	h, _ = tree(t, image)
+	assert.Equal(t, []string{"/usr/lib/sysctl.d/99-other.conf: line 1 sets net.ipv4.conf.all.forwarding = 0, and no file that is read later sets 1: pods reach nobody"},
+		audit(t, h, "kernel-settings"), "the same setting by its other name")
+	image["etc/sysctl.d/99-other.conf"] = "-> /dev/null"
+	image["dev/null"] = ""
+	h, _ = tree(t, image)
+	assert.Empty(t, audit(t, h, "kernel-settings"), "a file of the same name hides it")
+	delete(image, "etc/eks/")
+	image["etc/sysctl.d/99-zzz.conf"] = "kernel.panic = 1\n"
+	h, _ = tree(t, image)
+	assert.Empty(t, audit(t, h, "kernel-settings"), "a machine that is no node")
+}
+
 func TestAFirewallInTheWayIsFound(t *testing.T) {
 	const wants = "etc/systemd/system/multi-user.target.wants/"
 	tests := map[string]struct {

@@ -1,0 +1,119 @@
+package scrub
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/spf13/afero"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// nodeSettings are the kernel settings without which a node is none, and what
+// follows where a file sets another value.
+var nodeSettings = map[string]struct{ value, otherwise string }{
+	"kernel.panic":                       {"10", "a kubelet that protects kernel defaults does not start"},
+	"kernel.panic_on_oops":               {"1", "a kubelet that protects kernel defaults does not start"},
+	"vm.overcommit_memory":               {"1", "a kubelet that protects kernel defaults does not start"},
+	"net.ipv4.ip_forward":                {"1", "pods reach nobody"},
+	"net.ipv4.conf.all.forwarding":       {"1", "pods reach nobody"},
+	"net.bridge.bridge-nf-call-iptables": {"1", "services cannot be reached from pods behind bridges"},
+}
+
+// sysctlFolders are systemd-sysctl's; a file hides those of its name in later
+// ones (sysctl.d(5)).
+var sysctlFolders = []string{"/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d", "/lib/sysctl.d"}
+
+// setting is the line that has the last word on one.
+type setting struct {
+	file  string
+	line  int
+	value string
+}
+
+// sysctlsAgainst reports files that set at boot what no node can live with,
+// as hardening does.
+func sysctlsAgainst(_ context.Context, h *host.Host) ([]plan.Action, error) {
+	if node, err := isNode(h); err != nil || !node {
+		return nil, err
+	}
+	last, err := sysctls(h)
+	if err != nil {
+		return nil, err
+	}
+	var actions []plan.Action
+	for _, name := range slices.Sorted(maps.Keys(nodeSettings)) {
+		want := nodeSettings[name]
+		if s, set := last[name]; set && s.value != want.value {
+			actions = append(actions, plan.Action{Verb: plan.Decide, Target: s.file,
+				Reason: fmt.Sprintf("line %d sets %s = %s, and no file that is read later sets %s: %s", s.line, name, s.value, want.value, want.otherwise)})
+		}
+	}
+	return actions, nil
+}
+
+// sysctls are what systemd-sysctl sets at boot, by name.
+func sysctls(h *host.Host) (map[string]setting, error) {
+	files := map[string]string{} // the first folder's, by name
+	for _, dir := range sysctlFolders {
+		entries, err := afero.ReadDir(h.Files, dir)
+		if isMissing(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			if _, hidden := files[e.Name()]; !hidden && path.Ext(e.Name()) == ".conf" {
+				files[e.Name()] = path.Join(dir, e.Name())
+			}
+		}
+	}
+	last := map[string]setting{}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		text, err := h.Content(files[name])
+		if err != nil {
+			return nil, err
+		}
+		number := 0
+		for line := range strings.Lines(string(text)) {
+			number++
+			line = strings.TrimPrefix(strings.TrimSpace(line), "-")
+			key, value, set := strings.Cut(line, "=")
+			if !set || strings.HasPrefix(line, "#") || strings.HasPrefix(line, ";") {
+				continue
+			}
+			last[dotted(strings.TrimSpace(key))] = setting{files[name], number, strings.TrimSpace(value)}
+		}
+	}
+	// One setting by two names: the later line is the one that counts.
+	if one, all := last["net.ipv4.ip_forward"], last["net.ipv4.conf.all.forwarding"]; one.file != "" && all.file != "" {
+		if later(one, all) {
+			delete(last, "net.ipv4.conf.all.forwarding")
+		} else {
+			delete(last, "net.ipv4.ip_forward")
+		}
+	}
+	return last, nil
+}
+
+func later(a, b setting) bool {
+	if a.file == b.file {
+		return a.line > b.line
+	}
+	return path.Base(a.file) > path.Base(b.file)
+}
+
+// dotted is a name as sysctl prints it; written with slashes, its dots are part
+// of an interface's name.
+func dotted(name string) string {
+	if i := strings.IndexAny(name, "./"); i >= 0 && name[i] == '/' {
+		return strings.NewReplacer("/", ".", ".", "/").Replace(name)
+	}
+	return name
+}
