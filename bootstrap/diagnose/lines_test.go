@@ -196,6 +196,7 @@ var lines = map[string][]string{
 		"{\"level\":\"error\",\"msg\":\"Initialization failure: ipamd init: failed to set up host network: running [/usr/sbin/iptables -t nat -C POSTROUTING]: exit status 2: iptables v1.8.4 (nf_tables): Couldn't load match `comment':No such file or directory\"}",
 		"{\"level\":\"error\",\"msg\":\"ipt.NewChain error for chain [AWS-SNAT-CHAIN-0]: exit status 3: iptables v1.8.4 (legacy): can't initialize iptables table `nat': Table does not exist (do you need to insmod?)\"}",
 		"modprobe: FATAL: Module br_netfilter not found in directory /lib/modules/6.12.0-211.26.1.el10_2.aarch64",
+		`E0214 08:27:13.607103      11 server.go:135] "Error running ProxyServer" err="open /proc/sys/net/netfilter/nf_conntrack_max: no such file or directory"`,
 		"systemd-modules-load[299]: Failed to find module 'br_netfilter'",
 	},
 	"addresses": {

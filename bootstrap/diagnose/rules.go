@@ -274,11 +274,12 @@ func Rules() []Rule {
 		},
 		{
 			ID:     "kernel-modules",
-			Cause:  "the kernel lacks modules that kube-proxy and the VPC CNI need, so pods have no network",
-			Remedy: "install the package that brings them, such as kernel-modules-extra on Enterprise Linux 10, and make the image again; `eksnode audit --only kernel-modules` lists them",
+			Cause:  "the kernel lacks modules that kube-proxy and the VPC CNI need, or nobody loads them, so pods have no network",
+			Remedy: "install the package that brings them, such as kernel-modules-extra on Enterprise Linux 10, and make the image again: `eksnode audit --only kernel-modules` lists them; name br_netfilter, nf_conntrack and overlay in /etc/modules-load.d",
 			Lines: []string{
 				`Extension \S+ revision \d+ not supported, missing kernel module`, `Couldn't load match .comment'`, `can't initialize ip6?tables table`,
-				`Module (br_netfilter|nft_compat|ip_tables|ip6?table_\w+|xt_\w+) not found in directory`, `Failed to find module '(br_netfilter|overlay)'`,
+				`Module (br_netfilter|nft_compat|ip_tables|ip6?table_\w+|xt_\w+) not found in directory`, `Failed to find module '(br_netfilter|nf_conntrack|overlay)'`,
+				`open /proc/sys/net/netfilter/nf_conntrack_max: no such file or directory`,
 			},
 		},
 		{

@@ -131,11 +131,12 @@ var kernelQuestions = map[string]string{
 	"kernel.panic_on_oops": "cat /proc/sys/kernel/panic_on_oops",
 	"module overlay":       "grep -c '^overlay ' /proc/modules || true",
 	"module br_netfilter":  "grep -c '^br_netfilter ' /proc/modules || true",
+	"module nf_conntrack":  "grep -c '^nf_conntrack ' /proc/modules || true",
 }
 
 // kernelAnswers are the right ones.
 var kernelAnswers = map[string]string{
-	"vm.overcommit_memory": "1", "kernel.panic": "10", "kernel.panic_on_oops": "1", "module overlay": "1", "module br_netfilter": "1",
+	"vm.overcommit_memory": "1", "kernel.panic": "10", "kernel.panic_on_oops": "1", "module overlay": "1", "module br_netfilter": "1", "module nf_conntrack": "1",
 }
 
 func (j *job) inspect(ctx context.Context, m *machine.Machine) (map[string]string, error) {
