@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/artifact"
+	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
 var (
@@ -34,6 +36,25 @@ func TestImagesAreWantedByDigest(t *testing.T) {
 	assert.Equal(t, []string{"registry.k8s.io/pause:3.10@" + digestA, "docker.io/library/busybox:1.37@" + digestB, "registry.k8s.io/pause:3.10@" + digestA}, references)
 	s = Spec{KubernetesVersion: "1.34.4", Containers: Containers{Images: []string{"registry.k8s.io/pause:3.10@" + digestB}}}
 	require.NoError(t, s.Validate())
+}
+
+// pacman -Syu removes the running kernel's modules, and containerd needs overlay
+// to unpack images after that.
+func TestOverlayIsLoadedBeforeAnUpgrade(t *testing.T) {
+	d, err := distros.ByID("arch")
+	require.NoError(t, err)
+	h := bare(t, d)
+	s := Spec{KubernetesVersion: "1.34.4", Containers: Containers{Images: []string{"registry.k8s.io/pause:3.10@" + digestA}}}
+	actions := pending(t, h, d, s)
+	assert.Less(t, strings.Index(actions, "run modprobe overlay"), strings.Index(actions, "run pacman -Syu"))
+	assert.Contains(t, actions, "run modprobe overlay")
+
+	require.NoError(t, h.Files.MkdirAll("/proc", 0o755))
+	require.NoError(t, h.Files.WriteFile("/proc/filesystems", []byte("nodev\tproc\nnodev\toverlay\n"), host.Attributes{Mode: 0o644}))
+	assert.NotContains(t, pending(t, h, d, s), "modprobe")
+	require.NoError(t, h.Files.Remove("/proc/filesystems"))
+	s.Images = nil
+	assert.NotContains(t, pending(t, h, d, s), "modprobe", "nothing is unpacked")
 }
 
 func TestImagesThatAreRefused(t *testing.T) {

@@ -1,6 +1,7 @@
 package provisioner
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -36,6 +37,11 @@ func (n *node) packages() step {
 		if len(missing) == 0 {
 			return append(actions, holds...), nil
 		}
+		overlay, err := n.keepOverlay(h)
+		if err != nil {
+			return nil, err
+		}
+		actions = append(actions, overlay...)
 		for _, argv := range n.distro.Repositories {
 			actions = append(actions, plan.Action{
 				Verb: plan.Run, Target: strings.Join(argv, " "), Reason: "a repository that the packages are in",
@@ -59,6 +65,22 @@ func (n *node) packages() step {
 				Do: func(ctx context.Context, _ plan.Progress) error { return pm.Clean(ctx, h) },
 			}), holds...), nil
 	}}
+}
+
+// keepOverlay plans to load what images are unpacked with while it can be: a
+// package manager that upgrades the kernel, as pacman does, takes the running
+// one's modules away. A machine that cannot load it may have it all the same;
+// otherwise containerd says so.
+func (n *node) keepOverlay(h *host.Host) ([]plan.Action, error) {
+	known, err := h.Content("/proc/filesystems")
+	if err != nil || len(n.containers) == 0 || bytes.Contains(known, []byte("\toverlay\n")) {
+		return nil, err
+	}
+	return []plan.Action{{Verb: plan.Run, Target: "modprobe overlay", Reason: "images are unpacked with it, and an upgrade may take the running kernel's modules away",
+		Do: func(ctx context.Context, _ plan.Progress) error {
+			_, _ = h.Run(ctx, host.Command{Argv: []string{"modprobe", "overlay"}})
+			return ctx.Err()
+		}}}, nil
 }
 
 // missing lists what must be installed: what is not there, or not in the
