@@ -144,6 +144,15 @@ func TestTheKernelNeedsItsModules(t *testing.T) {
 	h, _ = tree(t, image)
 	assert.Empty(t, audit(t, h, "kernel-modules"))
 
+	image["boot/grub2/grubenv"] = "# GRUB Environment Block\nsaved_entry=0123456789abcdef0123456789abcdef-6.12.0-99.8.1.el10_1.x86_64\n####"
+	h, _ = tree(t, image)
+	got := audit(t, h, "kernel-modules")
+	require.Len(t, got, 1, "the loader starts the older one")
+	assert.Contains(t, got[0], "/lib/modules/6.12.0-99.8.1.el10_1.x86_64: ")
+	image["boot/grub2/grubenv"] = "saved_entry=0\n"
+	h, _ = tree(t, image)
+	assert.Empty(t, audit(t, h, "kernel-modules"))
+
 	delete(image, "usr/lib/modules/6.12.0-211.26.1.el10_2.x86_64/modules.builtin")
 	h, _ = tree(t, image)
 	assert.Len(t, audit(t, h, "kernel-modules"), 1, "the older kernel's modules are not the newer one's")

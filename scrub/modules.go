@@ -34,7 +34,7 @@ func modulesMissing(_ context.Context, h *host.Host) ([]plan.Action, error) {
 	if node, err := isNode(h); err != nil || !node {
 		return nil, err
 	}
-	kernel, have, err := newestKernel(h)
+	kernel, have, err := bootedKernel(h)
 	if err != nil || kernel == "" {
 		return nil, err
 	}
@@ -51,9 +51,15 @@ func modulesMissing(_ context.Context, h *host.Host) ([]plan.Action, error) {
 		Reason: fmt.Sprintf("this kernel has no %s: install the package that brings them, such as kernel-modules-extra; without them pods have no network", strings.Join(missing, ", "))}}, nil
 }
 
-// newestKernel is the newest one that is whole, which boot loaders take, with
-// its modules and what is built in; empty where there is none.
-func newestKernel(h *host.Host) (kernel string, modules map[string]bool, err error) {
+// bootedKernel is the one that the boot loader's environment names, or the
+// newest of those that are whole, with its modules and what is built in; empty
+// where there is none.
+func bootedKernel(h *host.Host) (kernel string, modules map[string]bool, err error) {
+	saved, err := h.Content("/boot/grub2/grubenv")
+	if err != nil {
+		return "", nil, err
+	}
+	entry := savedEntry.FindSubmatch(saved)
 	entries, err := afero.ReadDir(h.Files, moduleFolder)
 	if isMissing(err) {
 		return "", nil, nil
@@ -69,7 +75,8 @@ func newestKernel(h *host.Host) (kernel string, modules map[string]bool, err err
 		if err != nil {
 			return "", nil, err
 		}
-		if len(dep) == 0 || kernel != "" && slices.Compare(numbers(e.Name()), numbers(kernel)) < 0 {
+		named := entry != nil && strings.HasSuffix(string(entry[1]), "-"+e.Name())
+		if len(dep) == 0 || !named && kernel != "" && slices.Compare(numbers(e.Name()), numbers(kernel)) < 0 {
 			continue // what a removed kernel left, or an older one
 		}
 		builtin, err := h.Content(path.Join(moduleFolder, e.Name(), "modules.builtin"))
@@ -82,9 +89,16 @@ func newestKernel(h *host.Host) (kernel string, modules map[string]bool, err err
 			name, _, _ := strings.Cut(path.Base(strings.TrimSpace(file)), ".ko")
 			modules[strings.ReplaceAll(name, "-", "_")] = true
 		}
+		if named {
+			break
+		}
 	}
 	return kernel, modules, nil
 }
+
+// savedEntry is what grub starts: MACHINE-RELEASE, by the boot loader
+// specification's file.
+var savedEntry = regexp.MustCompile(`(?m)^saved_entry=(.+)$`)
 
 var number = regexp.MustCompile(`[0-9]+`)
 
