@@ -5,6 +5,7 @@ package scrub
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -110,6 +111,29 @@ func TestAnImageIsWhatItsManifestSays(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(root, manifest.Path), text, 0o644))
 	assert.Equal(t, []string{"kubelet: it is 1.34.4, but the image is for Kubernetes 1.33.0"}, audit(t, h, "can-join"))
+}
+
+// Entries of kubelets 1.24 to 1.36, and what one leaves that is killed while it
+// writes, as a loaded node did. Anything else is for a person.
+func TestTheKubeletsOwnEntriesAreKnown(t *testing.T) {
+	files := map[string]string{"etc/passwd": passwd}
+	for _, name := range []string{
+		".484622243", ".tmp-graceful_node_shutdown_state1234", "dra_health_state.tmp99", "tmpfs-noswap-test-77/x",
+		"cpu_manager_state", "memory_manager_state", "dra_manager_state", "dra_health_state", "allocated_pods_state", "actuated_pods_state", "graceful_node_shutdown_state",
+		"checkpoints/.5", "device-plugins/kubelet.sock", "image_manager/pulled/sha256-x", "image_manager/pulling/y", "pki/a.pem", "plugins/a", "plugins_registry/a",
+		"pod-resources/kubelet.sock", "pods-api/pods-api.sock", "pods/a/b", "seccomp/profile.json", "kubeconfig", "config.json",
+	} {
+		files["var/lib/kubelet/"+name] = "x"
+	}
+	h, _ := tree(t, files)
+	assert.Empty(t, audit(t, h, "kubelet-unknown"))
+	got := audit(t, h, "kubelet")
+	for _, gone := range []string{".484622243", ".tmp-graceful_node_shutdown_state1234", "dra_health_state.tmp99", "tmpfs-noswap-test-77", "dra_health_state", "image_manager/pulled", "image_manager/pulling"} {
+		assert.True(t, slices.ContainsFunc(got, func(f string) bool { return strings.HasPrefix(f, "/var/lib/kubelet/"+gone+": ") }), gone)
+	}
+
+	h, _ = tree(t, map[string]string{"etc/passwd": passwd, "var/lib/kubelet/new_state": "x", "var/lib/kubelet/.hidden": "x"})
+	assert.Len(t, audit(t, h, "kubelet-unknown"), 2)
 }
 
 func TestAnImageOfOthersNeedsItsPrograms(t *testing.T) {

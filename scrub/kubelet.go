@@ -3,6 +3,7 @@ package scrub
 import (
 	"context"
 	"path"
+	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -54,7 +55,8 @@ func kubeletRules() []Rule {
 		{
 			ID: "kubelet-manager-state", Phase: State, Groups: g, Verb: plan.Remove,
 			Paths: []string{
-				kubeletDir + "/cpu_manager_state", kubeletDir + "/memory_manager_state", kubeletDir + "/dra_manager_state",
+				kubeletDir + "/cpu_manager_state", kubeletDir + "/memory_manager_state",
+				kubeletDir + "/dra_manager_state", kubeletDir + "/dra_health_state",
 			}, Owner: "kubelet",
 			Why:         "another policy, processor count or memory size than the checkpoint's stops the kubelet",
 			Regenerated: "the kubelet", Source: "bottlerocket #1465, talos #7504, kubernetes #84333",
@@ -72,9 +74,24 @@ func kubeletRules() []Rule {
 		{
 			ID: "kubelet-sockets", Phase: State, Groups: g, Verb: plan.Remove,
 			Paths: []string{
-				kubeletDir + "/plugins/*", kubeletDir + "/plugins_registry/*", kubeletDir + "/pod-resources/*",
+				kubeletDir + "/plugins/*", kubeletDir + "/plugins_registry/*", kubeletDir + "/pod-resources/*", kubeletDir + "/pods-api/*",
 			}, Owner: "kubelet and its plugins",
 			Why: "sockets nobody listens on any more", Regenerated: "the kubelet and its plugins", Source: kubeletFiles,
+		},
+		{
+			ID: "kubelet-unfinished", Phase: State, Groups: g, Verb: plan.Remove,
+			Paths: []string{
+				kubeletDir + "/.[0-9]*", kubeletDir + "/.tmp-graceful_node_shutdown_state*", kubeletDir + "/dra_health_state.tmp*",
+				kubeletDir + "/tmpfs-noswap-test-*",
+			}, Owner: "kubelet",
+			Why:         "a kubelet that is killed while it writes a checkpoint leaves the half of it under another name",
+			Regenerated: "nothing", Source: "kubernetes: pkg/kubelet/util/store, nodeshutdown/storage.go, cm/dra/healthinfo.go",
+		},
+		{
+			ID: "kubelet-image-records", Phase: State, Groups: append(g, "secrets"), Verb: plan.Remove,
+			Paths: []string{kubeletDir + "/image_manager/*"}, Owner: "kubelet 1.35 and newer",
+			Why:         "which Secrets of the old cluster pulled which image, with hashes of them: pods of the new one are refused images that the node has",
+			Regenerated: "the kubelet; images without a record count as preloaded", Source: "kubernetes KEP-2535, pkg/kubelet/images/pullmanager",
 		},
 		{
 			ID: "kubelet-pods", Phase: State, Groups: g, Verb: plan.Remove,
@@ -109,14 +126,19 @@ func kubeletRules() []Rule {
 	}
 }
 
-// knownKubeletEntries are what other rules settle, what the kubelet makes as
-// empty folders, and what an image may carry on purpose.
-var knownKubeletEntries = []string{
-	"pki", "cpu_manager_state", "memory_manager_state", "dra_manager_state", "pod_status_manager_state",
-	"allocated_pods_state", "actuated_pods_state", "graceful_node_shutdown_state", "checkpoints",
-	"device-plugins", "plugins", "plugins_registry", "pod-resources", "pods", "volumes", "volumeplugins-state",
-	"config.json", ".dockercfg", ".docker", "kubeconfig", "bootstrap-kubeconfig", "kubeadm-flags.env", "instance-config.yaml",
-	"seccomp", // profiles that pods reference
+// knownToRules says whether a rule settles an entry of the kubelet's folder, or
+// the folder that it is; seccomp holds profiles that pods reference.
+func knownToRules(entry string) bool {
+	for _, r := range Table() {
+		for _, p := range r.Paths {
+			rest, below := strings.CutPrefix(p, kubeletDir+"/")
+			first, _, _ := strings.Cut(rest, "/")
+			if known, err := path.Match(first, entry); below && first != "*" && known && err == nil {
+				return true
+			}
+		}
+	}
+	return entry == "seccomp"
 }
 
 func unknownKubeletFiles(_ context.Context, h *host.Host) ([]plan.Action, error) {
@@ -129,7 +151,7 @@ func unknownKubeletFiles(_ context.Context, h *host.Host) ([]plan.Action, error)
 		switch base := path.Base(n); {
 		case host.IsTemporary(base):
 			actions = append(actions, *removeAction(h, n, "a run that was killed left it"))
-		case !kept(knownKubeletEntries, base):
+		case !knownToRules(base):
 			actions = append(actions, plan.Action{Verb: plan.Decide, Target: n,
 				Reason: "no rule knows it: remove it by hand if it is state of the old cluster"})
 		}
