@@ -23,6 +23,12 @@ func accessRules() []Rule {
 			Why: "secrets typed at a prompt", Regenerated: "nothing", Source: "virt-sysprep",
 		},
 		{
+			ID: "history-of-etc", Phase: Caches, Groups: []string{"secrets", "identity", "people"}, Verb: plan.Remove,
+			Paths: []string{"/etc/.git", "/etc/.hg", "/etc/.bzr", "/etc/_darcs"}, Owner: "etckeeper",
+			Why:         "its commits keep the host keys, password hashes and former configurations that are taken out of the files, and who wrote them",
+			Regenerated: "etckeeper init", Source: "etckeeper(8)",
+		},
+		{
 			ID: "credentials", Phase: Caches, Groups: []string{"secrets", "people"}, Verb: plan.Remove,
 			Paths: []string{
 				"~/.aws", "~/.kube", "~/.docker/config.json", "~/.docker/contexts", "~/.docker/trust", "~/.dockercfg", "~/.config/containers/auth.json",
