@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 )
 
 // job is one run.
@@ -41,12 +42,16 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	j := job{log: os.Stderr, started: time.Now()}
+	_, usual, err := tools.Find(tools.NameKubelet, "")
+	if err != nil {
+		panic(err) // the table has it
+	}
 	kind := flag.String("machine", string(machine.Nspawn), "what to build on: nspawn or qemu")
 	flag.StringVar(&j.packer, "packer", "1.15.0", "the version of packer")
 	flag.StringVar(&j.eksnode, "eksnode", "bin/eksnode", "the eksnode command")
 	flag.StringVar(&j.plugin, "plugin", "bin/packer-plugin-eksnode", "the plugin")
 	flag.StringVar(&j.template, "template", "examples/local", "the template to build")
-	flag.StringVar(&j.kubelet, "kubernetes-version", "1.34.4", "the version of the kubelet")
+	flag.StringVar(&j.kubelet, "kubernetes-version", usual, "the version of the kubelet")
 	flag.StringVar(&j.image, "image", "build/eksnode-debian-12.raw", "the image to make; .raw or .qcow2")
 	flag.StringVar(&j.reports, "reports", "build/reports", "the folder for reports")
 	flag.StringVar(&j.suite, "suite", "", "the Debian release to build on, by its code name (default the harness's usual one)")

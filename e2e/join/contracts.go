@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"encoding/base64"
 	"fmt"
+	"os"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 )
 
 // concession is the part of containerd's configuration that a host needs which
@@ -24,17 +27,39 @@ func openFiles() uint64 {
 	return min(usual, limit.Max)
 }
 
+// cgroupV1 says whether a kubelet must be told that it may run here: from 1.35 on
+// it refuses hosts with cgroup v1, as the tests' may be.
+func cgroupV1() bool {
+	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
+		return false
+	}
+	_, version, err := tools.Find(tools.NameKubelet, "")
+	return err == nil && !strings.HasPrefix(version, "1.34.")
+}
+
+// allowCgroupV1 does so in the kubelet's template.
+func allowCgroupV1() string {
+	if !cgroupV1() {
+		return ""
+	}
+	return `sed -i '0,/{/s//{"failCgroupV1": false,/' /etc/kubernetes/kubelet/kubelet-config.json` + "\n"
+}
+
 // NodeConfig is the user data of an instance that joins by Amazon Linux 2023's
 // contract.
 func (c *Cluster) NodeConfig() []byte {
 	var text bytes.Buffer
 	const boundary = "==NODE=="
 	fmt.Fprintf(&text, "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=%q\n\n--%[1]s\nContent-Type: application/node.eks.aws\n\n", boundary)
+	kubelet := ""
+	if cgroupV1() {
+		kubelet = "  kubelet: {config: {failCgroupV1: false}}\n"
+	}
 	fmt.Fprintf(&text, `---
 apiVersion: node.eks.aws/v1alpha1
 kind: NodeConfig
 spec:
-  cluster:
+%s  cluster:
     name: %s
     apiServerEndpoint: %s
     certificateAuthority: %s
@@ -45,9 +70,9 @@ spec:
     baseRuntimeSpec:
       process:
         rlimits:
-        - {type: RLIMIT_NOFILE, soft: %d, hard: %[6]d}
+        - {type: RLIMIT_NOFILE, soft: %d, hard: %[7]d}
 --%s--
-`, c.Name, c.Endpoint(), base64.StdEncoding.EncodeToString(c.CA()), ServiceCIDR,
+`, kubelet, c.Name, c.Endpoint(), base64.StdEncoding.EncodeToString(c.CA()), ServiceCIDR,
 		strings.ReplaceAll(strings.TrimSpace(concession), "\n", "\n      "), openFiles(), boundary)
 	return text.Bytes()
 }
@@ -61,7 +86,7 @@ const makeConcession = `sed 's/^\[plugins."io.containerd.grpc.v1.cri"\]$/&\nrest
 // Arguments is the user data of an instance that joins by Amazon Linux 2's
 // contract: a script that calls /etc/eks/bootstrap.sh, which is eksnode.
 func (c *Cluster) Arguments() []byte {
-	return []byte("#!/bin/sh\nset -eu\n" + makeConcession + fmt.Sprintf("/etc/eks/bootstrap.sh %s --apiserver-endpoint %s --b64-cluster-ca %s --dns-cluster-ip 172.20.0.10 --containerd-config-file %s\n",
+	return []byte("#!/bin/sh\nset -eu\n" + allowCgroupV1() + makeConcession + fmt.Sprintf("/etc/eks/bootstrap.sh %s --apiserver-endpoint %s --b64-cluster-ca %s --dns-cluster-ip 172.20.0.10 --containerd-config-file %s\n",
 		c.Name, c.Endpoint(), base64.StdEncoding.EncodeToString(c.CA()), concessionFile))
 }
 
@@ -72,7 +97,7 @@ func (c *Cluster) Arguments() []byte {
 func (c *Cluster) AmazonScript(extra string) []byte {
 	return []byte(strings.NewReplacer(
 		"{cluster}", c.Name, "{endpoint}", c.Endpoint(), "{ca}", base64.StdEncoding.EncodeToString(c.CA()),
-		"{region}", region, "{zone}", zone, "{pause}", PauseImage(), "{extra}", extra,
+		"{region}", region, "{zone}", zone, "{pause}", PauseImage(), "{extra}", extra, "{cgroups}\n", allowCgroupV1(),
 	).Replace(amazonScript))
 }
 
@@ -106,6 +131,7 @@ cat > /etc/systemd/system/kubelet.service.d/30-kubelet-extra-args.conf <<EOF
 Environment='KUBELET_EXTRA_ARGS={extra}'
 EOF
 fi
+{cgroups}
 cp /etc/eks/containerd/kubelet-containerd.service /etc/systemd/system/kubelet.service
 systemctl daemon-reload
 systemctl enable containerd

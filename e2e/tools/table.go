@@ -2,6 +2,7 @@ package tools
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 )
@@ -165,7 +166,7 @@ func Table() []Tool {
 func kubernetes(name string, node bool, probe probe) Tool {
 	return Tool{
 		Name:      name,
-		Versions:  []string{"1.34.4"},
+		Versions:  kubernetesVersions(),
 		Node:      node,
 		module:    "k8s.io/kubernetes",
 		packages:  []string{"cmd/" + name},
@@ -174,6 +175,16 @@ func kubernetes(name string, node bool, probe probe) Tool {
 		output:    named(name),
 		probe:     probe,
 	}
+}
+
+// kubernetesVersions are the tests' usual one first, or the one of them that the
+// environment's KUBERNETES asks for.
+func kubernetesVersions() []string {
+	all := []string{"1.34.4", "1.35.0", "1.36.3"}
+	if asked := os.Getenv("KUBERNETES"); slices.Contains(all, asked) {
+		all = slices.Concat([]string{asked}, slices.DeleteFunc(all, func(v string) bool { return v == asked }))
+	}
+	return all
 }
 
 // Find answers the table's row for name, and version or, where version is

@@ -32,6 +32,18 @@ func TestFind(t *testing.T) {
 	}
 }
 
+func TestAnotherKubernetes(t *testing.T) {
+	for asked, want := range map[string]string{"": "1.34.4", "1.35.0": "1.35.0", "1.99.0": "1.34.4"} {
+		t.Setenv("KUBERNETES", asked)
+		_, got, err := Find(NameKubelet, "")
+		require.NoError(t, err)
+		assert.Equal(t, want, got)
+		_, got, err = Find(NameKubelet, "1.34.4")
+		require.NoError(t, err)
+		assert.Equal(t, "1.34.4", got)
+	}
+}
+
 // Every row has what the builder takes for granted.
 func TestTableIsComplete(t *testing.T) {
 	for _, tool := range Table() {
