@@ -145,6 +145,20 @@ func TestAnImageOfOthersNeedsItsPrograms(t *testing.T) {
 	assert.Empty(t, audit(t, h, "can-join"), "a machine that is no node")
 }
 
+// Volumes are never deleted: whose they are knows nobody here.
+func TestPodsVolumesAreForAPerson(t *testing.T) {
+	h, root := tree(t, map[string]string{"etc/passwd": passwd, "var/lib/longhorn/replicas/pvc-1/volume-head-000.img": "data", "var/openebs/local/": "", "var/lib/rook/": ""})
+	assert.Equal(t, []string{
+		"/var/lib/longhorn: pods' volumes lie here: move away what is needed, remove the rest",
+		"/var/openebs: pods' volumes lie here: move away what is needed, remove the rest",
+	}, audit(t, h, "pod-volumes"))
+	items, err := Spec{Only: []string{"pod-volumes"}}.Items(nil)
+	require.NoError(t, err)
+	_, err = plan.Apply(t.Context(), h, items, quiet{})
+	require.NoError(t, err)
+	assert.FileExists(t, filepath.Join(root, "var/lib/longhorn/replicas/pvc-1/volume-head-000.img"))
+}
+
 // What Rocky Linux 10's image had, by the log in kops #18724, and what
 // kernel-modules-extra adds to the newer kernel that comes with it.
 func TestTheKernelNeedsItsModules(t *testing.T) {

@@ -112,6 +112,13 @@ func kubeletRules() []Rule {
 			Find: unknownKubeletFiles,
 		},
 		{
+			ID: "pod-volumes", Phase: State, Groups: append(g, "volumes"), Verb: plan.Decide,
+			Paths: volumeFolders, Owner: "Longhorn, Rook, OpenEBS, local-path-provisioner",
+			Why:         "volumes of the old cluster's pods that live on this machine: they are in every node's image, and nobody but their owner may say that they can go",
+			Regenerated: "nothing", Source: "the provisioners' documentation",
+			Find: volumesOfPods,
+		},
+		{
 			ID: "cni-config", Phase: State, Groups: []string{"network", "cni"}, Verb: plan.Remove,
 			Paths: []string{"/etc/cni/net.d/*"}, Owner: "the CNI plugin's daemon",
 			Why:         "a stale configuration makes the node Ready before its network plugin is there, and pods fail",
@@ -123,7 +130,35 @@ func kubeletRules() []Rule {
 			Why:         "leases of pods that are gone: a full range lets no pod start",
 			Regenerated: "CNI plugins", Source: "amazon-eks-ami #1912",
 		},
+		{
+			ID: "cni-node-name", Phase: State, Groups: []string{"network", "cni", "identity"}, Verb: plan.Remove,
+			Paths: []string{
+				"/var/lib/calico/*", "/var/lib/weave/*", "/etc/openvswitch/conf.db", "/etc/openvswitch/.conf.db.~lock~", "/etc/openvswitch/system-id.conf",
+				"/var/lib/openvswitch/conf.db",
+			}, Owner: "Calico, Weave Net, Open vSwitch (Antrea, OVN)",
+			Why:         "the old node's name and its share of addresses: pods of the new node are set up as that one's, and two switches have one id",
+			Regenerated: "the CNI plugin's daemon", Source: "calico: /var/lib/calico/nodename; weave #2427; ovs-ctl(8)",
+		},
 	}
+}
+
+// volumeFolders are where provisioners keep pods' volumes, as far as nobody
+// configured another place.
+var volumeFolders = []string{"/var/lib/longhorn", "/var/lib/rook", "/var/openebs", "/opt/local-path-provisioner"}
+
+func volumesOfPods(_ context.Context, h *host.Host) ([]plan.Action, error) {
+	var actions []plan.Action
+	for _, dir := range volumeFolders {
+		names, err := glob(h, dir+"/*")
+		if err != nil {
+			return nil, err
+		}
+		if len(names) > 0 {
+			actions = append(actions, plan.Action{Verb: plan.Decide, Target: dir,
+				Reason: "pods' volumes lie here: move away what is needed, remove the rest"})
+		}
+	}
+	return actions, nil
 }
 
 // knownToRules says whether a rule settles an entry of the kubelet's folder, or

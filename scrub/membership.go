@@ -23,7 +23,8 @@ func membershipRules() []Rule {
 			ID: "subscription", Phase: Identity, Groups: append(g, "secrets"), Verb: plan.Remove,
 			Paths: []string{
 				"/etc/pki/consumer/*", "/etc/pki/entitlement/*", "/var/lib/rhsm/facts/*", "/var/lib/rhsm/cache/*", "/etc/sysconfig/rhn/systemid",
-			}, Owner: "subscription-manager",
+				"/var/lib/ubuntu-advantage/private/machine-token.json",
+			}, Owner: "subscription-manager, Ubuntu Pro",
 			Why:         "the build machine's certificates: all nodes would be one subscribed system",
 			Regenerated: "registering; the certificates of the cloud's own update servers lie elsewhere and stay", Source: "virt-sysprep: rh-subscription-manager, rhn-systemid",
 		},
@@ -42,10 +43,32 @@ func membershipRules() []Rule {
 				"/etc/datadog-agent/auth_token", "/etc/datadog-agent/ipc_cert.pem", "/opt/datadog-agent/run/*",
 				"/opt/aws/amazon-cloudwatch-agent/logs/*.log*", "/opt/aws/amazon-cloudwatch-agent/logs/state/*",
 				"/var/lib/*beat/meta.json", "/var/lib/*beat/registry",
-				"/etc/amazon/efs/privateKey.pem", "/var/lib/tailscale/tailscaled.state",
-			}, Owner: "Datadog, CloudWatch and Elastic's agents, amazon-efs-utils, Tailscale",
+				"/etc/amazon/efs/privateKey.pem",
+				"/var/fluent-bit/state/*", "/var/lib/alloy/data/*", "/var/lib/promtail/positions.yaml", "/var/db/newrelic-infra/data/*",
+				"/opt/splunkforwarder/etc/instance.cfg", "/opt/splunkforwarder/var/lib/splunk/fishbucket/*", "/var/lib/netdata/registry/netdata.public.unique.id",
+				"/var/lib/netdata/cloud.d/*", "/var/lib/cmk-agent/registered_connections.json",
+			}, Owner: "Datadog, CloudWatch, Elastic's, Grafana's, New Relic's, Splunk's and other agents, Fluent Bit on EKS, amazon-efs-utils",
 			Why:         "one id, one key and one place in each log for all nodes",
-			Regenerated: "the agent, when it starts; Tailscale has to log in", Source: "the agents' own documentation",
+			Regenerated: "the agent, when it starts", Source: "the agents' own documentation",
+		},
+		{
+			ID: "scanner-ids", Phase: Identity, Groups: append(g, "secrets"), Verb: plan.Remove,
+			Paths: []string{
+				"/var/ossec/etc/client.keys", "/etc/qualys/hostid", "/etc/tenable_tag", "/opt/nessus_agent/var/nessus/uuid", "/var/osquery/osquery.db/*",
+			}, Owner: "Wazuh, Qualys, Tenable, osquery",
+			Why:         "the security team's console sees all nodes as one, and its findings change with each that reports",
+			Regenerated: "the agent, when it starts; Wazuh enrols again", Source: "the agents' documentation on golden images",
+		},
+		{
+			ID: "mesh-identity", Phase: Identity, Groups: append(g, "secrets", "network"), Verb: plan.Remove,
+			Paths: []string{
+				"/var/lib/tailscale/tailscaled.state", "/var/lib/zerotier-one/identity.*", "/var/lib/teleport/host_uuid", "/var/lib/teleport/proc/*",
+				"/var/lib/spire/agent/*", "/opt/spire/data/agent/*",
+				"/opt/consul/node-id", "/var/lib/consul/node-id", "/opt/consul/serf/*", "/var/lib/consul/serf/*",
+				"/opt/nomad/client/client-id", "/opt/nomad/client/secret-id", "/opt/nomad/client/state.db", "/var/lib/nomad/client/client-id", "/var/lib/nomad/client/secret-id", "/var/lib/nomad/client/state.db",
+			}, Owner: "Tailscale, ZeroTier, Teleport, SPIRE, Consul, Nomad",
+			Why:         "the build machine's keys and name in a private network: each node that starts takes it from the last one",
+			Regenerated: "joining, with a token of its own", Source: "the programs' own documentation",
 		},
 	}
 }

@@ -19,6 +19,7 @@ var found = map[string][]struct {
 		{"present", map[string]string{"var/lib/kubelet/new_state": "x", "var/lib/kubelet/pods/": ""}, nil},
 		{"a killed run's", map[string]string{"var/lib/kubelet/.kubeconfig.eksnode-0123456789abcdef": "half"}, []string{"- /var/lib/kubelet/.kubeconfig.eksnode-0123456789abcdef"}},
 	},
+	"pod-volumes":         {{"a replica", map[string]string{"var/lib/longhorn/replicas/pvc-1/volume-head-000.img": "data"}, nil}},
 	"containers-metadata": {{"another file", map[string]string{"var/lib/containerd/x": containerMark}, nil}}, // see its own test
 	"iptables-rules": {
 		{"a cluster's", map[string]string{"etc/iptables/rules.v4": "*nat\n:KUBE-SERVICES - [0:0]\n", "etc/sysconfig/iptables": ":AWS-SNAT-CHAIN-0 - [0:0]\n"}, []string{"- /etc/iptables/rules.v4", "- /etc/sysconfig/iptables"}},
