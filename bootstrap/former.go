@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path"
 	"slices"
-	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/place"
@@ -147,11 +146,11 @@ func end(ctx context.Context, h *host.Host, unit string, actions []plan.Action) 
 	if !h.HasSystemd() || path.Ext(unit) != ".service" || unit == kubeletUnit {
 		return actions, nil
 	}
-	out, err := h.Run(ctx, host.Command{Argv: []string{"systemctl", "show", "--property=ActiveState", "--value", unit}})
+	states, err := h.UnitProperty(ctx, "ActiveState", unit)
 	if err != nil {
-		return nil, fmt.Errorf("asking for the state of %s: %w", unit, err)
+		return nil, err
 	}
-	switch strings.TrimSpace(string(out)) {
+	switch states[0] {
 	case "inactive":
 		return actions, nil
 	case "failed":

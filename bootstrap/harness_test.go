@@ -118,10 +118,6 @@ func systemctlProgram(args []string) error {
 			if state == "" {
 				state = "inactive"
 			}
-			if slices.Contains(args, "--value") {
-				fmt.Println(state)
-				continue
-			}
 			load, enabled := "loaded", "disabled"
 			if unitFile(u, "missing") != "" {
 				load = "not-found"

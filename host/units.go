@@ -72,18 +72,45 @@ func (h *Host) HasSystemd() bool {
 	return h.IsLive() && err == nil && st.IsDir()
 }
 
+// UnitProperty asks systemd for one property of units, such as ActiveState, and
+// returns its values in their order.
+func (h *Host) UnitProperty(ctx context.Context, property string, units ...string) ([]string, error) {
+	// Not --value, which systemd 219 of Amazon Linux 2 does not have.
+	out, err := h.Run(ctx, Command{Argv: append([]string{"systemctl", "show", "--property=" + property}, units...)})
+	if err != nil {
+		return nil, fmt.Errorf("asking for the %s of %s: %w", property, strings.Join(units, ", "), err)
+	}
+	var values []string
+	for line := range strings.Lines(string(out)) {
+		if value, ok := strings.CutPrefix(line, property+"="); ok {
+			values = append(values, strings.TrimSpace(value))
+		}
+	}
+	if len(values) != len(units) {
+		return nil, fmt.Errorf("asking for the %s of %s: systemctl answered %q", property, strings.Join(units, ", "), out)
+	}
+	return values, nil
+}
+
+// Active lists those of the units that are running, starting or being stopped.
+func (h *Host) Active(ctx context.Context, units ...string) ([]string, error) {
+	states, err := h.UnitProperty(ctx, "ActiveState", units...)
+	if err != nil {
+		return nil, err
+	}
+	var active []string
+	for i, unit := range units {
+		if states[i] != "inactive" && states[i] != "failed" {
+			active = append(active, unit)
+		}
+	}
+	return active, nil
+}
+
 // IsActive says whether a unit is running, starting or being stopped.
 func (h *Host) IsActive(ctx context.Context, unit string) (bool, error) {
-	out, err := h.Run(ctx, Command{Argv: []string{"systemctl", "show", "--property=ActiveState", "--value", unit}})
-	if err != nil {
-		return false, fmt.Errorf("asking for the state of %s: %w", unit, err)
-	}
-	switch strings.TrimSpace(string(out)) {
-	case "inactive", "failed", "":
-		return false, nil
-	default:
-		return true, nil
-	}
+	active, err := h.Active(ctx, unit)
+	return len(active) > 0, err
 }
 
 // Exists says whether name is there; a dangling link counts as missing.

@@ -81,11 +81,8 @@ func knowsUnits(ctx context.Context, h *host.Host, names []string) (bool, error)
 	if !h.HasSystemd() {
 		return false, nil
 	}
-	out, err := h.Run(ctx, host.Command{Argv: append([]string{"systemctl", "show", "--property=LoadState", "--value"}, names...)})
-	if err != nil {
-		return false, fmt.Errorf("asking whether systemd knows its units: %w", err)
-	}
-	return slices.Contains(strings.Fields(string(out)), "loaded"), nil
+	states, err := h.UnitProperty(ctx, "LoadState", names...)
+	return slices.Contains(states, "loaded"), err
 }
 
 func (n *node) planBoot(h *host.Host, m *manifest.Manifest) ([]plan.Action, error) {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	_ "embed"
-	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -118,13 +117,9 @@ func needsReload(ctx context.Context, h *host.Host, changing bool, names []strin
 		return nil, nil
 	}
 	if !changing {
-		argv := []string{"systemctl", "show", "--property=NeedDaemonReload", "--value"}
-		out, err := h.Run(ctx, host.Command{Argv: append(argv, names...)})
-		if err != nil {
-			return nil, fmt.Errorf("asking whether systemd knows its units: %w", err)
-		}
-		if !slices.Contains(strings.Fields(string(out)), "yes") {
-			return nil, nil
+		stale, err := h.UnitProperty(ctx, "NeedDaemonReload", names...)
+		if err != nil || !slices.Contains(stale, "yes") {
+			return nil, err
 		}
 	}
 	return []plan.Action{{Verb: plan.Run, Target: "systemctl daemon-reload", Reason: "systemd reads the units again",

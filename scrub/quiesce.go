@@ -1,8 +1,8 @@
 package scrub
 
 import (
+	"bytes"
 	"context"
-	"errors"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -53,24 +53,19 @@ func stopUnits(units ...string) func(context.Context, *host.Host) ([]plan.Action
 		if !h.HasSystemd() {
 			return nil, nil
 		}
+		active, err := h.Active(ctx, units...)
+		if err != nil {
+			return nil, err
+		}
 		var actions []plan.Action
-		var errs []error
-		for _, u := range units {
-			active, err := h.IsActive(ctx, u)
-			if err != nil {
-				errs = append(errs, err)
-				continue
-			}
-			if !active {
-				continue
-			}
+		for _, u := range active {
 			actions = append(actions, plan.Action{Verb: plan.Stop, Target: u, Reason: "it is running and would write again",
 				Do: func(ctx context.Context, _ plan.Progress) error {
 					_, err := h.Run(ctx, host.Command{Argv: stopCommand(u)})
 					return err
 				}})
 		}
-		return actions, errors.Join(errs...)
+		return actions, nil
 	}
 }
 
@@ -85,7 +80,9 @@ func stopCommand(unit string) []string {
 
 // relinquishJournal moves journald to /run. "flushed" is the mark that it has
 // moved to disk (systemd-journald.service(8)).
-func relinquishJournal(_ context.Context, h *host.Host) ([]plan.Action, error) {
+// One that cannot, before systemd 243, goes on in files that have no name any
+// more when they are removed, and makes none at shutdown.
+func relinquishJournal(ctx context.Context, h *host.Host) ([]plan.Action, error) {
 	if !h.HasSystemd() {
 		return nil, nil
 	}
@@ -93,6 +90,10 @@ func relinquishJournal(_ context.Context, h *host.Host) ([]plan.Action, error) {
 		if there, err := h.Exists(p); err != nil || !there {
 			return nil, err
 		}
+	}
+	help, err := h.Run(ctx, host.Command{Argv: []string{"journalctl", "--help"}})
+	if err != nil || !bytes.Contains(help, []byte("--relinquish-var")) {
+		return nil, err
 	}
 	return []plan.Action{{Verb: plan.Run, Target: "journalctl --relinquish-var", Reason: "journald writes its journal to disk",
 		Do: func(ctx context.Context, _ plan.Progress) error {

@@ -282,7 +282,8 @@ WantedBy=multi-user.target
 	}
 	return append(actions,
 		run(h, "systemd reads the unit", "systemctl", "daemon-reload"),
-		run(h, "mounts "+u.where+" now and at every boot", "systemctl", "enable", "--now", name),
+		run(h, "mounts "+u.where+" at every boot", "systemctl", "enable", name),
+		run(h, "mounts "+u.where+" now", "systemctl", "start", name), // enable --now came with systemd 220
 	), nil
 }
 

@@ -72,12 +72,12 @@ func TestPlans(t *testing.T) {
 			}
 			on := "/mnt/k8s-disks/0/" + path.Base(f)
 			s += "run systemctl stop " + service + ".service\nrun mkdir -p " + f + " " + on + "\nrun cp --archive " + f + "/. " + on +
-				"\nwrite /etc/systemd/system/" + escape(f) + ".mount\nrun systemctl daemon-reload\nrun systemctl enable --now " + escape(f) + ".mount\n"
+				"\nwrite /etc/systemd/system/" + escape(f) + ".mount\nrun systemctl daemon-reload\nrun systemctl enable " + escape(f) + ".mount\nrun systemctl start " + escape(f) + ".mount\n"
 		}
 		return s
 	}
 	mount := func(where string) string {
-		return "write /etc/systemd/system/" + escape(where) + ".mount\nrun systemctl daemon-reload\nrun systemctl enable --now " + escape(where) + ".mount\n"
+		return "write /etc/systemd/system/" + escape(where) + ".mount\nrun systemctl daemon-reload\nrun systemctl enable " + escape(where) + ".mount\nrun systemctl start " + escape(where) + ".mount\n"
 	}
 	two := map[string][]byte{"nvme1n1": blank(), "nvme2n1": blank()}
 	ids := func(n int) string { return Disks{InstanceID: "i-1"}.uuid(n) }
@@ -205,7 +205,7 @@ func TestAChangeBelowAMountIsMounted(t *testing.T) {
 	}{
 		"all is there": {with(0, "XFSB"), ""},
 		"a new disk in its place": {blank(), "run mkfs.xfs -l su=8b -m uuid=" + d.uuid(1) + " /dev/nvme1n1\n" +
-			"run systemctl daemon-reload\nrun systemctl enable --now " + escape(where) + ".mount"},
+			"run systemctl daemon-reload\nrun systemctl enable " + escape(where) + ".mount\nrun systemctl start " + escape(where) + ".mount"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := instance(t, map[string][]byte{"nvme1n1": c.disk}, nil)

@@ -119,7 +119,8 @@ func managers() []manager {
 			},
 			reload: []reload{
 				{argv: []string{"udevadm", "control", "--reload"}, socket: udevSocket},
-				{argv: []string{"udevadm", "trigger", "--subsystem-match=net", "--action=change", "--settle"}, socket: udevSocket, present: true},
+				{argv: []string{"udevadm", "trigger", "--subsystem-match=net", "--action=change"}, socket: udevSocket, present: true},
+				{argv: []string{"udevadm", "settle", "--timeout=30"}, socket: udevSocket, present: true}, // trigger --settle came with systemd 238
 			},
 		},
 		{

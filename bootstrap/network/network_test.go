@@ -123,7 +123,7 @@ func TestInterfacesThatAreThereAreTakenBack(t *testing.T) {
 		}
 	}
 	assert.Equal(t, []string{
-		"udevadm control --reload", "udevadm trigger --subsystem-match=net --action=change --settle", "networkctl reload",
+		"udevadm control --reload", "udevadm trigger --subsystem-match=net --action=change", "udevadm settle --timeout=30", "networkctl reload",
 		"systemctl reload NetworkManager.service", "nmcli device set ens6 managed no", "nmcli device set ens7 managed no",
 	}, said)
 }

@@ -36,9 +36,11 @@ func systemctl(args []string) error {
 		var err error
 		switch verb {
 		case "show":
-			show(unit, slices.Contains(args, "--value"))
+			show(unit)
 		case "start", "restart":
-			err = os.WriteFile(file, nil, 0o644)
+			if err = os.WriteFile(file, nil, 0o644); err == nil && strings.HasSuffix(unit, ".mount") {
+				err = mount(unit)
+			}
 		case "stop":
 			if strings.HasSuffix(unit, ".mount") {
 				err = unix.Unmount(setting(unit, "Where"), unix.UMOUNT_NOFOLLOW)
@@ -46,7 +48,7 @@ func systemctl(args []string) error {
 				err = nil
 			}
 		case "enable":
-			err = enable(unit, slices.Contains(args, "--now"))
+			err = enable(unit)
 		case "disable":
 			err = os.Remove(filepath.Join(wants, unit))
 		}
@@ -57,7 +59,7 @@ func systemctl(args []string) error {
 	return nil
 }
 
-func show(unit string, value bool) {
+func show(unit string) {
 	state, enabled := "inactive", "disabled"
 	if _, err := os.Stat(filepath.Join(active, unit)); err == nil {
 		state = "active"
@@ -65,25 +67,22 @@ func show(unit string, value bool) {
 	if _, err := os.Lstat(filepath.Join(wants, unit)); err == nil {
 		enabled = "enabled"
 	}
-	if value {
-		fmt.Println(state)
-		return
-	}
 	fmt.Printf("Id=%s\nLoadState=loaded\nActiveState=%s\nUnitFileState=%s\nNeedDaemonReload=no\n\n", unit, state, enabled)
 }
 
-// enable makes the link that systemd would make, and mounts what a mount unit
-// says: a file system in memory in a disk's place.
-func enable(unit string, now bool) error {
+// enable makes the link that systemd would make.
+func enable(unit string) error {
 	if err := os.MkdirAll(wants, 0o755); err != nil {
 		return err
 	}
 	if err := os.Symlink(filepath.Join(units, unit), filepath.Join(wants, unit)); err != nil && !os.IsExist(err) {
 		return err
 	}
-	if !now || !strings.HasSuffix(unit, ".mount") {
-		return nil
-	}
+	return nil
+}
+
+// mount mounts what a unit says: a file system in memory in a disk's place.
+func mount(unit string) error {
 	where := setting(unit, "Where")
 	if err := os.MkdirAll(where, 0o755); err != nil {
 		return err

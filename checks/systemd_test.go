@@ -1,0 +1,81 @@
+package checks
+
+import (
+	"go/ast"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// newer are options that systemd 219, Amazon Linux 2's, does not have.
+var newer = map[string][]string{
+	"systemctl": {"--value", "--now", "--what", "--when", "--with-dependencies", "--dry-run", "--wait"},
+	"udevadm":   {"--settle", "--wait-daemon", "wait", "lock", "verify"},
+}
+
+// tooNew lists the commands of a source that an old systemd refuses.
+func tooNew(s source) []string {
+	var found []string
+	ast.Inspect(s.file, func(n ast.Node) bool {
+		var list []ast.Expr
+		switch n := n.(type) {
+		case *ast.CompositeLit:
+			list = n.Elts
+		case *ast.CallExpr:
+			list = n.Args
+		}
+		var words []string
+		for _, e := range list {
+			if lit, ok := e.(*ast.BasicLit); ok {
+				if word, err := strconv.Unquote(lit.Value); err == nil {
+					words = append(words, word)
+				}
+			}
+		}
+		for tool, options := range newer {
+			if slices.Contains(words, tool) && slices.ContainsFunc(words, func(w string) bool { return slices.Contains(options, w) }) {
+				found = append(found, s.at(n.Pos())+": "+strings.Join(words, " "))
+			}
+		}
+		return true
+	})
+	return found
+}
+
+func TestAnOldSystemdKnowsItsCommands(t *testing.T) {
+	for _, s := range sources(t) {
+		if !s.isTest() && s.room() != "e2e" {
+			assert.Empty(t, tooNew(s))
+		}
+	}
+	made := parsed(t, "x/a.go", `package x
+func f() { run(h, "systemctl", "enable", "--now", "a"); run(h, []string{"systemctl", "show", "--value"}); run("udevadm", "settle") }`)
+	assert.Equal(t, []string{"x/a.go:2: systemctl enable --now a", "x/a.go:2: systemctl show --value"}, tooNew(made))
+}
+
+// Before systemd 239, a command without its path is left out with a warning.
+var pathless = regexp.MustCompile(`(?m)^Exec\w+=[-@:+!]*[^-@:+!/{].*`)
+
+func TestUnitsGivePathsOfCommands(t *testing.T) {
+	looked := 0
+	for _, name := range tracked(t) {
+		if path.Ext(name) != ".service" {
+			continue
+		}
+		looked++
+		text, err := os.ReadFile(filepath.Join(root, name))
+		require.NoError(t, err)
+		assert.Empty(t, pathless.FindAllString(string(text), -1), name)
+	}
+	assert.NotZero(t, looked)
+	assert.True(t, pathless.MatchString("ExecStartPre=-iptables -w"))
+	assert.False(t, pathless.MatchString("ExecStart={command} init\nExecStartPre=-/sbin/iptables -w"))
+}
