@@ -31,6 +31,23 @@ func quiesceRules() []Rule {
 			),
 		},
 		{
+			ID: "agents-running", Phase: Quiesce, Groups: []string{"identity", "logs"}, Verb: plan.Stop,
+			Owner: "systemd", Why: "agents have their ids and places in memory, and write them again when they stop",
+			Regenerated: "the next boot starts them", Source: "the agents' own documentation",
+			Find: stopUnits(
+				"amazon-cloudwatch-agent.service", "datadog-agent.service", "filebeat.service", "metricbeat.service", "auditbeat.service", "packetbeat.service",
+				"fluent-bit.service", "fluentd.service", "td-agent.service", "alloy.service", "promtail.service", "newrelic-infra.service",
+				"SplunkForwarder.service", "splunk.service", "netdata.service", "cmk-agent-ctl-daemon.service", "wazuh-agent.service",
+				"qualys-cloud-agent.service", "nessusagent.service", "osqueryd.service", "puppet.service", "chef-client.service", "salt-minion.service",
+			),
+		},
+		{
+			ID: "meshes-running", Phase: Quiesce, Groups: []string{"identity", "network"}, Verb: plan.Decide,
+			Owner: "systemd", Why: "what joins private networks writes its keys again when it stops; and it may be what you are connected by, so it is not stopped here",
+			Regenerated: "the next boot starts them", Source: "the programs' own documentation",
+			Find: meshesRunning,
+		},
+		{
 			ID: "shutdown-writers", Phase: Quiesce, Groups: []string{"identity", "logs"}, Verb: plan.Stop,
 			Owner: "systemd", Why: "these write when they stop, so at shutdown they would put back the random seed, login records and the clock's drift",
 			Regenerated: "the next boot starts them", Source: "systemd-random-seed.service(8), systemd-update-utmp.service(8), wtmpdb(8), chronyd(8)",
@@ -67,6 +84,19 @@ func stopUnits(units ...string) func(context.Context, *host.Host) ([]plan.Action
 		}
 		return actions, nil
 	}
+}
+
+func meshesRunning(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+	if !h.HasSystemd() {
+		return nil, nil
+	}
+	active, err := h.Active(ctx, "tailscaled.service", "zerotier-one.service", "teleport.service", "spire-agent.service", "consul.service", "nomad.service")
+	var actions []plan.Action
+	for _, u := range active {
+		actions = append(actions, plan.Action{Verb: plan.Decide, Target: u,
+			Reason: "it writes its keys again when it stops: stop it before, or scrub the captured image with --root"})
+	}
+	return actions, err
 }
 
 // stopCommand stops a unit; auditd refuses systemctl (RefuseManualStop) on the

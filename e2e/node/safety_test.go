@@ -72,6 +72,19 @@ done`
 			testMounted(t, b, n)
 			assert.Equal(t, "disk", n.sh(t, "findmnt -n -o SOURCE --mountpoint /var/lib/kubelet"))
 		}},
+		{"an agent that writes when it stops is stopped first, and a network that you may be connected by is not", func(t *testing.T) {
+			n.readmit(t)
+			n.sh(t, agents)
+			r := b.build(t, n, account{}, "eksnode-scrub", "").fails(t, "tailscaled.service", "it writes its keys again when it stops", "a person has to decide")
+			_, items := r.outcome(t)
+			assert.Equal(t, plan.Done, items["agents-running"])
+			assert.Equal(t, "inactive", n.sh(t, "systemctl is-active fluent-bit || true"))
+			assert.Equal(t, "active", n.sh(t, "systemctl is-active tailscaled"))
+			n.readmit(t)
+			n.sh(t, "systemctl stop tailscaled")
+			b.build(t, n, account{}, "eksnode-scrub", "").succeeds(t)
+			n.sh(t, "test ! -e /var/fluent-bit/state/flb.db -a ! -e /var/lib/tailscale/tailscaled.state")
+		}},
 	}
 	for _, stage := range stages {
 		if !t.Run(stage.name, stage.test) {
@@ -79,6 +92,14 @@ done`
 		}
 	}
 }
+
+// agents are two services that write when they stop.
+const agents = `mkdir -p /var/fluent-bit/state /var/lib/tailscale
+for each in fluent-bit=/var/fluent-bit/state/flb.db tailscaled=/var/lib/tailscale/tailscaled.state; do
+echo before > "${each#*=}"
+printf '[Service]\nExecStart=/bin/sleep infinity\nExecStop=/bin/sh -c "echo after > %s"\n' "${each#*=}" > /run/systemd/system/${each%=*}.service
+done
+systemctl daemon-reload; systemctl start fluent-bit tailscaled`
 
 // ownInEtc is what a scrub takes out of /etc by its own rows.
 var ownInEtc = regexp.MustCompile(`^/etc/(ssh/ssh_host_.*_key(\.pub)?|hostname|(passwd|shadow|group|gshadow|subuid|subgid)-|` +
