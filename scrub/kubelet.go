@@ -90,7 +90,7 @@ func kubeletRules() []Rule {
 		{
 			ID: "kubelet-image-records", Phase: State, Groups: append(g, "secrets"), Verb: plan.Remove,
 			Paths: []string{kubeletDir + "/image_manager/*"}, Owner: "kubelet 1.35 and newer",
-			Why:         "which Secrets of the old cluster pulled which image, with hashes of them: pods of the new one are refused images that the node has",
+			Why:         "which Secrets of the old cluster pulled which image, with hashes of them; pods of the new one must pull such an image again",
 			Regenerated: "the kubelet; images without a record count as preloaded", Source: "kubernetes KEP-2535, pkg/kubelet/images/pullmanager",
 		},
 		{
