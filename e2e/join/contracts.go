@@ -27,9 +27,9 @@ func openFiles() uint64 {
 	return min(usual, limit.Max)
 }
 
-// cgroupV1 says whether a kubelet must be told that it may run here: from 1.35 on
+// needsCgroupV1 says whether a kubelet must be told that it may run here: from 1.35 on
 // it refuses hosts with cgroup v1, as the tests' may be.
-func cgroupV1() bool {
+func needsCgroupV1() bool {
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
 		return false
 	}
@@ -39,7 +39,7 @@ func cgroupV1() bool {
 
 // allowCgroupV1 does so in the kubelet's template.
 func allowCgroupV1() string {
-	if !cgroupV1() {
+	if !needsCgroupV1() {
 		return ""
 	}
 	return `sed -i '0,/{/s//{"failCgroupV1": false,/' /etc/kubernetes/kubelet/kubelet-config.json` + "\n"
@@ -52,7 +52,7 @@ func (c *Cluster) NodeConfig() []byte {
 	const boundary = "==NODE=="
 	fmt.Fprintf(&text, "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=%q\n\n--%[1]s\nContent-Type: application/node.eks.aws\n\n", boundary)
 	kubelet := ""
-	if cgroupV1() {
+	if needsCgroupV1() {
 		kubelet = "  kubelet: {config: {failCgroupV1: false}}\n"
 	}
 	fmt.Fprintf(&text, `---
