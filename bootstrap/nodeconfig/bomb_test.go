@@ -155,6 +155,24 @@ func TestControlCharactersAreRefused(t *testing.T) {
 	}
 }
 
+// The disks cannot carry the folder in which they are mounted.
+func TestTheInstanceStoreIsMountedElsewhere(t *testing.T) {
+	for path, want := range map[string]string{
+		"/var/lib/kubelet":           `"/var/lib/kubelet" lies in /var/lib/kubelet, which lies on the instance store itself`,
+		"/mnt/../var/log/pods/below": `"/mnt/../var/log/pods/below" lies in /var/log/pods, which lies on the instance store itself`,
+		"/var/lib/kubelets":          "", "/var/lib": "", "": "",
+	} {
+		var p problems
+		p.localStorage(LocalStorage{Strategy: RAID0, MountPath: path})
+		if want == "" {
+			assert.Empty(t, p)
+			continue
+		}
+		require.Len(t, p, 1)
+		assert.EqualError(t, p[0], "spec.instance.localStorage.mountPath: "+want)
+	}
+}
+
 func TestNameservers(t *testing.T) {
 	for server, want := range map[string]bool{
 		"10.0.0.2": true, "10.0.0.2:53": true, "::1": true, "[::1]:53": true, "fe80::1%eth0": true, "10.0.0.2%eth0#dns.example": true, "1.1.1.1:853#one.one": true,
