@@ -234,3 +234,23 @@ func TestRealContentIsRecognized(t *testing.T) {
 		})
 	}
 }
+
+// Nothing is what reads as zeros, and only that.
+func FuzzIdentify(f *testing.F) {
+	f.Add([]byte("XFSB"), uint16(0))
+	f.Add([]byte(mdMagic), uint16(md12))
+	f.Add([]byte("\x53\xef"), uint16(0x438))
+	f.Add([]byte("\x55\xaa"), uint16(0x1fe))
+	f.Add(make([]byte, 10), uint16(7))
+	f.Fuzz(func(t *testing.T, text []byte, from uint16) {
+		b := make([]byte, int(from)+len(text))
+		copy(b[from:], text)
+		size := int64(len(b))
+		c := identify(b, b, append(found(b, 0, atBeginning()), found(b, 0, atEnd(size))...))
+		isZero := true
+		for _, one := range b {
+			isZero = isZero && one == 0
+		}
+		assert.Equal(t, isZero, c.name == "")
+	})
+}
