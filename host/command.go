@@ -1,7 +1,6 @@
 package host
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -53,11 +52,16 @@ func (e *CommandError) ExitCode() int {
 	return -1
 }
 
-// Run runs a command on the live machine and returns its standard output. A
-// non-zero exit is a *CommandError. On a mounted root it returns
-// ErrMountedRoot: a program of the image must never run on another machine.
-// When ctx ends, the command and its process group get SIGTERM and, when the
-// command has ended or after five seconds, SIGKILL.
+// waitDelay is how long a command may take to end after SIGTERM.
+const waitDelay = 5 * time.Second
+
+// Run runs a command on the live machine and returns its standard output, of at
+// most 64 MiB. A non-zero exit is a *CommandError. The command's exit ends the
+// run: children that it leaves behind and that keep its output open, such as a
+// daemon, go on. On a mounted root it returns ErrMountedRoot: a program of the
+// image must never run on another machine. When ctx ends, the command and its
+// process group get SIGTERM and, when the command has ended or after five
+// seconds, SIGKILL.
 func (h *Host) Run(ctx context.Context, c Command) ([]byte, error) {
 	if !h.IsLive() {
 		return nil, fmt.Errorf("running %s: %w", c, ErrMountedRoot)
@@ -65,25 +69,53 @@ func (h *Host) Run(ctx context.Context, c Command) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, c.Argv[0], c.Argv[1:]...)
 	cmd.Env = append(cmd.Environ(), c.Env...)
 	cmd.Stdin = c.Stdin
-	cmd.WaitDelay = 5 * time.Second
+	cmd.WaitDelay = waitDelay
 	ownGroup(cmd)
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if c.Stdout != nil {
-		cmd.Stdout = c.Stdout
+	stdout, stderr := &collected{most: maxStdout}, &ending{most: keptStderr}
+	to := c.Stdout
+	if to == nil {
+		to = stdout
 	}
-	if err := cmd.Run(); err != nil {
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-			killGroup(cmd)
-		}
-		said := stderr.String()
+	if err := execute(ctx, cmd, to, stderr); err != nil {
+		said := string(stderr.text)
 		if strings.TrimSpace(said) == "" {
-			said = stdout.String()
+			said = string(stdout.text)
 		}
-		return stdout.Bytes(), &CommandError{Command: c, Output: tail(said, 600), Err: err}
+		return stdout.text, &CommandError{Command: c, Output: tail(said, 600), Err: err}
 	}
-	return stdout.Bytes(), nil
+	return stdout.text, nil
+}
+
+// execute runs a command until it ends and copies what it prints.
+func execute(ctx context.Context, cmd *exec.Cmd, stdout, stderr io.Writer) error {
+	out, err := newOutput(stdout)
+	if err != nil {
+		return err
+	}
+	said, err := newOutput(stderr)
+	if err != nil {
+		return errors.Join(err, out.command.Close())
+	}
+	cmd.Stdout, cmd.Stderr = out.command, said.command
+	err = cmd.Start()
+	closing := errors.Join(out.command.Close(), said.command.Close())
+	if err == nil {
+		err = cmd.Wait()
+	}
+	if errors.Is(err, exec.ErrWaitDelay) {
+		err = nil // a child keeps standard input open
+	}
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+		killGroup(cmd)
+	}
+	out.end()
+	said.end()
+	copied := errors.Join(out.finish(ctx), said.finish(ctx), closing)
+	if copied != nil && (err == nil || ctx.Err() == nil) { // the command may have ended for want of a reader
+		err = fmt.Errorf("reading its output: %w", copied)
+	}
+	return err
 }
 
 // HasCommand says whether the live machine has a program of that name on its

@@ -3,9 +3,11 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -66,4 +68,105 @@ func TestWhereOutputGoes(t *testing.T) {
 
 	_, err = h.Run(t.Context(), Command{Argv: []string{"sh", "-c", "echo why >&2; exit 3"}, Stdout: io.Discard})
 	assert.EqualError(t, err, "sh -c echo why >&2; exit 3: exit status 3: why")
+}
+
+// A daemon that a command leaves behind has the command's output open. The
+// command's exit counts, and all that it printed is there.
+func TestACommandEndsWithItsExit(t *testing.T) {
+	h, err := Live()
+	require.NoError(t, err)
+	defer h.Close()
+	const line = "0123456789abcdef0123456789abcde\n"
+	for name, c := range map[string]struct{ script, stdout, err string }{
+		"a silent daemon":      {"echo done; sleep 60 & echo $! >&9; exit 0", "done\n", ""},
+		"one in a session":     {"echo done; setsid sh -c 'echo $$ >&9; sleep 60' & exit 0", "done\n", ""},
+		"one on stderr only":   {"echo done; sleep 60 >/dev/null & echo $! >&9; exit 0", "done\n", ""},
+		"one that goes on":     {"yes '' >&2 & echo $! >&9; echo done", "done\n", ""},
+		"much before the exit": {"sleep 60 & echo $! >&9; for i in $(seq 2048); do echo " + strings.TrimSpace(line) + "; done", strings.Repeat(line, 2048), ""},
+		"a failure":            {"echo why >&2; sleep 60 & echo $! >&9; exit 3", "", "exit status 3: why"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pid := filepath.Join(t.TempDir(), "pid")
+			t.Cleanup(func() { endDaemon(t, pid) })
+			out, err := h.Run(t.Context(), Command{Argv: []string{"sh", "-c", "exec 9>" + pid + "; " + c.script}})
+			assert.Equal(t, c.stdout, string(out))
+			if c.err == "" {
+				assert.NoError(t, err)
+				return
+			}
+			var failed *CommandError
+			require.ErrorAs(t, err, &failed)
+			assert.Equal(t, c.err, failed.Err.Error()+": "+failed.Output)
+		})
+	}
+}
+
+// endDaemon ends a test's daemon, whose process it has written into a file.
+func endDaemon(t *testing.T, file string) {
+	t.Helper()
+	var pid int
+	require.Eventually(t, func() bool {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return false
+		}
+		pid, err = strconv.Atoi(strings.TrimSpace(string(text)))
+		return err == nil
+	}, time.Minute, 10*time.Millisecond)
+	assert.NoError(t, unix.Kill(pid, unix.SIGKILL))
+}
+
+// What is cancelled ends, whoever has the output open; and nothing is left that
+// waits for it.
+func TestACancelledCommandIsNotWaitedFor(t *testing.T) {
+	h, err := Live()
+	require.NoError(t, err)
+	defer h.Close()
+	gone := errors.New("the packer host is gone")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	over := make(chan error)
+	ready, to := io.Pipe()
+	go func() {
+		_, err := h.Run(ctx, Command{Argv: []string{"sh", "-c", `trap "" TERM; setsid sleep 60 & echo $!; exec sleep 60`}, Stdout: to})
+		over <- err
+	}()
+	var pid int
+	_, err = fmt.Fscanln(ready, &pid)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, unix.Kill(pid, unix.SIGKILL)) })
+	cancel(gone)
+	require.ErrorIs(t, <-over, gone)
+}
+
+// Output is bounded: the last of standard error is kept, and more standard
+// output than anything reads is an error.
+func TestOutputIsBounded(t *testing.T) {
+	h, err := Live()
+	require.NoError(t, err)
+	defer h.Close()
+	_, err = h.Run(t.Context(), Command{Argv: []string{"yes", "0123456789abcde"}})
+	require.ErrorContains(t, err, "yes 0123456789abcde: reading its output: the command printed more than 67108864 bytes")
+	_, err = h.Run(t.Context(), Command{Argv: []string{"sh", "-c", "yes noise | head -c 10000000 >&2; echo why >&2; exit 3"}})
+	require.ErrorContains(t, err, "why")
+	e := &ending{most: 4}
+	for range 100 {
+		_, err := e.Write([]byte("abc"))
+		require.NoError(t, err)
+	}
+	assert.LessOrEqual(t, len(e.text), 2*4)
+	assert.True(t, strings.HasSuffix(string(e.text), "abc"))
+}
+
+// What must be put back is put back when the work was cancelled.
+func TestWhatIsPutBackAfterTheEnd(t *testing.T) {
+	h, err := Live()
+	require.NoError(t, err)
+	defer h.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	file := filepath.Join(t.TempDir(), "back")
+	require.NoError(t, h.PutBack(ctx, Command{Argv: []string{"touch", file}}))
+	assert.FileExists(t, file)
+	err = h.PutBack(ctx, Command{Argv: []string{"sh", "-c", "echo no >&2; exit 5"}})
+	assert.EqualError(t, err, "restoring what was changed for a while: sh -c echo no >&2; exit 5: exit status 5: no")
 }

@@ -281,8 +281,7 @@ func (i *importing) stop(ctx context.Context) error {
 		return nil
 	}
 	i.started = false
-	_, err := i.h.Run(context.WithoutCancel(ctx), host.Command{Argv: []string{"systemctl", "stop", containerd.Unit}})
-	return err
+	return i.h.PutBack(ctx, host.Command{Argv: []string{"systemctl", "stop", containerd.Unit}})
 }
 
 // recordImage writes an image into the manifest, and the archive that stays.

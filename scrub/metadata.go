@@ -93,17 +93,14 @@ func withoutContainerd(ctx context.Context, h *host.Host, do func() error) (err 
 		return err
 	}
 	if active {
-		if err := systemctl(ctx, h, "stop"); err != nil {
+		defer func() {
+			err = errors.Join(err, h.PutBack(ctx, host.Command{Argv: []string{"systemctl", "start", containerdUnit}}))
+		}()
+		if _, err := h.Run(ctx, host.Command{Argv: []string{"systemctl", "stop", containerdUnit}}); err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, systemctl(ctx, h, "start")) }()
 	}
 	return do()
-}
-
-func systemctl(ctx context.Context, h *host.Host, verb string) error {
-	_, err := h.Run(ctx, host.Command{Argv: []string{"systemctl", verb, containerdUnit}})
-	return err
 }
 
 func fillFreePages(h *host.Host) (err error) {

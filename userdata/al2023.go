@@ -141,6 +141,9 @@ func checkAL2023(c *checker, text string) {
 	c.nodeConfigs(configs, true)
 }
 
+// maxConfigs bounds how many NodeConfigs are read.
+const maxConfigs = 50
+
 // nodeConfigs checks NodeConfigs that are merged. Whole says that they are all
 // there is.
 func (c *checker) nodeConfigs(parts []part, whole bool) {
@@ -148,6 +151,10 @@ func (c *checker) nodeConfigs(parts []part, whole bool) {
 	var places []placed
 	broken := false
 	for _, p := range parts {
+		if c.configs++; c.configs > maxConfigs {
+			c.fail(p.before+1, "", "there are more than %d NodeConfigs", maxConfigs)
+			return
+		}
 		config, err := nodeconfig.Decode([]byte(p.text))
 		if err != nil {
 			broken = true

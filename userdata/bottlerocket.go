@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pelletier/go-toml/v2"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 )
 
 func renderBottlerocket(n Node, _ Family) ([]byte, error) {
@@ -65,8 +65,8 @@ func isBottlerocket(text string) bool {
 }
 
 func checkBottlerocket(c *checker, text string) {
-	var document map[string]any
-	if err := toml.Unmarshal([]byte(text), &document); err != nil {
+	document, err := nodeconfig.ReadTOML([]byte(text))
+	if err != nil {
 		line, said := tomlError(err)
 		c.fail(line, "", "it is not TOML: %s", said)
 		return

@@ -158,7 +158,8 @@ func detect(text string) (Family, error) {
 	return Family{}, fmt.Errorf("it looks like user data of no family; name one of %s", strings.Join(IDs(), ", "))
 }
 
-// maxText bounds what user data may grow to when it is decompressed.
+// maxText bounds user data, and what it may grow to when it is decompressed, in
+// bytes.
 const maxText = 1 << 20
 
 // unwrap undoes base64 and gzip. It says how many bytes EC2 counts, and whether
@@ -167,7 +168,9 @@ func unwrap(content []byte) (text string, size int, packed bool, err error) {
 	if plain, err := nodeconfig.Unbase64(string(content)); err == nil && len(plain) > 0 {
 		content = plain
 	}
-	size = len(content)
+	if size = len(content); size > maxText {
+		return "", size, false, fmt.Errorf("reading user data: it has more than %d bytes", maxText)
+	}
 	if !bytes.HasPrefix(content, []byte{0x1f, 0x8b}) {
 		return string(content), size, false, nil
 	}

@@ -119,6 +119,9 @@ func isEksctl(text string) bool    { return eksctlKind().MatchString(text) && !i
 // documents reads the YAML documents of a manifest, of one kind.
 func (c *checker) documents(text, kind string) []*yaml.Node {
 	var found []*yaml.Node
+	if !c.isReadable(text) {
+		return nil
+	}
 	d := yaml.NewDecoder(strings.NewReader(text))
 	for {
 		var document yaml.Node
@@ -183,7 +186,7 @@ func (c *checker) carried(field string, n *yaml.Node, cluster, joins bool) []str
 
 func checkKarpenter(c *checker, text string) {
 	for _, class := range c.documents(text, "EC2NodeClass") {
-		c.duplicates(class, "")
+		c.duplicates(class)
 		spec := child(class, "spec")
 		if spec == nil {
 			c.fail(class.Line, "spec", "is missing")
@@ -246,7 +249,7 @@ func (c *checker) karpenterUserData(spec *yaml.Node) {
 
 func checkEksctl(c *checker, text string) {
 	for _, config := range c.documents(text, "ClusterConfig") {
-		c.duplicates(config, "")
+		c.duplicates(config)
 		name := child(config, "metadata", "name")
 		if name == nil {
 			c.fail(config.Line, "metadata.name", "is missing")

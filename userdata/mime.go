@@ -58,21 +58,28 @@ func mediaType(text string) (media string, params map[string]string, err error) 
 func header(lines []string, from int) (textproto.MIMEHeader, int) {
 	h := textproto.MIMEHeader{}
 	last := ""
+	var values []string
+	end := func() {
+		if last != "" {
+			h.Set(last, strings.Join(values, " "))
+		}
+	}
+	defer end()
 	for i := from; i < len(lines); i++ {
 		line := strings.TrimRight(lines[i], "\r")
 		if line == "" {
 			return h, i + 1
 		}
 		if (line[0] == ' ' || line[0] == '\t') && last != "" {
-			h.Set(last, h.Get(last)+" "+strings.TrimSpace(line))
+			values = append(values, strings.TrimSpace(line))
 			continue
 		}
 		name, value, found := strings.Cut(line, ":")
 		if !found || strings.ContainsAny(name, " \t") {
 			return h, i // no header, so the text begins here
 		}
-		last = textproto.CanonicalMIMEHeaderKey(name)
-		h.Set(last, strings.TrimSpace(value))
+		end()
+		last, values = textproto.CanonicalMIMEHeaderKey(name), []string{strings.TrimSpace(value)}
 	}
 	return h, len(lines)
 }
@@ -101,10 +108,17 @@ func (c *checker) parts(text string) []part {
 		c.fail(from+1, "Content-Type", "it names no boundary")
 		return nil
 	}
-	return c.multipart(lines, body, boundary)
+	return c.multipart(lines, body, boundary, maxDepth)
 }
 
-func (c *checker) multipart(lines []string, body int, boundary string) []part {
+// maxDepth bounds how deep MIME parts may lie in one another.
+const maxDepth = 8
+
+func (c *checker) multipart(lines []string, body int, boundary string, depth int) []part {
+	if depth == 0 {
+		c.fail(body, "", "its MIME parts lie more than %d deep in one another", maxDepth)
+		return nil
+	}
 	var parts []part
 	start, closed := -1, 0
 	end := func(i int) {
@@ -118,7 +132,7 @@ func (c *checker) multipart(lines []string, body int, boundary string) []part {
 		case err != nil:
 			c.fail(start+1, "Content-Type", "the part has none that can be read")
 		case strings.HasPrefix(media, "multipart/"): // parts within a part
-			parts = append(parts, c.multipart(lines[:i], from, params["boundary"])...)
+			parts = append(parts, c.multipart(lines[:i], from, params["boundary"], depth-1)...)
 			return
 		case !slices.Contains(knownMedia(), media):
 			c.warn(start+1, "Content-Type", "nobody reads parts of the type %s; %s", media, nearest(media, knownMedia()))

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 )
 
 // Problem is one thing that is wrong with user data.
@@ -58,14 +60,29 @@ type checker struct {
 	// clusterElsewhere says that a tool puts the cluster in, and joinsElsewhere
 	// that its own user data, which is merged with this, has the machine join.
 	clusterElsewhere, joinsElsewhere bool
+	// configs counts the NodeConfigs that were read.
+	configs int
 }
 
+// maxProblems bounds how many problems are listed.
+const maxProblems = 200
+
 func (c *checker) fail(line int, field, format string, args ...any) {
-	c.report.Problems = append(c.report.Problems, Problem{Line: c.line(line), Field: field, Text: fmt.Sprintf(format, args...)})
+	c.add(Problem{Line: c.line(line), Field: field, Text: fmt.Sprintf(format, args...)})
 }
 
 func (c *checker) warn(line int, field, format string, args ...any) {
-	c.report.Problems = append(c.report.Problems, Problem{Line: c.line(line), Field: field, Text: fmt.Sprintf(format, args...), Warning: true})
+	c.add(Problem{Line: c.line(line), Field: field, Text: fmt.Sprintf(format, args...), Warning: true})
+}
+
+func (c *checker) add(p Problem) {
+	switch n := len(c.report.Problems); {
+	case n < maxProblems:
+		p.Field, p.Text = nodeconfig.Printable(p.Field), nodeconfig.Printable(p.Text)
+		c.report.Problems = append(c.report.Problems, p)
+	case n == maxProblems:
+		c.report.Problems = append(c.report.Problems, Problem{Text: "further problems are not listed"})
+	}
 }
 
 func (c *checker) line(line int) int {

@@ -1,6 +1,9 @@
 package userdata
 
-import "strings"
+import (
+	"bytes"
+	"strings"
+)
 
 // word is a word of a shell command.
 type word struct {
@@ -9,7 +12,12 @@ type word struct {
 	// dynamic says that the shell puts something in: a variable or the output
 	// of a command.
 	dynamic bool
+	// bytes are the text while it is read.
+	bytes []byte
 }
+
+// whole is a word that was read to its end.
+func (w *word) whole() word { return word{text: string(w.bytes), line: w.line, dynamic: w.dynamic} }
 
 // document is a here-document.
 type document struct {
@@ -94,7 +102,7 @@ func (s *shell) next() {
 
 func (s *shell) add(ch byte) {
 	s.open()
-	s.current.text += string(ch)
+	s.current.bytes = append(s.current.bytes, ch)
 }
 
 func (s *shell) open() {
@@ -105,7 +113,7 @@ func (s *shell) open() {
 
 func (s *shell) endWord() {
 	if s.current != nil && !s.skip {
-		s.command = append(s.command, *s.current)
+		s.command = append(s.command, s.current.whole())
 	}
 	if s.current != nil {
 		s.skip = false
@@ -139,14 +147,14 @@ func (s *shell) quoted(quote byte) {
 		if ch == '\n' {
 			s.line++
 		}
-		s.current.text += string(ch)
+		s.current.bytes = append(s.current.bytes, ch)
 		s.i++
 	}
 	s.i++
 }
 
 func (s *shell) redirection() {
-	if s.current != nil && strings.Trim(s.current.text, "0123456789") == "" {
+	if s.current != nil && len(bytes.Trim(s.current.bytes, "0123456789")) == 0 {
 		s.current = nil // the number of what is redirected
 	}
 	s.endWord()

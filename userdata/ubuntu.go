@@ -55,6 +55,9 @@ func (c *checker) cloudConfig(text, media string) int {
 	if media == "" && strings.TrimRight(firstLine(text), " \r") != cloudHeader {
 		c.fail(1, "", "the first line must be %s and nothing else", cloudHeader)
 	}
+	if !c.isReadable(text) {
+		return 1
+	}
 	var document yaml.Node
 	if err := yaml.Unmarshal([]byte(text), &document); err != nil {
 		c.lines(errorOf("reading the YAML: " + strings.TrimPrefix(err.Error(), "yaml: ")))
@@ -64,7 +67,7 @@ func (c *checker) cloudConfig(text, media string) int {
 		c.fail(1, "", "a cloud-config is an object with fields such as runcmd")
 		return 0
 	}
-	c.duplicates(document.Content[0], "")
+	c.duplicates(document.Content[0])
 	called := 0
 	top := document.Content[0]
 	for i := 0; i+1 < len(top.Content); i += 2 {

@@ -218,11 +218,11 @@ func powershellCommands(script string) [][]word {
 		if current == nil {
 			current = &word{line: line}
 		}
-		current.text += string(ch)
+		current.bytes = append(current.bytes, ch)
 	}
 	endWord := func() {
 		if current != nil {
-			command = append(command, *current)
+			command = append(command, current.whole())
 		}
 		current = nil
 	}
@@ -294,7 +294,7 @@ func powershellQuoted(script string, i int, w *word, line *int) int {
 		if ch == '\n' {
 			*line++
 		}
-		w.text += string(ch)
+		w.bytes = append(w.bytes, ch)
 	}
 	return i
 }

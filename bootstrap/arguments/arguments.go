@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 )
 
 // Arguments are what bootstrap.sh was called with. Empty means not given,
@@ -75,7 +77,7 @@ func Parse(args []string) (*Arguments, error) {
 		name, value, attached := strings.Cut(arg, "=")
 		f, known := find(name)
 		if !known {
-			errs = append(errs, fmt.Errorf("unknown flag %s%s", name, suggestion(name)))
+			errs = append(errs, fmt.Errorf("unknown flag %s%s", nodeconfig.Printable(name), suggestion(name)))
 			// The value of an unknown flag is no cluster's name.
 			if !attached && len(args) > 1 && !strings.HasPrefix(args[0], "-") {
 				args = args[1:]

@@ -123,6 +123,33 @@ func TestAnOpenQuoteIsRefused(t *testing.T) {
 	assert.EqualError(t, a.Validate(), `--kubelet-extra-args: " is not closed in --node-labels="a=b --v=2`)
 }
 
+// What ends in a file that another program reads holds nothing that ends its
+// line there.
+func TestControlCharactersAreRefused(t *testing.T) {
+	for flag, good := range map[string]string{
+		"--apiserver-endpoint": "https://a", "--cluster-id": "a", "--dns-cluster-ip": "10.0.0.10", "--kubelet-extra-args": "--v=", "--pause-container-version": "3.5",
+		"--service-ipv4-cidr": "10.0.0.0/16", "": "c",
+	} {
+		for _, bad := range []string{"\nb", "\rb", "\x00b", "\x0bb", "\x1b[2K", "\x7f", "\u0085b", "\xffb"} {
+			args := []string{"c", flag, good + bad}
+			if flag == "" {
+				args = []string{good + bad}
+			}
+			a, err := Parse(args)
+			if err == nil {
+				err = a.Validate()
+			}
+			require.Error(t, err, "%s %q", flag, bad)
+			assert.NotContains(t, err.Error(), bad)
+		}
+	}
+	a, err := Parse([]string{"c", "--dns-cluster-ip", "fe80::1%a\nsearch b", "--kubelet-extra-args", `--a=b\`})
+	require.NoError(t, err)
+	assert.EqualError(t, a.Validate(), "--kubelet-extra-args: a flag must not end in \\, which takes away what follows\n--dns-cluster-ip: \"fe80::1%a\\nsearch b\" is no address")
+	_, err = Parse([]string{"c", "--a\x1b[2J"})
+	assert.EqualError(t, err, "unknown flag --a\ufffd[2J")
+}
+
 func TestTheUsageNamesEveryFlag(t *testing.T) {
 	text := Usage("bootstrap.sh")
 	assert.True(t, strings.HasPrefix(text, "usage: bootstrap.sh [flags] CLUSTER\n"))
@@ -135,6 +162,8 @@ func TestTheUsageNamesEveryFlag(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add("c\x00--kubelet-extra-args\x00--v=2")
 	f.Add("--b64-cluster-ca\x00<\x00c\x00--dns-cluster-ip=1.2.3.4,::1")
+	f.Add("c\n\x00--kubelet-extra-args\x00--v=\x0b\\\x00--cluster-id=\x1b")
+	f.Add("c\x00--dns-cluster-ip\x00fe80::1%a\nb\x00--apiserver-endpoint\x00https://a\u2028b")
 	f.Fuzz(func(t *testing.T, line string) {
 		args := strings.Split(line, "\x00")
 		a, err := Parse(slices.Clone(args))

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"regexp"
-	"strings"
 	"sync"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
@@ -37,11 +36,13 @@ func (a *Arguments) Validate() error {
 	if !imageTag().MatchString(a.PauseVersion) {
 		add("--pause-container-version", "%q is no image's tag", a.PauseVersion)
 	}
-	if strings.ContainsAny(a.KubeletExtraArgs, "\r\n\x00") {
-		add("--kubelet-extra-args", "they must be on one line")
+	for _, err := range nodeconfig.CheckFlags(a.KubeletExtraArgs) {
+		add("--kubelet-extra-args", "%v", err)
 	}
-	if open := nodeconfig.OpenQuote(a.KubeletExtraArgs); open != "" {
-		add("--kubelet-extra-args", "%s is not closed in %s", open, a.KubeletExtraArgs)
+	if a.ClusterID != "" {
+		if err := nodeconfig.CheckOutpostID(a.ClusterID); err != nil {
+			add("--cluster-id", "%v", err)
+		}
 	}
 	a.checkFamily(add)
 	return errors.Join(errs...)
@@ -49,7 +50,7 @@ func (a *Arguments) Validate() error {
 
 func (a *Arguments) checkFamily(add func(flag, format string, args ...any)) {
 	for _, ip := range a.DNS {
-		if _, err := netip.ParseAddr(ip); err != nil {
+		if address, err := netip.ParseAddr(ip); err != nil || address.Zone() != "" {
 			add("--dns-cluster-ip", "%q is no address", ip)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -32,8 +33,15 @@ func (e *Expression) Uses(variables ...string) bool {
 	return slices.ContainsFunc(variables, func(v string) bool { return slices.Contains(e.used, v) })
 }
 
+// maxSource bounds an expression's length in bytes, and by that how deep its tree
+// is: a + b + c nests without parentheses.
+const maxSource = 4096
+
 // Compile parses an expression and checks its types. Variables are integers.
 func Compile(source string, variables ...string) (*Expression, error) {
+	if len(source) > maxSource {
+		return nil, fmt.Errorf("compiling the expression: it has %d bytes, and %d are the most", len(source), maxSource)
+	}
 	p := parser{lexer: lexer{text: source}, variables: variables}
 	p.next()
 	root := p.expression()
@@ -41,7 +49,7 @@ func Compile(source string, variables ...string) (*Expression, error) {
 		p.fail(p.token, "%s does not belong here", p.token)
 	}
 	if p.err != nil {
-		return nil, fmt.Errorf("compiling the expression %q: %w", source, p.err)
+		return nil, fmt.Errorf("compiling the expression %s: %w", shown(source), p.err)
 	}
 	return &Expression{source: source, root: root, used: p.used}, nil
 }
@@ -54,9 +62,18 @@ func (e *Expression) Int(variables map[string]int64) (int64, error) {
 		v, err = toInt(v)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("evaluating %q with %s: %w", e.source, bindings(variables), err)
+		return 0, fmt.Errorf("evaluating %s with %s: %w", shown(e.source), bindings(variables), err)
 	}
 	return v.(int64), nil
+}
+
+// shown is an expression, or the beginning of a long one, in quotes.
+func shown(source string) string {
+	const most = 200
+	if len(source) > most {
+		return fmt.Sprintf("%q…", source[:most])
+	}
+	return strconv.Quote(source)
 }
 
 // Evaluate returns the expression's value: int64, uint64, float64, bool or

@@ -84,10 +84,39 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 	assert.ErrorContains(t, err, "its result is of type bool, not a number")
 }
 
+// What nests without parentheses is bounded by its length: neither compiling nor
+// evaluating runs out of stack.
+func TestLongExpressionsAreRefused(t *testing.T) {
+	for name, text := range long() {
+		_, err := Compile(text, names()...)
+		assert.EqualError(t, err, fmt.Sprintf("compiling the expression: it has %d bytes, and 4096 are the most", len(text)), name)
+	}
+	e, err := Compile("1"+strings.Repeat("+1", 2047), names()...)
+	require.NoError(t, err)
+	sum, err := e.Int(values)
+	require.NoError(t, err)
+	assert.Equal(t, int64(2048), sum)
+	_, err = Compile(strings.Repeat("-", 4000)+"!", names()...)
+	require.ErrorContains(t, err, "is missing before")
+	assert.Less(t, len(err.Error()), 400)
+}
+
+func long() map[string]string {
+	const n = 4 << 20
+	return map[string]string{
+		"sum": "1" + strings.Repeat("+1", n), "logic": "true" + strings.Repeat("&&true", n), "conditions": strings.Repeat("true?1:", n) + "1",
+		"parentheses": strings.Repeat("(", n), "lists": strings.Repeat("[", n), "signs": strings.Repeat("-", n) + "1", "calls": strings.Repeat("int(", n),
+	}
+}
+
 func FuzzCompile(f *testing.F) {
 	for line := range strings.Lines(answers) {
 		text, _, _ := strings.Cut(line, "\t")
 		f.Add(text)
+	}
+	for _, text := range long() {
+		f.Add(text[:5000])
+		f.Add(text[:4000] + "1")
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		e, err := Compile(text, names()...)

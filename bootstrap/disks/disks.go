@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -63,7 +64,10 @@ func (d Disks) Plan(ctx context.Context, h *host.Host) ([]plan.Action, error) {
 	if d.Strategy == nodeconfig.Mount {
 		var actions []plan.Action
 		for i, disk := range found {
-			more, err := d.volume(h, disk, path.Join(folder, fmt.Sprint(i+1)), i+1)
+			if err := isUnused(h, disk); err != nil {
+				return nil, err
+			}
+			more, err := d.volume(h, disk, path.Join(folder, fmt.Sprint(i+1)), i+1, true)
 			if err != nil {
 				return nil, err
 			}
@@ -86,13 +90,13 @@ func (d Disks) array(h *host.Host, found []string, where string) ([]plan.Action,
 	if err != nil {
 		return nil, err
 	}
-	more, err := d.volume(h, device, where, 0)
+	more, err := d.volume(h, device, where, 0, len(actions) == 0)
 	if err != nil {
 		return nil, err
 	}
 	actions = append(actions, more...)
 	for _, f := range d.folders() {
-		more, err := bind(h, path.Join(where, path.Base(f.path)), f, len(actions) > 0)
+		more, err := bind(h, path.Join(where, path.Base(f.path)), f)
 		if err != nil {
 			return nil, err
 		}
@@ -100,9 +104,6 @@ func (d Disks) array(h *host.Host, found []string, where string) ([]plan.Action,
 	}
 	return actions, nil
 }
-
-// carried is a folder that lies on the array, and the service that works in it.
-type carried struct{ path, service string }
 
 func (d Disks) folders() []carried {
 	list := []carried{{"/var/lib/kubelet", "kubelet"}}
@@ -133,8 +134,11 @@ func instanceStore(h *host.Host) ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("looking for the instance store: %w", err)
 		}
-		if device := path.Join(byID, to); !isPartition(device) {
-			found = append(found, device)
+		if !path.IsAbs(to) {
+			to = path.Join(byID, to)
+		}
+		if !isPartition(to) {
+			found = append(found, to)
 		}
 	}
 	slices.SortFunc(found, naturally)
@@ -143,8 +147,7 @@ func instanceStore(h *host.Host) ([]string, error) {
 
 // isPartition recognizes nvme1n1p1.
 func isPartition(device string) bool {
-	_, after, ok := strings.Cut(path.Base(device), "n1")
-	return ok && strings.HasPrefix(after, "p")
+	return regexp.MustCompile(`n[0-9]+p[0-9]+$`).MatchString(path.Base(device))
 }
 
 // naturally puts nvme2n1 before nvme10n1.
@@ -155,59 +158,24 @@ func naturally(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// array plans the array and says which device it is, or will be.
-func array(h *host.Host, members []string, level string) (string, []plan.Action, error) {
-	holder := ""
-	for _, m := range members {
-		entries, err := afero.ReadDir(h.Files, path.Join("/sys/block", path.Base(m), "holders"))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return "", nil, fmt.Errorf("looking who uses %s: %w", m, err)
+// volume plans a file system on a device and its mount. made says that the device
+// is there already; otherwise actions before make it.
+func (d Disks) volume(h *host.Host, device, where string, number int, made bool) ([]plan.Action, error) {
+	var kind content
+	if made {
+		var err error
+		if kind, err = probe(h, device); err != nil {
+			return nil, err
 		}
-		for _, e := range entries {
-			if holder != "" && holder != e.Name() {
-				return "", nil, fmt.Errorf("the instance store's disks are in several arrays (%s, %s); stop one with mdadm --stop", holder, e.Name())
-			}
-			holder = e.Name()
-		}
-	}
-	if holder != "" {
-		return "/dev/" + holder, nil, nil
-	}
-	if h.IsLive() && !h.HasCommand("mdadm") {
-		return "", nil, errors.New("an array needs mdadm, which this image has not: build it with packages = [\"mdadm\"], or use the strategy Mount")
-	}
-	const device = "/dev/md/" + arrayName
-	kind, err := probe(h, members[0])
-	if err != nil {
-		return "", nil, err
-	}
-	switch kind.name {
-	case "":
-		argv := []string{"mdadm", "--create", "--run", "--force", device, "--level=" + level, "--name=" + arrayName,
-			fmt.Sprintf("--raid-devices=%d", len(members))}
-		return device, []plan.Action{run(h, "makes one array of the instance store's disks", append(argv, members...)...)}, nil
-	case arrayMember:
-		argv := []string{"mdadm", "--assemble", "--run", device}
-		return device, []plan.Action{run(h, "the disks are an array that was not put together at boot", append(argv, members...)...)}, nil
-	default:
-		return "", nil, fmt.Errorf("%s holds %s; clear it with wipefs --all if nothing on it is needed", members[0], kind.name)
-	}
-}
-
-// volume plans a file system on a device and its mount.
-func (d Disks) volume(h *host.Host, device, where string, number int) ([]plan.Action, error) {
-	kind, err := probe(h, device)
-	if err != nil {
-		return nil, err
 	}
 	var actions []plan.Action
 	switch kind.name {
 	case "":
-		kind = filesystem{preferred(h), d.uuid(number)}
-		actions = append(actions, run(h, "gives "+device+" a file system", mkfs(kind, device)...))
+		kind = content{name: preferred(h), uuid: d.uuid(number)}
+		actions = append(actions, format(h, kind, device))
 	case xfs, ext4:
 	default:
-		return nil, fmt.Errorf("%s holds %s; clear it with wipefs --all if nothing on it is needed", device, kind.name)
+		return nil, refusal(device, kind)
 	}
 	mount, err := mountUnit(h, unit{
 		description: "Instance store of this node", what: "/dev/disk/by-uuid/" + kind.uuid, where: where,
@@ -216,32 +184,23 @@ func (d Disks) volume(h *host.Host, device, where string, number int) ([]plan.Ac
 	return append(actions, mount...), err
 }
 
+// format makes a file system on a device that holds nothing. An array that was
+// only put together may have this file system already.
+func format(h *host.Host, want content, device string) plan.Action {
+	return after(run(h, "gives "+device+" a file system", mkfs(want, device)...), func() (bool, error) {
+		has, err := probe(h, device)
+		if err == nil && has.name != "" && has != want {
+			err = refusal(device, has)
+		}
+		return err == nil && has.name == "", err
+	})
+}
+
 // uuid is made of the instance's id, in the form of a random UUID (RFC 9562).
 func (d Disks) uuid(number int) string {
 	b := sha256.Sum256(fmt.Appendf(nil, "eksnode instance store %s %d", d.InstanceID, number))
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:16])
-}
-
-// bind plans that a folder lies on the array: its content is copied there while
-// nobody works in it. changing says that something before changes the array.
-func bind(h *host.Host, on string, f carried, changing bool) ([]plan.Action, error) {
-	mounted, err := h.Files.IsMountPoint(f.path)
-	if err != nil {
-		return nil, fmt.Errorf("looking at %s: %w", f.path, err)
-	}
-	var actions []plan.Action
-	if changing || !mounted {
-		actions = append(actions,
-			run(h, "nobody may write to "+f.path+" while it is copied", "systemctl", "stop", f.service+".service"),
-			run(h, "the array carries it", "mkdir", "-p", f.path, on),
-			run(h, "the array carries it", "cp", "--archive", f.path+"/.", on),
-		)
-	}
-	mount, err := mountUnit(h, unit{
-		description: path.Base(f.path) + " on the instance store", what: on, where: f.path, kind: "none", options: "bind",
-	}, len(actions) > 0)
-	return append(actions, mount...), err
 }
 
 // unit is a mount unit.

@@ -121,11 +121,11 @@ func TestWhatIsOnDisksStays(t *testing.T) {
 		holders  map[string]string
 		want     string
 	}{
-		"unknown content":  {"Mount", map[string][]byte{"nvme1n1": with(512, "LABELONE")}, nil, "/dev/nvme1n1 holds something this program does not know; clear it with wipefs --all if nothing on it is needed"},
-		"a file system":    {"RAID0", map[string][]byte{"nvme1n1": with(0, "XFSB")}, nil, "/dev/nvme1n1 holds xfs; clear it with wipefs --all if nothing on it is needed"},
+		"unknown content":  {"Mount", map[string][]byte{"nvme1n1": with(512, "LABELONE")}, nil, "/dev/nvme1n1 holds something this program does not know; clear it with blkdiscard --zeroout if nothing on it is needed"},
+		"a file system":    {"RAID0", map[string][]byte{"nvme1n1": with(0, "XFSB")}, nil, "/dev/nvme1n1 holds xfs; clear it with blkdiscard --zeroout if nothing on it is needed"},
 		"one disk, RAID10": {"RAID10", map[string][]byte{"nvme1n1": blank()}, nil, "the instance store has one disk, and RAID10 needs two; use RAID0"},
 		"two arrays": {"RAID0", map[string][]byte{"nvme1n1": blank(), "nvme2n1": blank()}, map[string]string{"nvme1n1": "md126", "nvme2n1": "md127"},
-			"the instance store's disks are in several arrays (md126, md127); stop one with mdadm --stop"},
+			"the instance store's disks are in several arrays (md126 has /dev/nvme1n1, md127 has /dev/nvme2n1); stop one with mdadm --stop"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Disks{LocalStorage: nodeconfig.LocalStorage{Strategy: c.strategy}}.Plan(t.Context(), instance(t, c.disks, c.holders))
@@ -167,7 +167,7 @@ func TestRealFileSystemsAreRecognized(t *testing.T) {
 			image := filepath.Join(h.Root(), "dev/nvme1n1")
 			out, err := exec.Command("truncate", "-s", size, image).CombinedOutput()
 			require.NoError(t, err, string(out))
-			f := filesystem{kind, Disks{InstanceID: "i-1"}.uuid(0)}
+			f := content{name: kind, uuid: Disks{InstanceID: "i-1"}.uuid(0)}
 			argv := mkfs(f, image)
 			out, err = exec.Command(argv[0], argv[1:]...).CombinedOutput()
 			require.NoError(t, err, string(out))
@@ -217,20 +217,6 @@ func TestAChangeBelowAMountIsMounted(t *testing.T) {
 			assert.Equal(t, c.want, commands(actions))
 		})
 	}
-}
-
-func TestAFolderIsCopiedToANewArray(t *testing.T) {
-	h := instance(t, nil, nil)
-	folder := carried{"/var/lib/kubelet", "kubelet"}
-	actions, err := bind(h, "/mnt/0/kubelet", folder, false)
-	require.NoError(t, err)
-	settle(t, h, actions, folder.path)
-	actions, err = bind(h, "/mnt/0/kubelet", folder, false)
-	require.NoError(t, err)
-	assert.Empty(t, commands(actions), "it lies there already")
-	actions, err = bind(h, "/mnt/0/kubelet", folder, true)
-	require.NoError(t, err)
-	assert.Contains(t, commands(actions), "run cp --archive /var/lib/kubelet/. /mnt/0/kubelet\n", "the array is new")
 }
 
 func TestAnArrayWithoutItsProgram(t *testing.T) {

@@ -9,19 +9,34 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxNodes bounds how many values a document may have once its aliases are
-// followed; real ones have some hundreds.
-const maxNodes = 100_000
+// The bounds of what is read together. Real NodeConfigs have some kilobytes.
+const (
+	maxYAML      = 256 << 10 // bytes of YAML
+	maxValues    = 2 << 20   // bytes of values, with aliases and merge keys followed
+	maxDocuments = 100
+	// maxNesting is how deep objects and lists may lie in one another.
+	maxNesting = 100
+	// maxProblems is how many problems of a document are listed.
+	maxProblems = 100
+)
+
+// budget is what is left of the bounds.
+type budget struct{ yaml, values, documents int }
+
+func newBudget() *budget { return &budget{maxYAML, maxValues, maxDocuments} }
 
 // Decode reads every NodeConfig of a YAML or JSON text and merges them in
 // order. All that is wrong comes back at once, each with its line and path.
 // Empty documents are skipped; a text without any NodeConfig is an error.
 func Decode(text []byte) (*NodeConfig, error) {
-	c, _, err := decode(text)
+	c, _, err := decode(text, newBudget())
 	return c, err
 }
 
-func decode(text []byte) (merged *NodeConfig, warnings []string, err error) {
+func decode(text []byte, left *budget) (merged *NodeConfig, warnings []string, err error) {
+	if left.yaml -= len(text); left.yaml < 0 {
+		return nil, nil, fmt.Errorf("the NodeConfigs have more than %d KiB", maxYAML>>10)
+	}
 	var errs []error
 	dec := yaml.NewDecoder(strings.NewReader(string(text)))
 	for {
@@ -33,7 +48,10 @@ func decode(text []byte) (merged *NodeConfig, warnings []string, err error) {
 		if err != nil {
 			return nil, nil, fmt.Errorf("reading the YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
 		}
-		c, err := decodeDocument(&doc)
+		if left.documents--; left.documents < 0 {
+			return nil, nil, fmt.Errorf("there are more than %d YAML documents", maxDocuments)
+		}
+		c, err := decodeDocument(&doc, left)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -59,7 +77,7 @@ func decode(text []byte) (merged *NodeConfig, warnings []string, err error) {
 	return merged, warnings, nil
 }
 
-func decodeDocument(doc *yaml.Node) (*NodeConfig, error) {
+func decodeDocument(doc *yaml.Node, left *budget) (*NodeConfig, error) {
 	if len(doc.Content) == 0 || doc.Content[0].ShortTag() == "!!null" {
 		return nil, nil
 	}
@@ -71,7 +89,7 @@ func decodeDocument(doc *yaml.Node) (*NodeConfig, error) {
 		return nil, err
 	}
 	var c NodeConfig
-	d := decoder{left: maxNodes}
+	d := decoder{left: left}
 	d.object(root, "", &c)
 	// Block scalars (|) end in a line break, which Amazon's nodeadm takes.
 	for _, text := range []*string{&c.Spec.Cluster.Name, &c.Spec.Cluster.APIServerEndpoint, &c.Spec.Cluster.CIDR} {

@@ -3,6 +3,7 @@ package nodeconfig
 import (
 	"encoding/base64"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -16,34 +17,61 @@ import (
 // together.
 type decoder struct {
 	errs []error
-	left int
+	left *budget
 	// within are the aliases being followed, against circles.
 	within []*yaml.Node
+	depth  int
 }
 
 func (d *decoder) fail(n *yaml.Node, path, format string, args ...any) {
 	if path == "" {
 		path = "the document"
 	}
-	d.errs = append(d.errs, fmt.Errorf("line %d: %s: %s", n.Line, path, fmt.Sprintf(format, args...)))
+	switch {
+	case len(d.errs) < maxProblems:
+		d.errs = append(d.errs, fmt.Errorf("line %d: %s: %s", n.Line, Printable(path), Printable(fmt.Sprintf(format, args...))))
+	case len(d.errs) == maxProblems:
+		d.errs = append(d.errs, fmt.Errorf("line %d: further problems are not listed", n.Line))
+	}
+}
+
+// pay says whether a value still lies within the bounds. A value costs its
+// bytes, its path's, and as much as a node has.
+func (d *decoder) pay(n *yaml.Node, path string) bool {
+	if d.left.values < 0 {
+		return false // it was said
+	}
+	d.left.values -= 64 + len(n.Value) + len(path)
+	if d.left.values < 0 {
+		d.fail(n, "", "the document is too large: with aliases and merge keys followed it has more than %d KiB", maxValues>>10)
+	}
+	return d.left.values >= 0
 }
 
 // follow resolves an alias; done must be called when its content was read.
 func (d *decoder) follow(n *yaml.Node, path string) (target *yaml.Node, done func()) {
-	d.left--
-	if d.left < 0 {
-		d.fail(n, path, "the document is too large")
-		return nil, func() {}
+	nothing := func() {}
+	if d.depth >= maxNesting {
+		d.fail(n, "", "it nests more than %d deep", maxNesting)
+		return nil, nothing
 	}
-	if n.Kind != yaml.AliasNode {
-		return n, func() {}
+	target = n
+	if n.Kind == yaml.AliasNode {
+		if slices.Contains(d.within, n.Alias) {
+			d.fail(n, path, "the alias *%s contains itself", n.Value)
+			return nil, nothing
+		}
+		target = n.Alias
 	}
-	if slices.Contains(d.within, n.Alias) {
-		d.fail(n, path, "the alias *%s contains itself", n.Value)
-		return nil, func() {}
+	if !d.pay(target, path) {
+		return nil, nothing
 	}
-	d.within = append(d.within, n.Alias)
-	return n.Alias, func() { d.within = d.within[:len(d.within)-1] }
+	within := d.within
+	if n.Kind == yaml.AliasNode {
+		d.within = append(d.within, n.Alias)
+	}
+	d.depth++
+	return target, func() { d.depth--; d.within = within }
 }
 
 // pair is one member of an object.
@@ -56,6 +84,9 @@ func (d *decoder) pairs(n *yaml.Node, path string) []pair {
 	at := map[string]int{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
+		if !d.pay(key, path) {
+			return nil
+		}
 		if key.Tag == "!!merge" {
 			inherited = append(inherited, d.inherited(value, path)...)
 			continue
@@ -72,6 +103,9 @@ func (d *decoder) pairs(n *yaml.Node, path string) []pair {
 		own = append(own, pair{key, value})
 	}
 	for _, p := range inherited {
+		if !d.pay(p.key, path) {
+			return nil
+		}
 		if _, there := at[p.key.Value]; !there {
 			at[p.key.Value] = p.key.Line
 			own = append(own, p)
@@ -136,7 +170,8 @@ func (d *decoder) value(n *yaml.Node, path string, v reflect.Value) {
 	switch into := v.Addr().Interface().(type) {
 	case *Document:
 		if d.is(target, path, yaml.MappingNode, "an object") {
-			*into = Document(d.free(target, path).(map[string]any))
+			object, _ := d.free(target, path).(map[string]any) // nil when it is too large
+			*into = object
 		}
 		return
 	case *Base64:
@@ -255,19 +290,24 @@ func (d *decoder) free(n *yaml.Node, path string) any {
 			d.fail(target, path, "%v", err)
 			return nil
 		}
-		return number(value)
+		return d.number(target, path, value)
 	}
 	return target.Value
 }
 
-// number makes integers one type, whatever their size.
-func number(v any) any {
-	switch n := v.(type) {
+// number makes integers one type, whatever their size. What JSON cannot say is
+// refused.
+func (d *decoder) number(n *yaml.Node, path string, v any) any {
+	switch x := v.(type) {
 	case int:
-		return int64(n)
-	default:
-		return v
+		return int64(x)
+	case float64:
+		if math.IsInf(x, 0) || math.IsNaN(x) {
+			d.fail(n, path, "must be a finite number")
+			return nil
+		}
 	}
+	return v
 }
 
 // boolean reads a scalar as Kubernetes does, whose YAML is 1.1: yes, no, on

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/pelletier/go-toml/v2"
 )
@@ -134,16 +135,46 @@ func MergeTOML(earlier, later TOML) (TOML, error) {
 	return TOML(out), err
 }
 
+// maxTOML bounds a TOML document, in bytes.
+const maxTOML = 64 << 10
+
 // Table parses the document.
 func (t TOML) Table() (map[string]any, error) {
+	table, err := ReadTOML([]byte(t))
+	var at *toml.DecodeError
+	if errors.As(err, &at) {
+		row, _ := at.Position()
+		return nil, fmt.Errorf("line %d of the TOML: %w", row, err)
+	}
+	return table, err
+}
+
+// ReadTOML parses a TOML document of bounded size and depth.
+func ReadTOML(text []byte) (map[string]any, error) {
+	if len(text) > maxTOML {
+		return nil, fmt.Errorf("the TOML has more than %d KiB", maxTOML>>10)
+	}
 	var table map[string]any
-	if err := toml.Unmarshal([]byte(t), &table); err != nil {
-		var at *toml.DecodeError
-		if errors.As(err, &at) {
-			row, _ := at.Position()
-			return nil, fmt.Errorf("line %d of the TOML: %w", row, err)
-		}
+	if err := toml.Unmarshal(text, &table); err != nil {
 		return nil, err
 	}
+	if nestsDeeper(table, maxNesting) {
+		return nil, fmt.Errorf("the TOML nests more than %d deep", maxNesting)
+	}
 	return table, nil
+}
+
+// nestsDeeper says whether tables and lists lie more than so deep in one
+// another.
+func nestsDeeper(value any, most int) bool {
+	var inner []any
+	switch v := value.(type) {
+	case map[string]any:
+		inner = slices.Collect(maps.Values(v))
+	case []any:
+		inner = v
+	default:
+		return false
+	}
+	return most == 0 || slices.ContainsFunc(inner, func(i any) bool { return nestsDeeper(i, most-1) })
 }

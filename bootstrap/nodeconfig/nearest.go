@@ -20,6 +20,9 @@ func nearest[V any](name string, known map[string]V) string {
 // Nearest is the name that an unknown one probably means; empty when none is
 // like it.
 func Nearest(name string, names []string) string {
+	if len(name) > 100 {
+		return ""
+	}
 	best, distance := "", len(name)/2+1
 	for _, n := range names {
 		a, b := strings.ToLower(name), strings.ToLower(n)

@@ -333,6 +333,9 @@ func FuzzDecode(f *testing.F) {
 	f.Add(read(f, "every-field.yaml"))
 	f.Add([]byte(head + "---\n" + head + "spec: {kubelet: {config: {a: [1, 2.5, 0x1f, true, null, ~, 2001-01-01, '<<']}}}\n"))
 	f.Add([]byte(head + "spec:\n  kubelet:\n    config:\n      base: &b {a: 1}\n      both: {<<: [*b, {c: d}]}\n"))
+	for _, text := range smallBombs() {
+		f.Add([]byte(text))
+	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		c, err := Decode(text)
 		if err != nil {
@@ -355,6 +358,10 @@ func FuzzParse(f *testing.F) {
 		f.Add(read(f, name))
 	}
 	f.Add([]byte(head + "spec:\n  kubelet:\n    config: &a\n      b: *a\n"))
+	for _, text := range smallBombs() {
+		f.Add([]byte(text))
+		f.Add([]byte(zipped(text)))
+	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		c, _, err := Parse(text)
 		if err != nil {

@@ -17,9 +17,12 @@ import (
 // configuration, MIME without a part of MediaType, or nothing at all.
 var ErrNone = errors.New("no NodeConfig in it")
 
-// maxText bounds what a text may grow to when decompressed, in bytes. User data
-// has at most 16 KiB before that.
-const maxText = 16 << 20
+// maxText bounds a text, and what all of its parts may grow to when they are
+// decompressed, in bytes. User data has at most 16 KiB before that.
+const maxText = 1 << 20
+
+// maxParts bounds how many MIME parts a message may have.
+const maxParts = 1000
 
 // maxDepth bounds how deep MIME parts may lie in one another.
 const maxDepth = 8
@@ -30,7 +33,7 @@ const maxDepth = 8
 // parts are left to cloud-init. It fails with ErrNone when there is none.
 // Warnings are about what was read but probably meant otherwise.
 func Parse(text []byte) (c *NodeConfig, warnings []string, err error) {
-	p := parser{}
+	p := parser{left: newBudget(), unpacked: maxText, mime: maxParts}
 	if err := p.text(text, 0); err != nil {
 		return nil, nil, err
 	}
@@ -44,10 +47,13 @@ type parser struct {
 	merged   *NodeConfig
 	warnings []string
 	parts    int
+	// left, unpacked and mime are what is left of the bounds.
+	left           *budget
+	unpacked, mime int
 }
 
 func (p *parser) text(text []byte, depth int) error {
-	text, err := unwrap(text)
+	text, err := p.unwrap(text)
 	if err != nil {
 		return err
 	}
@@ -61,7 +67,7 @@ func (p *parser) text(text []byte, depth int) error {
 }
 
 func (p *parser) config(text []byte) error {
-	c, warnings, err := decode(text)
+	c, warnings, err := decode(text, p.left)
 	if err != nil {
 		return err
 	}
@@ -76,6 +82,9 @@ func (p *parser) config(text []byte) error {
 
 // part reads one MIME part, which may be a multipart of its own.
 func (p *parser) part(header textproto.MIMEHeader, body io.Reader, depth int) error {
+	if p.mime--; p.mime < 0 {
+		return fmt.Errorf("it has more than %d MIME parts", maxParts)
+	}
 	contentType := header.Get("Content-Type")
 	if contentType == "" {
 		return nil
@@ -95,9 +104,9 @@ func (p *parser) part(header textproto.MIMEHeader, body io.Reader, depth int) er
 		return fmt.Errorf("part %d of type %s: an empty line must stand between the part's Content-Type and its NodeConfig", p.parts+1, MediaType)
 	case media == MediaType:
 		p.parts++
-		text, err := readAll(body)
+		text, err := readAll(body, maxText)
 		if err == nil {
-			text, err = unwrap(text)
+			text, err = p.unwrap(text)
 		}
 		if err == nil {
 			err = p.config(text)
@@ -128,7 +137,7 @@ func (p *parser) multipart(body io.Reader, boundary string, depth int) error {
 	if boundary == "" {
 		return errors.New("its multipart content type names no boundary")
 	}
-	text, err := readAll(body)
+	text, err := readAll(body, maxText)
 	if err != nil {
 		return err
 	}
@@ -183,7 +192,10 @@ func separated(text []byte, delimiter string) []byte {
 }
 
 // unwrap undoes base64 and gzip.
-func unwrap(text []byte) ([]byte, error) {
+func (p *parser) unwrap(text []byte) ([]byte, error) {
+	if len(text) > maxText {
+		return nil, tooLarge()
+	}
 	if trimmed := bytes.TrimSpace(text); isBase64(trimmed) {
 		if plain, err := Unbase64(string(trimmed)); err == nil {
 			text = plain
@@ -196,7 +208,8 @@ func unwrap(text []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("decompressing: %w", err)
 	}
-	plain, err := readAll(z)
+	plain, err := readAll(z, p.unpacked)
+	p.unpacked -= len(plain)
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil, fmt.Errorf("decompressing: it is cut short after %d bytes", len(text))
 	}
@@ -273,13 +286,15 @@ func foreign(text []byte) string {
 	}
 }
 
-func readAll(r io.Reader) ([]byte, error) {
-	text, err := io.ReadAll(io.LimitReader(r, maxText+1))
+func readAll(r io.Reader, most int) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(r, int64(most)+1))
 	if err != nil {
 		return nil, err
 	}
-	if len(text) > maxText {
-		return nil, fmt.Errorf("it has more than %d MiB", maxText>>20)
+	if len(text) > most {
+		return nil, tooLarge()
 	}
 	return text, nil
 }
+
+func tooLarge() error { return fmt.Errorf("it has more than %d MiB", maxText>>20) }

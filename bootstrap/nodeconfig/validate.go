@@ -47,17 +47,20 @@ func (k Kubelet) AsksForSize() bool {
 func (s Spec) Feature(name string) bool { return s.FeatureGates[name] }
 
 var (
-	clusterName  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_-]{0,99}$`) })
-	variableName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`) })
-	serviceName  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9:_.@-]+$`) })
-	domainName   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^~?[A-Za-z0-9._-]*\.?$`) })
+	clusterName   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_-]{0,99}$`) })
+	variableName  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`) })
+	serviceName   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9:_.@-]{1,200}$`) })
+	hostName      = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9._-]{1,253}$`) })
+	outpostID     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9A-Za-z_-]{1,100}$`) })
+	interfaceName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9._-]{1,15}$`) })
+	domainName    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^~?[A-Za-z0-9._-]{0,253}\.?$`) })
 )
 
 // problems collects what is wrong, by path.
 type problems []error
 
 func (p *problems) add(path, format string, args ...any) {
-	*p = append(*p, fmt.Errorf("%s: %s", path, fmt.Sprintf(format, args...)))
+	*p = append(*p, fmt.Errorf("%s: %s", Printable(path), Printable(fmt.Sprintf(format, args...))))
 }
 
 // Validate says everything that is wrong with the merged document, joined. It
@@ -108,15 +111,35 @@ func (p *problems) cluster(c Cluster) {
 	if c.Outpost() && c.ID == "" {
 		p.add(at+"id", "is missing; a local cluster on an Outpost is known by its id")
 	}
+	if c.ID != "" {
+		if err := CheckOutpostID(c.ID); err != nil {
+			p.add(at+"id", "%v", err)
+		}
+	}
 }
 
-// CheckEndpoint says what is wrong with the address of an API server.
+// CheckOutpostID says what is wrong with the id of a local cluster.
+func CheckOutpostID(id string) error {
+	if !outpostID().MatchString(id) {
+		return fmt.Errorf("%q is no id of a local cluster: up to 100 letters, digits, - and _", id)
+	}
+	return nil
+}
+
+// CheckEndpoint says what is wrong with the address of an API server. It is
+// written as it is into kubeconfigs, and its host into /etc/hosts.
 func CheckEndpoint(endpoint string) error {
 	u, err := url.Parse(endpoint)
-	if err != nil || u.Scheme != "https" || u.Hostname() == "" || strings.ContainsAny(endpoint, " \t\r\n\"'") {
+	isPlain := !strings.ContainsFunc(endpoint, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("\"'\\`<>", r) })
+	if err != nil || !isPlain || u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || !isHost(u.Hostname()) {
 		return fmt.Errorf("%q must be an address such as https://ABC.gr7.eu-west-1.eks.amazonaws.com", endpoint)
 	}
 	return nil
+}
+
+func isHost(name string) bool {
+	_, err := netip.ParseAddr(name)
+	return hostName().MatchString(name) || err == nil && !strings.Contains(name, "%")
 }
 
 func (p *problems) containerd(c Containerd) {
@@ -132,6 +155,22 @@ func OpenQuote(arguments string) string {
 	return open
 }
 
+// CheckFlags says what is wrong with kubelet arguments that become part of a line
+// of an environment file.
+func CheckFlags(arguments string) []error {
+	var errs []error
+	if err := CheckLine(arguments); err != nil {
+		errs = append(errs, fmt.Errorf("a flag %w", err))
+	}
+	if open := OpenQuote(arguments); open != "" {
+		errs = append(errs, fmt.Errorf("%s is not closed in %s", open, Printable(arguments)))
+	}
+	if strings.HasSuffix(arguments, `\`) {
+		errs = append(errs, errors.New(`a flag must not end in \, which takes away what follows`))
+	}
+	return errs
+}
+
 // Split takes kubelet arguments apart as systemd does (systemd.service(5),
 // "Command lines"): at spaces outside of quotes, which go. A backslash is none
 // of its own.
@@ -142,7 +181,14 @@ func Split(arguments string) []string {
 
 func split(arguments string) (words []string, openQuote string) {
 	open, within := rune(0), false
-	word := ""
+	var word strings.Builder
+	end := func() {
+		if within {
+			words = append(words, word.String())
+		}
+		word.Reset()
+		within = false
+	}
 	for _, c := range arguments {
 		switch {
 		case open == 0 && (c == '"' || c == '\''):
@@ -150,17 +196,13 @@ func split(arguments string) (words []string, openQuote string) {
 		case open != 0 && c == open:
 			open = 0
 		case open == 0 && unicode.IsSpace(c):
-			if within {
-				words = append(words, word)
-			}
-			word, within = "", false
+			end()
 		default:
-			word, within = word+string(c), true
+			word.WriteRune(c)
+			within = true
 		}
 	}
-	if within {
-		words = append(words, word)
-	}
+	end()
 	if open != 0 {
 		openQuote = string(open)
 	}
@@ -169,11 +211,8 @@ func split(arguments string) (words []string, openQuote string) {
 
 func (p *problems) kubelet(k Kubelet) {
 	for i, flag := range k.Flags {
-		if strings.ContainsAny(strings.TrimSpace(flag), "\r\n\x00") {
-			p.add(fmt.Sprintf("spec.kubelet.flags[%d]", i), "a flag must be on one line")
-		}
-		if open := OpenQuote(flag); open != "" {
-			p.add(fmt.Sprintf("spec.kubelet.flags[%d]", i), "%s is not closed in %s", open, flag)
+		for _, err := range CheckFlags(strings.TrimSpace(flag)) {
+			p.add(fmt.Sprintf("spec.kubelet.flags[%d]", i), "%v", err)
 		}
 	}
 	if _, err := k.CompileMaxPods(); err != nil {
@@ -187,8 +226,13 @@ func (p *problems) localStorage(s LocalStorage) {
 	if s.Strategy != "" && !strategies[s.Strategy] {
 		p.add(at+"strategy", "unknown value %q; %s", s.Strategy, nearest(s.Strategy, strategies))
 	}
-	if s.MountPath != "" && (!path.IsAbs(s.MountPath) || path.Clean(s.MountPath) == "/" || strings.ContainsAny(s.MountPath, " \t\r\n%\\\"'")) {
+	if s.MountPath != "" && (!path.IsAbs(s.MountPath) || path.Clean(s.MountPath) == "/" || strings.ContainsAny(s.MountPath, " \t\r\n%\\\"'") || CheckLine(s.MountPath) != nil) {
 		p.add(at+"mountPath", "%q must be an absolute path below / without spaces, quotes, %% and \\", s.MountPath)
+	}
+	for _, folder := range []string{"/var/lib/kubelet", "/var/lib/containerd", "/var/log/pods"} {
+		if strings.HasPrefix(path.Clean(s.MountPath)+"/", folder+"/") {
+			p.add(at+"mountPath", "%q lies in %s, which lies on the instance store itself", s.MountPath, folder)
+		}
 	}
 	mounts := map[string]bool{DisableContainerd: true, DisablePodLogs: true}
 	for i, m := range s.DisabledMounts {
@@ -208,8 +252,8 @@ func (p *problems) environment(services map[string]map[string]string) {
 			if !variableName().MatchString(name) {
 				p.add(at+"."+name, "%q is no variable's name", name)
 			}
-			if strings.ContainsAny(services[service][name], "\r\n\x00") {
-				p.add(at+"."+name, "the value must be on one line")
+			if err := CheckLine(services[service][name]); err != nil {
+				p.add(at+"."+name, "the value %v", err)
 			}
 		}
 	}
@@ -217,13 +261,7 @@ func (p *problems) environment(services map[string]map[string]string) {
 
 func (p *problems) network(n Network) {
 	for i, server := range n.Nameservers {
-		// resolved.conf(5): ADDRESS[:PORT][%INTERFACE][#NAME]
-		address, _, _ := strings.Cut(server, "#")
-		address, _, _ = strings.Cut(address, "%")
-		if _, err := netip.ParseAddr(address); err == nil {
-			continue
-		}
-		if _, err := netip.ParseAddrPort(address); err != nil || strings.ContainsAny(server, " \t\r\n") {
+		if !isNameserver(server) {
 			p.add(fmt.Sprintf("spec.instance.network.nameservers[%d]", i), "%q is no address", server)
 		}
 	}
@@ -232,4 +270,19 @@ func (p *problems) network(n Network) {
 			p.add(fmt.Sprintf("spec.instance.network.domains[%d]", i), "%q is no domain's name", d)
 		}
 	}
+}
+
+// isNameserver checks the form of resolved.conf(5):
+// ADDRESS[:PORT][%INTERFACE][#NAME].
+func isNameserver(server string) bool {
+	address, name, named := strings.Cut(server, "#")
+	address, link, linked := strings.Cut(address, "%")
+	if named && !hostName().MatchString(name) || linked && !interfaceName().MatchString(link) {
+		return false
+	}
+	_, err := netip.ParseAddr(address)
+	if err != nil {
+		_, err = netip.ParseAddrPort(address)
+	}
+	return err == nil
 }

@@ -1,0 +1,181 @@
+package disks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/spf13/afero"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// arrayDevice is what the array is called until the next boot.
+const arrayDevice = "/dev/md/" + arrayName
+
+// array plans the array and says which device it is, or will be. It is made of
+// disks that hold nothing, and put together of those of one array that this
+// program made; everything else is refused.
+func array(h *host.Host, members []string, level string) (string, []plan.Action, error) {
+	users, err := users(h, members)
+	if err != nil {
+		return "", nil, err
+	}
+	if len(users) == 0 && h.IsLive() && !h.HasCommand("mdadm") {
+		return "", nil, errors.New("an array needs mdadm, which this image has not: build it with packages = [\"mdadm\"], or use the strategy Mount")
+	}
+	made, err := areOneArray(h, members)
+	if err != nil {
+		return "", nil, err
+	}
+	if len(users) > 0 {
+		device, err := assembled(h, users, made)
+		return device, nil, err
+	}
+	there, err := h.Exists(arrayDevice)
+	if err != nil {
+		return "", nil, fmt.Errorf("looking at %s: %w", arrayDevice, err)
+	}
+	if there {
+		return "", nil, fmt.Errorf("%s is an array of other disks than the instance store's; stop it with mdadm --stop", arrayDevice)
+	}
+	if made {
+		argv := []string{"mdadm", "--assemble", "--run", arrayDevice}
+		return arrayDevice, []plan.Action{run(h, "the disks are an array that was not put together at boot", append(argv, members...)...)}, nil
+	}
+	argv := []string{"mdadm", "--create", "--run", "--force", arrayDevice, "--level=" + level, "--name=" + arrayName,
+		fmt.Sprintf("--raid-devices=%d", len(members))}
+	create := run(h, "makes one array of the instance store's disks", append(argv, members...)...)
+	// mdadm --run asks nobody, so the disks are looked at again.
+	return arrayDevice, []plan.Action{after(create, func() (bool, error) {
+		made, err := areOneArray(h, members)
+		if err == nil && made {
+			err = fmt.Errorf("%s has become %s", members[0], arrayMember)
+		}
+		return true, err
+	})}, nil
+}
+
+// after has an action done only if a look, directly before, says that it is
+// needed.
+func after(a plan.Action, needed func() (bool, error)) plan.Action {
+	do := a.Do
+	a.Do = func(ctx context.Context, p plan.Progress) error {
+		if need, err := needed(); err != nil || !need {
+			return err
+		}
+		return do(ctx, p)
+	}
+	return a
+}
+
+// areOneArray says whether the disks are the members of one array that this
+// program made; false means that all of them hold nothing. Other content, and a
+// mixture, is an error that names the disk.
+func areOneArray(h *host.Host, members []string) (bool, error) {
+	var first content
+	for i, m := range members {
+		c, err := probe(h, m)
+		if err != nil {
+			return false, err
+		}
+		switch {
+		case c.name != "" && (c.name != arrayMember || c.uuid == ""):
+			return false, refusal(m, c)
+		case !isOwn(c.array):
+			return false, fmt.Errorf("%s holds a member of the array %q, which is not this program's; clear it with blkdiscard --zeroout if nothing on it is needed", m, c.array)
+		case i == 0:
+			first = c
+		case c.name != first.name:
+			empty, member := m, members[0]
+			if first.name == "" {
+				empty, member = member, empty
+			}
+			return false, fmt.Errorf("%s holds %s and %s nothing; clear the former with blkdiscard --zeroout if nothing on it is needed", member, arrayMember, empty)
+		case c != first:
+			return false, fmt.Errorf("%s and %s are members of different arrays; clear them with blkdiscard --zeroout if nothing on them is needed", members[0], m)
+		}
+	}
+	return first.name != "", nil
+}
+
+// isOwn says whether an array's name, with the host's before it, is the one that
+// this program gives. mdadm gives every array a name, so none means no array.
+func isOwn(array string) bool {
+	return array == "" || array[strings.LastIndexByte(array, ':')+1:] == arrayName
+}
+
+// holders lists the devices that use a disk, as the kernel knows them.
+func holders(h *host.Host, disk string) ([]string, error) {
+	entries, err := afero.ReadDir(h.Files, path.Join("/sys/block", path.Base(disk), "holders"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("looking which device uses %s: %w", disk, err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names, nil
+}
+
+// user is a device that uses a disk.
+type user struct{ name, disk string }
+
+// users lists what uses the disks, each once.
+func users(h *host.Host, disks []string) ([]user, error) {
+	var all []user
+	for _, disk := range disks {
+		names, err := holders(h, disk)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			if !slices.ContainsFunc(all, func(u user) bool { return u.name == name }) {
+				all = append(all, user{name, disk})
+			}
+		}
+	}
+	return all, nil
+}
+
+// assembled is the array that uses the disks. made says that they are members
+// of one.
+func assembled(h *host.Host, users []user, made bool) (string, error) {
+	u := users[0]
+	switch {
+	case len(users) > 1:
+		return "", fmt.Errorf("the instance store's disks are in several arrays (%s has %s, %s has %s); stop one with mdadm --stop",
+			u.name, u.disk, users[1].name, users[1].disk)
+	case !made, !strings.HasPrefix(u.name, "md"):
+		return "", fmt.Errorf("%s is used by %s, which is no array of the instance store", u.disk, u.name)
+	}
+	return path.Join("/dev", u.name), isRunning(h, u.name)
+}
+
+// isUnused refuses a disk that another device uses: a file system at its
+// beginning may be only a part of what that holds.
+func isUnused(h *host.Host, disk string) error {
+	users, err := users(h, []string{disk})
+	if err == nil && len(users) > 0 {
+		err = fmt.Errorf("%s is used by %s; stop that first", disk, users[0].name)
+	}
+	return err
+}
+
+// isRunning refuses an array that the kernel knows and cannot use, such as one
+// that lacks disks.
+func isRunning(h *host.Host, array string) error {
+	state, err := h.Content(path.Join("/sys/block", array, "md/array_state"))
+	if err != nil {
+		return fmt.Errorf("looking at the array %s: %w", array, err)
+	}
+	if word := strings.TrimSpace(string(state)); slices.Contains([]string{"clear", "inactive", "broken"}, word) {
+		return fmt.Errorf("the array /dev/%s is %s; mdadm --detail says what it lacks", array, word)
+	}
+	return nil
+}

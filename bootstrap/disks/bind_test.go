@@ -1,0 +1,108 @@
+//go:build linux
+
+package disks
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// A folder that lies on the array already is not copied onto itself, whatever
+// else changes.
+func TestAMountedFolderIsNotCopied(t *testing.T) {
+	h := instance(t, nil, nil)
+	folder := carried{"/var/lib/kubelet", "kubelet"}
+	actions, err := bind(h, "/mnt/0/kubelet", folder)
+	require.NoError(t, err)
+	assert.Contains(t, commands(actions), "run cp --archive /var/lib/kubelet/. /mnt/0/kubelet\n")
+	settle(t, h, actions, folder.path)
+	actions, err = bind(h, "/mnt/0/kubelet", folder)
+	require.NoError(t, err)
+	assert.Empty(t, commands(actions), "it lies there already")
+}
+
+// The same for the plan as a whole: a changed mount below stops and copies
+// nothing.
+func TestAChangedArrayLeavesMountedFoldersAlone(t *testing.T) {
+	d := Disks{LocalStorage: nodeconfig.LocalStorage{Strategy: nodeconfig.RAID0}, InstanceID: "i-1"}
+	h := instance(t, map[string][]byte{"nvme1n1": ours(), "md127": largeWith(0, "XFSB")}, map[string]string{"nvme1n1": "md127"})
+	for _, f := range d.folders() {
+		actions, err := bind(h, "/mnt/k8s-disks/0/"+filepath.Base(f.path), f)
+		require.NoError(t, err)
+		settle(t, h, actions, f.path)
+	}
+	actions, err := d.Plan(t.Context(), h)
+	require.NoError(t, err)
+	name := escape("/mnt/k8s-disks/0") + ".mount"
+	assert.Equal(t, "write /etc/systemd/system/"+name+"\nrun systemctl daemon-reload\nrun systemctl enable "+name+"\nrun systemctl start "+name, commands(actions))
+}
+
+// moving is a folder with content and the place of its copy.
+func moving(t *testing.T) (*move, string) {
+	t.Helper()
+	h, err := host.Live()
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, h.Close()) })
+	dir := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "from/below"), 0o750))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "from/below/file"), []byte("old"), 0o640))
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "on"), 0o755))
+	return &move{h: h, from: carried{filepath.Join(dir, "from"), "test"}, on: filepath.Join(dir, "on")}, dir
+}
+
+// The array has the whole folder or nothing of it, and what it has stays.
+func TestAFolderIsCopiedWholeAndOnce(t *testing.T) {
+	m, dir := moving(t)
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "on.part/interrupted"), 0o755))
+	require.NoError(t, m.copy(t.Context()))
+	text, err := os.ReadFile(filepath.Join(dir, "on/below/file"))
+	require.NoError(t, err)
+	assert.Equal(t, "old", string(text))
+	assert.NoDirExists(t, filepath.Join(dir, "on.part"))
+	assert.NoDirExists(t, filepath.Join(dir, "on/interrupted"))
+
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "on/below/file"), []byte("new"), 0o640))
+	require.NoError(t, m.copy(t.Context()))
+	text, err = os.ReadFile(filepath.Join(dir, "on/below/file"))
+	require.NoError(t, err)
+	assert.Equal(t, "new", string(text), "the array's state is newer than the image's")
+
+	m, dir = moving(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.Error(t, m.copy(ctx))
+	assert.NoDirExists(t, filepath.Join(dir, "on/below"))
+}
+
+// A service that was stopped for the copying runs again when that fails, also
+// when it was cancelled; one that did not run stays as it is.
+func TestAServiceRunsAgainWhenItsFolderStays(t *testing.T) {
+	for state, want := range map[string]string{"active": "stop test.service\nstart test.service\n", "inactive": "stop test.service\n"} {
+		t.Run(state, func(t *testing.T) {
+			m, dir := moving(t)
+			bin, calls := filepath.Join(dir, "bin"), filepath.Join(dir, "calls")
+			require.NoError(t, os.Mkdir(bin, 0o755))
+			require.NoError(t, os.WriteFile(filepath.Join(bin, "systemctl"), []byte("#!/bin/sh\ncase $1 in\nshow) echo Id=test.service; echo ActiveState="+state+" ;;\n*) echo $* >> "+calls+" ;;\nesac\n"), 0o755))
+			t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+			ctx, cancel := context.WithCancel(t.Context())
+			require.NoError(t, m.stop(ctx))
+			cancel()
+			err := m.orStart(plan.Action{Do: func(ctx context.Context, _ plan.Progress) error { return m.copy(ctx) }}).Do(ctx, nil)
+			require.ErrorIs(t, err, context.Canceled)
+			text, err := os.ReadFile(calls)
+			require.NoError(t, err)
+			assert.Equal(t, want, string(text))
+			assert.Equal(t, 1, strings.Count(string(text), "stop"))
+		})
+	}
+}

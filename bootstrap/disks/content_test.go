@@ -1,0 +1,256 @@
+//go:build linux
+
+package disks
+
+import (
+	"encoding/binary"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+)
+
+const clear = "; clear it with blkdiscard --zeroout if nothing on it is needed"
+
+// large is a disk whose beginning and end are read apart.
+func large() []byte { return make([]byte, 4*probed) }
+
+func largeWith(at int, magic string) []byte {
+	b := large()
+	if at < 0 {
+		at += len(b)
+	}
+	copy(b[at:], magic)
+	return b
+}
+
+// member is a disk with an array's superblock of version 1.2.
+func member(set, name string) []byte {
+	b := large()
+	copy(b[md12:], mdMagic)
+	binary.LittleEndian.PutUint32(b[md12+4:], 1)
+	copy(b[md12+16:md12+32], set)
+	copy(b[md12+32:md12+64], name)
+	return b
+}
+
+func ours() []byte { return member("0123456789abcdef", "ip-10-0-0-1:kubernetes") }
+
+// Of every disk that would become part of an array, the beginning and the end
+// are looked at, wherever the disk stands in the list.
+func TestEveryDiskOfAnArrayIsLookedAt(t *testing.T) {
+	unknown := " holds something this program does not know" + clear
+	for name, c := range map[string]struct {
+		disk []byte
+		want string
+	}{
+		"ext4":                    {largeWith(0x438, "\x53\xef"), " holds ext4" + clear},
+		"xfs":                     {largeWith(0, "XFSB"), " holds xfs" + clear},
+		"btrfs":                   {largeWith(0x10040, "_BHRfS_M"), " holds btrfs" + clear},
+		"a partition table":       {largeWith(0x1fe, "\x55\xaa"), " holds a partition table" + clear},
+		"GPT":                     {largeWith(512, "EFI PART"), " holds a partition table" + clear},
+		"GPT, its copy only":      {largeWith(-512, "EFI PART"), unknown},
+		"LUKS":                    {largeWith(0, "LUKS\xba\xbe"), " holds a LUKS header" + clear},
+		"LVM":                     {largeWith(536, "LVM2 001"), " holds an LVM physical volume" + clear},
+		"swap":                    {largeWith(4086, "SWAPSPACE2"), " holds swap" + clear},
+		"swap of larger pages":    {largeWith(65526, "SWAPSPACE2"), " holds swap" + clear},
+		"bcache":                  {largeWith(0x1018, "\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x48\xba\x6d\x81"), " holds bcache" + clear},
+		"ZFS at the end":          {largeWith(-256<<10+128<<10, "\x0c\xb1\xba"), unknown},
+		"an array 0.90":           {largeWith(-0x10000, mdMagic), " holds a member of an array" + clear},
+		"an array 1.0":            {largeWith(-8192, mdMagic), " holds a member of an array" + clear},
+		"an array 1.1":            {largeWith(0, mdMagic), " holds a member of an array" + clear},
+		"another's array":         {member("0123456789abcdef", "db-1:data"), ` holds a member of the array "db-1:data", which is not this program's` + clear},
+		"a file system on RAID 1": {append(largeWith(0, "XFSB")[:4*probed-8192], append([]byte(mdMagic), make([]byte, 8188)...)...), " holds xfs and a member of an array" + clear},
+		"data without signature":  {largeWith(700, "secret"), unknown},
+		"a byte at the end":       {largeWith(-1, "x"), unknown},
+	} {
+		for _, order := range [][2]string{{"nvme1n1", "nvme2n1"}, {"nvme2n1", "nvme1n1"}} {
+			t.Run(name+", "+order[0], func(t *testing.T) {
+				h := instance(t, map[string][]byte{order[0]: c.disk, order[1]: large()}, nil)
+				for _, strategy := range []string{nodeconfig.RAID0, nodeconfig.RAID10} {
+					actions, err := Disks{LocalStorage: nodeconfig.LocalStorage{Strategy: strategy}}.Plan(t.Context(), h)
+					require.EqualError(t, err, "/dev/"+order[0]+c.want)
+					assert.Empty(t, actions)
+				}
+			})
+		}
+	}
+}
+
+// Disks that do not make one array together stay as they are.
+func TestAMixtureOfDisksIsRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		one, two []byte
+		holders  map[string]string
+		more     map[string]string
+		want     string
+	}{
+		"ours and an empty one": {ours(), large(), nil, nil,
+			"/dev/nvme1n1 holds a member of an array and /dev/nvme2n1 nothing; clear the former with blkdiscard --zeroout if nothing on it is needed"},
+		"an empty one and ours": {large(), ours(), nil, nil,
+			"/dev/nvme2n1 holds a member of an array and /dev/nvme1n1 nothing; clear the former with blkdiscard --zeroout if nothing on it is needed"},
+		"two arrays of ours": {ours(), member("fedcba9876543210", "kubernetes"), nil, nil,
+			"/dev/nvme1n1 and /dev/nvme2n1 are members of different arrays; clear them with blkdiscard --zeroout if nothing on them is needed"},
+		"two arrays, assembled": {ours(), member("fedcba9876543210", "kubernetes"), map[string]string{"nvme1n1": "md126", "nvme2n1": "md127"}, nil,
+			"/dev/nvme1n1 and /dev/nvme2n1 are members of different arrays; clear them with blkdiscard --zeroout if nothing on them is needed"},
+		"another's, assembled": {member("0123456789abcdef", "db:0"), member("0123456789abcdef", "db:0"), map[string]string{"nvme1n1": "md0", "nvme2n1": "md0"}, nil,
+			`/dev/nvme1n1 holds a member of the array "db:0", which is not this program's` + clear},
+		"ours and an empty one, assembled": {ours(), large(), map[string]string{"nvme1n1": "md127"}, nil,
+			"/dev/nvme1n1 holds a member of an array and /dev/nvme2n1 nothing; clear the former with blkdiscard --zeroout if nothing on it is needed"},
+		"an empty one that is used": {large(), large(), map[string]string{"nvme2n1": "dm-0"}, nil,
+			"/dev/nvme2n1 is used by dm-0, which is no array of the instance store"},
+		"ours that does not run": {ours(), ours(), map[string]string{"nvme1n1": "md127", "nvme2n1": "md127"}, map[string]string{"/sys/block/md127/md/array_state": "inactive\n"},
+			"the array /dev/md127 is inactive; mdadm --detail says what it lacks"},
+		"another array of this name": {large(), large(), nil, map[string]string{"/dev/md/kubernetes": "x"},
+			"/dev/md/kubernetes is an array of other disks than the instance store's; stop it with mdadm --stop"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := instance(t, map[string][]byte{"nvme1n1": c.one, "nvme2n1": c.two}, c.holders)
+			for name, text := range c.more {
+				require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(h.Root(), name)), 0o755))
+				require.NoError(t, os.WriteFile(filepath.Join(h.Root(), name), []byte(text), 0o600))
+			}
+			actions, err := Disks{LocalStorage: nodeconfig.LocalStorage{Strategy: nodeconfig.RAID0}}.Plan(t.Context(), h)
+			require.EqualError(t, err, c.want)
+			assert.Empty(t, actions)
+		})
+	}
+}
+
+// Arrays that this program made are used as they are, whatever they are called
+// now.
+func TestAnArrayOfOursIsUsed(t *testing.T) {
+	const assemble = "run mdadm --assemble --run /dev/md/kubernetes /dev/nvme1n1 /dev/nvme2n1"
+	for name, c := range map[string]struct {
+		holders map[string]string
+		disks   map[string][]byte
+		want    string
+	}{
+		"not put together":   {nil, nil, assemble},
+		"under another name": {map[string]string{"nvme1n1": "md127", "nvme2n1": "md127"}, map[string][]byte{"md127": largeWith(0, "XFSB")}, "write /etc/systemd/system/" + escape("/mnt/k8s-disks/0") + ".mount"},
+		"without a disk":     {map[string]string{"nvme1n1": "md127"}, map[string][]byte{"md127": largeWith(0x438, "\x53\xef")}, "write /etc/systemd/system/" + escape("/mnt/k8s-disks/0") + ".mount"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			disks := map[string][]byte{"nvme1n1": ours(), "nvme2n1": ours()}
+			for name, content := range c.disks {
+				disks[name] = content
+			}
+			actions, err := Disks{LocalStorage: nodeconfig.LocalStorage{Strategy: nodeconfig.RAID0}}.Plan(t.Context(), instance(t, disks, c.holders))
+			require.NoError(t, err)
+			assert.Equal(t, c.want, commands(actions[:1]))
+		})
+	}
+}
+
+// A disk by itself is only taken when nothing else uses it.
+func TestMountTakesNoPartOfSomethingElse(t *testing.T) {
+	for name, c := range map[string]struct {
+		disk    []byte
+		holders map[string]string
+		want    string
+	}{
+		"half of a RAID 1":       {append(largeWith(0x438, "\x53\xef")[:4*probed-8192], append([]byte(mdMagic), make([]byte, 8188)...)...), nil, "/dev/nvme1n1 holds ext4 and a member of an array" + clear},
+		"used":                   {largeWith(0, "XFSB"), map[string]string{"nvme1n1": "dm-3"}, "/dev/nvme1n1 is used by dm-3; stop that first"},
+		"a boot sector and ext4": {append(append(make([]byte, 0x1fe), 0x55, 0xaa), largeWith(0x438, "\x53\xef")[0x200:]...), nil, "/dev/nvme1n1 holds ext4 and a partition table" + clear},
+		"no size":                {[]byte{}, nil, "reading /dev/nvme1n1: the device has no size"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Disks{LocalStorage: nodeconfig.LocalStorage{Strategy: nodeconfig.Mount}}.Plan(t.Context(), instance(t, map[string][]byte{"nvme1n1": c.disk}, c.holders))
+			assert.EqualError(t, err, c.want)
+		})
+	}
+}
+
+// A link of udev's that leads nowhere is no empty disk.
+func TestADiskThatIsNotThereIsNotEmpty(t *testing.T) {
+	h := instance(t, map[string][]byte{"nvme1n1": large(), "nvme2n1": large()}, nil)
+	require.NoError(t, os.Remove(filepath.Join(h.Root(), "dev/nvme2n1")))
+	for _, strategy := range []string{nodeconfig.RAID0, nodeconfig.Mount} {
+		_, err := Disks{LocalStorage: nodeconfig.LocalStorage{Strategy: strategy}}.Plan(t.Context(), h)
+		assert.EqualError(t, err, "reading /dev/nvme2n1: open /dev/nvme2n1: no such file or directory")
+	}
+}
+
+// What appears on a device between the plan and its doing stays. The commands
+// themselves would fail here otherwise: the root is only mounted.
+func TestADeviceIsLookedAtAgainBeforeItIsWritten(t *testing.T) {
+	h := instance(t, map[string][]byte{"nvme1n1": large()}, nil)
+	disk := filepath.Join(h.Root(), "dev/nvme1n1")
+	for _, strategy := range []string{nodeconfig.RAID0, nodeconfig.Mount} {
+		require.NoError(t, os.WriteFile(disk, large(), 0o600))
+		actions, err := Disks{LocalStorage: nodeconfig.LocalStorage{Strategy: strategy}}.Plan(t.Context(), h)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(disk, largeWith(0, "LUKS\xba\xbe"), 0o600))
+		assert.EqualError(t, actions[0].Do(t.Context(), nil), "/dev/nvme1n1 holds a LUKS header"+clear)
+	}
+	// The file system that an array had before it was put together is kept.
+	want := content{name: ext4, uuid: "30303030-3030-3030-3030-303030303030"}
+	fs := largeWith(0x438, "\x53\xef")
+	copy(fs[0x468:], "0000000000000000")
+	require.NoError(t, os.WriteFile(disk, fs, 0o600))
+	assert.NoError(t, format(h, want, "/dev/nvme1n1").Do(t.Context(), nil))
+	want.uuid = "x"
+	assert.EqualError(t, format(h, want, "/dev/nvme1n1").Do(t.Context(), nil), "/dev/nvme1n1 holds ext4"+clear)
+	require.NoError(t, os.WriteFile(disk, large(), 0o600))
+	assert.ErrorContains(t, format(h, want, "/dev/nvme1n1").Do(t.Context(), nil), "not possible on a mounted root")
+}
+
+// What other people's programs write on a disk is content.
+func TestRealContentIsRecognized(t *testing.T) {
+	for program, c := range map[string]struct {
+		argv []string
+		want string
+	}{
+		"mkswap":     {[]string{"mkswap"}, "swap"},
+		"mke2fs":     {[]string{"mke2fs", "-q", "-F"}, ext4},
+		"cryptsetup": {[]string{"cryptsetup", "luksFormat", "--batch-mode", "--pbkdf", "pbkdf2", "--pbkdf-force-iterations", "1000", "--key-file", "/etc/passwd"}, "a LUKS header"},
+		"mkfs.xfs":   {[]string{"mkfs.xfs", "-q"}, xfs},
+		"mkfs.btrfs": {[]string{"mkfs.btrfs", "-q"}, "btrfs"},
+	} {
+		t.Run(program, func(t *testing.T) {
+			if _, err := exec.LookPath(program); err != nil {
+				t.Log(program + " is not installed")
+				return
+			}
+			h := instance(t, map[string][]byte{"nvme1n1": nil}, nil)
+			image := filepath.Join(h.Root(), "dev/nvme1n1")
+			require.NoError(t, os.Truncate(image, 320<<20))
+			out, err := exec.Command(c.argv[0], append(c.argv[1:], image)...).CombinedOutput()
+			require.NoError(t, err, string(out))
+			got, err := probe(h, "/dev/nvme1n1")
+			require.NoError(t, err)
+			assert.Equal(t, c.want, got.name)
+			// Without its signature it is content still.
+			out, err = exec.Command("wipefs", "--all", image).CombinedOutput()
+			require.NoError(t, err, string(out))
+			got, err = probe(h, "/dev/nvme1n1")
+			require.NoError(t, err)
+			assert.Equal(t, somethingElse, got.name)
+		})
+	}
+}
+
+// Nothing is what reads as zeros, and only that.
+func FuzzIdentify(f *testing.F) {
+	f.Add([]byte("XFSB"), uint16(0))
+	f.Add([]byte(mdMagic), uint16(md12))
+	f.Add([]byte("\x53\xef"), uint16(0x438))
+	f.Add([]byte("\x55\xaa"), uint16(0x1fe))
+	f.Add(make([]byte, 10), uint16(7))
+	f.Fuzz(func(t *testing.T, text []byte, from uint16) {
+		b := make([]byte, int(from)+len(text))
+		copy(b[from:], text)
+		size := int64(len(b))
+		c := identify(b, b, append(found(b, 0, atBeginning()), found(b, 0, atEnd(size))...))
+		isZero := true
+		for _, one := range b {
+			isZero = isZero && one == 0
+		}
+		assert.Equal(t, isZero, c.name == "")
+	})
+}

@@ -1,0 +1,39 @@
+package scrub
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+)
+
+// A containerd that was stopped runs again when the scrub is cancelled
+// meanwhile, and it is an error when it does not.
+func TestContainerdRunsAgainAfterACancelledScrub(t *testing.T) {
+	for name, c := range map[string]struct{ start, calls, err string }{
+		"started":      {"0", "stop\nstart\n", "context canceled"},
+		"not starting": {"4", "stop\nstart\n", "context canceled\nrestoring what was changed for a while: systemctl start containerd.service: exit status 4"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bin := t.TempDir()
+			calls := filepath.Join(bin, "calls")
+			script := "#!/bin/sh\ncase $1 in\nshow) echo ActiveState=active ;;\n*) echo $1 >> " + calls + " ;;\nesac\ntest $1 != start || exit " + c.start + "\n"
+			require.NoError(t, os.WriteFile(filepath.Join(bin, "systemctl"), []byte(script), 0o755))
+			t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+			h, err := host.Live()
+			require.NoError(t, err)
+			defer h.Close()
+			ctx, cancel := context.WithCancel(t.Context())
+			err = withoutContainerd(ctx, h, func() error { cancel(); return ctx.Err() })
+			require.EqualError(t, err, c.err)
+			text, err := os.ReadFile(calls)
+			require.NoError(t, err)
+			assert.Equal(t, c.calls, string(text))
+		})
+	}
+}
