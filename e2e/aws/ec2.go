@@ -73,6 +73,7 @@ type TemplateData struct {
 	Groups   []string           `xml:"securityGroupIdSet>item"`
 	Tokens   string             `xml:"metadataOptions>httpTokens"`
 	Metadata string             `xml:"metadataOptions>httpEndpoint,omitempty"`
+	TagsToo  string             `xml:"metadataOptions>instanceMetadataTags,omitempty"`
 	Networks []NetworkInterface `xml:"networkInterfaceSet>item"`
 	UserData string             `xml:"userData"`
 	Tags     []TagSpecification `xml:"tagSpecificationSet>item"`
@@ -82,6 +83,7 @@ type TemplateData struct {
 type NetworkInterface struct {
 	Index  int      `xml:"deviceIndex"`
 	Public *bool    `xml:"associatePublicIpAddress,omitempty"`
+	Kind   string   `xml:"interfaceType,omitempty"`
 	Subnet string   `xml:"subnetId,omitempty"`
 	Groups []string `xml:"groupSet>groupId"`
 }

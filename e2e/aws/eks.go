@@ -82,5 +82,12 @@ func (w *World) describeAddon(_ context.Context, _ endpoint.Call, in eksIn) (obj
 	if status == "" {
 		status = "ACTIVE"
 	}
-	return object{"addon": object{"addonName": in.Addon, "addonVersion": w.Addons[in.Name][in.Addon], "status": status}}, nil
+	out := object{"addonName": in.Addon, "addonVersion": w.Addons[in.Name][in.Addon], "status": status}
+	if w.AddonRole != "" {
+		out["serviceAccountRoleArn"] = w.AddonRole
+	}
+	if w.AddonValues != "" {
+		out["configurationValues"] = w.AddonValues
+	}
+	return object{"addon": out}, nil
 }

@@ -44,6 +44,8 @@ type World struct {
 	// not said.
 	Addons      map[string]map[string]string
 	AddonStatus map[string]string
+	// AddonRole and AddonValues are what all add-ons were set to.
+	AddonRole, AddonValues string
 
 	Images     []Image
 	Instances  []Instance
