@@ -171,7 +171,7 @@ func checkDNS(f *facts) result {
 }
 
 // seeDHCP is the command that shows the network's DHCP options. Others would be
-// for all machines in the network, and what is set besides would be lost.
+// for all machines in the network, and their other settings would be lost.
 func (f *facts) seeDHCP() string {
 	return "aws ec2 describe-dhcp-options --dhcp-options-ids " + f.vpc.value.DHCP
 }

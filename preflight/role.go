@@ -136,6 +136,7 @@ func untrusted(role *cluster.Role, denied bool) result {
 	if err := errors.Join(json.Unmarshal([]byte(role.Trust), &has), json.Unmarshal([]byte(strings.Trim(trustEC2, "'")), &ec2)); err != nil {
 		return result{Unknown, fmt.Sprintf("reading the trust policy of %s: %v", role.Name, err), newRole}
 	}
+	has.Statement = slices.DeleteFunc(has.Statement, func(s map[string]any) bool { return s == nil }) // null
 	has.Statement = append(has.Statement, ec2.Statement...)
 	if has.Version == "" && len(has.Statement) == 1 {
 		has.Version = ec2.Version
