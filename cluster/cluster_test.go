@@ -80,7 +80,10 @@ func TestAccessEntriesAndAddons(t *testing.T) {
 	assert.True(t, cluster.IsNotFound(err), "%v", err)
 	addons, err := a.Addons(t.Context(), "my-cluster")
 	require.NoError(t, err)
-	assert.Equal(t, []cluster.Addon{{"coredns", "v1.12.1-eksbuild.2", "ACTIVE"}, {"kube-proxy", "v1.34.0-eksbuild.2", "ACTIVE"}, {"vpc-cni", "v1.20.4-eksbuild.2", "ACTIVE"}}, addons)
+	assert.Equal(t, []cluster.Addon{
+		{Name: "coredns", Version: "v1.12.1-eksbuild.2", Status: "ACTIVE"}, {Name: "kube-proxy", Version: "v1.34.0-eksbuild.2", Status: "ACTIVE"},
+		{Name: "vpc-cni", Version: "v1.20.4-eksbuild.2", Status: "ACTIVE"},
+	}, addons)
 	assert.Equal(t, 3, w.Calls()["eks:ListAddons"], "all pages were asked for")
 }
 

@@ -39,7 +39,8 @@ func explain(doing string, err error) error {
 	var operation *smithy.OperationError
 	if slices.Contains(denials, api.ErrorCode()) && errors.As(err, &operation) {
 		return fmt.Errorf("%s: %w", doing, &DeniedError{
-			Permission: strings.ToLower(operation.Service()) + ":" + operation.Operation(),
+			// IAM knows the service "Auto Scaling" as autoscaling.
+			Permission: strings.ToLower(strings.ReplaceAll(operation.Service(), " ", "")) + ":" + operation.Operation(),
 			Said:       strings.TrimSpace(api.ErrorMessage()),
 		})
 	}

@@ -103,7 +103,12 @@ func (a *AWS) AccessEntry(ctx context.Context, name, principal string) (AccessEn
 }
 
 // Addon is an add-on that EKS manages.
-type Addon struct{ Name, Version, Status string }
+type Addon struct {
+	Name, Version, Status string
+	// Role is the ARN of its service account's role, Configuration the values that
+	// were set; empty where there are none.
+	Role, Configuration string
+}
 
 // Addons lists the cluster's add-ons.
 func (a *AWS) Addons(ctx context.Context, name string) ([]Addon, error) {
@@ -122,7 +127,10 @@ func (a *AWS) Addons(ctx context.Context, name string) ([]Addon, error) {
 			if out.Addon == nil {
 				return nil, errIncomplete("describing the add-on "+addon, "add-on")
 			}
-			addons = append(addons, Addon{Name: addon, Version: aws.ToString(out.Addon.AddonVersion), Status: string(out.Addon.Status)})
+			addons = append(addons, Addon{
+				Name: addon, Version: aws.ToString(out.Addon.AddonVersion), Status: string(out.Addon.Status),
+				Role: aws.ToString(out.Addon.ServiceAccountRoleArn), Configuration: aws.ToString(out.Addon.ConfigurationValues),
+			})
 		}
 	}
 	return addons, nil

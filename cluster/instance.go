@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -37,6 +38,11 @@ type Launch struct {
 	Tokens     string
 	HopLimit   int
 	NoMetadata bool
+	// Metadata and Interfaces are the template's own words about the metadata
+	// service and the network interfaces: a version that changes one of them has to
+	// repeat the others.
+	Metadata   map[string]any
+	Interfaces []map[string]any
 	// PublicAddress says whether there is one, or will be; nil leaves it to the
 	// subnet.
 	PublicAddress *bool
@@ -116,13 +122,51 @@ func (a *AWS) Template(ctx context.Context, template, version string) (Launch, e
 	if len(out.LaunchTemplateVersions) != 1 || out.LaunchTemplateVersions[0].LaunchTemplateData == nil {
 		return Launch{}, errIncomplete(doing, "version "+version)
 	}
-	l := launchOf(out.LaunchTemplateVersions[0].LaunchTemplateData)
+	data := out.LaunchTemplateVersions[0].LaunchTemplateData
+	l := launchOf(data)
+	if l.Metadata, err = words(data.MetadataOptions); err != nil {
+		return Launch{}, fmt.Errorf("%s: %w", doing, err)
+	}
+	delete(l.Metadata, "State") // which EC2 adds
+	for _, n := range data.NetworkInterfaces {
+		one, err := words(n)
+		if err != nil {
+			return Launch{}, fmt.Errorf("%s: %w", doing, err)
+		}
+		l.Interfaces = append(l.Interfaces, one)
+	}
 	l.From, l.Template = "the launch template "+template, aws.ToString(out.LaunchTemplateVersions[0].LaunchTemplateId)
 	l.Version = strconv.FormatInt(aws.ToInt64(out.LaunchTemplateVersions[0].VersionNumber), 10)
-	if l.UserData, err = base64.StdEncoding.DecodeString(aws.ToString(out.LaunchTemplateVersions[0].LaunchTemplateData.UserData)); err != nil {
+	if l.UserData, err = base64.StdEncoding.DecodeString(aws.ToString(data.UserData)); err != nil {
 		return Launch{}, fmt.Errorf("reading the user data of %s: %w", template, err)
 	}
 	return l, nil
+}
+
+// words is what a part of a launch template sets, by the names of the AWS CLI.
+func words(part any) (map[string]any, error) {
+	text, err := json.Marshal(part)
+	if err != nil {
+		return nil, err
+	}
+	said := map[string]any{}
+	if err := json.Unmarshal(text, &said); err != nil {
+		return nil, err
+	}
+	return set(said), nil
+}
+
+// set is what is set in a part; the AWS CLI takes no null.
+func set(part map[string]any) map[string]any {
+	for name, value := range part {
+		if inner, nested := value.(map[string]any); nested {
+			part[name] = set(inner)
+		}
+		if value == nil || value == "" {
+			delete(part, name)
+		}
+	}
+	return part
 }
 
 func launchOf(data *types.ResponseLaunchTemplateData) Launch {

@@ -145,6 +145,8 @@ type VPC struct {
 	// NoDHCP says that the network has no DHCP options, so that instances learn
 	// of no name server.
 	NoDHCP bool
+	// DHCP is the id of the DHCP options; empty where there are none.
+	DHCP string
 	// Endpoints are its private ways to services.
 	Endpoints []Endpoint
 }
@@ -210,6 +212,7 @@ func (a *AWS) dhcp(ctx context.Context, id string, v *VPC) error {
 	if v.NoDHCP = id == "" || id == "default"; v.NoDHCP {
 		return nil
 	}
+	v.DHCP = id
 	out, err := a.ec2.DescribeDhcpOptions(ctx, &ec2.DescribeDhcpOptionsInput{DhcpOptionsIds: []string{id}})
 	if err != nil {
 		return explain("describing the DHCP options "+id, err)

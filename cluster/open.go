@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials/stscreds"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
@@ -51,11 +52,12 @@ type AWS struct {
 	Region string
 	settle time.Duration
 
-	ec2 *ec2.Client
-	eks *eks.Client
-	iam *iam.Client
-	ssm *ssm.Client
-	sts *sts.Client
+	autoscaling *autoscaling.Client
+	ec2         *ec2.Client
+	eks         *eks.Client
+	iam         *iam.Client
+	ssm         *ssm.Client
+	sts         *sts.Client
 }
 
 // Open reads the configuration and gets credentials: without any, nothing that
@@ -71,7 +73,7 @@ func Open(ctx context.Context, o Options) (*AWS, error) {
 	}
 	return &AWS{
 		Region: c.Region, settle: settle, ec2: ec2.NewFromConfig(c), eks: eks.NewFromConfig(c), iam: iam.NewFromConfig(c),
-		ssm: ssm.NewFromConfig(c), sts: sts.NewFromConfig(c),
+		ssm: ssm.NewFromConfig(c), sts: sts.NewFromConfig(c), autoscaling: autoscaling.NewFromConfig(c),
 	}, nil
 }
 

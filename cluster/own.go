@@ -42,57 +42,21 @@ func (a *AWS) OwnImages(ctx context.Context) ([]Image, error) {
 	return images, nil
 }
 
-// Users lists who needs an image: its instances that have not been terminated,
-// and launch templates whose latest or default version names it.
-func (a *AWS) Users(ctx context.Context, image string) ([]string, error) {
-	var users []string
-	pages := ec2.NewDescribeInstancesPaginator(a.ec2, &ec2.DescribeInstancesInput{Filters: filters("image-id", image)})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return nil, explain("listing the instances of "+image, err)
-		}
-		for _, r := range page.Reservations {
-			for _, i := range r.Instances {
-				if i.State == nil || i.State.Name != "terminated" {
-					users = append(users, aws.ToString(i.InstanceId))
-				}
-			}
-		}
-	}
-	for _, version := range []string{"$Latest", "$Default"} {
-		pages := ec2.NewDescribeLaunchTemplateVersionsPaginator(a.ec2, &ec2.DescribeLaunchTemplateVersionsInput{
-			Versions: []string{version}, Filters: filters("image-id", image),
-		})
-		for pages.HasMorePages() {
-			page, err := pages.NextPage(ctx)
-			if err != nil {
-				return nil, explain("listing the launch templates of "+image, err)
-			}
-			for _, t := range page.LaunchTemplateVersions {
-				users = append(users, "launch template "+aws.ToString(t.LaunchTemplateName))
-			}
-		}
-	}
-	slices.Sort(users)
-	return slices.Compact(users), nil
-}
-
 // Deprecate marks an image as one not to be used from a time on.
 func (a *AWS) Deprecate(ctx context.Context, image string, at time.Time) error {
 	_, err := a.ec2.EnableImageDeprecation(ctx, &ec2.EnableImageDeprecationInput{ImageId: aws.String(image), DeprecateAt: aws.Time(at)})
 	return explain("deprecating the image "+image, err)
 }
 
-// Deregister takes an image away, and its snapshots after it.
-func (a *AWS) Deregister(ctx context.Context, i Image) error {
-	if _, err := a.ec2.DeregisterImage(ctx, &ec2.DeregisterImageInput{ImageId: aws.String(i.ID)}); err != nil {
-		return explain("deregistering the image "+i.ID, err)
+// Deregister takes an image away, and snapshots of it after it.
+func (a *AWS) Deregister(ctx context.Context, image string, snapshots []string) error {
+	if _, err := a.ec2.DeregisterImage(ctx, &ec2.DeregisterImageInput{ImageId: aws.String(image)}); err != nil {
+		return explain("deregistering the image "+image, err)
 	}
 	var errs []error
-	for _, s := range i.Snapshots {
+	for _, s := range snapshots {
 		_, err := a.ec2.DeleteSnapshot(ctx, &ec2.DeleteSnapshotInput{SnapshotId: aws.String(s)})
-		errs = append(errs, explain("deleting the snapshot "+s+" of "+i.ID, err))
+		errs = append(errs, explain("deleting the snapshot "+s+" of "+image, err))
 	}
 	return errors.Join(errs...)
 }

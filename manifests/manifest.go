@@ -27,7 +27,8 @@ type Node struct {
 	UserData                   []byte
 	// Subnets are tagged where the cluster's version needs it.
 	Subnets []string
-	// AWSAuth is the ConfigMap as it is now; nil where it is not known.
+	// AWSAuth is the ConfigMap as it is now; nil where it is not known. What is
+	// written then can only create one.
 	AWSAuth []byte
 }
 
@@ -46,8 +47,8 @@ func Table() []Manifest {
 	return []Manifest{
 		{"policies", "permissions of the nodes' role; run it with a shell", writePolicies},
 		{"access-entry", "lets the role in, where the authentication mode is API or API_AND_CONFIG_MAP; run it with a shell", writeAccessEntry},
-		{"aws-auth", "lets the role in, where the authentication mode is CONFIG_MAP; kubectl apply -f -", writeAWSAuth},
-		{"vpc-cni", "has the VPC CNI serve Windows nodes; kubectl apply -f -", writeVPCCNI},
+		{"aws-auth", "lets the role in, where the authentication mode is CONFIG_MAP; kubectl apply -f -, which creates, or with --aws-auth merges, and never replaces", writeAWSAuth},
+		{"vpc-cni", "has the VPC CNI serve Windows nodes; run it with a shell", writeVPCCNI},
 		{"launch-template", "what nodes are started with; aws ec2 create-launch-template --launch-template-name NAME --launch-template-data file://FILE", writeLaunchTemplate},
 		{"tags", "the tags that instances need, and subnets of clusters up to 1.18; run it with a shell", writeTags},
 	}
@@ -146,17 +147,14 @@ func writeAccessEntry(n Node) (string, error) {
 	return fmt.Sprintf("aws eks create-access-entry --cluster-name %s --principal-arn %s --type %s\n", n.Cluster, n.Role, kind), nil
 }
 
+// writeVPCCNI sets one key of a ConfigMap that has others. A manifest for kubectl
+// apply would take out those that were applied before.
 func writeVPCCNI(n Node) (string, error) {
 	if !n.Windows {
 		return "", ErrNotNeeded
 	}
-	return `apiVersion: v1
-kind: ConfigMap
-metadata:
-  name: amazon-vpc-cni
-  namespace: kube-system
-data:
-  enable-windows-ipam: "true"
+	return `kubectl patch configmap amazon-vpc-cni -n kube-system --type merge --patch 'data: {enable-windows-ipam: "true"}' || \
+  kubectl create configmap amazon-vpc-cni -n kube-system --from-literal=enable-windows-ipam=true
 `, nil
 }
 

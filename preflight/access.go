@@ -24,6 +24,23 @@ func (f *facts) entryType() string {
 	return "EC2_LINUX"
 }
 
+// entryUsers says who loses access when an access entry of a type goes.
+func entryUsers(kind string) string {
+	known := map[string]string{
+		"EC2":            "EKS Auto Mode's nodes join by it",
+		"EC2_LINUX":      "Linux nodes join by it",
+		"EC2_WINDOWS":    "Windows nodes join by it",
+		"FARGATE_LINUX":  "Fargate profiles run pods by it",
+		"HYBRID_LINUX":   "hybrid nodes outside AWS join by it",
+		"HYPERPOD_LINUX": "the nodes of SageMaker HyperPod join by it",
+		"STANDARD":       "people or programs sign in by it",
+	}
+	if users := known[kind]; users != "" {
+		return users
+	}
+	return "somebody may need it"
+}
+
 func checkAccess(f *facts) result {
 	role, not := f.role()
 	switch {
@@ -40,8 +57,8 @@ func checkAccess(f *facts) result {
 	case kind == f.entryType():
 		return good("by the access entry of the type %s", kind)
 	case kind != "":
-		return bad(fmt.Sprintf("aws eks delete-access-entry --cluster-name %s --principal-arn %s && %s", f.target.Cluster, role.ARN, create),
-			"the access entry of %s is of the type %s, and must be %s", role.ARN, kind, f.entryType())
+		return bad(newRole, "the access entry of %s is of the type %s, and must be %s: %s, so it stays, and these nodes need a role of their own",
+			role.ARN, kind, f.entryType(), entryUsers(kind))
 	case mode == "API":
 		return bad(create, "%s has no access entry, and the cluster looks at nothing else", role.ARN)
 	case f.target.AWSAuth == nil && mode == configMap:
@@ -54,7 +71,7 @@ func checkAccess(f *facts) result {
 	if err != nil {
 		return f.unseen(err)
 	}
-	if !slices.ContainsFunc(lines, func(l mappedRole) bool { return l.ARN == pathless(role.ARN) }) {
+	if !slices.ContainsFunc(lines, func(l mappedRole) bool { return strings.EqualFold(l.ARN, pathless(role.ARN)) }) {
 		return bad(f.merge(role.ARN), "aws-auth has no line for %s", pathless(role.ARN))
 	}
 	return good("by aws-auth")
@@ -115,8 +132,8 @@ func checkAWSAuth(f *facts) result {
 	if err != nil {
 		return f.unseen(err)
 	}
-	for _, l := range lines {
-		if l.ARN == pathless(role.ARN) {
+	for _, l := range slices.Backward(lines) { // the authenticator takes the last
+		if strings.EqualFold(l.ARN, pathless(role.ARN)) {
 			return f.line(l, role.ARN)
 		}
 	}
@@ -134,7 +151,8 @@ func checkAWSAuth(f *facts) result {
 // line checks the line of the node's role.
 func (f *facts) line(l mappedRole, role string) result {
 	if l.Username != "system:node:{{EC2PrivateDNSName}}" {
-		return bad(f.merge(role), "the username of %s is %q, and must be system:node:{{EC2PrivateDNSName}}", l.ARN, l.Username)
+		return bad("kubectl edit configmap aws-auth -n kube-system",
+			"the username of %s is %q, and must be system:node:{{EC2PrivateDNSName}}: give these nodes a role of their own if somebody uses that", l.ARN, l.Username)
 	}
 	groups := []string{"system:bootstrappers", "system:nodes"}
 	if f.windows() {

@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -92,9 +93,15 @@ func (f *facts) publicAddress(s cluster.Subnet) string {
 	case f.target.Instance != "":
 		return "aws ec2 associate-address --instance-id " + f.target.Instance + " --allocation-id $(aws ec2 allocate-address --query AllocationId --output text)"
 	case f.launch.value.PublicAddress != nil:
-		return f.newVersion(map[string]any{"NetworkInterfaces": []map[string]any{
-			{"DeviceIndex": 0, "AssociatePublicIpAddress": true, "Groups": f.launch.value.SecurityGroups},
-		}})
+		var all []map[string]any
+		for _, one := range f.launch.value.Interfaces {
+			one = maps.Clone(one)
+			if index, said := one["DeviceIndex"]; !said || index == 0.0 {
+				one["AssociatePublicIpAddress"] = true
+			}
+			all = append(all, one)
+		}
+		return f.newVersion(map[string]any{"NetworkInterfaces": all})
 	default:
 		return "aws ec2 modify-subnet-attribute --map-public-ip-on-launch --subnet-id " + s.ID
 	}
@@ -157,14 +164,20 @@ func checkDNS(f *facts) result {
 	const resolver = "169.254.169.253"
 	for _, server := range v.NameServers {
 		if server != "AmazonProvidedDNS" && server != resolver && !slices.Contains(v.Resolvers(), server) {
-			return maybe(f.dhcpOptions(), "the DHCP options of %s set the name server %s: it has to ask AWS's own for the names of private endpoints", v.ID, server)
+			return maybe(f.seeDHCP(), "the DHCP options of %s set the name server %s: it has to ask AWS's own for the names of private endpoints", v.ID, server)
 		}
 	}
 	return good("support and host names are on in %s", v.ID)
 }
 
-// dhcpOptions is the command that gives the network options as a new one has
-// them; the ID default would leave it without any.
+// seeDHCP is the command that shows the network's DHCP options. Others would be
+// for all machines in the network, and their other settings would be lost.
+func (f *facts) seeDHCP() string {
+	return "aws ec2 describe-dhcp-options --dhcp-options-ids " + f.vpc.value.DHCP
+}
+
+// dhcpOptions is the command that gives a network without options those that a
+// new one has; the ID default would leave it without any.
 func (f *facts) dhcpOptions() string {
 	region, domain := "REGION", "ec2.internal"
 	if parts := strings.Split(f.cluster.value.ARN, ":"); len(parts) > 3 {
@@ -184,7 +197,7 @@ func checkDomain(f *facts) result {
 	}
 	for _, d := range v.Domains {
 		if d != "ec2.internal" && !strings.HasSuffix(d, ".compute.internal") && !strings.HasSuffix(d, ".compute.amazonaws.com.cn") {
-			return maybe(f.dhcpOptions(), "the DHCP options of %s set the domain %s: nodes that take their name from it are refused", v.ID, d)
+			return maybe(f.seeDHCP(), "the DHCP options of %s set the domain %s: nodes that take their name from it are refused, and other machines may need it", v.ID, d)
 		}
 	}
 	return good("%s", strings.Join(append([]string{"domain"}, v.Domains...), " "))

@@ -32,7 +32,7 @@ func (f *facts) noImage() result {
 
 // newVersion is the command that makes a version of the launch template with
 // something else than the one that was looked at. What is named replaces what is
-// there as a whole.
+// there as a whole, so data repeats what stays of it.
 func (f *facts) newVersion(data map[string]any) string {
 	text, err := json.Marshal(data)
 	if err != nil {
@@ -158,7 +158,10 @@ func checkMetadata(f *facts) result {
 		return bad("aws ec2 modify-instance-metadata-options --http-endpoint enabled --instance-id "+f.target.Instance, "it is switched off for %s", l.From)
 	}
 	if l.NoMetadata {
-		return bad(f.newVersion(map[string]any{"MetadataOptions": map[string]any{"HttpEndpoint": "enabled", "HttpTokens": "required", "HttpPutResponseHopLimit": 2}}),
+		options := map[string]any{"HttpTokens": "required", "HttpPutResponseHopLimit": 2}
+		maps.Copy(options, l.Metadata)
+		options["HttpEndpoint"] = "enabled"
+		return bad(f.newVersion(map[string]any{"MetadataOptions": options}),
 			"it is switched off by %s", l.From)
 	}
 	said := "it is on"

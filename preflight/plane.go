@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/cluster"
 )
 
 func checkCluster(f *facts) result {
@@ -99,9 +101,9 @@ func checkAddons(f *facts) result {
 		case a.Name == "kube-proxy" && err != nil:
 			return f.unseen(err)
 		case a.Name == "kube-proxy" && !fits:
-			return bad(f.updateAddon(a.Name), "kube-proxy is %s, the control plane %s", a.Version, f.cluster.value.Version)
+			return bad(f.updateAddon(a), "kube-proxy is %s, the control plane %s", a.Version, f.cluster.value.Version)
 		case a.Name == "vpc-cni" && before(a.Version, 1, 13, 1):
-			return bad(f.updateAddon(a.Name), "vpc-cni is %s, and follows the kubelet's mode of iptables since 1.13.1", a.Version)
+			return bad(f.updateAddon(a), "vpc-cni is %s, and follows the kubelet's mode of iptables since 1.13.1", a.Version)
 		}
 		said := a.Name + " " + a.Version
 		if a.Status != "ACTIVE" { // without nodes, CoreDNS is DEGRADED
@@ -122,10 +124,17 @@ func checkAddons(f *facts) result {
 }
 
 // updateAddon is the command that brings an add-on to the newest version that
-// goes with the control plane.
-func (f *facts) updateAddon(name string) string {
-	return fmt.Sprintf("aws eks update-addon --cluster-name %s --addon-name %s --addon-version $(aws eks describe-addon-versions --addon-name %s --kubernetes-version %s --query addons[0].addonVersions[0].addonVersion --output text)",
-		f.target.Cluster, name, name, f.cluster.value.Version)
+// goes with the control plane. What was set stays.
+func (f *facts) updateAddon(a cluster.Addon) string {
+	command := fmt.Sprintf("aws eks update-addon --cluster-name %s --addon-name %s --resolve-conflicts PRESERVE", f.target.Cluster, a.Name)
+	if a.Role != "" {
+		command += " --service-account-role-arn " + a.Role
+	}
+	if a.Configuration != "" {
+		command += " --configuration-values " + quote(a.Configuration)
+	}
+	return command + fmt.Sprintf(" --addon-version $(aws eks describe-addon-versions --addon-name %s --kubernetes-version %s --query addons[0].addonVersions[0].addonVersion --output text)",
+		a.Name, f.cluster.value.Version)
 }
 
 // before compares a version such as v1.20.4-eksbuild.2.

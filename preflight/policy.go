@@ -1,9 +1,6 @@
 package preflight
 
-import (
-	"encoding/json"
-	"fmt"
-)
+import "github.com/eksnode/packer-plugin-eksnode/cluster"
 
 // Actions are the permissions that a preflight needs, and no others: a test
 // compares them with the calls it makes.
@@ -20,18 +17,4 @@ func Actions() []string {
 }
 
 // Policy is the policy with those permissions, for IAM.
-func Policy() (string, error) {
-	type statement struct {
-		Sid, Effect string
-		Action      []string
-		Resource    string
-	}
-	text, err := json.MarshalIndent(struct {
-		Version   string
-		Statement []statement
-	}{"2012-10-17", []statement{{"EksnodePreflight", "Allow", Actions(), "*"}}}, "", "  ")
-	if err != nil {
-		return "", fmt.Errorf("writing the policy: %w", err)
-	}
-	return string(text) + "\n", nil
-}
+func Policy() (string, error) { return cluster.Policy("EksnodePreflight", Actions()) }

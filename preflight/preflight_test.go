@@ -93,7 +93,11 @@ func TestEachCheckFailsAndPasses(t *testing.T) {
 		{"kubelet-version", "FAIL", func(w *aws.World, _ *preflight.Target) { w.Images[3].Tags[0].Value = "1.30.1" }, "the kubelet is 1.30.1 by the image's tag", "1.34"},
 		{"kubelet-version", "UNKNOWN", func(w *aws.World, _ *preflight.Target) { w.Images[3].Tags = nil }, "the image has no tag eksnode:kubernetes-version", "aws ec2 create-tags --resources ami-0123456789abcdef0"},
 		{"addons", "FAIL", func(w *aws.World, _ *preflight.Target) { w.Addons["my-cluster"]["kube-proxy"] = "v1.35.0-eksbuild.2" }, "kube-proxy is v1.35.0-eksbuild.2", "aws eks update-addon --cluster-name my-cluster --addon-name kube-proxy"},
-		{"addons", "FAIL", func(w *aws.World, _ *preflight.Target) { w.Addons["my-cluster"]["vpc-cni"] = "v1.13.0-eksbuild.1" }, "vpc-cni is v1.13.0-eksbuild.1", "--addon-name vpc-cni"},
+		{"addons", "FAIL", func(w *aws.World, _ *preflight.Target) { w.Addons["my-cluster"]["vpc-cni"] = "v1.13.0-eksbuild.1" }, "vpc-cni is v1.13.0-eksbuild.1", "--addon-name vpc-cni --resolve-conflicts PRESERVE --addon-version "},
+		{"addons", "FAIL", func(w *aws.World, _ *preflight.Target) {
+			w.Addons["my-cluster"]["vpc-cni"] = "v1.13.0-eksbuild.1"
+			w.AddonRole, w.AddonValues = role, `{"env":{"A":"it's"}}`
+		}, "vpc-cni is v1.13.0-eksbuild.1", " --resolve-conflicts PRESERVE --service-account-role-arn " + role + ` --configuration-values '{"env":{"A":"it'\''s"}}' --addon-version `},
 		{"addons", "WARN", func(w *aws.World, _ *preflight.Target) { w.Addons = nil }, "EKS manages none", "kubectl"},
 		{"addons", "WARN", func(w *aws.World, _ *preflight.Target) { w.AddonStatus = map[string]string{"vpc-cni": "CREATE_FAILED"} }, "vpc-cni is CREATE_FAILED", "aws eks describe-addon --cluster-name my-cluster --addon-name vpc-cni"},
 		{"image-state", "FAIL", func(w *aws.World, _ *preflight.Target) { w.Images[3].State = "pending" }, "it is pending", "aws ec2 wait image-available"},
@@ -132,10 +136,13 @@ func TestEachCheckFailsAndPasses(t *testing.T) {
 		}, "node does not trust ec2.amazonaws.com", "aws iam update-assume-role-policy --role-name node"},
 		{"role-trust", "FAIL", func(w *aws.World, _ *preflight.Target) {
 			w.Profiles[0].Trust = `{"Statement":[{"Effect":"Allow","Principal":"*","Action":"sts:*"},{"Effect":"Deny","Principal":{"Service":["ec2.amazonaws.com"]},"Action":["sts:AssumeRole"]}]}`
-		}, "node does not trust ec2.amazonaws.com", "aws iam update-assume-role-policy --role-name node"},
+		}, "node does not trust ec2.amazonaws.com: a statement denies it", "aws iam get-role --role-name node --query Role.AssumeRolePolicyDocument"},
 		{"role-trust", "FAIL", func(w *aws.World, _ *preflight.Target) {
 			w.Profiles[0].Trust = `{"Statement":{"Effect":"Allow","Principal":{"AWS":"arn:aws:iam::1:root"},"Action":"sts:AssumeRole"}}`
-		}, "node does not trust ec2.amazonaws.com", "aws iam update-assume-role-policy --role-name node"},
+		}, "node does not trust ec2.amazonaws.com", `aws iam update-assume-role-policy --role-name node --policy-document '{"Statement":[{"Action":"sts:AssumeRole","Effect":"Allow","Principal":{"AWS":"arn:aws:iam::1:root"}},` +
+			`{"Action":"sts:AssumeRole","Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"}}]}'`},
+		{"role-trust", "FAIL", func(w *aws.World, _ *preflight.Target) { w.Profiles[0].Trust = `{"Id":"x"}` }, "node does not trust ec2.amazonaws.com",
+			`--policy-document '{"Version":"2012-10-17","Id":"x","Statement":[{"Action":"sts:AssumeRole","Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"}}]}'`},
 		{"role-trust", "UNKNOWN", func(w *aws.World, _ *preflight.Target) { w.Profiles[0].Trust = "{" }, "reading the trust policy of node", "eksnode preflight --cluster my-cluster --instance i-1"},
 		{"role-separate", "FAIL", func(w *aws.World, _ *preflight.Target) { w.Clusters["my-cluster"]["roleArn"] = role }, "both are " + role, "aws iam create-role --role-name NODE-ROLE --assume-role-policy-document"},
 		{"policy-worker", "FAIL", only("AmazonEKS_CNI_Policy"), "node has no policy AmazonEKSWorkerNodePolicy", "aws iam attach-role-policy --role-name node --policy-arn arn:aws:iam::aws:policy/AmazonEKSWorkerNodePolicy"},
@@ -145,7 +152,7 @@ func TestEachCheckFailsAndPasses(t *testing.T) {
 			w.Entries = nil
 			w.Clusters["my-cluster"]["accessConfig"] = map[string]any{"authenticationMode": "API"}
 		}, role + " has no access entry", "aws eks create-access-entry --cluster-name my-cluster --principal-arn " + role + " --type EC2_LINUX"},
-		{"access", "FAIL", func(w *aws.World, _ *preflight.Target) { w.Entries["my-cluster"][role] = "STANDARD" }, "is of the type STANDARD, and must be EC2_LINUX", "aws eks delete-access-entry"},
+		{"access", "FAIL", func(w *aws.World, _ *preflight.Target) { w.Entries["my-cluster"][role] = "STANDARD" }, "is of the type STANDARD, and must be EC2_LINUX: people or programs sign in by it, so it stays, and these nodes need a role of their own", "aws iam create-role --role-name NODE-ROLE"},
 		{"access", "UNKNOWN", func(w *aws.World, _ *preflight.Target) { w.Entries = nil }, "aws-auth decides, and only the Kubernetes API tells it", "kubectl get configmap aws-auth -n kube-system -o yaml | eksnode preflight --cluster my-cluster --instance i-1 --aws-auth -"},
 		{"access", "UNKNOWN", mode("CONFIG_MAP"), "the authentication mode is CONFIG_MAP: aws-auth decides", "--aws-auth -"},
 		{"access", "FAIL", func(w *aws.World, t *preflight.Target) {
@@ -156,7 +163,7 @@ func TestEachCheckFailsAndPasses(t *testing.T) {
 		{"aws-auth", "FAIL", wrongAuth("arn:aws:iam::123456789012:instance-profile/nodes", "x", "y"), "is an instance profile; the line needs the role's ARN", merge},
 		{"aws-auth", "FAIL", wrongAuth("arn:aws:iam::123456789012:role/eks/node", nodeName, "system:bootstrappers, system:nodes"), "has a path, which the authenticator does not see", merge},
 		{"aws-auth", "FAIL", wrongAuth("arn:aws:iam::123456789012:role/another", nodeName, "system:bootstrappers, system:nodes"), "it has no line for " + role, merge},
-		{"aws-auth", "FAIL", wrongAuth(role, "system:node:{{SessionName}}", "system:bootstrappers, system:nodes"), "must be " + nodeName, merge},
+		{"aws-auth", "FAIL", wrongAuth(role, "system:node:{{SessionName}}", "system:bootstrappers, system:nodes"), "must be " + nodeName, "kubectl edit configmap aws-auth -n kube-system"},
 		{"aws-auth", "FAIL", wrongAuth(role, nodeName, "system:nodes"), "is not in the group system:bootstrappers", merge},
 		{"aws-auth", "UNKNOWN", func(w *aws.World, t *preflight.Target) {
 			w.Entries = nil
@@ -211,8 +218,8 @@ func TestEachCheckFailsAndPasses(t *testing.T) {
 		{"vpc-dns", "FAIL", func(w *aws.World, _ *preflight.Target) { w.VPCs[0].Support = false }, "DNS support is off in vpc-1", "--enable-dns-support"},
 		{"vpc-dns", "FAIL", func(w *aws.World, _ *preflight.Target) { w.VPCs[0].Hostnames = false }, "DNS host names are off in vpc-1", "--enable-dns-hostnames"},
 		{"vpc-dns", "FAIL", func(w *aws.World, _ *preflight.Target) { w.VPCs[0].DHCP = "default" }, "vpc-1 has no DHCP options", "Key=domain-name-servers,Values=AmazonProvidedDNS"},
-		{"vpc-dns", "WARN", func(w *aws.World, _ *preflight.Target) { w.DHCP[0].Set("domain-name-servers", "10.0.0.53") }, "set the name server 10.0.0.53", "aws ec2 associate-dhcp-options"},
-		{"dhcp-domain", "WARN", func(w *aws.World, _ *preflight.Target) { w.DHCP[0].Set("domain-name", "corp.example") }, "set the domain corp.example", "aws ec2 associate-dhcp-options"},
+		{"vpc-dns", "WARN", func(w *aws.World, _ *preflight.Target) { w.DHCP[0].Set("domain-name-servers", "10.0.0.53") }, "set the name server 10.0.0.53", "aws ec2 describe-dhcp-options --dhcp-options-ids dopt-1"},
+		{"dhcp-domain", "WARN", func(w *aws.World, _ *preflight.Target) { w.DHCP[0].Set("domain-name", "corp.example") }, "set the domain corp.example", "aws ec2 describe-dhcp-options --dhcp-options-ids dopt-1"},
 	} {
 		t.Run(c.check+"/"+c.verdict, func(t *testing.T) {
 			w, target := aws.Sample(), instance

@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -104,21 +105,47 @@ func checkTrust(f *facts) result {
 	if err := json.Unmarshal([]byte(role.Trust), &policy); err != nil {
 		return f.unseen(fmt.Errorf("reading the trust policy of %s: %w", role.Name, err))
 	}
-	lets := false
+	lets, denied := false, false
 	for _, s := range policy.Statement {
 		assume := slices.ContainsFunc(s.Action, func(a string) bool { return strings.EqualFold(a, "sts:AssumeRole") || a == "sts:*" || a == "*" })
 		if assume && s.Principal.ec2() {
-			if s.Effect == "Deny" {
-				lets = false
-				break
-			}
+			denied = denied || s.Effect == "Deny"
 			lets = lets || s.Effect == "Allow"
 		}
 	}
-	if lets {
+	if lets && !denied {
 		return good("%s trusts ec2.amazonaws.com", role.Name)
 	}
-	return bad("aws iam update-assume-role-policy --role-name "+role.Name+" --policy-document "+trustEC2, "%s does not trust ec2.amazonaws.com", role.Name)
+	return untrusted(role, denied)
+}
+
+// newRole is the command that makes a role for nodes alone.
+const newRole = "aws iam create-role --role-name NODE-ROLE --assume-role-policy-document " + trustEC2
+
+// untrusted is the answer where EC2 may not take on a role. IAM only replaces
+// trust policies as a whole, so the remedy repeats what the role has.
+func untrusted(role *cluster.Role, denied bool) result {
+	if denied {
+		return bad("aws iam get-role --role-name "+role.Name+" --query Role.AssumeRolePolicyDocument", "%s does not trust ec2.amazonaws.com: a statement denies it", role.Name)
+	}
+	var has, ec2 struct {
+		Version   string `json:",omitempty"`
+		ID        string `json:"Id,omitempty"`
+		Statement oneOrMore[map[string]any]
+	}
+	if err := errors.Join(json.Unmarshal([]byte(role.Trust), &has), json.Unmarshal([]byte(strings.Trim(trustEC2, "'")), &ec2)); err != nil {
+		return result{Unknown, fmt.Sprintf("reading the trust policy of %s: %v", role.Name, err), newRole}
+	}
+	has.Statement = slices.DeleteFunc(has.Statement, func(s map[string]any) bool { return s == nil }) // null
+	has.Statement = append(has.Statement, ec2.Statement...)
+	if has.Version == "" && len(has.Statement) == 1 {
+		has.Version = ec2.Version
+	}
+	text, err := json.Marshal(has)
+	if err != nil {
+		return result{Unknown, fmt.Sprintf("writing the trust policy of %s: %v", role.Name, err), newRole}
+	}
+	return bad("aws iam update-assume-role-policy --role-name "+role.Name+" --policy-document "+quote(string(text)), "%s does not trust ec2.amazonaws.com", role.Name)
 }
 
 func checkRoleSeparate(f *facts) result {
@@ -129,7 +156,7 @@ func checkRoleSeparate(f *facts) result {
 	case f.cluster.err != nil:
 		return f.unseen(f.cluster.err)
 	case role.ARN == f.cluster.value.Role:
-		return bad("aws iam create-role --role-name NODE-ROLE --assume-role-policy-document "+trustEC2, "both are %s", role.ARN)
+		return bad(newRole, "both are %s", role.ARN)
 	}
 	return good("%s and %s", role.ARN, f.cluster.value.Role)
 }

@@ -32,7 +32,11 @@ func TestTemplates(t *testing.T) {
 		"no image":    {func(w *aws.World) { w.Templates[0].Data.Image = "" }, "image-state", "FAIL", "the launch template nodes names no image", `'{"ImageId":"AMI"}'`},
 		"no type":     {func(w *aws.World) { w.Templates[0].Data.Type = "" }, "image-architecture", "WARN", "the launch template nodes names no instance type", "aws ec2 describe-instance-types"},
 		"no groups":   {func(w *aws.World) { w.Templates[0].Data.Groups = nil }, "security-group-443", "WARN", "its instances get the network's default", `'{"SecurityGroupIds":["sg-cluster"]}'`},
-		"no metadata": {func(w *aws.World) { w.Templates[0].Data.Metadata = "disabled" }, "metadata", "FAIL", "it is switched off by the launch template nodes", `"HttpEndpoint":"enabled"`},
+		"no metadata": {func(w *aws.World) { w.Templates[0].Data.Metadata = "disabled" }, "metadata", "FAIL", "it is switched off by the launch template nodes", `'{"MetadataOptions":{"HttpEndpoint":"enabled","HttpPutResponseHopLimit":2,"HttpTokens":"required"}}'`},
+		"other metadata options": {func(w *aws.World) {
+			w.Templates[0].Data.Metadata, w.Templates[0].Data.TagsToo, w.Templates[0].Data.Tokens = "disabled", "enabled", "optional"
+		}, "metadata", "FAIL", "it is switched off by the launch template nodes",
+			`'{"MetadataOptions":{"HttpEndpoint":"enabled","HttpPutResponseHopLimit":2,"HttpTokens":"optional","InstanceMetadataTags":"enabled"}}'`},
 		"a public address": {func(w *aws.World) {
 			w.Routes = []aws.RouteTable{{VPC: "vpc-1", Main: true, Routes: []aws.Route{{To: "0.0.0.0/0", Gateway: "igw-1", State: "active"}}}}
 			w.Templates[0].Data.Groups, w.Templates[0].Data.Networks = nil, []aws.NetworkInterface{{Public: &public, Groups: []string{"sg-cluster"}}}
@@ -42,6 +46,14 @@ func TestTemplates(t *testing.T) {
 			w.Routes[0].Routes[1] = aws.Route{To: "0.0.0.0/0", Gateway: "igw-1", State: "active"}
 			w.Templates[0].Data.Groups, w.Templates[0].Data.Networks = nil, []aws.NetworkInterface{{Public: &private, Groups: []string{"sg-cluster"}}}
 		}, "egress", "FAIL", "its instances get no public address", `'{"NetworkInterfaces":[{"AssociatePublicIpAddress":true,"DeviceIndex":0,"Groups":["sg-cluster"]}]}'`},
+		"no public address, two interfaces": {func(w *aws.World) {
+			w.Subnets[0].Public = true
+			w.Routes[0].Routes[1] = aws.Route{To: "0.0.0.0/0", Gateway: "igw-1", State: "active"}
+			w.Templates[0].Data.Groups, w.Templates[0].Data.Networks = nil, []aws.NetworkInterface{
+				{Public: &private, Groups: []string{"sg-cluster"}, Subnet: "subnet-1"}, {Index: 1, Kind: "efa", Groups: []string{"sg-node"}},
+			}
+		}, "egress", "FAIL", "its instances get no public address", `'{"NetworkInterfaces":[{"AssociatePublicIpAddress":true,"DeviceIndex":0,"Groups":["sg-cluster"],"SubnetId":"subnet-1"},` +
+			`{"DeviceIndex":1,"Groups":["sg-node"],"InterfaceType":"efa"}]}'`},
 		"the subnet's address": {func(w *aws.World) {
 			w.Routes[0].Routes[1] = aws.Route{To: "0.0.0.0/0", Gateway: "igw-1", State: "active"}
 		}, "egress", "FAIL",

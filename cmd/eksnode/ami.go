@@ -29,6 +29,7 @@ type amiFlags struct {
 	parameter string
 	retire    retirement
 	output    string
+	policy    bool
 }
 
 func amiCommand() *cobra.Command {
@@ -42,19 +43,28 @@ first, with what those tags say. With --compare it shows how two images differ:
 by their tags, or by their manifests where files are named. With --publish it
 puts an image's id into an SSM parameter. With --retire it deprecates images, or
 with --deregister takes them and their snapshots away; without --yes it only says
-which.`,
+which.
+
+An image that something refers to is never taken away: an instance, a Spot request,
+an SSM parameter of this account, the latest or default version of a launch
+template, a version that an Auto Scaling group, a managed node group or a fleet
+uses, a launch configuration, or a launch permission for somebody else. A list
+that cannot be read counts as a reference; the exit code is then 2.`,
 		Example: `  eksnode ami
   eksnode ami --compare ami-0123456789abcdef0,ami-0fedcba9876543210
   eksnode ami --compare old/manifest.json,new/manifest.json
   eksnode ami --publish ami-0123456789abcdef0 --parameter /eksnode/debian/1.34/amd64
   eksnode ami --retire --keep 3 --older-than 90
-  eksnode ami --retire --keep 3 --older-than 180 --deregister --yes`,
+  eksnode ami --retire --keep 3 --older-than 180 --deregister --yes
+  eksnode ami --policy`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.misplaced(cmd, retire); err != nil {
 				return err
 			}
 			switch {
+			case f.policy:
+				return printPolicy(cmd)
 			case len(f.compare) > 0:
 				return f.runCompare(cmd)
 			case f.publish != "":
@@ -72,17 +82,26 @@ which.`,
 	cmd.Flags().BoolVar(&retire, "retire", false, "retire old images")
 	cmd.Flags().IntVar(&f.retire.keep, "keep", 3, "with --retire: how many of each distribution, Kubernetes minor version and processor stay")
 	cmd.Flags().IntVar(&f.retire.days, "older-than", 90, "with --retire: how many days old an image is at least")
-	cmd.Flags().BoolVar(&f.retire.deregister, "deregister", false, "with --retire: take images away that no instance and no launch template uses, and their snapshots")
+	cmd.Flags().BoolVar(&f.retire.deregister, "deregister", false, "with --retire: take images away that nothing refers to, and their snapshots")
 	cmd.Flags().BoolVar(&f.retire.yes, "yes", false, "with --retire: do it")
 	cmd.Flags().StringVar(&f.output, "output", "text", "how to print the list: text or json")
+	cmd.Flags().BoolVar(&f.policy, "policy", false, "print the IAM policy that this command needs, and do nothing")
 	awsFlags(cmd, &f.aws)
 	return cmd
+}
+
+func printPolicy(cmd *cobra.Command) error {
+	text, err := cluster.Policy("EksnodeImages", cluster.ImageActions())
+	if err == nil {
+		_, err = io.WriteString(cmd.OutOrStdout(), text)
+	}
+	return err
 }
 
 // misplaced says which flags would do nothing.
 func (f *amiFlags) misplaced(cmd *cobra.Command, retire bool) error {
 	var asked []string
-	for _, name := range []string{"compare", "publish", "retire"} {
+	for _, name := range []string{"compare", "publish", "retire", "policy"} {
 		if cmd.Flags().Changed(name) {
 			asked = append(asked, "--"+name)
 		}

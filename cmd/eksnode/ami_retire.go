@@ -5,6 +5,9 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,7 +29,7 @@ func (r retirement) old(images []cluster.Image, now time.Time) []cluster.Image {
 	var list []cluster.Image
 	seen := map[string]int{}
 	for _, i := range images {
-		if i.State != "available" {
+		if i.State != "available" || i.Created.IsZero() { // nobody knows how old the latter is
 			continue
 		}
 		kind := kindOf(i)
@@ -53,6 +56,11 @@ func kindOf(i cluster.Image) string {
 	return i.Tags[cluster.TagPrefix+"distro"] + " " + version + " " + i.Architecture
 }
 
+// unseenUsers is who may need an image without being seen from here.
+const unseenUsers = `Not seen from here: EC2NodeClasses and other objects in clusters, Image Builder
+recipes, infrastructure code, SSM parameters of the type SecureString, other
+regions, and other accounts without a launch permission. Check them yourself.`
+
 func (f *amiFlags) runRetire(cmd *cobra.Command) error {
 	if f.retire.keep < 1 || f.retire.days < 0 {
 		return errors.New("--keep must be at least 1, and --older-than at least 0")
@@ -61,56 +69,129 @@ func (f *amiFlags) runRetire(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	now := time.Now()
+	if f.retire.deregister {
+		return f.runDeregister(cmd, a, now)
+	}
 	images, err := a.OwnImages(cmd.Context())
 	if err != nil {
 		return err
 	}
-	now := time.Now()
 	p := &printer{w: cmd.OutOrStdout()}
 	var errs []error
 	count := 0
 	for _, i := range f.retire.old(images, now) {
-		done, err := f.retireOne(cmd, a, i, now)
-		if err != nil {
-			errs = append(errs, err)
-			continue
+		if deprecated(i, now) {
+			continue // it is retired already
 		}
-		if done != "" {
-			p.line("%s %s (%s, made %s)", done, i.ID, i.Name, i.Created.Format(time.DateOnly))
+		if f.retire.yes { // EC2 takes whole minutes, in the future
+			if err := a.Deprecate(cmd.Context(), i.ID, now.Add(2*time.Minute).Truncate(time.Minute)); err != nil {
+				errs = append(errs, err)
+				continue
+			}
 		}
-		if !strings.HasPrefix(done, "keep") && done != "" {
-			count++
-		}
+		p.line("deprecate %s", called(i))
+		count++
 	}
-	if f.retire.yes {
-		p.line("%d of %d images retired", count, len(images))
-	} else {
-		p.line("%d of %d images would be retired; --yes does it", count, len(images))
-	}
+	f.sum(p, count, len(images))
 	return errors.Join(append(errs, p.err)...)
 }
 
-// retireOne retires an image, or says what would become of it.
-func (f *amiFlags) retireOne(cmd *cobra.Command, a *cluster.AWS, i cluster.Image, now time.Time) (done string, err error) {
-	if !f.retire.deregister {
-		if deprecated(i, now) {
-			return "", nil // it is retired already
-		}
-		if f.retire.yes {
-			// EC2 takes whole minutes, in the future.
-			err = a.Deprecate(cmd.Context(), i.ID, now.Add(2*time.Minute).Truncate(time.Minute))
-		}
-		return "deprecate", err
-	}
-	users, err := a.Users(cmd.Context(), i.ID)
-	if err != nil {
-		return "", err
-	}
-	if len(users) > 0 {
-		return fmt.Sprintf("keep, as it is used by %s,", strings.Join(users, ", ")), nil
-	}
+// called is an image as people know it.
+func called(i cluster.Image) string {
+	return fmt.Sprintf("%s (%s, made %s)", i.ID, i.Name, i.Created.Format(time.DateOnly))
+}
+
+func (f *amiFlags) sum(p *printer, count, all int) {
 	if f.retire.yes {
-		err = a.Deregister(cmd.Context(), i)
+		p.line("%d of %d images retired", count, all)
+	} else {
+		p.line("%d of %d images would be retired; --yes does it", count, all)
 	}
-	return "deregister", err
+}
+
+// survey is what may go, and what refers to it.
+type survey struct {
+	all        int
+	old        []cluster.Image
+	references *cluster.References
+	// kept are the reasons to keep images, by their ids.
+	kept map[string][]string
+	// unseen is what could not be seen.
+	unseen error
+}
+
+func (f *amiFlags) survey(cmd *cobra.Command, a *cluster.AWS, now time.Time) (survey, error) {
+	images, err := a.OwnImages(cmd.Context())
+	if err != nil {
+		return survey{}, err
+	}
+	s := survey{all: len(images), old: f.retire.old(images, now), kept: map[string][]string{}}
+	s.references = a.References(cmd.Context(), s.old)
+	s.unseen = s.references.Unseen()
+	for _, i := range s.old {
+		users, err := s.references.Of(i.ID)
+		if err != nil || s.references.Unseen() != nil {
+			users = append(users, "unknown, as something could not be seen")
+		}
+		s.unseen = errors.Join(s.unseen, err)
+		if len(users) > 0 {
+			s.kept[i.ID] = users
+		}
+	}
+	return s, nil
+}
+
+// same says whether another survey found the same.
+func (s survey) same(other survey) bool {
+	return reflect.DeepEqual(s.old, other.old) && reflect.DeepEqual(s.kept, other.kept)
+}
+
+// runDeregister says what refers to old images, and takes those away that nothing
+// refers to. What it could not see, it takes for a reference.
+func (f *amiFlags) runDeregister(cmd *cobra.Command, a *cluster.AWS, now time.Time) error {
+	p := &printer{w: cmd.OutOrStdout()}
+	for line := range strings.Lines(unseenUsers) {
+		p.line("%s", strings.TrimSuffix(line, "\n"))
+	}
+	s, err := f.survey(cmd, a, now)
+	if err != nil {
+		return err
+	}
+	for _, i := range s.old {
+		if users := s.kept[i.ID]; users != nil {
+			p.line("keep %s; used by: %s", called(i), strings.Join(users, ", "))
+		}
+	}
+	if f.retire.yes && len(s.kept) < len(s.old) { // look again, so that nothing is taken from somebody who came meanwhile
+		again, err := f.survey(cmd, a, now)
+		if err != nil {
+			return err
+		}
+		if !s.same(again) {
+			return errors.Join(errors.New("images, or what refers to them, changed while this looked: nothing was taken away; run it again"), again.unseen)
+		}
+		s = again
+	}
+	errs := []error{s.unseen}
+	count := 0
+	for _, i := range s.old {
+		if s.kept[i.ID] != nil {
+			continue
+		}
+		free, used := s.references.Leave(i)
+		if f.retire.yes {
+			if err := a.Deregister(cmd.Context(), i.ID, free); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+		}
+		p.line("deregister %s", called(i))
+		for _, snapshot := range slices.Sorted(maps.Keys(used)) {
+			p.line("keep the snapshot %s of %s; used by: %s", snapshot, i.ID, strings.Join(used[snapshot], ", "))
+		}
+		count++
+	}
+	f.sum(p, count, s.all)
+	return errors.Join(append(errs, p.err)...)
 }

@@ -177,10 +177,17 @@ func TestManifests(t *testing.T) {
 	assert.Equal(t, 0, code, out)
 	_, out, _ = command(t, auth, "manifests", "--cluster", "my-cluster", "--role", role, "--only", "aws-auth", "--aws-auth", "-", "--windows")
 	assert.Contains(t, out, "# + ")
+	code, out, errOut = command(t, "", "manifests", "--cluster", "my-cluster", "--role", role, "--only", "aws-auth", "--aws-auth", "-")
+	assert.Equal(t, 2, code)
+	assert.Empty(t, out, "kubectl gets nothing where the live ConfigMap could not be read")
+	assert.Equal(t, "eksnode: writing aws-auth: reading the ConfigMap: there is no text; `kubectl get configmap aws-auth -n kube-system -o yaml` prints it, and a cluster without aws-auth needs no --aws-auth\n", errOut)
 
 	w.Clusters["my-cluster"]["version"] = "1.18"
 	_, out, _ = command(t, "", "manifests", "--cluster", "my-cluster", "--role", role, "--only", "tags")
 	assert.Contains(t, out, "--resources subnet-1 subnet-2 --tags Key=kubernetes.io/cluster/my-cluster,Value=shared\n")
+	w.Subnets[0].Tags = []aws.Tag{{Key: "kubernetes.io/cluster/my-cluster", Value: "owned"}}
+	_, out, _ = command(t, "", "manifests", "--cluster", "my-cluster", "--role", role, "--only", "tags")
+	assert.Contains(t, out, "--resources subnet-2 --tags Key=kubernetes.io/cluster/my-cluster,Value=shared\n", "a tag that is there is not replaced")
 	_, out, _ = command(t, "", "manifests", "--cluster", "my-cluster", "--role", role, "--only", "vpc-cni", "--windows")
 	assert.Contains(t, out, `enable-windows-ipam: "true"`)
 

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -39,10 +40,15 @@ and for the AWS CLI. Without --only all of it is printed, each under a heading;
 with --only one of it, as it can be piped on. It asks AWS about the cluster, and
 changes nothing.
 
+Nothing that is printed replaces what others have. The aws-auth of a cluster is
+merged with the one that --aws-auth reads, and the API server refuses the result
+if aws-auth has changed meanwhile. Without --aws-auth the ConfigMap can only be
+created: the API server refuses it where aws-auth exists.
+
 Manifests:
 ` + strings.TrimRight(list.String(), "\n"),
 		Example: `  eksnode manifests --cluster my-cluster --role arn:aws:iam::123456789012:role/node
-  eksnode manifests --cluster my-cluster --role arn:aws:iam::123456789012:role/node --only aws-auth --aws-auth now.yaml
+  kubectl get configmap aws-auth -n kube-system -o yaml | eksnode manifests --cluster my-cluster --role arn:aws:iam::123456789012:role/node --only aws-auth --aws-auth - | kubectl apply -f -
   eksnode manifests --cluster my-cluster --role arn:aws:iam::123456789012:role/node --only launch-template --ami ami-0123456789abcdef0 --instance-profile nodes`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
@@ -51,7 +57,7 @@ Manifests:
 	cmd.Flags().StringVar(&f.node.Role, "role", "", "ARN of the nodes' role")
 	cmd.Flags().BoolVar(&f.node.Windows, "windows", false, "the nodes run Windows")
 	cmd.Flags().StringVar(&f.only, "only", "", "print this manifest and nothing else")
-	cmd.Flags().StringVar(&f.awsAuth, "aws-auth", "", "file with the ConfigMap aws-auth as it is now, to be merged with; - is standard input")
+	cmd.Flags().StringVar(&f.awsAuth, "aws-auth", "", "file with the ConfigMap aws-auth as kubectl get prints it in YAML, to merge with; - is standard input")
 	cmd.Flags().StringVar(&f.node.AMI, "ami", "", "the image's id, for the launch template")
 	cmd.Flags().StringVar(&f.node.InstanceType, "instance-type", "", "what the launch template starts")
 	cmd.Flags().StringVar(&f.node.Profile, "instance-profile", "", "name of the instance profile, for the launch template")
@@ -122,9 +128,8 @@ func (f *manifestsFlags) ask(cmd *cobra.Command) error {
 	}
 	f.node.IPv6 = c.IPFamily == "ipv6"
 	f.node.SecurityGroups = []string{c.ClusterSecurityGroup}
-	_, minor, _ := strings.Cut(c.Version, ".")
-	if n, err := strconv.Atoi(minor); err == nil && n <= 18 { // clusters up to 1.18 need their subnets tagged
-		f.node.Subnets = c.Subnets
+	if f.node.Subnets, err = untagged(cmd.Context(), a, c); err != nil {
+		return err
 	}
 	if f.node.AMI == "" {
 		return nil
@@ -135,4 +140,24 @@ func (f *manifestsFlags) ask(cmd *cobra.Command) error {
 	}
 	f.node.UserData, err = userdata.Render(family, "", userdata.Node{Cluster: describedCluster(c)})
 	return err
+}
+
+// untagged are the subnets that need the tag of the cluster: those of clusters up
+// to 1.18 without it. A tag that is there says whose the subnet is, and stays.
+func untagged(ctx context.Context, a *cluster.AWS, c cluster.Cluster) ([]string, error) {
+	_, minor, _ := strings.Cut(c.Version, ".")
+	if n, err := strconv.Atoi(minor); err != nil || n > 18 {
+		return nil, nil
+	}
+	all, err := a.Subnets(ctx, c.Subnets)
+	if err != nil {
+		return nil, err
+	}
+	var list []string
+	for _, s := range all {
+		if _, tagged := s.Tags["kubernetes.io/cluster/"+c.Name]; !tagged {
+			list = append(list, s.ID)
+		}
+	}
+	return list, nil
 }

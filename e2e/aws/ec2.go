@@ -2,6 +2,7 @@ package aws
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 
@@ -60,6 +61,7 @@ type Template struct {
 	ID      string       `xml:"launchTemplateId"`
 	Name    string       `xml:"launchTemplateName"`
 	Version int          `xml:"versionNumber"`
+	Default bool         `xml:"-"`
 	Data    TemplateData `xml:"launchTemplateData"`
 }
 
@@ -71,6 +73,7 @@ type TemplateData struct {
 	Groups   []string           `xml:"securityGroupIdSet>item"`
 	Tokens   string             `xml:"metadataOptions>httpTokens"`
 	Metadata string             `xml:"metadataOptions>httpEndpoint,omitempty"`
+	TagsToo  string             `xml:"metadataOptions>instanceMetadataTags,omitempty"`
 	Networks []NetworkInterface `xml:"networkInterfaceSet>item"`
 	UserData string             `xml:"userData"`
 	Tags     []TagSpecification `xml:"tagSpecificationSet>item"`
@@ -80,6 +83,7 @@ type TemplateData struct {
 type NetworkInterface struct {
 	Index  int      `xml:"deviceIndex"`
 	Public *bool    `xml:"associatePublicIpAddress,omitempty"`
+	Kind   string   `xml:"interfaceType,omitempty"`
 	Subnet string   `xml:"subnetId,omitempty"`
 	Groups []string `xml:"groupSet>groupId"`
 }
@@ -187,7 +191,7 @@ func byID[R any](all []R, ids []string, code string, id func(R) string) ([]R, er
 }
 
 func (w *World) ec2() endpoint.Service {
-	return endpoint.Service{Name: "ec2", Protocol: endpoint.EC2{Version: "2016-11-15"}, Actions: map[string]endpoint.Action{
+	actions := map[string]endpoint.Action{
 		"DescribeImages":                 endpoint.Handle(w.describeImages),
 		"DescribeInstances":              endpoint.Handle(w.describeInstances),
 		"DescribeInstanceAttribute":      endpoint.Handle(w.describeInstanceAttribute),
@@ -204,7 +208,9 @@ func (w *World) ec2() endpoint.Service {
 		"EnableImageDeprecation":         endpoint.Handle(w.deprecate),
 		"DeregisterImage":                endpoint.Handle(w.deregister),
 		"DeleteSnapshot":                 endpoint.Handle(w.deleteSnapshot),
-	}}
+	}
+	maps.Copy(actions, w.users())
+	return endpoint.Service{Name: "ec2", Protocol: endpoint.EC2{Version: "2016-11-15"}, Actions: actions}
 }
 
 type imagesIn struct {
@@ -212,6 +218,7 @@ type imagesIn struct {
 	Owners     []string `query:"Owner"`
 	Filters    []filter `query:"Filter"`
 	Deprecated bool     `query:"IncludeDeprecated"`
+	Disabled   bool     `query:"IncludeDisabled"`
 	Token      string   `query:"NextToken"`
 }
 
@@ -324,30 +331,14 @@ func (w *World) describeTemplates(_ context.Context, _ endpoint.Call, in struct 
 	ID       string   `query:"LaunchTemplateId"`
 	Name     string   `query:"LaunchTemplateName"`
 	Versions []string `query:"LaunchTemplateVersion"`
-	Filters  []filter `query:"Filter"`
 	Token    string   `query:"NextToken"`
 }) (templatesOut, error) {
-	if in.ID == "" && in.Name == "" { // all templates, in the version that is asked for
-		var chosen []Template
-		for _, t := range w.Templates {
-			ok, err := passes(in.Filters, map[string]string{"image-id": t.Data.Image})
-			if err != nil {
-				return templatesOut{}, err
-			}
-			if ok {
-				chosen = append(chosen, t)
-			}
-		}
-		var out templatesOut
-		out.Versions, out.Token = page(w, chosen, in.Token)
-		return out, nil
+	i := slices.IndexFunc(w.Templates, func(t Template) bool { return t.ID == in.ID || in.ID == "" && t.Name == in.Name })
+	if i < 0 {
+		return templatesOut{}, endpoint.Fail("InvalidLaunchTemplateName.NotFoundException", "The specified launch template does not exist.")
 	}
-	for _, t := range slices.Backward(w.Templates) {
-		if t.ID == in.ID || in.ID == "" && t.Name == in.Name {
-			return templatesOut{Versions: []Template{t}}, nil
-		}
-	}
-	return templatesOut{}, endpoint.Fail("InvalidLaunchTemplateName.NotFoundException", "The specified launch template does not exist.")
+	chosen, err := w.versionsOf(w.Templates[i].ID, in.Versions)
+	return templatesOut{Versions: chosen}, err
 }
 
 type typesOut struct {

@@ -17,12 +17,18 @@ func (w *World) eks() endpoint.Service {
 	return endpoint.Service{
 		Name: "eks",
 		Protocol: endpoint.REST{Routes: map[string]string{
+			"GET /clusters":                                      "ListClusters",
+			"GET /clusters/{name}/node-groups":                   "ListNodegroups",
+			"GET /clusters/{name}/node-groups/{nodegroupName}":   "DescribeNodegroup",
 			"GET /clusters/{name}":                               "DescribeCluster",
 			"GET /clusters/{name}/access-entries/{principalArn}": "DescribeAccessEntry",
 			"GET /clusters/{name}/addons":                        "ListAddons",
 			"GET /clusters/{name}/addons/{addonName}":            "DescribeAddon",
 		}},
 		Actions: map[string]endpoint.Action{
+			"ListClusters":        endpoint.Handle(w.listClusters),
+			"ListNodegroups":      endpoint.Handle(w.listNodegroups),
+			"DescribeNodegroup":   endpoint.Handle(w.describeNodegroup),
 			"DescribeCluster":     endpoint.Handle(w.describeCluster),
 			"DescribeAccessEntry": endpoint.Handle(w.describeAccessEntry),
 			"ListAddons":          endpoint.Handle(w.listAddons),
@@ -35,6 +41,8 @@ type eksIn struct {
 	Name      string `json:"name"`
 	Principal string `json:"principalArn"`
 	Addon     string `json:"addonName"`
+	Group     string `json:"nodegroupName"`
+	Include   string `json:"include"`
 	Token     string `json:"nextToken"`
 }
 
@@ -66,11 +74,7 @@ func (w *World) describeAccessEntry(_ context.Context, _ endpoint.Call, in eksIn
 
 func (w *World) listAddons(_ context.Context, _ endpoint.Call, in eksIn) (object, error) {
 	names, next := page(w, slices.Sorted(maps.Keys(w.Addons[in.Name])), in.Token)
-	out := object{"addons": names}
-	if next != "" {
-		out["nextToken"] = next
-	}
-	return out, nil
+	return listed("addons", names, next), nil
 }
 
 func (w *World) describeAddon(_ context.Context, _ endpoint.Call, in eksIn) (object, error) {
@@ -78,5 +82,12 @@ func (w *World) describeAddon(_ context.Context, _ endpoint.Call, in eksIn) (obj
 	if status == "" {
 		status = "ACTIVE"
 	}
-	return object{"addon": object{"addonName": in.Addon, "addonVersion": w.Addons[in.Name][in.Addon], "status": status}}, nil
+	out := object{"addonName": in.Addon, "addonVersion": w.Addons[in.Name][in.Addon], "status": status}
+	if w.AddonRole != "" {
+		out["serviceAccountRoleArn"] = w.AddonRole
+	}
+	if w.AddonValues != "" {
+		out["configurationValues"] = w.AddonValues
+	}
+	return object{"addon": out}, nil
 }

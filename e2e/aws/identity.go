@@ -131,6 +131,9 @@ func (w *World) ssm() endpoint.Service {
 		w.SSMDelay = max(0, w.SSMDelay-1)
 		return get(ctx, p, call)
 	}
+	service.Actions["DescribeParameters"] = endpoint.Handle(w.describeParameters)
+	service.Actions["GetParameters"] = endpoint.Handle(w.getParameters)
+	service.Actions["GetParameterHistory"] = endpoint.Handle(w.getParameterHistory)
 	service.Actions["PutParameter"] = endpoint.Handle(func(_ context.Context, _ endpoint.Call, in putParameterIn) (object, error) {
 		if _, there := w.Parameters[in.Name]; there && !in.Overwrite {
 			return nil, endpoint.Fail("ParameterAlreadyExists", "The parameter already exists.")

@@ -44,6 +44,8 @@ type World struct {
 	// not said.
 	Addons      map[string]map[string]string
 	AddonStatus map[string]string
+	// AddonRole and AddonValues are what all add-ons were set to.
+	AddonRole, AddonValues string
 
 	Images     []Image
 	Instances  []Instance
@@ -63,8 +65,22 @@ type World struct {
 	SSMDelay int
 	// Types of parameters that were put, by name.
 	DataTypes map[string]string
+	// Secrets are the parameters of the type SecureString.
+	Secrets map[string]bool
+	// History are the versions of parameters, by name.
+	History map[string][]Version
 	// Snapshots are those that exist.
 	Snapshots []string
+	// Shares are whom images and snapshots are shared with, by id.
+	Shares map[string][]Share
+	// NodeGroups are the launch templates of managed node groups, by cluster and
+	// name; empty for those without one of their own.
+	NodeGroups     map[string]map[string]Specification
+	ScalingGroups  []ScalingGroup
+	Configurations []Configuration
+	Fleets         []Fleet
+	SpotFleets     []SpotFleet
+	SpotRequests   []SpotRequest
 	// RegistryPassword is what ECR lets its registries' user in with; empty for
 	// nobody.
 	RegistryPassword string
@@ -72,6 +88,7 @@ type World struct {
 	pending  *putParameterIn
 	mutex    sync.Mutex
 	faults   map[string][]*endpoint.Failure
+	before   map[string]func()
 	denied   []string
 	broken   []string
 	endpoint *endpoint.Endpoint
@@ -83,7 +100,7 @@ func (w *World) Serve(t *testing.T) string {
 	t.Helper()
 	double := sts.Service(Account)
 	double.Actions["AssumeRole"] = endpoint.Handle(w.assumeRole)
-	w.endpoint = endpoint.New(AccessKey, w.wrap(w.ec2()), w.wrap(w.eks()), w.wrap(w.iam()), w.wrap(w.ssm()), w.wrap(w.ecr()), w.wrap(double))
+	w.endpoint = endpoint.New(AccessKey, w.wrap(w.ec2()), w.wrap(w.autoscaling()), w.wrap(w.eks()), w.wrap(w.iam()), w.wrap(w.ssm()), w.wrap(w.ecr()), w.wrap(double))
 	server := httptest.NewServer(http.HandlerFunc(w.serve))
 	t.Cleanup(server.Close)
 	for name, value := range map[string]string{
@@ -116,6 +133,14 @@ func (w *World) Fail(action string, times int, code string, status int) {
 	}
 }
 
+// Before has something happen before each call of an action.
+func (w *World) Before(action string, happens func()) {
+	if w.before == nil {
+		w.before = map[string]func(){}
+	}
+	w.before[action] = happens
+}
+
 // Deny has every call of an action refused for want of a permission.
 func (w *World) Deny(action string) { w.denied = append(w.denied, action) }
 
@@ -132,6 +157,9 @@ func (w *World) wrap(service endpoint.Service) endpoint.Service {
 			}
 			w.mutex.Lock()
 			defer w.mutex.Unlock()
+			if happens := w.before[full]; happens != nil {
+				happens()
+			}
 			return action(ctx, protocol, call)
 		}
 	}

@@ -319,6 +319,16 @@ func (c *Cluster) Kubectl(ctx context.Context, stdin string, args ...string) (st
 	return string(out), err
 }
 
+// Shell runs a script as a cluster administrator, whose kubectl is this cluster's,
+// and returns what it printed, errors included.
+func (c *Cluster) Shell(ctx context.Context, script string) (string, error) {
+	cmd := c.lab.Command(ctx, "sh", "-c", script)
+	cmd.Env = append(os.Environ(), "KUBECACHEDIR="+filepath.Join(c.config.Folder, "kubectl"), "KUBECONFIG="+c.authority.path("admin.kubeconfig"),
+		"PATH="+filepath.Dir(c.config.Programs.Kubectl)+":"+os.Getenv("PATH"))
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
 // Close ends the control plane and waits until it is gone. Its logs stay.
 func (c *Cluster) Close() error {
 	if c.stop != nil {
