@@ -44,7 +44,7 @@ func TestParseRulesRefuses(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"nothing":           {"", `r.yaml: it is empty; list rules under "rules"`},
 		"no rules":          {"rules: []\n", `r.yaml: it has no rules; list them under "rules"`},
-		"an unknown field":  {strings.Replace(goodRules, "why: every", "reason: every", 1), `r.yaml:9: the field "reason" is not known; known: id, phase, groups, action, paths, keep, owner, why, regenerated, source`},
+		"an unknown field":  {strings.Replace(goodRules, "why: every", "reason: every", 1), `r.yaml:9: the field "reason" is not known; known: id, phase, groups, action, paths, keep, owned, owner, why, regenerated, source`},
 		"an unknown top":    {"rule: []\n", `r.yaml:1: the field "rule" is not known; known: rules`},
 		"broken YAML":       {"rules:\n  - id: [\n", "r.yaml:2: did not find expected node content"},
 		"a wrong type":      {strings.Replace(goodRules, "paths: [/opt/ours/log]", "paths: /opt/ours/log", 1), `r.yaml:13: "/opt/ou..." stands where a list should be: put it in [ ]`},
