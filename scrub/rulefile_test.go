@@ -1,6 +1,8 @@
 package scrub
 
 import (
+	"path"
+	"slices"
 	"strings"
 	"testing"
 
@@ -81,9 +83,15 @@ func TestASpecChecksItsOwnRules(t *testing.T) {
 	require.EqualError(t, err, `own rule "x": paths: "/etc" names too much: it would take a top folder of the system, or a whole home, away`)
 }
 
+// No path of a rule that was read is for what the system needs, or for a folder
+// above.
 func FuzzParseRules(f *testing.F) {
 	f.Add(goodRules)
 	f.Add("rules: [{id: a, paths: ['/a/b/../..']}]")
+	for _, p := range []string{"//etc//passwd", "/e*c/pass?d", "/[u]sr/bin/*", "/usr/li?/systemd", "/boot/vmlinuz*", "~/.*", "~//x/", "/opt/ours/[a-z]*", `/opt/ours/\\*`, "/*/*/x", "/root/.*"} {
+		f.Add("rules: [{id: a, phase: state, action: remove, owned: true, why: y, keep: ['~/x', '" + p + "'], paths: ['" + p + "']}]")
+	}
+	single, whole := needed()
 	f.Fuzz(func(t *testing.T, text string) {
 		rules, err := ParseRules("r.yaml", []byte(text))
 		if err != nil {
@@ -91,6 +99,15 @@ func FuzzParseRules(f *testing.F) {
 		}
 		for _, r := range rules {
 			require.NoError(t, r.check())
+			for _, p := range r.Paths {
+				for _, place := range slices.Concat(single, whole) {
+					for ; place != "/"; place = path.Dir(place) {
+						matches, err := path.Match(path.Clean(p), place)
+						require.NoError(t, err)
+						require.False(t, matches, "%s is for %s", p, place)
+					}
+				}
+			}
 		}
 	})
 }
