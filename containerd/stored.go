@@ -7,82 +7,56 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"strconv"
 	"strings"
-	"time"
-
-	"go.etcd.io/bbolt"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
-// Where containerd keeps its metadata and content
+// content is where containerd keeps its content
 // (https://github.com/containerd/containerd/blob/main/docs/ops.md).
-const (
-	metadata = "/var/lib/containerd/io.containerd.metadata.v1.bolt/meta.db"
-	content  = "/var/lib/containerd/io.containerd.content.v1.content/blobs"
-)
+const content = "/var/lib/containerd/io.containerd.content.v1.content/blobs"
 
 // stored reads the metadata of a containerd that does not run.
 func stored(h *host.Host) ([]Image, error) {
-	if there, err := h.Exists(metadata); err != nil || !there {
+	m, err := OpenMetadata(h, os.O_RDONLY)
+	if m == nil || err != nil {
 		return nil, err
 	}
-	db, err := bbolt.Open(metadata, 0, &bbolt.Options{
-		ReadOnly: true, Timeout: 2 * time.Second,
-		OpenFile: func(name string, _ int, mode fs.FileMode) (*os.File, error) {
-			return h.Files.OpenOS(name, os.O_RDONLY, mode)
-		},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("reading containerd's metadata %s: %w", metadata, err)
+	all := m.Below("v1", Namespace, "images")
+	if err := m.Close(); err != nil {
+		return nil, err
 	}
-	defer db.Close()
 	var images []Image
-	err = db.View(func(tx *bbolt.Tx) error {
-		all := below(tx.Bucket([]byte("v1")), Namespace, "images")
-		if all == nil {
-			return nil
-		}
-		return all.ForEachBucket(func(name []byte) error {
-			images = append(images, image(all.Bucket(name), string(name)))
-			return nil
-		})
-	})
-	if err != nil {
-		return nil, fmt.Errorf("reading containerd's metadata %s: %w", metadata, err)
-	}
-	for n := range images {
-		if images[n].Missing, err = missing(h, images[n].Digest); err != nil {
+	for _, name := range all.Buckets() {
+		i := image(all.Below(name), name)
+		if i.Missing, err = missing(h, i.Digest); err != nil {
 			return nil, err
 		}
+		images = append(images, i)
 	}
 	return images, nil
 }
 
-// below is a bucket in buckets; nil where one is missing.
-func below(b *bbolt.Bucket, names ...string) *bbolt.Bucket {
-	for _, name := range names {
-		if b == nil {
-			return nil
-		}
-		b = b.Bucket([]byte(name))
-	}
-	return b
-}
-
 // image reads an image's record; the form is that of containerd's package
 // core/metadata/buckets.go.
-func image(b *bbolt.Bucket, name string) Image {
-	i := Image{Name: name}
-	if target := b.Bucket([]byte("target")); target != nil {
-		i.Digest = string(target.Get([]byte("digest")))
-	}
-	if labels := b.Bucket([]byte("labels")); labels != nil {
-		key, value, _ := strings.Cut(Pinned, "=")
-		i.Pinned = string(labels.Get([]byte(key))) == value
-	}
-	return i
+func image(b *Bucket, name string) Image {
+	key, value, _ := strings.Cut(Pinned, "=")
+	return Image{Name: name, Digest: Plain(b.Below("target").Value("digest")), Pinned: b.Below("labels").Value(key) == value}
 }
+
+// Plain is a name from the database for messages: one that is long or cannot be
+// printed is cut and quoted.
+func Plain(name string) string {
+	if quoted := strconv.Quote(name); len(name) > 255 || len(quoted) != len(name)+2 {
+		return fmt.Sprintf("%.255q", name)
+	}
+	return name
+}
+
+// manifestMost is how many bytes an image's manifest may have, as for containerd
+// and registries.
+const manifestMost = 8 << 20
 
 // part is what a manifest points to.
 type part struct {
@@ -94,12 +68,18 @@ type part struct {
 // manifests only the list is looked for: which of them the machine needs is
 // containerd's to know.
 func missing(h *host.Host, digest string) (string, error) {
+	st, err := h.Files.Stat(blob(digest))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "the manifest " + digest, nil
+	case err != nil:
+		return "", fmt.Errorf("looking at containerd's content: %w", err)
+	case !st.Mode().IsRegular() || st.Size() > manifestMost:
+		return "the manifest " + digest + ", which cannot be read", nil
+	}
 	text, err := h.Content(blob(digest))
 	if err != nil {
 		return "", fmt.Errorf("reading containerd's content: %w", err)
-	}
-	if text == nil {
-		return "the manifest " + digest, nil
 	}
 	var m struct {
 		Config part   `json:"config"`
@@ -115,11 +95,11 @@ func missing(h *host.Host, digest string) (string, error) {
 		st, err := h.Files.Stat(blob(p.Digest))
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return "the blob " + p.Digest, nil
+			return "the blob " + Plain(p.Digest), nil
 		case err != nil:
 			return "", fmt.Errorf("looking at containerd's content: %w", err)
 		case st.Size() != p.Size:
-			return fmt.Sprintf("the blob %s has %d bytes, not %d", p.Digest, st.Size(), p.Size), nil
+			return fmt.Sprintf("the blob %s has %d bytes, not %d", Plain(p.Digest), st.Size(), p.Size), nil
 		}
 	}
 	return "", nil

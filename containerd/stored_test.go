@@ -31,7 +31,7 @@ func newMachine(t *testing.T, pinned bool) *machine {
 	m := &machine{root: t.TempDir()}
 	config, layer := m.put(t, "config"), m.put(t, "a layer")
 	m.digest = m.put(t, fmt.Sprintf(`{"config":{"digest":%q,"size":6},"layers":[{"digest":%q,"size":7}]}`, config, layer))
-	name := filepath.Join(m.root, metadata)
+	name := filepath.Join(m.root, MetadataPath)
 	require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
 	db, err := bbolt.Open(name, 0o600, nil)
 	require.NoError(t, err)
@@ -120,7 +120,7 @@ func TestAMachineWithoutContainerdHasNoImages(t *testing.T) {
 
 func TestADamagedStoreCannotTell(t *testing.T) {
 	m := newMachine(t, true)
-	require.NoError(t, os.WriteFile(filepath.Join(m.root, metadata), []byte("no database"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(m.root, MetadataPath), []byte("no database"), 0o600))
 	_, err := Images(t.Context(), m.Host)
-	require.ErrorContains(t, err, "reading containerd's metadata "+metadata)
+	require.ErrorContains(t, err, "reading containerd's metadata "+MetadataPath)
 }

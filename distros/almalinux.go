@@ -41,6 +41,6 @@ func almaLinux() Distro {
 		BaseImages: []BaseImage{
 			{Owner: "764336703387", Name: "AlmaLinux OS {version}.* {arch}", AMD64: "x86_64", ARM64: "aarch64"},
 		},
-		Scrub: dnfCaches(),
+		Scrub: dnfScrub(),
 	}
 }

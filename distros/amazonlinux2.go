@@ -41,6 +41,6 @@ func amazonLinux2() Distro {
 		BaseImages: []BaseImage{
 			{Owner: "137112412989", Name: "amzn2-ami-minimal-hvm-*-{arch}-ebs", Parameter: "/aws/service/ami-amazon-linux-latest/amzn2-ami-minimal-hvm-{arch}-ebs", AMD64: "x86_64", ARM64: "arm64"},
 		},
-		Scrub: dnfCaches(),
+		Scrub: yumScrub(),
 	}
 }

@@ -38,6 +38,6 @@ func amazonLinux2023() Distro {
 		BaseImages: []BaseImage{
 			{Owner: "137112412989", Name: "al2023-ami-minimal-2023.*", Parameter: "/aws/service/ami-amazon-linux-latest/al2023-ami-minimal-kernel-default-{arch}", AMD64: "x86_64", ARM64: "arm64"},
 		},
-		Scrub: dnfCaches(),
+		Scrub: dnfScrub(),
 	}
 }

@@ -38,6 +38,6 @@ func arch() Distro {
 		BaseImages: []BaseImage{
 			{Owner: "647457786197", Name: "arch-linux-std-hvm-*", AMD64: "x86_64"},
 		},
-		Scrub: pacmanCaches(),
+		Scrub: pacmanScrub(),
 	}
 }

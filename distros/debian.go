@@ -39,6 +39,6 @@ func debian() Distro {
 		BaseImages: []BaseImage{
 			{Owner: "136693071363", Name: "debian-{version}-{arch}-*", Parameter: "/aws/service/debian/release/{version}/latest/{arch}", AMD64: "amd64", ARM64: "arm64"},
 		},
-		Scrub: aptCaches(),
+		Scrub: aptScrub(),
 	}
 }

@@ -38,6 +38,6 @@ func fedora() Distro {
 		BaseImages: []BaseImage{
 			{Owner: "125523088429", Name: "Fedora-Cloud-Base-AmazonEC2.{arch}-{version}-*", AMD64: "x86_64", ARM64: "aarch64"},
 		},
-		Scrub: dnfCaches(),
+		Scrub: dnfScrub(),
 	}
 }

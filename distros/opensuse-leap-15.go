@@ -38,6 +38,6 @@ func openSUSELeap15() Distro {
 		BaseImages: []BaseImage{
 			{Owner: "679593333241", Name: "openSUSE-Leap-15-6-v*-hvm-ssd-{arch}-*", AMD64: "x86_64", ARM64: "arm64"},
 		},
-		Scrub: zypperCaches(),
+		Scrub: zypperScrub(),
 	}
 }

@@ -41,7 +41,7 @@ func rhel() Distro {
 		BaseImages: []BaseImage{
 			{Owner: "309956199498", ChinaOwner: "841258680906", Name: "RHEL-{version}*_HVM-*-{arch}-*", AMD64: "x86_64", ARM64: "arm64"},
 		},
-		Scrub: dnfCaches(),
+		Scrub: dnfScrub(),
 	}
 }
 

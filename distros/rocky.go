@@ -41,6 +41,6 @@ func rocky() Distro {
 		BaseImages: []BaseImage{
 			{Owner: "792107900819", Name: "Rocky-{version}-EC2-Base-{version}.*.{arch}*", AMD64: "x86_64", ARM64: "aarch64"},
 		},
-		Scrub: dnfCaches(),
+		Scrub: dnfScrub(),
 	}
 }

@@ -40,6 +40,6 @@ func sles() Distro {
 			// Without -byos, whose repositories somebody must register, and -ecs.
 			{Owner: "013907871322", Name: "suse-sles-{version}-sp?-v????????-hvm-ssd-{arch}", AMD64: "x86_64", ARM64: "arm64"},
 		},
-		Scrub: zypperCaches(),
+		Scrub: zypperScrub(),
 	}
 }

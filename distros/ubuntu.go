@@ -40,6 +40,6 @@ func ubuntu() Distro {
 			{Versions: []string{"24.04"}, Owner: "099720109477", ChinaOwner: "837727238323", Name: "ubuntu/images/hvm-ssd-gp3/ubuntu-noble-{version}-{arch}-server-*", Parameter: "/aws/service/canonical/ubuntu/server/{version}/stable/current/{arch}/hvm/ebs-gp3/ami-id", AMD64: "amd64", ARM64: "arm64"},
 			{Versions: []string{"26.04"}, Owner: "099720109477", ChinaOwner: "837727238323", Name: "ubuntu/images/hvm-ssd-gp3/ubuntu-resolute-{version}-{arch}-server-*", Parameter: "/aws/service/canonical/ubuntu/server/{version}/stable/current/{arch}/hvm/ebs-gp3/ami-id", AMD64: "amd64", ARM64: "arm64"},
 		},
-		Scrub: aptCaches(),
+		Scrub: aptScrub(),
 	}
 }

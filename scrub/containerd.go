@@ -4,21 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
-	"go.etcd.io/bbolt"
-
+	"github.com/eksnode/packer-plugin-eksnode/containerd"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 const (
 	containerdUnit = "containerd.service"
-	containerdMeta = "/var/lib/containerd/io.containerd.metadata.v1.bolt/meta.db"
+	containerdMeta = containerd.MetadataPath
 	// dockerNamespace is Docker's own; its containers are dockerd's to remove.
 	dockerNamespace = "moby"
 )
@@ -184,41 +182,19 @@ func unknownToCtr(err error) bool {
 
 // storedContainers reads containerd's metadata while it does not run.
 func storedContainers(h *host.Host) ([]plan.Action, error) {
-	if there, err := h.Exists(containerdMeta); err != nil || !there {
+	m, err := containerd.OpenMetadata(h, os.O_RDONLY)
+	if m == nil || err != nil {
 		return nil, err
 	}
-	db, err := bbolt.Open(containerdMeta, 0, &bbolt.Options{
-		ReadOnly: true, Timeout: 2 * time.Second,
-		OpenFile: func(name string, _ int, mode fs.FileMode) (*os.File, error) {
-			return h.Files.OpenOS(name, os.O_RDONLY, mode)
-		},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("reading containerd's metadata %s: %w", containerdMeta, err)
-	}
-	defer db.Close()
 	var actions []plan.Action
-	err = db.View(func(tx *bbolt.Tx) error {
-		root := tx.Bucket([]byte("v1"))
-		if root == nil {
-			return nil
-		}
-		return root.ForEachBucket(func(ns []byte) error {
-			for _, kind := range containerKinds {
-				bucket := root.Bucket(ns)
-				if kind.bucket == "" || bucket.Bucket([]byte(kind.bucket)) == nil {
-					continue
-				}
-				if err := bucket.Bucket([]byte(kind.bucket)).ForEachBucket(func(id []byte) error {
-					actions = append(actions, plan.Action{Verb: plan.Decide, Target: fmt.Sprintf("%s %s/%s", kind.name, ns, id),
-						Reason: "containerd does not run, and only it may remove this: start it on the machine and scrub again"})
-					return nil
-				}); err != nil {
-					return err
-				}
+	all := m.Below("v1")
+	for _, ns := range all.Buckets() {
+		for _, kind := range containerKinds {
+			for _, id := range all.Below(ns, kind.bucket).Buckets() {
+				actions = append(actions, plan.Action{Verb: plan.Decide, Target: fmt.Sprintf("%s %s/%s", kind.name, containerd.Plain(ns), containerd.Plain(id)),
+					Reason: "containerd does not run, and only it may remove this: start it on the machine and scrub again"})
 			}
-			return nil
-		})
-	})
-	return actions, err
+		}
+	}
+	return actions, m.Close()
 }

@@ -3,6 +3,7 @@
 package scrub
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/bbolt"
 
+	"github.com/eksnode/packer-plugin-eksnode/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -70,4 +72,49 @@ func TestABrokenStoreIsUnknown(t *testing.T) {
 	r.Audited(plan.Make(t.Context(), h, items), len(items))
 	assert.Equal(t, plan.Unknown, r.Result)
 	assert.Contains(t, r.Error, "reading containerd's metadata "+containerdMeta)
+}
+
+// A store that was cut off, or damaged anywhere, is told by its file, and ends
+// no audit and no scrub.
+func TestATruncatedStoreIsUnknown(t *testing.T) {
+	manifested, err := (&manifest.Manifest{Images: []manifest.Image{{Name: "pause", Digest: "sha256:0"}}}).Encode()
+	require.NoError(t, err)
+	h, root := tree(t, map[string]string{"etc/passwd": passwd, manifest.Path[1:]: string(manifested)})
+	metadata(t, root, []string{"k8s.io", "images", "pause"}, []string{"k8s.io", "containers", "abc"})
+	name := filepath.Join(root, containerdMeta)
+	whole, err := os.ReadFile(name)
+	require.NoError(t, err)
+	damaged := bytes.Clone(whole)
+	for at := 2*4096 + 8; at < len(damaged); at += 512 {
+		damaged[at] ^= 0xFF
+	}
+	for what, text := range map[string][]byte{"empty": {}, "one page": whole[:4096], "two pages and a bit": whole[:4096*2+100], "damaged": damaged, "zeros": make([]byte, len(whole))} {
+		for _, rule := range []string{"containers", "containers-metadata", "images-there"} {
+			t.Run(what+"/"+rule, func(t *testing.T) {
+				require.NoError(t, os.WriteFile(name, text, 0o600))
+				items, err := Spec{Only: []string{rule}}.AuditItems(nil)
+				require.NoError(t, err)
+				var r plan.Report
+				r.Audited(plan.Make(t.Context(), h, items), len(items))
+				assert.Equal(t, plan.Unknown, r.Result)
+				assert.Contains(t, r.Error, rule+": reading containerd's metadata "+containerdMeta+": ")
+				after, err := os.ReadFile(name)
+				require.NoError(t, err)
+				assert.Equal(t, text, after)
+			})
+		}
+	}
+}
+
+// A containerd that nobody told systemd of has the store open.
+func TestAStoreInUseIsUnknown(t *testing.T) {
+	h, root := tree(t, map[string]string{"etc/passwd": passwd})
+	metadata(t, root, []string{"k8s.io", "containers", "abc"})
+	db, err := bbolt.Open(filepath.Join(root, containerdMeta), 0o600, nil)
+	require.NoError(t, err)
+	defer db.Close()
+	items, err := Spec{Only: []string{"containers"}}.AuditItems(nil)
+	require.NoError(t, err)
+	assert.Equal(t, "containers: reading containerd's metadata "+containerdMeta+": locking the file: resource temporarily unavailable; does a containerd run that systemd did not start?",
+		plan.Make(t.Context(), h, items)[0].Error)
 }

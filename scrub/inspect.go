@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
-	"path"
 	"slices"
-	"strings"
 
 	"github.com/spf13/afero"
 
@@ -39,6 +37,13 @@ func inspectRules() []Rule {
 			Why:         "what lies in /run is another boot's (leases such as aws-node/ipam.json); it is hidden at boot but in the image all the same",
 			Regenerated: "every boot", Source: "file-hierarchy(7), amazon-vpc-cni-k8s",
 			Find: runLeft,
+		},
+		{
+			ID: "not-a-node", Phase: Inspect, Groups: []string{"assets"}, Verb: plan.Decide,
+			Paths: []string{manifest.Path}, Owner: "eksnode, or whoever made the image",
+			Why:         "a machine without eksnode's manifest is a node where it has a kubelet, a container runtime and a bootstrap, as Amazon's own AMIs; an image of any other machine joins nothing",
+			Regenerated: "provisioning", Source: "amazon-eks-ami: nodeadm, bootstrap.sh",
+			Find: notANode,
 		},
 		{
 			ID: "can-join", Phase: Inspect, Groups: []string{"assets"}, Verb: plan.Decide,
@@ -168,41 +173,4 @@ func differs(h *host.Host, f manifest.File) (string, error) {
 		return "its content is not what was installed", nil
 	}
 	return "", err
-}
-
-// programFolders are where nodes have their programs; /opt/bin on Flatcar.
-var programFolders = []string{"/usr/bin", "/usr/local/bin", "/usr/sbin", "/usr/local/sbin", "/opt/bin", "/bin"}
-
-// isNode says whether an image wants to be a node: it speaks one of the
-// bootstrap contracts.
-func isNode(h *host.Host) (bool, error) {
-	for _, p := range []string{"/etc/eks", "/var/lib/kubelet"} {
-		if there, err := h.Exists(p); there || err != nil {
-			return there, err
-		}
-	}
-	return false, nil
-}
-
-// programsThere asks an image that wants to be a node for its programs.
-func programsThere(h *host.Host) ([]plan.Action, error) {
-	if node, err := isNode(h); err != nil || !node {
-		return nil, err
-	}
-	var actions []plan.Action
-	for _, program := range []string{"kubelet", "containerd", "runc"} {
-		found := false
-		for _, dir := range programFolders {
-			there, err := h.Exists(path.Join(dir, program))
-			if err != nil {
-				return nil, err
-			}
-			found = found || there
-		}
-		if !found {
-			actions = append(actions, plan.Action{Verb: plan.Decide, Target: program,
-				Reason: "no node joins without it; looked in " + strings.Join(programFolders, ", ")})
-		}
-	}
-	return actions, nil
 }

@@ -4,13 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
 	"os"
-	"time"
+	"slices"
 
-	"go.etcd.io/bbolt"
-
+	"github.com/eksnode/packer-plugin-eksnode/containerd"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -23,58 +20,17 @@ const containerMark = "types.containerd.io/opencontainers/runtime-spec"
 // database, keeps what was removed from it in free pages, unchanged until
 // something else needs the room.
 func freedContainers(_ context.Context, h *host.Host) ([]plan.Action, error) {
-	text, err := h.Content(containerdMeta)
-	if err != nil || text == nil {
-		return nil, err
-	}
 	// A copy, because a running containerd has the file locked.
-	db, err := openMetadata(h, func(string, int, fs.FileMode) (*os.File, error) { return inMemory(text) })
-	if err != nil {
+	db, err := containerd.ReadMetadata(h)
+	if db == nil || err != nil {
 		return nil, err
 	}
-	defer db.Close()
-	free, err := freePages(db)
-	if err != nil {
-		return nil, err
+	if !slices.ContainsFunc(db.Free, func(p containerd.Page) bool { return bytes.Contains(p.Text, []byte(containerMark)) }) {
+		return nil, nil
 	}
-	for _, at := range free {
-		if at+int64(db.Info().PageSize) > int64(len(text)) { // grown meanwhile
-			break
-		}
-		if bytes.Contains(text[at:at+int64(db.Info().PageSize)], []byte(containerMark)) {
-			return []plan.Action{{Verb: plan.Wipe, Target: containerdMeta,
-				Reason: "containers that were removed stay readable in its free pages, their environment too",
-				Do:     func(ctx context.Context, _ plan.Progress) error { return wipeMetadata(ctx, h) }}}, nil
-		}
-	}
-	return nil, nil
-}
-
-func openMetadata(h *host.Host, open func(string, int, fs.FileMode) (*os.File, error)) (*bbolt.DB, error) {
-	db, err := bbolt.Open(containerdMeta, 0, &bbolt.Options{ReadOnly: true, PreLoadFreelist: true, Timeout: 2 * time.Second, OpenFile: open})
-	if err != nil {
-		return nil, fmt.Errorf("reading containerd's metadata %s: %w", containerdMeta, err)
-	}
-	return db, nil
-}
-
-// freePages are the offsets of a database's pages that nothing uses.
-func freePages(db *bbolt.DB) ([]int64, error) {
-	var free []int64
-	err := db.View(func(tx *bbolt.Tx) error {
-		for id := 2; ; id++ { // two pages of the database's own come first
-			page, err := tx.Page(id)
-			if err != nil || page == nil {
-				return err
-			}
-			if page.Type == "free" { // what it says besides is of its former life
-				free = append(free, int64(id)*int64(db.Info().PageSize))
-				continue
-			}
-			id += page.OverflowCount
-		}
-	})
-	return free, err
+	return []plan.Action{{Verb: plan.Wipe, Target: containerdMeta,
+		Reason: "containers that were removed stay readable in its free pages, their environment too",
+		Do:     func(ctx context.Context, _ plan.Progress) error { return wipeMetadata(ctx, h) }}}, nil
 }
 
 // wipeMetadata fills the free pages with zeros.
@@ -103,27 +59,10 @@ func withoutContainerd(ctx context.Context, h *host.Host, do func() error) (err 
 	return do()
 }
 
-func fillFreePages(h *host.Host) (err error) {
-	db, err := openMetadata(h, func(name string, _ int, mode fs.FileMode) (*os.File, error) {
-		return h.Files.OpenOS(name, os.O_RDONLY, mode)
-	})
-	if err != nil {
+func fillFreePages(h *host.Host) error {
+	m, err := containerd.OpenMetadata(h, os.O_RDWR)
+	if m == nil || err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, db.Close()) }() // until then nobody else opens it
-	free, err := freePages(db)
-	if err != nil {
-		return err
-	}
-	out, err := h.Files.OpenOS(containerdMeta, os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	zeros := make([]byte, db.Info().PageSize)
-	for _, at := range free {
-		if _, err = out.WriteAt(zeros, at); err != nil {
-			break
-		}
-	}
-	return errors.Join(err, out.Sync(), out.Close())
+	return errors.Join(m.WipeFree(), m.Close()) // until then nobody else opens it
 }

@@ -50,7 +50,8 @@ type Rule struct {
 	// Paths are absolute, may hold the wildcards of path.Match, and may start
 	// with "~/" for the home folder of every account in passwd(5).
 	Paths []string
-	// Keep are paths, with wildcards, that are left although Paths match them.
+	// Keep are paths in the form of Paths. What they name stays, with all that
+	// is below, at any depth of what Paths match; so do the folders on the way.
 	Keep []string
 	// Owner is the program that writes there.
 	Owner string
@@ -69,6 +70,10 @@ type Rule struct {
 	// Search plans a rule of an audit that looks at whatever the other rules do
 	// not take.
 	Search func(context.Context, *host.Host, taken) ([]plan.Action, error)
+
+	// own says that the rule is an operator's; owned that it may take files that
+	// a package owns.
+	own, owned bool
 }
 
 // taken is what rules were about to do to files and trees when they were last
@@ -109,8 +114,9 @@ func (t taken) by(name string, verbs ...plan.Verb) bool {
 type item struct {
 	Rule
 	hash bool // hash what is removed
-	// taken is shared by the items of a run.
-	taken taken
+	// taken and owners are shared by the items of a run.
+	taken  taken
+	owners *owners
 }
 
 func (i item) ID() string    { return i.Rule.ID }
@@ -143,7 +149,13 @@ func (i item) plan(ctx context.Context, h *host.Host) ([]plan.Action, error) {
 	case i.Search != nil:
 		return i.Search(ctx, h, i.taken)
 	}
-	return i.planPaths(h)
+	actions, err := i.planPaths(h)
+	if i.own {
+		if refused := i.judge(ctx, h, actions); refused != nil {
+			return nil, errors.Join(err, refused)
+		}
+	}
+	return actions, err
 }
 
 func (i item) planPaths(h *host.Host) ([]plan.Action, error) {
@@ -151,10 +163,45 @@ func (i item) planPaths(h *host.Host) ([]plan.Action, error) {
 	if err != nil {
 		return nil, err
 	}
+	kept, err := findKeeps(h, i.Keep)
+	if err != nil {
+		return nil, err
+	}
 	var actions []plan.Action
 	var errs []error
 	for _, name := range names {
-		a, err := planPath(h, i.Verb, name, i.Why)
+		found, err := planKeeping(h, i.Verb, name, i.Why, kept)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		actions = append(actions, found...)
+	}
+	return actions, errors.Join(errs...)
+}
+
+// planKeeping plans one path without what is kept of it.
+func planKeeping(h *host.Host, verb plan.Verb, name, why string, kept keeps) ([]plan.Action, error) {
+	names := []string{name}
+	if len(kept) > 0 {
+		// A link to a folder keeps its place when the folder is emptied.
+		_, place, err := h.Trail(name, verb == plan.Empty)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case kept.cover(place):
+			return nil, nil
+		case kept.inside(place):
+			if names, err = kept.spare(h, place); err != nil {
+				return nil, err
+			}
+			verb = plan.Remove
+		}
+	}
+	var actions []plan.Action
+	var errs []error
+	for _, name := range names {
+		a, err := planPath(h, verb, name, why)
 		if err != nil {
 			errs = append(errs, err)
 		}
@@ -180,8 +227,7 @@ func (i item) matches(h *host.Host) ([]string, error) {
 		names = append(names, found...)
 	}
 	slices.Sort(names)
-	names = slices.Compact(names)
-	return slices.DeleteFunc(names, func(n string) bool { return kept(i.Keep, n) }), nil
+	return slices.Compact(names), nil
 }
 
 func kept(patterns []string, name string) bool {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -29,8 +28,11 @@ type OwnRule struct {
 	Action plan.Verb `yaml:"action" json:"action"`
 	// Paths are absolute or start with "~/", and may hold wildcards.
 	Paths []string `yaml:"paths" json:"paths"`
-	// Keep are paths that stay although Paths match them.
+	// Keep are paths of the same form. What they name stays although Paths match
+	// it or a folder above it, at any depth.
 	Keep []string `yaml:"keep" json:"keep,omitempty"`
+	// Owned says that the rule may take files that a package owns.
+	Owned bool `yaml:"owned" json:"owned,omitempty"`
 	// Owner writes there; Why says what goes wrong when the image carries it.
 	Owner string `yaml:"owner" json:"owner,omitempty"`
 	Why   string `yaml:"why" json:"why"`
@@ -132,7 +134,7 @@ func ruleFileErrors(name string, err error) error {
 		if u := unknownField().FindStringSubmatch(what); u != nil {
 			known := "rules"
 			if u[2] == "OwnRule" {
-				known = "id, phase, groups, action, paths, keep, owner, why, regenerated, source"
+				known = "id, phase, groups, action, paths, keep, owned, owner, why, regenerated, source"
 			}
 			what = fmt.Sprintf("the field %q is not known; known: %s", u[1], known)
 		} else if w := wrongType().FindStringSubmatch(what); w != nil {
@@ -160,6 +162,8 @@ func wrongTypeText(kind, value, want string) string {
 		return have + " stands where a list should be: put it in [ ]"
 	case strings.HasPrefix(want, "scrub."):
 		return have + " stands where a mapping with fields should be"
+	case want == "bool":
+		return have + " stands where true or false should be"
 	}
 	return have + " stands where a text should be"
 }
@@ -197,72 +201,18 @@ func (o OwnRule) check() error {
 		}
 	}
 	for _, p := range o.Keep {
-		if _, err := path.Match(p, ""); err != nil || !path.IsAbs(p) {
-			wrong("keep: %q must be an absolute path; wildcards as in path.Match", p)
+		if err := checkPattern(p); err != nil {
+			wrong("keep: %q %w", p, err)
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// checkPath refuses paths that are not where they seem, and those that would
-// take the system away.
-func checkPath(p string) error {
-	plain := strings.TrimPrefix(p, "~/")
-	if plain == p && !path.IsAbs(p) {
-		return errors.New(`must be absolute or start with "~/"`)
-	}
-	if _, err := path.Match(p, ""); err != nil {
-		return errors.New("has a wildcard that is not closed; see path.Match")
-	}
-	parts := strings.Split(strings.Trim(plain, "/"), "/")
-	if slices.Contains(parts, "..") || slices.Contains(parts, ".") {
-		return errors.New(`must not contain "." or ".."`)
-	}
-	for len(parts) > 0 && matchesMost(parts[len(parts)-1]) {
-		parts = parts[:len(parts)-1] // all of a folder is as much as the folder
-	}
-	deep := slices.DeleteFunc(slices.Clone(parts), matchesMost)
-	least := 2
-	if plain != p {
-		least = 1 // below a home folder
-	}
-	if len(deep) < least {
-		return errors.New("names too much: it would take a top folder of the system, or a whole home, away")
-	}
-	if plain == p && matchesAnyOf("/"+strings.Join(parts, "/"), systemFolders) {
-		return errors.New("names too much: it would take a folder or file away that the system needs; name what lies in it")
-	}
-	return nil
-}
-
-// systemFolders are those a machine does not do without, or not as a node.
-var systemFolders = []string{
-	"/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec", "/usr/local", "/usr/share", "/lib/systemd", "/lib/modules",
-	"/boot/efi", "/boot/grub", "/boot/grub2", "/boot/loader", "/etc/systemd", "/etc/systemd/system", "/etc/ssh", "/etc/ssl", "/etc/pki", "/etc/pam.d", "/etc/eks",
-	"/etc/passwd", "/etc/shadow", "/etc/group", "/etc/fstab",
-	"/var/lib", "/var/lib/dpkg", "/var/lib/rpm", "/var/lib/pacman", "/var/lib/containerd", "/var/lib/systemd",
-}
-
-// matchesMost says whether a part of a path is made of wildcards alone.
-func matchesMost(part string) bool {
-	return strings.Trim(wildcardClass().ReplaceAllString(part, ""), "*?") == ""
-}
-
-var wildcardClass = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\[[^\]]*\]`) })
-
-// matchesAnyOf says whether a pattern is for one of these paths.
-func matchesAnyOf(pattern string, paths []string) bool {
-	return slices.ContainsFunc(paths, func(p string) bool {
-		ok, err := path.Match(pattern, p)
-		return err == nil && ok
-	})
 }
 
 // Rule is the row that an operator's rule becomes.
 func (o OwnRule) Rule() Rule {
 	r := Rule{
 		ID: o.ID, Phase: o.Phase, Groups: append([]string{"own"}, o.Groups...), Verb: o.Action, Paths: o.Paths, Keep: o.Keep,
-		Owner: o.Owner, Why: o.Why, Regenerated: o.Regenerated, Source: o.Source,
+		Owner: o.Owner, Why: o.Why, Regenerated: o.Regenerated, Source: o.Source, own: true, owned: o.Owned,
 	}
 	if r.Source == "" {
 		r.Source = "a rule of the operator's own"

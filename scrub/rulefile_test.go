@@ -1,6 +1,8 @@
 package scrub
 
 import (
+	"path"
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,7 +46,7 @@ func TestParseRulesRefuses(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"nothing":           {"", `r.yaml: it is empty; list rules under "rules"`},
 		"no rules":          {"rules: []\n", `r.yaml: it has no rules; list them under "rules"`},
-		"an unknown field":  {strings.Replace(goodRules, "why: every", "reason: every", 1), `r.yaml:9: the field "reason" is not known; known: id, phase, groups, action, paths, keep, owner, why, regenerated, source`},
+		"an unknown field":  {strings.Replace(goodRules, "why: every", "reason: every", 1), `r.yaml:9: the field "reason" is not known; known: id, phase, groups, action, paths, keep, owned, owner, why, regenerated, source`},
 		"an unknown top":    {"rule: []\n", `r.yaml:1: the field "rule" is not known; known: rules`},
 		"broken YAML":       {"rules:\n  - id: [\n", "r.yaml:2: did not find expected node content"},
 		"a wrong type":      {strings.Replace(goodRules, "paths: [/opt/ours/log]", "paths: /opt/ours/log", 1), `r.yaml:13: "/opt/ou..." stands where a list should be: put it in [ ]`},
@@ -81,9 +83,15 @@ func TestASpecChecksItsOwnRules(t *testing.T) {
 	require.EqualError(t, err, `own rule "x": paths: "/etc" names too much: it would take a top folder of the system, or a whole home, away`)
 }
 
+// No path of a rule that was read is for what the system needs, or for a folder
+// above.
 func FuzzParseRules(f *testing.F) {
 	f.Add(goodRules)
 	f.Add("rules: [{id: a, paths: ['/a/b/../..']}]")
+	for _, p := range []string{"//etc//passwd", "/e*c/pass?d", "/[u]sr/bin/*", "/usr/li?/systemd", "/boot/vmlinuz*", "~/.*", "~//x/", "/opt/ours/[a-z]*", `/opt/ours/\\*`, "/*/*/x", "/root/.*"} {
+		f.Add("rules: [{id: a, phase: state, action: remove, owned: true, why: y, keep: ['~/x', '" + p + "'], paths: ['" + p + "']}]")
+	}
+	single, whole := needed()
 	f.Fuzz(func(t *testing.T, text string) {
 		rules, err := ParseRules("r.yaml", []byte(text))
 		if err != nil {
@@ -91,6 +99,15 @@ func FuzzParseRules(f *testing.F) {
 		}
 		for _, r := range rules {
 			require.NoError(t, r.check())
+			for _, p := range r.Paths {
+				for _, place := range slices.Concat(single, whole) {
+					for ; place != "/"; place = path.Dir(place) {
+						matches, err := path.Match(path.Clean(p), place)
+						require.NoError(t, err)
+						require.False(t, matches, "%s is for %s", p, place)
+					}
+				}
+			}
 		}
 	})
 }

@@ -56,11 +56,11 @@ func (s Spec) items(more []Rule, phases []Phase) ([]plan.Item, error) {
 		return nil, err
 	}
 	var items []plan.Item
-	taken := taken{}
+	taken, owners := taken{}, &owners{}
 	for _, phase := range phases {
 		for _, r := range chosen {
 			if r.Phase == phase {
-				items = append(items, item{Rule: r, hash: s.Hash, taken: taken})
+				items = append(items, item{Rule: r, hash: s.Hash, taken: taken, owners: owners})
 			}
 		}
 	}

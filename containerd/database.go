@@ -1,0 +1,287 @@
+package containerd
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"math/bits"
+	"slices"
+)
+
+// Database is what a database of bbolt, go.etcd.io/bbolt, holds. It is read here
+// and not by bbolt, because that maps the file into memory and trusts it: where
+// a file is cut off or damaged, bbolt ends the process, goes around in circles,
+// or takes memory without end. Here every number is checked before it is used,
+// and every page is read once.
+type Database struct {
+	Bucket
+	// Free are the pages that nothing uses; what was removed stays in them.
+	Free []Page
+}
+
+// Page is a part of a database's file, and where it lies in it.
+type Page struct {
+	Offset int64
+	Text   []byte
+}
+
+// Bucket has values and further buckets, by their names.
+type Bucket struct {
+	values  map[string][]byte
+	buckets map[string]*Bucket
+}
+
+// Below is the bucket that lies in buckets of these names; nil, also of nil,
+// where there is none.
+func (b *Bucket) Below(names ...string) *Bucket {
+	for _, name := range names {
+		if b == nil {
+			return nil
+		}
+		b = b.buckets[name]
+	}
+	return b
+}
+
+// Value is what a bucket has under a name; empty, also of nil, where there is
+// nothing.
+func (b *Bucket) Value(name string) string {
+	if b == nil {
+		return ""
+	}
+	return string(b.values[name])
+}
+
+// Buckets are the names of a bucket's buckets, sorted.
+func (b *Bucket) Buckets() []string {
+	if b == nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(b.buckets))
+}
+
+// The form of the file is that of bbolt's internal/common: a page begins with
+// its number (8 bytes), kind (2), count of elements (2) and further pages (4).
+const (
+	magic, form  = 0xED0CDAED, 2
+	headerSize   = 16
+	metaSize     = 64
+	branchKind   = 0x01
+	leafKind     = 0x02
+	metaKind     = 0x04
+	freelistKind = 0x10
+	// isBucket marks a leaf's element that is a bucket.
+	isBucket   = 0x01
+	bucketSize = 16
+	// unwritten says that the free pages are listed nowhere.
+	unwritten = ^uint64(0)
+	// deepest is how many pages may lie above one another: ten would hold more
+	// than any disk.
+	deepest = 100
+	// inValue is the depth of a leaf that lies in a value.
+	inValue = -1
+)
+
+// reader reads a database's file, which is in memory.
+type reader struct {
+	text     []byte
+	pageSize uint64
+	pages    uint64 // that the database consists of
+	used     []bool // pages that were read
+}
+
+// parse reads a database whole.
+func parse(text []byte) (*Database, error) {
+	m, err := newestMeta(text)
+	if err != nil {
+		return nil, err
+	}
+	have := uint64(len(text)) / m.pageSize
+	if m.pages > have {
+		return nil, fmt.Errorf("the file has %d of %d pages: it was cut off", have, m.pages)
+	}
+	r := &reader{text: text, pageSize: m.pageSize, pages: m.pages, used: make([]bool, m.pages)}
+	db := &Database{Bucket: newBucket()}
+	if err := r.tree(m.root, &db.Bucket, 0); err != nil {
+		return nil, err
+	}
+	if err := r.free(m.freelist, db); err != nil {
+		return nil, err
+	}
+	return db, nil
+}
+
+func newBucket() Bucket {
+	return Bucket{values: map[string][]byte{}, buckets: map[string]*Bucket{}}
+}
+
+// meta is one of the two pages that a database begins with; the one of the last
+// transaction counts.
+type meta struct{ pageSize, root, freelist, pages, transaction uint64 }
+
+// newestMeta finds the meta pages: the second lies one page behind the first,
+// and where the first is damaged, the size of pages is not known.
+func newestMeta(text []byte) (meta, error) {
+	var newest meta
+	for offset := 0; offset+headerSize+metaSize <= len(text) && offset <= 1<<16; offset = max(512, 2*offset) {
+		m, ok := metaAt(text[offset:])
+		if !ok || offset > 0 && m.pageSize != uint64(offset) {
+			continue
+		}
+		if newest.pageSize == 0 || m.transaction > newest.transaction {
+			newest = m
+		}
+	}
+	if newest.pageSize == 0 {
+		return meta{}, errors.New("the file is no database of bbolt, or its beginning is damaged")
+	}
+	return newest, nil
+}
+
+func metaAt(text []byte) (meta, bool) {
+	le, m := binary.LittleEndian, text[headerSize:headerSize+metaSize]
+	sum := fnv.New64a()
+	sum.Write(m[:56])
+	found := meta{
+		pageSize: uint64(le.Uint32(m[8:])), root: le.Uint64(m[16:]), freelist: le.Uint64(m[32:]), pages: le.Uint64(m[40:]), transaction: le.Uint64(m[48:]),
+	}
+	whole := le.Uint16(text[8:])&metaKind != 0 && le.Uint32(m) == magic && le.Uint32(m[4:]) == form && le.Uint64(m[56:]) == sum.Sum64()
+	return found, whole && found.pageSize >= 512 && found.pageSize <= 1<<16 && bits.OnesCount64(found.pageSize) == 1
+}
+
+// page is a page's text with the pages that belong to it, its kind and its count
+// of elements.
+func (r *reader) page(id uint64) (text []byte, kind, count int, err error) {
+	if id < 2 || id >= r.pages {
+		return nil, 0, 0, fmt.Errorf("page %d is none of 2 to %d", id, r.pages-1)
+	}
+	text = r.text[id*r.pageSize:]
+	le := binary.LittleEndian
+	number, more := le.Uint64(text), uint64(le.Uint32(text[12:]))
+	if number != id {
+		return nil, 0, 0, fmt.Errorf("page %d has the number %d", id, number)
+	}
+	if more >= r.pages-id {
+		return nil, 0, 0, fmt.Errorf("page %d goes on for %d pages, of which the file has %d", id, more, r.pages-id-1)
+	}
+	for n := id; n <= id+more; n++ {
+		if r.used[n] {
+			return nil, 0, 0, fmt.Errorf("page %d is used twice", n)
+		}
+		r.used[n] = true
+	}
+	return text[:(more+1)*r.pageSize], int(le.Uint16(text[8:])), int(le.Uint16(text[10:])), nil
+}
+
+// tree reads what lies in and below a page into a bucket.
+func (r *reader) tree(id uint64, into *Bucket, depth int) error {
+	if depth > deepest {
+		return fmt.Errorf("page %d lies below more than %d others", id, deepest)
+	}
+	text, kind, count, err := r.page(id)
+	if err != nil {
+		return err
+	}
+	switch kind {
+	case leafKind:
+		return r.leaf(id, text, count, into, depth)
+	case branchKind:
+		if headerSize+count*headerSize > len(text) {
+			return fmt.Errorf("page %d has no room for %d elements", id, count)
+		}
+		for n := range count { // position 4, size of the key 4, page 8
+			if err := r.tree(binary.LittleEndian.Uint64(text[headerSize+n*headerSize+8:]), into, depth+1); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return fmt.Errorf("page %d is of the kind %#x, neither branch nor leaf", id, kind)
+}
+
+// leaf reads a leaf's elements: flags, position, and sizes of key and value, of
+// 4 bytes each. Their contents lie behind, in the same order. A small bucket is
+// a leaf in a value; bbolt puts none into such a one again.
+func (r *reader) leaf(id uint64, text []byte, count int, into *Bucket, depth int) error {
+	end := uint64(headerSize + count*headerSize)
+	if end > uint64(len(text)) {
+		return fmt.Errorf("page %d has no room for %d elements", id, count)
+	}
+	le := binary.LittleEndian
+	for n := range count {
+		at := uint64(headerSize + n*headerSize)
+		element := text[at:]
+		from := at + uint64(le.Uint32(element[4:]))
+		middle := from + uint64(le.Uint32(element[8:]))
+		to := middle + uint64(le.Uint32(element[12:]))
+		if from < end || to > uint64(len(text)) {
+			return fmt.Errorf("page %d has element %d at %d to %d of %d bytes", id, n, from, to, len(text))
+		}
+		end = to
+		name, value := string(text[from:middle]), text[middle:to]
+		if le.Uint32(element)&isBucket == 0 {
+			into.values[name] = value
+			continue
+		}
+		b := newBucket()
+		into.buckets[name] = &b
+		if err := r.bucket(id, value, &b, depth); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bucket reads a bucket: the number of its page and a sequence of 8 bytes each,
+// and where that number is 0, the page itself.
+func (r *reader) bucket(id uint64, value []byte, into *Bucket, depth int) error {
+	if len(value) < bucketSize {
+		return fmt.Errorf("page %d has a bucket of %d bytes", id, len(value))
+	}
+	if depth == inValue {
+		return fmt.Errorf("page %d has a bucket in a bucket of its own", id)
+	}
+	if root := binary.LittleEndian.Uint64(value); root != 0 {
+		return r.tree(root, into, depth+1)
+	}
+	inline := value[bucketSize:]
+	if len(inline) < headerSize || binary.LittleEndian.Uint16(inline[8:]) != leafKind {
+		return fmt.Errorf("page %d has a bucket in it that is no leaf", id)
+	}
+	return r.leaf(id, inline, int(binary.LittleEndian.Uint16(inline[10:])), into, inValue)
+}
+
+// free notes the pages that nothing uses. They must be those that the database
+// lists itself: somebody is about to write into them.
+func (r *reader) free(list uint64, db *Database) error {
+	listed := make([]bool, r.pages)
+	if list != unwritten {
+		text, kind, count, err := r.page(list)
+		if err != nil {
+			return err
+		}
+		ids, many := text[headerSize:], uint64(count)
+		if count == 0xFFFF { // the first is the count then
+			many, ids = binary.LittleEndian.Uint64(ids), ids[8:]
+		}
+		if kind != freelistKind || many > uint64(len(ids)/8) {
+			return fmt.Errorf("page %d does not list the free pages: its kind is %#x, its count %d", list, kind, many)
+		}
+		for n := range many {
+			id := binary.LittleEndian.Uint64(ids[n*8:])
+			if id < 2 || id >= r.pages || r.used[id] {
+				return fmt.Errorf("page %d lists page %d as free, which is not", list, id)
+			}
+			listed[id] = true
+		}
+	}
+	for id := uint64(2); id < r.pages; id++ {
+		if !r.used[id] && (listed[id] || list == unwritten) {
+			offset := id * r.pageSize
+			db.Free = append(db.Free, Page{Offset: int64(offset), Text: r.text[offset : offset+r.pageSize]})
+		}
+	}
+	return nil
+}

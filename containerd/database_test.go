@@ -1,0 +1,220 @@
+package containerd
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/bbolt"
+)
+
+// written is a database that bbolt wrote: buckets in buckets, small and large,
+// values of several pages, and pages that were freed.
+func written(t testing.TB, pageSize, many int, noFreelist bool) (text []byte, name string) {
+	t.Helper()
+	random := rand.New(rand.NewPCG(1, uint64(many)))
+	name = filepath.Join(t.TempDir(), "meta.db")
+	db, err := bbolt.Open(name, 0o600, &bbolt.Options{PageSize: pageSize, NoFreelistSync: noFreelist})
+	require.NoError(t, err)
+	require.NoError(t, db.Update(func(tx *bbolt.Tx) error {
+		for n := range many {
+			b, err := tx.CreateBucketIfNotExists([]byte("v1"))
+			for _, part := range []string{fmt.Sprintf("namespace-%d", n%3), "containers", fmt.Sprintf("container-%d", n)} {
+				require.NoError(t, err)
+				b, err = b.CreateBucketIfNotExists([]byte(part))
+			}
+			require.NoError(t, err)
+			require.NoError(t, b.Put([]byte("spec"), bytes.Repeat([]byte{byte(n)}, random.IntN(3*pageSize))))
+			labels, err := b.CreateBucket([]byte("labels"))
+			require.NoError(t, err)
+			require.NoError(t, labels.Put([]byte("a"), nil))
+		}
+		return nil
+	}))
+	require.NoError(t, db.Update(func(tx *bbolt.Tx) error {
+		for n := 0; n < many; n += 4 {
+			containers := tx.Bucket([]byte("v1")).Bucket(fmt.Appendf(nil, "namespace-%d", n%3)).Bucket([]byte("containers"))
+			require.NoError(t, containers.DeleteBucket(fmt.Appendf(nil, "container-%d", n)))
+		}
+		return nil
+	}))
+	require.NoError(t, db.Close())
+	text, err = os.ReadFile(name)
+	require.NoError(t, err)
+	return text, name
+}
+
+// same compares a bucket with bbolt's view of it.
+func same(t *testing.T, path string, want *bbolt.Bucket, have *Bucket) {
+	t.Helper()
+	values, buckets := 0, 0
+	require.NoError(t, want.ForEach(func(k, v []byte) error {
+		if v == nil {
+			buckets++
+			below := have.Below(string(k))
+			require.NotNil(t, below, "%s/%s", path, k)
+			same(t, path+"/"+string(k), want.Bucket(k), below)
+			return nil
+		}
+		values++
+		assert.Equal(t, string(v), have.Value(string(k)), "%s/%s", path, k)
+		return nil
+	}))
+	assert.Len(t, have.values, values, path)
+	assert.Len(t, have.Buckets(), buckets, path)
+}
+
+// What bbolt reads in a database is what is read here, and what it counts as
+// free is what is free.
+func TestADatabaseIsWhatBboltSays(t *testing.T) {
+	for name, c := range map[string]struct {
+		pageSize, many int
+		noFreelist     bool
+	}{
+		"empty": {4096, 0, false}, "small": {4096, 3, false}, "branches": {4096, 500, false}, "small pages": {1024, 300, false},
+		"large pages": {1 << 16, 40, false}, "no list of free pages": {4096, 100, true}, "a list of many free pages": {512, 9000, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text, file := written(t, c.pageSize, c.many, c.noFreelist)
+			have, err := parse(text)
+			require.NoError(t, err)
+			db, err := bbolt.Open(file, 0o600, &bbolt.Options{ReadOnly: true, PreLoadFreelist: true, PageSize: c.pageSize})
+			require.NoError(t, err)
+			defer db.Close()
+			require.NoError(t, db.View(func(tx *bbolt.Tx) error {
+				names := 0
+				require.NoError(t, tx.ForEach(func(name []byte, b *bbolt.Bucket) error {
+					names++
+					same(t, string(name), b, have.Below(string(name)))
+					return nil
+				}))
+				assert.Len(t, have.Buckets(), names)
+				var free []int64
+				for id := 2; ; id++ {
+					page, err := tx.Page(id)
+					require.NoError(t, err)
+					if page == nil {
+						break
+					}
+					if page.Type == "free" {
+						free = append(free, int64(id*c.pageSize))
+						continue
+					}
+					id += page.OverflowCount
+				}
+				var listed []int64
+				for _, p := range have.Free {
+					listed = append(listed, p.Offset)
+				}
+				assert.Equal(t, free, listed)
+				return nil
+			}))
+		})
+	}
+}
+
+// changed is a copy of a database with its meta pages changed and signed again.
+func changed(text []byte, field int, value uint64) []byte {
+	text = bytes.Clone(text)
+	for page := range 2 {
+		m := text[page*4096+headerSize:]
+		binary.LittleEndian.PutUint64(m[field:], value)
+		sum := fnv.New64a()
+		sum.Write(m[:56])
+		binary.LittleEndian.PutUint64(m[56:], sum.Sum64())
+	}
+	return text
+}
+
+func TestADamagedDatabaseSaysWhere(t *testing.T) {
+	text, _ := written(t, 4096, 3, false)
+	at := func(page uint64, offset int, value ...byte) []byte {
+		text := bytes.Clone(text)
+		copy(text[int(page)*4096+offset:], value)
+		return text
+	}
+	m, err := newestMeta(text)
+	require.NoError(t, err)
+	for name, c := range map[string]struct {
+		text []byte
+		want string
+	}{
+		"empty":               {nil, "the file is no database of bbolt, or its beginning is damaged"},
+		"no database":         {[]byte(strings.Repeat("no database", 1000)), "the file is no database of bbolt, or its beginning is damaged"},
+		"a part of a page":    {text[:1000], "the file has 0 of 22 pages: it was cut off"},
+		"cut off":             {text[:3*4096], "the file has 3 of 24 pages: it was cut off"},
+		"a root that is none": {changed(text, 16, 1<<60), "page 1152921504606846976 is none of 2 to 23"},
+		"more pages":          {changed(text, 40, 1<<62), "the file has 32 of 4611686018427387904 pages: it was cut off"},
+		"a root that is meta": {changed(text, 16, 1), "page 1 is none of 2 to 23"},
+		"another number":      {at(m.root, 0, 9, 9), "page 22 has the number 2313"},
+		"another kind":        {at(m.root, 8, 0x20), "page 22 is of the kind 0x20, neither branch nor leaf"},
+		"pages that go on":    {at(m.root, 12, 0xFF, 0xFF, 0xFF, 0xFF), "page 22 goes on for 4294967295 pages, of which the file has 1"},
+		"many elements":       {at(m.root, 10, 0xFF, 0xFF), "page 22 has no room for 65535 elements"},
+		"an element outside":  {at(m.root, 16+8, 0xFF, 0xFF, 0xFF, 0xFF), "page 22 has element 0 at 32 to 4294967343 of 4096 bytes"},
+		"a free page in use":  {changed(text, 32, m.root), "page 22 is used twice"},
+		"no list of free":     {at(m.freelist, 8, leafKind), "page 23 does not list the free pages: its kind is 0x2, its count 7"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := parse(c.text)
+			require.EqualError(t, err, c.want)
+		})
+	}
+	if assert.NotZero(t, m.freelist) {
+		_, err = parse(at(m.root, 8, branchKind))
+		require.Error(t, err, "a leaf that is read as a branch leads anywhere")
+	}
+	spoiled := bytes.Clone(text)
+	spoiled[headerSize+3] ^= 1 // the first meta page: the second still counts
+	_, err = parse(spoiled)
+	require.NoError(t, err)
+}
+
+// Whatever is cut off or changed, reading ends with a result or an error.
+func TestAnyDamageEnds(t *testing.T) {
+	text, _ := written(t, 512, 12, false)
+	random := rand.New(rand.NewPCG(2, 3))
+	for length := 0; length < len(text); length += 1 + random.IntN(200) {
+		_, err := parse(text[:length])
+		if length < len(text)/4 {
+			require.Error(t, err, "%d bytes", length)
+		}
+	}
+	for range 3000 {
+		spoiled := bytes.Clone(text)
+		for range 1 + random.IntN(20) {
+			spoiled[random.IntN(len(spoiled))] ^= 1 << random.IntN(8)
+		}
+		_, _ = parse(spoiled) // a change in a value is none of the form
+	}
+}
+
+func FuzzMetadata(f *testing.F) {
+	for _, noFreelist := range []bool{false, true} {
+		text, _ := written(f, 512, 2, noFreelist)
+		m, err := newestMeta(text)
+		require.NoError(f, err)
+		text = text[:m.pages*m.pageSize] // a fuzzer is slow with large inputs
+		f.Add(text)
+		f.Add(text[:len(text)/2])
+		f.Add(text[:1024])
+	}
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, text []byte) {
+		db, err := parse(text)
+		if err != nil {
+			require.Nil(t, db)
+			return
+		}
+		for _, p := range db.Free {
+			require.Equal(t, text[p.Offset:p.Offset+int64(len(p.Text))], p.Text)
+		}
+	})
+}

@@ -1,0 +1,85 @@
+package containerd
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+)
+
+// MetadataPath is where containerd keeps its metadata
+// (https://github.com/containerd/containerd/blob/main/docs/ops.md).
+const MetadataPath = "/var/lib/containerd/io.containerd.metadata.v1.bolt/meta.db"
+
+// metadataMost is how many bytes of metadata are read; a node has some MiB.
+const metadataMost = 1 << 30
+
+// Metadata is containerd's metadata. Until it is closed, no containerd opens
+// the file.
+type Metadata struct {
+	*Database
+	file *os.File
+}
+
+// ReadMetadata reads the metadata also while containerd runs. It is nil without
+// an error where there is none.
+func ReadMetadata(h *host.Host) (*Database, error) {
+	m, err := readMetadata(h, os.O_RDONLY, func(*os.File) error { return nil })
+	if m == nil || err != nil {
+		return nil, err
+	}
+	return m.Database, m.Close()
+}
+
+// OpenMetadata reads the metadata of a containerd that does not run, for reading
+// or also for writing. It is nil without an error where there is none.
+func OpenMetadata(h *host.Host, flag int) (*Metadata, error) { return readMetadata(h, flag, lock) }
+
+func readMetadata(h *host.Host, flag int, lock func(*os.File) error) (*Metadata, error) {
+	file, err := h.Files.OpenOS(MetadataPath, flag, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err == nil {
+		var db *Database
+		if db, err = readLocked(file, lock); err == nil {
+			return &Metadata{db, file}, nil
+		}
+		err = errors.Join(err, file.Close())
+	}
+	return nil, fmt.Errorf("reading containerd's metadata %s: %w", MetadataPath, err)
+}
+
+func readLocked(file *os.File, lock func(*os.File) error) (*Database, error) {
+	st, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !st.Mode().IsRegular() || st.Size() > metadataMost {
+		return nil, fmt.Errorf("no regular file of up to %d bytes", metadataMost)
+	}
+	if err := lock(file); err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(file, metadataMost))
+	if err != nil {
+		return nil, err
+	}
+	return parse(text)
+}
+
+// Close lets others open the file.
+func (m *Metadata) Close() error { return m.file.Close() }
+
+// WipeFree fills the free pages with zeros.
+func (m *Metadata) WipeFree() error {
+	for _, page := range m.Free {
+		if _, err := m.file.WriteAt(make([]byte, len(page.Text)), page.Offset); err != nil {
+			return err
+		}
+	}
+	return m.file.Sync()
+}

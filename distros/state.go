@@ -1,0 +1,80 @@
+package distros
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"sync"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/eksnode/packer-plugin-eksnode/scrub"
+)
+
+// packageState is a package manager's row of the audit: packages that an
+// interrupted run left half done. Its database is read, on an image root too.
+func packageState(manager, source string, find func(context.Context, *host.Host) ([]plan.Action, error), paths ...string) scrub.Rule {
+	return scrub.Rule{
+		ID: manager + "-state", Phase: scrub.Inspect, Groups: []string{"packages", "package-state"}, Verb: plan.Decide,
+		Paths: paths, Owner: manager,
+		Why:         "a package that is half installed or not configured does not work on any node, and stops the next installation",
+		Regenerated: manager, Source: source,
+		Find: find,
+	}
+}
+
+// aptScrub are the rules of machines with apt.
+func aptScrub() []scrub.Rule {
+	return append(aptCaches(), servicePolicy(), packageState("apt", "dpkg(1)", dpkgState, dpkgStatus, dpkgJournal+"/*"))
+}
+
+// dnfScrub are the rules of machines with dnf.
+func dnfScrub() []scrub.Rule {
+	return append(dnfCaches(), packageState("dnf", "dnf(8), rpm(8)", rpmState(`run "dnf remove --duplicates"`), rpmPaths...))
+}
+
+// yumScrub are the rules of machines with yum.
+func yumScrub() []scrub.Rule {
+	return append(dnfCaches(), packageState("yum", "yum-complete-transaction(8), package-cleanup(1)", yumState, append([]string{yumJournal}, rpmPaths...)...))
+}
+
+// zypperScrub are the rules of machines with zypper.
+func zypperScrub() []scrub.Rule {
+	return append(zypperCaches(), packageState("zypper", "zypper(8), rpm(8)", rpmState(`remove the older with "rpm --erase" and run "zypper verify"`), rpmPaths...))
+}
+
+// pacmanScrub are the rules of machines with pacman.
+func pacmanScrub() []scrub.Rule {
+	return append(pacmanCaches(), packageState("pacman", "pacman(8)", pacmanState, pacmanLock, pacmanLocal+"/*"))
+}
+
+// broken is a finding about a package.
+func broken(target, format string, args ...any) plan.Action {
+	return plan.Action{Verb: plan.Decide, Target: target, Reason: fmt.Sprintf(format, args...)}
+}
+
+var packageName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9@_][A-Za-z0-9@+._:~^-]{0,254}$`) })
+
+// plainName is a name from a database for messages and commands: one that no
+// package can have is cut and quoted.
+func plainName(name string) string {
+	if packageName().MatchString(name) {
+		return name
+	}
+	return fmt.Sprintf("%.80q", name)
+}
+
+// databaseMost is how many bytes of a file of a package database are read.
+const databaseMost = 256 << 20
+
+// database reads a file of a package database; nil where there is none.
+func database(h *host.Host, name string) ([]byte, error) {
+	if st, err := h.Files.Stat(name); err == nil && (!st.Mode().IsRegular() || st.Size() > databaseMost) {
+		return nil, fmt.Errorf("reading the state of packages: %s is no regular file of up to %d bytes", name, databaseMost)
+	}
+	text, err := h.Content(name)
+	if err != nil {
+		return nil, fmt.Errorf("reading the state of packages: %w", err)
+	}
+	return text, nil
+}

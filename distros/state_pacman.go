@@ -1,0 +1,75 @@
+package distros
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/spf13/afero"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// pacmanState reports the lock of a pacman that was killed or is at work, and
+// packages that it left half done: their entry is not whole, or the entry of
+// another version is still there.
+func pacmanState(_ context.Context, h *host.Host) ([]plan.Action, error) {
+	var actions []plan.Action
+	locked, err := h.Exists(pacmanLock)
+	if err != nil {
+		return nil, fmt.Errorf("reading the state of packages: %w", err)
+	}
+	if locked {
+		actions = append(actions, broken(pacmanLock, `pacman was interrupted or is at work: when none runs, run "rm %s" and "pacman -Syu"`, pacmanLock))
+	}
+	entries, err := afero.ReadDir(h.Files, pacmanLocal)
+	if errors.Is(err, fs.ErrNotExist) {
+		return actions, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the state of packages: %w", err)
+	}
+	seen := map[string]string{}
+	for _, e := range entries {
+		if !e.IsDir() {
+			continue
+		}
+		name, lacks, err := pacmanEntry(h, path.Join(pacmanLocal, e.Name()))
+		if err != nil {
+			return nil, err
+		}
+		before, twice := seen[name]
+		seen[name] = e.Name()
+		switch {
+		case lacks != "":
+			actions = append(actions, broken(plainName(e.Name()), `pacman left it half installed, without its %s: run "pacman -S --overwrite '*' %s"`, lacks, plainName(name)))
+		case twice:
+			actions = append(actions, broken(plainName(e.Name()), `pacman has %s too, so an upgrade was interrupted: remove the older folder from %s and run "pacman -S %s"`, plainName(before), pacmanLocal, plainName(name)))
+		}
+	}
+	return actions, nil
+}
+
+// pacmanEntry is the name of the package of an entry, and what the entry lacks.
+func pacmanEntry(h *host.Host, folder string) (name, lacks string, err error) {
+	words := strings.Split(path.Base(folder), "-") // name, version, release
+	name = strings.Join(words[:max(1, len(words)-2)], "-")
+	for _, file := range []string{"desc", "files"} {
+		text, err := database(h, path.Join(folder, file))
+		if err != nil {
+			return "", "", err
+		}
+		d := pacmanDesc(string(text))
+		if len(text) == 0 || file == "desc" && (len(d["NAME"]) == 0 || len(d["VERSION"]) == 0) {
+			return name, file, nil
+		}
+		if file == "desc" {
+			name = d["NAME"][0]
+		}
+	}
+	return name, "", nil
+}

@@ -1,0 +1,180 @@
+//go:build linux
+
+package distros
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/eksnode/packer-plugin-eksnode/scrub"
+)
+
+// imageOf is an image root with these files; folders end in a slash.
+func imageOf(t *testing.T, files map[string]string) (*host.Host, string) {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range files {
+		file := filepath.Join(root, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		if strings.HasSuffix(name, "/") {
+			require.NoError(t, os.MkdirAll(file, 0o755))
+			continue
+		}
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
+	}
+	h, err := host.Mounted(root)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, h.Close()) })
+	return h, root
+}
+
+// stateOf is what an audit says about the packages of a distribution's machine.
+func stateOf(t *testing.T, id string, h *host.Host) (found []string, unknown string) {
+	t.Helper()
+	d, err := ByID(id)
+	require.NoError(t, err)
+	items, err := scrub.Spec{Only: []string{"package-state"}}.AuditItems(d.Scrub)
+	require.NoError(t, err)
+	for _, p := range plan.Make(t.Context(), h, items) {
+		for _, a := range p.Actions {
+			assert.Equal(t, plan.Decide, a.Verb)
+			found = append(found, a.Target+": "+a.Reason)
+		}
+		unknown += p.Error
+	}
+	return found, unknown
+}
+
+// What dpkg and pacman left half done is found in their databases' files.
+func TestPackagesThatAreHalfDoneAreFound(t *testing.T) {
+	const fine = "Package: fine\nStatus: install ok installed\nArchitecture: amd64\nVersion: 1\n\nPackage: gone\nStatus: deinstall ok config-files\nArchitecture: amd64\n\n"
+	const configure = `run "dpkg --configure -a"`
+	whole := map[string]string{"var/lib/pacman/local/ALPM_DB_VERSION": "9", "var/lib/pacman/local/runc-1.2-1/desc": "%NAME%\nrunc\n\n%VERSION%\n1.2-1\n", "var/lib/pacman/local/runc-1.2-1/files": "%FILES%\n"}
+	for name, c := range map[string]struct {
+		distro  string
+		files   map[string]string
+		found   []string
+		unknown string
+	}{
+		"no database":   {distro: "debian"},
+		"all installed": {distro: "debian", files: map[string]string{"var/lib/dpkg/status": fine, "var/lib/dpkg/updates/": "", "var/lib/dpkg/updates/tmp.i": "Package: fine\nStatus: install ok unpacked\n"}},
+		"each state": {distro: "ubuntu", files: map[string]string{"var/lib/dpkg/status": fine +
+			"Package: a\nStatus: install ok half-configured\n\nPackage: b\nStatus: install ok unpacked\n\nPackage: c\nStatus: install reinstreq half-installed\n\n" +
+			"Package: d\nStatus: install ok triggers-pending\n\nPackage: e\nStatus: install ok triggers-awaited\n\nPackage: f\nStatus: hold reinstreq unpacked\n\nPackage: g\nStatus: install ok half-installed\nDescription: x\n Status: install ok installed\n"},
+			found: []string{
+				"a: dpkg left it half-configured: " + configure, "b: dpkg left it unpacked: " + configure,
+				`c: dpkg left it half-installed: run "apt-get install --reinstall c"`, "d: dpkg left it triggers-pending: " + configure, "e: dpkg left it triggers-awaited: " + configure,
+				`f: dpkg left it unpacked: run "apt-get install --reinstall f"`, `g: dpkg left it half-installed: run "apt-get install --reinstall g"`,
+			}},
+		"two architectures": {distro: "debian", files: map[string]string{"var/lib/dpkg/status": "Package: libc6\nStatus: install ok half-configured\nArchitecture: i386\n\n" + strings.ReplaceAll(fine, "fine", "libc6")},
+			found: []string{"libc6: dpkg left it half-configured: " + configure}},
+		"a journal": {distro: "debian", files: map[string]string{"var/lib/dpkg/status": fine, "var/lib/dpkg/updates/0000": "Package: fine\nStatus: install ok half-configured\nArchitecture: amd64\n", "var/lib/dpkg/updates/0001": "Package: new\nStatus: install ok unpacked\nArchitecture: amd64\n"},
+			found: []string{"fine: dpkg left it half-configured: " + configure, "new: dpkg left it unpacked: " + configure, "/var/lib/dpkg/updates: dpkg was interrupted before it took its journal over: " + configure}},
+		"a journal that ends well": {distro: "debian", files: map[string]string{"var/lib/dpkg/status": fine + "Package: a\nStatus: install ok unpacked\nArchitecture: all\n", "var/lib/dpkg/updates/0003": "Package: a\nStatus: install ok installed\nArchitecture: all\n"},
+			found: []string{"/var/lib/dpkg/updates: dpkg was interrupted before it took its journal over: " + configure}},
+		"a name to be careful with": {distro: "debian", files: map[string]string{"var/lib/dpkg/status": "Package: a\x1b[2J; rm\nStatus: install ok unpacked\n"},
+			found: []string{`"a\x1b[2J; rm": dpkg left it unpacked: ` + configure}},
+		"an unknown state":      {distro: "debian", files: map[string]string{"var/lib/dpkg/status": "Package: a\nStatus: install ok broken\n"}, unknown: `apt-state: reading the state of packages: /var/lib/dpkg/status has a in the state "broken", which dpkg does not know`},
+		"a status that is lost": {distro: "debian", files: map[string]string{"var/lib/dpkg/info/a.list": "/.\n"}, unknown: "apt-state: reading the state of packages: /var/lib/dpkg/status is missing or empty; copy /var/lib/dpkg/status-old over it"},
+		"an empty status":       {distro: "debian", files: map[string]string{"var/lib/dpkg/info/a.list": "/.\n", "var/lib/dpkg/status": ""}, unknown: "apt-state: reading the state of packages: /var/lib/dpkg/status is missing or empty; copy /var/lib/dpkg/status-old over it"},
+		"a folder for a file":   {distro: "debian", files: map[string]string{"var/lib/dpkg/status/": ""}, unknown: "apt-state: reading the state of packages: /var/lib/dpkg/status is no regular file of up to 268435456 bytes"},
+
+		"pacman's, whole": {distro: "arch", files: whole},
+		"pacman's lock":   {distro: "arch", files: with(whole, "var/lib/pacman/db.lck", ""), found: []string{`/var/lib/pacman/db.lck: pacman was interrupted or is at work: when none runs, run "rm /var/lib/pacman/db.lck" and "pacman -Syu"`}},
+		"no list of files": {distro: "arch", files: with(whole, "var/lib/pacman/local/cni-plugins-1-2/desc", "%NAME%\ncni-plugins\n\n%VERSION%\n1-2\n"),
+			found: []string{`cni-plugins-1-2: pacman left it half installed, without its files: run "pacman -S --overwrite '*' cni-plugins"`}},
+		"an empty entry": {distro: "arch", files: with(whole, "var/lib/pacman/local/cni-plugins-1-2/", ""),
+			found: []string{`cni-plugins-1-2: pacman left it half installed, without its desc: run "pacman -S --overwrite '*' cni-plugins"`}},
+		"two versions": {distro: "arch", files: with(with(whole, "var/lib/pacman/local/runc-1.3-1/desc", "%NAME%\nrunc\n\n%VERSION%\n1.3-1\n"), "var/lib/pacman/local/runc-1.3-1/files", "%FILES%\n"),
+			found: []string{`runc-1.3-1: pacman has runc-1.2-1 too, so an upgrade was interrupted: remove the older folder from /var/lib/pacman/local and run "pacman -S runc"`}},
+
+		"yum's journal": {distro: "amazonlinux2", files: map[string]string{"var/lib/yum/transaction-all.2026-01-01.00:00.00": "x", "var/lib/yum/uuid": "x"},
+			found: []string{`/var/lib/yum/transaction-all.2026-01-01.00:00.00: yum was interrupted: run "yum-complete-transaction" of the package yum-utils`}},
+		"no rpm here": {distro: "amazonlinux2023", files: map[string]string{"var/lib/rpm/rpmdb.sqlite": "x"},
+			unknown: "dnf-state: reading the state of packages: reading the packages in /var/lib/rpm: only rpm can; install rpm on this workstation"},
+		"no rpm here either": {distro: "sles", files: map[string]string{"usr/lib/sysimage/rpm/Packages.db": "x"},
+			unknown: "zypper-state: reading the state of packages: reading the packages in /usr/lib/sysimage/rpm: only rpm can; install rpm on this workstation"},
+		"no package manager": {distro: "fedora"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("PATH", t.TempDir()) // nothing is run
+			h, _ := imageOf(t, c.files)
+			found, unknown := stateOf(t, c.distro, h)
+			assert.Equal(t, c.found, found)
+			assert.Equal(t, c.unknown, unknown)
+		})
+	}
+}
+
+func with(files map[string]string, name, text string) map[string]string {
+	files = maps.Clone(files)
+	files[name] = text
+	return files
+}
+
+// Kernels lie beside each other; other packages do not.
+func TestVersionsBesideEachOtherAreAnInterruptedTransaction(t *testing.T) {
+	found, err := duplicates("runc\tx86_64\t2:1.2-1\trunc \nrunc\tx86_64\t2:1.3-1\trunc \nkernel-core\tx86_64\t6.1\tkernel \nkernel-core\tx86_64\t6.2\tkernel \n"+
+		"glibc\tx86_64\t1\tglibc \nglibc\ti686\t1\tglibc \nnvidia\tx86_64\t1\tinstallonlypkg(kernel-module) \nnvidia\tx86_64\t2\tinstallonlypkg(kernel-module) \n"+
+		"kmod\tx86_64\t1\tmultiversion(kernel) \nkmod\tx86_64\t2\tmultiversion(kernel) \ngpg-pubkey\t(none)\ta\tx \ngpg-pubkey\t(none)\tb\tx \n", `run "dnf remove --duplicates"`)
+	require.NoError(t, err)
+	require.Len(t, found, 1)
+	assert.Equal(t, "runc.x86_64", found[0].Target)
+	assert.Equal(t, `rpm has its versions 2:1.2-1 and 2:1.3-1, so an installation was interrupted: run "dnf remove --duplicates"`, found[0].Reason)
+	_, err = duplicates("warning: x\n", "")
+	require.EqualError(t, err, `reading the state of packages: rpm printed "warning: x\n"`)
+}
+
+// The policy of an agent that was killed goes; any other stays.
+func TestOnlyOurPolicyGoes(t *testing.T) {
+	for text, goes := range map[string]bool{
+		leftPolicy:              true,
+		"#!/bin/sh\nexit 101\n": false, leftPolicy + "exit 0\n": false, strings.Replace(leftPolicy, "101", "104", 1): false, "": false, "# eksnode\nexit 101\n": false,
+	} {
+		for _, id := range []string{"debian", "ubuntu"} {
+			h, root := imageOf(t, map[string]string{"etc/passwd": "", "usr/sbin/policy-rc.d": text})
+			d, err := ByID(id)
+			require.NoError(t, err)
+			items, err := scrub.Spec{}.Items(d.Scrub)
+			require.NoError(t, err)
+			_, err = plan.Apply(t.Context(), h, items, silent{})
+			require.NoError(t, err)
+			if goes {
+				assert.NoFileExists(t, filepath.Join(root, "usr/sbin/policy-rc.d"))
+				continue
+			}
+			left, err := os.ReadFile(filepath.Join(root, "usr/sbin/policy-rc.d"))
+			require.NoError(t, err)
+			assert.Equal(t, text, string(left))
+		}
+	}
+}
+
+// A link to a policy is somebody's: it stays, as does what it leads to.
+func TestALinkToAPolicyStays(t *testing.T) {
+	h, root := imageOf(t, map[string]string{"opt/policy": leftPolicy, "usr/sbin/": ""})
+	require.NoError(t, os.Symlink("/opt/policy", filepath.Join(root, "usr/sbin/policy-rc.d")))
+	actions, err := servicePolicy().Find(t.Context(), h)
+	require.NoError(t, err)
+	assert.Empty(t, actions)
+}
+
+// FuzzPackageState reads what a machine says of its packages.
+func FuzzPackageState(f *testing.F) {
+	f.Add("Package: a\nStatus: install ok half-configured\n\nPackage: b\nStatus: install ok installed\n")
+	f.Add("runc\tx86_64\t2:1.2-1\trunc \nrunc\tx86_64\t2:1.3-1\trunc \n")
+	f.Add("%NAME%\nrunc\n\n%VERSION%\n1.3-1\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		dpkgRecords(text, map[dpkgPackage]string{})
+		_, _ = duplicates(text, "")
+		pacmanDesc(text)
+	})
+}

@@ -1,0 +1,62 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+	"syscall"
+)
+
+// linksMost is how many links one name may go through, as for the kernel
+// (path_resolution(7)).
+const linksMost = 40
+
+// Trail resolves the links of an absolute name inside the root. It returns
+// where each link that it went through lies, and where the entry itself lies.
+// With follow it also goes through a link in the last place. From a part that
+// is missing on, the name is taken as it is.
+func (h *Host) Trail(name string, follow bool) (links []string, place string, err error) {
+	place = "/"
+	todo := parts(name)
+	for len(todo) > 0 {
+		part := todo[0]
+		todo = todo[1:]
+		if part == ".." {
+			place = path.Dir(place)
+			continue
+		}
+		at := path.Join(place, part)
+		if len(todo) == 0 && !follow {
+			return links, at, nil
+		}
+		target, err := h.Files.ReadlinkIfPossible(at)
+		switch {
+		case errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.ENOTDIR), errors.Is(err, fs.ErrNotExist): // no link
+			place = at
+			continue
+		case err != nil:
+			return nil, "", err
+		case len(links) == linksMost:
+			return nil, "", fmt.Errorf("resolving %s: %w", name, syscall.ELOOP)
+		}
+		links = append(links, at)
+		if path.IsAbs(target) {
+			place = "/"
+		}
+		todo = append(parts(target), todo...)
+	}
+	return links, place, nil
+}
+
+// parts are the names that a path consists of.
+func parts(name string) []string {
+	var list []string
+	for part := range strings.SplitSeq(name, "/") {
+		if part != "" && part != "." {
+			list = append(list, part)
+		}
+	}
+	return list
+}

@@ -1,0 +1,151 @@
+package scrub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/eksnode/packer-plugin-eksnode/scrub/packages"
+)
+
+// owners reads the packages' databases once in a run.
+type owners struct {
+	once sync.Once
+	have *packages.Owners
+	err  error
+}
+
+func (o *owners) read(ctx context.Context, h *host.Host) (*packages.Owners, error) {
+	o.once.Do(func() { o.have, o.err = packages.ReadOwners(ctx, h) })
+	return o.have, o.err
+}
+
+// judge refuses what a rule of an operator would take on this machine although
+// the system needs it. Links lead to other places than the rule names, and what
+// packages own only the machine knows.
+func (i item) judge(ctx context.Context, h *host.Host, actions []plan.Action) error {
+	if len(actions) == 0 {
+		return nil
+	}
+	needed, err := neededHere(h)
+	if err != nil {
+		return fmt.Errorf("finding out what this machine needs: %w", err)
+	}
+	var errs []error
+	for _, a := range actions {
+		_, place, err := h.Trail(a.Target, a.Verb == plan.Empty)
+		if err == nil {
+			err = needed.check(a.Target, place)
+		}
+		if err == nil && !i.owned {
+			err = i.checkOwners(ctx, h, place, a.Verb)
+		}
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// checkOwners refuses to take a file that a package owns.
+func (i item) checkOwners(ctx context.Context, h *host.Host, place string, verb plan.Verb) error {
+	have, err := i.owners.read(ctx, h)
+	if err != nil {
+		return fmt.Errorf("finding out whether a package owns %s: %w; a rule with \"owned: true\" does not ask", place, err)
+	}
+	st, err := h.Files.Lstat(place)
+	if err != nil {
+		return ignoreMissing(err)
+	}
+	file, owner, err := have.Below(h, place, verb == plan.Remove || !st.IsDir())
+	if err != nil || file == "" {
+		return err
+	}
+	return fmt.Errorf("%s belongs to the package %s: list it under keep, remove the package, or set \"owned: true\" where the rule may take packages' files", file, owner)
+}
+
+// neededPlaces say why places of this machine must stay.
+type neededPlaces map[string]string
+
+// neededHere are the homes of people, and what the manifest records.
+func neededHere(h *host.Host) (neededPlaces, error) {
+	needed := neededPlaces{}
+	add := func(name, why string, follow bool) error {
+		_, place, err := h.Trail(name, follow)
+		if err == nil && place != "/" {
+			needed[place] = why
+		}
+		return err
+	}
+	accounts, err := h.Content("/etc/passwd")
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(string(accounts)) {
+		f := strings.Split(strings.TrimSpace(line), ":")
+		if len(f) < 7 || !path.IsAbs(f[5]) || !isPerson(f[2]) {
+			continue
+		}
+		if err := add(f[5], fmt.Sprintf("it is the home of %.80q", f[0]), true); err != nil {
+			return nil, err
+		}
+	}
+	m, err := manifest.Load(h)
+	if err != nil || m == nil {
+		return needed, err
+	}
+	for _, name := range recordedPaths(m) {
+		if err := add(name, "the image's manifest records it", false); err != nil {
+			return nil, err
+		}
+	}
+	return needed, nil
+}
+
+// isPerson says whether a user id is root's or one that people have; daemons
+// keep their state in their homes.
+func isPerson(uid string) bool {
+	n, err := strconv.ParseUint(uid, 10, 32)
+	return err == nil && (n == 0 || n >= 1000 && n < 60000)
+}
+
+// recordedPaths are the files that a provision put there.
+func recordedPaths(m *manifest.Manifest) []string {
+	var names []string
+	for _, f := range m.Files {
+		names = append(names, f.Path)
+	}
+	for _, a := range m.Assets {
+		for _, f := range a.Files {
+			names = append(names, f.Path)
+		}
+	}
+	for _, t := range m.Templates {
+		names = append(names, t.Path)
+	}
+	return names
+}
+
+// check refuses a place that is needed, or a folder above one.
+func (n neededPlaces) check(target, place string) error {
+	parts := split(place)
+	if len(parts) == 0 {
+		return fmt.Errorf("%s is %s on this machine and %w", target, place, errTooHigh)
+	}
+	if err := checkNeeded(parts, func(part, name string) bool { return part == name }); err != nil {
+		return fmt.Errorf("%s is %s on this machine and %w", target, place, err)
+	}
+	for name, why := range n {
+		if within(place, name) {
+			return fmt.Errorf("%s would go with %s: %s; name what lies beside", name, target, why)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,154 @@
+//go:build linux
+
+package scrub
+
+import (
+	"maps"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// A rule that would take a package's file, or that a link leads to what the
+// system needs, takes nothing.
+func TestARuleIsJudgedByTheMachine(t *testing.T) {
+	file := manifest.File{Path: "/opt/ours/bin/plugin", Mode: 0o755, Size: 1, SHA256: manifest.Sum([]byte("x"))}
+	recorded, err := (&manifest.Manifest{
+		Assets:    []manifest.Asset{{ID: "plugin", Version: "1", Files: []manifest.File{file}}},
+		Templates: []manifest.Template{{Path: "/opt/ours/template", Mode: 0o644, SHA256: manifest.Sum([]byte("x")), Content: "x"}},
+	}).Encode()
+	require.NoError(t, err)
+	base := map[string]string{
+		"etc/passwd":    passwd + "deploy:x:1001:1001::/srv/deploy:/bin/bash\nours:x:120:120::/var/lib/ours:/bin/false\n",
+		"etc/systemd/x": "x", "usr/bin/tool": "x", "bin": "-> usr/bin", "lib": "-> usr/lib", "usr/lib/ours/a": "x", "usr/lib/systemd/systemd": "x",
+		"opt/data": "-> /etc", "opt/init": "-> /usr/lib/systemd", "opt/root": "-> /", "opt/homes": "-> /srv", "srv/deploy/notes": "x", "var/lib/ours/state": "x",
+		"opt/pkg/owned": "x", "opt/pkg/deep/state": "x", "opt/pkg/free": "x", "usr/share/doc/tool/copyright": "x", "opt/ours/bin/plugin": "x", "opt/ours/bin/other": "x", "opt/ours/template": "x",
+		manifest.Path[1:]:  string(recorded),
+		"boot/vmlinuz-6.1": "x", "opt/kernels": "-> ../boot",
+	}
+	dpkg := map[string]string{
+		"var/lib/dpkg/status":         "Package: tool\nStatus: install ok installed\nVersion: 1\n\nPackage: pkg\nStatus: deinstall ok config-files\n",
+		"var/lib/dpkg/info/tool.list": "/.\n/bin\n/bin/tool\n/usr\n/usr/share/doc/tool/copyright\n/lib\n/lib/ours\n/lib/ours/a\n",
+		"var/lib/dpkg/info/pkg.list":  "/.\n/opt\n/opt/pkg\n/opt/pkg/owned\n/opt/pkg/missing\n/opt/pkg/deep\n",
+	}
+	const belongs = `: list it under keep, remove the package, or set "owned: true" where the rule may take packages' files`
+	const needs = " on this machine and names too much: it would take a folder or file away that the system needs; name what lies in it"
+	for name, c := range map[string]struct {
+		rule OwnRule
+		want string // empty: it runs
+	}{
+		"a package's file":            {rule: OwnRule{Paths: []string{"/opt/pkg/owned"}}, want: "x: /opt/pkg/owned belongs to the package pkg" + belongs},
+		"emptied":                     {rule: OwnRule{Action: plan.Empty, Paths: []string{"/opt/pkg/owned"}}, want: "x: /opt/pkg/owned belongs to the package pkg" + belongs},
+		"a folder above":              {rule: OwnRule{Action: plan.Empty, Paths: []string{"/opt/pkg"}}, want: "x: /opt/pkg/deep belongs to the package pkg" + belongs},
+		"by wildcards":                {rule: OwnRule{Paths: []string{"/opt/p*/o*"}}, want: "x: /opt/pkg/owned belongs to the package pkg" + belongs},
+		"by the old name of a folder": {rule: OwnRule{Paths: []string{"/usr/bin/tool"}}, want: "x: /usr/bin/tool belongs to the package tool" + belongs},
+		"through a folder's old name": {rule: OwnRule{Paths: []string{"/lib/ours"}}, want: "x: /usr/lib/ours belongs to the package tool" + belongs},
+		"a package's folder":          {rule: OwnRule{Paths: []string{"/opt/pkg/deep"}}, want: "x: /opt/pkg/deep belongs to the package pkg" + belongs},
+		"allowed":                     {rule: OwnRule{Owned: true, Paths: []string{"/opt/pkg", "/usr/share/doc"}}},
+		"kept":                        {rule: OwnRule{Paths: []string{"/opt/pkg/*"}, Keep: []string{"/opt/pkg/owned", "/opt/pkg/deep"}}},
+		"in a package's folder":       {rule: OwnRule{Paths: []string{"/opt/pkg/free", "/opt/pkg/deep/state"}}},
+		"a package's folder, emptied": {rule: OwnRule{Action: plan.Empty, Paths: []string{"/opt/pkg/deep"}}},
+		"what is not there":           {rule: OwnRule{Paths: []string{"/opt/pkg/missing"}}},
+		"through a link to /etc":      {rule: OwnRule{Owned: true, Paths: []string{"/opt/data/passwd"}}, want: "x: /opt/data/passwd is /etc/passwd" + needs},
+		"by wildcards through a link": {rule: OwnRule{Owned: true, Paths: []string{"/opt/d*/sys*"}}, want: "x: /opt/data/systemd is /etc/systemd" + needs},
+		"a link to /etc, emptied":     {rule: OwnRule{Owned: true, Action: plan.Empty, Paths: []string{"/opt/data"}}, want: "x: /opt/data is /etc" + needs},
+		"a link to the root, emptied": {rule: OwnRule{Owned: true, Action: plan.Empty, Paths: []string{"/opt/root"}}, want: "x: /opt/root is / on this machine and names too much: it would take a top folder of the system, or a whole home, away"},
+		"a link to systemd's":         {rule: OwnRule{Owned: true, Paths: []string{"/opt/init/systemd"}}, want: "x: /opt/init/systemd is /usr/lib/systemd/systemd on this machine and names too much: all below /usr/lib/systemd is needed by the system; leave it out"},
+		"a link to /boot":             {rule: OwnRule{Owned: true, Paths: []string{"/opt/kernels/*"}}, want: "x: /opt/kernels/vmlinuz-6.1 is /boot/vmlinuz-6.1 on this machine and names too much: all below /boot is needed by the system; leave it out"},
+		"the link itself":             {rule: OwnRule{Paths: []string{"/opt/data", "/opt/root", "/opt/init"}}},
+		"a person's home":             {rule: OwnRule{Paths: []string{"/srv/deploy"}}, want: `x: /srv/deploy would go with /srv/deploy: it is the home of "deploy"; name what lies beside`},
+		"people's homes by a link":    {rule: OwnRule{Action: plan.Empty, Paths: []string{"/opt/homes"}}, want: `x: /srv/deploy would go with /opt/homes: it is the home of "deploy"; name what lies beside`},
+		"in a person's home":          {rule: OwnRule{Paths: []string{"/srv/deploy/notes"}}},
+		"a daemon's home":             {rule: OwnRule{Paths: []string{"/var/lib/ours"}}},
+		"what the manifest records":   {rule: OwnRule{Owned: true, Paths: []string{"/opt/ours/bin"}}, want: "x: /opt/ours/bin/plugin would go with /opt/ours/bin: the image's manifest records it; name what lies beside"},
+		"a template of the manifest":  {rule: OwnRule{Owned: true, Action: plan.Empty, Paths: []string{"/opt/ours/template"}}, want: "x: /opt/ours/template would go with /opt/ours/template: the image's manifest records it; name what lies beside"},
+		"beside what it records":      {rule: OwnRule{Paths: []string{"/opt/ours/bin"}, Keep: []string{"/opt/ours/bin/plugin"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := maps.Clone(base)
+			maps.Copy(files, dpkg)
+			h, root := surrounded(t, files)
+			r := c.rule
+			r.ID, r.Phase, r.Why = "x", State, "y"
+			if r.Action == "" {
+				r.Action = plan.Remove
+			}
+			items, err := Spec{Only: []string{"x"}, Own: []OwnRule{r}}.Items(nil)
+			require.NoError(t, err)
+			before := noted(t, root)
+			outcomes, err := plan.Apply(t.Context(), h, items, quiet{})
+			if c.want != "" {
+				require.EqualError(t, err, c.want)
+				assert.Empty(t, diff(before, noted(t, root)))
+				return
+			}
+			require.NoError(t, err)
+			if name != "what is not there" {
+				assert.Equal(t, plan.Done, outcomes[0].Status)
+			}
+		})
+	}
+}
+
+// Where nobody can say what packages own, a rule does not run.
+func TestARuleThatCannotBeJudgedDoesNotRun(t *testing.T) {
+	const remedy = `; a rule with "owned: true" does not ask`
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  string
+	}{
+		"dpkg's list is lost": {map[string]string{"var/lib/dpkg/status": "Package: tool\nStatus: install ok installed\n"},
+			`x: finding out whether a package owns /opt/ours/a: reading dpkg's lists of files: the package "tool" has none in /var/lib/dpkg/info; install it again` + remedy},
+		"dpkg's list is of zeros": {map[string]string{"var/lib/dpkg/info/tool.list": "\x00\x00\x00"},
+			`x: finding out whether a package owns /opt/ours/a: reading dpkg's lists of files: /var/lib/dpkg/info/tool.list:1: "\x00\x00\x00" is no absolute path; install the package again` + remedy},
+		"pacman's list is lost": {map[string]string{"var/lib/pacman/local/tool-1-1/desc": "x"},
+			"x: finding out whether a package owns /opt/ours/a: reading pacman's lists of files: open /var/lib/pacman/local/tool-1-1/files: no such file or directory" + remedy},
+		"rpm's database, and no rpm": {map[string]string{"usr/lib/sysimage/rpm/rpmdb.sqlite": "x", "var/lib/rpm": "-> ../../usr/lib/sysimage/rpm"},
+			"x: finding out whether a package owns /opt/ours/a: reading the packages in /var/lib/rpm: only rpm can; install rpm on this workstation" + remedy},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("PATH", t.TempDir())
+			files := map[string]string{"etc/passwd": passwd, "opt/ours/a": "x"}
+			maps.Copy(files, c.files)
+			h, root := surrounded(t, files)
+			spec := Spec{Only: []string{"x"}, Own: []OwnRule{withPath("/opt/ours/a")}}
+			items, err := spec.Items(nil)
+			require.NoError(t, err)
+			before := noted(t, root)
+			_, err = plan.Apply(t.Context(), h, items, quiet{})
+			require.EqualError(t, err, c.want)
+			assert.Empty(t, diff(before, noted(t, root)))
+			items, err = spec.AuditItems(nil)
+			require.NoError(t, err)
+			assert.Equal(t, c.want, plan.Make(t.Context(), h, items)[0].Error)
+
+			spec.Own[0].Owned = true
+			assert.Equal(t, plan.Done, apply(t, h, spec)[0].Status)
+		})
+	}
+}
+
+// pacman's database is read as dpkg's is.
+func TestPacmansFilesAreOwned(t *testing.T) {
+	h, _ := surrounded(t, map[string]string{
+		"etc/passwd": passwd, "opt/pkg/owned": "x", "opt/pkg/backup": "x", "var/lib/pacman/local/ALPM_DB_VERSION": "9",
+		"var/lib/pacman/local/pkg-1.0-1/files": "%FILES%\nopt/\nopt/pkg/\nopt/pkg/owned\n\n%BACKUP%\nopt/pkg/backup\t0\n",
+	})
+	for name, want := range map[string]string{
+		"/opt/pkg/owned":  `x: /opt/pkg/owned belongs to the package pkg-1.0-1: list it under keep, remove the package, or set "owned: true" where the rule may take packages' files`,
+		"/opt/pkg/backup": "",
+	} {
+		items, err := Spec{Only: []string{"x"}, Own: []OwnRule{withPath(name)}}.Items(nil)
+		require.NoError(t, err)
+		_, err = plan.Apply(t.Context(), h, items, quiet{})
+		if want == "" {
+			assert.NoError(t, err)
+			continue
+		}
+		assert.EqualError(t, err, want)
+	}
+}

@@ -1,0 +1,88 @@
+//go:build e2e
+
+package packages
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+)
+
+const spec = `Name: ours
+Version: 1
+Release: 1
+Summary: made for a test
+License: none
+BuildArch: noarch
+%description
+made for a test
+%install
+mkdir -p %{buildroot}/opt/ours
+touch %{buildroot}/opt/ours/file
+%files
+/opt/ours
+%ghost /opt/ours/state
+`
+
+// The workstation's rpm reads the database of an image root, changes nothing in
+// it, and says when it cannot.
+func TestAnImagesRPMDatabaseIsRead(t *testing.T) {
+	root, build := t.TempDir(), t.TempDir()
+	folder := filepath.Join(root, "usr/lib/sysimage/rpm")
+	require.NoError(t, os.MkdirAll(folder, 0o755))
+	require.NoError(t, os.MkdirAll(filepath.Join(root, "opt/ours"), 0o755))
+	require.NoError(t, os.MkdirAll(filepath.Join(root, "var/lib"), 0o755))
+	require.NoError(t, os.Symlink("/usr/lib/sysimage/rpm", filepath.Join(root, "var/lib/rpm")))
+	for _, name := range []string{"file", "state"} {
+		require.NoError(t, os.WriteFile(filepath.Join(root, "opt/ours", name), nil, 0o644))
+	}
+	file := filepath.Join(build, "ours.spec")
+	require.NoError(t, os.WriteFile(file, []byte(spec), 0o644))
+	run(t, "rpmbuild", "-bb", "--quiet", "--define", "_rpmdir "+build, "--define", "_topdir "+filepath.Join(build, "top"), file)
+	run(t, "rpm", "--dbpath", folder, "--initdb")
+	run(t, "rpm", "--dbpath", folder, "--install", "--justdb", "--nodeps", "--force-debian", filepath.Join(build, "noarch/ours-1-1.noarch.rpm"))
+	h, err := host.Mounted(root)
+	require.NoError(t, err)
+	defer h.Close()
+	before := listing(t, folder)
+
+	owners, err := ReadOwners(t.Context(), h)
+	require.NoError(t, err)
+	for place, want := range map[string]string{"/opt/ours/file": "ours", "/opt/ours": "ours", "/opt/ours/state": "", "/opt/other": ""} {
+		_, owner, err := owners.Below(h, place, true)
+		require.NoError(t, err)
+		assert.Equal(t, want, owner, place)
+	}
+	assert.Equal(t, before, listing(t, folder))
+
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "rpmdb.sqlite"), []byte("no database"), 0o644))
+	_, err = ReadOwners(t.Context(), h)
+	require.ErrorContains(t, err, "reading the packages in /var/lib/rpm: exit status 1: ")
+}
+
+func run(t *testing.T, argv ...string) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), argv[0], argv[1:]...).CombinedOutput()
+	require.NoError(t, err, string(out))
+}
+
+// listing is every file of a folder with its content.
+func listing(t *testing.T, folder string) string {
+	t.Helper()
+	entries, err := os.ReadDir(folder)
+	require.NoError(t, err)
+	var all strings.Builder
+	for _, e := range entries {
+		text, err := os.ReadFile(filepath.Join(folder, e.Name()))
+		require.NoError(t, err)
+		all.WriteString(e.Name() + "\n" + string(text))
+	}
+	return all.String()
+}

@@ -1,0 +1,200 @@
+package scrub
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/eksnode/packer-plugin-eksnode/manifest"
+)
+
+// bootFolders are what boots a machine; nothing in them is a build's.
+var bootFolders = []string{
+	"/boot", "/efi", "/dev", "/proc", "/sys",
+	"/usr/lib/systemd", "/usr/lib/modules", "/usr/lib/udev", "/usr/lib/kernel", "/usr/lib/dracut", "/usr/lib/security",
+	"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64/security", "/etc/pam.d", "/etc/selinux", "/etc/alternatives",
+}
+
+// packageFolders are the databases of dpkg, rpm and pacman.
+var packageFolders = []string{"/var/lib/dpkg", "/var/lib/rpm", "/usr/lib/sysimage", "/usr/share/rpm", "/var/lib/pacman/local"}
+
+// nodeFolders are what a node does not join without, and what says how the
+// image was made.
+var nodeFolders = []string{"/var/lib/containerd", path.Dir(manifest.Path), "/etc/eks/image-credential-provider"}
+
+// systemPlaces are files and folders that a machine does not do without, or not
+// as a node. What lies in such a folder may be a build's.
+var systemPlaces = []string{
+	"/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libx32", "/usr/libexec", "/usr/share", "/usr/local",
+	"/usr/local/bin", "/usr/local/sbin", "/usr/local/lib", "/usr/local/share", "/usr/share/zoneinfo", "/usr/share/ca-certificates", "/usr/share/pki",
+	"/usr/lib/os-release", "/usr/lib64/ld-linux-x86-64.so.2", "/usr/lib/ld-linux-aarch64.so.1",
+	"/etc/passwd", "/etc/shadow", "/etc/group", "/etc/gshadow", "/etc/subuid", "/etc/subgid", "/etc/sudoers", "/etc/sudoers.d", "/etc/login.defs", "/etc/security",
+	"/etc/fstab", "/etc/crypttab", "/etc/machine-id", "/etc/os-release", "/etc/nsswitch.conf", "/etc/hosts", "/etc/profile", "/etc/environment", "/etc/localtime",
+	"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/default", "/etc/default/grub", "/etc/grub.d", "/etc/kernel", "/etc/sysconfig",
+	"/etc/systemd", "/etc/systemd/system", "/etc/systemd/system/multi-user.target.wants", "/etc/systemd/system/sysinit.target.wants", "/etc/systemd/system/default.target",
+	"/etc/systemd/network", "/etc/netplan", "/etc/network", "/etc/network/interfaces", "/etc/NetworkManager", "/etc/sysctl.d", "/etc/modules-load.d", "/etc/modprobe.d", "/etc/udev",
+	"/etc/ssh", "/etc/ssh/sshd_config", "/etc/ssl", "/etc/ssl/certs", "/etc/pki", "/etc/pki/tls", "/etc/pki/ca-trust", "/etc/ca-certificates", "/etc/crypto-policies",
+	"/etc/apt", "/etc/dnf", "/etc/yum.repos.d", "/etc/zypp", "/etc/pacman.conf", "/etc/pacman.d", "/etc/cloud", "/etc/cloud/cloud.cfg",
+	"/etc/eks", "/etc/eks/bootstrap.sh", "/etc/kubernetes", "/etc/kubernetes/kubelet", "/etc/containerd", "/etc/cni",
+	"/etc/systemd/system/kubelet.service", "/etc/systemd/system/containerd.service",
+	"/opt/cni", "/opt/cni/bin", "/opt/bin", "/opt/aws",
+	"/var/lib", "/var/lib/pacman", "/var/lib/systemd", "/var/lib/kubelet", "/var/lib/ca-certificates", "/var/lib/apt", "/var/lib/apt/extended_states",
+	"/var/run", "/var/lock",
+}
+
+// systemPrograms are in one of the folders of programs; without any of them a
+// machine does not boot, lets nobody in, or does not join.
+var systemPrograms = []string{
+	"init", "sh", "bash", "dash", "busybox", "env", "mount", "umount", "login", "su", "sudo", "systemctl", "journalctl", "sshd", "agetty", "kmod", "modprobe", "ip", "iptables", "nft",
+	"kubelet", "containerd", "containerd-shim-runc-v2", "ctr", "runc", "crun", "crio", "nodeadm", "eksnode", "ecr-credential-provider",
+}
+
+// cniPlugins are those of which the VPC CNI and kubelets make use, as the
+// containernetworking project releases them.
+var cniPlugins = []string{"bandwidth", "bridge", "firewall", "host-local", "loopback", "portmap", "ptp", "tuning"}
+
+// needed are places that no rule of an operator may take. whole are folders in
+// which nothing is a build's either.
+func needed() (single, whole []string) {
+	single = slices.Clone(systemPlaces)
+	for _, folder := range programFolders {
+		for _, program := range systemPrograms {
+			single = append(single, path.Join(folder, program))
+		}
+	}
+	for _, plugin := range cniPlugins {
+		single = append(single, path.Join("/opt/cni/bin", plugin))
+	}
+	whole = slices.Concat(bootFolders, packageFolders, nodeFolders)
+	return alsoWithoutUsr(single), alsoWithoutUsr(whole)
+}
+
+// alsoWithoutUsr adds the names that folders of /usr had, and have by a link.
+func alsoWithoutUsr(places []string) []string {
+	for _, p := range places {
+		old, merged := strings.CutPrefix(p, "/usr")
+		if merged && (strings.HasPrefix(old, "/bin") || strings.HasPrefix(old, "/sbin") || strings.HasPrefix(old, "/lib")) {
+			places = append(places, old)
+		}
+	}
+	return places
+}
+
+var (
+	errTooHigh = errors.New("names too much: it would take a top folder of the system, or a whole home, away")
+	errNeeded  = errors.New("names too much: it would take a folder or file away that the system needs; name what lies in it")
+)
+
+// checkPattern refuses what is no path that a rule may have.
+func checkPattern(p string) error {
+	plain, home := strings.CutPrefix(p, "~/")
+	if !home && !path.IsAbs(p) {
+		return errors.New(`must be absolute or start with "~/"`)
+	}
+	if strings.ContainsRune(p, 0) {
+		return errors.New("must not contain a zero byte")
+	}
+	for part := range strings.SplitSeq(plain, "/") {
+		if _, err := path.Match(part, ""); err != nil {
+			return errors.New("has a wildcard that is not closed; see path.Match")
+		}
+		if part == "." || part == ".." {
+			return errors.New(`must not contain "." or ".."`)
+		}
+		if part == "**" {
+			return errors.New(`must not contain "**": a wildcard stays within one name`)
+		}
+	}
+	return nil
+}
+
+// checkPath refuses paths that are not where they seem, and those that would
+// take away what the system needs.
+func checkPath(p string) error {
+	if err := checkPattern(p); err != nil {
+		return err
+	}
+	plain, home := strings.CutPrefix(p, "~/")
+	all := split(plain)
+	if home {
+		return checkHome(all)
+	}
+	named := all
+	for len(named) > 0 && matchesMost(named[len(named)-1]) {
+		named = named[:len(named)-1] // all of a folder is as much as the folder
+	}
+	if deep := slices.DeleteFunc(slices.Clone(named), matchesMost); len(deep) < 2 {
+		return errTooHigh
+	}
+	if err := checkHomes(all); err != nil {
+		return err
+	}
+	return checkNeeded(named, func(pattern, name string) bool {
+		ok, err := path.Match(pattern, name)
+		return err == nil && ok
+	})
+}
+
+// checkHomes refuses the usual homes by their names.
+func checkHomes(parts []string) error {
+	for folder, above := range map[string]int{"root": 1, "home": 2} {
+		if ok, err := path.Match(parts[0], folder); err != nil || !ok {
+			continue
+		}
+		if err := checkHome(parts[min(above, len(parts)):]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkHome refuses what would take all of a home, or all that is hidden in it.
+func checkHome(below []string) error {
+	if !slices.ContainsFunc(below, func(part string) bool { return !matchesMost(strings.TrimPrefix(part, ".")) }) {
+		return errTooHigh
+	}
+	return nil
+}
+
+// checkNeeded refuses a path that could be for something that the system needs,
+// for a folder above, or for something in a folder that it needs whole.
+func checkNeeded(parts []string, match func(part, name string) bool) error {
+	single, whole := needed()
+	for _, place := range slices.Concat(single, whole) {
+		if names := split(place); len(parts) <= len(names) && matchAll(parts, names, match) {
+			return errNeeded
+		}
+	}
+	for _, place := range whole {
+		if names := split(place); len(parts) > len(names) && matchAll(parts[:len(names)], names, match) {
+			return fmt.Errorf("names too much: all below %s is needed by the system; leave it out", place)
+		}
+	}
+	return nil
+}
+
+// matchAll says whether each part is for the name in its place.
+func matchAll(parts, names []string, match func(part, name string) bool) bool {
+	for i, part := range parts {
+		if !match(part, names[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// split gives a path's parts, however many slashes are between them.
+func split(p string) []string {
+	return slices.DeleteFunc(strings.Split(p, "/"), func(part string) bool { return part == "" })
+}
+
+// matchesMost says whether a part of a path is made of wildcards alone.
+func matchesMost(part string) bool {
+	return strings.Trim(wildcardClass().ReplaceAllString(part, ""), "*?") == ""
+}
+
+var wildcardClass = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\[[^\]]*\]`) })
