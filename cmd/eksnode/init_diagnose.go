@@ -26,6 +26,7 @@ func diagnoseCommand() *cobra.Command {
 boot said: in this machine's journal, or in the files that are named ("-" is the
 standard input). It exits with 0 when it finds none and 1 when it finds some.`,
 		Example: "  eksnode diagnose\n  journalctl --unit kubelet | eksnode diagnose -\n  eksnode diagnose kubelet.log cloud-init-output.log",
+		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			logs, err := namedLogs(args, cmd.InOrStdin())
 			if len(args) == 0 {

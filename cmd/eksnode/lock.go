@@ -113,9 +113,6 @@ func (l locking) check() error {
 			errs = append(errs, fmt.Errorf("for Kubernetes %s: %w", version, err))
 		}
 	}
-	if len(l.kubernetes) > 0 && len(l.arches) == 0 {
-		errs = append(errs, errors.New("--arch: at least one architecture must be named: amd64 or arm64"))
-	}
 	if len(l.archives) > 0 && len(l.images) == 0 {
 		errs = append(errs, errors.New("--image-archive has no effect without --image"))
 	}

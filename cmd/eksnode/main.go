@@ -43,7 +43,10 @@ func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 	cmd.SetIn(in)
 	cmd.SetOut(out)
 	cmd.SetErr(errOut)
-	err := cmd.ExecuteContext(ctx)
+	err := notEmpty(args[:min(len(args), 1)]) // cobra would print help
+	if err == nil {
+		err = cmd.ExecuteContext(ctx)
+	}
 	var exit exitError
 	switch {
 	case err == nil:
@@ -66,14 +69,13 @@ func root() *cobra.Command {
 	}
 	cmd.CompletionOptions.HiddenDefaultCmd = true
 	cobra.EnableCommandSorting = false // they are listed in the order of use
-	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return fmt.Errorf("%w; %s --help lists the flags", err, cmd.CommandPath())
-	})
+	cmd.SetFlagErrorFunc(flagError)
 	cmd.AddCommand(in(forImages, provisionCommand(), scrubCommand(), auditCommand())...)
 	cmd.AddCommand(deskCommands()...)
 	cmd.AddCommand(in(onNodes, joinCommands()...)...)
 	cmd.AddCommand(versionCommand(), agentCommand())
 	addGroups(cmd)
+	strict(cmd)
 	return cmd
 }
 
@@ -110,5 +112,9 @@ func openHost(root string) (*host.Host, error) {
 	if root == "" {
 		return host.Live()
 	}
-	return host.Mounted(root)
+	h, err := host.Mounted(root)
+	if errors.Is(err, host.ErrOwnRoot) {
+		err = fmt.Errorf("%w; leave --root out to work on the running machine", err)
+	}
+	return h, err
 }

@@ -129,9 +129,12 @@ func (*authorities) String() string { return "" }
 
 // Set takes one NAME=FILE.
 func (a *authorities) Set(value string) error {
-	name, file, ok := strings.Cut(value, "=")
-	if !ok {
-		return errors.New("it must be NAME=FILE")
+	name, file, _ := strings.Cut(value, "=")
+	if name == "" || file == "" {
+		return fmt.Errorf("%q must be NAME=FILE", value)
+	}
+	if err := expanded(file); err != nil {
+		return err
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
