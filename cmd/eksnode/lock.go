@@ -7,9 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -64,12 +61,15 @@ are until they are named again.`,
 }
 
 func (l locking) run(ctx context.Context, out io.Writer) error {
-	lock, err := readLock(l.file)
-	if errors.Is(err, fs.ErrNotExist) {
-		lock, err = &artifact.Lock{}, nil
-	}
+	to, err := openDestination(ctx, l.file)
 	if err != nil {
-		return err
+		return fmt.Errorf("--file: %w", err)
+	}
+	lock := &artifact.Lock{}
+	if to.exists {
+		if lock, err = readLock(l.file); err != nil {
+			return err
+		}
 	}
 	if len(l.kubernetes) == 0 && len(l.images) == 0 {
 		for _, a := range lock.Assets {
@@ -79,7 +79,7 @@ func (l locking) run(ctx context.Context, out io.Writer) error {
 		}
 	}
 	if len(l.kubernetes) == 0 && len(l.images) == 0 {
-		return fmt.Errorf(`%s does not exist yet; say for which kubelets with --kubernetes-version, such as 1.34.4`, l.file)
+		return fmt.Errorf(`%s has no versions yet; say for which kubelets with --kubernetes-version, such as 1.34.4`, l.file)
 	}
 	if err := l.check(); err != nil {
 		return err
@@ -100,7 +100,7 @@ func (l locking) run(ctx context.Context, out io.Writer) error {
 	if err := l.lockImages(ctx, lock, out); err != nil {
 		return err
 	}
-	return writeLock(l.file, lock)
+	return writeLock(to, lock)
 }
 
 // check says what is wrong with the flags before anything is fetched.
@@ -116,9 +116,6 @@ func (l locking) check() error {
 	if len(l.archives) > 0 && len(l.images) == 0 {
 		errs = append(errs, errors.New("--image-archive has no effect without --image"))
 	}
-	if folder := filepath.Dir(l.file); !isFolder(folder) {
-		errs = append(errs, fmt.Errorf("--file: there is no folder %s", folder))
-	}
 	for _, text := range l.images {
 		if _, err := image.ParseReference(text); err != nil {
 			errs = append(errs, fmt.Errorf("--image: %w", err))
@@ -130,11 +127,6 @@ func (l locking) check() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-func isFolder(name string) bool {
-	st, err := os.Stat(name)
-	return err == nil && st.IsDir()
 }
 
 // machine locks what a kubelet's version on an architecture needs.
@@ -188,10 +180,10 @@ func told(old artifact.Locked, was bool, now artifact.Locked) string {
 }
 
 // writeLock writes a lock file, whole or not at all.
-func writeLock(name string, l *artifact.Lock) error {
+func writeLock(to *destination, l *artifact.Lock) error {
 	data, err := l.Encode()
 	if err == nil {
-		err = writeFile(name, data)
+		err = to.write(data)
 	}
 	if err != nil {
 		return fmt.Errorf("writing the lock file: %w", err)

@@ -17,6 +17,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/agent"
 	"github.com/eksnode/packer-plugin-eksnode/artifact"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 	"github.com/eksnode/packer-plugin-eksnode/version"
 )
@@ -34,9 +35,6 @@ func provisionCommand() *cobra.Command {
 		Example: "  eksnode provision --kubernetes-version 1.34.4 --dry-run",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := out.check(); err != nil {
-				return err
-			}
 			if file != "" {
 				if err := errors.Join(alone(cmd.Flags()), readSpec(file, &spec)); err != nil {
 					return err
@@ -52,6 +50,10 @@ func provisionCommand() *cobra.Command {
 				if file == "" {
 					err = asFlags(err, cmd.Flags())
 				}
+				return err
+			}
+			run := plan.Report{Command: string(agent.Provision), Machine: plan.Machine{Root: "/"}}
+			if err := out.begin(cmd, run, dryRun); err != nil {
 				return err
 			}
 			h, err := host.Live()

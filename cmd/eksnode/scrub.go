@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -28,9 +29,6 @@ type selection struct {
 
 // check looks at the flags, and reads the rule file.
 func (s *selection) check() error {
-	if err := s.out.check(); err != nil {
-		return err
-	}
 	if s.own != "" {
 		text, err := os.ReadFile(s.own)
 		if err != nil {
@@ -78,6 +76,11 @@ func (s *selection) flags(cmd *cobra.Command) {
 	s.out.flags(cmd)
 }
 
+// begin is what is done before a scrub or an audit.
+func (s *selection) begin(cmd *cobra.Command, command agent.Command, looks bool) error {
+	return s.out.begin(cmd, plan.Report{Command: string(command), Machine: plan.Machine{Root: cmp.Or(s.root, "/")}}, looks)
+}
+
 func (s *selection) request(command agent.Command, dry bool) agent.Request {
 	return agent.Request{Version: version.String(), Command: command, DryRun: dry, Scrub: &s.spec}
 }
@@ -100,6 +103,9 @@ are open already get in.`,
 			}
 			if list {
 				return s.list(cmd.OutOrStdout())
+			}
+			if err := s.begin(cmd, agent.Scrub, planOnly); err != nil {
+				return err
 			}
 			h, err := openHost(s.root)
 			if err != nil {
@@ -161,6 +167,9 @@ would not tell.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := s.check(); err != nil {
+				return err
+			}
+			if err := s.begin(cmd, agent.Audit, true); err != nil {
 				return err
 			}
 			h, err := openHost(s.root)
