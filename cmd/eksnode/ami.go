@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -205,7 +204,7 @@ func (f *amiFlags) imageFacts(cmd *cobra.Command, id string) (map[string]string,
 // manifestFacts are what a manifest says, each by a name that tells the same in
 // both images.
 func manifestFacts(name string) (map[string]string, error) {
-	text, err := os.ReadFile(name)
+	text, err := readFile(name)
 	if err != nil {
 		return nil, fmt.Errorf("reading the manifest: %w", err)
 	}

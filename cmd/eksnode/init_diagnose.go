@@ -28,7 +28,7 @@ standard input). It exits with 0 when it finds none and 1 when it finds some.`,
 		Example: "  eksnode diagnose\n  journalctl --unit kubelet | eksnode diagnose -\n  eksnode diagnose kubelet.log cloud-init-output.log",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			logs, err := namedLogs(args, cmd.InOrStdin())
+			logs, err := namedLogs(args, standardInput(cmd))
 			if len(args) == 0 {
 				logs, err = ownLogs(cmd.Context())
 			}

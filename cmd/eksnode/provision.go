@@ -138,7 +138,7 @@ func (a *authorities) Set(value string) error {
 	if err := expanded(file); err != nil {
 		return err
 	}
-	text, err := os.ReadFile(file)
+	text, err := readFile(file)
 	if err != nil {
 		return fmt.Errorf("reading the certificate: %w", err)
 	}

@@ -30,7 +30,7 @@ type selection struct {
 // check looks at the flags, and reads the rule file.
 func (s *selection) check() error {
 	if s.own != "" {
-		text, err := os.ReadFile(s.own)
+		text, err := readFile(s.own)
 		if err != nil {
 			return fmt.Errorf("reading the rules: %w", err)
 		}
@@ -148,7 +148,7 @@ func (s *selection) confirm(cmd *cobra.Command, h *host.Host) error {
 		return exitError(1)
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "Scrub %s? Type yes: ", h.Root())
-	answer, err := bufio.NewReader(in).ReadString('\n')
+	answer, err := bufio.NewReader(standardInput(cmd)).ReadString('\n')
 	if err != nil || strings.TrimSpace(answer) != "yes" {
 		fmt.Fprintln(cmd.ErrOrStderr(), "eksnode: nothing was changed")
 		return exitError(1)
