@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/eksnode/packer-plugin-eksnode/artifact"
 	"github.com/eksnode/packer-plugin-eksnode/artifact/image"
@@ -35,14 +36,16 @@ func lockCommand() *cobra.Command {
 		Use:   "lock",
 		Short: "Write down version, address, size and SHA-256 of everything a node downloads",
 		Long: `Fetches what nodes of these versions of Kubernetes download, verifies it, and
-writes it into a lock file, which the field lock_file then enforces: anything
+writes it into a lock file, which the field lock_file or --lock-file then enforces: anything
 else is refused. What the file has of other versions stays. With an existing
 file and no --kubernetes-version, its versions are locked anew. For container
 images it writes down which digest each tag has now; those it has stay as they
 are until they are named again.`,
 		Example: "  eksnode lock --kubernetes-version 1.34.4 --arch amd64",
 		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return l.run(cmd.Context(), cmd.OutOrStdout()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return words{flags: cmd.Flags()}.err(l.run(cmd.Context(), cmd.Flags(), cmd.OutOrStdout()))
+		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&l.file, "file", "eksnode.lock.json", "the lock file")
@@ -60,7 +63,7 @@ are until they are named again.`,
 	return cmd
 }
 
-func (l locking) run(ctx context.Context, out io.Writer) error {
+func (l locking) run(ctx context.Context, flags *pflag.FlagSet, out io.Writer) error {
 	to, err := openDestination(ctx, l.file)
 	if err != nil {
 		return fmt.Errorf("--file: %w", err)
@@ -81,7 +84,7 @@ func (l locking) run(ctx context.Context, out io.Writer) error {
 	if len(l.kubernetes) == 0 && len(l.images) == 0 {
 		return fmt.Errorf(`%s has no versions yet; say for which kubelets with --kubernetes-version, such as 1.34.4`, l.file)
 	}
-	if err := l.check(); err != nil {
+	if err := l.check(flags); err != nil {
 		return err
 	}
 	if l.cache == "" {
@@ -104,13 +107,13 @@ func (l locking) run(ctx context.Context, out io.Writer) error {
 }
 
 // check says what is wrong with the flags before anything is fetched.
-func (l locking) check() error {
+func (l locking) check(flags *pflag.FlagSet) error {
 	var errs []error
 	for _, version := range l.kubernetes {
 		spec := l.spec
 		spec.KubernetesVersion = version
 		if err := spec.Validate(); err != nil {
-			errs = append(errs, fmt.Errorf("for Kubernetes %s: %w", version, err))
+			errs = append(errs, fmt.Errorf("for Kubernetes %s: %w", version, words{flags, true}.err(err)))
 		}
 	}
 	if len(l.archives) > 0 && len(l.images) == 0 {

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -48,7 +46,7 @@ func provisionCommand() *cobra.Command {
 			}
 			if err := spec.Validate(); err != nil {
 				if file == "" {
-					err = asFlags(err, cmd.Flags())
+					err = words{cmd.Flags(), true}.err(err)
 				}
 				return err
 			}
@@ -67,7 +65,11 @@ func provisionCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return out.finish(cmd, agent.RunSupplied(cmd.Context(), h, req, version.String(), progressSink{p}, supply))
+			r := agent.RunSupplied(cmd.Context(), h, req, version.String(), progressSink{p}, supply)
+			if file == "" {
+				r = words{flags: cmd.Flags()}.report(r)
+			}
+			return out.finish(cmd, r)
 		},
 	}
 	f := cmd.Flags()
@@ -97,28 +99,6 @@ func provisionCommand() *cobra.Command {
 	f.BoolVar(&dryRun, "dry-run", false, "print what would be done and change nothing")
 	out.flags(cmd)
 	return cmd
-}
-
-// flagsOf are the flags for a spec's fields, where they are not called the same.
-var flagsOf = map[string]string{
-	"versions": "asset-version", "checksums": "asset-checksum", "packages": "package", "package_versions": "package-version",
-	"sysctls": "sysctl", "ca_certificates": "ca-certificate", "kernel_arguments": "kernel-argument", "images": "image",
-}
-
-var fieldForm = regexp.MustCompile(`^[a-z_]+`)
-
-// asFlags has each line of an error begin with the flag instead of the field
-// that it is for.
-func asFlags(err error, set *pflag.FlagSet) error {
-	lines := strings.Split(err.Error(), "\n")
-	for i, line := range lines {
-		field := fieldForm.FindString(line)
-		flag := cmp.Or(flagsOf[field], strings.ReplaceAll(field, "_", "-"))
-		if set.Lookup(flag) != nil {
-			lines[i] = "--" + flag + line[len(field):]
-		}
-	}
-	return errors.New(strings.Join(lines, "\n"))
 }
 
 // authorities is the flag that reads certificates from files.
