@@ -114,10 +114,15 @@ func (s *Search) read(from source) error {
 			return f.read(s, from)
 		}
 	}
+	before := s.lines
 	text, why := asText(in, head)
+	if why == "" {
+		if err := s.Log(Log{Name: printable(from.name), Text: text}); err != nil || s.lines > before {
+			return err
+		}
+		why = "it is empty" // but for a mark of its encoding
+	}
 	switch {
-	case why == "":
-		return s.Log(Log{Name: printable(from.name), Text: text})
 	case from.named:
 		return fmt.Errorf("reading %s: %s", printable(from.name), why)
 	case len(head) > 0:
@@ -145,10 +150,12 @@ func asText(in *bufio.Reader, head []byte) (text io.Reader, why string) {
 			zeros[i%2]++
 		}
 	}
-	switch half := len(head) / 2; {
-	case zeros[1]*2 > half && zeros[0]*20 <= half:
+	half, letters := len(head)/2, bytes.ReplaceAll(head, []byte{0}, nil)
+	wide := half > 3 && isText(letters)
+	switch {
+	case wide && zeros[1]*2 > half && zeros[0]*20 <= half:
 		return utf16.UTF16(utf16.LittleEndian, utf16.IgnoreBOM).NewDecoder().Reader(in), ""
-	case zeros[0]*2 > half && zeros[1]*20 <= half:
+	case wide && zeros[0]*2 > half && zeros[1]*20 <= half:
 		return utf16.UTF16(utf16.BigEndian, utf16.IgnoreBOM).NewDecoder().Reader(in), ""
 	case !isText(head):
 		return nil, "it is neither text nor an archive or compression that eksnode knows (gzip, zstd, bzip2, xz, tar, zip)"

@@ -184,6 +184,8 @@ func TestWhatCannotBeReadIsAnError(t *testing.T) {
 	whole := gzipped(t, tarred(t, "kubelet.log", ill(), "noise", noise()))
 	for name, c := range map[string]struct{ text, want string }{
 		"empty.log":    {"", "reading empty.log: it is empty"},
+		"numbers":      {"\x00\x01\x00\x02\x00\x03\x00\x04\x00\x05", "reading numbers: it is neither text nor an archive or compression that eksnode knows (gzip, zstd, bzip2, xz, tar, zip)"},
+		"mark.log":     {"\xff\xfe", "reading mark.log: it is empty"},
 		"empty.gz":     {gzipped(t, ""), "reading empty.gz: it is empty"},
 		"binary":       {noise(), "reading binary: it is neither text nor an archive or compression that eksnode knows (gzip, zstd, bzip2, xz, tar, zip)"},
 		"zeros.gz":     {gzipped(t, strings.Repeat("\x00", 1<<20)), "reading zeros.gz: it is neither text nor an archive or compression that eksnode knows (gzip, zstd, bzip2, xz, tar, zip)"},

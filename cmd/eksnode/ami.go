@@ -18,6 +18,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/cluster"
 	"github.com/eksnode/packer-plugin-eksnode/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/strictjson"
 )
 
 // amiFlags are those of `eksnode ami`.
@@ -209,7 +210,7 @@ func manifestFacts(name string) (map[string]string, error) {
 		return nil, fmt.Errorf("reading the manifest: %w", err)
 	}
 	var m manifest.Manifest
-	if err := json.Unmarshal(text, &m); err != nil {
+	if err := strictjson.ReadKnown(text, &m); err != nil {
 		return nil, fmt.Errorf("reading the manifest %s: %w", name, err)
 	}
 	if m.Schema != manifest.Schema {

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strings"
 
@@ -17,6 +14,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
+	"github.com/eksnode/packer-plugin-eksnode/strictjson"
 	"github.com/eksnode/packer-plugin-eksnode/version"
 )
 
@@ -145,18 +143,12 @@ func alone(set *pflag.FlagSet) error {
 
 // readSpec reads a spec file; unknown fields are errors.
 func readSpec(name string, spec *provisioner.Spec) error {
-	f, err := os.Open(name)
+	text, err := readFile(name)
 	if err != nil {
 		return fmt.Errorf("reading the spec: %w", err)
 	}
-	defer f.Close()
-	d := json.NewDecoder(f)
-	d.DisallowUnknownFields()
-	if err := d.Decode(spec); err != nil {
+	if err := strictjson.Read(text, spec); err != nil {
 		return fmt.Errorf("reading the spec %s: %w", name, err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("reading the spec %s: something follows its end", name)
 	}
 	return nil
 }
