@@ -1,16 +1,15 @@
 package artifact
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/strictjson"
 )
 
 // LockSchema names the lock file's form; it changes when a reader would break.
@@ -63,14 +62,9 @@ const remade = `restore it from version control, or remove it and make it anew w
 // entry that contradicts itself or another, and a content that does not have
 // the recorded SHA-256 are errors.
 func ParseLock(data []byte) (*Lock, error) {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
 	var l Lock
-	if err := d.Decode(&l); err != nil {
+	if err := strictjson.Read(data, &l); err != nil {
 		return nil, fmt.Errorf("it is not a lock file: %w; %s", err, remade)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("something follows its end; %s", remade)
 	}
 	return &l, l.Check()
 }

@@ -63,13 +63,13 @@ func TestATamperedLockIsRefused(t *testing.T) {
 		"a changed sum":      {strings.Replace(good, sum, other, 1), "it was edited by hand or is damaged; " + remade},
 		"a changed size":     {strings.Replace(good, "300000", "300001", 1), "it was edited by hand or is damaged; " + remade},
 		"a changed address":  {strings.Replace(good, "dl.k8s.io", "evil.example", 1), "it was edited by hand or is damaged; " + remade},
-		"an unknown field":   {strings.Replace(good, `"assets"`, `"asets"`, 1), `it is not a lock file: json: unknown field "asets"; ` + remade},
+		"an unknown field":   {strings.Replace(good, `"assets"`, `"asets"`, 1), `it is not a lock file: line 3, column 3: the field "asets" is not known; ` + remade},
 		"another schema":     {strings.Replace(good, LockSchema, "eksnode.lock/v9", 1), `its schema is "eksnode.lock/v9", not "eksnode.lock/v1"; it was written by another version of eksnode, or by hand; restore it from version control, or remove it and make it anew with "eksnode lock"`},
-		"no JSON":            {"kubelet 1.34.4\n", "it is not a lock file: invalid character 'k' looking for beginning of value; " + remade},
-		"empty":              {"", "it is not a lock file: EOF; " + remade},
-		"cut off":            {good[:len(good)/2], "it is not a lock file: unexpected EOF; " + remade},
+		"no JSON":            {"kubelet 1.34.4\n", "it is not a lock file: line 1, column 1: invalid character 'k' looking for beginning of value; " + remade},
+		"empty":              {"", "it is not a lock file: it is empty; " + remade},
+		"cut off":            {good[:len(good)/2], "it is not a lock file: line 10, column 44: it ends too early; " + remade},
 		"something after it": {good + "{}", "something follows its end; " + remade},
-		"conflict markers":   {"<<<<<<< HEAD\n" + good, "it is not a lock file: invalid character '<' looking for beginning of value; " + remade},
+		"conflict markers":   {"<<<<<<< HEAD\n" + good, "it is not a lock file: line 1, column 1: invalid character '<' looking for beginning of value; " + remade},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

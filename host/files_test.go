@@ -189,7 +189,7 @@ func TestMountedRefusesTheMachinesOwnRoot(t *testing.T) {
 	require.NoError(t, os.Symlink("/", link))
 	for _, root := range []string{"/", link} {
 		_, err := Mounted(root)
-		assert.ErrorContains(t, err, "it is this machine's own root")
+		assert.ErrorContains(t, err, "this folder is the running machine's own root")
 	}
 	_, err := Mounted(filepath.Join(link, "no-such-folder"))
 	assert.ErrorIs(t, err, fs.ErrNotExist)

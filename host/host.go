@@ -19,6 +19,10 @@ import (
 // from, or change the kernel state of, an image that is only mounted.
 var ErrMountedRoot = errors.New("not possible on a mounted root")
 
+// ErrOwnRoot is returned by Mounted for the root of the machine this process
+// runs on.
+var ErrOwnRoot = errors.New("this folder is the running machine's own root")
+
 // Host is one machine. It is made by Live or Mounted and is safe for
 // concurrent use.
 type Host struct {
@@ -39,6 +43,9 @@ func Live() (*Host, error) {
 // mount or a link to it) is refused, because the caller asked for an image and
 // would change the machine it works on.
 func Mounted(root string) (*Host, error) {
+	if root == "" {
+		return nil, errors.New("opening the root: the path is empty")
+	}
 	abs, err := filepath.Abs(root)
 	if err != nil {
 		return nil, fmt.Errorf("finding the root %q: %w", root, err)
@@ -51,7 +58,7 @@ func Mounted(root string) (*Host, error) {
 		return nil, fmt.Errorf("opening the root %s: not a directory; mount the image first and name the mount point", abs)
 	}
 	if own, err := os.Stat("/"); err == nil && os.SameFile(own, st) {
-		return nil, fmt.Errorf("opening the root %s: it is this machine's own root; leave the root out to work on the live machine", abs)
+		return nil, fmt.Errorf("opening the root %s: %w", abs, ErrOwnRoot)
 	}
 	resolved, err := filepath.EvalSymlinks(abs)
 	if err != nil {

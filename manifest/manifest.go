@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/strictjson"
 )
 
 const (
@@ -159,7 +160,7 @@ func Load(h *host.Host) (*Manifest, error) {
 // template is what its SHA-256 says.
 func Parse(data []byte) (*Manifest, error) {
 	var m Manifest
-	if err := json.Unmarshal(data, &m); err != nil {
+	if err := strictjson.ReadKnown(data, &m); err != nil {
 		return nil, err
 	}
 	if m.Schema != Schema {

@@ -76,7 +76,7 @@ func TestNoManifestIsNone(t *testing.T) {
 func TestLoadRefuses(t *testing.T) {
 	const remedy = "; provision again after removing it"
 	for name, test := range map[string]struct{ text, err string }{
-		"nothing":          {"", "unexpected end of JSON input"},
+		"nothing":          {"", "it is empty"},
 		"another schema":   {`{"schema":"eksnode.image/v9"}`, `its schema is "eksnode.image/v9", not "eksnode.image/v1"`},
 		"a forged content": {`{"schema":"eksnode.image/v1","templates":[{"path":"/x","mode":"0644","sha256":"00","content":"a"}]}`, "the template of /x does not have the SHA-256 that is recorded for it"},
 		"a wild mode":      {`{"schema":"eksnode.image/v1","templates":[{"path":"/x","mode":"4755"}]}`, `reading the mode "4755": it must be octal and at most 0777`},

@@ -22,6 +22,10 @@ const (
 	Findings Result = "findings" // 1: something is left
 	Failure  Result = "failed"   // 1: something could not be done
 	Unknown  Result = "unknown"  // 2: the machine would not tell
+
+	// Unfinished is in the place of a report until there is one: it stays when a
+	// run is killed.
+	Unfinished Result = "unfinished"
 )
 
 // ExitCode is what a command with this result exits with.

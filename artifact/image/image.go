@@ -3,12 +3,13 @@ package image
 import (
 	"context"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/strictjson"
 )
 
 // Source has manifests and blobs by their digest.
@@ -106,7 +107,7 @@ func readManifest(ctx context.Context, from Source, r Reference, digest string) 
 	if err != nil {
 		return d, nil, err
 	}
-	if err := json.Unmarshal(text, &d); err != nil {
+	if err := strictjson.ReadKnown(text, &d); err != nil {
 		return d, nil, fmt.Errorf("its manifest %s cannot be read: %w", digest, err)
 	}
 	if len(d.Manifests) == 0 && d.Config.Digest == "" {
@@ -167,7 +168,7 @@ func (d document) check(ctx context.Context, from Source, r Reference, arch stri
 		return err
 	}
 	var config platform
-	if err := json.Unmarshal(text, &config); err != nil {
+	if err := strictjson.ReadKnown(text, &config); err != nil {
 		return fmt.Errorf("its configuration %s cannot be read: %w", d.Config.Digest, err)
 	}
 	if config.OS != "linux" || config.Architecture != arch {

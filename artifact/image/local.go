@@ -3,7 +3,6 @@ package image
 import (
 	"archive/tar"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +10,8 @@ import (
 	"os"
 	"path"
 	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/strictjson"
 )
 
 // Archive is an OCI archive in a file of the running system: what `docker save`
@@ -69,7 +70,7 @@ func (a *Archive) list() error {
 	if index == nil {
 		return errors.New("it is not an OCI archive, which has an index.json; Docker writes one since version 25, and skopeo and ctr do")
 	}
-	if err := json.Unmarshal(index, &a.index); err != nil {
+	if err := strictjson.ReadKnown(index, &a.index); err != nil {
 		return fmt.Errorf("its index.json cannot be read: %w", err)
 	}
 	return nil

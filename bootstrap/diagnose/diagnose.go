@@ -4,12 +4,14 @@
 package diagnose
 
 import (
-	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 )
 
 // Rule is one known cause.
@@ -57,62 +59,15 @@ type Log struct {
 	Text io.Reader
 }
 
-// Logs looks for every rule's lines. Findings come in the table's order, those
-// that follow from another one last.
+// Logs looks for every rule's lines in texts. Findings come in the table's order,
+// those that follow from another one last.
 func Logs(logs ...Log) ([]Finding, error) {
-	rules := Rules()
-	patterns := make([]pattern, len(rules))
-	for i, r := range rules {
-		patterns[i] = r.compile()
-	}
-	found := make([]Finding, len(rules))
-	over := make([]bool, len(rules)) // some log has said so
+	s := NewSearch(context.Background())
 	var errs []error
 	for _, l := range logs {
-		here, ended, err := l.search(patterns)
-		errs = append(errs, err)
-		for i := range rules {
-			switch {
-			case ended[i] && !over[i]:
-				found[i], over[i] = here[i], true
-			case ended[i] || !over[i]:
-				found[i].join(here[i])
-			}
-		}
+		errs = append(errs, s.Log(l))
 	}
-	var list []Finding
-	for i, f := range found {
-		if f.Count > 0 {
-			f.Rule = rules[i]
-			list = append(list, f)
-		}
-	}
-	if slices.ContainsFunc(list, func(f Finding) bool { return !f.Rule.Otherwise }) {
-		list = slices.DeleteFunc(list, func(f Finding) bool { return f.Rule.Otherwise })
-	}
-	return order(list), errors.Join(errs...)
-}
-
-// search looks for patterns in one log. Those that ended found nothing but what
-// came after that.
-func (l Log) search(patterns []pattern) (found []Finding, ended []bool, err error) {
-	found, ended = make([]Finding, len(patterns)), make([]bool, len(patterns))
-	s := bufio.NewScanner(l.Text)
-	s.Buffer(make([]byte, 64<<10), 4<<20)
-	for number := 1; s.Scan(); number++ {
-		line := s.Text()
-		for i, p := range patterns {
-			if p.until.find(line) != nil {
-				found[i], ended[i] = Finding{}, true
-			} else if e := p.find(line); e != nil {
-				found[i].add(fmt.Sprintf("%s:%d: %s", l.Name, number, shorten(line, e)))
-			}
-		}
-	}
-	if err := s.Err(); err != nil {
-		return found, ended, fmt.Errorf("reading %s: %w", l.Name, err)
-	}
-	return found, ended, nil
+	return s.Report().Findings, errors.Join(errs...)
 }
 
 func (f *Finding) add(line string) {
@@ -128,19 +83,30 @@ func (f *Finding) join(more Finding) {
 	f.Evidence = append(f.Evidence, more.Evidence[:min(len(more.Evidence), most-len(f.Evidence))]...)
 }
 
-// shorten keeps the part of a line that matched.
-func shorten(line string, e *expression) string {
-	line = strings.TrimSpace(line)
+// shorten keeps the part of a line at and around a place, printable.
+func shorten(line string, at int) string {
 	if len(line) <= longest {
-		return line
+		return printable(strings.TrimSpace(line))
 	}
-	at := e.FindStringIndex(line)
-	from := max(0, min(at[0]-longest/4, len(line)-longest))
+	from := max(0, min(at-longest/4, len(line)-longest))
 	text := line[from : from+longest]
 	if from > 0 {
 		text = "…" + text
 	}
-	return strings.ToValidUTF8(text, "") + "…"
+	return printable(strings.TrimSpace(strings.ToValidUTF8(text, ""))) + "…"
+}
+
+// printable writes what would steer a terminal as text.
+func printable(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if r == '\t' || unicode.IsPrint(r) {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		}
+	}
+	return b.String()
 }
 
 // order marks consequences and puts them last.

@@ -4,10 +4,20 @@ import (
 	"regexp"
 	"regexp/syntax"
 	"strings"
+	"sync"
 )
 
 // pattern is what a rule looks for.
 type pattern struct{ lines, not, until expressions }
+
+// patterns are those of Rules, in their order.
+var patterns = sync.OnceValue(func() []pattern {
+	var all []pattern
+	for _, r := range Rules() {
+		all = append(all, r.compile())
+	}
+	return all
+})
 
 func (r Rule) compile() pattern {
 	return pattern{lines: compile(r.Lines...), not: compile(r.Not), until: compile(r.Until)}

@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/eksnode/packer-plugin-eksnode/strictjson"
 )
 
 // Cluster is what a node must know about its cluster.
@@ -55,7 +57,7 @@ func (c *Client) describe(ctx context.Context, name string) (cluster Cluster, st
 			OutpostConfig              struct{ OutpostArns []string }
 		}
 	}
-	if err := json.Unmarshal(body, &answer); err != nil {
+	if err := strictjson.ReadKnown(body, &answer); err != nil {
 		return cluster, "", fmt.Errorf("reading the answer: %w", err)
 	}
 	a := answer.Cluster

@@ -28,7 +28,11 @@ func agentCommand() *cobra.Command {
 			if err := os.Chdir("/"); err != nil {
 				return err
 			}
-			r := agent.Serve(cmd.Context(), h, cmd.InOrStdin(), cmd.OutOrStdout(), version.String())
+			out := cmd.OutOrStdout()
+			if s, ok := out.(*stdout); ok {
+				out = s.Writer // a packer host that is gone matters
+			}
+			r := agent.Serve(cmd.Context(), h, cmd.InOrStdin(), out, version.String())
 			return resultError(r)
 		},
 	}

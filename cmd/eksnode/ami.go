@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/cluster"
 	"github.com/eksnode/packer-plugin-eksnode/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/strictjson"
 )
 
 // amiFlags are those of `eksnode ami`.
@@ -224,12 +224,12 @@ func (f *amiFlags) imageFacts(cmd *cobra.Command, id string) (map[string]string,
 // manifestFacts are what a manifest says, each by a name that tells the same in
 // both images.
 func manifestFacts(name string) (map[string]string, error) {
-	text, err := os.ReadFile(name)
+	text, err := readFile(name)
 	if err != nil {
 		return nil, fmt.Errorf("reading the manifest: %w", err)
 	}
 	var m manifest.Manifest
-	if err := json.Unmarshal(text, &m); err != nil {
+	if err := strictjson.ReadKnown(text, &m); err != nil {
 		return nil, fmt.Errorf("reading the manifest %s: %w", name, err)
 	}
 	if m.Schema != manifest.Schema {

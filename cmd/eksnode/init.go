@@ -110,6 +110,9 @@ func (i *initFlags) run(cmd *cobra.Command) error {
 	if err := pick.Check(); err != nil {
 		return err
 	}
+	if st, err := os.Stat(i.cache); i.cache != "" && err == nil && !st.Mode().IsRegular() {
+		return fmt.Errorf("--config-cache: %s is not a regular file", i.cache) // it is replaced
+	}
 	s, err := i.surroundings(log)
 	if err != nil {
 		return err

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -23,74 +22,69 @@ func diagnoseCommand() *cobra.Command {
 		Use:   "diagnose [LOG…]",
 		Short: "Say why this node did not join, or why another did not, given its logs",
 		Long: `Diagnose looks for known causes in what the kubelet, containerd and the first
-boot said: in this machine's journal, or in the files that are named ("-" is the
-standard input). It exits with 0 when it finds none and 1 when it finds some.`,
-		Example: "  eksnode diagnose\n  journalctl --unit kubelet | eksnode diagnose -\n  eksnode diagnose kubelet.log cloud-init-output.log",
+boot said: in this machine's journal, or in the named logs ("-" is standard
+input). A log is a text, also in UTF-16 and from journalctl --output json, a
+compressed file (gzip, zstd, bzip2, xz), an archive (tar, zip) such as that of
+the EKS log collector, or a folder. When no cause is known, it prints the first
+lines that look like errors. It exits with 0 when it finds no known cause, 1
+when it finds some, and 2 when a log could not be read.`,
+		Example: "  eksnode diagnose\n  journalctl --unit kubelet | eksnode diagnose -\n  eksnode diagnose kubelet.log cloud-init-output.log\n  eksnode diagnose eks_i-0123456789abcdef0_logs.tar.gz",
+		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			logs, err := namedLogs(args, cmd.InOrStdin())
+			s := diagnose.NewSearch(cmd.Context())
+			var wrong error
 			if len(args) == 0 {
-				logs, err = ownLogs(cmd.Context())
+				wrong = ownLogs(cmd.Context(), s)
 			}
-			if err != nil {
-				return err
+			for _, name := range args {
+				if name == "-" {
+					wrong = errors.Join(wrong, s.Input("standard input", standardInput(cmd)))
+				} else {
+					wrong = errors.Join(wrong, s.File(name))
+				}
 			}
-			found, err := diagnose.Logs(logs...)
-			if err != nil {
-				return err
+			r := s.Report()
+			if r.Lines > 0 {
+				wrong = errors.Join(r.Print(cmd.OutOrStdout()), wrong)
 			}
-			if err := diagnose.Print(cmd.OutOrStdout(), found); err != nil {
-				return err
-			}
-			if len(found) > 0 {
+			if wrong == nil && len(r.Findings) > 0 {
 				return exitError(1)
 			}
-			return nil
+			return wrong
 		},
 	}
-}
-
-func namedLogs(names []string, in io.Reader) ([]diagnose.Log, error) {
-	var logs []diagnose.Log
-	for _, name := range names {
-		if name == "-" {
-			logs = append(logs, diagnose.Log{Name: "standard input", Text: in})
-			continue
-		}
-		text, err := os.ReadFile(name)
-		if err != nil {
-			return nil, fmt.Errorf("reading the log: %w", err)
-		}
-		logs = append(logs, diagnose.Log{Name: name, Text: bytes.NewReader(text)})
-	}
-	return logs, nil
 }
 
 // cloudInitLog is where the output of user data scripts goes.
 const cloudInitLog = "/var/log/cloud-init-output.log"
 
-// ownLogs are those of this machine since it booted.
-func ownLogs(ctx context.Context) ([]diagnose.Log, error) {
+// ownLogs looks through those of this machine since it booted.
+func ownLogs(ctx context.Context, s *diagnose.Search) error {
 	h, err := host.Live()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer h.Close()
 	if !h.HasCommand("journalctl") {
-		return nil, errors.New("this machine has no journal; name the logs of a node")
+		return errors.New("this machine has no journal; name the logs of a node")
 	}
 	state, err := ownState(h)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	logs := []diagnose.Log{{Name: "machine", Text: strings.NewReader(state)}}
-	for _, unit := range append(units.Units(), "containerd.service", "kubelet.service") {
-		logs = append(logs, diagnose.Log{Name: unit, Text: journal(ctx, h, unit)})
-	}
+	errs := []error{s.Log(diagnose.Log{Name: "machine", Text: strings.NewReader(state)})}
 	text, err := h.Content(cloudInitLog)
 	if err != nil {
-		return nil, fmt.Errorf("reading the output of user data: %w", err)
+		errs = append(errs, fmt.Errorf("reading the output of user data: %w", err))
 	}
-	return append(logs, diagnose.Log{Name: cloudInitLog, Text: bytes.NewReader(text)}), nil
+	for _, unit := range append(units.Units(), "containerd.service", "kubelet.service") {
+		errs = append(errs, s.Log(diagnose.Log{Name: unit, Text: journal(ctx, h, unit)}))
+	}
+	errs = append(errs, s.Log(diagnose.Log{Name: cloudInitLog, Text: bytes.NewReader(text)}))
+	if s.Report().Lines == 0 {
+		errs = append(errs, errors.New("this machine's logs have no line since it booted; run as root, or name the logs of a node"))
+	}
+	return errors.Join(errs...)
 }
 
 // journal is a unit's since the machine booted, read while it is looked at: a

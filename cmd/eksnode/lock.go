@@ -7,13 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/eksnode/packer-plugin-eksnode/artifact"
 	"github.com/eksnode/packer-plugin-eksnode/artifact/image"
@@ -38,14 +36,16 @@ func lockCommand() *cobra.Command {
 		Use:   "lock",
 		Short: "Write down version, address, size and SHA-256 of everything a node downloads",
 		Long: `Fetches what nodes of these versions of Kubernetes download, verifies it, and
-writes it into a lock file, which the field lock_file then enforces: anything
+writes it into a lock file, which the field lock_file or --lock-file then enforces: anything
 else is refused. What the file has of other versions stays. With an existing
 file and no --kubernetes-version, its versions are locked anew. For container
 images it writes down which digest each tag has now; those it has stay as they
 are until they are named again.`,
 		Example: "  eksnode lock --kubernetes-version 1.34.4 --arch amd64",
 		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return l.run(cmd.Context(), cmd.OutOrStdout()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return words{flags: cmd.Flags()}.err(l.run(cmd.Context(), cmd.Flags(), cmd.OutOrStdout()))
+		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&l.file, "file", "eksnode.lock.json", "the lock file")
@@ -63,13 +63,16 @@ are until they are named again.`,
 	return cmd
 }
 
-func (l locking) run(ctx context.Context, out io.Writer) error {
-	lock, err := readLock(l.file)
-	if errors.Is(err, fs.ErrNotExist) {
-		lock, err = &artifact.Lock{}, nil
-	}
+func (l locking) run(ctx context.Context, flags *pflag.FlagSet, out io.Writer) error {
+	to, err := openDestination(ctx, l.file)
 	if err != nil {
-		return err
+		return fmt.Errorf("--file: %w", err)
+	}
+	lock := &artifact.Lock{}
+	if to.exists {
+		if lock, err = readLock(l.file); err != nil {
+			return err
+		}
 	}
 	if len(l.kubernetes) == 0 && len(l.images) == 0 {
 		for _, a := range lock.Assets {
@@ -79,9 +82,9 @@ func (l locking) run(ctx context.Context, out io.Writer) error {
 		}
 	}
 	if len(l.kubernetes) == 0 && len(l.images) == 0 {
-		return fmt.Errorf(`%s does not exist yet; say for which kubelets with --kubernetes-version, such as 1.34.4`, l.file)
+		return fmt.Errorf(`%s has no versions yet; say for which kubelets with --kubernetes-version, such as 1.34.4`, l.file)
 	}
-	if err := l.check(); err != nil {
+	if err := l.check(flags); err != nil {
 		return err
 	}
 	if l.cache == "" {
@@ -100,27 +103,21 @@ func (l locking) run(ctx context.Context, out io.Writer) error {
 	if err := l.lockImages(ctx, lock, out); err != nil {
 		return err
 	}
-	return writeLock(l.file, lock)
+	return writeLock(to, lock)
 }
 
 // check says what is wrong with the flags before anything is fetched.
-func (l locking) check() error {
+func (l locking) check(flags *pflag.FlagSet) error {
 	var errs []error
 	for _, version := range l.kubernetes {
 		spec := l.spec
 		spec.KubernetesVersion = version
 		if err := spec.Validate(); err != nil {
-			errs = append(errs, fmt.Errorf("for Kubernetes %s: %w", version, err))
+			errs = append(errs, fmt.Errorf("for Kubernetes %s: %w", version, words{flags, true}.err(err)))
 		}
-	}
-	if len(l.kubernetes) > 0 && len(l.arches) == 0 {
-		errs = append(errs, errors.New("--arch: at least one architecture must be named: amd64 or arm64"))
 	}
 	if len(l.archives) > 0 && len(l.images) == 0 {
 		errs = append(errs, errors.New("--image-archive has no effect without --image"))
-	}
-	if folder := filepath.Dir(l.file); !isFolder(folder) {
-		errs = append(errs, fmt.Errorf("--file: there is no folder %s", folder))
 	}
 	for _, text := range l.images {
 		if _, err := image.ParseReference(text); err != nil {
@@ -133,11 +130,6 @@ func (l locking) check() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-func isFolder(name string) bool {
-	st, err := os.Stat(name)
-	return err == nil && st.IsDir()
 }
 
 // machine locks what a kubelet's version on an architecture needs.
@@ -191,10 +183,10 @@ func told(old artifact.Locked, was bool, now artifact.Locked) string {
 }
 
 // writeLock writes a lock file, whole or not at all.
-func writeLock(name string, l *artifact.Lock) error {
+func writeLock(to *destination, l *artifact.Lock) error {
 	data, err := l.Encode()
 	if err == nil {
-		err = writeFile(name, data)
+		err = to.write(data)
 	}
 	if err != nil {
 		return fmt.Errorf("writing the lock file: %w", err)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/eksnode/packer-plugin-eksnode/artifact"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
@@ -10,7 +9,7 @@ import (
 
 // readLock reads a lock file.
 func readLock(name string) (*artifact.Lock, error) {
-	data, err := os.ReadFile(name)
+	data, err := readFile(name)
 	if err != nil {
 		return nil, fmt.Errorf("reading the lock file: %w", err)
 	}

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,22 +39,52 @@ func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 const usageCode = 2
 
 func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
+	printed := &stdout{Writer: out}
 	cmd := root()
 	cmd.SetArgs(args)
 	cmd.SetIn(in)
-	cmd.SetOut(out)
+	cmd.SetOut(printed)
 	cmd.SetErr(errOut)
-	err := cmd.ExecuteContext(ctx)
-	var exit exitError
-	switch {
-	case err == nil:
-		return 0
-	case errors.As(err, &exit):
-		return int(exit)
-	default:
-		fmt.Fprintln(errOut, "eksnode:", err)
-		return usageCode
+	err := notEmpty(args[:min(len(args), 1)]) // cobra would print help
+	if err == nil {
+		err = cmd.ExecuteContext(ctx)
 	}
+	code, err := exitCode(err)
+	if printed.failed != nil && !errors.Is(err, printed.failed) {
+		code, err = cmp.Or(code, usageCode), errors.Join(err, printed.failed)
+	}
+	if err != nil {
+		fmt.Fprintln(errOut, "eksnode:", harmless(err.Error()))
+	}
+	return code
+}
+
+// exitCode takes the exit code out of joined errors, and leaves what is to be
+// printed.
+func exitCode(err error) (int, error) {
+	if err == nil {
+		return 0, nil
+	}
+	if exit, ok := err.(exitError); ok {
+		return int(exit), nil
+	}
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return usageCode, err
+	}
+	code := 0
+	var rest []error
+	for _, one := range joined.Unwrap() {
+		if exit, ok := one.(exitError); ok {
+			code = int(exit)
+		} else {
+			rest = append(rest, one)
+		}
+	}
+	if code == 0 {
+		return usageCode, err // also where a message joins errors in its own way
+	}
+	return code, errors.Join(rest...)
 }
 
 func root() *cobra.Command {
@@ -66,14 +97,13 @@ func root() *cobra.Command {
 	}
 	cmd.CompletionOptions.HiddenDefaultCmd = true
 	cobra.EnableCommandSorting = false // they are listed in the order of use
-	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return fmt.Errorf("%w; %s --help lists the flags", err, cmd.CommandPath())
-	})
+	cmd.SetFlagErrorFunc(flagError)
 	cmd.AddCommand(in(forImages, provisionCommand(), scrubCommand(), auditCommand())...)
 	cmd.AddCommand(deskCommands()...)
 	cmd.AddCommand(in(onNodes, joinCommands()...)...)
 	cmd.AddCommand(versionCommand(), agentCommand())
 	addGroups(cmd)
+	strict(cmd)
 	return cmd
 }
 
@@ -110,5 +140,9 @@ func openHost(root string) (*host.Host, error) {
 	if root == "" {
 		return host.Live()
 	}
-	return host.Mounted(root)
+	h, err := host.Mounted(root)
+	if errors.Is(err, host.ErrOwnRoot) {
+		err = fmt.Errorf("%w; leave --root out to work on the running machine", err)
+	}
+	return h, err
 }

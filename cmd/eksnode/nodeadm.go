@@ -47,6 +47,7 @@ func nodeadmCommand() *cobra.Command {
 		RunE:  func(cmd *cobra.Command, _ []string) error { return i.run(cmd) },
 	}
 	i.flags(start)
+	allowEmpty(start, "skip", "config-cache")
 	config := &cobra.Command{Use: "config", Short: "Look at the NodeConfig", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	config.AddCommand(
 		&cobra.Command{
@@ -103,7 +104,9 @@ func authenticatorCommand() *cobra.Command {
 		Use: "aws-iam-authenticator", Short: "Print a token as aws-iam-authenticator does", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(tokenCommand())
+	token := tokenCommand()
+	allowEmpty(token, "region")
+	cmd.AddCommand(token)
 	return cmd
 }
 

@@ -6,23 +6,24 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/eksnode/packer-plugin-eksnode/version"
 )
 
 // output is where and how a command reports.
 type output struct {
 	format string // one of formats
 	report string // file for the JSON report, or empty
+	to     *destination
 }
 
 func (o *output) flags(cmd *cobra.Command) {
@@ -30,50 +31,50 @@ func (o *output) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.report, "report", "", "write the JSON report to this file")
 }
 
-func (o *output) check() error {
+// begin checks the flags, before anything is done whose report could not be
+// written then. A report that is there already is not of this run: until that
+// ends, one without a result is in its place. A run that only looks leaves no
+// file where there is none, since it might find it.
+func (o *output) begin(cmd *cobra.Command, run plan.Report, looks bool) (err error) {
 	if formats[o.format] == nil {
 		return fmt.Errorf("--output: %q is not known; known: %s", o.format, strings.Join(slices.Sorted(maps.Keys(formats)), ", "))
 	}
 	if o.report == "" {
 		return nil
 	}
-	// Before anything is done whose report could not be written then.
-	st, err := os.Stat(filepath.Dir(o.report))
-	switch {
-	case err != nil:
+	if o.to, err = openDestination(cmd.Context(), o.report); err != nil {
 		return fmt.Errorf("--report: %w", err)
-	case !st.IsDir():
-		return fmt.Errorf("--report: %s is no folder", filepath.Dir(o.report))
+	}
+	if o.to.stream != nil || looks && !o.to.exists {
+		return nil
+	}
+	run.Schema, run.Tool, run.Started = plan.Schema, version.String(), time.Now().UTC()
+	run.Result, run.Error = plan.Unfinished, "the run has not ended, or was killed"
+	if err := o.write(run); err != nil {
+		return fmt.Errorf("--report: %w", err)
 	}
 	return nil
 }
 
-// finish prints the report and turns its result into the exit code.
-func (o *output) finish(cmd *cobra.Command, r plan.Report) error {
-	if o.report != "" {
-		var text bytes.Buffer
-		if err := errors.Join(printJSON(&text, r), writeFile(o.report, text.Bytes())); err != nil {
-			return fmt.Errorf("writing the report: %w", err)
-		}
-	}
-	return errors.Join(formats[o.format](cmd.OutOrStdout(), r), resultError(r))
-}
-
-// writeFile replaces a file on the desk as a whole.
-func writeFile(name string, text []byte) error {
-	temp, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
-	if err != nil {
+// write writes the report.
+func (o *output) write(r plan.Report) error {
+	var text bytes.Buffer
+	if err := printJSON(&text, r); err != nil {
 		return err
 	}
-	_, err = temp.Write(text)
-	err = errors.Join(err, temp.Chmod(0o644), temp.Close())
-	if err == nil {
-		err = os.Rename(temp.Name(), name)
+	return o.to.write(text.Bytes())
+}
+
+// finish prints the report and turns its result into the exit code. A result
+// that is not 0 is said by the code also where the report cannot be written.
+func (o *output) finish(cmd *cobra.Command, r plan.Report) error {
+	var err error
+	if o.to != nil {
+		if err = o.write(r); err != nil {
+			err = fmt.Errorf("writing the report: %w", err)
+		}
 	}
-	if err != nil {
-		return errors.Join(err, os.Remove(temp.Name()))
-	}
-	return nil
+	return errors.Join(formats[o.format](cmd.OutOrStdout(), r), err, resultError(r))
 }
 
 // printReport writes a report for a person.

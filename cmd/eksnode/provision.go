@@ -1,13 +1,8 @@
 package main
 
 import (
-	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -17,7 +12,9 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/agent"
 	"github.com/eksnode/packer-plugin-eksnode/artifact"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
+	"github.com/eksnode/packer-plugin-eksnode/strictjson"
 	"github.com/eksnode/packer-plugin-eksnode/version"
 )
 
@@ -34,9 +31,6 @@ func provisionCommand() *cobra.Command {
 		Example: "  eksnode provision --kubernetes-version 1.34.4 --dry-run",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := out.check(); err != nil {
-				return err
-			}
 			if file != "" {
 				if err := errors.Join(alone(cmd.Flags()), readSpec(file, &spec)); err != nil {
 					return err
@@ -50,8 +44,12 @@ func provisionCommand() *cobra.Command {
 			}
 			if err := spec.Validate(); err != nil {
 				if file == "" {
-					err = asFlags(err, cmd.Flags())
+					err = words{cmd.Flags(), true}.err(err)
 				}
+				return err
+			}
+			run := plan.Report{Command: string(agent.Provision), Machine: plan.Machine{Root: "/"}}
+			if err := out.begin(cmd, run, dryRun); err != nil {
 				return err
 			}
 			h, err := host.Live()
@@ -65,7 +63,11 @@ func provisionCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return out.finish(cmd, agent.RunSupplied(cmd.Context(), h, req, version.String(), progressSink{p}, supply))
+			r := agent.RunSupplied(cmd.Context(), h, req, version.String(), progressSink{p}, supply)
+			if file == "" {
+				r = words{flags: cmd.Flags()}.report(r)
+			}
+			return out.finish(cmd, r)
 		},
 	}
 	f := cmd.Flags()
@@ -97,28 +99,6 @@ func provisionCommand() *cobra.Command {
 	return cmd
 }
 
-// flagsOf are the flags for a spec's fields, where they are not called the same.
-var flagsOf = map[string]string{
-	"versions": "asset-version", "checksums": "asset-checksum", "packages": "package", "package_versions": "package-version",
-	"sysctls": "sysctl", "ca_certificates": "ca-certificate", "kernel_arguments": "kernel-argument", "images": "image",
-}
-
-var fieldForm = regexp.MustCompile(`^[a-z_]+`)
-
-// asFlags has each line of an error begin with the flag instead of the field
-// that it is for.
-func asFlags(err error, set *pflag.FlagSet) error {
-	lines := strings.Split(err.Error(), "\n")
-	for i, line := range lines {
-		field := fieldForm.FindString(line)
-		flag := cmp.Or(flagsOf[field], strings.ReplaceAll(field, "_", "-"))
-		if set.Lookup(flag) != nil {
-			lines[i] = "--" + flag + line[len(field):]
-		}
-	}
-	return errors.New(strings.Join(lines, "\n"))
-}
-
 // authorities is the flag that reads certificates from files.
 type authorities struct{ spec *provisioner.Spec }
 
@@ -129,11 +109,14 @@ func (*authorities) String() string { return "" }
 
 // Set takes one NAME=FILE.
 func (a *authorities) Set(value string) error {
-	name, file, ok := strings.Cut(value, "=")
-	if !ok {
-		return errors.New("it must be NAME=FILE")
+	name, file, _ := strings.Cut(value, "=")
+	if name == "" || file == "" {
+		return fmt.Errorf("%q must be NAME=FILE", value)
 	}
-	text, err := os.ReadFile(file)
+	if err := expanded(file); err != nil {
+		return err
+	}
+	text, err := readFile(file)
 	if err != nil {
 		return fmt.Errorf("reading the certificate: %w", err)
 	}
@@ -160,18 +143,12 @@ func alone(set *pflag.FlagSet) error {
 
 // readSpec reads a spec file; unknown fields are errors.
 func readSpec(name string, spec *provisioner.Spec) error {
-	f, err := os.Open(name)
+	text, err := readFile(name)
 	if err != nil {
 		return fmt.Errorf("reading the spec: %w", err)
 	}
-	defer f.Close()
-	d := json.NewDecoder(f)
-	d.DisallowUnknownFields()
-	if err := d.Decode(spec); err != nil {
+	if err := strictjson.Read(text, spec); err != nil {
 		return fmt.Errorf("reading the spec %s: %w", name, err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("reading the spec %s: something follows its end", name)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -27,12 +28,9 @@ type selection struct {
 }
 
 // check looks at the flags, and reads the rule file.
-func (s *selection) check() error {
-	if err := s.out.check(); err != nil {
-		return err
-	}
+func (s *selection) check(cmd *cobra.Command) error {
 	if s.own != "" {
-		text, err := os.ReadFile(s.own)
+		text, err := readFile(s.own)
 		if err != nil {
 			return fmt.Errorf("reading the rules: %w", err)
 		}
@@ -40,7 +38,7 @@ func (s *selection) check() error {
 			return err
 		}
 	}
-	return inFlags(s.spec.Validate(distroRules()))
+	return words{cmd.Flags(), true}.err(s.spec.Validate(distroRules()))
 }
 
 // distroRules are those that distributions add: which of them the machine is
@@ -53,22 +51,6 @@ func distroRules() []scrub.Rule {
 	return rules
 }
 
-// inFlags calls a spec's fields by their flags.
-func inFlags(err error) error {
-	if err == nil {
-		return nil
-	}
-	lines := strings.Split(err.Error(), "\n")
-	for i, line := range lines {
-		for _, field := range []string{"only", "skip"} {
-			if strings.HasPrefix(line, field+": ") {
-				lines[i] = "--" + line
-			}
-		}
-	}
-	return errors.New(strings.Join(lines, "\n"))
-}
-
 func (s *selection) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&s.root, "root", "", "work on the image mounted or unpacked at this folder; nothing of it is run")
 	cmd.Flags().StringSliceVar(&s.spec.Only, "only", nil, "run only these rules or groups")
@@ -78,8 +60,15 @@ func (s *selection) flags(cmd *cobra.Command) {
 	s.out.flags(cmd)
 }
 
-func (s *selection) request(command agent.Command, dry bool) agent.Request {
-	return agent.Request{Version: version.String(), Command: command, DryRun: dry, Scrub: &s.spec}
+// begin is what is done before a scrub or an audit.
+func (s *selection) begin(cmd *cobra.Command, command agent.Command, looks bool) error {
+	return s.out.begin(cmd, plan.Report{Command: string(command), Machine: plan.Machine{Root: cmp.Or(s.root, "/")}}, looks)
+}
+
+// run does what the command asks, and names flags in what went wrong.
+func (s *selection) run(cmd *cobra.Command, h *host.Host, command agent.Command, dry bool, sink plan.Sink) plan.Report {
+	r := agent.Request{Version: version.String(), Command: command, DryRun: dry, Scrub: &s.spec}
+	return words{flags: cmd.Flags()}.report(agent.Run(cmd.Context(), h, r, version.String(), sink))
 }
 
 func scrubCommand() *cobra.Command {
@@ -95,11 +84,14 @@ are open already get in.`,
 		Example: "  eksnode scrub --plan\n  eksnode scrub --yes\n  eksnode scrub --root /mnt/image --yes",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := s.check(); err != nil {
+			if err := s.check(cmd); err != nil {
 				return err
 			}
 			if list {
 				return s.list(cmd.OutOrStdout())
+			}
+			if err := s.begin(cmd, agent.Scrub, planOnly); err != nil {
+				return err
 			}
 			h, err := openHost(s.root)
 			if err != nil {
@@ -107,7 +99,7 @@ are open already get in.`,
 			}
 			defer h.Close()
 			if planOnly {
-				return s.out.finish(cmd, agent.Run(cmd.Context(), h, s.request(agent.Scrub, true), version.String(), nil))
+				return s.out.finish(cmd, s.run(cmd, h, agent.Scrub, true, nil))
 			}
 			if !yes {
 				if err := s.confirm(cmd, h); err != nil {
@@ -115,7 +107,7 @@ are open already get in.`,
 				}
 			}
 			p := &printer{w: cmd.ErrOrStderr()}
-			return s.out.finish(cmd, agent.Run(cmd.Context(), h, s.request(agent.Scrub, false), version.String(), progressSink{p}))
+			return s.out.finish(cmd, s.run(cmd, h, agent.Scrub, false, progressSink{p}))
 		},
 	}
 	s.flags(cmd)
@@ -134,7 +126,7 @@ func (s *selection) confirm(cmd *cobra.Command, h *host.Host) error {
 	if !ok || !term.IsTerminal(int(in.Fd())) {
 		return errors.New("scrubbing removes files for good: say --yes, or look first with --plan")
 	}
-	r := agent.Run(cmd.Context(), h, s.request(agent.Scrub, true), version.String(), nil)
+	r := s.run(cmd, h, agent.Scrub, true, nil)
 	if err := printReport(cmd.OutOrStdout(), r); err != nil {
 		return err
 	}
@@ -142,7 +134,7 @@ func (s *selection) confirm(cmd *cobra.Command, h *host.Host) error {
 		return exitError(1)
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "Scrub %s? Type yes: ", h.Root())
-	answer, err := bufio.NewReader(in).ReadString('\n')
+	answer, err := bufio.NewReader(standardInput(cmd)).ReadString('\n')
 	if err != nil || strings.TrimSpace(answer) != "yes" {
 		fmt.Fprintln(cmd.ErrOrStderr(), "eksnode: nothing was changed")
 		return exitError(1)
@@ -160,7 +152,10 @@ It exits with 0 when nothing is left, 1 when something is, and 2 when the machin
 would not tell.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := s.check(); err != nil {
+			if err := s.check(cmd); err != nil {
+				return err
+			}
+			if err := s.begin(cmd, agent.Audit, true); err != nil {
 				return err
 			}
 			h, err := openHost(s.root)
@@ -168,7 +163,7 @@ would not tell.`,
 				return err
 			}
 			defer h.Close()
-			return s.out.finish(cmd, agent.Run(cmd.Context(), h, s.request(agent.Audit, false), version.String(), nil))
+			return s.out.finish(cmd, s.run(cmd, h, agent.Audit, false, nil))
 		},
 	}
 	s.flags(cmd)

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -94,9 +93,9 @@ func (f userdataFlags) misplaced(cmd *cobra.Command) error {
 // readInput reads a file, or standard input for "-".
 func readInput(cmd *cobra.Command, name string) ([]byte, error) {
 	if name == "-" {
-		return io.ReadAll(cmd.InOrStdin())
+		return readBounded("standard input", standardInput(cmd))
 	}
-	return os.ReadFile(name)
+	return readFile(name)
 }
 
 func (f userdataFlags) write(cmd *cobra.Command) error {

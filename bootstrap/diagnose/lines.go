@@ -1,0 +1,88 @@
+package diagnose
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+)
+
+// lineMost is how much of a line is looked at, in bytes.
+const lineMost = 4 << 20
+
+// eachLine reads a text line by line. Lines that a program wrapped in JSON are
+// given as they were, under the number of the line that has them.
+func (s *Search) eachLine(text io.Reader, do func(number int, line string)) error {
+	in := bufio.NewReaderSize(text, 64<<10)
+	for number := 1; ; number++ {
+		if err := context.Cause(s.ctx); err != nil {
+			return err
+		}
+		line, err := oneLine(in)
+		if line != "" || err == nil {
+			s.lines++
+			for _, said := range unwrap(line) {
+				do(number, said)
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// oneLine reads a line without its end, and drops what is longer than lineMost.
+func oneLine(in *bufio.Reader) (string, error) {
+	var line []byte
+	for {
+		part, err := in.ReadSlice('\n')
+		line = append(line, part[:min(len(part), lineMost-len(line))]...)
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return strings.TrimRight(string(line), "\r\n"), err
+		}
+	}
+}
+
+// wrappers are the names under which programs put another program's text into
+// JSON: journalctl, container runtimes, and the AWS CLI's console output.
+var wrappers = []string{"MESSAGE", "log", "Output"}
+
+// unwrap takes what a program said out of JSON that another put it into: an
+// object in a line, or one field of an object in a line.
+func unwrap(line string) []string {
+	object := strings.TrimSpace(strings.TrimLeft(strings.TrimPrefix(line, "data: "), "\x1e")) // json-sse, json-seq
+	switch {
+	case strings.HasPrefix(object, `"`):
+		object = "{" + strings.TrimSuffix(object, ",") + "}" // json-pretty
+	case !strings.HasPrefix(object, "{"):
+		return []string{line}
+	}
+	var fields map[string]json.RawMessage
+	if json.Unmarshal([]byte(object), &fields) != nil {
+		return []string{line}
+	}
+	for _, name := range wrappers {
+		var said string
+		var raw []uint16 // journalctl writes what is not printable as numbers
+		switch {
+		case fields[name] == nil:
+			continue
+		case json.Unmarshal(fields[name], &said) == nil:
+		case json.Unmarshal(fields[name], &raw) == nil:
+			text := make([]byte, len(raw))
+			for i, c := range raw {
+				text[i] = byte(c)
+			}
+			said = string(text)
+		default:
+			continue
+		}
+		return strings.FieldsFunc(said, func(r rune) bool { return r == '\n' || r == '\r' })
+	}
+	return []string{line}
+}

@@ -1,0 +1,188 @@
+package diagnose
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"unicode"
+	"unicode/utf8"
+
+	utf16 "golang.org/x/text/encoding/unicode"
+)
+
+// File looks through a file that a person named, through what is in an archive
+// or a compressed file, or through the files of a folder. What cannot be read is
+// an error; what came before that is looked through all the same.
+func (s *Search) File(name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return fmt.Errorf("reading the log: %w", err)
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	switch {
+	case err != nil:
+		return fmt.Errorf("reading the log: %w", err)
+	case st.IsDir():
+		return s.folder(name)
+	case st.Mode().IsRegular():
+		return s.read(source{name: name, in: f, whole: io.NewSectionReader(f, 0, st.Size()), named: true})
+	}
+	return s.Input(name, f)
+}
+
+// Input looks through what a program sends.
+func (s *Search) Input(name string, in io.Reader) error {
+	return s.read(source{name: name, in: in, named: true})
+}
+
+// folder looks through the regular files of a folder. It follows no links.
+func (s *Search) folder(name string) error {
+	root, err := filepath.EvalSymlinks(name)
+	if err != nil {
+		return fmt.Errorf("reading the folder: %w", err)
+	}
+	before, errs := s.texts, []error(nil)
+	walk := func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			errs = append(errs, fmt.Errorf("reading the folder %s: %w", name, err))
+			return nil
+		}
+		if !entry.Type().IsRegular() {
+			return nil
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("reading the log: %w", err))
+			return nil
+		}
+		defer f.Close()
+		st, err := f.Stat()
+		if err == nil {
+			shown := filepath.Join(name, path[len(root):])
+			err = s.read(source{name: shown, in: f, whole: io.NewSectionReader(f, 0, st.Size())})
+		}
+		errs = append(errs, err)
+		return s.ctx.Err()
+	}
+	if err := filepath.WalkDir(root, walk); err != nil {
+		return errors.Join(append(errs, err)...)
+	}
+	if s.texts == before {
+		errs = append(errs, fmt.Errorf("the folder %s has no log that can be read", name))
+	}
+	return errors.Join(errs...)
+}
+
+// source is something that is a log, or holds some.
+type source struct {
+	name string
+	in   io.Reader
+	// whole is in where that is a file; nil elsewhere.
+	whole *io.SectionReader
+	// named says that a person named it, instead of the folder or archive that it
+	// is in: then it must be readable.
+	named bool
+	depth int
+}
+
+// deepest is how many archives and compressed files may be in one another.
+const deepest = 4
+
+// sniffed is how much of a text is looked at to find out what it is, in bytes.
+const sniffed = 4096
+
+// read finds out what a source is, and looks through it.
+func (s *Search) read(from source) error {
+	in := bufio.NewReaderSize(from.in, 64<<10)
+	head, err := in.Peek(sniffed)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("reading %s: %w", from.name, err)
+	}
+	from.in = in
+	for _, f := range forms() {
+		if f.is(head) {
+			if from.depth == deepest {
+				return fmt.Errorf("reading %s: archives are in one another more than %d deep", from.name, deepest)
+			}
+			from.depth++
+			return f.read(s, from)
+		}
+	}
+	before := s.lines
+	text, why := asText(in, head)
+	if why == "" {
+		if err := s.Log(Log{Name: printable(from.name), Text: text}); err != nil || s.lines > before {
+			return err
+		}
+		why = "it is empty" // but for a mark of its encoding
+	}
+	switch {
+	case from.named:
+		return fmt.Errorf("reading %s: %s", printable(from.name), why)
+	case len(head) > 0:
+		s.passed = append(s.passed, printable(from.name))
+	}
+	return nil
+}
+
+// asText decodes a text that begins with head, or says why it is none.
+func asText(in *bufio.Reader, head []byte) (text io.Reader, why string) {
+	switch {
+	case len(head) == 0:
+		return nil, "it is empty"
+	case bytes.HasPrefix(head, []byte("LPKSHHRH")):
+		return nil, "it is a journal; name what `journalctl --file` prints of it"
+	case bytes.HasPrefix(head, []byte("\xef\xbb\xbf")):
+		_, err := in.Discard(3)
+		return in, errorText(err)
+	case bytes.HasPrefix(head, []byte("\xff\xfe")), bytes.HasPrefix(head, []byte("\xfe\xff")):
+		return utf16.UTF16(utf16.LittleEndian, utf16.UseBOM).NewDecoder().Reader(in), ""
+	}
+	zeros := [2]int{}
+	for i, c := range head {
+		if c == 0 {
+			zeros[i%2]++
+		}
+	}
+	half, letters := len(head)/2, bytes.ReplaceAll(head, []byte{0}, nil)
+	wide := half > 3 && isText(letters)
+	switch {
+	case wide && zeros[1]*2 > half && zeros[0]*20 <= half:
+		return utf16.UTF16(utf16.LittleEndian, utf16.IgnoreBOM).NewDecoder().Reader(in), ""
+	case wide && zeros[0]*2 > half && zeros[1]*20 <= half:
+		return utf16.UTF16(utf16.BigEndian, utf16.IgnoreBOM).NewDecoder().Reader(in), ""
+	case !isText(head):
+		return nil, "it is neither text nor an archive or compression that eksnode knows (gzip, zstd, bzip2, xz, tar, zip)"
+	}
+	return in, ""
+}
+
+func errorText(err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// isText says whether bytes are what programs log: some of it may be in another
+// encoding, or lost in a crash.
+func isText(head []byte) bool {
+	strange, invalid := 0, 0
+	for rest := head; len(rest) > 0; {
+		r, size := utf8.DecodeRune(rest)
+		rest = rest[size:]
+		switch {
+		case r == utf8.RuneError && size == 1 && len(rest) >= utf8.UTFMax:
+			invalid++
+		case unicode.IsControl(r) && r != '\n' && r != '\r' && r != '\t' && r != '\x1b' && r != '\x1e':
+			strange++
+		}
+	}
+	return strange*10 <= len(head) && invalid*10 <= len(head)*3
+}

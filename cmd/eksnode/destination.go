@@ -1,0 +1,252 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// destination is a file that a person named for a command to write.
+type destination struct {
+	name string // as the person wrote it
+	// path is the file that is replaced as a whole, links followed; empty for a
+	// stream.
+	path string
+	// exists says whether there was a file at path.
+	exists bool
+	// stream is a device, a FIFO or a descriptor: it is written to and never
+	// replaced. Nil for a file.
+	stream *os.File
+}
+
+// openDestination finds out, without changing anything, whether a command can
+// write to name. A FIFO waits for its reader.
+func openDestination(ctx context.Context, name string) (*destination, error) {
+	path, err := follow(name)
+	if err != nil {
+		return nil, err
+	}
+	if isDescriptor(path) {
+		stream, err := openDescriptor(name, path)
+		return &destination{name: name, stream: stream}, err
+	}
+	st, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !strings.HasSuffix(name, "/"):
+		return &destination{name: name, path: path}, mayCreate(name, filepath.Dir(path))
+	case errors.Is(err, fs.ErrNotExist), err == nil && st.IsDir():
+		return nil, fmt.Errorf("%s is a folder; name a file", name)
+	case errors.Is(err, unix.ENOTDIR):
+		return nil, fmt.Errorf("%s is not a folder", filepath.Dir(name))
+	case err != nil:
+		return nil, cannotWrite(name, err)
+	case st.Mode().IsRegular():
+		return &destination{name: name, path: path, exists: true}, mayWrite(name, path)
+	case st.Mode()&fs.ModeSocket != 0, st.Mode()&(fs.ModeDevice|fs.ModeCharDevice) == fs.ModeDevice:
+		return nil, fmt.Errorf("%s is a disk or a socket; name a file", name)
+	}
+	stream, err := openStream(ctx, name, path)
+	return &destination{name: name, stream: stream}, err
+}
+
+// cannotWrite says why something cannot be written, by the system's error alone.
+func cannotWrite(what string, err error) error {
+	var number unix.Errno
+	if errors.As(err, &number) {
+		err = number
+	}
+	return fmt.Errorf("%s cannot be written: %w", what, err)
+}
+
+// linksMost is how many links in a row Linux follows.
+const linksMost = 40
+
+// follow is the path that a name's links lead to, where there may be nothing
+// yet. It does not follow those of /proc/PID/fd, which are no paths.
+func follow(name string) (string, error) {
+	next := name
+	for range linksMost {
+		folder, err := filepath.EvalSymlinks(filepath.Dir(next))
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return "", fmt.Errorf("there is no folder %s", filepath.Dir(next))
+		case err != nil:
+			return "", cannotWrite(name, err)
+		}
+		path := filepath.Join(folder, filepath.Base(next))
+		target, err := os.Readlink(path)
+		if err != nil || isDescriptor(path) {
+			return path, nil // also when there is nothing
+		}
+		next = target
+		if !filepath.IsAbs(target) {
+			next = filepath.Join(folder, target)
+		}
+	}
+	return "", fmt.Errorf("%s leads to itself", name)
+}
+
+// mayCreate makes a file in a folder and takes it away again.
+func mayCreate(name, folder string) error {
+	temp, err := os.CreateTemp(folder, "."+filepath.Base(name)+".*")
+	if err != nil {
+		return cannotWrite("the folder "+filepath.Dir(name), err)
+	}
+	return errors.Join(temp.Close(), os.Remove(temp.Name()))
+}
+
+// mayWrite opens a file for writing and leaves it as it is.
+func mayWrite(name, path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return cannotWrite(name, err)
+	}
+	return f.Close()
+}
+
+// isDescriptor says whether a path is an open file of a process.
+func isDescriptor(path string) bool {
+	for _, pattern := range []string{"/proc/[0-9]*/fd/[0-9]*", "/proc/[0-9]*/task/[0-9]*/fd/[0-9]*"} {
+		if is, err := filepath.Match(pattern, path); err == nil && is {
+			return true
+		}
+	}
+	return false
+}
+
+// openDescriptor opens /dev/stdout and the like. This program's own share their
+// place in the file with whatever else it prints; those of others are appended
+// to.
+func openDescriptor(name, path string) (*os.File, error) {
+	if !strings.HasPrefix(path, fmt.Sprintf("/proc/%d/", os.Getpid())) {
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+		if err != nil {
+			return nil, cannotWrite(name, err)
+		}
+		return f, takes(name, f)
+	}
+	number, err := strconv.Atoi(filepath.Base(path))
+	if err != nil {
+		return nil, fmt.Errorf("%s is not open", name)
+	}
+	// Files that this program opened itself close when it executes another.
+	own, err := unix.FcntlInt(uintptr(number), unix.F_GETFD, 0)
+	if err != nil || own&unix.FD_CLOEXEC != 0 {
+		return nil, fmt.Errorf("%s is not open", name)
+	}
+	flags, err := unix.FcntlInt(uintptr(number), unix.F_GETFL, 0)
+	if err != nil || flags&unix.O_ACCMODE == unix.O_RDONLY {
+		return nil, fmt.Errorf("%s is not open for writing", name)
+	}
+	twin, err := unix.FcntlInt(uintptr(number), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, cannotWrite(name, err)
+	}
+	f := os.NewFile(uintptr(twin), name)
+	return f, takes(name, f)
+}
+
+// openStream opens a device or a FIFO. The latter opens when somebody reads.
+func openStream(ctx context.Context, name, path string) (*os.File, error) {
+	type opened struct {
+		f   *os.File
+		err error
+	}
+	done := make(chan opened, 1)
+	go func() {
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		done <- opened{f, err}
+	}()
+	select {
+	case o := <-done:
+		if o.err != nil {
+			return nil, cannotWrite(name, o.err)
+		}
+		return o.f, takes(name, o.f)
+	case <-ctx.Done():
+		return nil, fmt.Errorf("waiting for a reader of %s: %w", name, context.Cause(ctx))
+	}
+}
+
+// takes asks a character device whether it takes anything, by writing nothing:
+// one that is full says so.
+func takes(name string, f *os.File) error {
+	st, err := f.Stat()
+	if err == nil && st.Mode()&fs.ModeCharDevice != 0 {
+		_, err = f.Write(nil)
+	}
+	if err != nil {
+		return cannotWrite(name, err)
+	}
+	return nil
+}
+
+// write writes all that there is to write: into a stream, or in the place of
+// the file.
+func (d *destination) write(text []byte) error {
+	var err error
+	if d.stream != nil {
+		_, err = d.stream.Write(text)
+		err = errors.Join(err, d.stream.Close())
+	} else {
+		err = replaceFile(d.path, text)
+	}
+	if err != nil {
+		return cannotWrite(d.name, err)
+	}
+	return nil
+}
+
+// replaceFile replaces a regular file as a whole, or makes it. The file keeps
+// mode and owner. It is written in place where its folder takes no other file,
+// or where it is a mount of its own.
+func replaceFile(path string, text []byte) error {
+	old, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		old, err = nil, nil
+	}
+	if err == nil && old != nil && !old.Mode().IsRegular() {
+		err = errors.New("something else has taken its place")
+	}
+	if err != nil {
+		return err
+	}
+	err = renameOver(path, text, old)
+	inPlace := errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) || errors.Is(err, unix.EBUSY)
+	if old != nil && inPlace {
+		return os.WriteFile(path, text, 0)
+	}
+	return err
+}
+
+// renameOver writes a temporary file and renames it to path, where old may be.
+func renameOver(path string, text []byte, old fs.FileInfo) error {
+	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = temp.Write(text)
+	mode := fs.FileMode(0o644)
+	if old != nil {
+		mode = old.Mode().Perm()
+		if st, ok := old.Sys().(*syscall.Stat_t); ok {
+			err = errors.Join(err, temp.Chown(int(st.Uid), int(st.Gid)))
+		}
+	}
+	err = errors.Join(err, temp.Chmod(mode), temp.Close())
+	if err == nil {
+		err = os.Rename(temp.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(temp.Name()))
+	}
+	return nil
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// everyFlag calls do with each flag of each command, and a fresh command to
+// parse with.
+func everyFlag(t *testing.T, do func(path string, c *cobra.Command, f *pflag.Flag)) {
+	t.Helper()
+	var walk func(words []string, c *cobra.Command)
+	walk = func(words []string, c *cobra.Command) {
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			fresh, rest, err := root().Find(words)
+			require.NoError(t, err)
+			require.Empty(t, rest)
+			do(c.CommandPath(), fresh, f)
+		})
+		for _, sub := range c.Commands() {
+			walk(append(words[:len(words):len(words)], sub.Name()), sub)
+		}
+	}
+	walk(nil, root())
+}
+
+// A value that is empty is that of an unset shell variable: nobody means the
+// flag's default by it, least of all the live machine.
+func TestNoFlagTakesAnEmptyValue(t *testing.T) {
+	compatible := map[string]bool{ // as Amazon's programs
+		"eksnode nodeadm init --skip": true, "eksnode nodeadm init --config-cache": true, "eksnode aws-iam-authenticator token --region": true,
+	}
+	flags := 0
+	everyFlag(t, func(path string, _ *cobra.Command, f *pflag.Flag) {
+		flags++
+		for _, value := range []string{"", " ", "\t\n"} {
+			for _, args := range [][]string{{"--" + f.Name + "=" + value}, {"--" + f.Name, value}} {
+				if f.NoOptDefVal != "" && len(args) > 1 {
+					continue // the value of a switch follows an equals sign
+				}
+				c, _, err := root().Find(strings.Fields(path)[1:])
+				require.NoError(t, err)
+				err = c.ParseFlags(args)
+				if compatible[path+" --"+f.Name] && value == "" {
+					assert.NoError(t, err, "%s %q", path, args)
+				} else if assert.Error(t, err, "%s %q", path, args) {
+					assert.Equal(t, "--"+f.Name+": the value is empty; is a shell variable unset?", flagError(c, err).Error())
+				}
+			}
+		}
+	})
+	assert.Greater(t, flags, 80)
+}

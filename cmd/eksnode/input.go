@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+)
+
+// inputMost bounds what a command reads as a whole, in bytes.
+const inputMost = 64 << 20
+
+// readFile reads a file that a person named.
+func readFile(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readBounded(name, f)
+}
+
+func readBounded(name string, in io.Reader) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(in, inputMost+1))
+	if err == nil && len(text) > inputMost {
+		err = fmt.Errorf("%s has more than %d MiB", name, inputMost>>20)
+	}
+	return text, err
+}
+
+// standardInput is the command's, read until the command is interrupted.
+func standardInput(cmd *cobra.Command) io.Reader { return reading{cmd.Context(), cmd.InOrStdin()} }
+
+// reading stops waiting when its context ends: a terminal, or the program at the
+// other end of a pipe, may say nothing for ever.
+type reading struct {
+	ctx context.Context
+	in  io.Reader
+}
+
+// Read implements io.Reader.
+func (r reading) Read(p []byte) (int, error) {
+	type answer struct {
+		text []byte
+		err  error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		text := make([]byte, len(p))
+		n, err := r.in.Read(text)
+		done <- answer{text[:n], err}
+	}()
+	select {
+	case a := <-done:
+		return copy(p, a.text), a.err
+	case <-r.ctx.Done():
+		return 0, context.Cause(r.ctx)
+	}
+}

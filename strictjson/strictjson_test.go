@@ -1,0 +1,63 @@
+package strictjson
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+type sample struct {
+	Name  string            `json:"name"`
+	Count int               `json:"count"`
+	On    bool              `json:"on"`
+	List  []string          `json:"list"`
+	Map   map[string]string `json:"map"`
+	Deep  struct {
+		Ratio float64 `json:"ratio"`
+	} `json:"deep"`
+	When time.Time `json:"when"`
+}
+
+func TestErrorsSayWhereAndWhat(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                               "it is empty",
+		" \n":                            "it is empty",
+		"{":                              "line 1, column 2: it ends too early",
+		"{\n  \"name\": \"a\",\n}":       "line 3, column 1: invalid character '}' looking for beginning of object key string",
+		"hello":                          "line 1, column 1: invalid character 'h' looking for beginning of value",
+		"{\n \"name\": 5\n}":             "line 2, column 10: the field name: a number stands where a text should be",
+		"{\"count\": \"5\"}":             "line 1, column 13: the field count: a text stands where a whole number should be",
+		"{\"count\": 1.5}":               "line 1, column 13: the field count: a number stands where a whole number should be",
+		"{\"on\": \"yes\"}":              "line 1, column 12: the field on: a text stands where true or false should be",
+		"{\"list\": \"a\"}":              "line 1, column 12: the field list: a text stands where a list should be",
+		"{\"map\": []}":                  "line 1, column 9: the field map: a list stands where an object should be",
+		"{\"deep\": {\"ratio\": \"x\"}}": "line 1, column 22: the field deep.ratio: a text stands where a number should be",
+		"[]":                             "line 1, column 1: a list stands where an object should be",
+		"{\n \"names\": 1}":              `line 2, column 2: the field "names" is not known`,
+		"{} {}":                          "line 1, column 4: something follows its end",
+	} {
+		assert.EqualError(t, Read([]byte(text), new(sample)), want, "%q", text)
+	}
+	require.NoError(t, Read([]byte(`{"name": "a", "count": 1}`+"\n"), new(sample)))
+	require.NoError(t, ReadKnown([]byte(`{"names": "a"}`), new(sample)))
+	assert.EqualError(t, ReadKnown([]byte(`{"name": {}}`), new(sample)), "line 1, column 10: the field name: an object stands where a text should be")
+	err := ReadKnown([]byte(`{"when": "noon"}`), new(sample))
+	require.Error(t, err)
+	assert.NotContains(t, err.Error(), "Go")
+}
+
+func FuzzRead(f *testing.F) {
+	for _, text := range []string{"", "{", `{"name": 1}`, `{"x": 1}`, `{"\u0078": 1}`, "[]", "{} {}", `{"when": 1}`, "\xff"} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		for _, err := range []error{Read(text, new(sample)), ReadKnown(text, new(sample))} {
+			if err != nil {
+				assert.NotContains(t, err.Error(), "Go ")
+				assert.NotContains(t, err.Error(), "json: ")
+			}
+		}
+	})
+}
