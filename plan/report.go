@@ -1,8 +1,6 @@
 package plan
 
 import (
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
@@ -22,6 +20,9 @@ const (
 	Findings Result = "findings" // 1: something is left
 	Failure  Result = "failed"   // 1: something could not be done
 	Unknown  Result = "unknown"  // 2: the machine would not tell
+	// Unfinished is what a report says from before the work starts until the
+	// work ends: a run that is interrupted leaves it.
+	Unfinished Result = "unfinished" // 1
 )
 
 // ExitCode is what a command with this result exits with.
@@ -68,24 +69,30 @@ type Report struct {
 	// Plan is what is left to do: what a dry run would do, or what an audit
 	// found.
 	Plan []Planned `json:"plan,omitempty"`
+	// Audit is the audit that ends a scrub; nil when there was none. In a dry
+	// run it is what that audit would find beside Plan.
+	Audit *Audit `json:"audit,omitempty"`
+}
+
+// Begun is the report of a run that has not ended. It is written before the
+// work starts, so that no report of an earlier run outlives an interruption.
+func Begun(command, tool, root string, now time.Time) Report {
+	return Report{
+		Schema: Schema, Command: command, Tool: tool, Machine: Machine{Root: root}, Started: now, Result: Unfinished,
+		Error: "the run is at work, or was interrupted before its end",
+	}
 }
 
 // Applied fills in what Apply did. Findings that only a person can settle keep
 // the result from being OK: an image that may be dirty must not pass silently.
 func (r *Report) Applied(outcomes []Outcome, err error) {
 	r.Outcomes, r.Result = outcomes, OK
-	var undecided []string
-	for _, o := range outcomes {
-		for _, f := range o.Findings {
-			undecided = append(undecided, fmt.Sprintf("%s (%s): %s", f.Target, o.Item, f.Reason))
-		}
-	}
+	left := undecided(outcomes)
 	switch {
 	case err != nil:
 		r.Result, r.Error = Failure, err.Error()
-	case len(undecided) > 0:
-		r.Result = Findings
-		r.Error = "a person has to decide, or skip the rule: " + strings.Join(undecided, "; ")
+	case len(left) > 0:
+		r.Result, r.Error = Findings, toDecide(left)
 	}
 	for _, o := range outcomes {
 		r.Totals.Items++
@@ -124,7 +131,7 @@ func (r *Report) pending(list []Planned, items int, nothing, some, broken Result
 	}
 	switch {
 	case len(errs) > 0:
-		r.Result, r.Error = broken, strings.Join(errs, "; ")
+		r.Result, r.Error = broken, firstOf(errs)
 	case r.Totals.Actions > 0:
 		r.Result = some
 	}

@@ -80,10 +80,14 @@ func printSARIF(w io.Writer, r plan.Report) error {
 	run.Tool.Driver = sarifDriver{
 		Name: "eksnode", Version: r.Tool, InformationURI: "https://github.com/eksnode/packer-plugin-eksnode", Rules: []sarifRule{},
 	}
+	level := "error"
+	if r.Result == plan.OK { // of an audit that only warns
+		level = "warning"
+	}
 	for _, p := range problems(r) {
 		run.Tool.Driver.Rules = append(run.Tool.Driver.Rules, sarifRule{ID: p.Item})
 		for _, a := range p.Actions {
-			result := sarifResult{RuleID: p.Item, Level: "error", Message: sarifText{fmt.Sprintf("%s %s: %s", a.Verb, a.Target, a.Reason)}}
+			result := sarifResult{RuleID: p.Item, Level: level, Message: sarifText{fmt.Sprintf("%s %s: %s", a.Verb, a.Target, a.Reason)}}
 			if len(a.Target) > 1 && a.Target[0] == '/' {
 				var l sarifLocation
 				l.Physical.Artifact.URI = (&url.URL{Scheme: "file", Path: a.Target}).String()
@@ -142,6 +146,8 @@ func printJUnit(w io.Writer, r plan.Report) error {
 		if wrong != "" {
 			c.Error = &junitProblem{Message: broken(r), Text: wrong}
 			suite.Errors++
+		} else if r.Result == plan.OK { // of an audit that only warns
+			c.Out = failure
 		} else if failure != "" {
 			c.Failure = &junitProblem{Message: "something is left", Text: failure}
 			suite.Failures++

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/eksnode/packer-plugin-eksnode/agent"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -85,7 +86,14 @@ func printReport(w io.Writer, r plan.Report) error {
 			p.line("  %-8s %s  (%s: %s)", f.Verb, shown(f.Target), o.Item, f.Reason)
 		}
 	}
+	p.plan(audited(r))
 	p.verdict(r)
+	switch {
+	case r.Audit != nil:
+		p.line("%s", r.Audit)
+	case r.Command == string(agent.Scrub) && r.Result != plan.Failure:
+		p.line("%s", plan.NoAudit)
+	}
 	return p.err
 }
 
@@ -147,7 +155,7 @@ func (p *printer) verdict(r plan.Report) {
 		p.line("FAIL: %s", found(r))
 		p.line("next: %s", next(r))
 	case plan.Unknown:
-		if len(r.Plan) == 0 { // it did not come so far
+		if len(problems(r)) == 0 { // it did not come so far
 			p.line("UNKNOWN: %s", r.Error)
 			return
 		}
@@ -235,7 +243,18 @@ func problems(r plan.Report) []plan.Planned {
 			list = append(list, plan.Planned{Item: o.Item, Phase: o.Phase, Actions: o.Findings, Error: o.Error})
 		}
 	}
-	return list
+	return append(list, audited(r)...)
+}
+
+// audited is what the audit that ends a scrub found beside what the scrub
+// itself has left to a person.
+func audited(r plan.Report) []plan.Planned {
+	if r.Audit == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(r.Audit.Plan), func(p plan.Planned) bool {
+		return slices.ContainsFunc(r.Outcomes, func(o plan.Outcome) bool { return o.Item == p.Item && len(o.Findings) > 0 })
+	})
 }
 
 // found says how much of a report is for a person to settle, and what was done

@@ -148,18 +148,9 @@ func (c *console) finish(r *plan.Report) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.item = ""
-	for _, p := range r.Plan {
-		c.enter(p.Phase, p.Item)
-		for _, a := range p.Actions {
-			if a.Verb == plan.Decide {
-				c.decide(p.Item, a)
-				continue
-			}
-			c.ui.Say(fmt.Sprintf("  %s: would %s %s (%s)", p.Item, a.Verb, a.Target, a.Reason))
-		}
-		if p.Error != "" {
-			c.ui.Error("  " + p.Error) // begins with the item
-		}
+	c.planned(r.Plan, "would")
+	if r.Audit != nil {
+		c.planned(r.Audit.Plan, "left to")
 	}
 	line := fmt.Sprintf("%s %s: %s, %d changed, %s", r.Command, r.Result,
 		count(r.Totals.Items, "item"), r.Totals.Changed, count(r.Totals.Actions, "action"))
@@ -174,4 +165,34 @@ func (c *console) finish(r *plan.Report) {
 		line += ", fetched " + size(c.total)
 	}
 	c.ui.Say(line + ", " + length(r.Finished.Sub(r.Started)))
+	c.concluded(r)
+}
+
+// planned prints what is left to do.
+func (c *console) planned(list []plan.Planned, will string) {
+	for _, p := range list {
+		c.enter(p.Phase, p.Item)
+		for _, a := range p.Actions {
+			if a.Verb == plan.Decide {
+				c.decide(p.Item, a)
+				continue
+			}
+			c.ui.Say(fmt.Sprintf("  %s: %s %s %s (%s)", p.Item, will, a.Verb, a.Target, a.Reason))
+		}
+		if p.Error != "" {
+			c.ui.Error("  " + p.Error) // begins with the item
+		}
+	}
+}
+
+// concluded prints what became of the audit that ends a scrub.
+func (c *console) concluded(r *plan.Report) {
+	switch {
+	case r.Audit != nil && r.Audit.Result == plan.Clean:
+		c.ui.Say(r.Audit.String())
+	case r.Audit != nil:
+		c.ui.Error(r.Audit.String())
+	case r.Command == string(agent.Scrub) && r.Result != plan.Failure:
+		c.ui.Say(plan.NoAudit)
+	}
 }
