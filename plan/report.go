@@ -57,7 +57,8 @@ type Totals struct {
 type Report struct {
 	Schema   string    `json:"schema"`
 	Command  string    `json:"command"`
-	Tool     string    `json:"tool"` // version of eksnode
+	Tool     string    `json:"tool"`            // version of eksnode
+	Build    string    `json:"build,omitempty"` // Packer's name of the build
 	Machine  Machine   `json:"machine"`
 	Started  time.Time `json:"started"`
 	Finished time.Time `json:"finished"`

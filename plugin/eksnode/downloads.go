@@ -23,7 +23,10 @@ func (c *Config) onPackerHost() bool { return c.DownloadOn == onPackerHost }
 
 // checkDownloads says what is wrong with the fields of the Packer host's side.
 func (c *Config) checkDownloads() error {
-	var errs []error
+	errs := []error{check.Home("cache_folder", &c.CacheFolder)}
+	for i := range c.ImageArchives {
+		errs = append(errs, check.Home("image_archives", &c.ImageArchives[i]))
+	}
 	switch on := check.Known(c.DownloadOn); on {
 	case "", onMachine, onPackerHost:
 	default:

@@ -16,7 +16,10 @@ import (
 )
 
 // Provisioner implements packersdk.Provisioner.
-type Provisioner struct{ config Config }
+type Provisioner struct {
+	config Config
+	kept   remote.Kept // outlives what Prepare forgets
+}
 
 // ConfigSpec implements packersdk.HCL2Speccer.
 func (p *Provisioner) ConfigSpec() hcldec.ObjectSpec { return p.config.FlatMapstructure().HCL2Spec() }
@@ -50,7 +53,7 @@ func (p *Provisioner) Provision(ctx context.Context, ui packersdk.Ui, comm packe
 	if err := spec.Validate(); err != nil { // nothing is unknown any more
 		return err
 	}
-	session := remote.New(p.config.Config, ui, comm)
+	session := remote.New(p.config.Config, p.config.PackerBuildName, &p.kept, ui, comm)
 	session.Supply = p.config.supply
 	return session.Run(ctx, agent.Request{Command: agent.Provision, Provision: &spec, SupplyAssets: p.config.onPackerHost()})
 }

@@ -88,6 +88,8 @@ func newBench(t *testing.T, behaviour string) *bench {
 	}
 	b.session = &Session{
 		Config: Config{Report: b.report, RemoteFolder: folder, SudoCommand: "env --"},
+		Build:  "null.machine",
+		Kept:   new(Kept),
 		UI:     b.screen.ui(),
 		Agent: func(arch string) ([]byte, error) {
 			require.Equal(t, runtime.GOARCH, arch)

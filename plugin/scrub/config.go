@@ -59,6 +59,9 @@ func (c *Config) spec(own []scrub.OwnRule) scrub.Spec {
 
 // ownRules reads the rule file, on the packer host.
 func (c *Config) ownRules() ([]scrub.OwnRule, error) {
+	if err := check.Home("rules_file", &c.RulesFile); err != nil {
+		return nil, err
+	}
 	name := check.Known(c.RulesFile)
 	if name == "" {
 		return nil, nil
