@@ -55,14 +55,24 @@ func run(ctx context.Context, h *host.Host, req Request, r *plan.Report, sink pl
 	case req.DryRun:
 		dry(ctx, h, items, req.auditFails(), r)
 	default:
-		r.Applied(plan.Apply(ctx, h, items, sink))
-		if r.Result != plan.Failure && req.audits() {
-			err = conclude(ctx, h, req, d, r, sink)
-		}
-		// The result is of the disk, not of what the kernel will write to it.
-		h.Sync()
+		return apply(ctx, h, req, d, items, r, sink)
 	}
-	return err
+	return nil
+}
+
+// apply does the work, which only one process at a time may do to a machine.
+func apply(ctx context.Context, h *host.Host, req Request, d distros.Distro, items []plan.Item, r *plan.Report, sink plan.Sink) error {
+	unlock, err := h.Lock()
+	if err != nil {
+		return err
+	}
+	r.Applied(plan.Apply(ctx, h, items, sink))
+	if r.Result != plan.Failure && req.audits() {
+		err = conclude(ctx, h, req, d, r, sink)
+	}
+	// The result is of the disk, not of what the kernel will write to it.
+	h.Sync()
+	return errors.Join(err, unlock())
 }
 
 // audits says whether the request's scrub ends with an audit.

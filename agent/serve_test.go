@@ -100,6 +100,65 @@ func TestServeScrubsAndAudits(t *testing.T) {
 	}
 }
 
+// What changes a machine waits for nobody and works beside nobody; who only
+// looks is not kept from that.
+func TestOnlyOneRunChangesAMachine(t *testing.T) {
+	h, root := image(t)
+	other, err := host.Mounted(root)
+	require.NoError(t, err)
+	defer other.Close()
+	unlock, err := other.Lock()
+	require.NoError(t, err)
+	only := &scrub.Spec{Only: []string{"machine-id"}}
+	run := func(command Command, dry bool) plan.Report {
+		return Run(t.Context(), h, Request{Command: command, DryRun: dry, Scrub: only}, tool, &writer{out: io.Discard})
+	}
+	r := run(Scrub, false)
+	assert.Equal(t, plan.Failure, r.Result)
+	assert.Regexp(t, `^another eksnode \(pid \d+: .+\) is working on `+root+`; run again when that has ended$`, r.Error)
+	text, err := os.ReadFile(filepath.Join(root, "etc/machine-id"))
+	require.NoError(t, err)
+	assert.NotEmpty(t, text)
+	assert.Equal(t, plan.DryRun, run(Scrub, true).Result)
+	assert.Equal(t, plan.Findings, run(Audit, false).Result)
+	require.NoError(t, unlock())
+	assert.Equal(t, plan.OK, run(Scrub, false).Result)
+}
+
+// A scrub ends with the audit by the same rules.
+func TestAScrubEndsWithTheAudit(t *testing.T) {
+	h, root := image(t)
+	require.NoError(t, os.MkdirAll(filepath.Join(root, "opt"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(root, "opt/app.conf"), []byte("token = ghp_0123456789abcdefghijABCDEFGHIJ012345\n"), 0o644))
+	for _, c := range []struct {
+		audit   scrub.Audit
+		skip    []string
+		dry     bool
+		result  plan.Result
+		verdict plan.Result // "" for no audit
+	}{
+		{"", nil, true, plan.DryRun, plan.Findings},
+		{"", nil, false, plan.Findings, plan.Findings},
+		{scrub.AuditFails, nil, false, plan.Findings, plan.Findings},
+		{scrub.AuditWarns, nil, false, plan.OK, plan.Findings},
+		{scrub.AuditFails, []string{"secrets-left"}, false, plan.OK, plan.Clean},
+		{scrub.AuditOff, nil, false, plan.OK, ""},
+		{scrub.AuditOff, nil, true, plan.DryRun, ""},
+		{"maybe", nil, false, plan.Failure, ""},
+	} {
+		spec := &scrub.Spec{Only: []string{"secrets", "machine-id"}, Skip: c.skip, Audit: c.audit}
+		r := Run(t.Context(), h, Request{Command: Scrub, DryRun: c.dry, Scrub: spec}, tool, &writer{out: io.Discard})
+		assert.Equal(t, c.result, r.Result, "%+v: %s", c, r.Error)
+		var verdict plan.Result
+		if r.Audit != nil {
+			verdict = r.Audit.Result
+		}
+		assert.Equal(t, c.verdict, verdict, "%+v", c)
+	}
+	r := Run(t.Context(), h, Request{Command: Audit, Scrub: &scrub.Spec{Audit: scrub.AuditWarns}}, tool, nil)
+	assert.Equal(t, "reading the request: audit is a field of a scrub, and has no effect on an audit", r.Error)
+}
+
 func TestServeRefusesBadRequests(t *testing.T) {
 	for name, c := range map[string]struct {
 		request string
