@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"encoding/xml"
 	"fmt"
 	"io"
@@ -20,10 +19,17 @@ var formats = map[string]func(io.Writer, plan.Report) error{
 }
 
 func printJSON(w io.Writer, r plan.Report) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(r)
+	return writeJSON(w, r)
+}
+
+// writeJSON prints a value as JSON that is safe on a terminal.
+func writeJSON(w io.Writer, v any) error {
+	text, err := plan.EncodeJSON(v)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(text)
+	return err
 }
 
 // The parts of SARIF 2.1.0 that say what was found where.
@@ -99,9 +105,7 @@ func printSARIF(w io.Writer, r plan.Report) error {
 			run.Results = append(run.Results, sarifResult{RuleID: p.Item, Level: "warning", Message: sarifText{broken(r) + ": " + p.Error}})
 		}
 	}
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(sarifLog{
+	return writeJSON(w, sarifLog{
 		Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0", Runs: []sarifRun{run},
 	})
 }
@@ -170,14 +174,10 @@ func printJUnit(w io.Writer, r plan.Report) error {
 		whole = found(r)
 	}
 	add("all of "+count(r.Totals.Items, "rule"), whole, wrong)
-	if _, err := io.WriteString(w, xml.Header); err != nil {
+	text, err := xml.MarshalIndent(suite, "", "  ")
+	if err != nil {
 		return err
 	}
-	e := xml.NewEncoder(w)
-	e.Indent("", "  ")
-	if err := e.Encode(suite); err != nil {
-		return err
-	}
-	_, err := io.WriteString(w, "\n")
+	_, err = io.WriteString(w, xml.Header+string(plan.PrintableXML(text))+"\n")
 	return err
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/version"
 )
 
@@ -51,7 +52,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 	case errors.As(err, &exit):
 		return int(exit)
 	default:
-		fmt.Fprintln(errOut, "eksnode:", err)
+		fmt.Fprintln(errOut, "eksnode:", plan.Printable(err.Error()))
 		return usageCode
 	}
 }

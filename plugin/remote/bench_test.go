@@ -64,7 +64,7 @@ var buildAgent = sync.OnceValues(func() ([]byte, error) {
 // bench is a session with a machine, ready to run.
 type bench struct {
 	t       *testing.T
-	screen  *screen
+	screen  *monitor
 	machine *sshtest.Machine
 	session *Session
 	request agent.Request
@@ -81,7 +81,7 @@ func newBench(t *testing.T, behaviour string) *bench {
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(folder)) })
 	b := &bench{
 		t:       t,
-		screen:  &screen{},
+		screen:  &monitor{},
 		folder:  folder,
 		report:  filepath.Join(t.TempDir(), "made", "report.json"),
 		request: agent.Request{Command: agent.Provision, Provision: &provisioner.Spec{SourceURL: "http://" + behaviour}},

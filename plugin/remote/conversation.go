@@ -9,8 +9,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/eksnode/packer-plugin-eksnode/agent"
 	"github.com/eksnode/packer-plugin-eksnode/artifact"
@@ -84,18 +82,8 @@ func (c *conversation) aside(line []byte) {
 // show passes a line on that is not the agent's.
 func (c *conversation) show(line []byte) {
 	if c.noise++; c.noise <= noiseMost {
-		c.console.say("  (the machine) %s", printable(string(line)))
+		c.console.say("  (the machine) %s", string(line))
 	}
-}
-
-// printable is a text without what a terminal would obey instead of showing it.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r == utf8.RuneError || unicode.IsControl(r) && r != '\t' {
-			return '?'
-		}
-		return r
-	}, s)
 }
 
 func (c *conversation) fail(err error) {

@@ -80,19 +80,20 @@ func New(c Config, build string, kept *Kept, ui packersdk.Ui, comm packersdk.Com
 // that the run is unfinished.
 func (s *Session) Run(ctx context.Context, request agent.Request) error {
 	request.Version, request.DryRun = s.Version, s.Config.DryRun
+	s.UI = &screen{Ui: s.UI}
 	started := s.Now()
 	begun := plan.Begun(string(request.Command), s.Version, "/", started)
 	begun.Build = s.Build
 	if s.Config.Report != "" {
 		if err := s.Kept.begin(s.Config.Report, begun); err != nil {
-			return err
+			return shown(err)
 		}
 	}
 	m, h, err := s.run(ctx, request)
 	if s.Config.Report == "" {
-		return err
+		return shown(err)
 	}
-	return errors.Join(err, s.Kept.write(s.report(begun, m, h, err)))
+	return shown(errors.Join(err, s.Kept.write(s.report(begun, m, h, err))))
 }
 
 // report is the agent's own, or what stands in for it when none came.

@@ -81,7 +81,7 @@ func TestAnAnswerIsClosed(t *testing.T) {
 			file, err := os.Open(path)
 			require.NoError(t, err)
 			f := newFeed(strings.NewReader(""), time.Hour)
-			s := supplier{supply: always{&artifact.Supplied{ReadCloser: file}}, feed: f, console: newConsole((&screen{}).ui(), time.Now)}
+			s := supplier{supply: always{&artifact.Supplied{ReadCloser: file}}, feed: f, console: newConsole((&monitor{}).ui(), time.Now)}
 			answered := make(chan struct{})
 			go func() { s.answer(t.Context(), artifact.Wanted{Asset: "kubelet"}); close(answered) }()
 			if !hang {
