@@ -73,6 +73,9 @@ type Report struct {
 	// Audit is the audit that ends a scrub; nil when there was none. In a dry
 	// run it is what that audit would find beside Plan.
 	Audit *Audit `json:"audit,omitempty"`
+	// Omitted is how many entries the lists lack, because the report was too
+	// large to be sent.
+	Omitted int `json:"omitted,omitempty"`
 }
 
 // Begun is the report of a run that has not ended. It is written before the

@@ -42,6 +42,13 @@ func (s *screen) show(say func(string), text string) {
 	}
 }
 
+// reopen lets the last lines be shown, however many there were.
+func (s *screen) reopen() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shown = 0
+}
+
 // clipped is the beginning of a text that is too long.
 func clipped(text string, most int) string {
 	if len(text) <= most {

@@ -161,15 +161,15 @@ func (s *Session) work(ctx context.Context, m *machine, program []byte, request 
 	}
 	supplying, stop := context.WithCancel(ctx)
 	defer stop()
-	talk := &conversation{console: console, version: s.Version, hangUp: feed.hangUp,
-		want: func(w artifact.Wanted) { go supplies.answer(supplying, w) }}
+	talk := &conversation{console: console, version: s.Version, hangUp: feed.hangUp}
+	talk.want = func(w artifact.Wanted) { go supplies.answer(supplying, w, talk.answered) }
 	var said text
 	sudo := s.Config.SudoCommand
 	if m.isRoot {
 		sudo = ""
 	}
 	console.say("Sending the agent %s for linux/%s, %s", s.Version, m.arch, size(int64(len(program))))
-	out, asides := &lines{each: talk.line}, &lines{each: talk.aside}
+	out, asides := &lines{most: agent.LineMost, each: talk.line}, &lines{most: asideMost, each: talk.aside}
 	over := start(ctx, s.Comm, agentCommand(request.Folder, len(program), sudo), feed, out, io.MultiWriter(&said, asides))
 	end, ended := s.await(ctx, over, feed, func() (silent bool) {
 		console.tick()
