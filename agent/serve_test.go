@@ -5,16 +5,21 @@ package agent
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/artifact"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
@@ -199,6 +204,85 @@ func TestServeRefusesADistributionItDoesNotKnow(t *testing.T) {
 	r = Run(t.Context(), h, Request{Command: Audit, Scrub: &scrub.Spec{}}, tool, nil)
 	assert.Equal(t, plan.Unknown, r.Result, "an audit that could not look has not found anything")
 	assert.Contains(t, r.Error, `"plan9"`)
+}
+
+// A connection that dies before the request has come closes nothing.
+func TestServeGivesUpOnARequestThatNeverComes(t *testing.T) {
+	for name, begun := range map[string]string{"nothing": "", "a half": `{"version":"1.2.3","comm`} {
+		t.Run(name, func(t *testing.T) {
+			h, _ := image(t)
+			var out bytes.Buffer
+			r := serve(t.Context(), h, open(t, []byte(begun)), &out, tool, 10*time.Millisecond)
+			assert.Equal(t, plan.Failure, r.Result)
+			assert.Equal(t, "reading the request: "+ErrHungUp.Error()+" (nothing heard for 10ms)", r.Error)
+			got := events(t, &out)
+			assert.Equal(t, Finished, got[len(got)-1].Kind)
+		})
+	}
+}
+
+// A report that does not fit a line leaves entries out and says how many.
+func TestEventsFitALine(t *testing.T) {
+	actions := slices.Repeat([]plan.Action{{Verb: plan.Remove, Target: strings.Repeat("x", 4000)}}, 20_000)
+	r := plan.Report{Error: strings.Repeat("e", 1<<20), Outcomes: []plan.Outcome{{Item: "a", Actions: actions}, {Item: "b"}}}
+	line, err := encode(Event{Kind: Finished, Report: &r})
+	require.NoError(t, err)
+	assert.Less(t, len(line), LineMost)
+	var e Event
+	require.NoError(t, json.Unmarshal(line, &e))
+	assert.Equal(t, 20_000-len(e.Report.Outcomes[0].Actions), e.Report.Omitted)
+	assert.Positive(t, e.Report.Omitted)
+	assert.Len(t, e.Report.Outcomes, 2)
+	assert.Len(t, r.Outcomes[0].Actions, 20_000, "the report itself stays whole")
+	line, err = encode(Event{Kind: End, Outcome: &r.Outcomes[0]})
+	require.NoError(t, err)
+	assert.Less(t, len(line), LineMost)
+}
+
+func TestLinesOfTheInputAreBounded(t *testing.T) {
+	in := bufio.NewReaderSize(strings.NewReader(strings.Repeat("x", 100)+"\n"), 16)
+	_, err := readLine(in, 99)
+	require.EqualError(t, err, "a line of more than 99 bytes")
+	in = bufio.NewReaderSize(strings.NewReader(strings.Repeat("x", 100)+"\ny"), 16)
+	line, err := readLine(in, 101)
+	require.NoError(t, err)
+	assert.Len(t, line, 101)
+	_, err = readLine(in, 101)
+	require.ErrorIs(t, err, io.EOF)
+}
+
+// FuzzRequest reads any line as a request.
+func FuzzRequest(f *testing.F) {
+	f.Add([]byte(`{"version":"1.2.3","command":"scrub","scrub":{"audit":"warn","only":["x"]}}` + "\n"))
+	f.Add([]byte(`{"version":"1.2.3","command":"provision","provision":{"source_url":"file:///x"},"folder":"/"}` + "\n"))
+	f.Add([]byte("{}\n{}"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		req, err := readRequest(bufio.NewReaderSize(bytes.NewReader(text), 16), tool)
+		if err == nil {
+			assert.Equal(t, tool, req.Version)
+			_ = req.distro()
+			_ = req.audits()
+		}
+	})
+}
+
+// FuzzFrames has the packer host send anything: reading ends.
+func FuzzFrames(f *testing.F) {
+	f.Add([]byte("\n{\"chunk\":1}\nx{\"end\":true}\n"))
+	f.Add([]byte("{\"supplied\":{}}\n{\"chunk\":3}\nabc{\"end\":true}\n{\"error\":\"x\"}\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		box := newInbox(bytes.NewReader(text), time.Hour, cancel)
+		box.want = func(artifact.Wanted) {}
+		over := make(chan struct{})
+		go func() { defer close(over); box.listen(ctx) }()
+		for ctx.Err() == nil {
+			if got, err := box.Supply(ctx, artifact.Wanted{Asset: "x"}); err == nil {
+				_, _ = io.Copy(io.Discard, got)
+			}
+		}
+		<-over
+	})
 }
 
 // A request that is followed by a closed input comes from a packer host that is

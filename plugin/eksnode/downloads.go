@@ -21,6 +21,19 @@ const (
 
 func (c *Config) onPackerHost() bool { return c.DownloadOn == onPackerHost }
 
+// sent is the spec that the machine gets, once nothing is unknown any more. A
+// folder of the Packer host is none of the machine's business.
+func (c *Config) sent() (provisioner.Spec, error) {
+	spec := c.spec()
+	if err := spec.Validate(); err != nil {
+		return spec, err
+	}
+	if c.onPackerHost() && strings.HasPrefix(spec.SourceURL, "file://") {
+		spec.SourceURL = ""
+	}
+	return spec, nil
+}
+
 // checkDownloads says what is wrong with the fields of the Packer host's side.
 func (c *Config) checkDownloads() error {
 	errs := []error{check.Home("cache_folder", &c.CacheFolder)}

@@ -49,8 +49,8 @@ func (p *Provisioner) Prepare(raws ...any) error {
 
 // Provision sends the agent to the machine and has it make a node of it.
 func (p *Provisioner) Provision(ctx context.Context, ui packersdk.Ui, comm packersdk.Communicator, _ map[string]any) error {
-	spec := p.config.spec()
-	if err := spec.Validate(); err != nil { // nothing is unknown any more
+	spec, err := p.config.sent()
+	if err != nil {
 		return err
 	}
 	session := remote.New(p.config.Config, p.config.PackerBuildName, &p.kept, ui, comm)
