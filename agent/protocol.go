@@ -52,7 +52,7 @@ const (
 	End      Kind = "end"      // an item ended: Outcome
 	Alive    Kind = "alive"    // the agent is at work and has nothing to tell
 	Warning  Kind = "warning"  // Message is for the person who waits
-	Want     Kind = "want"     // the packer host shall send what Want names, in Frames
+	Want     Kind = "want"     // the packer host shall send what Want names, in Frames; nothing else is wanted until all have come
 	Finished Kind = "finished" // the Report; always the last line
 )
 
@@ -72,6 +72,10 @@ type Event struct {
 	// Report comes with Finished, the end marker: a stream without it was cut.
 	Report *plan.Report `json:"report,omitempty"`
 }
+
+// LineMost is how many bytes one event may have, its line's end included. A
+// report that is larger leaves entries of its lists out and says how many.
+const LineMost = 32 << 20
 
 // HeartbeatSeconds is how often the packer host sends an empty line and the
 // agent an Alive event; SilenceSeconds is how long either goes on without the

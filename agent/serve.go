@@ -25,14 +25,19 @@ var ErrHungUp = errors.New("the packer host closed the connection; stopped so th
 // returns the report, whose exit code the process must exit with. It stops when
 // in closes or falls silent.
 func Serve(ctx context.Context, h *host.Host, in io.Reader, out io.Writer, tool string) plan.Report {
+	return serve(ctx, h, in, out, tool, SilenceSeconds*time.Second)
+}
+
+// serve is Serve for a packer host that may be silent for so long.
+func serve(ctx context.Context, h *host.Host, in io.Reader, out io.Writer, tool string, silence time.Duration) plan.Report {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	w := &writer{out: out, failed: cancel}
 	w.send(Event{Kind: Hello, Message: tool})
 
-	box := newInbox(in, cancel)
+	box := newInbox(in, silence, cancel)
 	box.want = func(wanted artifact.Wanted) { w.send(Event{Kind: Want, Want: &wanted}) }
-	req, err := readRequest(box.in, tool)
+	req, err := box.request(ctx, tool)
 	if err == nil {
 		err = leaveFolder(req.Folder)
 	}
@@ -48,10 +53,34 @@ func Serve(ctx context.Context, h *host.Host, in io.Reader, out io.Writer, tool 
 	return r
 }
 
-// readRequest reads the first line of the agent's input.
+// requestMost is how many bytes a request may have: a lock file, certificates
+// and an operator's own rules are in it.
+const requestMost = 64 << 20
+
+// request reads the first line of the agent's input. A packer host that falls
+// silent before the line's end is gone; the reader is left behind then, and
+// ends with the process.
+func (b *inbox) request(ctx context.Context, tool string) (Request, error) {
+	type answer struct {
+		req Request
+		err error
+	}
+	read := make(chan answer, 1)
+	go func() {
+		req, err := readRequest(b.in, tool)
+		read <- answer{req, err}
+	}()
+	select {
+	case a := <-read:
+		return a.req, a.err
+	case <-ctx.Done():
+		return Request{}, fmt.Errorf("reading the request: %w", context.Cause(ctx))
+	}
+}
+
 func readRequest(in *bufio.Reader, tool string) (Request, error) {
 	var req Request
-	line, err := in.ReadBytes('\n')
+	line, err := readLine(in, requestMost)
 	if err != nil {
 		return req, fmt.Errorf("reading the request: %w", err)
 	}
@@ -102,13 +131,30 @@ func (w *writer) send(e Event) {
 		return
 	}
 	w.over = e.Kind == Finished
-	line, err := json.Marshal(e)
+	line, err := encode(e)
 	if err == nil {
 		_, err = w.out.Write(append(line, '\n'))
 	}
 	if err != nil {
 		w.failed(fmt.Errorf("%w (%w)", ErrHungUp, err))
 	}
+}
+
+// encode writes an event as JSON that fits a line.
+func encode(e Event) ([]byte, error) {
+	line, err := json.Marshal(e)
+	for most := 1 << 17; err == nil && len(line) >= LineMost && most > 0; most /= 2 {
+		if e.Report != nil {
+			r := e.Report.Bounded(most)
+			e.Report = &r
+		}
+		if e.Outcome != nil {
+			o := e.Outcome.Bounded(most)
+			e.Outcome = &o
+		}
+		line, err = json.Marshal(e)
+	}
+	return line, err
 }
 
 // liveUntil gives signs of life until ctx ends.

@@ -5,16 +5,21 @@ package agent
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/artifact"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
@@ -100,6 +105,65 @@ func TestServeScrubsAndAudits(t *testing.T) {
 	}
 }
 
+// What changes a machine waits for nobody and works beside nobody; who only
+// looks is not kept from that.
+func TestOnlyOneRunChangesAMachine(t *testing.T) {
+	h, root := image(t)
+	other, err := host.Mounted(root)
+	require.NoError(t, err)
+	defer other.Close()
+	unlock, err := other.Lock()
+	require.NoError(t, err)
+	only := &scrub.Spec{Only: []string{"machine-id"}}
+	run := func(command Command, dry bool) plan.Report {
+		return Run(t.Context(), h, Request{Command: command, DryRun: dry, Scrub: only}, tool, &writer{out: io.Discard})
+	}
+	r := run(Scrub, false)
+	assert.Equal(t, plan.Failure, r.Result)
+	assert.Regexp(t, `^another eksnode \(pid \d+: .+\) is working on `+root+`; run again when that has ended$`, r.Error)
+	text, err := os.ReadFile(filepath.Join(root, "etc/machine-id"))
+	require.NoError(t, err)
+	assert.NotEmpty(t, text)
+	assert.Equal(t, plan.DryRun, run(Scrub, true).Result)
+	assert.Equal(t, plan.Findings, run(Audit, false).Result)
+	require.NoError(t, unlock())
+	assert.Equal(t, plan.OK, run(Scrub, false).Result)
+}
+
+// A scrub ends with the audit by the same rules.
+func TestAScrubEndsWithTheAudit(t *testing.T) {
+	h, root := image(t)
+	require.NoError(t, os.MkdirAll(filepath.Join(root, "opt"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(root, "opt/app.conf"), []byte("token = ghp_0123456789abcdefghijABCDEFGHIJ012345\n"), 0o644))
+	for _, c := range []struct {
+		audit   scrub.Audit
+		skip    []string
+		dry     bool
+		result  plan.Result
+		verdict plan.Result // "" for no audit
+	}{
+		{"", nil, true, plan.DryRun, plan.Findings},
+		{"", nil, false, plan.Findings, plan.Findings},
+		{scrub.AuditFails, nil, false, plan.Findings, plan.Findings},
+		{scrub.AuditWarns, nil, false, plan.OK, plan.Findings},
+		{scrub.AuditFails, []string{"secrets-left"}, false, plan.OK, plan.Clean},
+		{scrub.AuditOff, nil, false, plan.OK, ""},
+		{scrub.AuditOff, nil, true, plan.DryRun, ""},
+		{"maybe", nil, false, plan.Failure, ""},
+	} {
+		spec := &scrub.Spec{Only: []string{"secrets", "machine-id"}, Skip: c.skip, Audit: c.audit}
+		r := Run(t.Context(), h, Request{Command: Scrub, DryRun: c.dry, Scrub: spec}, tool, &writer{out: io.Discard})
+		assert.Equal(t, c.result, r.Result, "%+v: %s", c, r.Error)
+		var verdict plan.Result
+		if r.Audit != nil {
+			verdict = r.Audit.Result
+		}
+		assert.Equal(t, c.verdict, verdict, "%+v", c)
+	}
+	r := Run(t.Context(), h, Request{Command: Audit, Scrub: &scrub.Spec{Audit: scrub.AuditWarns}}, tool, nil)
+	assert.Equal(t, "reading the request: audit is a field of a scrub, and has no effect on an audit", r.Error)
+}
+
 func TestServeRefusesBadRequests(t *testing.T) {
 	for name, c := range map[string]struct {
 		request string
@@ -140,6 +204,85 @@ func TestServeRefusesADistributionItDoesNotKnow(t *testing.T) {
 	r = Run(t.Context(), h, Request{Command: Audit, Scrub: &scrub.Spec{}}, tool, nil)
 	assert.Equal(t, plan.Unknown, r.Result, "an audit that could not look has not found anything")
 	assert.Contains(t, r.Error, `"plan9"`)
+}
+
+// A connection that dies before the request has come closes nothing.
+func TestServeGivesUpOnARequestThatNeverComes(t *testing.T) {
+	for name, begun := range map[string]string{"nothing": "", "a half": `{"version":"1.2.3","comm`} {
+		t.Run(name, func(t *testing.T) {
+			h, _ := image(t)
+			var out bytes.Buffer
+			r := serve(t.Context(), h, open(t, []byte(begun)), &out, tool, 10*time.Millisecond)
+			assert.Equal(t, plan.Failure, r.Result)
+			assert.Equal(t, "reading the request: "+ErrHungUp.Error()+" (nothing heard for 10ms)", r.Error)
+			got := events(t, &out)
+			assert.Equal(t, Finished, got[len(got)-1].Kind)
+		})
+	}
+}
+
+// A report that does not fit a line leaves entries out and says how many.
+func TestEventsFitALine(t *testing.T) {
+	actions := slices.Repeat([]plan.Action{{Verb: plan.Remove, Target: strings.Repeat("x", 4000)}}, 20_000)
+	r := plan.Report{Error: strings.Repeat("e", 1<<20), Outcomes: []plan.Outcome{{Item: "a", Actions: actions}, {Item: "b"}}}
+	line, err := encode(Event{Kind: Finished, Report: &r})
+	require.NoError(t, err)
+	assert.Less(t, len(line), LineMost)
+	var e Event
+	require.NoError(t, json.Unmarshal(line, &e))
+	assert.Equal(t, 20_000-len(e.Report.Outcomes[0].Actions), e.Report.Omitted)
+	assert.Positive(t, e.Report.Omitted)
+	assert.Len(t, e.Report.Outcomes, 2)
+	assert.Len(t, r.Outcomes[0].Actions, 20_000, "the report itself stays whole")
+	line, err = encode(Event{Kind: End, Outcome: &r.Outcomes[0]})
+	require.NoError(t, err)
+	assert.Less(t, len(line), LineMost)
+}
+
+func TestLinesOfTheInputAreBounded(t *testing.T) {
+	in := bufio.NewReaderSize(strings.NewReader(strings.Repeat("x", 100)+"\n"), 16)
+	_, err := readLine(in, 99)
+	require.EqualError(t, err, "a line of more than 99 bytes")
+	in = bufio.NewReaderSize(strings.NewReader(strings.Repeat("x", 100)+"\ny"), 16)
+	line, err := readLine(in, 101)
+	require.NoError(t, err)
+	assert.Len(t, line, 101)
+	_, err = readLine(in, 101)
+	require.ErrorIs(t, err, io.EOF)
+}
+
+// FuzzRequest reads any line as a request.
+func FuzzRequest(f *testing.F) {
+	f.Add([]byte(`{"version":"1.2.3","command":"scrub","scrub":{"audit":"warn","only":["x"]}}` + "\n"))
+	f.Add([]byte(`{"version":"1.2.3","command":"provision","provision":{"source_url":"file:///x"},"folder":"/"}` + "\n"))
+	f.Add([]byte("{}\n{}"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		req, err := readRequest(bufio.NewReaderSize(bytes.NewReader(text), 16), tool)
+		if err == nil {
+			assert.Equal(t, tool, req.Version)
+			_ = req.distro()
+			_ = req.audits()
+		}
+	})
+}
+
+// FuzzFrames has the packer host send anything: reading ends.
+func FuzzFrames(f *testing.F) {
+	f.Add([]byte("\n{\"chunk\":1}\nx{\"end\":true}\n"))
+	f.Add([]byte("{\"supplied\":{}}\n{\"chunk\":3}\nabc{\"end\":true}\n{\"error\":\"x\"}\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		box := newInbox(bytes.NewReader(text), time.Hour, cancel)
+		box.want = func(artifact.Wanted) {}
+		over := make(chan struct{})
+		go func() { defer close(over); box.listen(ctx) }()
+		for ctx.Err() == nil {
+			if got, err := box.Supply(ctx, artifact.Wanted{Asset: "x"}); err == nil {
+				_, _ = io.Copy(io.Discard, got)
+			}
+		}
+		<-over
+	})
 }
 
 // A request that is followed by a closed input comes from a packer host that is

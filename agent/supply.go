@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 	"time"
 
 	"github.com/eksnode/packer-plugin-eksnode/artifact"
@@ -29,6 +28,9 @@ type Frame struct {
 // through a slow line well within SilenceSeconds.
 const ChunkMost = 64 << 10
 
+// frameMost is how many bytes a Frame's line may have.
+const frameMost = 1 << 20
+
 // inbox is the agent's standard input after the request. It is an
 // artifact.Supply.
 type inbox struct {
@@ -36,7 +38,9 @@ type inbox struct {
 	watch *watched
 	want  func(artifact.Wanted)
 
-	asking sync.Mutex // one thing at a time is wanted
+	// asking holds a token while something is wanted, until its last Frame has
+	// come: whoever wants something else waits for that.
+	asking chan struct{}
 	answer chan reply
 	body   *io.PipeWriter // of what is being supplied
 }
@@ -47,37 +51,51 @@ type reply struct {
 	err      error
 }
 
-// newInbox reads from in, on whose silence cancel is called once listen runs.
-func newInbox(in io.Reader, cancel context.CancelCauseFunc) *inbox {
-	w := &watched{in: in, cancel: cancel}
-	return &inbox{in: bufio.NewReaderSize(w, ChunkMost), watch: w, answer: make(chan reply)}
+// newInbox reads from in, on whose silence cancel is called.
+func newInbox(in io.Reader, silence time.Duration, cancel context.CancelCauseFunc) *inbox {
+	w := &watched{in: in, silence: silence, cancel: cancel}
+	w.timer = time.AfterFunc(silence, func() {
+		cancel(fmt.Errorf("%w (nothing heard for %s)", ErrHungUp, silence))
+	})
+	return &inbox{in: bufio.NewReaderSize(w, ChunkMost), watch: w, answer: make(chan reply), asking: make(chan struct{}, 1)}
 }
 
 // watched is a reader whose silence is noticed; the time in which nobody reads
 // does not count.
 type watched struct {
-	in     io.Reader
-	cancel context.CancelCauseFunc
-	timer  *time.Timer // nil while nobody minds
+	in      io.Reader
+	silence time.Duration
+	cancel  context.CancelCauseFunc
+	timer   *time.Timer
 }
 
 // Read implements io.Reader.
 func (w *watched) Read(p []byte) (int, error) {
-	if w.timer != nil {
-		w.timer.Reset(SilenceSeconds * time.Second)
-		defer w.timer.Stop()
-	}
+	w.timer.Reset(w.silence)
+	defer w.timer.Stop()
 	return w.in.Read(p)
+}
+
+// readLine reads a line that has at most so many bytes.
+func readLine(in *bufio.Reader, most int) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := in.ReadSlice('\n')
+		line = append(line, part...)
+		switch {
+		case len(line) > most:
+			return nil, fmt.Errorf("a line of more than %d bytes", most)
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return line, err
+		}
+	}
 }
 
 // listen takes what the packer host sends, until it hangs up or falls silent.
 func (b *inbox) listen(ctx context.Context) {
-	b.watch.timer = time.AfterFunc(SilenceSeconds*time.Second, func() {
-		b.watch.cancel(fmt.Errorf("%w (nothing heard for %d s)", ErrHungUp, SilenceSeconds))
-	})
 	defer b.watch.timer.Stop()
 	for {
-		line, err := b.in.ReadBytes('\n')
+		line, err := readLine(b.in, frameMost)
 		if err == nil {
 			err = b.take(ctx, bytes.TrimSpace(line))
 		}
@@ -105,11 +123,13 @@ func (b *inbox) take(ctx context.Context, line []byte) error {
 		b.reply(ctx, reply{supplied: f.Supplied})
 	case f.Error != "":
 		b.fail(ctx, errors.New(f.Error))
+		b.answered()
 	case b.body == nil:
 		return errors.New("a chunk of nothing that was supplied")
 	case f.End:
 		_ = b.body.Close() // a pipe's never fails
 		b.body = nil
+		b.answered()
 	default:
 		return b.chunk(f.Chunk)
 	}
@@ -140,6 +160,14 @@ func (b *inbox) fail(ctx context.Context, err error) {
 	b.reply(ctx, reply{err: err})
 }
 
+// answered lets the next thing be wanted.
+func (b *inbox) answered() {
+	select {
+	case <-b.asking:
+	default: // an answer to nothing
+	}
+}
+
 func (b *inbox) reply(ctx context.Context, r reply) {
 	select {
 	case b.answer <- r:
@@ -149,8 +177,11 @@ func (b *inbox) reply(ctx context.Context, r reply) {
 
 // Supply implements artifact.Supply: it asks the packer host.
 func (b *inbox) Supply(ctx context.Context, w artifact.Wanted) (*artifact.Supplied, error) {
-	b.asking.Lock()
-	defer b.asking.Unlock()
+	select {
+	case b.asking <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 	b.want(w)
 	select {
 	case r := <-b.answer:

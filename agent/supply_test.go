@@ -9,6 +9,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -24,7 +25,7 @@ func asked(t *testing.T) (box *inbox, host io.Writer, wants chan artifact.Wanted
 	in, out := io.Pipe()
 	t.Cleanup(func() { out.Close() })
 	wants = make(chan artifact.Wanted, 1)
-	box = newInbox(in, cancel)
+	box = newInbox(in, time.Hour, cancel)
 	box.want = func(w artifact.Wanted) { wants <- w }
 	go box.listen(ctx)
 	return box, out, wants, ctx
@@ -133,7 +134,7 @@ func TestAnAgentAsksThroughItsSession(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
 	w := &writer{out: out, failed: cancel}
-	box := newInbox(in, cancel)
+	box := newInbox(in, time.Hour, cancel)
 	box.want = func(wanted artifact.Wanted) { w.send(Event{Kind: Want, Want: &wanted}) }
 	go box.listen(ctx)
 	go func() {

@@ -284,6 +284,16 @@ func withoutUser(address string) string {
 // Place is the download's address as it may be shown.
 func (d Download) Place() string { return withoutUser(d.URL) }
 
+// Recorded is the address that the image's manifest carries. A folder in the
+// publisher's place is a matter of the computer that built the image, which no
+// user of the image has: then it is the publisher's own.
+func (d Download) Recorded() string {
+	if isFile(d.URL) {
+		return withoutUser(d.Published)
+	}
+	return d.Place()
+}
+
 // String names the download in messages.
 func (d Download) String() string { return d.ID + " " + d.Version }
 

@@ -38,7 +38,7 @@ func Install(ctx context.Context, h *host.Host, from Source, d Download, progres
 	if err != nil {
 		return manifest.Asset{}, err
 	}
-	return manifest.Asset{ID: d.ID, Version: d.Version, URL: d.Place(), Size: v.done, SHA256: sum, Files: files}, nil
+	return manifest.Asset{ID: d.ID, Version: d.Version, URL: d.Recorded(), Size: v.done, SHA256: sum, Files: files}, nil
 }
 
 // Source is where downloads come from: a Fetcher, or the Packer host.

@@ -79,7 +79,10 @@ func TestAFolder(t *testing.T) {
 		d, err := kubelet().For(Choice{Kubernetes: version, Arch: "amd64", Commands: "/usr/bin", Source: "file://" + dir})
 		require.NoError(t, err)
 		h := newMachine(t, nil)
-		_, err = Install(t.Context(), h.Host, hasty(), d, quietly)
+		got, err := Install(t.Context(), h.Host, hasty(), d, quietly)
+		if err == nil {
+			assert.Equal(t, "https://dl.k8s.io/release/v1.34.4/bin/linux/amd64/kubelet", got.URL, "no image names the folder")
+		}
 		return h, err
 	}
 	h, err := install("1.34.4")

@@ -123,13 +123,13 @@ type Planned struct {
 
 // Make asks every item what is left to do. Items with nothing left are not
 // listed; an item that could not look is listed with its error. When ctx ends,
-// the item that was next is listed with the cause, and is the last.
+// the next item is listed with the reason, and the others are not asked.
 func Make(ctx context.Context, h *host.Host, items []Item) []Planned {
 	var list []Planned
 	for _, item := range items {
 		p := Planned{Item: item.ID(), Phase: item.Phase()}
 		if err := context.Cause(ctx); err != nil {
-			p.Error = fmt.Sprintf("stopping before %s: %v", item.ID(), err)
+			p.Error = fmt.Errorf("stopping before %s: %w", item.ID(), err).Error()
 			return append(list, p)
 		}
 		actions, err := item.Plan(ctx, h)

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -140,4 +142,68 @@ func TestSize(t *testing.T) {
 	for bytes, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 77 << 20: "77.0 MiB", 5 << 40: "5.0 TiB"} {
 		assert.Equal(t, want, Size(bytes))
 	}
+}
+
+// The audit that ends a scrub decides its result, unless it only warns.
+func TestAnAuditConcludesAScrub(t *testing.T) {
+	secret := []Planned{{Item: "secrets", Actions: []Action{{Verb: Decide, Target: "/y", Reason: "who knows"}}}}
+	again := []Planned{{Item: "logs", Actions: []Action{{Verb: Empty, Target: "/var/log/x", Reason: "it logged"}}}}
+	broken := []Planned{{Item: "x", Error: "x: no"}}
+	left := []Outcome{{Item: "secrets", Status: Done, Findings: secret[0].Actions}}
+	for name, c := range map[string]struct {
+		outcomes []Outcome
+		err      error
+		audit    []Planned
+		fails    bool
+		want     Result
+		text     string
+		verdict  Result
+	}{
+		"clean":               {nil, nil, nil, true, OK, "", Clean},
+		"finding":             {nil, nil, secret, true, Findings, "a person has to decide, or skip the rule: /y (secrets): who knows", Findings},
+		"known finding":       {left, nil, secret, true, Findings, "a person has to decide, or skip the rule: /y (secrets): who knows", Findings},
+		"written again":       {nil, nil, again, true, Findings, "a running program has written again after the scrub, stop that program first: empty /var/log/x (logs)", Findings},
+		"could not look":      {nil, nil, broken, true, Unknown, "the audit could not look everywhere: x: no", Unknown},
+		"and left":            {left, nil, broken, true, Unknown, "a person has to decide, or skip the rule: /y (secrets): who knows; the audit could not look everywhere: x: no", Unknown},
+		"warning":             {nil, nil, secret, false, OK, "", Findings},
+		"warning, no look":    {nil, nil, broken, false, OK, "", Unknown},
+		"warning, left":       {left, nil, secret, false, Findings, "a person has to decide, or skip the rule: /y (secrets): who knows", Findings},
+		"failed all the same": {nil, errors.New("boom"), secret, true, Failure, "boom", Findings},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var r Report
+			r.Applied(c.outcomes, c.err)
+			r.Concluded(c.audit, 7, c.fails)
+			assert.Equal(t, c.want, r.Result)
+			assert.Equal(t, c.text, r.Error)
+			assert.Equal(t, &Audit{Result: c.verdict, Items: 7, Plan: c.audit, Error: map[bool]string{true: "x: no"}[c.verdict == Unknown]}, r.Audit)
+		})
+	}
+}
+
+// A dry run has failed when its audit could not look; findings are for later.
+func TestAnAuditConcludesADryRun(t *testing.T) {
+	for list, want := range map[*[]Planned]Result{
+		{{Actions: []Action{{Verb: Decide}}}}: DryRun, {{Error: "x: no"}}: Failure, {}: DryRun,
+	} {
+		var r Report
+		r.Dry(nil, 3)
+		r.Concluded(*list, 2, true)
+		assert.Equal(t, want, r.Result)
+	}
+}
+
+// An error names some findings; a machine must not choose its length.
+func TestAnErrorNamesSomeFindings(t *testing.T) {
+	var r Report
+	r.Applied([]Outcome{{Item: "i", Findings: slices.Repeat([]Action{{Target: "/y", Reason: "x"}}, 1000)}}, nil)
+	assert.Equal(t, "a person has to decide, or skip the rule: "+strings.Repeat("/y (i): x; ", namedMost)+"and 975 more", r.Error)
+}
+
+func TestAnEndedContextStopsLooking(t *testing.T) {
+	var a bool
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("gone"))
+	list := Make(ctx, nil, []Item{flag{id: "a", on: &a}, flag{id: "b", on: &a}})
+	assert.Equal(t, []Planned{{Item: "a", Error: "stopping before a: gone"}}, list)
 }

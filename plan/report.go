@@ -1,8 +1,6 @@
 package plan
 
 import (
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
@@ -22,10 +20,9 @@ const (
 	Findings Result = "findings" // 1: something is left
 	Failure  Result = "failed"   // 1: something could not be done
 	Unknown  Result = "unknown"  // 2: the machine would not tell
-
-	// Unfinished is in the place of a report until there is one: it stays when a
-	// run is killed.
-	Unfinished Result = "unfinished"
+	// Unfinished is what a report says from before the work starts until the
+	// work ends: a run that is interrupted leaves it.
+	Unfinished Result = "unfinished" // 1
 )
 
 // ExitCode is what a command with this result exits with.
@@ -60,7 +57,8 @@ type Totals struct {
 type Report struct {
 	Schema   string    `json:"schema"`
 	Command  string    `json:"command"`
-	Tool     string    `json:"tool"` // version of eksnode
+	Tool     string    `json:"tool"`            // version of eksnode
+	Build    string    `json:"build,omitempty"` // Packer's name of the build
 	Machine  Machine   `json:"machine"`
 	Started  time.Time `json:"started"`
 	Finished time.Time `json:"finished"`
@@ -72,24 +70,33 @@ type Report struct {
 	// Plan is what is left to do: what a dry run would do, or what an audit
 	// found.
 	Plan []Planned `json:"plan,omitempty"`
+	// Audit is the audit that ends a scrub; nil when there was none. In a dry
+	// run it is what that audit would find beside Plan.
+	Audit *Audit `json:"audit,omitempty"`
+	// Omitted is how many entries the lists lack, because the report was too
+	// large to be sent.
+	Omitted int `json:"omitted,omitempty"`
+}
+
+// Begun is the report of a run that has not ended. It is written before the
+// work starts, so that no report of an earlier run outlives an interruption.
+func Begun(command, tool, root string, now time.Time) Report {
+	return Report{
+		Schema: Schema, Command: command, Tool: tool, Machine: Machine{Root: root}, Started: now, Result: Unfinished,
+		Error: "the run is at work, or was interrupted before its end",
+	}
 }
 
 // Applied fills in what Apply did. Findings that only a person can settle keep
 // the result from being OK: an image that may be dirty must not pass silently.
 func (r *Report) Applied(outcomes []Outcome, err error) {
 	r.Outcomes, r.Result = outcomes, OK
-	var undecided []string
-	for _, o := range outcomes {
-		for _, f := range o.Findings {
-			undecided = append(undecided, fmt.Sprintf("%s (%s): %s", f.Target, o.Item, f.Reason))
-		}
-	}
+	left := undecided(outcomes)
 	switch {
 	case err != nil:
 		r.Result, r.Error = Failure, err.Error()
-	case len(undecided) > 0:
-		r.Result = Findings
-		r.Error = "a person has to decide, or skip the rule: " + strings.Join(undecided, "; ")
+	case len(left) > 0:
+		r.Result, r.Error = Findings, toDecide(left)
 	}
 	for _, o := range outcomes {
 		r.Totals.Items++
@@ -128,7 +135,7 @@ func (r *Report) pending(list []Planned, items int, nothing, some, broken Result
 	}
 	switch {
 	case len(errs) > 0:
-		r.Result, r.Error = broken, strings.Join(errs, "; ")
+		r.Result, r.Error = broken, firstOf(errs)
 	case r.Totals.Actions > 0:
 		r.Result = some
 	}

@@ -330,6 +330,7 @@ func TestInterruptedBuild(t *testing.T) {
 		require.NoError(t, err)
 		defer file.Close()
 		cmd.Stdout, cmd.Stderr = file, file
+		require.NoError(t, os.WriteFile(filepath.Join(d.folder, "report.json"), []byte(`{"result":"ok"}`), 0o600))
 		require.NoError(t, cmd.Start())
 		pid := 0
 		require.Eventually(t, func() bool {
@@ -348,6 +349,37 @@ func TestInterruptedBuild(t *testing.T) {
 		require.ErrorAs(t, cmd.Wait(), &exit)
 		require.Eventually(t, func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) },
 			time.Minute, 10*time.Millisecond, "the agent is still there")
+		assert.Contains(t, []plan.Result{plan.Unfinished, plan.Failure}, d.result().Result)
 		d.untouched()
+	})
+}
+
+// Two builds of one run, and two runs, never share a report.
+func TestTwoBuildsWithOneReport(t *testing.T) {
+	plugin := buildPlugin(t, "0.1.0", "")
+	eachPacker(t, func(t *testing.T, d *desk) {
+		d.install(plugin)
+		d.onMachine(sshtest.New(t), d.remote(), `source_url = "http://done"`)
+		file := filepath.Join(d.folder, "node.pkr.hcl")
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		two := strings.Replace(string(text), `sources = ["null.x"]`, "sources = [\"null.x\"]\n  source \"null.x\" {\n    name = \"y\"\n  }", 1)
+		require.NoError(t, os.WriteFile(file, []byte(two), 0o600))
+		for _, parallel := range []string{"0", "1"} {
+			out, err := d.command("build", "-parallel-builds="+parallel, ".").CombinedOutput()
+			require.Error(t, err, string(out))
+			said := flat(string(out))
+			assert.Contains(t, said, "report: report.json keeps the report of the provision of the build ")
+			assert.Contains(t, said, "give each build a file of its own, such as report-${source.name}.json")
+			assert.Contains(t, said, "provision ok: 3 items", "the other build goes on")
+			assert.Equal(t, plan.OK, d.result().Result)
+		}
+		own := strings.Replace(two, `"report.json"`, `"report-${source.name}.json"`, 1)
+		require.NoError(t, os.WriteFile(file, []byte(own), 0o600))
+		out, err := d.command("build", ".").CombinedOutput()
+		require.NoError(t, err, string(out))
+		for _, name := range []string{"report-x.json", "report-y.json"} {
+			assert.FileExists(t, filepath.Join(d.folder, name))
+		}
 	})
 }

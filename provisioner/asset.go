@@ -85,7 +85,7 @@ func notDone(h *host.Host, m *manifest.Manifest, d artifact.Download) (string, e
 		return "not installed", nil
 	case record.Version != d.Version:
 		return record.Version + " is installed", nil
-	case record.URL != d.Place():
+	case record.URL != d.Recorded():
 		return "what is installed came from " + record.URL, nil
 	case d.SHA256 != "" && record.SHA256 != d.SHA256:
 		return "what is installed has another sum than the pinned one", nil

@@ -53,6 +53,13 @@ func inspectRules() []Rule {
 			Find: canJoin,
 		},
 		{
+			ID: "build-paths", Phase: Inspect, Groups: []string{"assets", "identity"}, Verb: plan.Decide,
+			Paths: []string{manifest.Path, manifest.SBOMPath}, Owner: "eksnode",
+			Why:         "a manifest or a bill of materials that names files of the Packer host tells every user of the image who built the image, and where; and nobody else finds anything there",
+			Regenerated: "provisioning again", Source: "the image's own manifest",
+			Find: buildPaths,
+		},
+		{
 			ID: "kernel-modules", Phase: Inspect, Groups: []string{"assets", "network"}, Verb: plan.Decide,
 			Paths: []string{moduleFolder}, Owner: "the distribution's kernel packages",
 			Why:         "releases split modules off their kernels: without those of kube-proxy and the VPC CNI the node joins, its rules fail one by one, and pods have no network",

@@ -307,3 +307,33 @@ func TestAnInitiatorNameGoesWhereANewOneIsMade(t *testing.T) {
 	assert.Empty(t, apply(t, h, Spec{Only: []string{"iscsi-initiator"}})[0].Findings)
 	assert.FileExists(t, filepath.Join(root, name))
 }
+
+// An image does not say which folder its parts came from.
+func TestPathsOfTheBuild(t *testing.T) {
+	for name, c := range map[string]struct {
+		manifest manifest.Manifest
+		bill     string
+		want     []string
+	}{
+		"nothing":   {},
+		"addresses": {manifest: manifest.Manifest{Assets: []manifest.Asset{{ID: "kubelet", URL: "https://dl.k8s.io/x"}}, Images: []manifest.Image{{Name: "p", Source: "registry.k8s.io/pause:3.10"}}}, bill: "pkg:generic/x?download_url=https%3A%2F%2Fdl.k8s.io"},
+		"a folder": {
+			manifest: manifest.Manifest{Assets: []manifest.Asset{{ID: "kubelet", URL: "file:///home/me/mirror/kubelet"}, {ID: "runc", URL: "/home/me/runc"}, {ID: "cni", URL: `C:\cni`}}, Images: []manifest.Image{{Name: "p", Source: "~/pause.tar"}}},
+			bill:     "\"url\": \"file:///home/me/x\"\n\"purl\": \"pkg:generic/x?download_url=file%3A%2F%2F%2Fhome%2Fme\"\n",
+			want: []string{
+				"/etc/eks/eksnode/manifest.json: the address of cni names a file of the computer that built the image: provision again",
+				"/etc/eks/eksnode/manifest.json: the address of kubelet names a file of the computer that built the image: provision again",
+				"/etc/eks/eksnode/manifest.json: the address of runc names a file of the computer that built the image: provision again",
+				"/etc/eks/eksnode/manifest.json: the source of the image p names a file of the computer that built the image: provision again",
+				"/etc/eks/eksnode/sbom.cdx.json: the bill of materials in 2 lines names a file of the computer that built the image: provision again",
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text, err := c.manifest.Encode()
+			require.NoError(t, err)
+			h, _ := tree(t, map[string]string{"etc/passwd": passwd, manifest.Path[1:]: string(text), manifest.SBOMPath[1:]: c.bill})
+			assert.Equal(t, c.want, audit(t, h, "build-paths"))
+		})
+	}
+}

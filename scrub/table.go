@@ -30,13 +30,26 @@ func Table() []Rule {
 // and those that distributions add. All problems are joined.
 func (s Spec) Validate(more []Rule) error {
 	_, err := s.choose(append(Table(), more...))
-	return err
+	return errors.Join(err, s.Audit.check())
 }
 
 // Items are the rules that a spec chooses among the table's and those a
 // distribution adds, as work for plan.Make and plan.Apply, in phase order.
 func (s Spec) Items(more []Rule) ([]plan.Item, error) {
-	items, err := s.items(more, Phases)
+	return s.withWipe(s.items(more, Phases))
+}
+
+// PlanItems are the items of a dry run: those of Items and, unless Audit is
+// AuditOff, the rules of the inspect phase, which then leave out what the other
+// rules take.
+func (s Spec) PlanItems(more []Rule) ([]plan.Item, error) {
+	if s.Audit == AuditOff {
+		return s.Items(more)
+	}
+	return s.withWipe(s.items(more, append(Phases[:len(Phases):len(Phases)], Inspect)))
+}
+
+func (s Spec) withWipe(items []plan.Item, err error) ([]plan.Item, error) {
 	if err == nil && s.WipeFreeSpace {
 		items = append(items, &wipe{})
 	}
@@ -52,7 +65,7 @@ func (s Spec) AuditItems(more []Rule) ([]plan.Item, error) {
 
 func (s Spec) items(more []Rule, phases []Phase) ([]plan.Item, error) {
 	chosen, err := s.choose(append(Table(), more...))
-	if err != nil {
+	if err = errors.Join(err, s.Audit.check()); err != nil {
 		return nil, err
 	}
 	var items []plan.Item

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"encoding/xml"
 	"fmt"
 	"io"
@@ -20,10 +19,17 @@ var formats = map[string]func(io.Writer, plan.Report) error{
 }
 
 func printJSON(w io.Writer, r plan.Report) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(r)
+	return writeJSON(w, r)
+}
+
+// writeJSON prints a value as JSON that is safe on a terminal.
+func writeJSON(w io.Writer, v any) error {
+	text, err := plan.EncodeJSON(v)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(text)
+	return err
 }
 
 // The parts of SARIF 2.1.0 that say what was found where.
@@ -80,10 +86,14 @@ func printSARIF(w io.Writer, r plan.Report) error {
 	run.Tool.Driver = sarifDriver{
 		Name: "eksnode", Version: r.Tool, InformationURI: "https://github.com/eksnode/packer-plugin-eksnode", Rules: []sarifRule{},
 	}
+	level := "error"
+	if r.Result == plan.OK { // of an audit that only warns
+		level = "warning"
+	}
 	for _, p := range problems(r) {
 		run.Tool.Driver.Rules = append(run.Tool.Driver.Rules, sarifRule{ID: p.Item})
 		for _, a := range p.Actions {
-			result := sarifResult{RuleID: p.Item, Level: "error", Message: sarifText{fmt.Sprintf("%s %s: %s", a.Verb, a.Target, a.Reason)}}
+			result := sarifResult{RuleID: p.Item, Level: level, Message: sarifText{fmt.Sprintf("%s %s: %s", a.Verb, a.Target, a.Reason)}}
 			if len(a.Target) > 1 && a.Target[0] == '/' {
 				var l sarifLocation
 				l.Physical.Artifact.URI = (&url.URL{Scheme: "file", Path: a.Target}).String()
@@ -95,9 +105,7 @@ func printSARIF(w io.Writer, r plan.Report) error {
 			run.Results = append(run.Results, sarifResult{RuleID: p.Item, Level: "warning", Message: sarifText{broken(r) + ": " + p.Error}})
 		}
 	}
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(sarifLog{
+	return writeJSON(w, sarifLog{
 		Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0", Runs: []sarifRun{run},
 	})
 }
@@ -142,6 +150,8 @@ func printJUnit(w io.Writer, r plan.Report) error {
 		if wrong != "" {
 			c.Error = &junitProblem{Message: broken(r), Text: wrong}
 			suite.Errors++
+		} else if r.Result == plan.OK { // of an audit that only warns
+			c.Out = failure
 		} else if failure != "" {
 			c.Failure = &junitProblem{Message: "something is left", Text: failure}
 			suite.Failures++
@@ -164,14 +174,10 @@ func printJUnit(w io.Writer, r plan.Report) error {
 		whole = found(r)
 	}
 	add("all of "+count(r.Totals.Items, "rule"), whole, wrong)
-	if _, err := io.WriteString(w, xml.Header); err != nil {
+	text, err := xml.MarshalIndent(suite, "", "  ")
+	if err != nil {
 		return err
 	}
-	e := xml.NewEncoder(w)
-	e.Indent("", "  ")
-	if err := e.Encode(suite); err != nil {
-		return err
-	}
-	_, err := io.WriteString(w, "\n")
+	_, err = io.WriteString(w, xml.Header+string(plan.PrintableXML(text))+"\n")
 	return err
 }

@@ -10,11 +10,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
+	"github.com/eksnode/packer-plugin-eksnode/agent"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/version"
 )
@@ -83,10 +82,17 @@ func printReport(w io.Writer, r plan.Report) error {
 	p.plan(r.Plan)
 	for _, o := range r.Outcomes {
 		for _, f := range o.Findings {
-			p.line("  %-8s %s  (%s: %s)", f.Verb, shown(f.Target), o.Item, f.Reason)
+			p.line("  %-8s %s  (%s: %s)", f.Verb, shown(f.Target), line(o.Item), line(f.Reason))
 		}
 	}
+	p.plan(audited(r))
 	p.verdict(r)
+	switch {
+	case r.Audit != nil:
+		p.line("%s", r.Audit)
+	case r.Command == string(agent.Scrub) && r.Result != plan.Failure:
+		p.line("%s", plan.NoAudit)
+	}
 	return p.err
 }
 
@@ -97,42 +103,31 @@ type printer struct {
 
 func (p *printer) line(format string, args ...any) {
 	if p.err == nil {
-		_, p.err = io.WriteString(p.w, harmless(fmt.Sprintf(format, args...))+"\n")
+		_, p.err = io.WriteString(p.w, plan.Printable(fmt.Sprintf(format, args...))+"\n")
 	}
 }
 
 // shown is a name as it is or, where it would break the line or is no text, in
 // Go's quotes.
 func shown(name string) string {
-	if utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+	if plan.PrintableLine(name) == name {
 		return name
 	}
 	return strconv.Quote(name)
 }
 
-// harmless writes what would steer a terminal as text: errors have names of
-// files in them, and those may hold anything. Joined errors keep their lines.
-func harmless(text string) string {
-	var b strings.Builder
-	for _, r := range text {
-		if r == '\n' || r == '\t' || !unicode.IsControl(r) {
-			b.WriteRune(r)
-		} else {
-			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
-		}
-	}
-	return b.String()
-}
+// line is a name or a reason that must not break its line.
+func line(text string) string { return plan.PrintableLine(text) }
 
 func (p *printer) plan(list []plan.Planned) {
 	phase := ""
 	for _, planned := range list {
 		if planned.Phase != phase && planned.Phase != planned.Item {
 			phase = planned.Phase
-			p.line("%s:", phase)
+			p.line("%s:", line(phase))
 		}
 		for _, a := range planned.Actions {
-			p.line("  %-8s %s%s  (%s: %s)", a.Verb, shown(a.Target), size(a), planned.Item, a.Reason)
+			p.line("  %-8s %s%s  (%s: %s)", a.Verb, shown(a.Target), size(a), line(planned.Item), line(a.Reason))
 		}
 		if planned.Error != "" {
 			p.line("  %-8s %s", "error", planned.Error)
@@ -148,7 +143,7 @@ func (p *printer) verdict(r plan.Report) {
 		p.line("FAIL: %s", found(r))
 		p.line("next: %s", next(r))
 	case plan.Unknown:
-		if len(r.Plan) == 0 { // it did not come so far
+		if len(problems(r)) == 0 { // it did not come so far
 			p.line("UNKNOWN: %s", r.Error)
 			return
 		}
@@ -236,7 +231,18 @@ func problems(r plan.Report) []plan.Planned {
 			list = append(list, plan.Planned{Item: o.Item, Phase: o.Phase, Actions: o.Findings, Error: o.Error})
 		}
 	}
-	return list
+	return append(list, audited(r)...)
+}
+
+// audited is what the audit that ends a scrub found beside what the scrub
+// itself has left to a person.
+func audited(r plan.Report) []plan.Planned {
+	if r.Audit == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(r.Audit.Plan), func(p plan.Planned) bool {
+		return slices.ContainsFunc(r.Outcomes, func(o plan.Outcome) bool { return o.Item == p.Item && len(o.Findings) > 0 })
+	})
 }
 
 // found says how much of a report is for a person to settle, and what was done

@@ -80,7 +80,8 @@ func scrubCommand() *cobra.Command {
 		Long: `Scrub takes the old cluster, the machine's identity, logs, caches and the
 builders' keys off the machine, and puts templates back, so that nodes started
 from its image join. It ends with authorized_keys: afterwards only sessions that
-are open already get in.`,
+are open already get in. Then an audit by the same rules says whether anything is
+left: with --audit fail the exit code is 1 then, as that of eksnode audit.`,
 		Example: "  eksnode scrub --plan\n  eksnode scrub --yes\n  eksnode scrub --root /mnt/image --yes",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -111,6 +112,7 @@ are open already get in.`,
 		},
 	}
 	s.flags(cmd)
+	cmd.Flags().StringVar((*string)(&s.spec.Audit), "audit", string(scrub.AuditFails), "what the audit at the end does to the exit code: "+strings.Join(scrub.Audits(), ", "))
 	cmd.Flags().BoolVar(&yes, "yes", false, "do it without asking; without a terminal there is nobody to ask")
 	cmd.Flags().BoolVar(&list, "list", false, "print the rules there are, or those chosen, and do nothing")
 	cmd.Flags().BoolVar(&s.spec.Hash, "hash", false, "put the SHA-256 of every removed file into the report")

@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/eksnode/packer-plugin-eksnode/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/version"
 )
 
@@ -71,7 +73,7 @@ func printImage(w io.Writer, m *manifest.Manifest, format string) error {
 		return fmt.Errorf("--output: %q is not known; known: json, sbom, text", format)
 	}
 	if err == nil {
-		_, err = w.Write(data)
+		_, err = w.Write(plan.PrintableJSON(data))
 	}
 	return err
 }
@@ -79,18 +81,24 @@ func printImage(w io.Writer, m *manifest.Manifest, format string) error {
 // summarize prints what a person wants to know first.
 func summarize(w io.Writer, m *manifest.Manifest) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "kubernetes\t%s\n", m.KubernetesVersion)
-	fmt.Fprintf(t, "distro\t%s %s\n", m.Distro, m.DistroVersion)
-	fmt.Fprintf(t, "arch\t%s\n", m.Arch)
-	fmt.Fprintf(t, "eksnode\t%s\n", m.Tool)
+	row := func(words ...string) { // what an image says of itself may hold anything
+		for i := range words {
+			words[i] = plan.PrintableLine(words[i])
+		}
+		fmt.Fprintln(t, strings.Join(words, "\t"))
+	}
+	row("kubernetes", m.KubernetesVersion)
+	row("distro", m.Distro+" "+m.DistroVersion)
+	row("arch", m.Arch)
+	row("eksnode", m.Tool)
 	for _, a := range m.Assets {
-		fmt.Fprintf(t, "asset\t%s %s\tsha256:%s\n", a.ID, a.Version, a.SHA256)
+		row("asset", a.ID+" "+a.Version, "sha256:"+a.SHA256)
 	}
 	for _, i := range m.Images {
-		fmt.Fprintf(t, "image\t%s\t%s\n", i.Name, i.Digest)
+		row("image", i.Name, i.Digest)
 	}
 	for _, p := range m.Packages {
-		fmt.Fprintf(t, "package\t%s %s\n", p.Name, p.Version)
+		row("package", p.Name+" "+p.Version)
 	}
 	return t.Flush()
 }

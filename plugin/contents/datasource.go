@@ -37,6 +37,9 @@ func (d *Datasource) Configure(raws ...any) error {
 	if err := config.Decode(&d.config, nil, raws...); err != nil {
 		return err
 	}
+	if err := check.Home("lock_file", &d.config.LockFile); err != nil {
+		return check.All(err)
+	}
 	d.config.Architecture = cmp.Or(d.config.Architecture, "amd64")
 	if d.config.isUnknown() {
 		return nil

@@ -21,9 +21,25 @@ const (
 
 func (c *Config) onPackerHost() bool { return c.DownloadOn == onPackerHost }
 
+// sent is the spec that the machine gets, once nothing is unknown any more. A
+// folder of the Packer host is none of the machine's business.
+func (c *Config) sent() (provisioner.Spec, error) {
+	spec := c.spec()
+	if err := spec.Validate(); err != nil {
+		return spec, err
+	}
+	if c.onPackerHost() && strings.HasPrefix(spec.SourceURL, "file://") {
+		spec.SourceURL = ""
+	}
+	return spec, nil
+}
+
 // checkDownloads says what is wrong with the fields of the Packer host's side.
 func (c *Config) checkDownloads() error {
-	var errs []error
+	errs := []error{check.Home("cache_folder", &c.CacheFolder)}
+	for i := range c.ImageArchives {
+		errs = append(errs, check.Home("image_archives", &c.ImageArchives[i]))
+	}
 	switch on := check.Known(c.DownloadOn); on {
 	case "", onMachine, onPackerHost:
 	default:

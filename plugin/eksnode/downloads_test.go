@@ -18,6 +18,13 @@ func TestPlacesOnThePackerHost(t *testing.T) {
 	var p Provisioner
 	folder := t.TempDir()
 	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "download_on": "packer-host", "source_url": "file://" + folder}))
+	spec, err := p.config.sent()
+	require.NoError(t, err)
+	assert.Empty(t, spec.SourceURL, "the machine does not hear of the folder")
+	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "download_on": "packer-host", "source_url": "https://mirror.example"}))
+	spec, err = p.config.sent()
+	require.NoError(t, err)
+	assert.Equal(t, "https://mirror.example", spec.SourceURL)
 	gone := filepath.Join(folder, "gone")
 	for name, test := range map[string]struct {
 		block fields

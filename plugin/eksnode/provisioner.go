@@ -16,7 +16,10 @@ import (
 )
 
 // Provisioner implements packersdk.Provisioner.
-type Provisioner struct{ config Config }
+type Provisioner struct {
+	config Config
+	kept   remote.Kept // outlives what Prepare forgets
+}
 
 // ConfigSpec implements packersdk.HCL2Speccer.
 func (p *Provisioner) ConfigSpec() hcldec.ObjectSpec { return p.config.FlatMapstructure().HCL2Spec() }
@@ -46,11 +49,11 @@ func (p *Provisioner) Prepare(raws ...any) error {
 
 // Provision sends the agent to the machine and has it make a node of it.
 func (p *Provisioner) Provision(ctx context.Context, ui packersdk.Ui, comm packersdk.Communicator, _ map[string]any) error {
-	spec := p.config.spec()
-	if err := spec.Validate(); err != nil { // nothing is unknown any more
+	spec, err := p.config.sent()
+	if err != nil {
 		return err
 	}
-	session := remote.New(p.config.Config, ui, comm)
+	session := remote.New(p.config.Config, p.config.PackerBuildName, &p.kept, ui, comm)
 	session.Supply = p.config.supply
 	return session.Run(ctx, agent.Request{Command: agent.Provision, Provision: &spec, SupplyAssets: p.config.onPackerHost()})
 }

@@ -14,6 +14,9 @@ import (
 // readLock reads the lock file on the Packer host: its content travels to the
 // machine.
 func (c *Config) readLock() error {
+	if err := check.Home("lock_file", &c.LockFile); err != nil {
+		return err
+	}
 	if c.LockFile == "" || check.IsUnknown(c.LockFile) {
 		return nil
 	}

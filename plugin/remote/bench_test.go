@@ -64,7 +64,7 @@ var buildAgent = sync.OnceValues(func() ([]byte, error) {
 // bench is a session with a machine, ready to run.
 type bench struct {
 	t       *testing.T
-	screen  *screen
+	screen  *monitor
 	machine *sshtest.Machine
 	session *Session
 	request agent.Request
@@ -81,13 +81,15 @@ func newBench(t *testing.T, behaviour string) *bench {
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(folder)) })
 	b := &bench{
 		t:       t,
-		screen:  &screen{},
+		screen:  &monitor{},
 		folder:  folder,
 		report:  filepath.Join(t.TempDir(), "made", "report.json"),
 		request: agent.Request{Command: agent.Provision, Provision: &provisioner.Spec{SourceURL: "http://" + behaviour}},
 	}
 	b.session = &Session{
 		Config: Config{Report: b.report, RemoteFolder: folder, SudoCommand: "env --"},
+		Build:  "null.machine",
+		Kept:   new(Kept),
 		UI:     b.screen.ui(),
 		Agent: func(arch string) ([]byte, error) {
 			require.Equal(t, runtime.GOARCH, arch)

@@ -17,8 +17,12 @@ type Config struct {
 	// `false`.
 	DryRun bool `mapstructure:"dry_run"`
 	// Path on the Packer host where the JSON report is kept. Missing folders
-	// are made; an earlier report is replaced. The report is also written when
-	// the run failed. Without it no report is kept.
+	// are made. An earlier report is replaced before anything happens on the
+	// machine, by one with the result `unfinished`, which an interrupted run
+	// leaves; the report is also written when the run failed. Each provisioner
+	// of each build needs a path of its own, such as
+	// `reports/scrub-${source.name}.json`: one that another has taken is
+	// refused. Without it no report is kept.
 	Report string `mapstructure:"report"`
 	// Folder on the machine that may hold programs while they run. The agent
 	// is put into a folder of its own below it and removes that before it does
@@ -60,7 +64,7 @@ func (c *Config) Prepare() error {
 	if !check.IsUnknown(c.SudoCommand) {
 		errs = append(errs, c.checkSudoCommand())
 	}
-	return errors.Join(append(errs, c.checkReport())...)
+	return errors.Join(append(errs, check.Home("report", &c.Report), c.checkReport())...)
 }
 
 func (c *Config) checkRemoteFolder() error {
@@ -77,19 +81,25 @@ func (c *Config) checkSudoCommand() error {
 	return nil
 }
 
-// checkReport looks for the nearest folder above the report that exists: the
-// ones in between are made when the report is written.
+// checkReport looks for the nearest folder above the report that exists, which
+// must be writable: the ones in between are made when the run begins.
 func (c *Config) checkReport() error {
 	if c.Report == "" || check.IsUnknown(c.Report) {
 		return nil
 	}
-	if st, err := os.Stat(c.Report); err == nil && st.IsDir() {
+	switch st, err := os.Stat(c.Report); {
+	case err == nil && st.IsDir():
 		return fmt.Errorf("report: %s is a folder; name a file in it, such as %s", c.Report, filepath.Join(c.Report, "report.json"))
+	case err == nil && !st.Mode().IsRegular():
+		return fmt.Errorf("report: %s is not a regular file, which a report would replace", c.Report)
 	}
 	for folder := filepath.Dir(c.Report); ; folder = filepath.Dir(folder) {
 		st, err := os.Stat(folder)
 		switch {
 		case err == nil && st.IsDir():
+			if err := writable(folder); err != nil {
+				return fmt.Errorf("report: %s cannot be written: the folder %s: %w", c.Report, folder, err)
+			}
 			return nil
 		case err == nil:
 			return fmt.Errorf("report: %s is not a folder, so %s cannot be written", folder, c.Report)

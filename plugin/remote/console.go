@@ -19,6 +19,10 @@ const (
 	silenceMost   = 20 * time.Second
 )
 
+// targetsMost is how many downloads of one item are counted, and how many of
+// its lines are shown.
+const targetsMost = 500
+
 // console turns the agent's events into lines for the person who waits: one
 // per item, and for a long item one now and then.
 type console struct {
@@ -70,7 +74,7 @@ func (c *console) progress(e agent.Event) {
 	if e.Action != nil {
 		target = fmt.Sprintf("%s %s", e.Action.Verb, e.Action.Target)
 	}
-	if c.fetched != nil {
+	if _, known := c.fetched[target]; c.fetched != nil && (known || len(c.fetched) < targetsMost) {
 		c.fetched[target] = e.Done
 	}
 	now := c.now()
@@ -114,8 +118,16 @@ func (c *console) end(o plan.Outcome) {
 	} else {
 		c.ui.Say(line)
 	}
-	for _, f := range o.Findings {
+	for _, f := range o.Findings[:min(len(o.Findings), targetsMost)] {
 		c.decide(o.Item, f)
+	}
+	c.more(o.Item, len(o.Findings))
+}
+
+// more says how many lines of an item are not shown.
+func (c *console) more(item string, lines int) {
+	if lines > targetsMost {
+		c.ui.Say(fmt.Sprintf("  %s: and %d more; the report has all", item, lines-targetsMost))
 	}
 }
 
@@ -148,18 +160,12 @@ func (c *console) finish(r *plan.Report) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.item = ""
-	for _, p := range r.Plan {
-		c.enter(p.Phase, p.Item)
-		for _, a := range p.Actions {
-			if a.Verb == plan.Decide {
-				c.decide(p.Item, a)
-				continue
-			}
-			c.ui.Say(fmt.Sprintf("  %s: would %s %s (%s)", p.Item, a.Verb, a.Target, a.Reason))
-		}
-		if p.Error != "" {
-			c.ui.Error("  " + p.Error) // begins with the item
-		}
+	c.planned(r.Plan, "would")
+	if r.Audit != nil {
+		c.planned(r.Audit.Plan, "left to")
+	}
+	if s, ok := c.ui.(*screen); ok {
+		s.reopen()
 	}
 	line := fmt.Sprintf("%s %s: %s, %d changed, %s", r.Command, r.Result,
 		count(r.Totals.Items, "item"), r.Totals.Changed, count(r.Totals.Actions, "action"))
@@ -174,4 +180,35 @@ func (c *console) finish(r *plan.Report) {
 		line += ", fetched " + size(c.total)
 	}
 	c.ui.Say(line + ", " + length(r.Finished.Sub(r.Started)))
+	c.concluded(r)
+}
+
+// planned prints what is left to do.
+func (c *console) planned(list []plan.Planned, will string) {
+	for _, p := range list {
+		c.enter(p.Phase, p.Item)
+		for _, a := range p.Actions[:min(len(p.Actions), targetsMost)] {
+			if a.Verb == plan.Decide {
+				c.decide(p.Item, a)
+				continue
+			}
+			c.ui.Say(fmt.Sprintf("  %s: %s %s %s (%s)", p.Item, will, a.Verb, a.Target, a.Reason))
+		}
+		c.more(p.Item, len(p.Actions))
+		if p.Error != "" {
+			c.ui.Error("  " + p.Error) // begins with the item
+		}
+	}
+}
+
+// concluded prints what became of the audit that ends a scrub.
+func (c *console) concluded(r *plan.Report) {
+	switch {
+	case r.Audit != nil && r.Audit.Result == plan.Clean:
+		c.ui.Say(r.Audit.String())
+	case r.Audit != nil:
+		c.ui.Error(r.Audit.String())
+	case r.Command == string(agent.Scrub) && r.Result != plan.Failure:
+		c.ui.Say(plan.NoAudit)
+	}
 }

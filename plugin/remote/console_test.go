@@ -108,6 +108,9 @@ func TestFinishOfADryRun(t *testing.T) {
 		{Item: "keys", Phase: "identity", Actions: []plan.Action{{Verb: plan.Decide, Target: "/etc/key", Reason: "nothing makes it again"}}},
 		{Item: "logs", Phase: "caches", Error: "logs: no route"},
 	}
+	r.Audit = &plan.Audit{Result: plan.Findings, Items: 9, Plan: []plan.Planned{
+		{Item: "secrets-left", Phase: "inspect", Actions: []plan.Action{{Verb: plan.Decide, Target: "/opt/app.conf", Reason: "line 1 holds a token"}}},
+	}}
 	s.finish(r)
 	assert.Equal(t, []string{
 		"Phase: identity",
@@ -115,6 +118,30 @@ func TestFinishOfADryRun(t *testing.T) {
 		"  keys: for you to decide: /etc/key (nothing makes it again)",
 		"Phase: caches",
 		"  logs: no route",
+		"Phase: inspect",
+		"  secrets-left: for you to decide: /opt/app.conf (line 1 holds a token)",
 		"scrub planned: 4 items, 0 changed, 2 actions, 3 files and folders to go (2.0 kB), 1.5 s",
+		"audit findings: 1 left, found by 1 of 9 rules",
 	}, s.lines())
+}
+
+// The last line says what became of the audit.
+func TestFinishOfAScrub(t *testing.T) {
+	for name, c := range map[string]struct {
+		report plan.Report
+		last   string
+	}{
+		"clean":   {plan.Report{Result: plan.OK, Audit: &plan.Audit{Result: plan.Clean, Items: 96}}, "audit clean: nothing left by 96 rules"},
+		"unknown": {plan.Report{Result: plan.Unknown, Audit: &plan.Audit{Result: plan.Unknown, Items: 96, Error: "x: no", Plan: []plan.Planned{{Item: "x", Error: "x: no"}}}}, "audit unknown: 0 left, found by 1 of 96 rules; could not look: x: no"},
+		"off":     {plan.Report{Result: plan.OK}, plan.NoAudit},
+		"failed":  {plan.Report{Result: plan.Failure}, "scrub failed: 0 items, 0 changed, 0 actions, 0 ms"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage()
+			c.report.Command = "scrub"
+			s.finish(&c.report)
+			lines := s.lines()
+			assert.Equal(t, c.last, lines[len(lines)-1])
+		})
+	}
 }

@@ -9,16 +9,21 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/eksnode/packer-plugin-eksnode/agent"
 	"github.com/eksnode/packer-plugin-eksnode/artifact"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// noiseMost is how many lines that are not the agent's are shown.
-const noiseMost = 20
+// What a machine may send in one session. An agent stays far below: it says at
+// most three things a second, and needs hours for a large machine.
+const (
+	noiseMost   = 20        // lines that are not the agent's and are shown
+	eventsMost  = 1_000_000 // events
+	wantsMost   = 1_000     // things that the Packer host is asked for
+	valuesMost  = 2_000_000 // values in one event: each takes memory here, even when it is short
+	outcomeMost = 128 << 20 // bytes of outcomes, which are kept until the report comes
+)
 
 // conversation reads the standard output of the agent's session: perhaps what
 // a banner or sudo prints, then events from Hello to Finished, then the line
@@ -36,6 +41,10 @@ type conversation struct {
 	report   *plan.Report
 	outcomes []plan.Outcome
 	err      error // the first thing that was wrong with what the agent said
+
+	events, wants int
+	outcomeBytes  int
+	wanted        *artifact.Wanted // what has not come yet
 }
 
 // heard is what the agent said until now.
@@ -70,8 +79,46 @@ func (c *conversation) line(line []byte) {
 	case err != nil:
 		c.fail(fmt.Errorf("reading the agent's events: %w", err))
 	default:
-		c.event(event)
+		c.count(event, len(line))
+		if c.err == nil {
+			c.event(event)
+		}
 	}
+}
+
+// count fails an agent that says more than any has to say.
+func (c *conversation) count(e agent.Event, bytes int) {
+	c.events++
+	if e.Kind == agent.End {
+		c.outcomeBytes += bytes
+	}
+	switch {
+	case c.events > eventsMost:
+		c.fail(fmt.Errorf("reading the agent's events: there are more than %d", eventsMost))
+	case c.outcomeBytes > outcomeMost:
+		c.fail(fmt.Errorf("reading the agent's events: the outcomes have more than %d bytes", outcomeMost))
+	}
+}
+
+// ask has the Packer host bring what the agent wants: one thing after the
+// other, since each may cost a download.
+func (c *conversation) ask(w artifact.Wanted) {
+	switch c.wants++; {
+	case c.wanted != nil:
+		c.fail(fmt.Errorf("reading the agent's events: %s is wanted before %s has been sent", w, c.wanted))
+	case c.wants > wantsMost:
+		c.fail(fmt.Errorf("reading the agent's events: more than %d things are wanted", wantsMost))
+	default:
+		c.wanted = &w
+		c.want(w)
+	}
+}
+
+// answered notes that all of what was wanted is on its way.
+func (c *conversation) answered() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wanted = nil
 }
 
 // aside takes a line of standard error, where the agent says nothing.
@@ -84,18 +131,8 @@ func (c *conversation) aside(line []byte) {
 // show passes a line on that is not the agent's.
 func (c *conversation) show(line []byte) {
 	if c.noise++; c.noise <= noiseMost {
-		c.console.say("  (the machine) %s", printable(string(line)))
+		c.console.say("  (the machine) %s", string(line))
 	}
-}
-
-// printable is a text without what a terminal would obey instead of showing it.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r == utf8.RuneError || unicode.IsControl(r) && r != '\t' {
-			return '?'
-		}
-		return r
-	}, s)
 }
 
 func (c *conversation) fail(err error) {
@@ -125,7 +162,7 @@ func (c *conversation) event(e agent.Event) {
 	case agent.Begin:
 		c.console.begin(e)
 	case agent.Want:
-		c.want(*e.Want)
+		c.ask(*e.Want)
 	case agent.Progress:
 		c.console.progress(e)
 	case agent.Warning:
@@ -144,6 +181,9 @@ func (c *conversation) event(e agent.Event) {
 // promises.
 func parseEvent(line []byte) (agent.Event, error) {
 	var e agent.Event
+	if bytes.Count(line, []byte{','}) > valuesMost {
+		return e, fmt.Errorf("an event with more than %d values", valuesMost)
+	}
 	dec := json.NewDecoder(bytes.NewReader(line))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&e); err != nil {

@@ -58,7 +58,7 @@ func (s *Session) unstarted(m *machine, status int, said string) error {
 		return fmt.Errorf("unpacking the agent in %s on the machine%s", folder, after(said))
 	case has("password is required"), has("not allowed to execute"), has("not in the sudoers"), has(wantsTerminal):
 		return fmt.Errorf("running the agent with `%s`%s; %s, connect as root, or set sudo_command", s.Config.SudoCommand, after(said), allowing(m.user, said))
-	case has("?ELF"): // sudo has a shell read what the kernel does not run; its first byte is not printable
+	case has(`\x7fELF`): // sudo has a shell read what the kernel does not run; its first byte is escaped
 		return fmt.Errorf("running the agent: the machine does not run linux/%s programs although it says so", m.arch)
 	case has("Exec format error"):
 		return fmt.Errorf("running the agent: the machine does not run linux/%s programs although it says so%s", m.arch, after(said))

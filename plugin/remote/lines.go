@@ -2,14 +2,14 @@ package remote
 
 import "bytes"
 
-// lineMost bounds one line of the agent: the report is one, and the largest
-// one seen is below a megabyte. A longer one is handed on in pieces, which
-// are then no events.
-const lineMost = 64 << 20
+// asideMost bounds one line of standard error.
+const asideMost = 64 << 10
 
 // lines is a writer that hands on whole lines without their ends. What has no
-// end is handed on by Flush.
+// end is handed on by Flush. A line of more than most bytes is handed on in
+// pieces, which are then no events.
 type lines struct {
+	most int
 	each func(line []byte)
 	rest []byte
 }
@@ -17,18 +17,19 @@ type lines struct {
 // Write implements io.Writer. It never fails.
 func (l *lines) Write(p []byte) (int, error) {
 	written := len(p)
-	for {
-		i := bytes.IndexByte(p, '\n')
-		if i < 0 {
-			break
+	for len(p) > 0 {
+		piece, rest, ends := p, []byte(nil), false
+		if i := bytes.IndexByte(p, '\n'); i >= 0 {
+			piece, rest, ends = p[:i], p[i+1:], true
 		}
-		l.rest = append(l.rest, p[:i]...)
-		l.Flush()
-		p = p[i+1:]
-	}
-	l.rest = append(l.rest, p...)
-	if len(l.rest) > lineMost {
-		l.Flush()
+		if room := l.most - len(l.rest); len(piece) > room {
+			piece, rest, ends = p[:room], p[room:], true
+		}
+		l.rest = append(l.rest, piece...)
+		if ends {
+			l.Flush()
+		}
+		p = rest
 	}
 	return written, nil
 }

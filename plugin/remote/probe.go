@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
@@ -44,6 +45,7 @@ func probe(ctx context.Context, comm packersdk.Communicator, c Config) (*machine
 	if err != nil {
 		return nil, err
 	}
+	out = strings.ReplaceAll(out, "\r", "") // of a terminal
 	_, answer, begun := strings.Cut(out, probeBegin+"\n")
 	answer, _, ended := strings.Cut(answer, probeEnd)
 	switch {
@@ -89,7 +91,9 @@ func parseProbe(answer string) (m *machine, uname string) {
 		case "writable":
 			m.writable = true
 		case "missing":
-			m.missing = append(m.missing, value)
+			if slices.Contains(tools, value) && !slices.Contains(m.missing, value) {
+				m.missing = append(m.missing, value)
+			}
 		}
 	}
 	for line := range strings.Lines(release) {

@@ -14,6 +14,8 @@ import (
 	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 // nobody is a user that every Linux has and that may do nothing.
@@ -164,4 +166,22 @@ func TestProbeOfASilentMachine(t *testing.T) {
 	b.machine.Shell = func(string) *exec.Cmd { return exec.Command("/bin/sh", "-c", "cat") }
 	b.session.Limits.Probe = 1 // a nanosecond: it has passed before the answer can come
 	require.EqualError(t, b.session.Run(t.Context(), b.request), "looking at the machine: no answer within 0 ms")
+}
+
+// FuzzProbe has a machine answer anything: it is understood or refused.
+func FuzzProbe(f *testing.F) {
+	f.Add("arch=x86_64\nelf= 3e 00\nuid=0\nuser=root\nhome=/root\nroot=yes\nfolder=/tmp\nwritable=yes\nmissing=dd\nmissing=dd\nos-release\nID=debian\nPRETTY_NAME=\"x\x1b[2J\"\n")
+	f.Add("arch\n=\nos-release\n=\n")
+	f.Fuzz(func(t *testing.T, answer string) {
+		m, uname := parseProbe(answer)
+		assert.LessOrEqual(t, len(m.missing), len(tools))
+		c := Config{RemoteFolder: "/tmp", SudoCommand: "sudo -n --"}
+		if err := m.demand(c, uname); err != nil {
+			text := shown(err).Error()
+			assert.Equal(t, plan.Printable(text), text)
+			return
+		}
+		assert.Regexp(t, plainPath, m.folder)
+		assert.Contains(t, elfMachines, m.arch)
+	})
 }

@@ -1,44 +1,53 @@
 package remote
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// writeReport keeps the report at path, whole or not at all, and makes the
-// folders above it.
-func writeReport(path string, r *plan.Report) (err error) {
-	data, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return fmt.Errorf("writing the report: %w", err)
-	}
-	folder := filepath.Dir(path)
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return fmt.Errorf("writing the report: %w", err)
-	}
-	file, err := os.CreateTemp(folder, ".eksnode-report-*")
-	if err != nil {
-		return fmt.Errorf("writing the report: %w", err)
-	}
-	defer func() {
-		if err != nil {
-			os.Remove(file.Name()) // the error that is returned says more
-			err = fmt.Errorf("writing the report %s: %w", path, err)
+// Kept is the file of a provisioner's report. It belongs to the provisioner's
+// process from the first run on: Packer has one process for each provisioner
+// of each build, and ends them together, so that two of them never share a
+// file, whichever comes first. The zero value has none yet.
+type Kept struct{ file *plan.ReportFile }
+
+// begin claims the file at path for a run. A retry takes the provisioner's own
+// file over.
+func (k *Kept) begin(path string, begun plan.Report) error {
+	if k.file != nil {
+		if err := k.file.Close(); err != nil {
+			return fmt.Errorf("report: %w", err)
 		}
-	}()
-	_, err = file.Write(append(data, '\n'))
-	if err == nil {
-		err = file.Chmod(0o644) // for whoever reads the build's artifacts
+		k.file = nil
 	}
-	if closed := file.Close(); err == nil {
-		err = closed
+	file, err := plan.ClaimReport(path, begun)
+	var used *plan.InUseError
+	switch {
+	case errors.As(err, &used) && used.Holder.Build == begun.Build && begun.Build != "":
+		return fmt.Errorf("report: %w; give each provisioner a file of its own", err)
+	case errors.As(err, &used):
+		return fmt.Errorf(`report: %w; give each build a file of its own, such as %s`, err, perSource(path))
+	case err != nil:
+		return fmt.Errorf("report: %w; nothing was done on the machine", err)
 	}
-	if err != nil {
-		return err
+	k.file = file
+	return nil
+}
+
+// write keeps the report of a run's end.
+func (k *Kept) write(r plan.Report) error {
+	if err := k.file.Write(r); err != nil {
+		return fmt.Errorf("writing the report: %w", err)
 	}
-	return os.Rename(file.Name(), path)
+	return nil
+}
+
+// perSource is a path with the source's name in it.
+func perSource(path string) string {
+	extension := filepath.Ext(path)
+	return strings.TrimSuffix(path, extension) + "-${source.name}" + extension
 }

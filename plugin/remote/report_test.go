@@ -1,40 +1,105 @@
+//go:build linux
+
 package remote
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-func TestWriteReportReplacesAnEarlierOne(t *testing.T) {
-	folder := filepath.Join(t.TempDir(), "a", "b")
-	path := filepath.Join(folder, "report.json")
-	for _, result := range []plan.Result{plan.Failure, plan.OK} {
-		require.NoError(t, writeReport(path, &plan.Report{Schema: plan.Schema, Result: result}))
-		data, err := os.ReadFile(path)
-		require.NoError(t, err)
-		assert.Contains(t, string(data), `"result": "`+string(result)+`"`)
-		assert.Equal(t, byte('\n'), data[len(data)-1])
+// An interrupted Packer kills its plugins: what lies on the disk while the
+// agent works is what stays.
+func TestNoReportOfAnEarlierRunOutlivesAnInterruption(t *testing.T) {
+	b := newBench(t, "wait").overSSH()
+	require.NoError(t, os.MkdirAll(filepath.Dir(b.report), 0o755))
+	require.NoError(t, os.WriteFile(b.report, []byte(`{"result":"ok"}`), 0o600))
+	over := make(chan error, 1)
+	go func() { over <- b.session.Run(t.Context(), b.request) }()
+	pid := b.pid()
+	r := b.kept()
+	assert.Equal(t, plan.Unfinished, r.Result)
+	assert.Equal(t, "null.machine", r.Build)
+	assert.Equal(t, "provision", r.Command)
+	b.machine.Cut()
+	require.Error(t, <-over)
+	gone(t, pid)
+	assert.Equal(t, plan.Failure, b.kept().Result)
+	assert.Equal(t, "null.machine", b.kept().Build)
+}
+
+// Two provisioners never share a file, also when one follows the other.
+func TestTwoProvisionersWithOneReport(t *testing.T) {
+	first := newBench(t, "done").overSSH()
+	require.NoError(t, first.session.Run(t.Context(), first.request))
+	for build, remedy := range map[string]string{
+		"null.machine": "give each provisioner a file of its own",
+		"null.other":   "give each build a file of its own, such as " + filepath.Dir(first.report) + "/report-${source.name}.json",
+	} {
+		second := newBench(t, "done").overSSH()
+		second.session.Config.Report, second.session.Build = first.report, build
+		require.EqualError(t, second.session.Run(t.Context(), second.request),
+			"report: "+first.report+" keeps the report of the provision of the build null.machine, which has not ended; "+remedy)
+		assert.Empty(t, second.machine.Asked())
 	}
-	left, err := os.ReadDir(folder)
+	assert.Equal(t, plan.OK, first.kept().Result)
+
+	require.NoError(t, first.session.Run(t.Context(), first.request), "a retry is the same provisioner")
+	require.NoError(t, first.session.Kept.file.Close())
+	third := newBench(t, "done").overSSH()
+	third.session.Config.Report = first.report
+	require.NoError(t, third.session.Run(t.Context(), third.request), "the process that had it has ended")
+}
+
+func TestReportsAreReplacedAsAWhole(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a", "b", "report.json")
+	var k Kept
+	begun := plan.Begun("scrub", "1", "/", time.Unix(0, 0))
+	require.NoError(t, k.begin(path, begun))
+	require.NoError(t, os.Chmod(filepath.Dir(path), 0o755))
+	require.NoError(t, k.write(plan.Report{Result: plan.OK}))
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.True(t, json.Valid(data))
+	left, err := os.ReadDir(filepath.Dir(path))
 	require.NoError(t, err)
 	assert.Len(t, left, 1, "no temporary file stays")
 	st, err := os.Stat(path)
 	require.NoError(t, err)
 	assert.Equal(t, os.FileMode(0o644), st.Mode().Perm())
+
+	require.NoError(t, os.RemoveAll(filepath.Dir(path)))
+	require.ErrorContains(t, k.write(plan.Report{}), "writing the report: open ")
 }
 
-func TestWriteReportWhereAFolderIs(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "report.json")
-	require.NoError(t, os.Mkdir(path, 0o755))
-	err := writeReport(path, &plan.Report{})
-	require.ErrorContains(t, err, "writing the report "+path+": rename ")
-	left, err := os.ReadDir(filepath.Dir(path))
-	require.NoError(t, err)
-	assert.Len(t, left, 1, "no temporary file stays")
+func TestPrepareRefusesReportsThatCannotBe(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	folder, readOnly := t.TempDir(), t.TempDir()
+	require.NoError(t, unix.Mount("none", readOnly, "tmpfs", unix.MS_RDONLY, ""))
+	t.Cleanup(func() { require.NoError(t, unix.Unmount(readOnly, 0)) })
+	for path, want := range map[string]string{
+		folder:                 "report: " + folder + " is a folder; name a file in it, such as " + folder + "/report.json",
+		"/dev/null":            "report: /dev/null is not a regular file, which a report would replace",
+		readOnly + "/a/x.json": "report: " + readOnly + "/a/x.json cannot be written: the folder " + readOnly + ": read-only file system",
+		"~you/x":               "report: ~you/x begins with ~you: only ~/ is replaced by a home folder",
+		"/dev/null/x.json":     "report: /dev/null is not a folder, so /dev/null/x.json cannot be written",
+		"~/reports/ok.json":    "",
+	} {
+		c := Config{Report: path}
+		err := c.Prepare()
+		if want == "" {
+			require.NoError(t, err)
+			assert.Equal(t, filepath.Join(os.Getenv("HOME"), "reports/ok.json"), c.Report)
+			continue
+		}
+		require.ErrorContains(t, err, want)
+	}
 }

@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
+
+	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 // ending is how a remote command ended.
@@ -85,7 +87,7 @@ func (t *text) String() string {
 // lastWords is the end of what a command said, on one line.
 func lastWords(s string) string {
 	const most = 600
-	s = printable(strings.Join(strings.FieldsFunc(strings.TrimSpace(s), func(r rune) bool { return r == '\n' || r == '\r' }), "; "))
+	s = plan.PrintableLine(strings.Join(strings.FieldsFunc(strings.TrimSpace(s), func(r rune) bool { return r == '\n' || r == '\r' }), "; "))
 	if len(s) > most {
 		s = "… " + s[len(s)-most:]
 	}

@@ -3,37 +3,46 @@
 package remote
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/agent"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// screen is what a person sees.
-type screen struct {
+// monitor is what a person sees.
+type monitor struct {
 	mu   sync.Mutex
 	text strings.Builder
 }
 
-func (s *screen) Write(p []byte) (int, error) {
+func (s *monitor) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.text.Write(p)
 }
 
-func (s *screen) ui() packersdk.Ui { return &packersdk.BasicUi{Writer: s} }
+func (s *monitor) ui() packersdk.Ui { return &packersdk.BasicUi{Writer: s} }
 
-func (s *screen) lines() []string {
+func (s *monitor) lines() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return strings.Split(strings.TrimSuffix(s.text.String(), "\n"), "\n")
 }
 
 // rest waits for a line that starts with prefix and gives what follows.
-func (s *screen) rest(t *testing.T, prefix string) string {
+func (s *monitor) rest(t *testing.T, prefix string) string {
 	var rest string
 	require.Eventually(t, func() bool {
 		for _, line := range s.lines() {
@@ -45,4 +54,79 @@ func (s *screen) rest(t *testing.T, prefix string) string {
 		return false
 	}, 30*time.Second, time.Millisecond, "no line starts with %q", prefix)
 	return rest
+}
+
+// osc52 is what sets a terminal's clipboard, and what else a terminal obeys or
+// an eye is misled by.
+const osc52 = "\x1b]52;c;ZXZpbA==\a\u009b31m\x7f\u202e\u2028\x9b"
+
+func (s *monitor) printable(t *testing.T) {
+	t.Helper()
+	text := strings.Join(s.lines(), "\n")
+	assert.Equal(t, plan.Printable(text), text)
+}
+
+// Whatever field of an event the machine fills, the terminal shows it.
+func TestNothingOfTheMachineSteersTheTerminal(t *testing.T) {
+	hostile := plan.Action{Verb: osc52, Target: osc52, Reason: osc52 + "\nforged: line"}
+	m := &monitor{}
+	c := newConsole(&screen{Ui: m.ui()}, time.Now)
+	talk := &conversation{console: c, version: "1", hangUp: func() {}}
+	for _, e := range []agent.Event{
+		{Kind: agent.Hello, Message: "1 " + osc52},
+		{Kind: agent.Begin, Item: osc52, Phase: osc52, Actions: 1},
+		{Kind: agent.Progress, Item: osc52, Action: &hostile, Done: 1, Total: 2},
+		{Kind: agent.Warning, Message: osc52},
+		{Kind: agent.End, Outcome: &plan.Outcome{Item: osc52, Phase: osc52, Status: osc52, Error: osc52, Findings: []plan.Action{hostile}}},
+		{Kind: agent.End, Outcome: &plan.Outcome{Item: osc52, Phase: "x", Status: plan.Failed, Error: osc52}},
+		{Kind: agent.Finished, Report: &plan.Report{
+			Command: osc52, Result: osc52, Plan: []plan.Planned{{Item: osc52, Phase: osc52, Error: osc52, Actions: []plan.Action{hostile}}},
+			Audit: &plan.Audit{Result: osc52, Error: osc52, Plan: []plan.Planned{{Item: osc52, Actions: []plan.Action{hostile}}}},
+		}},
+	} {
+		line, err := json.Marshal(e)
+		require.NoError(t, err)
+		talk.line(line)
+	}
+	talk.aside([]byte(osc52))
+	require.NoError(t, talk.heard().err)
+	m.printable(t)
+	assert.Contains(t, strings.Join(m.lines(), "\n"), `\x1b]52;c;ZXZpbA==\a\u009b31m\x7f\u202e\u2028`)
+	for _, line := range m.lines() {
+		assert.NotRegexp(t, "^forged", line)
+	}
+}
+
+func TestErrorsAreShownOnATerminalAndNotTooLong(t *testing.T) {
+	err := shown(fmt.Errorf("%s: %w", osc52, errLost))
+	assert.ErrorIs(t, err, errLost)
+	assert.Equal(t, plan.Printable(err.Error()), err.Error())
+	long := shown(errors.New(strings.Repeat("x", 1<<20))).Error()
+	assert.Equal(t, errorMost+len(" … (1032192 bytes more)"), len(long))
+	require.NoError(t, shown(nil))
+}
+
+func TestTheScreenIsBounded(t *testing.T) {
+	m := &monitor{}
+	s := &screen{Ui: m.ui()}
+	s.Say(strings.Repeat("x", 1<<20))
+	for range 2 * linesMost {
+		s.Error("x")
+	}
+	lines := m.lines()
+	assert.Len(t, lines, linesMost)
+	assert.Less(t, len(lines[0]), shownMost+100)
+	assert.Equal(t, "(no more lines are shown; the report has the rest)", lines[len(lines)-1])
+}
+
+// What a machine says before it is known reaches Packer's own error.
+func TestProbesThatAreHostile(t *testing.T) {
+	b := newBench(t, "done").overSSH()
+	b.machine.Shell = func(string) *exec.Cmd { return exec.Command("/bin/sh", "-c", `printf '%s' "$0" >&2; exit 1`, osc52) }
+	err := b.session.Run(t.Context(), b.request)
+	require.ErrorContains(t, err, `\x1b]52`)
+	assert.Equal(t, plan.Printable(err.Error()), err.Error())
+	data, err := os.ReadFile(b.report)
+	require.NoError(t, err)
+	assert.Equal(t, plan.Printable(string(data)), string(data))
 }

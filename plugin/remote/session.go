@@ -39,8 +39,12 @@ type Limits struct {
 // Session is one run of the agent on a machine.
 type Session struct {
 	Config Config
-	UI     packersdk.Ui
-	Comm   packersdk.Communicator
+	// Build is Packer's name of the build, for the report.
+	Build string
+	// Kept is the provisioner's report file, if Config names one.
+	Kept *Kept
+	UI   packersdk.Ui
+	Comm packersdk.Communicator
 	// Agent gives the compressed agent for an architecture in Go's spelling.
 	Agent func(arch string) ([]byte, error)
 	// Supply gives what machines of an architecture may ask for; nil for
@@ -52,10 +56,10 @@ type Session struct {
 	Random  io.Reader // for the name of the agent's folder
 }
 
-// New is a session with the agents that the plugin carries.
-func New(c Config, ui packersdk.Ui, comm packersdk.Communicator) *Session {
+// New is a session of a build with the agents that the plugin carries.
+func New(c Config, build string, kept *Kept, ui packersdk.Ui, comm packersdk.Communicator) *Session {
 	return &Session{
-		Config: c, UI: ui, Comm: comm,
+		Config: c, Build: build, Kept: kept, UI: ui, Comm: comm,
 		Agent:   embedded.Agent,
 		Version: version.String(),
 		Limits: Limits{
@@ -72,27 +76,38 @@ func New(c Config, ui packersdk.Ui, comm packersdk.Communicator) *Session {
 
 // Run has the agent do what the request says; Version, DryRun and Folder of
 // the request are filled in. Its error says what the agent could not do, or
-// why there was no agent. The report is kept in any case.
+// why there was no agent. The report is kept in any case; until the end it says
+// that the run is unfinished.
 func (s *Session) Run(ctx context.Context, request agent.Request) error {
 	request.Version, request.DryRun = s.Version, s.Config.DryRun
+	s.UI = &screen{Ui: s.UI}
 	started := s.Now()
+	begun := plan.Begun(string(request.Command), s.Version, "/", started)
+	begun.Build = s.Build
+	if s.Config.Report != "" {
+		if err := s.Kept.begin(s.Config.Report, begun); err != nil {
+			return shown(err)
+		}
+	}
 	m, h, err := s.run(ctx, request)
 	if s.Config.Report == "" {
-		return err
+		return shown(err)
 	}
-	return errors.Join(err, writeReport(s.Config.Report, s.report(request, started, m, h, err)))
+	return shown(errors.Join(err, s.Kept.write(s.report(begun, m, h, err))))
 }
 
 // report is the agent's own, or what stands in for it when none came.
-func (s *Session) report(request agent.Request, started time.Time, m *machine, h heard, err error) *plan.Report {
+func (s *Session) report(begun plan.Report, m *machine, h heard, err error) plan.Report {
 	if h.report != nil {
-		if err != nil && h.report.Result.ExitCode() == 0 {
-			h.report.Result, h.report.Error = plan.Failure, err.Error()
+		r := *h.report
+		r.Build = s.Build
+		if err != nil && r.Result.ExitCode() == 0 {
+			r.Result, r.Error = plan.Failure, err.Error()
 		}
-		return h.report
+		return r
 	}
-	r := &plan.Report{Schema: plan.Schema, Command: string(request.Command), Tool: s.Version, Started: started, Finished: s.Now()}
-	r.Machine.Root = "/"
+	r := begun
+	r.Finished, r.Error = s.Now(), ""
 	if m != nil {
 		r.Machine.Distro, r.Machine.Version, r.Machine.Arch = m.osRelease["ID"], m.osRelease["VERSION_ID"], m.arch
 	}
@@ -146,15 +161,15 @@ func (s *Session) work(ctx context.Context, m *machine, program []byte, request 
 	}
 	supplying, stop := context.WithCancel(ctx)
 	defer stop()
-	talk := &conversation{console: console, version: s.Version, hangUp: feed.hangUp,
-		want: func(w artifact.Wanted) { go supplies.answer(supplying, w) }}
+	talk := &conversation{console: console, version: s.Version, hangUp: feed.hangUp}
+	talk.want = func(w artifact.Wanted) { go supplies.answer(supplying, w, talk.answered) }
 	var said text
 	sudo := s.Config.SudoCommand
 	if m.isRoot {
 		sudo = ""
 	}
 	console.say("Sending the agent %s for linux/%s, %s", s.Version, m.arch, size(int64(len(program))))
-	out, asides := &lines{each: talk.line}, &lines{each: talk.aside}
+	out, asides := &lines{most: agent.LineMost, each: talk.line}, &lines{most: asideMost, each: talk.aside}
 	over := start(ctx, s.Comm, agentCommand(request.Folder, len(program), sudo), feed, out, io.MultiWriter(&said, asides))
 	end, ended := s.await(ctx, over, feed, func() (silent bool) {
 		console.tick()

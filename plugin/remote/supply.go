@@ -21,15 +21,16 @@ type supplier struct {
 }
 
 // answer gets what is wanted and feeds it to the agent. The agent hears an
-// empty line now and then until it comes.
-func (s supplier) answer(ctx context.Context, w artifact.Wanted) {
+// empty line now and then until it comes. sent is called when the last of it
+// leaves: from then on the agent may want something else.
+func (s supplier) answer(ctx context.Context, w artifact.Wanted, sent func()) {
 	if s.supply == nil {
-		s.feed.send(newFrames(nil, errors.New("this provisioner supplies nothing")))
+		s.feed.send(newFrames(nil, errors.New("this provisioner supplies nothing"), sent))
 		return
 	}
 	s.console.say("  the Packer host gets %s", w)
 	got, err := s.supply.Supply(ctx, w)
-	f := newFrames(got, err)
+	f := newFrames(got, err, sent)
 	s.feed.send(f)
 	select {
 	case <-f.done:
@@ -47,13 +48,14 @@ type frames struct {
 	chunk []byte
 	over  sync.Once
 	done  chan struct{} // closed when all was sent
+	sent  func()        // called before the last bytes leave; nil afterwards
 }
 
-func newFrames(got *artifact.Supplied, err error) *frames {
-	f := &frames{done: make(chan struct{})}
+func newFrames(got *artifact.Supplied, err error, sent func()) *frames {
+	f := &frames{done: make(chan struct{}), sent: sent}
 	switch {
 	case err != nil:
-		f.put(agent.Frame{Error: err.Error()})
+		f.put(failed(err))
 	default:
 		f.from, f.chunk = got, make([]byte, agent.ChunkMost)
 		f.put(agent.Frame{Supplied: got})
@@ -78,8 +80,16 @@ func (f *frames) Read(p []byte) (int, error) {
 		}
 		f.next()
 	}
-	return f.ready.Read(p)
+	n, err := f.ready.Read(p)
+	if f.from == nil && f.ready.Len() == 0 && f.sent != nil {
+		f.sent()
+		f.sent = nil
+	}
+	return n, err
 }
+
+// failed is the frame of an error; a mirror may have made that very long.
+func failed(err error) agent.Frame { return agent.Frame{Error: clipped(err.Error(), errorMost)} }
 
 // next queues the next chunk, or the end.
 func (f *frames) next() {
@@ -96,6 +106,6 @@ func (f *frames) next() {
 		f.from = nil
 	case err != nil:
 		f.from = nil
-		f.put(agent.Frame{Error: err.Error()})
+		f.put(failed(err))
 	}
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/agent"
 	"github.com/eksnode/packer-plugin-eksnode/artifact"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 // unpack reads an answer as the agent does.
@@ -42,12 +43,12 @@ func unpack(t *testing.T, from io.Reader) (frames []agent.Frame, data string) {
 
 func TestAnAnswerInFrames(t *testing.T) {
 	text := strings.Repeat("x", agent.ChunkMost) + "rest"
-	frames, data := unpack(t, newFrames(&artifact.Supplied{ReadCloser: io.NopCloser(strings.NewReader(text)), Size: 7, SHA256: "s", Digest: "d"}, nil))
+	frames, data := unpack(t, newFrames(&artifact.Supplied{ReadCloser: io.NopCloser(strings.NewReader(text)), Size: 7, SHA256: "s", Digest: "d"}, nil, func() {}))
 	assert.Equal(t, text, data)
 	assert.Equal(t, []agent.Frame{{Supplied: &artifact.Supplied{Size: 7, SHA256: "s", Digest: "d"}}, {Chunk: agent.ChunkMost}, {Chunk: 4}, {End: true}}, frames)
-	frames, _ = unpack(t, newFrames(nil, errors.New("no such registry")))
+	frames, _ = unpack(t, newFrames(nil, errors.New("no such registry"), func() {}))
 	assert.Equal(t, []agent.Frame{{Error: "no such registry"}}, frames)
-	frames, data = unpack(t, newFrames(&artifact.Supplied{ReadCloser: io.NopCloser(io.MultiReader(strings.NewReader("half"), failingDisk{}))}, nil))
+	frames, data = unpack(t, newFrames(&artifact.Supplied{ReadCloser: io.NopCloser(io.MultiReader(strings.NewReader("half"), failingDisk{}))}, nil, func() {}))
 	assert.Equal(t, "half", data)
 	assert.Equal(t, agent.Frame{Error: "input/output error"}, frames[len(frames)-1])
 }
@@ -81,9 +82,9 @@ func TestAnAnswerIsClosed(t *testing.T) {
 			file, err := os.Open(path)
 			require.NoError(t, err)
 			f := newFeed(strings.NewReader(""), time.Hour)
-			s := supplier{supply: always{&artifact.Supplied{ReadCloser: file}}, feed: f, console: newConsole((&screen{}).ui(), time.Now)}
+			s := supplier{supply: always{&artifact.Supplied{ReadCloser: file}}, feed: f, console: newConsole((&monitor{}).ui(), time.Now)}
 			answered := make(chan struct{})
-			go func() { s.answer(t.Context(), artifact.Wanted{Asset: "kubelet"}); close(answered) }()
+			go func() { s.answer(t.Context(), artifact.Wanted{Asset: "kubelet"}, func() {}); close(answered) }()
 			if !hang {
 				wait := make([]byte, len(`{"supplied":{"size":0,"sha256":""}}`+"\n"+`{"chunk":7}`+"\ncontent"+`{"end":true}`+"\n"))
 				_, err = io.ReadFull(f, wait)
@@ -104,4 +105,101 @@ type always struct{ supplied *artifact.Supplied }
 
 func (a always) Supply(context.Context, artifact.Wanted) (*artifact.Supplied, error) {
 	return a.supplied, nil
+}
+
+// An agent that wants everything at once starts one download.
+func TestOneThingIsWantedAtATime(t *testing.T) {
+	var asked []artifact.Wanted
+	hung := 0
+	c := &conversation{console: newConsole((&monitor{}).ui(), time.Now), hello: true, hangUp: func() { hung++ },
+		want: func(w artifact.Wanted) { asked = append(asked, w) }}
+	want := func(asset string) { c.line([]byte(`{"event":"want","want":{"asset":"` + asset + `"}}`)) }
+	for range 5000 {
+		want("kubelet")
+	}
+	assert.Len(t, asked, 1)
+	require.EqualError(t, c.heard().err, "reading the agent's events: kubelet is wanted before kubelet has been sent")
+	assert.Equal(t, 1, hung)
+
+	c.err, c.wanted, asked = nil, nil, nil
+	for range 2 * wantsMost {
+		want("runc")
+		c.answered()
+	}
+	assert.LessOrEqual(t, len(asked), wantsMost)
+	require.EqualError(t, c.heard().err, "reading the agent's events: more than 1000 things are wanted")
+}
+
+// The next thing may be wanted when the last byte leaves, and no sooner.
+func TestAnAnswerIsSentWithItsLastByte(t *testing.T) {
+	for name, c := range map[string]struct {
+		body string
+		err  error
+	}{"content": {body: "content"}, "nothing": {}, "an error": {err: errors.New("no such registry")}} {
+		t.Run(name, func(t *testing.T) {
+			sent := 0
+			f := newFrames(&artifact.Supplied{ReadCloser: io.NopCloser(strings.NewReader(c.body))}, c.err, func() { sent++ })
+			var all []byte
+			one := make([]byte, 1)
+			for {
+				before := sent
+				n, err := f.Read(one)
+				if errors.Is(err, io.EOF) {
+					assert.Equal(t, 1, before, "before the end is read")
+					break
+				}
+				all = append(all, one[:n]...)
+				assert.Equal(t, sent == 1, strings.HasSuffix(string(all), `"end":true}`+"\n") || strings.HasSuffix(string(all), `registry"}`+"\n"), "%q", all)
+			}
+			assert.Equal(t, 1, sent)
+		})
+	}
+}
+
+// Whatever a machine can make long or many is refused, not kept.
+func TestWhatAMachineSendsIsBounded(t *testing.T) {
+	fresh := func() *conversation {
+		return &conversation{console: newConsole((&monitor{}).ui(), time.Now), hello: true, hangUp: func() {}}
+	}
+	c := fresh()
+	c.line([]byte(`{"event":"finished","report":{"outcomes":[null` + strings.Repeat(",null", valuesMost+1) + `]}}`))
+	require.EqualError(t, c.heard().err, "reading the agent's events: an event with more than 2000000 values")
+
+	c = fresh()
+	c.events = eventsMost
+	c.line([]byte(`{"event":"alive"}`))
+	require.EqualError(t, c.heard().err, "reading the agent's events: there are more than 1000000")
+
+	c = fresh()
+	c.outcomeBytes = outcomeMost
+	c.line([]byte(`{"event":"end","outcome":{"item":"x"}}`))
+	require.EqualError(t, c.heard().err, "reading the agent's events: the outcomes have more than 134217728 bytes")
+	assert.Empty(t, c.heard().outcomes)
+}
+
+// FuzzEvents has a machine say anything: nothing is kept or shown that a
+// terminal or the memory would mind.
+func FuzzEvents(f *testing.F) {
+	for _, seed := range []string{
+		"{\"event\":\"hello\",\"message\":\"1\"}\n{\"event\":\"want\",\"want\":{\"asset\":\"x\"}}\n{\"event\":\"want\",\"want\":{}}\n",
+		"{\"event\":\"hello\",\"message\":\"1\"}\n{\"event\":\"end\",\"outcome\":{\"item\":\"\\u009b\",\"findings\":[{\"target\":\"\\u001b]52;c;\"}]}}\r\n",
+		"{\"event\":\"hello\",\"message\":\"1\"}\n{\"event\":\"progress\",\"done\":-1,\"total\":1}\n{\"event\":\"finished\",\"report\":{\"plan\":[null],\"audit\":{}}}\n" + sessionOver,
+		"Welcome\x1b[2J\n{\"event\":\"hello\",\"message\":\"2\"}\n{\"event\":\"begin\"}\n\xff\n",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, stream []byte) {
+		m := &monitor{}
+		busy := 0
+		c := &conversation{console: newConsole(&screen{Ui: m.ui()}, time.Now), version: "1", hangUp: func() {}, want: func(artifact.Wanted) { busy++ }}
+		l := &lines{most: 1 << 16, each: c.line}
+		_, err := l.Write(stream)
+		require.NoError(t, err)
+		l.Flush()
+		assert.LessOrEqual(t, busy, 1)
+		m.printable(t)
+		if err := shown(c.heard().err); err != nil {
+			assert.Equal(t, plan.Printable(err.Error()), err.Error())
+		}
+	})
 }

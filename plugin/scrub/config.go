@@ -40,6 +40,11 @@ type Config struct {
 	// with zeros where they know no discard: removed files stay readable in a
 	// snapshot otherwise. Filling makes the snapshot as large as the disk.
 	WipeFreeSpace bool `mapstructure:"wipe_free_space"`
+	// What the audit at the end of the scrub does to the build: `fail` it when
+	// the audit finds something or cannot look everywhere, `warn`, or `off` for
+	// no audit. The audit asks the rules that `rules` and `skip_rules` choose,
+	// those of the inspect phase included. Defaults to `fail`.
+	Audit string `mapstructure:"audit"`
 
 	ctx interpolate.Context
 }
@@ -48,11 +53,15 @@ type Config struct {
 func (c *Config) spec(own []scrub.OwnRule) scrub.Spec {
 	return scrub.Spec{
 		Distro: c.Distro, Only: c.Rules, Skip: c.SkipRules, Own: own, Hash: c.Hash, WipeFreeSpace: c.WipeFreeSpace,
+		Audit: scrub.Audit(c.Audit),
 	}
 }
 
 // ownRules reads the rule file, on the packer host.
 func (c *Config) ownRules() ([]scrub.OwnRule, error) {
+	if err := check.Home("rules_file", &c.RulesFile); err != nil {
+		return nil, err
+	}
 	name := check.Known(c.RulesFile)
 	if name == "" {
 		return nil, nil
@@ -75,7 +84,7 @@ func (c *Config) validate() error {
 	if err != nil {
 		return err
 	}
-	known := scrub.Spec{Only: check.KnownOf(c.Rules), Skip: check.KnownOf(c.SkipRules), Own: own}
+	known := scrub.Spec{Only: check.KnownOf(c.Rules), Skip: check.KnownOf(c.SkipRules), Own: own, Audit: scrub.Audit(check.Known(c.Audit))}
 	if check.IsUnknown(c.RulesFile) { // its rules cannot be told from typing errors
 		known.Only, known.Skip = nil, nil
 	}

@@ -28,6 +28,7 @@ type FlatConfig struct {
 	RulesFile           *string           `mapstructure:"rules_file" cty:"rules_file" hcl:"rules_file"`
 	Hash                *bool             `mapstructure:"hash" cty:"hash" hcl:"hash"`
 	WipeFreeSpace       *bool             `mapstructure:"wipe_free_space" cty:"wipe_free_space" hcl:"wipe_free_space"`
+	Audit               *string           `mapstructure:"audit" cty:"audit" hcl:"audit"`
 }
 
 // FlatMapstructure returns a new FlatConfig.
@@ -60,6 +61,7 @@ func (*FlatConfig) HCL2Spec() map[string]hcldec.Spec {
 		"rules_file":                 &hcldec.AttrSpec{Name: "rules_file", Type: cty.String, Required: false},
 		"hash":                       &hcldec.AttrSpec{Name: "hash", Type: cty.Bool, Required: false},
 		"wipe_free_space":            &hcldec.AttrSpec{Name: "wipe_free_space", Type: cty.Bool, Required: false},
+		"audit":                      &hcldec.AttrSpec{Name: "audit", Type: cty.String, Required: false},
 	}
 	return s
 }

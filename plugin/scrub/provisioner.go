@@ -16,7 +16,10 @@ import (
 )
 
 // Provisioner implements packersdk.Provisioner.
-type Provisioner struct{ config Config }
+type Provisioner struct {
+	config Config
+	kept   remote.Kept // outlives what Prepare forgets
+}
 
 // ConfigSpec implements packersdk.HCL2Speccer.
 func (p *Provisioner) ConfigSpec() hcldec.ObjectSpec { return p.config.FlatMapstructure().HCL2Spec() }
@@ -47,5 +50,5 @@ func (p *Provisioner) Provision(ctx context.Context, ui packersdk.Ui, comm packe
 		return err
 	}
 	spec := p.config.spec(own)
-	return remote.New(p.config.Config, ui, comm).Run(ctx, agent.Request{Command: agent.Scrub, Scrub: &spec})
+	return remote.New(p.config.Config, p.config.PackerBuildName, &p.kept, ui, comm).Run(ctx, agent.Request{Command: agent.Scrub, Scrub: &spec})
 }

@@ -24,10 +24,10 @@ type fields = map[string]any
 func TestPrepare(t *testing.T) {
 	var p Provisioner
 	require.NoError(t, p.Prepare(fields{
-		"distro": "debian", "rules": []any{"kubelet", "machine-id"}, "skip_rules": []any{"machine-id"},
+		"distro": "debian", "rules": []any{"kubelet", "machine-id"}, "skip_rules": []any{"machine-id"}, "audit": "warn",
 		"dry_run": true, "report": "report.json", "remote_folder": "/var/tmp", "sudo_command": "doas -n",
 	}))
-	assert.Equal(t, scrub.Spec{Distro: "debian", Only: []string{"kubelet", "machine-id"}, Skip: []string{"machine-id"}}, p.config.spec(nil))
+	assert.Equal(t, scrub.Spec{Distro: "debian", Only: []string{"kubelet", "machine-id"}, Skip: []string{"machine-id"}, Audit: scrub.AuditWarns}, p.config.spec(nil))
 	assert.Equal(t, remote.Config{DryRun: true, Report: "report.json", RemoteFolder: "/var/tmp", SudoCommand: "doas -n"}, p.config.Config)
 }
 
@@ -50,7 +50,8 @@ func TestPrepareReadsTheRuleFile(t *testing.T) {
 	assert.True(t, spec.Hash && spec.WipeFreeSpace)
 
 	require.NoError(t, os.WriteFile(name, []byte("rules:\n- {id: ours, fase: state}\n"), 0o600))
-	require.ErrorContains(t, p.Prepare(fields{"rules_file": name}), "rules_file: "+name+`:2: the field "fase" is not known`)
+	t.Setenv("HOME", filepath.Dir(name))
+	require.ErrorContains(t, p.Prepare(fields{"rules_file": "~/rules.yaml"}), "rules_file: "+name+`:2: the field "fase" is not known`)
 	require.ErrorContains(t, p.Prepare(fields{"rules_file": name + ".not"}), "rules_file: open "+name+".not: no such file or directory")
 	require.NoError(t, p.Prepare(fields{"rules_file": "<unknown>", "rules": []any{"ours"}}))
 }
@@ -64,6 +65,9 @@ func TestPrepareRefuses(t *testing.T) {
 		"an unknown rule":     {fields{"rules": []any{"x"}}, `rules: no rule or group is named "x"; known: `},
 		"an unknown skip":     {fields{"skip_rules": []any{"x"}}, `skip_rules: no rule or group is named "x"; known: `},
 		"nothing left":        {fields{"rules": []any{"machine-id"}, "skip_rules": []any{"machine-id"}}, "choosing rules: none is left; rules and skip_rules leave nothing to do"},
+		"an unknown audit":    {fields{"audit": "maybe"}, `audit: "maybe" is not known; known: fail, warn, off`},
+		"another's home":      {fields{"report": "~you/x", "rules_file": "~me/y"}, "report: ~you/x begins with ~you: only ~/ is replaced by a home folder"},
+		"another's rules":     {fields{"rules_file": "~me/y"}, "rules_file: ~me/y begins with ~me: only ~/ is replaced by a home folder"},
 		"a relative folder":   {fields{"remote_folder": "tmp"}, `remote_folder: "tmp" is not a clean absolute path`},
 		"a rule of no distro": {fields{"distro": "slackware", "rules": []any{"x"}}, `distro "slackware" is not known`},
 	} {

@@ -144,9 +144,17 @@ func (m *Machine) execute(line string, channel ssh.Channel) uint32 {
 	}
 	cmd.Stdout, cmd.Stderr = channel, channel.Stderr()
 	if m.Terminal {
-		slave := m.openTerminal()
-		defer slave.Close()
-		cmd.Stdin = slave
+		master, slave := m.openTerminal()
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
+		printed := make(chan struct{})
+		go func() {
+			defer close(printed)
+			io.Copy(channel, master) // ends when nobody has the slave open any more
+		}()
+		defer func() {
+			slave.Close()
+			<-printed
+		}()
 	} else {
 		stdin, err := cmd.StdinPipe()
 		if err != nil {

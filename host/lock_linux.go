@@ -1,0 +1,95 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Lock keeps every other process that changes the machine from starting until
+// unlock is called, or this process ends. The lock is on the root directory
+// itself (flock(2)): no file is made, every path and every mount that leads to
+// the same directory has the same lock, and commands do not inherit it. While
+// another process has the lock, the error names that process.
+func (h *Host) Lock() (unlock func() error, err error) {
+	fd, err := unix.Openat(h.Files.root, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("locking %s: %w", h.root, err)
+	}
+	dir := os.NewFile(uintptr(fd), h.root)
+	err = unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
+	switch {
+	case errors.Is(err, unix.EWOULDBLOCK):
+		err = fmt.Errorf("%s is working on %s; run again when that has ended", lockHolder(dir), h.root)
+	case err != nil:
+		err = fmt.Errorf("locking %s: %w", h.root, err)
+	}
+	if err != nil {
+		return nil, errors.Join(err, dir.Close())
+	}
+	return dir.Close, nil
+}
+
+// lockHolder names the process that has a lock on dir.
+func lockHolder(dir *os.File) string {
+	const unseen = "another eksnode that cannot be seen from here (in another container, or on another host)"
+	st, err := dir.Stat()
+	if err != nil {
+		return unseen
+	}
+	table, err := os.ReadFile("/proc/locks")
+	if err != nil {
+		return unseen
+	}
+	for _, pid := range lockPids(string(table), st) {
+		if !hasOpen(pid, st) {
+			continue
+		}
+		command, err := os.ReadFile(filepath.Join("/proc", pid, "cmdline"))
+		if err != nil || len(command) == 0 {
+			return fmt.Sprintf("another eksnode (pid %s)", pid)
+		}
+		words := strings.TrimSpace(strings.ReplaceAll(string(command), "\x00", " "))
+		return fmt.Sprintf("another eksnode (pid %s: %s)", pid, tail(words, 300))
+	}
+	return unseen
+}
+
+// lockPids are the processes that have a flock(2) on the inode of st, by
+// proc_locks(5). The devices there are not always those of stat(2), so whether
+// a process has the file itself is another question.
+func lockPids(table string, st os.FileInfo) []string {
+	sys, ok := st.Sys().(*syscall.Stat_t)
+	if !ok {
+		return nil
+	}
+	var pids []string
+	for line := range strings.Lines(table) {
+		f := strings.Fields(line) // 1: FLOCK ADVISORY WRITE 123 fe:01:4711 0 EOF
+		if len(f) < 6 || f[1] != "FLOCK" || !strings.HasSuffix(f[5], ":"+strconv.FormatUint(sys.Ino, 10)) {
+			continue
+		}
+		pids = append(pids, f[4])
+	}
+	return pids
+}
+
+// hasOpen says whether a process has the file of st open.
+func hasOpen(pid string, st os.FileInfo) bool {
+	names, err := filepath.Glob("/proc/" + pid + "/fd/*")
+	if err != nil {
+		return false
+	}
+	for _, name := range names {
+		if other, err := os.Stat(name); err == nil && os.SameFile(st, other) {
+			return true
+		}
+	}
+	return false
+}

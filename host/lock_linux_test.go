@@ -1,0 +1,137 @@
+package host
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// TestMain lets a test start this program as another process with a lock.
+func TestMain(m *testing.M) {
+	root := os.Getenv("EKSNODE_TEST_LOCK")
+	if root == "" {
+		os.Exit(m.Run())
+	}
+	h, err := Mounted(root)
+	if err == nil {
+		_, err = h.Lock()
+	}
+	fmt.Println(err)
+	_, _ = os.Stdin.Read(make([]byte, 1)) // until the test says so
+}
+
+// locker is another process that works on root until its input closes.
+func locker(t *testing.T, root string, attr *syscall.SysProcAttr) (cmd *exec.Cmd, end func()) {
+	t.Helper()
+	cmd = exec.Command("/proc/self/exe", "scrub", "--root", root)
+	cmd.Env = append(os.Environ(), "EKSNODE_TEST_LOCK="+root)
+	cmd.SysProcAttr = attr
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	said, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	require.Equal(t, "<nil>\n", said)
+	return cmd, func() { in.Close(); require.NoError(t, cmd.Wait()) }
+}
+
+func refused(t *testing.T, root string) string {
+	t.Helper()
+	h, err := Mounted(root)
+	require.NoError(t, err)
+	defer h.Close()
+	_, err = h.Lock()
+	require.Error(t, err)
+	return err.Error()
+}
+
+// A second process is refused and told whom it waits for, by whatever path it
+// reaches the root.
+func TestASecondProcessIsRefused(t *testing.T) {
+	folder := t.TempDir()
+	root, link, bind := filepath.Join(folder, "root"), filepath.Join(folder, "link"), filepath.Join(folder, "bind")
+	for _, d := range []string{root, bind} {
+		require.NoError(t, os.Mkdir(d, 0o755))
+	}
+	require.NoError(t, os.Symlink(root, link))
+	require.NoError(t, unix.Mount(root, bind, "", unix.MS_BIND, ""))
+	t.Cleanup(func() { require.NoError(t, unix.Unmount(bind, 0)) })
+
+	holder, end := locker(t, root, nil)
+	for _, path := range []string{root, root + "/", link, bind} {
+		shown := strings.TrimSuffix(strings.Replace(path, "link", "root", 1), "/")
+		assert.Equal(t, fmt.Sprintf("another eksnode (pid %d: /proc/self/exe scrub --root %s) is working on %s; run again when that has ended", holder.Process.Pid, root, shown), refused(t, path))
+	}
+	entries, err := os.ReadDir(root)
+	require.NoError(t, err)
+	assert.Empty(t, entries, "a lock makes no file")
+	end()
+
+	holder, _ = locker(t, root, nil)
+	require.NoError(t, holder.Process.Kill())
+	require.Error(t, holder.Wait())
+	_, end = locker(t, root, nil) // the lock has died with its process
+	end()
+}
+
+// A process in a pid namespace that this one is not above cannot be named.
+func TestAHolderThatCannotBeSeen(t *testing.T) {
+	root := t.TempDir()
+	h, err := Mounted(root)
+	require.NoError(t, err)
+	defer h.Close()
+	unlock, err := h.Lock()
+	require.NoError(t, err)
+	cmd := exec.Command("/bin/sh", "-c", "mount --make-rprivate / && mount -t proc proc /proc && exec \"$0\"", exe(t))
+	cmd.Env = append(os.Environ(), "EKSNODE_TEST_LOCK="+root)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS}
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	assert.Equal(t, "another eksnode that cannot be seen from here (in another container, or on another host) is working on "+root+"; run again when that has ended\n", string(out))
+	require.NoError(t, unlock())
+}
+
+// A command that outlives its eksnode does not keep the lock.
+func TestCommandsDoNotInheritTheLock(t *testing.T) {
+	root := t.TempDir()
+	h, err := Mounted(root)
+	require.NoError(t, err)
+	defer h.Close()
+	unlock, err := h.Lock()
+	require.NoError(t, err)
+	cmd := exec.Command("cat")
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	require.NoError(t, unlock())
+	_, end := locker(t, root, nil)
+	end()
+	require.NoError(t, in.Close())
+	require.NoError(t, cmd.Wait())
+}
+
+func exe(t *testing.T) string {
+	t.Helper()
+	name, err := os.Executable()
+	require.NoError(t, err)
+	return name
+}
+
+func TestLockPids(t *testing.T) {
+	st, err := os.Stat(t.TempDir())
+	require.NoError(t, err)
+	ino := st.Sys().(*syscall.Stat_t).Ino
+	table := fmt.Sprintf("1: POSIX  ADVISORY  WRITE 11 fe:01:%d 0 EOF\n2: FLOCK  ADVISORY  WRITE 12 00:2d:%d 0 EOF\n2: -> FLOCK  ADVISORY  WRITE 13 00:2d:%d 0 EOF\n3: FLOCK ADVISORY WRITE 14 00:2d:1%d 0 EOF\n4: FLOCK\n", ino, ino, ino, ino)
+	assert.Equal(t, []string{"12"}, lockPids(table, st))
+}

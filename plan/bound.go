@@ -1,0 +1,68 @@
+package plan
+
+// textMost is how many bytes an error may have in a bounded report.
+const textMost = 64 << 10
+
+// Bounded is the report with at most so many entries in each list and with
+// errors of bounded length; Omitted says how many entries are missing.
+func (r Report) Bounded(most int) Report {
+	r.Error = start(r.Error)
+	r.Outcomes = first(r.Outcomes, most, &r.Omitted)
+	for i, o := range r.Outcomes {
+		r.Outcomes[i] = o.bounded(most, &r.Omitted)
+	}
+	r.Plan = boundedPlan(r.Plan, most, &r.Omitted)
+	if r.Audit != nil {
+		a := *r.Audit
+		a.Error = start(a.Error)
+		a.Plan = boundedPlan(a.Plan, most, &r.Omitted)
+		r.Audit = &a
+	}
+	return r
+}
+
+// Bounded is the outcome with at most so many entries in each list.
+func (o Outcome) Bounded(most int) Outcome {
+	var omitted int
+	return o.bounded(most, &omitted)
+}
+
+func (o Outcome) bounded(most int, omitted *int) Outcome {
+	o.Error = start(o.Error)
+	o.Actions = boundedActions(o.Actions, most, omitted)
+	o.Findings = boundedActions(o.Findings, most, omitted)
+	return o
+}
+
+func boundedPlan(list []Planned, most int, omitted *int) []Planned {
+	list = first(list, most, omitted)
+	for i := range list {
+		list[i].Error = start(list[i].Error)
+		list[i].Actions = boundedActions(list[i].Actions, most, omitted)
+	}
+	return list
+}
+
+func boundedActions(list []Action, most int, omitted *int) []Action {
+	list = first(list, most, omitted)
+	for i := range list {
+		list[i].Files = first(list[i].Files, most, omitted)
+	}
+	return list
+}
+
+// first is a copy of a list's beginning.
+func first[T any](list []T, most int, omitted *int) []T {
+	if len(list) > most {
+		*omitted += len(list) - most
+		list = list[:most]
+	}
+	return append([]T(nil), list...)
+}
+
+func start(text string) string {
+	if len(text) <= textMost {
+		return text
+	}
+	return text[:textMost] + " …"
+}

@@ -1,0 +1,79 @@
+package plan
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestPrintable(t *testing.T) {
+	for text, want := range map[string]string{
+		"plain, ünïcode 漢字\ttab\nline": "plain, ünïcode 漢字\ttab\nline",
+		"\x1b]52;c;ZXZpbA==\x07":       `\x1b]52;c;ZXZpbA==\a`,
+		"a\rb":                         `a\rb`,
+		"\x7f":                         `\x7f`,
+		"\u009b31m":                    `\u009b31m`,
+		"\x9b31m":                      `\x9b31m`,
+		"a\u202eb\u2066c":              `a\u202eb\u2066c`,
+		"zero\u200bwidth\ufeff":        `zero\u200bwidth\ufeff`,
+		"\u2028\u2029\u00a0":           `\u2028\u2029\u00a0`,
+		"\U000e0041":                   `\U000e0041`,
+		"\xff\ufffd":                   "\\xff\ufffd",
+		"\x00":                         `\x00`,
+	} {
+		assert.Equal(t, want, Printable(text))
+		assert.True(t, isPrintable(Printable(text)))
+	}
+	assert.Equal(t, `a\nb\tc\x1b`, PrintableLine("a\nb\tc\x1b"))
+}
+
+// hostile is what a terminal obeys and a reader does not see.
+const hostile = "\x1b]52;c;x\x07 \x7f \u009b \u202e \u2028 \U000e0041 <&\""
+
+func TestPrintableJSONMeansTheSame(t *testing.T) {
+	text, err := EncodeJSON(map[string]string{hostile: hostile})
+	require.NoError(t, err)
+	assert.True(t, isPrintable(string(text)), "%q", text)
+	assert.Contains(t, string(text), `\u009b`)
+	assert.Contains(t, string(text), `\udb40\udc41`)
+	var back map[string]string
+	require.NoError(t, json.Unmarshal(text, &back))
+	assert.Equal(t, map[string]string{hostile: hostile}, back)
+}
+
+func TestPrintableXMLMeansTheSame(t *testing.T) {
+	type element struct {
+		Name string `xml:"name,attr"`
+		Text string `xml:",chardata"`
+	}
+	const text = "\x7f \u009b \u202e \u2028 \U000e0041 <&\""
+	data, err := xml.Marshal(element{text, text})
+	require.NoError(t, err)
+	data = PrintableXML(data)
+	assert.True(t, isPrintable(string(data)), "%q", data)
+	var back element
+	require.NoError(t, xml.Unmarshal(data, &back))
+	assert.Equal(t, element{text, text}, back)
+}
+
+func FuzzPrintable(f *testing.F) {
+	f.Add(hostile)
+	f.Add("\xff\xfe\x80")
+	f.Fuzz(func(t *testing.T, text string) {
+		assert.True(t, isPrintable(Printable(text)))
+		assert.NotContains(t, PrintableLine(text), "\n")
+		data, err := EncodeJSON(text)
+		require.NoError(t, err)
+		assert.True(t, isPrintable(string(data)))
+		var back string
+		require.NoError(t, json.Unmarshal(data, &back))
+		plain, err := json.Marshal(text)
+		require.NoError(t, err)
+		var want string
+		require.NoError(t, json.Unmarshal(plain, &want))
+		assert.Equal(t, want, back)
+	})
+}

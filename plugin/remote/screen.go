@@ -1,0 +1,73 @@
+package remote
+
+import (
+	"fmt"
+	"sync"
+
+	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
+
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// What a machine may put on the screen: the names of a line, and the lines of a
+// session. The report has all.
+const (
+	shownMost = 4 << 10 // bytes of a line
+	linesMost = 20_000
+	errorMost = 16 << 10 // bytes of the session's error
+)
+
+// screen is Packer's own Ui for lines that machines have a say in: each is
+// printable, one line, and not too long, and there are not too many.
+type screen struct {
+	packersdk.Ui
+	mu    sync.Mutex
+	shown int
+}
+
+// Say implements packersdk.Ui.
+func (s *screen) Say(text string) { s.show(s.Ui.Say, text) }
+
+// Error implements packersdk.Ui.
+func (s *screen) Error(text string) { s.show(s.Ui.Error, text) }
+
+func (s *screen) show(say func(string), text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch s.shown++; {
+	case s.shown == linesMost:
+		say("(no more lines are shown; the report has the rest)")
+	case s.shown < linesMost:
+		say(plan.PrintableLine(clipped(text, shownMost)))
+	}
+}
+
+// reopen lets the last lines be shown, however many there were.
+func (s *screen) reopen() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shown = 0
+}
+
+// clipped is the beginning of a text that is too long.
+func clipped(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return text[:most] + fmt.Sprintf(" … (%d bytes more)", len(text)-most)
+}
+
+// shownError is an error as Packer may print it.
+type shownError struct{ error }
+
+func (e shownError) Error() string { return plan.Printable(clipped(e.error.Error(), errorMost)) }
+
+func (e shownError) Unwrap() error { return e.error }
+
+// shown is err as Packer may print it.
+func shown(err error) error {
+	if err == nil {
+		return nil
+	}
+	return shownError{err}
+}

@@ -1,0 +1,64 @@
+package scrub
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"regexp"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// localPlace is the address or the path of a file on one computer: file://, /,
+// ~/ or a Windows drive.
+var localPlace = expression(`(?i)^(file:|/|~|[a-z]:[\\/])`)
+
+// localAddress is a file:// anywhere in a text, also with percent encoding.
+var localAddress = expression(`(?i)file(:|%3a)(/|%2f){2}`)
+
+// buildPaths reports where the image says of itself that parts came from a
+// folder of the computer that built the image.
+func buildPaths(_ context.Context, h *host.Host) ([]plan.Action, error) {
+	m, err := manifest.Load(h)
+	if err != nil {
+		return nil, err
+	}
+	var actions []plan.Action
+	found := func(file, what string) {
+		actions = append(actions, plan.Action{Verb: plan.Decide, Target: file,
+			Reason: what + " names a file of the computer that built the image: provision again"})
+	}
+	if m != nil {
+		for _, a := range m.Assets {
+			if localPlace().MatchString(a.URL) {
+				found(manifest.Path, fmt.Sprintf("the address of %s", a.ID))
+			}
+		}
+		for _, i := range m.Images {
+			if localPlace().MatchString(i.Source) {
+				found(manifest.Path, fmt.Sprintf("the source of the image %s", i.Name))
+			}
+		}
+	}
+	bill, err := h.Content(manifest.SBOMPath)
+	if err != nil {
+		return nil, fmt.Errorf("reading the bill of materials: %w", err)
+	}
+	if addresses := linesWith(localAddress(), bill); addresses > 0 {
+		found(manifest.SBOMPath, fmt.Sprintf("the bill of materials in %d lines", addresses))
+	}
+	return actions, nil
+}
+
+// linesWith counts the lines of a text that an expression matches.
+func linesWith(e *regexp.Regexp, text []byte) int {
+	n := 0
+	for line := range bytes.Lines(text) {
+		if e.Match(line) {
+			n++
+		}
+	}
+	return n
+}
