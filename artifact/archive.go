@@ -10,8 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"slices"
-	"strings"
 
 	"github.com/klauspost/compress/gzip"
 
@@ -20,16 +18,24 @@ import (
 )
 
 // Limits on what an archive may unpack to, far above any real asset: an
-// archive of a few kilobytes can claim terabytes.
+// archive of a few kilobytes can claim terabytes. It is unpacked while it
+// streams in, before its sum is known, so what lies on the disk by then is
+// bounded by what came: programs pack to a third, and 32 times is still little
+// for who wants to fill a disk.
 const (
-	mostUnpacked = 2 << 30
-	mostMembers  = 10_000
+	mostUnpacked = 2 << 30  // bytes
+	mostMembers  = 10_000   // with the folders that no member names
+	mostInflated = 32       // bytes for each that came,
+	freeInflated = 16 << 20 // and these bytes
 )
+
+// errInflated is an archive that is nothing but large.
+var errInflated = fmt.Errorf("it unpacks to more than %d times its size", mostInflated)
 
 // stagingName is the folder in the target that an archive is unpacked into
 // until its sum is verified. It has one name per asset, so that the next run
 // removes what a killed one left.
-func stagingName(d Download) string { return path.Join(d.Target, ".eksnode-"+d.ID) }
+func stagingName(d Download) string { return path.Join(d.Target, stagingPrefix+d.ID) }
 
 // installArchive unpacks an archive beside its place while it streams in, and
 // moves the members into place when the sum is right.
@@ -42,24 +48,47 @@ func installArchive(h *host.Host, d Download, v *verifier) (files []manifest.Fil
 		_, rmErr := h.Files.RemoveTree(staging)
 		err = errors.Join(err, rmErr)
 	}()
-	if err := h.Files.MkdirAll(staging, 0o755); err != nil {
+	if err := h.Files.MkdirAll(d.Target, 0o755); err != nil {
+		return nil, explainWrite(err)
+	}
+	if err := h.Files.Mkdir(staging, 0o700); err != nil { // nobody runs what is not verified
 		return nil, explainWrite(err)
 	}
 	u := &unpacker{files: h.Files, staging: staging, target: d.Target, kinds: map[string]byte{}}
 	unpackErr := u.unpack(v)
-	var here *fs.PathError
-	if errors.As(unpackErr, &here) { // the disk is at fault, whatever the download's sum
-		return nil, fmt.Errorf("unpacking %s: %w", d, explainWrite(unpackErr))
+	if unpackErr == nil {
+		unpackErr = errors.Join(u.checkLinks(), u.checkPlaces())
 	}
 	// A download that is broken or forged is told before a member that is: the
 	// sum is checked first, and only a verified archive's content is blamed.
 	if err := v.check(); err != nil {
 		return nil, err
 	}
-	if unpackErr != nil {
+	var here *fs.PathError
+	switch {
+	case errors.As(unpackErr, &here): // the disk is at fault
+		return nil, fmt.Errorf("unpacking %s: %w", d, explainWrite(unpackErr))
+	case unpackErr != nil:
 		return nil, fmt.Errorf("unpacking %s: %w; nothing was installed", d, unpackErr)
 	}
 	return u.move()
+}
+
+// inflated is what comes out of an archive. It ends where that is out of
+// proportion to what went in.
+type inflated struct {
+	from  io.Reader
+	in    *verifier
+	bytes int64
+}
+
+// Read implements io.Reader.
+func (i *inflated) Read(p []byte) (int, error) {
+	n, err := i.from.Read(p)
+	if i.bytes += int64(n); i.bytes > freeInflated+mostInflated*i.in.done {
+		return 0, errInflated
+	}
+	return n, err
 }
 
 // unpacker unpacks a tar.gz into a folder and nowhere else.
@@ -73,23 +102,24 @@ type unpacker struct {
 	bytes   int64
 }
 
-func (u *unpacker) unpack(r io.Reader) error {
-	zipped, err := gzip.NewReader(r)
+func (u *unpacker) unpack(v *verifier) error {
+	zipped, err := gzip.NewReader(v)
 	if err != nil {
 		return fmt.Errorf("it is not gzip: %w", err)
 	}
 	defer zipped.Close()
-	tarred := tar.NewReader(zipped)
+	tarred := tar.NewReader(&inflated{from: zipped, in: v})
 	for n := 0; ; n++ {
 		head, err := tarred.Next()
-		if errors.Is(err, io.EOF) {
+		switch {
+		case errors.Is(err, io.EOF):
 			return nil
-		}
-		if err != nil {
+		case errors.Is(err, errInflated):
+			return errInflated
+		case err != nil:
 			return fmt.Errorf("it is not a tar archive: %w", err)
-		}
-		if n == mostMembers {
-			return fmt.Errorf("it has more than %d members", mostMembers)
+		case n == mostMembers:
+			return errMembers
 		}
 		if err := u.member(head, tarred); err != nil {
 			return err
@@ -116,26 +146,8 @@ func (u *unpacker) member(head *tar.Header, content io.Reader) error {
 	case tar.TypeXGlobalHeader:
 		return nil
 	default:
-		return fmt.Errorf("its member %q is neither a file, a folder nor a symbolic link", head.Name)
+		return fmt.Errorf("its member %s is neither a file, a folder nor a symbolic link", quoted(head.Name))
 	}
-}
-
-// safe is a member's name inside the folder. Names that lead out of it, or
-// through a link of the archive's own, are refused.
-func (u *unpacker) safe(raw string) (string, error) {
-	if raw == "" || strings.HasPrefix(raw, "/") || slices.Contains(strings.Split(raw, "/"), "..") || strings.ContainsRune(raw, 0) {
-		return "", fmt.Errorf("its member %q would lie outside %s", raw, u.target)
-	}
-	name := path.Clean(raw)
-	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
-		if u.kinds[dir] == tar.TypeSymlink {
-			return "", fmt.Errorf("its member %q lies behind its own link %q", raw, dir)
-		}
-	}
-	if kind := u.kinds[name]; kind != 0 && kind != tar.TypeDir {
-		return "", fmt.Errorf("it has the member %q twice", raw)
-	}
-	return name, nil
 }
 
 func (u *unpacker) folder(name string) error {
@@ -145,7 +157,9 @@ func (u *unpacker) folder(name string) error {
 	if err := u.parents(name); err != nil {
 		return err
 	}
-	u.kinds[name] = tar.TypeDir
+	if err := u.add(name, tar.TypeDir); err != nil {
+		return err
+	}
 	u.folders = append(u.folders, name)
 	return u.files.Mkdir(path.Join(u.staging, name), 0o755)
 }
@@ -157,7 +171,7 @@ func (u *unpacker) parents(name string) error {
 	case dir == "." || kind == tar.TypeDir:
 		return nil
 	case kind != 0:
-		return fmt.Errorf("its member %q lies below a file", name)
+		return fmt.Errorf("its member %s lies below a file", quoted(name))
 	}
 	return u.folder(dir)
 }
@@ -169,10 +183,17 @@ func (u *unpacker) file(name string, head *tar.Header, content io.Reader) error 
 		return err
 	}
 	if u.kinds[name] != 0 {
-		return fmt.Errorf("it has the member %q twice", head.Name)
+		return fmt.Errorf("it has the member %s twice", quoted(head.Name))
 	}
-	if u.bytes += head.Size; u.bytes > mostUnpacked {
+	if head.Size > mostUnpacked-u.bytes { // a sum of sizes could overflow
 		return fmt.Errorf("it unpacks to more than %d bytes", int64(mostUnpacked))
+	}
+	u.bytes += head.Size
+	if isSparse(head) {
+		return fmt.Errorf("its member %s has holes", quoted(head.Name))
+	}
+	if err := u.add(name, tar.TypeReg); err != nil {
+		return err
 	}
 	mode := dataMode
 	if head.Mode&0o111 != 0 {
@@ -184,35 +205,29 @@ func (u *unpacker) file(name string, head *tar.Header, content io.Reader) error 
 	}
 	sum := sha256.New()
 	n, err := io.CopyBuffer(io.MultiWriter(onlyWriter{out}, sum), content, make([]byte, 256<<10))
-	if err := errors.Join(err, out.Close()); err != nil {
-		return fmt.Errorf("its member %q: %w", head.Name, err)
+	if err := errors.Join(err, out.Close()); errors.Is(err, errInflated) {
+		return errInflated
+	} else if err != nil {
+		return fmt.Errorf("its member %s: %w", quoted(head.Name), err)
 	}
 	if err := u.files.Chmod(path.Join(u.staging, name), mode); err != nil { // the umask may have taken bits away
 		return err
 	}
-	u.kinds[name] = tar.TypeReg
 	u.members = append(u.members, manifest.File{Path: name, Mode: manifest.Mode(mode), Size: n, SHA256: hex.EncodeToString(sum.Sum(nil))})
 	return nil
 }
 
-// link makes a symbolic link that stays inside the folder.
+// link makes a symbolic link; checkLinks judges it.
 func (u *unpacker) link(name, to string) error {
-	inside := path.Join(path.Dir(name), to)
-	if to == "" || strings.HasPrefix(to, "/") || inside == ".." || strings.HasPrefix(inside, "../") {
-		return fmt.Errorf("its link %q points to %q, outside %s", name, to, u.target)
-	}
-	for dir := inside; dir != "."; dir = path.Dir(dir) {
-		if u.kinds[dir] == tar.TypeSymlink {
-			return fmt.Errorf("its link %q points through its own link %q", name, dir)
-		}
-	}
 	if err := u.parents(name); err != nil {
 		return err
 	}
 	if u.kinds[name] != 0 {
-		return fmt.Errorf("it has the member %q twice", name)
+		return fmt.Errorf("it has the member %s twice", quoted(name))
 	}
-	u.kinds[name] = tar.TypeSymlink
+	if err := errors.Join(u.straight(name, to), u.add(name, tar.TypeSymlink)); err != nil {
+		return err
+	}
 	u.members = append(u.members, manifest.File{Path: name, Mode: 0o777, Link: to})
 	return u.files.SymlinkIfPossible(to, path.Join(u.staging, name))
 }

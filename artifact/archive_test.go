@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"io"
+	"math"
 	"os"
 	"path"
 	"path/filepath"
@@ -83,8 +84,16 @@ func FuzzArchive(f *testing.F) {
 	for _, members := range [][]*tar.Header{
 		{regular("bridge"), {Typeflag: tar.TypeDir, Name: "sub/"}, link("sub/link", "../bridge")},
 		{regular("../evil")}, {link("a", "."), regular("a/evil")}, {link("a/b", ".."), link("c", "a/b/../x")},
+		{link("a/b", ".."), link("out", "a/b/../../etc")}, {link("out", "a/b/../../etc"), link("a/b", "..")}, {link("b", "a"), link("a", "b")},
+		{regular("a"), regular("a")}, {regular(".eksnode-fuzz/x")}, {link(".eksnode-fuzz", ".")}, below(3, 20),
+		{{Typeflag: tar.TypeLink, Name: "evil", Linkname: "/etc/shadow"}}, {{Typeflag: tar.TypeFifo, Name: "evil"}}, {{Typeflag: tar.TypeBlock, Name: "evil"}},
 	} {
 		f.Add(packed(members))
+	}
+	for _, data := range [][]byte{
+		append(packed([]*tar.Header{regular("harmless")}), sparse("evil", math.MaxInt64)...), sparse("evil", 1<<20), extended("16 path=../evil\n"), zeros("evil", 1<<12),
+	} {
+		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		root := t.TempDir()
@@ -109,7 +118,13 @@ func FuzzArchive(f *testing.F) {
 			require.Zero(t, inside, "an error leaves nothing: %v", err)
 			return
 		}
+		behind, err := os.OpenRoot(filepath.Join(root, "opt/cni/bin")) // Go's own judge of links
+		require.NoError(t, err)
+		defer behind.Close()
 		for _, file := range files {
+			if _, err := behind.Stat(strings.TrimPrefix(file.Path, "/opt/cni/bin/")); err != nil {
+				require.NotContains(t, err.Error(), "escapes", "%s -> %s", file.Path, file.Link)
+			}
 			same, why, err := file.Is(h)
 			require.NoError(t, err)
 			require.True(t, same, why)
@@ -158,6 +173,10 @@ func TestHostileArchives(t *testing.T) {
 		"device":                     {[]*tar.Header{{Typeflag: tar.TypeChar, Name: "evil", Devmajor: 1, Devminor: 3}}, `its member "evil" is neither a file, a folder nor a symbolic link`},
 		"FIFO":                       {[]*tar.Header{{Typeflag: tar.TypeFifo, Name: "evil"}}, `its member "evil" is neither a file, a folder nor a symbolic link`},
 		"bomb":                       {[]*tar.Header{{Typeflag: tar.TypeReg, Name: "evil", Size: mostUnpacked + 1}}, "it unpacks to more than 2147483648 bytes"},
+		"a name too long":            {[]*tar.Header{regular(strings.Repeat("x", 256))}, `its member "` + strings.Repeat("x", 100) + `"… has a name of more than 255 bytes between slashes`},
+		"a name for a terminal":      {[]*tar.Header{regular("\x1b[2Jevil")}, `its member "\x1b[2Jevil" has a name that cannot be printed`},
+		"a name that is no text":     {[]*tar.Header{regular("\xffevil")}, `its member "\xffevil" has a name that cannot be printed`},
+		"the staging folder":         {[]*tar.Header{regular(".eksnode-cni-plugins/evil")}, `its member ".eksnode-cni-plugins/evil" has a name that eksnode itself uses`},
 		"too many members":           {many, "it has more than 10000 members"},
 		"cut in the middle":          {[]*tar.Header{{Typeflag: tar.TypeReg, Name: "evil", Size: 1 << 20}}, `its member "evil": unexpected EOF`},
 	}

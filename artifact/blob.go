@@ -13,22 +13,22 @@ import (
 	"time"
 )
 
-// Blob answers what has a SHA-256, from the cache or, verified, from open, which
-// opens it from one byte on. What came of one that was interrupted is kept, and
+// Blob answers what has a SHA-256 and at most this many bytes, from the cache or,
+// verified, from open, which opens it from one byte on. What came of one that was interrupted is kept, and
 // only the rest is asked for the next time; a broken one is not kept.
-func (c *Cache) Blob(ctx context.Context, sum string, open func(from int64) (io.ReadCloser, error)) (Kept, error) {
+func (c *Cache) Blob(ctx context.Context, sum string, most int64, open func(from int64) (io.ReadCloser, error)) (Kept, error) {
 	kept := Kept{Path: filepath.Join(c.folder, "sha256", sum), SHA256: sum}
 	size, intact, err := intactFile(ctx, kept)
 	if err != nil || intact {
 		kept.Size = size
 		return kept, err
 	}
-	kept.Size, err = c.fetch(kept, func(file *os.File) (int64, error) { return resumeBlob(ctx, kept, file, open) })
+	kept.Size, err = c.fetch(kept, func(file *os.File) (int64, error) { return resumeBlob(ctx, kept, most, file, open) })
 	return kept, err
 }
 
 // resumeBlob is Cache.resume for a blob.
-func resumeBlob(ctx context.Context, kept Kept, file *os.File, open func(from int64) (io.ReadCloser, error)) (size int64, err error) {
+func resumeBlob(ctx context.Context, kept Kept, most int64, file *os.File, open func(from int64) (io.ReadCloser, error)) (size int64, err error) {
 	hash := sha256.New()
 	there, err := io.Copy(hash, interruptible{ctx, file})
 	if err != nil {
@@ -42,9 +42,12 @@ func resumeBlob(ctx context.Context, kept Kept, file *os.File, open func(from in
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, body.Close()) }()
-	more := &counter{from: io.TeeReader(interruptible{ctx, body}, hash)}
+	more := &counter{from: io.TeeReader(io.LimitReader(interruptible{ctx, body}, most-there+1), hash)}
 	if err := appendAll(file, more); err != nil {
 		return 0, err
+	}
+	if there+more.bytes > most {
+		return 0, &mismatchError{fmt.Errorf("verifying the blob sha256:%s: it has more than %d bytes", kept.SHA256, most), there > 0}
 	}
 	if got := hex.EncodeToString(hash.Sum(nil)); got != kept.SHA256 {
 		return 0, &mismatchError{fmt.Errorf("verifying the blob sha256:%s: it has the SHA-256 %s", kept.SHA256, got), there > 0}

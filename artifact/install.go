@@ -127,11 +127,18 @@ type verifier struct {
 	told     int64
 }
 
+// mostDownload is the largest download that is read, in bytes, ten times the
+// largest real one: what a server sends before its sum is known goes to a disk.
+const mostDownload = 1 << 30
+
 // progressStep is how many bytes lie between two reports of progress.
 const progressStep = 1 << 20
 
 // Read implements io.Reader; errors are those of the download.
 func (v *verifier) Read(p []byte) (int, error) {
+	if max(v.done, v.body.size()) > mostDownload {
+		return 0, v.download.explain(v.download.URL, fmt.Errorf("the download has more than %d bytes, which no asset has", mostDownload))
+	}
 	n, err := v.body.Read(p)
 	v.done += int64(n)
 	_, _ = v.hash.Write(p[:n]) // a hash never fails

@@ -113,6 +113,12 @@ func TestFailuresChangeNothing(t *testing.T) {
 			fault: func(_ *mirror, d *Download) { d.SHA256 = bad },
 			err:   "verifying kubelet 1.34.4: the 300000 bytes from {}" + where + " have the SHA-256 " + good + ", but checksums[\"kubelet\"] says " + bad + "; nothing was installed; correct the sum or kubernetes_version", asked: 1,
 		},
+		"larger than any asset": {
+			fault: func(m *mirror, _ *Download) {
+				m.faults[where] = func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "1073741825") }
+			},
+			err: "fetching {}" + where + ": the download has more than 1073741824 bytes, which no asset has", asked: 1,
+		},
 		"cut off each time": {
 			fault: func(m *mirror, _ *Download) { m.faults[where] = m.cutAfter(1000) },
 			err:   "fetching {}" + where + ": the download was cut off after 4000 of 300000 bytes; try again", asked: 4,

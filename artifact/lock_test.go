@@ -1,6 +1,7 @@
 package artifact
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -212,4 +213,35 @@ func TestInstallHoldsToTheLock(t *testing.T) {
 			assert.Equal(t, before, h.tree(t), "nothing is half installed")
 		})
 	}
+}
+
+// FuzzParseLock reads whatever is given as a lock file; one that is taken says
+// the same when it is written again.
+func FuzzParseLock(f *testing.F) {
+	l := &Lock{Assets: []Locked{lockedKubelet()}, Images: []LockedImage{{Name: "registry.k8s.io/pause:3.10", Digest: "sha256:" + strings.Repeat("a", 64)}}}
+	good, err := l.Encode()
+	require.NoError(f, err)
+	for _, text := range []string{string(good), string(good) + "{}", "{}", "null", strings.Repeat("[", 20000), strings.Replace(string(good), "300000", "-1", 1)} {
+		f.Add([]byte(text), false)
+		f.Add([]byte(text), true)
+	}
+	f.Fuzz(func(t *testing.T, data []byte, sign bool) {
+		if sign { // or no change would ever get past the sum
+			var l Lock
+			if json.Unmarshal(data, &l) != nil {
+				return
+			}
+			l.SHA256, _ = l.sum() // a text can always be encoded
+			data, _ = json.Marshal(l)
+		}
+		l, err := ParseLock(data)
+		if err != nil {
+			return
+		}
+		for _, a := range l.Assets {
+			require.Positive(t, a.Size)
+			require.True(t, IsSum(a.SHA256), a.SHA256)
+		}
+		require.Equal(t, encoded(t, l), encoded(t, parsed(t, l)))
+	})
 }

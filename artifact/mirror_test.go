@@ -44,8 +44,9 @@ func newMirror(t *testing.T) *mirror {
 func (m *mirror) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m.mu.Lock()
 	m.asked = append(m.asked, strings.TrimSpace(r.Method+" "+r.URL.Path+" "+r.Header.Get("Range")))
+	fault := m.faults[r.URL.Path]
 	m.mu.Unlock()
-	if fault := m.faults[r.URL.Path]; fault != nil {
+	if fault != nil {
 		fault(w, r)
 		return
 	}
@@ -53,7 +54,9 @@ func (m *mirror) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (m *mirror) serve(w http.ResponseWriter, r *http.Request) {
+	m.mu.Lock()
 	data, ok := m.files[r.URL.Path]
+	m.mu.Unlock()
 	if !ok {
 		http.NotFound(w, r)
 		return
@@ -69,8 +72,17 @@ func (m *mirror) requests() []string {
 
 // put lays a file with its bare checksum file beside it.
 func (m *mirror) put(path string, data []byte) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.files[path] = data
 	m.files[path+".sha256"] = []byte(sumOf(data) + "\n")
+}
+
+// heal ends a path's fault, while requests may still be answered.
+func (m *mirror) heal(path string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.faults, path)
 }
 
 func sumOf(data []byte) string {

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
@@ -51,7 +49,11 @@ const (
 	policyPath = "/usr/sbin/policy-rc.d"
 	// policy forbids that packages start their services while they are
 	// installed: a service that runs on the build machine leaves its state in
-	// the image. See invoke-rc.d(8).
+	// the image. See invoke-rc.d(8). It has to be a file on the disk, which
+	// outlives a killed run: invoke-rc.d and deb-systemd-invoke ask that path
+	// and no variable, and a mount over it, in a namespace of apt's own, needs a
+	// file below it all the same, and would keep the mounts of packages from the
+	// machine. Finish and Leftover take it away.
 	policy = "#!/bin/sh\n# eksnode: no service starts while packages are installed\nexit 101\n"
 )
 
@@ -129,7 +131,7 @@ func (m aptManager) Install(ctx context.Context, h *host.Host, names []string) (
 	defer func() { err = errors.Join(err, restore()) }()
 	// A failure here may be just what the installation repairs, so it counts
 	// only when that fails too.
-	unfinished := m.tool.run(ctx, h, append([]string{"dpkg", "--configure", "-a"}, m.dpkgOptions...))
+	unfinished := m.tool.run(ctx, h, m.configure())
 	if err := m.tool.run(ctx, h, m.get("install", append([]string{"--no-install-recommends", "--allow-change-held-packages", "--allow-downgrades", "--no-remove", "--"}, names...)...)); err != nil {
 		return installing(errors.Join(err, unfinished))
 	}
@@ -169,32 +171,6 @@ func (m aptManager) Clean(ctx context.Context, h *host.Host) error {
 	}
 	return nil
 }
-
-// Leftover is the policy that an Install left which was killed. While a package
-// is unfinished it stays in force: the killed one's dpkg may still be at work,
-// and the next Install takes the policy over.
-func (aptManager) Leftover(h *host.Host) ([]string, error) {
-	text, err := h.Content(policyPath)
-	if err != nil {
-		return nil, fmt.Errorf("looking for %s: %w", policyPath, err)
-	}
-	if string(text) != policy {
-		return nil, nil
-	}
-	status, err := h.Content(dpkgStatus)
-	if err != nil {
-		return nil, fmt.Errorf("looking for unfinished packages: %w", err)
-	}
-	if unfinished().Match(status) {
-		return nil, nil
-	}
-	return []string{policyPath}, nil
-}
-
-// unfinished is a package's state between not there and installed; see dpkg(1).
-var unfinished = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?m)^Status: .* (half-installed|unpacked|half-configured|triggers-awaited|triggers-pending)$`)
-})
 
 // quiet keeps services from starting until restore is called. A policy of the
 // machine's own is left in force instead.

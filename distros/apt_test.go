@@ -2,6 +2,7 @@ package distros
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"os"
@@ -27,7 +28,8 @@ const aptRepository = "/srv/repository"
 // would.
 type deb struct {
 	name, version, extra, postinst string
-	size                           int // bytes of a file below /etc/NAME.d
+	script                         string // what postinst is instead, such as "preinst"
+	size                           int    // bytes of a file below /etc/NAME.d
 }
 
 // onlyRepository makes the packages the only ones apt knows; options go into
@@ -55,7 +57,7 @@ func (d deb) build(t *testing.T, h *host.Host) string {
 	require.NoError(t, os.MkdirAll(filepath.Join(tree, "DEBIAN"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(tree, "DEBIAN/control"), []byte(control), 0o644))
 	if d.postinst != "" {
-		require.NoError(t, os.WriteFile(filepath.Join(tree, "DEBIAN/postinst"), []byte("#!/bin/sh\n"+d.postinst), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(tree, "DEBIAN", cmp.Or(d.script, "postinst")), []byte("#!/bin/sh\n"+d.postinst), 0o755))
 	}
 	require.NoError(t, os.MkdirAll(filepath.Join(tree, "etc", d.name+".d"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(tree, "etc", d.name+".d", "large"), bytes.Repeat([]byte("x"), d.size), 0o644))

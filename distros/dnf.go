@@ -13,6 +13,7 @@ import (
 // dnfManager is the package manager of Amazon Linux 2023 and Red Hat's family,
 // and yum, which came before it and is called in the same way.
 type dnfManager struct {
+	transactional
 	// name is the command; refresh are the lines that learn what the
 	// repositories offer.
 	name    string

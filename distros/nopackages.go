@@ -10,7 +10,7 @@ import (
 
 // packageless is the package manager of systems that have none: everything
 // they need is in their image or comes as an asset.
-type packageless struct{}
+type packageless struct{ transactional }
 
 func noPackages() PackageManager { return packageless{} }
 

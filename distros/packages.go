@@ -27,6 +27,10 @@ type PackageManager interface {
 	// Refresh learns what the repositories offer. An unreachable repository is
 	// an error that names it.
 	Refresh(ctx context.Context, h *host.Host) error
+	// Unfinished lists the packages that an interrupted run left half done, and
+	// Finish completes them, without starting their services.
+	Unfinished(h *host.Host) ([]string, error)
+	Finish(ctx context.Context, h *host.Host) error
 	// Install installs packages, after finishing what an interrupted run left.
 	// Services of theirs are not started. A package that no repository has is
 	// an error that names it.

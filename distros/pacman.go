@@ -18,6 +18,7 @@ import (
 
 // pacmanManager is Arch Linux's package manager.
 type pacmanManager struct {
+	transactional
 	// options are given to every pacman.
 	options []string
 	tool    tool

@@ -136,8 +136,8 @@ func TestVersionsBesideEachOtherAreAnInterruptedTransaction(t *testing.T) {
 // The policy of an agent that was killed goes; any other stays.
 func TestOnlyOurPolicyGoes(t *testing.T) {
 	for text, goes := range map[string]bool{
-		leftPolicy:              true,
-		"#!/bin/sh\nexit 101\n": false, leftPolicy + "exit 0\n": false, strings.Replace(leftPolicy, "101", "104", 1): false, "": false, "# eksnode\nexit 101\n": false,
+		policy:              true,
+		"#!/bin/sh\nexit 101\n": false, policy + "exit 0\n": false, strings.Replace(policy, "101", "104", 1): false, "": false, "# eksnode\nexit 101\n": false,
 	} {
 		for _, id := range []string{"debian", "ubuntu"} {
 			h, root := imageOf(t, map[string]string{"etc/passwd": "", "usr/sbin/policy-rc.d": text})
@@ -160,7 +160,7 @@ func TestOnlyOurPolicyGoes(t *testing.T) {
 
 // A link to a policy is somebody's: it stays, as does what it leads to.
 func TestALinkToAPolicyStays(t *testing.T) {
-	h, root := imageOf(t, map[string]string{"opt/policy": leftPolicy, "usr/sbin/": ""})
+	h, root := imageOf(t, map[string]string{"opt/policy": policy, "usr/sbin/": ""})
 	require.NoError(t, os.Symlink("/opt/policy", filepath.Join(root, "usr/sbin/policy-rc.d")))
 	actions, err := servicePolicy().Find(t.Context(), h)
 	require.NoError(t, err)
@@ -173,7 +173,7 @@ func FuzzPackageState(f *testing.F) {
 	f.Add("runc\tx86_64\t2:1.2-1\trunc \nrunc\tx86_64\t2:1.3-1\trunc \n")
 	f.Add("%NAME%\nrunc\n\n%VERSION%\n1.3-1\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		dpkgRecords(text, map[dpkgPackage]string{})
+		dpkgRecords(text, map[dpkgPackage]dpkgEntry{})
 		_, _ = duplicates(text, "")
 		pacmanDesc(text)
 	})

@@ -13,6 +13,7 @@ import (
 
 // zypperManager is SUSE's package manager.
 type zypperManager struct {
+	transactional
 	// options stand before every command.
 	options []string
 	tool    tool

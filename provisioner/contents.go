@@ -6,6 +6,9 @@ import "github.com/eksnode/packer-plugin-eksnode/distros"
 // than the distribution's packages, by the asset's ID: what its manifest will
 // say, known before it is made.
 func Contents(spec Spec, d distros.Distro, arch string) (map[string]string, error) {
+	if err := spec.Validate(); err != nil {
+		return nil, err
+	}
 	n, err := newNode(spec, d, arch)
 	if err != nil {
 		return nil, err

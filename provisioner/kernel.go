@@ -76,8 +76,8 @@ func (n *node) sysctlFile() file {
 	return file{"/etc/sysctl.d/99-zz-eksnode.conf", []byte(text.String()), 0o644, "kernel settings that the kubelet insists on"}
 }
 
-// sysctls writes the settings for the node's kernel and, before that, tries
-// them on this machine's. Done means that the file is right: what the running
+// sysctls writes the settings for the node's kernel; they hold from its next boot
+// on. Done means that the file is right: what the running
 // kernel has is lost with the build machine anyway.
 func (n *node) sysctls() step {
 	return step{"sysctls", func(_ context.Context, h *host.Host) ([]plan.Action, error) {
@@ -99,21 +99,28 @@ func (n *node) sysctls() step {
 	}}
 }
 
-// trySysctls sets the settings on the running kernel, so that a value it does
-// not take is found now and not at boot. In a container the kernel is its
-// host's: it refuses most of them there, and it is not ours to change.
+// trySysctls tries the settings of the network in a namespace of its own, so
+// that a value which the kernel does not take is found now and not at boot. The
+// builder machine keeps its own: huge pages would take its memory, and others
+// its connections or, until it restarts, its modules. In a container the kernel
+// is its host's: it refuses most of them there.
 func (n *node) trySysctls(h *host.Host) error {
 	if contained, err := inContainer(h); err != nil || contained || !h.IsLive() {
 		return err
 	}
 	all := n.allSysctls()
-	var errs []error
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if err := setSysctl(h, name, all[name]); err != nil {
-			errs = append(errs, fmt.Errorf("setting %s = %s: %w", name, all[name], err))
+	return inOwnNetwork(func() error {
+		var errs []error
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			if !strings.HasPrefix(name, "net.") {
+				continue
+			}
+			if err := setSysctl(h, name, all[name]); err != nil {
+				errs = append(errs, fmt.Errorf("setting %s = %s: %w", name, all[name], err))
+			}
 		}
-	}
-	return errors.Join(errs...)
+		return errors.Join(errs...)
+	})
 }
 
 // setSysctl leaves out what this kernel does not have yet (bridges without

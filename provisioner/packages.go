@@ -17,7 +17,7 @@ import (
 
 // packages installs the packages of the distribution's roles, of options and of
 // the spec. Done means that each is installed, in whatever version but for those
-// that the spec gives one, and that these are held.
+// that the spec gives one, that these are held, and that no package is half done.
 func (n *node) packages() step {
 	return step{"packages", func(ctx context.Context, h *host.Host) ([]plan.Action, error) {
 		pm := n.distro.PackageManager
@@ -25,6 +25,11 @@ func (n *node) packages() step {
 		if err != nil {
 			return nil, err
 		}
+		unfinished, err := n.unfinished(h)
+		if err != nil {
+			return nil, err
+		}
+		actions = append(actions, unfinished...)
 		have, err := n.installed(ctx, h)
 		if err != nil {
 			return nil, err
@@ -122,6 +127,18 @@ func (n *node) packageLeftovers(h *host.Host) ([]plan.Action, error) {
 		actions = append(actions, removeLeftover(h, name))
 	}
 	return actions, nil
+}
+
+// unfinished plans to complete the packages that a killed installation left half
+// done, also those that nobody asked for: an image would keep them so.
+func (n *node) unfinished(h *host.Host) ([]plan.Action, error) {
+	pm := n.distro.PackageManager
+	names, err := pm.Unfinished(h)
+	if err != nil || len(names) == 0 {
+		return nil, err
+	}
+	return []plan.Action{{Verb: plan.Install, Target: strings.Join(names, " "), Reason: "an interrupted run left it half done",
+		Do: func(ctx context.Context, _ plan.Progress) error { return pm.Finish(ctx, h) }}}, nil
 }
 
 // install checks afterwards that each name has become a package: a tool may

@@ -23,6 +23,9 @@ func Steps(spec Spec, d distros.Distro, arch string) ([]plan.Item, error) {
 // SuppliedSteps are Steps with somebody who brings images, and assets too where
 // the machine shall not fetch them itself.
 func SuppliedSteps(spec Spec, d distros.Distro, arch string, supply artifact.Supply, assetsToo bool) ([]plan.Item, error) {
+	if err := spec.Validate(); err != nil {
+		return nil, err
+	}
 	n, err := newNode(spec, d, arch)
 	if err != nil {
 		return nil, err
@@ -54,10 +57,8 @@ type node struct {
 // selfPath is the running program, also when its file was removed.
 const selfPath = "/proc/self/exe"
 
+// newNode makes a node of a valid spec.
 func newNode(spec Spec, d distros.Distro, arch string) (*node, error) {
-	if err := spec.Validate(); err != nil {
-		return nil, err
-	}
 	if arch != "amd64" && arch != "arm64" {
 		return nil, fmt.Errorf("the architecture %q is not supported; EKS nodes are amd64 (x86_64) or arm64 (aarch64)", arch)
 	}

@@ -3,15 +3,18 @@ package provisioner
 import (
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/distros/livetest"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/templates"
 )
 
@@ -103,11 +106,11 @@ func TestPreflightAsksTheLiveMachine(t *testing.T) {
 }
 
 func TestSysctlFile(t *testing.T) {
-	n := debianNode(t, Spec{KubernetesVersion: "1.34.4", Sysctls: map[string]string{"kernel.panic": " 30 ", "net.ipv4.conf.eth0/100.rp_filter": "2"}})
+	n := debianNode(t, Spec{KubernetesVersion: "1.34.4", Sysctls: map[string]string{"vm.swappiness": " 30 ", "net.ipv4.conf.eth0/100.rp_filter": "2"}})
 	assert.Equal(t, `# What the kubelet, kube-proxy and the VPC CNI need of the kernel.
 fs.inotify.max_user_instances = 8192
 fs.inotify.max_user_watches = 524288
-kernel.panic = 30
+kernel.panic = 10
 kernel.panic_on_oops = 1
 net.bridge.bridge-nf-call-ip6tables = 1
 net.bridge.bridge-nf-call-iptables = 1
@@ -115,6 +118,7 @@ net.ipv4.conf.eth0/100.rp_filter = 2
 net.ipv4.ip_forward = 1
 net.ipv4.ip_local_reserved_ports = 2703,9808-9809,10249-10250,10256,61678-61679
 vm.overcommit_memory = 1
+vm.swappiness = 30
 `, string(n.sysctlFile().content))
 	assert.Equal(t, "/proc/sys/net/ipv4/conf/eth0.100/rp_filter", sysctlPath("net.ipv4.conf.eth0/100.rp_filter"))
 }
@@ -130,6 +134,51 @@ func TestSetSysctl(t *testing.T) {
 	ttl, err := h.Content("/proc/sys/net/ipv4/ip_default_ttl")
 	require.NoError(t, err)
 	require.NoError(t, setSysctl(h, "net.ipv4.ip_default_ttl", strings.TrimSpace(string(ttl))))
+}
+
+// Nothing that a node's kernel shall have is taken from the builder machine:
+// 5128 huge pages are 10 GiB, and a kernel that may load no module may not until
+// it restarts.
+func TestTheBuilderMachineKeepsItsKernelsSettings(t *testing.T) {
+	livetest.Run(t, func(t *testing.T, h *host.Host) {
+		n := debianNode(t, Spec{KubernetesVersion: "1.34.4", EFA: true, Sysctls: map[string]string{"vm.min_free_kbytes": "2147483647", "kernel.yama.ptrace_scope": "3", "user.max_user_namespaces": "0"}})
+		require.NoError(t, os.RemoveAll("/run/systemd/container"))
+		require.NoError(t, unix.Mount("tmpfs", "/proc/sys", "tmpfs", 0, "")) // it stands for the kernel
+		for name := range n.allSysctls() {
+			require.NoError(t, os.MkdirAll(filepath.Dir(sysctlPath(name)), 0o755))
+			require.NoError(t, os.WriteFile(sysctlPath(name), []byte("untouched"), 0o644))
+		}
+		_, err := plan.Apply(t.Context(), h, []plan.Item{n.sysctls()}, silent{})
+		require.NoError(t, err)
+		for name := range n.allSysctls() {
+			text, err := os.ReadFile(sysctlPath(name))
+			require.NoError(t, err)
+			if !strings.HasPrefix(name, "net.") {
+				assert.Equal(t, "untouched", string(text), name)
+			}
+		}
+		file, err := h.Content("/etc/sysctl.d/99-zz-eksnode.conf")
+		require.NoError(t, err)
+		assert.Contains(t, string(file), "\nvm.nr_hugepages = 5128\n", "the node has them from its next boot on")
+	})
+}
+
+// Settings of the network are tried in another one.
+func TestTheBuilderMachineKeepsItsNetworksSettings(t *testing.T) {
+	livetest.Run(t, func(t *testing.T, h *host.Host) {
+		require.NoError(t, os.RemoveAll("/run/systemd/container"))
+		const ttl = "/proc/sys/net/ipv4/ip_default_ttl"
+		before, err := os.ReadFile(ttl)
+		require.NoError(t, err)
+		require.NoError(t, inOwnNetwork(func() error { return setSysctl(h, "net.ipv4.ip_default_ttl", "77") }))
+		n := debianNode(t, Spec{KubernetesVersion: "1.34.4", Sysctls: map[string]string{"net.ipv4.ip_default_ttl": "78"}})
+		require.NoError(t, n.trySysctls(h))
+		after, err := os.ReadFile(ttl)
+		require.NoError(t, err)
+		assert.Equal(t, string(before), string(after))
+		n.spec.Sysctls["net.ipv4.ip_default_ttl"] = "banana"
+		require.ErrorContains(t, n.trySysctls(h), "setting net.ipv4.ip_default_ttl = banana: the kernel does not take this value: ")
+	})
 }
 
 func TestWithoutSwap(t *testing.T) {

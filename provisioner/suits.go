@@ -38,6 +38,13 @@ func (s Spec) suits(d distros.Distro, minor int) error {
 			errs = append(errs, fmt.Errorf("packages: %s has no package manager, so it cannot have %q", d.Name, name))
 		}
 	}
+	for _, settings := range d.Settings() {
+		for _, r := range settings.Removed {
+			if _, versioned := s.PackageVersions[r.Package]; versioned || slices.Contains(s.Packages, r.Package) {
+				errs = append(errs, fmt.Errorf("packages: %q contradicts what a node needs on %s: %s", r.Package, d.Name, r.Why))
+			}
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(s.PackageVersions)) {
 		if _, err := d.PackageManager.Pinned(name, s.PackageVersions[name]); err != nil {
 			errs = append(errs, fmt.Errorf("package_versions[%q]: %w", name, err))

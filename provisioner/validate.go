@@ -26,7 +26,7 @@ var (
 	versionForm = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$`)
 	sumForm     = regexp.MustCompile(`^[0-9A-Fa-f]{64}$`)
 	packageForm = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z+._-]*$`)
-	sysctlForm  = regexp.MustCompile(`^[0-9A-Za-z_-][0-9A-Za-z_/-]*(\.[0-9A-Za-z_-][0-9A-Za-z_/-]*)+$`)
+	sysctlForm  = regexp.MustCompile(`^[0-9A-Za-z_][0-9A-Za-z_-]*(\.[0-9A-Za-z_-][0-9A-Za-z_/-]*)+$`)
 )
 
 // Validate checks a spec without looking at any machine. It reports all
@@ -56,6 +56,7 @@ func (s Spec) Validate() error {
 		if !packageForm.MatchString(name) {
 			add(fmt.Errorf("packages: %q is not a package's name; allowed are letters, digits and + . _ -, beginning with a letter or digit", name))
 		}
+		add(checkPackage("packages", name))
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Sysctls)) {
 		add(validateSysctl(name, s.Sysctls[name]))
@@ -166,6 +167,9 @@ func validateSysctl(name, value string) error {
 	}
 	if strings.TrimSpace(value) == "" || strings.ContainsAny(value, "\n\r\x00") {
 		return fmt.Errorf("sysctls[%q] = %q must be one line that is not empty", name, value)
+	}
+	if err := checkParameter(name, strings.TrimSpace(value)); err != nil {
+		return fmt.Errorf("sysctls[%q] = %q %w", name, value, err)
 	}
 	return nil
 }

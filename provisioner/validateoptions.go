@@ -29,6 +29,9 @@ func (s Spec) validateOptions() []error {
 		case !packageVersionForm.MatchString(version):
 			errs = append(errs, fmt.Errorf("package_versions[%q] = %q is not a version; write it as the package manager does, such as \"1.7.24-1\"", name, version))
 		}
+		if err := checkPackage("package_versions", name); err != nil {
+			errs = append(errs, err)
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.CACertificates)) {
 		if !authorityForm.MatchString(name) {
@@ -66,10 +69,10 @@ func (s Spec) validateArguments() []error {
 			errs = append(errs, fmt.Errorf("kernel_arguments: %q is not NAME or NAME=VALUE of letters, digits and . , : / @ %% + _ -", a))
 		case slices.Contains(s.KernelArguments[:i], a):
 			errs = append(errs, fmt.Errorf("kernel_arguments: %q is there twice", a))
-		case name == "systemd.unified_cgroup_hierarchy" && value == "0":
-			errs = append(errs, fmt.Errorf("kernel_arguments: %q brings cgroup v1, with which kubelets from 1.35 on do not start", a))
-		case name == "fips" && value == "0" && s.FIPS:
-			errs = append(errs, fmt.Errorf("kernel_arguments: %q contradicts fips = true", a))
+		default:
+			if err := s.checkArgument(name, value); err != nil {
+				errs = append(errs, fmt.Errorf("kernel_arguments: %q %w", a, err))
+			}
 		}
 	}
 	return errs

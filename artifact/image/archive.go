@@ -39,7 +39,7 @@ type writer struct {
 }
 
 func (w *writer) copyBlob(ctx context.Context, from Source, r Reference, b Blob) (err error) {
-	body, err := from.Open(ctx, r, b.Digest, false, 0)
+	body, err := from.Open(ctx, r, b, false, 0)
 	if err != nil {
 		return err
 	}

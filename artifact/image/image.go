@@ -15,8 +15,9 @@ import (
 // Source has manifests and blobs by their digest.
 type Source interface {
 	// Open opens one of an image from one byte on; manifest says which of the
-	// two it is: a registry has them at different places. Whoever reads verifies.
-	Open(ctx context.Context, r Reference, digest string, manifest bool, from int64) (io.ReadCloser, error)
+	// two it is: a registry has them at different places. Whoever reads verifies,
+	// and a source that keeps what it opens keeps no more than b.Size bytes.
+	Open(ctx context.Context, r Reference, b Blob, manifest bool, from int64) (io.ReadCloser, error)
 }
 
 // Blob is a part of an image.
@@ -66,9 +67,17 @@ type document struct {
 	Manifests []descriptor `json:"manifests"`
 }
 
-// mostDocument is the largest manifest or configuration that is read, in
-// bytes: registries take none above 4 MiB.
-const mostDocument = 4 << 20
+// Limits on what a manifest may ask for.
+const (
+	// mostDocument is the largest manifest or configuration that is read, in
+	// bytes: registries take none above 4 MiB.
+	mostDocument = 4 << 20
+	// mostLayers is how many the kernel can lay over each other, OVL_MAX_STACK in
+	// https://github.com/torvalds/linux/blob/master/fs/overlayfs/params.h.
+	mostLayers = 500
+	// mostImage is the largest image, in bytes.
+	mostImage = 128 << 30
+)
 
 // Choose finds what a machine of an architecture (in Go's spelling) needs of an
 // image, which must have a digest.
@@ -78,6 +87,9 @@ func Choose(ctx context.Context, from Source, r Reference, arch string) (*Image,
 	if err == nil && len(d.Manifests) > 0 {
 		if digest, err = d.pick(arch); err == nil {
 			d, text, err = readManifest(ctx, from, r, digest)
+		}
+		if err == nil && len(d.Manifests) > 0 {
+			err = fmt.Errorf("%s is a list of manifests in a list of manifests", digest)
 		}
 	}
 	if err == nil {
@@ -125,7 +137,7 @@ func readVerified(ctx context.Context, from Source, r Reference, digest string, 
 	if err != nil {
 		return nil, err
 	}
-	body, err := from.Open(ctx, r, digest, manifest, 0)
+	body, err := from.Open(ctx, r, Blob{digest, mostDocument}, manifest, 0)
 	if err != nil {
 		return nil, sourceError{err}
 	}
@@ -148,8 +160,8 @@ func (d document) pick(arch string) (digest string, err error) {
 		case m.Platform == nil || m.Platform.OS != "linux":
 		case m.Platform.Architecture == arch:
 			return m.Digest, nil
-		case !slices.Contains(known, m.Platform.Architecture):
-			known = append(known, m.Platform.Architecture)
+		case len(known) < mostShown && !slices.Contains(known, shown(m.Platform.Architecture)):
+			known = append(known, shown(m.Platform.Architecture))
 		}
 	}
 	return "", fmt.Errorf("it is not there for linux/%s, but for %s", arch, strings.Join(known, ", "))
@@ -158,10 +170,8 @@ func (d document) pick(arch string) (digest string, err error) {
 // check makes sure that a manifest is of an image for the machine: one that is
 // in no list says so only in its configuration.
 func (d document) check(ctx context.Context, from Source, r Reference, arch string) error {
-	for _, part := range append([]descriptor{d.Config}, d.Layers...) {
-		if _, err := sumOf(part.Digest); err != nil {
-			return err
-		}
+	if err := d.checkParts(); err != nil {
+		return err
 	}
 	text, err := readVerified(ctx, from, r, d.Config.Digest, false)
 	if err != nil {
@@ -172,16 +182,49 @@ func (d document) check(ctx context.Context, from Source, r Reference, arch stri
 		return fmt.Errorf("its configuration %s cannot be read: %w", d.Config.Digest, err)
 	}
 	if config.OS != "linux" || config.Architecture != arch {
-		return fmt.Errorf("it is for %s/%s, but the machine is linux/%s", config.OS, config.Architecture, arch)
+		return fmt.Errorf("it is for %s/%s, but the machine is linux/%s", shown(config.OS), shown(config.Architecture), arch)
 	}
 	return nil
+}
+
+// checkParts makes sure that there is an end to what a manifest asks for.
+func (d document) checkParts() error {
+	if len(d.Layers) > mostLayers {
+		return fmt.Errorf("it has %d layers, and a node can mount %d", len(d.Layers), mostLayers)
+	}
+	left := int64(mostImage)
+	for _, part := range append([]descriptor{d.Config}, d.Layers...) {
+		if _, err := sumOf(part.Digest); err != nil {
+			return err
+		}
+		switch {
+		case part.Size < 0:
+			return fmt.Errorf("the size of %s is %d bytes", part.Digest, part.Size)
+		case part.Size > left: // a sum of sizes could overflow
+			return fmt.Errorf("it has more than %d bytes", int64(mostImage))
+		}
+		left -= part.Size
+	}
+	return nil
+}
+
+// mostShown is how many names a message shows.
+const mostShown = 20
+
+// shown is a short name out of a registry's document, as a terminal may show it.
+func shown(name string) string {
+	name = strings.Trim(fmt.Sprintf("%.40q", name), `"`)
+	if name == "" {
+		return "nothing"
+	}
+	return name
 }
 
 // sumOf is the hexadecimal part of a digest.
 func sumOf(digest string) (string, error) {
 	sum, ok := strings.CutPrefix(digest, "sha256:")
 	if raw, err := hex.DecodeString(sum); !ok || err != nil || len(raw) != 32 || strings.ToLower(sum) != sum {
-		return "", fmt.Errorf("the digest %q is not sha256: and 64 hexadecimal digits", digest)
+		return "", fmt.Errorf("the digest %.100q is not sha256: and 64 hexadecimal digits", digest)
 	}
 	return sum, nil
 }

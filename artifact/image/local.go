@@ -62,8 +62,11 @@ func (a *Archive) list() error {
 			a.blobs["sha256:"+sum] = span{at, head.Size}
 		}
 		if clean == "index.json" {
-			if index, err = io.ReadAll(io.LimitReader(archive, mostDocument)); err != nil {
+			if index, err = io.ReadAll(io.LimitReader(archive, mostDocument+1)); err != nil {
 				return err
+			}
+			if len(index) > mostDocument {
+				return fmt.Errorf("its index.json has more than %d bytes", mostDocument)
 			}
 		}
 	}
@@ -94,10 +97,10 @@ func (a *Archive) Resolve(r Reference) (digest string) {
 }
 
 // Open implements Source.
-func (a *Archive) Open(_ context.Context, r Reference, digest string, _ bool, from int64) (io.ReadCloser, error) {
-	at, there := a.blobs[digest]
+func (a *Archive) Open(_ context.Context, r Reference, b Blob, _ bool, from int64) (io.ReadCloser, error) {
+	at, there := a.blobs[b.Digest]
 	if !there {
-		return nil, fmt.Errorf("%s is not whole in %s, which lacks %s: %w", r, a.file.Name(), digest, fs.ErrNotExist)
+		return nil, fmt.Errorf("%s is not whole in %s, which lacks %s: %w", r, a.file.Name(), b.Digest, fs.ErrNotExist)
 	}
 	return io.NopCloser(io.NewSectionReader(a.file, at.from+min(from, at.size), max(at.size-from, 0))), nil
 }

@@ -70,8 +70,8 @@ func (r *Registry) Resolve(ctx context.Context, ref image.Reference) (digest str
 }
 
 // Open implements image.Source.
-func (r *Registry) Open(ctx context.Context, ref image.Reference, digest string, manifest bool, from int64) (io.ReadCloser, error) {
-	at, err := name.NewDigest(ref.Repository() + "@" + digest)
+func (r *Registry) Open(ctx context.Context, ref image.Reference, b image.Blob, manifest bool, from int64) (io.ReadCloser, error) {
+	at, err := name.NewDigest(ref.Repository() + "@" + b.Digest)
 	if err != nil {
 		return nil, fmt.Errorf("reading the image's name %s: %w", ref, err)
 	}
@@ -86,7 +86,7 @@ func (r *Registry) Open(ctx context.Context, ref image.Reference, digest string,
 	if err != nil {
 		return nil, r.explain(ref, err, blobs)
 	}
-	address := at.Registry.Scheme() + "://" + at.RegistryStr() + "/v2/" + at.RepositoryStr() + "/blobs/" + digest
+	address := at.Registry.Scheme() + "://" + at.RegistryStr() + "/v2/" + at.RepositoryStr() + "/blobs/" + b.Digest
 	body, err := fetcher.Open(ctx, address, from)
 	if err != nil {
 		return nil, r.explain(ref, err, blobs)

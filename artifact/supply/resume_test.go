@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -191,5 +192,28 @@ func TestABrokenLayerIsNotKept(t *testing.T) {
 	})
 	_, err := s.Supply(t.Context(), artifact.Wanted{Image: l.reference, As: "localhost/app:1"})
 	require.ErrorContains(t, err, "verifying the blob "+l.layer+": it has the SHA-256 ")
+	assert.Empty(t, partials(t, s))
+}
+
+// A registry may send more than a layer's manifest says, and never stop.
+func TestALayerWithoutEndDoesNotFillTheDisk(t *testing.T) {
+	l := lineTo(t)
+	sent := atomic.Int64{}
+	endless := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasSuffix(r.URL.Path, "/blobs/"+l.layer) {
+			l.ServeHTTP(w, r)
+			return
+		}
+		for n, err := 0, error(nil); err == nil && sent.Load() < 1<<30; sent.Add(int64(n)) {
+			n, err = w.Write(make([]byte, 1<<20))
+		}
+	}))
+	defer endless.Close()
+	_, rest, _ := strings.Cut(l.reference, "/")
+	reference := strings.TrimPrefix(endless.URL, "http://") + "/" + rest
+	s := shelf(t, reference)
+	_, err := s.Supply(t.Context(), artifact.Wanted{Image: reference, As: "localhost/app:1"})
+	require.ErrorContains(t, err, "verifying the blob "+l.layer+": it has more than ")
+	assert.Less(t, sent.Load(), int64(64<<20), "what is not read is not sent")
 	assert.Empty(t, partials(t, s))
 }

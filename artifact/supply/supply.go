@@ -109,10 +109,10 @@ type besides struct {
 }
 
 // Open implements image.Source.
-func (b besides) Open(ctx context.Context, r image.Reference, digest string, manifest bool, from int64) (io.ReadCloser, error) {
-	body, err := b.Source.Open(ctx, r, digest, manifest, from)
+func (s besides) Open(ctx context.Context, r image.Reference, b image.Blob, manifest bool, from int64) (io.ReadCloser, error) {
+	body, err := s.Source.Open(ctx, r, b, manifest, from)
 	if err != nil {
-		err = fmt.Errorf("the image %s is not in %s, and %w", r, strings.Join(b.archives, ", "), err)
+		err = fmt.Errorf("the image %s is not in %s, and %w", r, strings.Join(s.archives, ", "), err)
 	}
 	return body, err
 }
@@ -143,9 +143,9 @@ type cached struct {
 }
 
 // Open implements image.Source.
-func (c cached) Open(ctx context.Context, r image.Reference, digest string, manifest bool, from int64) (io.ReadCloser, error) {
-	kept, err := c.cache.Blob(ctx, strings.TrimPrefix(digest, "sha256:"), func(from int64) (io.ReadCloser, error) {
-		return c.from.Open(ctx, r, digest, manifest, from)
+func (c cached) Open(ctx context.Context, r image.Reference, b image.Blob, manifest bool, from int64) (io.ReadCloser, error) {
+	kept, err := c.cache.Blob(ctx, strings.TrimPrefix(b.Digest, "sha256:"), b.Size, func(from int64) (io.ReadCloser, error) {
+		return c.from.Open(ctx, r, b, manifest, from)
 	})
 	if err != nil {
 		return nil, err

@@ -71,11 +71,13 @@ type Config struct {
 	// The SHA-256 that assets must have, in hexadecimal, by the asset's name. A
 	// pinned asset's checksum file is not asked for.
 	Checksums map[string]string `mapstructure:"checksums"`
-	// Packages to install besides those a node needs, by the distribution's own
-	// names.
+	// Additional packages, by the distribution's own names. Those with which no
+	// node works, such as firewalld or a second kubelet, are refused.
 	Packages []string `mapstructure:"packages"`
-	// Kernel parameters to set besides those every node needs, with dots, such
-	// as `{ "net.core.somaxconn" = "4096" }`.
+	// Additional kernel parameters, with dots, such as
+	// `{ "net.core.somaxconn" = "4096" }`. They hold from the next boot on; the
+	// builder machine keeps its own. Values that a parameter cannot have, and
+	// those with which no node works, are refused.
 	Sysctls map[string]string `mapstructure:"sysctls"`
 	// Packages by their version, as the distribution writes it, such as
 	// `{ "containerd" = "1.7.24~ds1-6" }`: installed in just that, and held, so
@@ -86,6 +88,7 @@ type Config struct {
 	CACertificates map[string]string `mapstructure:"ca_certificates"`
 	// Arguments for the kernel's command line, such as
 	// `["nvme_core.io_timeout=4294967295"]`. They hold from the next boot on.
+	// Those with which no node works, such as `root=`, are refused.
 	KernelArguments []string `mapstructure:"kernel_arguments"`
 	// Install NVIDIA's container toolkit, from a repository that the machine
 	// knows, and say how containers name their GPUs: `envvar`, or
@@ -94,7 +97,8 @@ type Config struct {
 	// the same. Drivers are the base image's business.
 	NVIDIAContainerToolkit string `mapstructure:"nvidia_container_toolkit"`
 	// Prepare the node for Elastic Fabric Adapter: rdma-core, modules, lockable
-	// memory, and 5128 huge pages, which `sysctls` may change.
+	// memory, and 5128 huge pages, which take 10 GiB from the next boot on and
+	// which `sysctls` may change.
 	EFA bool `mapstructure:"efa"`
 	// Stop unless the machine runs in FIPS mode. Turning it on belongs to the
 	// base image; the error says how.

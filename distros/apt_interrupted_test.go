@@ -1,0 +1,104 @@
+package distros
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/distros/livetest"
+	"github.com/eksnode/packer-plugin-eksnode/host"
+)
+
+// killsDpkg is a script of a package in which dpkg is killed, once.
+const killsDpkg = "test -e /survives || kill -9 $PPID\n"
+
+// What a killed dpkg leaves, by the script in which it was killed: the state is
+// in its journal alone. Nobody asks for the package again.
+func TestRealAptFinishesWhatNobodyAsksFor(t *testing.T) {
+	for _, script := range []string{"preinst", "postinst"} {
+		t.Run(script, func(t *testing.T) {
+			livetest.Run(t, func(t *testing.T, h *host.Host) {
+				require.NoError(t, h.Files.Remove(policyPath))
+				onlyRepository(t, h, "[trusted=yes]",
+					deb{name: "eksnode-base", version: "1", script: script, postinst: killsDpkg},
+					deb{name: "eksnode-service", version: "1", extra: "Depends: eksnode-base\n", postinst: "/usr/sbin/policy-rc.d containerd start; echo $? >/policy-says\n"})
+				require.NoError(t, apt().Refresh(t.Context(), h))
+				require.Error(t, apt().Install(t.Context(), h, []string{"eksnode-service"}))
+				// The agent was killed too, and could not take the policy back.
+				require.NoError(t, os.WriteFile(policyPath, []byte(policy), 0o755))
+				require.NoError(t, os.WriteFile("/usr/sbin/.policy-rc.d.eksnode-0123456789abcdef", []byte("#!"), 0o600))
+				require.NoError(t, os.WriteFile("/survives", nil, 0o644))
+
+				names, err := apt().Unfinished(h)
+				require.NoError(t, err)
+				assert.Contains(t, names, "eksnode-base")
+				left, err := apt().Leftover(h)
+				require.NoError(t, err)
+				assert.Equal(t, []string{"/usr/sbin/.policy-rc.d.eksnode-0123456789abcdef"}, left, "a killed run's dpkg may still be at work")
+
+				require.NoError(t, apt().Finish(t.Context(), h))
+				assert.NotEmpty(t, versions(t, h, "eksnode-base"))
+				names, err = apt().Unfinished(h)
+				require.NoError(t, err)
+				assert.Empty(t, names)
+				_, err = os.Lstat(policyPath)
+				require.ErrorIs(t, err, os.ErrNotExist)
+				require.NoError(t, apt().Finish(t.Context(), h), "twice is as once")
+				require.NoError(t, apt().Install(t.Context(), h, []string{"eksnode-service"}))
+				says, err := os.ReadFile("/policy-says")
+				require.NoError(t, err)
+				assert.Equal(t, "101\n", string(says))
+			})
+		})
+	}
+}
+
+func TestRealAptSaysWhatItCannotFinish(t *testing.T) {
+	livetest.Run(t, func(t *testing.T, h *host.Host) {
+		require.NoError(t, h.Files.Remove(policyPath))
+		onlyRepository(t, h, "[trusted=yes]", deb{name: "eksnode-fails", version: "1", postinst: "echo no luck >&2; exit 7\n"},
+			deb{name: "eksnode-gone", version: "1", script: "preinst", postinst: killsDpkg})
+		require.NoError(t, apt().Refresh(t.Context(), h))
+		require.Error(t, apt().Install(t.Context(), h, []string{"eksnode-fails"}))
+		require.ErrorContains(t, apt().Finish(t.Context(), h), "finishing the packages that an interrupted run left: dpkg --configure")
+		run(t, h, "dpkg", "--purge", "eksnode-fails")
+
+		require.Error(t, apt().Install(t.Context(), h, []string{"eksnode-gone"}))
+		onlyRepository(t, h, "[trusted=yes]", deb{name: "eksnode-other", version: "1"})
+		require.ErrorContains(t, apt().Finish(t.Context(), h), "finishing the packages that an interrupted run left: ")
+		names, err := apt().Unfinished(h)
+		require.NoError(t, err)
+		assert.Equal(t, []string{"eksnode-gone"}, names)
+		_, err = os.Lstat(policyPath)
+		require.ErrorIs(t, err, os.ErrNotExist)
+	})
+}
+
+func TestUnfinishedPackagesOfAMountedRoot(t *testing.T) {
+	const whole = "Package: a\nStatus: install ok installed\n\nPackage: b\nStatus: install ok installed\n"
+	for name, test := range map[string]struct {
+		files map[string]string
+		want  []string
+	}{
+		"none":                {map[string]string{"var/lib/dpkg/status": whole, "var/lib/dpkg/updates/tmp.i": "#padding\n"}, nil},
+		"no database":         {nil, nil},
+		"in the database":     {map[string]string{"var/lib/dpkg/status": whole + "\nPackage: c\nStatus: install ok triggers-pending\n"}, []string{"c"}},
+		"in the journal":      {map[string]string{"var/lib/dpkg/status": whole, "var/lib/dpkg/updates/0000": "Package: b\nStatus: install reinstreq half-installed\n"}, []string{"b"}},
+		"done in the end":     {map[string]string{"var/lib/dpkg/status": whole, "var/lib/dpkg/updates/0000": "Package: b\nStatus: install ok unpacked\n", "var/lib/dpkg/updates/0001": "Package: b\nStatus: install ok installed\n"}, []string{"dpkg's journal"}},
+		"removed, with files": {map[string]string{"var/lib/dpkg/status": "Package: d\nStatus: deinstall ok config-files\n"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			names, err := apt().Unfinished(image(t, test.files))
+			require.NoError(t, err)
+			assert.Equal(t, test.want, names)
+		})
+	}
+	for _, pm := range []PackageManager{dnf(), zypper(), pacman(), noPackages()} {
+		names, err := pm.Unfinished(image(t, nil))
+		require.NoError(t, err)
+		assert.Empty(t, names)
+		require.NoError(t, pm.Finish(t.Context(), image(t, nil)))
+	}
+}

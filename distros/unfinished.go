@@ -1,0 +1,136 @@
+package distros
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+)
+
+// transactional is a package manager that has nothing to finish. rpm and pacman
+// write a package into their database when its files are there: one that was
+// interrupted is not installed, and Install installs it. Locks name their
+// process or are the kernel's, and the tools take over those of the dead;
+// pacman's is a Leftover.
+type transactional struct{}
+
+func (transactional) Unfinished(*host.Host) ([]string, error)  { return nil, nil }
+func (transactional) Finish(context.Context, *host.Host) error { return nil }
+
+// Unfinished lists the packages that a killed apt or dpkg left between not there
+// and installed.
+func (aptManager) Unfinished(h *host.Host) ([]string, error) {
+	states, journal, err := dpkgUnfinished(h)
+	if err != nil {
+		return nil, err
+	}
+	if len(states) == 0 && journal > 0 {
+		return []string{"dpkg's journal"}, nil
+	}
+	return dpkgNames(states, func(dpkgEntry) bool { return true }), nil
+}
+
+func dpkgUnfinished(h *host.Host) (map[dpkgPackage]dpkgEntry, int, error) {
+	status, err := database(h, dpkgStatus)
+	if err != nil {
+		return nil, 0, err
+	}
+	states, journal, err := dpkgRead(h, status)
+	maps.DeleteFunc(states, func(_ dpkgPackage, s dpkgEntry) bool { return !s.unfinished() })
+	return states, journal, err
+}
+
+// dpkgNames lists the packages in certain states.
+func dpkgNames(states map[dpkgPackage]dpkgEntry, in func(dpkgEntry) bool) []string {
+	var names []string
+	for p, s := range states {
+		if in(s) {
+			names = append(names, p.name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Finish configures what is unpacked. What was killed while it was unpacked dpkg
+// cannot finish: only installing that again does.
+func (m aptManager) Finish(ctx context.Context, h *host.Host) (err error) {
+	restore, err := quiet(h)
+	if err != nil {
+		return finishing(err)
+	}
+	defer func() { err = errors.Join(err, restore()) }()
+	unconfigured := m.tool.run(ctx, h, m.configure()) // perhaps for want of one that is unpacked below
+	states, _, err := dpkgUnfinished(h)
+	if err != nil {
+		return finishing(err)
+	}
+	maps.DeleteFunc(states, func(_ dpkgPackage, s dpkgEntry) bool { return !s.again })
+	if len(states) == 0 {
+		return finishing(unconfigured)
+	}
+	if err := m.unpackAgain(ctx, h, states); err != nil {
+		return finishing(err)
+	}
+	return finishing(m.tool.run(ctx, h, m.configure()))
+}
+
+// unpackAgain installs packages anew, and takes away those that were being
+// removed.
+func (m aptManager) unpackAgain(ctx context.Context, h *host.Host, states map[dpkgPackage]dpkgEntry) error {
+	run := func(names []string, argv ...string) error {
+		if len(names) == 0 {
+			return nil
+		}
+		return m.tool.run(ctx, h, slices.Concat(argv, []string{"--"}, names))
+	}
+	gone := dpkgNames(states, func(s dpkgEntry) bool { return !s.wanted() })
+	if err := run(gone, "dpkg", "--remove", "--force-remove-reinstreq"); err != nil || len(gone) == len(states) {
+		return err
+	}
+	if err := m.Refresh(ctx, h); err != nil {
+		return err
+	}
+	again := m.get("install", "--reinstall", "--no-install-recommends", "--allow-change-held-packages", "--no-remove")
+	upgraded := dpkgNames(states, func(s dpkgEntry) bool { return s.wanted() && !s.fresh })
+	// What was new is a dependency, or is going to be installed by its name.
+	added := dpkgNames(states, func(s dpkgEntry) bool { return s.wanted() && s.fresh })
+	return errors.Join(run(upgraded, again...), run(added, append(again, "--mark-auto")...))
+}
+
+// configure is the command line that finishes what is unpacked.
+func (m aptManager) configure() []string {
+	return append([]string{"dpkg", "--configure", "-a"}, m.dpkgOptions...)
+}
+
+func finishing(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("finishing the packages that an interrupted run left: %w", err)
+}
+
+// Leftover is the policy that an Install left which was killed, whole or as a
+// temporary file. While a package is unfinished it stays in force: the killed
+// one's dpkg may still be at work, and Finish takes the policy over.
+func (m aptManager) Leftover(h *host.Host) ([]string, error) {
+	left, err := h.Leftovers(policyPath)
+	if err != nil {
+		return nil, err
+	}
+	text, err := h.Content(policyPath)
+	if err != nil {
+		return nil, fmt.Errorf("looking for %s: %w", policyPath, err)
+	}
+	if string(text) != policy {
+		return left, nil
+	}
+	unfinished, err := m.Unfinished(h)
+	if err != nil || len(unfinished) > 0 {
+		return left, err
+	}
+	return append(left, policyPath), nil
+}

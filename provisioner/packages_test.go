@@ -1,0 +1,53 @@
+package provisioner
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/distros/livetest"
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// A killed agent leaves the policy that keeps services from starting, and
+// packages half done that no step asks for. The next provision heals both,
+// without a repository.
+func TestThePackagesOfAKilledProvisionAreFinished(t *testing.T) {
+	livetest.Run(t, func(t *testing.T, h *host.Host) {
+		tree := filepath.Join(t.TempDir(), "eksnode-dependency")
+		require.NoError(t, os.MkdirAll(filepath.Join(tree, "DEBIAN"), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(tree, "DEBIAN/control"),
+			[]byte("Package: eksnode-dependency\nVersion: 1\nArchitecture: all\nMaintainer: nobody <nobody@example.com>\nDescription: made for a test\n"), 0o644))
+		for _, argv := range [][]string{{"dpkg-deb", "--root-owner-group", "--build", tree, "/srv/dependency.deb"}, {"dpkg", "--unpack", "/srv/dependency.deb"}} {
+			_, err := h.Run(t.Context(), host.Command{Argv: argv})
+			require.NoError(t, err)
+		}
+		const policy = "/usr/sbin/policy-rc.d"
+		require.NoError(t, os.WriteFile(policy, []byte("#!/bin/sh\n# eksnode: no service starts while packages are installed\nexit 101\n"), 0o755))
+
+		d, err := distros.ByID("debian")
+		require.NoError(t, err)
+		d.Packages = map[distros.Role][]string{distros.Trust: {"dpkg"}} // nothing is missing
+		n, err := newNode(Spec{KubernetesVersion: "1.34.4"}, d, "amd64")
+		require.NoError(t, err)
+		actions, err := n.packages().Plan(t.Context(), h)
+		require.NoError(t, err)
+		require.Len(t, actions, 1)
+		assert.Equal(t, plan.Install, actions[0].Verb)
+		assert.Equal(t, "eksnode-dependency", actions[0].Target)
+		assert.Equal(t, "an interrupted run left it half done", actions[0].Reason)
+		_, err = plan.Apply(t.Context(), h, []plan.Item{n.packages()}, silent{})
+		require.NoError(t, err)
+
+		_, err = os.Lstat(policy)
+		require.ErrorIs(t, err, os.ErrNotExist)
+		have, err := d.PackageManager.Installed(t.Context(), h, []string{"eksnode-dependency"})
+		require.NoError(t, err)
+		assert.Equal(t, map[string]string{"eksnode-dependency": "1"}, have)
+	})
+}
