@@ -170,10 +170,26 @@ func (m aptManager) Clean(ctx context.Context, h *host.Host) error {
 	return nil
 }
 
+// Unfinished implements PackageManager. Such are packages whose triggers were
+// not run when dpkg was killed, and those that nothing installed depends on.
+func (aptManager) Unfinished(h *host.Host) ([]string, error) {
+	text, err := h.Content(dpkgStatus)
+	if err != nil {
+		return nil, fmt.Errorf("looking for unfinished packages: %w", err)
+	}
+	var names []string
+	for paragraph := range strings.SplitSeq(string(text), "\n\n") {
+		if unfinished().MatchString(paragraph) {
+			names = append(names, dpkgParagraph(paragraph)["Package"])
+		}
+	}
+	return names, nil
+}
+
 // Leftover is the policy that an Install left which was killed. While a package
 // is unfinished it stays in force: the killed one's dpkg may still be at work,
 // and the next Install takes the policy over.
-func (aptManager) Leftover(h *host.Host) ([]string, error) {
+func (m aptManager) Leftover(h *host.Host) ([]string, error) {
 	text, err := h.Content(policyPath)
 	if err != nil {
 		return nil, fmt.Errorf("looking for %s: %w", policyPath, err)
@@ -181,12 +197,9 @@ func (aptManager) Leftover(h *host.Host) ([]string, error) {
 	if string(text) != policy {
 		return nil, nil
 	}
-	status, err := h.Content(dpkgStatus)
-	if err != nil {
-		return nil, fmt.Errorf("looking for unfinished packages: %w", err)
-	}
-	if unfinished().Match(status) {
-		return nil, nil
+	begun, err := m.Unfinished(h)
+	if err != nil || len(begun) > 0 {
+		return nil, err
 	}
 	return []string{policyPath}, nil
 }

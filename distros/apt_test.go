@@ -132,6 +132,29 @@ func TestRealAptFinishesWhatWasInterrupted(t *testing.T) {
 	})
 }
 
+// A package that nobody asked for may be all that is unfinished.
+func TestRealAptFinishesWhatNobodyNames(t *testing.T) {
+	livetest.Run(t, func(t *testing.T, h *host.Host) {
+		require.NoError(t, os.WriteFile(policyPath, []byte(policy), 0o755))
+		onlyRepository(t, h, "[trusted=yes]", deb{name: "eksnode-base", version: "1"})
+		none, err := apt().Unfinished(h)
+		require.NoError(t, err)
+		assert.Empty(t, none)
+		run(t, h, "dpkg", "--unpack", aptRepository+"/eksnode-base_1.deb")
+		begun, err := apt().Unfinished(h)
+		require.NoError(t, err)
+		assert.Equal(t, []string{"eksnode-base"}, begun)
+
+		require.NoError(t, apt().Install(t.Context(), h, nil))
+		begun, err = apt().Unfinished(h)
+		require.NoError(t, err)
+		assert.Empty(t, begun)
+		exists, err := h.Exists(policyPath)
+		require.NoError(t, err)
+		assert.False(t, exists)
+	})
+}
+
 func TestRealAptKeepsAChangedConfigurationFileAndThePolicyOfTheMachine(t *testing.T) {
 	livetest.Run(t, func(t *testing.T, h *host.Host) {
 		own := "#!/bin/sh\nexit 0\n"

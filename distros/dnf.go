@@ -138,6 +138,9 @@ func (m dnfManager) Install(ctx context.Context, h *host.Host, names []string) e
 	return installing(m.tool.run(ctx, h, m.line("install", append([]string{"--disableexcludes=main", "--"}, names...)...)))
 }
 
+// Unfinished implements PackageManager: one transaction is done or not.
+func (dnfManager) Unfinished(*host.Host) ([]string, error) { return nil, nil }
+
 // Leftover is nothing: rpm's packages do not start their services.
 func (dnfManager) Leftover(*host.Host) ([]string, error) { return nil, nil }
 

@@ -42,6 +42,9 @@ func (packageless) Remove(_ context.Context, _ *host.Host, names []string) error
 	return removing(none(names))
 }
 
+// Unfinished implements PackageManager: one transaction is done or not.
+func (packageless) Unfinished(*host.Host) ([]string, error) { return nil, nil }
+
 func (packageless) Leftover(*host.Host) ([]string, error) { return nil, nil }
 
 func (packageless) Clean(context.Context, *host.Host) error { return nil }

@@ -40,6 +40,9 @@ type PackageManager interface {
 	Held(h *host.Host, names []string) ([]string, error)
 	// Remove removes packages, and those that need them.
 	Remove(ctx context.Context, h *host.Host, names []string) error
+	// Unfinished lists packages that an interrupted run has begun to install and
+	// that nobody needs to name to have Install finish them.
+	Unfinished(h *host.Host) ([]string, error)
 	// Leftover lists files of an interrupted Install that must go.
 	Leftover(h *host.Host) ([]string, error)
 	// Clean drops what was downloaded.

@@ -134,6 +134,9 @@ func (pacmanManager) Clean(_ context.Context, h *host.Host) error {
 
 var processFile = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9]+$`) })
 
+// Unfinished implements PackageManager: one transaction is done or not.
+func (pacmanManager) Unfinished(*host.Host) ([]string, error) { return nil, nil }
+
 // Leftover is the lock of a pacman that was killed: it stays, but no process
 // has it open any more.
 func (pacmanManager) Leftover(h *host.Host) ([]string, error) {

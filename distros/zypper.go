@@ -102,6 +102,9 @@ func (m zypperManager) Remove(ctx context.Context, h *host.Host, names []string)
 	return removing(m.tool.run(ctx, h, m.line(append([]string{"remove", "--"}, names...)...)))
 }
 
+// Unfinished implements PackageManager: one transaction is done or not.
+func (zypperManager) Unfinished(*host.Host) ([]string, error) { return nil, nil }
+
 // Leftover is nothing: rpm's packages do not start their services.
 func (zypperManager) Leftover(*host.Host) ([]string, error) { return nil, nil }
 

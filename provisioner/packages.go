@@ -17,7 +17,8 @@ import (
 
 // packages installs the packages of the distribution's roles, of options and of
 // the spec. Done means that each is installed, in whatever version but for those
-// that the spec gives one, and that these are held.
+// that the spec gives one, that these are held, and that no package is
+// unfinished.
 func (n *node) packages() step {
 	return step{"packages", func(ctx context.Context, h *host.Host) ([]plan.Action, error) {
 		pm := n.distro.PackageManager
@@ -35,7 +36,8 @@ func (n *node) packages() step {
 		}
 		missing := n.missing(have)
 		if len(missing) == 0 {
-			return append(actions, holds...), nil
+			finish, err := planFinish(h, pm)
+			return append(append(actions, finish...), holds...), err
 		}
 		overlay, err := n.keepOverlay(h)
 		if err != nil {
@@ -109,6 +111,17 @@ func (n *node) planHolds(h *host.Host) ([]plan.Action, error) {
 	}
 	return []plan.Action{{Verb: plan.Write, Target: pm.Name() + "'s hold of " + strings.Join(free, " "), Reason: "package_versions gives their versions, and no update shall change them",
 		Do: func(ctx context.Context, _ plan.Progress) error { return pm.Hold(ctx, h, free) }}}, nil
+}
+
+// planFinish plans to finish what a killed installation has left to do when all
+// that is asked for is installed: triggers of other packages, say.
+func planFinish(h *host.Host, pm distros.PackageManager) ([]plan.Action, error) {
+	begun, err := pm.Unfinished(h)
+	if err != nil || len(begun) == 0 {
+		return nil, err
+	}
+	return []plan.Action{{Verb: plan.Install, Target: strings.Join(begun, " "), Reason: "an installation was interrupted, and this is not finished",
+		Do: func(ctx context.Context, _ plan.Progress) error { return pm.Install(ctx, h, nil) }}}, nil
 }
 
 // packageLeftovers plans the removal of what a killed installation left.
