@@ -130,10 +130,24 @@ func (m aptManager) Install(ctx context.Context, h *host.Host, names []string) (
 	// A failure here may be just what the installation repairs, so it counts
 	// only when that fails too.
 	unfinished := m.tool.run(ctx, h, append([]string{"dpkg", "--configure", "-a"}, m.dpkgOptions...))
+	if err := m.unpackAgain(ctx, h); err != nil {
+		return installing(errors.Join(err, unfinished))
+	}
 	if err := m.tool.run(ctx, h, m.get("install", append([]string{"--no-install-recommends", "--allow-change-held-packages", "--allow-downgrades", "--no-remove", "--"}, names...)...)); err != nil {
 		return installing(errors.Join(err, unfinished))
 	}
 	return nil
+}
+
+// unpackAgain installs packages anew during whose unpacking dpkg was killed. Such
+// a package can be neither configured nor depended on, and apt takes it for
+// installed unless it is told to reinstall it.
+func (m aptManager) unpackAgain(ctx context.Context, h *host.Host) error {
+	names, err := dpkgWith(h, halfUnpacked())
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	return m.tool.run(ctx, h, m.get("install", append([]string{"--reinstall", "--mark-auto", "--no-install-recommends", "--allow-change-held-packages", "--no-remove", "--"}, names...)...))
 }
 
 // Pinned implements PackageManager.
@@ -172,14 +186,18 @@ func (m aptManager) Clean(ctx context.Context, h *host.Host) error {
 
 // Unfinished implements PackageManager. Such are packages whose triggers were
 // not run when dpkg was killed, and those that nothing installed depends on.
-func (aptManager) Unfinished(h *host.Host) ([]string, error) {
+func (aptManager) Unfinished(h *host.Host) ([]string, error) { return dpkgWith(h, unfinished()) }
+
+// dpkgWith lists the packages in whose paragraph of dpkg's database a pattern is
+// found.
+func dpkgWith(h *host.Host, pattern *regexp.Regexp) ([]string, error) {
 	text, err := h.Content(dpkgStatus)
 	if err != nil {
 		return nil, fmt.Errorf("looking for unfinished packages: %w", err)
 	}
 	var names []string
 	for paragraph := range strings.SplitSeq(string(text), "\n\n") {
-		if unfinished().MatchString(paragraph) {
+		if pattern.MatchString(paragraph) {
 			names = append(names, dpkgParagraph(paragraph)["Package"])
 		}
 	}
@@ -206,7 +224,12 @@ func (m aptManager) Leftover(h *host.Host) ([]string, error) {
 
 // unfinished is a package's state between not there and installed; see dpkg(1).
 var unfinished = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?m)^Status: .* (half-installed|unpacked|half-configured|triggers-awaited|triggers-pending)$`)
+	return regexp.MustCompile(`(?m)^Status: (install|hold) \S+ (half-installed|unpacked|half-configured|triggers-awaited|triggers-pending)$`)
+})
+
+// halfUnpacked is the state of a package that only unpacking again can repair.
+var halfUnpacked = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^Status: (install|hold) (reinstreq \S+|\S+ half-installed)$`)
 })
 
 // quiet keeps services from starting until restore is called. A policy of the

@@ -132,6 +132,23 @@ func TestRealAptFinishesWhatWasInterrupted(t *testing.T) {
 	})
 }
 
+// dpkg takes no package that was killed while it was unpacked for anything but
+// one to unpack again.
+func TestRealAptUnpacksAgain(t *testing.T) {
+	livetest.Run(t, func(t *testing.T, h *host.Host) {
+		onlyRepository(t, h, "[trusted=yes]", deb{name: "eksnode-base", version: "1"}, deb{name: "eksnode-more", version: "1", extra: "Depends: eksnode-base\n"})
+		require.NoError(t, apt().Refresh(t.Context(), h))
+		run(t, h, "dpkg", "--unpack", aptRepository+"/eksnode-base_1.deb")
+		status, err := os.ReadFile(dpkgStatus)
+		require.NoError(t, err)
+		half := strings.Replace(string(status), "Package: eksnode-base\nStatus: install ok unpacked\n", "Package: eksnode-base\nStatus: install reinstreq half-installed\n", 1)
+		require.NotEqual(t, string(status), half)
+		require.NoError(t, os.WriteFile(dpkgStatus, []byte(half), 0o644))
+		require.NoError(t, apt().Install(t.Context(), h, []string{"eksnode-more"}))
+		assert.Len(t, versions(t, h, "eksnode-base", "eksnode-more"), 2)
+	})
+}
+
 // A package that nobody asked for may be all that is unfinished.
 func TestRealAptFinishesWhatNobodyNames(t *testing.T) {
 	livetest.Run(t, func(t *testing.T, h *host.Host) {

@@ -121,7 +121,12 @@ func planFinish(h *host.Host, pm distros.PackageManager) ([]plan.Action, error) 
 		return nil, err
 	}
 	return []plan.Action{{Verb: plan.Install, Target: strings.Join(begun, " "), Reason: "an installation was interrupted, and this is not finished",
-		Do: func(ctx context.Context, _ plan.Progress) error { return pm.Install(ctx, h, nil) }}}, nil
+		Do: func(ctx context.Context, _ plan.Progress) error {
+			if err := pm.Refresh(ctx, h); err != nil {
+				return err
+			}
+			return pm.Install(ctx, h, nil)
+		}}}, nil
 }
 
 // packageLeftovers plans the removal of what a killed installation left.
