@@ -138,7 +138,8 @@ func (m dnfManager) Install(ctx context.Context, h *host.Host, names []string) e
 	return installing(m.tool.run(ctx, h, m.line("install", append([]string{"--disableexcludes=main", "--"}, names...)...)))
 }
 
-// Unfinished implements PackageManager: one transaction is done or not.
+// Unfinished implements PackageManager: rpm does not note what a killed
+// transaction has left to do.
 func (dnfManager) Unfinished(*host.Host) ([]string, error) { return nil, nil }
 
 // Leftover is nothing: rpm's packages do not start their services.

@@ -42,7 +42,7 @@ func (packageless) Remove(_ context.Context, _ *host.Host, names []string) error
 	return removing(none(names))
 }
 
-// Unfinished implements PackageManager: one transaction is done or not.
+// Unfinished implements PackageManager.
 func (packageless) Unfinished(*host.Host) ([]string, error) { return nil, nil }
 
 func (packageless) Leftover(*host.Host) ([]string, error) { return nil, nil }

@@ -134,7 +134,8 @@ func (pacmanManager) Clean(_ context.Context, h *host.Host) error {
 
 var processFile = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9]+$`) })
 
-// Unfinished implements PackageManager: one transaction is done or not.
+// Unfinished implements PackageManager: pacman does not note what a killed
+// transaction has left to do.
 func (pacmanManager) Unfinished(*host.Host) ([]string, error) { return nil, nil }
 
 // Leftover is the lock of a pacman that was killed: it stays, but no process

@@ -102,7 +102,8 @@ func (m zypperManager) Remove(ctx context.Context, h *host.Host, names []string)
 	return removing(m.tool.run(ctx, h, m.line(append([]string{"remove", "--"}, names...)...)))
 }
 
-// Unfinished implements PackageManager: one transaction is done or not.
+// Unfinished implements PackageManager: rpm does not note what a killed
+// transaction has left to do.
 func (zypperManager) Unfinished(*host.Host) ([]string, error) { return nil, nil }
 
 // Leftover is nothing: rpm's packages do not start their services.
