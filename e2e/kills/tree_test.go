@@ -28,6 +28,7 @@ func free() *regexp.Regexp {
 		`/tmp/apt-dpkg-install-.*`,                                        // apt's own links to packages, which only apt removes; a scrub empties /tmp
 		`/var/cache/apt/archives/.*`,                                      // packages that a killed apt downloaded; a scrub empties it
 		`/var/lib/systemd/deb-systemd-helper-enabled(/.*)?`,               // notes of Debian's scripts, which do not complete them after a kill
+		`/var/lib/ucf/(hashfile|registry)\.[0-9]+`,                        // backups
 		`/var/lib/dpkg/status-old`,                                        // dpkg's last state but one
 		`/var/lib/containerd/io\.containerd\.metadata\.v1\.bolt/meta\.db`, // counts its openings
 	}, "|") + `)$`)
@@ -47,8 +48,8 @@ func (n *node) look(from *start) state {
 	n.t.Helper()
 	s := state{}
 	n.walk(s, n.root(), "", func(name string) string {
-		if strings.HasPrefix(name, "/var/lib/dpkg/info/") && strings.HasSuffix(name, ".list") {
-			return n.listed(name)
+		if meaning := n.meaning(name); meaning != nil {
+			return n.meant(name, meaning)
 		}
 		if _, err := os.Lstat(filepath.Join(n.upper(), name)); err == nil {
 			return sum(n.t, filepath.Join(n.root(), name))
@@ -69,19 +70,41 @@ func (n *node) look(from *start) state {
 	return s
 }
 
-// listed is those of a package's files that are there: when dpkg repairs what a
-// kill left, it drops folders from the lists that images are built without.
-func (n *node) listed(name string) string {
+// meaning is how files are read in which packages' tools note the same in other
+// words after a kill: it says which of their paragraphs or lines count. It is
+// nil for other files.
+func (n *node) meaning(name string) func(part string) bool {
+	switch {
+	case strings.HasPrefix(name, "/var/lib/dpkg/info/") && strings.HasSuffix(name, ".list"):
+		// dpkg drops folders that are not there, as those of translations.
+		return func(file string) bool {
+			st, err := os.Lstat(filepath.Join(n.root(), file))
+			return err == nil && !st.IsDir()
+		}
+	case name == "/var/lib/apt/extended_states":
+		return func(line string) bool { return strings.HasSuffix(line, "Auto-Installed: 1") }
+	case name == "/var/lib/ucf/hashfile":
+		return func(string) bool { return true }
+	}
+	return nil
+}
+
+// meant lists what a file means, in any order.
+func (n *node) meant(name string, counts func(part string) bool) string {
 	n.t.Helper()
 	text, err := os.ReadFile(filepath.Join(n.root(), name))
 	require.NoError(n.t, err)
-	var there []string
-	for file := range strings.Lines(string(text)) {
-		if _, err := os.Lstat(filepath.Join(n.root(), strings.TrimSpace(file))); err == nil {
-			there = append(there, file)
-		}
+	end := "\n"
+	if strings.Contains(string(text), "\n\n") {
+		end = "\n\n"
 	}
-	return fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(there, ""))))
+	parts := slices.DeleteFunc(strings.Split(strings.TrimSpace(string(text)), end), func(part string) bool { return !counts(part) })
+	slices.Sort(parts)
+	all := strings.Join(slices.Compact(parts), ",")
+	if len(all) > 4096 {
+		return fmt.Sprintf("%x", sha256.Sum256([]byte(all)))
+	}
+	return all
 }
 
 // walk notes everything below a folder that is not free: type, mode, owner,
