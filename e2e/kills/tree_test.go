@@ -28,7 +28,7 @@ func free() *regexp.Regexp {
 		`/tmp/apt-dpkg-install-.*`,                                        // apt's own links to packages, which only apt removes; a scrub empties /tmp
 		`/var/cache/apt/archives/.*`,                                      // packages that a killed apt downloaded; a scrub empties it
 		`/var/lib/systemd/deb-systemd-helper-enabled(/.*)?`,               // notes of Debian's scripts, which do not complete them after a kill
-		`/var/lib/ucf/(hashfile|registry)\.[0-9]+`,                        // backups
+		`/var/lib/ucf/((hashfile|registry)\.[0-9]+|cache/.*)`,             // backups and copies, which ucf does not repair
 		`/var/lib/dpkg/status-old`,                                        // dpkg's last state but one
 		`/var/lib/containerd/io\.containerd\.metadata\.v1\.bolt/meta\.db`, // counts its openings
 	}, "|") + `)$`)
