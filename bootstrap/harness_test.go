@@ -163,8 +163,9 @@ func ctrProgram(args []string) error {
 	}
 	switch args[3] {
 	case "list":
-		want := strings.TrimPrefix(args[len(args)-1], "name==")
-		if slices.Contains(strings.Fields(string(images)), want) {
+		want, label, _ := strings.Cut(strings.TrimPrefix(args[len(args)-1], "name=="), ",")
+		there := strings.Fields(string(images))
+		if slices.Contains(there, want) && (label == "" || slices.Contains(there, label+"@"+want)) {
 			fmt.Println(want)
 		}
 	case "pull":
@@ -179,6 +180,9 @@ func ctrProgram(args []string) error {
 		return os.WriteFile(imageList, append(images, args[len(args)-1]+"\n"...), 0o644)
 	case "import":
 		return os.WriteFile(imageList, append(images, "localhost/kubernetes/pause:latest\n"...), 0o644)
+	case "label":
+		name, value, _ := strings.Cut(args[5], "=")
+		return os.WriteFile(imageList, fmt.Appendf(images, "labels.%q==%s@%s\n", name, value, args[4]), 0o644)
 	}
 	return nil
 }

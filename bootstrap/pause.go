@@ -13,6 +13,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/machine"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/place"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -39,25 +40,35 @@ func ctr(args ...string) host.Command {
 	return host.Command{Argv: append([]string{"ctr", "--namespace", "k8s.io", "images"}, args...)}
 }
 
-// Plan implements plan.Item. Done means that containerd lists the image.
+// registries is the folder of the registry's credentials while the image is
+// pulled.
+const registries = "/run/eksnode/registries"
+
+// Plan implements plan.Item. Done means that containerd lists the image, pinned
+// where pinning is a step of its own, and that no credentials are left.
 func (p pause) Plan(ctx context.Context, h *host.Host) ([]plan.Action, error) {
 	image := p.node.Containerd.PauseImage
-	out, err := h.Run(ctx, ctr("list", "--quiet", "name=="+image))
+	filter := "name==" + image
+	if image == machine.LocalPauseImage {
+		filter += `,labels."io.cri-containerd.pinned"==pinned`
+	}
+	out, err := h.Run(ctx, ctr("list", "--quiet", filter))
 	if err != nil {
 		return nil, fmt.Errorf("asking containerd for the pause image: %w", err)
 	}
-	if strings.TrimSpace(string(out)) == image {
-		return nil, nil
+	left, err := place.Absent(h, "a pull that was killed left the registry's credentials", registries)
+	if err != nil || strings.TrimSpace(string(out)) == image {
+		return left, err
 	}
 	if image == machine.LocalPauseImage {
-		return []plan.Action{{Verb: plan.Run, Target: "import " + p.node.Machine.PauseArchive, Reason: "containerd has lost the pause image, without which no pod starts",
+		return append(left, plan.Action{Verb: plan.Run, Target: "import " + p.node.Machine.PauseArchive, Reason: "containerd has lost the pause image, or does not keep it, and no pod starts without it",
 			Do: func(ctx context.Context, _ plan.Progress) error {
 				if _, err := h.Run(ctx, ctr("import", p.node.Machine.PauseArchive)); err != nil {
 					return err
 				}
 				_, err := h.Run(ctx, ctr("label", image, pinned))
 				return err
-			}}}, nil
+			}}), nil
 	}
 	return []plan.Action{{Verb: plan.Fetch, Target: image, Reason: "no pod starts without it", Do: func(ctx context.Context, _ plan.Progress) error {
 		return p.pull(ctx, h, image)
@@ -88,7 +99,6 @@ func (p pause) pull(ctx context.Context, h *host.Host, image string) error {
 // pullOnce hands the credentials over in a file that only root reads: an
 // argument would be seen by everybody.
 func (p pause) pullOnce(ctx context.Context, h *host.Host, image string) error {
-	const folder = "/run/eksnode/registries"
 	args := []string{"pull", "--label", pinned}
 	if p.node.Machine.CredentialProvider {
 		registry, _, _ := strings.Cut(image, "/")
@@ -98,13 +108,13 @@ func (p pause) pullOnce(ctx context.Context, h *host.Host, image string) error {
 		}
 		hosts := fmt.Appendf(nil, "server = \"https://%[1]s\"\n\n[host.\"https://%[1]s\"]\ncapabilities = [\"pull\", \"resolve\"]\n\n[host.\"https://%[1]s\".header]\nauthorization = \"Basic %[2]s\"\n",
 			registry, base64.StdEncoding.EncodeToString([]byte(user+":"+password)))
-		if err := h.Files.WriteFile(path.Join(folder, registry, "hosts.toml"), hosts, host.Attributes{Mode: 0o600}); err != nil {
+		if err := h.Files.WriteFile(path.Join(registries, registry, "hosts.toml"), hosts, host.Attributes{Mode: 0o600}); err != nil {
 			return fmt.Errorf("writing the registry's credentials: %w", err)
 		}
-		args = append(args, "--hosts-dir", folder)
+		args = append(args, "--hosts-dir", registries)
 	}
 	_, err := h.Run(ctx, ctr(append(args, image)...))
-	if _, removed := h.Files.RemoveTree(folder); removed != nil {
+	if _, removed := h.Files.RemoveTree(registries); removed != nil {
 		err = errors.Join(err, fmt.Errorf("removing the registry's credentials: %w", removed))
 	}
 	return err

@@ -3,6 +3,7 @@
 package bootstrap
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -91,6 +92,29 @@ func TestBootstrapShPullsNothingWhereThePauseImageIsThere(t *testing.T) {
 		for _, one := range calls(t) {
 			assert.NotContains(t, one, "images import", "it is there")
 		}
+	})
+}
+
+// What a killed first boot left of its work on the pause image is put right by
+// the next: the registry's credentials go, and an image that was imported but
+// not yet pinned is pinned, or the kubelet would remove it.
+func TestAKilledFirstBootsPauseImage(t *testing.T) {
+	live(t, func(t *testing.T, h *host.Host, w *world) {
+		boot := func(image string) {
+			require.NoError(t, h.Files.WriteFile(imageList, []byte(image+"\n"), host.Attributes{Mode: 0o644}))
+			require.NoError(t, h.Files.WriteFile("/run/eksnode/registries/registry/hosts.toml", []byte("authorization = \"Basic secret\"\n"), host.Attributes{Mode: 0o600}))
+			w.run(t, h, given("a")...)
+			there, err := h.Exists("/run/eksnode/registries")
+			require.NoError(t, err)
+			assert.False(t, there, "credentials must not stay")
+		}
+		boot(theirPause)
+		assert.NotContains(t, strings.Join(calls(t), "\n"), "images pull")
+		pins(t, h)
+		boot(ownPause)
+		assert.Contains(t, calls(t), "ctr --namespace k8s.io images label "+ownPause+" io.cri-containerd.pinned=pinned")
+		w.run(t, h, given("a")...)
+		assert.Empty(t, calls(t), "nothing is left to do")
 	})
 }
 

@@ -134,6 +134,24 @@ func TestRealAptFinishesWhatWasInterrupted(t *testing.T) {
 	})
 }
 
+// A package whose dependency was killed while it was unpacked can be neither
+// configured nor installed until that one is unpacked again.
+func TestRealAptUnpacksAgain(t *testing.T) {
+	livetest.Run(t, func(t *testing.T, h *host.Host) {
+		onlyRepository(t, h, "[trusted=yes]", deb{name: "eksnode-base", version: "1"}, deb{name: "eksnode-more", version: "1", extra: "Depends: eksnode-base\n"})
+		require.NoError(t, apt().Refresh(t.Context(), h))
+		run(t, h, "dpkg", "--unpack", aptRepository+"/eksnode-base_1.deb", aptRepository+"/eksnode-more_1.deb")
+		status, err := os.ReadFile(dpkgStatus)
+		require.NoError(t, err)
+		half := strings.Replace(string(status), "Package: eksnode-base\nStatus: install ok unpacked\n", "Package: eksnode-base\nStatus: install reinstreq half-installed\n", 1)
+		require.NotEqual(t, string(status), half)
+		require.NoError(t, os.WriteFile(dpkgStatus, []byte(half), 0o644))
+		require.NoError(t, apt().Finish(t.Context(), h))
+		assert.Len(t, versions(t, h, "eksnode-base", "eksnode-more"), 2)
+		assert.Equal(t, "eksnode-base\n", run(t, h, "apt-mark", "showauto", "eksnode-base"))
+	})
+}
+
 func TestRealAptKeepsAChangedConfigurationFileAndThePolicyOfTheMachine(t *testing.T) {
 	livetest.Run(t, func(t *testing.T, h *host.Host) {
 		own := "#!/bin/sh\nexit 0\n"

@@ -94,11 +94,12 @@ func (m aptManager) unpackAgain(ctx context.Context, h *host.Host, states map[dp
 	if err := m.Refresh(ctx, h); err != nil {
 		return err
 	}
-	again := m.get("install", "--reinstall", "--no-install-recommends", "--allow-change-held-packages", "--no-remove")
-	upgraded := dpkgNames(states, func(s dpkgEntry) bool { return s.wanted() && !s.fresh })
+	wanted := dpkgNames(states, dpkgEntry.wanted)
+	if err := run(wanted, m.get("install", "--reinstall", "--no-install-recommends", "--allow-change-held-packages", "--no-remove")...); err != nil {
+		return err
+	}
 	// What was new is a dependency, or is going to be installed by its name.
-	added := dpkgNames(states, func(s dpkgEntry) bool { return s.wanted() && s.fresh })
-	return errors.Join(run(upgraded, again...), run(added, append(again, "--mark-auto")...))
+	return run(dpkgNames(states, func(s dpkgEntry) bool { return s.wanted() && s.fresh }), "apt-mark", "auto")
 }
 
 // configure is the command line that finishes what is unpacked.

@@ -52,13 +52,13 @@ func hierarchies() ([]hierarchy, error) {
 	return all, nil
 }
 
-// controlGroups returns the folders of the harness's own control groups in the
+// ControlGroups returns the folders of the harness's own control groups in the
 // hierarchies that a container's systemd uses: the unified one, and on a hybrid
 // host the one named systemd. systemd-nspawn makes its groups below that of
 // whoever starts it, under names that are the same for every machine; two
 // machines started from one group would manage, and kill, each other's
 // services. So each machine gets a group of its own here.
-func controlGroups() ([]string, error) {
+func ControlGroups() ([]string, error) {
 	all, err := hierarchies()
 	var folders []string
 	for _, h := range all {
@@ -91,9 +91,9 @@ func ownGroup(table, fsType, options string) (path string, found bool) {
 	return "", false
 }
 
-// removeControlGroups removes the groups whose names match, and what is
+// RemoveControlGroups removes the groups whose names match, and what is
 // below them. Processes still in them are killed.
-func removeControlGroups(pattern string) error {
+func RemoveControlGroups(pattern string) error {
 	all, err := hierarchies()
 	if err != nil {
 		return err

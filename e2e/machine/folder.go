@@ -78,7 +78,7 @@ func sweep(parent string) error {
 		if err != nil {
 			return err
 		}
-		err = errors.Join(removeControlGroups(entry.Name()+"-*"), removeTree(path), lock.Close())
+		err = errors.Join(RemoveControlGroups(entry.Name()+"-*"), removeTree(path), lock.Close())
 		if err != nil {
 			return fmt.Errorf("sweeping %s: %w", path, err)
 		}

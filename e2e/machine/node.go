@@ -179,7 +179,7 @@ func (n *node) release() error {
 	if err != nil {
 		err = fmt.Errorf("waiting for the disk of %s to be unmounted: %w", n.config.InstanceID, err)
 	}
-	return errors.Join(err, removeControlGroups(n.controlGroup()))
+	return errors.Join(err, RemoveControlGroups(n.controlGroup()))
 }
 
 // attached tells whether a loop device shows the file.

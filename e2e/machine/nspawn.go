@@ -87,7 +87,7 @@ func (c *container) environment() ([]string, error) {
 }
 
 func (c *container) boot() (*process, error) {
-	groups, err := controlGroups()
+	groups, err := ControlGroups()
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func bindPath(path string) string {
 // the container's systemd to power off.
 func (c *container) press(context.Context) error { return c.current().signal(unix.SIGTERM) }
 
-func (c *container) release() error { return removeControlGroups(c.controlGroup()) }
+func (c *container) release() error { return RemoveControlGroups(c.controlGroup()) }
 
 // captureScript leaves out the mount point of the instance data, unless the
 // machine's source had it.

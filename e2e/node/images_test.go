@@ -202,7 +202,7 @@ func TestImages(t *testing.T) {
 			// Not run: an nspawn machine lets no container have a session keyring.
 			assert.Contains(t, n.sh(t, `mkdir -p /mnt/image; ctr -n k8s.io images mount --snapshotter native %s /mnt/image >/dev/null
 				/mnt/image/eksnode --version; ctr -n k8s.io images unmount --rm --snapshotter native /mnt/image >/dev/null`, image), "eksnode version ")
-			assert.Equal(t, image, n.sh(t, "ctr --namespace k8s.io images list --quiet name=="+image), "as first boot asks")
+			assert.Equal(t, image, n.sh(t, `ctr --namespace k8s.io images list --quiet 'name==%s,labels."io.cri-containerd.pinned"==pinned'`, image), "as first boot asks")
 		}
 		n.audit(t, 0, "--only images-there")
 		assert.Empty(t, store.since())

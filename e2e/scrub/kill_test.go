@@ -3,13 +3,17 @@
 package scrub_test
 
 import (
+	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/watch"
 )
 
 // A scrub that is killed before any of the changes it makes is finished by the
@@ -57,4 +61,30 @@ func TestKilledBeforeEveryChange(t *testing.T) {
 		require.NoError(t, os.RemoveAll(root))
 	}
 	assert.Equal(t, total, unfinished, "a scrub that is killed before its last change has left something")
+}
+
+// runWatched runs a program and kills it right before its kill-th change of a
+// file system, so that exactly kill-1 of them were made. With a kill that it
+// never comes to it ends by itself. It returns how many changes it tried.
+func runWatched(t *testing.T, kill int, args ...string) (changes int, killed bool) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), args[0], args[1:]...)
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	run, err := watch.Start(cmd, func(int) bool {
+		if changes++; changes != kill {
+			return true
+		}
+		killed = true
+		assert.NoError(t, cmd.Process.Kill())
+		return false
+	})
+	require.NoError(t, err)
+	err = run.Wait()
+	<-run.Gone()
+	require.NoError(t, run.Err())
+	if !killed {
+		require.NoError(t, err, "%s", said.String())
+	}
+	return changes, killed
 }

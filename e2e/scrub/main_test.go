@@ -12,13 +12,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/watch"
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == watchedArgument {
-		fmt.Fprintln(os.Stderr, becomeWatched(os.Args[2:]))
-		os.Exit(1)
-	}
+	watch.Become()
 	os.Exit(m.Run())
 }
 

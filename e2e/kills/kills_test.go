@@ -1,0 +1,194 @@
+//go:build e2e
+
+package kills_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/watch"
+)
+
+var (
+	kills = flag.Int("kills", 10, "how often each command is killed")
+	seed  = flag.Uint64("seed", 0, "what kill points are drawn from; 0 draws one")
+)
+
+// moment is how a kill point is counted.
+type moment string
+
+const (
+	ownChange moment = "change of eksnode's own" // the n-th that eksnode itself is about to make
+	anyChange moment = "change"                  // the n-th, those of apt, dpkg and their scripts included
+	atTime    moment = "part of the duration"    // any point of time
+)
+
+// blow is one kill.
+type blow struct {
+	moment moment
+	part   float64 // of what an undisturbed run has of it
+	all    bool    // the programs that eksnode runs die with it, else they go on
+}
+
+func (b blow) String() string {
+	whom := "eksnode"
+	if b.all {
+		whom = "everything"
+	}
+	return fmt.Sprintf("%s killed at %.3f, by %s", whom, b.part, b.moment)
+}
+
+// draw draws a kill.
+func draw(r *rand.Rand) blow {
+	moments := []moment{ownChange, anyChange, atTime}
+	return blow{moment: moments[r.IntN(len(moments))], part: r.Float64(), all: r.IntN(2) == 0}
+}
+
+// length is how long a run was, by each kind of moment.
+type length struct {
+	own, any int
+	time     time.Duration
+}
+
+// act is a command that is killed, and where it begins.
+type act struct {
+	name  string
+	from  *start
+	ready string // script that makes the machine ready for the command
+	args  []string
+	whole length
+	want  state
+}
+
+// hits says whether a run that has made so many changes is at the blow.
+func (b blow) hits(done, whole length, own bool) bool {
+	switch b.moment {
+	case ownChange:
+		return own && done.own == 1+int(b.part*float64(whole.own))
+	case anyChange:
+		return done.any == 1+int(b.part*float64(whole.any))
+	default:
+		return false
+	}
+}
+
+// run runs the act's command until it ends, or is ended by a blow that may come
+// too late. What it started may go on. The length can be read when nothing does.
+func (a *act) run(n *node, b blow) (done *length, killed bool) {
+	n.t.Helper()
+	done = &length{}
+	j := n.job(a.args...)
+	strike := sync.OnceFunc(j.killOnly)
+	if b.all {
+		strike = sync.OnceFunc(j.killAll)
+	}
+	begin := time.Now()
+	watched, err := watch.Start(j.Cmd, func(thread int) bool {
+		name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", thread)) // of one that has ended it does not matter
+		own := string(name) == "eksnode\n"
+		done.any++
+		if own {
+			done.own++
+		}
+		if !b.hits(*done, a.whole, own) {
+			return true
+		}
+		strike()
+		return !b.all && !own
+	})
+	require.NoError(n.t, err)
+	if b.moment == atTime {
+		defer time.AfterFunc(time.Duration(b.part*float64(a.whole.time)), strike).Stop()
+	}
+	err = watched.Wait()
+	done.time = time.Since(begin)
+	var exit *exec.ExitError
+	killed = errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL
+	if !killed {
+		require.NoError(n.t, err, "%s\n%s", strings.Join(a.args, " "), j.said())
+	}
+	return done, killed
+}
+
+// undisturbed runs the act's command without a kill, and returns the machine.
+func (a *act) undisturbed(t *testing.T, l *lab) *node {
+	t.Helper()
+	n := l.boot(t, a.from.layers)
+	n.sh(a.ready)
+	whole, _ := a.run(n, blow{})
+	n.quiet()
+	a.whole, a.want = *whole, n.look(a.from)
+	t.Logf("%s: %s, %d changes, %d of them eksnode's own; %d paths", a.name, a.whole.time.Round(time.Millisecond), a.whole.any, a.whole.own, len(a.want))
+	return n
+}
+
+// round kills the command once and runs it again to its end: the machine is then
+// as if nobody had disturbed it.
+func (a *act) round(t *testing.T, l *lab, r *rand.Rand) {
+	t.Helper()
+	for {
+		b := draw(r)
+		n := l.boot(t, a.from.layers)
+		n.sh(a.ready)
+		if _, killed := a.run(n, b); !killed {
+			n.end()
+			continue // it was faster than the blow
+		}
+		t.Log(b)
+		again := n.job(a.args...)
+		require.NoError(t, again.Run(), "the next run fails: %s", again.said())
+		n.quiet()
+		assert.Empty(t, n.look(a.from).since(a.want), "the machine is another one. The next run said:\n%s", again.said())
+		return
+	}
+}
+
+// TestKills kills a provision, a scrub and first boots at random points.
+func TestKills(t *testing.T) {
+	l := open(t)
+	if *seed == 0 {
+		*seed = rand.Uint64()
+	}
+	t.Logf("-seed %d", *seed)
+	for _, a := range l.acts(t) {
+		t.Run(a.name, func(t *testing.T) {
+			begin := time.Now()
+			t.Run("undisturbed", func(t *testing.T) {
+				want := a.want
+				a.undisturbed(t, l)
+				assert.Empty(t, a.want.since(want), "runs that nobody disturbs differ")
+			})
+			t.Run("rounds", func(t *testing.T) {
+				for i := range *kills {
+					t.Run(fmt.Sprintf("round_%d", i), func(t *testing.T) {
+						t.Parallel()
+						h := fnv.New64()
+						fmt.Fprint(h, a.name, i)
+						a.round(t, l, rand.New(rand.NewPCG(*seed, h.Sum64())))
+					})
+				}
+			})
+			t.Logf("%d kills of %s took %s", *kills, a.name, time.Since(begin).Round(time.Second))
+		})
+	}
+}
+
+// after is the start that a machine leaves which has ended.
+func after(from *start, n *node) *start {
+	n.end()
+	return &start{layers: slices.Insert(slices.Clone(from.layers), 0, n.upper())}
+}

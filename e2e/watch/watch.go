@@ -1,0 +1,152 @@
+//go:build linux
+
+// Package watch stops a program right before each change that it, or a program
+// that it starts, makes to a file system, so that a test can kill it there:
+// after exactly so many changes, on a machine of any speed. The kernel does the
+// stopping (seccomp_unotify(2)); it needs root.
+package watch
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Of linux/seccomp.h, where x/sys has no names.
+const (
+	ioctlReceive = 0xC0502100 // SECCOMP_IOCTL_NOTIF_RECV
+	ioctlSend    = 0xC0182101 // SECCOMP_IOCTL_NOTIF_SEND
+	flagContinue = 1          // SECCOMP_USER_NOTIF_FLAG_CONTINUE
+)
+
+// notification is struct seccomp_notif.
+type notification struct {
+	id         uint64
+	pid, flags uint32
+	nr         int32
+	arch       uint32
+	ip         uint64
+	args       [6]uint64
+}
+
+// answer is struct seccomp_notif_resp.
+type answer struct {
+	id    uint64
+	value int64
+	errno int32
+	flags uint32
+}
+
+// Run is a program that was started.
+type Run struct {
+	cmd  *exec.Cmd
+	gone chan struct{}
+	err  error // of watching; read after gone is closed
+}
+
+// Start starts a command, whose path must be absolute and which must have no
+// extra files. Before each change it calls before with the id of the thread that
+// is about to make it. Where before returns false, the change is never made:
+// before has killed the process.
+func Start(cmd *exec.Cmd, before func(thread int) bool) (*Run, error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("making sockets: %w", err)
+	}
+	ours, theirs := os.NewFile(uintptr(pair[0]), "ours"), os.NewFile(uintptr(pair[1]), "theirs")
+	defer ours.Close()
+	cmd.Args = append([]string{cmd.Path, becoming, cmd.Path}, cmd.Args[1:]...)
+	cmd.Path, cmd.ExtraFiles = "/proc/self/exe", []*os.File{theirs}
+	if err := errors.Join(cmd.Start(), theirs.Close()); err != nil {
+		return nil, fmt.Errorf("starting %q: %w", cmd.Args[2:], err)
+	}
+	listener, err := receive(ours)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("starting %q: %w", cmd.Args[2:], err), cmd.Process.Kill(), cmd.Wait())
+	}
+	r := &Run{cmd: cmd, gone: make(chan struct{})}
+	go func() {
+		r.err = errors.Join(decide(listener, before), unix.Close(listener))
+		close(r.gone)
+	}()
+	return r, nil
+}
+
+// Wait waits until the program has ended, and returns how; programs that it
+// started may go on.
+func (r *Run) Wait() error { return r.cmd.Wait() }
+
+// Gone is closed when every program that it started has ended too.
+func (r *Run) Gone() <-chan struct{} { return r.gone }
+
+// Err says, once Gone is closed, what went wrong while watching.
+func (r *Run) Err() error { return r.err }
+
+// receive takes the listener that become sends.
+func receive(from *os.File) (int, error) {
+	conn, err := net.FileConn(from)
+	if err != nil {
+		return 0, fmt.Errorf("receiving the listener: %w", err)
+	}
+	defer conn.Close()
+	rights := make([]byte, unix.CmsgSpace(4))
+	_, n, _, _, err := conn.(*net.UnixConn).ReadMsgUnix(make([]byte, 1), rights)
+	if err != nil {
+		return 0, fmt.Errorf("receiving the listener: %w", err)
+	}
+	messages, err := unix.ParseSocketControlMessage(rights[:n])
+	if err != nil || len(messages) != 1 {
+		return 0, errors.Join(errors.New("receiving the listener: the program did not come so far"), err)
+	}
+	fds, err := unix.ParseUnixRights(&messages[0])
+	if err != nil {
+		return 0, fmt.Errorf("receiving the listener: %w", err)
+	}
+	return fds[0], nil
+}
+
+// decide asks before about each change until nobody is left to make one.
+func decide(listener int, before func(thread int) bool) error {
+	for {
+		n, ok, err := next(listener)
+		if err != nil || !ok {
+			return err
+		}
+		if !before(int(n.pid)) {
+			continue
+		}
+		a := answer{id: n.id, flags: flagContinue}
+		_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(listener), ioctlSend, uintptr(unsafe.Pointer(&a)))
+		if errno != 0 && errno != unix.ENOENT { // the caller has ended meanwhile
+			return fmt.Errorf("letting a change happen: %w", errno)
+		}
+	}
+}
+
+// next waits for the next change; false says that nobody is left.
+func next(listener int) (notification, bool, error) {
+	for {
+		poll := []unix.PollFd{{Fd: int32(listener), Events: unix.POLLIN}}
+		if _, err := unix.Poll(poll, -1); err != nil && err != unix.EINTR {
+			return notification{}, false, fmt.Errorf("waiting for a change: %w", err)
+		} else if err == nil && poll[0].Revents&unix.POLLIN == 0 {
+			return notification{}, false, nil
+		} else if err != nil {
+			continue
+		}
+		var n notification
+		_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(listener), ioctlReceive, uintptr(unsafe.Pointer(&n)))
+		switch errno {
+		case 0:
+			return n, true, nil
+		case unix.ENOENT, unix.EINTR: // the caller has ended meanwhile
+		default:
+			return notification{}, false, fmt.Errorf("waiting for a change: %w", errno)
+		}
+	}
+}
