@@ -57,7 +57,7 @@ func everyField(t *testing.T) map[string]fields {
 		},
 		"eksnode-scrub": {
 			"distro": "debian", "rules": []any{"kubelet", "ours"}, "skip_rules": []any{"machine-id"}, "rules_file": rules,
-			"hash": true, "wipe_free_space": true,
+			"hash": true, "wipe_free_space": true, "audit": "warn",
 		},
 	}
 	for name, p := range provisioners() {
