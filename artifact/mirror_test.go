@@ -78,13 +78,6 @@ func (m *mirror) put(path string, data []byte) {
 	m.files[path+".sha256"] = []byte(sumOf(data) + "\n")
 }
 
-// heal ends a path's fault, while requests may still be answered.
-func (m *mirror) heal(path string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.faults, path)
-}
-
 func sumOf(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
