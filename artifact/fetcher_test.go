@@ -94,7 +94,7 @@ func TestTransientFailuresAreRiddenOut(t *testing.T) {
 				m.faults[where] = func(w http.ResponseWriter, r *http.Request) { r.Header.Del("Range"); cut(w, r) }
 			}
 			h := newMachine(t, nil)
-			_, err := Install(t.Context(), h.Host, hasty(), m.program(where), quietly)
+			_, err := Install(t.Context(), h.Host, patienceFor(name), m.program(where), quietly)
 			require.NoError(t, err)
 			got, err := os.ReadFile(filepath.Join(h.root, "usr/bin/kubelet"))
 			require.NoError(t, err)

@@ -158,7 +158,7 @@ func TestFailuresChangeNothing(t *testing.T) {
 			test.fault(m, &d)
 			h := newMachine(t, map[string]string{"usr/bin/kubelet": "the old one"})
 			before := h.tree(t)
-			_, err := Install(t.Context(), h.Host, hasty(), d, quietly)
+			_, err := Install(t.Context(), h.Host, patienceFor(name), d, quietly)
 			require.ErrorContains(t, err, strings.ReplaceAll(test.err, "{}", m.URL))
 			assert.Equal(t, before, h.tree(t), "nothing changes")
 			asked := 0
