@@ -26,6 +26,7 @@ func free() *regexp.Regexp {
 		`/run/(systemd|host|containerd|kills|lock)(/.*)?`, `(/var)?/tmp/systemd-private-.*`, // of what runs now
 		`/var/cache/ldconfig/aux-cache`,                                   // has times and inodes of libraries
 		`/tmp/apt-dpkg-install-.*`,                                        // apt's own links to packages, which only apt removes; a scrub empties /tmp
+		`/etc/(passwd|group|g?shadow|sub[ug]id)\.[0-9]+`,                  // useradd's locks, named by its process
 		`/var/cache/apt/archives/.*`,                                      // packages that a killed apt downloaded; a scrub empties it
 		`/var/lib/systemd/deb-systemd-helper-enabled(/.*)?`,               // notes of Debian's scripts, which do not complete them after a kill
 		`/var/lib/ucf/((hashfile|registry)\.[0-9]+|cache/.*)`,             // backups and copies, which ucf does not repair
