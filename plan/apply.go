@@ -94,6 +94,9 @@ func applyItem(ctx context.Context, h *host.Host, item Item, sink Sink, out *Out
 		return nil
 	}
 	for _, a := range todo {
+		if err := context.Cause(ctx); err != nil {
+			return itemError(item, "stopping", err)
+		}
 		progress := func(done, total int64) { sink.Progress(item.ID(), a, done, total) }
 		err := a.Perform(ctx, progress)
 		out.Actions = append(out.Actions, a)

@@ -195,9 +195,6 @@ func emptyLinkedMachineID(h *host.Host, name, target string, err error) ([]plan.
 // those that `eksnode init` marked: an Outpost's addresses.
 func ownLinesInHosts(_ context.Context, h *host.Host) ([]plan.Action, error) {
 	const name = "/etc/hosts"
-	if mounted, err := h.Files.IsMountPoint(name); err != nil || mounted {
-		return nil, err
-	}
 	text, err := h.Content(name)
 	if err != nil {
 		return nil, err
