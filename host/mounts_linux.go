@@ -93,7 +93,7 @@ func (m *mountTable) view(root int) (*mountView, error) {
 	text, err := m.current()
 	if err == nil && m.seen == nil {
 		var mounts []*mountinfo.Info
-		if mounts, err = mountinfo.GetMountsFromReader(bytes.NewReader(text), nil); err == nil {
+		if mounts, err = parseMounts(text); err == nil {
 			var dir string
 			dir, err = realPathOf(root)
 			m.seen = newMountView(mounts, dir)
@@ -104,6 +104,10 @@ func (m *mountTable) view(root int) (*mountView, error) {
 		return nil, fmt.Errorf("reading the mount table: %w", err)
 	}
 	return m.seen, nil
+}
+
+func parseMounts(table []byte) ([]*mountinfo.Info, error) {
+	return mountinfo.GetMountsFromReader(bytes.NewReader(table), nil)
 }
 
 func (m *mountTable) current() (text []byte, err error) {

@@ -59,7 +59,7 @@ func Apply(ctx context.Context, h *host.Host, items []Item, sink Sink) ([]Outcom
 	failedPhase := ""
 	for _, item := range items {
 		out := Outcome{Item: item.ID(), Phase: item.Phase()}
-		if err := context.Cause(ctx); err != nil && failedPhase == "" {
+		if err := context.Cause(ctx); err != nil && failedPhase != "-" {
 			failedPhase = "-" // every phase from here on is skipped
 			errs = append(errs, fmt.Errorf("stopping before %s: %w", item.ID(), err))
 		}
