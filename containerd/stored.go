@@ -5,40 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"strings"
-	"time"
 
 	"go.etcd.io/bbolt"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
-// Where containerd keeps its metadata and content
-// (https://github.com/containerd/containerd/blob/main/docs/ops.md).
-const (
-	metadata = "/var/lib/containerd/io.containerd.metadata.v1.bolt/meta.db"
-	content  = "/var/lib/containerd/io.containerd.content.v1.content/blobs"
-)
+// content is containerd's content store.
+const content = "/var/lib/containerd/io.containerd.content.v1.content/blobs"
 
 // stored reads the metadata of a containerd that does not run.
 func stored(h *host.Host) ([]Image, error) {
-	if there, err := h.Exists(metadata); err != nil || !there {
-		return nil, err
-	}
-	db, err := bbolt.Open(metadata, 0, &bbolt.Options{
-		ReadOnly: true, Timeout: 2 * time.Second,
-		OpenFile: func(name string, _ int, mode fs.FileMode) (*os.File, error) {
-			return h.Files.OpenOS(name, os.O_RDONLY, mode)
-		},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("reading containerd's metadata %s: %w", metadata, err)
-	}
-	defer db.Close()
 	var images []Image
-	err = db.View(func(tx *bbolt.Tx) error {
+	err := View(h, func(tx *bbolt.Tx) error {
 		all := below(tx.Bucket([]byte("v1")), Namespace, "images")
 		if all == nil {
 			return nil
@@ -49,7 +30,7 @@ func stored(h *host.Host) ([]Image, error) {
 		})
 	})
 	if err != nil {
-		return nil, fmt.Errorf("reading containerd's metadata %s: %w", metadata, err)
+		return nil, err
 	}
 	for n := range images {
 		if images[n].Missing, err = missing(h, images[n].Digest); err != nil {

@@ -31,7 +31,7 @@ func newMachine(t *testing.T, pinned bool) *machine {
 	m := &machine{root: t.TempDir()}
 	config, layer := m.put(t, "config"), m.put(t, "a layer")
 	m.digest = m.put(t, fmt.Sprintf(`{"config":{"digest":%q,"size":6},"layers":[{"digest":%q,"size":7}]}`, config, layer))
-	name := filepath.Join(m.root, metadata)
+	name := filepath.Join(m.root, Metadata)
 	require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
 	db, err := bbolt.Open(name, 0o600, nil)
 	require.NoError(t, err)
@@ -120,7 +120,66 @@ func TestAMachineWithoutContainerdHasNoImages(t *testing.T) {
 
 func TestADamagedStoreCannotTell(t *testing.T) {
 	m := newMachine(t, true)
-	require.NoError(t, os.WriteFile(filepath.Join(m.root, metadata), []byte("no database"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(m.root, Metadata), []byte("no database"), 0o600))
 	_, err := Images(t.Context(), m.Host)
-	require.ErrorContains(t, err, "reading containerd's metadata "+metadata)
+	require.ErrorContains(t, err, "reading containerd's metadata "+Metadata)
+}
+
+// A database that is cut short, or is none, is an error and no crash: it is
+// mapped into memory, beyond its end too.
+func TestADamagedDatabaseIsAnError(t *testing.T) {
+	for name, size := range map[string]int64{"a page": 4096, "two pages": 8192, "some pages": 3 * 4096, "odd": 5000, "little": 100, "most": -4096} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t, true)
+			file := filepath.Join(m.root, Metadata)
+			db, err := bbolt.Open(file, 0o600, nil)
+			require.NoError(t, err)
+			require.NoError(t, db.Update(func(tx *bbolt.Tx) error { // so that all is at the end
+				for n := range 2000 {
+					if _, err := tx.Bucket([]byte("v1")).CreateBucket(fmt.Append(nil, n)); err != nil {
+						return err
+					}
+				}
+				return nil
+			}))
+			require.NoError(t, db.Close())
+			if size < 0 {
+				st, err := os.Stat(file)
+				require.NoError(t, err)
+				size += st.Size()/2 + size
+			}
+			require.NoError(t, os.Truncate(file, size))
+			_, err = Images(t.Context(), m.Host)
+			assert.ErrorContains(t, err, "reading containerd's metadata "+Metadata+": ")
+		})
+	}
+}
+
+// FuzzView looks into any file in the database's place.
+func FuzzView(f *testing.F) {
+	seed := filepath.Join(f.TempDir(), "seed")
+	db, err := bbolt.Open(seed, 0o600, nil)
+	require.NoError(f, err)
+	require.NoError(f, db.Update(func(tx *bbolt.Tx) error {
+		b, err := tx.CreateBucket([]byte("v1"))
+		if err == nil {
+			_, err = b.CreateBucket([]byte(Namespace))
+		}
+		return err
+	}))
+	require.NoError(f, db.Close())
+	text, err := os.ReadFile(seed)
+	require.NoError(f, err)
+	f.Add(text)
+	f.Add(text[:8192])
+	f.Add([]byte("x"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		root := t.TempDir()
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(root, Metadata)), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(root, Metadata), text, 0o600))
+		h, err := host.Mounted(root)
+		require.NoError(t, err)
+		defer h.Close()
+		_, _ = Images(t.Context(), h)
+	})
 }

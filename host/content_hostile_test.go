@@ -76,6 +76,15 @@ func TestTruncateLeavesOtherHardLinks(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, list, 1, "no temporary file stays")
 
+	require.NoError(t, i.Files.Unshare("/var/other")) // with outside
+	shared := stat(t, filepath.Join(i.root, "var/other"))
+	assert.Equal(t, uint64(1), uint64(shared.Nlink))
+	require.NoError(t, i.Files.Unshare("/var/other"))
+	assert.Equal(t, shared.Ino, stat(t, filepath.Join(i.root, "var/other")).Ino, "nothing is left to do")
+	text, err = os.ReadFile(filepath.Join(i.root, "var/other"))
+	require.NoError(t, err)
+	assert.Equal(t, "text", string(text))
+
 	inode := now.Ino
 	require.NoError(t, os.WriteFile(file, []byte("again"), 0))
 	require.NoError(t, i.Files.Truncate("/var/log/f"))

@@ -185,6 +185,25 @@ func (f *Files) Truncate(name string) error {
 	})
 }
 
+// Unshare gives a file that has further hard links, which may lie outside the
+// root, content of its own, so that it can be written to.
+func (f *Files) Unshare(name string) error {
+	file, err := f.OpenRegular(name)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(file.Fd()), &st); err != nil || st.Nlink == 1 {
+		return err
+	}
+	was := &info{st: st}
+	return f.Replace(name, was.attributes(), func(w io.Writer) error {
+		_, err := io.Copy(w, file)
+		return err
+	})
+}
+
 // Attributes reads the attributes of a file, following links.
 func (f *Files) Attributes(name string) (Attributes, error) {
 	st, err := f.stat("stat", name, true)

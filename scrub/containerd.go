@@ -4,21 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"go.etcd.io/bbolt"
 
+	"github.com/eksnode/packer-plugin-eksnode/containerd"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 const (
 	containerdUnit = "containerd.service"
-	containerdMeta = "/var/lib/containerd/io.containerd.metadata.v1.bolt/meta.db"
+	containerdMeta = containerd.Metadata
 	// dockerNamespace is Docker's own; its containers are dockerd's to remove.
 	dockerNamespace = "moby"
 )
@@ -184,21 +183,8 @@ func unknownToCtr(err error) bool {
 
 // storedContainers reads containerd's metadata while it does not run.
 func storedContainers(h *host.Host) ([]plan.Action, error) {
-	if there, err := h.Exists(containerdMeta); err != nil || !there {
-		return nil, err
-	}
-	db, err := bbolt.Open(containerdMeta, 0, &bbolt.Options{
-		ReadOnly: true, Timeout: 2 * time.Second,
-		OpenFile: func(name string, _ int, mode fs.FileMode) (*os.File, error) {
-			return h.Files.OpenOS(name, os.O_RDONLY, mode)
-		},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("reading containerd's metadata %s: %w", containerdMeta, err)
-	}
-	defer db.Close()
 	var actions []plan.Action
-	err = db.View(func(tx *bbolt.Tx) error {
+	err := containerd.View(h, func(tx *bbolt.Tx) error {
 		root := tx.Bucket([]byte("v1"))
 		if root == nil {
 			return nil

@@ -11,6 +11,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/eksnode/packer-plugin-eksnode/containerd"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -19,35 +20,49 @@ import (
 // beside its whole specification: environment, arguments, annotations.
 const containerMark = "types.containerd.io/opencontainers/runtime-spec"
 
+// metadataMost is the size of the largest database that is looked through; a
+// node's has some MiB.
+const metadataMost = 512 << 20
+
 // freedContainers plans the wiping of containerd's metadata. bbolt, its
 // database, keeps what was removed from it in free pages, unchanged until
 // something else needs the room.
 func freedContainers(_ context.Context, h *host.Host) ([]plan.Action, error) {
-	text, err := h.Content(containerdMeta)
-	if err != nil || text == nil {
+	text, err := h.Files.Read(containerdMeta, metadataMost)
+	if err != nil {
+		return nil, ignoreMissing(err)
+	}
+	found := false
+	err = containerd.Guarded(func() (err error) { found, err = namesFreed(h, text); return err })
+	if err != nil || !found {
 		return nil, err
 	}
+	return []plan.Action{{Verb: plan.Wipe, Target: containerdMeta,
+		Reason: "containers that were removed stay readable in its free pages, their environment too",
+		Do:     func(ctx context.Context, _ plan.Progress) error { return wipeMetadata(ctx, h) }}}, nil
+}
+
+// namesFreed says whether a free page of the database still holds a container.
+func namesFreed(h *host.Host, text []byte) (bool, error) {
 	// A copy, because a running containerd has the file locked.
 	db, err := openMetadata(h, func(string, int, fs.FileMode) (*os.File, error) { return inMemory(text) })
 	if err != nil {
-		return nil, err
+		return false, err
 	}
 	defer db.Close()
 	free, err := freePages(db)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
 	for _, at := range free {
 		if at+int64(db.Info().PageSize) > int64(len(text)) { // grown meanwhile
 			break
 		}
 		if bytes.Contains(text[at:at+int64(db.Info().PageSize)], []byte(containerMark)) {
-			return []plan.Action{{Verb: plan.Wipe, Target: containerdMeta,
-				Reason: "containers that were removed stay readable in its free pages, their environment too",
-				Do:     func(ctx context.Context, _ plan.Progress) error { return wipeMetadata(ctx, h) }}}, nil
+			return true, nil
 		}
 	}
-	return nil, nil
+	return false, nil
 }
 
 func openMetadata(h *host.Host, open func(string, int, fs.FileMode) (*os.File, error)) (*bbolt.DB, error) {
@@ -79,10 +94,11 @@ func freePages(db *bbolt.DB) ([]int64, error) {
 
 // wipeMetadata fills the free pages with zeros.
 func wipeMetadata(ctx context.Context, h *host.Host) error {
+	fill := func() error { return containerd.Guarded(func() error { return fillFreePages(h) }) }
 	if !h.HasSystemd() {
-		return fillFreePages(h)
+		return fill()
 	}
-	return withoutContainerd(ctx, h, func() error { return fillFreePages(h) })
+	return withoutContainerd(ctx, h, fill)
 }
 
 // withoutContainerd does something while containerd does not run; one that ran
@@ -107,9 +123,10 @@ func systemctl(ctx context.Context, h *host.Host, verb string) error {
 }
 
 func fillFreePages(h *host.Host) (err error) {
-	db, err := openMetadata(h, func(name string, _ int, mode fs.FileMode) (*os.File, error) {
-		return h.Files.OpenOS(name, os.O_RDONLY, mode)
-	})
+	if err := h.Files.Unshare(containerdMeta); err != nil {
+		return err
+	}
+	db, err := openMetadata(h, func(name string, _ int, _ fs.FileMode) (*os.File, error) { return h.Files.OpenRegular(name) })
 	if err != nil {
 		return err
 	}
