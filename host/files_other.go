@@ -30,6 +30,7 @@ func (*Files) Read(string, int64) ([]byte, error)                      { return 
 func (*Files) Real(string) (string, error)                             { return "", errNotLinux }
 func (*Files) ForeignBelow(string) ([]*ForeignMount, error)            { return nil, errNotLinux }
 func (*Files) Unshare(string) error                                    { return errNotLinux }
+func (*Files) FileSystem(string) (string, error)                       { return "", errNotLinux }
 func (*Files) Foreign(string, string, bool) (*ForeignMount, error)     { return nil, errNotLinux }
 func (*Files) Close() error                                            { return nil }
 func (*Files) Lstat(string) (fs.FileInfo, error)                       { return nil, errNotLinux }

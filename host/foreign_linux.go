@@ -39,7 +39,9 @@ var kernelTypes = []string{
 // mountView is the mount table as a machine's files see it: by mount point, and
 // judged by kind. Where a mount lies is judged when something is looked up.
 type mountView struct {
-	at map[string]*ForeignMount // an empty Why is a local file system, mounted whole and once
+	all  []*mountinfo.Info
+	root string                   // where the machine's root lies
+	at   map[string]*ForeignMount // an empty Why is a local file system, mounted whole and once
 	// suspects is the number of mounts that may be foreign; most machines have
 	// none, and nothing needs to be looked up.
 	suspects int
@@ -48,7 +50,7 @@ type mountView struct {
 // newMountView judges the mounts on and below the directory root. The machine's
 // root itself is always its own.
 func newMountView(mounts []*mountinfo.Info, root string) *mountView {
-	v := &mountView{at: map[string]*ForeignMount{}}
+	v := &mountView{all: mounts, root: root, at: map[string]*ForeignMount{}}
 	for _, m := range mounts {
 		name, inside := below(root, m.Mountpoint)
 		if !inside || name == "/" {
@@ -109,17 +111,24 @@ func judge(m *mountinfo.Info, mounts []*mountinfo.Info, root string) string {
 // the mount: it is bound onto itself.
 func shows(m *mountinfo.Info, name string, mounts []*mountinfo.Info, root string) bool {
 	name = path.Join(root, name)
-	var under *mountinfo.Info
-	for _, other := range mounts {
-		if other != m && within(name, other.Mountpoint) && (under == nil || len(other.Mountpoint) >= len(under.Mountpoint)) {
-			under = other
-		}
-	}
+	under := holder(mounts, name, m)
 	if under == nil || under.Major != m.Major || under.Minor != m.Minor {
 		return false
 	}
 	rest, _ := below(under.Mountpoint, name)
 	return path.Join(under.Root, rest) == m.Root
+}
+
+// holder is the mount that a path lies on, when one of the mounts is left out;
+// nil where the table does not have it.
+func holder(mounts []*mountinfo.Info, name string, without *mountinfo.Info) *mountinfo.Info {
+	var under *mountinfo.Info
+	for _, m := range mounts {
+		if m != without && within(name, m.Mountpoint) && (under == nil || len(m.Mountpoint) >= len(under.Mountpoint)) {
+			under = m
+		}
+	}
+	return under
 }
 
 var octal = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\\[0-7]{3}`) })
@@ -248,6 +257,28 @@ func (f *Files) route(v *mountView, name, named string, follow bool) (string, *F
 		move(fd)
 	}
 	return at, nil, nil
+}
+
+// FileSystem identifies the file system that the directory name is on. All
+// mounts of one have the same, those of btrfs's subvolumes too.
+func (f *Files) FileSystem(name string) (string, error) {
+	v, err := f.mounts.view(f.root)
+	if err != nil {
+		return "", err
+	}
+	at, _, err := f.route(v, name, "", true)
+	if err != nil {
+		return "", err
+	}
+	if m := holder(v.all, path.Join(v.root, at), nil); m != nil {
+		return fmt.Sprintf("%d:%d", m.Major, m.Minor), nil
+	}
+	st, err := f.Stat(name) // in a folder that is the root of a process
+	if err != nil {
+		return "", err
+	}
+	dev := st.(*info).st.Dev
+	return fmt.Sprintf("%d:%d", unix.Major(dev), unix.Minor(dev)), nil
 }
 
 // Real is the path at which name lies, without links, as the machine names it.
