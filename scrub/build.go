@@ -202,7 +202,7 @@ func logFiles(ctx context.Context, h *host.Host) ([]plan.Action, error) {
 		return err
 	})
 	foreign = slices.DeleteFunc(foreign, func(m *host.ForeignMount) bool { return isSettled(m.Path) })
-	return append(actions, foreignFindings(foreign)...), err
+	return append(actions, foreignFindings(h, foreign)...), err
 }
 
 // regularFile plans the removal of a file, but not of a link: a link says that

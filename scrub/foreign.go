@@ -11,23 +11,25 @@ import (
 )
 
 // foreignFindings report foreign mounts, each once.
-func foreignFindings(mounts []*host.ForeignMount) []plan.Action {
+func foreignFindings(h *host.Host, mounts []*host.ForeignMount) []plan.Action {
 	var actions []plan.Action
 	for _, m := range mounts {
-		if !slices.ContainsFunc(actions, func(a plan.Action) bool { return a.Target == m.Path }) {
-			actions = append(actions, plan.Action{Verb: plan.Decide, Target: m.Path,
-				Reason: m.Why + ", not the machine's own: nothing on this mount was looked at or changed; unmount " + m.Path + ", or skip the rule"})
+		known := slices.ContainsFunc(actions, func(a plan.Action) bool { return a.Target == m.Path })
+		if known || h.IsLive() && kept(lent, m.Path) {
+			continue
 		}
+		actions = append(actions, plan.Action{Verb: plan.Decide, Target: m.Path,
+			Reason: m.Why + ", not the machine's own: nothing on this mount was looked at or changed; unmount " + m.Path + ", or skip the rule"})
 	}
 	return actions
 }
 
+// lent is what container engines, systemd and whoever starts a machine mount
+// for as long as it runs. The image has its own files below, which are empty.
+var lent = []string{"/etc/hostname", "/etc/hosts", "/etc/machine-id", "/etc/resolv.conf", "/var/lib/cloud/seed/*"}
+
 // fileVerbs change a file or folder.
 var fileVerbs = []plan.Verb{plan.Remove, plan.Empty, plan.Write, plan.Restore, plan.Link, plan.Mkdir, plan.Enable, plan.Disable, plan.Wipe}
-
-// lentFiles are what container engines and systemd mount on a running machine,
-// for as long as it runs. The image has its own files below, which are empty.
-var lentFiles = []string{"/etc/hostname", "/etc/hosts", "/etc/machine-id", "/etc/resolv.conf"}
 
 // withoutForeign puts findings in the place of actions on foreign mounts,
 // whatever planned them.
@@ -58,11 +60,11 @@ func withoutForeign(ctx context.Context, h *host.Host, actions []plan.Action) ([
 			foreign = append(foreign, slices.DeleteFunc(inside, func(m *host.ForeignMount) bool {
 				return strings.HasPrefix(m.Path, kubeletDir+"/") // another rule detaches or names those
 			})...)
-		case !h.IsLive() || !slices.Contains(lentFiles, m.Path):
+		default:
 			foreign = append(foreign, m)
 		}
 	}
-	for _, f := range foreignFindings(foreign) {
+	for _, f := range foreignFindings(h, foreign) {
 		if !slices.ContainsFunc(own, func(a plan.Action) bool { return a.Verb == plan.Decide && a.Target == f.Target }) {
 			own = append(own, f)
 		}

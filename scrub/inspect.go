@@ -98,7 +98,7 @@ func runLeft(ctx context.Context, h *host.Host) ([]plan.Action, error) {
 		if err != nil {
 			return nil, err
 		}
-		actions = append(actions, foreignFindings(foreign)...)
+		actions = append(actions, foreignFindings(h, foreign)...)
 	}
 	return actions, nil
 }

@@ -3,14 +3,17 @@
 package scrub
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -197,4 +200,80 @@ func TestSubvolumes(t *testing.T) {
 		"decide /opt: a bind mount of /@data/folder on " + device + untouched + "/opt, or skip the rule",
 		"decide /root: btrfs of " + device + ", mounted at " + root + "/data too" + untouched + "/root, or skip the rule",
 	}, findings(audit))
+}
+
+// A search reports a mount from elsewhere once, and says nothing about what is
+// in it; places that are not searched anyway may be one.
+func TestSearchesLeaveForeignMounts(t *testing.T) {
+	outside := t.TempDir()
+	for n := range 50 {
+		plant(t, outside, map[string]string{fmt.Sprint("key", n): "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7\n"})
+	}
+	_, root := surrounded(t, common())
+	for _, at := range []string{"/etc/m", "/var/lib/containerd", "/home/admin"} {
+		mounted(t, filepath.Join(root, at), "--bind", outside)
+	}
+	_, audit := result(t, root, Spec{Only: []string{"secrets-left", "hostname"}})
+	source := strings.TrimSpace(output(t, "findmnt", "-no", "SOURCE", "--nofsroot", "--target", outside))
+	reason := ": a bind mount of " + outside + " on " + source + ", not the machine's own: nothing on this mount was looked at or changed; unmount "
+	assert.Equal(t, []string{"decide /etc/m" + reason + "/etc/m, or skip the rule", "decide /home/admin" + reason + "/home/admin, or skip the rule"}, findings(audit))
+}
+
+// A file that is bound is left and named, on an image root also those that a
+// container engine lends a running machine.
+func TestBoundFilesAreLeftAndNamed(t *testing.T) {
+	for at, rule := range map[string]string{
+		"/var/log/f": "log-files", "/root/.bash_history": "histories", "/etc/machine-id": "machine-id", "/etc/hosts": "hosts", "/etc/hostname": "hostname",
+	} {
+		t.Run(at, func(t *testing.T) {
+			outside := filepath.Join(t.TempDir(), "file")
+			require.NoError(t, os.WriteFile(outside, []byte("127.0.1.1 precious\n"), 0o644))
+			files := common()
+			files[at[1:]] = "x"
+			_, root := surrounded(t, files)
+			command(t, "mount", "--bind", outside, filepath.Join(root, at))
+			t.Cleanup(func() { command(t, "umount", filepath.Join(root, at)) })
+			done, audit := result(t, root, Spec{Only: []string{rule}})
+			assert.Equal(t, plan.Findings, done.Result)
+			assert.Contains(t, done.Error, at+" ("+rule+"): a bind mount of ")
+			assert.Equal(t, plan.Findings, audit.Result)
+			text, err := os.ReadFile(outside)
+			require.NoError(t, err)
+			assert.Equal(t, "127.0.1.1 precious\n", string(text))
+		})
+	}
+}
+
+// A program's file system that never answers, as a network's when its server is
+// gone, holds nobody up: nothing asks for anything in it.
+func TestAFileSystemThatDoesNotAnswer(t *testing.T) {
+	files := joinedNode()
+	files["home/moved"], files["etc/passwd"] = "-> /mnt/silent/moved", passwd+"moved:x:9:9::/home/moved:/bin/sh\n"
+	_, root := surrounded(t, files)
+	var silent []*os.File
+	hung := time.AfterFunc(time.Minute, func() { // whoever waits goes on, with an error
+		for _, s := range silent {
+			_ = s.Close()
+		}
+	})
+	for _, at := range []string{"home/admin", "mnt/silent", "var/log/m"} {
+		require.NoError(t, os.MkdirAll(filepath.Join(root, at), 0o755))
+		device, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+		require.NoError(t, err)
+		silent = append(silent, device)
+		options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", device.Fd())
+		require.NoError(t, unix.Mount("silent", filepath.Join(root, at), "fuse.test", 0, options))
+		t.Cleanup(func() {
+			_ = unix.Unmount(filepath.Join(root, at), unix.MNT_DETACH)
+			_ = device.Close()
+		})
+	}
+	done, audit := result(t, root, Spec{Hash: true})
+	require.True(t, hung.Stop(), "it waited")
+	assert.Equal(t, plan.Findings, done.Result, done.Error)
+	for _, at := range []string{"/home/admin", "/mnt/silent", "/var/log/m"} {
+		assert.Contains(t, done.Error, at+" (")
+		assert.Contains(t, strings.Join(findings(audit), "\n"), "decide "+at+": fuse.test of silent, not the machine's own")
+	}
+	assert.Empty(t, audit.Error)
 }

@@ -153,7 +153,7 @@ func (i item) planPaths(h *host.Host) ([]plan.Action, error) {
 	if err != nil {
 		return nil, err
 	}
-	actions := foreignFindings(foreign)
+	actions := foreignFindings(h, foreign)
 	var errs []error
 	for _, name := range names {
 		a, err := planPath(h, i.Verb, name, i.Why)

@@ -77,7 +77,8 @@ func search(ctx context.Context, h *host.Host, taken taken, tops []string, patte
 			errs = append(errs, err)
 		}
 	}
-	actions = append(actions, foreignFindings(foreign)...)
+	foreign = slices.DeleteFunc(foreign, func(m *host.ForeignMount) bool { return kept(notSearched, m.Path) || taken.has(m.Path) })
+	actions = append(actions, foreignFindings(h, foreign)...)
 	return actions, errors.Join(errs...)
 }
 
