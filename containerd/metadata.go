@@ -43,7 +43,8 @@ func View(h *host.Host, look func(*bbolt.Tx) error) error {
 			OpenFile: func(name string, _ int, _ fs.FileMode) (*os.File, error) { return h.Files.OpenRegular(name) },
 		})
 		if err == nil {
-			err = errors.Join(db.View(look), db.Close())
+			defer db.Close()
+			err = db.View(look)
 		}
 		if err != nil {
 			return fmt.Errorf("reading containerd's metadata %s: %w", Metadata, err)
