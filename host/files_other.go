@@ -25,6 +25,13 @@ func (*Files) OpenOS(string, int, os.FileMode) (*os.File, error) { return nil, e
 
 func openFiles(string) (*Files, error) { return nil, errNotLinux }
 
+func (*Files) OpenRegular(string) (*os.File, error)                    { return nil, errNotLinux }
+func (*Files) Read(string, int64) ([]byte, error)                      { return nil, errNotLinux }
+func (*Files) Real(string) (string, error)                             { return "", errNotLinux }
+func (*Files) ForeignBelow(string) ([]*ForeignMount, error)            { return nil, errNotLinux }
+func (*Files) Unshare(string) error                                    { return errNotLinux }
+func (*Files) FileSystem(string) (string, error)                       { return "", errNotLinux }
+func (*Files) Foreign(string, string, bool) (*ForeignMount, error)     { return nil, errNotLinux }
 func (*Files) Close() error                                            { return nil }
 func (*Files) Lstat(string) (fs.FileInfo, error)                       { return nil, errNotLinux }
 func (*Files) ReadlinkIfPossible(string) (string, error)               { return "", errNotLinux }
@@ -38,6 +45,14 @@ func (*Files) WriteFile(string, []byte, Attributes) error              { return 
 func (*Files) Attributes(string) (Attributes, error)                   { return Attributes{}, errNotLinux }
 func (*Files) Truncate(string) error                                   { return errNotLinux }
 func (*Files) Replace(string, Attributes, func(io.Writer) error) error { return errNotLinux }
+
+// Walk visits files; see the Linux build.
+func (*Files) Walk(context.Context, string, string, func(Entry, error) error) ([]*ForeignMount, error) {
+	return nil, errNotLinux
+}
+
+// Open opens the entry; see the Linux build.
+func (Entry) Open() (*os.File, error) { return nil, errNotLinux }
 
 // Trim discards free space; see the Linux build.
 func (*Host) Trim(string) (int64, error) { return 0, errNotLinux }

@@ -77,11 +77,40 @@ type mountTable struct {
 	open bool
 	fd   int
 	text []byte
+	seen *mountView // of the text
 }
 
 func (m *mountTable) read() (text []byte, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.current()
+}
+
+// view is the table as the machine with that root directory sees it.
+func (m *mountTable) view(root int) (*mountView, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	text, err := m.current()
+	if err == nil && m.seen == nil {
+		var mounts []*mountinfo.Info
+		if mounts, err = parseMounts(text); err == nil {
+			var dir string
+			dir, err = realPathOf(root)
+			m.seen = newMountView(mounts, dir)
+		}
+	}
+	if err != nil {
+		m.seen = nil
+		return nil, fmt.Errorf("reading the mount table: %w", err)
+	}
+	return m.seen, nil
+}
+
+func parseMounts(table []byte) ([]*mountinfo.Info, error) {
+	return mountinfo.GetMountsFromReader(bytes.NewReader(table), nil)
+}
+
+func (m *mountTable) current() (text []byte, err error) {
 	if m.open {
 		changed := []unix.PollFd{{Fd: int32(m.fd), Events: unix.POLLPRI}}
 		if n, err := unix.Poll(changed, 0); n == 0 && err == nil {
@@ -90,7 +119,7 @@ func (m *mountTable) read() (text []byte, err error) {
 	} else if m.fd, err = unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
 		return nil, err
 	}
-	m.open = true
+	m.open, m.seen = true, nil
 	if m.text, err = readFrom(m.fd); err != nil {
 		m.closeFile() // so that the next reads it again
 	}

@@ -74,6 +74,10 @@ func (h *Host) ZeroFreeSpace(ctx context.Context, name string, progress func(don
 		return 0, err
 	}
 	total := int64(space.FreeBytes)
+	most, err := keepUncompressed(out.(*file))
+	if err != nil {
+		return 0, err
+	}
 	if err := unix.Syncfs(int(out.(*file).Fd())); err != nil { // frees what was removed just now
 		return 0, err
 	}
@@ -82,7 +86,7 @@ func (h *Host) ZeroFreeSpace(ctx context.Context, name string, progress func(don
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, give()) }()
-	written, err = fillWithZeros(ctx, out, func(written int64) { progress(written, max(total, written)) })
+	written, err = fillWithZeros(ctx, out, most, func(written int64) { progress(written, max(total, written)) })
 	// The blocks in which the file system notes where the file's are have taken
 	// free ones too; they are written to their places only now, and never once
 	// the file is gone.
@@ -92,8 +96,9 @@ func (h *Host) ZeroFreeSpace(ctx context.Context, name string, progress func(don
 
 // fillWithZeros writes zeros until nothing more fits. What a file system has
 // kept back for blocks that were not yet placed is free after they were, so
-// that it is tried again, at last block by block.
-func fillWithZeros(ctx context.Context, out afero.File, progress func(written int64)) (written int64, err error) {
+// that it is tried again, at last block by block. A file system that takes more
+// than most, its size, compresses all the same.
+func fillWithZeros(ctx context.Context, out afero.File, most int64, progress func(written int64)) (written int64, err error) {
 	for _, size := range []int{4 << 20, 64 << 10, 4 << 10, 1 << 10} {
 		zeros := make([]byte, size)
 		for {
@@ -112,12 +117,36 @@ func fillWithZeros(ctx context.Context, out afero.File, progress func(written in
 			if n < len(zeros) {
 				return written, io.ErrShortWrite
 			}
+			if written > most {
+				return written, errors.New("the file system compresses zeros, so that they never fill it; mount it without compression")
+			}
 		}
 		if err := out.Sync(); err != nil {
 			return written, err
 		}
 	}
 	return written, nil
+}
+
+// keepUncompressed has a file's content written as it is, where the file system
+// compresses, and returns the file system's size. The flags are ioctl_iflags(2)'s;
+// btrfs ignores that against compression when it is mounted with compress-force,
+// and writes what it overwrites in place uncompressed.
+func keepUncompressed(f *file) (size int64, err error) {
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
+		return 0, err
+	}
+	const noCompression, noCopyOnWrite = 0x400, 0x800000 // FS_NOCOMP_FL, FS_NOCOW_FL of linux/fs.h
+	flag := noCompression
+	if st.Type == unix.BTRFS_SUPER_MAGIC {
+		flag = noCopyOnWrite
+	}
+	if flags, err := unix.IoctlGetInt(int(f.Fd()), unix.FS_IOC_GETFLAGS); err == nil {
+		// A file system without the flag compresses nothing, or takes too much.
+		_ = unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, flags|flag)
+	}
+	return int64(st.Blocks) * st.Bsize, nil
 }
 
 // takeReserve lets files have what ext4 keeps back, up to 4096 blocks that else

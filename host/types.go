@@ -3,6 +3,7 @@ package host
 import (
 	"fmt"
 	"io/fs"
+	"os"
 )
 
 // Attributes are what a file carries beside its content.
@@ -32,10 +33,29 @@ type Mount struct {
 	Source string
 }
 
+// ForeignMount is a mount that does not belong to the machine. Nothing that
+// scrubs or searches enters it.
+type ForeignMount struct {
+	Mount
+	// Why says what makes the mount foreign, such as "a bind mount of /data".
+	Why string
+	// Kernel says that nothing of the mount can be in an image, as of /proc
+	// and /run.
+	Kernel bool
+}
+
 // MountedError says that something is mounted where files were to be removed.
 // Nothing below the mount was touched.
 type MountedError struct{ Path string }
 
 func (e *MountedError) Error() string {
 	return fmt.Sprintf("%s: something is mounted there; unmount it first (what lies below a mount belongs to another file system)", e.Path)
+}
+
+// Entry is a file, folder or link that Walk visits.
+type Entry struct {
+	os.FileInfo // nil beside an error
+	// Path is the entry's path as the machine names it.
+	Path string
+	dir  int
 }

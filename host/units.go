@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"strings"
 
@@ -125,10 +124,15 @@ func (h *Host) Exists(name string) (bool, error) {
 	return false, err
 }
 
-// Content reads a file whole; a missing file is nil without an error.
+// contentMost is the size of the largest file that Content reads: package
+// databases have some MiB, and what is larger is no configuration.
+const contentMost = 32 << 20
+
+// Content reads a regular file of at most 32 MiB whole; a missing file is nil
+// without an error.
 func (h *Host) Content(name string) ([]byte, error) {
-	data, err := afero.ReadFile(h.Files, name)
-	if errors.Is(err, fs.ErrNotExist) || os.IsNotExist(err) {
+	data, err := h.Files.Read(name, contentMost)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	return data, err

@@ -31,37 +31,39 @@ func (f *Files) Replace(name string, attr Attributes, fill func(io.Writer) error
 	if err := f.MkdirAll(path.Dir(path.Clean("/"+name)), 0o755); err != nil {
 		return err
 	}
-	return f.at("write", name, true, func(p place) error {
-		if err := removeStale(p); err != nil {
-			return explain(err)
-		}
-		temp, err := temporaryName(p.base)
-		if err != nil {
-			return err
-		}
-		fd, err := unix.Openat(p.dir, temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
-		if err != nil {
-			return explain(err)
-		}
-		out := os.NewFile(uintptr(fd), name)
-		err = f.finish(p, out, attr, fill)
-		if closeErr := out.Close(); err == nil {
-			err = closeErr
-		}
-		if failed, ok := err.(*fs.PathError); ok && failed.Path == name { // says what is said anyway
-			err = failed.Err
-		}
-		if err == nil {
-			err = explain(unix.Renameat(p.dir, temp, p.dir, p.base))
-		}
-		if err == nil {
-			return nil
-		}
-		if removeErr := ignoreMissing(unix.Unlinkat(p.dir, temp, 0)); removeErr != nil {
-			return errors.Join(err, removeErr)
-		}
+	return f.at("write", name, true, func(p place) error { return f.replace(p, name, attr, fill) })
+}
+
+func (f *Files) replace(p place, name string, attr Attributes, fill func(io.Writer) error) error {
+	if err := removeStale(p); err != nil {
+		return explain(err)
+	}
+	temp, err := temporaryName(p.base)
+	if err != nil {
 		return err
-	})
+	}
+	fd, err := unix.Openat(p.dir, temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return explain(err)
+	}
+	out := os.NewFile(uintptr(fd), name)
+	err = f.finish(p, out, attr, fill)
+	if closeErr := out.Close(); err == nil {
+		err = closeErr
+	}
+	if failed, ok := err.(*fs.PathError); ok && failed.Path == name { // says what is said anyway
+		err = failed.Err
+	}
+	if err == nil {
+		err = explain(unix.Renameat(p.dir, temp, p.dir, p.base))
+	}
+	if err == nil {
+		return nil
+	}
+	if removeErr := ignoreMissing(unix.Unlinkat(p.dir, temp, 0)); removeErr != nil {
+		return errors.Join(err, removeErr)
+	}
+	return err
 }
 
 // removeStale takes away the temporary files that killed runs left beside p.
@@ -150,8 +152,10 @@ func copyLabel(from, to int, name string) error {
 	return unix.Fsetxattr(to, name, value[:size], 0)
 }
 
-// Truncate empties the file name and keeps its mode, owner and labels. A link
-// is not followed: it is an error, as is anything else but a regular file.
+// Truncate empties the file name and keeps its mode, owner and labels. A file
+// with further hard links, which may lie outside the root, is replaced by an
+// empty one; the others keep their content. A symbolic link is not followed: it
+// is an error, as is anything else but a regular file.
 func (f *Files) Truncate(name string) error {
 	return f.at("truncate", name, false, func(p place) error {
 		folder, _, err := f.whereabouts(p)
@@ -161,12 +165,42 @@ func (f *Files) Truncate(name string) error {
 		if err != nil {
 			return err
 		}
+		if st, err := statat(p.dir, p.base); err == nil && !st.Mode().IsRegular() && st.Mode()&fs.ModeSymlink == 0 {
+			return errNotRegular
+		}
 		fd, err := unix.Openat(p.dir, p.base, unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 		if err != nil {
 			return explain(err)
 		}
 		defer unix.Close(fd)
+		var st unix.Stat_t
+		if err := unix.Fstat(fd, &st); err != nil {
+			return err
+		}
+		if st.Nlink > 1 {
+			was := &info{st: st}
+			return f.replace(p, name, was.attributes(), func(io.Writer) error { return nil })
+		}
 		return explain(unix.Ftruncate(fd, 0))
+	})
+}
+
+// Unshare gives a file that has further hard links, which may lie outside the
+// root, content of its own, so that it can be written to.
+func (f *Files) Unshare(name string) error {
+	file, err := f.OpenRegular(name)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(file.Fd()), &st); err != nil || st.Nlink == 1 {
+		return err
+	}
+	was := &info{st: st}
+	return f.Replace(name, was.attributes(), func(w io.Writer) error {
+		_, err := io.Copy(w, file)
+		return err
 	})
 }
 
@@ -176,11 +210,14 @@ func (f *Files) Attributes(name string) (Attributes, error) {
 	if err != nil {
 		return Attributes{}, err
 	}
-	own := st.(*info)
+	return st.(*info).attributes(), nil
+}
+
+func (i *info) attributes() Attributes {
 	return Attributes{
-		Mode: own.Mode() & (fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky),
-		UID:  int(own.st.Uid), GID: int(own.st.Gid),
-	}, nil
+		Mode: i.Mode() & (fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky),
+		UID:  int(i.st.Uid), GID: int(i.st.Gid),
+	}
 }
 
 func ignoreMissing(err error) error {

@@ -59,7 +59,7 @@ func Apply(ctx context.Context, h *host.Host, items []Item, sink Sink) ([]Outcom
 	failedPhase := ""
 	for _, item := range items {
 		out := Outcome{Item: item.ID(), Phase: item.Phase()}
-		if err := context.Cause(ctx); err != nil && failedPhase == "" {
+		if err := context.Cause(ctx); err != nil && failedPhase != "-" {
 			failedPhase = "-" // every phase from here on is skipped
 			errs = append(errs, fmt.Errorf("stopping before %s: %w", item.ID(), err))
 		}
@@ -94,6 +94,9 @@ func applyItem(ctx context.Context, h *host.Host, item Item, sink Sink, out *Out
 		return nil
 	}
 	for _, a := range todo {
+		if err := context.Cause(ctx); err != nil {
+			return itemError(item, "stopping", err)
+		}
 		progress := func(done, total int64) { sink.Progress(item.ID(), a, done, total) }
 		err := a.Perform(ctx, progress)
 		out.Actions = append(out.Actions, a)

@@ -109,6 +109,29 @@ func TestACancelledRunSkipsTheRest(t *testing.T) {
 	assert.False(t, a)
 }
 
+// actions is an item with these actions.
+type actions []Action
+
+func (actions) ID() string                                           { return "several" }
+func (actions) Phase() string                                        { return "1" }
+func (a actions) Plan(context.Context, *host.Host) ([]Action, error) { return a, nil }
+
+// Whoever interrupts an item with many actions does not wait for all of them,
+// nor for the other items of the phase.
+func TestACancelledRunStopsBetweenActions(t *testing.T) {
+	var b bool
+	gone := errors.New("terminated")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	several := actions{
+		{Verb: Write, Target: "first", Do: func(context.Context, Progress) error { cancel(gone); return nil }},
+		{Verb: Write, Target: "second", Do: func(context.Context, Progress) error { t.Error("it goes on"); return nil }},
+	}
+	outcomes, err := Apply(ctx, nil, []Item{several, flag{id: "b", phase: "1", on: &b}}, &log{})
+	require.EqualError(t, err, "several: stopping: terminated\nstopping before b: terminated")
+	assert.Equal(t, []Status{Failed, Skipped}, []Status{outcomes[0].Status, outcomes[1].Status})
+	assert.Len(t, outcomes[0].Actions, 1)
+}
+
 func TestAReportSumsUpAndJudges(t *testing.T) {
 	removed := Action{Verb: Remove, Target: "/x", Removal: host.Removal{Entries: 2, Bytes: 10}}
 	finding := Action{Verb: Decide, Target: "/y", Reason: "who knows"}

@@ -172,38 +172,37 @@ func madeAtBoot(h *host.Host, name string) (bool, error) {
 }
 
 // logFiles plans every file below /var/log that no other rule settles.
-func logFiles(_ context.Context, h *host.Host) ([]plan.Action, error) {
+func logFiles(ctx context.Context, h *host.Host) ([]plan.Action, error) {
 	settled := append([]string{"/var/log/journal", "/var/log/pods", "/var/log/containers", "/var/log/aws-routed-eni", "/var/log/amazon/ssm"}, loginRecords...)
+	isSettled := func(name string) bool {
+		return slices.ContainsFunc(settled, func(s string) bool { return name == s || strings.HasPrefix(name, s+"/") })
+	}
 	var actions []plan.Action
-	err := walk(h, "/var/log", func(name string, st fs.FileInfo, err error) error {
+	foreign, err := h.Files.Walk(ctx, "/var/log", "/var/log", func(e host.Entry, err error) error {
 		if err != nil {
-			if name == "/var/log" && isMissing(err) {
-				return nil
-			}
 			return fmt.Errorf("looking for logs: %w", err)
 		}
-		for _, s := range settled {
-			if name == s {
-				if st.IsDir() {
-					return fs.SkipDir
-				}
-				return nil
+		if isSettled(e.Path) {
+			if e.IsDir() {
+				return fs.SkipDir
 			}
+			return nil
 		}
-		if !st.Mode().IsRegular() || kept(loginDatabases, name) {
+		if !e.Mode().IsRegular() || kept(loginDatabases, e.Path) {
 			return nil
 		}
 		verb := plan.Empty
-		if rotated().MatchString(path.Base(name)) {
+		if rotated().MatchString(path.Base(e.Path)) {
 			verb = plan.Remove
 		}
-		a, err := planPath(h, verb, name, "it holds what the build logged")
+		a, err := planPath(h, verb, e.Path, "it holds what the build logged")
 		if a != nil {
 			actions = append(actions, *a)
 		}
 		return err
 	})
-	return actions, err
+	foreign = slices.DeleteFunc(foreign, func(m *host.ForeignMount) bool { return isSettled(m.Path) })
+	return append(actions, foreignFindings(h, foreign)...), err
 }
 
 // regularFile plans the removal of a file, but not of a link: a link says that

@@ -5,12 +5,9 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
-
-	"github.com/spf13/afero"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
@@ -18,38 +15,92 @@ import (
 // glob lists what a pattern of path.Match names on the machine, sorted; links
 // in the last place are not followed. A folder that cannot be listed is an
 // error: afero.Glob and filepath.Glob pass over it, and what it holds would
-// count as clean.
+// count as clean. So is a foreign mount on the way.
 func glob(h *host.Host, pattern string) ([]string, error) {
+	names, foreign, err := place{pattern: pattern, named: literal(pattern)}.names(h)
+	if err == nil && len(foreign) > 0 {
+		err = fmt.Errorf("looking for %s: %w", pattern, &host.MountedError{Path: foreign[0].Path})
+	}
+	return names, err
+}
+
+// literal is the folder or file that a pattern names before its first wildcard.
+func literal(pattern string) string {
+	parts := strings.Split(pattern, "/")
+	for i, part := range parts {
+		if strings.ContainsAny(part, `*?[`) {
+			return path.Clean("/" + unquoteGlob(strings.Join(parts[:i], "/")))
+		}
+	}
+	return path.Clean("/" + unquoteGlob(pattern))
+}
+
+// place is a pattern with the folder that it names as a place to look in: see
+// host.Files.Foreign.
+type place struct{ pattern, named string }
+
+// names lists what is there, and the foreign mounts that kept it from looking.
+func (p place) names(h *host.Host) ([]string, []*host.ForeignMount, error) {
 	found := []string{"/"}
-	parts := strings.Split(strings.Trim(pattern, "/"), "/")
+	var foreign []*host.ForeignMount
+	parts := strings.Split(strings.Trim(p.pattern, "/"), "/")
 	for i, part := range parts {
 		var next []string
 		for _, dir := range found {
-			names, err := matching(h, dir, part, i == len(parts)-1)
+			names, m, err := p.matching(h, dir, part, i == len(parts)-1)
 			if err != nil {
-				return nil, fmt.Errorf("looking for %s: %w", pattern, err)
+				return nil, nil, fmt.Errorf("looking for %s: %w", p.pattern, err)
+			}
+			if m != nil && !m.Kernel {
+				foreign = append(foreign, m)
 			}
 			next = append(next, names...)
 		}
 		found = next
 	}
-	return found, nil
+	return found, foreign, nil
 }
 
 // matching lists the entries of a directory that match one part of a pattern.
-// A part without wildcards is not looked up unless it is the last.
-func matching(h *host.Host, dir, part string, last bool) ([]string, error) {
+// A part without wildcards is not looked up unless it is the last. A foreign
+// mount is not looked into.
+func (p place) matching(h *host.Host, dir, part string, last bool) ([]string, *host.ForeignMount, error) {
 	if !strings.ContainsAny(part, `*?[`) {
 		name := path.Join(dir, unquoteGlob(part))
 		if !last {
-			return []string{name}, nil
+			return []string{name}, nil, nil
+		}
+		if m, err := h.Files.Foreign(name, p.named, false); err != nil || m != nil {
+			return nil, m, err
 		}
 		_, err := h.Files.Lstat(name)
 		if leadsNowhere(err) {
-			return nil, nil
+			return nil, nil, nil
 		}
-		return []string{name}, err
+		return []string{name}, nil, err
 	}
+	if m, err := h.Files.Foreign(dir, p.named, true); err != nil || m != nil {
+		return nil, m, err
+	}
+	entries, err := list(h, dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		ok, err := path.Match(part, e)
+		if err != nil {
+			return nil, nil, err
+		}
+		if ok {
+			names = append(names, path.Join(dir, e))
+		}
+	}
+	return names, nil, nil
+}
+
+// list is the names in a directory, sorted; none where there is no directory.
+func list(h *host.Host, dir string) ([]string, error) {
 	st, err := h.Files.Stat(dir)
 	if leadsNowhere(err) || err == nil && !st.IsDir() {
 		return nil, nil
@@ -62,49 +113,9 @@ func matching(h *host.Host, dir, part string, last bool) ([]string, error) {
 		return nil, err
 	}
 	defer in.Close()
-	entries, err := in.Readdirnames(-1)
-	if err != nil {
-		return nil, err
-	}
-	slices.Sort(entries)
-	var names []string
-	for _, e := range entries {
-		ok, err := path.Match(part, e)
-		if err != nil {
-			return nil, err
-		}
-		if ok {
-			names = append(names, path.Join(dir, e))
-		}
-	}
-	return names, nil
-}
-
-// walk visits top and all below it, as afero.Walk does, but goes into a top that
-// is a link to a folder: one that was moved elsewhere keeps its name here. Links
-// below are visited and not followed.
-func walk(h *host.Host, top string, visit filepath.WalkFunc) error {
-	st, err := h.Files.Lstat(top)
-	if err != nil || st.Mode()&fs.ModeSymlink == 0 {
-		return afero.Walk(h.Files, top, visit)
-	}
-	target, err := h.Files.Stat(top)
-	if leadsNowhere(err) || err == nil && !target.IsDir() {
-		return nil
-	}
-	if err != nil {
-		return visit(top, st, err)
-	}
-	entries, err := afero.ReadDir(h.Files, top)
-	if err != nil {
-		return visit(top, target, err)
-	}
-	for _, e := range entries {
-		if err := afero.Walk(h.Files, path.Join(top, e.Name()), visit); err != nil {
-			return err
-		}
-	}
-	return nil
+	names, err := in.Readdirnames(-1)
+	slices.Sort(names)
+	return names, err
 }
 
 // leadsNowhere says whether a name has nothing behind it: a part of it is

@@ -6,8 +6,6 @@ import (
 	"io/fs"
 	"slices"
 
-	"github.com/spf13/afero"
-
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -91,24 +89,28 @@ func inspectRules() []Rule {
 }
 
 // runLeft reports files below /run of an image that is not running.
-func runLeft(_ context.Context, h *host.Host) ([]plan.Action, error) {
+func runLeft(ctx context.Context, h *host.Host) ([]plan.Action, error) {
 	if h.IsLive() {
 		return nil, nil
 	}
 	var actions []plan.Action
 	for _, dir := range []string{"/run", "/var/run"} {
-		err := afero.Walk(h.Files, dir, func(name string, st fs.FileInfo, err error) error {
-			if isMissing(err) {
-				return nil
+		if st, err := h.Files.Lstat(dir); err != nil || !st.IsDir() { // a link leads to the other
+			if err = ignoreMissing(err); err != nil {
+				return nil, err
 			}
-			if err == nil && !st.IsDir() && st.Mode()&fs.ModeSymlink == 0 {
-				actions = append(actions, plan.Action{Verb: plan.Decide, Target: name, Reason: "it is of a boot that is over: remove it"})
+			continue
+		}
+		foreign, err := h.Files.Walk(ctx, dir, dir, func(e host.Entry, err error) error {
+			if err == nil && !e.IsDir() && e.Mode()&fs.ModeSymlink == 0 {
+				actions = append(actions, plan.Action{Verb: plan.Decide, Target: e.Path, Reason: "it is of a boot that is over: remove it"})
 			}
 			return err
 		})
 		if err != nil {
 			return nil, err
 		}
+		actions = append(actions, foreignFindings(h, foreign)...)
 	}
 	return actions, nil
 }
@@ -116,7 +118,7 @@ func runLeft(_ context.Context, h *host.Host) ([]plan.Action, error) {
 // canJoin compares the image with its manifest: every part is there and is what
 // was recorded. An image that others built has no manifest, and is asked only
 // for the programs that every node needs.
-func canJoin(_ context.Context, h *host.Host) ([]plan.Action, error) {
+func canJoin(ctx context.Context, h *host.Host) ([]plan.Action, error) {
 	m, err := manifest.Load(h)
 	if err != nil {
 		return nil, err
@@ -130,7 +132,7 @@ func canJoin(_ context.Context, h *host.Host) ([]plan.Action, error) {
 		files = append(files, a.Files...)
 	}
 	for _, f := range files {
-		reason, err := differs(h, f)
+		reason, err := differs(ctx, h, f)
 		if err != nil {
 			return nil, err
 		}
@@ -152,7 +154,7 @@ func canJoin(_ context.Context, h *host.Host) ([]plan.Action, error) {
 }
 
 // differs says how a file is not what the manifest recorded.
-func differs(h *host.Host, f manifest.File) (string, error) {
+func differs(ctx context.Context, h *host.Host, f manifest.File) (string, error) {
 	if f.Link != "" {
 		target, err := h.Files.ReadlinkIfPossible(f.Path)
 		switch {
@@ -175,7 +177,11 @@ func differs(h *host.Host, f manifest.File) (string, error) {
 	if st.Size() != f.Size {
 		return fmt.Sprintf("it has %d bytes, not the %d that were installed", st.Size(), f.Size), nil
 	}
-	got, err := hashFile(h, f.Path)
+	in, err := h.Files.OpenRegular(f.Path)
+	if err != nil {
+		return "", err
+	}
+	got, err := hashFile(ctx, in, f.Path)
 	if err == nil && got.SHA256 != f.SHA256 {
 		return "its content is not what was installed", nil
 	}

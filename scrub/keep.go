@@ -17,13 +17,13 @@ type keeps []string
 
 // findKeeps looks for what patterns keep on this machine.
 func findKeeps(h *host.Host, patterns []string) (keeps, error) {
-	patterns, err := expandHomes(h, patterns)
+	where, err := places(h, patterns)
 	if err != nil {
 		return nil, err
 	}
 	var found keeps
-	for _, p := range patterns {
-		names, err := glob(h, p)
+	for _, p := range where {
+		names, _, err := p.names(h) // foreign mounts stay anyway
 		if err != nil {
 			return nil, err
 		}

@@ -60,6 +60,9 @@ func withoutContainerd(ctx context.Context, h *host.Host, do func() error) (err 
 }
 
 func fillFreePages(h *host.Host) error {
+	if err := h.Files.Unshare(containerdMeta); err != nil {
+		return err
+	}
 	m, err := containerd.OpenMetadata(h, os.O_RDWR)
 	if m == nil || err != nil {
 		return err

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"path"
 	"slices"
-	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -125,11 +124,14 @@ func (i item) Phase() string { return string(i.Rule.Phase) }
 // Plan implements plan.Item.
 func (i item) Plan(ctx context.Context, h *host.Host) ([]plan.Action, error) {
 	actions, err := i.plan(ctx, h)
+	actions, foreignErr := withoutForeign(ctx, h, actions)
+	err = errors.Join(err, foreignErr)
 	i.taken.note(i.ID(), actions)
 	if i.hash {
 		for n := range actions {
-			if name := actions[n].Target; actions[n].Take != nil {
-				actions[n].Hash = func() ([]plan.FileHash, error) { return hashFiles(h, name) }
+			if a := &actions[n]; a.Take != nil {
+				verb, name := a.Verb, a.Target
+				a.Hash = func() ([]plan.FileHash, error) { return hashFiles(ctx, h, verb, name) }
 			}
 		}
 	}
@@ -159,7 +161,7 @@ func (i item) plan(ctx context.Context, h *host.Host) ([]plan.Action, error) {
 }
 
 func (i item) planPaths(h *host.Host) ([]plan.Action, error) {
-	names, err := i.matches(h)
+	names, foreign, err := i.matches(h)
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +169,7 @@ func (i item) planPaths(h *host.Host) ([]plan.Action, error) {
 	if err != nil {
 		return nil, err
 	}
-	var actions []plan.Action
+	actions := foreignFindings(h, foreign)
 	var errs []error
 	for _, name := range names {
 		found, err := planKeeping(h, i.Verb, name, i.Why, kept)
@@ -212,22 +214,24 @@ func planKeeping(h *host.Host, verb plan.Verb, name, why string, kept keeps) ([]
 	return actions, errors.Join(errs...)
 }
 
-// matches lists what the rule's paths name on this machine.
-func (i item) matches(h *host.Host) ([]string, error) {
-	patterns, err := expandHomes(h, i.Paths)
+// matches lists what the rule's paths name on this machine, and the foreign
+// mounts that were not looked into.
+func (i item) matches(h *host.Host) ([]string, []*host.ForeignMount, error) {
+	patterns, err := places(h, i.Paths)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var names []string
+	var foreign []*host.ForeignMount
 	for _, p := range patterns {
-		found, err := glob(h, p)
+		found, mounts, err := p.names(h)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		names = append(names, found...)
+		names, foreign = append(names, found...), append(foreign, mounts...)
 	}
 	slices.Sort(names)
-	return slices.Compact(names), nil
+	return slices.Compact(names), foreign, nil
 }
 
 func kept(patterns []string, name string) bool {
@@ -237,8 +241,7 @@ func kept(patterns []string, name string) bool {
 	})
 }
 
-// planPath plans one path; nil means there is nothing left to do. A file that
-// is a mount point lies on another disk than the image's and is left alone.
+// planPath plans one path; nil means there is nothing left to do.
 func planPath(h *host.Host, verb plan.Verb, name, why string) (*plan.Action, error) {
 	st, err := h.Files.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -246,11 +249,6 @@ func planPath(h *host.Host, verb plan.Verb, name, why string) (*plan.Action, err
 	}
 	if err != nil {
 		return nil, err
-	}
-	if !st.IsDir() && st.Mode().IsRegular() {
-		if mounted, err := h.Files.IsMountPoint(name); err != nil || mounted {
-			return nil, err
-		}
 	}
 	switch verb {
 	case plan.Remove:
@@ -311,62 +309,4 @@ func isEmpty(h *host.Host, name string) (bool, error) {
 		return true, nil
 	}
 	return false, err
-}
-
-// expandHomes replaces "~/" by the home folder of every account. Homes come
-// from passwd(5), not from a listing of /home: service accounts have keys too.
-func expandHomes(h *host.Host, patterns []string) ([]string, error) {
-	var homes []string
-	var out []string
-	for _, p := range patterns {
-		rest, ok := strings.CutPrefix(p, "~/")
-		if !ok {
-			out = append(out, p)
-			continue
-		}
-		if homes == nil {
-			var err error
-			if homes, err = Homes(h); err != nil {
-				return nil, err
-			}
-		}
-		for _, home := range homes {
-			out = append(out, path.Join(quoteGlob(home), rest))
-		}
-	}
-	return out, nil
-}
-
-// Homes lists the home folders of passwd(5) that exist, /root always, each
-// once.
-func Homes(h *host.Host) ([]string, error) {
-	text, err := h.Content("/etc/passwd")
-	if err != nil {
-		return nil, fmt.Errorf("reading the accounts: %w", err)
-	}
-	homes := []string{"/root"}
-	for line := range strings.Lines(string(text)) {
-		fields := strings.Split(strings.TrimSpace(line), ":")
-		if len(fields) < 7 || !path.IsAbs(fields[5]) || path.Clean(fields[5]) == "/" {
-			continue
-		}
-		homes = append(homes, path.Clean(fields[5]))
-	}
-	slices.Sort(homes)
-	var there []string
-	for _, d := range slices.Compact(homes) {
-		st, err := h.Files.Stat(d)
-		switch {
-		case leadsNowhere(err) || err == nil && !st.IsDir():
-		case err != nil:
-			return nil, fmt.Errorf("looking for home folders: %w", err)
-		default:
-			there = append(there, d)
-		}
-	}
-	return there, nil
-}
-
-func quoteGlob(s string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(s)
 }

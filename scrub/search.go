@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path"
 	"slices"
 	"strings"
 
@@ -45,44 +46,47 @@ const searchMost = 8 << 20
 // search looks for patterns in every text file below the places that another
 // rule does not take anyway. It says the file, the kind and the line, never the
 // secret.
-func search(ctx context.Context, h *host.Host, taken taken, places []string, patterns []pattern) ([]plan.Action, error) {
-	places = slices.Compact(slices.Sorted(slices.Values(places)))
+func search(ctx context.Context, h *host.Host, taken taken, tops []string, patterns []pattern) ([]plan.Action, error) {
+	tops = slices.Compact(slices.Sorted(slices.Values(tops)))
 	var actions []plan.Action
 	var errs []error
 	seen := map[string]bool{}
-	for _, place := range places {
-		err := walk(h, place, func(name string, st fs.FileInfo, err error) error {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
+	var foreign []*host.ForeignMount
+	for _, top := range tops {
+		mounts, err := h.Files.Walk(ctx, top, path.Dir(top), func(e host.Entry, err error) error {
+			name := e.Path
 			switch {
-			case isMissing(err):
-				return nil
 			case err != nil:
 				errs = append(errs, err)
 				return nil
-			case st.IsDir() && (kept(notSearched, name) || isLibrary(name) || taken.has(name)):
+			case e.IsDir() && (kept(notSearched, name) || isLibrary(name) || taken.has(name)):
 				return fs.SkipDir
-			case kept(notSearched, name), taken.has(name), !st.Mode().IsRegular(), st.Size() == 0, st.Size() > searchMost, seen[name]:
+			case kept(notSearched, name), taken.has(name), !e.Mode().IsRegular(), e.Size() == 0, e.Size() > searchMost, seen[name]:
 				return nil
 			}
 			seen[name] = true
-			found, err := searchFile(h, name, patterns)
+			found, err := searchFile(e, patterns)
 			actions = append(actions, found...)
 			if err != nil {
 				errs = append(errs, fmt.Errorf("searching %s: %w", name, err))
 			}
 			return nil
 		})
+		foreign = append(foreign, mounts...)
 		if err != nil {
 			errs = append(errs, err)
 		}
 	}
+	foreign = slices.DeleteFunc(foreign, func(m *host.ForeignMount) bool { return kept(notSearched, m.Path) || taken.has(m.Path) })
+	actions = append(actions, foreignFindings(h, foreign)...)
 	return actions, errors.Join(errs...)
 }
 
-func searchFile(h *host.Host, name string, patterns []pattern) ([]plan.Action, error) {
-	in, err := h.Files.Open(name)
+func searchFile(e host.Entry, patterns []pattern) ([]plan.Action, error) {
+	in, err := e.Open()
+	if isMissing(err) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -104,11 +108,11 @@ func searchFile(h *host.Host, name string, patterns []pattern) ([]plan.Action, e
 	small := lower(text)
 	var actions []plan.Action
 	for _, p := range patterns {
-		if p.in != nil && !p.in(name) {
+		if p.in != nil && !p.in(e.Path) {
 			continue
 		}
 		if line := p.line(text, small); line > 0 {
-			actions = append(actions, plan.Action{Verb: plan.Decide, Target: name, Reason: fmt.Sprintf("line %d holds %s", line, p.kind)})
+			actions = append(actions, plan.Action{Verb: plan.Decide, Target: e.Path, Reason: fmt.Sprintf("line %d holds %s", line, p.kind)})
 		}
 	}
 	return actions, nil

@@ -149,6 +149,9 @@ func emptyMachineID(_ context.Context, h *host.Host) ([]plan.Action, error) {
 		}
 	}
 	st, err := h.Files.Stat(name)
+	if err == nil && !st.Mode().IsRegular() {
+		return []plan.Action{{Verb: plan.Decide, Target: name, Reason: "not a regular file, and a boot needs an empty one: remove " + name}}, nil
+	}
 	if err == nil {
 		a, err := emptyAction(h, name, st, "it is this machine's id; every node would have the same")
 		if a == nil || err != nil {
@@ -195,30 +198,11 @@ func emptyLinkedMachineID(h *host.Host, name, target string, err error) ([]plan.
 // those that `eksnode init` marked: an Outpost's addresses.
 func ownLinesInHosts(_ context.Context, h *host.Host) ([]plan.Action, error) {
 	const name = "/etc/hosts"
-	if mounted, err := h.Files.IsMountPoint(name); err != nil || mounted {
-		return nil, err
-	}
 	text, err := h.Content(name)
 	if err != nil {
 		return nil, err
 	}
-	var kept strings.Builder
-	var why []string
-	drop := func(reason string) {
-		if !slices.Contains(why, reason) {
-			why = append(why, reason)
-		}
-	}
-	for line := range strings.Lines(string(text)) {
-		switch f := strings.Fields(line); {
-		case len(f) > 1 && f[0] == "127.0.1.1":
-			drop("127.0.1.1 has this machine's name")
-		case strings.HasSuffix(strings.TrimSpace(line), templates.HostsMark):
-			drop("first boot wrote where the old cluster's control plane is")
-		default:
-			kept.WriteString(line)
-		}
-	}
+	kept, why := withoutOwnLines(string(text))
 	if len(why) == 0 {
 		return nil, nil
 	}
@@ -228,8 +212,30 @@ func ownLinesInHosts(_ context.Context, h *host.Host) ([]plan.Action, error) {
 	}
 	return []plan.Action{{Verb: plan.Write, Target: name, Reason: strings.Join(why, "; "),
 		Do: func(context.Context, plan.Progress) error {
-			return h.Files.WriteFile(name, []byte(kept.String()), attr)
+			return h.Files.WriteFile(name, []byte(kept), attr)
 		}}}, nil
+}
+
+// withoutOwnLines is the text of a hosts(5) without the machine's own lines, and
+// what they were.
+func withoutOwnLines(text string) (left string, why []string) {
+	var kept strings.Builder
+	drop := func(reason string) {
+		if !slices.Contains(why, reason) {
+			why = append(why, reason)
+		}
+	}
+	for line := range strings.Lines(text) {
+		switch f := strings.Fields(line); {
+		case len(f) > 1 && f[0] == "127.0.1.1":
+			drop("127.0.1.1 has this machine's name")
+		case strings.HasSuffix(strings.TrimSpace(line), templates.HostsMark):
+			drop("first boot wrote where the old cluster's control plane is")
+		default:
+			kept.WriteString(line)
+		}
+	}
+	return kept.String(), why
 }
 
 // hostKeyMakers are the units that make missing SSH host keys at boot:

@@ -52,6 +52,16 @@ func noted(t *testing.T, folder string) map[string]string {
 // lay builds an image in a folder, from the same map as tree.
 func lay(t *testing.T, root string, files map[string]string) *host.Host {
 	t.Helper()
+	plant(t, root, files)
+	h, err := host.Mounted(root)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, h.Close()) })
+	return h
+}
+
+// plant puts files into a folder.
+func plant(t *testing.T, root string, files map[string]string) {
+	t.Helper()
 	for name, content := range files {
 		p := filepath.Join(root, name)
 		require.NoError(t, os.MkdirAll(filepath.Dir(p), 0o755))
@@ -63,10 +73,6 @@ func lay(t *testing.T, root string, files map[string]string) *host.Host {
 			require.NoError(t, os.WriteFile(p, []byte(content), 0o644))
 		}
 	}
-	h, err := host.Mounted(root)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, h.Close()) })
-	return h
 }
 
 // surrounded is tree in a folder of its own; at the test's end nothing around
@@ -99,4 +105,11 @@ func shell(t *testing.T, script string) {
 	t.Helper()
 	out, err := exec.Command("sh", "-ec", script).CombinedOutput()
 	require.NoError(t, err, "%s: %s", script, out)
+}
+
+func output(t *testing.T, argv ...string) string {
+	t.Helper()
+	out, err := exec.Command(argv[0], argv[1:]...).Output()
+	require.NoError(t, err, "%v", argv)
+	return string(out)
 }

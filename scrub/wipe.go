@@ -3,6 +3,7 @@ package scrub
 import (
 	"context"
 	"errors"
+	"path"
 	"slices"
 	"strings"
 
@@ -13,14 +14,51 @@ import (
 // wipe makes removed files unreadable in the disk's blocks, after everything
 // else. Nobody can see on a disk that it was wiped, so it is to do until this
 // run has done it.
-type wipe struct{ wiped []string }
+type wipe struct{ wiped []string } // file systems
 
 func (*wipe) ID() string    { return "free-space" }
 func (*wipe) Phase() string { return "wipe" }
 
-// Plan implements plan.Item: every file system of the machine that is on a disk.
+// Plan implements plan.Item: every file system of the machine that is on a
+// disk, once, however often it is mounted.
 func (w *wipe) Plan(_ context.Context, h *host.Host) ([]plan.Action, error) {
-	points := []string{"/"}
+	points, err := diskPoints(h)
+	if err != nil {
+		return nil, err
+	}
+	var actions []plan.Action
+	seen := slices.Clone(w.wiped)
+	for _, p := range points {
+		space, err := h.Files.Space(p)
+		if err != nil {
+			return nil, err
+		}
+		if space.ReadOnly {
+			continue // nothing was removed there either
+		}
+		fileSystem, err := h.Files.FileSystem(p)
+		if err != nil {
+			return nil, err
+		}
+		if slices.Contains(seen, fileSystem) {
+			continue
+		}
+		seen = append(seen, fileSystem)
+		actions = append(actions, plan.Action{Verb: plan.Wipe, Target: p,
+			Reason: "removed files stay readable in a snapshot's blocks until they are discarded or overwritten",
+			Do: func(ctx context.Context, progress plan.Progress) error {
+				err := clear(ctx, h, p, progress)
+				if err == nil {
+					w.wiped = append(w.wiped, fileSystem)
+				}
+				return err
+			}})
+	}
+	return actions, nil
+}
+
+// diskPoints are the root and the mount points of the machine's own disks.
+func diskPoints(h *host.Host) ([]string, error) {
 	if !h.IsLive() {
 		mounted, err := h.Files.IsMountPoint("/")
 		if err != nil {
@@ -34,34 +72,40 @@ func (w *wipe) Plan(_ context.Context, h *host.Host) ([]plan.Action, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, m := range mounts {
-		if strings.HasPrefix(m.Source, "/dev/") {
-			points = append(points, m.Path)
-		}
+	homes, err := Homes(h)
+	if err != nil {
+		return nil, err
 	}
-	var actions []plan.Action
-	for _, p := range points {
-		if slices.Contains(w.wiped, p) {
+	points := []string{"/"}
+	for _, m := range mounts {
+		if !strings.HasPrefix(m.Source, "/dev/") {
 			continue
 		}
-		space, err := h.Files.Space(p)
+		foreign, err := h.Files.Foreign(m.Path, sweptAbove(m.Path, homes), false)
 		if err != nil {
 			return nil, err
 		}
-		if space.ReadOnly {
-			continue // nothing was removed there either
+		if foreign == nil {
+			points = append(points, m.Path)
 		}
-		actions = append(actions, plan.Action{Verb: plan.Wipe, Target: p,
-			Reason: "removed files stay readable in a snapshot's blocks until they are discarded or overwritten",
-			Do: func(ctx context.Context, progress plan.Progress) error {
-				err := clear(ctx, h, p, progress)
-				if err == nil {
-					w.wiped = append(w.wiped, p)
-				}
-				return err
-			}})
 	}
-	return actions, nil
+	return points, nil
+}
+
+// sweptAbove is the folder above a mount point inside which rules go; the mount
+// point itself where there is none.
+func sweptAbove(name string, homes []string) string {
+	for _, home := range homes {
+		if name == home || strings.HasPrefix(name, home+"/") {
+			return path.Dir(home)
+		}
+	}
+	for _, dir := range []string{"/home", "/tmp", "/var/log", "/var/tmp"} {
+		if strings.HasPrefix(name, dir+"/") {
+			return dir
+		}
+	}
+	return name
 }
 
 // clear discards the free space below a mount point. Where the disk knows no

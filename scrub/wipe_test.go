@@ -4,10 +4,12 @@ package scrub
 
 import (
 	"bytes"
+	"crypto/rand"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -99,4 +101,76 @@ func TestAFolderOfThisMachineIsNotWiped(t *testing.T) {
 	require.NoError(t, err)
 	_, err = plan.Apply(t.Context(), h, items, quiet{})
 	assert.ErrorContains(t, err, "whose free space is not the image's")
+}
+
+// A compressed btrfs keeps zeros in next to no room: the fill would go on for
+// 32 times the disk. It is filled once, also where it is mounted several times.
+func TestACompressedDiskIsFilledOnce(t *testing.T) {
+	for _, options := range []string{"compress=zstd", "compress-force=zstd"} {
+		t.Run(options, func(t *testing.T) {
+			const size = 150 << 20
+			file, folder := filepath.Join(t.TempDir(), "disk"), t.TempDir()
+			root := filepath.Join(folder, "root")
+			command(t, "truncate", "--size="+strconv.Itoa(size), file)
+			command(t, "mkfs.btrfs", "-q", file)
+			require.NoError(t, os.Mkdir(root, 0o755))
+			command(t, "mount", "-o", "loop,"+options, file, root)
+			t.Cleanup(func() { command(t, "umount", "--recursive", root) })
+			device := strings.TrimSpace(output(t, "findmnt", "-no", "SOURCE", root))
+			for _, at := range []string{"home", "var", "var/log"} {
+				command(t, "btrfs", "subvolume", "create", filepath.Join(root, "@"+filepath.Base(at)))
+				require.NoError(t, os.MkdirAll(filepath.Join(root, at), 0o755))
+				command(t, "mount", "-o", options+",subvol=@"+filepath.Base(at), device, filepath.Join(root, at))
+			}
+			h, err := host.Mounted(root)
+			require.NoError(t, err)
+			defer func() { require.NoError(t, h.Close()) }()
+			canary := make([]byte, 1<<20) // random, so that it is on the disk as it is
+			_, _ = rand.Read(canary)
+			require.NoError(t, os.WriteFile(filepath.Join(root, "var/removed"), canary, 0o600))
+			command(t, "sync", "-f", root)
+			require.NoError(t, os.Remove(filepath.Join(root, "var/removed")))
+			written, err := h.ZeroFreeSpace(t.Context(), "/home", func(int64, int64) {})
+			require.NoError(t, err)
+			assert.Less(t, written, int64(size))
+			assert.Greater(t, written, int64(size)/4)
+			command(t, "sync", "-f", root)
+			raw, err := os.ReadFile(file)
+			require.NoError(t, err)
+			for at := 0; at < len(canary); at += 64 << 10 {
+				require.False(t, bytes.Contains(raw, canary[at:at+64]), "at %d", at)
+			}
+			items := []plan.Item{&wipe{}}
+			outcomes, err := plan.Apply(t.Context(), h, items, quiet{})
+			require.NoError(t, err)
+			var at []string
+			for _, a := range outcomes[0].Actions {
+				at = append(at, a.Target)
+			}
+			assert.Equal(t, []string{"/"}, at)
+		})
+	}
+}
+
+// Only file systems of the machine are wiped.
+func TestForeignDisksAreNotWiped(t *testing.T) {
+	_, root := disk(t, "rw")
+	for _, at := range []string{"var/log", "var/log/m", "srv", "data", "home"} {
+		require.NoError(t, os.MkdirAll(filepath.Join(root, at), 0o755))
+		if at != "home" {
+			partition(t, filepath.Join(root, at), "ext4", nil)
+		}
+	}
+	mounted(t, filepath.Join(root, "home"), "--bind", filepath.Join(root, "data"))
+	require.NoError(t, os.MkdirAll(filepath.Join(root, "var/lib"), 0o755))
+	h, err := host.Mounted(root)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, h.Close()) }()
+	actions, err := (&wipe{}).Plan(t.Context(), h)
+	require.NoError(t, err)
+	var at []string
+	for _, a := range actions {
+		at = append(at, string(a.Verb)+" "+a.Target)
+	}
+	assert.Equal(t, []string{"wipe /", "wipe /var/log", "wipe /srv"}, at)
 }

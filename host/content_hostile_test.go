@@ -1,0 +1,94 @@
+//go:build linux
+
+package host
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// Whatever lies where a file should be, reading it neither hangs nor takes more
+// memory than a file may have, and the error names the file.
+func TestOddFilesAreNotRead(t *testing.T) {
+	i := newImage(t)
+	at := func(name string) string { return filepath.Join(i.root, name) }
+	require.NoError(t, os.WriteFile(at("etc/sparse"), nil, 0o644))
+	require.NoError(t, os.Truncate(at("etc/sparse"), 3<<30))
+	require.NoError(t, unix.Mkfifo(at("etc/fifo"), 0o644))
+	require.NoError(t, unix.Mknod(at("etc/zero"), unix.S_IFCHR|0o644, int(unix.Mkdev(1, 5))))
+	require.NoError(t, unix.Mknod(at("etc/null"), unix.S_IFCHR|0o644, int(unix.Mkdev(1, 3))))
+	require.NoError(t, os.Mkdir(at("etc/folder"), 0o755))
+	i.link(t, "/etc/fifo", "etc/to-fifo")
+	i.link(t, "/etc/null", "etc/masked")
+	i.put(t, "etc/file", "text")
+	i.link(t, "file", "etc/to-file")
+	holder, err := os.OpenFile(at("etc/fifo"), os.O_RDWR, 0) // so that a reader would wait
+	require.NoError(t, err)
+	defer holder.Close()
+	for name, want := range map[string]string{
+		"sparse": "read /etc/sparse: larger than 32 MiB", "fifo": "open /etc/fifo: not a regular file", "zero": "open /etc/zero: not a regular file",
+		"folder": "open /etc/folder: not a regular file", "to-fifo": "open /etc/to-fifo: not a regular file",
+	} {
+		_, err := i.Content("/etc/" + name)
+		assert.EqualError(t, err, want)
+	}
+	for name, want := range map[string][]byte{"file": []byte("text"), "to-file": []byte("text"), "masked": {}, "missing": nil, "file/x": nil} {
+		got, err := i.Content("/etc/" + name)
+		if name == "file/x" {
+			assert.EqualError(t, err, "open /etc/file/x: not a directory")
+			continue
+		}
+		require.NoError(t, err, name)
+		assert.Equal(t, want, got, name)
+	}
+}
+
+// A file that has more names, inside the root and outside, is emptied under the
+// one that is named.
+func TestTruncateLeavesOtherHardLinks(t *testing.T) {
+	i := newImage(t)
+	i.put(t, "var/log/f", "text")
+	file, outside := filepath.Join(i.root, "var/log/f"), filepath.Join(i.outside, "tree-evil", "linked")
+	require.NoError(t, os.Chown(file, 12, 34))
+	require.NoError(t, unix.Chmod(file, 0o2640))
+	require.NoError(t, unix.Setxattr(file, "user.label", []byte("log"), 0))
+	require.NoError(t, os.Link(file, outside))
+	require.NoError(t, os.Link(file, filepath.Join(i.root, "var/other")))
+	i.untouched(t)
+	require.NoError(t, i.Files.Truncate("/var/log/f"))
+	now := stat(t, file)
+	assert.Zero(t, now.Size)
+	assert.Equal(t, uint64(1), uint64(now.Nlink))
+	assert.Equal(t, []uint32{unix.S_IFREG | 0o2640, 12, 34}, []uint32{now.Mode, now.Uid, now.Gid})
+	value := make([]byte, 8)
+	n, err := unix.Getxattr(file, "user.label", value)
+	require.NoError(t, err)
+	assert.Equal(t, "log", string(value[:n]))
+	text, err := os.ReadFile(filepath.Join(i.root, "var/other"))
+	require.NoError(t, err)
+	assert.Equal(t, "text", string(text))
+	list, err := os.ReadDir(filepath.Dir(file))
+	require.NoError(t, err)
+	assert.Len(t, list, 1, "no temporary file stays")
+
+	require.NoError(t, i.Files.Unshare("/var/other")) // with outside
+	shared := stat(t, filepath.Join(i.root, "var/other"))
+	assert.Equal(t, uint64(1), uint64(shared.Nlink))
+	require.NoError(t, i.Files.Unshare("/var/other"))
+	assert.Equal(t, shared.Ino, stat(t, filepath.Join(i.root, "var/other")).Ino, "nothing is left to do")
+	text, err = os.ReadFile(filepath.Join(i.root, "var/other"))
+	require.NoError(t, err)
+	assert.Equal(t, "text", string(text))
+
+	inode := now.Ino
+	require.NoError(t, os.WriteFile(file, []byte("again"), 0))
+	require.NoError(t, i.Files.Truncate("/var/log/f"))
+	assert.Equal(t, inode, stat(t, file).Ino, "a daemon goes on writing into a file with one name")
+	require.NoError(t, unix.Mkfifo(file+".fifo", 0o600))
+	assert.EqualError(t, i.Files.Truncate("/var/log/f.fifo"), "truncate /var/log/f.fifo: not a regular file")
+}

@@ -1,0 +1,296 @@
+package host
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
+)
+
+// partitions are where machines have file systems of their own beside the
+// root: the CIS benchmarks' and the distributions' installers' mount points.
+// A local file system on one of them belongs to the machine, also inside a
+// folder that is swept.
+var partitions = []string{
+	"/", "/boot", "/boot/efi", "/efi", "/etc", "/home", "/opt", "/root", "/srv", "/tmp", "/usr", "/usr/local",
+	"/var", "/var/cache", "/var/crash", "/var/lib", "/var/log", "/var/log/audit", "/var/opt", "/var/spool", "/var/tmp",
+}
+
+// localTypes are the file systems that a machine has on its disks and in its
+// memory. Every other type is a network's or a program's (FUSE), or unknown.
+var localTypes = []string{
+	"bcachefs", "btrfs", "erofs", "exfat", "ext2", "ext3", "ext4", "f2fs", "iso9660", "jfs", "msdos", "nilfs2", "ntfs3",
+	"overlay", "ramfs", "reiserfs", "squashfs", "tmpfs", "udf", "vfat", "xfs", "zfs",
+}
+
+// kernelTypes are the kernel's own file systems; nothing of them is in an image.
+var kernelTypes = []string{
+	"binder", "binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts", "devtmpfs", "efivarfs", "fusectl", "hugetlbfs",
+	"mqueue", "nfsd", "nsfs", "proc", "pstore", "resctrl", "rpc_pipefs", "securityfs", "selinuxfs", "smackfs", "sysfs", "tracefs",
+}
+
+// mountView is the mount table as a machine's files see it: by mount point, and
+// judged by kind. Where a mount lies is judged when something is looked up.
+type mountView struct {
+	all  []*mountinfo.Info
+	root string                   // where the machine's root lies
+	at   map[string]*ForeignMount // an empty Why is a local file system, mounted whole and once
+	// suspects is the number of mounts that may be foreign; most machines have
+	// none, and nothing needs to be looked up.
+	suspects int
+}
+
+// newMountView judges the mounts on and below the directory root. The machine's
+// root itself is always its own.
+func newMountView(mounts []*mountinfo.Info, root string) *mountView {
+	v := &mountView{all: mounts, root: root, at: map[string]*ForeignMount{}}
+	for _, m := range mounts {
+		name, inside := below(root, m.Mountpoint)
+		if !inside || name == "/" {
+			continue
+		}
+		j := &ForeignMount{Mount: Mount{Path: name, Type: m.FSType, Source: m.Source}}
+		if j.Kernel = slices.Contains(kernelTypes, m.FSType) || volatile(name); !j.Kernel {
+			j.Why = judge(m, mounts, root)
+		}
+		v.at[name] = j // of two at one place the later one is seen
+	}
+	for name, j := range v.at {
+		if !j.Kernel && (j.Why != "" || !slices.Contains(partitions, name)) {
+			v.suspects++
+		}
+	}
+	return v
+}
+
+// below is a path as seen from the directory root, and whether it lies there.
+func below(root, name string) (string, bool) {
+	rest, inside := strings.CutPrefix(name, strings.TrimSuffix(root, "/"))
+	return path.Join("/", rest), inside && (rest == "" || rest[0] == '/')
+}
+
+// volatile says whether a path is made anew at each boot.
+func volatile(name string) bool {
+	return slices.ContainsFunc([]string{"/dev", "/proc", "/run", "/sys"}, func(dir string) bool { return within(name, dir) })
+}
+
+// within says whether a path is a folder or lies below it.
+func within(name, dir string) bool {
+	return name == dir || strings.HasPrefix(name, strings.TrimSuffix(dir, "/")+"/")
+}
+
+// judge says what makes a mount foreign wherever it lies; empty is nothing.
+func judge(m *mountinfo.Info, mounts []*mountinfo.Info, root string) string {
+	name, _ := below(root, m.Mountpoint)
+	switch {
+	case m.FSType == "autofs" && (within(name, "/boot") || name == "/efi"): // systemd-gpt-auto-generator(8)
+		return ""
+	case !slices.Contains(localTypes, m.FSType):
+		return fmt.Sprintf("%s of %s", m.FSType, m.Source)
+	case shows(m, name, mounts, root), (name == "/tmp" && shows(m, "/var/tmp", mounts, root)), (name == "/var/tmp" && shows(m, "/tmp", mounts, root)):
+		return "" // as older CIS benchmarks have /var/tmp
+	case m.Root != "/" && m.Root != subvolume(m):
+		return fmt.Sprintf("a bind mount of %s on %s", m.Root, m.Source)
+	}
+	for _, other := range mounts {
+		if other.Major == m.Major && other.Minor == m.Minor && other.Root == m.Root && other.Mountpoint != m.Mountpoint {
+			return fmt.Sprintf("%s of %s, mounted at %s too", m.FSType, m.Source, other.Mountpoint)
+		}
+	}
+	return ""
+}
+
+// shows says whether a mount shows the very folder that lies at name without
+// the mount: it is bound onto itself.
+func shows(m *mountinfo.Info, name string, mounts []*mountinfo.Info, root string) bool {
+	name = path.Join(root, name)
+	under := holder(mounts, name, m)
+	if under == nil || under.Major != m.Major || under.Minor != m.Minor {
+		return false
+	}
+	rest, _ := below(under.Mountpoint, name)
+	return path.Join(under.Root, rest) == m.Root
+}
+
+// holder is the mount that a path lies on, when one of the mounts is left out;
+// nil where the table does not have it.
+func holder(mounts []*mountinfo.Info, name string, without *mountinfo.Info) *mountinfo.Info {
+	var under *mountinfo.Info
+	for _, m := range mounts {
+		if m != without && within(name, m.Mountpoint) && (under == nil || len(m.Mountpoint) >= len(under.Mountpoint)) {
+			under = m
+		}
+	}
+	return under
+}
+
+var octal = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\\[0-7]{3}`) })
+
+// subvolume is the subvolume of btrfs that is mounted; its name may hold commas,
+// and the option is the last one.
+func subvolume(m *mountinfo.Info) string {
+	_, name, found := strings.Cut(m.VFSOptions, "subvol=")
+	if m.FSType != "btrfs" || !found {
+		return "/"
+	}
+	return octal().ReplaceAllStringFunc(name, func(code string) string {
+		n, _ := strconv.ParseUint(code[1:], 8, 8) // \777 is no byte, and nobody writes it
+		return string([]byte{byte(n)})
+	})
+}
+
+// on is the mount at a path when it is foreign: by its kind, or because it lies
+// inside the folder named and is no partition.
+func (v *mountView) on(name, named string) *ForeignMount {
+	m := v.at[name]
+	switch {
+	case m == nil:
+		return nil
+	case m.Kernel || m.Why != "":
+		return m
+	case named != "" && name != named && within(name, named) && !slices.Contains(partitions, name):
+		inside := *m
+		inside.Why = fmt.Sprintf("%s of %s inside %s", m.Type, m.Source, named)
+		return &inside
+	}
+	return nil
+}
+
+// Foreign is the mount on which name lies, when that is not the machine's own;
+// nil is none. It is the one place that decides this:
+//
+//   - A file system of a network or a program (FUSE), a bind mount, and a file
+//     system that is mounted at another place too are foreign everywhere.
+//   - A local file system is a partition of the machine where hardened and
+//     usual installations have one, and on or above the folder named, which
+//     somebody wrote down as a place to work in. Further inside it is foreign.
+//
+// With follow, a link in the last place is followed. Nothing on a foreign mount
+// is looked at, so that a server that does not answer holds nobody up.
+func (f *Files) Foreign(name, named string, follow bool) (*ForeignMount, error) {
+	v, err := f.mounts.view(f.root)
+	if err != nil || v.suspects == 0 {
+		return nil, err
+	}
+	return f.foreign(v, name, named, follow)
+}
+
+func (f *Files) foreign(v *mountView, name, named string, follow bool) (*ForeignMount, error) {
+	named, m, err := f.route(v, named, "", true)
+	if err == nil && m == nil {
+		_, m, err = f.route(v, name, named, follow)
+	}
+	return m, err
+}
+
+// ForeignBelow lists the foreign mounts below the folder name, which keep it
+// from being removed or emptied.
+func (f *Files) ForeignBelow(name string) ([]*ForeignMount, error) {
+	v, err := f.mounts.view(f.root)
+	if err != nil || v.suspects == 0 {
+		return nil, err
+	}
+	real, _, err := f.route(v, name, "", true)
+	if err != nil {
+		return nil, err
+	}
+	var mounts []*ForeignMount
+	for _, at := range slices.Sorted(maps.Keys(v.at)) {
+		if m := v.on(at, real); m != nil && at != real && within(at, real) {
+			mounts = append(mounts, m)
+		}
+	}
+	return mounts, nil
+}
+
+// route follows a name to where it lies, from folder to folder, up to the first
+// foreign mount. Where something is missing, the rest of the name is kept.
+func (f *Files) route(v *mountView, name, named string, follow bool) (string, *ForeignMount, error) {
+	at, todo := "/", split(name)
+	dir := f.root // the folder at, or -1 where it is missing
+	move := func(to int) {
+		if dir != f.root && dir >= 0 {
+			_ = unix.Close(dir)
+		}
+		dir = to
+	}
+	defer move(-1)
+	for links := 0; len(todo) > 0 && links <= maxLinks; {
+		part := todo[0]
+		todo = todo[1:]
+		if part == ".." { // from the root again: at has no link in it
+			todo = append(split(path.Dir(at)), todo...)
+			at, links = "/", links+1
+			move(f.root)
+			continue
+		}
+		next := strings.TrimSuffix(at, "/") + "/" + part
+		if m := v.on(next, named); m != nil {
+			return next, m, nil
+		}
+		if len(todo) == 0 && !follow {
+			return next, nil, nil
+		}
+		if target, err := readlinkat(dir, part); err == nil {
+			if path.IsAbs(target) {
+				at = "/"
+				move(f.root)
+			}
+			todo, links = append(split(target), todo...), links+1
+			continue
+		}
+		at = next
+		fd, err := unix.Openat(dir, part, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if err == unix.EMFILE || err == unix.ENFILE {
+			return "", nil, err
+		}
+		if err != nil { // whoever opens it says what is wrong
+			fd = -1
+		}
+		move(fd)
+	}
+	return at, nil, nil
+}
+
+// FileSystem identifies the file system that the directory name is on. All
+// mounts of one have the same, those of btrfs's subvolumes too.
+func (f *Files) FileSystem(name string) (string, error) {
+	v, err := f.mounts.view(f.root)
+	if err != nil {
+		return "", err
+	}
+	at, _, err := f.route(v, name, "", true)
+	if err != nil {
+		return "", err
+	}
+	if m := holder(v.all, path.Join(v.root, at), nil); m != nil {
+		return fmt.Sprintf("%d:%d", m.Major, m.Minor), nil
+	}
+	st, err := f.Stat(name) // in a folder that is the root of a process
+	if err != nil {
+		return "", err
+	}
+	dev := st.(*info).st.Dev
+	return fmt.Sprintf("%d:%d", unix.Major(dev), unix.Minor(dev)), nil
+}
+
+// Real is the path at which name lies, without links, as the machine names it.
+// A part that is missing, or lies on a foreign mount, keeps its name.
+func (f *Files) Real(name string) (string, error) {
+	v, err := f.mounts.view(f.root)
+	if err != nil {
+		return "", err
+	}
+	at, m, err := f.route(v, name, "", true)
+	if m != nil {
+		at = path.Join(at, strings.TrimPrefix(path.Clean("/"+name), at))
+	}
+	return at, err
+}

@@ -1,0 +1,239 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Open opens a regular file for reading, also one whose path is too long for
+// the kernel. It works while the entry is being visited.
+func (e Entry) Open() (*os.File, error) {
+	file, err := openRegular(e.dir, e.Name(), e.Path)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: e.Path, Err: err}
+	}
+	return file, nil
+}
+
+// Walk visits top and everything below it, folders before what is in them, and
+// in the order of names. A top that is a link to a folder is followed; links
+// below are visited and not followed. What is missing, or goes meanwhile, is
+// left out. visit may return fs.SkipDir for a folder. A folder that cannot be
+// read is visited a second time, with the error.
+//
+// What is foreign, as Foreign says for the folder named, is neither visited nor
+// entered; Walk returns those of the foreign mounts that are not the kernel's.
+// Walk ends when ctx ends. Its time grows with the number of entries, not with
+// the depth, and deep trees need few open files.
+func (f *Files) Walk(ctx context.Context, top, named string, visit func(Entry, error) error) ([]*ForeignMount, error) {
+	v, err := f.mounts.view(f.root)
+	if err != nil {
+		return nil, err
+	}
+	w := walk{ctx: ctx, visit: visit, view: v}
+	m, err := f.foreign(v, top, named, true)
+	if err == nil && m != nil {
+		w.leave(m)
+		return w.foreign, nil
+	}
+	if err == nil {
+		w.named, _, err = f.route(v, named, "", true)
+	}
+	if err == nil {
+		err = w.begin(f, top)
+	}
+	return w.foreign, err
+}
+
+type walk struct {
+	ctx     context.Context
+	visit   func(Entry, error) error
+	view    *mountView
+	named   string // without links
+	foreign []*ForeignMount
+}
+
+// openFolder is a directory that is being walked.
+type openFolder struct {
+	fd    int // -1 is closed
+	shown string
+	real  string // as shown, without links
+	depth int
+	st    unix.Stat_t
+}
+
+func (o *openFolder) close() {
+	if o.fd >= 0 {
+		_ = unix.Close(o.fd)
+	}
+	o.fd = -1
+}
+
+func (w *walk) begin(f *Files, top string) error {
+	top = path.Clean("/" + top)
+	real, _, err := f.route(w.view, top, "", true)
+	if err != nil {
+		return err
+	}
+	p, err := f.resolve(top, true)
+	for _, nowhere := range []error{unix.ENOENT, unix.ENOTDIR, unix.ELOOP} {
+		if errors.Is(err, nowhere) {
+			return nil
+		}
+	}
+	if err != nil {
+		return w.visit(Entry{Path: top}, &fs.PathError{Op: "lstat", Path: top, Err: err})
+	}
+	defer p.close()
+	return w.entry(&openFolder{fd: p.dir}, p.base, top, real)
+}
+
+func (w *walk) leave(m *ForeignMount) {
+	if !m.Kernel {
+		w.foreign = append(w.foreign, m)
+	}
+}
+
+// entry visits what is called base in a directory, and all below it.
+func (w *walk) entry(in *openFolder, base, shown, real string) error {
+	if err := context.Cause(w.ctx); err != nil {
+		return err
+	}
+	st, err := statat(in.fd, base)
+	if err == unix.ENOENT {
+		return nil
+	}
+	if err != nil {
+		return w.visit(Entry{Path: shown}, &fs.PathError{Op: "lstat", Path: shown, Err: err})
+	}
+	err = w.visit(Entry{FileInfo: st, Path: shown, dir: in.fd}, nil)
+	if !st.IsDir() || err != nil {
+		if errors.Is(err, fs.SkipDir) {
+			err = nil
+		}
+		return err
+	}
+	sub := &openFolder{shown: shown, real: real, depth: in.depth + 1, st: st.st}
+	if sub.fd, err = w.enter(in, base, real); err != nil {
+		return w.unreadable(sub, err)
+	}
+	defer sub.close()
+	// Above a directory that lies deep the files are closed meanwhile: a
+	// process may have as few as 1024 open.
+	deep := in.depth > deepest
+	if deep {
+		in.close()
+	}
+	if err = w.folder(sub); err == nil && deep {
+		err = in.again(sub)
+	}
+	return err
+}
+
+// again opens a directory from one that lies in it.
+func (o *openFolder) again(sub *openFolder) error {
+	fd, err := openDir(sub.fd, "..")
+	if err != nil {
+		return &fs.PathError{Op: "open", Path: shortened(o.shown), Err: err}
+	}
+	o.fd = fd
+	var st unix.Stat_t
+	if err = unix.Fstat(fd, &st); err == nil && (st.Dev != o.st.Dev || st.Ino != o.st.Ino) {
+		err = errors.New("somebody moves folders in it meanwhile")
+	}
+	if err != nil {
+		return &fs.PathError{Op: "walk", Path: shortened(o.shown), Err: err}
+	}
+	return nil
+}
+
+// enter opens a directory on the same mount, or on one that is known not to be
+// foreign.
+func (w *walk) enter(in *openFolder, base, real string) (int, error) {
+	if in.depth == 0 || w.view.at[real] != nil { // asked about already
+		return openDir(in.fd, base)
+	}
+	fd, errno := openat2(in.fd, append([]byte(base), 0))
+	switch errno {
+	case 0:
+		return fd, nil
+	case unix.EXDEV:
+		return -1, &MountedError{Path: real}
+	case unix.ENOSYS, unix.EPERM: // kernels before 5.6, older containers
+		return enterSame(in.fd, base, real)
+	}
+	return -1, errno
+}
+
+// enterSame opens a directory that is on the same mount as the one it is in.
+func enterSame(dir int, base, real string) (int, error) {
+	fd, err := openDir(dir, base)
+	if err != nil {
+		return -1, err
+	}
+	own, err := mountID(dir)
+	if err == nil {
+		var id uint64
+		if id, err = mountID(fd); err == nil && id != own {
+			err = &MountedError{Path: real}
+		}
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// unreadable visits a directory with the error that keeps it from being read.
+func (w *walk) unreadable(o *openFolder, err error) error {
+	if err == unix.ENOENT {
+		return nil
+	}
+	err = w.visit(Entry{Path: o.shown}, &fs.PathError{Op: "open", Path: shortened(o.shown), Err: err})
+	if errors.Is(err, fs.SkipDir) {
+		return nil
+	}
+	return err
+}
+
+// folder visits what is in a directory.
+func (w *walk) folder(o *openFolder) error {
+	names, err := readNames(o.fd)
+	if err != nil {
+		return w.unreadable(o, err)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		real := strings.TrimSuffix(o.real, "/") + "/" + name
+		shown := real
+		if o.shown != o.real {
+			shown = strings.TrimSuffix(o.shown, "/") + "/" + name
+		}
+		if m := w.view.on(real, w.named); m != nil {
+			w.leave(m)
+			continue
+		}
+		if err := w.entry(o, name, shown, real); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func readNames(fd int) (names []string, err error) {
+	for buf := make([]byte, 16<<10); ; {
+		n, err := unix.Getdents(fd, buf)
+		if n <= 0 || err != nil {
+			return names, err
+		}
+		_, _, names = unix.ParseDirent(buf[:n], -1, names)
+	}
+}

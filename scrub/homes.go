@@ -1,0 +1,117 @@
+package scrub
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+)
+
+// places are where a rule's patterns look: "~/" stands for the home folder of
+// every account. Homes come from passwd(5), not from a listing of /home:
+// service accounts have keys too.
+func places(h *host.Host, patterns []string) ([]place, error) {
+	var homes []string
+	var out []place
+	for _, p := range patterns {
+		rest, ok := strings.CutPrefix(p, "~/")
+		if !ok {
+			out = append(out, place{pattern: p, named: literal(p)})
+			continue
+		}
+		if homes == nil {
+			var err error
+			if homes, err = Homes(h); err != nil {
+				return nil, err
+			}
+		}
+		for _, home := range homes {
+			// A disk that is mounted at a home or in it holds a person's data.
+			out = append(out, place{pattern: path.Join(quoteGlob(home), rest), named: path.Dir(home)})
+		}
+	}
+	return out, nil
+}
+
+// Homes lists the home folders of passwd(5) that exist, /root always, each
+// once. One that is a folder of the system, or that links lead into one, is
+// nobody's home: accounts such as bin and sync have /bin. One on a foreign
+// mount is listed without a look at it.
+func Homes(h *host.Host) ([]string, error) {
+	text, err := h.Content("/etc/passwd")
+	if err != nil {
+		return nil, fmt.Errorf("reading the accounts: %w", err)
+	}
+	var there []string
+	for _, home := range homesOf(string(text)) {
+		real, err := h.Files.Real(home)
+		if err != nil {
+			return nil, fmt.Errorf("looking for home folders: %w", err)
+		}
+		if isSystemFolder(home) || isSystemFolder(real) {
+			continue
+		}
+		foreign, err := h.Files.Foreign(home, path.Dir(home), true)
+		if err != nil {
+			return nil, fmt.Errorf("looking for home folders: %w", err)
+		}
+		if foreign != nil {
+			there = append(there, home)
+			continue
+		}
+		st, err := h.Files.Stat(home)
+		switch {
+		case leadsNowhere(err) || err == nil && !st.IsDir():
+		case err != nil:
+			return nil, fmt.Errorf("looking for home folders: %w", err)
+		default:
+			there = append(there, home)
+		}
+	}
+	return there, nil
+}
+
+// homesOf lists the home folders that the text of a passwd(5) names, and /root,
+// sorted and each once.
+func homesOf(passwd string) []string {
+	homes := []string{"/root"}
+	for line := range strings.Lines(passwd) {
+		fields := strings.Split(strings.TrimSpace(line), ":")
+		if len(fields) >= 7 && path.IsAbs(fields[5]) {
+			homes = append(homes, path.Clean(fields[5]))
+		}
+	}
+	slices.Sort(homes)
+	return slices.Compact(homes)
+}
+
+var (
+	// systemTops are folders at the top that are the system's with all that is
+	// in them.
+	systemTops = []string{"", "bin", "boot", "dev", "efi", "etc", "lib", "lib32", "lib64", "libx32", "proc", "run", "sbin", "sys", "usr"}
+	// systemParts are folders of the system in which others may have theirs.
+	systemParts = []string{
+		"/home", "/lost+found", "/media", "/mnt", "/opt", "/opt/bin", "/srv", "/tmp", "/var", "/var/adm", "/var/cache", "/var/crash", "/var/db", "/var/empty",
+		"/var/games", "/var/lib", "/var/local", "/var/lock", "/var/log", "/var/mail", "/var/opt", "/var/run", "/var/spool", "/var/spool/cron",
+		"/var/spool/mail", "/var/tmp",
+	}
+	// systemStates are the databases of the system and of a node.
+	systemStates = []string{
+		"/var/lib/apt", "/var/lib/cloud", "/var/lib/cni", "/var/lib/containerd", "/var/lib/dnf", "/var/lib/docker", "/var/lib/dpkg", "/var/lib/etcd",
+		"/var/lib/kubelet", "/var/lib/pacman", "/var/lib/rpm", "/var/lib/systemd", "/var/lib/zypp",
+	}
+)
+
+// isSystemFolder says whether a folder is the system's, so that it can be no
+// home.
+func isSystemFolder(dir string) bool {
+	top, _, _ := strings.Cut(strings.TrimPrefix(dir, "/"), "/")
+	return slices.Contains(systemTops, top) || slices.Contains(systemParts, dir) ||
+		slices.ContainsFunc(systemStates, func(state string) bool { return dir == state || strings.HasPrefix(dir, state+"/") })
+}
+
+func quoteGlob(s string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(s)
+}

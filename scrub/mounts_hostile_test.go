@@ -1,0 +1,279 @@
+//go:build linux
+
+package scrub
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// mounted runs mount(8) and takes back at the test's end what it did.
+func mounted(t *testing.T, at string, args ...string) {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(at, 0o755))
+	command(t, append(append([]string{"mount"}, args...), at)...)
+	t.Cleanup(func() { command(t, "umount", at) })
+}
+
+// partition mounts a small file system of its own on a folder and lays files
+// into it.
+func partition(t *testing.T, at, kind string, files map[string]string) {
+	t.Helper()
+	file, size := filepath.Join(t.TempDir(), "disk"), "8M"
+	if kind == "btrfs" {
+		size = "128M"
+	}
+	command(t, "truncate", "--size="+size, file)
+	command(t, "mkfs."+kind, "-q", file)
+	mounted(t, at, "-o", "loop", file)
+	plant(t, at, files)
+}
+
+// result applies the rules and audits then, and returns what both say.
+func result(t *testing.T, root string, spec Spec) (scrubbed, audited plan.Report) {
+	t.Helper()
+	h := lay(t, root, nil)
+	items, err := spec.Items(nil)
+	require.NoError(t, err)
+	outcomes, err := plan.Apply(t.Context(), h, items, quiet{})
+	scrubbed.Applied(outcomes, err)
+	items, err = spec.AuditItems(nil)
+	require.NoError(t, err)
+	audited.Audited(plan.Make(t.Context(), h, items), len(items))
+	return scrubbed, audited
+}
+
+// findings are the targets and reasons of what an audit found.
+func findings(r plan.Report) []string {
+	var list []string
+	for _, p := range r.Plan {
+		for _, a := range p.Actions {
+			list = append(list, string(a.Verb)+" "+a.Target+": "+a.Reason)
+		}
+	}
+	return list
+}
+
+// What is mounted inside a folder that is swept, and what is mounted from
+// elsewhere, is never entered, and scrub and audit name it.
+func TestMountsFromElsewhereAreLeftAndNamed(t *testing.T) {
+	precious := map[string]string{
+		"log": "precious", "old.log.1": "precious", "sub/deep.gz": "precious", "networks/lease": "precious",
+		".ssh/authorized_keys": "precious", ".bash_history": "precious", ".aws/credentials": "precious", ".cache/x": "precious",
+	}
+	type mount func(t *testing.T, outside, at string)
+	bind := func(t *testing.T, outside, at string) { mounted(t, at, "--bind", outside) }
+	disk := func(t *testing.T, _, at string) { partition(t, at, "ext4", precious) }
+	memory := func(t *testing.T, _, at string) {
+		mounted(t, at, "-t", "tmpfs", "tmpfs")
+		plant(t, at, precious)
+	}
+	whole := func(t *testing.T, _, at string) {
+		first := filepath.Join(t.TempDir(), "data")
+		partition(t, first, "ext4", precious)
+		mounted(t, at, "--bind", first)
+	}
+	overlay := func(t *testing.T, outside, at string) {
+		w := t.TempDir()
+		require.NoError(t, os.Mkdir(filepath.Join(w, "up"), 0o755))
+		require.NoError(t, os.Mkdir(filepath.Join(w, "work"), 0o755))
+		mounted(t, at, "-t", "overlay", "-o", "lowerdir="+outside+",upperdir="+w+"/up,workdir="+w+"/work", "overlay")
+	}
+	logs, homes := []string{"log-files"}, []string{"authorized-keys", "histories", "credentials", "home-caches"}
+	for name, c := range map[string]struct {
+		mount mount
+		at    string
+		rules []string
+	}{
+		"bind below logs":             {bind, "/var/log/m", logs},
+		"disk below logs":             {disk, "/var/log/m", logs},
+		"memory below logs":           {memory, "/var/log/m", logs},
+		"overlay below logs":          {overlay, "/var/log/m", logs},
+		"deep below logs":             {disk, "/var/log/a/b/m", logs},
+		"bind at logs":                {bind, "/var/log", logs},
+		"bind at var":                 {bind, "/var", append([]string{"cni-state"}, logs...)},
+		"bind at a home":              {bind, "/home/admin", homes},
+		"disk at a home":              {disk, "/home/admin", homes},
+		"disk at a service's home":    {disk, "/opt/svc home", homes},
+		"bind at homes":               {bind, "/home", homes},
+		"bind of a disk at homes":     {whole, "/home", homes},
+		"bind of a disk at logs":      {whole, "/var/log", logs},
+		"bind in a home":              {bind, "/home/admin/.ssh", []string{"authorized-keys"}},
+		"disk in a home":              {disk, "/home/admin/.aws", []string{"credentials"}},
+		"bind where contents go":      {bind, "/var/lib/cni", []string{"cni-state"}},
+		"bind above where files go":   {bind, "/root", homes},
+		"bind at temporary files":     {bind, "/tmp", []string{"temporary-files"}},
+		"disk within temporary files": {disk, "/tmp/m", []string{"temporary-files"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			outside := filepath.Join(t.TempDir(), "outside")
+			require.NoError(t, os.Mkdir(outside, 0o755))
+			plant(t, outside, precious)
+			files := common()
+			files["var/log/beside"], files["root/.bash_history"], files["home/admin/x"] = "log", "typed", "x"
+			_, root := surrounded(t, files)
+			at := filepath.Join(root, c.at)
+			c.mount(t, outside, at)
+			before, source := noted(t, at), noted(t, outside)
+			done, audit := result(t, root, Spec{Only: c.rules})
+			assert.Equal(t, before, noted(t, at), "what is mounted was touched")
+			assert.Equal(t, source, noted(t, outside), "what is mounted was touched")
+			assert.Equal(t, 1, done.Result.ExitCode(), done.Error)
+			assert.Contains(t, done.Error, c.at)
+			assert.NotZero(t, audit.Result.ExitCode())
+			assert.Contains(t, audit.Error+strings.Join(findings(audit), "\n"), c.at)
+		})
+	}
+}
+
+// A hardened machine has partitions of its own; they are scrubbed as the rest.
+func TestPartitionsOfTheMachineAreScrubbed(t *testing.T) {
+	for _, kind := range []string{"ext4", "btrfs"} {
+		t.Run(kind, func(t *testing.T) {
+			_, root := surrounded(t, nil)
+			for _, at := range []string{"/var", "/var/log", "/var/log/audit", "/var/tmp", "/home", "/tmp", "/opt", "/srv", "/boot", "/root", "/var/lib/kubelet"} {
+				partition(t, filepath.Join(root, at), kind, nil)
+				require.NoError(t, os.RemoveAll(filepath.Join(root, at, "lost+found")))
+			}
+			plant(t, root, joinedNode())
+			plant(t, root, map[string]string{"var/log/audit/audit.log": "who", "var/log/audit/audit.log.1": "who"})
+			done, audit := result(t, root, Spec{})
+			assert.Equal(t, plan.OK, done.Result, done.Error)
+			assert.Empty(t, audit.Error)
+			left := snapshot(t, root)
+			assert.Equal(t, "", left["/var/log/audit/audit.log"])
+			assert.NotContains(t, left, "/var/log/audit/audit.log.1")
+			maps.DeleteFunc(left, func(name, _ string) bool { return strings.HasPrefix(name, "/var/log/audit") })
+			for _, d := range diff(scrubbed(t), left) {
+				assert.Equal(t, "/", left[d[2:]], "%s", d) // folders without files
+			}
+		})
+	}
+}
+
+// Subvolumes are partitions; a folder of one, and one that is mounted a second
+// time, are not.
+func TestSubvolumes(t *testing.T) {
+	_, root := surrounded(t, common())
+	top := filepath.Join(t.TempDir(), "top")
+	file := filepath.Join(t.TempDir(), "disk")
+	command(t, "truncate", "--size=128M", file)
+	command(t, "mkfs.btrfs", "-q", file)
+	require.NoError(t, os.Mkdir(top, 0o755))
+	command(t, "mount", "-o", "loop", file, top)
+	device := strings.TrimSpace(output(t, "findmnt", "-no", "SOURCE", top))
+	for _, name := range []string{"@home", "@log, with a comma", "@data"} {
+		command(t, "btrfs", "subvolume", "create", filepath.Join(top, name))
+		plant(t, filepath.Join(top, name), map[string]string{"admin/.ssh/authorized_keys": "key", "x.log": "log", "folder/y.log": "log"})
+	}
+	mountAgain := func(subvolume, at string) { mounted(t, filepath.Join(root, at), "-o", "subvol="+subvolume, device) }
+	mountAgain("@home", "/home")
+	mountAgain("@data", "/data")
+	mounted(t, filepath.Join(root, "/var/log"), "--bind", filepath.Join(top, "@log, with a comma"))
+	command(t, "umount", top)
+	done, audit := result(t, root, Spec{Only: []string{"log-files", "authorized-keys"}})
+	assert.Equal(t, plan.OK, done.Result, done.Error)
+	assert.Equal(t, plan.Clean, audit.Result, findings(audit))
+	left := snapshot(t, root)
+	assert.NotContains(t, left, "/home/admin/.ssh/authorized_keys")
+	assert.Equal(t, "", left["/var/log/folder/y.log"])
+	assert.Equal(t, "key", left["/data/admin/.ssh/authorized_keys"])
+
+	mounted(t, filepath.Join(root, "/opt"), "--bind", filepath.Join(root, "/data/folder"))
+	mounted(t, filepath.Join(root, "/root"), "--bind", filepath.Join(root, "/data"))
+	plant(t, root, map[string]string{"opt/svc home/.ssh/authorized_keys": "key", "root/.ssh/authorized_keys": "key"})
+	done, audit = result(t, root, Spec{Only: []string{"authorized-keys"}})
+	assert.Equal(t, plan.Findings, done.Result)
+	const untouched = ", not the machine's own: nothing on this mount was looked at or changed; unmount "
+	assert.Equal(t, []string{
+		"decide /opt: a bind mount of /@data/folder on " + device + untouched + "/opt, or skip the rule",
+		"decide /root: btrfs of " + device + ", mounted at " + root + "/data too" + untouched + "/root, or skip the rule",
+	}, findings(audit))
+}
+
+// A search reports a mount from elsewhere once, and says nothing about what is
+// in it; places that are not searched anyway may be one.
+func TestSearchesLeaveForeignMounts(t *testing.T) {
+	outside := t.TempDir()
+	for n := range 50 {
+		plant(t, outside, map[string]string{fmt.Sprint("key", n): "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7\n"})
+	}
+	_, root := surrounded(t, common())
+	for _, at := range []string{"/etc/m", "/var/lib/containerd", "/home/admin"} {
+		mounted(t, filepath.Join(root, at), "--bind", outside)
+	}
+	_, audit := result(t, root, Spec{Only: []string{"secrets-left", "hostname"}})
+	source := strings.TrimSpace(output(t, "findmnt", "-no", "SOURCE", "--nofsroot", "--target", outside))
+	reason := ": a bind mount of " + outside + " on " + source + ", not the machine's own: nothing on this mount was looked at or changed; unmount "
+	assert.Equal(t, []string{"decide /etc/m" + reason + "/etc/m, or skip the rule", "decide /home/admin" + reason + "/home/admin, or skip the rule"}, findings(audit))
+}
+
+// A file that is bound is left and named, on an image root also those that a
+// container engine lends a running machine.
+func TestBoundFilesAreLeftAndNamed(t *testing.T) {
+	for at, rule := range map[string]string{
+		"/var/log/f": "log-files", "/root/.bash_history": "histories", "/etc/machine-id": "machine-id", "/etc/hosts": "hosts", "/etc/hostname": "hostname",
+	} {
+		t.Run(at, func(t *testing.T) {
+			outside := filepath.Join(t.TempDir(), "file")
+			require.NoError(t, os.WriteFile(outside, []byte("127.0.1.1 precious\n"), 0o644))
+			files := common()
+			files[at[1:]] = "x"
+			_, root := surrounded(t, files)
+			command(t, "mount", "--bind", outside, filepath.Join(root, at))
+			t.Cleanup(func() { command(t, "umount", filepath.Join(root, at)) })
+			done, audit := result(t, root, Spec{Only: []string{rule}})
+			assert.Equal(t, plan.Findings, done.Result)
+			assert.Contains(t, done.Error, at+" ("+rule+"): a bind mount of ")
+			assert.Equal(t, plan.Findings, audit.Result)
+			text, err := os.ReadFile(outside)
+			require.NoError(t, err)
+			assert.Equal(t, "127.0.1.1 precious\n", string(text))
+		})
+	}
+}
+
+// A program's file system that never answers, as a network's when its server is
+// gone, holds nobody up: nothing asks for anything in it.
+func TestAFileSystemThatDoesNotAnswer(t *testing.T) {
+	files := joinedNode()
+	files["home/moved"], files["etc/passwd"] = "-> /mnt/silent/moved", passwd+"moved:x:9:9::/home/moved:/bin/sh\n"
+	_, root := surrounded(t, files)
+	var silent []*os.File
+	hung := time.AfterFunc(time.Minute, func() { // whoever waits goes on, with an error
+		for _, s := range silent {
+			_ = s.Close()
+		}
+	})
+	for _, at := range []string{"home/admin", "mnt/silent", "var/log/m"} {
+		require.NoError(t, os.MkdirAll(filepath.Join(root, at), 0o755))
+		device, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+		require.NoError(t, err)
+		silent = append(silent, device)
+		options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", device.Fd())
+		require.NoError(t, unix.Mount("silent", filepath.Join(root, at), "fuse.test", 0, options))
+		t.Cleanup(func() {
+			_ = unix.Unmount(filepath.Join(root, at), unix.MNT_DETACH)
+			_ = device.Close()
+		})
+	}
+	done, audit := result(t, root, Spec{Hash: true})
+	require.True(t, hung.Stop(), "it waited")
+	assert.Equal(t, plan.Findings, done.Result, done.Error)
+	for _, at := range []string{"/home/admin", "/mnt/silent", "/var/log/m"} {
+		assert.Contains(t, done.Error, at+" (")
+		assert.Contains(t, strings.Join(findings(audit), "\n"), "decide "+at+": fuse.test of silent, not the machine's own")
+	}
+	assert.Empty(t, audit.Error)
+}
