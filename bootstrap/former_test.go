@@ -16,7 +16,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/imds/fake"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/render"
 	"github.com/eksnode/packer-plugin-eksnode/host"
-	"github.com/eksnode/packer-plugin-eksnode/templates"
+	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
 )
 
 // lay writes files onto a machine, as they were when its image was made.

@@ -26,7 +26,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/instance"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
 	"github.com/eksnode/packer-plugin-eksnode/host"
-	"github.com/eksnode/packer-plugin-eksnode/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 )
 
 // The tests of live machines run in a root of their own: the test binary starts

@@ -11,8 +11,8 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
-	"github.com/eksnode/packer-plugin-eksnode/templates"
 )
 
 const (

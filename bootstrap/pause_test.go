@@ -14,8 +14,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/machine"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/render"
 	"github.com/eksnode/packer-plugin-eksnode/host"
-	"github.com/eksnode/packer-plugin-eksnode/manifest"
-	"github.com/eksnode/packer-plugin-eksnode/templates"
+	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
 )
 
 const (

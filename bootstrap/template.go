@@ -9,8 +9,8 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
 	"github.com/eksnode/packer-plugin-eksnode/host"
-	"github.com/eksnode/packer-plugin-eksnode/manifest"
-	"github.com/eksnode/packer-plugin-eksnode/templates"
+	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
 )
 
 // readTemplates reads the templates as they lie on the machine: users edit them

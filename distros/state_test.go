@@ -136,7 +136,7 @@ func TestVersionsBesideEachOtherAreAnInterruptedTransaction(t *testing.T) {
 // The policy of an agent that was killed goes; any other stays.
 func TestOnlyOurPolicyGoes(t *testing.T) {
 	for text, goes := range map[string]bool{
-		policy:              true,
+		policy:                  true,
 		"#!/bin/sh\nexit 101\n": false, policy + "exit 0\n": false, strings.Replace(policy, "101", "104", 1): false, "": false, "# eksnode\nexit 101\n": false,
 	} {
 		for _, id := range []string{"debian", "ubuntu"} {

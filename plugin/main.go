@@ -13,13 +13,13 @@ import (
 	"github.com/hashicorp/packer-plugin-sdk/plugin"
 	sdkversion "github.com/hashicorp/packer-plugin-sdk/version"
 
+	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/baseami"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/cluster"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/contents"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/eksnode"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/publish"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/scrub"
-	"github.com/eksnode/packer-plugin-eksnode/version"
 )
 
 func main() {

@@ -7,16 +7,16 @@ import (
 	"io/fs"
 	"slices"
 
-	"github.com/eksnode/packer-plugin-eksnode/artifact"
 	"github.com/eksnode/packer-plugin-eksnode/host"
-	"github.com/eksnode/packer-plugin-eksnode/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
+	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 // asset fetches one download. Done means that the image's manifest records
 // this version from this place (with this sum, when one is pinned) and that
 // every file it recorded still has its content: no network is needed to tell.
-func (n *node) asset(d artifact.Download) step {
+func (n *node) asset(d asset.Download) step {
 	return step{d.ID, func(_ context.Context, h *host.Host) ([]plan.Action, error) {
 		actions, err := assetLeftovers(h, d)
 		if err != nil {
@@ -37,7 +37,7 @@ func (n *node) asset(d artifact.Download) step {
 				if err := n.expectAfter(h, d); err != nil {
 					return err
 				}
-				record, err := artifact.Install(ctx, h, n.source, d, progress)
+				record, err := asset.Install(ctx, h, n.source, d, progress)
 				if err != nil {
 					return err
 				}
@@ -48,8 +48,8 @@ func (n *node) asset(d artifact.Download) step {
 }
 
 // expectAfter lets the download that follows be fetched ahead, if there is one.
-func (n *node) expectAfter(h *host.Host, d artifact.Download) error {
-	fetcher, ok := n.source.(*artifact.Fetcher)
+func (n *node) expectAfter(h *host.Host, d asset.Download) error {
+	fetcher, ok := n.source.(*asset.Fetcher)
 	if !ok {
 		return nil
 	}
@@ -57,7 +57,7 @@ func (n *node) expectAfter(h *host.Host, d artifact.Download) error {
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(n.downloads, func(o artifact.Download) bool { return o.ID == d.ID })
+	i := slices.IndexFunc(n.downloads, func(o asset.Download) bool { return o.ID == d.ID })
 	for _, next := range n.downloads[i+1:] {
 		if reason, err := notDone(h, m, next); err != nil || reason != "" {
 			fetcher.Expect(next)
@@ -68,7 +68,7 @@ func (n *node) expectAfter(h *host.Host, d artifact.Download) error {
 }
 
 // assetLeftovers plans the removal of what a killed download left.
-func assetLeftovers(h *host.Host, d artifact.Download) ([]plan.Action, error) {
+func assetLeftovers(h *host.Host, d asset.Download) ([]plan.Action, error) {
 	names, err := d.Leftover(h)
 	var actions []plan.Action
 	for _, name := range names {
@@ -78,7 +78,7 @@ func assetLeftovers(h *host.Host, d artifact.Download) ([]plan.Action, error) {
 }
 
 // notDone says why a download must be fetched; empty when it need not be.
-func notDone(h *host.Host, m *manifest.Manifest, d artifact.Download) (string, error) {
+func notDone(h *host.Host, m *manifest.Manifest, d asset.Download) (string, error) {
 	record, ok := m.Asset(d.ID)
 	switch {
 	case !ok:
@@ -89,7 +89,7 @@ func notDone(h *host.Host, m *manifest.Manifest, d artifact.Download) (string, e
 		return "what is installed came from " + record.URL, nil
 	case d.SHA256 != "" && record.SHA256 != d.SHA256:
 		return "what is installed has another sum than the pinned one", nil
-	case d.Kind == artifact.Program && (len(record.Files) != 1 || record.Files[0].Path != d.Target):
+	case d.Kind == asset.Program && (len(record.Files) != 1 || record.Files[0].Path != d.Target):
 		return "it is installed elsewhere", nil
 	}
 	_, reason, err := record.Is(h)

@@ -9,11 +9,11 @@ import (
 	"io"
 	"slices"
 
-	"github.com/eksnode/packer-plugin-eksnode/artifact"
-	"github.com/eksnode/packer-plugin-eksnode/artifact/image"
-	"github.com/eksnode/packer-plugin-eksnode/containerd"
 	"github.com/eksnode/packer-plugin-eksnode/host"
-	"github.com/eksnode/packer-plugin-eksnode/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset/image"
+	"github.com/eksnode/packer-plugin-eksnode/internal/containerd"
+	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -191,7 +191,7 @@ func (w wanted) notDone(h *host.Host, m *manifest.Manifest, have []containerd.Im
 // the cluster.
 type importing struct {
 	h       *host.Host
-	supply  artifact.Supply
+	supply  asset.Supply
 	started bool
 }
 
@@ -230,7 +230,7 @@ func (i *importing) one(ctx context.Context, w wanted, progress plan.Progress) (
 
 // fetch writes an image's archive where it can be imported from.
 func (i *importing) fetch(ctx context.Context, w wanted, progress plan.Progress) (digest string, archive manifest.File, err error) {
-	got, err := i.supply.Supply(ctx, artifact.Wanted{Image: w.String(), As: w.as})
+	got, err := i.supply.Supply(ctx, asset.Wanted{Image: w.String(), As: w.as})
 	if err != nil {
 		return "", archive, err
 	}

@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/artifact"
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 )
 
 var (
@@ -20,10 +20,10 @@ var (
 // locking is a spec with a lock that has two images.
 func locking(t *testing.T, c Containers) Spec {
 	t.Helper()
-	l := &artifact.Lock{Images: []artifact.LockedImage{{Name: "registry.k8s.io/pause:3.10", Digest: digestA}, {Name: "docker.io/library/busybox:1.37", Digest: digestB}}}
+	l := &asset.Lock{Images: []asset.LockedImage{{Name: "registry.k8s.io/pause:3.10", Digest: digestA}, {Name: "docker.io/library/busybox:1.37", Digest: digestB}}}
 	text, err := l.Encode()
 	require.NoError(t, err)
-	l, err = artifact.ParseLock(text)
+	l, err = asset.ParseLock(text)
 	require.NoError(t, err)
 	return Spec{KubernetesVersion: "1.34.4", Sources: Sources{Lock: l}, Containers: c}
 }

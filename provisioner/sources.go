@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/eksnode/packer-plugin-eksnode/artifact"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 )
 
 // Sources says from whom a node's assets come and what they must be.
@@ -17,7 +17,7 @@ type Sources struct {
 	// its bucket when there is no lock.
 	EKSBuildDate string `json:"eks_build_date,omitempty"`
 	// Lock is the content of a lock file: nothing else is installed then.
-	Lock *artifact.Lock `json:"lock,omitempty"`
+	Lock *asset.Lock `json:"lock,omitempty"`
 	// SBOM lays a bill of materials of the image beside its manifest.
 	SBOM bool `json:"sbom,omitempty"`
 }
@@ -25,21 +25,21 @@ type Sources struct {
 // validate reports all problems at once. versions are the Spec's.
 func (s Sources) validate(versions map[string]string) error {
 	var errs []error
-	for _, a := range artifact.Table() {
-		if _, set := versions[a.ID]; set && a.EKS != nil && s.Source == artifact.EKSBucket && a.Version != "" {
+	for _, a := range asset.Table() {
+		if _, set := versions[a.ID]; set && a.EKS != nil && s.Source == asset.EKSBucket && a.Version != "" {
 			errs = append(errs, fmt.Errorf("versions[%q] has no effect with source = %q, which has it in Kubernetes' version", a.ID, s.Source))
 		}
 	}
 	if s.Source != "" {
-		_, err := artifact.OriginByID(s.Source)
+		_, err := asset.OriginByID(s.Source)
 		errs = append(errs, err)
 	}
 	if s.EKSBuildDate != "" {
 		if _, err := time.Parse(time.DateOnly, s.EKSBuildDate); err != nil {
 			errs = append(errs, fmt.Errorf("eks_build_date %q must be a day, such as 2025-11-13", s.EKSBuildDate))
 		}
-		if s.Source != artifact.EKSBucket && s.Lock == nil {
-			errs = append(errs, fmt.Errorf("eks_build_date has no effect without source = %q", artifact.EKSBucket))
+		if s.Source != asset.EKSBucket && s.Lock == nil {
+			errs = append(errs, fmt.Errorf("eks_build_date has no effect without source = %q", asset.EKSBucket))
 		}
 	}
 	if s.Lock != nil {
@@ -51,8 +51,8 @@ func (s Sources) validate(versions map[string]string) error {
 }
 
 // choice is the form of an asset that a machine gets.
-func (s Spec) choice(a artifact.Asset, arch, commands string) artifact.Choice {
-	return artifact.Choice{
+func (s Spec) choice(a asset.Asset, arch, commands string) asset.Choice {
+	return asset.Choice{
 		Kubernetes: s.KubernetesVersion, Arch: arch, Commands: commands,
 		Version: s.Versions[a.ID], SHA256: s.Checksums[a.ID], Source: s.SourceURL,
 		Origin: s.Source, Date: s.EKSBuildDate, Lock: s.Lock,
@@ -61,10 +61,10 @@ func (s Spec) choice(a artifact.Asset, arch, commands string) artifact.Choice {
 
 // Download is where an asset comes from, for those who fetch it elsewhere than
 // on the machine. An asset that no node gets is an error.
-func (s Spec) Download(asset, arch string) (artifact.Download, error) {
-	a, err := knownAsset("download", asset)
+func (s Spec) Download(id, arch string) (asset.Download, error) {
+	a, err := knownAsset("download", id)
 	if err != nil {
-		return artifact.Download{}, err
+		return asset.Download{}, err
 	}
 	return a.For(s.choice(a, arch, ""))
 }
@@ -73,7 +73,7 @@ func (s Spec) Download(asset, arch string) (artifact.Download, error) {
 // node needs: because a field is missing or contradicts the lock. It is for
 // those who would rather know before there is a machine; Validate comes first.
 func (s Spec) Choosable() error {
-	for _, a := range artifact.Table() {
+	for _, a := range asset.Table() {
 		if a.Chosen || !a.NeededBy(s.KubernetesVersion) {
 			continue
 		}

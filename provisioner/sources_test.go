@@ -8,16 +8,16 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/artifact"
 	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 )
 
 // lockOf is a lock file's content with these entries.
-func lockOf(t *testing.T, entries ...artifact.Locked) *artifact.Lock {
+func lockOf(t *testing.T, entries ...asset.Locked) *asset.Lock {
 	t.Helper()
-	data, err := (&artifact.Lock{Assets: entries}).Encode()
+	data, err := (&asset.Lock{Assets: entries}).Encode()
 	require.NoError(t, err)
-	l, err := artifact.ParseLock(data)
+	l, err := asset.ParseLock(data)
 	require.NoError(t, err)
 	return l
 }
@@ -32,10 +32,10 @@ func TestSourcesThatAreRefused(t *testing.T) {
 	}{
 		"unknown":      {Spec{Sources: Sources{Source: "s3"}}, `source "s3" is not known; known are upstream, eks-bucket`},
 		"a date alone": {Spec{Sources: Sources{EKSBuildDate: "2025-11-13"}}, `eks_build_date has no effect without source = "eks-bucket"`},
-		"no date":      {Spec{Sources: Sources{Source: artifact.EKSBucket, EKSBuildDate: "latest"}}, `eks_build_date "latest" must be a day, such as 2025-11-13`},
+		"no date":      {Spec{Sources: Sources{Source: asset.EKSBucket, EKSBuildDate: "latest"}}, `eks_build_date "latest" must be a day, such as 2025-11-13`},
 		"a tampered lock": {Spec{Sources: Sources{Lock: tampered}}, "the lock file: its content has the SHA-256 " + sum + ", but it says " + tampered.SHA256 +
 			`: it was edited by hand or is damaged; restore it from version control, or remove it and make it anew with "eksnode lock"`},
-		"a version of EKS'": {Spec{Sources: Sources{Source: artifact.EKSBucket}, Versions: map[string]string{"ecr-credential-provider": "1.31.7"}},
+		"a version of EKS'": {Spec{Sources: Sources{Source: asset.EKSBucket}, Versions: map[string]string{"ecr-credential-provider": "1.31.7"}},
 			`versions["ecr-credential-provider"] has no effect with source = "eks-bucket", which has it in Kubernetes' version`},
 	}
 	for name, test := range tests {
@@ -47,8 +47,8 @@ func TestSourcesThatAreRefused(t *testing.T) {
 }
 
 func TestTheLockTravelsInTheSpecAndDecides(t *testing.T) {
-	spec := Spec{KubernetesVersion: "1.34.4", Sources: Sources{Lock: lockOf(t, artifact.Locked{
-		ID: "kubelet", Kubernetes: "1.34.4", Arch: "amd64", Version: "1.34.4", Origin: artifact.EKSBucket, BuildDate: "2025-11-13", Size: 7, SHA256: strings.Repeat("a", 64),
+	spec := Spec{KubernetesVersion: "1.34.4", Sources: Sources{Lock: lockOf(t, asset.Locked{
+		ID: "kubelet", Kubernetes: "1.34.4", Arch: "amd64", Version: "1.34.4", Origin: asset.EKSBucket, BuildDate: "2025-11-13", Size: 7, SHA256: strings.Repeat("a", 64),
 		URL: "https://amazon-eks.s3.us-west-2.amazonaws.com/1.34.4/2025-11-13/bin/linux/amd64/kubelet",
 	})}}
 	data, err := json.Marshal(spec)
@@ -60,7 +60,7 @@ func TestTheLockTravelsInTheSpecAndDecides(t *testing.T) {
 	require.NoError(t, err)
 	_, err = Steps(arrived, d, "amd64")
 	require.EqualError(t, err, `the lock file has no ecr-credential-provider for Kubernetes 1.34.4 on amd64; add it with "eksnode lock --kubernetes-version 1.34.4 --arch amd64"`)
-	kubelet, err := artifact.Table()[0].For(arrived.choice(artifact.Table()[0], "amd64", "/usr/bin"))
+	kubelet, err := asset.Table()[0].For(arrived.choice(asset.Table()[0], "amd64", "/usr/bin"))
 	require.NoError(t, err)
 	assert.Equal(t, spec.Lock.Assets[0].URL, kubelet.URL)
 	assert.Equal(t, "the lock file", kubelet.PinnedBy)

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/eksnode/packer-plugin-eksnode/artifact"
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -22,7 +22,7 @@ func Steps(spec Spec, d distros.Distro, arch string) ([]plan.Item, error) {
 
 // SuppliedSteps are Steps with somebody who brings images, and assets too where
 // the machine shall not fetch them itself.
-func SuppliedSteps(spec Spec, d distros.Distro, arch string, supply artifact.Supply, assetsToo bool) ([]plan.Item, error) {
+func SuppliedSteps(spec Spec, d distros.Distro, arch string, supply asset.Supply, assetsToo bool) ([]plan.Item, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, err
 	}
@@ -31,7 +31,7 @@ func SuppliedSteps(spec Spec, d distros.Distro, arch string, supply artifact.Sup
 		return nil, err
 	}
 	if n.supply = supply; assetsToo {
-		n.source = artifact.FromSupply(supply)
+		n.source = asset.FromSupply(supply)
 	}
 	items := []plan.Item{n.preflight(), n.packages(), n.authorities(), n.directories()}
 	for _, download := range n.downloads {
@@ -45,11 +45,11 @@ type node struct {
 	spec      Spec
 	distro    distros.Distro
 	arch      string
-	downloads []artifact.Download
-	source    artifact.Source
+	downloads []asset.Download
+	source    asset.Source
 	// containers are the images, which supply brings; nil where nobody does.
 	containers []wanted
-	supply     artifact.Supply
+	supply     asset.Supply
 	// self is the running program, which becomes the node's own command.
 	self string
 }
@@ -62,7 +62,7 @@ func newNode(spec Spec, d distros.Distro, arch string) (*node, error) {
 	if arch != "amd64" && arch != "arm64" {
 		return nil, fmt.Errorf("the architecture %q is not supported; EKS nodes are amd64 (x86_64) or arm64 (aarch64)", arch)
 	}
-	n := &node{spec: spec, distro: d, arch: arch, source: artifact.NewFetcher(artifact.UsualPatience()), self: selfPath}
+	n := &node{spec: spec, distro: d, arch: arch, source: asset.NewFetcher(asset.UsualPatience()), self: selfPath}
 	minor, err := kubernetesMinor(spec.KubernetesVersion)
 	if err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func newNode(spec Spec, d distros.Distro, arch string) (*node, error) {
 	if n.containers, err = spec.wanted(); err != nil {
 		return nil, err
 	}
-	for _, a := range artifact.Table() {
+	for _, a := range asset.Table() {
 		if a.Since > minor || a.Chosen && !slices.Contains(d.Upstream, a.ID) {
 			continue
 		}

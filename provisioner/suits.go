@@ -6,8 +6,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/eksnode/packer-plugin-eksnode/artifact"
 	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 )
 
 // suits checks what only the distribution tells: settings that contradict it
@@ -20,7 +20,7 @@ func (s Spec) suits(d distros.Distro, minor int) error {
 	if d.NewestKubernetes > 0 && minor > d.NewestKubernetes {
 		errs = append(errs, fmt.Errorf("kubernetes_version %q does not run on %s: the newest is 1.%d; %s", s.KubernetesVersion, d.Name, d.NewestKubernetes, d.Differs))
 	}
-	for _, a := range artifact.Table() {
+	for _, a := range asset.Table() {
 		if !a.Chosen || slices.Contains(d.Upstream, a.ID) {
 			continue
 		}

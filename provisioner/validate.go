@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/eksnode/packer-plugin-eksnode/artifact"
 	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 )
 
 // The minors of Kubernetes 1 whose kubelets a node can have. Before 1.24 the
@@ -152,13 +152,13 @@ func (s Spec) validateNeed(field, id string) error {
 	return fmt.Errorf("%s[%q] has no effect: kubelets before 1.%d do without it, and kubernetes_version is %q", field, id, asset.Since, s.KubernetesVersion)
 }
 
-func knownAsset(field, id string) (artifact.Asset, error) {
-	for _, a := range artifact.Table() {
+func knownAsset(field, id string) (asset.Asset, error) {
+	for _, a := range asset.Table() {
 		if a.ID == id {
 			return a, nil
 		}
 	}
-	return artifact.Asset{}, fmt.Errorf("%s[%q]: there is no such asset; known are %s", field, id, strings.Join(artifact.IDs(), ", "))
+	return asset.Asset{}, fmt.Errorf("%s[%q]: there is no such asset; known are %s", field, id, strings.Join(asset.IDs(), ", "))
 }
 
 func validateSysctl(name, value string) error {

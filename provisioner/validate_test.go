@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/artifact"
 	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 )
 
 func TestValidateAccepts(t *testing.T) {
@@ -29,7 +29,7 @@ func TestValidateAccepts(t *testing.T) {
 
 func TestValidateRefuses(t *testing.T) {
 	ok := "1.34.4"
-	assets := "known are " + strings.Join(artifact.IDs(), ", ")
+	assets := "known are " + strings.Join(asset.IDs(), ", ")
 	known := strings.Join(distros.IDs(), ", ")
 	tests := map[string]struct {
 		spec Spec

@@ -64,7 +64,7 @@ func (r *release) archives(ctx context.Context, root, scratch, out string, list 
 // machine's paths, and with the version but without the mark of development.
 func (r *release) compile(ctx context.Context, root string, t target, pkg, program string, flags ...string) error {
 	start := time.Now()
-	linker := fmt.Sprintf("-s -w -X %[1]s/version.Version=%[2]s -X %[1]s/version.VersionPrerelease=", module, r.version)
+	linker := fmt.Sprintf("-s -w -X %[1]s/internal/version.Version=%[2]s -X %[1]s/internal/version.VersionPrerelease=", module, r.version)
 	args := []string{"build", "-trimpath", "-buildvcs=false", "-ldflags", linker, "-o", program}
 	cmd := exec.CommandContext(ctx, "go", append(append(args, flags...), pkg)...)
 	cmd.Dir = root

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/eksnode/packer-plugin-eksnode/version"
+	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 )
 
 const (
@@ -49,7 +49,7 @@ func open(ctx context.Context, log io.Writer) (*release, error) {
 // when there is none.
 func (r *release) ready(ctx context.Context, tag string) error {
 	if tag != "" && tag != "v"+r.version {
-		return fmt.Errorf("releasing %s: version/version.go says %s; tag the commit that has the version", tag, r.version)
+		return fmt.Errorf("releasing %s: internal/version/version.go says %s; tag the commit that has the version", tag, r.version)
 	}
 	changed, err := output(ctx, r.root, "git", "status", "--porcelain")
 	if err != nil {

@@ -89,7 +89,7 @@ func TestOnlyACleanTreeWithItsVersionsTagIsReleased(t *testing.T) {
 		_, err := output(ctx, r.root, "git", args...)
 		require.NoError(t, err)
 	}
-	require.EqualError(t, r.ready(ctx, "v1.2.4"), "releasing v1.2.4: version/version.go says 1.2.3; tag the commit that has the version")
+	require.EqualError(t, r.ready(ctx, "v1.2.4"), "releasing v1.2.4: internal/version/version.go says 1.2.3; tag the commit that has the version")
 	require.ErrorContains(t, r.ready(ctx, "v1.2.3"), "reading the changelog: ")
 
 	changelog := filepath.Join(r.root, "CHANGELOG.md")

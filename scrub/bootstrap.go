@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
-	"github.com/eksnode/packer-plugin-eksnode/templates"
 )
 
 // bootstrapRules are the rows of what a bootstrap wrote, with either contract.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/eksnode/packer-plugin-eksnode/containerd"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/containerd"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 

@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
-	"github.com/eksnode/packer-plugin-eksnode/templates"
 )
 
 // isInits says whether `eksnode init` wrote a file: it says so in the first

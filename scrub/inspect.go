@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
-	"github.com/eksnode/packer-plugin-eksnode/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 

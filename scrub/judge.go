@@ -10,7 +10,7 @@ import (
 	"sync"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
-	"github.com/eksnode/packer-plugin-eksnode/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub/packages"
 )

@@ -7,8 +7,8 @@ import (
 	"os"
 	"slices"
 
-	"github.com/eksnode/packer-plugin-eksnode/containerd"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/containerd"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 

@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/eksnode/packer-plugin-eksnode/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
-	"github.com/eksnode/packer-plugin-eksnode/templates"
 )
 
 // A FIFO, a device, a folder or a huge file in the place of a file that rules

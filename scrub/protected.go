@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/eksnode/packer-plugin-eksnode/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 )
 
 // bootFolders are what boots a machine; nothing in them is a build's.

@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
-	"github.com/eksnode/packer-plugin-eksnode/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
-	"github.com/eksnode/packer-plugin-eksnode/templates"
 )
 
 // quiet is a plan.Sink for tests.

@@ -2,8 +2,8 @@ package scrub
 
 import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
-	"github.com/eksnode/packer-plugin-eksnode/manifest"
-	"github.com/eksnode/packer-plugin-eksnode/templates"
+	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
 )
 
 // templateOf is what the file at name looked like before any bootstrap: as the

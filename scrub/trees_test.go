@@ -5,8 +5,8 @@ package scrub
 import (
 	"strings"
 
-	"github.com/eksnode/packer-plugin-eksnode/manifest"
-	"github.com/eksnode/packer-plugin-eksnode/templates"
+	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
 )
 
 // found are trees for the rules that look for themselves: what of them changes.

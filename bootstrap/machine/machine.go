@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/afero"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
-	"github.com/eksnode/packer-plugin-eksnode/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 )
 
 // Facts are the machine's.

@@ -10,7 +10,7 @@ import (
 	"io/fs"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
-	"github.com/eksnode/packer-plugin-eksnode/templates"
+	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
 )
 
 // The paths that are written.

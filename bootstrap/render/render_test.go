@@ -19,7 +19,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/machine"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
-	"github.com/eksnode/packer-plugin-eksnode/templates"
+	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
 )
 
 var update = flag.Bool("update", false, "write the golden files")

@@ -5,10 +5,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/eksnode/packer-plugin-eksnode/agent"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/agent"
+	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
-	"github.com/eksnode/packer-plugin-eksnode/version"
 )
 
 // agentCommand is what the Packer plugin runs on the machine.

@@ -16,14 +16,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/eksnode/packer-plugin-eksnode/cluster"
-	"github.com/eksnode/packer-plugin-eksnode/manifest"
-	"github.com/eksnode/packer-plugin-eksnode/strictjson"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/strictjson"
 )
 
 // amiFlags are those of `eksnode ami`.
 type amiFlags struct {
-	aws       cluster.Options
+	aws       awsapi.Options
 	compare   []string
 	publish   string
 	parameter string
@@ -38,7 +38,7 @@ func amiCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ami",
 		Short: "List, compare, publish and retire your images",
-		Long: `Ami lists the account's images that have tags beginning with ` + cluster.TagPrefix + `, newest
+		Long: `Ami lists the account's images that have tags beginning with ` + awsapi.TagPrefix + `, newest
 first, with what those tags say. With --compare it shows how two images differ:
 by their tags, or by their manifests where files are named. With --publish it
 puts an image's id into an SSM parameter. With --retire it deprecates images, or
@@ -91,7 +91,7 @@ that cannot be read counts as a reference; the exit code is then 2.`,
 }
 
 func printPolicy(cmd *cobra.Command) error {
-	text, err := cluster.Policy("EksnodeImages", cluster.ImageActions())
+	text, err := awsapi.Policy("EksnodeImages", awsapi.ImageActions())
 	if err == nil {
 		_, err = io.WriteString(cmd.OutOrStdout(), text)
 	}
@@ -126,7 +126,7 @@ func (f *amiFlags) misplaced(cmd *cobra.Command, retire bool) error {
 }
 
 func (f *amiFlags) runList(cmd *cobra.Command) error {
-	a, err := cluster.Open(cmd.Context(), f.aws)
+	a, err := awsapi.Open(cmd.Context(), f.aws)
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (f *amiFlags) runList(cmd *cobra.Command) error {
 	return t.Flush()
 }
 
-func imageState(i cluster.Image) string {
+func imageState(i awsapi.Image) string {
 	switch {
 	case deprecated(i, time.Now()):
 		return "deprecated " + i.Deprecated.Format(time.DateOnly)
@@ -158,10 +158,10 @@ func imageState(i cluster.Image) string {
 }
 
 // carried is what an image's tags say, in order.
-func carried(i cluster.Image) []string {
+func carried(i awsapi.Image) []string {
 	var list []string
 	for _, key := range slices.Sorted(maps.Keys(i.Tags)) {
-		if name, ours := strings.CutPrefix(key, cluster.TagPrefix); ours {
+		if name, ours := strings.CutPrefix(key, awsapi.TagPrefix); ours {
 			list = append(list, name+"="+i.Tags[key])
 		}
 	}
@@ -172,10 +172,10 @@ func (f *amiFlags) runPublish(cmd *cobra.Command) error {
 	if f.parameter == "" {
 		return errors.New("--parameter: name the SSM parameter that the image's id is put into")
 	}
-	if err := cluster.CheckParameter(f.parameter); err != nil {
+	if err := awsapi.CheckParameter(f.parameter); err != nil {
 		return fmt.Errorf("--parameter: %w", err)
 	}
-	a, err := cluster.Open(cmd.Context(), f.aws)
+	a, err := awsapi.Open(cmd.Context(), f.aws)
 	if err != nil {
 		return err
 	}
@@ -206,7 +206,7 @@ func (f *amiFlags) runCompare(cmd *cobra.Command) error {
 }
 
 func (f *amiFlags) imageFacts(cmd *cobra.Command, id string) (map[string]string, error) {
-	a, err := cluster.Open(cmd.Context(), f.aws)
+	a, err := awsapi.Open(cmd.Context(), f.aws)
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/eksnode/packer-plugin-eksnode/cluster"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
 
 // retirement says which images are retired, and how.
@@ -25,8 +25,8 @@ type retirement struct {
 // old picks the images that go: of each kind, those older than the newest ones
 // that stay. Images come newest first. What is not available, as it is being made
 // or could not be, neither goes nor takes a place among those that stay.
-func (r retirement) old(images []cluster.Image, now time.Time) []cluster.Image {
-	var list []cluster.Image
+func (r retirement) old(images []awsapi.Image, now time.Time) []awsapi.Image {
+	var list []awsapi.Image
 	seen := map[string]int{}
 	for _, i := range images {
 		if i.State != "available" || i.Created.IsZero() { // nobody knows how old the latter is
@@ -43,17 +43,17 @@ func (r retirement) old(images []cluster.Image, now time.Time) []cluster.Image {
 
 // deprecated says whether an image is, or will be within minutes. Builds may set
 // a date that is far away.
-func deprecated(i cluster.Image, now time.Time) bool {
+func deprecated(i awsapi.Image, now time.Time) bool {
 	return !i.Deprecated.IsZero() && i.Deprecated.Before(now.Add(5*time.Minute))
 }
 
 // kindOf is what images replace one another in.
-func kindOf(i cluster.Image) string {
-	version := i.Tags[cluster.TagPrefix+"kubernetes-version"]
+func kindOf(i awsapi.Image) string {
+	version := i.Tags[awsapi.TagPrefix+"kubernetes-version"]
 	if parts := strings.SplitN(version, ".", 3); len(parts) == 3 {
 		version = parts[0] + "." + parts[1]
 	}
-	return i.Tags[cluster.TagPrefix+"distro"] + " " + version + " " + i.Architecture
+	return i.Tags[awsapi.TagPrefix+"distro"] + " " + version + " " + i.Architecture
 }
 
 // unseenUsers is who may need an image without being seen from here.
@@ -65,7 +65,7 @@ func (f *amiFlags) runRetire(cmd *cobra.Command) error {
 	if f.retire.keep < 1 || f.retire.days < 0 {
 		return errors.New("--keep must be at least 1, and --older-than at least 0")
 	}
-	a, err := cluster.Open(cmd.Context(), f.aws)
+	a, err := awsapi.Open(cmd.Context(), f.aws)
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (f *amiFlags) runRetire(cmd *cobra.Command) error {
 }
 
 // called is an image as people know it.
-func called(i cluster.Image) string {
+func called(i awsapi.Image) string {
 	return fmt.Sprintf("%s (%s, made %s)", i.ID, i.Name, i.Created.Format(time.DateOnly))
 }
 
@@ -113,15 +113,15 @@ func (f *amiFlags) sum(p *printer, count, all int) {
 // survey is what may go, and what refers to it.
 type survey struct {
 	all        int
-	old        []cluster.Image
-	references *cluster.References
+	old        []awsapi.Image
+	references *awsapi.References
 	// kept are the reasons to keep images, by their ids.
 	kept map[string][]string
 	// unseen is what could not be seen.
 	unseen error
 }
 
-func (f *amiFlags) survey(cmd *cobra.Command, a *cluster.AWS, now time.Time) (survey, error) {
+func (f *amiFlags) survey(cmd *cobra.Command, a *awsapi.AWS, now time.Time) (survey, error) {
 	images, err := a.OwnImages(cmd.Context())
 	if err != nil {
 		return survey{}, err
@@ -149,7 +149,7 @@ func (s survey) same(other survey) bool {
 
 // runDeregister says what refers to old images, and takes those away that nothing
 // refers to. What it could not see, it takes for a reference.
-func (f *amiFlags) runDeregister(cmd *cobra.Command, a *cluster.AWS, now time.Time) error {
+func (f *amiFlags) runDeregister(cmd *cobra.Command, a *awsapi.AWS, now time.Time) error {
 	p := &printer{w: cmd.OutOrStdout()}
 	for line := range strings.Lines(unseenUsers) {
 		p.line("%s", strings.TrimSuffix(line, "\n"))

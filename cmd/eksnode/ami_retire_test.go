@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/cluster"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/cli"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
 
 // notSeen is what is said before anything else where images are taken away.
@@ -156,7 +156,7 @@ func share(with aws.Share) func(*aws.World) {
 // What cannot be looked at may hold a reference: nothing goes, and what could not
 // be seen is named.
 func TestWhatCannotBeSeenKeepsImages(t *testing.T) {
-	for _, action := range cluster.ImageActions() {
+	for _, action := range awsapi.ImageActions() {
 		service, verb, _ := strings.Cut(action, ":")
 		if service+verb == "ec2DescribeImages" || !strings.HasPrefix(verb, "Describe") && !strings.HasPrefix(verb, "List") && !strings.HasPrefix(verb, "Get") {
 			continue
@@ -237,8 +237,8 @@ func TestTheImagePolicyIsWhatIsCalled(t *testing.T) {
 		code, _, errOut := command(t, "", strings.Fields("ami "+args)...)
 		require.Equal(t, 0, code, errOut)
 	}
-	assert.Equal(t, cluster.ImageActions(), slices.Sorted(maps.Keys(w.Calls())))
-	for _, action := range cluster.ImageActions() {
+	assert.Equal(t, awsapi.ImageActions(), slices.Sorted(maps.Keys(w.Calls())))
+	for _, action := range awsapi.ImageActions() {
 		assert.True(t, cli.Operation(action), action)
 	}
 	code, out, _ := command(t, "", "ami", "--policy")

@@ -7,11 +7,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/eksnode/packer-plugin-eksnode/cluster"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
 
 // awsFlags are those of every command that asks AWS.
-func awsFlags(cmd *cobra.Command, o *cluster.Options) {
+func awsFlags(cmd *cobra.Command, o *awsapi.Options) {
 	cmd.Flags().StringVar(&o.Region, "region", "", "the region that is asked (default: the environment's or the profile's)")
 	cmd.Flags().StringVar(&o.Profile, "profile", "", "a profile of the shared AWS configuration")
 	cmd.Flags().StringVar(&o.AssumeRole, "assume-role", "", "ARN of a role to take on before anything is asked")

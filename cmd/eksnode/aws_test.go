@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
-	"github.com/eksnode/packer-plugin-eksnode/preflight"
+	"github.com/eksnode/packer-plugin-eksnode/internal/preflight"
 	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
 

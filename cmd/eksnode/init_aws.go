@@ -12,7 +12,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/imds"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/instance"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
-	"github.com/eksnode/packer-plugin-eksnode/cluster/nodeapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/nodeapi"
 )
 
 // api is the node's way to AWS: bootstrap's questions, nodeapi's answers.

@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/diagnose"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/units"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/diagnose"
 )
 
 // diagnoseCommand says why a node did not join: on the node, or on a desk with

@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/eksnode/packer-plugin-eksnode/artifact"
-	"github.com/eksnode/packer-plugin-eksnode/artifact/image"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset/image"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
 
@@ -51,7 +51,7 @@ are until they are named again.`,
 	f.StringVar(&l.file, "file", "eksnode.lock.json", "the lock file")
 	f.StringSliceVar(&l.kubernetes, "kubernetes-version", nil, "kubelets' versions, such as 1.34.4; default those of the file")
 	f.StringSliceVar(&l.arches, "arch", []string{"amd64", "arm64"}, "the nodes' architectures")
-	f.StringVar(&l.spec.Source, "source", "", "the publisher: "+strings.Join(artifact.OriginIDs(), ", "))
+	f.StringVar(&l.spec.Source, "source", "", "the publisher: "+strings.Join(asset.OriginIDs(), ", "))
 	f.StringVar(&l.spec.EKSBuildDate, "eks-build-date", "", "the day of EKS' build, for --source eks-bucket; default the newest")
 	f.StringVar(&l.spec.SourceURL, "source-url", "", "a mirror or folder to fetch from")
 	f.StringToStringVar(&l.spec.Versions, "asset-version", nil, "another version of an asset, such as cni-plugins=1.9.1")
@@ -68,7 +68,7 @@ func (l locking) run(ctx context.Context, flags *pflag.FlagSet, out io.Writer) e
 	if err != nil {
 		return fmt.Errorf("--file: %w", err)
 	}
-	lock := &artifact.Lock{}
+	lock := &asset.Lock{}
 	if to.exists {
 		if lock, err = readLock(l.file); err != nil {
 			return err
@@ -88,11 +88,11 @@ func (l locking) run(ctx context.Context, flags *pflag.FlagSet, out io.Writer) e
 		return err
 	}
 	if l.cache == "" {
-		if l.cache, err = artifact.DefaultCache(); err != nil {
+		if l.cache, err = asset.DefaultCache(); err != nil {
 			return err
 		}
 	}
-	fetcher := artifact.NewFetcher(artifact.UsualPatience())
+	fetcher := asset.NewFetcher(asset.UsualPatience())
 	for _, version := range l.kubernetes {
 		for _, arch := range l.arches {
 			if err := l.machine(ctx, fetcher, lock, version, arch, out); err != nil {
@@ -133,21 +133,21 @@ func (l locking) check(flags *pflag.FlagSet) error {
 }
 
 // machine locks what a kubelet's version on an architecture needs.
-func (l locking) machine(ctx context.Context, f *artifact.Fetcher, lock *artifact.Lock, version, arch string, out io.Writer) error {
+func (l locking) machine(ctx context.Context, f *asset.Fetcher, lock *asset.Lock, version, arch string, out io.Writer) error {
 	date := l.spec.EKSBuildDate
-	if l.spec.Source == artifact.EKSBucket && date == "" {
+	if l.spec.Source == asset.EKSBucket && date == "" {
 		dates, err := f.BuildDates(ctx, version, l.spec.SourceURL)
 		if err != nil {
 			return err
 		}
 		date = dates[len(dates)-1]
 	}
-	for _, a := range artifact.Table() {
+	for _, a := range asset.Table() {
 		if !a.NeededBy(version) {
 			lock.Drop(a.ID, version, arch)
 			continue
 		}
-		locked, err := artifact.NewCache(l.cache, f).Lock(ctx, a, artifact.Choice{
+		locked, err := asset.NewCache(l.cache, f).Lock(ctx, a, asset.Choice{
 			Kubernetes: version, Arch: arch, Version: l.spec.Versions[a.ID], SHA256: l.spec.Checksums[a.ID],
 			Origin: l.spec.Source, Date: date, Source: l.spec.SourceURL,
 		}, func(int64, int64) {})
@@ -159,7 +159,7 @@ func (l locking) machine(ctx context.Context, f *artifact.Fetcher, lock *artifac
 			lock.Drop(a.ID, version, arch)
 		}
 		if err := lock.Put(locked); err != nil {
-			var changed *artifact.ChangedError
+			var changed *asset.ChangedError
 			if errors.As(err, &changed) {
 				return fmt.Errorf("%w with --accept-changes", err)
 			}
@@ -171,7 +171,7 @@ func (l locking) machine(ctx context.Context, f *artifact.Fetcher, lock *artifac
 }
 
 // told says what became of an entry.
-func told(old artifact.Locked, was bool, now artifact.Locked) string {
+func told(old asset.Locked, was bool, now asset.Locked) string {
 	switch {
 	case !was:
 		return "new"
@@ -183,7 +183,7 @@ func told(old artifact.Locked, was bool, now artifact.Locked) string {
 }
 
 // writeLock writes a lock file, whole or not at all.
-func writeLock(to *destination, l *artifact.Lock) error {
+func writeLock(to *destination, l *asset.Lock) error {
 	data, err := l.Encode()
 	if err == nil {
 		err = to.write(data)

@@ -3,17 +3,17 @@ package main
 import (
 	"fmt"
 
-	"github.com/eksnode/packer-plugin-eksnode/artifact"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
 
 // readLock reads a lock file.
-func readLock(name string) (*artifact.Lock, error) {
+func readLock(name string) (*asset.Lock, error) {
 	data, err := readFile(name)
 	if err != nil {
 		return nil, fmt.Errorf("reading the lock file: %w", err)
 	}
-	l, err := artifact.ParseLock(data)
+	l, err := asset.ParseLock(data)
 	if err != nil {
 		return nil, fmt.Errorf("reading the lock file %s: %w", name, err)
 	}

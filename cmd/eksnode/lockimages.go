@@ -7,14 +7,14 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/eksnode/packer-plugin-eksnode/artifact"
-	"github.com/eksnode/packer-plugin-eksnode/artifact/image"
-	"github.com/eksnode/packer-plugin-eksnode/artifact/registry"
-	"github.com/eksnode/packer-plugin-eksnode/cluster"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset/image"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset/registry"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
 
 // lockImages writes down what the images' tags mean now.
-func (l locking) lockImages(ctx context.Context, lock *artifact.Lock, out io.Writer) error {
+func (l locking) lockImages(ctx context.Context, lock *asset.Lock, out io.Writer) error {
 	for _, text := range l.images {
 		r, err := image.ParseReference(text)
 		if err != nil {
@@ -28,7 +28,7 @@ func (l locking) lockImages(ctx context.Context, lock *artifact.Lock, out io.Wri
 		if r.Digest != "" && r.Digest != digest {
 			return fmt.Errorf("locking the image %s: the tag means %s now; name that, or leave out the digest", r, digest)
 		}
-		lock.PutImage(artifact.LockedImage{Name: r.Name, Digest: digest})
+		lock.PutImage(asset.LockedImage{Name: r.Name, Digest: digest})
 		word := "unchanged"
 		switch {
 		case !was:
@@ -56,7 +56,7 @@ func (l locking) resolve(ctx context.Context, r image.Reference) (string, error)
 			return digest, nil
 		}
 	}
-	reg, err := registry.New(cluster.RegistryLogin(cluster.Options{}), artifact.NewFetcher(artifact.UsualPatience()))
+	reg, err := registry.New(awsapi.RegistryLogin(awsapi.Options{}), asset.NewFetcher(asset.UsualPatience()))
 	if err != nil {
 		return "", err
 	}

@@ -12,15 +12,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/eksnode/packer-plugin-eksnode/cluster"
-	"github.com/eksnode/packer-plugin-eksnode/manifests"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/clustersetup"
 	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
 
 // manifestsFlags are those of `eksnode manifests`.
 type manifestsFlags struct {
-	node    manifests.Node
-	aws     cluster.Options
+	node    clustersetup.Node
+	aws     awsapi.Options
 	only    string
 	awsAuth string
 	family  string
@@ -29,7 +29,7 @@ type manifestsFlags struct {
 func manifestsCommand() *cobra.Command {
 	var f manifestsFlags
 	var list strings.Builder
-	for _, m := range manifests.Table() {
+	for _, m := range clustersetup.Table() {
 		fmt.Fprintf(&list, "  %-16s %s\n", m.ID, m.About)
 	}
 	cmd := &cobra.Command{
@@ -67,13 +67,13 @@ Manifests:
 }
 
 func (f *manifestsFlags) run(cmd *cobra.Command) error {
-	chosen := manifests.Table()
+	chosen := clustersetup.Table()
 	if f.only != "" {
-		one, err := manifests.ByID(f.only)
+		one, err := clustersetup.ByID(f.only)
 		if err != nil {
 			return fmt.Errorf("--only: %w", err)
 		}
-		chosen = []manifests.Manifest{one}
+		chosen = []clustersetup.Manifest{one}
 	}
 	if err := f.node.Validate(); err != nil {
 		return err
@@ -96,9 +96,9 @@ func (f *manifestsFlags) run(cmd *cobra.Command) error {
 	for i, m := range chosen {
 		text, err := m.Write(f.node)
 		switch {
-		case errors.Is(err, manifests.ErrNotNeeded) && f.only == "":
+		case errors.Is(err, clustersetup.ErrNotNeeded) && f.only == "":
 			continue
-		case errors.Is(err, manifests.ErrNotNeeded):
+		case errors.Is(err, clustersetup.ErrNotNeeded):
 			return fmt.Errorf("--only %s: %w for these nodes; the launch template takes --ami, the VPC CNI --windows", f.only, err)
 		case err != nil:
 			return err
@@ -118,7 +118,7 @@ func (f *manifestsFlags) run(cmd *cobra.Command) error {
 
 // ask fills in what AWS knows of the cluster.
 func (f *manifestsFlags) ask(cmd *cobra.Command) error {
-	a, err := cluster.Open(cmd.Context(), f.aws)
+	a, err := awsapi.Open(cmd.Context(), f.aws)
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (f *manifestsFlags) ask(cmd *cobra.Command) error {
 
 // untagged are the subnets that need the tag of the cluster: those of clusters up
 // to 1.18 without it. A tag that is there says whose the subnet is, and stays.
-func untagged(ctx context.Context, a *cluster.AWS, c cluster.Cluster) ([]string, error) {
+func untagged(ctx context.Context, a *awsapi.AWS, c awsapi.Cluster) ([]string, error) {
 	_, minor, _ := strings.Cut(c.Version, ".")
 	if n, err := strconv.Atoi(minor); err != nil || n > 18 {
 		return nil, nil

@@ -13,9 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/eksnode/packer-plugin-eksnode/agent"
+	"github.com/eksnode/packer-plugin-eksnode/internal/agent"
+	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
-	"github.com/eksnode/packer-plugin-eksnode/version"
 )
 
 // output is where and how a command reports.

@@ -11,14 +11,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/eksnode/packer-plugin-eksnode/cluster"
-	"github.com/eksnode/packer-plugin-eksnode/preflight"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/preflight"
 )
 
 // preflightFlags are those of `eksnode preflight`.
 type preflightFlags struct {
 	target  preflight.Target
-	aws     cluster.Options
+	aws     awsapi.Options
 	awsAuth string
 	output  string
 	policy  bool
@@ -83,7 +83,7 @@ func (f *preflightFlags) run(cmd *cobra.Command) error {
 		}
 		f.target.AWSAuth = append([]byte{}, text...)
 	}
-	a, err := cluster.Open(cmd.Context(), f.aws)
+	a, err := awsapi.Open(cmd.Context(), f.aws)
 	if err != nil {
 		return err
 	}

@@ -9,13 +9,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/eksnode/packer-plugin-eksnode/agent"
-	"github.com/eksnode/packer-plugin-eksnode/artifact"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/agent"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
+	"github.com/eksnode/packer-plugin-eksnode/internal/strictjson"
+	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
-	"github.com/eksnode/packer-plugin-eksnode/strictjson"
-	"github.com/eksnode/packer-plugin-eksnode/version"
 )
 
 // provisionCommand is the eksnode provisioner without Packer.
@@ -74,7 +74,7 @@ func provisionCommand() *cobra.Command {
 	f.StringVar(&file, "spec", "", "read the whole spec from this JSON file")
 	f.StringVar(&spec.Distro, "distro", "", "treat the machine as this distribution")
 	f.StringVar(&spec.KubernetesVersion, "kubernetes-version", "", "the kubelet's version, such as 1.34.4")
-	f.StringVar(&spec.Source, "source", "", "the publisher: "+strings.Join(artifact.OriginIDs(), ", "))
+	f.StringVar(&spec.Source, "source", "", "the publisher: "+strings.Join(asset.OriginIDs(), ", "))
 	f.StringVar(&spec.EKSBuildDate, "eks-build-date", "", "the day of EKS' build, for --source eks-bucket")
 	f.StringVar(&spec.SourceURL, "source-url", "", "a mirror or folder that has each asset at URL/<publisher's host>/<publisher's path>")
 	f.StringSliceVar(&spec.Images, "image", nil, "container images that the node has before it starts, such as registry.k8s.io/coredns/coredns:v1.12.1@sha256:…")

@@ -11,12 +11,12 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/eksnode/packer-plugin-eksnode/agent"
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/agent"
+	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
-	"github.com/eksnode/packer-plugin-eksnode/version"
 )
 
 // selection are the flags that scrub and audit share.

@@ -5,26 +5,26 @@ package main
 import (
 	"runtime"
 
-	"github.com/eksnode/packer-plugin-eksnode/artifact"
-	"github.com/eksnode/packer-plugin-eksnode/artifact/supply"
-	"github.com/eksnode/packer-plugin-eksnode/cluster"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset/supply"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
 
 // supplyOf is who brings the images to a machine that is provisioned without
 // Packer: this program itself.
-func supplyOf(spec provisioner.Spec, archives []string) (artifact.Supply, error) {
+func supplyOf(spec provisioner.Spec, archives []string) (asset.Supply, error) {
 	images, err := spec.References()
 	if err != nil || len(images) == 0 {
 		return nil, err
 	}
-	folder, err := artifact.DefaultCache()
+	folder, err := asset.DefaultCache()
 	if err != nil {
 		return nil, err
 	}
 	return supply.Shelf{
-		Cache: artifact.NewCache(folder, artifact.NewFetcher(artifact.UsualPatience())), Arch: runtime.GOARCH,
-		Images: images, Archives: archives, Login: cluster.RegistryLogin(cluster.Options{}),
-		Download: func(asset string) (artifact.Download, error) { return spec.Download(asset, runtime.GOARCH) },
+		Cache: asset.NewCache(folder, asset.NewFetcher(asset.UsualPatience())), Arch: runtime.GOARCH,
+		Images: images, Archives: archives, Login: awsapi.RegistryLogin(awsapi.Options{}),
+		Download: func(id string) (asset.Download, error) { return spec.Download(id, runtime.GOARCH) },
 	}, nil
 }

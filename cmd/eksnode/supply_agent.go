@@ -3,9 +3,9 @@
 package main
 
 import (
-	"github.com/eksnode/packer-plugin-eksnode/artifact"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
 
 // supplyOf is nobody: what pulls images stays off the nodes.
-func supplyOf(provisioner.Spec, []string) (artifact.Supply, error) { return nil, nil }
+func supplyOf(provisioner.Spec, []string) (asset.Supply, error) { return nil, nil }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/eksnode/packer-plugin-eksnode/cluster"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
 
@@ -24,7 +24,7 @@ type userdataFlags struct {
 	// cluster is asked for instead of being described.
 	cluster string
 	node    userdata.Node
-	aws     cluster.Options
+	aws     awsapi.Options
 }
 
 func userdataCommand() *cobra.Command {
@@ -132,7 +132,7 @@ func (f userdataFlags) describe(cmd *cobra.Command) (userdata.Node, error) {
 		}
 		return node, err
 	}
-	a, err := cluster.Open(cmd.Context(), f.aws)
+	a, err := awsapi.Open(cmd.Context(), f.aws)
 	if err != nil {
 		return userdata.Node{}, err
 	}
@@ -147,7 +147,7 @@ func (f userdataFlags) describe(cmd *cobra.Command) (userdata.Node, error) {
 }
 
 // describedCluster is what user data says of a cluster.
-func describedCluster(c cluster.Cluster) userdata.Cluster {
+func describedCluster(c awsapi.Cluster) userdata.Cluster {
 	told := userdata.Cluster{Name: c.Name, Endpoint: c.Endpoint, CA: c.CA, CIDR: c.ServiceCIDR}
 	if c.Outpost {
 		told.Outpost = c.ID

@@ -3,11 +3,11 @@ package main
 import (
 	"fmt"
 
-	"github.com/eksnode/packer-plugin-eksnode/artifact"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 )
 
 // since says which kubelets an asset is for.
-func since(a artifact.Asset) string {
+func since(a asset.Asset) string {
 	if a.Since == 0 {
 		return "all"
 	}

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"text/template"
 
-	"github.com/eksnode/packer-plugin-eksnode/artifact"
 	"github.com/eksnode/packer-plugin-eksnode/distros"
-	"github.com/eksnode/packer-plugin-eksnode/preflight"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
+	"github.com/eksnode/packer-plugin-eksnode/internal/preflight"
 )
 
 //go:embed pages
@@ -41,8 +41,8 @@ func pages(ctx context.Context, root string) (map[string]string, error) {
 		"unprovisioned": distros.AllUnprovisioned,
 		"roles":         func() []distros.Role { return distros.Roles },
 		"options":       func() []distros.Option { return distros.Options },
-		"origins":       artifact.Origins,
-		"assets":        artifact.Table,
+		"origins":       asset.Origins,
+		"assets":        asset.Table,
 		"since":         since,
 		"fields":        func(component string) (fieldLists, error) { return readFields(root, component) },
 		"leftovers":     leftovers,

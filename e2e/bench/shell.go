@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/eksnode/packer-plugin-eksnode/artifact"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -58,32 +58,32 @@ func (l *laid) shellSteps(source string, packages bool) ([]shellStep, error) {
 }
 
 // downloads are where the assets come from, by the step that fetches them.
-func (l *laid) downloads(source string) (map[string]artifact.Download, error) {
-	byStep := map[string]artifact.Download{}
+func (l *laid) downloads(source string) (map[string]asset.Download, error) {
+	byStep := map[string]asset.Download{}
 	targets := map[string]string{}
 	for _, o := range l.report.Outcomes {
 		for _, a := range o.Actions {
 			targets[o.Item] = a.Target
 		}
 	}
-	for _, asset := range artifact.Table() {
-		recorded, ok := l.manifest.Asset(asset.ID)
+	for _, row := range asset.Table() {
+		recorded, ok := l.manifest.Asset(row.ID)
 		if !ok {
 			continue
 		}
-		d, err := asset.For(artifact.Choice{
+		d, err := row.For(asset.Choice{
 			Kubernetes: l.manifest.KubernetesVersion, Version: recorded.Version, Arch: runtime.GOARCH, Source: source,
 		})
 		if err != nil {
 			return nil, err
 		}
-		d.Target = targets[asset.ID]
-		byStep[asset.ID] = d
+		d.Target = targets[row.ID]
+		byStep[row.ID] = d
 	}
 	return byStep, nil
 }
 
-func (l *laid) shellAction(a plan.Action, d artifact.Download) (string, error) {
+func (l *laid) shellAction(a plan.Action, d asset.Download) (string, error) {
 	switch a.Verb {
 	case plan.Mkdir:
 		return "mkdir -p " + a.Target + "\n", nil
@@ -105,10 +105,10 @@ func (l *laid) shellAction(a plan.Action, d artifact.Download) (string, error) {
 
 // fetching is how scripts fetch: the checksum file and the file to a temporary
 // folder, one after the other, checked, then moved or unpacked.
-func fetching(d artifact.Download) string {
+func fetching(d asset.Download) string {
 	file := "/tmp/" + d.ID
 	put := fmt.Sprintf("chmod 755 %[1]s\nmv %[1]s %[2]s\n", file, d.Target)
-	if d.Kind == artifact.TarGz {
+	if d.Kind == asset.TarGz {
 		put = fmt.Sprintf("tar -xzf %[1]s --no-same-owner -C %[2]s\nrm %[1]s\n", file, d.Target)
 	}
 	return fmt.Sprintf(`curl -fsSL -o %[1]s.sha256 %[2]s

@@ -41,7 +41,7 @@ func build(t *testing.T) programs {
 
 	folder := t.TempDir()
 	all.eksnode, all.plugin = filepath.Join(folder, "eksnode"), filepath.Join(folder, "packer-plugin-eksnode")
-	linker := "-s -w -X github.com/eksnode/packer-plugin-eksnode/version.VersionPrerelease="
+	linker := "-s -w -X github.com/eksnode/packer-plugin-eksnode/internal/version.VersionPrerelease="
 	agent := filepath.Join(folder, "agent")
 	goBuild(t, "-ldflags", linker, "-o", all.eksnode, "./cmd/eksnode")
 	goBuild(t, "-tags", "agent", "-ldflags", linker, "-o", agent, "./cmd/eksnode")

@@ -25,11 +25,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/bcrypt"
 
-	"github.com/eksnode/packer-plugin-eksnode/artifact"
-	"github.com/eksnode/packer-plugin-eksnode/artifact/supply"
-	"github.com/eksnode/packer-plugin-eksnode/cluster"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
-	"github.com/eksnode/packer-plugin-eksnode/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset/supply"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 )
 
 const (
@@ -107,17 +107,17 @@ func world(t *testing.T) *aws.World {
 // shelf is the Packer host's side, as the plugin makes it.
 func shelf(t *testing.T, image string) supply.Shelf {
 	t.Helper()
-	patience := artifact.Patience{Attempts: 2, Wait: time.Millisecond, Stall: time.Minute}
+	patience := asset.Patience{Attempts: 2, Wait: time.Millisecond, Stall: time.Minute}
 	return supply.Shelf{
-		Cache: artifact.NewCache(t.TempDir(), artifact.NewFetcher(patience)), Arch: "amd64",
-		Images: []string{image}, Login: cluster.RegistryLogin(cluster.Options{}),
+		Cache: asset.NewCache(t.TempDir(), asset.NewFetcher(patience)), Arch: "amd64",
+		Images: []string{image}, Login: awsapi.RegistryLogin(awsapi.Options{}),
 	}
 }
 
 // take gets an image as a machine does.
 func take(t *testing.T, s supply.Shelf) error {
 	t.Helper()
-	got, err := s.Supply(t.Context(), artifact.Wanted{Image: s.Images[0], As: tagged})
+	got, err := s.Supply(t.Context(), asset.Wanted{Image: s.Images[0], As: tagged})
 	if err != nil {
 		return err
 	}

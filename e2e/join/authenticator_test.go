@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/cluster/nodeapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/nodeapi"
 )
 
 // instance is an instance of the role that cluster B maps.

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/eksnode/packer-plugin-eksnode/manifest"
-	"github.com/eksnode/packer-plugin-eksnode/templates"
+	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
 )
 
 // lay builds an image from a map of paths: "-> x" is a link, a name that ends

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/eksnode/packer-plugin-eksnode/cluster"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/check"
 )
 
@@ -43,8 +43,8 @@ func (c *Config) Prepare() error {
 }
 
 // Open reaches AWS.
-func (c *Config) Open(ctx context.Context) (*cluster.AWS, error) {
-	return cluster.Open(ctx, cluster.Options{
+func (c *Config) Open(ctx context.Context) (*awsapi.AWS, error) {
+	return awsapi.Open(ctx, awsapi.Options{
 		Region: check.Known(c.Region), Profile: check.Known(c.Profile), AssumeRole: check.Known(c.AssumeRole),
 		ExternalID: check.Known(c.ExternalID), Endpoint: check.Known(c.Endpoint), Attempts: c.MaxAttempts,
 	})

@@ -15,8 +15,8 @@ import (
 	"github.com/hashicorp/packer-plugin-sdk/template/config"
 	"github.com/zclconf/go-cty/cty"
 
-	"github.com/eksnode/packer-plugin-eksnode/cluster"
 	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/check"
 )
 
@@ -59,10 +59,10 @@ func (d *Datasource) Configure(raws ...any) error {
 func architectures() map[string]string { return map[string]string{"amd64": "x86_64", "arm64": "arm64"} }
 
 // search says what is looked for in a region, and whom its instances let in.
-func (c *Config) search(region string) (cluster.Search, string, error) {
+func (c *Config) search(region string) (awsapi.Search, string, error) {
 	distro, err := distros.ByID(c.Distro)
 	if err != nil {
-		return cluster.Search{}, "", err
+		return awsapi.Search{}, "", err
 	}
 	version := c.Version
 	if version == "" && len(distro.Versions) > 0 {
@@ -70,13 +70,13 @@ func (c *Config) search(region string) (cluster.Search, string, error) {
 	}
 	base, err := distro.BaseImage(version, c.Architecture)
 	if err != nil {
-		return cluster.Search{}, "", err
+		return awsapi.Search{}, "", err
 	}
 	owner := base.Owner
 	if strings.HasPrefix(region, "cn-") && base.ChinaOwner != "" {
 		owner = base.ChinaOwner
 	}
-	s := cluster.Search{
+	s := awsapi.Search{
 		Parameter: base.Parameter, Owners: []string{owner}, Name: base.Name, Architecture: architectures()[c.Architecture],
 	}
 	if len(c.Owners) > 0 {

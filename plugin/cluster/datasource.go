@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/packer-plugin-sdk/template/config"
 	"github.com/zclconf/go-cty/cty"
 
-	aws "github.com/eksnode/packer-plugin-eksnode/cluster"
+	aws "github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/check"
 )
 

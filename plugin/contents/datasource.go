@@ -16,8 +16,8 @@ import (
 	"github.com/hashicorp/packer-plugin-sdk/template/config"
 	"github.com/zclconf/go-cty/cty"
 
-	"github.com/eksnode/packer-plugin-eksnode/artifact"
 	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/check"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
@@ -71,7 +71,7 @@ func (c *Config) versions() (map[string]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf(`lock_file: %w; "eksnode lock" makes one`, err)
 		}
-		if spec.Lock, err = artifact.ParseLock(text); err != nil {
+		if spec.Lock, err = asset.ParseLock(text); err != nil {
 			return nil, fmt.Errorf("lock_file %s: %w", c.LockFile, err)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/zclconf/go-cty/cty"
 
-	"github.com/eksnode/packer-plugin-eksnode/artifact"
 	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
 
@@ -51,7 +51,7 @@ func TestWhatAnImageWillBeMadeOf(t *testing.T) {
 	require.NoError(t, err)
 	var laid []string
 	for _, item := range items {
-		for _, id := range artifact.IDs() {
+		for _, id := range asset.IDs() {
 			if item.ID() == id {
 				laid = append(laid, id)
 			}

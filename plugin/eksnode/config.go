@@ -6,7 +6,7 @@ import (
 	"github.com/hashicorp/packer-plugin-sdk/common"
 	"github.com/hashicorp/packer-plugin-sdk/template/interpolate"
 
-	"github.com/eksnode/packer-plugin-eksnode/artifact"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/check"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/remote"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
@@ -113,7 +113,7 @@ type Config struct {
 	// for what a node is made of).
 	Hardening []string `mapstructure:"hardening"`
 
-	lock *artifact.Lock
+	lock *asset.Lock
 	ctx  interpolate.Context
 }
 

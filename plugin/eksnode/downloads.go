@@ -6,9 +6,9 @@ import (
 	"os"
 	"strings"
 
-	"github.com/eksnode/packer-plugin-eksnode/artifact"
-	"github.com/eksnode/packer-plugin-eksnode/artifact/supply"
-	"github.com/eksnode/packer-plugin-eksnode/cluster"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset/supply"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/check"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
@@ -73,11 +73,11 @@ func (c *Config) knownContainers() provisioner.Containers {
 }
 
 // supply is what a machine of an architecture may ask the Packer host for.
-func (c *Config) supply(arch string) (artifact.Supply, error) {
+func (c *Config) supply(arch string) (asset.Supply, error) {
 	folder := c.CacheFolder
 	if folder == "" {
 		var err error
-		if folder, err = artifact.DefaultCache(); err != nil {
+		if folder, err = asset.DefaultCache(); err != nil {
 			return nil, err
 		}
 	}
@@ -87,8 +87,8 @@ func (c *Config) supply(arch string) (artifact.Supply, error) {
 		return nil, err
 	}
 	return supply.Shelf{
-		Cache: artifact.NewCache(folder, artifact.NewFetcher(artifact.UsualPatience())), Arch: arch,
-		Download: func(asset string) (artifact.Download, error) { return spec.Download(asset, arch) },
-		Images:   images, Archives: c.ImageArchives, Login: cluster.RegistryLogin(cluster.Options{}),
+		Cache: asset.NewCache(folder, asset.NewFetcher(asset.UsualPatience())), Arch: arch,
+		Download: func(id string) (asset.Download, error) { return spec.Download(id, arch) },
+		Images:   images, Archives: c.ImageArchives, Login: awsapi.RegistryLogin(awsapi.Options{}),
 	}, nil
 }

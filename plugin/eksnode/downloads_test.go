@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/artifact"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 )
 
 const pause = "registry.k8s.io/pause:3.10@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
@@ -51,7 +51,7 @@ func TestWhatAMachineMayAskFor(t *testing.T) {
 	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "pause_image": pause, "cache_folder": t.TempDir()}))
 	s, err := p.config.supply("amd64")
 	require.NoError(t, err)
-	for _, w := range []artifact.Wanted{{Asset: "../../etc/shadow"}, {Asset: "file:///etc/shadow"}, {Image: strings.Replace(pause, "3.10", "3.9", 1)}} {
+	for _, w := range []asset.Wanted{{Asset: "../../etc/shadow"}, {Asset: "file:///etc/shadow"}, {Image: strings.Replace(pause, "3.10", "3.9", 1)}} {
 		_, err := s.Supply(t.Context(), w)
 		require.Error(t, err)
 		assert.True(t, strings.Contains(err.Error(), "there is no such asset") || strings.Contains(err.Error(), "which the template does not name"), err)

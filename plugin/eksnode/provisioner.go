@@ -10,7 +10,7 @@ import (
 	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
 	"github.com/hashicorp/packer-plugin-sdk/template/config"
 
-	"github.com/eksnode/packer-plugin-eksnode/agent"
+	"github.com/eksnode/packer-plugin-eksnode/internal/agent"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/check"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/remote"
 )

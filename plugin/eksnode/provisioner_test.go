@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/artifact"
 	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/remote"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
@@ -172,7 +172,7 @@ func TestPrepareForgetsEarlierCalls(t *testing.T) {
 // reaches it.
 func TestConfigCoversTheSpec(t *testing.T) {
 	hcl := new(Provisioner).ConfigSpec()
-	full := Config{SBOM: true, Source: "x", EKSBuildDate: "x", lock: new(artifact.Lock), Distro: "x", KubernetesVersion: "x", SourceURL: "x", Versions: map[string]string{"x": "x"},
+	full := Config{SBOM: true, Source: "x", EKSBuildDate: "x", lock: new(asset.Lock), Distro: "x", KubernetesVersion: "x", SourceURL: "x", Versions: map[string]string{"x": "x"},
 		Checksums: map[string]string{"x": "x"}, Packages: []string{"x"}, Sysctls: map[string]string{"x": "x"},
 		PackageVersions: map[string]string{"x": "x"}, CACertificates: map[string]string{"x": "x"}, KernelArguments: []string{"x"},
 		NVIDIAContainerToolkit: "x", EFA: true, FIPS: true, Bootstrap: "x", Hardening: []string{"x"}, Images: []string{"x"}, PauseImage: "x"}

@@ -6,7 +6,7 @@ import (
 	"os"
 	"slices"
 
-	"github.com/eksnode/packer-plugin-eksnode/artifact"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/check"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
@@ -24,7 +24,7 @@ func (c *Config) readLock() error {
 	if err != nil {
 		return fmt.Errorf(`lock_file: %w; "eksnode lock" makes one`, err)
 	}
-	if c.lock, err = artifact.ParseLock(data); err != nil {
+	if c.lock, err = asset.ParseLock(data); err != nil {
 		return fmt.Errorf("lock_file %s: %w", c.LockFile, err)
 	}
 	return nil

@@ -9,20 +9,20 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/artifact"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 )
 
 // locked are a lock file's entries of what a node of a version needs.
-func locked(t *testing.T, kubernetes, arch string) []artifact.Locked {
+func locked(t *testing.T, kubernetes, arch string) []asset.Locked {
 	t.Helper()
-	var all []artifact.Locked
-	for _, a := range artifact.Table() {
+	var all []asset.Locked
+	for _, a := range asset.Table() {
 		if a.Chosen {
 			continue
 		}
-		d, err := a.For(artifact.Choice{Kubernetes: kubernetes, Arch: arch})
+		d, err := a.For(asset.Choice{Kubernetes: kubernetes, Arch: arch})
 		require.NoError(t, err)
-		all = append(all, artifact.Locked{
+		all = append(all, asset.Locked{
 			ID: a.ID, Kubernetes: kubernetes, Arch: arch, Version: d.Version, Origin: d.Origin,
 			URL: d.Published, Size: 7, SHA256: strings.Repeat("a", 64),
 		})
@@ -36,11 +36,11 @@ func TestTheLockFileIsReadOnThePackerHost(t *testing.T) {
 	require.EqualError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "lock_file": name}),
 		"1 error(s) occurred:\n\n* lock_file: open "+name+`: no such file or directory; "eksnode lock" makes one`)
 
-	data, err := (&artifact.Lock{Assets: locked(t, "1.34.4", "arm64")}).Encode()
+	data, err := (&asset.Lock{Assets: locked(t, "1.34.4", "arm64")}).Encode()
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(name, data, 0o600))
 	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "lock_file": name}))
-	lock, err := artifact.ParseLock(data)
+	lock, err := asset.ParseLock(data)
 	require.NoError(t, err)
 	assert.Equal(t, lock, p.config.spec().Lock)
 
@@ -55,7 +55,7 @@ func TestTheLockFileIsReadOnThePackerHost(t *testing.T) {
 // all that decides it is known.
 func TestWhatNoNodeCouldBeGivenIsRefused(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "eksnode.lock.json")
-	data, err := (&artifact.Lock{Assets: locked(t, "1.33.8", "arm64")}).Encode()
+	data, err := (&asset.Lock{Assets: locked(t, "1.33.8", "arm64")}).Encode()
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(name, data, 0o600))
 	const unknown = "<unknown>"

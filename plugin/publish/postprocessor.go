@@ -13,7 +13,7 @@ import (
 	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
 	"github.com/hashicorp/packer-plugin-sdk/template/config"
 
-	"github.com/eksnode/packer-plugin-eksnode/cluster"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/check"
 )
 
@@ -35,7 +35,7 @@ func (p *PostProcessor) Configure(raws ...any) error {
 	case name == "":
 		errs = append(errs, errors.New("parameter: the SSM parameter's name is missing"))
 	case !check.IsUnknown(name):
-		if err := cluster.CheckParameter(name); err != nil {
+		if err := awsapi.CheckParameter(name); err != nil {
 			errs = append(errs, fmt.Errorf("parameter: %w", err))
 		}
 	}

@@ -24,11 +24,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/agent"
+	"github.com/eksnode/packer-plugin-eksnode/internal/agent"
+	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/sshtest"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
-	"github.com/eksnode/packer-plugin-eksnode/version"
 )
 
 func TestMain(m *testing.M) {

@@ -8,7 +8,7 @@ import (
 
 	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
 
-	"github.com/eksnode/packer-plugin-eksnode/agent"
+	"github.com/eksnode/packer-plugin-eksnode/internal/agent"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 

@@ -8,8 +8,8 @@ import (
 	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
 	"github.com/stretchr/testify/assert"
 
-	"github.com/eksnode/packer-plugin-eksnode/agent"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/agent"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 

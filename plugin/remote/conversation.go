@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/eksnode/packer-plugin-eksnode/agent"
-	"github.com/eksnode/packer-plugin-eksnode/artifact"
+	"github.com/eksnode/packer-plugin-eksnode/internal/agent"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -32,7 +32,7 @@ type conversation struct {
 	console *console
 	version string // the agent's must be the plugin's
 	hangUp  func() // ends the standard input
-	want    func(artifact.Wanted)
+	want    func(asset.Wanted)
 
 	mu       sync.Mutex
 	last     time.Time // of the agent's last word; zero before its first
@@ -44,7 +44,7 @@ type conversation struct {
 
 	events, wants int
 	outcomeBytes  int
-	wanted        *artifact.Wanted // what has not come yet
+	wanted        *asset.Wanted // what has not come yet
 }
 
 // heard is what the agent said until now.
@@ -102,7 +102,7 @@ func (c *conversation) count(e agent.Event, bytes int) {
 
 // ask has the Packer host bring what the agent wants: one thing after the
 // other, since each may cost a download.
-func (c *conversation) ask(w artifact.Wanted) {
+func (c *conversation) ask(w asset.Wanted) {
 	switch c.wants++; {
 	case c.wanted != nil:
 		c.fail(fmt.Errorf("reading the agent's events: %s is wanted before %s has been sent", w, c.wanted))

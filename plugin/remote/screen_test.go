@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/agent"
+	"github.com/eksnode/packer-plugin-eksnode/internal/agent"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 

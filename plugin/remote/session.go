@@ -18,11 +18,11 @@ import (
 
 	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
 
-	"github.com/eksnode/packer-plugin-eksnode/agent"
-	"github.com/eksnode/packer-plugin-eksnode/artifact"
+	"github.com/eksnode/packer-plugin-eksnode/internal/agent"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
+	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/embedded"
-	"github.com/eksnode/packer-plugin-eksnode/version"
 )
 
 // Limits are how long a session waits. Packer's own time-out covers a whole
@@ -49,7 +49,7 @@ type Session struct {
 	Agent func(arch string) ([]byte, error)
 	// Supply gives what machines of an architecture may ask for; nil for
 	// provisioners whose agent asks for nothing.
-	Supply  func(arch string) (artifact.Supply, error)
+	Supply  func(arch string) (asset.Supply, error)
 	Version string // of the plugin, and so of the agent
 	Limits  Limits
 	Now     func() time.Time
@@ -162,7 +162,7 @@ func (s *Session) work(ctx context.Context, m *machine, program []byte, request 
 	supplying, stop := context.WithCancel(ctx)
 	defer stop()
 	talk := &conversation{console: console, version: s.Version, hangUp: feed.hangUp}
-	talk.want = func(w artifact.Wanted) { go supplies.answer(supplying, w, talk.answered) }
+	talk.want = func(w asset.Wanted) { go supplies.answer(supplying, w, talk.answered) }
 	var said text
 	sudo := s.Config.SudoCommand
 	if m.isRoot {

@@ -9,13 +9,13 @@ import (
 	"os"
 	"sync"
 
-	"github.com/eksnode/packer-plugin-eksnode/agent"
-	"github.com/eksnode/packer-plugin-eksnode/artifact"
+	"github.com/eksnode/packer-plugin-eksnode/internal/agent"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 )
 
 // supplier answers what the agent wants.
 type supplier struct {
-	supply  artifact.Supply // nil where nothing can be wanted
+	supply  asset.Supply // nil where nothing can be wanted
 	feed    *feed
 	console *console
 }
@@ -23,7 +23,7 @@ type supplier struct {
 // answer gets what is wanted and feeds it to the agent. The agent hears an
 // empty line now and then until it comes. sent is called when the last of it
 // leaves: from then on the agent may want something else.
-func (s supplier) answer(ctx context.Context, w artifact.Wanted, sent func()) {
+func (s supplier) answer(ctx context.Context, w asset.Wanted, sent func()) {
 	if s.supply == nil {
 		s.feed.send(newFrames(nil, errors.New("this provisioner supplies nothing"), sent))
 		return
@@ -51,7 +51,7 @@ type frames struct {
 	sent  func()        // called before the last bytes leave; nil afterwards
 }
 
-func newFrames(got *artifact.Supplied, err error, sent func()) *frames {
+func newFrames(got *asset.Supplied, err error, sent func()) *frames {
 	f := &frames{done: make(chan struct{}), sent: sent}
 	switch {
 	case err != nil:

@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/agent"
-	"github.com/eksnode/packer-plugin-eksnode/artifact"
+	"github.com/eksnode/packer-plugin-eksnode/internal/agent"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -43,12 +43,12 @@ func unpack(t *testing.T, from io.Reader) (frames []agent.Frame, data string) {
 
 func TestAnAnswerInFrames(t *testing.T) {
 	text := strings.Repeat("x", agent.ChunkMost) + "rest"
-	frames, data := unpack(t, newFrames(&artifact.Supplied{ReadCloser: io.NopCloser(strings.NewReader(text)), Size: 7, SHA256: "s", Digest: "d"}, nil, func() {}))
+	frames, data := unpack(t, newFrames(&asset.Supplied{ReadCloser: io.NopCloser(strings.NewReader(text)), Size: 7, SHA256: "s", Digest: "d"}, nil, func() {}))
 	assert.Equal(t, text, data)
-	assert.Equal(t, []agent.Frame{{Supplied: &artifact.Supplied{Size: 7, SHA256: "s", Digest: "d"}}, {Chunk: agent.ChunkMost}, {Chunk: 4}, {End: true}}, frames)
+	assert.Equal(t, []agent.Frame{{Supplied: &asset.Supplied{Size: 7, SHA256: "s", Digest: "d"}}, {Chunk: agent.ChunkMost}, {Chunk: 4}, {End: true}}, frames)
 	frames, _ = unpack(t, newFrames(nil, errors.New("no such registry"), func() {}))
 	assert.Equal(t, []agent.Frame{{Error: "no such registry"}}, frames)
-	frames, data = unpack(t, newFrames(&artifact.Supplied{ReadCloser: io.NopCloser(io.MultiReader(strings.NewReader("half"), failingDisk{}))}, nil, func() {}))
+	frames, data = unpack(t, newFrames(&asset.Supplied{ReadCloser: io.NopCloser(io.MultiReader(strings.NewReader("half"), failingDisk{}))}, nil, func() {}))
 	assert.Equal(t, "half", data)
 	assert.Equal(t, agent.Frame{Error: "input/output error"}, frames[len(frames)-1])
 }
@@ -82,9 +82,9 @@ func TestAnAnswerIsClosed(t *testing.T) {
 			file, err := os.Open(path)
 			require.NoError(t, err)
 			f := newFeed(strings.NewReader(""), time.Hour)
-			s := supplier{supply: always{&artifact.Supplied{ReadCloser: file}}, feed: f, console: newConsole((&monitor{}).ui(), time.Now)}
+			s := supplier{supply: always{&asset.Supplied{ReadCloser: file}}, feed: f, console: newConsole((&monitor{}).ui(), time.Now)}
 			answered := make(chan struct{})
-			go func() { s.answer(t.Context(), artifact.Wanted{Asset: "kubelet"}, func() {}); close(answered) }()
+			go func() { s.answer(t.Context(), asset.Wanted{Asset: "kubelet"}, func() {}); close(answered) }()
 			if !hang {
 				wait := make([]byte, len(`{"supplied":{"size":0,"sha256":""}}`+"\n"+`{"chunk":7}`+"\ncontent"+`{"end":true}`+"\n"))
 				_, err = io.ReadFull(f, wait)
@@ -101,18 +101,18 @@ func TestAnAnswerIsClosed(t *testing.T) {
 	}
 }
 
-type always struct{ supplied *artifact.Supplied }
+type always struct{ supplied *asset.Supplied }
 
-func (a always) Supply(context.Context, artifact.Wanted) (*artifact.Supplied, error) {
+func (a always) Supply(context.Context, asset.Wanted) (*asset.Supplied, error) {
 	return a.supplied, nil
 }
 
 // An agent that wants everything at once starts one download.
 func TestOneThingIsWantedAtATime(t *testing.T) {
-	var asked []artifact.Wanted
+	var asked []asset.Wanted
 	hung := 0
 	c := &conversation{console: newConsole((&monitor{}).ui(), time.Now), hello: true, hangUp: func() { hung++ },
-		want: func(w artifact.Wanted) { asked = append(asked, w) }}
+		want: func(w asset.Wanted) { asked = append(asked, w) }}
 	want := func(asset string) { c.line([]byte(`{"event":"want","want":{"asset":"` + asset + `"}}`)) }
 	for range 5000 {
 		want("kubelet")
@@ -138,7 +138,7 @@ func TestAnAnswerIsSentWithItsLastByte(t *testing.T) {
 	}{"content": {body: "content"}, "nothing": {}, "an error": {err: errors.New("no such registry")}} {
 		t.Run(name, func(t *testing.T) {
 			sent := 0
-			f := newFrames(&artifact.Supplied{ReadCloser: io.NopCloser(strings.NewReader(c.body))}, c.err, func() { sent++ })
+			f := newFrames(&asset.Supplied{ReadCloser: io.NopCloser(strings.NewReader(c.body))}, c.err, func() { sent++ })
 			var all []byte
 			one := make([]byte, 1)
 			for {
@@ -191,7 +191,7 @@ func FuzzEvents(f *testing.F) {
 	f.Fuzz(func(t *testing.T, stream []byte) {
 		m := &monitor{}
 		busy := 0
-		c := &conversation{console: newConsole(&screen{Ui: m.ui()}, time.Now), version: "1", hangUp: func() {}, want: func(artifact.Wanted) { busy++ }}
+		c := &conversation{console: newConsole(&screen{Ui: m.ui()}, time.Now), version: "1", hangUp: func() {}, want: func(asset.Wanted) { busy++ }}
 		l := &lines{most: 1 << 16, each: c.line}
 		_, err := l.Write(stream)
 		require.NoError(t, err)

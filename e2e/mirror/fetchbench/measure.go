@@ -12,9 +12,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/eksnode/packer-plugin-eksnode/artifact"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 )
 
 // The line of the benchmark.
@@ -128,13 +128,13 @@ func median[T cmp.Ordered](all []Cost, of func(Cost) T) T {
 }
 
 // download is an asset as provisioning has it.
-func (m made) download(url string) artifact.Download {
-	d := artifact.Download{
-		ID: m.name, Version: "1.0.0", VersionSource: "versions", Kind: artifact.Program, Target: "/usr/bin/" + m.name,
-		URL: url + "/" + m.place(), SumURL: url + "/" + m.place() + ".sha256", SumForm: artifact.Listed,
+func (m made) download(url string) asset.Download {
+	d := asset.Download{
+		ID: m.name, Version: "1.0.0", VersionSource: "versions", Kind: asset.Program, Target: "/usr/bin/" + m.name,
+		URL: url + "/" + m.place(), SumURL: url + "/" + m.place() + ".sha256", SumForm: asset.Listed,
 	}
 	if m.archive {
-		d.Kind, d.Target = artifact.TarGz, "/opt/"+m.name
+		d.Kind, d.Target = asset.TarGz, "/opt/"+m.name
 	}
 	return d
 }
@@ -151,14 +151,14 @@ func installAll(ctx context.Context, url, into string) error {
 		return err
 	}
 	defer h.Close()
-	fetcher := artifact.NewFetcher(artifact.UsualPatience())
+	fetcher := asset.NewFetcher(asset.UsualPatience())
 	all := assets()
 	for i, a := range all {
 		if i+1 < len(all) {
 			fetcher.Expect(all[i+1].download(url))
 		}
 		d := a.download(url)
-		if _, err := artifact.Install(ctx, h, fetcher, d, func(int64, int64) {}); err != nil {
+		if _, err := asset.Install(ctx, h, fetcher, d, func(int64, int64) {}); err != nil {
 			return err
 		}
 	}

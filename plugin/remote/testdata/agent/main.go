@@ -14,10 +14,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/eksnode/packer-plugin-eksnode/agent"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/agent"
+	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
-	"github.com/eksnode/packer-plugin-eksnode/version"
 )
 
 func main() {

@@ -1,0 +1,191 @@
+package agent
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// ErrHungUp is why a run stops when the packer host is gone.
+var ErrHungUp = errors.New("the packer host closed the connection; stopped so that nothing goes on changing this machine")
+
+// Serve reads one Request from in, does it on h and writes Events to out. It
+// returns the report, whose exit code the process must exit with. It stops when
+// in closes or falls silent.
+func Serve(ctx context.Context, h *host.Host, in io.Reader, out io.Writer, tool string) plan.Report {
+	return serve(ctx, h, in, out, tool, SilenceSeconds*time.Second)
+}
+
+// serve is Serve for a packer host that may be silent for so long.
+func serve(ctx context.Context, h *host.Host, in io.Reader, out io.Writer, tool string, silence time.Duration) plan.Report {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	w := &writer{out: out, failed: cancel}
+	w.send(Event{Kind: Hello, Message: tool})
+
+	box := newInbox(in, silence, cancel)
+	box.want = func(wanted asset.Wanted) { w.send(Event{Kind: Want, Want: &wanted}) }
+	req, err := box.request(ctx, tool)
+	if err == nil {
+		err = leaveFolder(req.Folder)
+	}
+	if err != nil {
+		r := plan.Report{Schema: plan.Schema, Command: string(req.Command), Tool: tool, Result: plan.Failure, Error: err.Error()}
+		w.send(Event{Kind: Finished, Report: &r})
+		return r
+	}
+	go box.listen(ctx)
+	go w.liveUntil(ctx)
+	r := RunSupplied(ctx, h, req, tool, w, box)
+	w.send(Event{Kind: Finished, Report: &r})
+	return r
+}
+
+// requestMost is how many bytes a request may have: a lock file, certificates
+// and an operator's own rules are in it.
+const requestMost = 64 << 20
+
+// request reads the first line of the agent's input. A packer host that falls
+// silent before the line's end is gone; the reader is left behind then, and
+// ends with the process.
+func (b *inbox) request(ctx context.Context, tool string) (Request, error) {
+	type answer struct {
+		req Request
+		err error
+	}
+	read := make(chan answer, 1)
+	go func() {
+		req, err := readRequest(b.in, tool)
+		read <- answer{req, err}
+	}()
+	select {
+	case a := <-read:
+		return a.req, a.err
+	case <-ctx.Done():
+		return Request{}, fmt.Errorf("reading the request: %w", context.Cause(ctx))
+	}
+}
+
+func readRequest(in *bufio.Reader, tool string) (Request, error) {
+	var req Request
+	line, err := readLine(in, requestMost)
+	if err != nil {
+		return req, fmt.Errorf("reading the request: %w", err)
+	}
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&req); err != nil {
+		return req, fmt.Errorf("reading the request: %w", err)
+	}
+	if req.Version != tool {
+		return req, fmt.Errorf("reading the request: it comes from a plugin of version %q, and this is the agent of version %q; build both together with make build", req.Version, tool)
+	}
+	return req, nil
+}
+
+// leaveFolder takes the uploaded agent off the machine before anything else
+// happens, so that no way of ending leaves it in the image. A running program
+// needs its file no more.
+func leaveFolder(folder string) error {
+	if folder == "" {
+		return nil
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("finding the uploaded agent: %w", err)
+	}
+	if filepath.Dir(exe) != filepath.Clean(folder) {
+		return fmt.Errorf("removing the uploaded agent: it runs from %s, not from the folder %s it was told to remove", filepath.Dir(exe), folder)
+	}
+	if err := errors.Join(os.Remove(exe), os.Remove(folder)); err != nil {
+		return fmt.Errorf("removing the uploaded agent: %w", err)
+	}
+	return nil
+}
+
+// writer is a plan.Sink that writes events.
+type writer struct {
+	mu     sync.Mutex
+	out    io.Writer
+	failed context.CancelCauseFunc
+	last   time.Time // of the last progress event
+	over   bool      // nothing follows the end marker
+}
+
+func (w *writer) send(e Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.over {
+		return
+	}
+	w.over = e.Kind == Finished
+	line, err := encode(e)
+	if err == nil {
+		_, err = w.out.Write(append(line, '\n'))
+	}
+	if err != nil {
+		w.failed(fmt.Errorf("%w (%w)", ErrHungUp, err))
+	}
+}
+
+// encode writes an event as JSON that fits a line.
+func encode(e Event) ([]byte, error) {
+	line, err := json.Marshal(e)
+	for most := 1 << 17; err == nil && len(line) >= LineMost && most > 0; most /= 2 {
+		if e.Report != nil {
+			r := e.Report.Bounded(most)
+			e.Report = &r
+		}
+		if e.Outcome != nil {
+			o := e.Outcome.Bounded(most)
+			e.Outcome = &o
+		}
+		line, err = json.Marshal(e)
+	}
+	return line, err
+}
+
+// liveUntil gives signs of life until ctx ends.
+func (w *writer) liveUntil(ctx context.Context) {
+	beat := time.NewTicker(HeartbeatSeconds * time.Second)
+	defer beat.Stop()
+	for {
+		select {
+		case <-beat.C:
+			w.send(Event{Kind: Alive})
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Begin implements plan.Sink.
+func (w *writer) Begin(item, phase string, actions int) {
+	w.send(Event{Kind: Begin, Item: item, Phase: phase, Actions: actions})
+}
+
+// Progress implements plan.Sink; it sends at most two events a second.
+func (w *writer) Progress(item string, a plan.Action, done, total int64) {
+	if time.Since(w.last) < 500*time.Millisecond && done < total {
+		return
+	}
+	w.last = time.Now()
+	w.send(Event{Kind: Progress, Item: item, Action: &a, Done: done, Total: total})
+}
+
+// End implements plan.Sink.
+func (w *writer) End(o plan.Outcome) {
+	w.send(Event{Kind: End, Item: o.Item, Phase: o.Phase, Outcome: &o})
+}

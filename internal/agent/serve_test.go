@@ -1,0 +1,309 @@
+//go:build linux
+
+package agent
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/eksnode/packer-plugin-eksnode/scrub"
+)
+
+const tool = "1.2.3"
+
+// image is a Debian root with one thing to scrub.
+func image(t *testing.T) (*host.Host, string) {
+	t.Helper()
+	root := t.TempDir()
+	for name, content := range map[string]string{
+		"etc/os-release": "ID=debian\nVERSION_ID=\"12\"\n", "etc/passwd": "root:x:0:0:root:/root:/bin/bash\n",
+		"etc/machine-id": "0123456789abcdef0123456789abcdef\n",
+	} {
+		p := filepath.Join(root, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(p), 0o755))
+		require.NoError(t, os.WriteFile(p, []byte(content), 0o644))
+	}
+	h, err := host.Mounted(root)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, h.Close()) })
+	return h, root
+}
+
+func line(t *testing.T, v any) []byte {
+	t.Helper()
+	text, err := json.Marshal(v)
+	require.NoError(t, err)
+	return append(text, '\n')
+}
+
+// events reads a whole stream.
+func events(t *testing.T, stream io.Reader) []Event {
+	t.Helper()
+	var all []Event
+	s := bufio.NewScanner(stream)
+	s.Buffer(nil, 1<<24)
+	for s.Scan() {
+		var e Event
+		require.NoError(t, json.Unmarshal(s.Bytes(), &e), s.Text())
+		all = append(all, e)
+	}
+	require.NoError(t, s.Err())
+	return all
+}
+
+// open is a standard input that stays open after the request, as the plugin's.
+func open(t *testing.T, request []byte) io.Reader {
+	t.Helper()
+	r, w := io.Pipe()
+	t.Cleanup(func() { w.Close() })
+	go func() { _, _ = w.Write(request) }()
+	return r
+}
+
+func TestServeScrubsAndAudits(t *testing.T) {
+	h, root := image(t)
+	only := &scrub.Spec{Only: []string{"machine-id"}}
+	for _, step := range []struct {
+		command Command
+		dry     bool
+		result  plan.Result
+		left    string
+	}{
+		{Audit, false, plan.Findings, "0123456789abcdef0123456789abcdef\n"},
+		{Scrub, true, plan.DryRun, "0123456789abcdef0123456789abcdef\n"},
+		{Scrub, false, plan.OK, ""},
+		{Audit, false, plan.Clean, ""},
+	} {
+		var out bytes.Buffer
+		r := Serve(t.Context(), h, open(t, line(t, Request{Version: tool, Command: step.command, DryRun: step.dry, Scrub: only})), &out, tool)
+		assert.Equal(t, step.result, r.Result, r.Error)
+		got := events(t, &out)
+		assert.Equal(t, Event{Kind: Hello, Message: tool}, got[0])
+		last := got[len(got)-1]
+		assert.Equal(t, Finished, last.Kind)
+		assert.Equal(t, step.result, last.Report.Result)
+		assert.Equal(t, "debian", last.Report.Machine.Distro)
+		text, err := os.ReadFile(filepath.Join(root, "etc/machine-id"))
+		require.NoError(t, err)
+		assert.Equal(t, step.left, string(text))
+	}
+}
+
+// What changes a machine waits for nobody and works beside nobody; who only
+// looks is not kept from that.
+func TestOnlyOneRunChangesAMachine(t *testing.T) {
+	h, root := image(t)
+	other, err := host.Mounted(root)
+	require.NoError(t, err)
+	defer other.Close()
+	unlock, err := other.Lock()
+	require.NoError(t, err)
+	only := &scrub.Spec{Only: []string{"machine-id"}}
+	run := func(command Command, dry bool) plan.Report {
+		return Run(t.Context(), h, Request{Command: command, DryRun: dry, Scrub: only}, tool, &writer{out: io.Discard})
+	}
+	r := run(Scrub, false)
+	assert.Equal(t, plan.Failure, r.Result)
+	assert.Regexp(t, `^another eksnode \(pid \d+: .+\) is working on `+root+`; run again when that has ended$`, r.Error)
+	text, err := os.ReadFile(filepath.Join(root, "etc/machine-id"))
+	require.NoError(t, err)
+	assert.NotEmpty(t, text)
+	assert.Equal(t, plan.DryRun, run(Scrub, true).Result)
+	assert.Equal(t, plan.Findings, run(Audit, false).Result)
+	require.NoError(t, unlock())
+	assert.Equal(t, plan.OK, run(Scrub, false).Result)
+}
+
+// A scrub ends with the audit by the same rules.
+func TestAScrubEndsWithTheAudit(t *testing.T) {
+	h, root := image(t)
+	require.NoError(t, os.MkdirAll(filepath.Join(root, "opt"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(root, "opt/app.conf"), []byte("token = ghp_0123456789abcdefghijABCDEFGHIJ012345\n"), 0o644))
+	for _, c := range []struct {
+		audit   scrub.Audit
+		skip    []string
+		dry     bool
+		result  plan.Result
+		verdict plan.Result // "" for no audit
+	}{
+		{"", nil, true, plan.DryRun, plan.Findings},
+		{"", nil, false, plan.Findings, plan.Findings},
+		{scrub.AuditFails, nil, false, plan.Findings, plan.Findings},
+		{scrub.AuditWarns, nil, false, plan.OK, plan.Findings},
+		{scrub.AuditFails, []string{"secrets-left"}, false, plan.OK, plan.Clean},
+		{scrub.AuditOff, nil, false, plan.OK, ""},
+		{scrub.AuditOff, nil, true, plan.DryRun, ""},
+		{"maybe", nil, false, plan.Failure, ""},
+	} {
+		spec := &scrub.Spec{Only: []string{"secrets", "machine-id"}, Skip: c.skip, Audit: c.audit}
+		r := Run(t.Context(), h, Request{Command: Scrub, DryRun: c.dry, Scrub: spec}, tool, &writer{out: io.Discard})
+		assert.Equal(t, c.result, r.Result, "%+v: %s", c, r.Error)
+		var verdict plan.Result
+		if r.Audit != nil {
+			verdict = r.Audit.Result
+		}
+		assert.Equal(t, c.verdict, verdict, "%+v", c)
+	}
+	r := Run(t.Context(), h, Request{Command: Audit, Scrub: &scrub.Spec{Audit: scrub.AuditWarns}}, tool, nil)
+	assert.Equal(t, "reading the request: audit is a field of a scrub, and has no effect on an audit", r.Error)
+}
+
+func TestServeRefusesBadRequests(t *testing.T) {
+	for name, c := range map[string]struct {
+		request string
+		err     string
+	}{
+		"nothing":         {"", "reading the request: EOF"},
+		"no JSON":         {"hello\n", "reading the request: invalid character"},
+		"unknown field":   {`{"version":"1.2.3","command":"scrub","force":true}` + "\n", `unknown field "force"`},
+		"other version":   {`{"version":"1.2.4","command":"scrub","scrub":{}}` + "\n", `of version "1.2.4", and this is the agent of version "1.2.3"`},
+		"unknown command": {`{"version":"1.2.3","command":"erase"}` + "\n", `the command "erase" is not known; known: provision, scrub, audit`},
+		"no spec":         {`{"version":"1.2.3","command":"scrub"}` + "\n", "scrub needs its spec in the field scrub"},
+		"unknown rule":    {`{"version":"1.2.3","command":"scrub","scrub":{"only":["x"]}}` + "\n", `no rule or group is named "x"`},
+		"other folder":    {`{"version":"1.2.3","command":"scrub","scrub":{},"folder":"/usr/bin"}` + "\n", "not from the folder /usr/bin it was told to remove"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, root := image(t)
+			var out bytes.Buffer
+			r := Serve(t.Context(), h, bytes.NewReader([]byte(c.request)), &out, tool)
+			assert.Equal(t, plan.Failure, r.Result)
+			assert.Contains(t, r.Error, c.err)
+			got := events(t, &out)
+			assert.Equal(t, Finished, got[len(got)-1].Kind)
+			text, err := os.ReadFile(filepath.Join(root, "etc/machine-id"))
+			require.NoError(t, err)
+			assert.NotEmpty(t, text, "nothing was changed")
+		})
+	}
+}
+
+func TestServeRefusesADistributionItDoesNotKnow(t *testing.T) {
+	h, root := image(t)
+	require.NoError(t, os.WriteFile(filepath.Join(root, "etc/os-release"), []byte("ID=plan9\n"), 0o644))
+	r := Serve(t.Context(), h, open(t, line(t, Request{Version: tool, Command: Scrub, Scrub: &scrub.Spec{}})), io.Discard, tool)
+	assert.Equal(t, plan.Failure, r.Result)
+	assert.Contains(t, r.Error, `"plan9"`)
+	assert.Contains(t, r.Error, "debian")
+
+	r = Run(t.Context(), h, Request{Command: Audit, Scrub: &scrub.Spec{}}, tool, nil)
+	assert.Equal(t, plan.Unknown, r.Result, "an audit that could not look has not found anything")
+	assert.Contains(t, r.Error, `"plan9"`)
+}
+
+// A connection that dies before the request has come closes nothing.
+func TestServeGivesUpOnARequestThatNeverComes(t *testing.T) {
+	for name, begun := range map[string]string{"nothing": "", "a half": `{"version":"1.2.3","comm`} {
+		t.Run(name, func(t *testing.T) {
+			h, _ := image(t)
+			var out bytes.Buffer
+			r := serve(t.Context(), h, open(t, []byte(begun)), &out, tool, 10*time.Millisecond)
+			assert.Equal(t, plan.Failure, r.Result)
+			assert.Equal(t, "reading the request: "+ErrHungUp.Error()+" (nothing heard for 10ms)", r.Error)
+			got := events(t, &out)
+			assert.Equal(t, Finished, got[len(got)-1].Kind)
+		})
+	}
+}
+
+// A report that does not fit a line leaves entries out and says how many.
+func TestEventsFitALine(t *testing.T) {
+	actions := slices.Repeat([]plan.Action{{Verb: plan.Remove, Target: strings.Repeat("x", 4000)}}, 20_000)
+	r := plan.Report{Error: strings.Repeat("e", 1<<20), Outcomes: []plan.Outcome{{Item: "a", Actions: actions}, {Item: "b"}}}
+	line, err := encode(Event{Kind: Finished, Report: &r})
+	require.NoError(t, err)
+	assert.Less(t, len(line), LineMost)
+	var e Event
+	require.NoError(t, json.Unmarshal(line, &e))
+	assert.Equal(t, 20_000-len(e.Report.Outcomes[0].Actions), e.Report.Omitted)
+	assert.Positive(t, e.Report.Omitted)
+	assert.Len(t, e.Report.Outcomes, 2)
+	assert.Len(t, r.Outcomes[0].Actions, 20_000, "the report itself stays whole")
+	line, err = encode(Event{Kind: End, Outcome: &r.Outcomes[0]})
+	require.NoError(t, err)
+	assert.Less(t, len(line), LineMost)
+}
+
+func TestLinesOfTheInputAreBounded(t *testing.T) {
+	in := bufio.NewReaderSize(strings.NewReader(strings.Repeat("x", 100)+"\n"), 16)
+	_, err := readLine(in, 99)
+	require.EqualError(t, err, "a line of more than 99 bytes")
+	in = bufio.NewReaderSize(strings.NewReader(strings.Repeat("x", 100)+"\ny"), 16)
+	line, err := readLine(in, 101)
+	require.NoError(t, err)
+	assert.Len(t, line, 101)
+	_, err = readLine(in, 101)
+	require.ErrorIs(t, err, io.EOF)
+}
+
+// FuzzRequest reads any line as a request.
+func FuzzRequest(f *testing.F) {
+	f.Add([]byte(`{"version":"1.2.3","command":"scrub","scrub":{"audit":"warn","only":["x"]}}` + "\n"))
+	f.Add([]byte(`{"version":"1.2.3","command":"provision","provision":{"source_url":"file:///x"},"folder":"/"}` + "\n"))
+	f.Add([]byte("{}\n{}"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		req, err := readRequest(bufio.NewReaderSize(bytes.NewReader(text), 16), tool)
+		if err == nil {
+			assert.Equal(t, tool, req.Version)
+			_ = req.distro()
+			_ = req.audits()
+		}
+	})
+}
+
+// FuzzFrames has the packer host send anything: reading ends.
+func FuzzFrames(f *testing.F) {
+	f.Add([]byte("\n{\"chunk\":1}\nx{\"end\":true}\n"))
+	f.Add([]byte("{\"supplied\":{}}\n{\"chunk\":3}\nabc{\"end\":true}\n{\"error\":\"x\"}\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		box := newInbox(bytes.NewReader(text), time.Hour, cancel)
+		box.want = func(asset.Wanted) {}
+		over := make(chan struct{})
+		go func() { defer close(over); box.listen(ctx) }()
+		for ctx.Err() == nil {
+			if got, err := box.Supply(ctx, asset.Wanted{Asset: "x"}); err == nil {
+				_, _ = io.Copy(io.Discard, got)
+			}
+		}
+		<-over
+	})
+}
+
+// A request that is followed by a closed input comes from a packer host that is
+// gone: whatever had not begun is left.
+func TestServeStopsWhenThePackerHostHangsUp(t *testing.T) {
+	h, _ := image(t)
+	in, packer := io.Pipe()
+	out := hangsUp{packer}
+	go func() { _, _ = packer.Write(line(t, Request{Version: tool, Command: Scrub, Scrub: &scrub.Spec{}})) }()
+	r := Serve(t.Context(), h, in, out, tool)
+	assert.Equal(t, plan.Failure, r.Result)
+	assert.Contains(t, r.Error, ErrHungUp.Error())
+}
+
+// hangsUp closes the agent's input at the first sign of work, and its own pipe
+// with it.
+type hangsUp struct{ input *io.PipeWriter }
+
+func (h hangsUp) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte(`"begin"`)) {
+		return 0, errors.Join(h.input.Close(), errors.New("broken pipe"))
+	}
+	return len(p), nil
+}

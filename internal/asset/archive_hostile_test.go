@@ -1,0 +1,167 @@
+package asset
+
+import (
+	"archive/tar"
+	"bytes"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// sparse is a member of the PAX sparse format 0.1 that is one hole: a header of
+// three blocks claims any size, and the archive has no content for it.
+// https://www.gnu.org/software/tar/manual/html_node/PAX-1.html
+func sparse(name string, size int64) []byte {
+	var records strings.Builder
+	for _, field := range [][2]string{
+		{"GNU.sparse.major", "0"}, {"GNU.sparse.minor", "1"}, {"GNU.sparse.numblocks", "0"}, {"GNU.sparse.map", ""},
+		{"GNU.sparse.name", name}, {"GNU.sparse.size", strconv.FormatInt(size, 10)},
+	} {
+		rest := " " + field[0] + "=" + field[1] + "\n"
+		records.WriteString(strconv.Itoa(len(rest)+2) + rest) // each has two digits of length
+	}
+	return append(extended(records.String()), packed([]*tar.Header{{Typeflag: tar.TypeReg, Name: name, Mode: 0o644}})[:512]...)
+}
+
+// extended is a PAX header of its own, which archive/tar does not write.
+func extended(records string) []byte {
+	data := packed([]*tar.Header{{Typeflag: tar.TypeReg, Name: "PaxHeaders.0/x", Size: int64(len(records)), Format: tar.FormatUSTAR}})[:512]
+	data[156] = tar.TypeXHeader
+	copy(data[148:156], "        ")
+	sum := 0
+	for _, b := range data {
+		sum += int(b)
+	}
+	copy(data[148:156], fmt.Sprintf("%06o\x00 ", sum))
+	return append(append(data, records...), make([]byte, -len(records)&511)...)
+}
+
+// zeros is a member with content that gzip packs a thousandfold.
+func zeros(name string, size int) []byte {
+	return append(packed([]*tar.Header{{Typeflag: tar.TypeReg, Name: name, Size: int64(size)}})[:512], make([]byte, size)...)
+}
+
+// What an archive claims to hold is nothing that a disk must believe, and least
+// of all before the archive's sum is known.
+func TestArchivesThatWouldFillTheDisk(t *testing.T) {
+	harmless := packed([]*tar.Header{regular("harmless")})
+	const inflated = "it unpacks to more than 32 times its size"
+	for name, test := range map[string]struct {
+		data []byte
+		err  string
+	}{
+		"sizes whose sum overflows":       {append(harmless, sparse("evil", math.MaxInt64)...), "it unpacks to more than 2147483648 bytes"},
+		"sizes whose sum overflows twice": {slices.Concat(sparse("a", math.MaxInt64), sparse("b", math.MaxInt64), sparse("c", 9)), "it unpacks to more than 2147483648 bytes"},
+		"a hole":                          {sparse("evil", 1<<30), `its member "evil" has holes`},
+		"zeros":                           {zeros("evil", 64<<20), inflated},
+		"many zeros": {bytes.Join(slices.Collect(func(yield func([]byte) bool) {
+			for i := range 8 {
+				if !yield(zeros(strconv.Itoa(i), 8<<20)) {
+					return
+				}
+			}
+		}), nil), inflated},
+		"headers without a member": {bytes.Repeat(extended("900000 comment="+strings.Repeat(" ", 900000-16)+"\n"), 64), inflated},
+		"names of many folders":    {packed([]*tar.Header{regular(strings.Repeat("a/", 400_000) + "x")}), "its member \"" + strings.Repeat("a/", 50) + "\"… has a name of more than 1024 bytes"},
+		"folders nobody lists":     {packed(below(100, 400)), "it has more than 10000 members"},
+	} {
+		for judged, forge := range map[string]bool{"": false, ", forged": true} {
+			t.Run(name+judged, func(t *testing.T) {
+				m := newMirror(t)
+				m.put(archived, zipped(t, test.data))
+				if forge {
+					m.put(archived, zipped(t, nil))
+					m.files[archived] = zipped(t, test.data)
+				}
+				h := newMachine(t, nil)
+				mount(t, h, "opt/cni/bin", 0, "size=40m")
+				before := h.tree(t)
+				_, err := Install(t.Context(), h.Host, hasty(), m.archive(archived), quietly)
+				if forge {
+					require.ErrorContains(t, err, "verifying cni-plugins 1.9.1: ")
+				} else {
+					require.EqualError(t, err, "unpacking cni-plugins 1.9.1: "+test.err+"; nothing was installed")
+				}
+				assert.Equal(t, before, h.tree(t))
+			})
+		}
+	}
+}
+
+// below are files, each below folders of its own that no member names.
+func below(files, folders int) []*tar.Header {
+	var members []*tar.Header
+	for i := range files {
+		members = append(members, regular(strconv.Itoa(i)+"/"+strings.Repeat("a/", folders)+"x"))
+	}
+	return members
+}
+
+// A link is judged by where it leads once everything is in place, whatever
+// order the archive has.
+func TestLinksThatLeadOutsideOnlyTogether(t *testing.T) {
+	for name, test := range map[string]struct {
+		members []*tar.Header
+		err     string
+	}{
+		"through a link and up":            {[]*tar.Header{link("a/b", ".."), link("out", "a/b/../../etc")}, `its link "out" points through its own link "a/b"`},
+		"through a link that comes later":  {[]*tar.Header{link("out", "a/b/../../etc"), link("a/b", "..")}, `its link "out" points through its own link "a/b"`},
+		"through two links":                {[]*tar.Header{link("x/y/z", "../.."), link("a", "x/y"), link("out", "x/y/z/../../../etc")}, `its link "out" points through its own link "x/y/z"`},
+		"to a link":                        {[]*tar.Header{link("b", "a"), link("a", "bridge")}, `its link "b" points through its own link "a"`},
+		"to itself":                        {[]*tar.Header{link("a", "a")}, `its link "a" points through its own link "a"`},
+		"up behind what the machine has":   {[]*tar.Header{link("out", "machine/x/../../etc")}, `its link "out" points to "machine/x/../../etc", which goes up after it went down`},
+		"up and down and up":               {[]*tar.Header{link("a/out", "../machine/../etc")}, `its link "a/out" points to "../machine/../etc", which goes up after it went down`},
+		"to a name that cannot be printed": {[]*tar.Header{link("out", "a\nb")}, `its link "out" points to "a\nb", which cannot be printed`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMirror(t)
+			m.put(archived, tgz(t, append([]*tar.Header{regular("harmless")}, test.members...)...))
+			h := newMachine(t, map[string]string{"opt/cni/bin/bridge": "the old one", "etc/passwd": "root"})
+			require.NoError(t, os.Symlink("/var/lib", filepath.Join(h.root, "opt/cni/bin/machine")))
+			before := h.tree(t)
+			_, err := Install(t.Context(), h.Host, hasty(), m.archive(archived), quietly)
+			require.EqualError(t, err, "unpacking cni-plugins 1.9.1: "+test.err+"; nothing was installed")
+			assert.Equal(t, before, h.tree(t))
+		})
+	}
+}
+
+// What the machine has where a member shall be is found before anything moves.
+func TestWhatIsInTheWayStopsAll(t *testing.T) {
+	for name, test := range map[string]struct {
+		lay func(t *testing.T, bin string)
+		err string
+	}{
+		"a folder": {func(t *testing.T, bin string) { require.NoError(t, os.MkdirAll(filepath.Join(bin, "bridge"), 0o755)) }, "/opt/cni/bin/bridge is in the way: it is neither a file nor a link"},
+		"a FIFO":   {func(t *testing.T, bin string) { require.NoError(t, unix.Mkfifo(filepath.Join(bin, "bridge"), 0o600)) }, "/opt/cni/bin/bridge is in the way: it is neither a file nor a link"},
+		"a file as a folder": {func(t *testing.T, bin string) {
+			require.NoError(t, os.WriteFile(filepath.Join(bin, "sub"), nil, 0o600))
+		}, "/opt/cni/bin/sub is in the way: it is not a folder"},
+		"a link to nowhere": {func(t *testing.T, bin string) { require.NoError(t, os.Symlink("/nowhere", filepath.Join(bin, "sub"))) }, "/opt/cni/bin/sub is in the way: it is not a folder"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMirror(t)
+			m.put(archived, tgz(t, regular("a"), regular("sub/tool"), regular("bridge")))
+			h := newMachine(t, map[string]string{"opt/cni/bin/a": "the old one"})
+			bin := filepath.Join(h.root, "opt/cni/bin")
+			test.lay(t, bin)
+			_, err := Install(t.Context(), h.Host, hasty(), m.archive(archived), quietly)
+			require.EqualError(t, err, "unpacking cni-plugins 1.9.1: "+test.err+"; move it away; nothing was installed")
+			text, err := os.ReadFile(filepath.Join(bin, "a"))
+			require.NoError(t, err)
+			assert.Equal(t, "the old one", string(text))
+			left, err := m.archive(archived).Leftover(h.Host)
+			require.NoError(t, err)
+			assert.Empty(t, left)
+		})
+	}
+}

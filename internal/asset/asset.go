@@ -1,0 +1,311 @@
+// Package artifact is what a node needs that no package manager brings: where
+// upstream has it, how its checksum is published, and how it is fetched,
+// verified and put in place. Nothing unverified is ever installed.
+package asset
+
+import (
+	"fmt"
+	"io/fs"
+	"net/url"
+	"path"
+	"strings"
+)
+
+// SumForm is how a checksum file says its SHA-256.
+type SumForm string
+
+// The forms that upstreams use.
+const (
+	// Bare is the sum in hexadecimal and nothing else.
+	Bare SumForm = "bare"
+	// Listed is what sha256sum prints: a sum and a file name on each line.
+	Listed SumForm = "listed"
+)
+
+// Kind is what a download is.
+type Kind string
+
+// The kinds.
+const (
+	Program Kind = "program" // one executable
+	TarGz   Kind = "tar.gz"  // an archive, unpacked into a folder
+)
+
+// Release is how a publisher names an asset's files. The templates know
+// {version}, {kubernetes}, {arch} and {date}.
+type Release struct {
+	// URL is where it has the file, and Sum where it has its SHA-256.
+	URL, Sum string
+	SumForm  SumForm
+	// Catalog is a page that lists the versions for a person; empty where the
+	// publisher lists them for programs.
+	Catalog string
+}
+
+// Asset is one row of the table. Its Target knows {arch} and {commands}, the
+// distribution's folder for commands.
+type Asset struct {
+	// ID names the asset in flags, plans and the manifest.
+	ID string
+	// Why says what needs it.
+	Why string
+	// Version is the release to use, without "v"; empty means Kubernetes' own.
+	Version string
+	// Since is the first minor of Kubernetes 1 whose kubelet needs it; 0 for
+	// all.
+	Since int
+	// Chosen says that only those distributions get it that ask for it by its
+	// ID: the others have it as a package.
+	Chosen bool
+	// Release is upstream's.
+	Release
+	// EKS is that of EKS' own bucket, whose files have Kubernetes' version;
+	// nil where it has none of a version of its own.
+	EKS  *Release
+	Kind Kind
+	// Target is the program's path, or the folder an archive is unpacked into.
+	Target string
+}
+
+// from is the release that an origin has, and upstream's where it has none.
+func (a Asset) from(origin string) (r Release, published string) {
+	if origin == EKSBucket && a.EKS != nil {
+		return *a.EKS, EKSBucket
+	}
+	return a.Release, Upstream
+}
+
+// eksRelease is where EKS' bucket has a program
+// (https://docs.aws.amazon.com/eks/latest/userguide/install-kubectl.html).
+func eksRelease(name string) *Release {
+	const folder = "https://amazon-eks.s3.us-west-2.amazonaws.com/{kubernetes}/{date}/bin/linux/{arch}/"
+	return &Release{URL: folder + name, Sum: folder + name + ".sha256", SumForm: Bare}
+}
+
+// VersionSource names the field of a spec that decides an asset's version.
+func (a Asset) VersionSource() string {
+	if a.Version == "" {
+		return "kubernetes_version"
+	}
+	return fmt.Sprintf("versions[%q]", a.ID)
+}
+
+// Table lists the assets, in the order they are installed.
+func Table() []Asset {
+	return []Asset{
+		{
+			ID: "kubelet", Why: "the node's agent",
+			Release: Release{
+				URL:     "https://dl.k8s.io/release/v{version}/bin/linux/{arch}/kubelet",
+				Sum:     "https://dl.k8s.io/release/v{version}/bin/linux/{arch}/kubelet.sha256",
+				SumForm: Bare, Catalog: "https://kubernetes.io/releases/",
+			},
+			EKS: eksRelease("kubelet"), Kind: Program, Target: "{commands}/kubelet",
+		},
+		{
+			ID: "ecr-credential-provider", Why: "lets the kubelet pull from ECR",
+			// Kubelets before 1.27 have it built in. Later ones speak with any
+			// release that knows credentialprovider.kubelet.k8s.io/v1, so the
+			// newest that upstream published serves all: of 1.32 to 1.36 there
+			// are no binaries (kubernetes/cloud-provider-aws#1324, #1481).
+			Version: "1.37.0", Since: 27,
+			Release: Release{
+				URL:     "https://artifacts.k8s.io/binaries/cloud-provider-aws/v{version}/linux/{arch}/ecr-credential-provider-linux-{arch}",
+				Sum:     "https://artifacts.k8s.io/binaries/cloud-provider-aws/v{version}/linux/{arch}/ecr-credential-provider-linux-{arch}.sha256",
+				SumForm: Bare, Catalog: "https://github.com/kubernetes/cloud-provider-aws/releases",
+			},
+			EKS: eksRelease("ecr-credential-provider"), Kind: Program, Target: "/etc/eks/image-credential-provider/ecr-credential-provider",
+		},
+		{
+			ID: "cni-plugins", Why: "the VPC CNI's chain ends in them",
+			Version: "1.9.1",
+			Release: Release{
+				URL:     "https://github.com/containernetworking/plugins/releases/download/v{version}/cni-plugins-linux-{arch}-v{version}.tgz",
+				Sum:     "https://github.com/containernetworking/plugins/releases/download/v{version}/cni-plugins-linux-{arch}-v{version}.tgz.sha256",
+				SumForm: Listed, Catalog: "https://github.com/containernetworking/plugins/releases",
+			},
+			Kind: TarGz, Target: "/opt/cni/bin",
+		},
+		{
+			ID: "containerd", Why: "runs containers; no package of the distribution has it",
+			Version: "2.1.6", Chosen: true,
+			Release: Release{
+				URL:     "https://github.com/containerd/containerd/releases/download/v{version}/containerd-{version}-linux-{arch}.tar.gz",
+				Sum:     "https://github.com/containerd/containerd/releases/download/v{version}/containerd-{version}-linux-{arch}.tar.gz.sha256sum",
+				SumForm: Listed, Catalog: "https://github.com/containerd/containerd/releases",
+			},
+			Kind: TarGz, Target: "/usr/local",
+		},
+		{
+			ID: "runc", Why: "starts containers; no package of the distribution has it",
+			Version: "1.3.4", Chosen: true,
+			Release: Release{
+				URL:     "https://github.com/opencontainers/runc/releases/download/v{version}/runc.{arch}",
+				Sum:     "https://github.com/opencontainers/runc/releases/download/v{version}/runc.sha256sum",
+				SumForm: Listed, Catalog: "https://github.com/opencontainers/runc/releases",
+			},
+			Kind: Program, Target: "/usr/local/sbin/runc",
+		},
+	}
+}
+
+// IDs lists the assets' IDs.
+func IDs() []string {
+	var ids []string
+	for _, a := range Table() {
+		ids = append(ids, a.ID)
+	}
+	return ids
+}
+
+// Choice says which form of an asset a machine gets.
+type Choice struct {
+	// Kubernetes is the kubelet's version; Arch is in Go's spelling.
+	Kubernetes, Arch string
+	// Commands is the distribution's folder for commands.
+	Commands string
+	// Version, when not empty, takes the place of the table's; SHA256, when
+	// not empty, that of upstream's checksum file.
+	Version, SHA256 string
+	// Origin is the ID of the publisher; empty means the lock's, or upstream.
+	Origin string
+	// Date is the day of EKS' build, such as "2025-11-13"; empty means the
+	// lock's.
+	Date string
+	// Source, when not empty, is a mirror or a folder that has everything at
+	// SOURCE/<publisher's host>/<publisher's path>.
+	Source string
+	// Lock, when not nil, says what each download must be.
+	Lock *Lock
+}
+
+// Download is an asset for one machine.
+type Download struct {
+	ID, Why, Version string
+	// VersionSource names the field that decides the version, for hints.
+	VersionSource string
+	URL, SumURL   string
+	SumForm       SumForm
+	// Published is the publisher's own address, whatever mirror URL is in, and
+	// Origin the publisher's ID.
+	Published, Origin string
+	// SHA256 is set when the sum is pinned; the checksum file is then not
+	// asked for. PinnedBy says by what, for messages; empty means by the field
+	// checksums. Size is the pinned size in bytes; 0 for any.
+	SHA256, PinnedBy string
+	Size             int64
+	// Mirror is the mirror's address, empty for the publisher itself; for
+	// hints.
+	Mirror string
+	Kind   Kind
+	Target string
+
+	shelves []shelf
+	catalog string
+}
+
+// For decides where an asset comes from and where it goes.
+func (a Asset) For(c Choice) (Download, error) {
+	c, locked, err := c.locked(a)
+	if err != nil {
+		return Download{}, err
+	}
+	release, published := a.from(c.Origin)
+	d := Download{
+		ID: a.ID, Why: a.Why, Version: c.version(a, published), VersionSource: a.VersionSource(), Origin: published,
+		SumForm: release.SumForm, SHA256: strings.ToLower(c.SHA256), Kind: a.Kind, catalog: release.Catalog,
+	}
+	if published == EKSBucket {
+		d.VersionSource = "kubernetes_version and eks_build_date"
+		if c.Date == "" {
+			return Download{}, fmt.Errorf(`choosing %s: source %q needs eks_build_date, the day of EKS' build, or a lock file: "eksnode lock --source %[2]s" finds the newest and writes it down`, a.ID, EKSBucket)
+		}
+	}
+	replacer := strings.NewReplacer("{version}", d.Version, "{kubernetes}", c.Kubernetes, "{date}", c.Date, "{arch}", c.Arch, "{commands}", c.Commands)
+	d.Published, d.Target = replacer.Replace(release.URL), replacer.Replace(a.Target)
+	if d.URL, err = mirrored(c.Source, d.Published); err != nil {
+		return Download{}, err
+	}
+	if d.SumURL, err = mirrored(c.Source, replacer.Replace(release.Sum)); err != nil {
+		return Download{}, err
+	}
+	if c.Source != "" {
+		d.Mirror = withoutUser(c.Source)
+	}
+	if d.shelves, err = shelves(release.URL, replacer, c.Source, published); err != nil {
+		return Download{}, err
+	}
+	return d, locked.pin(&d)
+}
+
+// version is what an asset's address names.
+func (c Choice) version(a Asset, published string) string {
+	switch {
+	case published == EKSBucket:
+		return c.Kubernetes
+	case c.Version != "":
+		return c.Version
+	case a.Version != "":
+		return a.Version
+	default:
+		return c.Kubernetes
+	}
+}
+
+// mirrored is where a mirror has what upstream has at address.
+func mirrored(source, address string) (string, error) {
+	if source == "" {
+		return address, nil
+	}
+	base, err := url.Parse(source)
+	if err != nil {
+		return "", fmt.Errorf("reading source_url: %w", err)
+	}
+	up, err := url.Parse(address)
+	if err != nil {
+		return "", fmt.Errorf("reading the address %s: %w", address, err)
+	}
+	base.Path = path.Join("/", base.Path, up.Host, up.Path)
+	base.RawPath = ""
+	return base.String(), nil
+}
+
+// withoutUser is an address without user and password, as messages, reports
+// and the image's manifest may show it.
+func withoutUser(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "an address that cannot be read"
+	}
+	u.User = nil
+	return u.String()
+}
+
+// Place is the download's address as it may be shown.
+func (d Download) Place() string { return withoutUser(d.URL) }
+
+// Recorded is the address that the image's manifest carries. A folder in the
+// publisher's place is a matter of the computer that built the image, which no
+// user of the image has: then it is the publisher's own.
+func (d Download) Recorded() string {
+	if isFile(d.URL) {
+		return withoutUser(d.Published)
+	}
+	return d.Place()
+}
+
+// String names the download in messages.
+func (d Download) String() string { return d.ID + " " + d.Version }
+
+// programMode is what executables get; archives' other files get dataMode.
+const (
+	programMode fs.FileMode = 0o755
+	dataMode    fs.FileMode = 0o644
+)
+
+// NeededBy says whether a kubelet of this version needs the asset.
+func (a Asset) NeededBy(kubernetes string) bool {
+	var major, minor int
+	_, err := fmt.Sscanf(kubernetes, "%d.%d", &major, &minor)
+	return err == nil && minor >= a.Since
+}

@@ -1,0 +1,254 @@
+package asset
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// Cache keeps verified downloads by their SHA-256 in a folder of the running
+// system, and what came of those that were interrupted, so that the next run
+// fetches only the rest. Several processes may use one at the same time.
+type Cache struct {
+	folder  string
+	fetcher *Fetcher
+}
+
+// NewCache keeps downloads below folder, which is made when it is first needed.
+func NewCache(folder string, f *Fetcher) *Cache { return &Cache{folder, f} }
+
+// Fetcher is what fetches for the cache.
+func (c *Cache) Fetcher() *Fetcher { return c.fetcher }
+
+// DefaultCache is the folder of the user's own cache.
+func DefaultCache() (string, error) {
+	home, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("finding the cache's folder: %w", err)
+	}
+	return filepath.Join(home, "eksnode", "assets"), nil
+}
+
+// Kept is a download in the cache.
+type Kept struct {
+	Path   string // of the file; it must not be changed
+	Size   int64  // bytes
+	SHA256 string
+}
+
+// Get answers a download, verified: fetched when it is not there yet or not
+// intact any more.
+func (c *Cache) Get(ctx context.Context, d Download, progress plan.Progress) (Kept, error) {
+	sum, err := c.fetcher.sum(ctx, d)
+	if err != nil {
+		return Kept{}, err
+	}
+	kept := Kept{Path: filepath.Join(c.folder, "sha256", sum), SHA256: sum}
+	size, intact, err := intactFile(ctx, kept)
+	if err != nil {
+		return Kept{}, err
+	}
+	if intact && (d.Size == 0 || d.Size == size) {
+		kept.Size = size
+		return kept, nil
+	}
+	kept.Size, err = c.fetch(kept, func(file *os.File) (int64, error) { return c.resume(ctx, d, kept, file, progress) })
+	if err != nil {
+		return Kept{}, err
+	}
+	return kept, nil
+}
+
+// intactFile says whether the cache has a file and it is what it was; one that is
+// not is removed.
+func intactFile(ctx context.Context, kept Kept) (size int64, intact bool, err error) {
+	file, err := os.Open(kept.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, fmt.Errorf("reading the cache: %w", err)
+	}
+	defer file.Close()
+	hash := sha256.New()
+	if size, err = io.Copy(hash, interruptible{ctx, file}); err != nil {
+		return 0, false, fmt.Errorf("reading the cache: %w", err)
+	}
+	if hex.EncodeToString(hash.Sum(nil)) == kept.SHA256 {
+		return size, true, nil
+	}
+	if err := os.Remove(kept.Path); err != nil {
+		return 0, false, fmt.Errorf("removing a damaged file of the cache: %w", err)
+	}
+	return 0, false, nil
+}
+
+// fetch fills a place in the cache, going on where an interrupted run stopped.
+// resume appends to a file what it lacks and verifies all of it.
+func (c *Cache) fetch(kept Kept, resume func(*os.File) (int64, error)) (size int64, err error) {
+	file, err := c.partial(kept.SHA256)
+	if err != nil {
+		return 0, err
+	}
+	size, err = resume(file)
+	var wrong *mismatchError
+	if errors.As(err, &wrong) && wrong.resumed {
+		// What the interrupted run left may have been the wrong part.
+		if err = errors.Join(file.Truncate(0), rewind(file)); err == nil {
+			size, err = resume(file)
+		}
+	}
+	// Closed before it is renamed: Windows does not rename what is open.
+	err = errors.Join(err, file.Close())
+	if errors.As(err, &wrong) {
+		return 0, errors.Join(err, os.Remove(file.Name()))
+	}
+	if err != nil { // the next run goes on from here
+		return 0, errors.Join(err, os.Rename(file.Name(), c.partialName(kept.SHA256)))
+	}
+	if err := errors.Join(os.Chmod(file.Name(), 0o644), os.Rename(file.Name(), kept.Path)); err != nil {
+		return 0, fmt.Errorf("keeping a download in the cache: %w", err)
+	}
+	return size, nil
+}
+
+// resume appends to a file what it lacks, and verifies all of it.
+func (c *Cache) resume(ctx context.Context, d Download, kept Kept, file *os.File, progress plan.Progress) (int64, error) {
+	v := &verifier{download: d, hash: sha256.New(), want: kept.SHA256, progress: progress}
+	var err error
+	if v.done, err = io.Copy(v.hash, interruptible{ctx, file}); err != nil {
+		return 0, fmt.Errorf("reading the cache: %w", err)
+	}
+	there := v.done
+	v.body, err = c.fetcher.open(ctx, d.URL, there)
+	if there > 0 && isBeyond(err) {
+		v.body, err = empty{}, nil
+	}
+	if err != nil {
+		return 0, c.fetcher.explain(ctx, d, d.URL, err)
+	}
+	defer v.body.Close()
+	if err := appendAll(file, v); err != nil {
+		return 0, err
+	}
+	if err := v.check(); err != nil {
+		return 0, &mismatchError{err, there > 0}
+	}
+	return v.done, nil
+}
+
+// isBeyond says that a server has nothing from the byte on that was asked for.
+func isBeyond(err error) bool {
+	var status *statusError
+	return errors.As(err, &status) && status.code == http.StatusRequestedRangeNotSatisfiable
+}
+
+// appendAll appends a download to a file of the cache. The download's errors
+// are returned as they are; the rest is the disk's fault.
+func appendAll(file *os.File, from io.Reader) error {
+	var broken error
+	_, err := io.CopyBuffer(onlyWriter{file}, readerFunc(func(p []byte) (int, error) {
+		n, err := from.Read(p)
+		if err != nil && !errors.Is(err, io.EOF) {
+			broken = err
+		}
+		return n, err
+	}), make([]byte, 256<<10))
+	switch {
+	case broken != nil:
+		return broken
+	case err != nil:
+		return fmt.Errorf("writing to the cache: %w", explainWrite(err))
+	}
+	return nil
+}
+
+func (c *Cache) partialName(sum string) string { return filepath.Join(c.folder, "partial", sum) }
+
+// abandoned is after how long a file that another process was filling is taken
+// over: it is written to every few seconds, or the process has given up.
+const abandoned = 10 * time.Minute
+
+// partial opens what an interrupted run left of a file, or a new one. Its name
+// is this process's alone.
+func (c *Cache) partial(sum string) (*os.File, error) {
+	if err := c.makeFolders(); err != nil {
+		return nil, err
+	}
+	mine := c.partialName(sum) + "." + rand.Text()
+	left, err := filepath.Glob(c.partialName(sum) + ".*")
+	if err != nil {
+		return nil, fmt.Errorf("looking for interrupted downloads: %w", err)
+	}
+	for _, name := range append([]string{c.partialName(sum)}, left...) {
+		st, err := os.Stat(name)
+		if err != nil || name != c.partialName(sum) && time.Since(st.ModTime()) < abandoned {
+			continue // it is another process's, or is gone
+		}
+		if os.Rename(name, mine) == nil { // who renames it first has it
+			break
+		}
+	}
+	file, err := os.OpenFile(mine, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("opening a file in the cache: %w", err)
+	}
+	return file, nil
+}
+
+func (c *Cache) makeFolders() error {
+	for _, dir := range []string{"partial", "sha256"} {
+		if err := os.MkdirAll(filepath.Join(c.folder, dir), 0o755); err != nil {
+			return fmt.Errorf("making the cache's folder: %w", err)
+		}
+	}
+	return nil
+}
+
+// mismatchError is a download that is not what it must be.
+type mismatchError struct {
+	error
+	resumed bool // part of it was there before
+}
+
+func (e *mismatchError) Unwrap() error { return e.error }
+
+func rewind(file *os.File) error {
+	_, err := file.Seek(0, io.SeekStart)
+	return err
+}
+
+// empty is a content that has been read.
+type empty struct{}
+
+func (empty) Read([]byte) (int, error) { return 0, io.EOF }
+func (empty) Close() error             { return nil }
+func (empty) size() int64              { return -1 }
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// interruptible is a reader that fails once its context is done.
+type interruptible struct {
+	ctx  context.Context
+	from io.Reader
+}
+
+func (i interruptible) Read(p []byte) (int, error) {
+	if i.ctx.Err() != nil {
+		return 0, context.Cause(i.ctx)
+	}
+	return i.from.Read(p)
+}

@@ -1,0 +1,146 @@
+package asset
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// files lists what lies in a folder, with sizes left out.
+func files(t *testing.T, dir string) []string {
+	t.Helper()
+	var all []string
+	require.NoError(t, filepath.WalkDir(dir, func(name string, e os.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			all = append(all, strings.TrimPrefix(name, dir+"/"))
+		}
+		return err
+	}))
+	return all
+}
+
+func TestTheCacheFetchesOnce(t *testing.T) {
+	m := newMirror(t)
+	data := noise(large)
+	m.put(where, data)
+	dir := t.TempDir()
+	c := NewCache(dir, hasty())
+	for range 2 {
+		kept, err := c.Get(t.Context(), m.program(where), quietly)
+		require.NoError(t, err)
+		assert.Equal(t, Kept{Path: filepath.Join(dir, "sha256", sumOf(data)), Size: large, SHA256: sumOf(data)}, kept)
+		got, err := os.ReadFile(kept.Path)
+		require.NoError(t, err)
+		assert.Equal(t, sumOf(data), sumOf(got))
+	}
+	assert.Len(t, m.requests(), 4+2, "four pieces, and the checksum file each time")
+	assert.Equal(t, []string{"sha256/" + sumOf(data)}, files(t, dir))
+
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "sha256", sumOf(data)), []byte("damaged"), 0o644))
+	kept, err := c.Get(t.Context(), m.program(where), quietly)
+	require.NoError(t, err)
+	got, err := os.ReadFile(kept.Path)
+	require.NoError(t, err)
+	assert.Equal(t, sumOf(data), sumOf(got), "a damaged file is fetched again")
+}
+
+func TestTheCacheGoesOnWhereItWasInterrupted(t *testing.T) {
+	data := noise(large)
+	sum := sumOf(data)
+	stop := errors.New("stopped by the person")
+	tests := map[string]struct {
+		left  func(t *testing.T, dir string) // changes what was left
+		first string                         // the next run's first request
+	}{
+		"as it was": {func(*testing.T, string) {}, "GET " + where + " bytes="},
+		"spoiled": {func(t *testing.T, dir string) {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "partial", sum), noise(pieceSize + 1)[1:], 0o600))
+		}, "GET " + where + " bytes=4194304-8388607"},
+		"too long": {func(t *testing.T, dir string) {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "partial", sum), noise(2*large), 0o600))
+		}, "GET " + where + " bytes=25165826-29360129"},
+		"killed in the middle": {func(t *testing.T, dir string) {
+			name := filepath.Join(dir, "partial", sum)
+			require.NoError(t, os.Rename(name, name+".OLD"))
+			require.NoError(t, os.Chtimes(name+".OLD", testTime, testTime))
+		}, "GET " + where + " bytes="},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			m := newMirror(t)
+			m.put(where, data)
+			ctx, cancel := context.WithCancelCause(t.Context())
+			m.faults[where] = m.later(func(_ http.ResponseWriter, r *http.Request) {
+				<-r.Context().Done()
+			})
+			dir := t.TempDir()
+			f := NewFetcher(UsualPatience())
+			_, err := NewCache(dir, f).Get(ctx, m.program(where), func(done, _ int64) {
+				if done >= 3<<20 {
+					cancel(stop)
+				}
+			})
+			require.ErrorIs(t, err, stop)
+			require.Equal(t, []string{"partial/" + sum}, files(t, dir))
+			test.left(t, dir)
+			next := newMirror(t) // the first may still get requests that the interrupted run sent ahead
+			next.put(where, data)
+			kept, err := NewCache(dir, f).Get(t.Context(), next.program(where), quietly)
+			require.NoError(t, err)
+			got, err := os.ReadFile(kept.Path)
+			require.NoError(t, err)
+			assert.Equal(t, sum, sumOf(got))
+			assert.True(t, strings.HasPrefix(next.requests()[1], test.first), next.requests()[1])
+			assert.NotContains(t, next.requests()[1], "bytes=0-")
+			assert.Equal(t, []string{"sha256/" + sum}, files(t, dir))
+		})
+	}
+}
+
+func TestTheCacheKeepsNothingUnverified(t *testing.T) {
+	m := newMirror(t)
+	m.put(where, noise(10))
+	d := m.program(where)
+	d.SHA256, d.PinnedBy = sumOf(nil), "the lock file"
+	dir := t.TempDir()
+	_, err := NewCache(dir, hasty()).Get(t.Context(), d, quietly)
+	require.EqualError(t, err, "verifying kubelet 1.34.4: the 10 bytes from "+m.URL+where+" have the SHA-256 "+sumOf(noise(10))+", but the lock file says "+sumOf(nil)+
+		"; nothing was installed; find out why it has changed before you lock it anew")
+	assert.Empty(t, files(t, dir))
+}
+
+func TestTwoMayUseACache(t *testing.T) {
+	m := newMirror(t)
+	m.put(where, noise(large))
+	dir := t.TempDir()
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			_, err := NewCache(dir, hasty()).Get(t.Context(), m.program(where), quietly)
+			assert.NoError(t, err)
+		})
+	}
+	all.Wait()
+	assert.Equal(t, []string{"sha256/" + sumOf(noise(large))}, files(t, dir))
+}
+
+func TestLockingFetchesAndVerifies(t *testing.T) {
+	m := newMirror(t)
+	m.put(where, noise(300_000))
+	c := NewCache(t.TempDir(), hasty())
+	locked, err := c.Lock(t.Context(), kubelet(), Choice{Kubernetes: "1.34.4", Arch: "amd64", Source: m.URL}, quietly)
+	require.NoError(t, err)
+	assert.Equal(t, lockedKubelet(), locked, "the publisher's address, not the mirror's")
+}
+
+// testTime is long ago.
+var testTime = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -1,0 +1,69 @@
+package asset
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// locked fills in what the lock says and refuses what contradicts it.
+func (c Choice) locked(a Asset) (Choice, Locked, error) {
+	if c.Lock == nil {
+		if c.Origin == "" {
+			c.Origin = Upstream
+		}
+		return c, Locked{}, nil
+	}
+	l, ok := c.Lock.Find(a.ID, c.Kubernetes, c.Arch)
+	_, published := a.from(c.Origin)
+	switch {
+	case !ok:
+		return c, l, fmt.Errorf(`the lock file has no %s for Kubernetes %s on %s; add it with "eksnode lock --kubernetes-version %[2]s --arch %[3]s"`, a.ID, c.Kubernetes, c.Arch)
+	case c.Origin != "" && published != l.Origin:
+		return c, l, fmt.Errorf("source %q says to take %s from %s, but the lock file has it from %s; correct the field, or lock anew", c.Origin, a.ID, published, l.Origin)
+	case c.Date != "" && l.BuildDate != "" && c.Date != l.BuildDate:
+		return c, l, fmt.Errorf("eks_build_date is %q, but the lock file has %s of %s; correct the field, or lock anew", c.Date, a.ID, l.BuildDate)
+	case c.Version != "" && c.Version != l.Version:
+		return c, l, fmt.Errorf("versions[%q] is %q, but the lock file has %s; correct the field, or lock anew", a.ID, c.Version, l.Version)
+	case c.SHA256 != "" && !strings.EqualFold(c.SHA256, l.SHA256):
+		return c, l, fmt.Errorf("checksums[%q] is %s, but the lock file has %s; correct the field, or lock anew", a.ID, c.SHA256, l.SHA256)
+	}
+	c.Origin, c.Date, c.Version, c.SHA256 = l.Origin, l.BuildDate, l.Version, l.SHA256
+	return c, l, nil
+}
+
+// pin makes a download be what the lock says; without an entry it does nothing.
+func (l Locked) pin(d *Download) error {
+	if l.ID == "" {
+		return nil
+	}
+	if d.Published != l.URL {
+		return fmt.Errorf("the lock file has %s %s from %s, but it comes from %s; lock anew if that is right", l.ID, l.Version, l.URL, d.Published)
+	}
+	d.SHA256, d.Size, d.PinnedBy = l.SHA256, l.Size, "the lock file"
+	return nil
+}
+
+// Lock fetches and verifies a download and says what the lock file shall have of
+// it. What the lock file pins now is not asked: this is how it changes.
+func (c *Cache) Lock(ctx context.Context, a Asset, choice Choice, progress plan.Progress) (Locked, error) {
+	choice.Lock = nil
+	d, err := a.For(choice)
+	if err != nil {
+		return Locked{}, err
+	}
+	kept, err := c.Get(ctx, d, progress)
+	if err != nil {
+		return Locked{}, err
+	}
+	l := Locked{
+		ID: d.ID, Kubernetes: choice.Kubernetes, Arch: choice.Arch, Version: d.Version, Origin: d.Origin,
+		URL: d.Published, Size: kept.Size, SHA256: kept.SHA256,
+	}
+	if d.Origin == EKSBucket {
+		l.BuildDate = choice.Date
+	}
+	return l, nil
+}

@@ -1,0 +1,59 @@
+package asset
+
+import (
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"strings"
+)
+
+// fileScheme begins the address of a folder that is laid out as a mirror.
+const fileScheme = "file://"
+
+// isFile says whether an address names a file of the running system.
+func isFile(address string) bool { return strings.HasPrefix(address, fileScheme) }
+
+// filePath is the path in a file's address.
+func filePath(address string) (string, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "", fmt.Errorf("reading the address of a file: %w", err)
+	}
+	if u.Host != "" {
+		return "", fmt.Errorf("reading the address %s: a file of another machine cannot be read; write file:// and an absolute path", address)
+	}
+	return u.Path, nil
+}
+
+// localFile is a file of a folder, as content.
+type localFile struct {
+	*os.File
+	bytes int64
+}
+
+func (l localFile) size() int64 { return l.bytes }
+
+// openFile opens a file by its address, from a place in it.
+func openFile(address string, from int64) (content, error) {
+	name, err := filePath(address)
+	if err != nil {
+		return nil, err
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	st, err := file.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a file", name)
+	}
+	if err == nil && from > 0 {
+		_, err = file.Seek(from, io.SeekStart)
+	}
+	if err != nil {
+		_ = file.Close() // nothing was written
+		return nil, err
+	}
+	return localFile{file, st.Size()}, nil
+}

@@ -1,0 +1,138 @@
+package image
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
+)
+
+// shelf is a source that has what it is given.
+type shelf map[string]string
+
+// Open implements Source.
+func (s shelf) Open(_ context.Context, _ Reference, b Blob, _ bool, from int64) (io.ReadCloser, error) {
+	text, there := s[b.Digest]
+	if !there {
+		return nil, fs.ErrNotExist
+	}
+	return io.NopCloser(strings.NewReader(text[from:])), nil
+}
+
+// put puts a document on the shelf and says its digest. In its text, names in
+// capitals are those of documents that were put before.
+func (s shelf) put(text string, names ...string) string {
+	text = strings.NewReplacer(names...).Replace(text)
+	digest := "sha256:" + manifest.Sum([]byte(text))
+	s[digest] = text
+	return digest
+}
+
+const amd64 = `{"os":"linux","architecture":"amd64"}`
+
+func TestManifestsThatAskForTooMuch(t *testing.T) {
+	for name, test := range map[string]struct {
+		text string // CONFIG, LAYER and MANIFEST are digests
+		err  string
+	}{
+		"a size below zero":       {`{"config":{"digest":"CONFIG","size":37},"layers":[{"digest":"LAYER","size":-1}]}`, "the size of LAYER is -1 bytes"},
+		"a size beyond all disks": {`{"config":{"digest":"CONFIG","size":37},"layers":[{"digest":"LAYER","size":9223372036854775807}]}`, "it has more than 137438953472 bytes"},
+		"sizes that overflow": {`{"config":{"digest":"CONFIG","size":37},"layers":[{"digest":"LAYER","size":9223372036854775807},{"digest":"LAYER","size":9223372036854775807}]}`,
+			"it has more than 137438953472 bytes"},
+		"more layers than the kernel mounts": {`{"config":{"digest":"CONFIG","size":37},"layers":[` + strings.Repeat(`{"digest":"LAYER","size":5},`, 500) + `{"digest":"LAYER","size":5}]}`,
+			"it has 501 layers, and a node can mount 500"},
+		"a list in a list":       {`{"manifests":[{"digest":"LIST","platform":` + amd64 + `}]}`, "LIST is a list of manifests in a list of manifests"},
+		"a size that is no size": {`{"config":{"digest":"CONFIG","size":1e30}}`, "its manifest TOP cannot be read: json: cannot unmarshal number 1e30 into Go struct field descriptor.config.size of type int64"},
+		"nothing but depth":      {strings.Repeat("[", 20000), "its manifest TOP cannot be read: invalid character '[' exceeded max depth"},
+		"a digest without end": {`{"config":{"digest":"CONFIG","size":37},"layers":[{"digest":"` + strings.Repeat("x", 1000) + `"}]}`,
+			`the digest "` + strings.Repeat("x", 100) + `" is not sha256: and 64 hexadecimal digits`},
+		"platforms that paint": {`{"manifests":[{"digest":"LIST","platform":{"os":"linux","architecture":"\u001b[2J` + strings.Repeat("y", 100) + `"}}]}`,
+			`it is not there for linux/amd64, but for \x1b[2J` + strings.Repeat("y", 36)},
+		"a configuration that paints": {`{"config":{"digest":"PAINTING","size":37}}`, `it is for \x1b[2J/nothing, but the machine is linux/amd64`},
+		"a document without end":      {`{"config":{"digest":"CONFIG"},"x":"` + strings.Repeat("x", mostDocument) + `"}`, "TOP has more than 4194304 bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := shelf{}
+			names := []string{"CONFIG", s.put(amd64), "LAYER", s.put("layer"), "PAINTING", s.put(`{"os":"\u001b[2J"}`), "LIST", s.put(`{"manifests":[{"digest":"sha256:1"}]}`)}
+			r := Reference{Name: "registry.example/pause:3.10", Digest: s.put(test.text, names...)}
+			_, err := Choose(t.Context(), s, r, "amd64")
+			want := strings.NewReplacer(append(names, "TOP", r.Digest)...).Replace(test.err)
+			require.EqualError(t, err, "choosing from the image "+r.String()+": "+want)
+		})
+	}
+}
+
+func TestAnIndexWithoutEndIsRefused(t *testing.T) {
+	name := tarOf(t, "index.json", `{"manifests":[]`+strings.Repeat(" ", mostDocument)+"}")
+	_, err := OpenArchive(name)
+	require.EqualError(t, err, "reading the archive of images "+name+": its index.json has more than 4194304 bytes")
+}
+
+// FuzzChoose chooses from whatever a registry sends as documents: an image that
+// is chosen can be packed, with bounded parts, or packing says what is wrong.
+func FuzzChoose(f *testing.F) {
+	const plain = `{"config":{"digest":"CONFIG","size":37},"layers":[{"digest":"LAYER","size":5}]}`
+	list := `{"manifests":[{"digest":"MANIFEST","platform":` + amd64 + `}]}`
+	for _, top := range []string{
+		plain, list, "{}", `{"manifests":[{"digest":"sha256:../../../etc/passwd","platform":` + amd64 + `}]}`, strings.Repeat("[", 10001),
+		`{"config":{"digest":"CONFIG","size":-1},"layers":[{"digest":"LAYER","size":9223372036854775807}]}`,
+	} {
+		f.Add(top, plain, amd64)
+		f.Add(list, top, amd64)
+	}
+	f.Fuzz(func(t *testing.T, top, inner, config string) {
+		s := shelf{}
+		names := []string{"CONFIG", s.put(config), "LAYER", s.put("layer")}
+		names = append(names, "MANIFEST", s.put(inner, names...))
+		r := Reference{Name: "registry.example/pause:3.10", Digest: s.put(top, names...)}
+		i, err := Choose(t.Context(), s, r, "amd64")
+		if err != nil {
+			require.Less(t, len(err.Error()), 4096)
+			return
+		}
+		require.LessOrEqual(t, len(i.Blobs), mostLayers+1)
+		for _, b := range i.Blobs {
+			require.GreaterOrEqual(t, b.Size, int64(0))
+		}
+		var out bytes.Buffer
+		if err := i.Write(t.Context(), s, r, r.Name, &out); err != nil {
+			return
+		}
+		a, err := OpenArchive(saved(t, out.String()))
+		require.NoError(t, err)
+		defer a.Close()
+		require.Equal(t, i.Digest, a.Resolve(r), "what is packed can be read")
+	})
+}
+
+// FuzzOpenArchive reads whatever a file of images holds.
+func FuzzOpenArchive(f *testing.F) {
+	plain := fmt.Sprintf(`{"config":{"digest":%q,"size":%d}}`, digestOf(amd64), len(amd64))
+	plainName, _ := blob(plain)
+	configName, _ := blob(amd64)
+	index := fmt.Sprintf(`{"manifests":[{"digest":%q,"annotations":{%q:"registry.example/pause:3.10"}}]}`, digestOf(plain), nameAnnotation)
+	f.Add(packed("index.json", index, plainName, plain, configName, amd64))
+	f.Add(packed("index.json", emptyIndex))
+	f.Add(packed("index.json", index, "blobs/sha256/../../index.json", "{}"))
+	f.Add([]byte("no archive"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		a, err := OpenArchive(saved(t, string(data)))
+		if err != nil {
+			return
+		}
+		defer a.Close()
+		r := Reference{Name: "registry.example/pause:3.10"}
+		r.Digest = a.Resolve(r)
+		if i, err := Choose(t.Context(), a, r, "amd64"); err == nil {
+			require.NotEmpty(t, i.Blobs)
+			_ = i.Write(t.Context(), a, r, r.Name, io.Discard) // or says what is wrong
+		}
+	})
+}

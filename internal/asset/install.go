@@ -1,0 +1,199 @@
+package asset
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"path"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// Install fetches a download, verifies it while it streams in, and puts it in
+// place; nothing on the machine changes before the sum is right. It returns
+// what the manifest shall record.
+func Install(ctx context.Context, h *host.Host, from Source, d Download, progress plan.Progress) (manifest.Asset, error) {
+	body, sum, err := from.begin(ctx, d)
+	if err != nil {
+		return manifest.Asset{}, err
+	}
+	defer body.Close()
+	v := &verifier{download: d, body: body, hash: sha256.New(), want: sum, progress: progress}
+	var files []manifest.File
+	switch d.Kind {
+	case Program:
+		files, err = installProgram(h, d, v)
+	case TarGz:
+		files, err = installArchive(h, d, v)
+	default:
+		err = fmt.Errorf("a download cannot be a %q", d.Kind)
+	}
+	if err != nil {
+		return manifest.Asset{}, err
+	}
+	return manifest.Asset{ID: d.ID, Version: d.Version, URL: d.Recorded(), Size: v.done, SHA256: sum, Files: files}, nil
+}
+
+// Source is where downloads come from: a Fetcher, or the Packer host.
+type Source interface {
+	// begin opens a download and says which SHA-256 it must have. Errors say
+	// what to do; those of reading the content are explained by the download.
+	begin(ctx context.Context, d Download) (body content, sum string, err error)
+}
+
+// begin implements Source.
+func (f *Fetcher) begin(ctx context.Context, d Download) (content, string, error) {
+	if c := f.begun(ctx, d); c != nil {
+		return c.body, c.sum, c.err
+	}
+	return f.beginNow(ctx, d)
+}
+
+func (f *Fetcher) beginNow(ctx context.Context, d Download) (content, string, error) {
+	sum, err := f.sum(ctx, d)
+	if err != nil {
+		return nil, "", err
+	}
+	body, err := f.open(ctx, d.URL, 0)
+	if err != nil {
+		return nil, "", f.explain(ctx, d, d.URL, err)
+	}
+	return body, sum, nil
+}
+
+// sum is the SHA-256 that the download must have.
+func (f *Fetcher) sum(ctx context.Context, d Download) (string, error) {
+	if d.SHA256 != "" {
+		return d.SHA256, nil
+	}
+	text, err := f.text(ctx, d.SumURL)
+	var status *statusError
+	if errors.As(err, &status) && absent(status.code) || errors.Is(err, fs.ErrNotExist) {
+		return "", f.missingSum(ctx, d, err)
+	}
+	if err != nil {
+		return "", f.explain(ctx, d, d.SumURL, err)
+	}
+	sum, err := ParseSum(text, d.SumForm, path.Base(d.Place()))
+	if err != nil {
+		return "", fmt.Errorf("reading the checksum file %s: %w; nothing is installed without one: correct it, or pin the sum with checksums[%q]",
+			withoutUser(d.SumURL), err, d.ID)
+	}
+	return sum, nil
+}
+
+// missingSum tells a version that does not exist from one whose checksum file
+// alone is missing.
+func (f *Fetcher) missingSum(ctx context.Context, d Download, err error) error {
+	if there, headErr := f.exists(ctx, d.URL); headErr == nil && !there {
+		return f.explain(ctx, d, d.URL, err)
+	}
+	return fmt.Errorf("the checksum file %s is missing: %w; nothing is installed without one: put it there, or pin the sum with checksums[%q]",
+		withoutUser(d.SumURL), err, d.ID)
+}
+
+// mostSumFile is the largest checksum file that is read, in bytes; the longest
+// lists of real releases have a few kilobytes.
+const mostSumFile = 1 << 20
+
+func (f *Fetcher) text(ctx context.Context, address string) (string, error) {
+	body, err := f.openText(ctx, address)
+	if err != nil {
+		return "", err
+	}
+	defer body.Close()
+	text, err := io.ReadAll(io.LimitReader(body, mostSumFile+1))
+	if err == nil && len(text) > mostSumFile {
+		err = fmt.Errorf("it has more than %d bytes", mostSumFile)
+	}
+	return string(text), err
+}
+
+// verifier hashes what is read from it, and reports progress.
+type verifier struct {
+	download Download
+	body     content
+	done     int64 // bytes read
+	hash     hash.Hash
+	want     string
+	progress plan.Progress
+	told     int64
+}
+
+// mostDownload is the largest download that is read, in bytes, ten times the
+// largest real one: what a server sends before its sum is known goes to a disk.
+const mostDownload = 1 << 30
+
+// progressStep is how many bytes lie between two reports of progress.
+const progressStep = 1 << 20
+
+// Read implements io.Reader; errors are those of the download.
+func (v *verifier) Read(p []byte) (int, error) {
+	if max(v.done, v.body.size()) > mostDownload {
+		return 0, v.download.explain(v.download.URL, fmt.Errorf("the download has more than %d bytes, which no asset has", mostDownload))
+	}
+	n, err := v.body.Read(p)
+	v.done += int64(n)
+	_, _ = v.hash.Write(p[:n]) // a hash never fails
+	if v.done-v.told >= progressStep || errors.Is(err, io.EOF) && v.told < v.done {
+		v.told = v.done
+		v.progress(v.done, max(v.body.size(), 0))
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = v.download.explain(v.download.URL, err)
+	}
+	return n, err
+}
+
+// check reads what is left and compares the sums.
+func (v *verifier) check() error {
+	if _, err := io.Copy(io.Discard, v); err != nil {
+		return err
+	}
+	got := hex.EncodeToString(v.hash.Sum(nil))
+	if got == v.want && (v.download.Size == 0 || v.download.Size == v.done) {
+		return nil
+	}
+	d, from, remedy := v.download, "its checksum file says", "try again"
+	if d.SHA256 != "" {
+		from, remedy = fmt.Sprintf("checksums[%q] says", d.ID), "correct the sum or "+d.VersionSource
+	}
+	if d.PinnedBy != "" {
+		from, remedy = d.PinnedBy+" says", "find out why it has changed before you lock it anew"
+	}
+	size := ""
+	if d.Size != 0 && d.Size != v.done {
+		size = fmt.Sprintf(" with %d bytes", d.Size)
+	}
+	return fmt.Errorf("verifying %s: the %d bytes from %s have the SHA-256 %s, but %s %s%s; nothing was installed; %s%s",
+		d, v.done, d.Place(), got, from, v.want, size, remedy, d.whereElse(" or check the mirror %s"))
+}
+
+// installProgram puts an executable in place.
+func installProgram(h *host.Host, d Download, v *verifier) ([]manifest.File, error) {
+	var size int64
+	var broken error // of the download; host would blame it on the file
+	err := h.Files.Replace(d.Target, host.Attributes{Mode: programMode}, func(w io.Writer) error {
+		if size, broken = io.CopyBuffer(onlyWriter{w}, v, make([]byte, 256<<10)); broken == nil {
+			broken = v.check()
+		}
+		return broken
+	})
+	if broken != nil {
+		err = broken
+	}
+	if err != nil {
+		return nil, explainWrite(err)
+	}
+	return []manifest.File{{Path: d.Target, Mode: manifest.Mode(programMode), Size: size, SHA256: v.want}}, nil
+}
+
+// onlyWriter hides os.File's ReadFrom, whose buffer is too small for this.
+type onlyWriter struct{ io.Writer }

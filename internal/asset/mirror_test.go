@@ -1,0 +1,212 @@
+package asset
+
+import (
+	"archive/tar"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+)
+
+// mirror is a real HTTP server with files and, by path, handlers that
+// misbehave instead. It counts requests.
+type mirror struct {
+	*httptest.Server
+	files  map[string][]byte
+	faults map[string]http.HandlerFunc
+
+	mu    sync.Mutex
+	asked []string // "GET /path" or "GET /path bytes=7-"
+}
+
+func newMirror(t *testing.T) *mirror {
+	m := &mirror{files: map[string][]byte{}, faults: map[string]http.HandlerFunc{}}
+	m.Server = httptest.NewServer(m)
+	t.Cleanup(m.Close)
+	return m
+}
+
+func (m *mirror) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	m.mu.Lock()
+	m.asked = append(m.asked, strings.TrimSpace(r.Method+" "+r.URL.Path+" "+r.Header.Get("Range")))
+	fault := m.faults[r.URL.Path]
+	m.mu.Unlock()
+	if fault != nil {
+		fault(w, r)
+		return
+	}
+	m.serve(w, r)
+}
+
+func (m *mirror) serve(w http.ResponseWriter, r *http.Request) {
+	m.mu.Lock()
+	data, ok := m.files[r.URL.Path]
+	m.mu.Unlock()
+	if !ok {
+		http.NotFound(w, r)
+		return
+	}
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data))
+}
+
+func (m *mirror) requests() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return append([]string(nil), m.asked...)
+}
+
+// put lays a file with its bare checksum file beside it.
+func (m *mirror) put(path string, data []byte) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.files[path] = data
+	m.files[path+".sha256"] = []byte(sumOf(data) + "\n")
+}
+
+func sumOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// noise is content that does not compress, the same for each size.
+func noise(size int) []byte {
+	data := make([]byte, size)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(data) // it never fails
+	return data
+}
+
+// program is a download of a program from the mirror.
+func (m *mirror) program(path string) Download {
+	return Download{
+		ID: "kubelet", Version: "1.34.4", VersionSource: "kubernetes_version", Kind: Program, Target: "/usr/bin/kubelet",
+		URL: m.URL + path, SumURL: m.URL + path + ".sha256", SumForm: Bare,
+	}
+}
+
+func (m *mirror) archive(path string) Download {
+	return Download{
+		ID: "cni-plugins", Version: "1.9.1", VersionSource: `versions["cni-plugins"]`, Kind: TarGz, Target: "/opt/cni/bin",
+		URL: m.URL + path, SumURL: m.URL + path + ".sha256", SumForm: Bare,
+	}
+}
+
+// hasty tries as often as usual, but does not pause long.
+func hasty() *Fetcher { return hastyWith(time.Minute) }
+
+// hastyWith is hasty, and waits that long for a silent server. What is not about
+// silence must not depend on how busy this machine is.
+func hastyWith(stall time.Duration) *Fetcher {
+	return NewFetcher(Patience{Attempts: 4, Wait: time.Millisecond, Stall: stall})
+}
+
+// patienceFor is what a case called silent needs.
+func patienceFor(name string) *Fetcher {
+	if strings.HasPrefix(name, "silent") {
+		return hastyWith(300 * time.Millisecond)
+	}
+	return hasty()
+}
+
+func quietly(int64, int64) {}
+
+// machine is a mounted root with these files; it tells its tree.
+type machine struct {
+	*host.Host
+	root string
+}
+
+func newMachine(t *testing.T, files map[string]string) machine {
+	t.Helper()
+	root := t.TempDir()
+	for name, content := range files {
+		require.NoError(t, os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(content), 0o755))
+	}
+	h, err := host.Mounted(root)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, h.Close()) })
+	return machine{h, root}
+}
+
+// tree lists all files with a sum of their content, links with their targets
+// and folders with a slash.
+func (m machine) tree(t *testing.T) []string {
+	t.Helper()
+	var list []string
+	require.NoError(t, filepath.Walk(m.root, func(name string, st os.FileInfo, err error) error {
+		if err != nil || name == m.root {
+			return err
+		}
+		at := strings.TrimPrefix(name, m.root)
+		switch {
+		case st.IsDir():
+			list = append(list, at+"/")
+		case st.Mode()&os.ModeSymlink != 0:
+			to, err := os.Readlink(name)
+			list = append(list, at+" -> "+to)
+			return err
+		default:
+			data, err := os.ReadFile(name)
+			list = append(list, at+" "+st.Mode().String()+" "+sumOf(data)[:8])
+			return err
+		}
+		return nil
+	}))
+	sort.Strings(list)
+	return list
+}
+
+// tgz packs members as they are given, however hostile.
+func tgz(t *testing.T, members ...*tar.Header) []byte {
+	t.Helper()
+	return zipped(t, packed(members))
+}
+
+// packed is a tar archive of the members. A file of no size gets some content;
+// one that claims a size gets none, and the archive ends there.
+func packed(members []*tar.Header) []byte {
+	var out bytes.Buffer
+	pack := tar.NewWriter(&out)
+	for _, h := range members {
+		content := ""
+		if h.Typeflag == tar.TypeReg && h.Size == 0 {
+			content = "content of " + h.Name
+			h.Size = int64(len(content))
+		}
+		if err := pack.WriteHeader(h); err != nil {
+			panic(err) // a test that asks for an impossible member
+		}
+		_, _ = io.WriteString(pack, content) // into memory
+	}
+	_ = pack.Flush() // it fails after a header that claims more than it has, which is the point
+	return out.Bytes()
+}
+
+func regular(name string) *tar.Header {
+	return &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o755}
+}
+
+func zipped(t *testing.T, data []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	zip := gzip.NewWriter(&out)
+	_, err := zip.Write(data)
+	require.NoError(t, err)
+	require.NoError(t, zip.Close())
+	return out.Bytes()
+}

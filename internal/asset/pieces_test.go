@@ -1,0 +1,175 @@
+package asset
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// large has three whole pieces and one of a single byte.
+const large = 3*pieceSize + 1
+
+func pieceRequests() []string {
+	return []string{
+		"GET " + where + " bytes=0-4194303", "GET " + where + " bytes=12582912-12582912",
+		"GET " + where + " bytes=4194304-8388607", "GET " + where + " bytes=8388608-12582911",
+	}
+}
+
+func TestALargeFileComesInPieces(t *testing.T) {
+	m := newMirror(t)
+	m.put(where, noise(large))
+	h := newMachine(t, nil)
+	_, err := Install(t.Context(), h.Host, hasty(), m.program(where), quietly)
+	require.NoError(t, err)
+	got, err := os.ReadFile(filepath.Join(h.root, "usr/bin/kubelet"))
+	require.NoError(t, err)
+	assert.Equal(t, sumOf(noise(large)), sumOf(got))
+	asked := m.requests()[1:]
+	slices.Sort(asked)
+	assert.Equal(t, pieceRequests(), asked)
+}
+
+// TestPiecesComeAtTheSameTime has a server that answers none of the later
+// pieces before all of them were asked for.
+func TestPiecesComeAtTheSameTime(t *testing.T) {
+	m := newMirror(t)
+	m.put(where, noise(large))
+	var waiting atomic.Int32
+	all := make(chan struct{})
+	m.faults[where] = func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasPrefix(r.Header.Get("Range"), "bytes=0-") {
+			if waiting.Add(1) == 3 {
+				close(all)
+			}
+			<-all
+		}
+		m.serve(w, r)
+	}
+	f := NewFetcher(Patience{Attempts: 1, Stall: time.Minute})
+	_, err := Install(t.Context(), newMachine(t, nil).Host, f, m.program(where), quietly)
+	require.NoError(t, err)
+}
+
+// later applies a fault to all but the first piece.
+func (m *mirror) later(fault http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.Header.Get("Range"), "bytes=0-") {
+			m.serve(w, r)
+			return
+		}
+		fault(w, r)
+	}
+}
+
+func TestPiecesThatFail(t *testing.T) {
+	data := noise(large)
+	var failed atomic.Bool
+	once := func(fault, then http.HandlerFunc) http.HandlerFunc {
+		failed.Store(false)
+		return func(w http.ResponseWriter, r *http.Request) {
+			if failed.CompareAndSwap(false, true) {
+				fault(w, r)
+				return
+			}
+			then(w, r)
+		}
+	}
+	cut := func(m *mirror) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) { m.serve(&cutter{ResponseWriter: w, left: 1}, r) }
+	}
+	tests := map[string]struct {
+		fault func(m *mirror) http.HandlerFunc
+		err   string // {} is the mirror's URL
+	}{
+		"one is cut off":            {func(m *mirror) http.HandlerFunc { return m.later(once(cut(m), m.serve)) }, ""},
+		"one gets a 503":            {func(m *mirror) http.HandlerFunc { return m.later(once(status(503), m.serve)) }, ""},
+		"one connection is reset":   {func(m *mirror) http.HandlerFunc { return m.later(once(reset, m.serve)) }, ""},
+		"ranges end":                {func(m *mirror) http.HandlerFunc { return m.later(whole(data)) }, ""},
+		"no ranges at all":          {func(*mirror) http.HandlerFunc { return whole(data) }, ""},
+		"ranges without the length": {func(*mirror) http.HandlerFunc { return unsized(data) }, ""},
+		"all later ones are gone": {func(m *mirror) http.HandlerFunc { return m.later(status(404)) },
+			"kubelet 1.34.4 does not exist at {}" + where + ": the server answered 404 Not Found; check kubernetes_version"},
+		"the file grows": {func(m *mirror) http.HandlerFunc {
+			return m.later(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Range", strings.TrimPrefix(r.Header.Get("Range"), "bytes=")+"/99999999")
+				w.Header().Set("Content-Range", "bytes "+w.Header().Get("Content-Range"))
+				w.WriteHeader(http.StatusPartialContent)
+				_, _ = w.Write(make([]byte, pieceSize))
+			})
+		}, "fetching {}" + where + ": the file changed while it was being downloaded; try again"},
+		"another range comes": {func(m *mirror) http.HandlerFunc {
+			return m.later(func(w http.ResponseWriter, r *http.Request) {
+				r.Header.Set("Range", "bytes=7-9")
+				m.serve(w, r)
+			})
+		}, fmt.Sprintf("fetching {}%s: the server answered with the range \"bytes 7-9/%d\", but bytes from 4194304 on were asked for", where, large)},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			m := newMirror(t)
+			m.put(where, data)
+			m.faults[where] = test.fault(m)
+			h := newMachine(t, nil)
+			_, err := Install(t.Context(), h.Host, hasty(), m.program(where), quietly)
+			if test.err != "" {
+				require.EqualError(t, err, strings.ReplaceAll(test.err, "{}", m.URL))
+				assert.NoFileExists(t, filepath.Join(h.root, "usr/bin/kubelet"))
+				return
+			}
+			require.NoError(t, err)
+			got, err := os.ReadFile(filepath.Join(h.root, "usr/bin/kubelet"))
+			require.NoError(t, err)
+			assert.Equal(t, sumOf(data), sumOf(got))
+		})
+	}
+}
+
+// whole is a server that knows no ranges.
+func whole(data []byte) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", fmt.Sprint(len(data)))
+		_, _ = w.Write(data)
+	}
+}
+
+// unsized is a server that sends ranges, but does not say of what.
+func unsized(data []byte) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var from int64
+		if asked := r.Header.Get("Range"); asked != "" {
+			_, _ = fmt.Sscanf(asked, "bytes=%d-", &from)
+			w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/*", from, len(data)-1))
+			w.WriteHeader(http.StatusPartialContent)
+		}
+		_, _ = w.Write(data[from:])
+	}
+}
+
+func TestAnEmptyFile(t *testing.T) {
+	m := newMirror(t)
+	m.files[where] = nil
+	m.faults[where] = func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Range") != "" { // as RFC 9110 has it; package http is kinder
+			w.Header().Set("Content-Range", "bytes */0")
+			w.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
+		}
+	}
+	f := hasty()
+	body, err := f.open(t.Context(), m.URL+where, 0)
+	require.NoError(t, err)
+	defer body.Close()
+	data, err := io.ReadAll(body)
+	require.NoError(t, err)
+	assert.Empty(t, data)
+}

@@ -1,0 +1,161 @@
+// Package supply is the Packer host's side of what machines ask for: downloads
+// out of its cache, and images out of archives or registries. Everything is
+// verified here, and again where it arrives.
+package supply
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset/image"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset/registry"
+)
+
+// Shelf is an artifact.Supply for one machine. Make one with its fields.
+type Shelf struct {
+	Cache *asset.Cache
+	// Arch is the machine's, in Go's spelling.
+	Arch string
+	// Download says where an asset comes from; one that the spec does not have
+	// is an error.
+	Download func(asset string) (asset.Download, error)
+	// Images are those that the machine may ask for, each with its digest.
+	Images []string
+	// Archives are OCI archives' files, which are asked before any registry.
+	Archives []string
+	// Login has credentials for registries that the user's own configuration
+	// has none for; nil for nobody.
+	Login registry.Login
+}
+
+// Supply implements artifact.Supply.
+func (s Shelf) Supply(ctx context.Context, w asset.Wanted) (*asset.Supplied, error) {
+	if w.Image != "" {
+		return s.image(ctx, w)
+	}
+	d, err := s.Download(w.Asset)
+	if err != nil {
+		return nil, err
+	}
+	kept, err := s.Cache.Get(ctx, d, func(int64, int64) {})
+	if err != nil {
+		return nil, err
+	}
+	file, err := os.Open(kept.Path)
+	if err != nil {
+		return nil, fmt.Errorf("reading the cache: %w", err)
+	}
+	return &asset.Supplied{ReadCloser: file, Size: kept.Size, SHA256: kept.SHA256}, nil
+}
+
+// image packs an image for the machine.
+func (s Shelf) image(ctx context.Context, w asset.Wanted) (*asset.Supplied, error) {
+	if !slices.Contains(s.Images, w.Image) {
+		return nil, fmt.Errorf("the machine asks for the image %q, which the template does not name", w.Image)
+	}
+	r, err := image.ParseReference(w.Image)
+	if err != nil {
+		return nil, err
+	}
+	from, closing, err := s.source(r)
+	if err != nil {
+		return nil, err
+	}
+	defer closing()
+	through := cached{s.Cache, from}
+	i, err := image.Choose(ctx, through, r, s.Arch)
+	if err != nil {
+		return nil, err
+	}
+	return s.pack(ctx, through, r, i, w.As)
+}
+
+// source is the first archive that has an image, or its registry.
+func (s Shelf) source(r image.Reference) (image.Source, func(), error) {
+	for _, name := range s.Archives {
+		a, err := image.OpenArchive(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		if a.Has(r.Digest) {
+			return a, func() { _ = a.Close() }, nil // nothing was written
+		}
+		if err := a.Close(); err != nil {
+			return nil, nil, err
+		}
+	}
+	reg, err := registry.New(s.Login, s.Cache.Fetcher())
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(s.Archives) == 0 {
+		return reg, func() {}, nil
+	}
+	return besides{reg, s.Archives}, func() {}, nil
+}
+
+// besides is a registry that was asked because no archive has the image.
+type besides struct {
+	image.Source
+	archives []string
+}
+
+// Open implements image.Source.
+func (s besides) Open(ctx context.Context, r image.Reference, b image.Blob, manifest bool, from int64) (io.ReadCloser, error) {
+	body, err := s.Source.Open(ctx, r, b, manifest, from)
+	if err != nil {
+		err = fmt.Errorf("the image %s is not in %s, and %w", r, strings.Join(s.archives, ", "), err)
+	}
+	return body, err
+}
+
+// pack writes an image's archive into a file that goes with its closing.
+func (s Shelf) pack(ctx context.Context, from image.Source, r image.Reference, i *image.Image, as string) (*asset.Supplied, error) {
+	file, err := s.Cache.Scratch()
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.New()
+	err = i.Write(ctx, from, r, as, io.MultiWriter(file, sum))
+	size, seekErr := file.Seek(0, io.SeekCurrent)
+	if err == nil {
+		_, err = file.Seek(0, io.SeekStart)
+	}
+	if err = errors.Join(err, seekErr); err != nil {
+		return nil, errors.Join(fmt.Errorf("packing the image %s: %w", r, err), file.Close())
+	}
+	return &asset.Supplied{ReadCloser: file, Digest: i.Digest, Size: size, SHA256: hex.EncodeToString(sum.Sum(nil))}, nil
+}
+
+// cached is a source whose content is kept: an image that was pulled once needs
+// no registry, and one that was interrupted only what is missing.
+type cached struct {
+	cache *asset.Cache
+	from  image.Source
+}
+
+// Open implements image.Source.
+func (c cached) Open(ctx context.Context, r image.Reference, b image.Blob, manifest bool, from int64) (io.ReadCloser, error) {
+	kept, err := c.cache.Blob(ctx, strings.TrimPrefix(b.Digest, "sha256:"), b.Size, func(from int64) (io.ReadCloser, error) {
+		return c.from.Open(ctx, r, b, manifest, from)
+	})
+	if err != nil {
+		return nil, err
+	}
+	file, err := os.Open(kept.Path)
+	if err == nil {
+		_, err = file.Seek(from, io.SeekStart)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the cache: %w", err)
+	}
+	return file, nil
+}

@@ -1,0 +1,137 @@
+package awsapi
+
+import (
+	"context"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
+	"github.com/aws/aws-sdk-go-v2/service/eks/types"
+)
+
+// Cluster is what DescribeCluster tells of a cluster.
+type Cluster struct {
+	Name, ARN, Status string
+	// Version is the control plane's, such as 1.34.
+	Version  string
+	Endpoint string
+	// CA is the certificate authority in base64.
+	CA string
+	// ServiceCIDR is the services' network, of version 6 where IPFamily says so.
+	ServiceCIDR, IPFamily string
+	// AuthenticationMode is CONFIG_MAP, API or API_AND_CONFIG_MAP.
+	AuthenticationMode string
+	VPC                string
+	Subnets            []string
+	// ClusterSecurityGroup is the one EKS made, SecurityGroups those that were
+	// given besides.
+	ClusterSecurityGroup        string
+	SecurityGroups              []string
+	PublicAccess, PrivateAccess bool
+	// PublicCIDRs are who may reach the public endpoint.
+	PublicCIDRs []string
+	// Role is the ARN of the control plane's role.
+	Role string
+	// Outpost says that it is a local cluster on an Outpost, known by ID.
+	Outpost bool
+	ID      string
+}
+
+// Active says whether nodes can join.
+func (c Cluster) Active() bool {
+	return c.Status == string(types.ClusterStatusActive) || c.Status == string(types.ClusterStatusUpdating)
+}
+
+// Cluster describes a cluster. One that is being made has no endpoint yet; the
+// caller decides whether that matters.
+func (a *AWS) Cluster(ctx context.Context, name string) (Cluster, error) {
+	doing := "describing the cluster " + name
+	out, err := a.eks.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: aws.String(name)})
+	if err != nil {
+		return Cluster{}, explain(doing, err)
+	}
+	if out.Cluster == nil || aws.ToString(out.Cluster.Name) == "" {
+		return Cluster{}, errIncomplete(doing, "cluster")
+	}
+	return clusterOf(out.Cluster), nil
+}
+
+func clusterOf(in *types.Cluster) Cluster {
+	c := Cluster{
+		Name: aws.ToString(in.Name), ARN: aws.ToString(in.Arn), Status: string(in.Status), Version: aws.ToString(in.Version),
+		Endpoint: aws.ToString(in.Endpoint), Role: aws.ToString(in.RoleArn), Outpost: in.OutpostConfig != nil, ID: aws.ToString(in.Id),
+	}
+	if in.CertificateAuthority != nil {
+		c.CA = aws.ToString(in.CertificateAuthority.Data)
+	}
+	if n := in.KubernetesNetworkConfig; n != nil {
+		c.IPFamily, c.ServiceCIDR = string(n.IpFamily), aws.ToString(n.ServiceIpv4Cidr)
+		if n.IpFamily == types.IpFamilyIpv6 {
+			c.ServiceCIDR = aws.ToString(n.ServiceIpv6Cidr)
+		}
+	}
+	// Clusters from before access entries do not say it.
+	c.AuthenticationMode = string(types.AuthenticationModeConfigMap)
+	if in.AccessConfig != nil && in.AccessConfig.AuthenticationMode != "" {
+		c.AuthenticationMode = string(in.AccessConfig.AuthenticationMode)
+	}
+	if v := in.ResourcesVpcConfig; v != nil {
+		c.VPC, c.Subnets, c.SecurityGroups = aws.ToString(v.VpcId), v.SubnetIds, v.SecurityGroupIds
+		c.ClusterSecurityGroup = aws.ToString(v.ClusterSecurityGroupId)
+		c.PublicAccess, c.PrivateAccess, c.PublicCIDRs = v.EndpointPublicAccess, v.EndpointPrivateAccess, v.PublicAccessCidrs
+	}
+	return c
+}
+
+// AccessEntry is what lets a role in without aws-auth.
+type AccessEntry struct {
+	// Type is STANDARD, EC2_LINUX, EC2_WINDOWS, FARGATE_LINUX or another.
+	Type   string
+	Groups []string
+}
+
+// AccessEntry describes the access entry of a role's ARN. IsNotFound tells an
+// error that means there is none.
+func (a *AWS) AccessEntry(ctx context.Context, name, principal string) (AccessEntry, error) {
+	out, err := a.eks.DescribeAccessEntry(ctx, &eks.DescribeAccessEntryInput{ClusterName: aws.String(name), PrincipalArn: aws.String(principal)})
+	if err != nil {
+		return AccessEntry{}, explain("describing the access entry of "+principal, err)
+	}
+	if out.AccessEntry == nil {
+		return AccessEntry{}, errIncomplete("describing the access entry of "+principal, "access entry")
+	}
+	return AccessEntry{Type: aws.ToString(out.AccessEntry.Type), Groups: out.AccessEntry.KubernetesGroups}, nil
+}
+
+// Addon is an add-on that EKS manages.
+type Addon struct {
+	Name, Version, Status string
+	// Role is the ARN of its service account's role, Configuration the values that
+	// were set; empty where there are none.
+	Role, Configuration string
+}
+
+// Addons lists the cluster's add-ons.
+func (a *AWS) Addons(ctx context.Context, name string) ([]Addon, error) {
+	var addons []Addon
+	pages := eks.NewListAddonsPaginator(a.eks, &eks.ListAddonsInput{ClusterName: aws.String(name)})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, explain("listing the add-ons of "+name, err)
+		}
+		for _, addon := range page.Addons {
+			out, err := a.eks.DescribeAddon(ctx, &eks.DescribeAddonInput{ClusterName: aws.String(name), AddonName: aws.String(addon)})
+			if err != nil {
+				return nil, explain("describing the add-on "+addon, err)
+			}
+			if out.Addon == nil {
+				return nil, errIncomplete("describing the add-on "+addon, "add-on")
+			}
+			addons = append(addons, Addon{
+				Name: addon, Version: aws.ToString(out.Addon.AddonVersion), Status: string(out.Addon.Status),
+				Role: aws.ToString(out.Addon.ServiceAccountRoleArn), Configuration: aws.ToString(out.Addon.ConfigurationValues),
+			})
+		}
+	}
+	return addons, nil
+}

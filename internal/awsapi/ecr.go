@@ -1,0 +1,101 @@
+package awsapi
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ecr"
+)
+
+// ecrRegistry is what the name of one of ECR's private registries says, such as
+// 123456789012.dkr.ecr-fips.us-gov-west-1.amazonaws.com.
+type ecrRegistry struct {
+	region          string
+	fips, dualStack bool
+}
+
+// ecrDomains are those of AWS' partitions, and of what serves IPv6 besides.
+// Sources: https://docs.aws.amazon.com/general/latest/gr/ecr.html,
+// https://docs.aws.amazon.com/AmazonECR/latest/userguide/ecr-requests.html, and
+// https://github.com/awslabs/amazon-ecr-credential-helper.
+var ecrDomains = map[bool][]string{
+	false: {"amazonaws.com", "amazonaws.com.cn", "amazonaws.eu", "c2s.ic.gov", "sc2s.sgov.gov", "cloud.adc-e.uk", "csp.hci.ic.gov"},
+	true:  {"on.aws", "on.amazonwebservices.com.cn"},
+}
+
+// parseECR reads a registry's name; false says that it is none of ECR's private
+// ones, and gets no credentials of AWS.
+func parseECR(host string) (ecrRegistry, bool) {
+	account, rest, _ := strings.Cut(host, ".")
+	if len(account) != 12 || strings.Trim(account, "0123456789") != "" {
+		return ecrRegistry{}, false
+	}
+	for service, r := range map[string]ecrRegistry{
+		"dkr.ecr": {}, "dkr.ecr-fips": {fips: true}, "dkr-ecr": {dualStack: true}, "dkr-ecr-fips": {fips: true, dualStack: true},
+	} {
+		region, found := strings.CutPrefix(rest, service+".")
+		region, domain, _ := strings.Cut(region, ".")
+		if found && region != "" && slices.Contains(ecrDomains[r.dualStack], domain) {
+			r.region = region
+			return r, true
+		}
+	}
+	return ecrRegistry{}, false
+}
+
+// RegistryLogin makes a function that gets user and password for a private
+// registry of ECR, in the region of its name, once each: they are good for 12
+// hours. For other registries it says false. The options' region has no effect.
+func RegistryLogin(o Options) func(ctx context.Context, host string) (user, password string, ok bool, err error) {
+	var mu sync.Mutex
+	known := map[string][2]string{}
+	return func(ctx context.Context, host string) (user, password string, ok bool, err error) {
+		r, ok := parseECR(host)
+		if !ok {
+			return "", "", false, nil
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if got, ok := known[host]; ok {
+			return got[0], got[1], true, nil
+		}
+		if user, password, err = o.login(ctx, r, "logging in to "+host); err == nil {
+			known[host] = [2]string{user, password}
+		}
+		return user, password, true, err
+	}
+}
+
+// login asks ECR for what `docker login` would be given.
+func (o Options) login(ctx context.Context, r ecrRegistry, doing string) (user, password string, err error) {
+	o.Region = r.region
+	c, err := o.config(ctx)
+	if err != nil {
+		return "", "", fmt.Errorf("%s: %w", doing, err)
+	}
+	out, err := ecr.NewFromConfig(c, func(e *ecr.Options) {
+		if r.dualStack {
+			e.EndpointOptions.UseDualStackEndpoint = aws.DualStackEndpointStateEnabled
+		}
+		if r.fips {
+			e.EndpointOptions.UseFIPSEndpoint = aws.FIPSEndpointStateEnabled
+		}
+	}).GetAuthorizationToken(ctx, &ecr.GetAuthorizationTokenInput{})
+	if err != nil {
+		return "", "", explain(doing, err)
+	}
+	if len(out.AuthorizationData) == 0 {
+		return "", "", errIncomplete(doing, "token")
+	}
+	text, err := base64.StdEncoding.DecodeString(aws.ToString(out.AuthorizationData[0].AuthorizationToken))
+	user, password, ok := strings.Cut(string(text), ":")
+	if err != nil || !ok || user == "" || password == "" {
+		return "", "", errIncomplete(doing, "token of the form USER:PASSWORD")
+	}
+	return user, password, nil
+}

@@ -1,0 +1,119 @@
+//go:build linux
+
+package awsapi_test
+
+import (
+	"errors"
+	"net/http"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+)
+
+const registryHost = "123456789012.dkr.ecr.eu-west-1.amazonaws.com"
+
+func TestRegistryLogin(t *testing.T) {
+	w := aws.Sample()
+	w.RegistryPassword = "secret:with a colon"
+	w.Serve(t)
+	t.Setenv("AWS_REGION", "") // the name tells it
+	login := awsapi.RegistryLogin(awsapi.Options{Pause: time.Millisecond})
+	for range 2 {
+		user, password, ok, err := login(t.Context(), registryHost)
+		require.NoError(t, err)
+		assert.True(t, ok)
+		assert.Equal(t, "AWS", user)
+		assert.Equal(t, "secret:with a colon", password)
+	}
+	assert.Equal(t, 1, w.Calls()["ecr:GetAuthorizationToken"], "it is good for hours")
+}
+
+func TestNoRegistryLogin(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*aws.World)
+		want   string
+	}{
+		"denied": {func(w *aws.World) { w.Deny("ecr:GetAuthorizationToken") },
+			"logging in to " + registryHost + ": the permission ecr:GetAuthorizationToken is missing: User: arn:aws:iam::123456789012:user/double is not authorized to perform: ecr:GetAuthorizationToken"},
+		"throttled all": {func(w *aws.World) { w.Fail("ecr:GetAuthorizationToken", 9, "ThrottlingException", 429) },
+			"logging in to " + registryHost + ": ThrottlingException: as the test wants it"},
+		"nothing": {func(*aws.World) {}, "logging in to " + registryHost + ": the answer has no token"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := aws.Sample()
+			w.Serve(t)
+			c.change(w)
+			_, _, ok, err := awsapi.RegistryLogin(awsapi.Options{Pause: time.Millisecond})(t.Context(), registryHost)
+			assert.True(t, ok)
+			require.EqualError(t, err, c.want)
+		})
+	}
+	t.Run("no credentials", func(t *testing.T) {
+		aws.Sample().Serve(t)
+		t.Setenv("AWS_ACCESS_KEY_ID", "")
+		t.Setenv("AWS_SECRET_ACCESS_KEY", "")
+		_, _, ok, err := awsapi.RegistryLogin(awsapi.Options{})(t.Context(), registryHost)
+		assert.True(t, ok)
+		require.ErrorContains(t, err, "logging in to "+registryHost+": credentials: none could be had; set AWS_ACCESS_KEY_ID")
+	})
+}
+
+// asked is a transport that only notes where a request would go.
+type asked struct{ host string }
+
+func (a *asked) RoundTrip(in *http.Request) (*http.Response, error) {
+	a.host = in.URL.Host
+	return nil, errors.New("it is a test")
+}
+
+// Each partition's registries are asked for at that partition, and what is no
+// registry of ECR's never gets AWS' credentials.
+func TestWhereRegistriesLogIn(t *testing.T) {
+	for name, value := range map[string]string{
+		"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_PROFILE": "", "AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull,
+		"AWS_CA_BUNDLE": "", "AWS_ENDPOINT_URL": "",
+	} {
+		t.Setenv(name, value)
+	}
+	for host, want := range map[string]string{
+		registryHost: "api.ecr.eu-west-1.amazonaws.com",
+		"602401143452.dkr.ecr.us-west-2.amazonaws.com":                "api.ecr.us-west-2.amazonaws.com",
+		"602401143452.dkr.ecr-fips.us-west-2.amazonaws.com":           "api.ecr-fips.us-west-2.amazonaws.com",
+		"151742754352.dkr.ecr-fips.us-gov-east-1.amazonaws.com":       "api.ecr-fips.us-gov-east-1.amazonaws.com",
+		"918309763551.dkr.ecr.cn-north-1.amazonaws.com.cn":            "api.ecr.cn-north-1.amazonaws.com.cn",
+		"877088126301.dkr.ecr.eusc-de-east-1.amazonaws.eu":            "api.ecr.eusc-de-east-1.amazonaws.eu",
+		"725322719131.dkr.ecr.us-iso-east-1.c2s.ic.gov":               "api.ecr.us-iso-east-1.c2s.ic.gov",
+		"187977181151.dkr.ecr.us-isob-east-1.sc2s.sgov.gov":           "api.ecr.us-isob-east-1.sc2s.sgov.gov",
+		"249663109785.dkr.ecr.eu-isoe-west-1.cloud.adc-e.uk":          "api.ecr.eu-isoe-west-1.cloud.adc-e.uk",
+		"676585237158.dkr.ecr.us-isof-south-1.csp.hci.ic.gov":         "api.ecr.us-isof-south-1.csp.hci.ic.gov",
+		"123456789012.dkr-ecr.eu-west-1.on.aws":                       "ecr.eu-west-1.api.aws",
+		"123456789012.dkr-ecr-fips.us-east-1.on.aws":                  "ecr-fips.us-east-1.api.aws",
+		"123456789012.dkr-ecr.cn-north-1.on.amazonwebservices.com.cn": "ecr.cn-north-1.api.amazonwebservices.com.cn",
+
+		"public.ecr.aws":  "",
+		"registry.k8s.io": "",
+		"localhost:5000":  "",
+		"12345678901.dkr.ecr.eu-west-1.amazonaws.com":              "",
+		"x23456789012.dkr.ecr.eu-west-1.amazonaws.com":             "",
+		registryHost + ".example.com":                              "",
+		registryHost + ":443":                                      "",
+		"123456789012.dkr.ecr.eu-west-1.example.com":               "",
+		"123456789012.dkr.ecr.evil.example.com.amazonaws.com":      "",
+		"123456789012.dkr.ecr..amazonaws.com":                      "",
+		"example.com.123456789012.dkr.ecr.eu-west-1.amazonaws.com": "",
+	} {
+		t.Run(host, func(t *testing.T) {
+			a := &asked{}
+			_, _, ok, err := awsapi.RegistryLogin(awsapi.Options{HTTP: &http.Client{Transport: a}, Attempts: 1})(t.Context(), host)
+			assert.Equal(t, want != "", ok)
+			assert.Equal(t, want != "", err != nil)
+			assert.Equal(t, want, a.host, "%v", err)
+		})
+	}
+}

@@ -1,0 +1,181 @@
+package awsapi
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/aws-sdk-go-v2/service/ssm"
+)
+
+// Image is an AMI.
+type Image struct {
+	ID, Name, Owner, State string
+	// OwnerAlias is amazon, aws-marketplace or empty.
+	OwnerAlias string
+	// Architecture is AWS's spelling: x86_64, arm64.
+	Architecture           string
+	RootDevice, RootType   string
+	Virtualization         string
+	ENA, Public, Encrypted bool
+	IMDS                   string // v2.0, or empty
+	Platform               string // windows, or empty
+	Created                time.Time
+	// Deprecated is when it was or will be; zero for never.
+	Deprecated time.Time
+	Tags       map[string]string
+	Snapshots  []string
+}
+
+func imageOf(in types.Image) Image {
+	i := Image{
+		ID: aws.ToString(in.ImageId), Name: aws.ToString(in.Name), Owner: aws.ToString(in.OwnerId), State: string(in.State),
+		OwnerAlias: aws.ToString(in.ImageOwnerAlias), Architecture: string(in.Architecture), RootDevice: aws.ToString(in.RootDeviceName),
+		RootType: string(in.RootDeviceType), Virtualization: string(in.VirtualizationType), ENA: aws.ToBool(in.EnaSupport),
+		Public: aws.ToBool(in.Public), IMDS: string(in.ImdsSupport), Platform: string(in.Platform),
+		Created: instant(in.CreationDate), Deprecated: instant(in.DeprecationTime), Tags: tagsOf(in.Tags),
+	}
+	for _, d := range in.BlockDeviceMappings {
+		if d.Ebs != nil && d.Ebs.SnapshotId != nil {
+			i.Snapshots = append(i.Snapshots, *d.Ebs.SnapshotId)
+			i.Encrypted = i.Encrypted || aws.ToBool(d.Ebs.Encrypted)
+		}
+	}
+	return i
+}
+
+// instant reads EC2's times; what is none is zero.
+func instant(text *string) time.Time {
+	t, err := time.Parse(time.RFC3339, aws.ToString(text))
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}
+
+func tagsOf(tags []types.Tag) map[string]string {
+	all := make(map[string]string, len(tags))
+	for _, t := range tags {
+		all[aws.ToString(t.Key)] = aws.ToString(t.Value)
+	}
+	return all
+}
+
+// byParameter is how launch templates name the parameter that holds an image's
+// id; a version or a label of the parameter may follow
+// (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/create-launch-template.html).
+const byParameter = "resolve:ssm:"
+
+// Image describes an image by its id, or by its parameter as launch templates
+// name it.
+func (a *AWS) Image(ctx context.Context, id string) (Image, error) {
+	if name, parameter := strings.CutPrefix(id, byParameter); parameter {
+		var err error
+		if id, err = a.Parameter(ctx, name); err != nil {
+			return Image{}, err
+		}
+	}
+	doing := "describing the image " + id
+	var out *ec2.DescribeImagesOutput
+	err := a.settled(ctx, func() (err error) {
+		out, err = a.ec2.DescribeImages(ctx, &ec2.DescribeImagesInput{ImageIds: []string{id}, IncludeDeprecated: aws.Bool(true)})
+		return explain(doing, err)
+	})
+	if err != nil {
+		return Image{}, err
+	}
+	if len(out.Images) != 1 {
+		return Image{}, errIncomplete(doing, "image; it exists in no other region than its own, and only for whom it is shared with")
+	}
+	return imageOf(out.Images[0]), nil
+}
+
+// Parameter reads an SSM parameter.
+func (a *AWS) Parameter(ctx context.Context, name string) (string, error) {
+	doing := "reading the parameter " + name
+	out, err := a.ssm.GetParameter(ctx, &ssm.GetParameterInput{Name: aws.String(name)})
+	if err != nil {
+		return "", explain(doing, err)
+	}
+	if out.Parameter == nil || aws.ToString(out.Parameter.Value) == "" {
+		return "", errIncomplete(doing, "value")
+	}
+	return *out.Parameter.Value, nil
+}
+
+// Search says which image is wanted.
+type Search struct {
+	// Parameter is an SSM parameter that holds its id; empty looks for owner
+	// and name.
+	Parameter string
+	// Owners are the accounts, one of which must own it; amazon and
+	// aws-marketplace are allowed too.
+	Owners []string
+	// Name is a pattern; * is any text, ? any character.
+	Name string
+	// Architecture is AWS's spelling.
+	Architecture string
+}
+
+// Newest finds the newest image. Its owner and architecture are those that were
+// asked for, also where an SSM parameter names the image.
+func (a *AWS) Newest(ctx context.Context, s Search) (Image, error) {
+	if len(s.Owners) == 0 {
+		return Image{}, fmt.Errorf("looking for an image: no owner is named; anybody may publish images under any name")
+	}
+	if s.Parameter == "" {
+		return a.newestByName(ctx, s)
+	}
+	id, err := a.Parameter(ctx, s.Parameter)
+	if err != nil {
+		return Image{}, err
+	}
+	image, err := a.Image(ctx, id)
+	if err != nil {
+		return Image{}, err
+	}
+	if !slices.Contains(s.Owners, image.Owner) && (image.OwnerAlias == "" || !slices.Contains(s.Owners, image.OwnerAlias)) {
+		return Image{}, fmt.Errorf("looking at the image %s of the parameter %s: its owner is %s, not %s", id, s.Parameter, image.Owner, strings.Join(s.Owners, " or "))
+	}
+	if image.Architecture != s.Architecture {
+		return Image{}, fmt.Errorf("looking at the image %s of the parameter %s: it is for %s, not %s", id, s.Parameter, image.Architecture, s.Architecture)
+	}
+	return image, nil
+}
+
+func (a *AWS) newestByName(ctx context.Context, s Search) (Image, error) {
+	doing := fmt.Sprintf("looking for images %s of %s", s.Name, strings.Join(s.Owners, ", "))
+	var newest Image
+	pages := ec2.NewDescribeImagesPaginator(a.ec2, &ec2.DescribeImagesInput{
+		Owners: s.Owners, Filters: filters("name", s.Name, "architecture", s.Architecture, "state", "available"),
+	})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return Image{}, explain(doing, err)
+		}
+		for _, found := range page.Images {
+			if i := imageOf(found); newest.ID == "" || i.Created.After(newest.Created) {
+				newest = i
+			}
+		}
+	}
+	if newest.ID == "" {
+		return Image{}, fmt.Errorf("%s: there is none for %s in %s", doing, s.Architecture, a.Region)
+	}
+	return newest, nil
+}
+
+// filters makes filters of names and values in turn.
+func filters(pairs ...string) []types.Filter {
+	var list []types.Filter
+	for pair := range slices.Chunk(pairs, 2) {
+		list = append(list, types.Filter{Name: aws.String(pair[0]), Values: []string{pair[1]}})
+	}
+	return list
+}

@@ -1,0 +1,199 @@
+package awsapi
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+)
+
+// Launch is what a node is, or would be, started with.
+type Launch struct {
+	// From says what it was read from, such as "the instance i-1".
+	From string
+	// Template and Version are the launch template's id and the number of its
+	// version; empty for instances.
+	Template, Version string
+	// Image is an id, or in templates resolve:ssm: and a parameter's name.
+	Image string
+	Type  string
+	// Tags are the instance's, or those that the template gives it; AllTags is
+	// everything that the template tags.
+	Tags    map[string]string
+	AllTags []Tagging
+	// Subnet is empty in templates that leave it to their group.
+	Subnet         string
+	SecurityGroups []string
+	// Profile is the instance profile's name or ARN.
+	Profile  string
+	UserData []byte
+	// Tokens is IMDSv2: required or optional; HopLimit is 0 where not said.
+	// NoMetadata says that the metadata service is switched off.
+	Tokens     string
+	HopLimit   int
+	NoMetadata bool
+	// Metadata and Interfaces are the template's own words about the metadata
+	// service and the network interfaces: a version that changes one of them has to
+	// repeat the others.
+	Metadata   map[string]any
+	Interfaces []map[string]any
+	// PublicAddress says whether there is one, or will be; nil leaves it to the
+	// subnet.
+	PublicAddress *bool
+}
+
+// Tagging is the tags of everything of one kind that a template makes.
+type Tagging struct {
+	// Kind is what is tagged: instance, volume, network-interface …
+	Kind string
+	Tags map[string]string
+}
+
+// gone are the states in which an instance has lost its network and role.
+var gone = []types.InstanceStateName{types.InstanceStateNameShuttingDown, types.InstanceStateNameTerminated}
+
+// Instance reads what an instance was started with.
+func (a *AWS) Instance(ctx context.Context, id string) (Launch, error) {
+	doing := "describing the instance " + id
+	var out *ec2.DescribeInstancesOutput
+	err := a.settled(ctx, func() (err error) {
+		out, err = a.ec2.DescribeInstances(ctx, &ec2.DescribeInstancesInput{InstanceIds: []string{id}})
+		return explain(doing, err)
+	})
+	if err != nil {
+		return Launch{}, err
+	}
+	if len(out.Reservations) != 1 || len(out.Reservations[0].Instances) != 1 {
+		return Launch{}, errIncomplete(doing, "instance")
+	}
+	in := out.Reservations[0].Instances[0]
+	if in.State != nil && slices.Contains(gone, in.State.Name) {
+		return Launch{}, fmt.Errorf("%s: it is %s, and EC2 forgets what it was started with", doing, in.State.Name)
+	}
+	l := Launch{
+		From: "the instance " + id, Image: aws.ToString(in.ImageId), Type: string(in.InstanceType), Tags: tagsOf(in.Tags),
+		Subnet: aws.ToString(in.SubnetId), PublicAddress: aws.Bool(aws.ToString(in.PublicIpAddress) != ""),
+	}
+	for _, g := range in.SecurityGroups {
+		l.SecurityGroups = append(l.SecurityGroups, aws.ToString(g.GroupId))
+	}
+	if in.IamInstanceProfile != nil {
+		l.Profile = aws.ToString(in.IamInstanceProfile.Arn)
+	}
+	if m := in.MetadataOptions; m != nil {
+		l.Tokens, l.HopLimit = string(m.HttpTokens), int(aws.ToInt32(m.HttpPutResponseHopLimit))
+		l.NoMetadata = m.HttpEndpoint == types.InstanceMetadataEndpointStateDisabled
+	}
+	attribute, err := a.ec2.DescribeInstanceAttribute(ctx, &ec2.DescribeInstanceAttributeInput{
+		InstanceId: aws.String(id), Attribute: types.InstanceAttributeNameUserData,
+	})
+	if err != nil {
+		return Launch{}, explain("reading the user data of "+id, err)
+	}
+	if attribute.UserData != nil {
+		l.UserData, err = base64.StdEncoding.DecodeString(aws.ToString(attribute.UserData.Value))
+	}
+	if err != nil {
+		return Launch{}, fmt.Errorf("reading the user data of %s: %w", id, err)
+	}
+	return l, nil
+}
+
+// Template reads what a launch template's version starts instances with. The
+// version is a number, $Latest or $Default; the template an id or a name.
+func (a *AWS) Template(ctx context.Context, template, version string) (Launch, error) {
+	doing := "describing the launch template " + template
+	in := &ec2.DescribeLaunchTemplateVersionsInput{Versions: []string{version}}
+	if len(template) > 3 && template[:3] == "lt-" {
+		in.LaunchTemplateId = aws.String(template)
+	} else {
+		in.LaunchTemplateName = aws.String(template)
+	}
+	out, err := a.ec2.DescribeLaunchTemplateVersions(ctx, in)
+	if err != nil {
+		return Launch{}, explain(doing, err)
+	}
+	if len(out.LaunchTemplateVersions) != 1 || out.LaunchTemplateVersions[0].LaunchTemplateData == nil {
+		return Launch{}, errIncomplete(doing, "version "+version)
+	}
+	data := out.LaunchTemplateVersions[0].LaunchTemplateData
+	l := launchOf(data)
+	if l.Metadata, err = words(data.MetadataOptions); err != nil {
+		return Launch{}, fmt.Errorf("%s: %w", doing, err)
+	}
+	delete(l.Metadata, "State") // which EC2 adds
+	for _, n := range data.NetworkInterfaces {
+		one, err := words(n)
+		if err != nil {
+			return Launch{}, fmt.Errorf("%s: %w", doing, err)
+		}
+		l.Interfaces = append(l.Interfaces, one)
+	}
+	l.From, l.Template = "the launch template "+template, aws.ToString(out.LaunchTemplateVersions[0].LaunchTemplateId)
+	l.Version = strconv.FormatInt(aws.ToInt64(out.LaunchTemplateVersions[0].VersionNumber), 10)
+	if l.UserData, err = base64.StdEncoding.DecodeString(aws.ToString(data.UserData)); err != nil {
+		return Launch{}, fmt.Errorf("reading the user data of %s: %w", template, err)
+	}
+	return l, nil
+}
+
+// words is what a part of a launch template sets, by the names of the AWS CLI.
+func words(part any) (map[string]any, error) {
+	text, err := json.Marshal(part)
+	if err != nil {
+		return nil, err
+	}
+	said := map[string]any{}
+	if err := json.Unmarshal(text, &said); err != nil {
+		return nil, err
+	}
+	return set(said), nil
+}
+
+// set is what is set in a part; the AWS CLI takes no null.
+func set(part map[string]any) map[string]any {
+	for name, value := range part {
+		if inner, nested := value.(map[string]any); nested {
+			part[name] = set(inner)
+		}
+		if value == nil || value == "" {
+			delete(part, name)
+		}
+	}
+	return part
+}
+
+func launchOf(data *types.ResponseLaunchTemplateData) Launch {
+	l := Launch{
+		Image: aws.ToString(data.ImageId), Type: string(data.InstanceType), Tags: map[string]string{}, SecurityGroups: data.SecurityGroupIds,
+	}
+	for _, s := range data.TagSpecifications {
+		l.AllTags = append(l.AllTags, Tagging{string(s.ResourceType), tagsOf(s.Tags)})
+		if s.ResourceType == types.ResourceTypeInstance {
+			l.Tags = tagsOf(s.Tags)
+		}
+	}
+	for _, n := range data.NetworkInterfaces {
+		if aws.ToInt32(n.DeviceIndex) == 0 {
+			l.SecurityGroups = append(l.SecurityGroups, n.Groups...)
+			l.Subnet, l.PublicAddress = aws.ToString(n.SubnetId), n.AssociatePublicIpAddress
+		}
+	}
+	if p := data.IamInstanceProfile; p != nil {
+		l.Profile = aws.ToString(p.Arn)
+		if l.Profile == "" {
+			l.Profile = aws.ToString(p.Name)
+		}
+	}
+	if m := data.MetadataOptions; m != nil {
+		l.Tokens, l.HopLimit = string(m.HttpTokens), int(aws.ToInt32(m.HttpPutResponseHopLimit))
+		l.NoMetadata = m.HttpEndpoint == types.LaunchTemplateInstanceMetadataEndpointStateDisabled
+	}
+	return l
+}

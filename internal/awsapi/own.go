@@ -1,0 +1,111 @@
+package awsapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ssm"
+	"github.com/aws/aws-sdk-go-v2/service/ssm/types"
+)
+
+// TagPrefix is what the tags begin with that builds give their images.
+const TagPrefix = "eksnode:"
+
+// OwnImages lists the account's images that have a tag of TagPrefix, newest
+// first.
+func (a *AWS) OwnImages(ctx context.Context) ([]Image, error) {
+	var images []Image
+	pages := ec2.NewDescribeImagesPaginator(a.ec2, &ec2.DescribeImagesInput{Owners: []string{"self"}, IncludeDeprecated: aws.Bool(true)})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, explain("listing your images", err)
+		}
+		for _, in := range page.Images {
+			i := imageOf(in)
+			for key := range i.Tags {
+				if strings.HasPrefix(key, TagPrefix) {
+					images = append(images, i)
+					break
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(images, func(x, y Image) int { return y.Created.Compare(x.Created) })
+	return images, nil
+}
+
+// Deprecate marks an image as one not to be used from a time on.
+func (a *AWS) Deprecate(ctx context.Context, image string, at time.Time) error {
+	_, err := a.ec2.EnableImageDeprecation(ctx, &ec2.EnableImageDeprecationInput{ImageId: aws.String(image), DeprecateAt: aws.Time(at)})
+	return explain("deprecating the image "+image, err)
+}
+
+// Deregister takes an image away, and snapshots of it after it.
+func (a *AWS) Deregister(ctx context.Context, image string, snapshots []string) error {
+	if _, err := a.ec2.DeregisterImage(ctx, &ec2.DeregisterImageInput{ImageId: aws.String(image)}); err != nil {
+		return explain("deregistering the image "+image, err)
+	}
+	var errs []error
+	for _, s := range snapshots {
+		_, err := a.ec2.DeleteSnapshot(ctx, &ec2.DeleteSnapshotInput{SnapshotId: aws.String(s)})
+		errs = append(errs, explain("deleting the snapshot "+s+" of "+image, err))
+	}
+	return errors.Join(errs...)
+}
+
+// parameterName is what SSM takes
+// (https://docs.aws.amazon.com/systems-manager/latest/userguide/sysman-parameter-name-constraints.html).
+var parameterName = regexp.MustCompile(`^/?[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$`)
+
+// CheckParameter says what is wrong with the name of a parameter to publish to.
+func CheckParameter(name string) error {
+	if !parameterName.MatchString(name) {
+		return fmt.Errorf("%q is no parameter's name such as /eksnode/debian/1.34/amd64", name)
+	}
+	return nil
+}
+
+// Publish puts an image's id into an SSM parameter, which EC2 takes in the
+// place of ids. SSM looks at the id before the parameter changes; Publish
+// waits for that.
+func (a *AWS) Publish(ctx context.Context, parameter, image string) error {
+	i, err := a.Image(ctx, image)
+	if err != nil {
+		return err
+	}
+	if i.State != "available" {
+		return fmt.Errorf("publishing the image %s: it is %s", image, i.State)
+	}
+	_, err = a.ssm.PutParameter(ctx, &ssm.PutParameterInput{
+		Name: aws.String(parameter), Value: aws.String(image), Type: types.ParameterTypeString, DataType: aws.String("aws:ec2:image"), Overwrite: aws.Bool(true),
+	})
+	doing := "putting " + image + " into the parameter " + parameter
+	if err != nil {
+		return explain(doing, err)
+	}
+	for n := 1; ; n++ {
+		value, err := a.Parameter(ctx, parameter)
+		if err == nil && value == image {
+			return nil
+		}
+		if err != nil && !strings.Contains(err.Error(), "ParameterNotFound") {
+			return err
+		}
+		if n == 2*looks {
+			return fmt.Errorf("%s: it did not change; SSM refuses ids that it cannot describe", doing)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(a.settle):
+		}
+	}
+}

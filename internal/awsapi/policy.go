@@ -1,0 +1,36 @@
+package awsapi
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// ImageActions are the permissions that listing, comparing, publishing and retiring
+// images need, and no others: a test compares them with the calls that are made.
+func ImageActions() []string {
+	return []string{
+		"autoscaling:DescribeAutoScalingGroups", "autoscaling:DescribeLaunchConfigurations",
+		"ec2:DeleteSnapshot", "ec2:DeregisterImage", "ec2:DescribeFleets", "ec2:DescribeImageAttribute", "ec2:DescribeImages", "ec2:DescribeInstances",
+		"ec2:DescribeLaunchTemplateVersions", "ec2:DescribeLaunchTemplates", "ec2:DescribeSnapshotAttribute", "ec2:DescribeSpotFleetRequests",
+		"ec2:DescribeSpotInstanceRequests", "ec2:EnableImageDeprecation",
+		"eks:DescribeNodegroup", "eks:ListClusters", "eks:ListNodegroups",
+		"ssm:DescribeParameters", "ssm:GetParameter", "ssm:GetParameterHistory", "ssm:GetParameters", "ssm:PutParameter",
+	}
+}
+
+// Policy is a policy for IAM that grants permissions.
+func Policy(sid string, actions []string) (string, error) {
+	type statement struct {
+		Sid, Effect string
+		Action      []string
+		Resource    string
+	}
+	text, err := json.MarshalIndent(struct {
+		Version   string
+		Statement []statement
+	}{"2012-10-17", []statement{{sid, "Allow", actions, "*"}}}, "", "  ")
+	if err != nil {
+		return "", fmt.Errorf("writing the policy: %w", err)
+	}
+	return string(text) + "\n", nil
+}

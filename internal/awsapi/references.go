@@ -1,0 +1,206 @@
+package awsapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+)
+
+// References are what refers to images of the account, in its region.
+type References struct {
+	aws    *AWS
+	images []Image
+	// users say who refers to an image, by its id.
+	users map[string][]string
+	// unseen are the lists that could not be read: whatever they hold may refer
+	// to any image.
+	unseen []error
+	// unseenOf are those of one image.
+	unseenOf map[string][]error
+	// snapshots are the images that have a snapshot, and who else may use it.
+	snapshots map[string][]string
+	// templates are the launch templates' versions that something names.
+	templates []templateUse
+	// parameters are those that launch templates name, as far as they were read.
+	parameters map[string]string
+}
+
+// imageIDs are the ids of images in a text.
+var imageIDs = regexp.MustCompile(`\bami-[0-9a-f]{8,17}\b`)
+
+// References looks for everything that refers to images. What it cannot see makes
+// the answer of References.Of an error.
+func (a *AWS) References(ctx context.Context, images []Image) *References {
+	r := &References{
+		aws: a, images: images, users: map[string][]string{}, unseenOf: map[string][]error{}, snapshots: map[string][]string{}, parameters: map[string]string{},
+	}
+	for _, look := range []func(context.Context) error{
+		r.instances, r.spotRequests, r.inParameters, r.groups, r.configurations, r.nodeGroups, r.fleets, r.spotFleets, r.launchTemplates, r.otherImages,
+	} {
+		if err := look(ctx); err != nil {
+			r.unseen = append(r.unseen, err)
+		}
+	}
+	for _, i := range images {
+		if err := errors.Join(r.permissions(ctx, i), r.sharedSnapshots(ctx, i)); err != nil {
+			r.unseenOf[i.ID] = append(r.unseenOf[i.ID], err)
+		}
+	}
+	return r
+}
+
+// Of says who refers to an image. Where something could not be seen, it is an
+// error, and nothing says that nobody does.
+func (r *References) Of(image string) ([]string, error) {
+	users := slices.Clone(r.users[image])
+	slices.Sort(users)
+	return slices.Compact(users), errors.Join(r.unseenOf[image]...)
+}
+
+// Unseen says what could not be seen for any image.
+func (r *References) Unseen() error { return errors.Join(r.unseen...) }
+
+// use notes who refers to the images that a text names.
+func (r *References) use(text, who string) {
+	for _, id := range imageIDs.FindAllString(text, -1) {
+		r.users[id] = append(r.users[id], who)
+	}
+}
+
+func (r *References) instances(ctx context.Context) error {
+	for some := range slices.Chunk(r.images, 100) { // EC2 takes 200 values
+		var ids []string
+		for _, i := range some {
+			ids = append(ids, i.ID)
+		}
+		pages := ec2.NewDescribeInstancesPaginator(r.aws.ec2, &ec2.DescribeInstancesInput{
+			Filters: []types.Filter{{Name: aws.String("image-id"), Values: ids}},
+		})
+		for pages.HasMorePages() {
+			page, err := pages.NextPage(ctx)
+			if err != nil {
+				return explain("listing the instances", err)
+			}
+			for _, reservation := range page.Reservations {
+				for _, i := range reservation.Instances {
+					state := types.InstanceStateName("")
+					if i.State != nil {
+						state = i.State.Name
+					}
+					if state != types.InstanceStateNameTerminated {
+						r.use(aws.ToString(i.ImageId), strings.TrimSpace(fmt.Sprintf("the instance %s %s", aws.ToString(i.InstanceId), state)))
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// spotRequests start instances again, as long as they are open.
+func (r *References) spotRequests(ctx context.Context) error {
+	pages := ec2.NewDescribeSpotInstanceRequestsPaginator(r.aws.ec2, &ec2.DescribeSpotInstanceRequestsInput{})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return explain("listing the Spot requests", err)
+		}
+		for _, s := range page.SpotInstanceRequests {
+			ended := s.State == types.SpotInstanceStateClosed || s.State == types.SpotInstanceStateCancelled || s.State == types.SpotInstanceStateFailed
+			if s.LaunchSpecification != nil && !ended {
+				r.use(aws.ToString(s.LaunchSpecification.ImageId), "the Spot request "+aws.ToString(s.SpotInstanceRequestId))
+			}
+		}
+	}
+	return nil
+}
+
+// permissions are the accounts that an image is shared with.
+func (r *References) permissions(ctx context.Context, i Image) error {
+	out, err := r.aws.ec2.DescribeImageAttribute(ctx, &ec2.DescribeImageAttributeInput{
+		ImageId: aws.String(i.ID), Attribute: types.ImageAttributeNameLaunchPermission,
+	})
+	if err != nil {
+		return explain("reading the launch permissions of "+i.ID, err)
+	}
+	for _, p := range out.LaunchPermissions {
+		switch {
+		case p.Group != "":
+			r.use(i.ID, "a launch permission for "+string(p.Group))
+		case p.OrganizationArn != nil:
+			r.use(i.ID, "a launch permission for "+*p.OrganizationArn)
+		case p.OrganizationalUnitArn != nil:
+			r.use(i.ID, "a launch permission for "+*p.OrganizationalUnitArn)
+		case aws.ToString(p.UserId) != i.Owner:
+			r.use(i.ID, "a launch permission for the account "+aws.ToString(p.UserId))
+		}
+	}
+	return nil
+}
+
+// otherImages notes which images have which snapshots, deprecated and disabled
+// ones too.
+func (r *References) otherImages(ctx context.Context) error {
+	pages := ec2.NewDescribeImagesPaginator(r.aws.ec2, &ec2.DescribeImagesInput{
+		Owners: []string{"self"}, IncludeDeprecated: aws.Bool(true), IncludeDisabled: aws.Bool(true),
+	})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return explain("listing your images", err)
+		}
+		for _, in := range page.Images {
+			for _, s := range imageOf(in).Snapshots {
+				r.snapshots[s] = append(r.snapshots[s], aws.ToString(in.ImageId))
+			}
+		}
+	}
+	return nil
+}
+
+// sharedSnapshots notes with whom an image's snapshots are shared.
+func (r *References) sharedSnapshots(ctx context.Context, i Image) error {
+	var errs []error
+	for _, s := range i.Snapshots {
+		out, err := r.aws.ec2.DescribeSnapshotAttribute(ctx, &ec2.DescribeSnapshotAttributeInput{
+			SnapshotId: aws.String(s), Attribute: types.SnapshotAttributeNameCreateVolumePermission,
+		})
+		if err != nil {
+			errs = append(errs, explain("reading the permissions of the snapshot "+s, err))
+			continue
+		}
+		for _, p := range out.CreateVolumePermissions {
+			switch {
+			case p.Group != "":
+				r.snapshots[s] = append(r.snapshots[s], "a permission for "+string(p.Group))
+			case aws.ToString(p.UserId) != i.Owner:
+				r.snapshots[s] = append(r.snapshots[s], "a permission for the account "+aws.ToString(p.UserId))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Leave says what becomes of an image's snapshots when the image goes: those that
+// are free, and of the others who uses them.
+func (r *References) Leave(i Image) (free []string, kept map[string][]string) {
+	kept = map[string][]string{}
+	for _, s := range i.Snapshots {
+		users := slices.DeleteFunc(r.snapshots[s], func(user string) bool { return user == i.ID })
+		r.snapshots[s] = users
+		switch {
+		case len(users) > 0:
+			kept[s] = users
+		case !slices.Contains(free, s):
+			free = append(free, s)
+		}
+	}
+	return free, kept
+}

@@ -1,0 +1,157 @@
+package checks
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// mayImport are the rooms and which others each may import: a change of this
+// table is a change of the architecture, and of docs/architecture.md.
+var mayImport = map[string][]string{
+	"internal/version":      {},
+	"internal/strictjson":   {},
+	"host":                  {},
+	"internal/templates":    {},
+	"plan":                  {"host"},
+	"internal/manifest":     {"host", "internal/strictjson"},
+	"bootstrap":             {"host", "plan", "internal/manifest", "internal/templates"},
+	"internal/diagnose":     {},
+	"internal/awsapi":       {"internal/strictjson"},
+	"userdata":              {"bootstrap"},
+	"internal/preflight":    {"internal/awsapi", "userdata"},
+	"internal/clustersetup": {},
+	"scrub":                 {"host", "plan", "internal/manifest", "internal/containerd", "internal/templates"},
+	"distros":               {"host", "plan", "scrub"},
+	"internal/asset":        {"host", "plan", "internal/manifest", "internal/strictjson", "internal/version"},
+	"internal/containerd":   {"host"},
+	"provisioner":           {"host", "plan", "internal/manifest", "internal/templates", "bootstrap", "distros", "internal/asset", "internal/containerd", "internal/version"},
+	"internal/agent":        {"host", "plan", "scrub", "distros", "internal/asset", "provisioner"},
+	"cmd":                   {"internal/diagnose", "host", "plan", "scrub", "distros", "provisioner", "internal/asset", "internal/manifest", "internal/agent", "bootstrap", "internal/awsapi", "userdata", "internal/preflight", "internal/clustersetup", "internal/strictjson", "internal/version"},
+	"plugin":                {"plan", "scrub", "distros", "provisioner", "internal/asset", "internal/agent", "internal/awsapi", "internal/version"},
+	"docs":                  {"host", "plan", "scrub", "distros", "internal/asset", "internal/preflight", "internal/version"},
+	"release":               {"internal/version"},
+	"internal/checks":       {},
+	"e2e":                   {"host", "plan", "internal/manifest", "internal/templates", "scrub", "distros", "internal/asset", "provisioner", "internal/agent", "bootstrap", "internal/awsapi", "plugin", "internal/version"},
+}
+
+// onlyIn are the rooms, by module, that alone may import it, besides the
+// harness. The agent stays small because the plugin's and AWS's libraries do
+// not reach it.
+var onlyIn = map[string]string{
+	"github.com/hashicorp/packer-plugin-sdk": "plugin",
+	"github.com/hashicorp/hcl":               "plugin",
+	"github.com/zclconf/go-cty":              "plugin",
+	"github.com/aws/aws-sdk-go-v2":           "internal/awsapi",
+}
+
+// listed is a package as `go list -json` prints it.
+type listed struct {
+	ImportPath string
+	Imports    []string
+}
+
+// roomOf is the room of one of the module's packages; "" for others.
+func roomOf(importPath string) string {
+	rest, ok := strings.CutPrefix(importPath, module+"/")
+	if !ok {
+		return ""
+	}
+	return firstRoom(rest)
+}
+
+func packages(t *testing.T) []listed {
+	t.Helper()
+	var list []listed
+	d := json.NewDecoder(strings.NewReader(run(t, "go", "list", "-tags", "e2e", "-json=ImportPath,Imports", "./...")))
+	for {
+		var p listed
+		err := d.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		list = append(list, p)
+	}
+	require.NotEmpty(t, list)
+	return list
+}
+
+// against lists what is wrong with what a package imports, by these tables.
+func against(p listed) []string {
+	var wrong []string
+	from := roomOf(p.ImportPath)
+	allowed, known := mayImport[from]
+	if !known {
+		return []string{fmt.Sprintf("%s: the room %q has no row in mayImport; give it one, and a place in docs/architecture.md", p.ImportPath, from)}
+	}
+	for _, imported := range p.Imports {
+		if to := roomOf(imported); to != "" && to != from && !slices.Contains(allowed, to) {
+			wrong = append(wrong, fmt.Sprintf("%s imports %s: %s may import only %s", p.ImportPath, imported, from, strings.Join(allowed, ", ")))
+		}
+		for library, room := range onlyIn {
+			if (imported == library || strings.HasPrefix(imported, library+"/")) && from != room && from != "e2e" {
+				wrong = append(wrong, fmt.Sprintf("%s imports %s: only %s may", p.ImportPath, imported, room))
+			}
+		}
+	}
+	return wrong
+}
+
+func TestRoomsImportOneWay(t *testing.T) {
+	for _, p := range packages(t) {
+		assert.Empty(t, against(p))
+	}
+}
+
+// The table itself must have a direction.
+func TestTheDirectionHasNoCircle(t *testing.T) {
+	left := map[string][]string{}
+	for room, allowed := range mayImport {
+		left[room] = slices.Clone(allowed)
+	}
+	for len(left) > 0 {
+		before := len(left)
+		for room, allowed := range left {
+			free := !slices.ContainsFunc(allowed, func(to string) bool { _, there := left[to]; return there })
+			if free {
+				delete(left, room)
+			}
+		}
+		require.Less(t, len(left), before, "these rooms import each other: %v", left)
+	}
+}
+
+func TestAnImportAgainstTheDirectionIsNamed(t *testing.T) {
+	for name, c := range map[string]struct {
+		p    listed
+		want string
+	}{
+		"upwards": {listed{module + "/scrub", []string{"fmt", module + "/distros"}},
+			module + "/scrub imports " + module + "/distros: scrub may import only host, plan, internal/manifest, internal/containerd, internal/templates"},
+		"the harness in the product": {listed{module + "/internal/agent", []string{module + "/e2e/tools"}},
+			module + "/internal/agent imports " + module + "/e2e/tools: internal/agent may import only host, plan, scrub, distros, internal/asset, provisioner"},
+		"the SDK outside the plugin": {listed{module + "/internal/agent", []string{"github.com/hashicorp/packer-plugin-sdk/packer"}},
+			module + "/internal/agent imports github.com/hashicorp/packer-plugin-sdk/packer: only plugin may"},
+		"a new room": {listed{module + "/util", nil},
+			module + `/util: the room "util" has no row in mayImport; give it one, and a place in docs/architecture.md`},
+	} {
+		t.Run(name, func(t *testing.T) { assert.Equal(t, []string{c.want}, against(c.p)) })
+	}
+	assert.Empty(t, against(listed{module + "/plugin/scrub", []string{module + "/plugin/remote", module + "/scrub", "github.com/hashicorp/hcl/v2/hcldec"}}))
+}
+
+// docs/architecture.md draws the rooms; none may be missing there.
+func TestTheArchitectureNamesEveryRoom(t *testing.T) {
+	text := read(t, "docs/architecture.md")
+	for room := range mayImport {
+		assert.Contains(t, text, "`"+room+"/`", "docs/architecture.md does not describe the room %s", room)
+	}
+}

@@ -1,0 +1,81 @@
+//go:build packer && linux
+
+package checks
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
+	"github.com/eksnode/packer-plugin-eksnode/internal/version"
+)
+
+// Every template in a page is taken by packer itself, with the amazon plugin,
+// where no network can be reached. One that shows a build alone has its source
+// from README.md's, as its reader would. It needs root for that place.
+func TestPackerTakesTheTemplatesOfPages(t *testing.T) {
+	packer, err := tools.Packer(t.Context(), "", t.Output())
+	require.NoError(t, err)
+	amazon, err := tools.PackerAmazon(t.Context(), "", t.Output())
+	require.NoError(t, err)
+	home := t.TempDir()
+	plugin := filepath.Join(home, "packer-plugin-eksnode")
+	run(t, "go", "build", "-o", plugin, "-ldflags", "-X "+module+"/internal/version.Version="+version.Version+" -X "+module+"/internal/version.VersionPrerelease=", "./plugin")
+
+	desk := desk{packer: packer, home: home}
+	desk.offline(t, home, "plugins", "install", "--path", plugin, "github.com/eksnode/eksnode")
+	desk.offline(t, home, "plugins", "install", "--path", amazon, "github.com/hashicorp/amazon")
+	source, _, found := strings.Cut(readme(t), "\nbuild {")
+	require.True(t, found, "README.md's template has a build")
+	count := 0
+	for _, b := range blocks(t, "hcl") {
+		if !strings.Contains("\n"+b.text, "\nbuild {") {
+			continue
+		}
+		count++
+		folder := t.TempDir()
+		write(t, filepath.Join(folder, "page.pkr.hcl"), b.text)
+		if !strings.Contains(b.text, "\nsource ") {
+			write(t, filepath.Join(folder, "source.pkr.hcl"), source)
+		}
+		desk.offline(t, folder, "init", ".")
+		desk.offline(t, folder, "validate", ".")
+	}
+	require.NotZero(t, count)
+}
+
+// readme is the template of README.md.
+func readme(t *testing.T) string {
+	t.Helper()
+	for _, b := range blocks(t, "hcl") {
+		if b.page == "README.md" && strings.HasPrefix(b.text, "packer {") {
+			return b.text
+		}
+	}
+	require.Fail(t, "README.md has no template")
+	return ""
+}
+
+// desk is where a person works with packer.
+type desk struct{ packer, home string }
+
+// offline runs a packer command that knows no other plugins and no network.
+func (d desk) offline(t *testing.T, folder string, args ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), d.packer, args...)
+	cmd.Dir = folder
+	cmd.Env = []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + d.home, "TMPDIR=" + d.home, "CHECKPOINT_DISABLE=1", "PACKER_NO_COLOR=1",
+		"PACKER_CONFIG_DIR=" + d.home, "PACKER_PLUGIN_PATH=" + filepath.Join(d.home, "plugins"),
+		"AWS_ACCESS_KEY_ID=none", "AWS_SECRET_ACCESS_KEY=none",
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNET}
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "packer %s: %s", strings.Join(args, " "), out)
+}

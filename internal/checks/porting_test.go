@@ -1,0 +1,86 @@
+package checks
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// shown is a file that docs/porting.md has the reader write.
+var shown = regexp.MustCompile("(?ms)^`([^`\n]+)`:\n\n```text\n(.*?)^```$")
+
+// A newcomer does what docs/porting.md says, in a copy of the repository.
+func TestTheGuideToPortingWorksAsItStands(t *testing.T) {
+	guide := read(t, "docs/porting.md")
+	repository := copied(t)
+	git := func(args ...string) string { return in(t, repository, "git", args...) }
+	git("init", "--quiet")
+	in(t, repository, "make", "generate") // what has drifted before is for other tests to say
+	git("add", "--all")
+
+	written := shown.FindAllStringSubmatch(guide, -1)
+	require.Len(t, written, 2, "the guide shows the value and its os-release")
+	for _, file := range written {
+		write(t, filepath.Join(repository, file[1]), file[2])
+	}
+	var commands []string
+	for _, b := range fence.FindAllStringSubmatch(guide, -1) {
+		if b[1] == "sh" {
+			commands = append(commands, strings.TrimSpace(b[2]))
+		}
+	}
+	require.Equal(t, []string{"make generate", "make test"}, commands)
+	in(t, repository, "make", "generate")
+
+	names := func(list string) []string { return strings.Fields(list) }
+	assert.ElementsMatch(t, []string{"distros/examplelinux.go", "distros/testdata/examplelinux.os-release", "provisioner/testdata/examplelinux.golden"},
+		names(git("ls-files", "--others", "--exclude-standard")), "two files are written, and one is made")
+	assert.ElementsMatch(t, []string{"distros/all.go", "docs/distros.md", "docs/scrub.md"},
+		names(git("diff", "--name-only")), "what else changes is generated")
+	page, err := os.ReadFile(filepath.Join(repository, "docs/distros.md"))
+	require.NoError(t, err)
+	assert.Contains(t, string(page), "| [`examplelinux`](#examplelinux) | Example Linux | `examplelinux` | 7 | plan tested, not run |\n")
+
+	// Of `make test` what knows distributions: this test would call itself for
+	// ever, and the others need no second run.
+	git("add", "--all")
+	in(t, repository, "go", "test", "./distros", "-run", "Distro|Release|IDs|Version|Empty|Refus|BaseImage")
+	in(t, repository, "go", "test", "./provisioner", "-run", "Golden|System|EveryDistro|EveryNetwork")
+	in(t, repository, "go", "test", "./internal/checks", "-run", "TestOnlyDistrosTellsDistributionsApart|TestTheListOfDistributions|TestLinksLeadSomewhere")
+	assert.Empty(t, in(t, repository, "gofmt", "-l", "distros"))
+}
+
+// copied is a copy of the repository's files as they are now, those not yet
+// committed too.
+func copied(t *testing.T) string {
+	t.Helper()
+	to := t.TempDir()
+	for name := range strings.SplitSeq(strings.TrimSuffix(run(t, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"), "\x00"), "\x00") {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if os.IsNotExist(err) {
+			continue // removed, and not yet committed
+		}
+		require.NoError(t, err)
+		require.NoError(t, os.MkdirAll(filepath.Join(to, filepath.Dir(name)), 0o755))
+		write(t, filepath.Join(to, name), string(text))
+	}
+	return to
+}
+
+// in runs a program in a folder and gives its standard output.
+func in(t *testing.T, folder, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Dir = folder
+	var said strings.Builder
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	require.NoError(t, err, "%s %s:\n%s%s", name, strings.Join(args, " "), out, said.String())
+	return string(out)
+}

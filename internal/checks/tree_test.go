@@ -1,0 +1,125 @@
+package checks
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/eksnode/packer-plugin-eksnode"
+
+// root is the repository; tests run in their package's folder.
+const root = "../.."
+
+// tracked lists the files that git knows and that are there, with slashes. A
+// link counts as a file of its own, as it is, and is left out: what it names is
+// listed by itself.
+func tracked(t *testing.T) []string {
+	t.Helper()
+	var names []string
+	for name := range strings.SplitSeq(strings.TrimSuffix(run(t, "git", "ls-files", "-z"), "\x00"), "\x00") {
+		if info, err := os.Lstat(filepath.Join(root, name)); err == nil && info.Mode().IsRegular() {
+			names = append(names, name)
+		}
+	}
+	require.NotEmpty(t, names, "the tests need the repository, not only its sources")
+	return names
+}
+
+// read gives a file of the repository.
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, name))
+	require.NoError(t, err)
+	return string(text)
+}
+
+// write makes a file for a test.
+func write(t *testing.T, name, text string) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(name, []byte(text), 0o755))
+}
+
+// run runs a program in the repository and gives its standard output.
+func run(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Dir = root
+	var said strings.Builder
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	require.NoError(t, err, "%s %s: %s", name, strings.Join(args, " "), said.String())
+	return string(out)
+}
+
+// source is one tracked Go file.
+type source struct {
+	name string
+	text string
+	file *ast.File
+	set  *token.FileSet
+}
+
+func (s source) isTest() bool { return strings.HasSuffix(s.name, "_test.go") }
+
+func (s source) isGenerated() bool { return ast.IsGenerated(s.file) }
+
+// room is the folder that a file belongs to: one at the top, or one of
+// internal.
+func (s source) room() string { return firstRoom(s.name) }
+
+// firstRoom is the room at the beginning of a path in the repository.
+func firstRoom(name string) string {
+	room, rest, _ := strings.Cut(name, "/")
+	if room == "internal" {
+		inner, _, _ := strings.Cut(rest, "/")
+		room += "/" + inner
+	}
+	return room
+}
+
+// at says where something is, for messages.
+func (s source) at(p token.Pos) string {
+	position := s.set.Position(p)
+	return s.name + ":" + strconv.Itoa(position.Line)
+}
+
+// parsed is a Go file of that name and text.
+func parsed(t *testing.T, name, text string) source {
+	t.Helper()
+	s := source{name: name, text: text, set: token.NewFileSet()}
+	var err error
+	s.file, err = parser.ParseFile(s.set, name, text, parser.ParseComments|parser.SkipObjectResolution)
+	require.NoError(t, err)
+	return s
+}
+
+// sources parses every tracked Go file.
+func sources(t *testing.T) []source {
+	t.Helper()
+	var list []source
+	for _, name := range tracked(t) {
+		if path.Ext(name) != ".go" || strings.Contains(name, "/testdata/") {
+			continue
+		}
+		list = append(list, parsed(t, name, read(t, name)))
+	}
+	require.NotEmpty(t, list)
+	return list
+}
+
+// exists says whether the repository has a file or folder of that name.
+func exists(name string) bool {
+	_, err := fs.Stat(os.DirFS(root), path.Clean(name))
+	return err == nil
+}

@@ -1,0 +1,309 @@
+package clustersetup
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"sort"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// printAuth prints the ConfigMap as the API server has it.
+const printAuth = "kubectl get configmap aws-auth -n kube-system -o yaml"
+
+// createOnly is a uid that no object has. The API server gives an object that
+// it creates another one, and refuses to change an object whose uid differs: a
+// manifest with this uid creates, and never replaces.
+const createOnly = "00000000-0000-0000-0000-000000000000"
+
+const noAuth = `apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: aws-auth
+  namespace: kube-system
+data: {}
+`
+
+const creates = `# This creates aws-auth in a cluster without one. Where there is one already, the
+# API server refuses it, because of the uid, and nothing is replaced.
+`
+
+// mostAuth is how long the ConfigMap may be. Kubernetes keeps up to 1 MiB.
+const mostAuth = 4 << 20
+
+// writeAWSAuth writes the ConfigMap so that it is safe to apply: with the
+// resourceVersion of the one it was merged with, or so that it only creates.
+func writeAWSAuth(n Node) (string, error) {
+	old := n.AWSAuth
+	if old == nil {
+		old = []byte(noAuth)
+	}
+	document, err := readAuth(old)
+	if err != nil {
+		return "", fmt.Errorf("reading the ConfigMap: %w", err)
+	}
+	metadata, data := find(document.Content[0], "metadata"), find(document.Content[0], "data")
+	var head strings.Builder
+	if version := value(metadata, "resourceVersion"); version == "" || version == "0" { // 0 replaces whatever there is
+		remove(metadata, "resourceVersion")
+		set(metadata, "uid", createOnly)
+		if n.AWSAuth != nil {
+			head.WriteString("# The ConfigMap that was handed in has no resourceVersion, which would tell later changes.\n")
+		}
+		head.WriteString(creates + "# To merge with that one: " + n.mergeAuth() + "\n")
+	}
+	roles := member(data, "mapRoles")
+	before := roles.Value
+	text, notes, err := n.merge(before)
+	if err != nil {
+		return "", err
+	}
+	if text != before {
+		roles.Kind, roles.Tag, roles.Style, roles.Value = yaml.ScalarNode, "!!str", yaml.LiteralStyle, text
+	}
+	after, err := written(document, old, text)
+	if err != nil {
+		return "", err
+	}
+	for _, note := range notes {
+		head.WriteString("# " + note + "\n")
+	}
+	switch {
+	case before == text:
+		head.WriteString("# Nothing changes.\n")
+	case n.AWSAuth != nil:
+		head.WriteString("# What changes in mapRoles:\n")
+		for _, line := range diff(before, text) {
+			head.WriteString("# " + line + "\n")
+		}
+	}
+	return head.String() + after, nil
+}
+
+// mergeAuth is the command that puts the role into the aws-auth of the cluster,
+// where everything else stays.
+func (n Node) mergeAuth() string {
+	flags := ""
+	if n.Windows {
+		flags = " --windows"
+	}
+	return printAuth + " | eksnode manifests --cluster " + n.Cluster + " --role " + n.Role + " --only aws-auth --aws-auth -" + flags + " | kubectl apply -f -"
+}
+
+// readAuth reads the ConfigMap aws-auth.
+func readAuth(text []byte) (*yaml.Node, error) {
+	switch {
+	case len(text) > mostAuth:
+		return nil, fmt.Errorf("the ConfigMap has %d bytes, and Kubernetes keeps 1 MiB", len(text))
+	case len(bytes.TrimSpace(text)) == 0:
+		return nil, errors.New("there is no text; `" + printAuth + "` prints it, and a cluster without aws-auth needs no --aws-auth")
+	}
+	var document yaml.Node
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	if err := d.Decode(&document); err != nil {
+		return nil, located(string(text), err)
+	}
+	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return nil, errors.New("there is more than one document; `" + printAuth + "` prints one")
+	}
+	object := document.Content[0]
+	if value(object, "kind") != "ConfigMap" {
+		return nil, errors.New("it is none; `" + printAuth + "` prints it")
+	}
+	if metadata := find(object, "metadata"); metadata != nil {
+		name, namespace := value(metadata, "name"), value(metadata, "namespace")
+		if name != "" && name != "aws-auth" || namespace != "" && namespace != "kube-system" {
+			return nil, fmt.Errorf("it is %q of the namespace %q; `%s` prints aws-auth", name, namespace, printAuth)
+		}
+	}
+	for _, part := range []string{"metadata", "data"} {
+		if n := mapping(object, part); n.Kind != yaml.MappingNode {
+			return nil, fmt.Errorf("line %d: %s is no object", n.Line, part)
+		}
+	}
+	set(find(object, "metadata"), "name", "aws-auth")
+	set(find(object, "metadata"), "namespace", "kube-system")
+	data := find(object, "data")
+	data.Style = 0
+	for i := 0; i+1 < len(data.Content); i += 2 {
+		if err := checkMapping(data.Content[i].Value, data.Content[i+1]); err != nil {
+			return nil, err
+		}
+	}
+	return &document, nil
+}
+
+// checkMapping refuses what the authenticator could not read: it would take no
+// part of the ConfigMap then.
+func checkMapping(name string, text *yaml.Node) error {
+	kinds := map[string]yaml.Kind{"mapRoles": yaml.MappingNode, "mapUsers": yaml.MappingNode, "mapAccounts": yaml.ScalarNode}
+	kind, known := kinds[name]
+	if !known {
+		return nil
+	}
+	if text.Kind != yaml.ScalarNode {
+		return fmt.Errorf("line %d: %s is no text", text.Line, name)
+	}
+	_, err := entries(name, text.Value, kind)
+	return err
+}
+
+// entries reads the list in a text of the ConfigMap; nil where there is none.
+func entries(name, text string, kind yaml.Kind) (*yaml.Node, error) {
+	var document yaml.Node
+	if err := yaml.Unmarshal([]byte(text), &document); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", name, located(text, err))
+	}
+	if len(document.Content) == 0 || document.Content[0].ShortTag() == "!!null" {
+		return nil, nil
+	}
+	list := document.Content[0]
+	if list.Kind != yaml.SequenceNode {
+		return nil, fmt.Errorf("reading %s: line %d: it is no list", name, list.Line)
+	}
+	for _, one := range list.Content {
+		if one.Kind != kind {
+			return nil, fmt.Errorf("reading %s: line %d: the entry is none that the authenticator reads", name, one.Line)
+		}
+	}
+	return list, nil
+}
+
+// located names the line of an error in YAML. The parser names the line before, or
+// one where the part begins; it is not before the lines that can be read alone.
+func located(text string, err error) error {
+	lines := strings.SplitAfter(text, "\n")
+	broken := 1 + sort.Search(len(lines), func(n int) bool {
+		return yaml.Unmarshal([]byte(strings.Join(lines[:n+1], "")), new(yaml.Node)) != nil
+	})
+	said := strings.TrimPrefix(err.Error(), "yaml: ")
+	if number, rest, found := strings.Cut(strings.TrimPrefix(said, "line "), ": "); found {
+		if n, err := strconv.Atoi(number); err == nil {
+			said, broken = rest, max(n, broken)
+		}
+	}
+	return fmt.Errorf("line %d: %s", min(broken, len(lines)), said)
+}
+
+// written writes the document, and looks whether everything in it is as it was,
+// but for mapRoles and what makes it safe.
+func written(document *yaml.Node, old []byte, roles string) (string, error) {
+	text, err := toYAML(document)
+	if err != nil {
+		return "", err
+	}
+	var before, after struct {
+		Metadata map[string]any
+		Data     map[string]any
+		Rest     map[string]any `yaml:",inline"`
+	}
+	for _, side := range []struct {
+		text []byte
+		into any
+	}{{old, &before}, {[]byte(text), &after}} {
+		if err := yaml.Unmarshal(side.text, side.into); err != nil {
+			return "", fmt.Errorf("comparing the ConfigMap with what was read: %w", err)
+		}
+	}
+	if after.Data["mapRoles"] != roles {
+		return "", errors.New("comparing the ConfigMap with what was read: mapRoles cannot be written as it is")
+	}
+	delete(before.Data, "mapRoles")
+	delete(after.Data, "mapRoles")
+	for _, ours := range []string{"name", "namespace", "uid", "resourceVersion"} {
+		delete(before.Metadata, ours)
+		delete(after.Metadata, ours)
+	}
+	same := func(a, b map[string]any) bool { return len(a)+len(b) == 0 || reflect.DeepEqual(a, b) }
+	if !same(before.Data, after.Data) || !same(before.Metadata, after.Metadata) || !same(before.Rest, after.Rest) {
+		return "", errors.New("comparing the ConfigMap with what was read: something else than mapRoles would change")
+	}
+	return text, nil
+}
+
+func toYAML(n *yaml.Node) (string, error) {
+	var b bytes.Buffer
+	e := yaml.NewEncoder(&b)
+	e.SetIndent(2)
+	if err := e.Encode(n); err != nil {
+		return "", err
+	}
+	return b.String(), nil
+}
+
+// find finds an object's member; nil where it has none.
+func find(object *yaml.Node, name string) *yaml.Node {
+	if object.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(object.Content); i += 2 {
+		if object.Content[i].Value == name {
+			return object.Content[i+1]
+		}
+	}
+	return nil
+}
+
+// member finds an object's member, or puts an empty text there.
+func member(object *yaml.Node, name string) *yaml.Node {
+	if there := find(object, name); there != nil {
+		return there
+	}
+	empty := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str"}
+	object.Content = append(object.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: name}, empty)
+	return empty
+}
+
+// mapping finds an object's member that is an object, or puts an empty one there.
+func mapping(object *yaml.Node, name string) *yaml.Node {
+	n := member(object, name)
+	if n.Kind == yaml.ScalarNode && (n.Value == "" || n.ShortTag() == "!!null") {
+		n.Kind, n.Tag, n.Value, n.Style = yaml.MappingNode, "!!map", "", 0
+	}
+	return n
+}
+
+func value(object *yaml.Node, name string) string {
+	if n := find(object, name); n != nil {
+		return n.Value
+	}
+	return ""
+}
+
+func set(object *yaml.Node, name, text string) {
+	n := member(object, name)
+	n.Kind, n.Tag, n.Value = yaml.ScalarNode, "!!str", text
+}
+
+func remove(object *yaml.Node, name string) {
+	for i := 0; i+1 < len(object.Content); i += 2 {
+		if object.Content[i].Value == name {
+			object.Content = append(object.Content[:i:i], object.Content[i+2:]...)
+			return
+		}
+	}
+}
+
+// diff shows the lines that differ between two texts with - and + before them.
+func diff(before, after string) []string {
+	a, b := strings.Split(strings.TrimSuffix(before, "\n"), "\n"), strings.Split(strings.TrimSuffix(after, "\n"), "\n")
+	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
+		a, b = a[1:], b[1:]
+	}
+	for len(a) > 0 && len(b) > 0 && a[len(a)-1] == b[len(b)-1] {
+		a, b = a[:len(a)-1], b[:len(b)-1]
+	}
+	var lines []string
+	for _, line := range a {
+		lines = append(lines, "- "+line)
+	}
+	for _, line := range b {
+		lines = append(lines, "+ "+line)
+	}
+	return lines
+}

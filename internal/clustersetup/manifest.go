@@ -1,0 +1,199 @@
+// Package manifests writes what a cluster and its account need before nodes of
+// one's own join: for kubectl and for the AWS CLI, as it stands. It asks nobody.
+package clustersetup
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+)
+
+// Node is whom the manifests are for.
+type Node struct {
+	Cluster string
+	// Role is the ARN of the nodes' role.
+	Role    string
+	Windows bool
+	// IPv6 says that the cluster's pods have addresses of version 6.
+	IPv6 bool
+	// The rest is for the launch template: image, instance type, security
+	// groups, instance profile, user data. AMI is empty where none is wanted.
+	AMI, InstanceType, Profile string
+	SecurityGroups             []string
+	UserData                   []byte
+	// Subnets are tagged where the cluster's version needs it.
+	Subnets []string
+	// AWSAuth is the ConfigMap as it is now; nil where it is not known. What is
+	// written then can only create one.
+	AWSAuth []byte
+}
+
+// Manifest is one of them.
+type Manifest struct {
+	// ID is how it is asked for.
+	ID string
+	// About says what it is and how it is used.
+	About string
+
+	write func(Node) (string, error)
+}
+
+// Table lists them in the order in which they are used.
+func Table() []Manifest {
+	return []Manifest{
+		{"policies", "permissions of the nodes' role; run it with a shell", writePolicies},
+		{"access-entry", "lets the role in, where the authentication mode is API or API_AND_CONFIG_MAP; run it with a shell", writeAccessEntry},
+		{"aws-auth", "lets the role in, where the authentication mode is CONFIG_MAP; kubectl apply -f -, which creates, or with --aws-auth merges, and never replaces", writeAWSAuth},
+		{"vpc-cni", "has the VPC CNI serve Windows nodes; run it with a shell", writeVPCCNI},
+		{"launch-template", "what nodes are started with; aws ec2 create-launch-template --launch-template-name NAME --launch-template-data file://FILE", writeLaunchTemplate},
+		{"tags", "the tags that instances need, and subnets of clusters up to 1.18; run it with a shell", writeTags},
+	}
+}
+
+// ByID finds a manifest.
+func ByID(id string) (Manifest, error) {
+	var known []string
+	for _, m := range Table() {
+		if m.ID == id {
+			return m, nil
+		}
+		known = append(known, m.ID)
+	}
+	return Manifest{}, fmt.Errorf("the manifest %q is not known; known are %s", id, strings.Join(known, ", "))
+}
+
+// ErrNotNeeded says that this node has no use for a manifest.
+var ErrNotNeeded = errors.New("it is not needed")
+
+// Write writes one. ErrNotNeeded tells that there is nothing to write.
+func (m Manifest) Write(n Node) (string, error) {
+	if err := n.Validate(); err != nil {
+		return "", err
+	}
+	text, err := m.write(n)
+	if err != nil && !errors.Is(err, ErrNotNeeded) {
+		return "", fmt.Errorf("writing %s: %w", m.ID, err)
+	}
+	return text, err
+}
+
+var (
+	clusterName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_-]{0,99}$`) })
+	imageName   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(ami-[0-9a-f]{8,17}|resolve:ssm:[\w./:-]+)$`) })
+	roleARN     = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^arn:(aws[a-z-]*):iam::([0-9]{12}):role/([\w+=,.@/-]*/)?([\w+=,.@-]{1,64})$`)
+	})
+)
+
+// Validate says everything that is wrong, joined.
+func (n Node) Validate() error {
+	var errs []error
+	if !clusterName().MatchString(n.Cluster) {
+		errs = append(errs, fmt.Errorf("cluster: %q must be up to 100 letters, digits, - and _", n.Cluster))
+	}
+	if !roleARN().MatchString(n.Role) {
+		errs = append(errs, fmt.Errorf("role: %q is no role's ARN such as arn:aws:iam::123456789012:role/node; an instance profile's is none", n.Role))
+	}
+	if n.AMI != "" && !imageName().MatchString(n.AMI) {
+		errs = append(errs, fmt.Errorf("ami: %q is neither an image's id such as ami-0123456789abcdef0 nor a parameter such as resolve:ssm:/eksnode/debian/1.34/amd64", n.AMI))
+	}
+	if n.Windows && n.IPv6 { // https://docs.aws.amazon.com/eks/latest/userguide/cni-ipv6.html
+		errs = append(errs, errors.New("windows: EKS has no Windows nodes in clusters of IPv6"))
+	}
+	return errors.Join(errs...)
+}
+
+// role takes the ARN apart.
+func (n Node) role() (partition, account, name string) {
+	parts := roleARN().FindStringSubmatch(n.Role)
+	return parts[1], parts[2], parts[4]
+}
+
+// Policies are AWS's managed policies that the nodes' role needs.
+func (n Node) Policies() []string {
+	policies := []string{"AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly", "AmazonSSMManagedInstanceCore"}
+	if !n.IPv6 {
+		policies = append(policies, "AmazonEKS_CNI_Policy")
+	}
+	return policies
+}
+
+func writePolicies(n Node) (string, error) {
+	partition, account, name := n.role()
+	var b strings.Builder
+	for _, p := range n.Policies() {
+		fmt.Fprintf(&b, "aws iam attach-role-policy --role-name %s --policy-arn arn:%s:iam::aws:policy/%s\n", name, partition, p)
+	}
+	if n.IPv6 {
+		// AWS manages none for this
+		// (https://docs.aws.amazon.com/eks/latest/userguide/cni-iam-role.html).
+		policy := `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":["ec2:AssignIpv6Addresses","ec2:DescribeInstances","ec2:DescribeTags","ec2:DescribeNetworkInterfaces","ec2:DescribeInstanceTypes"],"Resource":"*"},` +
+			`{"Effect":"Allow","Action":["ec2:CreateTags"],"Resource":"arn:` + partition + `:ec2:*:*:network-interface/*"}]}`
+		fmt.Fprintf(&b, "aws iam create-policy --policy-name AmazonEKS_CNI_IPv6_Policy --policy-document '%s'\n", policy)
+		fmt.Fprintf(&b, "aws iam attach-role-policy --role-name %s --policy-arn arn:%s:iam::%s:policy/AmazonEKS_CNI_IPv6_Policy\n", name, partition, account)
+	}
+	return b.String(), nil
+}
+
+func writeAccessEntry(n Node) (string, error) {
+	kind := "EC2_LINUX"
+	if n.Windows {
+		kind = "EC2_WINDOWS"
+	}
+	return fmt.Sprintf("aws eks create-access-entry --cluster-name %s --principal-arn %s --type %s\n", n.Cluster, n.Role, kind), nil
+}
+
+// writeVPCCNI sets one key of a ConfigMap that has others. A manifest for kubectl
+// apply would take out those that were applied before.
+func writeVPCCNI(n Node) (string, error) {
+	if !n.Windows {
+		return "", ErrNotNeeded
+	}
+	return `kubectl patch configmap amazon-vpc-cni -n kube-system --type merge --patch 'data: {enable-windows-ipam: "true"}' || \
+  kubectl create configmap amazon-vpc-cni -n kube-system --from-literal=enable-windows-ipam=true
+`, nil
+}
+
+func (n Node) tag() string { return "kubernetes.io/cluster/" + n.Cluster }
+
+func writeTags(n Node) (string, error) {
+	text := fmt.Sprintf("aws ec2 create-tags --resources INSTANCE --tags Key=%s,Value=owned\n", n.tag())
+	if len(n.Subnets) > 0 {
+		text += fmt.Sprintf("aws ec2 create-tags --resources %s --tags Key=%s,Value=shared\n", strings.Join(n.Subnets, " "), n.tag())
+	}
+	return text, nil
+}
+
+func writeLaunchTemplate(n Node) (string, error) {
+	if n.AMI == "" {
+		return "", ErrNotNeeded
+	}
+	type tag struct{ Key, Value string }
+	type tags struct {
+		ResourceType string
+		Tags         []tag
+	}
+	data := struct {
+		ImageID        string            `json:"ImageId"`
+		InstanceType   string            `json:",omitempty"`
+		SecurityGroups []string          `json:"SecurityGroupIds,omitempty"`
+		Profile        map[string]string `json:"IamInstanceProfile,omitempty"`
+		UserData       string            `json:",omitempty"`
+		Metadata       map[string]any    `json:"MetadataOptions"`
+		Tags           []tags            `json:"TagSpecifications"`
+	}{
+		ImageID: n.AMI, InstanceType: n.InstanceType, SecurityGroups: n.SecurityGroups, UserData: base64.StdEncoding.EncodeToString(n.UserData),
+		// One hop more, for pods that ask for themselves.
+		Metadata: map[string]any{"HttpTokens": "required", "HttpPutResponseHopLimit": 2},
+		Tags:     []tags{{"instance", []tag{{n.tag(), "owned"}}}},
+	}
+	if n.Profile != "" {
+		data.Profile = map[string]string{"Name": n.Profile}
+	}
+	text, err := json.MarshalIndent(data, "", "  ")
+	return string(text) + "\n", err
+}

@@ -1,0 +1,274 @@
+package clustersetup
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	kyaml "go.yaml.in/yaml/v3"
+	"sigs.k8s.io/yaml"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/cli"
+)
+
+const role = "arn:aws:iam::123456789012:role/eks/node"
+
+func write(t *testing.T, id string, n Node) string {
+	t.Helper()
+	m, err := ByID(id)
+	require.NoError(t, err)
+	text, err := m.Write(n)
+	require.NoError(t, err)
+	return text
+}
+
+func TestCommands(t *testing.T) {
+	n := Node{Cluster: "c", Role: role}
+	assert.Equal(t, "aws eks create-access-entry --cluster-name c --principal-arn "+role+" --type EC2_LINUX\n", write(t, "access-entry", n))
+	assert.Equal(t, "aws ec2 create-tags --resources INSTANCE --tags Key=kubernetes.io/cluster/c,Value=owned\n", write(t, "tags", n))
+	assert.Equal(t, `aws iam attach-role-policy --role-name node --policy-arn arn:aws:iam::aws:policy/AmazonEKSWorkerNodePolicy
+aws iam attach-role-policy --role-name node --policy-arn arn:aws:iam::aws:policy/AmazonEC2ContainerRegistryPullOnly
+aws iam attach-role-policy --role-name node --policy-arn arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore
+aws iam attach-role-policy --role-name node --policy-arn arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy
+`, write(t, "policies", n))
+	n.Windows = true
+	assert.Contains(t, write(t, "access-entry", n), "--type EC2_WINDOWS\n")
+	n.Windows, n.IPv6, n.Subnets, n.Role = false, true, []string{"subnet-1", "subnet-2"}, "arn:aws-cn:iam::123456789012:role/node"
+	assert.Contains(t, write(t, "tags", n), "--resources subnet-1 subnet-2 --tags Key=kubernetes.io/cluster/c,Value=shared\n")
+	assert.Contains(t, write(t, "policies", n), "ec2:AssignIpv6Addresses")
+	assert.Contains(t, write(t, "policies", n), "arn:aws-cn:iam::aws:policy/AmazonEKSWorkerNodePolicy")
+}
+
+// What is for the AWS CLI has operations, parameters and members that there are.
+func TestTheCLITakesThem(t *testing.T) {
+	n := Node{
+		Cluster: "c", Role: role, AMI: "resolve:ssm:/nodes/1.34", InstanceType: "m7g.large", Profile: "nodes", SecurityGroups: []string{"sg-1"},
+		UserData: []byte("hello"), Subnets: []string{"subnet-1"},
+	}
+	for _, change := range []func(){func() {}, func() { n.Windows = true }, func() { n.Windows, n.IPv6 = false, true }} {
+		change()
+		for _, id := range []string{"policies", "access-entry", "tags"} {
+			for line := range strings.Lines(write(t, id, n)) {
+				assert.NoError(t, cli.Check(strings.TrimSuffix(line, "\n")))
+			}
+		}
+		assert.NoError(t, cli.Check("aws ec2 create-launch-template --launch-template-name nodes --launch-template-data '"+write(t, "launch-template", n)+"'"))
+	}
+	for _, action := range regexp.MustCompile(`ec2:[A-Za-z0-9]+`).FindAllString(strings.ReplaceAll(write(t, "policies", n), ":ec2:*", ""), -1) {
+		assert.True(t, cli.Operation(action), action)
+	}
+}
+
+func TestLaunchTemplate(t *testing.T) {
+	n := Node{Cluster: "c", Role: role}
+	m, err := ByID("launch-template")
+	require.NoError(t, err)
+	_, err = m.Write(n)
+	require.ErrorIs(t, err, ErrNotNeeded)
+	n.AMI, n.InstanceType, n.Profile, n.SecurityGroups, n.UserData = "ami-0123456789abcdef0", "m7g.large", "nodes", []string{"sg-1"}, []byte("hello")
+	var data map[string]any
+	require.NoError(t, json.Unmarshal([]byte(write(t, "launch-template", n)), &data))
+	assert.Equal(t, map[string]any{
+		"ImageId": "ami-0123456789abcdef0", "InstanceType": "m7g.large", "SecurityGroupIds": []any{"sg-1"}, "UserData": "aGVsbG8=",
+		"IamInstanceProfile": map[string]any{"Name": "nodes"},
+		"MetadataOptions":    map[string]any{"HttpTokens": "required", "HttpPutResponseHopLimit": float64(2)},
+		"TagSpecifications": []any{map[string]any{"ResourceType": "instance", "Tags": []any{
+			map[string]any{"Key": "kubernetes.io/cluster/c", "Value": "owned"},
+		}}},
+	}, data)
+}
+
+func TestAWSAuth(t *testing.T) {
+	n := Node{Cluster: "c", Role: role}
+	const fresh = `apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: aws-auth
+  namespace: kube-system
+  uid: 00000000-0000-0000-0000-000000000000
+data:
+  mapRoles: |
+    - rolearn: arn:aws:iam::123456789012:role/node
+      username: system:node:{{EC2PrivateDNSName}}
+      groups:
+        - system:bootstrappers
+        - system:nodes
+`
+	const head = "# This creates aws-auth in a cluster without one. Where there is one already, the\n# API server refuses it, because of the uid, and nothing is replaced.\n" +
+		"# To merge with that one: kubectl get configmap aws-auth -n kube-system -o yaml | eksnode manifests --cluster c --role " + role + " --only aws-auth --aws-auth - | kubectl apply -f -\n"
+	assert.Equal(t, head+fresh, write(t, "aws-auth", n))
+
+	const given = "# The ConfigMap that was handed in has no resourceVersion, which would tell later changes.\n"
+	n.AWSAuth = []byte(fresh)
+	assert.Equal(t, given+head+"# Nothing changes.\n"+fresh, write(t, "aws-auth", n))
+	n.AWSAuth = []byte(strings.Replace(fresh, "uid: ", "resourceVersion: \"0\"\n  uid: ", 1))
+	assert.Equal(t, given+head+"# Nothing changes.\n"+fresh, write(t, "aws-auth", n), "0 would replace whatever is there")
+
+	live := strings.Replace(fresh, "uid: 0", "resourceVersion: \"7\"\n  uid: 1", 1)
+	n.AWSAuth, n.Windows = []byte(live), true
+	assert.Equal(t, "# Line 1 of mapRoles has the role already. Its entry also gets eks:kube-proxy-windows.\n# What changes in mapRoles:\n# +     - eks:kube-proxy-windows\n"+
+		live+"        - eks:kube-proxy-windows\n", write(t, "aws-auth", n))
+}
+
+// What others have there stays as it is written, also what we do not know.
+func TestAWSAuthKeepsTheOthers(t *testing.T) {
+	const roles = `# made by hand
+- rolearn: arn:aws:iam::1:role/other
+  username:   "x"
+  groups: [g]
+  extra: z
+- {rolearn: "` + role + `", username: wrong, groups: [system:nodes, mine]}
+- rolearn: arn:aws:iam::1:role/last
+  username: last
+  groups: ['h']
+# the end`
+	n := Node{Cluster: "c", Role: role, AWSAuth: []byte(`apiVersion: v1
+kind: ConfigMap
+immutable: false
+metadata: {name: aws-auth, namespace: kube-system, resourceVersion: "7", uid: abc, labels: {a: b}}
+data:
+  mapUsers: |
+    - userarn: arn:aws:iam::1:user/a # the boss
+  mapAccounts: "[\"111111111111\"]"
+  mine: "a\tb \n"
+  mapRoles: |-
+    ` + strings.ReplaceAll(roles, "\n", "\n    ") + "\nbinaryData: {x: eA==}\n")}
+	text := write(t, "aws-auth", n)
+	var m map[string]any
+	require.NoError(t, yaml.Unmarshal([]byte(text), &m))
+	assert.Equal(t, map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap", "immutable": false, "binaryData": map[string]any{"x": "eA=="},
+		"metadata": map[string]any{"name": "aws-auth", "namespace": "kube-system", "resourceVersion": "7", "uid": "abc", "labels": map[string]any{"a": "b"}},
+		"data": map[string]any{
+			"mapUsers": "- userarn: arn:aws:iam::1:user/a # the boss\n", "mapAccounts": `["111111111111"]`, "mine": "a\tb \n",
+			"mapRoles": roles + "\n" + n.entry(""),
+		},
+	}, m)
+	assert.Contains(t, text, "# Line 6 of mapRoles names the role with its path, which the authenticator does not see. It stays, and another entry is added.\n")
+	assert.NotContains(t, text, "# - ")
+	assert.Contains(t, text, "# + - rolearn: arn:aws:iam::123456789012:role/node\n")
+}
+
+// The entry of the role is completed where it is, in whatever form it is written.
+func TestMapRolesAreMerged(t *testing.T) {
+	const arn, end = "arn:aws:iam::123456789012:role/node", "\"system:bootstrappers\""
+	own := "- rolearn: " + arn + "\n  username: " + username + "\n"
+	entry := (Node{Role: role}).entry
+	flow := `{rolearn: "` + arn + `", username: "` + username + `", groups: ["system:bootstrappers", "system:nodes"]}`
+	for name, c := range map[string]struct{ old, want string }{
+		"empty":                 {"", entry("")},
+		"null":                  {"null\n", entry("")},
+		"a comment":             {"# none yet", "# none yet\n" + entry("")},
+		"an empty list":         {"[]", "[" + flow + "]"},
+		"a flow list":           {"[{rolearn: a}] # ]\n", "[{rolearn: a}, " + flow + "] # ]\n"},
+		"JSON":                  {`[{"rolearn":"a","groups":[]}]`, `[{"rolearn":"a","groups":[]}, ` + flow + `]`},
+		"a trailing comma":      {"[{rolearn: a},]", "[{rolearn: a}," + flow + "]"},
+		"indented":              {"  - rolearn: a\n    groups:\n    - b", "  - rolearn: a\n    groups:\n    - b\n" + entry("  ")},
+		"a closed document":     {"- rolearn: a\n...\n", "- rolearn: a\n" + entry("")},
+		"complete":              {own + "  groups: [system:nodes, 'system:bootstrappers', x]", own + "  groups: [system:nodes, 'system:bootstrappers', x]"},
+		"complete, other case":  {strings.Replace(entry(""), ":role/node", ":role/NODE", 1), strings.Replace(entry(""), ":role/node", ":role/NODE", 1)},
+		"groups in a block":     {own + "  groups:\n  - system:nodes # ours\n- rolearn: b\n", own + "  groups:\n  - system:nodes # ours\n  - system:bootstrappers\n- rolearn: b\n"},
+		"groups at the end":     {own + "  groups:\n    - system:nodes", own + "  groups:\n    - system:nodes\n    - system:bootstrappers"},
+		"groups in a flow":      {own + "  groups: [system:nodes] # x\n", own + "  groups: [system:nodes, " + end + "] # x\n"},
+		"groups in quotes":      {own + "  groups: ['system:nodes']\n", own + "  groups: ['system:nodes', " + end + "]\n"},
+		"characters of more":    {"- {rolearn: é}\n- {x: é, rolearn: " + arn + ", username: '" + username + "', groups: [é, system:nodes]}\n", "- {rolearn: é}\n- {x: é, rolearn: " + arn + ", username: '" + username + "', groups: [é, system:nodes, " + end + "]}\n"},
+		"no groups":             {own, own + "  groups:\n    - system:bootstrappers\n    - system:nodes\n"},
+		"twice, the last holds": {strings.Replace(own, username, "x", 1) + own + "  groups: [system:nodes]\n", strings.Replace(own, username, "x", 1) + own + "  groups: [system:nodes, " + end + "]\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := Node{Cluster: "c", Role: role}
+			got, _, err := n.merge(c.old)
+			require.NoError(t, err)
+			assert.Equal(t, c.want, got)
+			again, _, err := n.merge(got)
+			require.NoError(t, err)
+			assert.Equal(t, got, again, "a second time there is nothing to do")
+		})
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	const print = "`kubectl get configmap aws-auth -n kube-system -o yaml`"
+	auth := func(data string) Node {
+		return Node{Cluster: "c", Role: role, AWSAuth: []byte("kind: ConfigMap\nmetadata: {resourceVersion: \"7\"}\ndata: " + data + "\n")}
+	}
+	raw := func(text string) Node { return Node{Cluster: "c", Role: role, AWSAuth: []byte(text)} }
+	const reading = "writing aws-auth: reading the ConfigMap: "
+	for want, n := range map[string]Node{
+		"cluster: \"a b\" must be up to 100 letters, digits, - and _\nrole: \"node\" is no role's ARN such as arn:aws:iam::123456789012:role/node; an instance profile's is none":                     {Cluster: "a b", Role: "node"},
+		"role: \"arn:aws:iam::123456789012:instance-profile/a\" is no role's ARN such as arn:aws:iam::123456789012:role/node; an instance profile's is none":                                          {Cluster: "c", Role: "arn:aws:iam::123456789012:instance-profile/a"},
+		"ami: \"ami-x\" is neither an image's id such as ami-0123456789abcdef0 nor a parameter such as resolve:ssm:/eksnode/debian/1.34/amd64\nwindows: EKS has no Windows nodes in clusters of IPv6": {Cluster: "c", Role: role, AMI: "ami-x", Windows: true, IPv6: true},
+
+		reading + "it is none; " + print + " prints it":                                                                                                raw("kind: Secret\n"),
+		reading + "there is no text; " + print + " prints it, and a cluster without aws-auth needs no --aws-auth":                                      raw("\n"),
+		reading + "there is more than one document; " + print + " prints one":                                                                          raw("kind: ConfigMap\n---\nkind: ConfigMap\n"),
+		reading + "it is \"x\" of the namespace \"default\"; " + print + " prints aws-auth":                                                            raw("kind: ConfigMap\nmetadata: {name: x, namespace: default}\n"),
+		reading + "line 2: metadata is no object":                                                                                                      raw("kind: ConfigMap\nmetadata: x\n"),
+		reading + "the ConfigMap has 4194320 bytes, and Kubernetes keeps 1 MiB":                                                                        raw("kind: ConfigMap\n" + strings.Repeat("#", 4<<20)),
+		reading + "line 3: did not find expected ',' or '}'":                                                                                           auth("{a: b"),
+		reading + "line 3: data is no object":                                                                                                          auth("[]"),
+		reading + "line 4: mapRoles is no text":                                                                                                        auth("\n  mapRoles: [x]"),
+		reading + "reading mapRoles: line 1: it is no list":                                                                                            auth("{mapRoles: 'a: b'}"),
+		reading + "reading mapRoles: line 2: did not find expected '-' indicator":                                                                      auth("{mapRoles: \"- rolearn: a\\nb: c\\n\"}"),
+		reading + "reading mapRoles: line 2: the entry is none that the authenticator reads":                                                           auth("{mapRoles: \"- rolearn: a\\n- b\\n\"}"),
+		reading + "reading mapUsers: line 1: it is no list":                                                                                            auth("{mapUsers: 'a'}"),
+		reading + "reading mapAccounts: line 1: the entry is none that the authenticator reads":                                                        auth("{mapAccounts: '[{}]'}"),
+		"writing aws-auth: comparing the ConfigMap with what was read: yaml: unmarshal errors:\n  line 4: mapping key \"x\" already defined at line 3": auth("{x: a,\n  x: b}"),
+		"writing aws-auth: merging mapRoles: line 1 gives arn:aws:iam::123456789012:role/node the username \"system:node:{{SessionName}}\", and nodes need system:node:{{EC2PrivateDNSName}}: " +
+			"somebody else may use the entry, so give these nodes a role of their own, or change it with `kubectl edit configmap aws-auth -n kube-system`": auth("{mapRoles: '[{rolearn: \"arn:aws:iam::123456789012:role/node\", username: \"system:node:{{SessionName}}\"}]'}"),
+	} {
+		m, err := ByID("aws-auth")
+		require.NoError(t, err)
+		text, err := m.Write(n)
+		assert.EqualError(t, err, want)
+		assert.Empty(t, text)
+	}
+	_, err := ByID("x")
+	assert.EqualError(t, err, `the manifest "x" is not known; known are policies, access-entry, aws-auth, vpc-cni, launch-template, tags`)
+}
+
+// Whatever ConfigMap is handed in, what is written has all of it, in its order,
+// and cannot replace one that is there.
+func FuzzAWSAuth(f *testing.F) {
+	for _, roles := range []string{"", "null", "[]", "- rolearn: a", "- rolearn: " + role, "- &a {rolearn: b}\n- *a", "- rolearn: >\n    a\n\n# end", "[{rolearn: é}] # ]", "- rolearn: a\r\n"} {
+		f.Add(roles, "- userarn: arn:aws:iam::1:user/a # x\n", "7")
+		f.Add(roles, " \ta \n\n", "0")
+	}
+	f.Fuzz(func(t *testing.T, roles, other, version string) {
+		old := map[string]any{
+			"kind": "ConfigMap", "metadata": map[string]any{"resourceVersion": version, "labels": map[string]any{"a": other}},
+			"data": map[string]any{"mapRoles": roles, "other": other},
+		}
+		text, err := json.Marshal(old)
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(text, &old)) // JSON has only valid characters
+		out, err := writeAWSAuth(Node{Cluster: "c", Role: role, AWSAuth: text})
+		if err != nil {
+			return
+		}
+		var m struct {
+			Metadata struct {
+				ResourceVersion, UID string
+				Labels               map[string]string
+			}
+			Data map[string]string
+		}
+		require.NoError(t, yaml.Unmarshal([]byte(out), &m), "%q", out)
+		data := old["data"].(map[string]any)
+		assert.Equal(t, data["other"], m.Data["other"])
+		assert.Equal(t, data["other"], m.Metadata.Labels["a"])
+		if m.Metadata.ResourceVersion == "" || m.Metadata.ResourceVersion == "0" {
+			assert.Equal(t, createOnly, m.Metadata.UID)
+		}
+		before, err := entries("mapRoles", data["mapRoles"].(string), kyaml.MappingNode)
+		require.NoError(t, err)
+		after, err := entries("mapRoles", m.Data["mapRoles"], kyaml.MappingNode)
+		require.NoError(t, err)
+		if before != nil {
+			require.GreaterOrEqual(t, len(after.Content), len(before.Content))
+		}
+	})
+}

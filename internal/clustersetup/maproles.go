@@ -1,0 +1,174 @@
+package clustersetup
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// username is what the authenticator makes the node's name of.
+const username = "system:node:{{EC2PrivateDNSName}}"
+
+func (n Node) groups() []string {
+	groups := []string{"system:bootstrappers", "system:nodes"}
+	if n.Windows {
+		groups = append(groups, "eks:kube-proxy-windows")
+	}
+	return groups
+}
+
+// mapped is the role's ARN as the authenticator compares it: without a path.
+func (n Node) mapped() string {
+	partition, account, name := n.role()
+	return fmt.Sprintf("arn:%s:iam::%s:role/%s", partition, account, name)
+}
+
+// edit is one way to write a change into a text: something that is put in at a
+// place.
+type edit struct {
+	at   int
+	text string
+}
+
+// merge puts the role into mapRoles, and what else is there stays as it is
+// written. The entry of the role itself gets the groups that it lacks.
+func (n Node) merge(old string) (text string, notes []string, err error) {
+	list, err := entries("mapRoles", old, yaml.MappingNode)
+	if err != nil {
+		return "", nil, err
+	}
+	if list == nil {
+		list = &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Column: 1}
+	}
+	var own *yaml.Node
+	for _, one := range list.Content {
+		switch arn := value(one, "rolearn"); {
+		case strings.EqualFold(arn, n.mapped()):
+			own = one // the authenticator takes the last
+		case strings.EqualFold(arn, n.Role):
+			notes = append(notes, fmt.Sprintf("Line %d of mapRoles names the role with its path, which the authenticator does not see. It stays, and another entry is added.", one.Line))
+		}
+	}
+	if own == nil {
+		text, err = n.added(old, list)
+		return text, notes, err
+	}
+	if said := value(own, "username"); said != username {
+		return "", nil, fmt.Errorf("merging mapRoles: line %d gives %s the username %q, and nodes need %s: somebody else may use the entry, "+
+			"so give these nodes a role of their own, or change it with `kubectl edit configmap aws-auth -n kube-system`", own.Line, n.mapped(), said, username)
+	}
+	missing := slices.DeleteFunc(n.groups(), func(g string) bool {
+		groups := find(own, "groups")
+		return groups != nil && slices.ContainsFunc(groups.Content, func(had *yaml.Node) bool { return had.Value == g })
+	})
+	if len(missing) == 0 {
+		return old, notes, nil
+	}
+	notes = append(notes, fmt.Sprintf("Line %d of mapRoles has the role already. Its entry also gets %s.", own.Line, strings.Join(missing, ", ")))
+	text, err = completed(old, list, own, missing)
+	return text, notes, err
+}
+
+// entry is the role's entry as a block, each line indented.
+func (n Node) entry(indent string) string {
+	text := indent + "- rolearn: " + n.mapped() + "\n" + indent + "  username: " + username + "\n" + indent + "  groups:\n"
+	for _, g := range n.groups() {
+		text += indent + "    - " + g + "\n"
+	}
+	return text
+}
+
+// added adds the role's entry to a list.
+func (n Node) added(old string, list *yaml.Node) (string, error) {
+	var edits []edit
+	if list.Style&yaml.FlowStyle == 0 {
+		end := endLine(old)
+		edits = []edit{{len(old), end[len(old):] + n.entry(strings.Repeat(" ", list.Column-1))}}
+	} else {
+		flow := fmt.Sprintf("{rolearn: %q, username: %q, groups: [%q]}", n.mapped(), username, strings.Join(n.groups(), `", "`))
+		flow = strings.ReplaceAll(flow, `\"`, `"`)
+		// A bracket may be within a comment after the list.
+		for at, tries := strings.LastIndex(old, "]"), 0; at >= 0 && tries < 8; at, tries = strings.LastIndex(old[:at], "]"), tries+1 {
+			edits = append(edits, edit{at, ", " + flow}, edit{at, flow})
+		}
+	}
+	var fresh yaml.Node
+	if err := yaml.Unmarshal([]byte(n.entry("")), &fresh); err != nil {
+		return "", fmt.Errorf("writing mapRoles: %w", err)
+	}
+	list.Content = append(list.Content, fresh.Content[0].Content...)
+	return apply(old, list, edits)
+}
+
+// completed adds groups to an entry of a list.
+func completed(old string, list, own *yaml.Node, missing []string) (string, error) {
+	var edits []edit
+	groups := member(own, "groups")
+	if last := len(groups.Content) - 1; last >= 0 {
+		at := offset(old, groups.Content[last])
+		if groups.Style&yaml.FlowStyle == 0 {
+			lineEnd := strings.IndexByte(old[at:]+"\n", '\n')
+			indent := "\n" + strings.Repeat(" ", groups.Column-1) + "- "
+			edits = []edit{{at + lineEnd, indent + strings.Join(missing, indent)}}
+		} else {
+			quoted := `, "` + strings.Join(missing, `", "`) + `"`
+			length := len(groups.Content[last].Value)
+			edits = []edit{{at + length, quoted}, {at + length + 2, quoted}} // plain, and between quotes
+		}
+	}
+	groups.Kind, groups.Tag, groups.Value = yaml.SequenceNode, "!!seq", ""
+	for _, g := range missing {
+		groups.Content = append(groups.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: g})
+	}
+	return apply(old, list, edits)
+}
+
+// apply takes the first edit that makes a text of exactly the entries of the
+// list. Where none does, the whole list is written anew.
+func apply(old string, list *yaml.Node, edits []edit) (string, error) {
+	var want []any
+	if err := list.Decode(&want); err != nil {
+		return "", fmt.Errorf("merging mapRoles: %w", err)
+	}
+	anew, err := toYAML(list)
+	if err != nil {
+		return "", fmt.Errorf("writing mapRoles: %w", err)
+	}
+	var texts []string
+	for _, e := range edits {
+		if e.at <= len(old) {
+			texts = append(texts, old[:e.at]+e.text+old[e.at:])
+		}
+	}
+	for _, text := range append(texts, anew) {
+		var got []any
+		if yaml.Unmarshal([]byte(text), &got) == nil && reflect.DeepEqual(got, want) {
+			return text, nil
+		}
+	}
+	return "", fmt.Errorf("merging mapRoles: line %d: the list is written in a way that cannot be added to", list.Line)
+}
+
+// offset is where a node begins in its text.
+func offset(text string, n *yaml.Node) int {
+	at := 0
+	for range n.Line - 1 {
+		at += strings.IndexByte(text[at:], '\n') + 1
+	}
+	for range n.Column - 1 {
+		for at++; at < len(text) && text[at]&0xC0 == 0x80; at++ { // the rest of a character
+		}
+	}
+	return min(at, len(text))
+}
+
+// endLine ends the last line of a text.
+func endLine(text string) string {
+	if text == "" || strings.HasSuffix(text, "\n") {
+		return text
+	}
+	return text + "\n"
+}

@@ -1,0 +1,275 @@
+// Package manifest is what an image says about itself: which packages and
+// assets it was made of, which templates its first boot fills in, and which
+// units are meant to start. Provisioning writes it; the scrub restores from it;
+// an audit compares with it.
+package manifest
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/strictjson"
+)
+
+const (
+	// Path is where the manifest lies on a machine.
+	Path = "/etc/eks/eksnode/manifest.json"
+	// Schema names the manifest's form; it changes when a reader would break.
+	Schema = "eksnode.image/v1"
+)
+
+// Manifest describes an image. It holds nothing that differs between two
+// provisions of the same machine from the same spec: no times, no build names.
+type Manifest struct {
+	Schema string `json:"schema"`
+	// Tool is the version of eksnode that provisioned.
+	Tool string `json:"tool,omitempty"`
+	// Distro is the ID of eksnode's own table of distributions, and
+	// DistroVersion the VERSION_ID of os-release(5), empty where there is none.
+	Distro        string `json:"distro,omitempty"`
+	DistroVersion string `json:"distro_version,omitempty"`
+	// Arch is in Go's spelling: amd64, arm64.
+	Arch              string `json:"arch,omitempty"`
+	KubernetesVersion string `json:"kubernetes_version,omitempty"`
+	// PackageManager is the tool's own name, such as "apt".
+	PackageManager string `json:"package_manager,omitempty"`
+	// Packages are those that provisioning asked for, by name.
+	Packages []Package `json:"packages,omitempty"`
+	// Assets are what was downloaded, by ID. Each is recorded as soon as it is
+	// installed, so that an interrupted provision need not fetch it again.
+	Assets []Asset `json:"assets,omitempty"`
+	// Images are the container images that containerd has, by name.
+	Images []Image `json:"images,omitempty"`
+	// Templates are files that a first boot fills in, as they must be before.
+	Templates []Template `json:"templates,omitempty"`
+	// Files are the other files that provisioning wrote.
+	Files []File `json:"files,omitempty"`
+	// Units are those whose start at boot was decided.
+	Units []Unit `json:"units,omitempty"`
+}
+
+// Package is one installed package.
+type Package struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+}
+
+// Asset is one thing that was downloaded.
+type Asset struct {
+	ID      string `json:"id"`
+	Version string `json:"version"`
+	// URL is where it came from, without user and password.
+	URL string `json:"url"`
+	// Size in bytes and SHA256 in hexadecimal are the download's, which for
+	// an archive is the archive.
+	Size   int64  `json:"size"`
+	SHA256 string `json:"sha256"`
+	// Files are what lies on the machine because of it.
+	Files []File `json:"files"`
+}
+
+// Image is a container image that containerd has, pinned, so that a first boot
+// need not pull it and the kubelet's garbage collection leaves it.
+type Image struct {
+	// Name is what pods call it, such as "registry.k8s.io/pause:3.10".
+	Name string `json:"name"`
+	// Digest is that of the manifest for this machine, such as "sha256:…".
+	Digest string `json:"digest"`
+	// Source is what was asked for: the name in its registry, and the digest
+	// there, which may be that of a list of manifests.
+	Source string `json:"source,omitempty"`
+}
+
+// File is one file on the machine.
+type File struct {
+	Path string `json:"path"`
+	Mode Mode   `json:"mode"`
+	Size int64  `json:"size"`
+	// SHA256 is the content's, in hexadecimal; empty for a link.
+	SHA256 string `json:"sha256,omitempty"`
+	// Link is where a symbolic link points.
+	Link string `json:"link,omitempty"`
+}
+
+// Template is a file that holds placeholders until a first boot fills them in.
+type Template struct {
+	Path    string `json:"path"`
+	Mode    Mode   `json:"mode"`
+	UID     int    `json:"uid"`
+	GID     int    `json:"gid"`
+	SHA256  string `json:"sha256"`
+	Content string `json:"content"`
+}
+
+// Attributes are the template's mode and owner.
+func (t Template) Attributes() host.Attributes {
+	return host.Attributes{Mode: fs.FileMode(t.Mode), UID: t.UID, GID: t.GID}
+}
+
+// Unit is one unit whose start at boot was decided.
+type Unit struct {
+	Name string `json:"name"`
+	// Enabled says whether it starts at boot. False means that only a first
+	// boot that knows its cluster may start it.
+	Enabled bool `json:"enabled"`
+}
+
+// Mode is a file's permission bits; in JSON octal text, such as "0644".
+type Mode fs.FileMode
+
+// MarshalText implements encoding.TextMarshaler.
+func (m Mode) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%04o", uint32(m)), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (m *Mode) UnmarshalText(text []byte) error {
+	bits, err := strconv.ParseUint(string(text), 8, 32)
+	if err != nil || bits > 0o777 {
+		return fmt.Errorf("reading the mode %q: it must be octal and at most 0777", text)
+	}
+	*m = Mode(bits)
+	return nil
+}
+
+// Load reads the machine's manifest. It is nil without an error when the
+// machine has none, as images that others built. A manifest that is damaged or
+// of another schema is an error.
+func Load(h *host.Host) (*Manifest, error) {
+	data, err := h.Content(Path)
+	if err != nil {
+		return nil, fmt.Errorf("reading the image's manifest: %w", err)
+	}
+	if data == nil {
+		return nil, nil
+	}
+	m, err := Parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("reading the image's manifest %s: %w; provision again after removing it", Path, err)
+	}
+	return m, nil
+}
+
+// Parse reads a manifest and checks that it is of this schema and that every
+// template is what its SHA-256 says.
+func Parse(data []byte) (*Manifest, error) {
+	var m Manifest
+	if err := strictjson.ReadKnown(data, &m); err != nil {
+		return nil, err
+	}
+	if m.Schema != Schema {
+		return nil, fmt.Errorf("its schema is %q, not %q", m.Schema, Schema)
+	}
+	for _, t := range m.Templates {
+		if Sum([]byte(t.Content)) != t.SHA256 {
+			return nil, fmt.Errorf("the template of %s does not have the SHA-256 that is recorded for it", t.Path)
+		}
+	}
+	return &m, nil
+}
+
+// Encode is the manifest's text: indented, sorted, and the same for the same
+// content.
+func (m *Manifest) Encode() ([]byte, error) {
+	sorted := *m
+	sorted.Schema = Schema
+	sorted.Packages = sortedBy(m.Packages, func(p Package) string { return p.Name })
+	sorted.Assets = sortedBy(m.Assets, func(a Asset) string { return a.ID })
+	sorted.Images = sortedBy(m.Images, func(i Image) string { return i.Name })
+	sorted.Templates = sortedBy(m.Templates, func(t Template) string { return t.Path })
+	sorted.Files = sortedBy(m.Files, func(f File) string { return f.Path })
+	sorted.Units = sortedBy(m.Units, func(u Unit) string { return u.Name })
+	for i := range sorted.Assets {
+		sorted.Assets[i].Files = sortedBy(sorted.Assets[i].Files, func(f File) string { return f.Path })
+	}
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(&sorted); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+// Save writes the manifest; one that is the same already is left untouched.
+func (m *Manifest) Save(h *host.Host) error {
+	data, err := m.Encode()
+	if err != nil {
+		return fmt.Errorf("encoding the image's manifest: %w", err)
+	}
+	old, err := h.Content(Path)
+	if err == nil && bytes.Equal(old, data) {
+		return nil
+	}
+	if err := h.Files.WriteFile(Path, data, host.Attributes{Mode: 0o644}); err != nil {
+		return fmt.Errorf("writing the image's manifest: %w", err)
+	}
+	return nil
+}
+
+// Asset finds an asset by its ID; it may be called on nil.
+func (m *Manifest) Asset(id string) (Asset, bool) {
+	if m == nil {
+		return Asset{}, false
+	}
+	return find(m.Assets, func(a Asset) bool { return a.ID == id })
+}
+
+// Image finds an image by its name; it may be called on nil.
+func (m *Manifest) Image(name string) (Image, bool) {
+	if m == nil {
+		return Image{}, false
+	}
+	return find(m.Images, func(i Image) bool { return i.Name == name })
+}
+
+// Template finds a template by its path; it may be called on nil.
+func (m *Manifest) Template(path string) (Template, bool) {
+	if m == nil {
+		return Template{}, false
+	}
+	return find(m.Templates, func(t Template) bool { return t.Path == path })
+}
+
+// Unit finds a unit by its name; it may be called on nil.
+func (m *Manifest) Unit(name string) (Unit, bool) {
+	if m == nil {
+		return Unit{}, false
+	}
+	return find(m.Units, func(u Unit) bool { return u.Name == name })
+}
+
+// Record puts an asset in, in the place of one with the same ID.
+func (m *Manifest) Record(a Asset) {
+	m.Assets = append(slices.DeleteFunc(slices.Clone(m.Assets), func(o Asset) bool { return o.ID == a.ID }), a)
+}
+
+// RecordImage puts an image in, in the place of one with the same name.
+func (m *Manifest) RecordImage(i Image) {
+	m.Images = append(slices.DeleteFunc(slices.Clone(m.Images), func(o Image) bool { return o.Name == i.Name }), i)
+}
+
+// Sum is the SHA-256 of data as the manifest writes it.
+func Sum(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+func find[T any](list []T, is func(T) bool) (T, bool) {
+	if i := slices.IndexFunc(list, is); i >= 0 {
+		return list[i], true
+	}
+	var none T
+	return none, false
+}
+
+func sortedBy[T any](list []T, key func(T) string) []T {
+	return slices.SortedStableFunc(slices.Values(list), func(a, b T) int { return strings.Compare(key(a), key(b)) })
+}

@@ -1,0 +1,132 @@
+package preflight
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+)
+
+// Ports that Linux answers to and connects from: net.ipv4.ip_local_port_range.
+const firstEphemeral, lastEphemeral = 32768, 60999
+
+// anywhere is every address of IPv4.
+const anywhere = "0.0.0.0/0"
+
+// crossing is traffic over the border of a subnet, which its network ACL must
+// let pass.
+type crossing struct {
+	subnet   awsapi.Subnet
+	egress   bool
+	from, to int
+	network  string
+	what     string
+}
+
+// crossings are what has to pass between nodes and control plane. ACLs remember
+// nothing, so that answers have to be let through as well; they do not stand
+// between two addresses of a subnet.
+func crossings(nodes, planes []awsapi.Subnet) []crossing {
+	var list []crossing
+	for _, n := range nodes {
+		for _, p := range planes {
+			if n.ID == p.ID || n.CIDR == "" || p.CIDR == "" { // subnets of IPv6 alone have none
+				continue
+			}
+			for _, port := range []struct {
+				client, server awsapi.Subnet
+				number         int
+				what           string
+			}{{n, p, 443, "the API server"}, {p, n, 10250, "the kubelet"}} {
+				list = append(list,
+					crossing{port.client, true, port.number, port.number, port.server.CIDR, port.what},
+					crossing{port.server, false, port.number, port.number, port.client.CIDR, port.what},
+					crossing{port.server, true, firstEphemeral, lastEphemeral, port.client.CIDR, "the answers of " + port.what},
+					crossing{port.client, false, firstEphemeral, lastEphemeral, port.server.CIDR, "the answers of " + port.what},
+				)
+			}
+		}
+	}
+	return list
+}
+
+func checkACL(f *facts) result {
+	for _, err := range []error{f.subnets.err, f.planeSubnets.err, f.acls.err} {
+		if err != nil {
+			return f.unseen(err)
+		}
+	}
+	for _, s := range slices.Concat(f.subnets.value, f.planeSubnets.value) {
+		if _, there := f.aclOf(s); !there { // each subnet has one
+			return f.unseen(fmt.Errorf("describing the network ACLs: the answer has none of %s", s.ID))
+		}
+	}
+	for _, c := range crossings(f.subnets.value, f.planeSubnets.value) {
+		if acl, let := f.passes(c); !let {
+			return bad(c.remedy(acl), "%s", c.blocked(acl))
+		}
+	}
+	// What lies beyond may be reached by narrower rules, which cannot be judged.
+	for _, s := range f.subnets.value {
+		if s.Default == "" {
+			continue
+		}
+		for _, c := range []crossing{
+			{s, true, 443, 443, anywhere, "AWS's services"},
+			{s, false, firstEphemeral, lastEphemeral, anywhere, "the answers of AWS's services"},
+		} {
+			if acl, let := f.passes(c); !let {
+				return maybe(c.remedy(acl), "%s", c.blocked(acl))
+			}
+		}
+	}
+	var seen []string
+	for _, acl := range f.acls.value {
+		seen = append(seen, acl.ID)
+	}
+	return good("let through by %v", seen)
+}
+
+// aclOf finds the ACL of a subnet.
+func (f *facts) aclOf(s awsapi.Subnet) (awsapi.ACL, bool) {
+	i := slices.IndexFunc(f.acls.value, func(acl awsapi.ACL) bool { return slices.Contains(acl.Subnets, s.ID) })
+	if i < 0 {
+		return awsapi.ACL{}, false
+	}
+	return f.acls.value[i], true
+}
+
+// passes asks the ACL of a crossing's subnet.
+func (f *facts) passes(c crossing) (awsapi.ACL, bool) {
+	acl, _ := f.aclOf(c.subnet)
+	return acl, acl.Lets(c.egress, c.from, c.to, c.network)
+}
+
+func (c crossing) blocked(acl awsapi.ACL) string {
+	ports := fmt.Sprintf("port %d", c.from)
+	if c.to != c.from {
+		ports = fmt.Sprintf("ports %d to %d", c.from, c.to)
+	}
+	way := "in from"
+	if c.egress {
+		way = "out to"
+	}
+	return fmt.Sprintf("%s of %s does not let %s pass: TCP to %s, %s %s", acl.ID, c.subnet.ID, c.what, ports, way, c.network)
+}
+
+// remedy is an entry before all others of its direction.
+func (c crossing) remedy(acl awsapi.ACL) string {
+	number := "NUMBER"
+	for _, e := range acl.Entries {
+		if e.Egress == c.egress && e.Number > 1 {
+			number = fmt.Sprint(min(e.Number-1, 100))
+			break
+		}
+	}
+	direction := "--ingress"
+	if c.egress {
+		direction = "--egress"
+	}
+	return fmt.Sprintf("aws ec2 create-network-acl-entry --network-acl-id %s %s --rule-number %s --protocol tcp --port-range From=%d,To=%d --cidr-block %s --rule-action allow",
+		acl.ID, direction, number, c.from, c.to, c.network)
+}

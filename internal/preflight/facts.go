@@ -1,0 +1,238 @@
+package preflight
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/userdata"
+)
+
+// Target says what is looked at. One of Instance, Template and AMI is named.
+type Target struct {
+	Cluster  string
+	Instance string
+	// Template is a launch template's id or name; its version is a number,
+	// $Latest or $Default.
+	Template, TemplateVersion string
+	AMI                       string
+	// Subnets are where nodes will be started; without any they are the
+	// instance's or the cluster's.
+	Subnets []string
+	// Kubelet is the image's kubelet version; empty reads the image's tags.
+	Kubelet string
+	// AWSAuth is the ConfigMap aws-auth as kubectl prints it; nil when it was
+	// not handed in.
+	AWSAuth []byte
+}
+
+// Validate says what is wrong with the target.
+func (t Target) Validate() error {
+	if t.Cluster == "" {
+		return errors.New("cluster: its name is missing")
+	}
+	named := 0
+	for _, one := range []string{t.Instance, t.Template, t.AMI} {
+		if one != "" {
+			named++
+		}
+	}
+	if named != 1 {
+		return errors.New("name one of an instance, a launch template and an image")
+	}
+	return nil
+}
+
+func (t Target) String() string {
+	switch {
+	case t.Instance != "":
+		return "instance " + t.Instance
+	case t.Template != "":
+		return fmt.Sprintf("launch template %s, version %s", t.Template, t.TemplateVersion)
+	default:
+		return "image " + t.AMI
+	}
+}
+
+// command is this preflight once more, with further flags.
+func (t Target) command(flags string) string {
+	words := []string{"eksnode preflight --cluster", t.Cluster}
+	switch {
+	case t.Instance != "":
+		words = append(words, "--instance", t.Instance)
+	case t.Template != "":
+		words = append(words, "--launch-template", t.Template, "--launch-template-version", "'"+t.TemplateVersion+"'")
+	default:
+		words = append(words, "--ami", t.AMI)
+	}
+	return strings.TrimSpace(strings.Join(append(words, flags), " "))
+}
+
+// KubernetesTag is the image's tag that tells the kubelet's version.
+const KubernetesTag = "eksnode:kubernetes-version"
+
+// fact is something that was read, or why it could not be.
+type fact[T any] struct {
+	value T
+	err   error
+	// absent says that there is nothing to read.
+	absent bool
+}
+
+func learn[T any](value T, err error) fact[T] { return fact[T]{value: value, err: err} }
+
+// after reads something that depends on another fact.
+func after[T, O any](before fact[O], read func(O) fact[T]) fact[T] {
+	if before.err != nil || before.absent {
+		return fact[T]{err: before.err, absent: before.absent}
+	}
+	return read(before.value)
+}
+
+// facts is all that checks look at.
+type facts struct {
+	target        Target
+	account       fact[string]
+	cluster       fact[awsapi.Cluster]
+	launch        fact[awsapi.Launch]
+	image         fact[awsapi.Image]
+	architectures fact[[]string]
+	profile       fact[awsapi.Profile]
+	entry         fact[awsapi.AccessEntry]
+	subnets       fact[[]awsapi.Subnet]
+	planeSubnets  fact[[]awsapi.Subnet]
+	acls          fact[[]awsapi.ACL]
+	nodeGroups    fact[[]awsapi.SecurityGroup]
+	planeGroups   fact[[]awsapi.SecurityGroup]
+	vpc           fact[awsapi.VPC]
+	addons        fact[[]awsapi.Addon]
+	userData      fact[userdata.Report]
+}
+
+// gather asks AWS for everything else.
+func gather(ctx context.Context, a *awsapi.AWS, t Target, account fact[string]) *facts {
+	f := &facts{target: t, account: account}
+	f.cluster = learn(a.Cluster(ctx, t.Cluster))
+	image := t.AMI
+	switch {
+	case t.Instance != "":
+		f.launch = learn(a.Instance(ctx, t.Instance))
+	case t.Template != "":
+		f.launch = learn(a.Template(ctx, t.Template, t.TemplateVersion))
+	default:
+		f.launch.absent = true
+	}
+	if image == "" {
+		image = f.launch.value.Image
+	}
+	f.image = fact[awsapi.Image]{err: f.launch.err, absent: image == "" && f.launch.err == nil}
+	if image != "" {
+		f.image = learn(a.Image(ctx, image))
+	}
+	f.node(ctx, a)
+	f.network(ctx, a)
+	f.addons = after(f.cluster, func(c awsapi.Cluster) fact[[]awsapi.Addon] { return learn(a.Addons(ctx, c.Name)) })
+	return f
+}
+
+func (f *facts) node(ctx context.Context, a *awsapi.AWS) {
+	f.architectures = after(f.launch, func(l awsapi.Launch) fact[[]string] {
+		if l.Type == "" {
+			return fact[[]string]{absent: true}
+		}
+		return learn(a.Architectures(ctx, l.Type))
+	})
+	f.profile = after(f.launch, func(l awsapi.Launch) fact[awsapi.Profile] {
+		if l.Profile == "" {
+			return fact[awsapi.Profile]{}
+		}
+		return learn(a.Profile(ctx, l.Profile))
+	})
+	f.entry = after(f.profile, func(p awsapi.Profile) fact[awsapi.AccessEntry] {
+		// In the mode CONFIG_MAP there are none, and EKS does not let one ask.
+		if p.Role == nil || f.cluster.err != nil || f.cluster.value.AuthenticationMode == configMap {
+			return fact[awsapi.AccessEntry]{err: f.cluster.err}
+		}
+		entry, err := a.AccessEntry(ctx, f.target.Cluster, p.Role.ARN)
+		if awsapi.IsNotFound(err) {
+			err = nil
+		}
+		return learn(entry, err)
+	})
+	f.userData = after(f.launch, func(l awsapi.Launch) fact[userdata.Report] {
+		if len(l.UserData) == 0 {
+			return fact[userdata.Report]{}
+		}
+		return learn(userdata.Check(l.UserData, ""))
+	})
+}
+
+func (f *facts) network(ctx context.Context, a *awsapi.AWS) {
+	f.subnets = after(f.cluster, func(c awsapi.Cluster) fact[[]awsapi.Subnet] {
+		ids := f.target.Subnets
+		if len(ids) == 0 && f.launch.value.Subnet != "" {
+			ids = []string{f.launch.value.Subnet}
+		}
+		if len(ids) == 0 {
+			ids = c.Subnets
+		}
+		return learn(a.Subnets(ctx, ids))
+	})
+	f.planeSubnets = after(f.cluster, func(c awsapi.Cluster) fact[[]awsapi.Subnet] { return learn(a.Subnets(ctx, c.Subnets)) })
+	f.acls = after(f.subnets, func(nodes []awsapi.Subnet) fact[[]awsapi.ACL] {
+		if f.planeSubnets.err != nil {
+			return fact[[]awsapi.ACL]{err: f.planeSubnets.err}
+		}
+		var ids []string
+		for _, s := range slices.Concat(nodes, f.planeSubnets.value) {
+			ids = append(ids, s.ID)
+		}
+		slices.Sort(ids)
+		return learn(a.ACLs(ctx, slices.Compact(ids)))
+	})
+	f.nodeGroups = after(f.launch, func(l awsapi.Launch) fact[[]awsapi.SecurityGroup] {
+		if len(l.SecurityGroups) == 0 {
+			return fact[[]awsapi.SecurityGroup]{}
+		}
+		return learn(a.SecurityGroups(ctx, l.SecurityGroups))
+	})
+	f.planeGroups = after(f.cluster, func(c awsapi.Cluster) fact[[]awsapi.SecurityGroup] {
+		ids := slices.Clone(c.SecurityGroups)
+		if c.ClusterSecurityGroup != "" {
+			ids = append(ids, c.ClusterSecurityGroup)
+		}
+		return learn(a.SecurityGroups(ctx, ids))
+	})
+	f.vpc = after(f.cluster, func(c awsapi.Cluster) fact[awsapi.VPC] { return learn(a.VPC(ctx, c.VPC)) })
+}
+
+// once are the errors that every call would meet: nothing can be looked at.
+func once(err error) bool { return awsapi.IsUnanswered(err) || awsapi.IsUnknownCaller(err) }
+
+// Run asks AWS and checks everything that the target has something for.
+func Run(ctx context.Context, a *awsapi.AWS, t Target) (Report, error) {
+	if err := t.Validate(); err != nil {
+		return Report{}, err
+	}
+	account, err := a.Account(ctx)
+	if once(err) {
+		return Report{}, err
+	}
+	f := gather(ctx, a, t, learn(account, err))
+	if ctx.Err() != nil {
+		return Report{}, fmt.Errorf("looking at %s: %w", t, context.Cause(ctx))
+	}
+	r := Report{Cluster: t.Cluster, Target: t.String(), Findings: []Finding{}}
+	for _, c := range Table() {
+		if c.node && f.launch.absent {
+			r.LeftOut = append(r.LeftOut, c.ID)
+			continue
+		}
+		said := c.look(f)
+		r.Findings = append(r.Findings, Finding{c.ID, c.Question, said.verdict, said.evidence, said.remedy})
+	}
+	return r, nil
+}

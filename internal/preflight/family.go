@@ -1,0 +1,89 @@
+package preflight
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+)
+
+// reads are the families of user data that images read.
+type reads struct {
+	// name is a pattern of the images' names.
+	name     string
+	families []string
+}
+
+// published are EKS's own images and those made with their recipes, by the names
+// that they have.
+func published() []reads {
+	return []reads{
+		{`^amazon-eks-node-al2023-`, []string{"al2023"}},
+		{`^amazon-eks-(gpu-|arm64-)?node-[0-9]`, []string{"al2"}},
+		{`^bottlerocket-`, []string{"bottlerocket"}},
+		{`^Windows_Server-.*EKS_Optimized`, []string{"windows"}},
+		{`^ubuntu-eks/`, []string{"ubuntu", "al2"}},
+	}
+}
+
+var namePatterns = sync.OnceValue(func() []*regexp.Regexp {
+	var list []*regexp.Regexp
+	for _, p := range published() {
+		list = append(list, regexp.MustCompile(p.name))
+	}
+	return list
+})
+
+// readBy are the families that an image reads; nil where that cannot be told.
+func readBy(i awsapi.Image) []string {
+	for n, p := range namePatterns() {
+		if p.MatchString(i.Name) {
+			return published()[n].families
+		}
+	}
+	switch _, own := i.Tags[awsapi.TagPrefix+"distro"]; {
+	case i.Platform == "windows":
+		return []string{"windows"}
+	case own:
+		return []string{"al2023", "al2", "ubuntu"}
+	default:
+		return nil
+	}
+}
+
+// fits says what is wrong with user data of a family for this image.
+func (f *facts) fits(family string) *result {
+	i := f.image.value
+	if f.image.err != nil || f.image.absent {
+		return nil
+	}
+	known := readBy(i)
+	var r result
+	switch {
+	case known == nil && family == "windows":
+		r = bad(f.userDataOf("al2023"), "it is for windows, and the image's platform is %q", i.Platform)
+	case known == nil || slices.Contains(known, family):
+		return nil
+	case i.OwnerAlias == "" && i.Platform != "windows" && i.Tags[awsapi.TagPrefix+"distro"] == "":
+		r = maybe(f.userDataOf(known[0]), "it is for %s, and images of the name %s read %s", family, i.Name, strings.Join(known, ", "))
+	default:
+		r = bad(f.userDataOf(known[0]), "it is for %s, and %s (%s) reads %s", family, i.ID, i.Name, strings.Join(known, ", "))
+	}
+	return &r
+}
+
+// userDataOf is the command that writes user data of a family.
+func (f *facts) userDataOf(family string) string {
+	return fmt.Sprintf("eksnode userdata --family %s --cluster %s", family, f.target.Cluster)
+}
+
+// family is the one that suits the image best.
+func (f *facts) family() string {
+	if known := readBy(f.image.value); known != nil {
+		return known[0]
+	}
+	return "al2023"
+}

@@ -1,0 +1,204 @@
+package preflight
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+)
+
+// least is how many free addresses a subnet should have: a node and its pods
+// take some dozens.
+const least = 16
+
+func checkSubnets(f *facts) result {
+	switch {
+	case f.cluster.err != nil:
+		return f.unseen(f.cluster.err)
+	case f.subnets.err != nil:
+		return f.unseen(f.subnets.err)
+	}
+	var seen, few []string
+	for _, s := range f.subnets.value {
+		if s.VPC != f.cluster.value.VPC {
+			return bad("aws ec2 describe-subnets --filters Name=vpc-id,Values="+f.cluster.value.VPC, "%s is in %s, and the cluster in %s", s.ID, s.VPC, f.cluster.value.VPC)
+		}
+		seen = append(seen, fmt.Sprintf("%s with %d addresses", s.ID, s.Free))
+		if s.Free < least {
+			few = append(few, seen[len(seen)-1])
+		}
+	}
+	if len(few) > 0 {
+		return maybe("aws ec2 create-subnet --vpc-id "+f.cluster.value.VPC+" --cidr-block CIDR", "%s", strings.Join(few, ", "))
+	}
+	return good("%s", strings.Join(seen, ", "))
+}
+
+func checkSubnetTag(f *facts) result {
+	switch {
+	case f.cluster.err != nil:
+		return f.unseen(f.cluster.err)
+	case f.subnets.err != nil:
+		return f.unseen(f.subnets.err)
+	}
+	if n, ok := minor(f.cluster.value.Version); !ok || n > 18 {
+		return good("not needed since 1.19")
+	}
+	key := "kubernetes.io/cluster/" + f.target.Cluster
+	for _, s := range f.subnets.value {
+		if v := s.Tags[key]; v != "shared" && v != "owned" {
+			return bad(fmt.Sprintf("aws ec2 create-tags --resources %s --tags Key=%s,Value=shared", s.ID, key), "%s has no tag %s=shared", s.ID, key)
+		}
+	}
+	return good("%s=shared", key)
+}
+
+// assigned says whether an instance in a subnet gets a public address: EC2 gives
+// one by what the instance is started with, or else by the subnet.
+func (f *facts) assigned(s awsapi.Subnet) bool {
+	if said := f.launch.value.PublicAddress; said != nil {
+		return *said
+	}
+	return s.PublicAddresses
+}
+
+func checkEgress(f *facts) result {
+	for _, err := range []error{f.cluster.err, f.subnets.err, f.vpc.err} {
+		if err != nil {
+			return f.unseen(err)
+		}
+	}
+	var seen []string
+	for _, s := range f.subnets.value {
+		switch {
+		case strings.HasPrefix(s.Default, "igw-") && !f.assigned(s):
+			return bad(f.publicAddress(s), "%s leads to %s, and its instances get no public address", s.ID, s.Default)
+		case s.Default != "":
+			seen = append(seen, s.ID+" over "+s.Default)
+			continue
+		}
+		if r := f.endpoints(s); r != nil {
+			return *r
+		}
+		seen = append(seen, s.ID+" over endpoints")
+	}
+	return good("%s", strings.Join(seen, ", "))
+}
+
+// publicAddress is the command that gives instances of a subnet one.
+func (f *facts) publicAddress(s awsapi.Subnet) string {
+	switch {
+	case f.target.Instance != "":
+		return "aws ec2 associate-address --instance-id " + f.target.Instance + " --allocation-id $(aws ec2 allocate-address --query AllocationId --output text)"
+	case f.launch.value.PublicAddress != nil:
+		var all []map[string]any
+		for _, one := range f.launch.value.Interfaces {
+			one = maps.Clone(one)
+			if index, said := one["DeviceIndex"]; !said || index == 0.0 {
+				one["AssociatePublicIpAddress"] = true
+			}
+			all = append(all, one)
+		}
+		return f.newVersion(map[string]any{"NetworkInterfaces": all})
+	default:
+		return "aws ec2 modify-subnet-attribute --map-public-ip-on-launch --subnet-id " + s.ID
+	}
+}
+
+// needed are the services that a node needs. S3, where ECR keeps layers, may be
+// a route.
+func needed() []string { return []string{"ec2", "ecr.api", "ecr.dkr", "s3", "sts", "eks"} }
+
+// endpoints says what is wrong with the private ways to services of a subnet
+// without another way out; nil where nothing is.
+func (f *facts) endpoints(s awsapi.Subnet) *result {
+	region := "REGION"
+	if parts := strings.Split(f.cluster.value.ARN, ":"); len(parts) > 3 {
+		region = parts[3]
+	}
+	var missing []string
+	for _, service := range needed() {
+		i := slices.IndexFunc(f.vpc.value.Endpoints, func(e awsapi.Endpoint) bool { return strings.HasSuffix(e.Service, "."+region+"."+service) })
+		if i < 0 {
+			missing = append(missing, "com.amazonaws."+region+"."+service)
+			continue
+		}
+		switch e := f.vpc.value.Endpoints[i]; {
+		case e.State != "available":
+			r := bad("aws ec2 describe-vpc-endpoints --vpc-endpoint-ids "+e.ID, "%s leads nowhere, and the endpoint %s for %s is %s", s.ID, e.ID, e.Service, e.State)
+			return &r
+		case e.Interface && !e.PrivateDNS:
+			r := bad("aws ec2 modify-vpc-endpoint --vpc-endpoint-id "+e.ID+" --private-dns-enabled",
+				"%s leads nowhere, and the name of %s does not lead to its endpoint %s", s.ID, e.Service, e.ID)
+			return &r
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	r := bad(fmt.Sprintf("aws ec2 create-vpc-endpoint --vpc-id %s --vpc-endpoint-type Interface --private-dns-enabled --service-name %s --subnet-ids %s --security-group-ids %s",
+		s.VPC, missing[0], s.ID, f.cluster.value.ClusterSecurityGroup),
+		"%s leads nowhere, and the network has no endpoint for %s", s.ID, strings.Join(missing, ", "))
+	if strings.HasSuffix(missing[0], ".s3") { // it has no name of its own within the network
+		r.remedy = fmt.Sprintf("aws ec2 create-vpc-endpoint --vpc-id %s --vpc-endpoint-type Gateway --service-name %s --route-table-ids ROUTE-TABLE", s.VPC, missing[0])
+	}
+	return &r
+}
+
+func checkDNS(f *facts) result {
+	v := f.vpc.value
+	switch {
+	case f.vpc.err != nil:
+		return f.unseen(f.vpc.err)
+	case v.NoDHCP:
+		return bad(f.dhcpOptions(), "%s has no DHCP options, so that instances learn of no name server", v.ID)
+	case !v.DNSSupport:
+		return bad("aws ec2 modify-vpc-attribute --enable-dns-support --vpc-id "+v.ID, "DNS support is off in %s", v.ID)
+	case !v.DNSHostname:
+		return bad("aws ec2 modify-vpc-attribute --enable-dns-hostnames --vpc-id "+v.ID, "DNS host names are off in %s", v.ID)
+	}
+	// The address that AWS's own resolver has everywhere, besides the one in each
+	// network.
+	const resolver = "169.254.169.253"
+	for _, server := range v.NameServers {
+		if server != "AmazonProvidedDNS" && server != resolver && !slices.Contains(v.Resolvers(), server) {
+			return maybe(f.seeDHCP(), "the DHCP options of %s set the name server %s: it has to ask AWS's own for the names of private endpoints", v.ID, server)
+		}
+	}
+	return good("support and host names are on in %s", v.ID)
+}
+
+// seeDHCP is the command that shows the network's DHCP options. Others would be
+// for all machines in the network, and their other settings would be lost.
+func (f *facts) seeDHCP() string {
+	return "aws ec2 describe-dhcp-options --dhcp-options-ids " + f.vpc.value.DHCP
+}
+
+// dhcpOptions is the command that gives a network without options those that a
+// new one has; the ID default would leave it without any.
+func (f *facts) dhcpOptions() string {
+	region, domain := "REGION", "ec2.internal"
+	if parts := strings.Split(f.cluster.value.ARN, ":"); len(parts) > 3 {
+		region = parts[3]
+	}
+	if region != "us-east-1" {
+		domain = region + ".compute.internal"
+	}
+	return fmt.Sprintf("aws ec2 associate-dhcp-options --vpc-id %s --dhcp-options-id $(aws ec2 create-dhcp-options --dhcp-configurations "+
+		"Key=domain-name-servers,Values=AmazonProvidedDNS Key=domain-name,Values=%s --query DhcpOptions.DhcpOptionsId --output text)", f.vpc.value.ID, domain)
+}
+
+func checkDomain(f *facts) result {
+	v := f.vpc.value
+	if f.vpc.err != nil {
+		return f.unseen(f.vpc.err)
+	}
+	for _, d := range v.Domains {
+		if d != "ec2.internal" && !strings.HasSuffix(d, ".compute.internal") && !strings.HasSuffix(d, ".compute.amazonaws.com.cn") {
+			return maybe(f.seeDHCP(), "the DHCP options of %s set the domain %s: nodes that take their name from it are refused, and other machines may need it", v.ID, d)
+		}
+	}
+	return good("%s", strings.Join(append([]string{"domain"}, v.Domains...), " "))
+}

@@ -1,0 +1,209 @@
+package preflight
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+)
+
+func checkImageState(f *facts) result {
+	if f.image.err != nil {
+		return f.unseen(f.image.err)
+	}
+	i := f.image.value
+	switch {
+	case f.image.absent:
+		return f.noImage()
+	case i.State != "available":
+		return bad("aws ec2 wait image-available --image-ids "+i.ID, "it is %s", i.State)
+	case i.RootType != "ebs":
+		return bad("packer build -only='amazon-ebs.*' .", "its root device is of the type %s, and nodes need one on EBS", i.RootType)
+	}
+	return good("%s (%s), root device %s", i.ID, i.Name, i.RootDevice)
+}
+
+func (f *facts) noImage() result {
+	return bad(f.newVersion(map[string]any{"ImageId": "AMI"}), "%s names no image", f.launch.value.From)
+}
+
+// newVersion is the command that makes a version of the launch template with
+// something else than the one that was looked at. What is named replaces what is
+// there as a whole, so data repeats what stays of it.
+func (f *facts) newVersion(data map[string]any) string {
+	text, err := json.Marshal(data)
+	if err != nil {
+		panic(err) // these are texts and lists of texts
+	}
+	return fmt.Sprintf("aws ec2 create-launch-template-version --launch-template-id %s --source-version %s --launch-template-data %s",
+		f.launch.value.Template, f.launch.value.Version, quote(string(text)))
+}
+
+// quote makes one word of a text, for a shell.
+func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+
+// seenImage gives checks an image that is there.
+func (f *facts) seenImage() (awsapi.Image, *result) {
+	if f.image.err != nil {
+		r := f.unseen(f.image.err)
+		return awsapi.Image{}, &r
+	}
+	if f.image.absent {
+		r := f.noImage()
+		return awsapi.Image{}, &r
+	}
+	return f.image.value, nil
+}
+
+func checkImageOwner(f *facts) result {
+	i, not := f.seenImage()
+	switch {
+	case not != nil:
+		return *not
+	case i.OwnerAlias == "amazon":
+		return good("Amazon's, account %s", i.Owner)
+	case f.account.err != nil:
+		return f.unseen(f.account.err)
+	case i.Owner != f.account.value:
+		return maybe("aws ec2 describe-images --image-ids "+i.ID, "it belongs to the account %s, and you are %s", i.Owner, f.account.value)
+	}
+	return good("your account's, %s", i.Owner)
+}
+
+func checkImageENA(f *facts) result {
+	i, not := f.seenImage()
+	switch {
+	case not != nil:
+		return *not
+	case !i.ENA:
+		return bad("aws ec2 modify-instance-attribute --ena-support --instance-id INSTANCE",
+			"it is off; set ena_support = true in the build, or turn it on at a stopped instance that you capture again")
+	}
+	return good("it is on")
+}
+
+func checkArchitecture(f *facts) result {
+	i, not := f.seenImage()
+	switch {
+	case not != nil:
+		return *not
+	case f.architectures.err != nil:
+		return f.unseen(f.architectures.err)
+	case f.architectures.absent:
+		return maybe(typesFor(i.Architecture), "the image is for %s, and %s names no instance type", i.Architecture, f.launch.value.From)
+	case !slices.Contains(f.architectures.value, i.Architecture):
+		return bad(typesFor(i.Architecture), "the image is for %s, and %s runs %s",
+			i.Architecture, f.launch.value.Type, strings.Join(f.architectures.value, ", "))
+	}
+	return good("both are for %s", i.Architecture)
+}
+
+// typesFor is the command that lists the instance types of a processor.
+func typesFor(architecture string) string {
+	return "aws ec2 describe-instance-types --filters Name=processor-info.supported-architecture,Values=" + architecture +
+		" --query InstanceTypes[].InstanceType --output text"
+}
+
+func checkClusterTag(f *facts) result {
+	if f.launch.err != nil {
+		return f.unseen(f.launch.err)
+	}
+	key := "kubernetes.io/cluster/" + f.target.Cluster
+	value, there := f.launch.value.Tags[key]
+	if value == "owned" || value == "shared" {
+		return good("%s=%s", key, value)
+	}
+	said := fmt.Sprintf("%s has no tag %s=owned", f.launch.value.From, key)
+	if there {
+		said = fmt.Sprintf("%s is %q, and must be owned", key, value)
+	}
+	if f.target.Instance != "" {
+		return bad(fmt.Sprintf("aws ec2 create-tags --resources %s --tags Key=%s,Value=owned", f.target.Instance, key), "%s", said)
+	}
+	return maybe(f.newVersion(map[string]any{"TagSpecifications": f.tagged(key, "owned")}), "%s; the Auto Scaling group may add it", said)
+}
+
+// tagged is everything that the launch template tags, with one tag more for its
+// instances.
+func (f *facts) tagged(key, value string) []map[string]any {
+	var list []map[string]any
+	all := f.launch.value.AllTags
+	if !slices.ContainsFunc(all, func(t awsapi.Tagging) bool { return t.Kind == "instance" }) {
+		all = append(slices.Clone(all), awsapi.Tagging{Kind: "instance"})
+	}
+	for _, t := range all {
+		tags := map[string]string{}
+		maps.Copy(tags, t.Tags)
+		if t.Kind == "instance" {
+			tags[key] = value
+		}
+		var pairs []map[string]string
+		for _, k := range slices.Sorted(maps.Keys(tags)) {
+			pairs = append(pairs, map[string]string{"Key": k, "Value": tags[k]})
+		}
+		list = append(list, map[string]any{"ResourceType": t.Kind, "Tags": pairs})
+	}
+	return list
+}
+
+func checkMetadata(f *facts) result {
+	if f.launch.err != nil {
+		return f.unseen(f.launch.err)
+	}
+	l := f.launch.value
+	if l.NoMetadata && f.target.Instance != "" {
+		return bad("aws ec2 modify-instance-metadata-options --http-endpoint enabled --instance-id "+f.target.Instance, "it is switched off for %s", l.From)
+	}
+	if l.NoMetadata {
+		options := map[string]any{"HttpTokens": "required", "HttpPutResponseHopLimit": 2}
+		maps.Copy(options, l.Metadata)
+		options["HttpEndpoint"] = "enabled"
+		return bad(f.newVersion(map[string]any{"MetadataOptions": options}),
+			"it is switched off by %s", l.From)
+	}
+	said := "it is on"
+	if l.Tokens != "" {
+		said += ", tokens are " + l.Tokens
+	}
+	if l.HopLimit == 1 {
+		said += ", and pods do not get at it (hop limit 1)"
+	}
+	return good("%s", said)
+}
+
+func checkUserData(f *facts) result {
+	switch {
+	case f.launch.err != nil:
+		return f.unseen(f.launch.err)
+	case len(f.launch.value.UserData) == 0:
+		return bad(f.userDataOf(f.family()), "%s has none", f.launch.value.From)
+	case f.userData.err != nil:
+		return bad(f.userDataOf(f.family()), "%v", f.userData.err)
+	}
+	r, c := f.userData.value, f.cluster.value
+	remedy := f.userDataOf(r.Family)
+	var wrong []string
+	for _, p := range r.Problems {
+		if !p.Warning {
+			wrong = append(wrong, p.String())
+		}
+	}
+	if len(wrong) > 0 {
+		return bad(remedy, "as %s: %s", r.Family, strings.Join(wrong, "; "))
+	}
+	if not := f.fits(r.Family); not != nil {
+		return *not
+	}
+	for _, pair := range [][3]string{
+		{"cluster", r.Cluster.Name, f.target.Cluster}, {"endpoint", r.Cluster.Endpoint, c.Endpoint}, {"certificate authority", r.Cluster.CA, c.CA},
+		{"network of services", r.Cluster.CIDR, c.ServiceCIDR},
+	} {
+		if pair[1] != "" && pair[2] != "" && pair[1] != pair[2] {
+			return bad(remedy, "its %s is %s, and should be %s", pair[0], pair[1], pair[2])
+		}
+	}
+	return good("%s, for this cluster", r.Family)
+}

@@ -1,0 +1,153 @@
+package preflight
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+)
+
+func checkCluster(f *facts) result {
+	c, err := f.cluster.value, f.cluster.err
+	if err != nil {
+		return f.unseen(err)
+	}
+	describe := "aws eks describe-cluster --name " + f.target.Cluster
+	switch {
+	case !c.Active():
+		return bad("aws eks wait cluster-active --name "+c.Name, "it is %s", c.Status)
+	case c.Endpoint == "" || c.CA == "" || c.ServiceCIDR == "":
+		return bad(describe, "it tells no endpoint, certificate authority or network of services")
+	}
+	return good("%s, Kubernetes %s, services %s, authentication %s", c.Status, c.Version, c.ServiceCIDR, c.AuthenticationMode)
+}
+
+func checkEndpointAccess(f *facts) result {
+	c, err := f.cluster.value, f.cluster.err
+	remedy := fmt.Sprintf("aws eks update-cluster-config --name %s --resources-vpc-config endpointPrivateAccess=true", f.target.Cluster)
+	switch {
+	case err != nil:
+		return f.unseen(err)
+	case c.PrivateAccess:
+		return good("private access is on")
+	case !c.PublicAccess:
+		return bad(remedy, "neither private nor public access is on")
+	case !slices.Contains(c.PublicCIDRs, "0.0.0.0/0") && len(c.PublicCIDRs) > 0:
+		return maybe(remedy, "private access is off, and public access is for %s only: the nodes' gateway must be in it", strings.Join(c.PublicCIDRs, ", "))
+	}
+	return good("public access is on for everybody")
+}
+
+// minor reads 1.34 or v1.34.4-eksbuild.2.
+func minor(version string) (int, bool) {
+	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
+	if len(parts) < 2 || parts[0] != "1" {
+		return 0, false
+	}
+	n, err := strconv.Atoi(parts[1])
+	return n, err == nil
+}
+
+// skew says whether a component's version goes with a control plane's
+// (https://kubernetes.io/releases/version-skew-policy/).
+func skew(component, plane string) (fits bool, err error) {
+	have, ok := minor(component)
+	want, alsoOK := minor(plane)
+	if !ok || !alsoOK {
+		return false, fmt.Errorf("comparing the versions %q and %q: one is no version of Kubernetes", component, plane)
+	}
+	oldest := 3
+	if want < 28 { // since 1.28 three are allowed
+		oldest = 2
+	}
+	return have <= want && have >= want-oldest, nil
+}
+
+func checkKubelet(f *facts) result {
+	if f.cluster.err != nil {
+		return f.unseen(f.cluster.err)
+	}
+	version, from := f.target.Kubelet, "as you said"
+	if version == "" {
+		if f.image.err != nil {
+			return f.unseen(f.image.err)
+		}
+		version, from = f.image.value.Tags[KubernetesTag], "by the image's tag"
+	}
+	if version == "" {
+		return result{Unknown, "the image has no tag " + KubernetesTag,
+			fmt.Sprintf("aws ec2 create-tags --resources %s --tags Key=%s,Value=VERSION", f.image.value.ID, KubernetesTag)}
+	}
+	fits, err := skew(version, f.cluster.value.Version)
+	if err != nil {
+		return f.unseen(err)
+	}
+	if !fits {
+		return bad(fmt.Sprintf(`packer build -var 'kubernetes_versions=["%s.PATCH"]' .`, f.cluster.value.Version),
+			"the kubelet is %s %s, the control plane %s", version, from, f.cluster.value.Version)
+	}
+	return good("kubelet %s %s, control plane %s", version, from, f.cluster.value.Version)
+}
+
+func checkAddons(f *facts) result {
+	if f.addons.err != nil {
+		return f.unseen(f.addons.err)
+	}
+	var seen []string
+	for _, a := range f.addons.value {
+		switch fits, err := skew(a.Version, f.cluster.value.Version); {
+		case a.Name == "kube-proxy" && err != nil:
+			return f.unseen(err)
+		case a.Name == "kube-proxy" && !fits:
+			return bad(f.updateAddon(a), "kube-proxy is %s, the control plane %s", a.Version, f.cluster.value.Version)
+		case a.Name == "vpc-cni" && before(a.Version, 1, 13, 1):
+			return bad(f.updateAddon(a), "vpc-cni is %s, and follows the kubelet's mode of iptables since 1.13.1", a.Version)
+		}
+		said := a.Name + " " + a.Version
+		if a.Status != "ACTIVE" { // without nodes, CoreDNS is DEGRADED
+			said += " " + a.Status
+		}
+		seen = append(seen, said)
+	}
+	for _, a := range f.addons.value {
+		if strings.HasSuffix(a.Status, "_FAILED") {
+			return maybe(fmt.Sprintf("aws eks describe-addon --cluster-name %s --addon-name %s --query addon.health", f.target.Cluster, a.Name),
+				"%s is %s", a.Name, a.Status)
+		}
+	}
+	if len(seen) == 0 {
+		return maybe("kubectl get daemonset -n kube-system", "EKS manages none: those of kube-system cannot be seen from here")
+	}
+	return good("%s", strings.Join(seen, ", "))
+}
+
+// updateAddon is the command that brings an add-on to the newest version that
+// goes with the control plane. What was set stays.
+func (f *facts) updateAddon(a awsapi.Addon) string {
+	command := fmt.Sprintf("aws eks update-addon --cluster-name %s --addon-name %s --resolve-conflicts PRESERVE", f.target.Cluster, a.Name)
+	if a.Role != "" {
+		command += " --service-account-role-arn " + a.Role
+	}
+	if a.Configuration != "" {
+		command += " --configuration-values " + quote(a.Configuration)
+	}
+	return command + fmt.Sprintf(" --addon-version $(aws eks describe-addon-versions --addon-name %s --kubernetes-version %s --query addons[0].addonVersions[0].addonVersion --output text)",
+		a.Name, f.cluster.value.Version)
+}
+
+// before compares a version such as v1.20.4-eksbuild.2.
+func before(version string, want ...int) bool {
+	core, _, _ := strings.Cut(strings.TrimPrefix(version, "v"), "-")
+	for i, part := range strings.Split(core, ".") {
+		n, err := strconv.Atoi(part)
+		if err != nil || i >= len(want) {
+			return false
+		}
+		if n != want[i] {
+			return n < want[i]
+		}
+	}
+	return false
+}

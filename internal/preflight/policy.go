@@ -1,0 +1,20 @@
+package preflight
+
+import "github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+
+// Actions are the permissions that a preflight needs, and no others: a test
+// compares them with the calls it makes.
+func Actions() []string {
+	return []string{
+		"ec2:DescribeDhcpOptions", "ec2:DescribeImages", "ec2:DescribeInstanceAttribute", "ec2:DescribeInstanceTypes", "ec2:DescribeInstances",
+		"ec2:DescribeLaunchTemplateVersions", "ec2:DescribeNetworkAcls", "ec2:DescribeRouteTables", "ec2:DescribeSecurityGroups", "ec2:DescribeSubnets",
+		"ec2:DescribeVpcAttribute", "ec2:DescribeVpcEndpoints", "ec2:DescribeVpcs",
+		"eks:DescribeAccessEntry", "eks:DescribeAddon", "eks:DescribeCluster", "eks:ListAddons",
+		"iam:GetInstanceProfile", "iam:ListAttachedRolePolicies",
+		"ssm:GetParameter", // where a launch template names a parameter
+		"sts:GetCallerIdentity",
+	}
+}
+
+// Policy is the policy with those permissions, for IAM.
+func Policy() (string, error) { return awsapi.Policy("EksnodePreflight", Actions()) }

@@ -1,0 +1,123 @@
+//go:build linux
+
+package preflight_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/cli"
+	"github.com/eksnode/packer-plugin-eksnode/internal/preflight"
+)
+
+// Somebody else joins by every access entry that is there already, whatever its
+// type: it stays, and the sentence says who needs it.
+func TestAccessEntriesOfOthersStay(t *testing.T) {
+	const role = "arn:aws:iam::123456789012:role/node"
+	for kind, users := range map[string]string{
+		"EC2":            "EKS Auto Mode's nodes join by it",
+		"EC2_WINDOWS":    "Windows nodes join by it",
+		"FARGATE_LINUX":  "Fargate profiles run pods by it",
+		"HYBRID_LINUX":   "hybrid nodes outside AWS join by it",
+		"HYPERPOD_LINUX": "the nodes of SageMaker HyperPod join by it",
+		"STANDARD":       "people or programs sign in by it",
+		"SOMETHING_NEW":  "somebody may need it",
+	} {
+		w := aws.Sample()
+		w.Entries["my-cluster"][role] = kind
+		assertStays(t, w, "the access entry of "+role+" is of the type "+kind+", and must be EC2_LINUX: "+users+", so it stays, and these nodes need a role of their own")
+	}
+	w := aws.Sample()
+	w.Images[3].Platform = "windows"
+	assertStays(t, w, "the access entry of "+role+" is of the type EC2_LINUX, and must be EC2_WINDOWS: Linux nodes join by it, so it stays, and these nodes need a role of their own")
+}
+
+func assertStays(t *testing.T, w *aws.World, evidence string) {
+	t.Helper()
+	r := run(t, w, instance)
+	f := r.Findings[slices.IndexFunc(r.Findings, func(f preflight.Finding) bool { return f.Check == "access" })]
+	assert.Equal(t, preflight.Fail, f.Verdict)
+	assert.Equal(t, evidence, f.Evidence)
+	assert.True(t, strings.HasPrefix(f.Remedy, "aws iam create-role --role-name NODE-ROLE "), f.Remedy)
+	assert.NoError(t, cli.Check(f.Remedy))
+	for _, f := range r.Findings {
+		assert.NotContains(t, f.Remedy, "delete-")
+	}
+}
+
+// What remedies do that neither looks nor adds, and why nobody loses anything.
+var explained = map[string]string{
+	"ec2 associate-address":                "the address is new, and the instance has none",
+	"ec2 associate-dhcp-options":           "only where the network has none",
+	"ec2 associate-iam-instance-profile":   "EC2 refuses it where the instance has a profile",
+	"ec2 create-tags":                      "sets one tag, which eksnode or the cluster gives its meaning",
+	"ec2 modify-instance-attribute":        "turns one attribute on",
+	"ec2 modify-instance-metadata-options": "turns one option on, the others stay",
+	"ec2 modify-subnet-attribute":          "turns one attribute on, for instances that are started later",
+	"ec2 modify-vpc-attribute":             "turns one attribute on",
+	"ec2 modify-vpc-endpoint":              "turns one option on",
+	"eks update-addon":                     "with PRESERVE, the role and the values that are set",
+	"eks update-cluster-config":            "turns private access on, the others stay",
+	"iam update-assume-role-policy":        "repeats every statement that the role has",
+}
+
+// No remedy deletes or replaces what somebody else may use.
+func TestRemediesTakeNothingAway(t *testing.T) {
+	text := literals(t)
+	adds := regexp.MustCompile(`^(ec2|eks|iam|sts|ssm|configure) (describe-[a-z-]+|get-[a-z-]+|list|wait|create-[a-z-]+|allocate-address|attach-role-policy|add-role-to-instance-profile|authorize-security-group-.*)$`)
+	used := map[string]bool{}
+	commands := regexp.MustCompile(`\baws ([a-z0-9]+ [a-z%][a-z%-]*)`).FindAllStringSubmatch(text, -1)
+	require.Greater(t, len(commands), 25)
+	for _, c := range commands {
+		used[c[1]] = true
+		if explained[c[1]] == "" {
+			assert.Regexp(t, adds, c[1], "it may take something away: explain it, or leave it out")
+		}
+	}
+	for command := range explained {
+		assert.True(t, used[command], "no remedy has %s any more", command)
+	}
+	for _, c := range regexp.MustCompile(`\bkubectl ([a-z]+)[^"`+"`"+`]*`).FindAllStringSubmatch(text, -1) {
+		switch c[1] {
+		case "get", "edit":
+		case "apply": // of what is merged, and has the version that it was merged with
+			assert.Equal(t, "kubectl apply -f -", c[0])
+			assert.Contains(t, text, "eksnode manifests --cluster %s --role %s --only aws-auth --aws-auth -")
+		default:
+			t.Errorf("a remedy has %q", c[0])
+		}
+	}
+	assert.Equal(t, 1, strings.Count(text, "kubectl apply"))
+}
+
+// literals are the texts in the package's sources, a line each.
+func literals(t *testing.T) string {
+	t.Helper()
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	var all strings.Builder
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		ast.Inspect(file, func(n ast.Node) bool {
+			if text, found := n.(*ast.BasicLit); found && text.Kind == token.STRING {
+				all.WriteString(text.Value + "\n")
+			}
+			return true
+		})
+	}
+	return all.String()
+}
