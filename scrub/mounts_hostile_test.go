@@ -172,6 +172,7 @@ func TestSubvolumes(t *testing.T) {
 	command(t, "mkfs.btrfs", "-q", file)
 	require.NoError(t, os.Mkdir(top, 0o755))
 	command(t, "mount", "-o", "loop", file, top)
+	t.Cleanup(func() { _ = unix.Unmount(top, unix.MNT_DETACH) }) // gone when the test passes
 	device := strings.TrimSpace(output(t, "findmnt", "-no", "SOURCE", top))
 	for _, name := range []string{"@home", "@log, with a comma", "@data"} {
 		command(t, "btrfs", "subvolume", "create", filepath.Join(top, name))
