@@ -261,20 +261,6 @@ func TestAKilledProvisionIsFinishedByTheNext(t *testing.T) {
 	}
 }
 
-// A run that was killed while dpkg ran triggers has all packages, and more to do.
-func TestAnInterruptedInstallationIsFinished(t *testing.T) {
-	h, d := installedDebian(t)
-	s := newSource(t)
-	spec := Spec{KubernetesVersion: "1.34.4", SourceURL: s.URL}
-	_, err := apply(t, t.Context(), h, d, spec)
-	require.NoError(t, err)
-	status, err := h.Content("/var/lib/dpkg/status")
-	require.NoError(t, err)
-	status = append(status, "Package: libc-bin\nStatus: install ok triggers-pending\nVersion: 2\nTriggers-Pending: ldconfig\n\n"...)
-	require.NoError(t, h.Files.WriteFile("/var/lib/dpkg/status", status, host.Attributes{Mode: 0o644}))
-	assert.Equal(t, "packages\n  install libc-bin\n    an interrupted run left it half done\n", pending(t, h, d, spec))
-}
-
 func TestWhatChangedIsPutRight(t *testing.T) {
 	h, d := installedDebian(t)
 	s := newSource(t)
