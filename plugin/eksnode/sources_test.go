@@ -46,7 +46,7 @@ func TestTheLockFileIsReadOnThePackerHost(t *testing.T) {
 
 	require.NoError(t, os.WriteFile(name, append(data, '!'), 0o600))
 	require.EqualError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "lock_file": name}),
-		"1 error(s) occurred:\n\n* lock_file "+name+`: something follows its end; restore it from version control, or remove it and make it anew with "eksnode lock"`)
+		"1 error(s) occurred:\n\n* lock_file "+name+`: it is not a lock file: line 37, column 1: something follows its end; restore it from version control, or remove it and make it anew with "eksnode lock"`)
 
 	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "lock_file": "<unknown>", "eks_build_date": "2025-11-13"}), "what is not known yet is not refused")
 }
