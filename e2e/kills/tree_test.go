@@ -49,8 +49,8 @@ func (n *node) look(from *start) state {
 	n.t.Helper()
 	s := state{}
 	n.walk(s, n.root(), "", func(name string) string {
-		if meaning := n.meaning(name); meaning != nil {
-			return n.meant(name, meaning)
+		if end, counts := n.meaning(name); counts != nil {
+			return n.meant(name, end, counts)
 		}
 		if _, err := os.Lstat(filepath.Join(n.upper(), name)); err == nil {
 			return sum(n.t, filepath.Join(n.root(), name))
@@ -66,39 +66,41 @@ func (n *node) look(from *start) state {
 	n.walk(s, run, "/run", func(name string) string { return sum(n.t, filepath.Join(run, strings.TrimPrefix(name, "/run"))) })
 	for line := range strings.Lines(n.sh("findmnt --noheadings --raw --output TARGET,FSTYPE; systemctl list-units --plain --no-legend --full")) {
 		f := strings.Fields(line)
+		if strings.Contains(line, "run-credentials-") || strings.Contains(line, "/run/credentials/") {
+			continue // systemd's, while one of its own services starts
+		}
 		s[strings.Join(f[:min(4, len(f))], " ")] = ""
 	}
 	return s
 }
 
 // meaning is how files are read in which packages' tools note the same in other
-// words after a kill: it says which of their paragraphs or lines count. It is
-// nil for other files.
-func (n *node) meaning(name string) func(part string) bool {
+// words after a kill: what ends each of their parts, and which parts count. It
+// is nil for other files.
+func (n *node) meaning(name string) (end string, counts func(part string) bool) {
 	switch {
 	case strings.HasPrefix(name, "/var/lib/dpkg/info/") && strings.HasSuffix(name, ".list"):
 		// dpkg drops folders that are not there, as those of translations.
-		return func(file string) bool {
+		return "\n", func(file string) bool {
 			st, err := os.Lstat(filepath.Join(n.root(), file))
 			return err == nil && !st.IsDir()
 		}
+	case name == "/var/lib/dpkg/status":
+		// dpkg does not note the sum of a configuration file that it was killed at.
+		return "\n", func(line string) bool { return !strings.HasPrefix(line, " /etc/") }
 	case name == "/var/lib/apt/extended_states":
-		return func(line string) bool { return strings.HasSuffix(line, "Auto-Installed: 1") }
+		return "\n\n", func(paragraph string) bool { return strings.HasSuffix(paragraph, "Auto-Installed: 1") }
 	case name == "/var/lib/ucf/hashfile":
-		return func(string) bool { return true }
+		return "\n", func(string) bool { return true }
 	}
-	return nil
+	return "", nil
 }
 
-// meant lists what a file means, in any order.
-func (n *node) meant(name string, counts func(part string) bool) string {
+// meant lists the parts of a file that count, in any order.
+func (n *node) meant(name, end string, counts func(part string) bool) string {
 	n.t.Helper()
 	text, err := os.ReadFile(filepath.Join(n.root(), name))
 	require.NoError(n.t, err)
-	end := "\n"
-	if strings.Contains(string(text), "\n\n") {
-		end = "\n\n"
-	}
 	parts := slices.DeleteFunc(strings.Split(strings.TrimSpace(string(text)), end), func(part string) bool { return !counts(part) })
 	slices.Sort(parts)
 	all := strings.Join(slices.Compact(parts), ",")
