@@ -30,7 +30,7 @@ func free() *regexp.Regexp {
 		`/var/cache/apt/archives/.*`,                                      // packages that a killed apt downloaded; a scrub empties it
 		`/var/lib/systemd/deb-systemd-helper-enabled(/.*)?`,               // notes of Debian's scripts, which do not complete them after a kill
 		`/var/lib/ucf/((hashfile|registry)\.[0-9]+|cache/.*)`,             // backups and copies, which ucf does not repair
-		`/var/lib/dpkg/status-old`,                                        // dpkg's last state but one
+		`/var/lib/dpkg/(status-old|info/.*-new)`,                          // dpkg's last state but one, and halves that it does not look for
 		`/var/lib/containerd/io\.containerd\.metadata\.v1\.bolt/meta\.db`, // counts its openings
 	}, "|") + `)$`)
 }
