@@ -220,6 +220,7 @@ func FuzzCheck(f *testing.F) {
 			f.Add(string(text), "")
 		}
 	}
+	f.Add("\x94<powershell>", "") // invalid UTF-8 before the tag
 	for _, text := range bombs() {
 		f.Add(text[:min(len(text), 1000)], "")
 	}

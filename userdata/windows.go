@@ -50,7 +50,19 @@ func renderWindows(n Node, _ Family) ([]byte, error) {
 func powershell(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
 
 func isWindows(text string) bool {
-	return strings.Contains(strings.ToLower(text), windowsOpen)
+	return strings.Contains(lowerASCII(text), windowsOpen)
+}
+
+// lowerASCII is a text with A to Z as a to z, of the same length in bytes:
+// strings.ToLower makes invalid UTF-8 longer.
+func lowerASCII(text string) string {
+	lower := []byte(text)
+	for i, b := range lower {
+		if b >= 'A' && b <= 'Z' {
+			lower[i] = b + 'a' - 'A'
+		}
+	}
+	return string(lower)
 }
 
 // windowsParameters are those of Start-EKSBootstrap.ps1, by their names in lower
@@ -63,7 +75,7 @@ func windowsParameters() []string {
 }
 
 func checkWindows(c *checker, text string) {
-	lower := strings.ToLower(text)
+	lower := lowerASCII(text)
 	begin := strings.Index(lower, windowsOpen)
 	if begin < 0 {
 		c.fail(1, "", "it must begin with %s", windowsOpen)

@@ -170,8 +170,9 @@ func (d *decoder) value(n *yaml.Node, path string, v reflect.Value) {
 	switch into := v.Addr().Interface().(type) {
 	case *Document:
 		if d.is(target, path, yaml.MappingNode, "an object") {
-			object, _ := d.free(target, path).(map[string]any) // nil when it is too large
-			*into = object
+			if object, _ := d.free(target, path).(map[string]any); len(object) > 0 { // nil when it is too large
+				*into = object
+			}
 		}
 		return
 	case *Base64:

@@ -333,6 +333,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(read(f, "every-field.yaml"))
 	f.Add([]byte(head + "---\n" + head + "spec: {kubelet: {config: {a: [1, 2.5, 0x1f, true, null, ~, 2001-01-01, '<<']}}}\n"))
 	f.Add([]byte(head + "spec:\n  kubelet:\n    config:\n      base: &b {a: 1}\n      both: {<<: [*b, {c: d}]}\n"))
+	f.Add([]byte(head + "spec: {kubelet: {config: {}}}\n"))
 	for _, text := range smallBombs() {
 		f.Add([]byte(text))
 	}
