@@ -124,10 +124,21 @@ func (m pacmanManager) Remove(ctx context.Context, h *host.Host, names []string)
 	return removing(m.tool.run(ctx, h, append(append([]string{"pacman", "-Rc"}, m.options...), append([]string{"--"}, names...)...)))
 }
 
+// pacmanCache has the packages that were downloaded.
+const pacmanCache = "/var/cache/pacman/pkg"
+
 // Clean empties the cache by hand: `pacman -Scc --noconfirm` answers its own
-// second question with no and leaves it.
+// second question with no and leaves it. A cache that is mounted from elsewhere
+// is not the machine's to empty, and not in the image.
 func (pacmanManager) Clean(_ context.Context, h *host.Host) error {
-	if _, err := h.Files.RemoveContents("/var/cache/pacman/pkg"); err != nil {
+	foreign, err := h.Files.Foreign(pacmanCache, pacmanCache, true)
+	if err != nil {
+		return fmt.Errorf("dropping downloaded packages: %w", err)
+	}
+	if foreign != nil {
+		return nil
+	}
+	if _, err := h.Files.RemoveContents(pacmanCache); err != nil {
 		return fmt.Errorf("dropping downloaded packages: %w", err)
 	}
 	return nil

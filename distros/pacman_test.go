@@ -1,10 +1,13 @@
 package distros
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
@@ -32,6 +35,20 @@ func TestPacmanReadsTheDatabaseOfAMountedRoot(t *testing.T) {
 	left, err = pacman().Leftover(empty)
 	require.NoError(t, err)
 	assert.Empty(t, left)
+}
+
+// A cache that is bound from elsewhere belongs to whoever lends it.
+func TestPacmanLeavesACacheThatIsMountedFromElsewhere(t *testing.T) {
+	h := image(t, map[string]string{"var/cache/pacman/pkg/own.pkg.tar.zst": "own"})
+	lent, cache := t.TempDir(), filepath.Join(h.Root(), "var/cache/pacman/pkg")
+	require.NoError(t, os.WriteFile(filepath.Join(lent, "lent.pkg.tar.zst"), []byte("lent"), 0o600))
+	require.NoError(t, unix.Mount(lent, cache, "", unix.MS_BIND, ""))
+	err := pacman().Clean(t.Context(), h)
+	require.NoError(t, unix.Unmount(cache, unix.MNT_DETACH))
+	require.NoError(t, err)
+	assert.FileExists(t, filepath.Join(lent, "lent.pkg.tar.zst"))
+	require.NoError(t, pacman().Clean(t.Context(), h))
+	assert.NoFileExists(t, filepath.Join(cache, "own.pkg.tar.zst"))
 }
 
 func TestMountedRootsRunNoTool(t *testing.T) {

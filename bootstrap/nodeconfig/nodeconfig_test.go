@@ -318,6 +318,9 @@ func TestSourcesAreReadInOrder(t *testing.T) {
 	assert.ErrorIs(t, err, ErrNone)
 	_, _, err = r.Load(t.Context(), []string{"file:///missing"})
 	assert.EqualError(t, err, "reading the source: open /missing: file does not exist")
+	require.NoError(t, afero.WriteFile(r.Files, "/endless", make([]byte, maxText+1), 0o600))
+	_, _, err = r.Load(t.Context(), []string{"file:///endless"})
+	assert.EqualError(t, err, "reading the source: read /endless: it has more than 1 MiB")
 	_, _, err = r.Load(t.Context(), []string{"/etc/eks"})
 	assert.EqualError(t, err, `reading the source "/etc/eks": it must be imds://user-data or file:///PATH`)
 	r.Folder = ""

@@ -122,13 +122,27 @@ func (r Reader) files(name string) ([]named, error) {
 	}
 	var texts []named
 	for _, n := range names {
-		data, err := afero.ReadFile(r.Files, n)
+		data, err := r.file(n)
 		if err != nil {
 			return nil, fmt.Errorf("reading the source: %w", err)
 		}
 		texts = append(texts, named{n, data})
 	}
 	return texts, nil
+}
+
+// file reads a file of at most maxText bytes, as user data may have.
+func (r Reader) file(name string) ([]byte, error) {
+	in, err := r.Files.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	text, err := readAll(in, maxText)
+	if err != nil {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: err}
+	}
+	return text, nil
 }
 
 func (r Reader) folder(name string) ([]string, error) {
