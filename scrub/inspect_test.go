@@ -137,12 +137,14 @@ func TestTheKubeletsOwnEntriesAreKnown(t *testing.T) {
 }
 
 func TestAnImageOfOthersNeedsItsPrograms(t *testing.T) {
-	h, _ := tree(t, map[string]string{"etc/passwd": passwd, "etc/eks/": "", "usr/bin/runc": "x", "opt/bin/kubelet": "x"})
+	files := map[string]string{"etc/passwd": passwd, "etc/eks/": "", "usr/bin/nodeadm": "x", "usr/bin/containerd": "x", "opt/bin/kubelet": "x"}
+	h, _ := tree(t, files)
 	got := audit(t, h, "can-join")
 	require.Len(t, got, 1)
-	assert.Contains(t, got[0], "containerd: no node joins without it")
-	h, _ = tree(t, map[string]string{"etc/passwd": passwd})
-	assert.Empty(t, audit(t, h, "can-join"), "a machine that is no node")
+	assert.Contains(t, got[0], "runc: no node joins without it")
+	delete(files, "opt/bin/kubelet")
+	h, _ = tree(t, files)
+	assert.Empty(t, audit(t, h, "can-join"), "a machine that is no node is a finding of not-a-node alone")
 }
 
 // Volumes are never deleted: whose they are knows nobody here.

@@ -55,6 +55,19 @@ func notANode(_ context.Context, h *host.Host) ([]plan.Action, error) {
 	if err != nil || m != nil {
 		return nil, err // can-join compares the machine with its manifest
 	}
+	missing, err := missingParts(h)
+	if err != nil {
+		return nil, err
+	}
+	if missing == nil {
+		return nil, nil
+	}
+	return []plan.Action{{Verb: plan.Decide, Target: "machine",
+		Reason: "this machine is no node: " + manifest.Path + " is missing, and so is " + strings.Join(missing, ", ") + "; provision it, or skip the rule not-a-node where others make it a node"}}, nil
+}
+
+// missingParts names what a machine that others made lacks to be a node.
+func missingParts(h *host.Host) ([]string, error) {
 	var missing []string
 	for _, p := range nodeParts {
 		there, err := p.there(h)
@@ -65,11 +78,7 @@ func notANode(_ context.Context, h *host.Host) ([]plan.Action, error) {
 			missing = append(missing, p.name)
 		}
 	}
-	if missing == nil {
-		return nil, nil
-	}
-	return []plan.Action{{Verb: plan.Decide, Target: "machine",
-		Reason: "this machine is no node: " + manifest.Path + " is missing, and so is " + strings.Join(missing, ", ") + "; provision it, or skip the rule not-a-node where others make it a node"}}, nil
+	return missing, nil
 }
 
 // isNode says whether an image wants to be a node: it speaks one of the
@@ -83,9 +92,10 @@ func isNode(h *host.Host) (bool, error) {
 	return false, nil
 }
 
-// programsThere asks an image that wants to be a node for its programs.
+// programsThere asks a node that others made for its programs. What a machine
+// lacks to be a node at all is a finding of not-a-node, which may be left out.
 func programsThere(h *host.Host) ([]plan.Action, error) {
-	if node, err := isNode(h); err != nil || !node {
+	if missing, err := missingParts(h); err != nil || missing != nil {
 		return nil, err
 	}
 	var actions []plan.Action
