@@ -15,12 +15,13 @@ import (
 )
 
 // partitions are where machines have file systems of their own beside the
-// root: the CIS benchmarks' and the distributions' installers' mount points.
-// A local file system on one of them belongs to the machine, also inside a
-// folder that is swept.
+// root: the CIS benchmarks' and the distributions' installers' mount points, and
+// folders of a node's state, for which people attach a volume. A local file
+// system on one of them belongs to the machine, also inside a folder that is
+// swept.
 var partitions = []string{
 	"/", "/boot", "/boot/efi", "/efi", "/etc", "/home", "/opt", "/root", "/srv", "/tmp", "/usr", "/usr/local",
-	"/var", "/var/cache", "/var/crash", "/var/lib", "/var/log", "/var/log/audit", "/var/opt", "/var/spool", "/var/tmp",
+	"/var", "/var/cache", "/var/crash", "/var/lib", "/var/lib/containerd", "/var/lib/containers", "/var/lib/docker", "/var/lib/etcd", "/var/lib/kubelet", "/var/log", "/var/log/audit", "/var/opt", "/var/spool", "/var/tmp",
 }
 
 // localTypes are the file systems that a machine has on its disks and in its
