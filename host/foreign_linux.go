@@ -54,7 +54,9 @@ func newMountView(mounts []*mountinfo.Info, root string) *mountView {
 	v := &mountView{all: mounts, root: root, at: map[string]*ForeignMount{}}
 	for _, m := range mounts {
 		name, inside := below(root, m.Mountpoint)
-		if !inside || name == "/" {
+		// A folder that is bound onto itself, as the kubelet binds its own, is
+		// where it is without the mount.
+		if !inside || name == "/" || slices.Contains(localTypes, m.FSType) && shows(m, name, mounts, root) {
 			continue
 		}
 		j := &ForeignMount{Mount: Mount{Path: name, Type: m.FSType, Source: m.Source}}
@@ -95,7 +97,7 @@ func judge(m *mountinfo.Info, mounts []*mountinfo.Info, root string) string {
 		return ""
 	case !slices.Contains(localTypes, m.FSType):
 		return fmt.Sprintf("%s of %s", m.FSType, m.Source)
-	case shows(m, name, mounts, root), (name == "/tmp" && shows(m, "/var/tmp", mounts, root)), (name == "/var/tmp" && shows(m, "/tmp", mounts, root)):
+	case (name == "/tmp" && shows(m, "/var/tmp", mounts, root)), (name == "/var/tmp" && shows(m, "/tmp", mounts, root)):
 		return "" // as older CIS benchmarks have /var/tmp
 	case m.Root != "/" && m.Root != subvolume(m):
 		return fmt.Sprintf("a bind mount of %s on %s", m.Root, m.Source)

@@ -220,13 +220,16 @@ func TestSearchesLeaveForeignMounts(t *testing.T) {
 	assert.Equal(t, []string{"decide /etc/m" + reason + "/etc/m, or skip the rule", "decide /home/admin" + reason + "/home/admin, or skip the rule"}, findings(audit))
 }
 
-// A volume that is attached for a node's state is the machine's own.
-func TestSearchesEnterTheVolumesOfANode(t *testing.T) {
+// A volume that is attached for a node's state is the machine's own, and so is a
+// folder that is bound onto itself, as the kubelet binds its own.
+func TestSearchesEnterWhatIsTheMachinesOwn(t *testing.T) {
+	const key = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7\n"
 	_, root := surrounded(t, common())
 	mounted(t, filepath.Join(root, "/var/lib/kubelet"), "-t", "tmpfs", "volume")
-	plant(t, root, map[string]string{"var/lib/kubelet/key": "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7\n"})
+	plant(t, root, map[string]string{"var/lib/kubelet/key": key, "var/lib/agent/key": key})
+	mounted(t, filepath.Join(root, "/var/lib/agent"), "--bind", filepath.Join(root, "/var/lib/agent"))
 	_, audit := result(t, root, Spec{Only: []string{"secrets-left", "hostname"}})
-	assert.Equal(t, []string{"decide /var/lib/kubelet/key: line 1 holds a private key"}, findings(audit))
+	assert.Equal(t, []string{"decide /var/lib/agent/key: line 1 holds a private key", "decide /var/lib/kubelet/key: line 1 holds a private key"}, findings(audit))
 }
 
 // A file that is bound is left and named, on an image root also those that a
