@@ -54,19 +54,20 @@ func newMountView(mounts []*mountinfo.Info, root string) *mountView {
 	v := &mountView{all: mounts, root: root, at: map[string]*ForeignMount{}}
 	for _, m := range mounts {
 		name, inside := below(root, m.Mountpoint)
-		// A folder that is bound onto itself, as the kubelet binds its own, is
-		// where it is without the mount.
-		if !inside || name == "/" || slices.Contains(localTypes, m.FSType) && shows(m, name, mounts, root) {
+		if !inside || name == "/" {
 			continue
 		}
 		j := &ForeignMount{Mount: Mount{Path: name, Type: m.FSType, Source: m.Source}}
-		if j.Kernel = slices.Contains(kernelTypes, m.FSType) || volatile(name); !j.Kernel {
+		// A folder that is bound onto itself, as the kubelet binds its own, is
+		// where it is without the mount.
+		j.own = slices.Contains(localTypes, m.FSType) && shows(m, name, mounts, root)
+		if j.Kernel = slices.Contains(kernelTypes, m.FSType) || volatile(name); !j.Kernel && !j.own {
 			j.Why = judge(m, mounts, root)
 		}
 		v.at[name] = j // of two at one place the later one is seen
 	}
 	for name, j := range v.at {
-		if !j.Kernel && (j.Why != "" || !slices.Contains(partitions, name)) {
+		if !j.Kernel && !j.own && (j.Why != "" || !slices.Contains(partitions, name)) {
 			v.suspects++
 		}
 	}
@@ -154,7 +155,7 @@ func subvolume(m *mountinfo.Info) string {
 func (v *mountView) on(name, named string) *ForeignMount {
 	m := v.at[name]
 	switch {
-	case m == nil:
+	case m == nil || m.own:
 		return nil
 	case m.Kernel || m.Why != "":
 		return m

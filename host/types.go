@@ -42,6 +42,7 @@ type ForeignMount struct {
 	// Kernel says that nothing of the mount can be in an image, as of /proc
 	// and /run.
 	Kernel bool
+	own    bool // a folder that is bound onto itself
 }
 
 // MountedError says that something is mounted where files were to be removed.
