@@ -21,7 +21,7 @@ import (
 // the agent of package remote's tests inside: what it does is asked for with
 // source_url.
 func buildPlugin(t *testing.T, version, prerelease string) string {
-	const in = "github.com/eksnode/packer-plugin-eksnode/version."
+	const in = "github.com/eksnode/packer-plugin-eksnode/internal/version."
 	linker := "-s -w -X " + in + "Version=" + version + " -X " + in + "VersionPrerelease=" + prerelease
 	folder := t.TempDir()
 	agent := filepath.Join(folder, "agent")

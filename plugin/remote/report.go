@@ -27,10 +27,8 @@ func (k *Kept) begin(path string, begun plan.Report) error {
 	file, err := plan.ClaimReport(path, begun)
 	var used *plan.InUseError
 	switch {
-	case errors.As(err, &used) && used.Holder.Build == begun.Build && begun.Build != "":
-		return fmt.Errorf("report: %w; give each provisioner a file of its own", err)
 	case errors.As(err, &used):
-		return fmt.Errorf(`report: %w; give each build a file of its own, such as %s`, err, perSource(path))
+		return fmt.Errorf(`report: %w; give each provisioner and each build a file of its own, such as %s`, err, perSource(path))
 	case err != nil:
 		return fmt.Errorf("report: %w; nothing was done on the machine", err)
 	}
