@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -39,7 +40,7 @@ type line struct {
 	sent    int64 // bytes of the layer
 	left    int64 // bytes of it until the line breaks for good; -1 for never
 	once    bool  // it breaks once, and works again
-	noRange bool
+	noRange atomic.Bool
 }
 
 func (l *line) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -49,7 +50,7 @@ func (l *line) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	whole := httptest.NewRecorder()
 	l.inner.ServeHTTP(whole, httptest.NewRequest(http.MethodGet, r.URL.Path, nil))
-	if l.noRange {
+	if l.noRange.Load() {
 		r.Header.Del("Range")
 	}
 	http.ServeContent(&cutting{w, l}, r, "", time.Time{}, bytes.NewReader(whole.Body.Bytes()))
@@ -151,7 +152,7 @@ func TestTheNextRunPullsOnlyTheRestOfALayer(t *testing.T) {
 			return 2 * layerSize
 		},
 		"a registry that sends no ranges": func(_ *testing.T, l *line, _ string) int64 {
-			l.noRange = true
+			l.noRange.Store(true)
 			return layerSize + layerSize/10
 		},
 	} {
