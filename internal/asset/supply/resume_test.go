@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"sync/atomic"
 	"testing"
 	"time"
 
