@@ -46,7 +46,7 @@ func isPrintable(text string) bool {
 func prints(r rune) bool { return r == '\n' || r == '\t' || unicode.IsPrint(r) }
 
 // PrintableJSON is JSON that means the same and is safe to print: what
-// Printable escapes is written as \uXXXX. JSON itself escapes only the control
+// Printable escapes is written as a JSON escape. JSON itself escapes only the control
 // characters of ASCII.
 func PrintableJSON(data []byte) []byte {
 	return escaped(data, func(b *bytes.Buffer, r rune) {

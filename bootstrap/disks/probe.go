@@ -25,7 +25,7 @@ const (
 // nothing.
 type content struct {
 	name string
-	// uuid is the file system's, or the array's of which the device is a member.
+	// uuid identifies the file system, or the array that the device belongs to.
 	uuid string
 	// array is the array's name as mdadm prints it, HOST:NAME.
 	array string

@@ -164,7 +164,7 @@ func (r *reader) page(id uint64) (text []byte, kind, count int, err error) {
 		return nil, 0, 0, fmt.Errorf("page %d has the number %d", id, number)
 	}
 	if more >= r.pages-id {
-		return nil, 0, 0, fmt.Errorf("page %d goes on for %d pages, of which the file has %d", id, more, r.pages-id-1)
+		return nil, 0, 0, fmt.Errorf("page %d goes on for %d pages, but the file has only %d", id, more, r.pages-id-1)
 	}
 	for n := id; n <= id+more; n++ {
 		if r.used[n] {

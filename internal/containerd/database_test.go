@@ -156,7 +156,7 @@ func TestADamagedDatabaseSaysWhere(t *testing.T) {
 		"a root that is meta": {changed(text, 16, 1), "page 1 is none of 2 to 23"},
 		"another number":      {at(m.root, 0, 9, 9), "page 22 has the number 2313"},
 		"another kind":        {at(m.root, 8, 0x20), "page 22 is of the kind 0x20, neither branch nor leaf"},
-		"pages that go on":    {at(m.root, 12, 0xFF, 0xFF, 0xFF, 0xFF), "page 22 goes on for 4294967295 pages, of which the file has 1"},
+		"pages that go on":    {at(m.root, 12, 0xFF, 0xFF, 0xFF, 0xFF), "page 22 goes on for 4294967295 pages, but the file has only 1"},
 		"many elements":       {at(m.root, 10, 0xFF, 0xFF), "page 22 has no room for 65535 elements"},
 		"an element outside":  {at(m.root, 16+8, 0xFF, 0xFF, 0xFF, 0xFF), "page 22 has element 0 at 32 to 4294967343 of 4096 bytes"},
 		"a free page in use":  {changed(text, 32, m.root), "page 22 is used twice"},

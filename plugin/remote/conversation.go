@@ -20,7 +20,7 @@ import (
 const (
 	noiseMost   = 20        // lines that are not the agent's and are shown
 	eventsMost  = 1_000_000 // events
-	wantsMost   = 1_000     // things that the Packer host is asked for
+	wantsMost   = 1_000     // requests to the Packer host for downloads
 	valuesMost  = 2_000_000 // values in one event: each takes memory here, even when it is short
 	outcomeMost = 128 << 20 // bytes of outcomes, which are kept until the report comes
 )
