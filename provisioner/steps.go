@@ -17,21 +17,41 @@ import (
 // host, also a mounted root; applied they need the live machine, because
 // package managers do.
 func Steps(spec Spec, d distros.Distro, arch string) ([]plan.Item, error) {
-	return SuppliedSteps(spec, d, arch, nil, false)
+	return SuppliedSteps(spec, d, Inputs{Arch: arch, Command: selfPath})
 }
 
-// SuppliedSteps are Steps with somebody who brings images, and assets too where
-// the machine shall not fetch them itself.
-func SuppliedSteps(spec Spec, d distros.Distro, arch string, supply asset.Supply, assetsToo bool) ([]plan.Item, error) {
+// Inputs are what the steps of a spec need from outside the machine.
+type Inputs struct {
+	// Arch is the machine's architecture, amd64 or arm64.
+	Arch string
+	// Command is the file of the program that becomes the node's own command.
+	Command string
+	// Supply brings images; nil where nobody does.
+	Supply Supply
+	// SupplyAssets takes the downloads from Supply too.
+	SupplyAssets bool
+}
+
+// Supply brings what a machine does not fetch itself. Wanted names a download
+// or an image, and Supplied is its content.
+type (
+	Supply   = asset.Supply
+	Wanted   = asset.Wanted
+	Supplied = asset.Supplied
+)
+
+// SuppliedSteps are Steps with other inputs than the defaults.
+func SuppliedSteps(spec Spec, d distros.Distro, in Inputs) ([]plan.Item, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, err
 	}
-	n, err := newNode(spec, d, arch)
+	n, err := newNode(spec, d, in.Arch)
 	if err != nil {
 		return nil, err
 	}
-	if n.supply = supply; assetsToo {
-		n.source = asset.FromSupply(supply)
+	n.self, n.supply = in.Command, in.Supply
+	if in.SupplyAssets {
+		n.source = asset.FromSupply(in.Supply)
 	}
 	items := []plan.Item{n.preflight(), n.packages(), n.authorities(), n.directories()}
 	for _, download := range n.downloads {

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"context"
 	"os"
 
 	"github.com/spf13/cobra"
 
+	eksnode "github.com/eksnode/packer-plugin-eksnode"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/agent"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -32,10 +35,25 @@ func agentCommand() *cobra.Command {
 			if s, ok := out.(*stdout); ok {
 				out = s.Writer // a packer host that is gone matters
 			}
-			r := agent.Serve(cmd.Context(), h, cmd.InOrStdin(), out, version.String())
+			r := agent.Serve(cmd.Context(), h, cmd.InOrStdin(), out, version.String(), runRequest)
 			return resultError(r)
 		},
 	}
+}
+
+// runRequest is the agent's run.
+func runRequest(ctx context.Context, h *host.Host, req agent.Request, sink plan.Sink, supply asset.Supply) plan.Report {
+	o := eksnode.Options{DryRun: req.DryRun, Sink: sink, Supply: supply, SupplyAssets: req.SupplyAssets}
+	var r plan.Report // it holds the error too
+	switch req.Command {
+	case agent.Provision:
+		r, _ = eksnode.Provision(ctx, h, *req.Provision, o)
+	case agent.Scrub:
+		r, _ = eksnode.Scrub(ctx, h, *req.Scrub, o)
+	case agent.Audit:
+		r, _ = eksnode.Audit(ctx, h, *req.Scrub)
+	}
+	return r
 }
 
 func resultError(r plan.Report) error {

@@ -9,11 +9,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	eksnode "github.com/eksnode/packer-plugin-eksnode"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/agent"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/internal/strictjson"
-	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
@@ -57,13 +57,13 @@ func provisionCommand() *cobra.Command {
 				return err
 			}
 			defer h.Close()
-			req := agent.Request{Version: version.String(), Command: agent.Provision, DryRun: dryRun, Provision: &spec}
 			p := &printer{w: cmd.ErrOrStderr()}
 			supply, err := supplyOf(spec, archives)
 			if err != nil {
 				return err
 			}
-			r := agent.RunSupplied(cmd.Context(), h, req, version.String(), progressSink{p}, supply)
+			// The report holds the error too.
+			r, _ := eksnode.Provision(cmd.Context(), h, spec, eksnode.Options{DryRun: dryRun, Sink: progressSink{p}, Supply: supply})
 			if file == "" {
 				r = words{flags: cmd.Flags()}.report(r)
 			}

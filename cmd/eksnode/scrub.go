@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	eksnode "github.com/eksnode/packer-plugin-eksnode"
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/agent"
-	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
@@ -67,8 +67,13 @@ func (s *selection) begin(cmd *cobra.Command, command agent.Command, looks bool)
 
 // run does what the command asks, and names flags in what went wrong.
 func (s *selection) run(cmd *cobra.Command, h *host.Host, command agent.Command, dry bool, sink plan.Sink) plan.Report {
-	r := agent.Request{Version: version.String(), Command: command, DryRun: dry, Scrub: &s.spec}
-	return words{flags: cmd.Flags()}.report(agent.Run(cmd.Context(), h, r, version.String(), sink))
+	var r plan.Report // it holds the error too
+	if command == agent.Audit {
+		r, _ = eksnode.Audit(cmd.Context(), h, s.spec)
+	} else {
+		r, _ = eksnode.Scrub(cmd.Context(), h, s.spec, eksnode.Options{DryRun: dry, Sink: sink})
+	}
+	return words{flags: cmd.Flags()}.report(r)
 }
 
 func scrubCommand() *cobra.Command {

@@ -6,6 +6,11 @@
 package agent
 
 import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
@@ -40,6 +45,22 @@ type Request struct {
 	// Scrub is the spec of a scrub or an audit; nil otherwise.
 	Scrub *scrub.Spec `json:"scrub,omitempty"`
 }
+
+// check refuses a request without the spec of its command.
+func (r Request) check() error {
+	switch {
+	case r.Command == Provision && r.Provision == nil:
+		return errors.New("a provision needs its spec in the field provision")
+	case (r.Command == Scrub || r.Command == Audit) && r.Scrub == nil:
+		return fmt.Errorf("%s needs its spec in the field scrub", r.Command)
+	case r.Command != Provision && r.Command != Scrub && r.Command != Audit:
+		return fmt.Errorf("the command %q is not known; known: %s, %s, %s", r.Command, Provision, Scrub, Audit)
+	}
+	return nil
+}
+
+// Run does what a request asks for on a host. Its report says how it ended.
+type Run func(ctx context.Context, h *host.Host, req Request, sink plan.Sink, supply asset.Supply) plan.Report
 
 // Kind says what an event tells.
 type Kind string

@@ -21,15 +21,15 @@ import (
 // ErrHungUp is why a run stops when the packer host is gone.
 var ErrHungUp = errors.New("the packer host closed the connection; stopped so that nothing goes on changing this machine")
 
-// Serve reads one Request from in, does it on h and writes Events to out. It
-// returns the report, whose exit code the process must exit with. It stops when
-// in closes or falls silent.
-func Serve(ctx context.Context, h *host.Host, in io.Reader, out io.Writer, tool string) plan.Report {
-	return serve(ctx, h, in, out, tool, SilenceSeconds*time.Second)
+// Serve reads one Request from in, has run do it on h and writes Events to out.
+// It returns the report, whose exit code the process must exit with. It stops
+// when in closes or falls silent.
+func Serve(ctx context.Context, h *host.Host, in io.Reader, out io.Writer, tool string, run Run) plan.Report {
+	return serve(ctx, h, in, out, tool, run, SilenceSeconds*time.Second)
 }
 
 // serve is Serve for a packer host that may be silent for so long.
-func serve(ctx context.Context, h *host.Host, in io.Reader, out io.Writer, tool string, silence time.Duration) plan.Report {
+func serve(ctx context.Context, h *host.Host, in io.Reader, out io.Writer, tool string, run Run, silence time.Duration) plan.Report {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	w := &writer{out: out, failed: cancel}
@@ -48,7 +48,7 @@ func serve(ctx context.Context, h *host.Host, in io.Reader, out io.Writer, tool 
 	}
 	go box.listen(ctx)
 	go w.liveUntil(ctx)
-	r := RunSupplied(ctx, h, req, tool, w, box)
+	r := run(ctx, h, req, w, box)
 	w.send(Event{Kind: Finished, Report: &r})
 	return r
 }
@@ -91,6 +91,9 @@ func readRequest(in *bufio.Reader, tool string) (Request, error) {
 	}
 	if req.Version != tool {
 		return req, fmt.Errorf("reading the request: it comes from a plugin of version %q, and this is the agent of version %q; build both together with make build", req.Version, tool)
+	}
+	if err := req.check(); err != nil {
+		return req, fmt.Errorf("reading the request: %w", err)
 	}
 	return req, nil
 }

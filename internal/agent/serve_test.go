@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	eksnode "github.com/eksnode/packer-plugin-eksnode"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -43,6 +44,17 @@ func image(t *testing.T) (*host.Host, string) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, h.Close()) })
 	return h, root
+}
+
+// scrubbing is a run that does scrubs and audits.
+func scrubbing(ctx context.Context, h *host.Host, req Request, sink plan.Sink, _ asset.Supply) plan.Report {
+	var r plan.Report // it holds the error too
+	if req.Command == Audit {
+		r, _ = eksnode.Audit(ctx, h, *req.Scrub)
+	} else {
+		r, _ = eksnode.Scrub(ctx, h, *req.Scrub, eksnode.Options{DryRun: req.DryRun, Sink: sink})
+	}
+	return r
 }
 
 func line(t *testing.T, v any) []byte {
@@ -91,7 +103,7 @@ func TestServeScrubsAndAudits(t *testing.T) {
 		{Audit, false, plan.Clean, ""},
 	} {
 		var out bytes.Buffer
-		r := Serve(t.Context(), h, open(t, line(t, Request{Version: tool, Command: step.command, DryRun: step.dry, Scrub: only})), &out, tool)
+		r := Serve(t.Context(), h, open(t, line(t, Request{Version: tool, Command: step.command, DryRun: step.dry, Scrub: only})), &out, tool, scrubbing)
 		assert.Equal(t, step.result, r.Result, r.Error)
 		got := events(t, &out)
 		assert.Equal(t, Event{Kind: Hello, Message: tool}, got[0])
@@ -103,65 +115,6 @@ func TestServeScrubsAndAudits(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, step.left, string(text))
 	}
-}
-
-// What changes a machine waits for nobody and works beside nobody; who only
-// looks is not kept from that.
-func TestOnlyOneRunChangesAMachine(t *testing.T) {
-	h, root := image(t)
-	other, err := host.Mounted(root)
-	require.NoError(t, err)
-	defer other.Close()
-	unlock, err := other.Lock()
-	require.NoError(t, err)
-	only := &scrub.Spec{Only: []string{"machine-id"}}
-	run := func(command Command, dry bool) plan.Report {
-		return Run(t.Context(), h, Request{Command: command, DryRun: dry, Scrub: only}, tool, &writer{out: io.Discard})
-	}
-	r := run(Scrub, false)
-	assert.Equal(t, plan.Failure, r.Result)
-	assert.Regexp(t, `^another eksnode \(pid \d+: .+\) is working on `+root+`; run again when that has ended$`, r.Error)
-	text, err := os.ReadFile(filepath.Join(root, "etc/machine-id"))
-	require.NoError(t, err)
-	assert.NotEmpty(t, text)
-	assert.Equal(t, plan.DryRun, run(Scrub, true).Result)
-	assert.Equal(t, plan.Findings, run(Audit, false).Result)
-	require.NoError(t, unlock())
-	assert.Equal(t, plan.OK, run(Scrub, false).Result)
-}
-
-// A scrub ends with the audit by the same rules.
-func TestAScrubEndsWithTheAudit(t *testing.T) {
-	h, root := image(t)
-	require.NoError(t, os.MkdirAll(filepath.Join(root, "opt"), 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(root, "opt/app.conf"), []byte("token = ghp_0123456789abcdefghijABCDEFGHIJ012345\n"), 0o644))
-	for _, c := range []struct {
-		audit   scrub.Audit
-		skip    []string
-		dry     bool
-		result  plan.Result
-		verdict plan.Result // "" for no audit
-	}{
-		{"", nil, true, plan.DryRun, plan.Findings},
-		{"", nil, false, plan.Findings, plan.Findings},
-		{scrub.AuditFails, nil, false, plan.Findings, plan.Findings},
-		{scrub.AuditWarns, nil, false, plan.OK, plan.Findings},
-		{scrub.AuditFails, []string{"secrets-left"}, false, plan.OK, plan.Clean},
-		{scrub.AuditOff, nil, false, plan.OK, ""},
-		{scrub.AuditOff, nil, true, plan.DryRun, ""},
-		{"maybe", nil, false, plan.Failure, ""},
-	} {
-		spec := &scrub.Spec{Only: []string{"secrets", "machine-id"}, Skip: c.skip, Audit: c.audit}
-		r := Run(t.Context(), h, Request{Command: Scrub, DryRun: c.dry, Scrub: spec}, tool, &writer{out: io.Discard})
-		assert.Equal(t, c.result, r.Result, "%+v: %s", c, r.Error)
-		var verdict plan.Result
-		if r.Audit != nil {
-			verdict = r.Audit.Result
-		}
-		assert.Equal(t, c.verdict, verdict, "%+v", c)
-	}
-	r := Run(t.Context(), h, Request{Command: Audit, Scrub: &scrub.Spec{Audit: scrub.AuditWarns}}, tool, nil)
-	assert.Equal(t, "reading the request: audit is a field of a scrub, and has no effect on an audit", r.Error)
 }
 
 func TestServeRefusesBadRequests(t *testing.T) {
@@ -181,7 +134,7 @@ func TestServeRefusesBadRequests(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h, root := image(t)
 			var out bytes.Buffer
-			r := Serve(t.Context(), h, bytes.NewReader([]byte(c.request)), &out, tool)
+			r := Serve(t.Context(), h, bytes.NewReader([]byte(c.request)), &out, tool, scrubbing)
 			assert.Equal(t, plan.Failure, r.Result)
 			assert.Contains(t, r.Error, c.err)
 			got := events(t, &out)
@@ -196,14 +149,10 @@ func TestServeRefusesBadRequests(t *testing.T) {
 func TestServeRefusesADistributionItDoesNotKnow(t *testing.T) {
 	h, root := image(t)
 	require.NoError(t, os.WriteFile(filepath.Join(root, "etc/os-release"), []byte("ID=plan9\n"), 0o644))
-	r := Serve(t.Context(), h, open(t, line(t, Request{Version: tool, Command: Scrub, Scrub: &scrub.Spec{}})), io.Discard, tool)
+	r := Serve(t.Context(), h, open(t, line(t, Request{Version: tool, Command: Scrub, Scrub: &scrub.Spec{}})), io.Discard, tool, scrubbing)
 	assert.Equal(t, plan.Failure, r.Result)
 	assert.Contains(t, r.Error, `"plan9"`)
 	assert.Contains(t, r.Error, "debian")
-
-	r = Run(t.Context(), h, Request{Command: Audit, Scrub: &scrub.Spec{}}, tool, nil)
-	assert.Equal(t, plan.Unknown, r.Result, "an audit that could not look has not found anything")
-	assert.Contains(t, r.Error, `"plan9"`)
 }
 
 // A connection that dies before the request has come closes nothing.
@@ -212,7 +161,7 @@ func TestServeGivesUpOnARequestThatNeverComes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h, _ := image(t)
 			var out bytes.Buffer
-			r := serve(t.Context(), h, open(t, []byte(begun)), &out, tool, 10*time.Millisecond)
+			r := serve(t.Context(), h, open(t, []byte(begun)), &out, tool, scrubbing, 10*time.Millisecond)
 			assert.Equal(t, plan.Failure, r.Result)
 			assert.Equal(t, "reading the request: "+ErrHungUp.Error()+" (nothing heard for 10ms)", r.Error)
 			got := events(t, &out)
@@ -260,8 +209,7 @@ func FuzzRequest(f *testing.F) {
 		req, err := readRequest(bufio.NewReaderSize(bytes.NewReader(text), 16), tool)
 		if err == nil {
 			assert.Equal(t, tool, req.Version)
-			_ = req.distro()
-			_ = req.audits()
+			assert.NoError(t, req.check())
 		}
 	})
 }
@@ -292,7 +240,7 @@ func TestServeStopsWhenThePackerHostHangsUp(t *testing.T) {
 	in, packer := io.Pipe()
 	out := hangsUp{packer}
 	go func() { _, _ = packer.Write(line(t, Request{Version: tool, Command: Scrub, Scrub: &scrub.Spec{}})) }()
-	r := Serve(t.Context(), h, in, out, tool)
+	r := Serve(t.Context(), h, in, out, tool, scrubbing)
 	assert.Equal(t, plan.Failure, r.Result)
 	assert.Contains(t, r.Error, ErrHungUp.Error())
 }

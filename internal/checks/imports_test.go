@@ -33,8 +33,9 @@ var mayImport = map[string][]string{
 	"internal/asset":        {"host", "plan", "internal/manifest", "internal/strictjson", "internal/version"},
 	"internal/containerd":   {"host"},
 	"provisioner":           {"host", "plan", "internal/manifest", "internal/templates", "bootstrap", "distros", "internal/asset", "internal/containerd", "internal/version"},
-	"internal/agent":        {"host", "plan", "scrub", "distros", "internal/asset", "provisioner"},
-	"cmd":                   {"internal/diagnose", "host", "plan", "scrub", "distros", "provisioner", "internal/asset", "internal/manifest", "internal/agent", "bootstrap", "internal/awsapi", "userdata", "internal/preflight", "internal/clustersetup", "internal/strictjson", "internal/version"},
+	".":                     {"host", "plan", "scrub", "distros", "provisioner", "userdata", "internal/version"},
+	"internal/agent":        {"host", "plan", "scrub", "internal/asset", "provisioner"},
+	"cmd":                   {".", "internal/diagnose", "host", "plan", "scrub", "distros", "provisioner", "internal/asset", "internal/manifest", "internal/agent", "bootstrap", "internal/awsapi", "userdata", "internal/preflight", "internal/clustersetup", "internal/strictjson", "internal/version"},
 	"plugin":                {"plan", "scrub", "distros", "provisioner", "internal/asset", "internal/agent", "internal/awsapi", "internal/version"},
 	"docs":                  {"host", "plan", "scrub", "distros", "internal/asset", "internal/preflight", "internal/version"},
 	"release":               {"internal/version"},
@@ -58,8 +59,12 @@ type listed struct {
 	Imports    []string
 }
 
-// roomOf is the room of one of the module's packages; "" for others.
+// roomOf is the room of one of the module's packages, "." for the root; "" for
+// others.
 func roomOf(importPath string) string {
+	if importPath == module {
+		return "."
+	}
 	rest, ok := strings.CutPrefix(importPath, module+"/")
 	if !ok {
 		return ""
@@ -137,7 +142,7 @@ func TestAnImportAgainstTheDirectionIsNamed(t *testing.T) {
 		"upwards": {listed{module + "/scrub", []string{"fmt", module + "/distros"}},
 			module + "/scrub imports " + module + "/distros: scrub may import only host, plan, internal/manifest, internal/containerd, internal/templates"},
 		"the harness in the product": {listed{module + "/internal/agent", []string{module + "/e2e/tools"}},
-			module + "/internal/agent imports " + module + "/e2e/tools: internal/agent may import only host, plan, scrub, distros, internal/asset, provisioner"},
+			module + "/internal/agent imports " + module + "/e2e/tools: internal/agent may import only host, plan, scrub, internal/asset, provisioner"},
 		"the SDK outside the plugin": {listed{module + "/internal/agent", []string{"github.com/hashicorp/packer-plugin-sdk/packer"}},
 			module + "/internal/agent imports github.com/hashicorp/packer-plugin-sdk/packer: only plugin may"},
 		"a new room": {listed{module + "/util", nil},

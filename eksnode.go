@@ -1,0 +1,257 @@
+// Package eksnode makes EKS node images: it turns a plain Linux machine into a
+// node, scrubs the machine before its disk becomes an image, audits images, and
+// renders the user data with which instances join.
+//
+// # The model
+//
+// A [host.Host] is a machine: the one this program runs on ([host.Live]), or
+// the file system of another one, mounted or unpacked below a folder
+// ([host.Mounted]). Nothing in an image root is executed, no link leads out of
+// the root, and no other file system that is mounted there is entered.
+//
+// A spec says what the machine has to become: [provisioner.Spec] for a node,
+// [scrub.Spec] for what a scrub or an audit looks at. [Provision] makes steps of
+// its spec, [Scrub] and [Audit] make rules of theirs. Steps and rules are the
+// same thing, a [plan.Item], with one method: it looks at the host, changes
+// nothing, and returns what is left to do, as actions.
+//
+//   - A dry run plans the items and returns the actions.
+//   - A real run performs the actions and plans again. What is still left is a
+//     failure, so "done" means that the machine was looked at afterwards.
+//   - An audit plans only. What is left are its findings.
+//
+// So a second run changes nothing, and the next run finishes an interrupted
+// one. Some findings only a person can resolve. A scrub reports them and never
+// acts on them.
+//
+// # Results and errors
+//
+// Every run returns a [plan.Report]: which machine, what was done or is left to
+// do, and a [plan.Result], whose ExitCode is that of the command eksnode. The
+// error is not nil when the run could not begin or did not end: the report then
+// says the same, with the result failed, or unknown for an audit. Findings are
+// a result and no error.
+//
+// # Where things are
+//
+// Package distros describes one distribution in each file, package scrub has
+// the table of rules, package provisioner the steps, package userdata the user
+// data of every family of images. One process at a time changes a machine: the
+// runs take a lock on its root folder.
+//
+// Runs work on Linux. [Plan] and [UserData] work on every system.
+package eksnode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+
+	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/version"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/eksnode/packer-plugin-eksnode/provisioner"
+	"github.com/eksnode/packer-plugin-eksnode/scrub"
+)
+
+// Options say how a run works. The zero value runs, and reports nothing before
+// the end.
+type Options struct {
+	// DryRun plans and changes nothing.
+	DryRun bool
+	// Sink receives the progress; nil for none.
+	Sink plan.Sink
+	// Command is the file of the command eksnode, built for the machine's
+	// architecture. Provision installs it: it configures the node at first boot.
+	// Empty means the running program, which must be eksnode then.
+	Command string
+	// Supply brings container images, which Provision cannot pull itself; nil is
+	// enough for a spec without Images and PauseImage.
+	Supply provisioner.Supply
+	// SupplyAssets takes the downloads from Supply too.
+	SupplyAssets bool
+}
+
+// silent is a Sink for nobody.
+type silent struct{}
+
+func (silent) Begin(string, string, int)                  {}
+func (silent) Progress(string, plan.Action, int64, int64) {}
+func (silent) End(plan.Outcome)                           {}
+
+func (o Options) sink() plan.Sink {
+	if o.Sink == nil {
+		return silent{}
+	}
+	return o.Sink
+}
+
+// Provision makes the machine a node of the spec. It needs the live machine:
+// package managers do not work on an image root. With DryRun it also plans for
+// an image root.
+func Provision(ctx context.Context, h *host.Host, spec provisioner.Spec, o Options) (plan.Report, error) {
+	r := begin(h, "provision")
+	return end(h, &r, plan.Failure, func() error {
+		if !h.IsLive() && !o.DryRun {
+			return fmt.Errorf("provisioning %s: %w; run eksnode on the machine itself, or in its root by systemd-nspawn or chroot", h.Root(), host.ErrMountedRoot)
+		}
+		d, err := detect(h, spec.Distro, &r)
+		if err != nil {
+			return err
+		}
+		if r.Machine.Arch == "" {
+			return fmt.Errorf("provisioning %s: the machine's architecture is unknown: /bin/sh is no program for Linux", h.Root())
+		}
+		if o.Command, err = o.command(); err != nil {
+			return err
+		}
+		items, err := provisioner.SuppliedSteps(spec, d, provisioner.Inputs{
+			Arch: r.Machine.Arch, Command: o.Command, Supply: o.Supply, SupplyAssets: o.SupplyAssets,
+		})
+		if err != nil {
+			return err
+		}
+		if o.DryRun {
+			r.Dry(plan.Make(ctx, h, items), len(items))
+			return nil
+		}
+		return change(h, func() error {
+			r.Applied(plan.Apply(ctx, h, items, o.sink()))
+			return nil
+		})
+	})
+}
+
+// Scrub removes what an image must not carry, and restores the templates. It
+// ends with an audit by the same rules, as spec.Audit says.
+func Scrub(ctx context.Context, h *host.Host, spec scrub.Spec, o Options) (plan.Report, error) {
+	r := begin(h, "scrub")
+	return end(h, &r, plan.Failure, func() error {
+		d, err := detect(h, spec.Distro, &r)
+		if err != nil {
+			return err
+		}
+		if o.DryRun {
+			items, err := spec.PlanItems(d.Scrub)
+			if err == nil {
+				dryScrub(ctx, h, spec, items, &r)
+			}
+			return err
+		}
+		items, err := spec.Items(d.Scrub)
+		if err != nil {
+			return err
+		}
+		return change(h, func() error {
+			r.Applied(plan.Apply(ctx, h, items, o.sink()))
+			if r.Result == plan.Failure || spec.Audit == scrub.AuditOff {
+				return nil
+			}
+			audits, err := spec.AuditItems(d.Scrub)
+			if err != nil {
+				return err
+			}
+			o.sink().Begin("audit", "audit", 0)
+			r.Concluded(plan.Make(ctx, h, audits), len(audits), spec.Audit != scrub.AuditWarns)
+			return nil
+		})
+	})
+}
+
+// dryScrub reports what a scrub would do and what its audit would find.
+func dryScrub(ctx context.Context, h *host.Host, spec scrub.Spec, items []plan.Item, r *plan.Report) {
+	var work, inspect []plan.Item
+	for _, i := range items {
+		if i.Phase() == string(scrub.Inspect) {
+			inspect = append(inspect, i)
+			continue
+		}
+		work = append(work, i)
+	}
+	r.Dry(plan.Make(ctx, h, work), len(work))
+	if len(inspect) > 0 {
+		r.Concluded(plan.Make(ctx, h, inspect), len(inspect), spec.Audit != scrub.AuditWarns && spec.Audit != scrub.AuditOff)
+	}
+}
+
+// Audit reports what a scrub with this spec would still do or find. It changes
+// nothing. Its result is unknown when a rule could not look.
+func Audit(ctx context.Context, h *host.Host, spec scrub.Spec) (plan.Report, error) {
+	r := begin(h, "audit")
+	return end(h, &r, plan.Unknown, func() error {
+		if spec.Audit != "" {
+			return errors.New("audit is a field of a scrub, and has no effect on an audit")
+		}
+		d, err := detect(h, spec.Distro, &r)
+		if err != nil {
+			return err
+		}
+		items, err := spec.AuditItems(d.Scrub)
+		if err != nil {
+			return err
+		}
+		r.Audited(plan.Make(ctx, h, items), len(items))
+		return nil
+	})
+}
+
+// begin is the report of a run on h.
+func begin(h *host.Host, command string) plan.Report {
+	return plan.Report{
+		Schema: plan.Schema, Command: command, Tool: version.String(), Started: h.Now(),
+		Machine: plan.Machine{Root: h.Root(), Arch: h.Arch()},
+	}
+}
+
+// end runs work and completes the report; failed is the result of a run that
+// could not begin or did not end.
+func end(h *host.Host, r *plan.Report, failed plan.Result, work func() error) (plan.Report, error) {
+	err := work()
+	if err != nil {
+		r.Result, r.Error = failed, err.Error()
+	}
+	r.Finished = h.Now()
+	return *r, err
+}
+
+func detect(h *host.Host, override string, r *plan.Report) (distros.Distro, error) {
+	d, release, err := distros.Detect(h, override)
+	if err != nil {
+		return d, err
+	}
+	r.Machine.Distro, r.Machine.Version = d.ID, release.VersionID
+	return d, nil
+}
+
+// change does work that only one process at a time may do to a machine.
+func change(h *host.Host, work func() error) error {
+	unlock, err := h.Lock()
+	if err != nil {
+		return err
+	}
+	err = work()
+	// The result is of the disk, not of what the kernel will write to it.
+	h.Sync()
+	return errors.Join(err, unlock())
+}
+
+// command is the program that Provision installs. A program other than eksnode
+// could not configure a node, but a dry run may compare with it.
+func (o Options) command() (string, error) {
+	const command = "github.com/eksnode/packer-plugin-eksnode/cmd/eksnode"
+	if o.Command != "" {
+		return o.Command, nil
+	}
+	info, ok := debug.ReadBuildInfo()
+	switch {
+	case ok && info.Path == command:
+		return "/proc/self/exe", nil // also when its file was removed
+	case o.DryRun:
+		return os.Executable()
+	default:
+		return "", fmt.Errorf("choosing the command that the node gets: the running program is not eksnode; set Options.Command to a build of %s for the machine", command)
+	}
+}

@@ -1,0 +1,207 @@
+//go:build linux
+
+package eksnode_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	eksnode "github.com/eksnode/packer-plugin-eksnode"
+	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/eksnode/packer-plugin-eksnode/provisioner"
+	"github.com/eksnode/packer-plugin-eksnode/scrub"
+	"github.com/eksnode/packer-plugin-eksnode/userdata"
+)
+
+// image is a Debian root with one thing to scrub.
+func image(t *testing.T) (*host.Host, string) {
+	t.Helper()
+	root := t.TempDir()
+	for name, content := range map[string]string{
+		"etc/os-release": "ID=debian\nVERSION_ID=\"12\"\n", "etc/passwd": "root:x:0:0:root:/root:/bin/bash\n",
+		"etc/machine-id": "0123456789abcdef0123456789abcdef\n",
+		// The header of a program for arm64.
+		"usr/bin/dash": "\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x03\x00\xb7\x00",
+	} {
+		p := filepath.Join(root, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(p), 0o755))
+		require.NoError(t, os.WriteFile(p, []byte(content), 0o644))
+	}
+	require.NoError(t, os.Symlink("usr/bin", filepath.Join(root, "bin")))
+	require.NoError(t, os.Symlink("dash", filepath.Join(root, "usr/bin/sh")))
+	h, err := host.Mounted(root)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, h.Close()) })
+	return h, root
+}
+
+// What changes a machine waits for nobody and works beside nobody; who only
+// looks is not kept from that.
+func TestOnlyOneRunChangesAMachine(t *testing.T) {
+	h, root := image(t)
+	other, err := host.Mounted(root)
+	require.NoError(t, err)
+	defer other.Close()
+	unlock, err := other.Lock()
+	require.NoError(t, err)
+	only := scrub.Spec{Only: []string{"machine-id"}}
+	r, err := eksnode.Scrub(t.Context(), h, only, eksnode.Options{})
+	require.EqualError(t, err, r.Error)
+	assert.Equal(t, plan.Failure, r.Result)
+	assert.Regexp(t, `^another eksnode \(pid \d+: .+\) is working on `+root+`; run again when that has ended$`, r.Error)
+	text, err := os.ReadFile(filepath.Join(root, "etc/machine-id"))
+	require.NoError(t, err)
+	assert.NotEmpty(t, text)
+	for _, want := range []struct {
+		result plan.Result
+		run    func() (plan.Report, error)
+	}{
+		{plan.DryRun, func() (plan.Report, error) {
+			return eksnode.Scrub(t.Context(), h, only, eksnode.Options{DryRun: true})
+		}},
+		{plan.Findings, func() (plan.Report, error) { return eksnode.Audit(t.Context(), h, only) }},
+		{plan.OK, func() (plan.Report, error) {
+			require.NoError(t, unlock())
+			return eksnode.Scrub(t.Context(), h, only, eksnode.Options{})
+		}},
+	} {
+		r, err := want.run()
+		require.NoError(t, err)
+		assert.Equal(t, want.result, r.Result)
+	}
+}
+
+// A scrub ends with the audit by the same rules.
+func TestAScrubEndsWithTheAudit(t *testing.T) {
+	h, root := image(t)
+	require.NoError(t, os.MkdirAll(filepath.Join(root, "opt"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(root, "opt/app.conf"), []byte("token = ghp_0123456789abcdefghijABCDEFGHIJ012345\n"), 0o644))
+	for _, c := range []struct {
+		audit   scrub.Audit
+		skip    []string
+		dry     bool
+		result  plan.Result
+		verdict plan.Result // "" for no audit
+	}{
+		{"", nil, true, plan.DryRun, plan.Findings},
+		{"", nil, false, plan.Findings, plan.Findings},
+		{scrub.AuditFails, nil, false, plan.Findings, plan.Findings},
+		{scrub.AuditWarns, nil, false, plan.OK, plan.Findings},
+		{scrub.AuditFails, []string{"secrets-left"}, false, plan.OK, plan.Clean},
+		{scrub.AuditOff, nil, false, plan.OK, ""},
+		{scrub.AuditOff, nil, true, plan.DryRun, ""},
+		{"maybe", nil, false, plan.Failure, ""},
+	} {
+		spec := scrub.Spec{Only: []string{"secrets", "machine-id"}, Skip: c.skip, Audit: c.audit}
+		r, err := eksnode.Scrub(t.Context(), h, spec, eksnode.Options{DryRun: c.dry})
+		assert.Equal(t, c.result == plan.Failure, err != nil, "findings are a result and no error")
+		assert.Equal(t, c.result, r.Result, "%+v: %s", c, r.Error)
+		var verdict plan.Result
+		if r.Audit != nil {
+			verdict = r.Audit.Result
+		}
+		assert.Equal(t, c.verdict, verdict, "%+v", c)
+	}
+	r, err := eksnode.Audit(t.Context(), h, scrub.Spec{Audit: scrub.AuditWarns})
+	require.EqualError(t, err, "audit is a field of a scrub, and has no effect on an audit")
+	assert.Equal(t, plan.Unknown, r.Result)
+}
+
+func TestWhatCannotBegin(t *testing.T) {
+	h, root := image(t)
+	node := provisioner.Spec{KubernetesVersion: "1.34.4"}
+	r, err := eksnode.Provision(t.Context(), h, node, eksnode.Options{})
+	require.ErrorIs(t, err, host.ErrMountedRoot)
+	assert.Equal(t, plan.Failure, r.Result)
+	assert.Equal(t, err.Error(), r.Error)
+
+	live, err := host.Live()
+	require.NoError(t, err)
+	defer live.Close()
+	_, err = eksnode.Provision(t.Context(), live, node, eksnode.Options{})
+	require.ErrorContains(t, err, "the running program is not eksnode; set Options.Command")
+
+	require.NoError(t, os.WriteFile(filepath.Join(root, "etc/os-release"), []byte("ID=plan9\n"), 0o644))
+	r, err = eksnode.Audit(t.Context(), h, scrub.Spec{})
+	require.ErrorContains(t, err, `"plan9"`)
+	assert.Equal(t, plan.Unknown, r.Result, "an audit that could not look has not found anything")
+}
+
+// The architecture is the image's, whatever the program was built for.
+func TestADryRunOnAnImageOfAnotherArchitecture(t *testing.T) {
+	h, root := image(t)
+	r, err := eksnode.Provision(t.Context(), h, provisioner.Spec{KubernetesVersion: "1.34.4"}, eksnode.Options{DryRun: true})
+	require.NoError(t, err)
+	assert.Equal(t, plan.Machine{Distro: "debian", Version: "12", Arch: "arm64", Root: root}, r.Machine)
+	assert.Equal(t, plan.DryRun, r.Result, r.Error)
+	require.NoError(t, os.Remove(filepath.Join(root, "usr/bin/sh")))
+	_, err = eksnode.Provision(t.Context(), h, provisioner.Spec{KubernetesVersion: "1.34.4"}, eksnode.Options{DryRun: true})
+	require.ErrorContains(t, err, "the machine's architecture is unknown")
+}
+
+// Every supported version of every distribution has a plan on both
+// architectures.
+func TestPlansOfAllDistributions(t *testing.T) {
+	spec := provisioner.Spec{KubernetesVersion: "1.34.4"}
+	for _, d := range distros.All() {
+		versions := d.Versions
+		if len(versions) == 0 {
+			versions = []string{""}
+		}
+		for _, version := range versions {
+			for _, arch := range []string{"amd64", "arm64"} {
+				m := eksnode.Machine{Distro: d.ID, Version: version, Arch: arch}
+				planned, err := eksnode.Plan(t.Context(), spec, m)
+				require.NoError(t, err, "%+v", m)
+				assert.NotEmpty(t, planned)
+				for _, p := range planned {
+					assert.Empty(t, p.Error, "%+v", m)
+				}
+			}
+		}
+	}
+}
+
+func TestPlansThatAreRefused(t *testing.T) {
+	spec := provisioner.Spec{KubernetesVersion: "1.34.4"}
+	for name, c := range map[string]struct {
+		spec provisioner.Spec
+		m    eksnode.Machine
+		err  string
+	}{
+		"no such distribution": {spec, eksnode.Machine{Distro: "plan9", Arch: "amd64"}, `"plan9"`},
+		"no such version":      {spec, eksnode.Machine{Distro: "debian", Version: "3", Arch: "amd64"}, "supported are the versions"},
+		"another's version":    {spec, eksnode.Machine{Distro: "opensuse-leap-16", Version: "15.6", Arch: "amd64"}, `that version is the distribution "opensuse-leap-15"`},
+		"no such architecture": {spec, eksnode.Machine{Distro: "debian", Version: "12", Arch: "riscv64"}, `"riscv64" is not supported`},
+		"no Kubernetes":        {provisioner.Spec{}, eksnode.Machine{Distro: "debian", Version: "12", Arch: "amd64"}, "kubernetes_version"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := eksnode.Plan(t.Context(), c.spec, c.m)
+			require.ErrorContains(t, err, c.err)
+		})
+	}
+}
+
+func TestUserDataOfEveryFamily(t *testing.T) {
+	node := userdata.Node{
+		Cluster: userdata.Cluster{Name: "demo", Endpoint: "https://0123456789ABCDEF.gr7.eu-central-1.eks.amazonaws.com", CA: "Y2VydGlmaWNhdGU=", CIDR: "10.100.0.0/16"},
+		AMI:     "ami-0123456789abcdef0", Role: "node", Region: "eu-central-1",
+	}
+	for _, f := range userdata.Families() {
+		carried := ""
+		if f.Carries {
+			carried = "al2023"
+		}
+		text, err := eksnode.UserData(f.ID, carried, node)
+		require.NoError(t, err, f.ID)
+		report, err := userdata.Check(text, f.ID)
+		require.NoError(t, err, f.ID)
+		assert.False(t, report.Failed(), "%s: %v\n%s", f.ID, report, text)
+	}
+}

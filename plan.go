@@ -1,0 +1,94 @@
+package eksnode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/eksnode/packer-plugin-eksnode/provisioner"
+	"github.com/eksnode/packer-plugin-eksnode/userdata"
+)
+
+// Machine names a machine that nobody needs to have: a plain installation.
+type Machine struct {
+	// Distro is the ID of a distribution, one of distros.IDs.
+	Distro string
+	// Version is VERSION_ID of os-release(5), such as "12"; empty for a
+	// distribution without versions.
+	Version string
+	// Arch is amd64 or arm64.
+	Arch string
+}
+
+// Plan returns what Provision would do to a plain machine, step by step,
+// without a machine. A machine that somebody changed may need less: plan for
+// that one with Provision and DryRun.
+func Plan(ctx context.Context, spec provisioner.Spec, m Machine) (planned []plan.Planned, err error) {
+	d, err := distros.ByID(m.Distro)
+	if err != nil {
+		return nil, err
+	}
+	h, remove, err := plain(d, m.Version)
+	if err != nil {
+		return nil, fmt.Errorf("making the file system of a plain machine: %w", err)
+	}
+	defer func() {
+		if failed := remove(); err == nil {
+			err = failed
+		}
+	}()
+	if d, _, err = distros.Detect(h, spec.Distro); err != nil {
+		return nil, err
+	}
+	if spec.Distro == "" && d.ID != m.Distro {
+		return nil, fmt.Errorf("planning for %s %s: that version is the distribution %q", m.Distro, m.Version, d.ID)
+	}
+	command, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	items, err := provisioner.SuppliedSteps(spec, d, provisioner.Inputs{Arch: m.Arch, Command: command})
+	if err != nil {
+		return nil, err
+	}
+	return plan.Make(ctx, h, items), nil
+}
+
+// plain is the file system of a machine that has nothing but its name. The
+// caller removes it.
+func plain(d distros.Distro, version string) (*host.Host, func() error, error) {
+	root, err := os.MkdirTemp("", "eksnode-plan-")
+	if err != nil {
+		return nil, nil, err
+	}
+	release := "ID=" + d.OSRelease[0] + "\n"
+	if version != "" {
+		release += fmt.Sprintf("VERSION_ID=%q\n", version)
+	}
+	err = os.Mkdir(filepath.Join(root, "etc"), 0o755)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(root, "etc", "os-release"), []byte(release), 0o600)
+	}
+	var h *host.Host
+	if err == nil {
+		h, err = host.Mounted(root)
+	}
+	if err != nil {
+		_ = os.RemoveAll(root) // the first error is what matters
+		return nil, nil, err
+	}
+	return h, func() error { return errors.Join(h.Close(), os.RemoveAll(root)) }, nil
+}
+
+// UserData renders the user data with which an instance of a family of images
+// joins its cluster. family is one of userdata.IDs. carried is the family of the
+// machine for the families karpenter and eksctl, whose manifests carry its user
+// data, and empty for all others.
+func UserData(family, carried string, node userdata.Node) ([]byte, error) {
+	return userdata.Render(family, carried, node)
+}
