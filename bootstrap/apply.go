@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/disks"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/leftover"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/render"
 	"github.com/eksnode/packer-plugin-eksnode/host"
@@ -43,7 +44,7 @@ func (s Surroundings) Items(n *node.Node, pick Selection) ([]plan.Item, error) {
 	var items []plan.Item
 	if !slices.Contains(pick.Skip, Config) {
 		items = append(items,
-			former{n, files},
+			leftover.State{Node: n, Files: files},
 			configuration{files, pick.Daemons},
 			controlPlane{n, s.Lookup},
 			system{files},

@@ -9,7 +9,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/machine"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/registry"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
@@ -92,15 +91,15 @@ func (s Surroundings) facts(ctx context.Context, aws AWS, want instance.Wants) (
 // pauseImage is EKS's in the region's registry: on a kernel in FIPS mode its
 // FIPS endpoint, where the region has one.
 func (s Surroundings) pauseImage(ctx context.Context, m machine.Facts, i instance.Facts, account, version string) string {
-	r := registry.Of(i.Region, i.Domain, account)
+	r := node.RegistryOf(i.Region, i.Domain, account)
 	if m.FIPS {
 		name := r.Host(true)
 		if _, err := s.Lookup(ctx, name); err == nil {
-			return registry.PauseImage(name, version)
+			return node.PauseImage(name, version)
 		}
 		s.Log("warning: " + name + " is not known: the pause image comes from an endpoint that is not validated for FIPS")
 	}
-	return registry.PauseImage(r.Host(false), version)
+	return node.PauseImage(r.Host(false), version)
 }
 
 func (s Surroundings) warn(lines []string) {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/applied"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/service"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/render"
 	"github.com/eksnode/packer-plugin-eksnode/host"
@@ -53,7 +53,7 @@ func (s services) Plan(ctx context.Context, h *host.Host) ([]plan.Action, error)
 	var actions []plan.Action
 	for _, state := range states {
 		if state.reload == "yes" {
-			actions = append(actions, systemctl(h, "systemd reads changed units", "daemon-reload"))
+			actions = append(actions, service.Systemctl(h, "systemd reads changed units", "daemon-reload"))
 			break
 		}
 	}
@@ -64,9 +64,9 @@ func (s services) Plan(ctx context.Context, h *host.Host) ([]plan.Action, error)
 		}
 		switch enabled := state.file == "enabled"; {
 		case s.node.Form == node.BootstrapScript && !enabled:
-			actions = append(actions, as(plan.Enable, unit, systemctl(h, "bootstrap.sh is not called again after a reboot", "enable", unit)))
+			actions = append(actions, as(plan.Enable, unit, service.Systemctl(h, "bootstrap.sh is not called again after a reboot", "enable", unit)))
 		case s.node.Form == node.NodeConfig && enabled && name == render.Kubelet:
-			actions = append(actions, as(plan.Disable, unit, systemctl(h, "every boot configures it before it starts", "disable", unit)))
+			actions = append(actions, as(plan.Disable, unit, service.Systemctl(h, "every boot configures it before it starts", "disable", unit)))
 		}
 		start, err := s.start(h, name, state)
 		if err != nil {
@@ -79,7 +79,7 @@ func (s services) Plan(ctx context.Context, h *host.Host) ([]plan.Action, error)
 
 func (s services) start(h *host.Host, name render.Service, state unitState) ([]plan.Action, error) {
 	unit, sum := string(name)+".service", digest(s.files, name)
-	current, err := applied.Is(h, string(name), sum)
+	current, err := service.IsStartedWith(h, string(name), sum)
 	if err != nil {
 		return nil, err
 	}
@@ -90,13 +90,13 @@ func (s services) start(h *host.Host, name render.Service, state unitState) ([]p
 	case state.running():
 		verb, why = "restart", "what it reads has changed"
 	}
-	a := systemctl(h, why, verb, unit)
+	a := service.Systemctl(h, why, verb, unit)
 	run := a.Do
 	a.Do = func(ctx context.Context, p plan.Progress) error {
 		if err := run(ctx, p); err != nil {
 			return err
 		}
-		return applied.Save(h, string(name), sum)
+		return service.RecordStart(h, string(name), sum)
 	}
 	return []plan.Action{a}, nil
 }
@@ -104,14 +104,6 @@ func (s services) start(h *host.Host, name render.Service, state unitState) ([]p
 func as(verb plan.Verb, target string, a plan.Action) plan.Action {
 	a.Verb, a.Target = verb, target
 	return a
-}
-
-func systemctl(h *host.Host, why string, args ...string) plan.Action {
-	c := host.Command{Argv: append([]string{"systemctl"}, args...)}
-	return plan.Action{Verb: plan.Run, Target: c.String(), Reason: why, Do: func(ctx context.Context, _ plan.Progress) error {
-		_, err := h.Run(ctx, c)
-		return err
-	}}
 }
 
 // unitStates asks systemd about all units at once.

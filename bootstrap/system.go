@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/applied"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/service"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/render"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -36,7 +36,7 @@ func (s system) Plan(_ context.Context, h *host.Host) ([]plan.Action, error) {
 		{render.Resolved, []string{"systemctl", "restart", "systemd-resolved.service"}, "systemd-resolved reads its servers"},
 	} {
 		sum := digest(s.files, r.service)
-		told, err := applied.Is(h, string(r.service), sum)
+		told, err := service.IsStartedWith(h, string(r.service), sum)
 		if err != nil {
 			return nil, err
 		}
@@ -57,16 +57,16 @@ func (s system) Plan(_ context.Context, h *host.Host) ([]plan.Action, error) {
 				if _, err := h.Run(ctx, host.Command{Argv: r.argv}); err != nil {
 					return err
 				}
-				return applied.Save(h, string(r.service), sum)
+				return service.RecordStart(h, string(r.service), sum)
 			}})
 	}
 	return actions, nil
 }
 
 // digest sums up what a service reads; empty when that is nothing, as before
-// anything was ever applied.
+// anything was ever service.
 func digest(files []render.File, of render.Service) string {
-	var d applied.Digest
+	var d service.Digest
 	for _, f := range files {
 		if slices.Contains(f.Of, of) {
 			d.Add(f.Path, f.Content)

@@ -19,7 +19,7 @@ import (
 
 	"github.com/spf13/afero"
 
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/applied"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/service"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/place"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/render"
 	"github.com/eksnode/packer-plugin-eksnode/host"
@@ -32,7 +32,7 @@ var drivers = []string{"ena", "ixgbevf", "vif"}
 // Property marks an interface that belongs to the VPC CNI, in udev's database.
 const Property = "EKSNODE_SECONDARY"
 
-// subject names the ownership in the record of what was applied.
+// subject names the ownership in the record of what was service.
 const subject = "network-ownership"
 
 // Ownership is the plan that gives the secondary interfaces to the VPC CNI.
@@ -54,7 +54,7 @@ func (o Ownership) Plan(ctx context.Context, h *host.Host) ([]plan.Action, error
 		return nil, fmt.Errorf("the primary interface's address %q is no MAC address", o.MAC)
 	}
 	var actions []plan.Action
-	var digest applied.Digest
+	var digest service.Digest
 	reload, err := mask(h, &actions, &digest)
 	if err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func (o Ownership) Plan(ctx context.Context, h *host.Host) ([]plan.Action, error
 	if digest.IsEmpty() || !h.HasSystemd() {
 		return actions, nil
 	}
-	done, err := applied.Is(h, subject, digest.Sum())
+	done, err := service.IsStartedWith(h, subject, digest.Sum())
 	if err != nil || done && len(actions) == 0 {
 		return actions, err
 	}
@@ -94,13 +94,13 @@ func (o Ownership) Plan(ctx context.Context, h *host.Host) ([]plan.Action, error
 					}
 				}
 			}
-			return applied.Save(h, subject, digest.Sum())
+			return service.RecordStart(h, subject, digest.Sum())
 		}}), nil
 }
 
 // mask keeps, until the next boot, the units from starting that configure
 // interfaces behind the managers' backs; the commands stop those that run.
-func mask(h *host.Host, actions *[]plan.Action, digest *applied.Digest) ([]reload, error) {
+func mask(h *host.Host, actions *[]plan.Action, digest *service.Digest) ([]reload, error) {
 	stop := []string{"systemctl", "stop"}
 	for _, u := range meddlers() {
 		there, err := hasUnitFile(h, u.name)
@@ -126,7 +126,7 @@ func mask(h *host.Host, actions *[]plan.Action, digest *applied.Digest) ([]reloa
 }
 
 // plan plans a manager's files and links.
-func (m manager) plan(h *host.Host, mac string, digest *applied.Digest) ([]plan.Action, error) {
+func (m manager) plan(h *host.Host, mac string, digest *service.Digest) ([]plan.Action, error) {
 	var files []render.File
 	for _, f := range m.files {
 		content := strings.NewReplacer("{mac}", strings.ToLower(mac), "{MAC}", strings.ToUpper(mac),

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/imds"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/machine"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/platform"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
@@ -50,7 +50,7 @@ func (i *initFlags) mayJoin(ctx context.Context, h *host.Host, service *imds.Cli
 // client for it. An EC2 instance has one, however late it answers; any other
 // machine is given patience.
 func awaitIMDS(ctx context.Context, h *host.Host, service *imds.Client, patience time.Duration, log func(string)) (bool, error) {
-	is, why, err := platform.IsEC2(h)
+	is, why, err := machine.IsEC2(h)
 	if err != nil {
 		return false, err
 	}

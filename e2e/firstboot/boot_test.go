@@ -20,7 +20,7 @@ func TestFirstBoot(t *testing.T) {
 	t.Run("instances", func(t *testing.T) {
 		t.Run("NodeConfig", func(t *testing.T) { t.Parallel(); testNodeConfig(t, l, first, second) })
 		t.Run("bootstrap.sh", func(t *testing.T) { t.Parallel(); testBootstrapScript(t, l, first, second) })
-		t.Run("former", func(t *testing.T) { t.Parallel(); testFormerNode(t, l, first, second) })
+		t.Run("leftover-state", func(t *testing.T) { t.Parallel(); testLeftoverState(t, l, first, second) })
 		t.Run("nothing", func(t *testing.T) { t.Parallel(); testNoUserData(t, l) })
 	})
 }

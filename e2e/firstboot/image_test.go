@@ -12,12 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/arguments"
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/registry"
 )
 
 // pauseImage is what a node in eu-west-1 pulls, if it has to.
 func pauseImage() string {
-	return registry.PauseImage(registry.Of("eu-west-1", "amazonaws.com", "").Host(false), arguments.New().PauseVersion)
+	return "602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:" + arguments.New().PauseVersion
 }
 
 // pause gives the machine's containerd the pause image, because there is no

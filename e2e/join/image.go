@@ -11,7 +11,6 @@ import (
 	"runtime"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/arguments"
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/registry"
 )
 
 // BusyboxImage is what pods run.
@@ -19,7 +18,7 @@ const BusyboxImage = "registry.eksnode.test/busybox:1"
 
 // PauseImage is what the instances' containerd asks EKS's registry for.
 func PauseImage() string {
-	return registry.PauseImage(registry.Of(region, "amazonaws.com", "").Host(false), arguments.New().PauseVersion)
+	return "602401143452.dkr.ecr." + region + ".amazonaws.com/eks/pause:" + arguments.New().PauseVersion
 }
 
 // idle waits for ever, and is no sleep: checks look for processes of that name.

@@ -98,7 +98,7 @@ func TestAHealthyNodeHasNoFinding(t *testing.T) {
 	found, err := Logs(Log{"kubelet", strings.NewReader(`I0419 15:10:10.000000   11577 server.go:1376] "Started kubelet"
 I0419 15:10:11.000000   11577 kubelet_node_status.go:75] "Attempting to register node" node="ip-10-0-1-2.eu-west-1.compute.internal"
 I0419 15:10:11.000000   11577 kubelet_node_status.go:78] "Successfully registered node" node="ip-10-0-1-2.eu-west-1.compute.internal"
-former-node: nothing to do
+leftover-state: nothing to do
 configuration: write /etc/kubernetes/pki/ca.crt (the cluster's certificate authority)
 services: run systemctl start kubelet.service (the node needs it)
 `)})
@@ -118,7 +118,7 @@ func TestConsequencesComeLast(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, Print(&out, found))
 	assert.Equal(t, `captured-node: this image was captured from a joined node: it brings another cluster's endpoint, certificates or state
-  init:1: former-node: remove /var/lib/kubelet/pki (it is of the cluster at https://CE02.yl4.cn-north-1.eks.amazonaws.com.cn)
+  init:1: leftover-state: remove /var/lib/kubelet/pki (it is of the cluster at https://CE02.yl4.cn-north-1.eks.amazonaws.com.cn)
   remedy: run `+"`eksnode scrub`"+` before the image is captured; init has cleared away what it found on this node
 
 unauthorized: the API server does not know who the node is: its role is not mapped, or its token is for another cluster

@@ -4,8 +4,8 @@ package diagnose
 // dirty images, and issues of the programs.
 var lines = map[string][]string{
 	"captured-node": {
-		"former-node: stop kubelet.service (it runs as another node)",
-		"former-node: remove /var/lib/kubelet/pki (it is of the cluster at https://CE02.yl4.cn-north-1.eks.amazonaws.com.cn)",
+		"leftover-state: stop kubelet.service (it runs as another node)",
+		"leftover-state: remove /var/lib/kubelet/pki (it is of the cluster at https://CE02.yl4.cn-north-1.eks.amazonaws.com.cn)",
 	},
 	"template": {
 		`E1120 20:11:13.325154   11577 kubelet_node_status.go:92] "Unable to register node with API server" err="Post \"https://MASTER_ENDPOINT/api/v1/nodes\": dial tcp: lookup MASTER_ENDPOINT on 10.0.0.2:53: server misbehaving" node="ip-10-0-1-2.eu-west-1.compute.internal"`,

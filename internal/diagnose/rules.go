@@ -17,7 +17,7 @@ func Rules() []Rule {
 			ID:       "captured-node",
 			Cause:    "this image was captured from a joined node: it brings another cluster's endpoint, certificates or state",
 			Remedy:   "run `eksnode scrub` before the image is captured; init has cleared away what it found on this node",
-			Lines:    []string{`former-node: (remove|stop) `},
+			Lines:    []string{`leftover-state: (remove|stop) `},
 			Explains: []string{"unauthorized", "other-ca", "other-node", "checkpoint"},
 		},
 		{

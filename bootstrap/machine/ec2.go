@@ -1,7 +1,4 @@
-// Package platform tells whether a machine is an EC2 instance, without asking
-// anybody: an instance's metadata service is then waited for, also when it is
-// slow, and any other machine does not wait for one that will never answer.
-package platform
+package machine
 
 import (
 	"fmt"
@@ -39,7 +36,9 @@ func marks() []mark {
 	}
 }
 
-// IsEC2 says whether the machine is an EC2 instance, and by what that is known.
+// IsEC2 says whether the machine is an EC2 instance, without asking anybody, and
+// by what that is known. An instance's metadata service is then waited for, also
+// when it is slow, and any other machine does not wait for one that never answers.
 func IsEC2(h *host.Host) (is bool, why string, err error) {
 	if there, err := h.Exists(container); err != nil {
 		return false, "", fmt.Errorf("looking what this machine is: %w", err)

@@ -1,4 +1,4 @@
-package bootstrap
+package leftover
 
 import (
 	"bytes"
@@ -14,39 +14,39 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
 )
 
-// trace is how a machine shows that it was another node.
-type trace string
+// evidence shows that the machine was another node.
+type evidence string
 
 const (
 	// otherCluster: its configuration is of another cluster.
-	otherCluster trace = "cluster"
+	otherCluster evidence = "cluster"
 	// otherInstance: its configuration is of another instance.
-	otherInstance trace = "instance"
+	otherInstance evidence = "instance"
 	// nobody: it has no configuration. Whatever a kubelet left was then left by
 	// a node of which nothing else is known, because a node's first boot writes
 	// the configuration before its kubelet starts.
-	nobody trace = "nobody"
+	nobody evidence = "nobody"
 	// otherCertificate: the kubelet's serving certificate is for another node.
-	otherCertificate trace = "certificate"
+	otherCertificate evidence = "certificate"
 )
 
-// traces are those that the machine shows, each with words for whom it is.
-func (f former) traces(h *host.Host) (map[trace]string, error) {
-	found := map[trace]string{}
+// evidence is what the machine shows, each with the reason for its files to go.
+func (s State) evidence(h *host.Host) (map[evidence]string, error) {
+	found := map[evidence]string{}
 	var err error
-	if found[otherCluster], err = f.anotherCluster(h); err != nil {
+	if found[otherCluster], err = s.anotherCluster(h); err != nil {
 		return nil, err
 	}
-	if found[otherInstance], found[nobody], err = f.anotherInstance(h); err != nil {
+	if found[otherInstance], found[nobody], err = s.anotherInstance(h); err != nil {
 		return nil, err
 	}
-	found[otherCertificate], err = f.anotherCertificate(h)
+	found[otherCertificate], err = s.anotherCertificate(h)
 	return found, err
 }
 
 // rendered is the content that a file will have.
-func (f former) rendered(name string) []byte {
-	for _, file := range f.files {
+func (s State) rendered(name string) []byte {
+	for _, file := range s.Files {
 		if file.Path == name {
 			return file.Content
 		}
@@ -55,12 +55,12 @@ func (f former) rendered(name string) []byte {
 }
 
 // anotherCluster says why the machine was another cluster's node, or nothing.
-func (f former) anotherCluster(h *host.Host) (string, error) {
+func (s State) anotherCluster(h *host.Host) (string, error) {
 	have, err := h.Content(render.ClusterCA)
 	if err != nil {
 		return "", err
 	}
-	if have != nil && !bytes.Equal(have, f.rendered(render.ClusterCA)) {
+	if have != nil && !bytes.Equal(have, s.rendered(render.ClusterCA)) {
 		return "it is of a cluster with another certificate authority", nil
 	}
 	for _, name := range []string{render.Kubeconfig, render.BootstrapKubeconfig} {
@@ -68,7 +68,7 @@ func (f former) anotherCluster(h *host.Host) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if server := serverOf(text); strings.HasPrefix(server, "https://") && server != f.node.Cluster.Endpoint {
+		if server := serverOf(text); strings.HasPrefix(server, "https://") && server != s.Node.Cluster.Endpoint {
 			return "it is of the cluster at " + server, nil
 		}
 	}
@@ -88,7 +88,7 @@ func serverOf(kubeconfig []byte) string {
 // anotherInstance compares whom the kubelet's configuration is of: that of
 // either contract names the instance, and before Kubernetes 1.26 the arguments
 // name its address. Configuration that names nobody is taken for this node's.
-func (f former) anotherInstance(h *host.Host) (another, unknown string, err error) {
+func (s State) anotherInstance(h *host.Host) (another, unknown string, err error) {
 	text, err := h.Content(render.KubeletConfig)
 	if err != nil {
 		return "", "", err
@@ -97,7 +97,7 @@ func (f former) anotherInstance(h *host.Host) (another, unknown string, err erro
 	if err != nil {
 		return "", "", err
 	}
-	want := providerOf(f.rendered(render.KubeletConfig))
+	want := providerOf(s.rendered(render.KubeletConfig))
 	if have := firstNonEmpty(providerOf(text), providerOf(script)); have != "" {
 		if have == want {
 			return "", "", nil
@@ -111,7 +111,7 @@ func (f former) anotherInstance(h *host.Host) (another, unknown string, err erro
 	if err != nil {
 		return "", "", err
 	}
-	if address := addressIn(arguments); address != "" && address != addressIn(f.rendered(render.KubeletEnvironment)) {
+	if address := addressIn(arguments); address != "" && address != addressIn(s.rendered(render.KubeletEnvironment)) {
 		return "it is of the node at " + address, "", nil
 	}
 	return "", "", nil
@@ -145,8 +145,8 @@ func addressIn(arguments []byte) string {
 // anotherCertificate looks whom the kubelet's serving certificate is for.
 // Whoever has one files no request for another, so that its logs stay
 // unreachable for good.
-func (f former) anotherCertificate(h *host.Host) (string, error) {
-	if f.node.Name == "" {
+func (s State) anotherCertificate(h *host.Host) (string, error) {
+	if s.Node.Name == "" {
 		return "", nil
 	}
 	text, err := h.Content(path.Join(kubeletFolder, "pki/kubelet-server-current.pem"))
@@ -161,9 +161,9 @@ func (f former) anotherCertificate(h *host.Host) (string, error) {
 		if err != nil {
 			return "the kubelet's certificate is damaged", nil
 		}
-		elsewhere := len(c.IPAddresses) > 0 && c.VerifyHostname(f.node.Instance.Address) != nil
-		if c.Subject.CommonName != "system:node:"+f.node.Name || elsewhere {
-			return "its certificate is for " + c.Subject.CommonName + ", not for this node at " + f.node.Instance.Address, nil
+		elsewhere := len(c.IPAddresses) > 0 && c.VerifyHostname(s.Node.Instance.Address) != nil
+		if c.Subject.CommonName != "system:node:"+s.Node.Name || elsewhere {
+			return "its certificate is for " + c.Subject.CommonName + ", not for this node at " + s.Node.Instance.Address, nil
 		}
 		return "", nil
 	}

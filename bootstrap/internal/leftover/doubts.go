@@ -1,4 +1,4 @@
-package bootstrap
+package leftover
 
 import (
 	"bytes"
@@ -20,9 +20,9 @@ import (
 // another node than its user data says.
 type doubt struct{ setting, does string }
 
-// doubts are settings that win over what first boot writes: $KUBELET_ARGS and
+// doubtful are settings that win over what first boot writes: $KUBELET_ARGS and
 // $KUBELET_EXTRA_ARGS come last on the kubelet's command line.
-func doubts() []doubt {
+func doubtful() []doubt {
 	const who, what = "says who the node is", "takes configuration from elsewhere than first boot writes it"
 	return []doubt{
 		{"--hostname-override", who}, {"--node-ip", who}, {"--provider-id", who},
@@ -31,10 +31,9 @@ func doubts() []doubt {
 	}
 }
 
-// suspects are drop-ins and a unit of the kubelet's that may be a former node's
-// or a user's wish: they stay, and whoever reads the journal can tell. Those that
-// go anyway are none.
-func suspects(h *host.Host, going []plan.Action) ([]plan.Action, error) {
+// doubts finds a unit and drop-ins of the kubelet that may be leftover state or a
+// user's wish: they stay, and the journal says so. Those that go anyway are none.
+func doubts(h *host.Host, going []plan.Action) ([]plan.Action, error) {
 	names := []string{path.Join(systemUnits, kubeletUnit)}
 	folder := path.Join(systemUnits, kubeletUnit+".d")
 	entries, err := afero.ReadDir(h.Files, folder)
@@ -51,7 +50,7 @@ func suspects(h *host.Host, going []plan.Action) ([]plan.Action, error) {
 		if slices.ContainsFunc(going, func(a plan.Action) bool { return a.Target == name }) {
 			continue
 		}
-		why, err := suspicion(h, name)
+		why, err := doubtOf(h, name)
 		if err != nil {
 			return nil, fmt.Errorf("looking at %s: %w", name, err)
 		}
@@ -62,9 +61,9 @@ func suspects(h *host.Host, going []plan.Action) ([]plan.Action, error) {
 	return found, nil
 }
 
-// suspicion says what a unit or a drop-in of the kubelet's does that makes it
-// suspicious, or nothing.
-func suspicion(h *host.Host, name string) (string, error) {
+// doubtOf says what a unit or a drop-in of the kubelet does that makes the node
+// another one, or nothing.
+func doubtOf(h *host.Host, name string) (string, error) {
 	if there, err := place.IsThere(h, name); err != nil || !there {
 		return "", err
 	}
@@ -86,7 +85,7 @@ func suspicion(h *host.Host, name string) (string, error) {
 	if path.Base(name) == kubeletUnit {
 		return "", nil
 	}
-	for _, d := range doubts() {
+	for _, d := range doubtful() {
 		if slices.ContainsFunc(lines, func(l string) bool { return sets(l, d.setting) }) {
 			return "its " + d.setting + " " + d.does + ", and wins over this node's own; remove it if it is a former node's", nil
 		}

@@ -67,8 +67,8 @@ systemctl daemon-reload
 systemctl enable kubelet.service sandbox-image.service 2>/dev/null
 sync`
 
-// testFormerNode boots instances from an image that nobody scrubbed.
-func testFormerNode(t *testing.T, l *lab, first, second *cluster) {
+// testLeftoverState boots instances from an image that nobody scrubbed.
+func testLeftoverState(t *testing.T, l *lab, first, second *cluster) {
 	builder := l.instance(t, "i-former", nil)
 	builder.booted()
 	builder.sh(joinedByAmazon, first.ca, first.endpoint)
@@ -88,7 +88,7 @@ func testFormerNode(t *testing.T, l *lab, first, second *cluster) {
 			"/etc/systemd/system/kubelet.service.d/10-kubelet-args.conf", "/etc/systemd/system/kubelet.service.d/30-kubelet-extra-args.conf",
 			"/var/lib/kubelet/cpu_manager_state", "/var/lib/kubelet/allocated_pods_state", "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint",
 		} {
-			assert.Contains(t, journal, "former-node: remove "+name+" (")
+			assert.Contains(t, journal, "leftover-state: remove "+name+" (")
 		}
 		assert.Equal(t, "200", n.sh(`tr '\0' '\n' </proc/$(systemctl show --property=MainPID --value kubelet)/environ | sed -n 's/^GOGC=//p'`), "a user's drop-in counts")
 		assert.Equal(t, "disabled\ndisabled", n.sh("systemctl is-enabled kubelet containerd || true"))

@@ -1,4 +1,4 @@
-package registry
+package node
 
 import (
 	"regexp"
@@ -23,16 +23,16 @@ func TestRegistriesOfAllPartitions(t *testing.T) {
 		{"cn-east-9", "amazonaws.com.cn", "", "961992271922.dkr.ecr.cn-northwest-1.amazonaws.com.cn"},
 		{"us-gov-north-9", "amazonaws.com", "", "013241004608.dkr.ecr.us-gov-west-1.amazonaws.com"},
 	} {
-		assert.Equal(t, c.want, Of(c.region, c.domain, c.account).Host(false), c.region)
+		assert.Equal(t, c.want, RegistryOf(c.region, c.domain, c.account).Host(false), c.region)
 	}
-	assert.Equal(t, "602401143452.dkr.ecr-fips.us-east-1.amazonaws.com", Of("us-east-1", "amazonaws.com", "").Host(true))
+	assert.Equal(t, "602401143452.dkr.ecr-fips.us-east-1.amazonaws.com", RegistryOf("us-east-1", "amazonaws.com", "").Host(true))
 	assert.Equal(t, "h/eks/pause:3.5", PauseImage("h", "3.5"))
 }
 
 func TestAccountsAreAccounts(t *testing.T) {
 	assert.Len(t, Regions(), 46)
 	for _, region := range Regions() {
-		r := Of(region, "d", "")
+		r := RegistryOf(region, "d", "")
 		assert.Regexp(t, regexp.MustCompile(`^\d{12}$`), r.Account, region)
 		assert.Equal(t, region, r.Region)
 	}

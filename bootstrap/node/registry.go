@@ -1,5 +1,4 @@
-// Package registry knows the registries from which EKS serves its images.
-package registry
+package node
 
 import (
 	"fmt"
@@ -43,10 +42,10 @@ var homes = []struct{ prefix, region string }{
 // Registry is EKS's registry for one region.
 type Registry struct{ Account, Region, Domain string }
 
-// Of finds the registry that serves a region. domain is the partition's, such
+// RegistryOf finds the registry that serves a region. domain is the partition's, such
 // as amazonaws.com. account, if not empty, is another account's in the same
 // region.
-func Of(region, domain, account string) Registry {
+func RegistryOf(region, domain, account string) Registry {
 	if account != "" {
 		return Registry{account, region, domain}
 	}

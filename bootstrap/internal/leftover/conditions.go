@@ -1,4 +1,4 @@
-package bootstrap
+package leftover
 
 import (
 	"bytes"
@@ -29,7 +29,7 @@ func damaged(h *host.Host, name string) (string, error) {
 // otherPolicy says that a manager's checkpoint is damaged, of another policy
 // than the one it will have, or of a machine with other processors: an instance
 // may have been stopped and given another type.
-func (f former) otherPolicy(h *host.Host, name string) (string, error) {
+func (s State) otherPolicy(h *host.Host, name string) (string, error) {
 	if why, err := damaged(h, name); err != nil || why != "" {
 		return why, err
 	}
@@ -37,12 +37,12 @@ func (f former) otherPolicy(h *host.Host, name string) (string, error) {
 	if strings.HasSuffix(name, "memory_manager_state") {
 		setting, want = "memoryManagerPolicy", "None"
 	}
-	for _, config := range []map[string]any{f.node.Kubelet.Template, f.node.Kubelet.Config} {
+	for _, config := range []map[string]any{s.Node.Kubelet.Template, s.Node.Kubelet.Config} {
 		if given, ok := config[setting].(string); ok {
 			want = given
 		}
 	}
-	if strings.Contains(strings.Join(f.node.Kubelet.Flags, " "), "manager-policy") {
+	if strings.Contains(strings.Join(s.Node.Kubelet.Flags, " "), "manager-policy") {
 		return "", nil // a flag decides
 	}
 	text, err := h.Content(name)
@@ -55,7 +55,7 @@ func (f former) otherPolicy(h *host.Host, name string) (string, error) {
 	if json.Unmarshal(text, &state) != nil || !strings.EqualFold(state.Policy, want) {
 		return "the kubelet does not start with the state of another policy", nil
 	}
-	if setting != "cpuManagerPolicy" || state.Policy != "static" || f.reservesStrictly() {
+	if setting != "cpuManagerPolicy" || state.Policy != "static" || s.reservesStrictly() {
 		return "", nil
 	}
 	return otherProcessors(h, text)
@@ -63,14 +63,14 @@ func (f former) otherPolicy(h *host.Host, name string) (string, error) {
 
 // reservesStrictly says whether reserved processors are kept out of the CPU
 // manager's state, so that it does not have all of the machine's.
-func (f former) reservesStrictly() bool {
+func (s State) reservesStrictly() bool {
 	const option = "strict-cpu-reservation"
-	for _, config := range []map[string]any{f.node.Kubelet.Template, f.node.Kubelet.Config} {
+	for _, config := range []map[string]any{s.Node.Kubelet.Template, s.Node.Kubelet.Config} {
 		if options, ok := config["cpuManagerPolicyOptions"].(map[string]any); ok && options[option] != nil {
 			return true
 		}
 	}
-	return strings.Contains(strings.Join(f.node.Kubelet.Flags, " "), option)
+	return strings.Contains(strings.Join(s.Node.Kubelet.Flags, " "), option)
 }
 
 // otherProcessors says that the CPU manager's static state divides other
@@ -118,12 +118,12 @@ func cpuSet(list string) map[int]bool {
 
 // strayKubeconfig says that the kubeconfig is not the one which the kubelet of
 // an Outpost writes itself: it is another cluster's, or the template.
-func (f former) strayKubeconfig(h *host.Host, name string) (string, error) {
-	if !f.node.Cluster.Outpost {
+func (s State) strayKubeconfig(h *host.Host, name string) (string, error) {
+	if !s.Node.Cluster.Outpost {
 		return "", nil
 	}
 	text, err := h.Content(name)
-	if err != nil || serverOf(text) == f.node.Cluster.Endpoint && !bytes.HasPrefix(text, []byte(render.Mark)) {
+	if err != nil || serverOf(text) == s.Node.Cluster.Endpoint && !bytes.HasPrefix(text, []byte(render.Mark)) {
 		return "", err
 	}
 	return "the kubelet of an Outpost writes its own", nil

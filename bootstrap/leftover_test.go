@@ -121,7 +121,7 @@ func TestAFirstBootHealsWhatAFormerNodeLeft(t *testing.T) {
 			delete(healed, templates.KubeletConfig) // a template, which this contract does not read
 			assert.Equal(t, contents(tree(t, fresh, written...)), healed)
 			why, _, _ := strings.Cut(trace, ", ")
-			said := w.said("former-node: ")
+			said := w.said("leftover-state: ")
 			for name := range left {
 				if there(t, fresh, name) || more == nil && strings.Contains(name, "/pki/") {
 					continue
@@ -141,7 +141,7 @@ func TestAFirstBootHealsWhatAFormerNodeLeft(t *testing.T) {
 			before := tree(t, h, written...)
 			w.join(t, h, config(t, "b", ""))
 			assert.Equal(t, before, tree(t, h, written...))
-			assert.Equal(t, []string{"nothing to do"}, w.said("former-node: "))
+			assert.Equal(t, []string{"nothing to do"}, w.said("leftover-state: "))
 		})
 	}
 }
@@ -175,7 +175,7 @@ func TestAFormerNodeIsKnownByItsAddressWhereNothingNamesTheInstance(t *testing.T
 	other.IPv4 = "10.0.7.7"
 	w = surround(t, other)
 	w.join(t, h, config(t, "a", ""))
-	assert.Equal(t, []string{"remove " + cpuState + " (it is of the node at 10.0.1.2)"}, w.said("former-node: "))
+	assert.Equal(t, []string{"remove " + cpuState + " (it is of the node at 10.0.1.2)"}, w.said("leftover-state: "))
 }
 
 func TestDamagedCheckpointsGo(t *testing.T) {
@@ -186,7 +186,7 @@ func TestDamagedCheckpointsGo(t *testing.T) {
 	w.log = nil
 	w.join(t, h, config(t, "a", ""))
 	for _, name := range names {
-		assert.Contains(t, w.said("former-node: "), "remove "+name+" (it is damaged, and the kubelet does not start with it)")
+		assert.Contains(t, w.said("leftover-state: "), "remove "+name+" (it is damaged, and the kubelet does not start with it)")
 	}
 }
 
@@ -216,7 +216,7 @@ func TestTheStateOfOtherProcessorsGoes(t *testing.T) {
 	}
 }
 
-// What only might be a former node's stays, and is told at every run.
+// What may be a user's wish stays, and every run reports it.
 func TestWhatAUserMayHaveWrittenIsToldAndStays(t *testing.T) {
 	const folder = "/etc/systemd/system/kubelet.service.d/"
 	const wins = " wins over this node's own; remove it if it is a former node's"
@@ -246,7 +246,7 @@ func TestWhatAUserMayHaveWrittenIsToldAndStays(t *testing.T) {
 				if c.warning != "" {
 					want = []string{c.file + ": " + c.warning}
 				}
-				assert.Equal(t, want, w.said("warning: former-node: "))
+				assert.Equal(t, want, w.said("warning: leftover-state: "))
 			}
 		})
 	}

@@ -1,16 +1,17 @@
-// Package applied remembers what a running service was last started with, so
-// that a service starts again exactly when something it reads has changed: not
-// when nothing has, and not never because the files were there already. The
-// record lies in /run: after a reboot nothing runs, and nothing is remembered.
-package applied
+// Package service starts the node's services exactly when something that they
+// read has changed. What a running service was last started with is recorded in
+// /run: after a reboot nothing runs, and nothing is remembered.
+package service
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"path"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 // Folder is where the record lies.
@@ -36,8 +37,9 @@ func (d *Digest) Sum() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Is says whether subject, a service's name, was last started with this sum.
-func Is(h *host.Host, subject, sum string) (bool, error) {
+// IsStartedWith says whether subject, a service's name, was last started with
+// this sum.
+func IsStartedWith(h *host.Host, subject, sum string) (bool, error) {
 	have, err := h.Content(path.Join(Folder, subject))
 	if err != nil {
 		return false, fmt.Errorf("reading what %s was started with: %w", subject, err)
@@ -45,10 +47,19 @@ func Is(h *host.Host, subject, sum string) (bool, error) {
 	return string(have) == sum, nil
 }
 
-// Save records that subject was started with this sum.
-func Save(h *host.Host, subject, sum string) error {
+// RecordStart records that subject was started with this sum.
+func RecordStart(h *host.Host, subject, sum string) error {
 	if err := h.Files.WriteFile(path.Join(Folder, subject), []byte(sum), host.Attributes{Mode: 0o600}); err != nil {
 		return fmt.Errorf("recording what %s was started with: %w", subject, err)
 	}
 	return nil
+}
+
+// Systemctl is the action that calls systemctl with these arguments.
+func Systemctl(h *host.Host, why string, args ...string) plan.Action {
+	c := host.Command{Argv: append([]string{"systemctl"}, args...)}
+	return plan.Action{Verb: plan.Run, Target: c.String(), Reason: why, Do: func(ctx context.Context, _ plan.Progress) error {
+		_, err := h.Run(ctx, c)
+		return err
+	}}
 }

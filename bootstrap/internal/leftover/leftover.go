@@ -1,4 +1,6 @@
-package bootstrap
+// Package leftover removes leftover state at first boot: what a machine has from
+// when it was another node, because its image was captured from a node.
+package leftover
 
 import (
 	"context"
@@ -6,6 +8,7 @@ import (
 	"path"
 	"slices"
 
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/service"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/place"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/render"
@@ -21,39 +24,43 @@ const (
 	amazonFolder = "/etc/eks/containerd"
 )
 
-// former clears away what the machine has from when it was another node: what
-// the kubelet wrote, and what Amazon Linux 2's own script wrote for it. With it
-// the kubelet starts as somebody else, joins and serves no logs, or does not
-// start. What only might be of a former node is told and stays.
-type former struct {
-	node  *node.Node
-	files []render.File
+// State removes what the kubelet of another node wrote, and what Amazon Linux
+// 2's own script wrote for that kubelet. With it the kubelet starts as another
+// node, joins and serves no logs, or does not start. What may be a user's wish
+// stays, as a finding.
+type State struct {
+	// Node is what this machine becomes, with these Files.
+	Node  *node.Node
+	Files []render.File
 }
 
-func (former) ID() string    { return "former-node" }
-func (former) Phase() string { return string(Config) }
+// ID implements plan.Item.
+func (State) ID() string { return "leftover-state" }
 
-// leftover is a row of the table: files of one kind, and when they go. With
-// several conditions any is enough.
-type leftover struct {
+// Phase implements plan.Item.
+func (State) Phase() string { return "config" }
+
+// row is a row of the table: files of one kind, and when they go. With several
+// conditions any is enough.
+type row struct {
 	paths []string
-	// of are the traces of another node that condemn the files.
-	of []trace
-	// unless spares a file that a trace condemns, for what it holds.
+	// of is the evidence of another node for which the files go.
+	of []evidence
+	// unless keeps a file in spite of the evidence, for what it holds.
 	unless func(h *host.Host, name string) (bool, error)
-	// holds condemns a file for what it holds, whoever wrote it; it returns why.
+	// holds says why a file goes for what it holds, whoever wrote it.
 	holds func(h *host.Host, name string) (why string, err error)
 	// unit says that the file is systemd's: links that start it go too.
 	unit bool
 }
 
-// leftovers is the table. docs/why-scrub.md shows what each does to a node.
-func (f former) leftovers() []leftover {
-	anotherNode := []trace{otherCluster, otherInstance, nobody}
+// table lists all leftover state. docs/why-scrub.md shows what each does to a node.
+func (s State) table() []row {
+	anotherNode := []evidence{otherCluster, otherInstance, nobody}
 	dropIns := path.Join(systemUnits, kubeletUnit+".d")
-	return []leftover{
-		{paths: below("pki"), of: []trace{otherCluster, otherInstance, otherCertificate}},
-		{paths: below("cpu_manager_state", "memory_manager_state"), of: anotherNode, holds: f.otherPolicy},
+	return []row{
+		{paths: below("pki"), of: []evidence{otherCluster, otherInstance, otherCertificate}},
+		{paths: below("cpu_manager_state", "memory_manager_state"), of: anotherNode, holds: s.otherPolicy},
 		{
 			paths: below("dra_manager_state", "allocated_pods_state", "actuated_pods_state", "pod_status_manager_state",
 				"graceful_node_shutdown_state", "device-plugins/kubelet_internal_checkpoint"),
@@ -65,24 +72,24 @@ func (f former) leftovers() []leftover {
 		},
 		{paths: []string{path.Join(systemUnits, kubeletUnit)}, holds: amazonsKubelet, unit: true},
 		{paths: []string{path.Join(systemUnits, "sandbox-image.service")}, holds: amazonsSandboxImage, unit: true},
-		{paths: []string{render.Kubeconfig}, holds: f.strayKubeconfig},
+		{paths: []string{render.Kubeconfig}, holds: s.strayKubeconfig},
 	}
 }
 
 // Plan implements plan.Item. Done means that nothing the kubelet finds is of
 // another cluster or node, but what only a person can tell.
-func (f former) Plan(ctx context.Context, h *host.Host) ([]plan.Action, error) {
-	traces, err := f.traces(h)
+func (s State) Plan(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+	shown, err := s.evidence(h)
 	if err != nil {
-		return nil, fmt.Errorf("looking for a former node: %w", err)
+		return nil, fmt.Errorf("looking for leftover state: %w", err)
 	}
 	var actions []plan.Action
 	units := false
-	for _, row := range f.leftovers() {
+	for _, row := range s.table() {
 		for _, name := range row.paths {
-			more, err := row.plan(h, name, traces)
+			more, err := row.plan(h, name, shown)
 			if err != nil {
-				return nil, fmt.Errorf("looking for what a former node left: %w", err)
+				return nil, fmt.Errorf("looking for leftover state: %w", err)
 			}
 			if row.unit && len(more) > 0 {
 				units = true
@@ -95,34 +102,34 @@ func (f former) Plan(ctx context.Context, h *host.Host) ([]plan.Action, error) {
 	}
 	if units && h.HasSystemd() {
 		// Also for a kubelet that is about to start by itself.
-		actions = append(actions, systemctl(h, "systemd forgets the units that went", "daemon-reload"))
+		actions = append(actions, service.Systemctl(h, "systemd forgets the units that went", "daemon-reload"))
 	}
-	if actions, err = f.stopFirst(ctx, h, actions); err != nil {
+	if actions, err = s.stopFirst(ctx, h, actions); err != nil {
 		return nil, err
 	}
-	doubts, err := suspects(h, actions)
-	return append(actions, doubts...), err
+	found, err := doubts(h, actions)
+	return append(actions, found...), err
 }
 
 // plan plans the removal of one of the row's files.
-func (l leftover) plan(h *host.Host, name string, traces map[trace]string) ([]plan.Action, error) {
+func (r row) plan(h *host.Host, name string, shown map[evidence]string) ([]plan.Action, error) {
 	if there, err := place.IsThere(h, name); err != nil || !there {
 		return nil, err
 	}
 	why := ""
-	for _, t := range l.of {
-		if why = traces[t]; why != "" {
+	for _, t := range r.of {
+		if why = shown[t]; why != "" {
 			break
 		}
 	}
-	if why != "" && l.unless != nil {
-		if spared, err := l.unless(h, name); err != nil || spared {
+	if why != "" && r.unless != nil {
+		if spared, err := r.unless(h, name); err != nil || spared {
 			return nil, err
 		}
 	}
-	if why == "" && l.holds != nil {
+	if why == "" && r.holds != nil {
 		var err error
-		if why, err = l.holds(h, name); err != nil {
+		if why, err = r.holds(h, name); err != nil {
 			return nil, err
 		}
 	}
@@ -130,7 +137,7 @@ func (l leftover) plan(h *host.Host, name string, traces map[trace]string) ([]pl
 		return nil, nil
 	}
 	names := []string{name}
-	if l.unit && path.Base(name) != kubeletUnit { // the services' step says who starts the kubelet
+	if r.unit && path.Base(name) != kubeletUnit { // the services' step says who starts the kubelet
 		links, err := h.Enablements(path.Base(name))
 		if err != nil {
 			return nil, err
@@ -154,9 +161,9 @@ func end(ctx context.Context, h *host.Host, unit string, actions []plan.Action) 
 	case "inactive":
 		return actions, nil
 	case "failed":
-		return slices.Insert(actions, 0, systemctl(h, "it failed, and goes", "reset-failed", unit)), nil
+		return slices.Insert(actions, 0, service.Systemctl(h, "it failed, and goes", "reset-failed", unit)), nil
 	default:
-		return slices.Insert(actions, 0, systemctl(h, "it goes", "stop", unit)), nil
+		return slices.Insert(actions, 0, service.Systemctl(h, "it goes", "stop", unit)), nil
 	}
 }
 
@@ -169,7 +176,7 @@ func below(names ...string) []string {
 }
 
 // stopFirst stops a running kubelet before its files go from under it.
-func (f former) stopFirst(ctx context.Context, h *host.Host, actions []plan.Action) ([]plan.Action, error) {
+func (State) stopFirst(ctx context.Context, h *host.Host, actions []plan.Action) ([]plan.Action, error) {
 	if len(actions) == 0 || !h.HasSystemd() {
 		return actions, nil
 	}
