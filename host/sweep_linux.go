@@ -15,7 +15,7 @@ import (
 // The time of a large removal is the kernel's, spent in unlink. Four threads in
 // different directories take two thirds of one thread's time on ext4; XFS and
 // btrfs serialise on their logs and get slower, and so may file systems that
-// nobody has measured. What XFS does gain from is in mover.
+// nobody has measured: those have one thread.
 const (
 	ext4Workers = 4
 	// crowd is how many directories may wait for a worker; beyond it a worker
@@ -77,7 +77,6 @@ func fileSystem(fd int) (free, kind int64, err error) {
 type sweeper struct {
 	// mount tells the mount of the top; only kernels before 5.6 ask.
 	mount func() (uint64, error)
-	moves bool // between processors
 	fills bool // getdents fills its buffer as long as there is something
 	// unlink is unlinkat or unlinkatAlone.
 	unlink func(dir int, name []byte, flags int) unix.Errno
@@ -94,7 +93,7 @@ type sweeper struct {
 }
 
 func newSweeper(fd int, kind int64) *sweeper {
-	s := &sweeper{unlink: unlinkat, mount: sync.OnceValues(func() (uint64, error) { return mountID(fd) }), moves: kind == unix.XFS_SUPER_MAGIC, fills: kind == unix.EXT4_SUPER_MAGIC || kind == unix.XFS_SUPER_MAGIC}
+	s := &sweeper{unlink: unlinkat, mount: sync.OnceValues(func() (uint64, error) { return mountID(fd) }), fills: kind == unix.EXT4_SUPER_MAGIC || kind == unix.XFS_SUPER_MAGIC}
 	s.wake.L = &s.mu
 	return s
 }
@@ -104,11 +103,6 @@ func (s *sweeper) run(top *folder, workers int) {
 	s.push(top, true)
 	if workers == 1 { // another thread would only have to be waited for
 		s.unlink = unlinkatAlone
-		if s.moves {
-			m := newMover()
-			defer m.stop()
-			s.unlink = m.unlink
-		}
 		s.work()
 		return
 	}

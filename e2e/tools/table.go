@@ -23,6 +23,7 @@ const (
 	NameEtcd               = "etcd"
 	NameKubeBench          = "kube-bench"
 	NameCritest            = "critest"
+	NameToxiproxy          = "toxiproxy-server"
 )
 
 // Tool is one row of the table of things that can be built.
@@ -158,6 +159,15 @@ func Table() []Tool {
 			variables: []variable{{"sigs.k8s.io/cri-tools/pkg/version.Version", format("%s")}},
 			output:    named("critest"),
 			probe:     probe{[]string{"-version"}, format("critest version: %s")},
+		},
+		{
+			Name:      NameToxiproxy,
+			Versions:  []string{"2.5.0"},
+			module:    "github.com/Shopify/toxiproxy/v2",
+			packages:  []string{"cmd/server"},
+			variables: []variable{{"github.com/Shopify/toxiproxy/v2.Version", format("%s")}},
+			output:    named("toxiproxy-server"),
+			probe:     probe{[]string{"-version"}, format("%s")},
 		},
 	}
 }

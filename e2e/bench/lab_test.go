@@ -1,0 +1,213 @@
+//go:build e2e
+
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+
+	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
+	"github.com/hashicorp/packer-plugin-sdk/rpc"
+	sdkssh "github.com/hashicorp/packer-plugin-sdk/sdk-internals/communicator/ssh"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/crypto/ssh"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// oneWay is half a round trip, in milliseconds: between two neighbouring regions
+// of a cloud, or between a workstation and a near one.
+const oneWay = 10
+
+// lab is a network of machines. Toxiproxy runs in it and puts the round trip
+// into connections: it holds each byte back for a fixed time and makes the line
+// no narrower. Opening a connection takes no time, as its kernel does that.
+type lab struct {
+	*machine.Lab
+	b       *testing.B
+	ctx     context.Context
+	root    string
+	proxies int
+}
+
+func openLab(b *testing.B) *lab {
+	b.Helper()
+	log.SetOutput(io.Discard) // Packer's libraries log every command
+	install(b)
+	l := &lab{b: b, ctx: context.WithoutCancel(b.Context())}
+	var err error
+	l.Lab, l.root, err = machine.Open(l.ctx, os.Stderr, machine.Nspawn)
+	require.NoError(b, err)
+	b.Cleanup(func() { assert.NoError(b, l.Close()) })
+	program, err := tools.Build(l.ctx, tools.NameToxiproxy, "", runtime.GOARCH, os.Stderr)
+	require.NoError(b, err)
+	server := l.Command(b.Context(), program) // which ends before cleanup
+	require.NoError(b, server.Start())
+	b.Cleanup(func() { _ = server.Wait() }) // says that it was killed
+	return l
+}
+
+// delayed returns an address in the lab from which target is a round trip away.
+func (l *lab) delayed(target string) string {
+	l.b.Helper()
+	l.proxies++
+	name := strconv.Itoa(l.proxies)
+	near := net.JoinHostPort(l.HostAddress(), strconv.Itoa(20000+l.proxies))
+	l.ask("proxies", fmt.Sprintf(`{"name": %q, "listen": %q, "upstream": %q}`, name, near, target))
+	for _, stream := range []string{"upstream", "downstream"} {
+		l.ask("proxies/"+name+"/toxics", fmt.Sprintf(`{"type": "latency", "stream": %q, "attributes": {"latency": %d}}`, stream, oneWay))
+	}
+	return near
+}
+
+// ask posts to toxiproxy, which may still be starting.
+func (l *lab) ask(path, body string) {
+	l.b.Helper()
+	out, err := l.Command(l.ctx, "curl", "-fsS", "--retry", "9", "--retry-connrefused", "-d", body, "http://127.0.0.1:8474/"+path).CombinedOutput()
+	require.NoError(l.b, err, "%s", out)
+}
+
+// node is a machine, and Packer's communicator with it over a delayed line.
+type node struct {
+	*machine.Machine
+	lab    *lab
+	comm   packersdk.Communicator
+	report string // the last block's
+	before int    // sessions
+}
+
+func (l *lab) boot() *node {
+	l.b.Helper()
+	key, err := machine.NewKey("bench@eksnode.test")
+	require.NoError(l.b, err)
+	m, err := l.Start(l.ctx, machine.Config{
+		Kind: machine.Nspawn, Root: l.root, InstanceID: "i-bench", AuthorizedKeys: []string{key.Authorized}, Signer: key.Signer,
+	})
+	require.NoError(l.b, err)
+	l.b.Cleanup(func() { assert.NoError(l.b, m.Close()) })
+	n := &node{Machine: m, lab: l}
+	// Boot is over when cloud-init is: it would compete with what is measured.
+	// VERBOSE is the level at which sshd logs each session.
+	n.sh(`cloud-init status --wait >/dev/null
+systemctl is-system-running --wait >/dev/null || true
+echo LogLevel VERBOSE >/etc/ssh/sshd_config.d/eksnode-bench.conf
+systemctl reload ssh.service`)
+	address, port, user := m.SSH()
+	near := l.delayed(net.JoinHostPort(address, strconv.Itoa(port)))
+	comm, err := sdkssh.New(near, &sdkssh.Config{
+		Connection: func() (net.Conn, error) { return l.Dial(l.ctx, "tcp", near) },
+		SSHConfig: &ssh.ClientConfig{
+			User: user, Auth: []ssh.AuthMethod{ssh.PublicKeys(key.Signer)},
+			HostKeyCallback: ssh.InsecureIgnoreHostKey(), // a new machine, on a line with nobody else on it
+		},
+	})
+	require.NoError(l.b, err)
+	n.comm = l.overRPC(comm)
+	return n
+}
+
+// overRPC hands a communicator over as Packer does to provisioners, which are
+// other processes.
+func (l *lab) overRPC(comm packersdk.Communicator) packersdk.Communicator {
+	l.b.Helper()
+	core, plugin := net.Pipe()
+	server, err := rpc.NewServer(core)
+	require.NoError(l.b, err)
+	require.NoError(l.b, server.RegisterCommunicator(comm))
+	go server.Serve()
+	client, err := rpc.NewClient(plugin)
+	require.NoError(l.b, err)
+	return client.Communicator()
+}
+
+// sh runs a script as root on the machine, over a connection without delay.
+func (n *node) sh(script string) string {
+	n.lab.b.Helper()
+	result, err := n.Run(n.lab.ctx, "sudo -n -- sh -eu", strings.NewReader(script))
+	require.NoError(n.lab.b, err)
+	require.Zero(n.lab.b, result.Code, "%s%s", result.Stdout, result.Stderr)
+	return result.Stdout
+}
+
+// sessions counts those that the machine's SSH server has opened so far, this
+// count's own too.
+func (n *node) sessions() int {
+	n.lab.b.Helper()
+	return strings.Count(n.sh("journalctl --sync\njournalctl --unit=ssh.service --output=cat --no-pager"), "Starting session: ")
+}
+
+// ready runs a script before a way is timed.
+func (n *node) ready(script string) {
+	n.sh(script)
+	n.before = n.sessions()
+}
+
+// check counts the way's sessions, and runs a script that fails when the machine
+// is not as it should be.
+func (n *node) check(script string) figures {
+	count := n.sessions() - n.before - 1
+	n.sh(script)
+	return figures{"sessions": float64(count)}
+}
+
+// block runs a provisioner of the plugin as Packer does. Its report has a file of
+// its own, as the provisioner's process keeps it.
+func (n *node) block(p packersdk.Provisioner, fields map[string]any) {
+	n.lab.b.Helper()
+	n.report = filepath.Join(n.lab.b.TempDir(), "report.json")
+	fields["report"] = n.report
+	require.NoError(n.lab.b, p.Prepare(fields))
+	said, ui := screen()
+	require.NoError(n.lab.b, p.Provision(n.lab.ctx, ui, n.comm, nil), "%s", said)
+}
+
+// did is the last block's report.
+func (n *node) did() (r plan.Report) {
+	n.lab.b.Helper()
+	text, err := os.ReadFile(n.report)
+	require.NoError(n.lab.b, err)
+	require.NoError(n.lab.b, json.Unmarshal(text, &r))
+	return r
+}
+
+// command runs one command as a provisioner does.
+func (n *node) command(line string) {
+	n.lab.b.Helper()
+	said, ui := screen()
+	cmd := &packersdk.RemoteCmd{Command: line}
+	require.NoError(n.lab.b, cmd.RunWithUi(n.lab.ctx, n.comm, ui))
+	require.Zero(n.lab.b, cmd.ExitStatus(), "%s: %s", line, said)
+}
+
+// shell does what a block `provisioner "shell"` of Packer does for one script
+// with sudo in its execute_command: upload, chmod, run, remove, each a session of
+// its own (packer 1.15.0, provisioner/shell/provisioner.go, Provision and
+// cleanupRemoteFile).
+func (n *node) shell(lines string) {
+	n.lab.b.Helper()
+	const script = "/tmp/script_4711.sh"
+	require.NoError(n.lab.b, n.comm.Upload(script, strings.NewReader("#!/bin/sh -eu\n"+lines), nil))
+	n.command("chmod 0755 " + script)
+	n.command("chmod +x " + script + "; PACKER_BUILDER_TYPE='null' PACKER_BUILD_NAME='machine'  sudo -n -- " + script)
+	n.command("rm -f " + script)
+}
+
+// screen is a Packer UI, and what a person would see on it.
+func screen() (*bytes.Buffer, packersdk.Ui) {
+	said := new(bytes.Buffer)
+	return said, &packersdk.BasicUi{Reader: strings.NewReader(""), Writer: said, ErrorWriter: said}
+}

@@ -1,0 +1,230 @@
+//go:build e2e
+
+package bench
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
+	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/eksnode/packer-plugin-eksnode/plugin/eksnode"
+)
+
+// BenchmarkProvision makes a node of a machine that has the packages: in one
+// eksnode block, and by a shell provisioner with curl, sha256sum and tar for each
+// of the block's steps. Only the block installs eksnode itself and the manifest,
+// verifies each step and flushes each file to disk.
+func BenchmarkProvision(b *testing.B) {
+	l := openLab(b)
+	assets, err := mirror.Build(l.ctx, mirror.Versions{}, runtime.GOARCH, os.Stderr)
+	require.NoError(b, err)
+	listener, err := l.Listen(l.ctx, "tcp", l.HostAddress()+":0")
+	require.NoError(b, err)
+	server, err := mirror.ServeOn(l.ctx, listener, assets.Folder, mirror.Options{})
+	require.NoError(b, err)
+	b.Cleanup(func() { assert.NoError(b, server.Close()) })
+
+	n := l.boot()
+	source := "http://" + l.delayed(listener.Addr().String())
+	block := func() figures {
+		n.block(new(eksnode.Provisioner), map[string]any{
+			"kubernetes_version": newest(b, tools.NameKubelet), "source_url": source, "versions": map[string]any{
+				tools.NameCredentialProvider: newest(b, tools.NameCredentialProvider),
+				tools.NameCNIPlugins:         newest(b, tools.NameCNIPlugins),
+			},
+		})
+		return nil
+	}
+	block()
+	first := read(n)
+	script, print := first.shell(b), n.sh(first.fingerprint())
+	ready := func() { n.ready(first.removal()) }
+	check := func() figures {
+		counts := n.check("")
+		require.Equal(b, print, n.sh(first.fingerprint()), "the machine is not as a block makes it")
+		return counts
+	}
+	ours, _ := race(b, 1, "shell", 0.5,
+		way{ready, block, check},
+		way{ready, func() figures {
+			for _, lines := range script {
+				n.shell(lines)
+			}
+			return nil
+		}, check})
+	goal(b, "sessions", ours["sessions"], 3)
+}
+
+func newest(b *testing.B, name string) string {
+	b.Helper()
+	_, version, err := tools.Find(name, "")
+	require.NoError(b, err)
+	return version
+}
+
+// made is what a provision made of a machine.
+type made struct {
+	actions  []action
+	manifest *manifest.Manifest
+}
+
+// action is one of a step; of a file that eksnode wrote itself, with its content.
+type action struct {
+	plan.Action
+	step, content string
+}
+
+func read(n *node) (m made) {
+	var err error
+	m.manifest, err = manifest.Parse([]byte(n.sh("cat " + manifest.Path)))
+	require.NoError(n.lab.b, err)
+	for _, o := range n.did().Outcomes {
+		for _, a := range o.Actions {
+			one := action{Action: a, step: o.Item}
+			if a.Verb == plan.Write && !onlyOurs(o.Item) {
+				one.content = n.sh("cat " + a.Target)
+			}
+			m.actions = append(m.actions, one)
+		}
+	}
+	return m
+}
+
+// onlyOurs says that a shell provisioner has no counterpart for a step: eksnode's
+// own command, its first boot, and the manifest.
+func onlyOurs(step string) bool {
+	return slices.Contains([]string{"command", "first-boot", "manifest"}, step)
+}
+
+// paths lists all files, then the folders, parents first.
+func (m made) paths() (files, folders []string) {
+	for _, a := range m.manifest.Assets {
+		for _, f := range a.Files {
+			files = append(files, f.Path)
+		}
+	}
+	for _, t := range m.manifest.Templates {
+		files = append(files, t.Path)
+	}
+	for _, f := range m.manifest.Files {
+		files = append(files, f.Path)
+	}
+	for _, a := range m.actions {
+		if a.Verb == plan.Mkdir {
+			folders = append(folders, a.Target)
+		}
+	}
+	return append(files, manifest.Path), folders
+}
+
+// fingerprint is a script that prints mode, owner and content of what both ways
+// must make alike, and whether units start at boot that must not.
+func (m made) fingerprint() string {
+	ours := []string{manifest.Path}
+	for _, a := range m.actions {
+		if onlyOurs(a.step) {
+			name, _, _ := strings.Cut(a.Target, " ") // a link's target says where it leads
+			ours = append(ours, name)
+		}
+	}
+	files, folders := m.paths()
+	both := slices.DeleteFunc(append(files, folders...), func(name string) bool { return slices.Contains(ours, name) })
+	var units []string
+	for _, u := range m.manifest.Units {
+		if !u.Enabled {
+			units = append(units, u.Name)
+		}
+	}
+	return fmt.Sprintf(`for p in %s; do
+	stat -c '%%n %%F %%a %%u:%%g' "$p" || echo "$p is missing"
+	if [ -h "$p" ]; then readlink "$p"; elif [ -f "$p" ]; then sha256sum <"$p"; fi
+done
+for u in %s; do echo "$u $(systemctl is-enabled "$u" || true)"; done`, strings.Join(both, " "), strings.Join(units, " "))
+}
+
+// removal is a script that takes away what was made, down to the packages.
+func (m made) removal() string {
+	var text strings.Builder
+	files, folders := m.paths()
+	fmt.Fprintf(&text, "rm -f %s\n", strings.Join(files, " "))
+	for _, folder := range slices.Backward(folders) {
+		fmt.Fprintf(&text, "if [ -d %[1]s ]; then rmdir %[1]s; fi\n", folder)
+	}
+	for _, a := range m.actions {
+		switch a.Verb {
+		case plan.Disable:
+			fmt.Fprintf(&text, "systemctl --quiet enable %s\n", path.Base(a.Target))
+		case plan.Link:
+			name, _, _ := strings.Cut(a.Target, " to ")
+			fmt.Fprintf(&text, "rm -f %s\n", name)
+		}
+	}
+	return text.String() + "systemctl daemon-reload\nsync -f /\n"
+}
+
+// shell is a script for each step that does what the block did, as the scripts in
+// use do it.
+func (m made) shell(b *testing.B) (scripts []string) {
+	b.Helper()
+	var last string
+	for _, a := range m.actions {
+		if a.step == "packages" || onlyOurs(a.step) {
+			continue
+		}
+		if a.step != last {
+			scripts, last = append(scripts, ""), a.step
+		}
+		scripts[len(scripts)-1] += m.line(b, a)
+	}
+	return scripts
+}
+
+// line says an action in shell.
+func (m made) line(b *testing.B, a action) string {
+	b.Helper()
+	switch a.Verb {
+	case plan.Mkdir:
+		return "mkdir -p " + a.Target + "\n"
+	case plan.Write:
+		return fmt.Sprintf("mkdir -p %s\ncat >%s <<'END-OF-FILE'\n%sEND-OF-FILE\n", path.Dir(a.Target), a.Target, a.content)
+	case plan.Link:
+		name, to, _ := strings.Cut(a.Target, " to ")
+		return fmt.Sprintf("mkdir -p %s\nln -sfn %s %s\n", path.Dir(name), to, name)
+	case plan.Disable:
+		return "systemctl disable --quiet " + a.Target + "\n"
+	case plan.Run:
+		return a.Target + "\n"
+	case plan.Fetch:
+		return m.fetch(b, a.step, a.Target)
+	}
+	require.Fail(b, "there is no shell for an action", "%s: %s", a.step, a.Verb)
+	return ""
+}
+
+// fetch downloads the checksum file and the file of an asset one after the other,
+// checks, and moves or unpacks.
+func (m made) fetch(b *testing.B, id, target string) string {
+	b.Helper()
+	recorded, ok := m.manifest.Asset(id)
+	require.True(b, ok, id)
+	put := "chmod 755 %[1]s\nmv %[1]s %[3]s\n"
+	if strings.HasSuffix(recorded.URL, ".tgz") {
+		put = "tar -xzf %[1]s --no-same-owner -C %[3]s\nrm %[1]s\n"
+	}
+	return fmt.Sprintf(`curl -fsSL -o %[1]s.sha256 %[2]s.sha256
+curl -fsSL -o %[1]s %[2]s
+echo "$(cut -d' ' -f1 <%[1]s.sha256)  %[1]s" | sha256sum --quiet -c -
+rm %[1]s.sha256
+`+put, "/tmp/"+id, recorded.URL, target)
+}
