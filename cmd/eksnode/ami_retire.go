@@ -18,8 +18,35 @@ import (
 
 // retirement says which images are retired, and how.
 type retirement struct {
+	aws             awsapi.Options
 	keep, days      int
 	deregister, yes bool
+}
+
+func amiRetireCommand() *cobra.Command {
+	var r retirement
+	cmd := &cobra.Command{
+		Use:   "retire",
+		Short: "Deprecate old images, or deregister those that nothing refers to",
+		Long: `Retire deprecates images or, with --deregister, takes them and their snapshots
+away. Without --yes it only says which.
+
+An image that something refers to is never taken away: an instance, a Spot request,
+an SSM parameter of this account, the latest or default version of a launch
+template, a version that an Auto Scaling group, a managed node group or a fleet
+uses, a launch configuration, or a launch permission for somebody else. A list
+that cannot be read counts as a reference; the exit code is then 2.`,
+		Example: `  eksnode ami retire --keep 3 --older-than 90
+  eksnode ami retire --keep 3 --older-than 180 --deregister --yes`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return r.run(cmd) },
+	}
+	cmd.Flags().IntVar(&r.keep, "keep", 3, "number of images of each distribution, Kubernetes minor version and processor that stay")
+	cmd.Flags().IntVar(&r.days, "older-than", 90, "minimum age of an image, in days")
+	cmd.Flags().BoolVar(&r.deregister, "deregister", false, "take images away that nothing refers to, and their snapshots")
+	cmd.Flags().BoolVar(&r.yes, "yes", false, "do it")
+	awsFlags(cmd, &r.aws)
+	return cmd
 }
 
 // old picks the images that go: of each kind, those older than the newest ones
@@ -61,17 +88,17 @@ const unseenUsers = `Not seen from here: EC2NodeClasses and other objects in clu
 recipes, infrastructure code, SSM parameters of the type SecureString, other
 regions, and other accounts without a launch permission. Check them yourself.`
 
-func (f *amiFlags) runRetire(cmd *cobra.Command) error {
-	if f.retire.keep < 1 || f.retire.days < 0 {
+func (r retirement) run(cmd *cobra.Command) error {
+	if r.keep < 1 || r.days < 0 {
 		return errors.New("--keep must be at least 1, and --older-than at least 0")
 	}
-	a, err := awsapi.Open(cmd.Context(), f.aws)
+	a, err := awsapi.Open(cmd.Context(), r.aws)
 	if err != nil {
 		return err
 	}
 	now := time.Now()
-	if f.retire.deregister {
-		return f.runDeregister(cmd, a, now)
+	if r.deregister {
+		return r.runDeregister(cmd, a, now)
 	}
 	images, err := a.OwnImages(cmd.Context())
 	if err != nil {
@@ -80,11 +107,11 @@ func (f *amiFlags) runRetire(cmd *cobra.Command) error {
 	p := &printer{w: cmd.OutOrStdout()}
 	var errs []error
 	count := 0
-	for _, i := range f.retire.old(images, now) {
+	for _, i := range r.old(images, now) {
 		if deprecated(i, now) {
 			continue // it is retired already
 		}
-		if f.retire.yes { // EC2 takes whole minutes, in the future
+		if r.yes { // EC2 takes whole minutes, in the future
 			if err := a.Deprecate(cmd.Context(), i.ID, now.Add(2*time.Minute).Truncate(time.Minute)); err != nil {
 				errs = append(errs, err)
 				continue
@@ -93,7 +120,7 @@ func (f *amiFlags) runRetire(cmd *cobra.Command) error {
 		p.line("deprecate %s", called(i))
 		count++
 	}
-	f.sum(p, count, len(images))
+	r.sum(p, count, len(images))
 	return errors.Join(append(errs, p.err)...)
 }
 
@@ -102,8 +129,8 @@ func called(i awsapi.Image) string {
 	return fmt.Sprintf("%s (%s, made %s)", i.ID, i.Name, i.Created.Format(time.DateOnly))
 }
 
-func (f *amiFlags) sum(p *printer, count, all int) {
-	if f.retire.yes {
+func (r retirement) sum(p *printer, count, all int) {
+	if r.yes {
 		p.line("%d of %d images retired", count, all)
 	} else {
 		p.line("%d of %d images would be retired; --yes does it", count, all)
@@ -121,12 +148,12 @@ type survey struct {
 	unseen error
 }
 
-func (f *amiFlags) survey(cmd *cobra.Command, a *awsapi.AWS, now time.Time) (survey, error) {
+func (r retirement) survey(cmd *cobra.Command, a *awsapi.AWS, now time.Time) (survey, error) {
 	images, err := a.OwnImages(cmd.Context())
 	if err != nil {
 		return survey{}, err
 	}
-	s := survey{all: len(images), old: f.retire.old(images, now), kept: map[string][]string{}}
+	s := survey{all: len(images), old: r.old(images, now), kept: map[string][]string{}}
 	s.references = a.References(cmd.Context(), s.old)
 	s.unseen = s.references.Unseen()
 	for _, i := range s.old {
@@ -149,12 +176,12 @@ func (s survey) same(other survey) bool {
 
 // runDeregister says what refers to old images, and takes those away that nothing
 // refers to. What it could not see, it takes for a reference.
-func (f *amiFlags) runDeregister(cmd *cobra.Command, a *awsapi.AWS, now time.Time) error {
+func (r retirement) runDeregister(cmd *cobra.Command, a *awsapi.AWS, now time.Time) error {
 	p := &printer{w: cmd.OutOrStdout()}
 	for line := range strings.Lines(unseenUsers) {
 		p.line("%s", strings.TrimSuffix(line, "\n"))
 	}
-	s, err := f.survey(cmd, a, now)
+	s, err := r.survey(cmd, a, now)
 	if err != nil {
 		return err
 	}
@@ -163,8 +190,8 @@ func (f *amiFlags) runDeregister(cmd *cobra.Command, a *awsapi.AWS, now time.Tim
 			p.line("keep %s; used by: %s", called(i), strings.Join(users, ", "))
 		}
 	}
-	if f.retire.yes && len(s.kept) < len(s.old) { // look again, so that nothing is taken from somebody who came meanwhile
-		again, err := f.survey(cmd, a, now)
+	if r.yes && len(s.kept) < len(s.old) { // look again, so that nothing is taken from somebody who came meanwhile
+		again, err := r.survey(cmd, a, now)
 		if err != nil {
 			return err
 		}
@@ -180,7 +207,7 @@ func (f *amiFlags) runDeregister(cmd *cobra.Command, a *awsapi.AWS, now time.Tim
 			continue
 		}
 		free, used := s.references.Leave(i)
-		if f.retire.yes {
+		if r.yes {
 			if err := a.Deregister(cmd.Context(), i.ID, free); err != nil {
 				errs = append(errs, err)
 				continue
@@ -192,6 +219,6 @@ func (f *amiFlags) runDeregister(cmd *cobra.Command, a *awsapi.AWS, now time.Tim
 		}
 		count++
 	}
-	f.sum(p, count, s.all)
+	r.sum(p, count, s.all)
 	return errors.Join(append(errs, p.err)...)
 }

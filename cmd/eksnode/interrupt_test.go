@@ -31,7 +31,7 @@ func TestAnInterruptedRunIsNoResult(t *testing.T) {
 		result string
 	}{
 		"scrub": {[]string{"scrub", "--yes"}, 1, `"result": "failed"`},
-		"plan":  {[]string{"scrub", "--plan"}, 1, `"result": "failed"`},
+		"dry run":  {[]string{"scrub", "--dry-run"}, 1, `"result": "failed"`},
 		"audit": {[]string{"audit"}, 2, `"result": "unknown"`},
 	} {
 		t.Run(name, func(t *testing.T) {

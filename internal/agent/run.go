@@ -30,7 +30,7 @@ func RunSupplied(ctx context.Context, h *host.Host, req Request, tool string, si
 		Machine: plan.Machine{Root: h.Root(), Arch: runtime.GOARCH},
 	}
 	if err := run(ctx, h, req, &r, sink, supply); err != nil {
-		r.Result, r.Error = plan.Failure, err.Error()
+		r.Result, r.Error, r.Err = plan.Failure, err.Error(), err
 		if req.Command == Audit {
 			r.Result = plan.Unknown
 		}

@@ -118,7 +118,7 @@ func measure(ctx context.Context, log io.Writer, o Options) (section report.Sect
 		return section, err
 	}
 	section.Notes = append(section.Notes,
-		fmt.Sprintf("a scrub is the whole process eksnode scrub --root MOUNT --only %s --yes: start, plan, removal, verification; rm -rf gets the same paths as arguments", rules),
+		fmt.Sprintf("a scrub is the whole process eksnode scrub --root MOUNT --rules %s --yes: start, plan, removal, verification; rm -rf gets the same paths as arguments", rules),
 		"the file systems lie in files in memory and are mounted by loop devices; both contestants find the same tree, with its inodes in the cache",
 	)
 	return section, nil
@@ -182,7 +182,7 @@ func (m *measurement) contest(ctx context.Context, t *tree, size Size, build, no
 func (m *measurement) scrubArgs(build string, t *tree) []string {
 	args := []string{build, "scrub", "--yes", "--audit", "off", "--root", t.disk.point}
 	for _, r := range rules {
-		args = append(args, "--only", r)
+		args = append(args, "--rules", r)
 	}
 	return args
 }

@@ -48,7 +48,7 @@ func (m *measurement) sysprep(ctx context.Context, section *report.Section) (err
 	nothing := func(context.Context) (contest.Counts, error) { return nil, nil }
 	const scrub = `mount -o loop "$2" "$3"
 "$1" scrub --yes --audit off --root "$3"
-"$1" audit --skip assets --root "$3"
+"$1" audit --skip-rules assets --root "$3"
 umount "$3"`
 	outcome, err := contest.Contest{
 		Name: "a disk with Debian 12 and the state of pods", Rounds: 1, Now: m.Now, Log: m.log,
