@@ -39,7 +39,7 @@ type Spec struct {
 	Packages []string `json:"packages,omitempty" mapstructure:"packages"`
 	// Additional kernel parameters, by names with dots. For example
 	// `{ "net.core.somaxconn" = "4096" }`. They hold from the next boot on; the
-	// builder machine keeps its own. Values that a parameter cannot have, and
+	// builder machine keeps the values that it has. Values that a parameter cannot have, and
 	// those with which no node works, are refused.
 	Sysctls map[string]string `json:"sysctls,omitempty" mapstructure:"sysctls"`
 	// Packages to install in one version and hold there, by name. Versions are
@@ -54,8 +54,8 @@ type Spec struct {
 	// `nvme_core.io_timeout=4294967295`. They hold from the next boot on. Those
 	// with which no node works, such as `root=`, are refused.
 	KernelArguments []string `json:"kernel_arguments,omitempty" mapstructure:"kernel_arguments"`
-	// Install NVIDIA's container toolkit, with which containers name their GPUs
-	// by `envvar` or `volume-mounts`. With `volume-mounts` a container without
+	// How containers name their GPUs, `envvar` or `volume-mounts`; installs
+	// NVIDIA's container toolkit. With `volume-mounts` a container without
 	// privileges gets at no GPU that it was not given; the device plugin's
 	// `deviceListStrategy` must be the same. The toolkit comes from a repository
 	// that the machine knows. Drivers are the base image's business.

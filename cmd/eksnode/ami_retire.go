@@ -21,6 +21,54 @@ type retirement struct {
 	aws             awsapi.Options
 	keep, days      int
 	deregister, yes bool
+	output          string
+}
+
+// retired is what becomes of one image or snapshot.
+type retired struct {
+	Action   string    `json:"action"` // deprecate, deregister or keep
+	Image    string    `json:"image"`
+	Name     string    `json:"name"`
+	Made     time.Time `json:"made"`
+	Snapshot string    `json:"snapshot,omitempty"` // that is kept, where the image is not
+	UsedBy   []string  `json:"used_by,omitempty"`
+}
+
+// retiring tells what becomes of images, as it happens or, in JSON, at the end.
+type retiring struct {
+	retirement
+	p       *printer
+	entries []retired
+}
+
+func (r retirement) begin(cmd *cobra.Command) *retiring {
+	return &retiring{r, &printer{w: cmd.OutOrStdout()}, []retired{}}
+}
+
+func (r *retiring) say(action string, i awsapi.Image, snapshot string, users []string) {
+	r.entries = append(r.entries, retired{action, i.ID, i.Name, i.Created, snapshot, users})
+	switch {
+	case r.output == "json":
+	case snapshot != "":
+		r.p.line("keep the snapshot %s of %s; used by: %s", snapshot, i.ID, strings.Join(users, ", "))
+	case users != nil:
+		r.p.line("%s %s; used by: %s", action, called(i), strings.Join(users, ", "))
+	default:
+		r.p.line("%s %s", action, called(i))
+	}
+}
+
+// end sums up how many of all images went.
+func (r *retiring) end(count, all int) error {
+	switch {
+	case r.output == "json":
+		return errors.Join(r.p.err, writeJSON(r.p.w, map[string]any{"done": r.yes, "retired": count, "images": all, "changes": r.entries}))
+	case r.yes:
+		r.p.line("%d of %d images retired", count, all)
+	default:
+		r.p.line("%d of %d images would be retired; --yes does it", count, all)
+	}
+	return r.p.err
 }
 
 func amiRetireCommand() *cobra.Command {
@@ -45,6 +93,7 @@ that cannot be read counts as a reference; the exit code is then 2.`,
 	cmd.Flags().IntVar(&r.days, "older-than", 90, "minimum age of an image, in days")
 	cmd.Flags().BoolVar(&r.deregister, "deregister", false, "take images away that nothing refers to, and their snapshots")
 	cmd.Flags().BoolVar(&r.yes, "yes", false, "do it")
+	formatFlag(cmd, &r.output, "text", "json")
 	awsFlags(cmd, &r.aws)
 	return cmd
 }
@@ -104,7 +153,7 @@ func (r retirement) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	p := &printer{w: cmd.OutOrStdout()}
+	told := r.begin(cmd)
 	var errs []error
 	count := 0
 	for _, i := range r.old(images, now) {
@@ -117,24 +166,15 @@ func (r retirement) run(cmd *cobra.Command) error {
 				continue
 			}
 		}
-		p.line("deprecate %s", called(i))
+		told.say("deprecate", i, "", nil)
 		count++
 	}
-	r.sum(p, count, len(images))
-	return errors.Join(append(errs, p.err)...)
+	return errors.Join(append(errs, told.end(count, len(images)))...)
 }
 
 // called is an image as people know it.
 func called(i awsapi.Image) string {
 	return fmt.Sprintf("%s (%s, made %s)", i.ID, i.Name, i.Created.Format(time.DateOnly))
-}
-
-func (r retirement) sum(p *printer, count, all int) {
-	if r.yes {
-		p.line("%d of %d images retired", count, all)
-	} else {
-		p.line("%d of %d images would be retired; --yes does it", count, all)
-	}
 }
 
 // survey is what may go, and what refers to it.
@@ -177,9 +217,9 @@ func (s survey) same(other survey) bool {
 // runDeregister says what refers to old images, and takes those away that nothing
 // refers to. What it could not see, it takes for a reference.
 func (r retirement) runDeregister(cmd *cobra.Command, a *awsapi.AWS, now time.Time) error {
-	p := &printer{w: cmd.OutOrStdout()}
-	for line := range strings.Lines(unseenUsers) {
-		p.line("%s", strings.TrimSuffix(line, "\n"))
+	told := r.begin(cmd)
+	if r.output == "text" {
+		told.p.line("%s", unseenUsers)
 	}
 	s, err := r.survey(cmd, a, now)
 	if err != nil {
@@ -187,7 +227,7 @@ func (r retirement) runDeregister(cmd *cobra.Command, a *awsapi.AWS, now time.Ti
 	}
 	for _, i := range s.old {
 		if users := s.kept[i.ID]; users != nil {
-			p.line("keep %s; used by: %s", called(i), strings.Join(users, ", "))
+			told.say("keep", i, "", users)
 		}
 	}
 	if r.yes && len(s.kept) < len(s.old) { // look again, so that nothing is taken from somebody who came meanwhile
@@ -213,12 +253,11 @@ func (r retirement) runDeregister(cmd *cobra.Command, a *awsapi.AWS, now time.Ti
 				continue
 			}
 		}
-		p.line("deregister %s", called(i))
+		told.say("deregister", i, "", nil)
 		for _, snapshot := range slices.Sorted(maps.Keys(used)) {
-			p.line("keep the snapshot %s of %s; used by: %s", snapshot, i.ID, strings.Join(used[snapshot], ", "))
+			told.say("keep", i, snapshot, used[snapshot])
 		}
 		count++
 	}
-	r.sum(p, count, s.all)
-	return errors.Join(append(errs, p.err)...)
+	return errors.Join(append(errs, told.end(count, s.all))...)
 }

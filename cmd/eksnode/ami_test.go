@@ -77,6 +77,10 @@ func TestAMIRetire(t *testing.T) {
 	w := fleet(t)
 	_, out, _ := command(t, "", "ami", "retire", "--keep", "2", "--older-than", "85")
 	assert.Contains(t, out, "deprecate ami-00000003 (debian-3, made ")
+	_, list, _ := command(t, "", "ami", "retire", "--keep", "2", "--older-than", "85", "--output", "json")
+	assert.Contains(t, list, `"action": "deprecate",`)
+	assert.Contains(t, list, `"image": "ami-00000003",`)
+	assert.Contains(t, list, `"done": false,`)
 	assert.Contains(t, out, "\n2 of 6 images would be retired; --yes does it\n")
 	assert.Empty(t, w.Calls()["ec2:EnableImageDeprecation"], "nothing was done")
 

@@ -20,7 +20,7 @@ func provisionHelp() map[string]string {
 		"package_versions":         "packages to install in one version and hold there, by name",
 		"ca_certificates":          "certificate authorities to trust, by a name of your choice",
 		"kernel_arguments":         "arguments for the kernel's command line, such as nvme_core.io_timeout=4294967295",
-		"nvidia_container_toolkit": "install NVIDIA's container toolkit, with which containers name their GPUs by envvar or volume-mounts",
+		"nvidia_container_toolkit": "how containers name their GPUs, envvar or volume-mounts; installs NVIDIA's container toolkit",
 		"efa":                      "prepare the node for Elastic Fabric Adapter",
 		"fips":                     "stop unless the machine runs in FIPS mode",
 		"bootstrap":                "what configures the node at its first boot, eksnode or none",
