@@ -42,11 +42,6 @@ func TestAnOptionIsOneField(t *testing.T) {
 	repository := copied(t)
 	git := func(args ...string) string { return in(t, repository, "git", args...) }
 	git("init", "--quiet")
-	generate := func() {
-		in(t, repository, "go", "generate", "./plugin/eksnode")
-		in(t, repository, "go", "run", "./docs/generate")
-	}
-	generate() // what has drifted before is for other tests to say
 	git("add", "--all")
 
 	spec := filepath.Join(repository, "provisioner/spec.go")
@@ -55,7 +50,8 @@ func TestAnOptionIsOneField(t *testing.T) {
 	before, after, found := strings.Cut(string(text), "\t// Prepare the node for Elastic Fabric Adapter.")
 	require.True(t, found)
 	write(t, spec, before+greeting+"\t// Prepare the node for Elastic Fabric Adapter."+after)
-	generate()
+	in(t, repository, "go", "generate", "./plugin/eksnode")
+	in(t, repository, "go", "run", "./docs/generate")
 	assert.Equal(t, []string{
 		".web-docs/components/provisioner/eksnode/README.md", "cmd/eksnode/optionhelp.go", "docs/eksnode.md", "docs/provisioner-eksnode.md",
 		"plugin/eksnode/config.hcl2spec.go", "provisioner/spec.go",
