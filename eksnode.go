@@ -211,7 +211,7 @@ func begin(h *host.Host, command string) plan.Report {
 func end(h *host.Host, r *plan.Report, failed plan.Result, work func() error) (plan.Report, error) {
 	err := work()
 	if err != nil {
-		r.Result, r.Error = failed, err.Error()
+		r.Result, r.Error, r.Err = failed, err.Error(), err
 	}
 	r.Finished = h.Now()
 	return *r, err

@@ -6,7 +6,11 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
+
+// byName is the option that overrides what a machine says of itself.
+const byName = surface.Name("distro")
 
 // Detect tells which distribution a machine is. With override, the ID of a
 // known distribution, the machine is taken for that whatever it says itself.
@@ -20,7 +24,7 @@ func Detect(h *host.Host, override string) (Distro, Release, error) {
 		return d.of(release.VersionID), release, err
 	}
 	if err != nil {
-		return Distro{}, release, fmt.Errorf("%w; name the distribution with distro = \"…\", one of %s", err, strings.Join(IDs(), ", "))
+		return Distro{}, release, surface.Errorf("%w; name the distribution with %s, one of %s", err, surface.Words{HCL: `distro = "…"`, Flags: "--distro …"}, strings.Join(IDs(), ", "))
 	}
 	d, err := match(release)
 	return d.of(release.VersionID), release, err
@@ -32,7 +36,7 @@ func match(release Release) (Distro, error) {
 			return Distro{}, fmt.Errorf("%s: %w", release, u.Err())
 		}
 	}
-	var versions []string
+	var covered []Distro
 	for _, d := range All() {
 		if !slices.Contains(d.OSRelease, release.ID) {
 			continue
@@ -40,11 +44,18 @@ func match(release Release) (Distro, error) {
 		if d.covers(release.VersionID) {
 			return d, nil
 		}
-		versions = append(versions, fmt.Sprintf("%s (distro %q)", strings.Join(d.Versions, ", "), d.ID))
+		covered = append(covered, d)
 	}
-	if versions != nil {
-		return Distro{}, fmt.Errorf("%s is not supported; supported are the versions %s; to try it all the same, set distro to that name",
-			release, strings.Join(versions, " and "))
+	if covered != nil {
+		versions := func(distro string) string {
+			var list []string
+			for _, d := range covered {
+				list = append(list, fmt.Sprintf("%s (%s %q)", strings.Join(d.Versions, ", "), distro, d.ID))
+			}
+			return strings.Join(list, " and ")
+		}
+		return Distro{}, surface.Errorf("%s is not supported; supported are the versions %s; to try it all the same, set %s to that name",
+			release, surface.Words{HCL: versions(string(byName)), Flags: versions(byName.Flag())}, byName)
 	}
 	return Distro{}, unknown(release)
 }
@@ -53,9 +64,9 @@ func match(release Release) (Distro, error) {
 func unknown(release Release) error {
 	msg := fmt.Sprintf("%s is not known; known are %s", release, strings.Join(IDs(), ", "))
 	if like := alike(release); len(like) > 0 {
-		return fmt.Errorf("%s; it says that it is like %s: if it is, set distro = %q", msg, strings.Join(like, " and "), like[0])
+		return surface.Errorf("%s; it says that it is like %s: if it is, set %s", msg, strings.Join(like, " and "), byName.Is(like[0]))
 	}
-	return fmt.Errorf("%s; if it behaves like one of them, set distro to that name", msg)
+	return surface.Errorf("%s; if it behaves like one of them, set %s to that name", msg, byName)
 }
 
 // alike lists the known distributions that a machine claims to resemble.

@@ -2,10 +2,10 @@ package distros
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
 
 // packageless is the package manager of systems that have none: everything
@@ -48,7 +48,7 @@ func (packageless) Clean(context.Context, *host.Host) error { return nil }
 
 // none says that there is no package manager.
 func none(names []string) error {
-	return fmt.Errorf("this distribution has no package manager, so it has no package %s; leave packages empty", strings.Join(names, ", "))
+	return surface.Errorf("this distribution has no package manager, so it has no package %s; leave %s", strings.Join(names, ", "), surface.Words{HCL: "packages empty", Flags: "--packages out"})
 }
 
 // HasPackages says whether the distribution has a package manager.

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/afero"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
 
 // pacmanManager is Arch Linux's package manager.
@@ -108,7 +109,7 @@ func (m pacmanManager) Install(ctx context.Context, h *host.Host, names []string
 
 // Pinned refuses: Arch's repositories have the newest version only.
 func (pacmanManager) Pinned(name, version string) (string, error) {
-	return "", fmt.Errorf("pacman cannot install %s %s: a repository has only the newest version; leave it out of package_versions", name, version)
+	return "", surface.Errorf("pacman cannot install %s %s: a repository has only the newest version; leave it out of %s", name, version, surface.Name("package_versions"))
 }
 
 // Hold writes IgnorePkg, which pacman.conf(5) reads any number of times.

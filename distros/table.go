@@ -1,9 +1,10 @@
 package distros
 
 import (
-	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
 
 //go:generate go run ./list
@@ -33,10 +34,10 @@ func ByID(id string) (Distro, error) {
 	}
 	for _, u := range AllUnprovisioned() {
 		if u.ID == id {
-			return Distro{}, fmt.Errorf("distro %q: %w", id, u.Err())
+			return Distro{}, surface.Errorf("%s %q: %w", byName, id, u.Err())
 		}
 	}
-	return Distro{}, fmt.Errorf("distro %q is not known; known are %s", id, strings.Join(IDs(), ", "))
+	return Distro{}, surface.Errorf("%s %q is not known; known are %s", byName, id, strings.Join(IDs(), ", "))
 }
 
 // IDs lists the IDs of the known distributions.

@@ -117,8 +117,9 @@ type Planned struct {
 	Item    string   `json:"item"`
 	Phase   string   `json:"phase"`
 	Actions []Action `json:"actions"`
-	// Error says why the item could not look.
+	// Error says why the item could not look; Err is the item's own error.
 	Error string `json:"error,omitempty"`
+	Err   error  `json:"-"`
 }
 
 // Make asks every item what is left to do. Items with nothing left are not
@@ -134,7 +135,8 @@ func Make(ctx context.Context, h *host.Host, items []Item) []Planned {
 		}
 		actions, err := item.Plan(ctx, h)
 		if err = errors.Join(err, count(actions)); err != nil {
-			p.Error = itemError(item, "", err).Error()
+			p.Err = itemError(item, "", err)
+			p.Error = p.Err.Error()
 		}
 		p.Actions = actions
 		if len(actions) > 0 || err != nil {

@@ -31,7 +31,9 @@ type Outcome struct {
 	Actions []Action `json:"actions,omitempty"`
 	// Findings are what a person has to decide.
 	Findings []Action `json:"findings,omitempty"`
-	Error    string   `json:"error,omitempty"`
+	// Error says why the item failed; Err is the same, with its parts.
+	Error string `json:"error,omitempty"`
+	Err   error  `json:"-"`
 	// Milliseconds is the time the item took.
 	Milliseconds int64 `json:"ms"`
 }
@@ -72,7 +74,7 @@ func Apply(ctx context.Context, h *host.Host, items []Item, sink Sink) ([]Outcom
 		err := applyItem(ctx, h, item, sink, &out)
 		out.Milliseconds = time.Since(start).Milliseconds()
 		if err != nil {
-			out.Status, out.Error = Failed, err.Error()
+			out.Status, out.Error, out.Err = Failed, err.Error(), err
 			failedPhase = item.Phase()
 			errs = append(errs, err)
 		}

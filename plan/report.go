@@ -64,7 +64,9 @@ type Report struct {
 	Finished time.Time `json:"finished"`
 	Result   Result    `json:"result"`
 	Error    string    `json:"error,omitempty"`
-	Totals   Totals    `json:"totals"`
+	// Err is what kept the run from starting, with its parts; nil otherwise.
+	Err    error  `json:"-"`
+	Totals Totals `json:"totals"`
 	// Outcomes is what was done; empty for dry runs and audits.
 	Outcomes []Outcome `json:"outcomes,omitempty"`
 	// Plan is what is left to do: what a dry run would do, or what an audit

@@ -102,6 +102,19 @@ func unknown(value any) []any {
 	}
 }
 
+// The page of each provisioner has every field that Packer takes.
+func TestEveryFieldIsOnItsPage(t *testing.T) {
+	for name, p := range provisioners() {
+		page, err := os.ReadFile("../docs/provisioner-" + strings.TrimPrefix(name, "eksnode-") + ".md")
+		require.NoError(t, err)
+		for field := range p.ConfigSpec() {
+			if !strings.HasPrefix(field, "packer_") {
+				assert.Contains(t, string(page), "\n- `"+field+"` (", "%s", name)
+			}
+		}
+	}
+}
+
 // Whichever field is not known at validate time, the others are not refused
 // for it.
 func TestEveryFieldMayBeUnknown(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -35,7 +36,7 @@ func (n *node) kernelArguments() step {
 		return append(actions, plan.Action{Verb: plan.Run, Target: strings.Join(argv, " "), Reason: "the boot loader takes up kernel_arguments",
 			Do: func(ctx context.Context, _ plan.Progress) error {
 				if !h.HasCommand(argv[0]) {
-					return fmt.Errorf("there is no %s: this machine does not start by its own boot loader, so kernel_arguments has no effect; leave it out", argv[0])
+					return surface.Errorf("there is no %s: this machine does not start by its own boot loader, so %s has no effect; leave it out", argv[0], fieldKernelArguments)
 				}
 				_, err := h.Run(ctx, host.Command{Argv: argv})
 				return err

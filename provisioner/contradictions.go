@@ -2,9 +2,10 @@ package provisioner
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
 
 // unfit is a kernel argument with which no node works.
@@ -80,9 +81,9 @@ func (s Spec) checkArgument(name, value string) error {
 	case isSysctl:
 		return checkParameter(parameter, value)
 	case name == "fips" && value == "0" && s.FIPS:
-		return errors.New("contradicts fips = true")
+		return surface.Errorf("contradicts %s", fieldFips.On())
 	case name == "audit" && (value == "0" || value == "off") && slices.Contains(s.Hardening, hardenAudit):
-		return fmt.Errorf("contradicts hardening %q: nothing would be recorded", hardenAudit)
+		return surface.Errorf("contradicts %s %q: nothing would be recorded", fieldHardening, hardenAudit)
 	}
 	return nil
 }
@@ -104,9 +105,9 @@ func misfits() map[string]string {
 }
 
 // checkPackage refuses a package with which no node works.
-func checkPackage(field, name string) error {
+func checkPackage(field surface.Name, name string) error {
 	if why, unfit := misfits()[name]; unfit {
-		return fmt.Errorf("%s: %q contradicts what a node needs: %s", field, name, why)
+		return surface.Errorf("%s: %q contradicts what a node needs: %s", field, name, why)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/units"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -31,7 +32,7 @@ func (s Spec) validateBootstrap() error {
 	if s.Bootstrap == "" || slices.Contains(Bootstraps(), s.Bootstrap) {
 		return nil
 	}
-	return fmt.Errorf("bootstrap %q is not known; known are %s", s.Bootstrap, strings.Join(Bootstraps(), ", "))
+	return surface.Errorf("%s %q is not known; known are %s", fieldBootstrap, s.Bootstrap, strings.Join(Bootstraps(), ", "))
 }
 
 // authenticator is the program that kubeconfigs of Amazon Linux 2's kind call.
@@ -158,7 +159,7 @@ func (n *node) refuseOthers(h *host.Host, m *manifest.Manifest) error {
 		if same, err := isBootFile(h, f, st); err != nil {
 			return err
 		} else if !same {
-			errs = append(errs, fmt.Errorf(`%s is there already and not eksnode's: set bootstrap = "none" to keep that first boot, or remove the file`, f.Path))
+			errs = append(errs, surface.Errorf(`%s is there already and not eksnode's: set %s to keep that first boot, or remove the file`, f.Path, fieldBootstrap.Is(bootNone)))
 		}
 	}
 	return errors.Join(errs...)

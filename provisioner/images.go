@@ -14,18 +14,22 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset/image"
 	"github.com/eksnode/packer-plugin-eksnode/internal/containerd"
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 // Containers are the container images that a node has before it starts.
 type Containers struct {
-	// Images are REGISTRY/REPOSITORY:TAG@sha256:DIGEST, or without the digest
-	// where the lock has it. The digest is that of the manifest or of a list of
-	// manifests.
-	Images []string `json:"images,omitempty"`
-	// PauseImage, written the same, becomes PauseName: the image that holds a
-	// pod's namespaces open, without which no pod starts.
-	PauseImage string `json:"pause_image,omitempty"`
+	// Container images that the node has before it starts, such as
+	// `registry.k8s.io/coredns/coredns:v1.12.1@sha256:…`. They are named as pods
+	// name them, and with the digest of the manifest or of its list, unless
+	// `lock_file` has it. The Packer host gets them, with the credentials it
+	// has, and sends them to the machine.
+	Images []string `json:"images,omitempty" mapstructure:"images"`
+	// Pause image, without which no pod starts, with its digest. It is written
+	// like `images`. The node calls it `localhost/kubernetes/pause:latest`, and
+	// keeps an archive of it. Without this field the first boot pulls EKS' own.
+	PauseImage string `json:"pause_image,omitempty" mapstructure:"pause_image"`
 }
 
 const (
@@ -53,26 +57,26 @@ type wanted struct {
 func (s Spec) wanted() ([]wanted, error) {
 	var all []wanted
 	var errs []error
-	add := func(field, text string, w wanted) {
+	add := func(field surface.Name, text string, w wanted) {
 		r, err := s.pinned(text)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", field, err))
+			errs = append(errs, surface.Errorf("%s: %w", field, err))
 			return
 		}
 		if w.Reference = r; w.as == "" {
 			w.as = r.Name
 		}
 		if slices.ContainsFunc(all, func(o wanted) bool { return o.as == w.as }) {
-			errs = append(errs, fmt.Errorf("%s: %s is there twice", field, w.as))
+			errs = append(errs, surface.Errorf("%s: %s is there twice", field, w.as))
 			return
 		}
 		all = append(all, w)
 	}
 	if s.PauseImage != "" {
-		add("pause_image", s.PauseImage, wanted{as: PauseName, archive: pauseArchive, keep: true})
+		add(fieldPauseImage, s.PauseImage, wanted{as: PauseName, archive: pauseArchive, keep: true})
 	}
 	for _, text := range s.Images {
-		add("images", text, wanted{archive: imageArchive})
+		add(fieldImages, text, wanted{archive: imageArchive})
 	}
 	return all, errors.Join(errs...)
 }
@@ -87,13 +91,13 @@ func (s Spec) pinned(text string) (image.Reference, error) {
 	locked, ok := s.Lock.Image(r.Name)
 	switch {
 	case s.Lock == nil && r.Digest == "":
-		return r, fmt.Errorf(`%q has no digest, and a tag may mean another image tomorrow: add @sha256:DIGEST, or write it down with "eksnode lock --image %[1]s" and set lock_file`, text)
+		return r, surface.Errorf(`%q has no digest, and a tag may mean another image tomorrow: add @sha256:DIGEST, or write it down with "eksnode lock --images %[1]s" and set %[2]s`, text, fieldLockFile)
 	case s.Lock == nil:
 		return r, nil
 	case !ok:
-		return r, fmt.Errorf(`the lock file does not have the image %s; add it with "eksnode lock --image %[1]s"`, r.Name)
+		return r, fmt.Errorf(`the lock file does not have the image %s; add it with "eksnode lock --images %[1]s"`, r.Name)
 	case r.Digest != "" && r.Digest != locked:
-		return r, fmt.Errorf("%s is pinned to %s, but the lock file has %s; correct the field, or lock anew", r.Name, r.Digest, locked)
+		return r, surface.Errorf("%s is pinned to %s, but the lock file has %s; correct the %s, or lock anew", r.Name, r.Digest, locked, surface.Field())
 	}
 	r.Digest = locked
 	return r, nil

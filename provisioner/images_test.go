@@ -64,9 +64,9 @@ func TestImagesThatAreRefused(t *testing.T) {
 		err    string
 	}{
 		"a tag alone": {false, Containers{Images: []string{"registry.k8s.io/pause:3.10"}},
-			`images: "registry.k8s.io/pause:3.10" has no digest, and a tag may mean another image tomorrow: add @sha256:DIGEST, or write it down with "eksnode lock --image registry.k8s.io/pause:3.10" and set lock_file`},
+			`images: "registry.k8s.io/pause:3.10" has no digest, and a tag may mean another image tomorrow: add @sha256:DIGEST, or write it down with "eksnode lock --images registry.k8s.io/pause:3.10" and set lock_file`},
 		"not in the lock": {true, Containers{Images: []string{"registry.k8s.io/pause:3.9@" + digestA}},
-			`images: the lock file does not have the image registry.k8s.io/pause:3.9; add it with "eksnode lock --image registry.k8s.io/pause:3.9"`},
+			`images: the lock file does not have the image registry.k8s.io/pause:3.9; add it with "eksnode lock --images registry.k8s.io/pause:3.9"`},
 		"another than the lock": {true, Containers{PauseImage: "registry.k8s.io/pause:3.10@" + digestB},
 			"pause_image: registry.k8s.io/pause:3.10 is pinned to " + digestB + ", but the lock file has " + digestA + "; correct the field, or lock anew"},
 		"twice": {true, Containers{Images: []string{"registry.k8s.io/pause:3.10", "registry.k8s.io/pause:3.10"}},

@@ -12,6 +12,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -157,7 +158,7 @@ func (n *node) install(ctx context.Context, h *host.Host, names []string) error 
 	}
 	for _, name := range names {
 		if want := n.spec.PackageVersions[name]; want != "" && have[name] != want {
-			return fmt.Errorf("%s reports success, but %s is installed in version %s and not %s; write package_versions as the package manager writes versions", pm.Name(), name, have[name], want)
+			return surface.Errorf("%s reports success, but %s is installed in version %s and not %s; write %s as the package manager writes versions", pm.Name(), name, have[name], want, fieldPackageVersions)
 		}
 	}
 	return nil

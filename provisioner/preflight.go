@@ -10,6 +10,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -92,13 +93,14 @@ func (n *node) judge(f facts) error {
 		errs = append(errs, fmt.Errorf("this machine was not started by systemd (process 1 is %q), and the kubelet needs it; boot the base image as a machine, or a container with systemd as its first process", f.init))
 	}
 	if f.uid != 0 {
-		errs = append(errs, fmt.Errorf("this runs as user %d, and only root can make a node; let the communicator's user use sudo without a password", f.uid))
+		errs = append(errs, surface.Errorf("this runs as user %d, and only root can make a node; %s", f.uid,
+			surface.Words{HCL: "let the communicator's user use sudo without a password", Flags: "run it as root"}))
 	}
 	if f.arch != n.arch {
 		errs = append(errs, fmt.Errorf("this machine is %s, but the node shall be %s; choose a base image and an instance type of that architecture", f.arch, n.arch))
 	}
 	if n.spec.FIPS && !f.fips {
-		errs = append(errs, fmt.Errorf("this machine does not run in FIPS mode, and fips asks for it; %s", n.distro.FIPS.Enable))
+		errs = append(errs, surface.Errorf("this machine does not run in FIPS mode, and %s asks for it; %s", fieldFips, n.distro.FIPS.Enable))
 	}
 	for _, p := range f.places {
 		switch {

@@ -6,28 +6,33 @@ import (
 	"time"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
+	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
 
 // Sources says from whom a node's assets come and what they must be.
 type Sources struct {
-	// Source is the publisher's ID, see artifact.Origins; empty means the
-	// lock's, or upstream.
-	Source string `json:"source,omitempty"`
-	// EKSBuildDate is the day of EKS' build, such as "2025-11-13"; needed for
-	// its bucket when there is no lock.
-	EKSBuildDate string `json:"eks_build_date,omitempty"`
-	// Lock is the content of a lock file: nothing else is installed then.
-	Lock *asset.Lock `json:"lock,omitempty"`
-	// SBOM lays a bill of materials of the image beside its manifest.
-	SBOM bool `json:"sbom,omitempty"`
+	// Publisher of what no package brings, `upstream` or `eks-bucket`. `upstream`
+	// is the release sites of Kubernetes and of each project, `eks-bucket` the
+	// public bucket of EKS' own builds. Defaults to the lock file's, or
+	// `upstream`.
+	Source string `json:"source,omitempty" mapstructure:"source"`
+	// Day of the EKS build, such as `2025-11-13`. Needed with `source =
+	// "eks-bucket"` when there is no lock file.
+	EKSBuildDate string `json:"eks_build_date,omitempty" mapstructure:"eks_build_date"`
+	// Write a CycloneDX 1.5 bill of materials into the image, at
+	// `/etc/eks/eksnode/sbom.cdx.json`. Defaults to `false`.
+	SBOM bool `json:"sbom,omitempty" mapstructure:"sbom"`
+	// Lock is the content of a lock file: nothing else is installed then. It is
+	// no option; Local.LockFile is.
+	Lock *asset.Lock `json:"lock,omitempty" mapstructure:"-" mapstructure-to-hcl2:",skip"`
 }
 
-// validate reports all problems at once. versions are the Spec's.
-func (s Sources) validate(versions map[string]string) error {
+// validate reports all problems at once. pinned are the versions of the Spec.
+func (s Sources) validate(pinned map[string]string) error {
 	var errs []error
 	for _, a := range asset.Table() {
-		if _, set := versions[a.ID]; set && a.EKS != nil && s.Source == asset.EKSBucket && a.Version != "" {
-			errs = append(errs, fmt.Errorf("versions[%q] has no effect with source = %q, which has it in Kubernetes' version", a.ID, s.Source))
+		if _, set := pinned[a.ID]; set && a.EKS != nil && s.Source == asset.EKSBucket && a.Version != "" {
+			errs = append(errs, surface.Errorf("%s has no effect with %s, which has it in Kubernetes' version", fieldVersions.Key(a.ID), fieldSource.Is(s.Source)))
 		}
 	}
 	if s.Source != "" {
@@ -36,10 +41,10 @@ func (s Sources) validate(versions map[string]string) error {
 	}
 	if s.EKSBuildDate != "" {
 		if _, err := time.Parse(time.DateOnly, s.EKSBuildDate); err != nil {
-			errs = append(errs, fmt.Errorf("eks_build_date %q must be a day, such as 2025-11-13", s.EKSBuildDate))
+			errs = append(errs, surface.Errorf("%s %q must be a day, such as 2025-11-13", fieldEksBuildDate, s.EKSBuildDate))
 		}
 		if s.Source != asset.EKSBucket && s.Lock == nil {
-			errs = append(errs, fmt.Errorf("eks_build_date has no effect without source = %q", asset.EKSBucket))
+			errs = append(errs, surface.Errorf("%s has no effect without %s", fieldEksBuildDate, fieldSource.Is(asset.EKSBucket)))
 		}
 	}
 	if s.Lock != nil {

@@ -2,12 +2,12 @@ package provisioner
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
+	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
 
 // suits checks what only the distribution tells: settings that contradict it
@@ -15,48 +15,48 @@ import (
 func (s Spec) suits(d distros.Distro, minor int) error {
 	var errs []error
 	if s.Distro != "" && s.Distro != d.ID {
-		errs = append(errs, fmt.Errorf("distro %q was asked for, and this is %q", s.Distro, d.ID))
+		errs = append(errs, surface.Errorf("%s %q was asked for, and this is %q", fieldDistro, s.Distro, d.ID))
 	}
 	if d.NewestKubernetes > 0 && minor > d.NewestKubernetes {
-		errs = append(errs, fmt.Errorf("kubernetes_version %q does not run on %s: the newest is 1.%d; %s", s.KubernetesVersion, d.Name, d.NewestKubernetes, d.Differs))
+		errs = append(errs, surface.Errorf("%s %q does not run on %s: the newest is 1.%d; %s", fieldKubernetesVersion, s.KubernetesVersion, d.Name, d.NewestKubernetes, d.Differs))
 	}
 	for _, a := range asset.Table() {
 		if !a.Chosen || slices.Contains(d.Upstream, a.ID) {
 			continue
 		}
 		for _, field := range []struct {
-			name   string
+			name   surface.Name
 			values map[string]string
-		}{{"versions", s.Versions}, {"checksums", s.Checksums}} {
+		}{{fieldVersions, s.Versions}, {fieldChecksums, s.Checksums}} {
 			if _, set := field.values[a.ID]; set {
-				errs = append(errs, fmt.Errorf("%s[%q] has no effect on %s: it has %s as a package", field.name, a.ID, d.Name, a.ID))
+				errs = append(errs, surface.Errorf("%s has no effect on %s: it has %s as a package", field.name.Key(a.ID), d.Name, a.ID))
 			}
 		}
 	}
 	if !d.HasPackages() {
 		for _, name := range s.Packages {
-			errs = append(errs, fmt.Errorf("packages: %s has no package manager, so it cannot have %q", d.Name, name))
+			errs = append(errs, surface.Errorf("%s: %s has no package manager, so it cannot have %q", fieldPackages, d.Name, name))
 		}
 	}
 	for _, settings := range d.Settings() {
 		for _, r := range settings.Removed {
 			if _, versioned := s.PackageVersions[r.Package]; versioned || slices.Contains(s.Packages, r.Package) {
-				errs = append(errs, fmt.Errorf("packages: %q contradicts what a node needs on %s: %s", r.Package, d.Name, r.Why))
+				errs = append(errs, surface.Errorf("%s: %q contradicts what a node needs on %s: %s", fieldPackages, r.Package, d.Name, r.Why))
 			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.PackageVersions)) {
 		if _, err := d.PackageManager.Pinned(name, s.PackageVersions[name]); err != nil {
-			errs = append(errs, fmt.Errorf("package_versions[%q]: %w", name, err))
+			errs = append(errs, surface.Errorf("%s: %w", fieldPackageVersions.Key(name), err))
 		}
 	}
 	for _, o := range s.options() {
 		if o.needs != "" && !d.Can(o.needs) {
-			errs = append(errs, fmt.Errorf("%s: %s does not have it", o.needs, d.Name))
+			errs = append(errs, surface.Errorf("%s: %s does not have it", surface.Name(o.needs), d.Name))
 		}
 	}
 	if s.FIPS && d.FIPS.Enable == "" {
-		errs = append(errs, fmt.Errorf("fips: %s has no FIPS mode: %s", d.Name, d.FIPS.None))
+		errs = append(errs, surface.Errorf("%s: %s has no FIPS mode: %s", fieldFips, d.Name, d.FIPS.None))
 	}
 	return errors.Join(errs...)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
+	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
 
 // The minors of Kubernetes 1 whose kubelets a node can have. Before 1.24 the
@@ -46,17 +47,17 @@ func (s Spec) Validate() error {
 	add(err)
 	for _, id := range slices.Sorted(maps.Keys(s.Versions)) {
 		add(validatePin(id, s.Versions[id]))
-		add(s.validateNeed("versions", id))
+		add(s.validateNeed(fieldVersions, id))
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.Checksums)) {
 		add(validateSum(id, s.Checksums[id]))
-		add(s.validateNeed("checksums", id))
+		add(s.validateNeed(fieldChecksums, id))
 	}
 	for _, name := range s.Packages {
 		if !packageForm.MatchString(name) {
-			add(fmt.Errorf("packages: %q is not a package's name; allowed are letters, digits and + . _ -, beginning with a letter or digit", name))
+			add(surface.Errorf("%s: %q is not a package's name; allowed are letters, digits and + . _ -, beginning with a letter or digit", fieldPackages, name))
 		}
-		add(checkPackage("packages", name))
+		add(checkPackage(fieldPackages, name))
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Sysctls)) {
 		add(validateSysctl(name, s.Sysctls[name]))
@@ -76,14 +77,14 @@ func (s Spec) validateKubernetes() error {
 	v := s.KubernetesVersion
 	switch {
 	case v == "":
-		return errors.New(`kubernetes_version is required, such as "1.34.4"`)
+		return surface.Errorf(`%s is required, such as "1.34.4"`, fieldKubernetesVersion)
 	case strings.HasPrefix(v, "v"):
-		return fmt.Errorf(`kubernetes_version %q must be written without the "v"`, v)
+		return surface.Errorf(`%s %q must be written without the "v"`, fieldKubernetesVersion, v)
 	case !versionForm.MatchString(v):
-		return fmt.Errorf(`kubernetes_version %q must be complete, such as "1.34.4"; nothing is resolved to "latest"`, v)
+		return surface.Errorf(`%s %q must be complete, such as "1.34.4"; nothing is resolved to "latest"`, fieldKubernetesVersion, v)
 	}
 	if minor, err := kubernetesMinor(v); err != nil || minor < oldestMinor || minor > newestMinor {
-		return fmt.Errorf("kubernetes_version %q is not supported; supported are 1.%d to 1.%d", v, oldestMinor, newestMinor)
+		return surface.Errorf("%s %q is not supported; supported are 1.%d to 1.%d", fieldKubernetesVersion, v, oldestMinor, newestMinor)
 	}
 	return nil
 }
@@ -104,72 +105,72 @@ func (s Spec) validateSource() error {
 	}
 	u, err := url.Parse(s.SourceURL)
 	if err != nil {
-		return errors.New("source_url cannot be read as an address; allowed is http:// or https://, a host, and a path") // the error would quote a password
+		return surface.Errorf("%s cannot be read as an address; allowed is http:// or https://, a host, and a path", fieldSourceURL) // the error would quote a password
 	}
 	shown := u.Redacted()
 	switch {
 	case u.Scheme == "file" && u.Host == "" && strings.HasPrefix(u.Path, "/") && u.Opaque == "" && u.User == nil:
 		// a folder
 	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
-		return fmt.Errorf("source_url %q must begin with http:// or https:// and a host, or with file:// and an absolute path", shown)
+		return surface.Errorf("%s %q must begin with http:// or https:// and a host, or with file:// and an absolute path", fieldSourceURL, shown)
 	case u.RawQuery != "" || u.Fragment != "":
-		return fmt.Errorf("source_url %q must not have a query or a fragment: assets' paths are put behind it", shown)
+		return surface.Errorf("%s %q must not have a query or a fragment: assets' paths are put behind it", fieldSourceURL, shown)
 	}
 	return nil
 }
 
 func validatePin(id, version string) error {
-	asset, err := knownAsset("versions", id)
+	asset, err := knownAsset(fieldVersions, id)
 	switch {
 	case err != nil:
 		return err
 	case asset.Version == "":
-		return fmt.Errorf("versions[%q]: its version is kubernetes_version and cannot be set here", id)
+		return surface.Errorf("%s: its version is %s and cannot be set here", fieldVersions.Key(id), fieldKubernetesVersion)
 	case !versionForm.MatchString(version):
-		return fmt.Errorf(`versions[%q] = %q must be complete and without "v", such as %q`, id, version, asset.Version)
+		return surface.Errorf(`%s = %q must be complete and without "v", such as %q`, fieldVersions.Key(id), version, asset.Version)
 	}
 	return nil
 }
 
 func validateSum(id, sum string) error {
-	if _, err := knownAsset("checksums", id); err != nil {
+	if _, err := knownAsset(fieldChecksums, id); err != nil {
 		return err
 	}
 	if !sumForm.MatchString(sum) {
-		return fmt.Errorf("checksums[%q] = %q must be a SHA-256: 64 hexadecimal digits", id, sum)
+		return surface.Errorf("%s = %q must be a SHA-256: 64 hexadecimal digits", fieldChecksums.Key(id), sum)
 	}
 	return nil
 }
 
 // validateNeed refuses what is said about an asset that this kubelet does not
 // get: it would have no effect.
-func (s Spec) validateNeed(field, id string) error {
+func (s Spec) validateNeed(field surface.Name, id string) error {
 	asset, err := knownAsset(field, id)
 	minor, versionErr := kubernetesMinor(s.KubernetesVersion)
 	if err != nil || versionErr != nil || minor >= asset.Since {
 		return nil // told already, or needed
 	}
-	return fmt.Errorf("%s[%q] has no effect: kubelets before 1.%d do without it, and kubernetes_version is %q", field, id, asset.Since, s.KubernetesVersion)
+	return surface.Errorf("%s has no effect: kubelets before 1.%d do without it, and %s is %q", field.Key(id), asset.Since, fieldKubernetesVersion, s.KubernetesVersion)
 }
 
-func knownAsset(field, id string) (asset.Asset, error) {
+func knownAsset(field surface.Name, id string) (asset.Asset, error) {
 	for _, a := range asset.Table() {
 		if a.ID == id {
 			return a, nil
 		}
 	}
-	return asset.Asset{}, fmt.Errorf("%s[%q]: there is no such asset; known are %s", field, id, strings.Join(asset.IDs(), ", "))
+	return asset.Asset{}, surface.Errorf("%s: there is no such asset; known are %s", field.Key(id), strings.Join(asset.IDs(), ", "))
 }
 
 func validateSysctl(name, value string) error {
 	if !sysctlForm.MatchString(name) {
-		return fmt.Errorf("sysctls[%q] is not a sysctl's name; write it with dots, such as net.ipv4.ip_forward", name)
+		return surface.Errorf("%s is not a sysctl's name; write it with dots, such as net.ipv4.ip_forward", fieldSysctls.Key(name))
 	}
 	if strings.TrimSpace(value) == "" || strings.ContainsAny(value, "\n\r\x00") {
-		return fmt.Errorf("sysctls[%q] = %q must be one line that is not empty", name, value)
+		return surface.Errorf("%s = %q must be one line that is not empty", fieldSysctls.Key(name), value)
 	}
 	if err := checkParameter(name, strings.TrimSpace(value)); err != nil {
-		return fmt.Errorf("sysctls[%q] = %q %w", name, value, err)
+		return surface.Errorf("%s = %q %w", fieldSysctls.Key(name), value, err)
 	}
 	return nil
 }

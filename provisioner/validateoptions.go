@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
 
 var (
@@ -25,20 +27,20 @@ func (s Spec) validateOptions() []error {
 		version := s.PackageVersions[name]
 		switch {
 		case !packageForm.MatchString(name):
-			errs = append(errs, fmt.Errorf("package_versions[%q] is not a package's name; allowed are letters, digits and + . _ -, beginning with a letter or digit", name))
+			errs = append(errs, surface.Errorf("%s is not a package's name; allowed are letters, digits and + . _ -, beginning with a letter or digit", fieldPackageVersions.Key(name)))
 		case !packageVersionForm.MatchString(version):
-			errs = append(errs, fmt.Errorf("package_versions[%q] = %q is not a version; write it as the package manager does, such as \"1.7.24-1\"", name, version))
+			errs = append(errs, surface.Errorf("%s = %q is not a version; write it as the package manager does, such as \"1.7.24-1\"", fieldPackageVersions.Key(name), version))
 		}
-		if err := checkPackage("package_versions", name); err != nil {
+		if err := checkPackage(fieldPackageVersions, name); err != nil {
 			errs = append(errs, err)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.CACertificates)) {
 		if !authorityForm.MatchString(name) {
-			errs = append(errs, fmt.Errorf("ca_certificates[%q] is not a name; allowed are small letters, digits and -, beginning and ending with a letter or digit", name))
+			errs = append(errs, surface.Errorf("%s is not a name; allowed are small letters, digits and -, beginning and ending with a letter or digit", fieldCaCertificates.Key(name)))
 		}
 		if _, err := authority(s.CACertificates[name]); err != nil {
-			errs = append(errs, fmt.Errorf("ca_certificates[%q]: %w", name, err))
+			errs = append(errs, surface.Errorf("%s: %w", fieldCaCertificates.Key(name), err))
 		}
 	}
 	errs = append(errs, s.validateArguments()...)
@@ -46,14 +48,14 @@ func (s Spec) validateOptions() []error {
 		errs = append(errs, err)
 	}
 	if v := s.NVIDIAContainerToolkit; v != "" && !slices.Contains(DeviceLists(), v) {
-		errs = append(errs, fmt.Errorf("nvidia_container_toolkit %q is not known; known are %s", v, strings.Join(DeviceLists(), ", ")))
+		errs = append(errs, surface.Errorf("%s %q is not known; known are %s", fieldNvidiaContainerToolkit, v, strings.Join(DeviceLists(), ", ")))
 	}
 	for i, h := range s.Hardening {
 		switch {
 		case !slices.Contains(Hardenings(), h):
-			errs = append(errs, fmt.Errorf("hardening: %q is not known; known are %s", h, strings.Join(Hardenings(), ", ")))
+			errs = append(errs, surface.Errorf("%s: %q is not known; known are %s", fieldHardening, h, strings.Join(Hardenings(), ", ")))
 		case slices.Contains(s.Hardening[:i], h):
-			errs = append(errs, fmt.Errorf("hardening: %q is there twice", h))
+			errs = append(errs, surface.Errorf("%s: %q is there twice", fieldHardening, h))
 		}
 	}
 	return errs
@@ -66,12 +68,12 @@ func (s Spec) validateArguments() []error {
 		name, value, _ := strings.Cut(a, "=")
 		switch {
 		case !argumentForm.MatchString(a):
-			errs = append(errs, fmt.Errorf("kernel_arguments: %q is not NAME or NAME=VALUE of letters, digits and . , : / @ %% + _ -", a))
+			errs = append(errs, surface.Errorf("%s: %q is not NAME or NAME=VALUE of letters, digits and . , : / @ %% + _ -", fieldKernelArguments, a))
 		case slices.Contains(s.KernelArguments[:i], a):
-			errs = append(errs, fmt.Errorf("kernel_arguments: %q is there twice", a))
+			errs = append(errs, surface.Errorf("%s: %q is there twice", fieldKernelArguments, a))
 		default:
 			if err := s.checkArgument(name, value); err != nil {
-				errs = append(errs, fmt.Errorf("kernel_arguments: %q %w", a, err))
+				errs = append(errs, surface.Errorf("%s: %q %w", fieldKernelArguments, a, err))
 			}
 		}
 	}
@@ -83,7 +85,7 @@ func authority(text string) (*x509.Certificate, error) {
 	block, rest := pem.Decode([]byte(text))
 	switch {
 	case block == nil:
-		return nil, errors.New("there is no PEM in it; give the certificate's content, for example with file(\"ca.pem\")")
+		return nil, surface.Errorf("there is no PEM in it; %s", surface.Words{HCL: `give the certificate's content, for example with file("ca.pem")`, Flags: "name the file of a certificate"})
 	case block.Type != "CERTIFICATE":
 		return nil, fmt.Errorf("it is a %s, not a CERTIFICATE", block.Type)
 	case strings.TrimSpace(string(rest)) != "":

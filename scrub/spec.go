@@ -3,29 +3,46 @@
 package scrub
 
 import (
-	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
 
-// Spec says which rules run. The zero value runs all of them.
+// Spec says which rules run. The zero value runs all of them. Each field is the
+// option itself, on every surface; provisioner.Spec says what tags and comments
+// are for.
 type Spec struct {
-	// Distro overrides what os-release(5) says, as in a provision.
-	Distro string `json:"distro,omitempty"`
-	// Only runs these rules or groups and no others.
-	Only []string `json:"only,omitempty"`
-	// Skip leaves these rules or groups out.
-	Skip []string `json:"skip,omitempty"`
-	// Own are rules that run besides; see ParseRules.
-	Own []OwnRule `json:"own,omitempty"`
-	// Hash puts the SHA-256 of every removed file into the report.
-	Hash bool `json:"hash,omitempty"`
-	// WipeFreeSpace discards or overwrites the space that removed files took,
-	// because they stay readable in a disk's snapshot otherwise.
-	WipeFreeSpace bool `json:"wipe_free_space,omitempty"`
-	// Audit says what the audit that ends a scrub does to the scrub's result;
-	// empty is AuditFails. An audit by itself has no use for it.
-	Audit Audit `json:"audit,omitempty"`
+	// Distribution to treat the machine as, whatever its `/etc/os-release`
+	// says. For derivatives that behave like a known one.
+	Distro string `json:"distro,omitempty" mapstructure:"distro"`
+	// Rules or groups of rules to run, and no others. Defaults to all.
+	Only []string `json:"only,omitempty" mapstructure:"rules"`
+	// Rules or groups of rules to leave out. They are not run, and the audit
+	// does not look for what they would find.
+	Skip []string `json:"skip,omitempty" mapstructure:"skip_rules"`
+	// Own are the rules of Local.RulesFile, which run also; see ParseRules.
+	Own []OwnRule `json:"own,omitempty" mapstructure:"-" mapstructure-to-hcl2:",skip"`
+	// Put the SHA-256 of every removed file into the report.
+	Hash bool `json:"hash,omitempty" mapstructure:"hash"`
+	// At the end, discard the free space of the machine's disks, or fill it with
+	// zeros where discard is not supported. Removed files stay readable in a
+	// snapshot otherwise. Filling makes the snapshot as large as the disk.
+	WipeFreeSpace bool `json:"wipe_free_space,omitempty" mapstructure:"wipe_free_space"`
+	// What the audit at the end does to the result: `fail`, `warn` or `off`.
+	// With `fail` the scrub fails when the audit finds something or cannot look
+	// everywhere; with `off` there is no audit. The audit asks the rules that
+	// `rules` and `skip_rules` choose, those of the inspect phase included.
+	// Defaults to `fail`. An audit by itself has no use for it.
+	Audit Audit `json:"audit,omitempty" mapstructure:"audit"`
+}
+
+// Local is what a scrub uses on the Packer host or workstation. No machine hears
+// of these paths.
+type Local struct {
+	// File with rules that run also, in YAML. The guide to the scrub has its
+	// form. The file lies on the Packer host.
+	RulesFile string `mapstructure:"rules_file"`
 }
 
 // Audit is what follows from the audit that ends a scrub.
@@ -46,7 +63,7 @@ func Audits() []string {
 // check refuses an unknown audit.
 func (a Audit) check() error {
 	if a != "" && !slices.Contains(Audits(), string(a)) {
-		return fmt.Errorf("audit: %q is not known; known: %s", a, strings.Join(Audits(), ", "))
+		return surface.Errorf("%s: %q is not known; known: %s", surface.Name("audit"), a, strings.Join(Audits(), ", "))
 	}
 	return nil
 }

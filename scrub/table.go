@@ -7,7 +7,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// The options that errors name.
+const (
+	fieldRules     = surface.Name("rules")
+	fieldSkipRules = surface.Name("skip_rules")
 )
 
 // Table is every rule that holds on any distribution, in the order they run.
@@ -93,14 +100,12 @@ func (s Spec) choose(rules []Rule) ([]Rule, error) {
 			known[n] = true
 		}
 	}
-	unknown := append(unknownNames("only", s.Only, known), unknownNames("skip", s.Skip, known)...)
-	if len(unknown) > 0 { // what there is, once is enough
-		unknown[0] += "; known: " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")
-		return nil, errors.New(strings.Join(unknown, "\n"))
+	if err := s.checkNames(known); err != nil {
+		return nil, err
 	}
 	chosen := slices.DeleteFunc(rules, func(r Rule) bool { return !s.Chooses(r) })
 	if len(chosen) == 0 {
-		return nil, errors.New("choosing rules: none is left; only and skip leave nothing to do")
+		return nil, surface.Errorf("choosing rules: none is left; %s and %s leave nothing to do", fieldRules, fieldSkipRules)
 	}
 	return chosen, nil
 }
@@ -117,12 +122,23 @@ func (r Rule) named(names []string) bool {
 	return slices.ContainsFunc(r.names(), func(n string) bool { return slices.Contains(names, n) })
 }
 
-func unknownNames(field string, names []string, known map[string]bool) []string {
-	var lines []string
-	for _, n := range names {
-		if !known[n] {
-			lines = append(lines, fmt.Sprintf("%s: no rule or group is named %q", field, n))
+// checkNames refuses rules and groups that there are not.
+func (s Spec) checkNames(known map[string]bool) error {
+	var unknown []error
+	for _, chosen := range []struct {
+		field surface.Name
+		names []string
+	}{{fieldRules, s.Only}, {fieldSkipRules, s.Skip}} {
+		for _, n := range chosen.names {
+			if known[n] {
+				continue
+			}
+			all := ""
+			if unknown == nil { // what there is, once is enough
+				all = "; known: " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")
+			}
+			unknown = append(unknown, surface.Errorf("%s: no rule or group is named %q%s", chosen.field, n, all))
 		}
 	}
-	return lines
+	return errors.Join(unknown...)
 }

@@ -4,7 +4,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -21,72 +20,26 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/strictjson"
 )
 
-// amiFlags are those of `eksnode ami`.
-type amiFlags struct {
-	aws       awsapi.Options
-	compare   []string
-	publish   string
-	parameter string
-	retire    retirement
-	output    string
-	policy    bool
-}
-
+// amiCommand groups what is done with images in EC2.
 func amiCommand() *cobra.Command {
-	var f amiFlags
-	var retire bool
+	var policy bool
 	cmd := &cobra.Command{
 		Use:   "ami",
 		Short: "List, compare, publish and retire your images",
-		Long: `Ami lists the account's images that have tags beginning with ` + awsapi.TagPrefix + `, newest
-first, with what those tags say. With --compare it shows how two images differ:
-by their tags, or by their manifests where files are named. With --publish it
-puts an image's id into an SSM parameter. With --retire it deprecates images, or
-with --deregister takes them and their snapshots away; without --yes it only says
-which.
-
-An image that something refers to is never taken away: an instance, a Spot request,
-an SSM parameter of this account, the latest or default version of a launch
-template, a version that an Auto Scaling group, a managed node group or a fleet
-uses, a launch configuration, or a launch permission for somebody else. A list
-that cannot be read counts as a reference; the exit code is then 2.`,
-		Example: `  eksnode ami
-  eksnode ami --compare ami-0123456789abcdef0,ami-0fedcba9876543210
-  eksnode ami --compare old/manifest.json,new/manifest.json
-  eksnode ami --publish ami-0123456789abcdef0 --parameter /eksnode/debian/1.34/amd64
-  eksnode ami --retire --keep 3 --older-than 90
-  eksnode ami --retire --keep 3 --older-than 180 --deregister --yes
-  eksnode ami --policy`,
-		Args: cobra.NoArgs,
+		Long: `Ami works on images of the account: list prints them, diff compares two, publish
+puts one into an SSM parameter, and retire deprecates or deregisters old ones. Your
+images are those with tags such as ` + awsapi.TagPrefix + `distro.`,
+		Example: "  eksnode ami list\n  eksnode ami --policy",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := f.misplaced(cmd, retire); err != nil {
-				return err
-			}
-			switch {
-			case f.policy:
+			if policy {
 				return printPolicy(cmd)
-			case len(f.compare) > 0:
-				return f.runCompare(cmd)
-			case f.publish != "":
-				return f.runPublish(cmd)
-			case retire:
-				return f.runRetire(cmd)
-			default:
-				return f.runList(cmd)
 			}
+			return cmd.Help()
 		},
 	}
-	cmd.Flags().StringSliceVar(&f.compare, "compare", nil, "two images' ids, or two files with images' manifests")
-	cmd.Flags().StringVar(&f.publish, "publish", "", "id of the image to put into --parameter")
-	cmd.Flags().StringVar(&f.parameter, "parameter", "", "the SSM parameter's name")
-	cmd.Flags().BoolVar(&retire, "retire", false, "retire old images")
-	cmd.Flags().IntVar(&f.retire.keep, "keep", 3, "with --retire: how many of each distribution, Kubernetes minor version and processor stay")
-	cmd.Flags().IntVar(&f.retire.days, "older-than", 90, "with --retire: how many days old an image is at least")
-	cmd.Flags().BoolVar(&f.retire.deregister, "deregister", false, "with --retire: take images away that nothing refers to, and their snapshots")
-	cmd.Flags().BoolVar(&f.retire.yes, "yes", false, "with --retire: do it")
-	cmd.Flags().StringVar(&f.output, "output", "text", "how to print the list: text or json")
-	cmd.Flags().BoolVar(&f.policy, "policy", false, "print the IAM policy that this command needs, and do nothing")
-	awsFlags(cmd, &f.aws)
+	cmd.Flags().BoolVar(&policy, "policy", false, "print the IAM policy that these commands need, and do nothing")
+	cmd.AddCommand(amiListCommand(), amiDiffCommand(), amiPublishCommand(), amiRetireCommand())
 	return cmd
 }
 
@@ -98,48 +51,36 @@ func printPolicy(cmd *cobra.Command) error {
 	return err
 }
 
-// misplaced says which flags would do nothing.
-func (f *amiFlags) misplaced(cmd *cobra.Command, retire bool) error {
-	var asked []string
-	for _, name := range []string{"compare", "publish", "retire", "policy"} {
-		if cmd.Flags().Changed(name) {
-			asked = append(asked, "--"+name)
-		}
+func amiListCommand() *cobra.Command {
+	var options awsapi.Options
+	var output string
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "List your images, newest first, with what their tags say",
+		Example: "  eksnode ami list --output json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			a, err := awsapi.Open(cmd.Context(), options)
+			if err != nil {
+				return err
+			}
+			images, err := a.OwnImages(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if output == "json" {
+				return writeJSON(cmd.OutOrStdout(), images)
+			}
+			return printImages(cmd.OutOrStdout(), images)
+		},
 	}
-	switch {
-	case f.output != "text" && f.output != "json":
-		return fmt.Errorf("--output: %q is not known; known: json, text", f.output)
-	case len(asked) > 1:
-		return fmt.Errorf("%s: name one of them", strings.Join(asked, " and "))
-	case len(asked) == 1 && cmd.Flags().Changed("output"):
-		return fmt.Errorf("--output: it is for the list, not for %s", asked[0])
-	}
-	if f.publish == "" {
-		if err := onlyWith(cmd, "publish", "parameter"); err != nil {
-			return err
-		}
-	}
-	if !retire {
-		return onlyWith(cmd, "retire", "keep", "older-than", "deregister", "yes")
-	}
-	return nil
+	formatFlag(cmd, &output, "text", "json")
+	awsFlags(cmd, &options)
+	return cmd
 }
 
-func (f *amiFlags) runList(cmd *cobra.Command) error {
-	a, err := awsapi.Open(cmd.Context(), f.aws)
-	if err != nil {
-		return err
-	}
-	images, err := a.OwnImages(cmd.Context())
-	if err != nil {
-		return err
-	}
-	if f.output == "json" {
-		e := json.NewEncoder(cmd.OutOrStdout())
-		e.SetIndent("", "  ")
-		return e.Encode(images)
-	}
-	t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+func printImages(w io.Writer, images []awsapi.Image) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "IMAGE\tMADE\tPROCESSOR\tSTATE\tCARRIES")
 	for _, i := range images {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", i.ID, i.Created.Format(time.DateOnly), i.Architecture, imageState(i), strings.Join(carried(i), " "))
@@ -168,45 +109,91 @@ func carried(i awsapi.Image) []string {
 	return list
 }
 
-func (f *amiFlags) runPublish(cmd *cobra.Command) error {
-	if f.parameter == "" {
-		return errors.New("--parameter: name the SSM parameter that the image's id is put into")
+func amiPublishCommand() *cobra.Command {
+	var options awsapi.Options
+	var parameter, output string
+	cmd := &cobra.Command{
+		Use:     "publish IMAGE",
+		Short:   "Put an image's id into an SSM parameter",
+		Example: "  eksnode ami publish ami-0123456789abcdef0 --parameter /eksnode/debian/1.34/amd64",
+		Args:    named("the image", 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if parameter == "" {
+				return errors.New("--parameter: name the SSM parameter that the image's id is put into")
+			}
+			if err := awsapi.CheckParameter(parameter); err != nil {
+				return fmt.Errorf("--parameter: %w", err)
+			}
+			a, err := awsapi.Open(cmd.Context(), options)
+			if err != nil {
+				return err
+			}
+			if err := a.Publish(cmd.Context(), parameter, args[0]); err != nil {
+				return err
+			}
+			if output == "json" {
+				return writeJSON(cmd.OutOrStdout(), map[string]string{"parameter": parameter, "region": a.Region, "image": args[0]})
+			}
+			p := &printer{w: cmd.OutOrStdout()}
+			p.line("%s in %s is %s", parameter, a.Region, args[0])
+			return p.err
+		},
 	}
-	if err := awsapi.CheckParameter(f.parameter); err != nil {
-		return fmt.Errorf("--parameter: %w", err)
-	}
-	a, err := awsapi.Open(cmd.Context(), f.aws)
-	if err != nil {
-		return err
-	}
-	if err := a.Publish(cmd.Context(), f.parameter, f.publish); err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s in %s is %s\n", f.parameter, a.Region, f.publish)
-	return err
+	cmd.Flags().StringVar(&parameter, "parameter", "", "name of the SSM parameter")
+	formatFlag(cmd, &output, "text", "json")
+	awsFlags(cmd, &options)
+	return cmd
 }
 
-func (f *amiFlags) runCompare(cmd *cobra.Command) error {
-	if len(f.compare) != 2 {
-		return errors.New("--compare: name two images or two manifests, separated by a comma")
-	}
-	var sides [2]map[string]string
-	for i, name := range f.compare {
-		var err error
-		if strings.HasPrefix(name, "ami-") {
-			sides[i], err = f.imageFacts(cmd, name)
-		} else {
-			sides[i], err = manifestFacts(name)
+// named refuses another number of arguments than a command needs, and says what
+// they are.
+func named(what string, count int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != count {
+			return fmt.Errorf("name %s; %s --help shows how", what, cmd.CommandPath())
 		}
-		if err != nil {
-			return err
-		}
+		return nil
 	}
-	return printDifferences(cmd.OutOrStdout(), f.compare, sides)
 }
 
-func (f *amiFlags) imageFacts(cmd *cobra.Command, id string) (map[string]string, error) {
-	a, err := awsapi.Open(cmd.Context(), f.aws)
+func amiDiffCommand() *cobra.Command {
+	var options awsapi.Options
+	var output string
+	cmd := &cobra.Command{
+		Use:   "diff IMAGE IMAGE",
+		Short: "Show how two images differ",
+		Long: `Diff compares two images by their tags or, where files are named, by the manifests
+that provisioning writes.`,
+		Example: `  eksnode ami diff ami-0123456789abcdef0 ami-0fedcba9876543210
+  eksnode ami diff old/manifest.json new/manifest.json`,
+		Args: named("two images or two manifests", 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var sides [2]map[string]string
+			for i, name := range args {
+				var err error
+				if strings.HasPrefix(name, "ami-") {
+					sides[i], err = imageFacts(cmd, options, name)
+				} else {
+					sides[i], err = manifestFacts(name)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			list := differences(sides)
+			if output == "json" {
+				return writeJSON(cmd.OutOrStdout(), list)
+			}
+			return printDifferences(cmd.OutOrStdout(), args, list)
+		},
+	}
+	formatFlag(cmd, &output, "text", "json")
+	awsFlags(cmd, &options)
+	return cmd
+}
+
+func imageFacts(cmd *cobra.Command, options awsapi.Options, id string) (map[string]string, error) {
+	a, err := awsapi.Open(cmd.Context(), options)
 	if err != nil {
 		return nil, err
 	}
@@ -254,26 +241,47 @@ func manifestFacts(name string) (map[string]string, error) {
 	return facts, nil
 }
 
-func printDifferences(w io.Writer, names []string, sides [2]map[string]string) error {
-	p := &printer{w: w}
+// difference is one fact in which two images differ; nil is no such fact.
+type difference struct {
+	Fact   string  `json:"fact"`
+	Before *string `json:"before"`
+	After  *string `json:"after"`
+}
+
+// differences compares facts, in order of their names.
+func differences(sides [2]map[string]string) []difference {
+	list := []difference{}
 	keys := maps.Clone(sides[0])
 	maps.Copy(keys, sides[1])
-	differences := 0
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		d := difference{Fact: key}
 		before, was := sides[0][key]
 		after, is := sides[1][key]
-		switch {
-		case !was:
-			p.line("+ %s: %s", key, after)
-		case !is:
-			p.line("- %s: %s", key, before)
-		case before != after:
-			p.line("~ %s: %s -> %s", key, before, after)
-		default:
-			continue
+		if was {
+			d.Before = &before
 		}
-		differences++
+		if is {
+			d.After = &after
+		}
+		if before != after || was != is {
+			list = append(list, d)
+		}
 	}
-	p.line("%d differences between %s and %s", differences, names[0], names[1])
+	return list
+}
+
+func printDifferences(w io.Writer, names []string, list []difference) error {
+	p := &printer{w: w}
+	for _, d := range list {
+		switch {
+		case d.Before == nil:
+			p.line("+ %s: %s", d.Fact, *d.After)
+		case d.After == nil:
+			p.line("- %s: %s", d.Fact, *d.Before)
+		default:
+			p.line("~ %s: %s -> %s", d.Fact, *d.Before, *d.After)
+		}
+	}
+	p.line("%d differences between %s and %s", len(list), names[0], names[1])
 	return p.err
 }

@@ -118,7 +118,7 @@ func TestAnImageInUseIsKept(t *testing.T) {
 			w.PageSize = 1
 			c.use(w)
 			for _, yes := range []string{"", "--yes"} {
-				code, out, errOut := command(t, "", strings.Fields("ami --retire --deregister --keep 1 --older-than 1 "+yes)...)
+				code, out, errOut := command(t, "", strings.Fields("ami retire --deregister --keep 1 --older-than 1 "+yes)...)
 				require.Equal(t, 0, code, errOut)
 				assert.True(t, strings.HasPrefix(out, notSeen), out)
 				if c.want == "" {
@@ -175,7 +175,7 @@ func TestWhatCannotBeSeenKeepsImages(t *testing.T) {
 				w.Templates[0].Data.Image = "resolve:ssm:/n"
 				w.NodeGroups = map[string]map[string]aws.Specification{"my-cluster": {"n": {}}}
 				c.hide(w)
-				code, out, errOut := command(t, "", "ami", "--retire", "--deregister", "--keep", "1", "--older-than", "1", "--yes")
+				code, out, errOut := command(t, "", "ami", "retire", "--deregister", "--keep", "1", "--older-than", "1", "--yes")
 				assert.Equal(t, 2, code)
 				assert.Contains(t, errOut, c.want)
 				assert.Contains(t, out, "keep "+third+" (debian-3, made ")
@@ -196,7 +196,7 @@ func TestNothingGoesThatChangedMeanwhile(t *testing.T) {
 			w.Instances = append(w.Instances, aws.Instance{ID: "i-9", Image: third, State: "pending"})
 		}
 	})
-	code, out, errOut := command(t, "", "ami", "--retire", "--deregister", "--keep", "1", "--older-than", "1", "--yes")
+	code, out, errOut := command(t, "", "ami", "retire", "--deregister", "--keep", "1", "--older-than", "1", "--yes")
 	assert.Equal(t, 2, code, out)
 	assert.Equal(t, "eksnode: images, or what refers to them, changed while this looked: nothing was taken away; run it again\n", errOut)
 	assert.Len(t, w.Images, 7)
@@ -210,7 +210,7 @@ func TestSnapshotsOfOthersStay(t *testing.T) {
 	w.Shares = map[string][]aws.Share{"snap-1": {{Account: "111111111111"}}, "snap-2": {{Account: aws.Account}}}
 	want := "keep the snapshot snap-1 of ami-00000001; used by: a permission for the account 111111111111\n"
 	for _, yes := range []string{"", "--yes"} {
-		code, out, errOut := command(t, "", strings.Fields("ami --retire --deregister --keep 1 --older-than 1 "+yes)...)
+		code, out, errOut := command(t, "", strings.Fields("ami retire --deregister --keep 1 --older-than 1 "+yes)...)
 		require.Equal(t, 0, code, errOut)
 		assert.Contains(t, out, want)
 		assert.Contains(t, out, "keep the snapshot snap-0 of ami-00000002; used by: ami-00000000\n")
@@ -223,7 +223,7 @@ func TestSnapshotsOfOthersStay(t *testing.T) {
 func TestAnImageWithoutADateStays(t *testing.T) {
 	w := fleet(t)
 	w.Images[3].Created = "yesterday"
-	_, out, _ := command(t, "", "ami", "--retire", "--deregister", "--keep", "1", "--older-than", "1")
+	_, out, _ := command(t, "", "ami", "retire", "--deregister", "--keep", "1", "--older-than", "1")
 	assert.NotContains(t, out, third)
 }
 
@@ -233,7 +233,7 @@ func TestTheImagePolicyIsWhatIsCalled(t *testing.T) {
 	w.Parameters["/n"] = "ami-00000000"
 	w.Templates[0].Data.Image = "resolve:ssm:/n"
 	w.NodeGroups = map[string]map[string]aws.Specification{"my-cluster": {"n": {}}}
-	for _, args := range []string{"--publish ami-00000000 --parameter /n", "--retire --older-than 1 --yes", "--retire --deregister --keep 1 --older-than 1 --yes"} {
+	for _, args := range []string{"publish ami-00000000 --parameter /n", "retire --older-than 1 --yes", "retire --deregister --keep 1 --older-than 1 --yes"} {
 		code, _, errOut := command(t, "", strings.Fields("ami "+args)...)
 		require.Equal(t, 0, code, errOut)
 	}

@@ -12,11 +12,11 @@ import (
 
 // awsFlags are those of every command that asks AWS.
 func awsFlags(cmd *cobra.Command, o *awsapi.Options) {
-	cmd.Flags().StringVar(&o.Region, "region", "", "the region that is asked (default: the environment's or the profile's)")
-	cmd.Flags().StringVar(&o.Profile, "profile", "", "a profile of the shared AWS configuration")
-	cmd.Flags().StringVar(&o.AssumeRole, "assume-role", "", "ARN of a role to take on before anything is asked")
-	cmd.Flags().StringVar(&o.ExternalID, "external-id", "", "external ID that the role's trust policy demands")
-	cmd.Flags().StringVar(&o.Endpoint, "endpoint", "", "address of every service, for private endpoints")
+	cmd.Flags().StringVar(&o.Region, "region", "", "AWS region (default: the environment's or the profile's)")
+	cmd.Flags().StringVar(&o.Profile, "profile", "", "profile of the shared AWS configuration")
+	cmd.Flags().StringVar(&o.AssumeRole, "assume-role", "", "ARN of the IAM role to assume")
+	cmd.Flags().StringVar(&o.ExternalID, "external-id", "", "external ID for --assume-role")
+	cmd.Flags().StringVar(&o.Endpoint, "endpoint", "", "address of every AWS service, for private endpoints")
 }
 
 // onlyWith refuses flags that do nothing without another: whoever sets them

@@ -62,7 +62,7 @@ func TestPreflight(t *testing.T) {
 		"eksnode: cluster: its name is missing; say it with --cluster, and one of --instance, --launch-template and --ami\n":                            {"--ami", "x"},
 		"eksnode: name one of an instance, a launch template and an image; say it with --cluster, and one of --instance, --launch-template and --ami\n": {"--cluster", "x"},
 		"eksnode: --launch-template-version: it does something with --launch-template only\n":                                                           {"--cluster", "x", "--ami", "y", "--launch-template-version", "3"},
-		"eksnode: --output: \"xml\" is not known; known: json, junit, text\n":                                                                           {"--output", "xml"},
+		"eksnode: --output: \"xml\" is not known; known: json, junit, sarif, text\n":                                                                    {"--output", "xml"},
 		"eksnode: reading aws-auth: open nowhere: no such file or directory\n":                                                                          {"--cluster", "x", "--ami", "y", "--aws-auth", "nowhere"},
 	} {
 		code, _, errOut = command(t, "", append([]string{"preflight"}, args...)...)
@@ -142,18 +142,18 @@ func TestUserDataStraightFromTheCluster(t *testing.T) {
 	w := aws.Sample()
 	w.Serve(t)
 	for _, f := range userdata.Families() {
-		code, out, errOut := command(t, "", "userdata", "--family", f.ID, "--cluster", "my-cluster", "--label", "team=a", "--taint", "cold:NoExecute",
+		code, out, errOut := command(t, "", "userdata", "render", "--family", f.ID, "--cluster", "my-cluster", "--label", "team=a", "--taint", "cold:NoExecute",
 			"--ami", "ami-0123456789abcdef0", "--role", "node")
 		require.Equal(t, 0, code, "%s: %s", f.ID, errOut)
 		file := t.TempDir() + "/user-data"
 		require.NoError(t, os.WriteFile(file, []byte(out), 0o600))
-		code, out, _ = command(t, "", "userdata", "--check", file)
+		code, out, _ = command(t, "", "userdata", "check", file)
 		assert.Equal(t, 0, code, out)
 	}
-	code, _, errOut := command(t, "", "userdata", "--family", "al2023", "--cluster", "other")
+	code, _, errOut := command(t, "", "userdata", "render", "--family", "al2023", "--cluster", "other")
 	assert.Equal(t, 2, code)
 	assert.Equal(t, "eksnode: describing the cluster other: ResourceNotFoundException: No cluster found for name: other.\n", errOut)
-	_, _, errOut = command(t, "", "userdata", "--family", "al2023", "--cluster", "a", "--description", "b")
+	_, _, errOut = command(t, "", "userdata", "render", "--family", "al2023", "--cluster", "a", "--description", "b")
 	assert.Equal(t, "eksnode: --description and --cluster: name one of them\n", errOut)
 }
 
@@ -203,16 +203,20 @@ func TestMisplacedFlags(t *testing.T) {
 	w := aws.Sample()
 	w.Serve(t)
 	for args, want := range map[string]string{
-		"ami --parameter /x":                  "--parameter: it does something with --publish only",
-		"ami --keep 2":                        "--keep: it does something with --retire only",
-		"ami --publish ami-1 --retire":        "--publish and --retire: name one of them",
-		"ami --compare a,b --output json":     "--output: it is for the list, not for --compare",
-		"ami --publish ami-1 --parameter a:b": `--parameter: "a:b" is no parameter's name such as /eksnode/debian/1.34/amd64`,
-		"manifests --cluster c --role node":   `role: "node" is no role's ARN such as arn:aws:iam::123456789012:role/node; an instance profile's is none`,
+		"ami --keep 2":                      "unknown flag: --keep; eksnode ami --help lists the flags",
+		"ami retire ami-1":                  `unknown command "ami-1" for "eksnode ami retire"`,
+		"ami list --yes":                    "unknown flag: --yes; eksnode ami list --help lists the flags",
+		"ami delete":                        `unknown command "delete" for "eksnode ami"`,
+		"ami diff a b c":                    "name two images or two manifests; eksnode ami diff --help shows how",
+		"ami publish":                       "name the image; eksnode ami publish --help shows how",
+		"ami publish ami-1 --parameter a:b": `--parameter: "a:b" is no parameter's name such as /eksnode/debian/1.34/amd64`,
+		"manifests --cluster c --role node": `role: "node" is no role's ARN such as arn:aws:iam::123456789012:role/node; an instance profile's is none`,
 		"manifests --cluster c --role arn:aws:iam::123456789012:role/node --instance-type x": "--instance-type: it does something with --ami only",
-		"userdata --check x --cluster c":                    "--cluster and --check: one writes user data, the other reads it",
-		"userdata --family al2023 --output json":            "--output: it does something with --check only",
-		"userdata --family al2 --description x --label a=b": "--label: it does something with --cluster only",
+		"userdata check x --cluster c":                             "unknown flag: --cluster; eksnode userdata check --help lists the flags",
+		"userdata check":                                           "name the file with user data; eksnode userdata check --help shows how",
+		"userdata verify":                                          `unknown command "verify" for "eksnode userdata"`,
+		"userdata render --family al2023 --output yaml":            `--output: "yaml" is not known; known: json, text`,
+		"userdata render --family al2 --description x --label a=b": "--label: it does something with --cluster only",
 	} {
 		code, out, errOut := command(t, "", strings.Fields(args)...)
 		assert.Equal(t, 2, code, args)

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -23,20 +22,13 @@ func distrosCommand() *cobra.Command {
 		Example: "  eksnode distros\n  eksnode distros --output json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			switch output {
-			case "text":
-				return printDistros(cmd.OutOrStdout())
-			case "json":
-				e := json.NewEncoder(cmd.OutOrStdout())
-				e.SetEscapeHTML(false)
-				e.SetIndent("", "  ")
-				return e.Encode(describeDistros())
-			default:
-				return fmt.Errorf("--output: %q is not known; known: json, text", output)
+			if output == "json" {
+				return writeJSON(cmd.OutOrStdout(), describeDistros())
 			}
+			return printDistros(cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().StringVar(&output, "output", "text", "text or json")
+	formatFlag(cmd, &output, "text", "json")
 	return cmd
 }
 

@@ -5,7 +5,12 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
+	"strings"
 
+	"github.com/spf13/cobra"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -16,6 +21,39 @@ var formats = map[string]func(io.Writer, plan.Report) error{
 	"json":  printJSON,
 	"sarif": printSARIF,
 	"junit": printJUnit,
+}
+
+// format is the flag --output: one of the forms that a command can print. The
+// first is the default.
+type format struct {
+	to    *string
+	known []string
+}
+
+// formatFlag adds --output.
+func formatFlag(cmd *cobra.Command, to *string, known ...string) {
+	*to = known[0]
+	last := len(known) - 1
+	cmd.Flags().Var(format{to, known}, "output", "output format: "+strings.Join(known[:last], ", ")+" or "+known[last])
+}
+
+// Type is what help calls its value.
+func (format) Type() string { return "string" }
+
+func (f format) String() string {
+	if f.to == nil { // pflag asks an empty one
+		return ""
+	}
+	return *f.to
+}
+
+// Set refuses a form that is not known.
+func (f format) Set(value string) error {
+	if !slices.Contains(f.known, value) {
+		return fmt.Errorf("%q is not known; known: %s", value, strings.Join(slices.Sorted(slices.Values(f.known)), ", "))
+	}
+	*f.to = value
+	return nil
 }
 
 func printJSON(w io.Writer, r plan.Report) error {
@@ -70,7 +108,11 @@ type (
 			Artifact struct {
 				URI string `json:"uri"`
 			} `json:"artifactLocation"`
+			Region *sarifRegion `json:"region,omitempty"`
 		} `json:"physicalLocation"`
+	}
+	sarifRegion struct {
+		StartLine int `json:"startLine"`
 	}
 	sarifInvocation struct {
 		Successful    bool          `json:"executionSuccessful"`
@@ -79,13 +121,43 @@ type (
 	}
 )
 
-func printSARIF(w io.Writer, r plan.Report) error {
-	run := sarifRun{Results: []sarifResult{}, Invocations: []sarifInvocation{{
-		Successful: r.Result != plan.Failure && r.Result != plan.Unknown, ExitCode: r.Result.ExitCode(),
-	}}}
+// newSARIF is a run of this program without results.
+func newSARIF() *sarifRun {
+	run := &sarifRun{Results: []sarifResult{}}
 	run.Tool.Driver = sarifDriver{
-		Name: "eksnode", Version: r.Tool, InformationURI: "https://github.com/eksnode/packer-plugin-eksnode", Rules: []sarifRule{},
+		Name: "eksnode", Version: version.String(), InformationURI: "https://github.com/eksnode/packer-plugin-eksnode", Rules: []sarifRule{},
 	}
+	return run
+}
+
+// print prints a log with this run alone.
+func (r *sarifRun) print(w io.Writer) error {
+	return writeJSON(w, sarifLog{
+		Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0", Runs: []sarifRun{*r},
+	})
+}
+
+// locate is a place in a file, of which an absolute path is an address. Without
+// a line it is the file as a whole.
+func locate(file string, line int) sarifLocation {
+	u := &url.URL{Path: file}
+	if strings.HasPrefix(file, "/") {
+		u.Scheme = "file"
+	}
+	var l sarifLocation
+	l.Physical.Artifact.URI = u.String()
+	if line > 0 {
+		l.Physical.Region = &sarifRegion{line}
+	}
+	return l
+}
+
+func printSARIF(w io.Writer, r plan.Report) error {
+	run := newSARIF()
+	run.Tool.Driver.Version = r.Tool
+	run.Invocations = []sarifInvocation{{
+		Successful: r.Result != plan.Failure && r.Result != plan.Unknown, ExitCode: r.Result.ExitCode(),
+	}}
 	level := "error"
 	if r.Result == plan.OK { // of an audit that only warns
 		level = "warning"
@@ -95,9 +167,7 @@ func printSARIF(w io.Writer, r plan.Report) error {
 		for _, a := range p.Actions {
 			result := sarifResult{RuleID: p.Item, Level: level, Message: sarifText{fmt.Sprintf("%s %s: %s", a.Verb, a.Target, a.Reason)}}
 			if len(a.Target) > 1 && a.Target[0] == '/' {
-				var l sarifLocation
-				l.Physical.Artifact.URI = (&url.URL{Scheme: "file", Path: a.Target}).String()
-				result.Locations = []sarifLocation{l}
+				result.Locations = []sarifLocation{locate(a.Target, 0)}
 			}
 			run.Results = append(run.Results, result)
 		}
@@ -105,9 +175,7 @@ func printSARIF(w io.Writer, r plan.Report) error {
 			run.Results = append(run.Results, sarifResult{RuleID: p.Item, Level: "warning", Message: sarifText{broken(r) + ": " + p.Error}})
 		}
 	}
-	return writeJSON(w, sarifLog{
-		Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0", Runs: []sarifRun{run},
-	})
+	return run.print(w)
 }
 
 // broken says what an item's error means.
@@ -144,7 +212,7 @@ type (
 // printJUnit prints a case for each rule that found something, and one for the
 // audit as a whole, which fails with them.
 func printJUnit(w io.Writer, r plan.Report) error {
-	suite := junitSuite{Name: "eksnode " + r.Command}
+	suite := &junitSuite{Name: "eksnode " + r.Command}
 	add := func(name, failure, wrong string) {
 		c := junitCase{Class: "eksnode." + r.Command, Name: name}
 		if wrong != "" {
@@ -174,7 +242,12 @@ func printJUnit(w io.Writer, r plan.Report) error {
 		whole = found(r)
 	}
 	add("all of "+count(r.Totals.Items, "rule"), whole, wrong)
-	text, err := xml.MarshalIndent(suite, "", "  ")
+	return suite.print(w)
+}
+
+// print prints the suite as XML that is safe on a terminal.
+func (s *junitSuite) print(w io.Writer) error {
+	text, err := xml.MarshalIndent(s, "", "  ")
 	if err != nil {
 		return err
 	}

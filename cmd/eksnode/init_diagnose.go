@@ -18,7 +18,8 @@ import (
 // diagnoseCommand says why a node did not join: on the node, or on a desk with
 // its logs.
 func diagnoseCommand() *cobra.Command {
-	return &cobra.Command{
+	var output string
+	cmd := &cobra.Command{
 		Use:   "diagnose [LOG…]",
 		Short: "Say why this node did not join, or why another did not, given its logs",
 		Long: `Diagnose looks for known causes in what the kubelet, containerd and the first
@@ -28,7 +29,7 @@ compressed file (gzip, zstd, bzip2, xz), an archive (tar, zip) such as that of
 the EKS log collector, or a folder. When no cause is known, it prints the first
 lines that look like errors. It exits with 0 when it finds no known cause, 1
 when it finds some, and 2 when a log could not be read.`,
-		Example: "  eksnode diagnose\n  journalctl --unit kubelet | eksnode diagnose -\n  eksnode diagnose kubelet.log cloud-init-output.log\n  eksnode diagnose eks_i-0123456789abcdef0_logs.tar.gz",
+		Example: "  eksnode diagnose\n  journalctl --unit kubelet | eksnode diagnose -\n  eksnode diagnose kubelet.log cloud-init-output.log\n  eksnode diagnose eks_i-0123456789abcdef0_logs.tar.gz --output json",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s := diagnose.NewSearch(cmd.Context())
@@ -45,7 +46,7 @@ when it finds some, and 2 when a log could not be read.`,
 			}
 			r := s.Report()
 			if r.Lines > 0 {
-				wrong = errors.Join(r.Print(cmd.OutOrStdout()), wrong)
+				wrong = errors.Join(printDiagnosis(cmd.OutOrStdout(), r, output), wrong)
 			}
 			if wrong == nil && len(r.Findings) > 0 {
 				return exitError(1)
@@ -53,6 +54,47 @@ when it finds some, and 2 when a log could not be read.`,
 			return wrong
 		},
 	}
+	formatFlag(cmd, &output, "text", "json", "sarif", "junit")
+	return cmd
+}
+
+// diagnosis is what --output json prints.
+type diagnosis struct {
+	Findings []cause `json:"findings"`
+	// Errors are the first lines that look like errors.
+	Errors []string `json:"errors,omitempty"`
+	Lines  int      `json:"lines"` // how many were read
+	// PassedOver are files that are no text.
+	PassedOver []string `json:"passed_over,omitempty"`
+}
+
+// cause is a known cause that the logs show.
+type cause struct {
+	ID       string   `json:"id"`
+	Cause    string   `json:"cause"`
+	Remedy   string   `json:"remedy"`
+	Evidence []string `json:"evidence"`
+	Count    int      `json:"count"` // lines that show it
+	Follows  string   `json:"follows,omitempty"`
+}
+
+func printDiagnosis(w io.Writer, r diagnose.Report, output string) error {
+	d := diagnosis{Findings: []cause{}, Errors: r.Errors, Lines: r.Lines, PassedOver: r.PassedOver}
+	var list []verdict
+	for _, f := range r.Findings {
+		d.Findings = append(d.Findings, cause{f.Rule.ID, f.Rule.Cause, f.Rule.Remedy, f.Evidence, f.Count, f.Follows})
+		list = append(list, verdict{rule: f.Rule.ID, name: f.Rule.ID, level: isError, text: f.Rule.Cause, remedy: f.Rule.Remedy})
+	}
+	code := 0
+	if len(list) > 0 {
+		code = 1
+	} else {
+		list = []verdict{{rule: "none", name: "known causes", text: "no known cause was found"}}
+	}
+	printers := verdictPrinters("diagnose", list, code)
+	printers["text"] = r.Print
+	printers["json"] = func(w io.Writer) error { return writeJSON(w, d) }
+	return printers[output](w)
 }
 
 // cloudInitLog is where the output of user data scripts goes.

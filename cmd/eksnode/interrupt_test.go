@@ -30,9 +30,9 @@ func TestAnInterruptedRunIsNoResult(t *testing.T) {
 		code   int
 		result string
 	}{
-		"scrub": {[]string{"scrub", "--yes"}, 1, `"result": "failed"`},
-		"plan":  {[]string{"scrub", "--plan"}, 1, `"result": "failed"`},
-		"audit": {[]string{"audit"}, 2, `"result": "unknown"`},
+		"scrub":   {[]string{"scrub", "--yes"}, 1, `"result": "failed"`},
+		"dry run": {[]string{"scrub", "--dry-run"}, 1, `"result": "failed"`},
+		"audit":   {[]string{"audit"}, 2, `"result": "unknown"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root, report := dirtyRoot(t), filepath.Join(t.TempDir(), "report.json")

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -52,10 +51,7 @@ func (s *selection) list(w io.Writer) error {
 		add("", []scrub.Rule{own.Rule()})
 	}
 	if s.out.format == "json" {
-		e := json.NewEncoder(w)
-		e.SetEscapeHTML(false)
-		e.SetIndent("", "  ")
-		return e.Encode(all)
+		return writeJSON(w, all)
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "RULE\tPHASE\tACTION\tGROUPS\tPATHS")

@@ -8,10 +8,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset/image"
@@ -20,13 +18,13 @@ import (
 
 // locking is what `eksnode lock` is asked to do.
 type locking struct {
-	file, cache string
-	kubernetes  []string
-	images      []string
-	archives    []string
-	arches      []string
-	spec        provisioner.Spec
-	accept      bool
+	file       string
+	kubernetes []string
+	images     []string
+	arches     []string
+	spec       provisioner.Spec
+	local      provisioner.Local
+	accept     bool
 }
 
 // lockCommand writes down what a template downloads.
@@ -36,7 +34,7 @@ func lockCommand() *cobra.Command {
 		Use:   "lock",
 		Short: "Write down version, address, size and SHA-256 of everything a node downloads",
 		Long: `Fetches what nodes of these versions of Kubernetes download, verifies it, and
-writes it into a lock file, which the field lock_file or --lock-file then enforces: anything
+writes it into a lock file, which lock_file in HCL or --lock-file then enforces: anything
 else is refused. What the file has of other versions stays. With an existing
 file and no --kubernetes-version, its versions are locked anew. For container
 images it writes down which digest each tag has now; those it has stay as they
@@ -44,26 +42,21 @@ are until they are named again.`,
 		Example: "  eksnode lock --kubernetes-version 1.34.4 --arch amd64",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return words{flags: cmd.Flags()}.err(l.run(cmd.Context(), cmd.Flags(), cmd.OutOrStdout()))
+			return l.run(cmd.Context(), cmd.OutOrStdout())
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&l.file, "file", "eksnode.lock.json", "the lock file")
-	f.StringSliceVar(&l.kubernetes, "kubernetes-version", nil, "kubelets' versions, such as 1.34.4; default those of the file")
-	f.StringSliceVar(&l.arches, "arch", []string{"amd64", "arm64"}, "the nodes' architectures")
-	f.StringVar(&l.spec.Source, "source", "", "the publisher: "+strings.Join(asset.OriginIDs(), ", "))
-	f.StringVar(&l.spec.EKSBuildDate, "eks-build-date", "", "the day of EKS' build, for --source eks-bucket; default the newest")
-	f.StringVar(&l.spec.SourceURL, "source-url", "", "a mirror or folder to fetch from")
-	f.StringToStringVar(&l.spec.Versions, "asset-version", nil, "another version of an asset, such as cni-plugins=1.9.1")
-	f.StringToStringVar(&l.spec.Checksums, "asset-checksum", nil, "the SHA-256 an asset must have, by its name")
-	f.StringSliceVar(&l.images, "image", nil, "a container image to lock, such as registry.k8s.io/pause:3.10")
-	f.StringSliceVar(&l.archives, "image-archive", nil, "OCI archives that are asked for images before any registry")
-	f.StringVar(&l.cache, "cache", "", "the folder that keeps downloads; default in the user's cache")
-	f.BoolVar(&l.accept, "accept-changes", false, "take a released file that has another SHA-256 than the lock file says")
+	f.StringVar(&l.file, "file", "eksnode.lock.json", "lock file to write")
+	f.StringSliceVar(&l.kubernetes, "kubernetes-version", nil, "kubelet versions, such as 1.34.4 (default: those of the lock file)")
+	f.StringSliceVar(&l.arches, "arch", []string{"amd64", "arm64"}, "architectures of the nodes")
+	options(f, provisionHelp(), &l.spec, "source", "eks_build_date", "source_url", "versions", "checksums")
+	f.StringSliceVar(&l.images, "images", nil, "container images to lock, such as registry.k8s.io/pause:3.10")
+	options(f, provisionHelp(), &l.local, "image_archives", "cache_folder")
+	f.BoolVar(&l.accept, "accept-changes", false, "accept a released file whose SHA-256 is not the lock file's")
 	return cmd
 }
 
-func (l locking) run(ctx context.Context, flags *pflag.FlagSet, out io.Writer) error {
+func (l locking) run(ctx context.Context, out io.Writer) error {
 	to, err := openDestination(ctx, l.file)
 	if err != nil {
 		return fmt.Errorf("--file: %w", err)
@@ -84,13 +77,11 @@ func (l locking) run(ctx context.Context, flags *pflag.FlagSet, out io.Writer) e
 	if len(l.kubernetes) == 0 && len(l.images) == 0 {
 		return fmt.Errorf(`%s has no versions yet; say for which kubelets with --kubernetes-version, such as 1.34.4`, l.file)
 	}
-	if err := l.check(flags); err != nil {
+	if err := l.check(); err != nil {
 		return err
 	}
-	if l.cache == "" {
-		if l.cache, err = asset.DefaultCache(); err != nil {
-			return err
-		}
+	if l.local.CacheFolder, err = l.local.Cache(); err != nil {
+		return err
 	}
 	fetcher := asset.NewFetcher(asset.UsualPatience())
 	for _, version := range l.kubernetes {
@@ -107,21 +98,21 @@ func (l locking) run(ctx context.Context, flags *pflag.FlagSet, out io.Writer) e
 }
 
 // check says what is wrong with the flags before anything is fetched.
-func (l locking) check(flags *pflag.FlagSet) error {
+func (l locking) check() error {
 	var errs []error
 	for _, version := range l.kubernetes {
 		spec := l.spec
 		spec.KubernetesVersion = version
 		if err := spec.Validate(); err != nil {
-			errs = append(errs, fmt.Errorf("for Kubernetes %s: %w", version, words{flags, true}.err(err)))
+			errs = append(errs, fmt.Errorf("for Kubernetes %s: %w", version, err))
 		}
 	}
-	if len(l.archives) > 0 && len(l.images) == 0 {
-		errs = append(errs, errors.New("--image-archive has no effect without --image"))
+	if len(l.local.ImageArchives) > 0 && len(l.images) == 0 {
+		errs = append(errs, errors.New("--image-archives has no effect without --images"))
 	}
 	for _, text := range l.images {
 		if _, err := image.ParseReference(text); err != nil {
-			errs = append(errs, fmt.Errorf("--image: %w", err))
+			errs = append(errs, fmt.Errorf("--images: %w", err))
 		}
 	}
 	for _, arch := range l.arches {
@@ -147,7 +138,7 @@ func (l locking) machine(ctx context.Context, f *asset.Fetcher, lock *asset.Lock
 			lock.Drop(a.ID, version, arch)
 			continue
 		}
-		locked, err := asset.NewCache(l.cache, f).Lock(ctx, a, asset.Choice{
+		locked, err := asset.NewCache(l.local.CacheFolder, f).Lock(ctx, a, asset.Choice{
 			Kubernetes: version, Arch: arch, Version: l.spec.Versions[a.ID], SHA256: l.spec.Checksums[a.ID],
 			Origin: l.spec.Source, Date: date, Source: l.spec.SourceURL,
 		}, func(int64, int64) {})

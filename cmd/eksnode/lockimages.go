@@ -18,7 +18,7 @@ func (l locking) lockImages(ctx context.Context, lock *asset.Lock, out io.Writer
 	for _, text := range l.images {
 		r, err := image.ParseReference(text)
 		if err != nil {
-			return fmt.Errorf("--image: %w", err)
+			return fmt.Errorf("--images: %w", err)
 		}
 		digest, err := l.resolve(ctx, r)
 		if err != nil {
@@ -43,7 +43,7 @@ func (l locking) lockImages(ctx context.Context, lock *asset.Lock, out io.Writer
 
 // resolve asks the archives, and then the registry, for what a tag means.
 func (l locking) resolve(ctx context.Context, r image.Reference) (string, error) {
-	for _, name := range l.archives {
+	for _, name := range l.local.ImageArchives {
 		a, err := image.OpenArchive(name)
 		if err != nil {
 			return "", err

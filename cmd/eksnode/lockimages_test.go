@@ -38,7 +38,7 @@ func TestImagesAreLocked(t *testing.T) {
 	}
 	lock := func(image string) (code int, said, wrong string) {
 		var out, errs bytes.Buffer
-		code = run(t.Context(), []string{"lock", "--file", file, "--image", image}, nil, &out, &errs)
+		code = run(t.Context(), []string{"lock", "--file", file, "--images", image}, nil, &out, &errs)
 		return code, out.String(), errs.String()
 	}
 	first := push()
@@ -57,7 +57,7 @@ func TestImagesAreLocked(t *testing.T) {
 	require.NoError(t, err)
 	for image, want := range map[string]string{
 		text + "@" + first: "eksnode: locking the image " + text + "@" + first + ": the tag means " + second + " now; name that, or leave out the digest\n",
-		"pause:3.10":       "eksnode: --image: \"pause:3.10\" names no registry; write it out, such as docker.io/library/busybox:1.37\n",
+		"pause:3.10":       "eksnode: --images: \"pause:3.10\" names no registry; write it out, such as docker.io/library/busybox:1.37\n",
 	} {
 		code, _, wrong = lock(image)
 		assert.Equal(t, 2, code)

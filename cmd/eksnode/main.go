@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -55,7 +56,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 		code, err = cmp.Or(code, usageCode), errors.Join(err, printed.failed)
 	}
 	if err != nil {
-		fmt.Fprintln(errOut, "eksnode:", plan.Printable(err.Error()))
+		fmt.Fprintln(errOut, "eksnode:", plan.Printable(surface.InFlags(err)))
 	}
 	return code
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/agent"
+	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -26,8 +26,8 @@ type output struct {
 }
 
 func (o *output) flags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.format, "output", "text", "how to print the result: text, json, sarif or junit")
-	cmd.Flags().StringVar(&o.report, "report", "", "write the JSON report to this file")
+	formatFlag(cmd, &o.format, "text", "json", "sarif", "junit")
+	cmd.Flags().StringVar(&o.report, "report", "", "file for the JSON report")
 }
 
 // begin checks the flags, before anything is done whose report could not be
@@ -35,9 +35,6 @@ func (o *output) flags(cmd *cobra.Command) {
 // ends, one without a result is in its place. A run that only looks leaves no
 // file where there is none, since it might find it.
 func (o *output) begin(cmd *cobra.Command, run plan.Report, looks bool) (err error) {
-	if formats[o.format] == nil {
-		return fmt.Errorf("--output: %q is not known; known: %s", o.format, strings.Join(slices.Sorted(maps.Keys(formats)), ", "))
-	}
 	if o.report == "" {
 		return nil
 	}
@@ -204,7 +201,7 @@ func next(r plan.Report) string {
 		steps = append(steps, fmt.Sprintf("%s settles %s", command, count(scrubs, "finding")))
 	}
 	if len(rules) > 0 {
-		steps = append(steps, "repair what a person has to decide, or accept it with --skip "+strings.Join(rules, ","))
+		steps = append(steps, "repair what a person has to decide, or accept it with --skip-rules "+strings.Join(rules, ","))
 	}
 	return strings.Join(steps, "; ")
 }
@@ -284,7 +281,11 @@ func size(a plan.Action) string {
 }
 
 // progressSink tells a person what Apply does.
-type progressSink struct{ p *printer }
+type progressSink struct {
+	p *printer
+	// flags says that the person used flags.
+	flags bool
+}
 
 func (s progressSink) Begin(string, string, int)                  {}
 func (s progressSink) Progress(string, plan.Action, int64, int64) {}
@@ -293,6 +294,9 @@ func (s progressSink) End(o plan.Outcome) {
 	case plan.Done:
 		s.p.line("%-26s done, %s, %d ms", o.Item, count(len(o.Actions), "action"), o.Milliseconds)
 	case plan.Failed:
+		if s.flags {
+			o.Error = surface.Rewrite(o.Error, o.Err)
+		}
 		s.p.line("%-26s FAILED: %s", o.Item, strings.TrimPrefix(o.Error, o.Item+": "))
 	}
 }

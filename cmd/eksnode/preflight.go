@@ -3,8 +3,6 @@
 package main
 
 import (
-	"encoding/json"
-	"encoding/xml"
 	"fmt"
 	"io"
 	"strings"
@@ -49,7 +47,7 @@ otherwise with 0.`,
 	cmd.Flags().StringSliceVar(&f.target.Subnets, "subnet", nil, "subnets that nodes are started in (default: the instance's, or the cluster's)")
 	cmd.Flags().StringVar(&f.target.Kubelet, "kubelet-version", "", "the image's kubelet (default: by the image's tag "+preflight.KubernetesTag+")")
 	cmd.Flags().StringVar(&f.awsAuth, "aws-auth", "", "file with the ConfigMap aws-auth, as kubectl prints it in YAML; - is standard input")
-	cmd.Flags().StringVar(&f.output, "output", "text", "how to print the result: text, json or junit")
+	formatFlag(cmd, &f.output, "text", "json", "sarif", "junit")
 	cmd.Flags().BoolVar(&f.policy, "policy", false, "print the IAM policy that a preflight needs, and do nothing")
 	awsFlags(cmd, &f.aws)
 	return cmd
@@ -62,11 +60,6 @@ func (f *preflightFlags) run(cmd *cobra.Command) error {
 			_, err = io.WriteString(cmd.OutOrStdout(), text)
 		}
 		return err
-	}
-	printers := map[string]func(io.Writer, preflight.Report) error{"text": printPreflight, "json": printPreflightJSON, "junit": printPreflightJUnit}
-	write := printers[f.output]
-	if write == nil {
-		return fmt.Errorf("--output: %q is not known; known: json, junit, text", f.output)
 	}
 	if f.target.Template == "" {
 		if err := onlyWith(cmd, "launch-template", "launch-template-version"); err != nil {
@@ -91,7 +84,10 @@ func (f *preflightFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if err := write(cmd.OutOrStdout(), r); err != nil {
+	printers := verdictPrinters("preflight", preflightVerdicts(r), r.ExitCode())
+	printers["text"] = func(w io.Writer) error { return printPreflight(w, r) }
+	printers["json"] = func(w io.Writer) error { return writeJSON(w, r) }
+	if err := printers[f.output](cmd.OutOrStdout()); err != nil {
 		return err
 	}
 	if code := r.ExitCode(); code != 0 {
@@ -177,39 +173,12 @@ func continued(command string, width int) []string {
 	return lines
 }
 
-func printPreflightJSON(w io.Writer, r preflight.Report) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(r)
-}
-
-// printPreflightJUnit prints a case for each check. Warnings pass, as JUnit has
-// no word for them, and are told as output.
-func printPreflightJUnit(w io.Writer, r preflight.Report) error {
-	suite := junitSuite{Name: "eksnode preflight", Tests: len(r.Findings), Failures: r.Count(preflight.Fail), Errors: r.Count(preflight.Unknown)}
+// preflightVerdicts are the checks' answers.
+func preflightVerdicts(r preflight.Report) []verdict {
+	levels := map[preflight.Verdict]string{preflight.Fail: isError, preflight.Warn: isWarning, preflight.Unknown: isUnknown}
+	var list []verdict
 	for _, f := range r.Findings {
-		c := junitCase{Class: "eksnode.preflight", Name: f.Check + ": " + f.Question}
-		switch f.Verdict {
-		case preflight.Fail:
-			c.Failure = &junitProblem{Message: f.Evidence, Text: f.Remedy}
-		case preflight.Unknown:
-			c.Error = &junitProblem{Message: f.Evidence, Text: f.Remedy}
-		case preflight.Warn:
-			c.Out = strings.Join([]string{"WARN: " + f.Evidence, f.Remedy}, "\n")
-		case preflight.OK:
-			c.Out = f.Evidence
-		}
-		suite.Cases = append(suite.Cases, c)
+		list = append(list, verdict{rule: f.Check, name: f.Check + ": " + f.Question, level: levels[f.Verdict], text: f.Evidence, remedy: f.Remedy})
 	}
-	if _, err := io.WriteString(w, xml.Header); err != nil {
-		return err
-	}
-	e := xml.NewEncoder(w)
-	e.Indent("", "  ")
-	if err := e.Encode(suite); err != nil {
-		return err
-	}
-	_, err := io.WriteString(w, "\n")
-	return err
+	return list
 }

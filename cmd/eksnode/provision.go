@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -12,7 +11,6 @@ import (
 	eksnode "github.com/eksnode/packer-plugin-eksnode"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/agent"
-	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/internal/strictjson"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
@@ -21,8 +19,8 @@ import (
 // provisionCommand is the eksnode provisioner without Packer.
 func provisionCommand() *cobra.Command {
 	var spec provisioner.Spec
-	var file, lockFile string
-	var archives []string
+	var local provisioner.Local
+	var file string
 	var dryRun bool
 	var out output
 	cmd := &cobra.Command{
@@ -36,15 +34,15 @@ func provisionCommand() *cobra.Command {
 					return err
 				}
 			}
-			if err := readLockInto(lockFile, &spec); err != nil {
+			if err := readLockInto(local.LockFile, &spec); err != nil {
 				return err
 			}
-			if len(archives) > 0 && len(spec.Images) == 0 && spec.PauseImage == "" {
-				return errors.New("--image-archive has no effect without --image or --pause-image: name those that the node shall have")
+			if err := local.Check(spec); err != nil {
+				return err
 			}
 			if err := spec.Validate(); err != nil {
-				if file == "" {
-					err = words{cmd.Flags(), true}.err(err)
+				if file != "" {
+					err = inFields(err)
 				}
 				return err
 			}
@@ -58,77 +56,29 @@ func provisionCommand() *cobra.Command {
 			}
 			defer h.Close()
 			p := &printer{w: cmd.ErrOrStderr()}
-			supply, err := supplyOf(spec, archives)
+			supply, err := supplyOf(spec, local)
 			if err != nil {
 				return err
 			}
 			// The report holds the error too.
-			r, _ := eksnode.Provision(cmd.Context(), h, spec, eksnode.Options{DryRun: dryRun, Sink: progressSink{p}, Supply: supply})
+			r, _ := eksnode.Provision(cmd.Context(), h, spec, eksnode.Options{DryRun: dryRun, Sink: progressSink{p, file == ""}, Supply: supply})
 			if file == "" {
-				r = words{flags: cmd.Flags()}.report(r)
+				r = inFlags(r)
 			}
 			return out.finish(cmd, r)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&file, "spec", "", "read the whole spec from this JSON file")
-	f.StringVar(&spec.Distro, "distro", "", "treat the machine as this distribution")
-	f.StringVar(&spec.KubernetesVersion, "kubernetes-version", "", "the kubelet's version, such as 1.34.4")
-	f.StringVar(&spec.Source, "source", "", "the publisher: "+strings.Join(asset.OriginIDs(), ", "))
-	f.StringVar(&spec.EKSBuildDate, "eks-build-date", "", "the day of EKS' build, for --source eks-bucket")
-	f.StringVar(&spec.SourceURL, "source-url", "", "a mirror or folder that has each asset at URL/<publisher's host>/<publisher's path>")
-	f.StringSliceVar(&spec.Images, "image", nil, "container images that the node has before it starts, such as registry.k8s.io/coredns/coredns:v1.12.1@sha256:…")
-	f.StringVar(&spec.PauseImage, "pause-image", "", "the pause image, written the same")
-	f.StringSliceVar(&archives, "image-archive", nil, "OCI archives that are asked for images before any registry")
-	f.BoolVar(&spec.SBOM, "sbom", false, "lay a CycloneDX bill of materials beside the image's manifest")
-	f.StringVar(&lockFile, "lock-file", "", "refuse anything that is not what this lock file says")
-	f.StringToStringVar(&spec.Versions, "asset-version", nil, "another version of an asset, such as cni-plugins=1.9.1")
-	f.StringToStringVar(&spec.Checksums, "asset-checksum", nil, "the SHA-256 an asset must have, by its name")
-	f.StringSliceVar(&spec.Packages, "package", nil, "packages to install besides")
-	f.StringToStringVar(&spec.Sysctls, "sysctl", nil, "kernel parameters to set besides")
-	f.StringToStringVar(&spec.PackageVersions, "package-version", nil, "a package in just this version, held, such as runc=1.1.12-1")
-	f.StringSliceVar(&spec.KernelArguments, "kernel-argument", nil, "arguments for the kernel's command line")
-	f.StringVar(&spec.NVIDIAContainerToolkit, "nvidia-container-toolkit", "", "install it; how containers name their GPUs: "+strings.Join(provisioner.DeviceLists(), " or "))
-	f.BoolVar(&spec.EFA, "efa", false, "prepare the node for Elastic Fabric Adapter")
-	f.BoolVar(&spec.FIPS, "fips", false, "stop unless the machine runs in FIPS mode")
-	f.StringVar(&spec.Bootstrap, "bootstrap", "", "who configures the node at its first boot: "+strings.Join(provisioner.Bootstraps(), " (the default) or "))
-	f.StringSliceVar(&spec.Hardening, "hardening", nil, "settings of the CIS benchmarks: "+strings.Join(provisioner.Hardenings(), ", "))
-	f.Var(&authorities{&spec}, "ca-certificate", "a certificate authority to trust, such as example=ca.pem")
-	f.BoolVar(&dryRun, "dry-run", false, "print what would be done and change nothing")
+	f.StringVar(&file, "spec", "", "JSON file with the whole spec")
+	options(f, provisionHelp(), &spec)
+	options(f, provisionHelp(), &local)
+	f.BoolVar(&dryRun, "dry-run", false, dryRunHelp)
 	out.flags(cmd)
 	return cmd
 }
 
-// authorities is the flag that reads certificates from files.
-type authorities struct{ spec *provisioner.Spec }
-
-// Type is what help calls its value.
-func (*authorities) Type() string { return "name=file" }
-
-func (*authorities) String() string { return "" }
-
-// Set takes one NAME=FILE.
-func (a *authorities) Set(value string) error {
-	name, file, _ := strings.Cut(value, "=")
-	if name == "" || file == "" {
-		return fmt.Errorf("%q must be NAME=FILE", value)
-	}
-	if err := expanded(file); err != nil {
-		return err
-	}
-	text, err := readFile(file)
-	if err != nil {
-		return fmt.Errorf("reading the certificate: %w", err)
-	}
-	if a.spec.CACertificates == nil {
-		a.spec.CACertificates = map[string]string{}
-	}
-	a.spec.CACertificates[name] = string(text)
-	return nil
-}
-
 // besideSpec are the flags of provision that say nothing a spec says.
-var besideSpec = []string{"spec", "lock-file", "image-archive", "dry-run", "output", "report"}
+var besideSpec = []string{"spec", "lock-file", "image-archives", "cache-folder", "dry-run", "output", "report"}
 
 // alone refuses flags that a spec file would contradict, or be mixed with.
 func alone(set *pflag.FlagSet) error {

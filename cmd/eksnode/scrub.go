@@ -19,26 +19,29 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
+// dryRunHelp is the help of --dry-run, wherever there is one.
+const dryRunHelp = "print what would be done and change nothing"
+
 // selection are the flags that scrub and audit share.
 type selection struct {
-	spec scrub.Spec
-	root string
-	own  string // rule file
-	out  output
+	spec  scrub.Spec
+	local scrub.Local
+	root  string
+	out   output
 }
 
 // check looks at the flags, and reads the rule file.
-func (s *selection) check(cmd *cobra.Command) error {
-	if s.own != "" {
-		text, err := readFile(s.own)
+func (s *selection) check() error {
+	if file := s.local.RulesFile; file != "" {
+		text, err := readFile(file)
 		if err != nil {
 			return fmt.Errorf("reading the rules: %w", err)
 		}
-		if s.spec.Own, err = scrub.ParseRules(s.own, text); err != nil {
+		if s.spec.Own, err = scrub.ParseRules(file, text); err != nil {
 			return err
 		}
 	}
-	return words{cmd.Flags(), true}.err(s.spec.Validate(distroRules()))
+	return s.spec.Validate(distroRules())
 }
 
 // distroRules are those that distributions add: which of them the machine is
@@ -51,12 +54,11 @@ func distroRules() []scrub.Rule {
 	return rules
 }
 
-func (s *selection) flags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&s.root, "root", "", "work on the image mounted or unpacked at this folder; nothing of it is run")
-	cmd.Flags().StringSliceVar(&s.spec.Only, "only", nil, "run only these rules or groups")
-	cmd.Flags().StringSliceVar(&s.spec.Skip, "skip", nil, "leave these rules or groups out")
-	cmd.Flags().StringVar(&s.own, "rules", "", "run the rules of this file besides (YAML)")
-	cmd.Flags().StringVar(&s.spec.Distro, "distro", "", "treat the machine as this distribution")
+// flags makes the flags; with chosen names, of those options alone.
+func (s *selection) flags(cmd *cobra.Command, chosen ...string) {
+	cmd.Flags().StringVar(&s.root, "root", "", "image root to work on instead of this machine; nothing in the image is executed")
+	options(cmd.Flags(), scrubHelp(), &s.spec, chosen...)
+	options(cmd.Flags(), scrubHelp(), &s.local)
 	s.out.flags(cmd)
 }
 
@@ -73,12 +75,13 @@ func (s *selection) run(cmd *cobra.Command, h *host.Host, command agent.Command,
 	} else {
 		r, _ = eksnode.Scrub(cmd.Context(), h, s.spec, eksnode.Options{DryRun: dry, Sink: sink})
 	}
-	return words{flags: cmd.Flags()}.report(r)
+	return inFlags(r)
 }
 
 func scrubCommand() *cobra.Command {
 	var s selection
-	var yes, planOnly, list bool
+	s.spec.Audit = scrub.AuditFails
+	var yes, dryRun, list bool
 	cmd := &cobra.Command{
 		Use:   "scrub",
 		Short: "Take everything off this machine that a node image must not carry",
@@ -87,16 +90,16 @@ builders' keys off the machine, and puts templates back, so that nodes started
 from its image join. It ends with authorized_keys: afterwards only sessions that
 are open already get in. Then an audit by the same rules says whether anything is
 left: with --audit fail the exit code is 1 then, as that of eksnode audit.`,
-		Example: "  eksnode scrub --plan\n  eksnode scrub --yes\n  eksnode scrub --root /mnt/image --yes",
+		Example: "  eksnode scrub --dry-run\n  eksnode scrub --yes\n  eksnode scrub --root /mnt/image --yes",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := s.check(cmd); err != nil {
+			if err := s.check(); err != nil {
 				return err
 			}
 			if list {
 				return s.list(cmd.OutOrStdout())
 			}
-			if err := s.begin(cmd, agent.Scrub, planOnly); err != nil {
+			if err := s.begin(cmd, agent.Scrub, dryRun); err != nil {
 				return err
 			}
 			h, err := openHost(s.root)
@@ -104,7 +107,7 @@ left: with --audit fail the exit code is 1 then, as that of eksnode audit.`,
 				return err
 			}
 			defer h.Close()
-			if planOnly {
+			if dryRun {
 				return s.out.finish(cmd, s.run(cmd, h, agent.Scrub, true, nil))
 			}
 			if !yes {
@@ -113,16 +116,13 @@ left: with --audit fail the exit code is 1 then, as that of eksnode audit.`,
 				}
 			}
 			p := &printer{w: cmd.ErrOrStderr()}
-			return s.out.finish(cmd, s.run(cmd, h, agent.Scrub, false, progressSink{p}))
+			return s.out.finish(cmd, s.run(cmd, h, agent.Scrub, false, progressSink{p, true}))
 		},
 	}
 	s.flags(cmd)
-	cmd.Flags().StringVar((*string)(&s.spec.Audit), "audit", string(scrub.AuditFails), "what the audit at the end does to the exit code: "+strings.Join(scrub.Audits(), ", "))
-	cmd.Flags().BoolVar(&yes, "yes", false, "do it without asking; without a terminal there is nobody to ask")
-	cmd.Flags().BoolVar(&list, "list", false, "print the rules there are, or those chosen, and do nothing")
-	cmd.Flags().BoolVar(&s.spec.Hash, "hash", false, "put the SHA-256 of every removed file into the report")
-	cmd.Flags().BoolVar(&s.spec.WipeFreeSpace, "wipe-free-space", false, "at the end, discard the free space of the machine's disks, or fill it with zeros where they know no discard")
-	cmd.Flags().BoolVar(&planOnly, "plan", false, "print what would be done and change nothing")
+	cmd.Flags().BoolVar(&yes, "yes", false, "scrub without asking; without a terminal there is nobody to ask")
+	cmd.Flags().BoolVar(&list, "list", false, "list the selected rules (default: all)")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, dryRunHelp)
 	return cmd
 }
 
@@ -131,7 +131,7 @@ left: with --audit fail the exit code is 1 then, as that of eksnode audit.`,
 func (s *selection) confirm(cmd *cobra.Command, h *host.Host) error {
 	in, ok := cmd.InOrStdin().(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) {
-		return errors.New("scrubbing removes files for good: say --yes, or look first with --plan")
+		return errors.New("scrubbing removes files for good: say --yes, or look first with --dry-run")
 	}
 	r := s.run(cmd, h, agent.Scrub, true, nil)
 	if err := printReport(cmd.OutOrStdout(), r); err != nil {
@@ -159,7 +159,7 @@ It exits with 0 when nothing is left, 1 when something is, and 2 when the machin
 would not tell.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := s.check(cmd); err != nil {
+			if err := s.check(); err != nil {
 				return err
 			}
 			if err := s.begin(cmd, agent.Audit, true); err != nil {
@@ -173,6 +173,6 @@ would not tell.`,
 			return s.out.finish(cmd, s.run(cmd, h, agent.Audit, false, nil))
 		},
 	}
-	s.flags(cmd)
+	s.flags(cmd, "distro", "rules", "skip_rules")
 	return cmd
 }

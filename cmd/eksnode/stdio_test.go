@@ -57,7 +57,7 @@ func (f failing) Write([]byte) (int, error) { return 0, f.err }
 
 // What waits for standard input stops when it is interrupted.
 func TestAnInterruptedInputIsNotAwaited(t *testing.T) {
-	for _, args := range [][]string{{"diagnose", "-"}, {"userdata", "--check", "-"}, {"userdata", "--family", "al2023", "--description", "-"}} {
+	for _, args := range [][]string{{"diagnose", "-"}, {"userdata", "check", "-"}, {"userdata", "render", "--family", "al2023", "--description", "-"}} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		in, out := io.Pipe() // nobody writes
 		cancel(errors.New("interrupt signal received"))

@@ -13,18 +13,18 @@ import (
 
 // supplyOf is who brings the images to a machine that is provisioned without
 // Packer: this program itself.
-func supplyOf(spec provisioner.Spec, archives []string) (asset.Supply, error) {
+func supplyOf(spec provisioner.Spec, local provisioner.Local) (asset.Supply, error) {
 	images, err := spec.References()
 	if err != nil || len(images) == 0 {
 		return nil, err
 	}
-	folder, err := asset.DefaultCache()
+	folder, err := local.Cache()
 	if err != nil {
 		return nil, err
 	}
 	return supply.Shelf{
 		Cache: asset.NewCache(folder, asset.NewFetcher(asset.UsualPatience())), Arch: runtime.GOARCH,
-		Images: images, Archives: archives, Login: awsapi.RegistryLogin(awsapi.Options{}),
+		Images: images, Archives: local.ImageArchives, Login: awsapi.RegistryLogin(awsapi.Options{}),
 		Download: func(id string) (asset.Download, error) { return spec.Download(id, runtime.GOARCH) },
 	}, nil
 }

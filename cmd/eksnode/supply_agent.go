@@ -8,4 +8,4 @@ import (
 )
 
 // supplyOf is nobody: what pulls images stays off the nodes.
-func supplyOf(provisioner.Spec, []string) (asset.Supply, error) { return nil, nil }
+func supplyOf(provisioner.Spec, provisioner.Local) (asset.Supply, error) { return nil, nil }

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,20 +14,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
 
-// userdataFlags are those of `eksnode userdata`.
-type userdataFlags struct {
-	family, carrying string
-	description      string
-	check            string
-	output           string
-	// cluster is asked for instead of being described.
-	cluster string
-	node    userdata.Node
-	aws     awsapi.Options
-}
-
+// userdataCommand groups what is done with user data.
 func userdataCommand() *cobra.Command {
-	var f userdataFlags
 	var families strings.Builder
 	for _, family := range userdata.Families() {
 		fmt.Fprintf(&families, "  %-13s %s\n", family.ID, family.About)
@@ -36,58 +23,54 @@ func userdataCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "userdata",
 		Short: "Write user data for any family of images, or check what you have",
-		Long: `Userdata writes what an instance needs at its first boot to join a cluster, from
-one description in YAML or straight from the cluster, whatever the family. With
---check it reads user data instead and prints everything that is wrong with it,
-each with its line and field; it exits with 0 when nothing is, 1 when something
-is, and 2 when it could not tell.
+		Long: `Userdata is about what an instance needs at its first boot to join a cluster: render
+writes it, and check reads it.
 
 Families:
 ` + strings.TrimRight(families.String(), "\n"),
-		Example: `  eksnode userdata --family al2023 --description node.yaml
-  eksnode userdata --family bottlerocket --cluster my-cluster --label team=a
-  eksnode userdata --family karpenter --carrying al2023 --description node.yaml
-  eksnode userdata --check user-data.txt`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := f.misplaced(cmd); err != nil {
-				return err
-			}
-			if f.check != "" {
-				return f.report(cmd)
-			}
-			return f.write(cmd)
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.Flags().StringVar(&f.family, "family", "", "write, or check as, user data of this family; a check finds it out when it is not named")
-	cmd.Flags().StringVar(&f.carrying, "carrying", "al2023", "family of the machine, for karpenter and eksctl")
-	cmd.Flags().StringVar(&f.description, "description", "", "file that describes cluster and node (YAML or JSON); - is standard input")
-	cmd.Flags().StringVar(&f.check, "check", "", "file with user data to check; - is standard input")
-	cmd.Flags().StringVar(&f.output, "output", "text", "how to print what a check found: text or json")
-	cmd.Flags().StringVar(&f.cluster, "cluster", "", "ask AWS about this cluster, instead of --description")
-	cmd.Flags().StringToStringVar(&f.node.Labels, "label", nil, "with --cluster: labels of the node")
-	cmd.Flags().StringSliceVar(&f.node.Taints, "taint", nil, "with --cluster: taints of the node, as key=value:Effect")
-	cmd.Flags().IntVar(&f.node.MaxPods, "max-pods", 0, "with --cluster: how many pods the node takes (default: the machine decides)")
-	cmd.Flags().StringVar(&f.node.AMI, "ami", "", "with --cluster: the image's id, for karpenter and eksctl")
-	cmd.Flags().StringVar(&f.node.Role, "role", "", "with --cluster: the node role's name, for karpenter")
-	awsFlags(cmd, &f.aws)
+	cmd.AddCommand(renderCommand(), checkCommand())
 	return cmd
 }
 
-// misplaced says which flags would do nothing.
-func (f userdataFlags) misplaced(cmd *cobra.Command) error {
-	if f.check == "" {
-		if err := onlyWith(cmd, "check", "output"); err != nil {
-			return err
-		}
+// rendering are the flags of `eksnode userdata render`.
+type rendering struct {
+	family, carrying string
+	description      string
+	output           string
+	// cluster is asked for instead of being described.
+	cluster string
+	node    userdata.Node
+	aws     awsapi.Options
+}
+
+func renderCommand() *cobra.Command {
+	var f rendering
+	cmd := &cobra.Command{
+		Use:   "render",
+		Short: "Write user data from a description or straight from the cluster",
+		Long: `Render writes what an instance needs at its first boot to join a cluster, from one
+description in YAML or straight from the cluster, whatever the family.`,
+		Example: `  eksnode userdata render --family al2023 --description node.yaml
+  eksnode userdata render --family bottlerocket --cluster my-cluster --label team=a
+  eksnode userdata render --family karpenter --carrying al2023 --description node.yaml`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
-	if f.cluster == "" {
-		return onlyWith(cmd, "cluster", "label", "taint", "max-pods", "ami", "role")
-	}
-	if f.check != "" {
-		return errors.New("--cluster and --check: one writes user data, the other reads it")
-	}
-	return nil
+	cmd.Flags().StringVar(&f.family, "family", "", "family of the user data: "+strings.Join(userdata.IDs(), ", "))
+	cmd.Flags().StringVar(&f.carrying, "carrying", "al2023", "family of the machine, for karpenter and eksctl")
+	cmd.Flags().StringVar(&f.description, "description", "", "file that describes cluster and node (YAML or JSON); - is standard input")
+	cmd.Flags().StringVar(&f.cluster, "cluster", "", "name of the cluster to ask AWS about, instead of --description")
+	cmd.Flags().StringToStringVar(&f.node.Labels, "label", nil, "with --cluster: labels of the node")
+	cmd.Flags().StringSliceVar(&f.node.Taints, "taint", nil, "with --cluster: taints of the node, as key=value:Effect")
+	cmd.Flags().IntVar(&f.node.MaxPods, "max-pods", 0, "with --cluster: maximum number of pods on the node (default: the machine decides)")
+	cmd.Flags().StringVar(&f.node.AMI, "ami", "", "with --cluster: id of the image, for karpenter and eksctl")
+	cmd.Flags().StringVar(&f.node.Role, "role", "", "with --cluster: name of the node role, for karpenter")
+	formatFlag(cmd, &f.output, "text", "json")
+	awsFlags(cmd, &f.aws)
+	return cmd
 }
 
 // readInput reads a file, or standard input for "-".
@@ -98,9 +81,14 @@ func readInput(cmd *cobra.Command, name string) ([]byte, error) {
 	return readFile(name)
 }
 
-func (f userdataFlags) write(cmd *cobra.Command) error {
+func (f rendering) run(cmd *cobra.Command) error {
+	if f.cluster == "" {
+		if err := onlyWith(cmd, "cluster", "label", "taint", "max-pods", "ami", "role"); err != nil {
+			return err
+		}
+	}
 	if f.family == "" {
-		return fmt.Errorf("--family: name one of %s, or check what you have with --check", strings.Join(userdata.IDs(), ", "))
+		return fmt.Errorf("--family: name one of %s", strings.Join(userdata.IDs(), ", "))
 	}
 	node, err := f.describe(cmd)
 	if err != nil {
@@ -110,12 +98,15 @@ func (f userdataFlags) write(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	if f.output == "json" {
+		return writeJSON(cmd.OutOrStdout(), map[string]string{"family": f.family, "user_data": string(text)})
+	}
 	_, err = cmd.OutOrStdout().Write(text)
 	return err
 }
 
 // describe reads the description, or asks AWS.
-func (f userdataFlags) describe(cmd *cobra.Command) (userdata.Node, error) {
+func (f rendering) describe(cmd *cobra.Command) (userdata.Node, error) {
 	switch {
 	case f.description == "" && f.cluster == "":
 		return userdata.Node{}, errors.New("--description: name the file that describes cluster and node, or a cluster with --cluster")
@@ -155,49 +146,74 @@ func describedCluster(c awsapi.Cluster) userdata.Cluster {
 	return told
 }
 
-func (f userdataFlags) report(cmd *cobra.Command) error {
-	if f.output != "text" && f.output != "json" {
-		return fmt.Errorf("--output: %q is not known; known: json, text", f.output)
+func checkCommand() *cobra.Command {
+	var family, output string
+	cmd := &cobra.Command{
+		Use:   "check FILE",
+		Short: "Say everything that is wrong with user data",
+		Long: `Check reads user data ("-" is standard input) and prints everything that is wrong
+with it, each with its line and field. It exits with 0 when nothing is, 1 when
+something is, and 2 when it could not tell.`,
+		Example: "  eksnode userdata check user-data.txt\n  eksnode userdata check user-data.txt --output sarif",
+		Args:    named("the file with user data", 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text, err := readInput(cmd, args[0])
+			if err != nil {
+				return fmt.Errorf("reading the user data: %w", err)
+			}
+			r, err := userdata.Check(text, family)
+			if err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
+			}
+			code := 0
+			if r.Failed() {
+				code = 1
+			}
+			printers := verdictPrinters("userdata check", userdataVerdicts(args[0], r), code)
+			printers["text"] = func(w io.Writer) error { return printProblems(w, args[0], r) }
+			printers["json"] = func(w io.Writer) error { return writeJSON(w, r) }
+			if err := printers[output](cmd.OutOrStdout()); err != nil || code == 0 {
+				return err
+			}
+			return exitError(code)
+		},
 	}
-	if f.description != "" {
-		return errors.New("--description and --check: one writes user data, the other reads it")
-	}
-	text, err := readInput(cmd, f.check)
-	if err != nil {
-		return fmt.Errorf("reading the user data: %w", err)
-	}
-	r, err := userdata.Check(text, f.family)
-	if err != nil {
-		return fmt.Errorf("%s: %w", f.check, err)
-	}
-	if err := f.print(cmd.OutOrStdout(), r); err != nil {
-		return err
-	}
-	if r.Failed() {
-		return exitError(1)
-	}
-	return nil
+	cmd.Flags().StringVar(&family, "family", "", "family to check as (default: found out from the user data)")
+	formatFlag(cmd, &output, "text", "json", "sarif", "junit")
+	return cmd
 }
 
-func (f userdataFlags) print(w io.Writer, r userdata.Report) error {
-	if f.output == "json" {
-		e := json.NewEncoder(w)
-		e.SetEscapeHTML(false)
-		e.SetIndent("", "  ")
-		return e.Encode(r)
+// userdataVerdicts are the problems, or that there are none.
+func userdataVerdicts(file string, r userdata.Report) []verdict {
+	list := []verdict{}
+	for _, p := range r.Problems {
+		rule, level, text := "user-data", isError, p.Text
+		if p.Field != "" {
+			text = p.Field + ": " + p.Text
+		}
+		if p.Warning {
+			level = isWarning
+		}
+		list = append(list, verdict{rule: rule, name: fmt.Sprintf("%s:%s", file, p), level: level, text: text, file: file, line: p.Line})
 	}
+	if len(list) == 0 {
+		list = append(list, verdict{rule: "user-data", name: file, text: "user data for " + r.Family})
+	}
+	return list
+}
+
+func printProblems(w io.Writer, file string, r userdata.Report) error {
 	p := &printer{w: w}
 	for _, problem := range r.Problems {
 		separator := ": "
 		if problem.Line > 0 {
 			separator = ":"
 		}
-		p.line("%s%s%s", f.check, separator, problem)
+		p.line("%s%s%s", file, separator, problem)
 	}
-	switch {
-	case r.Failed():
+	if r.Failed() {
 		p.line("FAIL: it is not right for %s", r.Family)
-	default:
+	} else {
 		p.line("PASS: user data for %s", r.Family)
 	}
 	return p.err

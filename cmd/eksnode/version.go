@@ -40,8 +40,8 @@ func versionCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.BoolVar(&image, "image", false, "print what the image is made of, from its manifest")
-	f.StringVar(&root, "root", "", "look at the image mounted here instead of this machine")
-	f.StringVar(&format, "output", "text", "how to print the image: text, json or sbom (CycloneDX 1.5)")
+	f.StringVar(&root, "root", "", "image root to look at instead of this machine")
+	formatFlag(cmd, &format, "text", "json", "sbom")
 	return cmd
 }
 
@@ -63,14 +63,12 @@ func printImage(w io.Writer, m *manifest.Manifest, format string) error {
 	var data []byte
 	var err error
 	switch format {
-	case "text":
-		return summarize(w, m)
 	case "json":
 		data, err = m.Encode()
 	case "sbom":
 		data, err = m.SBOM()
 	default:
-		return fmt.Errorf("--output: %q is not known; known: json, sbom, text", format)
+		return summarize(w, m)
 	}
 	if err == nil {
 		_, err = w.Write(plan.PrintableJSON(data))

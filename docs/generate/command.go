@@ -16,7 +16,8 @@ type commandPage struct{ Name, Help string }
 // subcommand is a line of the list in `eksnode --help`.
 var subcommand = regexp.MustCompile(`(?m)^  ([a-z-]+) +\S`)
 
-// commandHelp builds the command and asks it about each of its subcommands.
+// commandHelp builds the command and asks it about each of its subcommands and
+// theirs.
 func commandHelp(ctx context.Context, root string) ([]commandPage, error) {
 	folder, err := os.MkdirTemp("", "eksnode-generate-*")
 	if err != nil {
@@ -40,21 +41,33 @@ func commandHelp(ctx context.Context, root string) ([]commandPage, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, list, _ := strings.Cut(overview, "eksnode [command]\n")
+	pages, err := subcommandHelp(ask, overview)
+	if err == nil && pages == nil {
+		err = fmt.Errorf("asking the command: it lists no subcommands:\n%s", overview)
+	}
+	return pages, err
+}
+
+// subcommandHelp asks about the subcommands that a help text lists, and about
+// theirs.
+func subcommandHelp(ask func(...string) (string, error), help string, parents ...string) ([]commandPage, error) {
+	_, list, _ := strings.Cut(help, strings.Join(append([]string{"eksnode"}, parents...), " ")+" [command]\n")
 	list, _, _ = strings.Cut(list, "\nFlags:\n")
 	var pages []commandPage
 	for _, found := range subcommand.FindAllStringSubmatch(list, -1) {
-		if found[1] == "help" {
+		if found[1] == "help" || found[1] == "eksnode" { // the latter is an example
 			continue
 		}
-		text, err := ask(found[1])
+		name := append(parents[:len(parents):len(parents)], found[1])
+		text, err := ask(name...)
 		if err != nil {
 			return nil, err
 		}
-		pages = append(pages, commandPage{found[1], text})
-	}
-	if pages == nil {
-		return nil, fmt.Errorf("asking the command: it lists no subcommands:\n%s", overview)
+		below, err := subcommandHelp(ask, text, name...)
+		if err != nil {
+			return nil, err
+		}
+		pages = append(append(pages, commandPage{strings.Join(name, " "), text}), below...)
 	}
 	return pages, nil
 }

@@ -4,8 +4,9 @@
 //	go run ./docs/generate
 //
 // A page's prose lies in docs/generate/pages; its tables come from the packages
-// scrub, distros and artifact, from the doc comments of the plugin's
-// configurations, and from what the command says of itself.
+// scrub, distros and asset, from the doc comments of the specs and the plugin's
+// configurations, and from what the command says of itself. The help of the
+// command's flags comes from the same comments.
 package main
 
 import (
@@ -28,6 +29,9 @@ func main() {
 
 // run writes every page below the repository at root.
 func run(ctx context.Context, root string) error {
+	if err := writeHelp(root); err != nil { // the command's own pages have it
+		return err
+	}
 	pages, err := pages(ctx, root)
 	if err != nil {
 		return err

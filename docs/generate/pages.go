@@ -71,6 +71,9 @@ func pages(ctx context.Context, root string) (map[string]string, error) {
 		}
 		written["docs/"+name] = text.String()
 	}
+	if written[helpFile], err = optionHelp(root); err != nil {
+		return nil, err
+	}
 	return written, addWeb(root, written)
 }
 

@@ -92,10 +92,42 @@ func TestFieldsComeFromDocComments(t *testing.T) {
 		Optional: []field{{"report", "string", "A file."}},
 	}, lists)
 
-	write("b", "\tNames []string `mapstructure:\"names\"`\n\t// A number.\n\tN float64 `mapstructure:\"n\"`\n")
+	write("b", "\tNames []string `mapstructure:\"names\"`\n\t// A number.\n\tN float64 `mapstructure:\"n\"`\n\t// Text.\n\tBare string\n\tremote.Config\n")
 	_, err = readFields(folder, "b")
 	require.ErrorContains(t, err, "names: it has no doc comment")
 	require.ErrorContains(t, err, "n: the type float64 has no word in docs/generate")
+	require.ErrorContains(t, err, "Bare: it has no tag mapstructure")
+	require.ErrorContains(t, err, `remote.Config: an embedded struct needs the tag mapstructure:",squash"`)
+}
+
+// An embedded struct is followed wherever it is, and however deep: none of its
+// fields is missing from a page.
+func TestFieldsOfEmbeddedStructsAreFound(t *testing.T) {
+	folder := t.TempDir()
+	write := func(name, text string) {
+		name = filepath.Join(folder, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o644))
+	}
+	write("plugin/x/config.go", "package x\n\nimport (\n\t\"example.com/common\"\n\n\tother \""+module+"far/away\"\n)\n\ntype Config struct {\n"+
+		"\tcommon.Packer `mapstructure:\",squash\"`\n\tother.Spec `mapstructure:\",squash\"`\n\t// Of its own.\n\tOwn bool `mapstructure:\"own\"`\n}\n")
+	write("far/away/spec.go", "package away\n\ntype Spec struct {\n\tDeep `mapstructure:\",squash\"`\n\t// It has a type.\n\tNamed Word `mapstructure:\"named\"`\n"+
+		"\tLock *int `mapstructure:\"-\"`\n}\n")
+	write("far/away/deep.go", "package away\n\ntype Word string\n\ntype Deep struct {\n\t// Below.\n\tBelow map[string]string `mapstructure:\"below\"`\n}\n")
+	lists, err := readFields(folder, "x")
+	require.NoError(t, err)
+	assert.Equal(t, []field{{"below", "map of strings", "Below."}, {"named", "string", "It has a type."}, {"own", "bool", "Of its own."}}, lists.all())
+}
+
+func TestHelpIsTheFirstSentence(t *testing.T) {
+	fields := []field{{Name: "lock_file"}}
+	for text, want := range map[string]string{
+		"Version, such as `1.34.4`. More.":            "version, such as 1.34.4",
+		"OCI archives of `lock_file`; or `docker_x`.": "OCI archives of --lock-file; or docker_x",
+		"One.": "one",
+	} {
+		assert.Equal(t, want, helpOf(text, fields))
+	}
 }
 
 func TestTextOfTheCodeCannotBreakATable(t *testing.T) {

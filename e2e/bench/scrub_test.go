@@ -186,5 +186,5 @@ func (d disk) targets(b *testing.B) (all []string) {
 
 func (d disk) scrub(program string) []string {
 	return []string{program, "scrub", "--yes", "--audit", "off", "--root", d.point,
-		"--only", "kubelet-pods", "--only", "pod-logs", "--only", "cni-state"}
+		"--rules", "kubelet-pods", "--rules", "pod-logs", "--rules", "cni-state"}
 }

@@ -165,7 +165,7 @@ func TestAnImageOfECR(t *testing.T) {
 	t.Run("eksnode lock", func(t *testing.T) {
 		w := world(t)
 		file := filepath.Join(t.TempDir(), "eksnode.lock.json")
-		out, err := exec.CommandContext(t.Context(), os.Getenv(eksnodeProgram), "lock", "--file", file, "--image", tagged).CombinedOutput()
+		out, err := exec.CommandContext(t.Context(), os.Getenv(eksnodeProgram), "lock", "--file", file, "--images", tagged).CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		assert.Contains(t, string(out), "image "+tagged+", "+digest)
 		assert.Equal(t, 1, w.Calls()["ecr:GetAuthorizationToken"])

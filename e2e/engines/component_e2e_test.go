@@ -91,7 +91,7 @@ func serve(t *testing.T, ctx context.Context, lab *machine.Lab) map[string]strin
 	return map[string]string{
 		"Archive":  "http://" + net.JoinHostPort(lab.HostAddress(), port) + "/" + archive,
 		"Checksum": digest, "KubernetesVersion": "1.34.4",
-		"Options": "--source-url " + server.URL() + " --asset-version ecr-credential-provider=" + credentials,
+		"Options": "--source-url " + server.URL() + " --versions ecr-credential-provider=" + credentials,
 	}
 }
 

@@ -159,7 +159,7 @@ func (l *lab) build(root string, prepare func(*node)) {
 	require.NoError(l.t, err)
 	_, provider, err := tools.Find(tools.NameCredentialProvider, "")
 	require.NoError(l.t, err)
-	n.sh("/home/admin/eksnode provision --kubernetes-version %s --source-url %s --asset-version ecr-credential-provider=%s", kubelet, server.URL(), provider)
+	n.sh("/home/admin/eksnode provision --kubernetes-version %s --source-url %s --versions ecr-credential-provider=%s", kubelet, server.URL(), provider)
 	n.pause()
 	l.step("the machine is provisioned")
 	n.sh("/home/admin/eksnode scrub --yes; rm /home/admin/eksnode")

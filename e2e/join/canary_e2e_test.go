@@ -15,7 +15,7 @@ import (
 // databases, of which only whoever wrote them may change a record, nor to the
 // keys by which the test gets in, nor to what a running service reads.
 const plant = `systemctl stop kubelet
-eksnode scrub --plan --output json > /run/plan.json || [ $? = 1 ]
+eksnode scrub --dry-run --output json > /run/plan.json || [ $? = 1 ]
 sed -n '/"verb": "\(remove\|empty\)"/{n;s/.*"target": "\(.*\)",/\1/p}' /run/plan.json | grep -v -e /var/log/journal -e /var/lib/containerd -e /etc/ssh/ -e /etc/sudoers.d -e /etc/containerd -e /etc/systemd | while read -r path; do
   find "$path" -xdev -type f
 done | sort -u > /run/planted

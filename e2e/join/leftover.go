@@ -55,7 +55,7 @@ D=$WORK/d R=$WORK/r
 // Find lists what a scrub of the disk would touch, by rule.
 func (d Disks) Find(ctx context.Context, disk string) (map[string][]string, error) {
 	// It exits with 1 where something is left for a person to decide.
-	out, err := d.shell(ctx, disk, "", `"$EKSNODE" scrub --plan --root "$D" --output json || [ $? = 1 ]`)
+	out, err := d.shell(ctx, disk, "", `"$EKSNODE" scrub --dry-run --root "$D" --output json || [ $? = 1 ]`)
 	if err != nil {
 		return nil, fmt.Errorf("planning a scrub of %s: %w", disk, err)
 	}

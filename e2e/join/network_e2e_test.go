@@ -134,7 +134,7 @@ func (w *world) provision(i *join.Instance) {
 	_, kubelet, err := tools.Find(tools.NameKubelet, "")
 	require.NoError(w.t, err)
 	w.do(i, "systemctl reset-failed provision 2> /dev/null || true\nsystemd-run --quiet --unit=provision --property=RemainAfterExit=yes eksnode provision --kubernetes-version "+kubelet+
-		" --source-url "+w.slowMirror()+" --asset-version ecr-credential-provider="+version)
+		" --source-url "+w.slowMirror()+" --versions ecr-credential-provider="+version)
 }
 
 // slowMirror serves the node's programs in the lab, slowly enough to be caught in

@@ -58,8 +58,8 @@ func (l *lab) acts(t *testing.T) []*act {
 	provision := &act{
 		name: "provision", from: &start{layers: l.base}, ready: ":",
 		args: []string{command, "provision", "--kubernetes-version", kubernetes, "--source-url", "http://" + assets,
-			"--asset-version", "ecr-credential-provider=" + provider, "--asset-version", "cni-plugins=" + plugins,
-			"--sysctl", "vm.max_map_count=262144", "--sbom"},
+			"--versions", "ecr-credential-provider=" + provider, "--versions", "cni-plugins=" + plugins,
+			"--sysctls", "vm.max_map_count=262144", "--sbom"},
 	}
 	provisioned := after(provision.from, provision.undisturbed(t, l))
 

@@ -188,7 +188,7 @@ func TestImages(t *testing.T) {
 	})
 	t.Run("what the packer host has is not downloaded again", func(t *testing.T) { b.testCache(t, n, store, hidden, provision) })
 	t.Run("images that cannot be had", func(t *testing.T) { b.testNoImages(t, n, hidden, app) })
-	n.audit(t, 0, "--only can-join,images-there")
+	n.audit(t, 0, "--rules can-join,images-there")
 	t.Run("a scrub keeps them", func(t *testing.T) {
 		store.since()
 		b.build(t, n, account{}, "eksnode-scrub", "").succeeds(t)
@@ -204,16 +204,16 @@ func TestImages(t *testing.T) {
 				/mnt/image/eksnode --version; ctr -n k8s.io images unmount --rm --snapshotter native /mnt/image >/dev/null`, image), "eksnode version ")
 			assert.Equal(t, image, n.sh(t, `ctr --namespace k8s.io images list --quiet 'name==%s,labels."io.cri-containerd.pinned"==pinned'`, image), "as first boot asks")
 		}
-		n.audit(t, 0, "--only images-there")
+		n.audit(t, 0, "--rules images-there")
 		assert.Empty(t, store.since())
 	})
 	t.Run("an audit finds one that is lost, whether containerd runs or not", func(t *testing.T) {
 		n.sh(t, "ctr -n k8s.io images rm "+appImage)
-		said := n.audit(t, 1, "--only images-there")
+		said := n.audit(t, 1, "--rules images-there")
 		assert.Contains(t, said, appImage)
 		assert.Contains(t, said, "containerd does not have it")
 		n.sh(t, "systemctl stop containerd")
-		said = n.audit(t, 1, "--only images-there")
+		said = n.audit(t, 1, "--rules images-there")
 		assert.Contains(t, said, "containerd does not have it")
 		assert.NotContains(t, said, pauseName)
 	})

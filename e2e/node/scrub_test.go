@@ -136,7 +136,7 @@ func testUnknown(t *testing.T, n *node) {
 	assert.Contains(t, n.audit(t, 2, ""), `UNKNOWN: the distribution ID="plan9"`)
 	restore()
 
-	assert.Contains(t, n.audit(t, 2, "--only nonsense"), `no rule or group is named "nonsense"`)
+	assert.Contains(t, n.audit(t, 2, "--rules nonsense"), `no rule or group is named "nonsense"`)
 }
 
 // testLockedOut tries to log in, also with the host keys that a boot makes, so

@@ -40,7 +40,7 @@ func TestKilledBeforeEveryChange(t *testing.T) {
 	want := noted(t, root)
 	changed := diff(before, want)
 	require.Greater(t, total, len(changed), "each change takes at least one call")
-	said, code := run(t, "audit", "--skip", "assets", "--root", root)
+	said, code := run(t, "audit", "--skip-rules", "assets", "--root", root)
 	require.Zero(t, code, said)
 	t.Logf("a scrub makes %d calls that change files, and changes %d paths", total, len(changed))
 

@@ -171,7 +171,7 @@ func TestARealNode(t *testing.T) {
 	result := n.try(t, "eksnode scrub --yes --wipe-free-space --report /run/report.json 2>&1 && echo exit 0\n"+freeBlocks+state+
 		"ctr -n k8s.io images check\nctr -n k8s.io run -d "+imageName+` again /pause && echo the image is usable
 ctr -n k8s.io tasks rm --force again || true; ctr -n k8s.io containers rm again
-eksnode scrub --yes --only containerd
+eksnode scrub --yes --rules containerd
 eksnode audit && echo audit 0
 grep -rlFs `+canary+` /etc /var /root /home /tmp /usr /opt /srv /boot || echo no canary`)
 	t.Logf("%s%s", result.Stdout, result.Stderr)

@@ -25,7 +25,7 @@ ctr -n other containers ls
 systemctl stop containerd`)
 	before := n.sh(t, "sha256sum "+metadata)
 
-	result := n.try(t, "eksnode scrub --yes --only containers")
+	result := n.try(t, "eksnode scrub --yes --rules containers")
 	assert.Equal(t, 1, result.Code, result.Stdout+result.Stderr)
 	for _, want := range []string{
 		"decide   container k8s.io/old-container  (containers: containerd does not run, and only it may remove this: start it on the machine and scrub again)",
@@ -34,13 +34,13 @@ systemctl stop containerd`)
 		assert.Contains(t, result.Stdout, want)
 	}
 	assert.Equal(t, before, n.sh(t, "sha256sum "+metadata), "the metadata was touched")
-	result = n.try(t, "eksnode audit --only containers")
+	result = n.try(t, "eksnode audit --rules containers")
 	assert.Equal(t, 1, result.Code, result.Stdout+result.Stderr)
 	assert.Contains(t, result.Stdout, "container k8s.io/old-container")
 	assert.Contains(t, result.Stdout, "FAIL: 2 findings by 1 rule of 1")
 
 	n.sh(t, "systemctl start containerd")
-	result = n.try(t, "eksnode scrub --yes --only containers")
+	result = n.try(t, "eksnode scrub --yes --rules containers")
 	require.Zero(t, result.Code, result.Stdout+result.Stderr)
 	assert.Contains(t, result.Stdout, "DONE: 1 of 1 item changed, 2 actions")
 	assert.Contains(t, n.sh(t, "ctr -n k8s.io images ls -q"), imageName)
@@ -48,6 +48,6 @@ systemctl stop containerd`)
 	assert.Empty(t, n.sh(t, "ctr -n k8s.io containers ls -q; ctr -n k8s.io leases ls -q"))
 	for _, containerd := range []string{"start", "stop"} {
 		n.sh(t, "systemctl "+containerd+" containerd")
-		assert.Contains(t, n.sh(t, "eksnode audit --only containers"), "PASS: 1 rule, nothing left")
+		assert.Contains(t, n.sh(t, "eksnode audit --rules containers"), "PASS: 1 rule, nothing left")
 	}
 }

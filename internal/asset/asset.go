@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"path"
 	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
 
 // SumForm is how a checksum file says its SHA-256.
@@ -83,11 +85,11 @@ func eksRelease(name string) *Release {
 }
 
 // VersionSource names the field of a spec that decides an asset's version.
-func (a Asset) VersionSource() string {
+func (a Asset) VersionSource() surface.Name {
 	if a.Version == "" {
 		return "kubernetes_version"
 	}
-	return fmt.Sprintf("versions[%q]", a.ID)
+	return surface.Name("versions").Key(a.ID)
 }
 
 // Table lists the assets, in the order they are installed.
@@ -183,7 +185,7 @@ type Choice struct {
 type Download struct {
 	ID, Why, Version string
 	// VersionSource names the field that decides the version, for hints.
-	VersionSource string
+	VersionSource surface.Name
 	URL, SumURL   string
 	SumForm       SumForm
 	// Published is the publisher's own address, whatever mirror URL is in, and
@@ -218,7 +220,7 @@ func (a Asset) For(c Choice) (Download, error) {
 	if published == EKSBucket {
 		d.VersionSource = "kubernetes_version and eks_build_date"
 		if c.Date == "" {
-			return Download{}, fmt.Errorf(`choosing %s: source %q needs eks_build_date, the day of EKS' build, or a lock file: "eksnode lock --source %[2]s" finds the newest and writes it down`, a.ID, EKSBucket)
+			return Download{}, surface.Errorf(`choosing %s: %s %q needs %s, the day of EKS' build, or a lock file: "eksnode lock --source %[3]s" finds the newest and writes it down`, a.ID, surface.Name("source"), EKSBucket, surface.Name("eks_build_date"))
 		}
 	}
 	replacer := strings.NewReplacer("{version}", d.Version, "{kubernetes}", c.Kubernetes, "{date}", c.Date, "{arch}", c.Arch, "{commands}", c.Commands)
@@ -259,7 +261,7 @@ func mirrored(source, address string) (string, error) {
 	}
 	base, err := url.Parse(source)
 	if err != nil {
-		return "", fmt.Errorf("reading source_url: %w", err)
+		return "", surface.Errorf("reading %s: %w", surface.Name("source_url"), err)
 	}
 	up, err := url.Parse(address)
 	if err != nil {

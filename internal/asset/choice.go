@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -22,13 +23,13 @@ func (c Choice) locked(a Asset) (Choice, Locked, error) {
 	case !ok:
 		return c, l, fmt.Errorf(`the lock file has no %s for Kubernetes %s on %s; add it with "eksnode lock --kubernetes-version %[2]s --arch %[3]s"`, a.ID, c.Kubernetes, c.Arch)
 	case c.Origin != "" && published != l.Origin:
-		return c, l, fmt.Errorf("source %q says to take %s from %s, but the lock file has it from %s; correct the field, or lock anew", c.Origin, a.ID, published, l.Origin)
+		return c, l, surface.Errorf("%s %q says to take %s from %s, but the lock file has it from %s; correct the %s, or lock anew", surface.Name("source"), c.Origin, a.ID, published, l.Origin, surface.Field())
 	case c.Date != "" && l.BuildDate != "" && c.Date != l.BuildDate:
-		return c, l, fmt.Errorf("eks_build_date is %q, but the lock file has %s of %s; correct the field, or lock anew", c.Date, a.ID, l.BuildDate)
+		return c, l, surface.Errorf("%s is %q, but the lock file has %s of %s; correct the %s, or lock anew", surface.Name("eks_build_date"), c.Date, a.ID, l.BuildDate, surface.Field())
 	case c.Version != "" && c.Version != l.Version:
-		return c, l, fmt.Errorf("versions[%q] is %q, but the lock file has %s; correct the field, or lock anew", a.ID, c.Version, l.Version)
+		return c, l, surface.Errorf("%s is %q, but the lock file has %s; correct the %s, or lock anew", surface.Name("versions").Key(a.ID), c.Version, l.Version, surface.Field())
 	case c.SHA256 != "" && !strings.EqualFold(c.SHA256, l.SHA256):
-		return c, l, fmt.Errorf("checksums[%q] is %s, but the lock file has %s; correct the field, or lock anew", a.ID, c.SHA256, l.SHA256)
+		return c, l, surface.Errorf("%s is %s, but the lock file has %s; correct the %s, or lock anew", surface.Name("checksums").Key(a.ID), c.SHA256, l.SHA256, surface.Field())
 	}
 	c.Origin, c.Date, c.Version, c.SHA256 = l.Origin, l.BuildDate, l.Version, l.SHA256
 	return c, l, nil

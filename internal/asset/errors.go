@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"net/url"
 	"syscall"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
 
 // statusError is a response that is not the file.
@@ -93,15 +95,15 @@ func (d Download) explain(address string, err error) error {
 	var network net.Error
 	switch {
 	case errors.As(err, &status) && absent(status.code):
-		return fmt.Errorf("%s does not exist at %s: %w; check %s%s", d, withoutUser(address), err, d.VersionSource, d.whereElse(" or what the mirror %s holds"))
+		return surface.Errorf("%s does not exist at %s: %w; check %s%s", d, withoutUser(address), err, d.VersionSource, d.whereElse(" or what the mirror %s holds"))
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%s does not exist at %s; check %s%s", d, withoutUser(address), d.VersionSource, d.whereElse(" or what the folder %s holds"))
+		return surface.Errorf("%s does not exist at %s; check %s%s", d, withoutUser(address), d.VersionSource, d.whereElse(" or what the folder %s holds"))
 	case errors.As(err, &status), errors.As(err, &truncated), errors.Is(err, errStalled), errors.Is(err, errChanged):
 		return fmt.Errorf("fetching %s: %w; try again%s", withoutUser(address), err, d.whereElse(" or check the mirror %s"))
 	case untrusted(err):
 		return fmt.Errorf("reaching %s for %s: %w; install the certificate authority that signed it on this machine", hostOf(address), withoutUser(address), err)
 	case errors.As(err, &network):
-		return fmt.Errorf("reaching %s for %s: %w; %s", hostOf(address), withoutUser(address), err, d.remedy())
+		return d.unreachable(address, err)
 	default:
 		return fmt.Errorf("fetching %s: %w", withoutUser(address), err)
 	}
@@ -114,11 +116,13 @@ func (d Download) whereElse(format string) string {
 	return fmt.Sprintf(format, d.Mirror)
 }
 
-func (d Download) remedy() string {
+// unreachable says what to do about a server that does not answer.
+func (d Download) unreachable(address string, err error) error {
+	const source = surface.Name("source_url")
 	if d.Mirror != "" {
-		return fmt.Sprintf("check that this machine can reach the mirror named by source_url (%s)", d.Mirror)
+		return surface.Errorf("reaching %s for %s: %w; check that this machine can reach the mirror named by %s (%s)", hostOf(address), withoutUser(address), err, source, d.Mirror)
 	}
-	return "check this machine's network and proxy, or name a mirror it can reach with source_url"
+	return surface.Errorf("reaching %s for %s: %w; check this machine's network and proxy, or name a mirror it can reach with %s", hostOf(address), withoutUser(address), err, source)
 }
 
 func hostOf(address string) string {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -68,6 +69,9 @@ func (f *Fetcher) beginNow(ctx context.Context, d Download) (content, string, er
 	return body, sum, nil
 }
 
+// checksums is the option that pins an asset's SHA-256.
+const checksums = surface.Name("checksums")
+
 // sum is the SHA-256 that the download must have.
 func (f *Fetcher) sum(ctx context.Context, d Download) (string, error) {
 	if d.SHA256 != "" {
@@ -83,8 +87,8 @@ func (f *Fetcher) sum(ctx context.Context, d Download) (string, error) {
 	}
 	sum, err := ParseSum(text, d.SumForm, path.Base(d.Place()))
 	if err != nil {
-		return "", fmt.Errorf("reading the checksum file %s: %w; nothing is installed without one: correct it, or pin the sum with checksums[%q]",
-			withoutUser(d.SumURL), err, d.ID)
+		return "", surface.Errorf("reading the checksum file %s: %w; nothing is installed without one: correct it, or pin the sum with %s",
+			withoutUser(d.SumURL), err, checksums.Key(d.ID))
 	}
 	return sum, nil
 }
@@ -95,8 +99,8 @@ func (f *Fetcher) missingSum(ctx context.Context, d Download, err error) error {
 	if there, headErr := f.exists(ctx, d.URL); headErr == nil && !there {
 		return f.explain(ctx, d, d.URL, err)
 	}
-	return fmt.Errorf("the checksum file %s is missing: %w; nothing is installed without one: put it there, or pin the sum with checksums[%q]",
-		withoutUser(d.SumURL), err, d.ID)
+	return surface.Errorf("the checksum file %s is missing: %w; nothing is installed without one: put it there, or pin the sum with %s",
+		withoutUser(d.SumURL), err, checksums.Key(d.ID))
 }
 
 // mostSumFile is the largest checksum file that is read, in bytes; the longest
@@ -161,18 +165,20 @@ func (v *verifier) check() error {
 	if got == v.want && (v.download.Size == 0 || v.download.Size == v.done) {
 		return nil
 	}
-	d, from, remedy := v.download, "its checksum file says", "try again"
+	d := v.download
+	var from, remedy any = "its checksum file", "try again"
 	if d.SHA256 != "" {
-		from, remedy = fmt.Sprintf("checksums[%q] says", d.ID), "correct the sum or "+d.VersionSource
+		from = checksums.Key(d.ID)
+		remedy = surface.Words{HCL: "correct the sum or " + string(d.VersionSource), Flags: "correct the sum or " + d.VersionSource.Flag()}
 	}
 	if d.PinnedBy != "" {
-		from, remedy = d.PinnedBy+" says", "find out why it has changed before you lock it anew"
+		from, remedy = d.PinnedBy, "find out why it has changed before you lock it anew"
 	}
 	size := ""
 	if d.Size != 0 && d.Size != v.done {
 		size = fmt.Sprintf(" with %d bytes", d.Size)
 	}
-	return fmt.Errorf("verifying %s: the %d bytes from %s have the SHA-256 %s, but %s %s%s; nothing was installed; %s%s",
+	return surface.Errorf("verifying %s: the %d bytes from %s have the SHA-256 %s, but %s says %s%s; nothing was installed; %s%s",
 		d, v.done, d.Place(), got, from, v.want, size, remedy, d.whereElse(" or check the mirror %s"))
 }
 

@@ -1,8 +1,9 @@
 package asset
 
 import (
-	"fmt"
 	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
 
 // The IDs of the publishers.
@@ -48,5 +49,5 @@ func OriginByID(id string) (Origin, error) {
 			return o, nil
 		}
 	}
-	return Origin{}, fmt.Errorf("source %q is not known; known are %s", id, strings.Join(OriginIDs(), ", "))
+	return Origin{}, surface.Errorf("%s %q is not known; known are %s", surface.Name("source"), id, strings.Join(OriginIDs(), ", "))
 }

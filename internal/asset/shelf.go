@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
 
 // shelf is a folder in which an asset's versions, or the days of their builds,
@@ -86,7 +88,7 @@ func (f *Fetcher) BuildDates(ctx context.Context, kubernetes, source string) ([]
 	for _, s := range all {
 		names, err := f.names(ctx, s)
 		if err != nil {
-			return nil, fmt.Errorf("listing the %s in %s: %w; name the day with eks_build_date", s.what, withoutUser(s.address), err)
+			return nil, surface.Errorf("listing the %s in %s: %w; name the day with %s", s.what, withoutUser(s.address), err, surface.Name("eks_build_date"))
 		}
 		if s.want == "{date}" && len(names) > 0 {
 			return names, nil

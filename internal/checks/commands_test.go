@@ -71,6 +71,13 @@ func (j judge) command(words []string) string {
 	if err != nil || !strings.Contains(help, "eksnode "+words[0]) {
 		return "eksnode has no subcommand " + words[0]
 	}
+	for len(words) > 1 && strings.Contains(help, "eksnode "+words[0]+" [command]") && !strings.HasPrefix(words[1], "-") {
+		below := words[0] + " " + words[1]
+		if help, err = j.try(j.eksnode(), append(strings.Fields(below), "--help")...); err != nil || !strings.Contains(help, "eksnode "+below) {
+			return "eksnode has no subcommand " + below
+		}
+		words = append([]string{below}, words[2:]...)
+	}
 	takesValue := map[string]bool{}
 	for _, f := range flagLine.FindAllStringSubmatch(help, -1) {
 		takesValue[f[1]] = f[2] != ""
@@ -187,6 +194,9 @@ func TestAWrongCommandIsFound(t *testing.T) {
 		"make no-such-target":           "No rule to make target",
 		"eksnode":                       "eksnode does nothing without a subcommand",
 		"eksnode polish":                "eksnode has no subcommand polish",
+		"eksnode ami polish":            "eksnode has no subcommand ami polish",
+		"eksnode ami retire --publish":  "eksnode ami retire has no flag --publish",
+		"eksnode ami list here":         "eksnode ami list takes no argument such as here",
 		"sudo eksnode scrub --no":       "eksnode scrub has no flag --no",
 		"eksnode audit --root":          "--root needs a value",
 		"eksnode audit here":            "eksnode audit takes no argument such as here",
@@ -197,7 +207,7 @@ func TestAWrongCommandIsFound(t *testing.T) {
 	} {
 		assert.Contains(t, j.wrong(line), want, line)
 	}
-	for _, line := range []string{"make build", "sudo eksnode audit --root /mnt --output=json", "packer build examples/local", "go run ./release -out dist"} {
+	for _, line := range []string{"make build", "sudo eksnode audit --root /mnt --output=json", "eksnode ami --policy", "eksnode ami diff a b --output json", "packer build examples/local", "go run ./release -out dist"} {
 		assert.Empty(t, j.wrong(line), line)
 	}
 }

@@ -30,7 +30,7 @@ func Rules() []Rule {
 		{
 			ID:     "contract",
 			Cause:  "the user data calls bootstrap.sh, which Amazon's images of Amazon Linux 2023 do not have",
-			Remedy: "give a NodeConfig, which `eksnode userdata --family al2023` writes, or make the image with `eksnode provision`, which takes both",
+			Remedy: "give a NodeConfig, which `eksnode userdata render --family al2023` writes, or make the image with `eksnode provision`, which takes both",
 			Lines:  []string{`bootstrap\.sh has been removed from AL2023`},
 		},
 		{
@@ -275,7 +275,7 @@ func Rules() []Rule {
 		{
 			ID:     "kernel-modules",
 			Cause:  "the kernel lacks modules that kube-proxy and the VPC CNI need, or nobody loads them, so pods have no network",
-			Remedy: "install the package that brings them, such as kernel-modules-extra on Enterprise Linux 10, and make the image again: `eksnode audit --only kernel-modules` lists them; name br_netfilter, nf_conntrack and overlay in /etc/modules-load.d",
+			Remedy: "install the package that brings them, such as kernel-modules-extra on Enterprise Linux 10, and make the image again: `eksnode audit --rules kernel-modules` lists them; name br_netfilter, nf_conntrack and overlay in /etc/modules-load.d",
 			Lines: []string{
 				`Extension \S+ revision \d+ not supported, missing kernel module`, `Couldn't load match .comment'`, `can't initialize ip6?tables table`,
 				`Module (br_netfilter|nft_compat|ip_tables|ip6?table_\w+|xt_\w+) not found in directory`, `Failed to find module '(br_netfilter|nf_conntrack|overlay)'`,
@@ -323,7 +323,7 @@ func Rules() []Rule {
 		{
 			ID:        "first-boot",
 			Cause:     "the first boot failed before the kubelet was started",
-			Remedy:    "its journal says why: journalctl --boot --unit 'eksnode-*' --unit 'nodeadm-*' | eksnode diagnose -; `eksnode userdata --check FILE` looks at the user data",
+			Remedy:    "its journal says why: journalctl --boot --unit 'eksnode-*' --unit 'nodeadm-*' | eksnode diagnose -; `eksnode userdata check FILE` looks at the user data",
 			Until:     joined,
 			Lines:     []string{`(Failed to start|Dependency failed for) .*(EKS Nodeadm (Config|Run)|Configure this node from its user data|Join this node to its cluster)`},
 			Otherwise: true,

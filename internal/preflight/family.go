@@ -77,7 +77,7 @@ func (f *facts) fits(family string) *result {
 
 // userDataOf is the command that writes user data of a family.
 func (f *facts) userDataOf(family string) string {
-	return fmt.Sprintf("eksnode userdata --family %s --cluster %s", family, f.target.Cluster)
+	return fmt.Sprintf("eksnode userdata render --family %s --cluster %s", family, f.target.Cluster)
 }
 
 // family is the one that suits the image best.

@@ -108,23 +108,23 @@ func TestEachCheckFailsAndPasses(t *testing.T) {
 		{"image-architecture", "FAIL", func(w *aws.World, _ *preflight.Target) { w.Instances[0].Type = "m7g.large" }, "the image is for x86_64, and m7g.large runs arm64", "Name=processor-info.supported-architecture,Values=x86_64"},
 		{"cluster-tag", "FAIL", func(w *aws.World, _ *preflight.Target) { w.Instances[0].Tags = nil }, "the instance i-1 has no tag kubernetes.io/cluster/my-cluster=owned", "aws ec2 create-tags --resources i-1 --tags Key=kubernetes.io/cluster/my-cluster,Value=owned"},
 		{"cluster-tag", "FAIL", func(w *aws.World, _ *preflight.Target) { w.Instances[0].Tags[0].Value = "yes" }, `is "yes", and must be owned`, "Value=owned"},
-		{"user-data", "FAIL", func(w *aws.World, _ *preflight.Target) { w.Instances[0].UserData = "" }, "the instance i-1 has none", "eksnode userdata --family al2023 --cluster my-cluster"},
-		{"user-data", "FAIL", userData("name: my-cluster", "name: other"), "its cluster is other, and should be my-cluster", "eksnode userdata --family al2023"},
+		{"user-data", "FAIL", func(w *aws.World, _ *preflight.Target) { w.Instances[0].UserData = "" }, "the instance i-1 has none", "eksnode userdata render --family al2023 --cluster my-cluster"},
+		{"user-data", "FAIL", userData("name: my-cluster", "name: other"), "its cluster is other, and should be my-cluster", "eksnode userdata render --family al2023"},
 		{"user-data", "FAIL", userData("https://ABC", "https://ABD"), "its endpoint is https://ABD.gr7", "eksnode userdata"},
 		{"user-data", "FAIL", userData("Y2VydGlmaWNhdGU=", "YQ=="), "its certificate authority is YQ==", "eksnode userdata"},
 		{"user-data", "FAIL", userData("cidr", "cird"), "14: spec.cluster.cird: unknown field; did you mean cidr?", "eksnode userdata"},
 		{"user-data", "FAIL", userData(aws.UserData, "hello"), "it looks like user data of no family", "eksnode userdata"},
-		{"user-data", "FAIL", func(w *aws.World, _ *preflight.Target) { w.Images[3].Platform = "windows" }, "it is for al2023, and ami-0123456789abcdef0 (node-1.34) reads windows", "eksnode userdata --family windows"},
+		{"user-data", "FAIL", func(w *aws.World, _ *preflight.Target) { w.Images[3].Platform = "windows" }, "it is for al2023, and ami-0123456789abcdef0 (node-1.34) reads windows", "eksnode userdata render --family windows"},
 		{"user-data", "FAIL", func(w *aws.World, _ *preflight.Target) {
 			w.Images[3].Name, w.Images[3].Alias = "bottlerocket-aws-k8s-1.34-x86_64-v1.50.0", "amazon"
-		}, "reads bottlerocket", "eksnode userdata --family bottlerocket"},
+		}, "reads bottlerocket", "eksnode userdata render --family bottlerocket"},
 		{"user-data", "WARN", func(w *aws.World, _ *preflight.Target) {
 			w.Images[3].Name, w.Images[3].Tags = "amazon-eks-node-1.30-v20250101", nil
-		}, "it is for al2023, and images of the name amazon-eks-node-1.30-v20250101 read al2", "eksnode userdata --family al2 "},
+		}, "it is for al2023, and images of the name amazon-eks-node-1.30-v20250101 read al2", "eksnode userdata render --family al2 "},
 		{"user-data", "FAIL", func(w *aws.World, _ *preflight.Target) {
 			w.Images[3].Tags = nil
 			w.Instances[0].UserData = base64.StdEncoding.EncodeToString([]byte("<powershell>\n& Start-EKSBootstrap.ps1 -EKSClusterName my-cluster\n</powershell>\n"))
-		}, `it is for windows, and the image's platform is ""`, "eksnode userdata --family al2023"},
+		}, `it is for windows, and the image's platform is ""`, "eksnode userdata render --family al2023"},
 		{"metadata", "FAIL", func(w *aws.World, _ *preflight.Target) { w.Instances[0].Metadata = "disabled" }, "it is switched off for the instance i-1", "aws ec2 modify-instance-metadata-options --http-endpoint enabled --instance-id i-1"},
 		{"instance-profile", "FAIL", func(w *aws.World, _ *preflight.Target) { w.Instances[0].Profile = "" }, "the instance i-1 has no instance profile", "aws ec2 associate-iam-instance-profile --instance-id i-1"},
 		{"instance-profile", "FAIL", func(w *aws.World, _ *preflight.Target) { w.Profiles = nil }, "NoSuchEntity", "aws iam create-instance-profile --instance-profile-name nodes && "},

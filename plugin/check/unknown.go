@@ -4,7 +4,7 @@
 package check
 
 import (
-	"maps"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -34,9 +34,34 @@ func KnownOf(list []string) []string {
 	return slices.DeleteFunc(slices.Clone(list), IsUnknown)
 }
 
-// KnownIn is the map without the values that are not known yet.
-func KnownIn(m map[string]string) map[string]string {
-	m = maps.Clone(m)
-	maps.DeleteFunc(m, func(_, v string) bool { return IsUnknown(v) })
-	return m
+// KnownFields is a copy of a struct in which no field has what is not known yet:
+// texts are empty, lists and maps lack those entries. Structs in it are looked
+// through, pointers are not.
+func KnownFields[T any](fields T) T {
+	forget(reflect.ValueOf(&fields).Elem())
+	return fields
+}
+
+// forget takes out of v what is not known yet. Lists and maps are copied first.
+func forget(v reflect.Value) {
+	switch list, isList := reflect.TypeAssert[[]string](v); {
+	case v.Kind() == reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				forget(v.Field(i))
+			}
+		}
+	case v.Kind() == reflect.String:
+		v.SetString(Known(v.String()))
+	case isList:
+		v.Set(reflect.ValueOf(KnownOf(list)))
+	case v.Kind() == reflect.Map && v.Type().Elem().Kind() == reflect.String && !v.IsNil():
+		known := reflect.MakeMap(v.Type())
+		for entry := v.MapRange(); entry.Next(); {
+			if !IsUnknown(entry.Value().String()) {
+				known.SetMapIndex(entry.Key(), entry.Value())
+			}
+		}
+		v.Set(known)
+	}
 }

@@ -18,8 +18,31 @@ func TestUnknown(t *testing.T) {
 	assert.Equal(t, []string{"a", "<unknown>", "b"}, list, "the caller's list stays")
 	assert.Empty(t, KnownOf(nil))
 
-	values := map[string]string{"a": "1", "b": "<unknown>"}
-	assert.Equal(t, map[string]string{"a": "1"}, KnownIn(values))
-	assert.Len(t, values, 2, "the caller's map stays")
-	assert.Empty(t, KnownIn(nil))
+}
+
+// Whatever fields a spec gets, none is forgotten.
+func TestNothingUnknownIsLeftInAStruct(t *testing.T) {
+	type named string
+	type Inner struct {
+		List []string
+		Map  map[string]string
+	}
+	type spec struct {
+		Inner
+		Text, Part string
+		Named      named
+		Switch     bool
+		Nothing    []string
+		Pointer    *Inner
+		hidden     string
+	}
+	later := spec{
+		Inner: Inner{List: []string{"a", "<unknown>"}, Map: map[string]string{"a": "1", "b": "<unknown>"}},
+		Text:  "<unknown>", Part: "/x/<unknown>", Named: "<unknown>", Switch: true, Pointer: &Inner{List: []string{"<unknown>"}}, hidden: "x",
+	}
+	known := KnownFields(later)
+	assert.Equal(t, spec{Inner: Inner{List: []string{"a"}, Map: map[string]string{"a": "1"}}, Switch: true, Pointer: later.Pointer, hidden: "x"}, known)
+	assert.Len(t, later.Map, 2, "the caller's map stays")
+	assert.Equal(t, []string{"a", "<unknown>"}, later.List, "the caller's list stays")
+	assert.Nil(t, known.Nothing, "what is not set stays so")
 }

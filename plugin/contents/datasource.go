@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
@@ -17,7 +16,6 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
-	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/check"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
@@ -36,9 +34,6 @@ func (d *Datasource) Configure(raws ...any) error {
 	d.config = Config{}
 	if err := config.Decode(&d.config, nil, raws...); err != nil {
 		return err
-	}
-	if err := check.Home("lock_file", &d.config.LockFile); err != nil {
-		return check.All(err)
 	}
 	d.config.Architecture = cmp.Or(d.config.Architecture, "amd64")
 	if d.config.isUnknown() {
@@ -66,14 +61,8 @@ func (c *Config) versions() (map[string]string, error) {
 		Sources:    provisioner.Sources{Source: c.Source, EKSBuildDate: c.EKSBuildDate},
 		Containers: provisioner.Containers{PauseImage: c.PauseImage},
 	}
-	if c.LockFile != "" {
-		text, err := os.ReadFile(c.LockFile)
-		if err != nil {
-			return nil, fmt.Errorf(`lock_file: %w; "eksnode lock" makes one`, err)
-		}
-		if spec.Lock, err = asset.ParseLock(text); err != nil {
-			return nil, fmt.Errorf("lock_file %s: %w", c.LockFile, err)
-		}
+	if spec.Lock, err = check.Lock(&c.LockFile); err != nil {
+		return nil, err
 	}
 	return provisioner.Contents(spec, distro, c.Architecture)
 }

@@ -22,30 +22,30 @@ type FlatConfig struct {
 	Report                 *string           `mapstructure:"report" cty:"report" hcl:"report"`
 	RemoteFolder           *string           `mapstructure:"remote_folder" cty:"remote_folder" hcl:"remote_folder"`
 	SudoCommand            *string           `mapstructure:"sudo_command" cty:"sudo_command" hcl:"sudo_command"`
-	Distro                 *string           `mapstructure:"distro" cty:"distro" hcl:"distro"`
-	KubernetesVersion      *string           `mapstructure:"kubernetes_version" required:"true" cty:"kubernetes_version" hcl:"kubernetes_version"`
-	Source                 *string           `mapstructure:"source" cty:"source" hcl:"source"`
-	EKSBuildDate           *string           `mapstructure:"eks_build_date" cty:"eks_build_date" hcl:"eks_build_date"`
-	SourceURL              *string           `mapstructure:"source_url" cty:"source_url" hcl:"source_url"`
+	Distro                 *string           `json:"distro,omitempty" mapstructure:"distro" cty:"distro" hcl:"distro"`
+	KubernetesVersion      *string           `json:"kubernetes_version" mapstructure:"kubernetes_version" required:"true" cty:"kubernetes_version" hcl:"kubernetes_version"`
+	Source                 *string           `json:"source,omitempty" mapstructure:"source" cty:"source" hcl:"source"`
+	EKSBuildDate           *string           `json:"eks_build_date,omitempty" mapstructure:"eks_build_date" cty:"eks_build_date" hcl:"eks_build_date"`
+	SBOM                   *bool             `json:"sbom,omitempty" mapstructure:"sbom" cty:"sbom" hcl:"sbom"`
+	SourceURL              *string           `json:"source_url,omitempty" mapstructure:"source_url" cty:"source_url" hcl:"source_url"`
+	Images                 []string          `json:"images,omitempty" mapstructure:"images" cty:"images" hcl:"images"`
+	PauseImage             *string           `json:"pause_image,omitempty" mapstructure:"pause_image" cty:"pause_image" hcl:"pause_image"`
+	Versions               map[string]string `json:"versions,omitempty" mapstructure:"versions" cty:"versions" hcl:"versions"`
+	Checksums              map[string]string `json:"checksums,omitempty" mapstructure:"checksums" cty:"checksums" hcl:"checksums"`
+	Packages               []string          `json:"packages,omitempty" mapstructure:"packages" cty:"packages" hcl:"packages"`
+	Sysctls                map[string]string `json:"sysctls,omitempty" mapstructure:"sysctls" cty:"sysctls" hcl:"sysctls"`
+	PackageVersions        map[string]string `json:"package_versions,omitempty" mapstructure:"package_versions" cty:"package_versions" hcl:"package_versions"`
+	CACertificates         map[string]string `json:"ca_certificates,omitempty" mapstructure:"ca_certificates" flag:"file" cty:"ca_certificates" hcl:"ca_certificates"`
+	KernelArguments        []string          `json:"kernel_arguments,omitempty" mapstructure:"kernel_arguments" cty:"kernel_arguments" hcl:"kernel_arguments"`
+	NVIDIAContainerToolkit *string           `json:"nvidia_container_toolkit,omitempty" mapstructure:"nvidia_container_toolkit" cty:"nvidia_container_toolkit" hcl:"nvidia_container_toolkit"`
+	EFA                    *bool             `json:"efa,omitempty" mapstructure:"efa" cty:"efa" hcl:"efa"`
+	FIPS                   *bool             `json:"fips,omitempty" mapstructure:"fips" cty:"fips" hcl:"fips"`
+	Bootstrap              *string           `json:"bootstrap,omitempty" mapstructure:"bootstrap" cty:"bootstrap" hcl:"bootstrap"`
+	Hardening              []string          `json:"hardening,omitempty" mapstructure:"hardening" cty:"hardening" hcl:"hardening"`
 	DownloadOn             *string           `mapstructure:"download_on" cty:"download_on" hcl:"download_on"`
-	CacheFolder            *string           `mapstructure:"cache_folder" cty:"cache_folder" hcl:"cache_folder"`
-	Images                 []string          `mapstructure:"images" cty:"images" hcl:"images"`
-	PauseImage             *string           `mapstructure:"pause_image" cty:"pause_image" hcl:"pause_image"`
-	ImageArchives          []string          `mapstructure:"image_archives" cty:"image_archives" hcl:"image_archives"`
 	LockFile               *string           `mapstructure:"lock_file" cty:"lock_file" hcl:"lock_file"`
-	SBOM                   *bool             `mapstructure:"sbom" cty:"sbom" hcl:"sbom"`
-	Versions               map[string]string `mapstructure:"versions" cty:"versions" hcl:"versions"`
-	Checksums              map[string]string `mapstructure:"checksums" cty:"checksums" hcl:"checksums"`
-	Packages               []string          `mapstructure:"packages" cty:"packages" hcl:"packages"`
-	Sysctls                map[string]string `mapstructure:"sysctls" cty:"sysctls" hcl:"sysctls"`
-	PackageVersions        map[string]string `mapstructure:"package_versions" cty:"package_versions" hcl:"package_versions"`
-	CACertificates         map[string]string `mapstructure:"ca_certificates" cty:"ca_certificates" hcl:"ca_certificates"`
-	KernelArguments        []string          `mapstructure:"kernel_arguments" cty:"kernel_arguments" hcl:"kernel_arguments"`
-	NVIDIAContainerToolkit *string           `mapstructure:"nvidia_container_toolkit" cty:"nvidia_container_toolkit" hcl:"nvidia_container_toolkit"`
-	EFA                    *bool             `mapstructure:"efa" cty:"efa" hcl:"efa"`
-	FIPS                   *bool             `mapstructure:"fips" cty:"fips" hcl:"fips"`
-	Bootstrap              *string           `mapstructure:"bootstrap" cty:"bootstrap" hcl:"bootstrap"`
-	Hardening              []string          `mapstructure:"hardening" cty:"hardening" hcl:"hardening"`
+	ImageArchives          []string          `mapstructure:"image_archives" cty:"image_archives" hcl:"image_archives"`
+	CacheFolder            *string           `mapstructure:"cache_folder" cty:"cache_folder" hcl:"cache_folder"`
 }
 
 // FlatMapstructure returns a new FlatConfig.
@@ -76,14 +76,10 @@ func (*FlatConfig) HCL2Spec() map[string]hcldec.Spec {
 		"kubernetes_version":         &hcldec.AttrSpec{Name: "kubernetes_version", Type: cty.String, Required: false},
 		"source":                     &hcldec.AttrSpec{Name: "source", Type: cty.String, Required: false},
 		"eks_build_date":             &hcldec.AttrSpec{Name: "eks_build_date", Type: cty.String, Required: false},
+		"sbom":                       &hcldec.AttrSpec{Name: "sbom", Type: cty.Bool, Required: false},
 		"source_url":                 &hcldec.AttrSpec{Name: "source_url", Type: cty.String, Required: false},
-		"download_on":                &hcldec.AttrSpec{Name: "download_on", Type: cty.String, Required: false},
-		"cache_folder":               &hcldec.AttrSpec{Name: "cache_folder", Type: cty.String, Required: false},
 		"images":                     &hcldec.AttrSpec{Name: "images", Type: cty.List(cty.String), Required: false},
 		"pause_image":                &hcldec.AttrSpec{Name: "pause_image", Type: cty.String, Required: false},
-		"image_archives":             &hcldec.AttrSpec{Name: "image_archives", Type: cty.List(cty.String), Required: false},
-		"lock_file":                  &hcldec.AttrSpec{Name: "lock_file", Type: cty.String, Required: false},
-		"sbom":                       &hcldec.AttrSpec{Name: "sbom", Type: cty.Bool, Required: false},
 		"versions":                   &hcldec.AttrSpec{Name: "versions", Type: cty.Map(cty.String), Required: false},
 		"checksums":                  &hcldec.AttrSpec{Name: "checksums", Type: cty.Map(cty.String), Required: false},
 		"packages":                   &hcldec.AttrSpec{Name: "packages", Type: cty.List(cty.String), Required: false},
@@ -96,6 +92,10 @@ func (*FlatConfig) HCL2Spec() map[string]hcldec.Spec {
 		"fips":                       &hcldec.AttrSpec{Name: "fips", Type: cty.Bool, Required: false},
 		"bootstrap":                  &hcldec.AttrSpec{Name: "bootstrap", Type: cty.String, Required: false},
 		"hardening":                  &hcldec.AttrSpec{Name: "hardening", Type: cty.List(cty.String), Required: false},
+		"download_on":                &hcldec.AttrSpec{Name: "download_on", Type: cty.String, Required: false},
+		"lock_file":                  &hcldec.AttrSpec{Name: "lock_file", Type: cty.String, Required: false},
+		"image_archives":             &hcldec.AttrSpec{Name: "image_archives", Type: cty.List(cty.String), Required: false},
+		"cache_folder":               &hcldec.AttrSpec{Name: "cache_folder", Type: cty.String, Required: false},
 	}
 	return s
 }

@@ -24,7 +24,7 @@ func (c *Config) onPackerHost() bool { return c.DownloadOn == onPackerHost }
 // sent is the spec that the machine gets, once nothing is unknown any more. A
 // folder of the Packer host is none of the machine's business.
 func (c *Config) sent() (provisioner.Spec, error) {
-	spec := c.spec()
+	spec := c.Spec
 	if err := spec.Validate(); err != nil {
 		return spec, err
 	}
@@ -51,10 +51,7 @@ func (c *Config) checkDownloads() error {
 			errs = append(errs, fmt.Errorf("source_url: %s is not a folder of the Packer host, whose it is with download_on = %q", folder, onPackerHost))
 		}
 	}
-	// A list that is not known yet is empty, and not nil.
-	if len(c.ImageArchives) > 0 && c.Images == nil && c.PauseImage == "" {
-		errs = append(errs, errors.New("image_archives has no effect without images or pause_image: name those that the node shall have"))
-	}
+	errs = append(errs, c.Local.Check(c.Spec))
 	for _, name := range check.KnownOf(c.ImageArchives) {
 		if st, err := os.Stat(name); err != nil || !st.Mode().IsRegular() {
 			errs = append(errs, fmt.Errorf("image_archives: %s is not a file of the Packer host", name))
@@ -63,25 +60,13 @@ func (c *Config) checkDownloads() error {
 	return errors.Join(errs...)
 }
 
-// knownContainers are the images that are known already; whether a lock that is
-// not known yet has them is asked later.
-func (c *Config) knownContainers() provisioner.Containers {
-	if check.IsUnknown(c.LockFile) {
-		return provisioner.Containers{}
-	}
-	return provisioner.Containers{Images: check.KnownOf(c.Images), PauseImage: check.Known(c.PauseImage)}
-}
-
 // supply is what a machine of an architecture may ask the Packer host for.
 func (c *Config) supply(arch string) (asset.Supply, error) {
-	folder := c.CacheFolder
-	if folder == "" {
-		var err error
-		if folder, err = asset.DefaultCache(); err != nil {
-			return nil, err
-		}
+	folder, err := c.Local.Cache()
+	if err != nil {
+		return nil, err
 	}
-	spec := c.spec()
+	spec := c.Spec
 	images, err := spec.References()
 	if err != nil {
 		return nil, err

@@ -40,7 +40,9 @@ func (p *Provisioner) Prepare(raws ...any) error {
 	if err != nil {
 		return err
 	}
-	wrong := errors.Join(p.config.readLock(), p.config.known().Validate())
+	lock, err := check.Lock(&p.config.LockFile)
+	p.config.Lock = lock
+	wrong := errors.Join(err, p.config.known().Validate())
 	if wrong == nil { // or it would be told twice
 		wrong = p.config.checkChoice()
 	}

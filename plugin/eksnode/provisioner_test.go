@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
-	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/remote"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
@@ -58,7 +57,7 @@ func TestPrepare(t *testing.T) {
 
 		PackageVersions: map[string]string{"runc": "1.1.12-1"}, KernelArguments: []string{"quiet"},
 		Hardening: []string{"umask", "audit"}, EFA: true, FIPS: true, NVIDIAContainerToolkit: "envvar",
-	}, p.config.spec())
+	}, p.config.Spec)
 	assert.Equal(t, remote.Config{DryRun: true, Report: report, RemoteFolder: "/var/tmp", SudoCommand: "doas -n"}, p.config.Config)
 	assert.NoDirExists(t, filepath.Dir(report), "validating must not make folders")
 }
@@ -66,7 +65,7 @@ func TestPrepare(t *testing.T) {
 func TestPrepareDefaults(t *testing.T) {
 	var p Provisioner
 	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4"}))
-	assert.Equal(t, provisioner.Spec{KubernetesVersion: "1.34.4"}, p.config.spec())
+	assert.Equal(t, provisioner.Spec{KubernetesVersion: "1.34.4"}, p.config.Spec)
 	assert.Equal(t, remote.Config{RemoteFolder: "/tmp", SudoCommand: "sudo -n --"}, p.config.Config)
 }
 
@@ -94,7 +93,7 @@ func TestPrepareRefuses(t *testing.T) {
 		"a folder with spaces": {"remote_folder", "/my tmp", `remote_folder: "/my tmp" is not a clean absolute path of letters, digits, '.', '_', '-' and '/', such as /var/tmp`},
 		"a folder with dots":   {"remote_folder", "/tmp/../x", `remote_folder: "/tmp/../x" is not a clean absolute path of letters, digits, '.', '_', '-' and '/', such as /var/tmp`},
 		"a strange place":      {"download_on", "host", `download_on: "host" is not known; known are machine, packer-host`},
-		"an image by its tag":  {"images", []any{"registry.k8s.io/pause:3.10"}, `images: "registry.k8s.io/pause:3.10" has no digest, and a tag may mean another image tomorrow: add @sha256:DIGEST, or write it down with "eksnode lock --image registry.k8s.io/pause:3.10" and set lock_file`},
+		"an image by its tag":  {"images", []any{"registry.k8s.io/pause:3.10"}, `images: "registry.k8s.io/pause:3.10" has no digest, and a tag may mean another image tomorrow: add @sha256:DIGEST, or write it down with "eksnode lock --images registry.k8s.io/pause:3.10" and set lock_file`},
 		"archives of nothing":  {"image_archives", []any{file}, "image_archives has no effect without images or pause_image: name those that the node shall have"},
 		"sudo with a shell":    {"sudo_command", "sudo $X", `sudo_command: "sudo $X" is not a program with plain arguments, such as "sudo -n --"; quotes, variables and shell operators are not allowed`},
 		"a folder as report":   {"report", folder, "report: " + folder + " is a folder; name a file in it, such as " + folder + "/report.json"},
@@ -164,7 +163,7 @@ func TestPrepareForgetsEarlierCalls(t *testing.T) {
 	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "packages": []any{"htop"}, "remote_folder": "/opt", "dry_run": true}))
 	require.Error(t, p.Prepare(fields{"packages": []any{"jq"}}))
 	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.5"}))
-	assert.Equal(t, provisioner.Spec{KubernetesVersion: "1.34.5"}, p.config.spec())
+	assert.Equal(t, provisioner.Spec{KubernetesVersion: "1.34.5"}, p.config.Spec)
 	assert.Equal(t, remote.Config{RemoteFolder: "/tmp", SudoCommand: "sudo -n --"}, p.config.Config)
 }
 
@@ -172,21 +171,17 @@ func TestPrepareForgetsEarlierCalls(t *testing.T) {
 // reaches it.
 func TestConfigCoversTheSpec(t *testing.T) {
 	hcl := new(Provisioner).ConfigSpec()
-	full := Config{SBOM: true, Source: "x", EKSBuildDate: "x", lock: new(asset.Lock), Distro: "x", KubernetesVersion: "x", SourceURL: "x", Versions: map[string]string{"x": "x"},
-		Checksums: map[string]string{"x": "x"}, Packages: []string{"x"}, Sysctls: map[string]string{"x": "x"},
-		PackageVersions: map[string]string{"x": "x"}, CACertificates: map[string]string{"x": "x"}, KernelArguments: []string{"x"},
-		NVIDIAContainerToolkit: "x", EFA: true, FIPS: true, Bootstrap: "x", Hardening: []string{"x"}, Images: []string{"x"}, PauseImage: "x"}
-	spec := reflect.ValueOf(full.spec())
-	for _, f := range reflect.VisibleFields(spec.Type()) {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if f.Anonymous { // what is in it follows
-			continue
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[provisioner.Spec]()) {
+		name, json := f.Tag.Get("mapstructure"), f.Tag.Get("json")
+		switch {
+		case f.Anonymous: // what is in it follows
+			assert.Equal(t, ",squash", name, f.Name)
+		case name == "-":
+			assert.Equal(t, "Lock", f.Name, "this is the content of lock_file; options have a name")
+		default:
+			assert.Equal(t, strings.TrimSuffix(json, ",omitempty"), name, f.Name)
+			assert.Contains(t, hcl, name)
 		}
-		if name == "lock" { // the content of that file
-			name = "lock_file"
-		}
-		assert.Contains(t, hcl, name)
-		assert.False(t, spec.FieldByIndex(f.Index).IsZero(), name)
 	}
 	for _, name := range []string{"name", "pause_before", "max_retries", "timeout", "only", "except", "override"} {
 		assert.NotContains(t, hcl, name, "Packer keeps this name for itself")

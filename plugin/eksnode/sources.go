@@ -1,50 +1,11 @@
 package eksnode
 
 import (
-	"fmt"
 	"maps"
-	"os"
 	"slices"
 
-	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/check"
-	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
-
-// readLock reads the lock file on the Packer host: its content travels to the
-// machine.
-func (c *Config) readLock() error {
-	if err := check.Home("lock_file", &c.LockFile); err != nil {
-		return err
-	}
-	if c.LockFile == "" || check.IsUnknown(c.LockFile) {
-		return nil
-	}
-	data, err := os.ReadFile(c.LockFile)
-	if err != nil {
-		return fmt.Errorf(`lock_file: %w; "eksnode lock" makes one`, err)
-	}
-	if c.lock, err = asset.ParseLock(data); err != nil {
-		return fmt.Errorf("lock_file %s: %w", c.LockFile, err)
-	}
-	return nil
-}
-
-// sources is where everything comes from, in the agent's words.
-func (c *Config) sources() provisioner.Sources {
-	return provisioner.Sources{Source: c.Source, EKSBuildDate: c.EKSBuildDate, Lock: c.lock, SBOM: c.SBOM}
-}
-
-// knownSources is the same without what is not known yet.
-func (c *Config) knownSources() provisioner.Sources {
-	s := c.sources()
-	s.Source = check.Known(s.Source)
-	s.EKSBuildDate = check.Known(s.EKSBuildDate)
-	if check.IsUnknown(c.Source) || check.IsUnknown(c.LockFile) {
-		s.EKSBuildDate = "" // whether it has an effect is not known either
-	}
-	return s
-}
 
 // checkChoice says why the fields together leave a node without something it
 // needs, as soon as all that decide it are known.

@@ -42,7 +42,7 @@ func TestTheLockFileIsReadOnThePackerHost(t *testing.T) {
 	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "lock_file": name}))
 	lock, err := asset.ParseLock(data)
 	require.NoError(t, err)
-	assert.Equal(t, lock, p.config.spec().Lock)
+	assert.Equal(t, lock, p.config.Spec.Lock)
 
 	require.NoError(t, os.WriteFile(name, append(data, '!'), 0o600))
 	require.EqualError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "lock_file": name}),

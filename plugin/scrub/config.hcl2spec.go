@@ -3,6 +3,7 @@
 package scrub
 
 import (
+	"github.com/eksnode/packer-plugin-eksnode/scrub"
 	"github.com/hashicorp/hcl/v2/hcldec"
 	"github.com/zclconf/go-cty/cty"
 )
@@ -22,13 +23,13 @@ type FlatConfig struct {
 	Report              *string           `mapstructure:"report" cty:"report" hcl:"report"`
 	RemoteFolder        *string           `mapstructure:"remote_folder" cty:"remote_folder" hcl:"remote_folder"`
 	SudoCommand         *string           `mapstructure:"sudo_command" cty:"sudo_command" hcl:"sudo_command"`
-	Distro              *string           `mapstructure:"distro" cty:"distro" hcl:"distro"`
-	Rules               []string          `mapstructure:"rules" cty:"rules" hcl:"rules"`
-	SkipRules           []string          `mapstructure:"skip_rules" cty:"skip_rules" hcl:"skip_rules"`
+	Distro              *string           `json:"distro,omitempty" mapstructure:"distro" cty:"distro" hcl:"distro"`
+	Only                []string          `json:"only,omitempty" mapstructure:"rules" cty:"rules" hcl:"rules"`
+	Skip                []string          `json:"skip,omitempty" mapstructure:"skip_rules" cty:"skip_rules" hcl:"skip_rules"`
+	Hash                *bool             `json:"hash,omitempty" mapstructure:"hash" cty:"hash" hcl:"hash"`
+	WipeFreeSpace       *bool             `json:"wipe_free_space,omitempty" mapstructure:"wipe_free_space" cty:"wipe_free_space" hcl:"wipe_free_space"`
+	Audit               *scrub.Audit      `json:"audit,omitempty" mapstructure:"audit" cty:"audit" hcl:"audit"`
 	RulesFile           *string           `mapstructure:"rules_file" cty:"rules_file" hcl:"rules_file"`
-	Hash                *bool             `mapstructure:"hash" cty:"hash" hcl:"hash"`
-	WipeFreeSpace       *bool             `mapstructure:"wipe_free_space" cty:"wipe_free_space" hcl:"wipe_free_space"`
-	Audit               *string           `mapstructure:"audit" cty:"audit" hcl:"audit"`
 }
 
 // FlatMapstructure returns a new FlatConfig.
@@ -58,10 +59,10 @@ func (*FlatConfig) HCL2Spec() map[string]hcldec.Spec {
 		"distro":                     &hcldec.AttrSpec{Name: "distro", Type: cty.String, Required: false},
 		"rules":                      &hcldec.AttrSpec{Name: "rules", Type: cty.List(cty.String), Required: false},
 		"skip_rules":                 &hcldec.AttrSpec{Name: "skip_rules", Type: cty.List(cty.String), Required: false},
-		"rules_file":                 &hcldec.AttrSpec{Name: "rules_file", Type: cty.String, Required: false},
 		"hash":                       &hcldec.AttrSpec{Name: "hash", Type: cty.Bool, Required: false},
 		"wipe_free_space":            &hcldec.AttrSpec{Name: "wipe_free_space", Type: cty.Bool, Required: false},
 		"audit":                      &hcldec.AttrSpec{Name: "audit", Type: cty.String, Required: false},
+		"rules_file":                 &hcldec.AttrSpec{Name: "rules_file", Type: cty.String, Required: false},
 	}
 	return s
 }

@@ -45,10 +45,5 @@ func (p *Provisioner) Prepare(raws ...any) error {
 
 // Provision sends the agent to the machine and has it scrub it.
 func (p *Provisioner) Provision(ctx context.Context, ui packersdk.Ui, comm packersdk.Communicator, _ map[string]any) error {
-	own, err := p.config.ownRules()
-	if err != nil {
-		return err
-	}
-	spec := p.config.spec(own)
-	return remote.New(p.config.Config, p.config.PackerBuildName, &p.kept, ui, comm).Run(ctx, agent.Request{Command: agent.Scrub, Scrub: &spec})
+	return remote.New(p.config.Config, p.config.PackerBuildName, &p.kept, ui, comm).Run(ctx, agent.Request{Command: agent.Scrub, Scrub: &p.config.Spec})
 }

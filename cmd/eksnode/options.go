@@ -1,0 +1,120 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// options makes a flag of each field of a spec: its name is the field's in HCL
+// with dashes, its help what the field's comment says. With chosen names there
+// are no other flags.
+func options(flags *pflag.FlagSet, help map[string]string, spec any, chosen ...string) {
+	v := reflect.ValueOf(spec).Elem()
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		name := f.Tag.Get("mapstructure")
+		switch {
+		case name == ",squash":
+			options(flags, help, v.Field(i).Addr().Interface(), chosen...)
+		case name == "-" || len(chosen) > 0 && !slices.Contains(chosen, name):
+		default:
+			option(flags, strings.TrimPrefix(surface.Name(name).Flag(), "--"), help[name], f.Tag.Get("flag"), v.Field(i))
+		}
+	}
+}
+
+// option makes a flag of a field.
+func option(flags *pflag.FlagSet, name, help, form string, v reflect.Value) {
+	if v.Kind() == reflect.String { // also of a type of its own
+		v = v.Addr().Convert(reflect.TypeFor[*string]()).Elem()
+	}
+	switch value := v.Addr().Interface().(type) {
+	case *string:
+		flags.StringVar(value, name, *value, help)
+	case *bool:
+		flags.BoolVar(value, name, *value, help)
+	case *[]string:
+		flags.StringSliceVar(value, name, *value, help)
+	case *map[string]string:
+		if form == "file" {
+			flags.Var(&contents{value}, name, help)
+			return
+		}
+		flags.StringToStringVar(value, name, *value, help)
+	default:
+		panic(fmt.Sprintf("--%s: a flag cannot be a %s", name, v.Type())) // a test makes every flag
+	}
+}
+
+// contents is a flag that reads files, each by a name.
+type contents struct{ values *map[string]string }
+
+// Type is what help calls its value.
+func (*contents) Type() string { return "name=file" }
+
+func (*contents) String() string { return "" }
+
+// Set takes one NAME=FILE.
+func (c *contents) Set(value string) error {
+	name, file, _ := strings.Cut(value, "=")
+	if name == "" || file == "" {
+		return fmt.Errorf("%q must be NAME=FILE", value)
+	}
+	if err := expanded(file); err != nil {
+		return err
+	}
+	text, err := readFile(file)
+	if err != nil {
+		return fmt.Errorf("reading the certificate: %w", err)
+	}
+	if *c.values == nil {
+		*c.values = map[string]string{}
+	}
+	(*c.values)[name] = string(text)
+	return nil
+}
+
+// inFields keeps an error as HCL and JSON have it, for somebody who wrote a
+// file.
+func inFields(err error) error {
+	if err == nil {
+		return nil
+	}
+	return errors.New(err.Error())
+}
+
+// inFlags writes the errors of a report for somebody who used flags.
+func inFlags(r plan.Report) plan.Report {
+	errs := []error{r.Err}
+	for _, p := range r.Plan {
+		errs = append(errs, p.Err)
+	}
+	for _, o := range r.Outcomes {
+		errs = append(errs, o.Err)
+	}
+	if r.Audit != nil {
+		for _, p := range r.Audit.Plan {
+			errs = append(errs, p.Err)
+		}
+		r.Audit.Error = surface.Rewrite(r.Audit.Error, errs...)
+		for i, p := range r.Audit.Plan {
+			r.Audit.Plan[i].Error = surface.Rewrite(p.Error, p.Err)
+		}
+	}
+	r.Error = surface.Rewrite(r.Error, errs...)
+	for i, p := range r.Plan {
+		r.Plan[i].Error = surface.Rewrite(p.Error, p.Err)
+	}
+	for i, o := range r.Outcomes {
+		r.Outcomes[i].Error = surface.Rewrite(o.Error, o.Err)
+	}
+	return r
+}

@@ -1,0 +1,67 @@
+package checks
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// greeting is an option that nobody needs, as a contributor would add one.
+const greeting = "\t// Text that greets people who log in, such as `hello`. It goes without\n\t// `sysctls`.\n" +
+	"\tGreetingText string `json:\"greeting_text,omitempty\" mapstructure:\"greeting_text\"`\n"
+
+// greeted is what the plugin does with it: a value reaches the machine, and one
+// that is not known yet is forgotten.
+const greeted = `package eksnode
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestGreeting(t *testing.T) {
+	var p Provisioner
+	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "greeting_text": "hello"}))
+	spec, err := p.config.sent()
+	require.NoError(t, err)
+	require.Equal(t, "hello", spec.GreetingText)
+	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "greeting_text": "<unknown>"}))
+	require.Empty(t, p.config.known().GreetingText)
+	require.Contains(t, p.ConfigSpec(), "greeting_text")
+}
+`
+
+// A new field of the spec is an option in HCL, a flag with its help, and a row of
+// the pages, and nothing else is written by hand.
+func TestAnOptionIsOneField(t *testing.T) {
+	repository := copied(t)
+	git := func(args ...string) string { return in(t, repository, "git", args...) }
+	git("init", "--quiet")
+	git("add", "--all")
+
+	spec := filepath.Join(repository, "provisioner/spec.go")
+	text, err := os.ReadFile(spec)
+	require.NoError(t, err)
+	before, after, found := strings.Cut(string(text), "\t// Prepare the node for Elastic Fabric Adapter.")
+	require.True(t, found)
+	write(t, spec, before+greeting+"\t// Prepare the node for Elastic Fabric Adapter."+after)
+	in(t, repository, "go", "generate", "./plugin/eksnode")
+	in(t, repository, "go", "run", "./docs/generate")
+	assert.Equal(t, []string{
+		".web-docs/components/provisioner/eksnode/README.md", "cmd/eksnode/optionhelp.go", "docs/eksnode.md", "docs/provisioner-eksnode.md",
+		"plugin/eksnode/config.hcl2spec.go", "provisioner/spec.go",
+	}, strings.Fields(git("diff", "--name-only")), "the spec, and what is generated from it")
+
+	help := in(t, repository, "go", "run", "./cmd/eksnode", "provision", "--help")
+	assert.Regexp(t, `--greeting-text string +text that greets people who log in, such as hello\n`, help)
+	page, err := os.ReadFile(filepath.Join(repository, "docs/provisioner-eksnode.md"))
+	require.NoError(t, err)
+	assert.Contains(t, string(page), "- `greeting_text` (string) - Text that greets people who log in, such as `hello`. It goes without `sysctls`.\n")
+	write(t, filepath.Join(repository, "plugin/eksnode/greeting_test.go"), greeted)
+	in(t, repository, "go", "test", "./plugin/eksnode", "-run", "TestGreeting")
+}

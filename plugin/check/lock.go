@@ -1,0 +1,29 @@
+package check
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
+)
+
+// Lock reads the lock file of the field lock_file, on the Packer host; nil where
+// there is none, or where it is not known yet. Its content travels to the
+// machine.
+func Lock(file *string) (*asset.Lock, error) {
+	if err := Home("lock_file", file); err != nil {
+		return nil, err
+	}
+	if *file == "" || IsUnknown(*file) {
+		return nil, nil
+	}
+	data, err := os.ReadFile(*file)
+	if err != nil {
+		return nil, fmt.Errorf(`lock_file: %w; "eksnode lock" makes one`, err)
+	}
+	lock, err := asset.ParseLock(data)
+	if err != nil {
+		return nil, fmt.Errorf("lock_file %s: %w", *file, err)
+	}
+	return lock, nil
+}
