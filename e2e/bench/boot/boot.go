@@ -11,9 +11,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/imds/fake"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/render"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/bench/contest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/imdstest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
 )
@@ -32,7 +32,7 @@ const CPU = "CPU ms"
 type Race struct {
 	folder           string
 	eksnode, standIn string
-	service          *fake.Service
+	service          *imdstest.Service
 }
 
 const nodeConfig = `apiVersion: node.eks.aws/v1alpha1
@@ -44,9 +44,9 @@ spec:
 
 // New prepares a race in a folder. eksnode and standIn are programs. Close it.
 func New(folder, eksnode, standIn string) *Race {
-	instance := fake.Typical()
+	instance := imdstest.Typical()
 	instance.UserData = []byte(nodeConfig)
-	return &Race{folder: folder, eksnode: eksnode, standIn: standIn, service: fake.Serve(instance)}
+	return &Race{folder: folder, eksnode: eksnode, standIn: standIn, service: imdstest.Serve(instance)}
 }
 
 // Close ends the metadata service.
@@ -110,7 +110,7 @@ func link(to, folder string, names ...string) error {
 // runInit runs a first boot in that root. The shell mounts what the kernel
 // gives every machine and becomes eksnode.
 func (r *Race) runInit(ctx context.Context) (contest.Counts, error) {
-	const script = `mount --rbind /proc "$1/proc" && mount --bind /dev/null "$1/dev/null" && exec chroot "$1" /usr/bin/eksnode init --imds "$2"`
+	const script = `mount --rbind /proc "$1/proc" && mount --bind /dev/null "$1/dev/null" && exec env AWS_EC2_METADATA_SERVICE_ENDPOINT="$2" chroot "$1" /usr/bin/eksnode init`
 	cmd := exec.CommandContext(ctx, "sh", "-c", script, "sh", r.root(), r.service.URL)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}
 	return measure(cmd, "/usr/bin:/usr/sbin:/bin:/sbin")
