@@ -116,6 +116,13 @@ func TestTheIPv6AddressAnswersForTheOther(t *testing.T) {
 	assert.Equal(t, []string{ipv4}, addresses)
 }
 
+// net/http reads the proxies of the environment once, so that a test of requests
+// may see none.
+func TestNoProxyIsAskedForMetadata(t *testing.T) {
+	assert.Nil(t, metadataHTTP(nil, false).Transport.(*http.Transport).Proxy)
+	assert.Nil(t, metadataHTTP(nil, true).Transport.(*either).transport.(*http.Transport).Proxy)
+}
+
 func TestAnEndedContextEndsIt(t *testing.T) {
 	instanceAt(t).Set(func(o *imdstest.Settings) { o.Fail, o.Status = -1, http.StatusServiceUnavailable })
 	ctx, cancel := context.WithCancelCause(t.Context())
