@@ -8,7 +8,6 @@ package bootstrap
 import (
 	"context"
 
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/imds"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/instance"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
 )
@@ -24,10 +23,11 @@ type AWS interface {
 
 // Surroundings are what a first boot talks to.
 type Surroundings struct {
-	IMDS *imds.Client
-	// AWS makes the client of the APIs; environment has the proxies that the
-	// node's services use.
-	AWS func(environment map[string]string) AWS
+	// IMDS is the instance metadata service.
+	IMDS instance.Metadata
+	// AWS makes the client of the APIs. environment are the variables that the
+	// NodeConfig sets for every service, such as proxies.
+	AWS func(ctx context.Context, environment map[string]string) (AWS, error)
 	// Lookup resolves a host's name.
 	Lookup func(ctx context.Context, host string) ([]string, error)
 	// Command is the path of this program on the node.

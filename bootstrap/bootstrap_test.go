@@ -25,11 +25,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/arguments"
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/imds/fake"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/render"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/imdstest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
 )
 
@@ -94,7 +94,7 @@ func TestASecondRunChangesNothing(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h, w := mounted(t), surround(t, fake.Typical())
+			h, w := mounted(t), surround(t, imdstest.Typical())
 			join(t, w, h)
 			before := tree(t, h, written...)
 			w.log = nil
@@ -136,7 +136,7 @@ func TestAnotherClusterReplacesTheFormerOne(t *testing.T) {
 	for from, first := range joins {
 		for to, last := range finals {
 			t.Run(from+" to "+to, func(t *testing.T) {
-				fresh, w := mounted(t), surround(t, fake.Typical())
+				fresh, w := mounted(t), surround(t, imdstest.Typical())
 				last(t, w, fresh)
 				h := mounted(t)
 				first(t, w, h)
@@ -161,7 +161,7 @@ func contents(all map[string]string) map[string]string {
 }
 
 func TestUsersFilesStay(t *testing.T) {
-	h, w := mounted(t), surround(t, fake.Typical())
+	h, w := mounted(t), surround(t, imdstest.Typical())
 	user := "/etc/systemd/system/kubelet.service.d/http-proxy.conf"
 	same := "/etc/systemd/system/chronyd.service.d/environment.conf"
 	for _, name := range []string{user, same} {
@@ -176,7 +176,7 @@ func TestUsersFilesStay(t *testing.T) {
 }
 
 func TestAFormerNodesCertificateGoes(t *testing.T) {
-	name := fake.Typical().Hostname
+	name := imdstest.Typical().Hostname
 	for what, c := range map[string]struct {
 		certificate []byte
 		stays       bool
@@ -188,7 +188,7 @@ func TestAFormerNodesCertificateGoes(t *testing.T) {
 		"damaged":                 {pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")}), false},
 	} {
 		t.Run(what, func(t *testing.T) {
-			h, w := mounted(t), surround(t, fake.Typical())
+			h, w := mounted(t), surround(t, imdstest.Typical())
 			w.join(t, h, config(t, "a", ""))
 			const file = "/var/lib/kubelet/pki/kubelet-server-current.pem"
 			require.NoError(t, h.Files.WriteFile(file, c.certificate, host.Attributes{Mode: 0o600}))
@@ -226,7 +226,7 @@ func TestStateOfAnotherPolicyGoes(t *testing.T) {
 		"empty, corrupt": {``, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h, w := mounted(t), surround(t, fake.Typical())
+			h, w := mounted(t), surround(t, imdstest.Typical())
 			const file = "/var/lib/kubelet/cpu_manager_state"
 			w.join(t, h, config(t, "a", ""))
 			require.NoError(t, h.Files.WriteFile(file, []byte(c.state), host.Attributes{Mode: 0o600}))
@@ -239,7 +239,7 @@ func TestStateOfAnotherPolicyGoes(t *testing.T) {
 }
 
 func TestAnOutpostsControlPlaneIsRemembered(t *testing.T) {
-	h, w := mounted(t), surround(t, fake.Typical())
+	h, w := mounted(t), surround(t, imdstest.Typical())
 	yes := true
 	c := config(t, "a", "")
 	c.Spec.Cluster.EnableOutpost, c.Spec.Cluster.ID = &yes, "id-a"
@@ -272,7 +272,7 @@ func TestAnOutpostsControlPlaneIsRemembered(t *testing.T) {
 }
 
 func TestBootstrapShAsksOnlyWhatItMust(t *testing.T) {
-	h, w := mounted(t), surround(t, fake.Typical())
+	h, w := mounted(t), surround(t, imdstest.Typical())
 	w.aws.described = node.Described{Endpoint: "https://described", CA: []byte("ca"), IPv4CIDR: "172.30.0.0/16"}
 	w.call(t, h, "my-cluster", "--aws-api-retry-attempts", "7")
 	assert.Equal(t, []string{"cluster my-cluster in eu-west-1, 7 more times"}, w.aws.asked)
@@ -289,7 +289,7 @@ func TestBootstrapShAsksOnlyWhatItMust(t *testing.T) {
 }
 
 func TestUsersEditTemplatesBeforeTheyCall(t *testing.T) {
-	h, w := mounted(t), surround(t, fake.Typical())
+	h, w := mounted(t), surround(t, imdstest.Typical())
 	write := func(name, text string) {
 		require.NoError(t, h.Files.WriteFile(name, []byte(text), host.Attributes{Mode: 0o644}))
 	}
@@ -319,7 +319,7 @@ func TestUsersEditTemplatesBeforeTheyCall(t *testing.T) {
 
 // The cache saves requests within one boot and no longer.
 func TestTheCacheLastsOneBoot(t *testing.T) {
-	h, w := mounted(t), surround(t, fake.Typical())
+	h, w := mounted(t), surround(t, imdstest.Typical())
 	boot := func(id string) {
 		require.NoError(t, os.MkdirAll(filepath.Join(h.Root(), "proc/sys/kernel/random"), 0o755))
 		require.NoError(t, os.WriteFile(filepath.Join(h.Root(), bootID), []byte(id+"\n"), 0o644))
@@ -343,7 +343,7 @@ func TestTheCacheLastsOneBoot(t *testing.T) {
 }
 
 func TestFIPSEndpointsAreUsedWhereTheyAre(t *testing.T) {
-	h, w := mounted(t), surround(t, fake.Typical())
+	h, w := mounted(t), surround(t, imdstest.Typical())
 	require.NoError(t, os.MkdirAll(filepath.Join(h.Root(), "proc/sys/crypto"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(h.Root(), "proc/sys/crypto/fips_enabled"), []byte("1\n"), 0o644))
 	n, err := w.FromNodeConfig(t.Context(), h, config(t, "a", ""), "")
@@ -357,7 +357,7 @@ func TestFIPSEndpointsAreUsedWhereTheyAre(t *testing.T) {
 }
 
 func TestOneDaemonIsConfiguredAlone(t *testing.T) {
-	h, w := mounted(t), surround(t, fake.Typical())
+	h, w := mounted(t), surround(t, imdstest.Typical())
 	n, err := w.FromNodeConfig(t.Context(), h, config(t, "a", ""), "")
 	require.NoError(t, err)
 	items, err := w.Items(n, Selection{Skip: []Phase{Run}, Daemons: []string{"containerd"}})
@@ -374,7 +374,7 @@ func TestOneDaemonIsConfiguredAlone(t *testing.T) {
 }
 
 func TestAnInvalidNodeConfigIsRefusedWhole(t *testing.T) {
-	h, w := mounted(t), surround(t, fake.Typical())
+	h, w := mounted(t), surround(t, imdstest.Typical())
 	c := config(t, "a", "")
 	c.Spec.Cluster = nodeconfig.Cluster{}
 	_, err := w.FromNodeConfig(t.Context(), h, c, "")

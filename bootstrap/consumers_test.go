@@ -19,11 +19,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/imds/fake"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/render"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/imdstest"
 )
 
 func consumer(t *testing.T, name string) []byte {
@@ -37,12 +37,12 @@ func consumer(t *testing.T, name string) []byte {
 // cloud-init's scripts, the run phase's configuration.
 func boot(t *testing.T, userData []byte) (*host.Host, *world) {
 	t.Helper()
-	i := fake.Typical()
+	i := imdstest.Typical()
 	i.UserData = userData
 	h, w := mounted(t), surround(t, i)
 	w.aws.described = node.Described{Endpoint: "https://described", CA: []byte("ca"), IPv4CIDR: "10.100.0.0/16"}
 	load := func(sources ...string) {
-		c, _, err := nodeconfig.Reader{Files: h.Files, UserData: w.IMDS.UserData}.Load(t.Context(), sources)
+		c, _, err := nodeconfig.Reader{Files: h.Files, UserData: w.metadata.UserData}.Load(t.Context(), sources)
 		if errors.Is(err, nodeconfig.ErrNone) {
 			return
 		}

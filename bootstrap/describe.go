@@ -22,7 +22,10 @@ func (s Surroundings) FromNodeConfig(ctx context.Context, h *host.Host, c *nodec
 	if err != nil {
 		return nil, err
 	}
-	aws := s.AWS(c.Spec.Instance.Environment[nodeconfig.DefaultEnvironment])
+	aws, err := s.AWS(ctx, c.Spec.Instance.Environment[nodeconfig.DefaultEnvironment])
+	if err != nil {
+		return nil, err
+	}
 	i, err := s.cachedFacts(ctx, h, cache, aws, node.WantsOf(c, m))
 	if err != nil {
 		return nil, err
@@ -50,9 +53,12 @@ func (s Surroundings) FromArguments(ctx context.Context, h *host.Host, a *argume
 	if call.Machine, err = machine.Gather(ctx, h, s.Command); err != nil {
 		return nil, err
 	}
-	aws := s.AWS(nil)
+	aws, err := s.AWS(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
 	if a.Describe() {
-		id, err := s.IMDS.Identity(ctx)
+		id, err := instance.ReadIdentity(ctx, s.IMDS)
 		if err != nil {
 			return nil, err
 		}

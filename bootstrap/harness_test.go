@@ -21,11 +21,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/imds"
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/imds/fake"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/instance"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/firstboot"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/imdstest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 )
 
@@ -257,17 +257,22 @@ func (a *aws) DescribeCluster(_ context.Context, region, name string, attempts i
 // world is a machine's surroundings in a test.
 type world struct {
 	Surroundings
-	service *fake.Service
-	aws     *aws
-	log     []string
+	service  *imdstest.Service
+	metadata *firstboot.Metadata
+	aws      *aws
+	log      []string
 }
 
-func surround(t *testing.T, i fake.Instance) *world {
+func surround(t *testing.T, i imdstest.Instance) *world {
 	t.Helper()
-	w := &world{service: fake.Serve(i), aws: &aws{}}
+	w := &world{service: imdstest.Serve(i), aws: &aws{}}
 	t.Cleanup(w.service.Close)
+	t.Setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", w.service.URL)
+	var err error
+	w.metadata, err = firstboot.OpenMetadata(t.Context())
+	require.NoError(t, err)
 	w.Surroundings = Surroundings{
-		IMDS: imds.New([]string{w.service.URL}), AWS: func(map[string]string) AWS { return w.aws }, Command: "/usr/bin/eksnode",
+		IMDS: w.metadata, AWS: func(context.Context, map[string]string) (AWS, error) { return w.aws, nil }, Command: "/usr/bin/eksnode",
 		Lookup: func(_ context.Context, name string) ([]string, error) {
 			return nil, errors.New("no such host: " + name)
 		},

@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/imds/fake"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/render"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/imdstest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
 )
 
@@ -103,7 +103,7 @@ func TestAFirstBootHealsWhatAFormerNodeLeft(t *testing.T) {
 		"it is of a node of which this machine has no configuration, alone": nil,
 	} {
 		t.Run(trace, func(t *testing.T) {
-			fresh, h, w := mounted(t), mounted(t), surround(t, fake.Typical())
+			fresh, h, w := mounted(t), mounted(t), surround(t, imdstest.Typical())
 			for _, m := range []*host.Host{fresh, h} {
 				lay(t, m, map[string]string{ownUnit: ownText})
 			}
@@ -152,7 +152,7 @@ func TestStateOfThisNodeStays(t *testing.T) {
 			h, err := host.Mounted(machineFolder(t, version, "2.1.4"))
 			require.NoError(t, err)
 			t.Cleanup(func() { assert.NoError(t, h.Close()) })
-			w := surround(t, fake.Typical())
+			w := surround(t, imdstest.Typical())
 			w.join(t, h, config(t, "a", ""))
 			state := []string{cpuState, "/var/lib/kubelet/allocated_pods_state", device, extraDropIn}
 			lay(t, h, map[string]string{state[0]: `{"policyName":"none"}`, state[1]: `{"data":"{}"}`, state[2]: `{}`, state[3]: extraText})
@@ -168,10 +168,10 @@ func TestAFormerNodeIsKnownByItsAddressWhereNothingNamesTheInstance(t *testing.T
 	h, err := host.Mounted(machineFolder(t, "1.25.1", "2.1.4"))
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, h.Close()) })
-	w := surround(t, fake.Typical())
+	w := surround(t, imdstest.Typical())
 	w.join(t, h, config(t, "a", ""))
 	lay(t, h, map[string]string{cpuState: `{"policyName":"none"}`})
-	other := fake.Typical()
+	other := imdstest.Typical()
 	other.IPv4 = "10.0.7.7"
 	w = surround(t, other)
 	w.join(t, h, config(t, "a", ""))
@@ -179,7 +179,7 @@ func TestAFormerNodeIsKnownByItsAddressWhereNothingNamesTheInstance(t *testing.T
 }
 
 func TestDamagedCheckpointsGo(t *testing.T) {
-	h, w := mounted(t), surround(t, fake.Typical())
+	h, w := mounted(t), surround(t, imdstest.Typical())
 	w.join(t, h, config(t, "a", ""))
 	names := []string{cpuState, "/var/lib/kubelet/allocated_pods_state", "/var/lib/kubelet/dra_manager_state"}
 	lay(t, h, map[string]string{names[0]: "", names[1]: `{"data":`, names[2]: "\x00\x00\x00"})
@@ -204,7 +204,7 @@ func TestTheStateOfOtherProcessorsGoes(t *testing.T) {
 		"reserved strictly": {`{"policyName":"static","defaultCpuSet":"1-3"}`, `, cpuManagerPolicyOptions: {strict-cpu-reservation: "true"}`, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h, w := mounted(t), surround(t, fake.Typical())
+			h, w := mounted(t), surround(t, imdstest.Typical())
 			require.NoError(t, os.MkdirAll(filepath.Join(h.Root(), "/sys/devices/system/cpu"), 0o755))
 			require.NoError(t, os.WriteFile(filepath.Join(h.Root(), "/sys/devices/system/cpu/online"), []byte("0-3\n"), 0o644))
 			spec := strings.Replace(static, "%s", c.more, 1)
@@ -234,7 +234,7 @@ func TestWhatAUserMayHaveWrittenIsToldAndStays(t *testing.T) {
 		"the image's own":   {shadow, ownText, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h, w := mounted(t), surround(t, fake.Typical())
+			h, w := mounted(t), surround(t, imdstest.Typical())
 			lay(t, h, map[string]string{c.file: c.text})
 			for range 2 {
 				w.log = nil
@@ -260,7 +260,7 @@ func TestADropInOfThisBootIsUserDatas(t *testing.T) {
 		stays   bool
 	}{"since the boot": {time.Minute, true}, "before the boot": {2 * time.Hour, false}} {
 		t.Run(name, func(t *testing.T) {
-			h, w := mounted(t), surround(t, fake.Typical())
+			h, w := mounted(t), surround(t, imdstest.Typical())
 			for file, text := range map[string]string{
 				// The kernel has run for ten hours, the container for one.
 				"uptime": "36000.00 1.00\n", "1/stat": "1 (init) x) S 0 1 1 0 -1 4194560 1 1 1 1 1 1 1 1 20 0 1 0 3240000 1 1\n",
@@ -278,7 +278,7 @@ func TestADropInOfThisBootIsUserDatas(t *testing.T) {
 }
 
 func TestTemplatesThatWereFilledInAreEmptied(t *testing.T) {
-	h, w := mounted(t), surround(t, fake.Typical())
+	h, w := mounted(t), surround(t, imdstest.Typical())
 	lay(t, h, map[string]string{
 		templates.KubeletConfig:    `{"kind": "KubeletConfiguration", "eventRecordQPS": 0, "maxPods": 737, "providerID": "aws:///eu-west-1a/i-former", "systemReservedCgroup": "/system", "kubeReservedCgroup": "/runtime"}`,
 		templates.ContainerdConfig: "sandbox_image = \"918309763551.dkr.ecr.cn-north-1.amazonaws.com.cn/eks/pause:3.1\" # mine\n",

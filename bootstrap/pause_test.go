@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/arguments"
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/imds/fake"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/machine"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/render"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/imdstest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
 )
@@ -53,7 +53,7 @@ func TestWhichPauseImage(t *testing.T) {
 			"123456789012.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.9"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h, w := mounted(t), surround(t, fake.Typical())
+			h, w := mounted(t), surround(t, imdstest.Typical())
 			if c.own {
 				pins(t, h)
 			}

@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/arguments"
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/imds/fake"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/imdstest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -28,7 +28,7 @@ func live(t *testing.T, body func(t *testing.T, h *host.Host, w *world)) {
 	h, err := host.Live()
 	require.NoError(t, err)
 	defer h.Close()
-	body(t, h, surround(t, fake.Typical()))
+	body(t, h, surround(t, imdstest.Typical()))
 }
 
 // calls are the programs that ran since the last look, without questions.

@@ -5,10 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"strings"
-
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/imds"
 )
 
 // Facts do not change while an instance runs.
@@ -54,13 +53,13 @@ type EC2 interface {
 
 // Gather asks for the facts. Warnings are about what could not be learned and
 // has a default.
-func Gather(ctx context.Context, service *imds.Client, ec2 EC2, want Wants) (f Facts, warnings []string, err error) {
-	id, err := service.Identity(ctx)
+func Gather(ctx context.Context, service Metadata, ec2 EC2, want Wants) (f Facts, warnings []string, err error) {
+	id, err := ReadIdentity(ctx, service)
 	if err != nil {
 		return f, nil, err
 	}
 	f = Facts{ID: id.InstanceID, Type: id.InstanceType, Region: id.Region, Zone: id.AvailabilityZone}
-	if f.MAC, err = service.Text(ctx, "meta-data/mac"); err != nil {
+	if f.MAC, err = ReadLine(ctx, service, "meta-data/mac"); err != nil {
 		return f, nil, err
 	}
 	f.MAC = strings.ToLower(f.MAC)
@@ -80,7 +79,7 @@ func Gather(ctx context.Context, service *imds.Client, ec2 EC2, want Wants) (f F
 		f.VPCNetworks = strings.Fields(string(blocks))
 	}
 	if want.Domain {
-		if f.Domain, err = service.Text(ctx, "meta-data/services/domain"); err != nil {
+		if f.Domain, err = ReadLine(ctx, service, "meta-data/services/domain"); err != nil {
 			return f, nil, err
 		}
 	}
@@ -90,13 +89,13 @@ func Gather(ctx context.Context, service *imds.Client, ec2 EC2, want Wants) (f F
 	return f, warnings, nil
 }
 
-func address(ctx context.Context, service *imds.Client, mac string, ipv6 bool) (string, error) {
+func address(ctx context.Context, service Metadata, mac string, ipv6 bool) (string, error) {
 	entry := "meta-data/local-ipv4"
 	if ipv6 {
 		entry = "meta-data/network/interfaces/macs/" + mac + "/ipv6s"
 	}
 	data, err := service.Get(ctx, entry)
-	if errors.Is(err, imds.ErrNotFound) && ipv6 {
+	if errors.Is(err, fs.ErrNotExist) && ipv6 {
 		return "", fmt.Errorf("%w: the cluster is IPv6, but the instance's primary interface has no IPv6 address; use a subnet that assigns one", err)
 	}
 	if err != nil {
@@ -114,12 +113,12 @@ func address(ctx context.Context, service *imds.Client, mac string, ipv6 bool) (
 // EC2's own form, and asks EC2 otherwise: where a VPC's DHCP options have a
 // domain of their own, the two differ, and the authenticator knows EC2's
 // (amazon-eks-ami #1263, #1376).
-func privateDNSName(ctx context.Context, service *imds.Client, ec2 EC2, f Facts) (string, error) {
-	name, err := service.Text(ctx, "meta-data/local-hostname")
+func privateDNSName(ctx context.Context, service Metadata, ec2 EC2, f Facts) (string, error) {
+	name, err := ReadLine(ctx, service, "meta-data/local-hostname")
 	if err == nil && isPrivateDNSName(name, f) {
 		return name, nil
 	}
-	if err != nil && !errors.Is(err, imds.ErrNotFound) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
 	if name, err = ec2.PrivateDNSName(ctx, f.Region, f.ID); err != nil {

@@ -5,13 +5,12 @@ import (
 	"errors"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/imds"
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/imds/fake"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/firstboot"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/imdstest"
 )
 
 // table answers from itself and notes what it was asked.
@@ -32,19 +31,21 @@ func (e *table) InstanceLimits(_ context.Context, region, name string) (Limits, 
 	return e.limits, e.err
 }
 
-func gather(t *testing.T, i fake.Instance, ec2 *table, want Wants) (Facts, []string, []string, error) {
+func gather(t *testing.T, i imdstest.Instance, ec2 *table, want Wants) (Facts, []string, []string, error) {
 	t.Helper()
-	s := fake.Serve(i)
+	s := imdstest.Serve(i)
 	t.Cleanup(s.Close)
-	c := imds.New([]string{s.URL})
-	c.Attempts, c.Wait = 2, time.Millisecond
+	t.Setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", s.URL)
+	c, err := firstboot.OpenMetadata(t.Context())
+	require.NoError(t, err)
+	c.Attempts = 2
 	f, warnings, err := Gather(t.Context(), c, ec2, want)
 	return f, warnings, s.Requests(), err
 }
 
 func TestATypicalInstanceNeedsNoAPI(t *testing.T) {
 	ec2 := &table{}
-	f, warnings, requests, err := gather(t, fake.Typical(), ec2, Wants{PrivateDNSName: true, Limits: true})
+	f, warnings, requests, err := gather(t, imdstest.Typical(), ec2, Wants{PrivateDNSName: true, Limits: true})
 	require.NoError(t, err)
 	assert.Equal(t, Facts{
 		ID: "i-0123456789abcdef0", Type: "m5.large", Region: "eu-west-1", Zone: "eu-west-1a", MAC: "02:00:00:00:00:01",
@@ -57,7 +58,7 @@ func TestATypicalInstanceNeedsNoAPI(t *testing.T) {
 }
 
 func TestOnlyWhatIsWantedIsAsked(t *testing.T) {
-	i := fake.Typical()
+	i := imdstest.Typical()
 	i.IPv6 = "fd00::5\nfd00::6"
 	i.VPCCIDRs = []string{"10.0.0.0/16", "100.64.0.0/16"}
 	f, _, requests, err := gather(t, i, &table{}, Wants{IPv6: true, VPCNetworks: true, Domain: true})
@@ -88,7 +89,7 @@ func TestWhichNamesAreEC2sOwn(t *testing.T) {
 		{"eu-west-1", "i-fff.eu-west-1.compute.internal", false},
 		{"eu-west-1", "ip-x.eu-west-1.compute.internal", false},
 	} {
-		i := fake.Typical()
+		i := imdstest.Typical()
 		i.Region, i.Hostname = c.region, c.name
 		ec2 := &table{name: "from-ec2"}
 		f, _, _, err := gather(t, i, ec2, Wants{PrivateDNSName: true})
@@ -104,7 +105,7 @@ func TestWhichNamesAreEC2sOwn(t *testing.T) {
 }
 
 func TestAnUnknownTypeIsAskedFor(t *testing.T) {
-	i := fake.Typical()
+	i := imdstest.Typical()
 	i.Type = "z99.large"
 	ec2 := &table{limits: Limits{ENIs: 4, IPsPerENI: 15}}
 	f, warnings, _, err := gather(t, i, ec2, Wants{Limits: true})
@@ -121,26 +122,26 @@ func TestAnUnknownTypeIsAskedFor(t *testing.T) {
 
 func TestOnlyEC2KnowsHowLargeATypeIs(t *testing.T) {
 	ec2 := &table{limits: Limits{3, 10, 2, 8192}}
-	f, warnings, _, err := gather(t, fake.Typical(), ec2, Wants{Limits: true, Size: true})
+	f, warnings, _, err := gather(t, imdstest.Typical(), ec2, Wants{Limits: true, Size: true})
 	require.NoError(t, err)
 	assert.Empty(t, warnings)
 	assert.Equal(t, Limits{3, 10, 2, 8192}, f.Limits)
 	assert.Equal(t, []string{"limits of m5.large in eu-west-1"}, ec2.asked)
 
-	f, warnings, _, err = gather(t, fake.Typical(), &table{err: errors.New("not authorized")}, Wants{Limits: true, Size: true})
+	f, warnings, _, err = gather(t, imdstest.Typical(), &table{err: errors.New("not authorized")}, Wants{Limits: true, Size: true})
 	require.NoError(t, err)
 	assert.Equal(t, []string{"nobody knows how large a m5.large is: not authorized"}, warnings)
 	assert.Equal(t, 29, f.MaxPods(), "the table has the rest")
 }
 
 func TestWhatIsMissingIsNamed(t *testing.T) {
-	i := fake.Typical()
+	i := imdstest.Typical()
 	_, _, _, err := gather(t, i, &table{}, Wants{IPv6: true})
 	assert.ErrorContains(t, err, "the cluster is IPv6, but the instance's primary interface has no IPv6 address")
 	i.IPv4 = "x"
 	_, _, _, err = gather(t, i, &table{}, Wants{})
 	assert.EqualError(t, err, `the metadata entry meta-data/local-ipv4 is no address: "x"`)
-	i = fake.Typical()
+	i = imdstest.Typical()
 	i.Hostname = ""
 	_, _, _, err = gather(t, i, &table{err: errors.New("denied")}, Wants{PrivateDNSName: true})
 	assert.EqualError(t, err, "asking EC2 for the instance's private DNS name, which is the node's name: denied")

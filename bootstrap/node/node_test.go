@@ -123,8 +123,8 @@ func TestMaxPodsExpressions(t *testing.T) {
 		"((default_enis - 1) * (ips_per_eni - 1)) + 2": {20, ""},
 		"max_pods < 20 ? max_pods : 20":                {20, ""},
 		"max_pods - 29":                                {29, "maxPodsExpression has no effect on a m5.large, which takes 29 pods: its result is 0"},
-		"max_pods / 0":                                 {29, `maxPodsExpression has no effect on a m5.large, which takes 29 pods: evaluating "max_pods / 0" with default_enis=3, ips_per_eni=10, max_pods=29: division by zero`},
-		"true":                                         {29, `maxPodsExpression has no effect on a m5.large, which takes 29 pods: evaluating "true" with default_enis=3, ips_per_eni=10, max_pods=29: its result is of type bool, not a number`},
+		"max_pods / 0":                                 {29, `maxPodsExpression has no effect on a m5.large, which takes 29 pods: evaluating "max_pods / 0" with default_enis=3, ips_per_eni=10, max_pods=29: line 1, column 10: division by zero`},
+		"true":                                         {29, `maxPodsExpression has no effect on a m5.large, which takes 29 pods: evaluating "true" with default_enis=3, ips_per_eni=10, max_pods=29: converting its result: type conversion error from 'bool' to 'int'`},
 		"vcpus * 10":                                   {29, "maxPodsExpression has no effect on a m5.large, which takes 29 pods: nobody knows how large the instance type is"},
 		"9000000000":                                   {29, "maxPodsExpression has no effect on a m5.large, which takes 29 pods: its result is 9000000000"},
 	} {

@@ -96,7 +96,7 @@ func (n *Node) evaluateMaxPods(k nodeconfig.Kubelet) []string {
 		}
 	}
 	if err == nil {
-		pods, err = e.Int(values)
+		pods, err = e.Pods(values)
 	}
 	if err == nil && (pods < 1 || pods > math.MaxInt32) {
 		err = fmt.Errorf("its result is %d", pods)

@@ -72,7 +72,8 @@ type Kubelet struct {
 	Config Document `json:"config,omitempty"`
 	// Flags come after the generated ones, in order, so that they win.
 	Flags Flags `json:"flags,omitempty"`
-	// MaxPodsExpression is CEL over default_enis, ips_per_eni and max_pods.
+	// MaxPodsExpression is an expression of the Common Expression Language
+	// (CEL) over DefaultENIs, IPsPerENI, MaxPods, VCPUs and PhysicalMemoryMiB.
 	MaxPodsExpression string `json:"maxPodsExpression,omitempty"`
 }
 

@@ -283,7 +283,7 @@ spec.cluster.cidr: "10.0.0.0" is no network such as 10.100.0.0/16 or fd00:1234::
 spec.cluster.id: is missing; a local cluster on an Outpost is known by its id
 spec.containerd.config: line 1 of the TOML: toml: expected ']' to close table name
 spec.kubelet.flags[0]: a flag must be on one line
-spec.kubelet.maxPodsExpression: compiling the expression "max_pod": column 1: max_pod is not known; known are default_enis, ips_per_eni, max_pods, vcpus, physical_memory_mib
+spec.kubelet.maxPodsExpression: compiling the expression "max_pod": line 1, column 1: undeclared reference to 'max_pod'; the variables are default_enis, ips_per_eni, max_pods, vcpus, physical_memory_mib
 spec.instance.localStorage.strategy: unknown value "raid0"; did you mean RAID0?
 spec.instance.localStorage.mountPath: "/" must be an absolute path below / without spaces, quotes, % and \
 spec.instance.localStorage.disabledMounts[0]: unknown value "Pods"; known are Containerd, PodLogs

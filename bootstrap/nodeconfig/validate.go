@@ -12,36 +12,7 @@ import (
 	"strings"
 	"sync"
 	"unicode"
-
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/cel"
 )
-
-// The variables of Kubelet.MaxPodsExpression.
-const (
-	// DefaultENIs is how many interfaces the default network card takes.
-	DefaultENIs = "default_enis"
-	// IPsPerENI is how many IPv4 addresses one interface takes.
-	IPsPerENI = "ips_per_eni"
-	// MaxPods is what would be used without an expression.
-	MaxPods = "max_pods"
-	// VCPUs and PhysicalMemoryMiB are how large the instance type is.
-	VCPUs             = "vcpus"
-	PhysicalMemoryMiB = "physical_memory_mib"
-)
-
-// CompileMaxPods compiles the expression; without one it is nil.
-func (k Kubelet) CompileMaxPods() (*cel.Expression, error) {
-	if k.MaxPodsExpression == "" {
-		return nil, nil
-	}
-	return cel.Compile(k.MaxPodsExpression, DefaultENIs, IPsPerENI, MaxPods, VCPUs, PhysicalMemoryMiB)
-}
-
-// AsksForSize says whether the expression needs what only EC2 knows.
-func (k Kubelet) AsksForSize() bool {
-	e, err := k.CompileMaxPods()
-	return err == nil && e != nil && e.Uses(VCPUs, PhysicalMemoryMiB)
-}
 
 // Feature says whether a feature gate is on.
 func (s Spec) Feature(name string) bool { return s.FeatureGates[name] }

@@ -8,8 +8,8 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/arguments"
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/imds"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/firstboot"
 )
 
 // bootstrapSHCommand answers to the name of Amazon Linux 2's script. Its flags
@@ -21,7 +21,6 @@ func bootstrapSHCommand() *cobra.Command {
 		Short:              "Join as Amazon Linux 2's /etc/eks/bootstrap.sh does",
 		DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			endpoints, args := cutIMDS(args)
 			a, err := arguments.Parse(args)
 			if errors.Is(err, arguments.ErrHelp) {
 				fmt.Fprint(cmd.OutOrStdout(), arguments.Usage("bootstrap.sh"))
@@ -30,12 +29,15 @@ func bootstrapSHCommand() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("bootstrap.sh: %w\n`bootstrap.sh --help` lists the flags", err)
 			}
-			j := joining{imds: endpoints}
-			s, err := j.surroundings(logTo(cmd.ErrOrStderr()))
-			if err != nil {
-				return err
-			}
 			return onNode(cmd, func(h *host.Host) error {
+				service, err := firstboot.OpenMetadata(cmd.Context())
+				if err != nil {
+					return err
+				}
+				s, err := surroundings(service, logTo(cmd.ErrOrStderr()))
+				if err != nil {
+					return err
+				}
 				n, err := s.FromArguments(cmd.Context(), h, a)
 				if err != nil {
 					return err
@@ -44,13 +46,4 @@ func bootstrapSHCommand() *cobra.Command {
 			})
 		},
 	}
-}
-
-// cutIMDS takes the metadata service's address, which only tests give, from the
-// front of the contract's flags.
-func cutIMDS(args []string) (endpoints, rest []string) {
-	if len(args) > 1 && args[0] == "--imds" {
-		return []string{args[1]}, args[2:]
-	}
-	return imds.Endpoints(), args
 }

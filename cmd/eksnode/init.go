@@ -11,39 +11,28 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap"
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/imds"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/instance"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/network"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/firstboot"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 // joining are the flags of every command that reads a NodeConfig.
 type joining struct {
 	sources []string
-	// imds are the metadata service's addresses; tests have their own.
-	imds []string
 }
 
 func (j *joining) flags(cmd *cobra.Command) {
 	f := cmd.PersistentFlags()
 	f.StringSliceVarP(&j.sources, "config-source", "c", []string{nodeconfig.UserDataSource},
 		"where NodeConfigs are read, in order: imds://user-data, file:///FILE or file:///FOLDER/")
-	j.service(cmd)
-}
-
-// service adds the flag that tests use.
-func (j *joining) service(cmd *cobra.Command) {
-	f := cmd.PersistentFlags()
-	f.StringSliceVar(&j.imds, "imds", imds.Endpoints(), "addresses of the instance metadata service")
-	if err := f.MarkHidden("imds"); err != nil {
-		panic(err) // the flag is in the line above
-	}
 }
 
 // load reads and merges the sources.
-func (j *joining) load(ctx context.Context, h *host.Host, service *imds.Client, log func(string)) (*nodeconfig.NodeConfig, error) {
+func (j *joining) load(ctx context.Context, h *host.Host, service *firstboot.Metadata, log func(string)) (*nodeconfig.NodeConfig, error) {
 	return load(ctx, h, j.sources, service.UserData, log)
 }
 
@@ -61,12 +50,11 @@ func load(ctx context.Context, h *host.Host, sources []string, userData func(con
 }
 
 // surroundings are those of a real node.
-func (j *joining) surroundings(log func(string)) (bootstrap.Surroundings, error) {
+func surroundings(service *firstboot.Metadata, log func(string)) (bootstrap.Surroundings, error) {
 	command, err := os.Executable()
 	if err != nil {
 		return bootstrap.Surroundings{}, fmt.Errorf("finding this program: %w", err)
 	}
-	service := imds.New(j.imds)
 	return bootstrap.Surroundings{
 		IMDS: service, AWS: awsFor(service), Lookup: net.DefaultResolver.LookupHost, Command: command, Log: log,
 	}, nil
@@ -113,17 +101,21 @@ func (i *initFlags) run(cmd *cobra.Command) error {
 	if st, err := os.Stat(i.cache); i.cache != "" && err == nil && !st.Mode().IsRegular() {
 		return fmt.Errorf("--config-cache: %s is not a regular file", i.cache) // it is replaced
 	}
-	s, err := i.surroundings(log)
-	if err != nil {
-		return err
-	}
 	return onNode(cmd, func(h *host.Host) error {
+		service, err := firstboot.OpenMetadata(cmd.Context())
+		if err != nil {
+			return err
+		}
+		s, err := surroundings(service, log)
+		if err != nil {
+			return err
+		}
 		if i.boot {
-			if join, err := i.mayJoin(cmd.Context(), h, s.IMDS, log); err != nil || !join {
+			if join, err := i.mayJoin(cmd.Context(), h, service, log); err != nil || !join {
 				return err
 			}
 		}
-		c, err := i.load(cmd.Context(), h, s.IMDS, log)
+		c, err := i.load(cmd.Context(), h, service, log)
 		if i.boot && errors.Is(err, nodeconfig.ErrNone) {
 			log("nothing to do: " + err.Error())
 			return nil
@@ -218,19 +210,22 @@ is, another cluster's configuration is replaced.`,
 // bootHookCommand settles who owns the network interfaces, before anything
 // waits for them. The boot units run it.
 func bootHookCommand() *cobra.Command {
-	var j joining
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use:    "boot-hook",
 		Short:  "Give the secondary network interfaces to the VPC CNI (a boot unit runs this)",
 		Args:   cobra.NoArgs,
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return onNode(cmd, func(h *host.Host) error {
-				service, log := imds.New(j.imds), logTo(cmd.ErrOrStderr())
+				log := logTo(cmd.ErrOrStderr())
+				service, err := firstboot.OpenMetadata(cmd.Context())
+				if err != nil {
+					return err
+				}
 				if there, err := awaitIMDS(cmd.Context(), h, service, 0, log); err != nil || !there {
 					return err
 				}
-				mac, err := service.Text(cmd.Context(), "meta-data/mac")
+				mac, err := instance.ReadLine(cmd.Context(), service, "meta-data/mac")
 				if err != nil {
 					return err
 				}
@@ -240,6 +235,4 @@ func bootHookCommand() *cobra.Command {
 			})
 		},
 	}
-	j.service(cmd)
-	return cmd
 }

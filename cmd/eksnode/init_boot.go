@@ -7,10 +7,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/imds"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/machine"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/firstboot"
 )
 
 // bootAttempts is how often an instance asks its metadata service while it
@@ -24,7 +24,7 @@ const elsewhere = time.Second
 // mayJoin says whether a booting machine has anything to join by. A NodeConfig
 // in a file is somebody's wish to join: it counts as much as being on EC2, and
 // so does a service that this boot has found before.
-func (i *initFlags) mayJoin(ctx context.Context, h *host.Host, service *imds.Client, log func(string)) (bool, error) {
+func (i *initFlags) mayJoin(ctx context.Context, h *host.Host, service *firstboot.Metadata, log func(string)) (bool, error) {
 	files := slices.DeleteFunc(slices.Clone(i.sources), func(s string) bool { return s == nodeconfig.UserDataSource })
 	if len(files) > 0 {
 		if _, err := load(ctx, h, files, nil, func(string) {}); !errors.Is(err, nodeconfig.ErrNone) {
@@ -49,7 +49,7 @@ func (i *initFlags) mayJoin(ctx context.Context, h *host.Host, service *imds.Cli
 // awaitIMDS says whether the machine has a metadata service, and prepares the
 // client for it. An EC2 instance has one, however late it answers; any other
 // machine is given patience.
-func awaitIMDS(ctx context.Context, h *host.Host, service *imds.Client, patience time.Duration, log func(string)) (bool, error) {
+func awaitIMDS(ctx context.Context, h *host.Host, service *firstboot.Metadata, patience time.Duration, log func(string)) (bool, error) {
 	is, why, err := machine.IsEC2(h)
 	if err != nil {
 		return false, err

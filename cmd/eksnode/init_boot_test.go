@@ -11,10 +11,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/imds"
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/imds/fake"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/firstboot"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/imdstest"
 )
 
 // booting is a machine with these files, and the log of its boot.
@@ -30,21 +30,28 @@ func booting(t *testing.T, files map[string]string) (*host.Host, *[]string, func
 	return h, &lines, func(line string) { lines = append(lines, line) }
 }
 
+// metadata is the service at an address.
+func metadata(t *testing.T, address string) *firstboot.Metadata {
+	t.Helper()
+	t.Setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", address)
+	m, err := firstboot.OpenMetadata(t.Context())
+	require.NoError(t, err)
+	return m
+}
+
 const vendor = "/sys/class/dmi/id/sys_vendor"
 
 func TestABootOffEC2DoesNotWait(t *testing.T) {
 	nobody := httptest.NewServer(http.NotFoundHandler())
 	nobody.Close()
-	slow := fake.Serve(fake.Typical())
+	slow := imdstest.Serve(imdstest.Typical())
 	defer slow.Close()
-	slow.Set(func(o *fake.Settings) { o.Delay = time.Hour })
+	slow.Set(func(o *imdstest.Settings) { o.Delay = time.Hour })
 	for name, address := range map[string]string{"nobody answers": nobody.URL, "somebody is silent": slow.URL} {
 		t.Run(name, func(t *testing.T) {
 			for _, patience := range []time.Duration{0, 20 * time.Millisecond} {
 				h, lines, log := booting(t, map[string]string{vendor: "QEMU\n"})
-				service := imds.New([]string{address})
-				service.Timeout = 20 * time.Millisecond
-				there, err := awaitIMDS(t.Context(), h, service, patience, log)
+				there, err := awaitIMDS(t.Context(), h, metadata(t, address), patience, log)
 				require.NoError(t, err)
 				assert.False(t, there)
 				assert.Equal(t, []string{`nothing to do: this is no EC2 instance (the machine's vendor is "QEMU"), and no instance metadata service answers`}, *lines)
@@ -54,18 +61,18 @@ func TestABootOffEC2DoesNotWait(t *testing.T) {
 }
 
 func TestWhatImitatesEC2IsJoined(t *testing.T) {
-	service := fake.Serve(fake.Typical())
+	service := imdstest.Serve(imdstest.Typical())
 	defer service.Close()
-	service.Set(func(o *fake.Settings) { o.Fail, o.Status = 2, http.StatusServiceUnavailable })
+	service.Set(func(o *imdstest.Settings) { o.Fail, o.Status = 2, http.StatusServiceUnavailable })
 	h, lines, log := booting(t, nil)
-	client := imds.New([]string{service.URL})
+	client := metadata(t, service.URL)
 	there, err := awaitIMDS(t.Context(), h, client, elsewhere, log)
 	require.NoError(t, err)
 	assert.True(t, there)
 	assert.Empty(t, *lines)
-	_, err = client.Text(t.Context(), "meta-data/mac")
+	_, err = client.Get(t.Context(), "meta-data/mac")
 	require.NoError(t, err)
-	assert.Equal(t, []string{"api/token", "api/token", "api/token", "meta-data/mac"}, service.Requests(), "the token is kept")
+	assert.Equal(t, []string{"api/token", "api/token", "api/token", "meta-data/instance-id", "meta-data/mac"}, service.Requests(), "the token is kept")
 }
 
 // On EC2 the service is waited for by those who ask it.
@@ -78,7 +85,7 @@ func TestAnInstanceWaits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, lines, log := booting(t, files)
-			client := imds.New([]string{"http://127.0.0.1:1"})
+			client := metadata(t, "http://127.0.0.1:1")
 			i := initFlags{cache: "/run/eksnode/instance.json", joining: joining{sources: []string{nodeconfig.UserDataSource, "file:///etc/eks/nodeadm.d/"}}}
 			there, err := i.mayJoin(t.Context(), h, client, log)
 			require.NoError(t, err)

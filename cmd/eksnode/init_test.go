@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/imds/fake"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/imdstest"
 )
 
 func TestOtherNamesAreOtherCommands(t *testing.T) {
@@ -29,8 +29,8 @@ func TestOtherNamesAreOtherCommands(t *testing.T) {
 	}
 }
 
-// token is what a kubelet gets from the command line.
-func token(t *testing.T, args ...string) (execCredential, *url.URL) {
+// printed is what a kubelet gets from the command line.
+func printed(t *testing.T, args ...string) (execCredential, *url.URL) {
 	t.Helper()
 	var out, errOut bytes.Buffer
 	require.Zero(t, run(t.Context(), args, strings.NewReader(""), &out, &errOut), errOut.String())
@@ -46,14 +46,15 @@ func token(t *testing.T, args ...string) (execCredential, *url.URL) {
 }
 
 func TestATokenNeedsTheMetadataServiceAndNothingElse(t *testing.T) {
-	service := fake.Serve(fake.Typical())
+	service := imdstest.Serve(imdstest.Typical())
 	defer service.Close()
+	t.Setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", service.URL)
 	for _, args := range [][]string{
-		{"token", "--imds", service.URL, "--cluster-name", "my-cluster", "--region", "eu-west-1"},
-		{"token", "--imds", service.URL, "--cluster-name", "my-cluster"},
-		commandLine([]string{"aws-iam-authenticator", "token", "--imds", service.URL, "-i", "my-cluster", "--region", "eu-west-1"}),
+		{"token", "--cluster-name", "my-cluster", "--region", "eu-west-1"},
+		{"token", "--cluster-name", "my-cluster"},
+		commandLine([]string{"aws-iam-authenticator", "token", "-i", "my-cluster", "--region", "eu-west-1"}),
 	} {
-		answer, address := token(t, args...)
+		answer, address := printed(t, args...)
 		assert.Equal(t, "ExecCredential", answer.Kind)
 		assert.Equal(t, "client.authentication.k8s.io/v1beta1", answer.APIVersion)
 		assert.Equal(t, "sts.eu-west-1.amazonaws.com", address.Host)
@@ -61,17 +62,18 @@ func TestATokenNeedsTheMetadataServiceAndNothingElse(t *testing.T) {
 		assert.Contains(t, address.Query().Get("X-Amz-Credential"), "ASIAFAKE/")
 	}
 	t.Setenv(execInfo, `{"apiVersion": "client.authentication.k8s.io/v1"}`)
-	answer, _ := token(t, "token", "--imds", service.URL, "--cluster-name", "my-cluster")
+	answer, _ := printed(t, "token", "--cluster-name", "my-cluster")
 	assert.Equal(t, "client.authentication.k8s.io/v1", answer.APIVersion)
 }
 
 func TestUserDataIsReadFromTheMetadataService(t *testing.T) {
-	i := fake.Typical()
+	i := imdstest.Typical()
 	i.UserData = []byte("apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: {cluster: {name: a, apiServerEndpoint: \"https://a\", certificateAuthority: Y2E=, cidr: 10.0.0.0/16}}\n")
-	service := fake.Serve(i)
+	service := imdstest.Serve(i)
 	defer service.Close()
+	t.Setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", service.URL)
 	var out, errOut bytes.Buffer
-	require.Zero(t, run(t.Context(), []string{"nodeadm", "config", "dump", "--imds", service.URL}, nil, &out, &errOut), errOut.String())
+	require.Zero(t, run(t.Context(), []string{"nodeadm", "config", "dump"}, nil, &out, &errOut), errOut.String())
 	assert.Contains(t, out.String(), `"name": "a"`)
 	assert.Equal(t, []string{"api/token", "user-data"}, service.Requests())
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"os"
@@ -8,7 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/imds"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/instance"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/firstboot"
 )
 
 // execInfo is the variable in which the kubelet says which version of the
@@ -30,7 +33,6 @@ type execCredential struct {
 // tokenCommand proves to a cluster who this node is. The kubeconfig that init
 // writes runs it; aws-iam-authenticator's flags are understood too.
 func tokenCommand() *cobra.Command {
-	var j joining
 	var cluster, id, region string
 	cmd := &cobra.Command{
 		Use:     "token --cluster-name CLUSTER",
@@ -44,15 +46,7 @@ func tokenCommand() *cobra.Command {
 			if cluster == "" {
 				return errors.New("--cluster-name is missing: a token is good for one cluster")
 			}
-			a := &api{service: imds.New(j.imds), transport: transport(nil)}
-			if region == "" {
-				self, err := a.service.Identity(cmd.Context())
-				if err != nil {
-					return err
-				}
-				region = self.Region
-			}
-			token, expires, err := a.client(region).Token(cmd.Context(), cluster)
+			token, expires, err := token(cmd.Context(), region, cluster)
 			if err != nil {
 				return err
 			}
@@ -61,12 +55,31 @@ func tokenCommand() *cobra.Command {
 			return json.NewEncoder(cmd.OutOrStdout()).Encode(out)
 		},
 	}
-	j.service(cmd)
 	f := cmd.Flags()
 	f.StringVar(&cluster, "cluster-name", "", "the cluster's name; on an Outpost its id")
 	f.StringVarP(&id, "cluster-id", "i", "", "the same, as aws-iam-authenticator calls it")
-	f.StringVar(&region, "region", "", "the cluster's region (default the instance's)")
+	f.StringVar(&region, "region", "", "the cluster's region (default AWS_REGION, or the instance's)")
 	return cmd
+}
+
+// token asks the metadata service for the region only where none is given.
+func token(ctx context.Context, region, cluster string) (token string, expires time.Time, err error) {
+	service, err := firstboot.OpenMetadata(ctx)
+	if err != nil {
+		return "", time.Time{}, err
+	}
+	n, err := firstboot.OpenNode(ctx, service)
+	if err != nil {
+		return "", time.Time{}, err
+	}
+	if region = cmp.Or(region, n.Region()); region == "" {
+		self, err := instance.ReadIdentity(ctx, service)
+		if err != nil {
+			return "", time.Time{}, err
+		}
+		region = self.Region
+	}
+	return n.Token(ctx, region, cluster)
 }
 
 // execVersion answers in the version that was asked for.

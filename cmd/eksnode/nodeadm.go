@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/imds"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/firstboot"
 )
 
 // otherNames are the commands that this program is when it is called by their
@@ -86,7 +86,11 @@ func (j *joining) checked(cmd *cobra.Command) (*nodeconfig.NodeConfig, error) {
 		return nil, err
 	}
 	defer h.Close()
-	c, err := j.load(cmd.Context(), h, imds.New(j.imds), logTo(cmd.ErrOrStderr()))
+	service, err := firstboot.OpenMetadata(cmd.Context())
+	if err != nil {
+		return nil, err
+	}
+	c, err := j.load(cmd.Context(), h, service, logTo(cmd.ErrOrStderr()))
 	if err == nil {
 		err = c.Validate()
 	}

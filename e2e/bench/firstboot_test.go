@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/imds/fake"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/imdstest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
 )
@@ -51,9 +51,9 @@ esac
 func BenchmarkFirstBoot(b *testing.B) {
 	install(b, "bash", "jq")
 	ownMounts(b)
-	instance := fake.Typical()
+	instance := imdstest.Typical()
 	instance.UserData = []byte(nodeConfig)
-	service := fake.Serve(instance)
+	service := imdstest.Serve(instance)
 	b.Cleanup(service.Close)
 	program, folder := agent(b), b.TempDir()
 	root, work, bin := filepath.Join(folder, "root"), filepath.Join(folder, "work"), filepath.Join(folder, "bin")

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/imds/fake"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/imdstest"
 )
 
 // TestFirstBoot boots instances from one image, each with other user data.
@@ -156,7 +156,7 @@ func testNodeConfig(t *testing.T, l *lab, first, second *cluster) {
 
 	containerd := n.sh("systemctl show --property=MainPID containerd")
 	assert.Equal(t, "PLAN: 0 actions; nothing was changed", n.sh("nodeadm init --dry-run -c imds://user-data -c file:///etc/eks/nodeadm.d/"))
-	n.metadata.Set(func(s *fake.Settings) { s.Entries["user-data"] = nodeConfig(second, "") })
+	n.metadata.Set(func(s *imdstest.Settings) { s.Entries["user-data"] = nodeConfig(second, "") })
 	files, services := n.configuration(), n.running()
 	planned := n.sh("eksnode init --dry-run")
 	for _, line := range []string{"stop     kubelet.service", "remove   /var/lib/kubelet/", "write    /etc/kubernetes/pki/ca.crt", "restart kubelet.service"} {

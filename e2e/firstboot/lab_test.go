@@ -23,10 +23,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/imds/fake"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/imdstest"
 )
 
 const (
@@ -55,7 +55,7 @@ type lab struct {
 	patience time.Duration
 
 	mutex     sync.Mutex
-	instances map[netip.Addr]*fake.Service
+	instances map[netip.Addr]*imdstest.Service
 }
 
 // logWriter hands the harness's messages to the test's log.
@@ -89,7 +89,7 @@ func openLab(t *testing.T, kinds ...machine.Kind) (l *lab, root string) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), times*limit)
 	t.Cleanup(cancel)
-	l = &lab{ctx: ctx, t: t, started: time.Now(), patience: times * patience, instances: map[netip.Addr]*fake.Service{}}
+	l = &lab{ctx: ctx, t: t, started: time.Now(), patience: times * patience, instances: map[netip.Addr]*imdstest.Service{}}
 	var err error
 	l.Lab, root, err = machine.Open(ctx, logWriter{t}, kinds...)
 	require.NoError(t, err)
@@ -199,11 +199,11 @@ func (l *lab) start(t *testing.T, config machine.Config, userData []byte) *node 
 }
 
 // launch makes an instance known to the metadata service.
-func (l *lab) launch(id string, address netip.Addr, userData []byte) *fake.Service {
-	i := fake.Typical()
+func (l *lab) launch(id string, address netip.Addr, userData []byte) *imdstest.Service {
+	i := imdstest.Typical()
 	i.ID, i.MAC, i.IPv4, i.UserData = id, machine.MAC(address).String(), address.String(), userData
 	i.Hostname = nodeName(address)
-	service := fake.New(i)
+	service := imdstest.New(i)
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	l.instances[address] = service
@@ -220,7 +220,7 @@ type node struct {
 	*machine.Machine
 	lab      *lab
 	t        *testing.T
-	metadata *fake.Service
+	metadata *imdstest.Service
 }
 
 // try runs a shell script as root.

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/imds/fake"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/imdstest"
 )
 
 // storeRule gives the emulator's disks the names that udev gives an instance
@@ -63,7 +63,7 @@ func TestInstanceStore(t *testing.T) {
 	n.booted()
 	for i, s := range stores {
 		userData := nodeConfig(c, "  instance: {localStorage: "+s.spec+"}\n")
-		n.metadata.Set(func(settings *fake.Settings) { settings.Entries["user-data"] = userData })
+		n.metadata.Set(func(settings *imdstest.Settings) { settings.Entries["user-data"] = userData })
 		ok := t.Run(s.name, func(t *testing.T) {
 			in := &node{n.Machine, l, t, n.metadata}
 			l.step("%s: %s", s.name, in.sh("eksnode init 2>&1"))

@@ -2,7 +2,6 @@ package join
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -13,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/nodeapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/firstboot"
 )
 
 // instance is an instance of the role that cluster B maps.
@@ -25,10 +24,12 @@ var instance = Identity{
 // token is what the program on the instance sends.
 func token(t *testing.T, who Identity, cluster string) string {
 	t.Helper()
-	client := nodeapi.New(region, func(context.Context) (nodeapi.Credentials, error) {
-		return nodeapi.Credentials{AccessKeyID: who.AccessKeyID, SecretAccessKey: who.SecretKey, Token: who.SessionToken}, nil
-	}, nil)
-	text, _, err := client.Token(t.Context(), cluster)
+	t.Setenv("AWS_ACCESS_KEY_ID", who.AccessKeyID)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", who.SecretKey)
+	t.Setenv("AWS_SESSION_TOKEN", who.SessionToken)
+	node, err := firstboot.OpenNode(t.Context(), nil)
+	require.NoError(t, err)
+	text, _, err := node.Token(t.Context(), region, cluster)
 	require.NoError(t, err)
 	return text
 }

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/imds/fake"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/imdstest"
 )
 
 // Where all instances are.
@@ -29,13 +29,13 @@ var metadataAddress = netip.MustParseAddr("169.254.169.254")
 type Metadata struct {
 	identities *Identities
 	mutex      sync.Mutex
-	services   map[netip.Addr]*fake.Service
+	services   map[netip.Addr]*imdstest.Service
 	watchers   map[netip.Addr]func(entry string)
 }
 
 // serveMetadata starts the service in a lab.
 func serveMetadata(ctx context.Context, lab *machine.Lab, identities *Identities) (*Metadata, error) {
-	m := &Metadata{identities: identities, services: map[netip.Addr]*fake.Service{}, watchers: map[netip.Addr]func(string){}}
+	m := &Metadata{identities: identities, services: map[netip.Addr]*imdstest.Service{}, watchers: map[netip.Addr]func(string){}}
 	if err := lab.AddAddress(ctx, metadataAddress); err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (m *Metadata) launch(id, role string, address netip.Addr, userData []byte) 
 		AccessKeyID:    "ASIA" + rand.Text()[:16], SecretKey: rand.Text(), SessionToken: rand.Text(),
 	}
 	octets := address.As4()
-	instance := fake.Instance{
+	instance := imdstest.Instance{
 		ID: id, Type: "m5.large", Region: region, Zone: zone, MAC: machine.MAC(address).String(),
 		Hostname: who.PrivateDNSName, IPv4: address.String(),
 		VPCCIDRs: []string{fmt.Sprintf("%d.%d.0.0/16", octets[0], octets[1])},
@@ -94,8 +94,8 @@ func (m *Metadata) launch(id, role string, address netip.Addr, userData []byte) 
 		return who, fmt.Errorf("writing the credentials of %s: %w", id, err)
 	}
 	entries["meta-data/iam/security-credentials/"+role] = string(credentials)
-	service := fake.New(instance)
-	service.Set(func(s *fake.Settings) { s.Entries = entries })
+	service := imdstest.New(instance)
+	service.Set(func(s *imdstest.Settings) { s.Entries = entries })
 	m.mutex.Lock()
 	m.services[address] = service
 	m.mutex.Unlock()

@@ -65,7 +65,7 @@ func (l *lab) acts(t *testing.T) []*act {
 
 	user := l.boot(t, provisioned.layers)
 	user.sh(standInCtr)
-	user.sh("eksnode init --imds http://" + metadata)
+	user.sh(endpoint + " eksnode init")
 	user.sh(used)
 	scrub := &act{name: "scrub", from: after(provisioned, user), ready: "systemctl start containerd kubelet", args: []string{"eksnode", "scrub", "--yes"}}
 	image := after(scrub.from, scrub.undisturbed(t, l))
@@ -77,8 +77,8 @@ func (l *lab) acts(t *testing.T) []*act {
 	}
 	return []*act{
 		provision, scrub,
-		boot("first_boot_by_NodeConfig", "eksnode", "init", "--imds", "http://"+metadata),
-		boot("first_boot_by_bootstrap.sh", "/etc/eks/bootstrap.sh", "--imds", "http://"+metadata, "first", "--apiserver-endpoint", "https://10.77.0.1:6443",
+		boot("first_boot_by_NodeConfig", "env", endpoint, "eksnode", "init"),
+		boot("first_boot_by_bootstrap.sh", "env", endpoint, "/etc/eks/bootstrap.sh", "first", "--apiserver-endpoint", "https://10.77.0.1:6443",
 			"--b64-cluster-ca", "Y2E=", "--dns-cluster-ip", "10.100.0.10", "--kubelet-extra-args", "--node-labels=team=a"),
 	}
 }

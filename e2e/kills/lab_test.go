@@ -20,12 +20,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/imds/fake"
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine/aptmirror"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/watch"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/imdstest"
 )
 
 // inside tells this program that it runs in namespaces of its own: its mounts
@@ -57,6 +57,7 @@ const (
 	assets     = "10.77.0.1:8080"
 	metadata   = "10.77.0.1:8081"
 	packages   = "10.77.0.1:8082"
+	endpoint   = "AWS_EC2_METADATA_SERVICE_ENDPOINT=http://" + metadata
 	kubernetes = "1.34.4"
 	provider   = "1.37.0"
 	plugins    = "1.9.1"
@@ -174,9 +175,9 @@ func (l *lab) serve(t *testing.T) {
 	server, err := mirror.ServeOn(l.ctx, listener, laid, mirror.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, server.Close()) })
-	i := fake.Typical()
+	i := imdstest.Typical()
 	i.UserData = []byte(nodeConfig)
-	require.NoError(t, l.Serve(l.ctx, metadata, fake.New(i)))
+	require.NoError(t, l.Serve(l.ctx, metadata, imdstest.New(i)))
 }
 
 // archive packs stand-ins of CNI plugins.

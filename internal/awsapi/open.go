@@ -1,6 +1,6 @@
-// Package cluster is what AWS knows: clusters, images, instances, roles and
-// networks, asked with the SDK. Nothing of it runs on a node; its folder
-// nodeapi has the little that a node asks.
+// Package awsapi is what AWS knows: clusters, images, instances, roles and
+// networks, asked with the SDK. Nothing of it runs on a node; package firstboot
+// below it is what a node asks.
 package awsapi
 
 import (

@@ -26,6 +26,7 @@ var lines = map[string][]string{
 		`2024-06-20 20:50:12,771 - url_helper.py[WARNING]: Calling 'http://169.254.169.254/latest/api/token' failed [0/120s]: request error [HTTPConnectionPool(host='169.254.169.254', port=80): Max retries exceeded with url: /latest/api/token (Caused by NewConnectionError('<urllib3.connection.HTTPConnection object at 0x7f40>: Failed to establish a new connection: [Errno 101] Network is unreachable'))]`,
 		`EC2MetadataRequestError: failed to get EC2 instance identity document`,
 		"eksnode: asking the instance metadata service for user-data: gave up after 12 attempts: the token: the answer is 403 Forbidden; the metadata service is off: set the instance's metadata options to http-endpoint=enabled",
+		"eksnode: asking the instance metadata service for user-data: operation error ec2imds: GetUserData, failed to get API token, operation error ec2imds: getToken, exceeded maximum number of attempts, 60, http response error StatusCode: 403, request to EC2 IMDS failed; the metadata service is off: set the instance's metadata options to http-endpoint=enabled",
 	},
 	"region": {
 		`Feb 06 10:01:28 ip-10-0-1-2.eu-central-1.compute.internal pull-sandbox-image.sh[3557]: You must specify a region. You can also configure your region by running "aws configure".`,
@@ -56,6 +57,7 @@ var lines = map[string][]string{
 	"aws-api": {
 		`error listing AWS instances: "RequestError: send request failed\ncaused by: Post https://ec2.us-west-2.amazonaws.com/: dial tcp 52.94.214.1:443: i/o timeout"`,
 		"eksnode: describing the cluster c: eks:DescribeCluster: gave up after 4 attempts: https://eks.eu-west-1.amazonaws.com: no answer within 15s; the node needs a way to it: a NAT gateway, an endpoint in its VPC or a proxy",
+		`eksnode: describing the cluster c: operation error EKS: DescribeCluster, exceeded maximum number of attempts, 4, https response error StatusCode: 0, RequestID: , request send failed, Get "https://eks.eu-west-1.amazonaws.com/clusters/c": context deadline exceeded (Client.Timeout exceeded while awaiting headers); the node needs a way to it: a NAT gateway, an endpoint in its VPC or a proxy`,
 		"Feb 19 07:57:30 localhost nodeadm[2015]: SDK 2026/02/19 07:57:30 DEBUG retrying request EC2/DescribeInstances, attempt 2",
 		`Connect timeout on endpoint URL: "https://eks.eu-west-1.amazonaws.com/clusters/c"`,
 		`caused by: Post "https://ec2.us-west-2.amazonaws.com/": dial tcp 52.94.214.1:443: i/o timeout`,
@@ -95,6 +97,7 @@ var lines = map[string][]string{
 		`Unable to locate credentials. You can configure credentials by running "aws configure".`,
 		`E1120 20:11:13.325154   11577 reflector.go:158] "Unhandled Error" err="Failed to watch *v1.Service: Get \"https://a/api/v1/services\": getting credentials: exec: executable /usr/bin/aws-iam-authenticator not found`,
 		"eksnode: getting the instance role's credentials: gave up after 12 attempts: the answer is 404 Not Found; the instance needs an instance profile with the node's role",
+		"eksnode: describing the cluster c: getting the node's credentials: failed to refresh cached credentials, no EC2 IMDS role found, operation error ec2imds: GetMetadata, exceeded maximum number of attempts, 12, http response error StatusCode: 404, request to EC2 IMDS failed; the instance needs an instance profile with the node's role",
 	},
 	"other-node": {
 		`leases.coordination.k8s.io "a" is forbidden: User "system:node:b" cannot get resource "leases" in API group "coordination.k8s.io" in the namespace "kube-node-lease": can only access node lease with the same name as the requesting node`,

@@ -74,7 +74,7 @@ func Rules() []Rule {
 			Remedy: "give the subnet a NAT gateway, or the VPC endpoints for ec2, eks, sts, ecr.api, ecr.dkr and s3 whose security groups let the node in on port 443, or name a proxy in spec.instance.environment",
 			Until:  joined,
 			Lines: []string{
-				`retrying request (EC2|EKS)/`, `no answer within [^;]*; the node needs a way to it`, `RequestError: send request failed`,
+				`retrying request (EC2|EKS)/`, `; the node needs a way to it: `, `RequestError: send request failed`,
 				`(Connect timeout on|Could not connect to the) endpoint URL: "https://(ec2|eks|sts)\.`, `https://(ec2|eks|sts|api\.ecr)\.[^ ]*: dial tcp [^ ]+ (i/o timeout|connect: )`,
 			},
 		},
@@ -137,7 +137,7 @@ func Rules() []Rule {
 			Cause:  "the node has no credentials, or no program to make a token with",
 			Remedy: "attach an instance profile with the node's role; the kubeconfig's command must be on the node",
 			Until:  joined,
-			Lines:  []string{`getting the instance role's credentials:`, `NoCredentialProviders`, `Unable to locate credentials`, `getting credentials: exec: (executable|exec|fork)`},
+			Lines:  []string{`getting the (instance role's|node's) credentials:`, `NoCredentialProviders`, `Unable to locate credentials`, `getting credentials: exec: (executable|exec|fork)`},
 		},
 		{
 			ID:     "region",

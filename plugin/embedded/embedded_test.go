@@ -1,6 +1,9 @@
 package embedded
 
 import (
+	"bytes"
+	"compress/gzip"
+	"io"
 	"testing"
 	"testing/fstest"
 
@@ -26,4 +29,20 @@ func TestFolderIsCommitted(t *testing.T) {
 	data, err := folder.ReadFile("agents/README.md")
 	require.NoError(t, err)
 	assert.NotEmpty(t, data)
+}
+
+// Every build sends an agent, and every first boot reads it from a cold disk.
+func TestTheAgentsAreSmall(t *testing.T) {
+	const most, mostCompressed = 28_000_000, 10_000_000 // bytes
+	for _, arch := range []string{"amd64", "arm64"} {
+		packed, err := Agent(arch)
+		require.NoError(t, err)
+		z, err := gzip.NewReader(bytes.NewReader(packed))
+		require.NoError(t, err)
+		size, err := io.Copy(io.Discard, z)
+		require.NoError(t, err)
+		t.Logf("the agent for %s has %.2f MB, compressed %.2f MB", arch, float64(size)/1e6, float64(len(packed))/1e6)
+		assert.LessOrEqual(t, size, int64(most), arch)
+		assert.LessOrEqual(t, len(packed), mostCompressed, arch)
+	}
 }

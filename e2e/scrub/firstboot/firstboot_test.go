@@ -13,12 +13,12 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/arguments"
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/imds"
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/imds/fake"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/network"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/firstboot"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/imdstest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
@@ -98,10 +98,13 @@ func fromNodeConfig(t *testing.T, s bootstrap.Surroundings, h *host.Host, text s
 // is scrubbed again: its disk is what it was. Another boot of it is as the first.
 func TestAScrubTakesAllThatAFirstBootWrote(t *testing.T) {
 	onMachine(t, func(t *testing.T) {
-		service := fake.Serve(fake.Typical())
+		service := imdstest.Serve(imdstest.Typical())
 		defer service.Close()
+		t.Setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", service.URL)
+		metadata, err := firstboot.OpenMetadata(t.Context())
+		require.NoError(t, err)
 		s := bootstrap.Surroundings{
-			IMDS: imds.New([]string{service.URL}), AWS: func(map[string]string) bootstrap.AWS { return nil }, Command: "/usr/bin/eksnode",
+			IMDS: metadata, AWS: func(context.Context, map[string]string) (bootstrap.AWS, error) { return nil, nil }, Command: "/usr/bin/eksnode",
 			Lookup: func(context.Context, string) ([]string, error) { return []string{"10.0.0.9", "10.0.0.8"}, nil },
 			Log:    func(string) {},
 		}

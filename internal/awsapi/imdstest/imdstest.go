@@ -1,6 +1,6 @@
-// Package fake is an instance metadata service on loopback, for tests: it asks
-// for tokens as the real one does, and fails in every way that was seen.
-package fake
+// Package imdstest is an instance metadata service on loopback, for tests: it
+// asks for tokens as the real one does, and fails in every way that was seen.
+package imdstest
 
 import (
 	"encoding/json"
@@ -14,6 +14,9 @@ import (
 
 // Token is what the service gives out and insists on.
 const Token = "AQAEAGdpdmVuLW91dC1ieS1hLWZha2U="
+
+// ttlHeader is for how many seconds a token is asked for, and good.
+const ttlHeader = "X-aws-ec2-metadata-token-ttl-seconds"
 
 // Instance is what the service tells. Its zero values are left out.
 type Instance struct {
@@ -113,6 +116,9 @@ func (s *Service) Requests() []string {
 // ServeHTTP implements http.Handler.
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	status, body, delay := s.answer(r)
+	if ttl := r.Header.Get(ttlHeader); ttl != "" && strings.HasPrefix(body, Token) {
+		w.Header().Set(ttlHeader, ttl)
+	}
 	if delay > 0 {
 		timer := time.NewTimer(delay)
 		defer timer.Stop()
@@ -139,7 +145,7 @@ func (s *Service) answer(r *http.Request) (status int, body string, delay time.D
 		o.Fail--
 		return o.Status, "", delay
 	case r.URL.Path == "/latest/api/token":
-		if life, err := strconv.Atoi(r.Header.Get("X-aws-ec2-metadata-token-ttl-seconds")); r.Method != http.MethodPut || err != nil || life < 1 || life > 21600 {
+		if life, err := strconv.Atoi(r.Header.Get(ttlHeader)); r.Method != http.MethodPut || err != nil || life < 1 || life > 21600 {
 			return http.StatusBadRequest, "", delay
 		}
 		o.token, o.used = o.token+1, 0

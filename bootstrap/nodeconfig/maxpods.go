@@ -1,0 +1,195 @@
+package nodeconfig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common"
+	"github.com/google/cel-go/common/types"
+)
+
+// The variables of Kubelet.MaxPodsExpression. Amazon's nodeadm has the first
+// three.
+const (
+	// DefaultENIs is how many interfaces the default network card takes.
+	DefaultENIs = "default_enis"
+	// IPsPerENI is how many IPv4 addresses one interface takes.
+	IPsPerENI = "ips_per_eni"
+	// MaxPods is what would be used without an expression.
+	MaxPods = "max_pods"
+	// VCPUs and PhysicalMemoryMiB are how large the instance type is.
+	VCPUs             = "vcpus"
+	PhysicalMemoryMiB = "physical_memory_mib"
+)
+
+// The bounds of an expression and of its evaluation.
+const (
+	// maxExpression is the largest length, in bytes.
+	maxExpression = 4096
+	// maxExpressionCost is the largest cost of an evaluation, in cel-go's units:
+	// about one for each operation and each element of a list.
+	maxExpressionCost = 1_000_000
+	// maxEvaluation ends what has no cost, such as comparing lists that hold
+	// themselves many times.
+	maxEvaluation = 10 * time.Second
+)
+
+func maxPodsVariables() []string {
+	return []string{DefaultENIs, IPsPerENI, MaxPods, VCPUs, PhysicalMemoryMiB}
+}
+
+// maxPodsEnvironment is nodeadm's: the standard library and macros of CEL, and
+// integer variables. Source: amazon-eks-ami, eni_max_pods.go, July 2026.
+var maxPodsEnvironment = sync.OnceValues(func() (*cel.Env, error) {
+	var options []cel.EnvOption
+	for _, name := range maxPodsVariables() {
+		options = append(options, cel.Variable(name, cel.IntType))
+	}
+	return cel.NewEnv(options...)
+})
+
+// MaxPodsProgram is a compiled Kubelet.MaxPodsExpression.
+type MaxPodsProgram struct {
+	source  string
+	checked *cel.Ast
+	program cel.Program
+}
+
+// CompileMaxPods compiles the expression; without one it is nil.
+func (k Kubelet) CompileMaxPods() (*MaxPodsProgram, error) {
+	source := k.MaxPodsExpression
+	switch {
+	case source == "":
+		return nil, nil
+	case len(source) > maxExpression:
+		return nil, fmt.Errorf("compiling the expression: it has %d bytes, and %d are the most", len(source), maxExpression)
+	}
+	env, err := maxPodsEnvironment()
+	if err != nil {
+		return nil, fmt.Errorf("preparing the variables of expressions: %w", err)
+	}
+	checked, issues := env.Compile(source)
+	if issues.Err() != nil {
+		return nil, fmt.Errorf("compiling the expression %s: %w", shown(source), compileError(issues.Errors()))
+	}
+	program, err := env.Program(checked, cel.CostLimit(maxExpressionCost), cel.InterruptCheckFrequency(100))
+	if err != nil {
+		return nil, fmt.Errorf("compiling the expression %s: %w", shown(source), err)
+	}
+	return &MaxPodsProgram{source, checked, program}, nil
+}
+
+// compileError is the first of the errors, with its position.
+func compileError(list []*cel.Error) error {
+	if len(list) == 0 {
+		return errors.New("cel-go gives no reason")
+	}
+	message := list[0].Message
+	if strings.HasPrefix(message, "undeclared reference to") {
+		message = strings.TrimSuffix(message, " (in container '')") + "; the variables are " + strings.Join(maxPodsVariables(), ", ")
+	}
+	return errors.New(position(list[0].Location) + Printable(message))
+}
+
+// position is empty where the parser knows none.
+func position(l common.Location) string {
+	if l == nil || l.Line() < 1 || l.Column() < 0 {
+		return ""
+	}
+	return fmt.Sprintf("line %d, column %d: ", l.Line(), l.Column()+1)
+}
+
+// AsksForSize says whether the expression needs what only EC2 knows.
+func (k Kubelet) AsksForSize() bool {
+	p, err := k.CompileMaxPods()
+	if err != nil || p == nil {
+		return false
+	}
+	for reference := range maps.Values(p.checked.NativeRep().ReferenceMap()) {
+		if slices.Contains([]string{VCPUs, PhysicalMemoryMiB}, reference.Name) {
+			return true
+		}
+	}
+	return false
+}
+
+// Pods evaluates the expression and converts the result to an integer as
+// nodeadm does: doubles lose their fraction, and text is read as a number.
+func (p *MaxPodsProgram) Pods(values map[string]int64) (int64, error) {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), maxEvaluation, fmt.Errorf("no result within %s", maxEvaluation))
+	defer cancel()
+	pods, err := p.pods(ctx, values)
+	if err != nil {
+		return 0, fmt.Errorf("evaluating %s with %s: %w", shown(p.source), bindings(values), err)
+	}
+	return pods, nil
+}
+
+func (p *MaxPodsProgram) pods(ctx context.Context, values map[string]int64) (int64, error) {
+	input := map[string]any{}
+	for name, value := range values {
+		input[name] = value
+	}
+	type result struct {
+		pods int64
+		err  error
+	}
+	done := make(chan result, 1)
+	go func() { // comparisons of large values cannot be interrupted
+		value, _, err := p.program.ContextEval(ctx, input)
+		if err != nil {
+			done <- result{err: p.evaluationError(err)}
+			return
+		}
+		switch number := value.ConvertToType(types.IntType).(type) {
+		case types.Int:
+			done <- result{pods: int64(number)}
+		default:
+			done <- result{err: fmt.Errorf("converting its result: %s", Printable(fmt.Sprint(number)))}
+		}
+	}()
+	select {
+	case r := <-done:
+		if ctx.Err() != nil && r.err != nil {
+			return 0, context.Cause(ctx)
+		}
+		return r.pods, r.err
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	}
+}
+
+// evaluationError adds where in the expression an evaluation failed.
+func (p *MaxPodsProgram) evaluationError(err error) error {
+	var at common.Location
+	var failed *types.Err
+	if errors.As(err, &failed) {
+		at = p.checked.NativeRep().SourceInfo().GetStartLocation(failed.NodeID())
+	}
+	return errors.New(position(at) + Printable(err.Error()))
+}
+
+func bindings(variables map[string]int64) string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(variables)) {
+		list = append(list, fmt.Sprintf("%s=%d", name, variables[name]))
+	}
+	return strings.Join(list, ", ")
+}
+
+// shown is an expression, or the beginning of a long one, in quotes.
+func shown(source string) string {
+	const most = 200
+	if len(source) > most {
+		return strconv.Quote(strings.ToValidUTF8(source[:most], "")) + "…"
+	}
+	return strconv.Quote(source)
+}

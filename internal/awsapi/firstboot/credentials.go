@@ -1,0 +1,42 @@
+package firstboot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
+	"github.com/aws/smithy-go"
+)
+
+// roleMetadata asks for the credentials of the instance's role. They appear some
+// seconds after the instance starts, so a missing entry is asked for again.
+type roleMetadata struct{ *Metadata }
+
+// GetMetadata implements ec2rolecreds.GetMetadataAPIClient.
+func (r roleMetadata) GetMetadata(ctx context.Context, in *imds.GetMetadataInput, options ...func(*imds.Options)) (*imds.GetMetadataOutput, error) {
+	return r.client.GetMetadata(ctx, in, append(options, func(o *imds.Options) {
+		o.Retryer = r.retryer(func(err error) bool { return isMissing(err) || isMetadataRetryable(err) })
+	})...)
+}
+
+// credentials gets the credentials that the following requests use. A role that
+// cannot be assumed yet is asked for again.
+func (n *Node) credentials(ctx context.Context) error {
+	for attempt := 1; ; attempt++ {
+		_, err := n.config.Credentials.Retrieve(ctx)
+		var refused *smithy.GenericAPIError
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return fmt.Errorf("getting the node's credentials: %w (last: %w)", context.Cause(ctx), err)
+		case !errors.As(err, &refused) || attempt >= n.metadata.Attempts:
+			return fmt.Errorf("getting the node's credentials: %w; the instance needs an instance profile with the node's role", err)
+		}
+		if err := pause(ctx, min(firstPause<<min(attempt-1, 5), time.Second)); err != nil {
+			return fmt.Errorf("getting the node's credentials: %w (last: %w)", err, refused)
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package firstboot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	smithyendpoints "github.com/aws/smithy-go/endpoints"
+)
+
+// namePatience is how long a young instance may have no private DNS name.
+const namePatience = 3 * time.Minute
+
+func (n *Node) ec2(region string) *ec2.Client {
+	return ec2.NewFromConfig(n.config, func(o *ec2.Options) {
+		o.Region, o.EndpointResolverV2 = n.in(region), ec2Endpoints{ec2.NewDefaultEndpointResolverV2(), n}
+	})
+}
+
+// ec2Endpoints are the SDK's, and those with IPv6 addresses where the usual ones
+// could not be reached and nothing else is configured.
+type ec2Endpoints struct {
+	ec2.EndpointResolverV2
+	node *Node
+}
+
+// ResolveEndpoint implements ec2.EndpointResolverV2.
+func (e ec2Endpoints) ResolveEndpoint(ctx context.Context, p ec2.EndpointParameters) (smithyendpoints.Endpoint, error) {
+	if e.node.isDualStack.Load() && p.Endpoint == nil && !aws.ToBool(p.UseFIPS) {
+		other := p
+		other.UseDualStack = aws.Bool(true)
+		if endpoint, err := e.EndpointResolverV2.ResolveEndpoint(ctx, other); err == nil {
+			return endpoint, nil
+		}
+	}
+	return e.EndpointResolverV2.ResolveEndpoint(ctx, p)
+}
+
+// PrivateDNSName is the instance's private DNS name. A young instance has none
+// for some seconds.
+func (n *Node) PrivateDNSName(ctx context.Context, region, instanceID string) (string, error) {
+	if err := n.credentials(ctx); err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, namePatience, fmt.Errorf("the instance has no private DNS name after %s; enableDnsSupport must be on in its VPC", namePatience))
+	defer cancel()
+	for wait := n.pause; ; wait = min(2*wait, 10*time.Second) {
+		out, err := n.ec2(region).DescribeInstances(ctx, &ec2.DescribeInstancesInput{InstanceIds: []string{instanceID}})
+		if err != nil {
+			return "", explain(ctx, err)
+		}
+		if len(out.Reservations) != 1 || len(out.Reservations[0].Instances) != 1 {
+			return "", fmt.Errorf("EC2's answer has no instance %s", instanceID)
+		}
+		if name := aws.ToString(out.Reservations[0].Instances[0].PrivateDnsName); name != "" {
+			return name, nil
+		}
+		if err := pause(ctx, wait); err != nil {
+			return "", err
+		}
+	}
+}
+
+// Limits are how many network interfaces the default card of an instance type
+// takes, how many IPv4 addresses each of them, and how large the type is.
+type Limits struct{ ENIs, IPsPerENI, VCPUs, MemoryMiB int }
+
+// InstanceLimits asks EC2 about an instance type.
+func (n *Node) InstanceLimits(ctx context.Context, region, instanceType string) (Limits, error) {
+	if err := n.credentials(ctx); err != nil {
+		return Limits{}, err
+	}
+	out, err := n.ec2(region).DescribeInstanceTypes(ctx, &ec2.DescribeInstanceTypesInput{InstanceTypes: []types.InstanceType{types.InstanceType(instanceType)}})
+	if err != nil {
+		return Limits{}, explain(ctx, err)
+	}
+	if len(out.InstanceTypes) != 1 {
+		return Limits{}, fmt.Errorf("EC2 says nothing about %s", instanceType)
+	}
+	return limitsOf(out.InstanceTypes[0])
+}
+
+func limitsOf(in types.InstanceTypeInfo) (Limits, error) {
+	var l Limits
+	if in.VCpuInfo != nil && in.MemoryInfo != nil {
+		l.VCPUs, l.MemoryMiB = int(aws.ToInt32(in.VCpuInfo.DefaultVCpus)), int(aws.ToInt64(in.MemoryInfo.SizeInMiB))
+	}
+	if network := in.NetworkInfo; network != nil {
+		l.ENIs, l.IPsPerENI = int(aws.ToInt32(network.MaximumNetworkInterfaces)), int(aws.ToInt32(network.Ipv4AddressesPerInterface))
+		for _, card := range network.NetworkCards {
+			if aws.ToInt32(card.NetworkCardIndex) == aws.ToInt32(network.DefaultNetworkCardIndex) {
+				l.ENIs = int(aws.ToInt32(card.MaximumNetworkInterfaces))
+			}
+		}
+	}
+	if l.ENIs < 1 || l.IPsPerENI < 1 {
+		return Limits{}, errors.New("EC2's answer has no network limits")
+	}
+	return l, nil
+}

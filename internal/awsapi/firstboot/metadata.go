@@ -1,0 +1,270 @@
+// Package firstboot is what a node asks of AWS, with the SDK: the instance
+// metadata service, EC2 and EKS, and a token signed for STS. Everything by which
+// AWS users configure the SDK counts: endpoints, proxies, certificates, regions
+// and credentials, in the environment and in the shared configuration files.
+//
+// It is a package of its own because the clients of all other services would
+// make the agent larger.
+package firstboot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/ratelimit"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+)
+
+// ipv6Metadata is the service's IPv6 address. It answers where the IPv4 address
+// has no route, and only when it is enabled.
+const ipv6Metadata = "[fd00:ec2::254]"
+
+// maxMetadata bounds an answer of the service, in bytes; user data is the
+// longest with 16 KiB.
+const maxMetadata = 1 << 20
+
+// metadataTimeout bounds each attempt to reach the service.
+const metadataTimeout = 2 * time.Second
+
+// tokenPath is where the service gives out tokens.
+const tokenPath = "/latest/api/token"
+
+// Metadata is the EC2 instance metadata service, version 2 only. Its address
+// and mode come from where the SDK takes them, such as
+// AWS_EC2_METADATA_SERVICE_ENDPOINT. Requests never go through a proxy. It is not
+// safe for concurrent use.
+type Metadata struct {
+	// Attempts is how often each request is sent at most. The pause between two
+	// attempts doubles up to a second.
+	Attempts int
+	client   *imds.Client
+	// last is why the last attempt failed. The SDK hides it when it was for a
+	// token.
+	last error
+}
+
+// dialer connects as net.Dialer does.
+type dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
+// OpenMetadata reads the configuration. Nothing is sent.
+func OpenMetadata(ctx context.Context) (*Metadata, error) {
+	return openMetadata(ctx, (&net.Dialer{Timeout: metadataTimeout}).DialContext)
+}
+
+func openMetadata(ctx context.Context, dial dialer) (*Metadata, error) {
+	c, err := config.LoadDefaultConfig(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading the AWS configuration: %w", err)
+	}
+	m := &Metadata{Attempts: 12}
+	var endpoint string
+	m.client = imds.NewFromConfig(c, func(o *imds.Options) {
+		endpoint = o.Endpoint
+		isDefault := endpoint == "" && o.EndpointMode == imds.EndpointModeStateUnset
+		o.HTTPClient = metadataHTTP(dial, isDefault)
+		o.Retryer = m.retryer(isMetadataRetryable)
+		o.EnableFallback = aws.FalseTernary
+		o.DisableDefaultTimeout, o.DisableDefaultMaxBackoff = true, true
+		o.APIOptions = append(o.APIOptions, bounded(maxMetadata))
+	})
+	if endpoint != "" {
+		if u, err := url.Parse(endpoint); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+			return nil, fmt.Errorf("AWS_EC2_METADATA_SERVICE_ENDPOINT: %q is no address such as http://169.254.169.254", endpoint)
+		}
+	}
+	return m, nil
+}
+
+// Get reads an entry below /latest/, such as meta-data/instance-type. The error
+// of an entry that the instance does not have is fs.ErrNotExist.
+func (m *Metadata) Get(ctx context.Context, entry string) ([]byte, error) {
+	m.last = nil
+	content, err := m.content(ctx, entry)
+	if err != nil {
+		return nil, fmt.Errorf("asking the instance metadata service for %s: %w", entry, m.explain(ctx, err))
+	}
+	defer content.Close()
+	return io.ReadAll(content) // the SDK has it in memory
+}
+
+func (m *Metadata) content(ctx context.Context, entry string) (io.ReadCloser, error) {
+	folder, path, _ := strings.Cut(entry, "/")
+	switch folder {
+	case "user-data":
+		out, err := m.client.GetUserData(ctx, &imds.GetUserDataInput{})
+		if err != nil {
+			return nil, err
+		}
+		return out.Content, nil
+	case "dynamic":
+		out, err := m.client.GetDynamicData(ctx, &imds.GetDynamicDataInput{Path: path})
+		if err != nil {
+			return nil, err
+		}
+		return out.Content, nil
+	default:
+		out, err := m.client.GetMetadata(ctx, &imds.GetMetadataInput{Path: path})
+		if err != nil {
+			return nil, err
+		}
+		return out.Content, nil
+	}
+}
+
+// UserData is the instance's user data; nil when it has none.
+func (m *Metadata) UserData(ctx context.Context) ([]byte, error) {
+	data, err := m.Get(ctx, "user-data")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return data, err
+}
+
+// Probe says why no metadata service answers, or nil when one does. It asks
+// until then or until the time is over, and at least once.
+func (m *Metadata) Probe(ctx context.Context, within time.Duration) error {
+	const atLeast = 500 * time.Millisecond
+	before := m.Attempts
+	defer func() { m.Attempts = before }()
+	m.Attempts = max(1, int(within/firstPause))
+	ctx, cancel := context.WithTimeoutCause(ctx, max(within, atLeast), fmt.Errorf("no answer within %s", max(within, atLeast)))
+	defer cancel()
+	if _, err := m.Get(ctx, "meta-data/instance-id"); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// firstPause is before the second attempt.
+const firstPause = 50 * time.Millisecond
+
+// retryer is the patience of a booting instance: its network may come up, and
+// its metadata appear, some seconds later.
+func (m *Metadata) retryer(isRetryable func(error) bool) aws.Retryer {
+	return metadataRetryer{m, retry.NewStandard(func(o *retry.StandardOptions) {
+		o.RateLimiter = ratelimit.None
+		o.Retryables = []retry.IsErrorRetryable{retry.IsErrorRetryableFunc(func(err error) aws.Ternary {
+			var decided interface{ RetryableError() bool } // by the SDK, on tokens
+			if errors.As(err, &decided) {
+				return aws.BoolTernary(decided.RetryableError())
+			}
+			m.last = err
+			return aws.BoolTernary(isRetryable(err))
+		})}
+		o.Backoff = retry.BackoffDelayerFunc(func(attempt int, _ error) (time.Duration, error) {
+			return min(firstPause<<min(attempt-1, 5), time.Second), nil
+		})
+	})}
+}
+
+// metadataRetryer takes the number of attempts from the service whenever a
+// request begins.
+type metadataRetryer struct {
+	service *Metadata
+	*retry.Standard
+}
+
+// MaxAttempts implements aws.Retryer.
+func (r metadataRetryer) MaxAttempts() int { return r.service.Attempts }
+
+// isMetadataRetryable says whether an attempt that failed may go through later.
+func isMetadataRetryable(err error) bool {
+	var answer *smithyhttp.ResponseError
+	var unsent *smithyhttp.RequestSendError
+	switch {
+	case errors.As(err, &answer):
+		return !isMissing(err)
+	default:
+		return errors.As(err, &unsent) || errors.Is(err, io.ErrUnexpectedEOF)
+	}
+}
+
+// isMissing says that the service answers, and has no such entry.
+func isMissing(err error) bool {
+	var answer *smithyhttp.ResponseError
+	return errors.As(err, &answer) && answer.HTTPStatusCode() == http.StatusNotFound && answer.Response.Request.URL.Path != tokenPath
+}
+
+// explain adds what to look at.
+func (m *Metadata) explain(ctx context.Context, err error) error {
+	reason := err
+	if m.last != nil {
+		reason = m.last
+	}
+	var answer *smithyhttp.ResponseError
+	var unsent *smithyhttp.RequestSendError
+	switch {
+	case isMissing(reason):
+		return missingEntry{}
+	case ctx.Err() != nil:
+		return fmt.Errorf("%w (last: %w)", context.Cause(ctx), reason)
+	case errors.As(reason, &unsent):
+		return fmt.Errorf("%w; is this an EC2 instance, is its network up, and is the metadata service's hop limit enough for containers?", err)
+	case errors.As(reason, &answer) && answer.HTTPStatusCode() == http.StatusForbidden:
+		return fmt.Errorf("%w; the metadata service is off: set the instance's metadata options to http-endpoint=enabled", err)
+	case errors.As(reason, &answer), strings.Contains(err.Error(), "AWS_EC2_METADATA_DISABLED"):
+		return err
+	default:
+		return fmt.Errorf("%w; something else answers at the service's address", err)
+	}
+}
+
+// missingEntry is the error of an entry that the instance does not have.
+type missingEntry struct{}
+
+func (missingEntry) Error() string { return "the answer is 404 Not Found" }
+
+// Is makes it fs.ErrNotExist.
+func (missingEntry) Is(target error) bool { return target == fs.ErrNotExist }
+
+// metadataHTTP sends without proxies and follows no redirects. With second, a
+// request that does not reach the IPv4 address goes to the IPv6 address.
+func metadataHTTP(dial dialer, second bool) *http.Client {
+	var transport http.RoundTripper = &http.Transport{DialContext: dial, DisableCompression: true, ResponseHeaderTimeout: metadataTimeout}
+	if second {
+		transport = &either{transport: transport}
+	}
+	return &http.Client{
+		Transport: transport, Timeout: 3 * metadataTimeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// either sends to the IPv6 address what the IPv4 address did not get.
+type either struct {
+	transport http.RoundTripper
+	isIPv6    atomic.Bool
+}
+
+// RoundTrip implements http.RoundTripper. The requests have no body.
+func (e *either) RoundTrip(r *http.Request) (*http.Response, error) {
+	other := r.Clone(r.Context())
+	other.URL.Host, other.Host = ipv6Metadata, ipv6Metadata
+	first, second := r, other
+	if e.isIPv6.Load() {
+		first, second = other, r
+	}
+	answer, err := e.transport.RoundTrip(first)
+	if err == nil || r.Context().Err() != nil {
+		return answer, err
+	}
+	answer, errSecond := e.transport.RoundTrip(second)
+	if errSecond != nil {
+		return nil, errors.Join(err, errSecond)
+	}
+	e.isIPv6.Store(second == other)
+	return answer, nil
+}

@@ -1,0 +1,136 @@
+package firstboot
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/ratelimit"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials/ec2rolecreds"
+	"github.com/aws/smithy-go"
+	"github.com/aws/smithy-go/middleware"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+	"golang.org/x/net/http/httpproxy"
+)
+
+const (
+	// maxAnswer bounds an answer, in bytes.
+	maxAnswer = 4 << 20
+	// answerTimeout bounds each attempt.
+	answerTimeout = 15 * time.Second
+	// nodeAttempts is how often a request is sent at most, without
+	// AWS_MAX_ATTEMPTS.
+	nodeAttempts = 6
+)
+
+// Node asks what a node must know of AWS. Endpoints, proxies, certificates and
+// credentials come from where the SDK takes them; without others, the
+// credentials are those of the instance's role.
+type Node struct {
+	config   aws.Config
+	metadata *Metadata
+	// pause is before the second attempt and doubles up to 10 seconds.
+	pause time.Duration
+	// isDualStack says that the usual endpoint could not be reached, so that the
+	// one that has IPv6 addresses is next.
+	isDualStack atomic.Bool
+}
+
+// OpenNode reads the configuration. Nothing is sent.
+func OpenNode(ctx context.Context, m *Metadata) (*Node, error) {
+	n := &Node{metadata: m, pause: 500 * time.Millisecond}
+	proxy := httpproxy.FromEnvironment().ProxyFunc()
+	client := awshttp.NewBuildableClient().WithTimeout(answerTimeout).WithTransportOptions(func(t *http.Transport) {
+		t.Proxy = func(r *http.Request) (*url.URL, error) { return proxy(r.URL) }
+	})
+	c, err := config.LoadDefaultConfig(ctx, config.WithHTTPClient(client), config.WithAPIOptions([]func(*middleware.Stack) error{bounded(maxAnswer)}),
+		config.WithEC2RoleCredentialOptions(func(o *ec2rolecreds.Options) { o.Client = roleMetadata{m} }))
+	if err != nil {
+		return nil, fmt.Errorf("reading the AWS configuration: %w", err)
+	}
+	attempts := cmp.Or(c.RetryMaxAttempts, nodeAttempts)
+	c.RetryMaxAttempts, c.Retryer = 0, func() aws.Retryer { return n.retryer(attempts) }
+	n.config = c
+	return n, nil
+}
+
+// in is the region to ask: the configured one, or the instance's.
+func (n *Node) in(region string) string { return cmp.Or(n.config.Region, region) }
+
+// Region is the configured region; empty when none is.
+func (n *Node) Region() string { return n.config.Region }
+
+// retryer is the patience of a booting instance.
+func (n *Node) retryer(attempts int) aws.Retryer {
+	return retry.NewStandard(func(o *retry.StandardOptions) {
+		o.MaxAttempts, o.RateLimiter = attempts, ratelimit.None
+		o.Retryables = append([]retry.IsErrorRetryable{retry.IsErrorRetryableFunc(n.isRetryable)}, o.Retryables...)
+		o.Backoff = retry.BackoffDelayerFunc(func(attempt int, _ error) (time.Duration, error) {
+			return min(n.pause<<min(attempt-1, 8), 10*time.Second), nil
+		})
+	})
+}
+
+// isRetryable adds to what the SDK retries. A name that does not resolve may do
+// so when the network is up.
+func (n *Node) isRetryable(err error) aws.Ternary {
+	var unsent *smithyhttp.RequestSendError
+	var answer *smithyhttp.ResponseError
+	switch {
+	case errors.As(err, &unsent):
+		n.isDualStack.Store(!n.isDualStack.Load())
+		return aws.TrueTernary
+	case errors.As(err, &answer) && (answer.HTTPStatusCode() >= 500 || answer.HTTPStatusCode() == http.StatusTooManyRequests):
+		return aws.TrueTernary
+	default:
+		return aws.UnknownTernary
+	}
+}
+
+// explain adds what to look at to the error of a request.
+func explain(ctx context.Context, err error) error {
+	var api smithy.APIError
+	var unsent *smithyhttp.RequestSendError
+	var name *net.DNSError
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("%w (last: %w)", context.Cause(ctx), err)
+	case errors.As(err, &name):
+		return fmt.Errorf("%w; the node needs a DNS server that knows it", err)
+	case errors.As(err, &unsent):
+		return fmt.Errorf("%w; the node needs a way to it: a NAT gateway, an endpoint in its VPC or a proxy", err)
+	case !errors.As(err, &api):
+		return err
+	case strings.Contains(api.ErrorCode(), "Unauthorized"), strings.Contains(api.ErrorCode(), "AccessDenied"):
+		return fmt.Errorf("%w; the node's role needs the policy AmazonEKSWorkerNodePolicy", err)
+	case strings.Contains(api.ErrorCode(), "NotFound"):
+		return fmt.Errorf("%w; check the name and the region", err)
+	case api.ErrorCode() == "AuthFailure", api.ErrorCode() == "RequestExpired", strings.Contains(api.ErrorCode(), "Signature"):
+		return fmt.Errorf("%w; is the machine's clock right?", err)
+	default:
+		return err
+	}
+}
+
+// pause waits, or says why it should not.
+func pause(ctx context.Context, wait time.Duration) error {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
+}

@@ -1,0 +1,216 @@
+package firstboot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/imdstest"
+)
+
+func TestAnswers(t *testing.T) {
+	instanceAt(t)
+	_, address := serveAWS(t)
+	t.Setenv("AWS_ENDPOINT_URL", address)
+	n := node(t)
+	name, err := n.PrivateDNSName(t.Context(), "eu-west-1", "i-1")
+	require.NoError(t, err)
+	assert.Equal(t, "name-of-i-1", name)
+	limits, err := n.InstanceLimits(t.Context(), "eu-west-1", "z9.large")
+	require.NoError(t, err)
+	assert.Equal(t, Limits{ENIs: 3, IPsPerENI: 10, VCPUs: 2, MemoryMiB: 8192}, limits, "of the default card")
+	c, err := n.DescribeCluster(t.Context(), "eu-west-1", "c", 1)
+	require.NoError(t, err)
+	assert.Equal(t, Cluster{ID: "an-id", Endpoint: "https://endpoint", CA: []byte("ca"), IPv4CIDR: "10.100.0.0/16", IPv6CIDR: "fd00::/108", IPFamily: "ipv6", Outpost: true}, c)
+}
+
+// What passes is retried until it went wrong too often; the error has the last
+// answer.
+func TestPatience(t *testing.T) {
+	const refused = `<Response><Errors><Error><Code>%s</Code><Message>said</Message></Error></Errors></Response>`
+	for name, c := range map[string]struct {
+		status, failures, want int
+		body, err              string
+	}{
+		"unavailable":   {503, 2, 3, "", ""},
+		"too many":      {429, 2, 3, "", ""},
+		"throttled":     {400, 2, 3, fmt.Sprintf(refused, "RequestLimitExceeded"), ""},
+		"always":        {500, 99, 6, "", "exceeded maximum number of attempts, 6, "},
+		"denied":        {403, 99, 1, fmt.Sprintf(refused, "UnauthorizedOperation"), "api error UnauthorizedOperation: said; the node's role needs the policy AmazonEKSWorkerNodePolicy"},
+		"not found":     {400, 99, 1, fmt.Sprintf(refused, "InvalidInstanceID.NotFound"), "api error InvalidInstanceID.NotFound: said; check the name and the region"},
+		"a wrong clock": {403, 99, 1, fmt.Sprintf(refused, "SignatureDoesNotMatch"), "api error SignatureDoesNotMatch: said; is the machine's clock right?"},
+		"a page":        {403, 99, 1, "<html>a proxy's page</html>", "StatusCode: 403"},
+		"garbage":       {200, 99, 1, "no XML", "EC2's answer has no instance i-1"},
+		"too much":      {200, 99, 1, "<r>" + strings.Repeat("x", maxAnswer) + "</r>", "the answer has more than 4194304 bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			instanceAt(t)
+			a, address := serveAWS(t)
+			t.Setenv("AWS_ENDPOINT_URL", address)
+			a.before = func(w http.ResponseWriter, _ string, nth int) bool {
+				if nth > c.failures {
+					return false
+				}
+				w.WriteHeader(c.status)
+				_, _ = w.Write([]byte(c.body)) // the client may have gone
+				return true
+			}
+			_, err := node(t).PrivateDNSName(t.Context(), "eu-west-1", "i-1")
+			if c.err == "" {
+				assert.NoError(t, err)
+			} else {
+				assert.ErrorContains(t, err, c.err)
+			}
+			assert.Len(t, a.requests(), c.want)
+		})
+	}
+}
+
+func TestUnreachableAPIs(t *testing.T) {
+	instanceAt(t)
+	t.Setenv("AWS_MAX_ATTEMPTS", "3")
+	for endpoint, want := range map[string]string{
+		"http://127.0.0.1:1":         "connection refused; the node needs a way to it: a NAT gateway, an endpoint in its VPC or a proxy",
+		"http://eks.example.invalid": "; the node needs a DNS server that knows it",
+	} {
+		t.Setenv("AWS_ENDPOINT_URL_EC2", endpoint)
+		_, err := node(t).InstanceLimits(t.Context(), "eu-west-1", "m5.large")
+		require.ErrorContains(t, err, "operation error EC2: DescribeInstanceTypes, exceeded maximum number of attempts, 3, https response error StatusCode: 0, RequestID: , request send failed, Post \""+endpoint)
+		assert.ErrorContains(t, err, want)
+	}
+}
+
+// The number of attempts is the caller's, as in --aws-api-retry-attempts.
+func TestAttemptsForAClusters(t *testing.T) {
+	for _, attempts := range []int{1, 4, 6, 9} {
+		instanceAt(t)
+		a, address := serveAWS(t)
+		t.Setenv("AWS_ENDPOINT_URL_EKS", address)
+		a.before = func(w http.ResponseWriter, _ string, _ int) bool { w.WriteHeader(http.StatusBadGateway); return true }
+		_, err := node(t).DescribeCluster(t.Context(), "eu-west-1", "c", attempts)
+		require.ErrorContains(t, err, "operation error EKS: DescribeCluster, ")
+		assert.Len(t, a.requests(), attempts)
+	}
+}
+
+func TestAClusterIsAwaited(t *testing.T) {
+	for status, want := range map[string]string{"CREATING": "", "PENDING": "", "FAILED": "the cluster is FAILED", "DELETING": "the cluster is DELETING"} {
+		instanceAt(t)
+		a, address := serveAWS(t)
+		t.Setenv("AWS_ENDPOINT_URL_EKS", address)
+		a.status = status
+		a.before = func(_ http.ResponseWriter, _ string, nth int) bool {
+			if want == "" && nth > 2 {
+				a.status = "ACTIVE"
+			}
+			return false
+		}
+		_, err := node(t).DescribeCluster(t.Context(), "eu-west-1", "c", 1)
+		if want == "" {
+			require.NoError(t, err)
+			assert.Len(t, a.requests(), 3)
+		} else {
+			assert.EqualError(t, err, want)
+		}
+	}
+	instanceAt(t)
+	a, address := serveAWS(t)
+	t.Setenv("AWS_ENDPOINT_URL_EKS", address)
+	a.status = "CREATING"
+	ctx, cancel := context.WithCancelCause(t.Context())
+	a.before = func(_ http.ResponseWriter, _ string, nth int) bool {
+		if nth == 3 {
+			cancel(errors.New("stopped by systemd"))
+		}
+		return false
+	}
+	_, err := node(t).DescribeCluster(ctx, "eu-west-1", "c", 1)
+	assert.ErrorContains(t, err, "stopped by systemd")
+}
+
+func TestWhatAClusterMustHave(t *testing.T) {
+	for body, want := range map[string]string{
+		`{}`:                                "EKS's answer has no cluster",
+		`{"cluster": {"status": "ACTIVE"}}`: "EKS's answer has no endpoint or no certificate authority",
+		`{"cluster": {"status": "ACTIVE", "endpoint": "https://e", "certificateAuthority": {"data": ""}}}`:    "EKS's answer has no endpoint or no certificate authority",
+		`{"cluster": {"status": "ACTIVE", "endpoint": "https://e", "certificateAuthority": {"data": "%%%"}}}`: "reading the certificate authority: illegal base64 data at input byte 0",
+		`{"cluster": {"status": "RESTING"}}`: "the cluster is RESTING",
+		`{"cluster": {"status"`:              "deserialization failed",
+	} {
+		instanceAt(t)
+		a, address := serveAWS(t)
+		t.Setenv("AWS_ENDPOINT_URL_EKS", address)
+		a.before = func(w http.ResponseWriter, _ string, _ int) bool { _, _ = w.Write([]byte(body)); return true }
+		_, err := node(t).DescribeCluster(t.Context(), "eu-west-1", "c", 1)
+		assert.ErrorContains(t, err, want, body)
+	}
+}
+
+func TestANameIsAwaited(t *testing.T) {
+	instanceAt(t)
+	a, address := serveAWS(t)
+	t.Setenv("AWS_ENDPOINT_URL_EC2", address)
+	a.before = func(w http.ResponseWriter, _ string, nth int) bool {
+		if nth > 3 {
+			return false
+		}
+		fmt.Fprint(w, `<DescribeInstancesResponse><reservationSet><item><instancesSet><item><privateDnsName/></item></instancesSet></item></reservationSet></DescribeInstancesResponse>`)
+		return true
+	}
+	name, err := node(t).PrivateDNSName(t.Context(), "eu-west-1", "i-1")
+	require.NoError(t, err)
+	assert.Equal(t, "name-of-i-1", name)
+	assert.Len(t, a.requests(), 4)
+}
+
+// The credentials of a role appear some seconds after the instance starts.
+func TestCredentialsAreAwaited(t *testing.T) {
+	const entry = "meta-data/iam/security-credentials/"
+	const none = `{"Code": "AssumeRoleUnauthorizedAccess", "Message": "no trust"}`
+	const remedy = "; the instance needs an instance profile with the node's role"
+	for name, c := range map[string]struct {
+		entry, early string // a status code or a text
+		times        int
+		want         string
+	}{
+		"no role yet":          {entry, "404", 2, ""},
+		"no credentials yet":   {entry + "node", "404", 2, ""},
+		"not assumed yet":      {entry + "node", none, 2, ""},
+		"no role":              {entry, "404", 99, "getting the node's credentials: failed to refresh cached credentials, no EC2 IMDS role found, operation error ec2imds: GetMetadata, exceeded maximum number of attempts, 3, http response error StatusCode: 404, request to EC2 IMDS failed" + remedy},
+		"a role without trust": {entry + "node", none, 99, "getting the node's credentials: failed to refresh cached credentials, failed to get node EC2 IMDS role credentials, api error AssumeRoleUnauthorizedAccess: no trust" + remedy},
+		"garbage":              {entry + "node", "<html>", 99, "getting the node's credentials: failed to refresh cached credentials, failed to decode node EC2 IMDS role credentials, "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			instanceAt(t)
+			s := imdstest.New(imdstest.Typical())
+			times := c.times
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path != "/latest/"+c.entry || times == 0 {
+					s.ServeHTTP(w, r)
+					return
+				}
+				times--
+				if c.early == "404" {
+					w.WriteHeader(http.StatusNotFound)
+					return
+				}
+				fmt.Fprint(w, c.early)
+			}))
+			defer server.Close()
+			t.Setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", server.URL)
+			_, _, err := node(t).Token(t.Context(), "eu-west-1", "c")
+			if c.want == "" {
+				assert.NoError(t, err)
+			} else {
+				assert.ErrorContains(t, err, c.want)
+			}
+		})
+	}
+}
