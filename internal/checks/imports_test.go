@@ -25,7 +25,7 @@ var mayImport = map[string][]string{
 	"internal/manifest":     {"host", "internal/strictjson"},
 	"bootstrap":             {"host", "plan", "internal/manifest", "internal/templates"},
 	"internal/diagnose":     {},
-	"internal/awsapi":       {"internal/strictjson"},
+	"internal/awsapi":       {},
 	"userdata":              {"bootstrap"},
 	"internal/preflight":    {"internal/awsapi", "userdata"},
 	"internal/clustersetup": {},
