@@ -28,20 +28,19 @@ func (configuration) Phase() string { return string(Config) }
 
 // Plan implements plan.Item. Done means that every file is as rendered and that
 // none of an earlier description is left.
-func (c configuration) Plan(_ context.Context, h *host.Host) ([]plan.Action, error) {
+func (c configuration) Plan(_ context.Context, h *host.Host) (plan.Answer, error) {
 	files := c.files
 	if len(c.daemons) > 0 {
 		files = slices.DeleteFunc(slices.Clone(files), func(f render.File) bool { return !c.concerns(f) })
-		return place.Plan(h, files)
 	}
 	actions, err := place.Plan(h, files)
-	if err != nil {
-		return nil, err
+	if err != nil || len(c.daemons) > 0 {
+		return plan.Acts(actions...), err
 	}
 	candidates := render.Possible()
 	ours, err := marked(h)
 	if err != nil {
-		return nil, err
+		return plan.Answer{}, err
 	}
 	var old []string
 	for _, name := range append(candidates, ours...) {
@@ -50,7 +49,7 @@ func (c configuration) Plan(_ context.Context, h *host.Host) ([]plan.Action, err
 		}
 	}
 	removals, err := place.Absent(h, "it belongs to an earlier configuration", old...)
-	return append(actions, removals...), err
+	return plan.Acts(append(actions, removals...)...), err
 }
 
 func (c configuration) concerns(f render.File) bool {

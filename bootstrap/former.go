@@ -71,10 +71,10 @@ func (f former) leftovers() []leftover {
 
 // Plan implements plan.Item. Done means that nothing the kubelet finds is of
 // another cluster or node, but what only a person can tell.
-func (f former) Plan(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+func (f former) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	traces, err := f.traces(h)
 	if err != nil {
-		return nil, fmt.Errorf("looking for a former node: %w", err)
+		return plan.Answer{}, fmt.Errorf("looking for a former node: %w", err)
 	}
 	var actions []plan.Action
 	units := false
@@ -82,12 +82,12 @@ func (f former) Plan(ctx context.Context, h *host.Host) ([]plan.Action, error) {
 		for _, name := range row.paths {
 			more, err := row.plan(h, name, traces)
 			if err != nil {
-				return nil, fmt.Errorf("looking for what a former node left: %w", err)
+				return plan.Answer{}, fmt.Errorf("looking for what a former node left: %w", err)
 			}
 			if row.unit && len(more) > 0 {
 				units = true
 				if more, err = end(ctx, h, path.Base(name), more); err != nil {
-					return nil, err
+					return plan.Answer{}, err
 				}
 			}
 			actions = append(actions, more...)
@@ -98,10 +98,10 @@ func (f former) Plan(ctx context.Context, h *host.Host) ([]plan.Action, error) {
 		actions = append(actions, systemctl(h, "systemd forgets the units that went", "daemon-reload"))
 	}
 	if actions, err = f.stopFirst(ctx, h, actions); err != nil {
-		return nil, err
+		return plan.Answer{}, err
 	}
 	doubts, err := suspects(h, actions)
-	return append(actions, doubts...), err
+	return plan.Answer{Actions: actions, Findings: doubts}, err
 }
 
 // plan plans the removal of one of the row's files.

@@ -34,7 +34,7 @@ func doubts() []doubt {
 // suspects are drop-ins and a unit of the kubelet's that may be a former node's
 // or a user's wish: they stay, and whoever reads the journal can tell. Those that
 // go anyway are none.
-func suspects(h *host.Host, going []plan.Action) ([]plan.Action, error) {
+func suspects(h *host.Host, going []plan.Action) ([]plan.Finding, error) {
 	names := []string{path.Join(systemUnits, kubeletUnit)}
 	folder := path.Join(systemUnits, kubeletUnit+".d")
 	entries, err := afero.ReadDir(h.Files, folder)
@@ -46,7 +46,7 @@ func suspects(h *host.Host, going []plan.Action) ([]plan.Action, error) {
 			names = append(names, path.Join(folder, e.Name()))
 		}
 	}
-	var found []plan.Action
+	var found []plan.Finding
 	for _, name := range names {
 		if slices.ContainsFunc(going, func(a plan.Action) bool { return a.Target == name }) {
 			continue
@@ -56,7 +56,7 @@ func suspects(h *host.Host, going []plan.Action) ([]plan.Action, error) {
 			return nil, fmt.Errorf("looking at %s: %w", name, err)
 		}
 		if why != "" {
-			found = append(found, plan.Action{Verb: plan.Decide, Target: name, Reason: why})
+			found = append(found, plan.Finding{Target: name, Reason: why})
 		}
 	}
 	return found, nil

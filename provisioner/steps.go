@@ -106,4 +106,7 @@ func (s step) ID() string    { return s.id }
 func (s step) Phase() string { return s.id }
 
 // Plan implements plan.Item.
-func (s step) Plan(ctx context.Context, h *host.Host) ([]plan.Action, error) { return s.find(ctx, h) }
+func (s step) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
+	actions, err := s.find(ctx, h)
+	return plan.Acts(actions...), err
+}

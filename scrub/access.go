@@ -86,6 +86,6 @@ var allowsPasswords = expression(`(?im)^\s*PasswordAuthentication\s+"?yes`)
 
 // sshPasswords plans the removal of cloud-init's answer to ssh_pwauth where it
 // is yes.
-func sshPasswords(_ context.Context, h *host.Host) ([]plan.Action, error) {
+func sshPasswords(_ context.Context, h *host.Host) (plan.Answer, error) {
 	return removeWhere(h, "user data let people log in with passwords", func(text []byte) bool { return allowsPasswords().Match(text) }, sshdCloudInit)
 }

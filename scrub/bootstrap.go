@@ -139,22 +139,22 @@ func bootstrapRules() []Rule {
 }
 
 // enablements plans the removal of the links that start units at boot.
-func enablements(units ...string) func(context.Context, *host.Host) ([]plan.Action, error) {
-	return func(_ context.Context, h *host.Host) ([]plan.Action, error) {
-		var actions []plan.Action
+func enablements(units ...string) func(context.Context, *host.Host) (plan.Answer, error) {
+	return func(_ context.Context, h *host.Host) (plan.Answer, error) {
+		var answer plan.Answer
 		for _, u := range units {
 			links, err := h.Enablements(u)
 			if err != nil {
-				return nil, err
+				return plan.Answer{}, err
 			}
 			for _, link := range links {
-				actions = append(actions, plan.Action{Verb: plan.Disable, Target: link,
+				answer.Act(plan.Action{Verb: plan.Disable, Target: link,
 					Reason:  u + " would start at boot, before the bootstrap",
 					Removal: host.Removal{Entries: 1},
 					Do:      func(context.Context, plan.Progress) error { return removeLink(h, link) }})
 			}
 		}
-		return actions, nil
+		return answer, nil
 	}
 }
 

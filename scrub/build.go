@@ -100,12 +100,12 @@ var loginRecords = []string{"/var/log/wtmp", "/var/log/btmp", "/var/log/lastlog"
 // loginDatabases are SQLite's files; Debian links the first from its folder.
 var loginDatabases = []string{"/var/log/wtmp.db*", "/var/lib/wtmpdb/*", "/var/lib/lastlog/*"}
 
-func loginDatabaseFiles(_ context.Context, h *host.Host) ([]plan.Action, error) {
-	var actions []plan.Action
+func loginDatabaseFiles(_ context.Context, h *host.Host) (plan.Answer, error) {
+	var answer plan.Answer
 	for _, pattern := range loginDatabases {
 		names, err := glob(h, pattern)
 		if err != nil {
-			return nil, err
+			return plan.Answer{}, err
 		}
 		for _, name := range names {
 			st, err := h.Files.Lstat(name)
@@ -113,12 +113,12 @@ func loginDatabaseFiles(_ context.Context, h *host.Host) ([]plan.Action, error) 
 				continue
 			}
 			if err != nil {
-				return nil, err
+				return plan.Answer{}, err
 			}
-			actions = append(actions, *removeAction(h, name, "it says who logged in to the build machine"))
+			answer.Act(removeAction(h, name, "it says who logged in to the build machine"))
 		}
 	}
-	return actions, nil
+	return answer, nil
 }
 
 // atJobs are at(1)'s jobs: the queue's letter and then numbers.
@@ -127,26 +127,24 @@ const atJobs = "[a-zA-Z=]0*"
 // logins plans the login records. systemd notes the end of every getty when the
 // machine shuts down, but only into a file that is there: one that is made
 // again at boot is removed, so that the captured image has none.
-func logins(_ context.Context, h *host.Host) ([]plan.Action, error) {
-	var actions []plan.Action
+func logins(_ context.Context, h *host.Host) (plan.Answer, error) {
+	var answer plan.Answer
 	for _, name := range loginRecords {
 		verb := plan.Empty
 		made, err := madeAtBoot(h, name)
 		if err != nil {
-			return nil, err
+			return plan.Answer{}, err
 		}
 		if made {
 			verb = plan.Remove
 		}
 		a, err := planPath(h, verb, name, "it says who logged in to the build machine")
 		if err != nil {
-			return nil, err
+			return plan.Answer{}, err
 		}
-		if a != nil {
-			actions = append(actions, *a)
-		}
+		answer.Add(a)
 	}
-	return actions, nil
+	return answer, nil
 }
 
 // madeAtBoot says whether a configuration of tmpfiles.d(5) makes the file.
@@ -172,12 +170,12 @@ func madeAtBoot(h *host.Host, name string) (bool, error) {
 }
 
 // logFiles plans every file below /var/log that no other rule settles.
-func logFiles(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+func logFiles(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	settled := append([]string{"/var/log/journal", "/var/log/pods", "/var/log/containers", "/var/log/aws-routed-eni", "/var/log/amazon/ssm"}, loginRecords...)
 	isSettled := func(name string) bool {
 		return slices.ContainsFunc(settled, func(s string) bool { return name == s || strings.HasPrefix(name, s+"/") })
 	}
-	var actions []plan.Action
+	var answer plan.Answer
 	foreign, err := h.Files.Walk(ctx, "/var/log", "/var/log", func(e host.Entry, err error) error {
 		if err != nil {
 			return fmt.Errorf("looking for logs: %w", err)
@@ -196,71 +194,59 @@ func logFiles(ctx context.Context, h *host.Host) ([]plan.Action, error) {
 			verb = plan.Remove
 		}
 		a, err := planPath(h, verb, e.Path, "it holds what the build logged")
-		if a != nil {
-			actions = append(actions, *a)
-		}
+		answer.Add(a)
 		return err
 	})
 	foreign = slices.DeleteFunc(foreign, func(m *host.ForeignMount) bool { return isSettled(m.Path) })
-	return append(actions, foreignFindings(h, foreign)...), err
+	answer.Findings = append(answer.Findings, foreignFindings(h, foreign)...)
+	return answer, err
 }
 
 // regularFile plans the removal of a file, but not of a link: a link says that
 // something else generates it.
-func regularFile(name string) func(context.Context, *host.Host) ([]plan.Action, error) {
-	return func(_ context.Context, h *host.Host) ([]plan.Action, error) {
+func regularFile(name string) func(context.Context, *host.Host) (plan.Answer, error) {
+	return func(_ context.Context, h *host.Host) (plan.Answer, error) {
 		st, err := h.Files.Lstat(name)
-		if isMissing(err) {
-			return nil, nil
-		}
 		if err != nil || !st.Mode().IsRegular() {
-			return nil, err
+			return plan.Answer{}, ignoreMissing(err)
 		}
-		a, err := planPath(h, plan.Remove, name, "it is the build machine's own")
-		if a == nil || err != nil {
-			return nil, err
-		}
-		return []plan.Action{*a}, nil
+		return planPath(h, plan.Remove, name, "it is the build machine's own")
 	}
 }
 
 // unusedSwapFiles plans the removal of swap files. One in use is reported: the
 // memory it holds has to go somewhere first.
-func unusedSwapFiles(_ context.Context, h *host.Host) ([]plan.Action, error) {
+func unusedSwapFiles(_ context.Context, h *host.Host) (plan.Answer, error) {
 	active := ""
 	if h.IsLive() {
 		text, err := h.Content("/proc/swaps")
 		if err != nil {
-			return nil, err
+			return plan.Answer{}, err
 		}
 		active = string(text)
 	}
-	var actions []plan.Action
+	var answer plan.Answer
 	for _, name := range swapFiles {
 		st, err := h.Files.Lstat(name)
 		if isMissing(err) || err == nil && !st.Mode().IsRegular() {
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return plan.Answer{}, err
 		}
 		if strings.Contains(active, name+" ") {
-			actions = append(actions, plan.Action{Verb: plan.Decide, Target: name, Reason: "it is in use as swap: run swapoff " + name + " and take it out of /etc/fstab"})
+			answer.Find(name, "it is in use as swap: run swapoff "+name+" and take it out of /etc/fstab")
 			continue
 		}
 		a, err := planPath(h, plan.Remove, name, "it holds memory of the build")
 		if err != nil {
-			return nil, err
+			return plan.Answer{}, err
 		}
-		if a != nil {
-			actions = append(actions, *a)
-		}
+		answer.Add(a)
 	}
 	table, err := fstabWithoutSwapFiles(h, active)
-	if table != nil {
-		actions = append(actions, *table)
-	}
-	return actions, err
+	answer.Add(table)
+	return answer, err
 }
 
 // swapFiles are the usual names, and that of EC2's hibernation agent.
@@ -268,11 +254,11 @@ var swapFiles = []string{"/swapfile", "/swap.img", "/hibfile.sys", "/swap-hibini
 
 // fstabWithoutSwapFiles plans fstab(5) without the lines of swap files that go:
 // a boot would wait for them.
-func fstabWithoutSwapFiles(h *host.Host, active string) (*plan.Action, error) {
+func fstabWithoutSwapFiles(h *host.Host, active string) (plan.Answer, error) {
 	const name = "/etc/fstab"
 	text, err := h.Content(name)
 	if err != nil {
-		return nil, err
+		return plan.Answer{}, err
 	}
 	var left strings.Builder
 	for line := range strings.Lines(string(text)) {
@@ -283,14 +269,14 @@ func fstabWithoutSwapFiles(h *host.Host, active string) (*plan.Action, error) {
 		left.WriteString(line)
 	}
 	if left.Len() == len(text) {
-		return nil, nil
+		return plan.Answer{}, nil
 	}
 	attr, err := h.Files.Attributes(name)
 	if err != nil {
-		return nil, err
+		return plan.Answer{}, err
 	}
-	return &plan.Action{Verb: plan.Write, Target: name, Reason: "it names a swap file that goes",
+	return plan.Acts(plan.Action{Verb: plan.Write, Target: name, Reason: "it names a swap file that goes",
 		Do: func(context.Context, plan.Progress) error {
 			return h.Files.WriteFile(name, []byte(left.String()), attr)
-		}}, nil
+		}}), nil
 }

@@ -31,15 +31,15 @@ var (
 
 // firewallsOn reports the firewalls of a node that start at boot and do not let
 // through what pods send.
-func firewallsOn(_ context.Context, h *host.Host) ([]plan.Action, error) {
+func firewallsOn(_ context.Context, h *host.Host) (plan.Answer, error) {
 	if node, err := isNode(h); err != nil || !node {
-		return nil, err
+		return plan.Answer{}, err
 	}
-	var actions []plan.Action
+	var answer plan.Answer
 	for _, f := range firewalls {
 		links, err := h.Enablements(f.unit)
 		if err != nil {
-			return nil, err
+			return plan.Answer{}, err
 		}
 		if len(links) == 0 {
 			continue
@@ -48,14 +48,13 @@ func firewallsOn(_ context.Context, h *host.Host) ([]plan.Action, error) {
 		for _, name := range f.rules {
 			text, err := h.Content(name)
 			if err != nil {
-				return nil, err
+				return plan.Answer{}, err
 			}
 			blocks = blocks || f.blocks.Match(text)
 		}
 		if blocks {
-			actions = append(actions, plan.Action{Verb: plan.Decide, Target: links[0],
-				Reason: f.unit + " starts at boot and drops what pods send: disable it, or let through what is forwarded, and port 10250"})
+			answer.Find(links[0], f.unit+" starts at boot and drops what pods send: disable it, or let through what is forwarded, and port 10250")
 		}
 	}
-	return actions, nil
+	return answer, nil
 }

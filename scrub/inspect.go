@@ -16,70 +16,70 @@ import (
 func inspectRules() []Rule {
 	return []Rule{
 		{
-			ID: "secrets-left", Phase: Inspect, Groups: []string{"secrets"}, Verb: plan.Decide,
+			ID: "secrets-left", Phase: Inspect, Groups: []string{"secrets"}, Verb: Report,
 			Paths: secretPlaces, Owner: "anybody",
 			Why:         "keys, tokens and passwords in an image are everybody's who may start it",
 			Regenerated: "nothing", Source: "AWS: guidelines for shared Linux AMIs",
 			Search: secretsLeft,
 		},
 		{
-			ID: "host-ids-left", Phase: Inspect, Groups: []string{"identity"}, Verb: plan.Decide,
+			ID: "host-ids-left", Phase: Inspect, Groups: []string{"identity"}, Verb: Report,
 			Paths: []string{"/etc/**", "/var/lib/**"}, Owner: "anybody",
 			Why:         "an instance id or the machine's own UUID in a file makes every node claim to be the build machine",
 			Regenerated: "its owner", Source: "amazon-eks-ami nodeadm, udev-net-manager",
 			Search: hostIDsLeft,
 		},
 		{
-			ID: "run-left", Phase: Inspect, Groups: []string{"kubelet", "network"}, Verb: plan.Decide,
+			ID: "run-left", Phase: Inspect, Groups: []string{"kubelet", "network"}, Verb: Report,
 			Paths: []string{"/run/**"}, Owner: "daemons, the VPC CNI",
 			Why:         "what lies in /run is another boot's (leases such as aws-node/ipam.json); it is hidden at boot but in the image all the same",
 			Regenerated: "every boot", Source: "file-hierarchy(7), amazon-vpc-cni-k8s",
 			Find: runLeft,
 		},
 		{
-			ID: "not-a-node", Phase: Inspect, Groups: []string{"assets"}, Verb: plan.Decide,
+			ID: "not-a-node", Phase: Inspect, Groups: []string{"assets"}, Verb: Report,
 			Paths: []string{manifest.Path}, Owner: "eksnode, or whoever made the image",
 			Why:         "a machine without eksnode's manifest is a node where it has a kubelet, a container runtime and a bootstrap, as Amazon's own AMIs; an image of any other machine joins nothing",
 			Regenerated: "provisioning", Source: "amazon-eks-ami: nodeadm, bootstrap.sh",
 			Find: notANode,
 		},
 		{
-			ID: "can-join", Phase: Inspect, Groups: []string{"assets"}, Verb: plan.Decide,
+			ID: "can-join", Phase: Inspect, Groups: []string{"assets"}, Verb: Report,
 			Paths: []string{manifest.Path}, Owner: "eksnode",
 			Why:         "an image that lacks a part, or carries another than its manifest says, joins nothing",
 			Regenerated: "provisioning again", Source: "the image's own manifest",
 			Find: canJoin,
 		},
 		{
-			ID: "build-paths", Phase: Inspect, Groups: []string{"assets", "identity"}, Verb: plan.Decide,
+			ID: "build-paths", Phase: Inspect, Groups: []string{"assets", "identity"}, Verb: Report,
 			Paths: []string{manifest.Path, manifest.SBOMPath}, Owner: "eksnode",
 			Why:         "a manifest or a bill of materials that names files of the Packer host tells every user of the image who built the image, and where; and nobody else finds anything there",
 			Regenerated: "provisioning again", Source: "the image's own manifest",
 			Find: buildPaths,
 		},
 		{
-			ID: "kernel-modules", Phase: Inspect, Groups: []string{"assets", "network"}, Verb: plan.Decide,
+			ID: "kernel-modules", Phase: Inspect, Groups: []string{"assets", "network"}, Verb: Report,
 			Paths: []string{moduleFolder}, Owner: "the distribution's kernel packages",
 			Why:         "releases split modules off their kernels: without those of kube-proxy and the VPC CNI the node joins, its rules fail one by one, and pods have no network",
 			Regenerated: "the package manager", Source: "kops #18724, amazon-vpc-cni-k8s #1847",
 			Find: modulesMissing,
 		},
 		{
-			ID: "kernel-settings", Phase: Inspect, Groups: []string{"assets", "network"}, Verb: plan.Decide,
+			ID: "kernel-settings", Phase: Inspect, Groups: []string{"assets", "network"}, Verb: Report,
 			Paths: []string{"/etc/sysctl.d/*.conf", "/usr/lib/sysctl.d/*.conf"}, Owner: "hardened base images, administrators",
 			Why:         "files that are read later than a node's own take back what the kubelet insists on, or what pods need: hardening turns forwarding off",
 			Regenerated: "nothing", Source: "sysctl.d(5), CIS benchmarks' net.ipv4.ip_forward",
 			Find: sysctlsAgainst,
 		},
 		{
-			ID: "host-firewall", Phase: Inspect, Groups: []string{"network"}, Verb: plan.Decide,
+			ID: "host-firewall", Phase: Inspect, Groups: []string{"network"}, Verb: Report,
 			Paths: []string{"/etc/systemd/system/*.wants/{firewalld,ufw,nftables,iptables,netfilter-persistent}.service"}, Owner: "firewalld, ufw, hardened base images",
 			Why:         "a firewall that comes up at boot and forwards nothing lets the node join, and its pods reach nobody: security groups and network policies are what filters on EKS",
 			Regenerated: "nothing", Source: "kubeadm's preflight, amazon-vpc-cni-k8s #743",
 			Find: firewallsOn,
 		},
 		{
-			ID: "images-there", Phase: Inspect, Groups: []string{"assets", "containerd"}, Verb: plan.Decide,
+			ID: "images-there", Phase: Inspect, Groups: []string{"assets", "containerd"}, Verb: Report,
 			Paths: []string{"/var/lib/containerd"}, Owner: "containerd",
 			Why:         "an image that the manifest records and containerd has lost, or that is not pinned, is pulled again by every node; without the pause image no pod starts",
 			Regenerated: "provisioning again", Source: "amazon-eks-ami #2061 #2066 #2122",
@@ -89,44 +89,44 @@ func inspectRules() []Rule {
 }
 
 // runLeft reports files below /run of an image that is not running.
-func runLeft(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+func runLeft(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	if h.IsLive() {
-		return nil, nil
+		return plan.Answer{}, nil
 	}
-	var actions []plan.Action
+	var answer plan.Answer
 	for _, dir := range []string{"/run", "/var/run"} {
 		if st, err := h.Files.Lstat(dir); err != nil || !st.IsDir() { // a link leads to the other
 			if err = ignoreMissing(err); err != nil {
-				return nil, err
+				return plan.Answer{}, err
 			}
 			continue
 		}
 		foreign, err := h.Files.Walk(ctx, dir, dir, func(e host.Entry, err error) error {
 			if err == nil && !e.IsDir() && e.Mode()&fs.ModeSymlink == 0 {
-				actions = append(actions, plan.Action{Verb: plan.Decide, Target: e.Path, Reason: "it is of a boot that is over: remove it"})
+				answer.Find(e.Path, "it is of a boot that is over: remove it")
 			}
 			return err
 		})
 		if err != nil {
-			return nil, err
+			return plan.Answer{}, err
 		}
-		actions = append(actions, foreignFindings(h, foreign)...)
+		answer.Findings = append(answer.Findings, foreignFindings(h, foreign)...)
 	}
-	return actions, nil
+	return answer, nil
 }
 
 // canJoin compares the image with its manifest: every part is there and is what
 // was recorded. An image that others built has no manifest, and is asked only
 // for the programs that every node needs.
-func canJoin(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+func canJoin(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	m, err := manifest.Load(h)
 	if err != nil {
-		return nil, err
+		return plan.Answer{}, err
 	}
 	if m == nil {
 		return programsThere(h)
 	}
-	var actions []plan.Action
+	var answer plan.Answer
 	files := slices.Clone(m.Files)
 	for _, a := range m.Assets {
 		files = append(files, a.Files...)
@@ -134,23 +134,22 @@ func canJoin(ctx context.Context, h *host.Host) ([]plan.Action, error) {
 	for _, f := range files {
 		reason, err := differs(ctx, h, f)
 		if err != nil {
-			return nil, err
+			return plan.Answer{}, err
 		}
 		if reason != "" {
-			actions = append(actions, plan.Action{Verb: plan.Decide, Target: f.Path, Reason: reason + ": provision again"})
+			answer.Find(f.Path, reason+": provision again")
 		}
 	}
 	kubelet, ok := m.Asset("kubelet")
 	if ok && kubelet.Version != m.KubernetesVersion {
-		actions = append(actions, plan.Action{Verb: plan.Decide, Target: "kubelet",
-			Reason: fmt.Sprintf("it is %s, but the image is for Kubernetes %s", kubelet.Version, m.KubernetesVersion)})
+		answer.Find("kubelet", fmt.Sprintf("it is %s, but the image is for Kubernetes %s", kubelet.Version, m.KubernetesVersion))
 	}
 	for _, p := range m.Packages {
 		if p.Version == "" {
-			actions = append(actions, plan.Action{Verb: plan.Decide, Target: p.Name, Reason: "the manifest records no version of this package: provision again"})
+			answer.Find(p.Name, "the manifest records no version of this package: provision again")
 		}
 	}
-	return actions, nil
+	return answer, nil
 }
 
 // differs says how a file is not what the manifest recorded.

@@ -19,18 +19,18 @@ const containerMark = "types.containerd.io/opencontainers/runtime-spec"
 // freedContainers plans the wiping of containerd's metadata. bbolt, its
 // database, keeps what was removed from it in free pages, unchanged until
 // something else needs the room.
-func freedContainers(_ context.Context, h *host.Host) ([]plan.Action, error) {
+func freedContainers(_ context.Context, h *host.Host) (plan.Answer, error) {
 	// A copy, because a running containerd has the file locked.
 	db, err := containerd.ReadMetadata(h)
 	if db == nil || err != nil {
-		return nil, err
+		return plan.Answer{}, err
 	}
 	if !slices.ContainsFunc(db.Free, func(p containerd.Page) bool { return bytes.Contains(p.Text, []byte(containerMark)) }) {
-		return nil, nil
+		return plan.Answer{}, nil
 	}
-	return []plan.Action{{Verb: plan.Wipe, Target: containerdMeta,
+	return plan.Acts(plan.Action{Verb: plan.Wipe, Target: containerdMeta,
 		Reason: "containers that were removed stay readable in its free pages, their environment too",
-		Do:     func(ctx context.Context, _ plan.Progress) error { return wipeMetadata(ctx, h) }}}, nil
+		Do:     func(ctx context.Context, _ plan.Progress) error { return wipeMetadata(ctx, h) }}), nil
 }
 
 // wipeMetadata fills the free pages with zeros.

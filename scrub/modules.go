@@ -30,13 +30,13 @@ var nodeModules = [][]string{
 
 // modulesMissing reports what the kernel that the image boots lacks. A machine
 // without kernels, a container, uses its host's.
-func modulesMissing(_ context.Context, h *host.Host) ([]plan.Action, error) {
+func modulesMissing(_ context.Context, h *host.Host) (plan.Answer, error) {
 	if node, err := isNode(h); err != nil || !node {
-		return nil, err
+		return plan.Answer{}, err
 	}
 	kernel, have, err := bootedKernel(h)
 	if err != nil || kernel == "" {
-		return nil, err
+		return plan.Answer{}, err
 	}
 	var missing []string
 	for _, names := range nodeModules {
@@ -45,10 +45,9 @@ func modulesMissing(_ context.Context, h *host.Host) ([]plan.Action, error) {
 		}
 	}
 	if missing == nil {
-		return nil, nil
+		return plan.Answer{}, nil
 	}
-	return []plan.Action{{Verb: plan.Decide, Target: path.Join(moduleFolder, kernel),
-		Reason: fmt.Sprintf("this kernel has no %s: install the package that brings them, such as kernel-modules-extra; without them pods have no network", strings.Join(missing, ", "))}}, nil
+	return plan.Finds(path.Join(moduleFolder, kernel), fmt.Sprintf("this kernel has no %s: install the package that brings them, such as kernel-modules-extra; without them pods have no network", strings.Join(missing, ", "))), nil
 }
 
 // bootedKernel is the one that the boot loader's environment names, or the

@@ -88,7 +88,7 @@ var secretPatterns = []pattern{
 		re: expression(`(?i)^[^#]*\b([A-Z0-9]+_)*(PASSWORD|PASSWD|PASSPHRASE|SECRET|TOKEN|API_?KEY|SECRET_?KEY|PRIVATE_?KEY)\s*=\s*["']?[^\s"'$%/<{}()*\x60\\][^\s"'<>$()]{7,}`)},
 }
 
-func secretsLeft(ctx context.Context, h *host.Host, taken taken) ([]plan.Action, error) {
+func secretsLeft(ctx context.Context, h *host.Host, taken taken) ([]plan.Finding, error) {
 	homes, err := Homes(h)
 	if err != nil {
 		return nil, err
@@ -111,7 +111,7 @@ var hostPatterns = []pattern{
 }
 
 // hostIDsLeft reports ids of the build machine and of the old cluster.
-func hostIDsLeft(ctx context.Context, h *host.Host, taken taken) ([]plan.Action, error) {
+func hostIDsLeft(ctx context.Context, h *host.Host, taken taken) ([]plan.Finding, error) {
 	patterns := slices.Clone(hostPatterns)
 	for kind, name := range map[string]string{
 		"this machine's id": "/etc/machine-id", "this machine's DMI UUID": "/sys/class/dmi/id/product_uuid",
@@ -125,7 +125,7 @@ func hostIDsLeft(ctx context.Context, h *host.Host, taken taken) ([]plan.Action,
 		}
 	}
 	found, err := search(ctx, h, taken, []string{"/etc", "/var/lib"}, patterns)
-	return slices.DeleteFunc(found, func(a plan.Action) bool {
+	return slices.DeleteFunc(found, func(a plan.Finding) bool {
 		return idsOwn(a.Target) || taken.by(a.Target, plan.Restore, plan.Write)
 	}), err
 }

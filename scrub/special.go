@@ -16,15 +16,15 @@ import (
 // generatedContainerdConfig removes /etc/containerd/config.toml when a first
 // boot wrote it or copied it from the template. One that the image recorded is
 // restored; one that a package or a person put there stays.
-func generatedContainerdConfig(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+func generatedContainerdConfig(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	const name = "/etc/containerd/config.toml"
 	current, err := h.Content(name)
 	if err != nil || current == nil {
-		return nil, err
+		return plan.Answer{}, err
 	}
 	own, err := templateOf(h, name)
 	if err != nil {
-		return nil, err
+		return plan.Answer{}, err
 	}
 	if own != nil {
 		return restore(name, reverseContainerdConfig)(ctx, h)
@@ -32,14 +32,10 @@ func generatedContainerdConfig(ctx context.Context, h *host.Host) ([]plan.Action
 	if !isInits(current) {
 		copied, err := copiedFromTemplate(h, current)
 		if err != nil || !copied {
-			return nil, err
+			return plan.Answer{}, err
 		}
 	}
-	a, err := planPath(h, plan.Remove, name, "first boot wrote it")
-	if a == nil || err != nil {
-		return nil, err
-	}
-	return []plan.Action{*a}, nil
+	return planPath(h, plan.Remove, name, "first boot wrote it")
 }
 
 // copiedFromTemplate says whether a configuration of containerd is the template
@@ -78,37 +74,35 @@ func withoutPause(text []byte) []byte {
 
 // copiedUnits removes the units that bootstrap.sh copies into
 // /etc/systemd/system from the image's own folder; the originals stay.
-func copiedUnits(_ context.Context, h *host.Host) ([]plan.Action, error) {
-	var actions []plan.Action
+func copiedUnits(_ context.Context, h *host.Host) (plan.Answer, error) {
+	var answer plan.Answer
 	for original, copied := range map[string]string{
 		"/etc/eks/containerd/kubelet-containerd.service": "/etc/systemd/system/kubelet.service",
 		"/etc/eks/containerd/sandbox-image.service":      "/etc/systemd/system/sandbox-image.service",
 	} {
 		there, err := h.Exists(original)
 		if err != nil {
-			return nil, err
+			return plan.Answer{}, err
 		}
 		own, err := templateOf(h, copied)
 		if err != nil {
-			return nil, err
+			return plan.Answer{}, err
 		}
 		if !there || own != nil {
 			continue
 		}
 		a, err := planPath(h, plan.Remove, copied, "the bootstrap copied it from "+original)
 		if err != nil {
-			return nil, err
+			return plan.Answer{}, err
 		}
-		if a != nil {
-			actions = append(actions, *a)
-		}
+		answer.Add(a)
 	}
-	return actions, nil
+	return answer, nil
 }
 
 // savedKubeRules removes saved firewall rules that hold a cluster's chains;
 // others are an administrator's.
-func savedKubeRules(_ context.Context, h *host.Host) ([]plan.Action, error) {
+func savedKubeRules(_ context.Context, h *host.Host) (plan.Answer, error) {
 	return removeWhere(h, "it holds the old cluster's chains", func(text []byte) bool {
 		return bytes.Contains(text, []byte("KUBE-")) || bytes.Contains(text, []byte("AWS-SNAT-CHAIN"))
 	},
@@ -118,30 +112,28 @@ func savedKubeRules(_ context.Context, h *host.Host) ([]plan.Action, error) {
 }
 
 // removeWhere plans the removal of those files whose content is so.
-func removeWhere(h *host.Host, why string, so func([]byte) bool, names ...string) ([]plan.Action, error) {
-	var actions []plan.Action
+func removeWhere(h *host.Host, why string, so func([]byte) bool, names ...string) (plan.Answer, error) {
+	var answer plan.Answer
 	for _, name := range names {
 		text, err := h.Content(name)
 		if err != nil {
-			return nil, err
+			return plan.Answer{}, err
 		}
 		if !so(text) {
 			continue
 		}
 		a, err := planPath(h, plan.Remove, name, why)
 		if err != nil {
-			return nil, err
+			return plan.Answer{}, err
 		}
-		if a != nil {
-			actions = append(actions, *a)
-		}
+		answer.Add(a)
 	}
-	return actions, nil
+	return answer, nil
 }
 
 // emptyMachineID plans an empty /etc/machine-id. Without the file journald or
 // the whole boot fails, and "uninitialized" would preset every unit again.
-func emptyMachineID(_ context.Context, h *host.Host) ([]plan.Action, error) {
+func emptyMachineID(_ context.Context, h *host.Host) (plan.Answer, error) {
 	const name = "/etc/machine-id"
 	if target, err := h.Files.ReadlinkIfPossible(name); err == nil {
 		if there, err := h.Exists(name); err != nil || there {
@@ -150,70 +142,66 @@ func emptyMachineID(_ context.Context, h *host.Host) ([]plan.Action, error) {
 	}
 	st, err := h.Files.Stat(name)
 	if err == nil && !st.Mode().IsRegular() {
-		return []plan.Action{{Verb: plan.Decide, Target: name, Reason: "not a regular file, and a boot needs an empty one: remove " + name}}, nil
+		return plan.Finds(name, "not a regular file, and a boot needs an empty one: remove "+name), nil
 	}
 	if err == nil {
-		a, err := emptyAction(h, name, st, "it is this machine's id; every node would have the same")
-		if a == nil || err != nil {
-			return nil, err
-		}
-		return []plan.Action{*a}, nil
+		return planEmpty(h, name, st, "it is this machine's id; every node would have the same")
 	}
 	if there, existsErr := h.Exists(name); existsErr != nil || there {
-		return nil, err
+		return plan.Answer{}, err
 	}
 	systemd, err := h.Exists("/etc/systemd")
 	if err != nil || !systemd {
-		return nil, err
+		return plan.Answer{}, err
 	}
-	return []plan.Action{{Verb: plan.Write, Target: name, Reason: "it is missing, and a boot needs an empty one",
+	return plan.Acts(plan.Action{Verb: plan.Write, Target: name, Reason: "it is missing, and a boot needs an empty one",
 		Do: func(context.Context, plan.Progress) error {
 			return h.Files.WriteFile(name, nil, host.Attributes{Mode: 0o444})
-		}}}, nil
+		}}), nil
 }
 
 // emptyLinkedMachineID plans the id that a link leads to: one in /run is each
 // boot's own.
-func emptyLinkedMachineID(h *host.Host, name, target string, err error) ([]plan.Action, error) {
+func emptyLinkedMachineID(h *host.Host, name, target string, err error) (plan.Answer, error) {
 	if !path.IsAbs(target) {
 		target = path.Join(path.Dir(name), target)
 	}
 	if err != nil || strings.HasPrefix(target, "/run/") {
-		return nil, err
+		return plan.Answer{}, err
 	}
 	text, err := h.Content(name)
 	if err != nil || len(text) == 0 {
-		return nil, err
+		return plan.Answer{}, err
 	}
 	attr, err := h.Files.Attributes(name)
 	if err != nil {
-		return nil, err
+		return plan.Answer{}, err
 	}
-	return []plan.Action{{Verb: plan.Write, Target: name, Reason: "it leads to this machine's id; every node would have the same",
-		Do: func(context.Context, plan.Progress) error { return h.Files.WriteFile(name, nil, attr) }}}, nil
+	return plan.Acts(plan.Action{Verb: plan.Write, Target: name, Reason: "it leads to this machine's id; every node would have the same",
+		Do: func(context.Context, plan.Progress) error { return h.Files.WriteFile(name, nil, attr) }}), nil
 }
 
 // ownLinesInHosts takes the lines out of /etc/hosts that give 127.0.1.1 this
 // machine's name (Debian's custom, hosts(5); cloud-init writes it again), and
 // those that `eksnode init` marked: an Outpost's addresses.
-func ownLinesInHosts(_ context.Context, h *host.Host) ([]plan.Action, error) {
+func ownLinesInHosts(_ context.Context, h *host.Host) (plan.Answer, error) {
 	const name = "/etc/hosts"
 	text, err := h.Content(name)
 	if err != nil {
-		return nil, err
+		return plan.Answer{}, err
 	}
 	kept, why := withoutOwnLines(string(text))
 	if len(why) == 0 {
-		return nil, nil
+		return plan.Answer{}, nil
 	}
 	attr, err := h.Files.Attributes(name)
 	if err != nil {
-		return nil, err
+		return plan.Answer{}, err
 	}
-	return []plan.Action{{Verb: plan.Write, Target: name, Reason: strings.Join(why, "; "),
+	return plan.Acts(plan.Action{Verb: plan.Write, Target: name, Reason: strings.Join(why, "; "),
 		Do: func(context.Context, plan.Progress) error {
 			return h.Files.WriteFile(name, []byte(kept), attr)
-		}}}, nil
+		}}), nil
 }
 
 // withoutOwnLines is the text of a hosts(5) without the machine's own lines, and
@@ -244,19 +232,18 @@ var hostKeyMakers = []string{"cloud-init.service", "cloud-init-network.service",
 
 // hostKeysComeBack says whether something makes new host keys at boot. Where
 // nothing does, removing them would lock everybody out.
-func hostKeysComeBack(_ context.Context, h *host.Host) (bool, []plan.Action, error) {
+func hostKeysComeBack(_ context.Context, h *host.Host) (bool, plan.Answer, error) {
 	for _, unit := range hostKeyMakers {
 		there, err := h.HasUnit(unit)
 		if err != nil || there {
-			return there, nil, err
+			return there, plan.Answer{}, err
 		}
 	}
 	keys, err := glob(h, hostKeyGlob)
 	if err != nil || len(keys) == 0 {
-		return false, nil, err
+		return false, plan.Answer{}, err
 	}
-	return false, []plan.Action{{Verb: plan.Decide, Target: keys[0],
-		Reason: fmt.Sprintf("nothing on this machine makes SSH host keys at boot (looked for %s), so they were left: install cloud-init, or accept shared keys by skipping the rule", strings.Join(hostKeyMakers, ", "))}}, nil
+	return false, plan.Finds(keys[0], fmt.Sprintf("nothing on this machine makes SSH host keys at boot (looked for %s), so they were left: install cloud-init, or accept shared keys by skipping the rule", strings.Join(hostKeyMakers, ", "))), nil
 }
 
 const initiatorName = "/etc/iscsi/initiatorname.iscsi"
@@ -264,21 +251,20 @@ const initiatorName = "/etc/iscsi/initiatorname.iscsi"
 // staleInitiator plans the removal of the iSCSI initiator's name where
 // something makes a new one at boot: iscsid does not start without. Debian's
 // file may itself ask for a name (GenerateName=yes), and then holds none.
-func staleInitiator(_ context.Context, h *host.Host) ([]plan.Action, error) {
+func staleInitiator(_ context.Context, h *host.Host) (plan.Answer, error) {
 	if st, err := h.Files.Lstat(initiatorName); err != nil || !st.Mode().IsRegular() {
-		return nil, ignoreMissing(err)
+		return plan.Answer{}, ignoreMissing(err)
 	}
 	text, err := h.Content(initiatorName)
 	if err != nil || !bytes.Contains(text, []byte("InitiatorName=")) {
-		return nil, err
+		return plan.Answer{}, err
 	}
 	there, err := h.HasUnit("iscsi-init.service")
 	if err != nil {
-		return nil, err
+		return plan.Answer{}, err
 	}
 	if there {
-		return []plan.Action{*removeAction(h, initiatorName, "it is the build machine's own")}, nil
+		return plan.Acts(removeAction(h, initiatorName, "it is the build machine's own")), nil
 	}
-	return []plan.Action{{Verb: plan.Decide, Target: initiatorName,
-		Reason: "nothing on this machine makes a new name at boot, and iscsid needs one: write GenerateName=yes into it where open-iscsi is Debian's, or remove the package"}}, nil
+	return plan.Finds(initiatorName, "nothing on this machine makes a new name at boot, and iscsid needs one: write GenerateName=yes into it where open-iscsi is Debian's, or remove the package"), nil
 }

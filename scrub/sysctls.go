@@ -38,23 +38,22 @@ type setting struct {
 
 // sysctlsAgainst reports files that set at boot what no node can live with,
 // as hardening does.
-func sysctlsAgainst(_ context.Context, h *host.Host) ([]plan.Action, error) {
+func sysctlsAgainst(_ context.Context, h *host.Host) (plan.Answer, error) {
 	if node, err := isNode(h); err != nil || !node {
-		return nil, err
+		return plan.Answer{}, err
 	}
 	last, err := sysctls(h)
 	if err != nil {
-		return nil, err
+		return plan.Answer{}, err
 	}
-	var actions []plan.Action
+	var answer plan.Answer
 	for _, name := range slices.Sorted(maps.Keys(nodeSettings)) {
 		want := nodeSettings[name]
 		if s, set := last[name]; set && s.value != want.value {
-			actions = append(actions, plan.Action{Verb: plan.Decide, Target: s.file,
-				Reason: fmt.Sprintf("line %d sets %s = %s, and no file that is read later sets %s: %s", s.line, name, s.value, want.value, want.otherwise)})
+			answer.Find(s.file, fmt.Sprintf("line %d sets %s = %s, and no file that is read later sets %s: %s", s.line, name, s.value, want.value, want.otherwise))
 		}
 	}
-	return actions, nil
+	return answer, nil
 }
 
 // sysctls are what systemd-sysctl sets at boot, by name.

@@ -49,33 +49,34 @@ func (Disks) Phase() string { return "disks" }
 
 // Plan implements plan.Item. Done means that all disks are mounted, and that
 // they will be after a reboot. A machine without an instance store is done.
-func (d Disks) Plan(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+func (d Disks) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	if d.Strategy == "" {
-		return nil, nil
+		return plan.Answer{}, nil
 	}
 	found, err := instanceStore(h)
 	if err != nil || len(found) == 0 {
-		return nil, err
+		return plan.Answer{}, err
 	}
 	folder := d.MountPath
 	if folder == "" {
 		folder = DefaultFolder
 	}
 	if d.Strategy == nodeconfig.Mount {
-		var actions []plan.Action
+		var answer plan.Answer
 		for i, disk := range found {
 			if err := isUnused(h, disk); err != nil {
-				return nil, err
+				return plan.Answer{}, err
 			}
 			more, err := d.volume(h, disk, path.Join(folder, fmt.Sprint(i+1)), i+1, true)
 			if err != nil {
-				return nil, err
+				return plan.Answer{}, err
 			}
-			actions = append(actions, more...)
+			answer.Act(more...)
 		}
-		return actions, nil
+		return answer, nil
 	}
-	return d.array(h, found, path.Join(folder, "0"))
+	actions, err := d.array(h, found, path.Join(folder, "0"))
+	return plan.Acts(actions...), err
 }
 
 // array plans one array of all disks, mounted at where, and what lies on it.

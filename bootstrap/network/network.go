@@ -49,39 +49,39 @@ func (Ownership) Phase() string { return "network" }
 
 // Plan implements plan.Item. Done means that the files are there for every
 // network manager the machine has, and that each has read them.
-func (o Ownership) Plan(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+func (o Ownership) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	if hw, err := net.ParseMAC(o.MAC); err != nil || len(hw) != 6 {
-		return nil, fmt.Errorf("the primary interface's address %q is no MAC address", o.MAC)
+		return plan.Answer{}, fmt.Errorf("the primary interface's address %q is no MAC address", o.MAC)
 	}
-	var actions []plan.Action
+	var answer plan.Answer
 	var digest applied.Digest
-	reload, err := mask(h, &actions, &digest)
+	reload, err := mask(h, &answer, &digest)
 	if err != nil {
-		return nil, err
+		return plan.Answer{}, err
 	}
 	for _, m := range managers() {
 		there, err := m.isThere(h)
 		if err != nil {
-			return nil, fmt.Errorf("looking for %s: %w", m.name, err)
+			return plan.Answer{}, fmt.Errorf("looking for %s: %w", m.name, err)
 		}
 		if !there {
 			continue
 		}
 		more, err := m.plan(h, o.MAC, &digest)
 		if err != nil {
-			return nil, err
+			return plan.Answer{}, err
 		}
-		actions = append(actions, more...)
+		answer.Act(more...)
 		reload = append(reload, m.reload...)
 	}
 	if digest.IsEmpty() || !h.HasSystemd() {
-		return actions, nil
+		return answer, nil
 	}
 	done, err := applied.Is(h, subject, digest.Sum())
-	if err != nil || done && len(actions) == 0 {
-		return actions, err
+	if err != nil || done && answer.IsEmpty() {
+		return answer, err
 	}
-	return append(actions, plan.Action{Verb: plan.Run, Target: "reload the network managers", Reason: "they read who owns which interface",
+	answer.Act(plan.Action{Verb: plan.Run, Target: "reload the network managers", Reason: "they read who owns which interface",
 		Do: func(ctx context.Context, _ plan.Progress) error {
 			present, err := secondaries(h, o.MAC)
 			if err != nil {
@@ -95,12 +95,13 @@ func (o Ownership) Plan(ctx context.Context, h *host.Host) ([]plan.Action, error
 				}
 			}
 			return applied.Save(h, subject, digest.Sum())
-		}}), nil
+		}})
+	return answer, nil
 }
 
 // mask keeps, until the next boot, the units from starting that configure
 // interfaces behind the managers' backs; the commands stop those that run.
-func mask(h *host.Host, actions *[]plan.Action, digest *applied.Digest) ([]reload, error) {
+func mask(h *host.Host, answer *plan.Answer, digest *applied.Digest) ([]reload, error) {
 	stop := []string{"systemctl", "stop"}
 	for _, u := range meddlers() {
 		there, err := hasUnitFile(h, u.name)
@@ -115,7 +116,7 @@ func mask(h *host.Host, actions *[]plan.Action, digest *applied.Digest) ([]reloa
 			return nil, err
 		}
 		digest.Add(u.name, nil)
-		*actions = append(*actions, link...)
+		answer.Act(link...)
 		// All instances of a template.
 		stop = append(stop, strings.Replace(u.name, "@.", "@*.", 1))
 	}

@@ -92,11 +92,11 @@ func printSARIF(w io.Writer, r plan.Report) error {
 	}
 	for _, p := range problems(r) {
 		run.Tool.Driver.Rules = append(run.Tool.Driver.Rules, sarifRule{ID: p.Item})
-		for _, a := range p.Actions {
-			result := sarifResult{RuleID: p.Item, Level: level, Message: sarifText{fmt.Sprintf("%s %s: %s", a.Verb, a.Target, a.Reason)}}
-			if len(a.Target) > 1 && a.Target[0] == '/' {
+		for _, left := range leftBy(p) {
+			result := sarifResult{RuleID: p.Item, Level: level, Message: sarifText{left.text}}
+			if len(left.target) > 1 && left.target[0] == '/' {
 				var l sarifLocation
-				l.Physical.Artifact.URI = (&url.URL{Scheme: "file", Path: a.Target}).String()
+				l.Physical.Artifact.URI = (&url.URL{Scheme: "file", Path: left.target}).String()
 				result.Locations = []sarifLocation{l}
 			}
 			run.Results = append(run.Results, result)
@@ -108,6 +108,21 @@ func printSARIF(w io.Writer, r plan.Report) error {
 	return writeJSON(w, sarifLog{
 		Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0", Runs: []sarifRun{run},
 	})
+}
+
+// left is one action or finding that a report says is left.
+type left struct{ target, text string }
+
+// leftBy is what an item has left.
+func leftBy(p plan.Planned) []left {
+	var list []left
+	for _, a := range p.Actions {
+		list = append(list, left{a.Target, fmt.Sprintf("%s %s: %s", a.Verb, a.Target, a.Reason)})
+	}
+	for _, f := range p.Findings {
+		list = append(list, left{f.Target, fmt.Sprintf("finding %s: %s", f.Target, f.Reason)})
+	}
+	return list
 }
 
 // broken says what an item's error means.
@@ -161,8 +176,8 @@ func printJUnit(w io.Writer, r plan.Report) error {
 	}
 	for _, p := range problems(r) {
 		text := ""
-		for _, a := range p.Actions {
-			text += fmt.Sprintf("%s %s: %s\n", a.Verb, a.Target, a.Reason)
+		for _, left := range leftBy(p) {
+			text += left.text + "\n"
 		}
 		add(p.Item, text, p.Error)
 	}
