@@ -2,8 +2,6 @@ package scrub
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -69,15 +67,6 @@ func accessRules() []Rule {
 			Regenerated: "cloud-init, from the instance's key pair", Source: "AWS: guidelines for shared Linux AMIs; packer #3775",
 		},
 	}
-}
-
-func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
-
-func ignoreMissing(err error) error {
-	if isMissing(err) {
-		return nil
-	}
-	return err
 }
 
 const sshdCloudInit = "/etc/ssh/sshd_config.d/50-cloud-init.conf"

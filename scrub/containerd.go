@@ -21,6 +21,19 @@ const (
 	dockerNamespace = "moby"
 )
 
+// containerRules holds the row of the old cluster's containers.
+func containerRules() []Rule {
+	return []Rule{
+		{
+			ID: "containers", Phase: Unmount, Groups: []string{"kubelet", "containerd"}, Verb: plan.Run,
+			Owner:       "containerd",
+			Why:         "the old cluster's containers and sandboxes start again or keep their names reserved; images and their snapshots stay, so that a first boot pulls nothing it need not",
+			Regenerated: "the kubelet", Source: "containerd's ops.md, cri #1014, containerd #10842, amazon-eks-ami #2061",
+			Find: containers,
+		},
+	}
+}
+
 // containerKind is something of a namespace that a scrub takes away through
 // containerd, which ctr talks to: its store must not be edited by hand.
 type containerKind struct {

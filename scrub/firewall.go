@@ -8,6 +8,19 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
+// firewallRules holds the row of the node's own firewall.
+func firewallRules() []Rule {
+	return []Rule{
+		{
+			ID: "host-firewall", Phase: Inspect, Groups: []string{"network"}, Verb: Report,
+			Paths: []string{"/etc/systemd/system/*.wants/{firewalld,ufw,nftables,iptables,netfilter-persistent}.service"}, Owner: "firewalld, ufw, hardened base images",
+			Why:         "a firewall that comes up at boot and forwards nothing lets the node join, and its pods reach nobody: security groups and network policies are what filters on EKS",
+			Regenerated: "nothing", Source: "kubeadm's preflight, amazon-vpc-cni-k8s #743",
+			Find: firewallsOn,
+		},
+	}
+}
+
 // firewall is a service that filters packets from boot on.
 type firewall struct {
 	unit string

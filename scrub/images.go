@@ -9,6 +9,19 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
+// imageRules holds the row of the image's container images.
+func imageRules() []Rule {
+	return []Rule{
+		{
+			ID: "images-there", Phase: Inspect, Groups: []string{"assets", "containerd"}, Verb: Report,
+			Paths: []string{"/var/lib/containerd"}, Owner: "containerd",
+			Why:         "an image that the manifest records and containerd has lost, or that is not pinned, is pulled again by every node; without the pause image no pod starts",
+			Regenerated: "provisioning again", Source: "amazon-eks-ami #2061 #2066 #2122",
+			Find: imagesLost,
+		},
+	}
+}
+
 // imagesLost reports container images that the manifest records and containerd
 // does not have any more, as they were. Where containerd does not run, what it
 // has written down tells.

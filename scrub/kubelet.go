@@ -19,32 +19,11 @@ func kubeletRules() []Rule {
 	g := []string{"kubelet"}
 	return []Rule{
 		{
-			ID: "containers", Phase: Unmount, Groups: append(g, "containerd"), Verb: plan.Run,
-			Owner:       "containerd",
-			Why:         "the old cluster's containers and sandboxes start again or keep their names reserved; images and their snapshots stay, so that a first boot pulls nothing it need not",
-			Regenerated: "the kubelet", Source: "containerd's ops.md, cri #1014, containerd #10842, amazon-eks-ami #2061",
-			Find: containers,
-		},
-		{
 			ID: "kubelet-mounts", Phase: Unmount, Groups: g, Verb: plan.Unmount,
 			Paths: nil, Owner: "kubelet",
 			Why:         "what is mounted below the kubelet belongs to somebody else; a delete that walks through it destroys it",
 			Regenerated: "nothing", Source: "eks-hybrid #664, rke2 #8296, kubernetes #120376",
 			Find: unmountBelow(kubeletDir),
-		},
-		{
-			ID: "instance-store-mounted", Phase: Unmount, Groups: append(g, "bootstrap"), Verb: plan.Unmount,
-			Owner:       "eksnode init, setup-local-disks",
-			Why:         "a first boot puts the kubelet's, containerd's and the pods' folders on the instance store; what it left in the image's own folders is hidden below, and would be captured unseen",
-			Regenerated: "first boot", Source: "amazon-eks-ami setup-local-disks",
-			Find: instanceStore,
-		},
-		{
-			ID: "containers-metadata", Phase: Unmount, Groups: append(g, "containerd", "secrets"), Verb: plan.Wipe,
-			Paths: []string{containerdMeta}, Owner: "containerd",
-			Why:         "containers that were removed stay readable in the free pages of containerd's database, with the environment that held their secrets; containerd is stopped for a moment",
-			Regenerated: "nothing", Source: "bbolt: pages are freed, not cleared",
-			Find: freedContainers,
 		},
 		{
 			ID: "kubelet-pki", Phase: State, Groups: append(g, "pki"), Verb: plan.Remove,

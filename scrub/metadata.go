@@ -12,6 +12,20 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
+// metadataRules holds the row of what containers that are gone left in containerd's
+// database.
+func metadataRules() []Rule {
+	return []Rule{
+		{
+			ID: "containers-metadata", Phase: Unmount, Groups: []string{"kubelet", "containerd", "secrets"}, Verb: plan.Wipe,
+			Paths: []string{containerdMeta}, Owner: "containerd",
+			Why:         "containers that were removed stay readable in the free pages of containerd's database, with the environment that held their secrets; containerd is stopped for a moment",
+			Regenerated: "nothing", Source: "bbolt: pages are freed, not cleared",
+			Find: freedContainers,
+		},
+	}
+}
+
 // containerMark stands in every container that containerd has in its metadata,
 // beside its whole specification: environment, arguments, annotations.
 const containerMark = "types.containerd.io/opencontainers/runtime-spec"

@@ -15,6 +15,19 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
+// moduleRules holds the row of kernel modules.
+func moduleRules() []Rule {
+	return []Rule{
+		{
+			ID: "kernel-modules", Phase: Inspect, Groups: []string{"assets", "network"}, Verb: Report,
+			Paths: []string{moduleFolder}, Owner: "the distribution's kernel packages",
+			Why:         "releases split modules off their kernels: without those of kube-proxy and the VPC CNI the node joins, its rules fail one by one, and pods have no network",
+			Regenerated: "the package manager", Source: "kops #18724, amazon-vpc-cni-k8s #1847",
+			Find: modulesMissing,
+		},
+	}
+}
+
 // moduleFolder has a folder for each kernel; a link's other end is the same.
 const moduleFolder = "/lib/modules"
 

@@ -10,6 +10,19 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
+// nodeRules holds the row of machines that are no nodes.
+func nodeRules() []Rule {
+	return []Rule{
+		{
+			ID: "not-a-node", Phase: Inspect, Groups: []string{"assets"}, Verb: Report,
+			Paths: []string{manifest.Path}, Owner: "eksnode, or whoever made the image",
+			Why:         "a machine without eksnode's manifest is a node where it has a kubelet, a container runtime and a bootstrap, as Amazon's own AMIs; an image of any other machine joins nothing",
+			Regenerated: "provisioning", Source: "amazon-eks-ami: nodeadm, bootstrap.sh",
+			Find: notANode,
+		},
+	}
+}
+
 // programFolders are where nodes have their programs; /opt/bin on Flatcar.
 var programFolders = []string{"/usr/bin", "/usr/local/bin", "/usr/sbin", "/usr/local/sbin", "/opt/bin", "/bin"}
 
@@ -89,27 +102,4 @@ func isNode(h *host.Host) (bool, error) {
 		}
 	}
 	return false, nil
-}
-
-// programsThere asks a node that others made for its programs. What a machine
-// lacks to be a node at all is a finding of not-a-node, which may be left out.
-func programsThere(h *host.Host) (plan.Answer, error) {
-	if missing, err := missingParts(h); err != nil || missing != nil {
-		return plan.Answer{}, err
-	}
-	var answer plan.Answer
-	for _, p := range []nodePart{
-		{name: "kubelet", programs: []string{"kubelet"}},
-		{name: "containerd", programs: []string{"containerd", "crio"}},
-		{name: "runc", programs: []string{"runc", "crun"}},
-	} {
-		there, err := p.there(h)
-		if err != nil {
-			return plan.Answer{}, err
-		}
-		if !there {
-			answer.Find(p.name, "no node joins without it; looked in "+strings.Join(programFolders, ", "))
-		}
-	}
-	return answer, nil
 }

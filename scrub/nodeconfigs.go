@@ -15,6 +15,19 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
+// nodeConfigRules holds the row of the NodeConfigs on the machine.
+func nodeConfigRules() []Rule {
+	return []Rule{
+		{
+			ID: "nodeconfig-sources", Phase: State, Groups: []string{"bootstrap"}, Verb: plan.Remove,
+			Paths: []string{nodeConfigs}, Owner: "user data",
+			Why:         "NodeConfigs that name the old cluster are merged over a new node's user data, and win; those that name none are the image's own and stay",
+			Regenerated: "user data", Source: "amazon-eks-ami nodeadm, --config-source",
+			Find: clusterNodeConfigs,
+		},
+	}
+}
+
 // nodeConfigs are the NodeConfigs that nodeadm and `eksnode init` merge with
 // those in user data. Scripts in user data write them, and so do the makers of
 // images: a container runtime's handler is configured here.

@@ -11,6 +11,19 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
+// originRules holds the row of the Packer host's own files.
+func originRules() []Rule {
+	return []Rule{
+		{
+			ID: "build-paths", Phase: Inspect, Groups: []string{"assets", "identity"}, Verb: Report,
+			Paths: []string{manifest.Path, manifest.SBOMPath}, Owner: "eksnode",
+			Why:         "a manifest or a bill of materials that names files of the Packer host tells every user of the image who built the image, and where; and nobody else finds anything there",
+			Regenerated: "provisioning again", Source: "the image's own manifest",
+			Find: buildPaths,
+		},
+	}
+}
+
 // localPlace is the address or the path of a file on one computer: file://, /,
 // ~/ or a Windows drive.
 var localPlace = expression(`(?i)^(file:|/|~|[a-z]:[\\/])`)

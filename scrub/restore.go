@@ -6,8 +6,37 @@ import (
 	"fmt"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
+
+// templateRules are the rows of the templates that a bootstrap fills in.
+func templateRules() []Rule {
+	g := []string{"bootstrap"}
+	return []Rule{
+		{
+			ID: "kubelet-kubeconfig", Phase: Restored, Groups: append(g, "kubelet", "templates"), Verb: plan.Restore,
+			Paths: []string{templates.Kubeconfig}, Owner: "bootstrap.sh, nodeadm",
+			Why:         "the old cluster's endpoint: every node started from the image is refused with Unauthorized",
+			Regenerated: "the bootstrap fills in MASTER_ENDPOINT, CLUSTER_NAME and AWS_REGION", Source: "seen: a captured node, refused with Unauthorized",
+			Find: restore(templates.Kubeconfig, reverseKubeconfig),
+		},
+		{
+			ID: "kubelet-config", Phase: Restored, Groups: append(g, "kubelet", "templates"), Verb: plan.Restore,
+			Paths: []string{templates.KubeletConfig}, Owner: "bootstrap.sh",
+			Why:         "one instance's provider id, pod limit and reservations, edited in place",
+			Regenerated: "the bootstrap", Source: "amazon-eks-ami bootstrap.sh",
+			Find: restore(templates.KubeletConfig, reverseKubeletConfig),
+		},
+		{
+			ID: "containerd-template", Phase: Restored, Groups: append(g, "containerd", "templates"), Verb: plan.Restore,
+			Paths: []string{templates.ContainerdConfig}, Owner: "bootstrap.sh",
+			Why:         "SANDBOX_IMAGE became one region's registry",
+			Regenerated: "the bootstrap", Source: "amazon-eks-ami #938",
+			Find: restore(templates.ContainerdConfig, reverseContainerdConfig),
+		},
+	}
+}
 
 // template is what a file looked like before any bootstrap.
 type template struct {

@@ -10,6 +10,26 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
+// secretRules are the rows of secrets and ids in any file.
+func secretRules() []Rule {
+	return []Rule{
+		{
+			ID: "secrets-left", Phase: Inspect, Groups: []string{"secrets"}, Verb: Report,
+			Paths: secretPlaces, Owner: "anybody",
+			Why:         "keys, tokens and passwords in an image are everybody's who may start it",
+			Regenerated: "nothing", Source: "AWS: guidelines for shared Linux AMIs",
+			Search: secretsLeft,
+		},
+		{
+			ID: "host-ids-left", Phase: Inspect, Groups: []string{"identity"}, Verb: Report,
+			Paths: []string{"/etc/**", "/var/lib/**"}, Owner: "anybody",
+			Why:         "an instance id or the machine's own UUID in a file makes every node claim to be the build machine",
+			Regenerated: "its owner", Source: "amazon-eks-ami nodeadm, udev-net-manager",
+			Search: hostIDsLeft,
+		},
+	}
+}
+
 // secretPlaces are where secrets are looked for; homes are added. /home has
 // those of accounts that are gone.
 var secretPlaces = []string{"/etc", "/var/lib", "/opt", "/srv", "/usr/local", "/usr/lib/systemd", "/root", "/home"}

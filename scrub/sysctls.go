@@ -14,6 +14,19 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
+// sysctlRules holds the row of kernel settings.
+func sysctlRules() []Rule {
+	return []Rule{
+		{
+			ID: "kernel-settings", Phase: Inspect, Groups: []string{"assets", "network"}, Verb: Report,
+			Paths: []string{"/etc/sysctl.d/*.conf", "/usr/lib/sysctl.d/*.conf"}, Owner: "hardened base images, administrators",
+			Why:         "files that are read later than a node's own take back what the kubelet insists on, or what pods need: hardening turns forwarding off",
+			Regenerated: "nothing", Source: "sysctl.d(5), CIS benchmarks' net.ipv4.ip_forward",
+			Find: sysctlsAgainst,
+		},
+	}
+}
+
 // nodeSettings are the kernel settings without which a node is none, and what
 // follows where a file sets another value.
 var nodeSettings = map[string]struct{ value, otherwise string }{

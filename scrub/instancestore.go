@@ -3,85 +3,35 @@ package scrub
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"path"
 	"slices"
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
-	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// isInits says whether `eksnode init` wrote a file: it says so in the first
-// line of those whose form has comments.
-func isInits(text []byte) bool { return bytes.HasPrefix(text, []byte(templates.InitMark+"\n")) }
-
-// removeMarked plans the removal of those files that `eksnode init` wrote; a
-// package's or a person's file of the same name stays.
-func removeMarked(names ...string) func(context.Context, *host.Host) (plan.Answer, error) {
-	return func(_ context.Context, h *host.Host) (plan.Answer, error) {
-		return removeWhere(h, "first boot wrote it", isInits, names...)
+// instanceStoreRules are the rows of the instance store, on which a first boot puts
+// the node's folders.
+func instanceStoreRules() []Rule {
+	g := []string{"bootstrap"}
+	return []Rule{
+		{
+			ID: "instance-store-mounted", Phase: Unmount, Groups: append(g, "bootstrap"), Verb: plan.Unmount,
+			Owner:       "eksnode init, setup-local-disks",
+			Why:         "a first boot puts the kubelet's, containerd's and the pods' folders on the instance store; what it left in the image's own folders is hidden below, and would be captured unseen",
+			Regenerated: "first boot", Source: "amazon-eks-ami setup-local-disks",
+			Find: instanceStore,
+		},
+		{
+			ID: "local-disks", Phase: State, Groups: g, Verb: plan.Remove,
+			Paths: []string{"/.aws/mdadm.conf", "/etc/systemd/system/*.mount", "/etc/systemd/system/*.wants/*.mount"},
+			Owner: "eksnode init, setup-local-disks",
+			Why:   "units that mount another machine's instance store by its UUIDs, with the folders on it; other units stay", Regenerated: "first boot", Source: "amazon-eks-ami setup-local-disks",
+			Find: localDisks,
+		},
 	}
-}
-
-const sociConfig = "/etc/soci-snapshotter-grpc/config.toml"
-
-const credentialProviderConfig = "/etc/eks/image-credential-provider/config.json"
-
-// credentialProvider puts the image's own list of registries back where a first
-// boot has written another; on an image that records none it goes, unless it
-// came with Amazon Linux 2's bootstrap.sh. One that somebody wrote stays.
-func credentialProvider(_ context.Context, h *host.Host) (plan.Answer, error) {
-	current, err := h.Content(credentialProviderConfig)
-	if err != nil {
-		return plan.Answer{}, err
-	}
-	tmpl, err := templateOf(h, credentialProviderConfig)
-	if err != nil {
-		return plan.Answer{}, err
-	}
-	switch {
-	case tmpl != nil && current == nil:
-		return plan.Acts(restoreAction(h, credentialProviderConfig, tmpl.Content, tmpl.Attributes, "the template is missing")), nil
-	case current == nil || !namesOnlyECR(current):
-		return plan.Answer{}, nil
-	case tmpl == nil:
-		script, err := h.Exists("/etc/eks/bootstrap.sh")
-		if err != nil || script {
-			return plan.Answer{}, err
-		}
-		return planPath(h, plan.Remove, credentialProviderConfig, "first boot wrote it")
-	case bytes.Equal(current, tmpl.Content):
-		return plan.Answer{}, nil
-	}
-	attr, err := h.Files.Attributes(credentialProviderConfig)
-	if err != nil {
-		return plan.Answer{}, err
-	}
-	return plan.Acts(restoreAction(h, credentialProviderConfig, tmpl.Content, attr, "first boot wrote it")), nil
-}
-
-// namesOnlyECR says whether a CredentialProviderConfig is one that a first boot
-// writes: one provider, for registries of ECR and no others, without arguments
-// or environment.
-func namesOnlyECR(text []byte) bool {
-	var config struct {
-		Providers []struct {
-			Name        string   `json:"name"`
-			MatchImages []string `json:"matchImages"`
-			Args        []string `json:"args"`
-			Env         []any    `json:"env"`
-		} `json:"providers"`
-	}
-	if json.Unmarshal(text, &config) != nil || len(config.Providers) != 1 {
-		return false
-	}
-	p := config.Providers[0]
-	return p.Name == "ecr-credential-provider" && len(p.Args)+len(p.Env) == 0 && !slices.ContainsFunc(p.MatchImages, func(image string) bool {
-		return !strings.HasPrefix(image, "*.dkr.ecr") && !strings.HasPrefix(image, "*.dkr-ecr") && !strings.HasPrefix(image, "public.ecr.") && !strings.HasPrefix(image, "ecr-public.")
-	})
 }
 
 // mountUnit is a unit of /etc/systemd/system that mounts an instance store's

@@ -14,47 +14,10 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// buildRules are the rows of what a build and a run leave: logs, caches,
-// temporary files.
-func buildRules() []Rule {
-	logs, caches := []string{"logs"}, []string{"caches"}
+// logRules are the rows of logs and login records.
+func logRules() []Rule {
+	logs := []string{"logs"}
 	return []Rule{
-		{
-			ID: "temporary-files", Phase: Caches, Groups: caches, Verb: plan.Empty,
-			Paths: []string{"/tmp", "/var/tmp"}, Owner: "anybody",
-			Why: "scripts, keys and saved metadata tokens of the build", Regenerated: "nothing", Source: "amazon-eks-ami #1080",
-		},
-		{
-			ID: "crash-dumps", Phase: Caches, Groups: append(caches, "secrets"), Verb: plan.Remove,
-			Paths: []string{"/var/crash/*", "/var/lib/systemd/coredump/*", "/var/lib/systemd/pstore/*", "/var/lib/apport/coredump/*", "/var/spool/abrt/*", "/var/spool/abrt-upload/*"}, Owner: "systemd-coredump, systemd-pstore, kdump, apport, ABRT",
-			Why: "memory of the build's programs", Regenerated: "nothing", Source: "virt-sysprep",
-		},
-		{
-			ID: "spools", Phase: Caches, Groups: caches, Verb: plan.Remove,
-			Paths: []string{
-				"/var/spool/mail/*", "/var/mail/*", "/var/spool/postfix/active/*", "/var/spool/postfix/bounce/*", "/var/spool/postfix/corrupt/*",
-				"/var/spool/postfix/defer/*", "/var/spool/postfix/deferred/*", "/var/spool/postfix/flush/*", "/var/spool/postfix/hold/*",
-				"/var/spool/postfix/incoming/*", "/var/spool/postfix/maildrop/*", "/var/spool/postfix/saved/*", "/var/spool/postfix/trace/*",
-				"/var/spool/exim4/input/*", "/var/spool/exim4/msglog/*", "/var/spool/mqueue/*", "/var/spool/clientmqueue/*",
-				"/var/spool/at/" + atJobs, "/var/spool/atjobs/" + atJobs, "/var/spool/cron/atjobs/" + atJobs, "/var/spool/cron/atspool/*",
-				"/var/spool/cron/crontabs/*", "/var/spool/cron/tabs/*", "/var/spool/cron/root", "/var/spool/cron/lastrun/*",
-			}, Owner: "mail, at, crontab",
-			Why:         "mail and jobs of the build's accounts; jobs of the image belong into /etc/cron.d",
-			Regenerated: "nothing; at's .SEQ stays, without which it accepts no job", Source: "virt-sysprep",
-		},
-		{
-			ID: "home-caches", Phase: Caches, Groups: caches, Verb: plan.Remove,
-			Paths: []string{
-				"~/.cache", "~/.wget-hsts", "~/.lesshst", "~/.sudo_as_admin_successful", "~/.ansible/tmp", "~/.ansible/cp", "~/.ansible/galaxy_cache",
-				"~/.local/share/recently-used.xbel", "/var/lib/sudo/lectured/*", "/var/db/sudo/lectured/*",
-			}, Owner: "anybody",
-			Why: "what the people who built the image did", Regenerated: "nothing", Source: "virt-sysprep",
-		},
-		{
-			ID: "timestamps", Phase: Caches, Groups: append(caches, "identity"), Verb: plan.Remove,
-			Paths: []string{"/var/lib/systemd/timers/stamp-*", "/var/lib/logrotate/status", "/var/lib/logrotate/logrotate.status", "/var/lib/logrotate.status", "/var/spool/anacron/*"}, Owner: "systemd, logrotate, anacron",
-			Why: "when the build machine last ran its jobs", Regenerated: "systemd, logrotate, anacron", Source: "virt-sysprep",
-		},
 		{
 			ID: "journal", Phase: Caches, Groups: logs, Verb: plan.Remove,
 			Paths: []string{"/var/log/journal/*"}, Owner: "systemd-journald",
@@ -120,9 +83,6 @@ func loginDatabaseFiles(_ context.Context, h *host.Host) (plan.Answer, error) {
 	}
 	return answer, nil
 }
-
-// atJobs are at(1)'s jobs: the queue's letter and then numbers.
-const atJobs = "[a-zA-Z=]0*"
 
 // logins plans the login records. systemd notes the end of every getty when the
 // machine shuts down, but only into a file that is there: one that is made
@@ -200,83 +160,4 @@ func logFiles(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	foreign = slices.DeleteFunc(foreign, func(m *host.ForeignMount) bool { return isSettled(m.Path) })
 	answer.Findings = append(answer.Findings, foreignFindings(h, foreign)...)
 	return answer, err
-}
-
-// regularFile plans the removal of a file, but not of a link: a link says that
-// something else generates it.
-func regularFile(name string) func(context.Context, *host.Host) (plan.Answer, error) {
-	return func(_ context.Context, h *host.Host) (plan.Answer, error) {
-		st, err := h.Files.Lstat(name)
-		if err != nil || !st.Mode().IsRegular() {
-			return plan.Answer{}, ignoreMissing(err)
-		}
-		return planPath(h, plan.Remove, name, "it is the build machine's own")
-	}
-}
-
-// unusedSwapFiles plans the removal of swap files. One in use is reported: the
-// memory it holds has to go somewhere first.
-func unusedSwapFiles(_ context.Context, h *host.Host) (plan.Answer, error) {
-	active := ""
-	if h.IsLive() {
-		text, err := h.Content("/proc/swaps")
-		if err != nil {
-			return plan.Answer{}, err
-		}
-		active = string(text)
-	}
-	var answer plan.Answer
-	for _, name := range swapFiles {
-		st, err := h.Files.Lstat(name)
-		if isMissing(err) || err == nil && !st.Mode().IsRegular() {
-			continue
-		}
-		if err != nil {
-			return plan.Answer{}, err
-		}
-		if strings.Contains(active, name+" ") {
-			answer.Find(name, "it is in use as swap: run swapoff "+name+" and take it out of /etc/fstab")
-			continue
-		}
-		a, err := planPath(h, plan.Remove, name, "it holds memory of the build")
-		if err != nil {
-			return plan.Answer{}, err
-		}
-		answer.Add(a)
-	}
-	table, err := fstabWithoutSwapFiles(h, active)
-	answer.Add(table)
-	return answer, err
-}
-
-// swapFiles are the usual names, and that of EC2's hibernation agent.
-var swapFiles = []string{"/swapfile", "/swap.img", "/hibfile.sys", "/swap-hibinit", "/swap"}
-
-// fstabWithoutSwapFiles plans fstab(5) without the lines of swap files that go:
-// a boot would wait for them.
-func fstabWithoutSwapFiles(h *host.Host, active string) (plan.Answer, error) {
-	const name = "/etc/fstab"
-	text, err := h.Content(name)
-	if err != nil {
-		return plan.Answer{}, err
-	}
-	var left strings.Builder
-	for line := range strings.Lines(string(text)) {
-		f := strings.Fields(line)
-		if len(f) > 2 && f[2] == "swap" && slices.Contains(swapFiles, f[0]) && !strings.Contains(active, f[0]+" ") {
-			continue
-		}
-		left.WriteString(line)
-	}
-	if left.Len() == len(text) {
-		return plan.Answer{}, nil
-	}
-	attr, err := h.Files.Attributes(name)
-	if err != nil {
-		return plan.Answer{}, err
-	}
-	return plan.Acts(plan.Action{Verb: plan.Write, Target: name, Reason: "it names a swap file that goes",
-		Do: func(context.Context, plan.Progress) error {
-			return h.Files.WriteFile(name, []byte(left.String()), attr)
-		}}), nil
 }
