@@ -22,7 +22,7 @@ func supplyOf(spec provisioner.Spec, archives []string) (asset.Supply, error) {
 	if err != nil {
 		return nil, err
 	}
-	return supply.Shelf{
+	return supply.Store{
 		Cache: asset.NewCache(folder, asset.NewFetcher(asset.UsualPatience())), Arch: runtime.GOARCH,
 		Images: images, Archives: archives, Login: awsapi.RegistryLogin(awsapi.Options{}),
 		Download: func(id string) (asset.Download, error) { return spec.Download(id, runtime.GOARCH) },

@@ -86,7 +86,7 @@ func (c *Config) supply(arch string) (asset.Supply, error) {
 	if err != nil {
 		return nil, err
 	}
-	return supply.Shelf{
+	return supply.Store{
 		Cache: asset.NewCache(folder, asset.NewFetcher(asset.UsualPatience())), Arch: arch,
 		Download: func(id string) (asset.Download, error) { return spec.Download(id, arch) },
 		Images:   images, Archives: c.ImageArchives, Login: awsapi.RegistryLogin(awsapi.Options{}),
