@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/afero"
 
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/place"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/render"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -33,7 +32,11 @@ func (c configuration) Plan(_ context.Context, h *host.Host) (plan.Answer, error
 	if len(c.daemons) > 0 {
 		files = slices.DeleteFunc(slices.Clone(files), func(f render.File) bool { return !c.concerns(f) })
 	}
-	actions, err := place.Plan(h, files)
+	var wanted []plan.File
+	for _, f := range files {
+		wanted = append(wanted, plan.File{Path: f.Path, Content: f.Content, Mode: f.Mode, Why: f.Why})
+	}
+	actions, err := plan.Files(h, wanted)
 	if err != nil || len(c.daemons) > 0 {
 		return plan.Acts(actions...), err
 	}
@@ -48,7 +51,7 @@ func (c configuration) Plan(_ context.Context, h *host.Host) (plan.Answer, error
 			old = append(old, name)
 		}
 	}
-	removals, err := place.Absent(h, "it belongs to an earlier configuration", old...)
+	removals, err := plan.Absent(h, "it belongs to an earlier configuration", old...)
 	return plan.Acts(append(actions, removals...)...), err
 }
 
@@ -72,7 +75,7 @@ func marked(h *host.Host) ([]string, error) {
 	}
 	var ours []string
 	for _, name := range candidates {
-		own, err := place.IsOurs(h, name)
+		own, err := isOurs(h, name)
 		if err != nil {
 			return nil, err
 		}
@@ -81,4 +84,13 @@ func marked(h *host.Host) ([]string, error) {
 		}
 	}
 	return ours, nil
+}
+
+// isOurs says whether a file begins with the mark of this program.
+func isOurs(h *host.Host, name string) (bool, error) {
+	content, err := h.Content(name)
+	if err != nil {
+		return false, fmt.Errorf("looking at %s: %w", name, err)
+	}
+	return strings.HasPrefix(string(content), render.Mark+"\n"), nil
 }

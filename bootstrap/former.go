@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/place"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/render"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -106,7 +105,7 @@ func (f former) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 
 // plan plans the removal of one of the row's files.
 func (l leftover) plan(h *host.Host, name string, traces map[trace]string) ([]plan.Action, error) {
-	if there, err := place.IsThere(h, name); err != nil || !there {
+	if there, err := plan.IsThere(h, name); err != nil || !there {
 		return nil, err
 	}
 	why := ""
@@ -137,7 +136,7 @@ func (l leftover) plan(h *host.Host, name string, traces map[trace]string) ([]pl
 		}
 		names = append(links, name)
 	}
-	return place.Absent(h, why, names...)
+	return plan.Absent(h, why, names...)
 }
 
 // end has a service ended before its unit goes: one that failed would be listed

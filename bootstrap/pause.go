@@ -13,7 +13,6 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/machine"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/place"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -56,7 +55,7 @@ func (p pause) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	if err != nil {
 		return plan.Answer{}, fmt.Errorf("asking containerd for the pause image: %w", err)
 	}
-	left, err := place.Absent(h, "a pull that was killed left the registry's credentials", registries)
+	left, err := plan.Absent(h, "a pull that was killed left the registry's credentials", registries)
 	if err != nil || strings.TrimSpace(string(out)) == image {
 		return plan.Acts(left...), err
 	}

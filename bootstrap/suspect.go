@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/afero"
 
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/place"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -65,14 +64,14 @@ func suspects(h *host.Host, going []plan.Action) ([]plan.Finding, error) {
 // suspicion says what a unit or a drop-in of the kubelet's does that makes it
 // suspicious, or nothing.
 func suspicion(h *host.Host, name string) (string, error) {
-	if there, err := place.IsThere(h, name); err != nil || !there {
+	if there, err := plan.IsThere(h, name); err != nil || !there {
 		return "", err
 	}
 	text, regular, err := regularContent(h, name)
 	if err != nil || !regular {
 		return "", err
 	}
-	if own, err := place.IsOurs(h, name); err != nil || own {
+	if own, err := isOurs(h, name); err != nil || own {
 		return "", err
 	}
 	lines := settings(text)

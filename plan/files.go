@@ -1,6 +1,4 @@
-// Package place plans that files lie on a machine exactly as they are rendered,
-// and that those of an earlier description are gone.
-package place
+package plan
 
 import (
 	"bytes"
@@ -9,38 +7,47 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"strings"
 
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/render"
 	"github.com/eksnode/packer-plugin-eksnode/host"
-	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// Plan plans the files that are not there with this content, mode and owner,
+// File is a file as it shall be. Root owns it.
+type File struct {
+	Path    string
+	Content []byte
+	Mode    fs.FileMode
+	// Why says what it is for.
+	Why string
+}
+
+// Files plans the files that are not there with this content, mode and owner,
 // and the removal of what an interrupted write left. Nothing is planned for a
 // file that is right: its times stay.
-func Plan(h *host.Host, files []render.File) ([]plan.Action, error) {
-	var actions []plan.Action
+func Files(h *host.Host, files []File) ([]Action, error) {
+	var actions []Action
 	for _, f := range files {
-		left, err := leftovers(h, f.Path)
+		left, err := Leftovers(h, f.Path)
 		if err != nil {
 			return nil, err
 		}
 		actions = append(actions, left...)
-		same, err := isThere(h, f)
+		same, err := f.IsThere(h)
 		if err != nil {
 			return nil, fmt.Errorf("looking at %s: %w", f.Path, err)
 		}
 		if !same {
-			actions = append(actions, plan.Action{Verb: plan.Write, Target: f.Path, Reason: f.Why,
-				Do: func(context.Context, plan.Progress) error { return write(h, f) }})
+			actions = append(actions, Action{Verb: Write, Target: f.Path, Reason: f.Why,
+				Do: func(context.Context, Progress) error { return f.write(h) }})
 		}
 	}
 	return actions, nil
 }
 
-// isThere does not follow a link in the file's place: writing replaces it.
-func isThere(h *host.Host, f render.File) (bool, error) {
+func (f File) attributes() host.Attributes { return host.Attributes{Mode: f.Mode} }
+
+// IsThere says whether the file is as it shall be. It does not follow a link in
+// the file's place: writing replaces the link.
+func (f File) IsThere(h *host.Host) (bool, error) {
 	st, err := h.Files.Lstat(f.Path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -53,16 +60,29 @@ func isThere(h *host.Host, f render.File) (bool, error) {
 		return false, err
 	}
 	attr, err := h.Files.Attributes(f.Path)
-	return attr == host.Attributes{Mode: f.Mode}, err
+	return attr == f.attributes(), err
 }
 
-func write(h *host.Host, f render.File) error {
+func (f File) write(h *host.Host) error {
 	if target, err := h.Files.ReadlinkIfPossible(f.Path); err == nil {
 		if err := h.Files.Remove(f.Path); err != nil {
 			return fmt.Errorf("replacing the link to %s: %w", target, err)
 		}
 	}
-	return h.Files.WriteFile(f.Path, f.Content, host.Attributes{Mode: f.Mode})
+	return h.Files.WriteFile(f.Path, f.Content, f.attributes())
+}
+
+// Interrupted is the reason for which leftovers go.
+const Interrupted = "an interrupted run left it"
+
+// Leftovers plans the removal of the temporary files that a killed write of name
+// left beside it.
+func Leftovers(h *host.Host, name string) ([]Action, error) {
+	names, err := h.Leftovers(name)
+	if err != nil {
+		return nil, err
+	}
+	return Absent(h, Interrupted, names...)
 }
 
 // IsThere says whether there is anything of that name, a dangling link too.
@@ -77,9 +97,9 @@ func IsThere(h *host.Host, name string) (bool, error) {
 	return true, nil
 }
 
-// Absent plans the removal of files that are there.
-func Absent(h *host.Host, why string, names ...string) ([]plan.Action, error) {
-	var actions []plan.Action
+// Absent plans the removal of files and folders that are there.
+func Absent(h *host.Host, why string, names ...string) ([]Action, error) {
+	var actions []Action
 	for _, name := range names {
 		there, err := IsThere(h, name)
 		if err != nil {
@@ -88,8 +108,8 @@ func Absent(h *host.Host, why string, names ...string) ([]plan.Action, error) {
 		if !there {
 			continue
 		}
-		actions = append(actions, plan.Action{Verb: plan.Remove, Target: name, Reason: why,
-			Do: func(context.Context, plan.Progress) error {
+		actions = append(actions, Action{Verb: Remove, Target: name, Reason: why,
+			Do: func(context.Context, Progress) error {
 				_, err := h.Files.RemoveTree(name)
 				return err
 			}})
@@ -97,36 +117,38 @@ func Absent(h *host.Host, why string, names ...string) ([]plan.Action, error) {
 	return actions, nil
 }
 
-// Link plans a symbolic link.
-func Link(h *host.Host, name, target, why string) ([]plan.Action, error) {
-	if to, err := h.Files.ReadlinkIfPossible(name); err == nil && to == target {
-		return nil, nil
+// SymbolicLink is a symbolic link as it shall be.
+type SymbolicLink struct{ Path, To, Why string }
+
+// Links plans the links that are missing; a file or another link in their place
+// goes.
+func Links(h *host.Host, links []SymbolicLink) ([]Action, error) {
+	var actions []Action
+	for _, l := range links {
+		st, err := h.Files.Lstat(l.Path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return nil, fmt.Errorf("linking %s: %w", l.Path, err)
+		case st.Mode().Type() != fs.ModeSymlink && !st.Mode().IsRegular():
+			return nil, fmt.Errorf("linking %s: something else is there; remove it", l.Path)
+		default:
+			if to, err := h.Files.ReadlinkIfPossible(l.Path); err == nil && to == l.To {
+				continue
+			}
+		}
+		actions = append(actions, Action{Verb: Link, Target: l.Path + " to " + l.To, Reason: l.Why,
+			Do: func(context.Context, Progress) error { return l.write(h) }})
 	}
-	return []plan.Action{{Verb: plan.Link, Target: name, Reason: why, Do: func(context.Context, plan.Progress) error {
-		if err := h.Files.MkdirAll(path.Dir(name), 0o755); err != nil {
-			return err
-		}
-		if _, err := h.Files.RemoveTree(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		return h.Files.SymlinkIfPossible(target, name)
-	}}}, nil
+	return actions, nil
 }
 
-// IsOurs says whether a file begins with the mark of this program.
-func IsOurs(h *host.Host, name string) (bool, error) {
-	content, err := h.Content(name)
-	if err != nil {
-		return false, fmt.Errorf("looking at %s: %w", name, err)
+func (l SymbolicLink) write(h *host.Host) error {
+	if err := h.Files.MkdirAll(path.Dir(l.Path), 0o755); err != nil {
+		return err
 	}
-	return strings.HasPrefix(string(content), render.Mark+"\n"), nil
-}
-
-// leftovers plans the removal of what a killed write of name left beside it.
-func leftovers(h *host.Host, name string) ([]plan.Action, error) {
-	names, err := h.Leftovers(name)
-	if err != nil {
-		return nil, err
+	if err := h.Files.Remove(l.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
-	return Absent(h, "an interrupted run left it", names...)
+	return h.Files.SymlinkIfPossible(l.To, l.Path)
 }

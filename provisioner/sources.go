@@ -10,7 +10,7 @@ import (
 
 // Sources says from whom a node's assets come and what they must be.
 type Sources struct {
-	// Source is the publisher's ID, see artifact.Origins; empty means the
+	// Source is the publisher's ID, see asset.Origins; empty means the
 	// lock's, or upstream.
 	Source string `json:"source,omitempty"`
 	// EKSBuildDate is the day of EKS' build, such as "2025-11-13"; needed for

@@ -33,7 +33,7 @@ func SuppliedSteps(spec Spec, d distros.Distro, arch string, supply asset.Supply
 	if n.supply = supply; assetsToo {
 		n.source = asset.FromSupply(supply)
 	}
-	items := []plan.Item{n.preflight(), n.packages(), n.authorities(), n.directories()}
+	items := []plan.Item{n.requirements(), n.packages(), n.authorities(), n.directories()}
 	for _, download := range n.downloads {
 		items = append(items, n.asset(download))
 	}
@@ -67,7 +67,7 @@ func newNode(spec Spec, d distros.Distro, arch string) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := spec.suits(d, minor); err != nil {
+	if err := spec.supportedBy(d, minor); err != nil {
 		return nil, err
 	}
 	if n.containers, err = spec.wanted(); err != nil {

@@ -141,9 +141,9 @@ func TestUpstreamContainerd(t *testing.T) {
 		assert.Equal(t, want, n.has("runc"), id)
 		units := 0
 		for _, f := range n.unitFiles() {
-			if strings.HasSuffix(f.path, "/containerd.service") {
+			if strings.HasSuffix(f.Path, "/containerd.service") {
 				units++
-				assert.Contains(t, string(f.content), "ExecStart=/usr/local/bin/containerd\n")
+				assert.Contains(t, string(f.Content), "ExecStart=/usr/local/bin/containerd\n")
 			}
 		}
 		assert.Equal(t, want, units == 1, id)

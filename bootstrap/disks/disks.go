@@ -17,7 +17,6 @@ import (
 	"github.com/spf13/afero"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/place"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/render"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -225,7 +224,7 @@ Options=%s
 [Install]
 WantedBy=multi-user.target
 `, render.Mark, u.description, u.what, u.where, u.kind, u.options)
-	actions, err := place.Plan(h, []render.File{{Path: "/etc/systemd/system/" + name, Mode: 0o644, Content: []byte(content), Why: "mounts " + u.where}})
+	actions, err := plan.Files(h, []plan.File{{Path: "/etc/systemd/system/" + name, Mode: 0o644, Content: []byte(content), Why: "mounts " + u.where}})
 	if err != nil {
 		return nil, err
 	}

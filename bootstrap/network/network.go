@@ -20,8 +20,6 @@ import (
 	"github.com/spf13/afero"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/applied"
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/place"
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/render"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -111,7 +109,7 @@ func mask(h *host.Host, answer *plan.Answer, digest *applied.Digest) ([]reload, 
 		if !there {
 			continue
 		}
-		link, err := place.Link(h, "/run/systemd/system/"+u.name, "/dev/null", u.why)
+		link, err := plan.Links(h, []plan.SymbolicLink{{Path: "/run/systemd/system/" + u.name, To: "/dev/null", Why: u.why}})
 		if err != nil {
 			return nil, err
 		}
@@ -128,14 +126,14 @@ func mask(h *host.Host, answer *plan.Answer, digest *applied.Digest) ([]reload, 
 
 // plan plans a manager's files and links.
 func (m manager) plan(h *host.Host, mac string, digest *applied.Digest) ([]plan.Action, error) {
-	var files []render.File
+	var files []plan.File
 	for _, f := range m.files {
 		content := strings.NewReplacer("{mac}", strings.ToLower(mac), "{MAC}", strings.ToUpper(mac),
 			"{drivers|}", strings.Join(drivers, "|"), "{drivers,}", "driver:"+strings.Join(drivers, ",driver:")).Replace(f.content)
-		files = append(files, render.File{Path: f.path, Mode: 0o644, Content: []byte(content), Why: f.why})
+		files = append(files, plan.File{Path: f.path, Mode: 0o644, Content: []byte(content), Why: f.why})
 		digest.Add(f.path, []byte(content))
 	}
-	actions, err := place.Plan(h, files)
+	actions, err := plan.Files(h, files)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +146,7 @@ func (m manager) plan(h *host.Host, mac string, digest *applied.Digest) ([]plan.
 		if !shipped {
 			continue
 		}
-		mask, err := place.Link(h, "/run/udev/rules.d/"+rule, "/dev/null", "it configures every interface that appears")
+		mask, err := plan.Links(h, []plan.SymbolicLink{{Path: "/run/udev/rules.d/" + rule, To: "/dev/null", Why: "it configures every interface that appears"}})
 		if err != nil {
 			return nil, err
 		}

@@ -28,7 +28,7 @@ func done(item string, actions ...plan.Action) plan.Outcome {
 func example() *laid {
 	return &laid{
 		report: plan.Report{Outcomes: []plan.Outcome{
-			done("preflight"),
+			done("requirements"),
 			done("packages", plan.Action{Verb: plan.Run, Target: "apt-get update"}, plan.Action{Verb: plan.Install, Target: "runc socat"}),
 			done("directories", plan.Action{Verb: plan.Mkdir, Target: "/etc/eks"}, plan.Action{Verb: plan.Mkdir, Target: "/etc/eks/eksnode"}),
 			done("kubelet", plan.Action{Verb: plan.Fetch, Target: "/usr/bin/kubelet"}),
