@@ -120,7 +120,9 @@ func (r *mimeReader) part(from, to, depth int) {
 		return
 	}
 	header, begin := r.header(from, to)
-	p := Part{Header: header, Text: strings.Join(r.lines[begin:to], "\n"), Line: from + 1, Before: begin}
+	// The line break before a delimiter is the delimiter's.
+	text := strings.TrimSuffix(strings.Join(r.lines[begin:to], "\n"), "\r")
+	p := Part{Header: header, Text: text, Line: from + 1, Before: begin}
 	value := header.Get("Content-Type")
 	media, boundary, err := mediaType(value)
 	p.Media = media
