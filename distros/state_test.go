@@ -114,6 +114,14 @@ func TestPackagesThatAreHalfDoneAreFound(t *testing.T) {
 	}
 }
 
+// A file of a package database that is too large for memory is an error.
+func TestALargePackageDatabaseIsNotRead(t *testing.T) {
+	h, root := imageOf(t, map[string]string{"var/lib/dpkg/status": ""})
+	require.NoError(t, os.Truncate(filepath.Join(root, "var/lib/dpkg/status"), 32<<20+1))
+	_, unknown := stateOf(t, "debian", h)
+	assert.Equal(t, "apt-state: reading the state of packages: read /var/lib/dpkg/status: larger than 32 MiB", unknown)
+}
+
 func with(files map[string]string, name, text string) map[string]string {
 	files = maps.Clone(files)
 	files[name] = text

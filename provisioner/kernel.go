@@ -86,13 +86,11 @@ func (n *node) sysctls() step {
 			return nil, err
 		}
 		for i, a := range actions {
-			if a.Verb == plan.Write {
-				actions[i].Do = func(ctx context.Context, p plan.Progress) error {
-					if err := n.trySysctls(h); err != nil {
-						return err
-					}
-					return a.Do(ctx, p)
+			actions[i].Do = func(ctx context.Context, p plan.Progress) error {
+				if err := n.trySysctls(h); err != nil {
+					return err
 				}
+				return a.Do(ctx, p)
 			}
 		}
 		return actions, nil
