@@ -18,7 +18,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
-	"github.com/eksnode/packer-plugin-eksnode/plugin/check"
+	"github.com/eksnode/packer-plugin-eksnode/plugin/validate"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
 
@@ -37,22 +37,22 @@ func (d *Datasource) Configure(raws ...any) error {
 	if err := config.Decode(&d.config, nil, raws...); err != nil {
 		return err
 	}
-	if err := check.Home("lock_file", &d.config.LockFile); err != nil {
-		return check.All(err)
+	if err := validate.Home("lock_file", &d.config.LockFile); err != nil {
+		return validate.All(err)
 	}
 	d.config.Architecture = cmp.Or(d.config.Architecture, "amd64")
 	if d.config.isUnknown() {
 		return nil
 	}
 	_, err := d.config.versions()
-	return check.All(err)
+	return validate.All(err)
 }
 
 // isUnknown says that nothing can be told yet.
 func (c *Config) isUnknown() bool {
 	texts := append(slices.Collect(maps.Values(c.Versions)),
 		c.Distro, c.KubernetesVersion, c.Architecture, c.Source, c.EKSBuildDate, c.LockFile, c.PauseImage)
-	return slices.ContainsFunc(texts, check.IsUnknown)
+	return slices.ContainsFunc(texts, validate.IsUnknown)
 }
 
 // versions asks the provisioner's own table.

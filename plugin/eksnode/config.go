@@ -7,8 +7,8 @@ import (
 	"github.com/hashicorp/packer-plugin-sdk/template/interpolate"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
-	"github.com/eksnode/packer-plugin-eksnode/plugin/check"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/remote"
+	"github.com/eksnode/packer-plugin-eksnode/plugin/validate"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
 
@@ -148,22 +148,22 @@ const anyKubernetes = "1.34.4"
 // known is the spec without what is not known yet.
 func (c *Config) known() provisioner.Spec {
 	s := c.spec()
-	s.Distro = check.Known(s.Distro)
-	if check.IsUnknown(s.KubernetesVersion) {
+	s.Distro = validate.Known(s.Distro)
+	if validate.IsUnknown(s.KubernetesVersion) {
 		s.KubernetesVersion = anyKubernetes
 	}
 	s.Sources = c.knownSources()
 	s.Containers = c.knownContainers()
-	s.SourceURL = check.Known(s.SourceURL)
-	s.Versions = check.KnownIn(s.Versions)
-	s.Checksums = check.KnownIn(s.Checksums)
-	s.Packages = check.KnownOf(s.Packages)
-	s.Sysctls = check.KnownIn(s.Sysctls)
-	s.PackageVersions = check.KnownIn(s.PackageVersions)
-	s.CACertificates = check.KnownIn(s.CACertificates)
-	s.KernelArguments = check.KnownOf(s.KernelArguments)
-	s.NVIDIAContainerToolkit = check.Known(s.NVIDIAContainerToolkit)
-	s.Bootstrap = check.Known(s.Bootstrap)
-	s.Hardening = check.KnownOf(s.Hardening)
+	s.SourceURL = validate.Known(s.SourceURL)
+	s.Versions = validate.KnownIn(s.Versions)
+	s.Checksums = validate.KnownIn(s.Checksums)
+	s.Packages = validate.KnownOf(s.Packages)
+	s.Sysctls = validate.KnownIn(s.Sysctls)
+	s.PackageVersions = validate.KnownIn(s.PackageVersions)
+	s.CACertificates = validate.KnownIn(s.CACertificates)
+	s.KernelArguments = validate.KnownOf(s.KernelArguments)
+	s.NVIDIAContainerToolkit = validate.Known(s.NVIDIAContainerToolkit)
+	s.Bootstrap = validate.Known(s.Bootstrap)
+	s.Hardening = validate.KnownOf(s.Hardening)
 	return s
 }

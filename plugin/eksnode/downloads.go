@@ -9,7 +9,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset/supply"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
-	"github.com/eksnode/packer-plugin-eksnode/plugin/check"
+	"github.com/eksnode/packer-plugin-eksnode/plugin/validate"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
 
@@ -36,16 +36,16 @@ func (c *Config) sent() (provisioner.Spec, error) {
 
 // checkDownloads says what is wrong with the fields of the Packer host's side.
 func (c *Config) checkDownloads() error {
-	errs := []error{check.Home("cache_folder", &c.CacheFolder)}
+	errs := []error{validate.Home("cache_folder", &c.CacheFolder)}
 	for i := range c.ImageArchives {
-		errs = append(errs, check.Home("image_archives", &c.ImageArchives[i]))
+		errs = append(errs, validate.Home("image_archives", &c.ImageArchives[i]))
 	}
-	switch on := check.Known(c.DownloadOn); on {
+	switch on := validate.Known(c.DownloadOn); on {
 	case "", onMachine, onPackerHost:
 	default:
 		errs = append(errs, fmt.Errorf("download_on: %q is not known; known are %s, %s", on, onMachine, onPackerHost))
 	}
-	if c.DownloadOn == onPackerHost && strings.HasPrefix(c.SourceURL, "file://") && !check.IsUnknown(c.SourceURL) {
+	if c.DownloadOn == onPackerHost && strings.HasPrefix(c.SourceURL, "file://") && !validate.IsUnknown(c.SourceURL) {
 		folder := strings.TrimPrefix(c.SourceURL, "file://")
 		if st, err := os.Stat(folder); err != nil || !st.IsDir() {
 			errs = append(errs, fmt.Errorf("source_url: %s is not a folder of the Packer host, whose it is with download_on = %q", folder, onPackerHost))
@@ -55,7 +55,7 @@ func (c *Config) checkDownloads() error {
 	if len(c.ImageArchives) > 0 && c.Images == nil && c.PauseImage == "" {
 		errs = append(errs, errors.New("image_archives has no effect without images or pause_image: name those that the node shall have"))
 	}
-	for _, name := range check.KnownOf(c.ImageArchives) {
+	for _, name := range validate.KnownOf(c.ImageArchives) {
 		if st, err := os.Stat(name); err != nil || !st.Mode().IsRegular() {
 			errs = append(errs, fmt.Errorf("image_archives: %s is not a file of the Packer host", name))
 		}
@@ -66,10 +66,10 @@ func (c *Config) checkDownloads() error {
 // knownContainers are the images that are known already; whether a lock that is
 // not known yet has them is asked later.
 func (c *Config) knownContainers() provisioner.Containers {
-	if check.IsUnknown(c.LockFile) {
+	if validate.IsUnknown(c.LockFile) {
 		return provisioner.Containers{}
 	}
-	return provisioner.Containers{Images: check.KnownOf(c.Images), PauseImage: check.Known(c.PauseImage)}
+	return provisioner.Containers{Images: validate.KnownOf(c.Images), PauseImage: validate.Known(c.PauseImage)}
 }
 
 // supply is what a machine of an architecture may ask the Packer host for.

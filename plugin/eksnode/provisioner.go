@@ -11,8 +11,8 @@ import (
 	"github.com/hashicorp/packer-plugin-sdk/template/config"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/agent"
-	"github.com/eksnode/packer-plugin-eksnode/plugin/check"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/remote"
+	"github.com/eksnode/packer-plugin-eksnode/plugin/validate"
 )
 
 // Provisioner implements packersdk.Provisioner.
@@ -44,7 +44,7 @@ func (p *Provisioner) Prepare(raws ...any) error {
 	if wrong == nil { // or it would be told twice
 		wrong = p.config.checkChoice()
 	}
-	return check.All(wrong, p.config.checkDownloads(), p.config.Config.Prepare())
+	return validate.All(wrong, p.config.checkDownloads(), p.config.Config.Prepare())
 }
 
 // Provision sends the agent to the machine and has it make a node of it.

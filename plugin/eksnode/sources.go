@@ -7,17 +7,17 @@ import (
 	"slices"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
-	"github.com/eksnode/packer-plugin-eksnode/plugin/check"
+	"github.com/eksnode/packer-plugin-eksnode/plugin/validate"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
 
 // readLock reads the lock file on the Packer host: its content travels to the
 // machine.
 func (c *Config) readLock() error {
-	if err := check.Home("lock_file", &c.LockFile); err != nil {
+	if err := validate.Home("lock_file", &c.LockFile); err != nil {
 		return err
 	}
-	if c.LockFile == "" || check.IsUnknown(c.LockFile) {
+	if c.LockFile == "" || validate.IsUnknown(c.LockFile) {
 		return nil
 	}
 	data, err := os.ReadFile(c.LockFile)
@@ -38,9 +38,9 @@ func (c *Config) sources() provisioner.Sources {
 // knownSources is the same without what is not known yet.
 func (c *Config) knownSources() provisioner.Sources {
 	s := c.sources()
-	s.Source = check.Known(s.Source)
-	s.EKSBuildDate = check.Known(s.EKSBuildDate)
-	if check.IsUnknown(c.Source) || check.IsUnknown(c.LockFile) {
+	s.Source = validate.Known(s.Source)
+	s.EKSBuildDate = validate.Known(s.EKSBuildDate)
+	if validate.IsUnknown(c.Source) || validate.IsUnknown(c.LockFile) {
 		s.EKSBuildDate = "" // whether it has an effect is not known either
 	}
 	return s
@@ -51,7 +51,7 @@ func (c *Config) knownSources() provisioner.Sources {
 func (c *Config) checkChoice() error {
 	decide := slices.Concat([]string{c.KubernetesVersion, c.Source, c.EKSBuildDate, c.LockFile},
 		slices.Collect(maps.Values(c.Versions)), slices.Collect(maps.Values(c.Checksums)))
-	if slices.ContainsFunc(decide, check.IsUnknown) {
+	if slices.ContainsFunc(decide, validate.IsUnknown) {
 		return nil
 	}
 	return c.known().Choosable()

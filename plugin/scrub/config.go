@@ -12,8 +12,8 @@ import (
 	"github.com/hashicorp/packer-plugin-sdk/template/interpolate"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
-	"github.com/eksnode/packer-plugin-eksnode/plugin/check"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/remote"
+	"github.com/eksnode/packer-plugin-eksnode/plugin/validate"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
@@ -59,10 +59,10 @@ func (c *Config) spec(own []scrub.OwnRule) scrub.Spec {
 
 // ownRules reads the rule file, on the packer host.
 func (c *Config) ownRules() ([]scrub.OwnRule, error) {
-	if err := check.Home("rules_file", &c.RulesFile); err != nil {
+	if err := validate.Home("rules_file", &c.RulesFile); err != nil {
 		return nil, err
 	}
-	name := check.Known(c.RulesFile)
+	name := validate.Known(c.RulesFile)
 	if name == "" {
 		return nil, nil
 	}
@@ -84,12 +84,12 @@ func (c *Config) validate() error {
 	if err != nil {
 		return err
 	}
-	known := scrub.Spec{Only: check.KnownOf(c.Rules), Skip: check.KnownOf(c.SkipRules), Own: own, Audit: scrub.Audit(check.Known(c.Audit))}
-	if check.IsUnknown(c.RulesFile) { // its rules cannot be told from typing errors
+	known := scrub.Spec{Only: validate.KnownOf(c.Rules), Skip: validate.KnownOf(c.SkipRules), Own: own, Audit: scrub.Audit(validate.Known(c.Audit))}
+	if validate.IsUnknown(c.RulesFile) { // its rules cannot be told from typing errors
 		known.Only, known.Skip = nil, nil
 	}
 	candidates := distros.All()
-	if name := check.Known(c.Distro); name != "" {
+	if name := validate.Known(c.Distro); name != "" {
 		distro, err := distros.ByID(name)
 		if err != nil {
 			return errors.Join(err, inHCL(known.Validate(rulesOf(candidates))))
