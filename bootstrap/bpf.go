@@ -17,22 +17,22 @@ func (bpf) Phase() string { return "disks" }
 
 // Plan implements plan.Item. Done means that it is mounted, or that the kernel
 // has no place for it.
-func (bpf) Plan(_ context.Context, h *host.Host) ([]plan.Action, error) {
+func (bpf) Plan(_ context.Context, h *host.Host) (plan.Answer, error) {
 	const where = "/sys/fs/bpf"
 	there, err := h.Exists(where)
 	if err != nil || !there {
-		return nil, err
+		return plan.Answer{}, err
 	}
 	mounted, err := h.Files.IsMountPoint(where)
 	if err != nil {
-		return nil, fmt.Errorf("looking at %s: %w", where, err)
+		return plan.Answer{}, fmt.Errorf("looking at %s: %w", where, err)
 	}
 	if mounted {
-		return nil, nil
+		return plan.Answer{}, nil
 	}
 	c := host.Command{Argv: []string{"mount", "-t", "bpf", "bpf", where}}
-	return []plan.Action{{Verb: plan.Run, Target: c.String(), Reason: "network policies keep their programs there", Do: func(ctx context.Context, _ plan.Progress) error {
+	return plan.Acts(plan.Action{Verb: plan.Run, Target: c.String(), Reason: "network policies keep their programs there", Do: func(ctx context.Context, _ plan.Progress) error {
 		_, err := h.Run(ctx, c)
 		return err
-	}}}, nil
+	}}), nil
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/afero"
 
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/place"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/render"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -28,20 +27,23 @@ func (configuration) Phase() string { return string(Config) }
 
 // Plan implements plan.Item. Done means that every file is as rendered and that
 // none of an earlier description is left.
-func (c configuration) Plan(_ context.Context, h *host.Host) ([]plan.Action, error) {
+func (c configuration) Plan(_ context.Context, h *host.Host) (plan.Answer, error) {
 	files := c.files
 	if len(c.daemons) > 0 {
 		files = slices.DeleteFunc(slices.Clone(files), func(f render.File) bool { return !c.concerns(f) })
-		return place.Plan(h, files)
 	}
-	actions, err := place.Plan(h, files)
-	if err != nil {
-		return nil, err
+	var wanted []plan.File
+	for _, f := range files {
+		wanted = append(wanted, plan.File{Path: f.Path, Content: f.Content, Mode: f.Mode, Why: f.Why})
+	}
+	actions, err := plan.Files(h, wanted)
+	if err != nil || len(c.daemons) > 0 {
+		return plan.Acts(actions...), err
 	}
 	candidates := render.Possible()
 	ours, err := marked(h)
 	if err != nil {
-		return nil, err
+		return plan.Answer{}, err
 	}
 	var old []string
 	for _, name := range append(candidates, ours...) {
@@ -49,8 +51,8 @@ func (c configuration) Plan(_ context.Context, h *host.Host) ([]plan.Action, err
 			old = append(old, name)
 		}
 	}
-	removals, err := place.Absent(h, "it belongs to an earlier configuration", old...)
-	return append(actions, removals...), err
+	removals, err := plan.Absent(h, "it belongs to an earlier configuration", old...)
+	return plan.Acts(append(actions, removals...)...), err
 }
 
 func (c configuration) concerns(f render.File) bool {
@@ -73,7 +75,7 @@ func marked(h *host.Host) ([]string, error) {
 	}
 	var ours []string
 	for _, name := range candidates {
-		own, err := place.IsOurs(h, name)
+		own, err := render.IsOurs(h, name)
 		if err != nil {
 			return nil, err
 		}

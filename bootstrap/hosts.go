@@ -34,10 +34,10 @@ func (controlPlane) Phase() string { return string(Config) }
 // Plan implements plan.Item. Done means that the file has the addresses that
 // the name has now and no others; while nobody resolves the name, those that it
 // had stay.
-func (c controlPlane) Plan(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+func (c controlPlane) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	text, err := h.Content(hostsFile)
 	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", hostsFile, err)
+		return plan.Answer{}, fmt.Errorf("reading %s: %w", hostsFile, err)
 	}
 	var kept strings.Builder
 	var own []string
@@ -50,7 +50,7 @@ func (c controlPlane) Plan(ctx context.Context, h *host.Host) ([]plan.Action, er
 	}
 	want, err := c.lines(ctx, own)
 	if err != nil || slices.Equal(own, want) {
-		return nil, err
+		return plan.Answer{}, err
 	}
 	content := kept.String()
 	if content != "" && !strings.HasSuffix(content, "\n") {
@@ -59,7 +59,7 @@ func (c controlPlane) Plan(ctx context.Context, h *host.Host) ([]plan.Action, er
 	for _, line := range want {
 		content += line + "\n"
 	}
-	return []plan.Action{{Verb: plan.Write, Target: hostsFile, Reason: "where the Outpost's control plane is", Do: func(context.Context, plan.Progress) error {
+	return plan.Acts(plan.Action{Verb: plan.Write, Target: hostsFile, Reason: "where the Outpost's control plane is", Do: func(context.Context, plan.Progress) error {
 		attr, err := h.Files.Attributes(hostsFile)
 		if errors.Is(err, fs.ErrNotExist) {
 			attr, err = host.Attributes{Mode: 0o644}, nil
@@ -68,7 +68,7 @@ func (c controlPlane) Plan(ctx context.Context, h *host.Host) ([]plan.Action, er
 			return err
 		}
 		return h.Files.WriteFile(hostsFile, []byte(content), attr)
-	}}}, nil
+	}}), nil
 }
 
 func (c controlPlane) lines(ctx context.Context, own []string) ([]string, error) {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/machine"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/place"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -46,7 +45,7 @@ const registries = "/run/eksnode/registries"
 
 // Plan implements plan.Item. Done means that containerd lists the image, pinned
 // where pinning is a step of its own, and that no credentials are left.
-func (p pause) Plan(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+func (p pause) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	image := p.node.Containerd.PauseImage
 	filter := "name==" + image
 	if image == machine.LocalPauseImage {
@@ -54,25 +53,25 @@ func (p pause) Plan(ctx context.Context, h *host.Host) ([]plan.Action, error) {
 	}
 	out, err := h.Run(ctx, ctr("list", "--quiet", filter))
 	if err != nil {
-		return nil, fmt.Errorf("asking containerd for the pause image: %w", err)
+		return plan.Answer{}, fmt.Errorf("asking containerd for the pause image: %w", err)
 	}
-	left, err := place.Absent(h, "a pull that was killed left the registry's credentials", registries)
+	left, err := plan.Absent(h, "a pull that was killed left the registry's credentials", registries)
 	if err != nil || strings.TrimSpace(string(out)) == image {
-		return left, err
+		return plan.Acts(left...), err
 	}
 	if image == machine.LocalPauseImage {
-		return append(left, plan.Action{Verb: plan.Run, Target: "import " + p.node.Machine.PauseArchive, Reason: "containerd has lost the pause image, or does not keep it, and no pod starts without it",
+		return plan.Acts(append(left, plan.Action{Verb: plan.Run, Target: "import " + p.node.Machine.PauseArchive, Reason: "containerd has lost the pause image, or does not keep it, and no pod starts without it",
 			Do: func(ctx context.Context, _ plan.Progress) error {
 				if _, err := h.Run(ctx, ctr("import", p.node.Machine.PauseArchive)); err != nil {
 					return err
 				}
 				_, err := h.Run(ctx, ctr("label", image, pinned))
 				return err
-			}}), nil
+			}})...), nil
 	}
-	return []plan.Action{{Verb: plan.Fetch, Target: image, Reason: "no pod starts without it", Do: func(ctx context.Context, _ plan.Progress) error {
+	return plan.Acts(plan.Action{Verb: plan.Fetch, Target: image, Reason: "no pod starts without it", Do: func(ctx context.Context, _ plan.Progress) error {
 		return p.pull(ctx, h, image)
-	}}}, nil
+	}}), nil
 }
 
 func (p pause) pull(ctx context.Context, h *host.Host, image string) error {

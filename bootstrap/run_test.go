@@ -219,10 +219,10 @@ func TestAPullThatFailsEndsInAClearMessage(t *testing.T) {
 func TestTheBPFFileSystemIsMounted(t *testing.T) {
 	live(t, func(t *testing.T, h *host.Host, w *world) {
 		require.NoError(t, os.MkdirAll("/sys/fs/bpf", 0o755))
-		actions, err := bpf{}.Plan(t.Context(), h)
+		answer, err := bpf{}.Plan(t.Context(), h)
 		require.NoError(t, err)
-		require.Len(t, actions, 1)
-		require.NoError(t, actions[0].Do(t.Context(), nil))
+		require.Len(t, answer.Actions, 1)
+		require.NoError(t, answer.Actions[0].Do(t.Context(), nil))
 		assert.Equal(t, []string{"mount -t bpf bpf /sys/fs/bpf"}, calls(t))
 	})
 }

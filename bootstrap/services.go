@@ -44,37 +44,37 @@ func (u unitState) running() bool { return u.active != "inactive" && u.active !=
 // as they are now, and starts at boot or does not, as the contract has it: a
 // NodeConfig is applied at every boot, which then starts the services;
 // bootstrap.sh is called once in an instance's life.
-func (s services) Plan(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+func (s services) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	names := s.names()
 	states, err := unitStates(ctx, h, names)
 	if err != nil {
-		return nil, err
+		return plan.Answer{}, err
 	}
-	var actions []plan.Action
+	var answer plan.Answer
 	for _, state := range states {
 		if state.reload == "yes" {
-			actions = append(actions, service.Systemctl(h, "systemd reads changed units", "daemon-reload"))
+			answer.Act(service.Systemctl(h, "systemd reads changed units", "daemon-reload"))
 			break
 		}
 	}
 	for _, name := range names {
 		unit, state := string(name)+".service", states[string(name)+".service"]
 		if state.load != "loaded" {
-			return nil, fmt.Errorf("starting %s: systemd says that it is %s; the image must have it", unit, state.load)
+			return plan.Answer{}, fmt.Errorf("starting %s: systemd says that it is %s; the image must have it", unit, state.load)
 		}
 		switch enabled := state.file == "enabled"; {
 		case s.node.Form == node.BootstrapScript && !enabled:
-			actions = append(actions, as(plan.Enable, unit, service.Systemctl(h, "bootstrap.sh is not called again after a reboot", "enable", unit)))
+			answer.Act(as(plan.Enable, unit, service.Systemctl(h, "bootstrap.sh is not called again after a reboot", "enable", unit)))
 		case s.node.Form == node.NodeConfig && enabled && name == render.Kubelet:
-			actions = append(actions, as(plan.Disable, unit, service.Systemctl(h, "every boot configures it before it starts", "disable", unit)))
+			answer.Act(as(plan.Disable, unit, service.Systemctl(h, "every boot configures it before it starts", "disable", unit)))
 		}
 		start, err := s.start(h, name, state)
 		if err != nil {
-			return nil, err
+			return plan.Answer{}, err
 		}
-		actions = append(actions, start...)
+		answer.Act(start...)
 	}
-	return actions, nil
+	return answer, nil
 }
 
 func (s services) start(h *host.Host, name render.Service, state unitState) ([]plan.Action, error) {

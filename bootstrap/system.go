@@ -26,11 +26,11 @@ type reader struct {
 
 // Plan implements plan.Item. Done means that both were told since their files
 // last changed.
-func (s system) Plan(_ context.Context, h *host.Host) ([]plan.Action, error) {
+func (s system) Plan(_ context.Context, h *host.Host) (plan.Answer, error) {
 	if !h.HasSystemd() {
-		return nil, nil
+		return plan.Answer{}, nil
 	}
-	var actions []plan.Action
+	var answer plan.Answer
 	for _, r := range []reader{
 		{render.Systemd, []string{"systemctl", "daemon-reload"}, "systemd reads the environments"},
 		{render.Resolved, []string{"systemctl", "restart", "systemd-resolved.service"}, "systemd-resolved reads its servers"},
@@ -38,7 +38,7 @@ func (s system) Plan(_ context.Context, h *host.Host) ([]plan.Action, error) {
 		sum := digest(s.files, r.service)
 		told, err := service.IsStartedWith(h, string(r.service), sum)
 		if err != nil {
-			return nil, err
+			return plan.Answer{}, err
 		}
 		if told {
 			continue
@@ -46,13 +46,13 @@ func (s system) Plan(_ context.Context, h *host.Host) ([]plan.Action, error) {
 		if r.service == render.Resolved {
 			there, err := h.HasUnit("systemd-resolved.service")
 			if err != nil {
-				return nil, err
+				return plan.Answer{}, err
 			}
 			if !there {
-				return nil, fmt.Errorf("spec.instance.network needs systemd-resolved, which this machine has not")
+				return plan.Answer{}, fmt.Errorf("spec.instance.network needs systemd-resolved, which this machine has not")
 			}
 		}
-		actions = append(actions, plan.Action{Verb: plan.Run, Target: host.Command{Argv: r.argv}.String(), Reason: r.why,
+		answer.Act(plan.Action{Verb: plan.Run, Target: host.Command{Argv: r.argv}.String(), Reason: r.why,
 			Do: func(ctx context.Context, _ plan.Progress) error {
 				if _, err := h.Run(ctx, host.Command{Argv: r.argv}); err != nil {
 					return err
@@ -60,7 +60,7 @@ func (s system) Plan(_ context.Context, h *host.Host) ([]plan.Action, error) {
 				return service.RecordStart(h, string(r.service), sum)
 			}})
 	}
-	return actions, nil
+	return answer, nil
 }
 
 // digest sums up what a service reads; empty when that is nothing, as before

@@ -13,9 +13,9 @@ import (
 
 // packageState is a package manager's row of the audit: packages that an
 // interrupted run left half done. Its database is read, on an image root too.
-func packageState(manager, source string, find func(context.Context, *host.Host) ([]plan.Action, error), paths ...string) scrub.Rule {
+func packageState(manager, source string, find func(context.Context, *host.Host) (plan.Answer, error), paths ...string) scrub.Rule {
 	return scrub.Rule{
-		ID: manager + "-state", Phase: scrub.Inspect, Groups: []string{"packages", "package-state"}, Verb: plan.Decide,
+		ID: manager + "-state", Phase: scrub.Inspect, Groups: []string{"packages", "package-state"}, Verb: scrub.Report,
 		Paths: paths, Owner: manager,
 		Why:         "a package that is half installed or not configured does not work on any node, and stops the next installation",
 		Regenerated: manager, Source: source,
@@ -48,11 +48,6 @@ func pacmanScrub() []scrub.Rule {
 	return append(pacmanCaches(), packageState("pacman", "pacman(8)", pacmanState, pacmanLock, pacmanLocal+"/*"))
 }
 
-// broken is a finding about a package.
-func broken(target, format string, args ...any) plan.Action {
-	return plan.Action{Verb: plan.Decide, Target: target, Reason: fmt.Sprintf(format, args...)}
-}
-
 var packageName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9@_][A-Za-z0-9@+._:~^-]{0,254}$`) })
 
 // plainName is a name from a database for messages and commands: one that no
@@ -64,14 +59,8 @@ func plainName(name string) string {
 	return fmt.Sprintf("%.80q", name)
 }
 
-// databaseMost is how many bytes of a file of a package database are read.
-const databaseMost = 256 << 20
-
 // database reads a file of a package database; nil where there is none.
 func database(h *host.Host, name string) ([]byte, error) {
-	if st, err := h.Files.Stat(name); err == nil && (!st.Mode().IsRegular() || st.Size() > databaseMost) {
-		return nil, fmt.Errorf("reading the state of packages: %s is no regular file of up to %d bytes", name, databaseMost)
-	}
 	text, err := h.Content(name)
 	if err != nil {
 		return nil, fmt.Errorf("reading the state of packages: %w", err)

@@ -28,21 +28,21 @@ func servicePolicy() scrub.Rule {
 		Paths: []string{policyPath}, Owner: "eksnode",
 		Why:         "an agent that was killed while it installed packages leaves its policy: no package starts a service on any node",
 		Regenerated: "nothing", Source: "invoke-rc.d(8)",
-		Find: func(_ context.Context, h *host.Host) ([]plan.Action, error) {
+		Find: func(_ context.Context, h *host.Host) (plan.Answer, error) {
 			st, err := h.Files.Lstat(policyPath)
 			if errors.Is(err, fs.ErrNotExist) || err == nil && (!st.Mode().IsRegular() || st.Size() != int64(len(policy))) {
-				return nil, nil
+				return plan.Answer{}, nil
 			}
 			if err != nil {
-				return nil, err
+				return plan.Answer{}, err
 			}
 			text, err := h.Content(policyPath)
 			if err != nil || string(text) != policy {
-				return nil, err
+				return plan.Answer{}, err
 			}
-			return []plan.Action{{Verb: plan.Remove, Target: policyPath, Reason: "an agent that was killed left it, and no package starts a service",
+			return plan.Acts(plan.Action{Verb: plan.Remove, Target: policyPath, Reason: "an agent that was killed left it, and no package starts a service",
 				Count: func() (host.Removal, error) { return h.Files.Measure(policyPath, false) },
-				Take:  func(context.Context) (host.Removal, error) { return h.Files.RemoveTree(policyPath) }}}, nil
+				Take:  func(context.Context) (host.Removal, error) { return h.Files.RemoveTree(policyPath) }}), nil
 		},
 	}
 }
@@ -58,28 +58,28 @@ var dpkgHeals = map[string]string{
 
 // dpkgState reports packages that dpkg left half done, and a journal that it has
 // not taken over.
-func dpkgState(_ context.Context, h *host.Host) ([]plan.Action, error) {
+func dpkgState(_ context.Context, h *host.Host) (plan.Answer, error) {
 	status, err := database(h, dpkgStatus)
 	if err != nil {
-		return nil, err
+		return plan.Answer{}, err
 	}
 	if len(status) == 0 {
 		listed, err := h.Exists(dpkgInfo)
 		if err == nil && listed {
 			err = fmt.Errorf("reading the state of packages: %s is missing or empty; copy %s-old over it", dpkgStatus, dpkgStatus)
 		}
-		return nil, err
+		return plan.Answer{}, err
 	}
 	states, entries, err := dpkgRead(h, status)
 	if err != nil {
-		return nil, err
+		return plan.Answer{}, err
 	}
-	var actions []plan.Action
+	var answer plan.Answer
 	for _, p := range slices.SortedFunc(maps.Keys(states), dpkgPackage.compare) {
 		s := states[p]
 		heal, known := dpkgHeals[s.state]
 		if !known {
-			return nil, fmt.Errorf("reading the state of packages: %s has %s in the state %.80q, which dpkg does not know", dpkgStatus, plainName(p.name), s.state)
+			return plan.Answer{}, fmt.Errorf("reading the state of packages: %s has %s in the state %.80q, which dpkg does not know", dpkgStatus, plainName(p.name), s.state)
 		}
 		if s.again {
 			heal = dpkgHeals["half-installed"]
@@ -88,11 +88,11 @@ func dpkgState(_ context.Context, h *host.Host) ([]plan.Action, error) {
 			heal = `run "dpkg --remove --force-remove-reinstreq %s"`
 		}
 		if heal != "" {
-			actions = append(actions, broken(plainName(p.name), "dpkg left it %s: %s", s.state, strings.ReplaceAll(heal, "%s", plainName(p.name))))
+			answer.Find(plainName(p.name), fmt.Sprintf("dpkg left it %s: %s", s.state, strings.ReplaceAll(heal, "%s", plainName(p.name))))
 		}
 	}
 	if entries > 0 {
-		actions = append(actions, broken(dpkgJournal, `dpkg was interrupted before it took its journal over: run "dpkg --configure -a"`))
+		answer.Find(dpkgJournal, `dpkg was interrupted before it took its journal over: run "dpkg --configure -a"`)
 	}
-	return actions, nil
+	return answer, nil
 }

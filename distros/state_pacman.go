@@ -17,21 +17,21 @@ import (
 // pacmanState reports the lock of a pacman that was killed or is at work, and
 // packages that it left half done: their entry is not whole, or the entry of
 // another version is still there.
-func pacmanState(_ context.Context, h *host.Host) ([]plan.Action, error) {
-	var actions []plan.Action
+func pacmanState(_ context.Context, h *host.Host) (plan.Answer, error) {
+	var answer plan.Answer
 	locked, err := h.Exists(pacmanLock)
 	if err != nil {
-		return nil, fmt.Errorf("reading the state of packages: %w", err)
+		return plan.Answer{}, fmt.Errorf("reading the state of packages: %w", err)
 	}
 	if locked {
-		actions = append(actions, broken(pacmanLock, `pacman was interrupted or is at work: when none runs, run "rm %s" and "pacman -Syu"`, pacmanLock))
+		answer.Find(pacmanLock, fmt.Sprintf(`pacman was interrupted or is at work: when none runs, run "rm %s" and "pacman -Syu"`, pacmanLock))
 	}
 	entries, err := afero.ReadDir(h.Files, pacmanLocal)
 	if errors.Is(err, fs.ErrNotExist) {
-		return actions, nil
+		return answer, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the state of packages: %w", err)
+		return plan.Answer{}, fmt.Errorf("reading the state of packages: %w", err)
 	}
 	seen := map[string]string{}
 	for _, e := range entries {
@@ -40,18 +40,18 @@ func pacmanState(_ context.Context, h *host.Host) ([]plan.Action, error) {
 		}
 		name, lacks, err := pacmanEntry(h, path.Join(pacmanLocal, e.Name()))
 		if err != nil {
-			return nil, err
+			return plan.Answer{}, err
 		}
 		before, twice := seen[name]
 		seen[name] = e.Name()
 		switch {
 		case lacks != "":
-			actions = append(actions, broken(plainName(e.Name()), `pacman left it half installed, without its %s: run "pacman -S --overwrite '*' %s"`, lacks, plainName(name)))
+			answer.Find(plainName(e.Name()), fmt.Sprintf(`pacman left it half installed, without its %s: run "pacman -S --overwrite '*' %s"`, lacks, plainName(name)))
 		case twice:
-			actions = append(actions, broken(plainName(e.Name()), `pacman has %s too, so an upgrade was interrupted: remove the older folder from %s and run "pacman -S %s"`, plainName(before), pacmanLocal, plainName(name)))
+			answer.Find(plainName(e.Name()), fmt.Sprintf(`pacman has %s too, so an upgrade was interrupted: remove the older folder from %s and run "pacman -S %s"`, plainName(before), pacmanLocal, plainName(name)))
 		}
 	}
-	return actions, nil
+	return answer, nil
 }
 
 // pacmanEntry is the name of the package of an entry, and what the entry lacks.

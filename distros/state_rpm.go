@@ -26,11 +26,11 @@ const yumJournal = "/var/lib/yum/transaction-all.*"
 
 // rpmState reports packages that rpm has in several versions: it installs the
 // new one, and one that is killed does not remove the old one.
-func rpmState(heal string) func(context.Context, *host.Host) ([]plan.Action, error) {
-	return func(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+func rpmState(heal string) func(context.Context, *host.Host) (plan.Answer, error) {
+	return func(ctx context.Context, h *host.Host) (plan.Answer, error) {
 		out, err := packages.RPM(ctx, h, `%{NAME}\t%{ARCH}\t%{EVR}\t[%{PROVIDENAME} ]\n`)
 		if err != nil {
-			return nil, fmt.Errorf("reading the state of packages: %w", err)
+			return plan.Answer{}, fmt.Errorf("reading the state of packages: %w", err)
 		}
 		return duplicates(string(out), heal)
 	}
@@ -38,26 +38,26 @@ func rpmState(heal string) func(context.Context, *host.Host) ([]plan.Action, err
 
 // duplicates reads what rpm printed: name, architecture, version and what the
 // package provides.
-func duplicates(said, heal string) ([]plan.Action, error) {
+func duplicates(said, heal string) (plan.Answer, error) {
 	versions := map[string][]string{}
 	for line := range strings.Lines(said) {
 		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
 		if len(f) != 4 {
-			return nil, fmt.Errorf("reading the state of packages: rpm printed %.80q", line)
+			return plan.Answer{}, fmt.Errorf("reading the state of packages: rpm printed %.80q", line)
 		}
 		if !besideEachOther(f[0], f[3]) {
 			name := f[0] + "." + f[1]
 			versions[name] = append(versions[name], plainName(f[2]))
 		}
 	}
-	var actions []plan.Action
+	var answer plan.Answer
 	for _, name := range slices.Sorted(maps.Keys(versions)) {
 		if have := versions[name]; len(have) > 1 {
 			slices.Sort(have)
-			actions = append(actions, broken(plainName(name), "rpm has its versions %s, so an installation was interrupted: %s", strings.Join(have, " and "), heal))
+			answer.Find(plainName(name), fmt.Sprintf("rpm has its versions %s, so an installation was interrupted: %s", strings.Join(have, " and "), heal))
 		}
 	}
-	return actions, nil
+	return answer, nil
 }
 
 // besideEachOther says whether versions of a package are meant to be installed
@@ -67,17 +67,18 @@ func besideEachOther(name, provides string) bool {
 }
 
 // yumState is rpmState with yum's own journals.
-func yumState(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+func yumState(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	files, err := afero.ReadDir(h.Files, path.Dir(yumJournal))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("reading the state of packages: %w", err)
+		return plan.Answer{}, fmt.Errorf("reading the state of packages: %w", err)
 	}
-	var actions []plan.Action
+	var answer plan.Answer
 	for _, f := range files {
 		if ok, err := path.Match(path.Base(yumJournal), f.Name()); err == nil && ok {
-			actions = append(actions, broken(path.Join(path.Dir(yumJournal), plainName(f.Name())), `yum was interrupted: run "yum-complete-transaction" of the package yum-utils`))
+			answer.Find(path.Join(path.Dir(yumJournal), plainName(f.Name())), `yum was interrupted: run "yum-complete-transaction" of the package yum-utils`)
 		}
 	}
 	more, err := rpmState(`run "package-cleanup --cleandupes" of the package yum-utils`)(ctx, h)
-	return append(actions, more...), err
+	answer.Add(more)
+	return answer, err
 }

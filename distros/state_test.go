@@ -44,9 +44,9 @@ func stateOf(t *testing.T, id string, h *host.Host) (found []string, unknown str
 	items, err := scrub.Spec{Only: []string{"package-state"}}.AuditItems(d.Scrub)
 	require.NoError(t, err)
 	for _, p := range plan.Make(t.Context(), h, items) {
-		for _, a := range p.Actions {
-			assert.Equal(t, plan.Decide, a.Verb)
-			found = append(found, a.Target+": "+a.Reason)
+		assert.Empty(t, p.Actions)
+		for _, f := range p.Findings {
+			found = append(found, f.Target+": "+f.Reason)
 		}
 		unknown += p.Error
 	}
@@ -85,7 +85,7 @@ func TestPackagesThatAreHalfDoneAreFound(t *testing.T) {
 		"an unknown state":      {distro: "debian", files: map[string]string{"var/lib/dpkg/status": "Package: a\nStatus: install ok broken\n"}, unknown: `apt-state: reading the state of packages: /var/lib/dpkg/status has a in the state "broken", which dpkg does not know`},
 		"a status that is lost": {distro: "debian", files: map[string]string{"var/lib/dpkg/info/a.list": "/.\n"}, unknown: "apt-state: reading the state of packages: /var/lib/dpkg/status is missing or empty; copy /var/lib/dpkg/status-old over it"},
 		"an empty status":       {distro: "debian", files: map[string]string{"var/lib/dpkg/info/a.list": "/.\n", "var/lib/dpkg/status": ""}, unknown: "apt-state: reading the state of packages: /var/lib/dpkg/status is missing or empty; copy /var/lib/dpkg/status-old over it"},
-		"a folder for a file":   {distro: "debian", files: map[string]string{"var/lib/dpkg/status/": ""}, unknown: "apt-state: reading the state of packages: /var/lib/dpkg/status is no regular file of up to 268435456 bytes"},
+		"a folder for a file":   {distro: "debian", files: map[string]string{"var/lib/dpkg/status/": ""}, unknown: "apt-state: reading the state of packages: open /var/lib/dpkg/status: not a regular file"},
 
 		"pacman's, whole": {distro: "arch", files: whole},
 		"pacman's lock":   {distro: "arch", files: with(whole, "var/lib/pacman/db.lck", ""), found: []string{`/var/lib/pacman/db.lck: pacman was interrupted or is at work: when none runs, run "rm /var/lib/pacman/db.lck" and "pacman -Syu"`}},
@@ -114,6 +114,14 @@ func TestPackagesThatAreHalfDoneAreFound(t *testing.T) {
 	}
 }
 
+// A file of a package database that is too large for memory is an error.
+func TestALargePackageDatabaseIsNotRead(t *testing.T) {
+	h, root := imageOf(t, map[string]string{"var/lib/dpkg/status": ""})
+	require.NoError(t, os.Truncate(filepath.Join(root, "var/lib/dpkg/status"), 32<<20+1))
+	_, unknown := stateOf(t, "debian", h)
+	assert.Equal(t, "apt-state: reading the state of packages: read /var/lib/dpkg/status: larger than 32 MiB", unknown)
+}
+
 func with(files map[string]string, name, text string) map[string]string {
 	files = maps.Clone(files)
 	files[name] = text
@@ -126,9 +134,7 @@ func TestVersionsBesideEachOtherAreAnInterruptedTransaction(t *testing.T) {
 		"glibc\tx86_64\t1\tglibc \nglibc\ti686\t1\tglibc \nnvidia\tx86_64\t1\tinstallonlypkg(kernel-module) \nnvidia\tx86_64\t2\tinstallonlypkg(kernel-module) \n"+
 		"kmod\tx86_64\t1\tmultiversion(kernel) \nkmod\tx86_64\t2\tmultiversion(kernel) \ngpg-pubkey\t(none)\ta\tx \ngpg-pubkey\t(none)\tb\tx \n", `run "dnf remove --duplicates"`)
 	require.NoError(t, err)
-	require.Len(t, found, 1)
-	assert.Equal(t, "runc.x86_64", found[0].Target)
-	assert.Equal(t, `rpm has its versions 2:1.2-1 and 2:1.3-1, so an installation was interrupted: run "dnf remove --duplicates"`, found[0].Reason)
+	assert.Equal(t, plan.Finds("runc.x86_64", `rpm has its versions 2:1.2-1 and 2:1.3-1, so an installation was interrupted: run "dnf remove --duplicates"`), found)
 	_, err = duplicates("warning: x\n", "")
 	require.EqualError(t, err, `reading the state of packages: rpm printed "warning: x\n"`)
 }

@@ -1,15 +1,15 @@
 // Package plan is the unit of work that provisioning and scrubbing share. An
 // Item looks at a host and answers one question without touching anything:
-// what is left to do? Its answer is a list of Actions. A dry run prints them,
-// applying does them, and verifying is asking once more and getting an empty
-// answer. There is no second list of what "done" means.
+// what is left to do? Its Answer has Actions, and Findings that only a person
+// can resolve. A dry run prints the answer, applying does the actions, and
+// verifying is planning again and getting no actions. There is no second list
+// of what "done" means.
 package plan
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
@@ -33,9 +33,6 @@ const (
 	Unmount Verb = "unmount" // detach a mount
 	Run     Verb = "run"     // run a command
 	Wipe    Verb = "wipe"    // discard or overwrite free space
-	// Decide is a finding that no rule may act on: a person has to decide.
-	// An action with this verb is never done and stays pending.
-	Decide Verb = "decide"
 )
 
 // Action is one thing left to do on a host.
@@ -49,7 +46,7 @@ type Action struct {
 	// report what was really taken.
 	host.Removal
 	// Do performs the action; it must be safe to do twice. Actions that remove
-	// have Take in its place, and those with the verb Decide have neither.
+	// have Take in its place.
 	Do func(context.Context, Progress) error `json:"-"`
 	// Take performs an action that removes and counts what it took.
 	Take func(context.Context) (host.Removal, error) `json:"-"`
@@ -109,14 +106,15 @@ type Item interface {
 	// when the one before it went through.
 	Phase() string
 	// Plan says what is left to do on h. It changes nothing.
-	Plan(ctx context.Context, h *host.Host) ([]Action, error)
+	Plan(ctx context.Context, h *host.Host) (Answer, error)
 }
 
-// Planned is what one item has left to do.
+// Planned is one item's answer in a report.
 type Planned struct {
-	Item    string   `json:"item"`
-	Phase   string   `json:"phase"`
-	Actions []Action `json:"actions"`
+	Item     string    `json:"item"`
+	Phase    string    `json:"phase"`
+	Actions  []Action  `json:"actions,omitempty"`
+	Findings []Finding `json:"findings,omitempty"`
 	// Error says why the item could not look; Err is the item's own error.
 	Error string `json:"error,omitempty"`
 	Err   error  `json:"-"`
@@ -133,20 +131,15 @@ func Make(ctx context.Context, h *host.Host, items []Item) []Planned {
 			p.Error = fmt.Errorf("stopping before %s: %w", item.ID(), err).Error()
 			return append(list, p)
 		}
-		actions, err := item.Plan(ctx, h)
-		if err = errors.Join(err, count(actions)); err != nil {
+		answer, err := item.Plan(ctx, h)
+		if err = errors.Join(err, count(answer.Actions)); err != nil {
 			p.Err = itemError(item, "", err)
 			p.Error = p.Err.Error()
 		}
-		p.Actions = actions
-		if len(actions) > 0 || err != nil {
+		p.Actions, p.Findings = answer.Actions, answer.Findings
+		if !answer.IsEmpty() || err != nil {
 			list = append(list, p)
 		}
 	}
 	return list
-}
-
-// doable leaves out what only a person can settle.
-func doable(actions []Action) []Action {
-	return slices.DeleteFunc(slices.Clone(actions), func(a Action) bool { return a.Verb == Decide })
 }

@@ -29,8 +29,8 @@ type Outcome struct {
 	// Actions are those that were done, in order; of a failed item the last
 	// one is the one that failed.
 	Actions []Action `json:"actions,omitempty"`
-	// Findings are what a person has to decide.
-	Findings []Action `json:"findings,omitempty"`
+	// Findings are what is left for a person.
+	Findings []Finding `json:"findings,omitempty"`
 	// Error says why the item failed; Err is the same, with its parts.
 	Error string `json:"error,omitempty"`
 	Err   error  `json:"-"`
@@ -85,17 +85,16 @@ func Apply(ctx context.Context, h *host.Host, items []Item, sink Sink) ([]Outcom
 }
 
 func applyItem(ctx context.Context, h *host.Host, item Item, sink Sink, out *Outcome) error {
-	actions, err := item.Plan(ctx, h)
+	answer, err := item.Plan(ctx, h)
 	if err != nil {
 		return itemError(item, "", err)
 	}
-	todo := doable(actions)
-	sink.Begin(item.ID(), item.Phase(), len(todo))
-	if len(todo) == 0 {
-		out.Status, out.Findings = Unchanged, actions
+	sink.Begin(item.ID(), item.Phase(), len(answer.Actions))
+	if len(answer.Actions) == 0 {
+		out.Status, out.Findings = Unchanged, answer.Findings
 		return nil
 	}
-	for _, a := range todo {
+	for _, a := range answer.Actions {
 		if err := context.Cause(ctx); err != nil {
 			return itemError(item, "stopping", err)
 		}
@@ -110,10 +109,10 @@ func applyItem(ctx context.Context, h *host.Host, item Item, sink Sink, out *Out
 	if err != nil {
 		return itemError(item, "verifying", err)
 	}
-	out.Status, out.Findings = Done, left
-	if left := doable(left); len(left) > 0 {
-		out.Findings = nil
-		return itemError(item, "verifying", fmt.Errorf("still to do afterwards: %s %s (%s)", left[0].Verb, left[0].Target, left[0].Reason))
+	out.Status, out.Findings = Done, left.Findings
+	if len(left.Actions) > 0 {
+		first := left.Actions[0]
+		return itemError(item, "verifying", fmt.Errorf("still to do afterwards: %s %s (%s)", first.Verb, first.Target, first.Reason))
 	}
 	return nil
 }

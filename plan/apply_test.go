@@ -23,19 +23,22 @@ type flag struct {
 	err       error // of doing
 	planErr   error
 	stuck     bool // doing has no effect
+	findings  []Finding
 }
 
 func (f flag) ID() string    { return f.id }
 func (f flag) Phase() string { return f.phase }
 
-func (f flag) Plan(context.Context, *host.Host) ([]Action, error) {
+func (f flag) Plan(context.Context, *host.Host) (Answer, error) {
 	if f.planErr != nil || *f.on {
-		return nil, f.planErr
+		return Answer{Findings: f.findings}, f.planErr
 	}
-	return []Action{{Verb: Write, Target: f.id, Reason: "it is off", Do: func(context.Context, Progress) error {
+	answer := Acts(Action{Verb: Write, Target: f.id, Reason: "it is off", Do: func(context.Context, Progress) error {
 		*f.on = *f.on || f.err == nil && !f.stuck
 		return f.err
-	}}}, nil
+	}})
+	answer.Findings = f.findings
+	return answer, nil
 }
 
 type log struct{ lines []string }
@@ -72,6 +75,28 @@ func TestAFailureStopsTheNextPhaseButNotItsOwn(t *testing.T) {
 	assert.EqualError(t, err, "a: write a: boom")
 	assert.Equal(t, []Status{Failed, Done, Skipped}, []Status{outcomes[0].Status, outcomes[1].Status, outcomes[2].Status})
 	assert.False(t, c)
+}
+
+// Findings are reported and stay: they are neither done nor in the way of what is.
+func TestFindingsStay(t *testing.T) {
+	var on bool
+	both := flag{id: "a", phase: "1", on: &on, findings: []Finding{{"/y", "who knows"}}}
+	list := Make(t.Context(), nil, []Item{both})
+	require.Len(t, list, 1)
+	assert.Len(t, list[0].Actions, 1)
+	assert.Equal(t, both.findings, list[0].Findings)
+
+	var l log
+	for _, want := range []Status{Done, Unchanged} {
+		outcomes, err := Apply(t.Context(), nil, []Item{both}, &l)
+		require.NoError(t, err)
+		assert.Equal(t, want, outcomes[0].Status)
+		assert.Equal(t, both.findings, outcomes[0].Findings)
+	}
+	assert.Equal(t, []string{"begin a 1", "end a done", "begin a 0", "end a unchanged"}, l.lines)
+	text, err := EncodeJSON(Make(t.Context(), nil, []Item{both}))
+	require.NoError(t, err)
+	assert.JSONEq(t, `[{"item": "a", "phase": "1", "findings": [{"target": "/y", "reason": "who knows"}]}]`, string(text))
 }
 
 // An error says each thing once: which item, and what it was doing.
@@ -112,9 +137,9 @@ func TestACancelledRunSkipsTheRest(t *testing.T) {
 // actions is an item with these actions.
 type actions []Action
 
-func (actions) ID() string                                           { return "several" }
-func (actions) Phase() string                                        { return "1" }
-func (a actions) Plan(context.Context, *host.Host) ([]Action, error) { return a, nil }
+func (actions) ID() string                                         { return "several" }
+func (actions) Phase() string                                      { return "1" }
+func (a actions) Plan(context.Context, *host.Host) (Answer, error) { return Acts(a...), nil }
 
 // Whoever interrupts an item with many actions does not wait for all of them,
 // nor for the other items of the phase.
@@ -134,17 +159,18 @@ func TestACancelledRunStopsBetweenActions(t *testing.T) {
 
 func TestAReportSumsUpAndJudges(t *testing.T) {
 	removed := Action{Verb: Remove, Target: "/x", Removal: host.Removal{Entries: 2, Bytes: 10}}
-	finding := Action{Verb: Decide, Target: "/y", Reason: "who knows"}
+	finding := Finding{Target: "/y", Reason: "who knows"}
 	for name, c := range map[string]struct {
 		fill func(*Report)
 		want Result
 		code int
 	}{
 		"applied":           {func(r *Report) { r.Applied([]Outcome{{Status: Done, Actions: []Action{removed}}}, nil) }, OK, 0},
-		"applied, findings": {func(r *Report) { r.Applied([]Outcome{{Status: Done, Findings: []Action{finding}}}, nil) }, Findings, 1},
+		"applied, findings": {func(r *Report) { r.Applied([]Outcome{{Status: Done, Findings: []Finding{finding}}}, nil) }, Findings, 1},
 		"failed":            {func(r *Report) { r.Applied(nil, errors.New("x")) }, Failure, 1},
 		"clean":             {func(r *Report) { r.Audited(nil, 3) }, Clean, 0},
 		"left":              {func(r *Report) { r.Audited([]Planned{{Actions: []Action{removed}}}, 3) }, Findings, 1},
+		"found":             {func(r *Report) { r.Audited([]Planned{{Findings: []Finding{finding}}}, 3) }, Findings, 1},
 		"could not look":    {func(r *Report) { r.Audited([]Planned{{Error: "x"}, {Actions: []Action{removed}}}, 3) }, Unknown, 2},
 		"dry run":           {func(r *Report) { r.Dry([]Planned{{Actions: []Action{removed}}}, 3) }, DryRun, 0},
 		"dry run, no look":  {func(r *Report) { r.Dry([]Planned{{Error: "x"}}, 3) }, Failure, 1},
@@ -159,6 +185,9 @@ func TestAReportSumsUpAndJudges(t *testing.T) {
 	var r Report
 	r.Applied([]Outcome{{Status: Done, Actions: []Action{removed, removed}}}, nil)
 	assert.Equal(t, Totals{Items: 1, Changed: 1, Actions: 2, Removal: host.Removal{Entries: 4, Bytes: 20}}, r.Totals)
+	r = Report{}
+	r.Dry([]Planned{{Actions: []Action{removed}, Findings: []Finding{finding, finding}}}, 3)
+	assert.Equal(t, Totals{Items: 3, Actions: 1, Findings: 2, Removal: removed.Removal}, r.Totals)
 }
 
 func TestSize(t *testing.T) {
@@ -169,10 +198,10 @@ func TestSize(t *testing.T) {
 
 // The audit that ends a scrub decides its result, unless it only warns.
 func TestAnAuditConcludesAScrub(t *testing.T) {
-	secret := []Planned{{Item: "secrets", Actions: []Action{{Verb: Decide, Target: "/y", Reason: "who knows"}}}}
+	secret := []Planned{{Item: "secrets", Findings: []Finding{{Target: "/y", Reason: "who knows"}}}}
 	again := []Planned{{Item: "logs", Actions: []Action{{Verb: Empty, Target: "/var/log/x", Reason: "it logged"}}}}
 	broken := []Planned{{Item: "x", Error: "x: no"}}
-	left := []Outcome{{Item: "secrets", Status: Done, Findings: secret[0].Actions}}
+	left := []Outcome{{Item: "secrets", Status: Done, Findings: secret[0].Findings}}
 	for name, c := range map[string]struct {
 		outcomes []Outcome
 		err      error
@@ -207,7 +236,7 @@ func TestAnAuditConcludesAScrub(t *testing.T) {
 // A dry run has failed when its audit could not look; findings are for later.
 func TestAnAuditConcludesADryRun(t *testing.T) {
 	for list, want := range map[*[]Planned]Result{
-		{{Actions: []Action{{Verb: Decide}}}}: DryRun, {{Error: "x: no"}}: Failure, {}: DryRun,
+		{{Findings: []Finding{{Target: "/y"}}}}: DryRun, {{Error: "x: no"}}: Failure, {}: DryRun,
 	} {
 		var r Report
 		r.Dry(nil, 3)
@@ -219,7 +248,7 @@ func TestAnAuditConcludesADryRun(t *testing.T) {
 // An error names some findings; a machine must not choose its length.
 func TestAnErrorNamesSomeFindings(t *testing.T) {
 	var r Report
-	r.Applied([]Outcome{{Item: "i", Findings: slices.Repeat([]Action{{Target: "/y", Reason: "x"}}, 1000)}}, nil)
+	r.Applied([]Outcome{{Item: "i", Findings: slices.Repeat([]Finding{{Target: "/y", Reason: "x"}}, 1000)}}, nil)
 	assert.Equal(t, "a person has to decide, or skip the rule: "+strings.Repeat("/y (i): x; ", namedMost)+"and 975 more", r.Error)
 }
 

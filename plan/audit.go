@@ -11,7 +11,7 @@ type Audit struct {
 	Result Result    `json:"result"` // clean, findings or unknown
 	Items  int       `json:"items"`  // rules that were asked
 	Error  string    `json:"error,omitempty"`
-	Plan   []Planned `json:"plan,omitempty"` // the findings
+	Plan   []Planned `json:"plan,omitempty"` // what is left
 }
 
 // Concluded adds the audit that ends a scrub. With fails, the audit's verdict
@@ -44,22 +44,21 @@ func (r *Report) Concluded(list []Planned, items int, fails bool) {
 
 // findings is the error that names what a scrub and its audit left, each once.
 func (r *Report) findings() string {
-	decide := undecided(r.Outcomes)
+	unresolved := unresolved(r.Outcomes)
 	var again []string
 	for _, p := range r.Audit.Plan {
 		for _, a := range p.Actions {
-			text := finding(p.Item, a)
-			switch {
-			case a.Verb != Decide:
-				again = append(again, fmt.Sprintf("%s %s (%s)", a.Verb, a.Target, p.Item))
-			case !slices.Contains(decide, text):
-				decide = append(decide, text)
+			again = append(again, fmt.Sprintf("%s %s (%s)", a.Verb, a.Target, p.Item))
+		}
+		for _, f := range p.Findings {
+			if text := f.of(p.Item); !slices.Contains(unresolved, text) {
+				unresolved = append(unresolved, text)
 			}
 		}
 	}
 	var parts []string
-	if len(decide) > 0 {
-		parts = append(parts, toDecide(decide))
+	if len(unresolved) > 0 {
+		parts = append(parts, toResolve(unresolved))
 	}
 	if len(again) > 0 {
 		parts = append(parts, "a running program has written again after the scrub, stop that program first: "+firstOf(again))
@@ -67,24 +66,24 @@ func (r *Report) findings() string {
 	return strings.Join(parts, "; ")
 }
 
-// undecided lists what outcomes left to a person.
-func undecided(outcomes []Outcome) []string {
+// unresolved lists the findings of outcomes, as errors name them.
+func unresolved(outcomes []Outcome) []string {
 	var list []string
 	for _, o := range outcomes {
 		for _, f := range o.Findings {
-			list = append(list, finding(o.Item, f))
+			list = append(list, f.of(o.Item))
 		}
 	}
 	return list
 }
 
-// finding is a finding in an error.
-func finding(item string, a Action) string {
-	return fmt.Sprintf("%s (%s): %s", a.Target, item, a.Reason)
+// of is an item's finding in an error.
+func (f Finding) of(item string) string {
+	return fmt.Sprintf("%s (%s): %s", f.Target, item, f.Reason)
 }
 
-// toDecide is the error of findings that only a person can resolve.
-func toDecide(findings []string) string {
+// toResolve is the error of findings.
+func toResolve(findings []string) string {
 	return "a person has to decide, or skip the rule: " + firstOf(findings)
 }
 
@@ -104,11 +103,11 @@ func (a *Audit) String() string {
 	if a.Result == Clean {
 		return fmt.Sprintf("audit clean: nothing left by %d rules", a.Items)
 	}
-	findings := 0
+	left := 0
 	for _, p := range a.Plan {
-		findings += len(p.Actions)
+		left += len(p.Actions) + len(p.Findings)
 	}
-	text := fmt.Sprintf("audit %s: %d left, found by %d of %d rules", a.Result, findings, len(a.Plan), a.Items)
+	text := fmt.Sprintf("audit %s: %d left, found by %d of %d rules", a.Result, left, len(a.Plan), a.Items)
 	if a.Error != "" {
 		text += "; could not look: " + a.Error
 	}

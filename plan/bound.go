@@ -30,7 +30,7 @@ func (o Outcome) Bounded(most int) Outcome {
 func (o Outcome) bounded(most int, omitted *int) Outcome {
 	o.Error = start(o.Error)
 	o.Actions = boundedActions(o.Actions, most, omitted)
-	o.Findings = boundedActions(o.Findings, most, omitted)
+	o.Findings = first(o.Findings, most, omitted)
 	return o
 }
 
@@ -39,6 +39,7 @@ func boundedPlan(list []Planned, most int, omitted *int) []Planned {
 	for i := range list {
 		list[i].Error = start(list[i].Error)
 		list[i].Actions = boundedActions(list[i].Actions, most, omitted)
+		list[i].Findings = first(list[i].Findings, most, omitted)
 	}
 	return list
 }

@@ -50,6 +50,8 @@ type Totals struct {
 	Items   int `json:"items"`
 	Changed int `json:"changed"`
 	Actions int `json:"actions"`
+	// Findings are what only a person can resolve.
+	Findings int `json:"findings"`
 	host.Removal
 }
 
@@ -89,20 +91,21 @@ func Begun(command, tool, root string, now time.Time) Report {
 	}
 }
 
-// Applied fills in what Apply did. Findings that only a person can settle keep
-// the result from being OK: an image that may be dirty must not pass silently.
+// Applied fills in what Apply did. Findings keep the result from being OK: an
+// image that may be dirty must not pass silently.
 func (r *Report) Applied(outcomes []Outcome, err error) {
 	r.Outcomes, r.Result = outcomes, OK
-	left := undecided(outcomes)
+	left := unresolved(outcomes)
 	switch {
 	case err != nil:
 		r.Result, r.Error = Failure, err.Error()
 	case len(left) > 0:
-		r.Result, r.Error = Findings, toDecide(left)
+		r.Result, r.Error = Findings, toResolve(left)
 	}
 	for _, o := range outcomes {
 		r.Totals.Items++
 		r.Totals.Actions += len(o.Actions)
+		r.Totals.Findings += len(o.Findings)
 		if o.Status == Done {
 			r.Totals.Changed++
 		}
@@ -128,6 +131,7 @@ func (r *Report) pending(list []Planned, items int, nothing, some, broken Result
 	var errs []string
 	for _, p := range list {
 		r.Totals.Actions += len(p.Actions)
+		r.Totals.Findings += len(p.Findings)
 		for _, a := range p.Actions {
 			r.Totals.Add(a.Removal)
 		}
@@ -138,7 +142,7 @@ func (r *Report) pending(list []Planned, items int, nothing, some, broken Result
 	switch {
 	case len(errs) > 0:
 		r.Result, r.Error = broken, firstOf(errs)
-	case r.Totals.Actions > 0:
+	case r.Totals.Actions+r.Totals.Findings > 0:
 		r.Result = some
 	}
 }

@@ -160,7 +160,7 @@ func TestASecondProvisionChangesNothing(t *testing.T) {
 		byStep[o.Item] = o.Status
 	}
 	assert.Equal(t, map[string]plan.Status{
-		"preflight": plan.Unchanged, "packages": plan.Unchanged, "authorities": plan.Unchanged, "directories": plan.Done,
+		"requirements": plan.Unchanged, "packages": plan.Unchanged, "authorities": plan.Unchanged, "directories": plan.Done,
 		"kubelet": plan.Done, "ecr-credential-provider": plan.Done, "cni-plugins": plan.Done,
 		"templates": plan.Done, "units": plan.Done, "system": plan.Done, "labels": plan.Unchanged, "modules": plan.Done, "sysctls": plan.Done, "kernel-arguments": plan.Unchanged,
 		"swap": plan.Unchanged, "images": plan.Unchanged, "command": plan.Done, "first-boot": plan.Done, "manifest": plan.Done,

@@ -52,9 +52,9 @@ func (n *node) planArgumentsFile(h *host.Host) ([]plan.Action, error) {
 	}
 	text := strings.ReplaceAll(how.File.Content, distros.Arguments, strings.Join(n.spec.KernelArguments, " "))
 	if !how.Appended {
-		return planFiles(h, []file{{how.File.Path, []byte(text), 0o644, how.File.Why}})
+		return plan.Files(h, []plan.File{{Path: how.File.Path, Content: []byte(text), Mode: 0o644, Why: how.File.Why}})
 	}
-	return planLines(h, []line{{path: how.File.Path, key: ` # eksnode$`, text: strings.TrimSuffix(text, "\n"), why: how.File.Why}})
+	return planLines(h, []lineInFile{{path: how.File.Path, key: ` # eksnode$`, text: strings.TrimSuffix(text, "\n"), why: how.File.Why}})
 }
 
 // argumentsTaken says whether the boot loader has every argument. On a mounted

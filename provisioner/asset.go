@@ -70,11 +70,10 @@ func (n *node) expectAfter(h *host.Host, d asset.Download) error {
 // assetLeftovers plans the removal of what a killed download left.
 func assetLeftovers(h *host.Host, d asset.Download) ([]plan.Action, error) {
 	names, err := d.Leftover(h)
-	var actions []plan.Action
-	for _, name := range names {
-		actions = append(actions, removeLeftover(h, name))
+	if err != nil {
+		return nil, err
 	}
-	return actions, err
+	return plan.Absent(h, plan.Interrupted, names...)
 }
 
 // notDone says why a download must be fetched; empty when it need not be.

@@ -28,7 +28,7 @@ const authorityPrefix = "eksnode-"
 func (n *node) authorities() step {
 	return step{"authorities", func(_ context.Context, h *host.Host) ([]plan.Action, error) {
 		files := n.authorityFiles()
-		actions, err := planFiles(h, files)
+		actions, err := plan.Files(h, files)
 		if err != nil {
 			return nil, err
 		}
@@ -50,23 +50,23 @@ func (n *node) authorities() step {
 	}}
 }
 
-func (n *node) authorityFiles() []file {
-	var files []file
+func (n *node) authorityFiles() []plan.File {
+	var files []plan.File
 	for _, name := range slices.Sorted(maps.Keys(n.spec.CACertificates)) {
 		c, err := authority(n.spec.CACertificates[name])
 		if err != nil {
 			continue // Validate has refused it
 		}
 		text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
-		files = append(files, file{
-			path.Join(n.distro.CAAnchors, authorityPrefix+name+n.distro.CASuffix), text, 0o644, "ca_certificates names it",
+		files = append(files, plan.File{
+			Path: path.Join(n.distro.CAAnchors, authorityPrefix+name+n.distro.CASuffix), Content: text, Mode: 0o644, Why: "ca_certificates names it",
 		})
 	}
 	return files
 }
 
 // formerAuthorities plans the removal of ours that the spec no longer has.
-func (n *node) formerAuthorities(h *host.Host, files []file) ([]plan.Action, error) {
+func (n *node) formerAuthorities(h *host.Host, files []plan.File) ([]plan.Action, error) {
 	entries, err := afero.ReadDir(h.Files, n.distro.CAAnchors)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -77,7 +77,7 @@ func (n *node) formerAuthorities(h *host.Host, files []file) ([]plan.Action, err
 	var actions []plan.Action
 	for _, e := range entries {
 		name := path.Join(n.distro.CAAnchors, e.Name())
-		wanted := slices.ContainsFunc(files, func(f file) bool { return f.path == name })
+		wanted := slices.ContainsFunc(files, func(f plan.File) bool { return f.Path == name })
 		// Where the anchors' folder is the folder of the result too, the
 		// refreshing command makes links beside them.
 		if wanted || !e.Mode().IsRegular() || !strings.HasPrefix(e.Name(), authorityPrefix) || !strings.HasSuffix(e.Name(), n.distro.CASuffix) {

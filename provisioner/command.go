@@ -23,7 +23,7 @@ func (n *node) commandPath() string { return path.Join(n.distro.CommandFolder, "
 // lets it join at first boot. Done means that the file there is this program.
 func (n *node) command() step {
 	return step{"command", func(_ context.Context, h *host.Host) ([]plan.Action, error) {
-		actions, err := planLeftovers(h, n.commandPath())
+		actions, err := plan.Leftovers(h, n.commandPath())
 		if err != nil {
 			return nil, err
 		}

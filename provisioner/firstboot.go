@@ -91,7 +91,7 @@ func (n *node) planBoot(h *host.Host, m *manifest.Manifest) ([]plan.Action, erro
 		return nil, err
 	}
 	var actions []plan.Action
-	var files []file
+	var files []plan.File
 	for _, f := range n.bootFiles() {
 		switch {
 		case f.Folder:
@@ -101,10 +101,10 @@ func (n *node) planBoot(h *host.Host, m *manifest.Manifest) ([]plan.Action, erro
 			}
 			actions = append(actions, more...)
 		case f.Link == "":
-			files = append(files, file{f.Path, f.Content, f.Mode, f.Why})
+			files = append(files, plan.File{Path: f.Path, Content: f.Content, Mode: f.Mode, Why: f.Why})
 		}
 	}
-	more, err := planFiles(h, files)
+	more, err := plan.Files(h, files)
 	if err != nil {
 		return nil, err
 	}
@@ -112,23 +112,23 @@ func (n *node) planBoot(h *host.Host, m *manifest.Manifest) ([]plan.Action, erro
 	if err != nil {
 		return nil, err
 	}
-	linking, err := planLinks(h, links)
+	linking, err := plan.Links(h, links)
 	return slices.Concat(actions, more, linking), err
 }
 
 // bootLinks are the links of a first boot. eksnode stands in for
 // aws-iam-authenticator where the image has none of its own.
-func (n *node) bootLinks(h *host.Host) ([]link, error) {
-	var links []link
+func (n *node) bootLinks(h *host.Host) ([]plan.SymbolicLink, error) {
+	var links []plan.SymbolicLink
 	for _, f := range n.bootFiles() {
 		if f.Link != "" {
-			links = append(links, link{f.Path, f.Link, f.Why})
+			links = append(links, plan.SymbolicLink{Path: f.Path, To: f.Link, Why: f.Why})
 		}
 	}
-	own := link{path.Join(n.distro.CommandFolder, authenticator), path.Base(n.commandPath()), "kubeconfigs of Amazon Linux 2's kind call it for a token"}
+	own := plan.SymbolicLink{Path: path.Join(n.distro.CommandFolder, authenticator), To: path.Base(n.commandPath()), Why: "kubeconfigs of Amazon Linux 2's kind call it for a token"}
 	for _, dir := range append([]string{n.distro.CommandFolder}, searchPath...) {
 		name := path.Join(dir, authenticator)
-		if to, err := h.Files.ReadlinkIfPossible(name); err == nil && to == own.to {
+		if to, err := h.Files.ReadlinkIfPossible(name); err == nil && to == own.To {
 			continue
 		}
 		switch there, err := h.Exists(name); {
@@ -175,7 +175,7 @@ func isBootFile(h *host.Host, f units.File, st fs.FileInfo) (bool, error) {
 	if !st.Mode().IsRegular() {
 		return false, nil
 	}
-	return file{f.Path, f.Content, f.Mode, f.Why}.isThere(h)
+	return plan.File{Path: f.Path, Content: f.Content, Mode: f.Mode}.IsThere(h)
 }
 
 func recorded(m *manifest.Manifest, name string) bool {
@@ -217,12 +217,12 @@ func (n *node) bootRecords(h *host.Host) ([]manifest.File, error) {
 	var records []manifest.File
 	for _, f := range n.bootFiles() {
 		if !f.Folder && f.Link == "" {
-			records = append(records, file{f.Path, f.Content, f.Mode, f.Why}.record())
+			records = append(records, record(plan.File{Path: f.Path, Content: f.Content, Mode: f.Mode}))
 		}
 	}
 	links, err := n.bootLinks(h)
 	for _, l := range links {
-		records = append(records, manifest.File{Path: l.path, Mode: 0o777, Link: l.to})
+		records = append(records, manifest.File{Path: l.Path, Mode: 0o777, Link: l.To})
 	}
 	return records, err
 }

@@ -153,14 +153,12 @@ func (n *node) images() step {
 
 // imageLeftovers plans the removal of what a killed import left.
 func (n *node) imageLeftovers(h *host.Host) ([]plan.Action, error) {
-	var actions []plan.Action
-	if there, err := h.Exists(imageArchive); err != nil {
+	actions, err := plan.Absent(h, plan.Interrupted, imageArchive)
+	if err != nil {
 		return nil, err
-	} else if there {
-		actions = append(actions, removeLeftover(h, imageArchive))
 	}
 	for _, name := range []string{imageArchive, pauseArchive} {
-		left, err := planLeftovers(h, name)
+		left, err := plan.Leftovers(h, name)
 		if err != nil {
 			return nil, err
 		}

@@ -22,14 +22,14 @@ var modulesConf []byte
 // modulesFile loads the modules at boot. They are not loaded now: the node's
 // kernel needs them, not the build machine's, which in a container is another
 // machine's and after an upgrade has no modules left.
-func modulesFile() file {
-	return file{"/etc/modules-load.d/eksnode.conf", modulesConf, 0o644, "the kernel modules of containers and kube-proxy"}
+func modulesFile() plan.File {
+	return plan.File{Path: "/etc/modules-load.d/eksnode.conf", Content: modulesConf, Mode: 0o644, Why: "the kernel modules of containers and kube-proxy"}
 }
 
 // modules has the node's kernel modules loaded at boot.
 func (n *node) modules() step {
 	return step{"modules", func(_ context.Context, h *host.Host) ([]plan.Action, error) {
-		return planFiles(h, []file{modulesFile()})
+		return plan.Files(h, []plan.File{modulesFile()})
 	}}
 }
 
@@ -66,14 +66,14 @@ func (n *node) allSysctls() map[string]string {
 
 // sysctlFile sets them at boot. Its name comes after that of 99-sysctl.conf,
 // by which distributions have /etc/sysctl.conf read, and hardening writes there.
-func (n *node) sysctlFile() file {
+func (n *node) sysctlFile() plan.File {
 	var text strings.Builder
 	text.WriteString("# What the kubelet, kube-proxy and the VPC CNI need of the kernel.\n")
 	all := n.allSysctls()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		fmt.Fprintf(&text, "%s = %s\n", name, all[name])
 	}
-	return file{"/etc/sysctl.d/99-zz-eksnode.conf", []byte(text.String()), 0o644, "kernel settings that the kubelet insists on"}
+	return plan.File{Path: "/etc/sysctl.d/99-zz-eksnode.conf", Content: []byte(text.String()), Mode: 0o644, Why: "kernel settings that the kubelet insists on"}
 }
 
 // sysctls writes the settings for the node's kernel; they hold from its next boot
@@ -81,18 +81,16 @@ func (n *node) sysctlFile() file {
 // kernel has is lost with the build machine anyway.
 func (n *node) sysctls() step {
 	return step{"sysctls", func(_ context.Context, h *host.Host) ([]plan.Action, error) {
-		actions, err := planFiles(h, []file{n.sysctlFile()})
+		actions, err := plan.Files(h, []plan.File{n.sysctlFile()})
 		if err != nil {
 			return nil, err
 		}
 		for i, a := range actions {
-			if a.Verb == plan.Write {
-				actions[i].Do = func(ctx context.Context, p plan.Progress) error {
-					if err := n.trySysctls(h); err != nil {
-						return err
-					}
-					return a.Do(ctx, p)
+			actions[i].Do = func(ctx context.Context, p plan.Progress) error {
+				if err := n.trySysctls(h); err != nil {
+					return err
 				}
+				return a.Do(ctx, p)
 			}
 		}
 		return actions, nil

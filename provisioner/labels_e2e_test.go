@@ -35,9 +35,9 @@ func TestRealLabels(t *testing.T) {
 		n := nodeOf(t, "rhel", Spec{})
 		n.distro.Security.Relabel = []string{"setfiles", contexts}
 		n.distro.Security.CheckLabels = []string{"setfiles", "-n", "-v", contexts}
-		actions, err := n.labels().Plan(t.Context(), h)
+		answer, err := n.labels().Plan(t.Context(), h)
 		require.NoError(t, err)
-		require.Len(t, actions, 1)
+		require.Len(t, answer.Actions, 1)
 		_, err = plan.Apply(t.Context(), h, []plan.Item{n.labels()}, silent{})
 		require.NoError(t, err)
 
@@ -45,8 +45,8 @@ func TestRealLabels(t *testing.T) {
 		size, err := unix.Getxattr("/usr/bin/kubelet", "security.selinux", label)
 		require.NoError(t, err)
 		assert.Equal(t, "system_u:object_r:kubelet_exec_t:s0\x00", string(label[:size]))
-		actions, err = n.labels().Plan(t.Context(), h)
+		answer, err = n.labels().Plan(t.Context(), h)
 		require.NoError(t, err)
-		assert.Empty(t, actions)
+		assert.Empty(t, answer.Actions)
 	})
 }

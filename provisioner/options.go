@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 // option is something that not every node wants, as data that the steps carry
@@ -16,9 +17,9 @@ type option struct {
 	// needs is the option of distros whose packages it needs; empty for none.
 	needs   distros.Option
 	why     string
-	files   []file
-	lines   []line
-	links   []link
+	files   []plan.File
+	lines   []lineInFile
+	links   []plan.SymbolicLink
 	sysctls map[string]string
 }
 
@@ -63,7 +64,7 @@ func (s Spec) options() []option {
 func nvidia(devices string) option {
 	o := option{
 		id: devices, needs: distros.NVIDIA, why: "containers get at GPUs",
-		files: []file{{"/etc/modules-load.d/eksnode-nvidia.conf", []byte("nvidia\nnvidia_uvm\n"), 0o644, "the GPUs' devices are there before the first container"}},
+		files: []plan.File{{Path: "/etc/modules-load.d/eksnode-nvidia.conf", Content: []byte("nvidia\nnvidia_uvm\n"), Mode: 0o644, Why: "the GPUs' devices are there before the first container"}},
 	}
 	const why = "nvidia_container_toolkit says how a container names its GPUs"
 	for _, setting := range []struct {
@@ -73,7 +74,7 @@ func nvidia(devices string) option {
 		{"accept-nvidia-visible-devices-as-volume-mounts", devices == byMount},
 		{"accept-nvidia-visible-devices-envvar-when-unprivileged", devices != byMount},
 	} {
-		o.lines = append(o.lines, line{
+		o.lines = append(o.lines, lineInFile{
 			path: nvidiaConfig, key: `^#?\s*` + setting.name + `\s*=`, text: fmt.Sprintf("%s = %t", setting.name, setting.value), first: true, why: why,
 		})
 	}
@@ -86,9 +87,9 @@ func nvidia(devices string) option {
 func efa() option {
 	return option{
 		id: string(distros.EFA), needs: distros.EFA, why: "containers get at Elastic Fabric Adapter",
-		files: []file{
-			{"/etc/modules-load.d/eksnode-efa.conf", []byte("ib_uverbs\nefa\n"), 0o644, "the adapter's devices are there before its device plugin"},
-			{"/etc/systemd/system/containerd.service.d/20-eksnode-efa.conf", []byte("[Service]\nLimitMEMLOCK=infinity\n"), 0o644, "the adapter reads and writes memory that must stay where it is"},
+		files: []plan.File{
+			{Path: "/etc/modules-load.d/eksnode-efa.conf", Content: []byte("ib_uverbs\nefa\n"), Mode: 0o644, Why: "the adapter's devices are there before its device plugin"},
+			{Path: "/etc/systemd/system/containerd.service.d/20-eksnode-efa.conf", Content: []byte("[Service]\nLimitMEMLOCK=infinity\n"), Mode: 0o644, Why: "the adapter reads and writes memory that must stay where it is"},
 		},
 		sysctls: map[string]string{"vm.nr_hugepages": "5128"},
 	}
@@ -113,8 +114,8 @@ WantedBy=local-fs.target
 `
 	return option{
 		id: hardenTmp, why: "nothing runs from /tmp",
-		files: []file{{unit, []byte(text), 0o644, "nothing runs from /tmp (CIS 1.1.2.1)"}},
-		links: []link{{"/etc/systemd/system/local-fs.target.wants/tmp.mount", unit, "mounts it at boot"}},
+		files: []plan.File{{Path: unit, Content: []byte(text), Mode: 0o644, Why: "nothing runs from /tmp (CIS 1.1.2.1)"}},
+		links: []plan.SymbolicLink{{Path: "/etc/systemd/system/local-fs.target.wants/tmp.mount", To: unit, Why: "mounts it at boot"}},
 	}
 }
 
@@ -122,8 +123,8 @@ WantedBy=local-fs.target
 func umask() option {
 	return option{
 		id: hardenUmask, why: "files that people make are not everybody's",
-		files: []file{{"/etc/profile.d/eksnode-umask.sh", []byte("umask 027\n"), 0o644, "files that people make are not everybody's (CIS 5.4.3.3)"}},
-		lines: []line{{path: "/etc/login.defs", key: `^#?\s*UMASK\s`, text: "UMASK\t\t027", why: "files that people make are not everybody's (CIS 5.4.3.3)"}},
+		files: []plan.File{{Path: "/etc/profile.d/eksnode-umask.sh", Content: []byte("umask 027\n"), Mode: 0o644, Why: "files that people make are not everybody's (CIS 5.4.3.3)"}},
+		lines: []lineInFile{{path: "/etc/login.defs", key: `^#?\s*UMASK\s`, text: "UMASK\t\t027", why: "files that people make are not everybody's (CIS 5.4.3.3)"}},
 	}
 }
 
@@ -140,7 +141,7 @@ func audit() option {
 	}
 	return option{
 		id: hardenAudit, needs: distros.Audit, why: "changes of the node are recorded",
-		files: []file{{"/etc/audit/rules.d/50-eksnode.rules", []byte(rules.String()), 0o640, "changes of the node are recorded (CIS 6.3)"}},
+		files: []plan.File{{Path: "/etc/audit/rules.d/50-eksnode.rules", Content: []byte(rules.String()), Mode: 0o640, Why: "changes of the node are recorded (CIS 6.3)"}},
 	}
 }
 

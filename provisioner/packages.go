@@ -123,11 +123,7 @@ func (n *node) packageLeftovers(h *host.Host) ([]plan.Action, error) {
 	if err != nil {
 		return nil, err
 	}
-	var actions []plan.Action
-	for _, name := range names {
-		actions = append(actions, removeLeftover(h, name))
-	}
-	return actions, nil
+	return plan.Absent(h, plan.Interrupted, names...)
 }
 
 // unfinished plans to complete the packages that a killed installation left half
@@ -165,7 +161,7 @@ func (n *node) install(ctx context.Context, h *host.Host, names []string) error 
 }
 
 // exactly gives packages the versions that are asked for, in the package
-// manager's way. Which cannot have any has been refused; see suits.
+// manager's way. Which cannot have any has been refused; see supportedBy.
 func (n *node) exactly(names []string) []string {
 	var exact []string
 	for _, name := range names {

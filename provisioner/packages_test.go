@@ -35,12 +35,12 @@ func TestThePackagesOfAKilledProvisionAreFinished(t *testing.T) {
 		d.Packages = map[distros.Role][]string{distros.Trust: {"dpkg"}} // nothing is missing
 		n, err := newNode(Spec{KubernetesVersion: "1.34.4"}, d, "amd64")
 		require.NoError(t, err)
-		actions, err := n.packages().Plan(t.Context(), h)
+		answer, err := n.packages().Plan(t.Context(), h)
 		require.NoError(t, err)
-		require.Len(t, actions, 1)
-		assert.Equal(t, plan.Install, actions[0].Verb)
-		assert.Equal(t, "eksnode-dependency", actions[0].Target)
-		assert.Equal(t, "an interrupted run left it half done", actions[0].Reason)
+		require.Len(t, answer.Actions, 1)
+		assert.Equal(t, plan.Install, answer.Actions[0].Verb)
+		assert.Equal(t, "eksnode-dependency", answer.Actions[0].Target)
+		assert.Equal(t, "an interrupted run left it half done", answer.Actions[0].Reason)
 		_, err = plan.Apply(t.Context(), h, []plan.Item{n.packages()}, silent{})
 		require.NoError(t, err)
 

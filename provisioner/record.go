@@ -16,7 +16,7 @@ import (
 // true. Done means that the file says exactly what the machine has.
 func (n *node) manifest() step {
 	return step{"manifest", func(ctx context.Context, h *host.Host) ([]plan.Action, error) {
-		actions, err := planLeftovers(h, manifest.Path)
+		actions, err := plan.Leftovers(h, manifest.Path)
 		if err != nil {
 			return nil, err
 		}
@@ -53,8 +53,8 @@ func (n *node) writeManifest(ctx context.Context, h *host.Host) error {
 
 // writtenFiles are the files that provisioning writes, but for the templates,
 // which first boot fills in.
-func (n *node) writtenFiles() []file {
-	return slices.Concat(n.unitFiles(), n.systemFiles(), n.authorityFiles(), []file{modulesFile(), n.sysctlFile()})
+func (n *node) writtenFiles() []plan.File {
+	return slices.Concat(n.unitFiles(), n.systemFiles(), n.authorityFiles(), []plan.File{modulesFile(), n.sysctlFile()})
 }
 
 // describe is what the manifest must say about the machine as it is.
@@ -90,7 +90,7 @@ func (n *node) describe(ctx context.Context, h *host.Host) (*manifest.Manifest, 
 		m.Templates = append(m.Templates, templateRecord(f))
 	}
 	for _, f := range n.writtenFiles() {
-		m.Files = append(m.Files, f.record())
+		m.Files = append(m.Files, record(f))
 	}
 	boot, err := n.bootRecords(h)
 	if err != nil {
@@ -99,4 +99,9 @@ func (n *node) describe(ctx context.Context, h *host.Host) (*manifest.Manifest, 
 	self, err := n.commandRecord()
 	m.Files = append(append(m.Files, boot...), self)
 	return m, err
+}
+
+// record is a file as the manifest lists it.
+func record(f plan.File) manifest.File {
+	return manifest.File{Path: f.Path, Mode: manifest.Mode(f.Mode), Size: int64(len(f.Content)), SHA256: manifest.Sum(f.Content)}
 }

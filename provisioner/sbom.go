@@ -12,7 +12,7 @@ import (
 // planSBOM plans the image's bill of materials beside its manifest m, for who
 // asked for it; one that is not asked for any more goes.
 func (n *node) planSBOM(h *host.Host, m *manifest.Manifest) ([]plan.Action, error) {
-	actions, err := planLeftovers(h, manifest.SBOMPath)
+	actions, err := plan.Leftovers(h, manifest.SBOMPath)
 	if err != nil {
 		return nil, err
 	}

@@ -53,7 +53,7 @@ func SuppliedSteps(spec Spec, d distros.Distro, in Inputs) ([]plan.Item, error) 
 	if in.SupplyAssets {
 		n.source = asset.FromSupply(in.Supply)
 	}
-	items := []plan.Item{n.preflight(), n.packages(), n.authorities(), n.directories()}
+	items := []plan.Item{n.requirements(), n.packages(), n.authorities(), n.directories()}
 	for _, download := range n.downloads {
 		items = append(items, n.asset(download))
 	}
@@ -87,7 +87,7 @@ func newNode(spec Spec, d distros.Distro, arch string) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := spec.suits(d, minor); err != nil {
+	if err := spec.supportedBy(d, minor); err != nil {
 		return nil, err
 	}
 	if n.containers, err = spec.wanted(); err != nil {
@@ -126,4 +126,7 @@ func (s step) ID() string    { return s.id }
 func (s step) Phase() string { return s.id }
 
 // Plan implements plan.Item.
-func (s step) Plan(ctx context.Context, h *host.Host) ([]plan.Action, error) { return s.find(ctx, h) }
+func (s step) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
+	actions, err := s.find(ctx, h)
+	return plan.Acts(actions...), err
+}

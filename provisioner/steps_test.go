@@ -47,7 +47,7 @@ func TestEachStepIsAPhase(t *testing.T) {
 		assert.False(t, seen[i.ID()], i.ID())
 		seen[i.ID()] = true
 	}
-	assert.Equal(t, "preflight", items[0].ID())
+	assert.Equal(t, "requirements", items[0].ID())
 	assert.Equal(t, "manifest", items[len(items)-1].ID())
 }
 
@@ -92,7 +92,7 @@ func TestPreflightJudges(t *testing.T) {
 func TestPreflightAsksTheLiveMachine(t *testing.T) {
 	livetest.Run(t, func(t *testing.T, h *host.Host) {
 		require.NoError(t, os.RemoveAll("/run/systemd/system"))
-		_, err := debianNode(t, Spec{KubernetesVersion: "1.34.4"}).preflight().Plan(t.Context(), h)
+		_, err := debianNode(t, Spec{KubernetesVersion: "1.34.4"}).requirements().Plan(t.Context(), h)
 		require.ErrorContains(t, err, "this machine was not started by systemd (process 1 is ")
 		require.NoError(t, os.MkdirAll("/run/systemd/system", 0o755))
 		f, err := debianNode(t, Spec{KubernetesVersion: "1.34.4"}).ask(h)
@@ -119,7 +119,7 @@ net.ipv4.ip_forward = 1
 net.ipv4.ip_local_reserved_ports = 2703,9808-9809,10249-10250,10256,61678-61679
 vm.overcommit_memory = 1
 vm.swappiness = 30
-`, string(n.sysctlFile().content))
+`, string(n.sysctlFile().Content))
 	assert.Equal(t, "/proc/sys/net/ipv4/conf/eth0.100/rp_filter", sysctlPath("net.ipv4.conf.eth0/100.rp_filter"))
 }
 
@@ -202,9 +202,9 @@ func TestWithoutSwap(t *testing.T) {
 func TestTemplatesAreLaidDown(t *testing.T) {
 	var paths []string
 	for _, f := range debianNode(t, Spec{KubernetesVersion: "1.34.4"}).templateFiles() {
-		paths = append(paths, f.path)
-		if strings.HasSuffix(f.path, ".json") {
-			assert.True(t, json.Valid(f.content), f.path)
+		paths = append(paths, f.Path)
+		if strings.HasSuffix(f.Path, ".json") {
+			assert.True(t, json.Valid(f.Content), f.Path)
 		}
 	}
 	assert.Equal(t, []string{templates.Kubeconfig, templates.KubeletConfig, templates.ContainerdConfig, "/etc/eks/image-credential-provider/config.json"}, paths)
@@ -214,9 +214,9 @@ func TestUnitsOfTheDistribution(t *testing.T) {
 	n := debianNode(t, Spec{KubernetesVersion: "1.34.4"})
 	n.distro.CommandFolder, n.distro.UnitFolder = "/opt/bin", "/etc/systemd/system"
 	files := n.unitFiles()
-	assert.Equal(t, "/etc/systemd/system/kubelet.service", files[0].path)
-	assert.Contains(t, string(files[0].content), "\nExecStart=/opt/bin/kubelet $NODEADM_KUBELET_ARGS $KUBELET_ARGS $KUBELET_EXTRA_ARGS\n")
+	assert.Equal(t, "/etc/systemd/system/kubelet.service", files[0].Path)
+	assert.Contains(t, string(files[0].Content), "\nExecStart=/opt/bin/kubelet $NODEADM_KUBELET_ARGS $KUBELET_ARGS $KUBELET_EXTRA_ARGS\n")
 	for _, f := range files {
-		assert.NotContains(t, string(f.content), "{")
+		assert.NotContains(t, string(f.Content), "{")
 	}
 }

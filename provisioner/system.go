@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"path"
 	"slices"
 	"strings"
 
@@ -23,7 +21,7 @@ func (n *node) system() step {
 		if err != nil {
 			return nil, err
 		}
-		files, err := planFiles(h, n.systemFiles())
+		files, err := plan.Files(h, n.systemFiles())
 		if err != nil {
 			return nil, err
 		}
@@ -44,7 +42,7 @@ func (n *node) system() step {
 			if err != nil {
 				return nil, err
 			}
-			links, err := planLinks(h, o.links)
+			links, err := plan.Links(h, o.links)
 			if err != nil {
 				return nil, err
 			}
@@ -55,14 +53,14 @@ func (n *node) system() step {
 }
 
 // systemFiles are the files of the distribution's settings and of the options.
-func (n *node) systemFiles() []file {
-	var files []file
+func (n *node) systemFiles() []plan.File {
+	var files []plan.File
 	for _, o := range n.spec.options() {
 		files = append(files, o.files...)
 	}
 	for _, s := range n.distro.Settings() {
 		for _, f := range s.Files {
-			files = append(files, file{f.Path, []byte(f.Content), 0o644, f.Why})
+			files = append(files, plan.File{Path: f.Path, Content: []byte(f.Content), Mode: 0o644, Why: f.Why})
 		}
 	}
 	return files
@@ -107,22 +105,11 @@ const nothing = "/dev/null"
 // planMasks plans the links to /dev/null that are missing. What is at such a
 // path is replaced: a link there, or a copy of the unit that is to be masked.
 func planMasks(h *host.Host, masks []distros.Masked) ([]plan.Action, error) {
-	var links []link
+	var links []plan.SymbolicLink
 	for _, m := range masks {
-		links = append(links, link{m.Path, nothing, m.Why})
+		links = append(links, plan.SymbolicLink{Path: m.Path, To: nothing, Why: m.Why})
 	}
-	return planLinks(h, links)
-}
-
-// makeLink makes a link in the place of a file or another link.
-func makeLink(h *host.Host, name, to string) error {
-	if err := h.Files.MkdirAll(path.Dir(name), 0o755); err != nil {
-		return err
-	}
-	if err := h.Files.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return h.Files.SymlinkIfPossible(to, name)
+	return plan.Links(h, links)
 }
 
 // planEnabled plans that units start at boot which the image has.
@@ -207,7 +194,7 @@ func (n *node) written(h *host.Host) ([]string, error) {
 		paths = append(paths, f.path)
 	}
 	for _, f := range n.writtenFiles() {
-		paths = append(paths, f.path)
+		paths = append(paths, f.Path)
 	}
 	if n.spec.joins() {
 		for _, f := range n.bootFiles() {

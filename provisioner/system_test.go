@@ -126,9 +126,9 @@ func TestATimeKeeperThatIsThereStartsAtBoot(t *testing.T) {
 
 func TestLabelsNeedALoadedPolicy(t *testing.T) {
 	n := nodeOf(t, "rhel", Spec{})
-	actions, err := n.labels().Plan(t.Context(), bare(t, n.distro))
+	answer, err := n.labels().Plan(t.Context(), bare(t, n.distro))
 	require.NoError(t, err)
-	assert.Empty(t, actions)
+	assert.Empty(t, answer.Actions)
 	assert.Equal(t, "/usr/bin/kubelet", relabeled("Would relabel /usr/bin/kubelet from a to b\n"))
 	assert.Equal(t, "/a and 1 more", relabeled("Would relabel /a from x to y\nWould relabel /b from x to y\n"))
 }
@@ -141,9 +141,9 @@ func TestUpstreamContainerd(t *testing.T) {
 		assert.Equal(t, want, n.has("runc"), id)
 		units := 0
 		for _, f := range n.unitFiles() {
-			if strings.HasSuffix(f.path, "/containerd.service") {
+			if strings.HasSuffix(f.Path, "/containerd.service") {
 				units++
-				assert.Contains(t, string(f.content), "ExecStart=/usr/local/bin/containerd\n")
+				assert.Contains(t, string(f.Content), "ExecStart=/usr/local/bin/containerd\n")
 			}
 		}
 		assert.Equal(t, want, units == 1, id)

@@ -20,13 +20,13 @@ var credentialProvider []byte
 // a scrub can put them back. They serve those who call a bootstrap.sh of Amazon
 // Linux 2's kind, which fills them in where they lie; `eksnode init` writes its
 // own files.
-func (n *node) templateFiles() []file {
-	var files []file
+func (n *node) templateFiles() []plan.File {
+	var files []plan.File
 	for _, t := range templates.All() {
-		files = append(files, file{t.Path, t.Content, 0o644, t.Use})
+		files = append(files, plan.File{Path: t.Path, Content: t.Content, Mode: 0o644, Why: t.Use})
 	}
 	if n.has("ecr-credential-provider") {
-		files = append(files, file{"/etc/eks/image-credential-provider/config.json", credentialProvider, 0o644, "which images the kubelet asks the credential provider about"})
+		files = append(files, plan.File{Path: "/etc/eks/image-credential-provider/config.json", Content: credentialProvider, Mode: 0o644, Why: "which images the kubelet asks the credential provider about"})
 	}
 	return files
 }
@@ -35,10 +35,10 @@ func (n *node) templateFiles() []file {
 // left them: a machine that has joined a cluster since is not done.
 func (n *node) templates() step {
 	return step{"templates", func(_ context.Context, h *host.Host) ([]plan.Action, error) {
-		return planFiles(h, n.templateFiles())
+		return plan.Files(h, n.templateFiles())
 	}}
 }
 
-func templateRecord(f file) manifest.Template {
-	return manifest.Template{Path: f.path, Mode: manifest.Mode(f.mode), SHA256: manifest.Sum(f.content), Content: string(f.content)}
+func templateRecord(f plan.File) manifest.Template {
+	return manifest.Template{Path: f.Path, Mode: manifest.Mode(f.Mode), SHA256: manifest.Sum(f.Content), Content: string(f.Content)}
 }

@@ -28,16 +28,16 @@ var (
 )
 
 // unitFiles lists the units that provisioning writes.
-func (n *node) unitFiles() []file {
+func (n *node) unitFiles() []plan.File {
 	service := bytes.ReplaceAll(kubeletService, []byte("{commands}"), []byte(n.distro.CommandFolder))
-	files := []file{
-		{path.Join(n.distro.UnitFolder, "kubelet.service"), service, 0o644, "starts the kubelet with what first boot wrote"},
-		{path.Join(n.distro.UnitFolder, "runtime.slice"), runtimeSlice, 0o644, "the cgroup of the kubelet and containerd, which kubeReserved limits"},
-		{"/etc/systemd/system/containerd.service.d/00-runtime-slice.conf", runtimeSliceDropIn, 0o644, "puts containerd into that cgroup"},
-		{"/etc/systemd/system-preset/10-eksnode.preset", n.preset(), 0o644, "a first boot that applies presets must not start the kubelet"},
+	files := []plan.File{
+		{Path: path.Join(n.distro.UnitFolder, "kubelet.service"), Content: service, Mode: 0o644, Why: "starts the kubelet with what first boot wrote"},
+		{Path: path.Join(n.distro.UnitFolder, "runtime.slice"), Content: runtimeSlice, Mode: 0o644, Why: "the cgroup of the kubelet and containerd, which kubeReserved limits"},
+		{Path: "/etc/systemd/system/containerd.service.d/00-runtime-slice.conf", Content: runtimeSliceDropIn, Mode: 0o644, Why: "puts containerd into that cgroup"},
+		{Path: "/etc/systemd/system-preset/10-eksnode.preset", Content: n.preset(), Mode: 0o644, Why: "a first boot that applies presets must not start the kubelet"},
 	}
 	if n.has("containerd") { // a package would have brought its own
-		files = append(files, file{path.Join(n.distro.UnitFolder, "containerd.service"), containerdService, 0o644, "starts upstream's containerd"})
+		files = append(files, plan.File{Path: path.Join(n.distro.UnitFolder, "containerd.service"), Content: containerdService, Mode: 0o644, Why: "starts upstream's containerd"})
 	}
 	return files
 }
@@ -76,7 +76,7 @@ func (n *node) unitIntentions() []manifest.Unit {
 // units writes the units and takes back what packages enabled.
 func (n *node) units() step {
 	return step{"units", func(ctx context.Context, h *host.Host) ([]plan.Action, error) {
-		actions, err := planFiles(h, n.unitFiles())
+		actions, err := plan.Files(h, n.unitFiles())
 		if err != nil {
 			return nil, err
 		}

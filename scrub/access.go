@@ -2,8 +2,6 @@ package scrub
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -71,21 +69,12 @@ func accessRules() []Rule {
 	}
 }
 
-func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
-
-func ignoreMissing(err error) error {
-	if isMissing(err) {
-		return nil
-	}
-	return err
-}
-
 const sshdCloudInit = "/etc/ssh/sshd_config.d/50-cloud-init.conf"
 
 var allowsPasswords = expression(`(?im)^\s*PasswordAuthentication\s+"?yes`)
 
 // sshPasswords plans the removal of cloud-init's answer to ssh_pwauth where it
 // is yes.
-func sshPasswords(_ context.Context, h *host.Host) ([]plan.Action, error) {
+func sshPasswords(_ context.Context, h *host.Host) (plan.Answer, error) {
 	return removeWhere(h, "user data let people log in with passwords", func(text []byte) bool { return allowsPasswords().Match(text) }, sshdCloudInit)
 }

@@ -1,6 +1,7 @@
 package scrub
 
 import (
+	"bytes"
 	"context"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
@@ -59,13 +60,6 @@ func bootstrapRules() []Rule {
 			Why: "one cluster's environment and proxies, one instance's id", Regenerated: "each boot", Source: "amazon-eks-ami nodeadm",
 		},
 		{
-			ID: "nodeconfig-sources", Phase: State, Groups: g, Verb: plan.Remove,
-			Paths: []string{nodeConfigs}, Owner: "user data",
-			Why:         "NodeConfigs that name the old cluster are merged over a new node's user data, and win; those that name none are the image's own and stay",
-			Regenerated: "user data", Source: "amazon-eks-ami nodeadm, --config-source",
-			Find: clusterNodeConfigs,
-		},
-		{
 			ID: "soci-config", Phase: State, Groups: append(g, "containerd"), Verb: plan.Remove,
 			Paths: []string{sociConfig}, Owner: "eksnode init",
 			Why:         "how the old cluster wanted images pulled; one that first boot did not write stays",
@@ -73,53 +67,11 @@ func bootstrapRules() []Rule {
 			Find: removeMarked(sociConfig),
 		},
 		{
-			ID: "local-disks", Phase: State, Groups: g, Verb: plan.Remove,
-			Paths: []string{"/.aws/mdadm.conf", "/etc/systemd/system/*.mount", "/etc/systemd/system/*.wants/*.mount"},
-			Owner: "eksnode init, setup-local-disks",
-			Why:   "units that mount another machine's instance store by its UUIDs, with the folders on it; other units stay", Regenerated: "first boot", Source: "amazon-eks-ami setup-local-disks",
-			Find: localDisks,
-		},
-		{
 			ID: "iptables-rules", Phase: State, Groups: []string{"network"}, Verb: plan.Remove,
 			Paths: []string{"/etc/sysconfig/iptables", "/etc/iptables/rules.v4", "/etc/iptables/rules.v6", "/etc/iptables/iptables.rules"},
 			Owner: "bootstrap.sh with dockerd, iptables-save",
 			Why:   "the old cluster's KUBE-* rules come back at boot", Regenerated: "kube-proxy", Source: "amazon-eks-ami bootstrap.sh",
 			Find: savedKubeRules,
-		},
-		{
-			ID: "kubelet-kubeconfig", Phase: Restored, Groups: append(g, "kubelet", "templates"), Verb: plan.Restore,
-			Paths: []string{templates.Kubeconfig}, Owner: "bootstrap.sh, nodeadm",
-			Why:         "the old cluster's endpoint: every node started from the image is refused with Unauthorized",
-			Regenerated: "the bootstrap fills in MASTER_ENDPOINT, CLUSTER_NAME and AWS_REGION", Source: "seen: a captured node, refused with Unauthorized",
-			Find: restore(templates.Kubeconfig, reverseKubeconfig),
-		},
-		{
-			ID: "kubelet-config", Phase: Restored, Groups: append(g, "kubelet", "templates"), Verb: plan.Restore,
-			Paths: []string{templates.KubeletConfig}, Owner: "bootstrap.sh",
-			Why:         "one instance's provider id, pod limit and reservations, edited in place",
-			Regenerated: "the bootstrap", Source: "amazon-eks-ami bootstrap.sh",
-			Find: restore(templates.KubeletConfig, reverseKubeletConfig),
-		},
-		{
-			ID: "containerd-template", Phase: Restored, Groups: append(g, "containerd", "templates"), Verb: plan.Restore,
-			Paths: []string{templates.ContainerdConfig}, Owner: "bootstrap.sh",
-			Why:         "SANDBOX_IMAGE became one region's registry",
-			Regenerated: "the bootstrap", Source: "amazon-eks-ami #938",
-			Find: restore(templates.ContainerdConfig, reverseContainerdConfig),
-		},
-		{
-			ID: "credential-provider-config", Phase: Restored, Groups: append(g, "kubelet", "templates"), Verb: plan.Restore,
-			Paths: []string{credentialProviderConfig}, Owner: "eksnode init, nodeadm",
-			Why:         "one kubelet version's list of registries in place of the image's; one that names others than ECR's was written by somebody and stays",
-			Regenerated: "first boot", Source: "amazon-eks-ami nodeadm",
-			Find: credentialProvider,
-		},
-		{
-			ID: "containerd-config", Phase: Restored, Groups: append(g, "containerd"), Verb: plan.Remove,
-			Paths: []string{"/etc/containerd/config.toml"}, Owner: "bootstrap.sh, nodeadm",
-			Why:         "what a first boot wrote, or its filled-in copy of the template; a package's or a person's stays",
-			Regenerated: "the bootstrap", Source: "amazon-eks-ami bootstrap.sh, nodeadm",
-			Find: generatedContainerdConfig,
 		},
 		{
 			ID: "bootstrap-units", Phase: Restored, Groups: append(g, "kubelet", "units"), Verb: plan.Remove,
@@ -138,23 +90,76 @@ func bootstrapRules() []Rule {
 	}
 }
 
+// isInits says whether `eksnode init` wrote a file: it says so in the first
+// line of those whose form has comments.
+func isInits(text []byte) bool { return bytes.HasPrefix(text, []byte(templates.InitMark+"\n")) }
+
+// removeMarked plans the removal of those files that `eksnode init` wrote; a
+// package's or a person's file of the same name stays.
+func removeMarked(names ...string) func(context.Context, *host.Host) (plan.Answer, error) {
+	return func(_ context.Context, h *host.Host) (plan.Answer, error) {
+		return removeWhere(h, "first boot wrote it", isInits, names...)
+	}
+}
+
+const sociConfig = "/etc/soci-snapshotter-grpc/config.toml"
+
+// savedKubeRules removes saved firewall rules that hold a cluster's chains;
+// others are an administrator's.
+func savedKubeRules(_ context.Context, h *host.Host) (plan.Answer, error) {
+	return removeWhere(h, "it holds the old cluster's chains", func(text []byte) bool {
+		return bytes.Contains(text, []byte("KUBE-")) || bytes.Contains(text, []byte("AWS-SNAT-CHAIN"))
+	},
+		"/etc/sysconfig/iptables", "/etc/sysconfig/ip6tables", "/etc/iptables/rules.v4", "/etc/iptables/rules.v6",
+		"/etc/iptables/iptables.rules", "/etc/iptables/ip6tables.rules",
+	)
+}
+
+// copiedUnits removes the units that bootstrap.sh copies into
+// /etc/systemd/system from the image's own folder; the originals stay.
+func copiedUnits(_ context.Context, h *host.Host) (plan.Answer, error) {
+	var answer plan.Answer
+	for original, copied := range map[string]string{
+		"/etc/eks/containerd/kubelet-containerd.service": "/etc/systemd/system/kubelet.service",
+		"/etc/eks/containerd/sandbox-image.service":      "/etc/systemd/system/sandbox-image.service",
+	} {
+		there, err := h.Exists(original)
+		if err != nil {
+			return plan.Answer{}, err
+		}
+		own, err := templateOf(h, copied)
+		if err != nil {
+			return plan.Answer{}, err
+		}
+		if !there || own != nil {
+			continue
+		}
+		a, err := planPath(h, plan.Remove, copied, "the bootstrap copied it from "+original)
+		if err != nil {
+			return plan.Answer{}, err
+		}
+		answer.Add(a)
+	}
+	return answer, nil
+}
+
 // enablements plans the removal of the links that start units at boot.
-func enablements(units ...string) func(context.Context, *host.Host) ([]plan.Action, error) {
-	return func(_ context.Context, h *host.Host) ([]plan.Action, error) {
-		var actions []plan.Action
+func enablements(units ...string) func(context.Context, *host.Host) (plan.Answer, error) {
+	return func(_ context.Context, h *host.Host) (plan.Answer, error) {
+		var answer plan.Answer
 		for _, u := range units {
 			links, err := h.Enablements(u)
 			if err != nil {
-				return nil, err
+				return plan.Answer{}, err
 			}
 			for _, link := range links {
-				actions = append(actions, plan.Action{Verb: plan.Disable, Target: link,
+				answer.Act(plan.Action{Verb: plan.Disable, Target: link,
 					Reason:  u + " would start at boot, before the bootstrap",
 					Removal: host.Removal{Entries: 1},
 					Do:      func(context.Context, plan.Progress) error { return removeLink(h, link) }})
 			}
 		}
-		return actions, nil
+		return answer, nil
 	}
 }
 

@@ -21,6 +21,19 @@ const (
 	dockerNamespace = "moby"
 )
 
+// containerRules holds the row of the old cluster's containers.
+func containerRules() []Rule {
+	return []Rule{
+		{
+			ID: "containers", Phase: Unmount, Groups: []string{"kubelet", "containerd"}, Verb: plan.Run,
+			Owner:       "containerd",
+			Why:         "the old cluster's containers and sandboxes start again or keep their names reserved; images and their snapshots stay, so that a first boot pulls nothing it need not",
+			Regenerated: "the kubelet", Source: "containerd's ops.md, cri #1014, containerd #10842, amazon-eks-ami #2061",
+			Find: containers,
+		},
+	}
+}
+
 // containerKind is something of a namespace that a scrub takes away through
 // containerd, which ctr talks to: its store must not be edited by hand.
 type containerKind struct {
@@ -45,11 +58,11 @@ var containerKinds = []containerKind{
 // containers plans what containerd still holds of the old cluster. Where it
 // does not run, its metadata is read and what is in it reported: a person has
 // to start it and scrub again.
-func containers(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+func containers(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	if h.HasSystemd() {
 		active, err := h.IsActive(ctx, containerdUnit)
 		if err != nil {
-			return nil, err
+			return plan.Answer{}, err
 		}
 		if active {
 			return liveContainers(ctx, h)
@@ -58,38 +71,38 @@ func containers(ctx context.Context, h *host.Host) ([]plan.Action, error) {
 	return storedContainers(h)
 }
 
-func liveContainers(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+func liveContainers(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	if !h.HasCommand("ctr") {
-		return nil, errors.New("containerd runs, but ctr, by which it is asked, is not installed: install it, or stop containerd to have its metadata read")
+		return plan.Answer{}, errors.New("containerd runs, but ctr, by which it is asked, is not installed: install it, or stop containerd to have its metadata read")
 	}
 	namespaces, err := ctr(ctx, h, "namespaces", "ls", "-q")
 	if err != nil {
-		return nil, err
+		return plan.Answer{}, err
 	}
-	var actions []plan.Action
+	var answer plan.Answer
 	for _, ns := range namespaces {
 		found, err := namespaceActions(ctx, h, ns)
 		if err != nil {
-			return nil, err
+			return plan.Answer{}, err
 		}
-		actions = append(actions, found...)
+		answer.Add(found)
 	}
-	return actions, nil
+	return answer, nil
 }
 
-func namespaceActions(ctx context.Context, h *host.Host, ns string) ([]plan.Action, error) {
+func namespaceActions(ctx context.Context, h *host.Host, ns string) (plan.Answer, error) {
 	images, err := ctr(ctx, h, "-n", ns, "images", "ls", "-q")
 	if err != nil {
-		return nil, err
+		return plan.Answer{}, err
 	}
-	var actions []plan.Action
+	var answer plan.Answer
 	for _, kind := range containerKinds {
 		ids, err := ctr(ctx, h, append([]string{"-n", ns}, kind.list...)...)
 		if unknownToCtr(err) {
 			continue // containerd 1.6 has no sandboxes of its own
 		}
 		if err != nil {
-			return nil, err
+			return plan.Answer{}, err
 		}
 		if kind.titled && len(ids) > 0 {
 			ids = ids[1:]
@@ -97,14 +110,14 @@ func namespaceActions(ctx context.Context, h *host.Host, ns string) ([]plan.Acti
 		for _, id := range ids {
 			target := fmt.Sprintf("%s %s/%s", kind.name, ns, id)
 			if ns == dockerNamespace {
-				actions = append(actions, plan.Action{Verb: plan.Decide, Target: target, Reason: "it is Docker's: remove it with docker rm"})
+				answer.Find(target, "it is Docker's: remove it with docker rm")
 				continue
 			}
-			actions = append(actions, plan.Action{Verb: plan.Run, Target: target, Reason: "it is of the old cluster's pods",
+			answer.Act(plan.Action{Verb: plan.Run, Target: target, Reason: "it is of the old cluster's pods",
 				Do: func(ctx context.Context, _ plan.Progress) error { return removeThrough(ctx, h, ns, kind, id, images) }})
 		}
 	}
-	return actions, nil
+	return answer, nil
 }
 
 // removeThrough removes one thing and makes sure that no image went with it.
@@ -181,20 +194,19 @@ func unknownToCtr(err error) bool {
 }
 
 // storedContainers reads containerd's metadata while it does not run.
-func storedContainers(h *host.Host) ([]plan.Action, error) {
+func storedContainers(h *host.Host) (plan.Answer, error) {
 	m, err := containerd.OpenMetadata(h, os.O_RDONLY)
 	if m == nil || err != nil {
-		return nil, err
+		return plan.Answer{}, err
 	}
-	var actions []plan.Action
+	var answer plan.Answer
 	all := m.Below("v1")
 	for _, ns := range all.Buckets() {
 		for _, kind := range containerKinds {
 			for _, id := range all.Below(ns, kind.bucket).Buckets() {
-				actions = append(actions, plan.Action{Verb: plan.Decide, Target: fmt.Sprintf("%s %s/%s", kind.name, containerd.Plain(ns), containerd.Plain(id)),
-					Reason: "containerd does not run, and only it may remove this: start it on the machine and scrub again"})
+				answer.Find(fmt.Sprintf("%s %s/%s", kind.name, containerd.Plain(ns), containerd.Plain(id)), "containerd does not run, and only it may remove this: start it on the machine and scrub again")
 			}
 		}
 	}
-	return actions, m.Close()
+	return answer, m.Close()
 }

@@ -8,6 +8,19 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
+// firewallRules holds the row of the node's own firewall.
+func firewallRules() []Rule {
+	return []Rule{
+		{
+			ID: "host-firewall", Phase: Inspect, Groups: []string{"network"}, Verb: Report,
+			Paths: []string{"/etc/systemd/system/*.wants/{firewalld,ufw,nftables,iptables,netfilter-persistent}.service"}, Owner: "firewalld, ufw, hardened base images",
+			Why:         "a firewall that comes up at boot and forwards nothing lets the node join, and its pods reach nobody: security groups and network policies are what filters on EKS",
+			Regenerated: "nothing", Source: "kubeadm's preflight, amazon-vpc-cni-k8s #743",
+			Find: firewallsOn,
+		},
+	}
+}
+
 // firewall is a service that filters packets from boot on.
 type firewall struct {
 	unit string
@@ -31,15 +44,15 @@ var (
 
 // firewallsOn reports the firewalls of a node that start at boot and do not let
 // through what pods send.
-func firewallsOn(_ context.Context, h *host.Host) ([]plan.Action, error) {
+func firewallsOn(_ context.Context, h *host.Host) (plan.Answer, error) {
 	if node, err := isNode(h); err != nil || !node {
-		return nil, err
+		return plan.Answer{}, err
 	}
-	var actions []plan.Action
+	var answer plan.Answer
 	for _, f := range firewalls {
 		links, err := h.Enablements(f.unit)
 		if err != nil {
-			return nil, err
+			return plan.Answer{}, err
 		}
 		if len(links) == 0 {
 			continue
@@ -48,14 +61,13 @@ func firewallsOn(_ context.Context, h *host.Host) ([]plan.Action, error) {
 		for _, name := range f.rules {
 			text, err := h.Content(name)
 			if err != nil {
-				return nil, err
+				return plan.Answer{}, err
 			}
 			blocks = blocks || f.blocks.Match(text)
 		}
 		if blocks {
-			actions = append(actions, plan.Action{Verb: plan.Decide, Target: links[0],
-				Reason: f.unit + " starts at boot and drops what pods send: disable it, or let through what is forwarded, and port 10250"})
+			answer.Find(links[0], f.unit+" starts at boot and drops what pods send: disable it, or let through what is forwarded, and port 10250")
 		}
 	}
-	return actions, nil
+	return answer, nil
 }

@@ -11,17 +11,21 @@ import (
 )
 
 // foreignFindings report foreign mounts, each once.
-func foreignFindings(h *host.Host, mounts []*host.ForeignMount) []plan.Action {
-	var actions []plan.Action
+func foreignFindings(h *host.Host, mounts []*host.ForeignMount) []plan.Finding {
+	var findings []plan.Finding
 	for _, m := range mounts {
-		known := slices.ContainsFunc(actions, func(a plan.Action) bool { return a.Target == m.Path })
-		if known || h.IsLive() && kept(lent, m.Path) {
+		if about(findings, m.Path) || h.IsLive() && kept(lent, m.Path) {
 			continue
 		}
-		actions = append(actions, plan.Action{Verb: plan.Decide, Target: m.Path,
+		findings = append(findings, plan.Finding{Target: m.Path,
 			Reason: m.Why + ", not the machine's own: nothing on this mount was looked at or changed; unmount " + m.Path + ", or skip the rule"})
 	}
-	return actions
+	return findings
+}
+
+// about says whether one of the findings has this target.
+func about(findings []plan.Finding, target string) bool {
+	return slices.ContainsFunc(findings, func(f plan.Finding) bool { return f.Target == target })
 }
 
 // lent is what container engines, systemd and whoever starts a machine mount
@@ -33,29 +37,29 @@ var fileVerbs = []plan.Verb{plan.Remove, plan.Empty, plan.Write, plan.Restore, p
 
 // withoutForeign puts findings in the place of actions on foreign mounts,
 // whatever planned them.
-func withoutForeign(ctx context.Context, h *host.Host, actions []plan.Action) ([]plan.Action, error) {
-	var own []plan.Action
+func withoutForeign(ctx context.Context, h *host.Host, answer plan.Answer) (plan.Answer, error) {
+	own := plan.Answer{Findings: answer.Findings}
 	var foreign []*host.ForeignMount
-	for _, a := range actions {
+	for _, a := range answer.Actions {
 		if err := context.Cause(ctx); err != nil {
-			return actions, err
+			return answer, err
 		}
 		if !path.IsAbs(a.Target) || !slices.Contains(fileVerbs, a.Verb) {
-			own = append(own, a)
+			own.Act(a)
 			continue
 		}
 		m, err := h.Files.Foreign(a.Target, a.Target, a.Verb != plan.Remove && a.Verb != plan.Disable)
 		switch {
 		case err != nil:
-			return actions, err
+			return answer, err
 		case m == nil:
-			own = append(own, a)
+			own.Act(a)
 			if a.Take == nil {
 				continue
 			}
 			inside, err := h.Files.ForeignBelow(a.Target)
 			if err != nil {
-				return actions, err
+				return answer, err
 			}
 			foreign = append(foreign, slices.DeleteFunc(inside, func(m *host.ForeignMount) bool {
 				return strings.HasPrefix(m.Path, kubeletDir+"/") // another rule detaches or names those
@@ -65,8 +69,8 @@ func withoutForeign(ctx context.Context, h *host.Host, actions []plan.Action) ([
 		}
 	}
 	for _, f := range foreignFindings(h, foreign) {
-		if !slices.ContainsFunc(own, func(a plan.Action) bool { return a.Verb == plan.Decide && a.Target == f.Target }) {
-			own = append(own, f)
+		if !about(own.Findings, f.Target) {
+			own.Find(f.Target, f.Reason)
 		}
 	}
 	return own, nil

@@ -9,23 +9,36 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
+// imageRules holds the row of the image's container images.
+func imageRules() []Rule {
+	return []Rule{
+		{
+			ID: "images-there", Phase: Inspect, Groups: []string{"assets", "containerd"}, Verb: Report,
+			Paths: []string{"/var/lib/containerd"}, Owner: "containerd",
+			Why:         "an image that the manifest records and containerd has lost, or that is not pinned, is pulled again by every node; without the pause image no pod starts",
+			Regenerated: "provisioning again", Source: "amazon-eks-ami #2061 #2066 #2122",
+			Find: imagesLost,
+		},
+	}
+}
+
 // imagesLost reports container images that the manifest records and containerd
 // does not have any more, as they were. Where containerd does not run, what it
 // has written down tells.
-func imagesLost(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+func imagesLost(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	m, err := manifest.Load(h)
 	if err != nil || m == nil || len(m.Images) == 0 {
-		return nil, err
+		return plan.Answer{}, err
 	}
 	have, err := containerd.Images(ctx, h)
 	if err != nil {
-		return nil, err
+		return plan.Answer{}, err
 	}
-	var actions []plan.Action
+	var answer plan.Answer
 	for _, i := range m.Images {
 		if lack := containerd.Lacks(have, i.Name, i.Digest); lack != "" {
-			actions = append(actions, plan.Action{Verb: plan.Decide, Target: "image " + i.Name, Reason: lack + ": provision again"})
+			answer.Find("image "+i.Name, lack+": provision again")
 		}
 	}
-	return actions, nil
+	return answer, nil
 }

@@ -28,6 +28,9 @@ func audit(t *testing.T, h *host.Host, only ...string) []string {
 		for _, a := range p.Actions {
 			got = append(got, a.Target+": "+a.Reason)
 		}
+		for _, f := range p.Findings {
+			got = append(got, f.Target+": "+f.Reason)
+		}
 	}
 	return got
 }

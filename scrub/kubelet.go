@@ -19,32 +19,11 @@ func kubeletRules() []Rule {
 	g := []string{"kubelet"}
 	return []Rule{
 		{
-			ID: "containers", Phase: Unmount, Groups: append(g, "containerd"), Verb: plan.Run,
-			Owner:       "containerd",
-			Why:         "the old cluster's containers and sandboxes start again or keep their names reserved; images and their snapshots stay, so that a first boot pulls nothing it need not",
-			Regenerated: "the kubelet", Source: "containerd's ops.md, cri #1014, containerd #10842, amazon-eks-ami #2061",
-			Find: containers,
-		},
-		{
 			ID: "kubelet-mounts", Phase: Unmount, Groups: g, Verb: plan.Unmount,
 			Paths: nil, Owner: "kubelet",
 			Why:         "what is mounted below the kubelet belongs to somebody else; a delete that walks through it destroys it",
 			Regenerated: "nothing", Source: "eks-hybrid #664, rke2 #8296, kubernetes #120376",
 			Find: unmountBelow(kubeletDir),
-		},
-		{
-			ID: "instance-store-mounted", Phase: Unmount, Groups: append(g, "bootstrap"), Verb: plan.Unmount,
-			Owner:       "eksnode init, setup-local-disks",
-			Why:         "a first boot puts the kubelet's, containerd's and the pods' folders on the instance store; what it left in the image's own folders is hidden below, and would be captured unseen",
-			Regenerated: "first boot", Source: "amazon-eks-ami setup-local-disks",
-			Find: instanceStore,
-		},
-		{
-			ID: "containers-metadata", Phase: Unmount, Groups: append(g, "containerd", "secrets"), Verb: plan.Wipe,
-			Paths: []string{containerdMeta}, Owner: "containerd",
-			Why:         "containers that were removed stay readable in the free pages of containerd's database, with the environment that held their secrets; containerd is stopped for a moment",
-			Regenerated: "nothing", Source: "bbolt: pages are freed, not cleared",
-			Find: freedContainers,
 		},
 		{
 			ID: "kubelet-pki", Phase: State, Groups: append(g, "pki"), Verb: plan.Remove,
@@ -105,14 +84,14 @@ func kubeletRules() []Rule {
 			Why: "registry credentials the kubelet would use", Regenerated: "nothing", Source: kubeletFiles,
 		},
 		{
-			ID: "kubelet-unknown", Phase: State, Groups: g, Verb: plan.Decide,
+			ID: "kubelet-unknown", Phase: State, Groups: g, Verb: Report,
 			Paths: []string{kubeletDir + "/*"}, Owner: "unknown",
 			Why:         "no rule knows this file; look whether it is state of the old cluster",
 			Regenerated: "nothing", Source: kubeletFiles,
 			Find: unknownKubeletFiles,
 		},
 		{
-			ID: "pod-volumes", Phase: State, Groups: append(g, "volumes"), Verb: plan.Decide,
+			ID: "pod-volumes", Phase: State, Groups: append(g, "volumes"), Verb: Report,
 			Paths: volumeFolders, Owner: "Longhorn, Rook, OpenEBS, local-path-provisioner",
 			Why:         "volumes of the old cluster's pods that live on this machine: they are in every node's image, and nobody but their owner may say that they can go",
 			Regenerated: "nothing", Source: "the provisioners' documentation",
@@ -146,19 +125,18 @@ func kubeletRules() []Rule {
 // configured another place.
 var volumeFolders = []string{"/var/lib/longhorn", "/var/lib/rook", "/var/openebs", "/opt/local-path-provisioner"}
 
-func volumesOfPods(_ context.Context, h *host.Host) ([]plan.Action, error) {
-	var actions []plan.Action
+func volumesOfPods(_ context.Context, h *host.Host) (plan.Answer, error) {
+	var answer plan.Answer
 	for _, dir := range volumeFolders {
 		names, err := glob(h, dir+"/*")
 		if err != nil {
-			return nil, err
+			return plan.Answer{}, err
 		}
 		if len(names) > 0 {
-			actions = append(actions, plan.Action{Verb: plan.Decide, Target: dir,
-				Reason: "pods' volumes lie here: move away what is needed, remove the rest"})
+			answer.Find(dir, "pods' volumes lie here: move away what is needed, remove the rest")
 		}
 	}
-	return actions, nil
+	return answer, nil
 }
 
 // knownToRules says whether a rule settles an entry of the kubelet's folder, or
@@ -176,41 +154,40 @@ func knownToRules(entry string) bool {
 	return entry == "seccomp"
 }
 
-func unknownKubeletFiles(_ context.Context, h *host.Host) ([]plan.Action, error) {
+func unknownKubeletFiles(_ context.Context, h *host.Host) (plan.Answer, error) {
 	names, err := glob(h, kubeletDir+"/*")
 	if err != nil {
-		return nil, err
+		return plan.Answer{}, err
 	}
-	var actions []plan.Action
+	var answer plan.Answer
 	for _, n := range names {
 		switch base := path.Base(n); {
 		case host.IsTemporary(base):
-			actions = append(actions, *removeAction(h, n, "a run that was killed left it"))
+			answer.Act(removeAction(h, n, "a run that was killed left it"))
 		case !knownToRules(base):
-			actions = append(actions, plan.Action{Verb: plan.Decide, Target: n,
-				Reason: "no rule knows it: remove it by hand if it is state of the old cluster"})
+			answer.Find(n, "no rule knows it: remove it by hand if it is state of the old cluster")
 		}
 	}
-	return actions, nil
+	return answer, nil
 }
 
 // unmountBelow detaches every mount below the folders, the deepest first. On a
 // mounted root the mounts are not the image's to detach: they are reported, and
 // rules that would have to cross them fail.
-func unmountBelow(dirs ...string) func(context.Context, *host.Host) ([]plan.Action, error) {
-	return func(_ context.Context, h *host.Host) ([]plan.Action, error) {
-		var actions []plan.Action
+func unmountBelow(dirs ...string) func(context.Context, *host.Host) (plan.Answer, error) {
+	return func(_ context.Context, h *host.Host) (plan.Answer, error) {
+		var answer plan.Answer
 		for _, dir := range dirs {
 			mounts, err := h.Files.MountsBelow(dir)
 			if err != nil {
-				return nil, err
+				return plan.Answer{}, err
 			}
 			for _, m := range mounts {
-				actions = append(actions, plan.Action{Verb: plan.Unmount, Target: m.Path,
+				answer.Act(plan.Action{Verb: plan.Unmount, Target: m.Path,
 					Reason: m.Type + " of " + m.Source + " is mounted there",
 					Do:     func(context.Context, plan.Progress) error { return h.Unmount(m.Path) }})
 			}
 		}
-		return actions, nil
+		return answer, nil
 	}
 }

@@ -12,6 +12,20 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
+// metadataRules holds the row of what containers that are gone left in containerd's
+// database.
+func metadataRules() []Rule {
+	return []Rule{
+		{
+			ID: "containers-metadata", Phase: Unmount, Groups: []string{"kubelet", "containerd", "secrets"}, Verb: plan.Wipe,
+			Paths: []string{containerdMeta}, Owner: "containerd",
+			Why:         "containers that were removed stay readable in the free pages of containerd's database, with the environment that held their secrets; containerd is stopped for a moment",
+			Regenerated: "nothing", Source: "bbolt: pages are freed, not cleared",
+			Find: freedContainers,
+		},
+	}
+}
+
 // containerMark stands in every container that containerd has in its metadata,
 // beside its whole specification: environment, arguments, annotations.
 const containerMark = "types.containerd.io/opencontainers/runtime-spec"
@@ -19,18 +33,18 @@ const containerMark = "types.containerd.io/opencontainers/runtime-spec"
 // freedContainers plans the wiping of containerd's metadata. bbolt, its
 // database, keeps what was removed from it in free pages, unchanged until
 // something else needs the room.
-func freedContainers(_ context.Context, h *host.Host) ([]plan.Action, error) {
+func freedContainers(_ context.Context, h *host.Host) (plan.Answer, error) {
 	// A copy, because a running containerd has the file locked.
 	db, err := containerd.ReadMetadata(h)
 	if db == nil || err != nil {
-		return nil, err
+		return plan.Answer{}, err
 	}
 	if !slices.ContainsFunc(db.Free, func(p containerd.Page) bool { return bytes.Contains(p.Text, []byte(containerMark)) }) {
-		return nil, nil
+		return plan.Answer{}, nil
 	}
-	return []plan.Action{{Verb: plan.Wipe, Target: containerdMeta,
+	return plan.Acts(plan.Action{Verb: plan.Wipe, Target: containerdMeta,
 		Reason: "containers that were removed stay readable in its free pages, their environment too",
-		Do:     func(ctx context.Context, _ plan.Progress) error { return wipeMetadata(ctx, h) }}}, nil
+		Do:     func(ctx context.Context, _ plan.Progress) error { return wipeMetadata(ctx, h) }}), nil
 }
 
 // wipeMetadata fills the free pages with zeros.

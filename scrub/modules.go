@@ -15,6 +15,19 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
+// moduleRules holds the row of kernel modules.
+func moduleRules() []Rule {
+	return []Rule{
+		{
+			ID: "kernel-modules", Phase: Inspect, Groups: []string{"assets", "network"}, Verb: Report,
+			Paths: []string{moduleFolder}, Owner: "the distribution's kernel packages",
+			Why:         "releases split modules off their kernels: without those of kube-proxy and the VPC CNI the node joins, its rules fail one by one, and pods have no network",
+			Regenerated: "the package manager", Source: "kops #18724, amazon-vpc-cni-k8s #1847",
+			Find: modulesMissing,
+		},
+	}
+}
+
 // moduleFolder has a folder for each kernel; a link's other end is the same.
 const moduleFolder = "/lib/modules"
 
@@ -30,13 +43,13 @@ var nodeModules = [][]string{
 
 // modulesMissing reports what the kernel that the image boots lacks. A machine
 // without kernels, a container, uses its host's.
-func modulesMissing(_ context.Context, h *host.Host) ([]plan.Action, error) {
+func modulesMissing(_ context.Context, h *host.Host) (plan.Answer, error) {
 	if node, err := isNode(h); err != nil || !node {
-		return nil, err
+		return plan.Answer{}, err
 	}
 	kernel, have, err := bootedKernel(h)
 	if err != nil || kernel == "" {
-		return nil, err
+		return plan.Answer{}, err
 	}
 	var missing []string
 	for _, names := range nodeModules {
@@ -45,10 +58,9 @@ func modulesMissing(_ context.Context, h *host.Host) ([]plan.Action, error) {
 		}
 	}
 	if missing == nil {
-		return nil, nil
+		return plan.Answer{}, nil
 	}
-	return []plan.Action{{Verb: plan.Decide, Target: path.Join(moduleFolder, kernel),
-		Reason: fmt.Sprintf("this kernel has no %s: install the package that brings them, such as kernel-modules-extra; without them pods have no network", strings.Join(missing, ", "))}}, nil
+	return plan.Finds(path.Join(moduleFolder, kernel), fmt.Sprintf("this kernel has no %s: install the package that brings them, such as kernel-modules-extra; without them pods have no network", strings.Join(missing, ", "))), nil
 }
 
 // bootedKernel is the one that the boot loader's environment names, or the

@@ -61,6 +61,9 @@ func findings(r plan.Report) []string {
 		for _, a := range p.Actions {
 			list = append(list, string(a.Verb)+" "+a.Target+": "+a.Reason)
 		}
+		for _, f := range p.Findings {
+			list = append(list, "finding "+f.Target+": "+f.Reason)
+		}
 	}
 	return list
 }
@@ -198,8 +201,8 @@ func TestSubvolumes(t *testing.T) {
 	assert.Equal(t, plan.Findings, done.Result)
 	const untouched = ", not the machine's own: nothing on this mount was looked at or changed; unmount "
 	assert.Equal(t, []string{
-		"decide /opt: a bind mount of /@data/folder on " + device + untouched + "/opt, or skip the rule",
-		"decide /root: btrfs of " + device + ", mounted at " + root + "/data too" + untouched + "/root, or skip the rule",
+		"finding /opt: a bind mount of /@data/folder on " + device + untouched + "/opt, or skip the rule",
+		"finding /root: btrfs of " + device + ", mounted at " + root + "/data too" + untouched + "/root, or skip the rule",
 	}, findings(audit))
 }
 
@@ -217,7 +220,7 @@ func TestSearchesLeaveForeignMounts(t *testing.T) {
 	_, audit := result(t, root, Spec{Only: []string{"secrets-left", "hostname"}})
 	source := strings.TrimSpace(output(t, "findmnt", "-no", "SOURCE", "--nofsroot", "--target", outside))
 	reason := ": a bind mount of " + outside + " on " + source + ", not the machine's own: nothing on this mount was looked at or changed; unmount "
-	assert.Equal(t, []string{"decide /etc/m" + reason + "/etc/m, or skip the rule", "decide /home/admin" + reason + "/home/admin, or skip the rule"}, findings(audit))
+	assert.Equal(t, []string{"finding /etc/m" + reason + "/etc/m, or skip the rule", "finding /home/admin" + reason + "/home/admin, or skip the rule"}, findings(audit))
 }
 
 // A volume that is attached for a node's state is the machine's own, and so is a
@@ -229,7 +232,7 @@ func TestSearchesEnterWhatIsTheMachinesOwn(t *testing.T) {
 	plant(t, root, map[string]string{"var/lib/kubelet/key": key, "var/lib/agent/key": key})
 	mounted(t, filepath.Join(root, "/var/lib/agent"), "--bind", filepath.Join(root, "/var/lib/agent"))
 	_, audit := result(t, root, Spec{Only: []string{"secrets-left", "hostname"}})
-	assert.Equal(t, []string{"decide /var/lib/agent/key: line 1 holds a private key", "decide /var/lib/kubelet/key: line 1 holds a private key"}, findings(audit))
+	assert.Equal(t, []string{"finding /var/lib/agent/key: line 1 holds a private key", "finding /var/lib/kubelet/key: line 1 holds a private key"}, findings(audit))
 }
 
 // A file that is bound is left and named, on an image root also those that a
@@ -286,7 +289,7 @@ func TestAFileSystemThatDoesNotAnswer(t *testing.T) {
 	assert.Equal(t, plan.Findings, done.Result, done.Error)
 	for _, at := range []string{"/home/admin", "/mnt/silent", "/var/log/m"} {
 		assert.Contains(t, done.Error, at+" (")
-		assert.Contains(t, strings.Join(findings(audit), "\n"), "decide "+at+": fuse.test of silent, not the machine's own")
+		assert.Contains(t, strings.Join(findings(audit), "\n"), "finding "+at+": fuse.test of silent, not the machine's own")
 	}
 	assert.Empty(t, audit.Error)
 }

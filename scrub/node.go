@@ -10,6 +10,19 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
+// nodeRules holds the row of machines that are no nodes.
+func nodeRules() []Rule {
+	return []Rule{
+		{
+			ID: "not-a-node", Phase: Inspect, Groups: []string{"assets"}, Verb: Report,
+			Paths: []string{manifest.Path}, Owner: "eksnode, or whoever made the image",
+			Why:         "a machine without eksnode's manifest is a node where it has a kubelet, a container runtime and a bootstrap, as Amazon's own AMIs; an image of any other machine joins nothing",
+			Regenerated: "provisioning", Source: "amazon-eks-ami: nodeadm, bootstrap.sh",
+			Find: notANode,
+		},
+	}
+}
+
 // programFolders are where nodes have their programs; /opt/bin on Flatcar.
 var programFolders = []string{"/usr/bin", "/usr/local/bin", "/usr/sbin", "/usr/local/sbin", "/opt/bin", "/bin"}
 
@@ -50,20 +63,19 @@ func (p nodePart) there(h *host.Host) (bool, error) {
 
 // notANode reports a machine that nobody made a node: neither eksnode, which
 // leaves its manifest, nor others.
-func notANode(_ context.Context, h *host.Host) ([]plan.Action, error) {
+func notANode(_ context.Context, h *host.Host) (plan.Answer, error) {
 	m, err := manifest.Load(h)
 	if err != nil || m != nil {
-		return nil, err // can-join compares the machine with its manifest
+		return plan.Answer{}, err // can-join compares the machine with its manifest
 	}
 	missing, err := missingParts(h)
 	if err != nil {
-		return nil, err
+		return plan.Answer{}, err
 	}
 	if missing == nil {
-		return nil, nil
+		return plan.Answer{}, nil
 	}
-	return []plan.Action{{Verb: plan.Decide, Target: "machine",
-		Reason: "this machine is no node: " + manifest.Path + " is missing, and so is " + strings.Join(missing, ", ") + "; provision it, or skip the rule not-a-node where others make it a node"}}, nil
+	return plan.Finds("machine", "this machine is no node: "+manifest.Path+" is missing, and so is "+strings.Join(missing, ", ")+"; provision it, or skip the rule not-a-node where others make it a node"), nil
 }
 
 // missingParts names what a machine that others made lacks to be a node.
@@ -90,28 +102,4 @@ func isNode(h *host.Host) (bool, error) {
 		}
 	}
 	return false, nil
-}
-
-// programsThere asks a node that others made for its programs. What a machine
-// lacks to be a node at all is a finding of not-a-node, which may be left out.
-func programsThere(h *host.Host) ([]plan.Action, error) {
-	if missing, err := missingParts(h); err != nil || missing != nil {
-		return nil, err
-	}
-	var actions []plan.Action
-	for _, p := range []nodePart{
-		{name: "kubelet", programs: []string{"kubelet"}},
-		{name: "containerd", programs: []string{"containerd", "crio"}},
-		{name: "runc", programs: []string{"runc", "crun"}},
-	} {
-		there, err := p.there(h)
-		if err != nil {
-			return nil, err
-		}
-		if !there {
-			actions = append(actions, plan.Action{Verb: plan.Decide, Target: p.name,
-				Reason: "no node joins without it; looked in " + strings.Join(programFolders, ", ")})
-		}
-	}
-	return actions, nil
 }

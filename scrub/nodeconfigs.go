@@ -15,6 +15,19 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
+// nodeConfigRules holds the row of the NodeConfigs on the machine.
+func nodeConfigRules() []Rule {
+	return []Rule{
+		{
+			ID: "nodeconfig-sources", Phase: State, Groups: []string{"bootstrap"}, Verb: plan.Remove,
+			Paths: []string{nodeConfigs}, Owner: "user data",
+			Why:         "NodeConfigs that name the old cluster are merged over a new node's user data, and win; those that name none are the image's own and stay",
+			Regenerated: "user data", Source: "amazon-eks-ami nodeadm, --config-source",
+			Find: clusterNodeConfigs,
+		},
+	}
+}
+
 // nodeConfigs are the NodeConfigs that nodeadm and `eksnode init` merge with
 // those in user data. Scripts in user data write them, and so do the makers of
 // images: a container runtime's handler is configured here.
@@ -22,12 +35,12 @@ const nodeConfigs = "/etc/eks/nodeadm.d/*"
 
 // clusterNodeConfigs plans the removal of those that name a cluster. One that
 // nobody can read is reported: a first boot fails on it.
-func clusterNodeConfigs(_ context.Context, h *host.Host) ([]plan.Action, error) {
+func clusterNodeConfigs(_ context.Context, h *host.Host) (plan.Answer, error) {
 	names, err := glob(h, nodeConfigs)
 	if err != nil {
-		return nil, err
+		return plan.Answer{}, err
 	}
-	var actions []plan.Action
+	var answer plan.Answer
 	for _, name := range names {
 		if !slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(name)) {
 			continue // nobody reads it
@@ -37,21 +50,20 @@ func clusterNodeConfigs(_ context.Context, h *host.Host) ([]plan.Action, error) 
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return plan.Answer{}, err
 		}
 		text, err := h.Content(name)
 		if err != nil {
-			return nil, err
+			return plan.Answer{}, err
 		}
 		switch named, err := namesCluster(text); {
 		case err != nil:
-			actions = append(actions, plan.Action{Verb: plan.Decide, Target: name,
-				Reason: fmt.Sprintf("it cannot be read as a NodeConfig, and a first boot would fail on it (%v): repair or remove it", err)})
+			answer.Find(name, fmt.Sprintf("it cannot be read as a NodeConfig, and a first boot would fail on it (%v): repair or remove it", err))
 		case named:
-			actions = append(actions, *removeAction(h, name, "it names the old cluster, and would win over a new node's user data"))
+			answer.Act(removeAction(h, name, "it names the old cluster, and would win over a new node's user data"))
 		}
 	}
-	return actions, nil
+	return answer, nil
 }
 
 // namesCluster says whether one of a file's NodeConfigs names a cluster.

@@ -42,7 +42,7 @@ func quiesceRules() []Rule {
 			),
 		},
 		{
-			ID: "meshes-running", Phase: Quiesce, Groups: []string{"identity", "network"}, Verb: plan.Decide,
+			ID: "meshes-running", Phase: Quiesce, Groups: []string{"identity", "network"}, Verb: Report,
 			Owner: "systemd", Why: "what joins private networks writes its keys again when it stops; and it may be what you are connected by, so it is not stopped here",
 			Regenerated: "the next boot starts them", Source: "the programs' own documentation",
 			Find: meshesRunning,
@@ -65,38 +65,37 @@ func quiesceRules() []Rule {
 	}
 }
 
-func stopUnits(units ...string) func(context.Context, *host.Host) ([]plan.Action, error) {
-	return func(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+func stopUnits(units ...string) func(context.Context, *host.Host) (plan.Answer, error) {
+	return func(ctx context.Context, h *host.Host) (plan.Answer, error) {
 		if !h.HasSystemd() {
-			return nil, nil
+			return plan.Answer{}, nil
 		}
 		active, err := h.Active(ctx, units...)
 		if err != nil {
-			return nil, err
+			return plan.Answer{}, err
 		}
-		var actions []plan.Action
+		var answer plan.Answer
 		for _, u := range active {
-			actions = append(actions, plan.Action{Verb: plan.Stop, Target: u, Reason: "it is running and would write again",
+			answer.Act(plan.Action{Verb: plan.Stop, Target: u, Reason: "it is running and would write again",
 				Do: func(ctx context.Context, _ plan.Progress) error {
 					_, err := h.Run(ctx, host.Command{Argv: stopCommand(u)})
 					return err
 				}})
 		}
-		return actions, nil
+		return answer, nil
 	}
 }
 
-func meshesRunning(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+func meshesRunning(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	if !h.HasSystemd() {
-		return nil, nil
+		return plan.Answer{}, nil
 	}
 	active, err := h.Active(ctx, "tailscaled.service", "zerotier-one.service", "teleport.service", "spire-agent.service", "consul.service", "nomad.service")
-	var actions []plan.Action
+	var answer plan.Answer
 	for _, u := range active {
-		actions = append(actions, plan.Action{Verb: plan.Decide, Target: u,
-			Reason: "it writes its keys again when it stops: stop it before, or scrub the captured image with --root"})
+		answer.Find(u, "it writes its keys again when it stops: stop it before, or scrub the captured image with --root")
 	}
-	return actions, err
+	return answer, err
 }
 
 // stopCommand stops a unit; auditd refuses systemctl (RefuseManualStop) on the
@@ -112,22 +111,22 @@ func stopCommand(unit string) []string {
 // moved to disk (systemd-journald.service(8)).
 // One that cannot, before systemd 243, goes on in files that have no name any
 // more when they are removed, and makes none at shutdown.
-func relinquishJournal(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+func relinquishJournal(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	if !h.HasSystemd() {
-		return nil, nil
+		return plan.Answer{}, nil
 	}
 	for _, p := range []string{"/run/systemd/journal/flushed", "/var/log/journal"} {
 		if there, err := h.Exists(p); err != nil || !there {
-			return nil, err
+			return plan.Answer{}, err
 		}
 	}
 	help, err := h.Run(ctx, host.Command{Argv: []string{"journalctl", "--help"}})
 	if err != nil || !bytes.Contains(help, []byte("--relinquish-var")) {
-		return nil, err
+		return plan.Answer{}, err
 	}
-	return []plan.Action{{Verb: plan.Run, Target: "journalctl --relinquish-var", Reason: "journald writes its journal to disk",
+	return plan.Acts(plan.Action{Verb: plan.Run, Target: "journalctl --relinquish-var", Reason: "journald writes its journal to disk",
 		Do: func(ctx context.Context, _ plan.Progress) error {
 			_, err := h.Run(ctx, host.Command{Argv: []string{"journalctl", "--relinquish-var"}})
 			return err
-		}}}, nil
+		}}), nil
 }

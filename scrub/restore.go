@@ -6,8 +6,37 @@ import (
 	"fmt"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
+
+// templateRules are the rows of the templates that a bootstrap fills in.
+func templateRules() []Rule {
+	g := []string{"bootstrap"}
+	return []Rule{
+		{
+			ID: "kubelet-kubeconfig", Phase: Restored, Groups: append(g, "kubelet", "templates"), Verb: plan.Restore,
+			Paths: []string{templates.Kubeconfig}, Owner: "bootstrap.sh, nodeadm",
+			Why:         "the old cluster's endpoint: every node started from the image is refused with Unauthorized",
+			Regenerated: "the bootstrap fills in MASTER_ENDPOINT, CLUSTER_NAME and AWS_REGION", Source: "seen: a captured node, refused with Unauthorized",
+			Find: restore(templates.Kubeconfig, reverseKubeconfig),
+		},
+		{
+			ID: "kubelet-config", Phase: Restored, Groups: append(g, "kubelet", "templates"), Verb: plan.Restore,
+			Paths: []string{templates.KubeletConfig}, Owner: "bootstrap.sh",
+			Why:         "one instance's provider id, pod limit and reservations, edited in place",
+			Regenerated: "the bootstrap", Source: "amazon-eks-ami bootstrap.sh",
+			Find: restore(templates.KubeletConfig, reverseKubeletConfig),
+		},
+		{
+			ID: "containerd-template", Phase: Restored, Groups: append(g, "containerd", "templates"), Verb: plan.Restore,
+			Paths: []string{templates.ContainerdConfig}, Owner: "bootstrap.sh",
+			Why:         "SANDBOX_IMAGE became one region's registry",
+			Regenerated: "the bootstrap", Source: "amazon-eks-ami #938",
+			Find: restore(templates.ContainerdConfig, reverseContainerdConfig),
+		},
+	}
+}
 
 // template is what a file looked like before any bootstrap.
 type template struct {
@@ -38,65 +67,60 @@ type reverser func(current, template []byte) (reversal, error)
 //     stays;
 //   - a file of an image that knows no template is what a boot generated, and
 //     is removed.
-func restore(name string, reverse reverser) func(context.Context, *host.Host) ([]plan.Action, error) {
-	return func(_ context.Context, h *host.Host) ([]plan.Action, error) {
+func restore(name string, reverse reverser) func(context.Context, *host.Host) (plan.Answer, error) {
+	return func(_ context.Context, h *host.Host) (plan.Answer, error) {
 		tmpl, err := templateOf(h, name)
 		if err != nil {
-			return nil, err
+			return plan.Answer{}, err
 		}
 		current, err := h.Content(name)
 		if err != nil {
-			return nil, err
+			return plan.Answer{}, err
 		}
 		switch {
 		case tmpl == nil && current == nil:
-			return nil, nil
+			return plan.Answer{}, nil
 		case tmpl == nil:
-			a, err := planPath(h, plan.Remove, name, "a boot generated it for the old cluster")
-			if a == nil || err != nil {
-				return nil, err
-			}
-			return []plan.Action{*a}, nil
+			return planPath(h, plan.Remove, name, "a boot generated it for the old cluster")
 		case len(bytes.TrimSpace(current)) == 0:
-			return []plan.Action{restoreAction(h, name, tmpl.Content, tmpl.Attributes, "the template is missing")}, nil
+			return plan.Acts(restoreAction(h, name, tmpl.Content, tmpl.Attributes, "the template is missing")), nil
 		}
 		if isInits(current) {
 			attr, err := h.Files.Attributes(name)
 			if err != nil {
-				return nil, err
+				return plan.Answer{}, err
 			}
-			return []plan.Action{restoreAction(h, name, tmpl.Content, attr, "first boot wrote it")}, nil
+			return plan.Acts(restoreAction(h, name, tmpl.Content, attr, "first boot wrote it")), nil
 		}
 		return planReversal(h, name, reverse, current, tmpl)
 	}
 }
 
-func planReversal(h *host.Host, name string, reverse reverser, current []byte, tmpl *template) ([]plan.Action, error) {
+func planReversal(h *host.Host, name string, reverse reverser, current []byte, tmpl *template) (plan.Answer, error) {
 	if tmpl.Recorded && bytes.Equal(current, tmpl.Content) {
-		return nil, nil
+		return plan.Answer{}, nil
 	}
 	back, err := reverse(current, tmpl.Content)
 	if err != nil {
-		return []plan.Action{{Verb: plan.Decide, Target: name,
-			Reason: fmt.Sprintf("it is not the template and cannot be turned back into one (%v): repair or remove it by hand", err)}}, nil
+		return plan.Finds(name, fmt.Sprintf("it is not the template and cannot be turned back into one (%v): repair or remove it by hand", err)), nil
 	}
-	var actions []plan.Action
+	var answer plan.Answer
 	for _, u := range back.Unknown {
-		actions = append(actions, plan.Action{Verb: plan.Decide, Target: name,
-			Reason: u + ": it looks filled in but has no known form; put the placeholder back by hand if it is the old cluster's"})
+		answer.Find(name, u+": it looks filled in but has no known form; put the placeholder back by hand if it is the old cluster's")
 	}
 	want, why := back.Content, "a bootstrap filled it in; other edits stay"
 	if equivalent(back.Content, tmpl.Content) {
 		want, why = tmpl.Content, "a bootstrap filled it in"
 	}
 	if bytes.Equal(want, current) || equivalent(want, current) && !tmpl.Recorded {
-		return actions, nil
+		return answer, nil
 	}
 	attr, err := h.Files.Attributes(name)
 	if err != nil {
-		return nil, err
+		return plan.Answer{}, err
 	}
-	return append(actions, restoreAction(h, name, want, attr, why)), nil
+	answer.Act(restoreAction(h, name, want, attr, why))
+	return answer, nil
 }
 
 func restoreAction(h *host.Host, name string, content []byte, attr host.Attributes, why string) plan.Action {

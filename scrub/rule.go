@@ -3,9 +3,6 @@ package scrub
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"io/fs"
 	"path"
 	"slices"
 
@@ -35,6 +32,9 @@ const Inspect Phase = "inspect"
 // Phases lists those of a scrub in the order they run.
 var Phases = []Phase{Quiesce, Unmount, State, Restored, Identity, Caches, Access}
 
+// Report is the verb of rules that have findings only. No action has it.
+const Report plan.Verb = "report"
+
 // Rule is one row of the table: something a node image must not carry.
 type Rule struct {
 	// ID names the rule in flags, reports and documentation.
@@ -63,12 +63,12 @@ type Rule struct {
 	Source string
 	// Applies says whether the rule is for this machine at all; nil is yes. A
 	// rule that does not apply may give findings instead.
-	Applies func(context.Context, *host.Host) (bool, []plan.Action, error)
+	Applies func(context.Context, *host.Host) (bool, plan.Answer, error)
 	// Find plans the rule instead of Verb and Paths.
-	Find func(context.Context, *host.Host) ([]plan.Action, error)
+	Find func(context.Context, *host.Host) (plan.Answer, error)
 	// Search plans a rule of an audit that looks at whatever the other rules do
 	// not take.
-	Search func(context.Context, *host.Host, taken) ([]plan.Action, error)
+	Search func(context.Context, *host.Host, taken) ([]plan.Finding, error)
 
 	// own says that the rule is an operator's; owned that it may take files that
 	// a package owns.
@@ -118,27 +118,27 @@ type item struct {
 	owners *owners
 }
 
-func (i item) ID() string    { return i.Rule.ID }
+func (i item) ID() string { return i.Rule.ID }
+
 func (i item) Phase() string { return string(i.Rule.Phase) }
 
 // Plan implements plan.Item.
-func (i item) Plan(ctx context.Context, h *host.Host) ([]plan.Action, error) {
-	actions, err := i.plan(ctx, h)
-	actions, foreignErr := withoutForeign(ctx, h, actions)
-	err = errors.Join(err, foreignErr)
-	i.taken.note(i.ID(), actions)
+func (i item) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
+	answer, err := i.plan(ctx, h)
+	answer, foreignErr := withoutForeign(ctx, h, answer)
+	i.taken.note(i.ID(), answer.Actions)
 	if i.hash {
-		for n := range actions {
-			if a := &actions[n]; a.Take != nil {
+		for n := range answer.Actions {
+			if a := &answer.Actions[n]; a.Take != nil {
 				verb, name := a.Verb, a.Target
 				a.Hash = func() ([]plan.FileHash, error) { return hashFiles(ctx, h, verb, name) }
 			}
 		}
 	}
-	return actions, err
+	return answer, errors.Join(err, foreignErr)
 }
 
-func (i item) plan(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+func (i item) plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	if i.Applies != nil {
 		ok, findings, err := i.Applies(ctx, h)
 		if err != nil || !ok {
@@ -149,69 +149,37 @@ func (i item) plan(ctx context.Context, h *host.Host) ([]plan.Action, error) {
 	case i.Find != nil:
 		return i.Find(ctx, h)
 	case i.Search != nil:
-		return i.Search(ctx, h, i.taken)
+		findings, err := i.Search(ctx, h, i.taken)
+		return plan.Answer{Findings: findings}, err
 	}
-	actions, err := i.planPaths(h)
+	answer, err := i.planPaths(h)
 	if i.own {
-		if refused := i.judge(ctx, h, actions); refused != nil {
-			return nil, errors.Join(err, refused)
+		if refused := i.judge(ctx, h, answer.Actions); refused != nil {
+			return plan.Answer{}, errors.Join(err, refused)
 		}
 	}
-	return actions, err
+	return answer, err
 }
 
-func (i item) planPaths(h *host.Host) ([]plan.Action, error) {
+func (i item) planPaths(h *host.Host) (plan.Answer, error) {
 	names, foreign, err := i.matches(h)
 	if err != nil {
-		return nil, err
+		return plan.Answer{}, err
 	}
 	kept, err := findKeeps(h, i.Keep)
 	if err != nil {
-		return nil, err
+		return plan.Answer{}, err
 	}
-	actions := foreignFindings(h, foreign)
+	answer := plan.Answer{Findings: foreignFindings(h, foreign)}
 	var errs []error
 	for _, name := range names {
 		found, err := planKeeping(h, i.Verb, name, i.Why, kept)
 		if err != nil {
 			errs = append(errs, err)
 		}
-		actions = append(actions, found...)
+		answer.Add(found)
 	}
-	return actions, errors.Join(errs...)
-}
-
-// planKeeping plans one path without what is kept of it.
-func planKeeping(h *host.Host, verb plan.Verb, name, why string, kept keeps) ([]plan.Action, error) {
-	names := []string{name}
-	if len(kept) > 0 {
-		// A link to a folder keeps its place when the folder is emptied.
-		_, place, err := h.Trail(name, verb == plan.Empty)
-		if err != nil {
-			return nil, err
-		}
-		switch {
-		case kept.cover(place):
-			return nil, nil
-		case kept.inside(place):
-			if names, err = kept.spare(h, place); err != nil {
-				return nil, err
-			}
-			verb = plan.Remove
-		}
-	}
-	var actions []plan.Action
-	var errs []error
-	for _, name := range names {
-		a, err := planPath(h, verb, name, why)
-		if err != nil {
-			errs = append(errs, err)
-		}
-		if a != nil {
-			actions = append(actions, *a)
-		}
-	}
-	return actions, errors.Join(errs...)
+	return answer, errors.Join(errs...)
 }
 
 // matches lists what the rule's paths name on this machine, and the foreign
@@ -232,81 +200,4 @@ func (i item) matches(h *host.Host) ([]string, []*host.ForeignMount, error) {
 	}
 	slices.Sort(names)
 	return slices.Compact(names), foreign, nil
-}
-
-func kept(patterns []string, name string) bool {
-	return slices.ContainsFunc(patterns, func(p string) bool {
-		ok, err := path.Match(p, name)
-		return err == nil && ok
-	})
-}
-
-// planPath plans one path; nil means there is nothing left to do.
-func planPath(h *host.Host, verb plan.Verb, name, why string) (*plan.Action, error) {
-	st, err := h.Files.Lstat(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	switch verb {
-	case plan.Remove:
-		return removeAction(h, name, why), nil
-	case plan.Empty:
-		return emptyAction(h, name, st, why)
-	default:
-		return nil, fmt.Errorf("%s: a rule with paths cannot %q them", name, verb)
-	}
-}
-
-func removeAction(h *host.Host, name, why string) *plan.Action {
-	return &plan.Action{Verb: plan.Remove, Target: name, Reason: why,
-		Count: func() (host.Removal, error) { return h.Files.Measure(name, false) },
-		Take:  func(context.Context) (host.Removal, error) { return h.Files.RemoveTree(name) },
-	}
-}
-
-func emptyAction(h *host.Host, name string, st fs.FileInfo, why string) (*plan.Action, error) {
-	if st.Mode()&fs.ModeSymlink != 0 { // a directory that was moved elsewhere keeps its link
-		target, err := h.Files.Stat(name)
-		if errors.Is(err, fs.ErrNotExist) || err == nil && !target.IsDir() {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		st = target
-	}
-	a := &plan.Action{Verb: plan.Empty, Target: name, Reason: why}
-	switch {
-	case st.IsDir():
-		empty, err := isEmpty(h, name)
-		if err != nil || empty {
-			return nil, err
-		}
-		a.Count = func() (host.Removal, error) { return h.Files.Measure(name, true) }
-		a.Take = func(context.Context) (host.Removal, error) { return h.Files.RemoveContents(name) }
-	case st.Mode().IsRegular() && st.Size() > 0:
-		content := host.Removal{Bytes: st.Size()}
-		a.Count = func() (host.Removal, error) { return content, nil }
-		a.Take = func(context.Context) (host.Removal, error) { return content, h.Files.Truncate(name) }
-	default:
-		return nil, nil
-	}
-	return a, nil
-}
-
-// isEmpty says whether a directory has no entries.
-func isEmpty(h *host.Host, name string) (bool, error) {
-	dir, err := h.Files.Open(name)
-	if err != nil {
-		return false, err
-	}
-	defer dir.Close()
-	_, err = dir.Readdirnames(1)
-	if errors.Is(err, io.EOF) {
-		return true, nil
-	}
-	return false, err
 }

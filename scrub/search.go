@@ -46,9 +46,9 @@ const searchMost = 8 << 20
 // search looks for patterns in every text file below the places that another
 // rule does not take anyway. It says the file, the kind and the line, never the
 // secret.
-func search(ctx context.Context, h *host.Host, taken taken, tops []string, patterns []pattern) ([]plan.Action, error) {
+func search(ctx context.Context, h *host.Host, taken taken, tops []string, patterns []pattern) ([]plan.Finding, error) {
 	tops = slices.Compact(slices.Sorted(slices.Values(tops)))
-	var actions []plan.Action
+	var findings []plan.Finding
 	var errs []error
 	seen := map[string]bool{}
 	var foreign []*host.ForeignMount
@@ -66,7 +66,7 @@ func search(ctx context.Context, h *host.Host, taken taken, tops []string, patte
 			}
 			seen[name] = true
 			found, err := searchFile(e, patterns)
-			actions = append(actions, found...)
+			findings = append(findings, found...)
 			if err != nil {
 				errs = append(errs, fmt.Errorf("searching %s: %w", name, err))
 			}
@@ -78,11 +78,10 @@ func search(ctx context.Context, h *host.Host, taken taken, tops []string, patte
 		}
 	}
 	foreign = slices.DeleteFunc(foreign, func(m *host.ForeignMount) bool { return kept(notSearched, m.Path) || taken.has(m.Path) })
-	actions = append(actions, foreignFindings(h, foreign)...)
-	return actions, errors.Join(errs...)
+	return append(findings, foreignFindings(h, foreign)...), errors.Join(errs...)
 }
 
-func searchFile(e host.Entry, patterns []pattern) ([]plan.Action, error) {
+func searchFile(e host.Entry, patterns []pattern) ([]plan.Finding, error) {
 	in, err := e.Open()
 	if isMissing(err) {
 		return nil, nil
@@ -106,14 +105,14 @@ func searchFile(e host.Entry, patterns []pattern) ([]plan.Action, error) {
 		return nil, err
 	}
 	small := lower(text)
-	var actions []plan.Action
+	var findings []plan.Finding
 	for _, p := range patterns {
 		if p.in != nil && !p.in(e.Path) {
 			continue
 		}
 		if line := p.line(text, small); line > 0 {
-			actions = append(actions, plan.Action{Verb: plan.Decide, Target: e.Path, Reason: fmt.Sprintf("line %d holds %s", line, p.kind)})
+			findings = append(findings, plan.Finding{Target: e.Path, Reason: fmt.Sprintf("line %d holds %s", line, p.kind)})
 		}
 	}
-	return actions, nil
+	return findings, nil
 }

@@ -10,6 +10,26 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
+// secretRules are the rows of secrets and ids in any file.
+func secretRules() []Rule {
+	return []Rule{
+		{
+			ID: "secrets-left", Phase: Inspect, Groups: []string{"secrets"}, Verb: Report,
+			Paths: secretPlaces, Owner: "anybody",
+			Why:         "keys, tokens and passwords in an image are everybody's who may start it",
+			Regenerated: "nothing", Source: "AWS: guidelines for shared Linux AMIs",
+			Search: secretsLeft,
+		},
+		{
+			ID: "host-ids-left", Phase: Inspect, Groups: []string{"identity"}, Verb: Report,
+			Paths: []string{"/etc/**", "/var/lib/**"}, Owner: "anybody",
+			Why:         "an instance id or the machine's own UUID in a file makes every node claim to be the build machine",
+			Regenerated: "its owner", Source: "amazon-eks-ami nodeadm, udev-net-manager",
+			Search: hostIDsLeft,
+		},
+	}
+}
+
 // secretPlaces are where secrets are looked for; homes are added. /home has
 // those of accounts that are gone.
 var secretPlaces = []string{"/etc", "/var/lib", "/opt", "/srv", "/usr/local", "/usr/lib/systemd", "/root", "/home"}
@@ -88,7 +108,7 @@ var secretPatterns = []pattern{
 		re: expression(`(?i)^[^#]*\b([A-Z0-9]+_)*(PASSWORD|PASSWD|PASSPHRASE|SECRET|TOKEN|API_?KEY|SECRET_?KEY|PRIVATE_?KEY)\s*=\s*["']?[^\s"'$%/<{}()*\x60\\][^\s"'<>$()]{7,}`)},
 }
 
-func secretsLeft(ctx context.Context, h *host.Host, taken taken) ([]plan.Action, error) {
+func secretsLeft(ctx context.Context, h *host.Host, taken taken) ([]plan.Finding, error) {
 	homes, err := Homes(h)
 	if err != nil {
 		return nil, err
@@ -111,7 +131,7 @@ var hostPatterns = []pattern{
 }
 
 // hostIDsLeft reports ids of the build machine and of the old cluster.
-func hostIDsLeft(ctx context.Context, h *host.Host, taken taken) ([]plan.Action, error) {
+func hostIDsLeft(ctx context.Context, h *host.Host, taken taken) ([]plan.Finding, error) {
 	patterns := slices.Clone(hostPatterns)
 	for kind, name := range map[string]string{
 		"this machine's id": "/etc/machine-id", "this machine's DMI UUID": "/sys/class/dmi/id/product_uuid",
@@ -125,7 +145,7 @@ func hostIDsLeft(ctx context.Context, h *host.Host, taken taken) ([]plan.Action,
 		}
 	}
 	found, err := search(ctx, h, taken, []string{"/etc", "/var/lib"}, patterns)
-	return slices.DeleteFunc(found, func(a plan.Action) bool {
+	return slices.DeleteFunc(found, func(a plan.Finding) bool {
 		return idsOwn(a.Target) || taken.by(a.Target, plan.Restore, plan.Write)
 	}), err
 }

@@ -205,19 +205,22 @@ func TestWhatAScrubTakesIsFoundOnce(t *testing.T) {
 				for _, a := range p.Actions {
 					targets = append(targets, fmt.Sprintf("%s %s (%s)", a.Verb, a.Target, p.Item))
 				}
+				for _, f := range p.Findings {
+					targets = append(targets, fmt.Sprintf("finding %s (%s)", f.Target, p.Item))
+				}
 			}
 		}
 		return targets
 	}
 	assert.ElementsMatch(t, []string{
-		"remove /root/.bash_history (histories)", "remove /root/.aws (credentials)", "decide /root/notes (secrets-left)",
+		"remove /root/.bash_history (histories)", "remove /root/.aws (credentials)", "finding /root/notes (secrets-left)",
 		"remove /var/lib/kubelet/kubeconfig (kubelet-kubeconfig)",
-		"write /etc/hosts (hosts)", "decide /etc/hosts (secrets-left)", // the line with the secret stays
+		"write /etc/hosts (hosts)", "finding /etc/hosts (secrets-left)", // the line with the secret stays
 	}, found())
 	assert.ElementsMatch(t, []string{
-		"remove /root/.bash_history (histories)", "decide /root/.aws/credentials (secrets-left)", "decide /root/notes (secrets-left)",
-		"decide /var/lib/kubelet/kubeconfig (host-ids-left)",
-		"write /etc/hosts (hosts)", "decide /etc/hosts (secrets-left)",
+		"remove /root/.bash_history (histories)", "finding /root/.aws/credentials (secrets-left)", "finding /root/notes (secrets-left)",
+		"finding /var/lib/kubelet/kubeconfig (host-ids-left)",
+		"write /etc/hosts (hosts)", "finding /etc/hosts (secrets-left)",
 	}, found("credentials", "kubelet-kubeconfig"))
 }
 

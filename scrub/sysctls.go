@@ -14,6 +14,19 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
+// sysctlRules holds the row of kernel settings.
+func sysctlRules() []Rule {
+	return []Rule{
+		{
+			ID: "kernel-settings", Phase: Inspect, Groups: []string{"assets", "network"}, Verb: Report,
+			Paths: []string{"/etc/sysctl.d/*.conf", "/usr/lib/sysctl.d/*.conf"}, Owner: "hardened base images, administrators",
+			Why:         "files that are read later than a node's own take back what the kubelet insists on, or what pods need: hardening turns forwarding off",
+			Regenerated: "nothing", Source: "sysctl.d(5), CIS benchmarks' net.ipv4.ip_forward",
+			Find: sysctlsAgainst,
+		},
+	}
+}
+
 // nodeSettings are the kernel settings without which a node is none, and what
 // follows where a file sets another value.
 var nodeSettings = map[string]struct{ value, otherwise string }{
@@ -38,23 +51,22 @@ type setting struct {
 
 // sysctlsAgainst reports files that set at boot what no node can live with,
 // as hardening does.
-func sysctlsAgainst(_ context.Context, h *host.Host) ([]plan.Action, error) {
+func sysctlsAgainst(_ context.Context, h *host.Host) (plan.Answer, error) {
 	if node, err := isNode(h); err != nil || !node {
-		return nil, err
+		return plan.Answer{}, err
 	}
 	last, err := sysctls(h)
 	if err != nil {
-		return nil, err
+		return plan.Answer{}, err
 	}
-	var actions []plan.Action
+	var answer plan.Answer
 	for _, name := range slices.Sorted(maps.Keys(nodeSettings)) {
 		want := nodeSettings[name]
 		if s, set := last[name]; set && s.value != want.value {
-			actions = append(actions, plan.Action{Verb: plan.Decide, Target: s.file,
-				Reason: fmt.Sprintf("line %d sets %s = %s, and no file that is read later sets %s: %s", s.line, name, s.value, want.value, want.otherwise)})
+			answer.Find(s.file, fmt.Sprintf("line %d sets %s = %s, and no file that is read later sets %s: %s", s.line, name, s.value, want.value, want.otherwise))
 		}
 	}
-	return actions, nil
+	return answer, nil
 }
 
 // sysctls are what systemd-sysctl sets at boot, by name.

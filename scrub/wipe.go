@@ -21,30 +21,30 @@ func (*wipe) Phase() string { return "wipe" }
 
 // Plan implements plan.Item: every file system of the machine that is on a
 // disk, once, however often it is mounted.
-func (w *wipe) Plan(_ context.Context, h *host.Host) ([]plan.Action, error) {
+func (w *wipe) Plan(_ context.Context, h *host.Host) (plan.Answer, error) {
 	points, err := diskPoints(h)
 	if err != nil {
-		return nil, err
+		return plan.Answer{}, err
 	}
-	var actions []plan.Action
+	var answer plan.Answer
 	seen := slices.Clone(w.wiped)
 	for _, p := range points {
 		space, err := h.Files.Space(p)
 		if err != nil {
-			return nil, err
+			return plan.Answer{}, err
 		}
 		if space.ReadOnly {
 			continue // nothing was removed there either
 		}
 		fileSystem, err := h.Files.FileSystem(p)
 		if err != nil {
-			return nil, err
+			return plan.Answer{}, err
 		}
 		if slices.Contains(seen, fileSystem) {
 			continue
 		}
 		seen = append(seen, fileSystem)
-		actions = append(actions, plan.Action{Verb: plan.Wipe, Target: p,
+		answer.Act(plan.Action{Verb: plan.Wipe, Target: p,
 			Reason: "removed files stay readable in a snapshot's blocks until they are discarded or overwritten",
 			Do: func(ctx context.Context, progress plan.Progress) error {
 				err := clear(ctx, h, p, progress)
@@ -54,7 +54,7 @@ func (w *wipe) Plan(_ context.Context, h *host.Host) ([]plan.Action, error) {
 				return err
 			}})
 	}
-	return actions, nil
+	return answer, nil
 }
 
 // diskPoints are the root and the mount points of the machine's own disks.

@@ -166,10 +166,10 @@ func TestForeignDisksAreNotWiped(t *testing.T) {
 	h, err := host.Mounted(root)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, h.Close()) }()
-	actions, err := (&wipe{}).Plan(t.Context(), h)
+	answer, err := (&wipe{}).Plan(t.Context(), h)
 	require.NoError(t, err)
 	var at []string
-	for _, a := range actions {
+	for _, a := range answer.Actions {
 		at = append(at, string(a.Verb)+" "+a.Target)
 	}
 	assert.Equal(t, []string{"wipe /", "wipe /var/log", "wipe /srv"}, at)

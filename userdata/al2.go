@@ -75,15 +75,15 @@ func isScript(text string) bool { return strings.HasPrefix(firstLine(text), "#!"
 func checkAL2(c *checker, text string) {
 	called := 0
 	for _, p := range c.parts(text) {
-		if p.media != "" && p.media != shellMedia && p.media != boothookMedia {
+		if p.Media != "" && p.Media != shellMedia && p.Media != boothookMedia {
 			continue
 		}
-		if p.media != boothookMedia && !isScript(p.text) {
-			c.within(p.before, func() {
+		if p.Media != boothookMedia && !isScript(p.Text) {
+			c.within(p.Before, func() {
 				c.fail(1, "", "a script begins with #! and the program that runs it, such as #!/bin/bash")
 			})
 		}
-		c.within(p.before, func() { called += c.script(p.text) })
+		c.within(p.Before, func() { called += c.script(p.Text) })
 	}
 	c.calls(called)
 }
@@ -106,10 +106,10 @@ func (c *checker) script(text string) int {
 		c.warn(1, "", "its lines end as Windows' do; cloud-init mends that, and whoever else runs the script does not")
 	}
 	commands, documents := readShell(text)
-	var configs []part
+	var configs []nodeconfig.Part
 	for _, d := range documents {
 		if isNodeConfig(d.text) && !d.dynamic {
-			configs = append(configs, part{text: d.text, before: d.before})
+			configs = append(configs, nodeconfig.Part{Text: d.text, Before: d.before})
 		}
 	}
 	for _, command := range commands {

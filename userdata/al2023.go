@@ -68,7 +68,7 @@ func isAL2023(text string) bool {
 	if hasPart(text, nodeconfig.MediaType) {
 		return true
 	}
-	return !isMIME(text) && !isScript(text) && isNodeConfig(text)
+	return !nodeconfig.IsMIME(text) && !isScript(text) && isNodeConfig(text)
 }
 
 // isNodeConfig says whether a text is one, or has one among its documents.
@@ -124,15 +124,13 @@ func lineOf(n *yaml.Node, path string) (line, depth int) {
 }
 
 func checkAL2023(c *checker, text string) {
-	var configs []part
+	var configs []nodeconfig.Part
 	for _, p := range c.parts(text) {
 		switch {
-		case p.media == "", p.media == nodeconfig.MediaType && !isNodeConfig(p.header):
-			configs = append(configs, p)
-		case p.media == nodeconfig.MediaType:
-			below := p.header[nodeConfigLine().FindStringIndex(p.header)[0]:]
-			c.fail(p.before-strings.Count(below, "\n"), "", "an empty line must stand between the part's Content-Type and its NodeConfig")
+		case p.Header.Get("apiVersion") != "": // has been said: no empty line stands before it
 			return
+		case p.Media == "", p.Media == nodeconfig.MediaType:
+			configs = append(configs, p)
 		}
 	}
 	if len(configs) == 0 {
@@ -146,30 +144,30 @@ const maxConfigs = 50
 
 // nodeConfigs checks NodeConfigs that are merged. Whole says that they are all
 // there is.
-func (c *checker) nodeConfigs(parts []part, whole bool) {
+func (c *checker) nodeConfigs(parts []nodeconfig.Part, whole bool) {
 	var merged *nodeconfig.NodeConfig
 	var places []placed
 	broken := false
 	for _, p := range parts {
 		if c.configs++; c.configs > maxConfigs {
-			c.fail(p.before+1, "", "there are more than %d NodeConfigs", maxConfigs)
+			c.fail(p.Before+1, "", "there are more than %d NodeConfigs", maxConfigs)
 			return
 		}
-		config, err := nodeconfig.Decode([]byte(p.text))
+		config, err := nodeconfig.Decode([]byte(p.Text))
 		if err != nil {
 			broken = true
-			c.within(p.before, func() { c.lines(err) })
+			c.within(p.Before, func() { c.lines(err) })
 			continue
 		}
 		var node yaml.Node
-		if yaml.Unmarshal([]byte(p.text), &node) == nil {
-			places = append(places, placed{&node, p.before})
+		if yaml.Unmarshal([]byte(p.Text), &node) == nil {
+			places = append(places, placed{&node, p.Before})
 			c.flagsOf(places[len(places)-1], config.Spec.Kubelet.Flags)
 		}
 		if merged == nil {
 			merged = config
 		} else if err := merged.Merge(config); err != nil {
-			c.within(p.before, func() { c.lines(err) })
+			c.within(p.Before, func() { c.lines(err) })
 		}
 	}
 	if merged == nil {

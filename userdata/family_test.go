@@ -36,7 +36,7 @@ func TestBootstrapCallsRoundTrip(t *testing.T) {
 			if family == "al2" {
 				parts := (&checker{report: &Report{}}).parts(string(text))
 				require.Len(t, parts, 1)
-				commands, _ := readShell(parts[0].text)
+				commands, _ := readShell(parts[0].Text)
 				for _, w := range commands[1][1:] {
 					words = append(words, w.text)
 				}

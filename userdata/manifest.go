@@ -9,6 +9,8 @@ import (
 	"sync"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 )
 
 // unregistered is the taint that Karpenter demands of nodes whose user data it
@@ -83,7 +85,7 @@ func renderEksctl(n Node, carried Family) ([]byte, error) {
 	}
 	// eksctl makes the MIME itself, of a NodeConfig or a script.
 	inner := (&checker{report: &Report{}}).parts(string(userData))
-	if !isMIME(string(userData)) {
+	if !nodeconfig.IsMIME(string(userData)) {
 		if userData, err = renderAL2(n, Family{}); err != nil {
 			return nil, err
 		}
@@ -103,7 +105,7 @@ func renderEksctl(n Node, carried Family) ([]byte, error) {
 		Groups     []group           `yaml:"nodeGroups"`
 	}{"eksctl.io/v1alpha5", "ClusterConfig", map[string]string{"name": n.Cluster.Name, "region": n.Region}, []group{{
 		Name: "eksnode", AMI: n.AMI, Family: carried.eksctl, Type: n.InstanceType,
-		Override: literal(strings.TrimRight(inner[0].text, "\n") + "\n"),
+		Override: literal(strings.TrimRight(inner[0].Text, "\n") + "\n"),
 	}}})
 	return []byte(text), err
 }
@@ -113,8 +115,10 @@ var (
 	eksctlKind    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^kind: *["']?ClusterConfig["']? *\r?$`) })
 )
 
-func isKarpenter(text string) bool { return karpenterKind().MatchString(text) && !isMIME(text) }
-func isEksctl(text string) bool    { return eksctlKind().MatchString(text) && !isMIME(text) }
+func isKarpenter(text string) bool {
+	return karpenterKind().MatchString(text) && !nodeconfig.IsMIME(text)
+}
+func isEksctl(text string) bool { return eksctlKind().MatchString(text) && !nodeconfig.IsMIME(text) }
 
 // documents reads the YAML documents of a manifest, of one kind.
 func (c *checker) documents(text, kind string) []*yaml.Node {

@@ -197,7 +197,7 @@ func TestQuoting(t *testing.T) {
 	require.NoError(t, err)
 	parts := (&checker{report: &Report{}}).parts(string(text))
 	var words []string
-	commands, _ := readShell(parts[0].text)
+	commands, _ := readShell(parts[0].Text)
 	for _, w := range commands[1][1:] {
 		words = append(words, w.text)
 	}

@@ -37,12 +37,12 @@ var cloudFields = sync.OnceValue(func() *regexp.Regexp {
 func checkUbuntu(c *checker, text string) {
 	called := 0
 	for _, p := range c.parts(text) {
-		c.within(p.before, func() {
+		c.within(p.Before, func() {
 			switch {
-			case p.media == "" || p.media == cloudMedia:
-				called += c.cloudConfig(p.text, p.media)
-			case p.media == shellMedia:
-				called += c.script(p.text)
+			case p.Media == "" || p.Media == cloudMedia:
+				called += c.cloudConfig(p.Text, p.Media)
+			case p.Media == shellMedia:
+				called += c.script(p.Text)
 			}
 		})
 	}

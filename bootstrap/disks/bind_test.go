@@ -41,10 +41,10 @@ func TestAChangedArrayLeavesMountedFoldersAlone(t *testing.T) {
 		require.NoError(t, err)
 		settle(t, h, actions, f.path)
 	}
-	actions, err := d.Plan(t.Context(), h)
+	answer, err := d.Plan(t.Context(), h)
 	require.NoError(t, err)
 	name := escape("/mnt/k8s-disks/0") + ".mount"
-	assert.Equal(t, "write /etc/systemd/system/"+name+"\nrun systemctl daemon-reload\nrun systemctl enable "+name+"\nrun systemctl start "+name, commands(actions))
+	assert.Equal(t, "write /etc/systemd/system/"+name+"\nrun systemctl daemon-reload\nrun systemctl enable "+name+"\nrun systemctl start "+name, commands(answer.Actions))
 }
 
 // moving is a folder with content and the place of its copy.

@@ -73,9 +73,9 @@ func TestEveryDiskOfAnArrayIsLookedAt(t *testing.T) {
 			t.Run(name+", "+order[0], func(t *testing.T) {
 				h := instance(t, map[string][]byte{order[0]: c.disk, order[1]: large()}, nil)
 				for _, strategy := range []string{nodeconfig.RAID0, nodeconfig.RAID10} {
-					actions, err := Disks{LocalStorage: nodeconfig.LocalStorage{Strategy: strategy}}.Plan(t.Context(), h)
+					answer, err := Disks{LocalStorage: nodeconfig.LocalStorage{Strategy: strategy}}.Plan(t.Context(), h)
 					require.EqualError(t, err, "/dev/"+order[0]+c.want)
-					assert.Empty(t, actions)
+					assert.Empty(t, answer.Actions)
 				}
 			})
 		}
@@ -115,9 +115,9 @@ func TestAMixtureOfDisksIsRefused(t *testing.T) {
 				require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(h.Root(), name)), 0o755))
 				require.NoError(t, os.WriteFile(filepath.Join(h.Root(), name), []byte(text), 0o600))
 			}
-			actions, err := Disks{LocalStorage: nodeconfig.LocalStorage{Strategy: nodeconfig.RAID0}}.Plan(t.Context(), h)
+			answer, err := Disks{LocalStorage: nodeconfig.LocalStorage{Strategy: nodeconfig.RAID0}}.Plan(t.Context(), h)
 			require.EqualError(t, err, c.want)
-			assert.Empty(t, actions)
+			assert.Empty(t, answer.Actions)
 		})
 	}
 }
@@ -140,9 +140,9 @@ func TestAnArrayOfOursIsUsed(t *testing.T) {
 			for name, content := range c.disks {
 				disks[name] = content
 			}
-			actions, err := Disks{LocalStorage: nodeconfig.LocalStorage{Strategy: nodeconfig.RAID0}}.Plan(t.Context(), instance(t, disks, c.holders))
+			answer, err := Disks{LocalStorage: nodeconfig.LocalStorage{Strategy: nodeconfig.RAID0}}.Plan(t.Context(), instance(t, disks, c.holders))
 			require.NoError(t, err)
-			assert.Equal(t, c.want, commands(actions[:1]))
+			assert.Equal(t, c.want, commands(answer.Actions[:1]))
 		})
 	}
 }
@@ -183,10 +183,10 @@ func TestADeviceIsLookedAtAgainBeforeItIsWritten(t *testing.T) {
 	disk := filepath.Join(h.Root(), "dev/nvme1n1")
 	for _, strategy := range []string{nodeconfig.RAID0, nodeconfig.Mount} {
 		require.NoError(t, os.WriteFile(disk, large(), 0o600))
-		actions, err := Disks{LocalStorage: nodeconfig.LocalStorage{Strategy: strategy}}.Plan(t.Context(), h)
+		answer, err := Disks{LocalStorage: nodeconfig.LocalStorage{Strategy: strategy}}.Plan(t.Context(), h)
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(disk, largeWith(0, "LUKS\xba\xbe"), 0o600))
-		assert.EqualError(t, actions[0].Do(t.Context(), nil), "/dev/nvme1n1 holds a LUKS header"+clear)
+		assert.EqualError(t, answer.Actions[0].Do(t.Context(), nil), "/dev/nvme1n1 holds a LUKS header"+clear)
 	}
 	// The file system that an array had before it was put together is kept.
 	want := content{name: ext4, uuid: "30303030-3030-3030-3030-303030303030"}

@@ -17,7 +17,6 @@ import (
 	"github.com/spf13/afero"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/place"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/render"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -49,33 +48,34 @@ func (Disks) Phase() string { return "disks" }
 
 // Plan implements plan.Item. Done means that all disks are mounted, and that
 // they will be after a reboot. A machine without an instance store is done.
-func (d Disks) Plan(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+func (d Disks) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	if d.Strategy == "" {
-		return nil, nil
+		return plan.Answer{}, nil
 	}
 	found, err := instanceStore(h)
 	if err != nil || len(found) == 0 {
-		return nil, err
+		return plan.Answer{}, err
 	}
 	folder := d.MountPath
 	if folder == "" {
 		folder = DefaultFolder
 	}
 	if d.Strategy == nodeconfig.Mount {
-		var actions []plan.Action
+		var answer plan.Answer
 		for i, disk := range found {
 			if err := isUnused(h, disk); err != nil {
-				return nil, err
+				return plan.Answer{}, err
 			}
 			more, err := d.volume(h, disk, path.Join(folder, fmt.Sprint(i+1)), i+1, true)
 			if err != nil {
-				return nil, err
+				return plan.Answer{}, err
 			}
-			actions = append(actions, more...)
+			answer.Act(more...)
 		}
-		return actions, nil
+		return answer, nil
 	}
-	return d.array(h, found, path.Join(folder, "0"))
+	actions, err := d.array(h, found, path.Join(folder, "0"))
+	return plan.Acts(actions...), err
 }
 
 // array plans one array of all disks, mounted at where, and what lies on it.
@@ -224,7 +224,7 @@ Options=%s
 [Install]
 WantedBy=multi-user.target
 `, render.Mark, u.description, u.what, u.where, u.kind, u.options)
-	actions, err := place.Plan(h, []render.File{{Path: "/etc/systemd/system/" + name, Mode: 0o644, Content: []byte(content), Why: "mounts " + u.where}})
+	actions, err := plan.Files(h, []plan.File{{Path: "/etc/systemd/system/" + name, Mode: 0o644, Content: []byte(content), Why: "mounts " + u.where}})
 	if err != nil {
 		return nil, err
 	}

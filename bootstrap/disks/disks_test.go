@@ -107,9 +107,9 @@ func TestPlans(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := instance(t, c.disks, c.holders)
-			actions, err := Disks{LocalStorage: c.store, InstanceID: "i-1"}.Plan(t.Context(), h)
+			answer, err := Disks{LocalStorage: c.store, InstanceID: "i-1"}.Plan(t.Context(), h)
 			require.NoError(t, err)
-			assert.Equal(t, strings.TrimSuffix(c.want, "\n"), commands(actions))
+			assert.Equal(t, strings.TrimSuffix(c.want, "\n"), commands(answer.Actions))
 		})
 	}
 }
@@ -209,12 +209,12 @@ func TestAChangeBelowAMountIsMounted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := instance(t, map[string][]byte{"nvme1n1": c.disk}, nil)
-			actions, err := d.Plan(t.Context(), h)
+			answer, err := d.Plan(t.Context(), h)
 			require.NoError(t, err)
-			settle(t, h, actions, where)
-			actions, err = d.Plan(t.Context(), h)
+			settle(t, h, answer.Actions, where)
+			answer, err = d.Plan(t.Context(), h)
 			require.NoError(t, err)
-			assert.Equal(t, c.want, commands(actions))
+			assert.Equal(t, c.want, commands(answer.Actions))
 		})
 	}
 }

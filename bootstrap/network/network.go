@@ -20,8 +20,6 @@ import (
 	"github.com/spf13/afero"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/service"
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/place"
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/render"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -49,39 +47,39 @@ func (Ownership) Phase() string { return "network" }
 
 // Plan implements plan.Item. Done means that the files are there for every
 // network manager the machine has, and that each has read them.
-func (o Ownership) Plan(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+func (o Ownership) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	if hw, err := net.ParseMAC(o.MAC); err != nil || len(hw) != 6 {
-		return nil, fmt.Errorf("the primary interface's address %q is no MAC address", o.MAC)
+		return plan.Answer{}, fmt.Errorf("the primary interface's address %q is no MAC address", o.MAC)
 	}
-	var actions []plan.Action
+	var answer plan.Answer
 	var digest service.Digest
-	reload, err := mask(h, &actions, &digest)
+	reload, err := mask(h, &answer, &digest)
 	if err != nil {
-		return nil, err
+		return plan.Answer{}, err
 	}
 	for _, m := range managers() {
 		there, err := m.isThere(h)
 		if err != nil {
-			return nil, fmt.Errorf("looking for %s: %w", m.name, err)
+			return plan.Answer{}, fmt.Errorf("looking for %s: %w", m.name, err)
 		}
 		if !there {
 			continue
 		}
 		more, err := m.plan(h, o.MAC, &digest)
 		if err != nil {
-			return nil, err
+			return plan.Answer{}, err
 		}
-		actions = append(actions, more...)
+		answer.Act(more...)
 		reload = append(reload, m.reload...)
 	}
 	if digest.IsEmpty() || !h.HasSystemd() {
-		return actions, nil
+		return answer, nil
 	}
 	done, err := service.IsStartedWith(h, subject, digest.Sum())
-	if err != nil || done && len(actions) == 0 {
-		return actions, err
+	if err != nil || done && answer.IsEmpty() {
+		return answer, err
 	}
-	return append(actions, plan.Action{Verb: plan.Run, Target: "reload the network managers", Reason: "they read who owns which interface",
+	answer.Act(plan.Action{Verb: plan.Run, Target: "reload the network managers", Reason: "they read who owns which interface",
 		Do: func(ctx context.Context, _ plan.Progress) error {
 			present, err := secondaries(h, o.MAC)
 			if err != nil {
@@ -95,12 +93,13 @@ func (o Ownership) Plan(ctx context.Context, h *host.Host) ([]plan.Action, error
 				}
 			}
 			return service.RecordStart(h, subject, digest.Sum())
-		}}), nil
+		}})
+	return answer, nil
 }
 
 // mask keeps, until the next boot, the units from starting that configure
 // interfaces behind the managers' backs; the commands stop those that run.
-func mask(h *host.Host, actions *[]plan.Action, digest *service.Digest) ([]reload, error) {
+func mask(h *host.Host, answer *plan.Answer, digest *service.Digest) ([]reload, error) {
 	stop := []string{"systemctl", "stop"}
 	for _, u := range meddlers() {
 		there, err := hasUnitFile(h, u.name)
@@ -110,12 +109,12 @@ func mask(h *host.Host, actions *[]plan.Action, digest *service.Digest) ([]reloa
 		if !there {
 			continue
 		}
-		link, err := place.Link(h, "/run/systemd/system/"+u.name, "/dev/null", u.why)
+		link, err := plan.Links(h, []plan.SymbolicLink{{Path: "/run/systemd/system/" + u.name, To: "/dev/null", Why: u.why}})
 		if err != nil {
 			return nil, err
 		}
 		digest.Add(u.name, nil)
-		*actions = append(*actions, link...)
+		answer.Act(link...)
 		// All instances of a template.
 		stop = append(stop, strings.Replace(u.name, "@.", "@*.", 1))
 	}
@@ -127,14 +126,14 @@ func mask(h *host.Host, actions *[]plan.Action, digest *service.Digest) ([]reloa
 
 // plan plans a manager's files and links.
 func (m manager) plan(h *host.Host, mac string, digest *service.Digest) ([]plan.Action, error) {
-	var files []render.File
+	var files []plan.File
 	for _, f := range m.files {
 		content := strings.NewReplacer("{mac}", strings.ToLower(mac), "{MAC}", strings.ToUpper(mac),
 			"{drivers|}", strings.Join(drivers, "|"), "{drivers,}", "driver:"+strings.Join(drivers, ",driver:")).Replace(f.content)
-		files = append(files, render.File{Path: f.path, Mode: 0o644, Content: []byte(content), Why: f.why})
+		files = append(files, plan.File{Path: f.path, Mode: 0o644, Content: []byte(content), Why: f.why})
 		digest.Add(f.path, []byte(content))
 	}
-	actions, err := place.Plan(h, files)
+	actions, err := plan.Files(h, files)
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +146,7 @@ func (m manager) plan(h *host.Host, mac string, digest *service.Digest) ([]plan.
 		if !shipped {
 			continue
 		}
-		mask, err := place.Link(h, "/run/udev/rules.d/"+rule, "/dev/null", "it configures every interface that appears")
+		mask, err := plan.Links(h, []plan.SymbolicLink{{Path: "/run/udev/rules.d/" + rule, To: "/dev/null", Why: "it configures every interface that appears"}})
 		if err != nil {
 			return nil, err
 		}

@@ -80,6 +80,10 @@ func bombs() map[string]struct{ text, want string } {
 		"gzip in gzip":            {zipped(zipped(strings.Repeat("#", 15<<20))), "reading the YAML: control characters are not allowed"},
 		"base64":                  {base64.StdEncoding.EncodeToString([]byte(zipped(strings.Repeat("#", 15<<20)))), "it has more than 1 MiB"},
 		"gzip in each part":       {mail + strings.Repeat(part+base64.StdEncoding.EncodeToString([]byte(zipped(head+strings.Repeat("#", 100<<10))))+"\n", 20) + "--X--\n", "the NodeConfigs have more than 256 KiB"},
+		"a long header":           {"MIME-Version: 1.0\nContent-Type: text/plain\n" + strings.Repeat(" a\n", 300_000), "cannot be read: mime: "},
+		"parts in parts":          {mail + strings.Repeat("--X\nContent-Type: multipart/mixed; boundary=X\n\n", 10_000) + "--X--\n", "it has more than 1000 MIME parts"},
+		"parts in nested parts":   {mail + strings.Repeat("--X\nContent-Type: multipart/mixed; boundary=Y\n\n--Y\nContent-Type: multipart/mixed; boundary=X\n\n", 8000), " is missing, which ends the last part"},
+		"deep parts":              {deepParts(9), "its MIME parts lie more than 8 deep in one another"},
 		"too many parts":          {mail + strings.Repeat("--X\nContent-Type: text/plain\n\n", 1001) + "--X--\n", "it has more than 1000 MIME parts"},
 		"TOML lists":              {toml("a = " + deep("[", "", "]", 30_000)), "line 1 of the TOML: toml: arrays and inline tables"},
 		"TOML tables":             {toml("a = " + deep("{a = ", "1", "}", 10_000)), "the TOML nests more than 100 deep"},
@@ -90,6 +94,19 @@ func bombs() map[string]struct{ text, want string } {
 		"a number without end":    {config + "      a: .inf\n", "spec.kubelet.config.a: must be a finite number"},
 		"a long flag":             {head + "spec: {kubelet: {flags: ['--a=" + strings.Repeat("a", 200_000) + `"']}}` + "\n", `" is not closed in`},
 	}
+}
+
+// deepParts are parts that lie in one another, each with a boundary of its own.
+func deepParts(deep int) string {
+	text := "MIME-Version: 1.0\n"
+	for i := range deep {
+		text += fmt.Sprintf("Content-Type: multipart/mixed; boundary=B%d\n\n--B%d\n", i, i)
+	}
+	text += "\n"
+	for i := range deep {
+		text += fmt.Sprintf("--B%d--\n", deep-1-i)
+	}
+	return text
 }
 
 // smallBombs are those that a fuzzer can vary quickly, and small ones of the

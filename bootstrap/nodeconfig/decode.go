@@ -29,11 +29,12 @@ func newBudget() *budget { return &budget{maxYAML, maxValues, maxDocuments} }
 // order. All that is wrong comes back at once, each with its line and path.
 // Empty documents are skipped; a text without any NodeConfig is an error.
 func Decode(text []byte) (*NodeConfig, error) {
-	c, _, err := decode(text, newBudget())
+	c, _, err := decode(text, 0, newBudget())
 	return c, err
 }
 
-func decode(text []byte, left *budget) (merged *NodeConfig, warnings []string, err error) {
+// decode reads a text before which so many lines lie.
+func decode(text []byte, before int, left *budget) (merged *NodeConfig, warnings []string, err error) {
 	if left.yaml -= len(text); left.yaml < 0 {
 		return nil, nil, fmt.Errorf("the NodeConfigs have more than %d KiB", maxYAML>>10)
 	}
@@ -46,8 +47,9 @@ func decode(text []byte, left *budget) (merged *NodeConfig, warnings []string, e
 			break
 		}
 		if err != nil {
-			return nil, nil, fmt.Errorf("reading the YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
+			return nil, nil, fmt.Errorf("reading the YAML: %s", moved(strings.TrimPrefix(err.Error(), "yaml: "), before))
 		}
+		move(&doc, before)
 		if left.documents--; left.documents < 0 {
 			return nil, nil, fmt.Errorf("there are more than %d YAML documents", maxDocuments)
 		}
@@ -75,6 +77,24 @@ func decode(text []byte, left *budget) (merged *NodeConfig, warnings []string, e
 		return nil, nil, errors.New("it holds no document: NodeConfig is YAML with apiVersion " + APIVersion + " and kind " + Kind)
 	}
 	return merged, warnings, nil
+}
+
+// move adds to the lines of a node and of all below it.
+func move(n *yaml.Node, lines int) {
+	n.Line += lines
+	for _, below := range n.Content {
+		move(below, lines)
+	}
+}
+
+// moved is an error of the YAML library, which may begin with a line, with so
+// many lines more.
+func moved(text string, lines int) string {
+	var line int
+	if _, err := fmt.Sscanf(text, "line %d:", &line); err != nil {
+		return text
+	}
+	return fmt.Sprintf("line %d%s", line+lines, text[strings.Index(text, ":"):])
 }
 
 func decodeDocument(doc *yaml.Node, left *budget) (*NodeConfig, error) {

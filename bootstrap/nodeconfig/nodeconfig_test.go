@@ -148,7 +148,7 @@ func TestAPartAfterTheEndIsToldOf(t *testing.T) {
 	c, warnings, err := Parse(read(t, "example.mime"))
 	require.NoError(t, err)
 	assert.Empty(t, c.Spec.Kubelet.Config)
-	assert.Equal(t, []string{"a NodeConfig follows --BOUNDARY--, which ends the last part; it is not read"}, warnings)
+	assert.Equal(t, []string{"line 18: this part follows --BOUNDARY--, which in line 17 ended the last: nobody reads it"}, warnings)
 }
 
 func TestOthersUserDataIsNotOurs(t *testing.T) {
@@ -190,14 +190,18 @@ func TestWhatIsWrongIsSaidWithLineAndPath(t *testing.T) {
 		"no YAML":              {"a: b: c", "reading the YAML: mapping values are not allowed in this context"},
 		"only a comment":       {"# nothing\n", "it holds no document: NodeConfig is YAML with apiVersion node.eks.aws/v1alpha1 and kind NodeConfig"},
 		"circle":               {head + "spec:\n  kubelet:\n    config: &a\n      b: *a\n", "line 6: spec.kubelet.config.b.b: the alias *a contains itself"},
-		"no boundary":          {"MIME-Version: 1.0\nContent-Type: multipart/mixed\n\n--X\n", "its multipart content type names no boundary"},
-		"cut off":              {"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"X\"\n\n--X\nContent-Type: text/plain\n\nhello\n", "its MIME parts are cut short: there is no --X--, which ends the last; every part begins with --X on a line of its own"},
+		"no boundary":          {"MIME-Version: 1.0\nContent-Type: multipart/mixed\n\n--X\n", "line 1: Content-Type: it names no boundary"},
+		"cut off":              {"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"X\"\n\n--X\nContent-Type: text/plain\n\nhello\n", "line 8: --X-- is missing, which ends the last part"},
 		"broken gzip":          {"\x1f\x8b\x08nonsense", "decompressing: unexpected EOF"},
 		"gzip cut short":       {cutGzip(), "decompressing: it is cut short after 40 bytes"},
-		"a spoilt ending":      {"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"X\"\n\n--X\nContent-Type: application/node.eks.aws\n\n" + head + "spec: {}\n--X--\\\n", `reading the MIME parts: multipart: expecting a new Part; got line "--X--\\\n"; every part begins with --X on a line of its own, and --X-- ends the last`},
-		"no empty line":        {"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"X\"\n\n--X\nContent-Type: application/node.eks.aws\n" + head + "spec: {}\n--X--\n", "part 1 of type application/node.eks.aws: an empty line must stand between the part's Content-Type and its NodeConfig"},
+		"a spoilt ending":      {"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"X\"\n\n--X\nContent-Type: application/node.eks.aws\n\n" + head + "spec: {}\n--X--\\\n", "line 10: --X-- ends the last part only on a line of its own"},
+		"no empty line":        {"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"X\"\n\n--X\nContent-Type: application/node.eks.aws\n" + head + "spec: {}\n--X--\n", "line 6: an empty line must stand between the part's Content-Type and its NodeConfig"},
 		"a hybrid node":        {head + "spec:\n  cluster: {region: eu-west-1}\n  hybrid: {}\n", "line 4: spec.cluster.region: is for machines outside of AWS, which eks-hybrid's nodeadm joins; EC2 instances know their region\nline 5: spec.hybrid: is for machines outside of AWS, which eks-hybrid's nodeadm joins; EC2 instances need no such field"},
-		"wrong part":           {"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"X\"\n\n--X\nContent-Type: application/node.eks.aws\n\n" + head + "spec: {clutser: {}}\n--X--\n", "part 1 of type application/node.eks.aws: line 3: spec.clutser: unknown field; did you mean cluster?"},
+		"wrong part":           {"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"X\"\n\n--X\nContent-Type: application/node.eks.aws\n\n" + head + "spec: {clutser: {}}\n--X--\n", "part 1 of type application/node.eks.aws: line 9: spec.clutser: unknown field; did you mean cluster?"},
+		"no YAML in a part":    {"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"X\"\n\n--X\nContent-Type: application/node.eks.aws\n\n" + head + "spec:\n  cluster:\n   name: a\n  kubelet: b: c\n--X--\n", "part 1 of type application/node.eks.aws: reading the YAML: line 12: mapping values are not allowed in this context"},
+		"a later part":         {"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"X\"\n\n--X\nContent-Type: text/x-shellscript\n\n#!/bin/sh\n--X\nContent-Type: multipart/mixed; boundary=Y\n\n--Y\nContent-Type: application/node.eks.aws\n\n" + head + "---\n" + head + "spec: {clutser: {}, kubelet: {flag: a}}\n--Y--\n--X--\n", "part 1 of type application/node.eks.aws: line 19: spec.clutser: unknown field; did you mean cluster?\nline 19: spec.kubelet.flag: unknown field; did you mean flags?"},
+		"an encoded part":      {"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"X\"\n\n--X\nContent-Type: application/node.eks.aws\n\n" + base64.StdEncoding.EncodeToString([]byte(head+"spec: {clutser: {}}\n")) + "\n--X--\n", "part 1 of type application/node.eks.aws: line 7: unpacked: line 3: spec.clutser: unknown field; did you mean cluster?"},
+		"no base64 in a part":  {"MIME-Version: 1.0\nContent-Type: application/node.eks.aws\nContent-Transfer-Encoding: base64\n\n<" + head, "line 5: the part is not base64: illegal base64 data at input byte 0"},
 		"TOML while merging":   {head + "spec: {containerd: {config: \"a = 1\"}}\n---\n" + head + "spec: {containerd: {config: \"b\\n= 1\"}}\n", "spec.containerd.config: line 1 of the TOML: toml: expected '=' after key"},
 		"a member set twice":   {head + "spec: {kubelet: {config: {a: {b: 1, b: 2}}}}\n", "line 3: spec.kubelet.config.a.b: it is set twice; first in line 3"},
 		"merge key of nothing": {head + "spec: {kubelet: {config: {<<: 3}}}\n", "line 3: spec.kubelet.config: << takes an object, not a number"},

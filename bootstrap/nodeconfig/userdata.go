@@ -6,11 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
-	"mime/multipart"
-	"net/mail"
-	"net/textproto"
-	"strings"
+	"slices"
 )
 
 // ErrNone says that a text is meant for somebody else: a shell script, cloud
@@ -21,20 +17,15 @@ var ErrNone = errors.New("no NodeConfig in it")
 // decompressed, in bytes. User data has at most 16 KiB before that.
 const maxText = 1 << 20
 
-// maxParts bounds how many MIME parts a message may have.
-const maxParts = 1000
-
-// maxDepth bounds how deep MIME parts may lie in one another.
-const maxDepth = 8
-
 // Parse reads the NodeConfigs of a text in any of the forms that user data
 // takes: base64, then gzip, both detected; MIME, whose parts of MediaType are
 // read the same way and merged in order; or plain YAML or JSON. Other MIME
 // parts are left to cloud-init. It fails with ErrNone when there is none.
-// Warnings are about what was read but probably meant otherwise.
+// Errors name the line in the text, or in the part where that is encoded or
+// compressed. Warnings are about what was read but probably meant otherwise.
 func Parse(text []byte) (c *NodeConfig, warnings []string, err error) {
-	p := parser{left: newBudget(), unpacked: maxText, mime: maxParts}
-	if err := p.text(text, 0); err != nil {
+	p := parser{left: newBudget(), unpacked: maxText}
+	if err := p.text(text); err != nil {
 		return nil, nil, err
 	}
 	if p.merged == nil {
@@ -46,28 +37,73 @@ func Parse(text []byte) (c *NodeConfig, warnings []string, err error) {
 type parser struct {
 	merged   *NodeConfig
 	warnings []string
-	parts    int
-	// left, unpacked and mime are what is left of the bounds.
-	left           *budget
-	unpacked, mime int
+	// left and unpacked are what is left of the bounds.
+	left     *budget
+	unpacked int
 }
 
-func (p *parser) text(text []byte, depth int) error {
+func (p *parser) text(text []byte) error {
 	text, err := p.unwrap(text)
 	if err != nil {
 		return err
 	}
-	if header, body, ok := message(text); ok {
-		return p.part(header, body, depth)
+	if IsMIME(string(text)) {
+		return p.message(string(text))
 	}
 	if what := foreign(text); what != "" {
 		return fmt.Errorf("%w: it is %s", ErrNone, what)
 	}
-	return p.config(text)
+	return p.config(text, 0)
 }
 
-func (p *parser) config(text []byte) error {
-	c, warnings, err := decode(text, p.left)
+// message reads the parts of a MIME message that are for us. What is wrong with
+// others is cloud-init's.
+func (p *parser) message(text string) error {
+	parts, problems := ReadMIME(text)
+	ours := slices.ContainsFunc(parts, func(p Part) bool { return p.Media == MediaType }) ||
+		slices.ContainsFunc(problems, func(m MIMEProblem) bool { return m.Media == MediaType })
+	var errs []error
+	for _, m := range problems {
+		switch {
+		case m.Severity == Fatal, m.Severity == SpoiltEnd && ours, m.Severity == OfPart && m.Media == MediaType:
+			errs = append(errs, m)
+		case m.Severity == AfterEnd && m.Media == MediaType:
+			p.warnings = append(p.warnings, m.Error())
+		}
+	}
+	if len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	number := 0
+	for _, part := range parts {
+		if part.Media != MediaType {
+			continue
+		}
+		number++
+		if err := p.part(part); err != nil {
+			return fmt.Errorf("part %d of type %s: %w", number, MediaType, err)
+		}
+	}
+	return nil
+}
+
+func (p *parser) part(part Part) error {
+	text, err := p.unwrap([]byte(part.Text))
+	if err != nil {
+		return fmt.Errorf("line %d: %w", part.Before+1, err)
+	}
+	if !part.Encoded && string(text) == part.Text {
+		return p.config(text, part.Before)
+	}
+	if err := p.config(text, 0); err != nil {
+		return fmt.Errorf("line %d: unpacked: %w", part.Before+1, err)
+	}
+	return nil
+}
+
+// config reads a text before which lines of the user data lie.
+func (p *parser) config(text []byte, before int) error {
+	c, warnings, err := decode(text, before, p.left)
 	if err != nil {
 		return err
 	}
@@ -78,117 +114,6 @@ func (p *parser) config(text []byte) error {
 	}
 	p.warnings = append(p.warnings, p.merged.Contradictions(c)...)
 	return p.merged.Merge(c)
-}
-
-// part reads one MIME part, which may be a multipart of its own.
-func (p *parser) part(header textproto.MIMEHeader, body io.Reader, depth int) error {
-	if p.mime--; p.mime < 0 {
-		return fmt.Errorf("it has more than %d MIME parts", maxParts)
-	}
-	contentType := header.Get("Content-Type")
-	if contentType == "" {
-		return nil
-	}
-	media, params, err := mime.ParseMediaType(contentType)
-	if errors.Is(err, mime.ErrInvalidMediaParameter) {
-		// eksctl writes boundary=// without the quotes that RFC 2045 asks for.
-		params, err = map[string]string{"boundary": unquoted(contentType)}, nil
-	}
-	if err != nil {
-		return fmt.Errorf("reading the content type %q: %w", contentType, err)
-	}
-	switch {
-	case strings.HasPrefix(media, "multipart/"):
-		return p.multipart(body, params["boundary"], depth)
-	case media == MediaType && header.Get("apiVersion") != "":
-		return fmt.Errorf("part %d of type %s: an empty line must stand between the part's Content-Type and its NodeConfig", p.parts+1, MediaType)
-	case media == MediaType:
-		p.parts++
-		text, err := readAll(body, maxText)
-		if err == nil {
-			text, err = p.unwrap(text)
-		}
-		if err == nil {
-			err = p.config(text)
-		}
-		if err != nil {
-			return fmt.Errorf("part %d of type %s: %w", p.parts, MediaType, err)
-		}
-	}
-	return nil
-}
-
-// unquoted finds the boundary of a content type whose parameters are not
-// written by the rules.
-func unquoted(contentType string) string {
-	for parameter := range strings.SplitSeq(contentType, ";") {
-		name, value, _ := strings.Cut(strings.TrimSpace(parameter), "=")
-		if strings.EqualFold(name, "boundary") {
-			return strings.Trim(strings.TrimSpace(value), `"`)
-		}
-	}
-	return ""
-}
-
-func (p *parser) multipart(body io.Reader, boundary string, depth int) error {
-	if depth >= maxDepth {
-		return fmt.Errorf("its MIME parts lie more than %d deep in one another", maxDepth)
-	}
-	if boundary == "" {
-		return errors.New("its multipart content type names no boundary")
-	}
-	text, err := readAll(body, maxText)
-	if err != nil {
-		return err
-	}
-	if !bytes.Contains(text, []byte("--"+boundary+"--")) {
-		return fmt.Errorf("its MIME parts are cut short: there is no --%s--, which ends the last; every part begins with --%s on a line of its own", boundary, boundary)
-	}
-	r := multipart.NewReader(bytes.NewReader(separated(text, "--"+boundary)), boundary)
-	for {
-		part, err := r.NextPart()
-		if err == io.EOF {
-			break
-		}
-		if err != nil && !bytes.Contains(bytes.ToLower(text), []byte(MediaType)) {
-			break // cloud-init reads what is left of it, and none of that is for us
-		}
-		if err != nil {
-			return fmt.Errorf("reading the MIME parts: %w; every part begins with --%s on a line of its own, and --%s-- ends the last", err, boundary, boundary)
-		}
-		if err := p.part(part.Header, part, depth+1); err != nil {
-			return err
-		}
-	}
-	if _, after, _ := strings.Cut(string(text), "--"+boundary+"--"); strings.Contains(after, MediaType) {
-		p.warnings = append(p.warnings, fmt.Sprintf("a NodeConfig follows --%s--, which ends the last part; it is not read", boundary))
-	}
-	return nil
-}
-
-// separated puts an empty line behind headers that lack it, where the first line
-// that is no header tells that the text begins: cloud-init reads such messages,
-// and so do images that know no NodeConfig. A header begins behind each line
-// that is the delimiter; without one the text begins with the only one.
-func separated(text []byte, delimiter string) []byte {
-	var out []byte
-	header := delimiter == ""
-	for line := range bytes.Lines(text) {
-		name, _, found := bytes.Cut(line, []byte(":"))
-		switch {
-		case delimiter != "" && bytes.Equal(bytes.TrimRight(line, " \t\r\n"), []byte(delimiter)):
-			header = true
-		case !header:
-		case len(bytes.TrimSpace(line)) == 0:
-			header = false
-		case line[0] != ' ' && line[0] != '\t' && (!found || bytes.ContainsAny(name, " \t")):
-			out = append(out, '\n')
-			header = false
-		default: // another line of the header
-		}
-		out = append(out, line...)
-	}
-	return out
 }
 
 // unwrap undoes base64 and gzip.
@@ -230,39 +155,6 @@ func isBase64(text []byte) bool {
 		}
 	}
 	return len(text) > 0
-}
-
-// message splits a MIME message. Leading blank lines, which here-documents
-// leave, are passed over.
-func message(text []byte) (textproto.MIMEHeader, io.Reader, bool) {
-	text = bytes.TrimLeft(text, " \t\r\n")
-	if !hasHeader(text) {
-		return nil, nil, false
-	}
-	m, err := mail.ReadMessage(bytes.NewReader(separated(text, "")))
-	if err != nil {
-		return nil, nil, false
-	}
-	return textproto.MIMEHeader(m.Header), m.Body, true
-}
-
-// hasHeader says whether a text begins as MIME does, and not as YAML, which
-// could be taken for a header too: one of the lines before the first empty one
-// says so.
-func hasHeader(text []byte) bool {
-	for line := range bytes.Lines(text) {
-		name, _, ok := bytes.Cut(line, []byte(":"))
-		switch {
-		case len(bytes.TrimSpace(line)) == 0:
-			return false
-		case line[0] == ' ', line[0] == '\t': // a header's value goes on
-		case !ok:
-			return false
-		case strings.EqualFold(string(name), "MIME-Version"), strings.EqualFold(string(name), "Content-Type"):
-			return true
-		}
-	}
-	return false
 }
 
 // foreign names a text that is not for us by how it begins, as cloud-init

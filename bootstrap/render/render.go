@@ -8,8 +8,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
+	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
 )
 
@@ -100,4 +102,13 @@ func encode(value any) ([]byte, error) {
 		return nil, fmt.Errorf("encoding JSON: %w", err)
 	}
 	return out.Bytes(), nil
+}
+
+// IsOurs says whether a file begins with the mark of this program.
+func IsOurs(h *host.Host, name string) (bool, error) {
+	content, err := h.Content(name)
+	if err != nil {
+		return false, fmt.Errorf("looking at %s: %w", name, err)
+	}
+	return strings.HasPrefix(string(content), Mark+"\n"), nil
 }

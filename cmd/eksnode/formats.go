@@ -164,10 +164,10 @@ func printSARIF(w io.Writer, r plan.Report) error {
 	}
 	for _, p := range problems(r) {
 		run.Tool.Driver.Rules = append(run.Tool.Driver.Rules, sarifRule{ID: p.Item})
-		for _, a := range p.Actions {
-			result := sarifResult{RuleID: p.Item, Level: level, Message: sarifText{fmt.Sprintf("%s %s: %s", a.Verb, a.Target, a.Reason)}}
-			if len(a.Target) > 1 && a.Target[0] == '/' {
-				result.Locations = []sarifLocation{locate(a.Target, 0)}
+		for _, left := range leftBy(p) {
+			result := sarifResult{RuleID: p.Item, Level: level, Message: sarifText{left.text}}
+			if len(left.target) > 1 && left.target[0] == '/' {
+				result.Locations = []sarifLocation{locate(left.target, 0)}
 			}
 			run.Results = append(run.Results, result)
 		}
@@ -176,6 +176,21 @@ func printSARIF(w io.Writer, r plan.Report) error {
 		}
 	}
 	return run.print(w)
+}
+
+// left is one action or finding that a report says is left.
+type left struct{ target, text string }
+
+// leftBy is what an item has left.
+func leftBy(p plan.Planned) []left {
+	var list []left
+	for _, a := range p.Actions {
+		list = append(list, left{a.Target, fmt.Sprintf("%s %s: %s", a.Verb, a.Target, a.Reason)})
+	}
+	for _, f := range p.Findings {
+		list = append(list, left{f.Target, fmt.Sprintf("finding %s: %s", f.Target, f.Reason)})
+	}
+	return list
 }
 
 // broken says what an item's error means.
@@ -229,8 +244,8 @@ func printJUnit(w io.Writer, r plan.Report) error {
 	}
 	for _, p := range problems(r) {
 		text := ""
-		for _, a := range p.Actions {
-			text += fmt.Sprintf("%s %s: %s\n", a.Verb, a.Target, a.Reason)
+		for _, left := range leftBy(p) {
+			text += left.text + "\n"
 		}
 		add(p.Item, text, p.Error)
 	}

@@ -78,9 +78,7 @@ func printReport(w io.Writer, r plan.Report) error {
 	p := &printer{w: w}
 	p.plan(r.Plan)
 	for _, o := range r.Outcomes {
-		for _, f := range o.Findings {
-			p.line("  %-8s %s  (%s: %s)", f.Verb, shown(f.Target), line(o.Item), line(f.Reason))
-		}
+		p.findings(o.Item, o.Findings)
 	}
 	p.plan(audited(r))
 	p.verdict(r)
@@ -126,9 +124,17 @@ func (p *printer) plan(list []plan.Planned) {
 		for _, a := range planned.Actions {
 			p.line("  %-8s %s%s  (%s: %s)", a.Verb, shown(a.Target), size(a), line(planned.Item), line(a.Reason))
 		}
+		p.findings(planned.Item, planned.Findings)
 		if planned.Error != "" {
 			p.line("  %-8s %s", "error", planned.Error)
 		}
+	}
+}
+
+// findings prints what only a person can resolve.
+func (p *printer) findings(item string, list []plan.Finding) {
+	for _, f := range list {
+		p.line("  %-8s %s  (%s: %s)", "finding", shown(f.Target), line(item), line(f.Reason))
 	}
 }
 
@@ -147,12 +153,11 @@ func (p *printer) verdict(r plan.Report) {
 		p.line("UNKNOWN: the machine would not tell everything; see the errors above")
 	case plan.DryRun:
 		p.phases(r)
-		findings := decisions(r)
 		left := ""
-		if findings > 0 {
-			left = fmt.Sprintf(", and %s for a person to decide", count(findings, "finding"))
+		if r.Totals.Findings > 0 {
+			left = fmt.Sprintf(", and %s for a person to decide", count(r.Totals.Findings, "finding"))
 		}
-		p.line("PLAN: %s, %s, %s%s; nothing was changed", count(r.Totals.Actions-findings, "action"), count(int(r.Totals.Entries), "file"), plan.Size(r.Totals.Bytes), left)
+		p.line("PLAN: %s, %s, %s%s; nothing was changed", count(r.Totals.Actions, "action"), count(int(r.Totals.Entries), "file"), plan.Size(r.Totals.Bytes), left)
 	case plan.OK:
 		p.line("DONE: %s", done(r))
 	default:
@@ -169,9 +174,7 @@ func (p *printer) phases(r plan.Report) {
 		phase, actions, files, bytes := r.Plan[i].Phase, 0, int64(0), int64(0)
 		for ; i < len(r.Plan) && r.Plan[i].Phase == phase; i++ {
 			for _, a := range r.Plan[i].Actions {
-				if a.Verb != plan.Decide {
-					actions, files, bytes = actions+1, files+a.Entries, bytes+a.Bytes
-				}
+				actions, files, bytes = actions+1, files+a.Entries, bytes+a.Bytes
 			}
 		}
 		p.line("%-16s %11s %12s %10s", phase, count(actions, "action"), count(int(files), "file"), plan.Size(bytes))
@@ -184,12 +187,9 @@ func next(r plan.Report) string {
 	var scrubs int
 	var rules []string
 	for _, p := range problems(r) {
-		for _, a := range p.Actions {
-			if a.Verb != plan.Decide {
-				scrubs++
-			} else if !slices.Contains(rules, p.Item) {
-				rules = append(rules, p.Item)
-			}
+		scrubs += len(p.Actions)
+		if len(p.Findings) > 0 && !slices.Contains(rules, p.Item) {
+			rules = append(rules, p.Item)
 		}
 	}
 	var steps []string
@@ -206,26 +206,13 @@ func next(r plan.Report) string {
 	return strings.Join(steps, "; ")
 }
 
-// decisions are how much of a plan only a person can do.
-func decisions(r plan.Report) int {
-	n := 0
-	for _, p := range r.Plan {
-		for _, a := range p.Actions {
-			if a.Verb == plan.Decide {
-				n++
-			}
-		}
-	}
-	return n
-}
-
 // problems are what an audit found or, of what was applied, what was left to a
 // person and what went wrong, by item.
 func problems(r plan.Report) []plan.Planned {
 	list := slices.Clone(r.Plan)
 	for _, o := range r.Outcomes {
 		if len(o.Findings) > 0 || o.Error != "" {
-			list = append(list, plan.Planned{Item: o.Item, Phase: o.Phase, Actions: o.Findings, Error: o.Error})
+			list = append(list, plan.Planned{Item: o.Item, Phase: o.Phase, Findings: o.Findings, Error: o.Error})
 		}
 	}
 	return append(list, audited(r)...)
@@ -242,17 +229,16 @@ func audited(r plan.Report) []plan.Planned {
 	})
 }
 
-// found says how much of a report is for a person to settle, and what was done
-// besides.
+// found says how much a report says is left, and what was done.
 func found(r plan.Report) string {
 	findings, rules := 0, 0
 	for _, p := range problems(r) {
-		findings += len(p.Actions)
+		findings += len(p.Actions) + len(p.Findings)
 		rules++
 	}
 	text := fmt.Sprintf("%s by %s of %d", count(findings, "finding"), count(rules, "rule"), r.Totals.Items)
 	if len(r.Outcomes) > 0 {
-		text += ", for a person to decide; besides, " + done(r)
+		text += ", for a person to decide; " + done(r)
 	}
 	return text
 }

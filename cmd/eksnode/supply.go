@@ -22,7 +22,7 @@ func supplyOf(spec provisioner.Spec, local provisioner.Local) (asset.Supply, err
 	if err != nil {
 		return nil, err
 	}
-	return supply.Shelf{
+	return supply.Store{
 		Cache: asset.NewCache(folder, asset.NewFetcher(asset.UsualPatience())), Arch: runtime.GOARCH,
 		Images: images, Archives: local.ImageArchives, Login: awsapi.RegistryLogin(awsapi.Options{}),
 		Download: func(id string) (asset.Download, error) { return spec.Download(id, runtime.GOARCH) },

@@ -133,7 +133,7 @@ func TestHelpIsTheFirstSentence(t *testing.T) {
 func TestTextOfTheCodeCannotBreakATable(t *testing.T) {
 	assert.Equal(t, `a \| b \*c\* &lt;d>`, cell("a | b *c* <d>"))
 	assert.Equal(t, "`/a/*`, `b\\|c`; keeps `/a/k`", paths(row{Rule: scrub.Rule{Paths: []string{"/a/*", "b|c"}, Keep: []string{"/a/k"}}}))
-	for _, v := range []plan.Verb{plan.Remove, plan.Empty, plan.Write, plan.Restore, plan.Disable, plan.Stop, plan.Unmount, plan.Run, plan.Decide} {
+	for _, v := range []plan.Verb{plan.Remove, plan.Empty, plan.Write, plan.Restore, plan.Disable, plan.Stop, plan.Unmount, plan.Run, scrub.Report} {
 		assert.NotEmpty(t, meaning[v], v)
 	}
 }

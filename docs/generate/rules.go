@@ -96,7 +96,7 @@ var meaning = map[plan.Verb]string{
 	plan.Unmount: "the mount is detached",
 	plan.Wipe:    "what was removed is discarded or overwritten on the disk",
 	plan.Run:     "a command runs",
-	plan.Decide:  "nothing; it is reported for a person to decide",
+	scrub.Report: "nothing changes; what the rule finds, only a person can resolve",
 }
 
 // verb is a verb that rules use.

@@ -104,18 +104,18 @@ func world(t *testing.T) *aws.World {
 	return w
 }
 
-// shelf is the Packer host's side, as the plugin makes it.
-func shelf(t *testing.T, image string) supply.Shelf {
+// store is the Packer host's side, as the plugin makes it.
+func store(t *testing.T, image string) supply.Store {
 	t.Helper()
 	patience := asset.Patience{Attempts: 2, Wait: time.Millisecond, Stall: time.Minute}
-	return supply.Shelf{
+	return supply.Store{
 		Cache: asset.NewCache(t.TempDir(), asset.NewFetcher(patience)), Arch: "amd64",
 		Images: []string{image}, Login: awsapi.RegistryLogin(awsapi.Options{}),
 	}
 }
 
 // take gets an image as a machine does.
-func take(t *testing.T, s supply.Shelf) error {
+func take(t *testing.T, s supply.Store) error {
 	t.Helper()
 	got, err := s.Supply(t.Context(), asset.Wanted{Image: s.Images[0], As: tagged})
 	if err != nil {
@@ -134,12 +134,12 @@ func TestAnImageOfECR(t *testing.T) {
 	pinned := tagged + "@" + digest
 	t.Run("pulled with AWS' credentials", func(t *testing.T) {
 		w := world(t)
-		require.NoError(t, take(t, shelf(t, pinned)))
+		require.NoError(t, take(t, store(t, pinned)))
 		assert.Equal(t, 1, w.Calls()["ecr:GetAuthorizationToken"])
 	})
 	t.Run("a connection that breaks", func(t *testing.T) {
 		world(t)
-		s := shelf(t, pinned)
+		s := store(t, pinned)
 		way.set(layerSize + layerSize/2)
 		err := take(t, s)
 		require.ErrorContains(t, err, "pulling the image "+pinned+": ")
@@ -153,14 +153,14 @@ func TestAnImageOfECR(t *testing.T) {
 		w := world(t)
 		config := fmt.Sprintf(`{"auths":{%q:{"username":"AWS","password":"an old one"}}}`, host)
 		require.NoError(t, os.WriteFile(filepath.Join(os.Getenv("DOCKER_CONFIG"), "config.json"), []byte(config), 0o600))
-		require.ErrorContains(t, take(t, shelf(t, pinned)), "its registry refuses: ")
+		require.ErrorContains(t, take(t, store(t, pinned)), "its registry refuses: ")
 		assert.Zero(t, w.Calls()["ecr:GetAuthorizationToken"])
 		require.NoError(t, os.Remove(filepath.Join(os.Getenv("DOCKER_CONFIG"), "config.json")))
 	})
 	t.Run("a permission that is missing", func(t *testing.T) {
 		w := world(t)
 		w.Deny("ecr:GetAuthorizationToken")
-		require.ErrorContains(t, take(t, shelf(t, pinned)), "pulling the image "+pinned+": logging in to "+host+": the permission ecr:GetAuthorizationToken is missing: ")
+		require.ErrorContains(t, take(t, store(t, pinned)), "pulling the image "+pinned+": logging in to "+host+": the permission ecr:GetAuthorizationToken is missing: ")
 	})
 	t.Run("eksnode lock", func(t *testing.T) {
 		w := world(t)

@@ -54,7 +54,7 @@ D=$WORK/d R=$WORK/r
 
 // Find lists what a scrub of the disk would touch, by rule.
 func (d Disks) Find(ctx context.Context, disk string) (map[string][]string, error) {
-	// It exits with 1 where something is left for a person to decide.
+	// It exits with 1 where the scrub has findings.
 	out, err := d.shell(ctx, disk, "", `"$EKSNODE" scrub --dry-run --root "$D" --output json || [ $? = 1 ]`)
 	if err != nil {
 		return nil, fmt.Errorf("planning a scrub of %s: %w", disk, err)
@@ -67,6 +67,9 @@ func (d Disks) Find(ctx context.Context, disk string) (map[string][]string, erro
 	for _, item := range report.Plan {
 		for _, action := range item.Actions {
 			found[item.Item] = append(found[item.Item], action.Target)
+		}
+		for _, finding := range item.Findings {
+			found[item.Item] = append(found[item.Item], finding.Target)
 		}
 	}
 	return found, nil

@@ -32,7 +32,7 @@ const ChunkMost = 64 << 10
 const frameMost = 1 << 20
 
 // inbox is the agent's standard input after the request. It is an
-// artifact.Supply.
+// asset.Supply.
 type inbox struct {
 	in    *bufio.Reader
 	watch *watched
@@ -175,7 +175,7 @@ func (b *inbox) reply(ctx context.Context, r reply) {
 	}
 }
 
-// Supply implements artifact.Supply: it asks the packer host.
+// Supply implements asset.Supply: it asks the packer host.
 func (b *inbox) Supply(ctx context.Context, w asset.Wanted) (*asset.Supplied, error) {
 	select {
 	case b.asking <- struct{}{}:

@@ -202,7 +202,7 @@ type Download struct {
 	Kind   Kind
 	Target string
 
-	shelves []shelf
+	folders []versionFolder
 	catalog string
 }
 
@@ -234,7 +234,7 @@ func (a Asset) For(c Choice) (Download, error) {
 	if c.Source != "" {
 		d.Mirror = withoutUser(c.Source)
 	}
-	if d.shelves, err = shelves(release.URL, replacer, c.Source, published); err != nil {
+	if d.folders, err = versionFolders(release.URL, replacer, c.Source, published); err != nil {
 		return Download{}, err
 	}
 	return d, locked.pin(&d)

@@ -80,7 +80,7 @@ func (f *facts) userDataOf(family string) string {
 	return fmt.Sprintf("eksnode userdata render --family %s --cluster %s", family, f.target.Cluster)
 }
 
-// family is the one that suits the image best.
+// family is the one that fits the image best.
 func (f *facts) family() string {
 	if known := readBy(f.image.value); known != nil {
 		return known[0]

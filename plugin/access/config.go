@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
-	"github.com/eksnode/packer-plugin-eksnode/plugin/check"
+	"github.com/eksnode/packer-plugin-eksnode/plugin/validate"
 )
 
 // Config are the fields of every block that asks AWS. What is left out comes
@@ -45,7 +45,7 @@ func (c *Config) Prepare() error {
 // Open reaches AWS.
 func (c *Config) Open(ctx context.Context) (*awsapi.AWS, error) {
 	return awsapi.Open(ctx, awsapi.Options{
-		Region: check.Known(c.Region), Profile: check.Known(c.Profile), AssumeRole: check.Known(c.AssumeRole),
-		ExternalID: check.Known(c.ExternalID), Endpoint: check.Known(c.Endpoint), Attempts: c.MaxAttempts,
+		Region: validate.Known(c.Region), Profile: validate.Known(c.Profile), AssumeRole: validate.Known(c.AssumeRole),
+		ExternalID: validate.Known(c.ExternalID), Endpoint: validate.Known(c.Endpoint), Attempts: c.MaxAttempts,
 	})
 }

@@ -17,7 +17,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
-	"github.com/eksnode/packer-plugin-eksnode/plugin/check"
+	"github.com/eksnode/packer-plugin-eksnode/plugin/validate"
 )
 
 // Datasource implements packersdk.Datasource.
@@ -41,18 +41,18 @@ func (d *Datasource) Configure(raws ...any) error {
 	c := &d.config
 	c.Architecture = cmp.Or(c.Architecture, "amd64")
 	var errs []error
-	if _, known := architectures()[c.Architecture]; !known && !check.IsUnknown(c.Architecture) {
+	if _, known := architectures()[c.Architecture]; !known && !validate.IsUnknown(c.Architecture) {
 		errs = append(errs, fmt.Errorf("architecture: %q is not known; known are amd64, arm64", c.Architecture))
 	}
 	if c.Name != "" && c.Parameter != "" && c.Parameter != noParameter {
 		errs = append(errs, errors.New("name and parameter: name one of them"))
 	}
-	known := !check.IsUnknown(c.Distro) && !check.IsUnknown(c.Version) && !check.IsUnknown(c.Architecture)
+	known := !validate.IsUnknown(c.Distro) && !validate.IsUnknown(c.Version) && !validate.IsUnknown(c.Architecture)
 	if known && len(errs) == 0 {
 		_, _, err := c.search("")
 		errs = append(errs, err)
 	}
-	return check.All(append(errs, c.Config.Prepare())...)
+	return validate.All(append(errs, c.Config.Prepare())...)
 }
 
 // architectures are Go's spelling and AWS's.

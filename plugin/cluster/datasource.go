@@ -13,7 +13,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	aws "github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
-	"github.com/eksnode/packer-plugin-eksnode/plugin/check"
+	"github.com/eksnode/packer-plugin-eksnode/plugin/validate"
 )
 
 // Datasource implements packersdk.Datasource.
@@ -35,7 +35,7 @@ func (d *Datasource) Configure(raws ...any) error {
 	if d.config.Name == "" {
 		missing = errors.New("name: the cluster's name is missing")
 	}
-	return check.All(missing, d.config.Config.Prepare())
+	return validate.All(missing, d.config.Config.Prepare())
 }
 
 // Execute asks AWS. Packer's data sources have no context: they end with Packer.

@@ -16,7 +16,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
-	"github.com/eksnode/packer-plugin-eksnode/plugin/check"
+	"github.com/eksnode/packer-plugin-eksnode/plugin/validate"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
 
@@ -40,14 +40,14 @@ func (d *Datasource) Configure(raws ...any) error {
 		return nil
 	}
 	_, err := d.config.versions()
-	return check.All(err)
+	return validate.All(err)
 }
 
 // isUnknown says that nothing can be told yet.
 func (c *Config) isUnknown() bool {
 	texts := append(slices.Collect(maps.Values(c.Versions)),
 		c.Distro, c.KubernetesVersion, c.Architecture, c.Source, c.EKSBuildDate, c.LockFile, c.PauseImage)
-	return slices.ContainsFunc(texts, check.IsUnknown)
+	return slices.ContainsFunc(texts, validate.IsUnknown)
 }
 
 // versions asks the provisioner's own table.
@@ -61,7 +61,7 @@ func (c *Config) versions() (map[string]string, error) {
 		Sources:    provisioner.Sources{Source: c.Source, EKSBuildDate: c.EKSBuildDate},
 		Containers: provisioner.Containers{PauseImage: c.PauseImage},
 	}
-	if spec.Lock, err = check.Lock(&c.LockFile); err != nil {
+	if spec.Lock, err = validate.Lock(&c.LockFile); err != nil {
 		return nil, err
 	}
 	return provisioner.Contents(spec, distro, c.Architecture)

@@ -49,18 +49,18 @@ func TestWhatAnImageWillBeMadeOf(t *testing.T) {
 	require.NoError(t, err)
 	items, err := provisioner.Steps(provisioner.Spec{KubernetesVersion: "1.34.4"}, distro, "arm64")
 	require.NoError(t, err)
-	var laid []string
+	var fetched []string
 	for _, item := range items {
 		for _, id := range asset.IDs() {
 			if item.ID() == id {
-				laid = append(laid, id)
+				fetched = append(fetched, id)
 			}
 		}
 	}
-	for _, id := range laid {
+	for _, id := range fetched {
 		assert.Contains(t, texts(value.GetAttr("versions")), id)
 	}
-	assert.Len(t, texts(value.GetAttr("versions")), len(laid), "containerd and runc are upstream's here")
+	assert.Len(t, texts(value.GetAttr("versions")), len(fetched), "containerd and runc are upstream's here")
 }
 
 func TestConfigureRefuses(t *testing.T) {

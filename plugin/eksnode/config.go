@@ -6,8 +6,8 @@ import (
 	"github.com/hashicorp/packer-plugin-sdk/common"
 	"github.com/hashicorp/packer-plugin-sdk/template/interpolate"
 
-	"github.com/eksnode/packer-plugin-eksnode/plugin/check"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/remote"
+	"github.com/eksnode/packer-plugin-eksnode/plugin/validate"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
 
@@ -35,14 +35,14 @@ const anyKubernetes = "1.34.4"
 
 // known is the spec without what is not known yet, or depends on that.
 func (c *Config) known() provisioner.Spec {
-	s := check.KnownFields(c.Spec)
-	if check.IsUnknown(c.KubernetesVersion) {
+	s := validate.KnownFields(c.Spec)
+	if validate.IsUnknown(c.KubernetesVersion) {
 		s.KubernetesVersion = anyKubernetes
 	}
-	if check.IsUnknown(c.LockFile) { // whether the lock has the images
+	if validate.IsUnknown(c.LockFile) { // whether the lock has the images
 		s.Containers = provisioner.Containers{}
 	}
-	if check.IsUnknown(c.Source) || check.IsUnknown(c.LockFile) { // whether the day has an effect
+	if validate.IsUnknown(c.Source) || validate.IsUnknown(c.LockFile) { // whether the day has an effect
 		s.EKSBuildDate = ""
 	}
 	return s

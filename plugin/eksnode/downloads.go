@@ -9,7 +9,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset/supply"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
-	"github.com/eksnode/packer-plugin-eksnode/plugin/check"
+	"github.com/eksnode/packer-plugin-eksnode/plugin/validate"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
 
@@ -36,23 +36,23 @@ func (c *Config) sent() (provisioner.Spec, error) {
 
 // checkDownloads says what is wrong with the fields of the Packer host's side.
 func (c *Config) checkDownloads() error {
-	errs := []error{check.Home("cache_folder", &c.CacheFolder)}
+	errs := []error{validate.Home("cache_folder", &c.CacheFolder)}
 	for i := range c.ImageArchives {
-		errs = append(errs, check.Home("image_archives", &c.ImageArchives[i]))
+		errs = append(errs, validate.Home("image_archives", &c.ImageArchives[i]))
 	}
-	switch on := check.Known(c.DownloadOn); on {
+	switch on := validate.Known(c.DownloadOn); on {
 	case "", onMachine, onPackerHost:
 	default:
 		errs = append(errs, fmt.Errorf("download_on: %q is not known; known are %s, %s", on, onMachine, onPackerHost))
 	}
-	if c.DownloadOn == onPackerHost && strings.HasPrefix(c.SourceURL, "file://") && !check.IsUnknown(c.SourceURL) {
+	if c.DownloadOn == onPackerHost && strings.HasPrefix(c.SourceURL, "file://") && !validate.IsUnknown(c.SourceURL) {
 		folder := strings.TrimPrefix(c.SourceURL, "file://")
 		if st, err := os.Stat(folder); err != nil || !st.IsDir() {
 			errs = append(errs, fmt.Errorf("source_url: %s is not a folder of the Packer host, whose it is with download_on = %q", folder, onPackerHost))
 		}
 	}
 	errs = append(errs, c.Local.Check(c.Spec))
-	for _, name := range check.KnownOf(c.ImageArchives) {
+	for _, name := range validate.KnownOf(c.ImageArchives) {
 		if st, err := os.Stat(name); err != nil || !st.Mode().IsRegular() {
 			errs = append(errs, fmt.Errorf("image_archives: %s is not a file of the Packer host", name))
 		}
@@ -71,7 +71,7 @@ func (c *Config) supply(arch string) (asset.Supply, error) {
 	if err != nil {
 		return nil, err
 	}
-	return supply.Shelf{
+	return supply.Store{
 		Cache: asset.NewCache(folder, asset.NewFetcher(asset.UsualPatience())), Arch: arch,
 		Download: func(id string) (asset.Download, error) { return spec.Download(id, arch) },
 		Images:   images, Archives: c.ImageArchives, Login: awsapi.RegistryLogin(awsapi.Options{}),

@@ -11,8 +11,8 @@ import (
 	"github.com/hashicorp/packer-plugin-sdk/template/config"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/agent"
-	"github.com/eksnode/packer-plugin-eksnode/plugin/check"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/remote"
+	"github.com/eksnode/packer-plugin-eksnode/plugin/validate"
 )
 
 // Provisioner implements packersdk.Provisioner.
@@ -40,13 +40,13 @@ func (p *Provisioner) Prepare(raws ...any) error {
 	if err != nil {
 		return err
 	}
-	lock, err := check.Lock(&p.config.LockFile)
+	lock, err := validate.Lock(&p.config.LockFile)
 	p.config.Lock = lock
 	wrong := errors.Join(err, p.config.known().Validate())
 	if wrong == nil { // or it would be told twice
 		wrong = p.config.checkChoice()
 	}
-	return check.All(wrong, p.config.checkDownloads(), p.config.Config.Prepare())
+	return validate.All(wrong, p.config.checkDownloads(), p.config.Config.Prepare())
 }
 
 // Provision sends the agent to the machine and has it make a node of it.

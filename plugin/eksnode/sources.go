@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/eksnode/packer-plugin-eksnode/plugin/check"
+	"github.com/eksnode/packer-plugin-eksnode/plugin/validate"
 )
 
 // checkChoice says why the fields together leave a node without something it
@@ -12,7 +12,7 @@ import (
 func (c *Config) checkChoice() error {
 	decide := slices.Concat([]string{c.KubernetesVersion, c.Source, c.EKSBuildDate, c.LockFile},
 		slices.Collect(maps.Values(c.Versions)), slices.Collect(maps.Values(c.Checksums)))
-	if slices.ContainsFunc(decide, check.IsUnknown) {
+	if slices.ContainsFunc(decide, validate.IsUnknown) {
 		return nil
 	}
 	return c.known().Choosable()

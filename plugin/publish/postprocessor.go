@@ -14,7 +14,7 @@ import (
 	"github.com/hashicorp/packer-plugin-sdk/template/config"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
-	"github.com/eksnode/packer-plugin-eksnode/plugin/check"
+	"github.com/eksnode/packer-plugin-eksnode/plugin/validate"
 )
 
 // PostProcessor implements packersdk.PostProcessor.
@@ -34,7 +34,7 @@ func (p *PostProcessor) Configure(raws ...any) error {
 	switch name := p.config.Parameter; {
 	case name == "":
 		errs = append(errs, errors.New("parameter: the SSM parameter's name is missing"))
-	case !check.IsUnknown(name):
+	case !validate.IsUnknown(name):
 		if err := awsapi.CheckParameter(name); err != nil {
 			errs = append(errs, fmt.Errorf("parameter: %w", err))
 		}
@@ -42,7 +42,7 @@ func (p *PostProcessor) Configure(raws ...any) error {
 	if p.config.Region != "" {
 		errs = append(errs, errors.New("region: the image's regions are taken; leave it out"))
 	}
-	return check.All(append(errs, p.config.Config.Prepare())...)
+	return validate.All(append(errs, p.config.Config.Prepare())...)
 }
 
 // PostProcess publishes the artifact's images. Every region is tried before a

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 
-	"github.com/eksnode/packer-plugin-eksnode/plugin/check"
+	"github.com/eksnode/packer-plugin-eksnode/plugin/validate"
 )
 
 // Config is what every provisioner of this plugin takes beside its own fields.
@@ -58,13 +58,13 @@ func (c *Config) Prepare() error {
 		c.SudoCommand = defaultSudoCommand
 	}
 	var errs []error
-	if !check.IsUnknown(c.RemoteFolder) {
+	if !validate.IsUnknown(c.RemoteFolder) {
 		errs = append(errs, c.checkRemoteFolder())
 	}
-	if !check.IsUnknown(c.SudoCommand) {
+	if !validate.IsUnknown(c.SudoCommand) {
 		errs = append(errs, c.checkSudoCommand())
 	}
-	return errors.Join(append(errs, check.Home("report", &c.Report), c.checkReport())...)
+	return errors.Join(append(errs, validate.Home("report", &c.Report), c.checkReport())...)
 }
 
 func (c *Config) checkRemoteFolder() error {
@@ -84,7 +84,7 @@ func (c *Config) checkSudoCommand() error {
 // checkReport looks for the nearest folder above the report that exists, which
 // must be writable: the ones in between are made when the run begins.
 func (c *Config) checkReport() error {
-	if c.Report == "" || check.IsUnknown(c.Report) {
+	if c.Report == "" || validate.IsUnknown(c.Report) {
 		return nil
 	}
 	switch st, err := os.Stat(c.Report); {

@@ -118,10 +118,7 @@ func (c *console) end(o plan.Outcome) {
 	} else {
 		c.ui.Say(line)
 	}
-	for _, f := range o.Findings[:min(len(o.Findings), targetsMost)] {
-		c.decide(o.Item, f)
-	}
-	c.more(o.Item, len(o.Findings))
+	c.findings(o.Item, o.Findings)
 }
 
 // more says how many lines of an item are not shown.
@@ -131,9 +128,12 @@ func (c *console) more(item string, lines int) {
 	}
 }
 
-// decide prints what no rule may settle.
-func (c *console) decide(item string, a plan.Action) {
-	c.ui.Error(fmt.Sprintf("  %s: for you to decide: %s (%s)", item, a.Target, a.Reason))
+// findings prints what only a person can resolve.
+func (c *console) findings(item string, list []plan.Finding) {
+	for _, f := range list[:min(len(list), targetsMost)] {
+		c.ui.Error(fmt.Sprintf("  %s: for you to decide: %s (%s)", item, f.Target, f.Reason))
+	}
+	c.more(item, len(list))
 }
 
 // details are an item's numbers: only those that say something.
@@ -188,13 +188,10 @@ func (c *console) planned(list []plan.Planned, will string) {
 	for _, p := range list {
 		c.enter(p.Phase, p.Item)
 		for _, a := range p.Actions[:min(len(p.Actions), targetsMost)] {
-			if a.Verb == plan.Decide {
-				c.decide(p.Item, a)
-				continue
-			}
 			c.ui.Say(fmt.Sprintf("  %s: %s %s %s (%s)", p.Item, will, a.Verb, a.Target, a.Reason))
 		}
 		c.more(p.Item, len(p.Actions))
+		c.findings(p.Item, p.Findings)
 		if p.Error != "" {
 			c.ui.Error("  " + p.Error) // begins with the item
 		}

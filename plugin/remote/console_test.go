@@ -105,11 +105,11 @@ func TestFinishOfADryRun(t *testing.T) {
 	r.Totals = plan.Totals{Items: 4, Actions: 2, Removal: host.Removal{Entries: 3, Bytes: 2000}}
 	r.Plan = []plan.Planned{
 		{Item: "machine-id", Phase: "identity", Actions: []plan.Action{{Verb: plan.Empty, Target: "/etc/machine-id", Reason: "every node would have it"}}},
-		{Item: "keys", Phase: "identity", Actions: []plan.Action{{Verb: plan.Decide, Target: "/etc/key", Reason: "nothing makes it again"}}},
+		{Item: "keys", Phase: "identity", Findings: []plan.Finding{{Target: "/etc/key", Reason: "nothing makes it again"}}},
 		{Item: "logs", Phase: "caches", Error: "logs: no route"},
 	}
 	r.Audit = &plan.Audit{Result: plan.Findings, Items: 9, Plan: []plan.Planned{
-		{Item: "secrets-left", Phase: "inspect", Actions: []plan.Action{{Verb: plan.Decide, Target: "/opt/app.conf", Reason: "line 1 holds a token"}}},
+		{Item: "secrets-left", Phase: "inspect", Findings: []plan.Finding{{Target: "/opt/app.conf", Reason: "line 1 holds a token"}}},
 	}}
 	s.finish(r)
 	assert.Equal(t, []string{

@@ -69,6 +69,7 @@ func (s *monitor) printable(t *testing.T) {
 // Whatever field of an event the machine fills, the terminal shows it.
 func TestNothingOfTheMachineSteersTheTerminal(t *testing.T) {
 	hostile := plan.Action{Verb: osc52, Target: osc52, Reason: osc52 + "\nforged: line"}
+	found := []plan.Finding{{Target: osc52, Reason: osc52 + "\nforged: line"}}
 	m := &monitor{}
 	c := newConsole(&screen{Ui: m.ui()}, time.Now)
 	talk := &conversation{console: c, version: "1", hangUp: func() {}}
@@ -77,11 +78,11 @@ func TestNothingOfTheMachineSteersTheTerminal(t *testing.T) {
 		{Kind: agent.Begin, Item: osc52, Phase: osc52, Actions: 1},
 		{Kind: agent.Progress, Item: osc52, Action: &hostile, Done: 1, Total: 2},
 		{Kind: agent.Warning, Message: osc52},
-		{Kind: agent.End, Outcome: &plan.Outcome{Item: osc52, Phase: osc52, Status: osc52, Error: osc52, Findings: []plan.Action{hostile}}},
+		{Kind: agent.End, Outcome: &plan.Outcome{Item: osc52, Phase: osc52, Status: osc52, Error: osc52, Findings: found}},
 		{Kind: agent.End, Outcome: &plan.Outcome{Item: osc52, Phase: "x", Status: plan.Failed, Error: osc52}},
 		{Kind: agent.Finished, Report: &plan.Report{
-			Command: osc52, Result: osc52, Plan: []plan.Planned{{Item: osc52, Phase: osc52, Error: osc52, Actions: []plan.Action{hostile}}},
-			Audit: &plan.Audit{Result: osc52, Error: osc52, Plan: []plan.Planned{{Item: osc52, Actions: []plan.Action{hostile}}}},
+			Command: osc52, Result: osc52, Plan: []plan.Planned{{Item: osc52, Phase: osc52, Error: osc52, Actions: []plan.Action{hostile}, Findings: found}},
+			Audit: &plan.Audit{Result: osc52, Error: osc52, Plan: []plan.Planned{{Item: osc52, Actions: []plan.Action{hostile}, Findings: found}}},
 		}},
 	} {
 		line, err := json.Marshal(e)

@@ -11,8 +11,8 @@ import (
 	"github.com/hashicorp/packer-plugin-sdk/template/interpolate"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
-	"github.com/eksnode/packer-plugin-eksnode/plugin/check"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/remote"
+	"github.com/eksnode/packer-plugin-eksnode/plugin/validate"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
@@ -28,10 +28,10 @@ type Config struct {
 
 // ownRules reads the rule file, on the packer host.
 func (c *Config) ownRules() ([]scrub.OwnRule, error) {
-	if err := check.Home("rules_file", &c.RulesFile); err != nil {
+	if err := validate.Home("rules_file", &c.RulesFile); err != nil {
 		return nil, err
 	}
-	name := check.Known(c.RulesFile)
+	name := validate.Known(c.RulesFile)
 	if name == "" {
 		return nil, nil
 	}
@@ -53,8 +53,8 @@ func (c *Config) validate() error {
 	if c.Own, err = c.ownRules(); err != nil {
 		return err
 	}
-	known := check.KnownFields(c.Spec)
-	if check.IsUnknown(c.RulesFile) { // its rules cannot be told from typing errors
+	known := validate.KnownFields(c.Spec)
+	if validate.IsUnknown(c.RulesFile) { // its rules cannot be told from typing errors
 		known.Only, known.Skip = nil, nil
 	}
 	candidates := distros.All()

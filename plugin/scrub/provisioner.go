@@ -11,8 +11,8 @@ import (
 	"github.com/hashicorp/packer-plugin-sdk/template/config"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/agent"
-	"github.com/eksnode/packer-plugin-eksnode/plugin/check"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/remote"
+	"github.com/eksnode/packer-plugin-eksnode/plugin/validate"
 )
 
 // Provisioner implements packersdk.Provisioner.
@@ -40,7 +40,7 @@ func (p *Provisioner) Prepare(raws ...any) error {
 	if err != nil {
 		return err
 	}
-	return check.All(p.config.validate(), p.config.Config.Prepare())
+	return validate.All(p.config.validate(), p.config.Config.Prepare())
 }
 
 // Provision sends the agent to the machine and has it scrub it.

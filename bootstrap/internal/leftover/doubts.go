@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/afero"
 
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/place"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/render"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -33,7 +33,7 @@ func doubtful() []doubt {
 
 // doubts finds a unit and drop-ins of the kubelet that may be leftover state or a
 // user's wish: they stay, and the journal says so. Those that go anyway are none.
-func doubts(h *host.Host, going []plan.Action) ([]plan.Action, error) {
+func doubts(h *host.Host, going []plan.Action) ([]plan.Finding, error) {
 	names := []string{path.Join(systemUnits, kubeletUnit)}
 	folder := path.Join(systemUnits, kubeletUnit+".d")
 	entries, err := afero.ReadDir(h.Files, folder)
@@ -45,7 +45,7 @@ func doubts(h *host.Host, going []plan.Action) ([]plan.Action, error) {
 			names = append(names, path.Join(folder, e.Name()))
 		}
 	}
-	var found []plan.Action
+	var found []plan.Finding
 	for _, name := range names {
 		if slices.ContainsFunc(going, func(a plan.Action) bool { return a.Target == name }) {
 			continue
@@ -55,7 +55,7 @@ func doubts(h *host.Host, going []plan.Action) ([]plan.Action, error) {
 			return nil, fmt.Errorf("looking at %s: %w", name, err)
 		}
 		if why != "" {
-			found = append(found, plan.Action{Verb: plan.Decide, Target: name, Reason: why})
+			found = append(found, plan.Finding{Target: name, Reason: why})
 		}
 	}
 	return found, nil
@@ -64,14 +64,14 @@ func doubts(h *host.Host, going []plan.Action) ([]plan.Action, error) {
 // doubtOf says what a unit or a drop-in of the kubelet does that makes the node
 // another one, or nothing.
 func doubtOf(h *host.Host, name string) (string, error) {
-	if there, err := place.IsThere(h, name); err != nil || !there {
+	if there, err := plan.IsThere(h, name); err != nil || !there {
 		return "", err
 	}
 	text, regular, err := regularContent(h, name)
 	if err != nil || !regular {
 		return "", err
 	}
-	if own, err := place.IsOurs(h, name); err != nil || own {
+	if own, err := render.IsOurs(h, name); err != nil || own {
 		return "", err
 	}
 	lines := settings(text)

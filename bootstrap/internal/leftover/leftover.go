@@ -10,7 +10,6 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/service"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/place"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/render"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -78,10 +77,10 @@ func (s State) table() []row {
 
 // Plan implements plan.Item. Done means that nothing the kubelet finds is of
 // another cluster or node, but what only a person can tell.
-func (s State) Plan(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+func (s State) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	shown, err := s.evidence(h)
 	if err != nil {
-		return nil, fmt.Errorf("looking for leftover state: %w", err)
+		return plan.Answer{}, fmt.Errorf("looking for leftover state: %w", err)
 	}
 	var actions []plan.Action
 	units := false
@@ -89,12 +88,12 @@ func (s State) Plan(ctx context.Context, h *host.Host) ([]plan.Action, error) {
 		for _, name := range row.paths {
 			more, err := row.plan(h, name, shown)
 			if err != nil {
-				return nil, fmt.Errorf("looking for leftover state: %w", err)
+				return plan.Answer{}, fmt.Errorf("looking for leftover state: %w", err)
 			}
 			if row.unit && len(more) > 0 {
 				units = true
 				if more, err = end(ctx, h, path.Base(name), more); err != nil {
-					return nil, err
+					return plan.Answer{}, err
 				}
 			}
 			actions = append(actions, more...)
@@ -105,15 +104,15 @@ func (s State) Plan(ctx context.Context, h *host.Host) ([]plan.Action, error) {
 		actions = append(actions, service.Systemctl(h, "systemd forgets the units that went", "daemon-reload"))
 	}
 	if actions, err = s.stopFirst(ctx, h, actions); err != nil {
-		return nil, err
+		return plan.Answer{}, err
 	}
 	found, err := doubts(h, actions)
-	return append(actions, found...), err
+	return plan.Answer{Actions: actions, Findings: found}, err
 }
 
 // plan plans the removal of one of the row's files.
 func (r row) plan(h *host.Host, name string, shown map[evidence]string) ([]plan.Action, error) {
-	if there, err := place.IsThere(h, name); err != nil || !there {
+	if there, err := plan.IsThere(h, name); err != nil || !there {
 		return nil, err
 	}
 	why := ""
@@ -144,7 +143,7 @@ func (r row) plan(h *host.Host, name string, shown map[evidence]string) ([]plan.
 		}
 		names = append(links, name)
 	}
-	return place.Absent(h, why, names...)
+	return plan.Absent(h, why, names...)
 }
 
 // end has a service ended before its unit goes: one that failed would be listed

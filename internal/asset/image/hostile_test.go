@@ -14,11 +14,11 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 )
 
-// shelf is a source that has what it is given.
-type shelf map[string]string
+// documents is a source that has what it is given.
+type documents map[string]string
 
 // Open implements Source.
-func (s shelf) Open(_ context.Context, _ Reference, b Blob, _ bool, from int64) (io.ReadCloser, error) {
+func (s documents) Open(_ context.Context, _ Reference, b Blob, _ bool, from int64) (io.ReadCloser, error) {
 	text, there := s[b.Digest]
 	if !there {
 		return nil, fs.ErrNotExist
@@ -26,9 +26,9 @@ func (s shelf) Open(_ context.Context, _ Reference, b Blob, _ bool, from int64) 
 	return io.NopCloser(strings.NewReader(text[from:])), nil
 }
 
-// put puts a document on the shelf and says its digest. In its text, names in
+// put adds a document and says its digest. In its text, names in
 // capitals are those of documents that were put before.
-func (s shelf) put(text string, names ...string) string {
+func (s documents) put(text string, names ...string) string {
 	text = strings.NewReplacer(names...).Replace(text)
 	digest := "sha256:" + manifest.Sum([]byte(text))
 	s[digest] = text
@@ -59,7 +59,7 @@ func TestManifestsThatAskForTooMuch(t *testing.T) {
 		"a document without end":      {`{"config":{"digest":"CONFIG"},"x":"` + strings.Repeat("x", mostDocument) + `"}`, "TOP has more than 4194304 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := shelf{}
+			s := documents{}
 			names := []string{"CONFIG", s.put(amd64), "LAYER", s.put("layer"), "PAINTING", s.put(`{"os":"\u001b[2J"}`), "LIST", s.put(`{"manifests":[{"digest":"sha256:1"}]}`)}
 			r := Reference{Name: "registry.example/pause:3.10", Digest: s.put(test.text, names...)}
 			_, err := Choose(t.Context(), s, r, "amd64")
@@ -88,7 +88,7 @@ func FuzzChoose(f *testing.F) {
 		f.Add(list, top, amd64)
 	}
 	f.Fuzz(func(t *testing.T, top, inner, config string) {
-		s := shelf{}
+		s := documents{}
 		names := []string{"CONFIG", s.put(config), "LAYER", s.put("layer")}
 		names = append(names, "MANIFEST", s.put(inner, names...))
 		r := Reference{Name: "registry.example/pause:3.10", Digest: s.put(top, names...)}

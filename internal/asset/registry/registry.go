@@ -135,7 +135,7 @@ func (j judging) RoundTrip(in *http.Request) (*http.Response, error) {
 // refusal is an answer that stays the same however often it is asked for.
 type refusal struct{ error }
 
-// Final implements what artifact.Fetcher asks for.
+// Final implements what asset.Fetcher asks for.
 func (refusal) Final() bool { return true }
 
 func (r refusal) Unwrap() error { return r.error }

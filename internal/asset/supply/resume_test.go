@@ -119,7 +119,7 @@ func (l *line) breakAfter(bytes int64, once bool) {
 }
 
 // partials lists what interrupted downloads left.
-func partials(t *testing.T, s Shelf) []string {
+func partials(t *testing.T, s Store) []string {
 	t.Helper()
 	left, err := filepath.Glob(filepath.Join(cacheOf(t, s), "partial", "*"))
 	require.NoError(t, err)
@@ -132,7 +132,7 @@ const overhead = 64 << 10
 
 func TestALayerThatBreaksOffGoesOn(t *testing.T) {
 	l := lineTo(t)
-	s := shelf(t, l.reference)
+	s := store(t, l.reference)
 	l.breakAfter(3<<20, true)
 	take(t, s, asset.Wanted{Image: l.reference, As: "localhost/app:1"})
 	assert.GreaterOrEqual(t, l.sent, int64(layerSize))
@@ -157,7 +157,7 @@ func TestTheNextRunPullsOnlyTheRestOfALayer(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			l := lineTo(t)
-			s := shelf(t, l.reference)
+			s := store(t, l.reference)
 			l.breakAfter(6<<20, false)
 			_, err := s.Supply(t.Context(), asset.Wanted{Image: l.reference, As: "localhost/app:1"})
 			require.ErrorContains(t, err, "pulling the image "+l.reference+": ")
@@ -181,7 +181,7 @@ func TestTheNextRunPullsOnlyTheRestOfALayer(t *testing.T) {
 
 func TestABrokenLayerIsNotKept(t *testing.T) {
 	l := lineTo(t)
-	s := shelf(t, l.reference)
+	s := store(t, l.reference)
 	inner := l.inner
 	l.inner = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/blobs/"+l.layer) {
@@ -211,7 +211,7 @@ func TestALayerWithoutEndDoesNotFillTheDisk(t *testing.T) {
 	defer endless.Close()
 	_, rest, _ := strings.Cut(l.reference, "/")
 	reference := strings.TrimPrefix(endless.URL, "http://") + "/" + rest
-	s := shelf(t, reference)
+	s := store(t, reference)
 	_, err := s.Supply(t.Context(), asset.Wanted{Image: reference, As: "localhost/app:1"})
 	require.ErrorContains(t, err, "verifying the blob "+l.layer+": it has more than ")
 	assert.Less(t, sent.Load(), int64(64<<20), "what is not read is not sent")

@@ -19,8 +19,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset/registry"
 )
 
-// Shelf is an artifact.Supply for one machine. Make one with its fields.
-type Shelf struct {
+// Store is an asset.Supply for one machine. Make one with its fields.
+type Store struct {
 	Cache *asset.Cache
 	// Arch is the machine's, in Go's spelling.
 	Arch string
@@ -36,8 +36,8 @@ type Shelf struct {
 	Login registry.Login
 }
 
-// Supply implements artifact.Supply.
-func (s Shelf) Supply(ctx context.Context, w asset.Wanted) (*asset.Supplied, error) {
+// Supply implements asset.Supply.
+func (s Store) Supply(ctx context.Context, w asset.Wanted) (*asset.Supplied, error) {
 	if w.Image != "" {
 		return s.image(ctx, w)
 	}
@@ -57,7 +57,7 @@ func (s Shelf) Supply(ctx context.Context, w asset.Wanted) (*asset.Supplied, err
 }
 
 // image packs an image for the machine.
-func (s Shelf) image(ctx context.Context, w asset.Wanted) (*asset.Supplied, error) {
+func (s Store) image(ctx context.Context, w asset.Wanted) (*asset.Supplied, error) {
 	if !slices.Contains(s.Images, w.Image) {
 		return nil, fmt.Errorf("the machine asks for the image %q, which the template does not name", w.Image)
 	}
@@ -79,7 +79,7 @@ func (s Shelf) image(ctx context.Context, w asset.Wanted) (*asset.Supplied, erro
 }
 
 // source is the first archive that has an image, or its registry.
-func (s Shelf) source(r image.Reference) (image.Source, func(), error) {
+func (s Store) source(r image.Reference) (image.Source, func(), error) {
 	for _, name := range s.Archives {
 		a, err := image.OpenArchive(name)
 		if err != nil {
@@ -118,7 +118,7 @@ func (s besides) Open(ctx context.Context, r image.Reference, b image.Blob, mani
 }
 
 // pack writes an image's archive into a file that goes with its closing.
-func (s Shelf) pack(ctx context.Context, from image.Source, r image.Reference, i *image.Image, as string) (*asset.Supplied, error) {
+func (s Store) pack(ctx context.Context, from image.Source, r image.Reference, i *image.Image, as string) (*asset.Supplied, error) {
 	file, err := s.Cache.Scratch()
 	if err != nil {
 		return nil, err

@@ -49,9 +49,9 @@ func published(t *testing.T) (reference string, down func()) {
 // patience does not wait between attempts.
 var patience = asset.Patience{Attempts: 3, Wait: time.Millisecond, Stall: time.Minute}
 
-func shelf(t *testing.T, images ...string) Shelf {
+func store(t *testing.T, images ...string) Store {
 	t.Helper()
-	return Shelf{
+	return Store{
 		Cache: asset.NewCache(t.TempDir(), asset.NewFetcher(patience)), Arch: "amd64", Images: images,
 		Download: func(id string) (asset.Download, error) {
 			return asset.Download{}, fmt.Errorf("no %s", id)
@@ -60,7 +60,7 @@ func shelf(t *testing.T, images ...string) Shelf {
 }
 
 // take reads what is supplied, which must be what was announced.
-func take(t *testing.T, s Shelf, w asset.Wanted) (string, *asset.Supplied) {
+func take(t *testing.T, s Store, w asset.Wanted) (string, *asset.Supplied) {
 	t.Helper()
 	got, err := s.Supply(t.Context(), w)
 	require.NoError(t, err)
@@ -74,7 +74,7 @@ func take(t *testing.T, s Shelf, w asset.Wanted) (string, *asset.Supplied) {
 
 func TestAnImageIsPulledOnceAndThenNeedsNoRegistry(t *testing.T) {
 	reference, down := published(t)
-	s := shelf(t, reference)
+	s := store(t, reference)
 	first, got := take(t, s, asset.Wanted{Image: reference, As: "localhost/pause:latest"})
 	assert.True(t, strings.HasSuffix(reference, got.Digest), got.Digest)
 	down()
@@ -85,8 +85,8 @@ func TestAnImageIsPulledOnceAndThenNeedsNoRegistry(t *testing.T) {
 	assert.Empty(t, scratch, "nothing of the packing is left")
 }
 
-// cacheOf finds the folder of a shelf's cache by what is in it.
-func cacheOf(t *testing.T, s Shelf) string {
+// cacheOf finds the folder of a store's cache by what is in it.
+func cacheOf(t *testing.T, s Store) string {
 	t.Helper()
 	file, err := s.Cache.Scratch()
 	require.NoError(t, err)
@@ -96,7 +96,7 @@ func cacheOf(t *testing.T, s Shelf) string {
 
 func TestADamagedBlobIsFetchedAgain(t *testing.T) {
 	reference, _ := published(t)
-	s := shelf(t, reference)
+	s := store(t, reference)
 	first, _ := take(t, s, asset.Wanted{Image: reference, As: "localhost/pause:latest"})
 	kept, err := filepath.Glob(filepath.Join(cacheOf(t, s), "sha256", "*"))
 	require.NoError(t, err)
@@ -110,11 +110,11 @@ func TestADamagedBlobIsFetchedAgain(t *testing.T) {
 
 func TestAnArchiveIsAskedBeforeTheRegistry(t *testing.T) {
 	reference, down := published(t)
-	text, _ := take(t, shelf(t, reference), asset.Wanted{Image: reference, As: "localhost/pause:latest"})
+	text, _ := take(t, store(t, reference), asset.Wanted{Image: reference, As: "localhost/pause:latest"})
 	down()
 	archive := filepath.Join(t.TempDir(), "pause.tar")
 	require.NoError(t, os.WriteFile(archive, []byte(text), 0o644))
-	s := shelf(t, reference)
+	s := store(t, reference)
 	s.Archives = []string{archive}
 	again, _ := take(t, s, asset.Wanted{Image: reference, As: "localhost/pause:latest"})
 	assert.Equal(t, text, again)
@@ -122,13 +122,13 @@ func TestAnArchiveIsAskedBeforeTheRegistry(t *testing.T) {
 
 func TestWhatIsRefused(t *testing.T) {
 	reference, down := published(t)
-	text, _ := take(t, shelf(t, reference), asset.Wanted{Image: reference, As: "localhost/pause:latest"})
+	text, _ := take(t, store(t, reference), asset.Wanted{Image: reference, As: "localhost/pause:latest"})
 	down()
 	archive := filepath.Join(t.TempDir(), "pause.tar")
 	require.NoError(t, os.WriteFile(archive, []byte(text), 0o644))
 	tagged, _, _ := strings.Cut(reference, "@")
 	other := tagged + "@sha256:" + strings.Repeat("0", 64)
-	s := shelf(t, other)
+	s := store(t, other)
 	s.Archives = []string{archive}
 	for title, test := range map[string]struct {
 		wanted asset.Wanted
@@ -157,7 +157,7 @@ func TestAssetsComeOutOfTheCache(t *testing.T) {
 		_, _ = io.WriteString(w, text)
 	}))
 	defer server.Close()
-	s := shelf(t)
+	s := store(t)
 	s.Download = func(id string) (asset.Download, error) {
 		if id != "kubelet" {
 			return asset.Download{}, errors.New("no " + id)

@@ -69,7 +69,7 @@ func done(r run) {
 	send(agent.Event{Kind: agent.Begin, Item: "caches", Phase: "clean", Actions: 2})
 	removed := plan.Action{Verb: plan.Remove, Target: "/var/cache/apt", Removal: host.Removal{Entries: 12, Bytes: 34_500_000}}
 	end(plan.Outcome{Item: "caches", Phase: "clean", Status: plan.Done, Milliseconds: 35, Actions: []plan.Action{removed, removed},
-		Findings: []plan.Action{{Verb: plan.Decide, Target: "/srv/data", Reason: "unknown"}}})
+		Findings: []plan.Finding{{Target: "/srv/data", Reason: "unknown"}}})
 	end(plan.Outcome{Item: "sysctls", Phase: "clean", Status: plan.Unchanged})
 	send(agent.Event{Kind: agent.Warning, Message: "the clock is off"})
 	rep := report(plan.OK)

@@ -141,7 +141,7 @@ func TestABucketListsWhatItHas(t *testing.T) {
 		"1.34.2/": nil,
 	})
 	f := hasty()
-	names, err := f.names(t.Context(), shelf{address: m.URL + "/", bucket: true})
+	names, err := f.names(t.Context(), versionFolder{address: m.URL + "/", bucket: true})
 	require.NoError(t, err)
 	assert.Equal(t, []string{"1.9.0", "1.33.5", "1.34.1", "1.34.2"}, names)
 
@@ -150,8 +150,8 @@ func TestABucketListsWhatItHas(t *testing.T) {
 	here := func(d Download) Download {
 		move := strings.NewReplacer("https://"+eksHost, m.URL)
 		d.URL, d.SumURL = move.Replace(d.URL), move.Replace(d.SumURL)
-		for i := range d.shelves {
-			d.shelves[i].address = move.Replace(d.shelves[i].address)
+		for i := range d.folders {
+			d.folders[i].address = move.Replace(d.folders[i].address)
 		}
 		return d
 	}
@@ -163,7 +163,7 @@ func TestABucketListsWhatItHas(t *testing.T) {
 	require.EqualError(t, err, "kubelet 1.34.9 does not exist at "+m.URL+"/1.34.9/2025-12-01/bin/linux/amd64/kubelet: the server answered 404 Not Found; check kubernetes_version and eks_build_date; its versions are 1.34.1, 1.34.2")
 
 	m.faults["/"] = func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>sign in</html>") }
-	_, err = f.names(t.Context(), shelf{address: m.URL + "/", bucket: true})
+	_, err = f.names(t.Context(), versionFolder{address: m.URL + "/", bucket: true})
 	require.EqualError(t, err, "reading the bucket's list: expected element type <ListBucketResult> but have <html>")
 }
 

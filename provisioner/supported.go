@@ -10,9 +10,9 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
 
-// suits checks what only the distribution tells: settings that contradict it
+// supportedBy checks what only the distribution tells: settings that contradict it
 // or would have no effect there. It reports all problems at once.
-func (s Spec) suits(d distros.Distro, minor int) error {
+func (s Spec) supportedBy(d distros.Distro, minor int) error {
 	var errs []error
 	if s.Distro != "" && s.Distro != d.ID {
 		errs = append(errs, surface.Errorf("%s %q was asked for, and this is %q", fieldDistro, s.Distro, d.ID))

@@ -17,9 +17,9 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
 
-// shelf is a folder in which an asset's versions, or the days of their builds,
+// versionFolder is a folder in which an asset's versions, or the days of their builds,
 // stand side by side.
-type shelf struct {
+type versionFolder struct {
 	address       string // of the folder, with a slash at its end
 	before, after string // around the version in a name
 	want          string // the name that was asked for, without both
@@ -27,12 +27,12 @@ type shelf struct {
 	bucket        bool   // it is listed as S3 buckets are
 }
 
-// listable says whether anything lists the shelf: upstream's sites do not.
-func (s shelf) listable(mirror string) bool { return mirror != "" || s.bucket }
+// listable says whether anything lists the folder: upstream's sites do not.
+func (s versionFolder) listable(mirror string) bool { return mirror != "" || s.bucket }
 
-// shelves finds the folders that an address' template has versions in.
-func shelves(template string, fill *strings.Replacer, source, published string) ([]shelf, error) {
-	var found []shelf
+// versionFolders finds the folders that an address' template has versions in.
+func versionFolders(template string, fill *strings.Replacer, source, published string) ([]versionFolder, error) {
+	var found []versionFolder
 	parts := strings.Split(template, "/")
 	for i, part := range parts[:len(parts)-1] {
 		for variable, what := range map[string]string{"{version}": "versions", "{kubernetes}": "versions", "{date}": "build dates"} {
@@ -44,7 +44,7 @@ func shelves(template string, fill *strings.Replacer, source, published string) 
 			if err != nil {
 				return nil, err
 			}
-			found = append(found, shelf{
+			found = append(found, versionFolder{
 				address: address + "/", before: before, after: after, want: fill.Replace(variable), what: what,
 				bucket: source == "" && published == EKSBucket,
 			})
@@ -57,7 +57,7 @@ func shelves(template string, fill *strings.Replacer, source, published string) 
 // instead.
 func (f *Fetcher) explainMissing(ctx context.Context, d Download, address string, err error) error {
 	told := d.explain(address, err)
-	for _, s := range d.shelves {
+	for _, s := range d.folders {
 		if !s.listable(d.Mirror) {
 			continue
 		}
@@ -81,7 +81,7 @@ func (f *Fetcher) explainMissing(ctx context.Context, d Download, address string
 // newest last. source is a mirror or a folder; empty means EKS' bucket itself.
 func (f *Fetcher) BuildDates(ctx context.Context, kubernetes, source string) ([]string, error) {
 	template := eksRelease("kubelet").URL
-	all, err := shelves(template, strings.NewReplacer("{kubernetes}", kubernetes), source, EKSBucket)
+	all, err := versionFolders(template, strings.NewReplacer("{kubernetes}", kubernetes), source, EKSBucket)
 	if err != nil {
 		return nil, err
 	}
@@ -100,12 +100,12 @@ func (f *Fetcher) BuildDates(ctx context.Context, kubernetes, source string) ([]
 	return nil, fmt.Errorf("EKS has no build of Kubernetes %s", kubernetes)
 }
 
-// nameForm is what a version or a date looks like: a shelf may hold other
+// nameForm is what a version or a date looks like: a folder may hold other
 // things, too.
 var nameForm = regexp.MustCompile(`^[0-9]+[.-][0-9]+[.-][0-9]+(-[0-9A-Za-z.-]+)?$`)
 
-// names lists a shelf, the oldest first.
-func (f *Fetcher) names(ctx context.Context, s shelf) ([]string, error) {
+// names lists such a folder, the oldest first.
+func (f *Fetcher) names(ctx context.Context, s versionFolder) ([]string, error) {
 	list := f.page
 	switch {
 	case isFile(s.address):

@@ -1,7 +1,7 @@
-// Package check is what the components' Prepare methods share: telling values
+// Package validate is what the components' Prepare methods share: telling values
 // that are not known yet from wrong ones, and handing Packer every error at
 // once.
-package check
+package validate
 
 import (
 	"reflect"

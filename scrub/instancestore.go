@@ -3,89 +3,35 @@ package scrub
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"path"
 	"slices"
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
-	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// isInits says whether `eksnode init` wrote a file: it says so in the first
-// line of those whose form has comments.
-func isInits(text []byte) bool { return bytes.HasPrefix(text, []byte(templates.InitMark+"\n")) }
-
-// removeMarked plans the removal of those files that `eksnode init` wrote; a
-// package's or a person's file of the same name stays.
-func removeMarked(names ...string) func(context.Context, *host.Host) ([]plan.Action, error) {
-	return func(_ context.Context, h *host.Host) ([]plan.Action, error) {
-		return removeWhere(h, "first boot wrote it", isInits, names...)
+// instanceStoreRules are the rows of the instance store, on which a first boot puts
+// the node's folders.
+func instanceStoreRules() []Rule {
+	g := []string{"bootstrap"}
+	return []Rule{
+		{
+			ID: "instance-store-mounted", Phase: Unmount, Groups: append(g, "bootstrap"), Verb: plan.Unmount,
+			Owner:       "eksnode init, setup-local-disks",
+			Why:         "a first boot puts the kubelet's, containerd's and the pods' folders on the instance store; what it left in the image's own folders is hidden below, and would be captured unseen",
+			Regenerated: "first boot", Source: "amazon-eks-ami setup-local-disks",
+			Find: instanceStore,
+		},
+		{
+			ID: "local-disks", Phase: State, Groups: g, Verb: plan.Remove,
+			Paths: []string{"/.aws/mdadm.conf", "/etc/systemd/system/*.mount", "/etc/systemd/system/*.wants/*.mount"},
+			Owner: "eksnode init, setup-local-disks",
+			Why:   "units that mount another machine's instance store by its UUIDs, with the folders on it; other units stay", Regenerated: "first boot", Source: "amazon-eks-ami setup-local-disks",
+			Find: localDisks,
+		},
 	}
-}
-
-const sociConfig = "/etc/soci-snapshotter-grpc/config.toml"
-
-const credentialProviderConfig = "/etc/eks/image-credential-provider/config.json"
-
-// credentialProvider puts the image's own list of registries back where a first
-// boot has written another; on an image that records none it goes, unless it
-// came with Amazon Linux 2's bootstrap.sh. One that somebody wrote stays.
-func credentialProvider(_ context.Context, h *host.Host) ([]plan.Action, error) {
-	current, err := h.Content(credentialProviderConfig)
-	if err != nil {
-		return nil, err
-	}
-	tmpl, err := templateOf(h, credentialProviderConfig)
-	if err != nil {
-		return nil, err
-	}
-	switch {
-	case tmpl != nil && current == nil:
-		return []plan.Action{restoreAction(h, credentialProviderConfig, tmpl.Content, tmpl.Attributes, "the template is missing")}, nil
-	case current == nil || !namesOnlyECR(current):
-		return nil, nil
-	case tmpl == nil:
-		script, err := h.Exists("/etc/eks/bootstrap.sh")
-		if err != nil || script {
-			return nil, err
-		}
-		a, err := planPath(h, plan.Remove, credentialProviderConfig, "first boot wrote it")
-		if a == nil || err != nil {
-			return nil, err
-		}
-		return []plan.Action{*a}, nil
-	case bytes.Equal(current, tmpl.Content):
-		return nil, nil
-	}
-	attr, err := h.Files.Attributes(credentialProviderConfig)
-	if err != nil {
-		return nil, err
-	}
-	return []plan.Action{restoreAction(h, credentialProviderConfig, tmpl.Content, attr, "first boot wrote it")}, nil
-}
-
-// namesOnlyECR says whether a CredentialProviderConfig is one that a first boot
-// writes: one provider, for registries of ECR and no others, without arguments
-// or environment.
-func namesOnlyECR(text []byte) bool {
-	var config struct {
-		Providers []struct {
-			Name        string   `json:"name"`
-			MatchImages []string `json:"matchImages"`
-			Args        []string `json:"args"`
-			Env         []any    `json:"env"`
-		} `json:"providers"`
-	}
-	if json.Unmarshal(text, &config) != nil || len(config.Providers) != 1 {
-		return false
-	}
-	p := config.Providers[0]
-	return p.Name == "ecr-credential-provider" && len(p.Args)+len(p.Env) == 0 && !slices.ContainsFunc(p.MatchImages, func(image string) bool {
-		return !strings.HasPrefix(image, "*.dkr.ecr") && !strings.HasPrefix(image, "*.dkr-ecr") && !strings.HasPrefix(image, "public.ecr.") && !strings.HasPrefix(image, "ecr-public.")
-	})
 }
 
 // mountUnit is a unit of /etc/systemd/system that mounts an instance store's
@@ -163,26 +109,26 @@ func parseMountUnit(name string, text []byte) mountUnit {
 // instanceStore unmounts the instance store, so that the image's own folders
 // below come to light: what first boot left in them would be in the image, and
 // nobody would have seen it.
-func instanceStore(_ context.Context, h *host.Host) ([]plan.Action, error) {
+func instanceStore(_ context.Context, h *host.Host) (plan.Answer, error) {
 	if !h.IsLive() {
-		return nil, nil // nothing of the image is mounted there
+		return plan.Answer{}, nil // nothing of the image is mounted there
 	}
 	units, err := instanceStoreUnits(h)
 	if err != nil {
-		return nil, err
+		return plan.Answer{}, err
 	}
-	var actions []plan.Action
+	var answer plan.Answer
 	for _, u := range units {
 		mounted, err := h.Files.IsMountPoint(u.where)
 		if err != nil {
-			return nil, err
+			return plan.Answer{}, err
 		}
 		if mounted {
-			actions = append(actions, plan.Action{Verb: plan.Unmount, Target: u.where, Reason: "the instance store hides what the image itself has there",
+			answer.Act(plan.Action{Verb: plan.Unmount, Target: u.where, Reason: "the instance store hides what the image itself has there",
 				Do: func(ctx context.Context, _ plan.Progress) error { return u.unmount(ctx, h) }})
 		}
 	}
-	return actions, nil
+	return answer, nil
 }
 
 // unmount ends the mount, with containerd stopped while it is containerd's.
@@ -205,38 +151,36 @@ func (u mountUnit) unmount(ctx context.Context, h *host.Host) error {
 
 // localDisks plans the removal of the units, of the links that start them, and
 // of the array's configuration.
-func localDisks(_ context.Context, h *host.Host) ([]plan.Action, error) {
+func localDisks(_ context.Context, h *host.Host) (plan.Answer, error) {
 	units, err := instanceStoreUnits(h)
 	if err != nil {
-		return nil, err
+		return plan.Answer{}, err
 	}
 	const why = "it mounts the disks of another machine"
-	var actions []plan.Action
+	var answer plan.Answer
 	for _, u := range units {
 		links, err := h.Enablements(u.name())
 		if err != nil {
-			return nil, err
+			return plan.Answer{}, err
 		}
 		for _, name := range append(links, u.path) {
-			actions = append(actions, *removeAction(h, name, why))
+			answer.Act(removeAction(h, name, why))
 		}
 	}
 	// Links that a unit has left are dead.
 	dead, err := glob(h, "/etc/systemd/system/*.wants/mnt-k8s*disks-*.mount")
 	if err != nil {
-		return nil, err
+		return plan.Answer{}, err
 	}
 	for _, name := range append(dead, "/.aws/mdadm.conf") {
-		if slices.ContainsFunc(actions, func(a plan.Action) bool { return a.Target == name }) {
+		if slices.ContainsFunc(answer.Actions, func(a plan.Action) bool { return a.Target == name }) {
 			continue
 		}
 		a, err := planPath(h, plan.Remove, name, why)
 		if err != nil {
-			return nil, err
+			return plan.Answer{}, err
 		}
-		if a != nil {
-			actions = append(actions, *a)
-		}
+		answer.Add(a)
 	}
-	return actions, nil
+	return answer, nil
 }

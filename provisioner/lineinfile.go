@@ -2,9 +2,7 @@ package provisioner
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,8 +11,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// line is one line of a file that others wrote.
-type line struct {
+// lineInFile is one line of a file that others wrote.
+type lineInFile struct {
 	path string
 	// key is a regular expression for the lines that it takes the place of.
 	key  string
@@ -27,7 +25,7 @@ type line struct {
 
 // in is the text with the line: in the place of the first that key matches,
 // and of no further one.
-func (l line) in(text string) string {
+func (l lineInFile) in(text string) string {
 	key := regexp.MustCompile(l.key)
 	var out []string
 	done := false
@@ -53,7 +51,7 @@ func (l line) in(text string) string {
 
 // planLines plans the lines that are missing. A file that is not there is made
 // with them: its owner's package keeps its own settings beside them.
-func planLines(h *host.Host, lines []line) ([]plan.Action, error) {
+func planLines(h *host.Host, lines []lineInFile) ([]plan.Action, error) {
 	var actions []plan.Action
 	for _, l := range lines {
 		text, err := h.Content(l.path)
@@ -69,7 +67,7 @@ func planLines(h *host.Host, lines []line) ([]plan.Action, error) {
 	return actions, nil
 }
 
-func (l line) write(h *host.Host) error {
+func (l lineInFile) write(h *host.Host) error {
 	text, err := h.Content(l.path)
 	if err != nil {
 		return err
@@ -81,29 +79,4 @@ func (l line) write(h *host.Host) error {
 		}
 	}
 	return h.Files.WriteFile(l.path, []byte(l.in(string(text))), attr)
-}
-
-// link is a symbolic link that provisioning makes.
-type link struct{ path, to, why string }
-
-// planLinks plans the links that are missing; another link in their place goes.
-func planLinks(h *host.Host, links []link) ([]plan.Action, error) {
-	var actions []plan.Action
-	for _, l := range links {
-		st, err := h.Files.Lstat(l.path)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-		case err != nil:
-			return nil, fmt.Errorf("linking %s: %w", l.path, err)
-		case st.Mode().Type() != fs.ModeSymlink && !st.Mode().IsRegular():
-			return nil, fmt.Errorf("linking %s: something else is there; remove it", l.path)
-		default:
-			if to, err := h.Files.ReadlinkIfPossible(l.path); err == nil && to == l.to {
-				continue
-			}
-		}
-		actions = append(actions, plan.Action{Verb: plan.Link, Target: l.path + " to " + l.to, Reason: l.why,
-			Do: func(context.Context, plan.Progress) error { return makeLink(h, l.path, l.to) }})
-	}
-	return actions, nil
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// facts are what the preflight asks a live machine.
+// facts are what the step requirements reads from a live machine.
 type facts struct {
 	systemd bool   // systemd started the machine
 	init    string // name of process 1
@@ -39,11 +39,11 @@ const (
 	needsPlugins  = 160 << 20
 )
 
-// preflight comes first and changes nothing. It stops a provision that cannot
+// requirements comes first and changes nothing. It stops a provision that cannot
 // end well before it has begun. A mounted root passes: nothing can be done
 // there anyway.
-func (n *node) preflight() step {
-	return step{"preflight", func(_ context.Context, h *host.Host) ([]plan.Action, error) {
+func (n *node) requirements() step {
+	return step{"requirements", func(_ context.Context, h *host.Host) ([]plan.Action, error) {
 		if !h.IsLive() {
 			return nil, nil
 		}

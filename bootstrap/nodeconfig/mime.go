@@ -1,0 +1,277 @@
+package nodeconfig
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"mime/quotedprintable"
+	"net/textproto"
+	"strings"
+)
+
+// maxParts bounds how many MIME parts a message may have.
+const maxParts = 1000
+
+// maxDepth bounds how deep MIME parts may lie in one another.
+const maxDepth = 8
+
+// Part is one part of a MIME message.
+type Part struct {
+	// Media is the part's type, such as text/x-shellscript; empty where the part
+	// names none.
+	Media  string
+	Header textproto.MIMEHeader
+	// Text is what follows the header, with its transfer encoding undone.
+	Text string
+	// Line is where the part begins, counted from 1.
+	Line int
+	// Before is how many lines of the message lie before Text. The lines of an
+	// Encoded text are not those of the message.
+	Before  int
+	Encoded bool
+}
+
+// Severity says to whom a problem of a MIME message matters.
+type Severity int
+
+// The severities.
+const (
+	Fatal     Severity = iota // nobody reads the message as it is meant
+	OfPart                    // whoever reads the part that has the problem
+	SpoiltEnd                 // cloud-init reads past it
+	AfterEnd                  // nobody reads the part
+	Odd                       // everybody reads past it
+)
+
+// MIMEProblem is one thing that is wrong with a MIME message.
+type MIMEProblem struct {
+	Line     int    // counted from 1
+	Field    string // of the header; empty for none
+	Text     string
+	Severity Severity
+	// Media is the type of the part that has the problem, where it matters.
+	Media string
+}
+
+// Error is the problem with its line.
+func (p MIMEProblem) Error() string {
+	if p.Field != "" {
+		return fmt.Sprintf("line %d: %s: %s", p.Line, p.Field, p.Text)
+	}
+	return fmt.Sprintf("line %d: %s", p.Line, p.Text)
+}
+
+// IsMIME says whether a text begins as MIME does, and not as YAML, which could
+// be taken for a header too: one of the lines before the first empty one says
+// so. Blank lines above, which here-documents leave, are passed over.
+func IsMIME(text string) bool {
+	for line := range strings.Lines(strings.TrimLeft(text, " \t\r\n")) {
+		name, _, ok := strings.Cut(line, ":")
+		switch {
+		case strings.TrimSpace(line) == "":
+			return false
+		case line[0] == ' ', line[0] == '\t': // a header's value goes on
+		case !ok:
+			return false
+		case strings.EqualFold(name, "MIME-Version"), strings.EqualFold(name, "Content-Type"):
+			return true
+		}
+	}
+	return false
+}
+
+// ReadMIME takes a MIME message apart, as cloud-init does. It knows lines, which
+// mime/multipart does not. Parts that hold others are not listed themselves.
+func ReadMIME(text string) ([]Part, []MIMEProblem) {
+	r := mimeReader{lines: strings.Split(text, "\n")}
+	from := 0
+	for from < len(r.lines)-1 && strings.TrimSpace(r.lines[from]) == "" {
+		from++
+	}
+	r.lines[from] = strings.TrimLeft(r.lines[from], " \t")
+	r.part(from, len(r.lines), 0)
+	return r.parts, r.problems
+}
+
+type mimeReader struct {
+	lines    []string
+	parts    []Part
+	problems []MIMEProblem
+	read     int // parts, also those that hold others
+}
+
+// found notes a problem; line counts from 0. Of lesser problems some are enough.
+func (r *mimeReader) found(s Severity, line int, field, media, format string, args ...any) {
+	if s != Fatal && len(r.problems) >= maxProblems {
+		return
+	}
+	r.problems = append(r.problems, MIMEProblem{line + 1, field, fmt.Sprintf(format, args...), s, media})
+}
+
+// part reads the part in the lines from one to another.
+func (r *mimeReader) part(from, to, depth int) {
+	switch r.read++; {
+	case r.read == maxParts+1:
+		r.found(Fatal, from, "", "", "it has more than %d MIME parts", maxParts)
+		return
+	case r.read > maxParts:
+		return
+	}
+	header, begin := r.header(from, to)
+	// The line break before a delimiter is the delimiter's.
+	text := strings.TrimSuffix(strings.Join(r.lines[begin:to], "\n"), "\r")
+	p := Part{Header: header, Text: text, Line: from + 1, Before: begin}
+	value := header.Get("Content-Type")
+	media, boundary, err := mediaType(value)
+	p.Media = media
+	switch {
+	case value == "":
+		r.found(Odd, from, "Content-Type", "", "the part has none that can be read")
+	case err != nil:
+		r.found(Fatal, from, "Content-Type", "", "%q cannot be read: %v", Printable(value), err)
+		return
+	case strings.HasPrefix(media, "multipart/") && boundary == "":
+		r.found(Fatal, from, "Content-Type", "", "it names no boundary")
+		return
+	case strings.HasPrefix(media, "multipart/"):
+		r.multipart(begin, to, boundary, depth)
+		return
+	case media == MediaType && header.Get("apiVersion") != "":
+		r.found(OfPart, r.lineOf("apiVersion", from, begin), "", media, "an empty line must stand between the part's Content-Type and its NodeConfig")
+	}
+	if err := p.decode(); err != nil {
+		r.found(OfPart, begin, "", media, "%v", err)
+	}
+	r.parts = append(r.parts, p)
+}
+
+// decode undoes the transfer encoding.
+func (p *Part) decode() error {
+	switch encoding := strings.ToLower(strings.TrimSpace(p.Header.Get("Content-Transfer-Encoding"))); encoding {
+	case "base64":
+		plain, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(p.Text), ""))
+		if err != nil {
+			return fmt.Errorf("the part is not base64: %w", err)
+		}
+		p.Text, p.Encoded = string(plain), true
+	case "quoted-printable":
+		plain, err := io.ReadAll(quotedprintable.NewReader(strings.NewReader(p.Text)))
+		if err != nil {
+			return fmt.Errorf("the part is not quoted-printable: %w", err)
+		}
+		p.Text, p.Encoded = string(plain), true
+	}
+	return nil
+}
+
+// lineOf is the line of a header's field.
+func (r *mimeReader) lineOf(field string, from, to int) int {
+	for i := from; i < to; i++ {
+		if name, _, _ := strings.Cut(r.lines[i], ":"); strings.EqualFold(name, field) {
+			return i
+		}
+	}
+	return from
+}
+
+// header reads the fields from a line on, and says where what follows begins: a
+// line that is no field begins the text, also where no empty line stands before
+// it. cloud-init reads such messages, and so do images that know no NodeConfig.
+func (r *mimeReader) header(from, to int) (textproto.MIMEHeader, int) {
+	h := textproto.MIMEHeader{}
+	last := ""
+	var values []string // of the last field, line by line
+	end := func() {
+		if last != "" {
+			h.Add(last, strings.Join(values, " "))
+		}
+	}
+	defer end()
+	for i := from; i < to; i++ {
+		line := strings.TrimRight(r.lines[i], "\r")
+		if strings.TrimSpace(line) == "" {
+			return h, i + 1
+		}
+		if (line[0] == ' ' || line[0] == '\t') && last != "" {
+			values = append(values, strings.TrimSpace(line))
+			continue
+		}
+		name, value, found := strings.Cut(line, ":")
+		if !found || strings.ContainsAny(name, " \t") {
+			return h, i
+		}
+		end()
+		last, values = textproto.CanonicalMIMEHeaderKey(name), []string{strings.TrimSpace(value)}
+	}
+	return h, to
+}
+
+// mediaType reads a content type. eksctl writes boundary=// without the quotes
+// that RFC 2045 asks for.
+func mediaType(text string) (media, boundary string, err error) {
+	media, params, err := mime.ParseMediaType(text)
+	if !errors.Is(err, mime.ErrInvalidMediaParameter) {
+		return media, params["boundary"], err
+	}
+	for parameter := range strings.SplitSeq(text, ";") {
+		if name, value, _ := strings.Cut(strings.TrimSpace(parameter), "="); strings.EqualFold(name, "boundary") {
+			return media, strings.Trim(strings.TrimSpace(value), `"`), nil
+		}
+	}
+	return media, "", nil
+}
+
+// multipart reads the parts in the lines from one to another.
+func (r *mimeReader) multipart(from, to int, boundary string, depth int) {
+	if depth >= maxDepth {
+		r.found(Fatal, from-1, "", "", "its MIME parts lie more than %d deep in one another", maxDepth)
+		return
+	}
+	delimiter, last := "--"+boundary, "--"+boundary+"--"
+	start, closed, parts := -1, 0, 0
+	end := func(i int) {
+		if start >= 0 {
+			parts++
+			r.part(start, i, depth+1)
+		}
+		start = i + 1
+	}
+	for i := from; i < to && r.read <= maxParts; i++ {
+		line := strings.TrimRight(r.lines[i], " \t\r")
+		switch {
+		case closed > 0:
+			r.afterEnd(i, last, closed)
+		case line == delimiter:
+			end(i)
+		case line == last:
+			end(i)
+			closed = i + 1
+		case strings.HasPrefix(line, last):
+			r.found(SpoiltEnd, i, "", "", "%s ends the last part only on a line of its own", Printable(last))
+			end(i)
+			closed = i + 1
+		}
+	}
+	if closed == 0 && r.read <= maxParts {
+		r.found(Fatal, to-1, "", "", "%s is missing, which ends the last part", Printable(last))
+		end(to)
+	}
+	if parts == 0 {
+		r.found(Odd, from-1, "", "", "no part begins with %s on a line of its own", Printable(delimiter))
+	}
+}
+
+// afterEnd notes a part that follows the last.
+func (r *mimeReader) afterEnd(i int, last string, closed int) {
+	name, value, _ := strings.Cut(strings.TrimRight(r.lines[i], " \t\r"), ":")
+	if !strings.EqualFold(name, "Content-Type") {
+		return
+	}
+	media, _, err := mediaType(value)
+	if err != nil {
+		media = "" // somebody else's problem
+	}
+	r.found(AfterEnd, i, "", media, "this part follows %s, which in line %d ended the last: nobody reads it", Printable(last), closed)
+}

@@ -1,0 +1,40 @@
+package plan
+
+// Finding is something that only a person can resolve.
+type Finding struct {
+	// Target is a path, a unit, a package or whatever else the finding is about.
+	Target string `json:"target"`
+	// Reason says what is wrong and what to do, for the person who resolves it.
+	Reason string `json:"reason"`
+}
+
+// Answer is what an Item says about a host: the actions that are left to do, and
+// the findings, which stay until a person resolves them.
+type Answer struct {
+	Actions  []Action
+	Findings []Finding
+}
+
+// Acts is an answer with these actions.
+func Acts(actions ...Action) Answer { return Answer{Actions: actions} }
+
+// Finds is an answer with one finding.
+func Finds(target, reason string) Answer {
+	return Answer{Findings: []Finding{{target, reason}}}
+}
+
+// Act adds actions.
+func (a *Answer) Act(actions ...Action) { a.Actions = append(a.Actions, actions...) }
+
+// Find adds a finding.
+func (a *Answer) Find(target, reason string) {
+	a.Findings = append(a.Findings, Finding{target, reason})
+}
+
+// Add adds another answer's actions and findings.
+func (a *Answer) Add(more Answer) {
+	a.Actions, a.Findings = append(a.Actions, more.Actions...), append(a.Findings, more.Findings...)
+}
+
+// IsEmpty says whether nothing is left, neither to do nor for a person.
+func (a Answer) IsEmpty() bool { return len(a.Actions) == 0 && len(a.Findings) == 0 }

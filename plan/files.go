@@ -1,0 +1,154 @@
+package plan
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+)
+
+// File is a file as it shall be. Root owns it.
+type File struct {
+	Path    string
+	Content []byte
+	Mode    fs.FileMode
+	// Why says what it is for.
+	Why string
+}
+
+// Files plans the files that are not there with this content, mode and owner,
+// and the removal of what an interrupted write left. Nothing is planned for a
+// file that is right: its times stay.
+func Files(h *host.Host, files []File) ([]Action, error) {
+	var actions []Action
+	for _, f := range files {
+		left, err := Leftovers(h, f.Path)
+		if err != nil {
+			return nil, err
+		}
+		actions = append(actions, left...)
+		same, err := f.IsThere(h)
+		if err != nil {
+			return nil, fmt.Errorf("looking at %s: %w", f.Path, err)
+		}
+		if !same {
+			actions = append(actions, Action{Verb: Write, Target: f.Path, Reason: f.Why,
+				Do: func(context.Context, Progress) error { return f.write(h) }})
+		}
+	}
+	return actions, nil
+}
+
+func (f File) attributes() host.Attributes { return host.Attributes{Mode: f.Mode} }
+
+// IsThere says whether the file is as it shall be. It does not follow a link in
+// the file's place: writing replaces the link.
+func (f File) IsThere(h *host.Host) (bool, error) {
+	st, err := h.Files.Lstat(f.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil || !st.Mode().IsRegular() {
+		return false, err
+	}
+	content, err := h.Content(f.Path)
+	if err != nil || !bytes.Equal(content, f.Content) {
+		return false, err
+	}
+	attr, err := h.Files.Attributes(f.Path)
+	return attr == f.attributes(), err
+}
+
+func (f File) write(h *host.Host) error {
+	if target, err := h.Files.ReadlinkIfPossible(f.Path); err == nil {
+		if err := h.Files.Remove(f.Path); err != nil {
+			return fmt.Errorf("replacing the link to %s: %w", target, err)
+		}
+	}
+	return h.Files.WriteFile(f.Path, f.Content, f.attributes())
+}
+
+// Interrupted is the reason for which leftovers go.
+const Interrupted = "an interrupted run left it"
+
+// Leftovers plans the removal of the temporary files that a killed write of name
+// left beside it.
+func Leftovers(h *host.Host, name string) ([]Action, error) {
+	names, err := h.Leftovers(name)
+	if err != nil {
+		return nil, err
+	}
+	return Absent(h, Interrupted, names...)
+}
+
+// IsThere says whether there is anything of that name, a dangling link too.
+func IsThere(h *host.Host, name string) (bool, error) {
+	_, err := h.Files.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("looking at %s: %w", name, err)
+	}
+	return true, nil
+}
+
+// Absent plans the removal of files and folders that are there.
+func Absent(h *host.Host, why string, names ...string) ([]Action, error) {
+	var actions []Action
+	for _, name := range names {
+		there, err := IsThere(h, name)
+		if err != nil {
+			return nil, err
+		}
+		if !there {
+			continue
+		}
+		actions = append(actions, Action{Verb: Remove, Target: name, Reason: why,
+			Do: func(context.Context, Progress) error {
+				_, err := h.Files.RemoveTree(name)
+				return err
+			}})
+	}
+	return actions, nil
+}
+
+// SymbolicLink is a symbolic link as it shall be.
+type SymbolicLink struct{ Path, To, Why string }
+
+// Links plans the links that are missing; a file or another link in their place
+// goes.
+func Links(h *host.Host, links []SymbolicLink) ([]Action, error) {
+	var actions []Action
+	for _, l := range links {
+		st, err := h.Files.Lstat(l.Path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return nil, fmt.Errorf("linking %s: %w", l.Path, err)
+		case st.Mode().Type() != fs.ModeSymlink && !st.Mode().IsRegular():
+			return nil, fmt.Errorf("linking %s: something else is there; remove it", l.Path)
+		default:
+			if to, err := h.Files.ReadlinkIfPossible(l.Path); err == nil && to == l.To {
+				continue
+			}
+		}
+		actions = append(actions, Action{Verb: Link, Target: l.Path + " to " + l.To, Reason: l.Why,
+			Do: func(context.Context, Progress) error { return l.write(h) }})
+	}
+	return actions, nil
+}
+
+func (l SymbolicLink) write(h *host.Host) error {
+	if err := h.Files.MkdirAll(path.Dir(l.Path), 0o755); err != nil {
+		return err
+	}
+	if err := h.Files.Remove(l.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return h.Files.SymlinkIfPossible(l.To, l.Path)
+}

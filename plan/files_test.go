@@ -1,0 +1,125 @@
+//go:build linux
+
+package plan
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+)
+
+// image is an image root and its path.
+func image(t *testing.T) (*host.Host, string) {
+	t.Helper()
+	root := t.TempDir()
+	h, err := host.Mounted(root)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, h.Close()) })
+	return h, root
+}
+
+// settled does actions and returns what they were.
+func settled(t *testing.T, actions []Action) []string {
+	t.Helper()
+	var done []string
+	for _, a := range actions {
+		done = append(done, string(a.Verb)+" "+a.Target+" ("+a.Reason+")")
+		require.NoError(t, a.Do(t.Context(), nil))
+	}
+	return done
+}
+
+// A file has its content, mode and owner afterwards, whatever was in its place,
+// and nothing is left to do.
+func TestFilesBecomeAsTheyShallBe(t *testing.T) {
+	const write = "write /etc/a/b (tests need it)"
+	want := File{Path: "/etc/a/b", Content: []byte("new\n"), Mode: 0o640, Why: "tests need it"}
+	for name, c := range map[string]struct {
+		before func(t *testing.T, root, file string) error
+		done   []string
+	}{
+		"as it shall be": {func(_ *testing.T, _, file string) error { return os.WriteFile(file, want.Content, 0o640) }, nil},
+		"nothing":        {func(*testing.T, string, string) error { return nil }, []string{write}},
+		"other content":  {func(_ *testing.T, _, file string) error { return os.WriteFile(file, []byte("old\n"), 0o640) }, []string{write}},
+		"another mode":   {func(_ *testing.T, _, file string) error { return os.WriteFile(file, want.Content, 0o600) }, []string{write}},
+		"a link": {func(t *testing.T, root, file string) error {
+			require.NoError(t, os.WriteFile(filepath.Join(root, "other"), want.Content, 0o640))
+			return os.Symlink("/other", file)
+		}, []string{write}},
+		"a masked unit's link": {func(_ *testing.T, _, file string) error { return os.Symlink("/dev/null", file) }, []string{write}},
+		"an interrupted write": {func(t *testing.T, _, file string) error {
+			require.NoError(t, os.WriteFile(file, want.Content, 0o640))
+			return os.WriteFile(filepath.Join(filepath.Dir(file), ".b.eksnode-0123456789abcdef"), nil, 0o600)
+		}, []string{"remove /etc/a/.b.eksnode-0123456789abcdef (an interrupted run left it)"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, root := image(t)
+			file := filepath.Join(root, want.Path)
+			require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+			require.NoError(t, c.before(t, root, file))
+			actions, err := Files(h, []File{want})
+			require.NoError(t, err)
+			assert.Equal(t, c.done, settled(t, actions))
+			again, err := Files(h, []File{want})
+			require.NoError(t, err)
+			assert.Empty(t, again)
+			st, err := os.Lstat(file)
+			require.NoError(t, err)
+			assert.Equal(t, os.FileMode(0o640), st.Mode(), "a file, and no link")
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			assert.Equal(t, "new\n", string(text))
+		})
+	}
+}
+
+// A link replaces a file or another link, and no folder.
+func TestLinksBecomeAsTheyShallBe(t *testing.T) {
+	want := SymbolicLink{Path: "/etc/a/l", To: "/dev/null", Why: "tests need it"}
+	for name, c := range map[string]struct {
+		before func(name string) error
+		done   []string
+		fails  string
+	}{
+		"as it shall be": {func(name string) error { return os.Symlink("/dev/null", name) }, nil, ""},
+		"nothing":        {func(string) error { return nil }, []string{"link /etc/a/l to /dev/null (tests need it)"}, ""},
+		"another link":   {func(name string) error { return os.Symlink("x", name) }, []string{"link /etc/a/l to /dev/null (tests need it)"}, ""},
+		"a file":         {func(name string) error { return os.WriteFile(name, nil, 0o600) }, []string{"link /etc/a/l to /dev/null (tests need it)"}, ""},
+		"a folder":       {func(name string) error { return os.Mkdir(name, 0o755) }, nil, "linking /etc/a/l: something else is there; remove it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, root := image(t)
+			file := filepath.Join(root, want.Path)
+			require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+			require.NoError(t, c.before(file))
+			actions, err := Links(h, []SymbolicLink{want})
+			if c.fails != "" {
+				require.EqualError(t, err, c.fails)
+				return
+			}
+			require.NoError(t, err)
+			assert.Equal(t, c.done, settled(t, actions))
+			to, err := os.Readlink(file)
+			require.NoError(t, err)
+			assert.Equal(t, want.To, to)
+		})
+	}
+}
+
+// What shall not be there goes, a folder with all that is in it.
+func TestAbsentFilesGo(t *testing.T) {
+	h, root := image(t)
+	require.NoError(t, os.MkdirAll(filepath.Join(root, "a/b"), 0o755))
+	require.NoError(t, os.Symlink("nowhere", filepath.Join(root, "l")))
+	actions, err := Absent(h, "old", "/a", "/l", "/gone")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"remove /a (old)", "remove /l (old)"}, settled(t, actions))
+	actions, err = Absent(h, "old", "/a", "/l", "/gone")
+	require.NoError(t, err)
+	assert.Empty(t, actions)
+}

@@ -1,0 +1,81 @@
+package scrub
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// credentialProviderRules holds the row of the kubelet's list of registries.
+func credentialProviderRules() []Rule {
+	return []Rule{
+		{
+			ID: "credential-provider-config", Phase: Restored, Groups: []string{"bootstrap", "kubelet", "templates"}, Verb: plan.Restore,
+			Paths: []string{credentialProviderConfig}, Owner: "eksnode init, nodeadm",
+			Why:         "one kubelet version's list of registries in place of the image's; one that names others than ECR's was written by somebody and stays",
+			Regenerated: "first boot", Source: "amazon-eks-ami nodeadm",
+			Find: credentialProvider,
+		},
+	}
+}
+
+const credentialProviderConfig = "/etc/eks/image-credential-provider/config.json"
+
+// credentialProvider puts the image's own list of registries back where a first
+// boot has written another; on an image that records none it goes, unless it
+// came with Amazon Linux 2's bootstrap.sh. One that somebody wrote stays.
+func credentialProvider(_ context.Context, h *host.Host) (plan.Answer, error) {
+	current, err := h.Content(credentialProviderConfig)
+	if err != nil {
+		return plan.Answer{}, err
+	}
+	tmpl, err := templateOf(h, credentialProviderConfig)
+	if err != nil {
+		return plan.Answer{}, err
+	}
+	switch {
+	case tmpl != nil && current == nil:
+		return plan.Acts(restoreAction(h, credentialProviderConfig, tmpl.Content, tmpl.Attributes, "the template is missing")), nil
+	case current == nil || !namesOnlyECR(current):
+		return plan.Answer{}, nil
+	case tmpl == nil:
+		script, err := h.Exists("/etc/eks/bootstrap.sh")
+		if err != nil || script {
+			return plan.Answer{}, err
+		}
+		return planPath(h, plan.Remove, credentialProviderConfig, "first boot wrote it")
+	case bytes.Equal(current, tmpl.Content):
+		return plan.Answer{}, nil
+	}
+	attr, err := h.Files.Attributes(credentialProviderConfig)
+	if err != nil {
+		return plan.Answer{}, err
+	}
+	return plan.Acts(restoreAction(h, credentialProviderConfig, tmpl.Content, attr, "first boot wrote it")), nil
+}
+
+// namesOnlyECR says whether a CredentialProviderConfig is one that a first boot
+// writes: one provider, for registries of ECR and no others, without arguments
+// or environment.
+func namesOnlyECR(text []byte) bool {
+	var config struct {
+		Providers []struct {
+			Name        string   `json:"name"`
+			MatchImages []string `json:"matchImages"`
+			Args        []string `json:"args"`
+			Env         []any    `json:"env"`
+		} `json:"providers"`
+	}
+	if json.Unmarshal(text, &config) != nil || len(config.Providers) != 1 {
+		return false
+	}
+	p := config.Providers[0]
+	return p.Name == "ecr-credential-provider" && len(p.Args)+len(p.Env) == 0 && !slices.ContainsFunc(p.MatchImages, func(image string) bool {
+		return !strings.HasPrefix(image, "*.dkr.ecr") && !strings.HasPrefix(image, "*.dkr-ecr") && !strings.HasPrefix(image, "public.ecr.") && !strings.HasPrefix(image, "ecr-public.")
+	})
+}

@@ -1,0 +1,163 @@
+package scrub
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// logRules are the rows of logs and login records.
+func logRules() []Rule {
+	logs := []string{"logs"}
+	return []Rule{
+		{
+			ID: "journal", Phase: Caches, Groups: logs, Verb: plan.Remove,
+			Paths: []string{"/var/log/journal/*"}, Owner: "systemd-journald",
+			Why: "everything the build logged, secrets too; the folder stays, so that the new journal is persistent", Regenerated: "systemd-journald", Source: "virt-sysprep",
+		},
+		{
+			ID: "pod-logs", Phase: Caches, Groups: append(logs, "kubelet"), Verb: plan.Empty,
+			Paths: []string{"/var/log/pods", "/var/log/containers", "/var/log/aws-routed-eni", "/var/log/amazon/ssm"}, Owner: "kubelet, VPC CNI, amazon-ssm-agent",
+			Why: "what the old cluster's pods logged", Regenerated: "the kubelet", Source: "amazon-eks-ami",
+		},
+		{
+			ID: "login-records", Phase: Caches, Groups: append(logs, "people"), Verb: plan.Remove,
+			Paths: loginRecords, Owner: "login programs, systemd",
+			Why:         "who logged in to the build machine, from where",
+			Regenerated: "systemd-tmpfiles, at boot; where it does not, the files are emptied and stay", Source: "image-builder, utmp(5)",
+			Find: logins,
+		},
+		{
+			ID: "login-databases", Phase: Caches, Groups: append(logs, "people"), Verb: plan.Remove,
+			Paths: loginDatabases, Owner: "wtmpdb, lastlog2",
+			Why:         "who logged in to the build machine, from where: wtmp and lastlog beyond the year 2038; a link to where they are stays",
+			Regenerated: "wtmpdb, pam_lastlog2", Source: "wtmpdb(8), lastlog2(8)",
+			Find: loginDatabaseFiles,
+		},
+		{
+			ID: "log-files", Phase: Caches, Groups: logs, Verb: plan.Empty,
+			Paths: []string{"/var/log/**"}, Owner: "every daemon",
+			Why:         "what the build logged, cluster endpoints and logins too; current files are emptied and keep mode, owner and label, rotated ones go",
+			Regenerated: "every daemon", Source: "virt-sysprep, image-builder",
+			Find: logFiles,
+		},
+	}
+}
+
+// rotated are the names that logrotate, journald and savelog give old logs.
+var rotated = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(\.gz|\.xz|\.bz2|\.zst|\.old|\.\d+|-\d{8}(-\d+)?|\.\d{8})$`)
+})
+
+// loginRecords are utmp(5)'s files on disk.
+var loginRecords = []string{"/var/log/wtmp", "/var/log/btmp", "/var/log/lastlog"}
+
+// loginDatabases are SQLite's files; Debian links the first from its folder.
+var loginDatabases = []string{"/var/log/wtmp.db*", "/var/lib/wtmpdb/*", "/var/lib/lastlog/*"}
+
+func loginDatabaseFiles(_ context.Context, h *host.Host) (plan.Answer, error) {
+	var answer plan.Answer
+	for _, pattern := range loginDatabases {
+		names, err := glob(h, pattern)
+		if err != nil {
+			return plan.Answer{}, err
+		}
+		for _, name := range names {
+			st, err := h.Files.Lstat(name)
+			if isMissing(err) || err == nil && !st.Mode().IsRegular() {
+				continue
+			}
+			if err != nil {
+				return plan.Answer{}, err
+			}
+			answer.Act(removeAction(h, name, "it says who logged in to the build machine"))
+		}
+	}
+	return answer, nil
+}
+
+// logins plans the login records. systemd notes the end of every getty when the
+// machine shuts down, but only into a file that is there: one that is made
+// again at boot is removed, so that the captured image has none.
+func logins(_ context.Context, h *host.Host) (plan.Answer, error) {
+	var answer plan.Answer
+	for _, name := range loginRecords {
+		verb := plan.Empty
+		made, err := madeAtBoot(h, name)
+		if err != nil {
+			return plan.Answer{}, err
+		}
+		if made {
+			verb = plan.Remove
+		}
+		a, err := planPath(h, verb, name, "it says who logged in to the build machine")
+		if err != nil {
+			return plan.Answer{}, err
+		}
+		answer.Add(a)
+	}
+	return answer, nil
+}
+
+// madeAtBoot says whether a configuration of tmpfiles.d(5) makes the file.
+func madeAtBoot(h *host.Host, name string) (bool, error) {
+	for _, dir := range []string{"/etc/tmpfiles.d", "/usr/lib/tmpfiles.d"} {
+		files, err := glob(h, dir+"/*.conf")
+		if err != nil {
+			return false, err
+		}
+		for _, f := range files {
+			text, err := h.Content(f)
+			if err != nil {
+				return false, err
+			}
+			for line := range strings.Lines(string(text)) {
+				if w := strings.Fields(line); len(w) > 1 && strings.HasPrefix(w[0], "f") && w[1] == name {
+					return true, nil
+				}
+			}
+		}
+	}
+	return false, nil
+}
+
+// logFiles plans every file below /var/log that no other rule settles.
+func logFiles(ctx context.Context, h *host.Host) (plan.Answer, error) {
+	settled := append([]string{"/var/log/journal", "/var/log/pods", "/var/log/containers", "/var/log/aws-routed-eni", "/var/log/amazon/ssm"}, loginRecords...)
+	isSettled := func(name string) bool {
+		return slices.ContainsFunc(settled, func(s string) bool { return name == s || strings.HasPrefix(name, s+"/") })
+	}
+	var answer plan.Answer
+	foreign, err := h.Files.Walk(ctx, "/var/log", "/var/log", func(e host.Entry, err error) error {
+		if err != nil {
+			return fmt.Errorf("looking for logs: %w", err)
+		}
+		if isSettled(e.Path) {
+			if e.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !e.Mode().IsRegular() || kept(loginDatabases, e.Path) {
+			return nil
+		}
+		verb := plan.Empty
+		if rotated().MatchString(path.Base(e.Path)) {
+			verb = plan.Remove
+		}
+		a, err := planPath(h, verb, e.Path, "it holds what the build logged")
+		answer.Add(a)
+		return err
+	})
+	foreign = slices.DeleteFunc(foreign, func(m *host.ForeignMount) bool { return isSettled(m.Path) })
+	answer.Findings = append(answer.Findings, foreignFindings(h, foreign)...)
+	return answer, err
+}

@@ -1,0 +1,81 @@
+package scrub
+
+import (
+	"context"
+	"path"
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// machineIDRules are the rows of the machine's id.
+func machineIDRules() []Rule {
+	g := []string{"identity"}
+	return []Rule{
+		{
+			ID: "machine-id", Phase: Identity, Groups: g, Verb: plan.Empty,
+			Paths: []string{"/etc/machine-id"}, Owner: "systemd",
+			Why:         "the same machine id on every node",
+			Regenerated: "systemd, at boot", Source: "machine-id(5)",
+			Find: emptyMachineID,
+		},
+		{
+			ID: "dbus-machine-id", Phase: Identity, Groups: g, Verb: plan.Remove,
+			Paths: []string{"/var/lib/dbus/machine-id"}, Owner: "D-Bus",
+			Why:         "the fallback that an empty machine id is filled from; a link stays",
+			Regenerated: "D-Bus, systemd-tmpfiles", Source: "machine-id(5)",
+			Find: regularFile("/var/lib/dbus/machine-id"),
+		},
+	}
+}
+
+// emptyMachineID plans an empty /etc/machine-id. Without the file journald or
+// the whole boot fails, and "uninitialized" would preset every unit again.
+func emptyMachineID(_ context.Context, h *host.Host) (plan.Answer, error) {
+	const name = "/etc/machine-id"
+	if target, err := h.Files.ReadlinkIfPossible(name); err == nil {
+		if there, err := h.Exists(name); err != nil || there {
+			return emptyLinkedMachineID(h, name, target, err)
+		}
+	}
+	st, err := h.Files.Stat(name)
+	if err == nil && !st.Mode().IsRegular() {
+		return plan.Finds(name, "not a regular file, and a boot needs an empty one: remove "+name), nil
+	}
+	if err == nil {
+		return planEmpty(h, name, st, "it is this machine's id; every node would have the same")
+	}
+	if there, existsErr := h.Exists(name); existsErr != nil || there {
+		return plan.Answer{}, err
+	}
+	systemd, err := h.Exists("/etc/systemd")
+	if err != nil || !systemd {
+		return plan.Answer{}, err
+	}
+	return plan.Acts(plan.Action{Verb: plan.Write, Target: name, Reason: "it is missing, and a boot needs an empty one",
+		Do: func(context.Context, plan.Progress) error {
+			return h.Files.WriteFile(name, nil, host.Attributes{Mode: 0o444})
+		}}), nil
+}
+
+// emptyLinkedMachineID plans the id that a link leads to: one in /run is each
+// boot's own.
+func emptyLinkedMachineID(h *host.Host, name, target string, err error) (plan.Answer, error) {
+	if !path.IsAbs(target) {
+		target = path.Join(path.Dir(name), target)
+	}
+	if err != nil || strings.HasPrefix(target, "/run/") {
+		return plan.Answer{}, err
+	}
+	text, err := h.Content(name)
+	if err != nil || len(text) == 0 {
+		return plan.Answer{}, err
+	}
+	attr, err := h.Files.Attributes(name)
+	if err != nil {
+		return plan.Answer{}, err
+	}
+	return plan.Acts(plan.Action{Verb: plan.Write, Target: name, Reason: "it leads to this machine's id; every node would have the same",
+		Do: func(context.Context, plan.Progress) error { return h.Files.WriteFile(name, nil, attr) }}), nil
+}

@@ -1,0 +1,40 @@
+package scrub
+
+import "github.com/eksnode/packer-plugin-eksnode/plan"
+
+// networkRules are the rows of another machine's interfaces and leases.
+func networkRules() []Rule {
+	g := []string{"network"}
+	return []Rule{
+		{
+			ID: "network-profiles", Phase: Identity, Groups: g, Verb: plan.Remove,
+			Paths: []string{
+				"/etc/netplan/50-cloud-init.yaml", "/etc/network/interfaces.d/50-cloud-init", "/etc/network/interfaces.d/50-cloud-init.cfg",
+				"/etc/systemd/network/10-cloud-init-*", "/etc/NetworkManager/system-connections/cloud-init-*",
+				"/etc/NetworkManager/conf.d/30-cloud-init-ip6-addr-gen-mode.conf", "/etc/NetworkManager/conf.d/99-cloud-init.conf",
+				"/etc/sysconfig/network-scripts/ifcfg-eth[1-9]*", "/etc/sysconfig/network-scripts/route*-eth*",
+				"/etc/udev/rules.d/70-persistent-net.rules", "/etc/udev/rules.d/70-persistent-cd.rules", "/etc/udev/rules.d/75-persistent-net-generator.rules.gen",
+			}, Owner: "cloud-init, ec2-net-utils, udev",
+			Why:         "another machine's interfaces, by its MAC addresses",
+			Regenerated: "cloud-init, udev", Source: "virt-sysprep, image-builder",
+		},
+		{
+			ID: "network-leases", Phase: Identity, Groups: g, Verb: plan.Remove,
+			Paths: []string{
+				"/var/lib/dhcp/*.lease*", "/var/lib/dhclient/*", "/var/lib/dhcpcd/*", "/var/lib/NetworkManager/*.lease",
+				"/var/lib/NetworkManager/secret_key", "/var/lib/NetworkManager/seen-bssids", "/var/lib/NetworkManager/timestamps",
+				"/var/lib/NetworkManager/no-auto-default.state", "/var/lib/systemd/network/*", "/var/lib/wicked/*", "/var/lib/amazon/ec2-net-utils/*",
+				"/etc/dhcpcd.duid", "/etc/dhcpcd.secret", "/var/lib/dhcpd/*", "/var/lib/misc/dnsmasq.leases",
+			}, Owner: "DHCP clients and servers",
+			Why:         "leases and client ids of the build machine: two nodes would ask for one address",
+			Regenerated: "the DHCP client or server", Source: "virt-sysprep",
+		},
+		{
+			ID: "resolv-conf", Phase: Identity, Groups: g, Verb: plan.Remove,
+			Paths: []string{"/etc/resolv.conf"}, Owner: "DHCP clients",
+			Why:         "the build's name servers and search domain; a link to a generated file stays",
+			Regenerated: "the DHCP client, cloud-init", Source: "amazon-eks-ami #182",
+			Find: regularFile("/etc/resolv.conf"),
+		},
+	}
+}
