@@ -37,10 +37,9 @@ const (
 func TestRelease(t *testing.T) {
 	checkout := tagged(t)
 	gpg := newKey(t)
-	dist := build(t, checkout, gpg)
 	elsewhere := filepath.Join(t.TempDir(), "another", "folder")
 	require.NoError(t, os.CopyFS(elsewhere, os.DirFS(checkout)))
-	run(t, elsewhere, "git", "clean", "-qfdx")
+	dist := build(t, checkout, gpg)
 	again := build(t, elsewhere, gpg)
 
 	t.Run("files", func(t *testing.T) { assert.Equal(t, files(), uploads(t, dist)) })
