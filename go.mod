@@ -3,7 +3,8 @@ module github.com/eksnode/packer-plugin-eksnode
 go 1.26.0
 
 // packer-plugin-sdk still needs this fork for its HCL2 specs:
-// https://github.com/hashicorp/packer-plugin-sdk/issues/187
+// https://github.com/hashicorp/packer-plugin-sdk/issues/187. Programs outside
+// this module do not: the public packages import neither.
 replace github.com/zclconf/go-cty => github.com/nywilken/go-cty v1.13.3
 
 tool (

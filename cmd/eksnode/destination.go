@@ -7,11 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 // destination is a file that a person named for a command to write.
@@ -44,7 +41,7 @@ func openDestination(ctx context.Context, name string) (*destination, error) {
 		return &destination{name: name, path: path}, mayCreate(name, filepath.Dir(path))
 	case errors.Is(err, fs.ErrNotExist), err == nil && st.IsDir():
 		return nil, fmt.Errorf("%s is a folder; name a file", name)
-	case errors.Is(err, unix.ENOTDIR):
+	case errors.Is(err, syscall.ENOTDIR):
 		return nil, fmt.Errorf("%s is not a folder", filepath.Dir(name))
 	case err != nil:
 		return nil, cannotWrite(name, err)
@@ -59,7 +56,7 @@ func openDestination(ctx context.Context, name string) (*destination, error) {
 
 // cannotWrite says why something cannot be written, by the system's error alone.
 func cannotWrite(what string, err error) error {
-	var number unix.Errno
+	var number syscall.Errno
 	if errors.As(err, &number) {
 		err = number
 	}
@@ -120,38 +117,6 @@ func isDescriptor(path string) bool {
 		}
 	}
 	return false
-}
-
-// openDescriptor opens /dev/stdout and the like. This program's own share their
-// place in the file with whatever else it prints; those of others are appended
-// to.
-func openDescriptor(name, path string) (*os.File, error) {
-	if !strings.HasPrefix(path, fmt.Sprintf("/proc/%d/", os.Getpid())) {
-		f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
-		if err != nil {
-			return nil, cannotWrite(name, err)
-		}
-		return f, takes(name, f)
-	}
-	number, err := strconv.Atoi(filepath.Base(path))
-	if err != nil {
-		return nil, fmt.Errorf("%s is not open", name)
-	}
-	// Files that this program opened itself close when it executes another.
-	own, err := unix.FcntlInt(uintptr(number), unix.F_GETFD, 0)
-	if err != nil || own&unix.FD_CLOEXEC != 0 {
-		return nil, fmt.Errorf("%s is not open", name)
-	}
-	flags, err := unix.FcntlInt(uintptr(number), unix.F_GETFL, 0)
-	if err != nil || flags&unix.O_ACCMODE == unix.O_RDONLY {
-		return nil, fmt.Errorf("%s is not open for writing", name)
-	}
-	twin, err := unix.FcntlInt(uintptr(number), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		return nil, cannotWrite(name, err)
-	}
-	f := os.NewFile(uintptr(twin), name)
-	return f, takes(name, f)
 }
 
 // openStream opens a device or a FIFO. The latter opens when somebody reads.
@@ -220,8 +185,7 @@ func replaceFile(path string, text []byte) error {
 		return err
 	}
 	err = renameOver(path, text, old)
-	inPlace := errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) || errors.Is(err, unix.EBUSY)
-	if old != nil && inPlace {
+	if old != nil && (errors.Is(err, fs.ErrPermission) || isFixed(err)) {
 		return os.WriteFile(path, text, 0)
 	}
 	return err
@@ -237,9 +201,7 @@ func renameOver(path string, text []byte, old fs.FileInfo) error {
 	mode := fs.FileMode(0o644)
 	if old != nil {
 		mode = old.Mode().Perm()
-		if st, ok := old.Sys().(*syscall.Stat_t); ok {
-			err = errors.Join(err, temp.Chown(int(st.Uid), int(st.Gid)))
-		}
+		err = errors.Join(err, keepOwner(temp, old))
 	}
 	err = errors.Join(err, temp.Chmod(mode), temp.Close())
 	if err == nil {

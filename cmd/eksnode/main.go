@@ -11,7 +11,9 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -41,8 +43,16 @@ func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 const usageCode = 2
 
 func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
+	return runOn(ctx, runtime.GOOS, args, in, out, errOut)
+}
+
+// runOn executes a command line as on the system goos, and returns the exit code.
+func runOn(ctx context.Context, goos string, args []string, in io.Reader, out, errOut io.Writer) int {
 	printed := &stdout{Writer: out}
 	cmd := root()
+	if goos != "linux" {
+		refuseLinuxCommands(cmd)
+	}
 	cmd.SetArgs(args)
 	cmd.SetIn(in)
 	cmd.SetOut(printed)
@@ -56,7 +66,11 @@ func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 		code, err = cmp.Or(code, usageCode), errors.Join(err, printed.failed)
 	}
 	if err != nil {
-		fmt.Fprintln(errOut, "eksnode:", plan.Printable(surface.InFlags(err)))
+		text := plan.Printable(surface.InFlags(err))
+		if !strings.HasPrefix(text, "eksnode ") { // a message about a command begins with its name
+			text = "eksnode: " + text
+		}
+		fmt.Fprintln(errOut, text)
 	}
 	return code
 }

@@ -75,7 +75,7 @@ cp -a "$2/." usr/bin; cp "$3" usr/bin/eksnode
 cp -L --parents $(ldd /bin/sh | grep -o '/[^ ]*') .; mkdir -p bin; cp /bin/sh bin
 mount --rbind /proc proc; mount --bind /dev/null dev/null`, root, bin, program)
 		}, func() figures {
-			return measured(b, root, []string{"PATH=/usr/bin:/usr/sbin:/bin:/sbin"}, "chroot", root, "/usr/bin/eksnode", "init", "--imds", service.URL)
+			return measured(b, root, []string{"PATH=/usr/bin:/usr/sbin:/bin:/sbin", "AWS_EC2_METADATA_SERVICE_ENDPOINT=" + service.URL}, "chroot", root, "/usr/bin/eksnode", "init")
 		}, func() figures {
 			sh(b, `cd "$1"; ls etc/kubernetes/kubelet/config.json var/lib/kubelet/kubeconfig etc/eks/kubelet/environment etc/containerd/config.toml \
 run/started-containerd.service run/started-kubelet.service; umount -R -l proc dev/null; rm -r --one-file-system "$1"`, root)

@@ -47,7 +47,7 @@ func main() {
 		panic(err) // the table has it
 	}
 	kind := flag.String("machine", string(machine.Nspawn), "what to build on: nspawn or qemu")
-	flag.StringVar(&j.packer, "packer", "1.15.0", "the version of packer")
+	flag.StringVar(&j.packer, "packer", "", "version of packer (default the one on the search path, or the newest known)")
 	flag.StringVar(&j.eksnode, "eksnode", "bin/eksnode", "the eksnode command")
 	flag.StringVar(&j.plugin, "plugin", "bin/packer-plugin-eksnode", "the plugin")
 	flag.StringVar(&j.template, "template", "examples/local", "the template to build")

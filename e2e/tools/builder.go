@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"debug/buildinfo"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -26,14 +27,31 @@ type builder struct {
 	log     io.Writer
 }
 
-// build answers the path of the finished file in the cache.
-func (b builder) build(ctx context.Context, where cache) (string, error) {
+// get returns the path of the tool in the cache: as it was downloaded or built
+// before, downloaded now, or built.
+func (b builder) get(ctx context.Context, where cache) (string, error) {
 	compiler, err := compilerVersion(ctx)
 	if err != nil {
 		return "", err
 	}
+	output, key := b.tool.output(b.version, b.arch), b.key(compiler)
+	if there, err := exists(filepath.Join(where.folder, key)); there || err != nil || b.tool.release.url == "" {
+		return b.build(ctx, where, key, compiler)
+	}
+	released := fmt.Sprintf("%s_%s_linux_%s_released", b.tool.Name, b.version, b.arch)
+	folder, err := where.entry(ctx, released, b.log, func(folder string) error { return b.download(ctx, folder) })
+	var away *awayError
+	if errors.As(err, &away) {
+		fmt.Fprintf(b.log, "building %s %s, since it cannot be downloaded: %v\n", b.tool.Name, b.version, away.error)
+		return b.build(ctx, where, key, compiler)
+	}
+	return filepath.Join(folder, output), err
+}
+
+// build returns the path of the tool as it was built from its module.
+func (b builder) build(ctx context.Context, where cache, key, compiler string) (string, error) {
 	output := b.tool.output(b.version, b.arch)
-	folder, err := where.entry(ctx, b.key(compiler), b.log, func(folder string) error {
+	folder, err := where.entry(ctx, key, b.log, func(folder string) error {
 		fmt.Fprintf(b.log, "building %s %s with %s for linux/%s …\n", b.tool.Name, b.version, compiler, b.arch)
 		start := time.Now()
 		if err := b.make(ctx, folder, start); err != nil {

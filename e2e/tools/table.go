@@ -5,6 +5,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 )
 
 // Names of the things that can be built, as `go run ./e2e/tools/cmd/tools
@@ -36,6 +38,10 @@ type Tool struct {
 	// Node says that the tool runs on the node, so it is built for the
 	// node's architecture. The others run where the tests run.
 	Node bool
+
+	// release is what the publisher's site has; the zero value for nothing that
+	// would be of use.
+	release release
 
 	module   string
 	packages []string // main packages below the module; "." is its root
@@ -72,6 +78,10 @@ func Table() []Tool {
 		{
 			Name:     NamePacker,
 			Versions: []string{"1.15.0", "1.12.0"},
+			release: release{
+				url: "https://releases.hashicorp.com/packer/{version}/packer_{version}_linux_{arch}.zip",
+				sum: "https://releases.hashicorp.com/packer/{version}/packer_{version}_SHA256SUMS", form: asset.Listed, member: "packer",
+			},
 			module:   "github.com/hashicorp/packer",
 			packages: []string{"."},
 			output:   named("packer"),
@@ -80,6 +90,11 @@ func Table() []Tool {
 		{
 			Name:     NamePackerAmazon,
 			Versions: []string{"1.8.2"},
+			release: release{
+				url:  "https://releases.hashicorp.com/packer-plugin-amazon/{version}/packer-plugin-amazon_{version}_linux_{arch}.zip",
+				sum:  "https://releases.hashicorp.com/packer-plugin-amazon/{version}/packer-plugin-amazon_{version}_SHA256SUMS",
+				form: asset.Listed, member: "packer-plugin-amazon_v{version}_x5.0_linux_{arch}",
+			},
 			module:   "github.com/hashicorp/packer-plugin-amazon",
 			packages: []string{"."},
 			// A release, not "-dev": `packer init` counts only releases as
@@ -95,7 +110,8 @@ func Table() []Tool {
 		{
 			Name: NameCredentialProvider,
 			// The release line follows Kubernetes' (1.34 for 1.34); 1.34.0
-			// has no entry in the checksum database.
+			// has no entry in the checksum database. Its site has nothing newer than
+			// 1.31: https://github.com/kubernetes/cloud-provider-aws/issues/1481.
 			Versions:  []string{"1.34.3"},
 			Node:      true,
 			module:    "k8s.io/cloud-provider-aws",
@@ -108,7 +124,12 @@ func Table() []Tool {
 			Name:     NameCNIPlugins,
 			Versions: []string{"1.9.1"},
 			Node:     true,
-			module:   "github.com/containernetworking/plugins",
+			release: release{
+				url:  "https://github.com/containernetworking/plugins/releases/download/v{version}/cni-plugins-linux-{arch}-v{version}.tgz",
+				sum:  "https://github.com/containernetworking/plugins/releases/download/v{version}/cni-plugins-linux-{arch}-v{version}.tgz.sha256",
+				form: asset.Listed,
+			},
+			module: "github.com/containernetworking/plugins",
 			// What upstream's build_linux.sh builds: all but "windows" and "sample".
 			packages: prefixed("plugins/",
 				"ipam/dhcp", "ipam/host-local", "ipam/static",
@@ -133,6 +154,11 @@ func Table() []Tool {
 		{
 			Name:     NameEtcd,
 			Versions: []string{"3.6.5"},
+			release: release{
+				url:  "https://github.com/etcd-io/etcd/releases/download/v{version}/etcd-v{version}-linux-{arch}.tar.gz",
+				sum:  "https://github.com/etcd-io/etcd/releases/download/v{version}/SHA256SUMS",
+				form: asset.Listed, member: "etcd-v{version}-linux-{arch}/etcd",
+			},
 			module:   "go.etcd.io/etcd/server/v3",
 			packages: []string{"."},
 			output:   named("etcd"),
@@ -150,9 +176,14 @@ func Table() []Tool {
 			probe:     probe{[]string{"version"}, format("v%s")},
 		},
 		{
-			Name:      NameCritest,
-			Versions:  []string{"1.36.0"},
-			Node:      true,
+			Name:     NameCritest,
+			Versions: []string{"1.36.0"},
+			Node:     true,
+			release: release{
+				url:  "https://github.com/kubernetes-sigs/cri-tools/releases/download/v{version}/critest-v{version}-linux-{arch}.tar.gz",
+				sum:  "https://github.com/kubernetes-sigs/cri-tools/releases/download/v{version}/critest-v{version}-linux-{arch}.tar.gz.sha256",
+				form: asset.Bare, member: "critest",
+			},
 			module:    "sigs.k8s.io/cri-tools",
 			packages:  []string{"cmd/critest"},
 			tests:     true,
@@ -175,9 +206,13 @@ func Table() []Tool {
 // kubernetes is the row of one of Kubernetes' own programs.
 func kubernetes(name string, node bool, probe probe) Tool {
 	return Tool{
-		Name:      name,
-		Versions:  kubernetesVersions(),
-		Node:      node,
+		Name:     name,
+		Versions: kubernetesVersions(),
+		Node:     node,
+		release: release{
+			url: "https://dl.k8s.io/release/v{version}/bin/linux/{arch}/" + name,
+			sum: "https://dl.k8s.io/release/v{version}/bin/linux/{arch}/" + name + ".sha256", form: asset.Bare,
+		},
 		module:    "k8s.io/kubernetes",
 		packages:  []string{"cmd/" + name},
 		tags:      []string{"selinux", "notest", "grpcnotrace"}, // as upstream's release build

@@ -9,10 +9,15 @@ import (
 	"runtime"
 )
 
-// Packer answers the path of a packer program of that version for this
-// machine, building it when the cache has none. Progress goes to log, line by
-// line. An empty version means the newest known.
+// Packer returns the path of a packer program of that version for this machine:
+// the one on the search path where its version fits, or what Build returns. With
+// an empty version, any on the search path fits that is as new as the oldest known.
+// Progress goes to log, line by line.
 func Packer(ctx context.Context, version string, log io.Writer) (string, error) {
+	if program, found := onPath(ctx, version); program != "" {
+		fmt.Fprintf(log, "using packer %s on the search path: %s\n", found, program)
+		return program, nil
+	}
 	return Build(ctx, NamePacker, version, runtime.GOARCH, log)
 }
 
@@ -29,9 +34,10 @@ func Kubelet(ctx context.Context, version, arch string, log io.Writer) (string, 
 	return Build(ctx, NameKubelet, version, arch, log)
 }
 
-// Build answers the path of the built tool, building it when the cache below
-// os.UserCacheDir() has none. An empty version means the newest known; arch is
-// GOARCH's word, "amd64" or "arm64".
+// Build returns the path of the tool. Where the cache below os.UserCacheDir() has
+// none, Build downloads the publisher's release, or builds the tool from its module
+// where the publisher's site does not answer or has none. An empty version means the
+// newest known; arch is GOARCH's word, "amd64" or "arm64".
 func Build(ctx context.Context, name, version, arch string, log io.Writer) (string, error) {
 	tool, version, err := Find(name, version)
 	if err != nil {
@@ -48,9 +54,9 @@ func Build(ctx context.Context, name, version, arch string, log io.Writer) (stri
 		return "", fmt.Errorf("finding the cache folder: %w", err)
 	}
 	builder := builder{tool: tool, version: version, arch: arch, log: log}
-	path, err := builder.build(ctx, cache{folder: filepath.Join(home, "eksnode", "tools")})
+	path, err := builder.get(ctx, cache{folder: filepath.Join(home, "eksnode", "tools")})
 	if err != nil {
-		return "", fmt.Errorf("building %s %s for %s: %w", name, version, arch, err)
+		return "", fmt.Errorf("getting %s %s for %s: %w", name, version, arch, err)
 	}
 	return path, nil
 }

@@ -17,15 +17,15 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 )
 
-// Everything in the table builds, is static, and is found again without
-// building. The first run on a machine takes some ten minutes.
+// Everything in the table is there, static where it was built, and found again at
+// once. Without the publishers' sites, the first run on a machine takes some ten minutes.
 func TestEverythingBuilds(t *testing.T) {
 	for _, tool := range tools.Table() {
 		for _, version := range tool.Versions {
 			t.Run(tool.Name+"@"+version, func(t *testing.T) {
 				path, err := tools.Build(t.Context(), tool.Name, version, runtime.GOARCH, t.Output())
 				require.NoError(t, err)
-				if filepath.Ext(path) != ".tgz" {
+				if filepath.Ext(path) != ".tgz" && !strings.HasSuffix(filepath.Dir(path), "_released") {
 					assertStatic(t, path)
 				}
 				var log strings.Builder

@@ -1,9 +1,48 @@
 package checks
 
-import "testing"
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
 
 // go.mod and go.sum are as `go mod tidy` leaves them; it prints a difference,
 // and fails, where they are not.
 func TestModulesAreTidy(t *testing.T) {
 	run(t, "go", "mod", "tidy", "-diff")
+}
+
+// notForOthers are the packages that programs outside this module have no use
+// for, or cannot import.
+var notForOthers = regexp.MustCompile(`/(internal|e2e|plugin|docs|examples)(/|$)`)
+
+// A program outside this module imports every public package without our replace
+// directives, which hold for this module alone.
+func TestProgramsOutsideImportThePublicPackages(t *testing.T) {
+	var public []string
+	for name := range strings.FieldsSeq(run(t, "go", "list", "-f", `{{if and .GoFiles (ne .Name "main")}}{{.ImportPath}}{{end}}`, "./...")) {
+		if !notForOthers.MatchString(strings.TrimPrefix(name, module)) {
+			public = append(public, name)
+		}
+	}
+	for _, name := range []string{"scrub", "distros", "userdata"} {
+		require.Contains(t, public, module+"/"+name)
+	}
+	here, err := filepath.Abs(root)
+	require.NoError(t, err)
+	outside := t.TempDir()
+	write(t, filepath.Join(outside, "go.mod"), fmt.Sprintf("module example.com/outside\n\ngo 1.26.0\n\nrequire %s v0.0.0\n\nreplace %[1]s => %s\n", module, here))
+	write(t, filepath.Join(outside, "go.sum"), read(t, "go.sum"))
+	write(t, filepath.Join(outside, "main.go"), "package main\n\nimport (\n\t_ \""+strings.Join(public, "\"\n\t_ \"")+"\"\n)\n\nfunc main() {}\n")
+	build := exec.CommandContext(t.Context(), "go", "build", "-mod=mod", "-o", os.DevNull, ".")
+	build.Dir = outside
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, string(out))
 }

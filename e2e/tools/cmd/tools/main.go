@@ -1,4 +1,4 @@
-// Command tools builds the named things, or finds them in the cache, and
+// Command tools downloads or builds the named tools, or finds them in the cache, and
 // prints their paths on standard output, one a line, in the order named:
 //
 //	go run ./e2e/tools/cmd/tools packer@1.15.0 kubelet@1.34.4

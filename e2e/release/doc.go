@@ -1,0 +1,2 @@
+// Package release tests what .goreleaser.yml builds: make release-check.
+package release

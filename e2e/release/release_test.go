@@ -1,0 +1,338 @@
+//go:build release
+
+package release
+
+import (
+	"bytes"
+	"debug/buildinfo"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
+)
+
+var packerVersion = flag.String("packer", "", "version of the packer that installs the release")
+
+// number is not the version of the sources: a linker flag that names no variable
+// is ignored in silence.
+const (
+	number = "9.8.7"
+	plugin = "packer-plugin-eksnode_v" + number
+	module = "github.com/eksnode/packer-plugin-eksnode"
+)
+
+// A release is built twice, in two folders, by the goreleaser that releases.
+func TestRelease(t *testing.T) {
+	checkout := tagged(t)
+	gpg := newKey(t)
+	elsewhere := filepath.Join(t.TempDir(), "another", "folder")
+	require.NoError(t, os.CopyFS(elsewhere, os.DirFS(checkout)))
+	dist := build(t, checkout, gpg)
+	again := build(t, elsewhere, gpg)
+
+	t.Run("files", func(t *testing.T) { assert.Equal(t, files(), uploads(t, dist)) })
+	t.Run("same bytes", func(t *testing.T) {
+		for _, name := range files() {
+			if filepath.Ext(name) != ".sig" { // which holds the time
+				assert.True(t, bytes.Equal(read(t, filepath.Join(dist, name)), read(t, filepath.Join(again, name))), name)
+			}
+		}
+	})
+	t.Run("checksums", func(t *testing.T) { checksums(t, dist, gpg) })
+	t.Run("programs", func(t *testing.T) { programs(t, checkout, dist) })
+	t.Run("versions", func(t *testing.T) { versions(t, dist) })
+	t.Run("packer", func(t *testing.T) {
+		packer, err := tools.Packer(t.Context(), *packerVersion, t.Output())
+		require.NoError(t, err)
+		installs(t, packer, dist)
+	})
+}
+
+// systems are those of the plugin. The command is compiled for all but FreeBSD.
+func systems() []string {
+	return []string{"darwin_amd64", "darwin_arm64", "freebsd_amd64", "linux_amd64", "linux_arm64", "windows_amd64", "windows_arm64"}
+}
+
+// archiveOf is the command's archive for a system, or "".
+func archiveOf(system string) string {
+	switch name := "eksnode_v" + number + "_" + system; {
+	case strings.HasPrefix(system, "freebsd"):
+		return ""
+	case strings.HasPrefix(system, "windows"):
+		return name + ".zip"
+	default:
+		return name + ".tar.gz"
+	}
+}
+
+// files are the names of all that is released, sorted.
+func files() []string {
+	var all []string
+	for _, name := range []string{plugin, "eksnode_v" + number} {
+		all = append(all, name+"_SHA256SUMS", name+"_SHA256SUMS.sig")
+	}
+	for _, system := range systems() {
+		all = append(all, plugin+"_x5.0_"+system+".zip", plugin+"_x5.0_"+system+".cdx.json")
+		if archive := archiveOf(system); archive != "" {
+			all = append(all, archive, "eksnode_v"+number+"_"+system+".cdx.json")
+		}
+	}
+	return slices.Sorted(slices.Values(all))
+}
+
+// uploads are the files that goreleaser would publish.
+func uploads(t *testing.T, dist string) []string {
+	var artifacts []struct{ Name, Type string }
+	require.NoError(t, json.Unmarshal(read(t, filepath.Join(dist, "artifacts.json")), &artifacts))
+	var names []string
+	for _, a := range artifacts {
+		if slices.Contains([]string{"Archive", "Checksum", "Signature", "SBOM"}, a.Type) {
+			names = append(names, a.Name)
+		}
+	}
+	return slices.Sorted(slices.Values(names))
+}
+
+// tagged is a commit of what this repository holds, changes included.
+func tagged(t *testing.T) string {
+	root := strings.TrimSpace(run(t, "", "git", "rev-parse", "--show-toplevel"))
+	folder := filepath.Join(t.TempDir(), "sources")
+	require.NoError(t, os.Mkdir(folder, 0o755))
+	copying := exec.CommandContext(t.Context(), "sh", "-c", `git ls-files -z --cached --others --exclude-standard --deduplicate |
+		tar -c --null --files-from - --ignore-failed-read | tar -x -C "$0"`, folder)
+	copying.Dir = root
+	out, err := copying.CombinedOutput()
+	require.NoError(t, err, string(out))
+	run(t, folder, "git", "init", "-q")
+	run(t, folder, "git", "add", ".")
+	run(t, folder, "git", "-c", "user.name=check", "-c", "user.email=check@example.com", "commit", "-qm", "Check", "--date", "2026-01-02T03:04:05Z")
+	run(t, folder, "git", "tag", "v"+number)
+	run(t, folder, "git", "remote", "add", "origin", "https://github.com/eksnode/packer-plugin-eksnode")
+	return folder
+}
+
+// key is a GPG key that signs this release only.
+type key struct{ home, fingerprint string }
+
+func newKey(t *testing.T) key {
+	home, err := os.MkdirTemp("", "gpg") // its socket's path must be short
+	require.NoError(t, err)
+	t.Cleanup(func() { os.RemoveAll(home) })
+	k := key{home: home}
+	k.gpg(t, "--passphrase", "", "--quick-generate-key", "check@example.com", "ed25519", "sign", "1d")
+	for line := range strings.Lines(k.gpg(t, "--with-colons", "--list-keys")) {
+		if rest, ok := strings.CutPrefix(line, "fpr:"); ok {
+			k.fingerprint = strings.Trim(rest, ":\n")
+		}
+	}
+	require.NotEmpty(t, k.fingerprint)
+	return k
+}
+
+func (k key) gpg(t *testing.T, args ...string) string {
+	return run(t, "", "gpg", append([]string{"--batch", "--homedir", k.home}, args...)...)
+}
+
+// build has goreleaser do all but publish.
+func build(t *testing.T, checkout string, k key) (dist string) {
+	bin, err := filepath.Abs("../../bin/tools")
+	require.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "goreleaser"), "release", "--skip=publish", "--parallelism=2", "--timeout=50m")
+	cmd.Dir = checkout
+	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "GPG_FINGERPRINT="+k.fingerprint, "GNUPGHOME="+k.home, "MAKEFLAGS=")
+	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
+	require.NoError(t, cmd.Run())
+	return filepath.Join(checkout, "dist")
+}
+
+// checksums holds each file of checksums to its archives, by the program that
+// people use: Packer refuses a release whose file lists anything but plugins.
+func checksums(t *testing.T, dist string, k key) {
+	var plugins, commands []string
+	for _, system := range systems() {
+		plugins = append(plugins, plugin+"_x5.0_"+system+".zip")
+		if archive := archiveOf(system); archive != "" {
+			commands = append(commands, archive)
+		}
+	}
+	for name, want := range map[string][]string{plugin + "_SHA256SUMS": plugins, "eksnode_v" + number + "_SHA256SUMS": commands} {
+		var listed []string
+		for line := range strings.Lines(string(read(t, filepath.Join(dist, name)))) {
+			listed = append(listed, strings.Fields(line)[1])
+		}
+		assert.ElementsMatch(t, want, listed, name)
+		run(t, dist, "sha256sum", "--check", "--strict", name)
+		k.gpg(t, "--verify", filepath.Join(dist, name+".sig"), filepath.Join(dist, name))
+	}
+}
+
+// programs looks into every archive: the program's name, mode and target, and
+// what its bill of materials says.
+func programs(t *testing.T, checkout, dist string) {
+	agents, err := filepath.Glob(filepath.Join(checkout, "plugin/embedded/agents/*.gz"))
+	require.NoError(t, err)
+	require.Len(t, agents, 2)
+	for _, system := range systems() {
+		exe := ""
+		if strings.HasPrefix(system, "windows") {
+			exe = ".exe"
+		}
+		name := plugin + "_x5.0_" + system
+		program := unpack(t, filepath.Join(dist, name+".zip"), name+exe)
+		builtFor(t, program, system)
+		bill(t, filepath.Join(dist, name+".cdx.json"), program)
+		for _, agent := range agents {
+			assert.True(t, bytes.Contains(read(t, program), read(t, agent)), "%s holds %s", name, filepath.Base(agent))
+		}
+		if archive := archiveOf(system); archive != "" {
+			program := unpack(t, filepath.Join(dist, archive), "eksnode"+exe)
+			builtFor(t, program, system)
+			bill(t, filepath.Join(dist, "eksnode_v"+number+"_"+system+".cdx.json"), program)
+		}
+	}
+}
+
+// unpack gives the path of a program out of an archive, which holds the licence
+// besides and no more.
+func unpack(t *testing.T, archive, program string) string {
+	folder := t.TempDir()
+	if filepath.Ext(archive) == ".zip" {
+		run(t, folder, "unzip", "-q", archive)
+	} else {
+		run(t, folder, "tar", "-xf", archive)
+	}
+	entries, err := os.ReadDir(folder)
+	require.NoError(t, err)
+	require.Len(t, entries, 2, archive)
+	assert.FileExists(t, filepath.Join(folder, "LICENSE"))
+	info, err := os.Stat(filepath.Join(folder, program))
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o755), info.Mode().Perm(), program)
+	return filepath.Join(folder, program)
+}
+
+// builtFor checks that a program is static and without this machine's paths.
+func builtFor(t *testing.T, program, system string) {
+	info, err := buildinfo.ReadFile(program)
+	require.NoError(t, err)
+	goos, goarch, _ := strings.Cut(system, "_")
+	for _, want := range []debug.BuildSetting{
+		{Key: "GOOS", Value: goos}, {Key: "GOARCH", Value: goarch}, {Key: "-trimpath", Value: "true"}, {Key: "CGO_ENABLED", Value: "0"},
+	} {
+		assert.Contains(t, info.Settings, want, filepath.Base(program))
+	}
+}
+
+// bill checks that a bill of materials lists every module of the program.
+func bill(t *testing.T, file, program string) {
+	var b struct {
+		Metadata struct {
+			Component struct{ Name, Version string }
+		}
+		Components []struct{ Name, Version string }
+	}
+	require.NoError(t, json.Unmarshal(read(t, file), &b))
+	assert.Equal(t, module, b.Metadata.Component.Name)
+	assert.Equal(t, "v"+number, b.Metadata.Component.Version)
+	listed := map[string]string{}
+	for _, c := range b.Components {
+		listed[c.Name] = c.Version
+	}
+	info, err := buildinfo.ReadFile(program)
+	require.NoError(t, err)
+	require.NotEmpty(t, info.Deps)
+	for _, m := range info.Deps {
+		if m.Replace != nil {
+			m = m.Replace
+		}
+		assert.Equal(t, m.Version, listed[m.Path], "%s: %s", filepath.Base(file), m.Path)
+	}
+	assert.Contains(t, listed, "std")
+}
+
+// versions runs this machine's programs.
+func versions(t *testing.T, dist string) {
+	system := runtime.GOOS + "_" + runtime.GOARCH
+	command := unpack(t, filepath.Join(dist, archiveOf(system)), "eksnode")
+	assert.Equal(t, number+"\n", run(t, "", command, "version"))
+	name := plugin + "_x5.0_" + system
+	var is struct {
+		Version      string   `json:"version"`
+		API          string   `json:"api_version"`
+		Provisioners []string `json:"provisioners"`
+	}
+	described := run(t, "", unpack(t, filepath.Join(dist, name+".zip"), name), "describe")
+	require.NoError(t, json.Unmarshal([]byte(described), &is))
+	assert.Equal(t, number, is.Version)
+	assert.Equal(t, "x5.0", is.API)
+	assert.NotEmpty(t, is.Provisioners)
+}
+
+// installs has packer find the release on a GitHub of this machine, download and
+// check it, and load both provisioners; then once more without any network.
+func installs(t *testing.T, packer, dist string) {
+	home := t.TempDir()
+	template := filepath.Join(home, "check.pkr.hcl")
+	require.NoError(t, os.WriteFile(template, fmt.Appendf(nil, `packer {
+  required_plugins {
+    eksnode = {
+      source  = "github.com/eksnode/eksnode"
+      version = "= %s"
+    }
+  }
+}
+
+source "null" "machine" {
+  ssh_host     = "127.0.0.1"
+  ssh_username = "admin"
+  ssh_password = "none"
+}
+
+build {
+  sources = ["source.null.machine"]
+  provisioner "eksnode" { kubernetes_version = "1.34.4" }
+  provisioner "eksnode-scrub" {}
+}
+`, number), 0o644))
+	proxy, certificate := github(t, dist)
+	require.NoError(t, os.WriteFile(filepath.Join(home, "ca.pem"), certificate, 0o644))
+	for _, step := range []struct{ verb, proxy string }{{"init", proxy}, {"init", "http://127.0.0.1:1"}, {"validate", "http://127.0.0.1:1"}} {
+		cmd := exec.CommandContext(t.Context(), packer, step.verb, template)
+		cmd.Dir = home
+		cmd.Env = append(os.Environ(), "HOME="+home, "PACKER_CONFIG_DIR="+home, "PACKER_PLUGIN_PATH="+filepath.Join(home, "plugins"),
+			"CHECKPOINT_DISABLE=1", "PACKER_GITHUB_API_TOKEN=", "SSL_CERT_FILE="+filepath.Join(home, "ca.pem"), "HTTPS_PROXY="+step.proxy, "NO_PROXY=")
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "packer %s: %s", step.verb, out)
+		t.Logf("packer %s by %s: %s", step.verb, step.proxy, bytes.TrimSpace(out))
+	}
+}
+
+func run(t *testing.T, folder, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Dir = folder
+	var errOut bytes.Buffer
+	cmd.Stderr = &errOut
+	out, err := cmd.Output()
+	require.NoError(t, err, "%s %s: %s", name, args, errOut.String())
+	return string(out)
+}
+
+func read(t *testing.T, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	require.NoError(t, err)
+	return data
+}

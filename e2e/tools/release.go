@@ -1,0 +1,188 @@
+package tools
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
+)
+
+// release is what a publisher's site has of a tool. Texts hold {version} and
+// {arch}.
+type release struct {
+	url string
+	// sum is the address of the publisher's checksum file, in the form form.
+	sum  string
+	form asset.SumForm
+	// member is the program in the archive at url; empty for a url that is the
+	// tool's own file.
+	member string
+}
+
+// awayError says that a site does not answer, or does not have the release.
+type awayError struct{ error }
+
+// answers is how long a publisher's site may take to send a checksum file.
+const answers = 3 * time.Second
+
+// mostSum is the largest checksum file that is read, in bytes.
+const mostSum = 1 << 20
+
+// download leaves the tool's file in folder, verified with the publisher's
+// checksum. An awayError says that the tool must be built.
+func (b builder) download(ctx context.Context, folder string) error {
+	from := b.tool.release.of(b.version, b.arch)
+	want, err := from.checksum(ctx)
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	file, err := os.CreateTemp(folder, "download-*")
+	if err != nil {
+		return fmt.Errorf("making a temporary file: %w", err)
+	}
+	defer os.Remove(file.Name())
+	size, err := from.fetch(ctx, file, want)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	final := filepath.Join(folder, b.tool.output(b.version, b.arch))
+	if from.member == "" {
+		err = os.Rename(file.Name(), final)
+	} else {
+		err = extract(file.Name(), from, final)
+	}
+	if err != nil {
+		return fmt.Errorf("unpacking %s: %w", from.url, err)
+	}
+	if err := os.Chmod(final, 0o755); err != nil {
+		return fmt.Errorf("making %s executable: %w", b.tool.Name, err)
+	}
+	fmt.Fprintf(b.log, "downloaded %s: %.1f MB in %.0f s\n", from.url, float64(size)/1e6, time.Since(start).Seconds())
+	if b.tool.archive != nil || b.arch != runtime.GOARCH {
+		return nil
+	}
+	return b.tool.probe.check(ctx, final, b.version)
+}
+
+// of puts version and architecture into the addresses.
+func (r release) of(version, arch string) release {
+	fill := strings.NewReplacer("{version}", version, "{arch}", arch)
+	r.url, r.sum, r.member = fill.Replace(r.url), fill.Replace(r.sum), fill.Replace(r.member)
+	return r
+}
+
+// checksum is the SHA-256 that the publisher says the release has.
+func (r release) checksum(ctx context.Context) (string, error) {
+	soon, cancel := context.WithTimeout(ctx, answers)
+	defer cancel()
+	request, err := http.NewRequestWithContext(soon, http.MethodGet, r.sum, nil)
+	if err != nil {
+		return "", fmt.Errorf("asking for a checksum file: %w", err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "", r.away(ctx, err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return "", r.away(ctx, errors.New("the server answered "+response.Status))
+	}
+	text, err := io.ReadAll(io.LimitReader(response.Body, mostSum))
+	if err != nil {
+		return "", r.away(ctx, err)
+	}
+	sum, err := asset.ParseSum(string(text), r.form, path.Base(r.url))
+	if err != nil {
+		return "", fmt.Errorf("reading the checksum file %s: %w", r.sum, err)
+	}
+	return sum, nil
+}
+
+// away is an awayError, unless the person interrupted.
+func (r release) away(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return &awayError{err}
+}
+
+// fetch writes the release to a file and compares its checksum.
+func (r release) fetch(ctx context.Context, to io.Writer, want string) (int64, error) {
+	patience := asset.Patience{Attempts: 3, Wait: time.Second, Stall: 10 * time.Second}
+	body, err := asset.NewFetcher(patience).Open(ctx, r.url, 0)
+	if err != nil {
+		return 0, r.away(ctx, err)
+	}
+	defer body.Close()
+	hash := sha256.New()
+	size, err := io.Copy(io.MultiWriter(to, hash), body)
+	if err != nil {
+		return 0, r.away(ctx, err)
+	}
+	if got := hex.EncodeToString(hash.Sum(nil)); got != want {
+		return 0, fmt.Errorf("comparing %s with %s: the file has the SHA-256 %s, the publisher says %s; does a proxy change downloads?", r.url, r.sum, got, want)
+	}
+	return size, nil
+}
+
+// extract writes the one member of a zip or a compressed tar to final.
+func extract(archive string, from release, final string) error {
+	if strings.HasSuffix(from.url, ".zip") {
+		r, err := zip.OpenReader(archive)
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		member, err := r.Open(from.member)
+		if err != nil {
+			return err
+		}
+		defer member.Close()
+		return writeProgram(final, member)
+	}
+	file, err := os.Open(archive)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	plain, err := gzip.NewReader(file)
+	if err != nil {
+		return err
+	}
+	for r := tar.NewReader(plain); ; {
+		header, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return fmt.Errorf("it has no member %s", from.member)
+		}
+		if err != nil {
+			return err
+		}
+		if path.Clean(header.Name) == from.member && header.Typeflag == tar.TypeReg {
+			return writeProgram(final, r)
+		}
+	}
+}
+
+func writeProgram(name string, from io.Reader) error {
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(file, from)
+	return errors.Join(err, file.Close())
+}

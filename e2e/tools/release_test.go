@@ -1,0 +1,189 @@
+package tools
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
+)
+
+// script is a program that tells the version 1.2.3.
+const script = "#!/bin/sh\necho tool v1.2.3\n"
+
+// site is a publisher's, on loopback; what a test has at a path.
+func site(t *testing.T, pages map[string]string) string {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch text, known := pages[r.URL.Path]; {
+		case !known:
+			http.NotFound(w, r)
+		case text == "never":
+			<-r.Context().Done()
+		case text == "cut":
+			w.Header().Set("Content-Length", "1000")
+			_, _ = w.Write([]byte("half"))
+		default:
+			_, _ = w.Write([]byte(text))
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// getting asks for a tool whose module cannot be had, in an empty cache.
+func getting(t *testing.T, from release) (path, log string, err error) {
+	t.Setenv("GOPROXY", "off")
+	var out strings.Builder
+	one := builder{version: "1.2.3", arch: "amd64", log: &out, tool: Tool{
+		Name: "tool", module: "example.invalid/tool", packages: []string{"."}, output: named("tool"), release: from,
+		probe: probe{[]string{"--version"}, format("tool v%s")},
+	}}
+	path, err = one.get(t.Context(), cache{folder: t.TempDir()})
+	return path, out.String(), err
+}
+
+func sumOf(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text))) }
+
+func zipped(t *testing.T, name, text string) string {
+	var out bytes.Buffer
+	w := zip.NewWriter(&out)
+	file, err := w.Create(name)
+	require.NoError(t, err)
+	_, err = file.Write([]byte(text))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	return out.String()
+}
+
+func tarred(t *testing.T, name, text string) string {
+	var out bytes.Buffer
+	packed := gzip.NewWriter(&out)
+	w := tar.NewWriter(packed)
+	require.NoError(t, w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: int64(len(text)), Mode: 0o755}))
+	_, err := w.Write([]byte(text))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	require.NoError(t, packed.Close())
+	return out.String()
+}
+
+func TestAReleaseIsDownloadedAndKept(t *testing.T) {
+	inZip, inTar := zipped(t, "bin/tool", script), tarred(t, "./tool-1.2.3/tool", script)
+	for name, c := range map[string]struct {
+		file, sum string
+		from      release
+	}{
+		"a program":        {script, sumOf(script), release{url: "/1.2.3/tool", form: asset.Bare}},
+		"a zip":            {inZip, sumOf(inZip) + "  tool_1.2.3_amd64.zip\n" + sumOf("x") + "  other.zip\n", release{url: "/tool_{version}_{arch}.zip", form: asset.Listed, member: "bin/tool"}},
+		"a compressed tar": {inTar, sumOf(inTar) + "  tool.tar.gz\n", release{url: "/tool.tar.gz", form: asset.Listed, member: "tool-{version}/tool"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pages := map[string]string{c.from.of("1.2.3", "amd64").url: c.file, "/sum": c.sum}
+			where := site(t, pages)
+			c.from.url, c.from.sum = where+c.from.url, where+"/sum"
+			path, log, err := getting(t, c.from)
+			require.NoError(t, err)
+			assert.Contains(t, log, "downloaded "+c.from.of("1.2.3", "amd64").url)
+			text, err := os.ReadFile(path)
+			require.NoError(t, err)
+			assert.Equal(t, script, string(text))
+
+			clear(pages) // the second time, the site is not asked
+			again := builder{version: "1.2.3", arch: "amd64", log: t.Output(), tool: Tool{Name: "tool", output: named("tool"), release: c.from}}
+			kept, err := again.get(t.Context(), cache{folder: filepath.Dir(filepath.Dir(path))})
+			require.NoError(t, err)
+			assert.Equal(t, path, kept)
+		})
+	}
+}
+
+// Where the site does not answer or has nothing, the tool is built: here that
+// fails, for there is no such module.
+func TestAToolIsBuiltWhereItsSiteHasNone(t *testing.T) {
+	sum := sumOf(script) + "\n"
+	for name, c := range map[string]struct {
+		pages map[string]string
+		want  string
+	}{
+		"no release":                      {nil, "the server answered 404 Not Found"},
+		"no file":                         {map[string]string{"/sum": sum}, "404"},
+		"no answer within three seconds":  {map[string]string{"/sum": "never", "/tool": script}, "context deadline exceeded"},
+		"the checksum file is cut off":    {map[string]string{"/sum": "cut", "/tool": script}, "unexpected EOF"},
+		"the file is cut off, every time": {map[string]string{"/sum": sum, "/tool": "cut"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			where := site(t, c.pages)
+			_, log, err := getting(t, release{url: where + "/tool", sum: where + "/sum", form: asset.Bare})
+			require.ErrorContains(t, err, "downloading the module example.invalid/tool@v1.2.3")
+			assert.Contains(t, log, "building tool 1.2.3, since it cannot be downloaded: ")
+			assert.Contains(t, log, c.want)
+		})
+	}
+	t.Run("refused", func(t *testing.T) {
+		_, log, err := getting(t, release{url: "http://127.0.0.1:1/tool", sum: "http://127.0.0.1:1/sum", form: asset.Bare})
+		require.ErrorContains(t, err, "downloading the module example.invalid/tool@v1.2.3")
+		assert.Contains(t, log, "connection refused")
+	})
+}
+
+// What a site sends and should not is an error: nothing is built in its place.
+func TestAWrongReleaseIsAnError(t *testing.T) {
+	other := zipped(t, "other", script)
+	for name, c := range map[string]struct{ path, file, sum, member, want string }{
+		"another file":      {"/tool", script, sumOf("other"), "", "comparing URL/tool with URL/sum: the file has the SHA-256 " + sumOf(script) + ", the publisher says " + sumOf("other") + "; does a proxy change downloads?"},
+		"no checksum":       {"/tool", script, "<html>", "", `reading the checksum file URL/sum: the line "<html>" is not a SHA-256`},
+		"an empty list":     {"/tool", script, "", "", "reading the checksum file URL/sum: it is empty"},
+		"another's sum":     {"/tool", script, sumOf(script) + "  other\n", "", "reading the checksum file URL/sum: it does not list tool"},
+		"an empty zip":      {"/tool.zip", other, sumOf(other), "tool", "unpacking URL/tool.zip: open tool: file does not exist"},
+		"no archive":        {"/tool.tar.gz", "text", sumOf("text"), "tool", "unpacking URL/tool.tar.gz: unexpected EOF"},
+		"another's version": {"/tool", "#!/bin/sh\necho tool v1.2.4\n", sumOf("#!/bin/sh\necho tool v1.2.4\n"), "", "checking `tool --version`: it says \"tool v1.2.4\", without \"tool v1.2.3\""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			where := site(t, map[string]string{c.path: c.file, "/sum": c.sum})
+			_, log, err := getting(t, release{url: where + c.path, sum: where + "/sum", form: asset.Bare, member: c.member})
+			require.EqualError(t, err, strings.ReplaceAll(c.want, "URL", where))
+			assert.NotContains(t, log, "building")
+		})
+	}
+}
+
+func TestPackerOfTheSearchPath(t *testing.T) {
+	for _, c := range []struct {
+		name, script, version string
+		fits                  bool
+	}{
+		{"the wanted version", "echo Packer v1.12.0", "1.12.0", true},
+		{"another version", "echo Packer v1.14.0", "1.15.0", false},
+		{"any new enough", "echo Packer v1.14.0", "", true},
+		{"with news of itself", "echo Packer v1.14.0; echo; echo Your version of Packer is out of date", "", true},
+		{"too old", "echo Packer v1.9.9", "", false},
+		{"newer than what is known", "echo Packer v2.0.0", "", true},
+		{"cracklib's", "cat > /dev/null; echo skipping line: 1", "", false},
+		{"one that fails", "echo Packer v1.14.0; exit 1", "", false},
+		{"one that says nothing", ":", "", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			folder := t.TempDir()
+			packer := filepath.Join(folder, "packer")
+			require.NoError(t, os.WriteFile(packer, []byte("#!/bin/sh\n"+c.script+"\n"), 0o755))
+			t.Setenv("PATH", folder+":"+os.Getenv("PATH"))
+			program, _ := onPath(t.Context(), c.version)
+			assert.Equal(t, c.fits, program == packer, program)
+		})
+	}
+	t.Setenv("PATH", t.TempDir())
+	program, _ := onPath(t.Context(), "")
+	assert.Empty(t, program)
+}
