@@ -3,6 +3,7 @@
 package aws
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -10,6 +11,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
 )
 
 // alone marks the second start, in the namespace.
@@ -19,7 +22,13 @@ const alone = "EKSNODE_TEST_ALONE"
 // start once more in a network namespace of their own. A call to anywhere else
 // fails there, whoever makes it. For TestMain; it needs root.
 func Alone(run func() int) int {
-	if os.Getenv(alone) != "" {
+	if os.Getenv(alone) == "" {
+		// It is built while there still is a network.
+		if _, err := base.Moto(context.Background(), os.Stderr); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	} else {
 		if err := onlyLoopback(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
