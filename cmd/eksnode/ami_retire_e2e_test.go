@@ -119,7 +119,7 @@ func TestAnImageInUseIsKept(t *testing.T) {
 		"a deleted fleet": {func(w *aws.World) {
 			versions(w)
 			fleetOf(w)
-			w.Do("ec2:DeleteFleets", "FleetId.1", "fleet-1", "TerminateInstances", "true")
+			w.Do("ec2:DeleteFleets", "FleetId.1", "fleet-1", "TerminateInstances", "false")
 		}, ""},
 		"a fleet's image": {func(w *aws.World) { // which moto does not keep
 			w.Answer("ec2:DescribeFleets", `<R><fleetSet><item><fleetId>fleet-1</fleetId><fleetState>active</fleetState><launchTemplateConfigs><item><overrides><item><imageId>`+third+`</imageId></item></overrides></item></launchTemplateConfigs></item></fleetSet></R>`)
@@ -132,7 +132,7 @@ func TestAnImageInUseIsKept(t *testing.T) {
 		}, pinned + "the Spot Fleet sfr-1)"},
 		"a cancelled Spot Fleet": {func(w *aws.World) {
 			spotFleet(w)
-			w.Do("ec2:CancelSpotFleetRequests", "SpotFleetRequestId.1", "sfr-1", "TerminateInstances", "true")
+			w.Do("ec2:CancelSpotFleetRequests", "SpotFleetRequestId.1", "sfr-1", "TerminateInstances", "false")
 		}, ""},
 		"another account":        {share(aws.Share{Account: "111111111111"}), "a launch permission for the account 111111111111"},
 		"its own account":        {share(aws.Share{Account: aws.Account}), ""},

@@ -81,19 +81,28 @@ var crashes = map[string]string{
 // looks are actions that change nothing.
 var looks = regexp.MustCompile(`^(Describe|Get|List)`)
 
-var (
-	times    = regexp.MustCompile(`"(created|modified)At": *"[^"]*"`)
-	numbers  = regexp.MustCompile(`"(diskSize)": *"(\d+)"`)
-	booleans = strings.NewReplacer(">True<", ">true<", ">False<", ">false<")
-)
+// mends write as AWS does what the SDK refuses to read: moto has times and
+// numbers of EKS as texts, and leaves Python's words in the place of booleans.
+var mends = map[string][]struct {
+	wrong *regexp.Regexp
+	right string
+}{
+	"eks": {{regexp.MustCompile(`"(created|modified)At": *"[^"]*"`), `"${1}At": 1.8e9`}, {regexp.MustCompile(`"diskSize": *"(\d+)"`), `"diskSize": $1`}},
+	"xml": {
+		{regexp.MustCompile(`>True<`), `>true<`}, {regexp.MustCompile(`>False<`), `>false<`},
+		{regexp.MustCompile(`<([eE]bsOptimized|[eE]nabled|replaceUnhealthyInstances|terminateInstancesWithExpiration)>(None)?<`), `<$1>false<`},
+		{regexp.MustCompile(`>(\d{4}-\d\d-\d\d) (\d\d:\d\d)`), `>${1}T$2`},
+	},
+}
 
-// mend writes as AWS does what the SDK refuses to read: moto has times and
-// numbers of EKS as texts, and some of Python's booleans.
 func mend(service string, text []byte) []byte {
-	if service == "eks" {
-		return numbers.ReplaceAll(times.ReplaceAll(text, []byte(`"${1}At": 1.8e9`)), []byte(`"$1": $2`))
+	if service != "eks" {
+		service = "xml"
 	}
-	return []byte(booleans.Replace(string(text)))
+	for _, m := range mends[service] {
+		text = m.wrong.ReplaceAll(text, []byte(m.right))
+	}
+	return text
 }
 
 // forward has moto answer a call.
