@@ -15,29 +15,29 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
 )
 
-// alone marks the second start, in the namespace.
+// alone marks the second start, in the namespace, and names the root of moto.
 const alone = "EKSNODE_TEST_ALONE"
 
 // Alone runs a package's tests where there is no network but loopback: they
 // start once more in a network namespace of their own. A call to anywhere else
 // fails there, whoever makes it. For TestMain; it needs root.
 func Alone(run func() int) int {
-	if os.Getenv(alone) == "" {
-		// It is built while there still is a network.
-		if _, err := base.Moto(context.Background(), os.Stderr); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-	} else {
+	if os.Getenv(alone) != "" {
 		if err := onlyLoopback(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
 		return run()
 	}
+	// It is built while there still is a network.
+	root, err := base.Moto(context.Background(), os.Stderr)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.Env = append(os.Environ(), alone+"=1")
+	cmd.Env = append(os.Environ(), alone+"="+root)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}
 	if err := cmd.Run(); err != nil {
 		fmt.Fprintf(os.Stderr, "running the tests without a network: %v\n", err)

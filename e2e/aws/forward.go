@@ -4,6 +4,7 @@ package aws
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -158,7 +159,7 @@ func failed(raw *endpoint.Raw) error {
 // document in JSON. EKS's actions are methods and paths: "eks:POST /clusters".
 func (w *World) Do(action string, parameters ...string) []byte {
 	w.t.Helper()
-	return w.DoIn(Region, action, parameters...)
+	return w.DoIn(cmp.Or(w.Region, Region), action, parameters...)
 }
 
 // DoIn is Do in another region.

@@ -55,6 +55,9 @@ const patience = 2 * time.Minute
 // started is the one server of a test process; its tests come one after the
 // other.
 var started = sync.OnceValues(func() (*moto, error) {
+	if root := os.Getenv(alone); root != "" {
+		return startMoto(root)
+	}
 	root, err := base.Moto(context.Background(), os.Stderr)
 	if err != nil {
 		return nil, err

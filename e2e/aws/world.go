@@ -42,6 +42,8 @@ const (
 
 // World is AWS as a test wants it. Its fields may be changed between calls.
 type World struct {
+	// Region is where Do calls; Region when empty.
+	Region string
 	// PageSize is how many of a list come at once.
 	PageSize int
 	// Images and Snapshots are those that exist.

@@ -46,7 +46,7 @@ func (d *desk) build(head, settings string) (string, error) {
 	template := filepath.Join(d.home, "image.pkr.hcl")
 	require.NoError(d.t, os.WriteFile(template, []byte(head+`
 source "amazon-ebs" "node" {
-  region        = "eu-west-1"
+  region        = "us-east-1"
   ami_name      = "node"
   instance_type = "t3.large"
   communicator  = "none"
@@ -69,7 +69,7 @@ func TestRealBuilder(t *testing.T) {
 		"encrypted, in two regions": {"", `
   source_ami   = "` + baseImage + `"
   encrypt_boot = true
-  ami_regions  = ["us-east-1"]
+  ami_regions  = ["eu-west-1"]
   tags         = { team = "nodes" }`,
 			[]string{"CopyImage", "DeregisterImage", "DeleteSnapshot"},
 			func(t *testing.T, d *desk, image aws.Image) {
@@ -91,7 +91,7 @@ func TestRealBuilder(t *testing.T) {
     filters = { is-default = "true" }
   }
   subnet_filter {
-    filters = { availability-zone = "eu-west-1b" }
+    filters = { availability-zone = "us-east-1b" }
   }`,
 			[]string{
 				"DescribeVpcs", "DescribeSubnets", "ModifyInstanceAttribute", "ModifyImageAttribute",
@@ -110,10 +110,10 @@ func TestRealBuilder(t *testing.T) {
 		"found by data sources": {`
 data "amazon-parameterstore" "base" {
   name   = "/aws/base"
-  region = "eu-west-1"
+  region = "us-east-1"
 }
 data "amazon-ami" "base" {
-  region      = "eu-west-1"
+  region      = "us-east-1"
   owners      = ["` + amazon + `"]
   most_recent = true
   filters     = { name = "al2023-ami-minimal-*-kernel-6.12-x86_64" }

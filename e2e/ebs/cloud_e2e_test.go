@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	region     = aws.Region
-	abroad     = "us-east-1" // where images are copied to
+	region     = "us-east-1"
+	abroad     = "eu-west-1" // where images are copied to
 	mirrorPort = "8080"
 
 	amazon    = "137112412989"
@@ -64,7 +64,7 @@ func newCloud(t *testing.T, line mirror.Options) *cloud {
 func newAPI(t *testing.T, ctx context.Context, lab *machine.Lab) *cloud {
 	t.Helper()
 	w := aws.New(t)
-	w.Folder = t.TempDir()
+	w.Folder, w.Region = t.TempDir(), region
 	// Loopback of the lab's namespace: the machines do not reach it.
 	listener, err := lab.Listen(ctx, "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
