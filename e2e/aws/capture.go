@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -122,11 +121,13 @@ func (w *World) stopped(region, id string) (image string, disk volume, err error
 
 // free says whether an image may get a name.
 func (w *World) free(region, name string) error {
-	switch i := w.Image(name); {
-	case name == "":
+	if name == "" {
 		return endpoint.Fail("MissingParameter", "The request must contain the parameter Name")
-	case i != nil && slices.ContainsFunc(w.Images, func(i *Image) bool { return i.Name == name && i.Owner == Account && i.Region == region }):
-		return endpoint.Fail("InvalidAMIName.Duplicate", "AMI name %s is already in use by AMI %s", name, i.ID)
+	}
+	for _, i := range w.Images {
+		if i.Name == name && i.Owner == Account && (i.Region == region || i.Region == "") {
+			return endpoint.Fail("InvalidAMIName.Duplicate", "AMI name %s is already in use by AMI %s", name, i.ID)
+		}
 	}
 	return nil
 }
