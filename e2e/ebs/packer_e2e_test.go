@@ -83,7 +83,7 @@ func pack(t *testing.T, file string) string {
 
 // desk is where a user works: a home of their own, with AWS's settings in the
 // environment as any AWS client takes them. The example itself does not know
-// that there is a double: AWS_ENDPOINT_URL leads every call there, also those
+// that there is no AWS: AWS_ENDPOINT_URL leads every call there, also those
 // that the builder's custom_endpoint_ec2 would not.
 type desk struct {
 	*cloud

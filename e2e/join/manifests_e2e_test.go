@@ -61,7 +61,7 @@ type cluster struct {
 	eksnode string
 }
 
-// withPrograms starts a cluster without nodes, the doubles of AWS that know it,
+// withPrograms starts a cluster without nodes, an AWS that knows it,
 // and builds eksnode.
 func withPrograms(t *testing.T) *cluster {
 	t.Helper()
