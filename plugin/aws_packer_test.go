@@ -16,7 +16,7 @@ func TestABuildFollowsTheCluster(t *testing.T) {
 	plugin := buildPlugin(t, "0.1.0", "")
 	eachPacker(t, func(t *testing.T, d *desk) {
 		d.install(plugin)
-		url := aws.Sample().Serve(t)
+		url := aws.Sample(t).Serve()
 		d.template(`data "eksnode-cluster" "this" {
   name = "my-cluster"
 }

@@ -3,6 +3,7 @@
 package aws
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -10,9 +11,11 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
 )
 
-// alone marks the second start, in the namespace.
+// alone marks the second start, in the namespace, and names the root of moto.
 const alone = "EKSNODE_TEST_ALONE"
 
 // Alone runs a package's tests where there is no network but loopback: they
@@ -26,9 +29,15 @@ func Alone(run func() int) int {
 		}
 		return run()
 	}
+	// It is built while there still is a network.
+	root, err := base.Moto(context.Background(), os.Stderr)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.Env = append(os.Environ(), alone+"=1")
+	cmd.Env = append(os.Environ(), alone+"="+root)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}
 	if err := cmd.Run(); err != nil {
 		fmt.Fprintf(os.Stderr, "running the tests without a network: %v\n", err)

@@ -1,93 +1,98 @@
+//go:build linux
+
 package aws
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"maps"
+	"net/http"
 	"slices"
+	"time"
 
-	"github.com/eksnode/packer-plugin-eksnode/e2e/ec2/endpoint"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/endpoint"
 )
 
-// EKS answers for EKS alone, with clusters by name as it writes them in JSON.
-func EKS(clusters map[string]map[string]any) endpoint.Service {
-	return (&World{Clusters: clusters}).eks()
-}
-
-func (w *World) eks() endpoint.Service {
-	return endpoint.Service{
-		Name: "eks",
-		Protocol: endpoint.REST{Routes: map[string]string{
-			"GET /clusters":                                      "ListClusters",
-			"GET /clusters/{name}/node-groups":                   "ListNodegroups",
-			"GET /clusters/{name}/node-groups/{nodegroupName}":   "DescribeNodegroup",
-			"GET /clusters/{name}":                               "DescribeCluster",
-			"GET /clusters/{name}/access-entries/{principalArn}": "DescribeAccessEntry",
-			"GET /clusters/{name}/addons":                        "ListAddons",
-			"GET /clusters/{name}/addons/{addonName}":            "DescribeAddon",
-		}},
-		Actions: map[string]endpoint.Action{
-			"ListClusters":        endpoint.Handle(w.listClusters),
-			"ListNodegroups":      endpoint.Handle(w.listNodegroups),
-			"DescribeNodegroup":   endpoint.Handle(w.describeNodegroup),
-			"DescribeCluster":     endpoint.Handle(w.describeCluster),
-			"DescribeAccessEntry": endpoint.Handle(w.describeAccessEntry),
-			"ListAddons":          endpoint.Handle(w.listAddons),
-			"DescribeAddon":       endpoint.Handle(w.describeAddon),
-		},
-	}
-}
-
+// eksIn has the parameters of EKS's actions.
 type eksIn struct {
 	Name      string `json:"name"`
 	Principal string `json:"principalArn"`
 	Addon     string `json:"addonName"`
-	Group     string `json:"nodegroupName"`
-	Include   string `json:"include"`
-	Token     string `json:"nextToken"`
 }
 
 type object = map[string]any
 
-func (w *World) describeCluster(_ context.Context, _ endpoint.Call, in eksIn) (object, error) {
-	cluster, known := w.Clusters[in.Name]
-	if !known {
-		return nil, &endpoint.Failure{Code: "ResourceNotFoundException", Message: "No cluster found for name: " + in.Name + ".", Status: 404}
+// describeCluster is moto's cluster with what the world replaces: moto keeps no
+// network, no security group of the cluster and no authentication mode.
+func (w *World) describeCluster(ctx context.Context, call endpoint.Call, in eksIn) (any, error) {
+	raw, err := w.forward(ctx, call)
+	if err != nil || raw.Status != http.StatusOK {
+		return raw, err
 	}
-	return object{"cluster": cluster}, nil
+	var out struct {
+		Cluster object `json:"cluster"`
+	}
+	if err := json.Unmarshal(raw.Body, &out); err != nil {
+		return nil, fmt.Errorf("reading moto's cluster: %w", err)
+	}
+	for key, value := range w.Clusters[in.Name] {
+		inner, nested := value.(object)
+		old, both := out.Cluster[key].(object)
+		switch {
+		case value == nil:
+			delete(out.Cluster, key)
+		case nested && both:
+			maps.Copy(old, inner)
+		default:
+			out.Cluster[key] = value
+		}
+	}
+	return object{"cluster": out.Cluster}, nil
 }
 
 func (w *World) describeAccessEntry(_ context.Context, _ endpoint.Call, in eksIn) (object, error) {
 	if access, said := w.Clusters[in.Name]["accessConfig"].(object); !said || access["authenticationMode"] == "CONFIG_MAP" {
 		return nil, &endpoint.Failure{
-			Code: "InvalidRequestException", Status: 400,
+			Code: "InvalidRequestException", Status: http.StatusBadRequest,
 			Message: "The cluster's authentication mode must be set to one of [API, API_AND_CONFIG_MAP] to perform this operation.",
 		}
 	}
-	kind, known := w.Entries[in.Name][in.Principal]
-	if !known {
-		return nil, &endpoint.Failure{Code: "ResourceNotFoundException", Message: "The specified principalArn could not be found.", Status: 404}
+	kind, there := w.Entries[in.Principal]
+	if !there {
+		return nil, &endpoint.Failure{Code: "ResourceNotFoundException", Message: "The specified principalArn could not be found.", Status: http.StatusNotFound}
 	}
 	return object{"accessEntry": object{
 		"clusterName": in.Name, "principalArn": in.Principal, "type": kind, "kubernetesGroups": []string{"system:nodes"},
 	}}, nil
 }
 
-func (w *World) listAddons(_ context.Context, _ endpoint.Call, in eksIn) (object, error) {
-	names, next := page(w, slices.Sorted(maps.Keys(w.Addons[in.Name])), in.Token)
-	return listed("addons", names, next), nil
+func (w *World) listAddons(context.Context, endpoint.Call, eksIn) (object, error) {
+	return object{"addons": slices.Sorted(maps.Keys(w.Addons))}, nil
 }
 
 func (w *World) describeAddon(_ context.Context, _ endpoint.Call, in eksIn) (object, error) {
-	status := w.AddonStatus[in.Addon]
-	if status == "" {
-		status = "ACTIVE"
-	}
-	out := object{"addonName": in.Addon, "addonVersion": w.Addons[in.Name][in.Addon], "status": status}
-	if w.AddonRole != "" {
-		out["serviceAccountRoleArn"] = w.AddonRole
-	}
-	if w.AddonValues != "" {
-		out["configurationValues"] = w.AddonValues
-	}
+	out := object{"addonName": in.Addon, "status": "ACTIVE"}
+	maps.Copy(out, w.Addons[in.Addon])
 	return object{"addon": out}, nil
+}
+
+type credentials struct {
+	Key     string `xml:"AccessKeyId"`
+	Secret  string `xml:"SecretAccessKey"`
+	Token   string `xml:"SessionToken"`
+	Expires string `xml:"Expiration"`
+}
+
+type assumeRoleOut struct{ Credentials credentials }
+
+// assumeRole gives the account's own key: moto would give one of the role's
+// account, where nothing is.
+func (w *World) assumeRole(_ context.Context, _ endpoint.Call, in struct {
+	Role    string `query:"RoleArn"`
+	Session string `query:"RoleSessionName"`
+	ID      string `query:"ExternalId"`
+	Seconds int    `query:"DurationSeconds"`
+}) (assumeRoleOut, error) {
+	return assumeRoleOut{credentials{AccessKey, "secret", "token of " + in.Role, time.Now().Add(time.Hour).UTC().Format(time.RFC3339)}}, nil
 }

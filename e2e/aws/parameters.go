@@ -1,75 +1,85 @@
+//go:build linux
+
 package aws
 
 import (
 	"context"
-	"maps"
-	"slices"
-	"strings"
+	"encoding/json"
+	"regexp"
 
-	"github.com/eksnode/packer-plugin-eksnode/e2e/ec2/endpoint"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/endpoint"
 )
 
-// Version is a version of a parameter.
-type Version struct {
-	Name, Value string
-	Version     int
-	Labels      []string
+// Parameter is a parameter of SSM.
+type Parameter struct {
+	Value, Type, DataType string
+	// Version counts how often it has been put.
+	Version int
 }
 
-type metadata struct{ Name, Type, DataType string }
-
-// kind is a parameter's type.
-func (w *World) kind(name string) string {
-	if w.Secrets[name] {
-		return "SecureString"
+// Parameter reads a parameter; one without a value is not there.
+func (w *World) Parameter(region, name string) Parameter {
+	w.t.Helper()
+	var out struct{ Parameters []Parameter }
+	require.NoError(w.t, json.Unmarshal(w.DoIn(region, "ssm:GetParameters", `{"Names":["`+name+`"]}`), &out))
+	if len(out.Parameters) == 0 {
+		return Parameter{}
 	}
-	return "String"
+	return out.Parameters[0]
 }
 
-func (w *World) describeParameters(_ context.Context, _ endpoint.Call, in struct {
-	ParameterFilters []struct {
-		Key, Option string
-		Values      []string
-	}
-	NextToken string
-}) (object, error) {
-	var all []metadata
-	for _, name := range slices.Sorted(maps.Keys(w.Parameters)) {
-		chosen := !strings.HasPrefix(name, "/aws/service/") // those belong to AWS
-		for _, f := range in.ParameterFilters {
-			if f.Key != "Type" || f.Option != "Equals" {
-				return nil, endpoint.Refuse("the filter %q", f.Key)
-			}
-			chosen = chosen && slices.Contains(f.Values, w.kind(name))
+// Put puts a parameter of the type String.
+func (w *World) Put(name, value string) {
+	w.t.Helper()
+	text, err := json.Marshal(object{"Name": name, "Value": value, "Type": "String", "Overwrite": true})
+	require.NoError(w.t, err)
+	w.Do("ssm:PutParameter", string(text))
+}
+
+func (w *World) getParameter(ctx context.Context, call endpoint.Call, in struct {
+	Name           string
+	WithDecryption bool
+}) (any, error) {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	if put := w.pending; put != nil && w.SSMDelay == 0 {
+		w.pending = nil
+		if err := put(); err != nil {
+			return nil, err
 		}
-		if chosen {
-			all = append(all, metadata{name, w.kind(name), w.DataTypes[name]})
-		}
 	}
-	some, next := page(w, all, in.NextToken)
-	out := object{"Parameters": some}
-	if next != "" {
-		out["NextToken"] = next
+	w.SSMDelay = max(0, w.SSMDelay-1)
+	// moto keeps those of AWS to itself.
+	if value, public := w.Published[in.Name]; public {
+		return object{"Parameter": object{"Name": in.Name, "Type": "String", "Value": value, "Version": 1, "DataType": "text"}}, nil
 	}
-	return out, nil
+	return w.forward(ctx, call)
 }
 
-func (w *World) getParameters(_ context.Context, _ endpoint.Call, in struct{ Names []string }) (object, error) {
-	if len(in.Names) > 10 {
-		return nil, endpoint.Fail("ValidationException", "Member must have length less than or equal to 10")
-	}
-	var found []object
-	for _, name := range in.Names {
-		found = append(found, object{"Name": name, "Type": w.kind(name), "Value": w.Parameters[name]})
-	}
-	return object{"Parameters": found}, nil
-}
+var imageID = regexp.MustCompile(`^ami-[0-9a-f]{8,17}$`)
 
-func (w *World) getParameterHistory(_ context.Context, _ endpoint.Call, in struct{ Name, NextToken string }) (object, error) {
-	some, next := page(w, w.History[in.Name], in.NextToken)
-	out := object{"Parameters": some}
-	if next != "" {
-		out["NextToken"] = next
+// putParameter looks at the ids of images, as SSM does before they can be read.
+// moto takes any text.
+func (w *World) putParameter(ctx context.Context, call endpoint.Call, in struct {
+	Name, Value, Type, DataType, Description, Tier string
+	Overwrite                                      bool
+}) (any, error) {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	if in.DataType != "aws:ec2:image" {
+		return w.forward(ctx, call)
 	}
-	return out, nil
+	if !imageID.MatchString(in.Value) {
+		return nil, endpoint.Fail("ValidationException", "%q is no image's id", in.Value)
+	}
+	if w.SSMDelay == 0 {
+		return w.forward(ctx, call)
+	}
+	w.pending = func() error {
+		_, err := w.forward(w.ctx, call)
+		return err
+	}
+	return object{"Version": 2, "Tier": "Standard"}, nil
 }

@@ -1,6 +1,16 @@
+//go:build linux
+
 package aws
 
-import "encoding/base64"
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
 
 // UserData joins the sample's cluster.
 const UserData = `MIME-Version: 1.0
@@ -20,84 +30,193 @@ spec:
 --X--
 `
 
-const ec2Trust = `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}`
+const (
+	// NodeImage is the sample's own image.
+	NodeImage = "ami-0123456789abcdef0"
+	// OldDebian, Debian and Amazon are images of publishers.
+	OldDebian, Debian, Amazon = "ami-11111111", "ami-22222222", "ami-33333333"
+	// RegistryPassword is what moto's ECR lets its registries' user in with.
+	RegistryPassword = Account + "-auth-token"
+	// NodeRole is the ARN of the nodes' role.
+	NodeRole = "arn:aws:iam::" + Account + ":role/node"
+)
+
+const (
+	ec2Trust = `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}`
+	clusters = "kubernetes.io/cluster/my-cluster"
+)
 
 // Sample is a world with a cluster and everything that a node needs to join it:
 // the instance i-1 and the launch template nodes are right in every way.
-func Sample() *World {
-	owned := []Tag{{"kubernetes.io/cluster/my-cluster", "owned"}}
-	all := []Permission{{Protocol: "-1", CIDRs: []string{"0.0.0.0/0"}}}
-	inside := []Permission{{Protocol: "-1", Groups: []Group{{"sg-cluster"}}}}
-	encoded := base64.StdEncoding.EncodeToString([]byte(UserData))
-	drive := func(id string) []Drive { return []Drive{{"/dev/xvda", id}} }
-	w := &World{
-		Clusters: map[string]map[string]any{"my-cluster": {
-			"name": "my-cluster", "arn": "arn:aws:eks:eu-west-1:123456789012:cluster/my-cluster", "status": "ACTIVE", "version": "1.34",
-			"endpoint":             "https://ABC.gr7.eu-west-1.eks.amazonaws.com",
-			"certificateAuthority": object{"data": "Y2VydGlmaWNhdGU="}, "roleArn": "arn:aws:iam::123456789012:role/cluster",
-			"kubernetesNetworkConfig": object{"serviceIpv4Cidr": "10.100.0.0/16", "ipFamily": "ipv4"},
-			"accessConfig":            object{"authenticationMode": "API_AND_CONFIG_MAP"},
-			"resourcesVpcConfig": object{
-				"vpcId": "vpc-1", "subnetIds": []string{"subnet-1", "subnet-2"}, "clusterSecurityGroupId": "sg-cluster",
-				"securityGroupIds": []string{"sg-extra"}, "endpointPublicAccess": false, "endpointPrivateAccess": true,
-			},
-		}},
-		Entries:  map[string]map[string]string{"my-cluster": {"arn:aws:iam::123456789012:role/node": "EC2_LINUX"}},
-		Addons:   map[string]map[string]string{"my-cluster": {"vpc-cni": "v1.20.4-eksbuild.2", "kube-proxy": "v1.34.0-eksbuild.2", "coredns": "v1.12.1-eksbuild.2"}},
-		Types:    map[string][]string{"m6i.large": {"x86_64"}, "m7g.large": {"arm64"}},
-		Policies: map[string][]string{"node": {"AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistryPullOnly", "AmazonSSMManagedInstanceCore"}},
-		Parameters: map[string]string{
-			"/aws/service/debian/release/12/latest/amd64": "ami-22222222", "/aws/service/al2023": "ami-33333333",
-		},
-		Images: []Image{
-			{ID: "ami-11111111", Name: "debian-12-amd64-20260101-1", Owner: "136693071363", State: "available", Architecture: "x86_64", Created: "2026-01-01T00:00:00.000Z", RootDevice: "/dev/xvda", RootType: "ebs", ENA: true},
-			{ID: "ami-22222222", Name: "debian-12-amd64-20260301-1", Owner: "136693071363", State: "available", Architecture: "x86_64", Created: "2026-03-01T00:00:00.000Z", RootDevice: "/dev/xvda", RootType: "ebs", ENA: true},
-			{ID: "ami-33333333", Name: "al2023-ami-minimal-2023.1-arm64", Owner: "137112412989", Alias: "amazon", State: "available", Architecture: "arm64", Created: "2026-02-01T00:00:00.000Z", RootDevice: "/dev/xvda", RootType: "ebs", ENA: true},
-			{
-				ID: "ami-0123456789abcdef0", Name: "node-1.34", Owner: Account, State: "available", Architecture: "x86_64", Created: "2026-04-01T00:00:00.000Z",
-				RootDevice: "/dev/xvda", RootType: "ebs", ENA: true, Devices: drive("snap-1"),
-				Tags: []Tag{{"eksnode:kubernetes-version", "1.34.4"}, {"eksnode:distro", "debian"}},
-			},
-		},
-		Subnets: []Subnet{
-			{ID: "subnet-1", VPC: "vpc-1", Zone: "eu-west-1a", CIDR: "10.0.1.0/24", Free: 200},
-			{ID: "subnet-2", VPC: "vpc-1", Zone: "eu-west-1b", CIDR: "10.0.2.0/24", Free: 200},
-		},
-		Routes: []RouteTable{
-			{VPC: "vpc-1", Subnets: []string{"subnet-1"}, Routes: []Route{{To: "10.0.0.0/16", Gateway: "local", State: "active"}, {To: "0.0.0.0/0", NAT: "nat-1", State: "active"}}},
-			{VPC: "vpc-1", Main: true, Routes: []Route{{To: "0.0.0.0/0", NAT: "nat-1", State: "active"}}},
-		},
-		ACLs: []ACL{
-			{ID: "acl-1", Subnets: []Association{{"subnet-1"}}, Entries: open()},
-			{ID: "acl-2", Subnets: []Association{{"subnet-2"}}, Entries: open()},
-		},
-		Groups: []SecurityGroup{
-			{ID: "sg-cluster", VPC: "vpc-1", Ingress: inside, Egress: all},
-			{ID: "sg-extra", VPC: "vpc-1", Egress: all},
-			{ID: "sg-node", VPC: "vpc-1", Egress: all},
-		},
-		VPCs:      []VPC{{ID: "vpc-1", DHCP: "dopt-1", CIDRs: []string{"10.0.0.0/16"}, Support: true, Hostnames: true}},
-		DHCP:      []DHCP{{ID: "dopt-1"}},
-		Profiles:  []Profile{{Name: "nodes", ARN: "arn:aws:iam::123456789012:instance-profile/nodes", Role: "node", RoleARN: "arn:aws:iam::123456789012:role/node", Path: "/", Trust: ec2Trust}},
-		Snapshots: []string{"snap-1"},
-		Instances: []Instance{{
-			ID: "i-1", Image: "ami-0123456789abcdef0", Type: "m6i.large", Subnet: "subnet-1", Groups: []Group{{"sg-cluster"}},
-			Profile: "arn:aws:iam::123456789012:instance-profile/nodes", Tokens: "required", HopLimit: 2, Tags: owned, UserData: encoded,
-		}},
-		Templates: []Template{{ID: "lt-1", Name: "nodes", Version: 1, Data: TemplateData{
-			Image: "ami-0123456789abcdef0", Type: "m6i.large", Profile: "nodes", Groups: []string{"sg-cluster"}, Tokens: "required", UserData: encoded,
-			Tags: []TagSpecification{{Kind: "instance", Tags: owned}},
-		}}},
+func Sample(t *testing.T) *World {
+	t.Helper()
+	w := newWorld(t)
+	w.publish()
+	w.fields()
+	if k := w.moto.sample; k != nil { // nobody has changed it
+		w.names, w.metadata = k.names, k.metadata
+		return w
 	}
-	w.DHCP[0].Set("domain-name", "eu-west-1.compute.internal")
-	w.DHCP[0].Set("domain-name-servers", "AmazonProvidedDNS")
+	require.NoError(t, w.moto.reset())
+	w.network()
+	w.role()
+	w.cluster()
+	w.nodes()
+	w.moto.sample = &kept{w.names, w.metadata}
 	return w
 }
 
-// open are the entries of a VPC's default network ACL.
-func open() []ACLEntry {
-	return []ACLEntry{
-		{Number: 100, Protocol: "-1", Action: "allow", CIDR: "0.0.0.0/0"}, {Number: 32767, Protocol: "-1", Action: "deny", CIDR: "0.0.0.0/0"},
-		{Number: 100, Protocol: "-1", Action: "allow", Egress: true, CIDR: "0.0.0.0/0"}, {Number: 32767, Protocol: "-1", Action: "deny", Egress: true, CIDR: "0.0.0.0/0"},
+// kept is what a world has to know of moto's state.
+type kept struct {
+	names    *names
+	metadata map[string]string
+}
+
+// publish adds the images of publishers, and a node's.
+func (w *World) publish() {
+	node := NewImage(NodeImage, "node-1.34", Account, "2026-04-01T00:00:00.000Z")
+	node.Devices = []Drive{{Name: "/dev/xvda", Snapshot: "snap-1"}}
+	node.Tags = []Tag{{"eksnode:kubernetes-version", "1.34.4"}, {"eksnode:distro", "debian"}}
+	amazon := NewImage(Amazon, "al2023-ami-minimal-2023.1-arm64", "137112412989", "2026-02-01T00:00:00.000Z")
+	amazon.Alias, amazon.Architecture = "amazon", "arm64"
+	w.Images = []*Image{
+		NewImage(OldDebian, "debian-12-amd64-20260101-1", "136693071363", "2026-01-01T00:00:00.000Z"),
+		NewImage(Debian, "debian-12-amd64-20260301-1", "136693071363", "2026-03-01T00:00:00.000Z"), amazon, node,
 	}
+	w.Snapshots = []*Snapshot{{ID: "snap-1", State: "completed", Owner: Account}}
+	w.Published = map[string]string{"/aws/service/debian/release/12/latest/amd64": Debian, "/aws/service/al2023": Amazon}
+}
+
+// network makes a private network with a way out over NAT, with two subnets, of
+// which the second has the main routes.
+func (w *World) network() {
+	w.Name("vpc-1", w.Do("ec2:CreateVpc", "CidrBlock", "10.0.0.0/16"), `<vpcId>(.*?)<`)
+	w.Do("ec2:ModifyVpcAttribute", "VpcId", "vpc-1", "EnableDnsHostnames.Value", "true")
+	w.DHCP("eu-west-1.compute.internal", "AmazonProvidedDNS")
+	for i, zone := range []string{"a", "b"} {
+		n := strconv.Itoa(i + 1)
+		w.Name("subnet-"+n, w.Do("ec2:CreateSubnet", "VpcId", "vpc-1", "CidrBlock", "10.0."+n+".0/24", "AvailabilityZone", Region+zone), `<subnetId>(.*?)<`)
+		w.Name("acl-"+n, w.Do("ec2:CreateNetworkAcl", "VpcId", "vpc-1"), `<networkAclId>(.*?)<`)
+		for _, egress := range []string{"true", "false"} {
+			for number, does := range map[string]string{"100": "allow", "32767": "deny"} { // AWS adds the latter itself
+				w.Do("ec2:CreateNetworkAclEntry", "NetworkAclId", "acl-"+n, "RuleNumber", number, "Protocol", "-1", "RuleAction", does, "Egress", egress, "CidrBlock", "0.0.0.0/0")
+			}
+		}
+		of := w.Do("ec2:DescribeNetworkAcls", "Filter.1.Name", "association.subnet-id", "Filter.1.Value.1", "subnet-"+n)
+		w.Name("aclassoc-"+n, of, `<networkAclAssociationId>(\S+?)</networkAclAssociationId>\s*<networkAclId>\S+</networkAclId>\s*<subnetId>subnet-`+n+`<`)
+		w.Do("ec2:ReplaceNetworkAclAssociation", "AssociationId", "aclassoc-"+n, "NetworkAclId", "acl-"+n)
+	}
+	w.Name("eipalloc-1", w.Do("ec2:AllocateAddress", "Domain", "vpc"), `<allocationId>(.*?)<`)
+	w.Name("nat-1", w.Do("ec2:CreateNatGateway", "SubnetId", "subnet-2", "AllocationId", "eipalloc-1"), `<natGatewayId>(.*?)<`)
+	w.Name("rtb-main", w.Do("ec2:DescribeRouteTables", "Filter.1.Name", "vpc-id", "Filter.1.Value.1", "vpc-1"), `<routeTableId>(.*?)<`)
+	w.Name("rtb-1", w.Do("ec2:CreateRouteTable", "VpcId", "vpc-1"), `<routeTableId>(.*?)<`)
+	w.Do("ec2:AssociateRouteTable", "RouteTableId", "rtb-1", "SubnetId", "subnet-1")
+	for _, table := range []string{"rtb-main", "rtb-1"} {
+		w.Do("ec2:CreateRoute", "RouteTableId", table, "DestinationCidrBlock", "0.0.0.0/0", "NatGatewayId", "nat-1")
+	}
+	for _, name := range []string{"sg-cluster", "sg-extra", "sg-node"} {
+		w.Name(name, w.Do("ec2:CreateSecurityGroup", "GroupName", name[3:], "GroupDescription", "d", "VpcId", "vpc-1"), `<groupId>(.*?)<`)
+	}
+	w.Do("ec2:AuthorizeSecurityGroupIngress", "GroupId", "sg-cluster", "IpPermissions.1.IpProtocol", "-1", "IpPermissions.1.Groups.1.GroupId", "sg-cluster")
+}
+
+// DHCP gives the sample's network other options.
+func (w *World) DHCP(domain, server string) {
+	w.t.Helper()
+	w.Name("dopt-1", w.Do("ec2:CreateDhcpOptions", "DhcpConfiguration.1.Key", "domain-name", "DhcpConfiguration.1.Value.1", domain,
+		"DhcpConfiguration.2.Key", "domain-name-servers", "DhcpConfiguration.2.Value.1", server), `<dhcpOptionsId>(.*?)<`)
+	w.Do("ec2:AssociateDhcpOptions", "VpcId", "vpc-1", "DhcpOptionsId", "dopt-1")
+}
+
+func (w *World) role() {
+	w.Do("iam:CreateRole", "RoleName", "node", "AssumeRolePolicyDocument", ec2Trust)
+	for _, policy := range []string{"AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistryPullOnly", "AmazonSSMManagedInstanceCore"} {
+		w.Do("iam:AttachRolePolicy", "RoleName", "node", "PolicyArn", "arn:aws:iam::aws:policy/"+policy)
+	}
+	w.Do("iam:CreateInstanceProfile", "InstanceProfileName", "nodes")
+	w.Do("iam:AddRoleToInstanceProfile", "InstanceProfileName", "nodes", "RoleName", "node")
+}
+
+func (w *World) cluster() {
+	made := w.Do("eks:POST /clusters", `{"name":"my-cluster","version":"1.34","roleArn":"arn:aws:iam::`+Account+`:role/cluster",
+		"resourcesVpcConfig":{"subnetIds":["subnet-1","subnet-2"],"securityGroupIds":["sg-extra"],"endpointPublicAccess":false,"endpointPrivateAccess":true},
+		"kubernetesNetworkConfig":{"serviceIpv4Cidr":"10.100.0.0/16","ipFamily":"ipv4"}}`)
+	var out struct {
+		Cluster struct{ CertificateAuthority struct{ Data string } }
+	}
+	require.NoError(w.t, json.Unmarshal(made, &out))
+	w.names.add("Y2VydGlmaWNhdGU=", out.Cluster.CertificateAuthority.Data)
+	w.Name("https://ABC.gr7.eu-west-1.eks.amazonaws.com", made, `"endpoint": *"(.*?)"`)
+}
+
+// fields are what moto has nothing for.
+func (w *World) fields() {
+	w.Clusters["my-cluster"] = object{
+		"accessConfig":            object{"authenticationMode": "API_AND_CONFIG_MAP"},
+		"kubernetesNetworkConfig": object{"ipFamily": "ipv4"},
+		"resourcesVpcConfig":      object{"vpcId": "vpc-1", "clusterSecurityGroupId": "sg-cluster"},
+	}
+	w.Entries[NodeRole] = "EC2_LINUX"
+	for name, version := range map[string]string{"vpc-cni": "v1.20.4-eksbuild.2", "kube-proxy": "v1.34.0-eksbuild.2", "coredns": "v1.12.1-eksbuild.2"} {
+		w.Addons[name] = object{"addonVersion": version}
+	}
+}
+
+// nodes makes the instance and the launch template.
+func (w *World) nodes() {
+	encoded := base64.StdEncoding.EncodeToString([]byte(UserData))
+	w.Name("i-1", w.Do("ec2:RunInstances", "ImageId", NodeImage, "MinCount", "1", "MaxCount", "1", "InstanceType", "m6i.large", "SubnetId", "subnet-1",
+		"SecurityGroupId.1", "sg-cluster", "IamInstanceProfile.Name", "nodes", "UserData", encoded,
+		"MetadataOptions.HttpTokens", "required", "MetadataOptions.HttpPutResponseHopLimit", "2",
+		"TagSpecification.1.ResourceType", "instance", "TagSpecification.1.Tag.1.Key", clusters, "TagSpecification.1.Tag.1.Value", "owned"), `<instanceId>(.*?)<`)
+	w.Name("lt-1", w.Do("ec2:CreateLaunchTemplate", append([]string{"LaunchTemplateName", "nodes"}, launchData(NodeImage)...)...), `<launchTemplateId>(.*?)<`)
+}
+
+// launchData is a launch template's version for the sample's nodes with an image.
+func launchData(image string) []string {
+	var all []string
+	for name, value := range map[string]string{
+		"ImageId": image, "InstanceType": "m6i.large", "IamInstanceProfile.Name": "nodes", "SecurityGroupId.1": "sg-cluster",
+		"MetadataOptions.HttpTokens": "required", "UserData": base64.StdEncoding.EncodeToString([]byte(UserData)),
+		"TagSpecification.1.ResourceType": "instance", "TagSpecification.1.Tag.1.Key": clusters, "TagSpecification.1.Tag.1.Value": "owned",
+	} {
+		all = append(all, "LaunchTemplateData."+name, value)
+	}
+	return all
+}
+
+// Relaunch has the template nodes name another image in a version that is the
+// only one.
+func (w *World) Relaunch(image string) {
+	w.t.Helper()
+	w.Do("ec2:DeleteLaunchTemplate", "LaunchTemplateName", "nodes")
+	w.Name("lt-1", w.Do("ec2:CreateLaunchTemplate", append([]string{"LaunchTemplateName", "nodes"}, launchData(image)...)...), `<launchTemplateId>(.*?)<`)
+}
+
+// Template makes a launch template whose versions name images, the first being
+// its default.
+func (w *World) Template(name, called string, images ...string) {
+	w.t.Helper()
+	for i, image := range images {
+		action, parameters := "ec2:CreateLaunchTemplateVersion", []string{"LaunchTemplateName", called, "LaunchTemplateData.ImageId", image}
+		if i == 0 {
+			w.Name(name, w.Do("ec2:CreateLaunchTemplate", parameters...), `<launchTemplateId>(.*?)<`)
+			continue
+		}
+		w.Do(action, parameters...)
+	}
+}
+
+// Launch runs an instance of an image and gives it a name.
+func (w *World) Launch(name, image string) {
+	w.t.Helper()
+	w.Name(name, w.Do("ec2:RunInstances", "ImageId", image, "MinCount", "1", "MaxCount", "1", "InstanceType", "m6i.large"), `<instanceId>(.*?)<`)
+}
+
+// Group makes an Auto Scaling group of a launch template, by id or name.
+func (w *World) Group(name string, parameters ...string) {
+	w.t.Helper()
+	w.Do("autoscaling:CreateAutoScalingGroup", append([]string{
+		"AutoScalingGroupName", name, "MinSize", "0", "MaxSize", "0", "AvailabilityZones.member.1", fmt.Sprint(Region, "a"),
+	}, parameters...)...)
 }

@@ -14,6 +14,7 @@
 package base
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,7 +77,11 @@ func (d Debian) Prepare(ctx context.Context, log io.Writer) (string, error) {
 		}
 		d.Cache = cache
 	}
-	recipe := newRecipe(d.Suite)
+	return d.prepare(ctx, newRecipe(d.Suite), log)
+}
+
+// prepare builds a recipe's tree unless the cache has it.
+func (d Debian) prepare(ctx context.Context, recipe recipe, log io.Writer) (string, error) {
 	key, err := recipe.key()
 	if err != nil {
 		return "", err
@@ -128,7 +133,7 @@ func (d Debian) build(ctx context.Context, recipe recipe, folder string, log io.
 	if err == nil {
 		err = recipe.layDown(root)
 	}
-	if err == nil {
+	if err == nil && len(recipe.Loader) > 0 {
 		err = recipe.makeLoader(ctx, root)
 	}
 	if err != nil {
@@ -161,7 +166,7 @@ func (d Debian) bootstrap(ctx context.Context, recipe recipe, root string, log i
 	}
 	defer stop()
 	args := []string{
-		"--mode=root", "--variant=important", "--architectures=amd64", "--format=directory",
+		"--mode=root", "--variant=" + cmp.Or(recipe.Variant, "important"), "--architectures=amd64", "--format=directory",
 		"--include=" + strings.Join(recipe.Packages, ","),
 		// The build reads the package lists of the day; see sources.
 		"--aptopt=Acquire::Check-Valid-Until false", "--aptopt=Acquire::Check-Date false",
@@ -171,7 +176,9 @@ func (d Debian) bootstrap(ctx context.Context, recipe recipe, root string, log i
 		args = append(args, "--dpkgopt=path-exclude="+glob)
 	}
 	args = append(args, "--dpkgopt=path-include=/usr/share/doc/*/copyright")
-	args = append(args, "--customize-hook=chroot \"$1\" dpkg --purge "+strings.Join(recipe.Purged, " "))
+	if len(recipe.Purged) > 0 {
+		args = append(args, "--customize-hook=chroot \"$1\" dpkg --purge "+strings.Join(recipe.Purged, " "))
+	}
 	args = append(args, recipe.Suite, root)
 	for _, line := range strings.Split(strings.TrimSpace(sources(recipe.Suite)), "\n") {
 		args = append(args, strings.ReplaceAll(line, "http://"+aptmirror.Host, "http://"+address))

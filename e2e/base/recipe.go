@@ -21,6 +21,7 @@ type file struct {
 // recipe is everything that defines a base system; its hash is the cache key.
 type recipe struct {
 	Suite    string
+	Variant  string `json:",omitempty"` // of mmdebstrap; "important" when empty
 	Packages []string
 	Excluded []string // globs of paths that dpkg does not unpack
 	Purged   []string

@@ -24,6 +24,7 @@ func TestKeyCoversTheWholeRecipe(t *testing.T) {
 	assert.Equal(t, same, key(func(*recipe) {}))
 	for name, change := range map[string]func(*recipe){
 		"suite":    func(r *recipe) { *r = newRecipe("trixie") },
+		"variant":  func(r *recipe) { r.Variant = "apt" },
 		"packages": func(r *recipe) { r.Packages = append(r.Packages, "vim") },
 		"excluded": func(r *recipe) { r.Excluded = nil },
 		"purged":   func(r *recipe) { r.Purged = nil },

@@ -8,14 +8,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/e2e/ec2"
-	"github.com/eksnode/packer-plugin-eksnode/e2e/ec2/ssm"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
 )
 
@@ -39,15 +39,16 @@ func TestBuild(t *testing.T) {
 		args = append(args, "-only=amazon-ebs."+name+"-"+processor+"-*")
 	}
 	d.mustRun("build", d.variables(args...)...)
-	t.Logf("packer build: %s, %d calls: %v", time.Since(begin).Round(time.Second), len(c.api.Calls()), c.api.Count())
-	assert.Empty(t, c.api.Refusals())
+	t.Logf("packer build: %s, %d calls: %v", time.Since(begin).Round(time.Second), len(c.Calls()), c.Count())
+	assert.Empty(t, c.Refusals())
 	assert.Zero(t, c.strays(), "something else than the lab was dialled")
-	checkPolicy(t, c.api.Count())
+	checkPolicy(t, c.Count())
 
 	images, copies := c.images(region), c.images(abroad)
 	require.Len(t, images, len(names))
 	require.Len(t, copies, len(names))
-	require.Len(t, c.double.Inventory(), 4*len(names), "images and copies with their snapshots: %q", c.double.Inventory())
+	left := c.Inventory(region, abroad)
+	require.Len(t, left, 4*len(names), "images and copies with their snapshots: %q", left)
 	for name, image := range images {
 		t.Run(name, func(t *testing.T) {
 			c.checkImage(t, region, name, "alias/home", image)
@@ -59,17 +60,17 @@ func TestBuild(t *testing.T) {
 	}
 	// The images are of the same system: the nodes of one show what is to be seen.
 	t.Run("nodes", func(t *testing.T) { checkNodes(t, c, images["ubuntu2404"], "ubuntu") })
-	assert.Empty(t, c.api.Refusals())
+	assert.Empty(t, c.Refusals())
 }
 
 // images answers the images of the account in a region by their distribution.
-func (c *cloud) images(region string) map[string]ec2.Image {
+func (c *cloud) images(region string) map[string]aws.Image {
 	c.t.Helper()
 	var found struct {
-		Images []ec2.Image `xml:"imagesSet>item"`
+		Images []aws.Image `xml:"imagesSet>item"`
 	}
-	c.callIn(region, "DescribeImages", map[string]string{"Owner.1": "self"}, &found)
-	byName := map[string]ec2.Image{}
+	c.callIn(region, "DescribeImages", &found, "Owner.1", "self")
+	byName := map[string]aws.Image{}
 	for _, image := range found.Images {
 		for name := range names {
 			if matched, err := filepath.Match("eksnode-"+name+"-"+processor+"-1.34.4-*", image.Name); err == nil && matched {
@@ -80,7 +81,7 @@ func (c *cloud) images(region string) map[string]ec2.Image {
 	return byName
 }
 
-func (c *cloud) checkImage(t *testing.T, region, name, key string, image ec2.Image) {
+func (c *cloud) checkImage(t *testing.T, region, name, key string, image aws.Image) {
 	t.Helper()
 	assert.Equal(t, "EKS node, Kubernetes 1.34.4, "+name, image.Description)
 	assert.Equal(t, "v2.0", image.IMDS)
@@ -94,9 +95,9 @@ func (c *cloud) checkImage(t *testing.T, region, name, key string, image ec2.Ima
 	assert.Equal(t, 8, image.Devices[0].Size)
 
 	var found struct {
-		Snapshots []ec2.Snapshot `xml:"snapshotSet>item"`
+		Snapshots []aws.Snapshot `xml:"snapshotSet>item"`
 	}
-	c.callIn(region, "DescribeSnapshots", map[string]string{"SnapshotId.1": image.Devices[0].Snapshot}, &found)
+	c.callIn(region, "DescribeSnapshots", &found, "SnapshotId.1", image.Devices[0].Snapshot)
 	require.Len(t, found.Snapshots, 1)
 	assert.Equal(t, key, found.Snapshots[0].KMSKey)
 	want := map[string]string{
@@ -108,7 +109,7 @@ func (c *cloud) checkImage(t *testing.T, region, name, key string, image ec2.Ima
 	assert.Equal(t, want, tagsOf(found.Snapshots[0].Tags))
 }
 
-func tagsOf(tags []ec2.Tag) map[string]string {
+func tagsOf(tags []aws.Tag) map[string]string {
 	values := map[string]string{}
 	for _, tag := range tags {
 		values[tag.Key] = tag.Value
@@ -120,10 +121,8 @@ func tagsOf(tags []ec2.Tag) map[string]string {
 func (c *cloud) checkPublished(t *testing.T, name string, ids map[string]string) {
 	t.Helper()
 	for region, id := range ids {
-		p, there := c.ssm.Parameters(region)["/eksnode/"+name+"/1.34/"+processor]
-		assert.True(t, there, "%s: %v", region, c.ssm.Parameters(region))
-		assert.Equal(t, ssm.Parameter{Value: id, Type: "String", DataType: "aws:ec2:image", Version: 1}, p)
-		assert.Len(t, c.ssm.Parameters(region), len(names))
+		assert.Equal(t, aws.Parameter{Value: id, Type: "String", DataType: "aws:ec2:image", Version: 1}, c.Parameter(region, "/eksnode/"+name+"/1.34/"+processor))
+		assert.Equal(t, len(names), strings.Count(string(c.DoIn(region, "ssm:DescribeParameters", "{}")), `"Name"`))
 	}
 }
 

@@ -4,6 +4,8 @@ package ebs_test
 
 import (
 	"context"
+	"encoding/xml"
+	"fmt"
 	"net"
 	"net/http"
 	"os/exec"
@@ -16,10 +18,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
-	"github.com/eksnode/packer-plugin-eksnode/e2e/ec2"
-	"github.com/eksnode/packer-plugin-eksnode/e2e/ec2/endpoint"
-	"github.com/eksnode/packer-plugin-eksnode/e2e/ec2/ssm"
-	"github.com/eksnode/packer-plugin-eksnode/e2e/ec2/sts"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
 )
@@ -27,7 +25,6 @@ import (
 const (
 	region     = "us-east-1"
 	abroad     = "eu-west-1" // where images are copied to
-	accessKey  = "AKIADOUBLE"
 	mirrorPort = "8080"
 
 	amazon    = "137112412989"
@@ -41,16 +38,12 @@ const limit = 15 * time.Minute
 
 // cloud is a lab with AWS in it.
 type cloud struct {
+	*aws.World
 	t      *testing.T
 	ctx    context.Context
 	lab    *machine.Lab
-	double *ec2.Double
-	api    *endpoint.Endpoint
-	client endpoint.Client
+	url    string         // of AWS
 	mirror *mirror.Server // of the node's programs
-	ssm    *ssm.Store
-	// clusters are EKS's; whoever adds one does so before anybody asks.
-	clusters map[string]map[string]any
 }
 
 func newCloud(t *testing.T, line mirror.Options) *cloud {
@@ -61,31 +54,24 @@ func newCloud(t *testing.T, line mirror.Options) *cloud {
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, lab.Close()) })
 
-	c := newAPI(t, ctx, lab, ec2.Config{Machines: ec2.Lab{Lab: lab}, Images: baseImages(root)})
+	c := newAPI(t, ctx, lab)
+	c.Machines, c.Images = machines{lab}, baseImages(root)
 	c.serveMirror(line)
 	return c
 }
 
-// newAPI puts a double into a lab.
-func newAPI(t *testing.T, ctx context.Context, lab *machine.Lab, config ec2.Config) *cloud {
+// newAPI puts AWS into a lab.
+func newAPI(t *testing.T, ctx context.Context, lab *machine.Lab) *cloud {
 	t.Helper()
-	config.Folder, config.Regions = t.TempDir(), []string{region, abroad}
-	double, err := ec2.New(config)
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, double.Close()) })
-	store := &ssm.Store{}
-	clusters := map[string]map[string]any{}
-	api := endpoint.New(accessKey, double.Service(), sts.Service(double.Account()), store.Service(), aws.EKS(clusters))
+	w := aws.New(t)
+	w.Folder, w.Region = t.TempDir(), region
 	// Loopback of the lab's namespace: the machines do not reach it.
 	listener, err := lab.Listen(ctx, "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	server := &http.Server{Handler: api}
+	server := &http.Server{Handler: w}
 	t.Cleanup(func() { assert.NoError(t, server.Close()) })
 	go func() { _ = server.Serve(listener) }() // ErrServerClosed
-	return &cloud{t: t, ctx: ctx, lab: lab, double: double, api: api, ssm: store, clusters: clusters, client: endpoint.Client{
-		URL: "http://" + listener.Addr().String(), AccessKey: accessKey, Region: region,
-		HTTP: &http.Client{Transport: &http.Transport{DialContext: lab.Dial}},
-	}}
+	return &cloud{World: w, t: t, ctx: ctx, lab: lab, url: "http://" + listener.Addr().String()}
 }
 
 // names of the base images that the example finds.
@@ -97,30 +83,43 @@ var names = map[string]string{
 // baseImages are what the example's filters find, and what they must not. All
 // are Debian, whatever their names say: the example does not tell the plugin
 // which distribution it is on. An image without a disk cannot be launched.
-func baseImages(root string) []ec2.BaseImage {
+func baseImages(root string) []*aws.Image {
 	newest := time.Date(2025, time.November, 15, 12, 0, 0, 0, time.UTC)
-	return []ec2.BaseImage{
-		{Name: names["al2023"], Owner: amazon, User: "ec2-user", Created: newest, Disk: ec2.Disk{Root: root}},
-		{Name: names["arch"], Owner: arch, User: "arch", Created: newest, Disk: ec2.Disk{Root: root}},
-		{Name: names["debian12"], Owner: debian, User: "admin", Created: newest, Disk: ec2.Disk{Root: root}},
-		{Name: names["ubuntu2404"], Owner: canonical, User: "ubuntu", RootDevice: "/dev/sda1", Created: newest, Disk: ec2.Disk{Root: root}},
-		// Older ones.
-		{Name: "al2023-ami-minimal-2023.8.20250915.0-kernel-6.12-x86_64", Owner: amazon, Created: newest.AddDate(0, -2, 0)},
-		{Name: "arch-linux-std-hvm-2025.11.01.x86_64-ebs", Owner: arch, Created: newest.AddDate(0, 0, -14)},
-		{Name: "debian-12-amd64-20250910-2200", Owner: debian, Created: newest.AddDate(0, -2, 0)},
-		// The full image, another kernel, another architecture, another version.
-		{Name: "al2023-ami-2023.9.20251110.1-kernel-6.12-x86_64", Owner: amazon, Created: newest.AddDate(0, 0, 1)},
-		{Name: "al2023-ami-minimal-2023.9.20251110.1-kernel-6.1-x86_64", Owner: amazon, Created: newest.AddDate(0, 0, 1)},
-		{Name: "al2023-ami-minimal-2023.9.20251110.1-kernel-6.12-arm64", Owner: amazon, Created: newest.AddDate(0, 0, 1), Architecture: "arm64"},
-		{Name: "debian-12-arm64-20251112-2294", Owner: debian, Created: newest.AddDate(0, 0, 1), Architecture: "arm64"},
-		{Name: "debian-13-amd64-20251112-2294", Owner: debian, Created: newest.AddDate(0, 0, 1)},
-		{Name: "ubuntu/images/hvm-ssd/ubuntu-jammy-22.04-amd64-server-20251022", Owner: canonical, RootDevice: "/dev/sda1", Created: newest.AddDate(0, 0, 1)},
-		// Somebody who would like to be taken for them.
-		{Name: names["al2023"], Owner: "666666666666", Created: newest.AddDate(1, 0, 0)},
-		{Name: names["arch"], Owner: "666666666666", Created: newest.AddDate(1, 0, 0)},
-		{Name: names["debian12"], Owner: "666666666666", Created: newest.AddDate(1, 0, 0)},
-		{Name: names["ubuntu2404"], Owner: "666666666666", RootDevice: "/dev/sda1", Created: newest.AddDate(1, 0, 0)},
+	image := func(name, owner, user string, days int) *aws.Image {
+		i := aws.NewImage("", name, owner, newest.AddDate(0, 0, days).Format(time.RFC3339))
+		i.Public, i.User = true, user
+		i.Devices = []aws.Drive{{Snapshot: "snap-" + owner, Size: 2, Type: "gp3"}}
+		if owner == canonical || user == "ubuntu" {
+			i.RootDevice = "/dev/sda1"
+		}
+		i.Devices[0].Name = i.RootDevice
+		if user != "" {
+			i.Disk = aws.Disk{Root: root}
+		}
+		if strings.Contains(name, "arm64") {
+			i.Architecture = "arm64"
+		}
+		return i
 	}
+	all := []*aws.Image{
+		image(names["al2023"], amazon, "ec2-user", 0), image(names["arch"], arch, "arch", 0),
+		image(names["debian12"], debian, "admin", 0), image(names["ubuntu2404"], canonical, "ubuntu", 0),
+		// Older ones.
+		image("al2023-ami-minimal-2023.8.20250915.0-kernel-6.12-x86_64", amazon, "", -60), image("arch-linux-std-hvm-2025.11.01.x86_64-ebs", arch, "", -14),
+		image("debian-12-amd64-20250910-2200", debian, "", -60),
+		// The full image, another kernel, another architecture, another version.
+		image("al2023-ami-2023.9.20251110.1-kernel-6.12-x86_64", amazon, "", 1), image("al2023-ami-minimal-2023.9.20251110.1-kernel-6.1-x86_64", amazon, "", 1),
+		image("al2023-ami-minimal-2023.9.20251110.1-kernel-6.12-arm64", amazon, "", 1), image("debian-12-arm64-20251112-2294", debian, "", 1),
+		image("debian-13-amd64-20251112-2294", debian, "", 1), image("ubuntu/images/hvm-ssd/ubuntu-jammy-22.04-amd64-server-20251022", canonical, "", 1),
+	}
+	// Somebody who would like to be taken for them.
+	for _, name := range names {
+		all = append(all, image(name, "666666666666", "", 365))
+	}
+	for n, i := range all {
+		i.ID = fmt.Sprintf("ami-%08x", n+1)
+	}
+	return all
 }
 
 // serveMirror serves the node's programs where the machines reach them.
@@ -136,16 +135,14 @@ func (c *cloud) serveMirror(line mirror.Options) {
 }
 
 // call makes a call as somebody with an AWS client.
-func (c *cloud) call(action string, parameters map[string]string, answer any) {
+func (c *cloud) call(action string, answer any, parameters ...string) {
 	c.t.Helper()
-	c.callIn(region, action, parameters, answer)
+	c.callIn(region, action, answer, parameters...)
 }
 
-func (c *cloud) callIn(region, action string, parameters map[string]string, answer any) {
+func (c *cloud) callIn(region, action string, answer any, parameters ...string) {
 	c.t.Helper()
-	client := c.client
-	client.Region = region
-	require.NoError(c.t, client.Call(c.ctx, c.double.Service(), action, parameters, answer))
+	require.NoError(c.t, xml.Unmarshal(c.DoIn(region, "ec2:"+action, parameters...), answer))
 }
 
 // strays counts what programs in the lab have tried to send to where no route

@@ -9,8 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/e2e/ec2"
-	"github.com/eksnode/packer-plugin-eksnode/e2e/ec2/ssm"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 )
@@ -26,20 +25,17 @@ func TestABuildFollowsItsCluster(t *testing.T) {
 			VPC string `xml:"vpcId"`
 		} `xml:"subnetSet>item"`
 	}
-	c.call("DescribeSubnets", nil, &subnets)
+	c.call("DescribeSubnets", &subnets)
 	subnet := subnets.Subnets[len(subnets.Subnets)-1]
-	c.clusters["my-cluster"] = map[string]any{
-		"name": "my-cluster", "status": "ACTIVE", "version": "1.34", "endpoint": "https://ABC.gr7.us-east-1.eks.amazonaws.com",
-		"certificateAuthority":    map[string]any{"data": "Y2VydGlmaWNhdGU="},
-		"kubernetesNetworkConfig": map[string]any{"serviceIpv4Cidr": "10.100.0.0/16", "ipFamily": "ipv4"},
-		"resourcesVpcConfig":      map[string]any{"vpcId": subnet.VPC, "subnetIds": []string{subnet.ID}, "clusterSecurityGroupId": "sg-cluster"},
-	}
+	c.Do("eks:POST /clusters", `{"name":"my-cluster","version":"1.34","roleArn":"arn:aws:iam::`+aws.Account+`:role/cluster","resourcesVpcConfig":{"subnetIds":["`+subnet.ID+`"]},
+		"kubernetesNetworkConfig":{"serviceIpv4Cidr":"10.100.0.0/16"}}`)
+	c.Clusters["my-cluster"] = map[string]any{"resourcesVpcConfig": map[string]any{"vpcId": subnet.VPC, "clusterSecurityGroupId": "sg-cluster"}}
 	var found struct {
-		Images []ec2.Image `xml:"imagesSet>item"`
+		Images []aws.Image `xml:"imagesSet>item"`
 	}
-	c.call("DescribeImages", map[string]string{"Owner.1": debian, "Filter.1.Name": "name", "Filter.1.Value.1": names["debian12"]}, &found)
+	c.call("DescribeImages", &found, "Owner.1", debian, "Filter.1.Name", "name", "Filter.1.Value.1", names["debian12"])
 	require.Len(t, found.Images, 1)
-	require.NoError(t, c.ssm.Publish(region, "/aws/service/debian/release/12/latest/amd64", found.Images[0].ID))
+	c.Published["/aws/service/debian/release/12/latest/amd64"] = found.Images[0].ID
 
 	d := newDesk(t, c, build(t))
 	_, credentials, err := tools.Find(tools.NameCredentialProvider, "")
@@ -51,7 +47,7 @@ func TestABuildFollowsItsCluster(t *testing.T) {
 	require.NoError(t, err, out)
 
 	found.Images = nil
-	c.call("DescribeImages", map[string]string{"Owner.1": "self"}, &found)
+	c.call("DescribeImages", &found, "Owner.1", "self")
 	require.Len(t, found.Images, 1)
 	image := found.Images[0]
 	assert.Regexp(t, `^my-cluster-debian-[0-9]{14}$`, image.Name)
@@ -62,19 +58,19 @@ func TestABuildFollowsItsCluster(t *testing.T) {
 		"eksnode:asset:kubelet": "1.34.4", "eksnode:asset:ecr-credential-provider": credentials, "eksnode:asset:cni-plugins": tags["eksnode:asset:cni-plugins"],
 	}, tags)
 	assert.Contains(t, image.Description, "EKS node, Kubernetes 1.34.4, debian on amd64: cni-plugins ")
-	assert.Equal(t, ssm.Parameter{Value: image.ID, Type: "String", DataType: "aws:ec2:image", Version: 1}, c.ssm.Parameters(region)["/eksnode/my-cluster/debian"])
-	for _, call := range c.api.Calls() {
+	assert.Equal(t, aws.Parameter{Value: image.ID, Type: "String", DataType: "aws:ec2:image", Version: 1}, c.Parameter(region, "/eksnode/my-cluster/debian"))
+	for _, call := range c.Calls() {
 		if call.Action == "RunInstances" {
 			assert.Contains(t, call.Body, "SubnetId="+subnet.ID, "it is built in the cluster's network")
 		}
 	}
-	assert.Empty(t, c.api.Refusals())
+	assert.Empty(t, c.Refusals())
 	assert.Zero(t, c.strays(), "something else than the lab was dialled")
 
 	// A version that nobody has thought of is not guessed.
-	c.clusters["my-cluster"]["version"] = "1.99"
+	c.Clusters["my-cluster"]["version"] = "1.99"
 	out, err = d.offer("build", "-var", "cluster=my-cluster", template)
 	require.Error(t, err)
 	assert.Contains(t, flat(out), "1.99")
-	assert.Equal(t, 1, c.api.Count()["ec2:RunInstances"])
+	assert.Equal(t, 1, c.Count()["ec2:RunInstances"])
 }

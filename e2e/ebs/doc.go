@@ -1,5 +1,5 @@
 // Package ebs is test code: it builds examples/amazon-ebs with real packer, the
-// real amazon plugin and the project's own, against a double of EC2 whose
+// real amazon plugin and the project's own, against package aws, whose
 // instances are real machines, where no other network can be reached; and it
 // launches the images again.
 //

@@ -18,14 +18,14 @@ import (
 // checkNothingLeft looks for what a build that made no image may have left.
 func (c *cloud) checkNothingLeft() {
 	c.t.Helper()
-	count := c.api.Count()
-	c.t.Logf("%d calls: %v", len(c.api.Calls()), count)
+	count := c.Count()
+	c.t.Logf("%d calls: %v", len(c.Calls()), count)
 	assert.Equal(c.t, 1, count["ec2:RunInstances"], "it ended before the machine was there")
 	assert.Zero(c.t, count["ec2:CreateImage"])
 	assert.Equal(c.t, 1, count["ec2:DeleteKeyPair"])
 	assert.Equal(c.t, 1, count["ec2:DeleteSecurityGroup"])
-	assert.Empty(c.t, c.double.Inventory())
-	assert.Empty(c.t, c.api.Refusals())
+	assert.Empty(c.t, c.Inventory(region, abroad))
+	assert.Empty(c.t, c.Refusals())
 	assert.Zero(c.t, c.strays(), "something else than the lab was dialled")
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
 
-	"github.com/eksnode/packer-plugin-eksnode/e2e/ec2"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 )
 
 // auditScript mounts the file system of the disk $1 at $2, asks the command $3
@@ -32,30 +32,31 @@ exit ${status:-0}`
 // audit looks into a captured image, in a mount namespace that ends with it.
 func audit(t *testing.T, c *cloud, eksnode, imageID string) {
 	t.Helper()
-	disk, err := c.double.Disk(region, imageID)
-	require.NoError(t, err)
 	mountPoint := filepath.Join(t.TempDir(), "root")
 	require.NoError(t, os.Mkdir(mountPoint, 0o700))
 	out, err := exec.CommandContext(c.ctx, "unshare", "--mount", "--propagation", "private",
-		"sh", "-ec", auditScript, "audit", disk.Image, mountPoint, eksnode).CombinedOutput()
+		"sh", "-ec", auditScript, "audit", c.Image(imageID).Disk.Image, mountPoint, eksnode).CombinedOutput()
 	assert.NoError(t, err, string(out))
 	assert.Contains(t, string(out), "PASS")
 }
 
 // checkNodes launches two nodes from an image.
-func checkNodes(t *testing.T, c *cloud, image ec2.Image, user string) {
+func checkNodes(t *testing.T, c *cloud, image aws.Image, user string) {
 	t.Helper()
-	var key ec2.KeyPair
-	c.call("CreateKeyPair", map[string]string{"KeyName": "nodes-" + image.ID, "KeyType": "ed25519"}, &key)
-	var launched ec2.Reservation
+	var key struct {
+		Name     string `xml:"keyName"`
+		Material string `xml:"keyMaterial"`
+	}
+	c.call("CreateKeyPair", &key, "KeyName", "nodes-"+image.ID, "KeyType", "ed25519")
+	var launched struct {
+		IDs []string `xml:"instancesSet>item>instanceId"`
+	}
 	begin := time.Now()
-	c.call("RunInstances", map[string]string{
-		"ImageId": image.ID, "MinCount": "2", "MaxCount": "2", "InstanceType": "m6i.large", "KeyName": key.Name,
-	}, &launched)
-	require.Len(t, launched.Instances, 2)
+	c.call("RunInstances", &launched, "ImageId", image.ID, "MinCount", "2", "MaxCount", "2", "InstanceType", "m6i.large", "KeyName", key.Name)
+	require.Len(t, launched.IDs, 2)
 	machineIDs, hostKeys := map[string]bool{}, map[string]bool{}
-	for _, instance := range launched.Instances {
-		node := c.login(t, instance.ID, user, key.Material)
+	for _, id := range launched.IDs {
+		node := c.login(t, id, user, key.Material)
 		machineIDs[node.output(t, "cat /etc/machine-id")] = true
 		hostKeys[node.hostKey] = true
 		checkNode(t, node, key.Name)
@@ -63,9 +64,7 @@ func checkNodes(t *testing.T, c *cloud, image ec2.Image, user string) {
 	t.Logf("two nodes of %s checked after %s", image.Name, time.Since(begin).Round(time.Second))
 	assert.Len(t, machineIDs, 2, "the nodes share a machine id")
 	assert.Len(t, hostKeys, 2, "the nodes share a host key")
-	for _, instance := range launched.Instances {
-		c.call("TerminateInstances", map[string]string{"InstanceId.1": instance.ID}, nil)
-	}
+	c.Do("ec2:TerminateInstances", "InstanceId.1", launched.IDs[0], "InstanceId.2", launched.IDs[1])
 }
 
 func checkNode(t *testing.T, node *node, keyName string) {
@@ -127,16 +126,13 @@ func (c *cloud) waitRunning(t *testing.T, id string) (address string) {
 	t.Helper()
 	require.EventuallyWithT(t, func(try *assert.CollectT) {
 		var found struct {
-			Reservations []ec2.Reservation `xml:"reservationSet>item"`
+			Address string `xml:"reservationSet>item>instancesSet>item>privateIpAddress"`
+			State   string `xml:"reservationSet>item>instancesSet>item>instanceState>name"`
 		}
-		c.call("DescribeInstances", map[string]string{"InstanceId.1": id}, &found)
-		if !assert.Len(try, found.Reservations, 1) {
-			return
-		}
-		instance := found.Reservations[0].Instances[0]
-		require.NotEqual(t, "terminated", instance.State.Name, instance.Reason)
-		assert.Equal(try, "running", instance.State.Name)
-		address = instance.Address
+		c.call("DescribeInstances", &found, "InstanceId.1", id)
+		require.NotEqual(t, "terminated", found.State)
+		assert.Equal(try, "running", found.State)
+		address = found.Address
 	}, 2*time.Minute, 500*time.Millisecond)
 	return address
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 )
 
@@ -82,7 +83,7 @@ func pack(t *testing.T, file string) string {
 
 // desk is where a user works: a home of their own, with AWS's settings in the
 // environment as any AWS client takes them. The example itself does not know
-// that there is a double: AWS_ENDPOINT_URL leads every call there, also those
+// that there is no AWS: AWS_ENDPOINT_URL leads every call there, also those
 // that the builder's custom_endpoint_ec2 would not.
 type desk struct {
 	*cloud
@@ -97,6 +98,9 @@ func newDesk(t *testing.T, c *cloud, all programs) *desk {
 	require.NoError(t, err)
 	d := &desk{cloud: c, programs: all, home: t.TempDir(), template: template}
 	for source, plugin := range map[string]string{"github.com/hashicorp/amazon": d.amazon, "github.com/eksnode/eksnode": d.plugin} {
+		if plugin == "" {
+			continue
+		}
 		out, err := d.offer("plugins", "install", "--path", plugin, source)
 		require.NoError(t, err, out)
 	}
@@ -132,7 +136,7 @@ func (d *desk) command(args ...string) *exec.Cmd {
 	command.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + d.home, "TMPDIR=" + d.home, "CHECKPOINT_DISABLE=1", "PACKER_NO_COLOR=1",
 		"PACKER_CONFIG_DIR=" + filepath.Join(d.home, "config"), "PACKER_PLUGIN_PATH=" + filepath.Join(d.home, "plugins"),
-		"AWS_ENDPOINT_URL=" + d.client.URL, "AWS_ACCESS_KEY_ID=" + accessKey, "AWS_SECRET_ACCESS_KEY=secret",
+		"AWS_ENDPOINT_URL=" + d.url, "AWS_ACCESS_KEY_ID=" + aws.AccessKey, "AWS_SECRET_ACCESS_KEY=secret",
 		"AWS_EC2_METADATA_DISABLED=true", "AWS_POLL_DELAY_SECONDS=1",
 	}
 	return command

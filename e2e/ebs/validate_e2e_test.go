@@ -14,15 +14,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/e2e/ec2"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 )
-
-// noMachines is for a double that nobody shall ask.
-type noMachines struct{}
-
-func (noMachines) Launch(context.Context, ec2.Launch) (ec2.Machine, error) { panic("launched") }
 
 // wrongs are settings of the example that a user may get wrong, and what packer
 // says about them.
@@ -71,7 +65,7 @@ func TestValidate(t *testing.T) {
 	require.NoError(t, err)
 	for _, version := range packer.Versions {
 		t.Run(version, func(t *testing.T) {
-			c := newAPI(t, ctx, lab, ec2.Config{Machines: noMachines{}})
+			c := newAPI(t, ctx, lab)
 			all.packer, err = tools.Packer(ctx, version, t.Output())
 			require.NoError(t, err)
 			d := newDesk(t, c, all)
@@ -82,7 +76,7 @@ func TestValidate(t *testing.T) {
 				assert.Error(t, err, setting)
 				assert.Contains(t, flat(out), complaint, setting)
 			}
-			assert.Empty(t, c.api.Calls(), "validating asks nobody")
+			assert.Empty(t, c.Calls(), "validating asks nobody")
 			assert.Zero(t, c.strays(), "something else than the lab was dialled")
 		})
 	}

@@ -34,7 +34,7 @@ import (
 
 const (
 	tagged    = host + "/team/app:1.2"
-	password  = "the token of the day"
+	password  = aws.RegistryPassword
 	layerSize = 20 << 20
 	layers    = 2
 )
@@ -98,9 +98,8 @@ func image(t *testing.T) v1.Image {
 // world is an account whose credentials ECR gives the registry's password.
 func world(t *testing.T) *aws.World {
 	t.Helper()
-	w := aws.Sample()
-	w.RegistryPassword = password
-	w.Serve(t)
+	w := aws.New(t)
+	w.Serve()
 	return w
 }
 
@@ -135,7 +134,7 @@ func TestAnImageOfECR(t *testing.T) {
 	t.Run("pulled with AWS' credentials", func(t *testing.T) {
 		w := world(t)
 		require.NoError(t, take(t, store(t, pinned)))
-		assert.Equal(t, 1, w.Calls()["ecr:GetAuthorizationToken"])
+		assert.Equal(t, 1, w.Count()["ecr:GetAuthorizationToken"])
 	})
 	t.Run("a connection that breaks", func(t *testing.T) {
 		world(t)
@@ -154,7 +153,7 @@ func TestAnImageOfECR(t *testing.T) {
 		config := fmt.Sprintf(`{"auths":{%q:{"username":"AWS","password":"an old one"}}}`, host)
 		require.NoError(t, os.WriteFile(filepath.Join(os.Getenv("DOCKER_CONFIG"), "config.json"), []byte(config), 0o600))
 		require.ErrorContains(t, take(t, store(t, pinned)), "its registry refuses: ")
-		assert.Zero(t, w.Calls()["ecr:GetAuthorizationToken"])
+		assert.Zero(t, w.Count()["ecr:GetAuthorizationToken"])
 		require.NoError(t, os.Remove(filepath.Join(os.Getenv("DOCKER_CONFIG"), "config.json")))
 	})
 	t.Run("a permission that is missing", func(t *testing.T) {
@@ -168,6 +167,6 @@ func TestAnImageOfECR(t *testing.T) {
 		out, err := exec.CommandContext(t.Context(), os.Getenv(eksnodeProgram), "lock", "--file", file, "--images", tagged).CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		assert.Contains(t, string(out), "image "+tagged+", "+digest)
-		assert.Equal(t, 1, w.Calls()["ecr:GetAuthorizationToken"])
+		assert.Equal(t, 1, w.Count()["ecr:GetAuthorizationToken"])
 	})
 }

@@ -61,15 +61,15 @@ type cluster struct {
 	eksnode string
 }
 
-// withPrograms starts a cluster without nodes, the doubles of AWS that know it,
+// withPrograms starts a cluster without nodes, an AWS that knows it,
 // and builds eksnode.
 func withPrograms(t *testing.T) *cluster {
 	t.Helper()
 	ctx, plane := controlPlane(t, "my-cluster")
-	w := aws.Sample()
+	w := aws.Sample(t)
 	w.Clusters["my-cluster"]["accessConfig"] = map[string]any{"authenticationMode": "CONFIG_MAP"}
-	w.Entries = nil
-	w.Serve(t)
+	clear(w.Entries)
+	w.Serve()
 	c := &cluster{t, ctx, plane, filepath.Join(t.TempDir(), "eksnode")}
 	out, err := exec.CommandContext(ctx, "go", "build", "-o", c.eksnode, "../../cmd/eksnode").CombinedOutput()
 	require.NoError(t, err, "%s", out)

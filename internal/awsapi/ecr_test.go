@@ -1,5 +1,3 @@
-//go:build linux
-
 package awsapi_test
 
 import (
@@ -7,62 +5,13 @@ import (
 	"net/http"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
 
 const registryHost = "123456789012.dkr.ecr.eu-west-1.amazonaws.com"
-
-func TestRegistryLogin(t *testing.T) {
-	w := aws.Sample()
-	w.RegistryPassword = "secret:with a colon"
-	w.Serve(t)
-	t.Setenv("AWS_REGION", "") // the name tells it
-	login := awsapi.RegistryLogin(awsapi.Options{Pause: time.Millisecond})
-	for range 2 {
-		user, password, ok, err := login(t.Context(), registryHost)
-		require.NoError(t, err)
-		assert.True(t, ok)
-		assert.Equal(t, "AWS", user)
-		assert.Equal(t, "secret:with a colon", password)
-	}
-	assert.Equal(t, 1, w.Calls()["ecr:GetAuthorizationToken"], "it is good for hours")
-}
-
-func TestNoRegistryLogin(t *testing.T) {
-	for name, c := range map[string]struct {
-		change func(*aws.World)
-		want   string
-	}{
-		"denied": {func(w *aws.World) { w.Deny("ecr:GetAuthorizationToken") },
-			"logging in to " + registryHost + ": the permission ecr:GetAuthorizationToken is missing: User: arn:aws:iam::123456789012:user/double is not authorized to perform: ecr:GetAuthorizationToken"},
-		"throttled all": {func(w *aws.World) { w.Fail("ecr:GetAuthorizationToken", 9, "ThrottlingException", 429) },
-			"logging in to " + registryHost + ": ThrottlingException: as the test wants it"},
-		"nothing": {func(*aws.World) {}, "logging in to " + registryHost + ": the answer has no token"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := aws.Sample()
-			w.Serve(t)
-			c.change(w)
-			_, _, ok, err := awsapi.RegistryLogin(awsapi.Options{Pause: time.Millisecond})(t.Context(), registryHost)
-			assert.True(t, ok)
-			require.EqualError(t, err, c.want)
-		})
-	}
-	t.Run("no credentials", func(t *testing.T) {
-		aws.Sample().Serve(t)
-		t.Setenv("AWS_ACCESS_KEY_ID", "")
-		t.Setenv("AWS_SECRET_ACCESS_KEY", "")
-		_, _, ok, err := awsapi.RegistryLogin(awsapi.Options{})(t.Context(), registryHost)
-		assert.True(t, ok)
-		require.ErrorContains(t, err, "logging in to "+registryHost+": credentials: none could be had; set AWS_ACCESS_KEY_ID")
-	})
-}
 
 // asked is a transport that only notes where a request would go.
 type asked struct{ host string }

@@ -162,12 +162,15 @@ func (f *facts) node(ctx context.Context, a *awsapi.AWS) {
 		}
 		return learn(entry, err)
 	})
-	f.userData = after(f.launch, func(l awsapi.Launch) fact[userdata.Report] {
-		if len(l.UserData) == 0 {
-			return fact[userdata.Report]{}
-		}
-		return learn(userdata.Check(l.UserData, ""))
-	})
+	f.userData = after(f.launch, readUserData)
+}
+
+// readUserData reads what a launch gives the node; none is no error here.
+func readUserData(l awsapi.Launch) fact[userdata.Report] {
+	if len(l.UserData) == 0 {
+		return fact[userdata.Report]{}
+	}
+	return learn(userdata.Check(l.UserData, ""))
 }
 
 func (f *facts) network(ctx context.Context, a *awsapi.AWS) {
@@ -225,7 +228,12 @@ func Run(ctx context.Context, a *awsapi.AWS, t Target) (Report, error) {
 	if ctx.Err() != nil {
 		return Report{}, fmt.Errorf("looking at %s: %w", t, context.Cause(ctx))
 	}
-	r := Report{Cluster: t.Cluster, Target: t.String(), Findings: []Finding{}}
+	return f.check(), nil
+}
+
+// check runs every check that the facts have something for.
+func (f *facts) check() Report {
+	r := Report{Cluster: f.target.Cluster, Target: f.target.String(), Findings: []Finding{}}
 	for _, c := range Table() {
 		if c.node && f.launch.absent {
 			r.LeftOut = append(r.LeftOut, c.ID)
@@ -234,5 +242,5 @@ func Run(ctx context.Context, a *awsapi.AWS, t Target) (Report, error) {
 		said := c.look(f)
 		r.Findings = append(r.Findings, Finding{c.ID, c.Question, said.verdict, said.evidence, said.remedy})
 	}
-	return r, nil
+	return r
 }

@@ -1,6 +1,4 @@
-//go:build linux
-
-package preflight_test
+package preflight
 
 import (
 	"go/ast"
@@ -8,22 +6,20 @@ import (
 	"go/token"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/cli"
-	"github.com/eksnode/packer-plugin-eksnode/internal/preflight"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
 
 // Somebody else joins by every access entry that is there already, whatever its
 // type: it stays, and the sentence says who needs it.
 func TestAccessEntriesOfOthersStay(t *testing.T) {
-	const role = "arn:aws:iam::123456789012:role/node"
+	const role = nodeRole
 	for kind, users := range map[string]string{
 		"EC2":            "EKS Auto Mode's nodes join by it",
 		"EC2_WINDOWS":    "Windows nodes join by it",
@@ -33,25 +29,24 @@ func TestAccessEntriesOfOthersStay(t *testing.T) {
 		"STANDARD":       "people or programs sign in by it",
 		"SOMETHING_NEW":  "somebody may need it",
 	} {
-		w := aws.Sample()
-		w.Entries["my-cluster"][role] = kind
-		assertStays(t, w, "the access entry of "+role+" is of the type "+kind+", and must be EC2_LINUX: "+users+", so it stays, and these nodes need a role of their own")
+		f := sample()
+		f.entry = known(awsapi.AccessEntry{Type: kind})
+		assertStays(t, f, "the access entry of "+role+" is of the type "+kind+", and must be EC2_LINUX: "+users+", so it stays, and these nodes need a role of their own")
 	}
-	w := aws.Sample()
-	w.Images[3].Platform = "windows"
-	assertStays(t, w, "the access entry of "+role+" is of the type EC2_LINUX, and must be EC2_WINDOWS: Linux nodes join by it, so it stays, and these nodes need a role of their own")
+	f := sample()
+	f.image.value.Platform = "windows"
+	assertStays(t, f, "the access entry of "+role+" is of the type EC2_LINUX, and must be EC2_WINDOWS: Linux nodes join by it, so it stays, and these nodes need a role of their own")
 }
 
-func assertStays(t *testing.T, w *aws.World, evidence string) {
+func assertStays(t *testing.T, f *facts, evidence string) {
 	t.Helper()
-	r := run(t, w, instance)
-	f := r.Findings[slices.IndexFunc(r.Findings, func(f preflight.Finding) bool { return f.Check == "access" })]
-	assert.Equal(t, preflight.Fail, f.Verdict)
-	assert.Equal(t, evidence, f.Evidence)
-	assert.True(t, strings.HasPrefix(f.Remedy, "aws iam create-role --role-name NODE-ROLE "), f.Remedy)
-	assert.NoError(t, cli.Check(f.Remedy))
-	for _, f := range r.Findings {
-		assert.NotContains(t, f.Remedy, "delete-")
+	said := found(t, f, "access")
+	assert.Equal(t, Fail, said.Verdict)
+	assert.Equal(t, evidence, said.Evidence)
+	assert.True(t, strings.HasPrefix(said.Remedy, "aws iam create-role --role-name NODE-ROLE "), said.Remedy)
+	assert.NoError(t, cli.Check(said.Remedy))
+	for _, other := range f.check().Findings {
+		assert.NotContains(t, other.Remedy, "delete-")
 	}
 }
 

@@ -1,0 +1,187 @@
+//go:build e2e && linux && !agent
+
+package main
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
+	"github.com/eksnode/packer-plugin-eksnode/internal/preflight"
+	"github.com/eksnode/packer-plugin-eksnode/userdata"
+)
+
+// untag takes the cluster's tag from the sample's instance.
+func untag(w *aws.World) {
+	w.Do("ec2:DeleteTags", "ResourceId.1", "i-1", "Tag.1.Key", "kubernetes.io/cluster/my-cluster")
+}
+
+func TestPreflight(t *testing.T) {
+	w := aws.Sample(t)
+	w.Serve()
+	code, out, errOut := command(t, "", "preflight", "--cluster", "my-cluster", "--instance", "i-1")
+	assert.Equal(t, 0, code, out+errOut)
+	assert.Contains(t, out, "OK       cluster               ACTIVE, Kubernetes 1.34, services 10.100.0.0/16,\n                               authentication API_AND_CONFIG_MAP\n")
+	assert.True(t, strings.HasSuffix(out, "\n29 OK, 0 FAIL, 0 WARN, 0 UNKNOWN\n"), out)
+
+	untag(w)
+	code, out, _ = command(t, "", "preflight", "--cluster", "my-cluster", "--instance", "i-1")
+	assert.Equal(t, 1, code)
+	assert.Contains(t, out, "FAIL     cluster-tag           the instance i-1 has no tag\n                               kubernetes.io/cluster/my-cluster=owned\n"+
+		"  aws ec2 create-tags --resources i-1 --tags \\\n    Key=kubernetes.io/cluster/my-cluster,Value=owned\n")
+	_, out, _ = command(t, "", "preflight", "--cluster", "my-cluster", "--instance", "i-1", "--output", "junit")
+	assert.Contains(t, out, `<testsuite name="eksnode preflight" tests="29" failures="1" errors="0">`)
+	_, out, _ = command(t, "", "preflight", "--cluster", "my-cluster", "--launch-template", "nodes", "--output", "json")
+	assert.Contains(t, out, `"target": "launch template nodes, version $Default"`)
+	code, out, _ = command(t, "", "preflight", "--cluster", "my-cluster", "--ami", "ami-0123456789abcdef0")
+	assert.Equal(t, 0, code)
+	assert.Contains(t, out, "left out, as they need an instance or a launch template: image-architecture,\ncluster-tag, ")
+
+	w.Deny("ec2:DescribeVpcs")
+	code, out, _ = command(t, "", "preflight", "--cluster", "my-cluster", "--launch-template", "nodes")
+	assert.Equal(t, 2, code, out)
+	clear(w.Entries)
+	auth := "kind: ConfigMap\ndata: {mapRoles: '[{rolearn: \"arn:aws:iam::123456789012:role/node\", username: \"system:node:{{EC2PrivateDNSName}}\", groups: [system:bootstrappers, system:nodes]}]'}\n"
+	_, out, _ = command(t, auth, "preflight", "--cluster", "my-cluster", "--launch-template", "nodes", "--aws-auth", "-")
+	assert.Contains(t, out, "OK       access                by aws-auth\n")
+	assert.Contains(t, out, "OK       aws-auth              arn:aws:iam::123456789012:role/node is a node\n")
+
+	for want, args := range map[string][]string{
+		"eksnode: cluster: its name is missing; say it with --cluster, and one of --instance, --launch-template and --ami\n":                            {"--ami", "x"},
+		"eksnode: name one of an instance, a launch template and an image; say it with --cluster, and one of --instance, --launch-template and --ami\n": {"--cluster", "x"},
+		"eksnode: --launch-template-version: it does something with --launch-template only\n":                                                           {"--cluster", "x", "--ami", "y", "--launch-template-version", "3"},
+		"eksnode: --output: \"xml\" is not known; known: json, junit, sarif, text\n":                                                                    {"--output", "xml"},
+		"eksnode: reading aws-auth: open nowhere: no such file or directory\n":                                                                          {"--cluster", "x", "--ami", "y", "--aws-auth", "nowhere"},
+	} {
+		code, _, errOut = command(t, "", append([]string{"preflight"}, args...)...)
+		assert.Equal(t, 2, code)
+		assert.Equal(t, want, errOut)
+	}
+	code, out, _ = command(t, "", "preflight", "--policy")
+	assert.Equal(t, 0, code)
+	assert.Contains(t, out, `"eks:DescribeCluster",`)
+}
+
+// What people read fits a screen of 80 columns, but for words that are longer,
+// and a command that is broken is still one.
+func TestPreflightFitsTheScreen(t *testing.T) {
+	w := aws.Sample(t)
+	w.Serve()
+	untag(w)
+	clear(w.Entries)
+	clear(w.Addons)
+	w.Do("ec2:ModifyInstanceAttribute", "InstanceId", "i-1", "GroupId.1", "sg-node")
+	w.Do("iam:UpdateAssumeRolePolicy", "RoleName", "node", "PolicyDocument", `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"eks.amazonaws.com"},"Action":"sts:AssumeRole"}]}`)
+	w.Deny("ec2:DescribeVpcs")
+	_, out, _ := command(t, "", "preflight", "--cluster", "my-cluster", "--instance", "i-1")
+	_, list, _ := command(t, "", "preflight", "--cluster", "my-cluster", "--ami", "ami-0123456789abcdef0")
+	for line := range strings.Lines(out + list) {
+		if words := strings.Fields(line); len(words) > 3 {
+			assert.LessOrEqual(t, len(line), 81, line)
+		}
+	}
+	_, text, _ := command(t, "", "preflight", "--cluster", "my-cluster", "--instance", "i-1", "--output", "json")
+	var r preflight.Report
+	require.NoError(t, json.Unmarshal([]byte(text), &r))
+	joined := strings.ReplaceAll(out, " \\\n   ", "")
+	for _, f := range r.Findings {
+		assert.Contains(t, joined, f.Remedy)
+	}
+}
+
+func TestPreflightAsJUnit(t *testing.T) {
+	w := aws.Sample(t)
+	w.Serve()
+	untag(w)
+	clear(w.Addons)
+	w.Deny("ec2:DescribeVpcs")
+	_, out, _ := command(t, "", "preflight", "--cluster", "my-cluster", "--instance", "i-1", "--output", "junit")
+	var suite struct {
+		XMLName  xml.Name `xml:"testsuite"`
+		Tests    int      `xml:"tests,attr"`
+		Failures int      `xml:"failures,attr"`
+		Errors   int      `xml:"errors,attr"`
+		Cases    []struct {
+			Name    string  `xml:"name,attr"`
+			Failure *string `xml:"failure"`
+			Error   *string `xml:"error"`
+			Out     string  `xml:"system-out"`
+		} `xml:"testcase"`
+	}
+	require.NoError(t, xml.Unmarshal([]byte(out), &suite))
+	assert.Len(t, suite.Cases, suite.Tests)
+	failures, errs, warnings := 0, 0, 0
+	for _, c := range suite.Cases {
+		failures += map[bool]int{true: 1}[c.Failure != nil]
+		errs += map[bool]int{true: 1}[c.Error != nil]
+		warnings += strings.Count(c.Out, "WARN: EKS manages none")
+	}
+	assert.Equal(t, []int{suite.Failures, suite.Errors, 1}, []int{failures, errs, warnings})
+	assert.Equal(t, 1, suite.Failures)
+	assert.Equal(t, 3, suite.Errors, "egress, vpc-dns, dhcp-domain")
+}
+
+func TestUserDataStraightFromTheCluster(t *testing.T) {
+	aws.Sample(t).Serve()
+	for _, f := range userdata.Families() {
+		code, out, errOut := command(t, "", "userdata", "render", "--family", f.ID, "--cluster", "my-cluster", "--label", "team=a", "--taint", "cold:NoExecute",
+			"--ami", "ami-0123456789abcdef0", "--role", "node")
+		require.Equal(t, 0, code, "%s: %s", f.ID, errOut)
+		file := t.TempDir() + "/user-data"
+		require.NoError(t, os.WriteFile(file, []byte(out), 0o600))
+		code, out, _ = command(t, "", "userdata", "check", file)
+		assert.Equal(t, 0, code, out)
+	}
+	code, _, errOut := command(t, "", "userdata", "render", "--family", "al2023", "--cluster", "other")
+	assert.Equal(t, 2, code)
+	assert.Equal(t, "eksnode: describing the cluster other: ResourceNotFoundException: No cluster found for name: other.\n", errOut)
+	_, _, errOut = command(t, "", "userdata", "render", "--family", "al2023", "--cluster", "a", "--description", "b")
+	assert.Equal(t, "eksnode: --description and --cluster: name one of them\n", errOut)
+}
+
+func TestManifests(t *testing.T) {
+	w := aws.Sample(t)
+	w.Serve()
+	const role = "arn:aws:iam::123456789012:role/node"
+	code, out, errOut := command(t, "", "manifests", "--cluster", "my-cluster", "--role", role, "--ami", "ami-0123456789abcdef0", "--instance-profile", "nodes")
+	require.Equal(t, 0, code, errOut)
+	for _, heading := range []string{"# policies: ", "\n\n# access-entry: ", "\n\n# aws-auth: ", "\n\n# launch-template: ", "\n\n# tags: "} {
+		assert.Contains(t, out, heading)
+	}
+	assert.NotContains(t, out, "amazon-vpc-cni")
+	assert.NotContains(t, out, "shared")
+	assert.Contains(t, out, `"sg-cluster"`)
+
+	// What is printed passes the preflight.
+	_, auth, _ := command(t, "", "manifests", "--cluster", "my-cluster", "--role", role, "--only", "aws-auth")
+	clear(w.Entries)
+	code, out, _ = command(t, auth, "preflight", "--cluster", "my-cluster", "--instance", "i-1", "--aws-auth", "-")
+	assert.Equal(t, 0, code, out)
+	_, out, _ = command(t, auth, "manifests", "--cluster", "my-cluster", "--role", role, "--only", "aws-auth", "--aws-auth", "-", "--windows")
+	assert.Contains(t, out, "# + ")
+	code, out, errOut = command(t, "", "manifests", "--cluster", "my-cluster", "--role", role, "--only", "aws-auth", "--aws-auth", "-")
+	assert.Equal(t, 2, code)
+	assert.Empty(t, out, "kubectl gets nothing where the live ConfigMap could not be read")
+	assert.Equal(t, "eksnode: writing aws-auth: reading the ConfigMap: there is no text; `kubectl get configmap aws-auth -n kube-system -o yaml` prints it, and a cluster without aws-auth needs no --aws-auth\n", errOut)
+
+	w.Clusters["my-cluster"]["version"] = "1.18"
+	_, out, _ = command(t, "", "manifests", "--cluster", "my-cluster", "--role", role, "--only", "tags")
+	assert.Contains(t, out, "--resources subnet-1 subnet-2 --tags Key=kubernetes.io/cluster/my-cluster,Value=shared\n")
+	w.Do("ec2:CreateTags", "ResourceId.1", "subnet-1", "Tag.1.Key", "kubernetes.io/cluster/my-cluster", "Tag.1.Value", "owned")
+	_, out, _ = command(t, "", "manifests", "--cluster", "my-cluster", "--role", role, "--only", "tags")
+	assert.Contains(t, out, "--resources subnet-2 --tags Key=kubernetes.io/cluster/my-cluster,Value=shared\n", "a tag that is there is not replaced")
+	_, out, _ = command(t, "", "manifests", "--cluster", "my-cluster", "--role", role, "--only", "vpc-cni", "--windows")
+	assert.Contains(t, out, `enable-windows-ipam: "true"`)
+
+	code, _, errOut = command(t, "", "manifests", "--cluster", "my-cluster", "--role", role, "--only", "vpc-cni")
+	assert.Equal(t, 2, code)
+	assert.Equal(t, "eksnode: --only vpc-cni: it is not needed for these nodes; the launch template takes --ami, the VPC CNI --windows\n", errOut)
+	_, _, errOut = command(t, "", "manifests", "--only", "x")
+	assert.Contains(t, errOut, `--only: the manifest "x" is not known`)
+}

@@ -1,0 +1,182 @@
+//go:build linux
+
+package aws
+
+import (
+	"context"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/endpoint"
+)
+
+type createImageIn struct {
+	Instance       string             `query:"InstanceId"`
+	Name           string             `query:"Name"`
+	Description    string             `query:"Description"`
+	Specifications []tagSpecification `query:"TagSpecification"`
+}
+
+type createdOut struct {
+	ID string `xml:"imageId"`
+}
+
+// volume is an instance's disk, as moto has it.
+type volume struct {
+	Size      int    `xml:"size"`
+	Type      string `xml:"volumeType"`
+	Encrypted bool   `xml:"encrypted"`
+	KMSKey    string `xml:"kmsKeyId"`
+}
+
+// createImage captures the disk of a stopped instance. EC2 answers at once and
+// leaves the image pending; here it is there when the call is answered, because
+// packer-plugin-amazon 1.8.2 looks again only after 15 seconds, whatever delay it
+// is told. A caller who goes away meanwhile leaves nothing.
+func (w *World) createImage(ctx context.Context, call endpoint.Call, in createImageIn) (createdOut, error) {
+	source, disk, err := w.stopped(call.Region, in.Instance)
+	if err != nil {
+		return createdOut{}, err
+	}
+	w.mutex.Lock()
+	err = w.free(call.Region, in.Name)
+	base, missing := find(w.Images, call.Region, source, "InvalidAMIID.NotFound")
+	m := w.running[w.names.in(in.Instance)]
+	id := w.next("snap")
+	w.mutex.Unlock()
+	if err = errors.Join(err, missing); err != nil {
+		return createdOut{}, err
+	}
+	file := filepath.Join(w.Folder, id+".raw")
+	if m != nil {
+		if err := m.Capture(ctx, file); err != nil {
+			return createdOut{}, fmt.Errorf("creating an image of %s: %w", in.Instance, err)
+		}
+	}
+	taken := &Snapshot{
+		Region: call.Region, ID: id, State: "completed", Owner: Account, Size: disk.Size, Encrypted: disk.Encrypted, KMSKey: disk.KMSKey, Disk: Disk{Image: file},
+	}
+	made := *base
+	made.Alias, made.Tags, made.Shares, made.Public, made.Deprecated = "", nil, nil, false, ""
+	made.Description, made.SourceInstance, made.Disk = in.Description, in.Instance, taken.Disk
+	made.Devices = []Drive{{Name: made.RootDevice, Snapshot: id, Size: disk.Size, Type: disk.Type, Encrypted: disk.Encrypted}}
+	for _, s := range in.Specifications {
+		switch s.Kind {
+		case "image":
+			made.Tags = s.Tags
+		case "snapshot":
+			taken.Tags = s.Tags
+		default:
+			return createdOut{}, endpoint.Refuse("tags for %q", s.Kind)
+		}
+	}
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	return w.keep(call.Region, in.Name, made, taken), nil
+}
+
+// keep adds an image of the caller's with its snapshot.
+func (w *World) keep(region, name string, made Image, taken *Snapshot) createdOut {
+	made.Region, made.ID, made.Owner, made.Name = region, w.next("ami"), Account, name
+	made.Created = time.Now().UTC().Format("2006-01-02T15:04:05.000Z")
+	w.Snapshots, w.Images = append(w.Snapshots, taken), append(w.Images, &made)
+	return createdOut{made.ID}
+}
+
+// stopped is the image and the disk of an instance that is stopped.
+func (w *World) stopped(region, id string) (image string, disk volume, err error) {
+	var found struct {
+		Image string `xml:"reservationSet>item>instancesSet>item>imageId"`
+		State string `xml:"reservationSet>item>instancesSet>item>instanceState>name"`
+	}
+	text, err := w.try(region, "ec2:DescribeInstances", "InstanceId.1", id)
+	if err == nil {
+		err = xml.Unmarshal(text, &found)
+	}
+	if err != nil {
+		return "", disk, err
+	}
+	if found.State != "stopped" {
+		return "", disk, endpoint.Refuse("an image of an instance that is %s: it captures stopped ones", found.State)
+	}
+	var volumes struct {
+		All []volume `xml:"volumeSet>item"`
+	}
+	text, err = w.try(region, "ec2:DescribeVolumes", "Filter.1.Name", "attachment.instance-id", "Filter.1.Value.1", id)
+	if err == nil {
+		err = xml.Unmarshal(text, &volumes)
+	}
+	if err == nil && len(volumes.All) != 1 {
+		err = fmt.Errorf("%s has %d volumes", id, len(volumes.All))
+	}
+	if err != nil {
+		return "", disk, err
+	}
+	return found.Image, volumes.All[0], nil
+}
+
+// free says whether an image may get a name.
+func (w *World) free(region, name string) error {
+	if name == "" {
+		return endpoint.Fail("MissingParameter", "The request must contain the parameter Name")
+	}
+	for _, i := range w.Images {
+		if i.Name == name && i.Owner == Account && (i.Region == region || i.Region == "") {
+			return endpoint.Fail("InvalidAMIName.Duplicate", "AMI name %s is already in use by AMI %s", name, i.ID)
+		}
+	}
+	return nil
+}
+
+type copyImageIn struct {
+	Name         string `query:"Name"`
+	Description  string `query:"Description"`
+	SourceID     string `query:"SourceImageId"`
+	SourceRegion string `query:"SourceRegion"`
+	Encrypted    bool   `query:"Encrypted"`
+	KMSKey       string `query:"KmsKeyId"`
+	CopyTags     bool   `query:"CopyImageTags"`
+	// A copy is made by the time the call is answered: a repeated call finds the
+	// name taken.
+	ClientToken string `query:"ClientToken"`
+}
+
+// checkKey looks whether a copy may be encrypted with its key. Nothing is: the
+// key's name is kept and reported.
+func (in copyImageIn) checkKey(region string) error {
+	parts := strings.Split(in.KMSKey, ":")
+	switch {
+	case in.KMSKey != "" && !in.Encrypted:
+		return endpoint.Fail("InvalidParameterDependency", "KmsKeyId is given, and Encrypted is not")
+	case len(parts) > 3 && parts[3] != region:
+		return endpoint.Fail("InvalidParameterValue", "The key %s is not of the region %s", in.KMSKey, region)
+	}
+	return nil
+}
+
+// copyImage makes an image in another region, or an encrypted one in the same.
+// Both are of the same disk.
+func (w *World) copyImage(region string, in copyImageIn) (createdOut, error) {
+	source, err := w.ownImage(in.SourceRegion, in.SourceID)
+	if err := errors.Join(err, w.free(region, in.Name), in.checkKey(region)); err != nil {
+		return createdOut{}, err
+	}
+	drive := source.Devices[0]
+	root, err := find(w.Snapshots, in.SourceRegion, drive.Snapshot, "InvalidSnapshot.NotFound")
+	if err != nil {
+		return createdOut{}, err
+	}
+	taken, made := *root, *source
+	taken.Region, taken.ID, taken.Shares, taken.Tags = region, w.next("snap"), nil, nil
+	taken.Encrypted, taken.KMSKey = taken.Encrypted || in.Encrypted, in.KMSKey
+	drive.Snapshot, drive.Encrypted = taken.ID, taken.Encrypted
+	made.Devices, made.Shares, made.Public, made.Deprecated, made.Description = []Drive{drive}, nil, false, "", in.Description
+	if !in.CopyTags {
+		made.Tags = nil
+	}
+	return w.keep(region, in.Name, made, &taken), nil
+}

@@ -1,0 +1,159 @@
+package endpoint
+
+import (
+	"bytes"
+	"encoding/xml"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+)
+
+// Protocol is how the calls of a service and their answers are written: EC2,
+// Query or JSON.
+type Protocol interface {
+	// action finds the name of the action.
+	action(in *http.Request, call Call) (string, error)
+	// decode reads the parameters strictly.
+	decode(call Call, into any) error
+	// write answers with the answer or, when there is one, the failure.
+	write(out http.ResponseWriter, call Call, requestID string, answer any, failure *Failure)
+}
+
+// protocolOf is how a caller that cannot be served is told so.
+func protocolOf(in *http.Request) Protocol {
+	if in.Header.Get(target) != "" {
+		return JSON{}
+	}
+	return Query{}
+}
+
+// EC2 is the protocol of EC2
+// (https://smithy.io/2.0/aws/protocols/aws-ec2-query-protocol.html).
+type EC2 struct {
+	// Version is the API's; calls of another one are refused.
+	Version string
+}
+
+// Query is the protocol of STS and IAM
+// (https://smithy.io/2.0/aws/protocols/aws-query-protocol.html).
+type Query struct{ Version string }
+
+func (EC2) action(_ *http.Request, call Call) (string, error)   { return queryAction(call) }
+func (Query) action(_ *http.Request, call Call) (string, error) { return queryAction(call) }
+
+func (p EC2) decode(call Call, into any) error   { return queryDecode(p.Version, call, into) }
+func (p Query) decode(call Call, into any) error { return queryDecode(p.Version, call, into) }
+
+func queryAction(call Call) (string, error) {
+	values, err := url.ParseQuery(call.Body)
+	if err != nil {
+		return "", Refuse("the body: %v", err)
+	}
+	if values.Get("Action") == "" {
+		return "", Refuse("a call without an Action")
+	}
+	return values.Get("Action"), nil
+}
+
+func queryDecode(version string, call Call, into any) error {
+	values, err := url.ParseQuery(call.Body)
+	if err != nil {
+		return Refuse("the body: %v", err)
+	}
+	if got := values.Get("Version"); got != version {
+		return Refuse("version %q of %s: it has %q", got, call.Service, version)
+	}
+	values.Del("Action")
+	values.Del("Version")
+	if err := decodeQuery(values, into); err != nil {
+		return Refuse("%v of %s", err, call.Action)
+	}
+	return nil
+}
+
+// xmlError is an error as both protocols have it.
+type xmlError struct {
+	Type    string `xml:"Type,omitempty"`
+	Code    string
+	Message string
+}
+
+func (p EC2) write(out http.ResponseWriter, call Call, requestID string, answer any, failure *Failure) {
+	if failure != nil {
+		writeXML(out, failure.Status, struct {
+			XMLName   xml.Name   `xml:"Response"`
+			Errors    []xmlError `xml:"Errors>Error"`
+			RequestID string
+		}{Errors: []xmlError{{Code: failure.Code, Message: failure.Message}}, RequestID: requestID})
+		return
+	}
+	inner, err := innerXML(answer)
+	if err != nil {
+		http.Error(out, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	writeXML(out, http.StatusOK, struct {
+		XMLName   xml.Name
+		RequestID string `xml:"requestId"`
+		Inner     []byte `xml:",innerxml"`
+	}{
+		XMLName:   xml.Name{Space: "http://ec2.amazonaws.com/doc/" + p.Version + "/", Local: call.Action + "Response"},
+		RequestID: requestID, Inner: inner,
+	})
+}
+
+func (p Query) write(out http.ResponseWriter, call Call, requestID string, answer any, failure *Failure) {
+	if failure != nil {
+		writeXML(out, failure.Status, struct {
+			XMLName   xml.Name `xml:"ErrorResponse"`
+			Error     xmlError
+			RequestID string `xml:"RequestId"`
+		}{Error: xmlError{Type: "Sender", Code: failure.Code, Message: failure.Message}, RequestID: requestID})
+		return
+	}
+	inner, err := innerXML(answer)
+	if err != nil {
+		http.Error(out, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	type result struct {
+		XMLName xml.Name
+		Inner   []byte `xml:",innerxml"`
+	}
+	writeXML(out, http.StatusOK, struct {
+		XMLName   xml.Name
+		Result    result
+		RequestID string `xml:"ResponseMetadata>RequestId"`
+	}{
+		XMLName: xml.Name{Local: call.Action + "Response"},
+		Result:  result{XMLName: xml.Name{Local: call.Action + "Result"}, Inner: inner}, RequestID: requestID,
+	})
+}
+
+// innerXML renders the fields of a struct without the element around them.
+func innerXML(value any) ([]byte, error) {
+	text, err := xml.Marshal(value)
+	if err != nil {
+		return nil, fmt.Errorf("writing the answer: %w", err)
+	}
+	begin, end := bytes.IndexByte(text, '>'), bytes.LastIndex(text, []byte("</"))
+	return text[begin+1 : end], nil
+}
+
+func writeXML(out http.ResponseWriter, status int, value any) {
+	text, err := xml.Marshal(value)
+	if err != nil {
+		http.Error(out, fmt.Sprintf("writing the answer: %v", err), http.StatusInternalServerError)
+		return
+	}
+	writeBody(out, status, "text/xml;charset=UTF-8", strings.NewReader(xml.Header+string(text)))
+}
+
+// Written is an answer as a protocol writes it.
+func Written(protocol Protocol, call Call, answer any) []byte {
+	out := httptest.NewRecorder()
+	protocol.write(out, call, "", answer, nil)
+	return out.Body.Bytes()
+}

@@ -1,0 +1,76 @@
+package endpoint
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// REST is the protocol of EKS
+// (https://smithy.io/2.0/aws/protocols/aws-restjson1-protocol.html): the method
+// and the path name the action.
+type REST struct {
+	// Routes are the actions by method and path, such as
+	// "GET /clusters/{name}" of DescribeCluster. What is in braces becomes a
+	// parameter of that name, as do the parts of the query.
+	Routes map[string]string
+}
+
+func (p REST) action(_ *http.Request, call Call) (string, error) {
+	name, _, err := p.route(call)
+	return name, err
+}
+
+// route finds the action and its parameters.
+func (p REST) route(call Call) (string, map[string]string, error) {
+	in := call.Request
+	parts := strings.Split(in.URL.EscapedPath(), "/")
+	for route, name := range p.Routes {
+		method, path, _ := strings.Cut(route, " ")
+		wanted := strings.Split(path, "/")
+		matches := method == in.Method && len(wanted) == len(parts)
+		parameters := map[string]string{}
+		for i := 0; matches && i < len(parts); i++ {
+			value, err := url.PathUnescape(parts[i])
+			if strings.HasPrefix(wanted[i], "{") {
+				parameters[strings.Trim(wanted[i], "{}")] = value
+			} else {
+				matches = wanted[i] == value
+			}
+			matches = matches && err == nil
+		}
+		if matches {
+			for key, values := range in.URL.Query() {
+				parameters[key] = strings.Join(values, ",")
+			}
+			return name, parameters, nil
+		}
+	}
+	return "", nil, Refuse("%s %s of %s", in.Method, in.URL.EscapedPath(), call.Service)
+}
+
+func (p REST) decode(call Call, into any) error {
+	_, parameters, err := p.route(call)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(parameters)
+	if err != nil {
+		return Refuse("the parameters of %s: %v", call.Action, err)
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(into); err != nil {
+		return Refuse("the parameters of %s: %v", call.Action, err)
+	}
+	return nil
+}
+
+func (REST) write(out http.ResponseWriter, call Call, requestID string, answer any, failure *Failure) {
+	if failure != nil {
+		out.Header().Set("X-Amzn-Errortype", failure.Code)
+	}
+	JSON{}.write(out, call, requestID, answer, failure)
+}

@@ -1,0 +1,218 @@
+//go:build linux
+
+package aws
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/endpoint"
+)
+
+// names are what tests call the things that moto names at random: "subnet-1"
+// for "subnet-0f4…". They are put in on the way to moto and back.
+type names struct {
+	mutex    sync.RWMutex
+	pairs    []string // a test's name and moto's, in turn
+	toMoto   map[string]string
+	pattern  *regexp.Regexp
+	fromMoto *strings.Replacer
+}
+
+func (n *names) add(name, real string) {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	if n.toMoto == nil {
+		n.toMoto = map[string]string{}
+	}
+	n.toMoto[name] = real
+	n.pairs = append([]string{real, name}, n.pairs...) // the newest wins
+	n.fromMoto = strings.NewReplacer(n.pairs...)
+	var all []string
+	for name := range n.toMoto {
+		all = append(all, regexp.QuoteMeta(name))
+	}
+	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) })
+	n.pattern = regexp.MustCompile(`\b(` + strings.Join(all, "|") + `)\b`)
+}
+
+func (n *names) in(text string) string {
+	n.mutex.RLock()
+	defer n.mutex.RUnlock()
+	if n.pattern == nil {
+		return text
+	}
+	return n.pattern.ReplaceAllStringFunc(text, func(name string) string { return n.toMoto[name] })
+}
+
+func (n *names) out(text []byte) []byte {
+	n.mutex.RLock()
+	defer n.mutex.RUnlock()
+	if n.fromMoto == nil {
+		return text
+	}
+	return []byte(n.fromMoto.Replace(string(text)))
+}
+
+// Name gives what moto has named in an answer a name of the test's: the first
+// match of the pattern's group. Whatever had the name loses it.
+func (w *World) Name(name string, answer []byte, pattern string) {
+	w.t.Helper()
+	found := regexp.MustCompile(pattern).FindSubmatch(answer)
+	require.NotNil(w.t, found, "%s in %s", pattern, answer)
+	w.names.add(name, string(found[1]))
+}
+
+// crashes are errors of AWS in the place of which moto falls over.
+var crashes = map[string]string{
+	"ec2:DescribeLaunchTemplateVersions": "InvalidLaunchTemplateId.VersionNotFound",
+}
+
+// looks are actions that change nothing.
+var looks = regexp.MustCompile(`^(Describe|Get|List)`)
+
+// mends write as AWS does what the SDK refuses to read: moto has times and
+// numbers of EKS as texts, and leaves Python's words in the place of booleans.
+var mends = map[string][]struct {
+	wrong *regexp.Regexp
+	right string
+}{
+	"eks": {{regexp.MustCompile(`"(created|modified)At": *"[^"]*"`), `"${1}At": 1.8e9`}, {regexp.MustCompile(`"diskSize": *"(\d+)"`), `"diskSize": $1`}},
+	"xml": {
+		{regexp.MustCompile(`>True<`), `>true<`}, {regexp.MustCompile(`>False<`), `>false<`},
+		{regexp.MustCompile(`<([eE]bsOptimized|[eE]nabled|replaceUnhealthyInstances|terminateInstancesWithExpiration)>(None)?<`), `<$1>false<`},
+		{regexp.MustCompile(`>(\d{4}-\d\d-\d\d) (\d\d:\d\d)`), `>${1}T$2`},
+	},
+}
+
+func mend(service string, text []byte) []byte {
+	if service != "eks" {
+		service = "xml"
+	}
+	for _, m := range mends[service] {
+		text = m.wrong.ReplaceAll(text, []byte(m.right))
+	}
+	return text
+}
+
+// forward has moto answer a call.
+func (w *World) forward(ctx context.Context, call endpoint.Call) (*endpoint.Raw, error) {
+	if !looks.MatchString(call.Action) {
+		w.moto.sample = nil
+	}
+	in := call.Request
+	url := w.moto.url + w.names.in(in.URL.RequestURI())
+	out, err := http.NewRequestWithContext(ctx, in.Method, url, strings.NewReader(w.names.in(call.Body)))
+	if err != nil {
+		return nil, fmt.Errorf("asking moto: %w", err)
+	}
+	for _, name := range []string{"Authorization", "Content-Type", "X-Amz-Target"} {
+		out.Header.Set(name, in.Header.Get(name))
+	}
+	answer, err := http.DefaultClient.Do(out)
+	if err != nil {
+		return nil, fmt.Errorf("asking moto: %w", err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return nil, fmt.Errorf("asking moto: %w", err)
+	}
+	full := call.Service + ":" + call.Action
+	switch {
+	case answer.StatusCode < http.StatusInternalServerError:
+	case crashes[full] != "":
+		return nil, endpoint.Fail(crashes[full], "moto fell over")
+	default:
+		return nil, endpoint.Refuse("%s: moto fell over: %s", full, w.moto.said.last())
+	}
+	text = mend(call.Service, text)
+	answer.Header.Del("Content-Length")
+	return &endpoint.Raw{Status: answer.StatusCode, Header: answer.Header, Body: w.names.out(text)}, nil
+}
+
+// failed is an answer's error; nil for an answer that is none.
+func failed(raw *endpoint.Raw) error {
+	if raw.Status < http.StatusBadRequest {
+		return nil
+	}
+	field := func(pattern string) string {
+		found := regexp.MustCompile(pattern).FindSubmatch(raw.Body)
+		return string(bytes.Join(append([][]byte{nil}, found[min(1, len(found)):]...), nil))
+	}
+	return &endpoint.Failure{Status: raw.Status, Code: field(`<Code>([^<]*)<`), Message: field(`<Message>([^<]*)<`)}
+}
+
+// Do makes a call of the test's own in the world's region, which is neither
+// counted nor faulted. The parameters are names and values in turn, or a
+// document in JSON. EKS's actions are methods and paths: "eks:POST /clusters".
+func (w *World) Do(action string, parameters ...string) []byte {
+	w.t.Helper()
+	return w.DoIn(cmp.Or(w.Region, Region), action, parameters...)
+}
+
+// DoIn is Do in another region.
+func (w *World) DoIn(region, action string, parameters ...string) []byte {
+	w.t.Helper()
+	raw, err := w.try(region, action, parameters...)
+	require.NoError(w.t, err, "%s %q", action, parameters)
+	return raw
+}
+
+func (w *World) try(region, action string, parameters ...string) ([]byte, error) {
+	service, name, _ := strings.Cut(action, ":")
+	method, path, body := http.MethodPost, "/", strings.Join(parameters, "")
+	header := http.Header{"Authorization": {fmt.Sprintf(
+		"AWS4-HMAC-SHA256 Credential=%s/20260102/%s/%s/aws4_request, SignedHeaders=host, Signature=none", AccessKey, region, service)}}
+	switch service {
+	case "eks":
+		method, path, _ = strings.Cut(name, " ")
+		header.Set("Content-Type", "application/json")
+	case "ssm":
+		header.Set("X-Amz-Target", "AmazonSSM."+name)
+		header.Set("Content-Type", "application/x-amz-json-1.1")
+	default:
+		form := url.Values{"Action": {name}, "Version": {versions[service]}}
+		for pair := range slices.Chunk(parameters, 2) {
+			form.Set(pair[0], pair[1])
+		}
+		body = form.Encode()
+		header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	in, err := http.NewRequestWithContext(w.ctx, method, path, nil)
+	if err != nil {
+		return nil, err
+	}
+	in.Header = header
+	call := endpoint.Call{Service: service, Region: region, Action: name, Body: body, Request: in}
+	if own := w.own()[action]; own != nil {
+		protocol := endpoint.Protocol(endpoint.EC2{Version: versions["ec2"]})
+		if service == "ssm" {
+			protocol = endpoint.JSON{}
+		}
+		answer, err := own(w.ctx, protocol, call)
+		if raw, forwarded := answer.(*endpoint.Raw); forwarded && err == nil {
+			return raw.Body, failed(raw)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return endpoint.Written(protocol, call, answer), nil
+	}
+	raw, err := w.forward(w.ctx, call)
+	if err != nil {
+		return nil, err
+	}
+	return raw.Body, failed(raw)
+}

@@ -1,0 +1,384 @@
+//go:build linux
+
+package aws
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/endpoint"
+)
+
+// Tag is a tag.
+type Tag struct {
+	Key   string `xml:"key" query:"Key"`
+	Value string `xml:"value" query:"Value"`
+}
+
+// Image is an AMI. moto has images, too, but keeps little more than their names.
+type Image struct {
+	// Region is where it is; empty for everywhere.
+	Region         string  `xml:"-"`
+	ID             string  `xml:"imageId"`
+	Name           string  `xml:"name"`
+	Description    string  `xml:"description,omitempty"`
+	Owner          string  `xml:"imageOwnerId"`
+	Alias          string  `xml:"imageOwnerAlias,omitempty"`
+	State          string  `xml:"imageState"`
+	Public         bool    `xml:"isPublic"`
+	Architecture   string  `xml:"architecture"`
+	Type           string  `xml:"imageType"`
+	Created        string  `xml:"creationDate"`
+	Deprecated     string  `xml:"deprecationTime,omitempty"`
+	RootDevice     string  `xml:"rootDeviceName"`
+	RootType       string  `xml:"rootDeviceType"`
+	Virtualization string  `xml:"virtualizationType"`
+	Platform       string  `xml:"platform,omitempty"`
+	ENA            bool    `xml:"enaSupport"`
+	IMDS           string  `xml:"imdsSupport,omitempty"`
+	SourceInstance string  `xml:"sourceInstanceId,omitempty"`
+	Devices        []Drive `xml:"blockDeviceMapping>item"`
+	Tags           []Tag   `xml:"tagSet>item"`
+	Shares         []Share `xml:"-"`
+	// User is whom its instances let in, Disk what they boot from.
+	User string `xml:"-"`
+	Disk Disk   `xml:"-"`
+}
+
+// Drive is a device of an image.
+type Drive struct {
+	Name      string `xml:"deviceName"`
+	Snapshot  string `xml:"ebs>snapshotId"`
+	Size      int    `xml:"ebs>volumeSize,omitempty"`
+	Type      string `xml:"ebs>volumeType,omitempty"`
+	Encrypted bool   `xml:"ebs>encrypted"`
+}
+
+// Share lets somebody use an image or a snapshot.
+type Share struct {
+	Account      string `xml:"userId,omitempty" query:"UserId"`
+	Group        string `xml:"group,omitempty" query:"Group"`
+	Organization string `xml:"organizationArn,omitempty"`
+	Unit         string `xml:"organizationalUnitArn,omitempty"`
+}
+
+// Snapshot is a copy of a volume.
+type Snapshot struct {
+	Region    string  `xml:"-"`
+	ID        string  `xml:"snapshotId"`
+	State     string  `xml:"status"`
+	Owner     string  `xml:"ownerId"`
+	Size      int     `xml:"volumeSize"`
+	Encrypted bool    `xml:"encrypted"`
+	KMSKey    string  `xml:"kmsKeyId,omitempty"`
+	Tags      []Tag   `xml:"tagSet>item"`
+	Shares    []Share `xml:"-"`
+	Disk      Disk    `xml:"-"`
+}
+
+// NewImage is an image of an account that is there, for x86_64 and with ENA.
+func NewImage(id, name, owner, created string) *Image {
+	return &Image{
+		ID: id, Name: name, Owner: owner, Created: created, State: "available", Architecture: "x86_64", Type: "machine",
+		RootDevice: "/dev/xvda", RootType: "ebs", Virtualization: "hvm", ENA: true,
+	}
+}
+
+// Image is an image by its id or its name; nil where there is none.
+func (w *World) Image(named string) *Image {
+	i := slices.IndexFunc(w.Images, func(i *Image) bool { return i.ID == named || i.Name == named })
+	if i < 0 {
+		return nil
+	}
+	return w.Images[i]
+}
+
+// SnapshotIDs are the ids of all snapshots.
+func (w *World) SnapshotIDs() []string {
+	var ids []string
+	for _, s := range w.Snapshots {
+		ids = append(ids, s.ID)
+	}
+	return ids
+}
+
+// place is where something is, and its id.
+type place interface {
+	at() (region, id, owner string)
+}
+
+func (i *Image) at() (region, id, owner string)    { return i.Region, i.ID, i.Owner }
+func (s *Snapshot) at() (region, id, owner string) { return s.Region, s.ID, s.Owner }
+
+// find finds something by its id, where it is, or an error of the code.
+func find[R place](all []R, region, id, missing string) (found R, err error) {
+	i := slices.IndexFunc(all, func(r R) bool {
+		in, named, _ := r.at()
+		return named == id && (in == "" || in == region)
+	})
+	if i < 0 {
+		return found, endpoint.Fail(missing, "The ID '%s' does not exist", id)
+	}
+	return all[i], nil
+}
+
+// mine is find for what the caller may change.
+func mine[R place](all []R, region, id, missing, denied string) (found R, err error) {
+	if found, err = find(all, region, id, missing); err != nil {
+		return found, err
+	}
+	if _, _, owner := found.at(); owner != Account {
+		return found, endpoint.Fail(denied, "Not authorized for %s", id)
+	}
+	return found, nil
+}
+
+func (w *World) ownImage(region, id string) (*Image, error) {
+	return mine(w.Images, region, id, "InvalidAMIID.NotFound", "AuthFailure")
+}
+
+func (w *World) ownSnapshot(region, id string) (*Snapshot, error) {
+	return mine(w.Snapshots, region, id, "InvalidSnapshot.NotFound", "UnauthorizedOperation")
+}
+
+type filter struct {
+	Name   string   `query:"Name"`
+	Values []string `query:"Value"`
+}
+
+// passes says whether a thing passes all filters; one that it has no attribute
+// for is refused.
+func passes(filters []filter, attributes map[string]string, tags []Tag) (bool, error) {
+	for _, f := range filters {
+		value, there := attributes[f.Name]
+		if key, isTag := strings.CutPrefix(f.Name, "tag:"); isTag {
+			i := slices.IndexFunc(tags, func(t Tag) bool { return t.Key == key })
+			if i < 0 {
+				return false, nil
+			}
+			value, there = tags[i].Value, true
+		}
+		if !there {
+			return false, endpoint.Refuse("the filter %q", f.Name)
+		}
+		if !slices.ContainsFunc(f.Values, func(pattern string) bool { return wildcard(pattern, value) }) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// wildcard matches as EC2's filters do: * is any text, ? any one character
+// (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Filtering.html).
+func wildcard(pattern, value string) bool {
+	if pattern == "" {
+		return value == ""
+	}
+	if pattern[0] == '*' {
+		return wildcard(pattern[1:], value) || value != "" && wildcard(pattern, value[1:])
+	}
+	return value != "" && (pattern[0] == '?' || pattern[0] == value[0]) && wildcard(pattern[1:], value[1:])
+}
+
+// listIn picks from images or snapshots.
+type listIn struct {
+	Images     []string `query:"ImageId"`
+	Snapshots  []string `query:"SnapshotId"`
+	Owners     []string `query:"Owner"`
+	Filters    []filter `query:"Filter"`
+	Deprecated bool     `query:"IncludeDeprecated"`
+	Disabled   bool     `query:"IncludeDisabled"`
+}
+
+// selected are those of a region that a call asks for.
+func selected[R place](all []R, region string, ids []string, missing string, in listIn, look func(R) (alias string, attributes map[string]string, tags []Tag)) ([]R, error) {
+	for _, id := range ids {
+		if _, err := find(all, region, id, missing); err != nil {
+			return nil, err
+		}
+	}
+	var chosen []R
+	for _, r := range all {
+		at, id, owner := r.at()
+		alias, attributes, tags := look(r)
+		owned := len(in.Owners) == 0 || slices.Contains(in.Owners, owner) || slices.Contains(in.Owners, cmp.Or(alias, owner)) ||
+			owner == Account && slices.Contains(in.Owners, "self")
+		if at != "" && at != region || !owned || len(ids) > 0 && !slices.Contains(ids, id) {
+			continue
+		}
+		pass, err := passes(in.Filters, attributes, tags)
+		if err != nil {
+			return nil, err
+		}
+		if pass {
+			chosen = append(chosen, r)
+		}
+	}
+	return chosen, nil
+}
+
+type imagesOut struct {
+	Images []*Image `xml:"imagesSet>item"`
+}
+
+func (w *World) describeImages(region string, in listIn) (imagesOut, error) {
+	chosen, err := selected(w.Images, region, in.Images, "InvalidAMIID.NotFound", in, func(i *Image) (string, map[string]string, []Tag) {
+		return i.Alias, map[string]string{
+			"image-id": i.ID, "name": i.Name, "owner-id": i.Owner, "architecture": i.Architecture, "root-device-name": i.RootDevice,
+			"root-device-type": i.RootType, "virtualization-type": i.Virtualization, "image-type": i.Type, "state": i.State,
+			"ena-support": strconv.FormatBool(i.ENA), "is-public": strconv.FormatBool(i.Public),
+		}, i.Tags
+	})
+	return imagesOut{chosen}, err
+}
+
+type snapshotsOut struct {
+	Snapshots []*Snapshot `xml:"snapshotSet>item"`
+}
+
+func (w *World) describeSnapshots(region string, in listIn) (snapshotsOut, error) {
+	chosen, err := selected(w.Snapshots, region, in.Snapshots, "InvalidSnapshot.NotFound", in, func(s *Snapshot) (string, map[string]string, []Tag) {
+		return "", map[string]string{"snapshot-id": s.ID}, s.Tags
+	})
+	return snapshotsOut{chosen}, err
+}
+
+type done struct {
+	Return bool `xml:"return"`
+}
+
+type imageIn struct {
+	ID        string `query:"ImageId"`
+	At        string `query:"DeprecateAt"`
+	Attribute string `query:"Attribute"`
+}
+
+type sharesOut struct {
+	Launch []Share `xml:"launchPermission>item"`
+	Volume []Share `xml:"createVolumePermission>item"`
+}
+
+func (w *World) describeImageAttribute(region string, in imageIn) (sharesOut, error) {
+	if in.Attribute != "launchPermission" {
+		return sharesOut{}, endpoint.Refuse("the attribute %q", in.Attribute)
+	}
+	i, err := w.ownImage(region, in.ID)
+	if err != nil {
+		return sharesOut{}, err
+	}
+	return sharesOut{Launch: i.Shares}, nil
+}
+
+type snapshotIn struct {
+	ID        string `query:"SnapshotId"`
+	Attribute string `query:"Attribute"`
+}
+
+func (w *World) describeSnapshotAttribute(region string, in snapshotIn) (sharesOut, error) {
+	if in.Attribute != "createVolumePermission" {
+		return sharesOut{}, endpoint.Refuse("the attribute %q", in.Attribute)
+	}
+	s, err := w.ownSnapshot(region, in.ID)
+	if err != nil {
+		return sharesOut{}, err
+	}
+	return sharesOut{Volume: s.Shares}, nil
+}
+
+// permission is whom something is shared with; clients say it once more in older
+// forms.
+type permission struct {
+	Add []Share `query:"Add"`
+}
+
+type attributeValue struct {
+	Value string `query:"Value"`
+}
+
+func (w *World) modifyImage(region string, in struct {
+	ID          string          `query:"ImageId"`
+	Description *attributeValue `query:"Description"`
+	IMDS        *attributeValue `query:"ImdsSupport"`
+	Permission  permission      `query:"LaunchPermission"`
+	Groups      []string        `query:"UserGroup"`
+	Accounts    []string        `query:"UserId"`
+}) (done, error) {
+	i, err := w.ownImage(region, in.ID)
+	if err != nil {
+		return done{}, err
+	}
+	if in.Description != nil {
+		i.Description = in.Description.Value
+	}
+	if in.IMDS != nil {
+		if i.IMDS = in.IMDS.Value; i.IMDS != "v2.0" {
+			return done{}, endpoint.Fail("InvalidParameterValue", "imdsSupport '%s'", i.IMDS)
+		}
+	}
+	i.Shares = append(i.Shares, in.Permission.Add...)
+	i.Public = slices.ContainsFunc(i.Shares, func(s Share) bool { return s.Group == "all" })
+	return done{true}, nil
+}
+
+func (w *World) modifySnapshot(region string, in struct {
+	ID         string     `query:"SnapshotId"`
+	Permission permission `query:"CreateVolumePermission"`
+	Groups     []string   `query:"UserGroup"`
+	Accounts   []string   `query:"UserId"`
+}) (done, error) {
+	s, err := w.ownSnapshot(region, in.ID)
+	if err != nil {
+		return done{}, err
+	}
+	s.Shares = append(s.Shares, in.Permission.Add...)
+	return done{true}, nil
+}
+
+func (w *World) deprecate(region string, in imageIn) (done, error) {
+	i, err := w.ownImage(region, in.ID)
+	if err != nil {
+		return done{}, err
+	}
+	if _, err := time.Parse(time.RFC3339, in.At); err != nil {
+		return done{}, endpoint.Fail("InvalidParameterValue", "DeprecateAt '%s'", in.At)
+	}
+	i.Deprecated = in.At
+	return done{true}, nil
+}
+
+func (w *World) deregister(region string, in imageIn) (done, error) {
+	gone, err := w.ownImage(region, in.ID)
+	if err != nil {
+		return done{}, err
+	}
+	w.Images = slices.DeleteFunc(w.Images, func(i *Image) bool { return i == gone })
+	return done{true}, nil
+}
+
+// deleteSnapshot refuses those of images, which moto does not.
+func (w *World) deleteSnapshot(region string, in snapshotIn) (done, error) {
+	gone, err := w.ownSnapshot(region, in.ID)
+	if err != nil {
+		return done{}, err
+	}
+	for _, i := range w.Images {
+		if slices.ContainsFunc(i.Devices, func(d Drive) bool { return d.Snapshot == in.ID }) {
+			return done{}, endpoint.Fail("InvalidSnapshot.InUse", "The snapshot %s is currently in use by %s", in.ID, i.ID)
+		}
+	}
+	w.Snapshots = slices.DeleteFunc(w.Snapshots, func(s *Snapshot) bool { return s == gone })
+	if gone.Disk.Image == "" || slices.ContainsFunc(w.Snapshots, func(s *Snapshot) bool { return s.Disk == gone.Disk }) {
+		return done{true}, nil
+	}
+	if err := os.Remove(gone.Disk.Image); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return done{}, fmt.Errorf("deleting the snapshot %s: %w", gone.ID, err)
+	}
+	return done{true}, nil
+}

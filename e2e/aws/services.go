@@ -1,0 +1,135 @@
+//go:build linux
+
+package aws
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/endpoint"
+)
+
+// versions are those of the APIs with the protocols EC2 and Query.
+var versions = map[string]string{"ec2": "2016-11-15", "autoscaling": "2011-01-01", "iam": "2010-05-08", "sts": "2011-06-15"}
+
+// known are the calls that moto answers, with the parameters that it heeds. It
+// ignores all others in silence, and a test would pass for the wrong reason.
+var known = map[string]string{
+	"ec2:DescribeRegions": "", "ec2:DescribeInstanceTypes": "InstanceType", "ec2:DescribeInstances": "InstanceId Filter",
+	"ec2:DescribeInstanceAttribute": "InstanceId Attribute", "ec2:ModifyInstanceAttribute": "InstanceId EnaSupport",
+	"ec2:DescribeVolumes": "VolumeId Filter", "ec2:DeleteVolume": "VolumeId",
+	"ec2:DescribeVpcs": "VpcId Filter", "ec2:DescribeVpcAttribute": "VpcId Attribute", "ec2:DescribeVpcEndpoints": "Filter",
+	"ec2:DescribeDhcpOptions": "DhcpOptionsId", "ec2:DescribeSubnets": "SubnetId Filter", "ec2:DescribeRouteTables": "Filter",
+	"ec2:DescribeNetworkAcls": "Filter", "ec2:DescribeSecurityGroups": "GroupId Filter",
+	"ec2:CreateSecurityGroup": "GroupName GroupDescription VpcId TagSpecification", "ec2:DeleteSecurityGroup": "GroupId",
+	"ec2:AuthorizeSecurityGroupIngress": "GroupId IpPermissions", "ec2:DeleteKeyPair": "KeyName",
+	"ec2:DescribeLaunchTemplates": "MaxResults", "ec2:DescribeLaunchTemplateVersions": "LaunchTemplateId LaunchTemplateName LaunchTemplateVersion",
+	"ec2:DescribeFleets": "", "ec2:DescribeSpotFleetRequests": "", "ec2:DescribeSpotInstanceRequests": "",
+	"autoscaling:DescribeAutoScalingGroups": "", "autoscaling:DescribeLaunchConfigurations": "",
+	"iam:GetInstanceProfile": "InstanceProfileName", "iam:ListAttachedRolePolicies": "RoleName",
+	"sts:GetCallerIdentity":  "",
+	"ssm:DescribeParameters": "ParameterFilters", "ssm:GetParameters": "Names", "ssm:GetParameterHistory": "Name",
+	"ecr:GetAuthorizationToken": "",
+	"eks:ListClusters":          "include", "eks:ListNodegroups": "", "eks:DescribeNodegroup": "",
+}
+
+// own are the actions that the world answers itself, or has a hand in.
+func (w *World) own() map[string]endpoint.Action {
+	return map[string]endpoint.Action{
+		"ec2:DescribeImages": handle(w, w.describeImages), "ec2:DescribeSnapshots": handle(w, w.describeSnapshots),
+		"ec2:DescribeImageAttribute": handle(w, w.describeImageAttribute), "ec2:DescribeSnapshotAttribute": handle(w, w.describeSnapshotAttribute),
+		"ec2:ModifyImageAttribute": handle(w, w.modifyImage), "ec2:ModifySnapshotAttribute": handle(w, w.modifySnapshot),
+		"ec2:EnableImageDeprecation": handle(w, w.deprecate), "ec2:DeregisterImage": handle(w, w.deregister), "ec2:DeleteSnapshot": handle(w, w.deleteSnapshot),
+		"ec2:CopyImage": handle(w, w.copyImage), "ec2:CreateImage": endpoint.Handle(w.createImage),
+		"ec2:CreateTags": endpoint.Handle(w.createTags), "ec2:CreateKeyPair": endpoint.Handle(w.createKeyPair),
+		"ec2:RunInstances": endpoint.Handle(w.runInstances), "ec2:DescribeInstances": w.describeInstances,
+		"ec2:StopInstances": endpoint.Handle(w.stopInstances), "ec2:TerminateInstances": endpoint.Handle(w.terminateInstances),
+		"eks:DescribeCluster": endpoint.Handle(w.describeCluster), "eks:DescribeAccessEntry": endpoint.Handle(w.describeAccessEntry),
+		"eks:ListAddons": endpoint.Handle(w.listAddons), "eks:DescribeAddon": endpoint.Handle(w.describeAddon),
+		"ssm:GetParameter": endpoint.Handle(w.getParameter), "ssm:PutParameter": endpoint.Handle(w.putParameter),
+		"sts:AssumeRole": endpoint.Handle(w.assumeRole),
+	}
+}
+
+// handle makes an action of one that only looks at the world's own fields.
+func handle[In, Out any](w *World, carryOut func(region string, in In) (Out, error)) endpoint.Action {
+	return endpoint.Handle(func(_ context.Context, call endpoint.Call, in In) (Out, error) {
+		w.mutex.Lock()
+		defer w.mutex.Unlock()
+		return carryOut(call.Region, in)
+	})
+}
+
+// services are all that is answered.
+func (w *World) services() map[string]endpoint.Service {
+	all := map[string]endpoint.Service{
+		"ec2": {Protocol: endpoint.EC2{Version: versions["ec2"]}}, "ssm": {Protocol: endpoint.JSON{}}, "ecr": {Protocol: endpoint.JSON{}},
+		"eks": {Protocol: endpoint.REST{Routes: map[string]string{
+			"GET /clusters": "ListClusters", "GET /clusters/{name}": "DescribeCluster",
+			"GET /clusters/{name}/node-groups": "ListNodegroups", "GET /clusters/{name}/node-groups/{nodegroupName}": "DescribeNodegroup",
+			"GET /clusters/{name}/access-entries/{principalArn}": "DescribeAccessEntry",
+			"GET /clusters/{name}/addons":                        "ListAddons", "GET /clusters/{name}/addons/{addonName}": "DescribeAddon",
+		}}},
+	}
+	for _, name := range []string{"autoscaling", "iam", "sts"} {
+		all[name] = endpoint.Service{Protocol: endpoint.Query{Version: versions[name]}}
+	}
+	actions := w.own()
+	for full, parameters := range known {
+		if actions[full] == nil {
+			actions[full] = w.forwarded(strings.Fields(parameters))
+		}
+	}
+	for name, service := range all {
+		service.Name, service.Actions = name, map[string]endpoint.Action{}
+		for full, action := range actions {
+			if of, short, _ := strings.Cut(full, ":"); of == name {
+				service.Actions[short] = action
+			}
+		}
+		all[name] = service
+	}
+	return all
+}
+
+// forwarded is an action of moto's with the parameters that it heeds.
+func (w *World) forwarded(parameters []string) endpoint.Action {
+	return func(ctx context.Context, protocol endpoint.Protocol, call endpoint.Call) (any, error) {
+		for _, name := range parametersOf(protocol, call) {
+			if !slices.Contains(parameters, name) {
+				return nil, endpoint.Refuse("the parameter %s of %s", name, call.Action)
+			}
+		}
+		return w.forward(ctx, call)
+	}
+}
+
+// parametersOf are the names of a call's parameters, without their parts.
+func parametersOf(protocol endpoint.Protocol, call endpoint.Call) []string {
+	switch protocol.(type) {
+	case endpoint.REST:
+		return slices.Collect(maps.Keys(call.Request.URL.Query()))
+	case endpoint.JSON:
+		members := map[string]any{}
+		if err := json.Unmarshal([]byte(call.Body), &members); err != nil {
+			return []string{call.Body}
+		}
+		return slices.Collect(maps.Keys(members))
+	}
+	form, err := url.ParseQuery(call.Body)
+	if err != nil {
+		return []string{call.Body}
+	}
+	var names []string
+	for name := range form {
+		name, _, _ = strings.Cut(name, ".")
+		if name != "Action" && name != "Version" {
+			names = append(names, name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,92 @@
+//go:build e2e && linux
+
+package aws
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestMain(m *testing.M) { os.Exit(Alone(m.Run)) }
+
+// call makes a call of a client's with a form.
+func call(t *testing.T, w *World, action string, parameters ...string) (int, string) {
+	t.Helper()
+	form := url.Values{"Action": {action}, "Version": {versions["ec2"]}}
+	for pair := range slices.Chunk(parameters, 2) {
+		form.Set(pair[0], pair[1])
+	}
+	in := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(form.Encode()))
+	in.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential="+AccessKey+"/20260102/"+Region+"/ec2/aws4_request, SignedHeaders=host, Signature=0")
+	in.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	out := httptest.NewRecorder()
+	w.ServeHTTP(out, in)
+	return out.Code, out.Body.String()
+}
+
+// What moto would ignore or permit fails a test.
+func TestWhatMotoWouldPermit(t *testing.T) {
+	w := Sample(t)
+	w.MayRefuse()
+	for _, c := range []struct {
+		want       string
+		action     string
+		parameters []string
+	}{
+		{"the double does not understand the action DescribeHosts of ec2", "DescribeHosts", nil},
+		{"the double does not understand the parameter DryRun of DescribeSubnets", "DescribeSubnets", []string{"DryRun", "true"}},
+		{"the double does not understand the parameter Monitoring of RunInstances", "RunInstances", []string{"ImageId", NodeImage, "MinCount", "1", "MaxCount", "1", "Monitoring.Enabled", "true"}},
+		{"moto fell over", "DescribeLaunchTemplateVersions", []string{"LaunchTemplateName", "nodes", "LaunchTemplateVersion.1", "9"}},
+		{"the filter &#34;hypervisor&#34;", "DescribeImages", []string{"Filter.1.Name", "hypervisor", "Filter.1.Value.1", "xen"}},
+		{"InvalidAMIID.NotFound", "RunInstances", []string{"ImageId", "ami-00000000", "MinCount", "1", "MaxCount", "1"}},
+		{"InvalidParameterValue", "RunInstances", []string{"ImageId", NodeImage, "MinCount", "0", "MaxCount", "0"}},
+		{"the device /dev/xvdb: a machine has one disk", "RunInstances", []string{"ImageId", NodeImage, "MinCount", "1", "MaxCount", "1", "BlockDeviceMapping.1.DeviceName", "/dev/xvdb"}},
+		{"an image of an instance that is running", "CreateImage", []string{"InstanceId", "i-1", "Name", "x"}},
+		{"InvalidSnapshot.InUse", "DeleteSnapshot", []string{"SnapshotId", "snap-1"}},
+		{"AuthFailure", "DeregisterImage", []string{"ImageId", Debian}},
+		{"AuthFailure", "ModifyImageAttribute", []string{"ImageId", Debian, "Description.Value", "mine"}},
+		{"InvalidAMIName.Duplicate", "CopyImage", []string{"Name", "node-1.34", "SourceImageId", NodeImage, "SourceRegion", Region}},
+		{"InvalidParameterDependency", "CopyImage", []string{"Name", "x", "SourceImageId", NodeImage, "SourceRegion", Region, "KmsKeyId", "alias/x"}},
+		{"InvalidParameterValue", "CopyImage", []string{"Name", "x", "SourceImageId", NodeImage, "SourceRegion", Region, "Encrypted", "true", "KmsKeyId", "arn:aws:kms:us-east-1:123456789012:alias/x"}},
+	} {
+		status, said := call(t, w, c.action, c.parameters...)
+		assert.Equal(t, http.StatusBadRequest, status, "%s %s", c.action, said)
+		assert.Contains(t, said, c.want, c.action)
+	}
+	assert.NotNil(t, w.Image(NodeImage), "nothing was changed")
+}
+
+// The life of an image: an instance of it is stopped, captured, copied with a key
+// and given away; what is left is named.
+func TestALifeWithoutMachines(t *testing.T) {
+	w := Sample(t)
+	w.Image(NodeImage).Region, w.Snapshots[0].Region = Region, Region
+	w.Do("ec2:StopInstances", "InstanceId.1", "i-1")
+	status, said := call(t, w, "CreateImage", "InstanceId", "i-1", "Name", "made", "TagSpecification.1.ResourceType", "snapshot", "TagSpecification.1.Tag.1.Key", "of", "TagSpecification.1.Tag.1.Value", "snapshot")
+	require.Equal(t, http.StatusOK, status, said)
+	made := w.Image("made")
+	require.NotNil(t, made)
+	assert.Equal(t, "i-1", made.SourceInstance)
+	w.DoIn("us-east-1", "ec2:CopyImage", "Name", "copied", "SourceImageId", made.ID, "SourceRegion", Region, "Encrypted", "true", "KmsKeyId", "alias/x")
+	copied := w.Image("copied")
+	assert.True(t, copied.Devices[0].Encrypted)
+	assert.False(t, made.Devices[0].Encrypted, "the source stays as it is")
+	w.Do("ec2:CreateTags", "ResourceId.1", made.ID, "Tag.1.Key", "team", "Tag.1.Value", "nodes")
+	assert.Equal(t, Tag{"team", "nodes"}, made.Tags[len(made.Tags)-1])
+	w.Do("ec2:TerminateInstances", "InstanceId.1", "i-1")
+	w.Do("ec2:DeregisterImage", "ImageId", made.ID)
+	w.Do("ec2:DeleteSnapshot", "SnapshotId", made.Devices[0].Snapshot)
+	left := strings.Join(w.Inventory(Region, "us-east-1"), "\n")
+	assert.Contains(t, left, "image "+copied.ID+" copied")
+	assert.NotContains(t, left, made.ID)
+	assert.NotContains(t, left, "instance")
+	assert.NotContains(t, left, "volume")
+}

@@ -1,0 +1,191 @@
+//go:build e2e
+
+package ebs_test
+
+import (
+	"context"
+	"encoding/base64"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
+)
+
+// baseImage is the base image of Amazon's.
+const baseImage = "ami-00000001"
+
+// newBuilder is the real amazon-ebs builder without machines, where nobody needs
+// to log in.
+func newBuilder(t *testing.T) *desk {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	t.Cleanup(cancel)
+	lab, _, err := machine.Open(ctx, t.Output(), machine.Nspawn)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, lab.Close()) })
+	c := newAPI(t, ctx, lab)
+	c.Images, c.Published["/aws/base"] = baseImages(""), baseImage
+	var all programs
+	all.packer, err = tools.Packer(ctx, "", t.Output())
+	require.NoError(t, err)
+	all.amazon, err = tools.PackerAmazon(ctx, "", t.Output())
+	require.NoError(t, err)
+	return newDesk(t, c, all)
+}
+
+// build builds an image with more settings, where nobody needs to log in.
+func (d *desk) build(head, settings string) (string, error) {
+	d.t.Helper()
+	template := filepath.Join(d.home, "image.pkr.hcl")
+	require.NoError(d.t, os.WriteFile(template, []byte(head+`
+source "amazon-ebs" "node" {
+  region        = "us-east-1"
+  ami_name      = "node"
+  instance_type = "t3.large"
+  communicator  = "none"
+`+settings+`
+}
+build {
+  sources = ["amazon-ebs.node"]
+}
+`), 0o600))
+	return d.offer("build", template)
+}
+
+// TestRealBuilder makes the calls that the example does not need.
+func TestRealBuilder(t *testing.T) {
+	for name, test := range map[string]struct {
+		head, settings string
+		want           []string // actions
+		check          func(*testing.T, *desk, aws.Image)
+	}{
+		"encrypted, in two regions": {"", `
+  source_ami   = "` + baseImage + `"
+  encrypt_boot = true
+  ami_regions  = ["eu-west-1"]
+  tags         = { team = "nodes" }`,
+			[]string{"CopyImage", "DeregisterImage", "DeleteSnapshot"},
+			func(t *testing.T, d *desk, image aws.Image) {
+				assert.True(t, image.Devices[0].Encrypted)
+				copies := d.mine(abroad)
+				require.Len(t, copies, 1)
+				assert.Equal(t, []aws.Tag{{Key: "team", Value: "nodes"}}, copies[0].Tags)
+				assert.Len(t, d.Inventory(region, abroad), 4, "two images with their snapshots, and not the one in between")
+			},
+		},
+		"shared, deprecated, with ENA, in a chosen subnet": {"", `
+  source_ami     = "` + baseImage + `"
+  ena_support    = true
+  ami_users      = ["210987654321"]
+  snapshot_users = ["210987654321"]
+  deprecate_at   = "2030-01-01T00:00:00Z"
+  user_data      = "#!/bin/sh"
+  vpc_filter {
+    filters = { is-default = "true" }
+  }
+  subnet_filter {
+    filters = { availability-zone = "us-east-1b" }
+  }`,
+			[]string{
+				"DescribeVpcs", "DescribeSubnets", "ModifyInstanceAttribute", "ModifyImageAttribute",
+				"ModifySnapshotAttribute", "EnableImageDeprecation",
+			},
+			func(t *testing.T, d *desk, image aws.Image) {
+				assert.Equal(t, "2030-01-01T00:00:00Z", image.Deprecated)
+				for _, call := range d.Calls() {
+					if call.Action == "RunInstances" {
+						assert.Contains(t, call.Body, "UserData="+strings.TrimRight(base64.StdEncoding.EncodeToString([]byte("#!/bin/sh")), "="))
+					}
+				}
+				assert.Equal(t, []aws.Share{{Account: "210987654321"}}, image.Shares)
+			},
+		},
+		"found by data sources": {`
+data "amazon-parameterstore" "base" {
+  name   = "/aws/base"
+  region = "us-east-1"
+}
+data "amazon-ami" "base" {
+  region      = "us-east-1"
+  owners      = ["` + amazon + `"]
+  most_recent = true
+  filters     = { name = "al2023-ami-minimal-*-kernel-6.12-x86_64" }
+}`, `
+  source_ami      = data.amazon-parameterstore.base.value
+  ami_description = data.amazon-ami.base.id`,
+			[]string{"GetParameter"},
+			func(t *testing.T, _ *desk, image aws.Image) { assert.Equal(t, baseImage, image.Description) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newBuilder(t)
+			out, err := d.build(test.head, test.settings)
+			require.NoError(t, err, out)
+			assert.Empty(t, d.Refusals())
+			images := d.mine(region)
+			require.Len(t, images, 1, out)
+			assert.Equal(t, "node", images[0].Name)
+			test.check(t, d, *images[0])
+			for _, action := range test.want {
+				count := d.Count()
+				assert.NotZero(t, count["ec2:"+action]+count["ssm:"+action], "%s was not called: %v", action, count)
+			}
+			for _, line := range d.Inventory(region, abroad) {
+				assert.Regexp(t, `^(image|snapshot) `, line)
+			}
+		})
+	}
+}
+
+// TestRealBuilderCleansUp has the double refuse a call once the image is there.
+func TestRealBuilderCleansUp(t *testing.T) {
+	d := newBuilder(t)
+	d.MayRefuse()
+	out, err := d.build("", `
+  source_ami        = "`+baseImage+`"
+  ami_product_codes = ["code"]`)
+	require.Error(t, err)
+	assert.Contains(t, strings.Join(strings.Fields(out), " "), "the double does not understand the parameter ProductCode")
+	count := d.Count()
+	for _, action := range []string{"CreateImage", "DeregisterImage", "DeleteSnapshot", "TerminateInstances", "DeleteKeyPair", "DeleteSecurityGroup"} {
+		assert.Equal(t, 1, count["ec2:"+action], action)
+	}
+	assert.Empty(t, d.Inventory(region, abroad))
+	files, err := os.ReadDir(d.Folder)
+	require.NoError(t, err)
+	assert.Empty(t, files)
+}
+
+// TestRealBuilderReplaces builds the same image twice.
+func TestRealBuilderReplaces(t *testing.T) {
+	d := newBuilder(t)
+	settings := `
+  source_ami            = "` + baseImage + `"
+  force_deregister      = true
+  force_delete_snapshot = true`
+	for range 2 {
+		out, err := d.build("", settings)
+		require.NoError(t, err, out)
+	}
+	assert.Empty(t, d.Refusals())
+	assert.Len(t, d.Inventory(region, abroad), 2, "one image and its snapshot")
+	assert.Equal(t, 1, d.Count()["ec2:DeregisterImage"])
+}
+
+// mine are the account's images in a region.
+func (d *desk) mine(in string) []*aws.Image {
+	var own []*aws.Image
+	for _, i := range d.Images {
+		if i.Owner == aws.Account && i.Region == in {
+			own = append(own, i)
+		}
+	}
+	return own
+}

@@ -1,0 +1,239 @@
+//go:build e2e && linux
+
+package preflight
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/cli"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+)
+
+// All tests run where nothing but loopback can be reached.
+func TestMain(m *testing.M) { os.Exit(aws.Alone(m.Run)) }
+
+var (
+	instance = Target{Cluster: "my-cluster", Instance: "i-1"}
+	template = Target{Cluster: "my-cluster", Template: "nodes", TemplateVersion: "$Default"}
+)
+
+func served(t *testing.T) *aws.World {
+	t.Helper()
+	w := aws.Sample(t)
+	w.Serve()
+	return w
+}
+
+func connect(t *testing.T) *awsapi.AWS {
+	t.Helper()
+	a, err := awsapi.Open(t.Context(), awsapi.Options{Pause: time.Millisecond, Settle: time.Millisecond})
+	require.NoError(t, err)
+	return a
+}
+
+func ask(t *testing.T, target Target) Report {
+	t.Helper()
+	r, err := Run(t.Context(), connect(t), target)
+	require.NoError(t, err)
+	return r
+}
+
+// What the other tests begin with is what moto says, field by field.
+func TestTheSampleIsWhatAWSSays(t *testing.T) {
+	w := served(t)
+	w.PageSize = 1
+	for _, want := range []*facts{sample(), templated()} {
+		a := connect(t)
+		account, err := a.Account(t.Context())
+		got := gather(t.Context(), a, want.target, learn(account, err))
+		want.image.value.Created = time.Date(2026, 4, 1, 0, 0, 0, 0, time.UTC)
+		slices.Sort(got.profile.value.Role.Policies)
+		var trust any
+		require.NoError(t, json.Unmarshal([]byte(got.profile.value.Role.Trust), &trust))
+		assert.JSONEq(t, want.profile.value.Role.Trust, got.profile.value.Role.Trust)
+		got.profile.value.Role.Trust = want.profile.value.Role.Trust
+		for _, acl := range got.acls.value { // of the same number, any may be first
+			slices.SortStableFunc(acl.Entries, func(a, b awsapi.ACLEntry) int {
+				return map[bool]int{true: -1, false: 1}[a.Number < b.Number || a.Number == b.Number && a.Egress && !b.Egress]
+			})
+		}
+		slices.SortFunc(got.acls.value, func(a, b awsapi.ACL) int { return strings.Compare(a.ID, b.ID) })
+		slices.SortFunc(got.planeGroups.value, func(a, b awsapi.SecurityGroup) int { return -strings.Compare(a.ID, b.ID) })
+		want.entry.value.Groups = got.entry.value.Groups
+		assert.Equal(t, want, got)
+	}
+}
+
+func TestEveryTarget(t *testing.T) {
+	served(t)
+	for name, target := range map[string]Target{
+		"an instance": instance, "a template": template,
+		"a template's latest version": {Cluster: "my-cluster", Template: "nodes", TemplateVersion: "$Latest"},
+		"an image":                    {Cluster: "my-cluster", AMI: aws.NodeImage, Subnets: []string{"subnet-2"}},
+	} {
+		r := ask(t, target)
+		assert.Equal(t, 0, r.ExitCode(), "%s: %+v", name, r.Findings)
+		assert.Zero(t, r.Count(Warn), name)
+		assert.Equal(t, target.AMI != "", slices.Contains(r.LeftOut, "cluster-tag"), name)
+	}
+}
+
+// The private endpoints that nodes without a way out need are seen.
+func TestANetworkWithoutAWayOut(t *testing.T) {
+	w := served(t)
+	w.PageSize = 2
+	w.Do("ec2:DeleteRoute", "RouteTableId", "rtb-1", "DestinationCidrBlock", "0.0.0.0/0")
+	assert.Equal(t, 1, ask(t, instance).ExitCode())
+	for _, e := range endpoints(0, "available", true) {
+		kind, private := "Interface", "true"
+		if !e.Interface {
+			kind, private = "Gateway", "false"
+		}
+		w.Do("ec2:CreateVpcEndpoint", "VpcId", "vpc-1", "ServiceName", e.Service, "VpcEndpointType", kind, "PrivateDnsEnabled", private)
+	}
+	r := ask(t, instance)
+	assert.Equal(t, 0, r.ExitCode(), "%+v", r.Findings)
+}
+
+// What AWS answers where something is not there.
+func TestWhatIsNotThere(t *testing.T) {
+	for name, c := range map[string]struct {
+		change                   func(*aws.World)
+		check, verdict, evidence string
+	}{
+		"no cluster":             {func(w *aws.World) { w.Do("eks:DELETE /clusters/my-cluster") }, "cluster", "UNKNOWN", "No cluster found for name: my-cluster."},
+		"no image":               {func(w *aws.World) { w.Images = nil }, "image-state", "UNKNOWN", "InvalidAMIID.NotFound"},
+		"an instance that ended": {func(w *aws.World) { w.Do("ec2:TerminateInstances", "InstanceId.1", "i-1") }, "instance-profile", "UNKNOWN", "describing the instance i-1: it is terminated"},
+		"no access entry":        {func(w *aws.World) { clear(w.Entries) }, "access", "UNKNOWN", "aws-auth decides, and only the Kubernetes API tells it"},
+		"another type":           {func(w *aws.World) { w.Entries[aws.NodeRole] = "STANDARD" }, "access", "FAIL", "is of the type STANDARD"},
+		"no add-ons":             {func(w *aws.World) { clear(w.Addons) }, "addons", "WARN", "EKS manages none"},
+		"no profile": {func(w *aws.World) {
+			w.Do("iam:RemoveRoleFromInstanceProfile", "InstanceProfileName", "nodes", "RoleName", "node")
+			w.Do("iam:DeleteInstanceProfile", "InstanceProfileName", "nodes")
+		}, "instance-profile", "FAIL", "NoSuchEntity"},
+		"no role": {func(w *aws.World) {
+			w.Do("iam:RemoveRoleFromInstanceProfile", "InstanceProfileName", "nodes", "RoleName", "node")
+		}, "instance-profile", "FAIL", "the instance profile nodes has no role"},
+		"no policy": {func(w *aws.World) {
+			w.Do("iam:DetachRolePolicy", "RoleName", "node", "PolicyArn", "arn:aws:iam::aws:policy/AmazonEKSWorkerNodePolicy")
+		}, "policy-worker", "FAIL", "node has no policy AmazonEKSWorkerNodePolicy"},
+		"no way in": {func(w *aws.World) {
+			w.Do("ec2:RevokeSecurityGroupIngress", "GroupId", "sg-cluster", "IpPermissions.1.IpProtocol", "-1", "IpPermissions.1.Groups.1.GroupId", "sg-cluster")
+		}, "security-group-10250", "FAIL", "let nothing in to port 10250"},
+		"an ACL that denies": {func(w *aws.World) {
+			w.Do("ec2:CreateNetworkAclEntry", "NetworkAclId", "acl-1", "RuleNumber", "90", "Protocol", "6", "RuleAction", "deny", "Egress", "true",
+				"CidrBlock", "10.0.2.128/25", "PortRange.From", "0", "PortRange.To", "1023")
+		}, "network-acl", "FAIL", "TCP to port 443, out to 10.0.2.0/24"},
+		"another domain": {func(w *aws.World) { w.DHCP("corp.example", "AmazonProvidedDNS") }, "dhcp-domain", "WARN", "set the domain corp.example"},
+		"no DNS": {func(w *aws.World) {
+			w.Do("ec2:ModifyVpcAttribute", "VpcId", "vpc-1", "EnableDnsSupport.Value", "false")
+		}, "vpc-dns", "FAIL", "DNS support is off in vpc-1"},
+		"no tag": {func(w *aws.World) {
+			w.Do("ec2:DeleteTags", "ResourceId.1", "i-1", "Tag.1.Key", "kubernetes.io/cluster/my-cluster")
+		}, "cluster-tag", "FAIL", "the instance i-1 has no tag"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := served(t)
+			c.change(w)
+			r := ask(t, instance)
+			f := r.Findings[slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Check == c.check })]
+			assert.Equal(t, c.verdict, string(f.Verdict))
+			assert.Contains(t, f.Evidence, c.evidence)
+		})
+	}
+}
+
+// byParameter has the launch template name its image by a parameter.
+func byParameter(w *aws.World) {
+	w.Put("/nodes", aws.NodeImage)
+	w.Relaunch("resolve:ssm:/nodes")
+}
+
+// The policy is exactly what the calls need.
+func TestThePolicyIsWhatIsCalled(t *testing.T) {
+	w := served(t)
+	byParameter(w)
+	assert.Zero(t, ask(t, instance).ExitCode())
+	assert.Zero(t, ask(t, template).ExitCode())
+	assert.Equal(t, Actions(), slices.Sorted(maps.Keys(w.Count())))
+	text, err := Policy()
+	require.NoError(t, err)
+	var policy struct {
+		Statement []struct{ Action []string }
+	}
+	require.NoError(t, json.Unmarshal([]byte(text), &policy))
+	assert.Equal(t, Actions(), policy.Statement[0].Action)
+	for _, action := range Actions() {
+		_, verb, _ := strings.Cut(action, ":")
+		assert.Regexp(t, "^(Describe|Get|List)", verb, "it changes nothing")
+		assert.True(t, cli.Operation(action), action)
+	}
+}
+
+// Whatever is denied makes what needs it unknown, and nothing else false.
+func TestADeniedCallIsUnknown(t *testing.T) {
+	for _, action := range Actions() {
+		t.Run(action, func(t *testing.T) {
+			w := served(t)
+			target := instance
+			if action == "ec2:DescribeLaunchTemplateVersions" || action == "ssm:GetParameter" {
+				byParameter(w)
+				target = template
+			}
+			w.Deny(action)
+			r := ask(t, target)
+			assert.Equal(t, 2, r.ExitCode(), "%+v", r.Findings)
+			for _, f := range r.Findings {
+				if f.Verdict == Unknown {
+					assert.Contains(t, f.Evidence, "the permission "+action+" is missing", f.Check)
+					assert.Equal(t, "eksnode preflight --policy", f.Remedy)
+				}
+			}
+		})
+	}
+}
+
+// A role with a path stands in aws-auth without it.
+func TestARoleWithAPath(t *testing.T) {
+	w := served(t)
+	w.Do("iam:CreateRole", "RoleName", "deep", "Path", "/eks/", "AssumeRolePolicyDocument", ec2Trust)
+	for _, policy := range sample().profile.value.Role.Policies {
+		w.Do("iam:AttachRolePolicy", "RoleName", "deep", "PolicyArn", "arn:aws:iam::aws:policy/"+policy)
+	}
+	w.Do("iam:RemoveRoleFromInstanceProfile", "InstanceProfileName", "nodes", "RoleName", "node")
+	w.Do("iam:AddRoleToInstanceProfile", "InstanceProfileName", "nodes", "RoleName", "deep")
+	w.Clusters["my-cluster"]["accessConfig"] = map[string]any{"authenticationMode": "CONFIG_MAP"}
+	target := instance
+	target.AWSAuth = []byte("kind: ConfigMap\ndata:\n  mapRoles: |\n    - rolearn: arn:aws:iam::123456789012:instance-profile/others\n" +
+		"    - rolearn: arn:aws:iam::123456789012:role/deep\n      username: system:node:{{EC2PrivateDNSName}}\n      groups: [system:bootstrappers, system:nodes]\n")
+	r := ask(t, target)
+	assert.Equal(t, 0, r.ExitCode(), "%+v", r.Findings)
+	assert.Zero(t, w.Count()["eks:DescribeAccessEntry"], "EKS lets nobody ask in this mode")
+}
+
+// Credentials that AWS does not take are told once, not by every check.
+func TestCredentialsThatAreNone(t *testing.T) {
+	w := served(t)
+	w.Fail("sts:GetCallerIdentity", 1, "ExpiredToken", 403)
+	_, err := Run(t.Context(), connect(t), instance)
+	require.EqualError(t, err, "asking who we are: ExpiredToken: as the test wants it")
+	assert.Len(t, w.Count(), 1)
+}
+
+func TestThrottledAndLate(t *testing.T) {
+	w := served(t)
+	w.Fail("ec2:DescribeInstances", 2, "InvalidInstanceID.NotFound", 400)
+	w.Fail("ec2:DescribeSubnets", 3, "RequestLimitExceeded", 503)
+	w.Fail("iam:GetInstanceProfile", 2, "Throttling", 400)
+	assert.Equal(t, 0, ask(t, instance).ExitCode())
+}

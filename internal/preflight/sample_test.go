@@ -1,0 +1,152 @@
+package preflight
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+)
+
+const (
+	nodeRole = "arn:aws:iam::123456789012:role/node"
+	ec2Trust = `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}`
+	// joining is user data for the sample's cluster.
+	joining = `MIME-Version: 1.0
+Content-Type: multipart/mixed; boundary="X"
+
+--X
+Content-Type: application/node.eks.aws
+
+apiVersion: node.eks.aws/v1alpha1
+kind: NodeConfig
+spec:
+  cluster:
+    name: my-cluster
+    apiServerEndpoint: https://ABC.gr7.eu-west-1.eks.amazonaws.com
+    certificateAuthority: Y2VydGlmaWNhdGU=
+    cidr: 10.100.0.0/16
+--X--
+`
+)
+
+func known[T any](value T) fact[T] { return fact[T]{value: value} }
+
+// sample is what AWS says of a node that can join in every way. A test with the
+// tag e2e compares it with what is read from moto.
+func sample() *facts {
+	owned := map[string]string{"kubernetes.io/cluster/my-cluster": "owned"}
+	subnets := []awsapi.Subnet{
+		{ID: "subnet-1", VPC: "vpc-1", Zone: "eu-west-1a", CIDR: "10.0.1.0/24", Free: 250, Tags: map[string]string{}, Default: "nat-1"},
+		{ID: "subnet-2", VPC: "vpc-1", Zone: "eu-west-1b", CIDR: "10.0.2.0/24", Free: 250, Tags: map[string]string{}, Default: "nat-1"},
+	}
+	extra := nodeGroup()
+	extra.ID, extra.Name = "sg-extra", "extra"
+	cluster := func() awsapi.SecurityGroup {
+		g := nodeGroup()
+		g.ID, g.Name, g.Ingress = "sg-cluster", "cluster", []awsapi.Rule{{Protocol: "-1", Groups: []string{"sg-cluster"}}}
+		return g
+	}
+	f := &facts{
+		target: Target{Cluster: "my-cluster", Instance: "i-1"}, account: known("123456789012"),
+		cluster: known(awsapi.Cluster{
+			Name: "my-cluster", ARN: "arn:aws:eks:eu-west-1:123456789012:cluster/my-cluster", Status: "ACTIVE", Version: "1.34",
+			Endpoint: "https://ABC.gr7.eu-west-1.eks.amazonaws.com", CA: "Y2VydGlmaWNhdGU=", ServiceCIDR: "10.100.0.0/16", IPFamily: "ipv4",
+			AuthenticationMode: "API_AND_CONFIG_MAP", VPC: "vpc-1", Subnets: []string{"subnet-1", "subnet-2"}, ClusterSecurityGroup: "sg-cluster",
+			SecurityGroups: []string{"sg-extra"}, PrivateAccess: true, Role: "arn:aws:iam::123456789012:role/cluster",
+		}),
+		launch: known(awsapi.Launch{
+			From: "the instance i-1", Image: "ami-0123456789abcdef0", Type: "m6i.large", Tags: owned, Subnet: "subnet-1", SecurityGroups: []string{"sg-cluster"},
+			Profile: "arn:aws:iam::123456789012:instance-profile/nodes", Tokens: "required", HopLimit: 2, PublicAddress: new(bool),
+		}),
+		image: known(awsapi.Image{
+			ID: "ami-0123456789abcdef0", Name: "node-1.34", Owner: "123456789012", State: "available", Architecture: "x86_64", RootDevice: "/dev/xvda",
+			RootType: "ebs", Virtualization: "hvm", ENA: true, Tags: map[string]string{KubernetesTag: "1.34.4", "eksnode:distro": "debian"}, Snapshots: []string{"snap-1"},
+		}),
+		architectures: known([]string{"x86_64"}),
+		profile: known(awsapi.Profile{Name: "nodes", ARN: "arn:aws:iam::123456789012:instance-profile/nodes", Role: &awsapi.Role{
+			Name: "node", ARN: nodeRole, Path: "/", Trust: ec2Trust,
+			Policies: []string{"AmazonEC2ContainerRegistryPullOnly", "AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonSSMManagedInstanceCore"},
+		}}),
+		entry:   known(awsapi.AccessEntry{Type: "EC2_LINUX", Groups: []string{"system:nodes"}}),
+		subnets: known(slices.Clone(subnets[:1])), planeSubnets: known(subnets),
+		acls:       known([]awsapi.ACL{openACL("acl-1", "subnet-1"), openACL("acl-2", "subnet-2")}),
+		nodeGroups: known([]awsapi.SecurityGroup{cluster()}), planeGroups: known([]awsapi.SecurityGroup{extra, cluster()}),
+		vpc: known(awsapi.VPC{
+			ID: "vpc-1", CIDRs: []string{"10.0.0.0/16"}, DNSSupport: true, DNSHostname: true, Domains: []string{"eu-west-1.compute.internal"},
+			NameServers: []string{"AmazonProvidedDNS"}, DHCP: "dopt-1",
+		}),
+		addons: known([]awsapi.Addon{
+			{Name: "coredns", Version: "v1.12.1-eksbuild.2", Status: "ACTIVE"}, {Name: "kube-proxy", Version: "v1.34.0-eksbuild.2", Status: "ACTIVE"},
+			{Name: "vpc-cni", Version: "v1.20.4-eksbuild.2", Status: "ACTIVE"},
+		}),
+	}
+	say(f, joining)
+	return f
+}
+
+// templated is the same of a launch template, whose instances go to all of the
+// cluster's subnets.
+func templated() *facts {
+	f := sample()
+	f.target = Target{Cluster: "my-cluster", Template: "nodes", TemplateVersion: "$Default"}
+	l := &f.launch.value
+	l.From, l.Template, l.Version, l.Profile = "the launch template nodes", "lt-1", "1", "nodes"
+	l.Subnet, l.PublicAddress, l.HopLimit = "", nil, 0
+	l.AllTags, l.Metadata = []awsapi.Tagging{{Kind: "instance", Tags: l.Tags}}, map[string]any{"HttpTokens": "required"}
+	f.subnets.value = slices.Clone(f.planeSubnets.value)
+	return f
+}
+
+// nodeGroup is a security group that lets everything out.
+func nodeGroup() awsapi.SecurityGroup {
+	return awsapi.SecurityGroup{
+		ID: "sg-node", Name: "node", VPC: "vpc-1", Tags: map[string]string{}, Egress: []awsapi.Rule{{Protocol: "-1", CIDRs: []string{"0.0.0.0/0"}}},
+	}
+}
+
+// openACL has the entries of a VPC's default network ACL.
+func openACL(id, subnet string) awsapi.ACL {
+	acl := awsapi.ACL{ID: id, Subnets: []string{subnet}}
+	for _, number := range []int{100, 32767} {
+		for _, egress := range []bool{true, false} {
+			acl.Entries = append(acl.Entries, awsapi.ACLEntry{Number: number, Egress: egress, Allow: number == 100, Protocol: "-1", To: 65535, CIDR: "0.0.0.0/0"})
+		}
+	}
+	return acl
+}
+
+func allowedIn(e awsapi.ACLEntry) bool  { return e.Allow && !e.Egress }
+func allowedOut(e awsapi.ACLEntry) bool { return e.Allow && e.Egress }
+
+// The parts of a sample that tests change.
+func nodeSubnet(f *facts) *awsapi.Subnet { return &f.subnets.value[0] }
+func nodeACL(f *facts) *awsapi.ACL       { return &f.acls.value[0] }
+func planeACL(f *facts) *awsapi.ACL      { return &f.acls.value[1] }
+
+func addon(f *facts, name string) *awsapi.Addon {
+	return &f.addons.value[slices.IndexFunc(f.addons.value, func(a awsapi.Addon) bool { return a.Name == name })]
+}
+
+// clusterGroup changes the cluster's security group, which both sides have.
+func clusterGroup(f *facts, change func(*awsapi.SecurityGroup)) {
+	for _, groups := range [][]awsapi.SecurityGroup{f.nodeGroups.value, f.planeGroups.value} {
+		change(&groups[slices.IndexFunc(groups, func(g awsapi.SecurityGroup) bool { return g.ID == "sg-cluster" })])
+	}
+}
+
+// say gives the launch user data.
+func say(f *facts, text string) {
+	f.launch.value.UserData = []byte(text)
+	f.userData = readUserData(f.launch.value)
+}
+
+// found is what a check finds.
+func found(t *testing.T, f *facts, check string) Finding {
+	t.Helper()
+	all := f.check().Findings
+	i := slices.IndexFunc(all, func(f Finding) bool { return f.Check == check })
+	require.GreaterOrEqual(t, i, 0)
+	return all[i]
+}

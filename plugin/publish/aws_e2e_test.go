@@ -1,0 +1,67 @@
+//go:build e2e && linux
+
+package publish
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"testing"
+
+	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
+)
+
+// All tests run where nothing but loopback can be reached.
+func TestMain(m *testing.M) { os.Exit(aws.Alone(m.Run)) }
+
+type artifact string
+
+func (a artifact) BuilderId() string { return "mitchellh.amazonebs" }
+func (a artifact) Files() []string   { return nil }
+func (a artifact) Id() string        { return string(a) }
+func (a artifact) String() string    { return string(a) }
+func (a artifact) State(string) any  { return nil }
+func (a artifact) Destroy() error    { return nil }
+
+func TestPublish(t *testing.T) {
+	home := map[string]string{aws.Region: aws.NodeImage}
+	for name, c := range map[string]struct {
+		artifact artifact
+		change   func(*aws.World)
+		want     string // an error; empty: published
+		images   map[string]string
+	}{
+		"one region":    {"eu-west-1:ami-0123456789abcdef0", func(*aws.World) {}, "", home},
+		"two regions":   {"eu-west-1:ami-0123456789abcdef0,eu-north-1:ami-22222222", func(*aws.World) {}, "", map[string]string{aws.Region: aws.NodeImage, "eu-north-1": aws.Debian}},
+		"not there yet": {"eu-west-1:ami-0123456789abcdef0", func(w *aws.World) { w.Fail("ec2:DescribeImages", 1, "InvalidAMIID.NotFound", 400) }, "", home},
+		"being made":    {"eu-west-1:ami-0123456789abcdef0", func(w *aws.World) { w.Image(aws.NodeImage).State = "pending" }, "in eu-west-1: publishing the image ami-0123456789abcdef0: it is pending", nil},
+		"denied":        {"eu-west-1:ami-0123456789abcdef0", func(w *aws.World) { w.Deny("ssm:PutParameter") }, "in eu-west-1: putting ami-0123456789abcdef0 into the parameter /nodes/1.34: the permission ssm:PutParameter is missing", nil},
+		"no image":      {"/tmp/disk.raw", func(*aws.World) {}, `reading the artifact "/tmp/disk.raw": it is no image of the amazon plugin`, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := aws.Sample(t)
+			w.Serve()
+			c.change(w)
+			var p PostProcessor
+			require.NoError(t, p.Configure(map[string]any{"parameter": "/nodes/1.34"}))
+			var said bytes.Buffer
+			ui := &packersdk.BasicUi{Reader: new(bytes.Buffer), Writer: &said, ErrorWriter: io.Discard}
+			kept, keep, _, err := p.PostProcess(t.Context(), ui, c.artifact)
+			assert.Equal(t, c.artifact, kept)
+			assert.True(t, keep)
+			if c.want != "" {
+				require.ErrorContains(t, err, c.want)
+				return
+			}
+			require.NoError(t, err)
+			for region, image := range c.images {
+				assert.Equal(t, aws.Parameter{Value: image, Type: "String", DataType: "aws:ec2:image", Version: 1}, w.Parameter(region, "/nodes/1.34"))
+			}
+			assert.Contains(t, said.String(), "/nodes/1.34 in eu-west-1 is ami-0123456789abcdef0\n")
+		})
+	}
+}
