@@ -158,7 +158,7 @@ func build(t *testing.T, checkout string, k key) (dist string) {
 }
 
 // checksums holds each file of checksums to its archives, by the program that
-// people use: Packer refuses a release whose file lists anything but plugins.
+// people use. Packer reads every line of the plugin's as a plugin's zip.
 func checksums(t *testing.T, dist string, k key) {
 	var plugins, commands []string
 	for _, system := range systems() {

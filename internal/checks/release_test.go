@@ -1,0 +1,71 @@
+package checks
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// A tag is released whose version the sources and the changelog have; that
+// section of the changelog becomes the notes.
+func TestReleaseNotes(t *testing.T) {
+	const changelog = `# Changelog
+
+## [Unreleased]
+
+- Something new.
+
+## [1.2.3] - 2026-01-02
+
+### Added
+- A thing.
+
+## [1.2.2] - 2025-12-01
+- Nothing.
+
+## [1.2.1]
+
+[1.2.3]: https://example.com
+`
+	script, err := filepath.Abs(filepath.Join(root, ".ci/release-notes"))
+	require.NoError(t, err)
+	missing := func(tag, version string) string {
+		return "releasing " + tag + ": CHANGELOG.md has no section [" + version + "], or an empty one; give what is unreleased this version's name\n"
+	}
+	for _, c := range []struct{ tag, sources, want, err string }{
+		{tag: "v1.2.3", sources: "1.2.3", want: "### Added\n- A thing.\n"},
+		{tag: "v1.2.2", sources: "1.2.2", want: "- Nothing.\n"},
+		{tag: "v1.2.1", sources: "1.2.1", err: missing("v1.2.1", "1.2.1")},
+		{tag: "v1.2.0", sources: "1.2.0", err: missing("v1.2.0", "1.2.0")},
+		{tag: "v1.2.3", sources: "1.2.2", err: "releasing v1.2.3: internal/version/version.go says 1.2.2; tag the commit that has the version\n"},
+	} {
+		t.Run(c.tag+" of "+c.sources, func(t *testing.T) {
+			folder := t.TempDir()
+			require.NoError(t, os.MkdirAll(filepath.Join(folder, "internal/version"), 0o755))
+			write(t, filepath.Join(folder, "internal/version/version.go"), "package version\n\nvar (\n\tVersion = \""+c.sources+"\"\n)\n")
+			write(t, filepath.Join(folder, "CHANGELOG.md"), changelog)
+			cmd := exec.CommandContext(t.Context(), script, c.tag)
+			cmd.Dir = folder
+			out, err := cmd.Output()
+			assert.Equal(t, c.want, string(out))
+			if c.err == "" {
+				require.NoError(t, err)
+				return
+			}
+			var exit *exec.ExitError
+			require.ErrorAs(t, err, &exit)
+			assert.Equal(t, c.err, string(exit.Stderr))
+		})
+	}
+	// The real file's version is found.
+	cmd := exec.CommandContext(t.Context(), script, "v0.0.0")
+	cmd.Dir = root
+	_, err = cmd.Output()
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit)
+	assert.Regexp(t, `^releasing v0\.0\.0: internal/version/version\.go says \d+\.\d+\.\d+; `, string(exit.Stderr))
+}
