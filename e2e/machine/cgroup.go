@@ -148,6 +148,6 @@ func rmdir(path string) error {
 		case errors.Is(err, syscall.EBUSY):
 			return err
 		}
-		return Hopeless{&fs.PathError{Op: "rmdir", Path: path, Err: err}}
+		return Hopeless{Err: &fs.PathError{Op: "rmdir", Path: path, Err: err}}
 	})
 }

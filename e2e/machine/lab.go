@@ -139,9 +139,9 @@ exec dnsmasq "$@"`, bridge, hostAddress, subnetLength)
 		said, err := os.ReadFile(log.Name())
 		switch {
 		case err != nil:
-			return Hopeless{err}
+			return Hopeless{Err: err}
 		case !l.dnsmasq.Running():
-			return Hopeless{fmt.Errorf("starting the lab's DHCP server: %w: %s", l.dnsmasq.Exit(), said)}
+			return Hopeless{Err: fmt.Errorf("starting the lab's DHCP server: %w: %s", l.dnsmasq.Exit(), said)}
 		case !strings.Contains(string(said), "started, version"):
 			return errors.New("the lab's DHCP server has not started")
 		}

@@ -153,7 +153,7 @@ func (m *Machine) Boot(ctx context.Context) error {
 	}
 	err := Poll(ctx, func() error {
 		if !m.Running() {
-			return Hopeless{fmt.Errorf("it ended: %w", m.current().Exit())}
+			return Hopeless{Err: fmt.Errorf("it ended: %w", m.current().Exit())}
 		}
 		return m.ready(ctx)
 	})

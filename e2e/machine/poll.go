@@ -11,7 +11,10 @@ import (
 const step = 100 * time.Millisecond
 
 // Hopeless is an error that no waiting helps against.
-type Hopeless struct{ error }
+type Hopeless struct{ Err error }
+
+// Error implements error.
+func (h Hopeless) Error() string { return h.Err.Error() }
 
 // Poll looks at a condition until it holds, is hopeless, or ctx ends. The error
 // then says what was still missing.
@@ -26,7 +29,7 @@ func Poll(ctx context.Context, condition func() error) error {
 		case err == nil:
 			return nil
 		case errors.As(err, &end):
-			return end.error
+			return end.Err
 		case ctx.Err() == nil || missing == nil:
 			missing = err // later ones only say that the time is over
 		}
