@@ -59,27 +59,3 @@ func TestValuesCannotBecomeCommands(t *testing.T) {
 		}
 	}
 }
-
-func TestAWrongDocumentIsRefused(t *testing.T) {
-	text, err := os.ReadFile(commandFile)
-	require.NoError(t, err)
-	for old, c := range map[string][2]string{
-		`schemaVersion: "2.2"`:     {`schemaVersion: "1.2"`, `schemaVersion: it is "1.2", and not 2.2`},
-		"mainSteps:":               {"steps:", "field steps not found"},
-		"aws:runShellScript":       {"aws:runPowerShellScript", `nothing runs the action "aws:runPowerShellScript" here`},
-		"name: audit":              {"name: a", `the step's name "a" is not`},
-		"runCommand:":              {"runCommands:", "field runCommands not found"},
-		"platformType, Linux":      {"platform, Linux", "the precondition never holds"},
-		"type: String":             {"type: StringList", `nothing reads the type "StringList" here`},
-		"default: text":            {"default: xml", `its default "xml" is not allowed`},
-		"    allowedPattern: ^/[A": {"    displayType: ^/[A", "field displayType not found"},
-	} {
-		require.Contains(t, string(text), old)
-		_, err := ParseCommand([]byte(strings.Replace(string(text), old, c[0], 1)))
-		assert.ErrorContains(t, err, c[1], old)
-	}
-	c := parse(t)
-	_, err = c.Script(0, map[string]string{"Cluster": "x"})
-	require.ErrorContains(t, err, "there is no parameter Cluster")
-	require.ErrorContains(t, err, "the parameter Release has no value")
-}
