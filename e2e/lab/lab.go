@@ -52,7 +52,7 @@ func Open(t *testing.T, limit time.Duration, kinds ...machine.Kind) *Lab {
 	l.Lab, l.Root, err = machine.Open(ctx, t.Output(), kinds...)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, l.Close()) })
-	l.Key, err = machine.NewKey("builder@eksnode.test")
+	l.Key, err = machine.NewKey(Builder)
 	require.NoError(t, err)
 	return l
 }
@@ -105,7 +105,7 @@ var made sync.Map
 // Built is the path of a file that `make` builds, up to date with the sources.
 func Built(t *testing.T, target string) string {
 	t.Helper()
-	root, err := filepath.Abs("..")
+	root, err := filepath.Abs(".")
 	require.NoError(t, err)
 	for !exists(filepath.Join(root, "go.mod")) {
 		require.NotEqual(t, "/", root, "the test runs outside of the module")

@@ -81,7 +81,7 @@ func (n *Node) Await(t *testing.T, what string, within time.Duration, script str
 	ctx, cancel := context.WithTimeoutCause(n.ctx, within, fmt.Errorf("not within %s: %s", within, what))
 	defer cancel()
 	var result machine.Result
-	err := machine.Poll(ctx, func() (err error) {
+	err := machine.PollEvery(ctx, 500*time.Millisecond, func() (err error) {
 		if result, err = n.run(script, args...); err == nil && result.Code != 0 {
 			err = fmt.Errorf("exit code %d: %s%s", result.Code, result.Stdout, result.Stderr)
 		}

@@ -7,9 +7,6 @@ import (
 	"time"
 )
 
-// step is the time between two looks at a condition.
-const step = 100 * time.Millisecond
-
 // Hopeless is an error that no waiting helps against.
 type Hopeless struct{ Err error }
 
@@ -19,7 +16,12 @@ func (h Hopeless) Error() string { return h.Err.Error() }
 // Poll looks at a condition until it holds, is hopeless, or ctx ends. The error
 // then says what was still missing.
 func Poll(ctx context.Context, condition func() error) error {
-	ticker := time.NewTicker(step)
+	return PollEvery(ctx, 100*time.Millisecond, condition)
+}
+
+// PollEvery is Poll for a condition that takes some work to look at.
+func PollEvery(ctx context.Context, interval time.Duration, condition func() error) error {
+	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	var missing error
 	for {

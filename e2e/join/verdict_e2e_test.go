@@ -1,22 +1,21 @@
-package join
+//go:build e2e && full
+
+package join_test
 
 import (
 	"regexp"
 	"strings"
 )
 
-// Result is what became of an instance.
-type Result string
-
-// The results.
+// What becomes of an instance.
 const (
-	Joins    Result = "joins"
-	Degrades Result = "degrades"
-	Fails    Result = "does not join"
+	joins    = "joins"
+	degrades = "degrades"
+	fails    = "does not join"
 )
 
-// Trial is one instance that was started from an image with one leftover.
-type Trial struct {
+// trial is one instance that was started from an image with one leftover.
+type trial struct {
 	// Rule is the scrub's rule whose state was left, and Case what exactly where
 	// there is more to say.
 	Rule string `json:"rule"`
@@ -25,7 +24,7 @@ type Trial struct {
 	Paths []string `json:"paths"`
 	// FirstBoot is how the instance was told its cluster.
 	FirstBoot string `json:"firstBoot"`
-	Result    Result `json:"result"`
+	Result    string `json:"result"`
 	// Message is what the kubelet, containerd or the API server said.
 	Message string `json:"message,omitempty"`
 	// Leaks are files of the running instance that still know the old cluster.
@@ -59,7 +58,7 @@ var other = []*regexp.Regexp{
 	regexp.MustCompile(`cni plugin not initialized`),
 }
 
-func first(patterns []*regexp.Regexp, journal string) string {
+func find(patterns []*regexp.Regexp, journal string) string {
 	for _, pattern := range patterns {
 		if found := pattern.FindString(journal); found != "" {
 			found, _, _ = strings.Cut(found, "\n")
@@ -73,14 +72,14 @@ func first(patterns []*regexp.Regexp, journal string) string {
 	return ""
 }
 
-// Hopeless finds the message in a kubelet's journal for which it does not become
+// hopeless finds the message in a kubelet's journal for which it does not become
 // ready; nothing while there is none.
-func Hopeless(journal string) string { return first(fatal, journal) }
+func hopeless(journal string) string { return find(fatal, journal) }
 
-// Telling finds the message in a journal that says most; the last line when none
+// telling finds the message in a journal that says most; the last line when none
 // is known.
-func Telling(journal string) string {
-	if found := first(append(fatal[:len(fatal):len(fatal)], other...), journal); found != "" {
+func telling(journal string) string {
+	if found := find(append(fatal[:len(fatal):len(fatal)], other...), journal); found != "" {
 		return found
 	}
 	lines := strings.Split(strings.TrimSpace(journal), "\n")

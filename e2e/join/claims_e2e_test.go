@@ -1,4 +1,6 @@
-package join
+//go:build e2e
+
+package join_test
 
 import (
 	"crypto/ecdsa"
@@ -8,8 +10,6 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"net"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -36,35 +36,11 @@ func TestServingCertificatesAreTheNodesOwn(t *testing.T) {
 			Subject: pkix.Name{CommonName: c.subject}, DNSNames: c.names, IPAddresses: []net.IP{net.ParseIP(c.address)},
 		}, key)
 		require.NoError(t, err)
-		var request signingRequest
-		request.Spec.Username = c.user
-		request.Spec.Request = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
-		err = (*Cluster)(nil).suits(request)
+		err = claims(c.user, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
 		if c.want == "" {
 			assert.NoError(t, err)
 			continue
 		}
 		assert.EqualError(t, err, c.want)
-	}
-}
-
-func TestImagesAreReproducible(t *testing.T) {
-	program := filepath.Join(t.TempDir(), "busybox")
-	require.NoError(t, os.WriteFile(program, []byte("program"), 0o755))
-	one, err := Images(program)
-	require.NoError(t, err)
-	two, err := Images(program)
-	require.NoError(t, err)
-	assert.Equal(t, one, two)
-	assert.Contains(t, string(one), "602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.5")
-}
-
-func TestTheMostTellingMessageIsFound(t *testing.T) {
-	for journal, want := range map[string]string{
-		"started\nE1121 event.go:359] \"Server rejected event (will not retry!)\" err=\"Unauthorized\" event=\"x\"\nlater":              `"Server rejected event (will not retry!)" err="Unauthorized"`,
-		"err=\"Get \\\"https://x\\\": tls: failed to verify certificate: x509: certificate signed by unknown authority\"\nUnauthorized": "certificate signed by unknown authority",
-		"one\nanother\n": "another",
-	} {
-		assert.Equal(t, want, Telling(journal))
 	}
 }
