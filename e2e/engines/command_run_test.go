@@ -122,7 +122,7 @@ func image(t *testing.T) string {
 // code, and the arguments of its call to AWS.
 func send(t *testing.T, values map[string]string) (said string, code int, noted []string) {
 	t.Helper()
-	script, err := parse(t).Script(0, values)
+	script, err := parseCommand(t).Script(0, values)
 	require.NoError(t, err)
 	folder := t.TempDir()
 	notes := filepath.Join(folder, "notes")

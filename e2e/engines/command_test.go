@@ -13,7 +13,7 @@ import (
 
 const commandFile = "../../examples/ssm/audit.yaml"
 
-func parse(t *testing.T) Command {
+func parseCommand(t *testing.T) Command {
 	t.Helper()
 	text, err := os.ReadFile(commandFile)
 	require.NoError(t, err)
@@ -32,7 +32,7 @@ func sent() map[string]string {
 }
 
 func TestTheDocumentIsWhatSystemsManagerTakes(t *testing.T) {
-	c := parse(t)
+	c := parseCommand(t)
 	script, err := c.Script(0, sent())
 	require.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "script.sh")
@@ -49,7 +49,7 @@ func TestTheDocumentIsWhatSystemsManagerTakes(t *testing.T) {
 
 // What is sent becomes a part of a script that root runs.
 func TestValuesCannotBecomeCommands(t *testing.T) {
-	c := parse(t)
+	c := parseCommand(t)
 	for name := range c.Parameters {
 		for _, value := range []string{"'; reboot; '", "$(reboot)", "a\nreboot", "`reboot`", "a b", ""} {
 			values := sent()
