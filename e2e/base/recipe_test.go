@@ -1,10 +1,6 @@
 package base
 
 import (
-	"io/fs"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -37,48 +33,4 @@ func TestKeyCoversTheWholeRecipe(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { assert.NotEqual(t, same, key(change)) })
 	}
-}
-
-func TestSources(t *testing.T) {
-	assert.Equal(t, `deb [check-valid-until=no check-date=no] http://mirror.eksnode.test/debian trixie main
-deb [check-valid-until=no check-date=no] http://mirror.eksnode.test/debian trixie-updates main
-deb [check-valid-until=no check-date=no] http://mirror.eksnode.test/debian-security trixie-security main
-`, sources("trixie"))
-}
-
-func TestLayDown(t *testing.T) {
-	root := t.TempDir()
-	write := func(path, content string, mode fs.FileMode) {
-		path = filepath.Join(root, path)
-		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		require.NoError(t, os.WriteFile(path, []byte(content), mode))
-	}
-	write("etc/hostname", "builder\n", 0o644)
-	write("etc/ssh/ssh_host_rsa_key", "secret", 0o600)
-	write("etc/ssh/sshd_config", "kept", 0o644)
-	write("etc/machine-id", "0123\n", 0o444)
-	write("etc/netplan/90-default.yaml", "old", 0o644)
-	recipe := newRecipe("bookworm")
-	require.NoError(t, recipe.layDown(root))
-
-	assert.NoFileExists(t, filepath.Join(root, "etc/hostname"))
-	assert.NoFileExists(t, filepath.Join(root, "etc/ssh/ssh_host_rsa_key"))
-	assert.FileExists(t, filepath.Join(root, "etc/ssh/sshd_config"))
-	for _, file := range recipe.Files {
-		path := filepath.Join(root, file.Path)
-		content, err := os.ReadFile(path)
-		require.NoError(t, err)
-		assert.Equal(t, file.Content, string(content), file.Path)
-		info, err := os.Stat(path)
-		require.NoError(t, err)
-		assert.Equal(t, file.Mode, info.Mode(), file.Path)
-	}
-	target, err := os.Readlink(filepath.Join(root, "etc/resolv.conf"))
-	require.NoError(t, err)
-	assert.Equal(t, "../run/systemd/resolve/stub-resolv.conf", target)
-}
-
-func TestLoaderFindsTheRootByItsLabel(t *testing.T) {
-	assert.Contains(t, grubConfig, "root=LABEL="+RootLabel+" ")
-	assert.False(t, strings.Contains(grubConfig, " ro "), "with an empty fstab nothing remounts the root")
 }

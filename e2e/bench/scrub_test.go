@@ -85,7 +85,7 @@ func BenchmarkScrubDisk(b *testing.B) {
 	ready := func() { sh(b, `cp --sparse=always "$1.master" "$1"`, d.file) }
 	const scrub = `mount -o loop "$2" "$3"
 "$1" scrub --yes --audit off --root "$3"
-"$1" audit --skip assets --root "$3"
+"$1" audit --skip-rules assets --root "$3"
 umount "$3"`
 	race(b, 1, "virt-sysprep", 0.05,
 		way{ready, func() figures {

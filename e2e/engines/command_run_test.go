@@ -9,24 +9,38 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 )
 
-// awsStandIn stands for the aws command: it notes its arguments.
-const awsStandIn = "#!/bin/sh\nprintf '%s\\n' \"$@\" > \"$NOTES\"\n"
+// releaseVersion is what the archives' names say.
+const releaseVersion = "0.1.0"
+
+// release packs the command into a folder as a release does, and answers the
+// archive's name and its SHA-256.
+func release(t *testing.T) (folder, archive, digest string) {
+	t.Helper()
+	folder, archive = t.TempDir(), "eksnode_v"+releaseVersion+"_linux_"+runtime.GOARCH+".tar.gz"
+	program := lab.Eksnode(t)
+	out, err := exec.Command("tar", "-czf", filepath.Join(folder, archive), "-C", filepath.Dir(program), filepath.Base(program)).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return folder, archive, manifest.Sum([]byte(lab.Content(t, filepath.Join(folder, archive))))
+}
+
+// awsNotes is an aws command that notes its arguments.
+const awsNotes = "#!/bin/sh\nprintf '%s\\n' \"$@\" > \"$NOTES\"\n"
 
 // TestTheScriptAuditsRoots runs the document's script as a machine does, on roots
 // that are clean and on some that are not.
 func TestTheScriptAuditsRoots(t *testing.T) {
-	folder := t.TempDir()
-	_, digest, err := packRelease(t.Context(), folder)
-	require.NoError(t, err)
+	folder, _, digest := release(t)
 	server := httptest.NewServer(http.FileServerFS(os.DirFS(folder)))
 	t.Cleanup(server.Close)
 	dirty := func(name string) string {
@@ -36,7 +50,7 @@ func TestTheScriptAuditsRoots(t *testing.T) {
 		return root
 	}
 	scrubbed := image(t)
-	out, err := exec.CommandContext(t.Context(), filepath.Join(folder, "eksnode"), "scrub", "--yes", "--root", scrubbed).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), lab.Eksnode(t), "scrub", "--yes", "--root", scrubbed).CombinedOutput()
 	require.NoError(t, err, string(out))
 
 	for name, c := range map[string]struct {
@@ -108,11 +122,11 @@ func image(t *testing.T) string {
 // code, and the arguments of its call to AWS.
 func send(t *testing.T, values map[string]string) (said string, code int, noted []string) {
 	t.Helper()
-	script, err := parse(t).Script(0, values)
+	script, err := parseCommand(t).Script(0, values)
 	require.NoError(t, err)
 	folder := t.TempDir()
 	notes := filepath.Join(folder, "notes")
-	require.NoError(t, os.WriteFile(filepath.Join(folder, "aws"), []byte(awsStandIn), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "aws"), []byte(awsNotes), 0o755))
 	command := exec.CommandContext(t.Context(), "sh", "-c", script)
 	command.Env = []string{"PATH=" + folder + ":" + os.Getenv("PATH"), "NOTES=" + notes, "AWS_SSM_REGION_NAME=eu-west-1", "AWS_SSM_INSTANCE_ID=i-1", "HOME=/root"}
 	out, err := command.CombinedOutput()

@@ -13,7 +13,7 @@ import (
 
 const commandFile = "../../examples/ssm/audit.yaml"
 
-func parse(t *testing.T) Command {
+func parseCommand(t *testing.T) Command {
 	t.Helper()
 	text, err := os.ReadFile(commandFile)
 	require.NoError(t, err)
@@ -32,7 +32,7 @@ func sent() map[string]string {
 }
 
 func TestTheDocumentIsWhatSystemsManagerTakes(t *testing.T) {
-	c := parse(t)
+	c := parseCommand(t)
 	script, err := c.Script(0, sent())
 	require.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "script.sh")
@@ -49,7 +49,7 @@ func TestTheDocumentIsWhatSystemsManagerTakes(t *testing.T) {
 
 // What is sent becomes a part of a script that root runs.
 func TestValuesCannotBecomeCommands(t *testing.T) {
-	c := parse(t)
+	c := parseCommand(t)
 	for name := range c.Parameters {
 		for _, value := range []string{"'; reboot; '", "$(reboot)", "a\nreboot", "`reboot`", "a b", ""} {
 			values := sent()
@@ -58,28 +58,4 @@ func TestValuesCannotBecomeCommands(t *testing.T) {
 			assert.ErrorContains(t, err, "is not allowed", "%s: %s", name, value)
 		}
 	}
-}
-
-func TestAWrongDocumentIsRefused(t *testing.T) {
-	text, err := os.ReadFile(commandFile)
-	require.NoError(t, err)
-	for old, c := range map[string][2]string{
-		`schemaVersion: "2.2"`:     {`schemaVersion: "1.2"`, `schemaVersion: it is "1.2", and not 2.2`},
-		"mainSteps:":               {"steps:", "field steps not found"},
-		"aws:runShellScript":       {"aws:runPowerShellScript", `nothing runs the action "aws:runPowerShellScript" here`},
-		"name: audit":              {"name: a", `the step's name "a" is not`},
-		"runCommand:":              {"runCommands:", "field runCommands not found"},
-		"platformType, Linux":      {"platform, Linux", "the precondition never holds"},
-		"type: String":             {"type: StringList", `nothing reads the type "StringList" here`},
-		"default: text":            {"default: xml", `its default "xml" is not allowed`},
-		"    allowedPattern: ^/[A": {"    displayType: ^/[A", "field displayType not found"},
-	} {
-		require.Contains(t, string(text), old)
-		_, err := ParseCommand([]byte(strings.Replace(string(text), old, c[0], 1)))
-		assert.ErrorContains(t, err, c[1], old)
-	}
-	c := parse(t)
-	_, err = c.Script(0, map[string]string{"Cluster": "x"})
-	require.ErrorContains(t, err, "there is no parameter Cluster")
-	require.ErrorContains(t, err, "the parameter Release has no value")
 }

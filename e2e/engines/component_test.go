@@ -45,38 +45,6 @@ func TestTheComponentIsWhatImageBuilderTakes(t *testing.T) {
 	assert.LessOrEqual(t, len(text), 16000, "CreateComponent takes no more")
 }
 
-func TestAWrongComponentIsRefused(t *testing.T) {
-	text, err := os.ReadFile(componentFile)
-	require.NoError(t, err)
-	for old, c := range map[string][2]string{
-		"schemaVersion: 1.0":      {"schemaVersion: 1.2", `schemaVersion: it is "1.2", and not 1.0`},
-		"phases:":                 {"phase:", "field phase not found"},
-		"- name: validate":        {"- name: build", `the phase "build" is there twice`},
-		"- name: Scrub":           {"- name: Provision", `the step "Provision" is there twice`},
-		"action: DeleteFolder":    {"action: RemoveFolder", `nothing runs the action "RemoveFolder" here`},
-		"timeoutSeconds: 3600":    {"timeoutSeconds: 0", "timeoutSeconds must be -1 or at least 1"},
-		"maxAttempts: 3":          {"maxAttempts: 0", "maxAttempts must be at least 1"},
-		"timeoutSeconds: 1800":    {"onFailure: Stop", `onFailure "Stop" is none of`},
-		"algorithm: SHA256":       {"algorithms: SHA256", "field algorithms not found"},
-		"commands:":               {"command:", "field command not found"},
-		"'{{ Needed }}'":          {"'{{ Need }}'", `nothing is called "Need"`},
-		"- Archive:":              {"- Ar:", `the name "Ar" is taken, or not 3 to 128`},
-		"      type: string":      {"      type: number", `the type is "number", and can only be string`},
-		"      default: --source": {"      defaults: --source", "field defaults not found"},
-	} {
-		require.Contains(t, string(text), old)
-		_, err := ParseComponent([]byte(strings.Replace(string(text), old, c[0], 1)), recipe())
-		assert.ErrorContains(t, err, c[1], old)
-	}
-	values := recipe()
-	delete(values, "Checksum")
-	_, err = ParseComponent(text, values)
-	require.ErrorContains(t, err, "the parameter Checksum has no value")
-	values["Checksum"], values["Cluster"] = "x", "y"
-	_, err = ParseComponent(text, values)
-	require.ErrorContains(t, err, "there is no parameter Cluster")
-}
-
 // The stack gives the component what it needs, and refers to nothing that it
 // does not have.
 func TestThePipelineFitsTheComponent(t *testing.T) {

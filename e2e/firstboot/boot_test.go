@@ -10,18 +10,19 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/imdstest"
 )
 
 // TestFirstBoot boots instances from one image, each with other user data.
 func TestFirstBoot(t *testing.T) {
-	l := open(t, nil)
-	first, second := l.cluster("first", "6443"), l.cluster("second", "6444")
+	w := open(t, nil)
+	first, second := w.cluster("first", "6443"), w.cluster("second", "6444")
 	t.Run("instances", func(t *testing.T) {
-		t.Run("NodeConfig", func(t *testing.T) { t.Parallel(); testNodeConfig(t, l, first, second) })
-		t.Run("bootstrap.sh", func(t *testing.T) { t.Parallel(); testBootstrapScript(t, l, first, second) })
-		t.Run("leftover-state", func(t *testing.T) { t.Parallel(); testLeftoverState(t, l, first, second) })
-		t.Run("nothing", func(t *testing.T) { t.Parallel(); testNoUserData(t, l) })
+		t.Run("NodeConfig", func(t *testing.T) { t.Parallel(); testNodeConfig(t, w, first, second) })
+		t.Run("bootstrap.sh", func(t *testing.T) { t.Parallel(); testBootstrapScript(t, w, first, second) })
+		t.Run("leftover-state", func(t *testing.T) { t.Parallel(); testLeftoverState(t, w, first, second) })
+		t.Run("nothing", func(t *testing.T) { t.Parallel(); testNoUserData(t, w) })
 	})
 }
 
@@ -64,7 +65,7 @@ func generated(n *node, more ...string) []string {
 	return append(append([]string{
 		"/usr/bin/kubelet", "--cloud-provider=external", "--config=/etc/kubernetes/kubelet/config.json",
 	}, more...),
-		"--hostname-override="+nodeName(n.Address()),
+		"--hostname-override="+lab.NodeName(n.Address()),
 		"--image-credential-provider-bin-dir=/etc/eks/image-credential-provider", "--image-credential-provider-config=/etc/eks/image-credential-provider/config.json",
 		"--kubeconfig=/var/lib/kubelet/kubeconfig", "--node-ip="+n.Address().String(), "--runtime-cgroups=/runtime.slice/containerd.service",
 	)
@@ -89,8 +90,7 @@ func (n *node) booted() {
 func (n *node) joining(c *cluster) {
 	n.t.Helper()
 	n.booted()
-	require.Eventually(n.t, func() bool { return c.askedBy(n) }, n.lab.patience, tick, "the kubelet shows the cluster %s a token", c.name)
-	n.lab.step("%s: its kubelet speaks to %s", n.InstanceID(), c.name)
+	require.Eventually(n.t, func() bool { return c.askedBy(n) }, n.world.patience, tick, "the kubelet shows the cluster %s a token", c.name)
 	assert.Empty(n.t, n.sh("systemctl --failed --plain --no-legend"))
 }
 
@@ -124,16 +124,15 @@ func (n *node) again(command string) {
 func (n *node) reboots(c *cluster) {
 	n.t.Helper()
 	before := n.configuration()
-	require.NoError(n.t, n.PowerOff(n.lab.ctx))
+	require.NoError(n.t, n.PowerOff(n.world.Ctx))
 	c.forget(n)
-	require.NoError(n.t, n.Boot(n.lab.ctx))
-	n.lab.step("%s is up again", n.InstanceID())
+	require.NoError(n.t, n.Boot(n.world.Ctx))
 	n.joining(c)
 	assert.Equal(n.t, before, n.configuration(), "another boot writes nothing anew")
 }
 
-func testNodeConfig(t *testing.T, l *lab, first, second *cluster) {
-	n := l.instance(t, "i-nodeconfig", multipart(
+func testNodeConfig(t *testing.T, w *world, first, second *cluster) {
+	n := w.instance(t, "i-nodeconfig", multipart(
 		"application/node.eks.aws\n\n"+nodeConfig(first, "  kubelet: {config: {maxPods: 42}, flags: [--node-labels=team=a]}\n"), looking,
 	))
 	n.joining(first)
@@ -146,9 +145,9 @@ func testNodeConfig(t *testing.T, l *lab, first, second *cluster) {
 	assert.Contains(t, looked, "--node-labels=team=a\ninactive\ninactive", "the config phase comes before user data scripts, and starts nothing")
 	assert.Equal(t, "disabled\ndisabled", n.sh("systemctl is-enabled kubelet containerd || true"), "each boot starts them anew")
 	assert.Contains(t, n.sh("ctr -n k8s.io images list -q"), pauseImage())
-	found, err := n.try("eksnode diagnose")
-	require.ErrorContains(t, err, "exit code 1")
-	assert.Contains(t, err.Error(), "nauthorized", found)
+	found := n.Try(t, "eksnode diagnose")
+	assert.Equal(t, 1, found.Code)
+	assert.Contains(t, found.Stdout, "nauthorized")
 
 	n.again("eksnode init --config-source imds://user-data --config-source file:///etc/eks/nodeadm.d/")
 	n.sh("systemctl restart eksnode-network")
@@ -173,12 +172,12 @@ func testNodeConfig(t *testing.T, l *lab, first, second *cluster) {
 	n.reboots(second)
 }
 
-func testBootstrapScript(t *testing.T, l *lab, first, second *cluster) {
+func testBootstrapScript(t *testing.T, w *world, first, second *cluster) {
 	call := func(c *cluster, more string) string {
 		return fmt.Sprintf("/etc/eks/bootstrap.sh %s --apiserver-endpoint %s --b64-cluster-ca %s --dns-cluster-ip 10.100.0.10 %s", c.name, c.endpoint, c.base64CA(), more)
 	}
 	const arguments = "--kubelet-extra-args '--node-labels=kind=script,team=a --v=3' --use-max-pods false"
-	n := l.instance(t, "i-script", []byte("#!/bin/bash -xe\n"+call(first, arguments)+"\n"))
+	n := w.instance(t, "i-script", []byte("#!/bin/bash -xe\n"+call(first, arguments)+"\n"))
 	n.joining(first)
 	want := append(generated(n), "--node-labels=kind=script,team=a", "--v=3")
 	assert.Equal(t, want, n.kubeletArguments())
@@ -197,8 +196,8 @@ func testBootstrapScript(t *testing.T, l *lab, first, second *cluster) {
 
 // A builder's instance has no user data for its node: nothing starts, nothing
 // fails.
-func testNoUserData(t *testing.T, l *lab) {
-	n := l.instance(t, "i-nothing", nil)
+func testNoUserData(t *testing.T, w *world) {
+	n := w.instance(t, "i-nothing", nil)
 	n.booted()
 	assert.Equal(t, "running", n.sh("systemctl is-system-running --wait || true"))
 	assert.Equal(t, "inactive\ninactive", n.sh("systemctl is-active kubelet containerd || true"))

@@ -3,23 +3,18 @@
 package firstboot_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/base64"
-	"encoding/pem"
-	"math/big"
 	"net"
 	"net/http"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 )
 
 // cluster is as much of an API server as a node sees that it does not know: it
@@ -33,25 +28,19 @@ type cluster struct {
 }
 
 // cluster starts one at a port of the lab.
-func (l *lab) cluster(name, port string) *cluster {
-	l.t.Helper()
-	address := net.JoinHostPort(l.HostAddress(), port)
-	c := &cluster{name: name, endpoint: "https://" + address, asked: map[string]bool{}}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(l.t, err)
-	certificate := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1<<32, 0),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-		IPAddresses: []net.IP{net.ParseIP(l.HostAddress())},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, certificate, certificate, key.Public(), key)
-	require.NoError(l.t, err)
-	c.ca = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	listener, err := l.Listen(l.ctx, "tcp", address)
-	require.NoError(l.t, err)
-	server := &http.Server{Handler: c, TLSConfig: &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}}
-	go func() { _ = server.ServeTLS(listener, "", "") }() // it returns ErrServerClosed
-	l.t.Cleanup(func() { assert.NoError(l.t, server.Close()) })
+func (w *world) cluster(name, port string) *cluster {
+	t := w.t
+	t.Helper()
+	certificate, key := filepath.Join(t.TempDir(), "crt"), filepath.Join(t.TempDir(), "key")
+	out, err := exec.CommandContext(w.Ctx, "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+		"-subj", "/CN="+name, "-addext", "subjectAltName=IP:"+w.HostAddress(), "-keyout", key, "-out", certificate).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	c := &cluster{name: name, endpoint: "https://" + w.Port(port), ca: []byte(lab.Content(t, certificate)), asked: map[string]bool{}}
+	listener, err := w.Listen(w.Ctx, "tcp", w.Port(port))
+	require.NoError(t, err)
+	server := &http.Server{Handler: c}
+	go func() { _ = server.ServeTLS(listener, certificate, key) }() // it returns ErrServerClosed
+	t.Cleanup(func() { assert.NoError(t, server.Close()) })
 	return c
 }
 

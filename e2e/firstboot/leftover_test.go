@@ -8,7 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
 )
 
 // joinedByAmazon leaves a machine as Amazon Linux 2's own script and the kubelet
@@ -68,17 +69,18 @@ systemctl enable kubelet.service sandbox-image.service 2>/dev/null
 sync`
 
 // testLeftoverState boots instances from an image that nobody scrubbed.
-func testLeftoverState(t *testing.T, l *lab, first, second *cluster) {
-	builder := l.instance(t, "i-former", nil)
+func testLeftoverState(t *testing.T, w *world, first, second *cluster) {
+	builder := w.instance(t, "i-former", nil)
 	builder.booted()
 	builder.sh(joinedByAmazon, first.ca, first.endpoint)
-	require.NoError(t, builder.PowerOff(l.ctx))
-	image := filepath.Join(l.Folder(), "former.raw")
-	require.NoError(t, builder.Capture(l.ctx, image))
-	require.NoError(t, builder.Machine.Close())
+	image := filepath.Join(w.Folder(), "former.raw")
+	builder.CaptureTo(t, image)
+	boot := func(t *testing.T, id, userData string) *node {
+		return w.launch(t, machine.Config{Kind: machine.Node, Image: image, InstanceID: id, UserData: []byte(userData)})
+	}
 
 	t.Run("NodeConfig", func(t *testing.T) {
-		n := l.from(t, image, "i-healed", []byte(nodeConfig(second, "")))
+		n := boot(t, "i-healed", nodeConfig(second, ""))
 		n.joining(second)
 		assert.False(t, first.askedBy(n), "it never goes to the former cluster")
 		assert.Equal(t, generated(n), n.kubeletArguments())
@@ -97,7 +99,7 @@ func testLeftoverState(t *testing.T, l *lab, first, second *cluster) {
 	})
 	t.Run("bootstrap.sh", func(t *testing.T) {
 		call := fmt.Sprintf("/etc/eks/bootstrap.sh %s --apiserver-endpoint %s --b64-cluster-ca %s --dns-cluster-ip 10.100.0.10 --kubelet-extra-args --reserved-cpus=0", second.name, second.endpoint, second.base64CA())
-		n := l.from(t, image, "i-healed-script", []byte("#!/bin/bash -xe\n"+call+"\n"))
+		n := boot(t, "i-healed-script", "#!/bin/bash -xe\n"+call+"\n")
 		n.joining(second)
 		assert.Equal(t, append(generated(n), "--reserved-cpus=0"), n.kubeletArguments())
 		config := n.sh("cat /etc/kubernetes/kubelet/config.json")

@@ -3,12 +3,11 @@
 package firstboot_test
 
 import (
-	"os"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
 )
 
@@ -30,17 +29,12 @@ nmcli --terse --fields DEVICE,STATE,CONNECTION device | grep -x "%[1]s:connected
 // which has no hardware here. There is no udev either; what it adds is the matter
 // of virtual machines.
 func TestNetworkManagerLeavesSecondaryInterfaces(t *testing.T) {
-	l, root := openLab(t, machine.Nspawn)
-	n := l.start(t, machine.Config{Root: root, InstanceID: "i-network-manager"}, nil)
-	in, err := os.Open(command(t))
-	require.NoError(t, err)
-	defer in.Close()
-	_, err = n.Run(l.ctx, "cat > eksnode && chmod +x eksnode", in)
-	require.NoError(t, err)
+	w := openLab(t, machine.Nspawn)
+	n := w.launch(t, machine.Config{Root: w.Root, InstanceID: "i-network-manager"})
+	n.Upload(t, lab.Agent(t), "/home/admin/eksnode")
 	mac := machine.MAC(n.Address()).String()
 	primary := n.sh("grep -lx %s /sys/class/net/*/address | cut -d/ -f5", mac)
-	n.sh(withNetworkManager, primary, mac, l.HostAddress())
-	l.step("NetworkManager has the primary interface %s", primary)
+	n.sh(withNetworkManager, primary, mac, w.HostAddress())
 
 	state := func(name string) string {
 		return n.sh("nmcli --terse --fields DEVICE,STATE device | sed -n 's/^%s://p'", name)

@@ -1,10 +1,9 @@
 package join
 
 import (
-	"crypto/hmac"
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +13,9 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 )
 
 // Identity is an instance as AWS knows it: whoever signs with its role's
@@ -33,7 +35,8 @@ type Identities struct {
 	known map[string]Identity // by access key id
 }
 
-func (i *Identities) add(one Identity) {
+// Add makes an instance known.
+func (i *Identities) Add(one Identity) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
 	if i.known == nil {
@@ -160,7 +163,11 @@ func (a *Authenticator) Verify(token string) (Identity, error) {
 	if !known || q.Get("X-Amz-Security-Token") != who.SessionToken {
 		return none, fmt.Errorf("the token's credentials %q are nobody's", scope[0])
 	}
-	if want := a.sign(address, scope, who.SecretKey); !hmac.Equal([]byte(want), []byte(q.Get("X-Amz-Signature"))) {
+	want, err := a.sign(address, who, scope[2], signed)
+	if err != nil {
+		return none, fmt.Errorf("signing as %s: %w", who.ID, err)
+	}
+	if want != q.Get("X-Amz-Signature") {
 		return none, fmt.Errorf("the token of %s is not signed for the cluster %s", who.ID, a.Cluster)
 	}
 	if who.Role != a.Role {
@@ -169,28 +176,29 @@ func (a *Authenticator) Verify(token string) (Identity, error) {
 	return who, nil
 }
 
-// sign computes the signature that the request has when it names this cluster.
-// Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/create-signed-request.html
-func (a *Authenticator) sign(address *url.URL, scope []string, secret string) string {
+// sign is the signature that the AWS SDK gives the same request when it names
+// this cluster.
+func (a *Authenticator) sign(address *url.URL, who Identity, region string, at time.Time) (string, error) {
 	q := address.Query()
-	q.Del("X-Amz-Signature")
-	query := strings.ReplaceAll(q.Encode(), "+", "%20")
-	nothing := sha256.Sum256(nil)
-	canonical := strings.Join([]string{
-		http.MethodGet, "/", query, "host:" + address.Host, "x-k8s-aws-id:" + a.Cluster, "",
-		"host;x-k8s-aws-id", hex.EncodeToString(nothing[:]),
-	}, "\n")
-	sum := sha256.Sum256([]byte(canonical))
-	text := strings.Join([]string{"AWS4-HMAC-SHA256", q.Get("X-Amz-Date"), strings.Join(scope[1:], "/"), hex.EncodeToString(sum[:])}, "\n")
-	key := []byte("AWS4" + secret)
-	for _, part := range scope[1:] {
-		key = mac(key, part)
+	for name := range q {
+		if strings.HasPrefix(name, "X-Amz-") && name != "X-Amz-Expires" {
+			q.Del(name)
+		}
 	}
-	return hex.EncodeToString(mac(key, text))
-}
-
-func mac(key []byte, text string) []byte {
-	h := hmac.New(sha256.New, key)
-	h.Write([]byte(text))
-	return h.Sum(nil)
+	request, err := http.NewRequest(http.MethodGet, "https://"+address.Host+"/?"+q.Encode(), nil)
+	if err != nil {
+		return "", err
+	}
+	request.Header.Set("x-k8s-aws-id", a.Cluster)
+	credentials := aws.Credentials{AccessKeyID: who.AccessKeyID, SecretAccessKey: who.SecretKey, SessionToken: who.SessionToken}
+	nothing := fmt.Sprintf("%x", sha256.Sum256(nil))
+	presigned, _, err := v4.NewSigner().PresignHTTP(context.Background(), credentials, request, nothing, "sts", region, at)
+	if err != nil {
+		return "", err
+	}
+	parsed, err := url.Parse(presigned)
+	if err != nil {
+		return "", err
+	}
+	return parsed.Query().Get("X-Amz-Signature"), nil
 }

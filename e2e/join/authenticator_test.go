@@ -1,10 +1,6 @@
 package join
 
 import (
-	"bytes"
-	"encoding/json"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -29,14 +25,14 @@ func token(t *testing.T, who Identity, cluster string) string {
 	t.Setenv("AWS_SESSION_TOKEN", who.SessionToken)
 	node, err := firstboot.OpenNode(t.Context(), nil)
 	require.NoError(t, err)
-	text, _, err := node.Token(t.Context(), region, cluster)
+	text, _, err := node.Token(t.Context(), "eu-west-1", cluster)
 	require.NoError(t, err)
 	return text
 }
 
 func authenticator() *Authenticator {
 	a := &Authenticator{Cluster: "b", Identities: &Identities{}, Role: instance.Role, Now: time.Now}
-	a.Identities.add(instance)
+	a.Identities.Add(instance)
 	return a
 }
 
@@ -65,7 +61,7 @@ func TestTokensAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := authenticator()
-			a.Identities.add(other)
+			a.Identities.Add(other)
 			if c.now != nil {
 				a.Now = c.now
 			}
@@ -74,30 +70,4 @@ func TestTokensAreRefused(t *testing.T) {
 			assert.True(t, strings.HasPrefix(err.Error(), strings.TrimSuffix(c.want, "0s old")), "%v", err)
 		})
 	}
-}
-
-func TestTheWebhookNamesTheNode(t *testing.T) {
-	a := authenticator()
-	server := httptest.NewServer(a)
-	defer server.Close()
-	ask := func(token string) (review tokenReview) {
-		review.Kind, review.APIVersion = "TokenReview", "authentication.k8s.io/v1"
-		review.Spec.Token = token
-		text, err := json.Marshal(review)
-		require.NoError(t, err)
-		response, err := http.Post(server.URL, "application/json", bytes.NewReader(text))
-		require.NoError(t, err)
-		defer response.Body.Close()
-		review = tokenReview{}
-		require.NoError(t, json.NewDecoder(response.Body).Decode(&review))
-		return review
-	}
-	got := ask(token(t, instance, "b"))
-	assert.True(t, got.Status.Authenticated)
-	assert.Equal(t, "system:node:ip-10-77-1-2.eu-west-1.compute.internal", got.Status.User.Username)
-	assert.Equal(t, []string{"system:bootstrappers", "system:nodes"}, got.Status.User.Groups)
-	assert.Empty(t, got.Spec.Token)
-
-	assert.False(t, ask(token(t, instance, "a")).Status.Authenticated)
-	assert.Equal(t, []string{"the token of i-1 is not signed for the cluster b"}, a.Refusals())
 }

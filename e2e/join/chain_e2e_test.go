@@ -10,8 +10,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/eksnode/packer-plugin-eksnode/e2e/join"
 )
 
 // wordOfA is in everything that the pod on the first instance was given.
@@ -27,19 +25,19 @@ func TestChain(t *testing.T) { chain(t, "", "chain") }
 
 func chain(t *testing.T, suite, report string) {
 	w := openWorld(t, suite, 20*time.Minute)
-	dirty, clean := filepath.Join(w.lab.Folder(), "dirty.raw"), filepath.Join(w.lab.Folder(), "clean.raw")
-	var first *join.Instance
+	dirty, clean := filepath.Join(w.Folder(), "dirty.raw"), filepath.Join(w.Folder(), "clean.raw")
+	var first *instance
 	w.phase("an instance joins cluster A and runs a pod", func() {
-		first = w.launch(firstID, w.image, w.a, w.a.AmazonScript("--node-labels=cluster=a"))
+		first = w.launch(firstID, w.image, w.a.role, w.a.amazonScript("--node-labels=cluster=a"))
 		w.works(w.a, first, "first", wordOfA)
 	})
 	w.phase("it is captured as it is, and is Ready again", func() {
-		require.NoError(t, first.PowerOff(w.ctx))
-		require.NoError(t, first.Capture(w.ctx, dirty))
+		require.NoError(t, first.PowerOff(w.Ctx))
+		require.NoError(t, first.Capture(w.Ctx, dirty))
 		w.step("captured without a scrub")
 		w.reboot(w.a, first)
 	})
-	w.phase("it is scrubbed, powered off and captured", func() { require.NoError(t, w.scrubbed(first, clean)) })
+	w.phase("it is scrubbed, powered off and captured", func() { w.scrubbed(first, clean) })
 	w.step("captured scrubbed")
 
 	w.phase("an instance of the image without the scrub", func() { t.Run("without the scrub", func(t *testing.T) { w.in(t).unauthorized(dirty) }) })
@@ -52,27 +50,26 @@ func chain(t *testing.T, suite, report string) {
 func (w *world) unauthorized(dirty string) {
 	// It has no user data, so that nothing hurries the kubelet, which is
 	// enabled and starts as cluster A's node.
-	i := w.launch("i-dirty", dirty, w.b, nil)
+	i := w.launch("i-dirty", dirty, w.b.role, nil)
 	defer w.end(i)
 	said := w.says(i, "Server rejected event .will not retry!.*Unauthorized")
-	w.record("captured without the scrub", "none yet", "does not join", join.Hopeless(said))
-	w.do(i, string(w.b.AmazonScript("--node-labels=cluster=b")))
+	w.record("captured without the scrub", "none yet", "does not join", said)
+	i.Sh(w.t, string(w.b.amazonScript("--node-labels=cluster=b")))
 	said = w.says(i, "certificate signed by unknown authority")
-	w.record("captured without the scrub", "Amazon's bootstrap.sh", "does not join", join.Hopeless(said))
-	_, err := w.b.Node(w.ctx, i.PrivateDNSName)
-	assert.True(w.t, join.IsNotFound(err), "%v", err)
-	assert.Contains(w.t, strings.Join(w.a.Authenticator.Refusals(), "\n"),
+	w.record("captured without the scrub", "Amazon's bootstrap.sh", "does not join", said)
+	w.b.hasNo(w.t, "node", i.PrivateDNSName)
+	assert.Contains(w.t, strings.Join(w.a.authenticator.Refusals(), "\n"),
 		"the role nodes-of-"+nameOfB+" of i-dirty is not mapped in the cluster "+nameOfA)
 }
 
 // authorized requires that two instances of the scrubbed image join cluster B, by
 // either contract.
 func (w *world) authorized(clean string) {
-	one := w.launch("i-one", clean, w.b, w.b.NodeConfig())
+	one := w.launch("i-one", clean, w.b.role, w.b.nodeConfig())
 	defer w.end(one)
 	w.works(w.b, one, "one", "word-of-b-one")
 	w.record("captured after the scrub", "NodeConfig", "joins", "")
-	two := w.launch("i-two", clean, w.b, w.b.Arguments())
+	two := w.launch("i-two", clean, w.b.role, w.b.bootstrapScript())
 	defer w.end(two)
 	w.works(w.b, two, "two", "word-of-b-two")
 	w.record("captured after the scrub", "bootstrap.sh", "joins", "")
@@ -81,16 +78,16 @@ func (w *world) authorized(clean string) {
 
 // areStrangers requires two instances of one image to share nothing that tells a
 // machine from another, and to know nothing of cluster A.
-func (w *world) areStrangers(one, two *join.Instance) {
+func (w *world) areStrangers(one, two *instance) {
 	w.t.Helper()
 	var ids []string
-	for _, i := range []*join.Instance{one, two} {
-		node, err := w.b.Node(w.ctx, i.PrivateDNSName)
+	for _, i := range []*instance{one, two} {
+		node, err := w.b.node(w.Ctx, i.PrivateDNSName)
 		require.NoError(w.t, err)
 		assert.Equal(w.t, "aws:///eu-west-1a/"+i.InstanceID(), node.Spec.ProviderID)
 		assert.NotContains(w.t, node.Metadata.Labels, "cluster", "a label of cluster A's")
 		ids = append(ids, node.Status.NodeInfo.MachineID)
-		left := w.do(i, "grep -rlFs -e "+wordOfA+" -e "+nameOfA+" -e "+firstID+" / --exclude-dir=proc --exclude-dir=sys --exclude-dir=run --exclude-dir=dev || true")
+		left := i.Sh(w.t, "grep -rlFs -e "+wordOfA+" -e "+nameOfA+" -e "+firstID+" / --exclude-dir=proc --exclude-dir=sys --exclude-dir=run --exclude-dir=dev || true")
 		assert.Empty(w.t, left, "files of %s know of cluster A", i.InstanceID())
 	}
 	assert.NotEqual(w.t, ids[0], ids[1])

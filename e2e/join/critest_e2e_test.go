@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/e2e/join"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 )
 
@@ -39,12 +38,11 @@ grep -q portmap /etc/cni/net.d/10-lab.conflist
 // critest runs the validation of container runtimes against the node's
 // containerd, as its first boot has configured it. The kubelet, which would end
 // pods that are not its own, is stopped for that.
-func (w *world) critest(i *join.Instance) {
+func (w *world) critest(i *instance) {
 	w.t.Helper()
-	require.NoError(w.t, join.ServeRuntimeImages(w.ctx, w.lab, "/bin/busybox", w.t.TempDir()))
-	w.install(i, tools.NameCritest, "cat > /run/critest && chmod 755 /run/critest")
-	w.do(i, "systemctl stop kubelet\n"+join.RegistryHosts(w.lab)+withPorts)
-	out := w.do(i, "cd /run && TMPDIR=/var/tmp ./critest -ginkgo.json-report=/run/critest.json > critest.log 2>&1 || true\ncat critest.json || tail -40 critest.log")
+	i.Upload(w.t, fetch(w.t, []string{tools.NameCritest})[tools.NameCritest], "/run/critest")
+	i.Sh(w.t, "systemctl stop kubelet\n"+w.serveRuntimeImages()+withPorts)
+	out := i.Sh(w.t, "cd /run && TMPDIR=/var/tmp ./critest -ginkgo.json-report=/run/critest.json > critest.log 2>&1 || true\ncat critest.json || tail -40 critest.log")
 	var suites []struct{ SpecReports []spec }
 	require.NoError(w.t, json.Unmarshal([]byte(out), &suites), "%.2000s", out)
 	require.Len(w.t, suites, 1)

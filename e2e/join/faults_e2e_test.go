@@ -3,6 +3,7 @@
 package join_test
 
 import (
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,22 +12,17 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/e2e/join"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 )
-
-// disks looks at captured disks with the command that users have.
-func (w *world) disks() join.Disks {
-	w.t.Helper()
-	eksnode, err := filepath.Abs("../../bin/eksnode")
-	require.NoError(w.t, err)
-	return join.Disks{Eksnode: eksnode, Folder: w.lab.Folder()}
-}
 
 // snapshot copies the disk of a machine that runs: what its kernel has not
 // written yet is not in the copy.
-func (w *world) snapshot(i *join.Instance, to string) {
-	w.t.Helper()
-	require.NoError(w.t, join.Copy(w.ctx, filepath.Join(w.lab.Folder(), i.InstanceID(), "disk.raw"), to))
+func snapshot(t *testing.T, i *instance, to string) { copyDisk(t, i.Disk(), to) }
+
+func copyDisk(t *testing.T, from, to string) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "cp", "--sparse=always", "--reflink=auto", from, to).CombinedOutput()
+	require.NoError(t, err, "%s", out)
 }
 
 // After each fault the image is clean or is refused, and what was interrupted
@@ -35,66 +31,52 @@ func (w *world) snapshot(i *join.Instance, to string) {
 // scrub that of e2e/scrub.)
 func TestFaults(t *testing.T) {
 	w := openWorld(t, "", 30*time.Minute)
-	disks := w.disks()
-	start := func(t *testing.T, id string) (*world, *join.Instance) {
+	start := func(t *testing.T, id string) (*world, *instance) {
 		w := w.in(t)
-		i := w.launch(id, w.image, w.a, w.a.AmazonScript("--node-labels=cluster=a"))
+		i := w.launch(id, w.image, w.a.role, w.a.amazonScript("--node-labels=cluster=a"))
 		w.works(w.a, i, id, wordOfA)
 		return w, i
 	}
 	t.Run("captured while it runs, right after the scrub", func(t *testing.T) {
 		w, i := start(t, "i-running")
 		defer w.end(i)
-		image := filepath.Join(w.lab.Folder(), "running.raw")
-		w.do(i, "umount -q /var/lib/cloud/seed/nocloud || true; eksnode scrub --yes")
-		w.snapshot(i, image)
-		clean, said, err := disks.Audit(w.ctx, image)
-		require.NoError(t, err)
+		image := filepath.Join(w.Folder(), "running.raw")
+		i.Sh(w.t, "umount -q /var/lib/cloud/seed/nocloud || true; eksnode scrub --yes")
+		snapshot(t, i, image)
+		clean, said := lab.Disk(image).Audit(t)
 		assert.True(t, clean, said)
-		w.joinsB("i-of-running", image)
+		w.joinsB("i-of-running", image, w.b.nodeConfig())
 	})
 	t.Run("the scrub is killed and the power fails", func(t *testing.T) {
 		w, i := start(t, "i-killed")
 		defer w.end(i)
-		image := filepath.Join(w.lab.Folder(), "killed.raw")
-		w.do(i, `umount -q /var/lib/cloud/seed/nocloud || true
+		image := filepath.Join(w.Folder(), "killed.raw")
+		i.Sh(w.t, `umount -q /var/lib/cloud/seed/nocloud || true
 eksnode scrub --yes > /run/scrub.log 2>&1 &
 until grep -q kubelet-pki /run/scrub.log; do :; done
 kill -KILL $!`)
 		require.NoError(t, i.Kill())
-		require.NoError(t, i.Capture(w.ctx, image))
-		clean, said, err := disks.Audit(w.ctx, image)
-		require.NoError(t, err)
-		files, _, err := disks.Search(w.ctx, image, wordOfA)
-		require.NoError(t, err)
+		require.NoError(t, i.Capture(w.Ctx, image))
+		clean, said := lab.Disk(image).Audit(t)
+		files, _ := lab.Disk(image).Search(t, wordOfA)
 		if clean {
 			assert.Empty(t, files, "an image that passes must be clean")
 		}
 		w.step("its audit passes: %t; %d files know cluster A; %s", clean, len(files), lastLine(said))
-		require.NoError(t, disks.Scrub(w.ctx, image))
-		clean, said, err = disks.Audit(w.ctx, image)
-		require.NoError(t, err)
+		lab.Disk(image).Scrub(t)
+		clean, said = lab.Disk(image).Audit(t)
 		require.True(t, clean, said)
-		w.joinsB("i-of-killed", image)
+		w.joinsB("i-of-killed", image, w.b.nodeConfig())
 	})
 	t.Run("the disk is full", func(t *testing.T) {
 		w, i := start(t, "i-full")
-		image := filepath.Join(w.lab.Folder(), "full.raw")
-		w.do(i, "fallocate -l \"$(df --output=avail -B1 / | tail -1)\" /tmp/full || true; echo x > /var/full 2>/dev/null && echo '(there is room)' || true\numount -q /var/lib/cloud/seed/nocloud || true; eksnode scrub --yes && eksnode audit")
-		require.NoError(t, w.captured(i, image))
-		clean, said, err := disks.Audit(w.ctx, image)
-		require.NoError(t, err)
+		image := filepath.Join(w.Folder(), "full.raw")
+		i.Sh(w.t, "fallocate -l \"$(df --output=avail -B1 / | tail -1)\" /tmp/full || true; echo x > /var/full 2>/dev/null && echo '(there is room)' || true\numount -q /var/lib/cloud/seed/nocloud || true; eksnode scrub --yes && eksnode audit")
+		i.CaptureTo(t, image)
+		clean, said := lab.Disk(image).Audit(t)
 		require.True(t, clean, said)
-		w.joinsB("i-of-full", image)
+		w.joinsB("i-of-full", image, w.b.nodeConfig())
 	})
-}
-
-// joinsB requires that an instance of the image joins cluster B.
-func (w *world) joinsB(id, image string) {
-	w.t.Helper()
-	i := w.launch(id, image, w.b, w.b.NodeConfig())
-	defer w.end(i)
-	w.works(w.b, i, id, "word-of-b")
 }
 
 func lastLine(text string) string {

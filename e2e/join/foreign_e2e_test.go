@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 // foreign makes an image of one that eksnode provisioned into one that somebody
@@ -57,25 +56,23 @@ const foreignTemplates = `templates="/var/lib/kubelet/kubeconfig /etc/kubernetes
 // NodeConfig.
 func TestTemplatesOfOthers(t *testing.T) {
 	w := openWorld(t, "", 20*time.Minute)
-	theirs, clean := filepath.Join(w.lab.Folder(), "theirs.raw"), filepath.Join(w.lab.Folder(), "clean.raw")
-	maker := w.launch("i-maker", w.image, w.a, nil)
-	w.do(maker, foreignTemplates+foreign)
-	require.NoError(t, w.captured(maker, theirs))
+	theirs, clean := filepath.Join(w.Folder(), "theirs.raw"), filepath.Join(w.Folder(), "clean.raw")
+	maker := w.launch("i-maker", w.image, w.a.role, nil)
+	maker.Sh(w.t, foreignTemplates+foreign)
+	maker.CaptureTo(t, theirs)
 
-	first := w.launch(firstID, theirs, w.a, w.a.AmazonScript("--node-labels=cluster=a"))
+	first := w.launch(firstID, theirs, w.a.role, w.a.amazonScript("--node-labels=cluster=a"))
 	w.works(w.a, first, "first", wordOfA)
-	assert.Contains(t, w.do(first, "sha256sum --check /root/templates.sum 2>&1 || true"), "3 computed checksums did NOT match",
+	assert.Contains(t, first.Sh(w.t, "sha256sum --check /root/templates.sum 2>&1 || true"), "3 computed checksums did NOT match",
 		"sed has filled in all of them")
-	require.NoError(t, w.scrubbed(first, clean))
+	w.scrubbed(first, clean)
 
-	one := w.launch("i-one", clean, w.b, nil)
-	assert.NotContains(t, w.do(one, "sha256sum --check /root/templates.sum 2>&1 || true"), "FAILED", "the scrub has not brought them back")
+	one := w.launch("i-one", clean, w.b.role, nil)
+	assert.NotContains(t, one.Sh(w.t, "sha256sum --check /root/templates.sum 2>&1 || true"), "FAILED", "the scrub has not brought them back")
 	w.end(one)
 	for id, userData := range map[string][]byte{
-		"i-amazon": w.b.AmazonScript(""), "i-arguments": w.b.Arguments(), "i-node-config": w.b.NodeConfig(),
+		"i-amazon": w.b.amazonScript(""), "i-arguments": w.b.bootstrapScript(), "i-node-config": w.b.nodeConfig(),
 	} {
-		i := w.launch(id, clean, w.b, userData)
-		w.works(w.b, i, id, "word-of-b")
-		w.end(i)
+		w.joinsB(id, clean, userData)
 	}
 }

@@ -6,19 +6,17 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/e2e/join"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
@@ -60,58 +58,46 @@ var made = []leftover{
 // script, and by a NodeConfig.
 func TestMatrix(t *testing.T) {
 	w := openWorld(t, "", time.Hour)
-	dirty, clean := filepath.Join(w.lab.Folder(), "dirty.raw"), filepath.Join(w.lab.Folder(), "clean.raw")
+	dirty, clean := filepath.Join(w.Folder(), "dirty.raw"), filepath.Join(w.Folder(), "clean.raw")
 	w.makeBoth(dirty, clean)
-	disks := w.disks()
-	found, err := disks.Find(w.ctx, dirty)
-	require.NoError(t, err)
-	all := leftovers(found)
+	all := leftovers(lab.Disk(dirty).Plan(t))
 	if *only != "" {
 		all = slices.DeleteFunc(all, func(l leftover) bool { return !slices.Contains(strings.Split(*only, ","), l.rule) })
 	}
 	w.step("%d leftovers to try", len(all))
-
-	trials := make([]join.Trial, 2*len(all))
-	var workers sync.WaitGroup
-	next := make(chan int)
-	for n := range 3 {
-		workers.Go(func() {
-			for i := range next {
-				trials[i] = w.try(disks, fmt.Sprintf("i-try-%d-%d", n, i), dirty, clean, all[i/2], []string{byAmazon, byNodeConfig}[i%2])
-			}
-		})
-	}
-	for i := range trials {
-		next <- i
-	}
-	close(next)
-	workers.Wait()
+	trials := make([]trial, 2*len(all))
+	t.Run("trials", func(t *testing.T) {
+		slots := make(chan struct{}, 3) // more instances at once are only slower
+		for i := range trials {
+			t.Run(fmt.Sprintf("%s_%s_%d", all[i/2].rule, all[i/2].name, i%2), func(t *testing.T) {
+				t.Parallel()
+				slots <- struct{}{}
+				defer func() { <-slots }()
+				trials[i] = w.in(t).try(fmt.Sprintf("i-try-%d", i), lab.Disk(dirty), clean, all[i/2], []string{byAmazon, byNodeConfig}[i%2])
+			})
+		}
+	})
 	for _, trial := range trials {
 		t.Logf("%-28s %-30s %-12s %s: %.200s %q", trial.Rule, trial.Case, trial.FirstBoot, trial.Result, trial.Message, trial.Leaks)
-	}
-	w.keep(trials)
-	by := map[string]join.Result{}
-	for _, trial := range trials {
-		by[trial.Rule+"/"+trial.Case+"/"+trial.FirstBoot] = trial.Result
-	}
-	for trial, want := range map[string]join.Result{
-		"nothing//" + byAmazon: join.Joins, "nothing//" + byNodeConfig: join.Joins, "everything//" + byAmazon: join.Fails,
-	} {
-		if result, tried := by[trial]; tried {
-			assert.Equal(t, want, result, trial)
+		switch trial.Rule + " " + trial.FirstBoot {
+		case "nothing " + byAmazon, "nothing " + byNodeConfig:
+			assert.Equal(t, joins, trial.Result, trial.FirstBoot)
+		case "everything " + byAmazon:
+			assert.Equal(t, fails, trial.Result, trial.FirstBoot)
 		}
 	}
+	w.keep(trials)
 }
 
 // makeBoth makes the image of a node of cluster A, and the same scrubbed.
 func (w *world) makeBoth(dirty, clean string) {
 	w.t.Helper()
-	first := w.launch(firstID, w.image, w.a, w.a.AmazonScript("--node-labels=cluster=a --cpu-manager-policy=static --reserved-cpus=0"))
+	first := w.launch(firstID, w.image, w.a.role, w.a.amazonScript("--node-labels=cluster=a --cpu-manager-policy=static --reserved-cpus=0"))
 	w.works(w.a, first, "first", wordOfA)
-	require.NoError(w.t, first.PowerOff(w.ctx))
-	require.NoError(w.t, first.Capture(w.ctx, dirty))
-	require.NoError(w.t, first.Boot(w.ctx))
-	require.NoError(w.t, w.scrubbed(first, clean))
+	require.NoError(w.t, first.PowerOff(w.Ctx))
+	require.NoError(w.t, first.Capture(w.Ctx, dirty))
+	require.NoError(w.t, first.Boot(w.Ctx))
+	w.scrubbed(first, clean)
 	w.step("both images are made")
 }
 
@@ -144,145 +130,123 @@ const (
 	grace  = 20 * time.Second
 )
 
+// plantScript puts paths of the disk as they are there onto the disk $1, whose
+// file system is at $R then; a path that the first does not have goes. The script
+// $2 may do more.
+const plantScript = `set -eu
+disk=$1 script=$2 R=$(mktemp -d)
+shift 2
+mount -o loop,offset=1048576 "$disk" "$R"
+for p; do
+  rm -rf "$R$p"
+  if [ -e "$ROOT$p" ] || [ -L "$ROOT$p" ]; then
+    mkdir -p "$R${p%/*}"
+    cp -a "$ROOT$p" "$R$p"
+  fi
+done
+eval "$script"
+umount "$R"
+rmdir "$R"`
+
 // try starts one instance and says what became of it.
-func (w *world) try(disks join.Disks, id, dirty, clean string, left leftover, firstBoot string) join.Trial {
-	trial := join.Trial{Rule: left.rule, Case: left.name, Paths: left.paths, FirstBoot: firstBoot}
-	failed := func(err error) join.Trial {
-		w.t.Errorf("%s, %s, %s: %v", left.rule, left.name, firstBoot, err)
-		return trial
-	}
-	image := filepath.Join(w.lab.Folder(), id+".raw")
+func (w *world) try(id string, dirty lab.Disk, clean string, left leftover, firstBoot string) trial {
+	w.t.Helper()
+	image := filepath.Join(w.Folder(), id+".raw")
 	defer os.Remove(image)
-	from := clean
 	if left.rule == "everything" {
-		from = dirty
+		clean = string(dirty)
 	}
-	if err := join.Copy(w.ctx, from, image); err != nil {
-		return failed(err)
+	copyDisk(w.t, clean, image)
+	for _, p := range left.paths {
+		require.True(w.t, filepath.IsAbs(p) && filepath.Clean(p) != "/" && !strings.Contains(p, ".."), "%s is no path of a leftover", p)
 	}
-	if err := disks.Plant(w.ctx, dirty, image, left.paths, left.script); err != nil {
-		return failed(err)
-	}
-	userData := w.b.NodeConfig()
+	said, code := dirty.Sh(w.t, false, plantScript, append([]string{image, left.script}, left.paths...)...)
+	require.Zero(w.t, code, said)
+	userData := w.b.nodeConfig()
 	if firstBoot == byAmazon {
-		userData = w.b.AmazonScript("")
+		userData = w.b.amazonScript("")
 	}
-	i, err := w.Launch(w.ctx, id, image, w.b.Role, userData)
-	if err != nil {
-		return failed(err)
-	}
+	i := w.launch(id, image, w.b.role, userData)
 	defer w.end(i)
-	var troubles []string
-	trial.Result, troubles, err = w.judge(i, id)
-	if err != nil {
-		return failed(err)
+	result, troubles := w.judge(i, id)
+	one := trial{
+		Rule: left.rule, Case: left.name, Paths: left.paths, FirstBoot: firstBoot, Result: result, Message: strings.Join(troubles, "; "),
+		Leaks: i.Lines(w.t, "grep -rlFs -e "+wordOfA+" -e "+nameOfA+" -e "+firstID+" /etc /var /root /home | head -20 || true"),
 	}
-	trial.Message = strings.Join(troubles, "; ")
-	leaks, err := i.Do(w.ctx, "grep -rlFs -e "+wordOfA+" -e "+nameOfA+" -e "+firstID+" /etc /var /root /home | head -20 || true")
-	if err != nil {
-		return failed(err)
-	}
-	trial.Leaks = strings.Fields(leaks)
-	w.step("%s %s by %s: %s %s", left.rule, left.name, firstBoot, trial.Result, trial.Message)
-	return trial
+	w.step("%s %s by %s: %s %s", left.rule, left.name, firstBoot, one.Result, one.Message)
+	return one
 }
 
 // judge waits for what a healthy node does, and says what it did not.
-func (w *world) judge(i *join.Instance, pod string) (join.Result, []string, error) {
-	node, why, err := w.joined(i)
-	if err != nil {
-		return "", nil, err
-	}
+func (w *world) judge(i *instance, pod string) (result string, troubles []string) {
+	w.t.Helper()
+	n, why := w.becomes(i)
 	if why != "" {
-		return join.Fails, []string{why}, nil
+		return fails, []string{why}
 	}
-	defer w.forget(node.Metadata.Name)
-	var troubles []string
-	if out, err := w.b.Kubectl(w.ctx, join.App(pod, node, "word-of-b"), "apply", "-f", "-"); err != nil {
-		return "", nil, fmt.Errorf("%w: %s", err, out)
-	}
-	if _, err := w.b.Runs(w.ctx, pod, within); err != nil {
-		events, _ := w.b.Events(w.ctx, pod) // the pod's own message stands without them
-		troubles = append(troubles, "its pods do not run: "+join.Telling(events+"\n"+err.Error()))
-	} else if out, err := w.kubectlWithin(w.b, 15*time.Second, "logs", pod); err != nil {
-		troubles = append(troubles, "logs cannot be read: "+strings.TrimSpace(out))
-	}
-	if label := node.Metadata.Labels["cluster"]; label != "" {
-		troubles = append(troubles, "it has the old cluster's label cluster="+label)
-	}
-	for resource := range node.Status.Capacity {
-		if strings.HasPrefix(resource, "example.com/") {
-			troubles = append(troubles, "it has phantom devices: "+resource)
+	defer w.b.must(w.t, "", "delete", "node", n.Metadata.Name)
+	wrong := func(broken bool, trouble string) {
+		if broken {
+			troubles = append(troubles, trouble)
 		}
 	}
-	if want := "aws:///eu-west-1a/" + i.InstanceID(); node.Spec.ProviderID != want {
-		troubles = append(troubles, "its provider id is the old instance's, "+node.Spec.ProviderID)
+	if err := w.b.runs(w.Ctx, pod, n, "word-of-b"); err != nil {
+		wrong(true, "its pods do not run: "+telling(err.Error()))
+	} else {
+		out, err := w.b.kubectl(w.Ctx, "", "logs", pod)
+		for begin := time.Now(); err != nil && time.Since(begin) < 15*time.Second; {
+			out, err = w.b.kubectl(w.Ctx, "", "logs", pod)
+		}
+		wrong(err != nil, fmt.Sprintf("logs cannot be read: %s%v", out, err))
 	}
-	if node.Status.NodeInfo.MachineID == *w.machineID {
-		troubles = append(troubles, "it has the old machine's id")
+	label := n.Metadata.Labels["cluster"]
+	wrong(label != "", "it has the old cluster's label cluster="+label)
+	for resource := range n.Status.Capacity {
+		wrong(strings.HasPrefix(resource, "example.com/"), "it has phantom devices: "+resource)
 	}
-	restarts, err := i.Do(w.ctx, "systemctl show --property=NRestarts --value kubelet")
-	if err != nil {
-		return "", nil, err
-	}
-	if restarts != "0" {
-		troubles = append(troubles, "the kubelet started "+restarts+" times again")
-	}
+	wrong(n.Spec.ProviderID != "aws:///eu-west-1a/"+i.InstanceID(), "its provider id is the old instance's, "+n.Spec.ProviderID)
+	wrong(n.Status.NodeInfo.MachineID == *w.machineID, "it has the old machine's id")
+	restarts := i.Sh(w.t, "systemctl show --property=NRestarts --value kubelet")
+	wrong(restarts != "0", "the kubelet started "+restarts+" times again")
 	if len(troubles) > 0 {
-		return join.Degrades, troubles, nil
+		return degrades, troubles
 	}
-	return join.Joins, nil, nil
+	return joins, nil
 }
 
-// joined waits until the instance is a ready node, or says why it will not be.
-func (w *world) joined(i *join.Instance) (node join.Node, why string, err error) {
-	begin, said := time.Now(), time.Time{}
-	for {
-		node, err = w.b.Joined(w.ctx, i.PrivateDNSName, 2*time.Second)
-		if err == nil || w.ctx.Err() != nil {
-			return node, "", err
+// becomes waits until the instance is a ready node, or says why it will not be.
+func (w *world) becomes(i *instance) (n node, why string) {
+	w.t.Helper()
+	var since time.Time // when the kubelet began to say what it does not recover from
+	for begin := time.Now(); ; {
+		n, err := w.b.joined(w.Ctx, i.PrivateDNSName, time.Time{}, 2*time.Second)
+		if err == nil {
+			return n, ""
 		}
-		now, out, err := w.sayings(i)
+		require.NoError(w.t, w.Ctx.Err())
+		now, all := w.sayings(i)
 		switch {
-		case err != nil && time.Since(begin) < within:
-			continue // a busy machine may not let us in for a while
-		case err != nil:
-			return node, "", err
+		case hopeless(now) == "":
+			since = time.Time{}
+		case since.IsZero():
+			since = time.Now()
+		case time.Since(since) > grace:
+			return n, hopeless(all)
 		}
-		switch {
-		case join.Hopeless(now) == "":
-			said = time.Time{}
-		case said.IsZero():
-			said = time.Now()
-		case time.Since(said) > grace:
-			return node, join.Hopeless(out), nil
+		if time.Since(begin) > within {
+			if n.Metadata.Name == "" {
+				return n, telling(all)
+			}
+			return n, n.ready(time.Time{}).Error()
 		}
-		if time.Since(begin) < within {
-			continue
-		}
-		if why = node.Ready(); node.Metadata.Name == "" {
-			why = join.Telling(out)
-		}
-		return node, why, nil
 	}
 }
 
 // sayings are what the kubelet and the user data say now, and what they and the
 // first boot have said since the machine is up.
-func (w *world) sayings(i *join.Instance) (now, all string, err error) {
-	now, err = i.Do(w.ctx, "journalctl --no-pager --boot --output=cat --unit=kubelet --since=-15s; cat /var/log/cloud-init-output.log")
-	if err != nil {
-		return "", "", err
-	}
-	all, err = i.Do(w.ctx, "cat /var/log/cloud-init-output.log; journalctl --no-pager --boot --output=cat --unit=kubelet --unit='eksnode-*'")
-	return now, all, err
-}
-
-// forget takes a node out of cluster B.
-func (w *world) forget(name string) {
-	if err := w.b.Call(w.ctx, http.MethodDelete, "/api/v1/nodes/"+name, nil, nil); err != nil {
-		w.t.Errorf("deleting the node %s: %v", name, err)
-	}
+func (w *world) sayings(i *instance) (now, all string) {
+	now = i.Await(w.t, "its journal can be read", within, "journalctl --no-pager --boot --output=cat --unit=kubelet --since=-15s; cat /var/log/cloud-init-output.log")
+	return now, i.Sh(w.t, "cat /var/log/cloud-init-output.log; journalctl --no-pager --boot --output=cat --unit=kubelet --unit='eksnode-*'")
 }
 
 // record is what docs/why-scrub.md is made of.
@@ -290,9 +254,9 @@ const record = "../../docs/generate/leftovers.json"
 
 // keep writes the trials down, and with -update into the record, in which those
 // of another leftover stay.
-func (w *world) keep(trials []join.Trial) {
+func (w *world) keep(trials []trial) {
 	w.t.Helper()
-	write := func(path string, trials []join.Trial) {
+	write := func(path string, trials []trial) {
 		text, err := json.MarshalIndent(trials, "", "  ")
 		require.NoError(w.t, err)
 		require.NoError(w.t, os.WriteFile(path, append(text, '\n'), 0o644))
@@ -307,10 +271,10 @@ func (w *world) keep(trials []join.Trial) {
 	}
 	text, err := os.ReadFile(record)
 	require.NoError(w.t, err)
-	var all []join.Trial
+	var all []trial
 	require.NoError(w.t, json.Unmarshal(text, &all))
 	for i, old := range all {
-		same := func(t join.Trial) bool {
+		same := func(t trial) bool {
 			return t.Rule == old.Rule && t.Case == old.Case && t.FirstBoot == old.FirstBoot
 		}
 		if n := slices.IndexFunc(trials, same); n >= 0 {

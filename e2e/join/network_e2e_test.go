@@ -3,10 +3,10 @@
 package join_test
 
 import (
-	"context"
-	"net"
+	"net/netip"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,37 +14,30 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/e2e/join"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 )
-
-// retries are so many lost packets that a machine has tried anew.
-const retries = 6
 
 // A network that fails in the middle of a first boot, or of provisioning, keeps
 // nobody from joining once it is back: what was interrupted tries again by
 // itself, or says what is wrong and is done again.
 func TestNetworkCut(t *testing.T) {
 	w := openWorld(t, "", 30*time.Minute)
-	role := "meta-data/iam/security-credentials/" + w.b.Role
+	role := "meta-data/iam/security-credentials/" + w.b.role
 	for name, c := range map[string]struct {
 		id, at   string
 		userData []byte
 	}{
-		"while user data is read, NodeConfig":           {"i-config", "user-data", w.b.NodeConfig()},
-		"while the instance is looked up, bootstrap.sh": {"i-script", "meta-data/local-hostname", w.b.Arguments()},
-		"while the kubelet gets its credentials":        {"i-kubelet", role, w.b.NodeConfig()},
+		"while user data is read, NodeConfig":           {"i-config", "user-data", w.b.nodeConfig()},
+		"while the instance is looked up, bootstrap.sh": {"i-script", "meta-data/local-hostname", w.b.bootstrapScript()},
+		"while the kubelet gets its credentials":        {"i-kubelet", role, w.b.nodeConfig()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := w.in(t)
-			i, err := w.LaunchCut(w.ctx, c.id, w.image, w.b.Role, c.userData, join.Cut{
-				At: c.at, Over: join.Lasts(retries),
-			})
-			require.NoError(t, err)
+			i := w.launchCut(c.id, w.image, w.b.role, c.userData, cut{c.at, retried})
 			defer w.end(i)
-			w.step("%s has its network again", c.id)
 			w.works(w.b, i, c.id, "word-of-b")
 		})
 	}
@@ -55,7 +48,7 @@ func TestNetworkCut(t *testing.T) {
 	t.Run("in the middle of provisioning, for a while", func(t *testing.T) {
 		t.Parallel()
 		w := w.in(t)
-		i := w.provisionCut("i-while", join.Lasts(retries))
+		i := w.provisionCut("i-while", retried)
 		w.ended(i, true)
 		w.provisioned(i)
 	})
@@ -66,27 +59,27 @@ func TestNetworkCut(t *testing.T) {
 		said := w.ended(i, false)
 		w.step("provisioning without a network says: %s", said)
 		assert.Contains(t, said, "kubelet")
-		w.do(i, "! test -e /usr/bin/kubelet")
+		i.Sh(w.t, "! test -e /usr/bin/kubelet")
 		w.provision(i)
 		w.ended(i, true)
 		w.provisioned(i)
 	})
 }
 
+// retried is an outage until a machine has sent so many packets in vain that it
+// has tried anew.
+func retried(_ netip.Addr, lost int) bool { return lost >= 6 }
+
 // until is an outage until a unit of the machine has failed, and others have
 // ended.
-func (w *world) until(failed string, ended ...string) func(join.Outage) (bool, error) {
-	return func(o join.Outage) (bool, error) {
-		state, err := o.State(w.ctx, failed)
-		if err != nil || state != "failed" {
-			return false, err
+func (w *world) until(failed string, ended ...string) func(netip.Addr, int) bool {
+	return func(address netip.Addr, _ int) bool {
+		state := func(unit string) string {
+			said, err := w.Enter(w.Ctx, address, "systemctl show --property=ActiveState --value "+unit)
+			return map[bool]string{true: said}[err == nil]
 		}
-		for _, unit := range ended {
-			if state, err = o.State(w.ctx, unit); err != nil || state == "inactive" || state == "activating" {
-				return false, err
-			}
-		}
-		return true, nil
+		goesOn := func(unit string) bool { return slices.Contains([]string{"", "inactive", "activating"}, state(unit)) }
+		return state(failed) == "failed" && !slices.ContainsFunc(ended, goesOn)
 	}
 }
 
@@ -94,82 +87,66 @@ func (w *world) until(failed string, ended ...string) func(join.Outage) (bool, e
 // kubelet, and says why; the next boot joins.
 func (w *world) givesUp(id string) {
 	w.t.Helper()
-	i, err := w.LaunchCut(w.ctx, id, w.image, w.b.Role, w.b.NodeConfig(), join.Cut{
-		At: "user-data", Over: w.until("eksnode-config.service", "eksnode-run.service"),
-	})
-	require.NoError(w.t, err)
+	i := w.launchCut(id, w.image, w.b.role, w.b.nodeConfig(), cut{"user-data", w.until("eksnode-config.service", "eksnode-run.service")})
 	defer w.end(i)
-	said := w.do(i, "journalctl --boot --no-pager --output=cat --unit='eksnode-*'")
+	said := i.Sh(w.t, "journalctl --boot --no-pager --output=cat --unit='eksnode-*'")
 	w.step("a first boot without a network says: %s", said)
 	assert.Contains(w.t, said, "asking the instance metadata service for ")
 	assert.Contains(w.t, said, "is its network up")
-	assert.Equal(w.t, "inactive", w.do(i, "systemctl is-active kubelet || true"))
-	assert.Contains(w.t, w.do(i, "eksnode diagnose || [ $? = 1 ]"), "the instance metadata service does not answer")
-	require.NoError(w.t, i.PowerOff(w.ctx))
-	require.NoError(w.t, i.Boot(w.ctx))
+	assert.Equal(w.t, "inactive", i.Sh(w.t, "systemctl is-active kubelet || true"))
+	assert.Contains(w.t, i.Sh(w.t, "eksnode diagnose || [ $? = 1 ]"), "the instance metadata service does not answer")
+	require.NoError(w.t, i.PowerOff(w.Ctx))
+	require.NoError(w.t, i.Boot(w.Ctx))
 	w.works(w.b, i, id, "word-of-b")
 }
 
 // provisionCut takes the kubelet off an instance, starts to provision it again
 // from a slow mirror, and cuts its network in the middle of the kubelet.
-func (w *world) provisionCut(id string, over func(join.Outage) (bool, error)) *join.Instance {
+func (w *world) provisionCut(id string, over func(netip.Addr, int) bool) *instance {
 	w.t.Helper()
-	i := w.launch(id, w.image, w.b, nil)
+	i := w.launch(id, w.image, w.b.role, nil)
 	w.t.Cleanup(func() { w.end(i) })
-	w.do(i, "rm /usr/bin/kubelet")
+	i.Sh(w.t, "rm /usr/bin/kubelet")
 	w.provision(i)
-	require.NoError(w.t, join.Poll(w.ctx, func() error {
-		_, err := i.Do(w.ctx, "find /usr/bin -name '.kubelet.eksnode-*' -size +1024 | grep -q .")
-		return err
-	}))
-	require.NoError(w.t, w.Interrupt(w.ctx, i, over))
+	i.Await(w.t, "the kubelet is being fetched", patience, "find /usr/bin -name '.kubelet.eksnode-*' -size +1024 | grep -q .")
+	mended := make(chan error, 1)
+	w.cut(i.Address(), cut{over: over}, mended)
+	require.NoError(w.t, <-mended)
 	return i
 }
 
 // provision starts to provision an instance, as a unit of its own.
-func (w *world) provision(i *join.Instance) {
+func (w *world) provision(i *instance) {
 	w.t.Helper()
-	_, version, err := tools.Find(tools.NameCredentialProvider, "")
-	require.NoError(w.t, err)
 	_, kubelet, err := tools.Find(tools.NameKubelet, "")
 	require.NoError(w.t, err)
-	w.do(i, "systemctl reset-failed provision 2> /dev/null || true\nsystemd-run --quiet --unit=provision --property=RemainAfterExit=yes eksnode provision --kubernetes-version "+kubelet+
-		" --source-url "+w.slowMirror()+" --versions ecr-credential-provider="+version)
+	i.Sh(w.t, "systemctl reset-failed provision 2> /dev/null || true\nsystemd-run --quiet --unit=provision --property=RemainAfterExit=yes eksnode provision --kubernetes-version "+kubelet+
+		" --source-url "+w.slowMirror()+" --versions ecr-credential-provider="+lab.ProviderVersion(w.t))
 }
 
 // slowMirror serves the node's programs in the lab, slowly enough to be caught in
 // the middle.
 func (w *world) slowMirror() string {
 	w.t.Helper()
-	assets, err := mirror.Build(w.ctx, mirror.Versions{}, runtime.GOARCH, logWriter{w.t})
+	assets, err := mirror.Build(w.Ctx, mirror.Versions{}, runtime.GOARCH, w.t.Output())
 	require.NoError(w.t, err)
-	listener, err := w.lab.Listen(w.ctx, "tcp", net.JoinHostPort(w.lab.HostAddress(), "0"))
-	require.NoError(w.t, err)
-	server, err := mirror.ServeOn(w.ctx, listener, assets.Folder, mirror.Options{BytesPerSecond: 1 << 20})
-	require.NoError(w.t, err)
-	w.t.Cleanup(func() { assert.NoError(w.t, server.Close()) })
+	server := w.ServeMirror(w.t, w.Port("0"), assets.Folder, mirror.Options{BytesPerSecond: 1 << 20})
 	return server.URL()
 }
 
 // ended waits for the provisioning to end, well or not, and returns what it said.
-func (w *world) ended(i *join.Instance, well bool) string {
+func (w *world) ended(i *instance, well bool) string {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.ctx, 5*time.Minute)
-	defer cancel()
-	var state string
-	require.NoError(w.t, join.Poll(ctx, func() (err error) {
-		state, err = i.Do(ctx, "systemctl is-failed provision || systemctl show --property=SubState --value provision | grep -q exited")
-		return err
-	}))
-	said := w.do(i, "journalctl --boot --no-pager --output=cat --unit=provision | tail -20")
-	assert.Equal(w.t, well, state != "failed", said)
+	state := i.Await(w.t, "provisioning has ended", 5*time.Minute, "systemctl is-failed provision || systemctl show --property=SubState --value provision | grep exited")
+	said := i.Sh(w.t, "journalctl --boot --no-pager --output=cat --unit=provision | tail -20")
+	assert.Equal(w.t, well, !strings.Contains(state, "failed"), said)
 	return said
 }
 
 // provisioned requires that an image of the instance is clean and joins.
-func (w *world) provisioned(i *join.Instance) {
+func (w *world) provisioned(i *instance) {
 	w.t.Helper()
-	image := filepath.Join(w.lab.Folder(), i.InstanceID()+".raw")
-	require.NoError(w.t, w.scrubbed(i, image))
-	w.joinsB("i-of-"+strings.TrimPrefix(i.InstanceID(), "i-"), image)
+	image := filepath.Join(w.Folder(), i.InstanceID()+".raw")
+	w.scrubbed(i, image)
+	w.joinsB("i-of-"+strings.TrimPrefix(i.InstanceID(), "i-"), image, w.b.nodeConfig())
 }

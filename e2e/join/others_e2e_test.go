@@ -3,10 +3,7 @@
 package join_test
 
 import (
-	"bytes"
 	"encoding/json"
-	"os"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +11,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/e2e/join"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 )
 
@@ -23,68 +19,51 @@ import (
 // critest of its runtime.
 func TestTheChecksOfOthers(t *testing.T) {
 	w := openWorld(t, "", 30*time.Minute)
-	before := w.launch("i-before", w.image, w.b, nil)
-	w.install(before, tools.NameKubeadm, "cat > /run/kubeadm && chmod 755 /run/kubeadm")
+	before := w.launch("i-before", w.image, w.b.role, nil)
+	before.Upload(t, fetch(t, []string{tools.NameKubeadm})[tools.NameKubeadm], "/run/kubeadm")
 	w.kubeadm(before)
 	w.end(before)
 
-	i := w.launch("i-node", w.image, w.b, w.b.NodeConfig())
+	i := w.launch("i-node", w.image, w.b.role, w.b.nodeConfig())
 	defer w.end(i)
 	w.works(w.b, i, "app", "word-of-b")
 	t.Run("a pod has its projected token", func(t *testing.T) {
-		token, err := w.kubectl(w.b, "exec", "app", "--", "cat", "/token/token")
-		require.NoError(t, err, token)
+		token := w.b.await(t, "exec", "app", "--", "cat", "/token/token")
 		assert.Regexp(t, `^eyJ[^.]+\.[^.]+\.[^.]+$`, token)
 	})
 	t.Run("kube-bench", func(t *testing.T) {
 		w := w.in(t)
-		w.install(i, tools.NameKubeBench, "mkdir /run/kube-bench && tar -xzC /run/kube-bench")
+		i.Upload(t, fetch(t, []string{tools.NameKubeBench})[tools.NameKubeBench], "/run/kube-bench.tar.gz")
 		w.kubeBench(i)
 	})
 	t.Run("drain and reboot", func(t *testing.T) {
 		w := w.in(t)
-		out, err := w.b.Kubectl(w.ctx, "", "drain", i.PrivateDNSName, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=90s")
-		require.NoError(t, err, out)
-		_, err = w.b.Pod(w.ctx, "app")
-		assert.True(t, join.IsNotFound(err), "%v", err)
+		w.b.must(t, "", "drain", i.PrivateDNSName, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=90s")
+		w.b.hasNo(t, "pod", "app")
 		w.reboot(w.b, i)
-		out, err = w.b.Kubectl(w.ctx, "", "uncordon", i.PrivateDNSName)
-		require.NoError(t, err, out)
+		w.b.must(t, "", "uncordon", i.PrivateDNSName)
 		w.works(w.b, i, "again", "word-after-the-reboot")
 	})
 	t.Run("critest", func(t *testing.T) { w.in(t).critest(i) })
 }
 
-// install puts a program on an instance: the script reads it.
-func (w *world) install(i *join.Instance, name, script string) {
-	w.t.Helper()
-	path, err := tools.Build(w.ctx, name, "", runtime.GOARCH, logWriter{w.t})
-	require.NoError(w.t, err)
-	content, err := os.ReadFile(path)
-	require.NoError(w.t, err)
-	result, err := i.Run(w.ctx, "sudo sh -c '"+script+"'", bytes.NewReader(content))
-	require.NoError(w.t, err)
-	require.Zero(w.t, result.Code, result.Stderr)
-}
-
 // kubeadm runs its checks of a machine that is about to join; after them it looks
 // for a cluster of its own kind, which it is given none of.
-func (w *world) kubeadm(i *join.Instance) {
+func (w *world) kubeadm(i *instance) {
 	w.t.Helper()
-	result, err := i.Try(w.ctx, `systemctl start containerd
+	result := i.Try(w.t, `systemctl start containerd
 echo '{"apiVersion": "v1", "kind": "Config"}' > /run/discovery
 timeout 60 /run/kubeadm join phase preflight --discovery-file /run/discovery \
   --ignore-preflight-errors=`+strings.Join(w.exceptions("kubeadm").names(), ",")+` 2>&1`)
-	require.NoError(w.t, err)
 	w.step("kubeadm: %s", result.Stdout)
 	assert.Contains(w.t, result.Stdout, "[preflight] Running pre-flight checks")
 	assert.NotContains(w.t, result.Stdout, "[ERROR")
 	assert.NotEqual(w.t, 124, result.Code, "it does not end")
 }
 
-func (w *world) kubeBench(i *join.Instance) {
+func (w *world) kubeBench(i *instance) {
 	w.t.Helper()
-	out := w.do(i, "cd /run/kube-bench && ./kube-bench run --targets node --benchmark "+tools.KubeBenchBenchmark+" --config-dir cfg --json")
+	out := i.Sh(w.t, "mkdir /run/kube-bench && cd /run/kube-bench && tar -xzf ../kube-bench.tar.gz && ./kube-bench run --targets node --benchmark "+tools.KubeBenchBenchmark+" --config-dir cfg --json")
 	var report struct {
 		Controls []struct {
 			Tests []struct {

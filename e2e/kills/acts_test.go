@@ -15,9 +15,9 @@ spec:
   containerd: {config: "[debug]\n  level = \"warn\"\n"}
 `
 
-// standInCtr comes before containerd's own ctr and knows the pause image once it
+// localCtr comes before containerd's own ctr and knows the pause image once it
 // was pulled: there is no registry.
-const standInCtr = `mkdir -p /usr/local/bin
+const localCtr = `mkdir -p /usr/local/bin
 cat > /usr/local/bin/ctr <<'END'
 #!/bin/sh
 case "$*" in
@@ -53,26 +53,26 @@ for i in 1 2 3 4 5 6 7 8 9; do echo x > /tmp/packer-$i; done
 
 // acts are the commands, each beginning where another has ended: a machine is
 // provisioned, joins, is used, is scrubbed, and instances of it boot.
-func (l *lab) acts(t *testing.T) []*act {
+func (w *world) acts(t *testing.T) []*act {
 	t.Helper()
 	provision := &act{
-		name: "provision", from: &start{layers: l.base}, ready: ":",
+		name: "provision", from: &start{layers: w.base}, ready: ":",
 		args: []string{command, "provision", "--kubernetes-version", kubernetes, "--source-url", "http://" + assets,
-			"--versions", "ecr-credential-provider=" + provider, "--versions", "cni-plugins=" + plugins,
+			"--versions", "ecr-credential-provider=" + provider, "--versions", "cni-plugins=" + cniPlugins,
 			"--sysctls", "vm.max_map_count=262144", "--sbom"},
 	}
-	provisioned := after(provision.from, provision.undisturbed(t, l))
+	provisioned := after(provision.from, provision.undisturbed(t, w))
 
-	user := l.boot(t, provisioned.layers)
-	user.sh(standInCtr)
+	user := w.boot(t, provisioned.layers)
+	user.sh(localCtr)
 	user.sh(endpoint + " eksnode init")
 	user.sh(used)
 	scrub := &act{name: "scrub", from: after(provisioned, user), ready: "systemctl start containerd kubelet", args: []string{"eksnode", "scrub", "--yes"}}
-	image := after(scrub.from, scrub.undisturbed(t, l))
+	image := after(scrub.from, scrub.undisturbed(t, w))
 
 	boot := func(name string, args ...string) *act {
-		a := &act{name: name, from: image, ready: standInCtr, args: args}
-		a.undisturbed(t, l)
+		a := &act{name: name, from: image, ready: localCtr, args: args}
+		a.undisturbed(t, w)
 		return a
 	}
 	return []*act{

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/watch"
 )
 
@@ -71,7 +72,7 @@ type act struct {
 	ready string // script that makes the machine ready for the command
 	args  []string
 	whole length
-	want  state
+	want  lab.Tree
 }
 
 // hits says whether a run that has made so many changes is at the blow.
@@ -125,9 +126,9 @@ func (a *act) run(n *node, b blow) (done *length, killed bool) {
 }
 
 // undisturbed runs the act's command without a kill, and returns the machine.
-func (a *act) undisturbed(t *testing.T, l *lab) *node {
+func (a *act) undisturbed(t *testing.T, w *world) *node {
 	t.Helper()
-	n := l.boot(t, a.from.layers)
+	n := w.boot(t, a.from.layers)
 	n.sh(a.ready)
 	whole, _ := a.run(n, blow{})
 	n.quiet()
@@ -138,11 +139,11 @@ func (a *act) undisturbed(t *testing.T, l *lab) *node {
 
 // round kills the command once and runs it again to its end: the machine is then
 // as if nobody had disturbed it.
-func (a *act) round(t *testing.T, l *lab, r *rand.Rand) {
+func (a *act) round(t *testing.T, w *world, r *rand.Rand) {
 	t.Helper()
 	for {
 		b := draw(r)
-		n := l.boot(t, a.from.layers)
+		n := w.boot(t, a.from.layers)
 		n.sh(a.ready)
 		if _, killed := a.run(n, b); !killed {
 			n.end()
@@ -152,25 +153,25 @@ func (a *act) round(t *testing.T, l *lab, r *rand.Rand) {
 		again := n.job(a.args...)
 		require.NoError(t, again.Run(), "the next run fails: %s", again.said())
 		n.quiet()
-		assert.Empty(t, n.look(a.from).since(a.want), "the machine is another one. The next run said:\n%s", again.said())
+		assert.Empty(t, n.look(a.from).Since(a.want), "the machine is another one. The next run said:\n%s", again.said())
 		return
 	}
 }
 
 // TestKills kills a provision, a scrub and first boots at random points.
 func TestKills(t *testing.T) {
-	l := open(t)
+	w := open(t)
 	if *seed == 0 {
 		*seed = rand.Uint64()
 	}
 	t.Logf("-seed %d", *seed)
-	for _, a := range l.acts(t) {
+	for _, a := range w.acts(t) {
 		t.Run(a.name, func(t *testing.T) {
 			begin := time.Now()
 			t.Run("undisturbed", func(t *testing.T) {
 				want := a.want
-				a.undisturbed(t, l)
-				assert.Empty(t, a.want.since(want), "runs that nobody disturbs differ")
+				a.undisturbed(t, w)
+				assert.Empty(t, a.want.Since(want), "runs that nobody disturbs differ")
 			})
 			t.Run("rounds", func(t *testing.T) {
 				for i := range *kills {
@@ -178,7 +179,7 @@ func TestKills(t *testing.T) {
 						t.Parallel()
 						h := fnv.New64()
 						fmt.Fprint(h, a.name, i)
-						a.round(t, l, rand.New(rand.NewPCG(*seed, h.Sum64())))
+						a.round(t, w, rand.New(rand.NewPCG(*seed, h.Sum64())))
 					})
 				}
 			})

@@ -3,10 +3,6 @@
 package kills_test
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
-	"context"
 	"net/http"
 	"os"
 	"os/exec"
@@ -15,12 +11,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine/aptmirror"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
@@ -35,6 +33,9 @@ const inside = "EKSNODE_KILLS_INSIDE"
 // enclose is the first process in there. The shell reaps what killed programs
 // leave, which a machine would not end without.
 const enclose = `mount -t proc proc /proc || exit; "$@" & wait $!`
+
+// limit bounds all rounds.
+const limit = 2 * time.Hour
 
 func TestMain(m *testing.M) {
 	watch.Become()
@@ -60,13 +61,12 @@ const (
 	endpoint   = "AWS_EC2_METADATA_SERVICE_ENDPOINT=http://" + metadata
 	kubernetes = "1.34.4"
 	provider   = "1.37.0"
-	plugins    = "1.9.1"
+	cniPlugins = "1.9.1"
 )
 
-// lab is a lab whose machines are kept in memory.
-type lab struct {
-	*machine.Lab
-	ctx     context.Context
+// world is a lab whose machines are kept in memory.
+type world struct {
+	*lab.Lab
 	memory  string   // a folder of a tmpfs
 	base    []string // layers of a machine that nobody has touched
 	program string   // eksnode
@@ -74,54 +74,40 @@ type lab struct {
 	unified string   // the one of cgroup v2
 }
 
-// logWriter hands the harness's messages to the test's log.
-type logWriter struct{ t *testing.T }
-
-func (w logWriter) Write(text []byte) (int, error) {
-	w.t.Logf("%s", strings.TrimRight(string(text), "\n"))
-	return len(text), nil
-}
-
-func open(t *testing.T) *lab {
+func open(t *testing.T) *world {
 	t.Helper()
-	l := &lab{ctx: t.Context(), memory: t.TempDir()}
-	require.NoError(t, unix.Mount("tmpfs", l.memory, "tmpfs", 0, ""))
-	t.Cleanup(func() { assert.NoError(t, unix.Unmount(l.memory, unix.MNT_DETACH)) })
-	var root string
+	w := &world{memory: t.TempDir(), program: lab.Agent(t)}
+	require.NoError(t, unix.Mount("tmpfs", w.memory, "tmpfs", 0, ""))
+	t.Cleanup(func() { assert.NoError(t, unix.Unmount(w.memory, unix.MNT_DETACH)) })
+	w.Lab = lab.Open(t, limit, machine.Nspawn)
 	var err error
-	l.Lab, root, err = machine.Open(l.ctx, logWriter{t}, machine.Nspawn)
+	w.groups, err = machine.ControlGroups()
 	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, l.Close()) })
-	l.groups, err = machine.ControlGroups()
-	require.NoError(t, err)
-	for _, group := range l.groups {
+	for _, group := range w.groups {
 		var st unix.Statfs_t
 		require.NoError(t, unix.Statfs(group, &st))
 		if st.Type == unix.CGROUP2_SUPER_MAGIC {
-			l.unified = group
+			w.unified = group
 		}
 	}
-	require.NotEmpty(t, l.unified, "cgroup v2 is needed to kill all at once")
-	l.program = filepath.Join(l.memory, "eksnode")
-	out, err := exec.CommandContext(l.ctx, "go", "build", "-trimpath", "-tags", "agent", "-ldflags", "-s -w", "-o", l.program, "../../cmd/eksnode").CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	l.serve(t)
-	lay := l.temporary(t)
-	l.base = []string{lay, root}
-	write(t, filepath.Join(lay, "etc/hosts"), "127.0.0.1 localhost\n10.77.0.1 "+aptmirror.Host+"\n", 0o644)
-	write(t, filepath.Join(lay, "etc/systemd/system", target), "[Unit]\nRequires=systemd-journald.service\nAfter=systemd-journald.service\n", 0o644)
-	l.repository(t)
-	write(t, filepath.Join(lay, "etc/apt/sources.list"), "deb [trusted=yes] http://"+packages+" ./\n", 0o644)
-	return l
+	require.NotEmpty(t, w.unified, "cgroup v2 is needed to kill all at once")
+	w.serve(t)
+	top := w.temporary(t)
+	w.base = []string{top, w.Root}
+	write(t, filepath.Join(top, "etc/hosts"), "127.0.0.1 localhost\n10.77.0.1 "+aptmirror.Host+"\n", 0o644)
+	write(t, filepath.Join(top, "etc/systemd/system", target), "[Unit]\nRequires=systemd-journald.service\nAfter=systemd-journald.service\n", 0o644)
+	w.repository(t)
+	write(t, filepath.Join(top, "etc/apt/sources.list"), "deb [trusted=yes] http://"+packages+" ./\n", 0o644)
+	return w
 }
 
 // repository serves the packages that a provision installs, and no others: apt
 // is not busy with lists and archives then, but with what a kill may disturb.
-func (l *lab) repository(t *testing.T) {
+func (w *world) repository(t *testing.T) {
 	t.Helper()
 	debian, err := distros.ByID("debian")
 	require.NoError(t, err)
-	n := l.boot(t, l.base)
+	n := w.boot(t, w.base)
 	n.sh("apt-get update -q && apt-get install -qy --no-install-recommends --download-only " + strings.Join(debian.AllPackages(), " "))
 	n.sh(`cd /var/cache/apt/archives
 for deb in *.deb; do
@@ -134,13 +120,13 @@ done > index
 sed '/^dpkg-deb: building/d' index > Packages`)
 	n.end()
 	served := http.FileServer(http.Dir(filepath.Join(n.upper(), "var/cache/apt/archives")))
-	require.NoError(t, l.Serve(l.ctx, packages, served))
+	require.NoError(t, w.Serve(w.Ctx, packages, served))
 }
 
 // temporary makes a folder in memory, until the test ends.
-func (l *lab) temporary(t *testing.T) string {
+func (w *world) temporary(t *testing.T) string {
 	t.Helper()
-	folder, err := os.MkdirTemp(l.memory, "")
+	folder, err := os.MkdirTemp(w.memory, "")
 	require.NoError(t, err)
 	require.NoError(t, os.Chmod(folder, 0o755))
 	t.Cleanup(func() { assert.NoError(t, os.RemoveAll(folder)) })
@@ -154,45 +140,27 @@ func write(t *testing.T, name, content string, mode os.FileMode) {
 }
 
 // serve offers what a node downloads, and what it asks about itself. Its
-// programs are stand-ins; the kubelet's goes on until it is ended.
-func (l *lab) serve(t *testing.T) {
+// programs are scripts; the kubelet's goes on until it is ended.
+func (w *world) serve(t *testing.T) {
 	t.Helper()
-	folder := l.temporary(t)
-	standIn := func(name, script string) string {
-		file := filepath.Join(folder, name)
-		write(t, file, "#!/bin/sh\n"+script+"\nexit\n"+strings.Repeat("# as long as a program\n", 1<<16), 0o755)
-		return file
+	folder := w.temporary(t)
+	long := "\nexit\n" + strings.Repeat("# as long as a program\n", 1<<16)
+	scripts := map[string]string{
+		"kubelet": "exec sleep infinity", "provider": `cat > /dev/null; echo '{"auth": {"x": {"username": "AWS", "password": "secret"}}}'`,
+		"cni/bridge": "", "cni/host-local": "", "cni/loopback": "", "cni/portmap": "",
 	}
-	cni := filepath.Join(folder, "cni.tgz")
-	write(t, cni, archive(t, "bridge", "host-local", "loopback", "portmap"), 0o644)
-	laid := filepath.Join(folder, "mirror")
-	require.NoError(t, mirror.Lay(l.ctx, laid,
-		mirror.Kubelet(kubernetes, runtime.GOARCH, standIn("kubelet", "exec sleep infinity")),
-		mirror.CredentialProvider(provider, runtime.GOARCH, standIn("provider", `cat > /dev/null; echo '{"auth": {"x": {"username": "AWS", "password": "secret"}}}'`)),
-		mirror.CNIPlugins(plugins, runtime.GOARCH, cni)))
-	listener, err := l.Listen(l.ctx, "tcp", assets)
-	require.NoError(t, err)
-	server, err := mirror.ServeOn(l.ctx, listener, laid, mirror.Options{})
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, server.Close()) })
+	for name, script := range scripts {
+		write(t, filepath.Join(folder, name), "#!/bin/sh\n"+script+long, 0o755)
+	}
+	plugins := filepath.Join(folder, "cni.tgz")
+	out, err := exec.Command("tar", "-C", filepath.Join(folder, "cni"), "-czf", plugins, ".").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.NoError(t, mirror.Lay(w.Ctx, filepath.Join(folder, "mirror"),
+		mirror.Kubelet(kubernetes, runtime.GOARCH, filepath.Join(folder, "kubelet")),
+		mirror.CredentialProvider(provider, runtime.GOARCH, filepath.Join(folder, "provider")),
+		mirror.CNIPlugins(cniPlugins, runtime.GOARCH, plugins)))
+	w.ServeMirror(t, assets, filepath.Join(folder, "mirror"), mirror.Options{})
 	i := imdstest.Typical()
 	i.UserData = []byte(nodeConfig)
-	require.NoError(t, l.Serve(l.ctx, metadata, imdstest.New(i)))
-}
-
-// archive packs stand-ins of CNI plugins.
-func archive(t *testing.T, names ...string) string {
-	t.Helper()
-	var out bytes.Buffer
-	zip := gzip.NewWriter(&out)
-	pack := tar.NewWriter(zip)
-	for _, name := range names {
-		content := strings.Repeat("the plugin "+name+"\n", 1<<14)
-		require.NoError(t, pack.WriteHeader(&tar.Header{Name: "./" + name, Mode: 0o755, Size: int64(len(content))}))
-		_, err := pack.Write([]byte(content))
-		require.NoError(t, err)
-	}
-	require.NoError(t, pack.Close())
-	require.NoError(t, zip.Close())
-	return out.String()
+	require.NoError(t, w.Lab.Serve(w.Ctx, metadata, imdstest.New(i)))
 }

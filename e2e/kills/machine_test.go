@@ -36,7 +36,7 @@ const (
 // in well under a second, since it starts no services.
 type node struct {
 	t      *testing.T
-	lab    *lab
+	world  *world
 	name   string
 	folder string // of the overlay: upper, work and root
 	leader int    // process 1 of the machine, as the host counts
@@ -58,9 +58,9 @@ exec systemd-nspawn "$@"`
 
 // boot starts a machine whose changes go to a new folder; layers lie below it,
 // the uppermost first.
-func (l *lab) boot(t *testing.T, layers []string) *node {
+func (w *world) boot(t *testing.T, layers []string) *node {
 	t.Helper()
-	n := &node{t: t, lab: l, folder: l.temporary(t)}
+	n := &node{t: t, world: w, folder: w.temporary(t)}
 	for _, name := range []string{"upper", "work", "root"} {
 		require.NoError(t, os.Mkdir(filepath.Join(n.folder, name), 0o755))
 	}
@@ -68,15 +68,15 @@ func (l *lab) boot(t *testing.T, layers []string) *node {
 	require.NoError(t, unix.Mount("overlay", n.root(), "overlay", 0, options))
 
 	// The next lab removes the control groups of one that died, by its name.
-	n.name = filepath.Base(l.Folder()) + "-kills-" + filepath.Base(n.folder)
+	n.name = filepath.Base(w.Folder()) + "-kills-" + filepath.Base(n.folder)
 	var groups []string
-	for _, own := range l.groups {
+	for _, own := range w.groups {
 		groups = append(groups, filepath.Join(own, "eksnode-"+n.name))
 	}
-	cmd := l.Command(l.ctx, "sh", "-c", bootScript, "sh",
+	cmd := w.Command(w.Ctx, "sh", "-c", bootScript, "sh",
 		"--directory="+n.root(), "--machine=machine", "--hostname=localhost", "--uuid=0123456789abcdef0123456789abcdef",
 		"--register=no", "--keep-unit", "--resolv-conf=off", "--timezone=off", "--link-journal=no", "--console=read-only",
-		"--network-namespace-path=/proc/self/ns/net", "--bind-ro="+l.program+":"+command, "--boot", "systemd.unit="+target)
+		"--network-namespace-path=/proc/self/ns/net", "--bind-ro="+w.program+":"+command, "--boot", "systemd.unit="+target)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID}
 	cmd.Env = append(os.Environ(), "GROUPS_OF_MACHINE="+strings.Join(groups, " "),
 		"SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1", "SYSTEMD_NSPAWN_TMPFS_TMP=0", "SYSTEMD_LOG_TARGET=console")
@@ -118,7 +118,7 @@ func child(pid int) int {
 // enter prepares a command on the machine, with the rights that root has in a
 // container: what could reach the host's kernel is taken away.
 func (n *node) enter(args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(n.lab.ctx, "/usr/bin/nsenter", append([]string{
+	cmd := exec.CommandContext(n.world.Ctx, "/usr/bin/nsenter", append([]string{
 		"--target", fmt.Sprint(n.leader), "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup", "--",
 		"setpriv", "--bounding-set=-sys_module,-sys_rawio,-sys_time,-sys_boot,-net_admin,-syslog",
 	}, args...)...)
@@ -148,7 +148,7 @@ type job struct {
 func (n *node) job(args ...string) *job {
 	n.t.Helper()
 	id := fmt.Sprintf("%s-commands-%d", n.name, len(n.jobs))
-	j := &job{Cmd: n.enter(args...), t: n.t, group: filepath.Join(n.lab.unified, "eksnode-"+id), out: filepath.Join(n.folder, id)}
+	j := &job{Cmd: n.enter(args...), t: n.t, group: filepath.Join(n.world.unified, "eksnode-"+id), out: filepath.Join(n.folder, id)}
 	n.jobs = append(n.jobs, j)
 	require.NoError(n.t, os.Mkdir(j.group, 0o755))
 	group, err := os.Open(j.group)

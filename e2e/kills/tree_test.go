@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,7 +15,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 )
 
 // free is what may differ between two runs that nobody disturbed, and why.
@@ -41,29 +41,25 @@ type start struct {
 	sums   sync.Map // path → sum of a file's content as it is at the start
 }
 
-// state is all that a run leaves: path → note, and what else is asked.
-type state map[string]string
-
 // look notes the machine's disk, its /run, mounts and units.
-func (n *node) look(from *start) state {
+func (n *node) look(from *start) lab.Tree {
 	n.t.Helper()
-	s := state{}
-	n.walk(s, n.root(), "", func(name string) string {
+	s, free := lab.Tree{}, free()
+	s.Note(n.t, n.root(), "", free.MatchString, func(name, path string) string {
 		if end, counts := n.meaning(name); counts != nil {
-			return n.meant(name, end, counts)
+			return n.meant(path, end, counts)
 		}
 		if _, err := os.Lstat(filepath.Join(n.upper(), name)); err == nil {
-			return sum(n.t, filepath.Join(n.root(), name))
+			return sum(n.t, path)
 		}
 		known, ok := from.sums.Load(name)
 		if !ok {
-			known = sum(n.t, filepath.Join(n.root(), name))
+			known = sum(n.t, path)
 			from.sums.Store(name, known)
 		}
 		return known.(string)
 	})
-	run := fmt.Sprintf("/proc/%d/root/run", n.leader)
-	n.walk(s, run, "/run", func(name string) string { return sum(n.t, filepath.Join(run, strings.TrimPrefix(name, "/run"))) })
+	s.Note(n.t, fmt.Sprintf("/proc/%d/root/run", n.leader), "/run", free.MatchString, func(_, path string) string { return sum(n.t, path) })
 	for line := range strings.Lines(n.sh("findmnt --noheadings --raw --output TARGET,FSTYPE; systemctl list-units --plain --no-legend --full")) {
 		f := strings.Fields(line)
 		if strings.Contains(line, "run-credentials-") || strings.Contains(line, "/run/credentials/") {
@@ -97,70 +93,15 @@ func (n *node) meaning(name string) (end string, counts func(part string) bool) 
 }
 
 // meant lists the parts of a file that count, in any order.
-func (n *node) meant(name, end string, counts func(part string) bool) string {
+func (n *node) meant(path, end string, counts func(part string) bool) string {
 	n.t.Helper()
-	text, err := os.ReadFile(filepath.Join(n.root(), name))
-	require.NoError(n.t, err)
-	parts := slices.DeleteFunc(strings.Split(strings.TrimSpace(string(text)), end), func(part string) bool { return !counts(part) })
+	parts := slices.DeleteFunc(strings.Split(strings.TrimSpace(lab.Content(n.t, path)), end), func(part string) bool { return !counts(part) })
 	slices.Sort(parts)
 	all := strings.Join(slices.Compact(parts), ",")
 	if len(all) > 4096 {
 		return fmt.Sprintf("%x", sha256.Sum256([]byte(all)))
 	}
 	return all
-}
-
-// walk notes everything below a folder that is not free: type, mode, owner,
-// device, link target, extended attributes and content.
-func (n *node) walk(s state, folder, prefix string, content func(name string) string) {
-	n.t.Helper()
-	free := free()
-	require.NoError(n.t, filepath.WalkDir(folder, func(p string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		name := prefix + strings.TrimPrefix(p, folder)
-		if free.MatchString(name) {
-			if d.IsDir() {
-				return fs.SkipDir
-			}
-			return nil
-		}
-		var st unix.Stat_t
-		if err := unix.Lstat(p, &st); err != nil {
-			return err
-		}
-		note := fmt.Sprintf("%o %d:%d %x", st.Mode, st.Uid, st.Gid, st.Rdev)
-		switch {
-		case d.Type() == fs.ModeSymlink:
-			target, err := os.Readlink(p)
-			if err != nil {
-				return err
-			}
-			note += " -> " + target
-		case d.Type().IsRegular():
-			note += " " + content(name)
-		}
-		s[name] = note + attributes(n.t, p)
-		return nil
-	}))
-}
-
-// attributes are the extended ones, as text.
-func attributes(t *testing.T, p string) string {
-	t.Helper()
-	names, values := make([]byte, 4096), make([]byte, 4096)
-	size, err := unix.Llistxattr(p, names)
-	require.NoError(t, err, p)
-	text := ""
-	all := strings.FieldsFunc(string(names[:size]), func(r rune) bool { return r == 0 })
-	slices.Sort(all)
-	for _, name := range all {
-		size, err := unix.Lgetxattr(p, name, values)
-		require.NoError(t, err, p)
-		text += fmt.Sprintf(" %s=%x", name, values[:size])
-	}
-	return text
 }
 
 // sum is the sum of a file's content.
@@ -173,25 +114,4 @@ func sum(t *testing.T, p string) string {
 	_, err = io.Copy(h, f)
 	require.NoError(t, err)
 	return fmt.Sprintf("%x", h.Sum(nil))
-}
-
-// since lists what differs: "- path" gone, "~ path" another note, "+ path" new.
-func (s state) since(before state) []string {
-	var d []string
-	for name, note := range before {
-		now, there := s[name]
-		switch {
-		case !there:
-			d = append(d, "- "+name)
-		case now != note:
-			d = append(d, fmt.Sprintf("~ %s: %s, was %s", name, now, note))
-		}
-	}
-	for name := range s {
-		if _, there := before[name]; !there {
-			d = append(d, "+ "+name)
-		}
-	}
-	slices.Sort(d)
-	return d
 }

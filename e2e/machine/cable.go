@@ -70,15 +70,15 @@ func (l *Lab) Sent(ctx context.Context, address netip.Addr) (int, error) {
 func (l *Lab) Enter(ctx context.Context, address netip.Addr, script string) (string, error) {
 	l.mutex.Lock()
 	n := slices.IndexFunc(l.machines, func(m *Machine) bool { return m.address == address && m.config.Kind == Node })
-	var first *process
+	var first *Process
 	if n >= 0 {
 		first = l.machines[n].current()
 	}
 	l.mutex.Unlock()
-	if first == nil || !first.running() {
+	if first == nil || !first.Running() {
 		return "", fmt.Errorf("entering the machine at %s: no node runs there", address)
 	}
-	cmd := exec.CommandContext(ctx, "nsenter", "--target", strconv.Itoa(first.pid()), "--mount", "--pid", "--net", "--uts", "--ipc", "--root", "--wd", "--", "sh", "-c", script)
+	cmd := exec.CommandContext(ctx, "nsenter", "--target", strconv.Itoa(first.PID()), "--mount", "--pid", "--net", "--uts", "--ipc", "--root", "--wd", "--", "sh", "-c", script)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return string(out), fmt.Errorf("running %q at %s: %w: %s", script, address, err, strings.TrimSpace(string(out)))

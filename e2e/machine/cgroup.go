@@ -140,14 +140,14 @@ func removeControlGroup(group string) error {
 func rmdir(path string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), leaving)
 	defer cancel()
-	return poll(ctx, func() (bool, error) {
+	return Poll(ctx, func() error {
 		err := syscall.Rmdir(path)
 		switch {
+		case err == nil, errors.Is(err, syscall.ENOENT):
+			return nil
 		case errors.Is(err, syscall.EBUSY):
-			return false, nil
-		case err != nil && !errors.Is(err, syscall.ENOENT):
-			return false, &fs.PathError{Op: "rmdir", Path: path, Err: err}
+			return err
 		}
-		return true, nil
+		return Hopeless{Err: &fs.PathError{Op: "rmdir", Path: path, Err: err}}
 	})
 }

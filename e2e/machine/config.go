@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -34,7 +35,7 @@ func Kinds() []Kind { return []Kind{Nspawn, QEMU, Node} }
 // Packages are the Debian packages that a lab with machines of these kinds needs
 // on the host; hand them to base.Install.
 func Packages(kinds ...Kind) []string {
-	packages := []string{"dnsmasq-base", "e2fsprogs", "iproute2", "mount", "qemu-utils", "util-linux"}
+	packages := []string{"dnsmasq-base", "e2fsprogs", "fdisk", "iproute2", "mount", "qemu-utils", "util-linux"}
 	for _, kind := range kinds {
 		switch kind {
 		case Nspawn:
@@ -104,21 +105,13 @@ func (c Config) complete(address netip.Addr) (Config, error) {
 		return c, fmt.Errorf("instance id %q must match %s", c.InstanceID, instanceIDs)
 	}
 	if c.Hostname == "" {
-		octets := address.As4()
-		c.Hostname = fmt.Sprintf("ip-%d-%d-%d-%d", octets[0], octets[1], octets[2], octets[3])
+		c.Hostname = "ip-" + strings.ReplaceAll(address.String(), ".", "-")
 	}
 	if c.User == "" {
 		c.User = "admin"
 	}
 	if c.ReadyWithin == 0 {
-		c.ReadyWithin = time.Minute
-		switch c.Kind {
-		case QEMU:
-			c.ReadyWithin = 10 * time.Minute
-		case Node:
-			c.ReadyWithin = 3 * time.Minute
-		case Nspawn:
-		}
+		c.ReadyWithin = map[Kind]time.Duration{Nspawn: time.Minute, Node: 3 * time.Minute, QEMU: 10 * time.Minute}[c.Kind]
 	}
 	if c.Memory == 0 {
 		c.Memory = 1024

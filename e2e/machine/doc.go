@@ -1,21 +1,13 @@
 // Package machine makes real machines to build images on, to capture and to
 // launch again, on one Linux host and without any cloud.
 //
-// # Use
+// Tests use it through package lab; the programs of the harness as in
 //
 //	lab, root, err := machine.Open(ctx, os.Stderr, machine.Nspawn)
-//	defer lab.Close()
-//	key, err := machine.NewKey("build")
-//	builder, err := lab.Start(ctx, machine.Config{
-//		Kind: machine.Nspawn, Root: root, InstanceID: "i-build",
-//		AuthorizedKeys: []string{key.Authorized}, Signer: key.Signer,
-//	})
-//	address, port, user := builder.SSH()
-//	packer := lab.Command(ctx, "packer", "build", …) // reaches address:port
+//	builder, err := lab.Start(ctx, machine.Config{Root: root, InstanceID: "i-build", Signer: key.Signer, …})
 //	err = builder.PowerOff(ctx)
-//	err = builder.Capture(ctx, "image.raw") // or image.qcow2
+//	err = builder.Capture(ctx, "image.raw")
 //	one, err := lab.Start(ctx, machine.Config{Image: "image.raw", InstanceID: "i-one", …})
-//	result, err := one.Run(ctx, "cat /etc/machine-id", nil)
 //
 // # The lab
 //

@@ -50,7 +50,7 @@ type Lab struct {
 	config    LabConfig
 	folder    *folder
 	namespace *namespace
-	dnsmasq   *process
+	dnsmasq   *Process
 
 	mutex    sync.Mutex
 	count    int
@@ -125,22 +125,27 @@ exec dnsmasq "$@"`, bridge, hostAddress, subnetLength)
 	cmd := exec.Command("sh", append([]string{"-c", script, "sh"}, l.dnsmasqArgs()...)...)
 	cmd.SysProcAttr = &unix.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}
 	cmd.Stdout, cmd.Stderr = log, log
-	l.dnsmasq, err = spawn(cmd)
+	l.dnsmasq, err = Spawn(cmd)
 	if err != nil {
 		return err
 	}
-	l.closers = append(l.closers, l.dnsmasq.kill)
-	l.namespace, err = openNamespace(l.dnsmasq.pid())
+	l.closers = append(l.closers, l.dnsmasq.Kill)
+	l.namespace, err = openNamespace(l.dnsmasq.PID())
 	if err != nil {
 		return err
 	}
 	l.closers = append(l.closers, l.namespace.close)
-	return poll(ctx, func() (bool, error) {
+	return Poll(ctx, func() error {
 		said, err := os.ReadFile(log.Name())
-		if err == nil && !l.dnsmasq.running() {
-			err = fmt.Errorf("starting the lab's DHCP server: %w: %s", l.dnsmasq.exit(), said)
+		switch {
+		case err != nil:
+			return Hopeless{Err: err}
+		case !l.dnsmasq.Running():
+			return Hopeless{Err: fmt.Errorf("starting the lab's DHCP server: %w: %s", l.dnsmasq.Exit(), said)}
+		case !strings.Contains(string(said), "started, version"):
+			return errors.New("the lab's DHCP server has not started")
 		}
-		return strings.Contains(string(said), "started, version"), err
+		return nil
 	})
 }
 

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -17,7 +18,7 @@ type body interface {
 	// prepare makes the machine's disk.
 	prepare(ctx context.Context) error
 	// boot starts it; its console is appended to the file at m.consolePath().
-	boot() (*process, error)
+	boot() (*Process, error)
 	// press pushes the power button.
 	press(ctx context.Context) error
 	// capture writes the disk of a machine that is off into a raw image.
@@ -38,7 +39,7 @@ type Machine struct {
 	body    body
 
 	mutex   sync.Mutex
-	process *process
+	process *Process
 	closed  bool
 }
 
@@ -99,8 +100,30 @@ func (l *Lab) newMachine(config Config) (*Machine, error) {
 	if config.Addressed != nil {
 		config.Addressed(address)
 	}
-	instance := seed{instanceID: config.InstanceID, hostname: config.Hostname, keys: config.AuthorizedKeys, userData: config.UserData}
-	return machine, instance.write(machine.seedPath())
+	return machine, machine.writeSeed()
+}
+
+// seedFolder is where cloud-init's NoCloud data source looks for a seed on disk.
+const seedFolder = "/var/lib/cloud/seed/nocloud"
+
+// writeSeed writes what the instance is told about itself, in the form of
+// cloud-init's NoCloud data source: the machine sees it mounted, and nothing of
+// it is on its disk unless it writes it there.
+// (https://cloudinit.readthedocs.io/en/22.4.2/topics/datasources/nocloud.html)
+func (m *Machine) writeSeed() error {
+	meta, err := json.Marshal(map[string]any{ // JSON is YAML
+		"instance-id": m.config.InstanceID, "local-hostname": m.config.Hostname, "public-keys": m.config.AuthorizedKeys,
+	})
+	user := m.config.UserData
+	if len(user) == 0 {
+		user = []byte("#cloud-config\n{}\n")
+	}
+	err = errors.Join(err, os.Mkdir(m.seedPath(), 0o755),
+		os.WriteFile(filepath.Join(m.seedPath(), "meta-data"), meta, 0o644), os.WriteFile(filepath.Join(m.seedPath(), "user-data"), user, 0o644))
+	if err != nil {
+		return fmt.Errorf("writing the instance data: %w", err)
+	}
+	return nil
 }
 
 // MAC is the hardware address of the machine with that address: locally
@@ -128,16 +151,14 @@ func (m *Machine) Boot(ctx context.Context) error {
 	if err := m.powerOn(); err != nil {
 		return m.fail("booting the machine "+m.config.InstanceID, err)
 	}
-	var last error
-	err := poll(ctx, func() (bool, error) {
+	err := Poll(ctx, func() error {
 		if !m.Running() {
-			return false, fmt.Errorf("it ended: %w", m.current().exit())
+			return Hopeless{Err: fmt.Errorf("it ended: %w", m.current().Exit())}
 		}
-		last = m.ready(ctx)
-		return last == nil, nil
+		return m.ready(ctx)
 	})
 	if err != nil {
-		return m.fail("waiting for SSH on the machine "+m.config.InstanceID, errors.Join(err, last))
+		return m.fail("waiting for SSH on the machine "+m.config.InstanceID, err)
 	}
 	return nil
 }
@@ -148,7 +169,7 @@ func (m *Machine) powerOn() error {
 	switch {
 	case m.closed:
 		return errors.New("it is closed")
-	case m.process != nil && m.process.running():
+	case m.process != nil && m.process.Running():
 		return errors.New("it is running")
 	}
 	process, err := m.body.boot()
@@ -161,6 +182,10 @@ func (m *Machine) powerOn() error {
 
 // InstanceID is the machine's name in the lab.
 func (m *Machine) InstanceID() string { return m.config.InstanceID }
+
+// Disk is the file with the disk of a machine of kind [Node], as its kernel has
+// written it so far.
+func (m *Machine) Disk() string { return filepath.Join(m.folder, "disk.raw") }
 
 // Hostname is what the machine was told to call itself.
 func (m *Machine) Hostname() string { return m.config.Hostname }
@@ -181,11 +206,11 @@ func (m *Machine) sshAddress() string { return net.JoinHostPort(m.address.String
 // Running tells whether the machine is on.
 func (m *Machine) Running() bool {
 	process := m.current()
-	return process != nil && process.running()
+	return process != nil && process.Running()
 }
 
 // current is the process of the last boot, nil before the first.
-func (m *Machine) current() *process {
+func (m *Machine) current() *Process {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	return m.process
@@ -227,7 +252,7 @@ func (m *Machine) Wait(ctx context.Context) error {
 	if process == nil {
 		return nil
 	}
-	if err := process.wait(ctx); err != nil {
+	if err := process.Wait(ctx); err != nil {
 		return m.fail("waiting for the machine "+m.config.InstanceID+" to power off", err)
 	}
 	return m.body.release()
@@ -237,7 +262,7 @@ func (m *Machine) Wait(ctx context.Context) error {
 func (m *Machine) Kill() error {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
-	if err := m.process.kill(); err != nil {
+	if err := m.process.Kill(); err != nil {
 		return fmt.Errorf("killing the machine %s: %w", m.config.InstanceID, err)
 	}
 	return m.body.release()
@@ -279,7 +304,7 @@ func (m *Machine) Close() error {
 		return nil
 	}
 	m.closed = true
-	err := errors.Join(m.process.kill(), m.body.release())
+	err := errors.Join(m.process.Kill(), m.body.release())
 	if err == nil {
 		err = errors.Join(removeTree(m.folder), os.RemoveAll(filepath.Join(m.lab.leases(), m.config.InstanceID)))
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -100,14 +99,12 @@ var concessions = map[string]string{
 	"systemd/system/run-rpc_pipefs.mount.d/lab.conf":  "[Unit]\nConditionPathExists=/no/kernel/module\n",
 }
 
-func (n *node) disk() string { return filepath.Join(n.folder, "disk.raw") }
-
 func (n *node) prepare(ctx context.Context) error {
 	if imageFormat(n.config.Image) == "qcow2" {
-		if err := convert(ctx, "qcow2", n.config.Image, "raw", n.disk()); err != nil {
+		if err := convert(ctx, "qcow2", n.config.Image, "raw", n.Disk()); err != nil {
 			return err
 		}
-	} else if out, err := exec.CommandContext(ctx, "cp", "--sparse=always", "--reflink=auto", n.config.Image, n.disk()).CombinedOutput(); err != nil {
+	} else if out, err := exec.CommandContext(ctx, "cp", "--sparse=always", "--reflink=auto", n.config.Image, n.Disk()).CombinedOutput(); err != nil {
 		return fmt.Errorf("making the disk: %w: %s", err, strings.TrimSpace(string(out)))
 	}
 	for name, content := range concessions {
@@ -143,7 +140,7 @@ func (n *node) groups() error {
 	return os.WriteFile(filepath.Join(n.folder, "groups"), []byte(list.String()), 0o644)
 }
 
-func (n *node) boot() (*process, error) {
+func (n *node) boot() (*Process, error) {
 	if err := n.groups(); err != nil {
 		return nil, err
 	}
@@ -159,53 +156,32 @@ func (n *node) boot() (*process, error) {
 		"FOLDER="+n.folder, fmt.Sprintf("OFFSET=%d", partitionStart), "SEED_FOLDER="+seedFolder, "INSIDE="+insideScript,
 		"MAC="+n.mac.String(), "LINK="+n.link(), "LAB="+n.lab.namespace.path, "BRIDGE="+bridge,
 	)
-	return spawn(cmd)
+	return Spawn(cmd)
 }
 
 // powerOffSignal tells systemd to power off: SIGRTMIN+4 (see systemd(1)).
 const powerOffSignal = unix.Signal(34 + 4)
 
-func (n *node) press(context.Context) error { return n.current().signal(powerOffSignal) }
+func (n *node) press(context.Context) error { return n.current().Signal(powerOffSignal) }
 
 // release waits until the kernel has let go of the disk: it unmounts a file
 // system some time after the last process that saw it.
 func (n *node) release() error {
 	ctx, cancel := context.WithTimeout(context.Background(), leaving)
 	defer cancel()
-	err := poll(ctx, func() (bool, error) {
-		attached, err := attached(n.disk())
-		return !attached, err
+	err := Poll(ctx, func() error {
+		out, err := exec.CommandContext(ctx, "losetup", "--associated", n.Disk()).Output()
+		if err == nil && len(out) > 0 {
+			err = fmt.Errorf("unmounting the disk: %s", out)
+		}
+		return err
 	})
-	if err != nil {
-		err = fmt.Errorf("waiting for the disk of %s to be unmounted: %w", n.config.InstanceID, err)
-	}
 	return errors.Join(err, RemoveControlGroups(n.controlGroup()))
-}
-
-// attached tells whether a loop device shows the file.
-func attached(file string) (bool, error) {
-	devices, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
-	if err != nil {
-		return false, err
-	}
-	for _, device := range devices {
-		name, err := os.ReadFile(device)
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENXIO) {
-			continue // it was detached meanwhile
-		}
-		if err != nil {
-			return false, fmt.Errorf("reading the loop devices: %w", err)
-		}
-		if strings.TrimSpace(string(name)) == file {
-			return true, nil
-		}
-	}
-	return false, nil
 }
 
 // capture copies the disk, with what lies in the blocks that no file has.
 func (n *node) capture(ctx context.Context, raw string) error {
-	out, err := exec.CommandContext(ctx, "cp", "--sparse=always", "--reflink=auto", n.disk(), raw).CombinedOutput()
+	out, err := exec.CommandContext(ctx, "cp", "--sparse=always", "--reflink=auto", n.Disk(), raw).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("copying the disk: %w: %s", err, strings.TrimSpace(string(out)))
 	}

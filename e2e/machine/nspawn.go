@@ -86,7 +86,7 @@ func (c *container) environment() ([]string, error) {
 	), nil
 }
 
-func (c *container) boot() (*process, error) {
+func (c *container) boot() (*Process, error) {
 	groups, err := ControlGroups()
 	if err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func (c *container) boot() (*process, error) {
 		// As the first process of its namespace it would log to the host's kernel.
 		"SYSTEMD_LOG_TARGET=console",
 	)
-	return spawn(cmd)
+	return Spawn(cmd)
 }
 
 func (c *container) nspawnArgs() []string {
@@ -142,7 +142,7 @@ func bindPath(path string) string {
 
 // press asks systemd-nspawn to send the kill signal, SIGRTMIN+4, which tells
 // the container's systemd to power off.
-func (c *container) press(context.Context) error { return c.current().signal(unix.SIGTERM) }
+func (c *container) press(context.Context) error { return c.current().Signal(unix.SIGTERM) }
 
 func (c *container) release() error { return RemoveControlGroups(c.controlGroup()) }
 

@@ -9,23 +9,23 @@ import (
 	"syscall"
 )
 
-// process is a child that never outlives the harness: the kernel kills it when
+// Process is a child that never outlives the harness: the kernel kills it when
 // the harness dies, however it dies.
-type process struct {
+type Process struct {
 	cmd  *exec.Cmd
 	done chan struct{}
 	err  error // of Wait; read it after done is closed
 }
 
-// spawn starts cmd in a process group of its own, so that a Ctrl-C at the
+// Spawn starts cmd in a process group of its own, so that a Ctrl-C at the
 // terminal reaches the harness only, which then stops its children in order.
-func spawn(cmd *exec.Cmd) (*process, error) {
+func Spawn(cmd *exec.Cmd) (*Process, error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	cmd.SysProcAttr.Setpgid = true
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
-	p := &process{cmd: cmd, done: make(chan struct{})}
+	p := &Process{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error)
 	go func() {
 		// The signal is sent when the *thread* that started the child ends
@@ -46,10 +46,11 @@ func spawn(cmd *exec.Cmd) (*process, error) {
 	return p, nil
 }
 
-func (p *process) pid() int { return p.cmd.Process.Pid }
+// PID is the child's process id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// running tells whether the child has not ended yet.
-func (p *process) running() bool {
+// Running tells whether the child has not ended yet.
+func (p *Process) Running() bool {
 	select {
 	case <-p.done:
 		return false
@@ -58,19 +59,19 @@ func (p *process) running() bool {
 	}
 }
 
-// signal is a no-op on a child that has ended.
-func (p *process) signal(signal syscall.Signal) error {
-	if !p.running() {
+// Signal is a no-op on a child that has ended.
+func (p *Process) Signal(signal syscall.Signal) error {
+	if !p.Running() {
 		return nil
 	}
-	if err := p.cmd.Process.Signal(signal); err != nil && p.running() {
+	if err := p.cmd.Process.Signal(signal); err != nil && p.Running() {
 		return fmt.Errorf("signalling %s: %w", p.cmd.Path, err)
 	}
 	return nil
 }
 
-// wait returns when the child has ended or ctx has.
-func (p *process) wait(ctx context.Context) error {
+// Wait returns when the child has ended or ctx has.
+func (p *Process) Wait(ctx context.Context) error {
 	select {
 	case <-p.done:
 		return nil
@@ -79,20 +80,20 @@ func (p *process) wait(ctx context.Context) error {
 	}
 }
 
-// kill ends the child at once and waits for it to be gone.
-func (p *process) kill() error {
+// Kill ends the child at once and waits for it to be gone.
+func (p *Process) Kill() error {
 	if p == nil {
 		return nil
 	}
-	err := p.signal(syscall.SIGKILL)
+	err := p.Signal(syscall.SIGKILL)
 	if err == nil {
 		<-p.done
 	}
 	return err
 }
 
-// exit describes how the child ended.
-func (p *process) exit() error {
+// Exit describes how the child ended.
+func (p *Process) Exit() error {
 	<-p.done
 	if p.err == nil {
 		return errors.New("exit status 0")

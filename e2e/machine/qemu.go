@@ -1,9 +1,12 @@
 package machine
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,8 +20,6 @@ type virtual struct{ *Machine }
 
 // disk is the machine's own; a launched image is only its backing file.
 func (v *virtual) disk() string { return filepath.Join(v.folder, "disk.qcow2") }
-
-func (v *virtual) monitor() string { return filepath.Join(v.folder, "qmp") }
 
 func (v *virtual) prepare(ctx context.Context) error {
 	if err := v.makeSeedDrive(ctx); err != nil {
@@ -82,7 +83,7 @@ func (v *virtual) makeSeedDrive(ctx context.Context) error {
 	return nil
 }
 
-func (v *virtual) boot() (*process, error) {
+func (v *virtual) boot() (*Process, error) {
 	if err := v.plug(); err != nil {
 		return nil, err
 	}
@@ -99,7 +100,7 @@ func (v *virtual) boot() (*process, error) {
 	cmd := v.lab.Command(context.Background(), "qemu-system-x86_64", v.args(accelerator)...)
 	cmd.Dir = v.folder
 	cmd.Stdout, cmd.Stderr = console, console
-	return spawn(cmd)
+	return Spawn(cmd)
 }
 
 // plug makes the machine's end of the link, anew for each boot.
@@ -121,7 +122,7 @@ func (v *virtual) args(accelerator []string) []string {
 		"-name", v.config.InstanceID, "-machine", "pc", "-nodefaults", "-no-user-config", "-display", "none",
 		"-m", strconv.Itoa(v.config.Memory), "-smp", strconv.Itoa(v.config.CPUs),
 		"-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console",
-		"-qmp", "unix:qmp,server=on,wait=off",
+		"-monitor", "unix:monitor,server=on,wait=off",
 		"-drive", "file=disk.qcow2,format=qcow2,if=virtio,cache=unsafe,discard=unmap",
 		"-drive", "file=seed.iso,format=raw,if=virtio,readonly=on",
 		"-netdev", "tap,id=link,ifname="+v.link()+",script=no,downscript=no",
@@ -139,7 +140,20 @@ func (v *virtual) args(accelerator []string) []string {
 
 // press presses the ACPI power button, on which systemd powers off.
 func (v *virtual) press(ctx context.Context) error {
-	return execute(ctx, v.monitor(), "system_powerdown")
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "unix", filepath.Join(v.folder, "monitor"))
+	if err != nil {
+		return fmt.Errorf("connecting to qemu's monitor: %w", err)
+	}
+	defer conn.Close()
+	_, err = io.WriteString(conn, "system_powerdown\nquit-this-monitor\n")
+	// It answers the unknown command when it has done the one before.
+	for said := bufio.NewScanner(conn); err == nil && said.Scan(); {
+		if strings.Contains(said.Text(), "unknown command") {
+			return nil
+		}
+	}
+	return fmt.Errorf("pressing the power button by qemu's monitor: %w", errors.Join(err, io.ErrUnexpectedEOF))
 }
 
 // release removes the link, if there is one.

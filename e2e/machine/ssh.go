@@ -54,10 +54,16 @@ type Result struct {
 // busy host takes seconds for the key exchange alone.
 const sshAttempt = 30 * time.Second
 
-// connect logs in to the machine.
+// connect logs in to the machine as its user.
 func (m *Machine) connect(ctx context.Context) (*ssh.Client, error) {
+	return m.Login(ctx, m.config.User)
+}
+
+// Login opens a connection to the machine as that user, who has the machine's
+// key.
+func (m *Machine) Login(ctx context.Context, user string) (*ssh.Client, error) {
 	config := &ssh.ClientConfig{
-		User: m.config.User,
+		User: user,
 		// A new machine's key is not known to anybody yet, and the link has no
 		// third party on it.
 		HostKeyCallback: ssh.InsecureIgnoreHostKey(),
@@ -102,11 +108,20 @@ func (m *Machine) Run(ctx context.Context, command string, stdin io.Reader) (Res
 		return Result{}, m.fail("logging in to the machine", err)
 	}
 	defer client.Close()
+	result, err := RunOver(ctx, client, command, stdin)
+	if err != nil {
+		err = m.fail("running a command", err)
+	}
+	return result, err
+}
+
+// RunOver is Run over a connection that is open, which ends with ctx.
+func RunOver(ctx context.Context, client *ssh.Client, command string, stdin io.Reader) (Result, error) {
 	stop := context.AfterFunc(ctx, func() { client.Close() })
 	defer stop()
 	session, err := client.NewSession()
 	if err != nil {
-		return Result{}, m.fail("opening a session", err)
+		return Result{}, fmt.Errorf("opening a session: %w", err)
 	}
 	defer session.Close()
 	var stdout, stderr bytes.Buffer
@@ -114,11 +129,11 @@ func (m *Machine) Run(ctx context.Context, command string, stdin io.Reader) (Res
 	err = session.Run(command)
 	result := Result{Stdout: stdout.String(), Stderr: stderr.String()}
 	var exit *ssh.ExitError
-	switch {
-	case errors.As(err, &exit):
-		result.Code = exit.ExitStatus()
-	case err != nil:
-		return result, m.fail(fmt.Sprintf("running %q", command), errors.Join(context.Cause(ctx), err))
+	if errors.As(err, &exit) {
+		result.Code, err = exit.ExitStatus(), nil
 	}
-	return result, nil
+	if err != nil {
+		err = fmt.Errorf("running %q: %w", command, errors.Join(context.Cause(ctx), err))
+	}
+	return result, err
 }

@@ -20,7 +20,7 @@ import (
 func testAssets(t *testing.T, b *bench, n *node) {
 	place := b.place(t, "/kubelet")
 	address := b.mirror.URL() + place
-	n.sh(t, "rm /usr/bin/kubelet")
+	n.Sh(t, "rm /usr/bin/kubelet")
 	before := n.tree(t)
 	for _, c := range []struct {
 		name   string
@@ -60,27 +60,27 @@ func testAssets(t *testing.T, b *bench, n *node) {
 		defer b.mirror.Heal()
 		_, items := b.provision(t, n, b.mirror.URL()).succeeds(t).outcome(t)
 		assert.Equal(t, "done", string(items["kubelet"]))
-		assert.Equal(t, "Kubernetes v"+kubelet, n.sh(t, "kubelet --version"))
+		assert.Equal(t, "Kubernetes v"+kubelet, n.Sh(t, "kubelet --version"))
 		assert.True(t, slices.ContainsFunc(b.mirror.Requests(), func(r mirror.Request) bool {
 			return r.Path == place && strings.HasPrefix(r.Range, "bytes=1000-") && r.Bytes > 1000
 		}), "it goes on where it was cut: %v", b.mirror.Requests())
 	})
 	t.Run("a disk that fills up", func(t *testing.T) {
 		before := n.tree(t)
-		n.sh(t, "mount -t tmpfs -o size=1m,mode=755 tmpfs /opt/cni/bin")
+		n.Sh(t, "mount -t tmpfs -o size=1m,mode=755 tmpfs /opt/cni/bin")
 		b.provision(t, n, b.mirror.URL()).fails(t, "cni-plugins: fetch /opt/cni/bin", "no space left on device",
 			"free some space or give the machine a larger disk")
-		require.Empty(t, n.sh(t, "ls -A /opt/cni/bin"), "halves are left")
-		n.sh(t, "umount /opt/cni/bin")
+		require.Empty(t, n.Sh(t, "ls -A /opt/cni/bin"), "halves are left")
+		n.Sh(t, "umount /opt/cni/bin")
 		n.unchanged(t, before)
 	})
 	t.Run("a disk that is read-only", func(t *testing.T) {
 		before := n.tree(t)
-		n.sh(t, "rm /opt/cni/bin/loopback; mount --bind /opt/cni /opt/cni; mount -o remount,bind,ro /opt/cni")
+		n.Sh(t, "rm /opt/cni/bin/loopback; mount --bind /opt/cni /opt/cni; mount -o remount,bind,ro /opt/cni")
 		b.provision(t, n, b.mirror.URL()).fails(t, "cni-plugins: fetch /opt/cni/bin", "read-only file system", "remount it for writing")
-		n.sh(t, "umount /opt/cni")
-		assert.Equal(t, []string{"- /opt/cni/bin/loopback"}, n.tree(t).since(before))
+		n.Sh(t, "umount /opt/cni")
+		assert.Equal(t, []string{"- /opt/cni/bin/loopback"}, n.tree(t).Since(before))
 		b.provision(t, n, b.mirror.URL()).succeeds(t)
-		n.sh(t, "/opt/cni/bin/loopback 2>&1 | grep -q 'CNI loopback plugin'")
+		n.Sh(t, "/opt/cni/bin/loopback 2>&1 | grep -q 'CNI loopback plugin'")
 	})
 }

@@ -3,13 +3,10 @@
 package node_test
 
 import (
-	"archive/tar"
-	"bytes"
 	"fmt"
 	"io"
 	"log"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -18,16 +15,17 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
-	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -41,14 +39,14 @@ const (
 	pauseName  = "localhost/kubernetes/pause:latest"
 )
 
-// shop is a registry that counts what is asked of it.
-type shop struct {
+// counted is a registry that counts what is asked of it.
+type counted struct {
 	mu    sync.Mutex
 	asked []string
 	inner http.Handler
 }
 
-func (s *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *counted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.asked = append(s.asked, r.Method+" "+r.URL.Path)
 	s.mu.Unlock()
@@ -56,7 +54,7 @@ func (s *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // since forgets what was asked until now, and says what it was.
-func (s *shop) since() []string {
+func (s *counted) since() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	asked := s.asked
@@ -64,86 +62,29 @@ func (s *shop) since() []string {
 	return asked
 }
 
-// shop serves a registry with two images on the packer host's loopback, and
+// registry serves a registry with two images on the packer host's loopback, and
 // returns how to name them.
-func (b *bench) shop(t *testing.T) (s *shop, app, pause string) {
+func (b *bench) registry(t *testing.T) (s *counted, app, pause string) {
 	t.Helper()
-	s = &shop{inner: registry.New(registry.Logger(log.New(io.Discard, "", 0)))}
-	require.NoError(t, b.Serve(b.ctx, registryAddress, s))
-	return s, b.push(t, s, appImage), b.push(t, s, pauseImage)
+	s = &counted{inner: registry.New(registry.Logger(log.New(io.Discard, "", 0)))}
+	require.NoError(t, b.Serve(b.Ctx, registryAddress, s))
+	return s, b.push(t, appImage), b.push(t, pauseImage)
 }
 
-// push puts an image with one static program into the registry, without a
-// network: the test is outside the lab.
-func (b *bench) push(t *testing.T, s *shop, name string) (pinned string) {
+// push puts an image with the agent in it, which needs no libraries, into the
+// registry.
+func (b *bench) push(t *testing.T, to string) (pinned string) {
 	t.Helper()
-	one, err := mutate.AppendLayers(empty.Image, programLayer(t))
+	program, err := os.ReadFile(lab.Agent(t))
 	require.NoError(t, err)
-	config, err := one.ConfigFile()
-	require.NoError(t, err)
-	config.OS, config.Architecture = "linux", runtime.GOARCH
-	config.Config.Entrypoint = []string{"/eksnode"}
-	config.Config.Labels = map[string]string{"name": name}
-	one, err = mutate.ConfigFile(one, config)
-	require.NoError(t, err)
+	one := lab.Image(t, v1.Config{Entrypoint: []string{"/eksnode"}, Labels: map[string]string{"name": to}}, lab.Program("eksnode", program))
 	list := mutate.AppendManifests(empty.Index, mutate.IndexAddendum{Add: one, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: runtime.GOARCH}}})
 	digest, err := list.Digest()
 	require.NoError(t, err)
-	_, rest, _ := strings.Cut(name, "/")
-	repository, tag, _ := strings.Cut(rest, ":")
-	put(t, s, "/v2/"+repository, one, list, tag)
-	return name + "@" + digest.String()
-}
-
-// put uploads an image and its list, as the registry's protocol has it.
-func put(t *testing.T, s *shop, repository string, one v1.Image, list v1.ImageIndex, tag string) {
-	t.Helper()
-	send := func(method, path, contentType string, body []byte) {
-		r := httptest.NewRequest(method, path, bytes.NewReader(body))
-		r.Header.Set("Content-Type", contentType)
-		answer := httptest.NewRecorder()
-		s.ServeHTTP(answer, r)
-		require.Equal(t, http.StatusCreated, answer.Code, "%s %s: %s", method, path, answer.Body)
-	}
-	blob := func(text []byte) {
-		send(http.MethodPost, repository+"/blobs/uploads/?digest=sha256:"+manifest.Sum(text), "application/octet-stream", text)
-	}
-	layers, err := one.Layers()
+	ref, err := name.ParseReference(to, name.Insecure)
 	require.NoError(t, err)
-	for _, layer := range layers {
-		body, err := layer.Compressed()
-		require.NoError(t, err)
-		text, err := io.ReadAll(body)
-		require.NoError(t, err)
-		blob(text)
-	}
-	config, err := one.RawConfigFile()
-	require.NoError(t, err)
-	blob(config)
-	text, err := one.RawManifest()
-	require.NoError(t, err)
-	send(http.MethodPut, repository+"/manifests/sha256:"+manifest.Sum(text), "application/vnd.docker.distribution.manifest.v2+json", text)
-	text, err = list.RawManifest()
-	require.NoError(t, err)
-	send(http.MethodPut, repository+"/manifests/"+tag, "application/vnd.oci.image.index.v1+json", text)
-}
-
-// programLayer is a layer with the agent in it, which needs no libraries.
-func programLayer(t *testing.T) v1.Layer {
-	t.Helper()
-	plugin, err := buildPlugin()
-	require.NoError(t, err)
-	program, err := os.ReadFile(filepath.Join(filepath.Dir(plugin), "agent-"+runtime.GOARCH))
-	require.NoError(t, err)
-	var text bytes.Buffer
-	w := tar.NewWriter(&text)
-	require.NoError(t, w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "eksnode", Mode: 0o755, Size: int64(len(program))}))
-	_, err = w.Write(program)
-	require.NoError(t, err)
-	require.NoError(t, w.Close())
-	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text.Bytes())), nil })
-	require.NoError(t, err)
-	return layer
+	require.NoError(t, remote.WriteIndex(ref, list, remote.WithContext(b.Ctx), remote.WithTransport(&http.Transport{DialContext: b.Dial})))
+	return to + "@" + digest.String()
 }
 
 // TestImages makes a node of a machine that reaches neither the registry nor the
@@ -151,11 +92,11 @@ func programLayer(t *testing.T) v1.Layer {
 func TestImages(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	store, app, pause := b.shop(t)
-	hidden := b.serveAt(t, mirrorAddress, mirror.Options{})
+	store, app, pause := b.registry(t)
+	hidden := b.ServeMirror(t, mirrorAddress, b.assets.Folder, mirror.Options{})
 	n := b.start(t, "i-images")
 	for _, address := range []string{registryAddress, mirrorAddress, "10.77.0.1:5000", "10.77.0.1:8082"} {
-		require.NotZero(t, n.try(t, "timeout 5 bash -c '</dev/tcp/"+strings.Replace(address, ":", "/", 1)+"'").Code, "the machine reaches %s", address)
+		require.NotZero(t, n.Try(t, "timeout 5 bash -c '</dev/tcp/"+strings.Replace(address, ":", "/", 1)+"'").Code, "the machine reaches %s", address)
 	}
 	fields := fmt.Sprintf("download_on = \"packer-host\"\ncache_folder = %q\nimages = [%q]\npause_image = %q\n", filepath.Join(b.folder, "cache"), app, pause)
 	provision := func(t *testing.T, more ...string) *run {
@@ -173,9 +114,9 @@ func TestImages(t *testing.T) {
 		r := provision(t).succeeds(t)
 		assert.Contains(t, r.out.String(), "the Packer host gets kubelet")
 		assert.Contains(t, r.out.String(), "the Packer host gets the image "+app)
-		assert.Equal(t, "Kubernetes v"+kubelet, n.sh(t, "kubelet --version"))
-		assert.Equal(t, "inactive", n.sh(t, "systemctl is-active containerd || true"), "it starts when it knows its cluster")
-		n.nothingLeft(t, stopping)
+		assert.Equal(t, "Kubernetes v"+kubelet, n.Sh(t, "kubelet --version"))
+		assert.Equal(t, "inactive", n.Sh(t, "systemctl is-active containerd || true"), "it starts when it knows its cluster")
+		n.nothingLeft(t)
 	})
 	t.Run("the manifest tells the truth", func(t *testing.T) { n.hasImages(t, app, pause) })
 	t.Run("a second run changes nothing and asks for nothing", func(t *testing.T) {
@@ -197,22 +138,22 @@ func TestImages(t *testing.T) {
 		assert.Contains(t, said, "PASS")
 	})
 	t.Run("a first boot pulls nothing", func(t *testing.T) {
-		n.sh(t, "systemctl start containerd")
+		n.Sh(t, "systemctl start containerd")
 		for _, image := range []string{appImage, pauseName} {
 			// Not run: an nspawn machine lets no container have a session keyring.
-			assert.Contains(t, n.sh(t, `mkdir -p /mnt/image; ctr -n k8s.io images mount --snapshotter native %s /mnt/image >/dev/null
+			assert.Contains(t, n.Sh(t, `mkdir -p /mnt/image; ctr -n k8s.io images mount --snapshotter native %s /mnt/image >/dev/null
 				/mnt/image/eksnode --version; ctr -n k8s.io images unmount --rm --snapshotter native /mnt/image >/dev/null`, image), "eksnode version ")
-			assert.Equal(t, image, n.sh(t, `ctr --namespace k8s.io images list --quiet 'name==%s,labels."io.cri-containerd.pinned"==pinned'`, image), "as first boot asks")
+			assert.Equal(t, image, n.Sh(t, `ctr --namespace k8s.io images list --quiet 'name==%s,labels."io.cri-containerd.pinned"==pinned'`, image), "as first boot asks")
 		}
 		n.audit(t, 0, "--rules images-there")
 		assert.Empty(t, store.since())
 	})
 	t.Run("an audit finds one that is lost, whether containerd runs or not", func(t *testing.T) {
-		n.sh(t, "ctr -n k8s.io images rm "+appImage)
+		n.Sh(t, "ctr -n k8s.io images rm "+appImage)
 		said := n.audit(t, 1, "--rules images-there")
 		assert.Contains(t, said, appImage)
 		assert.Contains(t, said, "containerd does not have it")
-		n.sh(t, "systemctl stop containerd")
+		n.Sh(t, "systemctl stop containerd")
 		said = n.audit(t, 1, "--rules images-there")
 		assert.Contains(t, said, "containerd does not have it")
 		assert.NotContains(t, said, pauseName)
@@ -224,29 +165,29 @@ func (n *node) hasImages(t *testing.T, app, pause string) {
 	t.Helper()
 	m := n.manifest(t)
 	require.Len(t, m.Images, 2)
-	n.sh(t, "systemctl start containerd")
-	defer n.sh(t, "systemctl stop containerd")
+	n.Sh(t, "systemctl start containerd")
+	defer n.Sh(t, "systemctl stop containerd")
 	for name, source := range map[string]string{appImage: app, pauseName: pause} {
 		image, ok := m.Image(name)
 		require.True(t, ok, name)
 		assert.Equal(t, source, image.Source)
-		assert.Contains(t, n.sh(t, "ctr -n k8s.io images ls name==%s", name), image.Digest)
-		assert.Contains(t, n.sh(t, "ctr -n k8s.io images ls name==%s", name), "io.cri-containerd.pinned=pinned")
-		assert.Equal(t, name, n.sh(t, "ctr -n k8s.io images check -q name==%s", name), "it is whole and unpacked")
+		assert.Contains(t, n.Sh(t, "ctr -n k8s.io images ls name==%s", name), image.Digest)
+		assert.Contains(t, n.Sh(t, "ctr -n k8s.io images ls name==%s", name), "io.cri-containerd.pinned=pinned")
+		assert.Equal(t, name, n.Sh(t, "ctr -n k8s.io images check -q name==%s", name), "it is whole and unpacked")
 	}
 	asset, ok := m.Asset("pause")
 	require.True(t, ok)
 	assert.Equal(t, "3.10", asset.Version)
-	assert.Equal(t, asset.SHA256+"  /etc/eks/pause.tar", n.sh(t, "sha256sum /etc/eks/pause.tar"))
-	assert.Empty(t, n.sh(t, "ls /etc/eks/eksnode/image.tar 2>/dev/null || true"))
+	assert.Equal(t, asset.SHA256+"  /etc/eks/pause.tar", n.Sh(t, "sha256sum /etc/eks/pause.tar"))
+	assert.Empty(t, n.Sh(t, "ls /etc/eks/eksnode/image.tar 2>/dev/null || true"))
 }
 
 // testCache lets the machine lose what it has while registry and mirror fail.
-func (b *bench) testCache(t *testing.T, n *node, store *shop, hidden *mirror.Server, provision func(*testing.T, ...string) *run) {
+func (b *bench) testCache(t *testing.T, n *node, store *counted, hidden *mirror.Server, provision func(*testing.T, ...string) *run) {
 	kept := b.place(t, "/kubelet")
 	hidden.Inject(mirror.Fail(kept, 503))
 	defer hidden.Heal()
-	n.sh(t, "rm /usr/bin/kubelet; systemctl start containerd; ctr -n k8s.io images rm %s; systemctl stop containerd", appImage)
+	n.Sh(t, "rm /usr/bin/kubelet; systemctl start containerd; ctr -n k8s.io images rm %s; systemctl stop containerd", appImage)
 	store.since()
 	_, items := provision(t).succeeds(t).outcome(t)
 	assert.Equal(t, plan.Done, items["kubelet"])

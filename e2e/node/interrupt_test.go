@@ -35,73 +35,72 @@ rm -f /etc/dpkg/dpkg.cfg.d/gate /etc/apt/apt.conf.d/99gate`
 // held awaits that a run has come to the gate.
 func (n *node) held(t *testing.T) {
 	t.Helper()
-	await(t, "that the gate is reached", patience, func() bool { return n.try(t, "test -e /run/gate-reached").Code == 0 })
+	n.Await(t, "the gate is reached", patience, "test -e /run/gate-reached")
 	require.NotEmpty(t, n.agent(t))
 }
 
 // fetching awaits that the agent writes a part of the kubelet.
 func (n *node) fetching(t *testing.T) {
 	t.Helper()
-	await(t, "that the kubelet is being fetched", patience, func() bool {
-		return n.try(t, "ls -l /proc/$(pgrep -x eksnode)/fd | grep -q /usr/bin/.kubelet.eksnode- && find /usr/bin -name '.kubelet.eksnode-*' -size +1024 | grep -q .").Code == 0
-	})
+	n.Await(t, "the kubelet is being fetched", patience,
+		"ls -l /proc/$(pgrep -x eksnode)/fd | grep -q /usr/bin/.kubelet.eksnode- && find /usr/bin -name '.kubelet.eksnode-*' -size +1024 | grep -q .")
 }
 
 // testInterruptions interrupts a first provision at every stage, each run going
 // on where the one before was stopped.
 func testInterruptions(t *testing.T, b *bench, n *node) {
 	t.Run("Ctrl-C while packages are installed", func(t *testing.T) {
-		n.sh(t, holdPackages)
+		n.Sh(t, holdPackages)
 		r := b.provision(t, n, b.mirror.URL())
 		n.held(t)
-		require.Contains(t, n.sh(t, ours), "apt-get")
+		require.Contains(t, n.Sh(t, ours), "apt-get")
 		r.signal(t, syscall.SIGINT)
 		r.fails(t, "interrupted")
-		n.nothingLeft(t, stopping)
-		assert.NotEmpty(t, n.sh(t, "grep -c '^Status: install ok unpacked' /var/lib/dpkg/status"), "it was not in the middle")
+		n.nothingLeft(t)
+		assert.NotEmpty(t, n.Sh(t, "grep -c '^Status: install ok unpacked' /var/lib/dpkg/status"), "it was not in the middle")
 	})
 	t.Run("agent killed while packages are installed", func(t *testing.T) {
-		n.sh(t, "rm -f /run/gate-reached")
+		n.Sh(t, "rm -f /run/gate-reached")
 		r := b.provision(t, n, b.mirror.URL())
 		n.held(t)
-		n.sh(t, "kill -9 $(pgrep -x eksnode)")
+		n.Sh(t, "kill -9 $(pgrep -x eksnode)")
 		r.fails(t, "the agent was killed by signal 9 before it had finished")
 		_, items := r.outcome(t)
 		assert.NotContains(t, items, "packages")
-		n.sh(t, openGate)
+		n.Sh(t, openGate)
 	})
 	t.Run("agent killed while it fetches", func(t *testing.T) {
 		r := b.provision(t, n, b.slow.URL())
 		n.fetching(t)
-		n.sh(t, "kill -9 $(pgrep -x eksnode)")
+		n.Sh(t, "kill -9 $(pgrep -x eksnode)")
 		r.fails(t, "the agent was killed by signal 9 before it had finished")
 		report, items := r.outcome(t)
 		assert.Equal(t, "failed", string(report.Result))
 		assert.Equal(t, "done", string(items["packages"]), "what the killed runs left of the packages is finished")
-		assert.Len(t, n.lines(t, "ls -A /usr/bin | grep '^.kubelet.eksnode'"), 1, "the half of a file")
-		assert.NotZero(t, n.try(t, "test -e /usr/bin/kubelet").Code)
+		assert.Len(t, n.Lines(t, "ls -A /usr/bin | grep '^.kubelet.eksnode'"), 1, "the half of a file")
+		assert.NotZero(t, n.Try(t, "test -e /usr/bin/kubelet").Code)
 	})
 	t.Run("Ctrl-C while it fetches", func(t *testing.T) {
 		r := b.provision(t, n, b.slow.URL())
 		n.fetching(t)
 		r.signal(t, syscall.SIGINT)
 		r.fails(t, "interrupted")
-		n.nothingLeft(t, stopping)
-		assert.NotZero(t, n.try(t, "test -e /usr/bin/kubelet").Code)
+		n.nothingLeft(t)
+		assert.NotZero(t, n.Try(t, "test -e /usr/bin/kubelet").Code)
 	})
 	t.Run("packer killed while it fetches", func(t *testing.T) {
 		r := b.provision(t, n, b.slow.URL())
 		n.fetching(t)
 		r.signal(t, syscall.SIGKILL)
-		n.nothingLeft(t, stopping)
+		n.nothingLeft(t)
 	})
 	t.Run("the next run finishes", func(t *testing.T) {
 		r := b.provision(t, n, b.mirror.URL()).succeeds(t)
 		_, items := r.outcome(t)
 		assert.Equal(t, "unchanged", string(items["packages"]))
 		assert.Equal(t, "done", string(items["kubelet"]))
-		n.nothingLeft(t, stopping)
-		assert.Empty(t, n.lines(t, "dpkg --audit"))
-		assert.Equal(t, "Kubernetes v"+kubelet, strings.TrimSpace(n.sh(t, "kubelet --version")))
+		n.nothingLeft(t)
+		assert.Empty(t, n.Lines(t, "dpkg --audit"))
+		assert.Equal(t, "Kubernetes v"+kubelet, strings.TrimSpace(n.Sh(t, "kubelet --version")))
 	})
 }

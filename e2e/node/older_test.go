@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -28,7 +29,7 @@ func TestOlderPacker(t *testing.T) {
 	for name, value := range map[string]string{
 		"host": address, "port": fmt.Sprint(port), "user": user, "private_key": b.keyFile(),
 		"kubernetes_version": kubelet, "source_url": b.mirror.URL(), "reports": b.folder,
-		"versions": fmt.Sprintf("{%q=%q}", tools.NameCredentialProvider, credentialProvider(t)),
+		"versions": fmt.Sprintf("{%q=%q}", tools.NameCredentialProvider, lab.ProviderVersion(t)),
 	} {
 		args = append(args, "-var", name+"="+value)
 	}
@@ -41,8 +42,8 @@ func TestOlderPacker(t *testing.T) {
 	}
 	assert.Contains(t, r.out.String(), "provision ok: ")
 	assert.Contains(t, r.out.String(), "scrub ok: ")
-	n.nothingLeft(t, stopping)
+	n.nothingLeft(t)
 	assert.Contains(t, n.audit(t, 0, ""), "PASS: ")
-	assert.Equal(t, "Kubernetes v"+kubelet, n.sh(t, "kubelet --version"))
-	n.sh(t, "test -s "+manifest.Path)
+	assert.Equal(t, "Kubernetes v"+kubelet, n.Sh(t, "kubelet --version"))
+	n.Sh(t, "test -s "+manifest.Path)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -58,10 +59,10 @@ func (o *output) String() string {
 // would. What it prints is in the test's log when the test fails.
 func (b *bench) packer(t *testing.T, version string, args ...string) *run {
 	t.Helper()
-	program, err := tools.Packer(b.ctx, version, logWriter{t})
+	program, err := tools.Packer(b.Ctx, version, t.Output())
 	require.NoError(t, err)
 	r := &run{args: "packer " + args[0], begin: time.Now(), done: make(chan struct{}), out: &output{}}
-	r.cmd = b.Command(context.WithoutCancel(b.ctx), program, args...)
+	r.cmd = b.Command(context.WithoutCancel(b.Ctx), program, args...)
 	r.cmd.Dir = b.folder
 	r.cmd.Env = append(os.Environ(), "PACKER_PLUGIN_PATH="+b.plugins,
 		"PACKER_CONFIG_DIR="+filepath.Join(b.folder, "config"), "CHECKPOINT_DISABLE=1")
@@ -199,7 +200,7 @@ func (b *bench) provision(t *testing.T, n *node, source string, more ...string) 
 
 func (b *bench) provisionAs(t *testing.T, n *node, as account, source string, more ...string) *run {
 	t.Helper()
-	fields := fmt.Sprintf("source_url = %q\nversions = { %q = %q }\n", source, tools.NameCredentialProvider, credentialProvider(t))
+	fields := fmt.Sprintf("source_url = %q\nversions = { %q = %q }\n", source, tools.NameCredentialProvider, lab.ProviderVersion(t))
 	if !strings.Contains(strings.Join(more, "\n"), "kubernetes_version") {
 		fields += fmt.Sprintf("kubernetes_version = %q\n", kubelet)
 	}

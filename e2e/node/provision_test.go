@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -45,14 +46,14 @@ func TestProvision(t *testing.T) {
 			assert.Equal(t, plan.Unchanged, status, item)
 		}
 		n.unchanged(t, before)
-		n.nothingLeft(t, stopping)
+		n.nothingLeft(t)
 	})
 	testAssets(t, b, n)
 	testScrub(t, b, n)
 }
 
 // testDryRun returns what the plan says it would touch.
-func testDryRun(t *testing.T, b *bench, n *node, bare tree) map[string]bool {
+func testDryRun(t *testing.T, b *bench, n *node, bare lab.Tree) map[string]bool {
 	r := b.provision(t, n, b.mirror.URL(), "dry_run = true").succeeds(t)
 	for _, line := range []string{
 		"packages: would install containerd runc", "directories: would mkdir /etc/eks",
@@ -63,7 +64,7 @@ func testDryRun(t *testing.T, b *bench, n *node, bare tree) map[string]bool {
 		assert.Contains(t, r.out.String(), line)
 	}
 	n.unchanged(t, bare)
-	n.nothingLeft(t, stopping)
+	n.nothingLeft(t)
 	report, _ := r.outcome(t)
 	assert.Equal(t, plan.DryRun, report.Result)
 	planned := map[string]bool{}
@@ -87,7 +88,7 @@ var bookkeeping = regexp.MustCompile(`^. (` + strings.Join([]string{
 
 // testAskedFor accounts for every path that a machine has since it was bare: it
 // belongs to a package, or the manifest lists it, or the plan named it.
-func testAskedFor(t *testing.T, n *node, bare tree, planned map[string]bool) {
+func testAskedFor(t *testing.T, n *node, bare lab.Tree, planned map[string]bool) {
 	known := map[string]bool{manifest.Path: true}
 	know := func(name string) { // and the folders on the way
 		for ; name != "/"; name = path.Dir(name) {
@@ -101,13 +102,13 @@ func testAskedFor(t *testing.T, n *node, bare tree, planned map[string]bool) {
 	for _, template := range m.Templates {
 		know(template.Path)
 	}
-	for _, name := range n.lines(t, "cat /var/lib/dpkg/info/*.list") {
+	for _, name := range n.Lines(t, "cat /var/lib/dpkg/info/*.list") {
 		known[name] = true
 		if strings.HasPrefix(name, "/lib/") || strings.HasPrefix(name, "/sbin/") || strings.HasPrefix(name, "/bin/") {
 			known["/usr"+name] = true
 		}
 	}
-	for _, change := range except(n.tree(t).since(bare), bookkeeping) {
+	for _, change := range except(n.tree(t).Since(bare), bookkeeping) {
 		name, added := strings.CutPrefix(change, "+ ")
 		assert.True(t, added && (known[name] || planned[name]), "nobody asked for: %s", change)
 	}
@@ -116,7 +117,7 @@ func testAskedFor(t *testing.T, n *node, bare tree, planned map[string]bool) {
 // manifest reads the image's own manifest.
 func (n *node) manifest(t *testing.T) *manifest.Manifest {
 	t.Helper()
-	m, err := manifest.Parse([]byte(n.sh(t, "cat "+manifest.Path)))
+	m, err := manifest.Parse([]byte(n.Sh(t, "cat "+manifest.Path)))
 	require.NoError(t, err)
 	return m
 }
@@ -137,22 +138,22 @@ func testManifest(t *testing.T, b *bench, n *node) {
 	assert.Greater(t, len(files), 20)
 	for _, file := range files {
 		if file.Link != "" {
-			assert.Equal(t, file.Link, n.sh(t, "readlink %s", file.Path))
+			assert.Equal(t, file.Link, n.Sh(t, "readlink %s", file.Path))
 			continue
 		}
 		want := fmt.Sprintf("%s %d %o 0:0", file.SHA256, file.Size, fs.FileMode(file.Mode))
-		assert.Equal(t, want, n.sh(t, `f=%s; echo "$(sha256sum $f | cut -d' ' -f1) $(stat -Lc '%%s %%a %%u:%%g' $f)"`, file.Path), file.Path)
+		assert.Equal(t, want, n.Sh(t, `f=%s; echo "$(sha256sum $f | cut -d' ' -f1) $(stat -Lc '%%s %%a %%u:%%g' $f)"`, file.Path), file.Path)
 	}
 	for _, template := range m.Templates {
-		assert.Equal(t, manifest.Sum([]byte(template.Content)), n.sh(t, "sha256sum <%s | cut -d' ' -f1", template.Path), template.Path)
+		assert.Equal(t, manifest.Sum([]byte(template.Content)), n.Sh(t, "sha256sum <%s | cut -d' ' -f1", template.Path), template.Path)
 	}
 	for _, p := range m.Packages {
-		assert.Equal(t, p.Version, n.sh(t, `dpkg-query -W -f '${Version}' %s`, p.Name))
+		assert.Equal(t, p.Version, n.Sh(t, `dpkg-query -W -f '${Version}' %s`, p.Name))
 	}
 	for _, unit := range m.Units {
 		assert.Equal(t, strings.HasPrefix(unit.Name, "eksnode-"), unit.Enabled, unit.Name)
 		state := map[bool]string{true: "enabled", false: "disabled"}[unit.Enabled]
-		assert.Equal(t, state, n.sh(t, "systemctl is-enabled %s || true", unit.Name))
+		assert.Equal(t, state, n.Sh(t, "systemctl is-enabled %s || true", unit.Name))
 	}
 	assert.Len(t, m.Assets, len(b.assets.Assets))
 	for _, asset := range b.assets.Assets {
@@ -170,10 +171,10 @@ func testManifest(t *testing.T, b *bench, n *node) {
 	for id, ask := range versions {
 		asset, found := m.Asset(id)
 		require.True(t, found, id)
-		assert.Contains(t, n.sh(t, ask), "v"+asset.Version)
+		assert.Contains(t, n.Sh(t, ask), "v"+asset.Version)
 	}
 	assert.Equal(t, kubelet, m.KubernetesVersion)
-	command := n.sh(t, "eksnode --version")
+	command := n.Sh(t, "eksnode --version")
 	assert.True(t, strings.HasSuffix(command, " "+m.Tool), "%s is not %s", command, m.Tool)
 	assert.Equal(t, "0755", fmt.Sprintf("%04o", fs.FileMode(find(t, files, path.Join("/usr/bin", "eksnode")).Mode)))
 }

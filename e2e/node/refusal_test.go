@@ -68,16 +68,13 @@ func TestRefusals(t *testing.T) {
 			words: []string{"/opt is on a read-only file system; remount it for writing"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if c.fault != "" {
-				n.sh(t, c.fault)
-				n.later(t, c.undo)
-			}
+			n.faulty(t, c.fault, c.undo)
 			before := n.tree(t)
 			// What the dry run finds is what stops the real one before its first change.
 			b.provisionAs(t, n, c.as, b.mirror.URL(), c.field, dry).fails(t, c.words...)
 			b.provisionAs(t, n, c.as, b.mirror.URL(), c.field).fails(t, c.words...)
 			n.unchanged(t, before)
-			n.nothingLeft(t, stopping)
+			n.nothingLeft(t)
 		})
 	}
 	testPackages(t, b, n)
@@ -102,14 +99,11 @@ func testPackages(t *testing.T, b *bench, n *node) {
 			words: []string{"the disk is full at /var/cache/apt/archives", "free some space or enlarge it"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if c.fault != "" {
-				n.sh(t, c.fault)
-				n.later(t, c.undo)
-			}
+			n.faulty(t, c.fault, c.undo)
 			before := n.tree(t)
 			b.provision(t, n, b.mirror.URL(), c.field).fails(t, c.words...)
-			require.Empty(t, except(n.tree(t).since(before), bookkeeping))
-			n.nothingLeft(t, stopping)
+			require.Empty(t, except(n.tree(t).Since(before), bookkeeping))
+			n.nothingLeft(t)
 		})
 	}
 }

@@ -20,7 +20,7 @@ func TestScrubIsSafe(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	n := b.start(t, "i-mounted")
-	n.sh(t, `mkdir /mnt/keep; mount -t tmpfs tmpfs /mnt/keep; echo kept > /mnt/keep/file; mkdir "/mnt/keep/a folder"`)
+	n.Sh(t, `mkdir /mnt/keep; mount -t tmpfs tmpfs /mnt/keep; echo kept > /mnt/keep/file; mkdir "/mnt/keep/a folder"`)
 	state := `for kubelet in /var/lib/kubelet; do
 mkdir -p "$kubelet/pods/0a1b/volumes/kubernetes.io~empty-dir/my data" "$kubelet/pods/0a1b/volumes/host-etc" $kubelet/pki
 echo state > $kubelet/cpu_manager_state; echo key > $kubelet/pki/kubelet.key; echo plain > $kubelet/pods/0a1b/etc-hosts
@@ -36,9 +36,9 @@ done`
 	}{
 		{"Ctrl-C leaves a machine that its owner can log in to", func(t *testing.T) { testInterruptedScrub(t, b, n) }},
 		{"a busy mount stops the scrub before it has touched anything", func(t *testing.T) {
-			n.sh(t, state)
-			n.sh(t, `systemd-run -q --unit=busy -p "WorkingDirectory=/var/lib/kubelet/pods/0a1b/volumes/kubernetes.io~empty-dir/my data" sleep infinity`)
-			await(t, "that the mount is busy", patience, func() bool { return n.try(t, "systemctl is-active --quiet busy").Code == 0 })
+			n.Sh(t, state)
+			n.Sh(t, `systemd-run -q --unit=busy -p "WorkingDirectory=/var/lib/kubelet/pods/0a1b/volumes/kubernetes.io~empty-dir/my data" sleep infinity`)
+			n.Await(t, "the mount is busy", patience, "systemctl is-active --quiet busy")
 			before := n.tree(t)
 			r := b.build(t, n, account{}, "eksnode-scrub", "").fails(t, "kubelet-mounts: unmount /var/lib/kubelet/pods/0a1b/volumes/kubernetes.io~empty-dir/my data",
 				"device or resource busy; stop what uses it: sleep (pid ")
@@ -47,43 +47,43 @@ done`
 			for _, item := range []string{"kubelet-pki", "kubelet-pods", "machine-id", "journal", "authorized-keys"} {
 				assert.Equal(t, plan.Skipped, items[item], item)
 			}
-			require.Empty(t, n.tree(t).since(before))
-			client, err := n.login(b.ctx, "admin", b.key, "22")
+			require.Empty(t, n.tree(t).Since(before))
+			client, err := n.Login(b.Ctx, "admin")
 			require.NoError(t, err, "the way in is shut")
 			require.NoError(t, client.Close())
-			n.sh(t, "systemctl stop busy")
+			n.Sh(t, "systemctl stop busy")
 		}},
 		{"what is mounted is unmounted first and survives", func(t *testing.T) {
-			n.sh(t, "mount -t tmpfs inner '/var/lib/kubelet/pods/0a1b/volumes/kubernetes.io~empty-dir/my data/a folder'")
+			n.Sh(t, "mount -t tmpfs inner '/var/lib/kubelet/pods/0a1b/volumes/kubernetes.io~empty-dir/my data/a folder'")
 			testMounted(t, b, n)
 		}},
 		{"a kubelet folder that is a link stays one", func(t *testing.T) {
 			n.readmit(t)
-			n.sh(t, "rm -r --one-file-system /var/lib/kubelet; mkdir -p /data/kubelet; ln -s /data/kubelet /var/lib/kubelet")
-			n.sh(t, state)
+			n.Sh(t, "rm -r --one-file-system /var/lib/kubelet; mkdir -p /data/kubelet; ln -s /data/kubelet /var/lib/kubelet")
+			n.Sh(t, state)
 			testMounted(t, b, n)
-			assert.Equal(t, "/data/kubelet", n.sh(t, "readlink /var/lib/kubelet"))
-			assert.Empty(t, n.lines(t, "ls -A /data/kubelet/pods /data/kubelet/pki | grep -v : || true"))
+			assert.Equal(t, "/data/kubelet", n.Sh(t, "readlink /var/lib/kubelet"))
+			assert.Empty(t, n.Lines(t, "ls -A /data/kubelet/pods /data/kubelet/pki | grep -v : || true"))
 		}},
 		{"a kubelet folder that is a disk of its own stays one", func(t *testing.T) {
 			n.readmit(t)
-			n.sh(t, "rm /var/lib/kubelet; mkdir /var/lib/kubelet; mount -t tmpfs disk /var/lib/kubelet")
-			n.sh(t, state)
+			n.Sh(t, "rm /var/lib/kubelet; mkdir /var/lib/kubelet; mount -t tmpfs disk /var/lib/kubelet")
+			n.Sh(t, state)
 			testMounted(t, b, n)
-			assert.Equal(t, "disk", n.sh(t, "findmnt -n -o SOURCE --mountpoint /var/lib/kubelet"))
+			assert.Equal(t, "disk", n.Sh(t, "findmnt -n -o SOURCE --mountpoint /var/lib/kubelet"))
 		}},
 		{"an agent that writes when it stops is stopped first, and a network that you may be connected by is not", func(t *testing.T) {
 			n.readmit(t)
-			n.sh(t, agents)
+			n.Sh(t, agents)
 			r := b.build(t, n, account{}, "eksnode-scrub", "").fails(t, "tailscaled.service", "it writes its keys again when it stops", "a person has to decide")
 			_, items := r.outcome(t)
 			assert.Equal(t, plan.Done, items["agents-running"])
-			assert.Equal(t, "inactive", n.sh(t, "systemctl is-active fluent-bit || true"))
-			assert.Equal(t, "active", n.sh(t, "systemctl is-active tailscaled"))
+			assert.Equal(t, "inactive", n.Sh(t, "systemctl is-active fluent-bit || true"))
+			assert.Equal(t, "active", n.Sh(t, "systemctl is-active tailscaled"))
 			n.readmit(t)
-			n.sh(t, "systemctl stop tailscaled")
+			n.Sh(t, "systemctl stop tailscaled")
 			b.build(t, n, account{}, "eksnode-scrub", noNode).succeeds(t)
-			n.sh(t, "test ! -e /var/fluent-bit/state/flb.db -a ! -e /var/lib/tailscale/tailscaled.state")
+			n.Sh(t, "test ! -e /var/fluent-bit/state/flb.db -a ! -e /var/lib/tailscale/tailscaled.state")
 		}},
 	}
 	for _, stage := range stages {
@@ -111,26 +111,26 @@ var ownInEtc = regexp.MustCompile(`^/etc/(ssh/ssh_host_.*_key(\.pub)?|hostname|(
 // testMounted scrubs and looks at both sides of the mounts.
 func testMounted(t *testing.T, b *bench, n *node) {
 	t.Helper()
-	etc := n.lines(t, "find /etc -xdev")
+	etc := n.Lines(t, "find /etc -xdev")
 	r := b.build(t, n, account{}, "eksnode-scrub", noNode).succeeds(t)
 	_, items := r.outcome(t)
 	assert.Equal(t, plan.Done, items["kubelet-mounts"])
-	assert.Empty(t, n.lines(t, "findmnt -rn -o TARGET | grep /kubelet/ || true"))
-	assert.Equal(t, "kept", n.sh(t, "cat /mnt/keep/file"))
-	has := n.lines(t, "find /etc -xdev")
+	assert.Empty(t, n.Lines(t, "findmnt -rn -o TARGET | grep /kubelet/ || true"))
+	assert.Equal(t, "kept", n.Sh(t, "cat /mnt/keep/file"))
+	has := n.Lines(t, "find /etc -xdev")
 	for _, name := range etc {
 		if !slices.Contains(has, name) {
 			assert.Regexp(t, ownInEtc, name, "the scrub went through the mount of /etc")
 		}
 	}
-	assert.Empty(t, n.lines(t, "ls -A /var/lib/kubelet/pods /var/lib/kubelet/pki | grep -v : || true"))
-	n.sh(t, "test ! -e /var/lib/kubelet/cpu_manager_state -a ! -s /etc/machine-id -a ! -e /home/admin/.ssh/authorized_keys")
-	n.nothingLeft(t, stopping)
+	assert.Empty(t, n.Lines(t, "ls -A /var/lib/kubelet/pods /var/lib/kubelet/pki | grep -v : || true"))
+	n.Sh(t, "test ! -e /var/lib/kubelet/cpu_manager_state -a ! -s /etc/machine-id -a ! -e /home/admin/.ssh/authorized_keys")
+	n.nothingLeft(t)
 }
 
 // testInterruptedScrub stops a scrub that waits for a service to stop.
 func testInterruptedScrub(t *testing.T, b *bench, n *node) {
-	n.sh(t, `mkfifo /run/gate; mkdir -p /run/systemd/system/cron.service.d
+	n.Sh(t, `mkfifo /run/gate; mkdir -p /run/systemd/system/cron.service.d
 printf '[Service]\nTimeoutStopSec=infinity\nExecStop=/bin/sh -c ": > /run/gate-reached; cat /run/gate"\n' > /run/systemd/system/cron.service.d/gate.conf
 systemctl daemon-reload`)
 	before := n.tree(t)
@@ -138,11 +138,11 @@ systemctl daemon-reload`)
 	n.held(t)
 	r.signal(t, syscall.SIGINT)
 	r.fails(t, "interrupted")
-	await(t, "that no agent runs", stopping, func() bool { return n.agent(t) == "" })
-	n.sh(t, openGate+"\nrm -r /run/systemd/system/cron.service.d; systemctl daemon-reload")
-	n.nothingLeft(t, stopping)
+	n.Await(t, "no agent runs", stopping, "! pgrep -x eksnode")
+	n.Sh(t, openGate+"\nrm -r /run/systemd/system/cron.service.d; systemctl daemon-reload")
+	n.nothingLeft(t)
 	n.unchanged(t, before)
-	client, err := n.login(b.ctx, "admin", b.key, "22")
+	client, err := n.Login(b.Ctx, "admin")
 	require.NoError(t, err, "the way in is shut")
 	require.NoError(t, client.Close())
 }
@@ -150,7 +150,7 @@ systemctl daemon-reload`)
 // readmit lets the builder in again after a scrub, as a boot would.
 func (n *node) readmit(t *testing.T) {
 	t.Helper()
-	n.sh(t, `ssh-keygen -A >/dev/null
+	n.Sh(t, `ssh-keygen -A >/dev/null
 echo '%s' > /home/admin/.ssh/authorized_keys
-echo 'admin ALL=(ALL) NOPASSWD:ALL' > /etc/sudoers.d/90-cloud-init-users`, n.bench.key.Authorized)
+echo 'admin ALL=(ALL) NOPASSWD:ALL' > /etc/sudoers.d/90-cloud-init-users`, n.bench.Key.Authorized)
 }

@@ -59,7 +59,7 @@ var gone = []string{
 // audit runs the machine's own command in the session that is open.
 func (n *node) audit(t *testing.T, code int, more string) string {
 	t.Helper()
-	result := n.try(t, "eksnode audit "+more)
+	result := n.Try(t, "eksnode audit "+more)
 	t.Logf("eksnode audit: exit %d: %s", result.Code, lastLine(result.Stdout+result.Stderr))
 	require.Equal(t, code, result.Code, result.Stdout+result.Stderr)
 	return result.Stdout + result.Stderr
@@ -73,7 +73,7 @@ func lastLine(text string) string {
 // testScrub scrubs a provisioned machine that has joined a cluster.
 func testScrub(t *testing.T, b *bench, n *node) {
 	m := n.manifest(t)
-	n.sh(t, joined)
+	n.Sh(t, joined)
 	t.Run("an audit before tells each finding and exits with 1", func(t *testing.T) {
 		before := n.tree(t)
 		said := n.audit(t, 1, "")
@@ -95,28 +95,26 @@ func testScrub(t *testing.T, b *bench, n *node) {
 	})
 	t.Run("an audit that cannot tell exits with 2", func(t *testing.T) { testUnknown(t, n) })
 	t.Run("a scrub takes it all off, under a kubelet that writes", func(t *testing.T) {
-		n.sh(t, "systemctl start --no-block kubelet.service")
-		await(t, "that the kubelet writes its state", patience, func() bool {
-			return n.try(t, "test -e /var/lib/kubelet/device-plugins -o -e /var/lib/kubelet/checkpoints").Code == 0
-		})
+		n.Sh(t, "systemctl start --no-block kubelet.service")
+		n.Await(t, "the kubelet writes its state", patience, "test -e /var/lib/kubelet/device-plugins -o -e /var/lib/kubelet/checkpoints")
 		r := b.build(t, n, account{}, "eksnode-scrub", "").succeeds(t)
 		report, _ := r.outcome(t)
 		assert.Equal(t, plan.OK, report.Result)
 		t.Log(lastLine(strings.Split(r.out.String(), "\nBuild 'null.machine'")[0]))
-		n.nothingLeft(t, stopping)
+		n.nothingLeft(t)
 	})
 	t.Run("an audit after it passes in the session that is still open", func(t *testing.T) {
 		assert.Contains(t, n.audit(t, 0, ""), "PASS: ")
-		assert.Empty(t, n.lines(t, "ls -d %s 2>/dev/null || true", strings.Join(gone, " ")))
-		assert.Equal(t, "disabled", n.sh(t, "systemctl is-enabled kubelet.service || true"))
-		assert.Equal(t, "inactive", n.sh(t, "systemctl is-active kubelet.service || true"))
-		assert.Equal(t, "0", n.sh(t, "stat -c %s /etc/machine-id"))
+		assert.Empty(t, n.Lines(t, "ls -d %s 2>/dev/null || true", strings.Join(gone, " ")))
+		assert.Equal(t, "disabled", n.Sh(t, "systemctl is-enabled kubelet.service || true"))
+		assert.Equal(t, "inactive", n.Sh(t, "systemctl is-active kubelet.service || true"))
+		assert.Equal(t, "0", n.Sh(t, "stat -c %s /etc/machine-id"))
 	})
 	t.Run("templates are what provisioning recorded, byte for byte", func(t *testing.T) {
 		require.Len(t, m.Templates, 4)
 		for _, template := range m.Templates {
-			assert.Equal(t, template.SHA256, n.sh(t, "sha256sum <%s | cut -d' ' -f1", template.Path), template.Path)
-			assert.Equal(t, strings.TrimSpace(template.Content), n.sh(t, "cat %s", template.Path))
+			assert.Equal(t, template.SHA256, n.Sh(t, "sha256sum <%s | cut -d' ' -f1", template.Path), template.Path)
+			assert.Equal(t, strings.TrimSpace(template.Content), n.Sh(t, "cat %s", template.Path))
 		}
 		after := n.manifest(t)
 		assert.Equal(t, m, after)
@@ -144,12 +142,12 @@ func testUnknown(t *testing.T, n *node) {
 func testLockedOut(t *testing.T, n *node) {
 	for range 2 {
 		for _, user := range []string{"admin", "root"} {
-			client, err := n.login(n.bench.ctx, user, n.bench.key, "22")
+			client, err := n.Login(n.bench.Ctx, user)
 			if !assert.Error(t, err, user) {
 				assert.NoError(t, client.Close())
 			}
 			t.Logf("%s: %v", user, err)
 		}
-		n.sh(t, "ssh-keygen -A >/dev/null")
+		n.Sh(t, "ssh-keygen -A >/dev/null")
 	}
 }

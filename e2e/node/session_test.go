@@ -38,16 +38,13 @@ func TestSessions(t *testing.T) {
 		{name: "with another login shell", fault: "chsh -s /bin/sh admin", undo: "chsh -s /bin/bash admin"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if c.fault != "" {
-				n.sh(t, c.fault)
-				n.later(t, c.undo)
-			}
+			n.faulty(t, c.fault, c.undo)
 			before := n.tree(t)
 			r := b.provisionAs(t, n, c.as, b.mirror.URL(), c.field, "dry_run = true").succeeds(t)
 			assert.Contains(t, r.out.String(), " items, 0 changed, ")
 			assert.Contains(t, r.out.String(), "manifest: would write "+manifest.Path)
 			n.unchanged(t, before)
-			n.nothingLeft(t, stopping)
+			n.nothingLeft(t)
 		})
 	}
 
@@ -61,29 +58,26 @@ func TestSessions(t *testing.T) {
 		{name: "Ctrl-C under a sudo that uses a terminal",
 			fault: "echo 'Defaults use_pty' > /etc/sudoers.d/99-test", undo: "rm /etc/sudoers.d/99-test",
 			cut: func(t *testing.T, r *run) { r.signal(t, syscall.SIGINT) }, words: []string{"Cleanly cancelled builds after being interrupted"}},
-		{name: "the machine ends the session", cut: func(t *testing.T, _ *run) { n.sh(t, "kill -9 $(pgrep -u admin -x sshd)") },
+		{name: "the machine ends the session", cut: func(t *testing.T, _ *run) { n.Sh(t, "kill -9 $(pgrep -u admin -x sshd)") },
 			words: []string{"the connection to the machine was lost", "what it had done is finished by the next run"}},
 		{name: "the machine ends the session under a sudo that uses a terminal",
 			fault: "echo 'Defaults use_pty' > /etc/sudoers.d/99-test", undo: "rm /etc/sudoers.d/99-test",
-			cut:   func(t *testing.T, _ *run) { n.sh(t, "kill -9 $(pgrep -u admin -x sshd)") },
+			cut:   func(t *testing.T, _ *run) { n.Sh(t, "kill -9 $(pgrep -u admin -x sshd)") },
 			words: []string{"the connection to the machine was lost", "what it had done is finished by the next run"}},
 	} {
 		t.Run("cut: "+c.name, func(t *testing.T) {
-			if c.fault != "" {
-				n.sh(t, c.fault)
-				n.later(t, c.undo)
-			}
+			n.faulty(t, c.fault, c.undo)
 			before := n.tree(t)
-			n.sh(t, holdLists)
-			defer n.sh(t, openGate)
+			n.Sh(t, holdLists)
+			defer n.Sh(t, openGate)
 			r := b.provision(t, n, b.mirror.URL())
 			n.held(t)
-			require.Contains(t, n.sh(t, ours), "apt-get update")
+			require.Contains(t, n.Sh(t, ours), "apt-get update")
 			c.cut(t, r)
 			r.fails(t, c.words...)
-			n.nothingLeft(t, stopping)
-			n.sh(t, openGate)
-			require.Empty(t, except(n.tree(t).since(before), bookkeeping))
+			n.nothingLeft(t)
+			n.Sh(t, openGate)
+			require.Empty(t, except(n.tree(t).Since(before), bookkeeping))
 		})
 	}
 	testPowerLoss(t, b, n)
@@ -99,28 +93,26 @@ printf "no end of line"; seq 1 20000 | md5sum; for i in $(seq 1 300); do echo "l
 // word of farewell.
 func testPowerLoss(t *testing.T, b *bench, n *node) {
 	t.Run("cut: the machine loses power", func(t *testing.T) {
-		n.sh(t, holdLists)
+		n.Sh(t, holdLists)
 		r := b.provision(t, n, b.mirror.URL())
 		n.held(t)
 		require.NoError(t, n.Kill())
 		r.fails(t, "the connection to the machine was lost", "is finished by the next run")
 	})
 	t.Run("the next run after it", func(t *testing.T) {
-		require.NoError(t, n.Boot(b.ctx))
-		var err error
-		n.root, err = n.login(b.ctx, "root", b.key, "22")
-		require.NoError(t, err)
-		n.sh(t, openGate)
-		n.nothingLeft(t, stopping)
+		require.NoError(t, n.Boot(b.Ctx))
+		n.KeepRoot(t, b.Key)
+		n.Sh(t, openGate)
+		n.nothingLeft(t)
 		b.provision(t, n, b.mirror.URL(), "dry_run = true").succeeds(t)
 	})
 	// sshd's sessions outlive the network when this machine is shut down, so
 	// nothing tells packer that they end.
 	t.Run("cut: the machine is shut down", func(t *testing.T) {
-		n.sh(t, holdLists)
+		n.Sh(t, holdLists)
 		r := b.provision(t, n, b.mirror.URL())
 		n.held(t)
-		require.NoError(t, n.PowerOff(b.ctx))
+		require.NoError(t, n.PowerOff(b.Ctx))
 		r.fails(t, "the connection to the machine was lost", "is finished by the next run")
 	})
 }

@@ -3,21 +3,15 @@
 package node_test
 
 import (
-	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-)
 
-// tree is the machine's disk: what the file system says about each path. Of a
-// file that includes the times of its last write and of its last change by the
-// kernel's own account, so that equal trees have equal contents; folders' times
-// and sizes change when a file comes and goes.
-type tree map[string]string
+	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
+)
 
 // treeScript leaves out what is no part of the disk, and what the machine itself
 // writes: logs, systemd's clocks on disk and its services' temporary folders.
@@ -25,10 +19,14 @@ const treeScript = `find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -
 	-o -path /var/lib/systemd/timesync -o -path /var/lib/systemd/timers -o -name 'systemd-private-*' \) -prune \
 	-o -type d -printf '%p\t%y %m %U:%G\n' -o -printf '%p\t%y %m %U:%G %s %i %T@ %C@ %l\n'`
 
-func (n *node) tree(t *testing.T) tree {
+// tree is the machine's disk: what the file system says about each path. Of a
+// file that includes the times of its last write and of its last change by the
+// kernel's own account, so that equal trees have equal contents; folders' times
+// and sizes change when a file comes and goes.
+func (n *node) tree(t *testing.T) lab.Tree {
 	t.Helper()
-	seen := tree{}
-	for _, line := range n.lines(t, treeScript) {
+	seen := lab.Tree{}
+	for _, line := range n.Lines(t, treeScript) {
 		path, attributes, found := strings.Cut(line, "\t")
 		require.True(t, found, line)
 		seen[path] = attributes
@@ -37,30 +35,10 @@ func (n *node) tree(t *testing.T) tree {
 	return seen
 }
 
-// since lists what differs from an earlier tree: "+ path", "- path", "~ path".
-func (now tree) since(before tree) []string {
-	var changes []string
-	for _, path := range slices.Sorted(maps.Keys(now)) {
-		old, there := before[path]
-		switch {
-		case !there:
-			changes = append(changes, "+ "+path)
-		case old != now[path]:
-			changes = append(changes, fmt.Sprintf("~ %s (%s, was %s)", path, now[path], old))
-		}
-	}
-	for _, path := range slices.Sorted(maps.Keys(before)) {
-		if _, there := now[path]; !there {
-			changes = append(changes, "- "+path)
-		}
-	}
-	return changes
-}
-
 // unchanged requires that the machine is as it was.
-func (n *node) unchanged(t *testing.T, before tree) {
+func (n *node) unchanged(t *testing.T, before lab.Tree) {
 	t.Helper()
-	require.Empty(t, n.tree(t).since(before), "the machine is not as it was")
+	require.Empty(t, n.tree(t).Since(before), "the machine is not as it was")
 }
 
 // except leaves out the changes that a pattern allows.

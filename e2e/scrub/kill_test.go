@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/watch"
 )
 
@@ -23,14 +24,14 @@ func TestKilledBeforeEveryChange(t *testing.T) {
 	folder := t.TempDir()
 	begin := func(name string) string {
 		root := filepath.Join(folder, name)
-		lay(t, root, dirty(t))
+		write(t, root, dirty(t))
 		for _, labelled := range []string{"etc/hosts", "etc/machine-id", "var/lib/kubelet/kubeconfig"} {
 			require.NoError(t, unix.Setxattr(filepath.Join(root, labelled), "user.label", []byte("node"), 0))
 		}
 		return root
 	}
 	scrub := func(root string) []string {
-		return []string{eksnode(t), "scrub", "--yes", "--audit", "off", "--root", root}
+		return []string{lab.Eksnode(t), "scrub", "--yes", "--audit", "off", "--root", root}
 	}
 
 	root := begin("whole")
@@ -38,7 +39,7 @@ func TestKilledBeforeEveryChange(t *testing.T) {
 	total, killed := runWatched(t, -1, scrub(root)...)
 	require.False(t, killed)
 	want := noted(t, root)
-	changed := diff(before, want)
+	changed := want.Since(before)
 	require.Greater(t, total, len(changed), "each change takes at least one call")
 	said, code := run(t, "audit", "--skip-rules", "assets", "--root", root)
 	require.Zero(t, code, said)
@@ -49,12 +50,12 @@ func TestKilledBeforeEveryChange(t *testing.T) {
 		root := begin("killed")
 		_, killed := runWatched(t, kill, scrub(root)...)
 		require.True(t, killed, "it ended before its %d. change", kill)
-		if len(diff(want, noted(t, root))) > 0 {
+		if len(noted(t, root).Since(want)) > 0 {
 			unfinished++
 		}
 		_, killed = runWatched(t, -1, scrub(root)...)
 		require.False(t, killed)
-		require.Empty(t, diff(want, noted(t, root)), "killed before its %d. change", kill)
+		require.Empty(t, noted(t, root).Since(want), "killed before its %d. change", kill)
 		again, killed := runWatched(t, -1, scrub(root)...)
 		require.False(t, killed)
 		require.Zero(t, again, "the run after the one that finished changes something")

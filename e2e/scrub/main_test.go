@@ -3,16 +3,15 @@
 package scrub_test
 
 import (
-	"context"
-	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"sync"
 	"testing"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/watch"
 )
 
@@ -21,35 +20,39 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// eksnode is the command, built from this tree, static as it is released.
-func eksnode(t *testing.T) string {
-	t.Helper()
-	path, err := build()
-	require.NoError(t, err)
-	return path
-}
-
-// build is run once; the folder is the go command's own cache of temporary
-// files, so that nothing has to be removed.
-var build = sync.OnceValues(func() (string, error) {
-	folder, err := os.UserCacheDir()
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(folder, "eksnode", "scrub-test", "eksnode")
-	cmd := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, "github.com/eksnode/packer-plugin-eksnode/cmd/eksnode")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building the command: %w: %s", err, out)
-	}
-	return path, nil
-})
-
 // run runs the command and returns what it printed and its exit code.
 func run(t *testing.T, args ...string) (string, int) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), eksnode(t), args...)
+	cmd := exec.CommandContext(t.Context(), lab.Eksnode(t), args...)
 	out, _ := cmd.CombinedOutput() // the code says more than the error
 	require.NotNil(t, cmd.ProcessState, "%s", out)
 	return string(out), cmd.ProcessState.ExitCode()
+}
+
+// imageName is the only image on the machines: the sandboxes' and the pods'.
+const imageName = "registry.test/pause:1"
+
+// pause says its arguments and waits to be ended.
+func pause(t *testing.T) map[string]v1.Image {
+	t.Helper()
+	config := v1.Config{Entrypoint: []string{"/bin/sh", "-c", `echo "$@"; exec tail -f /dev/null`, "pause"}, Env: []string{"PATH=/bin"}}
+	return map[string]v1.Image{imageName: lab.Image(t, config, lab.Busybox(t, "sh", "tail")...)}
+}
+
+// equip installs what a node has: containerd and runc of Debian, a real
+// kubelet, and the command; and an image in containerd. The snapshotter native is
+// for machines on whose own overlay no other can lie.
+func equip(t *testing.T, n *lab.Node) {
+	t.Helper()
+	n.Sh(t, `export DEBIAN_FRONTEND=noninteractive
+apt-get update -q
+apt-get install -yq --no-install-recommends containerd runc >/dev/null
+mkdir -p /etc/containerd /etc/kubernetes/manifests /var/log/journal
+containerd config default | sed -e 's,sandbox_image = .*,sandbox_image = "`+imageName+`",' -e 's,SystemdCgroup = false,SystemdCgroup = true,' -e 's,restrict_oom_score_adj = false,restrict_oom_score_adj = true,' > /etc/containerd/config.toml
+systemctl restart containerd`)
+	kubelet, err := tools.Kubelet(t.Context(), "", "amd64", t.Output())
+	require.NoError(t, err)
+	n.Upload(t, kubelet, "/usr/bin/kubelet")
+	n.Upload(t, lab.Eksnode(t), "/usr/bin/eksnode")
+	n.Import(t, "--snapshotter native", pause(t))
 }

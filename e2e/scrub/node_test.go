@@ -3,17 +3,18 @@
 package scrub_test
 
 import (
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
 )
 
@@ -125,7 +126,7 @@ echo "ssh-ed25519 AAAA $c" >> /root/.ssh/authorized_keys
 hostnamectl set-hostname "$c"
 logger -t old "$c"
 ctr -n k8s.io leases create --id "$c" >/dev/null
-ctr -n k8s.io run -d --env SECRET="$c" --label note="$c" ` + imageName + ` old-run /pause "$c" >/dev/null
+ctr -n k8s.io run -d --env SECRET="$c" --label note="$c" ` + imageName + ` old-run /bin/sh -c 'exec tail -f /dev/null' "$c" >/dev/null
 journalctl --flush --sync
 sync
 `
@@ -144,32 +145,31 @@ echo kubelet $(systemctl is-active kubelet) $(systemctl is-enabled kubelet)
 // left their state is scrubbed while it runs, and becomes an image that holds
 // none of it.
 func TestARealNode(t *testing.T) {
-	l := openLab(t, machine.Nspawn, machine.QEMU)
-	builder := l.start(t, machine.Config{Root: l.root, InstanceID: "i-equip"})
-	builder.equip(t, "native")
-	builder.sh(t, kubeletSetup+"systemctl stop containerd; rm -rf /var/lib/containerd")
-	require.NoError(t, builder.PowerOff(l.ctx))
+	l := lab.Open(t, limit, machine.Nspawn, machine.QEMU)
+	builder := l.Start(t, machine.Config{Root: l.Root, InstanceID: "i-equip"})
+	equip(t, builder)
+	builder.Sh(t, kubeletSetup+"systemctl stop containerd; rm -rf /var/lib/containerd")
 	equipped := filepath.Join(l.Folder(), "equipped.raw")
-	require.NoError(t, builder.Capture(l.ctx, equipped))
-	require.NoError(t, builder.Close())
+	builder.CaptureTo(t, equipped)
 
 	// A virtual machine, because only it has control groups and a disk of its own.
-	n := l.start(t, machine.Config{Kind: machine.QEMU, Image: equipped, InstanceID: "i-old", Memory: 2048})
-	n.load(t)
-	n.await(t, "the static pod's container", "ctr -n k8s.io tasks ls | grep -c RUNNING | grep -qx 2")
-	n.await(t, "its volumes", `test "$(grep -c ' /var/lib/kubelet/pods/' /proc/self/mountinfo)" -ge 2`)
-	n.sh(t, plant)
-	before := n.sh(t, state)
+	n := l.Start(t, machine.Config{Kind: machine.QEMU, Image: equipped, InstanceID: "i-old", Memory: 2048})
+	n.Await(t, "containerd runs", patience, "ctr version")
+	n.Import(t, "", pause(t))
+	n.Await(t, "the static pod's container runs", patience, "ctr -n k8s.io tasks ls | grep -c RUNNING | grep -qx 2")
+	n.Await(t, "its volumes are mounted", patience, `test "$(grep -c ' /var/lib/kubelet/pods/' /proc/self/mountinfo)" -ge 2`)
+	n.Sh(t, plant)
+	before := n.Sh(t, state)
 	t.Logf("before:\n%s", before)
 	assert.Contains(t, before, "containers 3\ntasks 3\nleases 1\nmounts ")
 	assert.Contains(t, before, "kubelet active enabled")
-	t.Logf("the canary is in: %s", n.sh(t, "grep -rlFs "+canary+" /etc /var /root /home /tmp | head -100"))
+	t.Logf("the canary is in: %s", n.Sh(t, "grep -rlFs "+canary+" /etc /var /root /home /tmp | head -100"))
 
 	// One session for all: the scrub ends with the key that lets us in.
 	// The container that tries the image leaves its own specification in
 	// containerd's database, which a second scrub clears.
-	result := n.try(t, "eksnode scrub --yes --wipe-free-space --report /run/report.json 2>&1 && echo exit 0\n"+freeBlocks+state+
-		"ctr -n k8s.io images check\nctr -n k8s.io run -d "+imageName+` again /pause && echo the image is usable
+	result := n.Try(t, "eksnode scrub --yes --wipe-free-space --report /run/report.json 2>&1 && echo exit 0\n"+freeBlocks+state+
+		"ctr -n k8s.io images check\nctr -n k8s.io run -d "+imageName+` again && echo the image is usable
 ctr -n k8s.io tasks rm --force again || true; ctr -n k8s.io containers rm again
 eksnode scrub --yes --rules containerd
 eksnode audit && echo audit 0
@@ -180,10 +180,9 @@ grep -rlFs `+canary+` /etc /var /root /home /tmp /usr /opt /srv /boot || echo no
 	} {
 		assert.Contains(t, result.Stdout, want)
 	}
-	require.NoError(t, n.PowerOff(l.ctx))
 	image := filepath.Join(l.Folder(), "image.raw")
-	require.NoError(t, n.Capture(l.ctx, image))
-	checkCaptured(t, image, result.Stdout)
+	n.CaptureTo(t, image)
+	checkCaptured(t, lab.Disk(image), result.Stdout)
 }
 
 // freeBlocks lists the blocks of the root that hold nothing, as dumpe2fs does.
@@ -210,99 +209,37 @@ func freeAt(t *testing.T, listed string) func(block int64) bool {
 	}
 }
 
-// load imports the image.
-func (n *node) load(t *testing.T) {
-	t.Helper()
-	n.await(t, "containerd", "ctr version")
-	result, err := n.Run(n.lab.ctx, "sudo ctr -n k8s.io images import -", strings.NewReader(string(ociImage(t))))
-	require.NoError(t, err)
-	require.Zero(t, result.Code, result.Stderr)
-}
-
-// await runs a script on the machine until it succeeds.
-func (n *node) await(t *testing.T, what, script string) {
-	t.Helper()
-	result := n.try(t, `n=0; until { `+script+`; } >/dev/null 2>&1; do n=$((n+1)); if [ $n = 240 ]; then echo not within two minutes; journalctl -n 40 --no-pager; exit 1; fi; sleep .5; done`)
-	require.Zero(t, result.Code, "%s: %s", what, result.Stdout)
-}
-
 // checkCaptured looks for the canary in the files and in the blocks of an image,
 // and audits it. wiped lists the blocks that were free when the free space had
 // just been wiped.
-func checkCaptured(t *testing.T, image, wiped string) {
+func checkCaptured(t *testing.T, image lab.Disk, wiped string) {
 	t.Helper()
-	point := t.TempDir()
-	out, err := exec.CommandContext(t.Context(), "unshare", "--mount", "--propagation", "private", "sh", "-uc", `
-mount -o ro,noload,loop,offset=1048576 "$1" "$2" || exit 1
-"$3" audit --root "$2"; echo audit $?
-grep -rlFs "$4" "$2" || echo no canary
-grep -obaF "$4" "$1" | cut -d: -f1 | sed 's/^/block at /'
-umount "$2"`, "sh", image, point, eksnode(t), canary).CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	t.Logf("%s", out)
-	assert.Contains(t, string(out), "audit 0")
-	assert.Contains(t, string(out), "no canary")
-	var blocks []string
-	for line := range strings.Lines(string(out)) {
-		if at, found := strings.CutPrefix(strings.TrimSpace(line), "block at "); found {
-			n, err := strconv.ParseInt(at, 10, 64)
-			require.NoError(t, err)
-			blocks = append(blocks, strconv.FormatInt((n-partition)/4096, 10))
+	said, code := image.Sh(t, false, `"$EKSNODE" audit --root "$ROOT" 2>&1`)
+	assert.Zero(t, code, said)
+	files, blocks := image.Search(t, canary)
+	assert.Empty(t, files)
+	t.Logf("the canary is in these blocks of the disk, which belong to: %v", blocks)
+	free := freeAt(t, wiped)
+	for block, owner := range blocks {
+		switch owner {
+		case lab.Journal:
+		case lab.Free:
+			// Around a block that the disk could have discarded a whole cluster was
+			// free. The partition starts at a cluster's start.
+			whole := true
+			for i := range int64(cluster) {
+				whole = whole && free(block-block%cluster+i)
+			}
+			assert.False(t, whole, "the free block %d holds the canary", block)
+		default:
+			assert.Fail(t, "a file's block holds the canary", "block %d, inode %s", block, owner)
 		}
 	}
-	owners := owners(t, image, blocks)
-	t.Logf("the canary is in %d blocks of the disk, which belong to: %v", len(blocks), owners)
-	delete(owners, journal)
-	delete(owners, "free") // judged below
-	assert.Empty(t, owners, "the canary is in the blocks of files")
-	assert.Empty(t, discardable(t, freeAt(t, wiped), blocks), "free blocks that the disk could have discarded hold the canary")
 }
 
 // cluster is the smallest part of itself that the machines' disk (qcow2) gives
-// back: what is free beside something that is not, stays as it was.
-const cluster = 64 << 10
+// back, in blocks: what is free beside something that is not, stays as it was.
+const cluster = 64 << 10 / 4096
 
-// discardable are those blocks around which a whole cluster was free.
-func discardable(t *testing.T, free func(int64) bool, blocks []string) []string {
-	t.Helper()
-	var found []string
-	for _, b := range blocks {
-		n, err := strconv.ParseInt(b, 10, 64)
-		require.NoError(t, err)
-		first := n - n%(cluster/4096) // the partition starts at a cluster's start
-		whole := true
-		for i := range int64(cluster / 4096) {
-			whole = whole && free(first+i)
-		}
-		if whole {
-			found = append(found, b)
-		}
-	}
-	return found
-}
-
-const (
-	partition = 1 << 20 // where the disk's file system starts
-	journal   = "8"     // the inode of an ext4's journal
-)
-
-// owners counts blocks by the inode that they belong to, "free" for others.
-func owners(t *testing.T, image string, blocks []string) map[string]int {
-	t.Helper()
-	if len(blocks) == 0 {
-		return map[string]int{}
-	}
-	out, err := exec.CommandContext(t.Context(), "debugfs", "-R", "icheck "+strings.Join(blocks, " "), image+"?offset="+strconv.Itoa(partition)).Output()
-	require.NoError(t, err)
-	count := map[string]int{}
-	for line := range strings.Lines(string(out)) {
-		if f := strings.Fields(line); len(f) >= 2 && f[0] != "Block" {
-			owner := f[1]
-			if owner == "<block" {
-				owner = "free"
-			}
-			count[owner]++
-		}
-	}
-	return count
-}
+// patience is for emulated machines.
+const patience = 5 * time.Minute

@@ -4,28 +4,33 @@ package scrub_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
 )
+
+// limit bounds a test with machines: virtual ones are emulated.
+const limit = 30 * time.Minute
 
 // While containerd is stopped its containers can be seen, but only it may remove
 // them: the scrub leaves them, and it and the audit say so. Once it runs, they
 // go, and the image stays whole.
 func TestContainersOfAStoppedContainerd(t *testing.T) {
-	l := openLab(t, machine.Nspawn)
-	n := l.start(t, machine.Config{Root: l.root, InstanceID: "i-stopped"})
-	n.equip(t, "native") // an overlay cannot lie on the machine's own
+	l := lab.Open(t, limit, machine.Nspawn)
+	n := l.Start(t, machine.Config{Root: l.Root, InstanceID: "i-stopped"})
+	equip(t, n)
 	const metadata = "/var/lib/containerd/io.containerd.metadata.v1.bolt/meta.db"
-	n.sh(t, `ctr -n k8s.io containers create --snapshotter native --label io.cri-containerd.kind=container `+imageName+` old-container
+	n.Sh(t, `ctr -n k8s.io containers create --snapshotter native --label io.cri-containerd.kind=container `+imageName+` old-container
 ctr -n k8s.io leases create --id old-lease
 ctr -n other containers ls
 systemctl stop containerd`)
-	before := n.sh(t, "sha256sum "+metadata)
+	before := n.Sh(t, "sha256sum "+metadata)
 
-	result := n.try(t, "eksnode scrub --yes --rules containers")
+	result := n.Try(t, "eksnode scrub --yes --rules containers")
 	assert.Equal(t, 1, result.Code, result.Stdout+result.Stderr)
 	for _, want := range []string{
 		"finding  container k8s.io/old-container  (containers: containerd does not run, and only it may remove this: start it on the machine and scrub again)",
@@ -33,21 +38,21 @@ systemctl stop containerd`)
 	} {
 		assert.Contains(t, result.Stdout, want)
 	}
-	assert.Equal(t, before, n.sh(t, "sha256sum "+metadata), "the metadata was touched")
-	result = n.try(t, "eksnode audit --rules containers")
+	assert.Equal(t, before, n.Sh(t, "sha256sum "+metadata), "the metadata was touched")
+	result = n.Try(t, "eksnode audit --rules containers")
 	assert.Equal(t, 1, result.Code, result.Stdout+result.Stderr)
 	assert.Contains(t, result.Stdout, "container k8s.io/old-container")
 	assert.Contains(t, result.Stdout, "FAIL: 2 findings by 1 rule of 1")
 
-	n.sh(t, "systemctl start containerd")
-	result = n.try(t, "eksnode scrub --yes --rules containers")
+	n.Sh(t, "systemctl start containerd")
+	result = n.Try(t, "eksnode scrub --yes --rules containers")
 	require.Zero(t, result.Code, result.Stdout+result.Stderr)
 	assert.Contains(t, result.Stdout, "DONE: 1 of 1 item changed, 2 actions")
-	assert.Contains(t, n.sh(t, "ctr -n k8s.io images ls -q"), imageName)
-	assert.Contains(t, n.sh(t, "ctr -n k8s.io images check"), "complete (2/2)")
-	assert.Empty(t, n.sh(t, "ctr -n k8s.io containers ls -q; ctr -n k8s.io leases ls -q"))
+	assert.Contains(t, n.Sh(t, "ctr -n k8s.io images ls -q"), imageName)
+	assert.Contains(t, n.Sh(t, "ctr -n k8s.io images check"), "complete (2/2)")
+	assert.Empty(t, n.Sh(t, "ctr -n k8s.io containers ls -q; ctr -n k8s.io leases ls -q"))
 	for _, containerd := range []string{"start", "stop"} {
-		n.sh(t, "systemctl "+containerd+" containerd")
-		assert.Contains(t, n.sh(t, "eksnode audit --rules containers"), "PASS: 1 rule, nothing left")
+		n.Sh(t, "systemctl "+containerd+" containerd")
+		assert.Contains(t, n.Sh(t, "eksnode audit --rules containers"), "PASS: 1 rule, nothing left")
 	}
 }

@@ -4,23 +4,21 @@ package scrub_test
 
 import (
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"sort"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
 )
 
-// lay builds an image from a map of paths: "-> x" is a link, a name that ends
+// write builds an image from a map of paths: "-> x" is a link, a name that ends
 // in "/" a folder, everything else a file with that content.
-func lay(t *testing.T, root string, files map[string]string) {
+func write(t *testing.T, root string, files map[string]string) {
 	t.Helper()
 	for name, content := range files {
 		p := filepath.Join(root, name)
@@ -35,55 +33,12 @@ func lay(t *testing.T, root string, files map[string]string) {
 	}
 }
 
-// noted describes everything below a folder: path → mode, owner, extended
-// attributes, and content or link target.
-func noted(t *testing.T, folder string) map[string]string {
+// noted describes everything below a folder.
+func noted(t *testing.T, folder string) lab.Tree {
 	t.Helper()
-	got := map[string]string{}
-	require.NoError(t, filepath.WalkDir(folder, func(p string, d fs.DirEntry, err error) error {
-		require.NoError(t, err)
-		var st unix.Stat_t
-		require.NoError(t, unix.Lstat(p, &st))
-		note := fmt.Sprintf("%o %d:%d", st.Mode, st.Uid, st.Gid)
-		label := make([]byte, 256)
-		if n, err := unix.Lgetxattr(p, "user.label", label); err == nil {
-			note += " [" + string(label[:n]) + "]"
-		}
-		switch {
-		case d.Type() == fs.ModeSymlink:
-			target, err := os.Readlink(p)
-			require.NoError(t, err)
-			note += " -> " + target
-		case d.Type().IsRegular():
-			text, err := os.ReadFile(p)
-			require.NoError(t, err)
-			note += " " + string(text)
-		}
-		got[strings.TrimPrefix(p, folder)] = note
-		return nil
-	}))
-	return got
-}
-
-// diff lists what changed: "- path" gone, "~ path" another note, "+ path" new.
-func diff(before, after map[string]string) []string {
-	var d []string
-	for name, note := range before {
-		now, there := after[name]
-		switch {
-		case !there:
-			d = append(d, "- "+name)
-		case now != note:
-			d = append(d, "~ "+name)
-		}
-	}
-	for name := range after {
-		if _, there := before[name]; !there {
-			d = append(d, "+ "+name)
-		}
-	}
-	sort.Strings(d)
-	return d
+	tree := lab.Tree{}
+	tree.Note(t, folder, "", func(string) bool { return false }, func(_, path string) string { return lab.Content(t, path) })
+	return tree
 }
 
 // dirty is a machine that joined a cluster by bootstrap.sh and was used: at

@@ -16,6 +16,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/network"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/firstboot"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/imdstest"
@@ -116,7 +117,7 @@ func TestAScrubTakesAllThatAFirstBootWrote(t *testing.T) {
 		image, imageFolders := disk(t)
 		for name, b := range boots {
 			t.Run(name, func(t *testing.T) {
-				boot := func() map[string]string {
+				boot := func() lab.Tree {
 					start(t)
 					items, err := s.Items(b.describe(t, s, h), bootstrap.Selection{})
 					require.NoError(t, err)
@@ -126,19 +127,19 @@ func TestAScrubTakesAllThatAFirstBootWrote(t *testing.T) {
 					return files
 				}
 				first := boot()
-				changed := strings.Join(differences(image, first), "\n")
+				changed := strings.Join(first.Since(image), "\n")
 				for _, want := range b.leaves {
 					assert.Contains(t, changed, want)
 				}
 				clean(t, h)
 				files, folders := disk(t)
-				assert.Empty(t, differences(image, files))
+				assert.Empty(t, files.Since(image))
 				for name := range folders {
 					if _, there := imageFolders[name]; !there {
 						assertEmpty(t, name)
 					}
 				}
-				assert.Empty(t, differences(first, boot()), "the second boot differs from the first")
+				assert.Empty(t, boot().Since(first), "the second boot differs from the first")
 				clean(t, h)
 			})
 		}

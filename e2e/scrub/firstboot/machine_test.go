@@ -5,7 +5,6 @@ package firstboot
 import (
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,9 +13,11 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
 )
@@ -28,16 +29,6 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	name := filepath.Base(os.Args[0])
-	if program, ok := programs[name]; ok {
-		if program != nil {
-			if err := program(os.Args[1:]); err != nil {
-				fmt.Fprintln(os.Stderr, err)
-				os.Exit(1)
-			}
-		}
-		os.Exit(0)
-	}
 	if len(os.Args) > 2 && os.Args[1] == inRoot {
 		if err := enter(os.Args[2]); err != nil {
 			fmt.Fprintln(os.Stderr, "entering the root:", err)
@@ -78,7 +69,7 @@ func onMachine(t *testing.T, body func(t *testing.T)) {
 		return
 	}
 	root := t.TempDir()
-	lay(t, root)
+	provisioned(t, root)
 	top, _, _ := strings.Cut(t.Name(), "/")
 	cmd := exec.Command("/proc/self/exe", inRoot, root, "-test.run", "^"+top+"$", "-test.v")
 	cmd.Env = []string{"PATH=/usr/bin", "TMPDIR=/tmp", inside + "=1"}
@@ -88,21 +79,20 @@ func onMachine(t *testing.T, body func(t *testing.T)) {
 	t.Log(string(out))
 }
 
-// lay makes the machine.
-func lay(t *testing.T, root string) {
+// provisioned makes the machine.
+func provisioned(t *testing.T, root string) {
 	t.Helper()
-	self, err := os.ReadFile("/proc/self/exe")
-	require.NoError(t, err)
-	require.False(t, strings.Contains(string(self[:4096]), "/ld-linux"), "the test must be static: run it with CGO_ENABLED=0, as make does")
+	busybox, err := os.ReadFile("/bin/busybox")
+	require.NoError(t, err, "install busybox-static")
 	pause := manifest.Asset{ID: "pause", Files: []manifest.File{{Path: "/usr/share/eksnode/pause.tar"}}}
 	m := manifest.Manifest{Assets: []manifest.Asset{pause}}
 	for id, version := range map[string]string{"kubelet": "1.34.4", "containerd": "2.1.4"} {
-		m.Assets = append(m.Assets, manifest.Asset{ID: id, Version: version, Files: []manifest.File{{Path: "/usr/bin/" + id, Size: int64(len(self))}}})
+		m.Assets = append(m.Assets, manifest.Asset{ID: id, Version: version, Files: []manifest.File{{Path: "/usr/bin/" + id, Size: int64(len(script("")))}}})
 	}
 	files := map[string]string{
 		"etc/os-release": "ID=debian\n", "etc/passwd": "root:x:0:0:root:/root:/bin/sh\n", "etc/hosts": "127.0.0.1 localhost\n", "etc/fstab": "",
 		"sys/fs/cgroup/cgroup.controllers": "", "sys/class/net/.keep": "", "run/systemd/system/.keep": "", "proc/.keep": "", "dev/null": "", "dev/md/.keep": "", "fake/active/.keep": "", "tmp/.keep": "", "root/.keep": "",
-		"usr/lib/systemd/system/systemd-resolved.service": "[Unit]\n", "usr/lib/systemd/system/cloud-init.service": "[Unit]\n", "usr/bin/udevadm": "",
+		"usr/lib/systemd/system/systemd-resolved.service": "[Unit]\n", "usr/lib/systemd/system/cloud-init.service": "[Unit]\n",
 		"usr/share/eksnode/pause.tar": "image", "var/lib/containerd/io.containerd.content.v1.content/blobs/sha256/0": "kept", "var/lib/kubelet/seccomp/profile.json": "kept",
 		"etc/systemd/system/var-lib-etcd.mount":                      "[Mount]\nWhat=/dev/disk/by-label/etcd\nWhere=/var/lib/etcd\n",
 		"etc/systemd/system/containerd.service.d/10-slice.conf":      "[Service]\nSlice=runtime.slice\n",
@@ -121,19 +111,28 @@ func lay(t *testing.T, root string) {
 	text, err := m.Encode()
 	require.NoError(t, err)
 	files[manifest.Path[1:]] = string(text)
-	files["usr/bin/program"] = string(self)
+	for name, text := range programs {
+		files["usr/bin/"+name] = script(text)
+	}
+	files["usr/bin/busybox"] = string(busybox)
 	for name, content := range files {
 		require.NoError(t, os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o755))
-		require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(content), 0o644))
+		mode := fs.FileMode(0o644)
+		if strings.HasPrefix(name, "usr/bin/") {
+			mode = 0o755
+		}
+		require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(content), mode))
 	}
-	require.NoError(t, os.Chmod(filepath.Join(root, "usr/bin/program"), 0o755))
-	for name := range programs {
-		require.NoError(t, os.Symlink("/usr/bin/program", filepath.Join(root, "usr/bin", name)))
+	for _, name := range applets {
+		require.NoError(t, os.Symlink("busybox", filepath.Join(root, "usr/bin", name)))
 	}
-	require.NoError(t, os.Symlink("/usr/bin/program", filepath.Join(root, "etc/eks/image-credential-provider/ecr-credential-provider")))
+	require.NoError(t, os.Symlink("/usr/bin/ecr-credential-provider", filepath.Join(root, "etc/eks/image-credential-provider/ecr-credential-provider")))
 	require.NoError(t, os.MkdirAll(filepath.Join(root, wants), 0o755))
 	require.NoError(t, os.Symlink("/usr/lib/systemd/system/containerd.service", filepath.Join(root, wants, "containerd.service")))
 }
+
+// script is the file of a program.
+func script(text string) string { return "#!/usr/bin/busybox sh\n" + text + "\n" }
 
 // start gives the machine a new instance's empty disks; nothing runs yet.
 func start(t *testing.T) {
@@ -154,53 +153,17 @@ func start(t *testing.T) {
 // beside the machine.
 var volatile = []string{"/run", "/proc", "/dev", "/sys", "/fake", "/tmp"}
 
-// disk notes every file and link of the machine with mode, owner and content,
-// and every folder.
-func disk(t *testing.T) (files, folders map[string]string) {
+// disk notes every file and link of the machine, and every folder.
+func disk(t *testing.T) (files, folders lab.Tree) {
 	t.Helper()
-	files, folders = map[string]string{}, map[string]string{}
-	require.NoError(t, filepath.WalkDir("/", func(name string, d fs.DirEntry, err error) error {
-		require.NoError(t, err)
-		if slices.Contains(volatile, name) {
-			return fs.SkipDir
+	files, folders = lab.Tree{}, lab.Tree{}
+	skip := func(name string) bool { return slices.Contains(volatile, name) }
+	files.Note(t, "/", "", skip, func(_, path string) string { return lab.Content(t, path) })
+	for name := range files {
+		if info, err := os.Lstat("/" + name); assert.NoError(t, err) && info.IsDir() {
+			folders[name] = files[name]
+			delete(files, name)
 		}
-		var st unix.Stat_t
-		require.NoError(t, unix.Lstat(name, &st))
-		note := fmt.Sprintf("%o %d:%d ", st.Mode, st.Uid, st.Gid)
-		switch {
-		case d.IsDir():
-			folders[name] = note
-			return nil
-		case d.Type() == fs.ModeSymlink:
-			to, err := os.Readlink(name)
-			require.NoError(t, err)
-			note += "-> " + to
-		case st.Size < 1<<20: // the program is larger
-			text, err := os.ReadFile(name)
-			require.NoError(t, err)
-			note += string(text)
-		}
-		files[name] = note
-		return nil
-	}))
+	}
 	return files, folders
-}
-
-// differences lists what changed: "- path" gone, "~ path" another note, "+ path" new.
-func differences(before, after map[string]string) []string {
-	var list []string
-	for name, note := range before {
-		if now, there := after[name]; !there {
-			list = append(list, "- "+name)
-		} else if now != note {
-			list = append(list, "~ "+name+"\n"+note+"\n"+now)
-		}
-	}
-	for name := range maps.Keys(after) {
-		if _, there := before[name]; !there {
-			list = append(list, "+ "+name)
-		}
-	}
-	slices.Sort(list)
-	return list
 }

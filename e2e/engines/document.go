@@ -1,0 +1,66 @@
+package engines
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Names of parameters, constants and steps, and references to them, are the same
+// in both kinds of documents.
+var (
+	nameForm  = regexp.MustCompile(`^[A-Za-z0-9_-]{3,128}$`)
+	reference = regexp.MustCompile(`\{\{\s*([^{}]*?)\s*\}\}`)
+)
+
+// decode reads a document; fields that are not known are refused.
+func decode(text string, into any) error {
+	d := yaml.NewDecoder(strings.NewReader(text))
+	d.KnownFields(true)
+	return d.Decode(into)
+}
+
+// fill replaces the references in a text. A name without a value is an error.
+func fill(text string, values map[string]string) (string, error) {
+	var missing []error
+	filled := reference.ReplaceAllStringFunc(text, func(found string) string {
+		name := reference.FindStringSubmatch(found)[1]
+		value, there := values[name]
+		if !there {
+			missing = append(missing, fmt.Errorf("nothing is called %q", name))
+		}
+		return value
+	})
+	return filled, errors.Join(missing...)
+}
+
+// rules collects the rules of an engine that a document breaks.
+type rules []error
+
+func (r *rules) demand(holds bool, format string, args ...any) {
+	if !holds {
+		*r = append(*r, fmt.Errorf(format, args...))
+	}
+}
+
+// given are the values of a document's parameters: what is sent, or the default.
+func given(sent map[string]string, defaults map[string]*string) (map[string]string, error) {
+	values := map[string]string{}
+	var broken rules
+	for name, value := range defaults {
+		text, there := sent[name]
+		broken.demand(there || value != nil, "the parameter %s has no value", name)
+		if !there && value != nil {
+			text = *value
+		}
+		values[name] = text
+	}
+	for name := range sent {
+		_, known := defaults[name]
+		broken.demand(known, "there is no parameter %s", name)
+	}
+	return values, errors.Join(broken...)
+}

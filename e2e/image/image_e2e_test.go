@@ -1,0 +1,127 @@
+//go:build e2e
+
+package image
+
+import (
+	"flag"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
+)
+
+var (
+	kind    = flag.String("machine", string(machine.Nspawn), "what to build on: nspawn or qemu")
+	packer  = flag.String("packer", "", "the version of packer")
+	file    = flag.String("image", "build/eksnode-debian-12.raw", "the image to make, from the repository's folder; .raw or .qcow2")
+	reports = flag.String("reports", "build/reports", "the folder for reports, from the repository's folder")
+	suite   = flag.String("suite", "", "the Debian release to build on, by its code name (default the harness's usual one)")
+)
+
+func TestImage(t *testing.T) {
+	root := filepath.Dir(filepath.Dir(lab.Eksnode(t)))
+	for _, path := range []*string{file, reports} {
+		if !filepath.IsAbs(*path) {
+			*path = filepath.Join(root, *path)
+		}
+	}
+	require.NoError(t, os.MkdirAll(filepath.Dir(*file), 0o755))
+	require.NoError(t, os.MkdirAll(*reports, 0o755))
+	lab.Build{Kind: machine.Kind(*kind), Suite: *suite, Packer: *packer, Image: *file, Reports: *reports}.Run(t)
+	verdict := audit(t)
+	launch(t)
+	st, err := os.Stat(*file)
+	require.NoError(t, err)
+	t.Logf("\naudit    %s\nimage    %s (%d MiB)\nreports  %s", verdict, *file, st.Size()>>20, *reports)
+}
+
+// audit audits the image, in which no file may name the builder, and answers the
+// verdict.
+func audit(t *testing.T) string {
+	t.Helper()
+	raw := *file
+	if filepath.Ext(raw) != ".raw" {
+		raw = filepath.Join(t.TempDir(), "image.raw")
+		out, err := exec.CommandContext(t.Context(), "qemu-img", "convert", "-O", "raw", *file, raw).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	}
+	said, code := lab.Disk(raw).Sh(t, false, `"$EKSNODE" audit --root "$ROOT" --report "$1" || exit
+! grep -rlF -e "$2" "$ROOT" >&2`, filepath.Join(*reports, "audit.json"), lab.Builder)
+	t.Log(said)
+	require.Zero(t, code, "the image is not clean")
+	return said[strings.LastIndexByte(strings.TrimSpace(said), '\n')+1:]
+}
+
+// launch starts two machines from the image, and compares them.
+func launch(t *testing.T) {
+	t.Helper()
+	l := lab.Open(t, 30*time.Minute, machine.Kind(*kind))
+	var facts []map[string]string
+	for _, id := range []string{"i-one", "i-two"} {
+		var err error
+		l.Key, err = machine.NewKey(id + "@eksnode.test")
+		require.NoError(t, err)
+		m := l.Start(t, machine.Config{Kind: machine.Kind(*kind), Image: *file, InstanceID: id})
+		all := maps.Clone(questions)
+		if *kind == string(machine.QEMU) {
+			maps.Copy(all, kernelQuestions)
+		}
+		for name, command := range all {
+			all[name] = m.Sh(t, command)
+		}
+		t.Logf("%s is up: machine id %s, host key %s", id, all["machine id"], all["host key"])
+		isNode(t, id, all)
+		facts = append(facts, all)
+	}
+	for _, name := range []string{"machine id", "host key", "hostname"} {
+		assert.NotEmpty(t, facts[0][name], name)
+		assert.NotEqual(t, facts[0][name], facts[1][name], name)
+	}
+}
+
+// questions are what is asked of each machine, as commands.
+var questions = map[string]string{
+	"machine id":      "cat /etc/machine-id",
+	"host key":        "ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub | cut -d' ' -f2",
+	"hostname":        "hostname",
+	"authorized keys": "cat /root/.ssh/authorized_keys* /home/*/.ssh/authorized_keys* 2>/dev/null",
+	"programs":        "kubelet --version; containerd --version; eksnode --version",
+	"kubelet":         "systemctl is-enabled kubelet.service || true; systemctl is-active kubelet.service || true",
+	"kubeconfig":      "cat /var/lib/kubelet/kubeconfig",
+	"leftovers":       "ls -d /tmp/eksnode* /var/tmp/eksnode* 2>/dev/null || true",
+	// A container has no kernel module for run-rpc_pipefs.mount of nfs-common.
+	"failed units": "systemctl is-system-running --wait >/dev/null || true; systemctl --failed --plain --no-legend | grep -v '^run-rpc_pipefs.mount ' || true",
+}
+
+// kernelQuestions are what only a machine with a kernel of its own can answer:
+// a container has the host's. The kubelet does not start where one is wrong.
+var kernelQuestions = map[string]string{
+	"kernel": "cd /proc/sys && cat vm/overcommit_memory kernel/panic kernel/panic_on_oops && cut -d' ' -f1 /proc/modules | grep -xE 'overlay|br_netfilter|nf_conntrack' | sort",
+}
+
+// isNode requires that a machine is new, lets its own key in and nobody else, and
+// waits for its cluster.
+func isNode(t *testing.T, id string, facts map[string]string) {
+	t.Helper()
+	for line := range strings.Lines(facts["authorized keys"]) {
+		assert.True(t, strings.HasSuffix(strings.TrimSpace(line), id+"@eksnode.test"), "%s lets somebody else in: %s", id, line)
+	}
+	for name, want := range map[string]string{"leftovers": "", "kubelet": "disabled\ninactive", "failed units": ""} {
+		assert.Equal(t, want, facts[name], "%s of %s", name, id)
+	}
+	if kernel, asked := facts["kernel"]; asked {
+		assert.Equal(t, "1\n10\n1\nbr_netfilter\nnf_conntrack\noverlay", kernel, id)
+	}
+	for _, placeholder := range []string{"MASTER_ENDPOINT", "CLUSTER_NAME", "AWS_REGION"} {
+		assert.Contains(t, facts["kubeconfig"], placeholder, id)
+	}
+}

@@ -1,0 +1,158 @@
+//go:build e2e
+
+package join_test
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
+)
+
+// node is a node as the API server knows it, as far as it matters here.
+type node struct {
+	Metadata struct {
+		Name   string
+		Labels map[string]string
+	}
+	Spec struct {
+		ProviderID string
+		Taints     []taint
+	}
+	Status struct {
+		Conditions []struct {
+			Type, Status, Reason, Message string
+			LastHeartbeatTime             time.Time
+		}
+		Capacity map[string]string
+		NodeInfo struct{ MachineID string }
+	}
+}
+
+// taint keeps pods off a node.
+type taint struct{ Key string }
+
+// ready says why a node has not reported since then, to the second, that it is
+// ready.
+func (n node) ready(since time.Time) error {
+	for _, c := range n.Status.Conditions {
+		switch {
+		case c.Type != "Ready":
+		case c.LastHeartbeatTime.Before(since.Truncate(time.Second)):
+			return fmt.Errorf("its last report is of %s", c.LastHeartbeatTime)
+		case c.Status != "True":
+			return fmt.Errorf("%s: %s", c.Reason, c.Message)
+		default:
+			return nil
+		}
+	}
+	return errors.New("it has not reported yet")
+}
+
+// node finds a node; nobody else has its name.
+func (c *cluster) node(ctx context.Context, name string) (n node, err error) {
+	out, err := c.kubectl(ctx, "", "get", "node", name, "--output=json")
+	if err == nil {
+		err = json.Unmarshal([]byte(out), &n)
+	}
+	return n, err
+}
+
+// joined waits until a node says, after a moment, that it is ready.
+func (c *cluster) joined(ctx context.Context, name string, since time.Time, within time.Duration) (n node, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("%s is no ready node of %s within %s", name, c.name, within))
+	defer cancel()
+	err = machine.PollEvery(ctx, time.Second, func() (err error) {
+		if n, err = c.node(ctx, name); err == nil {
+			err = n.ready(since)
+		}
+		return err
+	})
+	return n, err
+}
+
+// hasNo requires that the cluster has no such object.
+func (c *cluster) hasNo(t *testing.T, kind, name string) {
+	t.Helper()
+	_, err := c.kubectl(c.lab.Ctx, "", "get", kind, name)
+	assert.ErrorContains(t, err, "(NotFound)")
+}
+
+//go:embed testdata/app.yaml
+var app string
+
+// runs has a node run a pod with everything that a kubelet writes to the disk for
+// one, and a word in all of it.
+func (c *cluster) runs(ctx context.Context, pod string, on node, word string) error {
+	text := strings.NewReplacer("{name}", pod, "{host}", on.Metadata.Labels["kubernetes.io/hostname"], "{word}", word, "{busybox}", busyboxImage).Replace(app)
+	_, err := c.kubectl(ctx, text, "apply", "--filename=-")
+	if err == nil {
+		_, err = c.kubectl(ctx, "", "wait", "--for=condition=Ready", "pod/"+pod, "--timeout="+patience.String())
+	}
+	if err != nil {
+		events, _ := c.kubectl(ctx, "", "events", "--for=pod/"+pod) // the error stands without them
+		err = fmt.Errorf("%s\n%w", events, err)
+	}
+	return err
+}
+
+// works waits for an instance to be a ready node, and has it run a pod whose log
+// can be read and in which commands run: over a serving certificate that the
+// cluster has approved.
+func (w *world) works(c *cluster, i *instance, pod, word string) {
+	w.t.Helper()
+	begin := w.ready(c, i, time.Time{})
+	if *w.machineID == "" {
+		*w.machineID = begin.Status.NodeInfo.MachineID
+	}
+	if err := c.runs(w.Ctx, pod, begin, word); err != nil {
+		w.diagnose(i)
+		require.NoError(w.t, err)
+	}
+	assert.Equal(w.t, word+" from "+word, c.await(w.t, "logs", pod))
+	assert.Equal(w.t, word+word, c.await(w.t, "exec", pod, "--", "cat", "/secret/word", "/scratch/word"))
+	w.step("%s runs a pod; its log and exec answer", i.InstanceID())
+	// What failed while it started is over.
+	assert.Contains(w.t, i.Sh(w.t, "eksnode diagnose"), "no known cause was found")
+}
+
+// ready waits until an instance says, after a moment, that it is a ready node.
+func (w *world) ready(c *cluster, i *instance, since time.Time) node {
+	w.t.Helper()
+	n, err := c.joined(w.Ctx, i.PrivateDNSName, since, patience)
+	if err != nil {
+		w.diagnose(i)
+	}
+	require.NoError(w.t, err)
+	w.step("%s is Ready in %s", i.InstanceID(), c.name)
+	return n
+}
+
+// reboot turns a node off and on again and waits until it is ready again.
+func (w *world) reboot(c *cluster, i *instance) {
+	w.t.Helper()
+	require.NoError(w.t, i.PowerOff(w.Ctx))
+	begin := time.Now()
+	require.NoError(w.t, i.Boot(w.Ctx))
+	w.ready(c, i, begin)
+}
+
+// says waits until the kubelet's journal has a message of that pattern, and
+// returns the first.
+func (w *world) says(i *instance, pattern string) string {
+	w.t.Helper()
+	return i.Await(w.t, "the kubelet says "+pattern, patience, "journalctl --no-pager --output=cat --boot --unit=kubelet --grep='%s' | head -1 | grep .", pattern)
+}
+
+func (w *world) diagnose(i *instance) {
+	w.t.Logf("%s:\n%s", i.PrivateDNSName, i.Try(w.t, "systemctl --failed --no-pager --no-legend; journalctl --no-pager --boot --output=cat -u kubelet -u containerd -u 'eksnode-*' | grep -v -e csi_plugin -e level=info | cut -c1-500 | tail -25").Stdout)
+}

@@ -1,0 +1,85 @@
+package lab
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
+)
+
+// Build is a build of examples/local by packer, on a machine from a base system
+// that is captured when it has been scrubbed.
+type Build struct {
+	Kind machine.Kind
+	// Suite is the Debian release; the harness's usual one when empty.
+	Suite string
+	// Packer is packer's version; the newest that the harness knows when empty.
+	Packer string
+	// Image is the file to make: .raw or .qcow2.
+	Image string
+	// Reports is the folder for the reports.
+	Reports string
+}
+
+// Builder is the comment of the builder's public key; no image may hold it.
+const Builder = "builder@eksnode.test"
+
+// Run makes the image, in a lab of its own.
+func (b Build) Run(t *testing.T) {
+	t.Helper()
+	begin := time.Now()
+	step := func(format string, args ...any) {
+		t.Logf("[%6.1f s] %s", time.Since(begin).Seconds(), fmt.Sprintf(format, args...))
+	}
+	plugin := Built(t, "bin/packer-plugin-eksnode")
+	l := Open(t, time.Hour, b.Kind)
+	defer func() { assert.NoError(t, l.Close()) }()
+	if b.Suite != "" {
+		root, err := (base.Debian{Suite: b.Suite}).Prepare(l.Ctx, t.Output())
+		require.NoError(t, err)
+		l.Root = root
+	}
+	packer, err := tools.Packer(l.Ctx, b.Packer, t.Output())
+	require.NoError(t, err)
+	_, kubelet, err := tools.Find(tools.NameKubelet, "")
+	require.NoError(t, err)
+	assets, err := mirror.Build(l.Ctx, mirror.Versions{}, "amd64", t.Output())
+	require.NoError(t, err)
+	server := l.ServeMirror(t, l.Port("8080"), assets.Folder, mirror.Options{})
+
+	builder := l.Start(t, machine.Config{Kind: b.Kind, Root: l.Root, InstanceID: "i-builder"})
+	folder := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "key"), l.Key.PEM, 0o600))
+	address, port, user := builder.SSH()
+	build := []string{"build", "-color=false"}
+	for name, value := range map[string]string{
+		"host": address, "port": fmt.Sprint(port), "user": user, "private_key": filepath.Join(folder, "key"),
+		"kubernetes_version": kubelet, "source_url": server.URL(), "reports": b.Reports,
+		"versions": `{"ecr-credential-provider"="` + ProviderVersion(t) + `"}`,
+	} {
+		build = append(build, "-var", name+"="+value)
+	}
+	for _, args := range [][]string{
+		{"plugins", "install", "--path", plugin, "github.com/eksnode/eksnode"},
+		append(build, filepath.Join(filepath.Dir(plugin), "../examples/local")),
+	} {
+		step("running packer %s", args[0])
+		cmd := l.Command(l.Ctx, packer, args...)
+		cmd.Env = append(os.Environ(), "PACKER_PLUGIN_PATH="+filepath.Join(folder, "plugins"),
+			"PACKER_CONFIG_DIR="+filepath.Join(folder, "config"), "CHECKPOINT_DISABLE=1")
+		cmd.Stdout, cmd.Stderr, cmd.Dir = t.Output(), t.Output(), folder
+		require.NoError(t, cmd.Run())
+	}
+	step("powering off and capturing %s", b.Image)
+	builder.CaptureTo(t, b.Image)
+	step("the image is captured")
+}

@@ -1,0 +1,103 @@
+package lab
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// Disk is the path of a captured disk.
+type Disk string
+
+// Sh runs a shell script on the host with the disk's file system at $ROOT, in a
+// mount namespace that ends with it: as it is, without what the journal still
+// holds, or, when write is set, as a machine would mount it. $EKSNODE is the
+// command. It answers what the script printed and its exit code.
+func (d Disk) Sh(t *testing.T, write bool, script string, args ...string) (said string, code int) {
+	t.Helper()
+	options := "loop,offset=1048576"
+	if !write {
+		options += ",ro,noload"
+	}
+	const mount = `mount -t ext4 -o "$OPTIONS" "$DISK" "$ROOT" || exit 99
+trap 'umount "$ROOT"' EXIT
+`
+	cmd := exec.CommandContext(t.Context(), "unshare", append([]string{"--mount", "--propagation", "private", "sh", "-c", mount + script, "sh"}, args...)...)
+	cmd.Env = append(os.Environ(), "OPTIONS="+options, "DISK="+string(d), "ROOT="+t.TempDir(), "EKSNODE="+Eksnode(t))
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		require.NotEqual(t, 99, exit.ExitCode(), "%s", exit.Stderr)
+		return string(out) + string(exit.Stderr), exit.ExitCode()
+	}
+	require.NoError(t, err)
+	return string(out), 0
+}
+
+// Audit audits the disk: whether it passes, and what is said.
+func (d Disk) Audit(t *testing.T) (clean bool, said string) {
+	t.Helper()
+	said, code := d.Sh(t, true, `"$EKSNODE" audit --root "$ROOT" 2>&1`)
+	require.Contains(t, []int{0, 1}, code, said)
+	return code == 0, said
+}
+
+// Scrub scrubs the disk.
+func (d Disk) Scrub(t *testing.T) {
+	t.Helper()
+	said, code := d.Sh(t, true, `"$EKSNODE" scrub --yes --root "$ROOT" 2>&1`)
+	require.Zero(t, code, said)
+}
+
+// Plan lists what a scrub of the disk would touch, by rule.
+func (d Disk) Plan(t *testing.T) map[string][]string {
+	t.Helper()
+	// It exits with 1 where something is left for a person to decide.
+	out, code := d.Sh(t, false, `"$EKSNODE" scrub --dry-run --root "$ROOT" --output json 2>/dev/null`)
+	require.Contains(t, []int{0, 1}, code, out)
+	var report plan.Report
+	require.NoError(t, json.Unmarshal([]byte(out), &report))
+	found := map[string][]string{}
+	for _, item := range report.Plan {
+		for _, action := range item.Actions {
+			found[item.Item] = append(found[item.Item], action.Target)
+		}
+	}
+	return found
+}
+
+// Journal is the inode of an ext4's journal, whose blocks are written over as it
+// goes round. Free is the owner of blocks that belong to no inode.
+const (
+	Journal = "8"
+	Free    = "free"
+)
+
+// Search looks for a word: the files that hold it, and the blocks of the file
+// system that do, with the inodes that they belong to.
+func (d Disk) Search(t *testing.T, word string) (files []string, blocks map[int64]string) {
+	t.Helper()
+	out, _ := d.Sh(t, false, `grep -rlFs "$1" "$ROOT"`, word)
+	files = strings.Fields(out)
+	blocks = map[int64]string{}
+	out, _ = d.Sh(t, false, `blocks=$(grep -obaF "$1" "$DISK" | cut -d: -f1 | while read -r at; do echo $(((at - 1048576) / 4096)); done | sort -un | tr '\n' ' ')
+[ -z "$blocks" ] || debugfs -R "icheck $blocks" "$DISK?offset=1048576" 2> /dev/null | tail -n +2`, word)
+	for line := range strings.Lines(out) {
+		block, owner, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		n, err := strconv.ParseInt(block, 10, 64)
+		require.NoError(t, err, line)
+		if strings.HasPrefix(owner, "<") {
+			owner = Free
+		}
+		blocks[n] = owner
+	}
+	return files, blocks
+}

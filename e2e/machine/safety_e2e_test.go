@@ -1,0 +1,79 @@
+//go:build e2e
+
+package machine
+
+import (
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// A machine whose name another's begins with ends alone.
+func TestControlGroupsOfOthersStay(t *testing.T) {
+	folders, err := ControlGroups()
+	require.NoError(t, err)
+	require.NotEmpty(t, folders)
+	name := "lab-test" + strconv.Itoa(os.Getpid()) + "-i-try"
+	for _, machine := range []string{name, name + "-1"} {
+		for _, folder := range folders {
+			require.NoError(t, os.MkdirAll(filepath.Join(folder, "eksnode-"+machine, "init.scope"), 0o755))
+		}
+		t.Cleanup(func() { assert.NoError(t, RemoveControlGroups(machine)) })
+	}
+	neighbour := filepath.Join(folders[0], "eksnode-"+name+"-1", "init.scope")
+	process := exec.Command("sleep", "infinity")
+	require.NoError(t, process.Start())
+	t.Cleanup(func() { _ = process.Process.Kill(); _ = process.Wait() })
+	require.NoError(t, os.WriteFile(filepath.Join(neighbour, "cgroup.procs"), []byte(strconv.Itoa(process.Process.Pid)), 0))
+
+	require.NoError(t, RemoveControlGroups(name))
+	for _, folder := range folders {
+		assert.NoDirExists(t, filepath.Join(folder, "eksnode-"+name))
+		assert.DirExists(t, filepath.Join(folder, "eksnode-"+name+"-1", "init.scope"))
+	}
+	assert.NoError(t, process.Process.Signal(syscall.Signal(0)), "its processes run")
+}
+
+func TestRemoveTreeDoesNotGoThroughMounts(t *testing.T) {
+	precious, tree := t.TempDir(), filepath.Join(t.TempDir(), "tree")
+	require.NoError(t, os.WriteFile(filepath.Join(precious, "file"), nil, 0o644))
+	mounted := filepath.Join(tree, "mounted")
+	require.NoError(t, os.MkdirAll(mounted, 0o755))
+	require.NoError(t, exec.Command("mount", "--bind", precious, mounted).Run())
+	assert.EqualError(t, removeTree(tree), "removing "+tree+": "+mounted+" is mounted: unmount it first")
+	require.NoError(t, exec.Command("umount", mounted).Run())
+	require.NoError(t, removeTree(tree))
+	assert.NoDirExists(t, tree)
+	assert.FileExists(t, filepath.Join(precious, "file"))
+}
+
+func TestOpenFolderSweepsWhatDeadLabsLeft(t *testing.T) {
+	parent := filepath.Join(t.TempDir(), "run")
+	dead, other := filepath.Join(parent, "lab-dead"), filepath.Join(parent, "others")
+	require.NoError(t, os.MkdirAll(filepath.Join(dead, "i-1", "upper"), 0o755))
+	require.NoError(t, os.MkdirAll(other, 0o755))
+	first, err := openFolder(parent)
+	require.NoError(t, err)
+	assert.NoDirExists(t, dead)
+	assert.DirExists(t, other, "a folder of somebody else")
+	second, err := openFolder(parent)
+	require.NoError(t, err)
+	assert.DirExists(t, first.path, "a lab that is in use was swept")
+	require.NoError(t, first.remove())
+	require.NoError(t, second.remove())
+}
+
+// The instance id becomes a path, which is removed in the end.
+func TestInstanceIDsAreNoPaths(t *testing.T) {
+	for _, id := range []string{"", "../i-1", "/", "i-1/..", "."} {
+		_, err := Config{Root: "/tree", InstanceID: id}.complete(netip.MustParseAddr("10.77.1.1"))
+		assert.ErrorContains(t, err, "must match", id)
+	}
+}
