@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/disks"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/disks"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/leftover"
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/render"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/node"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/render"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )

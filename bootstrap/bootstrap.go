@@ -8,8 +8,8 @@ package bootstrap
 import (
 	"context"
 
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/instance"
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/instance"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/node"
 )
 
 // AWS is what a node asks of AWS's APIs, and only when the input and the

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/node"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/render"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/service"
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/render"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )

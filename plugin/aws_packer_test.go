@@ -14,7 +14,7 @@ import (
 // The real packer asks the doubles through the plugin's data sources.
 func TestABuildFollowsTheCluster(t *testing.T) {
 	plugin := buildPlugin(t, "0.1.0", "")
-	eachPacker(t, func(t *testing.T, d *desk) {
+	eachPacker(t, func(t *testing.T, d *workstation) {
 		d.install(plugin)
 		url := aws.Sample(t).Serve()
 		d.template(`data "eksnode-cluster" "this" {

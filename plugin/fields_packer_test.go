@@ -48,7 +48,7 @@ func later(value any, inParts bool) string {
 func TestValidateEveryField(t *testing.T) {
 	plugin := buildPlugin(t, "0.1.0", "")
 	all := everyField(t)
-	eachPacker(t, func(t *testing.T, d *desk) {
+	eachPacker(t, func(t *testing.T, d *workstation) {
 		d.install(plugin)
 		blocks := "data \"null\" \"later\" { input = \"x\" }\nsource \"null\" \"x\" { communicator = \"none\" }\nbuild {\n  sources = [\"null.x\"]\n"
 		add := func(name string, expression func(any) string) {

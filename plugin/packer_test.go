@@ -23,27 +23,27 @@ import (
 )
 
 // eachPacker runs a test with every version of packer the plugin is for.
-func eachPacker(t *testing.T, test func(*testing.T, *desk)) {
+func eachPacker(t *testing.T, test func(*testing.T, *workstation)) {
 	tool, _, err := tools.Find(tools.NamePacker, "")
 	require.NoError(t, err)
 	for _, version := range tool.Versions {
 		t.Run(version, func(t *testing.T) {
 			program, err := tools.Packer(t.Context(), version, t.Output())
 			require.NoError(t, err)
-			test(t, &desk{t: t, packer: program, folder: t.TempDir()})
+			test(t, &workstation{t: t, packer: program, folder: t.TempDir()})
 		})
 	}
 }
 
-// desk is where a person works with packer.
-type desk struct {
+// workstation is where a person works with packer.
+type workstation struct {
 	t      *testing.T
 	packer string
 	folder string // holds everything that packer reads and writes
 }
 
 // template writes the one template of the folder.
-func (d *desk) template(blocks string) {
+func (d *workstation) template(blocks string) {
 	content := `packer {
   required_plugins {
     eksnode = {
@@ -57,7 +57,7 @@ func (d *desk) template(blocks string) {
 }
 
 // command is a packer command that knows no other plugin and no other home.
-func (d *desk) command(args ...string) *exec.Cmd {
+func (d *workstation) command(args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(d.t.Context(), d.packer, args...)
 	cmd.Dir = d.folder
 	cmd.Env = []string{
@@ -69,7 +69,7 @@ func (d *desk) command(args ...string) *exec.Cmd {
 
 // offline runs a packer command where there is no network, not even loopback,
 // and gives what it printed on one line: packer wraps what it says in boxes.
-func (d *desk) offline(args ...string) (said string, err error) {
+func (d *workstation) offline(args ...string) (said string, err error) {
 	cmd := d.command(args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNET}
 	out, err := cmd.CombinedOutput()
@@ -81,14 +81,14 @@ func flat(said string) string {
 }
 
 // install puts a plugin of that version where packer looks for plugins.
-func (d *desk) install(plugin string) {
+func (d *workstation) install(plugin string) {
 	said, err := d.offline("plugins", "install", "--path", plugin, "github.com/eksnode/eksnode")
 	require.NoError(d.t, err, said)
 }
 
 func TestInstallAndInitOffline(t *testing.T) {
 	release, dev := buildPlugin(t, "0.1.0", ""), buildPlugin(t, "0.1.0", "dev")
-	eachPacker(t, func(t *testing.T, d *desk) {
+	eachPacker(t, func(t *testing.T, d *workstation) {
 		d.template(`source "null" "x" { communicator = "none" }
 build {
   sources = ["null.x"]
@@ -189,7 +189,7 @@ func TestValidate(t *testing.T) {
 		"an unknown rule to skip": {`provisioner "eksnode-scrub" { skip_rules = ["kublet"] }`,
 			[]string{`skip_rules: no rule or group is named "kublet"; known: `}},
 	}
-	eachPacker(t, func(t *testing.T, d *desk) {
+	eachPacker(t, func(t *testing.T, d *workstation) {
 		d.install(plugin)
 		for name, test := range templates {
 			t.Run(name, func(t *testing.T) {
@@ -215,7 +215,7 @@ build {
 }
 
 // onMachine is a build on a machine that answers to SSH.
-func (d *desk) onMachine(m *sshtest.Machine, folder, fields string) {
+func (d *workstation) onMachine(m *sshtest.Machine, folder, fields string) {
 	host, port := m.Address()
 	d.template(`source "null" "x" {
   ssh_host     = "` + host + `"
@@ -235,20 +235,20 @@ build {
 }
 
 // remote is the folder for the agent on the machine.
-func (d *desk) remote() string {
+func (d *workstation) remote() string {
 	folder := filepath.Join(d.folder, "remote")
 	require.NoError(d.t, os.MkdirAll(folder, 0o755))
 	return folder
 }
 
 // untouched says that nothing of the agent is left on the machine.
-func (d *desk) untouched() {
+func (d *workstation) untouched() {
 	left, err := os.ReadDir(d.remote())
 	require.NoError(d.t, err)
 	assert.Empty(d.t, left)
 }
 
-func (d *desk) result() plan.Report {
+func (d *workstation) result() plan.Report {
 	data, err := os.ReadFile(filepath.Join(d.folder, "report.json"))
 	require.NoError(d.t, err)
 	var r plan.Report
@@ -258,7 +258,7 @@ func (d *desk) result() plan.Report {
 
 func TestBuild(t *testing.T) {
 	plugin := buildPlugin(t, "0.1.0", "")
-	eachPacker(t, func(t *testing.T, d *desk) {
+	eachPacker(t, func(t *testing.T, d *workstation) {
 		d.install(plugin)
 		m := sshtest.New(t)
 		d.onMachine(m, d.remote(), `source_url = "http://done"`)
@@ -282,7 +282,7 @@ func TestBuildThatFails(t *testing.T) {
 		"a folder that is not there": {"/no/such", `source_url = "http://done"`, "the folder /no/such does not exist on the machine"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachPacker(t, func(t *testing.T, d *desk) {
+			eachPacker(t, func(t *testing.T, d *workstation) {
 				d.install(plugin)
 				m := sshtest.New(t)
 				folder := d.remote()
@@ -303,7 +303,7 @@ func TestBuildThatFails(t *testing.T) {
 
 func TestBuildWithoutACommunicator(t *testing.T) {
 	plugin := buildPlugin(t, "0.1.0", "")
-	eachPacker(t, func(t *testing.T, d *desk) {
+	eachPacker(t, func(t *testing.T, d *workstation) {
 		d.install(plugin)
 		d.template(`source "null" "x" { communicator = "none" }
 build {
@@ -320,7 +320,7 @@ build {
 // connection ends is what the agent stops at.
 func TestInterruptedBuild(t *testing.T) {
 	plugin := buildPlugin(t, "0.1.0", "")
-	eachPacker(t, func(t *testing.T, d *desk) {
+	eachPacker(t, func(t *testing.T, d *workstation) {
 		d.install(plugin)
 		d.onMachine(sshtest.New(t), d.remote(), `source_url = "http://wait"`)
 		cmd := d.command("build", ".")
@@ -357,7 +357,7 @@ func TestInterruptedBuild(t *testing.T) {
 // Two builds of one run, and two runs, never share a report.
 func TestTwoBuildsWithOneReport(t *testing.T) {
 	plugin := buildPlugin(t, "0.1.0", "")
-	eachPacker(t, func(t *testing.T, d *desk) {
+	eachPacker(t, func(t *testing.T, d *workstation) {
 		d.install(plugin)
 		d.onMachine(sshtest.New(t), d.remote(), `source_url = "http://done"`)
 		file := filepath.Join(d.folder, "node.pkr.hcl")

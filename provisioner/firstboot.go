@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/units"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/bootunits"
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -42,8 +42,8 @@ const authenticator = "aws-iam-authenticator"
 var searchPath = []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}
 
 // bootFiles is what an image needs for its first boot.
-func (n *node) bootFiles() []units.File {
-	return units.Files(units.Layout{Command: n.commandPath(), Commands: n.distro.CommandFolder, Units: n.distro.UnitFolder})
+func (n *node) bootFiles() []bootunits.File {
+	return bootunits.Files(bootunits.Layout{Command: n.commandPath(), Commands: n.distro.CommandFolder, Units: n.distro.UnitFolder})
 }
 
 // firstBoot lays down what lets the image join a cluster, or takes it away from
@@ -66,11 +66,11 @@ func (n *node) firstBoot() step {
 		}
 		stale := false
 		if len(actions) > 0 {
-			if stale, err = knowsUnits(ctx, h, units.Units()); err != nil {
+			if stale, err = knowsUnits(ctx, h, bootunits.Units()); err != nil {
 				return nil, err
 			}
 		}
-		reload, err := needsReload(ctx, h, stale, units.Units())
+		reload, err := needsReload(ctx, h, stale, bootunits.Units())
 		return append(actions, reload...), err
 	}}
 }
@@ -167,7 +167,7 @@ func (n *node) refuseOthers(h *host.Host, m *manifest.Manifest) error {
 
 // isBootFile says whether a run that was killed before it wrote the manifest
 // left the file.
-func isBootFile(h *host.Host, f units.File, st fs.FileInfo) (bool, error) {
+func isBootFile(h *host.Host, f bootunits.File, st fs.FileInfo) (bool, error) {
 	if f.Link != "" {
 		to, err := h.Files.ReadlinkIfPossible(f.Path)
 		return err == nil && to == f.Link, nil
@@ -182,7 +182,7 @@ func recorded(m *manifest.Manifest, name string) bool {
 	return m != nil && slices.ContainsFunc(m.Files, func(f manifest.File) bool { return f.Path == name })
 }
 
-// planNoBoot removes what an earlier provision laid down and nobody changed.
+// planNoBoot removes what an earlier provision installed and nobody changed.
 func (n *node) planNoBoot(h *host.Host, m *manifest.Manifest) ([]plan.Action, error) {
 	if m == nil {
 		return nil, nil

@@ -35,7 +35,7 @@ type Containers struct {
 const (
 	// PauseName is what a node that has its own pause image calls it, and
 	// pauseAsset the ID of its archive in the image's manifest: first boot
-	// looks for both (package bootstrap/machine).
+	// looks for both (package bootstrap/internal/machine).
 	PauseName  = "localhost/kubernetes/pause:latest"
 	pauseAsset = "pause"
 	// pauseArchive stays on the node: first boot imports it again where
@@ -205,7 +205,7 @@ func (i *importing) one(ctx context.Context, w wanted, progress plan.Progress) (
 		}
 	}()
 	if i.supply == nil {
-		return fmt.Errorf("fetching the image %s: this program pulls no images itself; provision with Packer, or with the eksnode of a desk", w.Reference)
+		return fmt.Errorf("fetching the image %s: this program pulls no images itself; provision with Packer, or with the eksnode of a workstation", w.Reference)
 	}
 	digest, archive, err := i.fetch(ctx, w, progress)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/units"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/bootunits"
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -47,7 +47,7 @@ func (n *node) unitFiles() []plan.File {
 func (n *node) preset() []byte {
 	text := string(preset)
 	if n.spec.joins() {
-		text += strings.Join(units.Preset(), "\n") + "\n"
+		text += strings.Join(bootunits.Preset(), "\n") + "\n"
 	}
 	return []byte(text)
 }
@@ -66,7 +66,7 @@ func (n *node) unitIntentions() []manifest.Unit {
 		all = append(all, manifest.Unit{Name: name})
 	}
 	if n.spec.joins() {
-		for _, name := range units.Units() {
+		for _, name := range bootunits.Units() {
 			all = append(all, manifest.Unit{Name: name, Enabled: true})
 		}
 	}

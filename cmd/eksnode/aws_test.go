@@ -24,8 +24,8 @@ func command(t *testing.T, in string, args ...string) (code int, out, errOut str
 	return code, o.String(), e.String()
 }
 
-// deskOnly points the SDK to a server that only counts calls.
-func deskOnly(t *testing.T) *atomic.Int64 {
+// unreachableAWS points the SDK to a server that only counts calls.
+func unreachableAWS(t *testing.T) *atomic.Int64 {
 	t.Helper()
 	calls := &atomic.Int64{}
 	server := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) {
@@ -53,7 +53,7 @@ func TestACommandIsBrokenBetweenWords(t *testing.T) {
 
 // A flag that would do nothing is refused, before anybody is asked.
 func TestMisplacedFlags(t *testing.T) {
-	calls := deskOnly(t)
+	calls := unreachableAWS(t)
 	for args, want := range map[string]string{
 		"ami --keep 2":                      "unknown flag: --keep; eksnode ami --help lists the flags",
 		"ami retire ami-1":                  `unknown command "ami-1" for "eksnode ami retire"`,
@@ -80,7 +80,7 @@ func TestMisplacedFlags(t *testing.T) {
 
 // Who has no credentials, or no way to AWS, hears it once.
 func TestWithoutAWS(t *testing.T) {
-	deskOnly(t)
+	unreachableAWS(t)
 	preflight := []string{"preflight", "--cluster", "my-cluster", "--ami", "ami-0123456789abcdef0"}
 	t.Run("no credentials", func(t *testing.T) {
 		t.Setenv("AWS_ACCESS_KEY_ID", "")

@@ -11,9 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap"
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/instance"
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/network"
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/firstboot"
@@ -138,7 +135,7 @@ func (i *initFlags) run(cmd *cobra.Command) error {
 }
 
 // join makes the machine the node.
-func join(ctx context.Context, h *host.Host, s bootstrap.Surroundings, n *node.Node, pick bootstrap.Selection) error {
+func join(ctx context.Context, h *host.Host, s bootstrap.Surroundings, n *bootstrap.Node, pick bootstrap.Selection) error {
 	items, err := s.Items(n, pick)
 	if err != nil {
 		return err
@@ -148,7 +145,7 @@ func join(ctx context.Context, h *host.Host, s bootstrap.Surroundings, n *node.N
 }
 
 // show prints what join would do.
-func show(cmd *cobra.Command, h *host.Host, s bootstrap.Surroundings, n *node.Node, pick bootstrap.Selection) error {
+func show(cmd *cobra.Command, h *host.Host, s bootstrap.Surroundings, n *bootstrap.Node, pick bootstrap.Selection) error {
 	items, err := s.Items(n, pick)
 	if err != nil {
 		return err
@@ -225,12 +222,12 @@ func bootHookCommand() *cobra.Command {
 				if there, err := awaitIMDS(cmd.Context(), h, service, 0, log); err != nil || !there {
 					return err
 				}
-				mac, err := instance.ReadLine(cmd.Context(), service, "meta-data/mac")
+				s := bootstrap.Surroundings{IMDS: service, Log: log}
+				item, err := s.Ownership(cmd.Context())
 				if err != nil {
 					return err
 				}
-				s := bootstrap.Surroundings{Log: log}
-				_, err = s.Apply(cmd.Context(), h, []plan.Item{network.Ownership{MAC: mac}})
+				_, err = s.Apply(cmd.Context(), h, []plan.Item{item})
 				return err
 			})
 		},

@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap"
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/instance"
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/firstboot"
 )
 
@@ -44,16 +42,16 @@ func adopt(environment map[string]string) error {
 	return nil
 }
 
-// InstanceLimits implements instance.EC2.
-func (a api) InstanceLimits(ctx context.Context, region, instanceType string) (instance.Limits, error) {
+// InstanceLimits implements bootstrap.AWS.
+func (a api) InstanceLimits(ctx context.Context, region, instanceType string) (bootstrap.Limits, error) {
 	l, err := a.Node.InstanceLimits(ctx, region, instanceType)
-	return instance.Limits{ENIs: l.ENIs, IPsPerENI: l.IPsPerENI, VCPUs: l.VCPUs, MemoryMiB: l.MemoryMiB}, err
+	return bootstrap.Limits{ENIs: l.ENIs, IPsPerENI: l.IPsPerENI, VCPUs: l.VCPUs, MemoryMiB: l.MemoryMiB}, err
 }
 
 // DescribeCluster implements bootstrap.AWS.
-func (a api) DescribeCluster(ctx context.Context, region, name string, attempts int) (node.Described, error) {
+func (a api) DescribeCluster(ctx context.Context, region, name string, attempts int) (bootstrap.Described, error) {
 	c, err := a.Node.DescribeCluster(ctx, region, name, attempts+1)
-	return node.Described{
+	return bootstrap.Described{
 		Endpoint: c.Endpoint, CA: c.CA, IPv4CIDR: c.IPv4CIDR, IPv6CIDR: c.IPv6CIDR, IPFamily: c.IPFamily, Outpost: c.Outpost, ID: c.ID,
 	}, err
 }

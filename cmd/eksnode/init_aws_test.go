@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/imdstest"
 )
 
@@ -41,7 +41,7 @@ func TestTheEnvironmentOfANodeConfig(t *testing.T) {
 	require.NoError(t, err)
 	d, err := aws.DescribeCluster(t.Context(), "eu-west-1", "c", 0)
 	require.NoError(t, err)
-	assert.Equal(t, node.Described{Endpoint: "https://e", CA: []byte("ca"), IPv4CIDR: "10.100.0.0/16"}, d)
+	assert.Equal(t, bootstrap.Described{Endpoint: "https://e", CA: []byte("ca"), IPv4CIDR: "10.100.0.0/16"}, d)
 	require.Len(t, signed, 1)
 	assert.Contains(t, signed[0], "Credential=AKIANODE/")
 	assert.Contains(t, signed[0], "/eu-central-1/eks/aws4_request")

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/machine"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/firstboot"
@@ -50,7 +50,7 @@ func (i *initFlags) mayJoin(ctx context.Context, h *host.Host, service *firstboo
 // client for it. An EC2 instance has one, however late it answers; any other
 // machine is given patience.
 func awaitIMDS(ctx context.Context, h *host.Host, service *firstboot.Metadata, patience time.Duration, log func(string)) (bool, error) {
-	is, why, err := machine.IsEC2(h)
+	is, why, err := bootstrap.IsEC2(h)
 	if err != nil {
 		return false, err
 	}

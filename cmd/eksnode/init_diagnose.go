@@ -10,12 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/units"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/bootunits"
 	"github.com/eksnode/packer-plugin-eksnode/internal/diagnose"
 )
 
-// diagnoseCommand says why a node did not join: on the node, or on a desk with
+// diagnoseCommand says why a node did not join: on the node, or on a workstation with
 // its logs.
 func diagnoseCommand() *cobra.Command {
 	var output string
@@ -119,7 +119,7 @@ func ownLogs(ctx context.Context, s *diagnose.Search) error {
 	if err != nil {
 		errs = append(errs, fmt.Errorf("reading the output of user data: %w", err))
 	}
-	for _, unit := range append(units.Units(), "containerd.service", "kubelet.service") {
+	for _, unit := range append(bootunits.Units(), "containerd.service", "kubelet.service") {
 		errs = append(errs, s.Log(diagnose.Log{Name: unit, Text: journal(ctx, h, unit)}))
 	}
 	errs = append(errs, s.Log(diagnose.Log{Name: cloudInitLog, Text: bytes.NewReader(text)}))

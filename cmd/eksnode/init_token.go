@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/instance"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/firstboot"
 )
 
@@ -73,11 +73,9 @@ func token(ctx context.Context, region, cluster string) (token string, expires t
 		return "", time.Time{}, err
 	}
 	if region = cmp.Or(region, n.Region()); region == "" {
-		self, err := instance.ReadIdentity(ctx, service)
-		if err != nil {
+		if region, err = bootstrap.Region(ctx, service); err != nil {
 			return "", time.Time{}, err
 		}
-		region = self.Region
 	}
 	return n.Token(ctx, region, cluster)
 }

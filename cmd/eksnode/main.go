@@ -115,7 +115,7 @@ func root() *cobra.Command {
 	cobra.EnableCommandSorting = false // they are listed in the order of use
 	cmd.SetFlagErrorFunc(flagError)
 	cmd.AddCommand(in(forImages, provisionCommand(), scrubCommand(), auditCommand())...)
-	cmd.AddCommand(deskCommands()...)
+	cmd.AddCommand(workstationCommands()...)
 	cmd.AddCommand(in(onNodes, joinCommands()...)...)
 	cmd.AddCommand(versionCommand(), agentCommand())
 	addGroups(cmd)
@@ -142,7 +142,7 @@ func in(group string, commands ...*cobra.Command) []*cobra.Command {
 func addGroups(cmd *cobra.Command) {
 	for _, group := range []cobra.Group{
 		{ID: forImages, Title: "Make and check images:"},
-		{ID: withAWS, Title: "Before and after, at your desk:"},
+		{ID: withAWS, Title: "Before and after, on a workstation:"},
 		{ID: onNodes, Title: "On a node, where the first boot calls most of them:"},
 	} {
 		if slices.ContainsFunc(cmd.Commands(), func(c *cobra.Command) bool { return c.GroupID == group.ID }) {

@@ -29,7 +29,7 @@ const processor = "x86_64"
 // the example's policy says.
 func TestBuild(t *testing.T) {
 	c := newCloud(t, mirror.Options{})
-	d := newDesk(t, c, build(t))
+	d := newWorkstation(t, c, build(t))
 	begin := time.Now()
 	args := []string{
 		"-var", `tags={"team"="nodes"}`, "-var", "publish_under=/eksnode", "-var", "kms_key_id=alias/home",

@@ -23,7 +23,7 @@ const baseImage = "ami-00000001"
 
 // newBuilder is the real amazon-ebs builder without machines, where nobody needs
 // to log in.
-func newBuilder(t *testing.T) *desk {
+func newBuilder(t *testing.T) *workstation {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	t.Cleanup(cancel)
@@ -37,11 +37,11 @@ func newBuilder(t *testing.T) *desk {
 	require.NoError(t, err)
 	all.amazon, err = tools.PackerAmazon(ctx, "", t.Output())
 	require.NoError(t, err)
-	return newDesk(t, c, all)
+	return newWorkstation(t, c, all)
 }
 
 // build builds an image with more settings, where nobody needs to log in.
-func (d *desk) build(head, settings string) (string, error) {
+func (d *workstation) build(head, settings string) (string, error) {
 	d.t.Helper()
 	template := filepath.Join(d.home, "image.pkr.hcl")
 	require.NoError(d.t, os.WriteFile(template, []byte(head+`
@@ -64,7 +64,7 @@ func TestRealBuilder(t *testing.T) {
 	for name, test := range map[string]struct {
 		head, settings string
 		want           []string // actions
-		check          func(*testing.T, *desk, aws.Image)
+		check          func(*testing.T, *workstation, aws.Image)
 	}{
 		"encrypted, in two regions": {"", `
   source_ami   = "` + baseImage + `"
@@ -72,7 +72,7 @@ func TestRealBuilder(t *testing.T) {
   ami_regions  = ["eu-west-1"]
   tags         = { team = "nodes" }`,
 			[]string{"CopyImage", "DeregisterImage", "DeleteSnapshot"},
-			func(t *testing.T, d *desk, image aws.Image) {
+			func(t *testing.T, d *workstation, image aws.Image) {
 				assert.True(t, image.Devices[0].Encrypted)
 				copies := d.mine(abroad)
 				require.Len(t, copies, 1)
@@ -97,7 +97,7 @@ func TestRealBuilder(t *testing.T) {
 				"DescribeVpcs", "DescribeSubnets", "ModifyInstanceAttribute", "ModifyImageAttribute",
 				"ModifySnapshotAttribute", "EnableImageDeprecation",
 			},
-			func(t *testing.T, d *desk, image aws.Image) {
+			func(t *testing.T, d *workstation, image aws.Image) {
 				assert.Equal(t, "2030-01-01T00:00:00Z", image.Deprecated)
 				for _, call := range d.Calls() {
 					if call.Action == "RunInstances" {
@@ -121,7 +121,7 @@ data "amazon-ami" "base" {
   source_ami      = data.amazon-parameterstore.base.value
   ami_description = data.amazon-ami.base.id`,
 			[]string{"GetParameter"},
-			func(t *testing.T, _ *desk, image aws.Image) { assert.Equal(t, baseImage, image.Description) },
+			func(t *testing.T, _ *workstation, image aws.Image) { assert.Equal(t, baseImage, image.Description) },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -180,7 +180,7 @@ func TestRealBuilderReplaces(t *testing.T) {
 }
 
 // mine are the account's images in a region.
-func (d *desk) mine(in string) []*aws.Image {
+func (d *workstation) mine(in string) []*aws.Image {
 	var own []*aws.Image
 	for _, i := range d.Images {
 		if i.Owner == aws.Account && i.Region == in {

@@ -37,7 +37,7 @@ func TestABuildFollowsItsCluster(t *testing.T) {
 	require.Len(t, found.Images, 1)
 	c.Published["/aws/service/debian/release/12/latest/amd64"] = found.Images[0].ID
 
-	d := newDesk(t, c, build(t))
+	d := newWorkstation(t, c, build(t))
 	_, credentials, err := tools.Find(tools.NameCredentialProvider, "")
 	require.NoError(t, err)
 	template, err := filepath.Abs(repository + "/examples/cluster")

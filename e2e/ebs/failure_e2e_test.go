@@ -32,7 +32,7 @@ func (c *cloud) checkNothingLeft() {
 // TestFailedBuildLeavesNothing pins a checksum that the kubelet does not have.
 func TestFailedBuildLeavesNothing(t *testing.T) {
 	c := newCloud(t, mirror.Options{})
-	d := newDesk(t, c, build(t))
+	d := newWorkstation(t, c, build(t))
 	pin := `checksums={"1.34.4/x86_64"={"kubelet"="` + strings.Repeat("0", 64) + `"}}`
 	out, err := d.run("build", d.variables("-var", pin, "-only=amazon-ebs.al2023-x86_64-*")...)
 	require.Error(t, err)
@@ -44,7 +44,7 @@ func TestFailedBuildLeavesNothing(t *testing.T) {
 // line, is being fetched.
 func TestInterruptedBuildLeavesNothing(t *testing.T) {
 	c := newCloud(t, mirror.Options{BytesPerSecond: 8 << 20})
-	d := newDesk(t, c, build(t))
+	d := newWorkstation(t, c, build(t))
 	var out bytes.Buffer
 	command := d.command(append(append([]string{"build", "-only=amazon-ebs.al2023-x86_64-*"}, d.variables()...), d.template)...)
 	command.Stdout, command.Stderr = &out, &out

@@ -81,22 +81,22 @@ func pack(t *testing.T, file string) string {
 	return file + ".gz"
 }
 
-// desk is where a user works: a home of their own, with AWS's settings in the
+// workstation is where a user works: a home of their own, with AWS's settings in the
 // environment as any AWS client takes them. The example itself does not know
 // that there is no AWS: AWS_ENDPOINT_URL leads every call there, also those
 // that the builder's custom_endpoint_ec2 would not.
-type desk struct {
+type workstation struct {
 	*cloud
 	programs
 	home     string
 	template string // the example's folder
 }
 
-func newDesk(t *testing.T, c *cloud, all programs) *desk {
+func newWorkstation(t *testing.T, c *cloud, all programs) *workstation {
 	t.Helper()
 	template, err := filepath.Abs(example)
 	require.NoError(t, err)
-	d := &desk{cloud: c, programs: all, home: t.TempDir(), template: template}
+	d := &workstation{cloud: c, programs: all, home: t.TempDir(), template: template}
 	for source, plugin := range map[string]string{"github.com/hashicorp/amazon": d.amazon, "github.com/eksnode/eksnode": d.plugin} {
 		if plugin == "" {
 			continue
@@ -108,19 +108,19 @@ func newDesk(t *testing.T, c *cloud, all programs) *desk {
 }
 
 // mustRun runs a packer command on the example that has to succeed.
-func (d *desk) mustRun(what string, args ...string) {
+func (d *workstation) mustRun(what string, args ...string) {
 	d.t.Helper()
 	out, err := d.run(what, args...)
 	require.NoError(d.t, err, out)
 }
 
 // run runs a packer command on the example and answers what it printed.
-func (d *desk) run(what string, args ...string) (string, error) {
+func (d *workstation) run(what string, args ...string) (string, error) {
 	return d.offer(append(append([]string{what}, args...), d.template)...)
 }
 
 // offer runs packer and answers what it printed.
-func (d *desk) offer(args ...string) (string, error) {
+func (d *workstation) offer(args ...string) (string, error) {
 	var out bytes.Buffer
 	command := d.command(args...)
 	command.Stdout = io.MultiWriter(&out, d.t.Output())
@@ -130,7 +130,7 @@ func (d *desk) offer(args ...string) (string, error) {
 }
 
 // command prepares packer where only the lab is.
-func (d *desk) command(args ...string) *exec.Cmd {
+func (d *workstation) command(args ...string) *exec.Cmd {
 	command := d.lab.Command(d.ctx, d.packer, args...)
 	command.Dir = d.home
 	command.Env = []string{
@@ -144,7 +144,7 @@ func (d *desk) command(args ...string) *exec.Cmd {
 
 // variables are what the test sets of the example's: where the node's programs
 // are, which versions the mirror has, and that there are no public addresses.
-func (d *desk) variables(more ...string) []string {
+func (d *workstation) variables(more ...string) []string {
 	_, credentials, err := tools.Find(tools.NameCredentialProvider, "")
 	require.NoError(d.t, err)
 	return append([]string{
@@ -155,4 +155,4 @@ func (d *desk) variables(more ...string) []string {
 	}, more...)
 }
 
-func (d *desk) reports() string { return filepath.Join(d.home, "reports") }
+func (d *workstation) reports() string { return filepath.Join(d.home, "reports") }

@@ -68,7 +68,7 @@ func TestValidate(t *testing.T) {
 			c := newAPI(t, ctx, lab)
 			all.packer, err = tools.Packer(ctx, version, t.Output())
 			require.NoError(t, err)
-			d := newDesk(t, c, all)
+			d := newWorkstation(t, c, all)
 			validateExamples(t, d)
 			validateMatrix(t, d)
 			for setting, complaint := range wrongs {
@@ -83,7 +83,7 @@ func TestValidate(t *testing.T) {
 }
 
 // validateExamples initializes and validates all folders of templates.
-func validateExamples(t *testing.T, d *desk) {
+func validateExamples(t *testing.T, d *workstation) {
 	t.Helper()
 	templates, err := filepath.Glob(repository + "/examples/*/*.pkr.hcl")
 	require.NoError(t, err)
@@ -116,7 +116,7 @@ func validateExamples(t *testing.T, d *desk) {
 
 // validateMatrix validates every cell of the example, with two versions of
 // Kubernetes, copies, keys and publishing, and looks that none is missing.
-func validateMatrix(t *testing.T, d *desk) {
+func validateMatrix(t *testing.T, d *workstation) {
 	t.Helper()
 	settings := []string{
 		"-var", `kubernetes_versions=["1.34.4","1.33.8"]`, "-var", "publish_under=/nodes",

@@ -65,7 +65,7 @@ func Build(ctx context.Context, versions Versions, arch string, log io.Writer) (
 }
 
 // Cached answers the mirror of the assets below root, under its hash. One that
-// is there is checked against the hash first and laid again if it has been
+// is there is checked against the hash first and written again if it has been
 // changed.
 func Cached(ctx context.Context, root string, log io.Writer, assets ...Asset) (Mirror, error) {
 	layout, err := plan(ctx, assets)
@@ -96,15 +96,15 @@ func Cached(ctx context.Context, root string, log io.Writer, assets ...Asset) (M
 	if err := os.Chmod(temporary, 0o755); err != nil {
 		return Mirror{}, fmt.Errorf("opening the mirror to readers: %w", err)
 	}
-	// Another process that was faster has laid the same.
+	// Another process that was faster has written the same.
 	if err := os.Rename(temporary, mirror.Folder); err != nil && !errors.Is(err, fs.ErrExist) {
 		return Mirror{}, fmt.Errorf("keeping the mirror: %w", err)
 	}
-	fmt.Fprintf(log, "laid the mirror %s\n", mirror.Folder)
+	fmt.Fprintf(log, "wrote the mirror %s\n", mirror.Folder)
 	return mirror, nil
 }
 
-// intact says whether the mirror is there and as it was laid; what was changed
+// intact says whether the mirror is there and as it was written; what was changed
 // since is removed.
 func intact(mirror Mirror, log io.Writer) (bool, error) {
 	if _, err := os.Lstat(mirror.Folder); errors.Is(err, fs.ErrNotExist) {

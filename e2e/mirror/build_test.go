@@ -16,7 +16,7 @@ func TestCached(t *testing.T) {
 	var log strings.Builder
 	first, err := Cached(t.Context(), root, &log, three(t)...)
 	require.NoError(t, err)
-	assert.Equal(t, "laid the mirror "+first.Folder+"\n", log.String())
+	assert.Equal(t, "wrote the mirror "+first.Folder+"\n", log.String())
 	assert.Equal(t, hash(t, first.Folder), first.Hash)
 	assert.Equal(t, filepath.Join(root, first.Hash[:32]), first.Folder)
 	assert.Len(t, tree(t, first.Folder), 6)
@@ -24,7 +24,7 @@ func TestCached(t *testing.T) {
 	log.Reset()
 	second, err := Cached(t.Context(), root, &log, three(t)...)
 	require.NoError(t, err)
-	assert.Empty(t, log.String(), "found as it was laid")
+	assert.Empty(t, log.String(), "found as it was written")
 	assert.Equal(t, first.Folder, second.Folder)
 
 	other, err := Cached(t.Context(), root, &log, Kubelet("1.34.4", "amd64", write(t, "another build")))
@@ -42,7 +42,7 @@ func TestCachedMendsWhatWasChanged(t *testing.T) {
 	var log strings.Builder
 	second, err := Cached(t.Context(), root, &log, three(t)...)
 	require.NoError(t, err)
-	assert.Equal(t, "the mirror "+first.Folder+" has been changed; laying it again\nlaid the mirror "+first.Folder+"\n", log.String())
+	assert.Equal(t, "the mirror "+first.Folder+" has been changed; laying it again\nwrote the mirror "+first.Folder+"\n", log.String())
 	assert.Equal(t, first.Hash, hash(t, second.Folder))
 }
 

@@ -70,7 +70,7 @@ func TestServeUntil(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			server, err := Serve(ctx, "127.0.0.1:0", laid(t), Options{})
+			server, err := Serve(ctx, "127.0.0.1:0", filledMirror(t), Options{})
 			require.NoError(t, err)
 			_, _, err = ask(t, "GET", server.URL()+kubeletPath, "")
 			require.NoError(t, err)
@@ -118,7 +118,7 @@ func TestTruncate(t *testing.T) {
 		{"after the end", 7, 7, 7},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			folder := laid(t)
+			folder := filledMirror(t)
 			content := strings.Repeat("k", test.size)
 			require.NoError(t, os.WriteFile(filepath.Join(folder, kubeletPath), []byte(content), 0o644))
 			server, err := Serve(t.Context(), "127.0.0.1:0", folder, Options{})
@@ -193,9 +193,9 @@ func TestSlowLine(t *testing.T) {
 	})
 }
 
-// laid answers a folder with the mirror of tiny assets, and a file beside it
+// filledMirror returns a folder with the mirror of tiny assets, and a file beside it
 // that must not be served.
-func laid(t *testing.T) string {
+func filledMirror(t *testing.T) string {
 	t.Helper()
 	above := t.TempDir()
 	folder := filepath.Join(above, "mirror")
@@ -206,7 +206,7 @@ func laid(t *testing.T) string {
 
 func serve(t *testing.T, options Options) *Server {
 	t.Helper()
-	server, err := Serve(t.Context(), "127.0.0.1:0", laid(t), options)
+	server, err := Serve(t.Context(), "127.0.0.1:0", filledMirror(t), options)
 	require.NoError(t, err)
 	t.Cleanup(func() { server.Close() })
 	return server

@@ -21,5 +21,5 @@ func TestTheAgentLeavesTheDeskBehind(t *testing.T) {
 		assert.NotEqual(t, module+"/internal/awsapi", d)
 	}
 	assert.ElementsMatch(t, []string{"ec2", "eks", "sts", "signin", "sso", "ssooidc"}, services)
-	assert.Contains(t, strings.Fields(run(t, "go", "list", "-deps", "./cmd/eksnode")), module+"/internal/preflight", "the desk's has them")
+	assert.Contains(t, strings.Fields(run(t, "go", "list", "-deps", "./cmd/eksnode")), module+"/internal/preflight", "the workstation's has them")
 }

@@ -28,9 +28,9 @@ func TestPackerTakesTheTemplatesOfPages(t *testing.T) {
 	plugin := filepath.Join(home, "packer-plugin-eksnode")
 	run(t, "go", "build", "-o", plugin, "-ldflags", "-X "+module+"/internal/version.Version="+version.Version+" -X "+module+"/internal/version.VersionPrerelease=", "./plugin")
 
-	desk := desk{packer: packer, home: home}
-	desk.offline(t, home, "plugins", "install", "--path", plugin, "github.com/eksnode/eksnode")
-	desk.offline(t, home, "plugins", "install", "--path", amazon, "github.com/hashicorp/amazon")
+	workstation := workstation{packer: packer, home: home}
+	workstation.offline(t, home, "plugins", "install", "--path", plugin, "github.com/eksnode/eksnode")
+	workstation.offline(t, home, "plugins", "install", "--path", amazon, "github.com/hashicorp/amazon")
 	source, _, found := strings.Cut(readme(t), "\nbuild {")
 	require.True(t, found, "README.md's template has a build")
 	count := 0
@@ -44,8 +44,8 @@ func TestPackerTakesTheTemplatesOfPages(t *testing.T) {
 		if !strings.Contains(b.text, "\nsource ") {
 			write(t, filepath.Join(folder, "source.pkr.hcl"), source)
 		}
-		desk.offline(t, folder, "init", ".")
-		desk.offline(t, folder, "validate", ".")
+		workstation.offline(t, folder, "init", ".")
+		workstation.offline(t, folder, "validate", ".")
 	}
 	require.NotZero(t, count)
 }
@@ -62,11 +62,11 @@ func readme(t *testing.T) string {
 	return ""
 }
 
-// desk is where a person works with packer.
-type desk struct{ packer, home string }
+// workstation is where a person works with packer.
+type workstation struct{ packer, home string }
 
 // offline runs a packer command that knows no other plugins and no network.
-func (d desk) offline(t *testing.T, folder string, args ...string) {
+func (d workstation) offline(t *testing.T, folder string, args ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), d.packer, args...)
 	cmd.Dir = folder

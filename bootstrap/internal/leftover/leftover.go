@@ -8,9 +8,9 @@ import (
 	"path"
 	"slices"
 
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/node"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/render"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/service"
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/render"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )

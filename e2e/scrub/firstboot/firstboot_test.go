@@ -13,8 +13,6 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/arguments"
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/network"
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/host"
@@ -50,11 +48,11 @@ const outpost = nodeConfig + `, enableOutpost: true, id: 11111111-2222-3333-4444
 
 // boots are the ways to join, each with what it must leave on the disk.
 var boots = map[string]struct {
-	describe func(*testing.T, bootstrap.Surroundings, *host.Host) *node.Node
+	describe func(*testing.T, bootstrap.Surroundings, *host.Host) *bootstrap.Node
 	leaves   []string
 }{
 	"NodeConfig": {
-		func(t *testing.T, s bootstrap.Surroundings, h *host.Host) *node.Node {
+		func(t *testing.T, s bootstrap.Surroundings, h *host.Host) *bootstrap.Node {
 			n := fromNodeConfig(t, s, h, everything)
 			n.Containerd.SOCI = true // the machine that runs this test may be too small for it
 			return n
@@ -67,13 +65,13 @@ var boots = map[string]struct {
 		},
 	},
 	"Outpost": {
-		func(t *testing.T, s bootstrap.Surroundings, h *host.Host) *node.Node {
+		func(t *testing.T, s bootstrap.Surroundings, h *host.Host) *bootstrap.Node {
 			return fromNodeConfig(t, s, h, outpost)
 		},
 		[]string{"~ /etc/hosts", "+ /var/lib/kubelet/bootstrap-kubeconfig", "- /var/lib/kubelet/kubeconfig", `+ /etc/systemd/system/mnt-k8s\x2ddisks-2.mount`},
 	},
 	"bootstrap.sh": {
-		func(t *testing.T, s bootstrap.Surroundings, h *host.Host) *node.Node {
+		func(t *testing.T, s bootstrap.Surroundings, h *host.Host) *bootstrap.Node {
 			a, err := arguments.Parse([]string{"old", "--apiserver-endpoint", "https://old.example", "--b64-cluster-ca", "Y2E=",
 				"--kubelet-extra-args", "--node-labels=a=b", "--local-disks", "raid0", "--mount-bpf-fs", "false"})
 			require.NoError(t, err)
@@ -86,7 +84,7 @@ var boots = map[string]struct {
 	},
 }
 
-func fromNodeConfig(t *testing.T, s bootstrap.Surroundings, h *host.Host, text string) *node.Node {
+func fromNodeConfig(t *testing.T, s bootstrap.Surroundings, h *host.Host, text string) *bootstrap.Node {
 	t.Helper()
 	c, err := nodeconfig.Decode([]byte(text))
 	require.NoError(t, err)
@@ -121,7 +119,9 @@ func TestAScrubTakesAllThatAFirstBootWrote(t *testing.T) {
 					start(t)
 					items, err := s.Items(b.describe(t, s, h), bootstrap.Selection{})
 					require.NoError(t, err)
-					_, err = s.Apply(t.Context(), h, append([]plan.Item{network.Ownership{MAC: "02:00:00:00:00:01"}}, items...))
+					ownership, err := s.Ownership(t.Context())
+					require.NoError(t, err)
+					_, err = s.Apply(t.Context(), h, append([]plan.Item{ownership}, items...))
 					require.NoError(t, err)
 					files, _ := disk(t)
 					return files

@@ -2,7 +2,7 @@
 // controller publishes as Go source. The source is parsed, not imported: its
 // module would bring half of Kubernetes into go.mod.
 //
-//	go generate ./bootstrap/instance
+//	go generate ./bootstrap/internal/instance
 package main
 
 import (
@@ -105,7 +105,7 @@ func text(types map[string][]string) string {
 		lines = append(lines, pair+" "+strings.Join(names, " "))
 	}
 	slices.Sort(lines)
-	return "# Generated from " + module + " " + version + " by bootstrap/instance/generate. DO NOT EDIT.\n" +
+	return "# Generated from " + module + " " + version + " by bootstrap/internal/instance/generate. DO NOT EDIT.\n" +
 		"# Interfaces of the default network card, IPv4 addresses per interface, instance types.\n" +
 		strings.Join(lines, "\n") + "\n"
 }

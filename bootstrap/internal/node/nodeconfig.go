@@ -6,8 +6,8 @@ import (
 	"math"
 	"net/netip"
 
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/instance"
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/machine"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/instance"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/machine"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 )
 

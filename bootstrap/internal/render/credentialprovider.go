@@ -3,8 +3,8 @@ package render
 import (
 	"fmt"
 
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/machine"
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/machine"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/node"
 )
 
 // ecrImages are the names of ECR's registries in every partition. Source:

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/node"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 )
 

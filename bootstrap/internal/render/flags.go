@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/machine"
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/machine"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/node"
 )
 
 // kubeletFlags are the generated arguments by name. Upstream's order changes

@@ -3,7 +3,7 @@ package render
 import (
 	_ "embed"
 
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/node"
 )
 
 //go:embed assets/soci.toml

@@ -1,8 +1,8 @@
-// Package units is what an image carries for its first boot: the boot units and
+// Package bootunits is what an image carries for its first boot: the boot units and
 // the names by which user data calls this program. Provisioning lays it down.
 // What network managers are told without knowing the instance is each
 // distribution's own setting.
-package units
+package bootunits
 
 import (
 	"bytes"

@@ -4,8 +4,8 @@
 package node
 
 import (
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/instance"
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/machine"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/instance"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/machine"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 )
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"maps"
 
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/node"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/node"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 )
 
