@@ -2,13 +2,14 @@ package mirror
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 )
@@ -16,7 +17,6 @@ import (
 // Mirror is a finished mirror in the cache.
 type Mirror struct {
 	Folder string // to serve or to copy; not to be changed
-	Hash   string // of everything in it, see Hash; fit for the keys of caches of what is made from it
 	Assets []Asset
 }
 
@@ -30,13 +30,11 @@ type Versions struct {
 
 // Build answers a mirror of the node's programs for the architecture arch. It
 // builds what has not been built, and lays it out below
-// os.UserCacheDir()/eksnode/mirror/VERSIONS/HASH where it is not there yet.
+// os.UserCacheDir()/eksnode/mirror where it is not there yet.
 // Progress goes to log, line by line.
 func Build(ctx context.Context, versions Versions, arch string, log io.Writer) (Mirror, error) {
-	var (
-		assets []Asset
-		names  []string
-	)
+	var assets []Asset
+	sum := sha256.New()
 	for _, part := range []struct {
 		tool, version string
 		asset         func(version, arch, file string) Asset
@@ -54,33 +52,17 @@ func Build(ctx context.Context, versions Versions, arch string, log io.Writer) (
 			return Mirror{}, err
 		}
 		assets = append(assets, part.asset(version, arch, file))
-		names = append(names, part.tool+"-"+version)
+		fmt.Fprintln(sum, file, version)
 	}
 	home, err := os.UserCacheDir()
 	if err != nil {
 		return Mirror{}, fmt.Errorf("finding the cache folder: %w", err)
 	}
-	root := filepath.Join(home, "eksnode", "mirror", strings.Join(append(names, arch), "_"))
-	return Cached(ctx, root, log, assets...)
-}
-
-// Cached answers the mirror of the assets below root, under its hash. One that
-// is there is checked against the hash first and written again if it has been
-// changed.
-func Cached(ctx context.Context, root string, log io.Writer, assets ...Asset) (Mirror, error) {
-	layout, err := plan(ctx, assets)
-	if err != nil {
-		return Mirror{}, fmt.Errorf("planning the mirror: %w", err)
-	}
-	want, err := layout.hash()
-	if err != nil {
-		return Mirror{}, err
-	}
-	// Half of the hash keeps the paths readable and tells mirrors apart.
-	mirror := Mirror{Folder: filepath.Join(root, want[:32]), Hash: want, Assets: assets}
-	there, err := intact(mirror, log)
-	if err != nil || there {
-		return mirror, err
+	root := filepath.Join(home, "eksnode", "mirror")
+	// The programs' own folders in the cache say how each was made.
+	mirror := Mirror{filepath.Join(root, hex.EncodeToString(sum.Sum(nil))[:32]), assets}
+	if _, err := os.Stat(mirror.Folder); err == nil {
+		return mirror, nil
 	}
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		return Mirror{}, fmt.Errorf("making the mirror's folder: %w", err)
@@ -90,11 +72,8 @@ func Cached(ctx context.Context, root string, log io.Writer, assets ...Asset) (M
 		return Mirror{}, fmt.Errorf("making a temporary folder: %w", err)
 	}
 	defer os.RemoveAll(temporary)
-	if err := Lay(ctx, temporary, assets...); err != nil {
+	if err := errors.Join(Lay(ctx, temporary, assets...), os.Chmod(temporary, 0o755)); err != nil {
 		return Mirror{}, err
-	}
-	if err := os.Chmod(temporary, 0o755); err != nil {
-		return Mirror{}, fmt.Errorf("opening the mirror to readers: %w", err)
 	}
 	// Another process that was faster has written the same.
 	if err := os.Rename(temporary, mirror.Folder); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -102,24 +81,4 @@ func Cached(ctx context.Context, root string, log io.Writer, assets ...Asset) (M
 	}
 	fmt.Fprintf(log, "wrote the mirror %s\n", mirror.Folder)
 	return mirror, nil
-}
-
-// intact says whether the mirror is there and as it was written; what was changed
-// since is removed.
-func intact(mirror Mirror, log io.Writer) (bool, error) {
-	if _, err := os.Lstat(mirror.Folder); errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	got, err := Hash(mirror.Folder)
-	if err != nil {
-		return false, err
-	}
-	if got == mirror.Hash {
-		return true, nil
-	}
-	fmt.Fprintf(log, "the mirror %s has been changed; laying it again\n", mirror.Folder)
-	if err := os.RemoveAll(mirror.Folder); err != nil {
-		return false, fmt.Errorf("removing a changed mirror: %w", err)
-	}
-	return false, nil
 }
