@@ -10,6 +10,7 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/rogpeppe/go-internal/txtar"
+	"github.com/pmezard/go-difflib/difflib"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
@@ -188,24 +189,41 @@ func TestGoldenFiles(t *testing.T) {
 	for name, d := range matrix() {
 		t.Run(name, func(t *testing.T) {
 			got := archive(t, d.node(t))
-			golden := filepath.Join("testdata", name+".txtar")
+			golden, text := inGolden(t, name, got)
 			known[golden] = true
 			if *update {
-				require.NoError(t, os.WriteFile(golden, got, 0o644))
+				require.NoError(t, os.WriteFile(golden, text, 0o644))
 			}
 			want, err := os.ReadFile(golden)
 			require.NoError(t, err)
-			assert.Equal(t, string(want), string(got))
+			assert.Equal(t, string(want), string(text))
 			for range 5 {
 				assert.Equal(t, string(got), string(archive(t, d.node(t))), "the same input must make the same bytes")
 			}
 		})
 	}
-	all, err := filepath.Glob("testdata/*.txtar")
+	all, err := filepath.Glob("testdata/*")
 	require.NoError(t, err)
 	for _, name := range all {
 		assert.True(t, known[name], "%s belongs to no case", name)
 	}
+}
+
+// inGolden is the golden file of a case and its text: all files of a contract's
+// base, and for the others only what differs from the base.
+func inGolden(t *testing.T, name string, got []byte) (string, []byte) {
+	t.Helper()
+	contract, _, _ := strings.Cut(name, "-")
+	base := contract + "-1.34"
+	if name == base {
+		return filepath.Join("testdata", name+".txtar"), got
+	}
+	text, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
+		A: difflib.SplitLines(string(archive(t, matrix()[base].node(t)))), FromFile: base,
+		B: difflib.SplitLines(string(got)), ToFile: name, Context: 1,
+	})
+	require.NoError(t, err)
+	return filepath.Join("testdata", name+".diff"), []byte(text)
 }
 
 // What is written is read back by the programs' own parsers' libraries.
