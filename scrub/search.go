@@ -82,6 +82,12 @@ func search(ctx context.Context, h *host.Host, taken taken, tops []string, patte
 }
 
 func searchFile(e host.Entry, patterns []pattern) ([]plan.Finding, error) {
+	var findings []plan.Finding
+	for _, p := range patterns {
+		if p.re == nil && p.in(e.Path) {
+			findings = append(findings, plan.Finding{Target: e.Path, Reason: "the file is " + p.kind})
+		}
+	}
 	in, err := e.Open()
 	if isMissing(err) {
 		return nil, nil
@@ -93,7 +99,7 @@ func searchFile(e host.Entry, patterns []pattern) ([]plan.Finding, error) {
 	start := make([]byte, 8192)
 	n, err := io.ReadFull(in, start)
 	if bytes.IndexByte(start[:n], 0) >= 0 {
-		return nil, nil // no text
+		return findings, nil // no text
 	}
 	text := start[:n]
 	if err == nil {
@@ -105,9 +111,8 @@ func searchFile(e host.Entry, patterns []pattern) ([]plan.Finding, error) {
 		return nil, err
 	}
 	small := lower(text)
-	var findings []plan.Finding
 	for _, p := range patterns {
-		if p.in != nil && !p.in(e.Path) {
+		if p.re == nil || p.in != nil && !p.in(e.Path) {
 			continue
 		}
 		if line := p.line(text, small); line > 0 {
