@@ -102,6 +102,45 @@ func TestEveryIssuersTokenIsFound(t *testing.T) {
 	}
 }
 
+// A file of nothing but beginnings of secrets takes no longer than others.
+func TestBeginningsAreTriedSoOften(t *testing.T) {
+	tail := "\n" + strings.Repeat("a", 64)
+	p := pattern{hints: []string{"begin"}, re: expression(`begin`), then: expression(`^\na{64}`)}
+	for _, c := range []struct {
+		before string
+		want   int
+	}{
+		{strings.Repeat("begin\n", thenMost-1), thenMost}, {strings.Repeat("begin\n", thenMost), 0},
+		{strings.Repeat("begin ", thenMost-1), 1}, {strings.Repeat("begin ", thenMost), 0},
+	} {
+		text := []byte(c.before + "begin" + tail)
+		assert.Equal(t, c.want, p.line(text, lower(text)))
+	}
+}
+
+// FuzzIndex compares what the index of hints leaves to be looked for with what
+// each pattern finds by itself.
+func FuzzIndex(f *testing.F) {
+	patterns := append(allSecrets(), hostPatterns...)
+	words := newIndex(patterns)
+	for _, seed := range []string{"", "a", "AK" + "IA" + strings.ToUpper(fill(16)), "x\nSK" + strings.Repeat("0a1b", 8), "1234567890123456|" + fill(27), "kind: Secret\ndata:\n  a: " + fill(12), "datadog_key: " + fill(32), "\xff\x80hv" + "s." + fill(30), "curl -u a:" + fill(9) + "\r\n", "i-0123456789abcdef0"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		small := lower(text)
+		alone, found := map[string]int{}, map[string]int{}
+		for _, p := range patterns {
+			alone[p.kind] += p.line(text, small)
+		}
+		for _, p := range words.hinted(small) {
+			found[p.kind] += p.line(text, small)
+		}
+		for kind, line := range alone {
+			assert.Equal(t, line, found[kind], kind)
+		}
+	})
+}
+
 // filled has letters and digits in a shape's blanks.
 func filled(t *testing.T, shape string) string {
 	t.Helper()
