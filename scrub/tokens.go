@@ -1,6 +1,9 @@
 package scrub
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
 // tokenPatterns are tokens that say themselves whose they are, by what their
 // issuers write about their beginning and length. The issuer's page is behind
@@ -73,7 +76,7 @@ func tokenPatterns() []pattern {
 func services() []string {
 	return []string{
 		"adafruit", "adobe", "airtable", "algolia", "alibaba", "artifactory", "asana", "atlassian", "beamer", "bintray", "bitbucket", "bittrex",
-		"cloudflare", "co_api_key", "co-api-key", "codecov", "cohere", "coinbase", "confluence", "confluent", "contentful",
+		"cloudflare", "co_api_key", "co-api-key", "coapikey", "codecov", "cohere", "coinbase", "confluence", "confluent", "contentful",
 		"datadog", "discord", "droneci", "dropbox", "etsy", "facebook", "fastly", "finicity", "finnhub", "flickr", "freshbooks",
 		"gitter", "gocardless", "heroku", "hubspot", "intercom", "jfrog", "jira", "kraken", "kucoin", "launchdarkly", "linear", "linked_in", "linked-in", "linkedin",
 		"lob", "looker", "mailchimp", "mailgun", "mapbox", "mattermost", "meraki", "message_bird", "message-bird", "messagebird", "netlify", "new_relic", "new-relic", "newrelic", "nytimes",
@@ -90,7 +93,13 @@ func servicePattern() pattern {
 		value  = `([a-z0-9]{2,11}[.:])?[A-Za-z0-9_=%+-][A-Za-z0-9_=%/+-]{13,}`
 		random = `([A-Za-z0-9]{1,64}[_.:-]){0,4}([A-Za-z0-9]{14,}|[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})`
 	)
-	names := `(^|[^A-Za-z])(` + strings.Join(services(), "|") + `)`
+	wordStart := regexp.MustCompile(`(^|[_-])[a-z]`)
+	var inside []string // as in theirDatadogKey
+	for _, name := range services() {
+		camel := wordStart.ReplaceAllStringFunc(name, func(start string) string { return strings.ToUpper(start[len(start)-1:]) })
+		inside = append(inside, camel, strings.ToUpper(camel))
+	}
+	names := `((^|[^A-Za-z])(` + strings.Join(services(), "|") + `)|(?-i:[a-z](` + strings.Join(inside, "|") + `)))`
 	return pattern{
 		kind: "a key of a service", hints: services(), digit: true,
 		sample: expression(`(?i)example|(sha(1|256|384|512)|md5|digest|checksum|commit|revision|version)[\w.-]*` + sign),

@@ -85,6 +85,7 @@ func TestEveryIssuersTokenIsFound(t *testing.T) {
 		{"a key of a service", `"sonar.login": "{A40}"`},
 		{"a key of a service", `<herokuApiKey>{h8}-{h4}-{h4}-{h4}-{h12}</herokuApiKey>`},
 		{"a key of a service", `jira={A24}`},
+		{"a key of a service", `var theirLobKey = "live_{h35}"`},
 	}
 	files, want := map[string]string{"etc/passwd": passwd}, []string{}
 	for i, c := range cases {

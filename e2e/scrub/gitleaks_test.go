@@ -153,6 +153,7 @@ func (s shape) forms(t *testing.T, source *rand.Rand) map[string]string {
 		"lone":    secret + "\n",
 		"dashes":  "run --" + strings.ReplaceAll(name, "_", "-") + "=" + secret + "\n",
 		"product": regexp.MustCompile(`_.*`).ReplaceAllString(name, "") + ": " + secret + "\n",
+		"camel":   `var their` + regexp.MustCompile(`(?:^|[_.-])\w`).ReplaceAllStringFunc(name, func(s string) string { return strings.ToUpper(s[len(s)-1:]) }) + ` = "` + secret + "\"\n",
 		"string":  `"` + name + `=` + secret + `\n"`,
 	}
 }
