@@ -32,12 +32,51 @@ func expression(text string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }
 
+// index finds which hints of many patterns a text holds in one pass over it: the
+// patterns are many, and most files hold the hints of few.
+type index struct {
+	patterns []pattern
+	// starting are the hints by their first two bytes.
+	starting [1 << 16][]string
+}
+
+func newIndex(patterns []pattern) *index {
+	x := &index{patterns: patterns}
+	added := map[string]bool{}
+	for _, p := range patterns {
+		for _, hint := range p.hints {
+			if len(hint) >= 2 && !added[hint] {
+				added[hint] = true
+				first := int(hint[0])<<8 | int(hint[1])
+				x.starting[first] = append(x.starting[first], hint)
+			}
+		}
+	}
+	return x
+}
+
+// hinted are the patterns of which a text in small letters holds a hint. A hint
+// of one byte is in every text.
+func (x *index) hinted(small []byte) []pattern {
+	held := map[string]bool{}
+	for i := 1; i < len(small); i++ {
+		for _, hint := range x.starting[int(small[i-1])<<8|int(small[i])] {
+			if rest := small[i-1:]; len(rest) >= len(hint) && string(rest[:len(hint)]) == hint && !held[hint] {
+				held[hint] = true
+			}
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(x.patterns), func(p pattern) bool {
+		return !slices.ContainsFunc(p.hints, func(hint string) bool { return len(hint) < 2 || held[hint] })
+	})
+}
+
 // line is the number of the first line that holds the pattern, or 0. small is
 // the text in small letters.
 func (p pattern) line(text, small []byte) int {
-	first := -1
+	first, tries := -1, thenMost
 	for _, hint := range p.hints {
-		if at := p.find(text, small, hint, first); at >= 0 {
+		if at := p.find(text, small, hint, first, &tries); at >= 0 {
 			first = at
 		}
 	}
@@ -49,7 +88,7 @@ func (p pattern) line(text, small []byte) int {
 
 // find is where the first line that holds both hint and pattern begins, if that
 // is before the limit, or -1; a limit below 0 is none.
-func (p pattern) find(text, small []byte, hint string, limit int) int {
+func (p pattern) find(text, small []byte, hint string, limit int, tries *int) int {
 	if limit < 0 {
 		limit = len(text)
 	}
@@ -64,7 +103,7 @@ func (p pattern) find(text, small []byte, hint string, limit int) int {
 		if n := bytes.IndexByte(text[at:], '\n'); n >= 0 {
 			end = at + n
 		}
-		if p.matches(text[begin:end], text[end:]) {
+		if p.matches(text[begin:end], text[end:], tries) {
 			return begin
 		}
 		from = end + 1
@@ -72,8 +111,12 @@ func (p pattern) find(text, small []byte, hint string, limit int) int {
 	return -1
 }
 
+// What follows a match is looked at this far, and in one file this many times: a
+// file of nothing but such matches takes no longer than others.
+const thenFar, thenMost = 4096, 1000
+
 // matches says whether a line holds the pattern, and not an example.
-func (p pattern) matches(line, rest []byte) bool {
+func (p pattern) matches(line, rest []byte, tries *int) bool {
 	line = bytes.TrimSuffix(line, []byte("\r"))
 	return slices.ContainsFunc(p.re().FindAllIndex(line, -1), func(m []int) bool {
 		match := line[m[0]:m[1]]
@@ -82,8 +125,11 @@ func (p pattern) matches(line, rest []byte) bool {
 			return false
 		case p.then == nil:
 			return true
+		case *tries == 0:
+			return false
 		}
-		following := slices.Concat(line[m[1]:], rest[:min(len(rest), 4096)])
+		*tries--
+		following := slices.Concat(line[m[1]:min(len(line), m[1]+thenFar)], rest[:min(len(rest), thenFar)])
 		return p.then().Match(following)
 	})
 }

@@ -50,7 +50,7 @@ func search(ctx context.Context, h *host.Host, taken taken, tops []string, patte
 	tops = slices.Compact(slices.Sorted(slices.Values(tops)))
 	var findings []plan.Finding
 	var errs []error
-	seen := map[string]bool{}
+	seen, words := map[string]bool{}, newIndex(patterns)
 	var foreign []*host.ForeignMount
 	for _, top := range tops {
 		mounts, err := h.Files.Walk(ctx, top, path.Dir(top), func(e host.Entry, err error) error {
@@ -65,7 +65,7 @@ func search(ctx context.Context, h *host.Host, taken taken, tops []string, patte
 				return nil
 			}
 			seen[name] = true
-			found, err := searchFile(e, patterns)
+			found, err := searchFile(e, words)
 			findings = append(findings, found...)
 			if err != nil {
 				errs = append(errs, fmt.Errorf("searching %s: %w", name, err))
@@ -81,7 +81,13 @@ func search(ctx context.Context, h *host.Host, taken taken, tops []string, patte
 	return append(findings, foreignFindings(h, foreign)...), errors.Join(errs...)
 }
 
-func searchFile(e host.Entry, patterns []pattern) ([]plan.Finding, error) {
+func searchFile(e host.Entry, words *index) ([]plan.Finding, error) {
+	var findings []plan.Finding
+	for _, p := range words.patterns {
+		if p.re == nil && p.in(e.Path) {
+			findings = append(findings, plan.Finding{Target: e.Path, Reason: "the file is " + p.kind})
+		}
+	}
 	in, err := e.Open()
 	if isMissing(err) {
 		return nil, nil
@@ -93,7 +99,7 @@ func searchFile(e host.Entry, patterns []pattern) ([]plan.Finding, error) {
 	start := make([]byte, 8192)
 	n, err := io.ReadFull(in, start)
 	if bytes.IndexByte(start[:n], 0) >= 0 {
-		return nil, nil // no text
+		return findings, nil // no text
 	}
 	text := start[:n]
 	if err == nil {
@@ -105,8 +111,7 @@ func searchFile(e host.Entry, patterns []pattern) ([]plan.Finding, error) {
 		return nil, err
 	}
 	small := lower(text)
-	var findings []plan.Finding
-	for _, p := range patterns {
+	for _, p := range words.hinted(small) {
 		if p.in != nil && !p.in(e.Path) {
 			continue
 		}

@@ -44,6 +44,9 @@ var environments = either(
 // a program's; the line alone is in every program that reads such keys.
 var keyFollows = expression(`^(\\+[rnt]|[\s"'+#>|\\,.])*((Proc-Type|DEK-Info|Version|Comment|Hash|Charset):[^\n]*?(\\+[rn]|[\s"'+#>|\\,.])+)*[A-Za-z0-9+/=]{32}`)
 
+// secretData is the lines of a Secret's data up to the first value.
+const secretData = `(\n\s+[^\n]*)*?\n\s+"?[\w.-]+"?:\s*([|>][-+]?\s+)?["']?[A-Za-z0-9+/]{10,}`
+
 // Issuers say themselves how their tokens look; a name before the equals sign
 // tells the others.
 var secretPatterns = []pattern{
@@ -61,7 +64,7 @@ var secretPatterns = []pattern{
 	{kind: "a wireless network's key", hints: []string{"psk", "password"}, in: either(below("/etc/NetworkManager", "/etc/wpa_supplicant", "/var/lib/iwd"), networkFiles),
 		re: expression(`^\s*(psk|(leap-)?password|wep-key\d|PreSharedKey|Passphrase)\s*=\s*"?[^\s"#]{8,}`)},
 	{kind: "a key of SNMP", hints: []string{"createuser", "usmuser"}, re: expression(`^\s*(?i:createUser)\s+(-e\s+\S+\s+)?\S+\s+(MD5|SHA)\S*\s+\S+|^usmUser\s.*\s0x[0-9a-f]{20,}`)},
-	{kind: "an AWS access key", hints: []string{"akia", "asia"}, re: expression(`\b(AKIA|ASIA)[0-9A-Z]{16}\b`), sample: expression(`EXAMPLE`)},
+	{kind: "an AWS access key", hints: []string{"akia", "asia", "abia", "acca", "a3t"}, re: expression(`\b(AKIA|ASIA|ABIA|ACCA|A3T[A-Z0-9])[0-9A-Z]{16}\b`), sample: expression(`EXAMPLE`)},
 	{kind: "an AWS secret key", hints: []string{"secret"}, sample: expression(`EXAMPLE`),
 		re: expression(`(?i)(aws_?secret_?key|secret_?access_?key)["']?\s*[:=]\s*["']?[A-Za-z0-9/+]{40}([^A-Za-z0-9/+]|$)`)},
 	{kind: "an AWS session token", hints: []string{"iqojb3jpz2lu", "fwogzxivyxdz", "session_token", "sessiontoken"},
@@ -75,15 +78,15 @@ var secretPatterns = []pattern{
 	{kind: "a cluster's join token", hints: []string{"token"}, re: expression(`(?i)token["']?[=:\s]\s*["']?[a-z0-9]{6}\.[a-z0-9]{16}\b`), digit: true},
 	{kind: "a signed token (JWT)", hints: []string{"eyj"}, re: expression(`\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}`)},
 	{kind: "a GitHub token", hints: []string{"ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"}, re: expression(`\b(gh[pousr]_[A-Za-z0-9]{36}|github_pat_[A-Za-z0-9_]{30})`)},
-	{kind: "a GitLab token", hints: []string{"glpat-", "gldt-", "glrt-", "glcbt-", "glptt-", "glagent-", "glsoat-", "glft-"},
-		re: expression(`\bgl(pat|dt|rt|cbt|ptt|agent|soat|ft)-[A-Za-z0-9_-]{20}`)},
+	{kind: "a GitLab token", hints: []string{"glpat-", "gldt-", "glrt-", "glcbt-", "glptt-", "glagent-", "glsoat-", "glft-", "glffct-", "glimt-", "gloas-"},
+		re: expression(`\bgl(pat|dt|rt|cbt|ptt|agent|soat|ft|ffct|imt|oas)-[A-Za-z0-9_-]{20}`)},
 	{kind: "a Slack token", hints: []string{"xox", "xapp-"}, re: expression(`\b(xox[abeoprs]-[A-Za-z0-9-]{10,}|xapp-\d-[A-Za-z0-9-]{20,})`)},
-	{kind: "a Slack webhook", hints: []string{"hooks.slack.com"}, re: expression(`hooks\.slack\.com/(services|workflows)/[A-Z0-9]{6,}/[A-Z0-9]{6,}/[A-Za-z0-9]{16,}`)},
+	{kind: "a Slack webhook", hints: []string{"hooks.slack.com"}, re: expression(`hooks\.slack\.com/(services|workflows|triggers)/[A-Z0-9]{6,}/[A-Z0-9]{6,}/[A-Za-z0-9]{16,}`)},
 	{kind: "a Tailscale key", hints: []string{"tskey-"}, re: expression(`\btskey-(auth|client|api|scim|webhook)-[A-Za-z0-9]{8,}-?[A-Za-z0-9]+`)},
-	{kind: "a Grafana token", hints: []string{"glsa_", "glc_ey"}, re: expression(`\b(glsa_[A-Za-z0-9]{32}_[0-9a-f]{8}|glc_ey[A-Za-z0-9+/=]{30,})`)},
+	{kind: "a Grafana token", hints: []string{"glsa_", "glc_"}, re: expression(`\b(glsa_[A-Za-z0-9]{32}_[0-9A-Fa-f]{8}|glc_[A-Za-z0-9+/=]{32,})`), digit: true},
 	{kind: "a New Relic key", hints: []string{"nrak-", "nral"}, re: expression(`\bNRAK-[A-Z0-9]{27}\b|\b[0-9a-f]{36}NRAL\b`)},
-	{kind: "a Stripe key", hints: []string{"_live_"}, re: expression(`\b[sr]k_live_[A-Za-z0-9]{16,}`)},
-	{kind: "a SendGrid key", hints: []string{"sg."}, re: expression(`\bSG\.[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}\b`)},
+	{kind: "a Stripe key", hints: []string{"k_live_", "k_test_", "k_prod_"}, re: expression(`\b[sr]k_(live|test|prod)_[A-Za-z0-9]{10,}`), digit: true},
+	{kind: "a SendGrid key", hints: []string{"sg."}, re: expression(`\bSG\.[A-Za-z0-9=_.-]{66}($|[^A-Za-z0-9=_.-])`)},
 	{kind: "a DigitalOcean token", hints: []string{"_v1_"}, re: expression(`\bdo[opr]_v1_[0-9a-f]{64}\b`)},
 	{kind: "a Sentry token", hints: []string{"sntrys_", "sntryu_"}, re: expression(`\bsntry(s_ey[A-Za-z0-9+/=_]{40,}|u_[0-9a-f]{64})`)},
 	{kind: "a key of a language model's service", hints: []string{"sk-", "hf_"}, re: expression(`\b(sk-(ant|proj|svcacct|admin)-[A-Za-z0-9_-]{24,}|hf_[A-Za-z]{34}\b)`)},
@@ -104,8 +107,23 @@ var secretPatterns = []pattern{
 	{kind: "a password", hints: []string{"password"}, in: named("*.cnf", "*[cC]redentials*", "*.cred"), re: expression(`(?i)^\s*password\s*=\s*["']?[^\s"'#]+`)},
 	{kind: "a password's hash", hints: []string{"$1$", "$2a$", "$2b$", "$2y$", "$5$", "$6$", "$7$", "$y$", "$gy$"},
 		re: expression(`(^|[\s:="'])[!*]*\$(1|2[aby]|5|6|7|g?y)\$[./A-Za-z0-9$=]{20,}`)},
+	{kind: "a password of Terraform", hints: []string{"password"}, in: named("*.tf", "*.hcl", "*.tfvars"), re: expression(`(?i)password"?\s*=\s*"[^"$\s]{8,}"`)},
+	{kind: "credentials of an HTTP header", hints: []string{"-h", "--header"}, digit: true,
+		re: expression(`(?i)\s(-H|--header)[\s=]*["'](authorization|(x-([a-z]+-)?|private-|job-)?(api-?)?(key|token))\s*:\s*((api-?)?token\s+)?[\w=~@.+/-]{8,}["']`)},
+	{kind: "a password of a command", hints: []string{"curl"}, re: expression(`\bcurl\b`),
+		then: expression(`^([^\n]*\\\n){0,5}[^\n]*\s(-u|--user)[\s=]*["']?[^\s"'$:<>{}%*]+:[^\s"'$:<>{}%*]{3,}`)},
+	{kind: "a Secret of Kubernetes", hints: []string{"kind"}, re: expression(`^[\s{-]*"?kind"?:\s*["']?Secret["']?[\s,]*$`),
+		then: expression(`^(\n([^-\n][^\n]*)?)*?\n\s*"?(data|stringData)"?:[\s{]*?` + secretData)},
+	{kind: "a Secret of Kubernetes", hints: []string{"data", "stringdata"}, re: expression(`^[\s{-]*"?(data|stringData)"?:[\s{]*$`),
+		then: expression(`^` + secretData + `[^\n]*(\n([^-\n][^\n]*)?)*?\n\s*"?kind"?:\s*["']?Secret["']?[\s,}]*(\n|$)`)},
+	{kind: "a PKCS #12 key store", in: named("*.p12", "*.pfx", "*.P12", "*.PFX")},
 	{kind: "a secret of an environment", hints: []string{"passw", "secret", "token", "key", "passphrase"}, in: environments, digit: true,
 		re: expression(`(?i)^[^#]*\b([A-Z0-9]+_)*(PASSWORD|PASSWD|PASSPHRASE|SECRET|TOKEN|API_?KEY|SECRET_?KEY|PRIVATE_?KEY)\s*=\s*["']?[^\s"'$%/<{}()*\x60\\][^\s"'<>$()]{7,}`)},
+}
+
+// allSecrets are the patterns of all kinds of secrets.
+func allSecrets() []pattern {
+	return slices.Concat(secretPatterns, tokenPatterns(), []pattern{servicePattern()})
 }
 
 func secretsLeft(ctx context.Context, h *host.Host, taken taken) ([]plan.Finding, error) {
@@ -113,7 +131,7 @@ func secretsLeft(ctx context.Context, h *host.Host, taken taken) ([]plan.Finding
 	if err != nil {
 		return nil, err
 	}
-	return search(ctx, h, taken, append(slices.Clone(secretPlaces), homes...), secretPatterns)
+	return search(ctx, h, taken, append(slices.Clone(secretPlaces), homes...), allSecrets())
 }
 
 // networkFiles say how a machine's network is configured.

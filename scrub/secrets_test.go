@@ -104,6 +104,13 @@ func TestEveryKindOfSecretIsFound(t *testing.T) {
 		{"opt/app/.env", "a secret of an environment", "APP_SECRET=", fill(24), "\n"},
 		{"etc/environment", "a secret of an environment", "PATH=/bin\nGH_TOKEN=", fill(24), "\n"},
 		{"root/.bashrc", "a secret of an environment", "export VAULT_TOKEN=", fill(24), "\n"},
+		{"opt/infra/db.tf", "a password of Terraform", "resource \"x\" \"y\" {\n  admin_password = \"", fill(16), "\"\n}\n"},
+		{"usr/local/bin/fetch", "a password of a command", "", "curl", " -fsS \\\n  -u 'ci:" + fill(12) + "' \\\n  https://x/\n"},
+		{"usr/local/bin/fetch2", "a password of a command", "\n", "curl", " --user=ci:" + fill(12) + " https://x/\n"},
+		{"usr/local/bin/fetch3", "credentials of an HTTP header", "curl -H \"", "X-Api-Key: " + fill(32), "\" https://x/\n"},
+		{"opt/kube/written.yaml", "a Secret of Kubernetes", "apiVersion: v1\n", "kind: Secret", "\nmetadata:\n  name: x\nstringData:\n  a: b\n  pass: >-\n    " + fill(12) + "\n"},
+		{"opt/kube/printed.yaml", "a Secret of Kubernetes", "items:\n- apiVersion: v1\n  ", "data:", "\n    a: eA==\n    pass: " + fill(12) + "\n  kind: Secret\n"},
+		{"opt/kube/printed.json", "a Secret of Kubernetes", "{\n  \"apiVersion\": \"v1\",\n  ", `"data": {`, "\n    \"pass\": \"" + fill(12) + "\"\n  },\n  \"kind\": \"Secret\",\n"},
 	}
 	files := map[string]string{"etc/passwd": passwd}
 	var want []string
@@ -111,6 +118,8 @@ func TestEveryKindOfSecretIsFound(t *testing.T) {
 		files[c.name] = c.before + c.secret + c.after
 		want = append(want, fmt.Sprintf("/%s: line %d holds %s", c.name, strings.Count(c.before, "\n")+1, c.kind))
 	}
+	files["srv/node.p12"] = "\x30\x00"
+	want = append(want, "/srv/node.p12: the file is a PKCS #12 key store")
 	h, _ := tree(t, files)
 	got := audit(t, h, "secrets-left")
 	for _, w := range want {
@@ -122,7 +131,7 @@ func TestEveryKindOfSecretIsFound(t *testing.T) {
 		}
 	}
 	for _, p := range secretPatterns {
-		assert.True(t, slices.ContainsFunc(cases, func(c struct{ name, kind, before, secret, after string }) bool { return c.kind == p.kind }), "%s has no file in this test", p.kind)
+		assert.True(t, p.re == nil || slices.ContainsFunc(cases, func(c struct{ name, kind, before, secret, after string }) bool { return c.kind == p.kind }), "%s has no file in this test", p.kind)
 	}
 }
 
@@ -151,6 +160,10 @@ PASSWORD=
 		"etc/pam.d/common-password":      "password\t[success=1 default=ignore]\tpam_unix.so obscure yescrypt\npassword requisite pam_deny.so\n",
 		"etc/login.defs":                 "ENCRYPT_METHOD YESCRYPT\nPASS_MAX_DAYS 99999\n",
 		"etc/ssl/openssl.cnf":            "[ req ]\n# input_password = secret\nchallengePassword = A challenge password\n",
+		"opt/app/secrets.yaml":           "kind: SecretStore\ndata:\n  name: longername1\n---\nkind: Secret\nmetadata:\n  name: longername12\n---\nkind: ConfigMap\ndata:\n  name: longername123\n",
+		"opt/app/vars.tf":                "  password = var.password_of_db1\n  admin_password = \"${var.password1}\"\n",
+		"opt/app/services.yaml":          "datadog-agent:\n  image: datadog/agent:7.52.0-jmx\nsonar_sha256: " + strings.Repeat("0a1b", 16) + "\nglobal_version_of_all: 12345678901234\nsentry_url: https://sentry.corp.example/1\nmapbox_token_file: /run/secrets/mapbox1\n",
+		"usr/local/bin/run.sh":           "docker run -u 1000:1000 x\ncurl -u \"$CI_USER:$CI_PASSWORD\" https://x/\ncurl -H \"X-Api-Key: $KEY1\" https://x/\n",
 		"usr/local/bin/x.sh":             "TOKEN=\"$1\"\nPASSWORD=`pass show x1`\ncurl -H \"Authorization: Bearer $TOKEN\"\n",
 	})
 	assert.Empty(t, audit(t, h, "secrets-left"))

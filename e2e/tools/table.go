@@ -26,6 +26,7 @@ const (
 	NameKubeBench          = "kube-bench"
 	NameCritest            = "critest"
 	NameToxiproxy          = "toxiproxy-server"
+	NameGitleaks           = "gitleaks"
 )
 
 // Tool is one row of the table of things that can be built.
@@ -199,6 +200,15 @@ func Table() []Tool {
 			variables: []variable{{"github.com/Shopify/toxiproxy/v2.Version", format("%s")}},
 			output:    named("toxiproxy-server"),
 			probe:     probe{[]string{"-version"}, format("%s")},
+		},
+		{
+			Name:      NameGitleaks,
+			Versions:  []string{"8.30.1"},
+			module:    "github.com/zricethezav/gitleaks/v8",
+			packages:  []string{"."},
+			variables: []variable{{"github.com/zricethezav/gitleaks/v8/version.Version", format("%s")}},
+			output:    named("gitleaks"),
+			probe:     probe{[]string{"version"}, format("%s")},
 		},
 	}
 }

@@ -1,0 +1,162 @@
+//go:build linux
+
+package scrub
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// TestEveryIssuersTokenIsFound has a file for each token that its issuer can be
+// told by. {h32} stands for 32 hexadecimal digits; see filled for the others.
+func TestEveryIssuersTokenIsFound(t *testing.T) {
+	cases := []struct{ kind, shape string }{
+		{"a 1Password key", `A3-{U6}-{U11}-{U5}-{U5}-{U5}`},
+		{"a 1Password key", `ops_eyJ{A250}`},
+		{"an Adobe client secret", `p8e-{A32}`},
+		{"an Airtable token", `pat{A14}.{h64}`},
+		{"an Alibaba Cloud access key", `LTAI{A20}`},
+		{"an Artifactory key", `AKCp{A69}`},
+		{"an Artifactory key", `cmVmd{A59}`},
+		{"an Atlassian token", `ATATT3{A186}`},
+		{"an Authress access key", `authress_{A20}.{A5}.acc_{A20}.{A60}`},
+		{"an Amazon Bedrock key", `ABSK{A128}`},
+		{"an Amazon Bedrock key", `bedrock-api-key-{A60}`},
+		{"an Azure client secret", `{A3}8Q~{A34}`},
+		{"a ClickHouse Cloud key", `4b1d{A38}`},
+		{"a Clojars token", `CLOJARS_{A60}`},
+		{"a Cloudflare origin CA key", `v1.0-{h24}-{h146}`},
+		{"a Databricks token", `dapi{h32}`},
+		{"a Defined Networking key", `dnkey-{A26}-{A52}`},
+		{"a Doppler token", `dp.pt.{A43}`},
+		{"a Duffel token", `duffel_live_{A43}`},
+		{"a Dynatrace token", `dt0c01.{U24}.{U64}`},
+		{"an EasyPost key", `EZAK{A54}`},
+		{"a Facebook token", `EAAC{A100}`},
+		{"a Facebook token", `1234567890123456%7C{A27}`},
+		{"a Flutterwave key", `FLWSECK_TEST-{h12}`},
+		{"a Fly.io token", `fm2_{A100}`},
+		{"a Frame.io token", `fio-u-{A64}`},
+		{"a Freemius key", `'secret_key' => 'sk_{A29}'`},
+		{"a GitLab token", `GR1348941{A20}`},
+		{"a GitLab token", `_gitlab_session={h32}`},
+		{"a Grafana token", `eyJrIjoi{A80}`},
+		{"a Harness token", `pat.{A22}.{A24}.{A20}`},
+		{"a Heroku token", `HRKU-AA{A58}`},
+		{"a Hugging Face token", `api_org_{l34}`},
+		{"an Infracost key", `ico-{A32}`},
+		{"a secret of 42's API", `s-s4t2ud-{h64}`},
+		{"a signed token (JWT)", `ZXlKaGJHY2lPaU{A80}`},
+		{"a Linear key", `lin_api_{A40}`},
+		{"a MaxMind key", `{A6}_{A29}_mmk`},
+		{"a Microsoft Teams webhook", `https://corp.webhook.office.com/webhookb2/{h36}@{h36}/IncomingWebhook/{h32}/{h36}`},
+		{"a New Relic key", `NRJS-{h19}`},
+		{"a New Relic key", `NRII-{A32}`},
+		{"a Notion token", `ntn_12345678901{A35}`},
+		{"a NuGet password", `<add key="ClearTextPassword" value="{A12}" />`},
+		{"an Octopus Deploy key", `API-{U26}`},
+		{"an OpenShift token", `sha256~{A43}`},
+		{"a key of a language model's service", `sk-{A20}T3BlbkFJ{A20}`},
+		{"a key of a language model's service", `pplx-{A48}`},
+		{"a PlanetScale token", `pscale_tkn_{A43}`},
+		{"a Postman key", `PMAK-{h24}-{h34}`},
+		{"a Prefect key", `pnu_{A36}`},
+		{"a Pulumi token", `pul-{h40}`},
+		{"a ReadMe key", `rdme_{A70}`},
+		{"a RubyGems key", `rubygems_{h48}`},
+		{"a Scalingo token", `tk-us-{A48}`},
+		{"a Brevo key", `xkeysib-{h64}-{A16}`},
+		{"a SettleMint token", `sm_pat_{A16}`},
+		{"a Shippo token", `shippo_live_{h40}`},
+		{"a Shopify token", `shpat_{h32}`},
+		{"a Sidekiq key", `BUNDLE_GEMS__CONTRIBSYS__COM="{h8}:{h8}"`},
+		{"a Sourcegraph token", `sgp_{h16}_{h40}`},
+		{"a Square token", `EAAA{A60}`},
+		{"a Square token", `sq0atp-{A22}`},
+		{"a Twilio key", `SK{h32}`},
+		{"a Vault token", `s.{A24}`},
+		{"a key of a service", `datadog_app_key: {h40}`},
+		{"a key of a service", `"sonar.login": "{A40}"`},
+		{"a key of a service", `<herokuApiKey>{h8}-{h4}-{h4}-{h4}-{h12}</herokuApiKey>`},
+		{"a key of a service", `jira={A24}`},
+		{"a key of a service", `var theirLobKey = "live_{h35}"`},
+	}
+	files, want := map[string]string{"etc/passwd": passwd}, []string{}
+	for i, c := range cases {
+		file := fmt.Sprintf("srv/%d", i)
+		files[file] = "first line\nvalue " + filled(t, c.shape) + "\n"
+		want = append(want, fmt.Sprintf("/%s: line 2 holds %s", file, c.kind))
+	}
+	h, _ := tree(t, files)
+	got := audit(t, h, "secrets-left")
+	for i, w := range want {
+		assert.Contains(t, got, w, "%s", cases[i].shape)
+	}
+	for _, p := range append(tokenPatterns(), servicePattern()) {
+		assert.True(t, slices.ContainsFunc(cases, func(c struct{ kind, shape string }) bool { return c.kind == p.kind }), "%s has no row in this test", p.kind)
+	}
+}
+
+// A file of nothing but beginnings of secrets takes no longer than others.
+func TestBeginningsAreTriedSoOften(t *testing.T) {
+	tail := "\n" + strings.Repeat("a", 64)
+	p := pattern{hints: []string{"begin"}, re: expression(`begin`), then: expression(`^\na{64}`)}
+	for _, c := range []struct {
+		before string
+		want   int
+	}{
+		{strings.Repeat("begin\n", thenMost-1), thenMost}, {strings.Repeat("begin\n", thenMost), 0},
+		{strings.Repeat("begin ", thenMost-1), 1}, {strings.Repeat("begin ", thenMost), 0},
+	} {
+		text := []byte(c.before + "begin" + tail)
+		assert.Equal(t, c.want, p.line(text, lower(text)))
+	}
+}
+
+// FuzzIndex compares what the index of hints leaves to be looked for with what
+// each pattern finds by itself.
+func FuzzIndex(f *testing.F) {
+	patterns := append(allSecrets(), hostPatterns...)
+	words := newIndex(patterns)
+	for _, seed := range []string{"", "a", "AK" + "IA" + strings.ToUpper(fill(16)), "x\nSK" + strings.Repeat("0a1b", 8), "1234567890123456|" + fill(27), "kind: Secret\ndata:\n  a: " + fill(12), "datadog_key: " + fill(32), "\xff\x80hv" + "s." + fill(30), "curl -u a:" + fill(9) + "\r\n", "i-0123456789abcdef0"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		small := lower(text)
+		alone, found := map[string]int{}, map[string]int{}
+		for _, p := range patterns {
+			alone[p.kind] += p.line(text, small)
+		}
+		for _, p := range words.hinted(small) {
+			found[p.kind] += p.line(text, small)
+		}
+		for kind, line := range alone {
+			assert.Equal(t, line, found[kind], kind)
+		}
+	})
+}
+
+// filled has letters and digits in a shape's blanks.
+func filled(t *testing.T, shape string) string {
+	t.Helper()
+	return regexp.MustCompile(`\{\w\d+\}`).ReplaceAllStringFunc(shape, func(blank string) string {
+		n, err := strconv.Atoi(blank[2 : len(blank)-1])
+		assert.NoError(t, err)
+		switch blank[1] {
+		case 'h':
+			return strings.Repeat("0a1b", n/4+1)[:n]
+		case 'U':
+			return strings.ToUpper(fill(n))
+		case 'l':
+			return strings.Repeat("aB", n/2)
+		default:
+			return fill(n)
+		}
+	})
+}
