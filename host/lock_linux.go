@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,7 +17,9 @@ import (
 // unlock is called, or this process ends. The lock is on the root directory
 // itself (flock(2)): no file is made, every path and every mount that leads to
 // the same directory has the same lock, and commands do not inherit it. While
-// another process has the lock, the error names that process.
+// another process has the lock, the error names that process. A process that was
+// killed may have the lock for a moment longer: Lock waits for one that cannot
+// be seen.
 func (h *Host) Lock() (unlock func() error, err error) {
 	fd, err := unix.Openat(h.Files.root, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -24,9 +27,16 @@ func (h *Host) Lock() (unlock func() error, err error) {
 	}
 	dir := os.NewFile(uintptr(fd), h.root)
 	err = unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
+	holder := ""
+	for end := time.Now().Add(lockPatience); errors.Is(err, unix.EWOULDBLOCK); err = unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) {
+		if holder = lockHolder(dir); holder != unseenHolder || time.Now().After(end) {
+			break
+		}
+		time.Sleep(lockPatience / 100)
+	}
 	switch {
 	case errors.Is(err, unix.EWOULDBLOCK):
-		err = fmt.Errorf("%s is working on %s; run again when that has ended", lockHolder(dir), h.root)
+		err = fmt.Errorf("%s is working on %s; run again when that has ended", holder, h.root)
 	case err != nil:
 		err = fmt.Errorf("locking %s: %w", h.root, err)
 	}
@@ -36,16 +46,22 @@ func (h *Host) Lock() (unlock func() error, err error) {
 	return dir.Close, nil
 }
 
+const (
+	// lockPatience is how long a holder that cannot be seen may take to end. A
+	// command that a killed run was about to start holds the lock until then.
+	lockPatience = 2 * time.Second
+	unseenHolder = "another eksnode that cannot be seen from here (in another container, or on another host)"
+)
+
 // lockHolder names the process that has a lock on dir.
 func lockHolder(dir *os.File) string {
-	const unseen = "another eksnode that cannot be seen from here (in another container, or on another host)"
 	st, err := dir.Stat()
 	if err != nil {
-		return unseen
+		return unseenHolder
 	}
 	table, err := os.ReadFile("/proc/locks")
 	if err != nil {
-		return unseen
+		return unseenHolder
 	}
 	for _, pid := range lockPids(string(table), st) {
 		if !hasOpen(pid, st) {
@@ -58,7 +74,7 @@ func lockHolder(dir *os.File) string {
 		words := strings.TrimSpace(strings.ReplaceAll(string(command), "\x00", " "))
 		return fmt.Sprintf("another eksnode (pid %s: %s)", pid, tail(words, 300))
 	}
-	return unseen
+	return unseenHolder
 }
 
 // lockPids are the processes that have a flock(2) on the inode of st, by

@@ -2,13 +2,16 @@ package host
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -96,10 +99,35 @@ func TestAHolderThatCannotBeSeen(t *testing.T) {
 	cmd := exec.Command("/bin/sh", "-c", "mount --make-rprivate / && mount -t proc proc /proc && exec \"$0\"", exe(t))
 	cmd.Env = append(os.Environ(), "EKSNODE_TEST_LOCK="+root)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS}
+	again := *cmd
 	out, err := cmd.Output()
 	require.NoError(t, err)
 	assert.Equal(t, "another eksnode that cannot be seen from here (in another container, or on another host) is working on "+root+"; run again when that has ended\n", string(out))
+
+	// It may be about to end.
+	var said bytes.Buffer
+	again.Stdout = &said
+	require.NoError(t, again.Start())
+	proc := filepath.Join("/proc", strconv.Itoa(again.Process.Pid))
+	require.Eventually(t, func() bool { // it has tried, or is gone
+		stat, err := os.ReadFile(filepath.Join(proc, "stat"))
+		return err != nil || strings.Contains(string(stat), ") Z ") || opened(proc, root) > 1
+	}, time.Minute, time.Millisecond)
 	require.NoError(t, unlock())
+	require.NoError(t, again.Wait())
+	assert.Equal(t, "<nil>\n", said.String())
+}
+
+// opened is how often a process has a folder open.
+func opened(proc, folder string) int {
+	names, _ := filepath.Glob(filepath.Join(proc, "fd", "*"))
+	times := 0
+	for _, name := range names {
+		if to, err := os.Readlink(name); err == nil && to == folder {
+			times++
+		}
+	}
+	return times
 }
 
 // A command that outlives its eksnode does not keep the lock.
