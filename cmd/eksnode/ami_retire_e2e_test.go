@@ -125,7 +125,7 @@ func TestAnImageInUseIsKept(t *testing.T) {
 			w.Answer("ec2:DescribeFleets", `<R><fleetSet><item><fleetId>fleet-1</fleetId><fleetState>active</fleetState><launchTemplateConfigs><item><overrides><item><imageId>`+third+`</imageId></item></overrides></item></launchTemplateConfigs></item></fleetSet></R>`)
 		}, "the EC2 Fleet fleet-1"},
 		"a Spot Fleet": {spotFleet, "the Spot Fleet sfr-1"},
-		"a Spot Fleet's template": {func(w *aws.World) { // of which moto makes none
+		"a Spot Fleet's template": {func(w *aws.World) { // moto makes no template for one
 			versions(w)
 			w.Answer("ec2:DescribeSpotFleetRequests", `<R><spotFleetRequestConfigSet><item><spotFleetRequestId>sfr-1</spotFleetRequestId><spotFleetRequestState>active</spotFleetRequestState><spotFleetRequestConfig><launchTemplateConfigs><item>`+
 				`<launchTemplateSpecification><launchTemplateName>old</launchTemplateName><version>2</version></launchTemplateSpecification></item></launchTemplateConfigs></spotFleetRequestConfig></item></spotFleetRequestConfigSet></R>`)

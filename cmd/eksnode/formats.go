@@ -137,8 +137,8 @@ func (r *sarifRun) print(w io.Writer) error {
 	})
 }
 
-// locate is a place in a file, of which an absolute path is an address. Without
-// a line it is the file as a whole.
+// locate is a place in a file. An absolute path becomes a file: URI. Line 0 means
+// the whole file.
 func locate(file string, line int) sarifLocation {
 	u := &url.URL{Path: file}
 	if strings.HasPrefix(file, "/") {

@@ -40,7 +40,7 @@ type rendering struct {
 	family, carrying string
 	description      string
 	output           string
-	// cluster is asked for instead of being described.
+	// cluster is the name of an EKS cluster to describe; empty with description.
 	cluster string
 	node    userdata.Node
 	aws     awsapi.Options

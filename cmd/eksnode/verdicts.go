@@ -64,7 +64,7 @@ func sarifOf(list []verdict, code int) *sarifRun {
 }
 
 // junitOf has a case for each check. Warnings pass, as JUnit has no word for
-// them, and are told as output.
+// them; their text is in system-out.
 func junitOf(command string, list []verdict) *junitSuite {
 	suite := &junitSuite{Name: "eksnode " + command, Tests: len(list)}
 	for _, v := range list {
