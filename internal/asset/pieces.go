@@ -1,6 +1,7 @@
 package asset
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -66,6 +67,9 @@ type pieces struct {
 	ahead chan chan piece
 	now   piece // what is left of the piece that is being read
 	err   error
+	// cut is why the last pieces were never requested. It is set before ahead
+	// is closed: without it, an interrupted file looks like a short whole file.
+	cut error
 }
 
 func (p *pieces) size() int64 { return p.first.size() }
@@ -80,6 +84,7 @@ func (p *pieces) fetch(ctx context.Context, address string, from, until int64, l
 		case p.ahead <- one:
 			go p.one(ctx, one, address, from, min(from+pieceSize, until), until)
 		case <-ctx.Done():
+			p.cut = context.Cause(ctx)
 			return
 		}
 	}
@@ -119,7 +124,7 @@ func (p *pieces) Read(b []byte) (int, error) {
 		p.release()
 		next, more := <-p.ahead
 		if !more {
-			p.err = io.EOF
+			p.err = cmp.Or(p.cut, io.EOF)
 			continue
 		}
 		p.now = <-next

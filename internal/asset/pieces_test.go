@@ -1,6 +1,8 @@
 package asset
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -172,4 +174,15 @@ func TestAnEmptyFile(t *testing.T) {
 	data, err := io.ReadAll(body)
 	require.NoError(t, err)
 	assert.Empty(t, data)
+}
+
+func TestAnInterruptedFileIsNotAShortOne(t *testing.T) {
+	stop := errors.New("stopped by the person")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(stop)
+	// Nobody takes a piece, so that fetch can only notice the interruption.
+	p := &pieces{fetcher: hasty(), begun: true, ahead: make(chan chan piece)}
+	p.fetch(ctx, "http://127.0.0.1/unused", pieceSize, 2*pieceSize, func() { t.Error("the last piece was never asked for") })
+	_, err := p.Read(make([]byte, 1))
+	require.ErrorIs(t, err, stop)
 }
