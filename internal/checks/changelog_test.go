@@ -13,6 +13,7 @@ import (
 var (
 	section  = regexp.MustCompile(`(?m)^## (.*)$`)
 	released = regexp.MustCompile(`^\[(\d+\.\d+\.\d+)\] - \d{4}-\d{2}-\d{2}$`)
+	entry    = regexp.MustCompile(`(?m)^- .*$`)
 	kind     = regexp.MustCompile(`(?m)^### (.*)$`)
 )
 
@@ -28,6 +29,9 @@ func TestTheChangelogIsOfItsForm(t *testing.T) {
 	}
 	for _, k := range kind.FindAllStringSubmatch(text, -1) {
 		assert.Contains(t, []string{"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}, k[1])
+	}
+	for _, entry := range entry.FindAllString(text, -1) {
+		assert.LessOrEqual(t, len(entry), 122, "an entry is one short line: %s", entry)
 	}
 	// Between releases the sources name the next version, which has no section.
 	if version.VersionPrerelease == "" {
