@@ -86,10 +86,16 @@ func (d Debian) prepare(ctx context.Context, recipe recipe, log io.Writer) (stri
 	if err != nil {
 		return "", err
 	}
-	folder := filepath.Join(d.Cache, "base", key)
-	root := filepath.Join(folder, "root")
-	if exists(root) {
-		return root, nil
+	folder, err := Cached(ctx, d.Cache, key, log, func(folder string) error { return d.build(ctx, recipe, folder, log) })
+	return filepath.Join(folder, "root"), err
+}
+
+// Cached returns the folder of that name among the base systems in a cache. When
+// there is none, build makes its content in a temporary folder.
+func Cached(ctx context.Context, cache, name string, log io.Writer, build func(folder string) error) (string, error) {
+	folder := filepath.Join(cache, "base", name)
+	if exists(folder) {
+		return folder, nil
 	}
 	if os.Geteuid() != 0 {
 		return "", errors.New("building the base system: only root can (device nodes, owners); run it as root")
@@ -99,13 +105,27 @@ func (d Debian) prepare(ctx context.Context, recipe recipe, log io.Writer) (stri
 		return "", fmt.Errorf("building the base system: %w", err)
 	}
 	defer unlock()
-	if exists(root) {
-		return root, nil
+	if exists(folder) {
+		return folder, nil
 	}
-	if err := d.build(ctx, recipe, folder, log); err != nil {
-		return "", fmt.Errorf("building the base system: %w", err)
+	temporary := folder + ".part"
+	// No other process builds: a build that was killed left this.
+	if err := os.RemoveAll(temporary); err != nil {
+		return "", fmt.Errorf("removing an interrupted build: %w", err)
 	}
-	return root, nil
+	if err := os.MkdirAll(temporary, 0o755); err != nil {
+		return "", fmt.Errorf("making room for the build: %w", err)
+	}
+	start := time.Now()
+	fmt.Fprintf(log, "building the base system %s in %s (about a minute, once)\n", name, folder)
+	if err := build(temporary); err != nil {
+		return "", errors.Join(fmt.Errorf("building the base system: %w", err), os.RemoveAll(temporary))
+	}
+	if err := os.Rename(temporary, folder); err != nil {
+		return "", fmt.Errorf("putting the base system into place: %w", err)
+	}
+	fmt.Fprintf(log, "built the base system in %s\n", time.Since(start).Round(time.Second))
+	return folder, nil
 }
 
 func exists(path string) bool {
@@ -113,36 +133,21 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// build makes the tree in a temporary folder beside its place and renames it.
+// build makes the tree in the subfolder root of a folder.
 func (d Debian) build(ctx context.Context, recipe recipe, folder string, log io.Writer) error {
 	if err := Install(ctx, log, Packages()...); err != nil {
 		return err
 	}
-	temporary := folder + ".part"
-	// The lock is ours: what is there was left by a build that died.
-	if err := os.RemoveAll(temporary); err != nil {
-		return fmt.Errorf("removing an interrupted build: %w", err)
+	root := filepath.Join(folder, "root")
+	if err := d.bootstrap(ctx, recipe, root, log); err != nil {
+		return err
 	}
-	root := filepath.Join(temporary, "root")
-	if err := os.MkdirAll(temporary, 0o755); err != nil {
-		return fmt.Errorf("making room for the build: %w", err)
+	if err := recipe.layDown(root); err != nil {
+		return err
 	}
-	start := time.Now()
-	fmt.Fprintf(log, "building a base system: Debian %s in %s (about a minute, once)\n", recipe.Suite, folder)
-	err := d.bootstrap(ctx, recipe, root, log)
-	if err == nil {
-		err = recipe.layDown(root)
+	if len(recipe.Loader) > 0 {
+		return recipe.makeLoader(ctx, root)
 	}
-	if err == nil && len(recipe.Loader) > 0 {
-		err = recipe.makeLoader(ctx, root)
-	}
-	if err != nil {
-		return errors.Join(err, os.RemoveAll(temporary))
-	}
-	if err := os.Rename(temporary, folder); err != nil {
-		return fmt.Errorf("putting the base system into place: %w", err)
-	}
-	fmt.Fprintf(log, "built the base system in %s\n", time.Since(start).Round(time.Second))
 	return nil
 }
 
@@ -178,6 +183,14 @@ func (d Debian) bootstrap(ctx context.Context, recipe recipe, root string, log i
 	args = append(args, "--dpkgopt=path-include=/usr/share/doc/*/copyright")
 	if len(recipe.Purged) > 0 {
 		args = append(args, "--customize-hook=chroot \"$1\" dpkg --purge "+strings.Join(recipe.Purged, " "))
+	}
+	if len(recipe.Offered) > 0 {
+		args = append(args, fmt.Sprintf(`--customize-hook=mkdir -p "$1"/%[1]s/partial && chroot "$1" apt-get install -y --download-only --no-install-recommends -o Dir::Cache::archives=/%[1]s %[2]s`,
+			OfferedFolder, strings.Join(recipe.Offered, " ")))
+	}
+	if len(recipe.Fetched) > 0 {
+		args = append(args, fmt.Sprintf(`--customize-hook=mkdir -p "$1"/%[1]s && chroot "$1" sh -c 'cd /%[1]s && apt-get -o APT::Sandbox::User=root download %[2]s'`,
+			OfferedFolder, strings.Join(recipe.Fetched, " ")))
 	}
 	args = append(args, recipe.Suite, root)
 	for _, line := range strings.Split(strings.TrimSpace(sources(recipe.Suite)), "\n") {
@@ -216,7 +229,7 @@ func (r recipe) layDown(root string) error {
 		}
 	}
 	for _, file := range r.Files {
-		if err := file.write(root); err != nil {
+		if err := file.Write(root); err != nil {
 			return err
 		}
 	}
@@ -228,7 +241,8 @@ func (r recipe) layDown(root string) error {
 	return nil
 }
 
-func (f file) write(root string) error {
+// Write lays the file down in a tree.
+func (f File) Write(root string) error {
 	path := filepath.Join(root, f.Path)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("writing %s: %w", f.Path, err)

@@ -1,18 +1,20 @@
 package base
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"io/fs"
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine/aptmirror"
 )
 
-// file is something that the recipe lays down in the tree.
-type file struct {
+// File is something that a recipe lays down in the tree.
+type File struct {
 	Path    string // absolute, as the machine sees it
 	Content string
 	Mode    fs.FileMode
@@ -26,10 +28,27 @@ type recipe struct {
 	Excluded []string // globs of paths that dpkg does not unpack
 	Purged   []string
 	Removed  []string // paths taken away again
-	Files    []file
+	Files    []File
 	Links    map[string]string // path: target
 	Loader   []string          // the modules of the boot loader's core image
 	Revision int               // counts changes of the code that carries the recipe out
+	Offered  []string          `json:",omitempty"` // downloaded with all that they depend on, not installed
+	Fetched  []string          `json:",omitempty"` // downloaded alone
+}
+
+// OfferedFolder is where the tree has the packages that were only downloaded,
+// until a shape is made of it.
+const OfferedFolder = "offered"
+
+// Plain returns a tree with these packages. Offered packages are downloaded into
+// OfferedFolder with all that they depend on, fetched ones alone.
+func (d Debian) Plain(ctx context.Context, packages, offered, fetched []string, log io.Writer) (string, error) {
+	cache, err := Cache()
+	if err != nil {
+		return "", err
+	}
+	d.Cache = cache
+	return d.prepare(ctx, recipe{Suite: d.Suite, Packages: packages, Offered: offered, Fetched: fetched, Excluded: newRecipe(d.Suite).Excluded}, log)
 }
 
 // newRecipe returns the recipe of a suite: what Debian's own cloud image for
@@ -71,8 +90,8 @@ func newRecipe(suite string) recipe {
 	}
 }
 
-func files(suite string) []file {
-	return []file{
+func files(suite string) []File {
+	return []File{
 		{"/etc/machine-id", "", 0o644},
 		{"/etc/fstab", "", 0o644},
 		{"/etc/hosts", "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n", 0o644},
@@ -88,9 +107,11 @@ func files(suite string) []file {
 // signatures are.
 func sources(suite string) string {
 	var text strings.Builder
-	for _, entry := range []struct{ archive, suite string }{
-		{"debian", suite}, {"debian", suite + "-updates"}, {"debian-security", suite + "-security"},
-	} {
+	entries := []struct{ archive, suite string }{{"debian", suite}}
+	if suite != "unstable" {
+		entries = append(entries, []struct{ archive, suite string }{{"debian", suite + "-updates"}, {"debian-security", suite + "-security"}}...)
+	}
+	for _, entry := range entries {
 		fmt.Fprintf(&text, "deb [check-valid-until=no check-date=no] %s %s main\n",
 			aptmirror.Source(entry.archive), entry.suite)
 	}

@@ -28,7 +28,7 @@ wc -l < /run/planted`
 // planted in every file, is after a scrub with wiping in no file of the captured
 // disk, and in no block but the file system's journal.
 func TestCanary(t *testing.T) {
-	w := openWorld(t, "", 30*time.Minute)
+	w := openWorld(t, lab.System{}, 30*time.Minute)
 	dirty, clean := filepath.Join(w.Folder(), "dirty.raw"), filepath.Join(w.Folder(), "clean.raw")
 	first := w.launch(firstID, w.image, w.a.role, w.a.amazonScript("--node-labels=cluster=a"))
 	w.works(w.a, first, "first", wordOfA)

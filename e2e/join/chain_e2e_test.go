@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 )
 
 // wordOfA is in everything that the pod on the first instance was given.
@@ -21,10 +23,10 @@ const firstID = "i-first-4c1f9e"
 // The image joins cluster A, runs a pod and is captured twice: as it is, and
 // scrubbed. Without the scrub an instance of it that is meant for cluster B asks
 // cluster A and is unauthorized; with it, every one joins B, by either contract.
-func TestChain(t *testing.T) { chain(t, "", "chain") }
+func TestChain(t *testing.T) { chain(t, lab.System{}, "chain") }
 
-func chain(t *testing.T, suite, report string) {
-	w := openWorld(t, suite, 20*time.Minute)
+func chain(t *testing.T, system lab.System, report string) {
+	w := openWorld(t, system, 20*time.Minute)
 	dirty, clean := filepath.Join(w.Folder(), "dirty.raw"), filepath.Join(w.Folder(), "clean.raw")
 	var first *instance
 	w.phase("an instance joins cluster A and runs a pod", func() {

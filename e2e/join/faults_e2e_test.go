@@ -30,7 +30,7 @@ func copyDisk(t *testing.T, from, to string) {
 // connections are the matter of e2e/node; a kill before every single change of a
 // scrub that of e2e/scrub.)
 func TestFaults(t *testing.T) {
-	w := openWorld(t, "", 30*time.Minute)
+	w := openWorld(t, lab.System{}, 30*time.Minute)
 	start := func(t *testing.T, id string) (*world, *instance) {
 		w := w.in(t)
 		i := w.launch(id, w.image, w.a.role, w.a.amazonScript("--node-labels=cluster=a"))

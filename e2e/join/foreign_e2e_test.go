@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 )
 
 // foreign makes an image of one that eksnode provisioned into one that somebody
@@ -55,7 +57,7 @@ const foreignTemplates = `templates="/var/lib/kubelet/kubeconfig /etc/kubernetes
 // that new instances join cluster B: by Amazon's steps, by bootstrap.sh and by
 // NodeConfig.
 func TestTemplatesOfOthers(t *testing.T) {
-	w := openWorld(t, "", 20*time.Minute)
+	w := openWorld(t, lab.System{}, 20*time.Minute)
 	theirs, clean := filepath.Join(w.Folder(), "theirs.raw"), filepath.Join(w.Folder(), "clean.raw")
 	maker := w.launch("i-maker", w.image, w.a.role, nil)
 	maker.Sh(w.t, foreignTemplates+foreign)

@@ -57,7 +57,7 @@ var made = []leftover{
 // instance of that image is started for cluster B: by the steps of Amazon's own
 // script, and by a NodeConfig.
 func TestMatrix(t *testing.T) {
-	w := openWorld(t, "", time.Hour)
+	w := openWorld(t, lab.System{}, time.Hour)
 	dirty, clean := filepath.Join(w.Folder(), "dirty.raw"), filepath.Join(w.Folder(), "clean.raw")
 	w.makeBoth(dirty, clean)
 	all := leftovers(lab.Disk(dirty).Plan(t))

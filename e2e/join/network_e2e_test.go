@@ -23,7 +23,7 @@ import (
 // nobody from joining once it is back: what was interrupted tries again by
 // itself, or says what is wrong and is done again.
 func TestNetworkCut(t *testing.T) {
-	w := openWorld(t, "", 30*time.Minute)
+	w := openWorld(t, lab.System{}, 30*time.Minute)
 	role := "meta-data/iam/security-credentials/" + w.b.role
 	for name, c := range map[string]struct {
 		id, at   string

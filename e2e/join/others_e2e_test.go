@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 )
 
@@ -18,7 +19,7 @@ import (
 // it joins, kube-bench on the running node, kubectl drain and a reboot, and
 // critest of its runtime.
 func TestTheChecksOfOthers(t *testing.T) {
-	w := openWorld(t, "", 30*time.Minute)
+	w := openWorld(t, lab.System{}, 30*time.Minute)
 	before := w.launch("i-before", w.image, w.b.role, nil)
 	before.Upload(t, fetch(t, []string{tools.NameKubeadm})[tools.NameKubeadm], "/run/kubeadm")
 	w.kubeadm(before)

@@ -2,7 +2,11 @@
 
 package join_test
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
+)
 
 // The same on another release, with its own systemd, containerd and runc.
-func TestChainOnDebian13(t *testing.T) { chain(t, "trixie", "chain-debian-13") }
+func TestChainOnDebian13(t *testing.T) { chain(t, lab.System{Suite: "trixie"}, "chain-debian-13") }

@@ -64,9 +64,8 @@ func results(t *testing.T) string {
 	return folder
 }
 
-// openWorld makes an image on a Debian release, the harness's usual one when
-// suite is empty, and starts the clusters. limit bounds all that the test does.
-func openWorld(t *testing.T, suite string, limit time.Duration) *world {
+// openWorld makes an image of a system, and starts the clusters. limit bounds all that the test does.
+func openWorld(t *testing.T, system lab.System, limit time.Duration) *world {
 	t.Helper()
 	w := &world{
 		t: t, identities: &join.Identities{}, folder: filepath.Join(results(t), t.Name()),
@@ -81,7 +80,12 @@ func openWorld(t *testing.T, suite string, limit time.Duration) *world {
 			assert.NoError(t, os.RemoveAll(w.folder))
 		}
 	})
-	w.phase("packages and the base system", func() { w.Lab = lab.Open(t, limit, machine.Node) })
+	w.phase("packages and the base system", func() {
+		w.Lab = lab.Open(t, limit, machine.Node)
+		if system.Shape != nil {
+			w.User = system.Shape.User
+		}
+	})
 	w.metadata = w.ServeMetadata(t)
 	var programs map[string]string
 	w.phase("programs, from their modules or the cache", func() { programs = fetch(t, controlPlane, inImages) })
@@ -89,7 +93,7 @@ func openWorld(t *testing.T, suite string, limit time.Duration) *world {
 	w.a = startCluster(t, w.Lab, 1, nameOfA, programs, w.identities, w.folder)
 	w.b = startCluster(t, w.Lab, 2, nameOfB, programs, w.identities, w.folder)
 	var built string
-	w.phase("the image, by packer, beside two API servers that start", func() { built = w.build(suite) })
+	w.phase("the image, by packer, beside two API servers that start", func() { built = w.build(system) })
 	w.phase("two clusters", func() {
 		for _, c := range []*cluster{w.a, w.b} {
 			c.complete(t)
@@ -124,7 +128,7 @@ func fetch(t *testing.T, names ...[]string) map[string]string {
 }
 
 // build makes the image as `make image` does.
-func (w *world) build(suite string) string {
+func (w *world) build(system lab.System) string {
 	w.t.Helper()
 	if *given != "" {
 		return *given
@@ -132,7 +136,7 @@ func (w *world) build(suite string) string {
 	image := filepath.Join(w.t.TempDir(), "built.raw")
 	reports := filepath.Join(w.folder, "reports")
 	require.NoError(w.t, os.Mkdir(reports, 0o755))
-	lab.Build{Kind: machine.Nspawn, Suite: suite, Image: image, Reports: reports}.Run(w.t)
+	lab.Build{Kind: machine.Nspawn, System: system, Image: image, Reports: reports}.Run(w.t)
 	return image
 }
 

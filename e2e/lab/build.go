@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
@@ -20,8 +19,8 @@ import (
 // that is captured when it has been scrubbed.
 type Build struct {
 	Kind machine.Kind
-	// Suite is the Debian release; the harness's usual one when empty.
-	Suite string
+	// System is what the machine starts from.
+	System System
 	// Packer is packer's version; the newest that the harness knows when empty.
 	Packer string
 	// Image is the file to make: .raw or .qcow2.
@@ -43,11 +42,7 @@ func (b Build) Run(t *testing.T) {
 	plugin := Built(t, "bin/packer-plugin-eksnode")
 	l := Open(t, time.Hour, b.Kind)
 	defer func() { assert.NoError(t, l.Close()) }()
-	if b.Suite != "" {
-		root, err := (base.Debian{Suite: b.Suite}).Prepare(l.Ctx, t.Output())
-		require.NoError(t, err)
-		l.Root = root
-	}
+	l.Use(t, b.System)
 	packer, err := tools.Packer(l.Ctx, b.Packer, t.Output())
 	require.NoError(t, err)
 	_, kubelet, err := tools.Find(tools.NameKubelet, "")

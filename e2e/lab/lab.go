@@ -8,6 +8,7 @@
 package lab
 
 import (
+	"cmp"
 	"compress/gzip"
 	"context"
 	"io"
@@ -37,8 +38,9 @@ type Lab struct {
 	Ctx context.Context
 	// Root is the tree of the base system.
 	Root string
-	// Key opens the machines.
-	Key machine.Key
+	// Key opens the machines, as User; empty for Debian's default user.
+	Key  machine.Key
+	User string
 }
 
 // Open opens a lab until the test ends, at the latest after limit, so that a hang
@@ -62,6 +64,7 @@ func (l *Lab) Start(t *testing.T, config machine.Config) *Node {
 	t.Helper()
 	begin := time.Now()
 	config.AuthorizedKeys, config.Signer = []string{l.Key.Authorized}, l.Key.Signer
+	config.User = cmp.Or(config.User, l.User)
 	m, err := l.Lab.Start(l.Ctx, config)
 	require.NoError(t, err)
 	t.Logf("%s is up after %s", config.InstanceID, time.Since(begin).Round(10*time.Millisecond))

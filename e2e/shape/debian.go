@@ -1,0 +1,425 @@
+package shape
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
+)
+
+// pkg is a Debian package, under the distribution's name.
+type pkg struct {
+	name, version, summary string
+	// debian is Debian's name.
+	debian string
+	// depends and provides are names without versions.
+	depends  [][]string // alternatives
+	provides []string
+	// folder has the files of an offered package; the tree has those of an
+	// installed one.
+	folder string
+	files  []string // absolute; only of what is there
+}
+
+func names(all []pkg) []string {
+	var list []string
+	for _, p := range all {
+		list = append(list, p.debian)
+	}
+	return list
+}
+
+// fields reads a paragraph of Debian's control files.
+func fields(text string) map[string]string {
+	all := map[string]string{}
+	for line := range strings.Lines(text) {
+		if key, value, ok := strings.Cut(line, ":"); ok && !strings.HasPrefix(line, " ") {
+			all[key] = strings.TrimSpace(value)
+		}
+	}
+	return all
+}
+
+// described is a package as its control file describes it.
+func described(control map[string]string) pkg {
+	// An epoch or a tilde means nothing to the other managers, or something else.
+	_, version, epoch := strings.Cut(control["Version"], ":")
+	if !epoch {
+		version = control["Version"]
+	}
+	version = strings.NewReplacer("~", ".", "-", ".", "+", ".").Replace(version)
+	p := pkg{name: control["Package"], debian: control["Package"], version: version, summary: control["Description"]}
+	for _, field := range []string{"Pre-Depends", "Depends"} {
+		for _, group := range relations(control[field]) {
+			p.depends = append(p.depends, group)
+		}
+	}
+	for _, group := range relations(control["Provides"]) {
+		p.provides = append(p.provides, group...)
+	}
+	return p
+}
+
+// relations reads "a (>= 1), b:any | c" as names.
+func relations(text string) [][]string {
+	var all [][]string
+	for group := range strings.SplitSeq(text, ",") {
+		var names []string
+		for one := range strings.SplitSeq(group, "|") {
+			name, _, _ := strings.Cut(strings.TrimSpace(one), " ")
+			name, _, _ = strings.Cut(name, ":")
+			if name != "" {
+				names = append(names, name)
+			}
+		}
+		if len(names) > 0 {
+			all = append(all, names)
+		}
+	}
+	return all
+}
+
+// installedPackages reads dpkg's database of a tree.
+func installedPackages(root string) ([]pkg, error) {
+	text, err := os.ReadFile(filepath.Join(root, "var/lib/dpkg/status"))
+	if err != nil {
+		return nil, fmt.Errorf("reading the installed packages: %w", err)
+	}
+	var all []pkg
+	for paragraph := range strings.SplitSeq(string(text), "\n\n") {
+		control := fields(paragraph)
+		if control["Package"] == "" || !strings.HasSuffix(control["Status"], " installed") {
+			continue
+		}
+		p := described(control)
+		for _, suffix := range []string{"", ":" + control["Architecture"]} {
+			list, err := os.ReadFile(filepath.Join(root, "var/lib/dpkg/info", p.debian+suffix+".list"))
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				return nil, fmt.Errorf("reading the files of %s: %w", p.debian, err)
+			}
+			p.files = strings.Fields(string(list))
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// offeredFolder has the unpacked packages while the tree is made.
+const offeredFolder = "offered"
+
+// unpackOffered unpacks what was downloaded, but for the packages that are left
+// out.
+func unpackOffered(ctx context.Context, root, folder string, without []string) ([]pkg, error) {
+	archives, err := filepath.Glob(filepath.Join(root, base.OfferedFolder, "*.deb"))
+	if err != nil {
+		return nil, fmt.Errorf("listing the downloaded packages: %w", err)
+	}
+	var all []pkg
+	for _, archive := range archives {
+		out, err := exec.CommandContext(ctx, "dpkg-deb", "-f", archive).Output()
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", filepath.Base(archive), err)
+		}
+		p := described(fields(string(out)))
+		if slices.Contains(without, p.debian) {
+			continue
+		}
+		p.folder = filepath.Join(folder, offeredFolder, p.debian)
+		if err := os.MkdirAll(p.folder, 0o755); err != nil {
+			return nil, fmt.Errorf("unpacking %s: %w", p.debian, err)
+		}
+		if err := command(ctx, "dpkg-deb", "-x", archive, p.folder); err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// removed are globs of what no other distribution has.
+var removed = []string{
+	"/usr/share/doc", "/usr/share/man", "/usr/share/lintian", "/usr/share/locale", "/usr/share/bug", "/etc/init.d", "/etc/rc?.d", "/etc/cron.*",
+	"/etc/ssh/ssh_host_*", "/etc/hostname", "/etc/resolv.conf", "/var/lib/dbus/machine-id", "/var/lib/systemd/random-seed",
+	"/etc/passwd-", "/etc/group-", "/etc/shadow-", "/etc/gshadow-", "/etc/subuid-", "/etc/subgid-", "/etc/.pwd.lock",
+	"/var/cache/ldconfig/aux-cache", "/var/log/*.log", "/var/log/apt", "/usr/lib/systemd/system/*@.socket.wants",
+	// What Debian's packages of the package managers and runtimes configure.
+	"/etc/containerd/config.toml", "/etc/default/containerd",
+}
+
+// layOutOffered gives the unpacked packages the distribution's layout.
+func (s Shape) layOutOffered(offered []pkg) error {
+	for i, p := range offered {
+		if err := mergeUsr(p.folder); err != nil {
+			return err
+		}
+		if err := s.layOutPackage(p.folder); err != nil {
+			return err
+		}
+		if p.debian == "iptables" {
+			for _, name := range []string{"iptables", "iptables-save", "iptables-restore", "ip6tables", "ip6tables-save", "ip6tables-restore"} {
+				if err := relink(filepath.Join(p.folder, s.sbin(), name), "xtables-nft-multi"); err != nil {
+					return err
+				}
+			}
+		}
+		files, err := listed(p.folder)
+		if err != nil {
+			return err
+		}
+		offered[i].files = files
+	}
+	return nil
+}
+
+func (s Shape) sbin() string {
+	if s.OneBin {
+		return "/usr/bin"
+	}
+	return "/usr/sbin"
+}
+
+func (s Shape) layOutPackage(folder string) error {
+	if s.OneBin {
+		if err := mergeBin(folder); err != nil {
+			return err
+		}
+	}
+	for _, pattern := range removed {
+		matches, err := filepath.Glob(filepath.Join(folder, pattern))
+		if err != nil {
+			return fmt.Errorf("removing %s: %w", pattern, err)
+		}
+		for _, match := range matches {
+			if err := os.RemoveAll(match); err != nil {
+				return fmt.Errorf("removing %s: %w", pattern, err)
+			}
+		}
+	}
+	return s.renameUnits(folder)
+}
+
+// mergeUsr moves what a package has in /bin, /sbin and /lib below /usr.
+func mergeUsr(folder string) error {
+	for _, name := range []string{"bin", "sbin", "lib", "lib64"} {
+		if err := move(filepath.Join(folder, name), filepath.Join(folder, "usr", name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mergeBin makes /usr/sbin a link to /usr/bin, where there is one.
+func mergeBin(root string) error {
+	sbin := filepath.Join(root, "usr/sbin")
+	entries, err := os.ReadDir(sbin)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("merging /usr/sbin: %w", err)
+	}
+	if info, err := os.Lstat(sbin); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		return nil
+	}
+	for _, e := range entries {
+		// A link of compatibility would name itself afterwards.
+		if target, err := os.Readlink(filepath.Join(sbin, e.Name())); err == nil && path.Base(target) == e.Name() {
+			if err := os.Remove(filepath.Join(sbin, e.Name())); err != nil {
+				return fmt.Errorf("merging /usr/sbin: %w", err)
+			}
+		}
+	}
+	if err := move(sbin, filepath.Join(root, "usr/bin")); err != nil {
+		return err
+	}
+	if _, err := os.Lstat(filepath.Join(root, "usr/lib/os-release")); err != nil {
+		return nil // a package
+	}
+	return os.Symlink("bin", sbin)
+}
+
+// move moves a folder's entries into another folder.
+func move(from, to string) error {
+	info, err := os.Lstat(from)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("moving %s: %w", from, err)
+	}
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return fmt.Errorf("moving %s: %w", from, err)
+	}
+	entries, err := os.ReadDir(from)
+	if err != nil {
+		return fmt.Errorf("moving %s: %w", from, err)
+	}
+	for _, e := range entries {
+		source, target := filepath.Join(from, e.Name()), filepath.Join(to, e.Name())
+		if e.IsDir() {
+			err = move(source, target)
+		} else {
+			err = os.Rename(source, target)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return os.Remove(from)
+}
+
+// renameUnits gives units the distribution's names.
+func (s Shape) renameUnits(root string) error {
+	for _, old := range slices.Sorted(maps.Keys(s.Units)) {
+		units := filepath.Join(root, "usr/lib/systemd/system")
+		if _, err := os.Lstat(filepath.Join(units, old)); err != nil {
+			continue
+		}
+		if err := os.Rename(filepath.Join(units, old), filepath.Join(units, s.Units[old])); err != nil {
+			return fmt.Errorf("renaming %s: %w", old, err)
+		}
+		wants, err := filepath.Glob(filepath.Join(root, "etc/systemd/system/*", old))
+		if err != nil {
+			return fmt.Errorf("renaming %s: %w", old, err)
+		}
+		for _, want := range append(wants, filepath.Join(root, "etc/systemd/system", s.Units[old])) {
+			if err := os.RemoveAll(want); err != nil {
+				return fmt.Errorf("renaming %s: %w", old, err)
+			}
+		}
+	}
+	return nil
+}
+
+// listed are the files of an unpacked package, folders with a slash.
+func listed(folder string) ([]string, error) {
+	var all []string
+	err := filepath.WalkDir(folder, func(name string, e fs.DirEntry, err error) error {
+		if err != nil || name == folder {
+			return err
+		}
+		name = strings.TrimPrefix(name, folder)
+		if e.IsDir() {
+			name += "/"
+		}
+		all = append(all, name)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing %s: %w", folder, err)
+	}
+	return all, nil
+}
+
+// renamed gives packages the distribution's names. Of a tree's, only files that
+// are there still stay listed.
+func (s Shape) renamed(root string, all []pkg) []pkg {
+	for i, p := range all {
+		if name, ok := s.Names[p.debian]; ok {
+			all[i].name = name
+		}
+		if root == "" {
+			continue
+		}
+		var files []string
+		for _, name := range p.files {
+			if s.OneBin {
+				name = strings.Replace(name, "/usr/sbin/", "/usr/bin/", 1)
+			}
+			for _, merged := range []string{"/bin/", "/sbin/", "/lib/", "/lib64/"} {
+				if strings.HasPrefix(name, merged) {
+					name = "/usr" + name
+				}
+			}
+			if s.OneBin {
+				name = strings.Replace(name, "/usr/sbin/", "/usr/bin/", 1)
+			}
+			if unit, ok := s.Units[path.Base(name)]; ok && strings.Contains(name, "/systemd/system/") {
+				name = path.Join(path.Dir(name), unit)
+			}
+			info, err := os.Lstat(filepath.Join(root, name))
+			if err != nil || name == "/." || strings.HasPrefix(name, "/var/lib/dpkg") {
+				continue
+			}
+			if info.IsDir() {
+				name += "/"
+			}
+			files = append(files, name)
+		}
+		slices.Sort(files)
+		all[i].files = slices.Compact(files)
+	}
+	return all
+}
+
+// removeDebian takes Debian's package managers away, and what belongs to them.
+func removeDebian(root string) error {
+	for _, pattern := range []string{
+		"/var/lib/dpkg", "/var/lib/apt", "/var/cache/apt", "/var/cache/debconf", "/etc/apt", "/etc/dpkg", "/etc/debian_version", "/etc/default/useradd.dpkg*",
+		"/usr/bin/dpkg*", "/usr/bin/apt*", "/usr/bin/debconf*", "/usr/share/debconf", "/usr/share/dpkg", "/usr/lib/apt", "/usr/lib/dpkg", "/usr/lib/systemd/system/apt-*", "/usr/lib/systemd/system/dpkg-*",
+		"/etc/systemd/system/timers.target.wants/apt-*", "/etc/systemd/system/timers.target.wants/dpkg-*", "/etc/ucf.conf", "/var/lib/ucf", "/usr/bin/ucf*",
+		"/etc/network", "/etc/netplan", "/usr/sbin/netplan", "/usr/bin/netplan", "/usr/lib/netplan", "/usr/lib/systemd/system-generators/netplan",
+		"/usr/sbin/dhcpcd", "/usr/bin/dhcpcd", "/usr/lib/dhcpcd", "/usr/sbin/ifup", "/usr/sbin/ifdown", "/etc/update-motd.d", "/etc/logrotate.d/apt", "/etc/logrotate.d/dpkg",
+	} {
+		matches, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			return fmt.Errorf("removing %s: %w", pattern, err)
+		}
+		for _, match := range matches {
+			if err := os.RemoveAll(match); err != nil {
+				return fmt.Errorf("removing %s: %w", pattern, err)
+			}
+		}
+	}
+	return nil
+}
+
+// finalScript enables and disables units, and does what the shape adds.
+func (s Shape) finalScript() string {
+	var b strings.Builder
+	for _, unit := range s.Disabled {
+		fmt.Fprintf(&b, "systemctl disable %s\n", unit)
+	}
+	for _, unit := range s.Enabled {
+		fmt.Fprintf(&b, "systemctl enable %s\n", unit)
+	}
+	return b.String() + s.Script
+}
+
+// run runs a script in the tree.
+func (s Shape) run(ctx context.Context, root, name, script string) error {
+	cmd := exec.CommandContext(ctx, "unshare", "--mount", "--pid", "--fork", "--propagation", "private", "sh", "-euc",
+		`mount -t proc proc "$0/proc"; mount --bind /dev "$0/dev"; mount -t tmpfs tmpfs "$0/run"; mount -t tmpfs tmpfs "$0/tmp"; exec chroot "$0" /bin/sh -eu`, root)
+	cmd.Stdin = strings.NewReader(script)
+	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8", "HOME=/root", "SYSTEMD_OFFLINE=1"}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("running the %s script: %w: %s", name, err, tail(out))
+	}
+	return nil
+}
+
+// command runs a program of the host.
+func command(ctx context.Context, name string, args ...string) error {
+	if out, err := exec.CommandContext(ctx, name, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("running %s: %w: %s", name, err, tail(out))
+	}
+	return nil
+}
+
+func tail(out []byte) []byte {
+	out = bytes.TrimSpace(out)
+	return out[max(0, len(out)-2000):]
+}
