@@ -192,8 +192,13 @@ func (d Debian) bootstrap(ctx context.Context, recipe recipe, root string, log i
 		args = append(args, fmt.Sprintf(`--customize-hook=mkdir -p "$1"/%[1]s && chroot "$1" sh -c 'cd /%[1]s && apt-get -o APT::Sandbox::User=root download %[2]s'`,
 			OfferedFolder, strings.Join(recipe.Fetched, " ")))
 	}
+	lines := sources(recipe.Suite)
+	for source, suite := range recipe.Pinned {
+		args = append(args, fmt.Sprintf(`--setup-hook=mkdir -p "$1"/etc/apt/preferences.d && printf 'Package: src:%s\nPin: release n=%s\nPin-Priority: 1001\n' > "$1"/etc/apt/preferences.d/%[1]s`, source, suite))
+		lines += sources(suite)
+	}
 	args = append(args, recipe.Suite, root)
-	for _, line := range strings.Split(strings.TrimSpace(sources(recipe.Suite)), "\n") {
+	for _, line := range strings.Split(strings.TrimSpace(lines), "\n") {
 		args = append(args, strings.ReplaceAll(line, "http://"+aptmirror.Host, "http://"+address))
 	}
 	// In namespaces of its own, neither its mounts of the host's /dev and /proc

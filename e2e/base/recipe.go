@@ -34,6 +34,7 @@ type recipe struct {
 	Revision int               // counts changes of the code that carries the recipe out
 	Offered  []string          `json:",omitempty"` // downloaded with all that they depend on, not installed
 	Fetched  []string          `json:",omitempty"` // downloaded alone
+	Pinned   map[string]string `json:",omitempty"` // source package: the suite that it comes from
 }
 
 // OfferedFolder is where the tree has the packages that were only downloaded,
@@ -42,13 +43,14 @@ const OfferedFolder = "offered"
 
 // Plain returns a tree with these packages. Offered packages are downloaded into
 // OfferedFolder with all that they depend on, fetched ones alone.
-func (d Debian) Plain(ctx context.Context, packages, offered, fetched []string, log io.Writer) (string, error) {
+// Pinned source packages come from another suite.
+func (d Debian) Plain(ctx context.Context, packages, offered, fetched []string, pinned map[string]string, log io.Writer) (string, error) {
 	cache, err := Cache()
 	if err != nil {
 		return "", err
 	}
 	d.Cache = cache
-	return d.prepare(ctx, recipe{Suite: d.Suite, Packages: packages, Offered: offered, Fetched: fetched, Excluded: newRecipe(d.Suite).Excluded}, log)
+	return d.prepare(ctx, recipe{Suite: d.Suite, Packages: packages, Offered: offered, Fetched: fetched, Pinned: pinned, Excluded: newRecipe(d.Suite).Excluded}, log)
 }
 
 // newRecipe returns the recipe of a suite: what Debian's own cloud image for

@@ -19,7 +19,8 @@ const partitionStart = 1 << 20
 
 // diskScript turns the tree at $TREE into the disk image $DISK: a classic MBR,
 // GRUB between it and the only partition, and that to the end. The boot loader is
-// the tree's; its core.img lies right behind boot.img, where that expects it.
+// the tree's; its core.img lies right behind boot.img, where that expects it. A
+// tree without one makes a disk that only containers start from.
 // The file system is at least twice the size of its content, so that an instance
 // has room; the file is sparse. The features are spelled out because the defaults
 // of newer versions are beyond what GRUB 2.06 reads.
@@ -31,6 +32,7 @@ mke2fs -q -F -t ext4 -L "$LABEL" -m 1 \
   -O none,has_journal,ext_attr,resize_inode,dir_index,filetype,extent,64bit,flex_bg,sparse_super,large_file,huge_file,dir_nlink,extra_isize,metadata_csum \
   -E offset=$OFFSET,root_owner=0:0 -d "$TREE" "$DISK" ${size}k
 printf 'label: dos\nlabel-id: 0\nstart=%d, type=83, bootable\n' $((OFFSET / 512)) | sfdisk --quiet --wipe=never "$DISK"
+[ -e "$TREE/boot/grub/i386-pc/boot.img" ] || exit 0
 dd if="$TREE/boot/grub/i386-pc/boot.img" of="$DISK" bs=440 count=1 conv=notrunc status=none
 dd if="$TREE/boot/grub/i386-pc/core.img" of="$DISK" bs=512 seek=1 conv=notrunc status=none
 `

@@ -16,6 +16,7 @@ func Arch() Shape {
 			"containerd", "runc", "conntrack", "ethtool", "ipset", "iptables", "nftables", "socat", "nfs-common", "auditd",
 		},
 		Fetched: []string{"makepkg"},
+		Pinned:  oldControlGroups(),
 		Names: map[string]string{
 			"conntrack": "conntrack-tools", "nfs-common": "nfs-utils", "auditd": "audit", "pacman-package-manager": "pacman", "openssh-server": "openssh", "libc6": "glibc",
 		},
@@ -42,7 +43,7 @@ pacman-key --lsign-key packager@eksnode.test
 gpgconf --homedir /etc/pacman.d/gnupg --kill all || true
 `,
 		manager:  pacmanManager{},
-		Revision: 1,
+		Revision: 2,
 	}
 }
 

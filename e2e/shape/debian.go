@@ -29,6 +29,7 @@ type pkg struct {
 	// installed one.
 	folder string
 	files  []string // absolute; only of what is there
+	size   int64    // bytes of an offered package's files
 }
 
 func names(all []pkg) []string {
@@ -175,11 +176,10 @@ func (s Shape) layOutOffered(offered []pkg) error {
 				}
 			}
 		}
-		files, err := listed(p.folder)
-		if err != nil {
+		var err error
+		if offered[i].files, offered[i].size, err = listed(p.folder); err != nil {
 			return err
 		}
-		offered[i].files = files
 	}
 	return nil
 }
@@ -304,10 +304,10 @@ func (s Shape) renameUnits(root string) error {
 	return nil
 }
 
-// listed are the files of an unpacked package, folders with a slash.
-func listed(folder string) ([]string, error) {
-	var all []string
-	err := filepath.WalkDir(folder, func(name string, e fs.DirEntry, err error) error {
+// listed are the files of an unpacked package, folders with a slash, and their
+// size in bytes.
+func listed(folder string) (all []string, size int64, err error) {
+	err = filepath.WalkDir(folder, func(name string, e fs.DirEntry, err error) error {
 		if err != nil || name == folder {
 			return err
 		}
@@ -316,12 +316,15 @@ func listed(folder string) ([]string, error) {
 			name += "/"
 		}
 		all = append(all, name)
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
+			size += info.Size()
+		}
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("listing %s: %w", folder, err)
+		return nil, 0, fmt.Errorf("listing %s: %w", folder, err)
 	}
-	return all, nil
+	return all, size, nil
 }
 
 // renamed gives packages the distribution's names. Of a tree's, only files that

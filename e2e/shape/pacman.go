@@ -64,7 +64,7 @@ func (m pacmanManager) fill(ctx context.Context, s Shape, folder string, install
 		}
 		sum := sha256.Sum256(content)
 		database[p.name+"-"+p.version+"-1/desc"] = m.desc(p, known, [][2]string{
-			{"FILENAME", file}, {"CSIZE", fmt.Sprint(len(content))}, {"SHA256SUM", fmt.Sprintf("%x", sum)}, {"PGPSIG", base64.StdEncoding.EncodeToString(signature)},
+			{"FILENAME", file}, {"CSIZE", fmt.Sprint(len(content))}, {"ISIZE", fmt.Sprint(p.size)}, {"SHA256SUM", fmt.Sprintf("%x", sum)}, {"PGPSIG", base64.StdEncoding.EncodeToString(signature)},
 		})
 		return nil
 	}
@@ -120,8 +120,8 @@ func (p pkg) needs(known map[string]string) []string {
 // pack makes a package.
 func (pacmanManager) pack(ctx context.Context, p pkg, known map[string]string, to string) error {
 	var info strings.Builder
-	fmt.Fprintf(&info, "pkgname = %s\npkgbase = %[1]s\nxdata = pkgtype=pkg\npkgver = %s-1\npkgdesc = %s\nurl = https://eksnode.test\nbuilddate = 1700000000\npackager = Packager <%s>\nsize = 1\narch = %s\nlicense = custom\n",
-		p.name, p.version, p.summary, packager, packageArch)
+	fmt.Fprintf(&info, "pkgname = %s\npkgbase = %[1]s\nxdata = pkgtype=pkg\npkgver = %s-1\npkgdesc = %s\nurl = https://eksnode.test\nbuilddate = 1700000000\npackager = Packager <%s>\nsize = %d\narch = %s\nlicense = custom\n",
+		p.name, p.version, p.summary, packager, p.size, packageArch)
 	for _, name := range p.needs(known) {
 		fmt.Fprintf(&info, "depend = %s\n", name)
 	}

@@ -35,6 +35,8 @@ type Shape struct {
 	Offered []string
 	// Fetched are only downloaded: Fill takes files out of them.
 	Fetched []string
+	// Pinned are source packages from another suite.
+	Pinned map[string]string
 	// Names are the distribution's names of Debian's packages, where they differ.
 	Names map[string]string
 	// Empty are packages that the distribution has and Debian has not.
@@ -82,7 +84,7 @@ func (s Shape) Prepare(ctx context.Context, log io.Writer) (root, repository str
 	if err := base.Install(ctx, log, s.manager.host()...); err != nil {
 		return "", "", err
 	}
-	debian, err := (base.Debian{Suite: s.Suite}).Plain(ctx, s.installed(), s.Offered, s.Fetched, log)
+	debian, err := (base.Debian{Suite: s.Suite}).Plain(ctx, s.installed(), s.Offered, s.Fetched, s.Pinned, log)
 	if err != nil {
 		return "", "", err
 	}
