@@ -422,7 +422,14 @@ func command(ctx context.Context, name string, args ...string) error {
 	return nil
 }
 
+// tail is the end of what a program printed, and before it what it called errors.
 func tail(out []byte) []byte {
-	out = bytes.TrimSpace(out)
+	var errs []byte
+	for line := range bytes.Lines(out) {
+		if bytes.Contains(line, []byte("error:")) && len(errs) < 1000 {
+			errs = append(errs, line...)
+		}
+	}
+	out = append(errs, bytes.TrimSpace(out)[max(0, len(bytes.TrimSpace(out))-500):]...)
 	return out[max(0, len(out)-2000):]
 }

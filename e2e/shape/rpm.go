@@ -44,7 +44,7 @@ func (m rpmManager) fill(ctx context.Context, s Shape, folder string, installed,
 	if err := m.build(ctx, folder, "offered", copies.String(), offered, known); err != nil {
 		return err
 	}
-	if err := m.build(ctx, folder, "installed", fmt.Sprintf("cp -al '%s/.' %%{buildroot}/\n", root), installed, known); err != nil {
+	if err := m.build(ctx, folder, "installed", fmt.Sprintf("cp -a '%s/.' %%{buildroot}/\n", root), installed, known); err != nil {
 		return err
 	}
 	if err := m.publish(ctx, filepath.Join(folder, "offered.rpms"), repository, signer); err != nil {
@@ -106,7 +106,7 @@ func (m rpmManager) build(ctx context.Context, folder, name, copies string, all 
 	}
 	args := []string{"-bb", "--quiet", "--buildroot", filepath.Join(work, "root"), "--target", packageArch}
 	for name, value := range map[string]string{
-		"_topdir": work, "_rpmdir": filepath.Join(folder, name+".rpms"), "_build_name_fmt": "%{NAME}-%{VERSION}-%{RELEASE}.rpm",
+		"_topdir": work, "_rpmdir": filepath.Join(folder, name+".rpms"), "_build_name_fmt": "%%{NAME}-%%{VERSION}-%%{RELEASE}.rpm",
 		"__os_install_post": "%{nil}", "debug_package": "%{nil}", "_unpackaged_files_terminate_build": "0", "_binary_payload": "w1.gzdio",
 		"_rpmformat": "4", "_build_id_links": "none", "__brp_mangle_shebangs": "%{nil}",
 	} {
