@@ -13,10 +13,7 @@ import (
 )
 
 func TestTryShape(t *testing.T) {
-	s := shape.Arch()
-	if os.Getenv("SHAPE") == "amazonlinux2023" {
-		s = shape.AmazonLinux2023()
-	}
+	s := shape.All()[os.Getenv("SHAPE")]
 	l := lab.Open(t, time.Hour, machine.Nspawn)
 	l.Use(t, lab.System{Shape: &s})
 	n := l.Start(t, machine.Config{Kind: machine.Nspawn, Root: l.Root, InstanceID: "i-try"})

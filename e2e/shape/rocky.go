@@ -1,6 +1,10 @@
 package shape
 
-import "github.com/eksnode/packer-plugin-eksnode/e2e/base"
+import (
+	"slices"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
+)
 
 // Rocky is a machine of Rocky Linux's shape: dnf 4, NetworkManager with
 // nm-cloud-setup, chronyd.
@@ -9,7 +13,7 @@ func Rocky(version string) Shape {
 		ID:       "rocky",
 		Suite:    "trixie",
 		Packages: []string{"chrony", "network-manager"},
-		Offered:  offeredByFedoras(),
+		Offered:  without(offeredByFedoras(), "containerd", "runc"),
 		Names:    namesOfFedoras(map[string]string{"iptables": "iptables-nft", "network-manager": "NetworkManager"}),
 		Empty:    []string{"container-selinux", "kernel-modules-extra", "NetworkManager-cloud-setup"},
 		OSRelease: `NAME="Rocky Linux"
@@ -35,4 +39,8 @@ PRETTY_NAME="Rocky Linux ` + version + `"
 		manager:  rpmManager{programs: []string{"dnf"}, database: "/var/lib/rpm"},
 		Revision: 1,
 	}
+}
+
+func without(list []string, names ...string) []string {
+	return slices.DeleteFunc(list, func(name string) bool { return slices.Contains(names, name) })
 }

@@ -130,7 +130,7 @@ func (rpmManager) publish(ctx context.Context, from, to string, signer signer) e
 	if err != nil || len(packages) == 0 {
 		return fmt.Errorf("publishing the packages: none in %s", from)
 	}
-	if err := command(ctx, "rpmsign", append([]string{"--define", "_gpg_name " + packager, "--define", "_gpg_path " + signer.home, "--addsign"}, packages...)...); err != nil {
+	if err := command(ctx, "rpmsign", append([]string{"--define", "_gpg_name " + packager, "--define", "_gpg_path " + signer.home, "--define", "__gpg /usr/bin/gpg", "--addsign"}, packages...)...); err != nil {
 		return err
 	}
 	if err := os.Rename(from, to); err != nil {

@@ -228,3 +228,11 @@ func relink(path, target string) error {
 	}
 	return os.Symlink(target, path)
 }
+
+// All are the shapes, by their distributions' ids and versions.
+func All() map[string]Shape {
+	return map[string]Shape{
+		"arch": Arch(), "amazonlinux2023": AmazonLinux2023(), "amazonlinux2": AmazonLinux2(), "fedora": Fedora(),
+		"rocky-9": Rocky("9.6"), "rocky-10": Rocky("10.0"), "opensuse-leap-16": Leap16(),
+	}
+}
