@@ -11,6 +11,8 @@ import (
 
 func TestChainOnArchShape(t *testing.T) { chainOnShape(t, shape.Arch()) }
 
+func TestChainOnAmazonLinux2023Shape(t *testing.T) { chainOnShape(t, shape.AmazonLinux2023()) }
+
 func chainOnShape(t *testing.T, s shape.Shape) {
 	chain(t, lab.System{Shape: &s}, "chain-"+s.ID)
 }

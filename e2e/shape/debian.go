@@ -58,7 +58,7 @@ func described(control map[string]string) pkg {
 	if !epoch {
 		version = control["Version"]
 	}
-	version = strings.NewReplacer("~", ".", "-", ".", "+", ".").Replace(version)
+	version = strings.Join(strings.FieldsFunc(version, func(r rune) bool { return strings.ContainsRune("~-+.", r) }), ".")
 	p := pkg{name: control["Package"], debian: control["Package"], version: version, summary: control["Description"]}
 	for _, field := range []string{"Pre-Depends", "Depends"} {
 		for _, group := range relations(control[field]) {
