@@ -29,6 +29,7 @@ func free() *regexp.Regexp {
 		`/etc/(passwd|group|g?shadow|sub[ug]id)\.[0-9]+`,                  // useradd's locks, named by its process
 		`/var/cache/apt/archives/.*`,                                      // packages that a killed apt downloaded; a scrub empties it
 		`/var/lib/systemd/deb-systemd-helper-enabled(/.*)?`,               // notes of Debian's scripts, which do not complete them after a kill
+		`/etc/rc[0-6S]\.d/.*`,                                             // System V links: systemd ignores them, and update-rc.d does not complete them after a kill
 		`/var/lib/ucf/((hashfile|registry)\.[0-9]+|cache/.*)`,             // backups and copies, which ucf does not repair
 		`/var/lib/dpkg/(status-old|info/.*-new)`,                          // dpkg's last state but one, and halves that it does not look for
 		`/var/lib/containerd/io\.containerd\.metadata\.v1\.bolt/meta\.db`, // counts its openings
