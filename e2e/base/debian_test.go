@@ -25,7 +25,7 @@ func TestPrepareTakesWhatIsCached(t *testing.T) {
 	assert.Empty(t, log.String())
 }
 
-// The host of the tests is left alone when it has what they need.
+// Install does nothing on a host that has all packages.
 func TestInstallIsSilentWhenAllIsThere(t *testing.T) {
 	var log bytes.Buffer
 	require.NoError(t, Install(t.Context(), &log, "dpkg", "apt"))

@@ -23,7 +23,7 @@ func parseCommand(t *testing.T) Command {
 	return c
 }
 
-// sent are values as somebody sends them.
+// sent are parameter values of a sender.
 func sent() map[string]string {
 	return map[string]string{
 		"Release": "https://example.com/v0.1.0", "Version": "0.1.0",
@@ -47,7 +47,7 @@ func TestTheDocumentIsWhatSystemsManagerTakes(t *testing.T) {
 	}
 }
 
-// What is sent becomes a part of a script that root runs.
+// Parameter values become part of a script that root runs.
 func TestValuesCannotBecomeCommands(t *testing.T) {
 	c := parseCommand(t)
 	for name := range c.Parameters {

@@ -12,8 +12,9 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
 )
 
-// joinedByAmazon leaves a machine as Amazon Linux 2's own script and the kubelet
-// that it starts leave one: enabled, with another name, address and cluster.
+// joinedByAmazon leaves a machine in the state after a join by Amazon Linux 2's
+// own script and its kubelet: the kubelet is enabled, with another name,
+// address and cluster.
 const joinedByAmazon = `systemctl enable kubelet.service 2>/dev/null
 mkdir -p /etc/eks/containerd /etc/systemd/system/kubelet.service.d /etc/kubernetes/pki /var/lib/kubelet/pki /var/lib/kubelet/device-plugins
 cat > /etc/systemd/system/sandbox-image.service <<'EOF'
@@ -68,7 +69,7 @@ systemctl daemon-reload
 systemctl enable kubelet.service sandbox-image.service 2>/dev/null
 sync`
 
-// testLeftoverState boots instances from an image that nobody scrubbed.
+// testLeftoverState boots instances from an image that was not scrubbed.
 func testLeftoverState(t *testing.T, w *world, first, second *cluster) {
 	builder := w.instance(t, "i-former", nil)
 	builder.booted()
@@ -82,7 +83,7 @@ func testLeftoverState(t *testing.T, w *world, first, second *cluster) {
 	t.Run("NodeConfig", func(t *testing.T) {
 		n := boot(t, "i-healed", nodeConfig(second, ""))
 		n.joining(second)
-		assert.False(t, first.askedBy(n), "it never goes to the former cluster")
+		assert.False(t, first.askedBy(n), "the kubelet must never contact the old cluster")
 		assert.Equal(t, generated(n), n.kubeletArguments())
 		journal := n.sh("journalctl --boot --unit=eksnode-config --output=cat")
 		for _, name := range []string{
@@ -92,7 +93,7 @@ func testLeftoverState(t *testing.T, w *world, first, second *cluster) {
 		} {
 			assert.Contains(t, journal, "leftover-state: remove "+name+" (")
 		}
-		assert.Equal(t, "200", n.sh(`tr '\0' '\n' </proc/$(systemctl show --property=MainPID --value kubelet)/environ | sed -n 's/^GOGC=//p'`), "a user's drop-in counts")
+		assert.Equal(t, "200", n.sh(`tr '\0' '\n' </proc/$(systemctl show --property=MainPID --value kubelet)/environ | sed -n 's/^GOGC=//p'`), "a user's drop-in must stay in effect")
 		assert.Equal(t, "disabled\ndisabled", n.sh("systemctl is-enabled kubelet containerd || true"))
 		n.again("eksnode init --config-source imds://user-data --config-source file:///etc/eks/nodeadm.d/")
 		n.reboots(second)
