@@ -15,7 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A machine whose name another's begins with ends alone.
+// Removing the control groups of one machine keeps those of a machine with a
+// longer name and the same prefix.
 func TestControlGroupsOfOthersStay(t *testing.T) {
 	folders, err := ControlGroups()
 	require.NoError(t, err)
@@ -38,7 +39,7 @@ func TestControlGroupsOfOthersStay(t *testing.T) {
 		assert.NoDirExists(t, filepath.Join(folder, "eksnode-"+name))
 		assert.DirExists(t, filepath.Join(folder, "eksnode-"+name+"-1", "init.scope"))
 	}
-	assert.NoError(t, process.Process.Signal(syscall.Signal(0)), "its processes run")
+	assert.NoError(t, process.Process.Signal(syscall.Signal(0)), "the other machine's processes run")
 }
 
 func TestRemoveTreeDoesNotGoThroughMounts(t *testing.T) {
@@ -62,15 +63,15 @@ func TestOpenFolderSweepsWhatDeadLabsLeft(t *testing.T) {
 	first, err := openFolder(parent)
 	require.NoError(t, err)
 	assert.NoDirExists(t, dead)
-	assert.DirExists(t, other, "a folder of somebody else")
+	assert.DirExists(t, other, "a foreign folder")
 	second, err := openFolder(parent)
 	require.NoError(t, err)
-	assert.DirExists(t, first.path, "a lab that is in use was swept")
+	assert.DirExists(t, first.path, "the folder of a running lab was removed")
 	require.NoError(t, first.remove())
 	require.NoError(t, second.remove())
 }
 
-// The instance id becomes a path, which is removed in the end.
+// The instance id becomes part of a path that is removed at the end.
 func TestInstanceIDsAreNoPaths(t *testing.T) {
 	for _, id := range []string{"", "../i-1", "/", "i-1/..", "."} {
 		_, err := Config{Root: "/tree", InstanceID: id}.complete(netip.MustParseAddr("10.77.1.1"))

@@ -34,7 +34,7 @@ func TestServe(t *testing.T) {
 		{"a folder", "GET", "/dl.k8s.io", "", 404, "404 page not found\n"},
 		{"a folder with a slash", "GET", "/dl.k8s.io/", "", 404, "404 page not found\n"},
 		{"the root", "GET", "/", "", 404, "404 page not found\n"},
-		{"out of the folder", "GET", "/../secret", "", 404, "404 page not found\n"},
+		{"outside the folder", "GET", "/../secret", "", 404, "404 page not found\n"},
 		{"writing", "PUT", kubeletPath, "", 405, "only GET and HEAD\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestServeOnAListener(t *testing.T) {
 	_, err = ServeOn(t.Context(), listener, "/nowhere", Options{})
 	require.EqualError(t, err, "serving the mirror: open /nowhere: no such file or directory")
 	_, err = listener.Accept()
-	require.ErrorIs(t, err, net.ErrClosed, "the listener must not be left behind")
+	require.ErrorIs(t, err, net.ErrClosed, "the listener must be closed")
 
 	_, err = Serve(t.Context(), "nowhere", t.TempDir(), Options{})
 	require.ErrorContains(t, err, "listen tcp: address nowhere")
@@ -136,7 +136,7 @@ func TestTruncate(t *testing.T) {
 				require.NoError(t, err)
 			}
 			_, body, err = ask(t, "GET", server.URL()+kubeletPath, "")
-			require.NoError(t, err, "only the first request was to be hit")
+			require.NoError(t, err, "the fault must affect only the first request")
 			assert.Equal(t, content, body)
 		})
 	}
@@ -158,7 +158,7 @@ func TestReplace(t *testing.T) {
 	assert.Equal(t, "now", body)
 }
 
-// The line's properties are lower bounds of the time.
+// The properties of the line are lower bounds of the time.
 func TestSlowLine(t *testing.T) {
 	t.Run("latency", func(t *testing.T) {
 		const latency = 30 * time.Millisecond
@@ -178,7 +178,7 @@ func TestSlowLine(t *testing.T) {
 		_, body, err := ask(t, "GET", server.URL()+"/large", "")
 		require.NoError(t, err)
 		assert.True(t, content == body)
-		// The last tenth of a second's worth goes out at once.
+		// The last tenth of a second's worth is sent at once.
 		assert.GreaterOrEqual(t, time.Since(begin), size*time.Second/perSecond-100*time.Millisecond)
 	})
 	t.Run("ends when closed", func(t *testing.T) {
@@ -193,8 +193,8 @@ func TestSlowLine(t *testing.T) {
 	})
 }
 
-// filledMirror returns a folder with the mirror of tiny assets, and a file beside it
-// that must not be served.
+// filledMirror returns a folder with the mirror of tiny assets, and a file next
+// to it that must not be served.
 func filledMirror(t *testing.T) string {
 	t.Helper()
 	above := t.TempDir()
@@ -212,8 +212,8 @@ func serve(t *testing.T, options Options) *Server {
 	return server
 }
 
-// ask sends one request on a connection of its own; the error is that of the
-// body, too.
+// ask sends one request on a connection of its own. The error may be that of the
+// body.
 func ask(t *testing.T, method, url, rangeHeader string) (status int, body string, err error) {
 	t.Helper()
 	request, err := http.NewRequest(method, url, nil)

@@ -33,7 +33,7 @@ func TestCacheFillsOnce(t *testing.T) {
 		})
 	}
 	group.Wait()
-	assert.EqualValues(t, 1, fills.Load(), "each waiter must find what the first one made")
+	assert.EqualValues(t, 1, fills.Load(), "each waiter must find the folder of the first")
 }
 
 func TestCacheKeepsNothingOfAFailure(t *testing.T) {
@@ -47,7 +47,7 @@ func TestCacheKeepsNothingOfAFailure(t *testing.T) {
 	assert.Equal(t, []string{"thing.lock"}, names(t, where.folder))
 
 	folder, err := where.entry(t.Context(), "thing", &strings.Builder{}, func(string) error { return nil })
-	require.NoError(t, err, "the next try must not be held up by the failed one")
+	require.NoError(t, err, "a failed try must release the lock")
 	assert.Empty(t, names(t, folder))
 }
 
@@ -68,10 +68,10 @@ func TestLockWaitsAndCanBeInterrupted(t *testing.T) {
 	require.NoError(t, err)
 
 	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(errors.New("the user lost patience"))
+	cancel(errors.New("the user pressed Ctrl-C"))
 	var log strings.Builder
 	_, err = lock(ctx, path, &log)
-	require.EqualError(t, err, "waiting for the lock "+path+": the user lost patience")
+	require.EqualError(t, err, "waiting for the lock "+path+": the user pressed Ctrl-C")
 	assert.Equal(t, "waiting for another process that holds "+path+"\n", log.String())
 
 	unlock()

@@ -16,8 +16,8 @@ func TestFind(t *testing.T) {
 		{name: "packer", version: "1.12.0", want: "1.12.0"},
 		{name: "packer", want: "1.15.0"},
 		{name: "cni-plugins", want: "1.9.1"},
-		{name: "packer", version: "1.13.0", wantErr: "finding packer 1.13.0: unknown version; known are 1.15.0, 1.12.0"},
-		{name: "docker", wantErr: `finding "docker": unknown tool; known are packer, packer-plugin-amazon, kubelet, ecr-credential-provider, cni-plugins, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, kubeadm, etcd, kube-bench, critest, toxiproxy-server, gitleaks`},
+		{name: "packer", version: "1.13.0", wantErr: "finding packer 1.13.0: unknown version; must be one of 1.15.0, 1.12.0"},
+		{name: "docker", wantErr: `finding "docker": unknown tool; must be one of packer, packer-plugin-amazon, kubelet, ecr-credential-provider, cni-plugins, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, kubeadm, etcd, kube-bench, critest, toxiproxy-server, gitleaks`},
 	} {
 		t.Run(test.name+"@"+test.version, func(t *testing.T) {
 			tool, version, err := Find(test.name, test.version)
@@ -44,7 +44,7 @@ func TestAnotherKubernetes(t *testing.T) {
 	}
 }
 
-// Every row has what the builder takes for granted.
+// The builder relies on these properties of every row.
 func TestTableIsComplete(t *testing.T) {
 	for _, tool := range Table() {
 		t.Run(tool.Name, func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestArguments(t *testing.T) {
 	}, got)
 }
 
-// A program that is made of a package's tests is compiled as tests are.
+// A program that consists of a package's tests is compiled with go test -c.
 func TestArgumentsOfTests(t *testing.T) {
 	tool, version, err := Find(NameCritest, "")
 	require.NoError(t, err)
@@ -87,7 +87,7 @@ func TestArgumentsOfTests(t *testing.T) {
 	}, one.arguments("/out"))
 }
 
-// The cache must tell apart whatever gives a different program.
+// Builds with different results must have different keys in the cache.
 func TestKeys(t *testing.T) {
 	packer, _, err := Find(NamePacker, "")
 	require.NoError(t, err)
