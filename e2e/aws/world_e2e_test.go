@@ -33,7 +33,7 @@ func call(t *testing.T, w *World, action string, parameters ...string) (int, str
 }
 
 // A call that moto would ignore or permit fails the test.
-func TestWhatMotoWouldPermit(t *testing.T) {
+func TestCallsThatMotoWouldIgnoreFail(t *testing.T) {
 	w := Sample(t)
 	w.MayRefuse()
 	for _, c := range []struct {
@@ -66,7 +66,7 @@ func TestWhatMotoWouldPermit(t *testing.T) {
 
 // The test captures an image from an instance, copies it with a key, shares it
 // and deletes it. The inventory names the remaining objects.
-func TestALifeWithoutMachines(t *testing.T) {
+func TestImageLifecycleWithoutMachines(t *testing.T) {
 	w := Sample(t)
 	w.Image(NodeImage).Region, w.Snapshots[0].Region = Region, Region
 	w.Do("ec2:StopInstances", "InstanceId.1", "i-1")

@@ -28,7 +28,7 @@ func shared(t *testing.T) *aptmirror.Mirror {
 	return mirror
 }
 
-func TestPrepareBuildsOnceForTwo(t *testing.T) {
+func TestPrepareBuildsOnceForTwoProcesses(t *testing.T) {
 	debian := Debian{Cache: t.TempDir(), Mirror: shared(t)}
 	var group sync.WaitGroup
 	logs, roots := make([]bytes.Buffer, 2), make([]string, 2)

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestPrepareTakesWhatIsCached(t *testing.T) {
+func TestPrepareUsesCachedTree(t *testing.T) {
 	cache := t.TempDir()
 	key, err := newRecipe("bookworm").key()
 	require.NoError(t, err)
@@ -26,7 +26,7 @@ func TestPrepareTakesWhatIsCached(t *testing.T) {
 }
 
 // Install does nothing on a host that has all packages.
-func TestInstallIsSilentWhenAllIsThere(t *testing.T) {
+func TestInstallDoesNothingWhenPackagesAreInstalled(t *testing.T) {
 	var log bytes.Buffer
 	require.NoError(t, Install(t.Context(), &log, "dpkg", "apt"))
 	assert.Empty(t, log.String())

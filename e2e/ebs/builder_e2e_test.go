@@ -59,8 +59,8 @@ build {
 	return d.offer("build", template)
 }
 
-// TestRealBuilder makes the calls that the example does not need.
-func TestRealBuilder(t *testing.T) {
+// TestBuilderWithSettingsBeyondExample makes the calls that the example does not need.
+func TestBuilderWithSettingsBeyondExample(t *testing.T) {
 	for name, test := range map[string]struct {
 		head, settings string
 		want           []string // actions
@@ -144,9 +144,9 @@ data "amazon-ami" "base" {
 	}
 }
 
-// TestRealBuilderCleansUp makes the double refuse a call after the image
+// TestBuilderCleansUpAfterRefusedCall makes the double refuse a call after the image
 // exists.
-func TestRealBuilderCleansUp(t *testing.T) {
+func TestBuilderCleansUpAfterRefusedCall(t *testing.T) {
 	d := newBuilder(t)
 	d.MayRefuse()
 	out, err := d.build("", `
@@ -164,8 +164,8 @@ func TestRealBuilderCleansUp(t *testing.T) {
 	assert.Empty(t, files)
 }
 
-// TestRealBuilderReplaces builds the same image twice.
-func TestRealBuilderReplaces(t *testing.T) {
+// TestBuilderReplacesImageOfSameName builds the same image twice.
+func TestBuilderReplacesImageOfSameName(t *testing.T) {
 	d := newBuilder(t)
 	settings := `
   source_ami            = "` + baseImage + `"

@@ -183,9 +183,9 @@ func counter(t *testing.T, text, name string) int {
 	return 0
 }
 
-// TestStraysAreCounted proves that strays counts connections. Without it, a
+// TestConnectionsOutOfTheLabAreCounted proves that strays counts connections. Without it, a
 // broken counter would let every build pass.
-func TestStraysAreCounted(t *testing.T) {
+func TestConnectionsOutOfTheLabAreCounted(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	t.Cleanup(cancel)
 	lab, _, err := machine.Open(ctx, t.Output(), machine.Nspawn)

@@ -14,10 +14,10 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 )
 
-// TestABuildFollowsItsCluster builds the image for a cluster from the cluster's
+// TestBuildUsesVersionAndNetworkOfCluster builds the image for a cluster from the cluster's
 // name alone: version and network come from EKS, the base image from its
 // publisher's parameter.
-func TestABuildFollowsItsCluster(t *testing.T) {
+func TestBuildUsesVersionAndNetworkOfCluster(t *testing.T) {
 	c := newCloud(t, mirror.Options{})
 	var subnets struct {
 		Subnets []struct {

@@ -128,7 +128,7 @@ func take(t *testing.T, s supply.Store) error {
 	return nil
 }
 
-func TestAnImageOfECR(t *testing.T) {
+func TestPullImageFromECR(t *testing.T) {
 	digest := registry(t)
 	pinned := tagged + "@" + digest
 	t.Run("pulled with AWS' credentials", func(t *testing.T) {

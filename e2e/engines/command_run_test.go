@@ -37,9 +37,9 @@ func release(t *testing.T) (folder, archive, digest string) {
 // awsNotes is an aws command that records its arguments.
 const awsNotes = "#!/bin/sh\nprintf '%s\\n' \"$@\" > \"$NOTES\"\n"
 
-// TestTheScriptAuditsRoots runs the document's script as a machine does, on
+// TestRunCommandScriptAuditsImageRoots runs the document's script as a machine does, on
 // clean image roots and on unclean ones.
-func TestTheScriptAuditsRoots(t *testing.T) {
+func TestRunCommandScriptAuditsImageRoots(t *testing.T) {
 	folder, _, digest := release(t)
 	server := httptest.NewServer(http.FileServerFS(os.DirFS(folder)))
 	t.Cleanup(server.Close)

@@ -31,7 +31,7 @@ func sent() map[string]string {
 	}
 }
 
-func TestTheDocumentIsWhatSystemsManagerTakes(t *testing.T) {
+func TestRunCommandDocumentIsValid(t *testing.T) {
 	c := parseCommand(t)
 	script, err := c.Script(0, sent())
 	require.NoError(t, err)
@@ -48,7 +48,7 @@ func TestTheDocumentIsWhatSystemsManagerTakes(t *testing.T) {
 }
 
 // Parameter values become part of a script that root runs.
-func TestValuesCannotBecomeCommands(t *testing.T) {
+func TestRunCommandParametersCannotInjectShell(t *testing.T) {
 	c := parseCommand(t)
 	for name := range c.Parameters {
 		for _, value := range []string{"'; reboot; '", "$(reboot)", "a\nreboot", "`reboot`", "a b", ""} {

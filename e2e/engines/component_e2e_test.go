@@ -23,10 +23,10 @@ import (
 // limit bounds the test, so that a hang becomes a failure with a log.
 const limit = 15 * time.Minute
 
-// TestTheComponentBuildsAnImage runs the phases like Image Builder: build and
+// TestImageBuilderComponentBuildsImage runs the phases like Image Builder: build and
 // validate on one machine, test on a second machine that is started from its
 // image.
-func TestTheComponentBuildsAnImage(t *testing.T) {
+func TestImageBuilderComponentBuildsImage(t *testing.T) {
 	l := lab.Open(t, limit, machine.Nspawn)
 	folder, archive, digest := release(t)
 	require.NoError(t, l.Serve(l.Ctx, l.Port("8081"), http.FileServerFS(os.DirFS(folder))))

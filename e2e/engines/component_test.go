@@ -18,7 +18,7 @@ func recipe() map[string]string {
 	return map[string]string{"Archive": "https://example.com/a.tar.gz", "Checksum": strings.Repeat("a", 64), "KubernetesVersion": "1.34.4"}
 }
 
-func TestTheComponentIsWhatImageBuilderTakes(t *testing.T) {
+func TestImageBuilderComponentIsValid(t *testing.T) {
 	text, err := os.ReadFile(componentFile)
 	require.NoError(t, err)
 	c, err := ParseComponent(text, recipe())
@@ -47,7 +47,7 @@ func TestTheComponentIsWhatImageBuilderTakes(t *testing.T) {
 
 // The stack sets the component's parameters, and refers only to what it
 // defines.
-func TestThePipelineFitsTheComponent(t *testing.T) {
+func TestPipelineStackMatchesComponent(t *testing.T) {
 	text, err := os.ReadFile("../../examples/image-builder/pipeline.yaml")
 	require.NoError(t, err)
 	var stack struct {

@@ -11,7 +11,7 @@ import (
 )
 
 // Each case is an example with one change that the engine would refuse.
-func TestWrongDocumentsAreRefused(t *testing.T) {
+func TestInvalidDocumentsAreRefused(t *testing.T) {
 	parse := map[string]func(text string) error{
 		componentFile: func(text string) error { _, err := ParseComponent([]byte(text), recipe()); return err },
 		commandFile:   func(text string) error { _, err := ParseCommand([]byte(text)); return err },

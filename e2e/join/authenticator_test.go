@@ -36,13 +36,13 @@ func authenticator() *Authenticator {
 	return a
 }
 
-func TestATokenIsItsInstances(t *testing.T) {
+func TestTokenIdentifiesItsInstance(t *testing.T) {
 	who, err := authenticator().Verify(token(t, instance, "b"))
 	require.NoError(t, err)
 	assert.Equal(t, instance, who)
 }
 
-func TestTokensAreRefused(t *testing.T) {
+func TestInvalidTokensAreRefused(t *testing.T) {
 	forged, stranger, other := instance, instance, instance
 	forged.SecretKey = "guess"
 	stranger.AccessKeyID = "ASIATWO"

@@ -27,7 +27,7 @@ wc -l < /run/planted`
 // The word is in all state of cluster A's node: from the pod that ran there,
 // and planted in every file. After a scrub with wiping, no file of the captured
 // disk has the word, and no block except in the file system's journal.
-func TestCanary(t *testing.T) {
+func TestScrubRemovesPlantedWordFromDisk(t *testing.T) {
 	w := openWorld(t, "", 30*time.Minute)
 	dirty, clean := filepath.Join(w.Folder(), "dirty.raw"), filepath.Join(w.Folder(), "clean.raw")
 	first := w.launch(firstID, w.image, w.a.role, w.a.amazonScript("--node-labels=cluster=a"))

@@ -17,7 +17,7 @@ import (
 )
 
 // The controller signs only a certificate that a node requests for itself.
-func TestServingCertificatesAreTheNodesOwn(t *testing.T) {
+func TestOnlyOwnServingCertificatesAreSigned(t *testing.T) {
 	const user, name = "system:node:ip-10-77-1-2.eu-west-1.compute.internal", "ip-10-77-1-2.eu-west-1.compute.internal"
 	for _, c := range []struct {
 		user, subject string

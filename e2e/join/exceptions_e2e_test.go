@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// exceptionsFile lists the failing checks of other projects with reasons.
-// docs/checks-of-others.md is generated from it.
+// exceptionsFile says what does not pass of the checks of others, and why;
+// docs/checks-of-others.md is made of it.
 const exceptionsFile = "../../docs/generate/exceptions.json"
 
 // exception is a check of another project that does not pass.

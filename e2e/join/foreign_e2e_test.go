@@ -53,7 +53,7 @@ const foreignTemplates = `templates="/var/lib/kubelet/kubeconfig /etc/kubernetes
 // Amazon's steps, which fill in the templates with sed. The scrub replaces the
 // values by placeholders and keeps the rest. New instances then join cluster B:
 // by Amazon's steps, by bootstrap.sh and by NodeConfig.
-func TestTemplatesOfOthers(t *testing.T) {
+func TestScrubRestoresForeignTemplates(t *testing.T) {
 	w := openWorld(t, "", 20*time.Minute)
 	theirs, clean := filepath.Join(w.Folder(), "theirs.raw"), filepath.Join(w.Folder(), "clean.raw")
 	maker := w.launch("i-maker", w.image, w.a.role, nil)

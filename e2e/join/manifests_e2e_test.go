@@ -76,7 +76,7 @@ const nodeRole, otherRole = "arn:aws:iam::123456789012:role/node", "arn:aws:iam:
 
 // A real API server accepts the output of `eksnode manifests` from kubectl,
 // repeatedly. Other mappings in aws-auth stay.
-func TestManifestsAreApplied(t *testing.T) {
+func TestManifestsAreAppliedToAPIServer(t *testing.T) {
 	c := newAdministrator(t)
 	assert.Contains(t, c.must(c.t, c.auth("", otherRole), "apply", "--dry-run=server", "--validate=strict", "-f", "-"), "configmap/aws-auth created (server dry run)")
 	assert.Contains(t, c.must(c.t, c.auth("", otherRole), "apply", "--validate=strict", "-f", "-"), "configmap/aws-auth created")
@@ -96,7 +96,7 @@ func TestManifestsAreApplied(t *testing.T) {
 
 // Other mappings stay byte for byte with every way to apply the output: when
 // they were made by hand, by kubectl create and by kubectl apply.
-func TestMappingsOfOthersStay(t *testing.T) {
+func TestOtherAuthMappingsStay(t *testing.T) {
 	c := newAdministrator(t)
 	others := map[string]string{
 		"mapRoles":    "# by hand\n- rolearn: " + otherRole + "\n  username:   \"x\"\n  groups: ['system:masters']\n",
@@ -127,7 +127,7 @@ func TestMappingsOfOthersStay(t *testing.T) {
 
 // The VPC CNI's ConfigMap gets its key whether the ConfigMap exists or not, and
 // keeps keys that were applied before.
-func TestTheVPCCNIKeepsItsSettings(t *testing.T) {
+func TestVPCCNIConfigMapKeepsItsKeys(t *testing.T) {
 	c := newAdministrator(t)
 	script := c.prints("", "manifests", "--cluster", "my-cluster", "--role", nodeRole, "--only", "vpc-cni", "--windows")
 	shell := func() {

@@ -21,8 +21,8 @@ import (
 )
 
 var (
-	update = flag.Bool("update", false, "record the results for docs/why-scrub.md")
-	only   = flag.String("leftover", "", "try only the leftovers of these rules, separated by commas")
+	update = flag.Bool("update", false, "keep the results for docs/why-scrub.md")
+	only   = flag.String("leftover", "", "try only what these rules, separated by commas, would have taken away")
 )
 
 // leftover is one kind of leftover state in an image.
@@ -56,7 +56,7 @@ var made = []leftover{
 // Each test case copies one leftover of cluster A's node into a clean image,
 // and starts an instance of the image for cluster B: by the steps of Amazon's
 // own script, and by a NodeConfig.
-func TestMatrix(t *testing.T) {
+func TestEachLeftoverOnACleanImage(t *testing.T) {
 	w := openWorld(t, "", time.Hour)
 	dirty, clean := filepath.Join(w.Folder(), "dirty.raw"), filepath.Join(w.Folder(), "clean.raw")
 	w.makeBoth(dirty, clean)
@@ -252,7 +252,7 @@ func (w *world) sayings(i *instance) (now, all string) {
 	return now, i.Sh(w.t, "cat /var/log/cloud-init-output.log; journalctl --no-pager --boot --output=cat --unit=kubelet --unit='eksnode-*'")
 }
 
-// record is the source of docs/why-scrub.md.
+// record is what docs/why-scrub.md is made of.
 const record = "../../docs/generate/leftovers.json"
 
 // keep writes the trials to a file. With -update it adds them to the record,

@@ -17,7 +17,7 @@ import (
 // An instance of the image passes the checks of other projects: kubeadm before
 // it joins, kube-bench on the running node, kubectl drain and a reboot, and
 // critest of its runtime.
-func TestTheChecksOfOthers(t *testing.T) {
+func TestChecksOfOtherProjectsPass(t *testing.T) {
 	w := openWorld(t, "", 30*time.Minute)
 	before := w.launch("i-before", w.image, w.b.role, nil)
 	before.Upload(t, fetch(t, []string{tools.NameKubeadm})[tools.NameKubeadm], "/run/kubeadm")

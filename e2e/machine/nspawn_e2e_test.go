@@ -118,7 +118,7 @@ test "$(stat -c %b hole)" = 0 && test ! -e /etc/debian_version && ls -A /usr/sha
 getfacl -cp /var/log/journal`
 )
 
-func TestNspawnHasNoWayOut(t *testing.T) {
+func TestNspawnMachineHasNoRouteOutside(t *testing.T) {
 	l := lab.Open(t, limit, machine.Nspawn)
 	probe := l.Start(t, machine.Config{Root: l.Root, InstanceID: "i-probe"})
 	probe.Sh(t, "getent hosts mirror.eksnode.test")

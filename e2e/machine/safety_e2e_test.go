@@ -17,7 +17,7 @@ import (
 
 // Removing the control groups of one machine keeps those of a machine with a
 // longer name and the same prefix.
-func TestControlGroupsOfOthersStay(t *testing.T) {
+func TestRemovingControlGroupsKeepsOtherMachines(t *testing.T) {
 	folders, err := ControlGroups()
 	require.NoError(t, err)
 	require.NotEmpty(t, folders)
@@ -42,7 +42,7 @@ func TestControlGroupsOfOthersStay(t *testing.T) {
 	assert.NoError(t, process.Process.Signal(syscall.Signal(0)), "the other machine's processes run")
 }
 
-func TestRemoveTreeDoesNotGoThroughMounts(t *testing.T) {
+func TestRemoveTreeStopsAtMounts(t *testing.T) {
 	precious, tree := t.TempDir(), filepath.Join(t.TempDir(), "tree")
 	require.NoError(t, os.WriteFile(filepath.Join(precious, "file"), nil, 0o644))
 	mounted := filepath.Join(tree, "mounted")
@@ -55,7 +55,7 @@ func TestRemoveTreeDoesNotGoThroughMounts(t *testing.T) {
 	assert.FileExists(t, filepath.Join(precious, "file"))
 }
 
-func TestOpenFolderSweepsWhatDeadLabsLeft(t *testing.T) {
+func TestOpenFolderRemovesFoldersOfDeadLabs(t *testing.T) {
 	parent := filepath.Join(t.TempDir(), "run")
 	dead, other := filepath.Join(parent, "lab-dead"), filepath.Join(parent, "others")
 	require.NoError(t, os.MkdirAll(filepath.Join(dead, "i-1", "upper"), 0o755))
@@ -72,7 +72,7 @@ func TestOpenFolderSweepsWhatDeadLabsLeft(t *testing.T) {
 }
 
 // The instance id becomes part of a path that is removed at the end.
-func TestInstanceIDsAreNoPaths(t *testing.T) {
+func TestInstanceIDsWithPathsAreRefused(t *testing.T) {
 	for _, id := range []string{"", "../i-1", "/", "i-1/..", "."} {
 		_, err := Config{Root: "/tree", InstanceID: id}.complete(netip.MustParseAddr("10.77.1.1"))
 		assert.ErrorContains(t, err, "must match", id)

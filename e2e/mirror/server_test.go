@@ -62,7 +62,7 @@ func TestServeOnAListener(t *testing.T) {
 	require.ErrorContains(t, err, "listen tcp: address nowhere")
 }
 
-func TestServeUntil(t *testing.T) {
+func TestServeEndsWithContextAndClose(t *testing.T) {
 	for name, end := range map[string]func(server *Server, cancel func()){
 		"Close":       func(server *Server, _ func()) { assert.NoError(t, server.Close()) },
 		"the context": func(_ *Server, cancel func()) { cancel() },
@@ -83,7 +83,7 @@ func TestServeUntil(t *testing.T) {
 	}
 }
 
-func TestFail(t *testing.T) {
+func TestServeInjectedStatus(t *testing.T) {
 	server := serve(t, Options{})
 	server.Inject(Fail(kubeletPath, 500).First(1), Fail(kubeletPath, 404).First(2), Fail("/dl.k8s.io/none", 503))
 	var got []int
@@ -105,7 +105,7 @@ func TestFail(t *testing.T) {
 	assert.Equal(t, 404, status)
 }
 
-func TestTruncate(t *testing.T) {
+func TestServeTruncatedBody(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		keep int64
@@ -142,7 +142,7 @@ func TestTruncate(t *testing.T) {
 	}
 }
 
-func TestReplace(t *testing.T) {
+func TestServeReplacedContent(t *testing.T) {
 	server := serve(t, Options{})
 	wrong := []byte("malware")
 	server.Inject(Replace(kubeletPath, wrong).First(1), Replace("/dl.k8s.io/none", []byte("there now")))
@@ -159,7 +159,7 @@ func TestReplace(t *testing.T) {
 }
 
 // The properties of the line are lower bounds of the time.
-func TestSlowLine(t *testing.T) {
+func TestServeLatencyAndBandwidth(t *testing.T) {
 	t.Run("latency", func(t *testing.T) {
 		const latency = 30 * time.Millisecond
 		server := serve(t, Options{Latency: latency})

@@ -209,8 +209,8 @@ func (b *bench) testNoImages(t *testing.T, n *node, hidden *mirror.Server, app s
 		image string
 		words []string
 	}{
-		"a digest missing from the registry": {absent, []string{"images: fetch " + appImage, "pulling the image " + absent + ": its registry does not have it", "check name and digest"}},
-		"a registry that does not listen": {strings.Replace(app, "5000", "9", 1),
+		"a digest that the registry does not have": {absent, []string{"images: fetch " + appImage, "pulling the image " + absent + ": its registry does not have it", "check name and digest"}},
+		"a registry that is not there": {strings.Replace(app, "5000", "9", 1),
 			[]string{"its registry cannot be reached from the Packer host", "connection refused", "image_archives"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 // A scrub that was killed before any of its changes is completed by the next
 // scrub, also when a template's new file was being written. The result equals
 // that of an undisturbed scrub. A third run changes nothing.
-func TestKilledBeforeEveryChange(t *testing.T) {
+func TestScrubKilledBeforeEachChangeIsCompleted(t *testing.T) {
 	folder := t.TempDir()
 	begin := func(name string) string {
 		root := filepath.Join(folder, name)

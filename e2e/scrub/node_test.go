@@ -144,7 +144,7 @@ echo kubelet $(systemctl is-active kubelet) $(systemctl is-enabled kubelet)
 // A machine with the state of containerd, a kubelet, cloud-init, sshd and
 // journald is scrubbed while it runs. The captured image must contain none of
 // that state.
-func TestARealNode(t *testing.T) {
+func TestScrubRunningNodeAndCapture(t *testing.T) {
 	l := lab.Open(t, limit, machine.Nspawn, machine.QEMU)
 	builder := l.Start(t, machine.Config{Root: l.Root, InstanceID: "i-equip"})
 	equip(t, builder)

@@ -20,7 +20,7 @@ const limit = 30 * time.Minute
 // may remove them: the scrub keeps them, and both scrub and audit report
 // findings. After containerd starts, the scrub removes the containers and keeps
 // the image complete.
-func TestContainersOfAStoppedContainerd(t *testing.T) {
+func TestScrubKeepsContainersOfStoppedContainerd(t *testing.T) {
 	l := lab.Open(t, limit, machine.Nspawn)
 	n := l.Start(t, machine.Config{Root: l.Root, InstanceID: "i-stopped"})
 	equip(t, n)

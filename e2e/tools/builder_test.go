@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestProbe(t *testing.T) {
+func TestToolVersionIsChecked(t *testing.T) {
 	for _, test := range []struct {
 		name, script string
 		wantErr      string
@@ -40,7 +40,7 @@ func TestProbe(t *testing.T) {
 }
 
 // A program built from another module must fail the check.
-func TestVerifyRefusesAnotherProgram(t *testing.T) {
+func TestVerifyRefusesProgramOfAnotherModule(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	folder := t.TempDir()
@@ -51,7 +51,7 @@ func TestVerifyRefusesAnotherProgram(t *testing.T) {
 	require.ErrorContains(t, err, "checking packer: built from github.com/eksnode/packer-plugin-eksnode/e2e/tools.test, must be built from github.com/hashicorp/packer")
 }
 
-func TestBuildRefuses(t *testing.T) {
+func TestBuildRefusesUnknownTools(t *testing.T) {
 	for _, test := range []struct{ name, arch, wantErr string }{
 		{NameKubelet, "riscv64", `building kubelet 1.34.4: unknown architecture "riscv64"; must be amd64 or arm64`},
 		{"helm", "amd64", `finding "helm": unknown tool; must be one of packer, packer-plugin-amazon, kubelet, ecr-credential-provider, cni-plugins, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, kubeadm, etcd, kube-bench, critest, toxiproxy-server, gitleaks`},
@@ -61,7 +61,7 @@ func TestBuildRefuses(t *testing.T) {
 	}
 }
 
-func TestProgramsAreNamedAsTheGoCommandDoes(t *testing.T) {
+func TestProgramNamesMatchTheGoCommand(t *testing.T) {
 	for importPath, want := range map[string]string{
 		"go.etcd.io/etcd/server/v3": "server", "k8s.io/kubernetes/cmd/kubelet": "kubelet", "github.com/hashicorp/packer": "packer",
 	} {

@@ -36,7 +36,7 @@ func TestCacheFillsOnce(t *testing.T) {
 	assert.EqualValues(t, 1, fills.Load(), "each waiter must find the folder of the first")
 }
 
-func TestCacheKeepsNothingOfAFailure(t *testing.T) {
+func TestCacheKeepsNoFailedEntry(t *testing.T) {
 	where := cache{folder: t.TempDir()}
 	broken := errors.New("compiler on fire")
 	_, err := where.entry(t.Context(), "thing", &strings.Builder{}, func(folder string) error {
@@ -51,7 +51,7 @@ func TestCacheKeepsNothingOfAFailure(t *testing.T) {
 	assert.Empty(t, names(t, folder))
 }
 
-func TestCacheSweepsWhatAKilledProcessLeft(t *testing.T) {
+func TestCacheRemovesFoldersOfKilledProcess(t *testing.T) {
 	where := cache{folder: t.TempDir()}
 	for _, left := range []string{".thing_1.123", ".thing_12.456"} {
 		require.NoError(t, os.MkdirAll(filepath.Join(where.folder, left, "deep"), 0o755))

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestWrapper(t *testing.T) {
+func TestWrapperModule(t *testing.T) {
 	for _, test := range []struct {
 		name, upstream, version string
 		want, wantErr           string
@@ -62,7 +62,7 @@ func TestWrapper(t *testing.T) {
 	}
 }
 
-func TestTail(t *testing.T) {
+func TestTailKeepsLastLines(t *testing.T) {
 	assert.Empty(t, tail(" \n"))
 	assert.Equal(t, "\nonly", tail("only\n"))
 	long := strings.Repeat("x\n", 30)

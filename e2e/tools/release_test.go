@@ -79,7 +79,7 @@ func tarred(t *testing.T, name, text string) string {
 	return out.String()
 }
 
-func TestAReleaseIsDownloadedAndKept(t *testing.T) {
+func TestReleaseIsDownloadedAndCached(t *testing.T) {
 	inZip, inTar := zipped(t, "bin/tool", script), tarred(t, "./tool-1.2.3/tool", script)
 	for name, c := range map[string]struct {
 		file, sum string
@@ -111,7 +111,7 @@ func TestAReleaseIsDownloadedAndKept(t *testing.T) {
 
 // Without a response or a release from the publisher's site, the tool is built.
 // Here the build fails, because the module does not exist.
-func TestAToolIsBuiltWhereItsSiteHasNone(t *testing.T) {
+func TestToolIsBuiltWithoutPublishedRelease(t *testing.T) {
 	sum := sumOf(script) + "\n"
 	for name, c := range map[string]struct {
 		pages map[string]string
@@ -139,7 +139,7 @@ func TestAToolIsBuiltWhereItsSiteHasNone(t *testing.T) {
 }
 
 // Wrong data from a site is an error: the tool is not built instead.
-func TestAWrongReleaseIsAnError(t *testing.T) {
+func TestInvalidReleaseIsAnError(t *testing.T) {
 	other := zipped(t, "other", script)
 	for name, c := range map[string]struct{ path, file, sum, member, want string }{
 		"another file":      {"/tool", script, sumOf("other"), "", "comparing URL/tool with URL/sum: the file has the SHA-256 " + sumOf(script) + ", the publisher says " + sumOf("other") + "; does a proxy change downloads?"},
@@ -159,7 +159,7 @@ func TestAWrongReleaseIsAnError(t *testing.T) {
 	}
 }
 
-func TestPackerOfTheSearchPath(t *testing.T) {
+func TestPackerOnSearchPath(t *testing.T) {
 	for _, c := range []struct {
 		name, script, version string
 		fits                  bool

@@ -32,7 +32,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-func TestAnotherKubernetes(t *testing.T) {
+func TestKubernetesVersionFromEnvironment(t *testing.T) {
 	for asked, want := range map[string]string{"": "1.34.4", "1.35.0": "1.35.0", "1.99.0": "1.34.4"} {
 		t.Setenv("KUBERNETES", asked)
 		_, got, err := Find(NameKubelet, "")
@@ -58,7 +58,7 @@ func TestTableIsComplete(t *testing.T) {
 	}
 }
 
-func TestArguments(t *testing.T) {
+func TestBuildArguments(t *testing.T) {
 	tool, version, err := Find(NameKubelet, "1.34.4")
 	require.NoError(t, err)
 	got := builder{tool: tool, version: version, arch: "arm64"}.arguments("/out")
@@ -77,7 +77,7 @@ func TestArguments(t *testing.T) {
 }
 
 // A program that consists of a package's tests is compiled with go test -c.
-func TestArgumentsOfTests(t *testing.T) {
+func TestBuildArgumentsOfTestPrograms(t *testing.T) {
 	tool, version, err := Find(NameCritest, "")
 	require.NoError(t, err)
 	one := builder{tool: tool, version: version, arch: "amd64"}
@@ -88,7 +88,7 @@ func TestArgumentsOfTests(t *testing.T) {
 }
 
 // Builds with different results must have different keys in the cache.
-func TestKeys(t *testing.T) {
+func TestCacheKeysDifferByBuildArguments(t *testing.T) {
 	packer, _, err := Find(NamePacker, "")
 	require.NoError(t, err)
 	tagged := packer

@@ -20,7 +20,7 @@ import (
 // Every tool of the table can be downloaded or built, is static if built, and
 // comes from the cache the second time. Without the publishers' sites, the
 // first run on a machine takes some ten minutes.
-func TestEverythingBuilds(t *testing.T) {
+func TestEveryToolCanBeBuilt(t *testing.T) {
 	for _, tool := range tools.Table() {
 		for _, version := range tool.Versions {
 			t.Run(tool.Name+"@"+version, func(t *testing.T) {

@@ -16,7 +16,7 @@ var (
 	kind     = regexp.MustCompile(`(?m)^### (.*)$`)
 )
 
-func TestTheChangelogIsOfItsForm(t *testing.T) {
+func TestChangelogFormat(t *testing.T) {
 	text := read(t, "CHANGELOG.md")
 	sections := section.FindAllStringSubmatch(text, -1)
 	require.NotEmpty(t, sections)
@@ -29,7 +29,7 @@ func TestTheChangelogIsOfItsForm(t *testing.T) {
 	for _, k := range kind.FindAllStringSubmatch(text, -1) {
 		assert.Contains(t, []string{"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}, k[1])
 	}
-	// Between releases the sources name the next version, which has no section.
+	// Between releases the sources have the next version, without a section.
 	if version.VersionPrerelease == "" {
 		assert.Contains(t, text, "\n## ["+version.Version+"] - ")
 	}

@@ -95,7 +95,7 @@ func TestRefusals(t *testing.T) {
 }
 
 // A developer's own access key must not appear in a response or a log.
-func TestOtherAccessKey(t *testing.T) {
+func TestForeignAccessKeyIsRefusedAndNotRepeated(t *testing.T) {
 	e, url := newEndpoint(t)
 	authorization := strings.Replace(signed("ec2"), "AKIATEST", "AKIAREAL", 1)
 	status, text := post(t, url, map[string]string{"Authorization": authorization}, "Action=Greet&Version=1&Name=you")

@@ -37,7 +37,7 @@ func TestDecodeQuery(t *testing.T) {
 	}, got)
 }
 
-func TestDecodeQueryRefuses(t *testing.T) {
+func TestDecodeQueryRefusesInvalidParameters(t *testing.T) {
 	for query, want := range map[string]string{
 		"Unknown=1":                   "the parameter Unknown",
 		"One.Unknown=1":               "the parameter One.Unknown",

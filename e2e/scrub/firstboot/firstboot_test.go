@@ -95,7 +95,7 @@ func fromNodeConfig(t *testing.T, s bootstrap.Surroundings, h *host.Host, text s
 
 // A scrubbed image boots, joins with every setting, and is scrubbed again: its
 // disk must equal the image. A second boot must equal the first.
-func TestAScrubTakesAllThatAFirstBootWrote(t *testing.T) {
+func TestScrubRemovesEverythingOfAFirstBoot(t *testing.T) {
 	onMachine(t, func(t *testing.T) {
 		service := imdstest.Serve(imdstest.Typical())
 		defer service.Close()

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestRunRefuses(t *testing.T) {
+func TestRunRefusesInvalidArguments(t *testing.T) {
 	for _, test := range []struct {
 		name, wantErr string
 		arguments     []string
