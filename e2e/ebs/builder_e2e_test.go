@@ -59,7 +59,8 @@ build {
 	return d.offer("build", template)
 }
 
-// TestBuilderWithSettingsBeyondExample makes the calls that the example does not need.
+// TestBuilderWithSettingsBeyondExample makes the calls that the example does
+// not need.
 func TestBuilderWithSettingsBeyondExample(t *testing.T) {
 	for name, test := range map[string]struct {
 		head, settings string

@@ -183,8 +183,8 @@ func counter(t *testing.T, text, name string) int {
 	return 0
 }
 
-// TestConnectionsOutOfTheLabAreCounted proves that strays counts connections. Without it, a
-// broken counter would let every build pass.
+// TestConnectionsOutOfTheLabAreCounted proves that strays counts connections.
+// Without it, a broken counter would let every build pass.
 func TestConnectionsOutOfTheLabAreCounted(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	t.Cleanup(cancel)

@@ -14,9 +14,9 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 )
 
-// TestBuildUsesVersionAndNetworkOfCluster builds the image for a cluster from the cluster's
-// name alone: version and network come from EKS, the base image from its
-// publisher's parameter.
+// TestBuildUsesVersionAndNetworkOfCluster builds the image for a cluster from
+// the cluster's name alone: version and network come from EKS, the base image
+// from its publisher's parameter.
 func TestBuildUsesVersionAndNetworkOfCluster(t *testing.T) {
 	c := newCloud(t, mirror.Options{})
 	var subnets struct {

@@ -37,8 +37,8 @@ func release(t *testing.T) (folder, archive, digest string) {
 // awsNotes is an aws command that records its arguments.
 const awsNotes = "#!/bin/sh\nprintf '%s\\n' \"$@\" > \"$NOTES\"\n"
 
-// TestRunCommandScriptAuditsImageRoots runs the document's script as a machine does, on
-// clean image roots and on unclean ones.
+// TestRunCommandScriptAuditsImageRoots runs the document's script as a machine
+// does, on clean image roots and on unclean ones.
 func TestRunCommandScriptAuditsImageRoots(t *testing.T) {
 	folder, _, digest := release(t)
 	server := httptest.NewServer(http.FileServerFS(os.DirFS(folder)))

@@ -23,9 +23,9 @@ import (
 // limit bounds the test, so that a hang becomes a failure with a log.
 const limit = 15 * time.Minute
 
-// TestImageBuilderComponentBuildsImage runs the phases like Image Builder: build and
-// validate on one machine, test on a second machine that is started from its
-// image.
+// TestImageBuilderComponentBuildsImage runs the phases like Image Builder:
+// build and validate on one machine, test on a second machine that is started
+// from its image.
 func TestImageBuilderComponentBuildsImage(t *testing.T) {
 	l := lab.Open(t, limit, machine.Nspawn)
 	folder, archive, digest := release(t)

@@ -56,12 +56,12 @@ Environment='KUBELET_ARGS=--node-ip=10.0.9.9 --hostname-override=ip-10-0-9-9.eu-
 EOF
 cat > /etc/systemd/system/kubelet.service.d/30-kubelet-extra-args.conf <<'EOF'
 [Service]
-Environment='KUBELET_EXTRA_ARGS=--node-labels=cluster=former --reserved-cpus=0'
+Environment='KUBELET_EXTRA_ARGS=--node-labels=cluster=earlier --reserved-cpus=0'
 EOF
 printf '[Service]\nEnvironment=GOGC=200\n' > /etc/systemd/system/kubelet.service.d/50-mine.conf
 echo '%s' > /etc/kubernetes/pki/ca.crt
-sed -i 's,MASTER_ENDPOINT,%s,; s,CLUSTER_NAME,former,; s,AWS_REGION,eu-west-1,' /var/lib/kubelet/kubeconfig
-sed -i 's|^{|{"providerID": "aws:///eu-west-1a/i-former", "maxPods": 737, "systemReservedCgroup": "/system",|' /etc/kubernetes/kubelet/kubelet-config.json
+sed -i 's,MASTER_ENDPOINT,%s,; s,CLUSTER_NAME,earlier,; s,AWS_REGION,eu-west-1,' /var/lib/kubelet/kubeconfig
+sed -i 's|^{|{"providerID": "aws:///eu-west-1a/i-earlier", "maxPods": 737, "systemReservedCgroup": "/system",|' /etc/kubernetes/kubelet/kubelet-config.json
 echo '{"policyName":"none","defaultCpuSet":"0-63","checksum":1}' > /var/lib/kubelet/cpu_manager_state
 echo '{"data":' > /var/lib/kubelet/allocated_pods_state
 echo '{"Data":{"PodDeviceEntries":null,"RegisteredDevices":{"example.com/phantom":["one"]}},"Checksum":1}' > /var/lib/kubelet/device-plugins/kubelet_internal_checkpoint
@@ -71,10 +71,10 @@ sync`
 
 // testLeftoverState boots instances from an image that was not scrubbed.
 func testLeftoverState(t *testing.T, w *world, first, second *cluster) {
-	builder := w.instance(t, "i-former", nil)
+	builder := w.instance(t, "i-earlier", nil)
 	builder.booted()
 	builder.sh(joinedByAmazon, first.ca, first.endpoint)
-	image := filepath.Join(w.Folder(), "former.raw")
+	image := filepath.Join(w.Folder(), "earlier.raw")
 	builder.CaptureTo(t, image)
 	boot := func(t *testing.T, id, userData string) *node {
 		return w.launch(t, machine.Config{Kind: machine.Node, Image: image, InstanceID: id, UserData: []byte(userData)})

@@ -25,7 +25,7 @@ import (
 
 // Unique names of the clusters.
 const (
-	nameOfA = "former-4c1f9e"
+	nameOfA = "earlier-4c1f9e"
 	nameOfB = "next-4c1f9e"
 )
 

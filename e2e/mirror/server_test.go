@@ -212,8 +212,8 @@ func serve(t *testing.T, options Options) *Server {
 	return server
 }
 
-// ask sends one request on a connection of its own. The error may be that of the
-// body.
+// ask sends one request on a connection of its own. The error may be that of
+// the body.
 func ask(t *testing.T, method, url, rangeHeader string) (status int, body string, err error) {
 	t.Helper()
 	request, err := http.NewRequest(method, url, nil)

@@ -111,6 +111,6 @@ func TestQuotedMessagesAreThoseOfTheCode(t *testing.T) {
 	}
 }
 
-func TestAnchorsMatchGitHub(t *testing.T) {
+func TestAnchorsAreThoseOfGitHub(t *testing.T) {
 	assert.Equal(t, []string{"provisioner-eksnode", "phase-caches-and-logs"}, anchors("# Provisioner `eksnode`\ntext\n## Phase: caches and logs\n"))
 }
