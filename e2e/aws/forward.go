@@ -75,12 +75,12 @@ func (w *World) Name(name string, answer []byte, pattern string) {
 	w.names.add(name, string(found[1]))
 }
 
-// crashes lists the errors of AWS for calls on which moto crashes.
+// crashes maps actions on which moto crashes to the errors of AWS.
 var crashes = map[string]string{
 	"ec2:DescribeLaunchTemplateVersions": "InvalidLaunchTemplateId.VersionNotFound",
 }
 
-// looks lists the prefixes of actions that change nothing.
+// looks matches the actions that change nothing.
 var looks = regexp.MustCompile(`^(Describe|Get|List)`)
 
 // mends fixes values in moto's responses that the SDK refuses to read. moto

@@ -35,8 +35,8 @@ const oneWay = 10
 
 // lab is a network of machines. Toxiproxy runs in it and adds the round trip to
 // connections: it delays each byte by a fixed time and does not limit the
-// bandwidth. Opening a connection has no delay, because toxiproxy's kernel
-// accepts it.
+// bandwidth. Opening a connection has no delay, because the local kernel accepts
+// it.
 type lab struct {
 	*machine.Lab
 	b       *testing.B
@@ -56,7 +56,7 @@ func openLab(b *testing.B) *lab {
 	b.Cleanup(func() { assert.NoError(b, l.Close()) })
 	program, err := tools.Build(l.ctx, tools.NameToxiproxy, "", runtime.GOARCH, os.Stderr)
 	require.NoError(b, err)
-	server := l.Command(b.Context(), program) // b.Context() would end before cleanup
+	server := l.Command(b.Context(), program) // b.Context() ends before cleanup
 	require.NoError(b, server.Start())
 	b.Cleanup(func() { _ = server.Wait() }) // Wait reports that the process was killed
 	return l

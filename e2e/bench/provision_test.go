@@ -130,8 +130,8 @@ func (m made) paths() (files, folders []string) {
 }
 
 // fingerprint returns a script that prints mode, owner and content of the files
-// that both ways must make alike. It also prints whether disabled units start
-// at boot.
+// that both ways must make alike. It also prints whether units that must not
+// start at boot are enabled.
 func (m made) fingerprint() string {
 	ours := []string{manifest.Path}
 	for _, a := range m.actions {

@@ -61,8 +61,8 @@ func TestInterruptedBuildLeavesNothing(t *testing.T) {
 		return len(ended) > 0
 	}, limit, 100*time.Millisecond)
 	require.Empty(t, ended, "packer ended before Ctrl-C")
-	// A terminal sends SIGINT to all processes. packer's parent process would pass
-	// on only SIGTERM.
+	// Like a terminal, the test sends SIGINT to all processes of packer. The
+	// started process would forward only SIGTERM.
 	require.NoError(t, syscall.Kill(-command.Process.Pid, syscall.SIGINT))
 	begin := time.Now()
 	assert.Error(t, <-ended)

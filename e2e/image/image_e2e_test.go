@@ -88,8 +88,7 @@ func launch(t *testing.T) {
 	}
 }
 
-// questions are the commands that each machine runs, by the fact that they
-// return.
+// questions maps each fact about a machine to the command that prints it.
 var questions = map[string]string{
 	"machine id":      "cat /etc/machine-id",
 	"host key":        "ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub | cut -d' ' -f2",

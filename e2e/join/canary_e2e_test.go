@@ -33,7 +33,7 @@ func TestScrubRemovesPlantedWordFromDisk(t *testing.T) {
 	first := w.launch(firstID, w.image, w.a.role, w.a.amazonScript("--node-labels=cluster=a"))
 	w.works(w.a, first, "first", wordOfA)
 	w.step("planted in %s files", first.Sh(w.t, "word="+wordOfA+"\n"+plant))
-	snapshot(t, first, dirty) // a configuration with planted words could not boot again
+	snapshot(t, first, dirty) // with planted words in its configuration the machine would not boot again
 	first.Sh(t, "umount -q /var/lib/cloud/seed/nocloud || true; eksnode scrub --yes --wipe-free-space && eksnode audit")
 	first.CaptureTo(t, clean)
 

@@ -114,7 +114,7 @@ func (c *cluster) complete(t *testing.T) {
 	c.must(t, "", "create", "clusterrolebinding", "kubeadm:cluster-admins", "--clusterrole=cluster-admin", "--group=kubeadm:cluster-admins")
 	c.daemon(t, tools.NameScheduler, "--leader-elect=false", "--secure-port=0", "--kubeconfig="+c.path("scheduler.conf"))
 	c.daemon(t, tools.NameControllerManager, "--leader-elect=false", "--secure-port=0", "--kubeconfig="+c.path("controller-manager.conf"),
-		// The approver needs this permission to sign certificates.
+		// Only with service account credentials may a controller sign certificates.
 		"--use-service-account-credentials=true", "--service-account-private-key-file="+c.path("sa.key"),
 		"--root-ca-file="+c.path("ca.crt"), "--cluster-signing-cert-file="+c.path("ca.crt"), "--cluster-signing-key-file="+c.path("ca.key"),
 		"--cluster-name="+c.name, "--profiling=false")

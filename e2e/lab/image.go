@@ -78,7 +78,7 @@ func Busybox(t *testing.T, names ...string) []File {
 	program, err := os.ReadFile("/bin/busybox")
 	require.NoError(t, err)
 	files := []File{Program("bin/busybox", program)}
-	for _, name := range names { // hard links: a test that hides one name must not hide all
+	for _, name := range names { // hard links, so that a test that hides one name does not hide all
 		files = append(files, File{Header: tar.Header{Name: "bin/" + name, Typeflag: tar.TypeLink, Linkname: "bin/busybox", Mode: 0o755}})
 	}
 	return files

@@ -18,7 +18,7 @@ func link(address netip.Addr) string {
 	return fmt.Sprintf("m%d-%d", octets[2], octets[3])
 }
 
-// plugScript moves the machine's interface into the namespace that runs the
+// plugScript adds the machine's interface to the namespace that runs the
 // script. It first deletes the interface of the machine's previous boot,
 // because the kernel removes the network of an ended machine with a delay.
 const plugScript = `

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 func run(t *testing.T, args ...string) (string, int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), lab.Eksnode(t), args...)
-	out, _ := cmd.CombinedOutput() // the exit code is enough
+	out, _ := cmd.CombinedOutput() // the exit code has more detail than the error
 	require.NotNil(t, cmd.ProcessState, "%s", out)
 	return string(out), cmd.ProcessState.ExitCode()
 }

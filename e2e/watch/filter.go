@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// becoming is the environment variable that makes a test's own program become
-// the watched program.
+// becoming is the argument that makes a test's own program become the watched
+// program.
 const becoming = "become-watched"
 
 // changing lists the system calls that change a file system, in addition to
@@ -78,7 +78,7 @@ func become(args []string) error {
 		return fmt.Errorf("watching system calls: %w", errno)
 	}
 	if err := unix.Sendmsg(3, []byte{0}, unix.UnixRights(int(listener)), nil, 0); err != nil {
-		return fmt.Errorf("handing the listener over: %w", err)
+		return fmt.Errorf("sending the listener: %w", err)
 	}
 	unix.CloseOnExec(int(listener))
 	unix.CloseOnExec(3)

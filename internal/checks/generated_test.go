@@ -36,7 +36,7 @@ func TestHCLSpecsAreGenerated(t *testing.T) {
 		want, err := os.ReadFile(strings.TrimSuffix(from, ".go") + ".hcl2spec.go")
 		require.NoError(t, err)
 		name := strings.TrimSuffix(s.name, ".go") + ".hcl2spec.go"
-		assert.Equal(t, string(want), read(t, name), "%s has drifted from %s; run `make generate`", name, s.name)
+		assert.Equal(t, string(want), read(t, name), "%s differs from the generated code of %s; run `make generate`", name, s.name)
 	}
 	assert.NotZero(t, count)
 }

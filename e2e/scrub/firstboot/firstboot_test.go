@@ -54,7 +54,7 @@ var boots = map[string]struct {
 	"NodeConfig": {
 		func(t *testing.T, s bootstrap.Surroundings, h *host.Host) *bootstrap.Node {
 			n := fromNodeConfig(t, s, h, everything)
-			n.Containerd.SOCI = true // the machine that runs this test may be too small for the limits
+			n.Containerd.SOCI = true // forced, because the machine that runs this test may be too small for SOCI
 			return n
 		},
 		[]string{
@@ -77,7 +77,7 @@ var boots = map[string]struct {
 			require.NoError(t, err)
 			n, err := s.FromArguments(t.Context(), h, a)
 			require.NoError(t, err)
-			n.Containerd.PauseImage = "localhost/kubernetes/pause:latest" // like images with sandbox images of their own
+			n.Containerd.PauseImage = "localhost/kubernetes/pause:latest" // as on images with their own pause image
 			return n
 		},
 		[]string{"+ /etc/containerd/config.toml", "+ /etc/systemd/system/multi-user.target.wants/kubelet.service", "~ /var/lib/kubelet/kubeconfig"},
