@@ -153,7 +153,7 @@ func (w *World) check(region string, in runInstancesIn) (*Image, error) {
 	}
 	for _, m := range in.Mappings {
 		if m.Device != i.RootDevice {
-			return nil, endpoint.Refuse("the device %s: a machine has only the image's disk, %s", m.Device, i.RootDevice)
+			return nil, endpoint.Refuse("the device %s: a machine has only the disk of its image, %s", m.Device, i.RootDevice)
 		}
 		for _, d := range i.Devices {
 			if m.EBS.Size != 0 && m.EBS.Size < d.Size {

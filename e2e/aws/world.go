@@ -161,7 +161,7 @@ func (w *World) Fail(action string, times int, code string, status int) {
 	w.faults.Lock()
 	defer w.faults.Unlock()
 	for range times {
-		w.failures[action] = append(w.failures[action], &endpoint.Failure{Code: code, Message: "failure injected by the test", Status: status})
+		w.failures[action] = append(w.failures[action], &endpoint.Failure{Code: code, Message: "as the test wants it", Status: status})
 	}
 }
 

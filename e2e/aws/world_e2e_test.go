@@ -48,7 +48,7 @@ func TestCallsThatMotoWouldIgnoreFail(t *testing.T) {
 		{"the filter &#34;hypervisor&#34;", "DescribeImages", []string{"Filter.1.Name", "hypervisor", "Filter.1.Value.1", "xen"}},
 		{"InvalidAMIID.NotFound", "RunInstances", []string{"ImageId", "ami-00000000", "MinCount", "1", "MaxCount", "1"}},
 		{"InvalidParameterValue", "RunInstances", []string{"ImageId", NodeImage, "MinCount", "0", "MaxCount", "0"}},
-		{"the device /dev/xvdb: a machine has only the image's disk", "RunInstances", []string{"ImageId", NodeImage, "MinCount", "1", "MaxCount", "1", "BlockDeviceMapping.1.DeviceName", "/dev/xvdb"}},
+		{"the device /dev/xvdb: a machine has only the disk of its image", "RunInstances", []string{"ImageId", NodeImage, "MinCount", "1", "MaxCount", "1", "BlockDeviceMapping.1.DeviceName", "/dev/xvdb"}},
 		{"an image of an instance in state running", "CreateImage", []string{"InstanceId", "i-1", "Name", "x"}},
 		{"InvalidSnapshot.InUse", "DeleteSnapshot", []string{"SnapshotId", "snap-1"}},
 		{"AuthFailure", "DeregisterImage", []string{"ImageId", Debian}},
