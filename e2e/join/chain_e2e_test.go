@@ -32,13 +32,13 @@ func chain(t *testing.T, suite, report string) {
 		first = w.launch(firstID, w.image, w.a.role, w.a.amazonScript("--node-labels=cluster=a"))
 		w.works(w.a, first, "first", wordOfA)
 	})
-	w.phase("it is captured without a scrub, and is Ready again", func() {
+	w.phase("the instance is captured without a scrub, and is Ready again", func() {
 		require.NoError(t, first.PowerOff(w.Ctx))
 		require.NoError(t, first.Capture(w.Ctx, dirty))
 		w.step("captured without a scrub")
 		w.reboot(w.a, first)
 	})
-	w.phase("it is scrubbed, powered off and captured", func() { w.scrubbed(first, clean) })
+	w.phase("the instance is scrubbed, powered off and captured", func() { w.scrubbed(first, clean) })
 	w.step("captured scrubbed")
 
 	w.phase("an instance of the image without the scrub", func() { t.Run("without the scrub", func(t *testing.T) { w.in(t).unauthorized(dirty) }) })

@@ -62,7 +62,7 @@ kill -KILL $!`)
 		if clean {
 			assert.Empty(t, files, "an image that passes must be clean")
 		}
-		w.step("its audit passes: %t; %d files name cluster A; %s", clean, len(files), lastLine(said))
+		w.step("the image's audit passes: %t; %d files name cluster A; %s", clean, len(files), lastLine(said))
 		lab.Disk(image).Scrub(t)
 		clean, said = lab.Disk(image).Audit(t)
 		require.True(t, clean, said)

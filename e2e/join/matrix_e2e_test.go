@@ -248,7 +248,7 @@ func (w *world) becomes(i *instance) (n node, why string) {
 // sayings returns the present messages of the kubelet and the user data, and
 // all messages since the boot, also those of the first boot.
 func (w *world) sayings(i *instance) (now, all string) {
-	now = i.Await(w.t, "its journal can be read", within, "journalctl --no-pager --boot --output=cat --unit=kubelet --since=-15s; cat /var/log/cloud-init-output.log")
+	now = i.Await(w.t, "the instance's journal can be read", within, "journalctl --no-pager --boot --output=cat --unit=kubelet --since=-15s; cat /var/log/cloud-init-output.log")
 	return now, i.Sh(w.t, "cat /var/log/cloud-init-output.log; journalctl --no-pager --boot --output=cat --unit=kubelet --unit='eksnode-*'")
 }
 

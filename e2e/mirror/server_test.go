@@ -25,11 +25,11 @@ func TestServe(t *testing.T) {
 		body                            string
 	}{
 		{"a file", "GET", kubeletPath, "", 200, "kubelet"},
-		{"its checksum", "GET", kubeletPath + ".sha256", "", 200, kubeletSum},
-		{"its header", "HEAD", kubeletPath, "", 200, ""},
-		{"its middle", "GET", kubeletPath, "bytes=2-4", 206, "bel"},
-		{"its rest", "GET", kubeletPath, "bytes=5-", 206, "et"},
-		{"beyond its end", "GET", kubeletPath, "bytes=100-", 416, "invalid range: failed to overlap\n"},
+		{"the checksum of a file", "GET", kubeletPath + ".sha256", "", 200, kubeletSum},
+		{"the header of a file", "HEAD", kubeletPath, "", 200, ""},
+		{"the middle of a file", "GET", kubeletPath, "bytes=2-4", 206, "bel"},
+		{"the rest of a file", "GET", kubeletPath, "bytes=5-", 206, "et"},
+		{"beyond the end of a file", "GET", kubeletPath, "bytes=100-", 416, "invalid range: failed to overlap\n"},
 		{"nothing", "GET", "/dl.k8s.io/none", "", 404, "404 page not found\n"},
 		{"a folder", "GET", "/dl.k8s.io", "", 404, "404 page not found\n"},
 		{"a folder with a slash", "GET", "/dl.k8s.io/", "", 404, "404 page not found\n"},

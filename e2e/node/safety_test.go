@@ -57,7 +57,7 @@ done`
 			n.Sh(t, "mount -t tmpfs inner '/var/lib/kubelet/pods/0a1b/volumes/kubernetes.io~empty-dir/my data/a folder'")
 			testMounted(t, b, n)
 		}},
-		{"a kubelet folder that is a link stays one", func(t *testing.T) {
+		{"a kubelet folder that is a link stays a link", func(t *testing.T) {
 			n.readmit(t)
 			n.Sh(t, "rm -r --one-file-system /var/lib/kubelet; mkdir -p /data/kubelet; ln -s /data/kubelet /var/lib/kubelet")
 			n.Sh(t, state)
@@ -65,7 +65,7 @@ done`
 			assert.Equal(t, "/data/kubelet", n.Sh(t, "readlink /var/lib/kubelet"))
 			assert.Empty(t, n.Lines(t, "ls -A /data/kubelet/pods /data/kubelet/pki | grep -v : || true"))
 		}},
-		{"a kubelet folder that is a disk of its own stays one", func(t *testing.T) {
+		{"a kubelet folder that is a mount stays a mount", func(t *testing.T) {
 			n.readmit(t)
 			n.Sh(t, "rm /var/lib/kubelet; mkdir /var/lib/kubelet; mount -t tmpfs disk /var/lib/kubelet")
 			n.Sh(t, state)

@@ -157,7 +157,7 @@ func TestScrubRunningNodeAndCapture(t *testing.T) {
 	n.Await(t, "containerd runs", patience, "ctr version")
 	n.Import(t, "", pause(t))
 	n.Await(t, "the static pod's container runs", patience, "ctr -n k8s.io tasks ls | grep -c RUNNING | grep -qx 2")
-	n.Await(t, "its volumes are mounted", patience, `test "$(grep -c ' /var/lib/kubelet/pods/' /proc/self/mountinfo)" -ge 2`)
+	n.Await(t, "the static pod's volumes are mounted", patience, `test "$(grep -c ' /var/lib/kubelet/pods/' /proc/self/mountinfo)" -ge 2`)
 	n.Sh(t, plant)
 	before := n.Sh(t, state)
 	t.Logf("before:\n%s", before)
