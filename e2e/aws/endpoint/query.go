@@ -94,7 +94,7 @@ func (t *tree) decodeSlice(into reflect.Value) error {
 	for i := range len(t.children) {
 		child := t.children[strconv.Itoa(i+1)]
 		if child == nil {
-			return fmt.Errorf("the parameter %s: has the numbers %q", t.path, slices.Sorted(maps.Keys(t.children)))
+			return fmt.Errorf("the parameter %s has the numbers %q", t.path, slices.Sorted(maps.Keys(t.children)))
 		}
 		if err := child.decode(into.Index(i)); err != nil {
 			return err
