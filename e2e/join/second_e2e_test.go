@@ -4,5 +4,6 @@ package join_test
 
 import "testing"
 
-// The same on another release, with its own systemd, containerd and runc.
+// The chain of TestChain on another release, with its own systemd, containerd
+// and runc.
 func TestChainOnDebian13(t *testing.T) { chain(t, "trixie", "chain-debian-13") }

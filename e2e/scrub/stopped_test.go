@@ -13,13 +13,14 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
 )
 
-// limit bounds a test with machines: virtual ones are emulated.
+// limit bounds a test with machines; virtual machines are emulated.
 const limit = 30 * time.Minute
 
-// While containerd is stopped its containers can be seen, but only it may remove
-// them: the scrub leaves them, and it and the audit say so. Once it runs, they
-// go, and the image stays whole.
-func TestContainersOfAStoppedContainerd(t *testing.T) {
+// While containerd is stopped, its containers are visible but only containerd
+// may remove them: the scrub keeps them, and both scrub and audit report
+// findings. After containerd starts, the scrub removes the containers and keeps
+// the image complete.
+func TestScrubKeepsContainersOfStoppedContainerd(t *testing.T) {
 	l := lab.Open(t, limit, machine.Nspawn)
 	n := l.Start(t, machine.Config{Root: l.Root, InstanceID: "i-stopped"})
 	equip(t, n)
@@ -38,7 +39,7 @@ systemctl stop containerd`)
 	} {
 		assert.Contains(t, result.Stdout, want)
 	}
-	assert.Equal(t, before, n.Sh(t, "sha256sum "+metadata), "the metadata was touched")
+	assert.Equal(t, before, n.Sh(t, "sha256sum "+metadata), "the scrub changed the metadata")
 	result = n.Try(t, "eksnode audit --rules containers")
 	assert.Equal(t, 1, result.Code, result.Stdout+result.Stderr)
 	assert.Contains(t, result.Stdout, "container k8s.io/old-container")

@@ -44,9 +44,9 @@ var mayImport = map[string][]string{
 	"e2e":                   {"host", "plan", "internal/manifest", "internal/templates", "scrub", "distros", "internal/asset", "provisioner", "internal/agent", "bootstrap", "internal/awsapi", "plugin", "internal/version"},
 }
 
-// onlyIn are the rooms, by module, that alone may import it, besides the
-// harness. The agent stays small because the plugin's and AWS's libraries do
-// not reach it.
+// onlyIn lists, by module, the rooms that may import it, in addition to the
+// tests. The agent stays small because it does not import the libraries of the
+// plugin and of AWS.
 var onlyIn = map[string]string{
 	"github.com/hashicorp/packer-plugin-sdk": "plugin",
 	"github.com/hashicorp/hcl":               "plugin",
@@ -54,14 +54,14 @@ var onlyIn = map[string]string{
 	"github.com/aws/aws-sdk-go-v2":           "internal/awsapi",
 }
 
-// listed is a package as `go list -json` prints it.
+// listed is a package in the output of `go list -json`.
 type listed struct {
 	ImportPath string
 	Imports    []string
 }
 
-// roomOf is the room of one of the module's packages, "." for the root; "" for
-// others.
+// roomOf returns the room of one of the module's packages: "." for the root, ""
+// for packages of other modules.
 func roomOf(importPath string) string {
 	if importPath == module {
 		return "."
@@ -90,7 +90,7 @@ func packages(t *testing.T) []listed {
 	return list
 }
 
-// against lists what is wrong with what a package imports, by these tables.
+// against lists the imports of a package that these tables forbid.
 func against(p listed) []string {
 	var wrong []string
 	from := roomOf(p.ImportPath)
@@ -117,8 +117,8 @@ func TestRoomsImportOneWay(t *testing.T) {
 	}
 }
 
-// The table itself must have a direction.
-func TestTheDirectionHasNoCircle(t *testing.T) {
+// The table must not allow circular imports.
+func TestAllowedImportsHaveNoCycle(t *testing.T) {
 	left := map[string][]string{}
 	for room, allowed := range mayImport {
 		left[room] = slices.Clone(allowed)
@@ -135,14 +135,14 @@ func TestTheDirectionHasNoCircle(t *testing.T) {
 	}
 }
 
-func TestAnImportAgainstTheDirectionIsNamed(t *testing.T) {
+func TestForbiddenImportsAreNamed(t *testing.T) {
 	for name, c := range map[string]struct {
 		p    listed
 		want string
 	}{
 		"upwards": {listed{module + "/scrub", []string{"fmt", module + "/distros"}},
 			module + "/scrub imports " + module + "/distros: scrub may import only host, plan, internal/manifest, internal/containerd, internal/templates, internal/surface"},
-		"the harness in the product": {listed{module + "/internal/agent", []string{module + "/e2e/tools"}},
+		"the tests' harness in the product": {listed{module + "/internal/agent", []string{module + "/e2e/tools"}},
 			module + "/internal/agent imports " + module + "/e2e/tools: internal/agent may import only host, plan, scrub, internal/asset, provisioner"},
 		"the SDK outside the plugin": {listed{module + "/internal/agent", []string{"github.com/hashicorp/packer-plugin-sdk/packer"}},
 			module + "/internal/agent imports github.com/hashicorp/packer-plugin-sdk/packer: only plugin may"},

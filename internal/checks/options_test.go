@@ -10,12 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// greeting is an option that nobody needs, as a contributor would add one.
+// greeting is an option that a contributor might add.
 const greeting = "\t// Text that greets people who log in, such as `hello`. It goes without\n\t// `sysctls`.\n" +
 	"\tGreetingText string `json:\"greeting_text,omitempty\" mapstructure:\"greeting_text\"`\n"
 
-// greeted is what the plugin does with it: a value reaches the machine, and one
-// that is not known yet is forgotten.
+// greeted tests the option in the plugin: a set value reaches the machine, and
+// an unknown value is left out.
 const greeted = `package eksnode
 
 import (
@@ -36,9 +36,9 @@ func TestGreeting(t *testing.T) {
 }
 `
 
-// A new field of the spec is an option in HCL, a flag with its help, and a row of
-// the pages, and nothing else is written by hand.
-func TestAnOptionIsOneField(t *testing.T) {
+// A contributor adds an option as one field of the spec: the HCL option, the
+// flag with its help, and the row in the pages are generated.
+func TestNewOptionNeedsOnlyItsField(t *testing.T) {
 	repository := copied(t)
 	git := func(args ...string) string { return in(t, repository, "git", args...) }
 	git("init", "--quiet")
@@ -55,7 +55,7 @@ func TestAnOptionIsOneField(t *testing.T) {
 	assert.Equal(t, []string{
 		".web-docs/components/provisioner/eksnode/README.md", "cmd/eksnode/optionhelp.go", "docs/eksnode.md", "docs/provisioner-eksnode.md",
 		"plugin/eksnode/config.hcl2spec.go", "provisioner/spec.go",
-	}, strings.Fields(git("diff", "--name-only")), "the spec, and what is generated from it")
+	}, strings.Fields(git("diff", "--name-only")), "the spec, and the files generated from it")
 
 	help := in(t, repository, "go", "run", "./cmd/eksnode", "provision", "--help")
 	assert.Regexp(t, `--greeting-text string +text that greets people who log in, such as hello\n`, help)
