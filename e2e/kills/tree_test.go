@@ -27,16 +27,10 @@ func free() *regexp.Regexp {
 		`/run/(systemd|host|containerd|kills|lock)(/.*)?`, `(/var)?/tmp/systemd-private-.*`, // state of running services
 		`/var/cache/ldconfig/aux-cache`,                                   // has times and inodes of libraries
 		`/tmp/apt-dpkg-install-.*`,                                        // apt's own links to packages, which only apt removes; a scrub empties /tmp
-<<<<<<< HEAD
-		`/etc/(passwd|group|g?shadow|sub[ug]id)\.[0-9]+`,                  // useradd's locks, named by its process
-		`/var/cache/apt/archives/.*`,                                      // packages that a killed apt downloaded; a scrub empties it
-		`/var/lib/systemd/deb-systemd-helper-enabled(/.*)?`,               // notes of Debian's scripts, which do not complete them after a kill
-		`/etc/rc[0-6S]\.d/.*`,                                             // System V links: systemd ignores them, and update-rc.d does not complete them after a kill
-=======
 		`/etc/(passwd|group|g?shadow|sub[ug]id)\.[0-9]+`,                  // locks of useradd, named by its process
 		`/var/cache/apt/archives/.*`,                                      // packages that a killed apt downloaded; a scrub empties the folder
 		`/var/lib/systemd/deb-systemd-helper-enabled(/.*)?`,               // records of Debian's scripts, incomplete after a kill
->>>>>>> wt-F
+		`/etc/rc[0-6S]\.d/.*`,                                             // System V links: systemd ignores them, and update-rc.d does not complete them after a kill
 		`/var/lib/ucf/((hashfile|registry)\.[0-9]+|cache/.*)`,             // backups and copies, which ucf does not repair
 		`/var/lib/dpkg/(status-old|info/.*-new)`,                          // dpkg's previous state, and partial files that dpkg ignores
 		`/var/lib/containerd/io\.containerd\.metadata\.v1\.bolt/meta\.db`, // counts its openings

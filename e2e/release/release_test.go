@@ -25,15 +25,15 @@ import (
 
 var packerVersion = flag.String("packer", "", "version of the packer that installs the release")
 
-// number is not the version of the sources: a linker flag that names no variable
-// is ignored in silence.
+// number differs from the version of the sources, because a linker flag for a
+// missing variable is ignored in silence.
 const (
 	number = "9.8.7"
 	plugin = "packer-plugin-eksnode_v" + number
 	module = "github.com/eksnode/packer-plugin-eksnode"
 )
 
-// A release is built twice, in two folders, by the goreleaser that releases.
+// The released goreleaser builds a release twice, in two folders.
 func TestRelease(t *testing.T) {
 	checkout := tagged(t)
 	gpg := newKey(t)
@@ -45,7 +45,7 @@ func TestRelease(t *testing.T) {
 	t.Run("files", func(t *testing.T) { assert.Equal(t, files(), uploads(t, dist)) })
 	t.Run("same bytes", func(t *testing.T) {
 		for _, name := range files() {
-			if filepath.Ext(name) != ".sig" { // which holds the time
+			if filepath.Ext(name) != ".sig" { // signatures contain the time
 				assert.True(t, bytes.Equal(read(t, filepath.Join(dist, name)), read(t, filepath.Join(again, name))), name)
 			}
 		}
@@ -60,12 +60,13 @@ func TestRelease(t *testing.T) {
 	})
 }
 
-// systems are those of the plugin. The command is compiled for all but FreeBSD.
+// systems are those of the plugin. The command is compiled for all of them
+// except FreeBSD.
 func systems() []string {
 	return []string{"darwin_amd64", "darwin_arm64", "freebsd_amd64", "linux_amd64", "linux_arm64", "windows_amd64", "windows_arm64"}
 }
 
-// archiveOf is the command's archive for a system, or "".
+// archiveOf returns the command's archive for a system, or "".
 func archiveOf(system string) string {
 	switch name := "eksnode_v" + number + "_" + system; {
 	case strings.HasPrefix(system, "freebsd"):
@@ -77,7 +78,7 @@ func archiveOf(system string) string {
 	}
 }
 
-// files are the names of all that is released, sorted.
+// files returns the names of all released files, sorted.
 func files() []string {
 	var all []string
 	for _, name := range []string{plugin, "eksnode_v" + number} {
@@ -92,7 +93,7 @@ func files() []string {
 	return slices.Sorted(slices.Values(all))
 }
 
-// uploads are the files that goreleaser would publish.
+// uploads returns the files that goreleaser would publish.
 func uploads(t *testing.T, dist string) []string {
 	var artifacts []struct{ Name, Type string }
 	require.NoError(t, json.Unmarshal(read(t, filepath.Join(dist, "artifacts.json")), &artifacts))
@@ -105,7 +106,8 @@ func uploads(t *testing.T, dist string) []string {
 	return slices.Sorted(slices.Values(names))
 }
 
-// tagged is a commit of what this repository holds, changes included.
+// tagged returns a folder with a tagged commit of this repository's files,
+// including uncommitted changes.
 func tagged(t *testing.T) string {
 	root := strings.TrimSpace(run(t, "", "git", "rev-parse", "--show-toplevel"))
 	folder := filepath.Join(t.TempDir(), "sources")
@@ -127,7 +129,7 @@ func tagged(t *testing.T) string {
 type key struct{ home, fingerprint string }
 
 func newKey(t *testing.T) key {
-	home, err := os.MkdirTemp("", "gpg") // its socket's path must be short
+	home, err := os.MkdirTemp("", "gpg") // the path of gpg's socket must be short
 	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(home) })
 	k := key{home: home}
@@ -145,7 +147,7 @@ func (k key) gpg(t *testing.T, args ...string) string {
 	return run(t, "", "gpg", append([]string{"--batch", "--homedir", k.home}, args...)...)
 }
 
-// build has goreleaser do all but publish.
+// build runs goreleaser without publishing.
 func build(t *testing.T, checkout string, k key) (dist string) {
 	bin, err := filepath.Abs("../../bin/tools")
 	require.NoError(t, err)
@@ -157,8 +159,8 @@ func build(t *testing.T, checkout string, k key) (dist string) {
 	return filepath.Join(checkout, "dist")
 }
 
-// checksums holds each file of checksums to its archives, by the program that
-// people use. Packer reads every line of the plugin's as a plugin's zip.
+// checksums verifies each file of checksums with sha256sum. The plugin's file
+// must list only the plugin's zips, because Packer reads every line as one.
 func checksums(t *testing.T, dist string, k key) {
 	var plugins, commands []string
 	for _, system := range systems() {
@@ -178,8 +180,8 @@ func checksums(t *testing.T, dist string, k key) {
 	}
 }
 
-// programs looks into every archive: the program's name, mode and target, and
-// what its bill of materials says.
+// programs checks every archive: the program's name, mode and target, and the
+// contents of its bill of materials.
 func programs(t *testing.T, checkout, dist string) {
 	agents, err := filepath.Glob(filepath.Join(checkout, "plugin/embedded/agents/*.gz"))
 	require.NoError(t, err)
@@ -204,8 +206,8 @@ func programs(t *testing.T, checkout, dist string) {
 	}
 }
 
-// unpack gives the path of a program out of an archive, which holds the licence
-// besides and no more.
+// unpack returns the path of the program in an archive. The archive must
+// contain only the program and the license.
 func unpack(t *testing.T, archive, program string) string {
 	folder := t.TempDir()
 	if filepath.Ext(archive) == ".zip" {
@@ -223,7 +225,8 @@ func unpack(t *testing.T, archive, program string) string {
 	return filepath.Join(folder, program)
 }
 
-// builtFor checks that a program is static and without this machine's paths.
+// builtFor checks that a program is static and does not contain this machine's
+// paths.
 func builtFor(t *testing.T, program, system string) {
 	info, err := buildinfo.ReadFile(program)
 	require.NoError(t, err)
@@ -262,7 +265,7 @@ func bill(t *testing.T, file, program string) {
 	assert.Contains(t, listed, "std")
 }
 
-// versions runs this machine's programs.
+// versions runs the programs for this machine's system.
 func versions(t *testing.T, dist string) {
 	system := runtime.GOOS + "_" + runtime.GOARCH
 	command := unpack(t, filepath.Join(dist, archiveOf(system)), "eksnode")
@@ -280,8 +283,9 @@ func versions(t *testing.T, dist string) {
 	assert.NotEmpty(t, is.Provisioners)
 }
 
-// installs has packer find the release on a GitHub of this machine, download and
-// check it, and load both provisioners; then once more without any network.
+// installs makes packer find the release on a GitHub of this machine, download
+// and check it, and load both provisioners. It then repeats the run without any
+// network.
 func installs(t *testing.T, packer, dist string) {
 	home := t.TempDir()
 	template := filepath.Join(home, "check.pkr.hcl")
