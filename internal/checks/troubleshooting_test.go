@@ -74,7 +74,7 @@ func TestEveryCauseAndCheckHasASymptom(t *testing.T) {
 		}
 	}
 	for _, id := range known {
-		assert.Contains(t, named, id, "%s has no row for it", troubleshooting)
+		assert.True(t, slices.Contains(named, id), "%s has no row for %s", troubleshooting, id)
 	}
 }
 
