@@ -79,7 +79,7 @@ func pages(ctx context.Context, root string) (map[string]string, error) {
 
 // webPages are the files of Packer's integration pages and which page each is.
 var webPages = map[string]string{
-	".web-docs/README.md":                                "docs/build.md",
+	".web-docs/README.md":                                "docs/packer.md",
 	".web-docs/components/provisioner/eksnode/README.md": "docs/provisioner-eksnode.md",
 	".web-docs/components/provisioner/scrub/README.md":   "docs/provisioner-scrub.md",
 
