@@ -182,9 +182,10 @@ func TestMakeTargetsInRunningTextExist(t *testing.T) {
 	require.NotEmpty(t, seen)
 }
 
-// The README's promise: two commands on a fresh machine, and a third.
+// The README promises two commands on a fresh machine, and fits on two screens.
 func TestTheReadmeBeginsWithItsCommands(t *testing.T) {
-	assert.Equal(t, []string{"make image", "make test", "make e2e"}, typed(t)["README.md"][:3])
+	assert.Equal(t, []string{"make image", "make test"}, typed(t)["README.md"][:2])
+	assert.Less(t, strings.Count(read(t, "README.md"), "\n"), 100)
 }
 
 func TestInvalidCommandsAreFound(t *testing.T) {

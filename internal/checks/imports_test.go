@@ -14,7 +14,7 @@ import (
 )
 
 // mayImport are the rooms and which others each may import: a change of this
-// table is a change of the architecture, and of docs/architecture.md.
+// table is a change of the architecture, and of docs/design/architecture.md.
 var mayImport = map[string][]string{
 	"internal/version":      {},
 	"internal/strictjson":   {},
@@ -96,7 +96,7 @@ func against(p listed) []string {
 	from := roomOf(p.ImportPath)
 	allowed, known := mayImport[from]
 	if !known {
-		return []string{fmt.Sprintf("%s: the room %q has no row in mayImport; give it one, and a place in docs/architecture.md", p.ImportPath, from)}
+		return []string{fmt.Sprintf("%s: the room %q has no row in mayImport; give it one, and a place in docs/design/architecture.md", p.ImportPath, from)}
 	}
 	for _, imported := range p.Imports {
 		if to := roomOf(imported); to != "" && to != from && !slices.Contains(allowed, to) {
@@ -147,17 +147,17 @@ func TestForbiddenImportsAreNamed(t *testing.T) {
 		"the SDK outside the plugin": {listed{module + "/internal/agent", []string{"github.com/hashicorp/packer-plugin-sdk/packer"}},
 			module + "/internal/agent imports github.com/hashicorp/packer-plugin-sdk/packer: only plugin may"},
 		"a new room": {listed{module + "/util", nil},
-			module + `/util: the room "util" has no row in mayImport; give it one, and a place in docs/architecture.md`},
+			module + `/util: the room "util" has no row in mayImport; give it one, and a place in docs/design/architecture.md`},
 	} {
 		t.Run(name, func(t *testing.T) { assert.Equal(t, []string{c.want}, against(c.p)) })
 	}
 	assert.Empty(t, against(listed{module + "/plugin/scrub", []string{module + "/plugin/remote", module + "/scrub", "github.com/hashicorp/hcl/v2/hcldec"}}))
 }
 
-// docs/architecture.md draws the rooms; none may be missing there.
+// docs/design/architecture.md draws the rooms; none may be missing there.
 func TestTheArchitectureNamesEveryRoom(t *testing.T) {
-	text := read(t, "docs/architecture.md")
+	text := read(t, "docs/design/architecture.md")
 	for room := range mayImport {
-		assert.Contains(t, text, "`"+room+"/`", "docs/architecture.md does not describe the room %s", room)
+		assert.Contains(t, text, "`"+room+"/`", "docs/design/architecture.md does not describe the room %s", room)
 	}
 }

@@ -93,24 +93,6 @@ func TestLinksHaveTargets(t *testing.T) {
 	}
 }
 
-// The table of failures quotes messages; each quoted part must be in the code.
-func TestQuotedMessagesAreThoseOfTheCode(t *testing.T) {
-	var code strings.Builder
-	for _, s := range sources(t) {
-		if !s.isTest() {
-			code.WriteString(s.text)
-		}
-	}
-	_, table, found := strings.Cut(read(t, "docs/packer.md"), "| message | remedy |\n|---|---|\n")
-	require.True(t, found)
-	for line := range strings.Lines(table) {
-		message := strings.TrimSpace(strings.Split(line, "|")[1])
-		for part := range strings.SplitSeq(message, "…") {
-			assert.Contains(t, code.String(), strings.TrimSpace(part), "docs/packer.md quotes %q", message)
-		}
-	}
-}
-
 func TestAnchorsAreThoseOfGitHub(t *testing.T) {
 	assert.Equal(t, []string{"provisioner-eksnode", "phase-caches-and-logs"}, anchors("# Provisioner `eksnode`\ntext\n## Phase: caches and logs\n"))
 }
