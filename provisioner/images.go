@@ -97,7 +97,7 @@ func (s Spec) pinned(text string) (image.Reference, error) {
 	case !ok:
 		return r, fmt.Errorf(`the lock file does not have the image %s; add it with "eksnode lock --images %[1]s"`, r.Name)
 	case r.Digest != "" && r.Digest != locked:
-		return r, surface.Errorf("%s is pinned to %s, but the lock file has %s; correct the %s, or lock anew", r.Name, r.Digest, locked, surface.Field())
+		return r, surface.Errorf("%s is pinned to %s, but the lock file has %s; correct the %s, or update the lock file", r.Name, r.Digest, locked, surface.Field())
 	}
 	r.Digest = locked
 	return r, nil

@@ -68,11 +68,11 @@ func TestImagesThatAreRefused(t *testing.T) {
 		"not in the lock": {true, Containers{Images: []string{"registry.k8s.io/pause:3.9@" + digestA}},
 			`images: the lock file does not have the image registry.k8s.io/pause:3.9; add it with "eksnode lock --images registry.k8s.io/pause:3.9"`},
 		"another than the lock": {true, Containers{PauseImage: "registry.k8s.io/pause:3.10@" + digestB},
-			"pause_image: registry.k8s.io/pause:3.10 is pinned to " + digestB + ", but the lock file has " + digestA + "; correct the field, or lock anew"},
+			"pause_image: registry.k8s.io/pause:3.10 is pinned to " + digestB + ", but the lock file has " + digestA + "; correct the field, or update the lock file"},
 		"twice": {true, Containers{Images: []string{"registry.k8s.io/pause:3.10", "registry.k8s.io/pause:3.10"}},
 			"images: registry.k8s.io/pause:3.10 is there twice"},
 		"no registry": {true, Containers{Images: []string{"busybox:1.37"}, PauseImage: "x"},
-			"pause_image: \"x\" names no registry; write it out, such as docker.io/library/busybox:1.37\nimages: \"busybox:1.37\" names no registry; write it out, such as docker.io/library/busybox:1.37"},
+			"pause_image: \"x\" names no registry; write the full name, such as docker.io/library/busybox:1.37\nimages: \"busybox:1.37\" names no registry; write the full name, such as docker.io/library/busybox:1.37"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := Spec{KubernetesVersion: "1.34.4", Containers: test.is}

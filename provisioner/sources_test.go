@@ -33,8 +33,8 @@ func TestSourcesThatAreRefused(t *testing.T) {
 		"unknown":      {Spec{Sources: Sources{Source: "s3"}}, `source "s3" is not known; known are upstream, eks-bucket`},
 		"a date alone": {Spec{Sources: Sources{EKSBuildDate: "2025-11-13"}}, `eks_build_date has no effect without source = "eks-bucket"`},
 		"no date":      {Spec{Sources: Sources{Source: asset.EKSBucket, EKSBuildDate: "latest"}}, `eks_build_date "latest" must be a day, such as 2025-11-13`},
-		"a tampered lock": {Spec{Sources: Sources{Lock: tampered}}, "the lock file: its content has the SHA-256 " + sum + ", but it says " + tampered.SHA256 +
-			`: it was edited by hand or is damaged; restore it from version control, or remove it and make it anew with "eksnode lock"`},
+		"a tampered lock": {Spec{Sources: Sources{Lock: tampered}}, "the lock file: the content has the SHA-256 " + sum + ", but the field sha256 is " + tampered.SHA256 +
+			`: the file was edited by hand or is damaged; restore the file from version control, or delete it and create it again with "eksnode lock"`},
 		"a version of EKS'": {Spec{Sources: Sources{Source: asset.EKSBucket}, Versions: map[string]string{"ecr-credential-provider": "1.31.7"}},
 			`versions["ecr-credential-provider"] has no effect with source = "eks-bucket", which has it in Kubernetes' version`},
 	}
