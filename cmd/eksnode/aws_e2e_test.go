@@ -53,7 +53,7 @@ func TestPreflight(t *testing.T) {
 	assert.Contains(t, out, "OK       aws-auth              arn:aws:iam::123456789012:role/node is a node\n")
 
 	for want, args := range map[string][]string{
-		"eksnode: cluster: its name is missing; say it with --cluster, and one of --instance, --launch-template and --ami\n":                            {"--ami", "x"},
+		"eksnode: cluster: the name is missing; say it with --cluster, and one of --instance, --launch-template and --ami\n":                            {"--ami", "x"},
 		"eksnode: name one of an instance, a launch template and an image; say it with --cluster, and one of --instance, --launch-template and --ami\n": {"--cluster", "x"},
 		"eksnode: --launch-template-version: it does something with --launch-template only\n":                                                           {"--cluster", "x", "--ami", "y", "--launch-template-version", "3"},
 		"eksnode: --output: \"xml\" is not known; known: json, junit, sarif, text\n":                                                                    {"--output", "xml"},
@@ -120,7 +120,7 @@ func TestPreflightAsJUnit(t *testing.T) {
 	for _, c := range suite.Cases {
 		failures += map[bool]int{true: 1}[c.Failure != nil]
 		errs += map[bool]int{true: 1}[c.Error != nil]
-		warnings += strings.Count(c.Out, "WARN: EKS manages none")
+		warnings += strings.Count(c.Out, "WARN: EKS manages no add-ons")
 	}
 	assert.Equal(t, []int{suite.Failures, suite.Errors, 1}, []int{failures, errs, warnings})
 	assert.Equal(t, 1, suite.Failures)
