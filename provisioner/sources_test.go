@@ -22,7 +22,7 @@ func lockOf(t *testing.T, entries ...asset.Locked) *asset.Lock {
 	return l
 }
 
-func TestSourcesThatAreRefused(t *testing.T) {
+func TestRefusedSources(t *testing.T) {
 	tampered := lockOf(t)
 	tampered.SHA256 = strings.Repeat("0", 64)
 	sum := lockOf(t).SHA256
@@ -36,7 +36,7 @@ func TestSourcesThatAreRefused(t *testing.T) {
 		"a tampered lock": {Spec{Sources: Sources{Lock: tampered}}, "the lock file: the content has the SHA-256 " + sum + ", but the field sha256 is " + tampered.SHA256 +
 			`: the file was edited by hand or is damaged; restore the file from version control, or delete it and create it again with "eksnode lock"`},
 		"a version of EKS'": {Spec{Sources: Sources{Source: asset.EKSBucket}, Versions: map[string]string{"ecr-credential-provider": "1.31.7"}},
-			`versions["ecr-credential-provider"] has no effect with source = "eks-bucket", which has it in Kubernetes' version`},
+			`versions["ecr-credential-provider"] has no effect with source = "eks-bucket", which has the asset in Kubernetes' version`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -46,7 +46,7 @@ func TestSourcesThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestTheLockTravelsInTheSpecAndDecides(t *testing.T) {
+func TestTheSpecContainsTheLock(t *testing.T) {
 	spec := Spec{KubernetesVersion: "1.34.4", Sources: Sources{Lock: lockOf(t, asset.Locked{
 		ID: "kubelet", Kubernetes: "1.34.4", Arch: "amd64", Version: "1.34.4", Origin: asset.EKSBucket, BuildDate: "2025-11-13", Size: 7, SHA256: strings.Repeat("a", 64),
 		URL: "https://amazon-eks.s3.us-west-2.amazonaws.com/1.34.4/2025-11-13/bin/linux/amd64/kubelet",

@@ -168,7 +168,7 @@ func TestManifests(t *testing.T) {
 	code, out, errOut = command(t, "", "manifests", "--cluster", "my-cluster", "--role", role, "--only", "aws-auth", "--aws-auth", "-")
 	assert.Equal(t, 2, code)
 	assert.Empty(t, out, "kubectl gets nothing where the live ConfigMap could not be read")
-	assert.Equal(t, "eksnode: writing aws-auth: reading the ConfigMap: there is no text; `kubectl get configmap aws-auth -n kube-system -o yaml` prints it, and a cluster without aws-auth needs no --aws-auth\n", errOut)
+	assert.Equal(t, "eksnode: writing aws-auth: reading the ConfigMap: the input is empty; `kubectl get configmap aws-auth -n kube-system -o yaml` prints it, and a cluster without aws-auth needs no --aws-auth\n", errOut)
 
 	w.Clusters["my-cluster"]["version"] = "1.18"
 	_, out, _ = command(t, "", "manifests", "--cluster", "my-cluster", "--role", role, "--only", "tags")
@@ -181,7 +181,7 @@ func TestManifests(t *testing.T) {
 
 	code, _, errOut = command(t, "", "manifests", "--cluster", "my-cluster", "--role", role, "--only", "vpc-cni")
 	assert.Equal(t, 2, code)
-	assert.Equal(t, "eksnode: --only vpc-cni: it is not needed for these nodes; the launch template takes --ami, the VPC CNI --windows\n", errOut)
+	assert.Equal(t, "eksnode: --only vpc-cni: not needed for these nodes; the launch template takes --ami, the VPC CNI --windows\n", errOut)
 	_, _, errOut = command(t, "", "manifests", "--only", "x")
 	assert.Contains(t, errOut, `--only: the manifest "x" is not known`)
 }

@@ -62,7 +62,7 @@ func TestMisplacedFlags(t *testing.T) {
 		"ami diff a b c":                    "name two images or two manifests; eksnode ami diff --help shows how",
 		"ami publish":                       "name the image; eksnode ami publish --help shows how",
 		"ami publish ami-1 --parameter a:b": `--parameter: "a:b" is no parameter's name such as /eksnode/debian/1.34/amd64`,
-		"manifests --cluster c --role node": `role: "node" is no role's ARN such as arn:aws:iam::123456789012:role/node; an instance profile's is none`,
+		"manifests --cluster c --role node": `role: "node" is not a role's ARN such as arn:aws:iam::123456789012:role/node; an instance profile's ARN does not work`,
 		"manifests --cluster c --role arn:aws:iam::123456789012:role/node --instance-type x": "--instance-type: it does something with --ami only",
 		"userdata check x --cluster c":                             "unknown flag: --cluster; eksnode userdata check --help lists the flags",
 		"userdata check":                                           "name the file with user data; eksnode userdata check --help shows how",
