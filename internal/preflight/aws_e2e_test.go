@@ -114,7 +114,7 @@ func TestMissingResources(t *testing.T) {
 	}{
 		"no cluster":             {func(w *aws.World) { w.Do("eks:DELETE /clusters/my-cluster") }, "cluster", "UNKNOWN", "No cluster found for name: my-cluster."},
 		"no image":               {func(w *aws.World) { w.Images = nil }, "image-state", "UNKNOWN", "InvalidAMIID.NotFound"},
-		"an instance that ended": {func(w *aws.World) { w.Do("ec2:TerminateInstances", "InstanceId.1", "i-1") }, "instance-profile", "UNKNOWN", "describing the instance i-1: it is terminated"},
+		"an instance that ended": {func(w *aws.World) { w.Do("ec2:TerminateInstances", "InstanceId.1", "i-1") }, "instance-profile", "UNKNOWN", "describing the instance i-1: the instance is terminated"},
 		"no access entry":        {func(w *aws.World) { clear(w.Entries) }, "access", "UNKNOWN", "aws-auth decides, and only the Kubernetes API can read aws-auth"},
 		"another type":           {func(w *aws.World) { w.Entries[aws.NodeRole] = "STANDARD" }, "access", "FAIL", "has the type STANDARD"},
 		"no add-ons":             {func(w *aws.World) { clear(w.Addons) }, "addons", "WARN", "EKS manages no add-ons"},
@@ -227,7 +227,7 @@ func TestInvalidCredentials(t *testing.T) {
 	w := served(t)
 	w.Fail("sts:GetCallerIdentity", 1, "ExpiredToken", 403)
 	_, err := Run(t.Context(), connect(t), instance)
-	require.EqualError(t, err, "asking who we are: ExpiredToken: as the test wants it")
+	require.EqualError(t, err, "reading the caller's identity: ExpiredToken: as the test wants it")
 	assert.Len(t, w.Count(), 1)
 }
 

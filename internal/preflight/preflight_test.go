@@ -102,9 +102,9 @@ func TestEachCheckFailsAndPasses(t *testing.T) {
 		{"instance-profile", "FAIL", func(f *facts) { f.profile.err = &awsapi.APIError{Code: "NoSuchEntity"} }, "NoSuchEntity", "aws iam create-instance-profile --instance-profile-name nodes && "},
 		{"instance-profile", "FAIL", func(f *facts) { f.profile.value.Role = nil }, "the instance profile nodes has no role", "aws iam add-role-to-instance-profile"},
 		{"instance-profile", "UNKNOWN", func(f *facts) {
-			f.launch.err = errors.New("describing the instance i-1: it is terminated, and EC2 forgets what it was started with")
+			f.launch.err = errors.New("describing the instance i-1: the instance is terminated, and EC2 no longer has its settings")
 			f.profile.err = f.launch.err
-		}, "describing the instance i-1: it is terminated", "eksnode preflight"},
+		}, "describing the instance i-1: the instance is terminated", "eksnode preflight"},
 		{"instance-profile", "UNKNOWN", func(f *facts) { f.profile.err = &awsapi.DeniedError{Permission: "iam:GetInstanceProfile"} }, "the permission iam:GetInstanceProfile is missing", "--policy"},
 		{"role-trust", "FAIL", func(f *facts) {
 			f.profile.value.Role.Trust = strings.Replace(f.profile.value.Role.Trust, "ec2.", "eks.", 1)
