@@ -374,7 +374,7 @@ func TestADamagedManifestIsAnErrorWithTheRemedy(t *testing.T) {
 	h, d := installedDebian(t)
 	require.NoError(t, h.Files.WriteFile(manifest.Path, []byte("{"), host.Attributes{Mode: 0o644}))
 	_, err := apply(t, t.Context(), h, d, Spec{KubernetesVersion: "1.34.4"})
-	require.EqualError(t, err, "kubelet: reading the image's manifest /etc/eks/eksnode/manifest.json: line 1, column 2: it ends too early; provision again after removing it")
+	require.EqualError(t, err, "kubelet: reading the image's manifest /etc/eks/eksnode/manifest.json: line 1, column 2: the text ends too early; remove the file and provision again")
 }
 
 func TestPackagesNeedTheLiveMachine(t *testing.T) {

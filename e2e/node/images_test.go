@@ -152,10 +152,10 @@ func TestImages(t *testing.T) {
 		n.Sh(t, "ctr -n k8s.io images rm "+appImage)
 		said := n.audit(t, 1, "--rules images-there")
 		assert.Contains(t, said, appImage)
-		assert.Contains(t, said, "containerd does not have it")
+		assert.Contains(t, said, "containerd does not have the image")
 		n.Sh(t, "systemctl stop containerd")
 		said = n.audit(t, 1, "--rules images-there")
-		assert.Contains(t, said, "containerd does not have it")
+		assert.Contains(t, said, "containerd does not have the image")
 		assert.NotContains(t, said, pauseName)
 	})
 }

@@ -67,9 +67,9 @@ func TestATamperedLockIsRefused(t *testing.T) {
 		"an unknown field":   {strings.Replace(good, `"assets"`, `"asets"`, 1), `not a lock file: line 3, column 3: the field "asets" is not known; ` + remade},
 		"another schema":     {strings.Replace(good, LockSchema, "eksnode.lock/v9", 1), `the schema is "eksnode.lock/v9", not "eksnode.lock/v1"; another version of eksnode wrote the file, or it was edited by hand; restore the file from version control, or delete it and create it again with "eksnode lock"`},
 		"no JSON":            {"kubelet 1.34.4\n", "not a lock file: line 1, column 1: invalid character 'k' looking for beginning of value; " + remade},
-		"empty":              {"", "not a lock file: it is empty; " + remade},
-		"cut off":            {good[:len(good)/2], "not a lock file: line 10, column 44: it ends too early; " + remade},
-		"more after the end": {good + "{}", "something follows its end; " + remade},
+		"empty":              {"", "not a lock file: the text is empty; " + remade},
+		"cut off":            {good[:len(good)/2], "not a lock file: line 10, column 44: the text ends too early; " + remade},
+		"more after the end": {good + "{}", "more text follows the end; " + remade},
 		"conflict markers":   {"<<<<<<< HEAD\n" + good, "not a lock file: line 1, column 1: invalid character '<' looking for beginning of value; " + remade},
 	}
 	for name, test := range tests {

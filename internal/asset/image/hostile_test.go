@@ -49,7 +49,7 @@ func TestManifestsBeyondTheLimits(t *testing.T) {
 		"more layers than the kernel mounts": {`{"config":{"digest":"CONFIG","size":37},"layers":[` + strings.Repeat(`{"digest":"LAYER","size":5},`, 500) + `{"digest":"LAYER","size":5}]}`,
 			"the image has 501 layers, but a node can mount only 500"},
 		"a list in a list":       {`{"manifests":[{"digest":"LIST","platform":` + amd64 + `}]}`, "LIST is a list of manifests in a list of manifests"},
-		"a size that is no size": {`{"config":{"digest":"CONFIG","size":1e30}}`, "the manifest TOP cannot be read: line 1, column 105: the field config.size: a number stands where a whole number should be"},
+		"a size that is no size": {`{"config":{"digest":"CONFIG","size":1e30}}`, "the manifest TOP cannot be read: line 1, column 105: the field config.size: expected a whole number, found a number"},
 		"nothing but depth":      {strings.Repeat("[", 20000), "the manifest TOP cannot be read: line 1, column 10001: invalid character '[' exceeded max depth"},
 		"an endless digest": {`{"config":{"digest":"CONFIG","size":37},"layers":[{"digest":"` + strings.Repeat("x", 1000) + `"}]}`,
 			`the digest "` + strings.Repeat("x", 100) + `" is not sha256: and 64 hexadecimal digits`},
