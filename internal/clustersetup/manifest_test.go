@@ -205,7 +205,7 @@ func TestRefusals(t *testing.T) {
 		reading + "the input is not a ConfigMap; " + print + " prints it":                                                                                    raw("kind: Secret\n"),
 		reading + "the input is empty; " + print + " prints it, and a cluster without aws-auth needs no --aws-auth":                                          raw("\n"),
 		reading + "the input has more than one document; " + print + " prints one":                                                                           raw("kind: ConfigMap\n---\nkind: ConfigMap\n"),
-		reading + "the ConfigMap is \"x\" in the namespace \"default\"; " + print + " prints aws-auth":                                                                  raw("kind: ConfigMap\nmetadata: {name: x, namespace: default}\n"),
+		reading + "the ConfigMap is \"x\" in the namespace \"default\"; " + print + " prints aws-auth":                                                       raw("kind: ConfigMap\nmetadata: {name: x, namespace: default}\n"),
 		reading + "line 2: metadata is not an object":                                                                                                        raw("kind: ConfigMap\nmetadata: x\n"),
 		reading + "the ConfigMap has 4194320 bytes, but Kubernetes stores at most 1 MiB":                                                                     raw("kind: ConfigMap\n" + strings.Repeat("#", 4<<20)),
 		reading + "line 3: did not find expected ',' or '}'":                                                                                                 auth("{a: b"),

@@ -41,7 +41,7 @@ type Finding struct {
 	Evidence []string
 	// Count is the number of matching lines.
 	Count int
-	// Follows names the finding of which this one is a consequence.
+	// Follows names the finding that caused this one.
 	Follows string
 }
 

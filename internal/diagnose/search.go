@@ -101,8 +101,8 @@ func (s *Search) Log(l Log) error {
 
 // errorsMost is how many lines that look like errors are kept.
 const errorsMost = 10
-
-// errorParts are the texts of which every line that looks like an error contains
+// errorParts are texts: every line that looks like an error contains at least one.
+// Searching for them costs a small part of what the expressions cost.
 // one. Searching for them costs a small part of what the expressions cost.
 var errorParts = []string{
 	"rror", "RROR", "err=", "ail", "AIL", "atal", "ATAL", "anic", "ANIC", "enied", "efused", "authorized", "orbidden", "imed out", "imeout", "annot",
