@@ -101,9 +101,9 @@ func (s *Search) Log(l Log) error {
 
 // errorsMost is how many lines that look like errors are kept.
 const errorsMost = 10
+
 // errorParts are texts: every line that looks like an error contains at least one.
 // Searching for them costs a small part of what the expressions cost.
-// one. Searching for them costs a small part of what the expressions cost.
 var errorParts = []string{
 	"rror", "RROR", "err=", "ail", "AIL", "atal", "ATAL", "anic", "ANIC", "enied", "efused", "authorized", "orbidden", "imed out", "imeout", "annot",
 	"an't", "nable to", "o such",
