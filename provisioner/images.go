@@ -254,7 +254,7 @@ func (i *importing) fetch(ctx context.Context, w wanted, progress plan.Progress)
 	return got.Digest, manifest.File{Path: w.archive, Mode: 0o644, Size: got.Size, SHA256: got.SHA256}, nil
 }
 
-// verify asks containerd what it has now.
+// verify compares the imported image with the required digest.
 func (i *importing) verify(ctx context.Context, w wanted, digest string) error {
 	have, err := containerd.Images(ctx, i.h)
 	if err != nil {
@@ -266,7 +266,7 @@ func (i *importing) verify(ctx context.Context, w wanted, digest string) error {
 	return nil
 }
 
-// start starts containerd where it does not run.
+// start starts containerd unless it runs already.
 func (i *importing) start(ctx context.Context) error {
 	active, err := containerd.IsActive(ctx, i.h)
 	if err != nil || active {
@@ -277,7 +277,7 @@ func (i *importing) start(ctx context.Context) error {
 	return err
 }
 
-// stop stops the containerd that start started, also when ctx has ended.
+// stop stops containerd again if start started it, also when ctx has ended.
 func (i *importing) stop(ctx context.Context) error {
 	if !i.started {
 		return nil

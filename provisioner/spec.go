@@ -1,5 +1,5 @@
-// Package provisioner makes a plain machine an EKS node: a Spec becomes a list
-// of steps, and each step knows what is left to do on a host.
+// Package provisioner turns a plain machine into an EKS node. A Spec becomes a list
+// of steps, and each step plans the remaining work on a host.
 package provisioner
 
 import (
