@@ -195,7 +195,7 @@ func TestMountedRefusesTheMachinesOwnRoot(t *testing.T) {
 	assert.ErrorIs(t, err, fs.ErrNotExist)
 }
 
-func TestNothingRunsFromAMountedRoot(t *testing.T) {
+func TestNothingRunsFromAnImageRoot(t *testing.T) {
 	i := newImage(t)
 	_, err := i.Run(t.Context(), Command{Argv: []string{"true"}})
 	assert.ErrorIs(t, err, ErrMountedRoot)

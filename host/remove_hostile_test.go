@@ -117,7 +117,7 @@ func TestLinksToOtherPlacesAreFollowed(t *testing.T) {
 }
 
 // Truncate refuses the same links.
-func TestTruncateGoesNoDetours(t *testing.T) {
+func TestTruncateRefusesTheSameLinks(t *testing.T) {
 	i := newImage(t)
 	i.put(t, "etc/passwd", "x")
 	i.put(t, "data/log/messages", "x")
@@ -158,7 +158,7 @@ func TestDotDotInNames(t *testing.T) {
 
 // With nested mounts, two mounts at one place and a mount of the machine's own
 // /etc, nothing is removed, neither in the mounts nor next to them.
-func TestMountsInMountsStopARemoval(t *testing.T) {
+func TestNestedMountsStopARemoval(t *testing.T) {
 	for _, r := range removers {
 		t.Run(r.name, func(t *testing.T) {
 			i := newImage(t)
@@ -193,7 +193,7 @@ func TestMountsInMountsStopARemoval(t *testing.T) {
 
 // A tree deeper than PATH_MAX (4096 bytes), and deeper than the process's limit of
 // open files, is removed completely.
-func TestDeeperThanAnyPath(t *testing.T) {
+func TestTreesDeeperThanAnyPathAreRemoved(t *testing.T) {
 	for _, r := range removers {
 		t.Run(r.name, func(t *testing.T) {
 			i := newImage(t)

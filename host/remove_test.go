@@ -150,7 +150,7 @@ func TestMountIDsAgree(t *testing.T) {
 
 // A large tree is removed completely: many directories, all kinds of names, deep
 // paths. Its siblings stay.
-func TestALargeTreeGoesWhole(t *testing.T) {
+func TestALargeTreeIsRemovedCompletely(t *testing.T) {
 	i := newImage(t)
 	want := int64(1)
 	deep := "big"
@@ -197,7 +197,7 @@ func chattr(t *testing.T, flag, name string) {
 }
 
 // Files that a process adds during the removal are removed too.
-func TestFilesAddedDuringTheRemovalGoToo(t *testing.T) {
+func TestFilesAddedDuringTheRemovalAreRemoved(t *testing.T) {
 	i := newImage(t)
 	for n := range 2000 {
 		i.put(t, fmt.Sprintf("busy/%d/file", n%50)+fmt.Sprint(n), "x")

@@ -109,7 +109,7 @@ func TestAnImmutableFileIsNotReplaced(t *testing.T) {
 }
 
 // Replace returns the error of its fill function, with the file's name.
-func TestTheFillersErrorIsKept(t *testing.T) {
+func TestReplaceReturnsTheErrorOfFill(t *testing.T) {
 	i := newImage(t)
 	mine := errors.New("downloading: the server is gone")
 	err := i.Files.Replace("/etc/x", Attributes{Mode: 0o644}, func(io.Writer) error { return mine })

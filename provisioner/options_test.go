@@ -88,7 +88,7 @@ func TestGoldenPlansOfOptions(t *testing.T) {
 }
 
 // Every distribution accepts all options that it supports and refuses the others.
-func TestEveryDistroTakesItsOptions(t *testing.T) {
+func TestEveryDistroAcceptsItsOptions(t *testing.T) {
 	for _, d := range distros.All() {
 		_, err := Steps(everything(t, d), d, "amd64")
 		require.NoError(t, err, d.ID)

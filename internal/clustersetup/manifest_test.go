@@ -114,7 +114,7 @@ data:
 }
 
 // Entries of others stay as they are written, also unknown ones.
-func TestAWSAuthKeepsTheOthers(t *testing.T) {
+func TestAWSAuthKeepsOtherEntries(t *testing.T) {
 	const roles = `# made by hand
 - rolearn: arn:aws:iam::1:role/other
   username:   "x"

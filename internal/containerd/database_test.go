@@ -177,7 +177,7 @@ func TestErrorsOfDamagedDatabases(t *testing.T) {
 }
 
 // Reading any truncated or changed file ends with a result or an error.
-func TestAnyDamageEnds(t *testing.T) {
+func TestReadingADamagedDatabaseEnds(t *testing.T) {
 	text, _ := written(t, 512, 12, false)
 	random := rand.New(rand.NewPCG(2, 3))
 	for length := 0; length < len(text); length += 1 + random.IntN(200) {

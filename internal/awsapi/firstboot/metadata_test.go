@@ -93,7 +93,7 @@ func TestUserDataMayBeMissing(t *testing.T) {
 
 // Without a configured endpoint, the IPv6 address is used when the IPv4 address has
 // no route, and it is the first from then on.
-func TestTheIPv6AddressAnswersForTheOther(t *testing.T) {
+func TestTheIPv6AddressReplacesTheIPv4Address(t *testing.T) {
 	const ipv4, ipv6 = "169.254.169.254:80", "[fd00:ec2::254]:80"
 	s := instanceAt(t)
 	require.NoError(t, os.Unsetenv("AWS_EC2_METADATA_SERVICE_ENDPOINT"))
