@@ -25,7 +25,7 @@ func TestCancellingEndsTheCommandsChildren(t *testing.T) {
 	defer h.Close()
 	pids := filepath.Join(t.TempDir(), "pids")
 	script := `(trap "" TERM; exec >/dev/null 2>&1; exec sleep 60) & echo $! >` + pids + `.part; mv ` + pids + `.part ` + pids + `; wait`
-	gone := errors.New("the packer host is gone")
+	gone := errors.New("the Packer host is gone")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	over := make(chan error)
 	go func() {
@@ -124,7 +124,7 @@ func TestCancellingDoesNotWaitForOpenOutput(t *testing.T) {
 	h, err := Live()
 	require.NoError(t, err)
 	defer h.Close()
-	gone := errors.New("the packer host is gone")
+	gone := errors.New("the Packer host is gone")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	over := make(chan error)
 	ready, to := io.Pipe()

@@ -279,7 +279,7 @@ func (f *Files) FileSystem(name string) (string, error) {
 	if m := holder(v.all, path.Join(v.root, at), nil); m != nil {
 		return fmt.Sprintf("%d:%d", m.Major, m.Minor), nil
 	}
-	st, err := f.Stat(name) // when the folder is the root of a process
+	st, err := f.Stat(name) // in a chroot the table lacks the mount
 	if err != nil {
 		return "", err
 	}

@@ -119,7 +119,7 @@ func (u *unpacker) checkPlaces() error {
 	for _, dir := range u.folders {
 		at := path.Join(u.target, dir)
 		st, err := u.files.Stat(at)
-		if errors.Is(err, fs.ErrNotExist) { // a dangling link also counts as missing
+		if errors.Is(err, fs.ErrNotExist) { // missing, or a dangling link, which is in the way
 			if _, err = u.files.Lstat(at); errors.Is(err, fs.ErrNotExist) {
 				continue
 			}
