@@ -1,5 +1,5 @@
-// Package provisioner makes a plain machine an EKS node: a Spec becomes a list
-// of steps, and each step knows what is left to do on a host.
+// Package provisioner turns a plain machine into an EKS node. A Spec becomes a list
+// of steps, and each step plans the remaining work on a host.
 package provisioner
 
 import (
@@ -7,13 +7,13 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
 
-// Spec is what a node image shall be. The zero value is not valid:
-// KubernetesVersion is required.
+// Spec describes a node image. The zero value is not valid: KubernetesVersion is
+// required.
 //
-// Each field is the option itself, on every surface: its tag names the field in
-// HCL and JSON and, with dashes, the flag of `eksnode provision`. Its comment is
-// what the pages of docs say; the first sentence is the flag's help. A flag tag
-// "file" marks values that HCL takes as text and the command reads from files.
+// Each field is the option on every surface: its tag is the name in HCL and JSON
+// and, with dashes, the flag of `eksnode provision`. Its comment becomes the
+// documentation, and the first sentence the flag's help. The flag tag "file" marks
+// values that are text in HCL and files for the command.
 type Spec struct {
 	// Distribution to treat the machine as, whatever its `/etc/os-release`
 	// says. For derivatives that behave like a known one.

@@ -114,6 +114,6 @@ func TestAStoreInUseIsUnknown(t *testing.T) {
 	defer db.Close()
 	items, err := Spec{Only: []string{"containers"}}.AuditItems(nil)
 	require.NoError(t, err)
-	assert.Equal(t, "containers: reading containerd's metadata "+containerdMeta+": locking the file: resource temporarily unavailable; does a containerd run that systemd did not start?",
+	assert.Equal(t, "containers: reading containerd's metadata "+containerdMeta+": locking the file: resource temporarily unavailable; a containerd that systemd did not start may be running",
 		plan.Make(t.Context(), h, items)[0].Error)
 }

@@ -59,12 +59,12 @@ func TestAMountStopsTheScrub(t *testing.T) {
 	t.Cleanup(unmount)
 
 	ended, err := attempt(t, h, Spec{})
-	require.EqualError(t, err, "kubelet-mounts: unmount /var/lib/kubelet/pods/uid/volumes/config map: unmounting /var/lib/kubelet/pods/uid/volumes/config map: not possible on a mounted root")
+	require.EqualError(t, err, "kubelet-mounts: unmount /var/lib/kubelet/pods/uid/volumes/config map: unmounting /var/lib/kubelet/pods/uid/volumes/config map: not possible on an image root")
 	assert.Equal(t, plan.Skipped, ended["kubelet-pods"])
 	assert.Equal(t, plan.Skipped, ended["authorized-keys"])
 
 	ended, err = attempt(t, h, Spec{Skip: []string{"kubelet-mounts"}})
-	require.EqualError(t, err, "kubelet-pods: remove /var/lib/kubelet/pods/uid: /var/lib/kubelet/pods/uid/volumes/config map: something is mounted there; unmount it first (what lies below a mount belongs to another file system)")
+	require.EqualError(t, err, "kubelet-pods: remove /var/lib/kubelet/pods/uid: /var/lib/kubelet/pods/uid/volumes/config map: something is mounted there; unmount it first (files below a mount belong to another file system)")
 	assert.Equal(t, plan.Done, ended["cluster-ca"], "the same phase goes on")
 	assert.Equal(t, plan.Skipped, ended["authorized-keys"])
 	assert.FileExists(t, filepath.Join(root, "var/lib/kubelet/pods/uid/volumes/token"))

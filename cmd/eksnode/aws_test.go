@@ -61,8 +61,8 @@ func TestMisplacedFlags(t *testing.T) {
 		"ami delete":                        `unknown command "delete" for "eksnode ami"`,
 		"ami diff a b c":                    "name two images or two manifests; eksnode ami diff --help shows how",
 		"ami publish":                       "name the image; eksnode ami publish --help shows how",
-		"ami publish ami-1 --parameter a:b": `--parameter: "a:b" is no parameter's name such as /eksnode/debian/1.34/amd64`,
-		"manifests --cluster c --role node": `role: "node" is no role's ARN such as arn:aws:iam::123456789012:role/node; an instance profile's is none`,
+		"ami publish ami-1 --parameter a:b": `--parameter: "a:b" is not a parameter name such as /eksnode/debian/1.34/amd64`,
+		"manifests --cluster c --role node": `role: "node" is not a role's ARN such as arn:aws:iam::123456789012:role/node; an instance profile's ARN does not work`,
 		"manifests --cluster c --role arn:aws:iam::123456789012:role/node --instance-type x": "--instance-type: it does something with --ami only",
 		"userdata check x --cluster c":                             "unknown flag: --cluster; eksnode userdata check --help lists the flags",
 		"userdata check":                                           "name the file with user data; eksnode userdata check --help shows how",
@@ -87,14 +87,14 @@ func TestWithoutAWS(t *testing.T) {
 		code, out, errOut := command(t, "", preflight...)
 		assert.Equal(t, 2, code)
 		assert.Empty(t, out)
-		assert.Contains(t, errOut, "eksnode: credentials: none could be had; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, name a profile, or log in with `aws sso login`: ")
+		assert.Contains(t, errOut, "eksnode: credentials: none were found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, name a profile, or log in with `aws sso login`: ")
 	})
 	t.Run("no way", func(t *testing.T) {
 		t.Setenv("AWS_MAX_ATTEMPTS", "1")
 		code, out, errOut := command(t, "", append(preflight, "--endpoint", "http://127.0.0.1:1")...)
 		assert.Equal(t, 2, code)
 		assert.Empty(t, out)
-		assert.Contains(t, errOut, "eksnode: asking who we are: ")
+		assert.Contains(t, errOut, "eksnode: reading the caller's identity: ")
 		assert.Contains(t, errOut, "connection refused")
 	})
 	t.Run("no more time", func(t *testing.T) {

@@ -152,7 +152,7 @@ func TestPullImageFromECR(t *testing.T) {
 		w := world(t)
 		config := fmt.Sprintf(`{"auths":{%q:{"username":"AWS","password":"an old one"}}}`, host)
 		require.NoError(t, os.WriteFile(filepath.Join(os.Getenv("DOCKER_CONFIG"), "config.json"), []byte(config), 0o600))
-		require.ErrorContains(t, take(t, store(t, pinned)), "its registry refuses: ")
+		require.ErrorContains(t, take(t, store(t, pinned)), "the registry refuses access: ")
 		assert.Zero(t, w.Count()["ecr:GetAuthorizationToken"])
 		require.NoError(t, os.Remove(filepath.Join(os.Getenv("DOCKER_CONFIG"), "config.json")))
 	})

@@ -36,7 +36,7 @@ func testAssets(t *testing.T, b *bench, n *node) {
 		{name: "a version that does not exist", fields: `kubernetes_version = "1.34.99"`,
 			words: []string{"kubelet 1.34.99 does not exist at " + strings.ReplaceAll(address, kubelet, "1.34.99"), "404 Not Found", "check kubernetes_version or what the mirror " + b.mirror.URL() + " holds"}},
 		{name: "another content than its checksum", faults: []mirror.Fault{mirror.Replace(place, []byte("no kubelet"))},
-			words: []string{"verifying kubelet " + kubelet, "the 10 bytes from " + address, "its checksum file says", "nothing was installed"}},
+			words: []string{"verifying kubelet " + kubelet, "the 10 bytes from " + address, "the checksum file says", "nothing was installed"}},
 		{name: "another content than what was pinned", fields: fmt.Sprintf("checksums = { kubelet = %q }", strings.Repeat("0", 64)),
 			words: []string{"verifying kubelet " + kubelet, `checksums["kubelet"] says 0000`, "nothing was installed"}},
 		{name: "a missing checksum file", faults: []mirror.Fault{mirror.Fail(place+".sha256", 404)},

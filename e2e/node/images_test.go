@@ -153,10 +153,10 @@ func TestImages(t *testing.T) {
 		n.Sh(t, "ctr -n k8s.io images rm "+appImage)
 		said := n.audit(t, 1, "--rules images-there")
 		assert.Contains(t, said, appImage)
-		assert.Contains(t, said, "containerd does not have it")
+		assert.Contains(t, said, "containerd does not have the image")
 		n.Sh(t, "systemctl stop containerd")
 		said = n.audit(t, 1, "--rules images-there")
-		assert.Contains(t, said, "containerd does not have it")
+		assert.Contains(t, said, "containerd does not have the image")
 		assert.NotContains(t, said, pauseName)
 	})
 }
@@ -209,9 +209,9 @@ func (b *bench) testNoImages(t *testing.T, n *node, hidden *mirror.Server, app s
 		image string
 		words []string
 	}{
-		"a digest that the registry does not have": {absent, []string{"images: fetch " + appImage, "pulling the image " + absent + ": its registry does not have it", "check name and digest"}},
+		"a digest that the registry does not have": {absent, []string{"images: fetch " + appImage, "pulling the image " + absent + ": the registry does not have the image", "check name and digest"}},
 		"a registry that is not there": {strings.Replace(app, "5000", "9", 1),
-			[]string{"its registry cannot be reached from the Packer host", "connection refused", "image_archives"}},
+			[]string{"the Packer host cannot reach the registry", "connection refused", "image_archives"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b.provision(t, n, hidden.URL(), fmt.Sprintf("images = [%q]\ndownload_on = \"packer-host\"\ncache_folder = %q", c.image, t.TempDir())).fails(t, c.words...)

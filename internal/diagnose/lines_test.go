@@ -1,7 +1,7 @@
 package diagnose
 
-// lines are what real machines said: a node captured and refused, this project's own joins of
-// dirty images, and issues of the programs.
+// lines are real log lines: of a captured and refused node, of this project's own
+// joins of unscrubbed images, and from the programs' issues.
 var lines = map[string][]string{
 	"captured-node": {
 		"leftover-state: stop kubelet.service (it runs as another node)",

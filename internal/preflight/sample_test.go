@@ -33,8 +33,8 @@ spec:
 
 func known[T any](value T) fact[T] { return fact[T]{value: value} }
 
-// sample is what AWS says of a node that can join in every way. A test with the
-// tag e2e compares it with what is read from moto.
+// sample are the facts of a node that passes every check. A test with the tag e2e
+// compares them with moto's answers.
 func sample() *facts {
 	owned := map[string]string{"kubernetes.io/cluster/my-cluster": "owned"}
 	subnets := []awsapi.Subnet{
@@ -86,7 +86,7 @@ func sample() *facts {
 	return f
 }
 
-// templated is the same of a launch template, whose instances go to all of the
+// templated is the sample with a launch template whose instances may use all of the
 // cluster's subnets.
 func templated() *facts {
 	f := sample()
@@ -99,7 +99,7 @@ func templated() *facts {
 	return f
 }
 
-// nodeGroup is a security group that lets everything out.
+// nodeGroup is a security group that allows all outgoing traffic.
 func nodeGroup() awsapi.SecurityGroup {
 	return awsapi.SecurityGroup{
 		ID: "sg-node", Name: "node", VPC: "vpc-1", Tags: map[string]string{}, Egress: []awsapi.Rule{{Protocol: "-1", CIDRs: []string{"0.0.0.0/0"}}},
@@ -120,7 +120,7 @@ func openACL(id, subnet string) awsapi.ACL {
 func allowedIn(e awsapi.ACLEntry) bool  { return e.Allow && !e.Egress }
 func allowedOut(e awsapi.ACLEntry) bool { return e.Allow && e.Egress }
 
-// The parts of a sample that tests change.
+// nodeSubnet is the node's subnet in a sample.
 func nodeSubnet(f *facts) *awsapi.Subnet { return &f.subnets.value[0] }
 func nodeACL(f *facts) *awsapi.ACL       { return &f.acls.value[0] }
 func planeACL(f *facts) *awsapi.ACL      { return &f.acls.value[1] }
@@ -136,13 +136,13 @@ func clusterGroup(f *facts, change func(*awsapi.SecurityGroup)) {
 	}
 }
 
-// say gives the launch user data.
+// say sets the user data of the launch.
 func say(f *facts, text string) {
 	f.launch.value.UserData = []byte(text)
 	f.userData = readUserData(f.launch.value)
 }
 
-// found is what a check finds.
+// found is the finding of a check.
 func found(t *testing.T, f *facts, check string) Finding {
 	t.Helper()
 	all := f.check().Findings

@@ -12,7 +12,7 @@ import (
 	smithyendpoints "github.com/aws/smithy-go/endpoints"
 )
 
-// namePatience is how long a young instance may have no private DNS name.
+// namePatience is how long a new instance may have no private DNS name.
 const namePatience = 3 * time.Minute
 
 func (n *Node) ec2(region string) *ec2.Client {
@@ -21,8 +21,8 @@ func (n *Node) ec2(region string) *ec2.Client {
 	})
 }
 
-// ec2Endpoints are the SDK's, and those with IPv6 addresses where the usual ones
-// could not be reached and nothing else is configured.
+// ec2Endpoints are the SDK's endpoints. When those cannot be reached and no
+// endpoint is configured, they are the endpoints with IPv6 addresses.
 type ec2Endpoints struct {
 	ec2.EndpointResolverV2
 	node *Node
@@ -40,7 +40,7 @@ func (e ec2Endpoints) ResolveEndpoint(ctx context.Context, p ec2.EndpointParamet
 	return e.EndpointResolverV2.ResolveEndpoint(ctx, p)
 }
 
-// PrivateDNSName is the instance's private DNS name. A young instance has none
+// PrivateDNSName returns the instance's private DNS name. A new instance has none
 // for some seconds.
 func (n *Node) PrivateDNSName(ctx context.Context, region, instanceID string) (string, error) {
 	if err := n.credentials(ctx); err != nil {
@@ -65,11 +65,11 @@ func (n *Node) PrivateDNSName(ctx context.Context, region, instanceID string) (s
 	}
 }
 
-// Limits are how many network interfaces the default card of an instance type
-// takes, how many IPv4 addresses each of them, and how large the type is.
+// Limits are the limits of an instance type: network interfaces of the default
+// card, IPv4 addresses of each interface, vCPUs and memory.
 type Limits struct{ ENIs, IPsPerENI, VCPUs, MemoryMiB int }
 
-// InstanceLimits asks EC2 about an instance type.
+// InstanceLimits returns the limits of an instance type from EC2.
 func (n *Node) InstanceLimits(ctx context.Context, region, instanceType string) (Limits, error) {
 	if err := n.credentials(ctx); err != nil {
 		return Limits{}, err

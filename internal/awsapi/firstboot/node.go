@@ -29,25 +29,24 @@ const (
 	maxAnswer = 4 << 20
 	// answerTimeout bounds each attempt.
 	answerTimeout = 15 * time.Second
-	// nodeAttempts is how often a request is sent at most, without
-	// AWS_MAX_ATTEMPTS.
+	// nodeAttempts is the maximum number of attempts without AWS_MAX_ATTEMPTS.
 	nodeAttempts = 6
 )
 
-// Node asks what a node must know of AWS. Endpoints, proxies, certificates and
-// credentials come from where the SDK takes them; without others, the
-// credentials are those of the instance's role.
+// Node makes a node's calls to AWS. Endpoints, proxies, certificates and
+// credentials come from the SDK's settings. Without configured credentials it uses
+// those of the instance's role.
 type Node struct {
 	config   aws.Config
 	metadata *Metadata
-	// pause is before the second attempt and doubles up to 10 seconds.
+	// pause is the pause before the second attempt. It doubles up to 10 seconds.
 	pause time.Duration
-	// isDualStack says that the usual endpoint could not be reached, so that the
-	// one that has IPv6 addresses is next.
+	// isDualStack says that the default endpoint could not be reached, so that the
+	// endpoint with IPv6 addresses is next.
 	isDualStack atomic.Bool
 }
 
-// OpenNode reads the configuration. Nothing is sent.
+// OpenNode reads the configuration and sends no request.
 func OpenNode(ctx context.Context, m *Metadata) (*Node, error) {
 	n := &Node{metadata: m, pause: 500 * time.Millisecond}
 	proxy := httpproxy.FromEnvironment().ProxyFunc()
@@ -65,13 +64,13 @@ func OpenNode(ctx context.Context, m *Metadata) (*Node, error) {
 	return n, nil
 }
 
-// in is the region to ask: the configured one, or the instance's.
+// in is the region to call: the configured one, or the instance's.
 func (n *Node) in(region string) string { return cmp.Or(n.config.Region, region) }
 
-// Region is the configured region; empty when none is.
+// Region is the configured region, or empty.
 func (n *Node) Region() string { return n.config.Region }
 
-// retryer is the patience of a booting instance.
+// retryer retries for as long as a booting instance needs.
 func (n *Node) retryer(attempts int) aws.Retryer {
 	return retry.NewStandard(func(o *retry.StandardOptions) {
 		o.MaxAttempts, o.RateLimiter = attempts, ratelimit.None
@@ -82,8 +81,8 @@ func (n *Node) retryer(attempts int) aws.Retryer {
 	})
 }
 
-// isRetryable adds to what the SDK retries. A name that does not resolve may do
-// so when the network is up.
+// isRetryable also retries when a name does not resolve: DNS may work once the
+// network is up.
 func (n *Node) isRetryable(err error) aws.Ternary {
 	var unsent *smithyhttp.RequestSendError
 	var answer *smithyhttp.ResponseError
@@ -98,7 +97,7 @@ func (n *Node) isRetryable(err error) aws.Ternary {
 	}
 }
 
-// explain adds what to look at to the error of a request.
+// explain adds to an error what to check.
 func explain(ctx context.Context, err error) error {
 	var api smithy.APIError
 	var unsent *smithyhttp.RequestSendError
@@ -123,7 +122,7 @@ func explain(ctx context.Context, err error) error {
 	}
 }
 
-// pause waits, or says why it should not.
+// pause waits, or returns the reason not to.
 func pause(ctx context.Context, wait time.Duration) error {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

@@ -31,7 +31,7 @@ func TestAnswers(t *testing.T) {
 	assert.Equal(t, Cluster{ID: "an-id", Endpoint: "https://endpoint", CA: []byte("ca"), IPv4CIDR: "10.100.0.0/16", IPv6CIDR: "fd00::/108", IPFamily: "ipv6", Outpost: true}, c)
 }
 
-// What passes is retried until it went wrong too often; the error has the last
+// Temporary failures are retried up to the limit. The error contains the last
 // answer.
 func TestPatience(t *testing.T) {
 	const refused = `<Response><Errors><Error><Code>%s</Code><Message>said</Message></Error></Errors></Response>`
@@ -87,8 +87,8 @@ func TestUnreachableAPIs(t *testing.T) {
 	}
 }
 
-// The number of attempts is the caller's, as in --aws-api-retry-attempts.
-func TestAttemptsForAClusters(t *testing.T) {
+// The caller sets the number of attempts, as with --aws-api-retry-attempts.
+func TestAttemptsForACluster(t *testing.T) {
 	for _, attempts := range []int{1, 4, 6, 9} {
 		instanceAt(t)
 		a, address := serveAWS(t)
@@ -135,7 +135,7 @@ func TestAClusterIsAwaited(t *testing.T) {
 	assert.ErrorContains(t, err, "stopped by systemd")
 }
 
-func TestWhatAClusterMustHave(t *testing.T) {
+func TestIncompleteClusters(t *testing.T) {
 	for body, want := range map[string]string{
 		`{}`:                                "EKS's answer has no cluster",
 		`{"cluster": {"status": "ACTIVE"}}`: "EKS's answer has no endpoint or no certificate authority",
@@ -170,7 +170,7 @@ func TestANameIsAwaited(t *testing.T) {
 	assert.Len(t, a.requests(), 4)
 }
 
-// The credentials of a role appear some seconds after the instance starts.
+// The credentials of a role may appear some seconds after the instance starts.
 func TestCredentialsAreAwaited(t *testing.T) {
 	const entry = "meta-data/iam/security-credentials/"
 	const none = `{"Code": "AssumeRoleUnauthorizedAccess", "Message": "no trust"}`
