@@ -77,7 +77,10 @@ func (s Surroundings) FromArguments(ctx context.Context, h *host.Host, a *argume
 	}
 	s.warn(filled)
 	call.PauseImage = machine.LocalPauseImage
-	if call.Machine.PauseArchive == "" || a.PauseAccount != "" || a.PauseVersion != arguments.New().PauseVersion {
+	switch {
+	case a.PauseImage != "":
+		call.PauseImage = a.PauseImage + ":" + a.PauseVersion
+	case call.Machine.PauseArchive == "" || a.PauseAccount != "" || a.PauseVersion != arguments.New().PauseVersion:
 		call.PauseImage = s.pauseImage(ctx, call.Machine, call.Instance, a.PauseAccount, a.PauseVersion)
 	}
 	n, warnings, err := call.Node()

@@ -97,7 +97,7 @@ func (s State) anotherInstance(h *host.Host) (another, unknown string, err error
 	if err != nil {
 		return "", "", err
 	}
-	want := providerOf(s.rendered(render.KubeletConfig))
+	want := providerOf(s.rendered(render.KubeletConfigOf(s.Node)))
 	if have := firstNonEmpty(providerOf(text), providerOf(script)); have != "" {
 		if have == want {
 			return "", "", nil

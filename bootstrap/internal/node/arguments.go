@@ -69,15 +69,17 @@ func (c Call) Wants() instance.Wants {
 	}
 }
 
+// ipv4CIDR is the services' network. DescribeCluster's answer wins over the
+// flag, as in Amazon Linux 2's script.
 func (c Call) ipv4CIDR() string {
-	if c.ServiceIPv4CIDR == "" && c.Described != nil {
+	if c.Described != nil && c.Described.IPv4CIDR != "" {
 		return c.Described.IPv4CIDR
 	}
 	return c.ServiceIPv4CIDR
 }
 
 func (c Call) ipv6CIDR() string {
-	if c.ServiceIPv6CIDR == "" && c.Described != nil {
+	if c.Described != nil && c.Described.IPv6CIDR != "" {
 		return c.Described.IPv6CIDR
 	}
 	return c.ServiceIPv6CIDR
