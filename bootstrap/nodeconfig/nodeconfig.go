@@ -115,6 +115,7 @@ const (
 const (
 	DisableContainerd = "Containerd"
 	DisablePodLogs    = "PodLogs"
+	DisableSOCI       = "SOCI"
 )
 
 // The known feature gates.

@@ -200,12 +200,12 @@ func (p *problems) localStorage(s LocalStorage) {
 	if s.MountPath != "" && (!path.IsAbs(s.MountPath) || path.Clean(s.MountPath) == "/" || strings.ContainsAny(s.MountPath, " \t\r\n%\\\"'") || CheckLine(s.MountPath) != nil) {
 		p.add(at+"mountPath", "%q must be an absolute path below / without spaces, quotes, %% and \\", s.MountPath)
 	}
-	for _, folder := range []string{"/var/lib/kubelet", "/var/lib/containerd", "/var/log/pods"} {
+	for _, folder := range []string{"/var/lib/kubelet", "/var/lib/containerd", "/var/lib/soci-snapshotter-grpc", "/var/log/pods"} {
 		if strings.HasPrefix(path.Clean(s.MountPath)+"/", folder+"/") {
 			p.add(at+"mountPath", "%q lies in %s, which lies on the instance store itself", s.MountPath, folder)
 		}
 	}
-	mounts := map[string]bool{DisableContainerd: true, DisablePodLogs: true}
+	mounts := map[string]bool{DisableContainerd: true, DisablePodLogs: true, DisableSOCI: true}
 	for i, m := range s.DisabledMounts {
 		if !mounts[m] {
 			p.add(fmt.Sprintf("%sdisabledMounts[%d]", at, i), "unknown value %q; %s", m, nearest(m, mounts))

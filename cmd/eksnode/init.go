@@ -53,7 +53,7 @@ func surroundings(service *firstboot.Metadata, log func(string)) (bootstrap.Surr
 		return bootstrap.Surroundings{}, fmt.Errorf("finding this program: %w", err)
 	}
 	return bootstrap.Surroundings{
-		IMDS: service, AWS: awsFor(service), Lookup: net.DefaultResolver.LookupHost, Command: command, Log: log,
+		IMDS: service, AWS: awsFor(service, log), Lookup: net.DefaultResolver.LookupHost, Command: command, Log: log,
 	}, nil
 }
 

@@ -53,6 +53,10 @@ type move struct {
 func (m *move) unit() string { return m.from.service + ".service" }
 
 func (m *move) stop(ctx context.Context) (err error) {
+	there, err := m.h.HasUnit(m.unit())
+	if err != nil || !there {
+		return err
+	}
 	if m.stopped, err = m.h.IsActive(ctx, m.unit()); err != nil {
 		return err
 	}

@@ -92,7 +92,7 @@ func (c Call) Node() (*Node, []string, error) {
 		Form: BootstrapScript, Instance: c.Instance, Machine: c.Machine,
 		Cluster: Cluster{Name: c.Cluster, Endpoint: c.Endpoint, IPv6: c.Family() == "ipv6", ID: c.ClusterID},
 		Kubelet: Kubelet{
-			MaxPods: c.Instance.MaxPods(), LimitPods: c.UseMaxPods,
+			MaxPods: c.Instance.MaxPods(), LimitPods: c.UseMaxPods, ReservedPods: c.Instance.MaxPods(),
 			// Whoever reserves CPUs by number reserves no cgroups.
 			ReservedCgroups: !strings.Contains(c.KubeletExtraArgs, "--reserved-cpus"),
 		},

@@ -132,7 +132,7 @@ func reserved(n *node.Node) map[string]any {
 	return map[string]any{
 		"cpu":               fmt.Sprintf("%dm", reservedCPU(n.Machine.CPUs)),
 		"ephemeral-storage": "1Gi",
-		"memory":            fmt.Sprintf("%dMi", 11*n.Kubelet.MaxPods+255),
+		"memory":            fmt.Sprintf("%dMi", 11*n.Kubelet.ReservedPods+255),
 	}
 }
 
