@@ -18,6 +18,7 @@ func (s Surroundings) FromNodeConfig(ctx context.Context, h *host.Host, c *nodec
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("checking the NodeConfig:\n%w", err)
 	}
+	s.warn(c.Warnings())
 	m, err := machine.Gather(ctx, h, s.Command)
 	if err != nil {
 		return nil, err
@@ -47,6 +48,9 @@ func (s Surroundings) FromArguments(ctx context.Context, h *host.Host, a *argume
 	s.warn(a.Warnings)
 	if err := a.Validate(); err != nil {
 		return nil, fmt.Errorf("checking the arguments:\n%w", err)
+	}
+	if warning, _ := nodeconfig.ReadEndpoint(a.Endpoint); warning != "" && !a.Describe() {
+		s.warn([]string{"--apiserver-endpoint: " + warning})
 	}
 	call := node.Call{Arguments: a}
 	var err error

@@ -27,7 +27,7 @@ func (a *Arguments) Validate() error {
 		add("the cluster's name", "%q must be up to 100 letters, digits, - and _", a.Cluster)
 	}
 	if a.Endpoint != "" {
-		if err := nodeconfig.CheckEndpoint(a.Endpoint); err != nil {
+		if _, err := nodeconfig.ReadEndpoint(a.Endpoint); err != nil {
 			add("--apiserver-endpoint", "%v", err)
 		}
 	}
