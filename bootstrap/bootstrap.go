@@ -54,6 +54,7 @@ func Phases() []Phase { return []Phase{Config, Run} }
 type Selection struct {
 	// Skip are phases to leave out.
 	Skip []Phase
-	// Daemons are the only services to configure and start; empty means all.
+	// Daemons are the only services to configure and start; no entry means all,
+	// and an empty name none.
 	Daemons []string
 }

@@ -13,7 +13,8 @@ import (
 )
 
 // FromNodeConfig describes the node that a NodeConfig asks for. cache is a file
-// that keeps the facts about the instance until the next boot; empty for none.
+// that keeps the NodeConfig and the facts about the instance until the next boot;
+// empty for none.
 func (s Surroundings) FromNodeConfig(ctx context.Context, h *host.Host, c *nodeconfig.NodeConfig, cache string) (*node.Node, error) {
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("checking the NodeConfig:\n%w", err)
@@ -27,7 +28,7 @@ func (s Surroundings) FromNodeConfig(ctx context.Context, h *host.Host, c *nodec
 	if err != nil {
 		return nil, err
 	}
-	i, err := s.cachedFacts(ctx, h, cache, aws, node.WantsOf(c, m))
+	i, err := s.cachedFacts(ctx, h, cache, c, aws, node.WantsOf(c, m))
 	if err != nil {
 		return nil, err
 	}

@@ -48,6 +48,9 @@ func (u unitState) running() bool { return u.active != "inactive" && u.active !=
 // bootstrap.sh is called once in an instance's life.
 func (s services) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	names := s.names()
+	if len(names) == 0 {
+		return plan.Answer{}, nil
+	}
 	states, err := unitStates(ctx, h, names)
 	if err != nil {
 		return plan.Answer{}, err
