@@ -121,7 +121,8 @@ func TestContainerdImportsUsersFiles(t *testing.T) {
 // would read in the file of Amazon Linux 2's script.
 func TestValuesInDropIns(t *testing.T) {
 	for given, want := range map[string]string{
-		"--eviction-hard=memory.available<5%,nodefs.available<10%": "--eviction-hard=memory.available<5%%,nodefs.available<10%%",
+		"--eviction-hard=memory.available<5%,nodefs.available<10%": "--eviction-hard=memory.available<5%,nodefs.available<10%",
+		"--node-labels=a=5%host":                                   "--node-labels=a=5%%host",
 		"--eviction-hard=memory.available<5%%":                     "--eviction-hard=memory.available<5%%",
 		"--node-labels='a=b c'":                                    `--node-labels=\'a=b c\'`,
 		`--node-labels="a=b"`:                                      `--node-labels="a=b"`,

@@ -118,9 +118,13 @@ func scriptDropIn(variable, value string) []byte {
 	return fmt.Appendf(nil, "%s\n[Service]\nEnvironment='%s=%s'\n", Mark, variable, scriptValue(value))
 }
 
+// isLetter says whether systemd may take the character after a percent sign for
+// a specifier (systemd.unit(5)).
+func isLetter(c byte) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' }
+
 // scriptValue writes a value between single quotes. A backslash stays as it is:
 // systemd reads it there as in the file that Amazon Linux 2's script writes. A
-// percent sign is doubled unless the user has done so.
+// percent sign before a letter is doubled.
 func scriptValue(value string) string {
 	var b strings.Builder
 	for i := 0; i < len(value); i++ {
@@ -130,11 +134,11 @@ func scriptValue(value string) string {
 			i++
 		case c == '\'':
 			b.WriteString(`\'`)
-		case c == '%':
+		case c == '%' && i+1 < len(value) && value[i+1] == '%':
 			b.WriteString("%%")
-			if i+1 < len(value) && value[i+1] == '%' {
-				i++
-			}
+			i++
+		case c == '%' && i+1 < len(value) && isLetter(value[i+1]):
+			b.WriteString("%%")
 		default:
 			b.WriteByte(c)
 		}
