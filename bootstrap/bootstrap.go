@@ -16,8 +16,8 @@ import (
 // instance metadata leave it open.
 type AWS interface {
 	instance.EC2
-	// DescribeCluster waits until the cluster is active. attempts is how often
-	// it is asked again.
+	// DescribeCluster waits until the cluster is active. attempts bounds the
+	// further requests after a failure.
 	DescribeCluster(ctx context.Context, region, name string, attempts int) (node.Described, error)
 }
 

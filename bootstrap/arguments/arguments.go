@@ -52,8 +52,8 @@ type Arguments struct {
 	Variables []string
 }
 
-// ErrHelp says that help was asked for.
-var ErrHelp = errors.New("help was asked for")
+// ErrHelp says that the call has --help.
+var ErrHelp = errors.New("the call has --help")
 
 // New returns the arguments of a call without flags.
 func New() *Arguments {
@@ -196,5 +196,5 @@ func (a *Arguments) positional(names, doubtful []string) []error {
 	return problems
 }
 
-// Describe says whether DescribeCluster has to be asked.
+// Describe says whether the call needs DescribeCluster.
 func (a *Arguments) Describe() bool { return a.Endpoint == "" || a.CA == "" }

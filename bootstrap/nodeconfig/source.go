@@ -13,8 +13,7 @@ import (
 	"github.com/spf13/afero"
 )
 
-// UserDataSource is the source that stands for the instance's user data, and
-// the default.
+// UserDataSource is the default source: the instance's user data.
 const UserDataSource = "imds://user-data"
 
 // Reader is where sources are read from.
