@@ -28,7 +28,7 @@ func (s Selection) Check() error {
 		}
 	}
 	for _, d := range s.Daemons {
-		if !slices.Contains(daemonNames(), d) {
+		if d != "" && !slices.Contains(daemonNames(), d) {
 			errs = append(errs, fmt.Errorf("unknown daemon %q; known are %s", d, strings.Join(daemonNames(), ", ")))
 		}
 	}

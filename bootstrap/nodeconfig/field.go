@@ -238,13 +238,22 @@ func (d *decoder) is(n *yaml.Node, path string, kind yaml.Kind, want string) boo
 	return false
 }
 
-// text reads a scalar as it is written: a name such as 1234 is text here.
+// text reads a scalar that is text. Amazon's nodeadm refuses numbers and booleans
+// too, where they are not quoted.
 func (d *decoder) text(n *yaml.Node, path string) (string, bool) {
-	if n.Kind == yaml.ScalarNode {
-		return n.Value, true
+	what := describe(n)
+	if _, is := boolean(n); is {
+		what = "a boolean"
 	}
-	d.fail(n, path, "must be text, not %s", describe(n))
-	return "", false
+	switch {
+	case n.Kind != yaml.ScalarNode:
+		d.fail(n, path, "must be text, not %s", what)
+		return "", false
+	case what != "text":
+		d.fail(n, path, "must be text, not %s; put %s in quotes", what, Printable(n.Value))
+		return "", false
+	}
+	return n.Value, true
 }
 
 func (d *decoder) base64(n *yaml.Node, path, text string) Base64 {
@@ -311,8 +320,8 @@ func (d *decoder) number(n *yaml.Node, path string, v any) any {
 	return v
 }
 
-// boolean reads a scalar as Kubernetes does, whose YAML is 1.1: yes, no, on
-// and off are booleans too where they are not quoted.
+// boolean reads a scalar as Kubernetes does, whose YAML is 1.1: y, yes, on and
+// their opposites are booleans too where they are not quoted.
 func boolean(n *yaml.Node) (value, ok bool) {
 	if n.Kind != yaml.ScalarNode || n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
 		return false, false
@@ -321,9 +330,9 @@ func boolean(n *yaml.Node) (value, ok bool) {
 		return false, false
 	}
 	switch n.Value {
-	case "yes", "Yes", "YES", "on", "On", "ON":
+	case "y", "Y", "yes", "Yes", "YES", "on", "On", "ON":
 		return true, true
-	case "no", "No", "NO", "off", "Off", "OFF":
+	case "n", "N", "no", "No", "NO", "off", "Off", "OFF":
 		return false, true
 	}
 	if n.ShortTag() != "!!bool" {

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -20,6 +23,8 @@ import (
 // joining are the flags of every command that reads a NodeConfig.
 type joining struct {
 	sources []string
+	// cache is the file of the cache; empty for none.
+	cache string
 }
 
 func (j *joining) flags(cmd *cobra.Command) {
@@ -53,7 +58,7 @@ func surroundings(service *firstboot.Metadata, log func(string)) (bootstrap.Surr
 		return bootstrap.Surroundings{}, fmt.Errorf("finding this program: %w", err)
 	}
 	return bootstrap.Surroundings{
-		IMDS: service, AWS: awsFor(service), Lookup: net.DefaultResolver.LookupHost, Command: command, Log: log,
+		IMDS: service, AWS: awsFor(service, log), Lookup: net.DefaultResolver.LookupHost, Command: command, Log: log,
 	}, nil
 }
 
@@ -67,7 +72,6 @@ type initFlags struct {
 	joining
 	skip    []string
 	daemons []string
-	cache   string
 	boot    bool
 	dryRun  bool
 }
@@ -76,7 +80,7 @@ func (i *initFlags) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringSliceVarP(&i.skip, "skip", "s", nil, "phases to leave out: config, run")
 	f.StringSliceVarP(&i.daemons, "daemon", "d", nil, "only these services: containerd, kubelet")
-	f.StringVar(&i.cache, "config-cache", "", "a file that keeps facts about the instance until the next boot")
+	f.StringVar(&i.cache, "config-cache", "", "file that keeps the NodeConfig and facts about the instance until the next boot; counts when no source has a NodeConfig any more")
 	f.BoolVar(&i.dryRun, "dry-run", false, "print what would be done and change nothing")
 	f.BoolVar(&i.boot, "boot", false, "this is a boot: succeed when no source has a NodeConfig, because user data may call bootstrap.sh later, and off EC2")
 }
@@ -92,6 +96,9 @@ func (i *initFlags) selection() bootstrap.Selection {
 func (i *initFlags) run(cmd *cobra.Command) error {
 	log := logTo(cmd.ErrOrStderr())
 	pick := i.selection()
+	if cmd.Flags().Changed("daemon") && len(pick.Daemons) == 0 {
+		pick.Daemons = []string{""} // as Amazon's nodeadm reads --daemon=""
+	}
 	if err := pick.Check(); err != nil {
 		return err
 	}
@@ -112,13 +119,16 @@ func (i *initFlags) run(cmd *cobra.Command) error {
 				return err
 			}
 		}
-		c, err := i.load(cmd.Context(), h, service, log)
+		c, cached, err := i.resolve(cmd.Context(), h, service, log)
 		if i.boot && errors.Is(err, nodeconfig.ErrNone) {
 			log("nothing to do: " + err.Error())
 			return nil
 		}
 		if err != nil {
 			return fmt.Errorf("reading the NodeConfig: %w", err)
+		}
+		if err := i.inStep(&pick, c, cached, log); err != nil {
+			return err
 		}
 		if i.dryRun {
 			i.cache = ""
@@ -132,6 +142,49 @@ func (i *initFlags) run(cmd *cobra.Command) error {
 		}
 		return join(cmd.Context(), h, s, n, pick)
 	})
+}
+
+// resolve reads the NodeConfig from its sources, or from the cache when they have
+// none any more.
+func (j *joining) resolve(ctx context.Context, h *host.Host, service *firstboot.Metadata, log func(string)) (c, cached *nodeconfig.NodeConfig, err error) {
+	cached = j.cached(h, log)
+	c, err = j.load(ctx, h, service, log)
+	if gone := errors.Is(err, nodeconfig.ErrNone) || errors.Is(err, fs.ErrNotExist); gone && cached != nil {
+		log(fmt.Sprintf("warning: %v; the NodeConfig in the cache %s counts", err, j.cache))
+		return cached, cached, nil
+	}
+	return c, cached, err
+}
+
+// inStep has the config phase run when the sources have another NodeConfig than
+// the cache, as in Amazon's nodeadm.
+func (i *initFlags) inStep(pick *bootstrap.Selection, c, cached *nodeconfig.NodeConfig, log func(string)) error {
+	if cached == nil || !slices.Contains(pick.Skip, bootstrap.Config) {
+		return nil
+	}
+	now, err := c.SpecJSON()
+	if err != nil {
+		return err
+	}
+	before, err := cached.SpecJSON()
+	if err != nil || bytes.Equal(now, before) {
+		return err
+	}
+	log("warning: the NodeConfig is not the one in the cache " + i.cache + ": the config phase is not skipped")
+	pick.Skip = slices.DeleteFunc(slices.Clone(pick.Skip), func(p bootstrap.Phase) bool { return p == bootstrap.Config })
+	return nil
+}
+
+// cached is the NodeConfig in the cache; nil without one.
+func (j *joining) cached(h *host.Host, log func(string)) *nodeconfig.NodeConfig {
+	if j.cache == "" {
+		return nil
+	}
+	c, err := bootstrap.CachedConfig(h, j.cache)
+	if err != nil {
+		log("warning: " + err.Error())
+	}
+	return c
 }
 
 // join makes the machine the node.

@@ -72,6 +72,18 @@ func generated(n *node, more ...string) []string {
 	)
 }
 
+// scripted are the arguments that bootstrap.sh gives a kubelet before 1.35, in the
+// order of kubelet.service: first boot's, KUBELET_ARGS, KUBELET_EXTRA_ARGS.
+func scripted(n *node, extra ...string) []string {
+	return append([]string{
+		"/usr/bin/kubelet", "--config=/etc/kubernetes/kubelet/kubelet-config.json", "--container-runtime-endpoint=unix:///run/containerd/containerd.sock",
+		"--image-credential-provider-bin-dir=/etc/eks/image-credential-provider", "--image-credential-provider-config=/etc/eks/image-credential-provider/config.json",
+		"--kubeconfig=/var/lib/kubelet/kubeconfig", "--runtime-cgroups=/runtime.slice/containerd.service",
+		"--node-ip=" + n.Address().String(), "--pod-infra-container-image=" + pauseImage(), "--v=2",
+		"--hostname-override=" + lab.NodeName(n.Address()), "--cloud-provider=external",
+	}, extra...)
+}
+
 const dropIns = "--config-dir=/etc/kubernetes/kubelet/config.json.d"
 
 // kubeletArguments returns the arguments of the running kubelet.
@@ -180,9 +192,9 @@ func testBootstrapScript(t *testing.T, w *world, first, second *cluster) {
 	const arguments = "--kubelet-extra-args '--node-labels=kind=script,team=a --v=3' --use-max-pods false"
 	n := w.instance(t, "i-script", []byte("#!/bin/bash -xe\n"+call(first, arguments)+"\n"))
 	n.joining(first)
-	want := append(generated(n), "--node-labels=kind=script,team=a", "--v=3")
+	want := scripted(n, "--node-labels=kind=script,team=a", "--v=3")
 	assert.Equal(t, want, n.kubeletArguments())
-	assert.NotContains(t, n.sh("cat /etc/kubernetes/kubelet/config.json"), "maxPods")
+	assert.NotContains(t, n.sh("cat /etc/kubernetes/kubelet/kubelet-config.json"), "maxPods")
 	assert.Equal(t, "enabled\nenabled", n.sh("systemctl is-enabled kubelet containerd"), "a reboot needs enabled services, because cloud-init does not call the script again")
 	n.again(call(first, arguments))
 	n.reboots(first)
@@ -191,8 +203,8 @@ func testBootstrapScript(t *testing.T, w *world, first, second *cluster) {
 
 	n.sh(call(second, ""))
 	n.joining(second)
-	assert.Equal(t, generated(n), n.kubeletArguments())
-	assert.Contains(t, n.sh("cat /etc/kubernetes/kubelet/config.json"), `"maxPods": 29`)
+	assert.Equal(t, scripted(n), n.kubeletArguments())
+	assert.Contains(t, n.sh("cat /etc/kubernetes/kubelet/kubelet-config.json"), `"maxPods": 29`)
 }
 
 // The instance of a builder machine has no user data for a node: nothing

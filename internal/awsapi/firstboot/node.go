@@ -28,7 +28,7 @@ const (
 	// maxAnswer bounds an answer, in bytes.
 	maxAnswer = 4 << 20
 	// answerTimeout bounds each attempt.
-	answerTimeout = 15 * time.Second
+	answerTimeout = 30 * time.Second
 	// nodeAttempts is the maximum number of attempts without AWS_MAX_ATTEMPTS.
 	nodeAttempts = 6
 )
@@ -37,18 +37,25 @@ const (
 // credentials come from the SDK's settings. Without configured credentials it uses
 // those of the instance's role.
 type Node struct {
+	// Log receives single lines for the journal.
+	Log func(string)
+
 	config   aws.Config
 	metadata *Metadata
-	// pause is the pause before the second attempt. It doubles up to 10 seconds.
-	pause time.Duration
+	// pause is the pause before the second attempt. It doubles up to longest.
+	pause, longest time.Duration
 	// isDualStack says that the default endpoint could not be reached, so that the
 	// endpoint with IPv6 addresses is next.
 	isDualStack atomic.Bool
+	// namePatience bounds the wait for the private DNS name.
+	namePatience time.Duration
+	// hasLimit says that AWS_MAX_ATTEMPTS, or the profile, bounds the attempts.
+	hasLimit bool
 }
 
 // OpenNode reads the configuration and sends no request.
 func OpenNode(ctx context.Context, m *Metadata) (*Node, error) {
-	n := &Node{metadata: m, pause: 500 * time.Millisecond}
+	n := &Node{metadata: m, pause: 500 * time.Millisecond, longest: 10 * time.Second, namePatience: namePatience, Log: func(string) {}}
 	proxy := httpproxy.FromEnvironment().ProxyFunc()
 	client := awshttp.NewBuildableClient().WithTimeout(answerTimeout).WithTransportOptions(func(t *http.Transport) {
 		t.Proxy = func(r *http.Request) (*url.URL, error) { return proxy(r.URL) }
@@ -58,6 +65,7 @@ func OpenNode(ctx context.Context, m *Metadata) (*Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the AWS configuration: %w", err)
 	}
+	n.hasLimit = c.RetryMaxAttempts > 0
 	attempts := cmp.Or(c.RetryMaxAttempts, nodeAttempts)
 	c.RetryMaxAttempts, c.Retryer = 0, func() aws.Retryer { return n.retryer(attempts) }
 	n.config = c
@@ -76,19 +84,28 @@ func (n *Node) retryer(attempts int) aws.Retryer {
 		o.MaxAttempts, o.RateLimiter = attempts, ratelimit.None
 		o.Retryables = append([]retry.IsErrorRetryable{retry.IsErrorRetryableFunc(n.isRetryable)}, o.Retryables...)
 		o.Backoff = retry.BackoffDelayerFunc(func(attempt int, _ error) (time.Duration, error) {
-			return min(n.pause<<min(attempt-1, 8), 10*time.Second), nil
+			return min(n.pause<<min(attempt-1, 8), n.longest), nil
 		})
 	})
 }
 
-// isRetryable also retries when a name does not resolve: DNS may work once the
-// network is up.
+// isRetryable records which endpoint could not be reached, and extends the SDK's
+// list of retryable errors.
 func (n *Node) isRetryable(err error) aws.Ternary {
+	var unsent *smithyhttp.RequestSendError
+	if errors.As(err, &unsent) {
+		n.isDualStack.Store(!n.isDualStack.Load())
+	}
+	return isTransient(err)
+}
+
+// isTransient also retries when a name does not resolve: DNS may work once the
+// network is up.
+func isTransient(err error) aws.Ternary {
 	var unsent *smithyhttp.RequestSendError
 	var answer *smithyhttp.ResponseError
 	switch {
 	case errors.As(err, &unsent):
-		n.isDualStack.Store(!n.isDualStack.Load())
 		return aws.TrueTernary
 	case errors.As(err, &answer) && (answer.HTTPStatusCode() >= 500 || answer.HTTPStatusCode() == http.StatusTooManyRequests):
 		return aws.TrueTernary
