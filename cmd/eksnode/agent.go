@@ -18,7 +18,7 @@ import (
 func agentCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    "agent",
-		Short:  "Do one request from standard input and answer with events (the Packer plugin runs this)",
+		Short:  "Serve one request on standard input (run by the Packer plugin)",
 		Args:   cobra.NoArgs,
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {

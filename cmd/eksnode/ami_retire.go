@@ -75,24 +75,23 @@ func amiRetireCommand() *cobra.Command {
 	var r retirement
 	cmd := &cobra.Command{
 		Use:   "retire",
-		Short: "Deprecate old images, or deregister those that nothing refers to",
-		Long: `Retire deprecates images or, with --deregister, takes them and their snapshots
-away. Without --yes it only says which.
-
-An image that something refers to is never taken away: an instance, a Spot request,
-an SSM parameter of this account, the latest or default version of a launch
-template, a version that an Auto Scaling group, a managed node group or a fleet
-uses, a launch configuration, or a launch permission for somebody else. A list
-that cannot be read counts as a reference; the exit code is then 2.`,
+		Short: "Deprecate old AMIs, or deregister unused ones",
+		Long: `With --deregister, retire deletes unused AMIs and their snapshots. Without --yes,
+it only prints them. An AMI is used by an instance, a Spot request, an SSM
+parameter of this account, a launch configuration, or a launch permission for
+another account. It is also used by the latest or default version of a launch
+template, and by a version that an Auto Scaling group, a managed node group or a
+fleet has. If a list cannot be read, all AMIs count as used and the exit code
+is 2.`,
 		Example: `  eksnode ami retire --keep 3 --older-than 90
   eksnode ami retire --keep 3 --older-than 180 --deregister --yes`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return r.run(cmd) },
 	}
-	cmd.Flags().IntVar(&r.keep, "keep", 3, "number of images of each distribution, Kubernetes minor version and processor that stay")
-	cmd.Flags().IntVar(&r.days, "older-than", 90, "minimum age of an image, in days")
-	cmd.Flags().BoolVar(&r.deregister, "deregister", false, "take images away that nothing refers to, and their snapshots")
-	cmd.Flags().BoolVar(&r.yes, "yes", false, "do it")
+	cmd.Flags().IntVar(&r.keep, "keep", 3, "number of AMIs to keep for each distribution, Kubernetes minor version and architecture")
+	cmd.Flags().IntVar(&r.days, "older-than", 90, "minimum age in days")
+	cmd.Flags().BoolVar(&r.deregister, "deregister", false, "deregister unused AMIs and delete their snapshots")
+	cmd.Flags().BoolVar(&r.yes, "yes", false, "make the changes (default: only print them)")
 	formatFlag(cmd, &r.output, "text", "json")
 	awsFlags(cmd, &r.aws)
 	return cmd

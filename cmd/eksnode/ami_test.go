@@ -24,5 +24,5 @@ func TestCompareManifests(t *testing.T) {
 	_, _, errOut := command(t, "", "ami", "diff", one, two)
 	assert.Contains(t, errOut, `its schema is "x", not eksnode.image/v1`)
 	_, _, errOut = command(t, "", "ami", "diff", one)
-	assert.Equal(t, "eksnode: name two images or two manifests; eksnode ami diff --help shows how\n", errOut)
+	assert.Equal(t, "eksnode ami diff needs two images or two manifests; eksnode ami diff --help shows the usage\n", errOut)
 }

@@ -55,7 +55,7 @@ func TestPreflight(t *testing.T) {
 	for want, args := range map[string][]string{
 		"eksnode: cluster: its name is missing; say it with --cluster, and one of --instance, --launch-template and --ami\n":                            {"--ami", "x"},
 		"eksnode: name one of an instance, a launch template and an image; say it with --cluster, and one of --instance, --launch-template and --ami\n": {"--cluster", "x"},
-		"eksnode: --launch-template-version: it does something with --launch-template only\n":                                                           {"--cluster", "x", "--ami", "y", "--launch-template-version", "3"},
+		"eksnode: --launch-template-version has no effect without --launch-template\n":                                                                  {"--cluster", "x", "--ami", "y", "--launch-template-version", "3"},
 		"eksnode: --output: \"xml\" is not known; known: json, junit, sarif, text\n":                                                                    {"--output", "xml"},
 		"eksnode: reading aws-auth: open nowhere: no such file or directory\n":                                                                          {"--cluster", "x", "--ami", "y", "--aws-auth", "nowhere"},
 	} {

@@ -34,7 +34,7 @@ func commandLine(argv []string) []string {
 func nodeadmCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "nodeadm",
-		Short: "Join as Amazon Linux 2023's nodeadm does: init, config check, config dump",
+		Short: "Join with the commands of Amazon Linux 2023's nodeadm",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -42,16 +42,16 @@ func nodeadmCommand() *cobra.Command {
 	i.joining.flags(cmd)
 	start := &cobra.Command{
 		Use:   "init",
-		Short: "Join this machine to its cluster as its NodeConfig asks",
+		Short: "Join this machine to the cluster in its NodeConfig",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return i.run(cmd) },
 	}
 	i.flags(start)
 	allowEmpty(start, "skip", "config-cache")
-	config := &cobra.Command{Use: "config", Short: "Look at the NodeConfig", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	config := &cobra.Command{Use: "config", Short: "Check or print the NodeConfig", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	config.AddCommand(
 		&cobra.Command{
-			Use: "check", Short: "Say everything that is wrong with the NodeConfig", Args: cobra.NoArgs,
+			Use: "check", Short: "Report errors in the NodeConfig", Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
 				_, err := i.checked(cmd)
 				if err == nil {
@@ -105,7 +105,7 @@ func (j *joining) checked(cmd *cobra.Command) (*nodeconfig.NodeConfig, error) {
 // kubeconfigs of Amazon Linux 2's kind call.
 func authenticatorCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "aws-iam-authenticator", Short: "Print a token as aws-iam-authenticator does", Hidden: true, Args: cobra.NoArgs,
+		Use: "aws-iam-authenticator", Short: "Print a token, as aws-iam-authenticator does", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	token := tokenCommand()

@@ -20,8 +20,8 @@ func versionCommand() *cobra.Command {
 	var root, format string
 	cmd := &cobra.Command{
 		Use:     "version",
-		Short:   "Print the version, or what an image is made of",
-		Example: "  eksnode version --image --output sbom",
+		Short:   "Print the version, or the contents of an image",
+		Example: "  eksnode version\n  eksnode version --image --root /mnt/image --output sbom",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !image {
@@ -39,8 +39,8 @@ func versionCommand() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&image, "image", false, "print what the image is made of, from its manifest")
-	f.StringVar(&root, "root", "", "image root to look at instead of this machine")
+	f.BoolVar(&image, "image", false, "print the contents of the image, from its manifest")
+	f.StringVar(&root, "root", "", "image root to read instead of this machine")
 	formatFlag(cmd, &format, "text", "json", "sbom")
 	return cmd
 }
