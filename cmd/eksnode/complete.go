@@ -119,7 +119,7 @@ func elements(f *pflag.Flag, complete cobra.CompletionFunc) cobra.CompletionFunc
 			if at == 0 {
 				return values, directive
 			}
-			return paths(begun[:at], begun[at:], values), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+			values, directive = paths(begun[at:], values), cobra.ShellCompDirectiveNoFileComp
 		}
 		taken := strings.Split(begun[:at], ",")
 		if f.Changed {
@@ -143,13 +143,17 @@ func namedFiles(extensions ...string) cobra.CompletionFunc {
 		if at == 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return paths(begun[:at], begun[at:], extensions), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+		values := paths(begun[at:], extensions)
+		for i := range values {
+			values[i] = begun[:at] + values[i]
+		}
+		return values, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	}
 }
 
 // paths lists the files and folders that a path begins, where shells see no path
 // because a text precedes it.
-func paths(before, begun string, extensions []string) []string {
+func paths(begun string, extensions []string) []string {
 	folder, base := filepath.Split(begun)
 	entries, err := os.ReadDir(cmp.Or(folder, "."))
 	if err != nil {
@@ -162,9 +166,9 @@ func paths(before, begun string, extensions []string) []string {
 		switch {
 		case err != nil, !strings.HasPrefix(name, base), strings.HasPrefix(name, ".") && base == "":
 		case info.IsDir():
-			list = append(list, before+folder+name+"/")
+			list = append(list, folder+name+"/")
 		case slices.Contains(extensions, strings.TrimPrefix(filepath.Ext(name), ".")):
-			list = append(list, before+folder+name)
+			list = append(list, folder+name)
 		}
 	}
 	return list

@@ -1,6 +1,11 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
 
 // shells are the shells that completion scripts exist for.
 func shells() []string { return []string{"bash", "zsh", "fish", "powershell"} }
@@ -28,7 +33,7 @@ the scripts of bash, zsh and fish. The bash script requires bash-completion.`,
 			out := cmd.OutOrStdout()
 			switch args[0] {
 			case "bash":
-				return cmd.Root().GenBashCompletionV2(out, true)
+				return writeBashScript(cmd.Root(), out)
 			case "zsh":
 				return cmd.Root().GenZshCompletion(out)
 			case "fish":
@@ -38,4 +43,21 @@ the scripts of bash, zsh and fish. The bash script requires bash-completion.`,
 			}
 		},
 	}
+}
+
+// writeBashScript writes cobra's script for bash with one change: bash's printf %q
+// escapes commas, so in cobra's script nothing matches after a comma in a list.
+func writeBashScript(root *cobra.Command, out io.Writer) error {
+	var script strings.Builder
+	if err := root.GenBashCompletionV2(&script, true); err != nil {
+		return err
+	}
+	const (
+		begun  = `comp=$(printf "%q" "${compline%%$tab*}")`
+		only   = `COMPREPLY[0]=$(printf "%q" "${COMPREPLY[0]}")`
+		single = `COMPREPLY[0]=$(printf "%q" "${COMPREPLY[0]%%$tab*}")`
+		commas = "; COMPREPLY[0]=${COMPREPLY[0]//\\\\,/,}"
+	)
+	_, err := strings.NewReplacer(begun, begun+"; comp=${comp//\\\\,/,}", only, only+commas, single, single+commas).WriteString(out, script.String())
+	return err
 }
