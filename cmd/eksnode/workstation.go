@@ -12,7 +12,8 @@ import (
 // workstationCommands are the commands that only a workstation needs. The build
 // tag agent leaves them and their libraries out of the agent.
 func workstationCommands() []*cobra.Command {
-	return in(onWorkstation, distrosCommand(), lockCommand(), preflightCommand(), manifestsCommand(), userdataCommand(), amiCommand())
+	commands := in(onWorkstation, distrosCommand(), lockCommand(), preflightCommand(), manifestsCommand(), userdataCommand(), amiCommand())
+	return append(commands, manCommand())
 }
 
 // workstationValues returns what the flags and arguments of these commands
@@ -51,6 +52,7 @@ func workstationValues() map[string]cobra.CompletionFunc {
 
 		"ami diff":       files("json"),
 		"ami publish":    nothing,
+		"man":            once(folders),
 		"userdata check": once(files()),
 	}
 }
