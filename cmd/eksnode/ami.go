@@ -20,7 +20,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/strictjson"
 )
 
-// amiCommand groups what is done with images in EC2.
+// amiCommand groups the commands for AMIs.
 func amiCommand() *cobra.Command {
 	var policy bool
 	cmd := &cobra.Command{
@@ -97,7 +97,7 @@ func imageState(i awsapi.Image) string {
 	return i.State
 }
 
-// carried is what an image's tags say, in order.
+// carried lists eksnode's tags of an AMI, sorted by key.
 func carried(i awsapi.Image) []string {
 	var list []string
 	for _, key := range slices.Sorted(maps.Keys(i.Tags)) {
@@ -196,7 +196,7 @@ func imageFacts(cmd *cobra.Command, options awsapi.Options, id string) (map[stri
 	return facts, nil
 }
 
-// manifestFacts are what a manifest says, each by a name that tells the same in
+// manifestFacts reads the facts in a manifest. Equal names mean the same fact in
 // both images.
 func manifestFacts(name string) (map[string]string, error) {
 	text, err := readFile(name)
@@ -208,7 +208,7 @@ func manifestFacts(name string) (map[string]string, error) {
 		return nil, fmt.Errorf("reading the manifest %s: %w", name, err)
 	}
 	if m.Schema != manifest.Schema {
-		return nil, fmt.Errorf("reading the manifest %s: its schema is %q, not %s", name, m.Schema, manifest.Schema)
+		return nil, fmt.Errorf("reading the manifest %s: the schema is %q, not %s", name, m.Schema, manifest.Schema)
 	}
 	facts := map[string]string{"distro": strings.TrimSpace(m.Distro + " " + m.DistroVersion), "kubernetes": m.KubernetesVersion, "processor": m.Arch, "eksnode": m.Tool}
 	for _, p := range m.Packages {
@@ -229,14 +229,15 @@ func manifestFacts(name string) (map[string]string, error) {
 	return facts, nil
 }
 
-// difference is one fact in which two images differ; nil is no such fact.
+// difference is a fact that differs between two images. nil means that the image
+// does not have the fact.
 type difference struct {
 	Fact   string  `json:"fact"`
 	Before *string `json:"before"`
 	After  *string `json:"after"`
 }
 
-// differences compares facts, in order of their names.
+// differences compares facts and sorts the differences by name.
 func differences(sides [2]map[string]string) []difference {
 	list := []difference{}
 	keys := maps.Clone(sides[0])

@@ -126,7 +126,7 @@ func (v pairsValue) Type() string {
 // GetSlice implements cobra.SliceValue: completion offers such a flag again.
 func (v pairsValue) GetSlice() []string { return []string{v.String()} }
 
-// check refuses texts of which the flag would read only a part.
+// check refuses a text when the flag would read only a part.
 func (v strictValue) check(text string) error {
 	isList, isPairs := v.isList(), v.Value.Type() == "stringToString"
 	if (isList || isPairs) && strings.ContainsAny(strings.TrimRight(text, "\r\n"), "\r\n") {

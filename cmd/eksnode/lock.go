@@ -161,13 +161,13 @@ func (l locking) machine(ctx context.Context, f *asset.Fetcher, lock *asset.Lock
 			}
 			return err
 		}
-		fmt.Fprintf(out, "%-9s %s %s for Kubernetes %s on %s, %d bytes, %s\n", told(old, was, locked), a.ID, locked.Version, version, arch, locked.Size, locked.SHA256)
+		fmt.Fprintf(out, "%-9s %s %s for Kubernetes %s on %s, %d bytes, %s\n", changeOf(old, was, locked), a.ID, locked.Version, version, arch, locked.Size, locked.SHA256)
 	}
 	return nil
 }
 
-// told says how an entry changed.
-func told(old asset.Locked, was bool, now asset.Locked) string {
+// changeOf says how an entry changed.
+func changeOf(old asset.Locked, was bool, now asset.Locked) string {
 	switch {
 	case !was:
 		return "new"

@@ -26,13 +26,12 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	// Without this, a closed pipe would kill the program and leave the
-	// commands it runs behind.
+	// Otherwise a closed pipe kills the program, and its child processes stay.
 	signal.Ignore(syscall.SIGPIPE)
 	os.Exit(run(ctx, commandLine(os.Args), os.Stdin, os.Stdout, os.Stderr))
 }
 
-// exitError is an exit code without a message of its own.
+// exitError is an exit code without a message.
 type exitError int
 
 func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
@@ -45,7 +44,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 	return runOn(ctx, runtime.GOOS, args, in, out, errOut)
 }
 
-// runOn executes a command line as on the system goos, and returns the exit code.
+// runOn runs a command line as on the system goos, and returns the exit code.
 func runOn(ctx context.Context, goos string, args []string, in io.Reader, out, errOut io.Writer) int {
 	printed := &stdout{Writer: out}
 	cmd := root()
@@ -105,7 +104,7 @@ func exitCode(err error) (int, error) {
 		}
 	}
 	if code == 0 {
-		return usageCode, err // also where a message joins errors in its own way
+		return usageCode, err // some messages join errors differently
 	}
 	return code, errors.Join(rest...)
 }
@@ -182,7 +181,7 @@ func in(group string, commands ...*cobra.Command) []*cobra.Command {
 	return commands
 }
 
-// addGroups adds the groups that have commands: the agent has not all.
+// addGroups adds the groups that have commands. The agent does not have all groups.
 func addGroups(cmd *cobra.Command) {
 	for _, group := range []cobra.Group{
 		{ID: forImages, Title: "Build and check images:"},
@@ -196,7 +195,7 @@ func addGroups(cmd *cobra.Command) {
 	}
 }
 
-// openHost opens the live machine, or the image at root when one is named.
+// openHost opens the image root, or the live machine when root is empty.
 func openHost(root string) (*host.Host, error) {
 	if root == "" {
 		return host.Live()

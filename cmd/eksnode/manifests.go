@@ -17,7 +17,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
 
-// manifestsFlags are those of `eksnode manifests`.
+// manifestsFlags holds the flags of `eksnode manifests`.
 type manifestsFlags struct {
 	node    clustersetup.Node
 	aws     awsapi.Options
@@ -103,7 +103,7 @@ func (f *manifestsFlags) run(cmd *cobra.Command) error {
 		case errors.Is(err, clustersetup.ErrNotNeeded) && f.only == "":
 			continue
 		case errors.Is(err, clustersetup.ErrNotNeeded):
-			return fmt.Errorf("--only %s: %w for these nodes; the launch template takes --ami, the VPC CNI --windows", f.only, err)
+			return fmt.Errorf("--only %s: %w for these nodes; launch-template needs --ami, vpc-cni needs --windows", f.only, err)
 		case err != nil:
 			return err
 		}
@@ -120,7 +120,7 @@ func (f *manifestsFlags) run(cmd *cobra.Command) error {
 	return nil
 }
 
-// ask fills in what AWS knows of the cluster.
+// ask reads the cluster from AWS.
 func (f *manifestsFlags) ask(cmd *cobra.Command) error {
 	a, err := awsapi.Open(cmd.Context(), f.aws)
 	if err != nil {
@@ -146,8 +146,8 @@ func (f *manifestsFlags) ask(cmd *cobra.Command) error {
 	return err
 }
 
-// untagged are the subnets that need the tag of the cluster: those of clusters up
-// to 1.18 without it. A tag that is there says whose the subnet is, and stays.
+// untagged lists the subnets that need the tag of the cluster: clusters up to 1.18
+// require the tag. A tag that exists, of any value, stays.
 func untagged(ctx context.Context, a *awsapi.AWS, c awsapi.Cluster) ([]string, error) {
 	_, minor, _ := strings.Cut(c.Version, ".")
 	if n, err := strconv.Atoi(minor); err != nil || n > 18 {

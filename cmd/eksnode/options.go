@@ -33,7 +33,7 @@ func options(flags *pflag.FlagSet, help map[string]string, spec any, chosen ...s
 
 // option adds the flag of a field.
 func option(flags *pflag.FlagSet, name, help, form string, v reflect.Value) {
-	if v.Kind() == reflect.String { // also of a type of its own
+	if v.Kind() == reflect.String { // also named string types
 		v = v.Addr().Convert(reflect.TypeFor[*string]()).Elem()
 	}
 	if !v.IsZero() { // pflag prints the default itself
@@ -53,7 +53,7 @@ func option(flags *pflag.FlagSet, name, help, form string, v reflect.Value) {
 		}
 		flags.StringToStringVar(value, name, *value, help)
 	default:
-		panic(fmt.Sprintf("--%s: a flag cannot be a %s", name, v.Type())) // a test makes every flag
+		panic(fmt.Sprintf("--%s: a flag cannot be a %s", name, v.Type())) // a test adds every flag
 	}
 }
 
@@ -79,7 +79,7 @@ func (c *contents) Set(value string) error {
 	}
 	text, err := readFile(file)
 	if err != nil {
-		return fmt.Errorf("reading the certificate: %w", err)
+		return fmt.Errorf("reading the certificate %q: %w", name, err)
 	}
 	if *c.values == nil {
 		*c.values = map[string]string{}

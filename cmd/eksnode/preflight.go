@@ -13,7 +13,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/preflight"
 )
 
-// preflightFlags are those of `eksnode preflight`.
+// preflightFlags holds the flags of `eksnode preflight`.
 type preflightFlags struct {
 	target  preflight.Target
 	aws     awsapi.Options
@@ -66,7 +66,7 @@ func (f *preflightFlags) run(cmd *cobra.Command) error {
 		}
 	}
 	if err := f.target.Validate(); err != nil {
-		return fmt.Errorf("%w; say it with --cluster, and one of --instance, --launch-template and --ami", err)
+		return fmt.Errorf("%w; use --cluster, and one of --instance, --launch-template and --ami", err)
 	}
 	if f.awsAuth != "" {
 		text, err := readInput(cmd, f.awsAuth)
@@ -95,13 +95,13 @@ func (f *preflightFlags) run(cmd *cobra.Command) error {
 	return nil
 }
 
-// screen is how wide what people read is.
+// screen is the width of text output, in columns.
 const screen = 80
 
 func printPreflight(w io.Writer, r preflight.Report) error {
 	p := &printer{w: w}
 	p.line("%s and the cluster %s", r.Target, r.Cluster)
-	const column = 31 // where evidence begins
+	const column = 31 // of the evidence
 	for _, f := range r.Findings {
 		for i, line := range wrap(f.Evidence, screen-column) {
 			verdict, check := string(f.Verdict), f.Check
@@ -140,7 +140,7 @@ func wrap(text string, width int) []string {
 	return lines
 }
 
-// continued breaks a command between its words, so that a shell still reads one.
+// continued breaks a command between words, so that a shell still reads one command.
 func continued(command string, width int) []string {
 	if command == "" {
 		return nil
@@ -172,7 +172,7 @@ func continued(command string, width int) []string {
 	return lines
 }
 
-// preflightVerdicts are the checks' answers.
+// preflightVerdicts returns the results of the checks.
 func preflightVerdicts(r preflight.Report) []verdict {
 	levels := map[preflight.Verdict]string{preflight.Fail: isError, preflight.Warn: isWarning, preflight.Unknown: isUnknown}
 	var list []verdict
