@@ -77,12 +77,12 @@ func amiRetireCommand() *cobra.Command {
 		Use:   "retire",
 		Short: "Deprecate old AMIs, or deregister unused ones",
 		Long: `With --deregister, retire deletes unused AMIs and their snapshots. Without --yes,
-it only prints them. An AMI is used by an instance, a Spot request, an SSM
-parameter of this account, a launch configuration, or a launch permission for
-another account. It is also used by the latest or default version of a launch
-template, and by a version in an Auto Scaling group, a managed node group or a
-fleet. If a list cannot be read, all AMIs count as used and the exit code
-is 2.`,
+retire only prints the changes. An AMI counts as used by an instance, a Spot
+request, an SSM parameter of this account, a launch configuration, or a launch
+permission for another account. Launch templates count with their latest and
+default version, and with the versions in Auto Scaling groups, managed node
+groups and fleets. If a list cannot be read, all AMIs count as used and the exit
+code is 2.`,
 		Example: `  eksnode ami retire --keep 3 --older-than 90
   eksnode ami retire --keep 3 --older-than 180 --deregister --yes`,
 		Args: cobra.NoArgs,

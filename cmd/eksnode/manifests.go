@@ -38,7 +38,7 @@ func manifestsCommand() *cobra.Command {
 		Long: `Manifests reads the cluster from AWS and prints input for kubectl and the AWS CLI.
 It changes nothing. Without --only, it prints all manifests with headings; with
 --only, one manifest to pipe. No manifest replaces resources that exist. With
---aws-auth, the present ConfigMap is merged with the new entry, and the API server
+--aws-auth, the current ConfigMap is merged with the new entry, and the API server
 refuses the result if the ConfigMap has changed in between. Without --aws-auth,
 the API server refuses the manifest where the ConfigMap exists.
 
@@ -61,7 +61,7 @@ Manifests:
 	cmd.Flags().StringVar(&f.node.Role, "role", "", "ARN of the node IAM role")
 	cmd.Flags().BoolVar(&f.node.Windows, "windows", false, "nodes run Windows")
 	cmd.Flags().StringVar(&f.only, "only", "", "manifest to print, such as aws-auth (default: all)")
-	cmd.Flags().StringVar(&f.awsAuth, "aws-auth", "", "YAML file with the present ConfigMap aws-auth, from kubectl; - is standard input")
+	cmd.Flags().StringVar(&f.awsAuth, "aws-auth", "", "YAML file with the current ConfigMap aws-auth, from kubectl; - is standard input")
 	cmd.Flags().StringVar(&f.node.AMI, "ami", "", "AMI ID for the launch template")
 	cmd.Flags().StringVar(&f.node.InstanceType, "instance-type", "", "instance type for the launch template")
 	cmd.Flags().StringVar(&f.node.Profile, "instance-profile", "", "name of the instance profile for the launch template")
