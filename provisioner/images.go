@@ -20,15 +20,15 @@ import (
 
 // Containers are the container images that a node has before it starts.
 type Containers struct {
-	// Container images that the node has before it starts, such as
-	// `registry.k8s.io/coredns/coredns:v1.12.1@sha256:…`. They are named as pods
-	// name them, and with the digest of the manifest or of its list, unless
-	// `lock_file` has it. The Packer host gets them, with the credentials it
-	// has, and sends them to the machine.
+	// Container images to preload, such as
+	// `registry.k8s.io/coredns/coredns:v1.12.1@sha256:…`. Write the names as in
+	// pod specs. Each name needs the digest of the manifest or of the image index,
+	// unless `lock_file` has the digest. The Packer host pulls the images with its
+	// own credentials and sends them to the machine.
 	Images []string `json:"images,omitempty" mapstructure:"images"`
-	// Pause image, without which no pod starts, with its digest. It is written
-	// like `images`. The node calls it `localhost/kubernetes/pause:latest`, and
-	// keeps an archive of it. Without this field the first boot pulls EKS' own.
+	// Pause image to preload, with its digest. The form is that of `images`. The
+	// node names this image `localhost/kubernetes/pause:latest` and keeps an
+	// archive of it. Without this field, first boot pulls the pause image of EKS.
 	PauseImage string `json:"pause_image,omitempty" mapstructure:"pause_image"`
 }
 

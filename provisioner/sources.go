@@ -9,25 +9,25 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
 
-// Sources selects the publisher of a node's assets and pins them.
+// Sources selects the publisher of assets and the lock file.
 type Sources struct {
-	// Publisher of what no package brings, `upstream` or `eks-bucket`. `upstream`
-	// is the release sites of Kubernetes and of each project, `eks-bucket` the
-	// public bucket of EKS' own builds. Defaults to the lock file's, or
-	// `upstream`.
+	// Publisher of assets, `upstream` or `eks-bucket`. `upstream` means the
+	// release sites of Kubernetes and of each project; `eks-bucket` means the
+	// public bucket with EKS builds. Defaults to the publisher in the lock file,
+	// or `upstream`.
 	Source string `json:"source,omitempty" mapstructure:"source"`
-	// Day of the EKS build, such as `2025-11-13`. Needed with `source =
-	// "eks-bucket"` when there is no lock file.
+	// Date of the EKS build, such as `2025-11-13`. Required with
+	// `source = "eks-bucket"` and no lock file.
 	EKSBuildDate string `json:"eks_build_date,omitempty" mapstructure:"eks_build_date"`
-	// Write a CycloneDX 1.5 bill of materials into the image, at
-	// `/etc/eks/eksnode/sbom.cdx.json`. Defaults to `false`.
+	// Write a CycloneDX 1.5 bill of materials to `/etc/eks/eksnode/sbom.cdx.json`
+	// in the image. Defaults to `false`.
 	SBOM bool `json:"sbom,omitempty" mapstructure:"sbom"`
-	// Lock is the content of a lock file; with it nothing else is installed. The
-	// option for users is Local.LockFile.
+	// Lock is the content of a lock file; nothing else is installed. Templates and
+	// flags set it with Local.LockFile.
 	Lock *asset.Lock `json:"lock,omitempty" mapstructure:"-" mapstructure-to-hcl2:",skip"`
 }
 
-// validate returns all problems. pinned are the versions of the Spec.
+// validate reports all problems. pinned is Spec.Versions.
 func (s Sources) validate(pinned map[string]string) error {
 	var errs []error
 	for _, a := range asset.Table() {

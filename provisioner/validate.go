@@ -23,6 +23,16 @@ const (
 	newestMinor = 37
 )
 
+// Minors lists the supported minor versions of Kubernetes, such as 1.34, the
+// oldest first.
+func Minors() []string {
+	var list []string
+	for minor := oldestMinor; minor <= newestMinor; minor++ {
+		list = append(list, fmt.Sprintf("1.%d", minor))
+	}
+	return list
+}
+
 var (
 	versionForm = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$`)
 	sumForm     = regexp.MustCompile(`^[0-9A-Fa-f]{64}$`)

@@ -74,13 +74,18 @@ func find(name string) (flag, bool) {
 	return flag{}, false
 }
 
-// suggestion names the flag that an unknown one probably means.
-func suggestion(name string) string {
+// Flags lists the names of the flags, with their dashes.
+func Flags() []string {
 	var names []string
 	for _, f := range flags() {
 		names = append(names, f.name)
 	}
-	if best := nodeconfig.Nearest(name, names); best != "" {
+	return names
+}
+
+// suggestion names the flag that an unknown one probably means.
+func suggestion(name string) string {
+	if best := nodeconfig.Nearest(name, Flags()); best != "" {
 		return fmt.Sprintf("; did you mean %s?", best)
 	}
 	return ""

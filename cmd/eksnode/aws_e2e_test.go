@@ -53,11 +53,11 @@ func TestPreflight(t *testing.T) {
 	assert.Contains(t, out, "OK       aws-auth              arn:aws:iam::123456789012:role/node is a node\n")
 
 	for want, args := range map[string][]string{
-		"eksnode: cluster: the name is missing; say it with --cluster, and one of --instance, --launch-template and --ami\n":                            {"--ami", "x"},
-		"eksnode: name one of an instance, a launch template and an image; say it with --cluster, and one of --instance, --launch-template and --ami\n": {"--cluster", "x"},
-		"eksnode: --launch-template-version: it does something with --launch-template only\n":                                                           {"--cluster", "x", "--ami", "y", "--launch-template-version", "3"},
-		"eksnode: --output: \"xml\" is not known; known: json, junit, sarif, text\n":                                                                    {"--output", "xml"},
-		"eksnode: reading aws-auth: open nowhere: no such file or directory\n":                                                                          {"--cluster", "x", "--ami", "y", "--aws-auth", "nowhere"},
+		"eksnode: cluster: the name is missing; use --cluster, and one of --instance, --launch-template and --ami\n":                            {"--ami", "x"},
+		"eksnode: name one of an instance, a launch template and an image; use --cluster, and one of --instance, --launch-template and --ami\n": {"--cluster", "x"},
+		"eksnode: --launch-template-version has no effect without --launch-template\n":                                                          {"--cluster", "x", "--ami", "y", "--launch-template-version", "3"},
+		"eksnode: --output: \"xml\" is not known; known: json, junit, sarif, text\n":                                                            {"--output", "xml"},
+		"eksnode: reading aws-auth: open nowhere: no such file or directory\n":                                                                  {"--cluster", "x", "--ami", "y", "--aws-auth", "nowhere"},
 	} {
 		code, _, errOut = command(t, "", append([]string{"preflight"}, args...)...)
 		assert.Equal(t, 2, code)

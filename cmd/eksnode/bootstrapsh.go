@@ -20,7 +20,7 @@ import (
 func bootstrapSHCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:                "bootstrap.sh [flags] CLUSTER",
-		Short:              "Join as Amazon Linux 2's /etc/eks/bootstrap.sh does",
+		Short:              "Join with the flags of Amazon Linux 2's /etc/eks/bootstrap.sh",
 		DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a, err := arguments.Read(args, os.Getenv)

@@ -30,7 +30,7 @@ type joining struct {
 func (j *joining) flags(cmd *cobra.Command) {
 	f := cmd.PersistentFlags()
 	f.StringSliceVarP(&j.sources, "config-source", "c", []string{nodeconfig.UserDataSource},
-		"where NodeConfigs are read, in order: imds://user-data, file:///FILE or file:///FOLDER/")
+		"sources of NodeConfigs, in order: imds://user-data, file:///FILE or file:///FOLDER/")
 }
 
 // load reads and merges the sources.
@@ -78,11 +78,11 @@ type initFlags struct {
 
 func (i *initFlags) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringSliceVarP(&i.skip, "skip", "s", nil, "phases to leave out: config, run")
-	f.StringSliceVarP(&i.daemons, "daemon", "d", nil, "only these services: containerd, kubelet")
-	f.StringVar(&i.cache, "config-cache", "", "file that keeps the NodeConfig and facts about the instance until the next boot; counts when no source has a NodeConfig any more")
-	f.BoolVar(&i.dryRun, "dry-run", false, "print what would be done and change nothing")
-	f.BoolVar(&i.boot, "boot", false, "this is a boot: succeed when no source has a NodeConfig, because user data may call bootstrap.sh later, and off EC2")
+	f.StringSliceVarP(&i.skip, "skip", "s", nil, "phases to skip: config, run")
+	f.StringSliceVarP(&i.daemons, "daemon", "d", nil, "services to configure and start: containerd, kubelet (default: all)")
+	f.StringVar(&i.cache, "config-cache", "", "file that caches the NodeConfig and instance facts until the next boot, for sources without a NodeConfig")
+	f.BoolVar(&i.dryRun, "dry-run", false, dryRunHelp)
+	f.BoolVar(&i.boot, "boot", false, "succeed without a NodeConfig and outside EC2, as the boot unit requires")
 }
 
 func (i *initFlags) selection() bootstrap.Selection {
@@ -243,12 +243,11 @@ func initCommand() *cobra.Command {
 	var i initFlags
 	cmd := &cobra.Command{
 		Use:   "init",
-		Short: "Join this machine to its cluster as its NodeConfig asks",
-		Long: `Init reads NodeConfigs from the instance's user data, or from other sources,
-writes the configuration of the kubelet, of containerd and of the system, and
-starts the services. It may be run again at any time: what is right stays as it
-is, another cluster's configuration is replaced.`,
-		Example: "  eksnode init\n  eksnode init --skip run --config-source file:///etc/eks/nodeconfig.yaml",
+		Short: "Join this machine to the cluster in its NodeConfig",
+		Long: `Init reads NodeConfigs from user data or from --config-source, configures the
+kubelet, containerd and the system, and starts the services. Another run changes
+only what differs, and replaces the configuration of another cluster.`,
+		Example: "  eksnode init --dry-run\n  eksnode init --skip run --config-source file:///etc/eks/nodeconfig.yaml",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return i.run(cmd) },
 	}
@@ -262,7 +261,7 @@ is, another cluster's configuration is replaced.`,
 func bootHookCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    "boot-hook",
-		Short:  "Give the secondary network interfaces to the VPC CNI (a boot unit runs this)",
+		Short:  "Give secondary network interfaces to the VPC CNI (run by a boot unit)",
 		Args:   cobra.NoArgs,
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {

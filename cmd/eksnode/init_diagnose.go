@@ -21,14 +21,14 @@ func diagnoseCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "diagnose [LOG…]",
-		Short: "Say why this node did not join, or why another did not, given its logs",
-		Long: `Diagnose looks for known causes in what the kubelet, containerd and the first
-boot said: in this machine's journal, or in the named logs ("-" is standard
-input). A log is a text, also in UTF-16 and from journalctl --output json, a
-compressed file (gzip, zstd, bzip2, xz), an archive (tar, zip) such as that of
-the EKS log collector, or a folder. When no cause is known, it prints the first
-lines that look like errors. It exits with 0 when it finds no known cause, 1
-when it finds some, and 2 when a log could not be read.`,
+		Short: "Find out why a node did not join",
+		Long: `Diagnose looks for known causes in the logs of the kubelet, containerd and first
+boot. Without arguments it reads the journal of this machine. LOG is a text file,
+a compressed file (gzip, zstd, bzip2, xz), an archive (tar, zip) such as that of
+the EKS log collector, a folder, or - for standard input. Text may be UTF-16 or
+the JSON of journalctl. Without a known cause, diagnose prints the first lines
+that look like errors. The exit code is 0 without a known cause, 1 with one, and
+2 when a log could not be read.`,
 		Example: "  eksnode diagnose\n  journalctl --unit kubelet | eksnode diagnose -\n  eksnode diagnose kubelet.log cloud-init-output.log\n  eksnode diagnose eks_i-0123456789abcdef0_logs.tar.gz --output json",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -42,7 +42,7 @@ func commandLine(argv []string) []string {
 func nodeadmCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "nodeadm",
-		Short: "Join as Amazon Linux 2023's nodeadm does: init, config check, config dump",
+		Short: "Join with the commands of Amazon Linux 2023's nodeadm",
 		Args:  cobra.NoArgs,
 		RunE:  noCommand,
 	}
@@ -51,7 +51,7 @@ func nodeadmCommand() *cobra.Command {
 	cmd.PersistentFlags().Bool("development", false, "accepted as by Amazon's nodeadm; the log is the same")
 	start := &cobra.Command{
 		Use:   "init",
-		Short: "Join this machine to its cluster as its NodeConfig asks",
+		Short: "Join this machine to the cluster in its NodeConfig",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return i.run(cmd) },
 	}
@@ -59,16 +59,16 @@ func nodeadmCommand() *cobra.Command {
 	allowEmpty(start, "skip", "config-cache", "daemon")
 	config := &cobra.Command{Use: "config", Short: "Check or print the NodeConfig", Args: cobra.NoArgs, RunE: noCommand}
 	check := &cobra.Command{
-		Use: "check", Short: "Check the NodeConfig and name every mistake", Args: cobra.NoArgs,
+		Use: "check", Short: "Report errors in the NodeConfig", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return i.check(cmd) },
 	}
 	var output string
 	dump := &cobra.Command{
-		Use: "dump", Short: "Print the merged NodeConfig in JSON", Args: cobra.NoArgs,
+		Use: "dump", Short: "Print the merged NodeConfig", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return i.dump(cmd, output) },
 	}
 	dump.Flags().StringVarP(&output, "config-output", "o", "", "file to write the NodeConfig to (default: standard output)")
-	dump.Flags().StringVar(&i.cache, "config-cache", "", "file of the cache that init keeps; counts when no source has a NodeConfig any more")
+	dump.Flags().StringVar(&i.cache, "config-cache", "", "cache file of init, for sources without a NodeConfig")
 	allowEmpty(dump, "config-output", "config-cache")
 	config.AddCommand(check, dump)
 	cmd.AddCommand(start, config)
@@ -165,7 +165,7 @@ func (j *joining) dump(cmd *cobra.Command, output string) error {
 // kubeconfigs of Amazon Linux 2's kind call.
 func authenticatorCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "aws-iam-authenticator", Short: "Print a token as aws-iam-authenticator does", Hidden: true, Args: cobra.NoArgs,
+		Use: "aws-iam-authenticator", Short: "Print a token, as aws-iam-authenticator does", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	token := tokenCommand()

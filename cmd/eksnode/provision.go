@@ -24,10 +24,15 @@ func provisionCommand() *cobra.Command {
 	var dryRun bool
 	var out output
 	cmd := &cobra.Command{
-		Use:     "provision",
-		Short:   "Make this machine an EKS node",
-		Example: "  eksnode provision --kubernetes-version 1.34.4 --dry-run",
-		Args:    cobra.NoArgs,
+		Use:   "provision",
+		Short: "Turn this machine into an EKS node",
+		Long: `Provision installs packages and assets such as the kubelet, configures the
+system, and prepares first boot. A second run changes nothing. The options come
+from flags, or all from the file of --spec.`,
+		Example: `  eksnode provision --kubernetes-version 1.34.4 --dry-run
+  eksnode provision --kubernetes-version 1.34.4 --lock-file eksnode.lock.json
+  eksnode provision --spec spec.json`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if file != "" {
 				if err := errors.Join(alone(cmd.Flags()), readSpec(file, &spec)); err != nil {
@@ -69,7 +74,7 @@ func provisionCommand() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&file, "spec", "", "JSON file with the whole spec")
+	f.StringVar(&file, "spec", "", "JSON file with all options, instead of flags")
 	options(f, provisionHelp(), &spec)
 	options(f, provisionHelp(), &local)
 	f.BoolVar(&dryRun, "dry-run", false, dryRunHelp)

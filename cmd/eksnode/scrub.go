@@ -20,7 +20,7 @@ import (
 )
 
 // dryRunHelp is the help of --dry-run, wherever there is one.
-const dryRunHelp = "print what would be done and change nothing"
+const dryRunHelp = "print the plan and change nothing"
 
 // selection are the flags that scrub and audit share.
 type selection struct {
@@ -84,13 +84,12 @@ func scrubCommand() *cobra.Command {
 	var yes, dryRun, list bool
 	cmd := &cobra.Command{
 		Use:   "scrub",
-		Short: "Take everything off this machine that a node image must not carry",
-		Long: `Scrub takes the old cluster, the machine's identity, logs, caches and the
-builders' keys off the machine, and puts templates back, so that nodes started
-from its image join. It ends with authorized_keys: afterwards only sessions that
-are open already get in. Then an audit by the same rules says whether anything is
-left: with --audit fail the exit code is 1 then, as that of eksnode audit.`,
-		Example: "  eksnode scrub --dry-run\n  eksnode scrub --yes\n  eksnode scrub --root /mnt/image --yes",
+		Short: "Remove cluster state and machine identity from this machine",
+		Long: `Scrub also removes logs, caches and SSH keys, and restores the templates that
+first boot needs. The last rule removes authorized_keys: open sessions continue,
+but new logins by key fail. Then an audit runs the same rules. With --audit fail,
+the exit code is 1 when the audit reports something.`,
+		Example: "  eksnode scrub --dry-run\n  eksnode scrub --yes\n  eksnode scrub --root /mnt/image --skip-rules logs --yes\n  eksnode scrub --list --rules kubelet",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := s.check(); err != nil {
@@ -120,7 +119,7 @@ left: with --audit fail the exit code is 1 then, as that of eksnode audit.`,
 		},
 	}
 	s.flags(cmd)
-	cmd.Flags().BoolVar(&yes, "yes", false, "scrub without asking; without a terminal there is nobody to ask")
+	cmd.Flags().BoolVar(&yes, "yes", false, "scrub without confirmation; required without a terminal")
 	cmd.Flags().BoolVar(&list, "list", false, "list the selected rules (default: all)")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, dryRunHelp)
 	return cmd
@@ -153,11 +152,11 @@ func auditCommand() *cobra.Command {
 	var s selection
 	cmd := &cobra.Command{
 		Use:   "audit",
-		Short: "Say what is left that a node image must not carry",
-		Long: `Audit asks the scrub's own rules what they would still do. It changes nothing.
-It exits with 0 when nothing is left, 1 when something is, and 2 when the machine
-would not tell.`,
-		Args: cobra.NoArgs,
+		Short: "Report cluster state and machine identity left on this machine",
+		Long: `Audit plans the rules of eksnode scrub and changes nothing. The exit code is 0
+when nothing is left, 1 when something is left, and 2 when a rule could not run.`,
+		Example: "  eksnode audit\n  eksnode audit --root /mnt/image --output junit",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := s.check(); err != nil {
 				return err

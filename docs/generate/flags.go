@@ -65,11 +65,21 @@ func optionHelp(root string) (string, error) {
 
 var quoted = regexp.MustCompile("`([^`]*)`")
 
+var defaults = regexp.MustCompile(`Defaults to (\S.*?)\.( |$)`)
+
 // helpOf is a flag's help: the first sentence of a doc comment, as a phrase and
-// with other options as flags.
+// with other options as flags. The default follows in the form of package pflag.
 func helpOf(text string, fields []field) string {
 	first, _, _ := strings.Cut(text, ". ")
 	first = strings.TrimSuffix(first, ".")
+	if found := defaults.FindStringSubmatch(text); found != nil && found[1] != "`false`" {
+		value := found[1]
+		if quoted.FindString(value) == value {
+			first += " (default \"" + strings.Trim(value, "`") + "\")"
+		} else {
+			first += " (default: " + value + ")"
+		}
+	}
 	if letters := []rune(first); len(letters) > 1 && !unicode.IsUpper(letters[1]) {
 		letters[0] = unicode.ToLower(letters[0])
 		first = string(letters)

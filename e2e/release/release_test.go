@@ -25,15 +25,16 @@ import (
 
 var packerVersion = flag.String("packer", "", "version of the packer that installs the release")
 
-// number differs from the version of the sources, because a linker flag for a
-// missing variable is ignored in silence.
+// number is another version than that of the sources: the linker silently ignores a
+// flag for a variable that does not exist.
 const (
 	number = "9.8.7"
 	plugin = "packer-plugin-eksnode_v" + number
 	module = "github.com/eksnode/packer-plugin-eksnode"
 )
 
-// The released goreleaser builds a release twice, in two folders.
+// TestRelease builds a release twice, in two folders, with the goreleaser of the
+// release workflow.
 func TestRelease(t *testing.T) {
 	checkout := tagged(t)
 	gpg := newKey(t)
@@ -53,6 +54,7 @@ func TestRelease(t *testing.T) {
 	t.Run("checksums", func(t *testing.T) { checksums(t, dist, gpg) })
 	t.Run("programs", func(t *testing.T) { programs(t, checkout, dist) })
 	t.Run("versions", func(t *testing.T) { versions(t, dist) })
+	t.Run("packages", func(t *testing.T) { packages(t, dist) })
 	t.Run("packer", func(t *testing.T) {
 		packer, err := tools.Packer(t.Context(), *packerVersion, t.Output())
 		require.NoError(t, err)
@@ -60,13 +62,12 @@ func TestRelease(t *testing.T) {
 	})
 }
 
-// systems are those of the plugin. The command is compiled for all of them
-// except FreeBSD.
+// systems are the systems of the plugin. The command is built for all but FreeBSD.
 func systems() []string {
 	return []string{"darwin_amd64", "darwin_arm64", "freebsd_amd64", "linux_amd64", "linux_arm64", "windows_amd64", "windows_arm64"}
 }
 
-// archiveOf returns the command's archive for a system, or "".
+// archiveOf names the archive of the command for a system, or is empty.
 func archiveOf(system string) string {
 	switch name := "eksnode_v" + number + "_" + system; {
 	case strings.HasPrefix(system, "freebsd"):
@@ -78,7 +79,7 @@ func archiveOf(system string) string {
 	}
 }
 
-// files returns the names of all released files, sorted.
+// files names all files of a release, sorted.
 func files() []string {
 	var all []string
 	for _, name := range []string{plugin, "eksnode_v" + number} {
@@ -89,25 +90,26 @@ func files() []string {
 		if archive := archiveOf(system); archive != "" {
 			all = append(all, archive, "eksnode_v"+number+"_"+system+".cdx.json")
 		}
+		all = append(all, packagesOf(system)...)
 	}
 	return slices.Sorted(slices.Values(all))
 }
 
-// uploads returns the files that goreleaser would publish.
+// uploads names the files that goreleaser would publish.
 func uploads(t *testing.T, dist string) []string {
 	var artifacts []struct{ Name, Type string }
 	require.NoError(t, json.Unmarshal(read(t, filepath.Join(dist, "artifacts.json")), &artifacts))
 	var names []string
 	for _, a := range artifacts {
-		if slices.Contains([]string{"Archive", "Checksum", "Signature", "SBOM"}, a.Type) {
+		if slices.Contains([]string{"Archive", "Checksum", "Linux Package", "Signature", "SBOM"}, a.Type) {
 			names = append(names, a.Name)
 		}
 	}
 	return slices.Sorted(slices.Values(names))
 }
 
-// tagged returns a folder with a tagged commit of this repository's files,
-// including uncommitted changes.
+// tagged makes a repository with one tagged commit: the files of this repository,
+// with its changes.
 func tagged(t *testing.T) string {
 	root := strings.TrimSpace(run(t, "", "git", "rev-parse", "--show-toplevel"))
 	folder := filepath.Join(t.TempDir(), "sources")
@@ -125,7 +127,7 @@ func tagged(t *testing.T) string {
 	return folder
 }
 
-// key is a GPG key that signs this release only.
+// key is a GPG key for this test.
 type key struct{ home, fingerprint string }
 
 func newKey(t *testing.T) key {
@@ -159,8 +161,8 @@ func build(t *testing.T, checkout string, k key) (dist string) {
 	return filepath.Join(checkout, "dist")
 }
 
-// checksums verifies each file of checksums with sha256sum. The plugin's file
-// must list only the plugin's zips, because Packer reads every line as one.
+// checksums verifies each checksum file with sha256sum. Packer reads every line of
+// the plugin's checksum file as a zip of the plugin.
 func checksums(t *testing.T, dist string, k key) {
 	var plugins, commands []string
 	for _, system := range systems() {
@@ -168,6 +170,7 @@ func checksums(t *testing.T, dist string, k key) {
 		if archive := archiveOf(system); archive != "" {
 			commands = append(commands, archive)
 		}
+		commands = append(commands, packagesOf(system)...)
 	}
 	for name, want := range map[string][]string{plugin + "_SHA256SUMS": plugins, "eksnode_v" + number + "_SHA256SUMS": commands} {
 		var listed []string
@@ -180,8 +183,8 @@ func checksums(t *testing.T, dist string, k key) {
 	}
 }
 
-// programs checks every archive: the program's name, mode and target, and the
-// contents of its bill of materials.
+// programs checks every archive: name, mode and target of the program, and its bill
+// of materials.
 func programs(t *testing.T, checkout, dist string) {
 	agents, err := filepath.Glob(filepath.Join(checkout, "plugin/embedded/agents/*.gz"))
 	require.NoError(t, err)
@@ -206,8 +209,8 @@ func programs(t *testing.T, checkout, dist string) {
 	}
 }
 
-// unpack returns the path of the program in an archive. The archive must
-// contain only the program and the license.
+// unpack returns the path of a program from an archive. The archive also has the
+// licence and, with the command, man pages and completion scripts.
 func unpack(t *testing.T, archive, program string) string {
 	folder := t.TempDir()
 	if filepath.Ext(archive) == ".zip" {
@@ -217,7 +220,14 @@ func unpack(t *testing.T, archive, program string) string {
 	}
 	entries, err := os.ReadDir(folder)
 	require.NoError(t, err)
-	require.Len(t, entries, 2, archive)
+	if strings.HasPrefix(program, "eksnode") {
+		require.Len(t, entries, 3, archive)
+		for _, name := range []string{"bash-completion/completions/eksnode", "zsh/site-functions/_eksnode", "fish/vendor_completions.d/eksnode.fish", "powershell/eksnode.ps1", "man/man1/eksnode.1.gz"} {
+			assert.FileExists(t, filepath.Join(folder, "share", name))
+		}
+	} else {
+		require.Len(t, entries, 2, archive)
+	}
 	assert.FileExists(t, filepath.Join(folder, "LICENSE"))
 	info, err := os.Stat(filepath.Join(folder, program))
 	require.NoError(t, err)
@@ -225,8 +235,7 @@ func unpack(t *testing.T, archive, program string) string {
 	return filepath.Join(folder, program)
 }
 
-// builtFor checks that a program is static and does not contain this machine's
-// paths.
+// builtFor checks that a program is static and contains no path of this machine.
 func builtFor(t *testing.T, program, system string) {
 	info, err := buildinfo.ReadFile(program)
 	require.NoError(t, err)
@@ -265,7 +274,7 @@ func bill(t *testing.T, file, program string) {
 	assert.Contains(t, listed, "std")
 }
 
-// versions runs the programs for this machine's system.
+// versions runs the programs for this machine.
 func versions(t *testing.T, dist string) {
 	system := runtime.GOOS + "_" + runtime.GOARCH
 	command := unpack(t, filepath.Join(dist, archiveOf(system)), "eksnode")
@@ -283,9 +292,8 @@ func versions(t *testing.T, dist string) {
 	assert.NotEmpty(t, is.Provisioners)
 }
 
-// installs makes packer find the release on a GitHub of this machine, download
-// and check it, and load both provisioners. It then repeats the run without any
-// network.
+// installs runs packer init: it finds the release on a local GitHub, downloads and
+// verifies the plugin, and loads both provisioners. Then again without a network.
 func installs(t *testing.T, packer, dist string) {
 	home := t.TempDir()
 	template := filepath.Join(home, "check.pkr.hcl")
