@@ -115,12 +115,16 @@ func Provision(ctx context.Context, h *host.Host, spec provisioner.Spec, o Optio
 			return err
 		}
 		if o.DryRun {
-			r.Dry(plan.Make(ctx, h, items), len(items))
+			r.Dry(plan.Look(ctx, h, items))
 			return nil
 		}
 		return change(h, func() error {
 			r.Applied(plan.Apply(ctx, h, items, o.sink()))
-			return nil
+			if r.Result == plan.Failure {
+				return nil
+			}
+			r.Image, err = provisioner.Result(ctx, h, r.Outcomes)
+			return err
 		})
 	})
 }
@@ -155,7 +159,9 @@ func Scrub(ctx context.Context, h *host.Host, spec scrub.Spec, o Options) (plan.
 				return err
 			}
 			o.sink().Begin("audit", "audit", 0)
-			r.Concluded(plan.Make(ctx, h, audits), len(audits), spec.Audit != scrub.AuditWarns)
+			list, asked := plan.Look(ctx, h, audits)
+			r.Concluded(list, asked, spec.Audit != scrub.AuditWarns)
+			r.Audit.Rules = spec.Checks(d.Scrub, asked)
 			return nil
 		})
 	})
@@ -171,9 +177,10 @@ func dryScrub(ctx context.Context, h *host.Host, spec scrub.Spec, items []plan.I
 		}
 		work = append(work, i)
 	}
-	r.Dry(plan.Make(ctx, h, work), len(work))
+	r.Dry(plan.Look(ctx, h, work))
 	if len(inspect) > 0 {
-		r.Concluded(plan.Make(ctx, h, inspect), len(inspect), spec.Audit != scrub.AuditWarns && spec.Audit != scrub.AuditOff)
+		list, asked := plan.Look(ctx, h, inspect)
+		r.Concluded(list, asked, spec.Audit != scrub.AuditWarns && spec.Audit != scrub.AuditOff)
 	}
 }
 
@@ -193,7 +200,9 @@ func Audit(ctx context.Context, h *host.Host, spec scrub.Spec) (plan.Report, err
 		if err != nil {
 			return err
 		}
-		r.Audited(plan.Make(ctx, h, items), len(items))
+		list, asked := plan.Look(ctx, h, items)
+		r.Audited(list, asked)
+		r.Rules = spec.Checks(d.Scrub, asked)
 		return nil
 	})
 }

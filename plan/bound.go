@@ -16,7 +16,17 @@ func (r Report) Bounded(most int) Report {
 		a := *r.Audit
 		a.Error = start(a.Error)
 		a.Plan = boundedPlan(a.Plan, most, &r.Omitted)
+		a.Rules = boundedChecks(a.Rules, most, &r.Omitted)
 		r.Audit = &a
+	}
+	r.Rules = boundedChecks(r.Rules, most, &r.Omitted)
+	r.Phases = first(r.Phases, most, &r.Omitted)
+	if r.Image != nil {
+		i := *r.Image
+		i.Components = first(i.Components, most, &r.Omitted)
+		i.Packages = first(i.Packages, most, &r.Omitted)
+		i.Images = first(i.Images, most, &r.Omitted)
+		r.Image = &i
 	}
 	return r
 }
@@ -44,10 +54,19 @@ func boundedPlan(list []Planned, most int, omitted *int) []Planned {
 	return list
 }
 
+func boundedChecks(list []Check, most int, omitted *int) []Check {
+	list = first(list, most, omitted)
+	for i := range list {
+		list[i].Reason = start(list[i].Reason)
+	}
+	return list
+}
+
 func boundedActions(list []Action, most int, omitted *int) []Action {
 	list = first(list, most, omitted)
 	for i := range list {
 		list[i].Files = first(list[i].Files, most, omitted)
+		list[i].Packages = first(list[i].Packages, most, omitted)
 	}
 	return list
 }

@@ -83,13 +83,13 @@ func printDiagnosis(w io.Writer, r diagnose.Report, output string) error {
 	var list []verdict
 	for _, f := range r.Findings {
 		d.Findings = append(d.Findings, cause{f.Rule.ID, f.Rule.Cause, f.Rule.Remedy, f.Evidence, f.Count, f.Follows})
-		list = append(list, verdict{rule: f.Rule.ID, name: f.Rule.ID, level: isError, text: f.Rule.Cause, remedy: f.Rule.Remedy})
+		list = append(list, verdict{rule: f.Rule.ID, name: f.Rule.ID, page: "troubleshooting.md", level: isError, text: f.Rule.Cause, remedy: f.Rule.Remedy})
 	}
 	code := 0
 	if len(list) > 0 {
 		code = 1
 	} else {
-		list = []verdict{{rule: "none", name: "known causes", text: "no known cause was found"}}
+		list = []verdict{{rule: "none", name: "known causes", page: "troubleshooting.md", text: "no known cause was found"}}
 	}
 	printers := verdictPrinters("diagnose", list, code)
 	printers["text"] = r.Print

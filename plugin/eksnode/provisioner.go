@@ -55,7 +55,7 @@ func (p *Provisioner) Provision(ctx context.Context, ui packersdk.Ui, comm packe
 	if err != nil {
 		return err
 	}
-	session := remote.New(p.config.Config, p.config.PackerBuildName, &p.kept, ui, comm)
+	session := remote.New(p.config.Config, p.config.PackerConfig, &p.kept, ui, comm)
 	session.Supply = p.config.supply
 	return session.Run(ctx, agent.Request{Command: agent.Provision, Provision: &spec, SupplyAssets: p.config.onPackerHost()})
 }

@@ -11,11 +11,15 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plugin/validate"
 )
 
-// Config is what every provisioner of this plugin takes beside its own fields.
+// Config are the fields that every provisioner of this plugin has.
 type Config struct {
 	// Print what is left to do on the machine and change nothing. Defaults to
 	// `false`.
 	DryRun bool `mapstructure:"dry_run"`
+	// Print every step or rule and every action, also where nothing changes.
+	// Packer's `-debug` and a value in `PACKER_LOG` do the same. Defaults to
+	// `false`.
+	Verbose bool `mapstructure:"verbose"`
 	// Path on the Packer host where the JSON report is kept. Missing folders
 	// are made. An earlier report is replaced before anything happens on the
 	// machine, by one with the result `unfinished`, which an interrupted run

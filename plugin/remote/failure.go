@@ -3,7 +3,11 @@ package remote
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 // verdict says whether the agent's session went well. said is what it printed
@@ -25,6 +29,69 @@ func (s *Session) verdict(m *machine, h heard, end ending, said string) error {
 		return fmt.Errorf("%s %s: %s", h.report.Command, h.report.Result, h.report.Error)
 	}
 	return nil
+}
+
+// briefError is an error whose details the lines of the session show already.
+// Error is the whole text, for the report; brief is the text for Packer, which
+// prints an error twice at the end of a build.
+type briefError struct {
+	error
+	brief string
+}
+
+// Unwrap gives errors.Is and errors.As the whole error.
+func (e *briefError) Unwrap() error { return e.error }
+
+// brief leaves out of a session's error what its lines show: the errors of items
+// and findings, and the output of the machine. said is that output.
+func brief(err error, h heard, said string) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	if h.report != nil && h.report.Error != "" {
+		text = strings.Replace(text, h.report.Error, unshown(h.report), 1)
+	}
+	if said = lastWords(said); said != "" && h.allShown {
+		text = strings.Replace(text, after(said), " (its output is above)", 1)
+	}
+	return &briefError{err, text}
+}
+
+// unshown is a report's error without the errors of items and the findings. It
+// names the items.
+func unshown(r *plan.Report) string {
+	rest := r.Error
+	var failed, found, rules []string
+	for _, p := range r.Problems() {
+		if p.Error != "" {
+			rest = strings.Replace(rest, p.Error, "", 1)
+			failed = append(failed, p.Item)
+		}
+		if len(p.Actions)+len(p.Findings) > 0 {
+			found = append(found, p.Item)
+		}
+		if len(p.Findings) > 0 && !slices.Contains(rules, strconv.Quote(p.Item)) {
+			rules = append(rules, strconv.Quote(p.Item))
+		}
+	}
+	switch {
+	case len(failed) > 0 && r.Result == plan.Unknown:
+		return "some checks could not run: " + strings.Join(failed, ", ") + "; the errors are above"
+	case len(failed) > 0:
+		parts := []string{strings.Join(failed, ", ") + ": the error is above"}
+		for line := range strings.Lines(rest) {
+			if line = strings.Trim(line, "; \n"); line != "" {
+				parts = append(parts, line)
+			}
+		}
+		return strings.Join(parts, "; ")
+	case r.Result != plan.Findings:
+		return r.Error
+	case len(rules) == 0:
+		return "a running program has written again after the scrub, stop that program first: " + strings.Join(found, ", ") + "; the files are above"
+	}
+	return fmt.Sprintf("a person has to decide: the findings are above; resolve them, or set skip_rules = [%s]", strings.Join(rules, ", "))
 }
 
 // unfinished explains a session without the end marker.

@@ -1,7 +1,9 @@
 package remote
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
@@ -42,8 +44,8 @@ func (s *screen) show(say func(string), text string) {
 	}
 }
 
-// reopen lets the last lines be shown, however many there were.
-func (s *screen) reopen() {
+// Reopen starts the count of lines again, so that the last lines are shown.
+func (s *screen) Reopen() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.shown = 0
@@ -60,7 +62,14 @@ func clipped(text string, most int) string {
 // shownError is an error as Packer may print it.
 type shownError struct{ error }
 
-func (e shownError) Error() string { return plan.Printable(clipped(e.error.Error(), errorMost)) }
+func (e shownError) Error() string {
+	text := e.error.Error()
+	var short *briefError
+	if errors.As(e.error, &short) {
+		text = strings.Replace(text, short.Error(), short.brief, 1)
+	}
+	return plan.Printable(clipped(text, errorMost))
+}
 
 func (e shownError) Unwrap() error { return e.error }
 

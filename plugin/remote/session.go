@@ -13,13 +13,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path"
 	"time"
 
+	"github.com/hashicorp/packer-plugin-sdk/common"
 	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/agent"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
+	"github.com/eksnode/packer-plugin-eksnode/internal/console"
+	"github.com/eksnode/packer-plugin-eksnode/internal/human"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/embedded"
@@ -49,17 +53,20 @@ type Session struct {
 	Agent func(arch string) ([]byte, error)
 	// Supply gives what machines of an architecture may ask for; nil for
 	// provisioners whose agent asks for nothing.
-	Supply  func(arch string) (asset.Supply, error)
+	Supply func(arch string) (asset.Supply, error)
+	// Verbose prints every item and action; without it only changes are printed.
+	Verbose bool
 	Version string // of the plugin, and so of the agent
 	Limits  Limits
 	Now     func() time.Time
 	Random  io.Reader // for the name of the agent's folder
 }
 
-// New is a session of a build with the agents that the plugin carries.
-func New(c Config, build string, kept *Kept, ui packersdk.Ui, comm packersdk.Communicator) *Session {
+// New returns a session of a build with the agents that the plugin carries.
+func New(c Config, build common.PackerConfig, kept *Kept, ui packersdk.Ui, comm packersdk.Communicator) *Session {
 	return &Session{
-		Config: c, Build: build, Kept: kept, UI: ui, Comm: comm,
+		Config: c, Build: build.PackerBuildName, Kept: kept, UI: ui, Comm: comm,
+		Verbose: c.Verbose || build.PackerDebug || isLogging(os.Getenv("PACKER_LOG")),
 		Agent:   embedded.Agent,
 		Version: version.String(),
 		Limits: Limits{
@@ -73,6 +80,9 @@ func New(c Config, build string, kept *Kept, ui packersdk.Ui, comm packersdk.Com
 		Random: rand.Reader,
 	}
 }
+
+// isLogging reports whether a value of PACKER_LOG turns Packer's log on.
+func isLogging(value string) bool { return value != "" && value != "0" }
 
 // Run has the agent do what the request says; Version, DryRun and Folder of
 // the request are filled in. Its error says what the agent could not do, or
@@ -123,7 +133,7 @@ func (s *Session) run(ctx context.Context, request agent.Request) (*machine, hea
 	if err := errors.Join(s.Config.checkRemoteFolder(), s.Config.checkSudoCommand()); err != nil {
 		return nil, heard{}, err
 	}
-	probing, cancel := context.WithTimeoutCause(ctx, s.Limits.Probe, fmt.Errorf("no answer within %s", length(s.Limits.Probe)))
+	probing, cancel := context.WithTimeoutCause(ctx, s.Limits.Probe, fmt.Errorf("no answer within %s", human.Length(s.Limits.Probe)))
 	defer cancel()
 	m, err := probe(probing, s.Comm, s.Config)
 	if err != nil {
@@ -154,7 +164,7 @@ func (s *Session) work(ctx context.Context, m *machine, program []byte, request 
 	feed := newFeed(head, s.Limits.Heartbeat)
 	defer feed.hangUp()
 
-	console := newConsole(s.UI, s.Now)
+	console := console.New(s.UI, console.Options{Command: string(request.Command), Verbose: s.Verbose, Details: true, Now: s.Now})
 	supplies, err := s.supplier(m.arch, feed, console)
 	if err != nil {
 		return heard{}, err
@@ -168,11 +178,11 @@ func (s *Session) work(ctx context.Context, m *machine, program []byte, request 
 	if m.isRoot {
 		sudo = ""
 	}
-	console.say("Sending the agent %s for linux/%s, %s", s.Version, m.arch, size(int64(len(program))))
+	console.Print("Sending the agent %s for linux/%s, %s", s.Version, m.arch, human.Size(int64(len(program))))
 	out, asides := &lines{most: agent.LineMost, each: talk.line}, &lines{most: asideMost, each: talk.aside}
 	over := start(ctx, s.Comm, agentCommand(request.Folder, len(program), sudo), feed, out, io.MultiWriter(&said, asides))
 	end, ended := s.await(ctx, over, feed, func() (silent bool) {
-		console.tick()
+		console.Tick()
 		return talk.silence() > s.Limits.Silence
 	})
 	if ended { // nobody writes any more
@@ -181,7 +191,7 @@ func (s *Session) work(ctx context.Context, m *machine, program []byte, request 
 	}
 	h := talk.heard()
 
-	err = s.judge(ctx, m, h, end, ended, said.String())
+	err = brief(s.judge(ctx, m, h, end, ended, said.String()), h, said.String())
 	// An agent that has done something has removed its folder before; one that has
 	// fallen silent cannot be asked again.
 	if (!ended && !end.silent || end.lost()) && len(h.outcomes) == 0 {
@@ -190,7 +200,7 @@ func (s *Session) work(ctx context.Context, m *machine, program []byte, request 
 	return h, err
 }
 
-func (s *Session) supplier(arch string, f *feed, c *console) (supplier, error) {
+func (s *Session) supplier(arch string, f *feed, c *console.Console) (supplier, error) {
 	supplies := supplier{feed: f, console: c}
 	if s.Supply == nil {
 		return supplies, nil
@@ -234,11 +244,11 @@ func (s *Session) judge(ctx context.Context, m *machine, h heard, end ending, en
 	case ctx.Err() != nil:
 		return interrupted(context.Cause(ctx), end, ended)
 	case end.silent:
-		return fmt.Errorf("%w: it has said nothing for %s and is gone, or nothing reaches it any more; what the agent had done is finished by the next run", errLost, length(s.Limits.Silence))
+		return fmt.Errorf("%w: it has said nothing for %s and is gone, or nothing reaches it any more; what the agent had done is finished by the next run", errLost, human.Length(s.Limits.Silence))
 	case !ended && h.err != nil:
 		return h.err
 	case !ended:
-		return fmt.Errorf("%w within %s", errDeaf, length(s.Limits.Ending))
+		return fmt.Errorf("%w within %s", errDeaf, human.Length(s.Limits.Ending))
 	}
 	return s.verdict(m, h, end, said)
 }

@@ -11,13 +11,14 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/agent"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
+	"github.com/eksnode/packer-plugin-eksnode/internal/console"
 )
 
 // supplier answers what the agent wants.
 type supplier struct {
 	supply  asset.Supply // nil where nothing can be wanted
 	feed    *feed
-	console *console
+	console *console.Console
 }
 
 // answer gets what is wanted and feeds it to the agent. The agent hears an
@@ -28,7 +29,7 @@ func (s supplier) answer(ctx context.Context, w asset.Wanted, sent func()) {
 		s.feed.send(newFrames(nil, errors.New("this provisioner supplies nothing"), sent))
 		return
 	}
-	s.console.say("  the Packer host gets %s", w)
+	s.console.Print("  the Packer host gets %s", w)
 	got, err := s.supply.Supply(ctx, w)
 	f := newFrames(got, err, sent)
 	s.feed.send(f)

@@ -45,5 +45,5 @@ func (p *Provisioner) Prepare(raws ...any) error {
 
 // Provision sends the agent to the machine and has it scrub it.
 func (p *Provisioner) Provision(ctx context.Context, ui packersdk.Ui, comm packersdk.Communicator, _ map[string]any) error {
-	return remote.New(p.config.Config, p.config.PackerBuildName, &p.kept, ui, comm).Run(ctx, agent.Request{Command: agent.Scrub, Scrub: &p.config.Spec})
+	return remote.New(p.config.Config, p.config.PackerConfig, &p.kept, ui, comm).Run(ctx, agent.Request{Command: agent.Scrub, Scrub: &p.config.Spec})
 }
