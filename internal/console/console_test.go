@@ -204,8 +204,6 @@ func TestFinishOfAScrub(t *testing.T) {
 		"!   keys: for you to decide: /etc/key2 (new)",
 		"  hostname: left to remove /etc/hostname (it is back)",
 		"The scrub removed:",
-		"  quiesce          0 files  0 B",
-		"  state            0 files  0 B",
 		"  identity         1 file   4.1 kB",
 		"  caches and logs  2 files  16.8 MB",
 		"  total            3 files  16.8 MB",
@@ -258,6 +256,15 @@ func TestContents(t *testing.T) {
 		"              localhost/kubernetes/pause:latest  700.0 kB",
 		"  fetched     134.0 MB",
 	}, Table(r))
+}
+
+// A scrub that removed nothing says so.
+func TestNothingRemoved(t *testing.T) {
+	r := &plan.Report{Command: "scrub"}
+	r.Applied(outcomes()[:2], nil)
+	assert.Equal(t, []string{"The scrub removed nothing."}, Table(r))
+	assert.Empty(t, Table(&plan.Report{Command: "audit", Phases: r.Phases}))
+	assert.Empty(t, Table(&plan.Report{Command: "scrub"}), "the scrub did not start")
 }
 
 // Many lines of one item are cut.

@@ -178,16 +178,21 @@ func contents(r *plan.Report) []string {
 }
 
 func removed(r *plan.Report) []string {
-	title := "The scrub removed:"
+	title := "The scrub removed"
 	if len(r.Outcomes) == 0 {
-		title = "The scrub would remove:"
+		title = "The scrub would remove"
+	}
+	if r.Totals.Entries == 0 && r.Totals.Bytes == 0 {
+		return []string{title + " nothing."}
 	}
 	var rows [][]string
 	for _, p := range r.Phases {
-		rows = append(rows, []string{p.Phase, human.Count(p.Entries, "file"), human.Size(p.Bytes)})
+		if p.Entries > 0 || p.Bytes > 0 {
+			rows = append(rows, []string{p.Phase, human.Count(p.Entries, "file"), human.Size(p.Bytes)})
+		}
 	}
 	rows = append(rows, []string{"total", human.Count(r.Totals.Entries, "file"), human.Size(r.Totals.Bytes)})
-	return append([]string{title}, aligned(rows)...)
+	return append([]string{title + ":"}, aligned(rows)...)
 }
 
 // aligned joins the cells of rows in columns, without spaces at the ends.
