@@ -219,7 +219,7 @@ func itemSARIF(id, command string, known []scrub.Rule) sarifRule {
 	}
 	rule := describedSARIF(id, k.Why+".", "Run eksnode scrub, or resolve the finding by hand. To accept the finding, leave the rule out with --skip-rules "+id+".", page)
 	rule.Full.Text = full
-	rule.Properties.Tags = k.Groups
+	rule.Properties.Tags = slices.Compact(slices.Sorted(slices.Values(k.Groups)))
 	return rule
 }
 

@@ -84,7 +84,7 @@ func PhaseLine(command string, p plan.PhaseTotals) string {
 	if p.Failed > 0 {
 		parts = append(parts, fmt.Sprintf("%d %s", p.Failed, failed))
 	}
-	if p.Milliseconds > 0 {
+	if p.Milliseconds >= 1000 || p.Milliseconds > 0 && p.Changed+p.Failed > 0 {
 		parts = append(parts, human.Length(time.Duration(p.Milliseconds)*time.Millisecond))
 	}
 	return strings.Join(parts, ", ")
