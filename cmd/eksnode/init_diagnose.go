@@ -13,6 +13,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/bootunits"
 	"github.com/eksnode/packer-plugin-eksnode/internal/diagnose"
+	"github.com/eksnode/packer-plugin-eksnode/internal/human"
 )
 
 // diagnoseCommand says why a node did not join: on the node, or on a workstation with
@@ -153,7 +154,7 @@ func ownState(h *host.Host) (string, error) {
 			return "", fmt.Errorf("looking at %s: %w", folder, err)
 		}
 		if space.FreeBytes < 64<<20 {
-			lines = append(lines, fmt.Sprintf("%s: no space left on device (%d bytes are free)", folder, space.FreeBytes))
+			lines = append(lines, fmt.Sprintf("%s: no space left on device (%s free)", folder, human.Size(int64(space.FreeBytes))))
 		}
 	}
 	swaps, err := h.Content("/proc/swaps")

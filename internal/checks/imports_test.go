@@ -36,14 +36,14 @@ var mayImport = map[string][]string{
 	"distros":               {"host", "plan", "scrub", "internal/surface"},
 	"internal/asset":        {"host", "plan", "internal/manifest", "internal/strictjson", "internal/version", "internal/surface"},
 	"internal/containerd":   {"host"},
-	"provisioner":           {"host", "plan", "internal/manifest", "internal/templates", "internal/bootunits", "distros", "internal/asset", "internal/containerd", "internal/version", "internal/surface"},
+	"provisioner":           {"host", "plan", "internal/manifest", "internal/templates", "internal/bootunits", "distros", "internal/asset", "internal/containerd", "internal/version", "internal/surface", "internal/human"},
 	".":                     {"host", "plan", "scrub", "distros", "provisioner", "userdata", "internal/version"},
 	"internal/agent":        {"host", "plan", "scrub", "internal/asset", "provisioner"},
 	"cmd":                   {".", "internal/diagnose", "host", "plan", "scrub", "distros", "provisioner", "internal/asset", "internal/manifest", "internal/agent", "bootstrap", "internal/bootunits", "internal/awsapi", "userdata", "internal/preflight", "internal/clustersetup", "internal/strictjson", "internal/version", "internal/surface", "internal/human", "internal/console"},
 	"plugin":                {"plan", "scrub", "distros", "provisioner", "internal/asset", "internal/agent", "internal/awsapi", "internal/version", "internal/human", "internal/console"},
 	"docs":                  {"host", "plan", "scrub", "distros", "internal/asset", "internal/preflight", "internal/version"},
 	"internal/checks":       {},
-	"e2e":                   {"host", "plan", "internal/manifest", "internal/templates", "scrub", "distros", "internal/asset", "provisioner", "internal/agent", "bootstrap", "internal/awsapi", "plugin", "internal/version"},
+	"e2e":                   {"host", "plan", "internal/manifest", "internal/templates", "scrub", "distros", "internal/asset", "provisioner", "internal/agent", "bootstrap", "internal/awsapi", "plugin", "internal/version", "internal/human"},
 }
 
 // onlyIn are the rooms, by module, that alone may import it, besides the
