@@ -3,8 +3,8 @@ package plan
 // textMost is how many bytes an error may have in a bounded report.
 const textMost = 64 << 10
 
-// Bounded is the report with at most so many entries in each list and with
-// errors of bounded length; Omitted says how many entries are missing.
+// Bounded returns the report with lists of at most that many entries and with short
+// errors; Omitted counts the entries that are missing.
 func (r Report) Bounded(most int) Report {
 	r.Error = start(r.Error)
 	r.Outcomes = first(r.Outcomes, most, &r.Omitted)
@@ -31,7 +31,7 @@ func (r Report) Bounded(most int) Report {
 	return r
 }
 
-// Bounded is the outcome with at most so many entries in each list.
+// Bounded returns the outcome with lists of at most that many entries.
 func (o Outcome) Bounded(most int) Outcome {
 	var omitted int
 	return o.bounded(most, &omitted)
@@ -71,7 +71,7 @@ func boundedActions(list []Action, most int, omitted *int) []Action {
 	return list
 }
 
-// first is a copy of a list's beginning.
+// first copies the first entries of a list.
 func first[T any](list []T, most int, omitted *int) []T {
 	if len(list) > most {
 		*omitted += len(list) - most

@@ -11,8 +11,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
 
-// Config is the fields of a `provisioner "eksnode"` block: those of the spec,
-// and where the Packer host takes part.
+// Config are the fields of a `provisioner "eksnode"` block: the fields of the spec,
+// and the fields for the Packer host.
 type Config struct {
 	common.PackerConfig `mapstructure:",squash"`
 	remote.Config       `mapstructure:",squash"`
@@ -29,11 +29,12 @@ type Config struct {
 	ctx interpolate.Context
 }
 
-// anyKubernetes stands in for a version that is not known yet, so that the
-// other fields can be checked: none of them depends on it.
+// anyKubernetes replaces a version that is not known yet, so that the other fields
+// can be checked. No other field depends on the version.
 const anyKubernetes = "1.34.4"
 
-// known is the spec without what is not known yet, or depends on that.
+// known returns the spec without the fields that are not known yet, and without
+// the fields that depend on those.
 func (c *Config) known() provisioner.Spec {
 	s := validate.KnownFields(c.Spec)
 	if validate.IsUnknown(c.KubernetesVersion) {

@@ -10,8 +10,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// verdict says whether the agent's session went well. said is what it printed
-// on standard error.
+// verdict returns the error of a session that has ended. said is the session's
+// standard error.
 func (s *Session) verdict(m *machine, h heard, end ending, said string) error {
 	said = lastWords(said)
 	switch {
@@ -94,7 +94,7 @@ func unshown(r *plan.Report) string {
 	return fmt.Sprintf("a person has to decide: the findings are above; resolve them, or set skip_rules = [%s]", strings.Join(rules, ", "))
 }
 
-// unfinished explains a session without the end marker.
+// unfinished returns the error of a session without the end marker.
 func (s *Session) unfinished(m *machine, h heard, end ending, said string) error {
 	switch {
 	case end.lost():
@@ -109,7 +109,7 @@ func (s *Session) unfinished(m *machine, h heard, end ending, said string) error
 	return s.unstarted(m, end.status, said)
 }
 
-// unstarted explains a session in which the agent said nothing.
+// unstarted returns the error of a session in which the agent sent no event.
 func (s *Session) unstarted(m *machine, status int, said string) error {
 	folder := s.Config.RemoteFolder
 	elsewhere := fmt.Sprintf("set remote_folder to another folder, such as %s", m.home)
@@ -137,10 +137,10 @@ func (s *Session) unstarted(m *machine, status int, said string) error {
 	return fmt.Errorf("the agent did not start: exit status %d%s", status, after(said))
 }
 
-// wantsTerminal is how sudo says that requiretty is set.
+// wantsTerminal is part of sudo's message when requiretty is set.
 const wantsTerminal = "must have a tty"
 
-// allowing is what makes a sudo command work that said this.
+// allowing is the remedy for a sudo command that printed this.
 func allowing(user, said string) string {
 	switch {
 	case strings.Contains(said, wantsTerminal):
@@ -152,7 +152,7 @@ func allowing(user, said string) string {
 	}
 }
 
-// after is what the machine said, ready to follow a sentence.
+// after is the machine's output as the end of a sentence.
 func after(said string) string {
 	if said == "" {
 		return ""
@@ -160,16 +160,16 @@ func after(said string) string {
 	return ": " + said
 }
 
-// interrupted says how a run ended that was stopped from outside.
+// interrupted returns the error of a run that was stopped from outside.
 func interrupted(cause error, end ending, ended bool) error {
 	switch {
 	case !ended:
-		return fmt.Errorf("interrupted (%w): the agent was told to stop but did not end in time; it may be at work until its current action is over", cause)
+		return fmt.Errorf("interrupted (%w): the agent did not stop in time; the agent may work until its current action ends", cause)
 	case end.lost(), end.err != nil:
 		return fmt.Errorf("interrupted (%w): the connection was lost meanwhile; an agent without one stops by itself", cause)
 	}
 	return fmt.Errorf("interrupted (%w): the agent has stopped; the next run finishes what is left", cause)
 }
 
-// errDeaf says that a finished agent's session did not end.
+// errDeaf means that the session of a finished agent did not end.
 var errDeaf = errors.New("the agent had finished but its session did not end")

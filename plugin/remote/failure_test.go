@@ -190,5 +190,5 @@ func TestReportThatCannotBeWritten(t *testing.T) {
 	b.session.Config.Report = filepath.Join(file, "report.json")
 	err := b.session.Run(t.Context(), b.request)
 	require.EqualError(t, err, "report: mkdir "+file+": not a directory; nothing was done on the machine")
-	assert.Empty(t, b.machine.Asked(), "it is found before the machine is asked anything")
+	assert.Empty(t, b.machine.Asked(), "no command has run on the machine")
 }

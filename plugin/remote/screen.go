@@ -11,16 +11,15 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// What a machine may put on the screen: the names of a line, and the lines of a
-// session. The report has all.
+// The limits of what a machine may print on the screen. The report has everything.
 const (
 	shownMost = 4 << 10 // bytes of a line
 	linesMost = 20_000
 	errorMost = 16 << 10 // bytes of the session's error
 )
 
-// screen is Packer's own Ui for lines that machines have a say in: each is
-// printable, one line, and not too long, and there are not too many.
+// screen is Packer's Ui for text from machines. It makes each text printable and one
+// line, cuts long lines, and prints at most linesMost lines.
 type screen struct {
 	packersdk.Ui
 	mu    sync.Mutex

@@ -88,8 +88,8 @@ func TestPackersSwitchesForMoreOutput(t *testing.T) {
 	}
 }
 
-// What the machine is asked to run is logged by Packer and by the machine, so
-// nothing of the request may be in it.
+// Packer and the machine log the commands that run there, so no command may have
+// anything of the request.
 func TestRunKeepsTheRequestOutOfCommands(t *testing.T) {
 	b := newBench(t, "done").overSSH()
 	b.request.Provision.Packages = []string{"hunter2"}
@@ -201,7 +201,7 @@ func TestInterruptionOfADeafAgent(t *testing.T) {
 	go func() { over <- b.session.Run(ctx, b.request) }()
 	pid := b.pid()
 	cancel(errors.New("time is up"))
-	const want = "interrupted (time is up): the agent was told to stop but did not end in time; it may be at work until its current action is over"
+	const want = "interrupted (time is up): the agent did not stop in time; the agent may work until its current action ends"
 	require.EqualError(t, <-over, want)
 	assert.Equal(t, plan.Failure, b.kept().Result)
 	assert.Equal(t, want, b.kept().Error)
@@ -244,6 +244,6 @@ func TestSilence(t *testing.T) {
 	b.session.Limits.Heartbeat = 10 * time.Millisecond
 	err := b.session.Run(t.Context(), b.request)
 	require.EqualError(t, err, "the connection to the machine was lost: it has said nothing for 1 ms and is gone, or nothing reaches it any more; what the agent had done is finished by the next run")
-	assert.Len(t, b.machine.Asked(), 2, "nothing more is asked of it")
+	assert.Len(t, b.machine.Asked(), 2, "no more commands run there")
 	assert.Equal(t, plan.Failure, b.kept().Result)
 }
