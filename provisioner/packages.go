@@ -63,7 +63,7 @@ func (n *node) packages() step {
 				Do: func(ctx context.Context, _ plan.Progress) error { return pm.Refresh(ctx, h) },
 			},
 			plan.Action{
-				Verb: plan.Install, Target: strings.Join(n.exactly(missing), " "), Reason: n.packageReason(missing),
+				Verb: plan.Install, Target: strings.Join(n.exactly(missing), " "), Reason: n.packageReason(missing), Packages: missing,
 				Do: func(ctx context.Context, _ plan.Progress) error { return n.install(ctx, h, missing) },
 			},
 			plan.Action{

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/human"
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -34,9 +35,9 @@ type place struct {
 // Bytes that a first provision writes, rounded up: programs, the unpacked CNI
 // plugins, and packages with their downloads.
 const (
-	needsPrograms = 256 << 20
-	needsPackages = 256 << 20
-	needsPlugins  = 160 << 20
+	needsPrograms = 270_000_000
+	needsPackages = 270_000_000
+	needsPlugins  = 170_000_000
 )
 
 // requirements runs first and changes nothing. It stops a provision that cannot
@@ -106,7 +107,7 @@ func (n *node) judge(f facts) error {
 		case p.ReadOnly:
 			errs = append(errs, fmt.Errorf("%s is on a read-only file system; remount it for writing, or choose a base image whose root can be written", p.path))
 		case p.FreeBytes < p.needs:
-			errs = append(errs, fmt.Errorf("%s has %d MiB free and needs %d; give the machine a larger disk", p.path, p.FreeBytes>>20, p.needs>>20))
+			errs = append(errs, fmt.Errorf("%s has %s free and needs %s; give the machine a larger disk", p.path, human.Size(int64(p.FreeBytes)), human.Size(int64(p.needs))))
 		}
 	}
 	return errors.Join(errs...)

@@ -67,7 +67,7 @@ func TestRequirements(t *testing.T) {
 		"read-only": {func(f *facts) { f.places[0].ReadOnly = true },
 			"/usr/bin is on a read-only file system; remount it for writing, or choose a base image whose root can be written"},
 		"a full disk": {func(f *facts) { f.places[0].FreeBytes = 3 << 20 },
-			"/usr/bin has 3 MiB free and needs 10; give the machine a larger disk"},
+			"/usr/bin has 3.1 MB free and needs 10.5 MB; give the machine a larger disk"},
 		"all at once": {func(f *facts) { f.systemd, f.init, f.uid = false, "init", 7 },
 			"this machine was not started by systemd (process 1 is \"init\"), but the kubelet needs systemd; boot the base image as a machine, or a container with systemd as its first process\n" +
 				"eksnode runs as user 7, but only root can provision; let the communicator's user use sudo without a password"},

@@ -68,7 +68,7 @@ func TestABrokenStoreIsUnknown(t *testing.T) {
 	items, err := Spec{Only: []string{"containers"}}.AuditItems(nil)
 	require.NoError(t, err)
 	var r plan.Report
-	r.Audited(plan.Make(t.Context(), h, items), len(items))
+	r.Audited(plan.Look(t.Context(), h, items))
 	assert.Equal(t, plan.Unknown, r.Result)
 	assert.Contains(t, r.Error, "reading containerd's metadata "+containerdMeta)
 }
@@ -94,7 +94,7 @@ func TestATruncatedStoreIsUnknown(t *testing.T) {
 				items, err := Spec{Only: []string{rule}}.AuditItems(nil)
 				require.NoError(t, err)
 				var r plan.Report
-				r.Audited(plan.Make(t.Context(), h, items), len(items))
+				r.Audited(plan.Look(t.Context(), h, items))
 				assert.Equal(t, plan.Unknown, r.Result)
 				assert.Contains(t, r.Error, rule+": reading containerd's metadata "+containerdMeta+": ")
 				after, err := os.ReadFile(name)

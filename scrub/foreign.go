@@ -38,7 +38,7 @@ var fileVerbs = []plan.Verb{plan.Remove, plan.Empty, plan.Write, plan.Restore, p
 // withoutForeign puts findings in the place of actions on foreign mounts,
 // whatever planned them.
 func withoutForeign(ctx context.Context, h *host.Host, answer plan.Answer) (plan.Answer, error) {
-	own := plan.Answer{Findings: answer.Findings}
+	own := plan.Answer{Findings: answer.Findings, NotApplicable: answer.NotApplicable}
 	var foreign []*host.ForeignMount
 	for _, a := range answer.Actions {
 		if err := context.Cause(ctx); err != nil {

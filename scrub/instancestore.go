@@ -111,7 +111,7 @@ func parseMountUnit(name string, text []byte) mountUnit {
 // nobody would have seen it.
 func instanceStore(_ context.Context, h *host.Host) (plan.Answer, error) {
 	if !h.IsLive() {
-		return plan.Answer{}, nil // nothing of the image is mounted there
+		return plan.Answer{NotApplicable: "the rule is for running machines: an image root has no mounts of its own"}, nil
 	}
 	units, err := instanceStoreUnits(h)
 	if err != nil {

@@ -142,6 +142,7 @@ func (i item) plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	if i.Applies != nil {
 		ok, findings, err := i.Applies(ctx, h)
 		if err != nil || !ok {
+			findings.NotApplicable = "the rule is not for this machine"
 			return findings, err
 		}
 	}

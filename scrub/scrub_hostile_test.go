@@ -230,10 +230,8 @@ func TestAFolderThatCannotBeListed(t *testing.T) {
 			require.NoError(t, os.Chmod(filepath.Join(root, c.locked), 0))
 			items, err := Spec{Only: []string{c.rule}}.AuditItems(nil)
 			require.NoError(t, err)
-			var list []plan.Planned
-			withoutCapabilities(t, func() { list = plan.Make(t.Context(), h, items) })
 			var r plan.Report
-			r.Audited(list, len(items))
+			withoutCapabilities(t, func() { r.Audited(plan.Look(t.Context(), h, items)) })
 			assert.Equal(t, plan.Unknown, r.Result)
 			assert.Equal(t, 2, r.Result.ExitCode())
 			assert.Contains(t, r.Error, c.want)

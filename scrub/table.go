@@ -91,6 +91,32 @@ func (s Spec) AuditItems(more []Rule) ([]plan.Item, error) {
 	return s.items(more, append(Phases[1:len(Phases):len(Phases)], Inspect))
 }
 
+// Checks are the outcomes of all rules in an audit, in phase order: the outcomes
+// of the rules that looked, the rules that the spec leaves out, and the rules of
+// the quiesce phase, which have nothing to look for.
+func (s Spec) Checks(more []Rule, asked []plan.Check) []plan.Check {
+	rules := append(Table(), more...)
+	for _, own := range s.Own {
+		rules = append(rules, own.Rule())
+	}
+	var all []plan.Check
+	for _, phase := range append(Phases[:len(Phases):len(Phases)], Inspect) {
+		for _, r := range rules {
+			if r.Phase != phase {
+				continue
+			}
+			c := plan.Check{Item: r.ID, Phase: string(phase), Outcome: plan.LeftOut, Reason: "the options leave the rule out"}
+			if i := slices.IndexFunc(asked, func(a plan.Check) bool { return a.Item == r.ID }); i >= 0 {
+				c = asked[i]
+			} else if s.Chooses(r) {
+				c.Outcome, c.Reason = plan.NotApplicable, "the rule is for a scrub: it stops running programs and leaves nothing to find"
+			}
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
 func (s Spec) items(more []Rule, phases []Phase) ([]plan.Item, error) {
 	chosen, err := s.choose(append(Table(), more...))
 	if err = errors.Join(err, s.Audit.check()); err != nil {

@@ -133,7 +133,7 @@ func amiPublishCommand() *cobra.Command {
 			if output == "json" {
 				return writeJSON(cmd.OutOrStdout(), map[string]string{"parameter": parameter, "region": a.Region, "image": args[0]})
 			}
-			p := &printer{w: cmd.OutOrStdout()}
+			p := newPrinter(cmd.OutOrStdout())
 			p.line("%s in %s is %s", parameter, a.Region, args[0])
 			return p.err
 		},
@@ -260,7 +260,7 @@ func differences(sides [2]map[string]string) []difference {
 }
 
 func printDifferences(w io.Writer, names []string, list []difference) error {
-	p := &printer{w: w}
+	p := newPrinter(w)
 	for _, d := range list {
 		switch {
 		case d.Before == nil:

@@ -42,7 +42,7 @@ type retiring struct {
 }
 
 func (r retirement) begin(cmd *cobra.Command) *retiring {
-	return &retiring{r, &printer{w: cmd.OutOrStdout()}, []retired{}}
+	return &retiring{r, newPrinter(cmd.OutOrStdout()), []retired{}}
 }
 
 func (r *retiring) say(action string, i awsapi.Image, snapshot string, users []string) {

@@ -17,6 +17,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/firstboot"
+	"github.com/eksnode/packer-plugin-eksnode/internal/human"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -204,7 +205,7 @@ func show(cmd *cobra.Command, h *host.Host, s bootstrap.Surroundings, n *bootstr
 		return err
 	}
 	list := plan.Make(cmd.Context(), h, items)
-	p := &printer{w: cmd.OutOrStdout()}
+	p := newPrinter(cmd.OutOrStdout())
 	p.plan(list)
 	actions := 0
 	var errs []error
@@ -216,7 +217,7 @@ func show(cmd *cobra.Command, h *host.Host, s bootstrap.Surroundings, n *bootstr
 		}
 		actions += len(planned.Actions)
 	}
-	p.line("PLAN: %s; nothing was changed", count(actions, "action"))
+	p.line("PLAN: %s; nothing was changed", human.Count(actions, "action"))
 	return errors.Join(append(errs, p.err)...)
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/bootunits"
 	"github.com/eksnode/packer-plugin-eksnode/internal/diagnose"
+	"github.com/eksnode/packer-plugin-eksnode/internal/human"
 )
 
 // diagnoseCommand says why a node did not join: on the node, or on a workstation with
@@ -83,13 +84,13 @@ func printDiagnosis(w io.Writer, r diagnose.Report, output string) error {
 	var list []verdict
 	for _, f := range r.Findings {
 		d.Findings = append(d.Findings, cause{f.Rule.ID, f.Rule.Cause, f.Rule.Remedy, f.Evidence, f.Count, f.Follows})
-		list = append(list, verdict{rule: f.Rule.ID, name: f.Rule.ID, level: isError, text: f.Rule.Cause, remedy: f.Rule.Remedy})
+		list = append(list, verdict{rule: f.Rule.ID, name: f.Rule.ID, page: "troubleshooting.md", level: isError, text: f.Rule.Cause, remedy: f.Rule.Remedy})
 	}
 	code := 0
 	if len(list) > 0 {
 		code = 1
 	} else {
-		list = []verdict{{rule: "none", name: "known causes", text: "no known cause was found"}}
+		list = []verdict{{rule: "none", name: "known causes", page: "troubleshooting.md", text: "no known cause was found"}}
 	}
 	printers := verdictPrinters("diagnose", list, code)
 	printers["text"] = r.Print
@@ -153,7 +154,7 @@ func ownState(h *host.Host) (string, error) {
 			return "", fmt.Errorf("looking at %s: %w", folder, err)
 		}
 		if space.FreeBytes < 64<<20 {
-			lines = append(lines, fmt.Sprintf("%s: no space left on device (%d bytes are free)", folder, space.FreeBytes))
+			lines = append(lines, fmt.Sprintf("%s: no space left on device (%s free)", folder, human.Size(int64(space.FreeBytes))))
 		}
 	}
 	swaps, err := h.Content("/proc/swaps")

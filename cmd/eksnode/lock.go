@@ -14,6 +14,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset/image"
+	"github.com/eksnode/packer-plugin-eksnode/internal/human"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
 
@@ -161,7 +162,7 @@ func (l locking) machine(ctx context.Context, f *asset.Fetcher, lock *asset.Lock
 			}
 			return err
 		}
-		fmt.Fprintf(out, "%-9s %s %s for Kubernetes %s on %s, %d bytes, %s\n", changeOf(old, was, locked), a.ID, locked.Version, version, arch, locked.Size, locked.SHA256)
+		fmt.Fprintf(out, "%-9s %s %s for Kubernetes %s on %s, %s, %s\n", changeOf(old, was, locked), a.ID, locked.Version, version, arch, human.Size(locked.Size), locked.SHA256)
 	}
 	return nil
 }

@@ -110,11 +110,13 @@ func inFlags(r plan.Report) plan.Report {
 		for _, p := range r.Audit.Plan {
 			errs = append(errs, p.Err)
 		}
+		rewrite(r.Audit.Rules, errs)
 		r.Audit.Error = surface.Rewrite(r.Audit.Error, errs...)
 		for i, p := range r.Audit.Plan {
 			r.Audit.Plan[i].Error = surface.Rewrite(p.Error, p.Err)
 		}
 	}
+	rewrite(r.Rules, errs)
 	r.Error = surface.Rewrite(r.Error, errs...)
 	for i, p := range r.Plan {
 		r.Plan[i].Error = surface.Rewrite(p.Error, p.Err)
@@ -123,4 +125,11 @@ func inFlags(r plan.Report) plan.Report {
 		r.Outcomes[i].Error = surface.Rewrite(o.Error, o.Err)
 	}
 	return r
+}
+
+// rewrite writes the reasons of rules for a person who used flags.
+func rewrite(list []plan.Check, errs []error) {
+	for i := range list {
+		list[i].Reason = surface.Rewrite(list[i].Reason, errs...)
+	}
 }

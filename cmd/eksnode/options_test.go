@@ -77,7 +77,8 @@ func TestReportsNameFlags(t *testing.T) {
 	assert.Equal(t, other.Error(), r.Outcomes[1].Error)
 
 	var out bytes.Buffer
-	progressSink{&printer{w: &out}, true}.End(plan.Outcome{Item: "preflight", Status: plan.Failed, Error: step.Error(), Err: step})
+	r.Result = plan.Failure
+	require.NoError(t, printReport(newPrinter(&out), r, false))
 	assert.Contains(t, out.String(), "and --fips asks for it")
 }
 

@@ -99,7 +99,7 @@ func (f *preflightFlags) run(cmd *cobra.Command) error {
 const screen = 80
 
 func printPreflight(w io.Writer, r preflight.Report) error {
-	p := &printer{w: w}
+	p := newPrinter(w)
 	p.line("%s and the cluster %s", r.Target, r.Cluster)
 	const column = 31 // of the evidence
 	for _, f := range r.Findings {
@@ -177,7 +177,7 @@ func preflightVerdicts(r preflight.Report) []verdict {
 	levels := map[preflight.Verdict]string{preflight.Fail: isError, preflight.Warn: isWarning, preflight.Unknown: isUnknown}
 	var list []verdict
 	for _, f := range r.Findings {
-		list = append(list, verdict{rule: f.Check, name: f.Check + ": " + f.Question, level: levels[f.Verdict], text: f.Evidence, remedy: f.Remedy})
+		list = append(list, verdict{rule: f.Check, name: f.Check + ": " + f.Question, page: "reference/preflight.md", level: levels[f.Verdict], text: f.Evidence, remedy: f.Remedy})
 	}
 	return list
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/agent"
 	"github.com/eksnode/packer-plugin-eksnode/internal/strictjson"
-	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
 
@@ -51,8 +50,7 @@ from flags, or all from the file of --spec.`,
 				}
 				return err
 			}
-			run := plan.Report{Command: string(agent.Provision), Machine: plan.Machine{Root: "/"}}
-			if err := out.begin(cmd, run, dryRun); err != nil {
+			if err := out.begin(cmd, agent.Provision, "", dryRun); err != nil {
 				return err
 			}
 			h, err := host.Live()
@@ -60,13 +58,14 @@ from flags, or all from the file of --spec.`,
 				return err
 			}
 			defer h.Close()
-			p := &printer{w: cmd.ErrOrStderr()}
 			supply, err := supplyOf(spec, local)
 			if err != nil {
 				return err
 			}
-			// The report holds the error too.
-			r, _ := eksnode.Provision(cmd.Context(), h, spec, eksnode.Options{DryRun: dryRun, Sink: progressSink{p, file == ""}, Supply: supply})
+			sink, stop := out.watch(cmd, agent.Provision)
+			// The report has the error too.
+			r, _ := eksnode.Provision(cmd.Context(), h, spec, eksnode.Options{DryRun: dryRun, Sink: sink, Supply: supply})
+			stop()
 			if file == "" {
 				r = inFlags(r)
 			}
@@ -82,15 +81,15 @@ from flags, or all from the file of --spec.`,
 	return cmd
 }
 
-// besideSpec are the flags of provision that say nothing a spec says.
-var besideSpec = []string{"spec", "lock-file", "image-archives", "cache-folder", "dry-run", "output", "report"}
+// besideSpec are the flags of provision that a spec file does not replace.
+var besideSpec = []string{"spec", "lock-file", "image-archives", "cache-folder", "dry-run", "output", "report", "verbose"}
 
-// alone refuses flags that a spec file would contradict, or be mixed with.
+// alone refuses flags that the spec file replaces.
 func alone(set *pflag.FlagSet) error {
 	var errs []error
 	set.Visit(func(f *pflag.Flag) {
 		if !slices.Contains(besideSpec, f.Name) {
-			errs = append(errs, fmt.Errorf("--%s cannot be given with --spec, which is the whole spec: write it into the file", f.Name))
+			errs = append(errs, fmt.Errorf("--%s cannot be used with --spec: the file is the whole spec; add the option to the file", f.Name))
 		}
 	})
 	return errors.Join(errs...)

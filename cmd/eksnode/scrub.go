@@ -2,10 +2,10 @@ package main
 
 import (
 	"bufio"
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -30,7 +30,7 @@ type selection struct {
 	out   output
 }
 
-// check looks at the flags, and reads the rule file.
+// check checks the flags, and reads the rule file.
 func (s *selection) check() error {
 	if file := s.local.RulesFile; file != "" {
 		text, err := readFile(file)
@@ -44,8 +44,8 @@ func (s *selection) check() error {
 	return s.spec.Validate(distroRules())
 }
 
-// distroRules are those that distributions add: which of them the machine is
-// turns out when it is looked at.
+// distroRules are the rules of all distributions. The distribution of the machine
+// is not known yet.
 func distroRules() []scrub.Rule {
 	var rules []scrub.Rule
 	for _, d := range distros.All() {
@@ -62,14 +62,18 @@ func (s *selection) flags(cmd *cobra.Command, chosen ...string) {
 	s.out.flags(cmd)
 }
 
-// begin is what is done before a scrub or an audit.
+// begin prepares the output of a scrub or an audit.
 func (s *selection) begin(cmd *cobra.Command, command agent.Command, looks bool) error {
-	return s.out.begin(cmd, plan.Report{Command: string(command), Machine: plan.Machine{Root: cmp.Or(s.root, "/")}}, looks)
+	s.out.rules = slices.Concat(scrub.Table(), distroRules())
+	for _, own := range s.spec.Own {
+		s.out.rules = append(s.out.rules, own.Rule())
+	}
+	return s.out.begin(cmd, command, s.root, looks)
 }
 
-// run does what the command asks, and names flags in what went wrong.
+// run runs a scrub or an audit. Errors of the report name flags.
 func (s *selection) run(cmd *cobra.Command, h *host.Host, command agent.Command, dry bool, sink plan.Sink) plan.Report {
-	var r plan.Report // it holds the error too
+	var r plan.Report // has the error too
 	if command == agent.Audit {
 		r, _ = eksnode.Audit(cmd.Context(), h, s.spec)
 	} else {
@@ -114,8 +118,10 @@ the exit code is 1 when the audit reports something.`,
 					return err
 				}
 			}
-			p := &printer{w: cmd.ErrOrStderr()}
-			return s.out.finish(cmd, s.run(cmd, h, agent.Scrub, false, progressSink{p, true}))
+			sink, stop := s.out.watch(cmd, agent.Scrub)
+			r := s.run(cmd, h, agent.Scrub, false, sink)
+			stop()
+			return s.out.finish(cmd, r)
 		},
 	}
 	s.flags(cmd)
@@ -125,15 +131,15 @@ the exit code is 1 when the audit reports something.`,
 	return cmd
 }
 
-// confirm shows a person what is about to go, and asks. Without a terminal
-// there is nobody to ask.
+// confirm prints the plan of the scrub and asks the person at the terminal.
+// Without a terminal it fails.
 func (s *selection) confirm(cmd *cobra.Command, h *host.Host) error {
 	in, ok := cmd.InOrStdin().(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) {
-		return errors.New("scrubbing removes files for good: say --yes, or look first with --dry-run")
+		return errors.New("a scrub removes files for good: confirm with --yes, or see the plan with --dry-run")
 	}
 	r := s.run(cmd, h, agent.Scrub, true, nil)
-	if err := printReport(cmd.OutOrStdout(), r); err != nil {
+	if err := printReport(newPrinter(cmd.OutOrStdout()), r, s.out.verbose); err != nil {
 		return err
 	}
 	if r.Result == plan.Failure {

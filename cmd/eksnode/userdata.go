@@ -193,16 +193,16 @@ func userdataVerdicts(file string, r userdata.Report) []verdict {
 		if p.Warning {
 			level = isWarning
 		}
-		list = append(list, verdict{rule: rule, name: fmt.Sprintf("%s:%s", file, p), level: level, text: text, file: file, line: p.Line})
+		list = append(list, verdict{rule: rule, name: fmt.Sprintf("%s:%s", file, p), page: "join.md", level: level, text: text, file: file, line: p.Line})
 	}
 	if len(list) == 0 {
-		list = append(list, verdict{rule: "user-data", name: file, text: "user data for " + r.Family})
+		list = append(list, verdict{rule: "user-data", name: file, page: "join.md", text: "user data for " + r.Family})
 	}
 	return list
 }
 
 func printProblems(w io.Writer, file string, r userdata.Report) error {
-	p := &printer{w: w}
+	p := newPrinter(w)
 	for _, problem := range r.Problems {
 		separator := ": "
 		if problem.Line > 0 {

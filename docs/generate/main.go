@@ -32,6 +32,9 @@ func run(ctx context.Context, root string) error {
 	if err := writeHelp(root); err != nil { // the command's own pages have it
 		return err
 	}
+	if err := writeSchema(root); err != nil {
+		return err
+	}
 	pages, err := pages(ctx, root)
 	if err != nil {
 		return err

@@ -17,6 +17,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
+	"github.com/eksnode/packer-plugin-eksnode/internal/human"
 )
 
 var (
@@ -41,7 +42,7 @@ func TestImage(t *testing.T) {
 	launch(t)
 	st, err := os.Stat(*file)
 	require.NoError(t, err)
-	t.Logf("\naudit    %s\nimage    %s (%d MiB)\nreports  %s", verdict, *file, st.Size()>>20, *reports)
+	t.Logf("\naudit    %s\nimage    %s (%s)\nreports  %s", verdict, *file, human.Size(st.Size()), *reports)
 }
 
 // audit audits the image and returns the verdict. No file may contain the

@@ -59,7 +59,7 @@ func testDryRun(t *testing.T, b *bench, n *node, bare lab.Tree) map[string]bool 
 		"packages: would install containerd runc", "directories: would mkdir /etc/eks",
 		"kubelet: would fetch /usr/bin/kubelet (kubelet " + kubelet + " from " + b.mirror.URL() + "/dl.k8s.io/",
 		"units: would write /usr/lib/systemd/system/kubelet.service", "sysctls: would write /etc/sysctl.d/99-zz-eksnode.conf",
-		"manifest: would write " + manifest.Path, "provision planned: ", " items, 0 changed, ",
+		"manifest: would write " + manifest.Path, "provision planned: ", "; nothing was changed",
 	} {
 		assert.Contains(t, r.out.String(), line)
 	}

@@ -63,7 +63,7 @@ func TestRefusals(t *testing.T) {
 		{name: "no systemd", fault: jail, undo: "systemctl stop jail.service", as: account{user: "root", port: 2222},
 			words: []string{`this machine was not started by systemd (process 1 is "sshd"), and the kubelet needs it`, "boot the base image as a machine"}},
 		{name: "a disk that is too small", fault: "mount -t tmpfs -o size=8m tmpfs /opt", undo: "umount /opt",
-			words: []string{"/opt has 8 MiB free and needs 160", "give the machine a larger disk"}},
+			words: []string{"/opt has 8.4 MB free and needs 170.0 MB", "give the machine a larger disk"}},
 		{name: "a disk that is read-only", fault: "mount --bind /opt /opt; mount -o remount,bind,ro /opt", undo: "umount /opt",
 			words: []string{"/opt is on a read-only file system; remount it for writing"}},
 	} {

@@ -41,7 +41,7 @@ func TestSessions(t *testing.T) {
 			n.faulty(t, c.fault, c.undo)
 			before := n.tree(t)
 			r := b.provisionAs(t, n, c.as, b.mirror.URL(), c.field, "dry_run = true").succeeds(t)
-			assert.Contains(t, r.out.String(), " items, 0 changed, ")
+			assert.Contains(t, r.out.String(), "; nothing was changed")
 			assert.Contains(t, r.out.String(), "manifest: would write "+manifest.Path)
 			n.unchanged(t, before)
 			n.nothingLeft(t)

@@ -58,7 +58,7 @@ func TestOutput(t *testing.T) {
 	}, told)
 }
 
-// Whoever lacks a permission is told which.
+// An error names the permission that is missing.
 func TestExecuteDenied(t *testing.T) {
 	for action, doing := range map[string]string{
 		"ssm:GetParameter": "reading the parameter ", "ec2:DescribeImages": "describing the image ",

@@ -15,6 +15,9 @@ import (
 type Config struct {
 	// Print the plan and change nothing on the machine. Defaults to `false`.
 	DryRun bool `mapstructure:"dry_run"`
+	// Print every step, rule and action, also those that change nothing. Packer's
+	// `-debug` and the variable `PACKER_LOG` do the same. Defaults to `false`.
+	Verbose bool `mapstructure:"verbose"`
 	// Path of the JSON report on the Packer host. Missing folders are created.
 	// Before the run, a report with the result `unfinished` replaces an earlier
 	// report; an interrupted run leaves this result. A failed run also writes its

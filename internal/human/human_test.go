@@ -1,4 +1,4 @@
-package remote
+package human
 
 import (
 	"testing"
@@ -12,7 +12,7 @@ func TestSize(t *testing.T) {
 		0: "0 B", 999: "999 B", 1000: "1.0 kB", 61_234_567: "61.2 MB",
 		999_949: "999.9 kB", 999_950: "1.0 MB", 2_500_000_000: "2.5 GB", 1 << 60: "1152921.5 TB",
 	} {
-		assert.Equal(t, want, size(bytes), bytes)
+		assert.Equal(t, want, Size(bytes), bytes)
 	}
 }
 
@@ -21,11 +21,12 @@ func TestLength(t *testing.T) {
 		0: "0 ms", 999 * time.Millisecond: "999 ms", 1400 * time.Millisecond: "1.4 s",
 		59 * time.Second: "59.0 s", 125 * time.Second: "2 min 5 s",
 	} {
-		assert.Equal(t, want, length(span), span)
+		assert.Equal(t, want, Length(span), span)
 	}
 }
 
 func TestCount(t *testing.T) {
-	assert.Equal(t, "1 action", count(1, "action"))
-	assert.Equal(t, "0 actions", count(0, "action"))
+	assert.Equal(t, "1 action", Count(1, "action"))
+	assert.Equal(t, "0 actions", Count(0, "action"))
+	assert.Equal(t, "2 files", Count(int64(2), "file"))
 }

@@ -1,12 +1,14 @@
-package remote
+// Package human writes numbers as people read them. Everything that eksnode
+// prints about bytes, counts and time comes from here.
+package human
 
 import (
 	"fmt"
 	"time"
 )
 
-// size is a number of bytes as a person reads it, in powers of a thousand.
-func size(bytes int64) string {
+// Size is a number of bytes in decimal units: 1 MB is 1,000,000 bytes.
+func Size(bytes int64) string {
 	units := []string{"kB", "MB", "GB", "TB"}
 	if bytes < 1000 {
 		return fmt.Sprintf("%d B", bytes)
@@ -19,8 +21,8 @@ func size(bytes int64) string {
 	return fmt.Sprintf("%.1f %s", value, units[unit])
 }
 
-// length is a time span as a person reads it.
-func length(d time.Duration) string {
+// Length is a time span.
+func Length(d time.Duration) string {
 	switch {
 	case d < time.Second:
 		return fmt.Sprintf("%d ms", d.Milliseconds())
@@ -31,8 +33,8 @@ func length(d time.Duration) string {
 	}
 }
 
-// count is a number with its noun.
-func count(n int, noun string) string {
+// Count is a number with its noun, in the singular for 1. The plural ends in s.
+func Count[N int | int64](n N, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
