@@ -18,7 +18,7 @@ func instanceStoreRules() []Rule {
 	g := []string{"bootstrap"}
 	return []Rule{
 		{
-			ID: "instance-store-mounted", Phase: Unmount, Groups: append(g, "bootstrap"), Verb: plan.Unmount,
+			ID: "instance-store-mounted", Phase: Unmount, Groups: g, Verb: plan.Unmount,
 			Owner:       "eksnode init, setup-local-disks",
 			Why:         "a first boot puts the kubelet's, containerd's and the pods' folders on the instance store; what it left in the image's own folders is hidden below, and would be captured unseen",
 			Regenerated: "first boot", Source: "amazon-eks-ami setup-local-disks",

@@ -30,7 +30,7 @@ variable "region" {
 }
 
 variable "distro" {
-  description = "The distribution, by its ID in docs/distros.md, and its version."
+  description = "The distribution, by its ID in docs/reference/distributions.md, and its version."
   type        = object({ id = string, version = string })
   default     = { id = "debian", version = "12" }
 }
