@@ -12,8 +12,8 @@ func caches(manager string, paths ...string) []scrub.Rule {
 	return []scrub.Rule{{
 		ID: manager + "-caches", Phase: scrub.Caches, Groups: []string{"caches", "packages"}, Verb: plan.Remove,
 		Paths: paths, Owner: manager,
-		Why:         "downloads and lists of the build: they age from the first day, and make the image larger",
-		Regenerated: manager + ", when it is next asked for updates", Source: "virt-sysprep, " + manager + "'s manual",
+		Why:         "old package lists and downloads make the image larger",
+		Regenerated: manager + ", when it next looks for updates", Source: "virt-sysprep, " + manager + "'s manual",
 	}}
 }
 

@@ -17,7 +17,7 @@ func packageState(manager, source string, find func(context.Context, *host.Host)
 	return scrub.Rule{
 		ID: manager + "-state", Phase: scrub.Inspect, Groups: []string{"packages", "package-state"}, Verb: scrub.Report,
 		Paths: paths, Owner: manager,
-		Why:         "a package that is half installed or not configured does not work on any node, and stops the next installation",
+		Why:         "a package that is half installed or not configured does not work, and blocks the next installation",
 		Regenerated: manager, Source: source,
 		Find: find,
 	}

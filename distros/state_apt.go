@@ -26,7 +26,7 @@ func servicePolicy() scrub.Rule {
 	return scrub.Rule{
 		ID: "apt-policy", Phase: scrub.Caches, Groups: []string{"packages"}, Verb: plan.Remove,
 		Paths: []string{policyPath}, Owner: "eksnode",
-		Why:         "an agent that was killed while it installed packages leaves its policy: no package starts a service on any node",
+		Why:         "an agent that was killed while it installed packages leaves a policy that stops packages from starting services",
 		Regenerated: "nothing", Source: "invoke-rc.d(8)",
 		Find: func(_ context.Context, h *host.Host) (plan.Answer, error) {
 			st, err := h.Files.Lstat(policyPath)
@@ -40,7 +40,7 @@ func servicePolicy() scrub.Rule {
 			if err != nil || string(text) != policy {
 				return plan.Answer{}, err
 			}
-			return plan.Acts(plan.Action{Verb: plan.Remove, Target: policyPath, Reason: "an agent that was killed left it, and no package starts a service",
+			return plan.Acts(plan.Action{Verb: plan.Remove, Target: policyPath, Reason: "an agent that was killed left this policy, which stops packages from starting services",
 				Count: func() (host.Removal, error) { return h.Files.Measure(policyPath, false) },
 				Take:  func(context.Context) (host.Removal, error) { return h.Files.RemoveTree(policyPath) }}), nil
 		},

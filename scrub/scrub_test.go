@@ -343,7 +343,7 @@ func TestHostKeysStayWhereNothingMakesThem(t *testing.T) {
 	outcomes := apply(t, h, Spec{Only: []string{"ssh-host-keys"}})
 	assert.FileExists(t, filepath.Join(root, "etc/ssh/ssh_host_rsa_key"))
 	require.Len(t, outcomes[0].Findings, 1)
-	assert.Contains(t, outcomes[0].Findings[0].Reason, "nothing on this machine makes SSH host keys at boot")
+	assert.Contains(t, outcomes[0].Findings[0].Reason, "no unit on this machine creates SSH host keys at boot")
 }
 
 func TestLoginRecordsGoWhereTheyAreMadeAgain(t *testing.T) {

@@ -91,7 +91,7 @@ func TestEveryIssuersTokenIsFound(t *testing.T) {
 	for i, c := range cases {
 		file := fmt.Sprintf("srv/%d", i)
 		files[file] = "first line\nvalue " + filled(t, c.shape) + "\n"
-		want = append(want, fmt.Sprintf("/%s: line 2 holds %s", file, c.kind))
+		want = append(want, fmt.Sprintf("/%s: line 2 contains %s", file, c.kind))
 	}
 	h, _ := tree(t, files)
 	got := audit(t, h, "secrets-left")

@@ -109,7 +109,7 @@ func TestFinishOfADryRun(t *testing.T) {
 		{Item: "logs", Phase: "caches", Error: "logs: no route"},
 	}
 	r.Audit = &plan.Audit{Result: plan.Findings, Items: 9, Plan: []plan.Planned{
-		{Item: "secrets-left", Phase: "inspect", Findings: []plan.Finding{{Target: "/opt/app.conf", Reason: "line 1 holds a token"}}},
+		{Item: "secrets-left", Phase: "inspect", Findings: []plan.Finding{{Target: "/opt/app.conf", Reason: "line 1 contains a token"}}},
 	}}
 	s.finish(r)
 	assert.Equal(t, []string{
@@ -119,7 +119,7 @@ func TestFinishOfADryRun(t *testing.T) {
 		"Phase: caches",
 		"  logs: no route",
 		"Phase: inspect",
-		"  secrets-left: for you to decide: /opt/app.conf (line 1 holds a token)",
+		"  secrets-left: for you to decide: /opt/app.conf (line 1 contains a token)",
 		"scrub planned: 4 items, 0 changed, 2 actions, 3 files and folders to go (2.0 kB), 1.5 s",
 		"audit findings: 1 left, found by 1 of 9 rules",
 	}, s.lines())
