@@ -39,13 +39,13 @@ type workshop struct {
 	// simply waited for.
 	release string
 	lock    func(t *testing.T) (release func())
-	// cache is where downloads are.
+	// cache is the folder of downloads.
 	cache string
-	// unsigned is how an unsigned repository or package is told.
+	// unsigned is the message about an unsigned repository or package.
 	unsigned string
-	// sign signs the repository with one of two keys, of which the machine
-	// trusts the first; with spoil, what was signed is changed afterwards. nil
-	// where a test of its own does that.
+	// sign signs the repository with one of two keys. The machine trusts the
+	// first. With spoil, the signed data changes afterwards. nil if a separate
+	// test does that.
 	sign func(t *testing.T, h *host.Host, key signer, spoil bool)
 }
 

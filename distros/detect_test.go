@@ -47,8 +47,8 @@ func TestEveryDistroIsDetectedByItsFixtures(t *testing.T) {
 	assert.Len(t, files, known, "no fixture is left behind")
 }
 
-const alpineRefused = "Alpine Linux cannot be provisioned: it starts with OpenRC, and the kubelet needs systemd and its cgroups; " +
-	"choose one of the supported distributions; containers on the node may be Alpine's all the same"
+const alpineRefused = "Alpine Linux cannot be provisioned: Alpine starts with OpenRC, and the kubelet needs systemd and its cgroups; " +
+	"choose one of the supported distributions; containers on the node can still use Alpine"
 
 func TestDetectRefuses(t *testing.T) {
 	list := strings.Join(IDs(), ", ")
@@ -76,11 +76,11 @@ func TestDetectRefuses(t *testing.T) {
 		},
 		"Bottlerocket, which needs none": {
 			"ID=bottlerocket\nVERSION_ID=1.50.0\nPRETTY_NAME=\"Bottlerocket OS 1.50.0 (aws-k8s-1.34)\"\n",
-			`Bottlerocket OS 1.50.0 (aws-k8s-1.34) (ID="bottlerocket" VERSION_ID="1.50.0"): Bottlerocket cannot be provisioned: it has no shell and no package manager, its root is verified when it starts, and its images are nodes already; use its image as it is and configure it with TOML in user data`,
+			`Bottlerocket OS 1.50.0 (aws-k8s-1.34) (ID="bottlerocket" VERSION_ID="1.50.0"): Bottlerocket cannot be provisioned: Bottlerocket has no shell and no package manager, verifies its root file system at boot, and its images are nodes already; use its image unchanged, and configure the node with TOML in user data`,
 		},
 		"a file nobody can read": {
 			"ID=\"x\n",
-			`reading /etc/os-release: line 1: the value of ID has a quote that is not closed; name the distribution with distro = "…", one of ` + list,
+			`reading /etc/os-release: line 1: the value of ID has a quote without an end; name the distribution with distro = "…", one of ` + list,
 		},
 	}
 	for name, test := range tests {

@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// dpkgJournal has what dpkg has not written into its status yet.
+	// dpkgJournal has changes that dpkg has not yet written into its status.
 	dpkgJournal = "/var/lib/dpkg/updates"
 	dpkgInfo    = "/var/lib/dpkg/info"
 )
 
-// servicePolicy is the rule that takes away the policy of an agent that was
-// killed. A policy of anybody else stays.
+// servicePolicy is the rule that removes the policy of a killed agent. A policy
+// of another origin stays.
 func servicePolicy() scrub.Rule {
 	return scrub.Rule{
 		ID: "apt-policy", Phase: scrub.Caches, Groups: []string{"packages"}, Verb: plan.Remove,
@@ -47,8 +47,8 @@ func servicePolicy() scrub.Rule {
 	}
 }
 
-// dpkgHeals are dpkg(1)'s states, with what heals a package in it; empty where
-// nothing has to be healed.
+// dpkgHeals are the states of dpkg(1), with the remedy for a package in each
+// state; empty if none is needed.
 var dpkgHeals = map[string]string{
 	"": "", "not-installed": "", "config-files": "", "installed": "",
 	"half-installed": `run "apt-get install --reinstall %s"`,
@@ -56,8 +56,8 @@ var dpkgHeals = map[string]string{
 	"triggers-awaited": `run "dpkg --configure -a"`, "triggers-pending": `run "dpkg --configure -a"`,
 }
 
-// dpkgState reports packages that dpkg left half done, and a journal that it has
-// not taken over.
+// dpkgState reports packages that dpkg left half done, and a journal that it
+// has not processed.
 func dpkgState(_ context.Context, h *host.Host) (plan.Answer, error) {
 	status, err := database(h, dpkgStatus)
 	if err != nil {

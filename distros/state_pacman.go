@@ -14,9 +14,9 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// pacmanState reports the lock of a pacman that was killed or is at work, and
-// packages that it left half done: their entry is not whole, or the entry of
-// another version is still there.
+// pacmanState reports the lock of a killed or running pacman, and packages that
+// it left half done: their entry is incomplete, or the entry of another version
+// still exists.
 func pacmanState(_ context.Context, h *host.Host) (plan.Answer, error) {
 	var answer plan.Answer
 	locked, err := h.Exists(pacmanLock)
@@ -54,7 +54,8 @@ func pacmanState(_ context.Context, h *host.Host) (plan.Answer, error) {
 	return answer, nil
 }
 
-// pacmanEntry is the name of the package of an entry, and what the entry lacks.
+// pacmanEntry returns the name of the package of an entry, and the missing
+// parts of the entry.
 func pacmanEntry(h *host.Host, folder string) (name, lacks string, err error) {
 	words := strings.Split(path.Base(folder), "-") // name, version, release
 	name = strings.Join(words[:max(1, len(words)-2)], "-")

@@ -1,5 +1,5 @@
-// Package scrub is the table of what a node image must not carry, and what
-// takes it away: rules, their planner, and the audit that asks what is left.
+// Package scrub removes state that a node image must not contain. It has the
+// table of rules, their planner, and the audit that reports what is left.
 package scrub
 
 import (

@@ -95,8 +95,17 @@ func capability(name string, s distros.Settings) string {
 func parts() []named {
 	var list []named
 	add := func(n named) {
-		if !n.Empty() && !slices.ContainsFunc(list, func(have named) bool { return have.Name == n.Name }) {
+		i := slices.IndexFunc(list, func(have named) bool { return have.Name == n.Name })
+		switch {
+		case n.Empty():
+		case i < 0:
 			list = append(list, n)
+		default: // the same part may mask other paths elsewhere
+			for _, m := range n.Masked {
+				if !slices.Contains(list[i].Masked, m) {
+					list[i].Masked = append(slices.Clip(list[i].Masked), m)
+				}
+			}
 		}
 	}
 	for _, d := range distros.All() {
