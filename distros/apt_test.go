@@ -32,7 +32,7 @@ type deb struct {
 	size                           int    // bytes of a file below /etc/NAME.d
 }
 
-// onlyRepository makes the packages the only ones apt knows; options go into
+// onlyRepository makes the packages the only ones in apt's lists; options go into
 // the brackets of sources.list(5).
 func onlyRepository(t *testing.T, h *host.Host, options string, debs ...deb) {
 	t.Helper()

@@ -128,7 +128,7 @@ func (w workshop) refuses(t *testing.T, h *host.Host) {
 	}
 
 	err = w.pm.Install(t.Context(), h, []string{"eksnode-rival"})
-	require.ErrorContains(t, err, "installing packages: packages contradict each other: ")
+	require.ErrorContains(t, err, "installing packages: packages conflict: ")
 	require.ErrorContains(t, err, "eksnode-rival")
 	assert.Len(t, w.versions(t, h, "eksnode-base", "eksnode-rival"), 1)
 

@@ -20,7 +20,7 @@ const byName = surface.Name("distro")
 func Detect(h *host.Host, override string) (Distro, Release, error) {
 	release, err := ReadRelease(h)
 	if override != "" {
-		d, err := ByID(override) // whatever os-release says, even nothing readable
+		d, err := ByID(override) // also without a readable os-release
 		return d.of(release.VersionID), release, err
 	}
 	if err != nil {

@@ -121,7 +121,7 @@ func diskSymptoms() []symptom {
 const (
 	noPackage    = "no repository of this machine has the package $1; check its name and the machine's repositories"
 	noVersion    = "no repository of this machine has the version $1; check package_versions"
-	conflicts    = "packages contradict each other: $1; remove the one that is there, or leave the other out"
+	conflicts    = "packages conflict: $1; remove the installed package, or leave out the new one"
 	noRepository = "the repository $1 could not be reached; check the machine's network, proxy and repositories"
 	stillRunning = "another package manager is still running"
 )

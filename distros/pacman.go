@@ -109,7 +109,7 @@ func (m pacmanManager) Install(ctx context.Context, h *host.Host, names []string
 
 // Pinned refuses: Arch's repositories have only the newest version.
 func (pacmanManager) Pinned(name, version string) (string, error) {
-	return "", surface.Errorf("pacman cannot install %s %s: a repository has only the newest version; leave it out of %s", name, version, surface.Name("package_versions"))
+	return "", surface.Errorf("pacman cannot install %s %s: a repository has only the newest version; remove the package from %s", name, version, surface.Name("package_versions"))
 }
 
 // Hold writes IgnorePkg, which pacman.conf(5) allows any number of times.

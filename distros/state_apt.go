@@ -88,11 +88,11 @@ func dpkgState(_ context.Context, h *host.Host) (plan.Answer, error) {
 			heal = `run "dpkg --remove --force-remove-reinstreq %s"`
 		}
 		if heal != "" {
-			answer.Find(plainName(p.name), fmt.Sprintf("dpkg left it %s: %s", s.state, strings.ReplaceAll(heal, "%s", plainName(p.name))))
+			answer.Find(plainName(p.name), fmt.Sprintf("dpkg left the package %s: %s", s.state, strings.ReplaceAll(heal, "%s", plainName(p.name))))
 		}
 	}
 	if entries > 0 {
-		answer.Find(dpkgJournal, `dpkg was interrupted before it took its journal over: run "dpkg --configure -a"`)
+		answer.Find(dpkgJournal, `dpkg was interrupted before it processed its journal: run "dpkg --configure -a"`)
 	}
 	return answer, nil
 }

@@ -24,7 +24,7 @@ func pacmanState(_ context.Context, h *host.Host) (plan.Answer, error) {
 		return plan.Answer{}, fmt.Errorf("reading the state of packages: %w", err)
 	}
 	if locked {
-		answer.Find(pacmanLock, fmt.Sprintf(`pacman was interrupted or is at work: when none runs, run "rm %s" and "pacman -Syu"`, pacmanLock))
+		answer.Find(pacmanLock, fmt.Sprintf(`pacman was interrupted or is running: if no pacman runs, run "rm %s" and "pacman -Syu"`, pacmanLock))
 	}
 	entries, err := afero.ReadDir(h.Files, pacmanLocal)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -46,9 +46,9 @@ func pacmanState(_ context.Context, h *host.Host) (plan.Answer, error) {
 		seen[name] = e.Name()
 		switch {
 		case lacks != "":
-			answer.Find(plainName(e.Name()), fmt.Sprintf(`pacman left it half installed, without its %s: run "pacman -S --overwrite '*' %s"`, lacks, plainName(name)))
+			answer.Find(plainName(e.Name()), fmt.Sprintf(`pacman left the package half installed, without its %s: run "pacman -S --overwrite '*' %s"`, lacks, plainName(name)))
 		case twice:
-			answer.Find(plainName(e.Name()), fmt.Sprintf(`pacman has %s too, so an upgrade was interrupted: remove the older folder from %s and run "pacman -S %s"`, plainName(before), pacmanLocal, plainName(name)))
+			answer.Find(plainName(e.Name()), fmt.Sprintf(`pacman also has %s, so an upgrade was interrupted: remove the older folder from %s and run "pacman -S %s"`, plainName(before), pacmanLocal, plainName(name)))
 		}
 	}
 	return answer, nil

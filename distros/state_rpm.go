@@ -54,7 +54,7 @@ func duplicates(said, heal string) (plan.Answer, error) {
 	for _, name := range slices.Sorted(maps.Keys(versions)) {
 		if have := versions[name]; len(have) > 1 {
 			slices.Sort(have)
-			answer.Find(plainName(name), fmt.Sprintf("rpm has its versions %s, so an installation was interrupted: %s", strings.Join(have, " and "), heal))
+			answer.Find(plainName(name), fmt.Sprintf("rpm has the versions %s, so an installation was interrupted: %s", strings.Join(have, " and "), heal))
 		}
 	}
 	return answer, nil

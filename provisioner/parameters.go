@@ -58,7 +58,7 @@ type need struct {
 
 const (
 	whyProtected = "the kubelet, whose configuration has protectKernelDefaults, does not start"
-	whyForwarded = "pods reach nobody"
+	whyForwarded = "pods have no network"
 )
 
 // needs are the parameters without which a node is none. Those that the kubelet

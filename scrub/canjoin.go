@@ -113,7 +113,7 @@ func programsThere(h *host.Host) (plan.Answer, error) {
 			return plan.Answer{}, err
 		}
 		if !there {
-			answer.Find(p.name, "no node joins without it; looked in "+strings.Join(programFolders, ", "))
+			answer.Find(p.name, "no node joins without this program; searched in "+strings.Join(programFolders, ", "))
 		}
 	}
 	return answer, nil

@@ -206,7 +206,7 @@ func storedContainers(h *host.Host) (plan.Answer, error) {
 	for _, ns := range all.Buckets() {
 		for _, kind := range containerKinds {
 			for _, id := range all.Below(ns, kind.bucket).Buckets() {
-				answer.Find(fmt.Sprintf("%s %s/%s", kind.name, containerd.Plain(ns), containerd.Plain(id)), "containerd does not run, and only it may remove this: start it on the machine and scrub again")
+				answer.Find(fmt.Sprintf("%s %s/%s", kind.name, containerd.Plain(ns), containerd.Plain(id)), "containerd does not run, and only containerd can remove this: start containerd on the machine and scrub again")
 			}
 		}
 	}

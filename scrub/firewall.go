@@ -66,7 +66,7 @@ func firewallsOn(_ context.Context, h *host.Host) (plan.Answer, error) {
 			blocks = blocks || f.blocks.Match(text)
 		}
 		if blocks {
-			answer.Find(links[0], f.unit+" starts at boot and drops what pods send: disable it, or let through what is forwarded, and port 10250")
+			answer.Find(links[0], f.unit+" starts at boot and drops packets of pods: disable the unit, or allow forwarded packets and port 10250")
 		}
 	}
 	return answer, nil

@@ -144,18 +144,18 @@ func TestAnImageOfOthersNeedsItsPrograms(t *testing.T) {
 	h, _ := tree(t, files)
 	got := audit(t, h, "can-join")
 	require.Len(t, got, 1)
-	assert.Contains(t, got[0], "runc: no node joins without it")
+	assert.Contains(t, got[0], "runc: no node joins without this program")
 	delete(files, "opt/bin/kubelet")
 	h, _ = tree(t, files)
 	assert.Empty(t, audit(t, h, "can-join"), "a machine that is no node is a finding of not-a-node alone")
 }
 
-// Volumes are never deleted: whose they are knows nobody here.
+// Volumes are never deleted: no rule knows their owner.
 func TestPodsVolumesAreForAPerson(t *testing.T) {
 	h, root := tree(t, map[string]string{"etc/passwd": passwd, "var/lib/longhorn/replicas/pvc-1/volume-head-000.img": "data", "var/openebs/local/": "", "var/lib/rook/": ""})
 	assert.Equal(t, []string{
-		"/var/lib/longhorn: pods' volumes lie here: move away what is needed, remove the rest",
-		"/var/openebs: pods' volumes lie here: move away what is needed, remove the rest",
+		"/var/lib/longhorn: volumes of pods are in this folder: move the data that you need, remove the rest",
+		"/var/openebs: volumes of pods are in this folder: move the data that you need, remove the rest",
 	}, audit(t, h, "pod-volumes"))
 	items, err := Spec{Only: []string{"pod-volumes"}}.Items(nil)
 	require.NoError(t, err)
@@ -222,14 +222,14 @@ func TestSettingsAgainstANodeAreFound(t *testing.T) {
 	image["etc/sysctl.d/99-sysctl.conf"] = "-> ../sysctl.conf"
 	h, _ = tree(t, image)
 	assert.Equal(t, []string{
-		"/etc/sysctl.d/99-sysctl.conf: line 3 sets net.ipv4.ip_forward = 0, and no file that is read later sets 1: pods reach nobody",
-		"/etc/sysctl.d/99-sysctl.conf: line 4 sets vm.overcommit_memory = 2, and no file that is read later sets 1: a kubelet that protects kernel defaults does not start",
+		"/etc/sysctl.d/99-sysctl.conf: line 3 sets net.ipv4.ip_forward = 0, and no later file sets 1: pods have no network",
+		"/etc/sysctl.d/99-sysctl.conf: line 4 sets vm.overcommit_memory = 2, and no later file sets 1: a kubelet that protects kernel defaults does not start",
 	}, audit(t, h, "kernel-settings"))
 
 	delete(image, "etc/sysctl.d/99-sysctl.conf")
 	image["usr/lib/sysctl.d/99-other.conf"] = "net.ipv4.conf.all.forwarding = 0\n"
 	h, _ = tree(t, image)
-	assert.Equal(t, []string{"/usr/lib/sysctl.d/99-other.conf: line 1 sets net.ipv4.conf.all.forwarding = 0, and no file that is read later sets 1: pods reach nobody"},
+	assert.Equal(t, []string{"/usr/lib/sysctl.d/99-other.conf: line 1 sets net.ipv4.conf.all.forwarding = 0, and no later file sets 1: pods have no network"},
 		audit(t, h, "kernel-settings"), "the same setting by its other name")
 	image["etc/sysctl.d/99-other.conf"] = "-> /dev/null"
 	image["dev/null"] = ""

@@ -94,7 +94,7 @@ func TestARuleIsJudgedByTheMachine(t *testing.T) {
 	}
 }
 
-// Where nobody can say what packages own, a rule does not run.
+// A rule does not run if the owners of files cannot be read.
 func TestARuleThatCannotBeJudgedDoesNotRun(t *testing.T) {
 	const remedy = `; to skip the check, set "owned: true" in the rule`
 	for name, c := range map[string]struct {

@@ -134,7 +134,7 @@ func volumesOfPods(_ context.Context, h *host.Host) (plan.Answer, error) {
 			return plan.Answer{}, err
 		}
 		if len(names) > 0 {
-			answer.Find(dir, "pods' volumes lie here: move away what is needed, remove the rest")
+			answer.Find(dir, "volumes of pods are in this folder: move the data that you need, remove the rest")
 		}
 	}
 	return answer, nil

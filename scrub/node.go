@@ -15,7 +15,7 @@ func nodeRules() []Rule {
 	return []Rule{
 		{
 			ID: "not-a-node", Phase: Inspect, Groups: []string{"assets"}, Verb: Report,
-			Paths: []string{manifest.Path}, Owner: "eksnode, or whoever made the image",
+			Paths: []string{manifest.Path}, Owner: "eksnode, or another image builder",
 			Why:         "an image without a kubelet, a container runtime and a bootstrap cannot join; an image with eksnode's manifest is checked by the rule can-join",
 			Regenerated: "provisioning", Source: "amazon-eks-ami: nodeadm, bootstrap.sh",
 			Find: notANode,

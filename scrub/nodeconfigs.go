@@ -58,7 +58,7 @@ func clusterNodeConfigs(_ context.Context, h *host.Host) (plan.Answer, error) {
 		}
 		switch named, err := namesCluster(text); {
 		case err != nil:
-			answer.Find(name, fmt.Sprintf("it cannot be read as a NodeConfig, and a first boot would fail on it (%v): repair or remove it", err))
+			answer.Find(name, fmt.Sprintf("not readable as a NodeConfig, so first boot would fail (%v): repair or remove the file", err))
 		case named:
 			answer.Act(removeAction(h, name, "names the old cluster, and would override a new node's user data"))
 		}

@@ -93,7 +93,7 @@ func meshesRunning(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	active, err := h.Active(ctx, "tailscaled.service", "zerotier-one.service", "teleport.service", "spire-agent.service", "consul.service", "nomad.service")
 	var answer plan.Answer
 	for _, u := range active {
-		answer.Find(u, "it writes its keys again when it stops: stop it before, or scrub the captured image with --root")
+		answer.Find(u, "the program writes its keys again when it stops: stop the unit before the scrub, or scrub the captured image with --root")
 	}
 	return answer, err
 }

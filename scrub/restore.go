@@ -60,14 +60,11 @@ type reversal struct {
 // changes nothing else. The template shows the original values.
 type reverser func(current, template []byte) (reversal, error)
 
-// restore plans that the file at name is its template again:
-//   - missing or empty: the template is written, as it is over a file that
-//     `eksnode init` wrote, which has nothing of a user's;
-//   - filled in: turned back; when the rest is the template's, the template
-//     itself is written, byte for byte, and otherwise what a user has edited
-//     stays;
-//   - a file of an image that knows no template is what a boot generated, and
-//     is removed.
+// restore plans to turn the file at name back into its template:
+//   - missing, empty, or written by `eksnode init`: the template is written;
+//   - filled in: the placeholders are restored. If the rest equals the template,
+//     the template is written byte for byte; otherwise a user's edits stay;
+//   - a file of an image without a template comes from a boot, and is removed.
 func restore(name string, reverse reverser) func(context.Context, *host.Host) (plan.Answer, error) {
 	return func(_ context.Context, h *host.Host) (plan.Answer, error) {
 		tmpl, err := templateOf(h, name)

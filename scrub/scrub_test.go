@@ -331,7 +331,7 @@ func TestAConfigurationThatJqRewroteIsRestoredByteForByte(t *testing.T) {
 	}
 }
 
-// An image that knows no template carries a kubeconfig that a boot generated.
+// On an image without a template, a boot generated the kubeconfig.
 func TestANodeConfigImageLosesItsKubeconfig(t *testing.T) {
 	h, root := tree(t, map[string]string{"etc/passwd": passwd, "var/lib/kubelet/kubeconfig": joinedKubeconfig})
 	apply(t, h, Spec{Only: []string{"kubelet-kubeconfig"}})

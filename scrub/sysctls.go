@@ -33,8 +33,8 @@ var nodeSettings = map[string]struct{ value, otherwise string }{
 	"kernel.panic":                       {"10", "a kubelet that protects kernel defaults does not start"},
 	"kernel.panic_on_oops":               {"1", "a kubelet that protects kernel defaults does not start"},
 	"vm.overcommit_memory":               {"1", "a kubelet that protects kernel defaults does not start"},
-	"net.ipv4.ip_forward":                {"1", "pods reach nobody"},
-	"net.ipv4.conf.all.forwarding":       {"1", "pods reach nobody"},
+	"net.ipv4.ip_forward":                {"1", "pods have no network"},
+	"net.ipv4.conf.all.forwarding":       {"1", "pods have no network"},
 	"net.bridge.bridge-nf-call-iptables": {"1", "services cannot be reached from pods behind bridges"},
 }
 
@@ -63,7 +63,7 @@ func sysctlsAgainst(_ context.Context, h *host.Host) (plan.Answer, error) {
 	for _, name := range slices.Sorted(maps.Keys(nodeSettings)) {
 		want := nodeSettings[name]
 		if s, set := last[name]; set && s.value != want.value {
-			answer.Find(s.file, fmt.Sprintf("line %d sets %s = %s, and no file that is read later sets %s: %s", s.line, name, s.value, want.value, want.otherwise))
+			answer.Find(s.file, fmt.Sprintf("line %d sets %s = %s, and no later file sets %s: %s", s.line, name, s.value, want.value, want.otherwise))
 		}
 	}
 	return answer, nil

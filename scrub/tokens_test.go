@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// TestEveryIssuersTokenIsFound has a file for each token that its issuer can be
-// told by. {h32} stands for 32 hexadecimal digits; see filled for the others.
+// TestEveryIssuersTokenIsFound has a file for each token that shows its issuer.
+// {h32} means 32 hexadecimal digits; see filled for the others.
 func TestEveryIssuersTokenIsFound(t *testing.T) {
 	cases := []struct{ kind, shape string }{
 		{"a 1Password key", `A3-{U6}-{U11}-{U5}-{U5}-{U5}`},

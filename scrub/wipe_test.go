@@ -87,7 +87,7 @@ func TestZerosFillTheDiskAndGo(t *testing.T) {
 	defer func() { require.NoError(t, h.Close()) }()
 	before, err := h.Files.Space("/")
 	require.NoError(t, err)
-	// What a killed run left is in nobody's way.
+	// Files of a killed run do not disturb.
 	require.NoError(t, os.WriteFile(filepath.Join(root, ".eksnode-zeros"), []byte("x"), 0o600))
 	written, err := h.ZeroFreeSpace(t.Context(), "/", func(int64, int64) {})
 	require.NoError(t, err)
