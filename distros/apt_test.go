@@ -197,7 +197,7 @@ func TestRealAptFailures(t *testing.T) {
 
 		onlyRepository(t, h, "", deb{name: "eksnode-base", version: "1"})
 		err = apt().Refresh(t.Context(), h)
-		require.ErrorContains(t, err, "refreshing the package lists: the repository file:/srv/repository ./ Release is not signed or not there; only signed ones are used: apt-get update")
+		require.ErrorContains(t, err, "refreshing the package lists: the repository file:/srv/repository ./ Release is missing or not signed; only signed repositories are used: apt-get update")
 	})
 }
 

@@ -224,7 +224,7 @@ func TestRealAptDoesAsAll(t *testing.T) {
 	contract(t, nil, func(t *testing.T, h *host.Host) workshop {
 		built := map[string]deb{}
 		return workshop{
-			pm: apt(), impatient: newApt(0), cache: "/var/cache/apt", unsigned: "is not signed or not there; only signed ones are used: ",
+			pm: apt(), impatient: newApt(0), cache: "/var/cache/apt", unsigned: "is missing or not signed; only signed repositories are used: ",
 			build: func(_ *testing.T, _ *host.Host, p pkg) {
 				d := deb{name: p.name, version: p.version}
 				for _, field := range [][2]string{{"Depends", p.requires}, {"Provides", p.provides}, {"Conflicts", p.conflicts}, {"Recommends", p.recommends}} {

@@ -15,7 +15,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
-// unverified is how dnf, yum, zypper and pacman tell what is not signed.
+// unverified matches the messages of dnf, yum, zypper and pacman about unsigned data.
 const unverified = "signature could not be verified"
 
 // buildRpm builds an rpm package.

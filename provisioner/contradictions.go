@@ -98,7 +98,7 @@ func misfits() map[string]string {
 	return map[string]string{
 		"kubelet": ours, "kubeadm": "the package brings a kubelet, and the node's own is downloaded", "kubernetes-cni": ours, "kubernetes-node": ours, "ecr-credential-provider": ours,
 		"cri-o":          "the package configures a pod network, which containerd would take before the VPC CNI's",
-		"firewalld":      "the firewall starts at boot and drops what pods send",
+		"firewalld":      "the firewall starts at boot and drops packets of pods",
 		"zram-generator": swap, "zram-generator-defaults": swap, "systemd-zram-generator": swap, "systemd-zram-service": swap, "zram-tools": swap, "zram-config": swap, "swapspace": swap, "dphys-swapfile": swap,
 		"NetworkManager-cloud-setup": "the package gives secondary interfaces addresses and rules of its own, and the VPC CNI's stop working",
 	}

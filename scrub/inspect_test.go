@@ -270,7 +270,7 @@ func TestAFirewallInTheWayIsFound(t *testing.T) {
 				return
 			}
 			require.Len(t, got, 1)
-			assert.Contains(t, got[0], "/"+test.found+": "+test.found+" starts at boot and drops what pods send")
+			assert.Contains(t, got[0], "/"+test.found+": "+test.found+" starts at boot and drops packets of pods")
 		})
 	}
 }
