@@ -104,8 +104,8 @@ func TestOptionsThatADistributionDoesNotHave(t *testing.T) {
 		"EFA":           {"flatcar", Spec{EFA: true}, "efa: Flatcar Container Linux does not support it"},
 		"the toolkit":   {"flatcar", Spec{NVIDIAContainerToolkit: "envvar"}, "nvidia_container_toolkit: Flatcar Container Linux does not support it"},
 		"FIPS":          {"debian", Spec{FIPS: true}, "fips: Debian has no FIPS mode: its cryptographic modules are not validated"},
-		"a version":     {"arch", Spec{PackageVersions: map[string]string{"runc": "1.3.0-1"}}, `package_versions["runc"]: pacman cannot install runc 1.3.0-1: a repository has only the newest version; leave it out of package_versions`},
-		"any version":   {"flatcar", Spec{PackageVersions: map[string]string{"runc": "1"}}, `package_versions["runc"]: this distribution has no package manager, so it has no package runc; leave packages empty`},
+		"a version":     {"arch", Spec{PackageVersions: map[string]string{"runc": "1.3.0-1"}}, `package_versions["runc"]: pacman cannot install runc 1.3.0-1: a repository has only the newest version; remove the package from package_versions`},
+		"any version":   {"flatcar", Spec{PackageVersions: map[string]string{"runc": "1"}}, `package_versions["runc"]: this distribution has no package manager and so no package runc; leave packages empty`},
 		"several wrong": {"flatcar", Spec{EFA: true, FIPS: true}, "efa: Flatcar Container Linux does not support it\nfips: Flatcar Container Linux has no FIPS mode: its cryptographic modules are not validated"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -44,7 +44,7 @@ func TestRefusedSpecs(t *testing.T) {
 		"another major":        {Spec{KubernetesVersion: "2.30.0"}, `kubernetes_version "2.30.0" is not supported; supported are 1.24 to 1.37`},
 		"a minor beyond count": {Spec{KubernetesVersion: "1.99999999999999999999.0"}, `kubernetes_version "1.99999999999999999999.0" is not supported; supported are 1.24 to 1.37`},
 		"an unknown distro":    {Spec{KubernetesVersion: ok, Distro: "debain"}, `distro "debain" is not known; known are ` + known},
-		"Alpine":               {Spec{KubernetesVersion: ok, Distro: "alpine"}, `distro "alpine": Alpine Linux cannot be provisioned: it starts with OpenRC, and the kubelet needs systemd and its cgroups; choose one of the supported distributions; containers on the node may be Alpine's all the same`},
+		"Alpine":               {Spec{KubernetesVersion: ok, Distro: "alpine"}, `distro "alpine": Alpine Linux cannot be provisioned: Alpine starts with OpenRC, and the kubelet needs systemd and its cgroups; choose one of the supported distributions; containers on the node can still use Alpine`},
 		"another's file":       {Spec{KubernetesVersion: ok, SourceURL: "file://nas/mirror"}, `source_url "file://nas/mirror" must begin with http:// or https:// and a host, or with file:// and an absolute path`},
 		"a path":               {Spec{KubernetesVersion: ok, SourceURL: "mirror.example/a"}, `source_url "mirror.example/a" must begin with http:// or https:// and a host, or with file:// and an absolute path`},
 		"a query, with a password that stays secret": {Spec{KubernetesVersion: ok, SourceURL: "https://me:secret@mirror.example/?a=b"},

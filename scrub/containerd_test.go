@@ -73,8 +73,8 @@ func TestABrokenStoreIsUnknown(t *testing.T) {
 	assert.Contains(t, r.Error, "reading containerd's metadata "+containerdMeta)
 }
 
-// A store that was cut off, or damaged anywhere, is told by its file, and ends
-// no audit and no scrub.
+// A store that is cut off or damaged is reported by its file name, and ends
+// neither an audit nor a scrub.
 func TestATruncatedStoreIsUnknown(t *testing.T) {
 	manifested, err := (&manifest.Manifest{Images: []manifest.Image{{Name: "pause", Digest: "sha256:0"}}}).Encode()
 	require.NoError(t, err)
@@ -105,7 +105,7 @@ func TestATruncatedStoreIsUnknown(t *testing.T) {
 	}
 }
 
-// A containerd that nobody told systemd of has the store open.
+// A containerd that is no unit of systemd has the store open.
 func TestAStoreInUseIsUnknown(t *testing.T) {
 	h, root := tree(t, map[string]string{"etc/passwd": passwd})
 	metadata(t, root, []string{"k8s.io", "containers", "abc"})

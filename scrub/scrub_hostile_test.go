@@ -141,9 +141,9 @@ func TestAReadOnlyImage(t *testing.T) {
 	apply(t, h, Spec{})
 }
 
-// A full disk: what needs no room is done, a template that finds none is told
-// and its old file stays, no half of it remains, what comes later is left, and
-// the next run, with room, ends as if there had been some from the start.
+// A full disk: rules that need no space succeed. A template that does not fit is
+// an error, and its old file stays whole. Later phases do not run. The next run,
+// with enough space, ends as if the disk had never been full.
 func TestAFullDisk(t *testing.T) {
 	h, root := onDisk(t, 16, joinedNode())
 	require.NoError(t, os.RemoveAll(filepath.Join(root, "lost+found")))

@@ -2,7 +2,7 @@
 
 package main
 
-// provisionHelp is the help of the flags that package provisioner has as options.
+// provisionHelp returns the help texts of the flags that set options of package provisioner.
 func provisionHelp() map[string]string {
 	return map[string]string{
 		"kubernetes_version":       "complete kubelet version, such as 1.34.4",
@@ -31,7 +31,7 @@ func provisionHelp() map[string]string {
 	}
 }
 
-// scrubHelp is the help of the flags that package scrub has as options.
+// scrubHelp returns the help texts of the flags that set options of package scrub.
 func scrubHelp() map[string]string {
 	return map[string]string{
 		"distro":          "distribution ID, instead of the one in /etc/os-release",

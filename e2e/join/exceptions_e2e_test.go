@@ -13,7 +13,7 @@ import (
 )
 
 // exceptionsFile says what does not pass of the checks of others, and why;
-// docs/checks-of-others.md is made of it.
+// docs/reference/checks-of-others.md is made of it.
 const exceptionsFile = "../../docs/generate/exceptions.json"
 
 // exception is a check of another project that does not pass.

@@ -21,7 +21,7 @@ import (
 )
 
 var (
-	update = flag.Bool("update", false, "keep the results for docs/why-scrub.md")
+	update = flag.Bool("update", false, "keep the results for docs/design/why-scrub.md")
 	only   = flag.String("leftover", "", "try only what these rules, separated by commas, would have taken away")
 )
 
@@ -252,7 +252,7 @@ func (w *world) sayings(i *instance) (now, all string) {
 	return now, i.Sh(w.t, "cat /var/log/cloud-init-output.log; journalctl --no-pager --boot --output=cat --unit=kubelet --unit='eksnode-*'")
 }
 
-// record is what docs/why-scrub.md is made of.
+// record is what docs/design/why-scrub.md is made of.
 const record = "../../docs/generate/leftovers.json"
 
 // keep writes the trials to a file. With -update it adds them to the record,

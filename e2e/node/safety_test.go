@@ -75,7 +75,7 @@ done`
 		{"a scrub stops services that write at their stop, except the VPN of the connection", func(t *testing.T) {
 			n.readmit(t)
 			n.Sh(t, agents)
-			r := b.build(t, n, account{}, "eksnode-scrub", "").fails(t, "tailscaled.service", "it writes its keys again when it stops", "a person has to decide")
+			r := b.build(t, n, account{}, "eksnode-scrub", "").fails(t, "tailscaled.service", "the program writes its keys again when it stops", "a person has to decide")
 			_, items := r.outcome(t)
 			assert.Equal(t, plan.Done, items["agents-running"])
 			assert.Equal(t, "inactive", n.Sh(t, "systemctl is-active fluent-bit || true"))

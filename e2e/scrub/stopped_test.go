@@ -34,7 +34,7 @@ systemctl stop containerd`)
 	result := n.Try(t, "eksnode scrub --yes --rules containers")
 	assert.Equal(t, 1, result.Code, result.Stdout+result.Stderr)
 	for _, want := range []string{
-		"finding  container k8s.io/old-container  (containers: containerd does not run, and only it may remove this: start it on the machine and scrub again)",
+		"finding  container k8s.io/old-container  (containers: containerd does not run, and only containerd can remove this: start containerd on the machine and scrub again)",
 		"finding  lease k8s.io/old-lease  (containers: ",
 	} {
 		assert.Contains(t, result.Stdout, want)

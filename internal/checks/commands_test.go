@@ -158,7 +158,7 @@ func TestCommandsInPagesAreValid(t *testing.T) {
 	j := newJudge(t)
 	commands := typed(t)
 	require.NotEmpty(t, commands["README.md"])
-	require.NotEmpty(t, commands["docs/eksnode.md"])
+	require.NotEmpty(t, commands["docs/reference/commands/eksnode-scrub.md"])
 	for page, lines := range commands {
 		for _, line := range lines {
 			assert.Empty(t, j.wrong(line), "%s: %s", page, line)

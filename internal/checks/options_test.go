@@ -53,13 +53,14 @@ func TestNewOptionNeedsOnlyItsField(t *testing.T) {
 	in(t, repository, "go", "generate", "./plugin/eksnode")
 	in(t, repository, "go", "run", "./docs/generate")
 	assert.Equal(t, []string{
-		".web-docs/components/provisioner/eksnode/README.md", "cmd/eksnode/optionhelp.go", "docs/eksnode.md", "docs/provisioner-eksnode.md",
+		".web-docs/components/provisioner/eksnode/README.md", "cmd/eksnode/optionhelp.go", "docs/reference/commands/eksnode-provision.md",
+		"docs/reference/components/provisioner-eksnode.md",
 		"plugin/eksnode/config.hcl2spec.go", "provisioner/spec.go",
 	}, strings.Fields(git("diff", "--name-only")), "the spec, and the files generated from it")
 
 	help := in(t, repository, "go", "run", "./cmd/eksnode", "provision", "--help")
 	assert.Regexp(t, `--greeting-text string +text that greets people who log in, such as hello\n`, help)
-	page, err := os.ReadFile(filepath.Join(repository, "docs/provisioner-eksnode.md"))
+	page, err := os.ReadFile(filepath.Join(repository, "docs/reference/components/provisioner-eksnode.md"))
 	require.NoError(t, err)
 	assert.Contains(t, string(page), "- `greeting_text` (string) - Text that greets people who log in, such as `hello`. It goes without `sysctls`.\n")
 	write(t, filepath.Join(repository, "plugin/eksnode/greeting_test.go"), greeted)

@@ -41,11 +41,11 @@ func TestPortingGuideWorksLiterally(t *testing.T) {
 	names := func(list string) []string { return strings.Fields(list) }
 	assert.ElementsMatch(t, []string{"distros/examplelinux.go", "distros/testdata/examplelinux.os-release", "provisioner/testdata/examplelinux.golden"},
 		names(git("ls-files", "--others", "--exclude-standard")), "two files are written, and one is made")
-	assert.ElementsMatch(t, []string{"distros/all.go", "docs/distros.md", "docs/scrub.md"},
+	assert.ElementsMatch(t, []string{"distros/all.go", "docs/reference/distributions.md", "docs/reference/rules.md"},
 		names(git("diff", "--name-only")), "what else changes is generated")
-	page, err := os.ReadFile(filepath.Join(repository, "docs/distros.md"))
+	page, err := os.ReadFile(filepath.Join(repository, "docs/reference/distributions.md"))
 	require.NoError(t, err)
-	assert.Contains(t, string(page), "| [`examplelinux`](#examplelinux) | Example Linux | `examplelinux` | 7 | plan tested, not run |\n")
+	assert.Contains(t, string(page), "| [Example Linux](#examplelinux) | 7 | dnf | package | plan tested, not run |\n")
 
 	// The part of `make test` about distributions. This test would call itself
 	// forever, and the other tests need no second run.
