@@ -11,7 +11,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
-	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
 
 // Machine names a machine that nobody needs to have: a plain installation.
@@ -83,12 +82,4 @@ func plain(d distros.Distro, version string) (*host.Host, func() error, error) {
 		return nil, nil, err
 	}
 	return h, func() error { return errors.Join(h.Close(), os.RemoveAll(root)) }, nil
-}
-
-// UserData renders the user data with which an instance of a family of images
-// joins its cluster. family is one of userdata.IDs. carried is the family of the
-// machine for the families karpenter and eksctl, whose manifests carry its user
-// data, and empty for all others.
-func UserData(family, carried string, node userdata.Node) ([]byte, error) {
-	return userdata.Render(family, carried, node)
 }

@@ -2,7 +2,6 @@ package userdata
 
 import (
 	"encoding/base64"
-	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -14,11 +13,6 @@ import (
 )
 
 const (
-	shellMedia = "text/x-shellscript"
-	cloudMedia = "text/cloud-config"
-	// boothookMedia is a script that runs early at every boot; its first line may
-	// be a word of cloud-init's.
-	boothookMedia = "text/cloud-boothook"
 	// partsFolder is where scripts put further NodeConfigs for nodeadm.
 	partsFolder = "/etc/eks/nodeadm.d"
 	// bootstrapScript is where images have it.
@@ -67,7 +61,7 @@ func renderAL2(n Node, _ Family) ([]byte, error) {
 }
 
 func isAL2(text string) bool {
-	return isScript(text) || hasPart(text, shellMedia)
+	return isScript(strings.TrimPrefix(text, byteOrderMark)) || nodeconfig.IsMIME(text)
 }
 
 func isScript(text string) bool { return strings.HasPrefix(firstLine(text), "#!") }
@@ -75,20 +69,12 @@ func isScript(text string) bool { return strings.HasPrefix(firstLine(text), "#!"
 func checkAL2(c *checker, text string) {
 	called := 0
 	for _, p := range c.parts(text) {
-		if p.Media != "" && p.Media != shellMedia && p.Media != boothookMedia {
-			continue
-		}
-		if p.Media != boothookMedia && !isScript(p.Text) {
-			c.within(p.Before, func() {
-				c.fail(1, "", "a script begins with #! and the program that runs it, such as #!/bin/bash")
-			})
-		}
-		c.within(p.Before, func() { called += c.script(p.Text) })
+		called += c.cloudPart(p)
 	}
 	c.calls(called)
 }
 
-// calls says what is wrong with the number of times that bootstrap.sh is called.
+// calls reports a wrong number of calls of bootstrap.sh.
 func (c *checker) calls(n int) {
 	switch {
 	case n == 0 && !c.joinsElsewhere:
@@ -96,56 +82,6 @@ func (c *checker) calls(n int) {
 	case n > 1:
 		c.warn(0, "", "bootstrap.sh is called %d times; only the first can choose the cluster", n)
 	}
-}
-
-// script checks the calls of bootstrap.sh in a script and counts them, and the
-// NodeConfigs that it writes for nodeadm.
-func (c *checker) script(text string) int {
-	called := 0
-	if strings.Contains(text, "\r\n") {
-		c.warn(1, "", "its lines end as Windows' do; cloud-init mends that, and whoever else runs the script does not")
-	}
-	commands, documents := readShell(text)
-	var configs []nodeconfig.Part
-	for _, d := range documents {
-		if isNodeConfig(d.text) && !d.dynamic {
-			configs = append(configs, nodeconfig.Part{Text: d.text, Before: d.before})
-		}
-	}
-	for _, command := range commands {
-		if joinsOtherwise(command) {
-			called++
-			// Configuration may come from elsewhere too, and what is put into the
-			// folder of parts is one of them.
-			c.nodeConfigs(configs, len(documents) == 1 && !strings.Contains(text, partsFolder))
-			configs = nil
-			continue
-		}
-		i := slices.IndexFunc(command, isBootstrap)
-		if i < 0 || i > 0 && !runsOthers(command[0].text) {
-			continue
-		}
-		called++
-		c.bootstrap(command[i].line, command[i+1:])
-	}
-	return called
-}
-
-func isBootstrap(w word) bool { return path.Base(w.text) == path.Base(bootstrapScript) }
-
-// joinsOtherwise says whether a command has nodeadm join the machine, with a
-// NodeConfig of its own.
-func joinsOtherwise(command []word) bool {
-	i := slices.IndexFunc(command, func(w word) bool { return path.Base(w.text) == "nodeadm" })
-	return i >= 0 && i+1 < len(command) && command[i+1].text == "init" && (i == 0 || runsOthers(command[0].text))
-}
-
-var assignment = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`) })
-
-// runsOthers says whether a command's first word runs the words after it.
-func runsOthers(first string) bool {
-	known := []string{"sudo", "bash", "sh", "exec", "env", "nohup", "time", "if", "then", "else", "!", "{", "do", "while", "until"}
-	return slices.Contains(known, path.Base(first)) || assignment().MatchString(first)
 }
 
 // bootstrap checks the arguments of one call. Those that only the shell knows
@@ -190,6 +126,13 @@ func (c *checker) bootstrap(line int, words []word) {
 	for _, w := range a.Warnings {
 		c.warn(line, "", "%s", w)
 	}
+	if ca, err := nodeconfig.Unbase64(a.CA); err == nil && len(ca) > 0 {
+		at, there := lines["--b64-cluster-ca"]
+		if !there {
+			at = line
+		}
+		c.authority(at, "--b64-cluster-ca", ca)
+	}
 	c.report.Cluster = Cluster{Name: a.Cluster, Endpoint: a.Endpoint, CA: a.CA, CIDR: a.ServiceIPv4CIDR + a.ServiceIPv6CIDR, Outpost: a.ClusterID}
 	if a.Cluster == "known-only-there" {
 		c.report.Cluster.Name = ""
@@ -199,7 +142,7 @@ func (c *checker) bootstrap(line int, words []word) {
 	if there, ok := lines["--kubelet-extra-args"]; ok {
 		at = there
 	}
-	c.kubeletFlagValues(at, "--kubelet-extra-args", extra)
+	c.kubeletArguments(at, "--kubelet-extra-args", extra)
 	c.taints = append(c.taints, taintsOfFlags(extra)...)
 }
 

@@ -86,6 +86,10 @@ func checkBottlerocket(c *checker, text string) {
 			s.fail([]string{"settings", "kubernetes", name}, "is missing; `aws eks describe-cluster` tells it")
 		}
 	}
+	if ca, err := nodeconfig.Unbase64(get("cluster-certificate")); err == nil && len(ca) > 0 {
+		name := []string{"settings", "kubernetes", "cluster-certificate"}
+		c.authority(s.lineOf(name), strings.Join(name, "."), ca)
+	}
 	labels, _ := lookup(document, "settings", "kubernetes", "node-labels").(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
 		if value, ok := labels[name].(string); ok {

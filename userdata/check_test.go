@@ -42,7 +42,7 @@ func TestMistakesAreFoundByLineAndField(t *testing.T) {
 		"the end missing":    {strings.TrimSuffix(multi("Content-Type: text/x-shellscript\n\n#!/bin/sh\n/etc/eks/bootstrap.sh c\n"), "--X--\n"), "9: --X-- is missing, which ends the last part"},
 		"no boundary":        {"MIME-Version: 1.0\nContent-Type: multipart/mixed\n\n--X\n", ""},
 		"too large":          {script + "/etc/eks/bootstrap.sh c\n#" + strings.Repeat("x", 17000) + "\n", "it has 17042 bytes, and EC2 takes at most 16384; compress it with gzip"},
-		"an opened quote":    {script + "/etc/eks/bootstrap.sh 'c\n", "2: the cluster's name: \"c\\n\" must be up to 100 letters, digits, - and _"},
+		"an opened quote":    {script + "/etc/eks/bootstrap.sh 'c\n", "2: the shell cannot run the script: reached EOF without closing quote `'`"},
 		// NodeConfig
 		"a whole NodeConfig":   {head + whole, ""},
 		"an unknown field":     {head + "  cluster:\n    nam: a\n", "5: spec.cluster.nam: unknown field; did you mean name?"},
@@ -96,7 +96,7 @@ func TestMistakesAreFoundByLineAndField(t *testing.T) {
 			if name == "no boundary" {
 				family, want = "al2", "nothing calls /etc/eks/bootstrap.sh, so the machine joins no cluster|1: Content-Type: it names no boundary"
 			}
-			r, err := Check([]byte(c.text), family)
+			r, err := Check([]byte(withAuthority(c.text)), family)
 			require.NoError(t, err)
 			var said []string
 			for _, p := range r.Problems {
@@ -113,7 +113,8 @@ func TestTheSeedsMIME(t *testing.T) {
 	require.NoError(t, err)
 	r, err := Check(text, "")
 	require.NoError(t, err)
-	require.Len(t, r.Problems, 1)
-	assert.Contains(t, r.Problems[0].String(), "which in line 17 ended the last: nobody reads it")
+	require.Len(t, r.Problems, 2)
+	assert.Equal(t, "14: spec.cluster.certificateAuthority: it holds no PEM certificate; use certificateAuthority.data of `aws eks describe-cluster` as it is", r.Problems[0].String())
+	assert.Contains(t, r.Problems[1].String(), "which in line 17 ended the last: nobody reads it")
 	assert.True(t, r.Failed())
 }

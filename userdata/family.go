@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
@@ -108,9 +110,16 @@ func Render(family, carried string, n Node) ([]byte, error) {
 // (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-add-user-data.html).
 const maxUserData = 16 << 10
 
-// Check looks for everything that is wrong with user data. Without a family it
-// finds out which one it is; an error says that it could not.
-func Check(content []byte, family string) (Report, error) {
+// Check reports everything that is wrong with user data. An empty family means
+// the family that the user data looks like; an error says that there is none.
+func Check(content []byte, family string) (Report, error) { return check(content, family, false) }
+
+// CheckMerged is Check for user data that a tool merges with its own, which has
+// the machine join its cluster: EKS for managed node groups without an image of
+// their own, and Karpenter unless amiFamily is Custom.
+func CheckMerged(content []byte, family string) (Report, error) { return check(content, family, true) }
+
+func check(content []byte, family string, merged bool) (Report, error) {
 	text, size, packed, err := unwrap(content)
 	if err != nil {
 		return Report{}, err
@@ -124,8 +133,11 @@ func Check(content []byte, family string) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
+	if f.ID != "al2" && f.ID != "ubuntu" && !nodeconfig.IsMIME(text) { // YAML, TOML and PowerShell may begin with one
+		text = strings.TrimPrefix(text, byteOrderMark)
+	}
 	report := Report{Family: f.ID, Problems: []Problem{}}
-	c := &checker{report: &report}
+	c := &checker{report: &report, clusterElsewhere: merged, joinsElsewhere: merged}
 	if !f.Carries {
 		c.size(f, size, packed)
 	}
@@ -150,8 +162,11 @@ func (c *checker) size(f Family, size int, packed bool) {
 
 // detect tells a text's family by how it looks.
 func detect(text string) (Family, error) {
+	if strings.TrimSpace(strings.TrimPrefix(text, byteOrderMark)) == "" {
+		return Family{}, errors.New("the user data is empty: without the user data of EKS or Karpenter, the machine joins no cluster")
+	}
 	for _, f := range Families() {
-		if f.is(text) {
+		if f.is(strings.TrimPrefix(text, byteOrderMark)) {
 			return f, nil
 		}
 	}
@@ -186,6 +201,9 @@ func unwrap(content []byte) (text string, size int, packed bool, err error) {
 	}
 	return string(content), size, true, nil
 }
+
+// sortedNames are the keys of a map in order.
+func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // firstLine is the first line that holds something.
 func firstLine(text string) string {

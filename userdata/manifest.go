@@ -174,14 +174,10 @@ func (c *checker) carried(field string, n *yaml.Node, cluster, joins bool) []str
 		c.fail(n.Line, field, "it looks like user data of no family")
 		return nil
 	}
-	before := n.Line - 1
-	if n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
-		before = n.Line
-	}
 	if len(n.Value) > maxUserData {
 		c.fail(n.Line, field, "it has %d bytes, and EC2 takes at most %d", len(n.Value), maxUserData)
 	}
-	inner := &checker{report: &Report{}, before: before, clusterElsewhere: cluster, joinsElsewhere: joins}
+	inner := &checker{report: &Report{}, at: c.scalar(n), clusterElsewhere: cluster, joinsElsewhere: joins}
 	f.check(inner, n.Value)
 	c.report.Problems = append(c.report.Problems, inner.report.Problems...)
 	c.report.Cluster = inner.report.Cluster

@@ -4,7 +4,10 @@
 package userdata
 
 import (
+	"bytes"
+	"crypto/x509"
 	"encoding/base64"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"maps"
@@ -125,9 +128,11 @@ func (n Node) Validate() error {
 		if !kubeletArg().MatchString(arg) {
 			add("kubeletArgs", "%q must be --name or --name=value", arg)
 		}
-		name, value, _ := strings.Cut(arg, "=")
-		for _, said := range flagProblems(name, value) {
-			add("kubeletArgs", "%s: %s", name, said)
+		for _, flag := range nodeconfig.Split(arg) {
+			name, value, _ := strings.Cut(flag, "=")
+			for _, said := range flagProblems(name, value) {
+				add("kubeletArgs", "%s: %s", name, said)
+			}
 		}
 	}
 	if n.MaxPods < 0 || n.MaxPods > 1000 {
@@ -145,12 +150,41 @@ func (c Cluster) validate(add func(field, format string, args ...any)) {
 	}
 	if ca, err := base64.StdEncoding.DecodeString(c.CA); err != nil || len(ca) == 0 {
 		add("cluster.certificateAuthority", "it must be base64, as DescribeCluster gives it")
+	} else if said, fails := certificates(ca); fails {
+		add("cluster.certificateAuthority", "%s", said)
 	}
 	if _, err := netip.ParsePrefix(c.CIDR); err != nil {
 		add("cluster.cidr", "%q is no network such as 10.100.0.0/16 or fd00:1234::/108", c.CIDR)
 	}
 	if c.Outpost != "" && !outpostID().MatchString(c.Outpost) {
 		add("cluster.outpost", "%q is no id of a local cluster", c.Outpost)
+	}
+}
+
+// certificates says what is wrong with a certificate authority: fails is true if
+// no client can use it.
+func certificates(ca []byte) (said string, fails bool) {
+	block, _ := pem.Decode(ca)
+	if block == nil || block.Type != "CERTIFICATE" {
+		if bytes.Contains(ca, []byte("-----BEGIN CERTIFICATE-----")) {
+			return "the PEM certificate is damaged", false
+		}
+		return "it holds no PEM certificate; use certificateAuthority.data of `aws eks describe-cluster` as it is", true
+	}
+	if _, err := x509.ParseCertificate(block.Bytes); err != nil {
+		return "the certificate cannot be read: " + err.Error(), false
+	}
+	return "", false
+}
+
+// authority checks a certificate authority.
+func (c *checker) authority(line int, field string, ca []byte) {
+	switch said, fails := certificates(ca); {
+	case said == "":
+	case fails:
+		c.fail(line, field, "%s", said)
+	default:
+		c.warn(line, field, "%s", said)
 	}
 }
 

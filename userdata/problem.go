@@ -50,29 +50,54 @@ func (r Report) Failed() bool {
 	return slices.ContainsFunc(r.Problems, func(p Problem) bool { return !p.Warning })
 }
 
-// checker collects what is found in a part of a file.
+// checker collects the problems of a part of a file.
 type checker struct {
 	report *Report
-	// before is how many lines lie before the text that is looked at.
-	before int
+	// at is where the text that is checked is in the file.
+	at position
 	// taints are those that the node would register with.
 	taints []string
-	// clusterElsewhere says that a tool puts the cluster in, and joinsElsewhere
-	// that its own user data, which is merged with this, has the machine join.
+	// clusterElsewhere says that a tool adds the cluster, and joinsElsewhere that
+	// the tool merges this user data with its own, which has the machine join.
 	clusterElsewhere, joinsElsewhere bool
 	// configs counts the NodeConfigs that were read.
 	configs int
+	// files are those that the user data writes, by path.
+	files map[string]*file
+	// depth is how many shells with -c are being followed.
+	depth int
+}
+
+// position is where a text is in the file.
+type position struct {
+	// before is the number of lines of the file before the text.
+	before int
+	// decoded says that the text was decoded or unpacked, so that all of it is at
+	// one line of the file; inner is the number of lines before it in the decoded
+	// text.
+	decoded bool
+	inner   int
+}
+
+// below is the position so many lines below.
+func (p position) below(lines int) position {
+	if p.decoded {
+		p.inner += lines
+	} else {
+		p.before += lines
+	}
+	return p
 }
 
 // maxProblems bounds how many problems are listed.
 const maxProblems = 200
 
 func (c *checker) fail(line int, field, format string, args ...any) {
-	c.add(Problem{Line: c.line(line), Field: field, Text: fmt.Sprintf(format, args...)})
+	c.add(Problem{Line: c.line(line), Field: field, Text: c.text(line, format, args...)})
 }
 
 func (c *checker) warn(line int, field, format string, args ...any) {
-	c.add(Problem{Line: c.line(line), Field: field, Text: fmt.Sprintf(format, args...), Warning: true})
+	c.add(Problem{Line: c.line(line), Field: field, Text: c.text(line, format, args...), Warning: true})
 }
 
 func (c *checker) add(p Problem) {
@@ -85,18 +110,36 @@ func (c *checker) add(p Problem) {
 	}
 }
 
+// line is a line's number in the file; 0 is the file as a whole.
 func (c *checker) line(line int) int {
-	if line == 0 {
+	switch {
+	case line == 0:
 		return 0
+	case c.at.decoded:
+		return c.at.before + 1
+	default:
+		return c.at.before + line
 	}
-	return c.before + line
 }
 
-// within looks at a text that begins after some lines of this one.
-func (c *checker) within(lines int, look func()) {
-	c.before += lines
+// text adds the line in a decoded text.
+func (c *checker) text(line int, format string, args ...any) string {
+	text := fmt.Sprintf(format, args...)
+	if c.at.decoded && line > 0 {
+		text += fmt.Sprintf(" (line %d of the decoded text)", c.at.inner+line)
+	}
+	return text
+}
+
+// within checks a text that begins after some lines of this one.
+func (c *checker) within(lines int, look func()) { c.in(c.at.below(lines), look) }
+
+// in checks a text at a position of the file.
+func (c *checker) in(at position, look func()) {
+	outer := c.at
+	c.at = at
 	look()
-	c.before -= lines
+	c.at = outer
 }
 
 // sort puts problems in the file's order.

@@ -148,6 +148,7 @@ func describedCluster(c awsapi.Cluster) userdata.Cluster {
 
 func checkCommand() *cobra.Command {
 	var family, output string
+	var merged bool
 	cmd := &cobra.Command{
 		Use:   "check FILE",
 		Short: "Say everything that is wrong with user data",
@@ -161,7 +162,11 @@ something is, and 2 when it could not tell.`,
 			if err != nil {
 				return fmt.Errorf("reading the user data: %w", err)
 			}
-			r, err := userdata.Check(text, family)
+			check := userdata.Check
+			if merged {
+				check = userdata.CheckMerged
+			}
+			r, err := check(text, family)
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
@@ -179,6 +184,7 @@ something is, and 2 when it could not tell.`,
 		},
 	}
 	cmd.Flags().StringVar(&family, "family", "", "family to check as (default: found out from the user data)")
+	cmd.Flags().BoolVar(&merged, "merged", false, "accept user data without cluster, which EKS or Karpenter merges with its own")
 	formatFlag(cmd, &output, "text", "json", "sarif", "junit")
 	return cmd
 }
