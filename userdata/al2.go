@@ -2,9 +2,10 @@ package userdata
 
 import (
 	"encoding/base64"
+	"fmt"
+	"path"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -23,41 +24,132 @@ func encode(data []byte) string { return base64.StdEncoding.EncodeToString(data)
 
 // bootstrapArguments are those of bootstrap.sh, so that it need not call
 // DescribeCluster.
-func (n Node) bootstrapArguments() []string {
+func (n Node) bootstrapArguments() ([]string, error) {
 	args := []string{n.Cluster.Name, "--apiserver-endpoint", n.Cluster.Endpoint, "--b64-cluster-ca", n.Cluster.CA}
 	if n.Cluster.IPv6() {
 		args = append(args, "--ip-family", "ipv6", "--service-ipv6-cidr", n.Cluster.CIDR)
-	} else {
-		args = append(args, "--dns-cluster-ip", n.Cluster.DNS())
+	}
+	if !n.Cluster.IPv6() || len(n.Cluster.DNSAddresses) > 0 {
+		args = append(args, "--dns-cluster-ip", strings.Join(n.Cluster.dns(), ","))
 	}
 	if n.Cluster.Outpost != "" {
 		args = append(args, "--enable-local-outpost", "true", "--cluster-id", n.Cluster.Outpost)
 	}
-	flags := n.kubeletFlags()
-	if n.MaxPods > 0 {
-		flags = append(flags, "--max-pods="+strconv.Itoa(n.MaxPods))
+	if n.LocalStorage.Strategy != "" {
+		args = append(args, "--local-disks", strings.ToLower(n.LocalStorage.Strategy))
+	}
+	config, err := n.kubeletConfigFlags()
+	if err != nil {
+		return nil, err
+	}
+	if _, given := n.kubeletSettings()["maxPods"]; given {
 		args = append(args, "--use-max-pods", "false")
 	}
-	if len(flags) > 0 {
+	if flags := append(n.kubeletFlags(), config...); len(flags) > 0 {
 		args = append(args, "--kubelet-extra-args", strings.Join(flags, " "))
 	}
-	return args
+	for _, name := range sortedNames(n.Bootstrap) {
+		if !slices.Contains(args, "--"+name) {
+			args = append(args, "--"+name, n.Bootstrap[name])
+		}
+	}
+	_, err = arguments.Parse(args)
+	return args, err
 }
 
 // bootstrapCommand is the call of bootstrap.sh with a line for each flag.
-func (n Node) bootstrapCommand() string {
+func (n Node) bootstrapCommand() (string, error) {
+	args, err := n.bootstrapArguments()
+	if err != nil {
+		return "", err
+	}
 	var b strings.Builder
 	b.WriteString(bootstrapScript)
-	args := n.bootstrapArguments()
 	b.WriteString(" " + quote(args[0]))
 	for flag := range slices.Chunk(args[1:], 2) {
 		b.WriteString(" \\\n  " + flag[0] + " " + quote(flag[1]))
 	}
-	return b.String() + "\n"
+	return b.String() + "\n", nil
+}
+
+// files are those that a machine with bootstrap.sh needs beside the call, and
+// the commands that make them count.
+func (n Node) files() (files []writtenFile, commands []string) {
+	add := func(path, text string) { files = append(files, writtenFile{path, text}) }
+	if n.Containerd.Config != "" {
+		add("/etc/containerd/config.d/eksnode.toml", n.Containerd.Config)
+	}
+	services := n.environment()
+	for _, service := range sortedNames(services) {
+		var lines strings.Builder
+		for _, name := range sortedNames(services[service]) {
+			value := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "%", "%%").Replace(services[service][name])
+			key := "Environment"
+			if service == nodeconfig.DefaultEnvironment {
+				key = "DefaultEnvironment"
+			}
+			fmt.Fprintf(&lines, "%s=\"%s=%s\"\n", key, name, value)
+		}
+		if service == nodeconfig.DefaultEnvironment {
+			add("/etc/systemd/system.conf.d/eksnode.conf", "[Manager]\n"+lines.String())
+		} else {
+			add("/etc/systemd/system/"+strings.TrimSuffix(service, ".service")+".service.d/eksnode.conf", "[Service]\n"+lines.String())
+		}
+	}
+	if len(services) > 0 {
+		commands = append(commands, "systemctl daemon-reload")
+	}
+	return files, commands
+}
+
+// writtenFile is a file with its content.
+type writtenFile struct{ path, text string }
+
+// command writes the file in a shell script.
+func (f writtenFile) command() string {
+	end := "EOF"
+	for n := 1; strings.Contains(f.text, end); n++ {
+		end = fmt.Sprintf("EOF%d", n)
+	}
+	return fmt.Sprintf("mkdir -p %s\ncat > %s <<'%s'\n%s\n%s\n", path.Dir(f.path), f.path, end, strings.TrimRight(f.text, "\n"), end)
+}
+
+// bootstrapText is a script that prepares the machine and calls bootstrap.sh.
+func (n Node) bootstrapText(before, after string) (string, error) {
+	command, err := n.bootstrapCommand()
+	if err != nil {
+		return "", err
+	}
+	files, commands := n.files()
+	var b strings.Builder
+	b.WriteString("#!/bin/bash\nset -o errexit\n")
+	for _, f := range files {
+		b.WriteString(f.command())
+	}
+	for _, c := range commands {
+		b.WriteString(c + "\n")
+	}
+	return b.String() + before + command + after, nil
+}
+
+func (n Node) withoutBootstrapSh() error {
+	return n.without("bootstrap.sh has none", "maxPodsExpression", "nodeConfigs", "featureGates", "containerd.baseRuntimeSpec", "network",
+		"localStorage.mountPath", "localStorage.disabledMounts", "settings")
 }
 
 func renderAL2(n Node, _ Family) ([]byte, error) {
-	return message(shellMedia, "#!/bin/bash\nset -o errexit\n"+n.bootstrapCommand()), nil
+	if err := n.withoutBootstrapSh(); err != nil {
+		return nil, err
+	}
+	before, first := inlined(n.Pre)
+	after, last := inlined(n.Post)
+	script, err := n.bootstrapText(before, after)
+	if err != nil {
+		return nil, err
+	}
+	parts := append(scripts(first), n.Parts...)
+	parts = append(parts, Part{ContentType: shellMedia, Content: script})
+	return message(append(parts, scripts(last)...)...), nil
 }
 
 func isAL2(text string) bool {

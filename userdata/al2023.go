@@ -13,16 +13,26 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 )
 
-// boundary is what parts of our own messages lie between.
-const boundary = "EKSNODE"
-
-// message is a MIME message with one part.
-func message(media, text string) []byte {
-	return fmt.Appendf(nil, "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=%q\n\n--%s\nContent-Type: %s\n\n%s\n--%s--\n",
-		boundary, boundary, media, strings.TrimRight(text, "\n"), boundary)
+func renderAL2023(n Node, _ Family) ([]byte, error) {
+	if err := n.without("NodeConfig has none", "bootstrap", "settings"); err != nil {
+		return nil, err
+	}
+	parts := scripts(n.Pre)
+	for _, config := range n.NodeConfigs {
+		text, err := toYAML(config)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, Part{ContentType: nodeconfig.MediaType, Content: text})
+	}
+	text, err := toYAML(n.nodeConfig())
+	parts = append(parts, Part{ContentType: nodeconfig.MediaType, Content: text})
+	parts = append(append(parts, n.Parts...), scripts(n.Post)...)
+	return message(parts...), err
 }
 
-func renderAL2023(n Node, _ Family) ([]byte, error) {
+// nodeConfig is the description as a NodeConfig.
+func (n Node) nodeConfig() any {
 	type cluster struct {
 		Name     string `yaml:"name"`
 		Endpoint string `yaml:"apiServerEndpoint"`
@@ -32,26 +42,37 @@ func renderAL2023(n Node, _ Family) ([]byte, error) {
 		ID       string `yaml:"id,omitempty"`
 	}
 	type kubelet struct {
-		Config map[string]any `yaml:"config,omitempty"`
-		Flags  []string       `yaml:"flags,omitempty"`
+		Config            map[string]any `yaml:"config,omitempty"`
+		Flags             []string       `yaml:"flags,omitempty"`
+		MaxPodsExpression string         `yaml:"maxPodsExpression,omitempty"`
+	}
+	type instance struct {
+		LocalStorage LocalStorage                 `yaml:"localStorage,omitempty"`
+		Environment  map[string]map[string]string `yaml:"environment,omitempty"`
+		Network      Network                      `yaml:"network,omitempty"`
 	}
 	type spec struct {
-		Cluster cluster `yaml:"cluster"`
-		Kubelet kubelet `yaml:"kubelet,omitempty"`
+		Cluster      cluster         `yaml:"cluster"`
+		Containerd   Containerd      `yaml:"containerd,omitempty"`
+		Instance     instance        `yaml:"instance,omitempty"`
+		Kubelet      kubelet         `yaml:"kubelet,omitempty"`
+		FeatureGates map[string]bool `yaml:"featureGates,omitempty"`
 	}
-	document := struct {
+	config := n.kubeletSettings()
+	if len(n.Cluster.DNSAddresses) > 0 {
+		config["clusterDNS"] = n.Cluster.DNSAddresses
+	}
+	return struct {
 		APIVersion string `yaml:"apiVersion"`
 		Kind       string `yaml:"kind"`
 		Spec       spec   `yaml:"spec"`
 	}{nodeconfig.APIVersion, nodeconfig.Kind, spec{
-		Cluster: cluster{n.Cluster.Name, n.Cluster.Endpoint, n.Cluster.CA, n.Cluster.CIDR, n.Cluster.Outpost != "", n.Cluster.Outpost},
-		Kubelet: kubelet{Flags: n.kubeletFlags()},
+		Cluster:      cluster{n.Cluster.Name, n.Cluster.Endpoint, n.Cluster.CA, n.Cluster.CIDR, n.Cluster.Outpost != "", n.Cluster.Outpost},
+		Containerd:   n.Containerd,
+		Instance:     instance{n.LocalStorage, n.environment(), n.Network},
+		Kubelet:      kubelet{config, n.kubeletFlags(), n.MaxPodsExpression},
+		FeatureGates: n.FeatureGates,
 	}}
-	if n.MaxPods > 0 {
-		document.Spec.Kubelet.Config = map[string]any{"maxPods": n.MaxPods}
-	}
-	text, err := toYAML(document)
-	return message(nodeconfig.MediaType, text), err
 }
 
 func toYAML(document any) (string, error) {
@@ -195,7 +216,7 @@ func (c *checker) nodeConfig(p nodeconfig.Part) (*nodeconfig.NodeConfig, placed,
 	}
 	text = strings.TrimPrefix(text, byteOrderMark)
 	if p.Media != "" && strings.TrimSpace(text) == "" {
-		c.warn(p.Line, "", "the part is empty")
+		c.warn(p.Line, "", "the part is empty, which Amazon's nodeadm refuses")
 		return nil, place, nil
 	}
 	config, err := nodeconfig.Decode([]byte(text))
@@ -204,10 +225,13 @@ func (c *checker) nodeConfig(p nodeconfig.Part) (*nodeconfig.NodeConfig, placed,
 	}
 	if yaml.Unmarshal([]byte(text), place.node) == nil && len(place.node.Content) > 0 {
 		c.in(place.at, func() {
-			c.flagsOf(place, config.Spec.Kubelet.Flags)
 			if kubelet := child(place.node.Content[0], "spec", "kubelet", "config"); kubelet != nil {
 				c.kubeletConfig("spec.kubelet.config", kubelet)
+				if pods := child(kubelet, "maxPods"); pods != nil {
+					c.maxPods = []string{pods.Value} // the later NodeConfig wins
+				}
 			}
+			c.flagsOf(place, config.Spec.Kubelet.Flags)
 			if ca := config.Spec.Cluster.CertificateAuthority; len(ca) > 0 {
 				line, _ := place.line("spec.cluster.certificateAuthority")
 				c.authority(line, "spec.cluster.certificateAuthority", ca)
@@ -234,7 +258,8 @@ func (c *checker) contradictions(later placed, merged, config *nodeconfig.NodeCo
 func (c *checker) merged(merged *nodeconfig.NodeConfig, places []placed, whole, broken bool) {
 	spec := merged.Spec
 	c.report.Cluster = Cluster{
-		spec.Cluster.Name, spec.Cluster.APIServerEndpoint, encode(spec.Cluster.CertificateAuthority), spec.Cluster.CIDR, spec.Cluster.ID,
+		Name: spec.Cluster.Name, Endpoint: spec.Cluster.APIServerEndpoint, CA: encode(spec.Cluster.CertificateAuthority),
+		CIDR: spec.Cluster.CIDR, Outpost: spec.Cluster.ID,
 	}
 	c.taints = append(c.taints, taintsOfFlags(spec.Kubelet.Flags)...)
 	c.taints = append(c.taints, taintsOfConfig(spec.Kubelet.Config)...)

@@ -42,7 +42,8 @@ func TestBootstrapCallsRoundTrip(t *testing.T) {
 					words = append(words, w.text)
 				}
 			} else {
-				words = node().bootstrapArguments()
+				words, err = node().bootstrapArguments()
+				require.NoError(t, err)
 				for _, w := range words {
 					assert.Contains(t, string(text), w)
 				}
@@ -193,7 +194,7 @@ func TestDescriptions(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, Node{Cluster: Cluster{Name: "a", Endpoint: "b", CA: "c", CIDR: "d"}, Taints: []string{"x"}}, n)
 	_, err = ParseNode([]byte("cluster: {nam: a}\n"))
-	assert.EqualError(t, err, `reading the description: line 1: cluster.nam: unknown field; known are certificateAuthority, cidr, endpoint, name, outpost`)
+	assert.EqualError(t, err, `reading the description: line 1: cluster.nam: unknown field; known are certificateAuthority, cidr, dns, endpoint, name, outpost`)
 }
 
 func TestPackedUserDataIsUnpacked(t *testing.T) {

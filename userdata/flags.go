@@ -78,10 +78,22 @@ func (c *checker) kubeletArguments(line int, field string, arguments []string) {
 		if strings.ContainsAny(value, "$`") {
 			continue
 		}
+		if f.name == "max-pods" {
+			c.limit(line, field, value)
+		}
 		for _, said := range flagProblems("--"+flagName(name), value) {
 			c.fail(line, field, "%s: %s", name, said)
 		}
 	}
+}
+
+// limit notes a limit of the node's pods. The kubelet's flags win over its
+// configuration.
+func (c *checker) limit(line int, field, value string) {
+	if n := len(c.maxPods); n > 0 && c.maxPods[n-1] != value {
+		c.warn(line, field, "maxPods is %s here and %s elsewhere", value, c.maxPods[n-1])
+	}
+	c.maxPods = append(c.maxPods, value)
 }
 
 // flagName is a flag's name as the table has it: the kubelet takes _ for -.

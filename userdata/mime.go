@@ -52,21 +52,21 @@ func (c *checker) parts(text string) []nodeconfig.Part {
 	return parts
 }
 
-// beforeMIME reports what precedes a MIME header. cloud-init and Amazon's
-// nodeadm then take the whole text for one part without a type; eksnode's first
-// boot reads its NodeConfigs all the same.
+// beforeMIME reports what precedes a MIME header. cloud-init then takes the whole
+// text for one part without a type, and after blank lines so does Amazon's
+// nodeadm; eksnode's first boot reads the NodeConfigs all the same.
 func (c *checker) beforeMIME(text string, hasConfig bool) {
-	report, what := c.fail, "blank lines or spaces"
+	report, readers, what := c.fail, "cloud-init and Amazon's nodeadm do", "blank lines or spaces"
 	if hasConfig {
 		report = c.warn
 	}
 	switch {
 	case strings.HasPrefix(text, byteOrderMark):
-		what = "a byte-order mark"
+		readers, what = "cloud-init does", "a byte-order mark"
 	case strings.TrimLeft(text, " \t\r\n") == text:
 		return
 	}
-	report(1, "", "cloud-init and Amazon's nodeadm do not recognize MIME after %s; the MIME header must begin with the first byte", what)
+	report(1, "", "%s not recognize MIME after %s; the MIME header must begin with the first byte", readers, what)
 }
 
 // decodeCharset is a part's text in UTF-8.

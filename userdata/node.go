@@ -11,6 +11,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
+	"mime"
 	"net/netip"
 	"reflect"
 	"regexp"
@@ -33,8 +35,42 @@ type Node struct {
 	Taints []string `json:"taints,omitempty"`
 	// MaxPods limits the node's pods; 0 leaves it to the machine.
 	MaxPods int `json:"maxPods,omitempty"`
+	// MaxPodsExpression computes the maximum of pods on the machine, in CEL. Only
+	// NodeConfig has it.
+	MaxPodsExpression string `json:"maxPodsExpression,omitempty"`
 	// KubeletArgs are further flags of the kubelet, each as --name=value.
 	KubeletArgs []string `json:"kubeletArgs,omitempty"`
+	// Kubelet are fields of KubeletConfiguration. Families without it take those
+	// that the kubelet has a flag for, or Bottlerocket a setting.
+	Kubelet map[string]any `json:"kubelet,omitempty"`
+
+	// Pre and Post are shell scripts that run before and after the machine
+	// joins, each with or without #!.
+	Pre  []string `json:"pre,omitempty"`
+	Post []string `json:"post,omitempty"`
+	// Parts are further MIME parts, for cloud-init.
+	Parts []Part `json:"parts,omitempty"`
+	// NodeConfigs are further NodeConfigs, merged before the one that is written,
+	// which wins.
+	NodeConfigs []map[string]any `json:"nodeConfigs,omitempty"`
+
+	// LocalStorage is the use of the instance store.
+	LocalStorage LocalStorage `json:"localStorage,omitzero"`
+	// FeatureGates are NodeConfig's.
+	FeatureGates map[string]bool `json:"featureGates,omitempty"`
+	// Containerd is containerd's configuration.
+	Containerd Containerd `json:"containerd,omitzero"`
+	// Environment are variables by systemd service; "default" is for all services.
+	Environment map[string]map[string]string `json:"environment,omitempty"`
+	// Proxy is the proxy for all services.
+	Proxy Proxy `json:"proxy,omitzero"`
+	// Network is the resolution of names.
+	Network Network `json:"network,omitzero"`
+	// Bootstrap are further flags of bootstrap.sh, by their names without --.
+	Bootstrap map[string]string `json:"bootstrap,omitempty"`
+	// Settings are further settings of Bottlerocket, without the word settings.
+	Settings map[string]any `json:"settings,omitempty"`
+
 	// AMI and Role are the image's id and the node role's name. Only the forms
 	// that Karpenter and eksctl read need them.
 	AMI  string `json:"ami,omitempty"`
@@ -53,8 +89,46 @@ type Cluster struct {
 	CA string `json:"certificateAuthority"`
 	// CIDR is the network of the cluster's services.
 	CIDR string `json:"cidr"`
+	// DNSAddresses are the addresses of the cluster's DNS; empty means the tenth
+	// address of CIDR.
+	DNSAddresses []string `json:"dns,omitempty"`
 	// Outpost is the id of a local cluster on an Outpost; empty for all others.
 	Outpost string `json:"outpost,omitempty"`
+}
+
+// Part is a part of a MIME message.
+type Part struct {
+	ContentType string `json:"contentType"`
+	Content     string `json:"content"`
+}
+
+// LocalStorage is the use of the instance store, as in NodeConfig.
+type LocalStorage struct {
+	// Strategy is RAID0, RAID10 or Mount.
+	Strategy       string   `json:"strategy,omitempty" yaml:"strategy,omitempty"`
+	MountPath      string   `json:"mountPath,omitempty" yaml:"mountPath,omitempty"`
+	DisabledMounts []string `json:"disabledMounts,omitempty" yaml:"disabledMounts,omitempty"`
+}
+
+// Containerd is containerd's configuration.
+type Containerd struct {
+	// Config is TOML that is merged over the machine's own.
+	Config          string         `json:"config,omitempty" yaml:"config,omitempty"`
+	BaseRuntimeSpec map[string]any `json:"baseRuntimeSpec,omitempty" yaml:"baseRuntimeSpec,omitempty"`
+}
+
+// Proxy is a proxy for HTTP.
+type Proxy struct {
+	HTTP  string `json:"http,omitempty"`
+	HTTPS string `json:"https,omitempty"`
+	// None are the hosts that are reached without the proxy.
+	None []string `json:"noProxy,omitempty"`
+}
+
+// Network is the resolution of names.
+type Network struct {
+	Nameservers []string `json:"nameservers,omitempty" yaml:"nameservers,omitempty"`
+	Domains     []string `json:"domains,omitempty" yaml:"domains,omitempty"`
 }
 
 // ParseNode reads a description in YAML or JSON. A field it does not know is an
@@ -71,7 +145,63 @@ func ParseNode(text []byte) (Node, error) {
 		said := strings.NewReplacer("error unmarshaling JSON: while decoding JSON: json: ", "", "error converting YAML to JSON: yaml: ", "").Replace(err.Error())
 		return Node{}, fmt.Errorf("reading the description: %s", said)
 	}
+	n.Kubelet, _ = integers(n.Kubelet).(map[string]any)
+	n.Settings, _ = integers(n.Settings).(map[string]any)
+	n.Containerd.BaseRuntimeSpec, _ = integers(n.Containerd.BaseRuntimeSpec).(map[string]any)
+	for i, config := range n.NodeConfigs {
+		n.NodeConfigs[i], _ = integers(config).(map[string]any)
+	}
 	return n, nil
+}
+
+// integers makes integers of the numbers without fraction, which JSON has as
+// floating-point numbers.
+func integers(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		if v == nil {
+			return v
+		}
+		out := map[string]any{}
+		for name, inner := range v {
+			out[name] = integers(inner)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, inner := range v {
+			out[i] = integers(inner)
+		}
+		return out
+	case float64:
+		if v == math.Trunc(v) && math.Abs(v) < 1<<53 {
+			return int64(v)
+		}
+	}
+	return value
+}
+
+// environment is the description's environment with the proxy.
+func (n Node) environment() map[string]map[string]string {
+	out := map[string]map[string]string{}
+	for service, variables := range n.Environment {
+		out[service] = maps.Clone(variables)
+	}
+	for name, value := range map[string]string{
+		"HTTP_PROXY": n.Proxy.HTTP, "HTTPS_PROXY": n.Proxy.HTTPS, "NO_PROXY": strings.Join(n.Proxy.None, ","),
+	} {
+		if value == "" {
+			continue
+		}
+		if out[nodeconfig.DefaultEnvironment] == nil {
+			out[nodeconfig.DefaultEnvironment] = map[string]string{}
+		}
+		out[nodeconfig.DefaultEnvironment][name] = value
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return out
 }
 
 // knownFields looks for fields that a type does not have.
@@ -135,10 +265,79 @@ func (n Node) Validate() error {
 			}
 		}
 	}
+	n.contradictions(add)
+	n.validateMore(add)
 	if n.MaxPods < 0 || n.MaxPods > 1000 {
 		add("maxPods", "%d must be from 0 to 1000", n.MaxPods)
 	}
 	return errors.Join(errs...)
+}
+
+// without reports fields that a family cannot express.
+func (n Node) without(why string, fields ...string) error {
+	given := map[string]bool{
+		"maxPodsExpression": n.MaxPodsExpression != "", "nodeConfigs": len(n.NodeConfigs) > 0, "featureGates": len(n.FeatureGates) > 0,
+		"containerd": n.Containerd.Config != "" || len(n.Containerd.BaseRuntimeSpec) > 0, "containerd.baseRuntimeSpec": len(n.Containerd.BaseRuntimeSpec) > 0,
+		"network":      len(n.Network.Nameservers)+len(n.Network.Domains) > 0,
+		"localStorage": n.LocalStorage.Strategy != "", "localStorage.mountPath": n.LocalStorage.MountPath != "",
+		"localStorage.disabledMounts": len(n.LocalStorage.DisabledMounts) > 0,
+		"pre":                         len(n.Pre) > 0, "post": len(n.Post) > 0, "parts": len(n.Parts) > 0,
+		"bootstrap": len(n.Bootstrap) > 0, "settings": len(n.Settings) > 0,
+	}
+	var errs []error
+	for _, field := range fields {
+		if given[field] {
+			errs = append(errs, fmt.Errorf("%s: %s", field, why))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// validateMore checks what only some families take.
+func (n Node) validateMore(add func(field, format string, args ...any)) {
+	if len(n.Kubelet) > 0 {
+		var document yamlv3.Node
+		if err := document.Encode(n.Kubelet); err != nil {
+			add("kubelet", "%v", err)
+			return
+		}
+		c := &checker{report: &Report{}}
+		c.kubeletConfig("kubelet", &document)
+		for _, p := range c.report.Problems {
+			add(p.Field, "%s", p.Text)
+		}
+	}
+	for i, p := range n.Parts {
+		if media, _, err := mime.ParseMediaType(p.ContentType); err != nil || !slices.Contains(knownMedia(), media) {
+			add(fmt.Sprintf("parts[%d].contentType", i), "%q is no type that cloud-init or a first boot reads", p.ContentType)
+		}
+	}
+	for _, service := range sortedNames(n.Environment) {
+		for _, name := range sortedNames(n.Environment[service]) {
+			value := n.Environment[service][name]
+			if !assignment().MatchString(name + "=") {
+				add("environment."+service+"."+name, "%q is no variable's name", name)
+			}
+			if err := nodeconfig.CheckLine(value); err != nil {
+				add("environment."+service+"."+name, "the value %v", err)
+			}
+		}
+	}
+	proxy := map[string]string{"HTTP_PROXY": n.Proxy.HTTP, "HTTPS_PROXY": n.Proxy.HTTPS, "NO_PROXY": strings.Join(n.Proxy.None, ",")}
+	for _, name := range sortedNames(proxy) {
+		value := proxy[name]
+		if other := n.Environment[nodeconfig.DefaultEnvironment][name]; value != "" && other != "" && other != value {
+			add("proxy", "%s contradicts environment.default.%s %s", value, name, other)
+		}
+		if err := nodeconfig.CheckLine(value); err != nil {
+			add("proxy", "the value %v", err)
+		}
+	}
+	for _, address := range n.Cluster.DNSAddresses {
+		if _, err := netip.ParseAddr(address); err != nil {
+			add("cluster.dns", "%q is no address", address)
+		}
+	}
 }
 
 func (c Cluster) validate(add func(field, format string, args ...any)) {
@@ -192,6 +391,14 @@ func (c *checker) authority(line int, field string, ca []byte) {
 func (c Cluster) IPv6() bool {
 	prefix, err := netip.ParsePrefix(c.CIDR)
 	return err == nil && prefix.Addr().Is6()
+}
+
+// dns are the addresses of the cluster's DNS.
+func (c Cluster) dns() []string {
+	if len(c.DNSAddresses) > 0 {
+		return c.DNSAddresses
+	}
+	return []string{c.DNS()}
 }
 
 // DNS is the tenth address of the services' network, where EKS puts the

@@ -167,7 +167,9 @@ func TestOutposts(t *testing.T) {
 	assert.True(t, c.Spec.Cluster.Outpost())
 	assert.Equal(t, n.Cluster.Outpost, c.Spec.Cluster.ID)
 
-	a, err := arguments.Parse(n.bootstrapArguments())
+	args, err := n.bootstrapArguments()
+	require.NoError(t, err)
+	a, err := arguments.Parse(args)
 	require.NoError(t, err)
 	require.NoError(t, a.Validate())
 	assert.True(t, *a.Outpost)
@@ -202,7 +204,9 @@ func TestQuoting(t *testing.T) {
 	for _, w := range s.commands[1][1:] {
 		words = append(words, w.text)
 	}
-	assert.Equal(t, n.bootstrapArguments(), words)
+	args, err := n.bootstrapArguments()
+	require.NoError(t, err)
+	assert.Equal(t, args, words)
 
 	text, err = Render("windows", "", n)
 	require.NoError(t, err)

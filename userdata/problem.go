@@ -57,6 +57,8 @@ type checker struct {
 	at position
 	// taints are those that the node would register with.
 	taints []string
+	// maxPods are the limits of the node's pods that the user data sets, in order.
+	maxPods []string
 	// clusterElsewhere says that a tool adds the cluster, and joinsElsewhere that
 	// the tool merges this user data with its own, which has the machine join.
 	clusterElsewhere, joinsElsewhere bool

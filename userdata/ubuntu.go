@@ -1,7 +1,9 @@
 package userdata
 
 import (
+	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -12,10 +14,44 @@ import (
 const cloudHeader = "#cloud-config"
 
 func renderUbuntu(n Node, _ Family) ([]byte, error) {
-	text, err := toYAML(struct {
-		Commands [][]string `yaml:"runcmd"`
-	}{[][]string{append([]string{bootstrapScript}, n.bootstrapArguments()...)}})
-	return []byte(cloudHeader + "\n" + text), err
+	if err := n.withoutBootstrapSh(); err != nil {
+		return nil, err
+	}
+	args, err := n.bootstrapArguments()
+	if err != nil {
+		return nil, err
+	}
+	type file struct {
+		Path        string     `yaml:"path"`
+		Content     *yaml.Node `yaml:"content"`
+		Permissions string     `yaml:"permissions,omitempty"`
+	}
+	var document struct {
+		Files    []file `yaml:"write_files,omitempty"`
+		Commands []any  `yaml:"runcmd"`
+	}
+	files, commands := n.files()
+	for _, f := range files {
+		document.Files = append(document.Files, file{Path: f.path, Content: literal(f.text)})
+	}
+	script := func(name string, texts []string) {
+		for i, part := range scripts(texts) {
+			f := file{fmt.Sprintf("/var/lib/eksnode/%s-%d.sh", name, i+1), literal(part.Content), "0700"}
+			document.Files = append(document.Files, f)
+			document.Commands = append(document.Commands, []string{f.Path})
+		}
+	}
+	for _, c := range commands {
+		document.Commands = append(document.Commands, strings.Fields(c))
+	}
+	script("pre", n.Pre)
+	document.Commands = append(document.Commands, append([]string{bootstrapScript}, args...))
+	script("post", n.Post)
+	text, err := toYAML(document)
+	if text = cloudHeader + "\n" + text; err != nil || len(n.Parts) == 0 {
+		return []byte(text), err
+	}
+	return message(append(slices.Clone(n.Parts), Part{ContentType: cloudMedia, Content: text})...), nil
 }
 
 func isUbuntu(text string) bool {

@@ -28,23 +28,47 @@ func renderWindows(n Node, _ Family) ([]byte, error) {
 	case n.Cluster.Outpost != "":
 		return nil, errors.New("cluster.outpost: EKS has no Windows nodes on Outposts")
 	}
-	flags := n.kubeletFlags()
-	if n.MaxPods > 0 {
-		flags = append(flags, "--max-pods="+strconv.Itoa(n.MaxPods))
+	if err := n.without("Windows nodes have none", "maxPodsExpression", "nodeConfigs", "featureGates", "containerd", "parts", "bootstrap", "settings",
+		"localStorage", "network"); err != nil {
+		return nil, err
 	}
-	lines := []string{
-		windowsOpen,
-		`& "$env:ProgramFiles\Amazon\EKS\` + windowsScript + "\" `",
-		"  -EKSClusterName " + powershell(n.Cluster.Name) + " `",
-		"  -APIServerEndpoint " + powershell(n.Cluster.Endpoint) + " `",
-		"  -Base64ClusterCA " + powershell(n.Cluster.CA) + " `",
-		"  -DNSClusterIP " + powershell(n.Cluster.DNS()) + " `",
-		"  -ServiceCIDR " + powershell(n.Cluster.CIDR) + " `",
+	if len(n.Cluster.dns()) > 1 {
+		return nil, errors.New("cluster.dns: Start-EKSBootstrap.ps1 takes one address")
 	}
+	config, err := n.kubeletConfigFlags()
+	if err != nil {
+		return nil, err
+	}
+	flags := append(n.kubeletFlags(), config...)
+	lines := []string{windowsOpen}
+	environment := n.environment()
+	for _, service := range sortedNames(environment) {
+		if service != nodeconfig.DefaultEnvironment {
+			return nil, errors.New("environment." + service + ": on Windows, only default has an effect")
+		}
+		for _, name := range sortedNames(environment[service]) {
+			lines = append(lines, "[Environment]::SetEnvironmentVariable("+powershell(name)+", "+powershell(environment[service][name])+", 'Machine')")
+		}
+	}
+	for _, text := range n.Pre {
+		lines = append(lines, strings.TrimRight(text, "\n"))
+	}
+	lines = append(lines,
+		`& "$env:ProgramFiles\Amazon\EKS\`+windowsScript+"\" `",
+		"  -EKSClusterName "+powershell(n.Cluster.Name)+" `",
+		"  -APIServerEndpoint "+powershell(n.Cluster.Endpoint)+" `",
+		"  -Base64ClusterCA "+powershell(n.Cluster.CA)+" `",
+		"  -DNSClusterIP "+powershell(n.Cluster.dns()[0])+" `",
+		"  -ServiceCIDR "+powershell(n.Cluster.CIDR)+" `",
+	)
 	if len(flags) > 0 {
 		lines = append(lines, "  -KubeletExtraArgs "+powershell(strings.Join(flags, " "))+" `")
 	}
-	lines = append(lines, "  3>&1 4>&1 5>&1 6>&1", windowsClose)
+	lines = append(lines, "  3>&1 4>&1 5>&1 6>&1")
+	for _, text := range n.Post {
+		lines = append(lines, strings.TrimRight(text, "\n"))
+	}
+	lines = append(lines, windowsClose)
 	return []byte(strings.Join(lines, "\n") + "\n"), nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 )
 
 // ErrNone says that a text is meant for somebody else: a shell script, cloud
@@ -76,7 +77,7 @@ func (p *parser) message(text string) error {
 	}
 	number := 0
 	for _, part := range parts {
-		if part.Media != MediaType {
+		if part.Media != MediaType || strings.TrimSpace(part.Text) == "" {
 			continue
 		}
 		number++
