@@ -82,6 +82,7 @@ func (c *checker) cloudText(text, media string) int {
 		return 0
 	case strings.HasPrefix(text, byteOrderMark) && media != shellMedia && media != boothookMedia && named != cloudMedia && named != nodeconfig.MediaType:
 		c.fail(1, "", "a byte-order mark precedes the text, so cloud-init does not recognize it; save the file as UTF-8 without a byte-order mark")
+		text = strings.TrimPrefix(text, byteOrderMark)
 	}
 	return c.cloudMedia(text, media, named)
 }
@@ -92,7 +93,7 @@ func (c *checker) cloudMedia(text, media, named string) int {
 	switch media {
 	case shellMedia, "text/x-shellscript-per-boot", "text/x-shellscript-per-instance", "text/x-shellscript-per-once":
 		if !c.executable(text) {
-			return strings.Count(text, bootstrapScript)
+			return mentions(text)
 		}
 		return c.script(text)
 	case boothookMedia:
@@ -108,7 +109,7 @@ func (c *checker) cloudMedia(text, media, named string) int {
 		return 1
 	case "":
 		c.fail(1, "", "cloud-init does not recognize the text; %s", shebangAdvice)
-		return strings.Count(text, bootstrapScript)
+		return mentions(text)
 	default:
 		return 0
 	}
@@ -131,7 +132,7 @@ func (c *checker) boothook(text string) int {
 func (c *checker) jinja(text string) int {
 	_, rest, _ := strings.Cut(strings.TrimLeft(text, "\r\n"), "\n")
 	if strings.Contains(rest, "{{") || strings.Contains(rest, "{%") {
-		return strings.Count(rest, bootstrapScript)
+		return mentions(rest)
 	}
 	called := 0
 	c.within(1, func() { called = c.cloudText(rest, "") })

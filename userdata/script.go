@@ -52,25 +52,30 @@ func (c *checker) script(text string) int {
 	}
 	program := interpreter(text)
 	if program != "" && shellVariants(program) == nil { // Python, Perl
-		if strings.Contains(text, path.Base(bootstrapScript)) || strings.Contains(text, "nodeadm") {
-			return 1
-		}
-		return 0
+		return mentions(text)
 	}
 	return c.shell(text, program)
 }
 
-// shell checks a shell script. A script that cannot be parsed counts as a call.
+// mentions is 1 for a text that cannot be parsed and may join the machine.
+func mentions(text string) int {
+	if strings.Contains(text, path.Base(bootstrapScript)) || strings.Contains(text, "nodeadm") {
+		return 1
+	}
+	return 0
+}
+
+// shell checks a shell script. It returns the number of calls, as script does.
 func (c *checker) shell(text, program string) int {
 	s, err := readShell(text, program)
 	if err != nil {
 		var at shellError
 		errors.As(err, &at)
 		c.fail(at.line, "", "the shell cannot run the script: %v", err)
-		return 1
+		return mentions(text)
 	}
-	if s.bashOnly.text != "" {
-		c.warn(s.bashOnly.line, "", "only bash knows this, and /bin/sh is another shell on some systems: %s; begin the script with #!/bin/bash", s.bashOnly.text)
+	for _, w := range s.warnings {
+		c.warn(w.line, "", "%s", w.text)
 	}
 	var configs []nodeconfig.Part
 	for _, d := range s.documents {

@@ -224,7 +224,7 @@ func kindOf(value any) string {
 func nearest(name string, known []string) string {
 	best, most := "", 0
 	for _, candidate := range known {
-		if n := alike(name, candidate); n > most {
+		if n := alike(name, candidate); n > most || n == most && n > 0 && len(candidate) < len(best) {
 			best, most = candidate, n
 		}
 	}

@@ -3,9 +3,12 @@ package userdata
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"mvdan.cc/sh/v3/syntax"
 )
@@ -92,9 +95,8 @@ func (e shellError) Error() string { return e.text }
 type shell struct {
 	commands  [][]word
 	documents []document
-	// bashOnly is what a script for sh has that only bash knows; its text is
-	// empty if there is nothing.
-	bashOnly shellError
+	// warnings are about a script that runs, but perhaps not as it is meant.
+	warnings []shellError
 
 	script string
 	// values are variables that the script sets exactly once, to a text that is
@@ -112,27 +114,41 @@ func readShell(script, program string) (*shell, error) {
 		return nil, shellError{1, "the script has too many parentheses"}
 	}
 	s := &shell{script: script, values: map[string]string{}}
-	var file *syntax.File
-	var first error
-	for _, variant := range shellVariants(program) {
-		var err error
-		if file, err = syntax.NewParser(syntax.Variant(variant)).Parse(strings.NewReader(script), ""); err == nil {
-			break
-		}
-		if first == nil {
-			first = err
-		}
-		file = nil
+	file, first := parseShell(script, program)
+	if end := unclosed().FindStringSubmatch(fmt.Sprint(first)); end != nil { // shells take all the rest for the document
+		s.warnings = append(s.warnings, mistake(first))
+		s.script = strings.TrimSuffix(script, "\n") + "\n" + end[1] + "\n"
+		file, first = parseShell(s.script, program)
 	}
 	switch {
 	case file == nil:
 		return nil, mistake(first)
 	case first != nil:
-		s.bashOnly = mistake(first)
+		m := mistake(first)
+		m.text = "only bash knows this, and /bin/sh is another shell on some systems: " + m.text + "; begin the script with #!/bin/bash"
+		s.warnings = append(s.warnings, m)
 	}
 	syntax.Walk(file, s.assignment)
 	syntax.Walk(file, s.statement)
 	return s, nil
+}
+
+var unclosed = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("unclosed here-document `(.*)`") })
+
+// parseShell parses a script as the first of its languages that knows all of the
+// script. The error is the first language's.
+func parseShell(script, program string) (*syntax.File, error) {
+	var first error
+	for _, variant := range shellVariants(program) {
+		file, err := syntax.NewParser(syntax.Variant(variant)).Parse(strings.NewReader(script), "")
+		if err == nil {
+			return file, first
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return nil, first
 }
 
 // mistake is an error of the parser with its line.

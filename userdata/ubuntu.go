@@ -131,7 +131,7 @@ func (c *checker) cloudCommands(field string, list *yaml.Node) int {
 		}
 	}
 	if _, err := readShell(whole.String(), "sh"); err == nil && !single { // a command goes on in the next entry
-		return strings.Count(whole.String(), bootstrapScript)
+		return mentions(whole.String())
 	}
 	called := 0
 	for _, command := range list.Content {
