@@ -327,7 +327,7 @@ func (n Node) validateMore(add func(field, format string, args ...any)) {
 	for _, name := range sortedNames(proxy) {
 		value := proxy[name]
 		if other := n.Environment[nodeconfig.DefaultEnvironment][name]; value != "" && other != "" && other != value {
-			add("proxy", "%s contradicts environment.default.%s %s", value, name, other)
+			add("proxy", "%s %s contradicts environment.default.%s %s", name, value, name, other)
 		}
 		if err := nodeconfig.CheckLine(value); err != nil {
 			add("proxy", "the value %v", err)

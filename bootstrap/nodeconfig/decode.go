@@ -109,7 +109,7 @@ func decodeDocument(doc *yaml.Node, left *budget) (*NodeConfig, error) {
 		return nil, err
 	}
 	var c NodeConfig
-	d := decoder{left: left}
+	d := decoder{left: left, placed: c.placed}
 	d.object(root, "", &c)
 	// Block scalars (|) end in a line break, which Amazon's nodeadm takes.
 	for _, text := range []*string{&c.Spec.Cluster.Name, &c.Spec.Cluster.APIServerEndpoint, &c.Spec.Cluster.CIDR} {

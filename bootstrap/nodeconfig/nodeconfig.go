@@ -29,6 +29,9 @@ type NodeConfig struct {
 	// Metadata is accepted and has no meaning; Karpenter writes it.
 	Metadata Document `json:"metadata,omitempty"`
 	Spec     Spec     `json:"spec,omitzero"`
+
+	// places are where the values are written, by path.
+	places map[string]place
 }
 
 // Spec is everything a cluster may ask of a node.

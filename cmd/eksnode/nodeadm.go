@@ -92,7 +92,7 @@ func (j *joining) checked(cmd *cobra.Command) (*nodeconfig.NodeConfig, error) {
 	}
 	c, err := j.load(cmd.Context(), h, service, logTo(cmd.ErrOrStderr()))
 	if err == nil {
-		err = c.Validate()
+		err = c.Located(c.Validate())
 	}
 	if err != nil {
 		fmt.Fprintf(cmd.ErrOrStderr(), "the NodeConfig is not valid:\n%v\n", err)
