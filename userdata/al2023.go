@@ -320,7 +320,7 @@ var placedError = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(?:reading the YAML: )?line (\d+): (?:([A-Za-z][A-Za-z0-9_.\[\]/@-]*): )?(.*)$`)
 })
 
-// lines reports errors of nodeconfig, each of which stands on a line.
+// lines reports the errors of nodeconfig, one on each line of the text.
 func (c *checker) lines(err error) {
 	for text := range strings.Lines(err.Error()) {
 		text = strings.TrimSuffix(text, "\n")

@@ -15,28 +15,27 @@ import (
 
 // Family is one form of user data.
 type Family struct {
-	// ID is how flags name it.
+	// ID is the name for flags.
 	ID string
-	// About says in a phrase what it is.
+	// About is a phrase for help texts.
 	About string
-	// Carries says that it is a manifest of another tool, which carries the
-	// user data of one of the other families.
+	// Carries marks a manifest of another tool, which carries the user data of
+	// one of the other families.
 	Carries bool
 
-	// render writes user data for a valid description. Those that carry
-	// another's get that one's name.
+	// render writes user data for a valid description. A family that carries
+	// another's user data gets that family.
 	render func(Node, Family) ([]byte, error)
 	// check looks at a whole text.
 	check func(*checker, string)
 	// is says whether a text is of this family, by how it looks.
 	is func(string) bool
-	// eksctl is what eksctl calls the family; empty where it takes no user
-	// data for it.
+	// eksctl is eksctl's name of the family; empty if eksctl takes no user data
+	// for the family.
 	eksctl string
 }
 
-// Families are all that are known. Their order is the one in which a text is
-// tried for its family.
+// Families returns all families, in the order in which Check tries them.
 func Families() []Family {
 	return []Family{
 		{ID: "karpenter", About: "Karpenter's EC2NodeClass with amiFamily Custom", Carries: true, render: renderKarpenter, check: checkKarpenter, is: isKarpenter},
@@ -58,7 +57,7 @@ func IDs() []string {
 	return ids
 }
 
-// ByID finds a family. An unknown one is an error that lists the known ones.
+// ByID returns a family. An unknown ID is an error that lists the known IDs.
 func ByID(id string) (Family, error) {
 	for _, f := range Families() {
 		if f.ID == id {
@@ -68,8 +67,8 @@ func ByID(id string) (Family, error) {
 	return Family{}, fmt.Errorf("user data of the family %q is not known; known are %s", id, strings.Join(IDs(), ", "))
 }
 
-// Render writes user data, or for a family that carries another's a manifest
-// with user data of the family that carried names. What it wrote has passed
+// Render writes user data. For a family that carries another's user data, Render
+// writes a manifest with user data of the family carried. The result passes
 // Check.
 func Render(family, carried string, n Node) ([]byte, error) {
 	f, err := ByID(family)

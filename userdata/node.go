@@ -1,6 +1,6 @@
-// Package userdata writes and checks the user data that tells an instance which
-// EKS cluster it joins, in the form of every family of images. It asks nobody:
-// what it needs to know of a cluster is handed in.
+// Package userdata writes and checks the user data with which an instance joins
+// an EKS cluster, in the form of every family of images. The package calls no
+// API: the caller passes the cluster's data.
 package userdata
 
 import (
@@ -26,14 +26,15 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 )
 
-// Node describes what user data tells a machine, whatever its family.
+// Node describes a machine for user data of any family.
 type Node struct {
 	Cluster Cluster `json:"cluster"`
-	// Labels and Taints are those the node registers itself with.
+	// Labels are those that the node registers with.
 	Labels map[string]string `json:"labels,omitempty"`
 	// Taints have kubectl's form: key=value:Effect or key:Effect.
 	Taints []string `json:"taints,omitempty"`
-	// MaxPods limits the node's pods; 0 leaves it to the machine.
+	// MaxPods is the maximum number of pods on the node; 0 means the machine
+	// computes the maximum.
 	MaxPods int `json:"maxPods,omitempty"`
 	// MaxPodsExpression computes the maximum of pods on the machine, in CEL. Only
 	// NodeConfig has it.
@@ -71,21 +72,21 @@ type Node struct {
 	// Settings are further settings of Bottlerocket, without the word settings.
 	Settings map[string]any `json:"settings,omitempty"`
 
-	// AMI and Role are the image's id and the node role's name. Only the forms
-	// that Karpenter and eksctl read need them.
+	// AMI and Role are the AMI ID and the name of the node role, for Karpenter and
+	// eksctl.
 	AMI  string `json:"ami,omitempty"`
 	Role string `json:"role,omitempty"`
-	// InstanceType is what eksctl starts; empty leaves it to eksctl.
+	// InstanceType is the type that eksctl starts; empty means eksctl's default.
 	InstanceType string `json:"instanceType,omitempty"`
-	// Region is the cluster's; eksctl needs it.
+	// Region is the cluster's region, for eksctl.
 	Region string `json:"region,omitempty"`
 }
 
-// Cluster is what a node has to know of its cluster: what DescribeCluster tells.
+// Cluster is the part of DescribeCluster that a node needs.
 type Cluster struct {
 	Name     string `json:"name"`
 	Endpoint string `json:"endpoint"`
-	// CA is the certificate authority in base64, as DescribeCluster gives it.
+	// CA is the certificate authority in base64, as DescribeCluster returns it.
 	CA string `json:"certificateAuthority"`
 	// CIDR is the network of the cluster's services.
 	CIDR string `json:"cidr"`
@@ -131,8 +132,8 @@ type Network struct {
 	Domains     []string `json:"domains,omitempty" yaml:"domains,omitempty"`
 }
 
-// ParseNode reads a description in YAML or JSON. A field it does not know is an
-// error that names it, its line and the fields that there are.
+// ParseNode reads a description in YAML or JSON. An unknown field is an error
+// with the field, its line and the known fields.
 func ParseNode(text []byte) (Node, error) {
 	var n Node
 	var document yamlv3.Node
@@ -237,7 +238,7 @@ var (
 	kubeletArg = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^--[a-z][a-z0-9-]*(=[^\r\n\x00]*)?$`) })
 )
 
-// Validate says everything that is wrong with the description, joined.
+// Validate returns everything that is wrong with the description, joined.
 func (n Node) Validate() error {
 	var errs []error
 	add := func(field, format string, args ...any) {
@@ -387,7 +388,7 @@ func (c *checker) authority(line int, field string, ca []byte) {
 	}
 }
 
-// IPv6 says whether the services' network is of version 6.
+// IPv6 reports whether the services' network is an IPv6 network.
 func (c Cluster) IPv6() bool {
 	prefix, err := netip.ParsePrefix(c.CIDR)
 	return err == nil && prefix.Addr().Is6()

@@ -24,8 +24,8 @@ const (
 	powersEnd = "\n</powershell>\n"
 )
 
-// merges is what Karpenter's classes are told, and config an eksctl file up to a
-// node group's image.
+// merges is the warning about an EC2NodeClass with user data, and config is an
+// eksctl file up to a node group's image.
 const (
 	merges = "spec.userData: Karpenter merges it with its own unless amiFamily is Custom"
 	config = "kind: ClusterConfig\nmetadata: {name: c, region: r}\nnodeGroups:\n- name: a\n  ami: ami-0123456789abcdef0\n"
@@ -77,7 +77,7 @@ func TestOddInputs(t *testing.T) {
 		"CRLF in TOML":           {strings.ReplaceAll(toml3+"max-pods = 'x'\n", "\n", "\r\n"), "5: settings.kubernetes.max-pods: it must be a number, not text"},
 		"CRLF in NodeConfig":     {strings.ReplaceAll(multi(nodePart), "\n", "\r\n"), ""},
 		"CRLF in a cloud-config": {"#cloud-config\r\nruncmd:\r\n- /etc/eks/bootstrap.sh a --x y\r\n", "3: --x: it is unknown"},
-		"CRLF in a part":         {strings.ReplaceAll(multi("Content-Type: text/x-shellscript\n\n#!/bin/sh\n/etc/eks/bootstrap.sh c --nope x\n"), "\n", "\r\n"), "7: warning: its lines end as Windows' do; cloud-init mends that, and whoever else runs the script does not|8: --nope: it is unknown"},
+		"CRLF in a part":         {strings.ReplaceAll(multi("Content-Type: text/x-shellscript\n\n#!/bin/sh\n/etc/eks/bootstrap.sh c --nope x\n"), "\n", "\r\n"), "7: warning: the lines end with CR LF; cloud-init corrects that, other programs that run the script do not|8: --nope: it is unknown"},
 		"CRLF on Windows":        {strings.ReplaceAll(powers+"`\n -Nope x"+powersEnd, "\n", "\r\n"), "3: -Nope: Start-EKSBootstrap.ps1 takes no such parameter; known are EKSClusterName, KubeletExtraArgs, KubeProxyExtraArgs, Endpoint, APIServerEndpoint, Base64ClusterCA, DNSClusterIP, ServiceCIDR, ExcludedSnatCIDRs, ContainerRuntime"},
 		// MIME.
 		"eksctl's boundary":          {"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=//\n\n--//\n" + nodePart + "\n--//--\n", ""},

@@ -9,15 +9,14 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 )
 
-// Problem is one thing that is wrong with user data.
+// Problem is one problem of user data.
 type Problem struct {
-	// Line counts from 1 in the file that was checked; 0 stands for the file as
-	// a whole.
+	// Line counts from 1 in the file that was checked; 0 means the whole file.
 	Line int `json:"line,omitempty"`
 	// Field is the setting's path, a flag or a parameter; empty where it is none.
 	Field string `json:"field,omitempty"`
 	Text  string `json:"text"`
-	// Warning says that it would work, and is probably meant otherwise.
+	// Warning marks user data that works, but probably not as it is meant.
 	Warning bool `json:"warning,omitempty"`
 }
 
@@ -38,14 +37,14 @@ func (p Problem) String() string {
 
 // Report is what a check found.
 type Report struct {
-	// Family is the ID of the family that it was checked as.
+	// Family is the ID of the family that the user data was checked as.
 	Family string `json:"family"`
-	// Cluster is what the user data says of the cluster, as far as it does.
+	// Cluster holds the values of the cluster that the user data has.
 	Cluster  Cluster   `json:"cluster"`
 	Problems []Problem `json:"problems"`
 }
 
-// Failed says whether something is wrong, warnings aside.
+// Failed reports whether there is a problem that is not a warning.
 func (r Report) Failed() bool {
 	return slices.ContainsFunc(r.Problems, func(p Problem) bool { return !p.Warning })
 }

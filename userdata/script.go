@@ -47,7 +47,7 @@ func (c *checker) executable(text string) bool {
 // bootstrap.sh and nodeadm.
 func (c *checker) script(text string) int {
 	if strings.Contains(text, "\r\n") {
-		c.warn(1, "", "its lines end as Windows' do; cloud-init mends that, and whoever else runs the script does not")
+		c.warn(1, "", "the lines end with CR LF; cloud-init corrects that, other programs that run the script do not")
 		text = strings.ReplaceAll(text, "\r\n", "\n")
 	}
 	program := interpreter(text)

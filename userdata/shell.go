@@ -99,8 +99,8 @@ type shell struct {
 	warnings []shellError
 
 	script string
-	// values are variables that the script sets exactly once, to a text that is
-	// written there; "" stands for all others.
+	// values are variables that the script sets exactly once, to a literal text.
+	// The value of all others is "".
 	values map[string]string
 }
 

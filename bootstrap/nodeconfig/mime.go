@@ -33,16 +33,16 @@ type Part struct {
 	Encoded bool
 }
 
-// Severity says to whom a problem of a MIME message matters.
+// Severity says which programs a problem of a MIME message stops.
 type Severity int
 
 // The severities.
 const (
-	Fatal     Severity = iota // nobody reads the message as it is meant
-	OfPart                    // whoever reads the part that has the problem
-	SpoiltEnd                 // cloud-init reads past it
-	AfterEnd                  // nobody reads the part
-	Odd                       // everybody reads past it
+	Fatal     Severity = iota // no program reads the message as it is meant
+	OfPart                    // the program that reads the part fails
+	SpoiltEnd                 // cloud-init ignores the problem
+	AfterEnd                  // no program reads the part
+	Odd                       // every program ignores the problem
 )
 
 // MIMEProblem is one thing that is wrong with a MIME message.
@@ -286,5 +286,5 @@ func (r *mimeReader) afterEnd(i int, last string, closed int) {
 	if err != nil {
 		media = "" // somebody else's problem
 	}
-	r.found(AfterEnd, i, "", media, "this part follows %s, which in line %d ended the last: nobody reads it", Printable(last), closed)
+	r.found(AfterEnd, i, "", media, "this part follows %s, which in line %d ended the last; no program reads the part", Printable(last), closed)
 }

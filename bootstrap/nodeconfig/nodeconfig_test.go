@@ -148,7 +148,7 @@ func TestAPartAfterTheEndIsToldOf(t *testing.T) {
 	c, warnings, err := Parse(read(t, "example.mime"))
 	require.NoError(t, err)
 	assert.Empty(t, c.Spec.Kubelet.Config)
-	assert.Equal(t, []string{"line 18: this part follows --BOUNDARY--, which in line 17 ended the last: nobody reads it"}, warnings)
+	assert.Equal(t, []string{"line 18: this part follows --BOUNDARY--, which in line 17 ended the last; no program reads the part"}, warnings)
 }
 
 func TestOthersUserDataIsNotOurs(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
 
-// userdataCommand groups what is done with user data.
+// userdataCommand groups the commands for user data.
 func userdataCommand() *cobra.Command {
 	var families strings.Builder
 	for _, family := range userdata.Families() {
@@ -22,9 +22,8 @@ func userdataCommand() *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:   "userdata",
-		Short: "Write user data for any family of images, or check what you have",
-		Long: `Userdata is about what an instance needs at its first boot to join a cluster: render
-writes it, and check reads it.
+		Short: "Write or check user data for any family of images",
+		Long: `Write or check the user data with which an instance joins its cluster at first boot.
 
 Families:
 ` + strings.TrimRight(families.String(), "\n"),
@@ -50,9 +49,9 @@ func renderCommand() *cobra.Command {
 	var f rendering
 	cmd := &cobra.Command{
 		Use:   "render",
-		Short: "Write user data from a description or straight from the cluster",
-		Long: `Render writes what an instance needs at its first boot to join a cluster, from one
-description in YAML or straight from the cluster, whatever the family.`,
+		Short: "Write user data from a description or an EKS cluster",
+		Long: `Write the user data with which an instance joins its cluster at first boot. The input
+is a description in YAML or an EKS cluster, the same for every family.`,
 		Example: `  eksnode userdata render --family al2023 --description node.yaml
   eksnode userdata render --family bottlerocket --cluster my-cluster --label team=a
   eksnode userdata render --family karpenter --carrying al2023 --description node.yaml`,
@@ -62,11 +61,11 @@ description in YAML or straight from the cluster, whatever the family.`,
 	cmd.Flags().StringVar(&f.family, "family", "", "family of the user data: "+strings.Join(userdata.IDs(), ", "))
 	cmd.Flags().StringVar(&f.carrying, "carrying", "al2023", "family of the machine, for karpenter and eksctl")
 	cmd.Flags().StringVar(&f.description, "description", "", "file that describes cluster and node (YAML or JSON); - is standard input")
-	cmd.Flags().StringVar(&f.cluster, "cluster", "", "name of the cluster to ask AWS about, instead of --description")
+	cmd.Flags().StringVar(&f.cluster, "cluster", "", "name of the EKS cluster to describe, instead of --description")
 	cmd.Flags().StringToStringVar(&f.node.Labels, "label", nil, "with --cluster: labels of the node")
 	cmd.Flags().StringSliceVar(&f.node.Taints, "taint", nil, "with --cluster: taints of the node, as key=value:Effect")
-	cmd.Flags().IntVar(&f.node.MaxPods, "max-pods", 0, "with --cluster: maximum number of pods on the node (default: the machine decides)")
-	cmd.Flags().StringVar(&f.node.AMI, "ami", "", "with --cluster: id of the image, for karpenter and eksctl")
+	cmd.Flags().IntVar(&f.node.MaxPods, "max-pods", 0, "with --cluster: maximum number of pods on the node (default: computed by the machine)")
+	cmd.Flags().StringVar(&f.node.AMI, "ami", "", "with --cluster: AMI ID, for karpenter and eksctl")
 	cmd.Flags().StringVar(&f.node.Role, "role", "", "with --cluster: name of the node role, for karpenter")
 	formatFlag(cmd, &f.output, "text", "json")
 	awsFlags(cmd, &f.aws)
@@ -105,7 +104,7 @@ func (f rendering) run(cmd *cobra.Command) error {
 	return err
 }
 
-// describe reads the description, or asks AWS.
+// describe reads the description, or describes the cluster.
 func (f rendering) describe(cmd *cobra.Command) (userdata.Node, error) {
 	switch {
 	case f.description == "" && f.cluster == "":
@@ -137,7 +136,7 @@ func (f rendering) describe(cmd *cobra.Command) (userdata.Node, error) {
 	return n, nil
 }
 
-// describedCluster is what user data says of a cluster.
+// describedCluster is a cluster as user data needs it.
 func describedCluster(c awsapi.Cluster) userdata.Cluster {
 	told := userdata.Cluster{Name: c.Name, Endpoint: c.Endpoint, CA: c.CA, CIDR: c.ServiceCIDR}
 	if c.Outpost {
@@ -151,10 +150,10 @@ func checkCommand() *cobra.Command {
 	var merged bool
 	cmd := &cobra.Command{
 		Use:   "check FILE",
-		Short: "Say everything that is wrong with user data",
-		Long: `Check reads user data ("-" is standard input) and prints everything that is wrong
-with it, each with its line and field. It exits with 0 when nothing is, 1 when
-something is, and 2 when it could not tell.`,
+		Short: "Report every mistake in user data",
+		Long: `Report every mistake in user data, with line and field. The file "-" is standard
+input. The exit code is 0 without mistakes, 1 with mistakes, and 2 when the check
+could not run.`,
 		Example: "  eksnode userdata check user-data.txt\n  eksnode userdata check user-data.txt --output sarif",
 		Args:    named("the file with user data", 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -183,13 +182,13 @@ something is, and 2 when it could not tell.`,
 			return exitError(code)
 		},
 	}
-	cmd.Flags().StringVar(&family, "family", "", "family to check as (default: found out from the user data)")
-	cmd.Flags().BoolVar(&merged, "merged", false, "accept user data without cluster, which EKS or Karpenter merges with its own")
+	cmd.Flags().StringVar(&family, "family", "", "family to check as (default: detected from the user data)")
+	cmd.Flags().BoolVar(&merged, "merged", false, "accept user data without a cluster, for EKS or Karpenter to merge with theirs")
 	formatFlag(cmd, &output, "text", "json", "sarif", "junit")
 	return cmd
 }
 
-// userdataVerdicts are the problems, or that there are none.
+// userdataVerdicts are the problems, or a verdict that there are none.
 func userdataVerdicts(file string, r userdata.Report) []verdict {
 	list := []verdict{}
 	for _, p := range r.Problems {
