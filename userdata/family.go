@@ -30,6 +30,8 @@ type Family struct {
 	check func(*checker, string)
 	// is says whether a text is of this family, by how it looks.
 	is func(string) bool
+	// cloudInit says that cloud-init reads the user data.
+	cloudInit bool
 	// eksctl is eksctl's name of the family; empty if eksctl takes no user data
 	// for the family.
 	eksctl string
@@ -42,9 +44,9 @@ func Families() []Family {
 		{ID: "eksctl", About: "eksctl's ClusterConfig with a node group of your own image", Carries: true, render: renderEksctl, check: checkEksctl, is: isEksctl},
 		{ID: "windows", About: "PowerShell calling Start-EKSBootstrap.ps1", render: renderWindows, check: checkWindows, is: isWindows},
 		{ID: "al2023", About: "NodeConfig in MIME, as Amazon Linux 2023 and this project's images read it", render: renderAL2023, check: checkAL2023, is: isAL2023, eksctl: "AmazonLinux2023"},
-		{ID: "ubuntu", About: "cloud-config calling bootstrap.sh, for Canonical's images", render: renderUbuntu, check: checkUbuntu, is: isUbuntu, eksctl: "Ubuntu2404"},
+		{ID: "ubuntu", About: "cloud-config calling bootstrap.sh, for Canonical's images", render: renderUbuntu, check: checkUbuntu, is: isUbuntu, cloudInit: true, eksctl: "Ubuntu2404"},
 		{ID: "bottlerocket", About: "Bottlerocket's settings in TOML", render: renderBottlerocket, check: checkBottlerocket, is: isBottlerocket},
-		{ID: "al2", About: "a shell script in MIME calling bootstrap.sh, as Amazon Linux 2 and this project's images read it", render: renderAL2, check: checkAL2, is: isAL2, eksctl: "AmazonLinux2"},
+		{ID: "al2", About: "a shell script in MIME calling bootstrap.sh, as Amazon Linux 2 and this project's images read it", render: renderAL2, check: checkAL2, is: isAL2, cloudInit: true, eksctl: "AmazonLinux2"},
 	}
 }
 
@@ -132,7 +134,7 @@ func check(content []byte, family string, merged bool) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	if f.ID != "al2" && f.ID != "ubuntu" && !nodeconfig.IsMIME(text) { // YAML, TOML and PowerShell may begin with one
+	if !f.cloudInit && !nodeconfig.IsMIME(text) { // YAML, TOML and PowerShell may begin with one
 		text = strings.TrimPrefix(text, byteOrderMark)
 	}
 	report := Report{Family: f.ID, Problems: []Problem{}}

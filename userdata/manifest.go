@@ -98,7 +98,7 @@ func (n Node) eksctlOverride(carried Family) (override string, before []string, 
 	if err := n.without("eksctl has none for "+carried.ID, "nodeConfigs", "parts"); err != nil {
 		return "", nil, err
 	}
-	if carried.ID == "al2023" {
+	if !carried.cloudInit {
 		if err := n.without("eksctl has none for "+carried.ID, "post", "bootstrap", "settings"); err != nil {
 			return "", nil, err
 		}

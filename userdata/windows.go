@@ -300,24 +300,16 @@ func powershellCommands(script string) (all [][]word, open int) {
 	for i := 0; i < len(script); i++ {
 		ch := script[i]
 		switch {
-		case strings.HasPrefix(script[i:], "@'\n"), strings.HasPrefix(script[i:], "@\"\n"), strings.HasPrefix(script[i:], "@'\r\n"), strings.HasPrefix(script[i:], "@\"\r\n"):
-			end := strings.Index(script[i:], "\n"+script[i+1:i+2]+"@")
-			if end < 0 {
-				end = len(script) - i - 3
+		case skipped(script[i:]) > 0:
+			n := skipped(script[i:])
+			if ch == '@' {
+				if current == nil {
+					current = &word{line: line}
+				}
+				current.dynamic = true // a here-string
 			}
-			if current == nil {
-				current = &word{line: line}
-			}
-			current.dynamic = true // a here-string
-			line += strings.Count(script[i:i+end+1], "\n")
-			i += end + 2
-		case strings.HasPrefix(script[i:], "<#"):
-			end := strings.Index(script[i:], "#>")
-			if end < 0 {
-				end = len(script) - i - 2
-			}
-			line += strings.Count(script[i:i+end], "\n")
-			i += end + 1
+			line += strings.Count(script[i:i+n], "\n")
+			i += n - 1
 		case ch == '`' && i+1 < len(script):
 			i++
 			if script[i] == '\r' && i+1 < len(script) {
@@ -359,6 +351,24 @@ func powershellCommands(script string) (all [][]word, open int) {
 	}
 	endCommand()
 	return all, open
+}
+
+// skipped is the length of the here-string or the comment that a text begins
+// with; 0 for neither.
+func skipped(text string) int {
+	if strings.HasPrefix(text, "<#") {
+		if end := strings.Index(text, "#>"); end > 0 {
+			return end + 2
+		}
+		return len(text)
+	}
+	if rest, found := strings.CutPrefix(strings.Replace(text[:min(len(text), 4)], "\r", "", 1), "@"); !found || len(rest) < 2 || rest[1] != '\n' || rest[0] != '\'' && rest[0] != '"' {
+		return 0
+	}
+	if end := strings.Index(text, "\n"+text[1:2]+"@"); end > 0 {
+		return end + 3
+	}
+	return len(text)
 }
 
 // powershellQuoted reads a text in quotes into a word and says where it ends.
