@@ -11,7 +11,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
-	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
 
 // Machine is a plain installation of a distribution, which need not exist.
@@ -83,11 +82,4 @@ func plain(d distros.Distro, version string) (*host.Host, func() error, error) {
 		return nil, nil, err
 	}
 	return h, func() error { return errors.Join(h.Close(), os.RemoveAll(root)) }, nil
-}
-
-// UserData renders the user data for instances of a family of images. family is one
-// of userdata.IDs. carried is the machine's own family for karpenter and eksctl,
-// whose manifests contain its user data; empty for all other families.
-func UserData(family, carried string, node userdata.Node) ([]byte, error) {
-	return userdata.Render(family, carried, node)
 }

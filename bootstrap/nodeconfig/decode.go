@@ -102,7 +102,7 @@ func decodeDocument(doc *yaml.Node, left *budget) (*NodeConfig, error) {
 		return nil, err
 	}
 	var c NodeConfig
-	d := decoder{left: left}
+	d := decoder{left: left, placed: c.placed}
 	d.object(root, "", &c)
 	c.Spec.Instance.LocalStorage.Strategy = strategy(c.Spec.Instance.LocalStorage.Strategy)
 	// Block scalars (|) end in a line break, which Amazon's nodeadm takes.

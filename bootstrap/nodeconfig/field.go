@@ -18,6 +18,8 @@ import (
 type decoder struct {
 	errs []error
 	left *budget
+	// placed notes the line of a path.
+	placed func(path string, line int)
 	// within are the aliases being followed, against circles.
 	within []*yaml.Node
 	depth  int
@@ -156,6 +158,7 @@ func (d *decoder) object(n *yaml.Node, path string, into any) {
 			d.fail(p.key, join(path, p.key.Value), "unknown field; %s", nearest(p.key.Value, fields))
 			continue
 		}
+		d.placed(join(path, p.key.Value), p.key.Line)
 		d.value(p.value, join(path, p.key.Value), v.Field(i))
 	}
 }
@@ -212,7 +215,9 @@ func (d *decoder) list(n *yaml.Node, path string, v reflect.Value) {
 	}
 	out := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
 	for i, c := range n.Content {
-		d.value(c, fmt.Sprintf("%s[%d]", path, i), out.Index(i))
+		at := fmt.Sprintf("%s[%d]", path, i)
+		d.placed(at, c.Line)
+		d.value(c, at, out.Index(i))
 	}
 	v.Set(out)
 }
@@ -223,6 +228,7 @@ func (d *decoder) table(n *yaml.Node, path string, v reflect.Value) {
 	}
 	out := reflect.MakeMap(v.Type())
 	for _, p := range d.pairs(n, path) {
+		d.placed(join(path, p.key.Value), p.key.Line)
 		value := reflect.New(v.Type().Elem()).Elem()
 		d.value(p.value, join(path, p.key.Value), value)
 		out.SetMapIndex(reflect.ValueOf(p.key.Value), value)
@@ -347,6 +353,9 @@ func fieldsOf(t reflect.Type) map[string]int {
 	fields := map[string]int{}
 	for i := range t.NumField() {
 		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		if !t.Field(i).IsExported() {
+			continue
+		}
 		fields[name] = i
 	}
 	return fields

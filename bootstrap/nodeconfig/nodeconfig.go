@@ -34,6 +34,9 @@ type NodeConfig struct {
 	// Metadata is accepted and has no meaning; Karpenter writes it.
 	Metadata Document `json:"metadata,omitempty"`
 	Spec     Spec     `json:"spec,omitzero"`
+
+	// places are where the values are written, by path.
+	places map[string]place
 }
 
 // SpecJSON is the spec in JSON with the objects that Amazon's nodeadm writes

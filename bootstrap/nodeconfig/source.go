@@ -56,6 +56,7 @@ func (r Reader) Load(ctx context.Context, sources []string) (c *NodeConfig, warn
 			if err != nil {
 				return nil, nil, fmt.Errorf("%s: %w", t.name, err)
 			}
+			next.from(t.name)
 			for _, line := range w {
 				warnings = append(warnings, t.name+": "+line)
 			}

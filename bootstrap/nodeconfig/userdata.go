@@ -82,7 +82,7 @@ func (p *parser) message(text string) error {
 	}
 	number := 0
 	for _, part := range parts {
-		if part.Media != MediaType {
+		if part.Media != MediaType || strings.TrimSpace(part.Text) == "" {
 			continue
 		}
 		number++

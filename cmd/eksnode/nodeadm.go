@@ -103,7 +103,7 @@ func (j *joining) check(cmd *cobra.Command) error {
 	defer h.Close()
 	c, err := j.read(cmd, h)
 	if err == nil {
-		err = c.Validate()
+		err = c.Located(c.Validate())
 	}
 	if err != nil {
 		fmt.Fprintf(cmd.ErrOrStderr(), "the NodeConfig is not valid:\n%v\n", err)

@@ -14,7 +14,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
 
-// userdataCommand groups what is done with user data.
+// userdataCommand groups the commands for user data.
 func userdataCommand() *cobra.Command {
 	var families strings.Builder
 	for _, family := range userdata.Families() {
@@ -104,7 +104,7 @@ func (f rendering) run(cmd *cobra.Command) error {
 	return err
 }
 
-// describe reads the description, or asks AWS.
+// describe reads the description, or describes the cluster.
 func (f rendering) describe(cmd *cobra.Command) (userdata.Node, error) {
 	switch {
 	case f.description == "" && f.cluster == "":
@@ -136,7 +136,7 @@ func (f rendering) describe(cmd *cobra.Command) (userdata.Node, error) {
 	return n, nil
 }
 
-// describedCluster is what user data says of a cluster.
+// describedCluster is a cluster as user data needs it.
 func describedCluster(c awsapi.Cluster) userdata.Cluster {
 	told := userdata.Cluster{Name: c.Name, Endpoint: c.Endpoint, CA: c.CA, CIDR: c.ServiceCIDR}
 	if c.Outpost {
@@ -147,6 +147,7 @@ func describedCluster(c awsapi.Cluster) userdata.Cluster {
 
 func checkCommand() *cobra.Command {
 	var family, output string
+	var merged bool
 	cmd := &cobra.Command{
 		Use:   "check FILE",
 		Short: "Report errors in user data",
@@ -160,7 +161,11 @@ the file cannot be read.`,
 			if err != nil {
 				return fmt.Errorf("reading the user data: %w", err)
 			}
-			r, err := userdata.Check(text, family)
+			check := userdata.Check
+			if merged {
+				check = userdata.CheckMerged
+			}
+			r, err := check(text, family)
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
@@ -178,11 +183,12 @@ the file cannot be read.`,
 		},
 	}
 	cmd.Flags().StringVar(&family, "family", "", "image family (default: detected from the user data)")
+	cmd.Flags().BoolVar(&merged, "merged", false, "accept user data without a cluster, for EKS or Karpenter to merge with theirs")
 	formatFlag(cmd, &output, "text", "json", "sarif", "junit")
 	return cmd
 }
 
-// userdataVerdicts are the problems, or that there are none.
+// userdataVerdicts are the problems, or a verdict that there are none.
 func userdataVerdicts(file string, r userdata.Report) []verdict {
 	list := []verdict{}
 	for _, p := range r.Problems {
