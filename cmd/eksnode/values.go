@@ -30,6 +30,7 @@ func declaredValues() map[string]cobra.CompletionFunc {
 		"--cluster-id":               nothing,
 		"--cluster-name":             nothing,
 		"--config-cache":             files(),
+		"--config-output":            files(),
 		"--config-source":            beginnings(nodeconfig.UserDataSource, "file://"),
 		"--daemon":                   words(bootstrap.Daemons()...),
 		"--distro":                   words(distroNames()...),

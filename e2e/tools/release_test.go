@@ -144,8 +144,8 @@ func TestInvalidReleaseIsAnError(t *testing.T) {
 	for name, c := range map[string]struct{ path, file, sum, member, want string }{
 		"another file":      {"/tool", script, sumOf("other"), "", "comparing URL/tool with URL/sum: the file has the SHA-256 " + sumOf(script) + ", the publisher says " + sumOf("other") + "; does a proxy change downloads?"},
 		"no checksum":       {"/tool", script, "<html>", "", `reading the checksum file URL/sum: the line "<html>" is not a SHA-256`},
-		"an empty list":     {"/tool", script, "", "", "reading the checksum file URL/sum: it is empty"},
-		"another's sum":     {"/tool", script, sumOf(script) + "  other\n", "", "reading the checksum file URL/sum: it does not list tool"},
+		"an empty list":     {"/tool", script, "", "", "reading the checksum file URL/sum: the file is empty"},
+		"another's sum":     {"/tool", script, sumOf(script) + "  other\n", "", "reading the checksum file URL/sum: the file does not list tool"},
 		"an empty zip":      {"/tool.zip", other, sumOf(other), "tool", "unpacking URL/tool.zip: open tool: file does not exist"},
 		"no archive":        {"/tool.tar.gz", "text", sumOf("text"), "tool", "unpacking URL/tool.tar.gz: unexpected EOF"},
 		"another's version": {"/tool", "#!/bin/sh\necho tool v1.2.4\n", sumOf("#!/bin/sh\necho tool v1.2.4\n"), "", "checking `tool --version`: printed \"tool v1.2.4\", must contain \"tool v1.2.3\""},
