@@ -44,7 +44,7 @@ func Rules() []Rule {
 			ID:     "arguments",
 			Cause:  "the user data calls bootstrap.sh with invalid arguments",
 			Remedy: "correct the call in the user data; `bootstrap.sh --help` lists the flags",
-			Lines:  []string{`bootstrap\.sh: (unknown flag|--[a-z0-9-]+ )`, `checking the arguments:`, `the cluster's name is missing`},
+			Lines:  []string{`bootstrap\.sh: --[a-z0-9-]+ "`, `checking the arguments:`, `the cluster's name is missing`},
 		},
 		{
 			ID:     "templates",
