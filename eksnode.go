@@ -1,43 +1,44 @@
-// Package eksnode makes EKS node images: it turns a plain Linux machine into a
-// node, scrubs the machine before its disk becomes an image, audits images, and
-// renders the user data with which instances join.
+// Package eksnode makes EKS node images. It turns a plain Linux machine into a node,
+// scrubs the machine before its disk becomes an image, audits images, and renders
+// user data for instances.
 //
 // # The model
 //
-// A [host.Host] is a machine: the one this program runs on ([host.Live]), or
-// the file system of another one, mounted or unpacked below a folder
-// ([host.Mounted]). Nothing in an image root is executed, no link leads out of
-// the root, and no other file system that is mounted there is entered.
+// A [host.Host] is the machine that runs this program ([host.Live]), or an image
+// root: the file system of another machine below a folder ([host.Mounted]). Nothing
+// in an image root is executed, no link leads out of the root, and no other file
+// system that is mounted there is entered.
 //
-// A spec says what the machine has to become: [provisioner.Spec] for a node,
-// [scrub.Spec] for what a scrub or an audit looks at. [Provision] makes steps of
-// its spec, [Scrub] and [Audit] make rules of theirs. Steps and rules are the
-// same thing, a [plan.Item], with one method: it looks at the host, changes
-// nothing, and returns what is left to do, as actions.
+// A [provisioner.Spec] describes the wanted node, and a [scrub.Spec] selects the
+// rules of a scrub or an audit. [Provision] makes steps of its spec, [Scrub] and
+// [Audit] make rules of their specs. Steps and rules are both a [plan.Item]: its
+// method Plan looks at the host, changes nothing, and returns the actions that are
+// left to do.
 //
 //   - A dry run plans the items and returns the actions.
-//   - A real run performs the actions and plans again. What is still left is a
-//     failure, so "done" means that the machine was looked at afterwards.
-//   - An audit plans only. What is left are its findings.
+//   - A real run performs the actions and plans again. Actions that are still left
+//     are a failure.
+//   - An audit only plans. The actions that are left are its findings.
 //
-// So a second run changes nothing, and the next run finishes an interrupted
-// one. Some findings only a person can resolve. A scrub reports them and never
-// acts on them.
+// So a second run changes nothing, and the next run finishes an interrupted run.
+// Some findings only a person can resolve. A scrub reports such findings and does
+// not act on them.
 //
 // # Results and errors
 //
-// Every run returns a [plan.Report]: which machine, what was done or is left to
-// do, and a [plan.Result], whose ExitCode is that of the command eksnode. The
-// error is not nil when the run could not begin or did not end: the report then
-// says the same, with the result failed, or unknown for an audit. Findings are
-// a result and no error.
+// Every run returns a [plan.Report]: the machine, what was done or is left to do,
+// and a [plan.Result], whose ExitCode is the exit code of the command eksnode. A
+// JSON Schema, docs/reference/report.schema.json, describes the report. The error is
+// not nil when the run could not begin or did not end. The report then has the same
+// error, and the result failed, or unknown for an audit. Findings are a result, not
+// an error.
 //
 // # Where things are
 //
-// Package distros describes one distribution in each file, package scrub has
-// the table of rules, package provisioner the steps, package userdata the user
-// data of every family of images. One process at a time changes a machine: the
-// runs take a lock on its root folder.
+// Package distros describes one distribution in each file, package scrub has the
+// table of rules, package provisioner the steps, package userdata the user data of
+// every family of images. A lock on the machine's root folder lets one process at a
+// time change the machine.
 //
 // Runs work on Linux. [Plan] and [UserData] work on every system.
 package eksnode
@@ -57,25 +58,24 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
-// Options say how a run works. The zero value runs, and reports nothing before
-// the end.
+// Options are how a run works. The zero value runs without progress.
 type Options struct {
 	// DryRun plans and changes nothing.
 	DryRun bool
 	// Sink receives the progress; nil for none.
 	Sink plan.Sink
 	// Command is the file of the command eksnode, built for the machine's
-	// architecture. Provision installs it: it configures the node at first boot.
-	// Empty means the running program, which must be eksnode then.
+	// architecture. Provision installs the command, which configures the node at
+	// first boot. Empty means the running program, which must then be eksnode.
 	Command string
-	// Supply brings container images, which Provision cannot pull itself; nil is
+	// Supply has the container images, which Provision does not pull itself; nil is
 	// enough for a spec without Images and PauseImage.
 	Supply provisioner.Supply
 	// SupplyAssets takes the downloads from Supply too.
 	SupplyAssets bool
 }
 
-// silent is a Sink for nobody.
+// silent is a Sink that prints nothing.
 type silent struct{}
 
 func (silent) Begin(string, string, int)                  {}
@@ -89,8 +89,8 @@ func (o Options) sink() plan.Sink {
 	return o.Sink
 }
 
-// Provision makes the machine a node of the spec. It needs the live machine:
-// package managers do not work on an image root. With DryRun it also plans for
+// Provision turns the machine into the node of the spec. Package managers do not
+// work on an image root, so a real run needs the live machine. A dry run also takes
 // an image root.
 func Provision(ctx context.Context, h *host.Host, spec provisioner.Spec, o Options) (plan.Report, error) {
 	r := begin(h, "provision")
@@ -115,18 +115,22 @@ func Provision(ctx context.Context, h *host.Host, spec provisioner.Spec, o Optio
 			return err
 		}
 		if o.DryRun {
-			r.Dry(plan.Make(ctx, h, items), len(items))
+			r.Dry(plan.Look(ctx, h, items))
 			return nil
 		}
 		return change(h, func() error {
 			r.Applied(plan.Apply(ctx, h, items, o.sink()))
-			return nil
+			if r.Result == plan.Failure {
+				return nil
+			}
+			r.Image, err = provisioner.Result(ctx, h, r.Outcomes)
+			return err
 		})
 	})
 }
 
-// Scrub removes what an image must not carry, and restores the templates. It
-// ends with an audit by the same rules, as spec.Audit says.
+// Scrub removes what an image must not carry, and restores the templates. It ends
+// with an audit by the same rules, unless spec.Audit is off.
 func Scrub(ctx context.Context, h *host.Host, spec scrub.Spec, o Options) (plan.Report, error) {
 	r := begin(h, "scrub")
 	return end(h, &r, plan.Failure, func() error {
@@ -155,7 +159,9 @@ func Scrub(ctx context.Context, h *host.Host, spec scrub.Spec, o Options) (plan.
 				return err
 			}
 			o.sink().Begin("audit", "audit", 0)
-			r.Concluded(plan.Make(ctx, h, audits), len(audits), spec.Audit != scrub.AuditWarns)
+			list, asked := plan.Look(ctx, h, audits)
+			r.Concluded(list, asked, spec.Audit != scrub.AuditWarns)
+			r.Audit.Rules = spec.Checks(d.Scrub, asked)
 			return nil
 		})
 	})
@@ -171,14 +177,16 @@ func dryScrub(ctx context.Context, h *host.Host, spec scrub.Spec, items []plan.I
 		}
 		work = append(work, i)
 	}
-	r.Dry(plan.Make(ctx, h, work), len(work))
+	r.Dry(plan.Look(ctx, h, work))
 	if len(inspect) > 0 {
-		r.Concluded(plan.Make(ctx, h, inspect), len(inspect), spec.Audit != scrub.AuditWarns && spec.Audit != scrub.AuditOff)
+		list, asked := plan.Look(ctx, h, inspect)
+		r.Concluded(list, asked, spec.Audit != scrub.AuditWarns && spec.Audit != scrub.AuditOff)
 	}
 }
 
-// Audit reports what a scrub with this spec would still do or find. It changes
-// nothing. Its result is unknown when a rule could not look.
+// Audit reports what a scrub with this spec would still do or find, and the outcome
+// of every rule. It changes nothing. Its result is unknown when a rule could not
+// look.
 func Audit(ctx context.Context, h *host.Host, spec scrub.Spec) (plan.Report, error) {
 	r := begin(h, "audit")
 	return end(h, &r, plan.Unknown, func() error {
@@ -193,7 +201,9 @@ func Audit(ctx context.Context, h *host.Host, spec scrub.Spec) (plan.Report, err
 		if err != nil {
 			return err
 		}
-		r.Audited(plan.Make(ctx, h, items), len(items))
+		list, asked := plan.Look(ctx, h, items)
+		r.Audited(list, asked)
+		r.Rules = spec.Checks(d.Scrub, asked)
 		return nil
 	})
 }
@@ -233,13 +243,13 @@ func change(h *host.Host, work func() error) error {
 		return err
 	}
 	err = work()
-	// The result is of the disk, not of what the kernel will write to it.
+	// The result is for the disk, so the kernel has to write everything first.
 	h.Sync()
 	return errors.Join(err, unlock())
 }
 
-// command is the program that Provision installs. A program other than eksnode
-// could not configure a node, but a dry run may compare with it.
+// command is the program that Provision installs. Another program than eksnode
+// cannot configure a node, but a dry run may compare with that program.
 func (o Options) command() (string, error) {
 	const command = "github.com/eksnode/packer-plugin-eksnode/cmd/eksnode"
 	if o.Command != "" {

@@ -11,10 +11,9 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
-	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
 
-// Machine names a machine that nobody needs to have: a plain installation.
+// Machine is a plain installation of a distribution, which need not exist.
 type Machine struct {
 	// Distro is the ID of a distribution, one of distros.IDs.
 	Distro string
@@ -25,9 +24,9 @@ type Machine struct {
 	Arch string
 }
 
-// Plan returns what Provision would do to a plain machine, step by step,
-// without a machine. A machine that somebody changed may need less: plan for
-// that one with Provision and DryRun.
+// Plan returns what Provision would do to a plain machine, step by step, without a
+// machine. A machine that differs from a plain installation may need less: plan for
+// that machine with Provision and DryRun.
 func Plan(ctx context.Context, spec provisioner.Spec, m Machine) (planned []plan.Planned, err error) {
 	d, err := distros.ByID(m.Distro)
 	if err != nil {
@@ -59,8 +58,8 @@ func Plan(ctx context.Context, spec provisioner.Spec, m Machine) (planned []plan
 	return plan.Make(ctx, h, items), nil
 }
 
-// plain is the file system of a machine that has nothing but its name. The
-// caller removes it.
+// plain is the file system of a machine with only an os-release file. The caller
+// calls the returned function to remove the file system.
 func plain(d distros.Distro, version string) (*host.Host, func() error, error) {
 	root, err := os.MkdirTemp("", "eksnode-plan-")
 	if err != nil {
@@ -83,12 +82,4 @@ func plain(d distros.Distro, version string) (*host.Host, func() error, error) {
 		return nil, nil, err
 	}
 	return h, func() error { return errors.Join(h.Close(), os.RemoveAll(root)) }, nil
-}
-
-// UserData renders the user data with which an instance of a family of images
-// joins its cluster. family is one of userdata.IDs. carried is the family of the
-// machine for the families karpenter and eksctl, whose manifests carry its user
-// data, and empty for all others.
-func UserData(family, carried string, node userdata.Node) ([]byte, error) {
-	return userdata.Render(family, carried, node)
 }

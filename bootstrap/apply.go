@@ -16,8 +16,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// daemonNames are those that Selection.Daemons may name.
-func daemonNames() []string { return []string{string(render.Containerd), string(render.Kubelet)} }
+// Daemons lists the values of Selection.Daemons.
+func Daemons() []string { return []string{string(render.Containerd), string(render.Kubelet)} }
 
 // Check says what is wrong with the selection.
 func (s Selection) Check() error {
@@ -28,8 +28,8 @@ func (s Selection) Check() error {
 		}
 	}
 	for _, d := range s.Daemons {
-		if !slices.Contains(daemonNames(), d) {
-			errs = append(errs, fmt.Errorf("unknown daemon %q; known are %s", d, strings.Join(daemonNames(), ", ")))
+		if d != "" && !slices.Contains(Daemons(), d) {
+			errs = append(errs, fmt.Errorf("unknown daemon %q; known are %s", d, strings.Join(Daemons(), ", ")))
 		}
 	}
 	return errors.Join(errs...)

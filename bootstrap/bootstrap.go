@@ -16,8 +16,8 @@ import (
 // instance metadata leave it open.
 type AWS interface {
 	instance.EC2
-	// DescribeCluster waits until the cluster is active. attempts is how often
-	// it is asked again.
+	// DescribeCluster waits until the cluster is active. attempts bounds the
+	// further requests after a failure.
 	DescribeCluster(ctx context.Context, region, name string, attempts int) (node.Described, error)
 }
 
@@ -54,6 +54,7 @@ func Phases() []Phase { return []Phase{Config, Run} }
 type Selection struct {
 	// Skip are phases to leave out.
 	Skip []Phase
-	// Daemons are the only services to configure and start; empty means all.
+	// Daemons are the only services to configure and start; no entry means all,
+	// and an empty name none.
 	Daemons []string
 }

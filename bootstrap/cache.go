@@ -1,49 +1,90 @@
 package bootstrap
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/instance"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
 // bootID changes with every boot, so with every instance too.
 const bootID = "/proc/sys/kernel/random/boot_id"
 
-// cached are the facts that the config phase learned, for the run phase of the
-// same boot. What the NodeConfig says is not kept: it is always read again.
+// cached is a merged NodeConfig and the facts that the config phase learned, for
+// the later runs of the same boot.
 type cached struct {
-	Boot  string         `json:"boot"`
-	Wants instance.Wants `json:"wants"`
-	Facts instance.Facts `json:"facts"`
+	APIVersion string          `json:"apiVersion"`
+	Kind       string          `json:"kind"`
+	Spec       json.RawMessage `json:"spec"`
+	Boot       string          `json:"boot"`
+	Wants      instance.Wants  `json:"wants"`
+	Facts      instance.Facts  `json:"facts"`
 }
 
-func (s Surroundings) cachedFacts(ctx context.Context, h *host.Host, name string, aws AWS, want instance.Wants) (instance.Facts, error) {
+// readCache returns the cache of this boot, with its text; nil when there is none
+// or it cannot be read, which is as good as none.
+func readCache(h *host.Host, name string) (c *cached, text []byte, boot string, err error) {
+	id, err := h.Content(bootID)
+	if err != nil {
+		return nil, nil, "", fmt.Errorf("reading the boot's id: %w", err)
+	}
+	if text, err = h.Content(name); err != nil {
+		return nil, nil, "", fmt.Errorf("reading the cache: %w", err)
+	}
+	boot = strings.TrimSpace(string(id))
+	var old cached
+	if json.Unmarshal(text, &old) != nil || boot == "" || old.Boot != boot {
+		return nil, text, boot, nil
+	}
+	return &old, text, boot, nil
+}
+
+// CachedConfig is the NodeConfig that an earlier run of this boot has cached in
+// the file name; nil when there is none.
+func CachedConfig(h *host.Host, name string) (*nodeconfig.NodeConfig, error) {
+	c, _, _, err := readCache(h, name)
+	if err != nil || c == nil || len(c.Spec) == 0 {
+		return nil, err
+	}
+	text, err := json.Marshal(map[string]any{"apiVersion": nodeconfig.APIVersion, "kind": nodeconfig.Kind, "spec": c.Spec})
+	if err != nil {
+		return nil, fmt.Errorf("reading the cache: %w", err)
+	}
+	config, err := nodeconfig.Decode(text)
+	if err != nil {
+		return nil, fmt.Errorf("reading the NodeConfig in the cache %s: %w", name, err)
+	}
+	return config, nil
+}
+
+func (s Surroundings) cachedFacts(ctx context.Context, h *host.Host, name string, config *nodeconfig.NodeConfig, aws AWS, want instance.Wants) (instance.Facts, error) {
 	if name == "" {
 		return s.facts(ctx, aws, want)
 	}
-	boot, err := h.Content(bootID)
+	old, before, boot, err := readCache(h, name)
 	if err != nil {
-		return instance.Facts{}, fmt.Errorf("reading the boot's id: %w", err)
-	}
-	text, err := h.Content(name)
-	if err != nil {
-		return instance.Facts{}, fmt.Errorf("reading the cache: %w", err)
-	}
-	now := cached{Boot: strings.TrimSpace(string(boot)), Wants: want}
-	var old cached
-	// A cache that cannot be read is as good as none.
-	if json.Unmarshal(text, &old) == nil && now.Boot != "" && old.Boot == now.Boot && old.Wants == now.Wants {
-		return old.Facts, nil
-	}
-	if now.Facts, err = s.facts(ctx, aws, want); err != nil {
 		return instance.Facts{}, err
 	}
-	if text, err = json.Marshal(now); err != nil {
+	now := cached{APIVersion: nodeconfig.APIVersion, Kind: nodeconfig.Kind, Boot: boot, Wants: want}
+	if now.Spec, err = config.SpecJSON(); err != nil {
+		return instance.Facts{}, err
+	}
+	if old != nil && old.Wants == want {
+		now.Facts = old.Facts
+	} else if now.Facts, err = s.facts(ctx, aws, want); err != nil {
+		return instance.Facts{}, err
+	}
+	text, err := json.Marshal(now)
+	if err != nil {
 		return instance.Facts{}, fmt.Errorf("encoding the cache: %w", err)
+	}
+	if bytes.Equal(text, before) {
+		return now.Facts, nil
 	}
 	if err := h.Files.WriteFile(name, text, host.Attributes{Mode: 0o600}); err != nil {
 		return instance.Facts{}, fmt.Errorf("writing the cache: %w", err)

@@ -171,9 +171,9 @@ func TestALaunchTemplateThatCallsBootstrapShJoins(t *testing.T) {
 	h, w := boot(t, consumer(t, "launch-template-bootstrap.mime"))
 	assert.Empty(t, w.aws.asked)
 	has(t, h, render.Kubeconfig, "server: "+endpoint)
-	has(t, h, render.KubeletConfig, `"10.100.0.10"`)
-	has(t, h, render.KubeletEnvironment, " --max-pods=58 --node-labels=example.com/team=storage\n")
-	text, err := h.Content(render.KubeletConfig)
+	has(t, h, render.ScriptKubeletConfig, `"10.100.0.10"`)
+	has(t, h, render.ScriptExtraArguments, "\nEnvironment='KUBELET_EXTRA_ARGS=--max-pods=58 --node-labels=example.com/team=storage'\n")
+	text, err := h.Content(render.ScriptKubeletConfig)
 	require.NoError(t, err)
 	assert.NotContains(t, string(text), "maxPods")
 }
@@ -222,7 +222,7 @@ spec:
 	h, w := boot(t, []byte(find(t, config, "nodeGroups", 0, "overrideBootstrapCommand").Value))
 	assert.Equal(t, []string{"cluster my-cluster in eu-west-1, 3 more times"}, w.aws.asked)
 	has(t, h, render.Kubeconfig, "server: https://described")
-	has(t, h, render.KubeletEnvironment, "alpha.eksctl.io/nodegroup-name=bootstrap\n")
+	has(t, h, render.ScriptExtraArguments, "alpha.eksctl.io/nodegroup-name=bootstrap'\n")
 }
 
 func TestACloudFormationStacksNodesJoin(t *testing.T) {
@@ -236,7 +236,7 @@ func TestACloudFormationStacksNodesJoin(t *testing.T) {
 	require.NotContains(t, text, "${")
 	h, w := boot(t, []byte(text))
 	assert.Equal(t, []string{"cluster my-cluster in eu-west-1, 5 more times"}, w.aws.asked)
-	has(t, h, render.KubeletEnvironment, " --node-labels=example.com/team=storage\n")
+	has(t, h, render.ScriptExtraArguments, "=--node-labels=example.com/team=storage'\n")
 }
 
 func TestKarpentersNodesJoin(t *testing.T) {

@@ -13,11 +13,13 @@ import (
 )
 
 // FromNodeConfig describes the node that a NodeConfig asks for. cache is a file
-// that keeps the facts about the instance until the next boot; empty for none.
+// that keeps the NodeConfig and the facts about the instance until the next boot;
+// empty for none.
 func (s Surroundings) FromNodeConfig(ctx context.Context, h *host.Host, c *nodeconfig.NodeConfig, cache string) (*node.Node, error) {
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("checking the NodeConfig:\n%w", err)
 	}
+	s.warn(c.Warnings())
 	m, err := machine.Gather(ctx, h, s.Command)
 	if err != nil {
 		return nil, err
@@ -26,7 +28,7 @@ func (s Surroundings) FromNodeConfig(ctx context.Context, h *host.Host, c *nodec
 	if err != nil {
 		return nil, err
 	}
-	i, err := s.cachedFacts(ctx, h, cache, aws, node.WantsOf(c, m))
+	i, err := s.cachedFacts(ctx, h, cache, c, aws, node.WantsOf(c, m))
 	if err != nil {
 		return nil, err
 	}
@@ -47,6 +49,9 @@ func (s Surroundings) FromArguments(ctx context.Context, h *host.Host, a *argume
 	s.warn(a.Warnings)
 	if err := a.Validate(); err != nil {
 		return nil, fmt.Errorf("checking the arguments:\n%w", err)
+	}
+	if warning, _ := nodeconfig.ReadEndpoint(a.Endpoint); warning != "" && !a.Describe() {
+		s.warn([]string{"--apiserver-endpoint: " + warning})
 	}
 	call := node.Call{Arguments: a}
 	var err error
@@ -77,7 +82,10 @@ func (s Surroundings) FromArguments(ctx context.Context, h *host.Host, a *argume
 	}
 	s.warn(filled)
 	call.PauseImage = machine.LocalPauseImage
-	if call.Machine.PauseArchive == "" || a.PauseAccount != "" || a.PauseVersion != arguments.New().PauseVersion {
+	switch {
+	case a.PauseImage != "":
+		call.PauseImage = a.PauseImage + ":" + a.PauseVersion
+	case call.Machine.PauseArchive == "" || a.PauseAccount != "" || a.PauseVersion != arguments.New().PauseVersion:
 		call.PauseImage = s.pauseImage(ctx, call.Machine, call.Instance, a.PauseAccount, a.PauseVersion)
 	}
 	n, warnings, err := call.Node()

@@ -62,7 +62,7 @@ func (c configuration) concerns(f render.File) bool {
 // marked finds the files whose places others use too by the mark that this
 // program leaves in them.
 func marked(h *host.Host) ([]string, error) {
-	candidates := []string{render.SystemEnvironment, render.SOCIConfig}
+	candidates := []string{render.SystemEnvironment, render.SOCIConfig, render.ScriptArguments, render.ScriptExtraArguments}
 	const units = "/etc/systemd/system"
 	entries, err := afero.ReadDir(h.Files, units)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

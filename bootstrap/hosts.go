@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/node"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -75,11 +75,10 @@ func (c controlPlane) lines(ctx context.Context, own []string) ([]string, error)
 	if !c.node.Cluster.Outpost {
 		return nil, nil
 	}
-	u, err := url.Parse(c.node.Cluster.Endpoint)
+	name, err := nodeconfig.EndpointHost(c.node.Cluster.Endpoint)
 	if err != nil {
-		return nil, fmt.Errorf("reading the endpoint: %w", err)
+		return nil, err
 	}
-	name := u.Hostname()
 	addresses, err := c.lookup(ctx, name)
 	if err != nil {
 		if slices.ContainsFunc(own, func(line string) bool { return strings.Contains(line, "\t"+name+" ") }) {

@@ -284,7 +284,7 @@ func TestTemplatesThatWereFilledInAreEmptied(t *testing.T) {
 		templates.ContainerdConfig: "sandbox_image = \"918309763551.dkr.ecr.cn-north-1.amazonaws.com.cn/eks/pause:3.1\" # mine\n",
 	})
 	w.call(t, h, given("b", "--use-max-pods", "false", "--kubelet-extra-args", "--reserved-cpus=0")...)
-	text, err := h.Content(render.KubeletConfig)
+	text, err := h.Content(render.ScriptKubeletConfig)
 	require.NoError(t, err)
 	for _, key := range []string{"maxPods", "systemReservedCgroup", "kubeReservedCgroup", "i-former"} {
 		assert.NotContains(t, string(text), key)
@@ -294,7 +294,7 @@ func TestTemplatesThatWereFilledInAreEmptied(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "sandbox_image = \"602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.5\" # mine\n", string(text))
 	assert.Equal(t, []string{
-		templates.KubeletConfig + " was filled in for a former node; what Amazon Linux 2's bootstrap.sh writes there is left out",
+		templates.KubeletConfig + " was filled in for a former node; the settings that bootstrap.sh writes there are left out",
 		templates.ContainerdConfig + " was filled in for a former node; its pause image is left out",
 	}, w.said("warning: "))
 }

@@ -99,8 +99,8 @@ func (p pause) pull(ctx context.Context, h *host.Host, image string) error {
 // argument would be seen by everybody.
 func (p pause) pullOnce(ctx context.Context, h *host.Host, image string) error {
 	args := []string{"pull", "--label", pinned}
-	if p.node.Machine.CredentialProvider {
-		registry, _, _ := strings.Cut(image, "/")
+	registry, _, _ := strings.Cut(image, "/")
+	if p.node.Machine.CredentialProvider && isECR(registry) {
 		user, password, err := credentials(ctx, h, image)
 		if err != nil {
 			return err
@@ -117,6 +117,12 @@ func (p pause) pullOnce(ctx context.Context, h *host.Host, image string) error {
 		err = errors.Join(err, fmt.Errorf("removing the registry's credentials: %w", removed))
 	}
 	return err
+}
+
+// isECR says whether a registry is one of ECR's private ones. PAUSE_CONTAINER_IMAGE
+// may name another, which needs no credentials.
+func isECR(registry string) bool {
+	return strings.Contains(registry, ".dkr.ecr") || strings.Contains(registry, ".dkr-ecr")
 }
 
 // credentials asks the kubelet's own credential provider.

@@ -121,13 +121,13 @@ func TestACapturedNodeIsRetargetedWhileItRuns(t *testing.T) {
 		require.NoError(t, err)
 		apply(t, h, w, n, Selection{})
 		assert.Equal(t, []string{
-			"systemctl enable containerd.service", "systemctl start containerd.service",
+			"systemctl daemon-reload", "systemctl enable containerd.service", "systemctl start containerd.service",
 			"systemctl enable kubelet.service", "systemctl start kubelet.service", "ecr-credential-provider", pull,
 		}, calls(t), "bootstrap.sh runs once, so the services start at boot by themselves")
 		require.NoError(t, h.Files.WriteFile("/var/lib/kubelet/pki/kubelet-client-current.pem", []byte("a"), host.Attributes{Mode: 0o600}))
 
 		apply(t, h, w, w.node(t, h, "b", ""), Selection{})
-		assert.Equal(t, []string{"systemctl stop kubelet.service", "systemctl disable kubelet.service", "systemctl start kubelet.service"}, calls(t))
+		assert.Equal(t, []string{"systemctl stop kubelet.service", "systemctl daemon-reload", "systemctl restart containerd.service", "systemctl disable kubelet.service", "systemctl start kubelet.service"}, calls(t))
 		there, err := h.Exists("/var/lib/kubelet/pki")
 		require.NoError(t, err)
 		assert.False(t, there)

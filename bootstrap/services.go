@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/afero"
+
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/node"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/render"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/service"
@@ -46,6 +48,9 @@ func (u unitState) running() bool { return u.active != "inactive" && u.active !=
 // bootstrap.sh is called once in an instance's life.
 func (s services) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	names := s.names()
+	if len(names) == 0 {
+		return plan.Answer{}, nil
+	}
 	states, err := unitStates(ctx, h, names)
 	if err != nil {
 		return plan.Answer{}, err
@@ -78,7 +83,11 @@ func (s services) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 }
 
 func (s services) start(h *host.Host, name render.Service, state unitState) ([]plan.Action, error) {
-	unit, sum := string(name)+".service", digest(s.files, name)
+	unit := string(name) + ".service"
+	sum, err := s.sum(h, name)
+	if err != nil {
+		return nil, err
+	}
 	current, err := service.IsStartedWith(h, string(name), sum)
 	if err != nil {
 		return nil, err
@@ -99,6 +108,27 @@ func (s services) start(h *host.Host, name render.Service, state unitState) ([]p
 		return service.RecordStart(h, string(name), sum)
 	}
 	return []plan.Action{a}, nil
+}
+
+// sum sums up what a service reads. For containerd these are also the files of
+// users that its configuration imports.
+func (s services) sum(h *host.Host, name render.Service) (string, error) {
+	files := s.files
+	if name == render.Containerd && s.node.Form == node.BootstrapScript {
+		imported, err := afero.Glob(h.Files, render.ContainerdImports)
+		if err != nil {
+			return "", fmt.Errorf("listing containerd's imports: %w", err)
+		}
+		files = slices.Clone(files)
+		for _, f := range imported {
+			content, err := h.Content(f)
+			if err != nil {
+				return "", fmt.Errorf("reading containerd's imports: %w", err)
+			}
+			files = append(files, render.File{Path: f, Content: content, Of: []render.Service{name}})
+		}
+	}
+	return digest(files, name), nil
 }
 
 func as(verb plan.Verb, target string, a plan.Action) plan.Action {

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"strconv"
 	"sync"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/node"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/render"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
@@ -30,8 +32,10 @@ func readTemplates(h *host.Host, call *node.Call) (warnings []string, err error)
 	if content == nil {
 		content = shipped
 	}
-	if back := emptied(content, shipped); back != nil {
-		warnings = append(warnings, templates.KubeletConfig+" was filled in for a former node; what Amazon Linux 2's bootstrap.sh writes there is left out")
+	if back, own := emptied(content, shipped, call); back != nil {
+		if !own {
+			warnings = append(warnings, templates.KubeletConfig+" was filled in for a former node; the settings that bootstrap.sh writes there are left out")
+		}
 		content = back
 	}
 	call.KubeletConfig = content
@@ -70,30 +74,44 @@ func shippedTemplate(m *manifest.Manifest, name string) []byte {
 	return nil
 }
 
-// filledKeys are those that Amazon Linux 2's bootstrap.sh writes into the
-// kubelet's template and that the node's description does not always replace.
-var filledKeys = []string{"providerID", "maxPods", "systemReservedCgroup", "kubeReservedCgroup", "kubeAPIQPS", "kubeAPIBurst"}
+// filled are the keys that bootstrap.sh writes into the kubelet's template and
+// that the node's description does not always replace, with the values of this
+// node.
+func filled(call *node.Call) map[string]any {
+	return map[string]any{
+		"maxPods": call.Instance.MaxPods(), "systemReservedCgroup": "/system", "kubeReservedCgroup": "/runtime",
+		"kubeAPIQPS": 10, "kubeAPIBurst": 20, "providerID": nil, "resolvConf": render.ResolvConf,
+	}
+}
 
-// emptied is a kubelet's template without what was filled in for a former node;
-// nil where nothing was, which a template shows by naming no instance.
-func emptied(content, shipped []byte) []byte {
+// emptied is a kubelet's template without the settings of an earlier bootstrap;
+// nil when the template names no instance. Of this instance's own settings those
+// go that bootstrap.sh wrote, and a user's edits stay; own says that the template
+// is this instance's.
+func emptied(content, shipped []byte, call *node.Call) (back []byte, own bool) {
 	var config, before map[string]json.RawMessage
 	if json.Unmarshal(content, &config) != nil || config["providerID"] == nil {
-		return nil // what is no JSON is told by whoever reads it
+		return nil, false // whoever reads the template reports what is no JSON
 	}
 	if json.Unmarshal(shipped, &before) != nil {
 		before = nil
 	}
-	for _, key := range filledKeys {
+	own = string(config["providerID"]) == strconv.Quote(call.Instance.ProviderID())
+	for key, value := range filled(call) {
+		text, err := json.Marshal(value)
+		written := err == nil && string(config[key]) == string(text)
+		if own && !written && key != "providerID" || key == "resolvConf" && !written {
+			continue
+		}
 		if delete(config, key); before[key] != nil {
 			config[key] = before[key]
 		}
 	}
 	back, err := json.Marshal(config)
 	if err != nil {
-		return nil // it was read from JSON
+		return nil, own // it was read from JSON
 	}
-	return back
+	return back, own
 }
 
 // eksPause finds EKS's pause image of some region in containerd's configuration.

@@ -1,7 +1,7 @@
 package distros
 
-// almaLinux is AlmaLinux. No repository of it has containerd, and release 10
-// has no runc either.
+// almaLinux is AlmaLinux. Its repositories have no containerd, and those of
+// release 10 also no runc.
 func almaLinux() Distro {
 	return Distro{
 		ID:        "almalinux",
@@ -9,7 +9,7 @@ func almaLinux() Distro {
 		OSRelease: []string{"almalinux"},
 		Versions:  []string{"9", "10"},
 		Tested:    PlanTested,
-		Differs:   "containerd and runc come from upstream: the repositories have no containerd, and those of 10 no runc. On 10, kernel-modules-extra comes with the newest kernel: its images have no modules for iptables.",
+		Differs:   "containerd and runc come from upstream archives: the repositories have no containerd, and those of 10 also no runc. On 10, provisioning installs kernel-modules-extra, because images lack the modules for iptables. This package also installs the newest kernel.",
 
 		PackageManager: dnf(),
 		Packages: map[Role][]string{

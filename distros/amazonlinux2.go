@@ -1,7 +1,6 @@
 package distros
 
-// amazonLinux2 is Amazon Linux 2. AWS ended its EKS images in 2025; those who
-// still build theirs know why.
+// amazonLinux2 is Amazon Linux 2. AWS ended its own EKS images of it in 2025.
 func amazonLinux2() Distro {
 	return Distro{
 		ID:               "amazonlinux2",
@@ -10,7 +9,7 @@ func amazonLinux2() Distro {
 		Versions:         []string{"2"},
 		NewestKubernetes: 34,
 		Tested:           PlanTested,
-		Differs:          "cgroup v1, so no kubelet from 1.35 on. containerd and runc are in the extras repository docker.",
+		Differs:          "Amazon Linux 2 has cgroup v1, so its newest kubelet is 1.34. containerd and runc are in the extras repository docker.",
 
 		PackageManager: yum(),
 		Packages: map[Role][]string{

@@ -8,7 +8,7 @@ func amazonLinux2023() Distro {
 		OSRelease: []string{"amzn"},
 		Versions:  []string{"2023"},
 		Tested:    PlanTested,
-		Differs:   "amazon-ec2-net-utils configures the primary interface and must not touch the others.",
+		Differs:   "amazon-ec2-net-utils configures the primary interface and must leave the others alone.",
 
 		PackageManager: dnf(),
 		Packages: map[Role][]string{

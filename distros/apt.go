@@ -11,9 +11,9 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
-// aptManager is Debian's and Ubuntu's package manager.
+// aptManager is the package manager of Debian and Ubuntu.
 type aptManager struct {
-	// options are given to every apt-get, dpkgOptions to every dpkg.
+	// options are for every apt-get, dpkgOptions for every dpkg.
 	options, dpkgOptions []string
 	tool                 tool
 }
@@ -27,8 +27,8 @@ func newApt(patience time.Duration) aptManager {
 		"-o", fmt.Sprintf("DPkg::Lock::Timeout=%d", int(patience/time.Second)),
 		"-o", "Acquire::Retries=3",
 		"-o", "APT::Update::Error-Mode=any", // or an unreachable repository is a mere warning
-		// With a terminal of its own dpkg leaves apt's process group, and would
-		// go on after apt was told to stop.
+		// With its own terminal, dpkg would leave apt's process group and
+		// continue after apt stops.
 		"-o", "Dpkg::Use-Pty=0",
 	}
 	for _, k := range keep {
@@ -47,21 +47,21 @@ func newApt(patience time.Duration) aptManager {
 const (
 	dpkgStatus = "/var/lib/dpkg/status"
 	policyPath = "/usr/sbin/policy-rc.d"
-	// policy forbids that packages start their services while they are
-	// installed: a service that runs on the build machine leaves its state in
-	// the image. See invoke-rc.d(8). It has to be a file on the disk, which
-	// outlives a killed run: invoke-rc.d and deb-systemd-invoke ask that path
-	// and no variable, and a mount over it, in a namespace of apt's own, needs a
-	// file below it all the same, and would keep the mounts of packages from the
-	// machine. Finish and Leftover take it away.
+	// policy stops packages from starting their services during the
+	// installation: a service that runs on the builder machine leaves its state
+	// in the image. See invoke-rc.d(8). The policy must be a file on disk,
+	// which survives a killed run: invoke-rc.d and deb-systemd-invoke read only
+	// that path, not a variable. A mount over the path, in a private namespace,
+	// needs a file below it as well, and would hide mounts of packages from the
+	// machine. Finish and Leftover remove the file.
 	policy = "#!/bin/sh\n# eksnode: no service starts while packages are installed\nexit 101\n"
 )
 
 func (aptManager) Name() string { return "apt" }
 
-// Installed reads dpkg's own database, which a mounted root has too and which
-// needs no command. What an interrupted dpkg has not written there yet counts
-// as missing, and Install finishes it.
+// Installed reads dpkg's database, which works for an image root and needs no
+// command. Changes that an interrupted dpkg has not written there count as
+// missing; Install finishes them.
 func (aptManager) Installed(_ context.Context, h *host.Host, names []string) (map[string]string, error) {
 	text, err := h.Content(dpkgStatus)
 	if err != nil {
@@ -95,8 +95,8 @@ func dpkgParagraph(text string) map[string]string {
 	return fields
 }
 
-// chosen picks the names that were asked for; a real package comes before one
-// that merely provides the name.
+// chosen returns the requested names; a real package comes before a package
+// that only provides the name.
 func chosen(names []string, found, provided map[string]string) map[string]string {
 	versions := map[string]string{}
 	for _, name := range names {
@@ -111,7 +111,7 @@ func chosen(names []string, found, provided map[string]string) map[string]string
 
 func (aptManager) Refreshing() string { return "apt-get update" }
 
-// get is a command line of apt-get.
+// get returns a command line of apt-get.
 func (m aptManager) get(verb string, more ...string) []string {
 	return append(append([]string{"apt-get", verb}, m.options...), more...)
 }
@@ -129,8 +129,8 @@ func (m aptManager) Install(ctx context.Context, h *host.Host, names []string) (
 		return installing(err)
 	}
 	defer func() { err = errors.Join(err, restore()) }()
-	// A failure here may be just what the installation repairs, so it counts
-	// only when that fails too.
+	// The installation may repair this failure, so it counts only if the
+	// installation fails too.
 	unfinished := m.tool.run(ctx, h, m.configure())
 	if err := m.tool.run(ctx, h, m.get("install", append([]string{"--no-install-recommends", "--allow-change-held-packages", "--allow-downgrades", "--no-remove", "--"}, names...)...)); err != nil {
 		return installing(errors.Join(err, unfinished))
@@ -167,13 +167,13 @@ func (m aptManager) Remove(ctx context.Context, h *host.Host, names []string) er
 
 func (m aptManager) Clean(ctx context.Context, h *host.Host) error {
 	if err := m.tool.run(ctx, h, m.get("clean")); err != nil {
-		return fmt.Errorf("dropping downloaded packages: %w", err)
+		return fmt.Errorf("deleting downloaded packages: %w", err)
 	}
 	return nil
 }
 
-// quiet keeps services from starting until restore is called. A policy of the
-// machine's own is left in force instead.
+// quiet stops services from starting until restore is called. If the machine
+// has its own policy, that policy stays in force.
 func quiet(h *host.Host) (restore func() error, err error) {
 	own, err := h.Content(policyPath)
 	if err != nil {
@@ -199,16 +199,16 @@ func aptSymptoms() []symptom {
 		{`Package '(.+?)' has no installation candidate`, noPackage},
 		{`Version '(.+?)' for '.+?' was not found`, noVersion},
 		{`(\S+ : Conflicts: \S+)`, conflicts},
-		{`(?s)The following packages will be REMOVED:\s+(.+?)\n\S.*remove is disabled`, "packages contradict each other: $1 would have to go; remove it, or leave the other out"},
+		{`(?s)The following packages will be REMOVED:\s+(.+?)\n\S.*remove is disabled`, "packages conflict: apt would remove $1; remove it yourself, or leave out the new package"},
 		{`NO_PUBKEY (\S+)`, "a repository is signed with the key $1, which this machine does not trust"},
 		{`GPG error: (.+?) (?:In)?Release`, "the signature of the repository $1 could not be verified"},
-		{`The repository '(.+?)' (?:does not have a Release file|is not signed|is no longer signed)`, "the repository $1 is not signed or not there; only signed ones are used"},
+		{`The repository '(.+?)' (?:does not have a Release file|is not signed|is no longer signed)`, "the repository $1 is missing or not signed; only signed repositories are used"},
 		{`couldn't be authenticated`, "a package's signature could not be verified"},
 		{`Failed to fetch (\S+?)(?:(?:In)?Release|Packages\S*)?\s`, noRepository},
 		{aptLocked, stillRunning},
 	}...)
 }
 
-// aptLocked is how apt and dpkg say that another one is at work. The lists'
-// lock and dpkg's own have no time-out of theirs.
+// aptLocked matches the messages of apt and dpkg about another running process.
+// The lock of the lists and dpkg's own lock have no timeout of their own.
 const aptLocked = `Could not get lock|was locked by another process|is locked by another process`

@@ -32,7 +32,7 @@ type deb struct {
 	size                           int    // bytes of a file below /etc/NAME.d
 }
 
-// onlyRepository makes the packages the only ones apt knows; options go into
+// onlyRepository makes the packages the only ones in apt's lists; options go into
 // the brackets of sources.list(5).
 func onlyRepository(t *testing.T, h *host.Host, options string, debs ...deb) {
 	t.Helper()
@@ -197,7 +197,7 @@ func TestRealAptFailures(t *testing.T) {
 
 		onlyRepository(t, h, "", deb{name: "eksnode-base", version: "1"})
 		err = apt().Refresh(t.Context(), h)
-		require.ErrorContains(t, err, "refreshing the package lists: the repository file:/srv/repository ./ Release is not signed or not there; only signed ones are used: apt-get update")
+		require.ErrorContains(t, err, "refreshing the package lists: the repository file:/srv/repository ./ Release is missing or not signed; only signed repositories are used: apt-get update")
 	})
 }
 

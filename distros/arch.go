@@ -8,7 +8,7 @@ func arch() Distro {
 		Name:      "Arch Linux",
 		OSRelease: []string{"arch"},
 		Tested:    PlanTested,
-		Differs:   "Refreshing upgrades the whole system: partial upgrades are not supported. Only amd64.",
+		Differs:   "Refreshing the package lists upgrades the whole system, because Arch does not support partial upgrades. Only amd64.",
 
 		PackageManager: pacman(),
 		Packages: map[Role][]string{

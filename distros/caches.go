@@ -5,15 +5,15 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
-// caches is a package manager's row of the scrub: what it downloaded and what
-// it remembers of the build. Their own cleaning commands leave half of it
-// (pacman -Scc --noconfirm the packages, dnf clean all the history).
+// caches is the scrub rule of a package manager: its downloads and its records
+// of the build. The tools' own cleaning commands leave half of them (pacman
+// -Scc --noconfirm the packages, dnf clean all the history).
 func caches(manager string, paths ...string) []scrub.Rule {
 	return []scrub.Rule{{
 		ID: manager + "-caches", Phase: scrub.Caches, Groups: []string{"caches", "packages"}, Verb: plan.Remove,
 		Paths: paths, Owner: manager,
-		Why:         "downloads and lists of the build: they age from the first day, and make the image larger",
-		Regenerated: manager + ", when it is next asked for updates", Source: "virt-sysprep, " + manager + "'s manual",
+		Why:         "old package lists and downloads make the image larger",
+		Regenerated: manager + ", when it next looks for updates", Source: "virt-sysprep, " + manager + "'s manual",
 	}}
 }
 

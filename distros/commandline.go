@@ -1,28 +1,31 @@
 package distros
 
-// Arguments stands, in a CommandLine, for the arguments with blanks between.
+// Arguments is the placeholder in a CommandLine for the arguments, separated by
+// blanks.
 const Arguments = "{arguments}"
 
-// CommandLine is how arguments get onto the kernel's command line for good.
+// CommandLine describes how kernel arguments are set permanently.
 type CommandLine struct {
-	// Name says whose way it is.
+	// Name is the boot loader or its tool.
 	Name string
-	// File is what is written, with Arguments in its content. With Appended it
-	// is a line at the end of a file that others wrote. An empty path says that
-	// Take does all.
+	// File is written, with Arguments in its content. With Appended, the
+	// content is a line at the end of an existing file. Without a path, Take
+	// does everything.
 	File     File
 	Appended bool
-	// Take is the command that makes the boot loader take them up, with
-	// Arguments in one of its words or not; empty where it reads File itself.
+	// Take is the command that makes the boot loader use the arguments; one of
+	// its words may contain Arguments. Empty if the boot loader reads File
+	// itself.
 	Take []string
-	// Taken is the file, or the command, that shows what was taken up.
+	// TakenFile or TakenBy is the file or the command that shows the arguments
+	// in use.
 	TakenFile string
 	TakenBy   []string
 }
 
 const whyArguments = "kernel_arguments asks for them"
 
-// grubDropIn is that of Debian and Ubuntu, whose GRUB reads a folder.
+// grubDropIn is for Debian and Ubuntu, whose GRUB reads a folder.
 func grubDropIn() CommandLine {
 	return CommandLine{
 		Name: "GRUB, /etc/default/grub.d",
@@ -40,7 +43,7 @@ func grubLine(mkconfig, config string) CommandLine {
 	}
 }
 
-// grubby writes every kernel's entry, and later kernels take theirs from it.
+// grubby writes the entry of every kernel. Later kernels copy the arguments.
 func grubby() CommandLine {
 	return CommandLine{
 		Name: "grubby", Take: []string{"grubby", "--update-kernel=ALL", "--args={arguments}"},
@@ -48,7 +51,7 @@ func grubby() CommandLine {
 	}
 }
 
-// flatcarGrub: the system's grub.cfg reads that of the OEM partition.
+// flatcarGrub: the system's grub.cfg reads the file of the OEM partition.
 // https://www.flatcar.org/docs/latest/setup/customization/other-settings/
 func flatcarGrub() CommandLine {
 	return CommandLine{

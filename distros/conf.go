@@ -8,8 +8,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
-// confHas says which of the names stand in the lists that a field has in a
-// section of a configuration file. A file that is not there has none.
+// confHas returns the names that a field lists in a section of a configuration
+// file. A missing file lists none.
 func confHas(h *host.Host, file, section, field string, names []string) ([]string, error) {
 	text, err := h.Content(file)
 	if err != nil {
@@ -36,9 +36,9 @@ func confHas(h *host.Host, file, section, field string, names []string) ([]strin
 	return found, nil
 }
 
-// extendConf adds names to a field's list, in the section's own line of that
-// field or in a new one at the section's beginning. The section is made where
-// it is missing.
+// extendConf adds names to the list of a field, in the section's line of that
+// field or in a new line at the beginning of the section. A missing section is
+// added.
 func extendConf(h *host.Host, file, section, field string, names []string) error {
 	have, err := confHas(h, file, section, field, names)
 	if err != nil {
@@ -61,7 +61,7 @@ func extendConf(h *host.Host, file, section, field string, names []string) error
 	return h.Files.WriteFile(file, []byte(withNames(string(text), section, field, strings.Join(more, " "))), attr)
 }
 
-// withNames is the text of a configuration file with names in a field.
+// withNames returns the text of a configuration file with names in a field.
 func withNames(text, section, field, names string) string {
 	var lines []string
 	if text != "" {

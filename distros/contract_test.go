@@ -39,13 +39,13 @@ type workshop struct {
 	// simply waited for.
 	release string
 	lock    func(t *testing.T) (release func())
-	// cache is where downloads are.
+	// cache is the folder of downloads.
 	cache string
-	// unsigned is how an unsigned repository or package is told.
+	// unsigned is the message about an unsigned repository or package.
 	unsigned string
-	// sign signs the repository with one of two keys, of which the machine
-	// trusts the first; with spoil, what was signed is changed afterwards. nil
-	// where a test of its own does that.
+	// sign signs the repository with one of two keys. The machine trusts the
+	// first. With spoil, the signed data changes afterwards. nil if a separate
+	// test does that.
 	sign func(t *testing.T, h *host.Host, key signer, spoil bool)
 }
 
@@ -128,7 +128,7 @@ func (w workshop) refuses(t *testing.T, h *host.Host) {
 	}
 
 	err = w.pm.Install(t.Context(), h, []string{"eksnode-rival"})
-	require.ErrorContains(t, err, "installing packages: packages contradict each other: ")
+	require.ErrorContains(t, err, "installing packages: packages conflict: ")
 	require.ErrorContains(t, err, "eksnode-rival")
 	assert.Len(t, w.versions(t, h, "eksnode-base", "eksnode-rival"), 1)
 
@@ -224,7 +224,7 @@ func TestRealAptDoesAsAll(t *testing.T) {
 	contract(t, nil, func(t *testing.T, h *host.Host) workshop {
 		built := map[string]deb{}
 		return workshop{
-			pm: apt(), impatient: newApt(0), cache: "/var/cache/apt", unsigned: "is not signed or not there; only signed ones are used: ",
+			pm: apt(), impatient: newApt(0), cache: "/var/cache/apt", unsigned: "is missing or not signed; only signed repositories are used: ",
 			build: func(_ *testing.T, _ *host.Host, p pkg) {
 				d := deb{name: p.name, version: p.version}
 				for _, field := range [][2]string{{"Depends", p.requires}, {"Provides", p.provides}, {"Conflicts", p.conflicts}, {"Recommends", p.recommends}} {

@@ -1,7 +1,7 @@
 package distros
 
-// debian is Debian. Its containerd is older than upstream's; both of the
-// kubelet's supported interfaces (CRI v1 and cgroup v2) are in 1.6.
+// debian is Debian. Its containerd is older than upstream's, but 1.6 supports
+// what the kubelet needs: CRI v1 and cgroup v2.
 func debian() Distro {
 	return Distro{
 		ID:        "debian",
@@ -9,7 +9,7 @@ func debian() Distro {
 		OSRelease: []string{"debian"},
 		Versions:  []string{"12", "13"},
 		Tested:    Joins,
-		Differs:   "Images of 12 (`make e2e`) and of 13 (`make e2e-full`) join a real cluster in the tests. containerd is 1.6 in 12 and 1.7 in 13.",
+		Differs:   "Images of 12 (`make e2e`) and 13 (`make e2e-full`) join a real cluster in the tests. containerd is 1.6 in Debian 12 and 1.7 in Debian 13.",
 
 		PackageManager: apt(),
 		Packages: map[Role][]string{

@@ -9,18 +9,18 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
 
-// byName is the option that overrides what a machine says of itself.
+// byName is the option that overrides os-release(5).
 const byName = surface.Name("distro")
 
-// Detect tells which distribution a machine is. With override, the ID of a
-// known distribution, the machine is taken for that whatever it says itself.
-// Otherwise os-release(5)'s ID and VERSION_ID must both be known: ID_LIKE is
-// never followed, because it would take Amazon Linux 2 for a Red Hat with
-// NetworkManager; it is only named in the error's hint.
+// Detect returns the distribution of a machine. override is the ID of a known
+// distribution and wins over os-release(5). Without override, ID and VERSION_ID
+// of os-release(5) must both be known. ID_LIKE is never used, because it would
+// confuse Amazon Linux 2 with a Red Hat that has NetworkManager; only the hint
+// in the error names it.
 func Detect(h *host.Host, override string) (Distro, Release, error) {
 	release, err := ReadRelease(h)
 	if override != "" {
-		d, err := ByID(override) // whatever os-release says, even nothing readable
+		d, err := ByID(override) // also without a readable os-release
 		return d.of(release.VersionID), release, err
 	}
 	if err != nil {
@@ -54,22 +54,22 @@ func match(release Release) (Distro, error) {
 			}
 			return strings.Join(list, " and ")
 		}
-		return Distro{}, surface.Errorf("%s is not supported; supported are the versions %s; to try it all the same, set %s to that name",
+		return Distro{}, surface.Errorf("%s is not supported; supported are the versions %s; to try this version anyway, set %s to that name",
 			release, surface.Words{HCL: versions(string(byName)), Flags: versions(byName.Flag())}, byName)
 	}
 	return Distro{}, unknown(release)
 }
 
-// unknown is the error for a distribution nobody has described.
+// unknown returns the error for an unknown distribution.
 func unknown(release Release) error {
 	msg := fmt.Sprintf("%s is not known; known are %s", release, strings.Join(IDs(), ", "))
 	if like := alike(release); len(like) > 0 {
-		return surface.Errorf("%s; it says that it is like %s: if it is, set %s", msg, strings.Join(like, " and "), byName.Is(like[0]))
+		return surface.Errorf("%s; its ID_LIKE names %s: if the machine behaves like it, set %s", msg, strings.Join(like, " and "), byName.Is(like[0]))
 	}
-	return surface.Errorf("%s; if it behaves like one of them, set %s to that name", msg, byName)
+	return surface.Errorf("%s; if the machine behaves like one of them, set %s to that name", msg, byName)
 }
 
-// alike lists the known distributions that a machine claims to resemble.
+// alike lists the known distributions that ID_LIKE names.
 func alike(release Release) []string {
 	var ids []string
 	for _, like := range release.IDLike {

@@ -47,8 +47,8 @@ func TestEveryDistroIsDetectedByItsFixtures(t *testing.T) {
 	assert.Len(t, files, known, "no fixture is left behind")
 }
 
-const alpineRefused = "Alpine Linux cannot be provisioned: it starts with OpenRC, and the kubelet needs systemd and its cgroups; " +
-	"choose one of the supported distributions; containers on the node may be Alpine's all the same"
+const alpineRefused = "Alpine Linux cannot be provisioned: Alpine starts with OpenRC, and the kubelet needs systemd and its cgroups; " +
+	"choose one of the supported distributions; containers on the node can still use Alpine"
 
 func TestDetectRefuses(t *testing.T) {
 	list := strings.Join(IDs(), ", ")
@@ -56,19 +56,19 @@ func TestDetectRefuses(t *testing.T) {
 	tests := map[string]struct{ release, err string }{
 		"an unknown one": {
 			"ID=slackware\nVERSION_ID=15.0\nPRETTY_NAME=\"Slackware 15.0\"\n",
-			`Slackware 15.0 (ID="slackware" VERSION_ID="15.0") is not known; ` + known + `; if it behaves like one of them, set distro to that name`,
+			`Slackware 15.0 (ID="slackware" VERSION_ID="15.0") is not known; ` + known + `; if the machine behaves like one of them, set distro to that name`,
 		},
 		"a derivative, naming what it is like": {
 			"ID=kali\nID_LIKE=debian\nVERSION_ID=2024.1\n",
-			`the distribution ID="kali" VERSION_ID="2024.1" is not known; ` + known + `; it says that it is like debian: if it is, set distro = "debian"`,
+			`the distribution ID="kali" VERSION_ID="2024.1" is not known; ` + known + `; its ID_LIKE names debian: if the machine behaves like it, set distro = "debian"`,
 		},
 		"a version nobody tried": {
 			"ID=debian\nVERSION_ID=\"10\"\nPRETTY_NAME=\"Debian GNU/Linux 10 (buster)\"\n",
-			`Debian GNU/Linux 10 (buster) (ID="debian" VERSION_ID="10") is not supported; supported are the versions 12, 13 (distro "debian"); to try it all the same, set distro to that name`,
+			`Debian GNU/Linux 10 (buster) (ID="debian" VERSION_ID="10") is not supported; supported are the versions 12, 13 (distro "debian"); to try this version anyway, set distro to that name`,
 		},
 		"an Amazon Linux nobody tried": {
 			"ID=amzn\nID_LIKE=\"centos rhel fedora\"\nVERSION_ID=\"2018.03\"\n",
-			`the distribution ID="amzn" VERSION_ID="2018.03" is not supported; supported are the versions 2 (distro "amazonlinux2") and 2023 (distro "amazonlinux2023"); to try it all the same, set distro to that name`,
+			`the distribution ID="amzn" VERSION_ID="2018.03" is not supported; supported are the versions 2 (distro "amazonlinux2") and 2023 (distro "amazonlinux2023"); to try this version anyway, set distro to that name`,
 		},
 		"Alpine, with the reason": {
 			"ID=alpine\nVERSION_ID=3.20.3\nPRETTY_NAME=\"Alpine Linux v3.20\"\n",
@@ -76,11 +76,11 @@ func TestDetectRefuses(t *testing.T) {
 		},
 		"Bottlerocket, which needs none": {
 			"ID=bottlerocket\nVERSION_ID=1.50.0\nPRETTY_NAME=\"Bottlerocket OS 1.50.0 (aws-k8s-1.34)\"\n",
-			`Bottlerocket OS 1.50.0 (aws-k8s-1.34) (ID="bottlerocket" VERSION_ID="1.50.0"): Bottlerocket cannot be provisioned: it has no shell and no package manager, its root is verified when it starts, and its images are nodes already; use its image as it is and configure it with TOML in user data`,
+			`Bottlerocket OS 1.50.0 (aws-k8s-1.34) (ID="bottlerocket" VERSION_ID="1.50.0"): Bottlerocket cannot be provisioned: Bottlerocket has no shell and no package manager, verifies its root file system at boot, and its images are nodes already; use its image unchanged, and configure the node with TOML in user data`,
 		},
 		"a file nobody can read": {
 			"ID=\"x\n",
-			`reading /etc/os-release: line 1: the value of ID has a quote that is not closed; name the distribution with distro = "…", one of ` + list,
+			`reading /etc/os-release: line 1: the value of ID has a quote without an end; name the distribution with distro = "…", one of ` + list,
 		},
 	}
 	for name, test := range tests {
@@ -112,7 +112,7 @@ func TestOverride(t *testing.T) {
 	_, _, err := Detect(image(t, nil), "debain")
 	require.EqualError(t, err, `distro "debain" is not known; known are `+strings.Join(IDs(), ", "))
 	_, _, err = Detect(image(t, nil), "windows")
-	require.ErrorContains(t, err, `distro "windows": Windows Server cannot be provisioned: the agent is a Linux program`)
+	require.ErrorContains(t, err, `distro "windows": Windows Server cannot be provisioned: eksnode's agent is a Linux program`)
 	_, _, err = Detect(image(t, nil), "alpine")
 	require.EqualError(t, err, `distro "alpine": `+alpineRefused)
 }

@@ -1,7 +1,6 @@
-// Package distros knows the distributions that can become nodes: one value in
-// one file each. Adding one touches that file, the list in table.go, its
-// os-release fixture and its golden plan; nothing else in the project names a
-// distribution.
+// Package distros describes the distributions that can become nodes: one value
+// in one file each. A new distribution needs that file, its os-release fixture
+// and its golden plan. No other package names a distribution.
 package distros
 
 import (
@@ -14,88 +13,88 @@ import (
 
 // Distro is everything that differs between distributions.
 type Distro struct {
-	// ID is the value's name: its file, its flag (distro = "…") and its anchor
-	// in the documentation.
+	// ID names the value: its file, the value of the option distro, and its
+	// heading in the documentation.
 	ID string
 	// Name is the distribution's own spelling.
 	Name string
-	// OSRelease are the IDs of os-release(5) that it answers to. Two values may
-	// share one when their Versions differ.
+	// OSRelease are the IDs of os-release(5) that identify the distribution.
+	// Two values may share an ID if their Versions differ.
 	OSRelease []string
-	// Versions are the supported VERSION_IDs of os-release(5). One without a
-	// dot covers its minor releases, so "9" covers "9.4". Empty means a rolling
-	// distribution, whose releases are not told apart.
+	// Versions are the supported VERSION_IDs of os-release(5). A version
+	// without a dot covers its minor releases, so "9" covers "9.4". Empty means
+	// a rolling distribution: every version is accepted.
 	Versions []string
-	// NewestKubernetes is the newest minor of Kubernetes 1 whose kubelet starts
-	// here; 0 sets no bound of its own.
+	// NewestKubernetes is the newest minor version of Kubernetes 1 whose
+	// kubelet starts on the distribution; 0 means no limit.
 	NewestKubernetes int
-	// Tested says how it is known to work.
+	// Tested says how the distribution is known to work.
 	Tested Proof
-	// Differs says in a sentence or two what a porter or user must know.
+	// Differs is a sentence or two for users and porters.
 	Differs string
 
-	// PackageManager installs Packages, which lists the packages of every role;
-	// an empty list says that the role needs none here.
+	// PackageManager installs Packages, which lists the packages of every role.
+	// An empty list means that the role needs no package.
 	PackageManager PackageManager
 	Packages       map[Role][]string
-	// PackagesOf are what single ones of the Versions need besides.
+	// PackagesOf are additional packages of single Versions.
 	PackagesOf map[string]map[Role][]string
-	// Repositories are commands that make further repositories known. They run
-	// before packages are installed, and must be safe to run twice.
+	// Repositories are commands that add repositories. They run before packages
+	// are installed, and must be safe to run twice.
 	Repositories [][]string
-	// Upstream are the IDs of the assets that come from upstream's archives
-	// here, because no repository of the distribution has them.
+	// Upstream are the IDs of assets that come from upstream archives, because
+	// no repository of the distribution has them.
 	Upstream []string
 
-	// OptionPackages are the packages of options. One that is not listed cannot
-	// be had here.
+	// OptionPackages are the packages of options. An option without an entry is
+	// not supported.
 	OptionPackages map[Option][]string
-	// FIPS says how FIPS mode is turned on.
+	// FIPS describes how to turn on FIPS mode.
 	FIPS FIPS
 
-	// CommandFolder is where commands go that no package owns, and UnitFolder
-	// where their units go. Both are writable when the image is built.
+	// CommandFolder is the folder for commands that no package owns, and
+	// UnitFolder the folder for their units. Both are writable when the image
+	// is built.
 	CommandFolder string
 	UnitFolder    string
-	// CAAnchors is the folder of additional certificate authorities, which are
-	// files ending in CASuffix, and CARefresh the command that takes them up.
-	// CABundle is the file that it makes of all of them.
+	// CAAnchors is the folder of additional certificate authorities, whose
+	// files end in CASuffix. CARefresh is the command that reads them, and
+	// CABundle the file with all authorities that the command writes.
 	CAAnchors, CASuffix string
 	CARefresh           []string
 	CABundle            string
 
-	// Network says who configures the interfaces, Security which security
-	// module is on, Time who keeps the clock.
+	// Network configures the interfaces, Security is the security module in
+	// force, and Time keeps the clock.
 	Network  NetworkStack
 	Security SecurityModule
 	Time     TimeKeeper
-	// Kernel says how arguments reach the kernel's command line.
+	// Kernel describes how arguments reach the kernel's command line.
 	Kernel CommandLine
-	// Quirks are further named peculiarities.
+	// Quirks are other named peculiarities.
 	Quirks []Quirk
 
-	// DefaultUser is the account that the base image lets in over SSH.
+	// DefaultUser is the account for SSH logins in the base image.
 	DefaultUser string
-	// BaseImages say where base images are found on AWS.
+	// BaseImages describe the base images on AWS.
 	BaseImages []BaseImage
-	// Scrub are the rows that a scrub of this distribution runs besides those
-	// that every machine needs.
+	// Scrub are additional scrub rules for this distribution.
 	Scrub []scrub.Rule
 }
 
-// Role is what packages are for.
+// Role is a purpose of packages.
 type Role string
 
 // The roles. Every distribution lists each.
 const (
 	ContainerRuntime Role = "container runtime" // containerd and runc
-	Confinement      Role = "confinement"       // what confines containers
+	Confinement      Role = "confinement"       // AppArmor or SELinux for containers
 	Networking       Role = "networking"        // kube-proxy, the VPC CNI, port forwarding
 	Storage          Role = "storage"           // network file systems of volumes
 	Trust            Role = "trust"             // the public certificate authorities
 )
 
-// Roles lists them in the order plans print them.
+// Roles lists the roles in the order of plans.
 var Roles = []Role{ContainerRuntime, Confinement, Networking, Storage, Trust}
 
 // Proof says how a distribution is known to work.
@@ -123,8 +122,7 @@ func (d Distro) AllPackages() []string {
 	return names
 }
 
-// of is the distribution in one release, with the packages that only that one
-// needs.
+// of returns the distribution with the additional packages of one release.
 func (d Distro) of(version string) Distro {
 	major, _, _ := strings.Cut(version, ".")
 	packages := maps.Clone(d.Packages)
@@ -140,8 +138,8 @@ func (d Distro) of(version string) Distro {
 	return d
 }
 
-// Settings are everything that the distribution's network stack, time keeper,
-// security module and quirks ask of an image, each with its own name.
+// Settings returns the settings of the distribution's network stack, time
+// keeper, security module and quirks.
 func (d Distro) Settings() []Settings {
 	all := []Settings{d.Network.Settings, d.Security.Settings, d.Time.Settings}
 	for _, q := range d.Quirks {

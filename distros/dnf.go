@@ -25,8 +25,8 @@ type dnfManager struct {
 	tool    tool
 }
 
-// dnf would wait for another one by itself, for ever: it is told not to, and
-// called again.
+// dnf would wait for another dnf process forever. Options turn that off, and
+// eksnode calls dnf again instead.
 func dnf() PackageManager { return newDnf(lockPatience) }
 
 func newDnf(patience time.Duration) PackageManager {
@@ -41,8 +41,8 @@ func newDnf(patience time.Duration) PackageManager {
 	}
 }
 
-// yum is that of Amazon Linux 2. It knows neither weak dependencies nor
-// makecache's --refresh.
+// yum is the package manager of Amazon Linux 2. It has neither weak
+// dependencies nor the option --refresh of makecache.
 func yum() PackageManager { return newYum(lockPatience) }
 
 func newYum(patience time.Duration) PackageManager {
@@ -59,19 +59,20 @@ func newYum(patience time.Duration) PackageManager {
 
 func (m dnfManager) Name() string { return m.name }
 
-// Installed asks rpm: its database's form changes from release to release, so
-// it is not read as a file, and a mounted root cannot be asked.
+// Installed queries rpm. The form of rpm's database changes from release to
+// release, so eksnode does not read the file, and an image root has no running
+// rpm.
 func (m dnfManager) Installed(ctx context.Context, h *host.Host, names []string) (map[string]string, error) {
 	return rpmVersions(ctx, h, names)
 }
 
-// rpmVersions tells the versions of those packages that rpm has installed.
+// rpmVersions returns the versions of the installed packages.
 func rpmVersions(ctx context.Context, h *host.Host, names []string) (map[string]string, error) {
 	found := map[string]string{}
 	for _, name := range names {
 		version, err := rpmVersion(ctx, h, name)
 		if err != nil {
-			return nil, fmt.Errorf("asking for the package %s: %w", name, err)
+			return nil, fmt.Errorf("querying rpm for the package %s: %w", name, err)
 		}
 		if version != "" {
 			found[name] = version
@@ -80,7 +81,8 @@ func rpmVersions(ctx context.Context, h *host.Host, names []string) (map[string]
 	return found, nil
 }
 
-// rpmVersion is empty when nothing installed has or provides that name.
+// rpmVersion returns the version, or "" if no installed package has or provides
+// that name.
 func rpmVersion(ctx context.Context, h *host.Host, name string) (string, error) {
 	argv := []string{"rpm", "--query", "--whatprovides", `--queryformat=%{NAME}\t%{EVR}\n`, "--", name}
 	out, err := h.Run(ctx, host.Command{Argv: argv, Env: []string{"LC_ALL=C"}})
@@ -120,8 +122,8 @@ func (m dnfManager) Refresh(ctx context.Context, h *host.Host) error {
 // Pinned implements PackageManager.
 func (m dnfManager) Pinned(name, version string) (string, error) { return name + "-" + version, nil }
 
-// Hold needs no plug-in: what the configuration excludes is neither installed
-// nor upgraded. Install passes over it.
+// Hold needs no plug-in: dnf neither installs nor upgrades packages that its
+// configuration excludes. Install ignores the exclusion.
 func (m dnfManager) Hold(_ context.Context, h *host.Host, names []string) error {
 	return holding(extendConf(h, m.conf, "main", m.exclude, names))
 }
@@ -139,17 +141,17 @@ func (m dnfManager) Install(ctx context.Context, h *host.Host, names []string) e
 	return installing(m.tool.run(ctx, h, m.line("install", append([]string{"--disableexcludes=main", "--"}, names...)...)))
 }
 
-// Leftover is nothing: rpm's packages do not start their services.
+// Leftover returns nothing: packages of rpm do not start their services.
 func (dnfManager) Leftover(*host.Host) ([]string, error) { return nil, nil }
 
 func (m dnfManager) Clean(ctx context.Context, h *host.Host) error {
 	if err := m.tool.run(ctx, h, m.line("clean", "packages")); err != nil {
-		return fmt.Errorf("dropping downloaded packages: %w", err)
+		return fmt.Errorf("deleting downloaded packages: %w", err)
 	}
 	return nil
 }
 
-// dnfLocked is how dnf and yum say that another one is at work.
+// dnfLocked matches the message of dnf and yum about another running process.
 const dnfLocked = `already locked by \d+|another app is currently holding|Existing lock \S+`
 
 func rpmSymptoms() []symptom {

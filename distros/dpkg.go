@@ -20,9 +20,9 @@ func (p dpkgPackage) compare(q dpkgPackage) int {
 	return cmp.Or(strings.Compare(p.name, q.name), strings.Compare(p.arch, q.arch))
 }
 
-// dpkgEntry is a package's state; see dpkg(1).
+// dpkgEntry is the state of a package; see dpkg(1).
 type dpkgEntry struct {
-	want string // what was asked for, such as "install"
+	want string // the requested state, such as "install"
 	// again says that dpkg can finish the package only by unpacking it again.
 	again bool
 	state string
@@ -30,16 +30,16 @@ type dpkgEntry struct {
 	fresh bool
 }
 
-// wanted says whether the package was to be installed, and not removed.
+// wanted reports whether the package was to be installed, not removed.
 func (s dpkgEntry) wanted() bool { return s.want == "install" || s.want == "hold" }
 
-// unfinished says whether something is left to do.
+// unfinished reports whether the package is not in its final state.
 func (s dpkgEntry) unfinished() bool { return s.again || dpkgHeals[s.state] != "" }
 
-// dpkgRead tells the state of each package as dpkg would read it, from its
-// status and from its journal, and how many entries the journal has. A killed
-// dpkg leaves its last changes there, and apt refuses to do anything until they
-// are taken over.
+// dpkgRead returns the state of each package from dpkg's status and journal, as
+// dpkg reads them, and the number of entries in the journal. A killed dpkg
+// leaves its last changes in the journal, and apt refuses to work until dpkg
+// has processed them.
 func dpkgRead(h *host.Host, status []byte) (map[dpkgPackage]dpkgEntry, int, error) {
 	entries, err := journalEntries(h)
 	if err != nil {
@@ -52,8 +52,8 @@ func dpkgRead(h *host.Host, status []byte) (map[dpkgPackage]dpkgEntry, int, erro
 	return states, len(entries), nil
 }
 
-// dpkgRecords notes the states in a file of deb-control(5)'s form: what is
-// wanted, whether the package must be installed again, and the state.
+// dpkgRecords records the states in a file of deb-control(5)'s form: the wanted
+// state, whether the package must be installed again, and the state.
 func dpkgRecords(text string, states map[dpkgPackage]dpkgEntry) {
 	for paragraph := range strings.SplitSeq(text, "\n\n") {
 		fields := map[string]string{}
@@ -73,7 +73,8 @@ func dpkgRecords(text string, states map[dpkgPackage]dpkgEntry) {
 	}
 }
 
-// journalEntries are the contents of dpkg's journal, in the order it wrote them.
+// journalEntries returns the contents of dpkg's journal, in the order of
+// writing.
 func journalEntries(h *host.Host) ([]string, error) {
 	files, err := afero.ReadDir(h.Files, dpkgJournal) // sorted
 	if errors.Is(err, fs.ErrNotExist) {

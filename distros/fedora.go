@@ -8,7 +8,7 @@ func fedora() Distro {
 		OSRelease: []string{"fedora"},
 		Versions:  []string{"43", "44"},
 		Tested:    PlanTested,
-		Differs:   "A release lives for about a year: older ones get no packages any more.",
+		Differs:   "A release gets packages for about a year.",
 
 		PackageManager: dnf(),
 		Packages: map[Role][]string{

@@ -1,14 +1,14 @@
 package distros
 
-// flatcar is Flatcar Container Linux. It has containerd, runc and the network's
-// tools in its image, and no package manager.
+// flatcar is Flatcar Container Linux. Its image contains containerd, runc and
+// the network tools, and no package manager.
 func flatcar() Distro {
 	return Distro{
 		ID:        "flatcar",
 		Name:      "Flatcar Container Linux",
 		OSRelease: []string{"flatcar"},
 		Tested:    PlanTested,
-		Differs:   "/usr is read-only: commands go to /opt/bin, units to /etc. There is no package manager, so packages must stay empty. An image does not update itself: it is built anew.",
+		Differs:   "/usr is read-only: commands are in /opt/bin, units in /etc. There is no package manager, so `packages` must stay empty. Nodes do not update themselves: build a new image instead.",
 
 		PackageManager: noPackages(),
 		Packages: map[Role][]string{

@@ -1,30 +1,30 @@
 package distros
 
-// Which of the interfaces is the primary one shows only at boot, so first boot
-// takes the secondary ones from the stack. What is the same on every node is
-// written here.
+// Only a boot shows which interface is the primary one, so first boot keeps the
+// stack off the secondary ones. This file has the settings that are the same on
+// every node.
 
-// vethMAC keeps udev from giving the pods' interfaces other addresses than the
-// VPC CNI gave them: it remembers the address before udev changes it.
+// vethMAC stops udev from changing the MAC addresses of pods' interfaces: the
+// VPC CNI records an address before udev changes it.
 // https://github.com/aws/amazon-vpc-cni-k8s/issues/2103
 func vethMAC() File {
 	return File{
 		"/etc/systemd/network/99-default.link.d/80-eksnode.conf", "[Link]\nMACAddressPolicy=none\n",
-		"udev would change the address of a pod's interface after the VPC CNI has noted it",
+		"udev would change the MAC address of a pod's interface after the VPC CNI has recorded it",
 	}
 }
 
-// foreignRoutes keeps systemd-networkd from removing the pods' routes and rules
+// foreignRoutes stops systemd-networkd from removing the pods' routes and rules
 // when it restarts; see networkd.conf(5).
 func foreignRoutes() File {
 	return File{
 		"/etc/systemd/networkd.conf.d/80-eksnode.conf", "[Network]\nManageForeignRoutes=no\nManageForeignRoutingPolicyRules=no\n",
-		"networkd would remove the pods' routes and rules whenever it restarts",
+		"networkd would remove the pods' routes and rules at every restart",
 	}
 }
 
-// unmanagedPods keeps systemd-networkd off the host's ends of the pods'
-// interfaces. A machine that is a container itself has its own end as eth0, or
+// unmanagedPods stops systemd-networkd from configuring the host's ends of
+// pods' interfaces. A machine that is a container has its own end as eth0, or
 // as host0 in systemd-nspawn.
 func unmanagedPods() File {
 	return File{
@@ -42,9 +42,10 @@ func netplanNetworkd() NetworkStack {
 }
 
 // networkManager: nm-cloud-setup writes rules in the tables 30200 and 30400
-// that take the pods' packets; see NetworkManager.conf(5) for the devices.
+// that catch the pods' packets. NetworkManager.conf(5) describes the list of
+// devices.
 func networkManager() NetworkStack {
-	const why = "it writes routing rules for secondary addresses, which are the pods'"
+	const why = "nm-cloud-setup writes routing rules for secondary addresses, which belong to pods"
 	return NetworkStack{"NetworkManager", Settings{
 		Files: []File{
 			{
@@ -58,11 +59,11 @@ func networkManager() NetworkStack {
 	}}
 }
 
-// wicked touches only interfaces that have an ifcfg file; see ifcfg(5).
+// wicked configures only interfaces with an ifcfg file; see ifcfg(5).
 func wicked() NetworkStack {
 	return NetworkStack{"wicked", Settings{Files: []File{vethMAC()}}}
 }
 
-// networkScripts is Amazon Linux 2's: a file for each interface, and dhclient.
-// Its udev has no policy of addresses that would concern pods' interfaces.
+// networkScripts is the stack of Amazon Linux 2: a file for each interface, and
+// dhclient. Its udev does not change MAC addresses.
 func networkScripts() NetworkStack { return NetworkStack{Name: "network-scripts with dhclient"} }

@@ -8,8 +8,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
 
-// packageless is the package manager of systems that have none: everything
-// they need is in their image or comes as an asset.
+// packageless is for systems without a package manager: everything they need is
+// in their image or comes as an asset.
 type packageless struct{ transactional }
 
 func noPackages() PackageManager { return packageless{} }
@@ -24,7 +24,7 @@ func (packageless) Refreshing() string { return "nothing" }
 
 func (packageless) Refresh(context.Context, *host.Host) error { return nil }
 
-// Install refuses: no list of packages of this distribution has any.
+// Install refuses all packages; the distribution's own lists are empty.
 func (packageless) Install(_ context.Context, _ *host.Host, names []string) error {
 	return installing(none(names))
 }
@@ -46,12 +46,12 @@ func (packageless) Leftover(*host.Host) ([]string, error) { return nil, nil }
 
 func (packageless) Clean(context.Context, *host.Host) error { return nil }
 
-// none says that there is no package manager.
+// none returns the error for packages without a package manager.
 func none(names []string) error {
-	return surface.Errorf("this distribution has no package manager, so it has no package %s; leave %s", strings.Join(names, ", "), surface.Words{HCL: "packages empty", Flags: "--packages out"})
+	return surface.Errorf("this distribution has no package manager and so no package %s; leave %s", strings.Join(names, ", "), surface.Words{HCL: "packages empty", Flags: "--packages out"})
 }
 
-// HasPackages says whether the distribution has a package manager.
+// HasPackages reports whether the distribution has a package manager.
 func (d Distro) HasPackages() bool {
 	_, without := d.PackageManager.(packageless)
 	return !without

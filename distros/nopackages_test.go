@@ -11,7 +11,7 @@ import (
 // to those who ask.
 func TestNoPackages(t *testing.T) {
 	h, pm := image(t, nil), noPackages()
-	const none = "this distribution has no package manager, so it has no package htop; leave packages empty"
+	const none = "this distribution has no package manager and so no package htop; leave packages empty"
 	require.NoError(t, pm.Refresh(t.Context(), h))
 	require.NoError(t, pm.Clean(t.Context(), h))
 	require.EqualError(t, pm.Install(t.Context(), h, []string{"htop"}), "installing packages: "+none)

@@ -8,7 +8,7 @@ func openSUSELeap15() Distro {
 		OSRelease: []string{"opensuse-leap"},
 		Versions:  []string{"15.6"},
 		Tested:    PlanTested,
-		Differs:   "wicked configures interfaces, and AppArmor confines; Leap 16 changed both.",
+		Differs:   "wicked configures interfaces, and AppArmor confines processes. Leap 16 uses NetworkManager and SELinux.",
 
 		PackageManager: zypper(),
 		Packages: map[Role][]string{

@@ -8,7 +8,7 @@ func openSUSELeap16() Distro {
 		OSRelease: []string{"opensuse-leap"},
 		Versions:  []string{"16.0"},
 		Tested:    PlanTested,
-		Differs:   "NetworkManager configures interfaces, and SELinux confines.",
+		Differs:   "NetworkManager configures interfaces, and SELinux confines processes.",
 
 		PackageManager: zypper(),
 		Packages: map[Role][]string{

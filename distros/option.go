@@ -1,10 +1,10 @@
 package distros
 
-// Option is something that not every node wants, by its name in a spec.
+// Option is an option that needs packages, by its name in a spec.
 type Option string
 
-// The options that need packages. Every distribution says which: a list, which
-// may be empty, or none at all where the option cannot be had.
+// The options that need packages. Every distribution lists the packages of
+// each, possibly none, or leaves out an option that it does not support.
 const (
 	NVIDIA Option = "nvidia_container_toolkit" // containers with GPUs
 	EFA    Option = "efa"                      // Elastic Fabric Adapter
@@ -14,23 +14,25 @@ const (
 // Options lists them.
 var Options = []Option{NVIDIA, EFA, Audit}
 
-// Can says whether the distribution has an option.
+// Can reports whether the distribution supports an option.
 func (d Distro) Can(o Option) bool {
 	_, can := d.OptionPackages[o]
 	return can
 }
 
-// optionPackages are the usual names; Debian's and Ubuntu's audit is auditd.
+// optionPackages returns the usual package names; the audit package of Debian
+// and Ubuntu is auditd.
 func optionPackages(audit string) map[Option][]string {
 	return map[Option][]string{NVIDIA: {"nvidia-container-toolkit"}, EFA: {"rdma-core"}, Audit: {audit}}
 }
 
-// FIPS says how FIPS mode is turned on, which no step can do: it belongs to the
-// base image.
+// FIPS describes how to turn on FIPS mode. No step does it, because it belongs
+// to the base image.
 type FIPS struct {
-	// Enable says how; empty where the distribution has no validated modules.
+	// Enable describes the steps; empty if the distribution has no validated
+	// modules.
 	Enable string
-	// None says why there is none; empty where there is one.
+	// None is the reason why there is no FIPS mode; empty if there is one.
 	None string
 }
 

@@ -25,7 +25,7 @@ func TestNobodyIsTakenForWhatItIsLike(t *testing.T) {
 	}
 }
 
-// Two values that share an ID are told apart by the version alone.
+// The version alone distinguishes two values that share an ID.
 func TestVersionsTellSharedIDsApart(t *testing.T) {
 	for release, want := range map[string]string{
 		"ID=amzn\nVERSION_ID=2\n":              "amazonlinux2",

@@ -11,63 +11,63 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
-// PackageManager installs packages. Its values are shared by distributions.
-// Commands run without questions, wait for a lock that another run holds, and
-// retry a download where the tool itself can.
+// PackageManager installs packages. Distributions share its values. Commands
+// run without questions, wait for a lock of another process, and retry
+// downloads if the tool can.
 type PackageManager interface {
 	// Name is the tool's own name, such as "apt".
 	Name() string
-	// Installed tells the versions of those packages that are installed
-	// completely; others are left out. It needs no network. On a mounted root
-	// it reads the package database's files, and where those need the tool it
-	// returns host.ErrMountedRoot.
+	// Installed returns the versions of completely installed packages and
+	// leaves out others. It needs no network. On an image root it reads the
+	// files of the package database; if that needs the tool, it returns
+	// host.ErrMountedRoot.
 	Installed(ctx context.Context, h *host.Host, names []string) (map[string]string, error)
-	// Refreshing is the command behind Refresh, in short, for plans.
+	// Refreshing is a short form of the command behind Refresh, for plans.
 	Refreshing() string
-	// Refresh learns what the repositories offer. An unreachable repository is
-	// an error that names it.
+	// Refresh updates the package lists. An unreachable repository is an error
+	// that names the repository.
 	Refresh(ctx context.Context, h *host.Host) error
-	// Unfinished lists the packages that an interrupted run left half done, and
-	// Finish completes them, without starting their services.
+	// Unfinished lists packages that an interrupted run left half installed.
+	// Finish completes them without starting their services.
 	Unfinished(h *host.Host) ([]string, error)
 	Finish(ctx context.Context, h *host.Host) error
-	// Install installs packages, after finishing what an interrupted run left.
-	// Services of theirs are not started. A package that no repository has is
-	// an error that names it.
+	// Install installs packages, after finishing those of an interrupted run.
+	// Services of the packages do not start. A package that no repository has
+	// is an error that names the package.
 	Install(ctx context.Context, h *host.Host, names []string) error
-	// Pinned is what Install takes for a package in one version, or an error
-	// that says why there is none.
+	// Pinned returns the argument of Install for one version of a package, or
+	// an error with the reason why there is none.
 	Pinned(name, version string) (string, error)
-	// Hold keeps packages from being upgraded, installed or removed by others
-	// than Install, and Held lists those of the names that are held.
+	// Hold stops everything but Install from upgrading, installing or removing
+	// packages. Held returns the names that are held.
 	Hold(ctx context.Context, h *host.Host, names []string) error
 	Held(h *host.Host, names []string) ([]string, error)
-	// Remove removes packages, and those that need them.
+	// Remove removes packages, and those that depend on them.
 	Remove(ctx context.Context, h *host.Host, names []string) error
 	// Leftover lists files of an interrupted Install that must go.
 	Leftover(h *host.Host) ([]string, error)
-	// Clean drops what was downloaded.
+	// Clean deletes downloaded packages.
 	Clean(ctx context.Context, h *host.Host) error
 }
 
 // tool runs a package manager's command.
 type tool struct {
-	// words are how many words of a command line tell a person what is run;
-	// options follow.
+	// words is the number of words of a command line that describe the command
+	// to a person; options follow.
 	words    int
 	env      []string
 	symptoms []symptom
-	// locked is the pattern of its saying that another one is at work.
+	// locked matches the tool's message about another running process.
 	locked   string
 	patience time.Duration
 }
 
-// run runs a command and waits while another one is at work. A failure says
-// what it means, if a symptom tells, and the last lines of what was printed.
+// run runs a command and waits while another process holds the lock. The error
+// has the meaning of a known symptom, and the last lines of the output.
 func (t tool) run(ctx context.Context, h *host.Host, argv []string) error {
 	return patiently(ctx, t.patience, func() error {
 		// The shell only joins standard error to standard output: apt and dnf
-		// print errors on both, and what matters may come long before the end.
+		// print errors on both, and the cause may come long before the end.
 		joined := append([]string{"sh", "-c", `exec "$@" 2>&1`, argv[0]}, argv...)
 		out, err := h.Run(ctx, host.Command{Argv: joined, Env: append([]string{"LC_ALL=C"}, t.env...)})
 		var failed *host.CommandError
@@ -85,7 +85,7 @@ func lastLines(s string, n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// explained is a command's failure with what it means.
+// explained is the failure of a command with its meaning.
 type explained struct {
 	hint string
 	err  error
@@ -94,11 +94,11 @@ type explained struct {
 func (e *explained) Error() string { return e.hint + ": " + e.err.Error() }
 func (e *explained) Unwrap() error { return e.err }
 
-// symptom is a pattern in a tool's output and what it means; $1 in the meaning
-// is the pattern's first group.
+// symptom is a pattern in a tool's output and its meaning; $1 in the meaning is
+// the pattern's first group.
 type symptom struct{ pattern, meaning string }
 
-// explain looks for the first symptom in what a failed command said.
+// explain returns the first symptom in the output of a failed command.
 func explain(err error, said string, symptoms []symptom) error {
 	for _, s := range symptoms {
 		pattern := regexp.MustCompile(s.pattern)
@@ -109,7 +109,7 @@ func explain(err error, said string, symptoms []symptom) error {
 	return err
 }
 
-// What several tools say in the same words.
+// Messages that several tools share.
 func diskSymptoms() []symptom {
 	return []symptom{
 		{`No space left on device|not enough free disk space`, "the disk is full; free some space or enlarge it"},
@@ -121,7 +121,7 @@ func diskSymptoms() []symptom {
 const (
 	noPackage    = "no repository of this machine has the package $1; check its name and the machine's repositories"
 	noVersion    = "no repository of this machine has the version $1; check package_versions"
-	conflicts    = "packages contradict each other: $1; remove the one that is there, or leave the other out"
+	conflicts    = "packages conflict: $1; remove the installed package, or leave out the new one"
 	noRepository = "the repository $1 could not be reached; check the machine's network, proxy and repositories"
 	stillRunning = "another package manager is still running"
 )
@@ -147,12 +147,12 @@ func holding(err error) error {
 	return fmt.Errorf("holding packages: %w", err)
 }
 
-// lockPatience is how long to wait for another run, such as Debian's own daily
-// one, which starts with the machine.
+// lockPatience is how long to wait for another process, such as Debian's daily
+// run, which starts with the machine.
 const lockPatience = 5 * time.Minute
 
-// patiently repeats do while it fails because another run holds a lock, which
-// shows in its output by the pattern locked.
+// patiently repeats do while it fails because another process holds a lock; the
+// pattern locked matches the output of such a failure.
 func patiently(ctx context.Context, patience time.Duration, do func() error, locked string) error {
 	deadline := time.After(patience)
 	pattern := regexp.MustCompile(locked)

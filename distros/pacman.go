@@ -17,10 +17,10 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
 
-// pacmanManager is Arch Linux's package manager.
+// pacmanManager is the package manager of Arch Linux.
 type pacmanManager struct {
 	transactional
-	// options are given to every pacman.
+	// options are for every pacman.
 	options []string
 	tool    tool
 }
@@ -39,8 +39,8 @@ const (
 
 func (pacmanManager) Name() string { return "pacman" }
 
-// Installed reads pacman's local database, which a mounted root has too and
-// which needs no command.
+// Installed reads pacman's local database, which works for an image root and
+// needs no command.
 func (pacmanManager) Installed(_ context.Context, h *host.Host, names []string) (map[string]string, error) {
 	entries, err := afero.ReadDir(h.Files, pacmanLocal)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -71,8 +71,8 @@ func (pacmanManager) Installed(_ context.Context, h *host.Host, names []string) 
 	return chosen(names, found, provided), nil
 }
 
-// pacmanDesc reads a desc file: fields called %NAME%, a value a line, an empty
-// line after each.
+// pacmanDesc reads a desc file: fields named %NAME%, one value per line, and an
+// empty line after each field.
 func pacmanDesc(text string) map[string][]string {
 	fields := map[string][]string{}
 	field := ""
@@ -92,8 +92,8 @@ func pacmanDesc(text string) map[string][]string {
 
 func (pacmanManager) Refreshing() string { return "pacman -Syu" }
 
-// Refresh upgrades everything too: Arch does not support installing packages
-// of today on a machine of yesterday.
+// Refresh also upgrades the system: Arch does not support new packages on an
+// old system.
 func (m pacmanManager) Refresh(ctx context.Context, h *host.Host) error {
 	if err := m.tool.run(ctx, h, append([]string{"pacman", "-Syu"}, m.options...)); err != nil {
 		return fmt.Errorf("refreshing the package lists and upgrading: %w", err)
@@ -107,12 +107,12 @@ func (m pacmanManager) Install(ctx context.Context, h *host.Host, names []string
 	return installing(m.tool.run(ctx, h, append(append([]string{"pacman", "-S", "--needed"}, m.options...), append([]string{"--"}, names...)...)))
 }
 
-// Pinned refuses: Arch's repositories have the newest version only.
+// Pinned refuses: Arch's repositories have only the newest version.
 func (pacmanManager) Pinned(name, version string) (string, error) {
-	return "", surface.Errorf("pacman cannot install %s %s: a repository has only the newest version; leave it out of %s", name, version, surface.Name("package_versions"))
+	return "", surface.Errorf("pacman cannot install %s %s: a repository has only the newest version; remove the package from %s", name, version, surface.Name("package_versions"))
 }
 
-// Hold writes IgnorePkg, which pacman.conf(5) reads any number of times.
+// Hold writes IgnorePkg, which pacman.conf(5) allows any number of times.
 func (pacmanManager) Hold(_ context.Context, h *host.Host, names []string) error {
 	return holding(extendConf(h, "/etc/pacman.conf", "options", "IgnorePkg", names))
 }
@@ -125,30 +125,30 @@ func (m pacmanManager) Remove(ctx context.Context, h *host.Host, names []string)
 	return removing(m.tool.run(ctx, h, append(append([]string{"pacman", "-Rc"}, m.options...), append([]string{"--"}, names...)...)))
 }
 
-// pacmanCache has the packages that were downloaded.
+// pacmanCache has the downloaded packages.
 const pacmanCache = "/var/cache/pacman/pkg"
 
-// Clean empties the cache by hand: `pacman -Scc --noconfirm` answers its own
-// second question with no and leaves it. A cache that is mounted from elsewhere
-// is not the machine's to empty, and not in the image.
+// Clean empties the cache itself: `pacman -Scc --noconfirm` answers its own
+// second question with no and keeps the cache. A mounted cache does not belong
+// to the machine and is not in the image.
 func (pacmanManager) Clean(_ context.Context, h *host.Host) error {
 	foreign, err := h.Files.Foreign(pacmanCache, pacmanCache, true)
 	if err != nil {
-		return fmt.Errorf("dropping downloaded packages: %w", err)
+		return fmt.Errorf("deleting downloaded packages: %w", err)
 	}
 	if foreign != nil {
 		return nil
 	}
 	if _, err := h.Files.RemoveContents(pacmanCache); err != nil {
-		return fmt.Errorf("dropping downloaded packages: %w", err)
+		return fmt.Errorf("deleting downloaded packages: %w", err)
 	}
 	return nil
 }
 
 var processFile = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9]+$`) })
 
-// Leftover is the lock of a pacman that was killed: it stays, but no process
-// has it open any more.
+// Leftover returns the lock of a killed pacman: the file stays, but no process
+// has it open.
 func (pacmanManager) Leftover(h *host.Host) ([]string, error) {
 	held, err := h.Exists(pacmanLock)
 	if err != nil || !held {
@@ -194,5 +194,5 @@ func pacmanSymptoms() []symptom {
 	}...)
 }
 
-// pacmanLocked is how pacman says that another one is at work.
+// pacmanLocked matches pacman's message about another running process.
 const pacmanLocked = `unable to lock database`

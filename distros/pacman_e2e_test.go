@@ -62,7 +62,7 @@ func publishPackages(t *testing.T, _ *host.Host, address string, signed bool) {
 	require.NoError(t, os.Chtimes(filepath.Join(pacmanRepository, "here.db.tar.gz"), later, later))
 }
 
-// signPackages signs every package and the list of them anew; pacman trusts the
+// signPackages signs every package and their list again; pacman trusts the
 // key of that name alone.
 func signPackages(t *testing.T, h *host.Host, key signer, spoil bool) {
 	t.Helper()

@@ -37,7 +37,7 @@ func TestPacmanReadsTheDatabaseOfAMountedRoot(t *testing.T) {
 	assert.Empty(t, left)
 }
 
-// A cache that is bound from elsewhere belongs to whoever lends it.
+// A cache that is a bind mount belongs to its owner, not to the machine.
 func TestPacmanLeavesACacheThatIsMountedFromElsewhere(t *testing.T) {
 	h := image(t, map[string]string{"var/cache/pacman/pkg/own.pkg.tar.zst": "own"})
 	lent, cache := t.TempDir(), filepath.Join(h.Root(), "var/cache/pacman/pkg")

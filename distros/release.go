@@ -8,18 +8,18 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
-// Release is what os-release(5) says about a machine.
+// Release has the fields of os-release(5) on a machine.
 type Release struct {
 	// ID, IDLike, VersionID and BuildID are the fields of the same names.
 	ID        string
 	IDLike    []string
 	VersionID string
 	BuildID   string
-	// PrettyName is what the distribution calls itself.
+	// PrettyName is the distribution's own name.
 	PrettyName string
 }
 
-// String names the machine's distribution the way an error shall.
+// String names the machine's distribution for errors.
 func (r Release) String() string {
 	s := fmt.Sprintf("ID=%q VERSION_ID=%q", r.ID, r.VersionID)
 	if r.PrettyName != "" {
@@ -28,7 +28,7 @@ func (r Release) String() string {
 	return "the distribution " + s
 }
 
-// errNoRelease says that a machine does not tell what it is.
+// errNoRelease means that a machine has no os-release(5).
 var errNoRelease = errors.New("reading os-release: the machine has neither /etc/os-release nor /usr/lib/os-release")
 
 // ReadRelease reads a machine's os-release(5), first from /etc, then from
@@ -52,10 +52,10 @@ func ReadRelease(h *host.Host) (Release, error) {
 }
 
 // ParseRelease reads the text of an os-release(5) file. Values may be bare, in
-// single or in double quotes, and end with the line; as a shell would read
-// them, but nothing is expanded. A value of interest that the format does not
-// allow is an error, because guessing a distribution wrongly costs more than
-// stopping; in fields that nobody asks for, anything goes.
+// single or in double quotes, and end with the line. They are read as a shell
+// would, but nothing is expanded. A malformed value of a used field is an
+// error, because guessing the wrong distribution is worse than stopping. Other
+// fields may have any value.
 func ParseRelease(text string) (Release, error) {
 	var r Release
 	n := 0
@@ -85,7 +85,7 @@ func ParseRelease(text string) (Release, error) {
 	return r, nil
 }
 
-// fields are the fields of interest, and how each is kept.
+// fields are the used fields, and the functions that store them.
 func (r *Release) fields() map[string]func(string) {
 	return map[string]func(string){
 		"ID":          func(v string) { r.ID = v },
@@ -97,13 +97,12 @@ func (r *Release) fields() map[string]func(string) {
 }
 
 var (
-	errOpenQuote = errors.New("has a quote that is not closed")
-	errAfter     = errors.New("goes on after its closing quote")
+	errOpenQuote = errors.New("has a quote without an end")
+	errAfter     = errors.New("continues after its closing quote")
 	errBare      = errors.New("needs quotes")
 )
 
-// unquote reads a value by the shell's rules, as far as os-release(5) lets
-// them in.
+// unquote reads a value by the rules of the shell that os-release(5) allows.
 func unquote(raw string) (string, error) {
 	if raw == "" {
 		return "", nil

@@ -36,11 +36,11 @@ func TestParseRelease(t *testing.T) {
 		"the last one counts":        {text: "ID=x\nID=y\n", want: Release{ID: "y"}},
 		"no ID means linux":          {text: "NAME=Something\n", want: Release{ID: "linux"}},
 		"other fields are not read":  {text: "ID=x\nANSI_COLOR=0;36\nNAME=\"open\n", want: Release{ID: "x"}},
-		"an open double quote":       {text: "ID=\"debian\n", err: "line 1: the value of ID has a quote that is not closed"},
-		"an escaped closing quote":   {text: `ID="debian\"`, err: "line 1: the value of ID has a quote that is not closed"},
-		"an open single quote":       {text: "ID=debian\nVERSION_ID='12\n", err: "line 2: the value of VERSION_ID has a quote that is not closed"},
-		"text after a quote":         {text: "ID=\"debian\"12\n", err: "line 1: the value of ID goes on after its closing quote"},
-		"text after a single quote":  {text: "ID='debian'12\n", err: "line 1: the value of ID goes on after its closing quote"},
+		"an open double quote":       {text: "ID=\"debian\n", err: "line 1: the value of ID has a quote without an end"},
+		"an escaped closing quote":   {text: `ID="debian\"`, err: "line 1: the value of ID has a quote without an end"},
+		"an open single quote":       {text: "ID=debian\nVERSION_ID='12\n", err: "line 2: the value of VERSION_ID has a quote without an end"},
+		"text after a quote":         {text: "ID=\"debian\"12\n", err: "line 1: the value of ID continues after its closing quote"},
+		"text after a single quote":  {text: "ID='debian'12\n", err: "line 1: the value of ID continues after its closing quote"},
 		"a blank in a bare value":    {text: "ID=my linux\n", err: "line 1: the value of ID needs quotes"},
 		"a command in a bare value":  {text: "ID=$(id)\n", err: "line 1: the value of ID needs quotes"},
 		"a line without a value":     {text: "ID=x\nDebian\n", err: "line 2 is not NAME=VALUE"},
@@ -103,7 +103,7 @@ func TestReadReleaseLooksInBothPlaces(t *testing.T) {
 	require.EqualError(t, err, "reading os-release: the machine has neither /etc/os-release nor /usr/lib/os-release")
 
 	_, err = ReadRelease(image(t, map[string]string{"etc/os-release": "ID=\"x\n"}))
-	require.EqualError(t, err, "reading /etc/os-release: line 1: the value of ID has a quote that is not closed")
+	require.EqualError(t, err, "reading /etc/os-release: line 1: the value of ID has a quote without an end")
 }
 
 func TestReadReleaseStaysInsideTheRoot(t *testing.T) {

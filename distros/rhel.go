@@ -1,7 +1,7 @@
 package distros
 
-// rhel is Red Hat Enterprise Linux. No repository of it has containerd, and
-// release 10 has no runc either.
+// rhel is Red Hat Enterprise Linux. Its repositories have no containerd, and
+// those of release 10 also no runc.
 func rhel() Distro {
 	return Distro{
 		ID:        "rhel",
@@ -9,7 +9,7 @@ func rhel() Distro {
 		OSRelease: []string{"rhel"},
 		Versions:  []string{"9", "10"},
 		Tested:    PlanTested,
-		Differs:   "containerd and runc come from upstream: the repositories have no containerd, and those of 10 no runc. On 10, kernel-modules-extra comes with the newest kernel: its images have no modules for iptables.",
+		Differs:   "containerd and runc come from upstream archives: the repositories have no containerd, and those of 10 also no runc. On 10, provisioning installs kernel-modules-extra, because images lack the modules for iptables. This package also installs the newest kernel.",
 
 		PackageManager: dnf(),
 		Packages: map[Role][]string{
@@ -45,9 +45,10 @@ func rhel() Distro {
 	}
 }
 
-// networking10 is for release 10 of the family. Its kernels keep br_netfilter
-// and what iptables needs in a package that images lack, and iptables-nft does
-// not ask for it; it brings the kernel that it belongs to (kops #18724).
+// networking10 are the packages for release 10 of the family. Its kernels have
+// br_netfilter and the modules for iptables in a package that images lack and
+// that iptables-nft does not require. The package also installs its kernel
+// (kops #18724).
 func networking10() map[Role][]string {
 	return map[Role][]string{Networking: {"kernel-modules-extra"}}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
-// unverified is how dnf, yum, zypper and pacman tell what is not signed.
+// unverified matches the messages of dnf, yum, zypper and pacman about unsigned data.
 const unverified = "signature could not be verified"
 
 // buildRpm builds an rpm package.
@@ -62,7 +62,7 @@ func publishRpms(t *testing.T, h *host.Host, address string, signed bool) {
 	run(t, h, "createrepo_c", "--quiet", rpmRepository)
 }
 
-// signRpms signs every package anew, and tells dnf or yum which key it may
+// signRpms signs every package again, and configures the key that dnf or yum may
 // trust: the first that it is given.
 func signRpms(t *testing.T, h *host.Host, key signer, spoil bool) {
 	t.Helper()

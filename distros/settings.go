@@ -1,42 +1,42 @@
 package distros
 
-// Settings are what a capability asks of an image. Steps carry them out
-// without knowing whose they are.
+// Settings are changes to an image that one capability needs. Steps apply them
+// without knowing the distribution.
 type Settings struct {
 	// Files are written whole.
 	Files []File
-	// Masked are paths below /etc that become links to /dev/null: systemd and
-	// udev then take the file of that name below /usr for absent.
+	// Masked are paths below /etc that become links to /dev/null, so that
+	// systemd and udev ignore the files of the same name below /usr.
 	Masked []Masked
-	// Removed are packages that must not be there.
+	// Removed are packages that must not be installed.
 	Removed []Removed
-	// Enabled are units that start at boot, where the image has them.
+	// Enabled are units that start at boot, if the image has them.
 	Enabled []string
 }
 
-// File is a file of a capability.
+// File is a file that a capability needs.
 type File struct {
-	// Path is absolute; the file belongs to root and anybody may read it.
+	// Path is absolute. The file belongs to root and everybody can read it.
 	Path, Content string
-	// Why says what goes wrong without it.
+	// Why says what goes wrong without the file.
 	Why string
 }
 
 // Masked is a path that becomes a link to /dev/null.
 type Masked struct{ Path, Why string }
 
-// Removed is a package that must go.
+// Removed is a package that must not be installed.
 type Removed struct{ Package, Why string }
 
-// NetworkStack is who configures network interfaces, with what keeps it off
-// the pods' interfaces and routes, which are the VPC CNI's.
+// NetworkStack configures network interfaces. Its Settings make it leave pods'
+// interfaces and routes alone, because the VPC CNI owns them.
 type NetworkStack struct {
 	Name string
 	Settings
 }
 
-// TimeKeeper is who keeps the clock right; a node whose clock is wrong is not
-// authorized by AWS.
+// TimeKeeper keeps the clock. AWS refuses requests of a node with a wrong
+// clock.
 type TimeKeeper struct {
 	Name string
 	Settings
@@ -45,9 +45,9 @@ type TimeKeeper struct {
 // SecurityModule is the Linux security module in force.
 type SecurityModule struct {
 	Name string
-	// Relabel is the command that gives files the contexts of the policy; paths
-	// follow, and CheckLabels the same that only prints what it would change.
-	// Both are empty where files have none.
+	// Relabel is the command that sets the file contexts of the policy; paths
+	// follow it. CheckLabels is the same command, but only prints the changes.
+	// Both are empty if the module has no file contexts.
 	Relabel, CheckLabels []string
 	Settings
 }
@@ -55,7 +55,7 @@ type SecurityModule struct {
 // Quirk is a peculiarity that some distributions share.
 type Quirk struct {
 	Name string
-	// Why says what it would do to a node.
+	// Why says what the peculiarity would do to a node.
 	Why string
 	Settings
 }
@@ -67,7 +67,7 @@ func chrony() TimeKeeper {
 	return TimeKeeper{"chrony", Settings{Enabled: []string{"chronyd.service"}}}
 }
 
-// debianChrony is chrony under the unit name that Debian gives it.
+// debianChrony is chrony with Debian's unit name.
 func debianChrony() TimeKeeper {
 	return TimeKeeper{"chrony", Settings{Enabled: []string{"chrony.service"}}}
 }
@@ -76,7 +76,7 @@ func timesyncd() TimeKeeper {
 	return TimeKeeper{"systemd-timesyncd", Settings{
 		Files: []File{{
 			"/etc/systemd/timesyncd.conf.d/80-eksnode.conf", "[Time]\nNTP=" + awsTime + "\n",
-			"Amazon's time server is there without a way to the internet",
+			"Amazon's time server works without internet access",
 		}},
 		Enabled: []string{"systemd-timesyncd.service"},
 	}}
@@ -93,24 +93,24 @@ func seLinux() SecurityModule {
 	}
 }
 
-// ec2NetUtils2 is Amazon Linux 2's ec2-net-utils.
+// ec2NetUtils2 is ec2-net-utils of Amazon Linux 2.
 func ec2NetUtils2() Quirk {
-	const why = "it gives secondary interfaces addresses and rules of its own, and the VPC CNI's stop working"
+	const why = "ec2-net-utils sets its own addresses and rules on secondary interfaces, which breaks those of the VPC CNI"
 	return Quirk{"ec2-net-utils", why, Settings{Removed: []Removed{{"ec2-net-utils", why}}}}
 }
 
-// ec2NetUtils is Amazon Linux 2023's amazon-ec2-net-utils, which also
+// ec2NetUtils is amazon-ec2-net-utils of Amazon Linux 2023. The package also
 // configures the primary interface and so stays.
 // https://github.com/awslabs/amazon-eks-ami masks the same rule.
 func ec2NetUtils() Quirk {
-	const why = "it gives secondary interfaces addresses and rules of its own, and the VPC CNI's stop working"
+	const why = "amazon-ec2-net-utils sets its own addresses and rules on secondary interfaces, which breaks those of the VPC CNI"
 	return Quirk{"amazon-ec2-net-utils", why, Settings{Masked: []Masked{{"/etc/udev/rules.d/99-vpc-policy-routes.rules", why}}}}
 }
 
-// cloudInitHotplug: see cloud-init's documentation of "updates" and kops
-// #17881.
+// cloudInitHotplug stops cloud-init from configuring new interfaces: see
+// "updates" in cloud-init's documentation, and kops #17881.
 func cloudInitHotplug() Quirk {
-	const why = "cloud-init configures interfaces that appear later, and those are the VPC CNI's"
+	const why = "cloud-init configures interfaces that appear after boot, which belong to the VPC CNI"
 	return Quirk{"cloud-init hot-plug", why, Settings{
 		Files: []File{{"/etc/cloud/cloud.cfg.d/90-eksnode.cfg",
 			"# Interfaces that appear after the first boot are the VPC CNI's.\nupdates:\n  network:\n    when: [boot-new-instance]\n", why}},
@@ -118,55 +118,56 @@ func cloudInitHotplug() Quirk {
 	}}
 }
 
-// resolvedStub needs nothing of the image: first boot looks at the machine and
-// gives the kubelet /run/systemd/resolve/resolv.conf.
+// resolvedStub needs no change in the image: first boot looks at the machine
+// and sets the kubelet's resolvConf to /run/systemd/resolve/resolv.conf.
 func resolvedStub() Quirk {
-	return Quirk{Name: "systemd-resolved stub", Why: "pods cannot reach the stub; first boot gives the kubelet the servers behind it"}
+	return Quirk{Name: "systemd-resolved stub", Why: "pods cannot reach the stub, so first boot configures the kubelet with the real name servers"}
 }
 
-// cgroupV1 goes with NewestKubernetes.
+// cgroupV1 requires NewestKubernetes.
 func cgroupV1() Quirk {
-	return Quirk{Name: "cgroup v1", Why: "kubelets from 1.35 on do not start with it"}
+	return Quirk{Name: "cgroup v1", Why: "kubelet 1.35 and newer does not start with cgroup v1"}
 }
 
-// readOnlyUsr needs nothing of the image: what is written goes elsewhere.
+// readOnlyUsr needs no change in the image: files are written to other folders.
 func readOnlyUsr() Quirk {
-	return Quirk{Name: "read-only /usr", Why: "commands go to /opt/bin and units to /etc"}
+	return Quirk{Name: "read-only /usr", Why: "commands are installed to /opt/bin, and units to /etc"}
 }
 
-// flatcarContainerd: Flatcar's own unit reads a configuration below /usr.
+// flatcarContainerd: Flatcar's unit reads a configuration below /usr.
 // https://www.flatcar.org/docs/latest/container-runtimes/customizing-docker/
 func flatcarContainerd() Quirk {
-	const why = "the system's own unit reads a configuration below /usr, which first boot cannot write"
+	const why = "containerd's unit reads a configuration below /usr, which first boot cannot write"
 	return Quirk{"containerd's configuration below /usr", why, Settings{Files: []File{{
 		"/etc/systemd/system/containerd.service.d/10-eksnode-config.conf",
 		"[Service]\nEnvironment=CONTAINERD_CONFIG=/etc/containerd/config.toml\nExecStart=\nExecStart=/usr/bin/containerd --config /etc/containerd/config.toml\n", why,
 	}}}}
 }
 
-// flatcarUpdates: an image changes by being built anew.
+// flatcarUpdates: a new image replaces an update.
 func flatcarUpdates() Quirk {
-	const why = "the node would restart itself into another release"
+	const why = "a node would restart into another release"
 	return Quirk{"automatic updates", why, Settings{Masked: []Masked{
 		{"/etc/systemd/system/update-engine.service", why}, {"/etc/systemd/system/locksmithd.service", why},
 	}}}
 }
 
-// Who calls SUSE's cloud-netconfig at every lease: netconfig, for wicked, or
-// NetworkManager's dispatcher. SUSE's images have it in NETCONFIG_MODULES_ORDER.
+// The callers of SUSE's cloud-netconfig at every lease: netconfig for wicked,
+// or NetworkManager's dispatcher. SUSE's images list cloud-netconfig in
+// NETCONFIG_MODULES_ORDER.
 const (
 	byNetconfig      = "/etc/netconfig.d/cloud-netconfig"
 	byNetworkManager = "/etc/NetworkManager/dispatcher.d/90-cloud-netconfig"
 )
 
-// cloudNetconfig is SUSE's counterpart of ec2-net-utils. It also gives the
-// primary interface its secondary addresses, which are the pods'. The package
-// stays, because it names the interfaces.
+// cloudNetconfig is SUSE's counterpart of ec2-net-utils. It also sets secondary
+// addresses, which belong to pods, on the primary interface. The package stays,
+// because it names the interfaces.
 // https://github.com/SUSE-Enceladus/cloud-netconfig (README.md, Makefile),
 // https://www.suse.com/c/pitfalls-multi-nic-cloud-netconfig/,
 // https://www.suse.com/c/sle-16-and-the-public-cloud
 func cloudNetconfig(caller string) Quirk {
-	const why = "it gives interfaces the pods' addresses, and rules of its own, and the VPC CNI's stop working"
+	const why = "cloud-netconfig sets the pods' addresses on interfaces, with its own rules, which breaks those of the VPC CNI"
 	return Quirk{"cloud-netconfig", why, Settings{Masked: []Masked{
 		{"/etc/systemd/system/cloud-netconfig.service", why}, {"/etc/systemd/system/cloud-netconfig.timer", why},
 		{"/etc/udev/rules.d/51-cloud-netconfig-hotplug.rules", why}, {caller, why},

@@ -1,7 +1,7 @@
 package distros
 
-// sles16 is SUSE Linux Enterprise Server 16, of whose packages openSUSE Leap 16
-// is made. What changed since 15:
+// sles16 is SUSE Linux Enterprise Server 16, whose packages openSUSE Leap 16
+// shares. Changes since 15:
 // https://susedoc.github.io/doc-modular/main/single-html/SLE-comparison/,
 // https://www.suse.com/c/sle-16-and-the-public-cloud
 func sles16() Distro {
@@ -11,7 +11,7 @@ func sles16() Distro {
 		OSRelease: []string{"sles"},
 		Versions:  []string{"16"},
 		Tested:    PlanTested,
-		Differs:   "NetworkManager configures interfaces, and SELinux confines.",
+		Differs:   "NetworkManager configures interfaces, and SELinux confines processes.",
 
 		PackageManager: zypper(),
 		Packages: map[Role][]string{
@@ -39,7 +39,7 @@ func sles16() Distro {
 
 		DefaultUser: "ec2-user",
 		BaseImages: []BaseImage{
-			// Without -byos, whose repositories somebody must register, and -ecs.
+			// Without -byos, whose repositories need a registration, and -ecs.
 			{Owner: "013907871322", Name: "suse-sles-{version}-?-v????????-hvm-ssd-{arch}", AMD64: "x86_64", ARM64: "arm64"},
 		},
 		Scrub: zypperScrub(),

@@ -9,7 +9,7 @@ func sles() Distro {
 		OSRelease: []string{"sles"},
 		Versions:  []string{"15"},
 		Tested:    PlanTested,
-		Differs:   "The module Containers must be registered: containerd and runc are there.",
+		Differs:   "Register the module Containers, which contains containerd and runc.",
 
 		PackageManager: zypper(),
 		Packages: map[Role][]string{
@@ -37,7 +37,7 @@ func sles() Distro {
 
 		DefaultUser: "ec2-user",
 		BaseImages: []BaseImage{
-			// Without -byos, whose repositories somebody must register, and -ecs.
+			// Without -byos, whose repositories need a registration, and -ecs.
 			{Owner: "013907871322", Name: "suse-sles-{version}-sp?-v????????-hvm-ssd-{arch}", AMD64: "x86_64", ARM64: "arm64"},
 		},
 		Scrub: zypperScrub(),

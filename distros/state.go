@@ -11,13 +11,13 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
-// packageState is a package manager's row of the audit: packages that an
-// interrupted run left half done. Its database is read, on an image root too.
+// packageState is the audit rule of a package manager: packages that an
+// interrupted run left half done. It reads the database, also on an image root.
 func packageState(manager, source string, find func(context.Context, *host.Host) (plan.Answer, error), paths ...string) scrub.Rule {
 	return scrub.Rule{
 		ID: manager + "-state", Phase: scrub.Inspect, Groups: []string{"packages", "package-state"}, Verb: scrub.Report,
 		Paths: paths, Owner: manager,
-		Why:         "a package that is half installed or not configured does not work on any node, and stops the next installation",
+		Why:         "a package that is half installed or not configured does not work, and blocks the next installation",
 		Regenerated: manager, Source: source,
 		Find: find,
 	}
@@ -50,8 +50,8 @@ func pacmanScrub() []scrub.Rule {
 
 var packageName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9@_][A-Za-z0-9@+._:~^-]{0,254}$`) })
 
-// plainName is a name from a database for messages and commands: one that no
-// package can have is cut and quoted.
+// plainName returns a name from a database for messages and commands. A name
+// that no package can have is cut and quoted.
 func plainName(name string) string {
 	if packageName().MatchString(name) {
 		return name
@@ -59,7 +59,7 @@ func plainName(name string) string {
 	return fmt.Sprintf("%.80q", name)
 }
 
-// database reads a file of a package database; nil where there is none.
+// database reads a file of a package database; nil if the file does not exist.
 func database(h *host.Host, name string) ([]byte, error) {
 	text, err := h.Content(name)
 	if err != nil {

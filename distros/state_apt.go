@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	// dpkgJournal has what dpkg has not written into its status yet.
+	// dpkgJournal has changes that dpkg has not yet written into its status.
 	dpkgJournal = "/var/lib/dpkg/updates"
 	dpkgInfo    = "/var/lib/dpkg/info"
 )
 
-// servicePolicy is the rule that takes away the policy of an agent that was
-// killed. A policy of anybody else stays.
+// servicePolicy is the rule that removes the policy of a killed agent. A policy
+// of another origin stays.
 func servicePolicy() scrub.Rule {
 	return scrub.Rule{
 		ID: "apt-policy", Phase: scrub.Caches, Groups: []string{"packages"}, Verb: plan.Remove,
 		Paths: []string{policyPath}, Owner: "eksnode",
-		Why:         "an agent that was killed while it installed packages leaves its policy: no package starts a service on any node",
+		Why:         "an agent that was killed while it installed packages leaves a policy that stops packages from starting services",
 		Regenerated: "nothing", Source: "invoke-rc.d(8)",
 		Find: func(_ context.Context, h *host.Host) (plan.Answer, error) {
 			st, err := h.Files.Lstat(policyPath)
@@ -40,15 +40,15 @@ func servicePolicy() scrub.Rule {
 			if err != nil || string(text) != policy {
 				return plan.Answer{}, err
 			}
-			return plan.Acts(plan.Action{Verb: plan.Remove, Target: policyPath, Reason: "an agent that was killed left it, and no package starts a service",
+			return plan.Acts(plan.Action{Verb: plan.Remove, Target: policyPath, Reason: "an agent that was killed left this policy, which stops packages from starting services",
 				Count: func() (host.Removal, error) { return h.Files.Measure(policyPath, false) },
 				Take:  func(context.Context) (host.Removal, error) { return h.Files.RemoveTree(policyPath) }}), nil
 		},
 	}
 }
 
-// dpkgHeals are dpkg(1)'s states, with what heals a package in it; empty where
-// nothing has to be healed.
+// dpkgHeals are the states of dpkg(1), with the remedy for a package in each
+// state; empty if none is needed.
 var dpkgHeals = map[string]string{
 	"": "", "not-installed": "", "config-files": "", "installed": "",
 	"half-installed": `run "apt-get install --reinstall %s"`,
@@ -56,8 +56,8 @@ var dpkgHeals = map[string]string{
 	"triggers-awaited": `run "dpkg --configure -a"`, "triggers-pending": `run "dpkg --configure -a"`,
 }
 
-// dpkgState reports packages that dpkg left half done, and a journal that it has
-// not taken over.
+// dpkgState reports packages that dpkg left half done, and a journal that it
+// has not processed.
 func dpkgState(_ context.Context, h *host.Host) (plan.Answer, error) {
 	status, err := database(h, dpkgStatus)
 	if err != nil {
@@ -88,11 +88,11 @@ func dpkgState(_ context.Context, h *host.Host) (plan.Answer, error) {
 			heal = `run "dpkg --remove --force-remove-reinstreq %s"`
 		}
 		if heal != "" {
-			answer.Find(plainName(p.name), fmt.Sprintf("dpkg left it %s: %s", s.state, strings.ReplaceAll(heal, "%s", plainName(p.name))))
+			answer.Find(plainName(p.name), fmt.Sprintf("dpkg left the package %s: %s", s.state, strings.ReplaceAll(heal, "%s", plainName(p.name))))
 		}
 	}
 	if entries > 0 {
-		answer.Find(dpkgJournal, `dpkg was interrupted before it took its journal over: run "dpkg --configure -a"`)
+		answer.Find(dpkgJournal, `dpkg was interrupted before it processed its journal: run "dpkg --configure -a"`)
 	}
 	return answer, nil
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// pacmanState reports the lock of a pacman that was killed or is at work, and
-// packages that it left half done: their entry is not whole, or the entry of
-// another version is still there.
+// pacmanState reports the lock of a killed or running pacman, and packages that
+// it left half done: their entry is incomplete, or the entry of another version
+// still exists.
 func pacmanState(_ context.Context, h *host.Host) (plan.Answer, error) {
 	var answer plan.Answer
 	locked, err := h.Exists(pacmanLock)
@@ -24,7 +24,7 @@ func pacmanState(_ context.Context, h *host.Host) (plan.Answer, error) {
 		return plan.Answer{}, fmt.Errorf("reading the state of packages: %w", err)
 	}
 	if locked {
-		answer.Find(pacmanLock, fmt.Sprintf(`pacman was interrupted or is at work: when none runs, run "rm %s" and "pacman -Syu"`, pacmanLock))
+		answer.Find(pacmanLock, fmt.Sprintf(`pacman was interrupted or is running: if no pacman runs, run "rm %s" and "pacman -Syu"`, pacmanLock))
 	}
 	entries, err := afero.ReadDir(h.Files, pacmanLocal)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -46,15 +46,16 @@ func pacmanState(_ context.Context, h *host.Host) (plan.Answer, error) {
 		seen[name] = e.Name()
 		switch {
 		case lacks != "":
-			answer.Find(plainName(e.Name()), fmt.Sprintf(`pacman left it half installed, without its %s: run "pacman -S --overwrite '*' %s"`, lacks, plainName(name)))
+			answer.Find(plainName(e.Name()), fmt.Sprintf(`pacman left the package half installed, without its %s: run "pacman -S --overwrite '*' %s"`, lacks, plainName(name)))
 		case twice:
-			answer.Find(plainName(e.Name()), fmt.Sprintf(`pacman has %s too, so an upgrade was interrupted: remove the older folder from %s and run "pacman -S %s"`, plainName(before), pacmanLocal, plainName(name)))
+			answer.Find(plainName(e.Name()), fmt.Sprintf(`pacman also has %s, so an upgrade was interrupted: remove the older folder from %s and run "pacman -S %s"`, plainName(before), pacmanLocal, plainName(name)))
 		}
 	}
 	return answer, nil
 }
 
-// pacmanEntry is the name of the package of an entry, and what the entry lacks.
+// pacmanEntry returns the name of the package of an entry, and the missing
+// parts of the entry.
 func pacmanEntry(h *host.Host, folder string) (name, lacks string, err error) {
 	words := strings.Split(path.Base(folder), "-") // name, version, release
 	name = strings.Join(words[:max(1, len(words)-2)], "-")

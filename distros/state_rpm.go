@@ -17,15 +17,15 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/scrub/packages"
 )
 
-// rpmPaths are where rpm has its database.
+// rpmPaths are the folders of rpm's database.
 var rpmPaths = []string{"/var/lib/rpm", "/usr/lib/sysimage/rpm"}
 
-// yumJournal is what yum has still to do of a transaction; when it ends, it
-// removes the file.
+// yumJournal matches yum's list of remaining actions in a transaction; yum
+// removes the file at the end.
 const yumJournal = "/var/lib/yum/transaction-all.*"
 
-// rpmState reports packages that rpm has in several versions: it installs the
-// new one, and one that is killed does not remove the old one.
+// rpmState reports packages that rpm has in several versions: rpm installs the
+// new version first, and a killed rpm does not remove the old one.
 func rpmState(heal string) func(context.Context, *host.Host) (plan.Answer, error) {
 	return func(ctx context.Context, h *host.Host) (plan.Answer, error) {
 		out, err := packages.RPM(ctx, h, `%{NAME}\t%{ARCH}\t%{EVR}\t[%{PROVIDENAME} ]\n`)
@@ -36,8 +36,8 @@ func rpmState(heal string) func(context.Context, *host.Host) (plan.Answer, error
 	}
 }
 
-// duplicates reads what rpm printed: name, architecture, version and what the
-// package provides.
+// duplicates reads the output of rpm: name, architecture, version and provided
+// names of each package.
 func duplicates(said, heal string) (plan.Answer, error) {
 	versions := map[string][]string{}
 	for line := range strings.Lines(said) {
@@ -54,13 +54,13 @@ func duplicates(said, heal string) (plan.Answer, error) {
 	for _, name := range slices.Sorted(maps.Keys(versions)) {
 		if have := versions[name]; len(have) > 1 {
 			slices.Sort(have)
-			answer.Find(plainName(name), fmt.Sprintf("rpm has its versions %s, so an installation was interrupted: %s", strings.Join(have, " and "), heal))
+			answer.Find(plainName(name), fmt.Sprintf("rpm has the versions %s, so an installation was interrupted: %s", strings.Join(have, " and "), heal))
 		}
 	}
 	return answer, nil
 }
 
-// besideEachOther says whether versions of a package are meant to be installed
+// besideEachOther reports whether several versions of a package belong
 // together: kernels, and the keys of repositories.
 func besideEachOther(name, provides string) bool {
 	return name == "gpg-pubkey" || strings.HasPrefix(name, "kernel") || strings.Contains(provides, "installonlypkg(") || strings.Contains(provides, "multiversion(")

@@ -70,38 +70,38 @@ func TestPackagesThatAreHalfDoneAreFound(t *testing.T) {
 			"Package: a\nStatus: install ok half-configured\n\nPackage: b\nStatus: install ok unpacked\n\nPackage: c\nStatus: install reinstreq half-installed\n\n" +
 			"Package: d\nStatus: install ok triggers-pending\n\nPackage: e\nStatus: install ok triggers-awaited\n\nPackage: f\nStatus: hold reinstreq unpacked\n\nPackage: g\nStatus: install ok half-installed\nDescription: x\n Status: install ok installed\n"},
 			found: []string{
-				"a: dpkg left it half-configured: " + configure, "b: dpkg left it unpacked: " + configure,
-				`c: dpkg left it half-installed: run "apt-get install --reinstall c"`, "d: dpkg left it triggers-pending: " + configure, "e: dpkg left it triggers-awaited: " + configure,
-				`f: dpkg left it unpacked: run "apt-get install --reinstall f"`, `g: dpkg left it half-installed: run "apt-get install --reinstall g"`,
+				"a: dpkg left the package half-configured: " + configure, "b: dpkg left the package unpacked: " + configure,
+				`c: dpkg left the package half-installed: run "apt-get install --reinstall c"`, "d: dpkg left the package triggers-pending: " + configure, "e: dpkg left the package triggers-awaited: " + configure,
+				`f: dpkg left the package unpacked: run "apt-get install --reinstall f"`, `g: dpkg left the package half-installed: run "apt-get install --reinstall g"`,
 			}},
 		"two architectures": {distro: "debian", files: map[string]string{"var/lib/dpkg/status": "Package: libc6\nStatus: install ok half-configured\nArchitecture: i386\n\n" + strings.ReplaceAll(fine, "fine", "libc6")},
-			found: []string{"libc6: dpkg left it half-configured: " + configure}},
+			found: []string{"libc6: dpkg left the package half-configured: " + configure}},
 		"a journal": {distro: "debian", files: map[string]string{"var/lib/dpkg/status": fine, "var/lib/dpkg/updates/0000": "Package: fine\nStatus: install ok half-configured\nArchitecture: amd64\n", "var/lib/dpkg/updates/0001": "Package: new\nStatus: install ok unpacked\nArchitecture: amd64\n"},
-			found: []string{"fine: dpkg left it half-configured: " + configure, "new: dpkg left it unpacked: " + configure, "/var/lib/dpkg/updates: dpkg was interrupted before it took its journal over: " + configure}},
+			found: []string{"fine: dpkg left the package half-configured: " + configure, "new: dpkg left the package unpacked: " + configure, "/var/lib/dpkg/updates: dpkg was interrupted before it processed its journal: " + configure}},
 		"a journal that ends well": {distro: "debian", files: map[string]string{"var/lib/dpkg/status": fine + "Package: a\nStatus: install ok unpacked\nArchitecture: all\n", "var/lib/dpkg/updates/0003": "Package: a\nStatus: install ok installed\nArchitecture: all\n"},
-			found: []string{"/var/lib/dpkg/updates: dpkg was interrupted before it took its journal over: " + configure}},
+			found: []string{"/var/lib/dpkg/updates: dpkg was interrupted before it processed its journal: " + configure}},
 		"a name to be careful with": {distro: "debian", files: map[string]string{"var/lib/dpkg/status": "Package: a\x1b[2J; rm\nStatus: install ok unpacked\n"},
-			found: []string{`"a\x1b[2J; rm": dpkg left it unpacked: ` + configure}},
+			found: []string{`"a\x1b[2J; rm": dpkg left the package unpacked: ` + configure}},
 		"an unknown state":      {distro: "debian", files: map[string]string{"var/lib/dpkg/status": "Package: a\nStatus: install ok broken\n"}, unknown: `apt-state: reading the state of packages: /var/lib/dpkg/status has a in the state "broken", which dpkg does not know`},
 		"a status that is lost": {distro: "debian", files: map[string]string{"var/lib/dpkg/info/a.list": "/.\n"}, unknown: "apt-state: reading the state of packages: /var/lib/dpkg/status is missing or empty; copy /var/lib/dpkg/status-old over it"},
 		"an empty status":       {distro: "debian", files: map[string]string{"var/lib/dpkg/info/a.list": "/.\n", "var/lib/dpkg/status": ""}, unknown: "apt-state: reading the state of packages: /var/lib/dpkg/status is missing or empty; copy /var/lib/dpkg/status-old over it"},
 		"a folder for a file":   {distro: "debian", files: map[string]string{"var/lib/dpkg/status/": ""}, unknown: "apt-state: reading the state of packages: open /var/lib/dpkg/status: not a regular file"},
 
 		"pacman's, whole": {distro: "arch", files: whole},
-		"pacman's lock":   {distro: "arch", files: with(whole, "var/lib/pacman/db.lck", ""), found: []string{`/var/lib/pacman/db.lck: pacman was interrupted or is at work: when none runs, run "rm /var/lib/pacman/db.lck" and "pacman -Syu"`}},
+		"pacman's lock":   {distro: "arch", files: with(whole, "var/lib/pacman/db.lck", ""), found: []string{`/var/lib/pacman/db.lck: pacman was interrupted or is running: if no pacman runs, run "rm /var/lib/pacman/db.lck" and "pacman -Syu"`}},
 		"no list of files": {distro: "arch", files: with(whole, "var/lib/pacman/local/cni-plugins-1-2/desc", "%NAME%\ncni-plugins\n\n%VERSION%\n1-2\n"),
-			found: []string{`cni-plugins-1-2: pacman left it half installed, without its files: run "pacman -S --overwrite '*' cni-plugins"`}},
+			found: []string{`cni-plugins-1-2: pacman left the package half installed, without its files: run "pacman -S --overwrite '*' cni-plugins"`}},
 		"an empty entry": {distro: "arch", files: with(whole, "var/lib/pacman/local/cni-plugins-1-2/", ""),
-			found: []string{`cni-plugins-1-2: pacman left it half installed, without its desc: run "pacman -S --overwrite '*' cni-plugins"`}},
+			found: []string{`cni-plugins-1-2: pacman left the package half installed, without its desc: run "pacman -S --overwrite '*' cni-plugins"`}},
 		"two versions": {distro: "arch", files: with(with(whole, "var/lib/pacman/local/runc-1.3-1/desc", "%NAME%\nrunc\n\n%VERSION%\n1.3-1\n"), "var/lib/pacman/local/runc-1.3-1/files", "%FILES%\n"),
-			found: []string{`runc-1.3-1: pacman has runc-1.2-1 too, so an upgrade was interrupted: remove the older folder from /var/lib/pacman/local and run "pacman -S runc"`}},
+			found: []string{`runc-1.3-1: pacman also has runc-1.2-1, so an upgrade was interrupted: remove the older folder from /var/lib/pacman/local and run "pacman -S runc"`}},
 
 		"yum's journal": {distro: "amazonlinux2", files: map[string]string{"var/lib/yum/transaction-all.2026-01-01.00:00.00": "x", "var/lib/yum/uuid": "x"},
 			found: []string{`/var/lib/yum/transaction-all.2026-01-01.00:00.00: yum was interrupted: run "yum-complete-transaction" of the package yum-utils`}},
 		"no rpm here": {distro: "amazonlinux2023", files: map[string]string{"var/lib/rpm/rpmdb.sqlite": "x"},
-			unknown: "dnf-state: reading the state of packages: reading the packages in /var/lib/rpm: only rpm can; install rpm on this workstation"},
+			unknown: "dnf-state: reading the state of packages: reading the packages in /var/lib/rpm: install rpm on this workstation, which reads the database"},
 		"no rpm here either": {distro: "sles", files: map[string]string{"usr/lib/sysimage/rpm/Packages.db": "x"},
-			unknown: "zypper-state: reading the state of packages: reading the packages in /usr/lib/sysimage/rpm: only rpm can; install rpm on this workstation"},
+			unknown: "zypper-state: reading the state of packages: reading the packages in /usr/lib/sysimage/rpm: install rpm on this workstation, which reads the database"},
 		"no package manager": {distro: "fedora"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestVersionsBesideEachOtherAreAnInterruptedTransaction(t *testing.T) {
 		"glibc\tx86_64\t1\tglibc \nglibc\ti686\t1\tglibc \nnvidia\tx86_64\t1\tinstallonlypkg(kernel-module) \nnvidia\tx86_64\t2\tinstallonlypkg(kernel-module) \n"+
 		"kmod\tx86_64\t1\tmultiversion(kernel) \nkmod\tx86_64\t2\tmultiversion(kernel) \ngpg-pubkey\t(none)\ta\tx \ngpg-pubkey\t(none)\tb\tx \n", `run "dnf remove --duplicates"`)
 	require.NoError(t, err)
-	assert.Equal(t, plan.Finds("runc.x86_64", `rpm has its versions 2:1.2-1 and 2:1.3-1, so an installation was interrupted: run "dnf remove --duplicates"`), found)
+	assert.Equal(t, plan.Finds("runc.x86_64", `rpm has the versions 2:1.2-1 and 2:1.3-1, so an installation was interrupted: run "dnf remove --duplicates"`), found)
 	_, err = duplicates("warning: x\n", "")
 	require.EqualError(t, err, `reading the state of packages: rpm printed "warning: x\n"`)
 }
@@ -164,7 +164,7 @@ func TestOnlyOurPolicyGoes(t *testing.T) {
 	}
 }
 
-// A link to a policy is somebody's: it stays, as does what it leads to.
+// A link to a policy was made by a person: the link and its target stay.
 func TestALinkToAPolicyStays(t *testing.T) {
 	h, root := imageOf(t, map[string]string{"opt/policy": policy, "usr/sbin/": ""})
 	require.NoError(t, os.Symlink("/opt/policy", filepath.Join(root, "usr/sbin/policy-rc.d")))

@@ -9,22 +9,22 @@ import (
 
 //go:generate go run ./list
 
-// All lists the known distributions, sorted by ID. Each is a function in a file
-// of its own; `make generate` lists them in all.go.
+// All returns the known distributions, sorted by ID. Each is a function in its
+// own file; `make generate` lists the functions in all.go.
 func All() []Distro {
 	all := described()
 	slices.SortFunc(all, func(a, b Distro) int { return strings.Compare(a.ID, b.ID) })
 	return all
 }
 
-// AllUnprovisioned lists the systems that are refused by name, sorted by ID.
+// AllUnprovisioned returns the systems that are refused by name, sorted by ID.
 func AllUnprovisioned() []Unprovisioned {
 	all := refused()
 	slices.SortFunc(all, func(a, b Unprovisioned) int { return strings.Compare(a.ID, b.ID) })
 	return all
 }
 
-// ByID finds a distribution by its own ID. An unknown one is an error that
+// ByID returns the distribution with an ID. An unknown ID is an error that
 // lists the known ones.
 func ByID(id string) (Distro, error) {
 	for _, d := range All() {
@@ -40,7 +40,7 @@ func ByID(id string) (Distro, error) {
 	return Distro{}, surface.Errorf("%s %q is not known; known are %s", byName, id, strings.Join(IDs(), ", "))
 }
 
-// IDs lists the IDs of the known distributions.
+// IDs returns the IDs of the known distributions.
 func IDs() []string {
 	var ids []string
 	for _, d := range All() {
@@ -49,7 +49,7 @@ func IDs() []string {
 	return ids
 }
 
-// covers says whether a distribution supports a VERSION_ID.
+// covers reports whether the distribution supports a VERSION_ID.
 func (d Distro) covers(version string) bool {
 	if len(d.Versions) == 0 {
 		return true

@@ -127,7 +127,7 @@ func TestBaseImage(t *testing.T) {
 	_, err = ubuntu().BaseImage("20.04", "arm64")
 	require.EqualError(t, err, `Ubuntu has no version "20.04"; known are 22.04, 24.04, 26.04`)
 	_, err = arch().BaseImage("", "arm64")
-	require.EqualError(t, err, `there is no base image arch-linux-std-hvm-* for the architecture "arm64"`)
+	require.EqualError(t, err, `the base image arch-linux-std-hvm-* does not exist for the architecture "arm64"`)
 }
 
 func TestEveryRefusalSaysWhyAndWhatInstead(t *testing.T) {

@@ -8,7 +8,7 @@ func ubuntu() Distro {
 		OSRelease: []string{"ubuntu"},
 		Versions:  []string{"22.04", "24.04", "26.04"},
 		Tested:    PlanTested,
-		Differs:   "The images keep the clock with chrony. snapd stays as it is.",
+		Differs:   "chrony keeps the clock. Provisioning does not change snapd.",
 
 		PackageManager: apt(),
 		Packages: map[Role][]string{

@@ -10,18 +10,17 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
-// transactional is a package manager that has nothing to finish. rpm and pacman
-// write a package into their database when its files are there: one that was
-// interrupted is not installed, and Install installs it. Locks name their
-// process or are the kernel's, and the tools take over those of the dead;
-// pacman's is a Leftover.
+// transactional is a package manager without unfinished packages. rpm and
+// pacman write a package into their database after its files: an interrupted
+// package is not installed, and Install installs it. Locks name their process
+// or belong to the kernel, and the tools take over locks of dead processes;
+// pacman's lock is a Leftover.
 type transactional struct{}
 
 func (transactional) Unfinished(*host.Host) ([]string, error)  { return nil, nil }
 func (transactional) Finish(context.Context, *host.Host) error { return nil }
 
-// Unfinished lists the packages that a killed apt or dpkg left between not there
-// and installed.
+// Unfinished lists packages that a killed apt or dpkg left half installed.
 func (aptManager) Unfinished(h *host.Host) ([]string, error) {
 	states, journal, err := dpkgUnfinished(h)
 	if err != nil {
@@ -55,8 +54,8 @@ func dpkgNames(states map[dpkgPackage]dpkgEntry, in func(dpkgEntry) bool) []stri
 	return slices.Compact(names)
 }
 
-// Finish configures what is unpacked. What was killed while it was unpacked dpkg
-// cannot finish: only installing that again does.
+// Finish configures unpacked packages. dpkg cannot finish a package that was
+// killed while it was unpacked; Finish installs it again.
 func (m aptManager) Finish(ctx context.Context, h *host.Host) (err error) {
 	restore, err := quiet(h)
 	if err != nil {
@@ -78,8 +77,8 @@ func (m aptManager) Finish(ctx context.Context, h *host.Host) (err error) {
 	return finishing(m.tool.run(ctx, h, m.configure()))
 }
 
-// unpackAgain installs packages anew, and takes away those that were being
-// removed.
+// unpackAgain installs packages again, and removes those whose removal was
+// interrupted.
 func (m aptManager) unpackAgain(ctx context.Context, h *host.Host, states map[dpkgPackage]dpkgEntry) error {
 	run := func(names []string, argv ...string) error {
 		if len(names) == 0 {
@@ -102,7 +101,7 @@ func (m aptManager) unpackAgain(ctx context.Context, h *host.Host, states map[dp
 	return run(dpkgNames(states, func(s dpkgEntry) bool { return s.wanted() && s.fresh }), "apt-mark", "auto")
 }
 
-// configure is the command line that finishes what is unpacked.
+// configure returns the command line that finishes unpacked packages.
 func (m aptManager) configure() []string {
 	return append([]string{"dpkg", "--configure", "-a"}, m.dpkgOptions...)
 }
@@ -111,12 +110,12 @@ func finishing(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("finishing the packages that an interrupted run left: %w", err)
+	return fmt.Errorf("finishing packages of an interrupted run: %w", err)
 }
 
-// Leftover is the policy that an Install left which was killed, whole or as a
-// temporary file. While a package is unfinished it stays in force: the killed
-// one's dpkg may still be at work, and Finish takes the policy over.
+// Leftover returns the policy of a killed Install, whole or as a temporary
+// file. While a package is unfinished, the policy stays in force: the killed
+// Install's dpkg may still run, and Finish takes over the policy.
 func (m aptManager) Leftover(h *host.Host) ([]string, error) {
 	left, err := h.Leftovers(policyPath)
 	if err != nil {

@@ -2,23 +2,22 @@ package distros
 
 import "fmt"
 
-// Unprovisioned is a system that people ask for and that no shell on a running
-// machine can make a node. It is known so that it can be refused by its name,
-// with the reason and what to do instead.
+// Unprovisioned is a system that eksnode cannot turn into a node. It is listed
+// so that the error names it, with the reason and an alternative.
 type Unprovisioned struct {
-	// ID and Name are as in Distro; OSRelease are the IDs of os-release(5) that
-	// it answers to, none where a system has no such file.
+	// ID and Name are as in Distro. OSRelease are the IDs of os-release(5) that
+	// identify the system; empty if it has no such file.
 	ID, Name  string
 	OSRelease []string
-	// Reason says why, Instead what helps.
+	// Reason is why the system is refused, and Instead the alternative.
 	Reason, Instead string
-	// DefaultUser is the account of its images; empty where there is none.
+	// DefaultUser is the account of its images; empty if there is none.
 	DefaultUser string
-	// BaseImages are images that are nodes already; none where there are none.
+	// BaseImages are images that are nodes already; empty if there are none.
 	BaseImages []BaseImage
 }
 
-// Err is what is told to one who asks for it.
+// Err returns the error for a machine with this system.
 func (u Unprovisioned) Err() error {
 	return fmt.Errorf("%s cannot be provisioned: %s; %s", u.Name, u.Reason, u.Instead)
 }

@@ -4,9 +4,9 @@ package distros
 func windows() Unprovisioned {
 	return Unprovisioned{
 		ID: "windows", Name: "Windows Server",
-		Reason:  "the agent is a Linux program, and AWS builds its nodes' images with EC2 Image Builder",
-		Instead: "start from the EKS-optimized image and join it with PowerShell in user data; the cluster needs a Linux node too",
-		// {version} is a minor of Kubernetes.
+		Reason:  "eksnode's agent is a Linux program, and AWS builds Windows node images with EC2 Image Builder",
+		Instead: "start from the EKS-optimized image, and join the node with PowerShell in user data; the cluster also needs a Linux node",
+		// {version} is a minor version of Kubernetes.
 		DefaultUser: "Administrator",
 		BaseImages: []BaseImage{{
 			Owner: "801119661308", Name: "Windows_Server-2022-English-Core-EKS_Optimized-{version}-*",

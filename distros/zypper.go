@@ -14,7 +14,7 @@ import (
 // zypperManager is SUSE's package manager.
 type zypperManager struct {
 	transactional
-	// options stand before every command.
+	// options come before every command.
 	options []string
 	tool    tool
 }
@@ -34,7 +34,7 @@ const zyppLocks = "/etc/zypp/locks"
 
 func (zypperManager) Name() string { return "zypper" }
 
-// Installed asks rpm, as dnf's does.
+// Installed queries rpm, as dnf's Installed does.
 func (zypperManager) Installed(ctx context.Context, h *host.Host, names []string) (map[string]string, error) {
 	return rpmVersions(ctx, h, names)
 }
@@ -46,8 +46,8 @@ func (m zypperManager) line(words ...string) []string {
 	return append(append([]string{"zypper"}, m.options...), words...)
 }
 
-// Refresh takes all repositories together: without --force those that were
-// asked a moment ago would not be asked again.
+// Refresh refreshes all repositories together. Without --force, zypper skips
+// repositories that it refreshed a moment ago.
 func (m zypperManager) Refresh(ctx context.Context, h *host.Host) error {
 	if err := m.tool.run(ctx, h, m.line("refresh", "--force")); err != nil {
 		return fmt.Errorf("refreshing the package lists: %w", err)
@@ -55,8 +55,9 @@ func (m zypperManager) Refresh(ctx context.Context, h *host.Host) error {
 	return nil
 }
 
-// Install needs no repair before: zypper works in transactions. A lock binds us
-// too, so it is taken off what is installed anew; whoever holds puts it back.
+// Install needs no repair before: zypper works in transactions. A lock also
+// blocks eksnode, so Install removes the locks of its packages first, and the
+// caller sets them again.
 func (m zypperManager) Install(ctx context.Context, h *host.Host, names []string) error {
 	var plain []string
 	for _, name := range names {
@@ -103,12 +104,12 @@ func (m zypperManager) Remove(ctx context.Context, h *host.Host, names []string)
 	return removing(m.tool.run(ctx, h, m.line(append([]string{"remove", "--"}, names...)...)))
 }
 
-// Leftover is nothing: rpm's packages do not start their services.
+// Leftover returns nothing: packages of rpm do not start their services.
 func (zypperManager) Leftover(*host.Host) ([]string, error) { return nil, nil }
 
 func (m zypperManager) Clean(ctx context.Context, h *host.Host) error {
 	if err := m.tool.run(ctx, h, m.line("clean", "--all")); err != nil {
-		return fmt.Errorf("dropping downloaded packages: %w", err)
+		return fmt.Errorf("deleting downloaded packages: %w", err)
 	}
 	return nil
 }
@@ -126,5 +127,5 @@ func zypperSymptoms() []symptom {
 	}...)
 }
 
-// zypperLocked is how zypper says that another one is at work.
+// zypperLocked matches zypper's message about another running process.
 const zypperLocked = `System management is locked`

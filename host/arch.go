@@ -7,8 +7,9 @@ import (
 	"runtime"
 )
 
-// Arch is the machine's architecture in Go's spelling, such as amd64. An image
-// root's is that of its /bin/sh, and empty when that is no program for Linux.
+// Arch is the machine's architecture as Go spells it, such as "amd64". For an image
+// root it is the architecture of /bin/sh, or empty when /bin/sh is not a Linux
+// program.
 func (h *Host) Arch() string {
 	if h.IsLive() {
 		return runtime.GOARCH
@@ -18,7 +19,7 @@ func (h *Host) Arch() string {
 		return ""
 	}
 	defer file.Close()
-	var header [20]byte // up to e_machine of elf(5)
+	var header [20]byte // the ELF header up to e_machine (elf(5))
 	if _, err := io.ReadFull(file, header[:]); err != nil || !bytes.HasPrefix(header[:], []byte("\x7fELF")) {
 		return ""
 	}

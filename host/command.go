@@ -13,21 +13,21 @@ import (
 // Command is a program to run on the live machine, without a shell.
 type Command struct {
 	Argv  []string
-	Env   []string  // added to the machine's own environment, "NAME=value"
-	Stdin io.Reader // nil reads nothing
-	// Stdout is where standard output goes while the command runs, and Run
-	// returns none of it; nil has Run return all.
+	Env   []string  // added to the machine's environment, as "NAME=value"
+	Stdin io.Reader // nil means empty input
+	// Stdout receives the standard output while the command runs, and Run then
+	// returns none. With nil, Run returns the standard output.
 	Stdout io.Writer
 }
 
 // String is the command as a person would type it.
 func (c Command) String() string { return strings.Join(c.Argv, " ") }
 
-// CommandError says which command failed and what it said.
+// CommandError names the command that failed and holds the end of its output.
 type CommandError struct {
 	Command Command
-	// Output is the last part of what it printed on standard error, or on
-	// standard output when it printed nothing there.
+	// Output is the end of standard error, or of standard output when standard
+	// error is empty.
 	Output string
 	Err    error
 }
@@ -42,8 +42,8 @@ func (e *CommandError) Error() string {
 
 func (e *CommandError) Unwrap() error { return e.Err }
 
-// ExitCode is what the command exited with, or -1 when it did not exit by
-// itself.
+// ExitCode is the command's exit code, or -1 when the command did not start or was
+// killed.
 func (e *CommandError) ExitCode() int {
 	var exit *exec.ExitError
 	if errors.As(e.Err, &exit) {
@@ -55,13 +55,15 @@ func (e *CommandError) ExitCode() int {
 // waitDelay is how long a command may take to end after SIGTERM.
 const waitDelay = 5 * time.Second
 
-// Run runs a command on the live machine and returns its standard output, of at
-// most 64 MiB. A non-zero exit is a *CommandError. The command's exit ends the
-// run: children that it leaves behind and that keep its output open, such as a
-// daemon, go on. On a mounted root it returns ErrMountedRoot: a program of the
-// image must never run on another machine. When ctx ends, the command and its
-// process group get SIGTERM and, when the command has ended or after five
-// seconds, SIGKILL.
+// Run runs a command on the live machine and returns its standard output, at most
+// 64 MiB. A non-zero exit is a *CommandError. Run returns when the command exits:
+// child processes that keep the output open, such as a daemon, go on running.
+//
+// On an image root Run returns ErrMountedRoot, because a program of the image must
+// never run on another machine.
+//
+// When ctx ends, the command's process group gets SIGTERM. It gets SIGKILL when the
+// command has ended, or after five seconds.
 func (h *Host) Run(ctx context.Context, c Command) ([]byte, error) {
 	if !h.IsLive() {
 		return nil, fmt.Errorf("running %s: %w", c, ErrMountedRoot)
@@ -86,7 +88,7 @@ func (h *Host) Run(ctx context.Context, c Command) ([]byte, error) {
 	return stdout.text, nil
 }
 
-// execute runs a command until it ends and copies what it prints.
+// execute runs a command until it exits and copies its output.
 func execute(ctx context.Context, cmd *exec.Cmd, stdout, stderr io.Writer) error {
 	out, err := newOutput(stdout)
 	if err != nil {
@@ -103,7 +105,7 @@ func execute(ctx context.Context, cmd *exec.Cmd, stdout, stderr io.Writer) error
 		err = cmd.Wait()
 	}
 	if errors.Is(err, exec.ErrWaitDelay) {
-		err = nil // a child keeps standard input open
+		err = nil // a child process keeps standard input open
 	}
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -112,14 +114,14 @@ func execute(ctx context.Context, cmd *exec.Cmd, stdout, stderr io.Writer) error
 	out.end()
 	said.end()
 	copied := errors.Join(out.finish(ctx), said.finish(ctx), closing)
-	if copied != nil && (err == nil || ctx.Err() == nil) { // the command may have ended for want of a reader
+	if copied != nil && (err == nil || ctx.Err() == nil) { // the command may have ended because nothing read its output
 		err = fmt.Errorf("reading its output: %w", copied)
 	}
 	return err
 }
 
-// HasCommand says whether the live machine has a program of that name on its
-// search path.
+// HasCommand says whether the live machine has a program of that name on its search
+// path.
 func (h *Host) HasCommand(name string) bool {
 	if !h.IsLive() {
 		return false
@@ -128,7 +130,7 @@ func (h *Host) HasCommand(name string) bool {
 	return err == nil
 }
 
-// tail is the last part of a text, cut at a line's start.
+// tail is the last part of a text and starts at a line's start.
 func tail(s string, most int) string {
 	s = strings.TrimSpace(s)
 	if len(s) <= most {

@@ -17,15 +17,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A cancelled command leaves nothing behind, not even a child that takes no
-// SIGTERM and has closed the command's output.
-func TestACancelledCommandTakesItsChildrenAlong(t *testing.T) {
+// Cancelling a command ends its child processes, also a child that ignores SIGTERM
+// and has closed the command's output.
+func TestCancellingEndsTheCommandsChildren(t *testing.T) {
 	h, err := Live()
 	require.NoError(t, err)
 	defer h.Close()
 	pids := filepath.Join(t.TempDir(), "pids")
 	script := `(trap "" TERM; exec >/dev/null 2>&1; exec sleep 60) & echo $! >` + pids + `.part; mv ` + pids + `.part ` + pids + `; wait`
-	gone := errors.New("the packer host is gone")
+	gone := errors.New("the Packer host is gone")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	over := make(chan error)
 	go func() {
@@ -40,13 +40,14 @@ func TestACancelledCommandTakesItsChildrenAlong(t *testing.T) {
 	child := filepath.Join("/proc", strings.TrimSpace(string(text)), "stat")
 	assert.Eventually(t, func() bool {
 		stat, err := os.ReadFile(child)
-		// A killed process may wait as a zombie for an adopter that never comes.
+		// A killed process may stay a zombie when its new parent never waits for
+		// it.
 		return errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) || strings.Contains(string(stat), ") Z ")
 	}, time.Minute, 10*time.Millisecond, "the child goes on")
 }
 
-// What a command prints is read while it runs, or returned.
-func TestWhereOutputGoes(t *testing.T) {
+// A command's output is streamed while it runs, or returned.
+func TestCommandOutputIsStreamedOrReturned(t *testing.T) {
 	h, err := Live()
 	require.NoError(t, err)
 	defer h.Close()
@@ -70,20 +71,20 @@ func TestWhereOutputGoes(t *testing.T) {
 	assert.EqualError(t, err, "sh -c echo why >&2; exit 3: exit status 3: why")
 }
 
-// A daemon that a command leaves behind has the command's output open. The
-// command's exit counts, and all that it printed is there.
-func TestACommandEndsWithItsExit(t *testing.T) {
+// A daemon that a command leaves behind keeps the command's output open. Run ends
+// with the command's exit and returns all of the command's output.
+func TestRunEndsWithTheCommandsExit(t *testing.T) {
 	h, err := Live()
 	require.NoError(t, err)
 	defer h.Close()
 	const line = "0123456789abcdef0123456789abcde\n"
 	for name, c := range map[string]struct{ script, stdout, err string }{
-		"a silent daemon":      {"echo done; sleep 60 & echo $! >&9; exit 0", "done\n", ""},
-		"one in a session":     {"echo done; setsid sh -c 'echo $$ >&9; sleep 60' & exit 0", "done\n", ""},
-		"one on stderr only":   {"echo done; sleep 60 >/dev/null & echo $! >&9; exit 0", "done\n", ""},
-		"one that goes on":     {"yes '' >&2 & echo $! >&9; echo done", "done\n", ""},
-		"much before the exit": {"sleep 60 & echo $! >&9; for i in $(seq 2048); do echo " + strings.TrimSpace(line) + "; done", strings.Repeat(line, 2048), ""},
-		"a failure":            {"echo why >&2; sleep 60 & echo $! >&9; exit 3", "", "exit status 3: why"},
+		"a silent daemon":              {"echo done; sleep 60 & echo $! >&9; exit 0", "done\n", ""},
+		"a daemon in its own session":  {"echo done; setsid sh -c 'echo $$ >&9; sleep 60' & exit 0", "done\n", ""},
+		"a daemon with stderr only":    {"echo done; sleep 60 >/dev/null & echo $! >&9; exit 0", "done\n", ""},
+		"a daemon that keeps printing": {"yes '' >&2 & echo $! >&9; echo done", "done\n", ""},
+		"much output before the exit":  {"sleep 60 & echo $! >&9; for i in $(seq 2048); do echo " + strings.TrimSpace(line) + "; done", strings.Repeat(line, 2048), ""},
+		"a failure":                    {"echo why >&2; sleep 60 & echo $! >&9; exit 3", "", "exit status 3: why"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pid := filepath.Join(t.TempDir(), "pid")
@@ -101,7 +102,8 @@ func TestACommandEndsWithItsExit(t *testing.T) {
 	}
 }
 
-// endDaemon ends a test's daemon, whose process it has written into a file.
+// endDaemon ends a test's daemon. The daemon has written its process ID into the
+// file.
 func endDaemon(t *testing.T, file string) {
 	t.Helper()
 	var pid int
@@ -116,13 +118,13 @@ func endDaemon(t *testing.T, file string) {
 	assert.NoError(t, unix.Kill(pid, unix.SIGKILL))
 }
 
-// What is cancelled ends, whoever has the output open; and nothing is left that
-// waits for it.
-func TestACancelledCommandIsNotWaitedFor(t *testing.T) {
+// A cancelled command ends although another process keeps its output open, and no
+// goroutine waits for it.
+func TestCancellingDoesNotWaitForOpenOutput(t *testing.T) {
 	h, err := Live()
 	require.NoError(t, err)
 	defer h.Close()
-	gone := errors.New("the packer host is gone")
+	gone := errors.New("the Packer host is gone")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	over := make(chan error)
 	ready, to := io.Pipe()
@@ -138,8 +140,7 @@ func TestACancelledCommandIsNotWaitedFor(t *testing.T) {
 	require.ErrorIs(t, <-over, gone)
 }
 
-// Output is bounded: the last of standard error is kept, and more standard
-// output than anything reads is an error.
+// The end of standard error is kept. Too much standard output is an error.
 func TestOutputIsBounded(t *testing.T) {
 	h, err := Live()
 	require.NoError(t, err)
@@ -157,8 +158,8 @@ func TestOutputIsBounded(t *testing.T) {
 	assert.True(t, strings.HasSuffix(string(e.text), "abc"))
 }
 
-// What must be put back is put back when the work was cancelled.
-func TestWhatIsPutBackAfterTheEnd(t *testing.T) {
+// PutBack runs its command also after the work was cancelled.
+func TestPutBackRunsAfterCancellation(t *testing.T) {
 	h, err := Live()
 	require.NoError(t, err)
 	defer h.Close()
@@ -168,5 +169,5 @@ func TestWhatIsPutBackAfterTheEnd(t *testing.T) {
 	require.NoError(t, h.PutBack(ctx, Command{Argv: []string{"touch", file}}))
 	assert.FileExists(t, file)
 	err = h.PutBack(ctx, Command{Argv: []string{"sh", "-c", "echo no >&2; exit 5"}})
-	assert.EqualError(t, err, "restoring what was changed for a while: sh -c echo no >&2; exit 5: exit status 5: no")
+	assert.EqualError(t, err, "restoring a temporary change: sh -c echo no >&2; exit 5: exit status 5: no")
 }

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Whatever lies where a file should be, reading it neither hangs nor takes more
-// memory than a file may have, and the error names the file.
-func TestOddFilesAreNotRead(t *testing.T) {
+// Reading something other than a regular file neither hangs nor takes unbounded
+// memory, and the error names the file.
+func TestReadRefusesIrregularFiles(t *testing.T) {
 	i := newImage(t)
 	at := func(name string) string { return filepath.Join(i.root, name) }
 	require.NoError(t, os.WriteFile(at("etc/sparse"), nil, 0o644))
@@ -48,8 +48,8 @@ func TestOddFilesAreNotRead(t *testing.T) {
 	}
 }
 
-// A file that has more names, inside the root and outside, is emptied under the
-// one that is named.
+// Truncate empties a file with several hard links, inside the root and outside,
+// only under the given name.
 func TestTruncateLeavesOtherHardLinks(t *testing.T) {
 	i := newImage(t)
 	i.put(t, "var/log/f", "text")
@@ -74,13 +74,13 @@ func TestTruncateLeavesOtherHardLinks(t *testing.T) {
 	assert.Equal(t, "text", string(text))
 	list, err := os.ReadDir(filepath.Dir(file))
 	require.NoError(t, err)
-	assert.Len(t, list, 1, "no temporary file stays")
+	assert.Len(t, list, 1, "no temporary file remains")
 
 	require.NoError(t, i.Files.Unshare("/var/other")) // with outside
 	shared := stat(t, filepath.Join(i.root, "var/other"))
 	assert.Equal(t, uint64(1), uint64(shared.Nlink))
 	require.NoError(t, i.Files.Unshare("/var/other"))
-	assert.Equal(t, shared.Ino, stat(t, filepath.Join(i.root, "var/other")).Ino, "nothing is left to do")
+	assert.Equal(t, shared.Ino, stat(t, filepath.Join(i.root, "var/other")).Ino, "Unshare has nothing left to do")
 	text, err = os.ReadFile(filepath.Join(i.root, "var/other"))
 	require.NoError(t, err)
 	assert.Equal(t, "text", string(text))
@@ -88,7 +88,7 @@ func TestTruncateLeavesOtherHardLinks(t *testing.T) {
 	inode := now.Ino
 	require.NoError(t, os.WriteFile(file, []byte("again"), 0))
 	require.NoError(t, i.Files.Truncate("/var/log/f"))
-	assert.Equal(t, inode, stat(t, file).Ino, "a daemon goes on writing into a file with one name")
+	assert.Equal(t, inode, stat(t, file).Ino, "a daemon keeps writing into a file with one name")
 	require.NoError(t, unix.Mkfifo(file+".fifo", 0o600))
 	assert.EqualError(t, i.Files.Truncate("/var/log/f.fifo"), "truncate /var/log/f.fifo: not a regular file")
 }

@@ -12,8 +12,8 @@ import (
 
 var errNotRegular = errors.New("not a regular file")
 
-// OpenRegular opens a regular file for reading, and nothing else: opening a
-// device may do something, and reading a FIFO may never end.
+// OpenRegular opens a regular file for reading and refuses every other kind:
+// opening a device may have an effect, and reading a FIFO may never end.
 func (f *Files) OpenRegular(name string) (*os.File, error) {
 	var file *os.File
 	err := f.at("open", name, true, func(p place) (err error) {
@@ -23,7 +23,7 @@ func (f *Files) OpenRegular(name string) (*os.File, error) {
 	return file, err
 }
 
-// openRegular opens base in a directory; name is what the file is called.
+// openRegular opens base in a directory; name is the file's name in errors.
 func openRegular(dir int, base, name string) (*os.File, error) {
 	st, err := statat(dir, base)
 	if err != nil {
@@ -37,15 +37,15 @@ func openRegular(dir int, base, name string) (*os.File, error) {
 		return nil, err
 	}
 	file := os.NewFile(uintptr(fd), name)
-	if now, err := file.Stat(); err != nil || !now.Mode().IsRegular() { // changed meanwhile
+	if now, err := file.Stat(); err != nil || !now.Mode().IsRegular() { // replaced meanwhile
 		_ = file.Close()
 		return nil, errors.Join(err, errNotRegular)
 	}
 	return file, nil
 }
 
-// Read reads a regular file of at most so many bytes whole. A link to
-// /dev/null, by which a machine masks a configuration, is an empty file.
+// Read reads a whole regular file of at most that many bytes. A link to /dev/null,
+// which masks a configuration file, reads as an empty file.
 func (f *Files) Read(name string, most int64) ([]byte, error) {
 	file, err := f.OpenRegular(name)
 	if errors.Is(err, errNotRegular) && f.isNull(name) {

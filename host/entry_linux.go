@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// shortened is a path for a person to read, who cannot use one beyond PATH_MAX.
+// shortened cuts a path that is longer than PATH_MAX, for messages.
 func shortened(name string) string {
 	const most, end = unix.PathMax, 256
 	if len(name) <= most {
@@ -15,16 +15,17 @@ func shortened(name string) string {
 	return name[:most-end] + "…" + name[len(name)-end:]
 }
 
-// unlinkat and openat take names as getdents gives them, without a copy.
+// unlinkat and openat take names as getdents returns them, without a copy.
 func unlinkat(dir int, name []byte, flags int) unix.Errno {
 	_, _, errno := unix.Syscall(unix.SYS_UNLINKAT, uintptr(dir), uintptr(unsafe.Pointer(&name[0])), uintptr(flags))
 	return errno
 }
 
-// unlinkatAlone is unlinkat for the only worker: it does not tell Go's scheduler
-// that the kernel is busy, which would hand the processor to another thread and
-// take it back for each of the calls that last a little longer. Two workers or
-// more would so keep each other from waiting for the disk at the same time.
+// unlinkatAlone is unlinkat for a sweep with one worker. It does not tell Go's
+// scheduler that the thread is in the kernel. Otherwise the scheduler would hand
+// the processor to another thread and take it back for every call that lasts a
+// little longer. Several workers must not use it: they would keep each other from
+// waiting for the disk at the same time.
 func unlinkatAlone(dir int, name []byte, flags int) unix.Errno {
 	_, _, errno := unix.RawSyscall(unix.SYS_UNLINKAT, uintptr(dir), uintptr(unsafe.Pointer(&name[0])), uintptr(flags))
 	return errno

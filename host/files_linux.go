@@ -12,10 +12,12 @@ import (
 )
 
 // Files is a machine's file system. It is an afero.Fs (also afero.Lstater,
-// afero.Linker and afero.LinkReader) whose names are the machine's own
-// absolute paths. Every link is resolved inside the machine's root, absolute
-// ones and ".." too, so nothing outside can be read or written through it:
-// afero.BasePathFs gives no such promise (it hands links to the kernel).
+// afero.Linker and afero.LinkReader) whose names are the machine's own absolute
+// paths.
+//
+// Files resolves every link inside the machine's root, also absolute links and
+// "..". Nothing outside the root can be read or written through a link.
+// afero.BasePathFs does not promise that: it leaves links to the kernel.
 type Files struct {
 	root   int // O_PATH descriptor of the root directory
 	name   string
@@ -37,7 +39,7 @@ func openFiles(root string) (*Files, error) {
 	return &Files{root: fd, name: root}, nil
 }
 
-// Close releases the root's descriptor, and that of the mount table.
+// Close closes the descriptors of the root and of the mount table.
 func (f *Files) Close() error {
 	f.mounts.close()
 	return unix.Close(f.root)
@@ -46,7 +48,7 @@ func (f *Files) Close() error {
 // Name implements afero.Fs.
 func (f *Files) Name() string { return "host.Files(" + f.name + ")" }
 
-// at resolves name and runs op on its place; errors carry the machine's path.
+// at resolves name and runs op on the place. Errors carry the machine's path.
 func (f *Files) at(verb, name string, follow bool, op func(place) error) error {
 	p, err := f.resolve(name, follow)
 	if err == nil {
@@ -69,8 +71,8 @@ func (f *Files) Open(name string) (afero.File, error) {
 	return f.OpenFile(name, os.O_RDONLY, 0)
 }
 
-// OpenFile implements afero.Fs. It never blocks on a FIFO or a device that
-// nobody serves: such a file is opened without waiting.
+// OpenFile implements afero.Fs. It never blocks on a FIFO or on a device without a
+// reader or writer: it opens such a file without waiting.
 func (f *Files) OpenFile(name string, flag int, perm os.FileMode) (afero.File, error) {
 	opened, err := f.OpenOS(name, flag, perm)
 	if err != nil {
@@ -79,8 +81,8 @@ func (f *Files) OpenFile(name string, flag int, perm os.FileMode) (afero.File, e
 	return &file{File: opened}, nil
 }
 
-// OpenOS is OpenFile for libraries that need the operating system's own file.
-// Its Readdir must not be used: it would look its names up outside the root.
+// OpenOS is OpenFile for libraries that need an *os.File. Do not use the file's
+// Readdir: it would look the names up outside the root.
 func (f *Files) OpenOS(name string, flag int, perm os.FileMode) (*os.File, error) {
 	exclusive := flag&(os.O_CREATE|os.O_EXCL) == os.O_CREATE|os.O_EXCL
 	var opened *os.File
@@ -213,7 +215,7 @@ func (f *Files) Chtimes(name string, atime, mtime time.Time) error {
 	})
 }
 
-// viaProc runs op on a path that names exactly this entry and follows nothing;
+// viaProc runs op on a path that names exactly this entry and follows no link.
 // fchmodat cannot do that before Linux 6.6.
 func (p place) viaProc(op func(path string) error) error {
 	fd, err := unix.Openat(p.dir, p.base, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
@@ -224,9 +226,9 @@ func (p place) viaProc(op func(path string) error) error {
 	return op("/proc/self/fd/" + strconv.Itoa(fd))
 }
 
-// file is an open file whose directory listing does not go back to a path:
-// os.File.Readdir calls lstat on File.Name, which here is a name inside the
-// root and would be looked up outside it.
+// file is an open file that lists its directory by descriptor. os.File.Readdir
+// calls lstat on File.Name, which here is a name inside the root and would be
+// looked up outside.
 type file struct{ *os.File }
 
 // Readdir implements afero.File.
@@ -246,7 +248,7 @@ func (d *file) Readdir(count int) ([]os.FileInfo, error) {
 	return list, err
 }
 
-// ReadDir shadows os.File's, which has the same fault as its Readdir.
+// ReadDir replaces os.File.ReadDir, which has the same fault as os.File.Readdir.
 func (d *file) ReadDir(count int) ([]fs.DirEntry, error) {
 	list, err := d.Readdir(count)
 	entries := make([]fs.DirEntry, len(list))

@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/afero"
 )
 
-// errNotLinux is what every machine's files answer elsewhere: the plugin runs
-// on other systems too, but there it only sends specs to machines. Files can
-// never be made there, so its methods only have to exist.
+// errNotLinux is the error of every method on other systems. The plugin runs there
+// too, but only sends specs to machines. A Files cannot be made there, so its
+// methods only have to exist.
 var errNotLinux = errors.New("machines can only be opened on Linux")
 
 // Files is a machine's file system; see the Linux build.

@@ -16,10 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// image is a mounted root inside a folder that must not change.
+// image is an image root inside a folder that must not change.
 type image struct {
 	*Host
-	outside string // folder around the root
+	outside string // the folder around the root
 	root    string
 }
 
@@ -28,7 +28,7 @@ func newImage(t *testing.T) image {
 	outside := t.TempDir()
 	root := filepath.Join(outside, "tree")
 	require.NoError(t, os.MkdirAll(filepath.Join(root, "etc"), 0o755))
-	// A sibling whose name starts like the root's, against prefix checks.
+	// A sibling with the root's name as prefix, against checks by prefix.
 	require.NoError(t, os.MkdirAll(filepath.Join(outside, "tree-evil"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(outside, "tree-evil", "secret"), []byte("outside"), 0o600))
 	h, err := Mounted(root)
@@ -74,7 +74,7 @@ func TestLinksStayInsideTheRoot(t *testing.T) {
 			assert.ErrorIs(t, err, fs.ErrNotExist, p)
 			assert.Error(t, i.Files.Truncate(p), p)
 			_, err = i.Files.RemoveTree(p)
-			assert.NoError(t, err, p) // missing inside the root is nothing to remove
+			assert.NoError(t, err, p) // a path that is missing inside the root: nothing to remove
 		}
 	}
 	i.outsideIntact(t)
@@ -118,7 +118,7 @@ func TestWritesThroughLinksStayInside(t *testing.T) {
 	assert.Equal(t, fs.ModeSymlink, st.Mode().Type(), "the link keeps its place")
 }
 
-func TestReaddirDoesNotAskTheMachineOutside(t *testing.T) {
+func TestReaddirStaysInsideTheRoot(t *testing.T) {
 	i := newImage(t)
 	i.put(t, "only/inside", "12345")
 	dir, err := i.Files.Open("/only")
@@ -144,10 +144,10 @@ func TestReplaceKeepsTheOldFileWhenFillingFails(t *testing.T) {
 	assert.Equal(t, "old", string(got))
 	list, err := os.ReadDir(filepath.Join(i.root, "etc"))
 	require.NoError(t, err)
-	assert.Len(t, list, 1, "no temporary file stays")
+	assert.Len(t, list, 1, "no temporary file remains")
 }
 
-func TestWriteFileHandsLabelsOn(t *testing.T) {
+func TestWriteFileKeepsLabels(t *testing.T) {
 	i := newImage(t)
 	i.put(t, "etc/labelled", "old")
 	p := filepath.Join(i.root, "etc/labelled")
@@ -195,7 +195,7 @@ func TestMountedRefusesTheMachinesOwnRoot(t *testing.T) {
 	assert.ErrorIs(t, err, fs.ErrNotExist)
 }
 
-func TestNothingRunsFromAMountedRoot(t *testing.T) {
+func TestNothingRunsFromAnImageRoot(t *testing.T) {
 	i := newImage(t)
 	_, err := i.Run(t.Context(), Command{Argv: []string{"true"}})
 	assert.ErrorIs(t, err, ErrMountedRoot)
@@ -204,8 +204,7 @@ func TestNothingRunsFromAMountedRoot(t *testing.T) {
 	assert.False(t, i.HasSystemd())
 }
 
-// FuzzResolve plants links and walks a path: whatever is opened lies below the
-// root.
+// FuzzResolve plants links and walks a path: every opened file lies below the root.
 func FuzzResolve(f *testing.F) {
 	f.Add("/a/../b", "../..", "/etc")
 	f.Add("a//b/./c", "/", "..")

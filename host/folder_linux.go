@@ -2,18 +2,18 @@ package host
 
 import "sync"
 
-// folder is a directory that is being emptied. Its descriptor stays open as
-// long as a directory below it needs it.
+// folder is a directory that a sweep empties. Its descriptor stays open while a
+// directory below needs it.
 type folder struct {
 	parent *folder
 	name   []byte // with the closing NUL; nil at the top
-	path   string // at the top, and of what was moved up
+	path   string // set at the top, and for directories that were moved up
 	depth  int
 	fd     int
 	keep   bool // do not remove the directory itself
 
 	mu      sync.Mutex
-	open    int // itself while it is read, and the folders below it
+	open    int // counts the directory itself while a worker reads it, and the folders below
 	failed  bool
 	rescans int
 }
@@ -24,7 +24,7 @@ func (f *folder) mark() {
 	f.mu.Unlock()
 }
 
-// full is the path of a directory or entry, for messages.
+// full is the path of the directory or of an entry, for messages.
 func (f *folder) full() string {
 	if f.path != "" {
 		return f.path

@@ -14,42 +14,42 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// partitions are where machines have file systems of their own beside the
-// root: the CIS benchmarks' and the distributions' installers' mount points, and
-// folders of a node's state, for which people attach a volume. A local file
-// system on one of them belongs to the machine, also inside a folder that is
-// swept.
+// partitions are the mount points at which a local file system belongs to the
+// machine, also inside a folder that is swept. They come from the CIS benchmarks,
+// from the distributions' installers, and from folders of node state to which
+// people attach a volume.
 var partitions = []string{
 	"/", "/boot", "/boot/efi", "/efi", "/etc", "/home", "/opt", "/root", "/srv", "/tmp", "/usr", "/usr/local",
 	"/var", "/var/cache", "/var/crash", "/var/lib", "/var/lib/containerd", "/var/lib/containers", "/var/lib/docker", "/var/lib/etcd", "/var/lib/kubelet", "/var/log", "/var/log/audit", "/var/opt", "/var/spool", "/var/tmp",
 }
 
 // localTypes are the file systems that a machine has on its disks and in its
-// memory. Every other type is a network's or a program's (FUSE), or unknown.
+// memory. Every other type belongs to a network, to a program (FUSE), or is
+// unknown.
 var localTypes = []string{
 	"bcachefs", "btrfs", "erofs", "exfat", "ext2", "ext3", "ext4", "f2fs", "iso9660", "jfs", "msdos", "nilfs2", "ntfs3",
 	"overlay", "ramfs", "reiserfs", "squashfs", "tmpfs", "udf", "vfat", "xfs", "zfs",
 }
 
-// kernelTypes are the kernel's own file systems; nothing of them is in an image.
+// kernelTypes are the kernel's own file systems. An image contains nothing of them.
 var kernelTypes = []string{
 	"binder", "binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts", "devtmpfs", "efivarfs", "fusectl", "hugetlbfs",
 	"mqueue", "nfsd", "nsfs", "proc", "pstore", "resctrl", "rpc_pipefs", "securityfs", "selinuxfs", "smackfs", "sysfs", "tracefs",
 }
 
 // mountView is the mount table as a machine's files see it: by mount point, and
-// judged by kind. Where a mount lies is judged when something is looked up.
+// judged by kind. The location of a mount is judged at each lookup.
 type mountView struct {
 	all  []*mountinfo.Info
-	root string                   // where the machine's root lies
-	at   map[string]*ForeignMount // an empty Why is a local file system, mounted whole and once
-	// suspects is the number of mounts that may be foreign; most machines have
-	// none, and nothing needs to be looked up.
-	suspects int
+	root string                   // path of the machine's root on this machine
+	at   map[string]*ForeignMount // an empty Why means a local file system that is mounted whole and once
+	// unclear is the number of mounts that may be foreign. Most machines have none,
+	// and then no lookup is needed.
+	unclear int
 }
 
 // newMountView judges the mounts on and below the directory root. The machine's
-// root itself is always its own.
+// root itself is never foreign.
 func newMountView(mounts []*mountinfo.Info, root string) *mountView {
 	v := &mountView{all: mounts, root: root, at: map[string]*ForeignMount{}}
 	for _, m := range mounts {
@@ -58,39 +58,40 @@ func newMountView(mounts []*mountinfo.Info, root string) *mountView {
 			continue
 		}
 		j := &ForeignMount{Mount: Mount{Path: name, Type: m.FSType, Source: m.Source}}
-		// A folder that is bound onto itself, as the kubelet binds its own, is
-		// where it is without the mount.
+		// A folder that is bound onto itself, as the kubelet binds its own folder,
+		// has the same content without the mount.
 		j.own = slices.Contains(localTypes, m.FSType) && shows(m, name, mounts, root)
 		if j.Kernel = slices.Contains(kernelTypes, m.FSType) || volatile(name); !j.Kernel && !j.own {
 			j.Why = judge(m, mounts, root)
 		}
-		v.at[name] = j // of two at one place the later one is seen
+		v.at[name] = j // of two mounts at one place the later one is visible
 	}
 	for name, j := range v.at {
 		if !j.Kernel && !j.own && (j.Why != "" || !slices.Contains(partitions, name)) {
-			v.suspects++
+			v.unclear++
 		}
 	}
 	return v
 }
 
-// below is a path as seen from the directory root, and whether it lies there.
+// below is a path as seen from the directory root, and whether the path lies there.
 func below(root, name string) (string, bool) {
 	rest, inside := strings.CutPrefix(name, strings.TrimSuffix(root, "/"))
 	return path.Join("/", rest), inside && (rest == "" || rest[0] == '/')
 }
 
-// volatile says whether a path is made anew at each boot.
+// volatile says whether a path is created again at each boot.
 func volatile(name string) bool {
 	return slices.ContainsFunc([]string{"/dev", "/proc", "/run", "/sys"}, func(dir string) bool { return within(name, dir) })
 }
 
-// within says whether a path is a folder or lies below it.
+// within says whether a path is the folder dir or lies below it.
 func within(name, dir string) bool {
 	return name == dir || strings.HasPrefix(name, strings.TrimSuffix(dir, "/")+"/")
 }
 
-// judge says what makes a mount foreign wherever it lies; empty is nothing.
+// judge names the reason why a mount is foreign at any place; empty means not
+// foreign.
 func judge(m *mountinfo.Info, mounts []*mountinfo.Info, root string) string {
 	name, _ := below(root, m.Mountpoint)
 	switch {
@@ -99,7 +100,7 @@ func judge(m *mountinfo.Info, mounts []*mountinfo.Info, root string) string {
 	case !slices.Contains(localTypes, m.FSType):
 		return fmt.Sprintf("%s of %s", m.FSType, m.Source)
 	case (name == "/tmp" && shows(m, "/var/tmp", mounts, root)), (name == "/var/tmp" && shows(m, "/tmp", mounts, root)):
-		return "" // as older CIS benchmarks have /var/tmp
+		return "" // older CIS benchmarks mount /var/tmp like this
 	case m.Root != "/" && m.Root != subvolume(m):
 		return fmt.Sprintf("a bind mount of %s on %s", m.Root, m.Source)
 	}
@@ -111,8 +112,8 @@ func judge(m *mountinfo.Info, mounts []*mountinfo.Info, root string) string {
 	return ""
 }
 
-// shows says whether a mount shows the very folder that lies at name without
-// the mount: it is bound onto itself.
+// shows says whether a mount shows the folder that lies at name without the mount:
+// the folder is bound onto itself.
 func shows(m *mountinfo.Info, name string, mounts []*mountinfo.Info, root string) bool {
 	name = path.Join(root, name)
 	under := holder(mounts, name, m)
@@ -123,8 +124,8 @@ func shows(m *mountinfo.Info, name string, mounts []*mountinfo.Info, root string
 	return path.Join(under.Root, rest) == m.Root
 }
 
-// holder is the mount that a path lies on, when one of the mounts is left out;
-// nil where the table does not have it.
+// holder is the mount that a path lies on, with one of the mounts left out. It is
+// nil when the table has no such mount.
 func holder(mounts []*mountinfo.Info, name string, without *mountinfo.Info) *mountinfo.Info {
 	var under *mountinfo.Info
 	for _, m := range mounts {
@@ -137,21 +138,21 @@ func holder(mounts []*mountinfo.Info, name string, without *mountinfo.Info) *mou
 
 var octal = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\\[0-7]{3}`) })
 
-// subvolume is the subvolume of btrfs that is mounted; its name may hold commas,
-// and the option is the last one.
+// subvolume is the btrfs subvolume that is mounted. Its name may contain commas;
+// the option is the last one.
 func subvolume(m *mountinfo.Info) string {
 	_, name, found := strings.Cut(m.VFSOptions, "subvol=")
 	if m.FSType != "btrfs" || !found {
 		return "/"
 	}
 	return octal().ReplaceAllStringFunc(name, func(code string) string {
-		n, _ := strconv.ParseUint(code[1:], 8, 8) // \777 is no byte, and nobody writes it
+		n, _ := strconv.ParseUint(code[1:], 8, 8) // \777 is no byte, and the kernel never writes it
 		return string([]byte{byte(n)})
 	})
 }
 
-// on is the mount at a path when it is foreign: by its kind, or because it lies
-// inside the folder named and is no partition.
+// on is the foreign mount at a path. A mount is foreign by its kind, or because it
+// lies inside the folder named and is no partition.
 func (v *mountView) on(name, named string) *ForeignMount {
 	m := v.at[name]
 	switch {
@@ -167,20 +168,21 @@ func (v *mountView) on(name, named string) *ForeignMount {
 	return nil
 }
 
-// Foreign is the mount on which name lies, when that is not the machine's own;
-// nil is none. It is the one place that decides this:
+// Foreign returns the foreign mount on which name lies, or nil. It is the one place
+// that decides which mounts are foreign:
 //
 //   - A file system of a network or a program (FUSE), a bind mount, and a file
-//     system that is mounted at another place too are foreign everywhere.
-//   - A local file system is a partition of the machine where hardened and
-//     usual installations have one, and on or above the folder named, which
-//     somebody wrote down as a place to work in. Further inside it is foreign.
+//     system that is also mounted elsewhere are always foreign.
+//   - A local file system belongs to the machine in two places: at a mount point
+//     that hardened and usual installations have, and on or above the folder named,
+//     because a person named that folder as a place to work in. Further inside it
+//     is foreign.
 //
-// With follow, a link in the last place is followed. Nothing on a foreign mount
-// is looked at, so that a server that does not answer holds nobody up.
+// With follow, a link in the last place is followed. Foreign reads nothing on a
+// foreign mount, so a server that does not answer blocks nothing.
 func (f *Files) Foreign(name, named string, follow bool) (*ForeignMount, error) {
 	v, err := f.mounts.view(f.root)
-	if err != nil || v.suspects == 0 {
+	if err != nil || v.unclear == 0 {
 		return nil, err
 	}
 	return f.foreign(v, name, named, follow)
@@ -194,11 +196,11 @@ func (f *Files) foreign(v *mountView, name, named string, follow bool) (*Foreign
 	return m, err
 }
 
-// ForeignBelow lists the foreign mounts below the folder name, which keep it
-// from being removed or emptied.
+// ForeignBelow lists the foreign mounts below the folder name. They prevent its
+// removal.
 func (f *Files) ForeignBelow(name string) ([]*ForeignMount, error) {
 	v, err := f.mounts.view(f.root)
-	if err != nil || v.suspects == 0 {
+	if err != nil || v.unclear == 0 {
 		return nil, err
 	}
 	real, _, err := f.route(v, name, "", true)
@@ -214,11 +216,11 @@ func (f *Files) ForeignBelow(name string) ([]*ForeignMount, error) {
 	return mounts, nil
 }
 
-// route follows a name to where it lies, from folder to folder, up to the first
-// foreign mount. Where something is missing, the rest of the name is kept.
+// route follows a name from folder to folder, up to the first foreign mount. From a
+// missing part on, the rest of the name is kept.
 func (f *Files) route(v *mountView, name, named string, follow bool) (string, *ForeignMount, error) {
 	at, todo := "/", split(name)
-	dir := f.root // the folder at, or -1 where it is missing
+	dir := f.root // the folder at "at", or -1 where it is missing
 	move := func(to int) {
 		if dir != f.root && dir >= 0 {
 			_ = unix.Close(dir)
@@ -229,7 +231,7 @@ func (f *Files) route(v *mountView, name, named string, follow bool) (string, *F
 	for links := 0; len(todo) > 0 && links <= maxLinks; {
 		part := todo[0]
 		todo = todo[1:]
-		if part == ".." { // from the root again: at has no link in it
+		if part == ".." { // start from the root again: "at" contains no link
 			todo = append(split(path.Dir(at)), todo...)
 			at, links = "/", links+1
 			move(f.root)
@@ -255,7 +257,7 @@ func (f *Files) route(v *mountView, name, named string, follow bool) (string, *F
 		if err == unix.EMFILE || err == unix.ENFILE {
 			return "", nil, err
 		}
-		if err != nil { // whoever opens it says what is wrong
+		if err != nil { // the later open reports the cause
 			fd = -1
 		}
 		move(fd)
@@ -263,8 +265,8 @@ func (f *Files) route(v *mountView, name, named string, follow bool) (string, *F
 	return at, nil, nil
 }
 
-// FileSystem identifies the file system that the directory name is on. All
-// mounts of one have the same, those of btrfs's subvolumes too.
+// FileSystem identifies the file system that the directory name is on. All mounts
+// of one file system have the same identity, also those of btrfs subvolumes.
 func (f *Files) FileSystem(name string) (string, error) {
 	v, err := f.mounts.view(f.root)
 	if err != nil {
@@ -277,7 +279,7 @@ func (f *Files) FileSystem(name string) (string, error) {
 	if m := holder(v.all, path.Join(v.root, at), nil); m != nil {
 		return fmt.Sprintf("%d:%d", m.Major, m.Minor), nil
 	}
-	st, err := f.Stat(name) // in a folder that is the root of a process
+	st, err := f.Stat(name) // in a chroot the table lacks the mount
 	if err != nil {
 		return "", err
 	}
@@ -285,8 +287,8 @@ func (f *Files) FileSystem(name string) (string, error) {
 	return fmt.Sprintf("%d:%d", unix.Major(dev), unix.Minor(dev)), nil
 }
 
-// Real is the path at which name lies, without links, as the machine names it.
-// A part that is missing, or lies on a foreign mount, keeps its name.
+// Real is the path of name without links, as the machine names it. A part that is
+// missing, or lies on a foreign mount, keeps its name.
 func (f *Files) Real(name string) (string, error) {
 	v, err := f.mounts.view(f.root)
 	if err != nil {

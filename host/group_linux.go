@@ -6,17 +6,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownGroup gives a command a process group of its own and ends the whole group
-// on cancellation: apt and its kind leave children behind otherwise.
+// ownGroup gives a command its own process group and ends the whole group on
+// cancellation. Otherwise apt, for example, leaves child processes behind.
 func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGTERM) }
 }
 
-// killGroup ends what is left of a cancelled command's group: a maintainer's
-// script may ignore SIGTERM, and outlive the command that it belongs to.
+// killGroup kills the rest of a cancelled command's group: a package's maintainer
+// script may ignore SIGTERM and outlive the command.
 func killGroup(cmd *exec.Cmd) {
 	if cmd.Process != nil {
-		_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL) // an error says that nothing is left
+		_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL) // an error means that no process is left
 	}
 }

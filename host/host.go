@@ -1,10 +1,9 @@
-// Package host is the machine as every other room sees it: its files, its
-// mounts, its units and its commands.
+// Package host gives access to one machine: its files, mounts, units and commands.
 //
-// There are two hosts. Live is the machine this process runs on. Mounted is an
-// image that lies unpacked or mounted somewhere below the machine. Both answer
-// to the absolute paths the machine itself would use; on a mounted root every
-// link is resolved inside that root and no command runs.
+// There are two kinds of host. Live is the machine that this process runs on.
+// Mounted is an image root: an image that is unpacked or mounted in a folder of
+// this machine. Both take the absolute paths that the machine itself uses. On an
+// image root every link is resolved inside the root, and no command runs.
 package host
 
 import (
@@ -15,33 +14,31 @@ import (
 	"time"
 )
 
-// ErrMountedRoot is returned by everything that would have to run something
-// from, or change the kernel state of, an image that is only mounted.
-var ErrMountedRoot = errors.New("not possible on a mounted root")
+// ErrMountedRoot is returned for every operation on an image root that would run a
+// program of the image or change the kernel's state.
+var ErrMountedRoot = errors.New("not possible on an image root")
 
-// ErrOwnRoot is returned by Mounted for the root of the machine this process
+// ErrOwnRoot is returned by Mounted for the root of the machine that this process
 // runs on.
 var ErrOwnRoot = errors.New("this folder is the running machine's own root")
 
-// Host is one machine. It is made by Live or Mounted and is safe for
-// concurrent use.
+// Host is one machine. Live and Mounted make it. It is safe for concurrent use.
 type Host struct {
-	// Files is the machine's file system; its paths are the machine's own.
+	// Files is the machine's file system. Its paths are the machine's own.
 	Files *Files
 
 	root string
 	now  func() time.Time
 }
 
-// Live returns the machine this process runs on.
+// Live returns the machine that this process runs on.
 func Live() (*Host, error) {
 	return open("/")
 }
 
-// Mounted returns the machine whose file system lies at root, a directory. It
-// fails when root is not a directory. A root that is "/" in disguise (a bind
-// mount or a link to it) is refused, because the caller asked for an image and
-// would change the machine it works on.
+// Mounted returns the machine whose file system lies in the directory root. A root
+// that is "/" under another name (a bind mount or a link) is ErrOwnRoot: the caller
+// would change the machine that it runs on.
 func Mounted(root string) (*Host, error) {
 	if root == "" {
 		return nil, errors.New("opening the root: the path is empty")
@@ -75,18 +72,18 @@ func open(root string) (*Host, error) {
 	return &Host{Files: files, root: root, now: time.Now}, nil
 }
 
-// Close releases the root directory's descriptor.
+// Close closes the descriptors of the machine's files.
 func (h *Host) Close() error { return h.Files.Close() }
 
 // IsLive says whether commands may run and kernel state may be changed.
 func (h *Host) IsLive() bool { return h.root == "/" }
 
-// Root is where the machine's file system lies on the machine this process
-// runs on: "/" for the live machine. It is for messages; paths given to Files
+// Root is the directory of the machine's file system on the machine that this
+// process runs on; "/" for the live machine. It is for messages. Paths for Files
 // must not contain it.
 func (h *Host) Root() string { return h.root }
 
-// Now is the time that reports carry.
+// Now is the time for reports, in UTC.
 func (h *Host) Now() time.Time { return h.now().UTC() }
 
 // WithClock returns the same host with another clock, for output that must not

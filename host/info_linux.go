@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// info is fs.FileInfo over fstatat's answer. Sys returns the *unix.Stat_t.
+// info is the fs.FileInfo of an fstatat result. Sys returns the *unix.Stat_t.
 type info struct {
 	name string
 	st   unix.Stat_t
@@ -27,7 +27,8 @@ func (i *info) IsDir() bool        { return i.Mode().IsDir() }
 func (i *info) ModTime() time.Time { return time.Unix(i.st.Mtim.Sec, i.st.Mtim.Nsec) }
 func (i *info) Sys() any           { return &i.st }
 
-// space is the disk space the entry takes; stat(2) counts in 512 bytes.
+// space is the disk space of the entry in bytes; stat(2) counts blocks of 512
+// bytes.
 func (i *info) space() int64 { return i.st.Blocks * 512 }
 
 func (i *info) Mode() fs.FileMode {
@@ -56,7 +57,7 @@ func (i *info) Mode() fs.FileMode {
 	return mode
 }
 
-// modeBits is the kernel's form of a file mode.
+// modeBits converts a file mode to the kernel's form.
 func modeBits(m fs.FileMode) uint32 {
 	bits := uint32(m.Perm())
 	if m&fs.ModeSetuid != 0 {

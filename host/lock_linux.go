@@ -13,13 +13,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Lock keeps every other process that changes the machine from starting until
-// unlock is called, or this process ends. The lock is on the root directory
-// itself (flock(2)): no file is made, every path and every mount that leads to
-// the same directory has the same lock, and commands do not inherit it. While
-// another process has the lock, the error names that process. A process that was
-// killed may have the lock for a moment longer: Lock waits for one that cannot
-// be seen.
+// Lock keeps other eksnode processes from changing the machine until unlock is
+// called or this process ends. While another process has the lock, the error names
+// that process.
+//
+// The lock is a flock(2) on the root directory itself. It makes no file, every path
+// and every mount of the same directory shares it, and commands do not inherit it.
+//
+// A killed process may keep the lock for a moment. When the holder cannot be seen,
+// Lock therefore waits up to two seconds.
 func (h *Host) Lock() (unlock func() error, err error) {
 	fd, err := unix.Openat(h.Files.root, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -47,8 +49,8 @@ func (h *Host) Lock() (unlock func() error, err error) {
 }
 
 const (
-	// lockPatience is how long a holder that cannot be seen may take to end. A
-	// command that a killed run was about to start holds the lock until then.
+	// lockPatience is how long Lock waits for a holder that it cannot see. A
+	// command that a killed run was about to start holds the lock for that long.
 	lockPatience = 2 * time.Second
 	unseenHolder = "another eksnode that cannot be seen from here (in another container, or on another host)"
 )
@@ -77,9 +79,9 @@ func lockHolder(dir *os.File) string {
 	return unseenHolder
 }
 
-// lockPids are the processes that have a flock(2) on the inode of st, by
-// proc_locks(5). The devices there are not always those of stat(2), so whether
-// a process has the file itself is another question.
+// lockPids are the processes that have a flock(2) on the inode of st, from the text
+// of /proc/locks (proc_locks(5)). The device numbers there can differ from those of
+// stat(2), so hasOpen must confirm each process.
 func lockPids(table string, st os.FileInfo) []string {
 	sys, ok := st.Sys().(*syscall.Stat_t)
 	if !ok {

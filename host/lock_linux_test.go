@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestMain lets a test start this program as another process with a lock.
+// TestMain lets a test start this program as a second process that takes a lock.
 func TestMain(m *testing.M) {
 	root := os.Getenv("EKSNODE_TEST_LOCK")
 	if root == "" {
@@ -29,10 +29,10 @@ func TestMain(m *testing.M) {
 		_, err = h.Lock()
 	}
 	fmt.Println(err)
-	_, _ = os.Stdin.Read(make([]byte, 1)) // until the test says so
+	_, _ = os.Stdin.Read(make([]byte, 1)) // until the test closes the input
 }
 
-// locker is another process that works on root until its input closes.
+// locker starts another process that has the lock on root until its input closes.
 func locker(t *testing.T, root string, attr *syscall.SysProcAttr) (cmd *exec.Cmd, end func()) {
 	t.Helper()
 	cmd = exec.Command("/proc/self/exe", "scrub", "--root", root)
@@ -59,8 +59,8 @@ func refused(t *testing.T, root string) string {
 	return err.Error()
 }
 
-// A second process is refused and told whom it waits for, by whatever path it
-// reaches the root.
+// Lock refuses a second process and names the first, through every path to the
+// root.
 func TestASecondProcessIsRefused(t *testing.T) {
 	folder := t.TempDir()
 	root, link, bind := filepath.Join(folder, "root"), filepath.Join(folder, "link"), filepath.Join(folder, "bind")
@@ -78,18 +78,18 @@ func TestASecondProcessIsRefused(t *testing.T) {
 	}
 	entries, err := os.ReadDir(root)
 	require.NoError(t, err)
-	assert.Empty(t, entries, "a lock makes no file")
+	assert.Empty(t, entries, "the lock makes no file")
 	end()
 
 	holder, _ = locker(t, root, nil)
 	require.NoError(t, holder.Process.Kill())
 	require.Error(t, holder.Wait())
-	_, end = locker(t, root, nil) // the lock has died with its process
+	_, end = locker(t, root, nil) // the lock ended with its process
 	end()
 }
 
-// A process in a pid namespace that this one is not above cannot be named.
-func TestAHolderThatCannotBeSeen(t *testing.T) {
+// A process in a PID namespace that is not below ours cannot be named.
+func TestALockHolderInAnotherPIDNamespace(t *testing.T) {
 	root := t.TempDir()
 	h, err := Mounted(root)
 	require.NoError(t, err)
@@ -104,12 +104,12 @@ func TestAHolderThatCannotBeSeen(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "another eksnode that cannot be seen from here (in another container, or on another host) is working on "+root+"; run again when that has ended\n", string(out))
 
-	// It may be about to end.
+	// Lock waits, because the holder may be about to end.
 	var said bytes.Buffer
 	again.Stdout = &said
 	require.NoError(t, again.Start())
 	proc := filepath.Join("/proc", strconv.Itoa(again.Process.Pid))
-	require.Eventually(t, func() bool { // it has tried, or is gone
+	require.Eventually(t, func() bool { // it has tried, or has ended
 		stat, err := os.ReadFile(filepath.Join(proc, "stat"))
 		return err != nil || strings.Contains(string(stat), ") Z ") || opened(proc, root) > 1
 	}, time.Minute, time.Millisecond)
@@ -118,7 +118,7 @@ func TestAHolderThatCannotBeSeen(t *testing.T) {
 	assert.Equal(t, "<nil>\n", said.String())
 }
 
-// opened is how often a process has a folder open.
+// opened is how many descriptors of a folder a process has.
 func opened(proc, folder string) int {
 	names, _ := filepath.Glob(filepath.Join(proc, "fd", "*"))
 	times := 0

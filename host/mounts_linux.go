@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MountsBelow lists what is mounted anywhere below the directory name, but not
-// on name itself; deepest first, so that unmounting in this order works. Links
+// MountsBelow lists the mounts below the directory name, without a mount on name
+// itself. The deepest mount is first, so that unmounting in this order works. Links
 // on the way to name are resolved. A missing name has no mounts.
 func (f *Files) MountsBelow(name string) ([]Mount, error) {
 	dir, err := f.realPath(name)
@@ -30,8 +30,8 @@ func (f *Files) MountsBelow(name string) ([]Mount, error) {
 	return mountsBelow(dir, name, false)
 }
 
-// mountsBelow lists what is mounted below the directory that lies at dir and
-// that the machine calls name and, with itself, what is mounted on it.
+// mountsBelow lists the mounts below the directory dir, which the machine calls
+// name. With itself, it also lists a mount on the directory.
 func mountsBelow(dir, name string, itself bool) ([]Mount, error) {
 	prefix := strings.TrimSuffix(dir, "/") + "/"
 	infos, err := mountinfo.GetMounts(func(i *mountinfo.Info) (skip, stop bool) {
@@ -45,7 +45,7 @@ func mountsBelow(dir, name string, itself bool) ([]Mount, error) {
 		at := name
 		if i.Mountpoint != dir {
 			at = strings.TrimSuffix(name, "/") + "/" + strings.TrimPrefix(i.Mountpoint, prefix)
-		} else if !itself { // the root file system, for name "/"
+		} else if !itself { // the root file system, for the name "/"
 			continue
 		}
 		mounts = append(mounts, Mount{Path: at, Type: i.FSType, Source: i.Source})
@@ -56,11 +56,11 @@ func mountsBelow(dir, name string, itself bool) ([]Mount, error) {
 	return mounts, nil
 }
 
-// noMountNames says quickly whether the mount table surely has nothing on or
-// below dir: large removals are thousands of small ones, and reading the table
-// for each took a twentieth of their time.
+// noMountNames says whether the mount table surely has nothing on or below dir. It
+// is quick: a large removal consists of thousands of small ones, and reading the
+// table for each took a twentieth of the time.
 func (f *Files) noMountNames(dir string) (bool, error) {
-	if strings.ContainsAny(dir, " \t\n\\#") { // mountinfo(5) writes these otherwise
+	if strings.ContainsAny(dir, " \t\n\\#") { // mountinfo(5) escapes these characters
 		return false, nil
 	}
 	table, err := f.mounts.read()
@@ -70,14 +70,14 @@ func (f *Files) noMountNames(dir string) (bool, error) {
 	return !bytes.Contains(table, []byte(" "+dir+" ")) && !bytes.Contains(table, []byte(" "+strings.TrimSuffix(dir, "/")+"/")), nil
 }
 
-// mountTable is the kernel's table of mounts. It is read again only when the
-// kernel says that it has changed: poll(2) tells (proc(5), /proc/PID/mounts).
+// mountTable is the kernel's table of mounts. It is read again only when poll(2)
+// reports a change (proc(5), /proc/PID/mounts).
 type mountTable struct {
 	mu   sync.Mutex
 	open bool
 	fd   int
 	text []byte
-	seen *mountView // of the text
+	seen *mountView // made from the text
 }
 
 func (m *mountTable) read() (text []byte, err error) {
@@ -121,12 +121,12 @@ func (m *mountTable) current() (text []byte, err error) {
 	}
 	m.open, m.seen = true, nil
 	if m.text, err = readFrom(m.fd); err != nil {
-		m.closeFile() // so that the next reads it again
+		m.closeFile() // so that the next call reads the table again
 	}
 	return m.text, err
 }
 
-// readFrom reads a file of the kernel's from its beginning.
+// readFrom reads a kernel file from its beginning.
 func readFrom(fd int) ([]byte, error) {
 	var text []byte
 	for buf := make([]byte, 16<<10); ; {
@@ -166,16 +166,16 @@ func (f *Files) IsMountPoint(name string) (bool, error) {
 	return mountinfo.Mounted(dir)
 }
 
-// Unmount detaches what is mounted at name; the machine must be live. A mount
-// in use is an error (EBUSY) that names who uses it: a lazy unmount would leave
-// a writer behind.
+// Unmount detaches the file system at name. The machine must be live. For a mount
+// in use the error (EBUSY) names the processes that use it; a lazy unmount would
+// leave a writer behind.
 func (h *Host) Unmount(name string) error {
 	if !h.IsLive() {
 		return fmt.Errorf("unmounting %s: %w", name, ErrMountedRoot)
 	}
 	err := h.Files.at("unmount", name, false, func(p place) error {
-		// By the folder's descriptor and not by the mount's own, which would
-		// keep the mount busy.
+		// Use the descriptor of the parent folder: a descriptor of the mount itself
+		// would keep the mount busy.
 		dir, err := realPathOf(p.dir)
 		if err != nil {
 			return err
@@ -188,9 +188,8 @@ func (h *Host) Unmount(name string) error {
 	return err
 }
 
-// usersOf names the processes that have something below a mount open, as far as
-// they can be seen: one per line would be too many for an error, so at most
-// three.
+// usersOf names at most three processes that have files below a mount open, as far
+// as /proc shows them.
 func (h *Host) usersOf(mount string) string {
 	dir, err := h.Files.realPath(mount)
 	if err != nil {
@@ -218,7 +217,7 @@ func (h *Host) usersOf(mount string) string {
 	return ": " + strings.Join(users[:min(len(users), 3)], ", ")
 }
 
-// usesBelow says whether a link of /proc/PID, or one in its folder of open
+// usesBelow says whether a link of /proc/PID, or a link in its folder of open
 // files, points to dir or below it.
 func usesBelow(link, dir string) bool {
 	if filepath.Base(link) == "fd" {
@@ -229,8 +228,8 @@ func usesBelow(link, dir string) bool {
 	return err == nil && (to == dir || strings.HasPrefix(to, dir+"/"))
 }
 
-// realPath is where the directory name lies on the machine this process runs
-// on, every link resolved inside the root.
+// realPath is the path of the directory name on the machine that this process runs
+// on. Every link is resolved inside the root.
 func (f *Files) realPath(name string) (string, error) {
 	var dir string
 	err := f.at("open", name, true, func(p place) error {
@@ -249,9 +248,9 @@ func realPathOf(fd int) (string, error) {
 	return os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
 }
 
-// mountID tells which mount an open directory belongs to. A bind mount of the
-// same file system has the same device number but another mount, so comparing
-// devices is not enough.
+// mountID identifies the mount of an open directory. A bind mount of the same file
+// system has the same device number but is another mount, so comparing devices is
+// not enough.
 func mountID(fd int) (uint64, error) {
 	var st unix.Statx_t
 	err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &st)

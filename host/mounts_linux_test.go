@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestUnmountOnTheLiveMachine mounts something in a folder of its own. It needs
-// root.
+// TestUnmountOnTheLiveMachine mounts a file system in a folder of the test. It
+// needs root.
 func TestUnmountOnTheLiveMachine(t *testing.T) {
 	h, err := Live()
 	require.NoError(t, err)
@@ -25,7 +25,7 @@ func TestUnmountOnTheLiveMachine(t *testing.T) {
 	inner := filepath.Join(outer, "inner")
 	require.NoError(t, os.Mkdir(outer, 0o755))
 	require.NoError(t, unix.Mount("outer", outer, "tmpfs", 0, ""))
-	t.Cleanup(func() { _ = unix.Unmount(outer, unix.MNT_DETACH) }) // gone when the test passes
+	t.Cleanup(func() { _ = unix.Unmount(outer, unix.MNT_DETACH) }) // unmounted already when the test passes
 	require.NoError(t, os.Mkdir(inner, 0o755))
 	require.NoError(t, unix.Mount("inner", inner, "tmpfs", 0, ""))
 
@@ -50,8 +50,8 @@ func TestUnmountOnTheLiveMachine(t *testing.T) {
 	assert.ErrorIs(t, h.Unmount(outer), unix.EINVAL, "nothing is mounted there")
 }
 
-// What was mounted since the last removal is seen before the next begins.
-func TestAMountThatIsNewIsSeen(t *testing.T) {
+// A removal sees a file system that was mounted after the previous removal.
+func TestANewMountIsDetected(t *testing.T) {
 	i := newImage(t)
 	for _, name := range []string{"a/file", "b/deep/mount/keep", "b/first"} {
 		i.put(t, name, "x")
@@ -63,5 +63,5 @@ func TestAMountThatIsNewIsSeen(t *testing.T) {
 	var mounted *MountedError
 	require.ErrorAs(t, err, &mounted)
 	assert.Equal(t, "/b/deep/mount", mounted.Path)
-	assert.Zero(t, gone, "something went before the mount was seen")
+	assert.Zero(t, gone, "something was removed before the mount was seen")
 }

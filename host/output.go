@@ -14,15 +14,15 @@ const (
 	maxStdout = 64 << 20
 	// keptStderr is how much of the end of standard error is kept, in bytes.
 	keptStderr = 64 << 10
-	// grace is how long a command's children may still print when the command
-	// has ended.
+	// grace is how long a command's children may still print after the command has
+	// ended.
 	grace = 250 * time.Millisecond
-	// pipeSize is the most that a pipe holds, in bytes (pipe(7)).
+	// pipeSize is the capacity of the largest pipe, in bytes (pipe(7)).
 	pipeSize = 1 << 20
 )
 
-// output copies what a command prints. It ends with the command: exec.Cmd waits
-// for the end of the pipe, which a daemon that the command started keeps open.
+// output copies a command's output and stops when the command exits. exec.Cmd would
+// wait for the end of the pipe, which a daemon that the command started keeps open.
 type output struct {
 	from    *os.File
 	command *os.File // the end of the pipe that the command gets
@@ -30,7 +30,7 @@ type output struct {
 	over    chan error
 }
 
-// newOutput starts the copying. The command's end must be closed when the
+// newOutput starts the copying. The caller closes the field command when the
 // command has started.
 func newOutput(to io.Writer) (*output, error) {
 	from, command, err := os.Pipe()
@@ -51,7 +51,7 @@ func (o *output) copy() {
 	o.over <- err
 }
 
-// rest copies what is in the pipe: the command printed that before it ended.
+// rest copies what is still in the pipe: the command printed that before its exit.
 func (o *output) rest() error {
 	b := make([]byte, 32<<10)
 	for left := pipeSize; left > 0; {
@@ -75,14 +75,14 @@ func (o *output) rest() error {
 	return nil
 }
 
-// end says that the command has ended.
+// end tells the copying that the command has exited.
 func (o *output) end() {
-	// An error says that the copying is over, or that the system has no
-	// deadlines: then the pipe's end is waited for.
+	// An error means that the copying is over, or that the system has no deadlines.
+	// Without deadlines the copying waits for the end of the pipe.
 	_ = o.from.SetReadDeadline(time.Now().Add(grace))
 }
 
-// finish waits until all that the command printed is copied.
+// finish waits until all of the command's output is copied.
 func (o *output) finish(ctx context.Context) error {
 	select {
 	case err := <-o.over:
@@ -92,12 +92,12 @@ func (o *output) finish(ctx context.Context) error {
 	select {
 	case err := <-o.over:
 		return err
-	case <-time.After(waitDelay): // whoever takes the output does not
+	case <-time.After(waitDelay): // the writer that receives the output is stuck
 		return context.Cause(ctx)
 	}
 }
 
-// collected keeps what is written to it, and refuses more than most bytes.
+// collected keeps the bytes written to it and refuses more than most bytes.
 type collected struct {
 	text []byte
 	most int
@@ -112,7 +112,7 @@ func (c *collected) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// ending keeps the last bytes of what is written to it, at least most of them.
+// ending keeps the last bytes written to it, at least most of them.
 type ending struct {
 	text []byte
 	most int

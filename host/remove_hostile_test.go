@@ -25,13 +25,13 @@ var removers = []remover{
 	{"contents", (*Files).RemoveContents},
 }
 
-// A link where a folder should be may lead anywhere in the image: around in a
-// circle, or up. Nothing that nobody named may go.
+// A link in place of a folder may lead anywhere in the image: in a circle or up.
+// Only files that the caller named are removed.
 func TestLinksThatLeadUpOrAround(t *testing.T) {
 	const up = "; replace the link by a folder"
 	for _, c := range []struct {
 		name, link, target, remove string
-		tree, contents             string // error texts
+		tree, contents             string // expected error texts
 	}{
 		{
 			name: "to the root", link: "var/lib/kubelet/pods", target: "/", remove: "/var/lib/kubelet/pods/etc",
@@ -86,11 +86,11 @@ func TestLinksThatLeadUpOrAround(t *testing.T) {
 				if want != "" {
 					require.EqualError(t, err, want)
 					assert.Zero(t, gone)
-					assert.Equal(t, before, surrounding(t, i.root, ""), "something went")
+					assert.Equal(t, before, surrounding(t, i.root, ""), "something was removed")
 					return
 				}
 				require.NoError(t, err)
-				assert.Equal(t, int64(1), gone.Entries, "the link goes, and nothing else")
+				assert.Equal(t, int64(1), gone.Entries, "only the link is removed")
 				delete(before, filepath.Join(i.root, c.link))
 				assert.Equal(t, before, surrounding(t, i.root, ""))
 			})
@@ -98,7 +98,7 @@ func TestLinksThatLeadUpOrAround(t *testing.T) {
 	}
 }
 
-// A folder that was moved, and links that are usual, are no detours.
+// Links that an administrator or a distribution made on purpose are followed.
 func TestLinksToOtherPlacesAreFollowed(t *testing.T) {
 	for link, target := range map[string]string{
 		"var/lib/kubelet/pods": "/data/pods", "etc/cni/net.d": "/etc/kubernetes/cni", "lib": "usr/lib", "var/mail": "spool/mail", "tmp": "var/tmp",
@@ -116,8 +116,8 @@ func TestLinksToOtherPlacesAreFollowed(t *testing.T) {
 	}
 }
 
-// Emptying a file refuses the same ways.
-func TestTruncateGoesNoDetours(t *testing.T) {
+// Truncate refuses the same links.
+func TestTruncateRefusesTheSameLinks(t *testing.T) {
 	i := newImage(t)
 	i.put(t, "etc/passwd", "x")
 	i.put(t, "data/log/messages", "x")
@@ -128,8 +128,8 @@ func TestTruncateGoesNoDetours(t *testing.T) {
 	assert.NoError(t, i.Files.Truncate("/var/moved/messages"))
 }
 
-// Names that end in "..", or go through it, stay in the root and remove no
-// folder that is named by it.
+// A name that ends in "..", or contains it, stays in the root. No folder is removed
+// through such a name.
 func TestDotDotInNames(t *testing.T) {
 	i := newImage(t)
 	i.put(t, "etc/keep", "x")
@@ -156,9 +156,9 @@ func TestDotDotInNames(t *testing.T) {
 	assert.FileExists(t, filepath.Join(i.root, "etc/keep"))
 }
 
-// Mounts in mounts, twice the same place, and the machine's own /etc: nothing of
-// any of them goes, and nothing beside them.
-func TestMountsInMountsStopARemoval(t *testing.T) {
+// With nested mounts, two mounts at one place and a mount of the machine's own
+// /etc, nothing is removed, neither in the mounts nor next to them.
+func TestNestedMountsStopARemoval(t *testing.T) {
 	for _, r := range removers {
 		t.Run(r.name, func(t *testing.T) {
 			i := newImage(t)
@@ -173,7 +173,7 @@ func TestMountsInMountsStopARemoval(t *testing.T) {
 			evil := surrounding(t, filepath.Join(i.outside, "tree-evil"), inner)
 
 			gone, err := r.do(i.Files, "/var/lib/kubelet/pods")
-			require.EqualError(t, err, "remove /var/lib/kubelet/pods: /var/lib/kubelet/pods/uid/volumes/new\nline \\040: something is mounted there; unmount it first (what lies below a mount belongs to another file system)")
+			require.EqualError(t, err, "remove /var/lib/kubelet/pods: /var/lib/kubelet/pods/uid/volumes/new\nline \\040: something is mounted there; unmount it first (files below a mount belong to another file system)")
 			assert.Zero(t, gone)
 			assert.FileExists(t, filepath.Join(i.root, "var/lib/kubelet/pods/first"))
 			assert.Equal(t, evil, surrounding(t, filepath.Join(i.outside, "tree-evil"), inner))
@@ -191,9 +191,9 @@ func TestMountsInMountsStopARemoval(t *testing.T) {
 	}
 }
 
-// A tree deeper than PATH_MAX (4096 bytes) allows to name, and deeper than the
-// process may have files open, goes whole.
-func TestDeeperThanAnyPath(t *testing.T) {
+// A tree deeper than PATH_MAX (4096 bytes), and deeper than the process's limit of
+// open files, is removed completely.
+func TestTreesDeeperThanAnyPathAreRemoved(t *testing.T) {
 	for _, r := range removers {
 		t.Run(r.name, func(t *testing.T) {
 			i := newImage(t)
@@ -231,7 +231,7 @@ func TestDeeperThanAnyPath(t *testing.T) {
 	}
 }
 
-// limitFiles lets the process have only so many files open during a test.
+// limitFiles limits the process's open files during a test.
 func limitFiles(t *testing.T, files uint64) {
 	t.Helper()
 	var old unix.Rlimit
@@ -240,7 +240,7 @@ func limitFiles(t *testing.T, files uint64) {
 	t.Cleanup(func() { require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &old)) })
 }
 
-// An immutable file far down in a deep tree is told by the name it had.
+// The error for an immutable file deep in a tree contains its full original path.
 func TestADeepFailureIsNamed(t *testing.T) {
 	i := newImage(t)
 	deep := "top" + strings.Repeat("/d", 3*deepest)
@@ -263,8 +263,8 @@ func TestLongPathsAreShortened(t *testing.T) {
 	assert.Regexp(t, "^/startx+…x+end$", long)
 }
 
-// Two that remove the same tree, or a service that cleans up meanwhile, do not
-// disturb each other.
+// Two removals of the same tree do not disturb each other, nor does a service that
+// cleans up meanwhile.
 func TestTwoRemoveTheSameTree(t *testing.T) {
 	i := newImage(t)
 	for a := range 40 {
@@ -291,7 +291,7 @@ func TestTwoRemoveTheSameTree(t *testing.T) {
 }
 
 // On a file system that is mounted read-only nothing changes, and the error
-// says what to do.
+// contains the remedy.
 func TestAReadOnlyDisk(t *testing.T) {
 	disk := newDisk(t, 8)
 	require.NoError(t, os.MkdirAll(filepath.Join(disk, "state/deep"), 0o755))
@@ -323,8 +323,8 @@ func stat(t *testing.T, name string) unix.Stat_t {
 	return st
 }
 
-// Kernels before 5.6 have no openat2: names are resolved, and mounts noticed,
-// as well without.
+// Without openat2 (kernels before 5.6), names are resolved and mounts detected as
+// well.
 func TestWithoutOpenat2(t *testing.T) {
 	i := newImage(t)
 	i.bind(t, filepath.Join(i.outside, "tree-evil"), filepath.Join(i.root, "top/mnt"))

@@ -13,18 +13,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RemoveTree removes the entry name and all that is below it. A link is
-// removed, never followed. It works by directory descriptors and never crosses
-// a mount: when something is mounted below name it returns a *MountedError and
-// has removed nothing. A missing name is no error. What cannot be removed does
-// not keep the rest from going; the error joins all such failures (the first
-// twenty by name), and the Removal counts what is gone.
+// RemoveTree removes the entry name and everything below it. It removes a link and
+// never follows it. It works by directory descriptors and never crosses a mount:
+// when something is mounted below name, it removes nothing and returns a
+// *MountedError. A missing name is no error.
+//
+// An entry that cannot be removed does not stop the removal of the others. The
+// error joins all such failures (the first twenty by name), and the Removal counts
+// the removed entries.
 func (f *Files) RemoveTree(name string) (Removal, error) { return f.remove(name, false) }
 
-// RemoveContents removes everything in the directory name and keeps the
-// directory itself with its mode, owner and labels; name may be a link to a
-// directory or a mount point, both keep their place. Otherwise it works as
-// RemoveTree does.
+// RemoveContents removes everything in the directory name. The directory itself
+// keeps its mode, owner and labels. name may be a link to a directory or a mount
+// point; both stay. Otherwise it works like RemoveTree.
 func (f *Files) RemoveContents(name string) (Removal, error) { return f.remove(name, true) }
 
 // RemoveAll implements afero.Fs by RemoveTree.
@@ -35,7 +36,7 @@ func (f *Files) RemoveAll(name string) error {
 
 func (f *Files) remove(name string, contentsOnly bool) (Removal, error) {
 	var gone Removal
-	var failures error // they name their paths themselves
+	var failures error // these errors already contain their paths
 	err := f.at("remove", name, contentsOnly, func(p place) error {
 		if p.base == "." && !contentsOnly { // the root itself, or a name that ends in ".."
 			return errors.New("refusing to remove the machine's root or a folder that is named by \"..\"")
@@ -74,8 +75,8 @@ func (f *Files) remove(name string, contentsOnly bool) (Removal, error) {
 	return gone, err
 }
 
-// whereabouts tells the folder that a place is in as the machine names it, and
-// the place itself as the machine this process runs on does.
+// whereabouts returns the folder of a place as the machine names it, and the place
+// itself as the machine that this process runs on names it.
 func (f *Files) whereabouts(p place) (folder, real string, err error) {
 	root, err := realPathOf(f.root)
 	if err != nil {
@@ -85,11 +86,10 @@ func (f *Files) whereabouts(p place) (folder, real string, err error) {
 	return path.Join("/", strings.TrimPrefix(parent, root)), path.Join(parent, p.base), err
 }
 
-// refuseDetour refuses to take anything away where links lead to the root, up
-// to another folder that the link itself lies in, or into the system's own
-// folders: a link at /var/lib/kubelet/pods to /, to /var or to /etc would else
-// take away what nobody named. led is the folder, as the machine names it, in
-// which base was found.
+// refuseDetour refuses a removal when links lead to the root, up to a folder that
+// contains the link, or into the system's folders. Otherwise a link at
+// /var/lib/kubelet/pods to /, /var or /etc would remove files that no rule names.
+// led is the folder, as the machine names it, in which base was found.
 func refuseDetour(led, base, name string, contentsOnly bool) error {
 	named := path.Clean("/" + name)
 	if contentsOnly {
@@ -108,8 +108,8 @@ func refuseDetour(led, base, name string, contentsOnly bool) error {
 	return nil
 }
 
-// isSystems says whether a folder that links led to is one of the system's,
-// whose contents can be nobody's state. Links within /etc are usual.
+// isSystems says whether a folder to which links led is one of the system's, which
+// never hold state. Links within /etc are usual.
 func isSystems(led, named string) bool {
 	parent, top := path.Dir(led), "/"+strings.SplitN(strings.TrimPrefix(led, "/"), "/", 2)[0]
 	switch top {
@@ -123,9 +123,9 @@ func isSystems(led, named string) bool {
 	return slices.Contains([]string{"/", "/home", "/opt", "/run", "/srv", "/var", "/var/lib"}, led)
 }
 
-// refuseMounts looks at the mount table before the first file goes. It refuses
-// when something is mounted below the directory that lies at real or, unless
-// only its contents are to go, on it.
+// refuseMounts reads the mount table before the first file is removed. It refuses
+// when something is mounted below the directory real or, unless only the contents
+// go, on the directory.
 func (f *Files) refuseMounts(real, name string, contentsOnly bool) error {
 	if none, err := f.noMountNames(real); err != nil || none {
 		return err
@@ -137,7 +137,7 @@ func (f *Files) refuseMounts(real, name string, contentsOnly bool) error {
 	return err
 }
 
-// explain adds what to do about a failure, where root can do something.
+// explain adds the remedy to a failure that root can resolve.
 func explain(err error) error {
 	switch {
 	case err == unix.EPERM && os.Geteuid() == 0:
@@ -161,9 +161,9 @@ func openDir(dir int, name string) (int, error) {
 	return unix.Openat(dir, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 }
 
-// Measure counts what RemoveTree(name) would take away (with contents, what
-// RemoveContents(name) would), without following links or crossing mounts. A
-// missing name counts nothing.
+// Measure counts what RemoveTree(name) would remove; with contents, what
+// RemoveContents(name) would remove. It follows no link and crosses no mount. A
+// missing name counts as nothing.
 func (f *Files) Measure(name string, contents bool) (Removal, error) {
 	var m Removal
 	err := f.at("measure", name, contents, func(p place) error {

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bind mounts a folder of the image onto another; the test needs root.
+// bind mounts a folder of the image at another place. The test needs root.
 func (i image) bind(t *testing.T, source, target string) {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(target, 0o755))
@@ -40,7 +40,7 @@ func TestRemoveTreeCountsAndRemoves(t *testing.T) {
 	gone, err := i.Files.RemoveTree("/var/lib/x")
 	require.NoError(t, err)
 	assert.Equal(t, int64(7), gone.Entries)
-	assert.Equal(t, m.Entries, gone.Entries, "a plan promises what a removal does")
+	assert.Equal(t, m.Entries, gone.Entries, "Measure and RemoveTree agree")
 	assert.Positive(t, m.Bytes)
 	assert.NoDirExists(t, filepath.Join(i.root, "var/lib/x"))
 	assert.DirExists(t, filepath.Join(i.root, "var/lib"))
@@ -101,7 +101,7 @@ func TestRemovalStopsAtAMountBeforeAnythingIsGone(t *testing.T) {
 	assert.Equal(t, "/var/lib/kubelet/pods/uid/vol ume", below[0].Path)
 }
 
-// A mount that appears after the mount table was read is still not entered.
+// The sweep does not enter a mount that appears after the mount table was read.
 func TestTheSweepItselfDoesNotEnterAMount(t *testing.T) {
 	i := newImage(t)
 	i.bind(t, filepath.Join(i.outside, "tree-evil"), filepath.Join(i.root, "top/mnt"))
@@ -148,9 +148,9 @@ func TestMountIDsAgree(t *testing.T) {
 	assert.Equal(t, a, b, "kernels with and without statx must give the same answer")
 }
 
-// Many directories at once, names of every kind, and deep ones: all of it goes,
-// and what lies beside it stays.
-func TestALargeTreeGoesWhole(t *testing.T) {
+// A large tree is removed completely: many directories, all kinds of names, deep
+// paths. Its siblings stay.
+func TestALargeTreeIsRemovedCompletely(t *testing.T) {
 	i := newImage(t)
 	want := int64(1)
 	deep := "big"
@@ -166,7 +166,7 @@ func TestALargeTreeGoesWhole(t *testing.T) {
 		}
 		want++
 	}
-	want++ // bottom
+	want++ // the bottom
 	i.put(t, "big.beside", "x")
 	gone, err := i.Files.RemoveTree("/big")
 	require.NoError(t, err)
@@ -175,9 +175,9 @@ func TestALargeTreeGoesWhole(t *testing.T) {
 	assert.FileExists(t, filepath.Join(i.root, "big.beside"))
 }
 
-// An immutable file stays, is named with the remedy, and does not keep the rest
-// from going.
-func TestAnImmutableFileIsNamed(t *testing.T) {
+// An immutable file stays, the error contains the remedy, and the other files are
+// removed.
+func TestAnImmutableFileDoesNotStopTheRemoval(t *testing.T) {
 	i := newImage(t)
 	i.put(t, "state/locked/file", "x")
 	i.put(t, "state/other/file", "x")
@@ -196,8 +196,8 @@ func chattr(t *testing.T, flag, name string) {
 	require.NoError(t, err, string(out))
 }
 
-// Somebody goes on writing while the tree is removed.
-func TestFilesThatAppearMeanwhileGoToo(t *testing.T) {
+// Files that a process adds during the removal are removed too.
+func TestFilesAddedDuringTheRemovalAreRemoved(t *testing.T) {
 	i := newImage(t)
 	for n := range 2000 {
 		i.put(t, fmt.Sprintf("busy/%d/file", n%50)+fmt.Sprint(n), "x")

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzResolversAgree plants links and resolves a name by the kernel and by our
-// own walk: they must come to the same place.
+// FuzzResolversAgree plants links and resolves a name by the kernel and by walk:
+// both must find the same place.
 func FuzzResolversAgree(f *testing.F) {
 	f.Add("/a/b/c", "d/..", "/d", true)
 	f.Add("a//b/./c", "/", "a", false)

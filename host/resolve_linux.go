@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxLinks is the kernel's own limit on links in one path (path_resolution(7)).
+// maxLinks is the kernel's limit on links in one path (path_resolution(7)).
 const maxLinks = 40
 
-// place is a resolved name: an entry called base in an open directory. The
-// entry may be missing. Only dir's descriptor and base are used from here on,
-// so that a link swapped in later cannot lead out of the root.
+// place is a resolved name: an entry called base in an open directory. The entry
+// may be missing. Later calls use only the directory's descriptor and base, so that
+// a link that is swapped in later cannot lead out of the root.
 type place struct {
 	dir  int // O_PATH descriptor, owned by the place
 	base string
@@ -21,9 +21,9 @@ type place struct {
 
 func (p place) close() { _ = unix.Close(p.dir) }
 
-// resolve finds name inside the root: absolute targets of links start again at
-// the root, and ".." at the root stays there. With follow, a link in the last
-// place is followed too.
+// resolve finds name inside the root. Absolute targets of links start at the root
+// again, and ".." at the root stays there. With follow, a link in the last place is
+// followed too.
 func (f *Files) resolve(name string, follow bool) (place, error) {
 	parts := split(name)
 	if p, ok := f.resolveByKernel(parts, follow); ok {
@@ -32,9 +32,9 @@ func (f *Files) resolve(name string, follow bool) (place, error) {
 	return f.walk(parts, follow)
 }
 
-// resolveByKernel resolves by one openat2(2) with RESOLVE_IN_ROOT. It leaves to
-// walk what it cannot do: kernels before 5.6 (Amazon Linux 2 boots 4.14), names
-// with ".." in them, links in the last place, and whatever fails.
+// resolveByKernel resolves by one openat2(2) with RESOLVE_IN_ROOT. It leaves these
+// cases to walk: kernels before 5.6 (Amazon Linux 2 boots 4.14), names with "..",
+// links in the last place, and failures.
 func (f *Files) resolveByKernel(parts []string, follow bool) (place, bool) {
 	if len(parts) == 0 || slices.Contains(parts, "..") {
 		return place{}, false
@@ -58,7 +58,7 @@ func (f *Files) resolveByKernel(parts []string, follow bool) (place, bool) {
 	return p, true
 }
 
-// walk goes one component at a time and never lets the kernel follow a link.
+// walk resolves one component at a time and never lets the kernel follow a link.
 func (f *Files) walk(parts []string, follow bool) (place, error) {
 	w := walker{todo: parts}
 	defer w.close()
@@ -90,15 +90,15 @@ func (f *Files) walk(parts []string, follow bool) (place, error) {
 var errLast = fs.SkipAll
 
 type walker struct {
-	dirs  []int // the directories from the root down to here
+	dirs  []int // the directories from the root to the present one
 	todo  []string
 	links int
 }
 
 func (w *walker) top() int { return w.dirs[len(w.dirs)-1] }
 
-// step goes through one component: into a directory, or on to where a link
-// points.
+// step resolves one component: it enters a directory or continues at a link's
+// target.
 func (w *walker) step(c string) error {
 	last := len(w.todo) == 0
 	var st unix.Stat_t
@@ -144,7 +144,7 @@ func (w *walker) push(dir int, name string) error {
 	return nil
 }
 
-// pop goes one directory up, and nowhere at the root.
+// pop goes one directory up, and stays at the root.
 func (w *walker) pop() {
 	if len(w.dirs) > 1 {
 		_ = unix.Close(w.top())
@@ -152,7 +152,7 @@ func (w *walker) pop() {
 	}
 }
 
-// take hands the current directory over to a place.
+// take hands the current directory to a place.
 func (w *walker) take(base string) place {
 	p := place{dir: w.top(), base: base}
 	w.dirs = w.dirs[:len(w.dirs)-1]

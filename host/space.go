@@ -1,12 +1,12 @@
 package host
 
-// Space is what the file system that holds a path has left.
+// Space is the free space of the file system that holds a path.
 type Space struct {
-	// FreeBytes is what root may still write.
+	// FreeBytes is how much root may still write.
 	FreeBytes uint64
-	// BlockBytes is the smallest piece that the file system gives to a file, and
-	// DiscardBytes the smallest that its disk discards; 0 is not known.
+	// BlockBytes is the smallest piece that the file system gives to a file.
+	// DiscardBytes is the smallest piece that the disk discards. 0 means unknown.
 	BlockBytes, DiscardBytes uint64
-	// ReadOnly says that nothing can be written at all.
+	// ReadOnly says that the file system is mounted read-only.
 	ReadOnly bool
 }

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Space tells how much can be written at name, a path that need not exist yet:
-// its nearest existing parent answers for it.
+// Space returns how much can be written at name. A missing path has the space of
+// its nearest existing parent.
 func (f *Files) Space(name string) (Space, error) {
 	for name = path.Clean("/" + name); ; name = path.Dir(name) {
 		real, err := f.realPath(name)
@@ -34,8 +34,8 @@ func (f *Files) Space(name string) (Space, error) {
 	}
 }
 
-// discardGranularity asks sysfs about the disk that a folder of this machine
-// lies on; a partition's disk is the folder above it.
+// discardGranularity reads sysfs for the disk that a folder of this machine lies
+// on, in bytes. A partition's disk is the folder above the partition's.
 func discardGranularity(real string) uint64 {
 	var st unix.Stat_t
 	if unix.Stat(real, &st) != nil {

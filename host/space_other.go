@@ -2,5 +2,5 @@
 
 package host
 
-// Space tells how much can be written; see the Linux build.
+// Space returns how much can be written; see the Linux build.
 func (*Files) Space(string) (Space, error) { return Space{}, errNotLinux }

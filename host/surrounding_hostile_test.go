@@ -15,9 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// surrounding notes everything in a folder but what is below except, so that a
-// test can say that nothing of it changed: kind, mode, owner, time of change,
-// and content or link target.
+// surrounding records every file in a folder except those below except: kind, mode,
+// owner, time of change, and content or link target. A test compares two records to
+// prove that nothing changed.
 func surrounding(t *testing.T, folder, except string) map[string]string {
 	t.Helper()
 	got := map[string]string{}
@@ -45,16 +45,16 @@ func surrounding(t *testing.T, folder, except string) map[string]string {
 	return got
 }
 
-// untouched notes what surrounds the image and checks at the test's end that it
-// is still the same.
+// untouched records the image's surroundings and checks at the test's end that they
+// are unchanged.
 func (i image) untouched(t *testing.T) {
 	t.Helper()
 	before := surrounding(t, i.outside, i.root)
 	t.Cleanup(func() { require.Equal(t, before, surrounding(t, i.outside, i.root), "the outside was touched") })
 }
 
-// newDisk mounts an empty ext4 file system of that many MiB. All of its blocks
-// are root's to fill.
+// newDisk mounts an empty ext4 file system of that many MiB. Root may fill all of
+// its blocks.
 func newDisk(t *testing.T, mib int) (mountPoint string) {
 	t.Helper()
 	folder := t.TempDir()

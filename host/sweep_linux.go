@@ -12,31 +12,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The time of a large removal is the kernel's, spent in unlink. Four threads in
-// different directories take two thirds of one thread's time on ext4; XFS and
-// btrfs serialise on their logs and get slower, and so may file systems that
-// nobody has measured: those have one thread.
+// A large removal spends its time in the kernel's unlink. Four threads in different
+// directories take two thirds of one thread's time on ext4. XFS and btrfs serialise
+// on their logs and get slower. File systems that were not measured get one thread.
 const (
 	ext4Workers = 4
-	// crowd is how many directories may wait for a worker; beyond it a worker
-	// goes down itself, so that memory does not grow with the tree.
+	// crowd is how many directories may wait for a worker. Beyond it a worker
+	// descends itself, so that memory does not grow with the tree.
 	crowd = 256
-	// deepest is how many directories may lie open above one another; what is
-	// deeper is moved up first. A process may have as few as 1024 files open.
+	// deepest is how many directories may be open above one another. Deeper
+	// directories are moved up first. A process may have as few as 1024 files open.
 	deepest = 64
-	// longest is the longest entry that getdents gives: 19 bytes, a name of 255
-	// and its end, rounded up.
+	// longest is the longest entry of getdents in bytes: 19, a name of 255 and its
+	// NUL, rounded up.
 	longest = 280
-	// rescans is how often a directory is read again because somebody keeps
-	// putting files into it.
+	// rescans is how often a directory is read again because another process keeps
+	// adding files.
 	rescans = 50
-	// namedFailures is how many failures are told by name.
+	// namedFailures is how many failures are listed by name.
 	namedFailures = 20
 )
 
-// sweep empties the directory at p, and removes it too unless contentsOnly.
-// Bytes is the space that the file system gained: asking every file for its
-// size would cost a system call each.
+// sweep empties the directory at p, and also removes it unless contentsOnly.
+// Removal.Bytes is the space that the file system gained: the size of every file
+// would cost one more system call each.
 func sweep(p place, name string, contentsOnly bool) (Removal, error) {
 	fd, err := openDir(p.dir, p.base)
 	if err != nil {
@@ -64,7 +63,7 @@ func sweep(p place, name string, contentsOnly bool) (Removal, error) {
 	return s.gone, errors.Join(append(s.errs, err)...)
 }
 
-// fileSystem tells the free bytes and the type of a file system.
+// fileSystem returns the free bytes and the type of a file system.
 func fileSystem(fd int) (free, kind int64, err error) {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(fd, &st); err != nil {
@@ -75,9 +74,9 @@ func fileSystem(fd int) (free, kind int64, err error) {
 
 // sweeper removes one tree on one mount.
 type sweeper struct {
-	// mount tells the mount of the top; only kernels before 5.6 ask.
+	// mount is the mount of the top directory. Only kernels before 5.6 need it.
 	mount func() (uint64, error)
-	fills bool // getdents fills its buffer as long as there is something
+	fills bool // getdents fills its buffer while entries are left
 	// unlink is unlinkat or unlinkatAlone.
 	unlink func(dir int, name []byte, flags int) unix.Errno
 	top    *folder
@@ -85,7 +84,7 @@ type sweeper struct {
 
 	mu   sync.Mutex
 	wake sync.Cond
-	// todo is a stack: depth first, few directories lie open at a time.
+	// todo is a stack: depth first, so that few directories are open at a time.
 	todo []*folder
 	left int // folders on the stack or being emptied
 	gone Removal
@@ -101,7 +100,7 @@ func newSweeper(fd int, kind int64) *sweeper {
 func (s *sweeper) run(top *folder, workers int) {
 	s.top = top
 	s.push(top, true)
-	if workers == 1 { // another thread would only have to be waited for
+	if workers == 1 { // another thread would only add waiting
 		s.unlink = unlinkatAlone
 		s.work()
 		return
@@ -121,7 +120,8 @@ func (s *sweeper) work() {
 	}
 }
 
-// push puts a directory on the stack; in a crowd only when it must be.
+// push puts a directory on the stack. When the stack is full, it does so only with
+// must.
 func (s *sweeper) push(f *folder, must bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,7 +134,7 @@ func (s *sweeper) push(f *folder, must bool) bool {
 	return true
 }
 
-// pop waits for a directory; nil says that everything is done.
+// pop waits for a directory; nil means that the sweep is done.
 func (s *sweeper) pop() *folder {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,7 +149,7 @@ func (s *sweeper) pop() *folder {
 	return f
 }
 
-// finish says that a directory from the stack has been read.
+// finish counts a directory from the stack as read.
 func (s *sweeper) finish() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,7 +158,7 @@ func (s *sweeper) finish() {
 	}
 }
 
-// empty reads a directory to its end and unlinks what is in it; directories go
+// empty reads a directory to its end and unlinks the entries. Directories in it go
 // to the other workers.
 func (s *sweeper) empty(f *folder, buf []byte) {
 	if f.depth > deepest && s.moveUp(f) {
@@ -166,7 +166,7 @@ func (s *sweeper) empty(f *folder, buf []byte) {
 	}
 	if f.parent != nil {
 		switch err := s.enter(f); {
-		case err == unix.ENOENT: // somebody else has removed it
+		case err == unix.ENOENT: // another process has removed it
 			s.leave(f.parent, false)
 			return
 		case err != nil:
@@ -186,16 +186,16 @@ func (s *sweeper) empty(f *folder, buf []byte) {
 		}
 		removed += s.entries(f, buf[:n])
 		if s.fills && !f.keep && n < len(buf)-longest {
-			break // that was all; rmdir would tell otherwise
+			break // that was the last entry; otherwise rmdir fails
 		}
 	}
 	s.count(removed)
 	s.leave(f, false)
 }
 
-// moveUp renames a directory that lies deep into the top one and has it emptied
-// from there, so that the ones between need not stay open. Where it cannot be
-// moved it is emptied where it lies.
+// moveUp moves a deep directory into the top directory and queues it there, so that
+// the directories between need not stay open. A directory that cannot be moved is
+// emptied at its place.
 func (s *sweeper) moveUp(f *folder) bool {
 	name := append([]byte(fmt.Sprintf(".eksnode-deep-%d", s.moved.Add(1))), 0)
 	if renameat(f.parent.fd, f.name, s.top.fd, name) != 0 {
@@ -210,8 +210,8 @@ func (s *sweeper) moveUp(f *folder) bool {
 	return true
 }
 
-// enter opens a directory and makes sure that it is on the same mount: by
-// openat2(2) in one call, or, on kernels before 5.6, by comparing mounts.
+// enter opens a directory and makes sure that it is on the same mount: by one
+// openat2(2) or, on kernels before 5.6, by comparing mounts.
 func (s *sweeper) enter(f *folder) error {
 	fd, errno := openat2(f.parent.fd, f.name)
 	if errno == unix.EXDEV {
@@ -264,7 +264,7 @@ func (s *sweeper) entries(f *folder, buf []byte) (removed int64) {
 				continue
 			case unix.ENOENT:
 				continue
-			case unix.EISDIR: // the file system gives no types
+			case unix.EISDIR: // the file system returns no types
 			default:
 				s.fail(&folder{parent: f, name: name}, errno)
 				f.mark()
@@ -276,7 +276,8 @@ func (s *sweeper) entries(f *folder, buf []byte) (removed int64) {
 	return removed
 }
 
-// below hands a directory to a worker, or goes down itself in a crowd.
+// below hands a directory to another worker. When the stack is full, it descends
+// itself.
 func (s *sweeper) below(f *folder, name []byte) {
 	end := bytes.IndexByte(name, 0)
 	sub := &folder{parent: f, name: bytes.Clone(name[:end+1]), depth: f.depth + 1}
@@ -288,8 +289,8 @@ func (s *sweeper) below(f *folder, name []byte) {
 	}
 }
 
-// leave says that a directory was read, or that one below it is gone (or, with
-// failed, will stay); the last one to leave removes it.
+// leave counts a directory as read, or one below it as gone (with failed: as
+// staying). The last call removes the directory.
 func (s *sweeper) leave(f *folder, failed bool) {
 	for f != nil {
 		f.mu.Lock()
@@ -318,7 +319,7 @@ func (s *sweeper) leave(f *folder, failed bool) {
 	}
 }
 
-// again puts a directory that somebody has written into back to work.
+// again queues a directory once more because another process has written into it.
 func (s *sweeper) again(f *folder) bool {
 	if f.rescans++; f.rescans > rescans {
 		return false
@@ -327,8 +328,8 @@ func (s *sweeper) again(f *folder) bool {
 	return true
 }
 
-// removeTop removes the directory the sweep started at. Files that appeared
-// meanwhile are swept again.
+// removeTop removes the directory at which the sweep started. It sweeps again when
+// files have appeared meanwhile.
 func (s *sweeper) removeTop(p place, top *folder) {
 	base := append([]byte(p.base), 0)
 	for range rescans {
@@ -356,7 +357,7 @@ func (s *sweeper) removeTop(p place, top *folder) {
 			return
 		}
 	}
-	s.fail(top, errors.New("somebody keeps writing into it; stop the writer first"))
+	s.fail(top, errors.New("a process keeps writing into this directory; stop the process first"))
 }
 
 func (s *sweeper) count(entries int64) {
@@ -365,7 +366,7 @@ func (s *sweeper) count(entries int64) {
 	s.mu.Unlock()
 }
 
-// fail keeps a failure; those after the first twenty are only counted.
+// fail keeps a failure. Failures after the first twenty are only counted.
 func (s *sweeper) fail(f *folder, err error) {
 	f.mark()
 	if errors.Is(err, fs.ErrNotExist) {

@@ -2,7 +2,7 @@ package host
 
 import "golang.org/x/sys/unix"
 
-// Sync has everything written that was changed on the machine or the mounted
-// image: a disk that is captured while its machine runs, or whose machine loses
-// power, holds what was removed until then.
+// Sync writes all changes to the disk, on the machine or the image root. Without
+// it, a disk that is captured while its machine runs, or whose machine loses power,
+// still holds removed files.
 func (h *Host) Sync() { unix.Sync() }

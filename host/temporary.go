@@ -16,17 +16,17 @@ import (
 
 var temporary = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?s)^\..+\.eksnode-[0-9a-f]{16}$`) })
 
-// IsTemporary says whether a file's name, without its folder, is one that
-// WriteFile and Replace give to what is not complete yet. A run that was killed
-// may leave such a file; the next one that writes the same file removes it.
+// IsTemporary says whether a file's base name is a temporary name of WriteFile and
+// Replace. A killed run may leave such a file. The next write of the same file
+// removes it.
 func IsTemporary(name string) bool { return temporary().MatchString(name) }
 
-// Leftovers lists the temporary files that killed writes of name left beside it.
+// Leftovers lists the temporary files that killed writes of name left next to it.
 func (h *Host) Leftovers(name string) ([]string, error) {
 	dir, base := path.Split(name)
 	entries, err := afero.ReadDir(h.Files, dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("looking for what an interrupted run left: %w", err)
+		return nil, fmt.Errorf("listing the temporary files of an interrupted run: %w", err)
 	}
 	var names []string
 	for _, e := range entries {

@@ -9,14 +9,13 @@ import (
 	"syscall"
 )
 
-// linksMost is how many links one name may go through, as for the kernel
-// (path_resolution(7)).
+// linksMost is the kernel's limit on links in one path (path_resolution(7)).
 const linksMost = 40
 
-// Trail resolves the links of an absolute name inside the root. It returns
-// where each link that it went through lies, and where the entry itself lies.
-// With follow it also goes through a link in the last place. From a part that
-// is missing on, the name is taken as it is.
+// Trail resolves the links of an absolute name inside the root. It returns the path
+// of each link on the way and the path of the entry itself. With follow it also
+// follows a link in the last place. From a missing part on, the rest of the name is
+// kept.
 func (h *Host) Trail(name string, follow bool) (links []string, place string, err error) {
 	place = "/"
 	todo := parts(name)
@@ -50,7 +49,7 @@ func (h *Host) Trail(name string, follow bool) (links []string, place string, er
 	return links, place, nil
 }
 
-// parts are the names that a path consists of.
+// parts are the components of a path.
 func parts(name string) []string {
 	var list []string
 	for part := range strings.SplitSeq(name, "/") {

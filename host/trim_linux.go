@@ -19,10 +19,10 @@ import (
 // linux/fs.h.
 const fitrim = 0xC0185879
 
-// Trim discards the free space of the file system that the directory name is
-// on, so that removed files cannot be read from the disk any more. It returns
-// the number of bytes discarded. errors.ErrUnsupported says that the disk knows
-// no discard.
+// Trim discards the free space of the file system that the directory name is on, so
+// that removed files cannot be read from the disk any more. It returns the number
+// of bytes discarded. errors.ErrUnsupported means that the disk does not support
+// discard.
 func (h *Host) Trim(name string) (int64, error) {
 	dir, err := h.Files.Open(name)
 	if err != nil {
@@ -49,14 +49,14 @@ func (h *Host) Trim(name string) (int64, error) {
 	}
 }
 
-// ZeroFreeSpace fills the free space of the file system that the directory name
-// is on with zeros, by a file that is removed again whatever happens. It
-// returns the number of bytes written. On cloud disks it costs a snapshot of
-// the whole disk; Trim is better where it works.
+// ZeroFreeSpace fills the free space of the file system that the directory name is
+// on with zeros. It writes a file and removes it in every case. It returns the
+// number of bytes written. On cloud disks the next snapshot then copies the whole
+// disk; prefer Trim where it works.
 func (h *Host) ZeroFreeSpace(ctx context.Context, name string, progress func(done, total int64)) (written int64, err error) {
 	temp := path.Join(name, ".eksnode-zeros")
 	out, err := h.Files.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, os.ErrExist) { // of a run that was killed
+	if errors.Is(err, os.ErrExist) { // left by a killed run
 		if err = h.Files.Remove(temp); err == nil {
 			out, err = h.Files.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		}
@@ -78,7 +78,7 @@ func (h *Host) ZeroFreeSpace(ctx context.Context, name string, progress func(don
 	if err != nil {
 		return 0, err
 	}
-	if err := unix.Syncfs(int(out.(*file).Fd())); err != nil { // frees what was removed just now
+	if err := unix.Syncfs(int(out.(*file).Fd())); err != nil { // frees the blocks of files that were removed just now
 		return 0, err
 	}
 	give, err := takeReserve(out.(*file))
@@ -87,17 +87,16 @@ func (h *Host) ZeroFreeSpace(ctx context.Context, name string, progress func(don
 	}
 	defer func() { err = errors.Join(err, give()) }()
 	written, err = fillWithZeros(ctx, out, most, func(written int64) { progress(written, max(total, written)) })
-	// The blocks in which the file system notes where the file's are have taken
-	// free ones too; they are written to their places only now, and never once
-	// the file is gone.
+	// The blocks that hold the file's metadata were free blocks too. They reach the
+	// disk only now, and never after the file is removed.
 	unix.Sync()
 	return written, err
 }
 
-// fillWithZeros writes zeros until nothing more fits. What a file system has
-// kept back for blocks that were not yet placed is free after they were, so
-// that it is tried again, at last block by block. A file system that takes more
-// than most, its size, compresses all the same.
+// fillWithZeros writes zeros until the file system is full. Space that the file
+// system reserved for blocks without a place becomes free once the blocks have one,
+// so it tries again, at last block by block. most is the size of the file system: a
+// file that grows beyond it is compressed.
 func fillWithZeros(ctx context.Context, out afero.File, most int64, progress func(written int64)) (written int64, err error) {
 	for _, size := range []int{4 << 20, 64 << 10, 4 << 10, 1 << 10} {
 		zeros := make([]byte, size)
@@ -128,10 +127,10 @@ func fillWithZeros(ctx context.Context, out afero.File, most int64, progress fun
 	return written, nil
 }
 
-// keepUncompressed has a file's content written as it is, where the file system
-// compresses, and returns the file system's size. The flags are ioctl_iflags(2)'s;
-// btrfs ignores that against compression when it is mounted with compress-force,
-// and writes what it overwrites in place uncompressed.
+// keepUncompressed turns off compression for a file and returns the size of its
+// file system. The flags are those of ioctl_iflags(2). btrfs with compress-force
+// ignores the flag against compression but does not compress files that it
+// overwrites in place.
 func keepUncompressed(f *file) (size int64, err error) {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
@@ -143,14 +142,15 @@ func keepUncompressed(f *file) (size int64, err error) {
 		flag = noCopyOnWrite
 	}
 	if flags, err := unix.IoctlGetInt(int(f.Fd()), unix.FS_IOC_GETFLAGS); err == nil {
-		// A file system without the flag compresses nothing, or takes too much.
+		// A file system without the flag does not compress, or accepts more than
+		// its size.
 		_ = unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, flags|flag)
 	}
 	return int64(st.Blocks) * st.Bsize, nil
 }
 
-// takeReserve lets files have what ext4 keeps back, up to 4096 blocks that else
-// nobody can overwrite; the function it returns gives it back. Other file
+// takeReserve makes ext4's reserve, up to 4096 blocks, available to files: no write
+// could reach these blocks otherwise. The returned function restores it. Other file
 // systems have no such setting.
 func takeReserve(f *file) (func() error, error) {
 	nothing := func() error { return nil }

@@ -11,12 +11,12 @@ import (
 	"github.com/spf13/afero"
 )
 
-// unitFolders are where systemd looks for units, the strongest first
-// (systemd.unit(5)); what lies in /run is gone at the next boot.
+// unitFolders are the folders in which systemd looks for units, the strongest first
+// (systemd.unit(5)). Files in /run are gone at the next boot.
 var unitFolders = []string{"/etc/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"}
 
-// HasUnit says whether a unit file of that name is installed. A masked unit
-// (a link to /dev/null) counts as not installed.
+// HasUnit says whether a unit file of that name is installed. A masked unit (a link
+// to /dev/null) counts as not installed.
 func (h *Host) HasUnit(name string) (bool, error) {
 	for _, dir := range unitFolders {
 		p := path.Join(dir, name)
@@ -34,10 +34,10 @@ func (h *Host) HasUnit(name string) (bool, error) {
 	return false, nil
 }
 
-// Enablements lists the links by which /etc/systemd/system starts a unit at
-// boot: those in *.wants, *.requires and *.upholds folders. systemctl enable
-// makes them and systemctl disable removes them, so no systemd needs to run to
-// read or to clear them, also on a mounted root.
+// Enablements lists the links by which /etc/systemd/system starts a unit at boot:
+// the links in *.wants, *.requires and *.upholds folders. systemctl enable makes
+// these links and systemctl disable removes them. Reading and removing them needs
+// no systemd, so it also works on an image root.
 func (h *Host) Enablements(unit string) ([]string, error) {
 	const dir = "/etc/systemd/system"
 	entries, err := afero.ReadDir(h.Files, dir)
@@ -64,20 +64,19 @@ func (h *Host) Enablements(unit string) ([]string, error) {
 	return links, nil
 }
 
-// HasSystemd says whether systemd is what started this live machine
-// (sd_booted(3)).
+// HasSystemd says whether systemd started this live machine (sd_booted(3)).
 func (h *Host) HasSystemd() bool {
 	st, err := h.Files.Lstat("/run/systemd/system")
 	return h.IsLive() && err == nil && st.IsDir()
 }
 
-// UnitProperty asks systemd for one property of units, such as ActiveState, and
-// returns its values in their order.
+// UnitProperty returns one property, such as ActiveState, of each unit in the order
+// of units.
 func (h *Host) UnitProperty(ctx context.Context, property string, units ...string) ([]string, error) {
-	// Not --value, which systemd 219 of Amazon Linux 2 does not have.
+	// The systemd 219 of Amazon Linux 2 does not support --value.
 	out, err := h.Run(ctx, Command{Argv: append([]string{"systemctl", "show", "--property=" + property}, units...)})
 	if err != nil {
-		return nil, fmt.Errorf("asking for the %s of %s: %w", property, strings.Join(units, ", "), err)
+		return nil, fmt.Errorf("reading the property %s of %s: %w", property, strings.Join(units, ", "), err)
 	}
 	var values []string
 	for line := range strings.Lines(string(out)) {
@@ -86,12 +85,12 @@ func (h *Host) UnitProperty(ctx context.Context, property string, units ...strin
 		}
 	}
 	if len(values) != len(units) {
-		return nil, fmt.Errorf("asking for the %s of %s: systemctl answered %q", property, strings.Join(units, ", "), out)
+		return nil, fmt.Errorf("reading the property %s of %s: systemctl printed %q", property, strings.Join(units, ", "), out)
 	}
 	return values, nil
 }
 
-// Active lists those of the units that are running, starting or being stopped.
+// Active lists the units that are running, starting or stopping.
 func (h *Host) Active(ctx context.Context, units ...string) ([]string, error) {
 	states, err := h.UnitProperty(ctx, "ActiveState", units...)
 	if err != nil {
@@ -106,13 +105,13 @@ func (h *Host) Active(ctx context.Context, units ...string) ([]string, error) {
 	return active, nil
 }
 
-// IsActive says whether a unit is running, starting or being stopped.
+// IsActive says whether a unit is running, starting or stopping.
 func (h *Host) IsActive(ctx context.Context, unit string) (bool, error) {
 	active, err := h.Active(ctx, unit)
 	return len(active) > 0, err
 }
 
-// Exists says whether name is there; a dangling link counts as missing.
+// Exists says whether name exists. A dangling link counts as missing.
 func (h *Host) Exists(name string) (bool, error) {
 	_, err := h.Files.Stat(name)
 	if err == nil {
@@ -124,12 +123,12 @@ func (h *Host) Exists(name string) (bool, error) {
 	return false, err
 }
 
-// contentMost is the size of the largest file that Content reads: package
-// databases have some MiB, and what is larger is no configuration.
+// contentMost is the largest file that Content reads, in bytes. Package databases
+// have some MiB; no configuration is larger.
 const contentMost = 32 << 20
 
-// Content reads a regular file of at most 32 MiB whole; a missing file is nil
-// without an error.
+// Content reads a whole regular file of at most 32 MiB. A missing file gives nil
+// and no error.
 func (h *Host) Content(name string) ([]byte, error) {
 	data, err := h.Files.Read(name, contentMost)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// systemctl is one that answers as systemd 219 does, which has no --value: a
-// block for each unit, also for those that it does not know.
+// systemctl installs a systemctl that behaves like systemd 219: no --value, and a
+// block for each unit, also for unknown units.
 func systemctl(t *testing.T, script string) {
 	t.Helper()
 	folder := t.TempDir()
@@ -20,7 +20,7 @@ func systemctl(t *testing.T, script string) {
 	t.Setenv("PATH", folder+":"+os.Getenv("PATH"))
 }
 
-func TestUnitsThatRun(t *testing.T) {
+func TestActiveUnits(t *testing.T) {
 	h, err := Live()
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, h.Close()) })
@@ -43,13 +43,13 @@ done`)
 	}
 }
 
-func TestAnAnswerThatIsCutShortIsNone(t *testing.T) {
+func TestAnIncompleteSystemctlAnswerIsAnError(t *testing.T) {
 	h, err := Live()
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, h.Close()) })
 	systemctl(t, "echo ActiveState=active")
 	_, err = h.Active(t.Context(), "a.service", "b.service")
-	require.EqualError(t, err, `asking for the ActiveState of a.service, b.service: systemctl answered "ActiveState=active\n"`)
+	require.EqualError(t, err, `reading the property ActiveState of a.service, b.service: systemctl printed "ActiveState=active\n"`)
 	systemctl(t, "echo no bus >&2; exit 1")
 	_, err = h.Active(t.Context(), "a.service")
 	require.ErrorContains(t, err, "no bus")

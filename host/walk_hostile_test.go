@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// visited walks and returns the paths, with errors.
+// visited walks and returns the paths with their errors.
 func (i image) visited(t *testing.T, top, named string) (paths []string, foreign []*ForeignMount) {
 	t.Helper()
 	foreign, err := i.Files.Walk(t.Context(), top, named, func(e Entry, err error) error {
@@ -60,7 +60,8 @@ func TestWalk(t *testing.T) {
 	assert.Equal(t, "/", all[0])
 }
 
-// A foreign mount is named and not visited; a file that is one, too.
+// Walk names a foreign mount and does not visit it, also when a file is the mount
+// point.
 func TestWalkLeavesForeignMounts(t *testing.T) {
 	i := newImage(t)
 	i.put(t, "log/file", "x")
@@ -91,7 +92,7 @@ func TestWalkLeavesForeignMounts(t *testing.T) {
 	assert.Len(t, below, 2)
 }
 
-// What is mounted while a walk is under way is not entered either.
+// Walk does not enter a file system that is mounted during the walk.
 func TestWalkDoesNotEnterANewMount(t *testing.T) {
 	i := newImage(t)
 	i.put(t, "top/a", "x")
@@ -110,11 +111,11 @@ func TestWalkDoesNotEnterANewMount(t *testing.T) {
 	})
 	require.NoError(t, err)
 	assert.Equal(t, []string{"/top", "/top/a", "/top/b",
-		"open /top/b: /top/b: something is mounted there; unmount it first (what lies below a mount belongs to another file system)"}, got)
+		"open /top/b: /top/b: something is mounted there; unmount it first (files below a mount belong to another file system)"}, got)
 }
 
-// A tree of 4000 folders in one another is walked in one go, with few files
-// open, and left at once when nobody waits any more.
+// Walk visits a tree of 4000 nested folders with few open files, and ends at once
+// when its context ends.
 func TestWalkOfADeepTree(t *testing.T) {
 	i := newImage(t)
 	const depth = 4000
@@ -151,7 +152,7 @@ func TestWalkOfADeepTree(t *testing.T) {
 	assert.Equal(t, depth, folders)
 	assert.Equal(t, "found", text)
 
-	gone := errors.New("somebody has gone")
+	gone := errors.New("the caller has gone")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	folders = 0
 	_, err = i.Files.Walk(ctx, "/deep", "/deep", func(e Entry, err error) error {
@@ -166,9 +167,8 @@ func TestWalkOfADeepTree(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Somebody who moves a folder away while the walk is deep in it leads it
-// nowhere else.
-func TestWalkOfAFolderThatMoves(t *testing.T) {
+// When a folder is moved during the walk, Walk does not end up in another folder.
+func TestWalkOfAFolderThatIsMoved(t *testing.T) {
 	i := newImage(t)
 	i.put(t, "top"+strings.Repeat("/d", deepest+10)+"/file", "x")
 	inside := filepath.Join(i.root, "top"+strings.Repeat("/d", deepest+5))
@@ -178,11 +178,11 @@ func TestWalkOfAFolderThatMoves(t *testing.T) {
 		}
 		return err
 	})
-	assert.ErrorContains(t, err, ": somebody moves folders in it meanwhile")
+	assert.ErrorContains(t, err, ": another process moves folders inside this folder")
 }
 
-// FuzzMounts judges any mount table: nothing panics, the machine's root is
-// always its own, and what is foreign has a reason.
+// FuzzMounts judges any mount table: no panic, the machine's root is never foreign,
+// and every foreign mount has a reason.
 func FuzzMounts(f *testing.F) {
 	f.Add("22 1 8:1 / / rw - ext4 /dev/sda1 rw\n23 22 8:2 / /var rw - ext4 /dev/sda2 rw\n24 22 8:1 /x /home rw - ext4 /dev/sda1 rw", "/", "/home/u", "/home")
 	f.Add("22 1 0:20 /@ / rw - btrfs /dev/sda rw,subvol=/@\n23 22 0:20 /@a,\\040b /var rw - btrfs /dev/sda rw,subvolid=1,subvol=/@a,\\040b", "/", "/var/x", "/var")
@@ -202,8 +202,8 @@ func FuzzMounts(f *testing.F) {
 	})
 }
 
-// Judged by the table alone: kinds of mounts that no test machine has.
-func TestJudgeMounts(t *testing.T) {
+// Kinds of mounts that no test machine has are judged from the table's text.
+func TestForeignMountsByTheirKind(t *testing.T) {
 	const root = "20 1 8:1 / / rw - ext4 /dev/sda1 rw\n21 20 0:5 / /proc rw - proc proc rw\n"
 	for name, c := range map[string]struct{ table, at, why string }{
 		"LVM":                  {"30 20 253:1 / /var rw - xfs /dev/mapper/vg-var rw", "/var", ""},
@@ -240,5 +240,5 @@ func TestJudgeMounts(t *testing.T) {
 	mounts, err := parseMounts([]byte(root + "30 20 0:40 / /run rw - tmpfs tmpfs rw\n31 30 0:41 / /run/user/0 rw - tmpfs tmpfs rw\n32 20 8:2 / /home rw - xfs /dev/sda2 rw"))
 	require.NoError(t, err)
 	v := newMountView(mounts, "/")
-	assert.Zero(t, v.suspects, "an ordinary machine needs no look")
+	assert.Zero(t, v.unclear, "an ordinary machine needs no lookup")
 }

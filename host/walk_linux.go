@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Open opens a regular file for reading, also one whose path is too long for
-// the kernel. It works while the entry is being visited.
+// Open opens a regular file for reading, also when its path is too long for the
+// kernel. It works while the entry is visited.
 func (e Entry) Open() (*os.File, error) {
 	file, err := openRegular(e.dir, e.Name(), e.Path)
 	if err != nil {
@@ -22,16 +22,16 @@ func (e Entry) Open() (*os.File, error) {
 	return file, nil
 }
 
-// Walk visits top and everything below it, folders before what is in them, and
-// in the order of names. A top that is a link to a folder is followed; links
-// below are visited and not followed. What is missing, or goes meanwhile, is
-// left out. visit may return fs.SkipDir for a folder. A folder that cannot be
-// read is visited a second time, with the error.
+// Walk visits top and everything below it: folders before their contents, names in
+// order. It follows a link at top. It visits links below top but does not follow
+// them. Missing entries, and entries that disappear meanwhile, are left out. visit
+// may return fs.SkipDir for a folder. An unreadable folder is visited a second
+// time, with the error.
 //
-// What is foreign, as Foreign says for the folder named, is neither visited nor
-// entered; Walk returns those of the foreign mounts that are not the kernel's.
-// Walk ends when ctx ends. Its time grows with the number of entries, not with
-// the depth, and deep trees need few open files.
+// Walk neither visits nor enters a foreign mount, as Foreign defines it for the
+// folder named. It returns the foreign mounts that are not the kernel's. Walk ends
+// when ctx ends. Its time grows with the number of entries, not with the depth, and
+// deep trees need few open files.
 func (f *Files) Walk(ctx context.Context, top, named string, visit func(Entry, error) error) ([]*ForeignMount, error) {
 	v, err := f.mounts.view(f.root)
 	if err != nil {
@@ -60,9 +60,9 @@ type walk struct {
 	foreign []*ForeignMount
 }
 
-// openFolder is a directory that is being walked.
+// openFolder is a directory that Walk is in.
 type openFolder struct {
-	fd    int // -1 is closed
+	fd    int // -1 means closed
 	shown string
 	real  string // as shown, without links
 	depth int
@@ -101,7 +101,7 @@ func (w *walk) leave(m *ForeignMount) {
 	}
 }
 
-// entry visits what is called base in a directory, and all below it.
+// entry visits the entry base of a directory and everything below it.
 func (w *walk) entry(in *openFolder, base, shown, real string) error {
 	if err := context.Cause(w.ctx); err != nil {
 		return err
@@ -125,8 +125,8 @@ func (w *walk) entry(in *openFolder, base, shown, real string) error {
 		return w.unreadable(sub, err)
 	}
 	defer sub.close()
-	// Above a directory that lies deep the files are closed meanwhile: a
-	// process may have as few as 1024 open.
+	// Close the file of a deep directory meanwhile: a process may have as few as
+	// 1024 files open.
 	deep := in.depth > deepest
 	if deep {
 		in.close()
@@ -137,7 +137,7 @@ func (w *walk) entry(in *openFolder, base, shown, real string) error {
 	return err
 }
 
-// again opens a directory from one that lies in it.
+// again opens the parent of an open directory.
 func (o *openFolder) again(sub *openFolder) error {
 	fd, err := openDir(sub.fd, "..")
 	if err != nil {
@@ -146,7 +146,7 @@ func (o *openFolder) again(sub *openFolder) error {
 	o.fd = fd
 	var st unix.Stat_t
 	if err = unix.Fstat(fd, &st); err == nil && (st.Dev != o.st.Dev || st.Ino != o.st.Ino) {
-		err = errors.New("somebody moves folders in it meanwhile")
+		err = errors.New("another process moves folders inside this folder")
 	}
 	if err != nil {
 		return &fs.PathError{Op: "walk", Path: shortened(o.shown), Err: err}
@@ -154,10 +154,10 @@ func (o *openFolder) again(sub *openFolder) error {
 	return nil
 }
 
-// enter opens a directory on the same mount, or on one that is known not to be
+// enter opens a directory that is on the same mount or on a mount that is not
 // foreign.
 func (w *walk) enter(in *openFolder, base, real string) (int, error) {
-	if in.depth == 0 || w.view.at[real] != nil { // asked about already
+	if in.depth == 0 || w.view.at[real] != nil { // already judged
 		return openDir(in.fd, base)
 	}
 	fd, errno := openat2(in.fd, append([]byte(base), 0))
@@ -172,7 +172,7 @@ func (w *walk) enter(in *openFolder, base, real string) (int, error) {
 	return -1, errno
 }
 
-// enterSame opens a directory that is on the same mount as the one it is in.
+// enterSame opens a directory that is on the same mount as its parent.
 func enterSame(dir int, base, real string) (int, error) {
 	fd, err := openDir(dir, base)
 	if err != nil {
@@ -192,7 +192,7 @@ func enterSame(dir int, base, real string) (int, error) {
 	return fd, nil
 }
 
-// unreadable visits a directory with the error that keeps it from being read.
+// unreadable visits a directory with the error that prevents reading it.
 func (w *walk) unreadable(o *openFolder, err error) error {
 	if err == unix.ENOENT {
 		return nil
@@ -204,7 +204,7 @@ func (w *walk) unreadable(o *openFolder, err error) error {
 	return err
 }
 
-// folder visits what is in a directory.
+// folder visits the entries of a directory.
 func (w *walk) folder(o *openFolder) error {
 	names, err := readNames(o.fd)
 	if err != nil {

@@ -35,8 +35,8 @@ func fill(t *testing.T, ballast string) {
 	require.NoError(t, out.Sync())
 }
 
-// A full disk keeps what is there: the old file stays whole, no half of the new
-// one stays, and what was to be done is done once there is room.
+// On a full disk the old file stays complete, no part of the new file stays, and
+// the write succeeds once there is room.
 func TestAFullDiskLosesNothing(t *testing.T) {
 	disk := newDisk(t, 8)
 	require.NoError(t, os.Mkdir(filepath.Join(disk, "etc"), 0o755))
@@ -60,7 +60,7 @@ func TestAFullDiskLosesNothing(t *testing.T) {
 	assert.Equal(t, content, got)
 }
 
-// Removing and emptying need no room.
+// Removing and emptying files work on a full disk.
 func TestRemovingOnAFullDisk(t *testing.T) {
 	disk := newDisk(t, 8)
 	require.NoError(t, os.MkdirAll(filepath.Join(disk, "state/deep"), 0o755))
@@ -75,9 +75,9 @@ func TestRemovingOnAFullDisk(t *testing.T) {
 	require.NoError(t, h.Files.Truncate("/log"))
 }
 
-// What a killed run left of a file goes with the next try, and nothing else
-// that has a similar name.
-func TestTheHalfOfAKilledRunGoes(t *testing.T) {
+// The next write removes the temporary file of a killed run, and no other file with
+// a similar name.
+func TestWriteFileRemovesTheRestOfAKilledRun(t *testing.T) {
 	i := newImage(t)
 	i.put(t, "etc/hosts", "old")
 	i.put(t, "etc/.hosts.eksnode-0123456789abcdef", "half")
@@ -93,7 +93,7 @@ func TestTheHalfOfAKilledRunGoes(t *testing.T) {
 	}
 }
 
-// An immutable file is not replaced, and the error says how to make it go.
+// An immutable file is not replaced, and the error contains the remedy.
 func TestAnImmutableFileIsNotReplaced(t *testing.T) {
 	i := newImage(t)
 	i.put(t, "etc/hosts", "old")
@@ -105,11 +105,11 @@ func TestAnImmutableFileIsNotReplaced(t *testing.T) {
 	assert.EqualError(t, i.Files.Truncate("/etc/hosts"), "truncate /etc/hosts: "+remedy)
 	list, err := os.ReadDir(filepath.Join(i.root, "etc"))
 	require.NoError(t, err)
-	assert.Len(t, list, 1, "no temporary file stays")
+	assert.Len(t, list, 1, "no temporary file remains")
 }
 
-// A failure of whoever fills the file is told in their words.
-func TestTheFillersErrorIsKept(t *testing.T) {
+// Replace returns the error of its fill function, with the file's name.
+func TestReplaceReturnsTheErrorOfFill(t *testing.T) {
 	i := newImage(t)
 	mine := errors.New("downloading: the server is gone")
 	err := i.Files.Replace("/etc/x", Attributes{Mode: 0o644}, func(io.Writer) error { return mine })

@@ -13,11 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// WriteFile puts data at name as a whole or not at all: it writes a temporary
-// file beside it, flushes it to disk and renames it. A file that is there
-// already hands on its extended attributes (SELinux label among them); mode and
-// owner become attr's. A link in the last place is followed, so that the link
-// keeps its place. Missing parent directories are made with mode 0755.
+// WriteFile writes data to name completely or not at all: it writes a temporary
+// file next to name, flushes it to the disk and renames it. The new file keeps the
+// extended attributes of an existing file (such as the SELinux label) and gets mode
+// and owner from attr. A link in the last place is followed and stays. Missing
+// parent directories get mode 0755.
 func (f *Files) WriteFile(name string, data []byte, attr Attributes) error {
 	return f.Replace(name, attr, func(w io.Writer) error {
 		_, err := w.Write(data)
@@ -25,8 +25,8 @@ func (f *Files) WriteFile(name string, data []byte, attr Attributes) error {
 	})
 }
 
-// Replace is WriteFile for content that fill streams. When fill fails, name is
-// as it was and the temporary file is gone.
+// Replace is WriteFile for content that fill writes. When fill fails, name is
+// unchanged and the temporary file is removed.
 func (f *Files) Replace(name string, attr Attributes, fill func(io.Writer) error) error {
 	if err := f.MkdirAll(path.Dir(path.Clean("/"+name)), 0o755); err != nil {
 		return err
@@ -51,7 +51,7 @@ func (f *Files) replace(p place, name string, attr Attributes, fill func(io.Writ
 	if closeErr := out.Close(); err == nil {
 		err = closeErr
 	}
-	if failed, ok := err.(*fs.PathError); ok && failed.Path == name { // says what is said anyway
+	if failed, ok := err.(*fs.PathError); ok && failed.Path == name { // avoid repeating the path
 		err = failed.Err
 	}
 	if err == nil {
@@ -66,7 +66,7 @@ func (f *Files) replace(p place, name string, attr Attributes, fill func(io.Writ
 	return err
 }
 
-// removeStale takes away the temporary files that killed runs left beside p.
+// removeStale removes the temporary files that killed runs left next to p.
 func removeStale(p place) error {
 	fd, err := openDir(p.dir, ".")
 	if err != nil {
@@ -89,7 +89,7 @@ func removeStale(p place) error {
 	return nil
 }
 
-// finish fills the temporary file and gives it the attributes it shall have.
+// finish fills the temporary file and sets its attributes.
 func (f *Files) finish(p place, out *os.File, attr Attributes, fill func(io.Writer) error) error {
 	if err := fill(out); err != nil {
 		return err
@@ -106,7 +106,7 @@ func (f *Files) finish(p place, out *os.File, attr Attributes, fill func(io.Writ
 	return out.Sync()
 }
 
-// copyLabels hands the extended attributes of the old file on to the new one.
+// copyLabels copies the extended attributes of the old file to the new one.
 func copyLabels(p place, out *os.File) error {
 	old, err := unix.Openat(p.dir, p.base, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err == unix.ENOENT {
@@ -152,10 +152,10 @@ func copyLabel(from, to int, name string) error {
 	return unix.Fsetxattr(to, name, value[:size], 0)
 }
 
-// Truncate empties the file name and keeps its mode, owner and labels. A file
-// with further hard links, which may lie outside the root, is replaced by an
-// empty one; the others keep their content. A symbolic link is not followed: it
-// is an error, as is anything else but a regular file.
+// Truncate empties the file name and keeps its mode, owner and labels. A file with
+// further hard links, which may lie outside the root, is replaced by an empty one;
+// the other names keep the content. A symbolic link is an error, as is every kind
+// but a regular file.
 func (f *Files) Truncate(name string) error {
 	return f.at("truncate", name, false, func(p place) error {
 		folder, _, err := f.whereabouts(p)
@@ -185,8 +185,8 @@ func (f *Files) Truncate(name string) error {
 	})
 }
 
-// Unshare gives a file that has further hard links, which may lie outside the
-// root, content of its own, so that it can be written to.
+// Unshare replaces a file that has further hard links, which may lie outside the
+// root, by a copy that can be changed safely.
 func (f *Files) Unshare(name string) error {
 	file, err := f.OpenRegular(name)
 	if err != nil {
@@ -204,7 +204,7 @@ func (f *Files) Unshare(name string) error {
 	})
 }
 
-// Attributes reads the attributes of a file, following links.
+// Attributes reads the attributes of a file and follows links.
 func (f *Files) Attributes(name string) (Attributes, error) {
 	st, err := f.stat("stat", name, true)
 	if err != nil {

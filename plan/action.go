@@ -1,9 +1,8 @@
-// Package plan is the unit of work that provisioning and scrubbing share. An
-// Item looks at a host and answers one question without touching anything:
-// what is left to do? Its Answer has Actions, and Findings that only a person
-// can resolve. A dry run prints the answer, applying does the actions, and
-// verifying is planning again and getting no actions. There is no second list
-// of what "done" means.
+// Package plan is the unit of work that provisions and scrubs share. An Item
+// looks at a host, changes nothing, and returns an Answer: the Actions that are
+// left to do, and Findings, which only a person can resolve. A dry run prints
+// the answer. Apply performs the actions, plans again, and expects no actions.
+// No second list says what "done" means.
 package plan
 
 import (
@@ -19,8 +18,8 @@ type Verb string
 
 // The verbs, as plans and reports print them.
 const (
-	Remove  Verb = "remove"  // take the file, link or tree away
-	Empty   Verb = "empty"   // keep the file or directory, drop what is in it
+	Remove  Verb = "remove"  // remove the file, link or tree
+	Empty   Verb = "empty"   // keep the file or directory, remove its content
 	Write   Verb = "write"   // make the file hold exactly this
 	Restore Verb = "restore" // put a recorded or built-in template back
 	Link    Verb = "link"    // make a symbolic link
@@ -38,38 +37,51 @@ const (
 // Action is one thing left to do on a host.
 type Action struct {
 	Verb Verb `json:"verb"`
-	// Target is a path, a unit, a package or a command.
+	// Target is a path, a unit, packages, an image or a command.
 	Target string `json:"target"`
-	// Reason says why, in words for the person who reads the plan.
+	// Reason says why the action is needed.
 	Reason string `json:"reason"`
-	// Removal is what the action takes away: in a plan what Count found, in a
-	// report what was really taken.
+	// Removal counts the files that the action removes: in a plan the result of
+	// Count, in a report the files that were removed.
 	host.Removal
-	// Do performs the action; it must be safe to do twice. Actions that remove
-	// have Take in its place.
+	// Fetched is the size of the download that the action read, in bytes, also
+	// when the action failed. Only actions that fetch have it.
+	Fetched int64 `json:"fetched,omitempty"`
+	// Packages are the names of the packages that the action installs.
+	Packages []string `json:"packages,omitempty"`
+	// Do performs the action; doing it twice must be safe. Actions that remove
+	// have Take instead.
 	Do func(context.Context, Progress) error `json:"-"`
-	// Take performs an action that removes and counts what it took.
+	// Take removes files and counts them.
 	Take func(context.Context) (host.Removal, error) `json:"-"`
-	// Count looks at what Take would remove. Only plans that are shown count:
-	// for a large tree it takes as long as removing.
+	// Count counts the files that Take would remove. Only Make calls it: for a
+	// large tree, counting takes as long as removing.
 	Count func() (host.Removal, error) `json:"-"`
-	// Hash, where a report shall prove what went, hashes what Take is about
-	// to remove; Files is its answer.
-	Hash  func() ([]FileHash, error) `json:"-"`
-	Files []FileHash                 `json:"files,omitempty"`
+	// Hash hashes the files that Take is about to remove; nil hashes nothing.
+	Hash func() ([]FileHash, error) `json:"-"`
+	// Files are the hashes of the removed files, where the options demand them.
+	Files []FileHash `json:"files,omitempty"`
 }
 
 // FileHash is one removed file in a report.
 type FileHash struct {
-	Path   string `json:"path"`
-	Size   int64  `json:"size"` // bytes
+	Path string `json:"path"`
+	// Size is in bytes.
+	Size int64 `json:"size"`
+	// SHA256 is in hexadecimal.
 	SHA256 string `json:"sha256"`
 }
 
-// Perform does the action and notes what it took.
+// Perform performs the action and records the files that it removed and the
+// bytes that it fetched.
 func (a *Action) Perform(ctx context.Context, progress Progress) (err error) {
 	if a.Take == nil {
-		return a.Do(ctx, progress)
+		return a.Do(ctx, func(done, total int64) {
+			if a.Verb == Fetch {
+				a.Fetched = done
+			}
+			progress(done, total)
+		})
 	}
 	if a.Hash != nil {
 		if a.Files, err = a.Hash(); err != nil {
@@ -80,7 +92,7 @@ func (a *Action) Perform(ctx context.Context, progress Progress) (err error) {
 	return err
 }
 
-// count fills in what the actions would take away.
+// count fills in the files that the actions would remove.
 func count(actions []Action) error {
 	var errs []error
 	for i := range actions {
@@ -95,17 +107,18 @@ func count(actions []Action) error {
 	return errors.Join(errs...)
 }
 
-// Progress lets a long action say how far it is.
+// Progress reports how many bytes of a long action are done; total is 0 when
+// unknown.
 type Progress func(done, total int64)
 
-// Item is one step of provisioning or one rule of the scrub.
+// Item is one step of a provision or one rule of a scrub.
 type Item interface {
 	// ID names the item in flags, reports and documentation.
 	ID() string
 	// Phase groups items that may fail independently; a phase starts only
-	// when the one before it went through.
+	// when the phase before it succeeded.
 	Phase() string
-	// Plan says what is left to do on h. It changes nothing.
+	// Plan returns what is left to do on h. It changes nothing.
 	Plan(ctx context.Context, h *host.Host) (Answer, error)
 }
 
@@ -115,21 +128,32 @@ type Planned struct {
 	Phase    string    `json:"phase"`
 	Actions  []Action  `json:"actions,omitempty"`
 	Findings []Finding `json:"findings,omitempty"`
-	// Error says why the item could not look; Err is the item's own error.
+	// Error says why the item could not look at the machine.
 	Error string `json:"error,omitempty"`
-	Err   error  `json:"-"`
+	// Err is the item's own error.
+	Err error `json:"-"`
 }
 
-// Make asks every item what is left to do. Items with nothing left are not
-// listed; an item that could not look is listed with its error. When ctx ends,
-// the next item is listed with the reason, and the others are not asked.
+// Make plans every item. Items with nothing left to do are not listed; an item
+// that could not look is listed with its error. When ctx ends, the next item is
+// listed with the reason, and the items after that are not planned.
 func Make(ctx context.Context, h *host.Host, items []Item) []Planned {
+	list, _ := Look(ctx, h, items)
+	return list
+}
+
+// Look is Make that also returns the outcome of every item, in the same order.
+func Look(ctx context.Context, h *host.Host, items []Item) ([]Planned, []Check) {
 	var list []Planned
-	for _, item := range items {
+	var checks []Check
+	for n, item := range items {
 		p := Planned{Item: item.ID(), Phase: item.Phase()}
 		if err := context.Cause(ctx); err != nil {
 			p.Error = fmt.Errorf("stopping before %s: %w", item.ID(), err).Error()
-			return append(list, p)
+			for _, rest := range items[n:] {
+				checks = append(checks, Check{Item: rest.ID(), Phase: rest.Phase(), Outcome: Unchecked, Reason: p.Error})
+			}
+			return append(list, p), checks
 		}
 		answer, err := item.Plan(ctx, h)
 		if err = errors.Join(err, count(answer.Actions)); err != nil {
@@ -137,9 +161,10 @@ func Make(ctx context.Context, h *host.Host, items []Item) []Planned {
 			p.Error = p.Err.Error()
 		}
 		p.Actions, p.Findings = answer.Actions, answer.Findings
+		checks = append(checks, p.check(answer.NotApplicable))
 		if !answer.IsEmpty() || err != nil {
 			list = append(list, p)
 		}
 	}
-	return list
+	return list, checks
 }

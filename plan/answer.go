@@ -1,18 +1,23 @@
 package plan
 
+import "cmp"
+
 // Finding is something that only a person can resolve.
 type Finding struct {
-	// Target is a path, a unit, a package or whatever else the finding is about.
+	// Target is the subject of the finding, such as a path, a unit or a package.
 	Target string `json:"target"`
 	// Reason says what is wrong and what to do, for the person who resolves it.
 	Reason string `json:"reason"`
 }
 
-// Answer is what an Item says about a host: the actions that are left to do, and
+// Answer is the result of planning an Item: the actions that are left to do, and
 // the findings, which stay until a person resolves them.
 type Answer struct {
 	Actions  []Action
 	Findings []Finding
+	// NotApplicable says why the item is not for this host; empty for an item
+	// that is.
+	NotApplicable string
 }
 
 // Acts is an answer with these actions.
@@ -34,7 +39,8 @@ func (a *Answer) Find(target, reason string) {
 // Add adds another answer's actions and findings.
 func (a *Answer) Add(more Answer) {
 	a.Actions, a.Findings = append(a.Actions, more.Actions...), append(a.Findings, more.Findings...)
+	a.NotApplicable = cmp.Or(a.NotApplicable, more.NotApplicable)
 }
 
-// IsEmpty says whether nothing is left, neither to do nor for a person.
+// IsEmpty reports whether nothing is left, neither to do nor for a person.
 func (a Answer) IsEmpty() bool { return len(a.Actions) == 0 && len(a.Findings) == 0 }

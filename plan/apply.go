@@ -10,51 +10,52 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
-// Status is how an item ended.
+// Status is the result of one item in Apply.
 type Status string
 
 // The statuses, as reports print them.
 const (
-	Done      Status = "done"      // something was left to do, and was done
+	Done      Status = "done"      // all actions succeeded
 	Unchanged Status = "unchanged" // nothing was left to do
-	Failed    Status = "failed"    // could not be done; Error says why
-	Skipped   Status = "skipped"   // not reached, because an earlier phase failed
+	Failed    Status = "failed"    // an action or the planning failed; Error says why
+	Skipped   Status = "skipped"   // not started, because an earlier phase failed
 )
 
-// Outcome is what Apply did with one item.
+// Outcome is the result of one item in Apply.
 type Outcome struct {
 	Item   string `json:"item"`
 	Phase  string `json:"phase"`
 	Status Status `json:"status"`
-	// Actions are those that were done, in order; of a failed item the last
-	// one is the one that failed.
+	// Actions are the actions that were performed, in order. The last action of
+	// a failed item may be the action that failed.
 	Actions []Action `json:"actions,omitempty"`
-	// Findings are what is left for a person.
+	// Findings are left for a person.
 	Findings []Finding `json:"findings,omitempty"`
-	// Error says why the item failed; Err is the same, with its parts.
+	// Error says why the item failed.
 	Error string `json:"error,omitempty"`
-	Err   error  `json:"-"`
+	// Err is the item's own error.
+	Err error `json:"-"`
 	// Milliseconds is the time the item took.
 	Milliseconds int64 `json:"ms"`
 }
 
-// Sink receives what happens while Apply works, for a person who waits. Any
-// method may be called from the goroutine that runs Apply only.
+// Sink receives the progress of Apply. Only the goroutine that runs Apply calls
+// its methods.
 type Sink interface {
-	// Begin tells that an item has this many actions to do.
+	// Begin is called when an item is planned and starts its actions.
 	Begin(item, phase string, actions int)
-	// Progress tells how far a long action is, in bytes; total may be 0.
+	// Progress is called while a long action works; done and total are bytes,
+	// and total is 0 when unknown.
 	Progress(item string, a Action, done, total int64)
-	// End tells how the item ended.
+	// End is called when an item has ended.
 	End(Outcome)
 }
 
-// Apply does what is left to do, item by item: plan, do, plan again. An item
-// that still has something left afterwards has failed. Within a phase the
-// other items go on after a failure; the following phases are then skipped.
-// The error joins all failures. Items that had nothing to do are Unchanged, so
-// applying twice does nothing the second time, and a run that was interrupted
-// is finished by the next.
+// Apply plans each item, performs its actions, and plans the item again. An item
+// that then still has actions left has failed. After a failure the other items
+// of the phase still run, and the following phases are skipped. The error joins
+// all failures. An item with nothing to do is Unchanged. So a second run changes
+// nothing, and the next run finishes an interrupted run.
 func Apply(ctx context.Context, h *host.Host, items []Item, sink Sink) ([]Outcome, error) {
 	var outcomes []Outcome
 	var errs []error
@@ -117,8 +118,8 @@ func applyItem(ctx context.Context, h *host.Host, item Item, sink Sink, out *Out
 	return nil
 }
 
-// itemError says which item failed and, unless the error says it already, at
-// what it was. Looking at the machine needs no word of its own.
+// itemError adds the item to an error and, unless the error begins with it, what
+// the item was doing. An empty doing means that the item was planning.
 func itemError(item Item, doing string, err error) error {
 	if doing == "" || strings.HasPrefix(err.Error(), doing+": ") {
 		return fmt.Errorf("%s: %w", item.ID(), err)

@@ -168,12 +168,12 @@ func TestAReportSumsUpAndJudges(t *testing.T) {
 		"applied":           {func(r *Report) { r.Applied([]Outcome{{Status: Done, Actions: []Action{removed}}}, nil) }, OK, 0},
 		"applied, findings": {func(r *Report) { r.Applied([]Outcome{{Status: Done, Findings: []Finding{finding}}}, nil) }, Findings, 1},
 		"failed":            {func(r *Report) { r.Applied(nil, errors.New("x")) }, Failure, 1},
-		"clean":             {func(r *Report) { r.Audited(nil, 3) }, Clean, 0},
-		"left":              {func(r *Report) { r.Audited([]Planned{{Actions: []Action{removed}}}, 3) }, Findings, 1},
-		"found":             {func(r *Report) { r.Audited([]Planned{{Findings: []Finding{finding}}}, 3) }, Findings, 1},
-		"could not look":    {func(r *Report) { r.Audited([]Planned{{Error: "x"}, {Actions: []Action{removed}}}, 3) }, Unknown, 2},
-		"dry run":           {func(r *Report) { r.Dry([]Planned{{Actions: []Action{removed}}}, 3) }, DryRun, 0},
-		"dry run, no look":  {func(r *Report) { r.Dry([]Planned{{Error: "x"}}, 3) }, Failure, 1},
+		"clean":             {func(r *Report) { r.Audited(nil, asked(3)) }, Clean, 0},
+		"left":              {func(r *Report) { r.Audited([]Planned{{Actions: []Action{removed}}}, asked(3)) }, Findings, 1},
+		"found":             {func(r *Report) { r.Audited([]Planned{{Findings: []Finding{finding}}}, asked(3)) }, Findings, 1},
+		"could not look":    {func(r *Report) { r.Audited([]Planned{{Error: "x"}, {Actions: []Action{removed}}}, asked(3)) }, Unknown, 2},
+		"dry run":           {func(r *Report) { r.Dry([]Planned{{Actions: []Action{removed}}}, asked(3)) }, DryRun, 0},
+		"dry run, no look":  {func(r *Report) { r.Dry([]Planned{{Error: "x"}}, asked(3)) }, Failure, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var r Report
@@ -186,15 +186,111 @@ func TestAReportSumsUpAndJudges(t *testing.T) {
 	r.Applied([]Outcome{{Status: Done, Actions: []Action{removed, removed}}}, nil)
 	assert.Equal(t, Totals{Items: 1, Changed: 1, Actions: 2, Removal: host.Removal{Entries: 4, Bytes: 20}}, r.Totals)
 	r = Report{}
-	r.Dry([]Planned{{Actions: []Action{removed}, Findings: []Finding{finding, finding}}}, 3)
+	r.Dry([]Planned{{Actions: []Action{removed}, Findings: []Finding{finding, finding}}}, asked(3))
 	assert.Equal(t, Totals{Items: 3, Actions: 1, Findings: 2, Removal: removed.Removal}, r.Totals)
 }
 
-func TestSize(t *testing.T) {
-	for bytes, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 77 << 20: "77.0 MiB", 5 << 40: "5.0 TiB"} {
-		assert.Equal(t, want, Size(bytes))
+// asked are the outcomes of n rules.
+func asked(n int) []Check { return slices.Repeat([]Check{{Outcome: Passed}}, n) }
+
+// A report lists every rule of an audit with its outcome.
+func TestEveryRuleHasAnOutcome(t *testing.T) {
+	on, off := true, false
+	ctx, cancel := context.WithCancelCause(t.Context())
+	items := []Item{
+		flag{id: "clean", on: &on}, flag{id: "dirty", on: &off}, flag{id: "found", on: &on, findings: []Finding{{"/y", "who knows"}}},
+		flag{id: "blind", on: &on, planErr: errors.New("no passwd")}, elsewhere{flag{id: "elsewhere", on: &on}},
+		ends{flag{id: "last", on: &on}, func() { cancel(errors.New("gone")) }}, flag{id: "late", on: &on}, flag{id: "later", on: &on},
 	}
+	list, checks := Look(ctx, nil, items)
+	assert.Equal(t, []Check{
+		{Item: "clean", Outcome: Passed},
+		{Item: "dirty", Outcome: Found},
+		{Item: "found", Outcome: Found},
+		{Item: "blind", Outcome: Unchecked, Reason: "blind: no passwd"},
+		{Item: "elsewhere", Outcome: NotApplicable, Reason: "there is no such disk"},
+		{Item: "last", Outcome: Passed},
+		{Item: "late", Outcome: Unchecked, Reason: "stopping before late: gone"},
+		{Item: "later", Outcome: Unchecked, Reason: "stopping before late: gone"},
+	}, checks)
+	assert.Len(t, list, 4)
 }
+
+// elsewhere is an item for other hosts.
+type elsewhere struct{ flag }
+
+func (elsewhere) Plan(context.Context, *host.Host) (Answer, error) {
+	return Answer{NotApplicable: "there is no such disk"}, nil
+}
+
+// ends is an item during which a run is stopped.
+type ends struct {
+	flag
+	stop func()
+}
+
+func (e ends) Plan(ctx context.Context, h *host.Host) (Answer, error) {
+	e.stop()
+	return e.flag.Plan(ctx, h)
+}
+
+// The report has the bytes of each download and of all, and the figures of each
+// phase.
+func TestAReportHasFetchedBytesAndPhases(t *testing.T) {
+	fetch := func(name string, size int64, err error) Item {
+		done := false
+		return fetching{flag{id: name, phase: "assets", on: &done}, size, err}
+	}
+	wipe := func(_ context.Context, progress Progress) error { progress(99, 99); return nil }
+	outcomes, err := Apply(t.Context(), nil, []Item{
+		fetch("kubelet", 100, nil), fetch("runc", 20, errors.New("cut off")),
+		once{{Verb: Wipe, Target: "/", Do: wipe}},
+	}, &log{})
+	require.EqualError(t, err, "runc: fetch runc: cut off")
+	var r Report
+	r.Applied(outcomes, err)
+	text, err := EncodeJSON(r)
+	require.NoError(t, err)
+	assert.Contains(t, string(text), `"fetched": 120`)
+	assert.Equal(t, int64(100), r.Outcomes[0].Actions[0].Fetched)
+	assert.Equal(t, int64(20), r.Outcomes[1].Actions[0].Fetched, "also of a download that failed")
+	for i := range r.Phases {
+		r.Phases[i].Milliseconds = 0
+	}
+	assert.Equal(t, []PhaseTotals{
+		{Phase: "assets", Totals: Totals{Items: 2, Changed: 1, Actions: 2, Fetched: 120}, Failed: 1},
+		{Phase: "wipe", Totals: Totals{Items: 1}, Skipped: 1},
+	}, r.Phases)
+	outcomes, err = Apply(t.Context(), nil, []Item{once{{Verb: Wipe, Target: "/", Do: wipe}}}, &log{})
+	require.Error(t, err, "the item has no end")
+	assert.Zero(t, outcomes[0].Actions[0].Fetched, "wiping fetches nothing")
+}
+
+// fetching is an item that downloads size bytes.
+type fetching struct {
+	flag
+	size int64
+	err  error
+}
+
+func (f fetching) Plan(context.Context, *host.Host) (Answer, error) {
+	if *f.on {
+		return Answer{}, nil
+	}
+	return Acts(Action{Verb: Fetch, Target: f.id, Do: func(_ context.Context, progress Progress) error {
+		progress(f.size/2, f.size)
+		progress(f.size, f.size)
+		*f.on = f.err == nil
+		return f.err
+	}}), nil
+}
+
+// once are the actions of an item of the phase wipe.
+type once []Action
+
+func (once) ID() string                                         { return "wipe" }
+func (once) Phase() string                                      { return "wipe" }
+func (o once) Plan(context.Context, *host.Host) (Answer, error) { return Acts(o...), nil }
 
 // The audit that ends a scrub decides its result, unless it only warns.
 func TestAnAuditConcludesAScrub(t *testing.T) {
@@ -215,8 +311,8 @@ func TestAnAuditConcludesAScrub(t *testing.T) {
 		"finding":             {nil, nil, secret, true, Findings, "a person has to decide, or skip the rule: /y (secrets): who knows", Findings},
 		"known finding":       {left, nil, secret, true, Findings, "a person has to decide, or skip the rule: /y (secrets): who knows", Findings},
 		"written again":       {nil, nil, again, true, Findings, "a running program has written again after the scrub, stop that program first: empty /var/log/x (logs)", Findings},
-		"could not look":      {nil, nil, broken, true, Unknown, "the audit could not look everywhere: x: no", Unknown},
-		"and left":            {left, nil, broken, true, Unknown, "a person has to decide, or skip the rule: /y (secrets): who knows; the audit could not look everywhere: x: no", Unknown},
+		"could not look":      {nil, nil, broken, true, Unknown, "some checks of the audit could not run: x: no", Unknown},
+		"and left":            {left, nil, broken, true, Unknown, "a person has to decide, or skip the rule: /y (secrets): who knows; some checks of the audit could not run: x: no", Unknown},
 		"warning":             {nil, nil, secret, false, OK, "", Findings},
 		"warning, no look":    {nil, nil, broken, false, OK, "", Unknown},
 		"warning, left":       {left, nil, secret, false, Findings, "a person has to decide, or skip the rule: /y (secrets): who knows", Findings},
@@ -225,10 +321,10 @@ func TestAnAuditConcludesAScrub(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var r Report
 			r.Applied(c.outcomes, c.err)
-			r.Concluded(c.audit, 7, c.fails)
+			r.Concluded(c.audit, asked(7), c.fails)
 			assert.Equal(t, c.want, r.Result)
 			assert.Equal(t, c.text, r.Error)
-			assert.Equal(t, &Audit{Result: c.verdict, Items: 7, Plan: c.audit, Error: map[bool]string{true: "x: no"}[c.verdict == Unknown]}, r.Audit)
+			assert.Equal(t, &Audit{Result: c.verdict, Items: 7, Plan: c.audit, Rules: asked(7), Error: map[bool]string{true: "x: no"}[c.verdict == Unknown]}, r.Audit)
 		})
 	}
 }
@@ -239,8 +335,8 @@ func TestAnAuditConcludesADryRun(t *testing.T) {
 		{{Findings: []Finding{{Target: "/y"}}}}: DryRun, {{Error: "x: no"}}: Failure, {}: DryRun,
 	} {
 		var r Report
-		r.Dry(nil, 3)
-		r.Concluded(*list, 2, true)
+		r.Dry(nil, asked(3))
+		r.Concluded(*list, asked(2), true)
 		assert.Equal(t, want, r.Result)
 	}
 }

@@ -4,24 +4,33 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/human"
 )
 
-// Audit is the verdict of the audit that ends a scrub, within its report.
+// Audit is the audit that ends a scrub, within the scrub's report.
 type Audit struct {
-	Result Result    `json:"result"` // clean, findings or unknown
-	Items  int       `json:"items"`  // rules that were asked
-	Error  string    `json:"error,omitempty"`
-	Plan   []Planned `json:"plan,omitempty"` // what is left
+	// Result is clean, findings or unknown.
+	Result Result `json:"result"`
+	// Items is the number of rules that looked at the machine.
+	Items int `json:"items"`
+	// Error says why rules could not look.
+	Error string `json:"error,omitempty"`
+	// Plan is what the rules found.
+	Plan []Planned `json:"plan,omitempty"`
+	// Rules are all rules with their outcomes.
+	Rules []Check `json:"rules,omitempty"`
 }
 
-// Concluded adds the audit that ends a scrub. With fails, the audit's verdict
-// is the run's too: unknown weighs more than findings, and a failure of the
-// scrub itself more than both. Findings of a dry run change nothing, because
-// nothing was done yet.
-func (r *Report) Concluded(list []Planned, items int, fails bool) {
+// Concluded adds the audit that ends a scrub: what its rules found, and the
+// rules that looked. With fails, the result of the audit becomes the result of
+// the run: unknown outweighs findings, and a failure of the scrub itself
+// outweighs both. Findings of a dry run change nothing, because the scrub has
+// not run yet.
+func (r *Report) Concluded(list []Planned, asked []Check, fails bool) {
 	var a Report
-	a.Audited(list, items)
-	r.Audit = &Audit{Result: a.Result, Items: items, Error: a.Error, Plan: list}
+	a.Audited(list, asked)
+	r.Audit = &Audit{Result: a.Result, Items: len(asked), Error: a.Error, Plan: list, Rules: asked}
 	if !fails || a.Result == Clean || r.Result == Failure {
 		return
 	}
@@ -29,7 +38,7 @@ func (r *Report) Concluded(list []Planned, items int, fails bool) {
 	case a.Result == Findings && r.Result != DryRun:
 		r.Result, r.Error = Findings, r.findings()
 	case a.Result == Unknown:
-		told := "the audit could not look everywhere: " + a.Error
+		told := "some checks of the audit could not run: " + a.Error
 		if r.Error != "" {
 			told = r.Error + "; " + told
 		}
@@ -87,7 +96,7 @@ func toResolve(findings []string) string {
 	return "a person has to decide, or skip the rule: " + firstOf(findings)
 }
 
-// namedMost is how many findings an error names; the report has them all.
+// namedMost is how many findings an error names; the report has all findings.
 const namedMost = 25
 
 // firstOf joins the first of many texts.
@@ -98,18 +107,21 @@ func firstOf(texts []string) string {
 	return strings.Join(texts, "; ")
 }
 
-// String sums the audit up on one line.
+// String sums the audit up on one line. Plan has the errors.
 func (a *Audit) String() string {
 	if a.Result == Clean {
-		return fmt.Sprintf("audit clean: nothing left by %d rules", a.Items)
+		return fmt.Sprintf("audit clean: %s, nothing left", human.Count(a.Items, "rule"))
 	}
-	left := 0
+	left, failed := 0, 0
 	for _, p := range a.Plan {
 		left += len(p.Actions) + len(p.Findings)
+		if p.Error != "" {
+			failed++
+		}
 	}
-	text := fmt.Sprintf("audit %s: %d left, found by %d of %d rules", a.Result, left, len(a.Plan), a.Items)
-	if a.Error != "" {
-		text += "; could not look: " + a.Error
+	text := fmt.Sprintf("audit %s: %s, %s", a.Result, human.Count(a.Items, "rule"), human.Count(left, "finding"))
+	if failed > 0 {
+		text += fmt.Sprintf("; %s could not look", human.Count(failed, "rule"))
 	}
 	return text
 }

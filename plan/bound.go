@@ -3,8 +3,8 @@ package plan
 // textMost is how many bytes an error may have in a bounded report.
 const textMost = 64 << 10
 
-// Bounded is the report with at most so many entries in each list and with
-// errors of bounded length; Omitted says how many entries are missing.
+// Bounded returns the report with lists of at most that many entries and with short
+// errors; Omitted counts the entries that are missing.
 func (r Report) Bounded(most int) Report {
 	r.Error = start(r.Error)
 	r.Outcomes = first(r.Outcomes, most, &r.Omitted)
@@ -16,12 +16,22 @@ func (r Report) Bounded(most int) Report {
 		a := *r.Audit
 		a.Error = start(a.Error)
 		a.Plan = boundedPlan(a.Plan, most, &r.Omitted)
+		a.Rules = boundedChecks(a.Rules, most, &r.Omitted)
 		r.Audit = &a
+	}
+	r.Rules = boundedChecks(r.Rules, most, &r.Omitted)
+	r.Phases = first(r.Phases, most, &r.Omitted)
+	if r.Image != nil {
+		i := *r.Image
+		i.Components = first(i.Components, most, &r.Omitted)
+		i.Packages = first(i.Packages, most, &r.Omitted)
+		i.Images = first(i.Images, most, &r.Omitted)
+		r.Image = &i
 	}
 	return r
 }
 
-// Bounded is the outcome with at most so many entries in each list.
+// Bounded returns the outcome with lists of at most that many entries.
 func (o Outcome) Bounded(most int) Outcome {
 	var omitted int
 	return o.bounded(most, &omitted)
@@ -44,15 +54,24 @@ func boundedPlan(list []Planned, most int, omitted *int) []Planned {
 	return list
 }
 
-func boundedActions(list []Action, most int, omitted *int) []Action {
+func boundedChecks(list []Check, most int, omitted *int) []Check {
 	list = first(list, most, omitted)
 	for i := range list {
-		list[i].Files = first(list[i].Files, most, omitted)
+		list[i].Reason = start(list[i].Reason)
 	}
 	return list
 }
 
-// first is a copy of a list's beginning.
+func boundedActions(list []Action, most int, omitted *int) []Action {
+	list = first(list, most, omitted)
+	for i := range list {
+		list[i].Files = first(list[i].Files, most, omitted)
+		list[i].Packages = first(list[i].Packages, most, omitted)
+	}
+	return list
+}
+
+// first copies the first entries of a list.
 func first[T any](list []T, most int, omitted *int) []T {
 	if len(list) > most {
 		*omitted += len(list) - most

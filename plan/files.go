@@ -11,18 +11,18 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
-// File is a file as it shall be. Root owns it.
+// File is the wanted state of a file, which root owns.
 type File struct {
 	Path    string
 	Content []byte
 	Mode    fs.FileMode
-	// Why says what it is for.
+	// Why says what the file is for.
 	Why string
 }
 
-// Files plans the files that are not there with this content, mode and owner,
-// and the removal of what an interrupted write left. Nothing is planned for a
-// file that is right: its times stay.
+// Files plans to write the files that are missing or differ in content, mode or
+// owner, and to remove the temporary files of an interrupted write. A file that is
+// right keeps its times.
 func Files(h *host.Host, files []File) ([]Action, error) {
 	var actions []Action
 	for _, f := range files {
@@ -45,8 +45,8 @@ func Files(h *host.Host, files []File) ([]Action, error) {
 
 func (f File) attributes() host.Attributes { return host.Attributes{Mode: f.Mode} }
 
-// IsThere says whether the file is as it shall be. It does not follow a link in
-// the file's place: writing replaces the link.
+// IsThere reports whether the file is in the wanted state. It does not follow a link
+// in the file's place: writing replaces the link.
 func (f File) IsThere(h *host.Host) (bool, error) {
 	st, err := h.Files.Lstat(f.Path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -85,7 +85,7 @@ func Leftovers(h *host.Host, name string) ([]Action, error) {
 	return Absent(h, Interrupted, names...)
 }
 
-// IsThere says whether there is anything of that name, a dangling link too.
+// IsThere reports whether anything has that name, also a dangling link.
 func IsThere(h *host.Host, name string) (bool, error) {
 	_, err := h.Files.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -117,11 +117,11 @@ func Absent(h *host.Host, why string, names ...string) ([]Action, error) {
 	return actions, nil
 }
 
-// SymbolicLink is a symbolic link as it shall be.
+// SymbolicLink is the wanted state of a symbolic link.
 type SymbolicLink struct{ Path, To, Why string }
 
-// Links plans the links that are missing; a file or another link in their place
-// goes.
+// Links plans the links that are missing. A link replaces a file or another link in
+// its place.
 func Links(h *host.Host, links []SymbolicLink) ([]Action, error) {
 	var actions []Action
 	for _, l := range links {

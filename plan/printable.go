@@ -11,11 +11,10 @@ import (
 	"unicode/utf8"
 )
 
-// Printable is a text of several lines that is safe to print: whatever steers
-// a terminal or misleads the eye (control characters, also those beyond ASCII,
-// changes of direction, invisible characters, bytes that are not UTF-8) is
-// written as Go escapes it. Names of files, errors and output of a machine may
-// hold any of it.
+// Printable makes a text of several lines safe to print. It writes control
+// characters, changes of direction, invisible characters and bytes that are not
+// UTF-8 as Go escapes them: they control a terminal or mislead the reader. Names of
+// files, errors and output of a machine may hold any of them.
 func Printable(text string) string {
 	if isPrintable(text) {
 		return text
@@ -34,7 +33,7 @@ func Printable(text string) string {
 	return b.String()
 }
 
-// PrintableLine is Printable for a text that must not break its line.
+// PrintableLine is Printable for a text of one line.
 func PrintableLine(text string) string {
 	return strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(Printable(text))
 }
@@ -45,9 +44,9 @@ func isPrintable(text string) bool {
 
 func prints(r rune) bool { return r == '\n' || r == '\t' || unicode.IsPrint(r) }
 
-// PrintableJSON is JSON that means the same and is safe to print: what
-// Printable escapes is written as a JSON escape. JSON itself escapes only the control
-// characters of ASCII.
+// PrintableJSON makes JSON safe to print without changing its meaning: characters
+// that Printable escapes become JSON escapes. JSON itself demands escapes only for
+// the control characters of ASCII.
 func PrintableJSON(data []byte) []byte {
 	return escaped(data, func(b *bytes.Buffer, r rune) {
 		if high, low := utf16.EncodeRune(r); high != unicode.ReplacementChar {
@@ -58,13 +57,13 @@ func PrintableJSON(data []byte) []byte {
 	})
 }
 
-// PrintableXML is the same for XML.
+// PrintableXML is PrintableJSON for XML.
 func PrintableXML(data []byte) []byte {
 	return escaped(data, func(b *bytes.Buffer, r rune) { fmt.Fprintf(b, `&#x%X;`, r) })
 }
 
-// escaped replaces what does not print. Data is UTF-8 already, as its encoders
-// make it.
+// escaped replaces characters that do not print. Data is UTF-8, because encoders
+// made it.
 func escaped(data []byte, escape func(*bytes.Buffer, rune)) []byte {
 	if isPrintable(string(data)) {
 		return data
@@ -80,7 +79,7 @@ func escaped(data []byte, escape func(*bytes.Buffer, rune)) []byte {
 	return b.Bytes()
 }
 
-// EncodeJSON is a value as indented JSON that is safe to print.
+// EncodeJSON encodes a value as indented JSON that is safe to print.
 func EncodeJSON(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

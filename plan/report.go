@@ -1,12 +1,12 @@
 package plan
 
 import (
+	"slices"
 	"time"
-
-	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
-// Schema names the report's form; it changes when a reader would break.
+// Schema names the form of reports; docs/reference/report.schema.json describes
+// that form. A new form that would break readers gets another name.
 const Schema = "eksnode.report/v1"
 
 // Result is a report's verdict.
@@ -19,13 +19,13 @@ const (
 	Clean    Result = "clean"    // 0: an audit found nothing
 	Findings Result = "findings" // 1: something is left
 	Failure  Result = "failed"   // 1: something could not be done
-	Unknown  Result = "unknown"  // 2: the machine would not tell
-	// Unfinished is what a report says from before the work starts until the
-	// work ends: a run that is interrupted leaves it.
+	Unknown  Result = "unknown"  // 2: some checks could not run
+	// Unfinished is the result from before the work starts until the work ends.
+	// An interrupted run leaves a report with this result.
 	Unfinished Result = "unfinished" // 1
 )
 
-// ExitCode is what a command with this result exits with.
+// ExitCode is the exit code of a command with this result.
 func (r Result) ExitCode() int {
 	switch r {
 	case OK, DryRun, Clean:
@@ -37,64 +37,69 @@ func (r Result) ExitCode() int {
 	}
 }
 
-// Machine says which machine a report is about.
+// Machine is the machine that a report is about.
 type Machine struct {
-	Distro  string `json:"distro,omitempty"`  // ID of os-release(5)
-	Version string `json:"version,omitempty"` // VERSION_ID of os-release(5)
-	Arch    string `json:"arch,omitempty"`    // in Go's spelling: amd64, arm64
-	Root    string `json:"root"`              // "/" for the live machine
+	// Distro is the ID of os-release(5).
+	Distro string `json:"distro,omitempty"`
+	// Version is the VERSION_ID of os-release(5).
+	Version string `json:"version,omitempty"`
+	// Arch is amd64 or arm64.
+	Arch string `json:"arch,omitempty"`
+	// Root is the folder of the image root; "/" is the live machine.
+	Root string `json:"root"`
 }
 
-// Totals sum up a report.
-type Totals struct {
-	Items   int `json:"items"`
-	Changed int `json:"changed"`
-	Actions int `json:"actions"`
-	// Findings are what only a person can resolve.
-	Findings int `json:"findings"`
-	host.Removal
-}
-
-// Report is what a provision, a scrub or an audit hands back.
+// Report is the result of a provision, a scrub or an audit.
 type Report struct {
-	Schema   string    `json:"schema"`
-	Command  string    `json:"command"`
-	Tool     string    `json:"tool"`            // version of eksnode
-	Build    string    `json:"build,omitempty"` // Packer's name of the build
+	Schema string `json:"schema"`
+	// Command is provision, scrub or audit.
+	Command string `json:"command"`
+	// Tool is the version of eksnode.
+	Tool string `json:"tool"`
+	// Build is Packer's name of the build.
+	Build    string    `json:"build,omitempty"`
 	Machine  Machine   `json:"machine"`
 	Started  time.Time `json:"started"`
 	Finished time.Time `json:"finished"`
 	Result   Result    `json:"result"`
-	Error    string    `json:"error,omitempty"`
-	// Err is what kept the run from starting, with its parts; nil otherwise.
+	// Error says why the result is not a success.
+	Error string `json:"error,omitempty"`
+	// Err is the error that kept the run from starting; nil otherwise.
 	Err    error  `json:"-"`
 	Totals Totals `json:"totals"`
-	// Outcomes is what was done; empty for dry runs and audits.
+	// Phases sum up the run by phase, in order.
+	Phases []PhaseTotals `json:"phases,omitempty"`
+	// Outcomes are the items of a run with their actions; empty for dry runs and
+	// audits.
 	Outcomes []Outcome `json:"outcomes,omitempty"`
-	// Plan is what is left to do: what a dry run would do, or what an audit
+	// Plan is what is left to do: the actions of a dry run, or what an audit
 	// found.
 	Plan []Planned `json:"plan,omitempty"`
-	// Audit is the audit that ends a scrub; nil when there was none. In a dry
-	// run it is what that audit would find beside Plan.
+	// Rules are all rules of an audit with their outcomes; empty for other runs.
+	Rules []Check `json:"rules,omitempty"`
+	// Audit is the audit that ends a scrub; nil without one. In a dry run it has
+	// what that audit would find in addition to Plan.
 	Audit *Audit `json:"audit,omitempty"`
+	// Image is what the image has after a provision that succeeded.
+	Image *Contents `json:"image,omitempty"`
 	// Omitted is how many entries the lists lack, because the report was too
 	// large to be sent.
 	Omitted int `json:"omitted,omitempty"`
 }
 
 // Begun is the report of a run that has not ended. It is written before the
-// work starts, so that no report of an earlier run outlives an interruption.
+// work starts, so that an interrupted run leaves no earlier report in place.
 func Begun(command, tool, root string, now time.Time) Report {
 	return Report{
 		Schema: Schema, Command: command, Tool: tool, Machine: Machine{Root: root}, Started: now, Result: Unfinished,
-		Error: "the run is at work, or was interrupted before its end",
+		Error: "the run has not ended, or was interrupted",
 	}
 }
 
-// Applied fills in what Apply did. Findings keep the result from being OK: an
-// image that may be dirty must not pass silently.
+// Applied fills in the outcomes of Apply. Findings keep the result from being
+// OK: an image that may be dirty must not pass silently.
 func (r *Report) Applied(outcomes []Outcome, err error) {
-	r.Outcomes, r.Result = outcomes, OK
+	r.Outcomes, r.Result, r.Phases = outcomes, OK, PhasesOf(outcomes)
 	left := unresolved(outcomes)
 	switch {
 	case err != nil:
@@ -104,37 +109,30 @@ func (r *Report) Applied(outcomes []Outcome, err error) {
 	}
 	for _, o := range outcomes {
 		r.Totals.Items++
-		r.Totals.Actions += len(o.Actions)
-		r.Totals.Findings += len(o.Findings)
+		r.Totals.add(o.Actions, o.Findings)
 		if o.Status == Done {
 			r.Totals.Changed++
-		}
-		for _, a := range o.Actions {
-			r.Totals.Add(a.Removal)
 		}
 	}
 }
 
-// Audited fills in what an audit found. A rule that could not look makes the
-// result Unknown, which is neither clean nor dirty.
-func (r *Report) Audited(list []Planned, items int) {
-	r.pending(list, items, Clean, Findings, Unknown)
+// Audited fills in the result of an audit: what its rules found, and the rules
+// that looked. A rule that could not look makes the result Unknown, which is
+// neither clean nor dirty.
+func (r *Report) Audited(list []Planned, asked []Check) {
+	r.pending(list, asked, Clean, Findings, Unknown)
 }
 
-// Dry fills in what a dry run would do.
-func (r *Report) Dry(list []Planned, items int) {
-	r.pending(list, items, DryRun, DryRun, Failure)
+// Dry fills in the plan of a dry run and the items that it planned.
+func (r *Report) Dry(list []Planned, asked []Check) {
+	r.pending(list, asked, DryRun, DryRun, Failure)
 }
 
-func (r *Report) pending(list []Planned, items int, nothing, some, broken Result) {
-	r.Plan, r.Result, r.Totals.Items = list, nothing, items
+func (r *Report) pending(list []Planned, asked []Check, nothing, some, broken Result) {
+	r.Plan, r.Result, r.Totals.Items, r.Phases = list, nothing, len(asked), plannedPhases(list, asked)
 	var errs []string
 	for _, p := range list {
-		r.Totals.Actions += len(p.Actions)
-		r.Totals.Findings += len(p.Findings)
-		for _, a := range p.Actions {
-			r.Totals.Add(a.Removal)
-		}
+		r.Totals.add(p.Actions, p.Findings)
 		if p.Error != "" {
 			errs = append(errs, p.Error)
 		}
@@ -145,4 +143,35 @@ func (r *Report) pending(list []Planned, items int, nothing, some, broken Result
 	case r.Totals.Actions+r.Totals.Findings > 0:
 		r.Result = some
 	}
+}
+
+// Problems are everything in the report that needs attention, by item: what an
+// audit or dry run found, what was left to a person, and what failed.
+func (r *Report) Problems() []Planned {
+	list := slices.Clone(r.Plan)
+	for _, o := range r.Outcomes {
+		if len(o.Findings) > 0 || o.Error != "" {
+			list = append(list, Planned{Item: o.Item, Phase: o.Phase, Findings: o.Findings, Error: o.Error})
+		}
+	}
+	return append(list, r.FoundAfter()...)
+}
+
+// FoundAfter is what the audit that ends a scrub found in addition to the
+// scrub's own findings.
+func (r *Report) FoundAfter() []Planned {
+	if r.Audit == nil {
+		return nil
+	}
+	var list []Planned
+	for _, p := range r.Audit.Plan {
+		i := slices.IndexFunc(r.Outcomes, func(o Outcome) bool { return o.Item == p.Item })
+		if i >= 0 {
+			p.Findings = slices.DeleteFunc(slices.Clone(p.Findings), func(f Finding) bool { return slices.Contains(r.Outcomes[i].Findings, f) })
+		}
+		if len(p.Actions)+len(p.Findings) > 0 || p.Error != "" {
+			list = append(list, p)
+		}
+	}
+	return list
 }

@@ -10,18 +10,17 @@ import (
 	"path/filepath"
 )
 
-// ReportFile is the file that keeps a run's report. One process at a time has
-// it: a lock on the file dies with the process. Where the system has no such
-// locks (Windows), nothing is refused.
+// ReportFile is the file of a run's report. A lock gives the file to one process at
+// a time; the lock ends with the process. On Windows there is no lock.
 type ReportFile struct {
 	path string
 	lock *os.File // on the file that lies at path
 }
 
-// InUseError says that another process keeps its report in a file.
+// InUseError means that another process keeps its report in the file.
 type InUseError struct {
 	Path string
-	// Holder is the report of that process, empty when it cannot be read.
+	// Holder is the report of that process; empty when the report cannot be read.
 	Holder Report
 }
 
@@ -36,10 +35,10 @@ func (e *InUseError) Error() string {
 	return fmt.Sprintf("%s keeps the report of %s, which has not ended", e.Path, PrintableLine(holder))
 }
 
-// ClaimReport makes path the report file of this process, with the folders
-// above it, and writes begun there before anything else happens: no report of
-// an earlier run outlives an interruption. A link leads to the file that is
-// replaced. Its error is an *InUseError when another process has the file.
+// ClaimReport makes path the report file of this process and creates the folders
+// above. It writes begun there, so that an interrupted run leaves no earlier report.
+// A link stays, and its target is replaced. The error is an *InUseError when another
+// process has the file.
 func ClaimReport(path string, begun Report) (*ReportFile, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
@@ -60,7 +59,7 @@ func ClaimReport(path string, begun Report) (*ReportFile, error) {
 	return f, nil
 }
 
-// reportPath is where a link leads, and refuses what is no regular file.
+// reportPath resolves links, and refuses anything but a regular file.
 func reportPath(path string) (string, error) {
 	st, err := os.Stat(path)
 	switch {
@@ -76,8 +75,8 @@ func reportPath(path string) (string, error) {
 	return filepath.EvalSymlinks(path)
 }
 
-// claim locks the file at path, which is made if need be. It is nil without an
-// error when another process has replaced the file meanwhile.
+// claim locks the file at path, and creates a missing file. The result is nil
+// without an error when another process has replaced the file meanwhile.
 func claim(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|os.O_CREATE, 0o644)
 	if err != nil {
@@ -100,8 +99,8 @@ func claim(path string) (*os.File, error) {
 	return file, nil
 }
 
-// holder reads the report of the process that has the file. What cannot be read
-// leaves it empty: the file is in use all the same.
+// holder reads the report of the process that has the file; empty when the report
+// cannot be read.
 func holder(file *os.File) Report {
 	const most = 64 << 20
 	var r Report
@@ -112,7 +111,7 @@ func holder(file *os.File) Report {
 	return r
 }
 
-// Write replaces the file's content as a whole.
+// Write replaces the whole content of the file.
 func (f *ReportFile) Write(r Report) error {
 	text, err := EncodeJSON(r)
 	if err != nil {
@@ -123,7 +122,7 @@ func (f *ReportFile) Write(r Report) error {
 		return err
 	}
 	_, err = temp.Write(text)
-	err = errors.Join(err, temp.Chmod(0o644)) // for whoever reads the build's reports
+	err = errors.Join(err, temp.Chmod(0o644)) // other users may read reports
 	if err == nil {
 		err = f.replace(temp)
 	}
@@ -133,7 +132,7 @@ func (f *ReportFile) Write(r Report) error {
 	return nil
 }
 
-// closed closes a file that may be closed already.
+// closed closes a file that may already be closed.
 func closed(file *os.File) error {
 	if err := file.Close(); !errors.Is(err, os.ErrClosed) {
 		return err
@@ -141,5 +140,5 @@ func closed(file *os.File) error {
 	return nil
 }
 
-// Close gives the file up for other processes.
+// Close unlocks the file for other processes.
 func (f *ReportFile) Close() error { return closed(f.lock) }

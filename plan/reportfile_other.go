@@ -4,7 +4,7 @@ package plan
 
 import "os"
 
-// tryLock locks nothing: a file that is open cannot be replaced here.
+// tryLock locks nothing: an open file cannot be replaced on this system.
 func tryLock(file *os.File) (bool, error) { return true, nil }
 
 // replace puts temp in the file's place.

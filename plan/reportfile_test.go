@@ -38,7 +38,7 @@ func TestAReportIsUnfinishedUntilItIsWritten(t *testing.T) {
 	r := kept(t, path)
 	assert.Equal(t, Unfinished, r.Result)
 	assert.Equal(t, 1, r.Result.ExitCode())
-	assert.Equal(t, "the run is at work, or was interrupted before its end", r.Error)
+	assert.Equal(t, "the run has not ended, or was interrupted", r.Error)
 	require.NoError(t, f.Write(Report{Result: OK}))
 	assert.Equal(t, OK, kept(t, path).Result)
 	require.NoError(t, f.Close())

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tryLock locks a file for this process, which ends with the process at the
-// latest; false says that another process has the lock.
+// tryLock locks a file for this process until the file is closed or the process
+// ends. It returns false when another process has the lock.
 func tryLock(file *os.File) (bool, error) {
 	err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
@@ -19,7 +19,7 @@ func tryLock(file *os.File) (bool, error) {
 	return err == nil, err
 }
 
-// replace puts temp in the file's place, and holds temp's lock from then on.
+// replace renames temp to the file's path, and from then on holds the lock of temp.
 func (f *ReportFile) replace(temp *os.File) error {
 	if _, err := tryLock(temp); err != nil {
 		return err

@@ -18,8 +18,8 @@ import (
 )
 
 // buildPlugin builds the plugin as a release or a development version, with
-// the agent of package remote's tests inside: what it does is asked for with
-// source_url.
+// the agent of package remote's tests inside: source_url chooses what that agent
+// does.
 func buildPlugin(t *testing.T, version, prerelease string) string {
 	const in = "github.com/eksnode/packer-plugin-eksnode/internal/version."
 	linker := "-s -w -X " + in + "Version=" + version + " -X " + in + "VersionPrerelease=" + prerelease

@@ -61,7 +61,7 @@ func everyField(t *testing.T) map[string]fields {
 		},
 	}
 	for name, p := range provisioners() {
-		maps.Copy(all[name], fields{"dry_run": true, "report": "reports/report.json", "remote_folder": "/var/tmp", "sudo_command": "doas -n"})
+		maps.Copy(all[name], fields{"dry_run": true, "verbose": true, "report": "reports/report.json", "remote_folder": "/var/tmp", "sudo_command": "doas -n"})
 		for field := range p.ConfigSpec() {
 			if !strings.HasPrefix(field, "packer_") { // Packer's own
 				require.Contains(t, all[name], field, "a field of %s that is not tried here", name)
@@ -105,7 +105,7 @@ func unknown(value any) []any {
 // The page of each provisioner has every field that Packer takes.
 func TestEveryFieldIsOnItsPage(t *testing.T) {
 	for name, p := range provisioners() {
-		page, err := os.ReadFile("../docs/provisioner-" + strings.TrimPrefix(name, "eksnode-") + ".md")
+		page, err := os.ReadFile("../docs/reference/components/provisioner-" + name + ".md")
 		require.NoError(t, err)
 		for field := range p.ConfigSpec() {
 			if !strings.HasPrefix(field, "packer_") {

@@ -1,9 +1,11 @@
-// Command packer-plugin-eksnode is the Packer plugin: the provisioners
-// `eksnode`, which makes a machine an EKS node, and `eksnode-scrub`, which
-// takes off it what an image must not carry; the data sources `eksnode-cluster`
-// and `eksnode-base-ami`, which ask AWS, and `eksnode-contents`, which says what
-// an image will be made of; and the post-processor `eksnode-publish`, which
-// tells AWS which image is the newest.
+// Command packer-plugin-eksnode is the Packer plugin. Its components are:
+//
+//   - the provisioner `eksnode` turns a machine into an EKS node
+//   - the provisioner `eksnode-scrub` removes what an image must not carry
+//   - the data source `eksnode-cluster` reads an EKS cluster from AWS
+//   - the data source `eksnode-base-ami` finds a base image on AWS
+//   - the data source `eksnode-contents` lists the versions an image will have
+//   - the post-processor `eksnode-publish` writes the newest image to SSM
 package main
 
 import (

@@ -129,6 +129,7 @@ func TestValidate(t *testing.T) {
     packages           = ["htop"]
     sysctls            = { "net.core.somaxconn" = "4096" }
     dry_run            = true
+    verbose            = true
     report             = "reports/provision.json"
     remote_folder      = "/var/tmp"
     sudo_command       = "doas -n"
@@ -265,8 +266,11 @@ func TestBuild(t *testing.T) {
 		out, err := d.command("build", ".").CombinedOutput()
 		require.NoError(t, err, string(out))
 		said := flat(string(out))
-		assert.Contains(t, said, "packages done 1 action, 1.4 s")
-		assert.Contains(t, said, "provision ok: 3 items, 2 changed, 3 actions")
+		assert.Contains(t, said, "packages: 1 action, 1.4 s")
+		assert.Contains(t, said, "clean: 2 steps, 1 changed, 24 files (69.0 MB) removed, 1 finding, 35 ms")
+		assert.NotContains(t, said, "sysctls", "it had nothing to do")
+		assert.Contains(t, said, "provision ok: 3 steps, 2 changed, 3 actions")
+		assert.NotContains(t, string(out), "\x1b", "colours are Packer's own")
 		assert.Equal(t, plan.OK, d.result().Result)
 		assert.Len(t, m.Asked(), 2)
 		d.untouched()
@@ -276,7 +280,7 @@ func TestBuild(t *testing.T) {
 func TestBuildThatFails(t *testing.T) {
 	plugin := buildPlugin(t, "0.1.0", "")
 	for name, test := range map[string]struct{ folder, fields, want string }{
-		"an agent that fails":        {"", `source_url = "http://fail"`, "provision failed: kubelet: fetch kubelet: checksum mismatch"},
+		"an agent that fails":        {"", `source_url = "http://fail"`, "kubelet: failed after 12 ms: fetch kubelet: checksum mismatch"},
 		"an agent without an end":    {"", `source_url = "http://exit:0"`, "without its end marker"},
 		"a time-out":                 {"", "source_url = \"http://wait\"\ntimeout = \"1s\"", "the agent has stopped; the next run finishes what is left"},
 		"a folder that is not there": {"/no/such", `source_url = "http://done"`, "the folder /no/such does not exist on the machine"},
@@ -293,6 +297,10 @@ func TestBuildThatFails(t *testing.T) {
 				out, err := d.command("build", ".").CombinedOutput()
 				require.Error(t, err, string(out))
 				assert.Contains(t, flat(string(out)), test.want)
+				// Where a machine prints a panic, Packer adds its own log at the end.
+				build, _, _ := strings.Cut(string(out), "Builds finished")
+				assert.LessOrEqual(t, strings.Count(build, "checksum mismatch"), 1, "the output of a failure is printed once")
+				assert.LessOrEqual(t, strings.Count(build, "oh no"), 1, "the output of a failure is printed once")
 				assert.Equal(t, plan.Failure, d.result().Result)
 				assert.LessOrEqual(t, len(m.Asked()), 3)
 				d.untouched()
@@ -372,7 +380,7 @@ func TestTwoBuildsWithOneReport(t *testing.T) {
 			// Of two that begin at once, the first may not have written yet.
 			assert.Regexp(t, `report: report\.json keeps the report of (the provision of the build [xy]|another run), which has not ended`, said)
 			assert.Contains(t, said, "give each provisioner and each build a file of its own, such as report-${source.name}.json")
-			assert.Contains(t, said, "provision ok: 3 items", "the other build goes on")
+			assert.Contains(t, said, "provision ok: 3 steps", "the other build goes on")
 			assert.Equal(t, plan.OK, d.result().Result)
 		}
 		own := strings.Replace(two, `"report.json"`, `"report-${source.name}.json"`, 1)

@@ -23,12 +23,12 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// source is a mirror with small assets of whatever version is asked for.
+// source is a mirror with small assets of every requested version.
 type source struct {
 	*httptest.Server
 	mu    sync.Mutex
 	asked []string
-	// broken are parts of paths that the mirror answers with 404.
+	// broken are parts of paths for which the mirror answers 404.
 	broken []string
 	// plugins are the members of the CNI plugins' archive.
 	plugins []string
@@ -88,15 +88,15 @@ func (s *source) requests() []string {
 	return asked
 }
 
-// silent is a plan.Sink for tests that look at outcomes.
+// silent is a plan.Sink for tests that check only outcomes.
 type silent struct{}
 
 func (silent) Begin(string, string, int)                  {}
 func (silent) Progress(string, plan.Action, int64, int64) {}
 func (silent) End(plan.Outcome)                           {}
 
-// installedDebian is a bare Debian whose packages are installed already, so
-// that no command needs to run: a mounted root can be provisioned then.
+// installedDebian is a bare Debian with all packages installed: no command needs to
+// run, so its image root can be provisioned.
 func installedDebian(t *testing.T) (*host.Host, distros.Distro) {
 	t.Helper()
 	d, err := distros.ByID("debian")
@@ -174,11 +174,11 @@ func TestASecondProvisionChangesNothing(t *testing.T) {
 	for _, o := range outcomes {
 		assert.Equal(t, plan.Unchanged, o.Status, o.Item)
 	}
-	assert.Equal(t, before, state(t, h), "not a byte, not a time of change")
+	assert.Equal(t, before, state(t, h), "no content and no time of change")
 	assert.Empty(t, s.requests(), "and no network")
 }
 
-func TestTheManifestSaysWhatIsThere(t *testing.T) {
+func TestTheManifestDescribesTheMachine(t *testing.T) {
 	h, d := installedDebian(t)
 	s := newSource(t)
 	_, err := apply(t, t.Context(), h, d, Spec{KubernetesVersion: "1.34.4", SourceURL: s.URL})
@@ -214,7 +214,7 @@ func TestTheManifestSaysWhatIsThere(t *testing.T) {
 	}
 }
 
-func TestAFailedProvisionIsFinishedByTheNext(t *testing.T) {
+func TestTheNextProvisionFinishesAFailedOne(t *testing.T) {
 	h, d := installedDebian(t)
 	s := newSource(t)
 	s.broken = []string{"artifacts.k8s.io"}
@@ -228,7 +228,7 @@ func TestAFailedProvisionIsFinishedByTheNext(t *testing.T) {
 			skipped++
 		}
 	}
-	assert.Equal(t, 13, skipped, "nothing after the failure is begun")
+	assert.Equal(t, 13, skipped, "no step after the failure begins")
 	s.requests()
 
 	s.broken = nil
@@ -236,11 +236,11 @@ func TestAFailedProvisionIsFinishedByTheNext(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, pending(t, h, d, spec))
 	for _, asked := range s.requests() {
-		assert.NotContains(t, asked, "/kubelet", "what was installed is not fetched again")
+		assert.NotContains(t, asked, "/kubelet", "installed files are not fetched again")
 	}
 }
 
-func TestAKilledProvisionIsFinishedByTheNext(t *testing.T) {
+func TestTheNextProvisionFinishesAKilledOne(t *testing.T) {
 	h, d := installedDebian(t)
 	s := newSource(t)
 	spec := Spec{KubernetesVersion: "1.34.4", SourceURL: s.URL}
@@ -261,7 +261,7 @@ func TestAKilledProvisionIsFinishedByTheNext(t *testing.T) {
 	}
 }
 
-func TestWhatChangedIsPutRight(t *testing.T) {
+func TestChangedFilesAreRestored(t *testing.T) {
 	h, d := installedDebian(t)
 	s := newSource(t)
 	spec := Spec{KubernetesVersion: "1.34.4", SourceURL: s.URL}
@@ -287,13 +287,13 @@ func TestWhatChangedIsPutRight(t *testing.T) {
 		"template with another owner": {func() error { return h.Files.Chown("/var/lib/kubelet/kubeconfig", 1000, 1000) },
 			"templates\n  write /var/lib/kubelet/kubeconfig\n    bootstrap.sh fills in MASTER_ENDPOINT, CLUSTER_NAME and AWS_REGION\n"},
 		"sysctls world-writable": {func() error { return h.Files.Chmod("/etc/sysctl.d/99-zz-eksnode.conf", 0o666) },
-			"sysctls\n  write /etc/sysctl.d/99-zz-eksnode.conf\n    kernel settings that the kubelet insists on\n"},
+			"sysctls\n  write /etc/sysctl.d/99-zz-eksnode.conf\n    kernel settings that the kubelet demands\n"},
 		"kubelet enabled": {func() error {
 			if err := h.Files.MkdirAll("/etc/systemd/system/multi-user.target.wants", 0o755); err != nil {
 				return err
 			}
 			return h.Files.SymlinkIfPossible("/usr/lib/systemd/system/kubelet.service", "/etc/systemd/system/multi-user.target.wants/kubelet.service")
-		}, "units\n  disable kubelet.service\n    only a first boot that knows its cluster starts it\n"},
+		}, "units\n  disable kubelet.service\n    only first boot may start this unit\n"},
 		"an older command": {write("/usr/bin/eksnode", "older"),
 			"command\n  write /usr/bin/eksnode\n    audits the image and lets it join at first boot\n"},
 		"a package upgraded": {func() error {
@@ -302,7 +302,7 @@ func TestWhatChangedIsPutRight(t *testing.T) {
 				return err
 			}
 			return write("/var/lib/dpkg/status", strings.Replace(string(status), "Version: 1.0", "Version: 2.0", 1))()
-		}, "manifest\n  write /etc/eks/eksnode/manifest.json\n    the image tells what it is made of; the scrub restores from it\n"},
+		}, "manifest\n  write /etc/eks/eksnode/manifest.json\n    records what the image contains; the scrub restores files from the manifest\n"},
 		"swap": {write("/etc/fstab", "/dev/sda2 none swap sw 0 0\n"),
 			"swap\n  write /etc/fstab\n    a kubelet does not start with swap\n"},
 		"a folder gone": {func() error { _, err := h.Files.RemoveTree("/etc/cni/net.d"); return err },
@@ -338,7 +338,7 @@ func TestAnotherVersionReplacesTheOld(t *testing.T) {
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	assert.Equal(t, []string{"aws-cni", "bridge", "loopback", "tap"}, names, "vlan is gone with its version; what others put there stays")
+	assert.Equal(t, []string{"aws-cni", "bridge", "loopback", "tap"}, names, "vlan is removed with its version; files of others stay")
 	assert.Empty(t, pending(t, h, d, spec))
 }
 
@@ -351,14 +351,14 @@ func TestAnotherSourceOrSumIsFetchedAgain(t *testing.T) {
 
 	pinned := spec
 	pinned.Checksums = map[string]string{"kubelet": strings.Repeat("0", 64)}
-	assert.Contains(t, pending(t, h, d, pinned), "what is installed has another sum than the pinned one")
+	assert.Contains(t, pending(t, h, d, pinned), "the installed file has another sum than the pinned one")
 	before := state(t, h)
 	_, err = apply(t, t.Context(), h, d, pinned)
 	require.ErrorContains(t, err, `but checksums["kubelet"] says 000`)
 	assert.Equal(t, before["/usr/bin/kubelet"], state(t, h)["/usr/bin/kubelet"])
 
 	upstream := Spec{KubernetesVersion: "1.34.4"}
-	assert.Contains(t, pending(t, h, d, upstream), "what is installed came from "+s.URL+"/dl.k8s.io/")
+	assert.Contains(t, pending(t, h, d, upstream), "the installed file came from "+s.URL+"/dl.k8s.io/")
 }
 
 func TestKubeletsBefore127NeedNoCredentialProvider(t *testing.T) {
@@ -370,11 +370,11 @@ func TestKubeletsBefore127NeedNoCredentialProvider(t *testing.T) {
 	}
 }
 
-func TestADamagedManifestIsToldWithTheRemedy(t *testing.T) {
+func TestADamagedManifestIsAnErrorWithTheRemedy(t *testing.T) {
 	h, d := installedDebian(t)
 	require.NoError(t, h.Files.WriteFile(manifest.Path, []byte("{"), host.Attributes{Mode: 0o644}))
 	_, err := apply(t, t.Context(), h, d, Spec{KubernetesVersion: "1.34.4"})
-	require.EqualError(t, err, "kubelet: reading the image's manifest /etc/eks/eksnode/manifest.json: line 1, column 2: it ends too early; provision again after removing it")
+	require.EqualError(t, err, "kubelet: reading the image's manifest /etc/eks/eksnode/manifest.json: line 1, column 2: the text ends too early; remove the file and provision again")
 }
 
 func TestPackagesNeedTheLiveMachine(t *testing.T) {
@@ -384,7 +384,7 @@ func TestPackagesNeedTheLiveMachine(t *testing.T) {
 	require.ErrorIs(t, err, host.ErrMountedRoot)
 }
 
-func TestAMountedRootWithRpmIsTakenByItsManifest(t *testing.T) {
+func TestTheManifestReplacesTheRPMDatabaseOnAnImageRoot(t *testing.T) {
 	d, err := distros.ByID("amazonlinux2023")
 	require.NoError(t, err)
 	h := bare(t, d)
@@ -394,5 +394,5 @@ func TestAMountedRootWithRpmIsTakenByItsManifest(t *testing.T) {
 	}
 	require.NoError(t, m.Save(h))
 	assert.NotContains(t, pending(t, h, d, Spec{KubernetesVersion: "1.34.4"}), "install ")
-	assert.Contains(t, pending(t, h, d, Spec{KubernetesVersion: "1.34.4", Packages: []string{"chrony"}}), "  install chrony\n    asked for in packages\n")
+	assert.Contains(t, pending(t, h, d, Spec{KubernetesVersion: "1.34.4", Packages: []string{"chrony"}}), "  install chrony\n    listed in packages\n")
 }

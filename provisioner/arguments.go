@@ -13,8 +13,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// kernelArguments puts the spec's arguments on the kernel's command line of the
-// next boot. Done means that the boot loader's configuration has each.
+// kernelArguments adds the spec's arguments to the kernel's command line from the
+// next boot on. It is done when the boot loader's configuration has all of them.
 func (n *node) kernelArguments() step {
 	return step{"kernel-arguments", func(ctx context.Context, h *host.Host) ([]plan.Action, error) {
 		if len(n.spec.KernelArguments) == 0 {
@@ -33,10 +33,10 @@ func (n *node) kernelArguments() step {
 		for i, word := range argv {
 			argv[i] = strings.ReplaceAll(word, distros.Arguments, strings.Join(n.spec.KernelArguments, " "))
 		}
-		return append(actions, plan.Action{Verb: plan.Run, Target: strings.Join(argv, " "), Reason: "the boot loader takes up kernel_arguments",
+		return append(actions, plan.Action{Verb: plan.Run, Target: strings.Join(argv, " "), Reason: "puts kernel_arguments into the boot loader's configuration",
 			Do: func(ctx context.Context, _ plan.Progress) error {
 				if !h.HasCommand(argv[0]) {
-					return surface.Errorf("there is no %s: this machine does not start by its own boot loader, so %s has no effect; leave it out", argv[0], fieldKernelArguments)
+					return surface.Errorf("this machine has no %s and does not start with its own boot loader, so %s has no effect; remove the setting", argv[0], fieldKernelArguments)
 				}
 				_, err := h.Run(ctx, host.Command{Argv: argv})
 				return err
@@ -44,7 +44,7 @@ func (n *node) kernelArguments() step {
 	}}
 }
 
-// planArgumentsFile plans the boot loader's file, whole or one line of it.
+// planArgumentsFile plans the boot loader's file, or one line of it.
 func (n *node) planArgumentsFile(h *host.Host) ([]plan.Action, error) {
 	how := n.distro.Kernel
 	if how.File.Path == "" {
@@ -57,8 +57,8 @@ func (n *node) planArgumentsFile(h *host.Host) ([]plan.Action, error) {
 	return planLines(h, []lineInFile{{path: how.File.Path, key: ` # eksnode$`, text: strings.TrimSuffix(text, "\n"), why: how.File.Why}})
 }
 
-// argumentsTaken says whether the boot loader has every argument. On a mounted
-// root where only a command tells, it has none.
+// argumentsTaken says whether the boot loader has every argument. On an image root
+// it is false when only a command could say.
 func (n *node) argumentsTaken(ctx context.Context, h *host.Host) (bool, error) {
 	how := n.distro.Kernel
 	var text []byte
@@ -72,11 +72,11 @@ func (n *node) argumentsTaken(ctx context.Context, h *host.Host) (bool, error) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("looking for the kernel's arguments: %w", err)
+		return false, fmt.Errorf("reading the kernel's arguments: %w", err)
 	}
 	words := strings.FieldsFunc(string(text), func(r rune) bool { return strings.ContainsRune(" \t\n\"'", r) })
 	for _, a := range n.spec.KernelArguments {
-		// grubby writes args="a b", and the first word keeps what is before it.
+		// grubby prints args="a b", so the first word keeps the prefix.
 		if !slices.Contains(words, a) {
 			return false, nil
 		}

@@ -13,9 +13,9 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// asset fetches one download. Done means that the image's manifest records
-// this version from this place (with this sum, when one is pinned) and that
-// every file it recorded still has its content: no network is needed to tell.
+// asset fetches one download. It is done when the manifest records this version
+// from this address (and with the pinned sum, if any) and every recorded file still
+// has its content. The check needs no network.
 func (n *node) asset(d asset.Download) step {
 	return step{d.ID, func(_ context.Context, h *host.Host) ([]plan.Action, error) {
 		actions, err := assetLeftovers(h, d)
@@ -47,7 +47,7 @@ func (n *node) asset(d asset.Download) step {
 	}}
 }
 
-// expectAfter lets the download that follows be fetched ahead, if there is one.
+// expectAfter announces the next download, so that it is fetched ahead.
 func (n *node) expectAfter(h *host.Host, d asset.Download) error {
 	fetcher, ok := n.source.(*asset.Fetcher)
 	if !ok {
@@ -67,7 +67,7 @@ func (n *node) expectAfter(h *host.Host, d asset.Download) error {
 	return nil
 }
 
-// assetLeftovers plans the removal of what a killed download left.
+// assetLeftovers plans the removal of the files of a killed download.
 func assetLeftovers(h *host.Host, d asset.Download) ([]plan.Action, error) {
 	names, err := d.Leftover(h)
 	if err != nil {
@@ -76,7 +76,7 @@ func assetLeftovers(h *host.Host, d asset.Download) ([]plan.Action, error) {
 	return plan.Absent(h, plan.Interrupted, names...)
 }
 
-// notDone says why a download must be fetched; empty when it need not be.
+// notDone says why a download must be fetched. Empty means that it is installed.
 func notDone(h *host.Host, m *manifest.Manifest, d asset.Download) (string, error) {
 	record, ok := m.Asset(d.ID)
 	switch {
@@ -85,18 +85,18 @@ func notDone(h *host.Host, m *manifest.Manifest, d asset.Download) (string, erro
 	case record.Version != d.Version:
 		return record.Version + " is installed", nil
 	case record.URL != d.Recorded():
-		return "what is installed came from " + record.URL, nil
+		return "the installed file came from " + record.URL, nil
 	case d.SHA256 != "" && record.SHA256 != d.SHA256:
-		return "what is installed has another sum than the pinned one", nil
+		return "the installed file has another sum than the pinned one", nil
 	case d.Kind == asset.Program && (len(record.Files) != 1 || record.Files[0].Path != d.Target):
-		return "it is installed elsewhere", nil
+		return "the file is installed elsewhere", nil
 	}
 	_, reason, err := record.Is(h)
 	return reason, err
 }
 
-// recordAsset writes an asset into the manifest and removes the files of the
-// version before it that the new one no longer has.
+// recordAsset records an asset in the manifest and removes files of the previous
+// version that the new one does not have.
 func recordAsset(h *host.Host, record manifest.Asset) error {
 	m, err := manifest.Load(h)
 	if err != nil {

@@ -18,13 +18,13 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// authorityPrefix marks our files among the machine's own.
+// authorityPrefix marks eksnode's files in the machine's folder.
 const authorityPrefix = "eksnode-"
 
-// authorities makes the machine trust the spec's certificate authorities. Done
-// means that they are among the anchors, no others of ours are, and that the
-// bundle which programs read has each. It comes before anything is downloaded:
-// a mirror may be signed by one of them.
+// authorities makes the machine trust the spec's certificate authorities. It is
+// done when the machine's anchors contain them and no others of eksnode's, and the
+// bundle that programs read contains each. The step runs before the downloads,
+// because one of the authorities may have signed a mirror's certificate.
 func (n *node) authorities() step {
 	return step{"authorities", func(_ context.Context, h *host.Host) ([]plan.Action, error) {
 		files := n.authorityFiles()
@@ -32,7 +32,7 @@ func (n *node) authorities() step {
 		if err != nil {
 			return nil, err
 		}
-		former, err := n.formerAuthorities(h, files)
+		former, err := n.oldAuthorities(h, files)
 		if err != nil {
 			return nil, err
 		}
@@ -59,44 +59,45 @@ func (n *node) authorityFiles() []plan.File {
 		}
 		text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
 		files = append(files, plan.File{
-			Path: path.Join(n.distro.CAAnchors, authorityPrefix+name+n.distro.CASuffix), Content: text, Mode: 0o644, Why: "ca_certificates names it",
+			Path: path.Join(n.distro.CAAnchors, authorityPrefix+name+n.distro.CASuffix), Content: text, Mode: 0o644, Why: "ca_certificates has this authority",
 		})
 	}
 	return files
 }
 
-// formerAuthorities plans the removal of ours that the spec no longer has.
-func (n *node) formerAuthorities(h *host.Host, files []plan.File) ([]plan.Action, error) {
+// oldAuthorities plans the removal of eksnode's authorities that the spec no longer
+// has.
+func (n *node) oldAuthorities(h *host.Host, files []plan.File) ([]plan.Action, error) {
 	entries, err := afero.ReadDir(h.Files, n.distro.CAAnchors)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("looking for certificate authorities: %w", err)
+		return nil, fmt.Errorf("reading the certificate authorities: %w", err)
 	}
 	var actions []plan.Action
 	for _, e := range entries {
 		name := path.Join(n.distro.CAAnchors, e.Name())
 		wanted := slices.ContainsFunc(files, func(f plan.File) bool { return f.Path == name })
-		// Where the anchors' folder is the folder of the result too, the
-		// refreshing command makes links beside them.
+		// When the folder of the anchors is also the folder of the result, the
+		// refreshing command adds links there.
 		if wanted || !e.Mode().IsRegular() || !strings.HasPrefix(e.Name(), authorityPrefix) || !strings.HasSuffix(e.Name(), n.distro.CASuffix) {
 			continue
 		}
-		actions = append(actions, plan.Action{Verb: plan.Remove, Target: name, Reason: "ca_certificates no longer names it",
+		actions = append(actions, plan.Action{Verb: plan.Remove, Target: name, Reason: "ca_certificates no longer has this authority",
 			Do: func(context.Context, plan.Progress) error { return h.Files.Remove(name) }})
 	}
 	return actions, nil
 }
 
-// bundleHas says whether the bundle has each of the authorities.
+// bundleHas says whether the bundle contains each of the authorities.
 func (n *node) bundleHas(h *host.Host) (bool, error) {
 	if len(n.spec.CACertificates) == 0 {
 		return true, nil
 	}
 	rest, err := h.Content(n.distro.CABundle)
 	if err != nil {
-		return false, fmt.Errorf("looking for certificate authorities: %w", err)
+		return false, fmt.Errorf("reading the certificate authorities: %w", err)
 	}
 	var have [][]byte
 	for block, rest := pem.Decode(rest); block != nil; block, rest = pem.Decode(rest) {

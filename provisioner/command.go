@@ -16,11 +16,11 @@ import (
 
 const commandMode = 0o755
 
-// commandPath is where the node has eksnode itself.
+// commandPath is the path of eksnode on the node.
 func (n *node) commandPath() string { return path.Join(n.distro.CommandFolder, "eksnode") }
 
-// command leaves the running program on the node, which audits the image and
-// lets it join at first boot. Done means that the file there is this program.
+// command installs the running program on the node: it audits the image and joins
+// the node at first boot. It is done when the file there is this program.
 func (n *node) command() step {
 	return step{"command", func(_ context.Context, h *host.Host) ([]plan.Action, error) {
 		actions, err := plan.Leftovers(h, n.commandPath())
@@ -52,7 +52,7 @@ func (n *node) copySelf(h *host.Host) error {
 	})
 }
 
-// commandRecord is the program as the manifest lists it.
+// commandRecord is the program's entry in the manifest.
 func (n *node) commandRecord() (manifest.File, error) {
 	in, err := os.Open(n.self)
 	if err != nil {

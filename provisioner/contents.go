@@ -2,9 +2,8 @@ package provisioner
 
 import "github.com/eksnode/packer-plugin-eksnode/distros"
 
-// Contents are the versions of what an image of this spec gets from elsewhere
-// than the distribution's packages, by the asset's ID: what its manifest will
-// say, known before it is made.
+// Contents are the versions of all assets in an image of this spec, by the asset's
+// ID. They equal those in the image's manifest but are known before the build.
 func Contents(spec Spec, d distros.Distro, arch string) (map[string]string, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, err

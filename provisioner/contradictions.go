@@ -11,10 +11,10 @@ import (
 // unfit is a kernel argument with which no node works.
 type unfit struct {
 	name string
-	// values are those that are refused, each of a list with commas; none means
-	// all.
+	// values are the refused values, each an item of a comma-separated list. Empty
+	// means all.
 	values []string
-	// but are the values that are fine where values is empty.
+	// but are the accepted values when values is empty.
 	but []string
 	// why continues a sentence that begins with the argument.
 	why string
@@ -22,13 +22,13 @@ type unfit struct {
 
 const (
 	against    = "contradicts what a node needs: "
-	whyBoot    = against + "the machine would not start as one"
-	whyLegacy  = "brings cgroup v1, with which kubelets from 1.35 on do not start"
-	whyControl = "takes away a cgroup controller without which the kubelet does not start"
-	whyModules = "keeps out a module that the network or the disks of a node need"
+	whyBoot    = against + "the machine would not start as a node"
+	whyLegacy  = "selects cgroup v1, with which kubelets from 1.35 on do not start"
+	whyControl = "removes a cgroup controller without which the kubelet does not start"
+	whyModules = "blocks a module that the network or the disks of a node need"
 )
 
-// unfits are the kernel arguments that are refused
+// unfits are the refused kernel arguments
 // (https://docs.kernel.org/admin-guide/kernel-parameters.html,
 // kernel-command-line(7), dracut.cmdline(7)).
 func unfits() []unfit {
@@ -39,7 +39,7 @@ func unfits() []unfit {
 		"ena", "nvme", "nvme_core", "xen_blkfront", "ext4", "xfs",
 	}
 	return []unfit{
-		{name: "root", why: against + "the boot loader names the root of the disk that it starts from, and an image is copied to other disks"},
+		{name: "root", why: against + "the boot loader must set root to the disk that it starts from, and an image is copied to other disks"},
 		{name: "init", but: []string{"/sbin/init", "/usr/sbin/init", "/lib/systemd/systemd", "/usr/lib/systemd/systemd"}, why: against + "systemd starts the kubelet"},
 		{name: "rdinit", why: whyBoot}, {name: "single", why: whyBoot}, {name: "emergency", why: whyBoot}, {name: "rescue", why: whyBoot},
 		{name: "S", why: whyBoot}, {name: "s", why: whyBoot}, {name: "1", why: whyBoot}, {name: "rd.break", why: whyBoot},
@@ -54,9 +54,9 @@ func unfits() []unfit {
 	}
 }
 
-// refuses says whether a value is one of those.
+// refuses says whether the argument is refused with this value.
 func (u unfit) refuses(value string) bool {
-	plain := func(s string) string { return strings.ReplaceAll(s, "-", "_") } // a module's name has both
+	plain := func(s string) string { return strings.ReplaceAll(s, "-", "_") } // module names may have both
 	if len(u.values) == 0 {
 		return !slices.Contains(u.but, strings.ToLower(value))
 	}
@@ -72,7 +72,7 @@ func (u unfit) refuses(value string) bool {
 // contradicts another field.
 func (s Spec) checkArgument(name, value string) error {
 	for _, u := range unfits() {
-		// The kernel takes - and _ for the same in the names of its own.
+		// The kernel treats - and _ in its own names as equal.
 		if strings.ReplaceAll(u.name, "-", "_") == strings.ReplaceAll(name, "-", "_") && u.refuses(value) {
 			return errors.New(u.why)
 		}
@@ -89,18 +89,18 @@ func (s Spec) checkArgument(name, value string) error {
 }
 
 // misfits are packages with which no node works, by their names on every
-// distribution that has them.
+// distribution.
 func misfits() map[string]string {
 	const (
-		ours = "the node's own is downloaded, and an update of the package would replace that"
-		swap = "the package makes swap, with which a kubelet does not start"
+		ours = "eksnode downloads the node's own version, and an update of the package would replace that version"
+		swap = "the package creates swap, with which a kubelet does not start"
 	)
 	return map[string]string{
-		"kubelet": ours, "kubeadm": "the package brings a kubelet, and the node's own is downloaded", "kubernetes-cni": ours, "kubernetes-node": ours, "ecr-credential-provider": ours,
-		"cri-o":          "the package configures a pod network, which containerd would take before the VPC CNI's",
+		"kubelet": ours, "kubeadm": "the package contains a kubelet, but eksnode downloads the node's own", "kubernetes-cni": ours, "kubernetes-node": ours, "ecr-credential-provider": ours,
+		"cri-o":          "the package configures a pod network, which containerd would prefer to the VPC CNI's",
 		"firewalld":      "the firewall starts at boot and drops what pods send",
 		"zram-generator": swap, "zram-generator-defaults": swap, "systemd-zram-generator": swap, "systemd-zram-service": swap, "zram-tools": swap, "zram-config": swap, "swapspace": swap, "dphys-swapfile": swap,
-		"NetworkManager-cloud-setup": "the package gives secondary interfaces addresses and rules of its own, and the VPC CNI's stop working",
+		"NetworkManager-cloud-setup": "the package configures addresses and rules of secondary interfaces, which breaks the VPC CNI",
 	}
 }
 

@@ -11,27 +11,27 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 )
 
-func TestSysctlsThatNoNodeCanHave(t *testing.T) {
+func TestRefusedSysctls(t *testing.T) {
 	const (
 		protected = ": the kubelet, whose configuration has protectKernelDefaults, does not start"
 		needs     = "contradicts what a node needs, "
-		noValue   = "is no value of it, which takes "
+		noValue   = "is not a valid value: the parameter takes "
 		integer   = noValue + "a whole number from -2147483648 to 2147483647"
 	)
 	for _, test := range []struct{ name, value, err string }{
-		{"net.ipv4.ip_forward", "0", needs + "1: pods reach nobody"},
-		{"net.ipv4.ip_forward", " 0 ", needs + "1: pods reach nobody"},
-		{"net.ipv4.ip_forward", "0x0", needs + "1: pods reach nobody"},
-		{"net.ipv4.ip_forward", "00", needs + "1: pods reach nobody"},
+		{"net.ipv4.ip_forward", "0", needs + "1: pods have no network"},
+		{"net.ipv4.ip_forward", " 0 ", needs + "1: pods have no network"},
+		{"net.ipv4.ip_forward", "0x0", needs + "1: pods have no network"},
+		{"net.ipv4.ip_forward", "00", needs + "1: pods have no network"},
 		{"net.ipv4.ip_forward", "yes", noValue + "a whole number from 0 to 1"},
 		{"net.ipv4.ip_forward", "1 0", noValue + "a whole number from 0 to 1"},
 		{"net.ipv4.ip_forward", "1_0", noValue + "a whole number from 0 to 1"},
 		{"net.ipv4.ip_forward", "1 # on", noValue + "a whole number from 0 to 1"},
-		{"net.ipv4.conf.all.forwarding", "0", needs + "1: pods reach nobody"},
-		{"net.ipv4.conf.default.forwarding", "0", needs + "1: pods reach nobody"},
-		{"net.ipv4.conf.eth0/100.forwarding", "0", needs + "1: pods reach nobody"},
-		{"net.bridge.bridge-nf-call-iptables", "0", needs + "1: services cannot be reached from pods behind bridges"},
-		{"net.bridge.bridge-nf-call-ip6tables", "0", needs + "1: services cannot be reached from pods behind bridges"},
+		{"net.ipv4.conf.all.forwarding", "0", needs + "1: pods have no network"},
+		{"net.ipv4.conf.default.forwarding", "0", needs + "1: pods have no network"},
+		{"net.ipv4.conf.eth0/100.forwarding", "0", needs + "1: pods have no network"},
+		{"net.bridge.bridge-nf-call-iptables", "0", needs + "1: pods behind bridges cannot reach services"},
+		{"net.bridge.bridge-nf-call-ip6tables", "0", needs + "1: pods behind bridges cannot reach services"},
 		{"vm.overcommit_memory", "0", needs + "1" + protected},
 		{"vm.overcommit_memory", "2", needs + "1" + protected},
 		{"vm.panic_on_oom", "1", needs + "0" + protected},
@@ -44,7 +44,7 @@ func TestSysctlsThatNoNodeCanHave(t *testing.T) {
 		{"kernel.panic_on_oops", "0", needs + "1" + protected},
 		{"kernel.keys.root_maxkeys", "200", needs + "1000000" + protected},
 		{"kernel.keys.root_maxbytes", "20000", needs + "25000000" + protected},
-		{"kernel.modules_disabled", "1", needs + "0: the modules of kube-proxy and of volumes could not be loaded"},
+		{"kernel.modules_disabled", "1", needs + "0: kube-proxy and volumes could not load their modules"},
 		{"kernel.pid_max", "1024", needs + "at least 32768: the pods' processes could not be started"},
 		{"kernel.pid_max", "4194305", noValue + "a whole number from 301 to 4194304"},
 		{"fs.file-max", "1024", needs + "at least 65536: containerd and the pods could not open their files"},
@@ -55,9 +55,9 @@ func TestSysctlsThatNoNodeCanHave(t *testing.T) {
 		{"net.ipv4.ip_local_port_range", "32768-60999", noValue + "2 whole numbers from 1 to 65535"},
 		{"net.ipv4.ip_local_port_range", "60999 32768", "ends before it begins"},
 		{"net.ipv4.ip_local_reserved_ports", "8080", "leaves out port "},
-		{"net.ipv4.ip_local_reserved_ports", "10250-10249", "is no list of ports and ranges such as 2703,9808-9809"},
-		{"NET.ipv4.ip_forward", "0", "has no effect, because the kernel's names have small letters: write net.ipv4.ip_forward"},
-		{"Kernel.panic", "10", "has no effect, because the kernel's names have small letters: write kernel.panic"},
+		{"net.ipv4.ip_local_reserved_ports", "10250-10249", "is not a list of ports and ranges such as 2703,9808-9809"},
+		{"NET.ipv4.ip_forward", "0", "has no effect, because the kernel's names are in lower case: write net.ipv4.ip_forward"},
+		{"Kernel.panic", "10", "has no effect, because the kernel's names are in lower case: write kernel.panic"},
 	} {
 		t.Run(test.name+"="+test.value, func(t *testing.T) {
 			err := Spec{KubernetesVersion: "1.34.4", Sysctls: map[string]string{test.name: test.value}}.Validate()
@@ -70,8 +70,8 @@ func TestSysctlsThatNoNodeCanHave(t *testing.T) {
 	}
 }
 
-// What every node gets, and what people set for good reasons, is none of it.
-func TestSysctlsThatANodeCanHave(t *testing.T) {
+// Every node's own settings, and settings with good reasons, are accepted.
+func TestAcceptedSysctls(t *testing.T) {
 	all := map[string]string{
 		"net.core.somaxconn": "4096", "vm.max_map_count": "262144", "net.ipv4.conf.all.rp_filter": "1", "net.ipv6.conf.all.forwarding": "0", "net.ipv6.conf.all.disable_ipv6": "1",
 		"net.ipv4.tcp_rmem": "4096\t87380  6291456", "net.ipv4.ip_local_port_range": "1024 65535", "kernel.panic": "0xA", "user.max_user_namespaces": "0",
@@ -85,21 +85,21 @@ func TestSysctlsThatANodeCanHave(t *testing.T) {
 	}
 	for _, n := range needs {
 		plain := strings.ReplaceAll(n.name, "*", "all")
-		assert.Error(t, checkParameter(plain, "no number"), "%s is in no row of numbers", n.name)
+		assert.Error(t, checkParameter(plain, "no number"), "%s has no row in numbers", n.name)
 		assert.NoError(t, checkParameter(plain, fmt.Sprint(n.least)), n.name)
 	}
 }
 
-func TestKernelArgumentsThatNoNodeCanHave(t *testing.T) {
+func TestRefusedKernelArguments(t *testing.T) {
 	const (
-		boot   = "contradicts what a node needs: the machine would not start as one"
-		legacy = "brings cgroup v1, with which kubelets from 1.35 on do not start"
-		module = "keeps out a module that the network or the disks of a node need"
-		cgroup = "takes away a cgroup controller without which the kubelet does not start"
+		boot   = "contradicts what a node needs: the machine would not start as a node"
+		legacy = "selects cgroup v1, with which kubelets from 1.35 on do not start"
+		module = "blocks a module that the network or the disks of a node need"
+		cgroup = "removes a cgroup controller without which the kubelet does not start"
 	)
 	for argument, want := range map[string]string{
-		"root=/dev/xvda1": "contradicts what a node needs: the boot loader names the root of the disk that it starts from, and an image is copied to other disks",
-		"root=LABEL":      "contradicts what a node needs: the boot loader names", "root": "contradicts what a node needs: the boot loader names",
+		"root=/dev/xvda1": "contradicts what a node needs: the boot loader must set root to the disk that it starts from, and an image is copied to other disks",
+		"root=LABEL":      "contradicts what a node needs: the boot loader must set root", "root": "contradicts what a node needs: the boot loader must set root",
 		"init=/bin/sh": "contradicts what a node needs: systemd starts the kubelet", "rdinit=/bin/sh": boot, "single": boot, "S": boot, "s": boot, "1": boot,
 		"emergency": boot, "rescue": boot, "rd.break": boot, "rd.break=pre-mount": boot, "systemd.unit=rescue.target": boot, "systemd.unit=emergency.target": boot,
 		"systemd.mask=kubelet.service":       "contradicts what a node needs: kubelet and containerd could not start",
@@ -108,8 +108,8 @@ func TestKernelArgumentsThatNoNodeCanHave(t *testing.T) {
 		"cgroup_disable=memory": cgroup, "cgroup_disable=pressure,cpu": cgroup, "cgroup-disable=pids": cgroup,
 		"modprobe.blacklist=overlay": module, "module_blacklist=sd_mod,br-netfilter": module, "modprobe.blacklist=br_netfilter": module, "module_blacklist=nvme": module, "nomodule": module,
 		"sysctl.vm.overcommit_memory=0": "contradicts what a node needs, 1: the kubelet, whose configuration has protectKernelDefaults, does not start",
-		"sysctl.net.ipv4.ip_forward=0":  "contradicts what a node needs, 1: pods reach nobody",
-		"sysctl.kernel.panic=abc":       "is no value of it, which takes a whole number from -2147483648 to 2147483647",
+		"sysctl.net.ipv4.ip_forward=0":  "contradicts what a node needs, 1: pods have no network",
+		"sysctl.kernel.panic=abc":       "is not a valid value: the parameter takes a whole number from -2147483648 to 2147483647",
 		"fips=0":                        "contradicts fips = true",
 		"audit=0":                       `contradicts hardening "audit": nothing would be recorded`,
 		"audit=off":                     `contradicts hardening "audit": nothing would be recorded`,
@@ -124,13 +124,13 @@ func TestKernelArgumentsThatNoNodeCanHave(t *testing.T) {
 	}}.Validate())
 }
 
-func TestPackagesThatNoNodeCanHave(t *testing.T) {
+func TestRefusedPackages(t *testing.T) {
 	for name, why := range misfits() {
 		want := fmt.Sprintf("%q contradicts what a node needs: %s", name, why)
 		require.EqualError(t, Spec{KubernetesVersion: "1.34.4", Packages: []string{"htop", name}}.Validate(), "packages: "+want)
 		require.EqualError(t, Spec{KubernetesVersion: "1.34.4", PackageVersions: map[string]string{name: "1"}}.Validate(), "package_versions: "+want)
 	}
-	for _, d := range distros.All() { // what a distribution itself installs is none of it
+	for _, d := range distros.All() { // packages that a distribution itself installs are accepted
 		for _, name := range d.AllPackages() {
 			assert.NoError(t, checkPackage("packages", name), d.ID)
 		}
@@ -138,5 +138,5 @@ func TestPackagesThatNoNodeCanHave(t *testing.T) {
 	d, err := distros.ByID("amazonlinux2")
 	require.NoError(t, err)
 	_, err = Steps(Spec{KubernetesVersion: "1.34.4", Packages: []string{"ec2-net-utils"}}, d, "amd64")
-	require.EqualError(t, err, `packages: "ec2-net-utils" contradicts what a node needs on Amazon Linux 2: it gives secondary interfaces addresses and rules of its own, and the VPC CNI's stop working`)
+	require.EqualError(t, err, `packages: "ec2-net-utils" contradicts what a node needs on Amazon Linux 2: ec2-net-utils sets its own addresses and rules on secondary interfaces, which breaks those of the VPC CNI`)
 }

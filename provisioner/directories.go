@@ -10,25 +10,25 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// folder is a directory that a node has.
+// folder is a directory of a node.
 type folder struct{ path, why string }
 
-// folders lists them, parents first, so that none is made by the way with a
-// mode that the umask decides.
+// folders lists the directories, parents first, so that the umask decides no
+// parent's mode.
 func folders() []folder {
 	return []folder{
 		{"/etc/kubernetes", "the node's Kubernetes configuration"},
 		{"/etc/kubernetes/kubelet", "the kubelet's configuration"},
 		{"/etc/kubernetes/manifests", "static pods"},
 		{"/etc/kubernetes/pki", "the cluster's CA"},
-		{"/etc/eks", "what first boot works with"},
+		{"/etc/eks", "files for first boot"},
 		{"/etc/eks/containerd", "containerd's template"},
 		{"/etc/eks/eksnode", "the image's manifest"},
 		{"/etc/eks/image-credential-provider", "the kubelet runs credential providers from here"},
 		{"/etc/eks/kubelet", "the kubelet's arguments, written at first boot"},
 		{"/etc/containerd", "containerd's configuration, written at first boot"},
-		{"/etc/containerd/config.d", "additions to it"},
-		{"/etc/containerd/certs.d", "registries' settings"},
+		{"/etc/containerd/config.d", "additions to containerd's configuration"},
+		{"/etc/containerd/certs.d", "settings of registries"},
 		{"/etc/cni", "pod networks"},
 		{"/etc/cni/net.d", "empty until the VPC CNI writes its own"},
 		{"/opt/cni", "pod networks"},
@@ -38,8 +38,8 @@ func folders() []folder {
 	}
 }
 
-// directories makes the folders. Those that are there keep their modes: they
-// are their package's or their owner's business.
+// directories makes the folders. Existing folders keep their modes, which their
+// package or owner decides.
 func (n *node) directories() step {
 	return step{"directories", func(_ context.Context, h *host.Host) ([]plan.Action, error) {
 		var actions []plan.Action
@@ -60,7 +60,7 @@ func planFolder(h *host.Host, f folder) ([]plan.Action, error) {
 	case err == nil && st.IsDir():
 		return nil, nil
 	case err == nil:
-		return nil, fmt.Errorf("%s must be a folder, but it is a file; remove it", f.path)
+		return nil, fmt.Errorf("%s must be a folder but is a file; remove the file", f.path)
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}

@@ -16,13 +16,13 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// The values of bootstrap.
+// The values of the field bootstrap.
 const (
 	bootEksnode = "eksnode"
 	bootNone    = "none"
 )
 
-// Bootstraps lists what the field bootstrap takes; the first is the default.
+// Bootstraps lists the values of the field bootstrap; the first is the default.
 func Bootstraps() []string { return []string{bootEksnode, bootNone} }
 
 // joins says whether eksnode does this node's first boot.
@@ -35,20 +35,19 @@ func (s Spec) validateBootstrap() error {
 	return surface.Errorf("%s %q is not known; known are %s", fieldBootstrap, s.Bootstrap, strings.Join(Bootstraps(), ", "))
 }
 
-// authenticator is the program that kubeconfigs of Amazon Linux 2's kind call.
+// authenticator is the program that kubeconfigs in the form of Amazon Linux 2 call.
 const authenticator = "aws-iam-authenticator"
 
 // searchPath are the folders in which services find commands (systemd.exec(5)).
 var searchPath = []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}
 
-// bootFiles is what an image needs for its first boot.
+// bootFiles are the files that an image needs for first boot.
 func (n *node) bootFiles() []bootunits.File {
 	return bootunits.Files(bootunits.Layout{Command: n.commandPath(), Commands: n.distro.CommandFolder, Units: n.distro.UnitFolder})
 }
 
-// firstBoot lays down what lets the image join a cluster, or takes it away from
-// an image that shall do without. What others brought for the same purpose is
-// never replaced.
+// firstBoot installs the files with which the image joins a cluster, or removes
+// them when bootstrap is "none". Another program's first boot is never replaced.
 func (n *node) firstBoot() step {
 	return step{"first-boot", func(ctx context.Context, h *host.Host) ([]plan.Action, error) {
 		m, err := manifest.Load(h)
@@ -75,9 +74,8 @@ func (n *node) firstBoot() step {
 	}}
 }
 
-// knowsUnits says whether systemd has any of the units in memory: units that it
-// has never seen it finds without reading everything again, which takes most of
-// a second.
+// knowsUnits says whether systemd has any of the units in memory. systemd finds new
+// units without a reload, which takes most of a second.
 func knowsUnits(ctx context.Context, h *host.Host, names []string) (bool, error) {
 	if !h.HasSystemd() {
 		return false, nil
@@ -116,8 +114,8 @@ func (n *node) planBoot(h *host.Host, m *manifest.Manifest) ([]plan.Action, erro
 	return slices.Concat(actions, more, linking), err
 }
 
-// bootLinks are the links of a first boot. eksnode stands in for
-// aws-iam-authenticator where the image has none of its own.
+// bootLinks are the links for first boot. eksnode replaces aws-iam-authenticator
+// when the image has none.
 func (n *node) bootLinks(h *host.Host) ([]plan.SymbolicLink, error) {
 	var links []plan.SymbolicLink
 	for _, f := range n.bootFiles() {
@@ -125,7 +123,7 @@ func (n *node) bootLinks(h *host.Host) ([]plan.SymbolicLink, error) {
 			links = append(links, plan.SymbolicLink{Path: f.Path, To: f.Link, Why: f.Why})
 		}
 	}
-	own := plan.SymbolicLink{Path: path.Join(n.distro.CommandFolder, authenticator), To: path.Base(n.commandPath()), Why: "kubeconfigs of Amazon Linux 2's kind call it for a token"}
+	own := plan.SymbolicLink{Path: path.Join(n.distro.CommandFolder, authenticator), To: path.Base(n.commandPath()), Why: "kubeconfigs in the form of Amazon Linux 2 call this program for a token"}
 	for _, dir := range append([]string{n.distro.CommandFolder}, searchPath...) {
 		name := path.Join(dir, authenticator)
 		if to, err := h.Files.ReadlinkIfPossible(name); err == nil && to == own.To {
@@ -141,8 +139,8 @@ func (n *node) bootLinks(h *host.Host) ([]plan.SymbolicLink, error) {
 	return append(links, own), nil
 }
 
-// refuseOthers fails when the image has a first boot of somebody else's: it
-// would be lost, or run besides ours.
+// refuseOthers fails when the image has another program's first boot: it would be
+// lost, or run in addition to eksnode's.
 func (n *node) refuseOthers(h *host.Host, m *manifest.Manifest) error {
 	var errs []error
 	for _, f := range n.bootFiles() {
@@ -154,19 +152,18 @@ func (n *node) refuseOthers(h *host.Host, m *manifest.Manifest) error {
 		case errors.Is(err, fs.ErrNotExist):
 			continue
 		case err != nil:
-			return fmt.Errorf("looking for another first boot: %w", err)
+			return fmt.Errorf("searching for another first boot: %w", err)
 		}
 		if same, err := isBootFile(h, f, st); err != nil {
 			return err
 		} else if !same {
-			errs = append(errs, surface.Errorf(`%s is there already and not eksnode's: set %s to keep that first boot, or remove the file`, f.Path, fieldBootstrap.Is(bootNone)))
+			errs = append(errs, surface.Errorf(`%s belongs to another first boot: set %s to keep that first boot, or remove the file`, f.Path, fieldBootstrap.Is(bootNone)))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// isBootFile says whether a run that was killed before it wrote the manifest
-// left the file.
+// isBootFile says whether a killed run left the file before it wrote the manifest.
 func isBootFile(h *host.Host, f bootunits.File, st fs.FileInfo) (bool, error) {
 	if f.Link != "" {
 		to, err := h.Files.ReadlinkIfPossible(f.Path)
@@ -182,7 +179,8 @@ func recorded(m *manifest.Manifest, name string) bool {
 	return m != nil && slices.ContainsFunc(m.Files, func(f manifest.File) bool { return f.Path == name })
 }
 
-// planNoBoot removes what an earlier provision installed and nobody changed.
+// planNoBoot removes the files that an earlier provision installed and that are
+// unchanged.
 func (n *node) planNoBoot(h *host.Host, m *manifest.Manifest) ([]plan.Action, error) {
 	if m == nil {
 		return nil, nil
@@ -208,8 +206,7 @@ func (n *node) planNoBoot(h *host.Host, m *manifest.Manifest) ([]plan.Action, er
 	return actions, nil
 }
 
-// bootRecords are the files and links of the first boot as the manifest lists
-// them.
+// bootRecords are the files and links of first boot for the manifest.
 func (n *node) bootRecords(h *host.Host) ([]manifest.File, error) {
 	if !n.spec.joins() {
 		return nil, nil

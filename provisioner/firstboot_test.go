@@ -12,7 +12,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// bootPaths are what a first boot needs on Debian, folders left out.
+// bootPaths are the files of first boot on Debian, without folders.
 var bootPaths = []string{
 	"/etc/eks/bootstrap.sh", "/usr/bin/nodeadm", "/usr/bin/aws-iam-authenticator",
 	"/usr/lib/systemd/system/eksnode-network.service", "/usr/lib/systemd/system/eksnode-config.service", "/usr/lib/systemd/system/eksnode-run.service",
@@ -36,7 +36,7 @@ func manifestOf(t *testing.T, h *host.Host) *manifest.Manifest {
 	return m
 }
 
-func TestFirstBootIsLaidDownAndTakenAway(t *testing.T) {
+func TestFirstBootIsInstalledAndRemoved(t *testing.T) {
 	h, d := installedDebian(t)
 	spec := Spec{KubernetesVersion: "1.34.4", SourceURL: newSource(t).URL}
 	_, err := apply(t, t.Context(), h, d, spec)
@@ -44,7 +44,7 @@ func TestFirstBootIsLaidDownAndTakenAway(t *testing.T) {
 	for _, name := range bootPaths {
 		there, err := h.Exists(name)
 		require.NoError(t, err)
-		assert.True(t, there, "%s is there, and no link dangles", name)
+		assert.True(t, there, "%s exists and is no dangling link", name)
 		assert.True(t, recorded(manifestOf(t, h), name), "%s is in the manifest", name)
 	}
 	assert.Equal(t, []manifest.Unit{
@@ -62,7 +62,7 @@ func TestFirstBootIsLaidDownAndTakenAway(t *testing.T) {
 	require.NoError(t, err)
 	for _, name := range bootPaths {
 		_, err := h.Files.Lstat(name)
-		assert.Equal(t, name == edited, err == nil, "%s: what somebody changed stays, the rest goes", name)
+		assert.Equal(t, name == edited, err == nil, "%s: changed files stay, the others are removed", name)
 		assert.False(t, recorded(manifestOf(t, h), name), name)
 	}
 	assert.NotContains(t, content(t, h, presetPath), "enable")
@@ -76,7 +76,7 @@ func TestAnotherFirstBootIsNotReplaced(t *testing.T) {
 	require.NoError(t, h.Files.WriteFile("/usr/bin/nodeadm", []byte("ELF"), host.Attributes{Mode: 0o755}))
 	spec := Spec{KubernetesVersion: "1.34.4", SourceURL: newSource(t).URL}
 	_, err := apply(t, t.Context(), h, d, spec)
-	const why = ` is there already and not eksnode's: set bootstrap = "none" to keep that first boot, or remove the file`
+	const why = ` belongs to another first boot: set bootstrap = "none" to keep that first boot, or remove the file`
 	require.ErrorContains(t, err, "/etc/eks/bootstrap.sh"+why)
 	require.ErrorContains(t, err, "/usr/bin/nodeadm"+why)
 	assert.Equal(t, "#!/bin/bash\nset -o pipefail\n", content(t, h, "/etc/eks/bootstrap.sh"))
@@ -101,7 +101,7 @@ func TestAnotherAuthenticatorStays(t *testing.T) {
 	}
 }
 
-// A run that was killed before it wrote the manifest is finished by the next.
+// The next provision finishes one that was killed before it wrote the manifest.
 func TestAFirstBootWithoutItsManifest(t *testing.T) {
 	h, d := installedDebian(t)
 	spec := Spec{KubernetesVersion: "1.34.4", SourceURL: newSource(t).URL}
@@ -116,7 +116,7 @@ func TestAFirstBootWithoutItsManifest(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestWhereUsrIsReadOnly(t *testing.T) {
+func TestFirstBootWithAReadOnlyUsr(t *testing.T) {
 	n := nodeOf(t, "flatcar", Spec{})
 	actions, err := n.planBoot(bare(t, n.distro), nil)
 	require.NoError(t, err)

@@ -18,10 +18,10 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-var update = flag.Bool("update", false, "write the golden plans anew")
+var update = flag.Bool("update", false, "update the golden plans")
 
-// bare is a mounted root with a distribution's os-release, of its first version,
-// and nothing else.
+// bare is an image root that contains only a distribution's os-release, of its
+// first version.
 func bare(t *testing.T, d distros.Distro) *host.Host { return bareOf(t, d.ID) }
 
 func bareOf(t *testing.T, release string) *host.Host {
@@ -37,7 +37,7 @@ func bareOf(t *testing.T, release string) *host.Host {
 	return h
 }
 
-// text renders a plan the way a person reads it.
+// text is a plan as a person reads it.
 func text(list []plan.Planned) string {
 	var out strings.Builder
 	for _, p := range list {
@@ -49,8 +49,8 @@ func text(list []plan.Planned) string {
 	return out.String()
 }
 
-// golden are the os-release fixtures that have a plan of their own: each
-// distribution's first, and those of versions that need packages of their own.
+// golden are the os-release fixtures with their own plan: each distribution's first
+// version, and versions that need other packages.
 func golden() []string {
 	var releases []string
 	for _, d := range distros.All() {
@@ -62,9 +62,9 @@ func golden() []string {
 	return releases
 }
 
-// TestGoldenPlans compares what each distribution's bare machine has to be
-// done with testdata/ID.golden. After a wanted change, run
-// go test ./provisioner -run TestGoldenPlans -update and read the difference.
+// TestGoldenPlans compares the plan for each distribution's bare machine with
+// testdata/ID.golden. After an intended change, run go test ./provisioner -run
+// TestGoldenPlans -update and read the difference.
 func TestGoldenPlans(t *testing.T) {
 	for _, release := range golden() {
 		t.Run(release, func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestPlanningChangesNothing(t *testing.T) {
 	assert.Len(t, entries, 1)
 }
 
-// requirePlanned fails when a step could not look.
+// requirePlanned fails when a step returned an error.
 func requirePlanned(t *testing.T, list []plan.Planned) {
 	t.Helper()
 	for _, p := range list {

@@ -20,36 +20,36 @@ import (
 
 // Containers are the container images that a node has before it starts.
 type Containers struct {
-	// Container images that the node has before it starts, such as
-	// `registry.k8s.io/coredns/coredns:v1.12.1@sha256:…`. They are named as pods
-	// name them, and with the digest of the manifest or of its list, unless
-	// `lock_file` has it. The Packer host gets them, with the credentials it
-	// has, and sends them to the machine.
+	// Container images to preload, such as
+	// `registry.k8s.io/coredns/coredns:v1.12.1@sha256:…`. Write the names as in
+	// pod specs. Each name needs the digest of the manifest or of the image index,
+	// unless `lock_file` has the digest. The Packer host pulls the images with its
+	// own credentials and sends them to the machine.
 	Images []string `json:"images,omitempty" mapstructure:"images"`
-	// Pause image, without which no pod starts, with its digest. It is written
-	// like `images`. The node calls it `localhost/kubernetes/pause:latest`, and
-	// keeps an archive of it. Without this field the first boot pulls EKS' own.
+	// Pause image to preload, with its digest. The form is that of `images`. The
+	// node names this image `localhost/kubernetes/pause:latest` and keeps an
+	// archive of it. Without this field, first boot pulls the pause image of EKS.
 	PauseImage string `json:"pause_image,omitempty" mapstructure:"pause_image"`
 }
 
 const (
-	// PauseName is what a node that has its own pause image calls it, and
-	// pauseAsset the ID of its archive in the image's manifest: first boot
-	// looks for both (package bootstrap/internal/machine).
+	// PauseName is the name of the pause image on a node that has its own.
+	// pauseAsset is the ID of its archive in the manifest. First boot searches for
+	// both (package bootstrap/internal/machine).
 	PauseName  = "localhost/kubernetes/pause:latest"
 	pauseAsset = "pause"
-	// pauseArchive stays on the node: first boot imports it again where
-	// containerd has lost the image (amazon-eks-ami #2061).
+	// pauseArchive stays on the node: first boot imports it again when containerd
+	// has lost the image (amazon-eks-ami #2061).
 	pauseArchive = "/etc/eks/pause.tar"
 	// imageArchive is where the other images wait for their import.
 	imageArchive = "/etc/eks/eksnode/image.tar"
 )
 
-// wanted is an image that the node shall have.
+// wanted is an image for the node.
 type wanted struct {
 	image.Reference
 	as      string // its name on the node
-	archive string // where its archive lies, or lay
+	archive string // path of its archive, which is removed after the import unless keep is set
 	keep    bool   // the archive stays
 }
 
@@ -67,7 +67,7 @@ func (s Spec) wanted() ([]wanted, error) {
 			w.as = r.Name
 		}
 		if slices.ContainsFunc(all, func(o wanted) bool { return o.as == w.as }) {
-			errs = append(errs, surface.Errorf("%s: %s is there twice", field, w.as))
+			errs = append(errs, surface.Errorf("%s: %s is listed twice", field, w.as))
 			return
 		}
 		all = append(all, w)
@@ -81,8 +81,8 @@ func (s Spec) wanted() ([]wanted, error) {
 	return all, errors.Join(errs...)
 }
 
-// pinned reads a reference and takes the digest that it lacks from the lock,
-// which must agree with one that it has.
+// pinned reads a reference. A missing digest comes from the lock, and a digest must
+// agree with the lock.
 func (s Spec) pinned(text string) (image.Reference, error) {
 	r, err := image.ParseReference(text)
 	if err != nil {
@@ -91,19 +91,19 @@ func (s Spec) pinned(text string) (image.Reference, error) {
 	locked, ok := s.Lock.Image(r.Name)
 	switch {
 	case s.Lock == nil && r.Digest == "":
-		return r, surface.Errorf(`%q has no digest, and a tag may mean another image tomorrow: add @sha256:DIGEST, or write it down with "eksnode lock --images %[1]s" and set %[2]s`, text, fieldLockFile)
+		return r, surface.Errorf(`%q has no digest, and a tag may name another image tomorrow: add @sha256:DIGEST, or lock the digest with "eksnode lock --images %[1]s" and set %[2]s`, text, fieldLockFile)
 	case s.Lock == nil:
 		return r, nil
 	case !ok:
 		return r, fmt.Errorf(`the lock file does not have the image %s; add it with "eksnode lock --images %[1]s"`, r.Name)
 	case r.Digest != "" && r.Digest != locked:
-		return r, surface.Errorf("%s is pinned to %s, but the lock file has %s; correct the %s, or lock anew", r.Name, r.Digest, locked, surface.Field())
+		return r, surface.Errorf("%s is pinned to %s, but the lock file has %s; correct the %s, or update the lock file", r.Name, r.Digest, locked, surface.Field())
 	}
 	r.Digest = locked
 	return r, nil
 }
 
-// References are the images as a machine asks for them.
+// References are the images in the form in which a machine requests them.
 func (s Spec) References() ([]string, error) {
 	all, err := s.wanted()
 	var texts []string
@@ -113,8 +113,8 @@ func (s Spec) References() ([]string, error) {
 	return texts, err
 }
 
-// images imports the images. Done means that the manifest records each from
-// this digest and containerd has it, whole and pinned, whether it runs or not.
+// images imports the images. It is done when the manifest records each with its
+// digest and containerd, running or not, has the complete and pinned image.
 func (n *node) images() step {
 	return step{"images", func(ctx context.Context, h *host.Host) ([]plan.Action, error) {
 		actions, err := n.imageLeftovers(h)
@@ -151,7 +151,7 @@ func (n *node) images() step {
 	}}
 }
 
-// imageLeftovers plans the removal of what a killed import left.
+// imageLeftovers plans the removal of the files of a killed import.
 func (n *node) imageLeftovers(h *host.Host) ([]plan.Action, error) {
 	actions, err := plan.Absent(h, plan.Interrupted, imageArchive)
 	if err != nil {
@@ -167,19 +167,19 @@ func (n *node) imageLeftovers(h *host.Host) ([]plan.Action, error) {
 	return actions, nil
 }
 
-// notDone says why an image must be fetched; empty when it need not be.
+// notDone says why an image must be fetched. Empty means that it is imported.
 func (w wanted) notDone(h *host.Host, m *manifest.Manifest, have []containerd.Image) (string, error) {
 	record, ok := m.Image(w.as)
 	switch {
 	case !ok:
 		return "not imported", nil
 	case record.Source != w.String():
-		return "what is imported came from " + record.Source, nil
+		return "the imported image came from " + record.Source, nil
 	}
 	if w.keep {
 		asset, ok := m.Asset(pauseAsset)
 		if !ok {
-			return "its archive is not recorded", nil
+			return "the manifest does not record its archive", nil
 		}
 		if _, reason, err := asset.Is(h); err != nil || reason != "" {
 			return reason, err
@@ -188,9 +188,9 @@ func (w wanted) notDone(h *host.Host, m *manifest.Manifest, have []containerd.Im
 	return containerd.Lacks(have, w.as, record.Digest), nil
 }
 
-// importing is a run of imports. Containerd is started for it where it does not
-// run, and stopped afterwards: it starts at boot once its configuration knows
-// the cluster.
+// importing is a run of imports. It starts containerd if necessary and stops it
+// afterwards: containerd starts at boot only once its configuration is made for the
+// cluster.
 type importing struct {
 	h       *host.Host
 	supply  asset.Supply
@@ -205,7 +205,7 @@ func (i *importing) one(ctx context.Context, w wanted, progress plan.Progress) (
 		}
 	}()
 	if i.supply == nil {
-		return fmt.Errorf("fetching the image %s: this program pulls no images itself; provision with Packer, or with the eksnode of a workstation", w.Reference)
+		return fmt.Errorf("fetching the image %s: eksnode on the machine pulls no images; provision with Packer, or with eksnode on a workstation", w.Reference)
 	}
 	digest, archive, err := i.fetch(ctx, w, progress)
 	if err != nil {
@@ -230,7 +230,7 @@ func (i *importing) one(ctx context.Context, w wanted, progress plan.Progress) (
 	return recordImage(i.h, w, digest, archive)
 }
 
-// fetch writes an image's archive where it can be imported from.
+// fetch writes an image's archive to the place for its import.
 func (i *importing) fetch(ctx context.Context, w wanted, progress plan.Progress) (digest string, archive manifest.File, err error) {
 	got, err := i.supply.Supply(ctx, asset.Wanted{Image: w.String(), As: w.as})
 	if err != nil {
@@ -244,7 +244,7 @@ func (i *importing) fetch(ctx context.Context, w wanted, progress plan.Progress)
 			return err
 		}
 		if s := hex.EncodeToString(sum.Sum(nil)); s != got.SHA256 || from.done != got.Size {
-			return fmt.Errorf("%d bytes with the SHA-256 %s came, not %d with %s; nothing was imported", from.done, s, got.Size, got.SHA256)
+			return fmt.Errorf("the archive has %d bytes and the SHA-256 %s instead of %d bytes and %s; nothing was imported", from.done, s, got.Size, got.SHA256)
 		}
 		return nil
 	})
@@ -254,7 +254,7 @@ func (i *importing) fetch(ctx context.Context, w wanted, progress plan.Progress)
 	return got.Digest, manifest.File{Path: w.archive, Mode: 0o644, Size: got.Size, SHA256: got.SHA256}, nil
 }
 
-// verify asks containerd what it has now.
+// verify compares the imported image with the required digest.
 func (i *importing) verify(ctx context.Context, w wanted, digest string) error {
 	have, err := containerd.Images(ctx, i.h)
 	if err != nil {
@@ -266,7 +266,7 @@ func (i *importing) verify(ctx context.Context, w wanted, digest string) error {
 	return nil
 }
 
-// start starts containerd where it does not run.
+// start starts containerd unless it runs already.
 func (i *importing) start(ctx context.Context) error {
 	active, err := containerd.IsActive(ctx, i.h)
 	if err != nil || active {
@@ -277,7 +277,7 @@ func (i *importing) start(ctx context.Context) error {
 	return err
 }
 
-// stop stops the containerd that start started, also when ctx has ended.
+// stop stops containerd again if start started it, also when ctx has ended.
 func (i *importing) stop(ctx context.Context) error {
 	if !i.started {
 		return nil
@@ -286,7 +286,7 @@ func (i *importing) stop(ctx context.Context) error {
 	return i.h.PutBack(ctx, host.Command{Argv: []string{"systemctl", "stop", containerd.Unit}})
 }
 
-// recordImage writes an image into the manifest, and the archive that stays.
+// recordImage records an image, and the archive that stays, in the manifest.
 func recordImage(h *host.Host, w wanted, digest string, archive manifest.File) error {
 	m, err := manifest.Load(h)
 	if err != nil {
@@ -302,7 +302,7 @@ func recordImage(h *host.Host, w wanted, digest string, archive manifest.File) e
 	return m.Save(h)
 }
 
-// describeImages puts into a manifest what of the images is recorded.
+// describeImages copies the recorded images to a new manifest.
 func (n *node) describeImages(old, m *manifest.Manifest) {
 	for _, w := range n.containers {
 		if i, ok := old.Image(w.as); ok {
@@ -314,7 +314,7 @@ func (n *node) describeImages(old, m *manifest.Manifest) {
 	}
 }
 
-// counted tells progress.
+// counted reports progress while it is read.
 type counted struct {
 	from        io.Reader
 	done, total int64

@@ -17,7 +17,7 @@ var (
 	digestB = "sha256:" + strings.Repeat("b", 64)
 )
 
-// locking is a spec with a lock that has two images.
+// locking is a spec with a lock of two images.
 func locking(t *testing.T, c Containers) Spec {
 	t.Helper()
 	l := &asset.Lock{Images: []asset.LockedImage{{Name: "registry.k8s.io/pause:3.10", Digest: digestA}, {Name: "docker.io/library/busybox:1.37", Digest: digestB}}}
@@ -28,7 +28,7 @@ func locking(t *testing.T, c Containers) Spec {
 	return Spec{KubernetesVersion: "1.34.4", Sources: Sources{Lock: l}, Containers: c}
 }
 
-func TestImagesAreWantedByDigest(t *testing.T) {
+func TestImagesAreRequestedByDigest(t *testing.T) {
 	s := locking(t, Containers{Images: []string{"docker.io/library/busybox:1.37", "registry.k8s.io/pause:3.10@" + digestA}, PauseImage: "registry.k8s.io/pause:3.10"})
 	require.NoError(t, s.Validate())
 	references, err := s.References()
@@ -38,8 +38,8 @@ func TestImagesAreWantedByDigest(t *testing.T) {
 	require.NoError(t, s.Validate())
 }
 
-// pacman -Syu removes the running kernel's modules, and containerd needs overlay
-// to unpack images after that.
+// pacman -Syu removes the running kernel's modules, but containerd needs overlay
+// afterwards to unpack images.
 func TestOverlayIsLoadedBeforeAnUpgrade(t *testing.T) {
 	d, err := distros.ByID("arch")
 	require.NoError(t, err)
@@ -54,25 +54,25 @@ func TestOverlayIsLoadedBeforeAnUpgrade(t *testing.T) {
 	assert.NotContains(t, pending(t, h, d, s), "modprobe")
 	require.NoError(t, h.Files.Remove("/proc/filesystems"))
 	s.Images = nil
-	assert.NotContains(t, pending(t, h, d, s), "modprobe", "nothing is unpacked")
+	assert.NotContains(t, pending(t, h, d, s), "modprobe", "without images nothing is loaded")
 }
 
-func TestImagesThatAreRefused(t *testing.T) {
+func TestRefusedImages(t *testing.T) {
 	for name, test := range map[string]struct {
 		locked bool
 		is     Containers
 		err    string
 	}{
 		"a tag alone": {false, Containers{Images: []string{"registry.k8s.io/pause:3.10"}},
-			`images: "registry.k8s.io/pause:3.10" has no digest, and a tag may mean another image tomorrow: add @sha256:DIGEST, or write it down with "eksnode lock --images registry.k8s.io/pause:3.10" and set lock_file`},
+			`images: "registry.k8s.io/pause:3.10" has no digest, and a tag may name another image tomorrow: add @sha256:DIGEST, or lock the digest with "eksnode lock --images registry.k8s.io/pause:3.10" and set lock_file`},
 		"not in the lock": {true, Containers{Images: []string{"registry.k8s.io/pause:3.9@" + digestA}},
 			`images: the lock file does not have the image registry.k8s.io/pause:3.9; add it with "eksnode lock --images registry.k8s.io/pause:3.9"`},
-		"another than the lock": {true, Containers{PauseImage: "registry.k8s.io/pause:3.10@" + digestB},
-			"pause_image: registry.k8s.io/pause:3.10 is pinned to " + digestB + ", but the lock file has " + digestA + "; correct the field, or lock anew"},
+		"another digest than in the lock": {true, Containers{PauseImage: "registry.k8s.io/pause:3.10@" + digestB},
+			"pause_image: registry.k8s.io/pause:3.10 is pinned to " + digestB + ", but the lock file has " + digestA + "; correct the field, or update the lock file"},
 		"twice": {true, Containers{Images: []string{"registry.k8s.io/pause:3.10", "registry.k8s.io/pause:3.10"}},
-			"images: registry.k8s.io/pause:3.10 is there twice"},
+			"images: registry.k8s.io/pause:3.10 is listed twice"},
 		"no registry": {true, Containers{Images: []string{"busybox:1.37"}, PauseImage: "x"},
-			"pause_image: \"x\" names no registry; write it out, such as docker.io/library/busybox:1.37\nimages: \"busybox:1.37\" names no registry; write it out, such as docker.io/library/busybox:1.37"},
+			"pause_image: \"x\" names no registry; write the full name, such as docker.io/library/busybox:1.37\nimages: \"busybox:1.37\" names no registry; write the full name, such as docker.io/library/busybox:1.37"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := Spec{KubernetesVersion: "1.34.4", Containers: test.is}

@@ -19,24 +19,23 @@ import (
 //go:embed assets/modules.conf
 var modulesConf []byte
 
-// modulesFile loads the modules at boot. They are not loaded now: the node's
-// kernel needs them, not the build machine's, which in a container is another
-// machine's and after an upgrade has no modules left.
+// modulesFile loads the modules at boot. Provisioning does not load them: the
+// node's kernel needs them, not the builder machine's, which in a container belongs
+// to the host and after an upgrade has no modules left.
 func modulesFile() plan.File {
 	return plan.File{Path: "/etc/modules-load.d/eksnode.conf", Content: modulesConf, Mode: 0o644, Why: "the kernel modules of containers and kube-proxy"}
 }
 
-// modules has the node's kernel modules loaded at boot.
+// modules makes the node load its kernel modules at boot.
 func (n *node) modules() step {
 	return step{"modules", func(_ context.Context, h *host.Host) ([]plan.Action, error) {
 		return plan.Files(h, []plan.File{modulesFile()})
 	}}
 }
 
-// nodeSysctls are the kernel settings of every node. With protectKernelDefaults
-// the kubelet refuses to start when one of the first three differs. The
-// reserved ports are those of the kubelet, kube-proxy and the VPC CNI, written
-// as the kernel prints them.
+// nodeSysctls are the kernel settings of every node. With protectKernelDefaults the
+// kubelet does not start when one of the first three differs. The reserved ports
+// are those of the kubelet, kube-proxy and the VPC CNI, in the kernel's form.
 func nodeSysctls() map[string]string {
 	return map[string]string{
 		"kernel.panic":                        "10",
@@ -51,8 +50,8 @@ func nodeSysctls() map[string]string {
 	}
 }
 
-// allSysctls are every node's settings with the options' and then the spec's
-// put over them.
+// allSysctls are every node's settings, overridden by those of options and then by
+// the spec's.
 func (n *node) allSysctls() map[string]string {
 	all := nodeSysctls()
 	for _, o := range n.spec.options() {
@@ -64,21 +63,21 @@ func (n *node) allSysctls() map[string]string {
 	return all
 }
 
-// sysctlFile sets them at boot. Its name comes after that of 99-sysctl.conf,
-// by which distributions have /etc/sysctl.conf read, and hardening writes there.
+// sysctlFile sets the parameters at boot. Its name sorts after 99-sysctl.conf, with
+// which distributions read /etc/sysctl.conf and to which hardening writes.
 func (n *node) sysctlFile() plan.File {
 	var text strings.Builder
-	text.WriteString("# What the kubelet, kube-proxy and the VPC CNI need of the kernel.\n")
+	text.WriteString("# Kernel settings that the kubelet, kube-proxy and the VPC CNI need.\n")
 	all := n.allSysctls()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		fmt.Fprintf(&text, "%s = %s\n", name, all[name])
 	}
-	return plan.File{Path: "/etc/sysctl.d/99-zz-eksnode.conf", Content: []byte(text.String()), Mode: 0o644, Why: "kernel settings that the kubelet insists on"}
+	return plan.File{Path: "/etc/sysctl.d/99-zz-eksnode.conf", Content: []byte(text.String()), Mode: 0o644, Why: "kernel settings that the kubelet demands"}
 }
 
-// sysctls writes the settings for the node's kernel; they hold from its next boot
-// on. Done means that the file is right: what the running
-// kernel has is lost with the build machine anyway.
+// sysctls writes the settings for the node's kernel, from its next boot on. It is
+// done when the file is right: the running kernel's settings end with the builder
+// machine.
 func (n *node) sysctls() step {
 	return step{"sysctls", func(_ context.Context, h *host.Host) ([]plan.Action, error) {
 		actions, err := plan.Files(h, []plan.File{n.sysctlFile()})
@@ -97,11 +96,11 @@ func (n *node) sysctls() step {
 	}}
 }
 
-// trySysctls tries the settings of the network in a namespace of its own, so
-// that a value which the kernel does not take is found now and not at boot. The
-// builder machine keeps its own: huge pages would take its memory, and others
-// its connections or, until it restarts, its modules. In a container the kernel
-// is its host's: it refuses most of them there.
+// trySysctls tries the settings of the network in a separate network namespace, so
+// that a value that the kernel refuses is an error now and not at boot. The builder
+// machine keeps its own settings: huge pages would use its memory, and other
+// settings could break its connections or disable modules until a restart. In a
+// container the kernel belongs to the host and refuses most settings.
 func (n *node) trySysctls(h *host.Host) error {
 	if contained, err := inContainer(h); err != nil || contained || !h.IsLive() {
 		return err
@@ -121,9 +120,9 @@ func (n *node) trySysctls(h *host.Host) error {
 	})
 }
 
-// setSysctl leaves out what this kernel does not have yet (bridges without
-// br_netfilter) or does not let anybody set (a locked-down kernel): the node's
-// kernel decides.
+// setSysctl ignores a parameter that this kernel does not have yet (bridges without
+// br_netfilter) or that is read-only (a locked-down kernel): the node's kernel
+// decides.
 func setSysctl(h *host.Host, name, value string) error {
 	out, err := h.Files.OpenFile(sysctlPath(name), os.O_WRONLY, 0)
 	if err == nil {
@@ -131,7 +130,7 @@ func setSysctl(h *host.Host, name, value string) error {
 		err = errors.Join(err, out.Close())
 	}
 	if errors.Is(err, syscall.EINVAL) {
-		return fmt.Errorf("the kernel does not take this value: %w", err)
+		return fmt.Errorf("the kernel refuses this value: %w", err)
 	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
 		return nil
@@ -139,12 +138,12 @@ func setSysctl(h *host.Host, name, value string) error {
 	return err
 }
 
-// sysctlPath is a setting's file: sysctl.d(5) has dots for slashes and, where
-// a name itself has a dot, a slash for it.
+// sysctlPath is a parameter's file. sysctl.d(5) writes slashes as dots, and a dot
+// in a name as a slash.
 func sysctlPath(name string) string {
 	return "/proc/sys/" + strings.NewReplacer(".", "/", "/", ".").Replace(name)
 }
 
-// inContainer says whether the machine shares its kernel with a host:
-// systemd notes that at boot.
+// inContainer says whether the machine shares its kernel with a host, as systemd
+// records at boot.
 func inContainer(h *host.Host) (bool, error) { return h.Exists("/run/systemd/container") }

@@ -16,9 +16,9 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// TestRealLabels has setfiles, which is restorecon with the policy's file named,
-// label what was written: this kernel has no SELinux, so restorecon itself does
-// nothing here. The contexts are real attributes of real files.
+// TestRealLabels labels the written files with setfiles, which is restorecon with a
+// given policy file: this kernel has no SELinux, so restorecon itself would do
+// nothing. The contexts are real attributes of real files.
 func TestRealLabels(t *testing.T) {
 	if os.Getenv("EKSNODE_LIVETEST") == "" {
 		require.NoError(t, base.Install(t.Context(), os.Stderr, "policycoreutils"))

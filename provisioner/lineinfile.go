@@ -11,20 +11,20 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// lineInFile is one line of a file that others wrote.
+// lineInFile is one line of a file that belongs to another program.
 type lineInFile struct {
 	path string
-	// key is a regular expression for the lines that it takes the place of.
+	// key is a regular expression for the lines that the line replaces.
 	key  string
 	text string
-	// first puts a new line at the file's beginning and not at its end: before
-	// the first table of a TOML file.
+	// first puts a new line at the beginning of the file: before the first table of
+	// a TOML file.
 	first bool
 	why   string
 }
 
-// in is the text with the line: in the place of the first that key matches,
-// and of no further one.
+// in is the text with the line, which replaces the first match of key and no later
+// one.
 func (l lineInFile) in(text string) string {
 	key := regexp.MustCompile(l.key)
 	var out []string
@@ -49,14 +49,14 @@ func (l lineInFile) in(text string) string {
 	return strings.Join(out, "\n") + "\n"
 }
 
-// planLines plans the lines that are missing. A file that is not there is made
-// with them: its owner's package keeps its own settings beside them.
+// planLines plans the missing lines. A missing file is created with them; its
+// package keeps its own settings elsewhere.
 func planLines(h *host.Host, lines []lineInFile) ([]plan.Action, error) {
 	var actions []plan.Action
 	for _, l := range lines {
 		text, err := h.Content(l.path)
 		if err != nil {
-			return nil, fmt.Errorf("looking for a line of %s: %w", l.path, err)
+			return nil, fmt.Errorf("reading %s: %w", l.path, err)
 		}
 		if text != nil && l.in(string(text)) == string(text) {
 			continue

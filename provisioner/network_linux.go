@@ -6,13 +6,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inOwnNetwork does something in a network of its own, which goes with it, or
-// nothing where the kernel makes none. The sysctls of the network are then that
-// one's (network_namespaces(7)).
+// inOwnNetwork runs do in a temporary network namespace with its own network
+// sysctls (network_namespaces(7)). It runs nothing when the kernel makes no
+// namespace.
 func inOwnNetwork(do func() error) error {
 	done := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // for good: the thread ends with the goroutine, and the network with it
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine, and the namespace with the thread
 		if unix.Unshare(unix.CLONE_NEWNET) != nil {
 			done <- nil
 			return

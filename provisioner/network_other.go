@@ -2,5 +2,5 @@
 
 package provisioner
 
-// inOwnNetwork does nothing: there is no machine to provision.
+// inOwnNetwork does nothing: machines are provisioned on Linux.
 func inOwnNetwork(func() error) error { return nil }

@@ -9,12 +9,11 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// option is something that not every node wants, as data that the steps carry
-// out.
+// option is an optional feature of a node, as data for the steps.
 type option struct {
-	// id is how a spec asks for it.
+	// id is the option's name in a spec.
 	id string
-	// needs is the option of distros whose packages it needs; empty for none.
+	// needs is the distribution option with the packages; empty means none.
 	needs   distros.Option
 	why     string
 	files   []plan.File
@@ -33,13 +32,13 @@ const (
 	nvidiaConfig = "/etc/nvidia-container-runtime/config.toml"
 )
 
-// Hardenings lists what the field hardening takes.
+// Hardenings lists the values of the field hardening.
 func Hardenings() []string { return []string{hardenTmp, hardenUmask, hardenAudit} }
 
-// DeviceLists lists what the field nvidia_container_toolkit takes.
+// DeviceLists lists the values of the field nvidia_container_toolkit.
 func DeviceLists() []string { return []string{byVariable, byMount} }
 
-// options are those that the spec asks for, in a fixed order.
+// options are the options of the spec, in a fixed order.
 func (s Spec) options() []option {
 	var list []option
 	if s.NVIDIAContainerToolkit != "" {
@@ -56,17 +55,16 @@ func (s Spec) options() []option {
 	return list
 }
 
-// nvidia has the toolkit, whose runtime first boot gives to containerd when it
-// finds a GPU. With byMount an unprivileged container cannot take a GPU that
-// the device plugin did not give it; the plugin must then be set to
-// volume-mounts too.
+// nvidia installs the toolkit, whose runtime first boot adds to containerd when the
+// instance has a GPU. With byMount an unprivileged container cannot use a GPU that
+// the device plugin did not assign; the plugin must then also use volume-mounts.
 // https://github.com/NVIDIA/k8s-device-plugin, "device-list-strategy"
 func nvidia(devices string) option {
 	o := option{
-		id: devices, needs: distros.NVIDIA, why: "containers get at GPUs",
-		files: []plan.File{{Path: "/etc/modules-load.d/eksnode-nvidia.conf", Content: []byte("nvidia\nnvidia_uvm\n"), Mode: 0o644, Why: "the GPUs' devices are there before the first container"}},
+		id: devices, needs: distros.NVIDIA, why: "containers can use GPUs",
+		files: []plan.File{{Path: "/etc/modules-load.d/eksnode-nvidia.conf", Content: []byte("nvidia\nnvidia_uvm\n"), Mode: 0o644, Why: "the GPUs' devices exist before the first container"}},
 	}
-	const why = "nvidia_container_toolkit says how a container names its GPUs"
+	const why = "nvidia_container_toolkit selects how a container names its GPUs"
 	for _, setting := range []struct {
 		name  string
 		value bool
@@ -81,21 +79,22 @@ func nvidia(devices string) option {
 	return o
 }
 
-// efa is what Elastic Fabric Adapter needs besides the kernel's driver: the
-// verbs, memory that may be locked, and huge pages for libfabric.
+// efa contains the needs of Elastic Fabric Adapter beyond the kernel's driver: the
+// verbs, lockable memory, and huge pages for libfabric.
 // https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html
 func efa() option {
 	return option{
-		id: string(distros.EFA), needs: distros.EFA, why: "containers get at Elastic Fabric Adapter",
+		id: string(distros.EFA), needs: distros.EFA, why: "containers can use Elastic Fabric Adapter",
 		files: []plan.File{
-			{Path: "/etc/modules-load.d/eksnode-efa.conf", Content: []byte("ib_uverbs\nefa\n"), Mode: 0o644, Why: "the adapter's devices are there before its device plugin"},
-			{Path: "/etc/systemd/system/containerd.service.d/20-eksnode-efa.conf", Content: []byte("[Service]\nLimitMEMLOCK=infinity\n"), Mode: 0o644, Why: "the adapter reads and writes memory that must stay where it is"},
+			{Path: "/etc/modules-load.d/eksnode-efa.conf", Content: []byte("ib_uverbs\nefa\n"), Mode: 0o644, Why: "the adapter's devices exist before its device plugin"},
+			{Path: "/etc/systemd/system/containerd.service.d/20-eksnode-efa.conf", Content: []byte("[Service]\nLimitMEMLOCK=infinity\n"), Mode: 0o644, Why: "the adapter needs locked memory"},
 		},
 		sysctls: map[string]string{"vm.nr_hugepages": "5128"},
 	}
 }
 
-// tmpNoexec mounts a /tmp of its own from the next boot on (CIS 1.1.2.1).
+// tmpNoexec mounts /tmp as a separate file system from the next boot on (CIS
+// 1.1.2.1).
 func tmpNoexec() option {
 	const unit = "/etc/systemd/system/tmp.mount"
 	const text = `[Unit]
@@ -113,26 +112,26 @@ Options=mode=1777,strictatime,nosuid,nodev,noexec,size=50%
 WantedBy=local-fs.target
 `
 	return option{
-		id: hardenTmp, why: "nothing runs from /tmp",
-		files: []plan.File{{Path: unit, Content: []byte(text), Mode: 0o644, Why: "nothing runs from /tmp (CIS 1.1.2.1)"}},
-		links: []plan.SymbolicLink{{Path: "/etc/systemd/system/local-fs.target.wants/tmp.mount", To: unit, Why: "mounts it at boot"}},
+		id: hardenTmp, why: "no program runs from /tmp",
+		files: []plan.File{{Path: unit, Content: []byte(text), Mode: 0o644, Why: "no program runs from /tmp (CIS 1.1.2.1)"}},
+		links: []plan.SymbolicLink{{Path: "/etc/systemd/system/local-fs.target.wants/tmp.mount", To: unit, Why: "mounts /tmp at boot"}},
 	}
 }
 
 // umask is for people who log in; services have their own (CIS 5.4.3.3).
 func umask() option {
 	return option{
-		id: hardenUmask, why: "files that people make are not everybody's",
-		files: []plan.File{{Path: "/etc/profile.d/eksnode-umask.sh", Content: []byte("umask 027\n"), Mode: 0o644, Why: "files that people make are not everybody's (CIS 5.4.3.3)"}},
-		lines: []lineInFile{{path: "/etc/login.defs", key: `^#?\s*UMASK\s`, text: "UMASK\t\t027", why: "files that people make are not everybody's (CIS 5.4.3.3)"}},
+		id: hardenUmask, why: "files of users are not readable by everyone",
+		files: []plan.File{{Path: "/etc/profile.d/eksnode-umask.sh", Content: []byte("umask 027\n"), Mode: 0o644, Why: "files of users are not readable by everyone (CIS 5.4.3.3)"}},
+		lines: []lineInFile{{path: "/etc/login.defs", key: `^#?\s*UMASK\s`, text: "UMASK\t\t027", why: "files of users are not readable by everyone (CIS 5.4.3.3)"}},
 	}
 }
 
-// audit records who changes what a node is made of (CIS 4.1 of Kubernetes
-// workers, 6.3 of the distributions).
+// audit records changes of the node's files (CIS 4.1 of Kubernetes workers, 6.3 of
+// the distributions).
 func audit() option {
 	var rules strings.Builder
-	rules.WriteString("# What a node is made of, and who it lets in.\n")
+	rules.WriteString("# The node's own files, and the files that control access.\n")
 	for _, watched := range []string{
 		"/etc/kubernetes", "/var/lib/kubelet/kubeconfig", "/etc/eks", "/etc/containerd", "/etc/cni/net.d", "/opt/cni/bin",
 		"/etc/systemd/system", "/etc/passwd", "/etc/group", "/etc/shadow", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssh",
@@ -140,12 +139,12 @@ func audit() option {
 		fmt.Fprintf(&rules, "-w %s -p wa -k eksnode\n", watched)
 	}
 	return option{
-		id: hardenAudit, needs: distros.Audit, why: "changes of the node are recorded",
-		files: []plan.File{{Path: "/etc/audit/rules.d/50-eksnode.rules", Content: []byte(rules.String()), Mode: 0o640, Why: "changes of the node are recorded (CIS 6.3)"}},
+		id: hardenAudit, needs: distros.Audit, why: "records changes of the node",
+		files: []plan.File{{Path: "/etc/audit/rules.d/50-eksnode.rules", Content: []byte(rules.String()), Mode: 0o640, Why: "records changes of the node (CIS 6.3)"}},
 	}
 }
 
-// optionPackages are the packages of the options that the spec asks for.
+// optionPackages are the packages of the spec's options.
 func (n *node) optionPackages() []string {
 	var names []string
 	for _, o := range n.spec.options() {

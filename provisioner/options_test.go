@@ -23,7 +23,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// certificate makes one, of an authority or not.
+// certificate makes a certificate, of an authority or not.
 func certificate(t *testing.T, name string, isCA bool) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -37,7 +37,7 @@ func certificate(t *testing.T, name string, isCA bool) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
-// everything is all options that a distribution has.
+// everything sets all options that a distribution has.
 func everything(t *testing.T, d distros.Distro) Spec {
 	t.Helper()
 	s := Spec{
@@ -58,7 +58,7 @@ func everything(t *testing.T, d distros.Distro) Spec {
 	return s
 }
 
-// Distributions that differ in everything that options touch.
+// various are distributions that differ in everything that options change.
 var various = []string{"amazonlinux2023", "arch", "debian", "flatcar", "sles"}
 
 func TestGoldenPlansOfOptions(t *testing.T) {
@@ -70,7 +70,7 @@ func TestGoldenPlansOfOptions(t *testing.T) {
 			require.NoError(t, err)
 			var list []plan.Planned
 			for _, p := range plan.Make(t.Context(), bare(t, d), items) {
-				if strings.Contains("packages authorities system sysctls kernel-arguments", p.Item) { // those that options change
+				if strings.Contains("packages authorities system sysctls kernel-arguments", p.Item) { // the items that options change
 					list = append(list, p)
 				}
 			}
@@ -87,8 +87,8 @@ func TestGoldenPlansOfOptions(t *testing.T) {
 	}
 }
 
-// Every distribution takes all options that it says it has, and refuses others.
-func TestEveryDistroTakesItsOptions(t *testing.T) {
+// Every distribution accepts all options that it supports and refuses the others.
+func TestEveryDistroAcceptsItsOptions(t *testing.T) {
 	for _, d := range distros.All() {
 		_, err := Steps(everything(t, d), d, "amd64")
 		require.NoError(t, err, d.ID)
@@ -101,12 +101,12 @@ func TestOptionsThatADistributionDoesNotHave(t *testing.T) {
 		spec   Spec
 		err    string
 	}{
-		"EFA":           {"flatcar", Spec{EFA: true}, "efa: Flatcar Container Linux does not have it"},
-		"the toolkit":   {"flatcar", Spec{NVIDIAContainerToolkit: "envvar"}, "nvidia_container_toolkit: Flatcar Container Linux does not have it"},
+		"EFA":           {"flatcar", Spec{EFA: true}, "efa: Flatcar Container Linux does not support it"},
+		"the toolkit":   {"flatcar", Spec{NVIDIAContainerToolkit: "envvar"}, "nvidia_container_toolkit: Flatcar Container Linux does not support it"},
 		"FIPS":          {"debian", Spec{FIPS: true}, "fips: Debian has no FIPS mode: its cryptographic modules are not validated"},
-		"a version":     {"arch", Spec{PackageVersions: map[string]string{"runc": "1.3.0-1"}}, `package_versions["runc"]: pacman cannot install runc 1.3.0-1: a repository has only the newest version; leave it out of package_versions`},
-		"any version":   {"flatcar", Spec{PackageVersions: map[string]string{"runc": "1"}}, `package_versions["runc"]: this distribution has no package manager, so it has no package runc; leave packages empty`},
-		"several wrong": {"flatcar", Spec{EFA: true, FIPS: true}, "efa: Flatcar Container Linux does not have it\nfips: Flatcar Container Linux has no FIPS mode: its cryptographic modules are not validated"},
+		"a version":     {"arch", Spec{PackageVersions: map[string]string{"runc": "1.3.0-1"}}, `package_versions["runc"]: pacman cannot install runc 1.3.0-1: a repository has only the newest version; remove the package from package_versions`},
+		"any version":   {"flatcar", Spec{PackageVersions: map[string]string{"runc": "1"}}, `package_versions["runc"]: this distribution has no package manager and so no package runc; leave packages empty`},
+		"several wrong": {"flatcar", Spec{EFA: true, FIPS: true}, "efa: Flatcar Container Linux does not support it\nfips: Flatcar Container Linux has no FIPS mode: its cryptographic modules are not validated"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, err := distros.ByID(test.distro)
@@ -127,18 +127,18 @@ func TestOptionsAreValidated(t *testing.T) {
 		"a package's name":       {Spec{PackageVersions: map[string]string{"-x": "1"}}, `package_versions["-x"] is not a package's name; allowed are letters, digits and + . _ -, beginning with a letter or digit`},
 		"a package's version":    {Spec{PackageVersions: map[string]string{"x": "1; rm"}}, `package_versions["x"] = "1; rm" is not a version; write it as the package manager does, such as "1.7.24-1"`},
 		"an authority's name":    {Spec{CACertificates: map[string]string{"../x": good}}, `ca_certificates["../x"] is not a name; allowed are small letters, digits and -, beginning and ending with a letter or digit`},
-		"no certificate":         {Spec{CACertificates: map[string]string{"x": "/etc/ca.pem"}}, `ca_certificates["x"]: there is no PEM in it; give the certificate's content, for example with file("ca.pem")`},
-		"a key":                  {Spec{CACertificates: map[string]string{"x": "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"}}, `ca_certificates["x"]: it is a PRIVATE KEY, not a CERTIFICATE`},
-		"two":                    {Spec{CACertificates: map[string]string{"x": good + good}}, `ca_certificates["x"]: there is something after the first certificate; give each a name of its own`},
-		"not an authority":       {Spec{CACertificates: map[string]string{"x": certificate(t, "web", false)}}, `ca_certificates["x"]: "web" is not the certificate of an authority, so nothing it signed would be trusted`},
+		"no certificate":         {Spec{CACertificates: map[string]string{"x": "/etc/ca.pem"}}, `ca_certificates["x"]: the text contains no PEM; give the certificate's content, for example with file("ca.pem")`},
+		"a key":                  {Spec{CACertificates: map[string]string{"x": "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"}}, `ca_certificates["x"]: the PEM block is a PRIVATE KEY, not a CERTIFICATE`},
+		"two":                    {Spec{CACertificates: map[string]string{"x": good + good}}, `ca_certificates["x"]: the text has more than one certificate; give each its own name`},
+		"not an authority":       {Spec{CACertificates: map[string]string{"x": certificate(t, "web", false)}}, `ca_certificates["x"]: "web" is not an authority's certificate, so certificates that it signed would not be trusted`},
 		"two arguments in one":   {Spec{KernelArguments: []string{"a b"}}, `kernel_arguments: "a b" is not NAME or NAME=VALUE of letters, digits and . , : / @ % + _ -`},
 		"a shell's":              {Spec{KernelArguments: []string{"a=$(x)"}}, `kernel_arguments: "a=$(x)" is not NAME or NAME=VALUE of letters, digits and . , : / @ % + _ -`},
-		"an argument twice":      {Spec{KernelArguments: []string{"a", "a"}}, `kernel_arguments: "a" is there twice`},
-		"the old cgroups":        {Spec{KernelArguments: []string{"systemd.unified_cgroup_hierarchy=0"}}, `kernel_arguments: "systemd.unified_cgroup_hierarchy=0" brings cgroup v1, with which kubelets from 1.35 on do not start`},
+		"an argument twice":      {Spec{KernelArguments: []string{"a", "a"}}, `kernel_arguments: "a" is listed twice`},
+		"the old cgroups":        {Spec{KernelArguments: []string{"systemd.unified_cgroup_hierarchy=0"}}, `kernel_arguments: "systemd.unified_cgroup_hierarchy=0" selects cgroup v1, with which kubelets from 1.35 on do not start`},
 		"FIPS off and on":        {Spec{FIPS: true, KernelArguments: []string{"fips=0"}}, `kernel_arguments: "fips=0" contradicts fips = true`},
 		"an unknown device list": {Spec{NVIDIAContainerToolkit: "yes"}, `nvidia_container_toolkit "yes" is not known; known are envvar, volume-mounts`},
 		"an unknown hardening":   {Spec{Hardening: []string{"noexec"}}, `hardening: "noexec" is not known; known are tmp-noexec, umask, audit`},
-		"a hardening twice":      {Spec{Hardening: []string{"audit", "audit"}}, `hardening: "audit" is there twice`},
+		"a hardening twice":      {Spec{Hardening: []string{"audit", "audit"}}, `hardening: "audit" is listed twice`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			test.spec.KubernetesVersion = "1.34.4"
@@ -147,8 +147,8 @@ func TestOptionsAreValidated(t *testing.T) {
 	}
 }
 
-// Files, lines and links of the options come out the same the second time.
-func TestOptionsAreLaidDown(t *testing.T) {
+// A second run writes the options' files, lines and links unchanged.
+func TestOptionsAreInstalled(t *testing.T) {
 	d, err := distros.ByID("debian")
 	require.NoError(t, err)
 	h := bare(t, d)
@@ -170,7 +170,7 @@ func TestOptionsAreLaidDown(t *testing.T) {
 	assert.Equal(t, "MAIL_DIR /var/mail\nUMASK\t\t027\nUID_MIN 1000\n", string(text))
 	attr, err := h.Files.Attributes("/etc/login.defs")
 	require.NoError(t, err)
-	assert.Equal(t, host.Attributes{Mode: 0o640}, attr, "a file that others wrote keeps its mode")
+	assert.Equal(t, host.Attributes{Mode: 0o640}, attr, "a file of another program keeps its mode")
 	text, err = h.Content(nvidiaConfig)
 	require.NoError(t, err)
 	assert.Equal(t, "accept-nvidia-visible-devices-envvar-when-unprivileged = false\naccept-nvidia-visible-devices-as-volume-mounts = true\n\n[nvidia-container-cli]\nload-kmods = true\n", string(text))
@@ -187,16 +187,16 @@ func TestASpecsSysctlComesBeforeAnOptions(t *testing.T) {
 	assert.Equal(t, "64", n.allSysctls()["vm.nr_hugepages"])
 }
 
-func TestFIPSIsAsked(t *testing.T) {
+func TestFIPSModeIsChecked(t *testing.T) {
 	n := nodeOf(t, "rhel", Spec{FIPS: true})
 	f := facts{systemd: true, arch: "amd64"}
-	require.EqualError(t, n.judge(f), "this machine does not run in FIPS mode, and fips asks for it; run fips-mode-setup --enable and restart before provisioning; on release 10 choose fips=1 when the base image is installed")
+	require.EqualError(t, n.judge(f), "this machine does not run in FIPS mode, but fips is set; run fips-mode-setup --enable and restart before provisioning; on release 10 choose fips=1 when the base image is installed")
 	f.fips = true
 	require.NoError(t, n.judge(f))
 }
 
-// Real update-ca-certificates puts an authority into the bundle and takes it
-// out again.
+// The real update-ca-certificates adds an authority to the bundle and removes it
+// again.
 func TestAuthoritiesAreTrusted(t *testing.T) {
 	livetest.Run(t, func(t *testing.T, h *host.Host) {
 		trusting := nodeOf(t, "debian", Spec{CACertificates: map[string]string{"example": certificate(t, "Example", true)}})
@@ -219,12 +219,12 @@ func TestAuthoritiesAreTrusted(t *testing.T) {
 		apply(nodeOf(t, "debian", Spec{}))
 		has, err = trusting.bundleHas(h)
 		require.NoError(t, err)
-		assert.False(t, has, "what is no longer asked for goes")
+		assert.False(t, has, "an authority that the spec no longer has is removed")
 	})
 }
 
-// The arguments reach the boot loader's configuration: here by a folder that is
-// read, a line that is kept, and not at all on a machine without boot loader.
+// The arguments reach the boot loader's configuration: through a folder, through
+// one line of a file, and not at all on a machine without a boot loader.
 func TestKernelArguments(t *testing.T) {
 	arguments := []string{"quiet", "nvme_core.io_timeout=4294967295"}
 	n := nodeOf(t, "debian", Spec{KernelArguments: arguments})
@@ -252,11 +252,12 @@ func TestKernelArgumentsNeedABootLoader(t *testing.T) {
 	livetest.Run(t, func(t *testing.T, h *host.Host) {
 		n := nodeOf(t, "rhel", Spec{KernelArguments: []string{"quiet"}})
 		_, err := plan.Apply(t.Context(), h, []plan.Item{n.kernelArguments()}, silent{})
-		require.ErrorContains(t, err, "there is no grubby: this machine does not start by its own boot loader, so kernel_arguments has no effect; leave it out")
+		require.ErrorContains(t, err, "this machine has no grubby and does not start with its own boot loader, so kernel_arguments has no effect; remove the setting")
 	})
 }
 
-// A version that is asked for is installed, held, and left alone afterwards.
+// A package with a version in the spec is installed and held, and then stays as it
+// is.
 func TestPackageVersionsAreMissingUntilTheyAreRight(t *testing.T) {
 	h, d := installedDebian(t)
 	n, err := newNode(Spec{KubernetesVersion: "1.34.4", PackageVersions: map[string]string{"containerd": "1.7.24-1"}}, d, "amd64")

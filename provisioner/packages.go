@@ -16,9 +16,9 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// packages installs the packages of the distribution's roles, of options and of
-// the spec. Done means that each is installed, in whatever version but for those
-// that the spec gives one, that these are held, and that no package is half done.
+// packages installs the packages of the distribution's roles, of options and of the
+// spec. It is done when each is installed (those with a version in the spec in that
+// version and held) and no package is half installed.
 func (n *node) packages() step {
 	return step{"packages", func(ctx context.Context, h *host.Host) ([]plan.Action, error) {
 		pm := n.distro.PackageManager
@@ -50,7 +50,7 @@ func (n *node) packages() step {
 		actions = append(actions, overlay...)
 		for _, argv := range n.distro.Repositories {
 			actions = append(actions, plan.Action{
-				Verb: plan.Run, Target: strings.Join(argv, " "), Reason: "a repository that the packages are in",
+				Verb: plan.Run, Target: strings.Join(argv, " "), Reason: "a repository with the packages",
 				Do: func(ctx context.Context, _ plan.Progress) error {
 					_, err := h.Run(ctx, host.Command{Argv: argv})
 					return err
@@ -59,38 +59,38 @@ func (n *node) packages() step {
 		}
 		return append(append(actions,
 			plan.Action{
-				Verb: plan.Run, Target: pm.Refreshing(), Reason: "learn what the repositories have now",
+				Verb: plan.Run, Target: pm.Refreshing(), Reason: "update the lists of the repositories",
 				Do: func(ctx context.Context, _ plan.Progress) error { return pm.Refresh(ctx, h) },
 			},
 			plan.Action{
-				Verb: plan.Install, Target: strings.Join(n.exactly(missing), " "), Reason: n.packageReason(missing),
+				Verb: plan.Install, Target: strings.Join(n.exactly(missing), " "), Reason: n.packageReason(missing), Packages: missing,
 				Do: func(ctx context.Context, _ plan.Progress) error { return n.install(ctx, h, missing) },
 			},
 			plan.Action{
-				Verb: plan.Empty, Target: pm.Name() + "'s downloads", Reason: "installed packages need not be kept as files",
+				Verb: plan.Empty, Target: pm.Name() + "'s downloads", Reason: "the image needs no package files",
 				Do: func(ctx context.Context, _ plan.Progress) error { return pm.Clean(ctx, h) },
 			}), holds...), nil
 	}}
 }
 
-// keepOverlay plans to load what images are unpacked with while it can be: a
-// package manager that upgrades the kernel, as pacman does, takes the running
-// one's modules away. A machine that cannot load it may have it all the same;
-// otherwise containerd says so.
+// keepOverlay plans to load overlay, which unpacking images needs, while loading
+// still works: a package manager that upgrades the kernel, such as pacman, removes
+// the running kernel's modules. A machine that cannot load overlay may have it
+// anyway; otherwise containerd reports the error.
 func (n *node) keepOverlay(h *host.Host) ([]plan.Action, error) {
 	known, err := h.Content("/proc/filesystems")
 	if err != nil || len(n.containers) == 0 || bytes.Contains(known, []byte("\toverlay\n")) {
 		return nil, err
 	}
-	return []plan.Action{{Verb: plan.Run, Target: "modprobe overlay", Reason: "images are unpacked with it, and an upgrade may take the running kernel's modules away",
+	return []plan.Action{{Verb: plan.Run, Target: "modprobe overlay", Reason: "unpacking images needs overlay, and an upgrade may remove the running kernel's modules",
 		Do: func(ctx context.Context, _ plan.Progress) error {
 			_, _ = h.Run(ctx, host.Command{Argv: []string{"modprobe", "overlay"}})
 			return ctx.Err()
 		}}}, nil
 }
 
-// missing lists what must be installed: what is not there, or not in the
-// version that is asked for.
+// missing lists the packages to install: absent ones, and those in another version
+// than the wanted one.
 func (n *node) missing(have map[string]string) []string {
 	return slices.DeleteFunc(n.packageNames(), func(name string) bool {
 		want := n.spec.PackageVersions[name]
@@ -98,7 +98,7 @@ func (n *node) missing(have map[string]string) []string {
 	})
 }
 
-// planHolds plans to hold the packages whose versions the spec gives.
+// planHolds plans to hold the packages with a version in the spec.
 func (n *node) planHolds(h *host.Host) ([]plan.Action, error) {
 	names := slices.Sorted(maps.Keys(n.spec.PackageVersions))
 	if len(names) == 0 {
@@ -113,11 +113,11 @@ func (n *node) planHolds(h *host.Host) ([]plan.Action, error) {
 	if len(free) == 0 {
 		return nil, nil
 	}
-	return []plan.Action{{Verb: plan.Write, Target: pm.Name() + "'s hold of " + strings.Join(free, " "), Reason: "package_versions gives their versions, and no update shall change them",
+	return []plan.Action{{Verb: plan.Write, Target: pm.Name() + "'s hold of " + strings.Join(free, " "), Reason: "package_versions sets their versions, and no update may change them",
 		Do: func(ctx context.Context, _ plan.Progress) error { return pm.Hold(ctx, h, free) }}}, nil
 }
 
-// packageLeftovers plans the removal of what a killed installation left.
+// packageLeftovers plans the removal of the files of a killed installation.
 func (n *node) packageLeftovers(h *host.Host) ([]plan.Action, error) {
 	names, err := n.distro.PackageManager.Leftover(h)
 	if err != nil {
@@ -127,19 +127,19 @@ func (n *node) packageLeftovers(h *host.Host) ([]plan.Action, error) {
 }
 
 // unfinished plans to complete the packages that a killed installation left half
-// done, also those that nobody asked for: an image would keep them so.
+// installed, also those that no step needs: an image would keep them.
 func (n *node) unfinished(h *host.Host) ([]plan.Action, error) {
 	pm := n.distro.PackageManager
 	names, err := pm.Unfinished(h)
 	if err != nil || len(names) == 0 {
 		return nil, err
 	}
-	return []plan.Action{{Verb: plan.Install, Target: strings.Join(names, " "), Reason: "an interrupted run left it half done",
+	return []plan.Action{{Verb: plan.Install, Target: strings.Join(names, " "), Reason: "an interrupted run left this package half installed",
 		Do: func(ctx context.Context, _ plan.Progress) error { return pm.Finish(ctx, h) }}}, nil
 }
 
-// install checks afterwards that each name has become a package: a tool may
-// take a name for something else, such as a group.
+// install also checks that each name is now a package: a package manager may accept
+// a name for something else, such as a group.
 func (n *node) install(ctx context.Context, h *host.Host, names []string) error {
 	pm := n.distro.PackageManager
 	if err := pm.Install(ctx, h, n.exactly(names)); err != nil {
@@ -150,18 +150,18 @@ func (n *node) install(ctx context.Context, h *host.Host, names []string) error 
 		return err
 	}
 	if left := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return have[name] != "" }); len(left) > 0 {
-		return fmt.Errorf("%s reports success, but there is no package of the name %s; use the packages' own names", pm.Name(), strings.Join(left, ", "))
+		return fmt.Errorf("%s reports success, but no package is named %s; use the names of packages", pm.Name(), strings.Join(left, ", "))
 	}
 	for _, name := range names {
 		if want := n.spec.PackageVersions[name]; want != "" && have[name] != want {
-			return surface.Errorf("%s reports success, but %s is installed in version %s and not %s; write %s as the package manager writes versions", pm.Name(), name, have[name], want, fieldPackageVersions)
+			return surface.Errorf("%s reports success, but %s is installed in version %s, not %s; write %s in the package manager's form", pm.Name(), name, have[name], want, fieldPackageVersions)
 		}
 	}
 	return nil
 }
 
-// exactly gives packages the versions that are asked for, in the package
-// manager's way. Which cannot have any has been refused; see supportedBy.
+// exactly adds the wanted versions in the package manager's form. supportedBy has
+// refused packages that cannot have one.
 func (n *node) exactly(names []string) []string {
 	var exact []string
 	for _, name := range names {
@@ -175,7 +175,7 @@ func (n *node) exactly(names []string) []string {
 	return exact
 }
 
-// packageNames lists what must be installed, each once.
+// packageNames lists the packages to install, each once.
 func (n *node) packageNames() []string {
 	names := n.distro.AllPackages()
 	for _, name := range slices.Concat(n.optionPackages(), n.spec.Packages, slices.Sorted(maps.Keys(n.spec.PackageVersions))) {
@@ -186,7 +186,7 @@ func (n *node) packageNames() []string {
 	return names
 }
 
-// packageReason says what the packages are for.
+// packageReason names the purposes of the packages.
 func (n *node) packageReason(names []string) string {
 	var reasons []string
 	for _, role := range distros.Roles {
@@ -201,14 +201,14 @@ func (n *node) packageReason(names []string) string {
 	}
 	asked := slices.AppendSeq(slices.Clone(n.spec.Packages), maps.Keys(n.spec.PackageVersions))
 	if slices.ContainsFunc(asked, func(p string) bool { return slices.Contains(names, p) }) {
-		reasons = append(reasons, "asked for in packages")
+		reasons = append(reasons, "listed in packages")
 	}
 	return strings.Join(reasons, ", ")
 }
 
-// installed tells the versions of the packages. Where a mounted root's
-// database cannot be read without running the tool, what the image's manifest
-// recorded is taken for it; on a root without a manifest nothing is.
+// installed returns the versions of the installed packages. On an image root whose
+// database needs a program of the image, the manifest replaces the database.
+// Without a manifest the result is empty.
 func (n *node) installed(ctx context.Context, h *host.Host) (map[string]string, error) {
 	have, err := n.distro.PackageManager.Installed(ctx, h, n.packageNames())
 	if !errors.Is(err, host.ErrMountedRoot) {

@@ -14,10 +14,10 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// A killed agent leaves the policy that keeps services from starting, and
-// packages half done that no step asks for. The next provision heals both,
-// without a repository.
-func TestThePackagesOfAKilledProvisionAreFinished(t *testing.T) {
+// A killed agent leaves the policy that keeps services from starting, and half
+// installed packages that no step needs. The next provision repairs both without a
+// repository.
+func TestTheNextProvisionFinishesTheInstallation(t *testing.T) {
 	livetest.Run(t, func(t *testing.T, h *host.Host) {
 		tree := filepath.Join(t.TempDir(), "eksnode-dependency")
 		require.NoError(t, os.MkdirAll(filepath.Join(tree, "DEBIAN"), 0o755))
@@ -32,7 +32,7 @@ func TestThePackagesOfAKilledProvisionAreFinished(t *testing.T) {
 
 		d, err := distros.ByID("debian")
 		require.NoError(t, err)
-		d.Packages = map[distros.Role][]string{distros.Trust: {"dpkg"}} // nothing is missing
+		d.Packages = map[distros.Role][]string{distros.Trust: {"dpkg"}} // no package is missing
 		n, err := newNode(Spec{KubernetesVersion: "1.34.4"}, d, "amd64")
 		require.NoError(t, err)
 		answer, err := n.packages().Plan(t.Context(), h)
@@ -40,7 +40,7 @@ func TestThePackagesOfAKilledProvisionAreFinished(t *testing.T) {
 		require.Len(t, answer.Actions, 1)
 		assert.Equal(t, plan.Install, answer.Actions[0].Verb)
 		assert.Equal(t, "eksnode-dependency", answer.Actions[0].Target)
-		assert.Equal(t, "an interrupted run left it half done", answer.Actions[0].Reason)
+		assert.Equal(t, "an interrupted run left this package half installed", answer.Actions[0].Reason)
 		_, err = plan.Apply(t.Context(), h, []plan.Item{n.packages()}, silent{})
 		require.NoError(t, err)
 
@@ -52,8 +52,9 @@ func TestThePackagesOfAKilledProvisionAreFinished(t *testing.T) {
 	})
 }
 
-// A run that was killed while dpkg ran triggers has all packages, and more to do.
-func TestAnInterruptedInstallationIsFinished(t *testing.T) {
+// A run that was killed while dpkg ran triggers has installed all packages, but
+// triggers are pending.
+func TestPendingTriggersAreFinished(t *testing.T) {
 	h, d := installedDebian(t)
 	s := newSource(t)
 	spec := Spec{KubernetesVersion: "1.34.4", SourceURL: s.URL}
@@ -63,5 +64,5 @@ func TestAnInterruptedInstallationIsFinished(t *testing.T) {
 	require.NoError(t, err)
 	status = append(status, "Package: libc-bin\nStatus: install ok triggers-pending\nVersion: 2\nTriggers-Pending: ldconfig\n\n"...)
 	require.NoError(t, h.Files.WriteFile("/var/lib/dpkg/status", status, host.Attributes{Mode: 0o644}))
-	assert.Equal(t, "packages\n  install libc-bin\n    an interrupted run left it half done\n", pending(t, h, d, spec))
+	assert.Equal(t, "packages\n  install libc-bin\n    an interrupted run left this package half installed\n", pending(t, h, d, spec))
 }

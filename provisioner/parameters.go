@@ -9,22 +9,22 @@ import (
 	"strings"
 )
 
-// number is a kernel parameter that takes whole numbers, and what the kernel
-// lets it have (https://docs.kernel.org/admin-guide/sysctl/).
+// number is a kernel parameter with whole numbers, and the values that the kernel
+// accepts (https://docs.kernel.org/admin-guide/sysctl/).
 type number struct {
-	name      string // * for one part of it
+	name      string // * matches one component
 	low, high int64
-	count     int // how many numbers, with blanks between
+	count     int // how many numbers, separated by blanks
 }
 
-// What the kernel keeps as an int.
+// The range of an int in the kernel.
 const (
 	lowInt  = math.MinInt32
 	highInt = math.MaxInt32
 )
 
-// numbers are the parameters that images set, of which the kernel would refuse
-// another value at boot, where nobody reads that.
+// numbers are parameters that images set. The kernel would refuse other values at
+// boot, where no person sees the error.
 var numbers = []number{
 	{"kernel.panic", lowInt, highInt, 1}, {"kernel.panic_on_oops", 0, 1, 1}, {"kernel.hung_task_panic", 0, 1, 1}, {"kernel.softlockup_panic", 0, 1, 1},
 	{"kernel.pid_max", 301, 1 << 22, 1}, {"kernel.threads-max", 20, highInt, 1}, {"kernel.sysrq", 0, 511, 1}, {"kernel.modules_disabled", 0, 1, 1},
@@ -49,28 +49,29 @@ var numbers = []number{
 	{"net.bridge.bridge-nf-call-iptables", 0, 1, 1}, {"net.bridge.bridge-nf-call-ip6tables", 0, 1, 1}, {"net.bridge.bridge-nf-call-arptables", 0, 1, 1},
 }
 
-// need is what a node can live with.
+// need is a parameter's range on a working node.
 type need struct {
-	name        string // * for one part of it
+	name        string // * matches one component
 	least, most int64
 	why         string
 }
 
 const (
 	whyProtected = "the kubelet, whose configuration has protectKernelDefaults, does not start"
-	whyForwarded = "pods reach nobody"
+	whyForwarded = "pods have no network"
 )
 
-// needs are the parameters without which a node is none. Those that the kubelet
-// protects are setupKernelTunables in pkg/kubelet/cm/container_manager_linux.go.
+// needs are the parameters that a node depends on. Those that the kubelet protects
+// are setupKernelTunables in pkg/kubelet/cm/container_manager_linux.go.
 var needs = []need{
 	{"kernel.panic", 10, 10, whyProtected}, {"kernel.panic_on_oops", 1, 1, whyProtected}, {"vm.overcommit_memory", 1, 1, whyProtected}, {"vm.panic_on_oom", 0, 0, whyProtected},
 	{"kernel.keys.root_maxkeys", 1_000_000, 1_000_000, whyProtected}, {"kernel.keys.root_maxbytes", 25_000_000, 25_000_000, whyProtected},
 	{"net.ipv4.ip_forward", 1, 1, whyForwarded}, {"net.ipv4.conf.*.forwarding", 1, 1, whyForwarded},
-	{"net.bridge.bridge-nf-call-iptables", 1, 1, "services cannot be reached from pods behind bridges"},
-	{"net.bridge.bridge-nf-call-ip6tables", 1, 1, "services cannot be reached from pods behind bridges"},
-	{"kernel.modules_disabled", 0, 0, "the modules of kube-proxy and of volumes could not be loaded"},
-	// Below the kernel's own defaults; a kubelet watches every pod's files.
+	{"net.bridge.bridge-nf-call-iptables", 1, 1, "pods behind bridges cannot reach services"},
+	{"net.bridge.bridge-nf-call-ip6tables", 1, 1, "pods behind bridges cannot reach services"},
+	{"kernel.modules_disabled", 0, 0, "kube-proxy and volumes could not load their modules"},
+	// The minimum is below the kernel's defaults. A kubelet watches every pod's
+	// files.
 	{"fs.inotify.max_user_instances", 128, highInt, "the kubelet and containerd could not watch files"},
 	{"fs.inotify.max_user_watches", 8192, highInt, "the kubelet and containerd could not watch files"},
 	{"fs.file-max", 65536, math.MaxInt64, "containerd and the pods could not open their files"},
@@ -78,13 +79,13 @@ var needs = []need{
 	{"kernel.threads-max", 32768, highInt, "the pods' processes could not be started"},
 }
 
-// reserved is the parameter of the ports that no connection may take.
+// reserved is the parameter with the ports that no connection may use.
 const reserved = "net.ipv4.ip_local_reserved_ports"
 
 // numberForm is how the kernel reads a number: decimal, octal or hexadecimal.
 var numberForm = regexp.MustCompile(`^-?(0|0[xX][0-9a-fA-F]+|0[0-7]+|[1-9][0-9]*)$`)
 
-// isParameter says whether a name is that of a row.
+// isParameter says whether a name matches a row's name.
 func isParameter(row, name string) bool {
 	rows, parts := strings.Split(row, "."), strings.Split(name, ".")
 	if len(rows) != len(parts) {
@@ -98,8 +99,8 @@ func isParameter(row, name string) bool {
 	return true
 }
 
-// checkParameter refuses a value that a parameter cannot have, and one with
-// which no node works. What is in no row is the kernel's to judge.
+// checkParameter refuses a value that a parameter cannot have, and a value with
+// which no node works. The kernel judges parameters without a row.
 func checkParameter(name, value string) error {
 	for _, n := range numbers {
 		lower := strings.ToLower(name)
@@ -107,7 +108,7 @@ func checkParameter(name, value string) error {
 			continue
 		}
 		if !isParameter(n.name, name) {
-			return fmt.Errorf("has no effect, because the kernel's names have small letters: write %s", lower)
+			return fmt.Errorf("has no effect, because the kernel's names are in lower case: write %s", lower)
 		}
 		got, err := n.read(value)
 		if err != nil {
@@ -142,7 +143,7 @@ func (n number) read(value string) ([]int64, error) {
 		what = fmt.Sprintf("%d whole numbers", n.count)
 	}
 	if len(fields) != n.count {
-		return nil, fmt.Errorf("is no value of it, which takes %s from %d to %d", what, n.low, n.high)
+		return nil, fmt.Errorf("is not a valid value: the parameter takes %s from %d to %d", what, n.low, n.high)
 	}
 	return got, nil
 }
@@ -162,8 +163,8 @@ func checkNeed(name string, value int64) error {
 	return nil
 }
 
-// checkReserved makes sure that a list of reserved ports keeps the node's own
-// ones: another program could take the kubelet's otherwise.
+// checkReserved makes sure that a list of reserved ports contains the node's own
+// ports. Otherwise another program could take the kubelet's port.
 func checkReserved(value string) error {
 	has, err := ports(value)
 	if err != nil {
@@ -181,7 +182,7 @@ func checkReserved(value string) error {
 	return nil
 }
 
-// ports reads a list of ports and ranges of them.
+// ports reads a list of ports and port ranges.
 func ports(list string) (map[int]bool, error) {
 	all := map[int]bool{}
 	for part := range strings.SplitSeq(list, ",") {
@@ -192,7 +193,7 @@ func ports(list string) (map[int]bool, error) {
 		from, err1 := strconv.ParseUint(first, 10, 16)
 		to, err2 := strconv.ParseUint(last, 10, 16)
 		if err1 != nil || err2 != nil || from > to {
-			return nil, errors.New("is no list of ports and ranges such as 2703,9808-9809")
+			return nil, errors.New("is not a list of ports and ranges such as 2703,9808-9809")
 		}
 		for port := from; port <= to; port++ {
 			all[int(port)] = true

@@ -12,8 +12,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// manifest writes down what the image is. It comes last, when all of it is
-// true. Done means that the file says exactly what the machine has.
+// manifest describes the image in its manifest. It is the last step, when
+// everything is in place. It is done when the file describes the machine exactly.
 func (n *node) manifest() step {
 	return step{"manifest", func(ctx context.Context, h *host.Host) ([]plan.Action, error) {
 		actions, err := plan.Leftovers(h, manifest.Path)
@@ -33,7 +33,7 @@ func (n *node) manifest() step {
 			return nil, err
 		}
 		if !bytes.Equal(have, want) {
-			actions = append(actions, plan.Action{Verb: plan.Write, Target: manifest.Path, Reason: "the image tells what it is made of; the scrub restores from it",
+			actions = append(actions, plan.Action{Verb: plan.Write, Target: manifest.Path, Reason: "records what the image contains; the scrub restores files from the manifest",
 				Do: func(ctx context.Context, _ plan.Progress) error { return n.writeManifest(ctx, h) }})
 		}
 		bill, err := n.planSBOM(h, m)
@@ -41,8 +41,8 @@ func (n *node) manifest() step {
 	}}
 }
 
-// writeManifest describes the machine anew: between plan and deed the steps
-// before have changed it.
+// writeManifest describes the machine again: the steps before have changed it since
+// the plan.
 func (n *node) writeManifest(ctx context.Context, h *host.Host) error {
 	m, err := n.describe(ctx, h)
 	if err != nil {
@@ -51,13 +51,13 @@ func (n *node) writeManifest(ctx context.Context, h *host.Host) error {
 	return m.Save(h)
 }
 
-// writtenFiles are the files that provisioning writes, but for the templates,
-// which first boot fills in.
+// writtenFiles are the files that provisioning writes, without the templates, which
+// first boot fills in.
 func (n *node) writtenFiles() []plan.File {
 	return slices.Concat(n.unitFiles(), n.systemFiles(), n.authorityFiles(), []plan.File{modulesFile(), n.sysctlFile()})
 }
 
-// describe is what the manifest must say about the machine as it is.
+// describe is the manifest for the machine's present state.
 func (n *node) describe(ctx context.Context, h *host.Host) (*manifest.Manifest, error) {
 	old, err := manifest.Load(h)
 	if err != nil {
@@ -101,7 +101,7 @@ func (n *node) describe(ctx context.Context, h *host.Host) (*manifest.Manifest, 
 	return m, err
 }
 
-// record is a file as the manifest lists it.
+// record is a file's entry in the manifest.
 func record(f plan.File) manifest.File {
 	return manifest.File{Path: f.Path, Mode: manifest.Mode(f.Mode), Size: int64(len(f.Content)), SHA256: manifest.Sum(f.Content)}
 }

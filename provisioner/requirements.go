@@ -9,17 +9,18 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/human"
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// facts are what the step requirements reads from a live machine.
+// facts are the data that the step requirements reads from a live machine.
 type facts struct {
 	systemd bool   // systemd started the machine
 	init    string // name of process 1
 	uid     int
-	arch    string // of this program, and so of the machine
+	arch    string // of this program, and therefore of the machine
 	fips    bool   // the kernel runs in FIPS mode
 	places  []place
 }
@@ -31,17 +32,16 @@ type place struct {
 	host.Space
 }
 
-// Bytes that a first provision writes, rounded up: programs and the CNI
-// plugins unpacked, and packages with their downloads.
+// Bytes that a first provision writes, rounded up: programs, the unpacked CNI
+// plugins, and packages with their downloads.
 const (
-	needsPrograms = 256 << 20
-	needsPackages = 256 << 20
-	needsPlugins  = 160 << 20
+	needsPrograms = 270_000_000
+	needsPackages = 270_000_000
+	needsPlugins  = 170_000_000
 )
 
-// requirements comes first and changes nothing. It stops a provision that cannot
-// end well before it has begun. A mounted root passes: nothing can be done
-// there anyway.
+// requirements runs first and changes nothing. It stops a provision that cannot
+// succeed before it begins. An image root passes: it can only be planned.
 func (n *node) requirements() step {
 	return step{"requirements", func(_ context.Context, h *host.Host) ([]plan.Action, error) {
 		if !h.IsLive() {
@@ -55,24 +55,24 @@ func (n *node) requirements() step {
 	}}
 }
 
-// ask gathers the facts.
+// ask reads the facts.
 func (n *node) ask(h *host.Host) (facts, error) {
 	f := facts{systemd: h.HasSystemd(), uid: os.Geteuid(), arch: runtime.GOARCH}
 	comm, err := h.Content("/proc/1/comm")
 	if err != nil {
-		return f, fmt.Errorf("looking at process 1: %w", err)
+		return f, fmt.Errorf("reading the name of process 1: %w", err)
 	}
 	f.init = strings.TrimSpace(string(comm))
 	fips, err := h.Content("/proc/sys/crypto/fips_enabled")
 	if err != nil {
-		return f, fmt.Errorf("asking for FIPS mode: %w", err)
+		return f, fmt.Errorf("reading the FIPS mode: %w", err)
 	}
 	f.fips = strings.TrimSpace(string(fips)) == "1"
 	f.places = []place{
 		{path: n.distro.CommandFolder, needs: needsPrograms}, {path: "/opt", needs: needsPlugins},
 		{path: "/var", needs: needsPackages}, {path: n.distro.UnitFolder}, {path: "/etc"},
 	}
-	// On a machine that was provisioned before, what takes the space is there.
+	// A provisioned machine already has the files that take the space.
 	if m, err := manifest.Load(h); err == nil && m != nil {
 		for i := range f.places {
 			f.places[i].needs = 0
@@ -80,34 +80,34 @@ func (n *node) ask(h *host.Host) (facts, error) {
 	}
 	for i, p := range f.places {
 		if f.places[i].Space, err = h.Files.Space(p.path); err != nil {
-			return f, fmt.Errorf("asking for free space: %w", err)
+			return f, fmt.Errorf("reading the free space: %w", err)
 		}
 	}
 	return f, nil
 }
 
-// judge says all that stands against provisioning.
+// judge returns every reason against provisioning.
 func (n *node) judge(f facts) error {
 	var errs []error
 	if !f.systemd {
-		errs = append(errs, fmt.Errorf("this machine was not started by systemd (process 1 is %q), and the kubelet needs it; boot the base image as a machine, or a container with systemd as its first process", f.init))
+		errs = append(errs, fmt.Errorf("this machine was not started by systemd (process 1 is %q), but the kubelet needs systemd; boot the base image as a machine, or a container with systemd as its first process", f.init))
 	}
 	if f.uid != 0 {
-		errs = append(errs, surface.Errorf("this runs as user %d, and only root can make a node; %s", f.uid,
-			surface.Words{HCL: "let the communicator's user use sudo without a password", Flags: "run it as root"}))
+		errs = append(errs, surface.Errorf("eksnode runs as user %d, but only root can provision; %s", f.uid,
+			surface.Words{HCL: "let the communicator's user use sudo without a password", Flags: "run eksnode as root"}))
 	}
 	if f.arch != n.arch {
-		errs = append(errs, fmt.Errorf("this machine is %s, but the node shall be %s; choose a base image and an instance type of that architecture", f.arch, n.arch))
+		errs = append(errs, fmt.Errorf("this machine is %s, but the image is for %s; choose a base image and an instance type of that architecture", f.arch, n.arch))
 	}
 	if n.spec.FIPS && !f.fips {
-		errs = append(errs, surface.Errorf("this machine does not run in FIPS mode, and %s asks for it; %s", fieldFips, n.distro.FIPS.Enable))
+		errs = append(errs, surface.Errorf("this machine does not run in FIPS mode, but %s is set; %s", fieldFips, n.distro.FIPS.Enable))
 	}
 	for _, p := range f.places {
 		switch {
 		case p.ReadOnly:
 			errs = append(errs, fmt.Errorf("%s is on a read-only file system; remount it for writing, or choose a base image whose root can be written", p.path))
 		case p.FreeBytes < p.needs:
-			errs = append(errs, fmt.Errorf("%s has %d MiB free and needs %d; give the machine a larger disk", p.path, p.FreeBytes>>20, p.needs>>20))
+			errs = append(errs, fmt.Errorf("%s has %s free and needs %s; give the machine a larger disk", p.path, human.Size(int64(p.FreeBytes)), human.Size(int64(p.needs))))
 		}
 	}
 	return errors.Join(errs...)

@@ -9,8 +9,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// planSBOM plans the image's bill of materials beside its manifest m, for who
-// asked for it; one that is not asked for any more goes.
+// planSBOM plans the bill of materials next to the manifest m when sbom is set, and
+// its removal otherwise.
 func (n *node) planSBOM(h *host.Host, m *manifest.Manifest) ([]plan.Action, error) {
 	actions, err := plan.Leftovers(h, manifest.SBOMPath)
 	if err != nil {
@@ -22,7 +22,7 @@ func (n *node) planSBOM(h *host.Host, m *manifest.Manifest) ([]plan.Action, erro
 	}
 	if !n.spec.SBOM {
 		if have != nil {
-			actions = append(actions, plan.Action{Verb: plan.Remove, Target: manifest.SBOMPath, Reason: "it is not asked for any more",
+			actions = append(actions, plan.Action{Verb: plan.Remove, Target: manifest.SBOMPath, Reason: "sbom is no longer set",
 				Do: func(context.Context, plan.Progress) error { return h.Files.Remove(manifest.SBOMPath) }})
 		}
 		return actions, nil
@@ -31,11 +31,11 @@ func (n *node) planSBOM(h *host.Host, m *manifest.Manifest) ([]plan.Action, erro
 	if err != nil || bytes.Equal(have, want) {
 		return actions, err
 	}
-	return append(actions, plan.Action{Verb: plan.Write, Target: manifest.SBOMPath, Reason: "sbom was asked for",
+	return append(actions, plan.Action{Verb: plan.Write, Target: manifest.SBOMPath, Reason: "sbom is set",
 		Do: func(ctx context.Context, _ plan.Progress) error { return n.writeSBOM(ctx, h) }}), nil
 }
 
-// writeSBOM describes the machine anew, as writeManifest does.
+// writeSBOM describes the machine again, like writeManifest.
 func (n *node) writeSBOM(ctx context.Context, h *host.Host) error {
 	m, err := n.describe(ctx, h)
 	if err != nil {

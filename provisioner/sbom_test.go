@@ -9,7 +9,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 )
 
-func TestTheSBOMIsLaidDownForWhoAsks(t *testing.T) {
+func TestTheSBOMIsWrittenWhenSet(t *testing.T) {
 	h, d := installedDebian(t)
 	s := newSource(t)
 	spec := Spec{KubernetesVersion: "1.34.4", SourceURL: s.URL, Sources: Sources{SBOM: true}}

@@ -9,30 +9,30 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
 
-// Sources says from whom a node's assets come and what they must be.
+// Sources selects the publisher of assets and the lock file.
 type Sources struct {
-	// Publisher of what no package brings, `upstream` or `eks-bucket`. `upstream`
-	// is the release sites of Kubernetes and of each project, `eks-bucket` the
-	// public bucket of EKS' own builds. Defaults to the lock file's, or
-	// `upstream`.
+	// Publisher of assets, `upstream` or `eks-bucket`. `upstream` means the
+	// release sites of Kubernetes and of each project; `eks-bucket` means the
+	// public bucket with EKS builds. Defaults to the publisher in the lock file,
+	// or `upstream`.
 	Source string `json:"source,omitempty" mapstructure:"source"`
-	// Day of the EKS build, such as `2025-11-13`. Needed with `source =
-	// "eks-bucket"` when there is no lock file.
+	// Date of the EKS build, such as `2025-11-13`. Required with
+	// `source = "eks-bucket"` and no lock file.
 	EKSBuildDate string `json:"eks_build_date,omitempty" mapstructure:"eks_build_date"`
-	// Write a CycloneDX 1.5 bill of materials into the image, at
-	// `/etc/eks/eksnode/sbom.cdx.json`. Defaults to `false`.
+	// Write a CycloneDX 1.5 bill of materials to `/etc/eks/eksnode/sbom.cdx.json`
+	// in the image. Defaults to `false`.
 	SBOM bool `json:"sbom,omitempty" mapstructure:"sbom"`
-	// Lock is the content of a lock file: nothing else is installed then. It is
-	// no option; Local.LockFile is.
+	// Lock is the content of a lock file; nothing else is installed. Templates and
+	// flags set it with Local.LockFile.
 	Lock *asset.Lock `json:"lock,omitempty" mapstructure:"-" mapstructure-to-hcl2:",skip"`
 }
 
-// validate reports all problems at once. pinned are the versions of the Spec.
+// validate reports all problems. pinned is Spec.Versions.
 func (s Sources) validate(pinned map[string]string) error {
 	var errs []error
 	for _, a := range asset.Table() {
 		if _, set := pinned[a.ID]; set && a.EKS != nil && s.Source == asset.EKSBucket && a.Version != "" {
-			errs = append(errs, surface.Errorf("%s has no effect with %s, which has it in Kubernetes' version", fieldVersions.Key(a.ID), fieldSource.Is(s.Source)))
+			errs = append(errs, surface.Errorf("%s has no effect with %s, which has the asset in Kubernetes' version", fieldVersions.Key(a.ID), fieldSource.Is(s.Source)))
 		}
 	}
 	if s.Source != "" {
@@ -55,7 +55,7 @@ func (s Sources) validate(pinned map[string]string) error {
 	return errors.Join(errs...)
 }
 
-// choice is the form of an asset that a machine gets.
+// choice is the form of an asset for a machine.
 func (s Spec) choice(a asset.Asset, arch, commands string) asset.Choice {
 	return asset.Choice{
 		Kubernetes: s.KubernetesVersion, Arch: arch, Commands: commands,
@@ -64,8 +64,8 @@ func (s Spec) choice(a asset.Asset, arch, commands string) asset.Choice {
 	}
 }
 
-// Download is where an asset comes from, for those who fetch it elsewhere than
-// on the machine. An asset that no node gets is an error.
+// Download is the download of an asset, for callers that fetch it elsewhere than on
+// the machine. An asset that no node gets is an error.
 func (s Spec) Download(id, arch string) (asset.Download, error) {
 	a, err := knownAsset("download", id)
 	if err != nil {
@@ -74,9 +74,9 @@ func (s Spec) Download(id, arch string) (asset.Download, error) {
 	return a.For(s.choice(a, arch, ""))
 }
 
-// Choosable says why no machine, of whatever architecture, could get what every
-// node needs: because a field is missing or contradicts the lock. It is for
-// those who would rather know before there is a machine; Validate comes first.
+// Choosable returns the reason why no machine of any architecture could get the
+// assets that every node needs: a field is missing or contradicts the lock. It lets
+// a caller fail before a machine exists. Call Validate first.
 func (s Spec) Choosable() error {
 	for _, a := range asset.Table() {
 		if a.Chosen || !a.NeededBy(s.KubernetesVersion) {
@@ -87,7 +87,7 @@ func (s Spec) Choosable() error {
 		_, isLocked := s.Lock.Find(a.ID, s.KubernetesVersion, "arm64")
 		switch {
 		case err == nil || other == nil:
-		case isLocked: // says more than that amd64 is not
+		case isLocked: // says more than that amd64 is missing
 			return other
 		default:
 			return err

@@ -22,7 +22,7 @@ func lockOf(t *testing.T, entries ...asset.Locked) *asset.Lock {
 	return l
 }
 
-func TestSourcesThatAreRefused(t *testing.T) {
+func TestRefusedSources(t *testing.T) {
 	tampered := lockOf(t)
 	tampered.SHA256 = strings.Repeat("0", 64)
 	sum := lockOf(t).SHA256
@@ -33,10 +33,10 @@ func TestSourcesThatAreRefused(t *testing.T) {
 		"unknown":      {Spec{Sources: Sources{Source: "s3"}}, `source "s3" is not known; known are upstream, eks-bucket`},
 		"a date alone": {Spec{Sources: Sources{EKSBuildDate: "2025-11-13"}}, `eks_build_date has no effect without source = "eks-bucket"`},
 		"no date":      {Spec{Sources: Sources{Source: asset.EKSBucket, EKSBuildDate: "latest"}}, `eks_build_date "latest" must be a day, such as 2025-11-13`},
-		"a tampered lock": {Spec{Sources: Sources{Lock: tampered}}, "the lock file: its content has the SHA-256 " + sum + ", but it says " + tampered.SHA256 +
-			`: it was edited by hand or is damaged; restore it from version control, or remove it and make it anew with "eksnode lock"`},
+		"a tampered lock": {Spec{Sources: Sources{Lock: tampered}}, "the lock file: the content has the SHA-256 " + sum + ", but the field sha256 is " + tampered.SHA256 +
+			`: the file was edited by hand or is damaged; restore the file from version control, or delete it and create it again with "eksnode lock"`},
 		"a version of EKS'": {Spec{Sources: Sources{Source: asset.EKSBucket}, Versions: map[string]string{"ecr-credential-provider": "1.31.7"}},
-			`versions["ecr-credential-provider"] has no effect with source = "eks-bucket", which has it in Kubernetes' version`},
+			`versions["ecr-credential-provider"] has no effect with source = "eks-bucket", which has the asset in Kubernetes' version`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -46,7 +46,7 @@ func TestSourcesThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestTheLockTravelsInTheSpecAndDecides(t *testing.T) {
+func TestTheSpecContainsTheLock(t *testing.T) {
 	spec := Spec{KubernetesVersion: "1.34.4", Sources: Sources{Lock: lockOf(t, asset.Locked{
 		ID: "kubelet", Kubernetes: "1.34.4", Arch: "amd64", Version: "1.34.4", Origin: asset.EKSBucket, BuildDate: "2025-11-13", Size: 7, SHA256: strings.Repeat("a", 64),
 		URL: "https://amazon-eks.s3.us-west-2.amazonaws.com/1.34.4/2025-11-13/bin/linux/amd64/kubelet",

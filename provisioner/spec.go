@@ -1,5 +1,5 @@
-// Package provisioner makes a plain machine an EKS node: a Spec becomes a list
-// of steps, and each step knows what is left to do on a host.
+// Package provisioner turns a plain machine into an EKS node. A Spec becomes a
+// list of steps. Each step plans its remaining actions on a host.
 package provisioner
 
 import (
@@ -7,94 +7,95 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
 
-// Spec is what a node image shall be. The zero value is not valid:
-// KubernetesVersion is required.
+// Spec describes a node image. The zero value is not valid: KubernetesVersion is
+// required.
 //
-// Each field is the option itself, on every surface: its tag names the field in
-// HCL and JSON and, with dashes, the flag of `eksnode provision`. Its comment is
-// what the pages of docs say; the first sentence is the flag's help. A flag tag
-// "file" marks values that HCL takes as text and the command reads from files.
+// Each field is an option. Its tag is the name in HCL and JSON and, with dashes,
+// the flag of `eksnode provision`. Its comment is the text in docs; the first
+// sentence is the flag's help, and "Defaults to" the default in the help. The tag
+// flag:"file" marks values that are text in HCL and a file's name in flags.
 type Spec struct {
-	// Distribution to treat the machine as, whatever its `/etc/os-release`
-	// says. For derivatives that behave like a known one.
+	// Distribution ID, instead of the one in `/etc/os-release`. For derivatives
+	// that behave like a supported distribution.
 	Distro string `json:"distro,omitempty" mapstructure:"distro"`
-	// Kubelet version, complete, such as `1.34.4`. Nothing is resolved to
-	// "latest".
+	// Complete kubelet version, such as `1.34.4`. There is no "latest".
 	KubernetesVersion string `json:"kubernetes_version" mapstructure:"kubernetes_version" required:"true"`
 	Sources           `mapstructure:",squash"`
-	// Mirror or folder that has each asset at `URL/<publisher's
-	// host>/<publisher's path>`, the publisher's checksum file beside it. A
-	// folder of the machine is written `file:///media/mirror`. Defaults to the
-	// publishers' own sites.
+	// URL of a mirror or folder with the assets, instead of the publishers' sites.
+	// Each asset is at `URL/<publisher's host>/<publisher's path>`, next to the
+	// publisher's checksum file. A folder on the machine is
+	// `file:///media/mirror`.
 	SourceURL  string `json:"source_url,omitempty" mapstructure:"source_url"`
 	Containers `mapstructure:",squash"`
-	// Versions of assets other than those that go with `kubernetes_version`, by
-	// the asset's name. For example `{ "cni-plugins" = "1.9.1" }`.
+	// Asset versions by asset name, instead of those for `kubernetes_version`. For
+	// example `{ "cni-plugins" = "1.9.1" }`.
 	Versions map[string]string `json:"versions,omitempty" mapstructure:"versions"`
-	// SHA-256 that assets must have, in hexadecimal, by the asset's name. The
-	// checksum file of a pinned asset is not read.
+	// Required SHA-256 of assets in hexadecimal, by asset name. The publisher's
+	// checksum file for such an asset is not read.
 	Checksums map[string]string `json:"checksums,omitempty" mapstructure:"checksums"`
-	// Additional packages, by the distribution's own names. Those with which no
-	// node works, such as firewalld or a second kubelet, are refused.
+	// Additional packages, by their names in the distribution. Packages that break
+	// a node, such as firewalld or a second kubelet, are refused.
 	Packages []string `json:"packages,omitempty" mapstructure:"packages"`
-	// Additional kernel parameters, by names with dots. For example
-	// `{ "net.core.somaxconn" = "4096" }`. They hold from the next boot on; the
-	// builder machine keeps the values that it has. Values that a parameter cannot have, and
-	// those with which no node works, are refused.
+	// Additional kernel parameters (sysctls), by names with dots. For example
+	// `{ "net.core.somaxconn" = "4096" }`. New values apply from the next boot;
+	// the builder machine keeps its values. Invalid values and values that break a
+	// node are refused.
 	Sysctls map[string]string `json:"sysctls,omitempty" mapstructure:"sysctls"`
-	// Packages to install in one version and hold there, by name. Versions are
-	// written as the distribution does, such as
-	// `{ "containerd" = "1.7.24~ds1-6" }`; updates do not change these packages.
-	// Arch has no other versions than the newest.
+	// Packages to install and hold in one version, by package name. Versions have
+	// the form of the package manager, such as
+	// `{ "containerd" = "1.7.24~ds1-6" }`. Updates do not change these packages.
+	// Arch Linux offers only the newest version of a package.
 	PackageVersions map[string]string `json:"package_versions,omitempty" mapstructure:"package_versions"`
-	// Certificate authorities to trust, by a name of your choice. Each is one
-	// certificate in PEM, such as `{ "example" = file("ca.pem") }`.
+	// Certificate authorities to trust, by a name of your choice. Each value is
+	// one certificate in PEM, such as `{ "example" = file("ca.pem") }`.
 	CACertificates map[string]string `json:"ca_certificates,omitempty" mapstructure:"ca_certificates" flag:"file"`
-	// Arguments for the kernel's command line, such as
-	// `nvme_core.io_timeout=4294967295`. They hold from the next boot on. Those
-	// with which no node works, such as `root=`, are refused.
+	// Additional arguments for the kernel command line, such as
+	// `nvme_core.io_timeout=4294967295`. The arguments apply from the next boot.
+	// Arguments that break a node, such as `root=`, are refused.
 	KernelArguments []string `json:"kernel_arguments,omitempty" mapstructure:"kernel_arguments"`
-	// How containers name their GPUs, `envvar` or `volume-mounts`; installs
-	// NVIDIA's container toolkit. With `volume-mounts` a container without
-	// privileges gets at no GPU that it was not given; the device plugin's
-	// `deviceListStrategy` must be the same. The toolkit comes from a repository
-	// that the machine knows. Drivers are the base image's business.
+	// Device list strategy of the NVIDIA Container Toolkit, `envvar` or
+	// `volume-mounts`; installs the toolkit. With `volume-mounts`, an unprivileged
+	// container gets only the GPUs that the device plugin assigns. Set
+	// `deviceListStrategy` of the device plugin to the same value. The toolkit
+	// comes from a package repository that the machine already has. The base image
+	// must contain the drivers.
 	NVIDIAContainerToolkit string `json:"nvidia_container_toolkit,omitempty" mapstructure:"nvidia_container_toolkit"`
-	// Prepare the node for Elastic Fabric Adapter. This adds rdma-core, modules,
-	// lockable memory, and 5128 huge pages, which take 10 GiB from the next boot
-	// on and which `sysctls` may change.
+	// Prepare the node for Elastic Fabric Adapter. This adds rdma-core, kernel
+	// modules, lockable memory and 5128 huge pages. The huge pages take 10 GiB
+	// from the next boot; `sysctls` can change their number.
 	EFA bool `json:"efa,omitempty" mapstructure:"efa"`
-	// Stop unless the machine runs in FIPS mode. Turning it on belongs to the
-	// base image; the error says how.
+	// Fail unless the machine runs in FIPS mode. Enable FIPS mode in the base
+	// image; the error says how.
 	FIPS bool `json:"fips,omitempty" mapstructure:"fips"`
-	// What configures the node at its first boot, `eksnode` or `none`. With
-	// `eksnode` the node joins by a NodeConfig in user data and by
-	// `/etc/eks/bootstrap.sh`; `none` is for images with a first boot of their
-	// own. Defaults to `eksnode`.
+	// First boot of the image, `eksnode` or `none`. With `eksnode`, nodes join by
+	// a NodeConfig in user data or by `/etc/eks/bootstrap.sh`. Use `none` for an
+	// image with its own first boot. Defaults to `eksnode`.
 	Bootstrap string `json:"bootstrap,omitempty" mapstructure:"bootstrap"`
-	// Settings of the CIS benchmarks: `tmp-noexec`, `umask`, `audit`. With
-	// `tmp-noexec` nothing runs from `/tmp`, from the next boot on; a later build
-	// then needs another `remote_folder`. `umask` is 027 for people. `audit` is
-	// auditd, and rules for what a node is made of.
+	// CIS benchmark settings: `tmp-noexec`, `umask`, `audit`. With `tmp-noexec`,
+	// no program runs from `/tmp` after the next boot; a later build then needs
+	// another `remote_folder`. `umask` sets 027 for users who log in. `audit`
+	// installs auditd with rules for the files of a node.
 	Hardening []string `json:"hardening,omitempty" mapstructure:"hardening"`
 }
 
-// Local is what a provision uses on the Packer host or workstation. No machine
-// hears of these paths. Comments and tags mean the same as in Spec.
+// Local holds the options for files on the Packer host or workstation. The
+// builder machine does not get these paths. Comments and tags mean the same as in
+// Spec.
 type Local struct {
-	// Lock file, which `eksnode lock` makes. Anything that is not what the file
-	// says is refused. The file lies on the Packer host.
+	// Lock file from `eksnode lock`. Downloads and images that differ from the
+	// lock file are refused. The file is on the Packer host.
 	LockFile string `mapstructure:"lock_file"`
-	// OCI archives to search for images before any registry. They are files on
-	// the Packer host that `docker save`, `skopeo` or `ctr images export` wrote.
+	// OCI archives to search for images before any registry. The archives are
+	// files on the Packer host, from `docker save`, `skopeo` or
+	// `ctr images export`.
 	ImageArchives []string `mapstructure:"image_archives"`
-	// Folder that keeps downloads. It lies on the Packer host and has the images
-	// and, with `download_on = "packer-host"`, everything. Defaults to
-	// `eksnode/assets` in the user's cache folder.
+	// Cache folder for downloads. The folder is on the Packer host and contains
+	// the images and, with `download_on = "packer-host"`, all downloads. Defaults
+	// to `eksnode/assets` in the user's cache folder.
 	CacheFolder string `mapstructure:"cache_folder"`
 }
 
-// Cache is the folder that keeps downloads.
+// Cache returns the cache folder for downloads.
 func (l Local) Cache() (string, error) {
 	if l.CacheFolder != "" {
 		return l.CacheFolder, nil
@@ -102,9 +103,9 @@ func (l Local) Cache() (string, error) {
 	return asset.DefaultCache()
 }
 
-// Check refuses paths that would have no effect with a spec.
+// Check returns an error for options that have no effect with a spec.
 func (l Local) Check(s Spec) error {
-	// A list that is not known yet is empty, and not nil.
+	// A list that HCL does not know yet is empty, not nil.
 	if len(l.ImageArchives) > 0 && s.Images == nil && s.PauseImage == "" {
 		return surface.Errorf("%s has no effect without %s or %s: name those that the node shall have", fieldImageArchives, fieldImages, fieldPauseImage)
 	}

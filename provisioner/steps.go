@@ -11,29 +11,29 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// Steps are what makes a machine of this distribution and architecture (in
-// Go's spelling) a node, in order. Each step is a phase of its own: it starts
-// only when those before it went through. The steps can be planned on any
-// host, also a mounted root; applied they need the live machine, because
-// package managers do.
+// Steps are the steps, in order, that turn a machine of this distribution and
+// architecture (as Go spells it) into a node. Each step is a phase of its own: it
+// starts only after the previous ones succeeded. Steps can be planned on any host,
+// also on an image root. Applying them needs the live machine, because package
+// managers do.
 func Steps(spec Spec, d distros.Distro, arch string) ([]plan.Item, error) {
 	return SuppliedSteps(spec, d, Inputs{Arch: arch, Command: selfPath})
 }
 
-// Inputs are what the steps of a spec need from outside the machine.
+// Inputs are the inputs of a spec's steps from outside the machine.
 type Inputs struct {
 	// Arch is the machine's architecture, amd64 or arm64.
 	Arch string
-	// Command is the file of the program that becomes the node's own command.
+	// Command is the program file that becomes the node's eksnode command.
 	Command string
-	// Supply brings images; nil where nobody does.
+	// Supply delivers images; nil means none.
 	Supply Supply
-	// SupplyAssets takes the downloads from Supply too.
+	// SupplyAssets makes downloads come from Supply too.
 	SupplyAssets bool
 }
 
-// Supply brings what a machine does not fetch itself. Wanted names a download
-// or an image, and Supplied is its content.
+// Supply delivers files that a machine does not fetch itself. Wanted names a
+// download or an image, and Supplied is its content.
 type (
 	Supply   = asset.Supply
 	Wanted   = asset.Wanted
@@ -60,24 +60,24 @@ func SuppliedSteps(spec Spec, d distros.Distro, in Inputs) ([]plan.Item, error) 
 	return append(items, n.templates(), n.units(), n.system(), n.modules(), n.sysctls(), n.kernelArguments(), n.swap(), n.images(), n.command(), n.firstBoot(), n.labels(), n.manifest()), nil
 }
 
-// node is what all steps know.
+// node is the data that all steps share.
 type node struct {
 	spec      Spec
 	distro    distros.Distro
 	arch      string
 	downloads []asset.Download
 	source    asset.Source
-	// containers are the images, which supply brings; nil where nobody does.
+	// containers are the images, which supply delivers; nil means none.
 	containers []wanted
 	supply     asset.Supply
-	// self is the running program, which becomes the node's own command.
+	// self is the running program, which becomes the node's eksnode command.
 	self string
 }
 
-// selfPath is the running program, also when its file was removed.
+// selfPath is the running program, also after its file was removed.
 const selfPath = "/proc/self/exe"
 
-// newNode makes a node of a valid spec.
+// newNode makes a node from a valid spec.
 func newNode(spec Spec, d distros.Distro, arch string) (*node, error) {
 	if arch != "amd64" && arch != "arm64" {
 		return nil, fmt.Errorf("the architecture %q is not supported; EKS nodes are amd64 (x86_64) or arm64 (aarch64)", arch)
@@ -116,7 +116,7 @@ func (n *node) has(asset string) bool {
 	return false
 }
 
-// step is a plan.Item whose phase is its own.
+// step is a plan.Item that is a phase of its own.
 type step struct {
 	id   string
 	find func(context.Context, *host.Host) ([]plan.Action, error)

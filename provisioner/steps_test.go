@@ -27,7 +27,7 @@ func debianNode(t *testing.T, spec Spec) *node {
 	return n
 }
 
-func TestStepsRefuse(t *testing.T) {
+func TestRefusedSteps(t *testing.T) {
 	d, err := distros.ByID("debian")
 	require.NoError(t, err)
 	_, err = Steps(Spec{}, d, "amd64")
@@ -51,7 +51,7 @@ func TestEachStepIsAPhase(t *testing.T) {
 	assert.Equal(t, "manifest", items[len(items)-1].ID())
 }
 
-func TestPreflightJudges(t *testing.T) {
+func TestRequirements(t *testing.T) {
 	good := facts{systemd: true, init: "systemd", arch: "amd64", places: []place{{path: "/usr/bin", needs: 10 << 20, Space: host.Space{FreeBytes: 10 << 20}}}}
 	tests := map[string]struct {
 		change func(*facts)
@@ -59,18 +59,18 @@ func TestPreflightJudges(t *testing.T) {
 	}{
 		"good": {func(*facts) {}, ""},
 		"no systemd": {func(f *facts) { f.systemd, f.init = false, "sshd" },
-			`this machine was not started by systemd (process 1 is "sshd"), and the kubelet needs it; boot the base image as a machine, or a container with systemd as its first process`},
+			`this machine was not started by systemd (process 1 is "sshd"), but the kubelet needs systemd; boot the base image as a machine, or a container with systemd as its first process`},
 		"not root": {func(f *facts) { f.uid = 1000 },
-			"this runs as user 1000, and only root can make a node; let the communicator's user use sudo without a password"},
+			"eksnode runs as user 1000, but only root can provision; let the communicator's user use sudo without a password"},
 		"another architecture": {func(f *facts) { f.arch = "arm64" },
-			"this machine is arm64, but the node shall be amd64; choose a base image and an instance type of that architecture"},
+			"this machine is arm64, but the image is for amd64; choose a base image and an instance type of that architecture"},
 		"read-only": {func(f *facts) { f.places[0].ReadOnly = true },
 			"/usr/bin is on a read-only file system; remount it for writing, or choose a base image whose root can be written"},
 		"a full disk": {func(f *facts) { f.places[0].FreeBytes = 3 << 20 },
-			"/usr/bin has 3 MiB free and needs 10; give the machine a larger disk"},
+			"/usr/bin has 3.1 MB free and needs 10.5 MB; give the machine a larger disk"},
 		"all at once": {func(f *facts) { f.systemd, f.init, f.uid = false, "init", 7 },
-			"this machine was not started by systemd (process 1 is \"init\"), and the kubelet needs it; boot the base image as a machine, or a container with systemd as its first process\n" +
-				"this runs as user 7, and only root can make a node; let the communicator's user use sudo without a password"},
+			"this machine was not started by systemd (process 1 is \"init\"), but the kubelet needs systemd; boot the base image as a machine, or a container with systemd as its first process\n" +
+				"eksnode runs as user 7, but only root can provision; let the communicator's user use sudo without a password"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -87,9 +87,8 @@ func TestPreflightJudges(t *testing.T) {
 	}
 }
 
-// TestPreflightAsksTheLiveMachine runs where the tests run, which systemd did
-// not start.
-func TestPreflightAsksTheLiveMachine(t *testing.T) {
+// TestRequirementsOfTheLiveMachine runs on a machine that systemd did not start.
+func TestRequirementsOfTheLiveMachine(t *testing.T) {
 	livetest.Run(t, func(t *testing.T, h *host.Host) {
 		require.NoError(t, os.RemoveAll("/run/systemd/system"))
 		_, err := debianNode(t, Spec{KubernetesVersion: "1.34.4"}).requirements().Plan(t.Context(), h)
@@ -107,7 +106,7 @@ func TestPreflightAsksTheLiveMachine(t *testing.T) {
 
 func TestSysctlFile(t *testing.T) {
 	n := debianNode(t, Spec{KubernetesVersion: "1.34.4", Sysctls: map[string]string{"vm.swappiness": " 30 ", "net.ipv4.conf.eth0/100.rp_filter": "2"}})
-	assert.Equal(t, `# What the kubelet, kube-proxy and the VPC CNI need of the kernel.
+	assert.Equal(t, `# Kernel settings that the kubelet, kube-proxy and the VPC CNI need.
 fs.inotify.max_user_instances = 8192
 fs.inotify.max_user_watches = 524288
 kernel.panic = 10
@@ -123,27 +122,26 @@ vm.swappiness = 30
 	assert.Equal(t, "/proc/sys/net/ipv4/conf/eth0.100/rp_filter", sysctlPath("net.ipv4.conf.eth0/100.rp_filter"))
 }
 
-// TestSetSysctl changes nothing: the kernel is that of the machine the tests
-// run on.
+// TestSetSysctl changes nothing: the kernel belongs to the machine that runs the
+// tests.
 func TestSetSysctl(t *testing.T) {
 	h, err := host.Live()
 	require.NoError(t, err)
 	defer h.Close()
-	require.ErrorContains(t, setSysctl(h, "net.ipv4.ip_default_ttl", "banana"), "the kernel does not take this value: ")
+	require.ErrorContains(t, setSysctl(h, "net.ipv4.ip_default_ttl", "banana"), "the kernel refuses this value: ")
 	require.NoError(t, setSysctl(h, "net.no.such", "1"), "another kernel may have it")
 	ttl, err := h.Content("/proc/sys/net/ipv4/ip_default_ttl")
 	require.NoError(t, err)
 	require.NoError(t, setSysctl(h, "net.ipv4.ip_default_ttl", strings.TrimSpace(string(ttl))))
 }
 
-// Nothing that a node's kernel shall have is taken from the builder machine:
-// 5128 huge pages are 10 GiB, and a kernel that may load no module may not until
-// it restarts.
+// The builder machine keeps its kernel settings: 5128 huge pages take 10 GiB, and a
+// kernel that may load no module cannot until a restart.
 func TestTheBuilderMachineKeepsItsKernelsSettings(t *testing.T) {
 	livetest.Run(t, func(t *testing.T, h *host.Host) {
 		n := debianNode(t, Spec{KubernetesVersion: "1.34.4", EFA: true, Sysctls: map[string]string{"vm.min_free_kbytes": "2147483647", "kernel.yama.ptrace_scope": "3", "user.max_user_namespaces": "0"}})
 		require.NoError(t, os.RemoveAll("/run/systemd/container"))
-		require.NoError(t, unix.Mount("tmpfs", "/proc/sys", "tmpfs", 0, "")) // it stands for the kernel
+		require.NoError(t, unix.Mount("tmpfs", "/proc/sys", "tmpfs", 0, "")) // it replaces the kernel's settings
 		for name := range n.allSysctls() {
 			require.NoError(t, os.MkdirAll(filepath.Dir(sysctlPath(name)), 0o755))
 			require.NoError(t, os.WriteFile(sysctlPath(name), []byte("untouched"), 0o644))
@@ -163,7 +161,7 @@ func TestTheBuilderMachineKeepsItsKernelsSettings(t *testing.T) {
 	})
 }
 
-// Settings of the network are tried in another one.
+// Network settings are tried in a separate network namespace.
 func TestTheBuilderMachineKeepsItsNetworksSettings(t *testing.T) {
 	livetest.Run(t, func(t *testing.T, h *host.Host) {
 		require.NoError(t, os.RemoveAll("/run/systemd/container"))
@@ -177,7 +175,7 @@ func TestTheBuilderMachineKeepsItsNetworksSettings(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, string(before), string(after))
 		n.spec.Sysctls["net.ipv4.ip_default_ttl"] = "banana"
-		require.ErrorContains(t, n.trySysctls(h), "setting net.ipv4.ip_default_ttl = banana: the kernel does not take this value: ")
+		require.ErrorContains(t, n.trySysctls(h), "setting net.ipv4.ip_default_ttl = banana: the kernel refuses this value: ")
 	})
 }
 
@@ -193,13 +191,13 @@ func TestWithoutSwap(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			assert.Equal(t, test.want, withoutSwap(test.text))
-			assert.Equal(t, test.want, withoutSwap(withoutSwap(test.text)), "twice is as once")
+			assert.Equal(t, test.want, withoutSwap(withoutSwap(test.text)), "a second run changes nothing")
 		})
 	}
 	assert.Equal(t, "/a b\\c", unescape(`/a\040b\134c`))
 }
 
-func TestTemplatesAreLaidDown(t *testing.T) {
+func TestTemplatesAreWritten(t *testing.T) {
 	var paths []string
 	for _, f := range debianNode(t, Spec{KubernetesVersion: "1.34.4"}).templateFiles() {
 		paths = append(paths, f.Path)

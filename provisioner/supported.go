@@ -10,12 +10,12 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
 
-// supportedBy checks what only the distribution tells: settings that contradict it
-// or would have no effect there. It reports all problems at once.
+// supportedBy returns the settings that contradict the distribution or have no
+// effect on it, all problems at once.
 func (s Spec) supportedBy(d distros.Distro, minor int) error {
 	var errs []error
 	if s.Distro != "" && s.Distro != d.ID {
-		errs = append(errs, surface.Errorf("%s %q was asked for, and this is %q", fieldDistro, s.Distro, d.ID))
+		errs = append(errs, surface.Errorf("%s is %q, but this machine is %q", fieldDistro, s.Distro, d.ID))
 	}
 	if d.NewestKubernetes > 0 && minor > d.NewestKubernetes {
 		errs = append(errs, surface.Errorf("%s %q does not run on %s: the newest is 1.%d; %s", fieldKubernetesVersion, s.KubernetesVersion, d.Name, d.NewestKubernetes, d.Differs))
@@ -29,13 +29,13 @@ func (s Spec) supportedBy(d distros.Distro, minor int) error {
 			values map[string]string
 		}{{fieldVersions, s.Versions}, {fieldChecksums, s.Checksums}} {
 			if _, set := field.values[a.ID]; set {
-				errs = append(errs, surface.Errorf("%s has no effect on %s: it has %s as a package", field.name.Key(a.ID), d.Name, a.ID))
+				errs = append(errs, surface.Errorf("%s has no effect on %s, which has %s as a package", field.name.Key(a.ID), d.Name, a.ID))
 			}
 		}
 	}
 	if !d.HasPackages() {
 		for _, name := range s.Packages {
-			errs = append(errs, surface.Errorf("%s: %s has no package manager, so it cannot have %q", fieldPackages, d.Name, name))
+			errs = append(errs, surface.Errorf("%s: %s has no package manager, so %q cannot be installed", fieldPackages, d.Name, name))
 		}
 	}
 	for _, settings := range d.Settings() {
@@ -52,7 +52,7 @@ func (s Spec) supportedBy(d distros.Distro, minor int) error {
 	}
 	for _, o := range s.options() {
 		if o.needs != "" && !d.Can(o.needs) {
-			errs = append(errs, surface.Errorf("%s: %s does not have it", surface.Name(o.needs), d.Name))
+			errs = append(errs, surface.Errorf("%s: %s does not support it", surface.Name(o.needs), d.Name))
 		}
 	}
 	if s.FIPS && d.FIPS.Enable == "" {

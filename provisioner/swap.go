@@ -11,8 +11,8 @@ import (
 
 const fstab = "/etc/fstab"
 
-// swap turns swap off, because a kubelet does not start with it: now, and in
-// fstab(5). In a container the kernel's swap is the host's and stays.
+// swap turns swap off, because a kubelet does not start with swap: now, and in
+// fstab(5). In a container the kernel's swap belongs to the host and stays.
 func (n *node) swap() step {
 	return step{"swap", func(_ context.Context, h *host.Host) ([]plan.Action, error) {
 		actions, err := planFstab(h)
@@ -35,7 +35,7 @@ func (n *node) swap() step {
 func planFstab(h *host.Host) ([]plan.Action, error) {
 	text, err := h.Content(fstab)
 	if err != nil {
-		return nil, fmt.Errorf("looking for swap: %w", err)
+		return nil, fmt.Errorf("reading fstab: %w", err)
 	}
 	without := withoutSwap(string(text))
 	if without == string(text) {
@@ -43,7 +43,7 @@ func planFstab(h *host.Host) ([]plan.Action, error) {
 	}
 	attr, err := h.Files.Attributes(fstab)
 	if err != nil {
-		return nil, fmt.Errorf("looking for swap: %w", err)
+		return nil, fmt.Errorf("reading fstab: %w", err)
 	}
 	return []plan.Action{{Verb: plan.Write, Target: fstab, Reason: "a kubelet does not start with swap",
 		Do: func(context.Context, plan.Progress) error { return h.Files.WriteFile(fstab, []byte(without), attr) }}}, nil
@@ -67,7 +67,7 @@ func activeSwap(h *host.Host) ([]string, error) {
 	}
 	text, err := h.Content("/proc/swaps")
 	if err != nil {
-		return nil, fmt.Errorf("looking for swap: %w", err)
+		return nil, fmt.Errorf("reading the active swap: %w", err)
 	}
 	var names []string
 	for line := range strings.Lines(string(text)) {
@@ -78,7 +78,7 @@ func activeSwap(h *host.Host) ([]string, error) {
 	return names, nil
 }
 
-// unescape reads the kernel's octal escapes of blanks and backslashes.
+// unescape decodes the kernel's octal escapes of blanks and backslashes.
 func unescape(s string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }

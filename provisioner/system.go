@@ -12,9 +12,9 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// system carries out what the distribution's network stack, security module,
-// time keeper and quirks ask for, and the options of the spec. It asks the distribution's value and never
-// its name.
+// system applies the settings of the distribution's network stack, security module,
+// time keeper and quirks, and the options of the spec. It uses the distribution's
+// data and never its name.
 func (n *node) system() step {
 	return step{"system", func(ctx context.Context, h *host.Host) ([]plan.Action, error) {
 		actions, err := n.planRemoved(ctx, h)
@@ -66,7 +66,7 @@ func (n *node) systemFiles() []plan.File {
 	return files
 }
 
-// planRemoved plans the removal of packages that are in a node's way.
+// planRemoved plans the removal of packages that prevent a node from working.
 func (n *node) planRemoved(ctx context.Context, h *host.Host) ([]plan.Action, error) {
 	why := map[string]string{}
 	var names []string
@@ -82,7 +82,7 @@ func (n *node) planRemoved(ctx context.Context, h *host.Host) ([]plan.Action, er
 	pm := n.distro.PackageManager
 	have, err := pm.Installed(ctx, h, names)
 	switch {
-	case errors.Is(err, host.ErrMountedRoot): // nothing tells; say what a run would ask
+	case errors.Is(err, host.ErrMountedRoot): // the plan contains what a live run would check
 		have = map[string]string{}
 		for _, name := range names {
 			have[name] = "unknown"
@@ -102,8 +102,8 @@ func (n *node) planRemoved(ctx context.Context, h *host.Host) ([]plan.Action, er
 
 const nothing = "/dev/null"
 
-// planMasks plans the links to /dev/null that are missing. What is at such a
-// path is replaced: a link there, or a copy of the unit that is to be masked.
+// planMasks plans the missing links to /dev/null. A link, or a copy of the unit, at
+// such a path is replaced.
 func planMasks(h *host.Host, masks []distros.Masked) ([]plan.Action, error) {
 	var links []plan.SymbolicLink
 	for _, m := range masks {
@@ -112,7 +112,7 @@ func planMasks(h *host.Host, masks []distros.Masked) ([]plan.Action, error) {
 	return plan.Links(h, links)
 }
 
-// planEnabled plans that units start at boot which the image has.
+// planEnabled plans to enable units that the image has.
 func planEnabled(h *host.Host, units []string) ([]plan.Action, error) {
 	var actions []plan.Action
 	for _, unit := range units {
@@ -128,7 +128,7 @@ func planEnabled(h *host.Host, units []string) ([]plan.Action, error) {
 			return nil, err
 		}
 		if len(links) == 0 {
-			actions = append(actions, plan.Action{Verb: plan.Enable, Target: unit, Reason: "a node whose clock is wrong is not let into the cluster",
+			actions = append(actions, plan.Action{Verb: plan.Enable, Target: unit, Reason: "a cluster refuses a node with a wrong clock",
 				Do: func(ctx context.Context, _ plan.Progress) error {
 					_, err := h.Run(ctx, host.Command{Argv: []string{"systemctl", "enable", "--no-reload", unit}})
 					return err
@@ -138,12 +138,12 @@ func planEnabled(h *host.Host, units []string) ([]plan.Action, error) {
 	return actions, nil
 }
 
-// seLinuxPolicy is there when the kernel enforces or records by a policy.
+// seLinuxPolicy exists when the kernel enforces or logs a policy.
 const seLinuxPolicy = "/sys/fs/selinux/policy"
 
-// labels gives what was written the contexts of the machine's policy: a file
-// gets its folder's by itself, and the policy may want another. Where no policy
-// is loaded there is nothing to go by.
+// labels gives the written files the contexts of the machine's policy: a new file
+// has its folder's context, but the policy may demand another. It does nothing
+// without a loaded policy.
 func (n *node) labels() step {
 	return step{"labels", func(ctx context.Context, h *host.Host) ([]plan.Action, error) {
 		check := n.distro.Security.CheckLabels
@@ -157,14 +157,14 @@ func (n *node) labels() step {
 		}
 		out, err := h.Run(ctx, host.Command{Argv: append(slices.Clone(check), paths...)})
 		if err != nil {
-			return nil, fmt.Errorf("comparing files with the security policy: %w", err)
+			return nil, fmt.Errorf("comparing files with the SELinux policy: %w", err)
 		}
 		if strings.TrimSpace(string(out)) == "" {
 			return nil, nil
 		}
 		relabel := append(slices.Clone(n.distro.Security.Relabel), paths...)
 		return []plan.Action{{
-			Verb: plan.Run, Target: strings.Join(n.distro.Security.Relabel, " "), Reason: "the security policy wants other contexts for " + relabeled(string(out)),
+			Verb: plan.Run, Target: strings.Join(n.distro.Security.Relabel, " "), Reason: "the SELinux policy demands other contexts for " + relabeled(string(out)),
 			Do: func(ctx context.Context, _ plan.Progress) error {
 				_, err := h.Run(ctx, host.Command{Argv: relabel})
 				return err
@@ -173,7 +173,7 @@ func (n *node) labels() step {
 	}}
 }
 
-// relabeled counts the files that restorecon(8) names, one a line.
+// relabeled summarizes the files that restorecon(8) prints, one a line.
 func relabeled(said string) string {
 	lines := strings.Split(strings.TrimSpace(said), "\n")
 	words := strings.Fields(lines[0])
@@ -187,7 +187,7 @@ func relabeled(said string) string {
 	return fmt.Sprintf("%s and %d more", first, len(lines)-1)
 }
 
-// written are the paths that provisioning writes and that are there.
+// written are the existing paths that provisioning writes.
 func (n *node) written(h *host.Host) ([]string, error) {
 	paths := []string{n.commandPath()}
 	for _, f := range folders() {

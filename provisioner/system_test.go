@@ -24,13 +24,13 @@ func nodeOf(t *testing.T, id string, spec Spec) *node {
 	return n
 }
 
-// Every distribution's settings are laid down, twice as once.
-func TestSystemIsLaidDown(t *testing.T) {
+// Every distribution's settings are written, and a second run changes nothing.
+func TestSystemSettingsAreWritten(t *testing.T) {
 	for _, d := range distros.All() {
 		t.Run(d.ID, func(t *testing.T) {
 			d.Quirks = append([]distros.Quirk(nil), d.Quirks...)
 			for i := range d.Quirks {
-				d.Quirks[i].Removed = nil // needs the machine itself
+				d.Quirks[i].Removed = nil // removing needs the live machine
 			}
 			h := bare(t, d)
 			n, err := newNode(Spec{KubernetesVersion: "1.34.4"}, d, "amd64")
@@ -56,8 +56,8 @@ func TestSystemIsLaidDown(t *testing.T) {
 	}
 }
 
-// Whoever keeps routes and addresses off the VPC CNI does so on every
-// distribution that has such a stack.
+// Distributions with the same network stack keep routes and addresses off the VPC
+// CNI's interfaces in the same way.
 func TestEveryNetworkStackLeavesThePodsInterfacesAlone(t *testing.T) {
 	content := map[string]string{
 		"systemd-networkd":              "ManageForeignRoutes=no\nManageForeignRoutingPolicyRules=no",
@@ -68,7 +68,7 @@ func TestEveryNetworkStackLeavesThePodsInterfacesAlone(t *testing.T) {
 	}
 	for _, d := range distros.All() {
 		want, known := content[d.Network.Name]
-		require.True(t, known, "what does %s need?", d.Network.Name)
+		require.True(t, known, "no expectation for the stack %s", d.Network.Name)
 		var all strings.Builder
 		for _, f := range d.Network.Files {
 			all.WriteString(f.Content)
@@ -77,7 +77,7 @@ func TestEveryNetworkStackLeavesThePodsInterfacesAlone(t *testing.T) {
 	}
 }
 
-func TestMasksReplaceWhatIsThere(t *testing.T) {
+func TestMasksReplaceExistingUnits(t *testing.T) {
 	masks := []distros.Masked{{Path: "/etc/systemd/system/x.service", Why: "a test"}}
 	for name, lay := range map[string]func(file string) error{
 		"nothing":      func(string) error { return nil },
@@ -104,12 +104,12 @@ func TestMasksReplaceWhatIsThere(t *testing.T) {
 	require.EqualError(t, err, "linking /etc/systemd/system/x.service: something else is there; remove it")
 }
 
-func TestATimeKeeperThatIsThereStartsAtBoot(t *testing.T) {
+func TestAnInstalledTimeKeeperStartsAtBoot(t *testing.T) {
 	h := bare(t, nodeOf(t, "rhel", Spec{}).distro)
 	const unit = "/usr/lib/systemd/system/chronyd.service"
 	actions, err := planEnabled(h, []string{"chronyd.service"})
 	require.NoError(t, err)
-	assert.Empty(t, actions, "the image keeps its clock otherwise")
+	assert.Empty(t, actions, "otherwise the image keeps its clock")
 
 	require.NoError(t, h.Files.WriteFile(unit, []byte("[Install]\nWantedBy=multi-user.target\n"), host.Attributes{Mode: 0o644}))
 	actions, err = planEnabled(h, []string{"chronyd.service"})
@@ -133,7 +133,7 @@ func TestLabelsNeedALoadedPolicy(t *testing.T) {
 	assert.Equal(t, "/a and 1 more", relabeled("Would relabel /a from x to y\nWould relabel /b from x to y\n"))
 }
 
-// Only what is asked for comes from upstream, and then with a unit.
+// Only listed assets come from upstream, and containerd then gets a unit.
 func TestUpstreamContainerd(t *testing.T) {
 	for id, want := range map[string]bool{"rhel": true, "debian": false, "flatcar": false} {
 		n := nodeOf(t, id, Spec{})
@@ -157,15 +157,15 @@ func TestSettingsThatContradictTheDistribution(t *testing.T) {
 		err    string
 	}{
 		"a kubelet that does not start": {"amazonlinux2", Spec{KubernetesVersion: "1.35.0"},
-			`kubernetes_version "1.35.0" does not run on Amazon Linux 2: the newest is 1.34; cgroup v1, so no kubelet from 1.35 on. containerd and runc are in the extras repository docker.`},
+			`kubernetes_version "1.35.0" does not run on Amazon Linux 2: the newest is 1.34; Amazon Linux 2 has cgroup v1, so its newest kubelet is 1.34. containerd and runc are in the extras repository docker.`},
 		"packages without a package manager": {"flatcar", Spec{KubernetesVersion: "1.34.4", Packages: []string{"htop"}},
-			`packages: Flatcar Container Linux has no package manager, so it cannot have "htop"`},
+			`packages: Flatcar Container Linux has no package manager, so "htop" cannot be installed`},
 		"a version of what is a package": {"debian", Spec{KubernetesVersion: "1.34.4", Versions: map[string]string{"containerd": "2.1.5"}},
-			`versions["containerd"] has no effect on Debian: it has containerd as a package`},
+			`versions["containerd"] has no effect on Debian, which has containerd as a package`},
 		"a sum of what is a package": {"debian", Spec{KubernetesVersion: "1.34.4", Checksums: map[string]string{"runc": strings.Repeat("a", 64)}},
-			`checksums["runc"] has no effect on Debian: it has runc as a package`},
+			`checksums["runc"] has no effect on Debian, which has runc as a package`},
 		"another distribution's override": {"arch", Spec{KubernetesVersion: "1.34.4", Distro: "debian"},
-			`distro "debian" was asked for, and this is "arch"`},
+			`distro is "debian", but this machine is "arch"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, err := distros.ByID(test.distro)

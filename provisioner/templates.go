@@ -10,29 +10,28 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// credentialProvider says which images the kubelet asks
-// ecr-credential-provider about.
+// credentialProvider lists the images for which the kubelet calls
+// ecr-credential-provider.
 //
 //go:embed assets/credential-provider.json
 var credentialProvider []byte
 
-// templateFiles lists the templates, which the manifest records whole so that
-// a scrub can put them back. They serve those who call a bootstrap.sh of Amazon
-// Linux 2's kind, which fills them in where they lie; `eksnode init` writes its
-// own files.
+// templateFiles lists the templates, with their content in the manifest so that a
+// scrub can restore them. A bootstrap.sh in the form of Amazon Linux 2 fills them
+// in place; `eksnode init` writes its own files.
 func (n *node) templateFiles() []plan.File {
 	var files []plan.File
 	for _, t := range templates.All() {
 		files = append(files, plan.File{Path: t.Path, Content: t.Content, Mode: 0o644, Why: t.Use})
 	}
 	if n.has("ecr-credential-provider") {
-		files = append(files, plan.File{Path: "/etc/eks/image-credential-provider/config.json", Content: credentialProvider, Mode: 0o644, Why: "which images the kubelet asks the credential provider about"})
+		files = append(files, plan.File{Path: "/etc/eks/image-credential-provider/config.json", Content: credentialProvider, Mode: 0o644, Why: "images for which the kubelet calls the credential provider"})
 	}
 	return files
 }
 
-// templates writes the templates. Done means that they are as provisioning
-// left them: a machine that has joined a cluster since is not done.
+// templates writes the templates. It is done when they are as provisioning writes
+// them, so not on a machine that has joined a cluster since.
 func (n *node) templates() step {
 	return step{"templates", func(_ context.Context, h *host.Host) ([]plan.Action, error) {
 		return plan.Files(h, n.templateFiles())

@@ -31,19 +31,19 @@ var (
 func (n *node) unitFiles() []plan.File {
 	service := bytes.ReplaceAll(kubeletService, []byte("{commands}"), []byte(n.distro.CommandFolder))
 	files := []plan.File{
-		{Path: path.Join(n.distro.UnitFolder, "kubelet.service"), Content: service, Mode: 0o644, Why: "starts the kubelet with what first boot wrote"},
+		{Path: path.Join(n.distro.UnitFolder, "kubelet.service"), Content: service, Mode: 0o644, Why: "starts the kubelet with first boot's configuration"},
 		{Path: path.Join(n.distro.UnitFolder, "runtime.slice"), Content: runtimeSlice, Mode: 0o644, Why: "the cgroup of the kubelet and containerd, which kubeReserved limits"},
 		{Path: "/etc/systemd/system/containerd.service.d/00-runtime-slice.conf", Content: runtimeSliceDropIn, Mode: 0o644, Why: "puts containerd into that cgroup"},
-		{Path: "/etc/systemd/system-preset/10-eksnode.preset", Content: n.preset(), Mode: 0o644, Why: "a first boot that applies presets must not start the kubelet"},
+		{Path: "/etc/systemd/system-preset/10-eksnode.preset", Content: n.preset(), Mode: 0o644, Why: "presets applied at first boot must not enable the kubelet"},
 	}
-	if n.has("containerd") { // a package would have brought its own
+	if n.has("containerd") { // otherwise the package has its own
 		files = append(files, plan.File{Path: path.Join(n.distro.UnitFolder, "containerd.service"), Content: containerdService, Mode: 0o644, Why: "starts upstream's containerd"})
 	}
 	return files
 }
 
-// preset also keeps the units of first boot, which are enabled in the image,
-// from being disabled by a distribution's "disable *".
+// preset also keeps first boot's units, which the image enables, from a
+// distribution's "disable *".
 func (n *node) preset() []byte {
 	text := string(preset)
 	if n.spec.joins() {
@@ -52,14 +52,14 @@ func (n *node) preset() []byte {
 	return []byte(text)
 }
 
-// started are the units that first boot starts. Neither starts by itself: both
-// need what first boot learns about the cluster, the kubelet everything,
-// containerd its pause image. A kubelet that starts before user data has run
-// joins with what is left of another cluster; starting it again afterwards does
-// nothing. `eksnode init` and bootstrap.sh start both.
+// started are the units that first boot starts. They do not start at boot by
+// themselves, because both need data about the cluster: the kubelet all of it,
+// containerd the pause image. A kubelet that starts before user data has run joins
+// with leftover state of another cluster, and starting it again afterwards changes
+// nothing. `eksnode init` and bootstrap.sh start both units.
 var started = []string{"containerd.service", "kubelet.service"}
 
-// unitIntentions are the units whose start at boot is decided here.
+// unitIntentions are the units that provisioning enables or disables.
 func (n *node) unitIntentions() []manifest.Unit {
 	var all []manifest.Unit
 	for _, name := range started {
@@ -73,7 +73,7 @@ func (n *node) unitIntentions() []manifest.Unit {
 	return slices.SortedFunc(slices.Values(all), func(a, b manifest.Unit) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// units writes the units and takes back what packages enabled.
+// units writes the units and disables those that packages enabled.
 func (n *node) units() step {
 	return step{"units", func(ctx context.Context, h *host.Host) ([]plan.Action, error) {
 		actions, err := plan.Files(h, n.unitFiles())
@@ -99,7 +99,7 @@ func (n *node) units() step {
 
 // disable removes the links that start a unit at boot, as systemctl does.
 func disable(h *host.Host, unit string, links []string) plan.Action {
-	return plan.Action{Verb: plan.Disable, Target: unit, Reason: "only a first boot that knows its cluster starts it",
+	return plan.Action{Verb: plan.Disable, Target: unit, Reason: "only first boot may start this unit",
 		Do: func(context.Context, plan.Progress) error {
 			for _, link := range links {
 				if err := h.Files.Remove(link); err != nil {
@@ -110,8 +110,8 @@ func disable(h *host.Host, unit string, links []string) plan.Action {
 		}}
 }
 
-// needsReload plans that systemd reads its units again, when they change or
-// when a killed run changed them and got no further.
+// needsReload plans a reload of systemd when units change, or when a killed run
+// changed them without a reload.
 func needsReload(ctx context.Context, h *host.Host, changing bool, names []string) ([]plan.Action, error) {
 	if !h.HasSystemd() {
 		return nil, nil
@@ -122,7 +122,7 @@ func needsReload(ctx context.Context, h *host.Host, changing bool, names []strin
 			return nil, err
 		}
 	}
-	return []plan.Action{{Verb: plan.Run, Target: "systemctl daemon-reload", Reason: "systemd reads the units again",
+	return []plan.Action{{Verb: plan.Run, Target: "systemctl daemon-reload", Reason: "systemd must read the changed units",
 		Do: func(ctx context.Context, _ plan.Progress) error {
 			_, err := h.Run(ctx, host.Command{Argv: []string{"systemctl", "daemon-reload"}})
 			return err

@@ -15,13 +15,23 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
 
-// The minors of Kubernetes 1 whose kubelets a node can have. Before 1.24 the
-// kubelet needs dockershim; the last is the newest whose flags and
-// configuration this version of eksnode knows.
+// The supported minor versions of Kubernetes 1. Before 1.24 the kubelet needs
+// dockershim. The last is the newest whose flags and configuration this version of
+// eksnode supports.
 const (
 	oldestMinor = 24
 	newestMinor = 37
 )
+
+// Minors lists the supported minor versions of Kubernetes, such as 1.34, the
+// oldest first.
+func Minors() []string {
+	var list []string
+	for minor := oldestMinor; minor <= newestMinor; minor++ {
+		list = append(list, fmt.Sprintf("1.%d", minor))
+	}
+	return list
+}
 
 var (
 	versionForm = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$`)
@@ -30,8 +40,8 @@ var (
 	sysctlForm  = regexp.MustCompile(`^[0-9A-Za-z_][0-9A-Za-z_-]*(\.[0-9A-Za-z_-][0-9A-Za-z_/-]*)+$`)
 )
 
-// Validate checks a spec without looking at any machine. It reports all
-// problems at once, each naming its field and what is allowed there.
+// Validate checks a spec without a machine. It returns all problems, each with its
+// field and the allowed values.
 func (s Spec) Validate() error {
 	var errs []error
 	add := func(err error) {
@@ -89,7 +99,7 @@ func (s Spec) validateKubernetes() error {
 	return nil
 }
 
-// kubernetesMinor is the 34 of 1.34.4.
+// kubernetesMinor is 34 for 1.34.4.
 func kubernetesMinor(version string) (int, error) {
 	major, rest, _ := strings.Cut(version, ".")
 	minor, _, _ := strings.Cut(rest, ".")
@@ -105,7 +115,7 @@ func (s Spec) validateSource() error {
 	}
 	u, err := url.Parse(s.SourceURL)
 	if err != nil {
-		return surface.Errorf("%s cannot be read as an address; allowed is http:// or https://, a host, and a path", fieldSourceURL) // the error would quote a password
+		return surface.Errorf("%s cannot be read as an address; allowed is http:// or https://, a host, and a path", fieldSourceURL) // the error would contain a password
 	}
 	shown := u.Redacted()
 	switch {
@@ -114,7 +124,7 @@ func (s Spec) validateSource() error {
 	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
 		return surface.Errorf("%s %q must begin with http:// or https:// and a host, or with file:// and an absolute path", fieldSourceURL, shown)
 	case u.RawQuery != "" || u.Fragment != "":
-		return surface.Errorf("%s %q must not have a query or a fragment: assets' paths are put behind it", fieldSourceURL, shown)
+		return surface.Errorf("%s %q must not have a query or a fragment: eksnode appends the assets' paths", fieldSourceURL, shown)
 	}
 	return nil
 }
@@ -125,7 +135,7 @@ func validatePin(id, version string) error {
 	case err != nil:
 		return err
 	case asset.Version == "":
-		return surface.Errorf("%s: its version is %s and cannot be set here", fieldVersions.Key(id), fieldKubernetesVersion)
+		return surface.Errorf("%s: %s sets this version", fieldVersions.Key(id), fieldKubernetesVersion)
 	case !versionForm.MatchString(version):
 		return surface.Errorf(`%s = %q must be complete and without "v", such as %q`, fieldVersions.Key(id), version, asset.Version)
 	}
@@ -142,15 +152,15 @@ func validateSum(id, sum string) error {
 	return nil
 }
 
-// validateNeed refuses what is said about an asset that this kubelet does not
-// get: it would have no effect.
+// validateNeed refuses settings of an asset that this kubelet does not get: they
+// would have no effect.
 func (s Spec) validateNeed(field surface.Name, id string) error {
 	asset, err := knownAsset(field, id)
 	minor, versionErr := kubernetesMinor(s.KubernetesVersion)
 	if err != nil || versionErr != nil || minor >= asset.Since {
-		return nil // told already, or needed
+		return nil // reported already, or needed
 	}
-	return surface.Errorf("%s has no effect: kubelets before 1.%d do without it, and %s is %q", field.Key(id), asset.Since, fieldKubernetesVersion, s.KubernetesVersion)
+	return surface.Errorf("%s has no effect: kubelets before 1.%d do not use this asset, and %s is %q", field.Key(id), asset.Since, fieldKubernetesVersion, s.KubernetesVersion)
 }
 
 func knownAsset(field surface.Name, id string) (asset.Asset, error) {
@@ -167,7 +177,7 @@ func validateSysctl(name, value string) error {
 		return surface.Errorf("%s is not a sysctl's name; write it with dots, such as net.ipv4.ip_forward", fieldSysctls.Key(name))
 	}
 	if strings.TrimSpace(value) == "" || strings.ContainsAny(value, "\n\r\x00") {
-		return surface.Errorf("%s = %q must be one line that is not empty", fieldSysctls.Key(name), value)
+		return surface.Errorf("%s = %q must be one non-empty line", fieldSysctls.Key(name), value)
 	}
 	if err := checkParameter(name, strings.TrimSpace(value)); err != nil {
 		return surface.Errorf("%s = %q %w", fieldSysctls.Key(name), value, err)

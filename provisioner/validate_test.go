@@ -10,7 +10,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 )
 
-func TestValidateAccepts(t *testing.T) {
+func TestAcceptedSpecs(t *testing.T) {
 	for name, spec := range map[string]Spec{
 		"the least":              {KubernetesVersion: "1.34.4"},
 		"the oldest, the newest": {KubernetesVersion: "1.24.0"},
@@ -27,7 +27,7 @@ func TestValidateAccepts(t *testing.T) {
 	}
 }
 
-func TestValidateRefuses(t *testing.T) {
+func TestRefusedSpecs(t *testing.T) {
 	ok := "1.34.4"
 	assets := "known are " + strings.Join(asset.IDs(), ", ")
 	known := strings.Join(distros.IDs(), ", ")
@@ -44,14 +44,14 @@ func TestValidateRefuses(t *testing.T) {
 		"another major":        {Spec{KubernetesVersion: "2.30.0"}, `kubernetes_version "2.30.0" is not supported; supported are 1.24 to 1.37`},
 		"a minor beyond count": {Spec{KubernetesVersion: "1.99999999999999999999.0"}, `kubernetes_version "1.99999999999999999999.0" is not supported; supported are 1.24 to 1.37`},
 		"an unknown distro":    {Spec{KubernetesVersion: ok, Distro: "debain"}, `distro "debain" is not known; known are ` + known},
-		"Alpine":               {Spec{KubernetesVersion: ok, Distro: "alpine"}, `distro "alpine": Alpine Linux cannot be provisioned: it starts with OpenRC, and the kubelet needs systemd and its cgroups; choose one of the supported distributions; containers on the node may be Alpine's all the same`},
+		"Alpine":               {Spec{KubernetesVersion: ok, Distro: "alpine"}, `distro "alpine": Alpine Linux cannot be provisioned: Alpine starts with OpenRC, and the kubelet needs systemd and its cgroups; choose one of the supported distributions; containers on the node can still use Alpine`},
 		"another's file":       {Spec{KubernetesVersion: ok, SourceURL: "file://nas/mirror"}, `source_url "file://nas/mirror" must begin with http:// or https:// and a host, or with file:// and an absolute path`},
 		"a path":               {Spec{KubernetesVersion: ok, SourceURL: "mirror.example/a"}, `source_url "mirror.example/a" must begin with http:// or https:// and a host, or with file:// and an absolute path`},
-		"a query, with a password that is not told": {Spec{KubernetesVersion: ok, SourceURL: "https://me:secret@mirror.example/?a=b"},
-			`source_url "https://me:xxxxx@mirror.example/?a=b" must not have a query or a fragment: assets' paths are put behind it`},
-		"an address nobody can read":     {Spec{KubernetesVersion: ok, SourceURL: "https://me:se%cret@x"}, `source_url cannot be read as an address; allowed is http:// or https://, a host, and a path`},
+		"a query, with a password that stays secret": {Spec{KubernetesVersion: ok, SourceURL: "https://me:secret@mirror.example/?a=b"},
+			`source_url "https://me:xxxxx@mirror.example/?a=b" must not have a query or a fragment: eksnode appends the assets' paths`},
+		"an invalid address":             {Spec{KubernetesVersion: ok, SourceURL: "https://me:se%cret@x"}, `source_url cannot be read as an address; allowed is http:// or https://, a host, and a path`},
 		"a version of an unknown asset":  {Spec{KubernetesVersion: ok, Versions: map[string]string{"helm": "1.1.0"}}, `versions["helm"]: there is no such asset; ` + assets},
-		"a version of the kubelet":       {Spec{KubernetesVersion: ok, Versions: map[string]string{"kubelet": ok}}, `versions["kubelet"]: its version is kubernetes_version and cannot be set here`},
+		"a version of the kubelet":       {Spec{KubernetesVersion: ok, Versions: map[string]string{"kubelet": ok}}, `versions["kubelet"]: kubernetes_version sets this version`},
 		"a version that is not complete": {Spec{KubernetesVersion: ok, Versions: map[string]string{"cni-plugins": "v1.6"}}, `versions["cni-plugins"] = "v1.6" must be complete and without "v", such as "1.9.1"`},
 		"a sum of an unknown asset":      {Spec{KubernetesVersion: ok, Checksums: map[string]string{"helm": strings.Repeat("a", 64)}}, `checksums["helm"]: there is no such asset; ` + assets},
 		"a short sum":                    {Spec{KubernetesVersion: ok, Checksums: map[string]string{"kubelet": "abc"}}, `checksums["kubelet"] = "abc" must be a SHA-256: 64 hexadecimal digits`},
@@ -59,12 +59,12 @@ func TestValidateRefuses(t *testing.T) {
 		"two packages in one":            {Spec{KubernetesVersion: ok, Packages: []string{"a b"}}, `packages: "a b" is not a package's name; allowed are letters, digits and + . _ -, beginning with a letter or digit`},
 		"a sysctl as a path":             {Spec{KubernetesVersion: ok, Sysctls: map[string]string{"/proc/sys/vm": "1"}}, `sysctls["/proc/sys/vm"] is not a sysctl's name; write it with dots, such as net.ipv4.ip_forward`},
 		"a sysctl that leads out":        {Spec{KubernetesVersion: ok, Sysctls: map[string]string{"a.//.//.b": "1"}}, `sysctls["a.//.//.b"] is not a sysctl's name; write it with dots, such as net.ipv4.ip_forward`},
-		"a sysctl without a value":       {Spec{KubernetesVersion: ok, Sysctls: map[string]string{"vm.swappiness": " "}}, `sysctls["vm.swappiness"] = " " must be one line that is not empty`},
-		"a second line":                  {Spec{KubernetesVersion: ok, Sysctls: map[string]string{"vm.swappiness": "1\nkernel.panic = 0"}}, `sysctls["vm.swappiness"] = "1\nkernel.panic = 0" must be one line that is not empty`},
+		"a sysctl without a value":       {Spec{KubernetesVersion: ok, Sysctls: map[string]string{"vm.swappiness": " "}}, `sysctls["vm.swappiness"] = " " must be one non-empty line`},
+		"a second line":                  {Spec{KubernetesVersion: ok, Sysctls: map[string]string{"vm.swappiness": "1\nkernel.panic = 0"}}, `sysctls["vm.swappiness"] = "1\nkernel.panic = 0" must be one non-empty line`},
 		"a version of what is not needed": {Spec{KubernetesVersion: "1.26.15", Versions: map[string]string{"ecr-credential-provider": "1.31.7"}},
-			`versions["ecr-credential-provider"] has no effect: kubelets before 1.27 do without it, and kubernetes_version is "1.26.15"`},
+			`versions["ecr-credential-provider"] has no effect: kubelets before 1.27 do not use this asset, and kubernetes_version is "1.26.15"`},
 		"a sum of what is not needed": {Spec{KubernetesVersion: "1.26.15", Checksums: map[string]string{"ecr-credential-provider": strings.Repeat("a", 64)}},
-			`checksums["ecr-credential-provider"] has no effect: kubelets before 1.27 do without it, and kubernetes_version is "1.26.15"`},
+			`checksums["ecr-credential-provider"] has no effect: kubelets before 1.27 do not use this asset, and kubernetes_version is "1.26.15"`},
 		"all at once, in order": {
 			Spec{Distro: "x", SourceURL: "x", Packages: []string{"?"}, Sysctls: map[string]string{"x": "1"}, Versions: map[string]string{"b": "1", "a": "1"}, Checksums: map[string]string{"c": "1"}},
 			`distro "x" is not known; known are ` + known + `

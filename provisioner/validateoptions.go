@@ -16,11 +16,12 @@ import (
 var (
 	packageVersionForm = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z.+~:^_-]*$`)
 	authorityForm      = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
-	// A shell, GRUB and systemd read them; what none of them takes for its own.
+	// The argument passes through a shell, GRUB and systemd; none of them gives
+	// these characters a meaning.
 	argumentForm = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._-]*(=[0-9A-Za-z.,:/@%+_-]*)?$`)
 )
 
-// validateOptions checks the fields that not every node has.
+// validateOptions checks the optional fields.
 func (s Spec) validateOptions() []error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(s.PackageVersions)) {
@@ -55,13 +56,13 @@ func (s Spec) validateOptions() []error {
 		case !slices.Contains(Hardenings(), h):
 			errs = append(errs, surface.Errorf("%s: %q is not known; known are %s", fieldHardening, h, strings.Join(Hardenings(), ", ")))
 		case slices.Contains(s.Hardening[:i], h):
-			errs = append(errs, surface.Errorf("%s: %q is there twice", fieldHardening, h))
+			errs = append(errs, surface.Errorf("%s: %q is listed twice", fieldHardening, h))
 		}
 	}
 	return errs
 }
 
-// validateArguments also refuses what contradicts the rest.
+// validateArguments also refuses arguments that contradict other fields.
 func (s Spec) validateArguments() []error {
 	var errs []error
 	for i, a := range s.KernelArguments {
@@ -70,7 +71,7 @@ func (s Spec) validateArguments() []error {
 		case !argumentForm.MatchString(a):
 			errs = append(errs, surface.Errorf("%s: %q is not NAME or NAME=VALUE of letters, digits and . , : / @ %% + _ -", fieldKernelArguments, a))
 		case slices.Contains(s.KernelArguments[:i], a):
-			errs = append(errs, surface.Errorf("%s: %q is there twice", fieldKernelArguments, a))
+			errs = append(errs, surface.Errorf("%s: %q is listed twice", fieldKernelArguments, a))
 		default:
 			if err := s.checkArgument(name, value); err != nil {
 				errs = append(errs, surface.Errorf("%s: %q %w", fieldKernelArguments, a, err))
@@ -80,23 +81,23 @@ func (s Spec) validateArguments() []error {
 	return errs
 }
 
-// authority reads one certificate of an authority.
+// authority reads the certificate of one authority.
 func authority(text string) (*x509.Certificate, error) {
 	block, rest := pem.Decode([]byte(text))
 	switch {
 	case block == nil:
-		return nil, surface.Errorf("there is no PEM in it; %s", surface.Words{HCL: `give the certificate's content, for example with file("ca.pem")`, Flags: "name the file of a certificate"})
+		return nil, surface.Errorf("the text contains no PEM; %s", surface.Words{HCL: `give the certificate's content, for example with file("ca.pem")`, Flags: "name the file of a certificate"})
 	case block.Type != "CERTIFICATE":
-		return nil, fmt.Errorf("it is a %s, not a CERTIFICATE", block.Type)
+		return nil, fmt.Errorf("the PEM block is a %s, not a CERTIFICATE", block.Type)
 	case strings.TrimSpace(string(rest)) != "":
-		return nil, errors.New("there is something after the first certificate; give each a name of its own")
+		return nil, errors.New("the text has more than one certificate; give each its own name")
 	}
 	c, err := x509.ParseCertificate(block.Bytes)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("reading the certificate: %w", err)
 	case !c.IsCA:
-		return nil, fmt.Errorf("%q is not the certificate of an authority, so nothing it signed would be trusted", c.Subject.CommonName)
+		return nil, fmt.Errorf("%q is not an authority's certificate, so certificates that it signed would not be trusted", c.Subject.CommonName)
 	}
 	return c, nil
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// accessRules are the rows of people and of the ways in. They come last: the
-// key that the build itself logged in with is one of them.
+// accessRules are the rules for people's data and logins. They run last,
+// because they remove the key that the build itself logged in with.
 func accessRules() []Rule {
 	return []Rule{
 		{
@@ -18,12 +18,12 @@ func accessRules() []Rule {
 				"~/.viminfo*", "~/.local/state/vim/viminfo*", "~/.local/state/nvim/shada/*", "~/.local/share/nano/search_history",
 				"~/.dbshell", "~/.mongo/mongosh_history", "~/.mongodb/mongosh/mongosh_repl_history",
 			}, Owner: "shells and clients",
-			Why: "secrets typed at a prompt", Regenerated: "nothing", Source: "virt-sysprep",
+			Why: "histories contain secrets that people typed at a prompt", Regenerated: "nothing", Source: "virt-sysprep",
 		},
 		{
 			ID: "history-of-etc", Phase: Caches, Groups: []string{"secrets", "identity", "people"}, Verb: plan.Remove,
 			Paths: []string{"/etc/.git", "/etc/.hg", "/etc/.bzr", "/etc/_darcs"}, Owner: "etckeeper",
-			Why:         "its commits keep the host keys, password hashes and former configurations that are taken out of the files, and who wrote them",
+			Why:         "old commits keep the host keys, password hashes and configurations that other rules remove from the files, and the names of their authors",
 			Regenerated: "etckeeper init", Source: "etckeeper(8)",
 		},
 		{
@@ -36,34 +36,34 @@ func accessRules() []Rule {
 				"~/.m2/settings*.xml", "~/.terraformrc", "~/.terraform.d/credentials.tfrc.json", "~/.vault-token", "~/.ansible/galaxy_token",
 				"~/.pgpass", "~/.my.cnf", "~/.mylogin.cnf", "~/.smbcredentials", "~/.subversion/auth", "/eks-hybrid/.aws/credentials",
 			}, Owner: "the people who built the image, hybrid nodes' nodeadm",
-			Why: "credentials of the people who built the image", Regenerated: "nothing", Source: "AWS: guidelines for shared Linux AMIs",
+			Why: "every node would carry the credentials of the people who built the image", Regenerated: "nothing", Source: "AWS: guidelines for shared Linux AMIs",
 		},
 		{
 			ID: "account-backups", Phase: Caches, Groups: []string{"secrets", "people"}, Verb: plan.Remove,
 			Paths: []string{"/etc/passwd-", "/etc/shadow-", "/etc/group-", "/etc/gshadow-", "/etc/subuid-", "/etc/subgid-"}, Owner: "shadow-utils",
-			Why: "older password hashes", Regenerated: "shadow-utils", Source: "virt-sysprep",
+			Why: "backups of the account files keep old password hashes", Regenerated: "shadow-utils", Source: "virt-sysprep",
 		},
 		{
 			ID: "ssh-people", Phase: Access, Groups: []string{"secrets", "people", "ssh"}, Verb: plan.Remove,
 			Paths: []string{"~/.ssh/known_hosts*", "~/.ssh/id_*", "~/.ssh/config", "~/.ssh/environment", "~/.ssh/*.pem", "~/.ssh/agent*", "~/.ssh/control-*"}, Owner: "the people who built the image",
-			Why: "their private keys, and where they log in", Regenerated: "nothing", Source: "AWS: guidelines for shared Linux AMIs",
+			Why: "the files contain people's private keys and the names of the hosts they log in to", Regenerated: "nothing", Source: "AWS: guidelines for shared Linux AMIs",
 		},
 		{
 			ID: "ssh-passwords", Phase: Access, Groups: []string{"people", "ssh"}, Verb: plan.Remove,
 			Paths: []string{sshdCloudInit}, Owner: "cloud-init",
-			Why:         "the build's user data lets people log in to every node with passwords; one that forbids it stays",
-			Regenerated: "cloud-init, where ssh_pwauth says so", Source: "cloud-init clean --configs ssh_config",
+			Why:         "the build's user data lets people log in to every node with a password; a file that forbids passwords stays",
+			Regenerated: "cloud-init, if ssh_pwauth is set", Source: "cloud-init clean --configs ssh_config",
 			Find: sshPasswords,
 		},
 		{
 			ID: "sudo-of-default-user", Phase: Access, Groups: []string{"people"}, Verb: plan.Remove,
 			Paths: []string{"/etc/sudoers.d/90-cloud-init-users"}, Owner: "cloud-init",
-			Why: "the build's user may become root on every node", Regenerated: "cloud-init, for the default user", Source: "cloud-init, users and groups",
+			Why: "the build's user could become root on every node", Regenerated: "cloud-init, for the default user", Source: "cloud-init, users and groups",
 		},
 		{
 			ID: "authorized-keys", Phase: Access, Groups: []string{"people", "ssh"}, Verb: plan.Remove,
 			Paths: []string{"~/.ssh/authorized_keys*", "/etc/ssh/authorized_keys.d/*"}, Owner: "cloud-init, the people who built the image",
-			Why:         "whoever built the image may log in to every node; the build's own key is one of these",
+			Why:         "the people who built the image could log in to every node; the key that Packer logs in with is among these keys",
 			Regenerated: "cloud-init, from the instance's key pair", Source: "AWS: guidelines for shared Linux AMIs; packer #3775",
 		},
 	}
@@ -73,8 +73,8 @@ const sshdCloudInit = "/etc/ssh/sshd_config.d/50-cloud-init.conf"
 
 var allowsPasswords = expression(`(?im)^\s*PasswordAuthentication\s+"?yes`)
 
-// sshPasswords plans the removal of cloud-init's answer to ssh_pwauth where it
-// is yes.
+// sshPasswords plans the removal of the files in which cloud-init allows logins
+// with passwords (ssh_pwauth).
 func sshPasswords(_ context.Context, h *host.Host) (plan.Answer, error) {
-	return removeWhere(h, "user data let people log in with passwords", func(text []byte) bool { return allowsPasswords().Match(text) }, sshdCloudInit)
+	return removeWhere(h, "user data allow logins with passwords", func(text []byte) bool { return allowsPasswords().Match(text) }, sshdCloudInit)
 }

@@ -9,20 +9,21 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// bootstrapRules are the rows of what a bootstrap wrote, with either contract.
+// bootstrapRules are the rules for files that a bootstrap wrote, by either
+// contract.
 func bootstrapRules() []Rule {
 	g := []string{"bootstrap"}
 	return []Rule{
 		{
 			ID: "cluster-ca", Phase: State, Groups: append(g, "pki"), Verb: plan.Remove,
 			Paths: []string{"/etc/kubernetes/pki/*"}, Owner: "bootstrap.sh, nodeadm, kubeadm",
-			Why:         "the old cluster's CA: with it the node trusts the wrong cluster and no other",
-			Regenerated: "the bootstrap", Source: "seen: a captured node, refused with Unauthorized",
+			Why:         "with the old cluster's CA the node trusts only the old cluster, not its own",
+			Regenerated: "the bootstrap", Source: "observed on a captured node: Unauthorized",
 		},
 		{
 			ID: "static-pods", Phase: State, Groups: g, Verb: plan.Remove,
 			Paths: []string{"/etc/kubernetes/manifests/*"}, Owner: "kubeadm, an administrator",
-			Why: "static pods of the old cluster start on every node", Regenerated: "nothing", Source: "kubeadm reset",
+			Why: "the old cluster's static pods would start on every node", Regenerated: "nothing", Source: "kubeadm reset",
 		},
 		{
 			ID: "kubeadm-config", Phase: State, Groups: append(g, "secrets"), Verb: plan.Remove,
@@ -31,7 +32,7 @@ func bootstrapRules() []Rule {
 				"/etc/kubernetes/bootstrap-kubelet.conf", "/etc/kubernetes/controller-manager.conf", "/etc/kubernetes/scheduler.conf",
 				"/etc/kubernetes/tmp/*", kubeletDir + "/kubeadm-flags.env", kubeletDir + "/instance-config.yaml",
 			}, Owner: "kubeadm",
-			Why: "credentials for the old cluster, and the old node's name and flags", Regenerated: "kubeadm", Source: "kubeadm reset",
+			Why: "the files contain credentials for the old cluster, and the old node's name and flags", Regenerated: "kubeadm", Source: "kubeadm reset",
 		},
 		{
 			ID: "nodeconfig-kubelet", Phase: State, Groups: append(g, "kubelet"), Verb: plan.Remove,
@@ -39,7 +40,7 @@ func bootstrapRules() []Rule {
 				kubeletDir + "/bootstrap-kubeconfig", "/etc/kubernetes/kubelet/config.json",
 				"/etc/kubernetes/kubelet/config.json.d/00-nodeadm.conf", "/etc/kubernetes/kubelet/config.json.d/40-nodeadm.conf", "/etc/eks/kubelet/environment",
 			}, Owner: "nodeadm",
-			Why: "the old cluster's endpoint, name and settings", Regenerated: "each boot", Source: "eks-hybrid, amazon-eks-ami nodeadm",
+			Why: "the files contain the old cluster's endpoint, name and settings", Regenerated: "each boot", Source: "eks-hybrid, amazon-eks-ami nodeadm",
 		},
 		{
 			ID: "kubelet-drop-ins", Phase: State, Groups: append(g, "kubelet"), Verb: plan.Remove,
@@ -47,7 +48,7 @@ func bootstrapRules() []Rule {
 				"/etc/systemd/system/kubelet.service.d/10-kubelet-args.conf",
 				"/etc/systemd/system/kubelet.service.d/30-kubelet-extra-args.conf",
 			}, Owner: "bootstrap.sh",
-			Why:         "the old address, name, labels and taints; the second is rewritten only when arguments are given",
+			Why:         "the files contain the old node's address, name, labels and taints; bootstrap.sh rewrites the second file only when arguments are given",
 			Regenerated: "bootstrap.sh", Source: "amazon-eks-ami bootstrap.sh",
 		},
 		{
@@ -57,12 +58,12 @@ func bootstrapRules() []Rule {
 				"/etc/systemd/system/containerd.service.d/http-proxy.conf", "/etc/systemd/system/kubelet.service.d/http-proxy.conf",
 				"/etc/containerd/base-runtime-spec.json", "/etc/eks/nodeadm/udev-net-manager/*",
 			}, Owner: "nodeadm, user data",
-			Why: "one cluster's environment and proxies, one instance's id", Regenerated: "each boot", Source: "amazon-eks-ami nodeadm",
+			Why: "the files contain the old cluster's environment and proxies, and the old instance's ID", Regenerated: "each boot", Source: "amazon-eks-ami nodeadm",
 		},
 		{
 			ID: "soci-config", Phase: State, Groups: append(g, "containerd"), Verb: plan.Remove,
 			Paths: []string{sociConfig}, Owner: "eksnode init",
-			Why:         "how the old cluster wanted images pulled; one that first boot did not write stays",
+			Why:         "the node would pull images with the old cluster's settings; a file that first boot did not write stays",
 			Regenerated: "first boot", Source: "NodeConfig, FastImagePull",
 			Find: removeMarked(sociConfig),
 		},
@@ -70,32 +71,32 @@ func bootstrapRules() []Rule {
 			ID: "iptables-rules", Phase: State, Groups: []string{"network"}, Verb: plan.Remove,
 			Paths: []string{"/etc/sysconfig/iptables", "/etc/iptables/rules.v4", "/etc/iptables/rules.v6", "/etc/iptables/iptables.rules"},
 			Owner: "bootstrap.sh with dockerd, iptables-save",
-			Why:   "the old cluster's KUBE-* rules come back at boot", Regenerated: "kube-proxy", Source: "amazon-eks-ami bootstrap.sh",
+			Why:   "the old cluster's KUBE-* rules would be loaded at every boot", Regenerated: "kube-proxy", Source: "amazon-eks-ami bootstrap.sh",
 			Find: savedKubeRules,
 		},
 		{
 			ID: "bootstrap-units", Phase: Restored, Groups: append(g, "kubelet", "units"), Verb: plan.Remove,
 			Paths: []string{"/etc/systemd/system/kubelet.service", "/etc/systemd/system/sandbox-image.service"}, Owner: "bootstrap.sh",
-			Why:         "copies the bootstrap made of the image's own units",
+			Why:         "old copies override the units of the image; the bootstrap made them",
 			Regenerated: "the bootstrap", Source: "amazon-eks-ami bootstrap.sh",
 			Find: copiedUnits,
 		},
 		{
 			ID: "kubelet-enabled", Phase: Restored, Groups: append(g, "kubelet", "units"), Verb: plan.Disable,
 			Paths: []string{"/etc/systemd/system/*.wants/kubelet.service", "/etc/systemd/system/*.wants/sandbox-image.service"}, Owner: "bootstrap.sh",
-			Why:         "an enabled kubelet starts before the bootstrap and meets the old cluster's files, or none",
+			Why:         "an enabled kubelet starts before the bootstrap, with the old cluster's files or with none",
 			Regenerated: "the bootstrap", Source: "amazon-eks-ami bootstrap.sh",
 			Find: enablements("kubelet.service", "sandbox-image.service"),
 		},
 	}
 }
 
-// isInits says whether `eksnode init` wrote a file: it says so in the first
-// line of those whose form has comments.
+// isInits reports whether `eksnode init` wrote a file: the first line says so,
+// in file formats with comments.
 func isInits(text []byte) bool { return bytes.HasPrefix(text, []byte(templates.InitMark+"\n")) }
 
-// removeMarked plans the removal of those files that `eksnode init` wrote; a
-// package's or a person's file of the same name stays.
+// removeMarked plans the removal of files that `eksnode init` wrote. A file of
+// the same name that a package installed or a person wrote stays.
 func removeMarked(names ...string) func(context.Context, *host.Host) (plan.Answer, error) {
 	return func(_ context.Context, h *host.Host) (plan.Answer, error) {
 		return removeWhere(h, "first boot wrote it", isInits, names...)
@@ -104,10 +105,10 @@ func removeMarked(names ...string) func(context.Context, *host.Host) (plan.Answe
 
 const sociConfig = "/etc/soci-snapshotter-grpc/config.toml"
 
-// savedKubeRules removes saved firewall rules that hold a cluster's chains;
-// others are an administrator's.
+// savedKubeRules removes saved firewall rules with chains of a cluster. Other
+// saved rules belong to an administrator.
 func savedKubeRules(_ context.Context, h *host.Host) (plan.Answer, error) {
-	return removeWhere(h, "it holds the old cluster's chains", func(text []byte) bool {
+	return removeWhere(h, "contains the old cluster's chains", func(text []byte) bool {
 		return bytes.Contains(text, []byte("KUBE-")) || bytes.Contains(text, []byte("AWS-SNAT-CHAIN"))
 	},
 		"/etc/sysconfig/iptables", "/etc/sysconfig/ip6tables", "/etc/iptables/rules.v4", "/etc/iptables/rules.v6",
@@ -115,8 +116,8 @@ func savedKubeRules(_ context.Context, h *host.Host) (plan.Answer, error) {
 	)
 }
 
-// copiedUnits removes the units that bootstrap.sh copies into
-// /etc/systemd/system from the image's own folder; the originals stay.
+// copiedUnits removes the units that bootstrap.sh copies from the image's own
+// folder to /etc/systemd/system. The originals stay.
 func copiedUnits(_ context.Context, h *host.Host) (plan.Answer, error) {
 	var answer plan.Answer
 	for original, copied := range map[string]string{

@@ -11,22 +11,22 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// joinRules holds the row of what a node needs to join.
+// joinRules has the rule that checks whether a node can join.
 func joinRules() []Rule {
 	return []Rule{
 		{
 			ID: "can-join", Phase: Inspect, Groups: []string{"assets"}, Verb: Report,
 			Paths: []string{manifest.Path}, Owner: "eksnode",
-			Why:         "an image that lacks a part, or carries another than its manifest says, joins nothing",
-			Regenerated: "provisioning again", Source: "the image's own manifest",
+			Why:         "a node cannot join if a part is missing or differs from the image's manifest",
+			Regenerated: "provisioning the image again", Source: "the image's own manifest",
 			Find: canJoin,
 		},
 	}
 }
 
-// canJoin compares the image with its manifest: every part is there and is what
-// was recorded. An image that others built has no manifest, and is asked only
-// for the programs that every node needs.
+// canJoin compares the image with its manifest: every recorded part exists and
+// is unchanged. On an image without a manifest, canJoin only checks the
+// programs that every node needs.
 func canJoin(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	m, err := manifest.Load(h)
 	if err != nil {
@@ -51,7 +51,7 @@ func canJoin(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	}
 	kubelet, ok := m.Asset("kubelet")
 	if ok && kubelet.Version != m.KubernetesVersion {
-		answer.Find("kubelet", fmt.Sprintf("it is %s, but the image is for Kubernetes %s", kubelet.Version, m.KubernetesVersion))
+		answer.Find("kubelet", fmt.Sprintf("version %s, but the image is for Kubernetes %s", kubelet.Version, m.KubernetesVersion))
 	}
 	for _, p := range m.Packages {
 		if p.Version == "" {
@@ -61,29 +61,29 @@ func canJoin(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	return answer, nil
 }
 
-// differs says how a file is not what the manifest recorded.
+// differs describes how a file differs from its record in the manifest.
 func differs(ctx context.Context, h *host.Host, f manifest.File) (string, error) {
 	if f.Link != "" {
 		target, err := h.Files.ReadlinkIfPossible(f.Path)
 		switch {
 		case isMissing(err):
-			return "it is missing", nil
+			return "missing", nil
 		case err != nil:
-			return "it is no link any more", nil
+			return "no longer a link", nil
 		case target != f.Link:
-			return "it leads to " + target + ", not to " + f.Link, nil
+			return "points to " + target + ", not to " + f.Link, nil
 		}
 		return "", nil
 	}
 	st, err := h.Files.Stat(f.Path)
 	if isMissing(err) {
-		return "it is missing", nil
+		return "missing", nil
 	}
 	if err != nil {
 		return "", err
 	}
 	if st.Size() != f.Size {
-		return fmt.Sprintf("it has %d bytes, not the %d that were installed", st.Size(), f.Size), nil
+		return fmt.Sprintf("has %d bytes; the installed file had %d", st.Size(), f.Size), nil
 	}
 	in, err := h.Files.OpenRegular(f.Path)
 	if err != nil {
@@ -91,13 +91,13 @@ func differs(ctx context.Context, h *host.Host, f manifest.File) (string, error)
 	}
 	got, err := hashFile(ctx, in, f.Path)
 	if err == nil && got.SHA256 != f.SHA256 {
-		return "its content is not what was installed", nil
+		return "content differs from the installed file", nil
 	}
 	return "", err
 }
 
-// programsThere asks a node that others made for its programs. What a machine
-// lacks to be a node at all is a finding of not-a-node, which may be left out.
+// programsThere checks that a node without a manifest has its programs. The
+// rule not-a-node reports a machine that is no node at all, and can be skipped.
 func programsThere(h *host.Host) (plan.Answer, error) {
 	if missing, err := missingParts(h); err != nil || missing != nil {
 		return plan.Answer{}, err
@@ -113,7 +113,7 @@ func programsThere(h *host.Host) (plan.Answer, error) {
 			return plan.Answer{}, err
 		}
 		if !there {
-			answer.Find(p.name, "no node joins without it; looked in "+strings.Join(programFolders, ", "))
+			answer.Find(p.name, "no node joins without this program; searched in "+strings.Join(programFolders, ", "))
 		}
 	}
 	return answer, nil

@@ -17,47 +17,48 @@ import (
 const (
 	containerdUnit = "containerd.service"
 	containerdMeta = containerd.MetadataPath
-	// dockerNamespace is Docker's own; its containers are dockerd's to remove.
+	// dockerNamespace belongs to Docker; dockerd removes its containers.
 	dockerNamespace = "moby"
 )
 
-// containerRules holds the row of the old cluster's containers.
+// containerRules has the rule for the old cluster's containers.
 func containerRules() []Rule {
 	return []Rule{
 		{
 			ID: "containers", Phase: Unmount, Groups: []string{"kubelet", "containerd"}, Verb: plan.Run,
 			Owner:       "containerd",
-			Why:         "the old cluster's containers and sandboxes start again or keep their names reserved; images and their snapshots stay, so that a first boot pulls nothing it need not",
+			Why:         "the old cluster's containers and sandboxes would start again, or block their names; images and their snapshots stay, so that first boot need not pull them again",
 			Regenerated: "the kubelet", Source: "containerd's ops.md, cri #1014, containerd #10842, amazon-eks-ami #2061",
 			Find: containers,
 		},
 	}
 }
 
-// containerKind is something of a namespace that a scrub takes away through
-// containerd, which ctr talks to: its store must not be edited by hand.
+// containerKind is a kind of object in a containerd namespace. The scrub
+// removes such objects with ctr, because containerd's database must not be
+// edited by hand.
 type containerKind struct {
-	name   string // as plans print it
-	bucket string // in containerd's metadata; empty where it is not kept there
+	name   string // in plans
+	bucket string // in containerd's metadata; empty if the metadata has none
 	list   []string
 	remove []string
-	titled bool // the list begins with a line of titles
-	runs   bool // it is processes, which end first
+	titled bool // the list starts with a line of titles
+	runs   bool // has processes, which must end first
 }
 
-// containerKinds are in the order they go: a container cannot go before its
-// task, nor a lease before what it holds.
+// containerKinds lists the kinds in the order of removal: a task before its
+// container, and contents before their lease.
 var containerKinds = []containerKind{
 	{"task", "", []string{"tasks", "ls", "-q"}, []string{"tasks", "rm", "--force"}, false, true},
 	{"container", "containers", []string{"containers", "ls", "-q"}, []string{"containers", "rm"}, false, false},
-	// This list alone has no -q.
+	// Only this list has no option -q.
 	{"sandbox", "sandboxes", []string{"sandboxes", "ls"}, []string{"sandboxes", "rm", "--force"}, true, false},
 	{"lease", "leases", []string{"leases", "ls", "-q"}, []string{"leases", "rm"}, false, false},
 }
 
-// containers plans what containerd still holds of the old cluster. Where it
-// does not run, its metadata is read and what is in it reported: a person has
-// to start it and scrub again.
+// containers plans the removal of the old cluster's containers. If containerd
+// does not run, containers reads its metadata and reports what it finds: a
+// person has to start containerd and scrub again.
 func containers(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	if h.HasSystemd() {
 		active, err := h.IsActive(ctx, containerdUnit)
@@ -73,7 +74,7 @@ func containers(ctx context.Context, h *host.Host) (plan.Answer, error) {
 
 func liveContainers(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	if !h.HasCommand("ctr") {
-		return plan.Answer{}, errors.New("containerd runs, but ctr, by which it is asked, is not installed: install it, or stop containerd to have its metadata read")
+		return plan.Answer{}, errors.New("containerd runs, but ctr is not installed: install ctr, or stop containerd so that eksnode can read its metadata")
 	}
 	namespaces, err := ctr(ctx, h, "namespaces", "ls", "-q")
 	if err != nil {
@@ -99,7 +100,7 @@ func namespaceActions(ctx context.Context, h *host.Host, ns string) (plan.Answer
 	for _, kind := range containerKinds {
 		ids, err := ctr(ctx, h, append([]string{"-n", ns}, kind.list...)...)
 		if unknownToCtr(err) {
-			continue // containerd 1.6 has no sandboxes of its own
+			continue // containerd 1.6 does not store sandboxes
 		}
 		if err != nil {
 			return plan.Answer{}, err
@@ -110,17 +111,18 @@ func namespaceActions(ctx context.Context, h *host.Host, ns string) (plan.Answer
 		for _, id := range ids {
 			target := fmt.Sprintf("%s %s/%s", kind.name, ns, id)
 			if ns == dockerNamespace {
-				answer.Find(target, "it is Docker's: remove it with docker rm")
+				answer.Find(target, "belongs to Docker: remove it with docker rm")
 				continue
 			}
-			answer.Act(plan.Action{Verb: plan.Run, Target: target, Reason: "it is of the old cluster's pods",
+			answer.Act(plan.Action{Verb: plan.Run, Target: target, Reason: "belongs to the old cluster's pods",
 				Do: func(ctx context.Context, _ plan.Progress) error { return removeThrough(ctx, h, ns, kind, id, images) }})
 		}
 	}
 	return answer, nil
 }
 
-// removeThrough removes one thing and makes sure that no image went with it.
+// removeThrough removes one object, and verifies that no image disappears with
+// it.
 func removeThrough(ctx context.Context, h *host.Host, ns string, kind containerKind, id string, images []string) error {
 	if err := remove(ctx, h, ns, kind, id); err != nil {
 		return err
@@ -131,7 +133,7 @@ func removeThrough(ctx context.Context, h *host.Host, ns string, kind containerK
 	}
 	for _, image := range images {
 		if !slices.Contains(left, image) {
-			return fmt.Errorf("the image %s went away with it, and a first boot would have to pull it: import it again", image)
+			return fmt.Errorf("the removal also removed the image %s: import the image again, or first boot has to pull it", image)
 		}
 	}
 	return nil
@@ -150,13 +152,13 @@ func remove(ctx context.Context, h *host.Host, ns string, kind containerKind, id
 	return nil
 }
 
-// endTask kills a task's first process, with which all others of its process
-// namespace end, and removes the task when it has ended. It is what the kubelet
-// does. Removed by force, a task has all processes of its control group killed
-// one by one, which on version 1 of those can hang; that is left for tasks that
-// do not end within ten seconds.
+// endTask kills the first process of a task, which ends all processes of its
+// PID namespace, and then removes the task, as the kubelet does. Forced removal
+// kills the processes of the control group one by one, which can hang with
+// cgroup v1. So it is used only for tasks that do not end within ten seconds.
 func endTask(ctx context.Context, h *host.Host, ns, id string) (bool, error) {
-	// A task that has ended already cannot be killed; removing it says the rest.
+	// Killing a task fails if it has ended already; the removal reports other
+	// problems.
 	_, _ = ctr(ctx, h, "-n", ns, "tasks", "kill", "--signal", "SIGKILL", id)
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
 		_, err := ctr(ctx, h, "-n", ns, "tasks", "rm", id)
@@ -172,11 +174,11 @@ func endTask(ctx context.Context, h *host.Host, ns, id string) (bool, error) {
 	return false, nil
 }
 
-// ctr asks containerd and returns the words of each line's first column.
+// ctr runs ctr and returns the words in the first column of its output.
 func ctr(ctx context.Context, h *host.Host, args ...string) ([]string, error) {
 	out, err := h.Run(ctx, host.Command{Argv: append([]string{"ctr", "--timeout", "20s"}, args...)})
 	if err != nil {
-		return nil, fmt.Errorf("asking containerd: %w", err)
+		return nil, fmt.Errorf("listing containerd's objects: %w", err)
 	}
 	var words []string
 	for line := range strings.Lines(string(out)) {
@@ -187,13 +189,13 @@ func ctr(ctx context.Context, h *host.Host, args ...string) ([]string, error) {
 	return words, nil
 }
 
-// unknownToCtr says whether ctr does not know a subcommand: it exits with 3.
+// unknownToCtr reports whether ctr lacks a subcommand: it exits with 3.
 func unknownToCtr(err error) bool {
 	var failed *host.CommandError
 	return errors.As(err, &failed) && failed.ExitCode() == 3 && strings.Contains(failed.Output, "No help topic")
 }
 
-// storedContainers reads containerd's metadata while it does not run.
+// storedContainers reads the metadata of a containerd that does not run.
 func storedContainers(h *host.Host) (plan.Answer, error) {
 	m, err := containerd.OpenMetadata(h, os.O_RDONLY)
 	if m == nil || err != nil {
@@ -204,7 +206,7 @@ func storedContainers(h *host.Host) (plan.Answer, error) {
 	for _, ns := range all.Buckets() {
 		for _, kind := range containerKinds {
 			for _, id := range all.Below(ns, kind.bucket).Buckets() {
-				answer.Find(fmt.Sprintf("%s %s/%s", kind.name, containerd.Plain(ns), containerd.Plain(id)), "containerd does not run, and only it may remove this: start it on the machine and scrub again")
+				answer.Find(fmt.Sprintf("%s %s/%s", kind.name, containerd.Plain(ns), containerd.Plain(id)), "containerd does not run, and only containerd can remove this: start containerd on the machine and scrub again")
 			}
 		}
 	}

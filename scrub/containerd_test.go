@@ -68,13 +68,13 @@ func TestABrokenStoreIsUnknown(t *testing.T) {
 	items, err := Spec{Only: []string{"containers"}}.AuditItems(nil)
 	require.NoError(t, err)
 	var r plan.Report
-	r.Audited(plan.Make(t.Context(), h, items), len(items))
+	r.Audited(plan.Look(t.Context(), h, items))
 	assert.Equal(t, plan.Unknown, r.Result)
 	assert.Contains(t, r.Error, "reading containerd's metadata "+containerdMeta)
 }
 
-// A store that was cut off, or damaged anywhere, is told by its file, and ends
-// no audit and no scrub.
+// A store that is cut off or damaged is reported by its file name, and ends
+// neither an audit nor a scrub.
 func TestATruncatedStoreIsUnknown(t *testing.T) {
 	manifested, err := (&manifest.Manifest{Images: []manifest.Image{{Name: "pause", Digest: "sha256:0"}}}).Encode()
 	require.NoError(t, err)
@@ -94,7 +94,7 @@ func TestATruncatedStoreIsUnknown(t *testing.T) {
 				items, err := Spec{Only: []string{rule}}.AuditItems(nil)
 				require.NoError(t, err)
 				var r plan.Report
-				r.Audited(plan.Make(t.Context(), h, items), len(items))
+				r.Audited(plan.Look(t.Context(), h, items))
 				assert.Equal(t, plan.Unknown, r.Result)
 				assert.Contains(t, r.Error, rule+": reading containerd's metadata "+containerdMeta+": ")
 				after, err := os.ReadFile(name)
@@ -105,7 +105,7 @@ func TestATruncatedStoreIsUnknown(t *testing.T) {
 	}
 }
 
-// A containerd that nobody told systemd of has the store open.
+// A containerd that is no unit of systemd has the store open.
 func TestAStoreInUseIsUnknown(t *testing.T) {
 	h, root := tree(t, map[string]string{"etc/passwd": passwd})
 	metadata(t, root, []string{"k8s.io", "containers", "abc"})
@@ -114,6 +114,6 @@ func TestAStoreInUseIsUnknown(t *testing.T) {
 	defer db.Close()
 	items, err := Spec{Only: []string{"containers"}}.AuditItems(nil)
 	require.NoError(t, err)
-	assert.Equal(t, "containers: reading containerd's metadata "+containerdMeta+": locking the file: resource temporarily unavailable; does a containerd run that systemd did not start?",
+	assert.Equal(t, "containers: reading containerd's metadata "+containerdMeta+": locking the file: resource temporarily unavailable; a containerd that systemd did not start may be running",
 		plan.Make(t.Context(), h, items)[0].Error)
 }

@@ -10,22 +10,22 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// containerdConfigRules holds the row of containerd's own configuration.
+// containerdConfigRules has the rule for containerd's own configuration.
 func containerdConfigRules() []Rule {
 	return []Rule{
 		{
 			ID: "containerd-config", Phase: Restored, Groups: []string{"bootstrap", "containerd"}, Verb: plan.Remove,
 			Paths: []string{"/etc/containerd/config.toml"}, Owner: "bootstrap.sh, nodeadm",
-			Why:         "what a first boot wrote, or its filled-in copy of the template; a package's or a person's stays",
+			Why:         "containerd would run with the old node's settings; a file that a package installed or a person wrote stays",
 			Regenerated: "the bootstrap", Source: "amazon-eks-ami bootstrap.sh, nodeadm",
 			Find: generatedContainerdConfig,
 		},
 	}
 }
 
-// generatedContainerdConfig removes /etc/containerd/config.toml when a first
-// boot wrote it or copied it from the template. One that the image recorded is
-// restored; one that a package or a person put there stays.
+// generatedContainerdConfig removes /etc/containerd/config.toml if a first boot
+// wrote it or copied it from the template. A file that the manifest records is
+// restored. A file that a package installed or a person wrote stays.
 func generatedContainerdConfig(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	const name = "/etc/containerd/config.toml"
 	current, err := h.Content(name)
@@ -48,9 +48,9 @@ func generatedContainerdConfig(ctx context.Context, h *host.Host) (plan.Answer, 
 	return planPath(h, plan.Remove, name, "first boot wrote it")
 }
 
-// copiedFromTemplate says whether a configuration of containerd is the template
-// filled in: as the image has it or as a user edited it, with a region's pause
-// image or with one of the image's own.
+// copiedFromTemplate reports whether a configuration of containerd is the
+// filled-in template. The template may be that of the image or an edited one,
+// and the pause image that of a region or of the image.
 func copiedFromTemplate(h *host.Host, current []byte) (bool, error) {
 	tmpl, err := templateOf(h, templates.ContainerdConfig)
 	if err != nil || tmpl == nil {
@@ -62,16 +62,16 @@ func copiedFromTemplate(h *host.Host, current []byte) (bool, error) {
 	}
 	back, err := reverseContainerdConfig(current, tmpl.Content)
 	if err != nil {
-		return false, nil // no bootstrap's file: it names no sandbox image
+		return false, nil // not from a bootstrap: no sandbox image
 	}
 	if !bytes.Equal(back.Content, current) {
-		return true, nil // a region's pause image stood there
+		return true, nil // had the pause image of a region
 	}
 	plain := withoutPause(current)
 	return equivalent(plain, withoutPause(tmpl.Content)) || edited != nil && equivalent(plain, withoutPause(edited)), nil
 }
 
-// withoutPause puts SANDBOX_IMAGE in every pause image's place.
+// withoutPause replaces every pause image with the placeholder SANDBOX_IMAGE.
 func withoutPause(text []byte) []byte {
 	lines := strings.Split(string(text), "\n")
 	for i, line := range lines {

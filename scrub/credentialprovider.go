@@ -11,13 +11,13 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// credentialProviderRules holds the row of the kubelet's list of registries.
+// credentialProviderRules has the rule for the kubelet's list of registries.
 func credentialProviderRules() []Rule {
 	return []Rule{
 		{
 			ID: "credential-provider-config", Phase: Restored, Groups: []string{"bootstrap", "kubelet", "templates"}, Verb: plan.Restore,
 			Paths: []string{credentialProviderConfig}, Owner: "eksnode init, nodeadm",
-			Why:         "one kubelet version's list of registries in place of the image's; one that names others than ECR's was written by somebody and stays",
+			Why:         "the kubelet would use the registry list of another version; a file that names registries other than ECR stays, because a person wrote it",
 			Regenerated: "first boot", Source: "amazon-eks-ami nodeadm",
 			Find: credentialProvider,
 		},
@@ -26,9 +26,10 @@ func credentialProviderRules() []Rule {
 
 const credentialProviderConfig = "/etc/eks/image-credential-provider/config.json"
 
-// credentialProvider puts the image's own list of registries back where a first
-// boot has written another; on an image that records none it goes, unless it
-// came with Amazon Linux 2's bootstrap.sh. One that somebody wrote stays.
+// credentialProvider restores the image's own list of registries if a first
+// boot wrote another. On an image without a recorded list, the rule removes the
+// list, unless Amazon Linux 2's bootstrap.sh installed it. A list that a person
+// wrote stays.
 func credentialProvider(_ context.Context, h *host.Host) (plan.Answer, error) {
 	current, err := h.Content(credentialProviderConfig)
 	if err != nil {
@@ -59,9 +60,9 @@ func credentialProvider(_ context.Context, h *host.Host) (plan.Answer, error) {
 	return plan.Acts(restoreAction(h, credentialProviderConfig, tmpl.Content, attr, "first boot wrote it")), nil
 }
 
-// namesOnlyECR says whether a CredentialProviderConfig is one that a first boot
-// writes: one provider, for registries of ECR and no others, without arguments
-// or environment.
+// namesOnlyECR reports whether a CredentialProviderConfig could come from a
+// first boot: it has one provider, without arguments or environment, and only
+// for ECR.
 func namesOnlyECR(text []byte) bool {
 	var config struct {
 		Providers []struct {

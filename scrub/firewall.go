@@ -8,13 +8,13 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// firewallRules holds the row of the node's own firewall.
+// firewallRules has the rule for the node's own firewall.
 func firewallRules() []Rule {
 	return []Rule{
 		{
 			ID: "host-firewall", Phase: Inspect, Groups: []string{"network"}, Verb: Report,
 			Paths: []string{"/etc/systemd/system/*.wants/{firewalld,ufw,nftables,iptables,netfilter-persistent}.service"}, Owner: "firewalld, ufw, hardened base images",
-			Why:         "a firewall that comes up at boot and forwards nothing lets the node join, and its pods reach nobody: security groups and network policies are what filters on EKS",
+			Why:         "the node joins, but a firewall that does not forward cuts its pods off the network; on EKS, security groups and network policies filter traffic",
 			Regenerated: "nothing", Source: "kubeadm's preflight, amazon-vpc-cni-k8s #743",
 			Find: firewallsOn,
 		},
@@ -24,14 +24,14 @@ func firewallRules() []Rule {
 // firewall is a service that filters packets from boot on.
 type firewall struct {
 	unit string
-	// rules are its files; one that matches blocks makes it one that is in the
-	// way. Without files it is by itself.
+	// rules are its files; the firewall blocks pods if a file matches blocks. A
+	// firewall without files always blocks.
 	rules  []string
 	blocks *regexp.Regexp
 }
 
 var (
-	// The chain's policy alone is not in the way: kubelets' units set it.
+	// The chain's policy alone does not block: units of the kubelet set it.
 	blocksChain = regexp.MustCompile(`(?m)^-A FORWARD -j (DROP|REJECT)`)
 	firewalls   = []firewall{
 		{unit: "firewalld.service"},
@@ -42,8 +42,8 @@ var (
 	}
 )
 
-// firewallsOn reports the firewalls of a node that start at boot and do not let
-// through what pods send.
+// firewallsOn reports firewalls that start at boot and block the traffic of
+// pods.
 func firewallsOn(_ context.Context, h *host.Host) (plan.Answer, error) {
 	if node, err := isNode(h); err != nil || !node {
 		return plan.Answer{}, err
@@ -66,7 +66,7 @@ func firewallsOn(_ context.Context, h *host.Host) (plan.Answer, error) {
 			blocks = blocks || f.blocks.Match(text)
 		}
 		if blocks {
-			answer.Find(links[0], f.unit+" starts at boot and drops what pods send: disable it, or let through what is forwarded, and port 10250")
+			answer.Find(links[0], f.unit+" starts at boot and drops packets of pods: disable the unit, or allow forwarded packets and port 10250")
 		}
 	}
 	return answer, nil

@@ -10,7 +10,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// foreignFindings report foreign mounts, each once.
+// foreignFindings reports each foreign mount once.
 func foreignFindings(h *host.Host, mounts []*host.ForeignMount) []plan.Finding {
 	var findings []plan.Finding
 	for _, m := range mounts {
@@ -18,27 +18,27 @@ func foreignFindings(h *host.Host, mounts []*host.ForeignMount) []plan.Finding {
 			continue
 		}
 		findings = append(findings, plan.Finding{Target: m.Path,
-			Reason: m.Why + ", not the machine's own: nothing on this mount was looked at or changed; unmount " + m.Path + ", or skip the rule"})
+			Reason: m.Why + ", not a partition of the machine: the rule did not read or change anything on this mount; unmount " + m.Path + ", or skip the rule"})
 	}
 	return findings
 }
 
-// about says whether one of the findings has this target.
+// about reports whether a finding has this target.
 func about(findings []plan.Finding, target string) bool {
 	return slices.ContainsFunc(findings, func(f plan.Finding) bool { return f.Target == target })
 }
 
-// lent is what container engines, systemd and whoever starts a machine mount
-// for as long as it runs. The image has its own files below, which are empty.
+// lent lists paths that container engines and systemd mount while a machine
+// runs. The image has empty files of its own below these mounts.
 var lent = []string{"/etc/hostname", "/etc/hosts", "/etc/machine-id", "/etc/resolv.conf", "/var/lib/cloud/seed/*"}
 
-// fileVerbs change a file or folder.
+// fileVerbs are the verbs that change a file or folder.
 var fileVerbs = []plan.Verb{plan.Remove, plan.Empty, plan.Write, plan.Restore, plan.Link, plan.Mkdir, plan.Enable, plan.Disable, plan.Wipe}
 
-// withoutForeign puts findings in the place of actions on foreign mounts,
-// whatever planned them.
+// withoutForeign replaces actions on foreign mounts with findings, for every
+// rule.
 func withoutForeign(ctx context.Context, h *host.Host, answer plan.Answer) (plan.Answer, error) {
-	own := plan.Answer{Findings: answer.Findings}
+	own := plan.Answer{Findings: answer.Findings, NotApplicable: answer.NotApplicable}
 	var foreign []*host.ForeignMount
 	for _, a := range answer.Actions {
 		if err := context.Cause(ctx); err != nil {
@@ -62,7 +62,7 @@ func withoutForeign(ctx context.Context, h *host.Host, answer plan.Answer) (plan
 				return answer, err
 			}
 			foreign = append(foreign, slices.DeleteFunc(inside, func(m *host.ForeignMount) bool {
-				return strings.HasPrefix(m.Path, kubeletDir+"/") // another rule detaches or names those
+				return strings.HasPrefix(m.Path, kubeletDir+"/") // another rule unmounts or reports these
 			})...)
 		default:
 			foreign = append(foreign, m)

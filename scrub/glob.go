@@ -12,10 +12,10 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
-// glob lists what a pattern of path.Match names on the machine, sorted; links
-// in the last place are not followed. A folder that cannot be listed is an
-// error: afero.Glob and filepath.Glob pass over it, and what it holds would
-// count as clean. So is a foreign mount on the way.
+// glob returns the sorted paths that match a pattern of path.Match; links in
+// the last part are not followed. A folder that cannot be listed is an error,
+// and so is a foreign mount on the way. afero.Glob and filepath.Glob skip such
+// folders, so their contents would count as clean.
 func glob(h *host.Host, pattern string) ([]string, error) {
 	names, foreign, err := place{pattern: pattern, named: literal(pattern)}.names(h)
 	if err == nil && len(foreign) > 0 {
@@ -24,7 +24,7 @@ func glob(h *host.Host, pattern string) ([]string, error) {
 	return names, err
 }
 
-// literal is the folder or file that a pattern names before its first wildcard.
+// literal is the file or folder before the first wildcard of a pattern.
 func literal(pattern string) string {
 	parts := strings.Split(pattern, "/")
 	for i, part := range parts {
@@ -35,11 +35,12 @@ func literal(pattern string) string {
 	return path.Clean("/" + unquoteGlob(pattern))
 }
 
-// place is a pattern with the folder that it names as a place to look in: see
+// place is a pattern and the folder before its first wildcard: see
 // host.Files.Foreign.
 type place struct{ pattern, named string }
 
-// names lists what is there, and the foreign mounts that kept it from looking.
+// names returns the matching paths, and the foreign mounts that were not
+// searched.
 func (p place) names(h *host.Host) ([]string, []*host.ForeignMount, error) {
 	found := []string{"/"}
 	var foreign []*host.ForeignMount
@@ -61,9 +62,9 @@ func (p place) names(h *host.Host) ([]string, []*host.ForeignMount, error) {
 	return found, foreign, nil
 }
 
-// matching lists the entries of a directory that match one part of a pattern.
-// A part without wildcards is not looked up unless it is the last. A foreign
-// mount is not looked into.
+// matching lists the entries of a directory that match one part of a pattern. A
+// part without wildcards is looked up only if it is the last. Foreign mounts
+// are not searched.
 func (p place) matching(h *host.Host, dir, part string, last bool) ([]string, *host.ForeignMount, error) {
 	if !strings.ContainsAny(part, `*?[`) {
 		name := path.Join(dir, unquoteGlob(part))
@@ -99,7 +100,7 @@ func (p place) matching(h *host.Host, dir, part string, last bool) ([]string, *h
 	return names, nil, nil
 }
 
-// list is the names in a directory, sorted; none where there is no directory.
+// list returns the names in a directory; none if there is no directory.
 func list(h *host.Host, dir string) ([]string, error) {
 	st, err := h.Files.Stat(dir)
 	if leadsNowhere(err) || err == nil && !st.IsDir() {
@@ -118,13 +119,13 @@ func list(h *host.Host, dir string) ([]string, error) {
 	return names, err
 }
 
-// leadsNowhere says whether a name has nothing behind it: a part of it is
-// missing, is no folder, or is a link that goes in a circle.
+// leadsNowhere reports whether nothing exists at a path: a part of it is
+// missing, is no folder, or is a link that leads to itself.
 func leadsNowhere(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP)
 }
 
-// unquoteGlob takes the backslashes away that quoteGlob put in.
+// unquoteGlob removes the backslashes that quoteGlob added.
 func unquoteGlob(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {

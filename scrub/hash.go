@@ -12,8 +12,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// hashFiles hashes every regular file at and below name, following no links; a
-// folder that is emptied may itself be a link.
+// hashFiles hashes every regular file at and below name, following no links.
+// The folder itself may be a link if the verb empties it.
 func hashFiles(ctx context.Context, h *host.Host, verb plan.Verb, name string) ([]plan.FileHash, error) {
 	if st, err := h.Files.Lstat(name); err == nil && st.Mode()&fs.ModeSymlink != 0 && verb == plan.Remove {
 		return nil, nil

@@ -9,8 +9,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
-// places are where a rule's patterns look: "~/" stands for the home folder of
-// every account. Homes come from passwd(5), not from a listing of /home:
+// places are the patterns of a rule with "~/" replaced by the home folder of
+// every account. The homes come from passwd(5), not from a listing of /home:
 // service accounts have keys too.
 func places(h *host.Host, patterns []string) ([]place, error) {
 	var homes []string
@@ -28,17 +28,17 @@ func places(h *host.Host, patterns []string) ([]place, error) {
 			}
 		}
 		for _, home := range homes {
-			// A disk that is mounted at a home or in it holds a person's data.
+			// A disk that is mounted at or in a home has a person's data.
 			out = append(out, place{pattern: path.Join(quoteGlob(home), rest), named: path.Dir(home)})
 		}
 	}
 	return out, nil
 }
 
-// Homes lists the home folders of passwd(5) that exist, /root always, each
-// once. One that is a folder of the system, or that links lead into one, is
-// nobody's home: accounts such as bin and sync have /bin. One on a foreign
-// mount is listed without a look at it.
+// Homes returns the existing home folders of passwd(5), each once, and always
+// /root. It leaves out folders of the system, such as /bin of the accounts bin
+// and sync, and homes behind links into such folders. A home on a foreign mount
+// is returned without a check.
 func Homes(h *host.Host) ([]string, error) {
 	text, err := h.Content("/etc/passwd")
 	if err != nil {
@@ -73,7 +73,7 @@ func Homes(h *host.Host) ([]string, error) {
 	return there, nil
 }
 
-// homesOf lists the home folders that the text of a passwd(5) names, and /root,
+// homesOf returns the home folders in the text of a passwd(5), and /root,
 // sorted and each once.
 func homesOf(passwd string) []string {
 	homes := []string{"/root"}
@@ -88,10 +88,10 @@ func homesOf(passwd string) []string {
 }
 
 var (
-	// systemTops are folders at the top that are the system's with all that is
-	// in them.
+	// systemTops are top folders that belong to the system with all their
+	// contents.
 	systemTops = []string{"", "bin", "boot", "dev", "efi", "etc", "lib", "lib32", "lib64", "libx32", "proc", "run", "sbin", "sys", "usr"}
-	// systemParts are folders of the system in which others may have theirs.
+	// systemParts are folders of the system that may contain homes.
 	systemParts = []string{
 		"/home", "/lost+found", "/media", "/mnt", "/opt", "/opt/bin", "/srv", "/tmp", "/var", "/var/adm", "/var/cache", "/var/crash", "/var/db", "/var/empty",
 		"/var/games", "/var/lib", "/var/local", "/var/lock", "/var/log", "/var/mail", "/var/opt", "/var/run", "/var/spool", "/var/spool/cron",
@@ -104,8 +104,8 @@ var (
 	}
 )
 
-// isSystemFolder says whether a folder is the system's, so that it can be no
-// home.
+// isSystemFolder reports whether a folder belongs to the system and so cannot
+// be a home.
 func isSystemFolder(dir string) bool {
 	top, _, _ := strings.Cut(strings.TrimPrefix(dir, "/"), "/")
 	return slices.Contains(systemTops, top) || slices.Contains(systemParts, dir) ||

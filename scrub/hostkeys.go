@@ -9,14 +9,14 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// hostKeyRules holds the row of sshd's own keys.
+// hostKeyRules has the rule for the host keys of sshd.
 func hostKeyRules() []Rule {
 	return []Rule{
 		{
 			ID: "ssh-host-keys", Phase: Identity, Groups: []string{"identity", "ssh"}, Verb: plan.Remove,
 			Paths: []string{hostKeyGlob}, Owner: "sshd",
-			Why:         "every node would prove itself with the same keys",
-			Regenerated: "cloud-init or sshd's key unit; where there is none, the keys stay and are reported", Source: "virt-sysprep, vagrant-libvirt #1184",
+			Why:         "every node would identify itself with the same host keys",
+			Regenerated: "cloud-init or sshd's key unit; without both, the keys stay and the rule reports them", Source: "virt-sysprep, vagrant-libvirt #1184",
 			Applies: hostKeysComeBack,
 		},
 	}
@@ -24,12 +24,12 @@ func hostKeyRules() []Rule {
 
 const hostKeyGlob = "/etc/ssh/ssh_host_*_key*"
 
-// hostKeyMakers are the units that make missing SSH host keys at boot:
+// hostKeyMakers are the units that create missing SSH host keys at boot:
 // cloud-init on cloud images, sshd's own on Arch, Fedora, RHEL and SUSE.
 var hostKeyMakers = []string{"cloud-init.service", "cloud-init-network.service", "sshdgenkeys.service", "sshd-keygen.target", "sshd-keygen.service", "sshd-keygen@.service", "ssh-keygen.service", "coreos-sshkeys.service"}
 
-// hostKeysComeBack says whether something makes new host keys at boot. Where
-// nothing does, removing them would lock everybody out.
+// hostKeysComeBack reports whether a unit creates new host keys at boot.
+// Without one, removing the keys would lock everybody out.
 func hostKeysComeBack(_ context.Context, h *host.Host) (bool, plan.Answer, error) {
 	for _, unit := range hostKeyMakers {
 		there, err := h.HasUnit(unit)
@@ -41,5 +41,5 @@ func hostKeysComeBack(_ context.Context, h *host.Host) (bool, plan.Answer, error
 	if err != nil || len(keys) == 0 {
 		return false, plan.Answer{}, err
 	}
-	return false, plan.Finds(keys[0], fmt.Sprintf("nothing on this machine makes SSH host keys at boot (looked for %s), so they were left: install cloud-init, or accept shared keys by skipping the rule", strings.Join(hostKeyMakers, ", "))), nil
+	return false, plan.Finds(keys[0], fmt.Sprintf("no unit on this machine creates SSH host keys at boot (searched for %s), so the keys stay: install cloud-init, or skip the rule to accept shared keys", strings.Join(hostKeyMakers, ", "))), nil
 }

@@ -10,21 +10,22 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// hostsRules holds the row of hosts(5).
+// hostsRules has the rule for hosts(5).
 func hostsRules() []Rule {
 	return []Rule{
 		{
 			ID: "hosts", Phase: Identity, Groups: []string{"identity"}, Verb: plan.Write,
 			Paths: []string{"/etc/hosts"}, Owner: "cloud-init, eksnode init",
-			Why: "the build machine's name at 127.0.1.1, and the addresses of an Outpost's control plane that first boot wrote; other lines stay", Regenerated: "cloud-init, with manage_etc_hosts; first boot", Source: "hosts(5); amazon-eks-ami nodeadm",
+			Why: "every node would resolve the builder machine's name to 127.0.1.1, and an old Outpost's control plane to its old addresses; other lines stay", Regenerated: "cloud-init, with manage_etc_hosts; first boot", Source: "hosts(5); amazon-eks-ami nodeadm",
 			Find: ownLinesInHosts,
 		},
 	}
 }
 
-// ownLinesInHosts takes the lines out of /etc/hosts that give 127.0.1.1 this
-// machine's name (Debian's custom, hosts(5); cloud-init writes it again), and
-// those that `eksnode init` marked: an Outpost's addresses.
+// ownLinesInHosts removes two kinds of lines from /etc/hosts: those that map
+// 127.0.1.1 to this machine's name (Debian's custom, see hosts(5); cloud-init
+// writes them again), and those that `eksnode init` marked, with addresses of
+// an Outpost.
 func ownLinesInHosts(_ context.Context, h *host.Host) (plan.Answer, error) {
 	const name = "/etc/hosts"
 	text, err := h.Content(name)
@@ -45,8 +46,8 @@ func ownLinesInHosts(_ context.Context, h *host.Host) (plan.Answer, error) {
 		}}), nil
 }
 
-// withoutOwnLines is the text of a hosts(5) without the machine's own lines, and
-// what they were.
+// withoutOwnLines returns a hosts(5) without the machine's own lines, and a
+// description of the removed lines.
 func withoutOwnLines(text string) (left string, why []string) {
 	var kept strings.Builder
 	drop := func(reason string) {

@@ -2,7 +2,7 @@ package scrub
 
 import "github.com/eksnode/packer-plugin-eksnode/plan"
 
-// identityRules are the rows of what makes a machine itself.
+// identityRules are the rules for a machine's identity.
 func identityRules() []Rule {
 	g := []string{"identity"}
 	return []Rule{
@@ -13,13 +13,13 @@ func identityRules() []Rule {
 				"/boot/efi/loader/random-seed", "/efi/loader/random-seed", "/var/lib/urandom/random-seed",
 				"/var/lib/systemd/tpm2-srk-public-key.*", "/var/cache/pollinate/seeded",
 			}, Owner: "systemd, pollinate",
-			Why:         "every node would start from the same entropy and share one secret",
+			Why:         "every node would start with the same random seed",
 			Regenerated: "systemd, pollinate, at boot", Source: "https://systemd.io/BUILDING_IMAGES/, pollinate.service",
 		},
 		{
 			ID: "hostname", Phase: Identity, Groups: g, Verb: plan.Remove,
 			Paths: []string{"/etc/hostname", "/etc/machine-info"}, Owner: "cloud-init, systemd-hostnamed",
-			Why: "the build machine's name", Regenerated: "cloud-init, DHCP", Source: "https://systemd.io/BUILDING_IMAGES/",
+			Why: "every node would start with the builder machine's name", Regenerated: "cloud-init, DHCP", Source: "https://systemd.io/BUILDING_IMAGES/",
 		},
 		{
 			ID: "cloud-init", Phase: Identity, Groups: g, Verb: plan.Remove,
@@ -27,7 +27,7 @@ func identityRules() []Rule {
 				"/var/lib/cloud/data", "/var/lib/cloud/instance", "/var/lib/cloud/instances", "/var/lib/cloud/sem", "/var/lib/cloud/handlers/*",
 				"/etc/cloud/cloud.cfg.d/90-installer-network.cfg", "/etc/cloud/clean.d/*.run",
 			}, Owner: "cloud-init",
-			Why:         "the build's user data, instance id and secrets; user data is replayed after a rebundle",
+			Why:         "every node would carry the build's user data, instance ID and secrets, and cloud-init could run that user data again",
 			Regenerated: "cloud-init", Source: "cloud-init clean, cloud-init #2174",
 		},
 		{
@@ -36,7 +36,7 @@ func identityRules() []Rule {
 				"/var/lib/amazon/ssm/registration", "/var/lib/amazon/ssm/Vault", "/var/lib/amazon/ssm/runtimeconfig/*", "/var/lib/amazon/ssm/ipc",
 				"/var/lib/amazon/ssm/i-*", "/var/lib/amazon/ssm/mi-*", "/var/lib/amazon/toe/*",
 			}, Owner: "amazon-ssm-agent, EC2 Image Builder",
-			Why: "the build machine's registration: two nodes would answer as one", Regenerated: "amazon-ssm-agent", Source: "amazon-ssm-agent #216, #381",
+			Why: "two nodes with the builder machine's registration appear as one managed instance", Regenerated: "amazon-ssm-agent", Source: "amazon-ssm-agent #216, #381",
 		},
 		{
 			ID: "storage-ids", Phase: Identity, Groups: g, Verb: plan.Remove,
@@ -44,23 +44,23 @@ func identityRules() []Rule {
 				"/etc/lvm/devices/system.devices", "/etc/lvm/backup/*", "/etc/lvm/archive/*", "/etc/multipath/bindings", "/etc/multipath/wwids",
 				"/etc/blkid.tab*", "/etc/blkid/*",
 			}, Owner: "LVM, multipathd, libblkid",
-			Why: "ids of the build machine's disks", Regenerated: "LVM, multipathd, libblkid", Source: "virt-sysprep, multipath.conf(5)",
+			Why: "the files name the builder machine's disks, which a node does not have", Regenerated: "LVM, multipathd, libblkid", Source: "virt-sysprep, multipath.conf(5)",
 		},
 		{
 			ID: "nvme-host", Phase: Identity, Groups: g, Verb: plan.Remove,
 			Paths: []string{"/etc/nvme/hostnqn", "/etc/nvme/hostid"}, Owner: "nvme-cli's package",
-			Why:         "made when the package was installed: nodes with one name take each other's NVMe over Fabrics volumes and reservations",
-			Regenerated: "nvme-cli and the kernel take one from the machine's UUID", Source: "metal-images #359, harvester/os2 #190",
+			Why:         "nodes with the same NVMe host name take each other's NVMe over Fabrics volumes and reservations",
+			Regenerated: "nvme-cli and the kernel, from the machine's UUID", Source: "metal-images #359, harvester/os2 #190",
 		},
 		{
 			ID: "hibernation", Phase: Identity, Groups: g, Verb: plan.Remove,
 			Paths: []string{"/var/lib/hibinit-agent/hibernation-enabled"}, Owner: "ec2-hibinit-agent",
-			Why: "the mark says that the swap file is there, and a node would never make its own", Regenerated: "ec2-hibinit-agent", Source: "ec2-hibinit-agent",
+			Why: "the marker says that the swap file exists, so a node would never create its own", Regenerated: "ec2-hibinit-agent", Source: "ec2-hibinit-agent",
 		},
 		{
 			ID: "clock-drift", Phase: Identity, Groups: g, Verb: plan.Remove,
 			Paths: []string{"/var/lib/chrony/*", "/var/lib/ntp/*drift*", "/var/lib/ntpsec/*drift*"}, Owner: "chronyd, ntpd",
-			Why: "how fast the build machine's clock runs, and cookies by which time servers know it", Regenerated: "chronyd, ntpd", Source: "chrony.conf(5), driftfile and ntsdumpdir",
+			Why: "the files contain the drift of the builder machine's clock, and cookies that identify it to time servers", Regenerated: "chronyd, ntpd", Source: "chrony.conf(5), driftfile and ntsdumpdir",
 		},
 		{
 			ID: "installer", Phase: Identity, Groups: append(g, "secrets"), Verb: plan.Remove,
@@ -68,7 +68,7 @@ func identityRules() []Rule {
 				"/root/anaconda-ks.cfg", "/root/original-ks.cfg", "/root/initial-setup-ks.cfg", "/etc/cloud/cloud.cfg.d/99-installer.cfg",
 				"/etc/cloud/cloud.cfg.d/subiquity-disable-cloudinit-networking.cfg", "/etc/cloud/cloud.cfg.d/curtin-preserve-sources.cfg",
 			}, Owner: "Anaconda, Subiquity",
-			Why:         "answers to the installer, with hashes of passwords; Ubuntu's keep cloud-init from asking EC2",
+			Why:         "the installer's answers contain password hashes; on Ubuntu they also stop cloud-init from reading EC2's metadata",
 			Regenerated: "nothing", Source: "image-builder",
 		},
 	}

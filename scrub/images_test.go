@@ -20,7 +20,7 @@ func TestImagesThatAreLostAreFound(t *testing.T) {
 	text, err := (&manifest.Manifest{Images: []manifest.Image{{Name: "registry.example/app:1", Digest: digest}}}).Encode()
 	require.NoError(t, err)
 	h, root := tree(t, map[string]string{"etc/passwd": passwd, manifest.Path[1:]: string(text)})
-	assert.Equal(t, []string{"image registry.example/app:1: containerd does not have it: provision again"}, audit(t, h, "images-there"))
+	assert.Equal(t, []string{"image registry.example/app:1: containerd does not have the image: provision again"}, audit(t, h, "images-there"))
 	metadata(t, root, []string{"k8s.io", "images", "registry.example/app:1"})
 	assert.Equal(t, []string{"image registry.example/app:1: containerd has : provision again"}, audit(t, h, "images-there"))
 	require.NoError(t, os.WriteFile(filepath.Join(root, containerdMeta), []byte("no database"), 0o600))

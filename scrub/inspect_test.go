@@ -53,12 +53,12 @@ func TestSecretsAreFoundAndNeverShown(t *testing.T) {
 	})
 	got := audit(t, h, "secrets-left")
 	assert.ElementsMatch(t, []string{
-		"/etc/app/key.pem: line 2 holds a private key",
-		"/opt/app/env: line 1 holds an AWS access key",
-		"/opt/app/env: line 2 holds an AWS secret key",
-		"/home/admin/notes: line 1 holds a password in a URL",
-		"/opt/svc home/kube: line 3 holds a kubeconfig's token",
-		"/var/lib/app/docker.json: line 1 holds registry credentials",
+		"/etc/app/key.pem: line 2 contains a private key",
+		"/opt/app/env: line 1 contains an AWS access key",
+		"/opt/app/env: line 2 contains an AWS secret key",
+		"/home/admin/notes: line 1 contains a password in a URL",
+		"/opt/svc home/kube: line 3 contains a kubeconfig's token",
+		"/var/lib/app/docker.json: line 1 contains registry credentials",
 	}, got)
 	assert.NotContains(t, strings.Join(got, "\n"), secret)
 }
@@ -76,9 +76,9 @@ func TestHostIDsAreFound(t *testing.T) {
 		"var/lib/cloud/seed/nocloud/meta-data": "local-hostname: ip-10-77-1-2\n",
 	})
 	assert.ElementsMatch(t, []string{
-		"/etc/agent.conf: line 1 holds an EC2 instance id",
-		"/var/lib/agent/uuid: line 1 holds an EC2 instance's UUID",
-		"/var/lib/agent/machine: line 1 holds this machine's id",
+		"/etc/agent.conf: line 1 contains an EC2 instance id",
+		"/var/lib/agent/uuid: line 1 contains an EC2 instance's UUID",
+		"/var/lib/agent/machine: line 1 contains this machine's id",
 	}, audit(t, h, "host-ids-left"))
 }
 
@@ -102,10 +102,10 @@ func TestAnImageIsWhatItsManifestSays(t *testing.T) {
 		"etc/same": "same", "etc/other": "OTHER", "etc/longer": "xx", "usr/bin/nodeadm": "-> /elsewhere",
 	})
 	assert.ElementsMatch(t, []string{
-		"/etc/other: its content is not what was installed: provision again",
-		"/etc/longer: it has 2 bytes, not the 1 that were installed: provision again",
-		"/etc/gone: it is missing: provision again",
-		"/usr/bin/nodeadm: it leads to /elsewhere, not to eksnode: provision again",
+		"/etc/other: content differs from the installed file: provision again",
+		"/etc/longer: has 2 bytes; the installed file had 1: provision again",
+		"/etc/gone: missing: provision again",
+		"/usr/bin/nodeadm: points to /elsewhere, not to eksnode: provision again",
 		"socat: the manifest records no version of this package: provision again",
 	}, audit(t, h, "can-join"))
 
@@ -113,7 +113,7 @@ func TestAnImageIsWhatItsManifestSays(t *testing.T) {
 	text, err = m.Encode()
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(root, manifest.Path), text, 0o644))
-	assert.Equal(t, []string{"kubelet: it is 1.34.4, but the image is for Kubernetes 1.33.0"}, audit(t, h, "can-join"))
+	assert.Equal(t, []string{"kubelet: version 1.34.4, but the image is for Kubernetes 1.33.0"}, audit(t, h, "can-join"))
 }
 
 // Entries of kubelets 1.24 to 1.36, and what one leaves that is killed while it
@@ -144,18 +144,18 @@ func TestAnImageOfOthersNeedsItsPrograms(t *testing.T) {
 	h, _ := tree(t, files)
 	got := audit(t, h, "can-join")
 	require.Len(t, got, 1)
-	assert.Contains(t, got[0], "runc: no node joins without it")
+	assert.Contains(t, got[0], "runc: no node joins without this program")
 	delete(files, "opt/bin/kubelet")
 	h, _ = tree(t, files)
 	assert.Empty(t, audit(t, h, "can-join"), "a machine that is no node is a finding of not-a-node alone")
 }
 
-// Volumes are never deleted: whose they are knows nobody here.
+// Volumes are never deleted: no rule knows their owner.
 func TestPodsVolumesAreForAPerson(t *testing.T) {
 	h, root := tree(t, map[string]string{"etc/passwd": passwd, "var/lib/longhorn/replicas/pvc-1/volume-head-000.img": "data", "var/openebs/local/": "", "var/lib/rook/": ""})
 	assert.Equal(t, []string{
-		"/var/lib/longhorn: pods' volumes lie here: move away what is needed, remove the rest",
-		"/var/openebs: pods' volumes lie here: move away what is needed, remove the rest",
+		"/var/lib/longhorn: volumes of pods are in this folder: move the data that you need, remove the rest",
+		"/var/openebs: volumes of pods are in this folder: move the data that you need, remove the rest",
 	}, audit(t, h, "pod-volumes"))
 	items, err := Spec{Only: []string{"pod-volumes"}}.Items(nil)
 	require.NoError(t, err)
@@ -178,7 +178,7 @@ func TestTheKernelNeedsItsModules(t *testing.T) {
 		"usr/lib/modules/6.12.0-99.8.1.el10_1.x86_64/modules.builtin": "kernel/fs/overlayfs/overlay.ko\n",
 	}
 	h, _ := tree(t, image)
-	assert.Equal(t, []string{"/lib/modules/6.12.0-99.8.1.el10_1.x86_64: this kernel has no br_netfilter, nft_compat, xt_MASQUERADE, xt_addrtype, xt_comment, xt_connmark, xt_conntrack, xt_mark, xt_nat, xt_statistic, xt_tcpudp: install the package that brings them, such as kernel-modules-extra; without them pods have no network"},
+	assert.Equal(t, []string{"/lib/modules/6.12.0-99.8.1.el10_1.x86_64: this kernel lacks the modules br_netfilter, nft_compat, xt_MASQUERADE, xt_addrtype, xt_comment, xt_connmark, xt_conntrack, xt_mark, xt_nat, xt_statistic, xt_tcpudp: install the package that contains them, such as kernel-modules-extra; without them pods have no network"},
 		audit(t, h, "kernel-modules"))
 
 	image["usr/lib/modules/6.12.0-211.26.1.el10_2.x86_64/modules.dep"] = extra
@@ -222,14 +222,14 @@ func TestSettingsAgainstANodeAreFound(t *testing.T) {
 	image["etc/sysctl.d/99-sysctl.conf"] = "-> ../sysctl.conf"
 	h, _ = tree(t, image)
 	assert.Equal(t, []string{
-		"/etc/sysctl.d/99-sysctl.conf: line 3 sets net.ipv4.ip_forward = 0, and no file that is read later sets 1: pods reach nobody",
-		"/etc/sysctl.d/99-sysctl.conf: line 4 sets vm.overcommit_memory = 2, and no file that is read later sets 1: a kubelet that protects kernel defaults does not start",
+		"/etc/sysctl.d/99-sysctl.conf: line 3 sets net.ipv4.ip_forward = 0, and no later file sets 1: pods have no network",
+		"/etc/sysctl.d/99-sysctl.conf: line 4 sets vm.overcommit_memory = 2, and no later file sets 1: a kubelet that protects kernel defaults does not start",
 	}, audit(t, h, "kernel-settings"))
 
 	delete(image, "etc/sysctl.d/99-sysctl.conf")
 	image["usr/lib/sysctl.d/99-other.conf"] = "net.ipv4.conf.all.forwarding = 0\n"
 	h, _ = tree(t, image)
-	assert.Equal(t, []string{"/usr/lib/sysctl.d/99-other.conf: line 1 sets net.ipv4.conf.all.forwarding = 0, and no file that is read later sets 1: pods reach nobody"},
+	assert.Equal(t, []string{"/usr/lib/sysctl.d/99-other.conf: line 1 sets net.ipv4.conf.all.forwarding = 0, and no later file sets 1: pods have no network"},
 		audit(t, h, "kernel-settings"), "the same setting by its other name")
 	image["etc/sysctl.d/99-other.conf"] = "-> /dev/null"
 	image["dev/null"] = ""
@@ -270,7 +270,7 @@ func TestAFirewallInTheWayIsFound(t *testing.T) {
 				return
 			}
 			require.Len(t, got, 1)
-			assert.Contains(t, got[0], "/"+test.found+": "+test.found+" starts at boot and drops what pods send")
+			assert.Contains(t, got[0], "/"+test.found+": "+test.found+" starts at boot and drops packets of pods")
 		})
 	}
 }
@@ -292,7 +292,7 @@ func TestARemovedFilesHashIsInTheReport(t *testing.T) {
 
 func TestFilesOfABootThatIsOverAreReported(t *testing.T) {
 	h, _ := tree(t, map[string]string{"etc/passwd": passwd, "run/aws-node/ipam.json": "{}", "run/lock/": "", "var/run": "-> /run"})
-	assert.Equal(t, []string{"/run/aws-node/ipam.json: it is of a boot that is over: remove it"}, audit(t, h, "run-left"))
+	assert.Equal(t, []string{"/run/aws-node/ipam.json: left by an earlier boot: remove it"}, audit(t, h, "run-left"))
 }
 
 func TestAnInitiatorNameGoesWhereANewOneIsMade(t *testing.T) {

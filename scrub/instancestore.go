@@ -12,15 +12,15 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// instanceStoreRules are the rows of the instance store, on which a first boot puts
-// the node's folders.
+// instanceStoreRules are the rules for the instance store, where a first boot
+// puts the node's folders.
 func instanceStoreRules() []Rule {
 	g := []string{"bootstrap"}
 	return []Rule{
 		{
-			ID: "instance-store-mounted", Phase: Unmount, Groups: append(g, "bootstrap"), Verb: plan.Unmount,
+			ID: "instance-store-mounted", Phase: Unmount, Groups: g, Verb: plan.Unmount,
 			Owner:       "eksnode init, setup-local-disks",
-			Why:         "a first boot puts the kubelet's, containerd's and the pods' folders on the instance store; what it left in the image's own folders is hidden below, and would be captured unseen",
+			Why:         "the mounts of the instance store hide folders of the image, and leftover state in them would be captured unseen",
 			Regenerated: "first boot", Source: "amazon-eks-ami setup-local-disks",
 			Find: instanceStore,
 		},
@@ -28,26 +28,26 @@ func instanceStoreRules() []Rule {
 			ID: "local-disks", Phase: State, Groups: g, Verb: plan.Remove,
 			Paths: []string{"/.aws/mdadm.conf", "/etc/systemd/system/*.mount", "/etc/systemd/system/*.wants/*.mount"},
 			Owner: "eksnode init, setup-local-disks",
-			Why:   "units that mount another machine's instance store by its UUIDs, with the folders on it; other units stay", Regenerated: "first boot", Source: "amazon-eks-ami setup-local-disks",
+			Why:   "a node would wait at boot for the instance store of another machine; other mount units stay", Regenerated: "first boot", Source: "amazon-eks-ami setup-local-disks",
 			Find: localDisks,
 		},
 	}
 }
 
-// mountUnit is a unit of /etc/systemd/system that mounts an instance store's
-// disks, or a folder that lies on them.
+// mountUnit is a unit in /etc/systemd/system that mounts the disks of an
+// instance store, or a folder on them.
 type mountUnit struct {
-	path        string // of the unit's file
+	path        string // of the file of the unit
 	what, where string
 	bind        bool
 }
 
 func (u mountUnit) name() string { return path.Base(u.path) }
 
-// instanceStoreUnits are those that a first boot made: `eksnode init` marks
-// them, Amazon's setup-local-disks describes them, and what is bound to a
-// folder on their disks is theirs too. Folders come before the disks they lie
-// on, so that they can be unmounted in this order.
+// instanceStoreUnits returns the mount units that a first boot wrote: `eksnode
+// init` marks its units, and Amazon's setup-local-disks has its own
+// description. Bind mounts of folders on these disks are included, and come
+// first, so that units can be unmounted in this order.
 func instanceStoreUnits(h *host.Host) ([]mountUnit, error) {
 	names, err := glob(h, "/etc/systemd/system/*.mount")
 	if err != nil {
@@ -106,12 +106,12 @@ func parseMountUnit(name string, text []byte) mountUnit {
 	return u
 }
 
-// instanceStore unmounts the instance store, so that the image's own folders
-// below come to light: what first boot left in them would be in the image, and
-// nobody would have seen it.
+// instanceStore unmounts the instance store, so that the other rules see the
+// image's own folders below the mounts. Leftover state in these folders would
+// be captured unseen.
 func instanceStore(_ context.Context, h *host.Host) (plan.Answer, error) {
 	if !h.IsLive() {
-		return plan.Answer{}, nil // nothing of the image is mounted there
+		return plan.Answer{NotApplicable: "the rule is for running machines: an image root has no mounts of its own"}, nil
 	}
 	units, err := instanceStoreUnits(h)
 	if err != nil {
@@ -124,14 +124,15 @@ func instanceStore(_ context.Context, h *host.Host) (plan.Answer, error) {
 			return plan.Answer{}, err
 		}
 		if mounted {
-			answer.Act(plan.Action{Verb: plan.Unmount, Target: u.where, Reason: "the instance store hides what the image itself has there",
+			answer.Act(plan.Action{Verb: plan.Unmount, Target: u.where, Reason: "the instance store hides the image's own files in this folder",
 				Do: func(ctx context.Context, _ plan.Progress) error { return u.unmount(ctx, h) }})
 		}
 	}
 	return answer, nil
 }
 
-// unmount ends the mount, with containerd stopped while it is containerd's.
+// unmount stops the mount unit. It stops containerd during the unmount of
+// containerd's folder.
 func (u mountUnit) unmount(ctx context.Context, h *host.Host) error {
 	if !h.HasSystemd() {
 		return h.Unmount(u.where)
@@ -149,14 +150,14 @@ func (u mountUnit) unmount(ctx context.Context, h *host.Host) error {
 	return withoutContainerd(ctx, h, stop)
 }
 
-// localDisks plans the removal of the units, of the links that start them, and
+// localDisks plans the removal of the units, of the links that enable them, and
 // of the array's configuration.
 func localDisks(_ context.Context, h *host.Host) (plan.Answer, error) {
 	units, err := instanceStoreUnits(h)
 	if err != nil {
 		return plan.Answer{}, err
 	}
-	const why = "it mounts the disks of another machine"
+	const why = "mounts the disks of another machine"
 	var answer plan.Answer
 	for _, u := range units {
 		links, err := h.Enablements(u.name())
@@ -167,7 +168,7 @@ func localDisks(_ context.Context, h *host.Host) (plan.Answer, error) {
 			answer.Act(removeAction(h, name, why))
 		}
 	}
-	// Links that a unit has left are dead.
+	// Links without their unit are dead.
 	dead, err := glob(h, "/etc/systemd/system/*.wants/mnt-k8s*disks-*.mount")
 	if err != nil {
 		return plan.Answer{}, err

@@ -8,14 +8,14 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// iscsiRules holds the row of the iSCSI initiator's name.
+// iscsiRules has the rule for the name of the iSCSI initiator.
 func iscsiRules() []Rule {
 	return []Rule{
 		{
 			ID: "iscsi-initiator", Phase: Identity, Groups: []string{"identity"}, Verb: plan.Remove,
 			Paths: []string{initiatorName}, Owner: "open-iscsi",
-			Why:         "two nodes with one initiator name take each other's volumes",
-			Regenerated: "iscsi-init.service; where it is missing, the file stays and is reported", Source: "gardenlinux #3188",
+			Why:         "nodes with the same initiator name take each other's volumes",
+			Regenerated: "iscsi-init.service; without it, the file stays and the rule reports it", Source: "gardenlinux #3188",
 			Find: staleInitiator,
 		},
 	}
@@ -23,9 +23,9 @@ func iscsiRules() []Rule {
 
 const initiatorName = "/etc/iscsi/initiatorname.iscsi"
 
-// staleInitiator plans the removal of the iSCSI initiator's name where
-// something makes a new one at boot: iscsid does not start without. Debian's
-// file may itself ask for a name (GenerateName=yes), and then holds none.
+// staleInitiator plans the removal of the iSCSI initiator's name if a unit
+// creates a new name at boot: iscsid does not start without a name. Debian's
+// file may request a new name (GenerateName=yes), and then contains none.
 func staleInitiator(_ context.Context, h *host.Host) (plan.Answer, error) {
 	if st, err := h.Files.Lstat(initiatorName); err != nil || !st.Mode().IsRegular() {
 		return plan.Answer{}, ignoreMissing(err)
@@ -39,7 +39,7 @@ func staleInitiator(_ context.Context, h *host.Host) (plan.Answer, error) {
 		return plan.Answer{}, err
 	}
 	if there {
-		return plan.Acts(removeAction(h, initiatorName, "it is the build machine's own")), nil
+		return plan.Acts(removeAction(h, initiatorName, "belongs to the builder machine")), nil
 	}
-	return plan.Finds(initiatorName, "nothing on this machine makes a new name at boot, and iscsid needs one: write GenerateName=yes into it where open-iscsi is Debian's, or remove the package"), nil
+	return plan.Finds(initiatorName, "no unit on this machine creates a new name at boot, and iscsid needs one: on Debian, write GenerateName=yes into the file; otherwise remove the package of iscsid"), nil
 }

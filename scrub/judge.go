@@ -15,7 +15,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/scrub/packages"
 )
 
-// owners reads the packages' databases once in a run.
+// owners reads the databases of packages once in a run.
 type owners struct {
 	once sync.Once
 	have *packages.Owners
@@ -27,16 +27,16 @@ func (o *owners) read(ctx context.Context, h *host.Host) (*packages.Owners, erro
 	return o.have, o.err
 }
 
-// judge refuses what a rule of an operator would take on this machine although
-// the system needs it. Links lead to other places than the rule names, and what
-// packages own only the machine knows.
+// judge refuses actions of an operator's rule on files that this machine needs.
+// The check needs the machine, because links lead to other places than the rule
+// names, and only the machine knows which files packages own.
 func (i item) judge(ctx context.Context, h *host.Host, actions []plan.Action) error {
 	if len(actions) == 0 {
 		return nil
 	}
 	needed, err := neededHere(h)
 	if err != nil {
-		return fmt.Errorf("finding out what this machine needs: %w", err)
+		return fmt.Errorf("listing the files that this machine needs: %w", err)
 	}
 	var errs []error
 	for _, a := range actions {
@@ -54,11 +54,11 @@ func (i item) judge(ctx context.Context, h *host.Host, actions []plan.Action) er
 	return errors.Join(errs...)
 }
 
-// checkOwners refuses to take a file that a package owns.
+// checkOwners refuses to remove a file that a package owns.
 func (i item) checkOwners(ctx context.Context, h *host.Host, place string, verb plan.Verb) error {
 	have, err := i.owners.read(ctx, h)
 	if err != nil {
-		return fmt.Errorf("finding out whether a package owns %s: %w; a rule with \"owned: true\" does not ask", place, err)
+		return fmt.Errorf("checking whether a package owns %s: %w; to skip the check, set \"owned: true\" in the rule", place, err)
 	}
 	st, err := h.Files.Lstat(place)
 	if err != nil {
@@ -68,13 +68,14 @@ func (i item) checkOwners(ctx context.Context, h *host.Host, place string, verb 
 	if err != nil || file == "" {
 		return err
 	}
-	return fmt.Errorf("%s belongs to the package %s: list it under keep, remove the package, or set \"owned: true\" where the rule may take packages' files", file, owner)
+	return fmt.Errorf("%s belongs to the package %s: list the file under keep, remove the package, or set \"owned: true\" to let the rule remove files of packages", file, owner)
 }
 
-// neededPlaces say why places of this machine must stay.
+// neededPlaces maps places that must stay on this machine to the reason.
 type neededPlaces map[string]string
 
-// neededHere are the homes of people, and what the manifest records.
+// neededHere returns the homes of people and the files that the manifest
+// records.
 func neededHere(h *host.Host) (neededPlaces, error) {
 	needed := neededPlaces{}
 	add := func(name, why string, follow bool) error {
@@ -93,7 +94,7 @@ func neededHere(h *host.Host) (neededPlaces, error) {
 		if len(f) < 7 || !path.IsAbs(f[5]) || !isPerson(f[2]) {
 			continue
 		}
-		if err := add(f[5], fmt.Sprintf("it is the home of %.80q", f[0]), true); err != nil {
+		if err := add(f[5], fmt.Sprintf("home of %.80q", f[0]), true); err != nil {
 			return nil, err
 		}
 	}
@@ -109,14 +110,14 @@ func neededHere(h *host.Host) (neededPlaces, error) {
 	return needed, nil
 }
 
-// isPerson says whether a user id is root's or one that people have; daemons
-// keep their state in their homes.
+// isPerson reports whether a user ID belongs to root or to a person; daemons
+// keep state in their homes.
 func isPerson(uid string) bool {
 	n, err := strconv.ParseUint(uid, 10, 32)
 	return err == nil && (n == 0 || n >= 1000 && n < 60000)
 }
 
-// recordedPaths are the files that a provision put there.
+// recordedPaths returns the files that provisioning installed.
 func recordedPaths(m *manifest.Manifest) []string {
 	var names []string
 	for _, f := range m.Files {
@@ -133,7 +134,7 @@ func recordedPaths(m *manifest.Manifest) []string {
 	return names
 }
 
-// check refuses a place that is needed, or a folder above one.
+// check refuses a needed place and every folder above one.
 func (n neededPlaces) check(target, place string) error {
 	parts := split(place)
 	if len(parts) == 0 {
@@ -144,7 +145,7 @@ func (n neededPlaces) check(target, place string) error {
 	}
 	for name, why := range n {
 		if within(place, name) {
-			return fmt.Errorf("%s would go with %s: %s; name what lies beside", name, target, why)
+			return fmt.Errorf("removing %s would remove %s, which must stay: %s; list other files instead", target, name, why)
 		}
 	}
 	return nil

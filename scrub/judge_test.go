@@ -35,8 +35,8 @@ func TestARuleIsJudgedByTheMachine(t *testing.T) {
 		"var/lib/dpkg/info/tool.list": "/.\n/bin\n/bin/tool\n/usr\n/usr/share/doc/tool/copyright\n/lib\n/lib/ours\n/lib/ours/a\n",
 		"var/lib/dpkg/info/pkg.list":  "/.\n/opt\n/opt/pkg\n/opt/pkg/owned\n/opt/pkg/missing\n/opt/pkg/deep\n",
 	}
-	const belongs = `: list it under keep, remove the package, or set "owned: true" where the rule may take packages' files`
-	const needs = " on this machine and names too much: it would take a folder or file away that the system needs; name what lies in it"
+	const belongs = `: list the file under keep, remove the package, or set "owned: true" to let the rule remove files of packages`
+	const needs = " on this machine and matches too much: the rule would remove a folder or file that the system needs; list files inside the folder instead"
 	for name, c := range map[string]struct {
 		rule OwnRule
 		want string // empty: it runs
@@ -56,16 +56,16 @@ func TestARuleIsJudgedByTheMachine(t *testing.T) {
 		"through a link to /etc":      {rule: OwnRule{Owned: true, Paths: []string{"/opt/data/passwd"}}, want: "x: /opt/data/passwd is /etc/passwd" + needs},
 		"by wildcards through a link": {rule: OwnRule{Owned: true, Paths: []string{"/opt/d*/sys*"}}, want: "x: /opt/data/systemd is /etc/systemd" + needs},
 		"a link to /etc, emptied":     {rule: OwnRule{Owned: true, Action: plan.Empty, Paths: []string{"/opt/data"}}, want: "x: /opt/data is /etc" + needs},
-		"a link to the root, emptied": {rule: OwnRule{Owned: true, Action: plan.Empty, Paths: []string{"/opt/root"}}, want: "x: /opt/root is / on this machine and names too much: it would take a top folder of the system, or a whole home, away"},
-		"a link to systemd's":         {rule: OwnRule{Owned: true, Paths: []string{"/opt/init/systemd"}}, want: "x: /opt/init/systemd is /usr/lib/systemd/systemd on this machine and names too much: all below /usr/lib/systemd is needed by the system; leave it out"},
-		"a link to /boot":             {rule: OwnRule{Owned: true, Paths: []string{"/opt/kernels/*"}}, want: "x: /opt/kernels/vmlinuz-6.1 is /boot/vmlinuz-6.1 on this machine and names too much: all below /boot is needed by the system; leave it out"},
+		"a link to the root, emptied": {rule: OwnRule{Owned: true, Action: plan.Empty, Paths: []string{"/opt/root"}}, want: "x: /opt/root is / on this machine and matches too much: the rule would remove a top folder of the system or a whole home"},
+		"a link to systemd's":         {rule: OwnRule{Owned: true, Paths: []string{"/opt/init/systemd"}}, want: "x: /opt/init/systemd is /usr/lib/systemd/systemd on this machine and matches too much: the system needs everything below /usr/lib/systemd; leave the path out"},
+		"a link to /boot":             {rule: OwnRule{Owned: true, Paths: []string{"/opt/kernels/*"}}, want: "x: /opt/kernels/vmlinuz-6.1 is /boot/vmlinuz-6.1 on this machine and matches too much: the system needs everything below /boot; leave the path out"},
 		"the link itself":             {rule: OwnRule{Paths: []string{"/opt/data", "/opt/root", "/opt/init"}}},
-		"a person's home":             {rule: OwnRule{Paths: []string{"/srv/deploy"}}, want: `x: /srv/deploy would go with /srv/deploy: it is the home of "deploy"; name what lies beside`},
-		"people's homes by a link":    {rule: OwnRule{Action: plan.Empty, Paths: []string{"/opt/homes"}}, want: `x: /srv/deploy would go with /opt/homes: it is the home of "deploy"; name what lies beside`},
+		"a person's home":             {rule: OwnRule{Paths: []string{"/srv/deploy"}}, want: `x: removing /srv/deploy would remove /srv/deploy, which must stay: home of "deploy"; list other files instead`},
+		"people's homes by a link":    {rule: OwnRule{Action: plan.Empty, Paths: []string{"/opt/homes"}}, want: `x: removing /opt/homes would remove /srv/deploy, which must stay: home of "deploy"; list other files instead`},
 		"in a person's home":          {rule: OwnRule{Paths: []string{"/srv/deploy/notes"}}},
 		"a daemon's home":             {rule: OwnRule{Paths: []string{"/var/lib/ours"}}},
-		"what the manifest records":   {rule: OwnRule{Owned: true, Paths: []string{"/opt/ours/bin"}}, want: "x: /opt/ours/bin/plugin would go with /opt/ours/bin: the image's manifest records it; name what lies beside"},
-		"a template of the manifest":  {rule: OwnRule{Owned: true, Action: plan.Empty, Paths: []string{"/opt/ours/template"}}, want: "x: /opt/ours/template would go with /opt/ours/template: the image's manifest records it; name what lies beside"},
+		"what the manifest records":   {rule: OwnRule{Owned: true, Paths: []string{"/opt/ours/bin"}}, want: "x: removing /opt/ours/bin would remove /opt/ours/bin/plugin, which must stay: the image's manifest records it; list other files instead"},
+		"a template of the manifest":  {rule: OwnRule{Owned: true, Action: plan.Empty, Paths: []string{"/opt/ours/template"}}, want: "x: removing /opt/ours/template would remove /opt/ours/template, which must stay: the image's manifest records it; list other files instead"},
 		"beside what it records":      {rule: OwnRule{Paths: []string{"/opt/ours/bin"}, Keep: []string{"/opt/ours/bin/plugin"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -94,21 +94,21 @@ func TestARuleIsJudgedByTheMachine(t *testing.T) {
 	}
 }
 
-// Where nobody can say what packages own, a rule does not run.
+// A rule does not run if the owners of files cannot be read.
 func TestARuleThatCannotBeJudgedDoesNotRun(t *testing.T) {
-	const remedy = `; a rule with "owned: true" does not ask`
+	const remedy = `; to skip the check, set "owned: true" in the rule`
 	for name, c := range map[string]struct {
 		files map[string]string
 		want  string
 	}{
 		"dpkg's list is lost": {map[string]string{"var/lib/dpkg/status": "Package: tool\nStatus: install ok installed\n"},
-			`x: finding out whether a package owns /opt/ours/a: reading dpkg's lists of files: the package "tool" has none in /var/lib/dpkg/info; install it again` + remedy},
+			`x: checking whether a package owns /opt/ours/a: reading dpkg's lists of files: "tool" has no list in /var/lib/dpkg/info; install the package again` + remedy},
 		"dpkg's list is of zeros": {map[string]string{"var/lib/dpkg/info/tool.list": "\x00\x00\x00"},
-			`x: finding out whether a package owns /opt/ours/a: reading dpkg's lists of files: /var/lib/dpkg/info/tool.list:1: "\x00\x00\x00" is no absolute path; install the package again` + remedy},
+			`x: checking whether a package owns /opt/ours/a: reading dpkg's lists of files: /var/lib/dpkg/info/tool.list:1: "\x00\x00\x00" is not an absolute path; install the package again` + remedy},
 		"pacman's list is lost": {map[string]string{"var/lib/pacman/local/tool-1-1/desc": "x"},
-			"x: finding out whether a package owns /opt/ours/a: reading pacman's lists of files: open /var/lib/pacman/local/tool-1-1/files: no such file or directory" + remedy},
+			"x: checking whether a package owns /opt/ours/a: reading pacman's lists of files: open /var/lib/pacman/local/tool-1-1/files: no such file or directory" + remedy},
 		"rpm's database, and no rpm": {map[string]string{"usr/lib/sysimage/rpm/rpmdb.sqlite": "x", "var/lib/rpm": "-> ../../usr/lib/sysimage/rpm"},
-			"x: finding out whether a package owns /opt/ours/a: reading the packages in /var/lib/rpm: only rpm can; install rpm on this workstation" + remedy},
+			"x: checking whether a package owns /opt/ours/a: reading the packages in /var/lib/rpm: install rpm on this workstation, which reads the database" + remedy},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("PATH", t.TempDir())
@@ -139,7 +139,7 @@ func TestPacmansFilesAreOwned(t *testing.T) {
 		"var/lib/pacman/local/pkg-1.0-1/files": "%FILES%\nopt/\nopt/pkg/\nopt/pkg/owned\n\n%BACKUP%\nopt/pkg/backup\t0\n",
 	})
 	for name, want := range map[string]string{
-		"/opt/pkg/owned":  `x: /opt/pkg/owned belongs to the package pkg-1.0-1: list it under keep, remove the package, or set "owned: true" where the rule may take packages' files`,
+		"/opt/pkg/owned":  `x: /opt/pkg/owned belongs to the package pkg-1.0-1: list the file under keep, remove the package, or set "owned: true" to let the rule remove files of packages`,
 		"/opt/pkg/backup": "",
 	} {
 		items, err := Spec{Only: []string{"x"}, Own: []OwnRule{withPath(name)}}.Items(nil)

@@ -10,12 +10,12 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
-// keeps are the places that a rule leaves although its paths match them, as the
-// machine names them after all links: what is there, what is below, and the
-// links that lead there.
+// keeps are the places that a rule leaves although its paths match them. A kept
+// place includes everything below it and the links that lead to it. Places are
+// resolved on the machine, after all links.
 type keeps []string
 
-// findKeeps looks for what patterns keep on this machine.
+// findKeeps finds the places that patterns keep on this machine.
 func findKeeps(h *host.Host, patterns []string) (keeps, error) {
 	where, err := places(h, patterns)
 	if err != nil {
@@ -23,7 +23,7 @@ func findKeeps(h *host.Host, patterns []string) (keeps, error) {
 	}
 	var found keeps
 	for _, p := range where {
-		names, _, err := p.names(h) // foreign mounts stay anyway
+		names, _, err := p.names(h) // foreign mounts always stay
 		if err != nil {
 			return nil, err
 		}
@@ -42,23 +42,23 @@ func findKeeps(h *host.Host, patterns []string) (keeps, error) {
 	return found, nil
 }
 
-// cover says whether a place is kept, by its own name or with a folder above.
+// cover reports whether a place, or a folder above it, is kept.
 func (k keeps) cover(place string) bool {
 	return slices.ContainsFunc(k, func(kept string) bool { return within(kept, place) })
 }
 
-// inside says whether something below a place is kept.
+// inside reports whether something below a place is kept.
 func (k keeps) inside(place string) bool {
 	return slices.ContainsFunc(k, func(kept string) bool { return kept != place && within(place, kept) })
 }
 
-// within says whether a place is a folder or lies in it.
+// within reports whether a place is a folder or is below it.
 func within(folder, place string) bool {
 	return place == folder || strings.HasPrefix(place, strings.TrimSuffix(folder, "/")+"/")
 }
 
-// spare lists what may go of a folder in which something is kept: its entries,
-// and in the folders on the way to what is kept, theirs.
+// spare lists what may be removed from a folder with kept contents: its other
+// entries, and those of the folders on the way to the kept ones.
 func (k keeps) spare(h *host.Host, folder string) ([]string, error) {
 	entries, err := afero.ReadDir(h.Files, folder)
 	if leadsNowhere(err) {

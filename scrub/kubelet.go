@@ -11,25 +11,26 @@ import (
 
 const kubeletDir = "/var/lib/kubelet"
 
-// kubeletFiles is the kubelet's own account of its files.
+// kubeletFiles is the kubelet's documentation of its files.
 const kubeletFiles = "https://kubernetes.io/docs/reference/node/kubelet-files/"
 
-// kubeletRules are the rows of the kubelet's state and of containers' network.
+// kubeletRules are the rules for the state of the kubelet and of the container
+// network.
 func kubeletRules() []Rule {
 	g := []string{"kubelet"}
 	return []Rule{
 		{
 			ID: "kubelet-mounts", Phase: Unmount, Groups: g, Verb: plan.Unmount,
 			Paths: nil, Owner: "kubelet",
-			Why:         "what is mounted below the kubelet belongs to somebody else; a delete that walks through it destroys it",
+			Why:         "deleting the kubelet's state would also delete the data of volumes that are mounted there",
 			Regenerated: "nothing", Source: "eks-hybrid #664, rke2 #8296, kubernetes #120376",
 			Find: unmountBelow(kubeletDir),
 		},
 		{
 			ID: "kubelet-pki", Phase: State, Groups: append(g, "pki"), Verb: plan.Remove,
 			Paths: []string{kubeletDir + "/pki/*"}, Owner: "kubelet",
-			Why:         "the old node's certificates and private keys: a node that finds them asks for none of its own",
-			Regenerated: "the kubelet asks for new certificates", Source: "cluster-api-provider-aws #1055",
+			Why:         "a node that finds these certificates does not request its own",
+			Regenerated: "the kubelet, which requests new certificates", Source: "cluster-api-provider-aws #1055",
 		},
 		{
 			ID: "kubelet-manager-state", Phase: State, Groups: g, Verb: plan.Remove,
@@ -37,7 +38,7 @@ func kubeletRules() []Rule {
 				kubeletDir + "/cpu_manager_state", kubeletDir + "/memory_manager_state",
 				kubeletDir + "/dra_manager_state", kubeletDir + "/dra_health_state",
 			}, Owner: "kubelet",
-			Why:         "another policy, processor count or memory size than the checkpoint's stops the kubelet",
+			Why:         "the kubelet stops if its policy, processor count or memory size differs from the checkpoint",
 			Regenerated: "the kubelet", Source: "bottlerocket #1465, talos #7504, kubernetes #84333",
 		},
 		{
@@ -47,7 +48,7 @@ func kubeletRules() []Rule {
 				kubeletDir + "/actuated_pods_state", kubeletDir + "/graceful_node_shutdown_state",
 				kubeletDir + "/checkpoints/*", kubeletDir + "/device-plugins/*",
 			}, Owner: "kubelet",
-			Why:         "allocations of pods and devices that are gone; a corrupt one stops the kubelet",
+			Why:         "the checkpoints reserve resources for pods and devices that no longer exist; a corrupt checkpoint stops the kubelet",
 			Regenerated: "the kubelet", Source: kubeletFiles,
 		},
 		{
@@ -55,7 +56,7 @@ func kubeletRules() []Rule {
 			Paths: []string{
 				kubeletDir + "/plugins/*", kubeletDir + "/plugins_registry/*", kubeletDir + "/pod-resources/*", kubeletDir + "/pods-api/*",
 			}, Owner: "kubelet and its plugins",
-			Why: "sockets nobody listens on any more", Regenerated: "the kubelet and its plugins", Source: kubeletFiles,
+			Why: "no program listens on these sockets any more", Regenerated: "the kubelet and its plugins", Source: kubeletFiles,
 		},
 		{
 			ID: "kubelet-unfinished", Phase: State, Groups: g, Verb: plan.Remove,
@@ -63,50 +64,50 @@ func kubeletRules() []Rule {
 				kubeletDir + "/.[0-9]*", kubeletDir + "/.tmp-graceful_node_shutdown_state*", kubeletDir + "/dra_health_state.tmp*",
 				kubeletDir + "/tmpfs-noswap-test-*",
 			}, Owner: "kubelet",
-			Why:         "a kubelet that is killed while it writes a checkpoint leaves the half of it under another name",
+			Why:         "a kubelet that was killed while it wrote a checkpoint leaves half a file with the old node's state",
 			Regenerated: "nothing", Source: "kubernetes: pkg/kubelet/util/store, nodeshutdown/storage.go, cm/dra/healthinfo.go",
 		},
 		{
 			ID: "kubelet-image-records", Phase: State, Groups: append(g, "secrets"), Verb: plan.Remove,
 			Paths: []string{kubeletDir + "/image_manager/*"}, Owner: "kubelet 1.35 and newer",
-			Why:         "which Secrets of the old cluster pulled which image, with hashes of them; pods of the new one must pull such an image again",
-			Regenerated: "the kubelet; images without a record count as preloaded", Source: "kubernetes KEP-2535, pkg/kubelet/images/pullmanager",
+			Why:         "the records name and hash the old cluster's Secrets that pulled images, and force the new cluster's pods to pull these images again",
+			Regenerated: "the kubelet, which treats images without a record as preloaded", Source: "kubernetes KEP-2535, pkg/kubelet/images/pullmanager",
 		},
 		{
 			ID: "kubelet-pods", Phase: State, Groups: g, Verb: plan.Remove,
 			Paths: []string{kubeletDir + "/pods/*", kubeletDir + "/volumes/*", kubeletDir + "/volumeplugins-state/*"}, Owner: "kubelet",
-			Why:         "the old cluster's pods: ConfigMaps, tokens and emptyDirs lie here as plain files",
+			Why:         "the folders contain the old cluster's ConfigMaps, tokens and emptyDirs as plain files",
 			Regenerated: "the kubelet", Source: kubeletFiles,
 		},
 		{
 			ID: "kubelet-registry-credentials", Phase: State, Groups: append(g, "secrets"), Verb: plan.Remove,
 			Paths: []string{kubeletDir + "/config.json", kubeletDir + "/.dockercfg", kubeletDir + "/.docker/config.json"}, Owner: "an administrator",
-			Why: "registry credentials the kubelet would use", Regenerated: "nothing", Source: kubeletFiles,
+			Why: "every node would pull images with these registry credentials", Regenerated: "nothing", Source: kubeletFiles,
 		},
 		{
 			ID: "kubelet-unknown", Phase: State, Groups: g, Verb: Report,
 			Paths: []string{kubeletDir + "/*"}, Owner: "unknown",
-			Why:         "no rule knows this file; look whether it is state of the old cluster",
+			Why:         "no rule covers this file; check whether it is state of the old cluster",
 			Regenerated: "nothing", Source: kubeletFiles,
 			Find: unknownKubeletFiles,
 		},
 		{
 			ID: "pod-volumes", Phase: State, Groups: append(g, "volumes"), Verb: Report,
 			Paths: volumeFolders, Owner: "Longhorn, Rook, OpenEBS, local-path-provisioner",
-			Why:         "volumes of the old cluster's pods that live on this machine: they are in every node's image, and nobody but their owner may say that they can go",
+			Why:         "every node would carry the data of the old cluster's volumes; only the owner can decide to delete it",
 			Regenerated: "nothing", Source: "the provisioners' documentation",
 			Find: volumesOfPods,
 		},
 		{
 			ID: "cni-config", Phase: State, Groups: []string{"network", "cni"}, Verb: plan.Remove,
 			Paths: []string{"/etc/cni/net.d/*"}, Owner: "the CNI plugin's daemon",
-			Why:         "a stale configuration makes the node Ready before its network plugin is there, and pods fail",
+			Why:         "an old configuration makes the node Ready before its network plugin runs, and its pods fail",
 			Regenerated: "the CNI plugin's daemon", Source: "amazon-vpc-cni-k8s",
 		},
 		{
 			ID: "cni-state", Phase: State, Groups: []string{"network", "cni"}, Verb: plan.Empty,
 			Paths: []string{"/var/lib/cni"}, Owner: "CNI plugins",
-			Why:         "leases of pods that are gone: a full range lets no pod start",
+			Why:         "leases of deleted pods use up the address range; with no free address, no pod starts",
 			Regenerated: "CNI plugins", Source: "amazon-eks-ami #1912",
 		},
 		{
@@ -115,14 +116,14 @@ func kubeletRules() []Rule {
 				"/var/lib/calico/*", "/var/lib/weave/*", "/etc/openvswitch/conf.db", "/etc/openvswitch/.conf.db.~lock~", "/etc/openvswitch/system-id.conf",
 				"/var/lib/openvswitch/conf.db",
 			}, Owner: "Calico, Weave Net, Open vSwitch (Antrea, OVN)",
-			Why:         "the old node's name and its share of addresses: pods of the new node are set up as that one's, and two switches have one id",
+			Why:         "pods of the new node would get the old node's name and addresses, and two switches would have the same ID",
 			Regenerated: "the CNI plugin's daemon", Source: "calico: /var/lib/calico/nodename; weave #2427; ovs-ctl(8)",
 		},
 	}
 }
 
-// volumeFolders are where provisioners keep pods' volumes, as far as nobody
-// configured another place.
+// volumeFolders are the default folders in which provisioners keep volumes of
+// pods.
 var volumeFolders = []string{"/var/lib/longhorn", "/var/lib/rook", "/var/openebs", "/opt/local-path-provisioner"}
 
 func volumesOfPods(_ context.Context, h *host.Host) (plan.Answer, error) {
@@ -133,14 +134,14 @@ func volumesOfPods(_ context.Context, h *host.Host) (plan.Answer, error) {
 			return plan.Answer{}, err
 		}
 		if len(names) > 0 {
-			answer.Find(dir, "pods' volumes lie here: move away what is needed, remove the rest")
+			answer.Find(dir, "volumes of pods are in this folder: move the data that you need, remove the rest")
 		}
 	}
 	return answer, nil
 }
 
-// knownToRules says whether a rule settles an entry of the kubelet's folder, or
-// the folder that it is; seccomp holds profiles that pods reference.
+// knownToRules reports whether a rule covers an entry of the kubelet's folder,
+// or whether the entry is the folder seccomp, whose profiles pods refer to.
 func knownToRules(entry string) bool {
 	for _, r := range Table() {
 		for _, p := range r.Paths {
@@ -165,15 +166,15 @@ func unknownKubeletFiles(_ context.Context, h *host.Host) (plan.Answer, error) {
 		case host.IsTemporary(base):
 			answer.Act(removeAction(h, n, "a run that was killed left it"))
 		case !knownToRules(base):
-			answer.Find(n, "no rule knows it: remove it by hand if it is state of the old cluster")
+			answer.Find(n, "no rule covers this file: remove it by hand if it is state of the old cluster")
 		}
 	}
 	return answer, nil
 }
 
-// unmountBelow detaches every mount below the folders, the deepest first. On a
-// mounted root the mounts are not the image's to detach: they are reported, and
-// rules that would have to cross them fail.
+// unmountBelow unmounts everything below the folders, the deepest mount first.
+// On an image root it only reports the mounts, because the image does not own
+// them; rules that would have to cross them fail.
 func unmountBelow(dirs ...string) func(context.Context, *host.Host) (plan.Answer, error) {
 	return func(_ context.Context, h *host.Host) (plan.Answer, error) {
 		var answer plan.Answer

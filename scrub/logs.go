@@ -14,53 +14,53 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// logRules are the rows of logs and login records.
+// logRules are the rules for logs and login records.
 func logRules() []Rule {
 	logs := []string{"logs"}
 	return []Rule{
 		{
 			ID: "journal", Phase: Caches, Groups: logs, Verb: plan.Remove,
 			Paths: []string{"/var/log/journal/*"}, Owner: "systemd-journald",
-			Why: "everything the build logged, secrets too; the folder stays, so that the new journal is persistent", Regenerated: "systemd-journald", Source: "virt-sysprep",
+			Why: "the journal contains everything that the build logged, also secrets; the folder stays, so that the new journal is persistent", Regenerated: "systemd-journald", Source: "virt-sysprep",
 		},
 		{
 			ID: "pod-logs", Phase: Caches, Groups: append(logs, "kubelet"), Verb: plan.Empty,
 			Paths: []string{"/var/log/pods", "/var/log/containers", "/var/log/aws-routed-eni", "/var/log/amazon/ssm"}, Owner: "kubelet, VPC CNI, amazon-ssm-agent",
-			Why: "what the old cluster's pods logged", Regenerated: "the kubelet", Source: "amazon-eks-ami",
+			Why: "the logs of the old cluster's pods would be on every node", Regenerated: "the kubelet", Source: "amazon-eks-ami",
 		},
 		{
 			ID: "login-records", Phase: Caches, Groups: append(logs, "people"), Verb: plan.Remove,
 			Paths: loginRecords, Owner: "login programs, systemd",
-			Why:         "who logged in to the build machine, from where",
-			Regenerated: "systemd-tmpfiles, at boot; where it does not, the files are emptied and stay", Source: "image-builder, utmp(5)",
+			Why:         "the records show who logged in to the builder machine, and from where",
+			Regenerated: "systemd-tmpfiles, at boot; without it, the files stay and are emptied", Source: "image-builder, utmp(5)",
 			Find: logins,
 		},
 		{
 			ID: "login-databases", Phase: Caches, Groups: append(logs, "people"), Verb: plan.Remove,
 			Paths: loginDatabases, Owner: "wtmpdb, lastlog2",
-			Why:         "who logged in to the build machine, from where: wtmp and lastlog beyond the year 2038; a link to where they are stays",
+			Why:         "the databases show who logged in to the builder machine, and from where; they are wtmp and lastlog for dates after 2038, and a link to them stays",
 			Regenerated: "wtmpdb, pam_lastlog2", Source: "wtmpdb(8), lastlog2(8)",
 			Find: loginDatabaseFiles,
 		},
 		{
 			ID: "log-files", Phase: Caches, Groups: logs, Verb: plan.Empty,
 			Paths: []string{"/var/log/**"}, Owner: "every daemon",
-			Why:         "what the build logged, cluster endpoints and logins too; current files are emptied and keep mode, owner and label, rotated ones go",
+			Why:         "the logs contain the build's logins and cluster endpoints; current files are emptied and keep mode, owner and label, rotated files are removed",
 			Regenerated: "every daemon", Source: "virt-sysprep, image-builder",
 			Find: logFiles,
 		},
 	}
 }
 
-// rotated are the names that logrotate, journald and savelog give old logs.
+// rotated are the names that logrotate, journald and savelog give to old logs.
 var rotated = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(\.gz|\.xz|\.bz2|\.zst|\.old|\.\d+|-\d{8}(-\d+)?|\.\d{8})$`)
 })
 
-// loginRecords are utmp(5)'s files on disk.
+// loginRecords are the files of utmp(5) on disk.
 var loginRecords = []string{"/var/log/wtmp", "/var/log/btmp", "/var/log/lastlog"}
 
-// loginDatabases are SQLite's files; Debian links the first from its folder.
+// loginDatabases are files of SQLite; Debian has a link to the first.
 var loginDatabases = []string{"/var/log/wtmp.db*", "/var/lib/wtmpdb/*", "/var/lib/lastlog/*"}
 
 func loginDatabaseFiles(_ context.Context, h *host.Host) (plan.Answer, error) {
@@ -84,9 +84,9 @@ func loginDatabaseFiles(_ context.Context, h *host.Host) (plan.Answer, error) {
 	return answer, nil
 }
 
-// logins plans the login records. systemd notes the end of every getty when the
-// machine shuts down, but only into a file that is there: one that is made
-// again at boot is removed, so that the captured image has none.
+// logins plans the removal of login records. At shutdown, systemd records the
+// end of every getty, but only in existing files. So a file that tmpfiles.d(5)
+// creates again at boot is removed, and the captured image has no such record.
 func logins(_ context.Context, h *host.Host) (plan.Answer, error) {
 	var answer plan.Answer
 	for _, name := range loginRecords {
@@ -107,7 +107,7 @@ func logins(_ context.Context, h *host.Host) (plan.Answer, error) {
 	return answer, nil
 }
 
-// madeAtBoot says whether a configuration of tmpfiles.d(5) makes the file.
+// madeAtBoot reports whether a configuration of tmpfiles.d(5) creates the file.
 func madeAtBoot(h *host.Host, name string) (bool, error) {
 	for _, dir := range []string{"/etc/tmpfiles.d", "/usr/lib/tmpfiles.d"} {
 		files, err := glob(h, dir+"/*.conf")
@@ -129,7 +129,7 @@ func madeAtBoot(h *host.Host, name string) (bool, error) {
 	return false, nil
 }
 
-// logFiles plans every file below /var/log that no other rule settles.
+// logFiles plans every file below /var/log that no other rule covers.
 func logFiles(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	settled := append([]string{"/var/log/journal", "/var/log/pods", "/var/log/containers", "/var/log/aws-routed-eni", "/var/log/amazon/ssm"}, loginRecords...)
 	isSettled := func(name string) bool {

@@ -9,29 +9,30 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// machineIDRules are the rows of the machine's id.
+// machineIDRules are the rules for the machine ID.
 func machineIDRules() []Rule {
 	g := []string{"identity"}
 	return []Rule{
 		{
 			ID: "machine-id", Phase: Identity, Groups: g, Verb: plan.Empty,
 			Paths: []string{"/etc/machine-id"}, Owner: "systemd",
-			Why:         "the same machine id on every node",
+			Why:         "every node would have the same machine ID",
 			Regenerated: "systemd, at boot", Source: "machine-id(5)",
 			Find: emptyMachineID,
 		},
 		{
 			ID: "dbus-machine-id", Phase: Identity, Groups: g, Verb: plan.Remove,
 			Paths: []string{"/var/lib/dbus/machine-id"}, Owner: "D-Bus",
-			Why:         "the fallback that an empty machine id is filled from; a link stays",
+			Why:         "an empty machine ID is filled from this file, the same on every node; a link stays",
 			Regenerated: "D-Bus, systemd-tmpfiles", Source: "machine-id(5)",
 			Find: regularFile("/var/lib/dbus/machine-id"),
 		},
 	}
 }
 
-// emptyMachineID plans an empty /etc/machine-id. Without the file journald or
-// the whole boot fails, and "uninitialized" would preset every unit again.
+// emptyMachineID plans an empty /etc/machine-id. Without the file, journald or
+// the whole boot fails. With the content "uninitialized", systemd would apply
+// presets to every unit again.
 func emptyMachineID(_ context.Context, h *host.Host) (plan.Answer, error) {
 	const name = "/etc/machine-id"
 	if target, err := h.Files.ReadlinkIfPossible(name); err == nil {
@@ -41,10 +42,10 @@ func emptyMachineID(_ context.Context, h *host.Host) (plan.Answer, error) {
 	}
 	st, err := h.Files.Stat(name)
 	if err == nil && !st.Mode().IsRegular() {
-		return plan.Finds(name, "not a regular file, and a boot needs an empty one: remove "+name), nil
+		return plan.Finds(name, "the file is not a regular file, and systemd needs an empty regular file: remove "+name), nil
 	}
 	if err == nil {
-		return planEmpty(h, name, st, "it is this machine's id; every node would have the same")
+		return planEmpty(h, name, st, "this machine's ID; every node would have the same ID")
 	}
 	if there, existsErr := h.Exists(name); existsErr != nil || there {
 		return plan.Answer{}, err
@@ -53,14 +54,14 @@ func emptyMachineID(_ context.Context, h *host.Host) (plan.Answer, error) {
 	if err != nil || !systemd {
 		return plan.Answer{}, err
 	}
-	return plan.Acts(plan.Action{Verb: plan.Write, Target: name, Reason: "it is missing, and a boot needs an empty one",
+	return plan.Acts(plan.Action{Verb: plan.Write, Target: name, Reason: "missing, and systemd needs an empty file to create a machine ID",
 		Do: func(context.Context, plan.Progress) error {
 			return h.Files.WriteFile(name, nil, host.Attributes{Mode: 0o444})
 		}}), nil
 }
 
-// emptyLinkedMachineID plans the id that a link leads to: one in /run is each
-// boot's own.
+// emptyLinkedMachineID plans the target of a link. A target in /run is created
+// by each boot.
 func emptyLinkedMachineID(h *host.Host, name, target string, err error) (plan.Answer, error) {
 	if !path.IsAbs(target) {
 		target = path.Join(path.Dir(name), target)
@@ -76,6 +77,6 @@ func emptyLinkedMachineID(h *host.Host, name, target string, err error) (plan.An
 	if err != nil {
 		return plan.Answer{}, err
 	}
-	return plan.Acts(plan.Action{Verb: plan.Write, Target: name, Reason: "it leads to this machine's id; every node would have the same",
+	return plan.Acts(plan.Action{Verb: plan.Write, Target: name, Reason: "points to this machine's ID; every node would have the same ID",
 		Do: func(context.Context, plan.Progress) error { return h.Files.WriteFile(name, nil, attr) }}), nil
 }

@@ -2,11 +2,11 @@ package scrub
 
 import "github.com/eksnode/packer-plugin-eksnode/plan"
 
-// membershipRules are the rows of what a machine is in other people's systems:
-// domains, subscriptions, configuration management, monitoring, private
-// networks. Each program makes a new identity where it finds none, as far as it
-// can; what needs a person, such as joining a domain, a copied identity would
-// not have done either.
+// membershipRules are the rules for a machine's identity in other systems:
+// domains, subscriptions, configuration management, monitoring and private
+// networks. Where possible, each program creates a new identity if it finds
+// none. Steps that need a person, such as joining a domain, need the person
+// with a copied identity too.
 func membershipRules() []Rule {
 	g := []string{"identity"}
 	return []Rule{
@@ -16,7 +16,7 @@ func membershipRules() []Rule {
 				"/etc/krb5.keytab", "/var/lib/sss/db/*", "/var/lib/sss/mc/*", "/var/lib/sss/secrets/*", "/var/lib/samba/private/secrets.tdb",
 				"/var/lib/samba/private/passdb.tdb", "/var/lib/ipa-client/sysrestore/*",
 			}, Owner: "realmd, sssd, Samba, ipa-client",
-			Why:         "the build machine's account in a domain, its keys, and what it remembers of people",
+			Why:         "every node would act as the builder machine's account in the domain, with its keys and its cache of people",
 			Regenerated: "joining the domain", Source: "virt-sysprep: kerberos-hostkeytab, sssd-db-log, samba-db-log, ipa-client",
 		},
 		{
@@ -25,8 +25,8 @@ func membershipRules() []Rule {
 				"/etc/pki/consumer/*", "/etc/pki/entitlement/*", "/var/lib/rhsm/facts/*", "/var/lib/rhsm/cache/*", "/etc/sysconfig/rhn/systemid",
 				"/var/lib/ubuntu-advantage/private/machine-token.json",
 			}, Owner: "subscription-manager, Ubuntu Pro",
-			Why:         "the build machine's certificates: all nodes would be one subscribed system",
-			Regenerated: "registering; the certificates of the cloud's own update servers lie elsewhere and stay", Source: "virt-sysprep: rh-subscription-manager, rhn-systemid",
+			Why:         "all nodes would be one subscribed system, with the builder machine's certificates",
+			Regenerated: "a new registration; certificates for the cloud's own update servers are in other folders and stay", Source: "virt-sysprep: rh-subscription-manager, rhn-systemid",
 		},
 		{
 			ID: "managed-node", Phase: Identity, Groups: append(g, "secrets"), Verb: plan.Remove,
@@ -34,8 +34,8 @@ func membershipRules() []Rule {
 				"/etc/puppetlabs/puppet/ssl/*", "/var/lib/puppet/ssl/*", "/opt/puppetlabs/puppet/cache/state/*", "/etc/chef/client.pem",
 				"/etc/salt/pki/minion/minion.pem", "/etc/salt/pki/minion/minion.pub", "/etc/salt/minion_id",
 			}, Owner: "Puppet, Chef, Salt",
-			Why:         "the build machine's key and name at its configuration server: every node would be that machine",
-			Regenerated: "the agent, which asks for a new certificate", Source: "virt-sysprep: puppet-data-log; Salt, preseed and minion_id",
+			Why:         "every node would be the builder machine for its configuration server, with the same key and name",
+			Regenerated: "the agent, which requests a new certificate", Source: "virt-sysprep: puppet-data-log; Salt, preseed and minion_id",
 		},
 		{
 			ID: "agent-ids", Phase: Identity, Groups: append(g, "secrets"), Verb: plan.Remove,
@@ -48,7 +48,7 @@ func membershipRules() []Rule {
 				"/opt/splunkforwarder/etc/instance.cfg", "/opt/splunkforwarder/var/lib/splunk/fishbucket/*", "/var/lib/netdata/registry/netdata.public.unique.id",
 				"/var/lib/netdata/cloud.d/*", "/var/lib/cmk-agent/registered_connections.json",
 			}, Owner: "Datadog, CloudWatch, Elastic's, Grafana's, New Relic's, Splunk's and other agents, Fluent Bit on EKS, amazon-efs-utils",
-			Why:         "one id, one key and one place in each log for all nodes",
+			Why:         "all nodes would share one ID, one key and one position in each log",
 			Regenerated: "the agent, when it starts", Source: "the agents' own documentation",
 		},
 		{
@@ -56,7 +56,7 @@ func membershipRules() []Rule {
 			Paths: []string{
 				"/var/ossec/etc/client.keys", "/etc/qualys/hostid", "/etc/tenable_tag", "/opt/nessus_agent/var/nessus/uuid", "/var/osquery/osquery.db/*",
 			}, Owner: "Wazuh, Qualys, Tenable, osquery",
-			Why:         "the security team's console sees all nodes as one, and its findings change with each that reports",
+			Why:         "the security console shows all nodes as one, and each report overwrites the last",
 			Regenerated: "the agent, when it starts; Wazuh enrols again", Source: "the agents' documentation on golden images",
 		},
 		{
@@ -67,8 +67,8 @@ func membershipRules() []Rule {
 				"/opt/consul/node-id", "/var/lib/consul/node-id", "/opt/consul/serf/*", "/var/lib/consul/serf/*",
 				"/opt/nomad/client/client-id", "/opt/nomad/client/secret-id", "/opt/nomad/client/state.db", "/var/lib/nomad/client/client-id", "/var/lib/nomad/client/secret-id", "/var/lib/nomad/client/state.db",
 			}, Owner: "Tailscale, ZeroTier, Teleport, SPIRE, Consul, Nomad",
-			Why:         "the build machine's keys and name in a private network: each node that starts takes it from the last one",
-			Regenerated: "joining, with a token of its own", Source: "the programs' own documentation",
+			Why:         "each node that starts would take over the builder machine's name in the private network from the node before",
+			Regenerated: "joining again with a new token", Source: "the programs' own documentation",
 		},
 	}
 }

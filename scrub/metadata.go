@@ -12,29 +12,27 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// metadataRules holds the row of what containers that are gone left in containerd's
-// database.
+// metadataRules has the rule for removed containers in containerd's database.
 func metadataRules() []Rule {
 	return []Rule{
 		{
 			ID: "containers-metadata", Phase: Unmount, Groups: []string{"kubelet", "containerd", "secrets"}, Verb: plan.Wipe,
 			Paths: []string{containerdMeta}, Owner: "containerd",
-			Why:         "containers that were removed stay readable in the free pages of containerd's database, with the environment that held their secrets; containerd is stopped for a moment",
+			Why:         "removed containers and their environment, which may contain secrets, stay readable in free pages of containerd's database; the rule stops containerd for a moment",
 			Regenerated: "nothing", Source: "bbolt: pages are freed, not cleared",
 			Find: freedContainers,
 		},
 	}
 }
 
-// containerMark stands in every container that containerd has in its metadata,
-// beside its whole specification: environment, arguments, annotations.
+// containerMark is part of every container in containerd's metadata, next to
+// its whole specification: environment, arguments, annotations.
 const containerMark = "types.containerd.io/opencontainers/runtime-spec"
 
-// freedContainers plans the wiping of containerd's metadata. bbolt, its
-// database, keeps what was removed from it in free pages, unchanged until
-// something else needs the room.
+// freedContainers plans the wiping of containerd's metadata. Its database,
+// bbolt, keeps removed data in free pages until new data overwrites them.
 func freedContainers(_ context.Context, h *host.Host) (plan.Answer, error) {
-	// A copy, because a running containerd has the file locked.
+	// A copy, because a running containerd locks the file.
 	db, err := containerd.ReadMetadata(h)
 	if db == nil || err != nil {
 		return plan.Answer{}, err
@@ -43,7 +41,7 @@ func freedContainers(_ context.Context, h *host.Host) (plan.Answer, error) {
 		return plan.Answer{}, nil
 	}
 	return plan.Acts(plan.Action{Verb: plan.Wipe, Target: containerdMeta,
-		Reason: "containers that were removed stay readable in its free pages, their environment too",
+		Reason: "removed containers and their environment stay readable in its free pages",
 		Do:     func(ctx context.Context, _ plan.Progress) error { return wipeMetadata(ctx, h) }}), nil
 }
 
@@ -55,8 +53,8 @@ func wipeMetadata(ctx context.Context, h *host.Host) error {
 	return withoutContainerd(ctx, h, func() error { return fillFreePages(h) })
 }
 
-// withoutContainerd does something while containerd does not run; one that ran
-// is started again.
+// withoutContainerd calls a function while containerd is stopped, and then
+// starts it again if it was running.
 func withoutContainerd(ctx context.Context, h *host.Host, do func() error) (err error) {
 	active, err := h.IsActive(ctx, containerdUnit)
 	if err != nil {
@@ -81,5 +79,5 @@ func fillFreePages(h *host.Host) error {
 	if m == nil || err != nil {
 		return err
 	}
-	return errors.Join(m.WipeFree(), m.Close()) // until then nobody else opens it
+	return errors.Join(m.WipeFree(), m.Close()) // no other program opens the copy before
 }

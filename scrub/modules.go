@@ -15,25 +15,25 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// moduleRules holds the row of kernel modules.
+// moduleRules has the rule for kernel modules.
 func moduleRules() []Rule {
 	return []Rule{
 		{
 			ID: "kernel-modules", Phase: Inspect, Groups: []string{"assets", "network"}, Verb: Report,
 			Paths: []string{moduleFolder}, Owner: "the distribution's kernel packages",
-			Why:         "releases split modules off their kernels: without those of kube-proxy and the VPC CNI the node joins, its rules fail one by one, and pods have no network",
+			Why:         "without the kernel modules of kube-proxy and the VPC CNI the node joins, but its pods have no network; some releases have them in a separate package",
 			Regenerated: "the package manager", Source: "kops #18724, amazon-vpc-cni-k8s #1847",
 			Find: modulesMissing,
 		},
 	}
 }
 
-// moduleFolder has a folder for each kernel; a link's other end is the same.
+// moduleFolder has a folder for each kernel, possibly behind a link.
 const moduleFolder = "/lib/modules"
 
-// nodeModules are what containerd, the kubelet, kube-proxy and the VPC CNI need
-// of a node's kernel, each with its other names: as a rule names it, in older
-// kernels, or in legacy iptables.
+// nodeModules are the kernel modules that containerd, the kubelet, kube-proxy
+// and the VPC CNI need, each with its other names: in rules, in older kernels,
+// or in legacy iptables.
 var nodeModules = [][]string{
 	{"overlay"}, {"veth"}, {"br_netfilter"}, {"nf_conntrack"}, {"nf_nat"},
 	{"nft_compat", "iptable_nat"},
@@ -41,8 +41,8 @@ var nodeModules = [][]string{
 	{"xt_mark"}, {"xt_nat"}, {"xt_statistic"}, {"xt_tcpudp"},
 }
 
-// modulesMissing reports what the kernel that the image boots lacks. A machine
-// without kernels, a container, uses its host's.
+// modulesMissing reports modules that the image's kernel lacks. A machine
+// without a kernel is a container and uses the kernel of its host.
 func modulesMissing(_ context.Context, h *host.Host) (plan.Answer, error) {
 	if node, err := isNode(h); err != nil || !node {
 		return plan.Answer{}, err
@@ -60,12 +60,12 @@ func modulesMissing(_ context.Context, h *host.Host) (plan.Answer, error) {
 	if missing == nil {
 		return plan.Answer{}, nil
 	}
-	return plan.Finds(path.Join(moduleFolder, kernel), fmt.Sprintf("this kernel has no %s: install the package that brings them, such as kernel-modules-extra; without them pods have no network", strings.Join(missing, ", "))), nil
+	return plan.Finds(path.Join(moduleFolder, kernel), fmt.Sprintf("this kernel lacks the modules %s: install the package that contains them, such as kernel-modules-extra; without them pods have no network", strings.Join(missing, ", "))), nil
 }
 
-// bootedKernel is the one that the boot loader's environment names, or the
-// newest of those that are whole, with its modules and what is built in; empty
-// where there is none.
+// bootedKernel returns the kernel that the boot loader's environment names, or
+// the newest complete one, with its modules and built-in modules. The name is
+// empty if there is no kernel.
 func bootedKernel(h *host.Host) (kernel string, modules map[string]bool, err error) {
 	saved, err := h.Content("/boot/grub2/grubenv")
 	if err != nil {
@@ -89,7 +89,7 @@ func bootedKernel(h *host.Host) (kernel string, modules map[string]bool, err err
 		}
 		named := entry != nil && strings.HasSuffix(string(entry[1]), "-"+e.Name())
 		if len(dep) == 0 || !named && kernel != "" && slices.Compare(numbers(e.Name()), numbers(kernel)) < 0 {
-			continue // what a removed kernel left, or an older one
+			continue // remains of a removed kernel, or an older kernel
 		}
 		builtin, err := h.Content(path.Join(moduleFolder, e.Name(), "modules.builtin"))
 		if err != nil {
@@ -108,17 +108,18 @@ func bootedKernel(h *host.Host) (kernel string, modules map[string]bool, err err
 	return kernel, modules, nil
 }
 
-// savedEntry is what grub starts: MACHINE-RELEASE, by the boot loader
-// specification's file.
+// savedEntry is the entry that GRUB starts: MACHINE-RELEASE, the name of a file
+// of the boot loader specification.
 var savedEntry = regexp.MustCompile(`(?m)^saved_entry=(.+)$`)
 
 var number = regexp.MustCompile(`[0-9]+`)
 
-// numbers are those in a kernel's release, which order releases.
+// numbers returns the numbers in a kernel release, by which releases are
+// sorted.
 func numbers(release string) []int {
 	var all []int
 	for _, digits := range number.FindAllString(release, -1) {
-		n, _ := strconv.Atoi(digits) // of a commit's hash, too large for a number: the largest
+		n, _ := strconv.Atoi(digits) // digits of a commit hash may be too many: Atoi returns the largest number
 		all = append(all, n)
 	}
 	return all

@@ -50,7 +50,7 @@ func result(t *testing.T, root string, spec Spec) (scrubbed, audited plan.Report
 	scrubbed.Applied(outcomes, err)
 	items, err = spec.AuditItems(nil)
 	require.NoError(t, err)
-	audited.Audited(plan.Make(t.Context(), h, items), len(items))
+	audited.Audited(plan.Look(t.Context(), h, items))
 	return scrubbed, audited
 }
 
@@ -199,7 +199,7 @@ func TestSubvolumes(t *testing.T) {
 	plant(t, root, map[string]string{"opt/svc home/.ssh/authorized_keys": "key", "root/.ssh/authorized_keys": "key"})
 	done, audit = result(t, root, Spec{Only: []string{"authorized-keys"}})
 	assert.Equal(t, plan.Findings, done.Result)
-	const untouched = ", not the machine's own: nothing on this mount was looked at or changed; unmount "
+	const untouched = ", not a partition of the machine: the rule did not read or change anything on this mount; unmount "
 	assert.Equal(t, []string{
 		"finding /opt: a bind mount of /@data/folder on " + device + untouched + "/opt, or skip the rule",
 		"finding /root: btrfs of " + device + ", mounted at " + root + "/data too" + untouched + "/root, or skip the rule",
@@ -219,7 +219,7 @@ func TestSearchesLeaveForeignMounts(t *testing.T) {
 	}
 	_, audit := result(t, root, Spec{Only: []string{"secrets-left", "hostname"}})
 	source := strings.TrimSpace(output(t, "findmnt", "-no", "SOURCE", "--nofsroot", "--target", outside))
-	reason := ": a bind mount of " + outside + " on " + source + ", not the machine's own: nothing on this mount was looked at or changed; unmount "
+	reason := ": a bind mount of " + outside + " on " + source + ", not a partition of the machine: the rule did not read or change anything on this mount; unmount "
 	assert.Equal(t, []string{"finding /etc/m" + reason + "/etc/m, or skip the rule", "finding /home/admin" + reason + "/home/admin, or skip the rule"}, findings(audit))
 }
 
@@ -232,7 +232,7 @@ func TestSearchesEnterWhatIsTheMachinesOwn(t *testing.T) {
 	plant(t, root, map[string]string{"var/lib/kubelet/key": key, "var/lib/agent/key": key})
 	mounted(t, filepath.Join(root, "/var/lib/agent"), "--bind", filepath.Join(root, "/var/lib/agent"))
 	_, audit := result(t, root, Spec{Only: []string{"secrets-left", "hostname"}})
-	assert.Equal(t, []string{"finding /var/lib/agent/key: line 1 holds a private key", "finding /var/lib/kubelet/key: line 1 holds a private key"}, findings(audit))
+	assert.Equal(t, []string{"finding /var/lib/agent/key: line 1 contains a private key", "finding /var/lib/kubelet/key: line 1 contains a private key"}, findings(audit))
 }
 
 // A file that is bound is left and named, on an image root also those that a
@@ -289,7 +289,7 @@ func TestAFileSystemThatDoesNotAnswer(t *testing.T) {
 	assert.Equal(t, plan.Findings, done.Result, done.Error)
 	for _, at := range []string{"/home/admin", "/mnt/silent", "/var/log/m"} {
 		assert.Contains(t, done.Error, at+" (")
-		assert.Contains(t, strings.Join(findings(audit), "\n"), "finding "+at+": fuse.test of silent, not the machine's own")
+		assert.Contains(t, strings.Join(findings(audit), "\n"), "finding "+at+": fuse.test of silent, not a partition of the machine")
 	}
 	assert.Empty(t, audit.Error)
 }

@@ -2,7 +2,7 @@ package scrub
 
 import "github.com/eksnode/packer-plugin-eksnode/plan"
 
-// networkRules are the rows of another machine's interfaces and leases.
+// networkRules are the rules for interfaces and leases of the builder machine.
 func networkRules() []Rule {
 	g := []string{"network"}
 	return []Rule{
@@ -15,7 +15,7 @@ func networkRules() []Rule {
 				"/etc/sysconfig/network-scripts/ifcfg-eth[1-9]*", "/etc/sysconfig/network-scripts/route*-eth*",
 				"/etc/udev/rules.d/70-persistent-net.rules", "/etc/udev/rules.d/70-persistent-cd.rules", "/etc/udev/rules.d/75-persistent-net-generator.rules.gen",
 			}, Owner: "cloud-init, ec2-net-utils, udev",
-			Why:         "another machine's interfaces, by its MAC addresses",
+			Why:         "the profiles match the builder machine's interfaces by MAC address, not the node's",
 			Regenerated: "cloud-init, udev", Source: "virt-sysprep, image-builder",
 		},
 		{
@@ -26,13 +26,13 @@ func networkRules() []Rule {
 				"/var/lib/NetworkManager/no-auto-default.state", "/var/lib/systemd/network/*", "/var/lib/wicked/*", "/var/lib/amazon/ec2-net-utils/*",
 				"/etc/dhcpcd.duid", "/etc/dhcpcd.secret", "/var/lib/dhcpd/*", "/var/lib/misc/dnsmasq.leases",
 			}, Owner: "DHCP clients and servers",
-			Why:         "leases and client ids of the build machine: two nodes would ask for one address",
+			Why:         "nodes with the builder machine's leases and client IDs request the same address",
 			Regenerated: "the DHCP client or server", Source: "virt-sysprep",
 		},
 		{
 			ID: "resolv-conf", Phase: Identity, Groups: g, Verb: plan.Remove,
 			Paths: []string{"/etc/resolv.conf"}, Owner: "DHCP clients",
-			Why:         "the build's name servers and search domain; a link to a generated file stays",
+			Why:         "every node would use the build's name servers and search domain; a link to a generated file stays",
 			Regenerated: "the DHCP client, cloud-init", Source: "amazon-eks-ami #182",
 			Find: regularFile("/etc/resolv.conf"),
 		},

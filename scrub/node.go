@@ -10,38 +10,38 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// nodeRules holds the row of machines that are no nodes.
+// nodeRules has the rule for machines that are no nodes.
 func nodeRules() []Rule {
 	return []Rule{
 		{
 			ID: "not-a-node", Phase: Inspect, Groups: []string{"assets"}, Verb: Report,
-			Paths: []string{manifest.Path}, Owner: "eksnode, or whoever made the image",
-			Why:         "a machine without eksnode's manifest is a node where it has a kubelet, a container runtime and a bootstrap, as Amazon's own AMIs; an image of any other machine joins nothing",
+			Paths: []string{manifest.Path}, Owner: "eksnode, or another image builder",
+			Why:         "an image without a kubelet, a container runtime and a bootstrap cannot join; an image with eksnode's manifest is checked by the rule can-join",
 			Regenerated: "provisioning", Source: "amazon-eks-ami: nodeadm, bootstrap.sh",
 			Find: notANode,
 		},
 	}
 }
 
-// programFolders are where nodes have their programs; /opt/bin on Flatcar.
+// programFolders are the folders of a node's programs; /opt/bin is Flatcar's.
 var programFolders = []string{"/usr/bin", "/usr/local/bin", "/usr/sbin", "/usr/local/sbin", "/opt/bin", "/bin"}
 
-// nodePart is something without which no machine is a node of EKS: one of some
-// programs, or one of some files.
+// nodePart is a part that every EKS node has: one of some programs, or one of
+// some files.
 type nodePart struct {
 	name            string
 	programs, files []string
 }
 
-// nodeParts are what a machine that others made must have to be a node: Amazon's
-// own AMIs have the first two with nodeadm, or, on Amazon Linux 2, bootstrap.sh.
+// nodeParts are the parts of a node without eksnode's manifest. Amazon's own
+// AMIs have the first two, and nodeadm or, on Amazon Linux 2, bootstrap.sh.
 var nodeParts = []nodePart{
 	{name: "kubelet", programs: []string{"kubelet"}},
 	{name: "a container runtime (containerd or crio)", programs: []string{"containerd", "crio"}},
 	{name: "a bootstrap (nodeadm or /etc/eks/bootstrap.sh)", programs: []string{"nodeadm"}, files: []string{"/etc/eks/bootstrap.sh"}},
 }
 
-// there says whether the machine has the part.
+// there reports whether the machine has the part.
 func (p nodePart) there(h *host.Host) (bool, error) {
 	names := p.files
 	for _, program := range p.programs {
@@ -61,12 +61,12 @@ func (p nodePart) there(h *host.Host) (bool, error) {
 	return false, nil
 }
 
-// notANode reports a machine that nobody made a node: neither eksnode, which
-// leaves its manifest, nor others.
+// notANode reports a machine that is no node: it has neither eksnode's manifest
+// nor the parts of another node.
 func notANode(_ context.Context, h *host.Host) (plan.Answer, error) {
 	m, err := manifest.Load(h)
 	if err != nil || m != nil {
-		return plan.Answer{}, err // can-join compares the machine with its manifest
+		return plan.Answer{}, err // the rule can-join covers machines with a manifest
 	}
 	missing, err := missingParts(h)
 	if err != nil {
@@ -75,10 +75,10 @@ func notANode(_ context.Context, h *host.Host) (plan.Answer, error) {
 	if missing == nil {
 		return plan.Answer{}, nil
 	}
-	return plan.Finds("machine", "this machine is no node: "+manifest.Path+" is missing, and so is "+strings.Join(missing, ", ")+"; provision it, or skip the rule not-a-node where others make it a node"), nil
+	return plan.Finds("machine", "this machine is not a node: "+manifest.Path+" is missing, and so is "+strings.Join(missing, ", ")+"; provision the machine, or skip the rule not-a-node if another tool makes it a node"), nil
 }
 
-// missingParts names what a machine that others made lacks to be a node.
+// missingParts lists the parts that a machine without a manifest lacks.
 func missingParts(h *host.Host) ([]string, error) {
 	var missing []string
 	for _, p := range nodeParts {
@@ -93,8 +93,7 @@ func missingParts(h *host.Host) ([]string, error) {
 	return missing, nil
 }
 
-// isNode says whether an image wants to be a node: it speaks one of the
-// bootstrap contracts.
+// isNode reports whether the image supports one of the bootstrap contracts.
 func isNode(h *host.Host) (bool, error) {
 	for _, p := range []string{"/etc/eks", "/var/lib/kubelet"} {
 		if there, err := h.Exists(p); there || err != nil {

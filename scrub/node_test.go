@@ -41,8 +41,8 @@ func TestAMachineThatIsNoNodeIsFound(t *testing.T) {
 			h, _ := tree(t, files)
 			var want []string
 			if c.missing != "" {
-				want = []string{"machine: this machine is no node: /etc/eks/eksnode/manifest.json is missing, and so is " + c.missing +
-					"; provision it, or skip the rule not-a-node where others make it a node"}
+				want = []string{"machine: this machine is not a node: /etc/eks/eksnode/manifest.json is missing, and so is " + c.missing +
+					"; provision the machine, or skip the rule not-a-node if another tool makes it a node"}
 			}
 			assert.Equal(t, want, audit(t, h, "not-a-node"))
 		})

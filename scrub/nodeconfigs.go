@@ -15,13 +15,13 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// nodeConfigRules holds the row of the NodeConfigs on the machine.
+// nodeConfigRules has the rule for NodeConfigs on the machine.
 func nodeConfigRules() []Rule {
 	return []Rule{
 		{
 			ID: "nodeconfig-sources", Phase: State, Groups: []string{"bootstrap"}, Verb: plan.Remove,
 			Paths: []string{nodeConfigs}, Owner: "user data",
-			Why:         "NodeConfigs that name the old cluster are merged over a new node's user data, and win; those that name none are the image's own and stay",
+			Why:         "NodeConfigs of the old cluster override the new node's user data; NodeConfigs that name no cluster belong to the image and stay",
 			Regenerated: "user data", Source: "amazon-eks-ami nodeadm, --config-source",
 			Find: clusterNodeConfigs,
 		},
@@ -29,12 +29,12 @@ func nodeConfigRules() []Rule {
 }
 
 // nodeConfigs are the NodeConfigs that nodeadm and `eksnode init` merge with
-// those in user data. Scripts in user data write them, and so do the makers of
-// images: a container runtime's handler is configured here.
+// those in user data. Scripts in user data write them, and so do makers of
+// images, for example to configure the handler of a container runtime.
 const nodeConfigs = "/etc/eks/nodeadm.d/*"
 
-// clusterNodeConfigs plans the removal of those that name a cluster. One that
-// nobody can read is reported: a first boot fails on it.
+// clusterNodeConfigs plans the removal of NodeConfigs that name a cluster. An
+// unreadable NodeConfig is a finding, because first boot fails on it.
 func clusterNodeConfigs(_ context.Context, h *host.Host) (plan.Answer, error) {
 	names, err := glob(h, nodeConfigs)
 	if err != nil {
@@ -43,7 +43,7 @@ func clusterNodeConfigs(_ context.Context, h *host.Host) (plan.Answer, error) {
 	var answer plan.Answer
 	for _, name := range names {
 		if !slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(name)) {
-			continue // nobody reads it
+			continue // no first boot reads it
 		}
 		st, err := h.Files.Stat(name)
 		if leadsNowhere(err) || err == nil && !st.Mode().IsRegular() {
@@ -58,15 +58,15 @@ func clusterNodeConfigs(_ context.Context, h *host.Host) (plan.Answer, error) {
 		}
 		switch named, err := namesCluster(text); {
 		case err != nil:
-			answer.Find(name, fmt.Sprintf("it cannot be read as a NodeConfig, and a first boot would fail on it (%v): repair or remove it", err))
+			answer.Find(name, fmt.Sprintf("not readable as a NodeConfig, so first boot would fail (%v): repair or remove the file", err))
 		case named:
-			answer.Act(removeAction(h, name, "it names the old cluster, and would win over a new node's user data"))
+			answer.Act(removeAction(h, name, "names the old cluster, and would override a new node's user data"))
 		}
 	}
 	return answer, nil
 }
 
-// namesCluster says whether one of a file's NodeConfigs names a cluster.
+// namesCluster reports whether a NodeConfig in a file names a cluster.
 func namesCluster(text []byte) (bool, error) {
 	if !bytes.Contains(text, []byte("NodeConfig")) {
 		return false, nil

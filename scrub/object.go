@@ -10,21 +10,21 @@ import (
 	"slices"
 )
 
-// object is a JSON object that keeps the order of its keys, so that a file a
-// person has ordered comes back in that order.
+// object is a JSON object that keeps the order of its keys, so that an edited
+// file keeps the order of its author.
 type object struct {
 	keys   []string
 	values map[string]json.RawMessage
 }
 
-// parseObject reads a JSON object; a key given twice is an error, as is
-// anything after the object.
+// parseObject reads a JSON object. A repeated key is an error, and so is text
+// after the object.
 func parseObject(text []byte) (*object, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	if t, err := d.Token(); err != nil {
 		return nil, err
 	} else if t != json.Delim('{') {
-		return nil, errors.New("it does not start with {")
+		return nil, errors.New("the text does not start with {")
 	}
 	o := &object{values: map[string]json.RawMessage{}}
 	for d.More() {
@@ -34,10 +34,10 @@ func parseObject(text []byte) (*object, error) {
 		}
 		key, ok := t.(string)
 		if !ok {
-			return nil, fmt.Errorf("a key is no string: %v", t)
+			return nil, fmt.Errorf("a key is not a string: %v", t)
 		}
 		if _, twice := o.values[key]; twice {
-			return nil, fmt.Errorf("the key %q stands twice", key)
+			return nil, fmt.Errorf("the key %q is repeated", key)
 		}
 		var v json.RawMessage
 		if err := d.Decode(&v); err != nil {
@@ -49,7 +49,7 @@ func parseObject(text []byte) (*object, error) {
 		return nil, err
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("something follows the object")
+		return nil, errors.New("text follows the object")
 	}
 	return o, nil
 }
@@ -59,7 +59,7 @@ func (o *object) get(key string) (json.RawMessage, bool) {
 	return v, ok
 }
 
-// set says whether it changed anything.
+// set sets a value and reports whether the object changed.
 func (o *object) set(key string, v json.RawMessage) bool {
 	old, ok := o.values[key]
 	if ok && sameJSON(old, v) {
@@ -72,7 +72,7 @@ func (o *object) set(key string, v json.RawMessage) bool {
 	return true
 }
 
-// remove says whether the key was there.
+// remove removes a key and reports whether it existed.
 func (o *object) remove(key string) bool {
 	if _, ok := o.values[key]; !ok {
 		return false
@@ -92,7 +92,7 @@ func (o *object) equal(p *object) bool {
 	})
 }
 
-// text is the object as jq(1) prints it: indented by two spaces.
+// text returns the object as jq(1) prints it: indented by two spaces.
 func (o *object) text() ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteByte('{')

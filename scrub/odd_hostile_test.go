@@ -47,7 +47,7 @@ func TestOddFilesAreNamed(t *testing.T) {
 				if kind == "huge" {
 					require.NoError(t, os.Truncate(at, 3<<30))
 				}
-				if kind == "fifo" { // somebody who never writes
+				if kind == "fifo" { // a writer that never writes
 					holder, err := os.OpenFile(at, os.O_RDWR, 0)
 					require.NoError(t, err)
 					defer holder.Close()

@@ -11,28 +11,28 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// originRules holds the row of the Packer host's own files.
+// originRules has the rule for paths of the Packer host.
 func originRules() []Rule {
 	return []Rule{
 		{
 			ID: "build-paths", Phase: Inspect, Groups: []string{"assets", "identity"}, Verb: Report,
 			Paths: []string{manifest.Path, manifest.SBOMPath}, Owner: "eksnode",
-			Why:         "a manifest or a bill of materials that names files of the Packer host tells every user of the image who built the image, and where; and nobody else finds anything there",
-			Regenerated: "provisioning again", Source: "the image's own manifest",
+			Why:         "paths of the Packer host in the manifest or the bill of materials show who built the image and where, and exist on no node",
+			Regenerated: "provisioning the image again", Source: "the image's own manifest",
 			Find: buildPaths,
 		},
 	}
 }
 
-// localPlace is the address or the path of a file on one computer: file://, /,
-// ~/ or a Windows drive.
+// localPlace matches an address or a path of a file on one computer: file://,
+// /, ~/ or a Windows drive.
 var localPlace = expression(`(?i)^(file:|/|~|[a-z]:[\\/])`)
 
-// localAddress is a file:// anywhere in a text, also with percent encoding.
+// localAddress matches file:// anywhere in a text, also with percent encoding.
 var localAddress = expression(`(?i)file(:|%3a)(/|%2f){2}`)
 
-// buildPaths reports where the image says of itself that parts came from a
-// folder of the computer that built the image.
+// buildPaths reports where the manifest or the bill of materials names a folder
+// of the computer that built the image.
 func buildPaths(_ context.Context, h *host.Host) (plan.Answer, error) {
 	m, err := manifest.Load(h)
 	if err != nil {
@@ -64,7 +64,7 @@ func buildPaths(_ context.Context, h *host.Host) (plan.Answer, error) {
 	return answer, nil
 }
 
-// linesWith counts the lines of a text that an expression matches.
+// linesWith counts the lines of a text that match an expression.
 func linesWith(e *regexp.Regexp, text []byte) int {
 	n := 0
 	for line := range bytes.Lines(text) {

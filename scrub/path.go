@@ -13,11 +13,11 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// planKeeping plans one path without what is kept of it.
+// planKeeping plans one path without its kept parts.
 func planKeeping(h *host.Host, verb plan.Verb, name, why string, kept keeps) (plan.Answer, error) {
 	names := []string{name}
 	if len(kept) > 0 {
-		// A link to a folder keeps its place when the folder is emptied.
+		// An emptied folder behind a link keeps its place.
 		_, place, err := h.Trail(name, verb == plan.Empty)
 		if err != nil {
 			return plan.Answer{}, err
@@ -56,7 +56,7 @@ func planPath(h *host.Host, verb plan.Verb, name, why string) (plan.Answer, erro
 	case plan.Empty:
 		return planEmpty(h, name, st, why)
 	default:
-		return plan.Answer{}, fmt.Errorf("%s: a rule with paths cannot %q them", name, verb)
+		return plan.Answer{}, fmt.Errorf("%s: a rule with paths does not support the action %q", name, verb)
 	}
 }
 
@@ -68,7 +68,7 @@ func removeAction(h *host.Host, name, why string) plan.Action {
 }
 
 func planEmpty(h *host.Host, name string, st fs.FileInfo, why string) (plan.Answer, error) {
-	if st.Mode()&fs.ModeSymlink != 0 { // a directory that was moved elsewhere keeps its link
+	if st.Mode()&fs.ModeSymlink != 0 { // a moved directory keeps its link
 		target, err := h.Files.Stat(name)
 		if err != nil || !target.IsDir() {
 			return plan.Answer{}, ignoreMissing(err)
@@ -94,7 +94,7 @@ func planEmpty(h *host.Host, name string, st fs.FileInfo, why string) (plan.Answ
 	return plan.Acts(a), nil
 }
 
-// isEmpty says whether a directory has no entries.
+// isEmpty reports whether a directory has no entries.
 func isEmpty(h *host.Host, name string) (bool, error) {
 	dir, err := h.Files.Open(name)
 	if err != nil {
@@ -108,19 +108,19 @@ func isEmpty(h *host.Host, name string) (bool, error) {
 	return false, err
 }
 
-// regularFile plans the removal of a file, but not of a link: a link says that
-// something else generates it.
+// regularFile plans the removal of a file, but not of a link: a link means that
+// another program generates the file.
 func regularFile(name string) func(context.Context, *host.Host) (plan.Answer, error) {
 	return func(_ context.Context, h *host.Host) (plan.Answer, error) {
 		st, err := h.Files.Lstat(name)
 		if err != nil || !st.Mode().IsRegular() {
 			return plan.Answer{}, ignoreMissing(err)
 		}
-		return planPath(h, plan.Remove, name, "it is the build machine's own")
+		return planPath(h, plan.Remove, name, "belongs to the builder machine")
 	}
 }
 
-// removeWhere plans the removal of those files whose content is so.
+// removeWhere plans the removal of the files whose content matches.
 func removeWhere(h *host.Host, why string, so func([]byte) bool, names ...string) (plan.Answer, error) {
 	var answer plan.Answer
 	for _, name := range names {

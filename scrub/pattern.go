@@ -9,34 +9,38 @@ import (
 	"sync"
 )
 
-// pattern is a kind of secret, or of what belongs to one machine. It stands on
-// one line.
+// pattern is a kind of secret, or a text that belongs to one machine. It
+// matches within one line.
 type pattern struct {
 	kind string
-	// hints are words in small letters of which a line has to hold one to be
-	// matched at all: looking for a word costs little, an expression much.
+	// hints are words in lower case. An expression runs only on lines with one
+	// of its hints, because searching for a word is much faster.
 	hints []string
 	re    func() *regexp.Regexp
-	// then is what has to follow a match, on further lines too; nil is anything.
+	// then must match the text after the match, also on further lines; nil
+	// matches any text.
 	then func() *regexp.Regexp
-	// sample is in matches that documentation is full of; nil is none.
+	// sample matches examples from documentation, which are no secrets; nil for
+	// none.
 	sample func() *regexp.Regexp
-	// in says which files are searched; nil is all.
+	// in selects the files that are searched; nil selects all.
 	in func(name string) bool
-	// digit says that a match without one is a word of a manual or of a program.
+	// digit says that a match without a digit is a word of a manual or of a
+	// program.
 	digit bool
 }
 
-// expression compiles when it is first used: only an audit searches.
+// expression compiles an expression when it is first used, because only an
+// audit searches.
 func expression(text string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }
 
-// index finds which hints of many patterns a text holds in one pass over it: the
-// patterns are many, and most files hold the hints of few.
+// index finds the hints of many patterns in one pass over a text: there are
+// many patterns, and most files contain few of their hints.
 type index struct {
 	patterns []pattern
-	// starting are the hints by their first two bytes.
+	// starting has the hints by their first two bytes.
 	starting [1 << 16][]string
 }
 
@@ -55,8 +59,8 @@ func newIndex(patterns []pattern) *index {
 	return x
 }
 
-// hinted are the patterns of which a text in small letters holds a hint. A hint
-// of one byte is in every text.
+// hinted returns the patterns with a hint in a text in lower case. A hint of
+// one byte counts as part of every text.
 func (x *index) hinted(small []byte) []pattern {
 	held := map[string]bool{}
 	for i := 1; i < len(small); i++ {
@@ -71,8 +75,8 @@ func (x *index) hinted(small []byte) []pattern {
 	})
 }
 
-// line is the number of the first line that holds the pattern, or 0. small is
-// the text in small letters.
+// line returns the number of the first line that matches the pattern, or 0.
+// small is the text in lower case.
 func (p pattern) line(text, small []byte) int {
 	first, tries := -1, thenMost
 	for _, hint := range p.hints {
@@ -86,8 +90,8 @@ func (p pattern) line(text, small []byte) int {
 	return bytes.Count(text[:first], []byte("\n")) + 1
 }
 
-// find is where the first line that holds both hint and pattern begins, if that
-// is before the limit, or -1; a limit below 0 is none.
+// find returns where the first line with both hint and match begins, if that is
+// before the limit, or -1. A negative limit means no limit.
 func (p pattern) find(text, small []byte, hint string, limit int, tries *int) int {
 	if limit < 0 {
 		limit = len(text)
@@ -111,11 +115,11 @@ func (p pattern) find(text, small []byte, hint string, limit int, tries *int) in
 	return -1
 }
 
-// What follows a match is looked at this far, and in one file this many times: a
-// file of nothing but such matches takes no longer than others.
+// Limits for checking the text after matches: how far, and how often in one
+// file. They keep the time bounded for a file that consists of matches.
 const thenFar, thenMost = 4096, 1000
 
-// matches says whether a line holds the pattern, and not an example.
+// matches reports whether a line matches the pattern and is no example.
 func (p pattern) matches(line, rest []byte, tries *int) bool {
 	line = bytes.TrimSuffix(line, []byte("\r"))
 	return slices.ContainsFunc(p.re().FindAllIndex(line, -1), func(m []int) bool {
@@ -134,8 +138,8 @@ func (p pattern) matches(line, rest []byte, tries *int) bool {
 	})
 }
 
-// lower is the text with ASCII's capitals made small, byte for byte: what is no
-// valid UTF-8 keeps its length.
+// lower returns the text with ASCII letters in lower case, byte for byte, so
+// that invalid UTF-8 keeps its length.
 func lower(text []byte) []byte {
 	small := make([]byte, len(text))
 	for i, b := range text {
@@ -147,13 +151,13 @@ func lower(text []byte) []byte {
 	return small
 }
 
-// named says whether a file's own name is one of these; wildcards as in
-// path.Match.
+// named reports whether the base name of a file matches one of these patterns
+// of path.Match.
 func named(patterns ...string) func(string) bool {
 	return func(name string) bool { return kept(patterns, path.Base(name)) }
 }
 
-// below says whether a file lies below one of these folders.
+// below reports whether a file is below one of these folders.
 func below(folders ...string) func(string) bool {
 	return func(name string) bool {
 		return slices.ContainsFunc(folders, func(f string) bool { return strings.HasPrefix(name, f+"/") })

@@ -12,7 +12,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 )
 
-// bootFolders are what boots a machine; nothing in them is a build's.
+// bootFolders contain what a machine boots from; no rule may touch them.
 var bootFolders = []string{
 	"/boot", "/efi", "/dev", "/proc", "/sys",
 	"/usr/lib/systemd", "/usr/lib/modules", "/usr/lib/udev", "/usr/lib/kernel", "/usr/lib/dracut", "/usr/lib/security",
@@ -22,12 +22,12 @@ var bootFolders = []string{
 // packageFolders are the databases of dpkg, rpm and pacman.
 var packageFolders = []string{"/var/lib/dpkg", "/var/lib/rpm", "/usr/lib/sysimage", "/usr/share/rpm", "/var/lib/pacman/local"}
 
-// nodeFolders are what a node does not join without, and what says how the
-// image was made.
+// nodeFolders contain what a node needs to join, and the records about the
+// image.
 var nodeFolders = []string{"/var/lib/containerd", path.Dir(manifest.Path), "/etc/eks/image-credential-provider"}
 
-// systemPlaces are files and folders that a machine does not do without, or not
-// as a node. What lies in such a folder may be a build's.
+// systemPlaces are files and folders that a machine or a node needs. Other
+// files in such a folder may be removed.
 var systemPlaces = []string{
 	"/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libx32", "/usr/libexec", "/usr/share", "/usr/local",
 	"/usr/local/bin", "/usr/local/sbin", "/usr/local/lib", "/usr/local/share", "/usr/share/zoneinfo", "/usr/share/ca-certificates", "/usr/share/pki",
@@ -46,19 +46,19 @@ var systemPlaces = []string{
 	"/var/run", "/var/lock",
 }
 
-// systemPrograms are in one of the folders of programs; without any of them a
-// machine does not boot, lets nobody in, or does not join.
+// systemPrograms are in one of the folders of programs. Without them a machine
+// does not boot, accepts no login, or does not join.
 var systemPrograms = []string{
 	"init", "sh", "bash", "dash", "busybox", "env", "mount", "umount", "login", "su", "sudo", "systemctl", "journalctl", "sshd", "agetty", "kmod", "modprobe", "ip", "iptables", "nft",
 	"kubelet", "containerd", "containerd-shim-runc-v2", "ctr", "runc", "crun", "crio", "nodeadm", "eksnode", "ecr-credential-provider",
 }
 
-// cniPlugins are those of which the VPC CNI and kubelets make use, as the
-// containernetworking project releases them.
+// cniPlugins are the plugins of the containernetworking project that the VPC
+// CNI and kubelets use.
 var cniPlugins = []string{"bandwidth", "bridge", "firewall", "host-local", "loopback", "portmap", "ptp", "tuning"}
 
-// needed are places that no rule of an operator may take. whole are folders in
-// which nothing is a build's either.
+// needed returns the places that no operator's rule may remove; whole are
+// folders whose contents must stay too.
 func needed() (single, whole []string) {
 	single = slices.Clone(systemPlaces)
 	for _, folder := range programFolders {
@@ -73,7 +73,7 @@ func needed() (single, whole []string) {
 	return alsoWithoutUsr(single), alsoWithoutUsr(whole)
 }
 
-// alsoWithoutUsr adds the names that folders of /usr had, and have by a link.
+// alsoWithoutUsr adds the names without /usr, which still exist as links.
 func alsoWithoutUsr(places []string) []string {
 	for _, p := range places {
 		old, merged := strings.CutPrefix(p, "/usr")
@@ -85,11 +85,11 @@ func alsoWithoutUsr(places []string) []string {
 }
 
 var (
-	errTooHigh = errors.New("names too much: it would take a top folder of the system, or a whole home, away")
-	errNeeded  = errors.New("names too much: it would take a folder or file away that the system needs; name what lies in it")
+	errTooHigh = errors.New("matches too much: the rule would remove a top folder of the system or a whole home")
+	errNeeded  = errors.New("matches too much: the rule would remove a folder or file that the system needs; list files inside the folder instead")
 )
 
-// checkPattern refuses what is no path that a rule may have.
+// checkPattern refuses patterns that are not valid in a rule.
 func checkPattern(p string) error {
 	plain, home := strings.CutPrefix(p, "~/")
 	if !home && !path.IsAbs(p) {
@@ -100,20 +100,20 @@ func checkPattern(p string) error {
 	}
 	for part := range strings.SplitSeq(plain, "/") {
 		if _, err := path.Match(part, ""); err != nil {
-			return errors.New("has a wildcard that is not closed; see path.Match")
+			return errors.New("has a wildcard without an end; see path.Match")
 		}
 		if part == "." || part == ".." {
 			return errors.New(`must not contain "." or ".."`)
 		}
 		if part == "**" {
-			return errors.New(`must not contain "**": a wildcard stays within one name`)
+			return errors.New(`must not contain "**": a wildcard matches within one name`)
 		}
 	}
 	return nil
 }
 
-// checkPath refuses paths that are not where they seem, and those that would
-// take away what the system needs.
+// checkPath refuses paths that lead to another place, and paths that the system
+// needs.
 func checkPath(p string) error {
 	if err := checkPattern(p); err != nil {
 		return err
@@ -125,7 +125,7 @@ func checkPath(p string) error {
 	}
 	named := all
 	for len(named) > 0 && matchesMost(named[len(named)-1]) {
-		named = named[:len(named)-1] // all of a folder is as much as the folder
+		named = named[:len(named)-1] // the whole contents count as the folder
 	}
 	if deep := slices.DeleteFunc(slices.Clone(named), matchesMost); len(deep) < 2 {
 		return errTooHigh
@@ -139,7 +139,7 @@ func checkPath(p string) error {
 	})
 }
 
-// checkHomes refuses the usual homes by their names.
+// checkHomes refuses the usual homes by name.
 func checkHomes(parts []string) error {
 	for folder, above := range map[string]int{"root": 1, "home": 2} {
 		if ok, err := path.Match(parts[0], folder); err != nil || !ok {
@@ -152,7 +152,7 @@ func checkHomes(parts []string) error {
 	return nil
 }
 
-// checkHome refuses what would take all of a home, or all that is hidden in it.
+// checkHome refuses patterns that match a whole home or all its hidden files.
 func checkHome(below []string) error {
 	if !slices.ContainsFunc(below, func(part string) bool { return !matchesMost(strings.TrimPrefix(part, ".")) }) {
 		return errTooHigh
@@ -160,8 +160,8 @@ func checkHome(below []string) error {
 	return nil
 }
 
-// checkNeeded refuses a path that could be for something that the system needs,
-// for a folder above, or for something in a folder that it needs whole.
+// checkNeeded refuses a path that could match a needed place, a folder above
+// one, or anything in a folder that must stay whole.
 func checkNeeded(parts []string, match func(part, name string) bool) error {
 	single, whole := needed()
 	for _, place := range slices.Concat(single, whole) {
@@ -171,13 +171,13 @@ func checkNeeded(parts []string, match func(part, name string) bool) error {
 	}
 	for _, place := range whole {
 		if names := split(place); len(parts) > len(names) && matchAll(parts[:len(names)], names, match) {
-			return fmt.Errorf("names too much: all below %s is needed by the system; leave it out", place)
+			return fmt.Errorf("matches too much: the system needs everything below %s; leave the path out", place)
 		}
 	}
 	return nil
 }
 
-// matchAll says whether each part is for the name in its place.
+// matchAll reports whether each part matches the name in its position.
 func matchAll(parts, names []string, match func(part, name string) bool) bool {
 	for i, part := range parts {
 		if !match(part, names[i]) {
@@ -187,12 +187,12 @@ func matchAll(parts, names []string, match func(part, name string) bool) bool {
 	return true
 }
 
-// split gives a path's parts, however many slashes are between them.
+// split returns the parts of a path, without empty ones.
 func split(p string) []string {
 	return slices.DeleteFunc(strings.Split(p, "/"), func(part string) bool { return part == "" })
 }
 
-// matchesMost says whether a part of a path is made of wildcards alone.
+// matchesMost reports whether a part of a path consists of wildcards only.
 func matchesMost(part string) bool {
 	return strings.Trim(wildcardClass().ReplaceAllString(part, ""), "*?") == ""
 }

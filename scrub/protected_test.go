@@ -42,7 +42,7 @@ func TestARuleCannotNameWhatTheSystemNeeds(t *testing.T) {
 	} {
 		err := withPath(name).check()
 		if assert.Error(t, err, name) {
-			assert.Contains(t, err.Error(), "names too much", name)
+			assert.Contains(t, err.Error(), "matches too much", name)
 		}
 	}
 }
@@ -62,15 +62,15 @@ func TestARuleMayNameWhatIsLeftOfABuild(t *testing.T) {
 
 func TestARuleSaysWhatItNames(t *testing.T) {
 	for name, want := range map[string]string{
-		"//etc//passwd":      `paths: "//etc//passwd" names too much: it would take a folder or file away that the system needs; name what lies in it`,
-		"/boot/vmlinuz*":     `paths: "/boot/vmlinuz*" names too much: all below /boot is needed by the system; leave it out`,
-		"/bin/bash":          `paths: "/bin/bash" names too much: it would take a folder or file away that the system needs; name what lies in it`,
-		"~/.*":               `paths: "~/.*" names too much: it would take a top folder of the system, or a whole home, away`,
-		"/home/admin":        `paths: "/home/admin" names too much: it would take a top folder of the system, or a whole home, away`,
-		"/opt/[a":            `paths: "/opt/[a" has a wildcard that is not closed; see path.Match`,
-		"/opt/[a/b]/c":       `paths: "/opt/[a/b]/c" has a wildcard that is not closed; see path.Match`,
+		"//etc//passwd":      `paths: "//etc//passwd" matches too much: the rule would remove a folder or file that the system needs; list files inside the folder instead`,
+		"/boot/vmlinuz*":     `paths: "/boot/vmlinuz*" matches too much: the system needs everything below /boot; leave the path out`,
+		"/bin/bash":          `paths: "/bin/bash" matches too much: the rule would remove a folder or file that the system needs; list files inside the folder instead`,
+		"~/.*":               `paths: "~/.*" matches too much: the rule would remove a top folder of the system or a whole home`,
+		"/home/admin":        `paths: "/home/admin" matches too much: the rule would remove a top folder of the system or a whole home`,
+		"/opt/[a":            `paths: "/opt/[a" has a wildcard without an end; see path.Match`,
+		"/opt/[a/b]/c":       `paths: "/opt/[a/b]/c" has a wildcard without an end; see path.Match`,
 		"/opt/./c":           `paths: "/opt/./c" must not contain "." or ".."`,
-		"/opt/ours/**/x":     `paths: "/opt/ours/**/x" must not contain "**": a wildcard stays within one name`,
+		"/opt/ours/**/x":     `paths: "/opt/ours/**/x" must not contain "**": a wildcard matches within one name`,
 		"/opt/ours/a\x00b":   `paths: "/opt/ours/a\x00b" must not contain a zero byte`,
 		"":                   `paths: "" must be absolute or start with "~/"`,
 		"~":                  `paths: "~" must be absolute or start with "~/"`,
@@ -86,9 +86,9 @@ func TestWhatARuleKeepsIsChecked(t *testing.T) {
 		"/opt/ours/ca.pem": "", "/opt//ours/": "", "~/.our-agent/*.pem": "", "/opt/ours/*/ca.pem": "",
 		"opt/ours":      `keep: "opt/ours" must be absolute or start with "~/"`,
 		"ca.pem":        `keep: "ca.pem" must be absolute or start with "~/"`,
-		"/opt/[":        `keep: "/opt/[" has a wildcard that is not closed; see path.Match`,
+		"/opt/[":        `keep: "/opt/[" has a wildcard without an end; see path.Match`,
 		"/opt/../x":     `keep: "/opt/../x" must not contain "." or ".."`,
-		"/opt/**/x.pem": `keep: "/opt/**/x.pem" must not contain "**": a wildcard stays within one name`,
+		"/opt/**/x.pem": `keep: "/opt/**/x.pem" must not contain "**": a wildcard matches within one name`,
 	} {
 		r := withPath("/opt/ours/log")
 		r.Keep = []string{keep}

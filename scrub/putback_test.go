@@ -17,7 +17,7 @@ import (
 func TestContainerdRunsAgainAfterACancelledScrub(t *testing.T) {
 	for name, c := range map[string]struct{ start, calls, err string }{
 		"started":      {"0", "stop\nstart\n", "context canceled"},
-		"not starting": {"4", "stop\nstart\n", "context canceled\nrestoring what was changed for a while: systemctl start containerd.service: exit status 4"},
+		"not starting": {"4", "stop\nstart\n", "context canceled\nrestoring a temporary change: systemctl start containerd.service: exit status 4"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bin := t.TempDir()

@@ -8,20 +8,20 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// quiesceRules stop what would write again after the scrub has looked. They
-// act on the live machine only: nothing runs on a mounted root.
+// quiesceRules stop programs that would write again after the scrub. They act
+// on the live machine only: nothing runs in an image root.
 func quiesceRules() []Rule {
 	return []Rule{
 		{
 			ID: "kubelet-running", Phase: Quiesce, Groups: []string{"kubelet"}, Verb: plan.Stop,
-			Owner: "systemd", Why: "a running kubelet writes its state again while it is being removed",
-			Regenerated: "first boot starts it", Source: "KillMode=process keeps pods alive over the kubelet",
+			Owner: "systemd", Why: "a running kubelet writes its state again while the scrub removes it",
+			Regenerated: "first boot", Source: "KillMode=process: containers run on when the kubelet stops",
 			Find: stopUnits("kubelet.service"),
 		},
 		{
 			ID: "writers-running", Phase: Quiesce, Groups: []string{"logs"}, Verb: plan.Stop,
-			Owner: "systemd", Why: "timers and log daemons write into what has just been emptied",
-			Regenerated: "the next boot starts them", Source: "systemd.unit(5)",
+			Owner: "systemd", Why: "timers and log daemons write to files that the scrub has just emptied",
+			Regenerated: "the next boot", Source: "systemd.unit(5)",
 			Find: stopUnits(
 				"apt-daily.timer", "apt-daily-upgrade.timer", "apt-daily.service", "apt-daily-upgrade.service",
 				"unattended-upgrades.service", "dnf-makecache.timer", "dnf-makecache.service", "man-db.timer",
@@ -32,8 +32,8 @@ func quiesceRules() []Rule {
 		},
 		{
 			ID: "agents-running", Phase: Quiesce, Groups: []string{"identity", "logs"}, Verb: plan.Stop,
-			Owner: "systemd", Why: "agents have their ids and places in memory, and write them again when they stop",
-			Regenerated: "the next boot starts them", Source: "the agents' own documentation",
+			Owner: "systemd", Why: "agents keep their IDs and positions in memory, and write them again when they stop",
+			Regenerated: "the next boot", Source: "the agents' own documentation",
 			Find: stopUnits(
 				"amazon-cloudwatch-agent.service", "datadog-agent.service", "filebeat.service", "metricbeat.service", "auditbeat.service", "packetbeat.service",
 				"fluent-bit.service", "fluentd.service", "td-agent.service", "alloy.service", "promtail.service", "newrelic-infra.service",
@@ -43,14 +43,14 @@ func quiesceRules() []Rule {
 		},
 		{
 			ID: "meshes-running", Phase: Quiesce, Groups: []string{"identity", "network"}, Verb: Report,
-			Owner: "systemd", Why: "what joins private networks writes its keys again when it stops; and it may be what you are connected by, so it is not stopped here",
-			Regenerated: "the next boot starts them", Source: "the programs' own documentation",
+			Owner: "systemd", Why: "these programs write their keys again when they stop; the scrub does not stop them, because your connection may use their network",
+			Regenerated: "the next boot", Source: "the programs' own documentation",
 			Find: meshesRunning,
 		},
 		{
 			ID: "shutdown-writers", Phase: Quiesce, Groups: []string{"identity", "logs"}, Verb: plan.Stop,
-			Owner: "systemd", Why: "these write when they stop, so at shutdown they would put back the random seed, login records and the clock's drift",
-			Regenerated: "the next boot starts them", Source: "systemd-random-seed.service(8), systemd-update-utmp.service(8), wtmpdb(8), chronyd(8)",
+			Owner: "systemd", Why: "these services write when they stop: at shutdown they would write the random seed, login records and clock drift again",
+			Regenerated: "the next boot", Source: "systemd-random-seed.service(8), systemd-update-utmp.service(8), wtmpdb(8), chronyd(8)",
 			Find: stopUnits(
 				"systemd-random-seed.service", "systemd-update-utmp.service", "wtmpdb-update-boot.service",
 				"chrony.service", "chronyd.service", "ntpd.service", "ntpsec.service",
@@ -58,8 +58,8 @@ func quiesceRules() []Rule {
 		},
 		{
 			ID: "journal-on-disk", Phase: Quiesce, Groups: []string{"logs"}, Verb: plan.Run,
-			Owner: "systemd-journald", Why: "journald holds its files open and goes on writing to disk",
-			Regenerated: "the next boot flushes the journal to disk again", Source: "journalctl(1), --relinquish-var",
+			Owner: "systemd-journald", Why: "journald keeps its files open and continues to write to disk",
+			Regenerated: "the next boot, which flushes the journal to disk again", Source: "journalctl(1), --relinquish-var",
 			Find: relinquishJournal,
 		},
 	}
@@ -76,7 +76,7 @@ func stopUnits(units ...string) func(context.Context, *host.Host) (plan.Answer, 
 		}
 		var answer plan.Answer
 		for _, u := range active {
-			answer.Act(plan.Action{Verb: plan.Stop, Target: u, Reason: "it is running and would write again",
+			answer.Act(plan.Action{Verb: plan.Stop, Target: u, Reason: "running, and would write again",
 				Do: func(ctx context.Context, _ plan.Progress) error {
 					_, err := h.Run(ctx, host.Command{Argv: stopCommand(u)})
 					return err
@@ -93,13 +93,13 @@ func meshesRunning(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	active, err := h.Active(ctx, "tailscaled.service", "zerotier-one.service", "teleport.service", "spire-agent.service", "consul.service", "nomad.service")
 	var answer plan.Answer
 	for _, u := range active {
-		answer.Find(u, "it writes its keys again when it stops: stop it before, or scrub the captured image with --root")
+		answer.Find(u, "the program writes its keys again when it stops: stop the unit before the scrub, or scrub the captured image with --root")
 	}
 	return answer, err
 }
 
-// stopCommand stops a unit; auditd refuses systemctl (RefuseManualStop) on the
-// RHEL family and is ended by its control program instead.
+// stopCommand returns the command that stops a unit. On the RHEL family, auditd
+// refuses systemctl (RefuseManualStop), so its control program stops it.
 func stopCommand(unit string) []string {
 	if unit == "auditd.service" {
 		return []string{"service", "auditd", "stop"}
@@ -107,10 +107,10 @@ func stopCommand(unit string) []string {
 	return []string{"systemctl", "stop", unit}
 }
 
-// relinquishJournal moves journald to /run. "flushed" is the mark that it has
-// moved to disk (systemd-journald.service(8)).
-// One that cannot, before systemd 243, goes on in files that have no name any
-// more when they are removed, and makes none at shutdown.
+// relinquishJournal moves journald to /run. The file "flushed" means that the
+// journal is on disk (systemd-journald.service(8)). Before systemd 243 journald
+// cannot move: it continues to write to files that the scrub removes, and
+// creates none at shutdown.
 func relinquishJournal(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	if !h.HasSystemd() {
 		return plan.Answer{}, nil

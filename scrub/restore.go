@@ -10,44 +10,45 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// templateRules are the rows of the templates that a bootstrap fills in.
+// templateRules are the rules for templates that a bootstrap fills in.
 func templateRules() []Rule {
 	g := []string{"bootstrap"}
 	return []Rule{
 		{
 			ID: "kubelet-kubeconfig", Phase: Restored, Groups: append(g, "kubelet", "templates"), Verb: plan.Restore,
 			Paths: []string{templates.Kubeconfig}, Owner: "bootstrap.sh, nodeadm",
-			Why:         "the old cluster's endpoint: every node started from the image is refused with Unauthorized",
-			Regenerated: "the bootstrap fills in MASTER_ENDPOINT, CLUSTER_NAME and AWS_REGION", Source: "seen: a captured node, refused with Unauthorized",
+			Why:         "with the old cluster's endpoint, every node is refused with Unauthorized",
+			Regenerated: "the bootstrap, which fills in MASTER_ENDPOINT, CLUSTER_NAME and AWS_REGION", Source: "observed on a captured node: Unauthorized",
 			Find: restore(templates.Kubeconfig, reverseKubeconfig),
 		},
 		{
 			ID: "kubelet-config", Phase: Restored, Groups: append(g, "kubelet", "templates"), Verb: plan.Restore,
 			Paths: []string{templates.KubeletConfig}, Owner: "bootstrap.sh",
-			Why:         "one instance's provider id, pod limit and reservations, edited in place",
+			Why:         "the kubelet would use the provider ID, pod limit and reservations of another instance",
 			Regenerated: "the bootstrap", Source: "amazon-eks-ami bootstrap.sh",
 			Find: restore(templates.KubeletConfig, reverseKubeletConfig),
 		},
 		{
 			ID: "containerd-template", Phase: Restored, Groups: append(g, "containerd", "templates"), Verb: plan.Restore,
 			Paths: []string{templates.ContainerdConfig}, Owner: "bootstrap.sh",
-			Why:         "SANDBOX_IMAGE became one region's registry",
+			Why:         "containerd would pull the pause image from the registry of the build's region",
 			Regenerated: "the bootstrap", Source: "amazon-eks-ami #938",
 			Find: restore(templates.ContainerdConfig, reverseContainerdConfig),
 		},
 	}
 }
 
-// template is what a file looked like before any bootstrap.
+// template is the content of a file before any bootstrap.
 type template struct {
 	host.Attributes
 	Content []byte
-	// Recorded says that the image's own manifest holds it, byte for byte;
-	// otherwise it is the built-in one, for images that others built.
+	// Recorded says that the image's own manifest contains the template, byte
+	// for byte. Otherwise it is the built-in template, for images of other
+	// origins.
 	Recorded bool
 }
 
-// reversal is a filled-in file turned back.
+// reversal is a filled-in file turned back into its template.
 type reversal struct {
 	Content []byte
 	// Unknown are values that look filled in but match no known pattern. They
@@ -55,18 +56,15 @@ type reversal struct {
 	Unknown []string
 }
 
-// reverser turns what a bootstrap filled in back into placeholders and leaves
-// everything else as it is. The template says what was there before.
+// reverser replaces values that a bootstrap filled in with placeholders, and
+// changes nothing else. The template shows the original values.
 type reverser func(current, template []byte) (reversal, error)
 
-// restore plans that the file at name is its template again:
-//   - missing or empty: the template is written, as it is over a file that
-//     `eksnode init` wrote, which has nothing of a user's;
-//   - filled in: turned back; when the rest is the template's, the template
-//     itself is written, byte for byte, and otherwise what a user has edited
-//     stays;
-//   - a file of an image that knows no template is what a boot generated, and
-//     is removed.
+// restore plans to turn the file at name back into its template:
+//   - missing, empty, or written by `eksnode init`: the template is written;
+//   - filled in: the placeholders are restored. If the rest equals the template,
+//     the template is written byte for byte; otherwise a user's edits stay;
+//   - a file of an image without a template comes from a boot, and is removed.
 func restore(name string, reverse reverser) func(context.Context, *host.Host) (plan.Answer, error) {
 	return func(_ context.Context, h *host.Host) (plan.Answer, error) {
 		tmpl, err := templateOf(h, name)
@@ -102,11 +100,11 @@ func planReversal(h *host.Host, name string, reverse reverser, current []byte, t
 	}
 	back, err := reverse(current, tmpl.Content)
 	if err != nil {
-		return plan.Finds(name, fmt.Sprintf("it is not the template and cannot be turned back into one (%v): repair or remove it by hand", err)), nil
+		return plan.Finds(name, fmt.Sprintf("the file differs from its template and cannot be restored (%v): repair or remove the file by hand", err)), nil
 	}
 	var answer plan.Answer
 	for _, u := range back.Unknown {
-		answer.Find(name, u+": it looks filled in but has no known form; put the placeholder back by hand if it is the old cluster's")
+		answer.Find(name, u+": the value looks filled in but has no known form; if it belongs to the old cluster, restore the placeholder by hand")
 	}
 	want, why := back.Content, "a bootstrap filled it in; other edits stay"
 	if equivalent(back.Content, tmpl.Content) {
@@ -128,8 +126,8 @@ func restoreAction(h *host.Host, name string, content []byte, attr host.Attribut
 		Do: func(context.Context, plan.Progress) error { return h.Files.WriteFile(name, content, attr) }}
 }
 
-// equivalent says whether two files mean the same: as JSON where both are, as
-// text without surrounding space otherwise.
+// equivalent reports whether two files mean the same: as JSON if both are JSON,
+// otherwise as text without surrounding space.
 func equivalent(a, b []byte) bool {
 	ja, errA := parseObject(a)
 	jb, errB := parseObject(b)

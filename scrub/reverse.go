@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// The placeholders of bootstrap.sh's templates.
+// The placeholders in bootstrap.sh's templates.
 const (
 	endpointPlaceholder = "MASTER_ENDPOINT"
 	clusterPlaceholder  = "CLUSTER_NAME"
@@ -24,7 +24,7 @@ var (
 		return regexp.MustCompile(`^(\s*(?:sandbox_image|sandbox)\s*=\s*)(["'])(.*?)(["'])(\s*(?:#.*)?)$`)
 	})
 
-	// pauseImage is EKS's pause image in any partition's registry.
+	// pauseImage matches EKS's pause image in the registry of any partition.
 	pauseImage = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`^\d{12}\.dkr[.-]ecr(-fips)?\.[a-z0-9-]+\.[a-z0-9.-]+/eks/pause(:|@)`)
 	})
@@ -36,9 +36,9 @@ var (
 	regionName  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z]{2,4}(-[a-z]+)+-\d+$`) })
 )
 
-// argumentPlaceholders says which argument of the token command a value
-// follows: aws-iam-authenticator's -i and --cluster-id, the AWS CLI's
-// --cluster-name, and both programs' --region.
+// argumentPlaceholders has the placeholder of the value after each argument of
+// the token command: -i and --cluster-id of aws-iam-authenticator,
+// --cluster-name of the AWS CLI, and --region of both.
 var argumentPlaceholders = map[string]struct {
 	placeholder string
 	valid       func() *regexp.Regexp
@@ -49,7 +49,7 @@ var argumentPlaceholders = map[string]struct {
 	"--region":       {regionPlaceholder, regionName},
 }
 
-// reverseKubeconfig puts MASTER_ENDPOINT, CLUSTER_NAME and AWS_REGION back. It
+// reverseKubeconfig restores MASTER_ENDPOINT, CLUSTER_NAME and AWS_REGION. It
 // works line by line, so that comments, order and quoting stay.
 func reverseKubeconfig(current, _ []byte) (reversal, error) {
 	var back reversal
@@ -91,15 +91,14 @@ func reverseKubeconfig(current, _ []byte) (reversal, error) {
 		}
 	}
 	if len(missing) > 0 {
-		return reversal{}, fmt.Errorf("it has no place for %s", strings.Join(missing, ", "))
+		return reversal{}, fmt.Errorf("the file has no place for %s", strings.Join(missing, ", "))
 	}
 	back.Content = []byte(strings.Join(lines, "\n"))
 	return back, nil
 }
 
-// reverseContainerdConfig puts SANDBOX_IMAGE back where an EKS pause image of
-// some region stands. A template without the placeholder has nothing to put
-// back.
+// reverseContainerdConfig replaces the EKS pause image of a region with
+// SANDBOX_IMAGE. A template without this placeholder stays as it is.
 func reverseContainerdConfig(current, template []byte) (reversal, error) {
 	var back reversal
 	lines := strings.Split(string(current), "\n")
@@ -123,30 +122,30 @@ func reverseContainerdConfig(current, template []byte) (reversal, error) {
 		}
 	}
 	if !found {
-		return reversal{}, errors.New("it names no sandbox image")
+		return reversal{}, errors.New("the file names no sandbox image")
 	}
 	back.Content = []byte(strings.Join(lines, "\n"))
 	return back, nil
 }
 
-// bootstrapKeys are the keys of kubelet-config.json that bootstrap.sh sets;
-// every other key that differs from the template is a user's.
+// bootstrapKeys are the keys of kubelet-config.json that bootstrap.sh sets. A
+// user set every other key that differs from the template.
 var bootstrapKeys = []string{
 	"clusterDNS", "evictionHard", "kubeReserved", "maxPods", "providerID", "systemReservedCgroup",
 	"kubeReservedCgroup", "kubeAPIQPS", "kubeAPIBurst", "cgroupDriver", "cgroupRoot",
 }
 
-// reverseKubeletConfig gives the keys that bootstrap.sh sets the template's
-// values again, or takes them away where the template has none. Key order and
-// a user's keys stay.
+// reverseKubeletConfig restores the template's values of the keys that
+// bootstrap.sh sets, and removes keys that the template does not have. The
+// order of keys and a user's keys stay.
 func reverseKubeletConfig(current, template []byte) (reversal, error) {
 	have, err := parseObject(current)
 	if err != nil {
-		return reversal{}, fmt.Errorf("it is no JSON object: %w", err)
+		return reversal{}, fmt.Errorf("the file is not a JSON object: %w", err)
 	}
 	want, err := parseObject(template)
 	if err != nil {
-		return reversal{}, fmt.Errorf("the template is no JSON object: %w", err)
+		return reversal{}, fmt.Errorf("the template is not a JSON object: %w", err)
 	}
 	changed := false
 	for _, key := range bootstrapKeys {

@@ -10,73 +10,76 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// Phase is a stretch of the scrub. The phases run in the order of Phases, and
-// one starts only when the one before it went through, so that a scrub that
-// fails leaves a machine its owner can still log in to.
+// Phase is a part of the scrub. The phases run in the order of Phases. A phase
+// starts only when the phase before it succeeded, so after a failed scrub the
+// owner can still log in.
 type Phase string
 
 // The phases.
 const (
-	Quiesce  Phase = "quiesce"         // stop what writes
-	Unmount  Phase = "unmount"         // detach what is mounted below the kubelet
-	State    Phase = "state"           // drop what the old cluster left
+	Quiesce  Phase = "quiesce"         // stop programs that write
+	Unmount  Phase = "unmount"         // unmount everything below the kubelet
+	State    Phase = "state"           // remove state of the old cluster
 	Restored Phase = "restore"         // put templates and enablement back
-	Identity Phase = "identity"        // drop what makes this machine itself
-	Caches   Phase = "caches and logs" // drop what the build left
-	Access   Phase = "access"          // drop the ways in, last of all
+	Identity Phase = "identity"        // remove the identity of this machine
+	Caches   Phase = "caches and logs" // remove caches and logs of the build
+	Access   Phase = "access"          // remove logins, last of all
 )
 
-// Inspect is the phase of what only an audit asks: what no rule may remove.
+// Inspect is the phase of rules that only an audit runs: no rule may remove
+// what they find.
 const Inspect Phase = "inspect"
 
-// Phases lists those of a scrub in the order they run.
+// Phases lists the phases of a scrub in the order they run.
 var Phases = []Phase{Quiesce, Unmount, State, Restored, Identity, Caches, Access}
 
-// Report is the verb of rules that have findings only. No action has it.
+// Report is the verb of rules that only have findings. No action has it.
 const Report plan.Verb = "report"
 
-// Rule is one row of the table: something a node image must not carry.
+// Rule is one row of the table: files or state that a node image must not
+// contain.
 type Rule struct {
 	// ID names the rule in flags, reports and documentation.
 	ID    string
 	Phase Phase
-	// Groups are the other names it can be chosen by, such as "kubelet".
+	// Groups are other names that select the rule, such as "kubelet".
 	Groups []string
-	// Verb is what happens to each path: plan.Remove takes it away, plan.Empty
-	// keeps the file or directory and drops what is in it. Rules with a Find
-	// may use any verb; the one here is for documentation.
+	// Verb is the action on each path: plan.Remove removes it, plan.Empty keeps
+	// the file or directory and removes its contents. Rules with a Find may use
+	// any verb; the one here is for documentation.
 	Verb plan.Verb
-	// Paths are absolute, may hold the wildcards of path.Match, and may start
+	// Paths are absolute, may contain wildcards of path.Match, and may start
 	// with "~/" for the home folder of every account in passwd(5).
 	Paths []string
-	// Keep are paths in the form of Paths. What they name stays, with all that
-	// is below, at any depth of what Paths match; so do the folders on the way.
+	// Keep are paths in the form of Paths. A kept path stays with everything
+	// below it, at any depth of what Paths match, and so do the folders on the
+	// way to it.
 	Keep []string
-	// Owner is the program that writes there.
+	// Owner is the program that writes the files.
 	Owner string
-	// Why says what goes wrong when the image carries it.
+	// Why says what goes wrong if the image contains the files.
 	Why string
-	// Regenerated says what makes it again on the new machine; "nothing" when
-	// nothing has to.
+	// Regenerated says what creates the files again on the new machine;
+	// "nothing" if that is not needed.
 	Regenerated string
-	// Source is where the fact comes from.
+	// Source is where the facts come from.
 	Source string
-	// Applies says whether the rule is for this machine at all; nil is yes. A
-	// rule that does not apply may give findings instead.
+	// Applies reports whether the rule applies to this machine; nil means yes.
+	// A rule that does not apply may return findings instead.
 	Applies func(context.Context, *host.Host) (bool, plan.Answer, error)
 	// Find plans the rule instead of Verb and Paths.
 	Find func(context.Context, *host.Host) (plan.Answer, error)
-	// Search plans a rule of an audit that looks at whatever the other rules do
-	// not take.
+	// Search plans a rule of the audit that searches everything that the other
+	// rules do not remove.
 	Search func(context.Context, *host.Host, taken) ([]plan.Finding, error)
 
-	// own says that the rule is an operator's; owned that it may take files that
-	// a package owns.
+	// own says that the rule is an operator's; owned, that it may remove files
+	// that a package owns.
 	own, owned bool
 }
 
-// taken is what rules were about to do to files and trees when they were last
-// asked, by the rule's ID.
+// taken has the actions that rules last planned for files and trees, by the
+// rule's ID.
 type taken map[string]map[string]plan.Verb
 
 func (t taken) note(rule string, actions []plan.Action) {
@@ -89,7 +92,7 @@ func (t taken) note(rule string, actions []plan.Action) {
 	}
 }
 
-// has says whether a file, or a folder above it, goes.
+// has reports whether a file, or a folder above it, is removed.
 func (t taken) has(name string) bool {
 	for ; name != "/" && name != "."; name = path.Dir(name) {
 		if t.by(name, plan.Remove, plan.Empty) {
@@ -99,7 +102,7 @@ func (t taken) has(name string) bool {
 	return false
 }
 
-// by says whether a rule does one of these to a path.
+// by reports whether a rule does one of these actions to a path.
 func (t taken) by(name string, verbs ...plan.Verb) bool {
 	for _, done := range t {
 		if slices.Contains(verbs, done[name]) {
@@ -112,7 +115,7 @@ func (t taken) by(name string, verbs ...plan.Verb) bool {
 // item is a Rule as a plan.Item.
 type item struct {
 	Rule
-	hash bool // hash what is removed
+	hash bool // hash removed files
 	// taken and owners are shared by the items of a run.
 	taken  taken
 	owners *owners
@@ -142,6 +145,7 @@ func (i item) plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	if i.Applies != nil {
 		ok, findings, err := i.Applies(ctx, h)
 		if err != nil || !ok {
+			findings.NotApplicable = "the rule is not for this machine"
 			return findings, err
 		}
 	}
@@ -182,8 +186,8 @@ func (i item) planPaths(h *host.Host) (plan.Answer, error) {
 	return answer, errors.Join(errs...)
 }
 
-// matches lists what the rule's paths name on this machine, and the foreign
-// mounts that were not looked into.
+// matches lists the paths on this machine that match the rule's paths, and the
+// foreign mounts that were not searched.
 func (i item) matches(h *host.Host) ([]string, []*host.ForeignMount, error) {
 	patterns, err := places(h, i.Paths)
 	if err != nil {

@@ -16,42 +16,44 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// OwnRule is a rule that an operator adds, from a rule file or in a spec.
+// OwnRule is a rule of an operator, from a rule file or a spec.
 type OwnRule struct {
-	// ID names the rule; small letters, digits and hyphens.
+	// ID names the rule, with lower-case letters, digits and hyphens.
 	ID string `yaml:"id" json:"id"`
-	// Phase is when it runs: state, identity, "caches and logs" or access.
+	// Phase is state, identity, "caches and logs" or access.
 	Phase Phase `yaml:"phase" json:"phase"`
-	// Groups are further names to choose it by.
+	// Groups are additional names that select the rule.
 	Groups []string `yaml:"groups" json:"groups,omitempty"`
 	// Action is remove or empty.
 	Action plan.Verb `yaml:"action" json:"action"`
-	// Paths are absolute or start with "~/", and may hold wildcards.
+	// Paths are absolute or start with "~/", and may contain wildcards.
 	Paths []string `yaml:"paths" json:"paths"`
-	// Keep are paths of the same form. What they name stays although Paths match
-	// it or a folder above it, at any depth.
+	// Keep are paths of the same form. A kept path stays, with everything below
+	// it, although Paths match it or a folder above it.
 	Keep []string `yaml:"keep" json:"keep,omitempty"`
-	// Owned says that the rule may take files that a package owns.
+	// Owned says that the rule may remove files that a package owns.
 	Owned bool `yaml:"owned" json:"owned,omitempty"`
-	// Owner writes there; Why says what goes wrong when the image carries it.
+	// Owner is the program that writes the files. Why says what goes wrong if
+	// the image contains them.
 	Owner string `yaml:"owner" json:"owner,omitempty"`
 	Why   string `yaml:"why" json:"why"`
-	// Regenerated says what makes it again, Source where the fact comes from.
+	// Regenerated says what creates the files again, and Source where the facts
+	// come from.
 	Regenerated string `yaml:"regenerated" json:"regenerated,omitempty"`
 	Source      string `yaml:"source" json:"source,omitempty"`
 }
 
-// ownPhases are those a rule of an operator may run in: what stops writers,
-// unmounts or restores needs more than a path.
+// ownPhases are the phases for rules of an operator. The other phases stop
+// programs, unmount or restore, which a path cannot describe.
 var ownPhases = []Phase{State, Identity, Caches, Access}
 
-// ruleFile is the form of a rule file.
+// ruleFile is the format of a rule file.
 type ruleFile struct {
 	Rules []OwnRule `yaml:"rules"`
 }
 
-// ParseRules reads a rule file: YAML with one list, "rules". Every problem is
-// told with the file's name and line; unknown fields are problems.
+// ParseRules reads a rule file: YAML with one list, "rules". Each error names
+// file and line; an unknown field is an error.
 func ParseRules(name string, text []byte) ([]OwnRule, error) {
 	var f ruleFile
 	d := yaml.NewDecoder(bytes.NewReader(text))
@@ -60,10 +62,10 @@ func ParseRules(name string, text []byte) ([]OwnRule, error) {
 		return nil, ruleFileErrors(name, err)
 	}
 	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s: a second document follows; put all rules under one \"rules\"", name)
+		return nil, fmt.Errorf("%s: the file has a second YAML document; put all rules under one \"rules\"", name)
 	}
 	if len(f.Rules) == 0 {
-		return nil, fmt.Errorf("%s: it has no rules; list them under \"rules\"", name)
+		return nil, fmt.Errorf("%s: the file has no rules; list them under \"rules\"", name)
 	}
 	nodes, err := ruleNodes(text)
 	if err != nil {
@@ -74,7 +76,7 @@ func ParseRules(name string, text []byte) ([]OwnRule, error) {
 	for i, r := range f.Rules {
 		err := r.check()
 		if seen[r.ID] {
-			err = errors.Join(err, fmt.Errorf("id: %q stands twice", r.ID))
+			err = errors.Join(err, fmt.Errorf("id: %q is used twice", r.ID))
 		}
 		seen[r.ID] = true
 		if err != nil {
@@ -84,8 +86,8 @@ func ParseRules(name string, text []byte) ([]OwnRule, error) {
 	return f.Rules, errors.Join(errs...)
 }
 
-// placed gives each line of a rule's joined error, which starts with a field,
-// the place where that field stands; one that is missing has its rule's.
+// placed adds the position to each line of a rule's joined error: that of the
+// field which starts the line, or that of the rule if the field is missing.
 func placed(name string, number int, rule yaml.Node, err error) error {
 	lines := strings.Split(err.Error(), "\n")
 	for i, text := range lines {
@@ -101,12 +103,12 @@ func placed(name string, number int, rule yaml.Node, err error) error {
 	return errors.New(strings.Join(lines, "\n"))
 }
 
-// prefixed puts a prefix before each line of a joined error.
+// prefixed adds a prefix to each line of a joined error.
 func prefixed(prefix string, err error) error {
 	return errors.New(prefix + strings.ReplaceAll(err.Error(), "\n", "\n"+prefix))
 }
 
-// ruleNodes are the rules as they stand in the file.
+// ruleNodes are the rules in the order of the file.
 func ruleNodes(text []byte) ([]yaml.Node, error) {
 	var doc struct {
 		Rules []yaml.Node `yaml:"rules"`
@@ -123,10 +125,10 @@ var (
 	wrongType    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("cannot unmarshal !!(\\w+)(?: `(.*)`)? into (.+)") })
 )
 
-// ruleFileErrors turns the YAML library's errors into file:line: problem.
+// ruleFileErrors rewrites errors of the YAML library as file:line: problem.
 func ruleFileErrors(name string, err error) error {
 	if errors.Is(err, io.EOF) {
-		return fmt.Errorf("%s: it is empty; list rules under \"rules\"", name)
+		return fmt.Errorf("%s: the file is empty; list rules under \"rules\"", name)
 	}
 	var errs []error
 	for _, m := range yamlLine().FindAllStringSubmatch(err.Error(), -1) {
@@ -148,7 +150,8 @@ func ruleFileErrors(name string, err error) error {
 	return errors.Join(errs...)
 }
 
-// wrongTypeText says in words of YAML what the library says in words of Go.
+// wrongTypeText describes a type error in words of YAML; the library uses words
+// of Go.
 func wrongTypeText(kind, value, want string) string {
 	forms := map[string]string{"seq": "a list", "map": "a mapping", "null": "nothing"}
 	have, ok := forms[kind]
@@ -159,7 +162,7 @@ func wrongTypeText(kind, value, want string) string {
 	case strings.HasPrefix(want, "[]scrub."):
 		return have + " stands where a list of rules should be"
 	case strings.HasPrefix(want, "[]"):
-		return have + " stands where a list should be: put it in [ ]"
+		return have + " stands where a list should be: put the value in [ ]"
 	case strings.HasPrefix(want, "scrub."):
 		return have + " stands where a mapping with fields should be"
 	case want == "bool":
@@ -170,7 +173,7 @@ func wrongTypeText(kind, value, want string) string {
 
 var ownID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`) })
 
-// check says everything that is wrong with a rule.
+// check returns all errors in a rule.
 func (o OwnRule) check() error {
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -190,7 +193,7 @@ func (o OwnRule) check() error {
 		wrong("action: %q is neither %q nor %q", o.Action, plan.Remove, plan.Empty)
 	}
 	if o.Why == "" {
-		wrong("why: it is missing; say what goes wrong when an image carries this")
+		wrong("why: missing; say what goes wrong if an image contains these files")
 	}
 	if len(o.Paths) == 0 {
 		wrong("paths: there are none")
@@ -208,7 +211,7 @@ func (o OwnRule) check() error {
 	return errors.Join(errs...)
 }
 
-// Rule is the row that an operator's rule becomes.
+// Rule returns the rule as a row of the table.
 func (o OwnRule) Rule() Rule {
 	r := Rule{
 		ID: o.ID, Phase: o.Phase, Groups: append([]string{"own"}, o.Groups...), Verb: o.Action, Paths: o.Paths, Keep: o.Keep,

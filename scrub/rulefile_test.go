@@ -44,31 +44,31 @@ func TestParseRules(t *testing.T) {
 
 func TestParseRulesRefuses(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
-		"nothing":           {"", `r.yaml: it is empty; list rules under "rules"`},
-		"no rules":          {"rules: []\n", `r.yaml: it has no rules; list them under "rules"`},
+		"nothing":           {"", `r.yaml: the file is empty; list rules under "rules"`},
+		"no rules":          {"rules: []\n", `r.yaml: the file has no rules; list them under "rules"`},
 		"an unknown field":  {strings.Replace(goodRules, "why: every", "reason: every", 1), `r.yaml:9: the field "reason" is not known; known: id, phase, groups, action, paths, keep, owned, owner, why, regenerated, source`},
 		"an unknown top":    {"rule: []\n", `r.yaml:1: the field "rule" is not known; known: rules`},
 		"broken YAML":       {"rules:\n  - id: [\n", "r.yaml:2: did not find expected node content"},
-		"a wrong type":      {strings.Replace(goodRules, "paths: [/opt/ours/log]", "paths: /opt/ours/log", 1), `r.yaml:13: "/opt/ou..." stands where a list should be: put it in [ ]`},
-		"two documents":     {goodRules + "---\nrules: []\n", `r.yaml: a second document follows; put all rules under one "rules"`},
+		"a wrong type":      {strings.Replace(goodRules, "paths: [/opt/ours/log]", "paths: /opt/ours/log", 1), `r.yaml:13: "/opt/ou..." stands where a list should be: put the value in [ ]`},
+		"two documents":     {goodRules + "---\nrules: []\n", `r.yaml: the file has a second YAML document; put all rules under one "rules"`},
 		"an ID of ours":     {strings.Replace(goodRules, "id: our-agent", "id: machine-id", 1), `r.yaml:3: rule 1: id: "machine-id" is a rule or group of eksnode; choose another`},
-		"an ID twice":       {strings.Replace(goodRules, "id: our-logs", "id: our-agent", 1), `r.yaml:10: rule 2: id: "our-agent" stands twice`},
+		"an ID twice":       {strings.Replace(goodRules, "id: our-logs", "id: our-agent", 1), `r.yaml:10: rule 2: id: "our-agent" is used twice`},
 		"a phase":           {strings.Replace(goodRules, "phase: state", "phase: quiesce", 1), `r.yaml:4: rule 1: phase: "quiesce" is none of state, identity, caches and logs, access`},
 		"an action":         {strings.Replace(goodRules, "action: remove", "action: run", 1), `r.yaml:6: rule 1: action: "run" is neither "remove" nor "empty"`},
-		"no reason":         {strings.Replace(goodRules, "    why: every node would report as one\n", "", 1), "r.yaml:3: rule 1: why: it is missing; say what goes wrong when an image carries this"},
+		"no reason":         {strings.Replace(goodRules, "    why: every node would report as one\n", "", 1), "r.yaml:3: rule 1: why: missing; say what goes wrong if an image contains these files"},
 		"a relative path":   {strings.Replace(goodRules, "/opt/ours/log", "opt/ours", 1), `r.yaml:13: rule 2: paths: "opt/ours" must be absolute or start with "~/"`},
 		"a path upwards":    {strings.Replace(goodRules, "/opt/ours/log", "/opt/../etc/x", 1), `r.yaml:13: rule 2: paths: "/opt/../etc/x" must not contain "." or ".."`},
-		"the root":          {strings.Replace(goodRules, "/opt/ours/log", "/", 1), `r.yaml:13: rule 2: paths: "/" names too much: it would take a top folder of the system, or a whole home, away`},
-		"a top folder":      {strings.Replace(goodRules, "/opt/ours/log", "/etc/*", 1), `r.yaml:13: rule 2: paths: "/etc/*" names too much: it would take a top folder of the system, or a whole home, away`},
-		"a home":            {strings.Replace(goodRules, "/opt/ours/log", `"~/*"`, 1), `r.yaml:13: rule 2: paths: "~/*" names too much: it would take a top folder of the system, or a whole home, away`},
-		"a class of all":    {strings.Replace(goodRules, "/opt/ours/log", `"/etc/[a-z]*"`, 1), `r.yaml:13: rule 2: paths: "/etc/[a-z]*" names too much: it would take a top folder of the system, or a whole home, away`},
-		"all of /var/lib":   {strings.Replace(goodRules, "/opt/ours/log", "/var/lib/*", 1), `r.yaml:13: rule 2: paths: "/var/lib/*" names too much: it would take a folder or file away that the system needs; name what lies in it`},
-		"part of /usr":      {strings.Replace(goodRules, "/opt/ours/log", `"/usr/l*"`, 1), `r.yaml:13: rule 2: paths: "/usr/l*" names too much: it would take a folder or file away that the system needs; name what lies in it`},
-		"the accounts":      {strings.Replace(goodRules, "/opt/ours/log", "/etc/passwd", 1), `r.yaml:13: rule 2: paths: "/etc/passwd" names too much: it would take a folder or file away that the system needs; name what lies in it`},
+		"the root":          {strings.Replace(goodRules, "/opt/ours/log", "/", 1), `r.yaml:13: rule 2: paths: "/" matches too much: the rule would remove a top folder of the system or a whole home`},
+		"a top folder":      {strings.Replace(goodRules, "/opt/ours/log", "/etc/*", 1), `r.yaml:13: rule 2: paths: "/etc/*" matches too much: the rule would remove a top folder of the system or a whole home`},
+		"a home":            {strings.Replace(goodRules, "/opt/ours/log", `"~/*"`, 1), `r.yaml:13: rule 2: paths: "~/*" matches too much: the rule would remove a top folder of the system or a whole home`},
+		"a class of all":    {strings.Replace(goodRules, "/opt/ours/log", `"/etc/[a-z]*"`, 1), `r.yaml:13: rule 2: paths: "/etc/[a-z]*" matches too much: the rule would remove a top folder of the system or a whole home`},
+		"all of /var/lib":   {strings.Replace(goodRules, "/opt/ours/log", "/var/lib/*", 1), `r.yaml:13: rule 2: paths: "/var/lib/*" matches too much: the rule would remove a folder or file that the system needs; list files inside the folder instead`},
+		"part of /usr":      {strings.Replace(goodRules, "/opt/ours/log", `"/usr/l*"`, 1), `r.yaml:13: rule 2: paths: "/usr/l*" matches too much: the rule would remove a folder or file that the system needs; list files inside the folder instead`},
+		"the accounts":      {strings.Replace(goodRules, "/opt/ours/log", "/etc/passwd", 1), `r.yaml:13: rule 2: paths: "/etc/passwd" matches too much: the rule would remove a folder or file that the system needs; list files inside the folder instead`},
 		"a list of texts":   {"rules: [x]\n", `r.yaml:1: "x" stands where a mapping with fields should be`},
 		"no list of rules":  {"rules: {id: x}\n", `r.yaml:1: a mapping stands where a list of rules should be`},
 		"a list for a text": {"rules:\n  - id: [x]\n", `r.yaml:2: a list stands where a text should be`},
-		"an open wildcard":  {strings.Replace(goodRules, "/opt/ours/log", `"/opt/ours/[a"`, 1), `r.yaml:13: rule 2: paths: "/opt/ours/[a" has a wildcard that is not closed; see path.Match`},
+		"an open wildcard":  {strings.Replace(goodRules, "/opt/ours/log", `"/opt/ours/[a"`, 1), `r.yaml:13: rule 2: paths: "/opt/ours/[a" has a wildcard without an end; see path.Match`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := ParseRules("r.yaml", []byte(c.text))
@@ -80,7 +80,7 @@ func TestParseRulesRefuses(t *testing.T) {
 // A rule that reached the machine another way is checked there too.
 func TestASpecChecksItsOwnRules(t *testing.T) {
 	_, err := Spec{Own: []OwnRule{{ID: "x", Phase: State, Action: plan.Remove, Why: "y", Paths: []string{"/etc"}}}}.Items(nil)
-	require.EqualError(t, err, `own rule "x": paths: "/etc" names too much: it would take a top folder of the system, or a whole home, away`)
+	require.EqualError(t, err, `own rule "x": paths: "/etc" matches too much: the rule would remove a top folder of the system or a whole home`)
 }
 
 // No path of a rule that was read is for what the system needs, or for a folder

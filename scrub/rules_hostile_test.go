@@ -31,8 +31,8 @@ func common() map[string]string {
 
 var class = regexp.MustCompile(`\[([^\]])[^\]]*\]`)
 
-// instances are names that a pattern matches: one per name that its wildcards
-// stand for, in each home.
+// instances are names that a pattern matches: one for each replacement of its
+// wildcards, in each home.
 func instances(pattern string, names []string) []string {
 	patterns := []string{pattern}
 	if rest, ok := strings.CutPrefix(pattern, "~/"); ok {

@@ -8,27 +8,27 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// runRules holds the row of /run.
+// runRules has the rule for /run.
 func runRules() []Rule {
 	return []Rule{
 		{
 			ID: "run-left", Phase: Inspect, Groups: []string{"kubelet", "network"}, Verb: Report,
 			Paths: []string{"/run/**"}, Owner: "daemons, the VPC CNI",
-			Why:         "what lies in /run is another boot's (leases such as aws-node/ipam.json); it is hidden at boot but in the image all the same",
+			Why:         "the image keeps state of another boot in /run, such as the leases in aws-node/ipam.json; a node never sees these files, but everyone with the image can read them",
 			Regenerated: "every boot", Source: "file-hierarchy(7), amazon-vpc-cni-k8s",
 			Find: runLeft,
 		},
 	}
 }
 
-// runLeft reports files below /run of an image that is not running.
+// runLeft reports files below /run of an image that does not run.
 func runLeft(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	if h.IsLive() {
-		return plan.Answer{}, nil
+		return plan.Answer{NotApplicable: "the rule is for image roots: a running machine needs the files in /run"}, nil
 	}
 	var answer plan.Answer
 	for _, dir := range []string{"/run", "/var/run"} {
-		if st, err := h.Files.Lstat(dir); err != nil || !st.IsDir() { // a link leads to the other
+		if st, err := h.Files.Lstat(dir); err != nil || !st.IsDir() { // a link points to the other folder
 			if err = ignoreMissing(err); err != nil {
 				return plan.Answer{}, err
 			}
@@ -36,7 +36,7 @@ func runLeft(ctx context.Context, h *host.Host) (plan.Answer, error) {
 		}
 		foreign, err := h.Files.Walk(ctx, dir, dir, func(e host.Entry, err error) error {
 			if err == nil && !e.IsDir() && e.Mode()&fs.ModeSymlink == 0 {
-				answer.Find(e.Path, "it is of a boot that is over: remove it")
+				answer.Find(e.Path, "left by an earlier boot: remove it")
 			}
 			return err
 		})

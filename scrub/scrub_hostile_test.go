@@ -59,12 +59,12 @@ func TestAMountStopsTheScrub(t *testing.T) {
 	t.Cleanup(unmount)
 
 	ended, err := attempt(t, h, Spec{})
-	require.EqualError(t, err, "kubelet-mounts: unmount /var/lib/kubelet/pods/uid/volumes/config map: unmounting /var/lib/kubelet/pods/uid/volumes/config map: not possible on a mounted root")
+	require.EqualError(t, err, "kubelet-mounts: unmount /var/lib/kubelet/pods/uid/volumes/config map: unmounting /var/lib/kubelet/pods/uid/volumes/config map: not possible on an image root")
 	assert.Equal(t, plan.Skipped, ended["kubelet-pods"])
 	assert.Equal(t, plan.Skipped, ended["authorized-keys"])
 
 	ended, err = attempt(t, h, Spec{Skip: []string{"kubelet-mounts"}})
-	require.EqualError(t, err, "kubelet-pods: remove /var/lib/kubelet/pods/uid: /var/lib/kubelet/pods/uid/volumes/config map: something is mounted there; unmount it first (what lies below a mount belongs to another file system)")
+	require.EqualError(t, err, "kubelet-pods: remove /var/lib/kubelet/pods/uid: /var/lib/kubelet/pods/uid/volumes/config map: something is mounted there; unmount it first (files below a mount belong to another file system)")
 	assert.Equal(t, plan.Done, ended["cluster-ca"], "the same phase goes on")
 	assert.Equal(t, plan.Skipped, ended["authorized-keys"])
 	assert.FileExists(t, filepath.Join(root, "var/lib/kubelet/pods/uid/volumes/token"))
@@ -141,9 +141,9 @@ func TestAReadOnlyImage(t *testing.T) {
 	apply(t, h, Spec{})
 }
 
-// A full disk: what needs no room is done, a template that finds none is told
-// and its old file stays, no half of it remains, what comes later is left, and
-// the next run, with room, ends as if there had been some from the start.
+// A full disk: rules that need no space succeed. A template that does not fit is
+// an error, and its old file stays whole. Later phases do not run. The next run,
+// with enough space, ends as if the disk had never been full.
 func TestAFullDisk(t *testing.T) {
 	h, root := onDisk(t, 16, joinedNode())
 	require.NoError(t, os.RemoveAll(filepath.Join(root, "lost+found")))
@@ -230,10 +230,8 @@ func TestAFolderThatCannotBeListed(t *testing.T) {
 			require.NoError(t, os.Chmod(filepath.Join(root, c.locked), 0))
 			items, err := Spec{Only: []string{c.rule}}.AuditItems(nil)
 			require.NoError(t, err)
-			var list []plan.Planned
-			withoutCapabilities(t, func() { list = plan.Make(t.Context(), h, items) })
 			var r plan.Report
-			r.Audited(list, len(items))
+			withoutCapabilities(t, func() { r.Audited(plan.Look(t.Context(), h, items)) })
 			assert.Equal(t, plan.Unknown, r.Result)
 			assert.Equal(t, 2, r.Result.ExitCode())
 			assert.Contains(t, r.Error, c.want)

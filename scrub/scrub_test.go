@@ -331,7 +331,7 @@ func TestAConfigurationThatJqRewroteIsRestoredByteForByte(t *testing.T) {
 	}
 }
 
-// An image that knows no template carries a kubeconfig that a boot generated.
+// On an image without a template, a boot generated the kubeconfig.
 func TestANodeConfigImageLosesItsKubeconfig(t *testing.T) {
 	h, root := tree(t, map[string]string{"etc/passwd": passwd, "var/lib/kubelet/kubeconfig": joinedKubeconfig})
 	apply(t, h, Spec{Only: []string{"kubelet-kubeconfig"}})
@@ -343,7 +343,7 @@ func TestHostKeysStayWhereNothingMakesThem(t *testing.T) {
 	outcomes := apply(t, h, Spec{Only: []string{"ssh-host-keys"}})
 	assert.FileExists(t, filepath.Join(root, "etc/ssh/ssh_host_rsa_key"))
 	require.Len(t, outcomes[0].Findings, 1)
-	assert.Contains(t, outcomes[0].Findings[0].Reason, "nothing on this machine makes SSH host keys at boot")
+	assert.Contains(t, outcomes[0].Findings[0].Reason, "no unit on this machine creates SSH host keys at boot")
 }
 
 func TestLoginRecordsGoWhereTheyAreMadeAgain(t *testing.T) {

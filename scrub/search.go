@@ -15,8 +15,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// notSearched are other rules' business, or full of public data that looks
-// like secrets, such as packages' own test keys.
+// notSearched are paths that other rules cover, or that contain public data
+// which looks like secrets, such as test keys of packages.
 var notSearched = []string{
 	"/etc/ssh/ssh_host_*", "/var/lib/kubelet/pki", "/var/lib/kubelet/pods", "/etc/kubernetes/pki",
 	"/var/lib/containerd", "/var/lib/docker", "/var/lib/dpkg", "/var/lib/apt", "/var/lib/rpm", "/var/lib/dnf",
@@ -24,8 +24,8 @@ var notSearched = []string{
 	"/etc/ssl/certs", "/etc/pki/ca-trust", "/etc/ca-certificates", "/opt/cni/bin", "/usr/local/go",
 }
 
-// libraries are folders of programs' own libraries and documentation, by the end
-// of their paths. They are public, and full of test keys and examples.
+// libraries are folders of libraries and documentation of programs, by the end
+// of their paths. They are public and contain many test keys and examples.
 var libraries = []string{
 	"site-packages", "dist-packages", "lib/python[23].*", "lib64/python[23].*", "node_modules", "awscli", "google-cloud-sdk",
 	"gems", "lib/ruby", "perl5", "share/perl", "go/pkg/mod", ".cargo/registry", "share/doc", "share/man", "share/info",
@@ -39,12 +39,12 @@ func isLibrary(folder string) bool {
 	})
 }
 
-// searchMost is how much of a file is searched: secrets stand in small files,
-// and large ones are databases and programs.
+// searchMost is how many bytes of a file are searched: secrets are in small
+// files, and large files are databases and programs.
 const searchMost = 8 << 20
 
-// search looks for patterns in every text file below the places that another
-// rule does not take anyway. It says the file, the kind and the line, never the
+// search looks for patterns in every text file below the places that no other
+// rule removes. A finding names the file, the kind and the line, never the
 // secret.
 func search(ctx context.Context, h *host.Host, taken taken, tops []string, patterns []pattern) ([]plan.Finding, error) {
 	tops = slices.Compact(slices.Sorted(slices.Values(tops)))
@@ -116,7 +116,7 @@ func searchFile(e host.Entry, words *index) ([]plan.Finding, error) {
 			continue
 		}
 		if line := p.line(text, small); line > 0 {
-			findings = append(findings, plan.Finding{Target: e.Path, Reason: fmt.Sprintf("line %d holds %s", line, p.kind)})
+			findings = append(findings, plan.Finding{Target: e.Path, Reason: fmt.Sprintf("line %d contains %s", line, p.kind)})
 		}
 	}
 	return findings, nil

@@ -10,45 +10,46 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// secretRules are the rows of secrets and ids in any file.
+// secretRules are the rules for secrets and IDs in any file.
 func secretRules() []Rule {
 	return []Rule{
 		{
 			ID: "secrets-left", Phase: Inspect, Groups: []string{"secrets"}, Verb: Report,
 			Paths: secretPlaces, Owner: "anybody",
-			Why:         "keys, tokens and passwords in an image are everybody's who may start it",
+			Why:         "everyone who can start the image can read its keys, tokens and passwords",
 			Regenerated: "nothing", Source: "AWS: guidelines for shared Linux AMIs",
 			Search: secretsLeft,
 		},
 		{
 			ID: "host-ids-left", Phase: Inspect, Groups: []string{"identity"}, Verb: Report,
 			Paths: []string{"/etc/**", "/var/lib/**"}, Owner: "anybody",
-			Why:         "an instance id or the machine's own UUID in a file makes every node claim to be the build machine",
+			Why:         "with an instance ID or a machine's UUID in a file, every node claims to be the builder machine",
 			Regenerated: "its owner", Source: "amazon-eks-ami nodeadm, udev-net-manager",
 			Search: hostIDsLeft,
 		},
 	}
 }
 
-// secretPlaces are where secrets are looked for; homes are added. /home has
-// those of accounts that are gone.
+// secretPlaces are the folders that are searched for secrets, in addition to
+// homes. /home contains homes of removed accounts.
 var secretPlaces = []string{"/etc", "/var/lib", "/opt", "/srv", "/usr/local", "/usr/lib/systemd", "/root", "/home"}
 
-// environments are files whose lines become programs' environments.
+// environments are files whose lines become environment variables of programs.
 var environments = either(
 	named("*.env", ".env*", "env", "environment*", "*.service", "*.sh", "profile", "*bashrc", ".profile", ".bash_profile", ".zshrc", ".zshenv"),
 	below("/etc/default", "/etc/sysconfig", "/etc/environment.d", "/etc/systemd", "/usr/lib/systemd", "/etc/eks", "/etc/conf.d"),
 )
 
-// keyFollows is a PEM or OpenPGP block after its first line, also as a string of
-// a program's; the line alone is in every program that reads such keys.
+// keyFollows matches a PEM or OpenPGP block after its first line, also inside a
+// string of a program. The first line alone is in every program that reads such
+// keys.
 var keyFollows = expression(`^(\\+[rnt]|[\s"'+#>|\\,.])*((Proc-Type|DEK-Info|Version|Comment|Hash|Charset):[^\n]*?(\\+[rn]|[\s"'+#>|\\,.])+)*[A-Za-z0-9+/=]{32}`)
 
-// secretData is the lines of a Secret's data up to the first value.
+// secretData matches the data of a Secret up to the first value.
 const secretData = `(\n\s+[^\n]*)*?\n\s+"?[\w.-]+"?:\s*([|>][-+]?\s+)?["']?[A-Za-z0-9+/]{10,}`
 
-// Issuers say themselves how their tokens look; a name before the equals sign
-// tells the others.
+// The issuers document the form of most tokens. The other tokens are recognized
+// by a name before an equals sign.
 var secretPatterns = []pattern{
 	{kind: "a private key", hints: []string{"private key"}, re: expression(`-----BEGIN ([A-Z0-9]+ )*PRIVATE KEY( BLOCK)?-----`),
 		then: keyFollows},
@@ -134,11 +135,11 @@ func secretsLeft(ctx context.Context, h *host.Host, taken taken) ([]plan.Finding
 	return search(ctx, h, taken, append(slices.Clone(secretPlaces), homes...), allSecrets())
 }
 
-// networkFiles say how a machine's network is configured.
+// networkFiles configure the machine's network.
 var networkFiles = below("/etc/netplan", "/etc/network", "/etc/systemd/network", "/etc/NetworkManager", "/etc/sysconfig/network", "/etc/sysconfig/network-scripts", "/etc/udev/rules.d", "/etc/wicked")
 
-// hostPatterns are of one EC2 instance, whose DMI UUID starts with ec2, and of
-// one cluster.
+// hostPatterns match IDs of one EC2 instance, whose DMI UUID starts with ec2,
+// and of one cluster.
 var hostPatterns = []pattern{
 	{kind: "an EC2 instance id", hints: []string{"i-"}, re: expression(`\bi-([0-9a-f]{17}|[0-9a-f]{8})\b`), sample: expression(`i-1234567890abcdef0`), digit: true},
 	{kind: "an EC2 instance's UUID", hints: []string{"ec2"}, re: expression(`(?i)\bec2[0-9a-f]{5}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)},
@@ -148,7 +149,7 @@ var hostPatterns = []pattern{
 	{kind: "an EKS cluster's endpoint", hints: []string{".eks.amazonaws"}, re: expression(`(?i)\b[0-9a-f]{32}\.[a-z0-9]+\.[a-z0-9-]+\.eks\.amazonaws\.com`)},
 }
 
-// hostIDsLeft reports ids of the build machine and of the old cluster.
+// hostIDsLeft reports IDs of the builder machine and of the old cluster.
 func hostIDsLeft(ctx context.Context, h *host.Host, taken taken) ([]plan.Finding, error) {
 	patterns := slices.Clone(hostPatterns)
 	for kind, name := range map[string]string{
@@ -168,14 +169,14 @@ func hostIDsLeft(ctx context.Context, h *host.Host, taken taken) ([]plan.Finding
 	}), err
 }
 
-// idsOwn says whether a file is where a machine keeps who it is. What cloud-init
-// keeps is its rule's, which leaves the seed: whoever starts a machine writes
-// that, and names the machine in it.
+// idsOwn reports whether a file is the place for the machine's own ID. The rule
+// cloud-init covers cloud-init's files; it leaves the seed, which the platform
+// writes with the machine's ID.
 func idsOwn(name string) bool {
 	return name == "/etc/machine-id" || name == "/var/lib/dbus/machine-id" || strings.HasPrefix(name, "/var/lib/cloud/")
 }
 
-// anyForm finds a UUID with hyphens and without, in small letters and large.
+// anyForm matches a UUID with and without hyphens, in lower and upper case.
 func anyForm(id string) func() *regexp.Regexp {
 	plain := strings.ReplaceAll(id, "-", "")
 	if len(plain) != 32 {

@@ -116,7 +116,7 @@ func TestEveryKindOfSecretIsFound(t *testing.T) {
 	var want []string
 	for _, c := range cases {
 		files[c.name] = c.before + c.secret + c.after
-		want = append(want, fmt.Sprintf("/%s: line %d holds %s", c.name, strings.Count(c.before, "\n")+1, c.kind))
+		want = append(want, fmt.Sprintf("/%s: line %d contains %s", c.name, strings.Count(c.before, "\n")+1, c.kind))
 	}
 	files["srv/node.p12"] = "\x30\x00"
 	want = append(want, "/srv/node.p12: the file is a PKCS #12 key store")
@@ -247,7 +247,7 @@ func TestLargeFilesAreSearched(t *testing.T) {
 		"opt/database": lines + lines + lines + key,
 	})
 	assert.ElementsMatch(t, []string{
-		"/opt/dump.sql: line 100001 holds an AWS access key", "/opt/one-line: line 1 holds an AWS access key",
+		"/opt/dump.sql: line 100001 contains an AWS access key", "/opt/one-line: line 1 contains an AWS access key",
 	}, audit(t, h, "secrets-left"))
 }
 
@@ -266,12 +266,12 @@ func TestTracesOfMachineAndClusterAreFound(t *testing.T) {
 		"etc/endpoint":                                     "https://NAME.gr7.REGION.eks.amazonaws.com\n",
 	})
 	assert.ElementsMatch(t, []string{
-		"/etc/app/uuid: line 1 holds this machine's id",
-		"/etc/mailname: line 1 holds an EC2 instance's host name",
-		"/etc/netplan/99-own.yaml: line 4 holds a network interface's address",
-		"/etc/systemd/network/10-eth.link: line 2 holds a network interface's address",
-		"/etc/sysconfig/network-scripts/ifcfg-ens: line 2 holds a network interface's address",
-		"/etc/systemd/system/kubelet.service.d/99-own.conf: line 2 holds an EKS cluster's endpoint",
+		"/etc/app/uuid: line 1 contains this machine's id",
+		"/etc/mailname: line 1 contains an EC2 instance's host name",
+		"/etc/netplan/99-own.yaml: line 4 contains a network interface's address",
+		"/etc/systemd/network/10-eth.link: line 2 contains a network interface's address",
+		"/etc/sysconfig/network-scripts/ifcfg-ens: line 2 contains a network interface's address",
+		"/etc/systemd/system/kubelet.service.d/99-own.conf: line 2 contains an EKS cluster's endpoint",
 	}, audit(t, h, "host-ids-left"))
 	require.NotEmpty(t, hostPatterns)
 }

@@ -1,5 +1,5 @@
-// Package scrub is the table of what a node image must not carry, and what
-// takes it away: rules, their planner, and the audit that asks what is left.
+// Package scrub holds the rules that remove cluster state and machine identity
+// from a node image, and the audit that reports what is left.
 package scrub
 
 import (
@@ -9,43 +9,40 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
 
-// Spec says which rules run. The zero value runs all of them. Each field is the
-// option itself, on every surface; provisioner.Spec says what tags and comments
-// are for.
+// Spec selects the rules that run. The zero value selects all rules. Tags and
+// comments of the fields mean the same as in provisioner.Spec.
 type Spec struct {
-	// Distribution to treat the machine as, whatever its `/etc/os-release`
-	// says. For derivatives that behave like a known one.
+	// Distribution ID, instead of the one in `/etc/os-release`. For derivatives
+	// that behave like a supported distribution.
 	Distro string `json:"distro,omitempty" mapstructure:"distro"`
-	// Rules or groups of rules to run, and no others. Defaults to all.
+	// Rules or rule groups to run. Defaults to all.
 	Only []string `json:"only,omitempty" mapstructure:"rules"`
-	// Rules or groups of rules to leave out. They are not run, and the audit
-	// does not look for what they would find.
+	// Rules or rule groups to skip. The audit skips them too.
 	Skip []string `json:"skip,omitempty" mapstructure:"skip_rules"`
-	// Own are the rules of Local.RulesFile, which run also; see ParseRules.
+	// Own holds the rules of Local.RulesFile, which run in addition; see
+	// ParseRules.
 	Own []OwnRule `json:"own,omitempty" mapstructure:"-" mapstructure-to-hcl2:",skip"`
-	// Put the SHA-256 of every removed file into the report.
+	// Record the SHA-256 of each removed file in the report.
 	Hash bool `json:"hash,omitempty" mapstructure:"hash"`
-	// At the end, discard the free space of the machine's disks, or fill it with
-	// zeros where discard is not supported. Removed files stay readable in a
-	// snapshot otherwise. Filling makes the snapshot as large as the disk.
+	// Discard the free space of the machine's disks at the end, or fill it with
+	// zeros where discard is not supported. Without this, removed files stay readable in a
+	// snapshot. Filling makes the snapshot as large as the disk.
 	WipeFreeSpace bool `json:"wipe_free_space,omitempty" mapstructure:"wipe_free_space"`
-	// What the audit at the end does to the result: `fail`, `warn` or `off`.
-	// With `fail` the scrub fails when the audit finds something or cannot look
-	// everywhere; with `off` there is no audit. The audit asks the rules that
-	// `rules` and `skip_rules` choose, those of the inspect phase included.
-	// Defaults to `fail`. An audit by itself has no use for it.
+	// Effect of the final audit on the result: `fail`, `warn` or `off`. With
+	// `fail`, the scrub fails when the audit finds something or a rule could not
+	// run. With `off`, no audit runs. The audit runs the rules that `rules` and
+	// `skip_rules` select, also those of the inspect phase. Defaults to `fail`.
 	Audit Audit `json:"audit,omitempty" mapstructure:"audit"`
 }
 
-// Local is what a scrub uses on the Packer host or workstation. No machine hears
-// of these paths.
+// Local holds the options for files on the Packer host or workstation. The
+// builder machine does not get these paths.
 type Local struct {
-	// File with rules that run also, in YAML. The guide to the scrub has its
-	// form. The file lies on the Packer host.
+	// YAML file with additional rules to run. The file is on the Packer host.
 	RulesFile string `mapstructure:"rules_file"`
 }
 
-// Audit is what follows from the audit that ends a scrub.
+// Audit is the effect of the audit at the end of a scrub.
 type Audit string
 
 // The audits.
@@ -55,12 +52,12 @@ const (
 	AuditOff   Audit = "off"  // there is no audit
 )
 
-// Audits are the values of Spec.Audit, the default first.
+// Audits returns the values of Spec.Audit, the default first.
 func Audits() []string {
 	return []string{string(AuditFails), string(AuditWarns), string(AuditOff)}
 }
 
-// check refuses an unknown audit.
+// check returns an error for an unknown value.
 func (a Audit) check() error {
 	if a != "" && !slices.Contains(Audits(), string(a)) {
 		return surface.Errorf("%s: %q is not known; known: %s", surface.Name("audit"), a, strings.Join(Audits(), ", "))

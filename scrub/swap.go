@@ -9,20 +9,20 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// swapRules holds the row of swap files.
+// swapRules has the rule for swap files.
 func swapRules() []Rule {
 	return []Rule{
 		{
 			ID: "swap", Phase: Identity, Groups: []string{"identity", "secrets"}, Verb: plan.Remove,
 			Paths: append(slices.Clone(swapFiles), "/etc/fstab"), Owner: "an administrator",
-			Why: "memory of the build; and the kubelet does not start beside active swap", Regenerated: "nothing", Source: "image-builder",
+			Why: "swap contains the memory of the build, and the kubelet does not start with active swap", Regenerated: "nothing", Source: "image-builder",
 			Find: unusedSwapFiles,
 		},
 	}
 }
 
-// unusedSwapFiles plans the removal of swap files. One in use is reported: the
-// memory it holds has to go somewhere first.
+// unusedSwapFiles plans the removal of swap files. A swap file in use is a
+// finding: its memory must go elsewhere first.
 func unusedSwapFiles(_ context.Context, h *host.Host) (plan.Answer, error) {
 	active := ""
 	if h.IsLive() {
@@ -42,7 +42,7 @@ func unusedSwapFiles(_ context.Context, h *host.Host) (plan.Answer, error) {
 			return plan.Answer{}, err
 		}
 		if strings.Contains(active, name+" ") {
-			answer.Find(name, "it is in use as swap: run swapoff "+name+" and take it out of /etc/fstab")
+			answer.Find(name, "in use as swap: run swapoff "+name+" and remove its line from /etc/fstab")
 			continue
 		}
 		a, err := planPath(h, plan.Remove, name, "it holds memory of the build")
@@ -56,10 +56,11 @@ func unusedSwapFiles(_ context.Context, h *host.Host) (plan.Answer, error) {
 	return answer, err
 }
 
-// swapFiles are the usual names, and that of EC2's hibernation agent.
+// swapFiles are the usual names, and the name that EC2's hibernation agent
+// uses.
 var swapFiles = []string{"/swapfile", "/swap.img", "/hibfile.sys", "/swap-hibinit", "/swap"}
 
-// fstabWithoutSwapFiles plans fstab(5) without the lines of swap files that go:
+// fstabWithoutSwapFiles plans fstab(5) without the lines of removed swap files:
 // a boot would wait for them.
 func fstabWithoutSwapFiles(h *host.Host, active string) (plan.Answer, error) {
 	const name = "/etc/fstab"
@@ -82,7 +83,7 @@ func fstabWithoutSwapFiles(h *host.Host, active string) (plan.Answer, error) {
 	if err != nil {
 		return plan.Answer{}, err
 	}
-	return plan.Acts(plan.Action{Verb: plan.Write, Target: name, Reason: "it names a swap file that goes",
+	return plan.Acts(plan.Action{Verb: plan.Write, Target: name, Reason: "names a swap file that the scrub removes",
 		Do: func(context.Context, plan.Progress) error {
 			return h.Files.WriteFile(name, []byte(left.String()), attr)
 		}}), nil

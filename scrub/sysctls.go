@@ -14,43 +14,43 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// sysctlRules holds the row of kernel settings.
+// sysctlRules has the rule for kernel settings.
 func sysctlRules() []Rule {
 	return []Rule{
 		{
 			ID: "kernel-settings", Phase: Inspect, Groups: []string{"assets", "network"}, Verb: Report,
 			Paths: []string{"/etc/sysctl.d/*.conf", "/usr/lib/sysctl.d/*.conf"}, Owner: "hardened base images, administrators",
-			Why:         "files that are read later than a node's own take back what the kubelet insists on, or what pods need: hardening turns forwarding off",
+			Why:         "files that systemd reads later override the settings that the kubelet and pods need; hardening, for example, turns forwarding off",
 			Regenerated: "nothing", Source: "sysctl.d(5), CIS benchmarks' net.ipv4.ip_forward",
 			Find: sysctlsAgainst,
 		},
 	}
 }
 
-// nodeSettings are the kernel settings without which a node is none, and what
-// follows where a file sets another value.
+// nodeSettings are the kernel settings that every node needs, and what happens
+// if a file sets another value.
 var nodeSettings = map[string]struct{ value, otherwise string }{
 	"kernel.panic":                       {"10", "a kubelet that protects kernel defaults does not start"},
 	"kernel.panic_on_oops":               {"1", "a kubelet that protects kernel defaults does not start"},
 	"vm.overcommit_memory":               {"1", "a kubelet that protects kernel defaults does not start"},
-	"net.ipv4.ip_forward":                {"1", "pods reach nobody"},
-	"net.ipv4.conf.all.forwarding":       {"1", "pods reach nobody"},
+	"net.ipv4.ip_forward":                {"1", "pods have no network"},
+	"net.ipv4.conf.all.forwarding":       {"1", "pods have no network"},
 	"net.bridge.bridge-nf-call-iptables": {"1", "services cannot be reached from pods behind bridges"},
 }
 
-// sysctlFolders are systemd-sysctl's; a file hides those of its name in later
-// ones (sysctl.d(5)).
+// sysctlFolders are the folders of systemd-sysctl. A file hides files of the
+// same name in later folders (sysctl.d(5)).
 var sysctlFolders = []string{"/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d", "/lib/sysctl.d"}
 
-// setting is the line that has the last word on one.
+// setting is the last line that sets a kernel setting.
 type setting struct {
 	file  string
 	line  int
 	value string
 }
 
-// sysctlsAgainst reports files that set at boot what no node can live with,
-// as hardening does.
+// sysctlsAgainst reports files that set values at boot with which no node
+// works, as hardening does.
 func sysctlsAgainst(_ context.Context, h *host.Host) (plan.Answer, error) {
 	if node, err := isNode(h); err != nil || !node {
 		return plan.Answer{}, err
@@ -63,15 +63,15 @@ func sysctlsAgainst(_ context.Context, h *host.Host) (plan.Answer, error) {
 	for _, name := range slices.Sorted(maps.Keys(nodeSettings)) {
 		want := nodeSettings[name]
 		if s, set := last[name]; set && s.value != want.value {
-			answer.Find(s.file, fmt.Sprintf("line %d sets %s = %s, and no file that is read later sets %s: %s", s.line, name, s.value, want.value, want.otherwise))
+			answer.Find(s.file, fmt.Sprintf("line %d sets %s = %s, and no later file sets %s: %s", s.line, name, s.value, want.value, want.otherwise))
 		}
 	}
 	return answer, nil
 }
 
-// sysctls are what systemd-sysctl sets at boot, by name.
+// sysctls returns what systemd-sysctl sets at boot, by name.
 func sysctls(h *host.Host) (map[string]setting, error) {
-	files := map[string]string{} // the first folder's, by name
+	files := map[string]string{} // of the first folder, by name
 	for _, dir := range sysctlFolders {
 		entries, err := afero.ReadDir(h.Files, dir)
 		if isMissing(err) {
@@ -103,7 +103,7 @@ func sysctls(h *host.Host) (map[string]setting, error) {
 			last[dotted(strings.TrimSpace(key))] = setting{files[name], number, strings.TrimSpace(value)}
 		}
 	}
-	// One setting by two names: the later line is the one that counts.
+	// If a setting has two names, the later line wins.
 	if one, all := last["net.ipv4.ip_forward"], last["net.ipv4.conf.all.forwarding"]; one.file != "" && all.file != "" {
 		if later(one, all) {
 			delete(last, "net.ipv4.conf.all.forwarding")
@@ -121,8 +121,8 @@ func later(a, b setting) bool {
 	return path.Base(a.file) > path.Base(b.file)
 }
 
-// dotted is a name as sysctl prints it; written with slashes, its dots are part
-// of an interface's name.
+// dotted returns a name as sysctl prints it. In a name with slashes, dots are
+// part of the name of an interface.
 func dotted(name string) string {
 	if i := strings.IndexAny(name, "./"); i >= 0 && name[i] == '/' {
 		return strings.NewReplacer("/", ".", ".", "/").Replace(name)

@@ -17,8 +17,8 @@ const (
 	fieldSkipRules = surface.Name("skip_rules")
 )
 
-// Table is every rule that holds on any distribution, in the order they run.
-// A distribution adds rules of its own; see Items.
+// Table lists the rules that apply to any distribution, in the order they run.
+// A distribution adds its own rules; see Items.
 func Table() []Rule {
 	return slices.Concat(
 		quiesceRules(),
@@ -54,22 +54,22 @@ func Table() []Rule {
 	)
 }
 
-// Validate checks a spec without a machine: it knows the rules of the table
-// and those that distributions add. All problems are joined.
+// Validate checks a spec without a machine. It accepts the rules of the table
+// and those of distributions. All errors are joined.
 func (s Spec) Validate(more []Rule) error {
 	_, err := s.choose(append(Table(), more...))
 	return errors.Join(err, s.Audit.check())
 }
 
-// Items are the rules that a spec chooses among the table's and those a
-// distribution adds, as work for plan.Make and plan.Apply, in phase order.
+// Items returns the selected rules of the table and of a distribution, in phase
+// order, for plan.Make and plan.Apply.
 func (s Spec) Items(more []Rule) ([]plan.Item, error) {
 	return s.withWipe(s.items(more, Phases))
 }
 
-// PlanItems are the items of a dry run: those of Items and, unless Audit is
-// AuditOff, the rules of the inspect phase, which then leave out what the other
-// rules take.
+// PlanItems returns the items of a dry run: those of Items and, unless Audit is
+// AuditOff, the rules of the inspect phase, which ignore what other rules
+// remove.
 func (s Spec) PlanItems(more []Rule) ([]plan.Item, error) {
 	if s.Audit == AuditOff {
 		return s.Items(more)
@@ -84,11 +84,37 @@ func (s Spec) withWipe(items []plan.Item, err error) ([]plan.Item, error) {
 	return items, err
 }
 
-// AuditItems are the rules an audit asks: those of the inspect phase besides,
-// but not those of the quiesce phase, which stop what runs and leave nothing
-// behind to find.
+// AuditItems returns the rules that an audit runs. They include the rules of
+// the inspect phase, but not those of the quiesce phase, which stop programs
+// and leave nothing to find.
 func (s Spec) AuditItems(more []Rule) ([]plan.Item, error) {
 	return s.items(more, append(Phases[1:len(Phases):len(Phases)], Inspect))
+}
+
+// Checks are the outcomes of all rules in an audit, in phase order: the outcomes
+// of the rules that looked, the rules that the spec leaves out, and the rules of
+// the quiesce phase, which have nothing to look for.
+func (s Spec) Checks(more []Rule, asked []plan.Check) []plan.Check {
+	rules := append(Table(), more...)
+	for _, own := range s.Own {
+		rules = append(rules, own.Rule())
+	}
+	var all []plan.Check
+	for _, phase := range append(Phases[:len(Phases):len(Phases)], Inspect) {
+		for _, r := range rules {
+			if r.Phase != phase {
+				continue
+			}
+			c := plan.Check{Item: r.ID, Phase: string(phase), Outcome: plan.LeftOut, Reason: "the options leave the rule out"}
+			if i := slices.IndexFunc(asked, func(a plan.Check) bool { return a.Item == r.ID }); i >= 0 {
+				c = asked[i]
+			} else if s.Chooses(r) {
+				c.Outcome, c.Reason = plan.NotApplicable, "the rule is for a scrub: it stops running programs and leaves nothing to find"
+			}
+			all = append(all, c)
+		}
+	}
+	return all
 }
 
 func (s Spec) items(more []Rule, phases []Phase) ([]plan.Item, error) {
@@ -126,24 +152,24 @@ func (s Spec) choose(rules []Rule) ([]Rule, error) {
 	}
 	chosen := slices.DeleteFunc(rules, func(r Rule) bool { return !s.Chooses(r) })
 	if len(chosen) == 0 {
-		return nil, surface.Errorf("choosing rules: none is left; %s and %s leave nothing to do", fieldRules, fieldSkipRules)
+		return nil, surface.Errorf("selecting rules: no rule is left; change %s or %s", fieldRules, fieldSkipRules)
 	}
 	return chosen, nil
 }
 
-// Chooses says whether the spec runs a rule.
+// Chooses reports whether the spec selects a rule.
 func (s Spec) Chooses(r Rule) bool {
 	return (len(s.Only) == 0 || r.named(s.Only)) && !r.named(s.Skip)
 }
 
-// names are all that a rule can be chosen by.
+// names returns all names that select a rule.
 func (r Rule) names() []string { return append([]string{r.ID}, r.Groups...) }
 
 func (r Rule) named(names []string) bool {
 	return slices.ContainsFunc(r.names(), func(n string) bool { return slices.Contains(names, n) })
 }
 
-// checkNames refuses rules and groups that there are not.
+// checkNames refuses unknown rules and groups.
 func (s Spec) checkNames(known map[string]bool) error {
 	var unknown []error
 	for _, chosen := range []struct {
@@ -155,7 +181,7 @@ func (s Spec) checkNames(known map[string]bool) error {
 				continue
 			}
 			all := ""
-			if unknown == nil { // what there is, once is enough
+			if unknown == nil { // list the known names once
 				all = "; known: " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")
 			}
 			unknown = append(unknown, surface.Errorf("%s: no rule or group is named %q%s", chosen.field, n, all))

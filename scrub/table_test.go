@@ -51,7 +51,7 @@ func TestChoosingRules(t *testing.T) {
 		"a group less one": {spec: Spec{Only: []string{"ssh"}, Skip: []string{"ssh-people"}}, want: []string{"ssh-host-keys", "ssh-passwords", "authorized-keys"}},
 		"unknown":          {spec: Spec{Only: []string{"machineid"}}, err: `rules: no rule or group is named "machineid"; known: account-backups, `},
 		"unknown skip":     {spec: Spec{Skip: []string{"x"}}, err: `skip_rules: no rule or group is named "x"; known: `},
-		"none left":        {spec: Spec{Only: []string{"machine-id"}, Skip: []string{"identity"}}, err: "none is left"},
+		"none left":        {spec: Spec{Only: []string{"machine-id"}, Skip: []string{"identity"}}, err: "no rule is left"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			items, err := c.spec.Items(nil)

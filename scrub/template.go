@@ -6,10 +6,9 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
 )
 
-// templateOf is what the file at name looked like before any bootstrap: as the
-// image's manifest recorded it, or, on an image without a manifest that carries
-// a bootstrap.sh, as Amazon Linux 2 ships it. nil means that the image knows no
-// template of that name.
+// templateOf returns the file at name as it was before any bootstrap. The
+// source is the image's manifest or, on an image without a manifest that has
+// bootstrap.sh, Amazon Linux 2. nil means that the image has no such template.
 func templateOf(h *host.Host, name string) (*template, error) {
 	m, err := manifest.Load(h)
 	if err != nil {

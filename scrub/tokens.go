@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// tokenPatterns are tokens that say themselves whose they are, by what their
-// issuers write about their beginning and length. The issuer's page is behind
-// each row.
+// tokenPatterns are tokens with a documented beginning and length. Each row
+// names the documentation of the issuer.
 func tokenPatterns() []pattern {
 	return []pattern{
 		{kind: "a 1Password key", hints: []string{"a3-", "ops_eyj"}, // 1Password: Secret Key, service accounts
@@ -71,8 +70,9 @@ func tokenPatterns() []pattern {
 	}
 }
 
-// services name the keys in their configuration: by the services' documentation,
-// the name and an equals sign or a colon stand before each.
+// services lists services whose keys are recognized by the name before them. By
+// the services' documentation, the name and an equals sign or a colon stand
+// before each key.
 func services() []string {
 	return []string{
 		"adafruit", "adobe", "airtable", "algolia", "alibaba", "artifactory", "asana", "atlassian", "beamer", "bintray", "bitbucket", "bittrex",
@@ -85,8 +85,8 @@ func services() []string {
 	}
 }
 
-// servicePattern is a key that only the name before it tells. A short value, or
-// one of several words, counts only where the name says that it is a key.
+// servicePattern matches a key by the name before it. A short value, or a value
+// of several words, counts only if the name says that it is a key.
 func servicePattern() pattern {
 	const (
 		sign   = `["'\x60]?[\s\])]*[:=|?,>]{1,4}[\s"'\x60=]{0,5}`
@@ -94,7 +94,7 @@ func servicePattern() pattern {
 		random = `([A-Za-z0-9]{1,64}[_.:-]){0,4}([A-Za-z0-9]{14,}|[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})`
 	)
 	wordStart := regexp.MustCompile(`(^|[_-])[a-z]`)
-	var inside []string // as in theirDatadogKey
+	var inside []string // such as theirDatadogKey
 	for _, name := range services() {
 		camel := wordStart.ReplaceAllStringFunc(name, func(start string) string { return strings.ToUpper(start[len(start)-1:]) })
 		inside = append(inside, camel, strings.ToUpper(camel))

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// TestEveryIssuersTokenIsFound has a file for each token that its issuer can be
-// told by. {h32} stands for 32 hexadecimal digits; see filled for the others.
+// TestEveryIssuersTokenIsFound has a file for each token that shows its issuer.
+// {h32} means 32 hexadecimal digits; see filled for the others.
 func TestEveryIssuersTokenIsFound(t *testing.T) {
 	cases := []struct{ kind, shape string }{
 		{"a 1Password key", `A3-{U6}-{U11}-{U5}-{U5}-{U5}`},
@@ -91,7 +91,7 @@ func TestEveryIssuersTokenIsFound(t *testing.T) {
 	for i, c := range cases {
 		file := fmt.Sprintf("srv/%d", i)
 		files[file] = "first line\nvalue " + filled(t, c.shape) + "\n"
-		want = append(want, fmt.Sprintf("/%s: line 2 holds %s", file, c.kind))
+		want = append(want, fmt.Sprintf("/%s: line 2 contains %s", file, c.kind))
 	}
 	h, _ := tree(t, files)
 	got := audit(t, h, "secrets-left")

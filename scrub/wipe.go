@@ -11,16 +11,16 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// wipe makes removed files unreadable in the disk's blocks, after everything
-// else. Nobody can see on a disk that it was wiped, so it is to do until this
+// wipe makes removed files unreadable on the disk, after all other items. A
+// disk does not show whether it was wiped, so the item is done only when this
 // run has done it.
 type wipe struct{ wiped []string } // file systems
 
 func (*wipe) ID() string    { return "free-space" }
 func (*wipe) Phase() string { return "wipe" }
 
-// Plan implements plan.Item: every file system of the machine that is on a
-// disk, once, however often it is mounted.
+// Plan implements plan.Item: it plans every file system of the machine that is
+// on a disk, each once.
 func (w *wipe) Plan(_ context.Context, h *host.Host) (plan.Answer, error) {
 	points, err := diskPoints(h)
 	if err != nil {
@@ -34,7 +34,7 @@ func (w *wipe) Plan(_ context.Context, h *host.Host) (plan.Answer, error) {
 			return plan.Answer{}, err
 		}
 		if space.ReadOnly {
-			continue // nothing was removed there either
+			continue // nothing was removed here
 		}
 		fileSystem, err := h.Files.FileSystem(p)
 		if err != nil {
@@ -45,7 +45,7 @@ func (w *wipe) Plan(_ context.Context, h *host.Host) (plan.Answer, error) {
 		}
 		seen = append(seen, fileSystem)
 		answer.Act(plan.Action{Verb: plan.Wipe, Target: p,
-			Reason: "removed files stay readable in a snapshot's blocks until they are discarded or overwritten",
+			Reason: "removed files stay readable in the blocks of a snapshot until they are discarded or overwritten",
 			Do: func(ctx context.Context, progress plan.Progress) error {
 				err := clear(ctx, h, p, progress)
 				if err == nil {
@@ -65,7 +65,7 @@ func diskPoints(h *host.Host) ([]string, error) {
 			return nil, err
 		}
 		if !mounted {
-			return nil, errors.New("the root is a folder on a file system of this machine, whose free space is not the image's: mount the image itself, or leave the free space")
+			return nil, errors.New("the image root is a folder on a file system of this machine, and wiping would fill that file system: mount the image itself, or do not wipe free space")
 		}
 	}
 	mounts, err := h.Files.MountsBelow("/")
@@ -92,8 +92,8 @@ func diskPoints(h *host.Host) ([]string, error) {
 	return points, nil
 }
 
-// sweptAbove is the folder above a mount point inside which rules go; the mount
-// point itself where there is none.
+// sweptAbove returns the folder above a mount point in which rules remove
+// files, or the mount point itself if there is none.
 func sweptAbove(name string, homes []string) string {
 	for _, home := range homes {
 		if name == home || strings.HasPrefix(name, home+"/") {
@@ -108,9 +108,10 @@ func sweptAbove(name string, homes []string) string {
 	return name
 }
 
-// clear discards the free space below a mount point. Where the disk knows no
-// discard it is filled with zeros; where it discards only pieces larger than a
-// file's smallest, both: what shares a piece with a file would else stay.
+// clear discards the free space below a mount point. On a disk without discard,
+// it fills the free space with zeros. On a disk that discards only pieces
+// larger than the smallest file, it does both, because small freed pieces would
+// stay readable.
 func clear(ctx context.Context, h *host.Host, name string, progress plan.Progress) error {
 	space, err := h.Files.Space(name)
 	if err != nil {
@@ -127,6 +128,6 @@ func clear(ctx context.Context, h *host.Host, name string, progress plan.Progres
 	if _, err = h.ZeroFreeSpace(ctx, name, progress); err != nil || unsupported {
 		return err
 	}
-	_, err = h.Trim(name) // gives back what the zeros took
+	_, err = h.Trim(name) // frees the blocks of the zeros
 	return err
 }

@@ -87,7 +87,7 @@ func TestZerosFillTheDiskAndGo(t *testing.T) {
 	defer func() { require.NoError(t, h.Close()) }()
 	before, err := h.Files.Space("/")
 	require.NoError(t, err)
-	// What a killed run left is in nobody's way.
+	// Files of a killed run do not disturb.
 	require.NoError(t, os.WriteFile(filepath.Join(root, ".eksnode-zeros"), []byte("x"), 0o600))
 	written, err := h.ZeroFreeSpace(t.Context(), "/", func(int64, int64) {})
 	require.NoError(t, err)
@@ -100,7 +100,7 @@ func TestAFolderOfThisMachineIsNotWiped(t *testing.T) {
 	items, err := Spec{Only: []string{"hostname"}, WipeFreeSpace: true}.Items(nil)
 	require.NoError(t, err)
 	_, err = plan.Apply(t.Context(), h, items, quiet{})
-	assert.ErrorContains(t, err, "whose free space is not the image's")
+	assert.ErrorContains(t, err, "wiping would fill that file system")
 }
 
 // A compressed btrfs keeps zeros in next to no room: the fill would go on for

@@ -2,10 +2,10 @@ package userdata
 
 import (
 	"encoding/base64"
+	"fmt"
 	"path"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -14,11 +14,6 @@ import (
 )
 
 const (
-	shellMedia = "text/x-shellscript"
-	cloudMedia = "text/cloud-config"
-	// boothookMedia is a script that runs early at every boot; its first line may
-	// be a word of cloud-init's.
-	boothookMedia = "text/cloud-boothook"
 	// partsFolder is where scripts put further NodeConfigs for nodeadm.
 	partsFolder = "/etc/eks/nodeadm.d"
 	// bootstrapScript is where images have it.
@@ -29,45 +24,136 @@ func encode(data []byte) string { return base64.StdEncoding.EncodeToString(data)
 
 // bootstrapArguments are those of bootstrap.sh, so that it need not call
 // DescribeCluster.
-func (n Node) bootstrapArguments() []string {
+func (n Node) bootstrapArguments() ([]string, error) {
 	args := []string{n.Cluster.Name, "--apiserver-endpoint", n.Cluster.Endpoint, "--b64-cluster-ca", n.Cluster.CA}
 	if n.Cluster.IPv6() {
 		args = append(args, "--ip-family", "ipv6", "--service-ipv6-cidr", n.Cluster.CIDR)
-	} else {
-		args = append(args, "--dns-cluster-ip", n.Cluster.DNS())
+	}
+	if !n.Cluster.IPv6() || len(n.Cluster.DNSAddresses) > 0 {
+		args = append(args, "--dns-cluster-ip", strings.Join(n.Cluster.dns(), ","))
 	}
 	if n.Cluster.Outpost != "" {
 		args = append(args, "--enable-local-outpost", "true", "--cluster-id", n.Cluster.Outpost)
 	}
-	flags := n.kubeletFlags()
-	if n.MaxPods > 0 {
-		flags = append(flags, "--max-pods="+strconv.Itoa(n.MaxPods))
+	if n.LocalStorage.Strategy != "" {
+		args = append(args, "--local-disks", strings.ToLower(n.LocalStorage.Strategy))
+	}
+	config, err := n.kubeletConfigFlags()
+	if err != nil {
+		return nil, err
+	}
+	if _, given := n.kubeletSettings()["maxPods"]; given {
 		args = append(args, "--use-max-pods", "false")
 	}
-	if len(flags) > 0 {
+	if flags := append(n.kubeletFlags(), config...); len(flags) > 0 {
 		args = append(args, "--kubelet-extra-args", strings.Join(flags, " "))
 	}
-	return args
+	for _, name := range sortedNames(n.Bootstrap) {
+		if !slices.Contains(args, "--"+name) {
+			args = append(args, "--"+name, n.Bootstrap[name])
+		}
+	}
+	_, err = arguments.Parse(args)
+	return args, err
 }
 
 // bootstrapCommand is the call of bootstrap.sh with a line for each flag.
-func (n Node) bootstrapCommand() string {
+func (n Node) bootstrapCommand() (string, error) {
+	args, err := n.bootstrapArguments()
+	if err != nil {
+		return "", err
+	}
 	var b strings.Builder
 	b.WriteString(bootstrapScript)
-	args := n.bootstrapArguments()
 	b.WriteString(" " + quote(args[0]))
 	for flag := range slices.Chunk(args[1:], 2) {
 		b.WriteString(" \\\n  " + flag[0] + " " + quote(flag[1]))
 	}
-	return b.String() + "\n"
+	return b.String() + "\n", nil
+}
+
+// files are those that a machine with bootstrap.sh needs beside the call, and
+// the commands that make them count.
+func (n Node) files() (files []writtenFile, commands []string) {
+	add := func(path, text string) { files = append(files, writtenFile{path, text}) }
+	if n.Containerd.Config != "" {
+		add("/etc/containerd/config.d/eksnode.toml", n.Containerd.Config)
+	}
+	services := n.environment()
+	for _, service := range sortedNames(services) {
+		var lines strings.Builder
+		for _, name := range sortedNames(services[service]) {
+			value := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "%", "%%").Replace(services[service][name])
+			key := "Environment"
+			if service == nodeconfig.DefaultEnvironment {
+				key = "DefaultEnvironment"
+			}
+			fmt.Fprintf(&lines, "%s=\"%s=%s\"\n", key, name, value)
+		}
+		if service == nodeconfig.DefaultEnvironment {
+			add("/etc/systemd/system.conf.d/eksnode.conf", "[Manager]\n"+lines.String())
+		} else {
+			add("/etc/systemd/system/"+strings.TrimSuffix(service, ".service")+".service.d/eksnode.conf", "[Service]\n"+lines.String())
+		}
+	}
+	if len(services) > 0 {
+		commands = append(commands, "systemctl daemon-reload")
+	}
+	return files, commands
+}
+
+// writtenFile is a file with its content.
+type writtenFile struct{ path, text string }
+
+// command writes the file in a shell script.
+func (f writtenFile) command() string {
+	end := "EOF"
+	for n := 1; strings.Contains(f.text, end); n++ {
+		end = fmt.Sprintf("EOF%d", n)
+	}
+	return fmt.Sprintf("mkdir -p %s\ncat > %s <<'%s'\n%s\n%s\n", path.Dir(f.path), f.path, end, strings.TrimRight(f.text, "\n"), end)
+}
+
+// bootstrapText is a script that prepares the machine and calls bootstrap.sh.
+func (n Node) bootstrapText(before, after string) (string, error) {
+	command, err := n.bootstrapCommand()
+	if err != nil {
+		return "", err
+	}
+	files, commands := n.files()
+	var b strings.Builder
+	b.WriteString("#!/bin/bash\nset -o errexit\n")
+	for _, f := range files {
+		b.WriteString(f.command())
+	}
+	for _, c := range commands {
+		b.WriteString(c + "\n")
+	}
+	return b.String() + before + command + after, nil
+}
+
+func (n Node) withoutBootstrapSh() error {
+	return n.without("bootstrap.sh has none", "maxPodsExpression", "nodeConfigs", "featureGates", "containerd.baseRuntimeSpec", "network",
+		"localStorage.mountPath", "localStorage.disabledMounts", "settings")
 }
 
 func renderAL2(n Node, _ Family) ([]byte, error) {
-	return message(shellMedia, "#!/bin/bash\nset -o errexit\n"+n.bootstrapCommand()), nil
+	if err := n.withoutBootstrapSh(); err != nil {
+		return nil, err
+	}
+	before, first := inlined(n.Pre)
+	after, last := inlined(n.Post)
+	script, err := n.bootstrapText(before, after)
+	if err != nil {
+		return nil, err
+	}
+	parts := append(scripts(first), n.Parts...)
+	parts = append(parts, Part{ContentType: shellMedia, Content: script})
+	return message(append(parts, scripts(last)...)...), nil
 }
 
 func isAL2(text string) bool {
-	return isScript(text) || hasPart(text, shellMedia)
+	return isScript(strings.TrimPrefix(text, byteOrderMark)) || nodeconfig.IsMIME(text)
 }
 
 func isScript(text string) bool { return strings.HasPrefix(firstLine(text), "#!") }
@@ -75,20 +161,12 @@ func isScript(text string) bool { return strings.HasPrefix(firstLine(text), "#!"
 func checkAL2(c *checker, text string) {
 	called := 0
 	for _, p := range c.parts(text) {
-		if p.Media != "" && p.Media != shellMedia && p.Media != boothookMedia {
-			continue
-		}
-		if p.Media != boothookMedia && !isScript(p.Text) {
-			c.within(p.Before, func() {
-				c.fail(1, "", "a script begins with #! and the program that runs it, such as #!/bin/bash")
-			})
-		}
-		c.within(p.Before, func() { called += c.script(p.Text) })
+		called += c.cloudPart(p)
 	}
 	c.calls(called)
 }
 
-// calls says what is wrong with the number of times that bootstrap.sh is called.
+// calls reports a wrong number of calls of bootstrap.sh.
 func (c *checker) calls(n int) {
 	switch {
 	case n == 0 && !c.joinsElsewhere:
@@ -96,56 +174,6 @@ func (c *checker) calls(n int) {
 	case n > 1:
 		c.warn(0, "", "bootstrap.sh is called %d times; only the first can choose the cluster", n)
 	}
-}
-
-// script checks the calls of bootstrap.sh in a script and counts them, and the
-// NodeConfigs that it writes for nodeadm.
-func (c *checker) script(text string) int {
-	called := 0
-	if strings.Contains(text, "\r\n") {
-		c.warn(1, "", "its lines end as Windows' do; cloud-init mends that, and whoever else runs the script does not")
-	}
-	commands, documents := readShell(text)
-	var configs []nodeconfig.Part
-	for _, d := range documents {
-		if isNodeConfig(d.text) && !d.dynamic {
-			configs = append(configs, nodeconfig.Part{Text: d.text, Before: d.before})
-		}
-	}
-	for _, command := range commands {
-		if joinsOtherwise(command) {
-			called++
-			// Configuration may come from elsewhere too, and what is put into the
-			// folder of parts is one of them.
-			c.nodeConfigs(configs, len(documents) == 1 && !strings.Contains(text, partsFolder))
-			configs = nil
-			continue
-		}
-		i := slices.IndexFunc(command, isBootstrap)
-		if i < 0 || i > 0 && !runsOthers(command[0].text) {
-			continue
-		}
-		called++
-		c.bootstrap(command[i].line, command[i+1:])
-	}
-	return called
-}
-
-func isBootstrap(w word) bool { return path.Base(w.text) == path.Base(bootstrapScript) }
-
-// joinsOtherwise says whether a command has nodeadm join the machine, with a
-// NodeConfig of its own.
-func joinsOtherwise(command []word) bool {
-	i := slices.IndexFunc(command, func(w word) bool { return path.Base(w.text) == "nodeadm" })
-	return i >= 0 && i+1 < len(command) && command[i+1].text == "init" && (i == 0 || runsOthers(command[0].text))
-}
-
-var assignment = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`) })
-
-// runsOthers says whether a command's first word runs the words after it.
-func runsOthers(first string) bool {
-	known := []string{"sudo", "bash", "sh", "exec", "env", "nohup", "time", "if", "then", "else", "!", "{", "do", "while", "until"}
-	return slices.Contains(known, path.Base(first)) || assignment().MatchString(first)
 }
 
 // bootstrap checks the arguments of one call. Those that only the shell knows
@@ -190,6 +218,13 @@ func (c *checker) bootstrap(line int, words []word) {
 	for _, w := range a.Warnings {
 		c.warn(line, "", "%s", w)
 	}
+	if ca, err := nodeconfig.Unbase64(a.CA); err == nil && len(ca) > 0 {
+		at, there := lines["--b64-cluster-ca"]
+		if !there {
+			at = line
+		}
+		c.authority(at, "--b64-cluster-ca", ca)
+	}
 	c.report.Cluster = Cluster{Name: a.Cluster, Endpoint: a.Endpoint, CA: a.CA, CIDR: a.ServiceIPv4CIDR + a.ServiceIPv6CIDR, Outpost: a.ClusterID}
 	if a.Cluster == "known-only-there" {
 		c.report.Cluster.Name = ""
@@ -199,7 +234,7 @@ func (c *checker) bootstrap(line int, words []word) {
 	if there, ok := lines["--kubelet-extra-args"]; ok {
 		at = there
 	}
-	c.kubeletFlagValues(at, "--kubelet-extra-args", extra)
+	c.kubeletArguments(at, "--kubelet-extra-args", extra)
 	c.taints = append(c.taints, taintsOfFlags(extra)...)
 }
 

@@ -13,16 +13,26 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 )
 
-// boundary is what parts of our own messages lie between.
-const boundary = "EKSNODE"
-
-// message is a MIME message with one part.
-func message(media, text string) []byte {
-	return fmt.Appendf(nil, "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=%q\n\n--%s\nContent-Type: %s\n\n%s\n--%s--\n",
-		boundary, boundary, media, strings.TrimRight(text, "\n"), boundary)
+func renderAL2023(n Node, _ Family) ([]byte, error) {
+	if err := n.without("NodeConfig has none", "bootstrap", "settings"); err != nil {
+		return nil, err
+	}
+	parts := scripts(n.Pre)
+	for _, config := range n.NodeConfigs {
+		text, err := toYAML(config)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, Part{ContentType: nodeconfig.MediaType, Content: text})
+	}
+	text, err := toYAML(n.nodeConfig())
+	parts = append(parts, Part{ContentType: nodeconfig.MediaType, Content: text})
+	parts = append(append(parts, n.Parts...), scripts(n.Post)...)
+	return message(parts...), err
 }
 
-func renderAL2023(n Node, _ Family) ([]byte, error) {
+// nodeConfig is the description as a NodeConfig.
+func (n Node) nodeConfig() any {
 	type cluster struct {
 		Name     string `yaml:"name"`
 		Endpoint string `yaml:"apiServerEndpoint"`
@@ -32,26 +42,37 @@ func renderAL2023(n Node, _ Family) ([]byte, error) {
 		ID       string `yaml:"id,omitempty"`
 	}
 	type kubelet struct {
-		Config map[string]any `yaml:"config,omitempty"`
-		Flags  []string       `yaml:"flags,omitempty"`
+		Config            map[string]any `yaml:"config,omitempty"`
+		Flags             []string       `yaml:"flags,omitempty"`
+		MaxPodsExpression string         `yaml:"maxPodsExpression,omitempty"`
+	}
+	type instance struct {
+		LocalStorage LocalStorage                 `yaml:"localStorage,omitempty"`
+		Environment  map[string]map[string]string `yaml:"environment,omitempty"`
+		Network      Network                      `yaml:"network,omitempty"`
 	}
 	type spec struct {
-		Cluster cluster `yaml:"cluster"`
-		Kubelet kubelet `yaml:"kubelet,omitempty"`
+		Cluster      cluster         `yaml:"cluster"`
+		Containerd   Containerd      `yaml:"containerd,omitempty"`
+		Instance     instance        `yaml:"instance,omitempty"`
+		Kubelet      kubelet         `yaml:"kubelet,omitempty"`
+		FeatureGates map[string]bool `yaml:"featureGates,omitempty"`
 	}
-	document := struct {
+	config := n.kubeletSettings()
+	if len(n.Cluster.DNSAddresses) > 0 {
+		config["clusterDNS"] = n.Cluster.DNSAddresses
+	}
+	return struct {
 		APIVersion string `yaml:"apiVersion"`
 		Kind       string `yaml:"kind"`
 		Spec       spec   `yaml:"spec"`
 	}{nodeconfig.APIVersion, nodeconfig.Kind, spec{
-		Cluster: cluster{n.Cluster.Name, n.Cluster.Endpoint, n.Cluster.CA, n.Cluster.CIDR, n.Cluster.Outpost != "", n.Cluster.Outpost},
-		Kubelet: kubelet{Flags: n.kubeletFlags()},
+		Cluster:      cluster{n.Cluster.Name, n.Cluster.Endpoint, n.Cluster.CA, n.Cluster.CIDR, n.Cluster.Outpost != "", n.Cluster.Outpost},
+		Containerd:   n.Containerd,
+		Instance:     instance{n.LocalStorage, n.environment(), n.Network},
+		Kubelet:      kubelet{config, n.kubeletFlags(), n.MaxPodsExpression},
+		FeatureGates: n.FeatureGates,
 	}}
-	if n.MaxPods > 0 {
-		document.Spec.Kubelet.Config = map[string]any{"maxPods": n.MaxPods}
-	}
-	text, err := toYAML(document)
-	return message(nodeconfig.MediaType, text), err
 }
 
 func toYAML(document any) (string, error) {
@@ -78,19 +99,19 @@ var nodeConfigLine = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?m)^"?apiVersion"?: *"?` + regexp.QuoteMeta(nodeconfig.Group))
 })
 
-// placed is a NodeConfig and where its values stand in the file.
+// placed is a NodeConfig and where its values are in the file.
 type placed struct {
-	node   *yaml.Node
-	before int
+	node *yaml.Node
+	at   position
 }
 
-// line is where a path's value stands, or the last of its ancestors there is.
+// line is where the last name of a path that the document has is, and depth how
+// many of its names the document has.
 func (p placed) line(path string) (line, depth int) {
 	if len(p.node.Content) == 0 {
 		return 0, 0
 	}
-	line, depth = lineOf(p.node.Content[0], path)
-	return p.before + line, depth
+	return lineOf(p.node.Content[0], path)
 }
 
 var index = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\[(\d+)\]`) })
@@ -129,8 +150,10 @@ func checkAL2023(c *checker, text string) {
 		switch {
 		case p.Header.Get("apiVersion") != "": // has been said: no empty line stands before it
 			return
-		case p.Media == "", p.Media == nodeconfig.MediaType:
+		case p.Media == nodeconfig.MediaType, p.Media == "" && !nodeconfig.IsMIME(text):
 			configs = append(configs, p)
+		default:
+			c.cloudPart(p)
 		}
 	}
 	if len(configs) == 0 {
@@ -142,8 +165,8 @@ func checkAL2023(c *checker, text string) {
 // maxConfigs bounds how many NodeConfigs are read.
 const maxConfigs = 50
 
-// nodeConfigs checks NodeConfigs that are merged. Whole says that they are all
-// there is.
+// nodeConfigs checks NodeConfigs that are merged. Whole says that there are no
+// others.
 func (c *checker) nodeConfigs(parts []nodeconfig.Part, whole bool) {
 	var merged *nodeconfig.NodeConfig
 	var places []placed
@@ -153,29 +176,90 @@ func (c *checker) nodeConfigs(parts []nodeconfig.Part, whole bool) {
 			c.fail(p.Before+1, "", "there are more than %d NodeConfigs", maxConfigs)
 			return
 		}
-		config, err := nodeconfig.Decode([]byte(p.Text))
+		config, place, err := c.nodeConfig(p)
 		if err != nil {
 			broken = true
-			c.within(p.Before, func() { c.lines(err) })
+			c.in(place.at, func() { c.lines(err) })
 			continue
 		}
-		var node yaml.Node
-		if yaml.Unmarshal([]byte(p.Text), &node) == nil {
-			places = append(places, placed{&node, p.Before})
-			c.flagsOf(places[len(places)-1], config.Spec.Kubelet.Flags)
+		if config == nil {
+			continue
 		}
+		places = append(places, place)
 		if merged == nil {
 			merged = config
-		} else if err := merged.Merge(config); err != nil {
-			c.within(p.Before, func() { c.lines(err) })
+			continue
 		}
+		c.in(place.at, func() {
+			c.contradictions(place, merged, config)
+			if err := merged.Merge(config); err != nil {
+				c.lines(err)
+			}
+		})
 	}
 	if merged == nil {
 		return
 	}
+	c.merged(merged, places, whole, broken)
+}
+
+// nodeConfig reads one NodeConfig, which may be encoded and compressed; nil for
+// an empty part.
+func (c *checker) nodeConfig(p nodeconfig.Part) (*nodeconfig.NodeConfig, placed, error) {
+	place := placed{&yaml.Node{}, c.position(p)}
+	text, _, _, err := unwrap([]byte(p.Text))
+	if err != nil {
+		return nil, place, err
+	}
+	if text != p.Text {
+		place.at.decoded = true
+	}
+	text = strings.TrimPrefix(text, byteOrderMark)
+	if p.Media != "" && strings.TrimSpace(text) == "" {
+		c.warn(p.Line, "", "the part is empty, which Amazon's nodeadm refuses")
+		return nil, place, nil
+	}
+	config, err := nodeconfig.Decode([]byte(text))
+	if err != nil {
+		return nil, place, err
+	}
+	if yaml.Unmarshal([]byte(text), place.node) == nil && len(place.node.Content) > 0 {
+		c.in(place.at, func() {
+			if kubelet := child(place.node.Content[0], "spec", "kubelet", "config"); kubelet != nil {
+				c.kubeletConfig("spec.kubelet.config", kubelet)
+				if pods := child(kubelet, "maxPods"); pods != nil {
+					c.maxPods = []string{pods.Value} // the later NodeConfig wins
+				}
+			}
+			c.flagsOf(place, config.Spec.Kubelet.Flags)
+			if ca := config.Spec.Cluster.CertificateAuthority; len(ca) > 0 {
+				line, _ := place.line("spec.cluster.certificateAuthority")
+				c.authority(line, "spec.cluster.certificateAuthority", ca)
+			}
+		})
+	}
+	return config, place, nil
+}
+
+// contradictions reports that a later NodeConfig is of another cluster.
+func (c *checker) contradictions(later placed, merged, config *nodeconfig.NodeConfig) {
+	a, b := merged.Spec.Cluster, config.Spec.Cluster
+	line, _ := later.line("spec.cluster.name")
+	if a.Name != "" && b.Name != "" && a.Name != b.Name {
+		c.fail(line, "spec.cluster.name", "two NodeConfigs name two clusters, %q and %q", a.Name, b.Name)
+		return
+	}
+	for _, said := range merged.Contradictions(config) {
+		c.warn(line, "", "%s", said)
+	}
+}
+
+// merged checks NodeConfigs after they were merged.
+func (c *checker) merged(merged *nodeconfig.NodeConfig, places []placed, whole, broken bool) {
 	spec := merged.Spec
 	c.report.Cluster = Cluster{
-		spec.Cluster.Name, spec.Cluster.APIServerEndpoint, encode(spec.Cluster.CertificateAuthority), spec.Cluster.CIDR, spec.Cluster.ID,
+		Name: spec.Cluster.Name, Endpoint: spec.Cluster.APIServerEndpoint, CA: encode(spec.Cluster.CertificateAuthority),
+		CIDR: spec.Cluster.CIDR, Outpost: spec.Cluster.ID,
 	}
 	c.taints = append(c.taints, taintsOfFlags(spec.Kubelet.Flags)...)
 	c.taints = append(c.taints, taintsOfConfig(spec.Kubelet.Config)...)
@@ -187,7 +271,7 @@ func (c *checker) nodeConfigs(parts []nodeconfig.Part, whole bool) {
 		return
 	}
 	if of := spec.Cluster; of.Name == "" && of.APIServerEndpoint == "" && len(of.CertificateAuthority) == 0 && of.CIDR == "" {
-		c.fail(at(places, "spec.cluster"), "spec.cluster", "is missing; only EKS adds it, for managed node groups without an image of their own, and Karpenter, unless amiFamily is Custom")
+		c.atPath(places, "spec.cluster", "is missing; only EKS adds it, for managed node groups without an image of their own, and Karpenter, unless amiFamily is Custom")
 		return
 	}
 	c.validate(merged, places, func(string) bool { return true })
@@ -203,7 +287,7 @@ func (c *checker) validate(merged *nodeconfig.NodeConfig, places []placed, matte
 	for line := range strings.Lines(err.Error()) {
 		field, said, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
 		if matters(field) || !strings.HasPrefix(said, "is missing") {
-			c.fail(at(places, field), field, "%s", said)
+			c.atPath(places, field, "%s", said)
 		}
 	}
 }
@@ -211,28 +295,32 @@ func (c *checker) validate(merged *nodeconfig.NodeConfig, places []placed, matte
 // flagsOf checks the kubelet's flags of one document, each where it stands.
 func (c *checker) flagsOf(p placed, flags []string) {
 	for i, flag := range flags {
+		if len(nodeconfig.CheckFlags(strings.TrimSpace(flag))) > 0 {
+			continue // is reported where the merged document is validated
+		}
 		path := fmt.Sprintf("spec.kubelet.flags[%d]", i)
 		line, _ := p.line(path)
-		c.kubeletFlagValues(line, path, nodeconfig.Split(flag))
+		c.kubeletArguments(line, path, nodeconfig.Split(flag))
 	}
 }
 
-// at finds a path in the last document that has most of it.
-func at(places []placed, path string) int {
-	best, deepest := 0, -1
+// atPath reports a problem at a path in the last document that has most of the
+// path.
+func (c *checker) atPath(places []placed, path, format string, args ...any) {
+	best, deepest, at := 0, -1, c.at
 	for _, p := range places {
 		if line, depth := p.line(path); depth >= deepest {
-			best, deepest = line, depth
+			best, deepest, at = line, depth, p.at
 		}
 	}
-	return best
+	c.in(at, func() { c.fail(best, path, format, args...) })
 }
 
 var placedError = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(?:reading the YAML: )?line (\d+): (?:([A-Za-z][A-Za-z0-9_.\[\]/@-]*): )?(.*)$`)
 })
 
-// lines reports errors of nodeconfig, each of which stands on a line.
+// lines reports the errors of nodeconfig, one on each line of the text.
 func (c *checker) lines(err error) {
 	for text := range strings.Lines(err.Error()) {
 		text = strings.TrimSuffix(text, "\n")

@@ -1,10 +1,14 @@
 package userdata
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/pelletier/go-toml/v2"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 )
@@ -16,13 +20,23 @@ func renderBottlerocket(n Node, _ Family) ([]byte, error) {
 	if n.Cluster.Outpost != "" {
 		return nil, fmt.Errorf("cluster.outpost: local clusters on Outposts have no Bottlerocket nodes")
 	}
+	if err := n.without("Bottlerocket has none", "maxPodsExpression", "nodeConfigs", "featureGates", "containerd", "pre", "post", "parts", "bootstrap",
+		"localStorage.mountPath", "localStorage.disabledMounts"); err != nil {
+		return nil, err
+	}
+	more, err := n.bottlerocketSettings()
+	if err != nil {
+		return nil, err
+	}
 	var b strings.Builder
 	line := func(key, value string) { fmt.Fprintf(&b, "%s = %s\n", key, tomlText(value)) }
 	b.WriteString("[settings.kubernetes]\n")
 	line("cluster-name", n.Cluster.Name)
 	line("api-server", n.Cluster.Endpoint)
 	line("cluster-certificate", n.Cluster.CA)
-	line("cluster-dns-ip", n.Cluster.DNS())
+	if dns := n.Cluster.dns(); len(dns) == 1 {
+		line("cluster-dns-ip", dns[0])
+	}
 	if n.MaxPods > 0 {
 		fmt.Fprintf(&b, "max-pods = %d\n", n.MaxPods)
 	}
@@ -46,7 +60,126 @@ func renderBottlerocket(n Node, _ Family) ([]byte, error) {
 			fmt.Fprintf(&b, "%s = [%s]\n", tomlText(key), strings.Join(byKey[key], ", "))
 		}
 	}
-	return []byte(b.String()), nil
+	if len(more) == 0 {
+		return []byte(b.String()), nil
+	}
+	return mergeSettings(b.String(), more)
+}
+
+// bottlerocketSettings are the settings that only some descriptions have,
+// without the word settings.
+func (n Node) bottlerocketSettings() (map[string]any, error) {
+	kubernetes := map[string]any{}
+	more := map[string]any{}
+	var errs []error
+	table := kubeletFieldTable()
+	for _, name := range sortedNames(n.Kubelet) {
+		setting := table[name].setting
+		switch value := n.Kubelet[name].(type) {
+		case map[string]any:
+			texts := map[string]any{}
+			for member, inner := range value {
+				texts[member] = scalarText(inner)
+			}
+			kubernetes[setting] = texts
+		default:
+			kubernetes[setting] = value
+		}
+		if setting == "" {
+			delete(kubernetes, "")
+			errs = append(errs, fmt.Errorf("kubelet.%s: Bottlerocket has no setting for it", name))
+		}
+	}
+	if len(n.Cluster.DNSAddresses) > 1 {
+		kubernetes["cluster-dns-ip"] = n.Cluster.DNSAddresses
+	}
+	if len(kubernetes) > 0 {
+		more["kubernetes"] = kubernetes
+	}
+	if len(n.Network.Nameservers)+len(n.Network.Domains) > 0 {
+		more["dns"] = nonEmpty(map[string]any{"name-servers": n.Network.Nameservers, "search-list": n.Network.Domains})
+	}
+	network, err := n.bottlerocketProxy()
+	if len(network) > 0 {
+		more["network"] = network
+	}
+	errs = append(errs, err)
+	switch n.LocalStorage.Strategy {
+	case "":
+	case nodeconfig.RAID0: // as Karpenter has it
+		more["bootstrap-commands"] = map[string]any{"000-mount-instance-storage": map[string]any{
+			"commands": [][]string{
+				{"apiclient", "ephemeral-storage", "init"},
+				{"apiclient", "ephemeral-storage", "bind", "--dirs", "/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods"},
+			},
+			"mode": "always", "essential": true,
+		}}
+	default:
+		errs = append(errs, fmt.Errorf("localStorage.strategy: Bottlerocket knows RAID0 only"))
+	}
+	return more, errors.Join(append(errs, overlay(more, n.Settings, "settings"))...)
+}
+
+func nonEmpty(m map[string]any) map[string]any {
+	maps.DeleteFunc(m, func(_ string, value any) bool { list, ok := value.([]string); return ok && len(list) == 0 })
+	return m
+}
+
+// bottlerocketProxy are the settings of the network.
+func (n Node) bottlerocketProxy() (map[string]any, error) {
+	network := map[string]any{}
+	environment := n.environment()
+	for _, service := range sortedNames(environment) {
+		for _, name := range sortedNames(environment[service]) {
+			value := environment[service][name]
+			switch {
+			case service == nodeconfig.DefaultEnvironment && name == "HTTPS_PROXY":
+				network["https-proxy"] = value
+			case service == nodeconfig.DefaultEnvironment && name == "NO_PROXY":
+				network["no-proxy"] = strings.Split(value, ",")
+			default:
+				return nil, fmt.Errorf("environment.%s.%s: Bottlerocket has only HTTPS_PROXY and NO_PROXY, for all services", service, name)
+			}
+		}
+	}
+	return network, nil
+}
+
+// overlay puts settings over others. Another value for the same setting is an
+// error.
+func overlay(below, above map[string]any, path string) error {
+	var errs []error
+	for _, name := range sortedNames(above) {
+		value, there := below[name]
+		a, aIsTable := value.(map[string]any)
+		b, bIsTable := above[name].(map[string]any)
+		switch {
+		case !there:
+			below[name] = above[name]
+		case aIsTable && bIsTable:
+			errs = append(errs, overlay(a, b, path+"."+name))
+		case fmt.Sprint(value) != fmt.Sprint(above[name]):
+			errs = append(errs, fmt.Errorf("%s.%s: %v contradicts %v of the rest of the description", path, name, above[name], value))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// mergeSettings puts further settings into a document.
+func mergeSettings(text string, more map[string]any) ([]byte, error) {
+	var document map[string]any
+	if err := toml.Unmarshal([]byte(text), &document); err != nil {
+		return nil, err
+	}
+	settings, _ := document["settings"].(map[string]any)
+	if err := overlay(settings, more, "settings"); err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	e := toml.NewEncoder(&out)
+	e.SetIndentTables(false)
+	err := e.Encode(document)
+	return out.Bytes(), err
 }
 
 // tomlText is a TOML string. What reaches it has been checked and holds neither
@@ -85,6 +218,13 @@ func checkBottlerocket(c *checker, text string) {
 		if kubernetes[name] == nil && kubernetes["standalone-mode"] != true && !c.clusterElsewhere {
 			s.fail([]string{"settings", "kubernetes", name}, "is missing; `aws eks describe-cluster` tells it")
 		}
+	}
+	if ca, err := nodeconfig.Unbase64(get("cluster-certificate")); err == nil && len(ca) > 0 {
+		name := []string{"settings", "kubernetes", "cluster-certificate"}
+		c.authority(s.lineOf(name), strings.Join(name, "."), ca)
+	}
+	if pods, ok := kubernetes["max-pods"].(int64); ok {
+		c.maxPods = append(c.maxPods, fmt.Sprint(pods))
 	}
 	labels, _ := lookup(document, "settings", "kubernetes", "node-labels").(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(labels)) {

@@ -37,19 +37,19 @@ func TestMistakesAreFoundByLineAndField(t *testing.T) {
 		"called twice":       {script + "/etc/eks/bootstrap.sh c; /etc/eks/bootstrap.sh d || true\n", "warning: bootstrap.sh is called 2 times; only the first can choose the cluster"},
 		"variables":          {script + "B64=$(aws eks describe-cluster --name c)\n/etc/eks/bootstrap.sh ${NAME} --b64-cluster-ca $B64 --apiserver-endpoint \"$URL\" --kubelet-extra-args \"--node-labels=a=$(hostname)\" > /dev/null 2>&1\n", ""},
 		"no shebang in MIME": {multi("Content-Type: text/x-shellscript; charset=\"us-ascii\"\n\n/etc/eks/bootstrap.sh c\n"), "7: a script begins with #! and the program that runs it, such as #!/bin/bash"},
-		"lines of Windows":   {script + "/etc/eks/bootstrap.sh c\r\n", "1: warning: its lines end as Windows' do; cloud-init mends that, and whoever else runs the script does not"},
+		"lines of Windows":   {script + "/etc/eks/bootstrap.sh c\r\n", "1: warning: the lines end with CR LF; cloud-init corrects that, other programs that run the script do not"},
 		"within MIME":        {multi("Content-Type: text/x-shellscript\n\n#!/bin/sh\n\n/etc/eks/bootstrap.sh c --nope x\n"), "9: --nope: it is unknown"},
 		"the end missing":    {strings.TrimSuffix(multi("Content-Type: text/x-shellscript\n\n#!/bin/sh\n/etc/eks/bootstrap.sh c\n"), "--X--\n"), "9: --X-- is missing, which ends the last part"},
 		"no boundary":        {"MIME-Version: 1.0\nContent-Type: multipart/mixed\n\n--X\n", ""},
 		"too large":          {script + "/etc/eks/bootstrap.sh c\n#" + strings.Repeat("x", 17000) + "\n", "it has 17042 bytes, and EC2 takes at most 16384; compress it with gzip"},
-		"an opened quote":    {script + "/etc/eks/bootstrap.sh 'c\n", "2: the cluster's name: \"c\\n\" must be up to 100 letters, digits, - and _"},
+		"an opened quote":    {script + "/etc/eks/bootstrap.sh 'c\n", "2: the shell cannot run the script: reached EOF without closing quote `'`"},
 		// NodeConfig
 		"a whole NodeConfig":   {head + whole, ""},
 		"an unknown field":     {head + "  cluster:\n    nam: a\n", "5: spec.cluster.nam: unknown field; did you mean name?"},
 		"within a part":        {multi("Content-Type: application/node.eks.aws\n\n---\n" + head + "  clutser: {}\n"), "11: spec.clutser: unknown field; did you mean cluster?"},
 		"a wrong value in it":  {head + "  cluster:\n    name: a\n    apiServerEndpoint: a\n    certificateAuthority: YQ==\n    cidr: 10.0.0.0\n  kubelet:\n    flags:\n    - --v=2\n    - \"a\\nb\"\n", `6: spec.cluster.apiServerEndpoint: "a" must be an address such as https://ABC.gr7.eu-west-1.eks.amazonaws.com|8: spec.cluster.cidr: "10.0.0.0" is no network such as 10.100.0.0/16 or fd00:1234::/108|12: spec.kubelet.flags[1]: a flag must be on one line`},
-		"a part after the end": {multi("Content-Type: application/node.eks.aws\n\n"+head+whole) + "Content-Type: application/node.eks.aws\n\n" + head + "--X--\n", "12: this part follows --X--, which in line 11 ended the last: nobody reads it"},
-		"two parts":            {multi("Content-Type: application/node.eks.aws\n\n"+head+whole, "Content-Type: application/node.eks.aws\n\n"+head+"  instance:\n    localStorage: {strategy: raid0}\n"), `18: spec.instance.localStorage.strategy: unknown value "raid0"; did you mean RAID0?`},
+		"a part after the end": {multi("Content-Type: application/node.eks.aws\n\n"+head+whole) + "Content-Type: application/node.eks.aws\n\n" + head + "--X--\n", "12: this part follows --X--, which in line 11 ended the last; no program reads the part"},
+		"two parts":            {multi("Content-Type: application/node.eks.aws\n\n"+head+whole, "Content-Type: application/node.eks.aws\n\n"+head+"  instance:\n    localStorage: {strategy: RAID1}\n"), `18: spec.instance.localStorage.strategy: unknown value "RAID1"; did you mean RAID0?`},
 		"something missing":    {head + "  cluster:\n    name: a\n    apiServerEndpoint: https://a\n    certificateAuthority: YQ==\n", "4: spec.cluster.cidr: is missing; `aws eks describe-cluster` tells it"},
 		"broken YAML":          {head + "  cluster: {name: a\n", "3: did not find expected ',' or '}'"},
 		// cloud-config
@@ -96,7 +96,7 @@ func TestMistakesAreFoundByLineAndField(t *testing.T) {
 			if name == "no boundary" {
 				family, want = "al2", "nothing calls /etc/eks/bootstrap.sh, so the machine joins no cluster|1: Content-Type: it names no boundary"
 			}
-			r, err := Check([]byte(c.text), family)
+			r, err := Check([]byte(withAuthority(c.text)), family)
 			require.NoError(t, err)
 			var said []string
 			for _, p := range r.Problems {
@@ -113,7 +113,8 @@ func TestTheSeedsMIME(t *testing.T) {
 	require.NoError(t, err)
 	r, err := Check(text, "")
 	require.NoError(t, err)
-	require.Len(t, r.Problems, 1)
-	assert.Contains(t, r.Problems[0].String(), "which in line 17 ended the last: nobody reads it")
+	require.Len(t, r.Problems, 2)
+	assert.Equal(t, "14: spec.cluster.certificateAuthority: it holds no PEM certificate; use certificateAuthority.data of `aws eks describe-cluster` as it is", r.Problems[0].String())
+	assert.Contains(t, r.Problems[1].String(), "which in line 17 ended the last; no program reads the part")
 	assert.True(t, r.Failed())
 }

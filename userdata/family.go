@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
@@ -13,37 +15,38 @@ import (
 
 // Family is one form of user data.
 type Family struct {
-	// ID is how flags name it.
+	// ID is the name for flags.
 	ID string
-	// About says in a phrase what it is.
+	// About is a phrase for help texts.
 	About string
-	// Carries says that it is a manifest of another tool, which carries the
-	// user data of one of the other families.
+	// Carries marks a manifest of another tool, which carries the user data of
+	// one of the other families.
 	Carries bool
 
-	// render writes user data for a valid description. Those that carry
-	// another's get that one's name.
+	// render writes user data for a valid description. A family that carries
+	// another's user data gets that family.
 	render func(Node, Family) ([]byte, error)
 	// check looks at a whole text.
 	check func(*checker, string)
 	// is says whether a text is of this family, by how it looks.
 	is func(string) bool
-	// eksctl is what eksctl calls the family; empty where it takes no user
-	// data for it.
+	// cloudInit says that cloud-init reads the user data.
+	cloudInit bool
+	// eksctl is eksctl's name of the family; empty if eksctl takes no user data
+	// for the family.
 	eksctl string
 }
 
-// Families are all that are known. Their order is the one in which a text is
-// tried for its family.
+// Families returns all families, in the order in which Check tries them.
 func Families() []Family {
 	return []Family{
 		{ID: "karpenter", About: "Karpenter's EC2NodeClass with amiFamily Custom", Carries: true, render: renderKarpenter, check: checkKarpenter, is: isKarpenter},
 		{ID: "eksctl", About: "eksctl's ClusterConfig with a node group of your own image", Carries: true, render: renderEksctl, check: checkEksctl, is: isEksctl},
 		{ID: "windows", About: "PowerShell calling Start-EKSBootstrap.ps1", render: renderWindows, check: checkWindows, is: isWindows},
 		{ID: "al2023", About: "NodeConfig in MIME, as Amazon Linux 2023 and this project's images read it", render: renderAL2023, check: checkAL2023, is: isAL2023, eksctl: "AmazonLinux2023"},
-		{ID: "ubuntu", About: "cloud-config calling bootstrap.sh, for Canonical's images", render: renderUbuntu, check: checkUbuntu, is: isUbuntu, eksctl: "Ubuntu2404"},
+		{ID: "ubuntu", About: "cloud-config calling bootstrap.sh, for Canonical's images", render: renderUbuntu, check: checkUbuntu, is: isUbuntu, cloudInit: true, eksctl: "Ubuntu2404"},
 		{ID: "bottlerocket", About: "Bottlerocket's settings in TOML", render: renderBottlerocket, check: checkBottlerocket, is: isBottlerocket},
-		{ID: "al2", About: "a shell script in MIME calling bootstrap.sh, as Amazon Linux 2 and this project's images read it", render: renderAL2, check: checkAL2, is: isAL2, eksctl: "AmazonLinux2"},
+		{ID: "al2", About: "a shell script in MIME calling bootstrap.sh, as Amazon Linux 2 and this project's images read it", render: renderAL2, check: checkAL2, is: isAL2, cloudInit: true, eksctl: "AmazonLinux2"},
 	}
 }
 
@@ -56,7 +59,7 @@ func IDs() []string {
 	return ids
 }
 
-// ByID finds a family. An unknown one is an error that lists the known ones.
+// ByID returns a family. An unknown ID is an error that lists the known IDs.
 func ByID(id string) (Family, error) {
 	for _, f := range Families() {
 		if f.ID == id {
@@ -66,8 +69,8 @@ func ByID(id string) (Family, error) {
 	return Family{}, fmt.Errorf("user data of the family %q is not known; known are %s", id, strings.Join(IDs(), ", "))
 }
 
-// Render writes user data, or for a family that carries another's a manifest
-// with user data of the family that carried names. What it wrote has passed
+// Render writes user data. For a family that carries another's user data, Render
+// writes a manifest with user data of the family carried. The result passes
 // Check.
 func Render(family, carried string, n Node) ([]byte, error) {
 	f, err := ByID(family)
@@ -108,9 +111,16 @@ func Render(family, carried string, n Node) ([]byte, error) {
 // (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-add-user-data.html).
 const maxUserData = 16 << 10
 
-// Check looks for everything that is wrong with user data. Without a family it
-// finds out which one it is; an error says that it could not.
-func Check(content []byte, family string) (Report, error) {
+// Check reports everything that is wrong with user data. An empty family means
+// the family that the user data looks like; an error says that there is none.
+func Check(content []byte, family string) (Report, error) { return check(content, family, false) }
+
+// CheckMerged is Check for user data that a tool merges with its own, which has
+// the machine join its cluster: EKS for managed node groups without an image of
+// their own, and Karpenter unless amiFamily is Custom.
+func CheckMerged(content []byte, family string) (Report, error) { return check(content, family, true) }
+
+func check(content []byte, family string, merged bool) (Report, error) {
 	text, size, packed, err := unwrap(content)
 	if err != nil {
 		return Report{}, err
@@ -124,8 +134,11 @@ func Check(content []byte, family string) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
+	if !f.cloudInit && !nodeconfig.IsMIME(text) { // YAML, TOML and PowerShell may begin with one
+		text = strings.TrimPrefix(text, byteOrderMark)
+	}
 	report := Report{Family: f.ID, Problems: []Problem{}}
-	c := &checker{report: &report}
+	c := &checker{report: &report, clusterElsewhere: merged, joinsElsewhere: merged}
 	if !f.Carries {
 		c.size(f, size, packed)
 	}
@@ -150,8 +163,11 @@ func (c *checker) size(f Family, size int, packed bool) {
 
 // detect tells a text's family by how it looks.
 func detect(text string) (Family, error) {
+	if strings.TrimSpace(strings.TrimPrefix(text, byteOrderMark)) == "" {
+		return Family{}, errors.New("the user data is empty: without the user data of EKS or Karpenter, the machine joins no cluster")
+	}
 	for _, f := range Families() {
-		if f.is(text) {
+		if f.is(strings.TrimPrefix(text, byteOrderMark)) {
 			return f, nil
 		}
 	}
@@ -186,6 +202,9 @@ func unwrap(content []byte) (text string, size int, packed bool, err error) {
 	}
 	return string(content), size, true, nil
 }
+
+// sortedNames are the keys of a map in order.
+func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // firstLine is the first line that holds something.
 func firstLine(text string) string {

@@ -17,7 +17,7 @@ import (
 
 func node() Node {
 	return Node{
-		Cluster: Cluster{Name: "my-cluster", Endpoint: "https://ABC.gr7.eu-west-1.eks.amazonaws.com", CA: "Y2VydGlmaWNhdGU=", CIDR: "10.100.0.0/16"},
+		Cluster: Cluster{Name: "my-cluster", Endpoint: "https://ABC.gr7.eu-west-1.eks.amazonaws.com", CA: authority, CIDR: "10.100.0.0/16"},
 		Labels:  map[string]string{"team": "a", "example.com/zone": "b.c"},
 		Taints:  []string{"dedicated=gpu:NoSchedule", "cold:NoExecute"},
 		MaxPods: 58, AMI: "ami-0123456789abcdef0", Role: "node-role", Region: "eu-west-1",
@@ -36,12 +36,14 @@ func TestBootstrapCallsRoundTrip(t *testing.T) {
 			if family == "al2" {
 				parts := (&checker{report: &Report{}}).parts(string(text))
 				require.Len(t, parts, 1)
-				commands, _ := readShell(parts[0].Text)
-				for _, w := range commands[1][1:] {
+				s, err := readShell(parts[0].Text, "bash")
+				require.NoError(t, err)
+				for _, w := range s.commands[1][1:] {
 					words = append(words, w.text)
 				}
 			} else {
-				words = node().bootstrapArguments()
+				words, err = node().bootstrapArguments()
+				require.NoError(t, err)
 				for _, w := range words {
 					assert.Contains(t, string(text), w)
 				}
@@ -50,11 +52,18 @@ func TestBootstrapCallsRoundTrip(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, a.Validate())
 			want := arguments.New()
-			want.Cluster, want.Endpoint, want.CA = "my-cluster", node().Cluster.Endpoint, "Y2VydGlmaWNhdGU="
+			want.Cluster, want.Endpoint, want.CA = "my-cluster", node().Cluster.Endpoint, authority
 			want.DNS, want.UseMaxPods, want.KubeletExtraArgs = []string{"10.100.0.10"}, false, flags+" --max-pods=58"
 			assert.Equal(t, want, a)
 		})
 	}
+}
+
+func decoded(t *testing.T, text string) []byte {
+	t.Helper()
+	plain, err := base64.StdEncoding.DecodeString(text)
+	require.NoError(t, err)
+	return plain
 }
 
 func TestNodeConfigRoundTrips(t *testing.T) {
@@ -65,7 +74,7 @@ func TestNodeConfigRoundTrips(t *testing.T) {
 	assert.Empty(t, warnings)
 	require.NoError(t, c.Validate())
 	assert.Equal(t, nodeconfig.Cluster{
-		Name: "my-cluster", APIServerEndpoint: node().Cluster.Endpoint, CertificateAuthority: []byte("certificate"), CIDR: "10.100.0.0/16",
+		Name: "my-cluster", APIServerEndpoint: node().Cluster.Endpoint, CertificateAuthority: decoded(t, authority), CIDR: "10.100.0.0/16",
 	}, c.Spec.Cluster)
 	assert.Equal(t, nodeconfig.Kubelet{
 		Config: nodeconfig.Document{"maxPods": int64(58)}, Flags: strings.Split(flags, " "),
@@ -78,7 +87,7 @@ func TestBottlerocketRoundTrips(t *testing.T) {
 	var document map[string]any
 	require.NoError(t, toml.Unmarshal(text, &document))
 	assert.Equal(t, map[string]any{"settings": map[string]any{"kubernetes": map[string]any{
-		"cluster-name": "my-cluster", "api-server": node().Cluster.Endpoint, "cluster-certificate": "Y2VydGlmaWNhdGU=",
+		"cluster-name": "my-cluster", "api-server": node().Cluster.Endpoint, "cluster-certificate": authority,
 		"cluster-dns-ip": "10.100.0.10", "max-pods": int64(58),
 		"node-labels": map[string]any{"example.com/zone": "b.c", "team": "a"},
 		"node-taints": map[string]any{"cold": []any{":NoExecute"}, "dedicated": []any{"gpu:NoSchedule"}},
@@ -93,7 +102,7 @@ func TestWindowsIsWritten(t *testing.T) {
 & "$env:ProgramFiles\Amazon\EKS\Start-EKSBootstrap.ps1" `+"`"+`
   -EKSClusterName 'my-cluster' `+"`"+`
   -APIServerEndpoint 'https://ABC.gr7.eu-west-1.eks.amazonaws.com' `+"`"+`
-  -Base64ClusterCA 'Y2VydGlmaWNhdGU=' `+"`"+`
+  -Base64ClusterCA '`+authority+`' `+"`"+`
   -DNSClusterIP '10.100.0.10' `+"`"+`
   -ServiceCIDR '10.100.0.0/16' `+"`"+`
   -KubeletExtraArgs '`+flags+` --max-pods=58' `+"`"+`
@@ -185,7 +194,7 @@ func TestDescriptions(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, Node{Cluster: Cluster{Name: "a", Endpoint: "b", CA: "c", CIDR: "d"}, Taints: []string{"x"}}, n)
 	_, err = ParseNode([]byte("cluster: {nam: a}\n"))
-	assert.EqualError(t, err, `reading the description: line 1: cluster.nam: unknown field; known are certificateAuthority, cidr, endpoint, name, outpost`)
+	assert.EqualError(t, err, `reading the description: line 1: cluster.nam: unknown field; known are certificateAuthority, cidr, dns, endpoint, name, outpost`)
 }
 
 func TestPackedUserDataIsUnpacked(t *testing.T) {

@@ -1,31 +1,122 @@
 package userdata
 
 import (
+	_ "embed"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 )
 
-// kubeletFlagValues checks the kubelet's flags that user data mostly has. The
-// kubelet ends at once when one of them is wrong.
-func (c *checker) kubeletFlagValues(line int, field string, flags []string) {
-	for i, flag := range flags {
-		name, value, attached := strings.Cut(flag, "=")
-		if !attached && i+1 < len(flags) {
-			value = flags[i+1]
-		}
-		if strings.ContainsAny(value, "$`") { // what only a shell knows
+//go:embed kubeletflags.txt
+var kubeletFlagTable string
+
+// kubeletFlag is a flag of the kubelet.
+type kubeletFlag struct {
+	name string
+	// boolean says that the flag takes no value of its own.
+	boolean bool
+	// last is the last minor version of Kubernetes with the flag; empty if the
+	// flag was not removed.
+	last string
+}
+
+// kubeletFlagsByName is the table of flags.
+func kubeletFlagsByName() map[string]kubeletFlag {
+	flags := map[string]kubeletFlag{}
+	for line := range strings.Lines(kubeletFlagTable) {
+		words := strings.Fields(line)
+		if len(words) != 4 || words[0] == "#" {
 			continue
 		}
-		for _, said := range flagProblems(name, value) {
+		f := kubeletFlag{name: words[0], boolean: words[1] == "bool"}
+		if words[3] != "-" {
+			f.last = words[3]
+		}
+		flags[f.name] = f
+	}
+	return flags
+}
+
+// kubeletArguments checks arguments of the kubelet, which ends at once when one
+// of them is wrong.
+func (c *checker) kubeletArguments(line int, field string, arguments []string) {
+	known := kubeletFlagsByName()
+	for i := 0; i < len(arguments); i++ {
+		argument := arguments[i]
+		if strings.ContainsAny(argument, "$`") && !strings.HasPrefix(argument, "-") { // only the shell knows
+			continue
+		}
+		name, value, attached := strings.Cut(argument, "=")
+		f, there := known[flagName(name)]
+		switch {
+		case !strings.HasPrefix(name, "-"):
+			c.fail(line, field, "%q is not a flag of the kubelet; a flag begins with --", nodeconfig.Printable(argument))
+			continue
+		case !there && strings.ContainsAny(name, "$`"):
+			continue
+		case !there:
+			c.fail(line, field, "unknown flag %s of the kubelet; %s", nodeconfig.Printable(name), nearestFlag(name, known))
+			if !attached && i+1 < len(arguments) && !strings.HasPrefix(arguments[i+1], "-") {
+				i++
+			}
+			continue
+		case f.last != "":
+			c.warn(line, field, "%s: Kubernetes 1.%s was the last with this flag; newer kubelets do not start with it", name, f.last)
+		}
+		if !attached && !f.boolean {
+			if i+1 == len(arguments) {
+				c.fail(line, field, "%s: the value is missing", name)
+				continue
+			}
+			i++
+			value = arguments[i]
+		}
+		if strings.ContainsAny(value, "$`") {
+			continue
+		}
+		if f.name == "max-pods" {
+			c.limit(line, field, value)
+		}
+		for _, said := range flagProblems("--"+flagName(name), value) {
 			c.fail(line, field, "%s: %s", name, said)
 		}
 	}
 }
 
+// limit notes a limit of the node's pods. The kubelet's flags win over its
+// configuration.
+func (c *checker) limit(line int, field, value string) {
+	if n := len(c.maxPods); n > 0 && c.maxPods[n-1] != value {
+		c.warn(line, field, "maxPods is %s here and %s elsewhere", value, c.maxPods[n-1])
+	}
+	c.maxPods = append(c.maxPods, value)
+}
+
+// flagName is a flag's name as the table has it: the kubelet takes _ for -.
+func flagName(flag string) string {
+	return strings.ReplaceAll(strings.TrimLeft(flag, "-"), "_", "-")
+}
+
+func nearestFlag(name string, known map[string]kubeletFlag) string {
+	best := nodeconfig.Nearest(flagName(name), sortedNames(known))
+	if best == "" {
+		return "see kubelet --help"
+	}
+	return "did you mean --" + best + "?"
+}
+
 // flagProblems says what is wrong with the value of one flag.
 func flagProblems(name, value string) []string {
 	var said []string
+	add := func(problem string) {
+		if problem != "" {
+			said = append(said, problem)
+		}
+	}
 	switch name {
 	case "--node-labels":
 		for pair := range strings.SplitSeq(value, ",") {
@@ -33,7 +124,7 @@ func flagProblems(name, value string) []string {
 			switch {
 			case pair == "":
 			case !found:
-				said = append(said, strconv.Quote(pair)+" must be key=value")
+				add(strconv.Quote(pair) + " must be key=value")
 			default:
 				said = append(said, labelProblems(key, v)...)
 			}
@@ -41,15 +132,49 @@ func flagProblems(name, value string) []string {
 	case "--register-with-taints":
 		for t := range strings.SplitSeq(value, ",") {
 			if _, err := parseTaint(t); err != nil && t != "" {
-				said = append(said, err.Error())
+				add(err.Error())
 			}
 		}
-	case "--max-pods":
-		if n, err := strconv.Atoi(value); err != nil || n < 1 {
-			said = append(said, strconv.Quote(value)+" must be a number")
+	case "--max-pods", "--pods-per-core":
+		if n, err := strconv.Atoi(value); err != nil || n < 0 || n < 1 && name == "--max-pods" {
+			add(strconv.Quote(value) + " must be a number")
 		}
+	case "--image-gc-high-threshold", "--image-gc-low-threshold":
+		if n, err := strconv.Atoi(value); err != nil || n < 0 || n > 100 {
+			add(strconv.Quote(value) + " must be a number from 0 to 100")
+		}
+	case "--eviction-hard", "--eviction-soft":
+		eachPair(value, "<", evictionProblem, add)
+	case "--eviction-minimum-reclaim":
+		eachPair(value, "=", evictionProblem, add)
+	case "--eviction-soft-grace-period":
+		eachPair(value, "=", gracePeriodProblem, add)
+	case "--kube-reserved", "--system-reserved":
+		eachPair(value, "=", reservedProblem, add)
 	}
 	return said
+}
+
+// eachPair checks the members of a list such as a=b,c=d.
+func eachPair(list, separator string, wrong func(name, value string) string, add func(string)) {
+	for pair := range strings.SplitSeq(list, ",") {
+		name, value, found := strings.Cut(pair, separator)
+		switch {
+		case pair == "":
+		case !found:
+			add(fmt.Sprintf("%q must be name%svalue", pair, separator))
+		default:
+			add(wrong(strings.TrimSpace(name), strings.TrimSpace(value)))
+		}
+	}
+}
+
+// durationProblem says what is wrong with a duration such as 1m30s.
+func durationProblem(value string) string {
+	if _, err := time.ParseDuration(value); err != nil {
+		return fmt.Sprintf("%q must be a duration such as 30s or 1m30s", value)
+	}
+	return ""
 }
 
 // labelProblems says what is wrong with a label that a node gives itself.

@@ -3,6 +3,7 @@ package userdata
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -43,8 +44,14 @@ func renderKarpenter(n Node, carried Family) ([]byte, error) {
 		return nil, err
 	}
 	discovery := []map[string]any{{"tags": map[string]string{"karpenter.sh/discovery": n.Cluster.Name}}}
+	storage := ""
+	if n.LocalStorage.Strategy == nodeconfig.RAID0 {
+		storage = nodeconfig.RAID0
+	}
 	type spec struct {
 		AMIFamily string              `yaml:"amiFamily"`
+		Kubelet   map[string]any      `yaml:"kubelet,omitempty"`
+		Storage   string              `yaml:"instanceStorePolicy,omitempty"`
 		AMIs      []map[string]string `yaml:"amiSelectorTerms"`
 		Role      string              `yaml:"role"`
 		Subnets   []map[string]any    `yaml:"subnetSelectorTerms"`
@@ -57,15 +64,57 @@ func renderKarpenter(n Node, carried Family) ([]byte, error) {
 		Metadata   map[string]string `yaml:"metadata"`
 		Spec       spec              `yaml:"spec"`
 	}{"karpenter.k8s.aws/v1", "EC2NodeClass", map[string]string{"name": "eksnode"}, spec{
-		AMIFamily: "Custom", AMIs: []map[string]string{{"id": n.AMI}}, Role: n.Role,
+		AMIFamily: "Custom", Kubelet: n.karpenterKubelet(), Storage: storage, AMIs: []map[string]string{{"id": n.AMI}}, Role: n.Role,
 		Subnets: discovery, Groups: discovery, UserData: literal(string(userData)),
 	}})
 	return []byte(text), err
 }
 
+// karpenterFields are the fields of an EC2NodeClass' spec.kubelet: Karpenter
+// computes with them how many pods fit on a node
+// (https://karpenter.sh/docs/concepts/nodeclasses/#speckubelet).
+func karpenterFields() []string {
+	return []string{
+		"clusterDNS", "cpuCFSQuota", "evictionHard", "evictionMaxPodGracePeriod", "evictionSoft", "evictionSoftGracePeriod",
+		"imageGCHighThresholdPercent", "imageGCLowThresholdPercent", "kubeReserved", "maxPods", "podsPerCore", "systemReserved",
+	}
+}
+
+// karpenterKubelet are the kubelet's settings that Karpenter takes.
+func (n Node) karpenterKubelet() map[string]any {
+	settings := n.kubeletSettings()
+	maps.DeleteFunc(settings, func(name string, _ any) bool { return !slices.Contains(karpenterFields(), name) })
+	return settings
+}
+
 // literal is a text that YAML shows line by line.
 func literal(text string) *yaml.Node {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.LiteralStyle, Value: text}
+}
+
+// eksctlOverride is the bootstrap command that eksctl puts into a MIME part: a
+// NodeConfig or a script. Before are the commands that eksctl runs before.
+func (n Node) eksctlOverride(carried Family) (override string, before []string, err error) {
+	if err := n.without("eksctl has none for "+carried.ID, "nodeConfigs", "parts"); err != nil {
+		return "", nil, err
+	}
+	if !carried.cloudInit {
+		if err := n.without("eksctl has none for "+carried.ID, "post", "bootstrap", "settings"); err != nil {
+			return "", nil, err
+		}
+		override, err = toYAML(n.nodeConfig())
+		return override, n.Pre, err
+	}
+	if err := n.withoutBootstrapSh(); err != nil {
+		return "", nil, err
+	}
+	first, before := inlined(n.Pre)
+	last, others := inlined(n.Post)
+	if len(others) > 0 {
+		return "", nil, errors.New("post: eksctl runs no script with #! after the machine joined; leave #! out")
+	}
+	override, err = n.bootstrapText(first, last)
+	return override, before, err
 }
 
 func renderEksctl(n Node, carried Family) ([]byte, error) {
@@ -79,23 +128,16 @@ func renderEksctl(n Node, carried Family) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	userData, err := carried.render(n, Family{})
+	override, before, err := n.eksctlOverride(carried)
 	if err != nil {
 		return nil, err
-	}
-	// eksctl makes the MIME itself, of a NodeConfig or a script.
-	inner := (&checker{report: &Report{}}).parts(string(userData))
-	if !nodeconfig.IsMIME(string(userData)) {
-		if userData, err = renderAL2(n, Family{}); err != nil {
-			return nil, err
-		}
-		inner = (&checker{report: &Report{}}).parts(string(userData))
 	}
 	type group struct {
 		Name     string     `yaml:"name"`
 		AMI      string     `yaml:"ami"`
 		Family   string     `yaml:"amiFamily"`
 		Type     string     `yaml:"instanceType,omitempty"`
+		Before   []string   `yaml:"preBootstrapCommands,omitempty"`
 		Override *yaml.Node `yaml:"overrideBootstrapCommand"`
 	}
 	text, err := toYAML(struct {
@@ -105,7 +147,7 @@ func renderEksctl(n Node, carried Family) ([]byte, error) {
 		Groups     []group           `yaml:"nodeGroups"`
 	}{"eksctl.io/v1alpha5", "ClusterConfig", map[string]string{"name": n.Cluster.Name, "region": n.Region}, []group{{
 		Name: "eksnode", AMI: n.AMI, Family: carried.eksctl, Type: n.InstanceType,
-		Override: literal(strings.TrimRight(inner[0].Text, "\n") + "\n"),
+		Before: before, Override: literal(strings.TrimRight(override, "\n") + "\n"),
 	}}})
 	return []byte(text), err
 }
@@ -174,17 +216,14 @@ func (c *checker) carried(field string, n *yaml.Node, cluster, joins bool) []str
 		c.fail(n.Line, field, "it looks like user data of no family")
 		return nil
 	}
-	before := n.Line - 1
-	if n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
-		before = n.Line
-	}
 	if len(n.Value) > maxUserData {
 		c.fail(n.Line, field, "it has %d bytes, and EC2 takes at most %d", len(n.Value), maxUserData)
 	}
-	inner := &checker{report: &Report{}, before: before, clusterElsewhere: cluster, joinsElsewhere: joins}
+	inner := &checker{report: &Report{}, at: c.scalar(n), clusterElsewhere: cluster, joinsElsewhere: joins}
 	f.check(inner, n.Value)
 	c.report.Problems = append(c.report.Problems, inner.report.Problems...)
 	c.report.Cluster = inner.report.Cluster
+	c.maxPods = append(c.maxPods, inner.maxPods...)
 	return inner.taints
 }
 
@@ -205,7 +244,31 @@ func checkKarpenter(c *checker, text string) {
 			c.fail(spec.Line, "spec.role", "is missing; Karpenter refuses a class without role and instanceProfile")
 		}
 		c.misspelt(spec, "spec.", classFields())
+		c.karpenterClassKubelet(child(spec, "kubelet"))
 		c.karpenterUserData(spec)
+	}
+}
+
+// karpenterClassKubelet checks an EC2NodeClass' spec.kubelet.
+func (c *checker) karpenterClassKubelet(n *yaml.Node) {
+	if n == nil {
+		return
+	}
+	if n.Kind != yaml.MappingNode {
+		c.fail(n.Line, "spec.kubelet", "must be an object, not %s", kindOfNode(n))
+		return
+	}
+	known := &yaml.Node{Kind: yaml.MappingNode, Line: n.Line}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if name := n.Content[i]; !slices.Contains(karpenterFields(), name.Value) {
+			c.fail(name.Line, "spec.kubelet."+name.Value, "unknown field; %s", nearest(name.Value, karpenterFields()))
+			continue
+		}
+		known.Content = append(known.Content, n.Content[i], n.Content[i+1])
+	}
+	c.kubeletConfig("spec.kubelet", known)
+	if pods := child(n, "maxPods"); pods != nil {
+		c.maxPods = []string{pods.Value}
 	}
 }
 
@@ -245,7 +308,11 @@ func (c *checker) karpenterUserData(spec *yaml.Node) {
 	case !custom:
 		c.warn(userData.Line, "spec.userData", "Karpenter merges it with its own unless amiFamily is Custom")
 	}
+	before := len(c.maxPods)
 	taints := c.carried("spec.userData", userData, !custom, !custom)
+	if n := len(c.maxPods); before > 0 && n > before && c.maxPods[n-1] != c.maxPods[0] {
+		c.warn(userData.Line, "spec.userData", "the node takes %s pods, and spec.kubelet.maxPods is %s: Karpenter places pods by the latter", c.maxPods[n-1], c.maxPods[0])
+	}
 	if custom && !slices.Contains(taints, unregistered) {
 		c.fail(userData.Line, "spec.userData", "the node does not register with the taint %s, and Karpenter 1.0 and newer never takes it up", unregistered)
 	}

@@ -1,13 +1,18 @@
-// Package userdata writes and checks the user data that tells an instance which
-// EKS cluster it joins, in the form of every family of images. It asks nobody:
-// what it needs to know of a cluster is handed in.
+// Package userdata writes and checks the user data with which an instance joins
+// an EKS cluster, in the form of every family of images. The package calls no
+// API: the caller passes the cluster's data.
 package userdata
 
 import (
+	"bytes"
+	"crypto/x509"
 	"encoding/base64"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"maps"
+	"math"
+	"mime"
 	"net/netip"
 	"reflect"
 	"regexp"
@@ -21,41 +26,79 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 )
 
-// Node describes what user data tells a machine, whatever its family.
+// Node describes a machine for user data of any family.
 type Node struct {
 	Cluster Cluster `json:"cluster"`
-	// Labels and Taints are those the node registers itself with.
+	// Labels are those that the node registers with.
 	Labels map[string]string `json:"labels,omitempty"`
 	// Taints have kubectl's form: key=value:Effect or key:Effect.
 	Taints []string `json:"taints,omitempty"`
-	// MaxPods limits the node's pods; 0 leaves it to the machine.
+	// MaxPods is the maximum number of pods on the node; 0 means the machine
+	// computes the maximum.
 	MaxPods int `json:"maxPods,omitempty"`
+	// MaxPodsExpression computes the maximum of pods on the machine, in CEL. Only
+	// NodeConfig has it.
+	MaxPodsExpression string `json:"maxPodsExpression,omitempty"`
 	// KubeletArgs are further flags of the kubelet, each as --name=value.
 	KubeletArgs []string `json:"kubeletArgs,omitempty"`
-	// AMI and Role are the image's id and the node role's name. Only the forms
-	// that Karpenter and eksctl read need them.
+	// Kubelet are fields of KubeletConfiguration. Families without it take those
+	// that the kubelet has a flag for, or Bottlerocket a setting.
+	Kubelet map[string]any `json:"kubelet,omitempty"`
+
+	// Pre and Post are shell scripts that run before and after the machine
+	// joins, each with or without #!.
+	Pre  []string `json:"pre,omitempty"`
+	Post []string `json:"post,omitempty"`
+	// Parts are further MIME parts, for cloud-init.
+	Parts []Part `json:"parts,omitempty"`
+	// NodeConfigs are further NodeConfigs, merged before the one that is written,
+	// which wins.
+	NodeConfigs []map[string]any `json:"nodeConfigs,omitempty"`
+
+	// LocalStorage is the use of the instance store.
+	LocalStorage LocalStorage `json:"localStorage,omitzero"`
+	// FeatureGates are NodeConfig's.
+	FeatureGates map[string]bool `json:"featureGates,omitempty"`
+	// Containerd is containerd's configuration.
+	Containerd Containerd `json:"containerd,omitzero"`
+	// Environment are variables by systemd service; "default" is for all services.
+	Environment map[string]map[string]string `json:"environment,omitempty"`
+	// Proxy is the proxy for all services.
+	Proxy Proxy `json:"proxy,omitzero"`
+	// Network is the resolution of names.
+	Network Network `json:"network,omitzero"`
+	// Bootstrap are further flags of bootstrap.sh, by their names without --.
+	Bootstrap map[string]string `json:"bootstrap,omitempty"`
+	// Settings are further settings of Bottlerocket, without the word settings.
+	Settings map[string]any `json:"settings,omitempty"`
+
+	// AMI and Role are the AMI ID and the name of the node role, for Karpenter and
+	// eksctl.
 	AMI  string `json:"ami,omitempty"`
 	Role string `json:"role,omitempty"`
-	// InstanceType is what eksctl starts; empty leaves it to eksctl.
+	// InstanceType is the type that eksctl starts; empty means eksctl's default.
 	InstanceType string `json:"instanceType,omitempty"`
-	// Region is the cluster's; eksctl needs it.
+	// Region is the cluster's region, for eksctl.
 	Region string `json:"region,omitempty"`
 }
 
-// Cluster is what a node has to know of its cluster: what DescribeCluster tells.
+// Cluster is the part of DescribeCluster that a node needs.
 type Cluster struct {
 	Name     string `json:"name"`
 	Endpoint string `json:"endpoint"`
-	// CA is the certificate authority in base64, as DescribeCluster gives it.
+	// CA is the certificate authority in base64, as DescribeCluster returns it.
 	CA string `json:"certificateAuthority"`
 	// CIDR is the network of the cluster's services.
 	CIDR string `json:"cidr"`
+	// DNSAddresses are the addresses of the cluster's DNS; empty means the tenth
+	// address of CIDR.
+	DNSAddresses []string `json:"dns,omitempty"`
 	// Outpost is the id of a local cluster on an Outpost; empty for all others.
 	Outpost string `json:"outpost,omitempty"`
 }
 
-// ParseNode reads a description in YAML or JSON. A field it does not know is an
-// error that names it, its line and the fields that there are.
+// ParseNode reads a description in YAML or JSON. An unknown field is an error
+// with the field, its line and the known fields.
 func ParseNode(text []byte) (Node, error) {
 	var n Node
 	var document yamlv3.Node
@@ -68,7 +111,40 @@ func ParseNode(text []byte) (Node, error) {
 		said := strings.NewReplacer("error unmarshaling JSON: while decoding JSON: json: ", "", "error converting YAML to JSON: yaml: ", "").Replace(err.Error())
 		return Node{}, fmt.Errorf("reading the description: %s", said)
 	}
+	n.Kubelet, _ = integers(n.Kubelet).(map[string]any)
+	n.Settings, _ = integers(n.Settings).(map[string]any)
+	n.Containerd.BaseRuntimeSpec, _ = integers(n.Containerd.BaseRuntimeSpec).(map[string]any)
+	for i, config := range n.NodeConfigs {
+		n.NodeConfigs[i], _ = integers(config).(map[string]any)
+	}
 	return n, nil
+}
+
+// integers makes integers of the numbers without fraction, which JSON has as
+// floating-point numbers.
+func integers(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		if v == nil {
+			return v
+		}
+		out := map[string]any{}
+		for name, inner := range v {
+			out[name] = integers(inner)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, inner := range v {
+			out[i] = integers(inner)
+		}
+		return out
+	case float64:
+		if v == math.Trunc(v) && math.Abs(v) < 1<<53 {
+			return int64(v)
+		}
+	}
+	return value
 }
 
 // knownFields looks for fields that a type does not have.
@@ -104,7 +180,7 @@ var (
 	kubeletArg = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^--[a-z][a-z0-9-]*(=[^\r\n\x00]*)?$`) })
 )
 
-// Validate says everything that is wrong with the description, joined.
+// Validate returns everything that is wrong with the description, joined.
 func (n Node) Validate() error {
 	var errs []error
 	add := func(field, format string, args ...any) {
@@ -125,15 +201,66 @@ func (n Node) Validate() error {
 		if !kubeletArg().MatchString(arg) {
 			add("kubeletArgs", "%q must be --name or --name=value", arg)
 		}
-		name, value, _ := strings.Cut(arg, "=")
-		for _, said := range flagProblems(name, value) {
-			add("kubeletArgs", "%s: %s", name, said)
+		for _, flag := range nodeconfig.Split(arg) {
+			name, value, _ := strings.Cut(flag, "=")
+			for _, said := range flagProblems(name, value) {
+				add("kubeletArgs", "%s: %s", name, said)
+			}
 		}
 	}
+	n.contradictions(add)
+	n.validateMore(add)
 	if n.MaxPods < 0 || n.MaxPods > 1000 {
 		add("maxPods", "%d must be from 0 to 1000", n.MaxPods)
 	}
 	return errors.Join(errs...)
+}
+
+// validateMore checks what only some families take.
+func (n Node) validateMore(add func(field, format string, args ...any)) {
+	if len(n.Kubelet) > 0 {
+		var document yamlv3.Node
+		if err := document.Encode(n.Kubelet); err != nil {
+			add("kubelet", "%v", err)
+			return
+		}
+		c := &checker{report: &Report{}}
+		c.kubeletConfig("kubelet", &document)
+		for _, p := range c.report.Problems {
+			add(p.Field, "%s", p.Text)
+		}
+	}
+	for i, p := range n.Parts {
+		if media, _, err := mime.ParseMediaType(p.ContentType); err != nil || !slices.Contains(knownMedia(), media) {
+			add(fmt.Sprintf("parts[%d].contentType", i), "%q is no type that cloud-init or a first boot reads", p.ContentType)
+		}
+	}
+	for _, service := range sortedNames(n.Environment) {
+		for _, name := range sortedNames(n.Environment[service]) {
+			value := n.Environment[service][name]
+			if !assignment().MatchString(name + "=") {
+				add("environment."+service+"."+name, "%q is no variable's name", name)
+			}
+			if err := nodeconfig.CheckLine(value); err != nil {
+				add("environment."+service+"."+name, "the value %v", err)
+			}
+		}
+	}
+	proxy := map[string]string{"HTTP_PROXY": n.Proxy.HTTP, "HTTPS_PROXY": n.Proxy.HTTPS, "NO_PROXY": strings.Join(n.Proxy.None, ",")}
+	for _, name := range sortedNames(proxy) {
+		value := proxy[name]
+		if other := n.Environment[nodeconfig.DefaultEnvironment][name]; value != "" && other != "" && other != value {
+			add("proxy", "%s %s contradicts environment.default.%s %s", name, value, name, other)
+		}
+		if err := nodeconfig.CheckLine(value); err != nil {
+			add("proxy", "the value %v", err)
+		}
+	}
+	for _, address := range n.Cluster.DNSAddresses {
+		if _, err := netip.ParseAddr(address); err != nil {
+			add("cluster.dns", "%q is no address", address)
+		}
+	}
 }
 
 func (c Cluster) validate(add func(field, format string, args ...any)) {
@@ -145,6 +272,8 @@ func (c Cluster) validate(add func(field, format string, args ...any)) {
 	}
 	if ca, err := base64.StdEncoding.DecodeString(c.CA); err != nil || len(ca) == 0 {
 		add("cluster.certificateAuthority", "it must be base64, as DescribeCluster gives it")
+	} else if said, fails := certificates(ca); fails {
+		add("cluster.certificateAuthority", "%s", said)
 	}
 	if _, err := netip.ParsePrefix(c.CIDR); err != nil {
 		add("cluster.cidr", "%q is no network such as 10.100.0.0/16 or fd00:1234::/108", c.CIDR)
@@ -154,10 +283,45 @@ func (c Cluster) validate(add func(field, format string, args ...any)) {
 	}
 }
 
-// IPv6 says whether the services' network is of version 6.
+// certificates says what is wrong with a certificate authority: fails is true if
+// no client can use it.
+func certificates(ca []byte) (said string, fails bool) {
+	block, _ := pem.Decode(ca)
+	if block == nil || block.Type != "CERTIFICATE" {
+		if bytes.Contains(ca, []byte("-----BEGIN CERTIFICATE-----")) {
+			return "the PEM certificate is damaged", false
+		}
+		return "it holds no PEM certificate; use certificateAuthority.data of `aws eks describe-cluster` as it is", true
+	}
+	if _, err := x509.ParseCertificate(block.Bytes); err != nil {
+		return "the certificate cannot be read: " + err.Error(), false
+	}
+	return "", false
+}
+
+// authority checks a certificate authority.
+func (c *checker) authority(line int, field string, ca []byte) {
+	switch said, fails := certificates(ca); {
+	case said == "":
+	case fails:
+		c.fail(line, field, "%s", said)
+	default:
+		c.warn(line, field, "%s", said)
+	}
+}
+
+// IPv6 reports whether the services' network is an IPv6 network.
 func (c Cluster) IPv6() bool {
 	prefix, err := netip.ParsePrefix(c.CIDR)
 	return err == nil && prefix.Addr().Is6()
+}
+
+// dns are the addresses of the cluster's DNS.
+func (c Cluster) dns() []string {
+	if len(c.DNSAddresses) > 0 {
+		return c.DNSAddresses
+	}
+	return []string{c.DNS()}
 }
 
 // DNS is the tenth address of the services' network, where EKS puts the

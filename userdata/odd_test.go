@@ -24,8 +24,8 @@ const (
 	powersEnd = "\n</powershell>\n"
 )
 
-// merges is what Karpenter's classes are told, and config an eksctl file up to a
-// node group's image.
+// merges is the warning about an EC2NodeClass with user data, and config is an
+// eksctl file up to a node group's image.
 const (
 	merges = "spec.userData: Karpenter merges it with its own unless amiFamily is Custom"
 	config = "kind: ClusterConfig\nmetadata: {name: c, region: r}\nnodeGroups:\n- name: a\n  ami: ami-0123456789abcdef0\n"
@@ -39,7 +39,7 @@ func nodeadm(word, config string) string {
 
 func said(t *testing.T, text, family string) string {
 	t.Helper()
-	r, err := Check([]byte(text), family)
+	r, err := Check([]byte(withAuthority(text)), family)
 	if err != nil {
 		return "error: " + err.Error()
 	}
@@ -77,15 +77,15 @@ func TestOddInputs(t *testing.T) {
 		"CRLF in TOML":           {strings.ReplaceAll(toml3+"max-pods = 'x'\n", "\n", "\r\n"), "5: settings.kubernetes.max-pods: it must be a number, not text"},
 		"CRLF in NodeConfig":     {strings.ReplaceAll(multi(nodePart), "\n", "\r\n"), ""},
 		"CRLF in a cloud-config": {"#cloud-config\r\nruncmd:\r\n- /etc/eks/bootstrap.sh a --x y\r\n", "3: --x: it is unknown"},
-		"CRLF in a part":         {strings.ReplaceAll(multi("Content-Type: text/x-shellscript\n\n#!/bin/sh\n/etc/eks/bootstrap.sh c --nope x\n"), "\n", "\r\n"), "7: warning: its lines end as Windows' do; cloud-init mends that, and whoever else runs the script does not|8: --nope: it is unknown"},
+		"CRLF in a part":         {strings.ReplaceAll(multi("Content-Type: text/x-shellscript\n\n#!/bin/sh\n/etc/eks/bootstrap.sh c --nope x\n"), "\n", "\r\n"), "7: warning: the lines end with CR LF; cloud-init corrects that, other programs that run the script do not|8: --nope: it is unknown"},
 		"CRLF on Windows":        {strings.ReplaceAll(powers+"`\n -Nope x"+powersEnd, "\n", "\r\n"), "3: -Nope: Start-EKSBootstrap.ps1 takes no such parameter; known are EKSClusterName, KubeletExtraArgs, KubeProxyExtraArgs, Endpoint, APIServerEndpoint, Base64ClusterCA, DNSClusterIP, ServiceCIDR, ExcludedSnatCIDRs, ContainerRuntime"},
 		// MIME.
 		"eksctl's boundary":          {"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=//\n\n--//\n" + nodePart + "\n--//--\n", ""},
 		"a boundary within the text": {multi("Content-Type: text/x-shellscript\n\n#!/bin/sh\n# --X\n echo --X--\n/etc/eks/bootstrap.sh c --nope x\n"), "10: --nope: it is unknown"},
 		"parts within a part":        {multi("Content-Type: multipart/mixed; boundary=Y\n\n--Y\n" + nodePart + "  kubelte: {}\n--Y--\n"), "14: spec.kubelte: unknown field; did you mean kubelet?"},
-		"a type that nobody reads":   {multi("Content-Type: application/node.eks.aw\n\n"+head, nodePart), "5: warning: Content-Type: nobody reads parts of the type application/node.eks.aw; did you mean application/node.eks.aws?"},
-		"a boothook":                 {multi("Content-Type: text/cloud-boothook\n\n#cloud-boothook\necho\n", "Content-Type: text/x-shellscript\n\n#!/bin/sh\n/etc/eks/bootstrap.sh c\n"), ""},
-		"a part in base64":           {multi("Content-Type: text/x-shellscript\nContent-Transfer-Encoding: base64\n\n" + base64.StdEncoding.EncodeToString([]byte("#!/bin/sh\n/etc/eks/bootstrap.sh c --nope x\n")) + "\n"), "9: --nope: it is unknown"},
+		"a type that nobody reads":   {multi("Content-Type: application/node.eks.aw\n\n"+head, nodePart), "5: warning: Content-Type: nothing reads parts of the type application/node.eks.aw; did you mean application/node.eks.aws?"},
+		"a boothook":                 {multi("Content-Type: text/cloud-boothook\n\n#cloud-boothook\n#!/bin/sh\necho\n", "Content-Type: text/x-shellscript\n\n#!/bin/sh\n/etc/eks/bootstrap.sh c\n"), ""},
+		"a part in base64":           {multi("Content-Type: text/x-shellscript\nContent-Transfer-Encoding: base64\n\n" + base64.StdEncoding.EncodeToString([]byte("#!/bin/sh\n/etc/eks/bootstrap.sh c --nope x\n")) + "\n"), "8: --nope: it is unknown (line 2 of the decoded text)"},
 		"a part without empty line":  {"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=X\n--X\nContent-Type: text/x-shellscript\n#!/bin/sh\n/etc/eks/bootstrap.sh c --nope x\n--X--\n", "6: --nope: it is unknown"},
 		"NodeConfig in the header":   {"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=X\n\n--X\nContent-Type: application/node.eks.aws\n" + head + whole + "--X--\n", "6: an empty line must stand between the part's Content-Type and its NodeConfig"},
 		"a spoilt ending":            {"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=X\n\n--X\nContent-Type: text/x-shellscript\n\n#!/bin/sh\n/etc/eks/bootstrap.sh c\n--X--\\\n", "9: --X-- ends the last part only on a line of its own"},
@@ -167,7 +167,9 @@ func TestOutposts(t *testing.T) {
 	assert.True(t, c.Spec.Cluster.Outpost())
 	assert.Equal(t, n.Cluster.Outpost, c.Spec.Cluster.ID)
 
-	a, err := arguments.Parse(n.bootstrapArguments())
+	args, err := n.bootstrapArguments()
+	require.NoError(t, err)
+	a, err := arguments.Parse(args)
 	require.NoError(t, err)
 	require.NoError(t, a.Validate())
 	assert.True(t, *a.Outpost)
@@ -197,17 +199,21 @@ func TestQuoting(t *testing.T) {
 	require.NoError(t, err)
 	parts := (&checker{report: &Report{}}).parts(string(text))
 	var words []string
-	commands, _ := readShell(parts[0].Text)
-	for _, w := range commands[1][1:] {
+	s, err := readShell(parts[0].Text, "bash")
+	require.NoError(t, err)
+	for _, w := range s.commands[1][1:] {
 		words = append(words, w.text)
 	}
-	assert.Equal(t, n.bootstrapArguments(), words)
+	args, err := n.bootstrapArguments()
+	require.NoError(t, err)
+	assert.Equal(t, args, words)
 
 	text, err = Render("windows", "", n)
 	require.NoError(t, err)
 	assert.Contains(t, string(text), `memory=''1Gi'' --image-gc-high-threshold="85" --max-pods=58'`)
 	var given string
-	for _, command := range powershellCommands(strings.TrimPrefix(string(text), windowsOpen)) {
+	commands, _ := powershellCommands(strings.TrimPrefix(string(text), windowsOpen))
+	for _, command := range commands {
 		for i, w := range command {
 			if w.text == "-KubeletExtraArgs" {
 				given = command[i+1].text

@@ -9,15 +9,14 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 )
 
-// Problem is one thing that is wrong with user data.
+// Problem is one problem of user data.
 type Problem struct {
-	// Line counts from 1 in the file that was checked; 0 stands for the file as
-	// a whole.
+	// Line counts from 1 in the file that was checked; 0 means the whole file.
 	Line int `json:"line,omitempty"`
 	// Field is the setting's path, a flag or a parameter; empty where it is none.
 	Field string `json:"field,omitempty"`
 	Text  string `json:"text"`
-	// Warning says that it would work, and is probably meant otherwise.
+	// Warning marks user data that works, but probably not as it is meant.
 	Warning bool `json:"warning,omitempty"`
 }
 
@@ -38,41 +37,68 @@ func (p Problem) String() string {
 
 // Report is what a check found.
 type Report struct {
-	// Family is the ID of the family that it was checked as.
+	// Family is the ID of the family that the user data was checked as.
 	Family string `json:"family"`
-	// Cluster is what the user data says of the cluster, as far as it does.
+	// Cluster holds the values of the cluster that the user data has.
 	Cluster  Cluster   `json:"cluster"`
 	Problems []Problem `json:"problems"`
 }
 
-// Failed says whether something is wrong, warnings aside.
+// Failed reports whether there is a problem that is not a warning.
 func (r Report) Failed() bool {
 	return slices.ContainsFunc(r.Problems, func(p Problem) bool { return !p.Warning })
 }
 
-// checker collects what is found in a part of a file.
+// checker collects the problems of a part of a file.
 type checker struct {
 	report *Report
-	// before is how many lines lie before the text that is looked at.
-	before int
+	// at is where the text that is checked is in the file.
+	at position
 	// taints are those that the node would register with.
 	taints []string
-	// clusterElsewhere says that a tool puts the cluster in, and joinsElsewhere
-	// that its own user data, which is merged with this, has the machine join.
+	// maxPods are the limits of the node's pods that the user data sets, in order.
+	maxPods []string
+	// clusterElsewhere says that a tool adds the cluster, and joinsElsewhere that
+	// the tool merges this user data with its own, which has the machine join.
 	clusterElsewhere, joinsElsewhere bool
 	// configs counts the NodeConfigs that were read.
 	configs int
+	// files are those that the user data writes, by path.
+	files map[string]*file
+	// depth is how many shells with -c are being followed.
+	depth int
+}
+
+// position is where a text is in the file.
+type position struct {
+	// before is the number of lines of the file before the text.
+	before int
+	// decoded says that the text was decoded or unpacked, so that all of it is at
+	// one line of the file; inner is the number of lines before it in the decoded
+	// text.
+	decoded bool
+	inner   int
+}
+
+// below is the position so many lines below.
+func (p position) below(lines int) position {
+	if p.decoded {
+		p.inner += lines
+	} else {
+		p.before += lines
+	}
+	return p
 }
 
 // maxProblems bounds how many problems are listed.
 const maxProblems = 200
 
 func (c *checker) fail(line int, field, format string, args ...any) {
-	c.add(Problem{Line: c.line(line), Field: field, Text: fmt.Sprintf(format, args...)})
+	c.add(Problem{Line: c.line(line), Field: field, Text: c.text(line, format, args...)})
 }
 
 func (c *checker) warn(line int, field, format string, args ...any) {
-	c.add(Problem{Line: c.line(line), Field: field, Text: fmt.Sprintf(format, args...), Warning: true})
+	c.add(Problem{Line: c.line(line), Field: field, Text: c.text(line, format, args...), Warning: true})
 }
 
 func (c *checker) add(p Problem) {
@@ -85,18 +111,36 @@ func (c *checker) add(p Problem) {
 	}
 }
 
+// line is a line's number in the file; 0 is the file as a whole.
 func (c *checker) line(line int) int {
-	if line == 0 {
+	switch {
+	case line == 0:
 		return 0
+	case c.at.decoded:
+		return c.at.before + 1
+	default:
+		return c.at.before + line
 	}
-	return c.before + line
 }
 
-// within looks at a text that begins after some lines of this one.
-func (c *checker) within(lines int, look func()) {
-	c.before += lines
+// text adds the line in a decoded text.
+func (c *checker) text(line int, format string, args ...any) string {
+	text := fmt.Sprintf(format, args...)
+	if c.at.decoded && line > 0 {
+		text += fmt.Sprintf(" (line %d of the decoded text)", c.at.inner+line)
+	}
+	return text
+}
+
+// within checks a text that begins after some lines of this one.
+func (c *checker) within(lines int, look func()) { c.in(c.at.below(lines), look) }
+
+// in checks a text at a position of the file.
+func (c *checker) in(at position, look func()) {
+	outer := c.at
+	c.at = at
 	look()
-	c.before -= lines
+	c.at = outer
 }
 
 // sort puts problems in the file's order.

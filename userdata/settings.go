@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -60,10 +61,6 @@ const separator = "\x00"
 
 // fail reports at a path's line, or the nearest ancestor's.
 func (s settings) fail(path []string, format string, args ...any) {
-	line := 0
-	for n := len(path); n > 0 && line == 0; n-- {
-		line = s.lines[strings.Join(path[:n], separator)]
-	}
 	var shown []string
 	for _, name := range path {
 		if strings.ContainsAny(name, ". ") {
@@ -71,7 +68,17 @@ func (s settings) fail(path []string, format string, args ...any) {
 		}
 		shown = append(shown, name)
 	}
-	s.checker.fail(line, strings.Join(shown, "."), format, args...)
+	s.checker.fail(s.lineOf(path), strings.Join(shown, "."), format, args...)
+}
+
+// lineOf is a path's line, or the nearest ancestor's.
+func (s settings) lineOf(path []string) int {
+	for n := len(path); n > 0; n-- {
+		if line := s.lines[strings.Join(path[:n], separator)]; line > 0 {
+			return line
+		}
+	}
+	return 0
 }
 
 func (s settings) walk(path []string, value any, at *setting) {
@@ -135,6 +142,10 @@ func (s settings) value(path []string, value any, takes string) {
 func (s settings) plain(path []string, value any, takes string) {
 	number, isNumber := value.(int64)
 	_, isBool := value.(bool)
+	if text, ok := value.(string); ok && takes == "percent" { // Bottlerocket takes both
+		parsed, err := strconv.ParseInt(text, 10, 64)
+		number, isNumber = parsed, err == nil
+	}
 	switch {
 	case takes == "bool" && !isBool:
 		s.fail(path, "it must be true or false, not %s", kindOf(value))
@@ -158,6 +169,13 @@ func (s settings) text(path []string, value any, takes string) {
 		return
 	}
 	switch takes {
+	case "eviction", "reserved", "duration":
+		wrong := map[string]func(name, value string) string{
+			"eviction": evictionProblem, "reserved": reservedProblem, "duration": func(_, value string) string { return durationProblem(value) },
+		}[takes]
+		if said := wrong(path[len(path)-1], text); said != "" {
+			s.fail(path, "%s", said)
+		}
 	case "text":
 		if strings.ContainsAny(text, "\r\n") && path[len(path)-1] != "motd" {
 			s.fail(path, "it must be on one line")
@@ -206,7 +224,7 @@ func kindOf(value any) string {
 func nearest(name string, known []string) string {
 	best, most := "", 0
 	for _, candidate := range known {
-		if n := alike(name, candidate); n > most {
+		if n := alike(name, candidate); n > most || n == most && n > 0 && len(candidate) < len(best) {
 			best, most = candidate, n
 		}
 	}

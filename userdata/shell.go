@@ -2,202 +2,310 @@ package userdata
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
 	"strings"
+	"sync"
+
+	"mvdan.cc/sh/v3/syntax"
 )
 
-// word is a word of a shell command.
+// word is a word of a command.
 type word struct {
 	text string
 	line int
-	// dynamic says that the shell puts something in: a variable or the output
-	// of a command.
+	// dynamic says that the shell computes a part of the word: a variable or the
+	// output of a command.
 	dynamic bool
-	// bytes are the text while it is read.
+	// blank says that the word is nothing but an escaped space at the end of a
+	// line.
+	blank bool
+	// bytes are the text while the word is read.
 	bytes []byte
 }
 
 // whole is a word that was read to its end.
-func (w *word) whole() word { return word{text: string(w.bytes), line: w.line, dynamic: w.dynamic} }
+func (w *word) whole() word {
+	return word{text: string(w.bytes), line: w.line, dynamic: w.dynamic, blank: w.blank}
+}
 
 // document is a here-document.
 type document struct {
 	text string
-	// before is how many lines of the script lie before it.
+	// before is the number of lines of the script before the text.
 	before int
-	// dynamic says that the shell puts something in.
+	// dynamic says that the shell computes a part of the text.
 	dynamic bool
+	// path is the file that the command writes the text to; empty if unknown.
+	path string
 }
 
-// readShell takes a shell script apart into its simple commands, and its
-// here-documents. It reads what user data is made of: quotes, continued lines,
-// comments and redirections; what a shell would compute it leaves as it is
-// written.
-func readShell(script string) ([][]word, []document) {
-	s := &shell{text: script, line: 1}
-	for s.i < len(s.text) {
-		s.next()
-	}
-	s.endCommand()
-	return s.all, s.documents
-}
+// The bounds of a script: the parser recurses, and each level of parentheses
+// takes some kilobytes of stack.
+const (
+	maxScript = 64 << 10 // bytes
+	maxOpen   = 4000     // opening parentheses, braces and backquotes
+)
 
-type shell struct {
-	text    string
-	i, line int
-
-	all     [][]word
-	command []word
-	current *word
-	// skip leaves the next word out: it is where output goes.
-	skip bool
-	// until is the word that ends a here-document which begins at the next line,
-	// and literal says that the shell puts nothing into it.
-	until   string
-	literal bool
-
-	documents []document
-}
-
-func (s *shell) next() {
-	ch := s.text[s.i]
-	switch {
-	case ch == '\\' && s.i+1 < len(s.text):
-		if s.text[s.i+1] == '\n' {
-			s.line++
-		} else {
-			s.add(s.text[s.i+1])
-		}
-		s.i += 2
-	case ch == '\'' || ch == '"':
-		s.quoted(ch)
-	case ch == '\n':
-		s.endCommand()
-		s.i++
-		s.line++
-		s.hereDocument()
-	case ch == ' ' || ch == '\t' || ch == '\r':
-		s.endWord()
-		s.i++
-	case ch == '#' && s.current == nil:
-		for s.i < len(s.text) && s.text[s.i] != '\n' {
-			s.i++
-		}
-	case strings.HasPrefix(s.text[s.i:], "<<"):
-		s.beginHere()
-	case ch == '>' || ch == '<':
-		s.redirection()
-	case ch == '&' && (s.i+1 < len(s.text) && s.text[s.i+1] == '>'):
-		s.i++
-	case strings.IndexByte(";&|()", ch) >= 0:
-		s.endCommand()
-		s.i++
+// shellVariants are the languages that a script is parsed as, in this order. A
+// script that only the second parses is worth a warning.
+func shellVariants(program string) []syntax.LangVariant {
+	switch program {
+	case "bash":
+		return []syntax.LangVariant{syntax.LangBash}
+	case "", "sh", "dash", "ash", "busybox":
+		return []syntax.LangVariant{syntax.LangPOSIX, syntax.LangBash}
+	case "ksh", "mksh":
+		return []syntax.LangVariant{syntax.LangMirBSDKorn}
 	default:
-		s.add(ch)
-		if ch == '$' || ch == '`' {
-			s.current.dynamic = true
+		return nil
+	}
+}
+
+// interpreter is the name of the program in the first line of a script, such as
+// bash; empty for a script without #!.
+func interpreter(script string) string {
+	line, _, _ := strings.Cut(script, "\n")
+	line, found := strings.CutPrefix(strings.TrimRight(line, "\r"), "#!")
+	if !found {
+		return ""
+	}
+	words := strings.Fields(line)
+	if len(words) > 1 && path.Base(words[0]) == "env" {
+		words = slices.DeleteFunc(words[1:], func(w string) bool { return strings.HasPrefix(w, "-") || strings.Contains(w, "=") })
+	}
+	if len(words) == 0 {
+		return ""
+	}
+	return path.Base(words[0])
+}
+
+// shellError is a mistake that keeps a shell from running a script.
+type shellError struct {
+	line int
+	text string
+}
+
+func (e shellError) Error() string { return e.text }
+
+// shell is a script that was parsed.
+type shell struct {
+	commands  [][]word
+	documents []document
+	// warnings are about a script that runs, but perhaps not as it is meant.
+	warnings []shellError
+
+	script string
+	// values are variables that the script sets exactly once, to a literal text.
+	// The value of all others is "".
+	values map[string]string
+}
+
+// readShell parses a script and returns its simple commands and its
+// here-documents, in order. The program decides the language.
+func readShell(script, program string) (*shell, error) {
+	switch {
+	case len(script) > maxScript:
+		return nil, shellError{1, "the script has more than 64 KiB; download a part of the script from elsewhere"}
+	case strings.Count(script, "(")+strings.Count(script, "{")+strings.Count(script, "`") > maxOpen:
+		return nil, shellError{1, "the script has too many parentheses"}
+	}
+	s := &shell{script: script, values: map[string]string{}}
+	file, first := parseShell(script, program)
+	if end := unclosed().FindStringSubmatch(fmt.Sprint(first)); end != nil { // shells take all the rest for the document
+		s.warnings = append(s.warnings, mistake(first))
+		s.script = strings.TrimSuffix(script, "\n") + "\n" + end[1] + "\n"
+		file, first = parseShell(s.script, program)
+	}
+	switch {
+	case file == nil:
+		return nil, mistake(first)
+	case first != nil:
+		m := mistake(first)
+		m.text = "only bash knows this, and /bin/sh is another shell on some systems: " + m.text + "; begin the script with #!/bin/bash"
+		s.warnings = append(s.warnings, m)
+	}
+	syntax.Walk(file, s.assignment)
+	syntax.Walk(file, s.statement)
+	return s, nil
+}
+
+var unclosed = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("unclosed here-document `(.*)`") })
+
+// parseShell parses a script as the first of its languages that knows all of the
+// script. The error is the first language's.
+func parseShell(script, program string) (*syntax.File, error) {
+	var first error
+	for _, variant := range shellVariants(program) {
+		file, err := syntax.NewParser(syntax.Variant(variant)).Parse(strings.NewReader(script), "")
+		if err == nil {
+			return file, first
 		}
-		s.i++
+		if first == nil {
+			first = err
+		}
+	}
+	return nil, first
+}
+
+// mistake is an error of the parser with its line.
+func mistake(err error) shellError {
+	var p syntax.ParseError
+	var l syntax.LangError
+	switch {
+	case errors.As(err, &p):
+		return shellError{int(p.Pos.Line()), p.Text}
+	case errors.As(err, &l):
+		at := int(l.Pos.Line())
+		l.Pos = syntax.Pos{}
+		return shellError{at, strings.TrimLeft(strings.TrimPrefix(l.Error(), l.Pos.String()), ": ")}
+	default:
+		return shellError{1, err.Error()}
 	}
 }
 
-func (s *shell) add(ch byte) {
-	s.open()
-	s.current.bytes = append(s.current.bytes, ch)
+// assignment notes a variable's value.
+func (s *shell) assignment(n syntax.Node) bool {
+	a, ok := n.(*syntax.Assign)
+	if !ok || a.Name == nil || a.Naked {
+		return true
+	}
+	name := a.Name.Value
+	_, twice := s.values[name]
+	s.values[name] = ""
+	if a.Value != nil && !a.Append && a.Index == nil && !twice {
+		if w := s.word(a.Value); !w.dynamic {
+			s.values[name] = w.text
+		}
+	}
+	return true
 }
 
-func (s *shell) open() {
-	if s.current == nil {
-		s.current = &word{line: s.line}
+// statement collects a command and the here-documents of a statement.
+func (s *shell) statement(n syntax.Node) bool {
+	st, ok := n.(*syntax.Stmt)
+	if !ok {
+		return true
+	}
+	var command []word
+	if call, ok := st.Cmd.(*syntax.CallExpr); ok {
+		for _, w := range call.Args {
+			command = append(command, s.word(w))
+		}
+		if len(command) > 0 {
+			s.commands = append(s.commands, command)
+		}
+	}
+	s.here(st, command)
+	return true
+}
+
+// here collects the here-documents of a statement.
+func (s *shell) here(st *syntax.Stmt, command []word) {
+	to := ""
+	for _, r := range st.Redirs {
+		if op := r.Op.String(); op == ">" || op == ">>" || op == ">|" {
+			to = s.word(r.Word).text
+		}
+	}
+	if len(command) > 1 && path.Base(command[0].text) == "tee" {
+		to = command[len(command)-1].text
+	}
+	if len(command) > 2 && command[0].text == "sudo" && path.Base(command[1].text) == "tee" {
+		to = command[len(command)-1].text
+	}
+	for _, r := range st.Redirs {
+		if r.Hdoc == nil {
+			continue
+		}
+		from, end := r.Hdoc.Pos(), r.Hdoc.End()
+		text := s.script[min(int(from.Offset()), len(s.script)):min(int(end.Offset()), len(s.script))]
+		if r.Op == syntax.DashHdoc {
+			text = noTabs(text)
+		}
+		if body, last := text[:strings.LastIndex(text, "\n")+1], text[strings.LastIndex(text, "\n")+1:]; last == s.word(r.Word).text {
+			text = body
+		}
+		literal := slices.ContainsFunc(r.Word.Parts, func(p syntax.WordPart) bool {
+			l, plain := p.(*syntax.Lit)
+			return !plain || strings.Contains(l.Value, `\`)
+		})
+		s.documents = append(s.documents, document{
+			text: text, before: int(from.Line()) - 1, path: to,
+			dynamic: !literal && strings.ContainsAny(text, "$`"),
+		})
 	}
 }
 
-func (s *shell) endWord() {
-	if s.current != nil && !s.skip {
-		s.command = append(s.command, s.current.whole())
+// noTabs is a text without the tabs at the begin of its lines.
+func noTabs(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = strings.TrimLeft(line, "\t")
 	}
-	if s.current != nil {
-		s.skip = false
-	}
-	s.current = nil
+	return strings.Join(lines, "\n")
 }
 
-func (s *shell) endCommand() {
-	s.endWord()
-	if len(s.command) > 0 {
-		s.all = append(s.all, s.command)
+// word reads a word as the shell does before it expands variables.
+func (s *shell) word(w *syntax.Word) word {
+	read := word{line: int(w.Pos().Line())}
+	for _, part := range w.Parts {
+		s.part(&read, part, false)
 	}
-	s.command, s.skip = nil, false
+	whole := read.whole()
+	end := min(int(w.End().Offset()), len(s.script))
+	whole.blank = strings.TrimLeft(whole.text, " \t") == "" && s.script[min(int(w.Pos().Offset()), end):end] == `\`+whole.text &&
+		strings.HasPrefix(strings.TrimLeft(s.script[end:], " \t"), "\n")
+	return whole
 }
 
-func (s *shell) quoted(quote byte) {
-	s.open()
-	s.i++
-	for s.i < len(s.text) && s.text[s.i] != quote {
-		ch := s.text[s.i]
-		if quote == '"' && ch == '\\' && s.i+1 < len(s.text) && strings.IndexByte("\"\\$`\n", s.text[s.i+1]) >= 0 {
-			s.i++
-			if ch = s.text[s.i]; ch == '\n' {
-				s.line++
-				s.i++
+func (s *shell) part(w *word, part syntax.WordPart, quoted bool) {
+	switch p := part.(type) {
+	case *syntax.Lit:
+		w.bytes = append(w.bytes, unescape(p.Value, quoted)...)
+	case *syntax.SglQuoted:
+		w.bytes = append(w.bytes, p.Value...)
+		w.dynamic = w.dynamic || p.Dollar && strings.Contains(p.Value, `\`)
+	case *syntax.DblQuoted:
+		for _, inner := range p.Parts {
+			s.part(w, inner, true)
+		}
+	default:
+		value, known := s.value(part, quoted)
+		w.dynamic = w.dynamic || !known
+		w.bytes = append(w.bytes, value...)
+	}
+}
+
+// value is the value of a variable, or what the script says there.
+func (s *shell) value(part syntax.WordPart, quoted bool) (value string, known bool) {
+	p, ok := part.(*syntax.ParamExp)
+	if ok && p.Param != nil && p.Exp == nil && p.Index == nil && p.Slice == nil && p.Repl == nil && !p.Excl && !p.Length && !p.Width {
+		// Without quotes, the shell splits a value at its spaces.
+		if value = s.values[p.Param.Value]; value != "" && (quoted || !strings.ContainsAny(value, " \t\n*?[")) {
+			return value, true
+		}
+	}
+	from, end := min(int(part.Pos().Offset()), len(s.script)), min(int(part.End().Offset()), len(s.script))
+	return s.script[from:max(from, end)], false
+}
+
+// unescape removes the backslashes that a shell removes.
+func unescape(text string, quoted bool) []byte {
+	var out bytes.Buffer
+	for i := 0; i < len(text); i++ {
+		if text[i] == '\\' && i+1 < len(text) && (!quoted || strings.IndexByte("\"\\$`\n", text[i+1]) >= 0) {
+			i++
+			if text[i] == '\n' {
 				continue
 			}
-		} else if quote == '"' && (ch == '$' || ch == '`') {
-			s.current.dynamic = true
 		}
-		if ch == '\n' {
-			s.line++
-		}
-		s.current.bytes = append(s.current.bytes, ch)
-		s.i++
+		out.WriteByte(text[i])
 	}
-	s.i++
-}
-
-func (s *shell) redirection() {
-	if s.current != nil && len(bytes.Trim(s.current.bytes, "0123456789")) == 0 {
-		s.current = nil // the number of what is redirected
-	}
-	s.endWord()
-	for s.i < len(s.text) && strings.IndexByte("<>&|", s.text[s.i]) >= 0 {
-		s.i++
-	}
-	s.skip = true
-}
-
-func (s *shell) beginHere() {
-	s.endWord()
-	s.i += 2
-	rest := strings.TrimLeft(strings.TrimPrefix(s.text[s.i:], "-"), " ")
-	end := strings.IndexAny(rest, " \t\r\n;|&>")
-	if end < 0 {
-		end = len(rest)
-	}
-	s.literal = strings.ContainsAny(rest[:end], `'"\`)
-	s.until = strings.Trim(rest[:end], `'"\`)
-	s.i = len(s.text) - len(rest) + end
-}
-
-// hereDocument reads the lines of a here-document.
-func (s *shell) hereDocument() {
-	if s.until == "" {
-		return
-	}
-	begin, end := s.i, len(s.text)
-	d := document{before: s.line - 1}
-	for s.i < len(s.text) {
-		line, _, _ := strings.Cut(s.text[s.i:], "\n")
-		at := s.i
-		s.i = min(s.i+len(line)+1, len(s.text))
-		s.line++
-		if strings.TrimSpace(line) == s.until {
-			end = at
-			break
-		}
-	}
-	d.text = s.text[begin:end]
-	d.dynamic = !s.literal && strings.ContainsAny(d.text, "$`")
-	s.documents = append(s.documents, d)
-	s.until = ""
+	return out.Bytes()
 }
 
 // quote makes one word of a text, for a shell.

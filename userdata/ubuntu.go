@@ -1,6 +1,7 @@
 package userdata
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,14 +14,53 @@ import (
 const cloudHeader = "#cloud-config"
 
 func renderUbuntu(n Node, _ Family) ([]byte, error) {
-	text, err := toYAML(struct {
-		Commands [][]string `yaml:"runcmd"`
-	}{[][]string{append([]string{bootstrapScript}, n.bootstrapArguments()...)}})
-	return []byte(cloudHeader + "\n" + text), err
+	if err := n.withoutBootstrapSh(); err != nil {
+		return nil, err
+	}
+	args, err := n.bootstrapArguments()
+	if err != nil {
+		return nil, err
+	}
+	type file struct {
+		Path        string     `yaml:"path"`
+		Content     *yaml.Node `yaml:"content"`
+		Permissions string     `yaml:"permissions,omitempty"`
+	}
+	var document struct {
+		Files    []file `yaml:"write_files,omitempty"`
+		Commands []any  `yaml:"runcmd"`
+	}
+	files, commands := n.files()
+	for _, f := range files {
+		document.Files = append(document.Files, file{Path: f.path, Content: literal(f.text)})
+	}
+	script := func(name string, texts []string) {
+		for i, part := range scripts(texts) {
+			f := file{fmt.Sprintf("/var/lib/eksnode/%s-%d.sh", name, i+1), literal(part.Content), "0700"}
+			document.Files = append(document.Files, f)
+			document.Commands = append(document.Commands, []string{f.Path})
+		}
+	}
+	for _, c := range commands {
+		document.Commands = append(document.Commands, strings.Fields(c))
+	}
+	script("pre", n.Pre)
+	document.Commands = append(document.Commands, append([]string{bootstrapScript}, args...))
+	script("post", n.Post)
+	text, err := toYAML(document)
+	if text = cloudHeader + "\n" + text; err != nil || len(n.Parts) == 0 {
+		return []byte(text), err
+	}
+	return message(append(slices.Clone(n.Parts), Part{ContentType: cloudMedia, Content: text})...), nil
 }
 
 func isUbuntu(text string) bool {
-	return strings.HasPrefix(firstLine(text), cloudHeader) || hasPart(text, cloudMedia) && !hasPart(text, shellMedia)
+	switch mediaOf(strings.TrimPrefix(text, byteOrderMark)) {
+	case "", shellMedia:
+		return hasPart(text, cloudMedia, archiveMedia, jinjaMedia, includeMedia, onceMedia, boothookMedia) && !hasPart(text, shellMedia)
+	default:
+		return true
+	}
 }
 
 // cloudFields are the modules' keys that user data for nodes has
@@ -34,20 +74,7 @@ var cloudFields = sync.OnceValue(func() *regexp.Regexp {
 		`create_hostname_file|autoinstall|ubuntu_advantage|ubuntu_pro|ansible|landscape|lxd|salt_minion|puppet|chef|mcollective|fan|drivers|authkey_hash)$`)
 })
 
-func checkUbuntu(c *checker, text string) {
-	called := 0
-	for _, p := range c.parts(text) {
-		c.within(p.Before, func() {
-			switch {
-			case p.Media == "" || p.Media == cloudMedia:
-				called += c.cloudConfig(p.Text, p.Media)
-			case p.Media == shellMedia:
-				called += c.script(p.Text)
-			}
-		})
-	}
-	c.calls(called)
-}
+func checkUbuntu(c *checker, text string) { checkAL2(c, text) }
 
 // cloudConfig checks a cloud-config and counts the calls of bootstrap.sh; where
 // it cannot be read, one is taken for granted.
@@ -60,31 +87,55 @@ func (c *checker) cloudConfig(text, media string) int {
 	}
 	var document yaml.Node
 	if err := yaml.Unmarshal([]byte(text), &document); err != nil {
-		c.lines(errorOf("reading the YAML: " + strings.TrimPrefix(err.Error(), "yaml: ")))
+		c.yamlError(err)
 		return 1
 	}
 	if len(document.Content) == 0 || document.Content[0].Kind != yaml.MappingNode {
 		c.fail(1, "", "a cloud-config is an object with fields such as runcmd")
 		return 0
 	}
-	c.duplicates(document.Content[0])
-	called := 0
 	top := document.Content[0]
+	c.duplicates(top)
+	if files := child(top, "write_files"); files != nil {
+		c.writeFiles(files)
+	}
+	called := 0
 	for i := 0; i+1 < len(top.Content); i += 2 {
 		key, value := top.Content[i], top.Content[i+1]
 		if !cloudFields().MatchString(key.Value) {
 			c.fail(key.Line, key.Value, "unknown field; cloud-init passes over it")
 		}
-		if key.Value != "runcmd" && key.Value != "bootcmd" {
+		if key.Value == "runcmd" || key.Value == "bootcmd" {
+			called += c.cloudCommands(key.Value, value)
+		}
+	}
+	return called + c.nodeConfigFiles()
+}
+
+// cloudCommands checks runcmd or bootcmd. cloud-init makes one script of them.
+func (c *checker) cloudCommands(field string, list *yaml.Node) int {
+	if list.Kind != yaml.SequenceNode {
+		c.fail(list.Line, field, "it must be a list of commands")
+		return 0
+	}
+	var whole strings.Builder
+	single := true
+	for _, command := range list.Content {
+		if command.Kind != yaml.ScalarNode {
+			whole.WriteString(":\n")
 			continue
 		}
-		if value.Kind != yaml.SequenceNode {
-			c.fail(value.Line, key.Value, "it must be a list of commands")
-			continue
+		whole.WriteString(command.Value + "\n")
+		if _, err := readShell(command.Value, "sh"); err != nil {
+			single = false
 		}
-		for _, command := range value.Content {
-			called += c.cloudCommand(key.Value, command)
-		}
+	}
+	if _, err := readShell(whole.String(), "sh"); err == nil && !single { // a command goes on in the next entry
+		return mentions(whole.String())
+	}
+	called := 0
+	for _, command := range list.Content {
+		called += c.cloudCommand(field, command)
 	}
 	return called
 }
@@ -98,12 +149,8 @@ func (e errorOf) Error() string { return string(e) }
 func (c *checker) cloudCommand(field string, n *yaml.Node) int {
 	switch n.Kind {
 	case yaml.ScalarNode:
-		before := n.Line - 1
-		if n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
-			before = n.Line // the text begins on the line after | or >
-		}
 		called := 0
-		c.within(before, func() { called = c.script(n.Value) })
+		c.in(c.scalar(n), func() { called = c.shell(n.Value, "sh") })
 		return called
 	case yaml.SequenceNode:
 		var words []word
@@ -114,12 +161,14 @@ func (c *checker) cloudCommand(field string, n *yaml.Node) int {
 			}
 			words = append(words, word{text: w.Value, line: w.Line})
 		}
-		i := slices.IndexFunc(words, isBootstrap)
-		if i < 0 || i > 0 && !runsOthers(words[0].text) {
+		switch {
+		case len(words) == 0:
 			return 0
+		case joinsOtherwise(words):
+			return 1
+		default:
+			return c.command(words)
 		}
-		c.bootstrap(words[i].line, words[i+1:])
-		return 1
 	default:
 		c.fail(n.Line, field, "a command must be text or a list")
 		return 0

@@ -3,9 +3,11 @@ package userdata
 import (
 	"errors"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 )
@@ -26,23 +28,47 @@ func renderWindows(n Node, _ Family) ([]byte, error) {
 	case n.Cluster.Outpost != "":
 		return nil, errors.New("cluster.outpost: EKS has no Windows nodes on Outposts")
 	}
-	flags := n.kubeletFlags()
-	if n.MaxPods > 0 {
-		flags = append(flags, "--max-pods="+strconv.Itoa(n.MaxPods))
+	if err := n.without("Windows nodes have none", "maxPodsExpression", "nodeConfigs", "featureGates", "containerd", "parts", "bootstrap", "settings",
+		"localStorage", "network"); err != nil {
+		return nil, err
 	}
-	lines := []string{
-		windowsOpen,
-		`& "$env:ProgramFiles\Amazon\EKS\` + windowsScript + "\" `",
-		"  -EKSClusterName " + powershell(n.Cluster.Name) + " `",
-		"  -APIServerEndpoint " + powershell(n.Cluster.Endpoint) + " `",
-		"  -Base64ClusterCA " + powershell(n.Cluster.CA) + " `",
-		"  -DNSClusterIP " + powershell(n.Cluster.DNS()) + " `",
-		"  -ServiceCIDR " + powershell(n.Cluster.CIDR) + " `",
+	if len(n.Cluster.dns()) > 1 {
+		return nil, errors.New("cluster.dns: Start-EKSBootstrap.ps1 takes one address")
 	}
+	config, err := n.kubeletConfigFlags()
+	if err != nil {
+		return nil, err
+	}
+	flags := append(n.kubeletFlags(), config...)
+	lines := []string{windowsOpen}
+	environment := n.environment()
+	for _, service := range sortedNames(environment) {
+		if service != nodeconfig.DefaultEnvironment {
+			return nil, errors.New("environment." + service + ": on Windows, only default has an effect")
+		}
+		for _, name := range sortedNames(environment[service]) {
+			lines = append(lines, "[Environment]::SetEnvironmentVariable("+powershell(name)+", "+powershell(environment[service][name])+", 'Machine')")
+		}
+	}
+	for _, text := range n.Pre {
+		lines = append(lines, strings.TrimRight(text, "\n"))
+	}
+	lines = append(lines,
+		`& "$env:ProgramFiles\Amazon\EKS\`+windowsScript+"\" `",
+		"  -EKSClusterName "+powershell(n.Cluster.Name)+" `",
+		"  -APIServerEndpoint "+powershell(n.Cluster.Endpoint)+" `",
+		"  -Base64ClusterCA "+powershell(n.Cluster.CA)+" `",
+		"  -DNSClusterIP "+powershell(n.Cluster.dns()[0])+" `",
+		"  -ServiceCIDR "+powershell(n.Cluster.CIDR)+" `",
+	)
 	if len(flags) > 0 {
 		lines = append(lines, "  -KubeletExtraArgs "+powershell(strings.Join(flags, " "))+" `")
 	}
-	lines = append(lines, "  3>&1 4>&1 5>&1 6>&1", windowsClose)
+	lines = append(lines, "  3>&1 4>&1 5>&1 6>&1")
+	for _, text := range n.Post {
+		lines = append(lines, strings.TrimRight(text, "\n"))
+	}
+	lines = append(lines, windowsClose)
 	return []byte(strings.Join(lines, "\n") + "\n"), nil
 }
 
@@ -77,7 +103,10 @@ func windowsParameters() []string {
 func checkWindows(c *checker, text string) {
 	lower := lowerASCII(text)
 	begin := strings.Index(lower, windowsOpen)
-	if begin < 0 {
+	switch {
+	case begin < 0 && c.joinsElsewhere: // the tool adds the tags
+		text, lower, begin = windowsOpen+text+windowsClose, windowsOpen+lower+windowsClose, 0
+	case begin < 0:
 		c.fail(1, "", "it must begin with %s", windowsOpen)
 		return
 	}
@@ -90,7 +119,12 @@ func checkWindows(c *checker, text string) {
 	}
 	called := false
 	c.within(before, func() {
-		for _, command := range powershellCommands(text[begin : begin+end]) {
+		commands, open := powershellCommands(text[begin : begin+end])
+		if open > 0 {
+			c.fail(open, "", "a quote is not closed, so PowerShell does not run the script")
+		}
+		for _, command := range commands {
+			c.continuedPowerShell(command)
 			if callsBootstrap(command) {
 				called = true
 				c.windowsCall(command)
@@ -99,6 +133,22 @@ func checkWindows(c *checker, text string) {
 	})
 	if !called && !c.joinsElsewhere {
 		c.fail(0, "", "nothing calls %s, so the machine joins no cluster", windowsScript)
+	}
+}
+
+var parameterLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^-[A-Za-z]{2,}$`) })
+
+// continuedPowerShell reports a command that continues a line whose backquote
+// has no effect.
+func (c *checker) continuedPowerShell(command []word) {
+	for _, w := range command {
+		if w.blank {
+			c.fail(w.line, "", "a space follows the ` at the end of the line, so the command ends here; remove the space")
+			return
+		}
+	}
+	if parameterLine().MatchString(command[0].text) {
+		c.fail(command[0].line, "", "%s begins a command of its own; the line before must end in `", command[0].text)
 	}
 }
 
@@ -181,9 +231,11 @@ func (c *checker) windowsValues(line int, given map[string]word) {
 		return ""
 	})
 	check("Base64ClusterCA", func(v string) string {
-		if ca, err := nodeconfig.Unbase64(v); err != nil || len(ca) == 0 {
+		ca, err := nodeconfig.Unbase64(v)
+		if err != nil || len(ca) == 0 {
 			return "it is not base64"
 		}
+		c.authority(given["Base64ClusterCA"].line, "-Base64ClusterCA", ca)
 		return ""
 	})
 	check("DNSClusterIP", func(v string) string {
@@ -214,15 +266,15 @@ func (c *checker) windowsValues(line int, given map[string]word) {
 		return given[name].text
 	}
 	c.report.Cluster = Cluster{Name: value("EKSClusterName"), Endpoint: value("APIServerEndpoint"), CA: value("Base64ClusterCA"), CIDR: value("ServiceCIDR")}
-	extra := strings.Fields(value("KubeletExtraArgs"))
-	c.kubeletFlagValues(given["KubeletExtraArgs"].line, "-KubeletExtraArgs", extra)
+	extra := nodeconfig.Split(value("KubeletExtraArgs"))
+	c.kubeletArguments(given["KubeletExtraArgs"].line, "-KubeletExtraArgs", extra)
 	c.taints = append(c.taints, taintsOfFlags(extra)...)
 }
 
 // powershellCommands takes a script apart into commands, as far as user data
-// needs it: quotes, continued lines and comments.
-func powershellCommands(script string) [][]word {
-	var all [][]word
+// needs it: quotes, continued lines and comments. Open is the line of a quote
+// that nothing closes; 0 for none.
+func powershellCommands(script string) (all [][]word, open int) {
 	var command []word
 	var current *word
 	line := 1
@@ -248,6 +300,16 @@ func powershellCommands(script string) [][]word {
 	for i := 0; i < len(script); i++ {
 		ch := script[i]
 		switch {
+		case skipped(script[i:]) > 0:
+			n := skipped(script[i:])
+			if ch == '@' {
+				if current == nil {
+					current = &word{line: line}
+				}
+				current.dynamic = true // a here-string
+			}
+			line += strings.Count(script[i:i+n], "\n")
+			i += n - 1
 		case ch == '`' && i+1 < len(script):
 			i++
 			if script[i] == '\r' && i+1 < len(script) {
@@ -258,12 +320,16 @@ func powershellCommands(script string) [][]word {
 				endWord()
 			} else {
 				put(script[i])
+				current.blank = len(current.bytes) == 1 && (script[i] == ' ' || script[i] == '\t') && strings.HasPrefix(strings.TrimLeft(script[i:], " \t\r"), "\n")
 			}
 		case ch == '\'' || ch == '"':
 			if current == nil {
 				current = &word{line: line}
 			}
-			i = powershellQuoted(script, i, current, &line)
+			from := line
+			if i = powershellQuoted(script, i, current, &line); i >= len(script) {
+				open = from
+			}
 		case ch == '\n' || ch == ';':
 			endCommand()
 			if ch == '\n' {
@@ -284,7 +350,25 @@ func powershellCommands(script string) [][]word {
 		}
 	}
 	endCommand()
-	return all
+	return all, open
+}
+
+// skipped is the length of the here-string or the comment that a text begins
+// with; 0 for neither.
+func skipped(text string) int {
+	if strings.HasPrefix(text, "<#") {
+		if end := strings.Index(text, "#>"); end > 0 {
+			return end + 2
+		}
+		return len(text)
+	}
+	if rest, found := strings.CutPrefix(strings.Replace(text[:min(len(text), 4)], "\r", "", 1), "@"); !found || len(rest) < 2 || rest[1] != '\n' || rest[0] != '\'' && rest[0] != '"' {
+		return 0
+	}
+	if end := strings.Index(text, "\n"+text[1:2]+"@"); end > 0 {
+		return end + 3
+	}
+	return len(text)
 }
 
 // powershellQuoted reads a text in quotes into a word and says where it ends.

@@ -39,16 +39,21 @@ type Arguments struct {
 	// PauseAccount is the AWS account of the registry of the pause image, and
 	// PauseVersion the image's tag.
 	PauseAccount, PauseVersion string
+	// PauseImage is the pause image without its tag, when it is not EKS's.
+	PauseImage string
 	// LocalDisks is raid0, raid10, mount or empty.
 	LocalDisks string
 	// MountBPF asks for a bpf file system at /sys/fs/bpf.
 	MountBPF bool
-	// Warnings are about what was given and has no effect.
+	// Warnings are about settings without effect, or with another effect than
+	// their text says.
 	Warnings []string
+	// Variables are the environment variables that set something.
+	Variables []string
 }
 
-// ErrHelp says that help was asked for.
-var ErrHelp = errors.New("help was asked for")
+// ErrHelp says that the call has --help.
+var ErrHelp = errors.New("the call has --help")
 
 // New returns the arguments of a call without flags.
 func New() *Arguments {
@@ -56,14 +61,81 @@ func New() *Arguments {
 }
 
 // Parse reads the command line after the program's name. Each flag takes its
-// value as the next argument, as in the shell script, or after an equals sign.
-// Every mistake is named at once; what the script silently took for a cluster's
-// name or passed over is a mistake here.
+// value as the next argument, as in the shell script, or after an equals sign;
+// an empty value is the default. Every mistake is named at once, also those with
+// which the script would join.
 func Parse(args []string) (*Arguments, error) {
-	a := New()
-	var errs []error
-	var positional []string
-	given := map[string]string{}
+	a, problems, err := read(args, nil)
+	if err != nil {
+		return nil, err
+	}
+	return a, errors.Join(problems...)
+}
+
+// Read reads a call as Amazon Linux 2's script does: getenv has the settings for
+// which no flag is given, and a mistake that the script passes over is a warning.
+func Read(args []string, getenv func(string) string) (*Arguments, error) {
+	a, problems, err := read(args, getenv)
+	if err != nil {
+		return nil, err
+	}
+	var fatal []error
+	for _, p := range problems {
+		var h harmless
+		if !errors.As(p, &h) {
+			fatal = append(fatal, p)
+			continue
+		}
+		a.Warnings = append(a.Warnings, p.Error()+"; "+h.instead)
+	}
+	return a, errors.Join(fatal...)
+}
+
+// read returns what is wrong as problems. Its error is ErrHelp or nil.
+func read(args []string, getenv func(string) string) (a *Arguments, problems []error, err error) {
+	a = New()
+	c, err := scan(a, args)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, name := range c.order {
+		f, _ := find(name)
+		if value := c.values[name]; value != "" {
+			if err := f.set(a, value); err != nil {
+				c.problems = append(c.problems, fmt.Errorf("%s %q: %w", name, value, err))
+			}
+		}
+	}
+	for _, f := range flags() {
+		if _, given := c.values[f.name]; given || getenv == nil {
+			continue
+		}
+		value := getenv(f.variable)
+		if value == "" {
+			continue
+		}
+		a.Variables = append(a.Variables, f.variable)
+		if err := f.set(a, value); err != nil {
+			c.problems = append(c.problems, fmt.Errorf("the environment variable %s=%q: %w", f.variable, value, err))
+		}
+	}
+	return a, append(c.problems, a.positional(c.positional, c.doubtful)...), nil
+}
+
+// call is a command line in its parts.
+type call struct {
+	// values are the flags' last values, and order the flags in the order in
+	// which they were given.
+	values map[string]string
+	order  []string
+	// positional are the arguments outside of flags, and doubtful those that may
+	// be the values of unknown flags.
+	positional, doubtful []string
+	problems             []error
+}
+
+func scan(a *Arguments, args []string) (*call, error) {
+	c := &call{values: map[string]string{}}
 	for len(args) > 0 {
 		arg := args[0]
 		args = args[1:]
@@ -71,49 +143,58 @@ func Parse(args []string) (*Arguments, error) {
 			return nil, ErrHelp
 		}
 		if !strings.HasPrefix(arg, "-") || arg == "-" {
-			positional = append(positional, arg)
+			c.positional = append(c.positional, arg)
 			continue
 		}
 		name, value, attached := strings.Cut(arg, "=")
 		f, known := find(name)
 		if !known {
-			errs = append(errs, fmt.Errorf("unknown flag %s%s", nodeconfig.Printable(name), suggestion(name)))
-			// The value of an unknown flag is no cluster's name.
-			if !attached && len(args) > 1 && !strings.HasPrefix(args[0], "-") {
+			c.problems = append(c.problems, harmless{fmt.Errorf("unknown flag %s%s", nodeconfig.Printable(name), suggestion(name)), "the flag is ignored"})
+			if !attached && len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+				c.doubtful = append(c.doubtful, args[0])
 				args = args[1:]
 			}
 			continue
 		}
 		if !attached {
 			if len(args) == 0 {
-				errs = append(errs, fmt.Errorf("%s needs a value: %s", f.name, f.help))
+				c.problems = append(c.problems, fmt.Errorf("%s needs a value: %s", f.name, f.help))
 				continue
 			}
 			value, args = args[0], args[1:]
 		}
-		if earlier, twice := given[f.name]; twice && earlier != value {
+		earlier, twice := c.values[f.name]
+		if twice && earlier != value {
 			a.Warnings = append(a.Warnings, f.name+" is given twice; the later counts")
 		}
-		given[f.name] = value
-		if err := f.set(a, value); err != nil {
-			errs = append(errs, fmt.Errorf("%s %q: %w", f.name, value, err))
+		if !twice {
+			c.order = append(c.order, f.name)
 		}
+		c.values[f.name] = value
 	}
-	return a, errors.Join(append(errs, a.positional(positional)...)...)
+	return c, nil
 }
 
-func (a *Arguments) positional(names []string) []error {
-	var errs []error
-	names = slices.DeleteFunc(names, func(s string) bool { return strings.TrimSpace(s) == "" })
+// positional takes the first name for the cluster's. Only where there is no
+// other, that is the argument after an unknown flag.
+func (a *Arguments) positional(names, doubtful []string) []error {
+	var problems []error
+	blank := func(s string) bool { return strings.TrimSpace(s) == "" }
+	names, doubtful = slices.DeleteFunc(names, blank), slices.DeleteFunc(doubtful, blank)
+	if len(names) == 0 && len(doubtful) > 0 {
+		names = doubtful[:1]
+	}
 	if len(names) == 0 {
 		return []error{errors.New("the cluster's name is missing")}
 	}
 	a.Cluster = names[0]
 	for _, n := range names[1:] {
-		errs = append(errs, fmt.Errorf("%q does not belong here: the cluster's name is already %q; put a value with spaces in quotes", n, a.Cluster))
+		problems = append(problems, harmless{
+			fmt.Errorf("%q does not belong here: the cluster's name is already %q; put a value with spaces in quotes", n, a.Cluster), "the argument is ignored",
+		})
 	}
-	return errs
+	return problems
 }
 
-// Describe says whether DescribeCluster has to be asked.
+// Describe says whether the call needs DescribeCluster.
 func (a *Arguments) Describe() bool { return a.Endpoint == "" || a.CA == "" }

@@ -154,8 +154,128 @@ func TestTheUsageNamesEveryFlag(t *testing.T) {
 	text := Usage("bootstrap.sh")
 	assert.True(t, strings.HasPrefix(text, "usage: bootstrap.sh [flags] CLUSTER\n"))
 	assert.True(t, slices.IsSortedFunc(flags(), func(a, b flag) int { return strings.Compare(a.name, b.name) }))
+	assert.Len(t, flags(), 20, "Amazon Linux 2's script has 19 flags, and one setting that only the environment has")
 	for _, f := range flags() {
 		assert.Contains(t, text, "  "+f.name+" ")
+		assert.Contains(t, text, "  "+f.variable+" ")
+	}
+}
+
+// The names are those of Amazon Linux 2's last bootstrap.sh: each is assigned
+// in its loop over the flags, or read with ${NAME:-default}.
+func TestEverySettingComesFromTheEnvironment(t *testing.T) {
+	environment := map[string]string{
+		"APISERVER_ENDPOINT": "https://a.example", "B64_CLUSTER_CA": "Y2E=", "API_RETRY_ATTEMPTS": "5", "CLUSTER_ID": "id-1",
+		"ENABLE_LOCAL_OUTPOST": "true", "CONTAINER_RUNTIME": "containerd", "DOCKER_CONFIG_JSON": "{}", "ENABLE_DOCKER_BRIDGE": "true",
+		"CONTAINERD_CONFIG_FILE": "/tmp/c.toml", "DNS_CLUSTER_IP": "10.0.0.10,10.0.0.11", "SERVICE_IPV4_CIDR": "10.0.0.0/16",
+		"SERVICE_IPV6_CIDR": "fd00::/108", "IP_FAMILY": "IPv6", "KUBELET_EXTRA_ARGS": "--node-labels=a=b --v=3", "LOCAL_DISKS": "raid10",
+		"MOUNT_BPF_FS": "false", "USE_MAX_PODS": "false", "PAUSE_CONTAINER_ACCOUNT": "123456789012", "PAUSE_CONTAINER_VERSION": "3.10",
+		"PAUSE_CONTAINER_IMAGE": "registry.example/pause", "CLUSTER_NAME": "of-no-effect",
+	}
+	a, err := Read([]string{"my-cluster"}, func(name string) string { return environment[name] })
+	require.NoError(t, err)
+	require.NoError(t, a.Validate())
+	yes := true
+	assert.Equal(t, &Arguments{
+		Cluster: "my-cluster", Endpoint: "https://a.example", CA: "Y2E=", RetryAttempts: 5, ClusterID: "id-1", Outpost: &yes,
+		DNS: []string{"10.0.0.10", "10.0.0.11"}, ServiceIPv4CIDR: "10.0.0.0/16", ServiceIPv6CIDR: "fd00::/108", IPFamily: "ipv6",
+		KubeletExtraArgs: "--node-labels=a=b --v=3", ContainerdConfigFile: "/tmp/c.toml",
+		PauseAccount: "123456789012", PauseVersion: "3.10", PauseImage: "registry.example/pause", LocalDisks: "raid10",
+		Warnings: []string{
+			"--docker-config-json has no effect: containerd is the only container runtime",
+			"--enable-docker-bridge has no effect: containerd is the only container runtime",
+		},
+		Variables: []string{
+			"PAUSE_CONTAINER_IMAGE", "APISERVER_ENDPOINT", "API_RETRY_ATTEMPTS", "B64_CLUSTER_CA", "CLUSTER_ID", "CONTAINER_RUNTIME", "CONTAINERD_CONFIG_FILE", "DNS_CLUSTER_IP",
+			"DOCKER_CONFIG_JSON", "ENABLE_DOCKER_BRIDGE", "ENABLE_LOCAL_OUTPOST", "IP_FAMILY", "KUBELET_EXTRA_ARGS", "LOCAL_DISKS", "MOUNT_BPF_FS",
+			"PAUSE_CONTAINER_ACCOUNT", "PAUSE_CONTAINER_VERSION", "SERVICE_IPV4_CIDR", "SERVICE_IPV6_CIDR", "USE_MAX_PODS",
+		},
+	}, a)
+}
+
+// As ${NAME:-default} has it: a flag assigns its variable, also to nothing, and
+// nothing is the default.
+func TestFlagsWinOverTheEnvironment(t *testing.T) {
+	for name, c := range map[string]struct {
+		args        []string
+		environment map[string]string
+		want        func(*Arguments)
+	}{
+		"a flag": {
+			[]string{"c", "--use-max-pods", "true", "--kubelet-extra-args=--v=2"}, map[string]string{"USE_MAX_PODS": "false", "KUBELET_EXTRA_ARGS": "--v=9"},
+			func(a *Arguments) { a.KubeletExtraArgs = "--v=2" },
+		},
+		"an empty flag": {
+			[]string{"c", "--use-max-pods", "", "--pause-container-version", "", "--kubelet-extra-args", ""},
+			map[string]string{"USE_MAX_PODS": "false", "PAUSE_CONTAINER_VERSION": "3.1", "KUBELET_EXTRA_ARGS": "--v=9"}, func(*Arguments) {},
+		},
+		"empty variables": {
+			[]string{"c"}, map[string]string{"USE_MAX_PODS": "", "API_RETRY_ATTEMPTS": "", "MOUNT_BPF_FS": "", "ENABLE_LOCAL_OUTPOST": ""}, func(*Arguments) {},
+		},
+		"the other": {
+			[]string{"c", "--use-max-pods", "true"}, map[string]string{"USE_MAX_PODS": "false", "DNS_CLUSTER_IP": "10.1.0.10"},
+			func(a *Arguments) { a.DNS, a.Variables = []string{"10.1.0.10"}, []string{"DNS_CLUSTER_IP"} },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, err := Read(c.args, func(name string) string { return c.environment[name] })
+			require.NoError(t, err)
+			want := New()
+			want.Cluster = "c"
+			c.want(want)
+			assert.Equal(t, want, a)
+		})
+	}
+}
+
+// The script passes over what it does not know, and compares booleans with true.
+func TestMistakesThatTheScriptPassesOverAreWarnings(t *testing.T) {
+	for name, c := range map[string]struct {
+		args        []string
+		environment map[string]string
+		want        []string
+	}{
+		"unknown":          {[]string{"c", "--kubelet-args", "x"}, nil, []string{"unknown flag --kubelet-args; did you mean --kubelet-extra-args?; the flag is ignored"}},
+		"short":            {[]string{"c", "-x"}, nil, []string{"unknown flag -x; the flag is ignored"}},
+		"before the name":  {[]string{"--nope", "x", "c"}, nil, []string{"unknown flag --nope; the flag is ignored"}},
+		"at the name":      {[]string{"--nope", "c", "--use-max-pods", "true"}, nil, []string{"unknown flag --nope; the flag is ignored"}},
+		"with its value":   {[]string{"--nope=x", "c"}, nil, []string{"unknown flag --nope; the flag is ignored"}},
+		"unquoted":         {[]string{"c", "--kubelet-extra-args", "--v=2", "--node-labels=a=b"}, nil, []string{"unknown flag --node-labels; the flag is ignored"}},
+		"a second name":    {[]string{"c", "d"}, nil, []string{`"d" does not belong here: the cluster's name is already "c"; put a value with spaces in quotes; the argument is ignored`}},
+		"no boolean":       {[]string{"c", "--use-max-pods", "no"}, nil, []string{`--use-max-pods "no": must be true or false; the value counts as false`}},
+		"no boolean there": {[]string{"c"}, map[string]string{"USE_MAX_PODS": "TRUE"}, []string{`the environment variable USE_MAX_PODS="TRUE": must be true or false; the value counts as false`}},
+		"no number":        {[]string{"c", "--aws-api-retry-attempts", "many"}, nil, []string{`--aws-api-retry-attempts "many": must be a number from 0 to 100; 3 attempts follow the first`}},
+		"lines":            {[]string{"c", "--kubelet-extra-args", "--v=2\n--node-ip=1.2.3.4"}, nil, []string{`--kubelet-extra-args "--v=2\n--node-ip=1.2.3.4": must be on one line; the lines are joined`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, err := Read(c.args, func(name string) string { return c.environment[name] })
+			require.NoError(t, err)
+			assert.Equal(t, "c", a.Cluster)
+			assert.Equal(t, c.want, a.Warnings)
+			require.NoError(t, a.Validate())
+		})
+	}
+}
+
+// systemd joins lines that end in a backslash, so the script's drop-in holds them.
+func TestContinuationLinesAreJoined(t *testing.T) {
+	a, err := Read([]string{"c", "--kubelet-extra-args", "--node-labels=a=b \\\n  --v=2"}, nil)
+	require.NoError(t, err)
+	assert.Empty(t, a.Warnings)
+	assert.Equal(t, "--node-labels=a=b    --v=2", a.KubeletExtraArgs)
+}
+
+// Each of these stops the script too.
+func TestMistakesThatStopTheScriptAreErrors(t *testing.T) {
+	for want, args := range map[string][]string{
+		"the cluster's name is missing":            {"--use-max-pods", "true", ""},
+		"--ip-family needs a value: ipv4 or ipv6":  {"c", "--ip-family"},
+		`--ip-family "ipv5": must be ipv4 or ipv6`: {"c", "--ip-family", "ipv5"},
+		`--container-runtime "dockerd": containerd is the only container runtime since Kubernetes 1.24`:                          {"c", "--container-runtime", "dockerd"},
+		"--local-disks \"raid5\": must be raid0, raid10 or mount\n--pause-container-account \"1\": an AWS account has 12 digits": {"c", "--local-disks", "raid5", "--pause-container-account", "1"},
+	} {
+		_, err := Read(args, func(string) string { return "" })
+		assert.EqualError(t, err, want)
 	}
 }
 
@@ -166,7 +286,11 @@ func FuzzParse(f *testing.F) {
 	f.Add("c\x00--dns-cluster-ip\x00fe80::1%a\nb\x00--apiserver-endpoint\x00https://a\u2028b")
 	f.Fuzz(func(t *testing.T, line string) {
 		args := strings.Split(line, "\x00")
+		lenient, lenientErr := Read(slices.Clone(args), func(string) string { return strings.TrimLeft(args[0], "c") })
 		a, err := Parse(slices.Clone(args))
+		if err == nil && lenientErr == nil {
+			assert.Equal(t, a.Cluster, lenient.Cluster)
+		}
 		if err != nil {
 			return
 		}

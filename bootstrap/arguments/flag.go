@@ -11,50 +11,56 @@ import (
 
 // flag is one row of the contract.
 type flag struct {
+	// name is empty for a setting that only the environment has.
 	name string
+	// variable is the environment variable with the same meaning.
+	variable string
 	// help is a phrase for the usage text.
 	help string
-	set  func(*Arguments, string) error
+	// set takes a value that is not empty.
+	set func(*Arguments, string) error
 }
 
 // flags is the contract's table. Source: amazon-eks-ami, bootstrap.sh of Amazon
 // Linux 2, before March 2026.
 func flags() []flag {
 	return []flag{
-		{"--apiserver-endpoint", "the API server's address; with --b64-cluster-ca, DescribeCluster is not called",
+		{"", "PAUSE_CONTAINER_IMAGE", "pause image without its tag (default eks/pause of the region's registry)",
+			func(a *Arguments, v string) error { a.PauseImage = v; return nil }},
+		{"--apiserver-endpoint", "APISERVER_ENDPOINT", "the API server's address; with --b64-cluster-ca, DescribeCluster is not called",
 			func(a *Arguments, v string) error { a.Endpoint = v; return nil }},
-		{"--aws-api-retry-attempts", "how often DescribeCluster is tried again (default 3)", setAttempts},
-		{"--b64-cluster-ca", "the cluster's certificate authority in base64",
+		{"--aws-api-retry-attempts", "API_RETRY_ATTEMPTS", "how often DescribeCluster is tried again (default 3)", setAttempts},
+		{"--b64-cluster-ca", "B64_CLUSTER_CA", "the cluster's certificate authority in base64",
 			func(a *Arguments, v string) error { a.CA = v; return nil }},
-		{"--cluster-id", "the id of a local cluster on an Outpost",
+		{"--cluster-id", "CLUSTER_ID", "the id of a local cluster on an Outpost",
 			func(a *Arguments, v string) error { a.ClusterID = v; return nil }},
-		{"--container-runtime", "containerd; nothing else works since Kubernetes 1.24", setRuntime},
-		{"--containerd-config-file", "a file that takes the place of containerd's template",
+		{"--container-runtime", "CONTAINER_RUNTIME", "containerd; nothing else works since Kubernetes 1.24", setRuntime},
+		{"--containerd-config-file", "CONTAINERD_CONFIG_FILE", "a file that takes the place of containerd's template",
 			func(a *Arguments, v string) error { a.ContainerdConfigFile = v; return nil }},
-		{"--dns-cluster-ip", "the cluster's DNS servers, separated by commas",
+		{"--dns-cluster-ip", "DNS_CLUSTER_IP", "the cluster's DNS servers, separated by commas",
 			func(a *Arguments, v string) error { a.DNS = split(v); return nil }},
-		{"--docker-config-json", "of no effect: there is no Docker", ignore("--docker-config-json")},
-		{"--enable-docker-bridge", "of no effect: there is no Docker", func(a *Arguments, v string) error {
+		{"--docker-config-json", "DOCKER_CONFIG_JSON", "of no effect: there is no Docker", ignore("--docker-config-json")},
+		{"--enable-docker-bridge", "ENABLE_DOCKER_BRIDGE", "of no effect: there is no Docker", func(a *Arguments, v string) error {
 			if v == "false" {
 				return nil
 			}
 			return ignore("--enable-docker-bridge")(a, v)
 		}},
-		{"--enable-local-outpost", "true or false: join a local cluster on an Outpost", setOutpost},
-		{"--ip-family", "ipv4 or ipv6", setFamily},
-		{"--kubelet-extra-args", "further arguments for the kubelet, such as labels and taints",
-			func(a *Arguments, v string) error { a.KubeletExtraArgs = strings.TrimSpace(v); return nil }},
-		{"--local-disks", "raid0, raid10 or mount: what becomes of the instance store's disks", setDisks},
-		{"--mount-bpf-fs", "true or false: mount a bpf file system at /sys/fs/bpf (default true)",
+		{"--enable-local-outpost", "ENABLE_LOCAL_OUTPOST", "true or false: join a local cluster on an Outpost", setOutpost},
+		{"--ip-family", "IP_FAMILY", "ipv4 or ipv6", setFamily},
+		{"--kubelet-extra-args", "KUBELET_EXTRA_ARGS", "further arguments for the kubelet, such as labels and taints",
+			setExtraArgs},
+		{"--local-disks", "LOCAL_DISKS", "raid0, raid10 or mount: what becomes of the instance store's disks", setDisks},
+		{"--mount-bpf-fs", "MOUNT_BPF_FS", "true or false: mount a bpf file system at /sys/fs/bpf (default true)",
 			func(a *Arguments, v string) error { return setBool(&a.MountBPF, v) }},
-		{"--pause-container-account", "the AWS account whose registry has the pause image", setAccount},
-		{"--pause-container-version", "the pause image's tag (default 3.5)",
+		{"--pause-container-account", "PAUSE_CONTAINER_ACCOUNT", "the AWS account whose registry has the pause image", setAccount},
+		{"--pause-container-version", "PAUSE_CONTAINER_VERSION", "the pause image's tag (default 3.5)",
 			func(a *Arguments, v string) error { a.PauseVersion = v; return nil }},
-		{"--service-ipv4-cidr", "the services' network; its tenth address is the cluster's DNS",
+		{"--service-ipv4-cidr", "SERVICE_IPV4_CIDR", "the services' network; its tenth address is the cluster's DNS",
 			func(a *Arguments, v string) error { a.ServiceIPv4CIDR = v; return nil }},
-		{"--service-ipv6-cidr", "the services' network of an IPv6 cluster; its tenth address is the cluster's DNS",
+		{"--service-ipv6-cidr", "SERVICE_IPV6_CIDR", "the services' network of an IPv6 cluster; its tenth address is the cluster's DNS",
 			func(a *Arguments, v string) error { a.ServiceIPv6CIDR = v; return nil }},
-		{"--use-max-pods", "true or false: limit pods to what the instance type has addresses for (default true)",
+		{"--use-max-pods", "USE_MAX_PODS", "true or false: limit pods to what the instance type has addresses for (default true)",
 			func(a *Arguments, v string) error { return setBool(&a.UseMaxPods, v) }},
 	}
 }
@@ -68,45 +74,71 @@ func find(name string) (flag, bool) {
 	return flag{}, false
 }
 
-// suggestion names the flag that an unknown one probably means.
-func suggestion(name string) string {
+// Flags lists the names of the flags, with their dashes.
+func Flags() []string {
 	var names []string
 	for _, f := range flags() {
 		names = append(names, f.name)
 	}
-	if best := nodeconfig.Nearest(name, names); best != "" {
+	return names
+}
+
+// suggestion names the flag that an unknown one probably means.
+func suggestion(name string) string {
+	if best := nodeconfig.Nearest(name, Flags()); best != "" {
 		return fmt.Sprintf("; did you mean %s?", best)
 	}
 	return ""
 }
 
+// harmless is a mistake with which Amazon Linux 2's script still joins: a boot
+// warns of it, and a check refuses it.
+type harmless struct {
+	error
+	// instead is what holds in spite of the mistake.
+	instead string
+}
+
+func (h harmless) Unwrap() error { return h.error }
+
+// maxAttempts bounds the waits between the attempts, which double.
+const maxAttempts = 100
+
 func setAttempts(a *Arguments, v string) error {
 	n, err := strconv.Atoi(v)
-	if err != nil || n < 0 || n > 100 {
-		return errors.New("must be a number from 0 to 100")
+	if err != nil || n < 0 || n > maxAttempts {
+		return harmless{fmt.Errorf("must be a number from 0 to %d", maxAttempts), fmt.Sprintf("%d attempts follow the first", a.RetryAttempts)}
 	}
 	a.RetryAttempts = n
 	return nil
 }
 
+// setExtraArgs takes arguments on several lines. systemd joins lines that end
+// in a backslash, in the drop-in that the script writes too.
+func setExtraArgs(a *Arguments, v string) error {
+	v = strings.TrimSpace(strings.ReplaceAll(v, "\\\n", " "))
+	a.KubeletExtraArgs = strings.ReplaceAll(v, "\n", " ")
+	if v != a.KubeletExtraArgs {
+		return harmless{errors.New("must be on one line"), "the lines are joined"}
+	}
+	return nil
+}
+
 func setRuntime(_ *Arguments, v string) error {
-	if v != "containerd" && v != "" {
+	if v != "containerd" {
 		return errors.New("containerd is the only container runtime since Kubernetes 1.24")
 	}
 	return nil
 }
 
 func setOutpost(a *Arguments, v string) error {
-	if v == "" {
-		return nil
-	}
 	a.Outpost = new(bool)
 	return setBool(a.Outpost, v)
 }
 
 func setFamily(a *Arguments, v string) error {
 	a.IPFamily = strings.ToLower(v)
-	if a.IPFamily != "ipv4" && a.IPFamily != "ipv6" && v != "" {
+	if a.IPFamily != "ipv4" && a.IPFamily != "ipv6" {
 		return errors.New("must be ipv4 or ipv6")
 	}
 	return nil
@@ -116,8 +148,7 @@ func setDisks(a *Arguments, v string) error {
 	switch v {
 	case "raid0", "raid10", "mount":
 		a.LocalDisks = v
-	case "none", "":
-		a.LocalDisks = ""
+	case "none":
 	default:
 		return errors.New("must be raid0, raid10 or mount")
 	}
@@ -126,27 +157,24 @@ func setDisks(a *Arguments, v string) error {
 
 func setAccount(a *Arguments, v string) error {
 	a.PauseAccount = v
-	if v != "" && (len(v) != 12 || strings.Trim(v, "0123456789") != "") {
+	if len(v) != 12 || strings.Trim(v, "0123456789") != "" {
 		return errors.New("an AWS account has 12 digits")
 	}
 	return nil
 }
 
+// setBool takes everything but "true" for false, as the script does.
 func setBool(to *bool, v string) error {
-	switch v {
-	case "true", "false":
-		*to = v == "true"
-		return nil
-	default:
-		return errors.New("must be true or false")
+	*to = v == "true"
+	if v != "true" && v != "false" {
+		return harmless{errors.New("must be true or false"), "the value counts as false"}
 	}
+	return nil
 }
 
 func ignore(name string) func(*Arguments, string) error {
-	return func(a *Arguments, v string) error {
-		if v != "" {
-			a.Warnings = append(a.Warnings, name+" has no effect: containerd is the only container runtime")
-		}
+	return func(a *Arguments, _ string) error {
+		a.Warnings = append(a.Warnings, name+" has no effect: containerd is the only container runtime")
 		return nil
 	}
 }
@@ -164,10 +192,20 @@ func split(list string) []string {
 // Usage is the help text.
 func Usage(program string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "usage: %s [flags] CLUSTER\n\nJoins this instance to an EKS cluster as a node.\n\n", program)
-	fmt.Fprintf(&b, "  %-26s %s\n", "-h, --help", "print this")
+	fmt.Fprintf(&b, "usage: %s [flags] CLUSTER\n\nJoin this instance to an EKS cluster.\n\n", program)
+	fmt.Fprintf(&b, "  %-26s %s\n", "-h, --help", "print this help")
 	for _, f := range flags() {
-		fmt.Fprintf(&b, "  %-26s %s\n", f.name, f.help)
+		if f.name != "" {
+			fmt.Fprintf(&b, "  %-26s %s\n", f.name, f.help)
+		}
+	}
+	b.WriteString("\nThe environment sets the same, and flags win:\n\n")
+	for _, f := range flags() {
+		means := f.name
+		if f.name == "" {
+			means = f.help
+		}
+		fmt.Fprintf(&b, "  %-26s %s\n", f.variable, means)
 	}
 	return b.String()
 }

@@ -12,6 +12,7 @@ import (
 
 var (
 	clusterName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_-]{0,99}$`) })
+	imageName   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/-]{0,400}[A-Za-z0-9]$`) })
 	imageTag    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`) })
 )
 
@@ -26,7 +27,7 @@ func (a *Arguments) Validate() error {
 		add("the cluster's name", "%q must be up to 100 letters, digits, - and _", a.Cluster)
 	}
 	if a.Endpoint != "" {
-		if err := nodeconfig.CheckEndpoint(a.Endpoint); err != nil {
+		if _, err := nodeconfig.ReadEndpoint(a.Endpoint); err != nil {
 			add("--apiserver-endpoint", "%v", err)
 		}
 	}
@@ -35,6 +36,9 @@ func (a *Arguments) Validate() error {
 	}
 	if !imageTag().MatchString(a.PauseVersion) {
 		add("--pause-container-version", "%q is no image's tag", a.PauseVersion)
+	}
+	if a.PauseImage != "" && !imageName().MatchString(a.PauseImage) {
+		add("PAUSE_CONTAINER_IMAGE", "%q is no image's name", a.PauseImage)
 	}
 	for _, err := range nodeconfig.CheckFlags(a.KubeletExtraArgs) {
 		add("--kubelet-extra-args", "%v", err)

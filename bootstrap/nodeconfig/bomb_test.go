@@ -74,7 +74,7 @@ func bombs() map[string]struct{ text, want string } {
 		"a wrong type, too large": {head + "spec:\n  kubelet:\n    flags: [" + strings.Repeat("a,", 30_000) + "]\n    config: {a: 1}\n", large},
 		"many values":             {config + "      a: [" + strings.Repeat("1,", 120_000) + "]\n", large},
 		"many unknown fields":     {head + strings.Repeat("x: 1\n", 30_000), "further problems are not listed"},
-		"many documents":          {strings.Repeat("---\n"+head, 101), "there are more than 100 YAML documents"},
+		"many documents":          {strings.Repeat("---\n# nothing\n", 101) + head, "there are more than 100 YAML documents"},
 		"too much YAML":           {config + "      a: " + strings.Repeat("x", 256<<10) + "\n", "the NodeConfigs have more than 256 KiB"},
 		"gzip":                    {zipped(strings.Repeat("#", 15<<20)), "it has more than 1 MiB"},
 		"gzip in gzip":            {zipped(zipped(strings.Repeat("#", 15<<20))), "reading the YAML: control characters are not allowed"},

@@ -25,26 +25,26 @@ type budget struct{ yaml, values, documents int }
 
 func newBudget() *budget { return &budget{maxYAML, maxValues, maxDocuments} }
 
-// Decode reads every NodeConfig of a YAML or JSON text and merges them in
-// order. All that is wrong comes back at once, each with its line and path.
-// Empty documents are skipped; a text without any NodeConfig is an error.
+// Decode reads the NodeConfig of a YAML or JSON text: its first document that is
+// not empty. All mistakes come back at once, each with its line and path. A text
+// without a NodeConfig is an error.
 func Decode(text []byte) (*NodeConfig, error) {
 	c, _, err := decode(text, 0, newBudget())
 	return c, err
 }
 
-// decode reads a text before which so many lines lie.
-func decode(text []byte, before int, left *budget) (merged *NodeConfig, warnings []string, err error) {
+// decode reads a text before which so many lines lie. Amazon's nodeadm reads the
+// first document only, so the others have no effect.
+func decode(text []byte, before int, left *budget) (c *NodeConfig, warnings []string, err error) {
 	if left.yaml -= len(text); left.yaml < 0 {
 		return nil, nil, fmt.Errorf("the NodeConfigs have more than %d KiB", maxYAML>>10)
 	}
-	var errs []error
 	dec := yaml.NewDecoder(strings.NewReader(string(text)))
-	for {
+	for c == nil {
 		var doc yaml.Node
 		err := dec.Decode(&doc)
 		if errors.Is(err, io.EOF) {
-			break
+			return nil, nil, errors.New("it holds no document: NodeConfig is YAML with apiVersion " + APIVersion + " and kind " + Kind)
 		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("reading the YAML: %s", moved(strings.TrimPrefix(err.Error(), "yaml: "), before))
@@ -53,30 +53,23 @@ func decode(text []byte, before int, left *budget) (merged *NodeConfig, warnings
 		if left.documents--; left.documents < 0 {
 			return nil, nil, fmt.Errorf("there are more than %d YAML documents", maxDocuments)
 		}
-		c, err := decodeDocument(&doc, left)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		if c == nil {
-			continue
-		}
-		if merged == nil {
-			merged = c
-			continue
-		}
-		warnings = append(warnings, merged.Contradictions(c)...)
-		if err := merged.Merge(c); err != nil {
-			errs = append(errs, err)
+		if c, err = decodeDocument(&doc, left); err != nil {
+			return nil, nil, err
 		}
 	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, nil, err
+	var next yaml.Node
+	switch err := dec.Decode(&next); {
+	case errors.Is(err, io.EOF), err == nil && isEmpty(&next):
+	case err != nil:
+		warnings = append(warnings, "the YAML after the first document is ignored: Amazon's nodeadm reads the first document only; put the rest into a MIME part of its own")
+	default:
+		warnings = append(warnings, fmt.Sprintf("line %d: a second YAML document is ignored: Amazon's nodeadm reads the first document only; put the second into a MIME part of its own", next.Line+before))
 	}
-	if merged == nil {
-		return nil, nil, errors.New("it holds no document: NodeConfig is YAML with apiVersion " + APIVersion + " and kind " + Kind)
-	}
-	return merged, warnings, nil
+	return c, warnings, nil
+}
+
+func isEmpty(doc *yaml.Node) bool {
+	return len(doc.Content) == 0 || doc.Content[0].ShortTag() == "!!null"
 }
 
 // move adds to the lines of a node and of all below it.
@@ -98,7 +91,7 @@ func moved(text string, lines int) string {
 }
 
 func decodeDocument(doc *yaml.Node, left *budget) (*NodeConfig, error) {
-	if len(doc.Content) == 0 || doc.Content[0].ShortTag() == "!!null" {
+	if isEmpty(doc) {
 		return nil, nil
 	}
 	root := doc.Content[0]
@@ -109,13 +102,28 @@ func decodeDocument(doc *yaml.Node, left *budget) (*NodeConfig, error) {
 		return nil, err
 	}
 	var c NodeConfig
-	d := decoder{left: left}
+	d := decoder{left: left, placed: c.placed}
 	d.object(root, "", &c)
+	c.Spec.Instance.LocalStorage.Strategy = strategy(c.Spec.Instance.LocalStorage.Strategy)
 	// Block scalars (|) end in a line break, which Amazon's nodeadm takes.
 	for _, text := range []*string{&c.Spec.Cluster.Name, &c.Spec.Cluster.APIServerEndpoint, &c.Spec.Cluster.CIDR} {
 		*text = strings.TrimSpace(*text)
 	}
 	return &c, errors.Join(d.errs...)
+}
+
+// strategy writes a strategy as the constants do, and none as nothing: Amazon's
+// nodeadm passes the text on in small letters.
+func strategy(text string) string {
+	for _, known := range []string{RAID0, RAID10, Mount} {
+		if strings.EqualFold(text, known) {
+			return known
+		}
+	}
+	if strings.EqualFold(text, "none") {
+		return ""
+	}
+	return text
 }
 
 // checkKind comes before everything else: in a document of another kind every

@@ -18,6 +18,8 @@ import (
 type decoder struct {
 	errs []error
 	left *budget
+	// placed notes the line of a path.
+	placed func(path string, line int)
 	// within are the aliases being followed, against circles.
 	within []*yaml.Node
 	depth  int
@@ -156,6 +158,7 @@ func (d *decoder) object(n *yaml.Node, path string, into any) {
 			d.fail(p.key, join(path, p.key.Value), "unknown field; %s", nearest(p.key.Value, fields))
 			continue
 		}
+		d.placed(join(path, p.key.Value), p.key.Line)
 		d.value(p.value, join(path, p.key.Value), v.Field(i))
 	}
 }
@@ -212,7 +215,9 @@ func (d *decoder) list(n *yaml.Node, path string, v reflect.Value) {
 	}
 	out := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
 	for i, c := range n.Content {
-		d.value(c, fmt.Sprintf("%s[%d]", path, i), out.Index(i))
+		at := fmt.Sprintf("%s[%d]", path, i)
+		d.placed(at, c.Line)
+		d.value(c, at, out.Index(i))
 	}
 	v.Set(out)
 }
@@ -223,6 +228,7 @@ func (d *decoder) table(n *yaml.Node, path string, v reflect.Value) {
 	}
 	out := reflect.MakeMap(v.Type())
 	for _, p := range d.pairs(n, path) {
+		d.placed(join(path, p.key.Value), p.key.Line)
 		value := reflect.New(v.Type().Elem()).Elem()
 		d.value(p.value, join(path, p.key.Value), value)
 		out.SetMapIndex(reflect.ValueOf(p.key.Value), value)
@@ -238,13 +244,22 @@ func (d *decoder) is(n *yaml.Node, path string, kind yaml.Kind, want string) boo
 	return false
 }
 
-// text reads a scalar as it is written: a name such as 1234 is text here.
+// text reads a scalar that is text. Amazon's nodeadm refuses numbers and booleans
+// too, where they are not quoted.
 func (d *decoder) text(n *yaml.Node, path string) (string, bool) {
-	if n.Kind == yaml.ScalarNode {
-		return n.Value, true
+	what := describe(n)
+	if _, is := boolean(n); is {
+		what = "a boolean"
 	}
-	d.fail(n, path, "must be text, not %s", describe(n))
-	return "", false
+	switch {
+	case n.Kind != yaml.ScalarNode:
+		d.fail(n, path, "must be text, not %s", what)
+		return "", false
+	case what != "text":
+		d.fail(n, path, "must be text, not %s; put %s in quotes", what, Printable(n.Value))
+		return "", false
+	}
+	return n.Value, true
 }
 
 func (d *decoder) base64(n *yaml.Node, path, text string) Base64 {
@@ -311,8 +326,8 @@ func (d *decoder) number(n *yaml.Node, path string, v any) any {
 	return v
 }
 
-// boolean reads a scalar as Kubernetes does, whose YAML is 1.1: yes, no, on
-// and off are booleans too where they are not quoted.
+// boolean reads a scalar as Kubernetes does, whose YAML is 1.1: y, yes, on and
+// their opposites are booleans too where they are not quoted.
 func boolean(n *yaml.Node) (value, ok bool) {
 	if n.Kind != yaml.ScalarNode || n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
 		return false, false
@@ -321,9 +336,9 @@ func boolean(n *yaml.Node) (value, ok bool) {
 		return false, false
 	}
 	switch n.Value {
-	case "yes", "Yes", "YES", "on", "On", "ON":
+	case "y", "Y", "yes", "Yes", "YES", "on", "On", "ON":
 		return true, true
-	case "no", "No", "NO", "off", "Off", "OFF":
+	case "n", "N", "no", "No", "NO", "off", "Off", "OFF":
 		return false, true
 	}
 	if n.ShortTag() != "!!bool" {
@@ -338,6 +353,9 @@ func fieldsOf(t reflect.Type) map[string]int {
 	fields := map[string]int{}
 	for i := range t.NumField() {
 		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		if !t.Field(i).IsExported() {
+			continue
+		}
 		fields[name] = i
 	}
 	return fields

@@ -14,6 +14,7 @@ import (
 // append, objects and TOML tables merge member by member. What it leaves out,
 // or sets to empty text or an empty list, stays.
 func (c *NodeConfig) Merge(later *NodeConfig) error {
+	c.mergePlaces(later)
 	a, b := &c.Spec, &later.Spec
 	c.Metadata = MergeDocuments(c.Metadata, later.Metadata)
 	over(&a.Cluster.Name, b.Cluster.Name)

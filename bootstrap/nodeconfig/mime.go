@@ -33,16 +33,16 @@ type Part struct {
 	Encoded bool
 }
 
-// Severity says to whom a problem of a MIME message matters.
+// Severity says which programs a problem of a MIME message stops.
 type Severity int
 
 // The severities.
 const (
-	Fatal     Severity = iota // nobody reads the message as it is meant
-	OfPart                    // whoever reads the part that has the problem
-	SpoiltEnd                 // cloud-init reads past it
-	AfterEnd                  // nobody reads the part
-	Odd                       // everybody reads past it
+	Fatal     Severity = iota // no program reads the message as it is meant
+	OfPart                    // the program that reads the part fails
+	SpoiltEnd                 // cloud-init ignores the problem
+	AfterEnd                  // no program reads the part
+	Odd                       // every program ignores the problem
 )
 
 // MIMEProblem is one thing that is wrong with a MIME message.
@@ -63,11 +63,15 @@ func (p MIMEProblem) Error() string {
 	return fmt.Sprintf("line %d: %s", p.Line, p.Text)
 }
 
+// beforeMIME are the characters that may precede a message: blanks, which
+// here-documents leave, and a byte-order mark, which editors leave.
+const beforeMIME = "\ufeff \t\r\n"
+
 // IsMIME says whether a text begins as MIME does, and not as YAML, which could
 // be taken for a header too: one of the lines before the first empty one says
-// so. Blank lines above, which here-documents leave, are passed over.
+// so. Blank lines and a byte-order mark above are passed over.
 func IsMIME(text string) bool {
-	for line := range strings.Lines(strings.TrimLeft(text, " \t\r\n")) {
+	for line := range strings.Lines(strings.TrimLeft(text, beforeMIME)) {
 		name, _, ok := strings.Cut(line, ":")
 		switch {
 		case strings.TrimSpace(line) == "":
@@ -87,10 +91,10 @@ func IsMIME(text string) bool {
 func ReadMIME(text string) ([]Part, []MIMEProblem) {
 	r := mimeReader{lines: strings.Split(text, "\n")}
 	from := 0
-	for from < len(r.lines)-1 && strings.TrimSpace(r.lines[from]) == "" {
+	for from < len(r.lines)-1 && strings.Trim(r.lines[from], beforeMIME) == "" {
 		from++
 	}
-	r.lines[from] = strings.TrimLeft(r.lines[from], " \t")
+	r.lines[from] = strings.TrimLeft(r.lines[from], beforeMIME)
 	r.part(from, len(r.lines), 0)
 	return r.parts, r.problems
 }
@@ -127,6 +131,8 @@ func (r *mimeReader) part(from, to, depth int) {
 	media, boundary, err := mediaType(value)
 	p.Media = media
 	switch {
+	case value == "" && strings.TrimSpace(text) == "":
+		// An empty part; cloud-init passes over it.
 	case value == "":
 		r.found(Odd, from, "Content-Type", "", "the part has none that can be read")
 	case err != nil:
@@ -161,7 +167,9 @@ func (p *Part) decode() error {
 		if err != nil {
 			return fmt.Errorf("the part is not quoted-printable: %w", err)
 		}
-		p.Text, p.Encoded = string(plain), true
+		// Without soft line breaks, the lines are those of the message.
+		p.Encoded = strings.Count(string(plain), "\n") != strings.Count(p.Text, "\n")
+		p.Text = string(plain)
 	}
 	return nil
 }
@@ -254,7 +262,12 @@ func (r *mimeReader) multipart(from, to int, boundary string, depth int) {
 			closed = i + 1
 		}
 	}
-	if closed == 0 && r.read <= maxParts {
+	opened := start >= 0 && strings.TrimSpace(strings.Join(r.lines[min(start, to):to], "")) == ""
+	switch {
+	case closed > 0 || r.read > maxParts:
+	case opened && parts > 0: // Karpenter's examples end so; every reader takes the rest for an empty part
+		r.found(Odd, start-1, "", "", "%s should end the last part, not %s", Printable(last), Printable(delimiter))
+	default:
 		r.found(Fatal, to-1, "", "", "%s is missing, which ends the last part", Printable(last))
 		end(to)
 	}
@@ -273,5 +286,5 @@ func (r *mimeReader) afterEnd(i int, last string, closed int) {
 	if err != nil {
 		media = "" // somebody else's problem
 	}
-	r.found(AfterEnd, i, "", media, "this part follows %s, which in line %d ended the last: nobody reads it", Printable(last), closed)
+	r.found(AfterEnd, i, "", media, "this part follows %s, which in line %d ended the last; no program reads the part", Printable(last), closed)
 }

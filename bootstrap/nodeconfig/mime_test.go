@@ -53,7 +53,7 @@ Content-Type: text/plain
 	}
 	assert.Equal(t, []string{
 		"line 18: Content-Type: the part has none that can be read",
-		"line 23: this part follows --X--, which in line 22 ended the last: nobody reads it",
+		"line 23: this part follows --X--, which in line 22 ended the last; no program reads the part",
 	}, said)
 }
 

@@ -8,6 +8,11 @@
 // package node.
 package nodeconfig
 
+import (
+	"encoding/json"
+	"fmt"
+)
+
 // The identity of the documents this package reads.
 const (
 	// Group is the API group; MIME parts of type application/Group carry
@@ -29,6 +34,46 @@ type NodeConfig struct {
 	// Metadata is accepted and has no meaning; Karpenter writes it.
 	Metadata Document `json:"metadata,omitempty"`
 	Spec     Spec     `json:"spec,omitzero"`
+
+	// places are where the values are written, by path.
+	places map[string]place
+}
+
+// SpecJSON is the spec in JSON with the objects that Amazon's nodeadm writes
+// when they are empty too.
+func (c *NodeConfig) SpecJSON() (json.RawMessage, error) {
+	text, err := json.Marshal(c.Spec)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the NodeConfig: %w", err)
+	}
+	var spec map[string]json.RawMessage
+	if err := json.Unmarshal(text, &spec); err != nil {
+		return nil, fmt.Errorf("encoding the NodeConfig: %w", err)
+	}
+	instance := map[string]json.RawMessage{}
+	if given := spec["instance"]; given != nil {
+		if err := json.Unmarshal(given, &instance); err != nil {
+			return nil, fmt.Errorf("encoding the NodeConfig: %w", err)
+		}
+	}
+	fill(instance, "localStorage", "network")
+	fill(spec, "cluster", "containerd", "kubelet")
+	if spec["instance"], err = json.Marshal(instance); err == nil {
+		text, err = json.Marshal(spec)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("encoding the NodeConfig: %w", err)
+	}
+	return text, nil
+}
+
+// fill sets missing members to empty objects.
+func fill(object map[string]json.RawMessage, names ...string) {
+	for _, name := range names {
+		if object[name] == nil {
+			object[name] = json.RawMessage("{}")
+		}
+	}
 }
 
 // Spec is everything a cluster may ask of a node.
@@ -115,6 +160,7 @@ const (
 const (
 	DisableContainerd = "Containerd"
 	DisablePodLogs    = "PodLogs"
+	DisableSOCI       = "SOCI"
 )
 
 // The known feature gates.

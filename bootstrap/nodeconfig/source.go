@@ -13,8 +13,7 @@ import (
 	"github.com/spf13/afero"
 )
 
-// UserDataSource is the source that stands for the instance's user data, and
-// the default.
+// UserDataSource is the default source: the instance's user data.
 const UserDataSource = "imds://user-data"
 
 // Reader is where sources are read from.
@@ -34,7 +33,8 @@ var extensions = []string{".yaml", ".yml", ".json"}
 // Load reads the sources in order and merges them. A source is UserDataSource
 // or file:// with an absolute path of a file or a folder, whose files ending in
 // .yaml, .yml or .json are read by name. A source without any NodeConfig fails
-// with ErrNone unless another one has some.
+// with ErrNone unless another one has some. User data of other programs counts as
+// such a source; a file must hold a NodeConfig.
 func (r Reader) Load(ctx context.Context, sources []string) (c *NodeConfig, warnings []string, err error) {
 	var none []error
 	for _, source := range sources {
@@ -48,9 +48,15 @@ func (r Reader) Load(ctx context.Context, sources []string) (c *NodeConfig, warn
 				none = append(none, fmt.Errorf("%s: %w", t.name, err))
 				continue
 			}
+			if err != nil && source == UserDataSource && isForeign(t.content) {
+				none = append(none, fmt.Errorf("%s: %w: %w", t.name, ErrNone, err))
+				warnings = append(warnings, fmt.Sprintf("%s: no NodeConfig in it: %v", t.name, err))
+				continue
+			}
 			if err != nil {
 				return nil, nil, fmt.Errorf("%s: %w", t.name, err)
 			}
+			next.from(t.name)
 			for _, line := range w {
 				warnings = append(warnings, t.name+": "+line)
 			}

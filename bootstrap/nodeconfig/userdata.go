@@ -6,7 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
+	"regexp"
 	"slices"
+	"strings"
+	"sync"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // ErrNone says that a text is meant for somebody else: a shell script, cloud
@@ -76,7 +82,7 @@ func (p *parser) message(text string) error {
 	}
 	number := 0
 	for _, part := range parts {
-		if part.Media != MediaType {
+		if part.Media != MediaType || strings.TrimSpace(part.Text) == "" {
 			continue
 		}
 		number++
@@ -155,6 +161,54 @@ func isBase64(text []byte) bool {
 		}
 	}
 	return len(text) > 0
+}
+
+// isForeign says whether user data without a valid NodeConfig was not meant to
+// have one: text, JSON, KEY=value, YAML of another kind. Such data is other
+// programs', and a boot goes on with its other sources, as Amazon's nodeadm does.
+func isForeign(text []byte) bool {
+	p := parser{left: newBudget(), unpacked: maxText}
+	text, err := p.unwrap(text)
+	if err != nil {
+		return false
+	}
+	if IsMIME(string(text)) {
+		return !bytes.Contains(bytes.ToLower(text), []byte(MediaType))
+	}
+	var doc yaml.Node
+	if yaml.Unmarshal(text, &doc) != nil {
+		return !looksLikeNodeConfig().Match(text)
+	}
+	if isEmpty(&doc) || doc.Content[0].Kind != yaml.MappingNode {
+		return true
+	}
+	root := doc.Content[0]
+	if strings.HasPrefix(scalarAt(root, "apiVersion"), Group) || scalarAt(root, "kind") == Kind {
+		return false
+	}
+	return !looksLikeSpec(root)
+}
+
+// looksLikeNodeConfig finds the identity of a NodeConfig in a text that is no
+// YAML.
+var looksLikeNodeConfig = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^\W*(?:apiVersion\W.*node\.eks\.aws|kind\W.*NodeConfig)`)
+})
+
+// looksLikeSpec says whether an object has the spec of a NodeConfig, and only its
+// apiVersion and kind are missing.
+func looksLikeSpec(root *yaml.Node) bool {
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		if root.Content[i].Value != "spec" || root.Content[i+1].Kind != yaml.MappingNode {
+			continue
+		}
+		known := fieldsOf(reflect.TypeFor[Spec]())
+		return slices.ContainsFunc(root.Content[i+1].Content, func(n *yaml.Node) bool {
+			_, is := known[n.Value]
+			return is && n.Kind == yaml.ScalarNode
+		})
+	}
+	return false
 }
 
 // foreign names a text that is not for us by how it begins, as cloud-init

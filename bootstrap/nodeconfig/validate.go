@@ -70,7 +70,7 @@ func (p *problems) cluster(c Cluster) {
 		p.add(at+"name", "%q is no cluster's name: up to 100 letters, digits, - and _", c.Name)
 	}
 	if c.APIServerEndpoint != "" {
-		if err := CheckEndpoint(c.APIServerEndpoint); err != nil {
+		if _, err := ReadEndpoint(c.APIServerEndpoint); err != nil {
 			p.add(at+"apiServerEndpoint", "%v", err)
 		}
 	}
@@ -104,6 +104,45 @@ func CheckEndpoint(endpoint string) error {
 	isPlain := !strings.ContainsFunc(endpoint, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("\"'\\`<>", r) })
 	if err != nil || !isPlain || u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || !isHost(u.Hostname()) {
 		return fmt.Errorf("%q must be an address such as https://ABC.gr7.eu-west-1.eks.amazonaws.com", endpoint)
+	}
+	return nil
+}
+
+// ReadEndpoint checks the address of an API server as a first boot does, which
+// takes addresses without TLS too. The warning is about such an address.
+func ReadEndpoint(endpoint string) (warning string, err error) {
+	scheme, rest, found := strings.Cut(endpoint, "://")
+	if !found {
+		rest = endpoint
+	}
+	if found && strings.EqualFold(scheme, "https") || found && !strings.EqualFold(scheme, "http") {
+		return "", CheckEndpoint(endpoint)
+	}
+	if name, _, _ := strings.Cut(rest, "/"); CheckEndpoint("https://"+rest) != nil || !found && !strings.ContainsAny(name, ".:") {
+		return "", CheckEndpoint(endpoint)
+	}
+	if !found {
+		return fmt.Sprintf("%q names no scheme: the kubelet takes https; write https://%s", endpoint, endpoint), nil
+	}
+	return fmt.Sprintf("%q is not https: the kubelet sends its credentials unencrypted", endpoint), nil
+}
+
+// EndpointHost is the host of an API server's address, without its port.
+func EndpointHost(endpoint string) (string, error) {
+	if !strings.Contains(endpoint, "://") {
+		endpoint = "https://" + endpoint
+	}
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return "", fmt.Errorf("reading the endpoint: %w", err)
+	}
+	return u.Hostname(), nil
+}
+
+// Warnings are about settings of a valid document that are rarely meant.
+func (c *NodeConfig) Warnings() []string {
+	if warning, _ := ReadEndpoint(c.Spec.Cluster.APIServerEndpoint); warning != "" {
+		return []string{"spec.cluster.apiServerEndpoint: " + warning}
 	}
 	return nil
 }
@@ -200,12 +239,12 @@ func (p *problems) localStorage(s LocalStorage) {
 	if s.MountPath != "" && (!path.IsAbs(s.MountPath) || path.Clean(s.MountPath) == "/" || strings.ContainsAny(s.MountPath, " \t\r\n%\\\"'") || CheckLine(s.MountPath) != nil) {
 		p.add(at+"mountPath", "%q must be an absolute path below / without spaces, quotes, %% and \\", s.MountPath)
 	}
-	for _, folder := range []string{"/var/lib/kubelet", "/var/lib/containerd", "/var/log/pods"} {
+	for _, folder := range []string{"/var/lib/kubelet", "/var/lib/containerd", "/var/lib/soci-snapshotter-grpc", "/var/log/pods"} {
 		if strings.HasPrefix(path.Clean(s.MountPath)+"/", folder+"/") {
 			p.add(at+"mountPath", "%q lies in %s, which lies on the instance store itself", s.MountPath, folder)
 		}
 	}
-	mounts := map[string]bool{DisableContainerd: true, DisablePodLogs: true}
+	mounts := map[string]bool{DisableContainerd: true, DisablePodLogs: true, DisableSOCI: true}
 	for i, m := range s.DisabledMounts {
 		if !mounts[m] {
 			p.add(fmt.Sprintf("%sdisabledMounts[%d]", at, i), "unknown value %q; %s", m, nearest(m, mounts))

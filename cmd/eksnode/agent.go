@@ -14,11 +14,11 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// agentCommand is what the Packer plugin runs on the machine.
+// agentCommand serves one request of the Packer plugin on the builder machine.
 func agentCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    "agent",
-		Short:  "Do one request from standard input and answer with events (the Packer plugin runs this)",
+		Short:  "Serve one request on standard input (run by the Packer plugin)",
 		Args:   cobra.NoArgs,
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -27,13 +27,13 @@ func agentCommand() *cobra.Command {
 				return err
 			}
 			defer h.Close()
-			// The folder it was started from is about to go.
+			// The agent removes the folder that it started in.
 			if err := os.Chdir("/"); err != nil {
 				return err
 			}
 			out := cmd.OutOrStdout()
 			if s, ok := out.(*stdout); ok {
-				out = s.Writer // a packer host that is gone matters
+				out = s.Writer // a closed connection to the Packer host is an error
 			}
 			r := agent.Serve(cmd.Context(), h, cmd.InOrStdin(), out, version.String(), runRequest)
 			return resultError(r)
@@ -41,10 +41,10 @@ func agentCommand() *cobra.Command {
 	}
 }
 
-// runRequest is the agent's run.
+// runRequest runs a request.
 func runRequest(ctx context.Context, h *host.Host, req agent.Request, sink plan.Sink, supply asset.Supply) plan.Report {
 	o := eksnode.Options{DryRun: req.DryRun, Sink: sink, Supply: supply, SupplyAssets: req.SupplyAssets}
-	var r plan.Report // it holds the error too
+	var r plan.Report // the report holds the error too
 	switch req.Command {
 	case agent.Provision:
 		r, _ = eksnode.Provision(ctx, h, *req.Provision, o)

@@ -16,19 +16,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/human"
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/strictjson"
 )
 
-// amiCommand groups what is done with images in EC2.
+// amiCommand groups the commands for AMIs.
 func amiCommand() *cobra.Command {
 	var policy bool
 	cmd := &cobra.Command{
 		Use:   "ami",
-		Short: "List, compare, publish and retire your images",
-		Long: `Ami works on images of the account: list prints them, diff compares two, publish
-puts one into an SSM parameter, and retire deprecates or deregisters old ones. Your
-images are those with tags such as ` + awsapi.TagPrefix + `distro.`,
+		Short: "List, compare, publish and retire your AMIs",
+		Long: `Your AMIs are those of this account with tags such as ` + awsapi.TagPrefix + `distro, which a build
+sets.`,
 		Example: "  eksnode ami list\n  eksnode ami --policy",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -38,7 +38,7 @@ images are those with tags such as ` + awsapi.TagPrefix + `distro.`,
 			return cmd.Help()
 		},
 	}
-	cmd.Flags().BoolVar(&policy, "policy", false, "print the IAM policy that these commands need, and do nothing")
+	cmd.Flags().BoolVar(&policy, "policy", false, "print the required IAM policy and exit")
 	cmd.AddCommand(amiListCommand(), amiDiffCommand(), amiPublishCommand(), amiRetireCommand())
 	return cmd
 }
@@ -56,7 +56,7 @@ func amiListCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:     "list",
-		Short:   "List your images, newest first, with what their tags say",
+		Short:   "List your AMIs and their tags, newest first",
 		Example: "  eksnode ami list --output json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -98,7 +98,7 @@ func imageState(i awsapi.Image) string {
 	return i.State
 }
 
-// carried is what an image's tags say, in order.
+// carried lists eksnode's tags of an AMI, sorted by key.
 func carried(i awsapi.Image) []string {
 	var list []string
 	for _, key := range slices.Sorted(maps.Keys(i.Tags)) {
@@ -113,13 +113,13 @@ func amiPublishCommand() *cobra.Command {
 	var options awsapi.Options
 	var parameter, output string
 	cmd := &cobra.Command{
-		Use:     "publish IMAGE",
-		Short:   "Put an image's id into an SSM parameter",
+		Use:     "publish AMI",
+		Short:   "Write an AMI ID to an SSM parameter",
 		Example: "  eksnode ami publish ami-0123456789abcdef0 --parameter /eksnode/debian/1.34/amd64",
-		Args:    named("the image", 1),
+		Args:    named("an AMI ID", 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if parameter == "" {
-				return errors.New("--parameter: name the SSM parameter that the image's id is put into")
+				return errors.New("--parameter is missing; name the SSM parameter for the AMI ID, such as /eksnode/debian/1.34/amd64")
 			}
 			if err := awsapi.CheckParameter(parameter); err != nil {
 				return fmt.Errorf("--parameter: %w", err)
@@ -134,7 +134,7 @@ func amiPublishCommand() *cobra.Command {
 			if output == "json" {
 				return writeJSON(cmd.OutOrStdout(), map[string]string{"parameter": parameter, "region": a.Region, "image": args[0]})
 			}
-			p := &printer{w: cmd.OutOrStdout()}
+			p := newPrinter(cmd.OutOrStdout())
 			p.line("%s in %s is %s", parameter, a.Region, args[0])
 			return p.err
 		},
@@ -145,25 +145,14 @@ func amiPublishCommand() *cobra.Command {
 	return cmd
 }
 
-// named refuses another number of arguments than a command needs, and says what
-// they are.
-func named(what string, count int) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) != count {
-			return fmt.Errorf("name %s; %s --help shows how", what, cmd.CommandPath())
-		}
-		return nil
-	}
-}
-
 func amiDiffCommand() *cobra.Command {
 	var options awsapi.Options
 	var output string
 	cmd := &cobra.Command{
 		Use:   "diff IMAGE IMAGE",
-		Short: "Show how two images differ",
-		Long: `Diff compares two images by their tags or, where files are named, by the manifests
-that provisioning writes.`,
+		Short: "Compare two AMIs or two manifests",
+		Long: `IMAGE is an AMI ID, or a file with the manifest that provisioning writes to
+` + manifest.Path + ` in the image.`,
 		Example: `  eksnode ami diff ami-0123456789abcdef0 ami-0fedcba9876543210
   eksnode ami diff old/manifest.json new/manifest.json`,
 		Args: named("two images or two manifests", 2),
@@ -208,7 +197,7 @@ func imageFacts(cmd *cobra.Command, options awsapi.Options, id string) (map[stri
 	return facts, nil
 }
 
-// manifestFacts are what a manifest says, each by a name that tells the same in
+// manifestFacts reads the facts in a manifest. Equal names mean the same fact in
 // both images.
 func manifestFacts(name string) (map[string]string, error) {
 	text, err := readFile(name)
@@ -220,7 +209,7 @@ func manifestFacts(name string) (map[string]string, error) {
 		return nil, fmt.Errorf("reading the manifest %s: %w", name, err)
 	}
 	if m.Schema != manifest.Schema {
-		return nil, fmt.Errorf("reading the manifest %s: its schema is %q, not %s", name, m.Schema, manifest.Schema)
+		return nil, fmt.Errorf("reading the manifest %s: the schema is %q, not %s", name, m.Schema, manifest.Schema)
 	}
 	facts := map[string]string{"distro": strings.TrimSpace(m.Distro + " " + m.DistroVersion), "kubernetes": m.KubernetesVersion, "processor": m.Arch, "eksnode": m.Tool}
 	for _, p := range m.Packages {
@@ -241,14 +230,15 @@ func manifestFacts(name string) (map[string]string, error) {
 	return facts, nil
 }
 
-// difference is one fact in which two images differ; nil is no such fact.
+// difference is a fact that differs between two images. nil means that the image
+// does not have the fact.
 type difference struct {
 	Fact   string  `json:"fact"`
 	Before *string `json:"before"`
 	After  *string `json:"after"`
 }
 
-// differences compares facts, in order of their names.
+// differences compares facts and sorts the differences by name.
 func differences(sides [2]map[string]string) []difference {
 	list := []difference{}
 	keys := maps.Clone(sides[0])
@@ -271,7 +261,7 @@ func differences(sides [2]map[string]string) []difference {
 }
 
 func printDifferences(w io.Writer, names []string, list []difference) error {
-	p := &printer{w: w}
+	p := newPrinter(w)
 	for _, d := range list {
 		switch {
 		case d.Before == nil:
@@ -282,6 +272,6 @@ func printDifferences(w io.Writer, names []string, list []difference) error {
 			p.line("~ %s: %s -> %s", d.Fact, *d.Before, *d.After)
 		}
 	}
-	p.line("%d differences between %s and %s", len(list), names[0], names[1])
+	p.line("%s between %s and %s", human.Count(len(list), "difference"), names[0], names[1])
 	return p.err
 }

@@ -57,7 +57,7 @@ func TestAMIRetire(t *testing.T) {
 	w := fleet(t)
 	_, out, _ := command(t, "", "ami", "retire", "--keep", "2", "--older-than", "85")
 	assert.Contains(t, out, "deprecate ami-00000003 (debian-3, made ")
-	assert.Contains(t, out, "\n2 of 6 images would be retired; --yes does it\n")
+	assert.Contains(t, out, "\n2 of 6 images would be retired; --yes makes the changes\n")
 	_, list, _ := command(t, "", "ami", "retire", "--keep", "2", "--older-than", "85", "--output", "json")
 	assert.Contains(t, list, `"action": "deprecate",`)
 	assert.Contains(t, list, `"image": "ami-00000003",`)
@@ -87,7 +87,7 @@ func TestAMIRetire(t *testing.T) {
 
 	w.Image("debian-2").Deprecated = ""
 	_, out, _ = command(t, "", "ami", "retire", "--keep", "2", "--older-than", "85", "--deregister")
-	assert.Equal(t, notSeen+"deregister "+made(w, "debian-3")+"\nderegister "+made(w, "debian-4")+"\n2 of 6 images would be retired; --yes does it\n", out)
+	assert.Equal(t, notSeen+"deregister "+made(w, "debian-3")+"\nderegister "+made(w, "debian-4")+"\n2 of 6 images would be retired; --yes makes the changes\n", out)
 	assert.Empty(t, w.Count()["ec2:DeregisterImage"])
 	code, out, errOut := command(t, "", "ami", "retire", "--keep", "2", "--older-than", "115", "--deregister", "--yes")
 	require.Equal(t, 0, code, errOut)
@@ -111,5 +111,5 @@ func TestAMIPublish(t *testing.T) {
 	_, out, _ = command(t, "", "ami", "publish", "ami-00000000", "--parameter", "/a/b", "--output", "json")
 	assert.JSONEq(t, `{"parameter": "/a/b", "region": "eu-west-1", "image": "ami-00000000"}`, out)
 	_, _, errOut := command(t, "", "ami", "publish", "ami-00000000")
-	assert.Equal(t, "eksnode: --parameter: name the SSM parameter that the image's id is put into\n", errOut)
+	assert.Equal(t, "eksnode: --parameter is missing; name the SSM parameter for the AMI ID, such as /eksnode/debian/1.34/amd64\n", errOut)
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
 
-// retirement says which images are retired, and how.
+// retirement holds the flags of `eksnode ami retire`.
 type retirement struct {
 	aws             awsapi.Options
 	keep, days      int
@@ -24,17 +24,17 @@ type retirement struct {
 	output          string
 }
 
-// retired is what becomes of one image or snapshot.
+// retired is the change of one AMI or snapshot.
 type retired struct {
 	Action   string    `json:"action"` // deprecate, deregister or keep
 	Image    string    `json:"image"`
 	Name     string    `json:"name"`
 	Made     time.Time `json:"made"`
-	Snapshot string    `json:"snapshot,omitempty"` // that is kept, where the image is not
+	Snapshot string    `json:"snapshot,omitempty"` // of a deregistered AMI, when the snapshot is kept
 	UsedBy   []string  `json:"used_by,omitempty"`
 }
 
-// retiring tells what becomes of images, as it happens or, in JSON, at the end.
+// retiring prints each change at once, or all changes as JSON at the end.
 type retiring struct {
 	retirement
 	p       *printer
@@ -42,7 +42,7 @@ type retiring struct {
 }
 
 func (r retirement) begin(cmd *cobra.Command) *retiring {
-	return &retiring{r, &printer{w: cmd.OutOrStdout()}, []retired{}}
+	return &retiring{r, newPrinter(cmd.OutOrStdout()), []retired{}}
 }
 
 func (r *retiring) say(action string, i awsapi.Image, snapshot string, users []string) {
@@ -58,7 +58,7 @@ func (r *retiring) say(action string, i awsapi.Image, snapshot string, users []s
 	}
 }
 
-// end sums up how many of all images went.
+// end prints how many of all AMIs were retired.
 func (r *retiring) end(count, all int) error {
 	switch {
 	case r.output == "json":
@@ -66,7 +66,7 @@ func (r *retiring) end(count, all int) error {
 	case r.yes:
 		r.p.line("%d of %d images retired", count, all)
 	default:
-		r.p.line("%d of %d images would be retired; --yes does it", count, all)
+		r.p.line("%d of %d images would be retired; --yes makes the changes", count, all)
 	}
 	return r.p.err
 }
@@ -75,37 +75,36 @@ func amiRetireCommand() *cobra.Command {
 	var r retirement
 	cmd := &cobra.Command{
 		Use:   "retire",
-		Short: "Deprecate old images, or deregister those that nothing refers to",
-		Long: `Retire deprecates images or, with --deregister, takes them and their snapshots
-away. Without --yes it only says which.
-
-An image that something refers to is never taken away: an instance, a Spot request,
-an SSM parameter of this account, the latest or default version of a launch
-template, a version that an Auto Scaling group, a managed node group or a fleet
-uses, a launch configuration, or a launch permission for somebody else. A list
-that cannot be read counts as a reference; the exit code is then 2.`,
+		Short: "Deprecate old AMIs, or deregister unused ones",
+		Long: `With --deregister, retire deletes unused AMIs and their snapshots. Without --yes,
+retire only prints the changes. An AMI counts as used by an instance, a Spot
+request, an SSM parameter of this account, a launch configuration, or a launch
+permission for another account. Launch templates count with their latest and
+default version, and with the versions in Auto Scaling groups, managed node
+groups and fleets. If a list cannot be read, all AMIs count as used and the exit
+code is 2.`,
 		Example: `  eksnode ami retire --keep 3 --older-than 90
   eksnode ami retire --keep 3 --older-than 180 --deregister --yes`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return r.run(cmd) },
 	}
-	cmd.Flags().IntVar(&r.keep, "keep", 3, "number of images of each distribution, Kubernetes minor version and processor that stay")
-	cmd.Flags().IntVar(&r.days, "older-than", 90, "minimum age of an image, in days")
-	cmd.Flags().BoolVar(&r.deregister, "deregister", false, "take images away that nothing refers to, and their snapshots")
-	cmd.Flags().BoolVar(&r.yes, "yes", false, "do it")
+	cmd.Flags().IntVar(&r.keep, "keep", 3, "number of AMIs to keep for each distribution, Kubernetes minor version and architecture")
+	cmd.Flags().IntVar(&r.days, "older-than", 90, "minimum age in days")
+	cmd.Flags().BoolVar(&r.deregister, "deregister", false, "deregister unused AMIs and delete their snapshots")
+	cmd.Flags().BoolVar(&r.yes, "yes", false, "make the changes (default: only print them)")
 	formatFlag(cmd, &r.output, "text", "json")
 	awsFlags(cmd, &r.aws)
 	return cmd
 }
 
-// old picks the images that go: of each kind, those older than the newest ones
-// that stay. Images come newest first. What is not available, as it is being made
-// or could not be, neither goes nor takes a place among those that stay.
+// old selects the AMIs to retire: of each kind, those that are older than --older-than
+// and are not among the newest --keep. images is sorted newest first. An AMI that is
+// not available, such as a pending or failed one, is neither retired nor counted.
 func (r retirement) old(images []awsapi.Image, now time.Time) []awsapi.Image {
 	var list []awsapi.Image
 	seen := map[string]int{}
 	for _, i := range images {
-		if i.State != "available" || i.Created.IsZero() { // nobody knows how old the latter is
+		if i.State != "available" || i.Created.IsZero() { // without a date, the age is unknown
 			continue
 		}
 		kind := kindOf(i)
@@ -117,13 +116,14 @@ func (r retirement) old(images []awsapi.Image, now time.Time) []awsapi.Image {
 	return list
 }
 
-// deprecated says whether an image is, or will be within minutes. Builds may set
-// a date that is far away.
+// deprecated reports whether an AMI is deprecated, or will be within minutes. Builds
+// may set a date in the far future.
 func deprecated(i awsapi.Image, now time.Time) bool {
 	return !i.Deprecated.IsZero() && i.Deprecated.Before(now.Add(5*time.Minute))
 }
 
-// kindOf is what images replace one another in.
+// kindOf returns the distribution, Kubernetes minor version and architecture: newer
+// AMIs replace older ones of the same kind.
 func kindOf(i awsapi.Image) string {
 	version := i.Tags[awsapi.TagPrefix+"kubernetes-version"]
 	if parts := strings.SplitN(version, ".", 3); len(parts) == 3 {
@@ -132,10 +132,10 @@ func kindOf(i awsapi.Image) string {
 	return i.Tags[awsapi.TagPrefix+"distro"] + " " + version + " " + i.Architecture
 }
 
-// unseenUsers is who may need an image without being seen from here.
-const unseenUsers = `Not seen from here: EC2NodeClasses and other objects in clusters, Image Builder
-recipes, infrastructure code, SSM parameters of the type SecureString, other
-regions, and other accounts without a launch permission. Check them yourself.`
+// unseenUsers lists users of AMIs that no call to AWS finds.
+const unseenUsers = `Not checked: EC2NodeClasses and other objects in clusters, Image Builder recipes,
+infrastructure code, SSM parameters of the type SecureString, other regions, and
+other accounts without a launch permission. Check them yourself.`
 
 func (r retirement) run(cmd *cobra.Command) error {
 	if r.keep < 1 || r.days < 0 {
@@ -158,9 +158,9 @@ func (r retirement) run(cmd *cobra.Command) error {
 	count := 0
 	for _, i := range r.old(images, now) {
 		if deprecated(i, now) {
-			continue // it is retired already
+			continue // already retired
 		}
-		if r.yes { // EC2 takes whole minutes, in the future
+		if r.yes { // EC2 requires a whole minute in the future
 			if err := a.Deprecate(cmd.Context(), i.ID, now.Add(2*time.Minute).Truncate(time.Minute)); err != nil {
 				errs = append(errs, err)
 				continue
@@ -172,19 +172,19 @@ func (r retirement) run(cmd *cobra.Command) error {
 	return errors.Join(append(errs, told.end(count, len(images)))...)
 }
 
-// called is an image as people know it.
+// called names an AMI by ID, name and date.
 func called(i awsapi.Image) string {
 	return fmt.Sprintf("%s (%s, made %s)", i.ID, i.Name, i.Created.Format(time.DateOnly))
 }
 
-// survey is what may go, and what refers to it.
+// survey holds the AMIs to retire, and their users.
 type survey struct {
 	all        int
 	old        []awsapi.Image
 	references *awsapi.References
-	// kept are the reasons to keep images, by their ids.
+	// kept lists the users of the AMIs to keep, by AMI ID.
 	kept map[string][]string
-	// unseen is what could not be seen.
+	// unseen joins the errors of lists that could not be read.
 	unseen error
 }
 
@@ -199,7 +199,7 @@ func (r retirement) survey(cmd *cobra.Command, a *awsapi.AWS, now time.Time) (su
 	for _, i := range s.old {
 		users, err := s.references.Of(i.ID)
 		if err != nil || s.references.Unseen() != nil {
-			users = append(users, "unknown, as something could not be seen")
+			users = append(users, "unknown, because a list could not be read")
 		}
 		s.unseen = errors.Join(s.unseen, err)
 		if len(users) > 0 {
@@ -209,13 +209,13 @@ func (r retirement) survey(cmd *cobra.Command, a *awsapi.AWS, now time.Time) (su
 	return s, nil
 }
 
-// same says whether another survey found the same.
+// same reports whether another survey has the same result.
 func (s survey) same(other survey) bool {
 	return reflect.DeepEqual(s.old, other.old) && reflect.DeepEqual(s.kept, other.kept)
 }
 
-// runDeregister says what refers to old images, and takes those away that nothing
-// refers to. What it could not see, it takes for a reference.
+// runDeregister prints the users of old AMIs and deregisters the unused ones. A list
+// that cannot be read counts as a user.
 func (r retirement) runDeregister(cmd *cobra.Command, a *awsapi.AWS, now time.Time) error {
 	told := r.begin(cmd)
 	if r.output == "text" {
@@ -230,13 +230,13 @@ func (r retirement) runDeregister(cmd *cobra.Command, a *awsapi.AWS, now time.Ti
 			told.say("keep", i, "", users)
 		}
 	}
-	if r.yes && len(s.kept) < len(s.old) { // look again, so that nothing is taken from somebody who came meanwhile
+	if r.yes && len(s.kept) < len(s.old) { // survey again: a new user must not lose the AMI
 		again, err := r.survey(cmd, a, now)
 		if err != nil {
 			return err
 		}
 		if !s.same(again) {
-			return errors.Join(errors.New("images, or what refers to them, changed while this looked: nothing was taken away; run it again"), again.unseen)
+			return errors.Join(errors.New("AMIs or their users changed during the search, and nothing was deregistered; run eksnode ami retire again"), again.unseen)
 		}
 		s = again
 	}

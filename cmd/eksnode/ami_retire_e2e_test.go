@@ -226,7 +226,7 @@ func TestWhatCannotBeSeenKeepsImages(t *testing.T) {
 				assert.Equal(t, 2, code)
 				assert.Contains(t, errOut, c.want)
 				assert.Contains(t, out, "keep "+third+" (debian-3, made ")
-				assert.Contains(t, out, "; used by: unknown, as something could not be seen\n")
+				assert.Contains(t, out, "; used by: unknown, because a list could not be read\n")
 				assert.Len(t, w.Images, 7)
 				assert.Empty(t, w.Count()["ec2:DeregisterImage"])
 			})
@@ -245,7 +245,7 @@ func TestNothingGoesThatChangedMeanwhile(t *testing.T) {
 	})
 	code, out, errOut := command(t, "", "ami", "retire", "--deregister", "--keep", "1", "--older-than", "1", "--yes")
 	assert.Equal(t, 2, code, out)
-	assert.Equal(t, "eksnode: images, or what refers to them, changed while this looked: nothing was taken away; run it again\n", errOut)
+	assert.Equal(t, "eksnode: AMIs or their users changed during the search, and nothing was deregistered; run eksnode ami retire again\n", errOut)
 	assert.Len(t, w.Images, 7)
 }
 

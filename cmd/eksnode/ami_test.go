@@ -22,7 +22,7 @@ func TestCompareManifests(t *testing.T) {
 
 	require.NoError(t, os.WriteFile(one, []byte(`{"schema":"x"}`), 0o600))
 	_, _, errOut := command(t, "", "ami", "diff", one, two)
-	assert.Contains(t, errOut, `its schema is "x", not eksnode.image/v1`)
+	assert.Contains(t, errOut, `the schema is "x", not eksnode.image/v1`)
 	_, _, errOut = command(t, "", "ami", "diff", one)
-	assert.Equal(t, "eksnode: name two images or two manifests; eksnode ami diff --help shows how\n", errOut)
+	assert.Equal(t, "eksnode ami diff needs two images or two manifests; eksnode ami diff --help shows the usage\n", errOut)
 }

@@ -10,21 +10,20 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
 
-// awsFlags are those of every command that asks AWS.
+// awsFlags adds the flags of every command that calls AWS.
 func awsFlags(cmd *cobra.Command, o *awsapi.Options) {
-	cmd.Flags().StringVar(&o.Region, "region", "", "AWS region (default: the environment's or the profile's)")
-	cmd.Flags().StringVar(&o.Profile, "profile", "", "profile of the shared AWS configuration")
+	cmd.Flags().StringVar(&o.Region, "region", "", "AWS region (default: from the environment or the profile)")
+	cmd.Flags().StringVar(&o.Profile, "profile", "", "profile in the shared AWS configuration")
 	cmd.Flags().StringVar(&o.AssumeRole, "assume-role", "", "ARN of the IAM role to assume")
 	cmd.Flags().StringVar(&o.ExternalID, "external-id", "", "external ID for --assume-role")
-	cmd.Flags().StringVar(&o.Endpoint, "endpoint", "", "address of every AWS service, for private endpoints")
+	cmd.Flags().StringVar(&o.Endpoint, "endpoint", "", "URL of all AWS services, for private endpoints")
 }
 
-// onlyWith refuses flags that do nothing without another: whoever sets them
-// expects something of them.
+// onlyWith refuses flags that have no effect without another flag.
 func onlyWith(cmd *cobra.Command, other string, flags ...string) error {
 	for _, name := range flags {
 		if cmd.Flags().Changed(name) {
-			return fmt.Errorf("--%s: it does something with --%s only", name, other)
+			return fmt.Errorf("--%s has no effect without --%s", name, other)
 		}
 	}
 	return nil

@@ -53,11 +53,11 @@ func TestPreflight(t *testing.T) {
 	assert.Contains(t, out, "OK       aws-auth              arn:aws:iam::123456789012:role/node is a node\n")
 
 	for want, args := range map[string][]string{
-		"eksnode: cluster: its name is missing; say it with --cluster, and one of --instance, --launch-template and --ami\n":                            {"--ami", "x"},
-		"eksnode: name one of an instance, a launch template and an image; say it with --cluster, and one of --instance, --launch-template and --ami\n": {"--cluster", "x"},
-		"eksnode: --launch-template-version: it does something with --launch-template only\n":                                                           {"--cluster", "x", "--ami", "y", "--launch-template-version", "3"},
-		"eksnode: --output: \"xml\" is not known; known: json, junit, sarif, text\n":                                                                    {"--output", "xml"},
-		"eksnode: reading aws-auth: open nowhere: no such file or directory\n":                                                                          {"--cluster", "x", "--ami", "y", "--aws-auth", "nowhere"},
+		"eksnode: cluster: the name is missing; use --cluster, and one of --instance, --launch-template and --ami\n":                            {"--ami", "x"},
+		"eksnode: name one of an instance, a launch template and an image; use --cluster, and one of --instance, --launch-template and --ami\n": {"--cluster", "x"},
+		"eksnode: --launch-template-version has no effect without --launch-template\n":                                                          {"--cluster", "x", "--ami", "y", "--launch-template-version", "3"},
+		"eksnode: --output: \"xml\" is not known; known: json, junit, sarif, text\n":                                                            {"--output", "xml"},
+		"eksnode: reading aws-auth: open nowhere: no such file or directory\n":                                                                  {"--cluster", "x", "--ami", "y", "--aws-auth", "nowhere"},
 	} {
 		code, _, errOut = command(t, "", append([]string{"preflight"}, args...)...)
 		assert.Equal(t, 2, code)
@@ -120,7 +120,7 @@ func TestPreflightAsJUnit(t *testing.T) {
 	for _, c := range suite.Cases {
 		failures += map[bool]int{true: 1}[c.Failure != nil]
 		errs += map[bool]int{true: 1}[c.Error != nil]
-		warnings += strings.Count(c.Out, "WARN: EKS manages none")
+		warnings += strings.Count(c.Out, "WARN: EKS manages no add-ons")
 	}
 	assert.Equal(t, []int{suite.Failures, suite.Errors, 1}, []int{failures, errs, warnings})
 	assert.Equal(t, 1, suite.Failures)
@@ -168,7 +168,7 @@ func TestManifests(t *testing.T) {
 	code, out, errOut = command(t, "", "manifests", "--cluster", "my-cluster", "--role", role, "--only", "aws-auth", "--aws-auth", "-")
 	assert.Equal(t, 2, code)
 	assert.Empty(t, out, "kubectl gets nothing where the live ConfigMap could not be read")
-	assert.Equal(t, "eksnode: writing aws-auth: reading the ConfigMap: there is no text; `kubectl get configmap aws-auth -n kube-system -o yaml` prints it, and a cluster without aws-auth needs no --aws-auth\n", errOut)
+	assert.Equal(t, "eksnode: writing aws-auth: reading the ConfigMap: the input is empty; `kubectl get configmap aws-auth -n kube-system -o yaml` prints it, and a cluster without aws-auth needs no --aws-auth\n", errOut)
 
 	w.Clusters["my-cluster"]["version"] = "1.18"
 	_, out, _ = command(t, "", "manifests", "--cluster", "my-cluster", "--role", role, "--only", "tags")
@@ -181,7 +181,7 @@ func TestManifests(t *testing.T) {
 
 	code, _, errOut = command(t, "", "manifests", "--cluster", "my-cluster", "--role", role, "--only", "vpc-cni")
 	assert.Equal(t, 2, code)
-	assert.Equal(t, "eksnode: --only vpc-cni: it is not needed for these nodes; the launch template takes --ami, the VPC CNI --windows\n", errOut)
+	assert.Equal(t, "eksnode: --only vpc-cni: not needed for these nodes; the launch template takes --ami, the VPC CNI --windows\n", errOut)
 	_, _, errOut = command(t, "", "manifests", "--only", "x")
 	assert.Contains(t, errOut, `--only: the manifest "x" is not known`)
 }

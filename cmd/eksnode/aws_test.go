@@ -51,29 +51,40 @@ func TestACommandIsBrokenBetweenWords(t *testing.T) {
 	}
 }
 
-// A flag that would do nothing is refused, before anybody is asked.
-func TestMisplacedFlags(t *testing.T) {
+// Wrong usage names the command, the flag or the argument, and the remedy. Nothing
+// calls AWS before.
+func TestWrongUsageNamesTheRemedy(t *testing.T) {
 	calls := unreachableAWS(t)
 	for args, want := range map[string]string{
-		"ami --keep 2":                      "unknown flag: --keep; eksnode ami --help lists the flags",
-		"ami retire ami-1":                  `unknown command "ami-1" for "eksnode ami retire"`,
-		"ami list --yes":                    "unknown flag: --yes; eksnode ami list --help lists the flags",
-		"ami delete":                        `unknown command "delete" for "eksnode ami"`,
-		"ami diff a b c":                    "name two images or two manifests; eksnode ami diff --help shows how",
-		"ami publish":                       "name the image; eksnode ami publish --help shows how",
-		"ami publish ami-1 --parameter a:b": `--parameter: "a:b" is no parameter's name such as /eksnode/debian/1.34/amd64`,
-		"manifests --cluster c --role node": `role: "node" is no role's ARN such as arn:aws:iam::123456789012:role/node; an instance profile's is none`,
-		"manifests --cluster c --role arn:aws:iam::123456789012:role/node --instance-type x": "--instance-type: it does something with --ami only",
-		"userdata check x --cluster c":                             "unknown flag: --cluster; eksnode userdata check --help lists the flags",
-		"userdata check":                                           "name the file with user data; eksnode userdata check --help shows how",
-		"userdata verify":                                          `unknown command "verify" for "eksnode userdata"`,
-		"userdata render --family al2023 --output yaml":            `--output: "yaml" is not known; known: json, text`,
-		"userdata render --family al2 --description x --label a=b": "--label: it does something with --cluster only",
+		"ami --keep 2":                      "eksnode: unknown flag: --keep; eksnode ami --help lists the flags",
+		"ami retire ami-1":                  `eksnode ami retire takes no arguments such as "ami-1"; eksnode ami retire --help lists the flags`,
+		"ami list --yes":                    "eksnode: unknown flag: --yes; eksnode ami list --help lists the flags",
+		"ami delete":                        `eksnode: unknown command "delete" for "eksnode ami"; eksnode ami --help lists the commands`,
+		"ami lst":                           `eksnode: unknown command "lst" for "eksnode ami"; did you mean list? eksnode ami --help lists the commands`,
+		"ami diff a b c":                    `eksnode ami diff takes only two images or two manifests; "c" is one argument too many; eksnode ami diff --help shows the usage`,
+		"ami publish":                       "eksnode ami publish needs an AMI ID; eksnode ami publish --help shows the usage",
+		"ami publish ami-1":                 "eksnode: --parameter is missing; name the SSM parameter for the AMI ID, such as /eksnode/debian/1.34/amd64",
+		"ami publish ami-1 --parameter a:b": `eksnode: --parameter: "a:b" is not a parameter name such as /eksnode/debian/1.34/amd64`,
+		"ami retire --older 3":              "eksnode: unknown flag: --older; did you mean --older-than? eksnode ami retire --help lists the flags",
+		"ami retire --keep":                 "eksnode: --keep needs a value; eksnode ami retire --help lists the flags",
+		"manifests --cluster c --role node": `eksnode: role: "node" is not a role's ARN such as arn:aws:iam::123456789012:role/node; an instance profile's ARN does not work`,
+		"manifests --cluster c --role arn:aws:iam::123456789012:role/node --instance-type x": "eksnode: --instance-type has no effect without --ami",
+		"userdata check x --cluster c":                             "eksnode: unknown flag: --cluster; eksnode userdata check --help lists the flags",
+		"userdata check":                                           "eksnode userdata check needs a file with user data; eksnode userdata check --help shows the usage",
+		"userdata verify":                                          `eksnode: unknown command "verify" for "eksnode userdata"; eksnode userdata --help lists the commands`,
+		"userdata render --family al2023 --output yaml":            `eksnode: --output: "yaml" is not known; known: json, text`,
+		"userdata render --family al2 --description x --label a=b": "eksnode: --label has no effect without --cluster",
+		"auditt":              `eksnode: unknown command "auditt" for "eksnode"; did you mean audit? eksnode --help lists the commands`,
+		"help auditt":         `eksnode: unknown command "auditt" for "eksnode"; did you mean audit? eksnode --help lists the commands`,
+		"help ami lst":        `eksnode: unknown command "lst" for "eksnode ami"; did you mean list? eksnode ami --help lists the commands`,
+		"completion":          "eksnode completion needs a shell (bash, zsh, fish, powershell); eksnode completion --help shows the usage",
+		"completion tcsh":     `eksnode completion: "tcsh" is not known; known: bash, zsh, fish, powershell`,
+		"completion bash zsh": `eksnode completion takes only a shell (bash, zsh, fish, powershell); "zsh" is one argument too many; eksnode completion --help shows the usage`,
 	} {
 		code, out, errOut := command(t, "", strings.Fields(args)...)
 		assert.Equal(t, 2, code, args)
 		assert.Empty(t, out, args)
-		assert.Equal(t, "eksnode: "+want+"\n", errOut, args)
+		assert.Equal(t, want+"\n", errOut, args)
 	}
 	assert.Zero(t, calls.Load())
 }
@@ -87,14 +98,14 @@ func TestWithoutAWS(t *testing.T) {
 		code, out, errOut := command(t, "", preflight...)
 		assert.Equal(t, 2, code)
 		assert.Empty(t, out)
-		assert.Contains(t, errOut, "eksnode: credentials: none could be had; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, name a profile, or log in with `aws sso login`: ")
+		assert.Contains(t, errOut, "eksnode: credentials: none were found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, name a profile, or log in with `aws sso login`: ")
 	})
 	t.Run("no way", func(t *testing.T) {
 		t.Setenv("AWS_MAX_ATTEMPTS", "1")
 		code, out, errOut := command(t, "", append(preflight, "--endpoint", "http://127.0.0.1:1")...)
 		assert.Equal(t, 2, code)
 		assert.Empty(t, out)
-		assert.Contains(t, errOut, "eksnode: asking who we are: ")
+		assert.Contains(t, errOut, "eksnode: reading the caller's identity: ")
 		assert.Contains(t, errOut, "connection refused")
 	})
 	t.Run("no more time", func(t *testing.T) {

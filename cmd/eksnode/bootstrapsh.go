@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -12,31 +14,36 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/firstboot"
 )
 
-// bootstrapSHCommand answers to the name of Amazon Linux 2's script. Its flags
-// are read by package arguments: they mix with the cluster's name, and each
+// bootstrapSHCommand is the command under the name of Amazon Linux 2's script.
+// Package arguments reads its flags: they mix with the cluster's name, and each
 // takes a value, booleans too.
 func bootstrapSHCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:                "bootstrap.sh [flags] CLUSTER",
-		Short:              "Join as Amazon Linux 2's /etc/eks/bootstrap.sh does",
+		Short:              "Join with the flags of Amazon Linux 2's /etc/eks/bootstrap.sh",
 		DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			a, err := arguments.Parse(args)
+			a, err := arguments.Read(args, os.Getenv)
 			if errors.Is(err, arguments.ErrHelp) {
 				fmt.Fprint(cmd.OutOrStdout(), arguments.Usage("bootstrap.sh"))
 				return exitError(1) // as the script does
 			}
 			if err != nil {
-				return fmt.Errorf("bootstrap.sh: %w\n`bootstrap.sh --help` lists the flags", err)
+				// The exit code is the script's.
+				return errors.Join(fmt.Errorf("bootstrap.sh: %w\n`bootstrap.sh --help` lists the flags", err), exitError(1))
 			}
 			return onNode(cmd, func(h *host.Host) error {
 				service, err := firstboot.OpenMetadata(cmd.Context())
 				if err != nil {
 					return err
 				}
-				s, err := surroundings(service, logTo(cmd.ErrOrStderr()))
+				log := logTo(cmd.ErrOrStderr())
+				s, err := surroundings(service, log)
 				if err != nil {
 					return err
+				}
+				if len(a.Variables) > 0 {
+					log("settings from the environment: " + strings.Join(a.Variables, ", "))
 				}
 				n, err := s.FromArguments(cmd.Context(), h, a)
 				if err != nil {

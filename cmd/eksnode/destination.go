@@ -14,18 +14,18 @@ import (
 // destination is a file that a person named for a command to write.
 type destination struct {
 	name string // as the person wrote it
-	// path is the file that is replaced as a whole, links followed; empty for a
+	// path is the file that is replaced as a whole, with links resolved; empty for a
 	// stream.
 	path string
-	// exists says whether there was a file at path.
+	// exists reports whether there was a file at path.
 	exists bool
-	// stream is a device, a FIFO or a descriptor: it is written to and never
-	// replaced. Nil for a file.
+	// stream is a device, a FIFO or a descriptor, which is never replaced; nil for a
+	// file.
 	stream *os.File
 }
 
-// openDestination finds out, without changing anything, whether a command can
-// write to name. A FIFO waits for its reader.
+// openDestination checks, without changing anything, whether a command can write to
+// name. For a FIFO, it waits for the reader.
 func openDestination(ctx context.Context, name string) (*destination, error) {
 	path, err := follow(name)
 	if err != nil {
@@ -54,7 +54,7 @@ func openDestination(ctx context.Context, name string) (*destination, error) {
 	return &destination{name: name, stream: stream}, err
 }
 
-// cannotWrite says why something cannot be written, by the system's error alone.
+// cannotWrite returns the system's error for something that cannot be written.
 func cannotWrite(what string, err error) error {
 	var number syscall.Errno
 	if errors.As(err, &number) {
@@ -66,8 +66,8 @@ func cannotWrite(what string, err error) error {
 // linksMost is how many links in a row Linux follows.
 const linksMost = 40
 
-// follow is the path that a name's links lead to, where there may be nothing
-// yet. It does not follow those of /proc/PID/fd, which are no paths.
+// follow resolves the links of a name; the target may not exist yet. It does not
+// follow the links of /proc/PID/fd, which are no paths.
 func follow(name string) (string, error) {
 	next := name
 	for range linksMost {
@@ -91,7 +91,7 @@ func follow(name string) (string, error) {
 	return "", fmt.Errorf("%s leads to itself", name)
 }
 
-// mayCreate makes a file in a folder and takes it away again.
+// mayCreate checks a folder by creating and removing a file.
 func mayCreate(name, folder string) error {
 	temp, err := os.CreateTemp(folder, "."+filepath.Base(name)+".*")
 	if err != nil {
@@ -100,7 +100,7 @@ func mayCreate(name, folder string) error {
 	return errors.Join(temp.Close(), os.Remove(temp.Name()))
 }
 
-// mayWrite opens a file for writing and leaves it as it is.
+// mayWrite checks a file by opening it for writing.
 func mayWrite(name, path string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
@@ -109,7 +109,7 @@ func mayWrite(name, path string) error {
 	return f.Close()
 }
 
-// isDescriptor says whether a path is an open file of a process.
+// isDescriptor reports whether a path is an open file of a process.
 func isDescriptor(path string) bool {
 	for _, pattern := range []string{"/proc/[0-9]*/fd/[0-9]*", "/proc/[0-9]*/task/[0-9]*/fd/[0-9]*"} {
 		if is, err := filepath.Match(pattern, path); err == nil && is {
@@ -119,7 +119,7 @@ func isDescriptor(path string) bool {
 	return false
 }
 
-// openStream opens a device or a FIFO. The latter opens when somebody reads.
+// openStream opens a device or a FIFO. A FIFO opens when a reader opens it.
 func openStream(ctx context.Context, name, path string) (*os.File, error) {
 	type opened struct {
 		f   *os.File
@@ -141,8 +141,8 @@ func openStream(ctx context.Context, name, path string) (*os.File, error) {
 	}
 }
 
-// takes asks a character device whether it takes anything, by writing nothing:
-// one that is full says so.
+// takes checks a character device by writing no bytes: a full device returns an
+// error.
 func takes(name string, f *os.File) error {
 	st, err := f.Stat()
 	if err == nil && st.Mode()&fs.ModeCharDevice != 0 {
@@ -154,8 +154,7 @@ func takes(name string, f *os.File) error {
 	return nil
 }
 
-// write writes all that there is to write: into a stream, or in the place of
-// the file.
+// write writes text to the stream, or replaces the file.
 func (d *destination) write(text []byte) error {
 	var err error
 	if d.stream != nil {
@@ -170,9 +169,9 @@ func (d *destination) write(text []byte) error {
 	return nil
 }
 
-// replaceFile replaces a regular file as a whole, or makes it. The file keeps
-// mode and owner. It is written in place where its folder takes no other file,
-// or where it is a mount of its own.
+// replaceFile replaces a regular file as a whole, or creates it. The file keeps mode
+// and owner. A file in a folder that takes no other file, and a file that is a mount
+// of its own, is written in place.
 func replaceFile(path string, text []byte) error {
 	old, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -13,12 +13,12 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 )
 
-// distrosCommand prints what package distros knows.
+// distrosCommand prints the table of package distros.
 func distrosCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:     "distros",
-		Short:   "List the distributions that can become nodes, and what differs between them",
+		Short:   "List the supported distributions and their differences",
 		Example: "  eksnode distros\n  eksnode distros --output json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -52,7 +52,7 @@ func printDistros(w io.Writer) error {
 	return nil
 }
 
-// distroTable is what --output json prints.
+// distroTable is the output of --output json.
 type distroTable struct {
 	Distros []distroRow  `json:"distros"`
 	Refused []refusedRow `json:"refused"`
@@ -118,8 +118,8 @@ func describeDistros() distroTable {
 	return table
 }
 
-// baseImages lists them by version and architecture; a rolling distribution's
-// version is empty.
+// baseImages lists the base images by version and architecture. The version of a
+// rolling distribution is empty.
 func baseImages(d distros.Distro) map[string]baseImagesByCPU {
 	versions := d.Versions
 	if len(versions) == 0 {
@@ -128,8 +128,8 @@ func baseImages(d distros.Distro) map[string]baseImagesByCPU {
 	all := map[string]baseImagesByCPU{}
 	for _, version := range versions {
 		all[version] = baseImagesByCPU{}
-		for _, arch := range []string{"amd64", "arm64"} {
-			if b, err := d.BaseImage(version, arch); err == nil { // an architecture it does not have
+		for _, arch := range arches() {
+			if b, err := d.BaseImage(version, arch); err == nil { // otherwise the distribution has no such architecture
 				all[version][arch] = baseImageRow{b.Owner, b.ChinaOwner, b.Name, b.Parameter}
 			}
 		}

@@ -11,28 +11,38 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// errEmpty is why an empty value is refused: it comes from a script's variable
-// that is not set, not from somebody who means the flag's default.
+// errEmpty refuses an empty value: the value comes from a shell variable that is
+// not set. Nobody writes an empty value for the flag's default.
 var errEmpty = errors.New("the value is empty; is a shell variable unset?")
 
 // strict has every flag of a command and of its subcommands refuse values that
-// say nothing, and every command arguments that are empty.
+// are empty or ambiguous, and every command arguments that are empty.
 func strict(cmd *cobra.Command) {
+	if !cmd.DisableFlagParsing { // otherwise cobra adds these when the command runs
+		cmd.InitDefaultHelpFlag()
+		cmd.InitDefaultVersionFlag()
+	}
 	for _, set := range []*pflag.FlagSet{cmd.Flags(), cmd.PersistentFlags()} {
 		set.VisitAll(func(f *pflag.Flag) {
-			f.Value = strictValue{f.Value, f}
+			strict := strictValue{f.Value, f}
+			if f.Value = strict; strict.isPairs() {
+				f.Value = pairsValue{strict}
+			}
 			if f.DefValue == "[]" {
 				f.DefValue = "" // help shows no default for an empty list
 			}
 		})
 	}
-	// Unknown subcommands are cobra's to refuse.
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			if err := notEmpty(args); err != nil {
 				return err
 			}
-			return check(cmd, args)
+			err := check(cmd, args)
+			if err != nil && cobra.NoArgs(cmd, args) != nil && err.Error() == cobra.NoArgs(cmd, args).Error() {
+				return wrongArgument(cmd, args[0])
+			}
+			return err
 		}
 	}
 	for _, sub := range cmd.Commands() {
@@ -40,7 +50,7 @@ func strict(cmd *cobra.Command) {
 	}
 }
 
-// notEmpty refuses arguments that say nothing.
+// notEmpty refuses empty arguments.
 func notEmpty(args []string) error {
 	for i, arg := range args {
 		if strings.TrimSpace(arg) == "" {
@@ -53,8 +63,8 @@ func notEmpty(args []string) error {
 // emptyAllowed marks flags that take an empty value.
 const emptyAllowed = "eksnode_empty_allowed"
 
-// allowEmpty lets flags take an empty value, as the same flags of Amazon's
-// programs do, where that means the default.
+// allowEmpty lets flags take an empty value. In Amazon's programs, the same flags
+// take an empty value for the default.
 func allowEmpty(cmd *cobra.Command, flags ...string) {
 	for _, name := range flags {
 		if err := cmd.Flags().SetAnnotation(name, emptyAllowed, []string{"true"}); err != nil {
@@ -63,7 +73,7 @@ func allowEmpty(cmd *cobra.Command, flags ...string) {
 	}
 }
 
-// strictValue is a flag's value that looks at texts before the flag reads them.
+// strictValue is a flag's value that checks a text before the flag reads the text.
 type strictValue struct {
 	pflag.Value
 	flag *pflag.Flag
@@ -94,9 +104,31 @@ func (v strictValue) Set(text string) error {
 	return err
 }
 
-// check refuses what the flag would read as less than what is written.
+// isList says whether the flag takes a list.
+func (v strictValue) isList() bool { return v.Value.Type() == "stringSlice" }
+
+// isPairs says whether the flag takes pairs of name and value.
+func (v strictValue) isPairs() bool {
+	return v.Value.Type() == "stringToString" || v.Value.Type() == nameFile
+}
+
+// pairsValue is the value of a flag that takes pairs, and more than once.
+type pairsValue struct{ strictValue }
+
+// Type implements pflag.Value.
+func (v pairsValue) Type() string {
+	if v.Value.Type() == nameFile {
+		return nameFile
+	}
+	return "name=value"
+}
+
+// GetSlice implements cobra.SliceValue: completion offers such a flag again.
+func (v pairsValue) GetSlice() []string { return []string{v.String()} }
+
+// check refuses a text when the flag would read only a part.
 func (v strictValue) check(text string) error {
-	isList, isPairs := v.Type() == "stringSlice", v.Type() == "stringToString"
+	isList, isPairs := v.isList(), v.Value.Type() == "stringToString"
 	if (isList || isPairs) && strings.ContainsAny(strings.TrimRight(text, "\r\n"), "\r\n") {
 		return errors.New("the value has more than one line; separate names by commas")
 	}
@@ -121,20 +153,11 @@ func (v strictValue) check(text string) error {
 	return nil
 }
 
-// expanded refuses a home folder that only a shell knows: most shells replace
-// the ~ at the beginning of an argument, and not behind an equals sign or comma.
+// expanded refuses a ~ that only a shell replaces. Most shells replace ~ at the
+// beginning of an argument, and not after an equals sign or comma.
 func expanded(path string) error {
 	if strings.HasPrefix(path, "~") {
-		return fmt.Errorf("no shell has replaced the ~ of %q; write the folder, or $HOME", path)
+		return fmt.Errorf("the shell did not replace the ~ in %q; write $HOME instead", path)
 	}
 	return nil
-}
-
-// flagError says what is wrong with a flag, by its name.
-func flagError(cmd *cobra.Command, err error) error {
-	var value *pflag.InvalidValueError
-	if errors.As(err, &value) {
-		return fmt.Errorf("--%s: %w", value.GetFlag().Name, value.Unwrap())
-	}
-	return fmt.Errorf("%w; %s --help lists the flags", err, cmd.CommandPath())
 }

@@ -33,7 +33,8 @@ func everyFlag(t *testing.T, do func(path string, c *cobra.Command, f *pflag.Fla
 // flag's default by it, least of all the live machine.
 func TestNoFlagTakesAnEmptyValue(t *testing.T) {
 	compatible := map[string]bool{ // as Amazon's programs
-		"eksnode nodeadm init --skip": true, "eksnode nodeadm init --config-cache": true, "eksnode aws-iam-authenticator token --region": true,
+		"eksnode nodeadm init --skip": true, "eksnode nodeadm init --config-cache": true, "eksnode nodeadm init --daemon": true,
+		"eksnode nodeadm config dump --config-cache": true, "eksnode nodeadm config dump --config-output": true, "eksnode aws-iam-authenticator token --region": true,
 	}
 	flags := 0
 	everyFlag(t, func(path string, _ *cobra.Command, f *pflag.Flag) {

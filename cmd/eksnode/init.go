@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -14,18 +17,21 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/firstboot"
+	"github.com/eksnode/packer-plugin-eksnode/internal/human"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 // joining are the flags of every command that reads a NodeConfig.
 type joining struct {
 	sources []string
+	// cache is the file of the cache; empty for none.
+	cache string
 }
 
 func (j *joining) flags(cmd *cobra.Command) {
 	f := cmd.PersistentFlags()
 	f.StringSliceVarP(&j.sources, "config-source", "c", []string{nodeconfig.UserDataSource},
-		"where NodeConfigs are read, in order: imds://user-data, file:///FILE or file:///FOLDER/")
+		"sources of NodeConfigs, in order: imds://user-data, file:///FILE or file:///FOLDER/")
 }
 
 // load reads and merges the sources.
@@ -53,7 +59,7 @@ func surroundings(service *firstboot.Metadata, log func(string)) (bootstrap.Surr
 		return bootstrap.Surroundings{}, fmt.Errorf("finding this program: %w", err)
 	}
 	return bootstrap.Surroundings{
-		IMDS: service, AWS: awsFor(service), Lookup: net.DefaultResolver.LookupHost, Command: command, Log: log,
+		IMDS: service, AWS: awsFor(service, log), Lookup: net.DefaultResolver.LookupHost, Command: command, Log: log,
 	}, nil
 }
 
@@ -67,18 +73,17 @@ type initFlags struct {
 	joining
 	skip    []string
 	daemons []string
-	cache   string
 	boot    bool
 	dryRun  bool
 }
 
 func (i *initFlags) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringSliceVarP(&i.skip, "skip", "s", nil, "phases to leave out: config, run")
-	f.StringSliceVarP(&i.daemons, "daemon", "d", nil, "only these services: containerd, kubelet")
-	f.StringVar(&i.cache, "config-cache", "", "a file that keeps facts about the instance until the next boot")
-	f.BoolVar(&i.dryRun, "dry-run", false, "print what would be done and change nothing")
-	f.BoolVar(&i.boot, "boot", false, "this is a boot: succeed when no source has a NodeConfig, because user data may call bootstrap.sh later, and off EC2")
+	f.StringSliceVarP(&i.skip, "skip", "s", nil, "phases to skip: config, run")
+	f.StringSliceVarP(&i.daemons, "daemon", "d", nil, "services to configure and start: containerd, kubelet (default: all)")
+	f.StringVar(&i.cache, "config-cache", "", "file that caches the NodeConfig and instance facts until the next boot, for sources without a NodeConfig")
+	f.BoolVar(&i.dryRun, "dry-run", false, dryRunHelp)
+	f.BoolVar(&i.boot, "boot", false, "succeed without a NodeConfig and outside EC2, as the boot unit requires")
 }
 
 func (i *initFlags) selection() bootstrap.Selection {
@@ -92,6 +97,9 @@ func (i *initFlags) selection() bootstrap.Selection {
 func (i *initFlags) run(cmd *cobra.Command) error {
 	log := logTo(cmd.ErrOrStderr())
 	pick := i.selection()
+	if cmd.Flags().Changed("daemon") && len(pick.Daemons) == 0 {
+		pick.Daemons = []string{""} // as Amazon's nodeadm reads --daemon=""
+	}
 	if err := pick.Check(); err != nil {
 		return err
 	}
@@ -112,13 +120,16 @@ func (i *initFlags) run(cmd *cobra.Command) error {
 				return err
 			}
 		}
-		c, err := i.load(cmd.Context(), h, service, log)
+		c, cached, err := i.resolve(cmd.Context(), h, service, log)
 		if i.boot && errors.Is(err, nodeconfig.ErrNone) {
 			log("nothing to do: " + err.Error())
 			return nil
 		}
 		if err != nil {
 			return fmt.Errorf("reading the NodeConfig: %w", err)
+		}
+		if err := i.inStep(&pick, c, cached, log); err != nil {
+			return err
 		}
 		if i.dryRun {
 			i.cache = ""
@@ -132,6 +143,49 @@ func (i *initFlags) run(cmd *cobra.Command) error {
 		}
 		return join(cmd.Context(), h, s, n, pick)
 	})
+}
+
+// resolve reads the NodeConfig from its sources, or from the cache when they have
+// none any more.
+func (j *joining) resolve(ctx context.Context, h *host.Host, service *firstboot.Metadata, log func(string)) (c, cached *nodeconfig.NodeConfig, err error) {
+	cached = j.cached(h, log)
+	c, err = j.load(ctx, h, service, log)
+	if gone := errors.Is(err, nodeconfig.ErrNone) || errors.Is(err, fs.ErrNotExist); gone && cached != nil {
+		log(fmt.Sprintf("warning: %v; the NodeConfig in the cache %s counts", err, j.cache))
+		return cached, cached, nil
+	}
+	return c, cached, err
+}
+
+// inStep has the config phase run when the sources have another NodeConfig than
+// the cache, as in Amazon's nodeadm.
+func (i *initFlags) inStep(pick *bootstrap.Selection, c, cached *nodeconfig.NodeConfig, log func(string)) error {
+	if cached == nil || !slices.Contains(pick.Skip, bootstrap.Config) {
+		return nil
+	}
+	now, err := c.SpecJSON()
+	if err != nil {
+		return err
+	}
+	before, err := cached.SpecJSON()
+	if err != nil || bytes.Equal(now, before) {
+		return err
+	}
+	log("warning: the NodeConfig is not the one in the cache " + i.cache + ": the config phase is not skipped")
+	pick.Skip = slices.DeleteFunc(slices.Clone(pick.Skip), func(p bootstrap.Phase) bool { return p == bootstrap.Config })
+	return nil
+}
+
+// cached is the NodeConfig in the cache; nil without one.
+func (j *joining) cached(h *host.Host, log func(string)) *nodeconfig.NodeConfig {
+	if j.cache == "" {
+		return nil
+	}
+	c, err := bootstrap.CachedConfig(h, j.cache)
+	if err != nil {
+		log("warning: " + err.Error())
+	}
+	return c
 }
 
 // join makes the machine the node.
@@ -151,7 +205,7 @@ func show(cmd *cobra.Command, h *host.Host, s bootstrap.Surroundings, n *bootstr
 		return err
 	}
 	list := plan.Make(cmd.Context(), h, items)
-	p := &printer{w: cmd.OutOrStdout()}
+	p := newPrinter(cmd.OutOrStdout())
 	p.plan(list)
 	actions := 0
 	var errs []error
@@ -163,7 +217,7 @@ func show(cmd *cobra.Command, h *host.Host, s bootstrap.Surroundings, n *bootstr
 		}
 		actions += len(planned.Actions)
 	}
-	p.line("PLAN: %s; nothing was changed", count(actions, "action"))
+	p.line("PLAN: %s; nothing was changed", human.Count(actions, "action"))
 	return errors.Join(append(errs, p.err)...)
 }
 
@@ -190,12 +244,11 @@ func initCommand() *cobra.Command {
 	var i initFlags
 	cmd := &cobra.Command{
 		Use:   "init",
-		Short: "Join this machine to its cluster as its NodeConfig asks",
-		Long: `Init reads NodeConfigs from the instance's user data, or from other sources,
-writes the configuration of the kubelet, of containerd and of the system, and
-starts the services. It may be run again at any time: what is right stays as it
-is, another cluster's configuration is replaced.`,
-		Example: "  eksnode init\n  eksnode init --skip run --config-source file:///etc/eks/nodeconfig.yaml",
+		Short: "Join this machine to the cluster in its NodeConfig",
+		Long: `Init reads NodeConfigs from user data or from --config-source, configures the
+kubelet, containerd and the system, and starts the services. Another run changes
+only what differs, and replaces the configuration of another cluster.`,
+		Example: "  eksnode init --dry-run\n  eksnode init --skip run --config-source file:///etc/eks/nodeconfig.yaml",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return i.run(cmd) },
 	}
@@ -209,7 +262,7 @@ is, another cluster's configuration is replaced.`,
 func bootHookCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    "boot-hook",
-		Short:  "Give the secondary network interfaces to the VPC CNI (a boot unit runs this)",
+		Short:  "Give secondary network interfaces to the VPC CNI (run by a boot unit)",
 		Args:   cobra.NoArgs,
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {

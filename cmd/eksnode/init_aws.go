@@ -16,13 +16,17 @@ type api struct{ *firstboot.Node }
 
 // awsFor makes clients with the credentials of the instance's role where the
 // environment has no others.
-func awsFor(service *firstboot.Metadata) func(context.Context, map[string]string) (bootstrap.AWS, error) {
+func awsFor(service *firstboot.Metadata, log func(string)) func(context.Context, map[string]string) (bootstrap.AWS, error) {
 	return func(ctx context.Context, environment map[string]string) (bootstrap.AWS, error) {
 		if err := adopt(environment); err != nil {
 			return nil, err
 		}
 		n, err := firstboot.OpenNode(ctx, service)
-		return api{n}, err
+		if err != nil {
+			return nil, err
+		}
+		n.Log = log
+		return api{n}, nil
 	}
 }
 

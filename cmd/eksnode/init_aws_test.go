@@ -37,7 +37,7 @@ func TestTheEnvironmentOfANodeConfig(t *testing.T) {
 		t.Setenv(name, "")
 		require.NoError(t, os.Unsetenv(name)) // the test puts it back
 	}
-	aws, err := awsFor(metadata(t, service.URL))(t.Context(), environment)
+	aws, err := awsFor(metadata(t, service.URL), func(string) {})(t.Context(), environment)
 	require.NoError(t, err)
 	d, err := aws.DescribeCluster(t.Context(), "eu-west-1", "c", 0)
 	require.NoError(t, err)

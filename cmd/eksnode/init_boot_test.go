@@ -86,7 +86,7 @@ func TestAnInstanceWaits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h, lines, log := booting(t, files)
 			client := metadata(t, "http://127.0.0.1:1")
-			i := initFlags{cache: "/run/eksnode/instance.json", joining: joining{sources: []string{nodeconfig.UserDataSource, "file:///etc/eks/nodeadm.d/"}}}
+			i := initFlags{joining: joining{cache: "/run/eksnode/instance.json", sources: []string{nodeconfig.UserDataSource, "file:///etc/eks/nodeadm.d/"}}}
 			there, err := i.mayJoin(t.Context(), h, client, log)
 			require.NoError(t, err)
 			assert.True(t, there)

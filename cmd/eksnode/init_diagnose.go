@@ -13,6 +13,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/bootunits"
 	"github.com/eksnode/packer-plugin-eksnode/internal/diagnose"
+	"github.com/eksnode/packer-plugin-eksnode/internal/human"
 )
 
 // diagnoseCommand says why a node did not join: on the node, or on a workstation with
@@ -21,14 +22,14 @@ func diagnoseCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "diagnose [LOG…]",
-		Short: "Say why this node did not join, or why another did not, given its logs",
-		Long: `Diagnose looks for known causes in what the kubelet, containerd and the first
-boot said: in this machine's journal, or in the named logs ("-" is standard
-input). A log is a text, also in UTF-16 and from journalctl --output json, a
-compressed file (gzip, zstd, bzip2, xz), an archive (tar, zip) such as that of
-the EKS log collector, or a folder. When no cause is known, it prints the first
-lines that look like errors. It exits with 0 when it finds no known cause, 1
-when it finds some, and 2 when a log could not be read.`,
+		Short: "Find out why a node did not join",
+		Long: `Diagnose looks for known causes in the logs of the kubelet, containerd and first
+boot. Without arguments it reads the journal of this machine. LOG is a text file,
+a compressed file (gzip, zstd, bzip2, xz), an archive (tar, zip) such as that of
+the EKS log collector, a folder, or - for standard input. Text may be UTF-16 or
+the JSON of journalctl. Without a known cause, diagnose prints the first lines
+that look like errors. The exit code is 0 without a known cause, 1 with one, and
+2 when a log could not be read.`,
 		Example: "  eksnode diagnose\n  journalctl --unit kubelet | eksnode diagnose -\n  eksnode diagnose kubelet.log cloud-init-output.log\n  eksnode diagnose eks_i-0123456789abcdef0_logs.tar.gz --output json",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -83,13 +84,13 @@ func printDiagnosis(w io.Writer, r diagnose.Report, output string) error {
 	var list []verdict
 	for _, f := range r.Findings {
 		d.Findings = append(d.Findings, cause{f.Rule.ID, f.Rule.Cause, f.Rule.Remedy, f.Evidence, f.Count, f.Follows})
-		list = append(list, verdict{rule: f.Rule.ID, name: f.Rule.ID, level: isError, text: f.Rule.Cause, remedy: f.Rule.Remedy})
+		list = append(list, verdict{rule: f.Rule.ID, name: f.Rule.ID, page: "troubleshooting.md", level: isError, text: f.Rule.Cause, remedy: f.Rule.Remedy})
 	}
 	code := 0
 	if len(list) > 0 {
 		code = 1
 	} else {
-		list = []verdict{{rule: "none", name: "known causes", text: "no known cause was found"}}
+		list = []verdict{{rule: "none", name: "known causes", page: "troubleshooting.md", text: "no known cause was found"}}
 	}
 	printers := verdictPrinters("diagnose", list, code)
 	printers["text"] = r.Print
@@ -153,7 +154,7 @@ func ownState(h *host.Host) (string, error) {
 			return "", fmt.Errorf("looking at %s: %w", folder, err)
 		}
 		if space.FreeBytes < 64<<20 {
-			lines = append(lines, fmt.Sprintf("%s: no space left on device (%d bytes are free)", folder, space.FreeBytes))
+			lines = append(lines, fmt.Sprintf("%s: no space left on device (%s free)", folder, human.Size(int64(space.FreeBytes))))
 		}
 	}
 	swaps, err := h.Content("/proc/swaps")

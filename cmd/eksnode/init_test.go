@@ -21,6 +21,7 @@ func TestOtherNamesAreOtherCommands(t *testing.T) {
 		{[]string{"/usr/bin/eksnode", "audit"}, []string{"audit"}},
 		{[]string{"nodeadm", "init", "-c", "x"}, []string{"nodeadm", "init", "-c", "x"}},
 		{[]string{"/usr/bin/nodeadm"}, []string{"nodeadm"}},
+		{[]string{"nodeadm", "-d", "init", "-d", "kubelet"}, []string{"nodeadm", "--development", "init", "-d", "kubelet"}},
 		{[]string{"/etc/eks/bootstrap.sh", "my-cluster"}, []string{"bootstrap.sh", "my-cluster"}},
 		{[]string{"/usr/bin/aws-iam-authenticator", "token", "-i", "c"}, []string{"aws-iam-authenticator", "token", "-i", "c"}},
 		{nil, nil},
@@ -76,4 +77,19 @@ func TestUserDataIsReadFromTheMetadataService(t *testing.T) {
 	require.Zero(t, run(t.Context(), []string{"nodeadm", "config", "dump"}, nil, &out, &errOut), errOut.String())
 	assert.Contains(t, out.String(), `"name": "a"`)
 	assert.Equal(t, []string{"api/token", "user-data"}, service.Requests())
+}
+
+// As Amazon's nodeadm and Amazon Linux 2's script exit.
+func TestExitCodesOfTheOtherNames(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want int
+	}{
+		{[]string{"nodeadm"}, 2}, {[]string{"nodeadm", "config"}, 2}, {[]string{"nodeadm", "nope"}, 2}, {[]string{"nodeadm", "init", "--nope"}, 2},
+		{[]string{"nodeadm", "--version"}, 0}, {[]string{"nodeadm", "--help"}, 0}, {[]string{"nodeadm", "config", "check", "-c", "file:///nope"}, 1},
+		{[]string{"bootstrap.sh"}, 1}, {[]string{"bootstrap.sh", "--help"}, 1}, {[]string{"bootstrap.sh", "c", "--ip-family"}, 1},
+	} {
+		var out, errOut bytes.Buffer
+		assert.Equal(t, c.want, run(t.Context(), c.args, strings.NewReader(""), &out, &errOut), "%v\n%s", c.args, errOut.String())
+	}
 }

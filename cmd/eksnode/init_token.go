@@ -36,7 +36,7 @@ func tokenCommand() *cobra.Command {
 	var cluster, id, region string
 	cmd := &cobra.Command{
 		Use:     "token --cluster-name CLUSTER",
-		Short:   "Print a token with which this node asks its cluster's API server",
+		Short:   "Print a token for the API server of a cluster",
 		Example: "  eksnode token --cluster-name my-cluster --region eu-west-1",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -44,7 +44,7 @@ func tokenCommand() *cobra.Command {
 				cluster = id
 			}
 			if cluster == "" {
-				return errors.New("--cluster-name is missing: a token is good for one cluster")
+				return errors.New("--cluster-name is missing; name the EKS cluster that the token is for")
 			}
 			token, expires, err := token(cmd.Context(), region, cluster)
 			if err != nil {
@@ -56,9 +56,9 @@ func tokenCommand() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&cluster, "cluster-name", "", "the cluster's name; on an Outpost its id")
-	f.StringVarP(&id, "cluster-id", "i", "", "the same, as aws-iam-authenticator calls it")
-	f.StringVar(&region, "region", "", "the cluster's region (default AWS_REGION, or the instance's)")
+	f.StringVar(&cluster, "cluster-name", "", "cluster name; on an Outpost, the cluster ID")
+	f.StringVarP(&id, "cluster-id", "i", "", "alias of --cluster-name, as in aws-iam-authenticator")
+	f.StringVar(&region, "region", "", "AWS region of the cluster (default: AWS_REGION, or the region of the instance)")
 	return cmd
 }
 

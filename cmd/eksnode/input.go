@@ -9,10 +9,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// inputMost bounds what a command reads as a whole, in bytes.
+// inputMost is the maximum size of a file or of standard input, in bytes.
 const inputMost = 64 << 20
 
-// readFile reads a file that a person named.
+// readFile reads a file from the command line.
 func readFile(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -25,16 +25,16 @@ func readFile(name string) ([]byte, error) {
 func readBounded(name string, in io.Reader) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(in, inputMost+1))
 	if err == nil && len(text) > inputMost {
-		err = fmt.Errorf("%s has more than %d MiB", name, inputMost>>20)
+		err = fmt.Errorf("%s is larger than %d MiB; name a smaller file", name, inputMost>>20)
 	}
 	return text, err
 }
 
-// standardInput is the command's, read until the command is interrupted.
+// standardInput returns standard input. A read ends when the command is interrupted.
 func standardInput(cmd *cobra.Command) io.Reader { return reading{cmd.Context(), cmd.InOrStdin()} }
 
-// reading stops waiting when its context ends: a terminal, or the program at the
-// other end of a pipe, may say nothing for ever.
+// reading ends a read when the context ends: a terminal or a pipe may never send
+// anything.
 type reading struct {
 	ctx context.Context
 	in  io.Reader

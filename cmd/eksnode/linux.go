@@ -6,43 +6,43 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// linuxNeed is why a command works on Linux alone, and what to do elsewhere.
+// linuxNeed says why a command needs Linux, and what to do on other systems.
 type linuxNeed struct {
 	why, instead string
-	// needs says when, for a command that does not always need Linux.
+	// needs reports whether a call needs Linux. nil means every call.
 	needs func(cmd *cobra.Command, args []string) bool
 }
 
-// linuxNeeds are the commands that need Linux, with their subcommands. The others
-// work wherever eksnode is compiled.
+// linuxNeeds lists the commands that need Linux, with their subcommands. The others
+// work on every system.
 func linuxNeeds() map[string]linuxNeed {
-	const onMachine = "run it on the builder machine, or on a Linux machine with the image mounted and --root"
-	const onNode = "an image that eksnode made runs it on its instances"
+	const onMachine = "run eksnode on the builder machine, or on a Linux machine with --root and the image mounted"
+	const onNode = "instances of an image from eksnode run the command at first boot"
 	return map[string]linuxNeed{
-		"provision": {why: "it changes the machine it runs on", instead: `run it on the builder machine, or use the Packer provisioner "eksnode" from here`},
-		"scrub":     {why: "it deletes files through Linux system calls", instead: onMachine + `, or use the Packer provisioner "eksnode-scrub" from here`},
-		"audit":     {why: "it reads files through Linux system calls", instead: onMachine},
-		"init":      {why: "it configures the node it runs on", instead: onNode},
-		"boot-hook": {why: "it configures the node it runs on", instead: onNode},
-		"nodeadm":   {why: "it configures the node it runs on", instead: onNode + "; eksnode userdata checks user data from here"},
+		"provision": {why: "the command changes the machine that it runs on", instead: `run eksnode on the builder machine, or use the Packer provisioner "eksnode" from here`},
+		"scrub":     {why: "the command deletes files through Linux system calls", instead: onMachine + `, or use the Packer provisioner "eksnode-scrub" from here`},
+		"audit":     {why: "the command reads files through Linux system calls", instead: onMachine},
+		"init":      {why: "the command configures the node that it runs on", instead: onNode},
+		"boot-hook": {why: "the command configures the node that it runs on", instead: onNode},
+		"nodeadm":   {why: "the command configures the node that it runs on", instead: onNode + "; eksnode userdata checks user data from here"},
 		"bootstrap.sh": {
-			why: "it configures the node it runs on", instead: onNode + "; eksnode userdata checks user data from here",
+			why: "the command configures the node that it runs on", instead: onNode + "; eksnode userdata checks user data from here",
 		},
-		"token": {why: "it signs with the credentials of the node it runs on", instead: "run aws eks get-token from here"},
-		"agent": {why: "it is what the Packer plugin sends to the builder machine", instead: "use the plugin from here"},
+		"token": {why: "the command signs with the credentials of the node that it runs on", instead: "run aws eks get-token from here"},
+		"agent": {why: "the Packer plugin runs the command on the builder machine", instead: "use the plugin from here"},
 		"diagnose": {
-			why: "without arguments it reads the journal of the machine it runs on", instead: "name the logs of a node",
+			why: "without arguments, the command reads the journal of this machine", instead: "name the logs of a node",
 			needs: func(_ *cobra.Command, args []string) bool { return len(args) == 0 },
 		},
 		"version": {
-			why: "with --image it reads the manifest of a machine or an image root", instead: "run it there",
+			why: "with --image, the command reads the manifest of a machine or an image root", instead: "run eksnode on that machine",
 			needs: func(cmd *cobra.Command, _ []string) bool { return cmd.Flags().Changed("image") },
 		},
 	}
 }
 
-// refuseLinuxCommands makes the commands that need Linux say so, whatever their
-// flags and arguments, and marks them in the help.
+// refuseLinuxCommands replaces the commands that need Linux by an error that says
+// so, for all flags and arguments, and marks the commands in the help.
 func refuseLinuxCommands(root *cobra.Command) {
 	needs := linuxNeeds()
 	for _, cmd := range root.Commands() {

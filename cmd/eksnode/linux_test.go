@@ -12,13 +12,13 @@ import (
 )
 
 func TestCommandsThatNeedLinuxSaySoElsewhere(t *testing.T) {
-	const node = "it configures the node it runs on; an image that eksnode made runs it on its instances"
+	const node = "the command configures the node that it runs on; instances of an image from eksnode run the command at first boot"
 	for line, want := range map[string]string{
-		"scrub":                    `eksnode scrub needs Linux: it deletes files through Linux system calls; run it on the builder machine, or on a Linux machine with the image mounted and --root, or use the Packer provisioner "eksnode-scrub" from here`,
+		"scrub":                    `eksnode scrub needs Linux: the command deletes files through Linux system calls; run eksnode on the builder machine, or on a Linux machine with --root and the image mounted, or use the Packer provisioner "eksnode-scrub" from here`,
 		"scrub --root /mnt":        `eksnode scrub needs Linux: `,
 		"scrub --no-such-flag":     `eksnode scrub needs Linux: `,
-		"audit":                    "eksnode audit needs Linux: it reads files through Linux system calls; run it on the builder machine, or on a Linux machine with the image mounted and --root",
-		"provision":                `eksnode provision needs Linux: it changes the machine it runs on; run it on the builder machine, or use the Packer provisioner "eksnode" from here`,
+		"audit":                    "eksnode audit needs Linux: the command reads files through Linux system calls; run eksnode on the builder machine, or on a Linux machine with --root and the image mounted",
+		"provision":                `eksnode provision needs Linux: the command changes the machine that it runs on; run eksnode on the builder machine, or use the Packer provisioner "eksnode" from here`,
 		"init":                     "eksnode init needs Linux: " + node,
 		"boot-hook":                "eksnode boot-hook needs Linux: " + node,
 		"nodeadm":                  "eksnode nodeadm needs Linux: " + node,
@@ -26,10 +26,10 @@ func TestCommandsThatNeedLinuxSaySoElsewhere(t *testing.T) {
 		"nodeadm config check":     "eksnode nodeadm config check needs Linux: " + node,
 		"bootstrap.sh":             "eksnode bootstrap.sh needs Linux: " + node,
 		"bootstrap.sh x --unknown": "eksnode bootstrap.sh needs Linux: " + node,
-		"token":                    "eksnode token needs Linux: it signs with the credentials of the node it runs on; run aws eks get-token from here",
-		"agent":                    "eksnode agent needs Linux: it is what the Packer plugin sends to the builder machine; use the plugin from here",
-		"diagnose":                 "eksnode diagnose needs Linux: without arguments it reads the journal of the machine it runs on; name the logs of a node",
-		"version --image":          "eksnode version needs Linux: with --image it reads the manifest of a machine or an image root; run it there",
+		"token":                    "eksnode token needs Linux: the command signs with the credentials of the node that it runs on; run aws eks get-token from here",
+		"agent":                    "eksnode agent needs Linux: the Packer plugin runs the command on the builder machine; use the plugin from here",
+		"diagnose":                 "eksnode diagnose needs Linux: without arguments, the command reads the journal of this machine; name the logs of a node",
+		"version --image":          "eksnode version needs Linux: with --image, the command reads the manifest of a machine or an image root; run eksnode on that machine",
 	} {
 		for _, goos := range []string{"darwin", "windows"} {
 			t.Run(goos+" "+line, func(t *testing.T) {

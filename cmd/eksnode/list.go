@@ -10,7 +10,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
-// listed is a rule as --list prints it.
+// listed is a rule in the output of --list.
 type listed struct {
 	ID          string   `json:"id"`
 	Phase       string   `json:"phase"`
@@ -25,8 +25,8 @@ type listed struct {
 	Source      string   `json:"source"`
 }
 
-// list prints the rules that the selection chooses: the table's, those that
-// distributions add, and an operator's own.
+// list prints the selected rules: those of the table, of distributions, and of
+// --rules-file.
 func (s *selection) list(w io.Writer) error {
 	if s.out.format != "text" && s.out.format != "json" {
 		return fmt.Errorf("--output: --list prints text or json, not %s", s.out.format)

@@ -8,15 +8,20 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset/image"
+	"github.com/eksnode/packer-plugin-eksnode/internal/human"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
 
-// locking is what `eksnode lock` is asked to do.
+// arches are the architectures that nodes can have.
+func arches() []string { return []string{"amd64", "arm64"} }
+
+// locking holds the flags of `eksnode lock`.
 type locking struct {
 	file       string
 	kubernetes []string
@@ -27,32 +32,33 @@ type locking struct {
 	accept     bool
 }
 
-// lockCommand writes down what a template downloads.
+// lockCommand writes a lock file with everything that a node downloads.
 func lockCommand() *cobra.Command {
 	var l locking
 	cmd := &cobra.Command{
 		Use:   "lock",
-		Short: "Write down version, address, size and SHA-256 of everything a node downloads",
-		Long: `Fetches what nodes of these versions of Kubernetes download, verifies it, and
-writes it into a lock file, which lock_file in HCL or --lock-file then enforces: anything
-else is refused. What the file has of other versions stays. With an existing
-file and no --kubernetes-version, its versions are locked anew. For container
-images it writes down which digest each tag has now; those it has stay as they
-are until they are named again.`,
-		Example: "  eksnode lock --kubernetes-version 1.34.4 --arch amd64",
-		Args:    cobra.NoArgs,
+		Short: "Lock versions and checksums of all downloads in a file",
+		Long: `Lock downloads and verifies the assets of each Kubernetes version, and writes
+their versions, addresses, sizes and SHA-256 to the lock file. For container
+images, it writes the digest of each tag. Entries of other versions and images
+stay. Without --kubernetes-version and --images, it locks the versions in the
+file again. Builds with this lock file refuse anything else.`,
+		Example: `  eksnode lock --kubernetes-version 1.34.4 --arch amd64
+  eksnode lock --images registry.k8s.io/pause:3.10
+  eksnode provision --kubernetes-version 1.34.4 --lock-file eksnode.lock.json`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return l.run(cmd.Context(), cmd.OutOrStdout())
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&l.file, "file", "eksnode.lock.json", "lock file to write")
-	f.StringSliceVar(&l.kubernetes, "kubernetes-version", nil, "kubelet versions, such as 1.34.4 (default: those of the lock file)")
-	f.StringSliceVar(&l.arches, "arch", []string{"amd64", "arm64"}, "architectures of the nodes")
+	f.StringSliceVar(&l.kubernetes, "kubernetes-version", nil, "kubelet versions, such as 1.34.4 (default: those in the lock file)")
+	f.StringSliceVar(&l.arches, "arch", arches(), "node architectures")
 	options(f, provisionHelp(), &l.spec, "source", "eks_build_date", "source_url", "versions", "checksums")
 	f.StringSliceVar(&l.images, "images", nil, "container images to lock, such as registry.k8s.io/pause:3.10")
 	options(f, provisionHelp(), &l.local, "image_archives", "cache_folder")
-	f.BoolVar(&l.accept, "accept-changes", false, "accept a released file whose SHA-256 is not the lock file's")
+	f.BoolVar(&l.accept, "accept-changes", false, "accept a released file with another SHA-256 than in the lock file")
 	return cmd
 }
 
@@ -75,7 +81,7 @@ func (l locking) run(ctx context.Context, out io.Writer) error {
 		}
 	}
 	if len(l.kubernetes) == 0 && len(l.images) == 0 {
-		return fmt.Errorf(`%s has no versions yet; say for which kubelets with --kubernetes-version, such as 1.34.4`, l.file)
+		return fmt.Errorf("the lock file %s has no versions; name the kubelets with --kubernetes-version, such as 1.34.4", l.file)
 	}
 	if err := l.check(); err != nil {
 		return err
@@ -97,7 +103,7 @@ func (l locking) run(ctx context.Context, out io.Writer) error {
 	return writeLock(to, lock)
 }
 
-// check says what is wrong with the flags before anything is fetched.
+// check validates the flags before any download.
 func (l locking) check() error {
 	var errs []error
 	for _, version := range l.kubernetes {
@@ -116,14 +122,14 @@ func (l locking) check() error {
 		}
 	}
 	for _, arch := range l.arches {
-		if arch != "amd64" && arch != "arm64" {
-			errs = append(errs, fmt.Errorf("the architecture %q is not supported; EKS nodes are amd64 (x86_64) or arm64 (aarch64)", arch))
+		if !slices.Contains(arches(), arch) {
+			errs = append(errs, fmt.Errorf("--arch: %q is not known; known: %s", arch, strings.Join(arches(), ", ")))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// machine locks what a kubelet's version on an architecture needs.
+// machine locks the assets for a kubelet version on an architecture.
 func (l locking) machine(ctx context.Context, f *asset.Fetcher, lock *asset.Lock, version, arch string, out io.Writer) error {
 	date := l.spec.EKSBuildDate
 	if l.spec.Source == asset.EKSBucket && date == "" {
@@ -156,13 +162,13 @@ func (l locking) machine(ctx context.Context, f *asset.Fetcher, lock *asset.Lock
 			}
 			return err
 		}
-		fmt.Fprintf(out, "%-9s %s %s for Kubernetes %s on %s, %d bytes, %s\n", told(old, was, locked), a.ID, locked.Version, version, arch, locked.Size, locked.SHA256)
+		fmt.Fprintf(out, "%-9s %s %s for Kubernetes %s on %s, %s, %s\n", changeOf(old, was, locked), a.ID, locked.Version, version, arch, human.Size(locked.Size), locked.SHA256)
 	}
 	return nil
 }
 
-// told says what became of an entry.
-func told(old asset.Locked, was bool, now asset.Locked) string {
+// changeOf says how an entry changed.
+func changeOf(old asset.Locked, was bool, now asset.Locked) string {
 	switch {
 	case !was:
 		return "new"
@@ -173,7 +179,7 @@ func told(old asset.Locked, was bool, now asset.Locked) string {
 	}
 }
 
-// writeLock writes a lock file, whole or not at all.
+// writeLock writes a lock file atomically.
 func writeLock(to *destination, l *asset.Lock) error {
 	data, err := l.Encode()
 	if err == nil {

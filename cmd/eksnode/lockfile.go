@@ -20,7 +20,7 @@ func readLock(name string) (*asset.Lock, error) {
 	return l, nil
 }
 
-// readLockInto reads a lock file, if one is named, into a spec.
+// readLockInto reads a lock file into a spec, unless the name is empty.
 func readLockInto(name string, spec *provisioner.Spec) (err error) {
 	if name != "" {
 		spec.Lock, err = readLock(name)

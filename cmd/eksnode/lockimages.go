@@ -13,7 +13,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
 
-// lockImages writes down what the images' tags mean now.
+// lockImages locks the digest of each image's tag.
 func (l locking) lockImages(ctx context.Context, lock *asset.Lock, out io.Writer) error {
 	for _, text := range l.images {
 		r, err := image.ParseReference(text)
@@ -26,7 +26,7 @@ func (l locking) lockImages(ctx context.Context, lock *asset.Lock, out io.Writer
 		}
 		old, was := lock.Image(r.Name)
 		if r.Digest != "" && r.Digest != digest {
-			return fmt.Errorf("locking the image %s: the tag means %s now; name that, or leave out the digest", r, digest)
+			return fmt.Errorf("locking the image %s: the digest of the tag is now %s; use this digest, or leave out the digest", r, digest)
 		}
 		lock.PutImage(asset.LockedImage{Name: r.Name, Digest: digest})
 		word := "unchanged"
@@ -41,7 +41,7 @@ func (l locking) lockImages(ctx context.Context, lock *asset.Lock, out io.Writer
 	return nil
 }
 
-// resolve asks the archives, and then the registry, for what a tag means.
+// resolve returns the digest of a tag, from the archives or else from the registry.
 func (l locking) resolve(ctx context.Context, r image.Reference) (string, error) {
 	for _, name := range l.local.ImageArchives {
 		a, err := image.OpenArchive(name)

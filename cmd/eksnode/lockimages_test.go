@@ -56,15 +56,15 @@ func TestImagesAreLocked(t *testing.T) {
 	before, err := os.ReadFile(file)
 	require.NoError(t, err)
 	for image, want := range map[string]string{
-		text + "@" + first: "eksnode: locking the image " + text + "@" + first + ": the tag means " + second + " now; name that, or leave out the digest\n",
-		"pause:3.10":       "eksnode: --images: \"pause:3.10\" names no registry; write it out, such as docker.io/library/busybox:1.37\n",
+		text + "@" + first: "eksnode: locking the image " + text + "@" + first + ": the digest of the tag is now " + second + "; use this digest, or leave out the digest\n",
+		"pause:3.10":       "eksnode: --images: \"pause:3.10\" names no registry; write the full name, such as docker.io/library/busybox:1.37\n",
 	} {
 		code, _, wrong = lock(image)
 		assert.Equal(t, 2, code)
 		assert.Equal(t, want, wrong)
 	}
 	_, _, wrong = lock(strings.Replace(text, ":1.2", ":1.3", 1))
-	assert.Contains(t, wrong, "its registry does not have it")
+	assert.Contains(t, wrong, "the registry does not have the image")
 	after, err := os.ReadFile(file)
 	require.NoError(t, err)
 	assert.Equal(t, string(before), string(after))

@@ -1,6 +1,5 @@
-// Command eksnode makes, scrubs and audits EKS node images: on the machine
-// itself, on a mounted image with --root, or as the agent that the Packer
-// plugin sends.
+// Command eksnode builds, scrubs and audits EKS node images: on the machine
+// itself, on an image root, or as the agent that the Packer plugin sends.
 package main
 
 import (
@@ -27,26 +26,25 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	// Without this, a closed pipe would kill the program and leave the
-	// commands it runs behind.
+	// Otherwise a closed pipe kills the program, and its child processes stay.
 	signal.Ignore(syscall.SIGPIPE)
 	os.Exit(run(ctx, commandLine(os.Args), os.Stdin, os.Stdout, os.Stderr))
 }
 
-// exitError is an exit code without a message of its own.
+// exitError is an exit code without a message.
 type exitError int
 
 func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
-// usageCode is what wrong usage exits with, as an audit that could not tell:
-// neither says anything about the machine.
+// usageCode is the exit code of wrong usage, and of an audit with a rule that could
+// not run: neither says anything about the machine.
 const usageCode = 2
 
 func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
 	return runOn(ctx, runtime.GOOS, args, in, out, errOut)
 }
 
-// runOn executes a command line as on the system goos, and returns the exit code.
+// runOn runs a command line as on the system goos, and returns the exit code.
 func runOn(ctx context.Context, goos string, args []string, in io.Reader, out, errOut io.Writer) int {
 	printed := &stdout{Writer: out}
 	cmd := root()
@@ -59,7 +57,7 @@ func runOn(ctx context.Context, goos string, args []string, in io.Reader, out, e
 	cmd.SetErr(errOut)
 	err := notEmpty(args[:min(len(args), 1)]) // cobra would print help
 	if err == nil {
-		err = cmd.ExecuteContext(ctx)
+		err = execute(ctx, cmd, args)
 	}
 	code, err := exitCode(err)
 	if printed.failed != nil && !errors.Is(err, printed.failed) {
@@ -75,8 +73,16 @@ func runOn(ctx context.Context, goos string, args []string, in io.Reader, out, e
 	return code
 }
 
-// exitCode takes the exit code out of joined errors, and leaves what is to be
-// printed.
+// execute runs a command line. cobra itself refuses an unknown command at the root.
+func execute(ctx context.Context, cmd *cobra.Command, args []string) error {
+	err := cmd.ExecuteContext(ctx)
+	if _, _, wrong := cmd.Find(args); wrong != nil && err != nil {
+		return wrongArgument(cmd, args[0])
+	}
+	return err
+}
+
+// exitCode splits joined errors into the exit code and the error to print.
 func exitCode(err error) (int, error) {
 	if err == nil {
 		return 0, nil
@@ -98,7 +104,7 @@ func exitCode(err error) (int, error) {
 		}
 	}
 	if code == 0 {
-		return usageCode, err // also where a message joins errors in its own way
+		return usageCode, err // some messages join errors differently
 	}
 	return code, errors.Join(rest...)
 }
@@ -106,29 +112,66 @@ func exitCode(err error) (int, error) {
 func root() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:           "eksnode",
-		Short:         "Make, scrub and audit EKS node images",
+		Short:         "Build, scrub and audit EKS node images",
 		Version:       version.String(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	cmd.CompletionOptions.HiddenDefaultCmd = true
-	cobra.EnableCommandSorting = false // they are listed in the order of use
+	cmd.DisableSuggestions = true      // wrongArgument has them
+	cobra.EnableCommandSorting = false // the help lists commands in the order of use
 	cmd.SetFlagErrorFunc(flagError)
 	cmd.AddCommand(in(forImages, provisionCommand(), scrubCommand(), auditCommand())...)
 	cmd.AddCommand(workstationCommands()...)
 	cmd.AddCommand(in(onNodes, joinCommands()...)...)
-	cmd.AddCommand(versionCommand(), agentCommand())
+	cmd.AddCommand(in(others, versionCommand(), completionCommand())...)
+	cmd.SetHelpCommand(in(others, helpCommand())[0])
+	cmd.InitDefaultHelpCmd() // otherwise cobra adds the command when it runs
+	cmd.AddCommand(agentCommand())
 	addGroups(cmd)
 	strict(cmd)
+	describe(cmd)
+	declare(cmd)
 	return cmd
 }
 
 // The groups in which the help lists commands.
 const (
-	forImages = "images"
-	withAWS   = "aws"
-	onNodes   = "nodes"
+	forImages     = "images"
+	onWorkstation = "workstation"
+	onNodes       = "nodes"
+	others        = "others"
 )
+
+// helpCommand prints the help of a command. Unlike cobra's own, it fails where
+// there is no such command.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "help [COMMAND…]",
+		Short:   "Print the help of a command",
+		Example: "  eksnode help scrub\n  eksnode help userdata render",
+		Args:    cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			found, rest, err := cmd.Root().Find(args)
+			if err != nil {
+				return wrongArgument(cmd.Root(), args[0])
+			}
+			if len(rest) > 0 {
+				return wrongArgument(found, rest[0])
+			}
+			return found.Help()
+		},
+	}
+}
+
+// describe has each help begin with the command's sentence in the overview.
+func describe(cmd *cobra.Command) {
+	if cmd.Long != "" {
+		cmd.Long = cmd.Short + ".\n\n" + cmd.Long
+	}
+	for _, sub := range cmd.Commands() {
+		describe(sub)
+	}
+}
 
 // in puts commands into a group.
 func in(group string, commands ...*cobra.Command) []*cobra.Command {
@@ -138,12 +181,13 @@ func in(group string, commands ...*cobra.Command) []*cobra.Command {
 	return commands
 }
 
-// addGroups names the groups that have commands: not every program has all.
+// addGroups adds the groups that have commands. The agent does not have all groups.
 func addGroups(cmd *cobra.Command) {
 	for _, group := range []cobra.Group{
-		{ID: forImages, Title: "Make and check images:"},
-		{ID: withAWS, Title: "Before and after, on a workstation:"},
-		{ID: onNodes, Title: "On a node, where the first boot calls most of them:"},
+		{ID: forImages, Title: "Build and check images:"},
+		{ID: onWorkstation, Title: "On a workstation:"},
+		{ID: onNodes, Title: "On a node:"},
+		{ID: others, Title: "Other commands:"},
 	} {
 		if slices.ContainsFunc(cmd.Commands(), func(c *cobra.Command) bool { return c.GroupID == group.ID }) {
 			cmd.AddGroup(&group)
@@ -151,7 +195,7 @@ func addGroups(cmd *cobra.Command) {
 	}
 }
 
-// openHost opens the live machine, or the image at root when one is named.
+// openHost opens the image root, or the live machine when root is empty.
 func openHost(root string) (*host.Host, error) {
 	if root == "" {
 		return host.Live()

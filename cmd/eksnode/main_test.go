@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/stretchr/testify/require"
 )
 
 func TestMain(m *testing.M) {
@@ -14,5 +15,10 @@ func TestMain(m *testing.M) {
 
 // TestScripts runs the command as people do; one file per behaviour.
 func TestScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{Dir: "testdata", RequireUniqueNames: true})
+	schema, err := reportSchema()
+	require.NoError(t, err)
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata", RequireUniqueNames: true,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"report": validReport(schema)},
+	})
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
 
-// manifestsFlags are those of `eksnode manifests`.
+// manifestsFlags holds the flags of `eksnode manifests`.
 type manifestsFlags struct {
 	node    clustersetup.Node
 	aws     awsapi.Options
@@ -34,34 +34,38 @@ func manifestsCommand() *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:   "manifests",
-		Short: "Print what a cluster and its account need before nodes of your own join",
-		Long: `Manifests prints what has to be there before nodes of your own join, for kubectl
-and for the AWS CLI. Without --only all of it is printed, each under a heading;
-with --only one of it, as it can be piped on. It asks AWS about the cluster, and
-changes nothing.
-
-Nothing that is printed replaces what others have. The aws-auth of a cluster is
-merged with the one that --aws-auth reads, and the API server refuses the result
-if aws-auth has changed meanwhile. Without --aws-auth the ConfigMap can only be
-created: the API server refuses it where aws-auth exists.
+		Short: "Print the resources that self-managed nodes need to join",
+		Long: `Manifests reads the cluster from AWS and prints input for kubectl and the AWS CLI.
+It changes nothing. Without --only, it prints all manifests with headings; with
+--only, one manifest to pipe. No manifest replaces resources that exist. With
+--aws-auth, the current ConfigMap is merged with the new entry, and the API server
+refuses the result if the ConfigMap has changed in between. Without --aws-auth,
+the API server refuses the manifest where the ConfigMap exists.
 
 Manifests:
 ` + strings.TrimRight(list.String(), "\n"),
-		Example: `  eksnode manifests --cluster my-cluster --role arn:aws:iam::123456789012:role/node
-  kubectl get configmap aws-auth -n kube-system -o yaml | eksnode manifests --cluster my-cluster --role arn:aws:iam::123456789012:role/node --only aws-auth --aws-auth - | kubectl apply -f -
+		Example: `  # Print all manifests
+  eksnode manifests --cluster my-cluster --role arn:aws:iam::123456789012:role/node
+
+  # Add the node role to aws-auth
+  kubectl get configmap aws-auth -n kube-system -o yaml |
+    eksnode manifests --cluster my-cluster --role arn:aws:iam::123456789012:role/node --only aws-auth --aws-auth - |
+    kubectl apply -f -
+
+  # Print the launch template
   eksnode manifests --cluster my-cluster --role arn:aws:iam::123456789012:role/node --only launch-template --ami ami-0123456789abcdef0 --instance-profile nodes`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
-	cmd.Flags().StringVar(&f.node.Cluster, "cluster", "", "the cluster's name")
-	cmd.Flags().StringVar(&f.node.Role, "role", "", "ARN of the nodes' role")
-	cmd.Flags().BoolVar(&f.node.Windows, "windows", false, "the nodes run Windows")
-	cmd.Flags().StringVar(&f.only, "only", "", "print this manifest and nothing else")
-	cmd.Flags().StringVar(&f.awsAuth, "aws-auth", "", "file with the ConfigMap aws-auth as kubectl get prints it in YAML, to merge with; - is standard input")
-	cmd.Flags().StringVar(&f.node.AMI, "ami", "", "the image's id, for the launch template")
-	cmd.Flags().StringVar(&f.node.InstanceType, "instance-type", "", "what the launch template starts")
-	cmd.Flags().StringVar(&f.node.Profile, "instance-profile", "", "name of the instance profile, for the launch template")
-	cmd.Flags().StringVar(&f.family, "family", "al2023", "family of the launch template's user data; windows with --windows")
+	cmd.Flags().StringVar(&f.node.Cluster, "cluster", "", "cluster name")
+	cmd.Flags().StringVar(&f.node.Role, "role", "", "ARN of the node IAM role")
+	cmd.Flags().BoolVar(&f.node.Windows, "windows", false, "nodes run Windows")
+	cmd.Flags().StringVar(&f.only, "only", "", "manifest to print, such as aws-auth (default: all)")
+	cmd.Flags().StringVar(&f.awsAuth, "aws-auth", "", "YAML file with the current ConfigMap aws-auth, from kubectl; - is standard input")
+	cmd.Flags().StringVar(&f.node.AMI, "ami", "", "AMI ID for the launch template")
+	cmd.Flags().StringVar(&f.node.InstanceType, "instance-type", "", "instance type for the launch template")
+	cmd.Flags().StringVar(&f.node.Profile, "instance-profile", "", "name of the instance profile for the launch template")
+	cmd.Flags().StringVar(&f.family, "family", "al2023", "image family for the user data in the launch template; windows with --windows")
 	awsFlags(cmd, &f.aws)
 	return cmd
 }
@@ -99,7 +103,7 @@ func (f *manifestsFlags) run(cmd *cobra.Command) error {
 		case errors.Is(err, clustersetup.ErrNotNeeded) && f.only == "":
 			continue
 		case errors.Is(err, clustersetup.ErrNotNeeded):
-			return fmt.Errorf("--only %s: %w for these nodes; the launch template takes --ami, the VPC CNI --windows", f.only, err)
+			return fmt.Errorf("--only %s: %w for these nodes; launch-template needs --ami, vpc-cni needs --windows", f.only, err)
 		case err != nil:
 			return err
 		}
@@ -116,7 +120,7 @@ func (f *manifestsFlags) run(cmd *cobra.Command) error {
 	return nil
 }
 
-// ask fills in what AWS knows of the cluster.
+// ask reads the cluster from AWS.
 func (f *manifestsFlags) ask(cmd *cobra.Command) error {
 	a, err := awsapi.Open(cmd.Context(), f.aws)
 	if err != nil {
@@ -142,8 +146,8 @@ func (f *manifestsFlags) ask(cmd *cobra.Command) error {
 	return err
 }
 
-// untagged are the subnets that need the tag of the cluster: those of clusters up
-// to 1.18 without it. A tag that is there says whose the subnet is, and stays.
+// untagged lists the subnets that need the tag of the cluster: clusters up to 1.18
+// require the tag. A tag that exists, of any value, stays.
 func untagged(ctx context.Context, a *awsapi.AWS, c awsapi.Cluster) ([]string, error) {
 	_, minor, _ := strings.Cut(c.Version, ".")
 	if n, err := strconv.Atoi(minor); err != nil || n > 18 {

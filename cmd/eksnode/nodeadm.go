@@ -1,111 +1,171 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/firstboot"
+	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 )
 
-// otherNames are the commands that this program is when it is called by their
-// names.
+// otherNames are the names under which this program is another command.
 func otherNames() map[string]string {
 	return map[string]string{"nodeadm": "nodeadm", "bootstrap.sh": "bootstrap.sh", "aws-iam-authenticator": "aws-iam-authenticator"}
 }
 
-// commandLine is the arguments of this program, whatever name it goes by.
+// commandLine returns the arguments of this program under any of its names.
 func commandLine(argv []string) []string {
 	if len(argv) == 0 {
 		return nil
 	}
-	if command, ok := otherNames()[path.Base(argv[0])]; ok {
-		return append([]string{command}, argv[1:]...)
+	command, ok := otherNames()[path.Base(argv[0])]
+	if !ok {
+		return argv[1:]
 	}
-	return argv[1:]
+	args := append([]string{command}, argv[1:]...)
+	if command == "nodeadm" && len(args) > 1 && args[1] == "-d" {
+		args[1] = "--development" // before a subcommand; after init, -d is --daemon
+	}
+	return args
 }
 
-// nodeadmCommand answers to the name that people's user data calls: the
-// subcommands, flags and default source are those of amazon-eks-ami's nodeadm.
+// nodeadmCommand has the subcommands, flags and default source of
+// amazon-eks-ami's nodeadm: people's user data calls it.
 func nodeadmCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "nodeadm",
-		Short: "Join as Amazon Linux 2023's nodeadm does: init, config check, config dump",
+		Short: "Join with the commands of Amazon Linux 2023's nodeadm",
 		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE:  noCommand,
 	}
 	var i initFlags
 	i.joining.flags(cmd)
+	cmd.PersistentFlags().Bool("development", false, "accepted as by Amazon's nodeadm; the log is the same")
 	start := &cobra.Command{
 		Use:   "init",
-		Short: "Join this machine to its cluster as its NodeConfig asks",
+		Short: "Join this machine to the cluster in its NodeConfig",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return i.run(cmd) },
 	}
 	i.flags(start)
-	allowEmpty(start, "skip", "config-cache")
-	config := &cobra.Command{Use: "config", Short: "Look at the NodeConfig", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
-	config.AddCommand(
-		&cobra.Command{
-			Use: "check", Short: "Say everything that is wrong with the NodeConfig", Args: cobra.NoArgs,
-			RunE: func(cmd *cobra.Command, _ []string) error {
-				_, err := i.checked(cmd)
-				if err == nil {
-					fmt.Fprintln(cmd.OutOrStdout(), "the NodeConfig is valid")
-				}
-				return err
-			},
-		},
-		&cobra.Command{
-			Use: "dump", Short: "Print the merged NodeConfig", Args: cobra.NoArgs,
-			RunE: func(cmd *cobra.Command, _ []string) error {
-				c, err := i.checked(cmd)
-				if err != nil {
-					return err
-				}
-				e := json.NewEncoder(cmd.OutOrStdout())
-				e.SetEscapeHTML(false)
-				e.SetIndent("", "  ")
-				return e.Encode(c)
-			},
-		},
-	)
+	allowEmpty(start, "skip", "config-cache", "daemon")
+	config := &cobra.Command{Use: "config", Short: "Check or print the NodeConfig", Args: cobra.NoArgs, RunE: noCommand}
+	check := &cobra.Command{
+		Use: "check", Short: "Report errors in the NodeConfig", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return i.check(cmd) },
+	}
+	var output string
+	dump := &cobra.Command{
+		Use: "dump", Short: "Print the merged NodeConfig", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return i.dump(cmd, output) },
+	}
+	dump.Flags().StringVarP(&output, "config-output", "o", "", "file to write the NodeConfig to (default: standard output)")
+	dump.Flags().StringVar(&i.cache, "config-cache", "", "cache file of init, for sources without a NodeConfig")
+	allowEmpty(dump, "config-output", "config-cache")
+	config.AddCommand(check, dump)
 	cmd.AddCommand(start, config)
+	for _, c := range []*cobra.Command{cmd, start, config, check, dump} {
+		c.Version = version.String()
+	}
 	return cmd
 }
 
-// checked reads and checks the NodeConfig. It changes nothing and needs no
-// root.
-func (j *joining) checked(cmd *cobra.Command) (*nodeconfig.NodeConfig, error) {
-	h, err := host.Live()
-	if err != nil {
-		return nil, err
-	}
-	defer h.Close()
+// noCommand is what nodeadm does without a subcommand: help, and exit code 2.
+func noCommand(cmd *cobra.Command, _ []string) error {
+	cmd.SetOut(cmd.ErrOrStderr())
+	return errors.Join(errors.New(cmd.CommandPath()+": no command is given"), cmd.Help(), exitError(usageCode))
+}
+
+// read reads the NodeConfig. It changes nothing and needs no root.
+func (j *joining) read(cmd *cobra.Command, h *host.Host) (*nodeconfig.NodeConfig, error) {
 	service, err := firstboot.OpenMetadata(cmd.Context())
 	if err != nil {
 		return nil, err
 	}
-	c, err := j.load(cmd.Context(), h, service, logTo(cmd.ErrOrStderr()))
+	c, _, err := j.resolve(cmd.Context(), h, service, logTo(cmd.ErrOrStderr()))
+	return c, err
+}
+
+// check names every mistake of the NodeConfig.
+func (j *joining) check(cmd *cobra.Command) error {
+	h, err := host.Live()
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	c, err := j.read(cmd, h)
 	if err == nil {
-		err = c.Validate()
+		err = c.Located(c.Validate())
 	}
 	if err != nil {
 		fmt.Fprintf(cmd.ErrOrStderr(), "the NodeConfig is not valid:\n%v\n", err)
-		return nil, exitError(1)
+		return exitError(1)
 	}
-	return c, nil
+	for _, w := range c.Warnings() {
+		fmt.Fprintln(cmd.ErrOrStderr(), "warning: "+w)
+	}
+	fmt.Fprintln(cmd.OutOrStdout(), "the NodeConfig is valid")
+	return nil
+}
+
+// dump writes the merged NodeConfig in JSON, also one that only other sources
+// complete.
+func (j *joining) dump(cmd *cobra.Command, output string) error {
+	h, err := host.Live()
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	c, err := j.read(cmd, h)
+	if err != nil {
+		fmt.Fprintf(cmd.ErrOrStderr(), "the NodeConfig is not valid:\n%v\n", err)
+		return exitError(1)
+	}
+	if err := c.Validate(); err != nil {
+		fmt.Fprintf(cmd.ErrOrStderr(), "warning: the NodeConfig is not valid:\n%v\n", err)
+	}
+	spec, err := c.SpecJSON()
+	if err != nil {
+		return err
+	}
+	metadata := c.Metadata
+	if metadata == nil {
+		metadata = nodeconfig.Document{}
+	}
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(map[string]any{"apiVersion": nodeconfig.APIVersion, "kind": nodeconfig.Kind, "metadata": metadata, "spec": spec}); err != nil {
+		return fmt.Errorf("encoding the NodeConfig: %w", err)
+	}
+	if output == "" {
+		_, err = cmd.OutOrStdout().Write(text.Bytes())
+		return err
+	}
+	name, err := filepath.Abs(output)
+	if err != nil {
+		return fmt.Errorf("finding --config-output: %w", err)
+	}
+	if err := h.Files.WriteFile(name, text.Bytes(), host.Attributes{Mode: 0o644}); err != nil {
+		return fmt.Errorf("writing --config-output: %w", err)
+	}
+	return nil
 }
 
 // authenticatorCommand answers to aws-iam-authenticator's name, which
 // kubeconfigs of Amazon Linux 2's kind call.
 func authenticatorCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "aws-iam-authenticator", Short: "Print a token as aws-iam-authenticator does", Hidden: true, Args: cobra.NoArgs,
+		Use: "aws-iam-authenticator", Short: "Print a token, as aws-iam-authenticator does", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	token := tokenCommand()

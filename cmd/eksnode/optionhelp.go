@@ -2,44 +2,44 @@
 
 package main
 
-// provisionHelp is the help of the flags that package provisioner has as options.
+// provisionHelp returns the help texts of the flags that set options of package provisioner.
 func provisionHelp() map[string]string {
 	return map[string]string{
-		"kubernetes_version":       "kubelet version, complete, such as 1.34.4",
-		"distro":                   "distribution to treat the machine as, whatever its /etc/os-release says",
-		"source":                   "publisher of what no package brings, upstream or eks-bucket",
-		"eks_build_date":           "day of the EKS build, such as 2025-11-13",
-		"sbom":                     "write a CycloneDX 1.5 bill of materials into the image, at /etc/eks/eksnode/sbom.cdx.json",
-		"source_url":               "mirror or folder that has each asset at URL/<publisher's host>/<publisher's path>, the publisher's checksum file beside it",
-		"images":                   "container images that the node has before it starts, such as registry.k8s.io/coredns/coredns:v1.12.1@sha256:…",
-		"pause_image":              "pause image, without which no pod starts, with its digest",
-		"versions":                 "versions of assets other than those that go with --kubernetes-version, by the asset's name",
-		"checksums":                "SHA-256 that assets must have, in hexadecimal, by the asset's name",
-		"packages":                 "additional packages, by the distribution's own names",
-		"sysctls":                  "additional kernel parameters, by names with dots",
-		"package_versions":         "packages to install in one version and hold there, by name",
+		"kubernetes_version":       "complete kubelet version, such as 1.34.4",
+		"distro":                   "distribution ID, instead of the one in /etc/os-release",
+		"source":                   "publisher of assets, upstream or eks-bucket (default: the publisher in the lock file, or upstream)",
+		"eks_build_date":           "date of the EKS build, such as 2025-11-13",
+		"sbom":                     "write a CycloneDX 1.5 bill of materials to /etc/eks/eksnode/sbom.cdx.json in the image",
+		"source_url":               "URL of a mirror or folder with the assets, instead of the publishers' sites",
+		"images":                   "container images to preload, such as registry.k8s.io/coredns/coredns:v1.12.1@sha256:…",
+		"pause_image":              "pause image to preload, with its digest",
+		"versions":                 "asset versions by asset name, instead of those for --kubernetes-version",
+		"checksums":                "required SHA-256 of assets in hexadecimal, by asset name",
+		"packages":                 "additional packages, by their names in the distribution",
+		"sysctls":                  "additional kernel parameters (sysctls), by names with dots",
+		"package_versions":         "packages to install and hold in one version, by package name",
 		"ca_certificates":          "certificate authorities to trust, by a name of your choice",
-		"kernel_arguments":         "arguments for the kernel's command line, such as nvme_core.io_timeout=4294967295",
-		"nvidia_container_toolkit": "how containers name their GPUs, envvar or volume-mounts; installs NVIDIA's container toolkit",
+		"kernel_arguments":         "additional arguments for the kernel command line, such as nvme_core.io_timeout=4294967295",
+		"nvidia_container_toolkit": "device list strategy of the NVIDIA Container Toolkit, envvar or volume-mounts; installs the toolkit",
 		"efa":                      "prepare the node for Elastic Fabric Adapter",
-		"fips":                     "stop unless the machine runs in FIPS mode",
-		"bootstrap":                "what configures the node at its first boot, eksnode or none",
-		"hardening":                "settings of the CIS benchmarks: tmp-noexec, umask, audit",
-		"lock_file":                "lock file, which eksnode lock makes",
+		"fips":                     "fail unless the machine runs in FIPS mode",
+		"bootstrap":                "first boot of the image, eksnode or none (default \"eksnode\")",
+		"hardening":                "CIS benchmark settings: tmp-noexec, umask, audit",
+		"lock_file":                "lock file from eksnode lock",
 		"image_archives":           "OCI archives to search for images before any registry",
-		"cache_folder":             "folder that keeps downloads",
+		"cache_folder":             "cache folder for downloads (default: eksnode/assets in the user's cache folder)",
 	}
 }
 
-// scrubHelp is the help of the flags that package scrub has as options.
+// scrubHelp returns the help texts of the flags that set options of package scrub.
 func scrubHelp() map[string]string {
 	return map[string]string{
-		"distro":          "distribution to treat the machine as, whatever its /etc/os-release says",
-		"rules":           "rules or groups of rules to run, and no others",
-		"skip_rules":      "rules or groups of rules to leave out",
-		"hash":            "put the SHA-256 of every removed file into the report",
-		"wipe_free_space": "at the end, discard the free space of the machine's disks, or fill it with zeros where discard is not supported",
-		"audit":           "what the audit at the end does to the result: fail, warn or off",
-		"rules_file":      "file with rules that run also, in YAML",
+		"distro":          "distribution ID, instead of the one in /etc/os-release",
+		"rules":           "rules or rule groups to run (default: all)",
+		"skip_rules":      "rules or rule groups to skip",
+		"hash":            "record the SHA-256 of each removed file in the report",
+		"wipe_free_space": "discard the free space of the machine's disks at the end, or fill it with zeros where discard is not supported",
+		"audit":           "effect of the final audit on the result: fail, warn or off (default \"fail\")",
+		"rules_file":      "YAML file with additional rules to run",
 	}
 }

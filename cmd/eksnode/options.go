@@ -13,9 +13,9 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// options makes a flag of each field of a spec: its name is the field's in HCL
-// with dashes, its help what the field's comment says. With chosen names there
-// are no other flags.
+// options adds a flag for each field of a spec. The name is the field's name in
+// HCL with dashes. The help comes from the field's comment. With chosen names,
+// options adds only those.
 func options(flags *pflag.FlagSet, help map[string]string, spec any, chosen ...string) {
 	v := reflect.ValueOf(spec).Elem()
 	for i := range v.NumField() {
@@ -31,10 +31,13 @@ func options(flags *pflag.FlagSet, help map[string]string, spec any, chosen ...s
 	}
 }
 
-// option makes a flag of a field.
+// option adds the flag of a field.
 func option(flags *pflag.FlagSet, name, help, form string, v reflect.Value) {
-	if v.Kind() == reflect.String { // also of a type of its own
+	if v.Kind() == reflect.String { // also named string types
 		v = v.Addr().Convert(reflect.TypeFor[*string]()).Elem()
+	}
+	if !v.IsZero() { // pflag prints the default itself
+		help, _, _ = strings.Cut(help, " (default")
 	}
 	switch value := v.Addr().Interface().(type) {
 	case *string:
@@ -50,15 +53,18 @@ func option(flags *pflag.FlagSet, name, help, form string, v reflect.Value) {
 		}
 		flags.StringToStringVar(value, name, *value, help)
 	default:
-		panic(fmt.Sprintf("--%s: a flag cannot be a %s", name, v.Type())) // a test makes every flag
+		panic(fmt.Sprintf("--%s: a flag cannot be a %s", name, v.Type())) // a test adds every flag
 	}
 }
+
+// nameFile is the type of a flag that reads files.
+const nameFile = "name=file"
 
 // contents is a flag that reads files, each by a name.
 type contents struct{ values *map[string]string }
 
-// Type is what help calls its value.
-func (*contents) Type() string { return "name=file" }
+// Type implements pflag.Value.
+func (*contents) Type() string { return nameFile }
 
 func (*contents) String() string { return "" }
 
@@ -73,7 +79,7 @@ func (c *contents) Set(value string) error {
 	}
 	text, err := readFile(file)
 	if err != nil {
-		return fmt.Errorf("reading the certificate: %w", err)
+		return fmt.Errorf("reading the certificate %q: %w", name, err)
 	}
 	if *c.values == nil {
 		*c.values = map[string]string{}
@@ -82,8 +88,8 @@ func (c *contents) Set(value string) error {
 	return nil
 }
 
-// inFields keeps an error as HCL and JSON have it, for somebody who wrote a
-// file.
+// inFields fixes an error to the names of fields in HCL and JSON, for options that
+// come from a file.
 func inFields(err error) error {
 	if err == nil {
 		return nil
@@ -91,7 +97,7 @@ func inFields(err error) error {
 	return errors.New(err.Error())
 }
 
-// inFlags writes the errors of a report for somebody who used flags.
+// inFlags rewrites the errors of a report with the names of flags.
 func inFlags(r plan.Report) plan.Report {
 	errs := []error{r.Err}
 	for _, p := range r.Plan {
@@ -104,11 +110,13 @@ func inFlags(r plan.Report) plan.Report {
 		for _, p := range r.Audit.Plan {
 			errs = append(errs, p.Err)
 		}
+		rewrite(r.Audit.Rules, errs)
 		r.Audit.Error = surface.Rewrite(r.Audit.Error, errs...)
 		for i, p := range r.Audit.Plan {
 			r.Audit.Plan[i].Error = surface.Rewrite(p.Error, p.Err)
 		}
 	}
+	rewrite(r.Rules, errs)
 	r.Error = surface.Rewrite(r.Error, errs...)
 	for i, p := range r.Plan {
 		r.Plan[i].Error = surface.Rewrite(p.Error, p.Err)
@@ -117,4 +125,11 @@ func inFlags(r plan.Report) plan.Report {
 		r.Outcomes[i].Error = surface.Rewrite(o.Error, o.Err)
 	}
 	return r
+}
+
+// rewrite writes the reasons of rules for a person who used flags.
+func rewrite(list []plan.Check, errs []error) {
+	for i := range list {
+		list[i].Reason = surface.Rewrite(list[i].Reason, errs...)
+	}
 }

@@ -77,13 +77,14 @@ func TestReportsNameFlags(t *testing.T) {
 	assert.Equal(t, other.Error(), r.Outcomes[1].Error)
 
 	var out bytes.Buffer
-	progressSink{&printer{w: &out}, true}.End(plan.Outcome{Item: "preflight", Status: plan.Failed, Error: step.Error(), Err: step})
+	r.Result = plan.Failure
+	require.NoError(t, printReport(newPrinter(&out), r, false))
 	assert.Contains(t, out.String(), "and --fips asks for it")
 }
 
 func TestAnUnknownMachineIsToldInFlags(t *testing.T) {
-	for name, want := range map[string]string{"ID=plan9\nID_LIKE=debian\n": "if it is, set --distro debian", "ID=plan9\n": "set --distro to that name",
-		"ID=debian\nVERSION_ID=3\n": `12, 13 (--distro "debian"); to try it all the same, set --distro to that name`, "": "name the distribution with --distro …, one of"} {
+	for name, want := range map[string]string{"ID=plan9\nID_LIKE=debian\n": "if the machine behaves like it, set --distro debian", "ID=plan9\n": "set --distro to that name",
+		"ID=debian\nVERSION_ID=3\n": `12, 13 (--distro "debian"); to try this version anyway, set --distro to that name`, "": "name the distribution with --distro …, one of"} {
 		root := t.TempDir()
 		require.NoError(t, os.Mkdir(filepath.Join(root, "etc"), 0o755))
 		if name != "" {

@@ -13,7 +13,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/preflight"
 )
 
-// preflightFlags are those of `eksnode preflight`.
+// preflightFlags holds the flags of `eksnode preflight`.
 type preflightFlags struct {
 	target  preflight.Target
 	aws     awsapi.Options
@@ -26,12 +26,11 @@ func preflightCommand() *cobra.Command {
 	var f preflightFlags
 	cmd := &cobra.Command{
 		Use:   "preflight",
-		Short: "Say why nodes would not join a cluster, before they are started",
-		Long: `Preflight looks at a cluster and at an instance, a launch template or an image
-together, and at roles and networks between them. Each check is OK, FAIL, WARN or
-UNKNOWN, with what was seen and a command that remedies it. It changes nothing.
-It exits with 1 when a check fails, otherwise with 2 when one could not look,
-otherwise with 0.`,
+		Short: "Check that nodes can join a cluster, before they start",
+		Long: `Preflight reads a cluster, its network and IAM roles, and an instance, a launch
+template or an AMI. It changes nothing. Each check is OK, FAIL, WARN or UNKNOWN,
+with evidence and a command that fixes the problem. The exit code is 1 when a
+check fails, otherwise 2 when a check could not run, otherwise 0.`,
 		Example: `  eksnode preflight --cluster my-cluster --launch-template nodes
   eksnode preflight --cluster my-cluster --instance i-0123456789abcdef0 --output junit
   eksnode preflight --cluster my-cluster --ami ami-0123456789abcdef0
@@ -39,16 +38,16 @@ otherwise with 0.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
-	cmd.Flags().StringVar(&f.target.Cluster, "cluster", "", "the cluster's name")
-	cmd.Flags().StringVar(&f.target.Instance, "instance", "", "id of an instance that should join, or has not")
-	cmd.Flags().StringVar(&f.target.Template, "launch-template", "", "id or name of the launch template that nodes are started with")
-	cmd.Flags().StringVar(&f.target.TemplateVersion, "launch-template-version", "$Default", "its version: a number, $Latest or $Default")
-	cmd.Flags().StringVar(&f.target.AMI, "ami", "", "id of an image, where there is no launch template yet")
-	cmd.Flags().StringSliceVar(&f.target.Subnets, "subnet", nil, "subnets that nodes are started in (default: the instance's, or the cluster's)")
-	cmd.Flags().StringVar(&f.target.Kubelet, "kubelet-version", "", "the image's kubelet (default: by the image's tag "+preflight.KubernetesTag+")")
-	cmd.Flags().StringVar(&f.awsAuth, "aws-auth", "", "file with the ConfigMap aws-auth, as kubectl prints it in YAML; - is standard input")
+	cmd.Flags().StringVar(&f.target.Cluster, "cluster", "", "cluster name")
+	cmd.Flags().StringVar(&f.target.Instance, "instance", "", "ID of an instance that should join, or did not join")
+	cmd.Flags().StringVar(&f.target.Template, "launch-template", "", "ID or name of the launch template of the nodes")
+	cmd.Flags().StringVar(&f.target.TemplateVersion, "launch-template-version", "$Default", "launch template version: a number, $Latest or $Default")
+	cmd.Flags().StringVar(&f.target.AMI, "ami", "", "AMI ID, when there is no launch template yet")
+	cmd.Flags().StringSliceVar(&f.target.Subnets, "subnet", nil, "subnet IDs of the nodes (default: from the instance or the cluster)")
+	cmd.Flags().StringVar(&f.target.Kubelet, "kubelet-version", "", "kubelet version in the AMI (default: from the AMI's tag "+preflight.KubernetesTag+")")
+	cmd.Flags().StringVar(&f.awsAuth, "aws-auth", "", "YAML file with the ConfigMap aws-auth, from kubectl; - is standard input")
 	formatFlag(cmd, &f.output, "text", "json", "sarif", "junit")
-	cmd.Flags().BoolVar(&f.policy, "policy", false, "print the IAM policy that a preflight needs, and do nothing")
+	cmd.Flags().BoolVar(&f.policy, "policy", false, "print the required IAM policy and exit")
 	awsFlags(cmd, &f.aws)
 	return cmd
 }
@@ -67,7 +66,7 @@ func (f *preflightFlags) run(cmd *cobra.Command) error {
 		}
 	}
 	if err := f.target.Validate(); err != nil {
-		return fmt.Errorf("%w; say it with --cluster, and one of --instance, --launch-template and --ami", err)
+		return fmt.Errorf("%w; use --cluster, and one of --instance, --launch-template and --ami", err)
 	}
 	if f.awsAuth != "" {
 		text, err := readInput(cmd, f.awsAuth)
@@ -96,13 +95,13 @@ func (f *preflightFlags) run(cmd *cobra.Command) error {
 	return nil
 }
 
-// screen is how wide what people read is.
+// screen is the width of text output, in columns.
 const screen = 80
 
 func printPreflight(w io.Writer, r preflight.Report) error {
-	p := &printer{w: w}
+	p := newPrinter(w)
 	p.line("%s and the cluster %s", r.Target, r.Cluster)
-	const column = 31 // where evidence begins
+	const column = 31 // of the evidence
 	for _, f := range r.Findings {
 		for i, line := range wrap(f.Evidence, screen-column) {
 			verdict, check := string(f.Verdict), f.Check
@@ -141,7 +140,7 @@ func wrap(text string, width int) []string {
 	return lines
 }
 
-// continued breaks a command between its words, so that a shell still reads one.
+// continued breaks a command between words, so that a shell still reads one command.
 func continued(command string, width int) []string {
 	if command == "" {
 		return nil
@@ -173,12 +172,12 @@ func continued(command string, width int) []string {
 	return lines
 }
 
-// preflightVerdicts are the checks' answers.
+// preflightVerdicts returns the results of the checks.
 func preflightVerdicts(r preflight.Report) []verdict {
 	levels := map[preflight.Verdict]string{preflight.Fail: isError, preflight.Warn: isWarning, preflight.Unknown: isUnknown}
 	var list []verdict
 	for _, f := range r.Findings {
-		list = append(list, verdict{rule: f.Check, name: f.Check + ": " + f.Question, level: levels[f.Verdict], text: f.Evidence, remedy: f.Remedy})
+		list = append(list, verdict{rule: f.Check, name: f.Check + ": " + f.Question, page: "reference/preflight.md", level: levels[f.Verdict], text: f.Evidence, remedy: f.Remedy})
 	}
 	return list
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/agent"
 	"github.com/eksnode/packer-plugin-eksnode/internal/strictjson"
-	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
 
@@ -24,10 +23,15 @@ func provisionCommand() *cobra.Command {
 	var dryRun bool
 	var out output
 	cmd := &cobra.Command{
-		Use:     "provision",
-		Short:   "Make this machine an EKS node",
-		Example: "  eksnode provision --kubernetes-version 1.34.4 --dry-run",
-		Args:    cobra.NoArgs,
+		Use:   "provision",
+		Short: "Turn this machine into an EKS node",
+		Long: `Provision installs packages and assets such as the kubelet, configures the
+system, and prepares first boot. A second run changes nothing. The options come
+from flags, or all from the file of --spec.`,
+		Example: `  eksnode provision --kubernetes-version 1.34.4 --dry-run
+  eksnode provision --kubernetes-version 1.34.4 --lock-file eksnode.lock.json
+  eksnode provision --spec spec.json`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if file != "" {
 				if err := errors.Join(alone(cmd.Flags()), readSpec(file, &spec)); err != nil {
@@ -46,8 +50,7 @@ func provisionCommand() *cobra.Command {
 				}
 				return err
 			}
-			run := plan.Report{Command: string(agent.Provision), Machine: plan.Machine{Root: "/"}}
-			if err := out.begin(cmd, run, dryRun); err != nil {
+			if err := out.begin(cmd, agent.Provision, "", dryRun); err != nil {
 				return err
 			}
 			h, err := host.Live()
@@ -55,13 +58,14 @@ func provisionCommand() *cobra.Command {
 				return err
 			}
 			defer h.Close()
-			p := &printer{w: cmd.ErrOrStderr()}
 			supply, err := supplyOf(spec, local)
 			if err != nil {
 				return err
 			}
-			// The report holds the error too.
-			r, _ := eksnode.Provision(cmd.Context(), h, spec, eksnode.Options{DryRun: dryRun, Sink: progressSink{p, file == ""}, Supply: supply})
+			sink, stop := out.watch(cmd, agent.Provision)
+			// The report has the error too.
+			r, _ := eksnode.Provision(cmd.Context(), h, spec, eksnode.Options{DryRun: dryRun, Sink: sink, Supply: supply})
+			stop()
 			if file == "" {
 				r = inFlags(r)
 			}
@@ -69,7 +73,7 @@ func provisionCommand() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&file, "spec", "", "JSON file with the whole spec")
+	f.StringVar(&file, "spec", "", "JSON file with all options, instead of flags")
 	options(f, provisionHelp(), &spec)
 	options(f, provisionHelp(), &local)
 	f.BoolVar(&dryRun, "dry-run", false, dryRunHelp)
@@ -77,15 +81,15 @@ func provisionCommand() *cobra.Command {
 	return cmd
 }
 
-// besideSpec are the flags of provision that say nothing a spec says.
-var besideSpec = []string{"spec", "lock-file", "image-archives", "cache-folder", "dry-run", "output", "report"}
+// besideSpec are the flags of provision that a spec file does not replace.
+var besideSpec = []string{"spec", "lock-file", "image-archives", "cache-folder", "dry-run", "output", "report", "verbose"}
 
-// alone refuses flags that a spec file would contradict, or be mixed with.
+// alone refuses flags that the spec file replaces.
 func alone(set *pflag.FlagSet) error {
 	var errs []error
 	set.Visit(func(f *pflag.Flag) {
 		if !slices.Contains(besideSpec, f.Name) {
-			errs = append(errs, fmt.Errorf("--%s cannot be given with --spec, which is the whole spec: write it into the file", f.Name))
+			errs = append(errs, fmt.Errorf("--%s cannot be used with --spec: the file is the whole spec; add the option to the file", f.Name))
 		}
 	})
 	return errors.Join(errs...)

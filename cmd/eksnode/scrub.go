@@ -2,10 +2,10 @@ package main
 
 import (
 	"bufio"
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,7 +20,7 @@ import (
 )
 
 // dryRunHelp is the help of --dry-run, wherever there is one.
-const dryRunHelp = "print what would be done and change nothing"
+const dryRunHelp = "print the plan and change nothing"
 
 // selection are the flags that scrub and audit share.
 type selection struct {
@@ -30,7 +30,7 @@ type selection struct {
 	out   output
 }
 
-// check looks at the flags, and reads the rule file.
+// check checks the flags, and reads the rule file.
 func (s *selection) check() error {
 	if file := s.local.RulesFile; file != "" {
 		text, err := readFile(file)
@@ -44,8 +44,8 @@ func (s *selection) check() error {
 	return s.spec.Validate(distroRules())
 }
 
-// distroRules are those that distributions add: which of them the machine is
-// turns out when it is looked at.
+// distroRules are the rules of all distributions. The distribution of the machine
+// is not known yet.
 func distroRules() []scrub.Rule {
 	var rules []scrub.Rule
 	for _, d := range distros.All() {
@@ -62,14 +62,18 @@ func (s *selection) flags(cmd *cobra.Command, chosen ...string) {
 	s.out.flags(cmd)
 }
 
-// begin is what is done before a scrub or an audit.
+// begin prepares the output of a scrub or an audit.
 func (s *selection) begin(cmd *cobra.Command, command agent.Command, looks bool) error {
-	return s.out.begin(cmd, plan.Report{Command: string(command), Machine: plan.Machine{Root: cmp.Or(s.root, "/")}}, looks)
+	s.out.rules = slices.Concat(scrub.Table(), distroRules())
+	for _, own := range s.spec.Own {
+		s.out.rules = append(s.out.rules, own.Rule())
+	}
+	return s.out.begin(cmd, command, s.root, looks)
 }
 
-// run does what the command asks, and names flags in what went wrong.
+// run runs a scrub or an audit. Errors of the report name flags.
 func (s *selection) run(cmd *cobra.Command, h *host.Host, command agent.Command, dry bool, sink plan.Sink) plan.Report {
-	var r plan.Report // it holds the error too
+	var r plan.Report // has the error too
 	if command == agent.Audit {
 		r, _ = eksnode.Audit(cmd.Context(), h, s.spec)
 	} else {
@@ -84,13 +88,12 @@ func scrubCommand() *cobra.Command {
 	var yes, dryRun, list bool
 	cmd := &cobra.Command{
 		Use:   "scrub",
-		Short: "Take everything off this machine that a node image must not carry",
-		Long: `Scrub takes the old cluster, the machine's identity, logs, caches and the
-builders' keys off the machine, and puts templates back, so that nodes started
-from its image join. It ends with authorized_keys: afterwards only sessions that
-are open already get in. Then an audit by the same rules says whether anything is
-left: with --audit fail the exit code is 1 then, as that of eksnode audit.`,
-		Example: "  eksnode scrub --dry-run\n  eksnode scrub --yes\n  eksnode scrub --root /mnt/image --yes",
+		Short: "Remove cluster state and machine identity from this machine",
+		Long: `Scrub also removes logs, caches and SSH keys, and restores the templates that
+first boot needs. The last rule removes authorized_keys: open sessions continue,
+but new logins by key fail. Then an audit runs the same rules. With --audit fail,
+the exit code is 1 when the audit reports something.`,
+		Example: "  eksnode scrub --dry-run\n  eksnode scrub --yes\n  eksnode scrub --root /mnt/image --skip-rules logs --yes\n  eksnode scrub --list --rules kubelet",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := s.check(); err != nil {
@@ -115,26 +118,28 @@ left: with --audit fail the exit code is 1 then, as that of eksnode audit.`,
 					return err
 				}
 			}
-			p := &printer{w: cmd.ErrOrStderr()}
-			return s.out.finish(cmd, s.run(cmd, h, agent.Scrub, false, progressSink{p, true}))
+			sink, stop := s.out.watch(cmd, agent.Scrub)
+			r := s.run(cmd, h, agent.Scrub, false, sink)
+			stop()
+			return s.out.finish(cmd, r)
 		},
 	}
 	s.flags(cmd)
-	cmd.Flags().BoolVar(&yes, "yes", false, "scrub without asking; without a terminal there is nobody to ask")
+	cmd.Flags().BoolVar(&yes, "yes", false, "scrub without confirmation; required without a terminal")
 	cmd.Flags().BoolVar(&list, "list", false, "list the selected rules (default: all)")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, dryRunHelp)
 	return cmd
 }
 
-// confirm shows a person what is about to go, and asks. Without a terminal
-// there is nobody to ask.
+// confirm prints the plan of the scrub and asks the person at the terminal.
+// Without a terminal it fails.
 func (s *selection) confirm(cmd *cobra.Command, h *host.Host) error {
 	in, ok := cmd.InOrStdin().(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) {
-		return errors.New("scrubbing removes files for good: say --yes, or look first with --dry-run")
+		return errors.New("a scrub removes files for good: confirm with --yes, or see the plan with --dry-run")
 	}
 	r := s.run(cmd, h, agent.Scrub, true, nil)
-	if err := printReport(cmd.OutOrStdout(), r); err != nil {
+	if err := printReport(newPrinter(cmd.OutOrStdout()), r, s.out.verbose); err != nil {
 		return err
 	}
 	if r.Result == plan.Failure {
@@ -153,11 +158,11 @@ func auditCommand() *cobra.Command {
 	var s selection
 	cmd := &cobra.Command{
 		Use:   "audit",
-		Short: "Say what is left that a node image must not carry",
-		Long: `Audit asks the scrub's own rules what they would still do. It changes nothing.
-It exits with 0 when nothing is left, 1 when something is, and 2 when the machine
-would not tell.`,
-		Args: cobra.NoArgs,
+		Short: "Report cluster state and machine identity left on this machine",
+		Long: `Audit plans the rules of eksnode scrub and changes nothing. The exit code is 0
+when nothing is left, 1 when something is left, and 2 when a rule could not run.`,
+		Example: "  eksnode audit\n  eksnode audit --root /mnt/image --output junit",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := s.check(); err != nil {
 				return err

@@ -6,12 +6,12 @@ import (
 	"syscall"
 )
 
-// stdout is standard output. Its reader may leave early, as head does: the rest
-// is then dropped in silence, and the exit code is that of the result.
+// stdout is standard output. A reader such as head may close the pipe early. Then
+// the rest of the output is dropped, and the exit code stays that of the result.
 type stdout struct {
 	io.Writer
 	closed bool
-	// failed is the first error that is not the reader's leaving.
+	// failed is the first error other than a closed pipe.
 	failed error
 }
 

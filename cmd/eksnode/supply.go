@@ -11,8 +11,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
 
-// supplyOf is who brings the images to a machine that is provisioned without
-// Packer: this program itself.
+// supplyOf returns the source of container images without Packer: this program pulls
+// the images.
 func supplyOf(spec provisioner.Spec, local provisioner.Local) (asset.Supply, error) {
 	images, err := spec.References()
 	if err != nil || len(images) == 0 {

@@ -7,5 +7,5 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
 
-// supplyOf is nobody: what pulls images stays off the nodes.
+// supplyOf returns nil: the agent has no code to pull images.
 func supplyOf(provisioner.Spec, provisioner.Local) (asset.Supply, error) { return nil, nil }

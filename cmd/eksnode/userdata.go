@@ -14,7 +14,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
 
-// userdataCommand groups what is done with user data.
+// userdataCommand groups the commands for user data.
 func userdataCommand() *cobra.Command {
 	var families strings.Builder
 	for _, family := range userdata.Families() {
@@ -22,9 +22,8 @@ func userdataCommand() *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:   "userdata",
-		Short: "Write user data for any family of images, or check what you have",
-		Long: `Userdata is about what an instance needs at its first boot to join a cluster: render
-writes it, and check reads it.
+		Short: "Write and check user data of every image family",
+		Long: `With this user data, an instance joins a cluster at first boot.
 
 Families:
 ` + strings.TrimRight(families.String(), "\n"),
@@ -50,24 +49,24 @@ func renderCommand() *cobra.Command {
 	var f rendering
 	cmd := &cobra.Command{
 		Use:   "render",
-		Short: "Write user data from a description or straight from the cluster",
-		Long: `Render writes what an instance needs at its first boot to join a cluster, from one
-description in YAML or straight from the cluster, whatever the family.`,
+		Short: "Write user data for an image family",
+		Long: `The file of --description describes cluster and node, the same for all families.
+With --cluster, the cluster is read from AWS and flags describe the node.`,
 		Example: `  eksnode userdata render --family al2023 --description node.yaml
   eksnode userdata render --family bottlerocket --cluster my-cluster --label team=a
   eksnode userdata render --family karpenter --carrying al2023 --description node.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
-	cmd.Flags().StringVar(&f.family, "family", "", "family of the user data: "+strings.Join(userdata.IDs(), ", "))
-	cmd.Flags().StringVar(&f.carrying, "carrying", "al2023", "family of the machine, for karpenter and eksctl")
-	cmd.Flags().StringVar(&f.description, "description", "", "file that describes cluster and node (YAML or JSON); - is standard input")
-	cmd.Flags().StringVar(&f.cluster, "cluster", "", "name of the cluster to ask AWS about, instead of --description")
-	cmd.Flags().StringToStringVar(&f.node.Labels, "label", nil, "with --cluster: labels of the node")
-	cmd.Flags().StringSliceVar(&f.node.Taints, "taint", nil, "with --cluster: taints of the node, as key=value:Effect")
-	cmd.Flags().IntVar(&f.node.MaxPods, "max-pods", 0, "with --cluster: maximum number of pods on the node (default: the machine decides)")
-	cmd.Flags().StringVar(&f.node.AMI, "ami", "", "with --cluster: id of the image, for karpenter and eksctl")
-	cmd.Flags().StringVar(&f.node.Role, "role", "", "with --cluster: name of the node role, for karpenter")
+	cmd.Flags().StringVar(&f.family, "family", "", "image family: "+strings.Join(userdata.IDs(), ", "))
+	cmd.Flags().StringVar(&f.carrying, "carrying", "al2023", "image family of the nodes, for karpenter and eksctl")
+	cmd.Flags().StringVar(&f.description, "description", "", "YAML or JSON file with cluster and node; - is standard input")
+	cmd.Flags().StringVar(&f.cluster, "cluster", "", "name of the EKS cluster to read from AWS, instead of --description")
+	cmd.Flags().StringToStringVar(&f.node.Labels, "label", nil, "node labels, with --cluster")
+	cmd.Flags().StringSliceVar(&f.node.Taints, "taint", nil, "node taints as key=value:Effect, with --cluster")
+	cmd.Flags().IntVar(&f.node.MaxPods, "max-pods", 0, "maximum number of pods on the node, with --cluster (default: from the instance type)")
+	cmd.Flags().StringVar(&f.node.AMI, "ami", "", "AMI ID for karpenter and eksctl, with --cluster")
+	cmd.Flags().StringVar(&f.node.Role, "role", "", "name of the node IAM role for karpenter, with --cluster")
 	formatFlag(cmd, &f.output, "text", "json")
 	awsFlags(cmd, &f.aws)
 	return cmd
@@ -88,7 +87,7 @@ func (f rendering) run(cmd *cobra.Command) error {
 		}
 	}
 	if f.family == "" {
-		return fmt.Errorf("--family: name one of %s", strings.Join(userdata.IDs(), ", "))
+		return fmt.Errorf("--family is missing; use one of %s", strings.Join(userdata.IDs(), ", "))
 	}
 	node, err := f.describe(cmd)
 	if err != nil {
@@ -105,13 +104,13 @@ func (f rendering) run(cmd *cobra.Command) error {
 	return err
 }
 
-// describe reads the description, or asks AWS.
+// describe reads the description, or describes the cluster.
 func (f rendering) describe(cmd *cobra.Command) (userdata.Node, error) {
 	switch {
 	case f.description == "" && f.cluster == "":
-		return userdata.Node{}, errors.New("--description: name the file that describes cluster and node, or a cluster with --cluster")
+		return userdata.Node{}, errors.New("--description is missing; name the file with cluster and node, or an EKS cluster with --cluster")
 	case f.description != "" && f.cluster != "":
-		return userdata.Node{}, errors.New("--description and --cluster: name one of them")
+		return userdata.Node{}, errors.New("--description and --cluster exclude each other; use one of them")
 	case f.description != "":
 		text, err := readInput(cmd, f.description)
 		if err != nil {
@@ -137,7 +136,7 @@ func (f rendering) describe(cmd *cobra.Command) (userdata.Node, error) {
 	return n, nil
 }
 
-// describedCluster is what user data says of a cluster.
+// describedCluster is a cluster as user data needs it.
 func describedCluster(c awsapi.Cluster) userdata.Cluster {
 	told := userdata.Cluster{Name: c.Name, Endpoint: c.Endpoint, CA: c.CA, CIDR: c.ServiceCIDR}
 	if c.Outpost {
@@ -148,20 +147,25 @@ func describedCluster(c awsapi.Cluster) userdata.Cluster {
 
 func checkCommand() *cobra.Command {
 	var family, output string
+	var merged bool
 	cmd := &cobra.Command{
 		Use:   "check FILE",
-		Short: "Say everything that is wrong with user data",
-		Long: `Check reads user data ("-" is standard input) and prints everything that is wrong
-with it, each with its line and field. It exits with 0 when nothing is, 1 when
-something is, and 2 when it could not tell.`,
+		Short: "Report errors in user data",
+		Long: `Check prints each error with its line and field. FILE - is standard input. The
+exit code is 0 without errors, 1 with errors, and 2 when the family is unknown or
+the file cannot be read.`,
 		Example: "  eksnode userdata check user-data.txt\n  eksnode userdata check user-data.txt --output sarif",
-		Args:    named("the file with user data", 1),
+		Args:    named("a file with user data", 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, err := readInput(cmd, args[0])
 			if err != nil {
 				return fmt.Errorf("reading the user data: %w", err)
 			}
-			r, err := userdata.Check(text, family)
+			check := userdata.Check
+			if merged {
+				check = userdata.CheckMerged
+			}
+			r, err := check(text, family)
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
@@ -178,12 +182,13 @@ something is, and 2 when it could not tell.`,
 			return exitError(code)
 		},
 	}
-	cmd.Flags().StringVar(&family, "family", "", "family to check as (default: found out from the user data)")
+	cmd.Flags().StringVar(&family, "family", "", "image family (default: detected from the user data)")
+	cmd.Flags().BoolVar(&merged, "merged", false, "accept user data without a cluster, for EKS or Karpenter to merge with theirs")
 	formatFlag(cmd, &output, "text", "json", "sarif", "junit")
 	return cmd
 }
 
-// userdataVerdicts are the problems, or that there are none.
+// userdataVerdicts are the problems, or a verdict that there are none.
 func userdataVerdicts(file string, r userdata.Report) []verdict {
 	list := []verdict{}
 	for _, p := range r.Problems {
@@ -194,16 +199,16 @@ func userdataVerdicts(file string, r userdata.Report) []verdict {
 		if p.Warning {
 			level = isWarning
 		}
-		list = append(list, verdict{rule: rule, name: fmt.Sprintf("%s:%s", file, p), level: level, text: text, file: file, line: p.Line})
+		list = append(list, verdict{rule: rule, name: fmt.Sprintf("%s:%s", file, p), page: "join.md", level: level, text: text, file: file, line: p.Line})
 	}
 	if len(list) == 0 {
-		list = append(list, verdict{rule: "user-data", name: file, text: "user data for " + r.Family})
+		list = append(list, verdict{rule: "user-data", name: file, page: "join.md", text: "user data for " + r.Family})
 	}
 	return list
 }
 
 func printProblems(w io.Writer, file string, r userdata.Report) error {
-	p := &printer{w: w}
+	p := newPrinter(w)
 	for _, problem := range r.Problems {
 		separator := ": "
 		if problem.Line > 0 {

@@ -14,19 +14,19 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// versionCommand says what this program is, and what an image is.
+// versionCommand prints the version, or the contents of an image.
 func versionCommand() *cobra.Command {
 	var image bool
 	var root, format string
 	cmd := &cobra.Command{
 		Use:     "version",
-		Short:   "Print the version, or what an image is made of",
-		Example: "  eksnode version --image --output sbom",
+		Short:   "Print the version, or the contents of an image",
+		Example: "  eksnode version\n  eksnode version --image --root /mnt/image --output sbom",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !image {
 				if root != "" || cmd.Flags().Changed("output") {
-					return errors.New("--root and --output say something about an image: add --image")
+					return errors.New("--root and --output have no effect without --image")
 				}
 				_, err := fmt.Fprintln(cmd.OutOrStdout(), version.String())
 				return err
@@ -39,13 +39,13 @@ func versionCommand() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&image, "image", false, "print what the image is made of, from its manifest")
-	f.StringVar(&root, "root", "", "image root to look at instead of this machine")
+	f.BoolVar(&image, "image", false, "print the contents of the image, from its manifest")
+	f.StringVar(&root, "root", "", "image root to read instead of this machine")
 	formatFlag(cmd, &format, "text", "json", "sbom")
 	return cmd
 }
 
-// loadManifest reads the manifest of an image, which must have one.
+// loadManifest reads the manifest of an image. A missing manifest is an error.
 func loadManifest(root string) (m *manifest.Manifest, err error) {
 	h, err := openHost(root)
 	if err != nil {
@@ -53,7 +53,7 @@ func loadManifest(root string) (m *manifest.Manifest, err error) {
 	}
 	defer func() { err = errors.Join(err, h.Close()) }()
 	if m, err = manifest.Load(h); err == nil && m == nil {
-		err = fmt.Errorf("there is no %s: eksnode did not make this image", manifest.Path)
+		err = fmt.Errorf("reading the manifest of the image: %s does not exist; eksnode did not provision this image", manifest.Path)
 	}
 	return m, err
 }
@@ -76,10 +76,10 @@ func printImage(w io.Writer, m *manifest.Manifest, format string) error {
 	return err
 }
 
-// summarize prints what a person wants to know first.
+// summarize prints a manifest as text.
 func summarize(w io.Writer, m *manifest.Manifest) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	row := func(words ...string) { // what an image says of itself may hold anything
+	row := func(words ...string) { // an image may contain any text
 		for i := range words {
 			words[i] = plan.PrintableLine(words[i])
 		}

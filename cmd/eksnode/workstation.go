@@ -2,12 +2,76 @@
 
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
 
-// workstationCommands are those that a workstation needs and a machine does not: the
-// build tag agent leaves them, and the libraries they need, out of the program
-// that travels.
+	"github.com/eksnode/packer-plugin-eksnode/internal/clustersetup"
+	"github.com/eksnode/packer-plugin-eksnode/userdata"
+)
+
+// workstationCommands are the commands that only a workstation needs. The build
+// tag agent leaves them and their libraries out of the agent.
 func workstationCommands() []*cobra.Command {
-	return append(in(forImages, lockCommand(), distrosCommand()),
-		in(withAWS, preflightCommand(), manifestsCommand(), userdataCommand(), amiCommand())...)
+	commands := in(onWorkstation, distrosCommand(), lockCommand(), preflightCommand(), manifestsCommand(), userdataCommand(), amiCommand())
+	return append(commands, manCommand())
+}
+
+// workstationValues returns what the flags and arguments of these commands
+// complete; declaredValues describes the keys.
+func workstationValues() map[string]cobra.CompletionFunc {
+	nothing := cobra.NoFileCompletions
+	return map[string]cobra.CompletionFunc{
+		"--ami":                     nothing,
+		"--arch":                    words(arches()...),
+		"--assume-role":             nothing,
+		"--aws-auth":                files("yaml", "yml"),
+		"--carrying":                words(families(false)...),
+		"--cluster":                 nothing,
+		"--description":             files("yaml", "yml", "json"),
+		"--endpoint":                nothing,
+		"--external-id":             nothing,
+		"--family":                  words(append(families(true), families(false)...)...),
+		"--file":                    files("json"),
+		"--instance":                nothing,
+		"--instance-profile":        nothing,
+		"--instance-type":           nothing,
+		"--keep":                    nothing,
+		"--kubelet-version":         kubernetesVersions(),
+		"--label":                   nothing,
+		"--launch-template":         nothing,
+		"--launch-template-version": words("$Default", "$Latest"),
+		"--max-pods":                nothing,
+		"--older-than":              nothing,
+		"--only":                    words(manifestNames()...),
+		"--parameter":               nothing,
+		"--profile":                 nothing,
+		"--role":                    nothing,
+		"--subnet":                  nothing,
+		"--taint":                   nothing,
+		"manifests --family":        words(families(false)...),
+
+		"ami diff":       files("json"),
+		"ami publish":    nothing,
+		"man":            once(folders),
+		"userdata check": once(files()),
+	}
+}
+
+// families lists the families of user data that carry another's, or the rest.
+func families(carry bool) []string {
+	var list []string
+	for _, f := range userdata.Families() {
+		if f.Carries == carry {
+			list = append(list, f.ID+"\t"+f.About)
+		}
+	}
+	return list
+}
+
+func manifestNames() []string {
+	var list []string
+	for _, m := range clustersetup.Table() {
+		list = append(list, m.ID+"\t"+m.About)
+	}
+	return list
 }

@@ -1,6 +1,6 @@
 // Command list writes ../all.go, the list of the distributions, from the files
-// that describe one each. It runs in package distros' folder, by `make
-// generate`.
+// that describe one distribution each. `make generate` runs it in the folder of
+// package distros.
 package main
 
 import (
@@ -24,9 +24,8 @@ func main() {
 	}
 }
 
-// text is the list for the files of a folder: what takes nothing and returns
-// one Distro or one Unprovisioned, in a file's top level and under any name
-// but that of a test.
+// text returns the list for the files of a folder: top-level functions without
+// parameters that return one Distro or one Unprovisioned. Tests are left out.
 func text(folder string) (string, error) {
 	names, err := filepath.Glob(filepath.Join(folder, "*.go"))
 	if err != nil {

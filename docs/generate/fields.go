@@ -8,29 +8,32 @@ import (
 	"path"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// field is one option: a field of a component's HCL block, or a flag.
+// field is an option: a field of a component's HCL block, or a flag.
 type field struct{ Name, Type, Text string }
 
-// fieldLists are a component's fields.
+// fieldLists are the fields of a component.
 type fieldLists struct{ Required, Optional []field }
 
-// all are the fields of both lists.
+// all returns the fields of both lists.
 func (l fieldLists) all() []field {
 	return append(l.Required[:len(l.Required):len(l.Required)], l.Optional...)
 }
 
 // readFields reads the doc comments of the struct Config in plugin/COMPONENT
-// and of the structs that it embeds.
-func readFields(root, component string) (fieldLists, error) {
-	return readStruct(root, path.Join("plugin", component), "Config")
+// and of its embedded structs, without the named fields.
+func readFields(root, component string, without ...string) (fieldLists, error) {
+	lists, err := readStruct(root, path.Join("plugin", component), "Config")
+	omitted := func(f field) bool { return slices.Contains(without, f.Name) }
+	return fieldLists{slices.DeleteFunc(lists.Required, omitted), slices.DeleteFunc(lists.Optional, omitted)}, err
 }
 
-// readStruct reads the doc comments of a struct in a folder of the repository
-// and of the structs that it embeds, wherever in the module they are.
+// readStruct reads the doc comments of a struct in a folder of the repository,
+// and of its embedded structs anywhere in the module.
 func readStruct(root, folder, name string) (fieldLists, error) {
 	var lists fieldLists
 	s, err := parseFolder(root, folder)
@@ -53,7 +56,7 @@ func readStruct(root, folder, name string) (fieldLists, error) {
 			continue
 		}
 		if tag.Get("mapstructure") == "-" || !f.Names[0].IsExported() {
-			continue // no template can set it
+			continue // not settable in HCL
 		}
 		one, err := s.readField(f, tag)
 		errs = append(errs, err)
@@ -69,8 +72,8 @@ func readStruct(root, folder, name string) (fieldLists, error) {
 	return lists, nil
 }
 
-// embedded reads an embedded struct of this module. Those of other modules are
-// Packer's own fields.
+// embedded reads an embedded struct of this module. Structs of other modules
+// have Packer's own fields, which are left out.
 func (s source) embedded(file *ast.File, f *ast.Field, tag reflect.StructTag) (fieldLists, error) {
 	if tag.Get("mapstructure") != ",squash" {
 		return fieldLists{}, fmt.Errorf("%s: an embedded struct needs the tag mapstructure:\",squash\"", typeName(f.Type))
@@ -86,11 +89,11 @@ func (s source) embedded(file *ast.File, f *ast.Field, tag reflect.StructTag) (f
 	return readStruct(s.root, folder, other.Sel.Name)
 }
 
-// module is this repository's path in Go.
+// module is the Go module path of this repository.
 const module = "github.com/eksnode/packer-plugin-eksnode/"
 
-// folderOf is the folder of a package by the name that a file calls it, and
-// whether it is one of this module.
+// folderOf finds the folder of a package by its name in a file, and reports
+// whether the package belongs to this module.
 func (s source) folderOf(file *ast.File, name string) (string, bool) {
 	for _, i := range file.Imports {
 		imported, err := strconv.Unquote(i.Path.Value)
@@ -100,12 +103,12 @@ func (s source) folderOf(file *ast.File, name string) (string, bool) {
 		folder, ours := strings.CutPrefix(imported, module)
 		return folder, ours
 	}
-	folder := path.Join("plugin", name) // of a file that imports nothing
+	folder := path.Join("plugin", name) // for files without imports
 	_, err := os.Stat(filepath.Join(s.root, folder))
 	return folder, err == nil
 }
 
-// words are the HCL names of the types that fields have.
+// words are the names of field types in HCL.
 var words = map[string]string{
 	"string":            "string",
 	"bool":              "bool",
@@ -117,7 +120,7 @@ var words = map[string]string{
 func (s source) readField(f *ast.Field, tag reflect.StructTag) (field, error) {
 	name := tag.Get("mapstructure")
 	if name == "" {
-		return field{}, fmt.Errorf("%s: it has no tag mapstructure", f.Names[0].Name)
+		return field{}, fmt.Errorf("%s: the tag mapstructure is missing", f.Names[0].Name)
 	}
 	kind := typeName(f.Type)
 	if named, _ := s.find(kind); named != nil {
@@ -125,11 +128,11 @@ func (s source) readField(f *ast.Field, tag reflect.StructTag) (field, error) {
 	}
 	word, ok := words[kind]
 	if !ok {
-		return field{}, fmt.Errorf("%s: the type %s has no word in docs/generate", name, typeName(f.Type))
+		return field{}, fmt.Errorf("%s: docs/generate has no name for the type %s", name, typeName(f.Type))
 	}
 	text := strings.Join(strings.Fields(f.Doc.Text()), " ")
 	if text == "" {
-		return field{}, fmt.Errorf("%s: it has no doc comment", name)
+		return field{}, fmt.Errorf("%s: the doc comment is missing", name)
 	}
 	return field{Name: name, Type: word, Text: text}, nil
 }
@@ -140,12 +143,12 @@ func tagOf(f *ast.Field) reflect.StructTag {
 	}
 	text, err := strconv.Unquote(f.Tag.Value)
 	if err != nil {
-		return "" // the file has been parsed, so its literals are well formed
+		return "" // impossible: the parser accepted the file
 	}
 	return reflect.StructTag(text)
 }
 
-// typeName is a field's type as the source writes it.
+// typeName returns the type as the source writes it.
 func typeName(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.Ident:

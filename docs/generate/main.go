@@ -1,12 +1,12 @@
-// Command generate writes the pages of docs that are made of the code's own
-// tables, and Packer's web pages that are made of those:
+// Command generate writes the pages that come from the code's own tables, and
+// their copies for Packer's registry:
 //
 //	go run ./docs/generate
 //
-// A page's prose lies in docs/generate/pages; its tables come from the packages
-// scrub, distros and asset, from the doc comments of the specs and the plugin's
-// configurations, and from what the command says of itself. The help of the
-// command's flags comes from the same comments.
+// The prose of a page is in docs/generate/pages, at the page's path in docs. Its
+// tables come from the packages scrub, distros, asset and preflight, from the
+// doc comments of the specs and of the plugin's configurations, and from the
+// help of the built command. The help of flags comes from the same comments.
 package main
 
 import (
@@ -27,22 +27,35 @@ func main() {
 	}
 }
 
-// run writes every page below the repository at root.
+// run writes all generated files of the repository at root, and removes stale
+// pages.
 func run(ctx context.Context, root string) error {
-	if err := writeHelp(root); err != nil { // the command's own pages have it
+	if err := writeHelp(root); err != nil { // the pages of commands show it
 		return err
 	}
-	pages, err := pages(ctx, root)
+	if err := writeSchema(root); err != nil {
+		return err
+	}
+	generated, err := pages(ctx, root)
 	if err != nil {
 		return err
 	}
-	for name, text := range pages {
+	for name, text := range generated {
 		name = filepath.Join(root, name)
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			return fmt.Errorf("making the page's folder: %w", err)
+			return fmt.Errorf("making the folder of a page: %w", err)
 		}
 		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			return fmt.Errorf("writing the page: %w", err)
+			return fmt.Errorf("writing a page: %w", err)
+		}
+	}
+	old, err := stale(root, generated)
+	if err != nil {
+		return err
+	}
+	for _, name := range old {
+		if err := os.Remove(filepath.Join(root, name)); err != nil {
+			return fmt.Errorf("removing a stale page: %w", err)
 		}
 	}
 	return nil

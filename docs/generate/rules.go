@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,58 +11,41 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
-// row is a rule as its phase's table shows it.
-type row struct {
+// rule is a rule of the scrub, as the page shows it.
+type rule struct {
 	scrub.Rule
-	// Distro names the distributions whose rule it is; empty for all.
-	Distro string
+	// Distros are the IDs of the distributions that have the rule; none for all.
+	Distros []string
 }
 
-// rows are the table's rules and then those that distributions add.
-func rows() []row {
-	var list []row
+// rules lists the rules of the table, then those of distributions.
+func rules() []rule {
+	var list []rule
 	for _, r := range scrub.Table() {
-		list = append(list, row{Rule: r})
+		list = append(list, rule{Rule: r})
 	}
 	for _, d := range distros.All() {
 		for _, r := range d.Scrub {
-			same := func(have row) bool { return have.ID == r.ID }
-			if i := slices.IndexFunc(list, same); i >= 0 {
-				list[i].Distro += ", " + d.Name
-				continue
+			i := slices.IndexFunc(list, func(have rule) bool { return have.ID == r.ID })
+			if i < 0 {
+				i = len(list)
+				list = append(list, rule{Rule: r})
 			}
-			list = append(list, row{r, d.Name})
+			list[i].Distros = append(list[i].Distros, d.ID)
 		}
 	}
 	return list
 }
 
-// phase is a stretch of the scrub, or what only an audit asks.
-type phase struct {
-	scrub.Phase
-	AuditOnly bool
+// phases lists the phases of a scrub, then that of the audit.
+func phases() []scrub.Phase { return append(slices.Clone(scrub.Phases), scrub.Inspect) }
+
+// rulesOf lists the rules of a phase.
+func rulesOf(p scrub.Phase) []rule {
+	return slices.DeleteFunc(rules(), func(r rule) bool { return r.Phase != p })
 }
 
-// phases are the scrub's own, and then those of other rules.
-func phases() []phase {
-	var list []phase
-	for _, p := range scrub.Phases {
-		list = append(list, phase{Phase: p})
-	}
-	for _, r := range rows() {
-		if !slices.ContainsFunc(list, func(p phase) bool { return p.Phase == r.Phase }) {
-			list = append(list, phase{r.Phase, true})
-		}
-	}
-	return list
-}
-
-// rulesOf are the rows of one phase.
-func rulesOf(p phase) []row {
-	return slices.DeleteFunc(rows(), func(r row) bool { return r.Phase != p.Phase })
-}
-
-// group is a name that several rules can be chosen by.
+// group is a name that selects several rules.
 type group struct {
 	Name  string
 	Rules []string
@@ -71,11 +53,9 @@ type group struct {
 
 func groups() []group {
 	members := map[string][]string{}
-	for _, r := range rows() {
+	for _, r := range rules() {
 		for _, name := range r.Groups {
-			if !slices.Contains(members[name], r.ID) {
-				members[name] = append(members[name], r.ID)
-			}
+			members[name] = append(members[name], r.ID)
 		}
 	}
 	var list []group
@@ -85,58 +65,60 @@ func groups() []group {
 	return list
 }
 
-// meaning says what a verb does, for readers who do not read the code.
-var meaning = map[plan.Verb]string{
-	plan.Remove:  "the file, link or folder goes",
-	plan.Empty:   "the file or folder stays, with mode, owner and label; what is in it goes",
-	plan.Write:   "the file gets exactly the content it should have",
-	plan.Restore: "the template that was filled in comes back",
-	plan.Disable: "the unit does not start at boot any more",
-	plan.Stop:    "the running unit is stopped",
-	plan.Unmount: "the mount is detached",
-	plan.Wipe:    "what was removed is discarded or overwritten on the disk",
-	plan.Run:     "a command runs",
-	scrub.Report: "nothing changes; what the rule finds, only a person can resolve",
+// action is a verb of rules, and what it does.
+type action struct {
+	Verb    plan.Verb
+	Meaning string
 }
 
-// verb is a verb that rules use.
-type verb struct{ Verb, Meaning string }
-
-func verbs() ([]verb, error) {
-	var list []verb
-	for _, r := range rows() {
-		if slices.ContainsFunc(list, func(v verb) bool { return v.Verb == string(r.Verb) }) {
+// actions lists the verbs that rules use.
+func actions() ([]action, error) {
+	var list []action
+	for _, r := range rules() {
+		if slices.ContainsFunc(list, func(a action) bool { return a.Verb == r.Verb }) {
 			continue
 		}
-		m, ok := meaning[r.Verb]
-		if !ok {
-			return nil, fmt.Errorf("the verb %q of the rule %s has no meaning in docs/generate", r.Verb, r.ID)
+		meaning, found := meanings[r.Verb]
+		if !found {
+			return nil, fmt.Errorf("docs/generate has no meaning of the verb %q of the rule %s", r.Verb, r.ID)
 		}
-		list = append(list, verb{string(r.Verb), m})
+		list = append(list, action{r.Verb, meaning})
 	}
-	slices.SortFunc(list, func(a, b verb) int { return cmp.Compare(a.Verb, b.Verb) })
 	return list, nil
 }
 
-// paths are a rule's paths, and those that it leaves.
-func paths(r row) string {
-	list := code(r.Paths)
-	if len(r.Keep) > 0 {
-		list += "; keeps " + code(r.Keep)
-	}
-	return list
+// meanings says what each verb does.
+var meanings = map[plan.Verb]string{
+	plan.Remove:  "removes the file, link or folder",
+	plan.Empty:   "removes the contents; the file or folder keeps its mode, owner and label",
+	plan.Write:   "writes the file with the content it must have",
+	plan.Restore: "restores the template that user data fills in",
+	plan.Disable: "disables the unit, so that it does not start at boot",
+	plan.Stop:    "stops the running unit",
+	plan.Unmount: "unmounts the file system",
+	plan.Wipe:    "discards or overwrites the freed space on disk",
+	plan.Run:     "runs a command",
+	scrub.Report: "changes nothing; each finding needs a person",
 }
 
-// code sets each word as code.
+// code formats words as code, with commas between.
 func code(words []string) string {
-	set := make([]string, len(words))
-	for i, w := range words {
-		set[i] = "`" + strings.ReplaceAll(w, "|", `\|`) + "`"
+	if len(words) == 0 {
+		return ""
 	}
-	return strings.Join(set, ", ")
+	return "`" + strings.Join(words, "`, `") + "`"
 }
 
-// cell is text that may stand in a cell of a table.
-func cell(text string) string {
+// plain makes text safe in a page, so that no character of it is markup.
+func plain(text string) string {
 	return strings.NewReplacer("|", `\|`, "*", `\*`, "<", "&lt;", "\n", " ").Replace(text)
+}
+
+// ruleLinks are links to rules, on the page of the rules.
+func ruleLinks(ids []string) string {
+	links := make([]string, len(ids))
+	for i, id := range ids {
+		links[i] = fmt.Sprintf("[`%s`](#%s)", id, id)
+	}
+	return strings.Join(links, ", ")
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// source is the Go files of one folder of the repository.
+// source has the parsed Go files of a folder of the repository.
 type source struct {
 	root, folder string
 	files        []*ast.File
@@ -34,7 +34,8 @@ func parseFolder(root, folder string) (source, error) {
 	return s, nil
 }
 
-// find finds what a type is, and the file that says so; nil for types of others.
+// find returns the definition of a type and its file; nil for types of other
+// packages.
 func (s source) find(name string) (ast.Expr, *ast.File) {
 	for _, file := range s.files {
 		for _, d := range file.Decls {

@@ -15,12 +15,13 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
 )
 
-// alone marks the second start, in the namespace, and names the root of moto.
+// alone is the environment variable that marks the second start, inside the
+// namespace. Its value is the root of moto.
 const alone = "EKSNODE_TEST_ALONE"
 
-// Alone runs a package's tests where there is no network but loopback: they
-// start once more in a network namespace of their own. A call to anywhere else
-// fails there, whoever makes it. For TestMain; it needs root.
+// Alone runs a package's tests without any network but loopback. It starts the
+// test program again in a network namespace of its own, where a connection to
+// any other address fails. Call it from TestMain. It needs root.
 func Alone(run func() int) int {
 	if os.Getenv(alone) != "" {
 		if err := onlyLoopback(); err != nil {
@@ -29,7 +30,7 @@ func Alone(run func() int) int {
 		}
 		return run()
 	}
-	// It is built while there still is a network.
+	// moto's root is built while the network is still available.
 	root, err := base.Moto(context.Background(), os.Stderr)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -46,7 +47,7 @@ func Alone(run func() int) int {
 	return 0
 }
 
-// onlyLoopback brings loopback up and looks that there is nothing else.
+// onlyLoopback brings loopback up and fails when another interface is up.
 func onlyLoopback() error {
 	all, err := net.Interfaces()
 	if err != nil {
@@ -54,7 +55,7 @@ func onlyLoopback() error {
 	}
 	for _, i := range all {
 		if i.Flags&net.FlagLoopback == 0 && i.Flags&net.FlagUp != 0 {
-			return fmt.Errorf("listing the network interfaces: %s is up; this is no namespace of its own", i.Name)
+			return fmt.Errorf("listing the network interfaces: %s is up; the tests must run in a network namespace of their own", i.Name)
 		}
 	}
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)

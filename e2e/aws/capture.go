@@ -25,7 +25,7 @@ type createdOut struct {
 	ID string `xml:"imageId"`
 }
 
-// volume is an instance's disk, as moto has it.
+// volume is an instance's disk in moto's form.
 type volume struct {
 	Size      int    `xml:"size"`
 	Type      string `xml:"volumeType"`
@@ -33,10 +33,11 @@ type volume struct {
 	KMSKey    string `xml:"kmsKeyId"`
 }
 
-// createImage captures the disk of a stopped instance. EC2 answers at once and
-// leaves the image pending; here it is there when the call is answered, because
-// packer-plugin-amazon 1.8.2 looks again only after 15 seconds, whatever delay it
-// is told. A caller who goes away meanwhile leaves nothing.
+// createImage captures the disk of a stopped instance. EC2 returns at once and
+// the image stays pending for a while. Here the image is available when the
+// call returns, because packer-plugin-amazon 1.8.2 polls only after 15 seconds,
+// regardless of its configured delay. When the caller disconnects during the
+// call, no image remains.
 func (w *World) createImage(ctx context.Context, call endpoint.Call, in createImageIn) (createdOut, error) {
 	source, disk, err := w.stopped(call.Region, in.Instance)
 	if err != nil {
@@ -79,7 +80,7 @@ func (w *World) createImage(ctx context.Context, call endpoint.Call, in createIm
 	return w.keep(call.Region, in.Name, made, taken), nil
 }
 
-// keep adds an image of the caller's with its snapshot.
+// keep adds an image of the caller's account, and its snapshot.
 func (w *World) keep(region, name string, made Image, taken *Snapshot) createdOut {
 	made.Region, made.ID, made.Owner, made.Name = region, w.next("ami"), Account, name
 	made.Created = time.Now().UTC().Format("2006-01-02T15:04:05.000Z")
@@ -87,7 +88,7 @@ func (w *World) keep(region, name string, made Image, taken *Snapshot) createdOu
 	return createdOut{made.ID}
 }
 
-// stopped is the image and the disk of an instance that is stopped.
+// stopped returns the image and the disk of a stopped instance.
 func (w *World) stopped(region, id string) (image string, disk volume, err error) {
 	var found struct {
 		Image string `xml:"reservationSet>item>instancesSet>item>imageId"`
@@ -101,7 +102,7 @@ func (w *World) stopped(region, id string) (image string, disk volume, err error
 		return "", disk, err
 	}
 	if found.State != "stopped" {
-		return "", disk, endpoint.Refuse("an image of an instance that is %s: it captures stopped ones", found.State)
+		return "", disk, endpoint.Refuse("an image of an instance in state %s: only stopped instances can be captured", found.State)
 	}
 	var volumes struct {
 		All []volume `xml:"volumeSet>item"`
@@ -119,7 +120,7 @@ func (w *World) stopped(region, id string) (image string, disk volume, err error
 	return found.Image, volumes.All[0], nil
 }
 
-// free says whether an image may get a name.
+// free returns an error when an image may not have the name.
 func (w *World) free(region, name string) error {
 	if name == "" {
 		return endpoint.Fail("MissingParameter", "The request must contain the parameter Name")
@@ -140,13 +141,13 @@ type copyImageIn struct {
 	Encrypted    bool   `query:"Encrypted"`
 	KMSKey       string `query:"KmsKeyId"`
 	CopyTags     bool   `query:"CopyImageTags"`
-	// A copy is made by the time the call is answered: a repeated call finds the
-	// name taken.
+	// The copy is complete when the call returns: a repeated call finds the name
+	// taken.
 	ClientToken string `query:"ClientToken"`
 }
 
-// checkKey looks whether a copy may be encrypted with its key. Nothing is: the
-// key's name is kept and reported.
+// checkKey returns an error when a copy cannot be encrypted with its key.
+// Nothing is really encrypted: the name of the key is kept and reported.
 func (in copyImageIn) checkKey(region string) error {
 	parts := strings.Split(in.KMSKey, ":")
 	switch {
@@ -158,8 +159,8 @@ func (in copyImageIn) checkKey(region string) error {
 	return nil
 }
 
-// copyImage makes an image in another region, or an encrypted one in the same.
-// Both are of the same disk.
+// copyImage copies an image to another region, or makes an encrypted copy in
+// the same region. Both images share one disk.
 func (w *World) copyImage(region string, in copyImageIn) (createdOut, error) {
 	source, err := w.ownImage(in.SourceRegion, in.SourceID)
 	if err := errors.Join(err, w.free(region, in.Name), in.checkKey(region)); err != nil {

@@ -23,8 +23,8 @@ type eksIn struct {
 
 type object = map[string]any
 
-// describeCluster is moto's cluster with what the world replaces: moto keeps no
-// network, no security group of the cluster and no authentication mode.
+// describeCluster returns moto's cluster with the world's replacements. moto
+// keeps no network, no cluster security group and no authentication mode.
 func (w *World) describeCluster(ctx context.Context, call endpoint.Call, in eksIn) (any, error) {
 	raw, err := w.forward(ctx, call)
 	if err != nil || raw.Status != http.StatusOK {
@@ -86,8 +86,8 @@ type credentials struct {
 
 type assumeRoleOut struct{ Credentials credentials }
 
-// assumeRole gives the account's own key: moto would give one of the role's
-// account, where nothing is.
+// assumeRole returns the account's own access key. moto would return a key of
+// the role's account, which is empty.
 func (w *World) assumeRole(_ context.Context, _ endpoint.Call, in struct {
 	Role    string `query:"RoleArn"`
 	Session string `query:"RoleSessionName"`

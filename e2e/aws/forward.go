@@ -20,11 +20,11 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/endpoint"
 )
 
-// names are what tests call the things that moto names at random: "subnet-1"
-// for "subnet-0f4…". They are put in on the way to moto and back.
+// names maps the names in tests to moto's random ids: "subnet-1" for
+// "subnet-0f4…". They are replaced in calls to moto and in its responses.
 type names struct {
 	mutex    sync.RWMutex
-	pairs    []string // a test's name and moto's, in turn
+	pairs    []string // a test's name and moto's name, alternating
 	toMoto   map[string]string
 	pattern  *regexp.Regexp
 	fromMoto *strings.Replacer
@@ -37,7 +37,7 @@ func (n *names) add(name, real string) {
 		n.toMoto = map[string]string{}
 	}
 	n.toMoto[name] = real
-	n.pairs = append([]string{real, name}, n.pairs...) // the newest wins
+	n.pairs = append([]string{real, name}, n.pairs...) // the newest name wins
 	n.fromMoto = strings.NewReplacer(n.pairs...)
 	var all []string
 	for name := range n.toMoto {
@@ -65,8 +65,9 @@ func (n *names) out(text []byte) []byte {
 	return []byte(n.fromMoto.Replace(string(text)))
 }
 
-// Name gives what moto has named in an answer a name of the test's: the first
-// match of the pattern's group. Whatever had the name loses it.
+// Name gives an object that moto has named in a response a test's own name. The
+// object's id is the first match of the pattern's group. An object that had the
+// name before loses it.
 func (w *World) Name(name string, answer []byte, pattern string) {
 	w.t.Helper()
 	found := regexp.MustCompile(pattern).FindSubmatch(answer)
@@ -74,16 +75,17 @@ func (w *World) Name(name string, answer []byte, pattern string) {
 	w.names.add(name, string(found[1]))
 }
 
-// crashes are errors of AWS in the place of which moto falls over.
+// crashes maps actions on which moto crashes to the errors of AWS.
 var crashes = map[string]string{
 	"ec2:DescribeLaunchTemplateVersions": "InvalidLaunchTemplateId.VersionNotFound",
 }
 
-// looks are actions that change nothing.
+// looks matches the actions that change nothing.
 var looks = regexp.MustCompile(`^(Describe|Get|List)`)
 
-// mends write as AWS does what the SDK refuses to read: moto has times and
-// numbers of EKS as texts, and leaves Python's words in the place of booleans.
+// mends fixes values in moto's responses that the SDK refuses to read. moto
+// writes times and numbers of EKS as strings, and some booleans as Python's
+// words.
 var mends = map[string][]struct {
 	wrong *regexp.Regexp
 	right string
@@ -106,7 +108,7 @@ func mend(service string, text []byte) []byte {
 	return text
 }
 
-// forward has moto answer a call.
+// forward sends a call to moto and returns the response.
 func (w *World) forward(ctx context.Context, call endpoint.Call) (*endpoint.Raw, error) {
 	if !looks.MatchString(call.Action) {
 		w.moto.sample = nil
@@ -115,34 +117,34 @@ func (w *World) forward(ctx context.Context, call endpoint.Call) (*endpoint.Raw,
 	url := w.moto.url + w.names.in(in.URL.RequestURI())
 	out, err := http.NewRequestWithContext(ctx, in.Method, url, strings.NewReader(w.names.in(call.Body)))
 	if err != nil {
-		return nil, fmt.Errorf("asking moto: %w", err)
+		return nil, fmt.Errorf("calling moto: %w", err)
 	}
 	for _, name := range []string{"Authorization", "Content-Type", "X-Amz-Target"} {
 		out.Header.Set(name, in.Header.Get(name))
 	}
 	answer, err := http.DefaultClient.Do(out)
 	if err != nil {
-		return nil, fmt.Errorf("asking moto: %w", err)
+		return nil, fmt.Errorf("calling moto: %w", err)
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
 	if err != nil {
-		return nil, fmt.Errorf("asking moto: %w", err)
+		return nil, fmt.Errorf("calling moto: %w", err)
 	}
 	full := call.Service + ":" + call.Action
 	switch {
 	case answer.StatusCode < http.StatusInternalServerError:
 	case crashes[full] != "":
-		return nil, endpoint.Fail(crashes[full], "moto fell over")
+		return nil, endpoint.Fail(crashes[full], "moto crashed")
 	default:
-		return nil, endpoint.Refuse("%s: moto fell over: %s", full, w.moto.said.last())
+		return nil, endpoint.Refuse("%s: moto crashed: %s", full, w.moto.said.last())
 	}
 	text = mend(call.Service, text)
 	answer.Header.Del("Content-Length")
 	return &endpoint.Raw{Status: answer.StatusCode, Header: answer.Header, Body: w.names.out(text)}, nil
 }
 
-// failed is an answer's error; nil for an answer that is none.
+// failed returns the error in a response, or nil.
 func failed(raw *endpoint.Raw) error {
 	if raw.Status < http.StatusBadRequest {
 		return nil
@@ -154,15 +156,16 @@ func failed(raw *endpoint.Raw) error {
 	return &endpoint.Failure{Status: raw.Status, Code: field(`<Code>([^<]*)<`), Message: field(`<Message>([^<]*)<`)}
 }
 
-// Do makes a call of the test's own in the world's region, which is neither
-// counted nor faulted. The parameters are names and values in turn, or a
-// document in JSON. EKS's actions are methods and paths: "eks:POST /clusters".
+// Do makes a call for the test in the world's region. The call is neither
+// counted nor affected by faults. The parameters are names and values,
+// alternating, or one JSON document. Actions of EKS are methods and paths:
+// "eks:POST /clusters".
 func (w *World) Do(action string, parameters ...string) []byte {
 	w.t.Helper()
 	return w.DoIn(cmp.Or(w.Region, Region), action, parameters...)
 }
 
-// DoIn is Do in another region.
+// DoIn makes the call of Do in another region.
 func (w *World) DoIn(region, action string, parameters ...string) []byte {
 	w.t.Helper()
 	raw, err := w.try(region, action, parameters...)

@@ -22,9 +22,9 @@ type Tag struct {
 	Value string `xml:"value" query:"Value"`
 }
 
-// Image is an AMI. moto has images, too, but keeps little more than their names.
+// Image is an AMI. moto has images too, but keeps little more than their names.
 type Image struct {
-	// Region is where it is; empty for everywhere.
+	// Region is the image's region, empty for all regions.
 	Region         string  `xml:"-"`
 	ID             string  `xml:"imageId"`
 	Name           string  `xml:"name"`
@@ -47,12 +47,12 @@ type Image struct {
 	Devices        []Drive `xml:"blockDeviceMapping>item"`
 	Tags           []Tag   `xml:"tagSet>item"`
 	Shares         []Share `xml:"-"`
-	// User is whom its instances let in, Disk what they boot from.
+	// User is the login name on instances of the image. Disk is their boot disk.
 	User string `xml:"-"`
 	Disk Disk   `xml:"-"`
 }
 
-// Drive is a device of an image.
+// Drive is a block device of an image.
 type Drive struct {
 	Name      string `xml:"deviceName"`
 	Snapshot  string `xml:"ebs>snapshotId"`
@@ -61,7 +61,7 @@ type Drive struct {
 	Encrypted bool   `xml:"ebs>encrypted"`
 }
 
-// Share lets somebody use an image or a snapshot.
+// Share is a permission to use an image or a snapshot.
 type Share struct {
 	Account      string `xml:"userId,omitempty" query:"UserId"`
 	Group        string `xml:"group,omitempty" query:"Group"`
@@ -83,7 +83,7 @@ type Snapshot struct {
 	Disk      Disk    `xml:"-"`
 }
 
-// NewImage is an image of an account that is there, for x86_64 and with ENA.
+// NewImage returns an available image of an account, for x86_64 and with ENA.
 func NewImage(id, name, owner, created string) *Image {
 	return &Image{
 		ID: id, Name: name, Owner: owner, Created: created, State: "available", Architecture: "x86_64", Type: "machine",
@@ -91,7 +91,7 @@ func NewImage(id, name, owner, created string) *Image {
 	}
 }
 
-// Image is an image by its id or its name; nil where there is none.
+// Image finds an image by its id or its name. It returns nil if there is none.
 func (w *World) Image(named string) *Image {
 	i := slices.IndexFunc(w.Images, func(i *Image) bool { return i.ID == named || i.Name == named })
 	if i < 0 {
@@ -100,7 +100,7 @@ func (w *World) Image(named string) *Image {
 	return w.Images[i]
 }
 
-// SnapshotIDs are the ids of all snapshots.
+// SnapshotIDs returns the ids of all snapshots.
 func (w *World) SnapshotIDs() []string {
 	var ids []string
 	for _, s := range w.Snapshots {
@@ -109,7 +109,7 @@ func (w *World) SnapshotIDs() []string {
 	return ids
 }
 
-// place is where something is, and its id.
+// place is a region and an id.
 type place interface {
 	at() (region, id, owner string)
 }
@@ -117,7 +117,8 @@ type place interface {
 func (i *Image) at() (region, id, owner string)    { return i.Region, i.ID, i.Owner }
 func (s *Snapshot) at() (region, id, owner string) { return s.Region, s.ID, s.Owner }
 
-// find finds something by its id, where it is, or an error of the code.
+// find finds an object by its id in a region. Without one, it returns an error
+// with the code.
 func find[R place](all []R, region, id, missing string) (found R, err error) {
 	i := slices.IndexFunc(all, func(r R) bool {
 		in, named, _ := r.at()
@@ -129,7 +130,7 @@ func find[R place](all []R, region, id, missing string) (found R, err error) {
 	return all[i], nil
 }
 
-// mine is find for what the caller may change.
+// mine finds an object that the caller's account owns and may change.
 func mine[R place](all []R, region, id, missing, denied string) (found R, err error) {
 	if found, err = find(all, region, id, missing); err != nil {
 		return found, err
@@ -153,8 +154,8 @@ type filter struct {
 	Values []string `query:"Value"`
 }
 
-// passes says whether a thing passes all filters; one that it has no attribute
-// for is refused.
+// passes reports whether an object passes all filters. A filter without an
+// attribute is refused.
 func passes(filters []filter, attributes map[string]string, tags []Tag) (bool, error) {
 	for _, f := range filters {
 		value, there := attributes[f.Name]
@@ -175,7 +176,7 @@ func passes(filters []filter, attributes map[string]string, tags []Tag) (bool, e
 	return true, nil
 }
 
-// wildcard matches as EC2's filters do: * is any text, ? any one character
+// wildcard matches like EC2's filters: * is any text, ? is any one character
 // (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Filtering.html).
 func wildcard(pattern, value string) bool {
 	if pattern == "" {
@@ -187,7 +188,7 @@ func wildcard(pattern, value string) bool {
 	return value != "" && (pattern[0] == '?' || pattern[0] == value[0]) && wildcard(pattern[1:], value[1:])
 }
 
-// listIn picks from images or snapshots.
+// listIn has the parameters that select images or snapshots.
 type listIn struct {
 	Images     []string `query:"ImageId"`
 	Snapshots  []string `query:"SnapshotId"`
@@ -197,7 +198,7 @@ type listIn struct {
 	Disabled   bool     `query:"IncludeDisabled"`
 }
 
-// selected are those of a region that a call asks for.
+// selected returns the objects of a region that a call selects.
 func selected[R place](all []R, region string, ids []string, missing string, in listIn, look func(R) (alias string, attributes map[string]string, tags []Tag)) ([]R, error) {
 	for _, id := range ids {
 		if _, err := find(all, region, id, missing); err != nil {
@@ -292,8 +293,8 @@ func (w *World) describeSnapshotAttribute(region string, in snapshotIn) (sharesO
 	return sharesOut{Volume: s.Shares}, nil
 }
 
-// permission is whom something is shared with; clients say it once more in older
-// forms.
+// permission is an entry of the list of accounts that share an image. Clients
+// send the same entry in older forms too.
 type permission struct {
 	Add []Share `query:"Add"`
 }
@@ -362,7 +363,7 @@ func (w *World) deregister(region string, in imageIn) (done, error) {
 	return done{true}, nil
 }
 
-// deleteSnapshot refuses those of images, which moto does not.
+// deleteSnapshot refuses to delete snapshots of images. moto would delete them.
 func (w *World) deleteSnapshot(region string, in snapshotIn) (done, error) {
 	gone, err := w.ownSnapshot(region, in.ID)
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Inventory lists what exists in regions, but for the images of others and the
-// networks: what a user would go on paying for, or wonder about. A line is a
-// kind, an identifier and, where it has one, a name.
+// Inventory lists what exists in regions, without other accounts' images and
+// without networks. These are the objects that a user would pay for or have to
+// clean up. A line is a kind, an identifier and, if set, a name.
 func (w *World) Inventory(regions ...string) []string {
 	w.t.Helper()
 	var lines []string

@@ -20,45 +20,45 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/endpoint"
 )
 
-// Machines makes the machines behind instances.
+// Machines starts the machines behind instances.
 type Machines interface {
-	// Launch boots a machine and returns when it accepts logins. When ctx ends
-	// before that, nothing of the machine may be left.
+	// Launch boots a machine and returns when the machine accepts logins. If ctx
+	// ends earlier, Launch must remove everything of the machine.
 	Launch(ctx context.Context, launch Launch) (Machine, error)
 }
 
-// Launch is what an instance's machine is made from.
+// Launch describes the machine to start for an instance.
 type Launch struct {
 	InstanceID string
 	Disk       Disk
-	// User is the account that the image logs its owner in with.
+	// User is the login name that the image sets up.
 	User string
-	// AuthorizedKey is the public half of the instance's key pair, a line for
-	// that account's authorized_keys; empty when it has none.
+	// AuthorizedKey is the public half of the instance's key pair: a line for the
+	// user's authorized_keys. It is empty without a key pair.
 	AuthorizedKey string
 	UserData      []byte
 }
 
-// Disk is what an image boots from: the tree of a base system, or a captured
+// Disk is the boot disk of an image: the tree of a base system, or a captured
 // disk.
 type Disk struct{ Root, Image string }
 
-// Machine is a machine as an instance needs it.
+// Machine is the machine behind an instance.
 type Machine interface {
 	Address() netip.Addr
 	// PowerOff pushes the power button and returns when the machine is off.
 	PowerOff(ctx context.Context) error
-	// Capture writes the disk of a machine that is off to a file.
+	// Capture writes the disk of a stopped machine to a file.
 	Capture(ctx context.Context, file string) error
-	// Close kills the machine and removes everything of it.
+	// Close kills the machine and removes all its files.
 	Close() error
 }
 
 var material = regexp.MustCompile(`(?s)<keyMaterial>(.*?)</keyMaterial>`)
 
-// createKeyPair keeps the public half, which moto does not tell, as instances
-// receive it: with the pair's name as its comment, by which a key that was left
-// in an image is recognized.
+// createKeyPair keeps the public key in the form that instances receive,
+// because moto does not return it. The pair's name is the key's comment. By
+// this comment tests recognize a key that was left in an image.
 func (w *World) createKeyPair(ctx context.Context, call endpoint.Call, in struct {
 	Name           string             `query:"KeyName"`
 	Type           string             `query:"KeyType"`
@@ -70,7 +70,7 @@ func (w *World) createKeyPair(ctx context.Context, call endpoint.Call, in struct
 	}
 	found := material.FindSubmatch(raw.Body)
 	if found == nil {
-		return nil, fmt.Errorf("reading moto's key pair: there is no key in %s", raw.Body)
+		return nil, fmt.Errorf("reading moto's key pair: no key in %s", raw.Body)
 	}
 	signer, err := ssh.ParsePrivateKey(found[1])
 	if err != nil {
@@ -128,7 +128,7 @@ type runInstancesIn struct {
 	Profile struct {
 		Name string `query:"Name"`
 	} `query:"IamInstanceProfile"`
-	// Nothing is billed, and there is always room.
+	// Nothing is billed, and capacity is unlimited.
 	Enclave struct {
 		Enabled bool `query:"Enabled"`
 	} `query:"EnclaveOptions"`
@@ -140,7 +140,7 @@ type runInstancesIn struct {
 	} `query:"CapacityReservationSpecification"`
 }
 
-// check refuses what a machine cannot have, and finds the image.
+// check refuses parameters that a machine cannot have, and returns the image.
 func (w *World) check(region string, in runInstancesIn) (*Image, error) {
 	i, err := find(w.Images, region, in.Image, "InvalidAMIID.NotFound")
 	switch {
@@ -153,7 +153,7 @@ func (w *World) check(region string, in runInstancesIn) (*Image, error) {
 	}
 	for _, m := range in.Mappings {
 		if m.Device != i.RootDevice {
-			return nil, endpoint.Refuse("the device %s: a machine has one disk, and the image's is %s", m.Device, i.RootDevice)
+			return nil, endpoint.Refuse("the device %s: a machine has only the disk of its image, %s", m.Device, i.RootDevice)
 		}
 		for _, d := range i.Devices {
 			if m.EBS.Size != 0 && m.EBS.Size < d.Size {
@@ -170,8 +170,8 @@ var (
 	address     = regexp.MustCompile(`<privateIpAddress>[0-9.]+</privateIpAddress>`)
 )
 
-// runInstances answers when the machines accept logins. EC2 answers before that;
-// clients ask on until the state is running in either case.
+// runInstances returns when the machines accept logins. EC2 returns earlier;
+// clients poll until the state is running in either case.
 func (w *World) runInstances(ctx context.Context, call endpoint.Call, in runInstancesIn) (any, error) {
 	w.mutex.Lock()
 	image, err := w.check(call.Region, in)
@@ -192,7 +192,7 @@ func (w *World) runInstances(ctx context.Context, call endpoint.Call, in runInst
 	}
 	for _, found := range instanceIDs.FindAllSubmatch(raw.Body, -1) {
 		id := string(found[1])
-		if w.running[id] != nil { // it stands in its network interface, too
+		if w.running[id] != nil { // the address is part of its network interface, too
 			continue
 		}
 		launch := Launch{InstanceID: id, Disk: image.Disk, User: image.User, UserData: data}
@@ -204,8 +204,8 @@ func (w *World) runInstances(ctx context.Context, call endpoint.Call, in runInst
 	return raw, nil
 }
 
-// boot starts an instance's machine and keeps what moto does not: how the
-// metadata service is reached, and the machine's own address.
+// boot starts an instance's machine. It keeps the fields that moto lacks: the
+// options of the metadata service, and the machine's own address.
 func (w *World) boot(ctx context.Context, call endpoint.Call, launch Launch, in runInstancesIn) error {
 	w.mutex.Lock()
 	w.metadata[launch.InstanceID] = fmt.Sprintf("<metadataOptions><state>applied</state><httpTokens>%s</httpTokens><httpPutResponseHopLimit>%d</httpPutResponseHopLimit><httpEndpoint>%s</httpEndpoint></metadataOptions>",
@@ -232,7 +232,7 @@ func (w *World) boot(ctx context.Context, call endpoint.Call, launch Launch, in 
 	return nil
 }
 
-// describeInstances adds what moto does not keep.
+// describeInstances adds the fields that moto does not keep.
 func (w *World) describeInstances(ctx context.Context, protocol endpoint.Protocol, call endpoint.Call) (any, error) {
 	answer, err := w.forwarded([]string{"InstanceId", "Filter", "MaxResults"})(ctx, protocol, call)
 	raw, written := answer.(*endpoint.Raw)
@@ -265,7 +265,8 @@ func (w *World) terminateInstances(ctx context.Context, call endpoint.Call, in i
 	})
 }
 
-// each does something to the machines of instances, and has moto note it.
+// each applies a change to the machines of instances, and forwards the call to
+// moto.
 func (w *World) each(ctx context.Context, call endpoint.Call, in instanceIn, do func(string, Machine) error) (any, error) {
 	for _, id := range in.IDs {
 		w.mutex.Lock()
@@ -282,7 +283,8 @@ func (w *World) each(ctx context.Context, call endpoint.Call, in instanceIn, do 
 	return w.forward(ctx, call)
 }
 
-// createTags tags images and snapshots, and has moto tag everything else.
+// createTags tags images and snapshots, and forwards tags of other objects to
+// moto.
 func (w *World) createTags(ctx context.Context, call endpoint.Call, in struct {
 	IDs  []string `query:"ResourceId"`
 	Tags []Tag    `query:"Tag"`
@@ -313,8 +315,8 @@ func (w *World) createTags(ctx context.Context, call endpoint.Call, in struct {
 	return done{true}, nil
 }
 
-// next makes an identifier, such as "ami-00000000000000001". They are numbered,
-// so that a test's log is the same in each run.
+// next returns a new identifier, such as "ami-00000000000000001". The ids are
+// numbered, so that the log of a test is the same in each run.
 func (w *World) next(kind string) string {
 	w.serial++
 	return fmt.Sprintf("%s-%017s", kind, strconv.FormatInt(int64(w.serial), 16))

@@ -18,17 +18,17 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
 )
 
-// moto is a server of https://docs.getmoto.org, which keeps the state of
-// accounts as other people understand AWS.
+// moto is a server of https://docs.getmoto.org. It keeps the state of AWS
+// accounts.
 type moto struct {
 	url     string
 	said    words
 	command *exec.Cmd
 	ended   chan error
-	sample  *kept // what moto has, when that is the sample as it was made
+	sample  *kept // moto's state of the unchanged sample
 }
 
-// words are what a program prints.
+// words collects a program's output.
 type words struct {
 	mutex sync.Mutex
 	text  bytes.Buffer
@@ -40,7 +40,7 @@ func (w *words) Write(text []byte) (int, error) {
 	return w.text.Write(text)
 }
 
-// last is the end of it.
+// last returns the end of the output.
 func (w *words) last() string {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -48,11 +48,11 @@ func (w *words) last() string {
 	return said[max(0, len(said)-500):]
 }
 
-// patience is how long moto may take to come up; a machine under load needs
-// a while to read its Python.
+// patience is how long moto may take to start. Reading its Python code takes a
+// while on a machine under load.
 const patience = 2 * time.Minute
 
-// started is the one server of a test process; its tests come one after the
+// started is the one server of a test process. The tests run one after the
 // other.
 var started = sync.OnceValues(func() (*moto, error) {
 	if root := os.Getenv(alone); root != "" {
@@ -65,8 +65,8 @@ var started = sync.OnceValues(func() (*moto, error) {
 	return startMoto(root)
 })
 
-// startMoto runs moto in its root and returns when it answers. It ends with
-// this process.
+// startMoto runs moto in its root and returns when it serves requests. moto
+// ends with this process.
 func startMoto(root string) (*moto, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -78,7 +78,7 @@ func startMoto(root string) (*moto, error) {
 	}
 	m := &moto{url: "http://" + address.String(), ended: make(chan error, 1)}
 	m.command = exec.Command("/usr/bin/python3", "/usr/bin/moto_server", "-H", "127.0.0.1", "-p", fmt.Sprint(address.Port))
-	m.command.Err = nil // the program is in the root
+	m.command.Err = nil // the program is inside the root
 	m.command.Dir = "/"
 	m.command.Env = []string{
 		"PATH=/usr/bin:/bin", "HOME=/root", "PYTHONDONTWRITEBYTECODE=1",
@@ -89,7 +89,7 @@ func startMoto(root string) (*moto, error) {
 	m.command.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Pdeathsig: syscall.SIGKILL}
 	up := make(chan error, 1)
 	go func() {
-		// Pdeathsig is sent when the thread ends that started it.
+		// The kernel sends Pdeathsig when the thread that started moto ends.
 		runtime.LockOSThread()
 		err := m.command.Start()
 		up <- err
@@ -103,7 +103,7 @@ func startMoto(root string) (*moto, error) {
 	return m, m.wait()
 }
 
-// wait asks until moto answers.
+// wait polls until moto serves requests.
 func (m *moto) wait() error {
 	for deadline := time.Now().Add(patience); ; {
 		if answer, err := http.Get(m.url + "/moto-api/"); err == nil {
@@ -111,16 +111,16 @@ func (m *moto) wait() error {
 		}
 		select {
 		case err := <-m.ended:
-			return fmt.Errorf("starting moto: it ended (%v): %s", err, m.said.last())
+			return fmt.Errorf("starting moto: moto ended (%v): %s", err, m.said.last())
 		case <-time.After(20 * time.Millisecond):
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("starting moto: no answer after %s", patience)
+			return fmt.Errorf("starting moto: no response after %s", patience)
 		}
 	}
 }
 
-// reset forgets everything.
+// reset deletes moto's whole state.
 func (m *moto) reset() error {
 	m.sample = nil
 	answer, err := http.Post(m.url+"/moto-api/reset", "", nil)

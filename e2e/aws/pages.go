@@ -12,8 +12,8 @@ import (
 	"strconv"
 )
 
-// paged are the actions whose answers AWS may give page by page. moto gives
-// most lists whole.
+// paged lists the actions whose responses AWS may split into pages. moto
+// returns most lists whole.
 var paged = map[string]bool{
 	"DescribeImages": true, "DescribeInstances": true, "DescribeVpcEndpoints": true, "DescribeNetworkAcls": true, "DescribeLaunchTemplates": true,
 	"DescribeFleets": true, "DescribeSpotFleetRequests": true, "DescribeSpotInstanceRequests": true,
@@ -21,10 +21,11 @@ var paged = map[string]bool{
 	"ListClusters": true, "ListNodegroups": true, "ListAddons": true, "DescribeParameters": true, "GetParameterHistory": true,
 }
 
-// tokens are what the services call the token of the next page.
+// tokens are the services' names for the token of the next page.
 var tokens = []string{"NextToken", "Marker", "nextToken"}
 
-// takeToken takes the page out of a request, which goes on for the whole list.
+// takeToken removes the page token from a request. The request then asks for
+// the whole list.
 func takeToken(in *http.Request) (token string) {
 	body, err := io.ReadAll(in.Body)
 	if err != nil {
@@ -39,7 +40,7 @@ func takeToken(in *http.Request) (token string) {
 			}
 			delete(document, name)
 		}
-		body, _ = json.Marshal(document) // what was read can be written
+		body, _ = json.Marshal(document) // a decoded value can be encoded
 	} else if form, err := url.ParseQuery(string(body)); err == nil {
 		token = take(form)
 		body = []byte(form.Encode())
@@ -63,9 +64,10 @@ func take(values url.Values) (token string) {
 	return token
 }
 
-// page is a page of an answer with one list, and the token of the next.
+// page returns one page of a response with one list, and the token of the next
+// page.
 func page(text []byte, token string, size int) []byte {
-	from, _ := strconv.Atoi(token) // no token is the first page
+	from, _ := strconv.Atoi(token) // no token means the first page
 	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
 		return pageJSON(text, from, size)
 	}
@@ -89,8 +91,8 @@ func page(text []byte, token string, size int) []byte {
 	return bytes.Replace(out.Bytes(), []byte("<IsTruncated>false<"), []byte("<IsTruncated>true<"), 1)
 }
 
-// items are where the items of the first list begin and the last one ends, and
-// where the list ends.
+// items returns where each item of the first list begins, where the last item
+// ends, and where the list ends.
 func items(text []byte) (ends []int64, last int64) {
 	decoder := xml.NewDecoder(bytes.NewReader(text))
 	depth, list := 0, 0
@@ -136,6 +138,6 @@ func pageJSON(text []byte, from, size int) []byte {
 		}
 		break
 	}
-	text, _ = json.Marshal(document) // what was read can be written
+	text, _ = json.Marshal(document) // a decoded value can be encoded
 	return text
 }

@@ -15,11 +15,11 @@ import (
 // Parameter is a parameter of SSM.
 type Parameter struct {
 	Value, Type, DataType string
-	// Version counts how often it has been put.
+	// Version counts how often the parameter was put.
 	Version int
 }
 
-// Parameter reads a parameter; one without a value is not there.
+// Parameter reads a parameter. A missing parameter has an empty value.
 func (w *World) Parameter(region, name string) Parameter {
 	w.t.Helper()
 	var out struct{ Parameters []Parameter }
@@ -30,7 +30,7 @@ func (w *World) Parameter(region, name string) Parameter {
 	return out.Parameters[0]
 }
 
-// Put puts a parameter of the type String.
+// Put writes a parameter of type String.
 func (w *World) Put(name, value string) {
 	w.t.Helper()
 	text, err := json.Marshal(object{"Name": name, "Value": value, "Type": "String", "Overwrite": true})
@@ -51,7 +51,7 @@ func (w *World) getParameter(ctx context.Context, call endpoint.Call, in struct 
 		}
 	}
 	w.SSMDelay = max(0, w.SSMDelay-1)
-	// moto keeps those of AWS to itself.
+	// moto reserves AWS's own names.
 	if value, public := w.Published[in.Name]; public {
 		return object{"Parameter": object{"Name": in.Name, "Type": "String", "Value": value, "Version": 1, "DataType": "text"}}, nil
 	}
@@ -60,8 +60,8 @@ func (w *World) getParameter(ctx context.Context, call endpoint.Call, in struct 
 
 var imageID = regexp.MustCompile(`^ami-[0-9a-f]{8,17}$`)
 
-// putParameter looks at the ids of images, as SSM does before they can be read.
-// moto takes any text.
+// putParameter checks image ids, as SSM does before the parameter can be read.
+// moto accepts any text.
 func (w *World) putParameter(ctx context.Context, call endpoint.Call, in struct {
 	Name, Value, Type, DataType, Description, Tier string
 	Overwrite                                      bool
@@ -72,7 +72,7 @@ func (w *World) putParameter(ctx context.Context, call endpoint.Call, in struct 
 		return w.forward(ctx, call)
 	}
 	if !imageID.MatchString(in.Value) {
-		return nil, endpoint.Fail("ValidationException", "%q is no image's id", in.Value)
+		return nil, endpoint.Fail("ValidationException", "%q is not an image id", in.Value)
 	}
 	if w.SSMDelay == 0 {
 		return w.forward(ctx, call)

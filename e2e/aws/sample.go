@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// UserData joins the sample's cluster.
+// UserData joins a node to the sample's cluster.
 const UserData = `MIME-Version: 1.0
 Content-Type: multipart/mixed; boundary="X"
 
@@ -25,7 +25,7 @@ spec:
   cluster:
     name: my-cluster
     apiServerEndpoint: https://ABC.gr7.eu-west-1.eks.amazonaws.com
-    certificateAuthority: Y2VydGlmaWNhdGU=
+    certificateAuthority: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUJnakNDQVNlZ0F3SUJBZ0lVUC91RGRxQ1krSFJDWEJZV1p1djF5c3VNUllvd0NnWUlLb1pJemowRUF3SXcKRlRFVE1CRUdBMVVFQXd3S2EzVmlaWEp1WlhSbGN6QWdGdzB5TmpFeE1qSXlNVEE1TWpKYUdBOHlNVEkyTVRBeQpPVEl4TURreU1sb3dGVEVUTUJFR0ExVUVBd3dLYTNWaVpYSnVaWFJsY3pCWk1CTUdCeXFHU000OUFnRUdDQ3FHClNNNDlBd0VIQTBJQUJBRzU5cm95OC9TV2ZhZFkvanRDWXpWS2t4UXQ2N1VWOTNqejVSZFNKQldySldsbnF3Z1MKOEVsVFBvWTBRb0lCSm84MUMvRXl5THNsc3dQVCt4OUJoSCtqVXpCUk1CMEdBMVVkRGdRV0JCUXdFa3BtMHZKRgpYSnd6VkpicjlNamU1TDZITURBZkJnTlZIU01FR0RBV2dCUXdFa3BtMHZKRlhKd3pWSmJyOU1qZTVMNkhNREFQCkJnTlZIUk1CQWY4RUJUQURBUUgvTUFvR0NDcUdTTTQ5QkFNQ0Ewa0FNRVlDSVFEQ3MwdTh2aGNSZ0dWdFN4VTkKeThKMGxJSDRJY0U1UFdDbG9VRXcycHNyVUFJaEFONDNlZUh0U2M0N3g3VXprbEZ0cE1BT3JLdzV1SlFOdFNpRgpzWjhOdFRZeAotLS0tLUVORCBDRVJUSUZJQ0FURS0tLS0tCg==
     cidr: 10.100.0.0/16
 --X--
 `
@@ -35,7 +35,8 @@ const (
 	NodeImage = "ami-0123456789abcdef0"
 	// OldDebian, Debian and Amazon are images of publishers.
 	OldDebian, Debian, Amazon = "ami-11111111", "ami-22222222", "ami-33333333"
-	// RegistryPassword is what moto's ECR lets its registries' user in with.
+	// RegistryPassword is the password of moto's ECR for the user of its
+	// registries.
 	RegistryPassword = Account + "-auth-token"
 	// NodeRole is the ARN of the nodes' role.
 	NodeRole = "arn:aws:iam::" + Account + ":role/node"
@@ -46,14 +47,15 @@ const (
 	clusters = "kubernetes.io/cluster/my-cluster"
 )
 
-// Sample is a world with a cluster and everything that a node needs to join it:
-// the instance i-1 and the launch template nodes are right in every way.
+// Sample returns a world with a cluster and everything that a node needs to
+// join. The instance i-1 and the launch template nodes are correct in every
+// respect.
 func Sample(t *testing.T) *World {
 	t.Helper()
 	w := newWorld(t)
 	w.publish()
 	w.fields()
-	if k := w.moto.sample; k != nil { // nobody has changed it
+	if k := w.moto.sample; k != nil { // moto still has the unchanged sample
 		w.names, w.metadata = k.names, k.metadata
 		return w
 	}
@@ -66,13 +68,13 @@ func Sample(t *testing.T) *World {
 	return w
 }
 
-// kept is what a world has to know of moto's state.
+// kept is the part of a World that belongs to moto's state.
 type kept struct {
 	names    *names
 	metadata map[string]string
 }
 
-// publish adds the images of publishers, and a node's.
+// publish adds the publishers' images and a node image.
 func (w *World) publish() {
 	node := NewImage(NodeImage, "node-1.34", Account, "2026-04-01T00:00:00.000Z")
 	node.Devices = []Drive{{Name: "/dev/xvda", Snapshot: "snap-1"}}
@@ -87,8 +89,8 @@ func (w *World) publish() {
 	w.Published = map[string]string{"/aws/service/debian/release/12/latest/amd64": Debian, "/aws/service/al2023": Amazon}
 }
 
-// network makes a private network with a way out over NAT, with two subnets, of
-// which the second has the main routes.
+// network makes a private network with a NAT gateway and two subnets. The
+// second subnet uses the main route table.
 func (w *World) network() {
 	w.Name("vpc-1", w.Do("ec2:CreateVpc", "CidrBlock", "10.0.0.0/16"), `<vpcId>(.*?)<`)
 	w.Do("ec2:ModifyVpcAttribute", "VpcId", "vpc-1", "EnableDnsHostnames.Value", "true")
@@ -98,7 +100,7 @@ func (w *World) network() {
 		w.Name("subnet-"+n, w.Do("ec2:CreateSubnet", "VpcId", "vpc-1", "CidrBlock", "10.0."+n+".0/24", "AvailabilityZone", Region+zone), `<subnetId>(.*?)<`)
 		w.Name("acl-"+n, w.Do("ec2:CreateNetworkAcl", "VpcId", "vpc-1"), `<networkAclId>(.*?)<`)
 		for _, egress := range []string{"true", "false"} {
-			for number, does := range map[string]string{"100": "allow", "32767": "deny"} { // AWS adds the latter itself
+			for number, does := range map[string]string{"100": "allow", "32767": "deny"} { // AWS adds the closing entry itself
 				w.Do("ec2:CreateNetworkAclEntry", "NetworkAclId", "acl-"+n, "RuleNumber", number, "Protocol", "-1", "RuleAction", does, "Egress", egress, "CidrBlock", "0.0.0.0/0")
 			}
 		}
@@ -120,7 +122,7 @@ func (w *World) network() {
 	w.Do("ec2:AuthorizeSecurityGroupIngress", "GroupId", "sg-cluster", "IpPermissions.1.IpProtocol", "-1", "IpPermissions.1.Groups.1.GroupId", "sg-cluster")
 }
 
-// DHCP gives the sample's network other options.
+// DHCP gives the sample's network other DHCP options.
 func (w *World) DHCP(domain, server string) {
 	w.t.Helper()
 	w.Name("dopt-1", w.Do("ec2:CreateDhcpOptions", "DhcpConfiguration.1.Key", "domain-name", "DhcpConfiguration.1.Value.1", domain,
@@ -145,11 +147,11 @@ func (w *World) cluster() {
 		Cluster struct{ CertificateAuthority struct{ Data string } }
 	}
 	require.NoError(w.t, json.Unmarshal(made, &out))
-	w.names.add("Y2VydGlmaWNhdGU=", out.Cluster.CertificateAuthority.Data)
+	w.names.add("LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUJnakNDQVNlZ0F3SUJBZ0lVUC91RGRxQ1krSFJDWEJZV1p1djF5c3VNUllvd0NnWUlLb1pJemowRUF3SXcKRlRFVE1CRUdBMVVFQXd3S2EzVmlaWEp1WlhSbGN6QWdGdzB5TmpFeE1qSXlNVEE1TWpKYUdBOHlNVEkyTVRBeQpPVEl4TURreU1sb3dGVEVUTUJFR0ExVUVBd3dLYTNWaVpYSnVaWFJsY3pCWk1CTUdCeXFHU000OUFnRUdDQ3FHClNNNDlBd0VIQTBJQUJBRzU5cm95OC9TV2ZhZFkvanRDWXpWS2t4UXQ2N1VWOTNqejVSZFNKQldySldsbnF3Z1MKOEVsVFBvWTBRb0lCSm84MUMvRXl5THNsc3dQVCt4OUJoSCtqVXpCUk1CMEdBMVVkRGdRV0JCUXdFa3BtMHZKRgpYSnd6VkpicjlNamU1TDZITURBZkJnTlZIU01FR0RBV2dCUXdFa3BtMHZKRlhKd3pWSmJyOU1qZTVMNkhNREFQCkJnTlZIUk1CQWY4RUJUQURBUUgvTUFvR0NDcUdTTTQ5QkFNQ0Ewa0FNRVlDSVFEQ3MwdTh2aGNSZ0dWdFN4VTkKeThKMGxJSDRJY0U1UFdDbG9VRXcycHNyVUFJaEFONDNlZUh0U2M0N3g3VXprbEZ0cE1BT3JLdzV1SlFOdFNpRgpzWjhOdFRZeAotLS0tLUVORCBDRVJUSUZJQ0FURS0tLS0tCg==", out.Cluster.CertificateAuthority.Data)
 	w.Name("https://ABC.gr7.eu-west-1.eks.amazonaws.com", made, `"endpoint": *"(.*?)"`)
 }
 
-// fields are what moto has nothing for.
+// fields sets the World's fields that moto does not have.
 func (w *World) fields() {
 	w.Clusters["my-cluster"] = object{
 		"accessConfig":            object{"authenticationMode": "API_AND_CONFIG_MAP"},
@@ -172,7 +174,8 @@ func (w *World) nodes() {
 	w.Name("lt-1", w.Do("ec2:CreateLaunchTemplate", append([]string{"LaunchTemplateName", "nodes"}, launchData(NodeImage)...)...), `<launchTemplateId>(.*?)<`)
 }
 
-// launchData is a launch template's version for the sample's nodes with an image.
+// launchData returns the launch template data of the sample's nodes with an
+// image.
 func launchData(image string) []string {
 	var all []string
 	for name, value := range map[string]string{
@@ -185,16 +188,16 @@ func launchData(image string) []string {
 	return all
 }
 
-// Relaunch has the template nodes name another image in a version that is the
-// only one.
+// Relaunch replaces the template nodes by one whose only version names another
+// image.
 func (w *World) Relaunch(image string) {
 	w.t.Helper()
 	w.Do("ec2:DeleteLaunchTemplate", "LaunchTemplateName", "nodes")
 	w.Name("lt-1", w.Do("ec2:CreateLaunchTemplate", append([]string{"LaunchTemplateName", "nodes"}, launchData(image)...)...), `<launchTemplateId>(.*?)<`)
 }
 
-// Template makes a launch template whose versions name images, the first being
-// its default.
+// Template makes a launch template with one version for each image. The first
+// version is the default.
 func (w *World) Template(name, called string, images ...string) {
 	w.t.Helper()
 	for i, image := range images {

@@ -13,11 +13,13 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/endpoint"
 )
 
-// versions are those of the APIs with the protocols EC2 and Query.
+// versions are the API versions of the services with the protocols EC2 and
+// Query.
 var versions = map[string]string{"ec2": "2016-11-15", "autoscaling": "2011-01-01", "iam": "2010-05-08", "sts": "2011-06-15"}
 
-// known are the calls that moto answers, with the parameters that it heeds. It
-// ignores all others in silence, and a test would pass for the wrong reason.
+// known lists the calls that moto supports, with the parameters that it uses.
+// moto ignores all other parameters in silence, and a test could pass for the
+// wrong reason.
 var known = map[string]string{
 	"ec2:DescribeRegions": "", "ec2:DescribeInstanceTypes": "InstanceType", "ec2:DescribeInstances": "InstanceId Filter",
 	"ec2:DescribeInstanceAttribute": "InstanceId Attribute", "ec2:ModifyInstanceAttribute": "InstanceId EnaSupport",
@@ -37,7 +39,7 @@ var known = map[string]string{
 	"eks:ListClusters":          "include", "eks:ListNodegroups": "", "eks:DescribeNodegroup": "",
 }
 
-// own are the actions that the world answers itself, or has a hand in.
+// own lists the actions that the world answers itself or changes.
 func (w *World) own() map[string]endpoint.Action {
 	return map[string]endpoint.Action{
 		"ec2:DescribeImages": handle(w, w.describeImages), "ec2:DescribeSnapshots": handle(w, w.describeSnapshots),
@@ -55,7 +57,7 @@ func (w *World) own() map[string]endpoint.Action {
 	}
 }
 
-// handle makes an action of one that only looks at the world's own fields.
+// handle makes an Action of a function that only reads the world's own fields.
 func handle[In, Out any](w *World, carryOut func(region string, in In) (Out, error)) endpoint.Action {
 	return endpoint.Handle(func(_ context.Context, call endpoint.Call, in In) (Out, error) {
 		w.mutex.Lock()
@@ -64,7 +66,7 @@ func handle[In, Out any](w *World, carryOut func(region string, in In) (Out, err
 	})
 }
 
-// services are all that is answered.
+// services returns all supported services.
 func (w *World) services() map[string]endpoint.Service {
 	all := map[string]endpoint.Service{
 		"ec2": {Protocol: endpoint.EC2{Version: versions["ec2"]}}, "ssm": {Protocol: endpoint.JSON{}}, "ecr": {Protocol: endpoint.JSON{}},
@@ -96,7 +98,8 @@ func (w *World) services() map[string]endpoint.Service {
 	return all
 }
 
-// forwarded is an action of moto's with the parameters that it heeds.
+// forwarded returns an action that moto carries out, with the parameters that
+// moto uses.
 func (w *World) forwarded(parameters []string) endpoint.Action {
 	return func(ctx context.Context, protocol endpoint.Protocol, call endpoint.Call) (any, error) {
 		for _, name := range parametersOf(protocol, call) {
@@ -108,7 +111,7 @@ func (w *World) forwarded(parameters []string) endpoint.Action {
 	}
 }
 
-// parametersOf are the names of a call's parameters, without their parts.
+// parametersOf returns the names of a call's parameters, without their parts.
 func parametersOf(protocol endpoint.Protocol, call endpoint.Call) []string {
 	switch protocol.(type) {
 	case endpoint.REST:

@@ -1,20 +1,20 @@
 //go:build linux
 
 // Package aws is test code: AWS on loopback, for the real SDK and the real
-// Packer. moto (https://docs.getmoto.org) keeps the state of networks,
-// instances, launch templates, Auto Scaling, IAM, SSM, STS, ECR and EKS
-// clusters: it is somebody else's understanding of AWS. A World stands before
-// it and adds what moto lacks:
+// Packer. moto (https://docs.getmoto.org), an independent model of AWS, keeps
+// the state of networks, instances, launch templates, Auto Scaling, IAM, SSM,
+// STS, ECR and EKS clusters. A World is a proxy in front of moto. It adds what
+// moto lacks:
 //
 //   - images and snapshots, captures and copies;
 //   - machines that really boot behind the instances (Machines);
-//   - EKS's access entries and add-ons, and what clusters say about them;
-//   - permissions that are denied, calls that fail, answers that are cut off or
-//     come in pages;
-//   - refusals: an action or a parameter that neither knows fails the test, as
-//     moto would ignore it in silence.
+//   - access entries and add-ons of EKS, and the fields of clusters;
+//   - denied permissions, failing calls, truncated responses, and pages;
+//   - refusals: an unsupported action or parameter fails the test. moto would
+//     ignore it in silence.
 //
-// Package endpoint has the protocols, package cli reads commands of the AWS CLI.
+// Package endpoint has the protocols. Package cli reads commands of the AWS
+// CLI.
 package aws
 
 import (
@@ -32,37 +32,39 @@ import (
 )
 
 const (
-	// AccessKey is the only one that is let in.
+	// AccessKey is the only accepted access key.
 	AccessKey = "AKIATEST"
-	// Account is whose calls are answered.
+	// Account is the account of all callers.
 	Account = "123456789012"
-	// Region is where a World begins.
+	// Region is the initial region of a World.
 	Region = "eu-west-1"
 )
 
-// World is AWS as a test wants it. Its fields may be changed between calls.
+// World is AWS for a test. Its fields may be changed between calls.
 type World struct {
-	// Region is where Do calls; Region when empty.
+	// Region is the region of Do; the constant Region when empty.
 	Region string
-	// PageSize is how many of a list come at once.
+	// PageSize is the number of items in a page of a list.
 	PageSize int
-	// Images and Snapshots are those that exist.
+	// Images and Snapshots are the existing ones.
 	Images    []*Image
 	Snapshots []*Snapshot
-	// Clusters replaces what moto says of clusters, by name and JSON key; a nil
-	// takes a key away.
+	// Clusters replaces fields of moto's clusters, by name and JSON key. A nil
+	// removes a key.
 	Clusters map[string]map[string]any
-	// Entries are access entries' types by principal.
+	// Entries are the types of access entries, by principal.
 	Entries map[string]string
-	// Addons are add-ons by name, as EKS writes them in JSON.
+	// Addons are add-ons by name, in EKS's JSON.
 	Addons map[string]map[string]any
-	// Published are public parameters of AWS and of publishers, in every region.
+	// Published are the public parameters of AWS and of publishers, in every
+	// region.
 	Published map[string]string
-	// SSMDelay is how often a parameter that was put is still read as it was.
+	// SSMDelay is how many reads after a put still return the old value.
 	SSMDelay int
-	// Machines makes the machines behind instances; without it there are none.
+	// Machines starts the machines behind instances. If nil, instances have no
+	// machines.
 	Machines Machines
-	// Folder is where captured disks are kept.
+	// Folder is the folder of captured disks.
 	Folder string
 
 	t         *testing.T
@@ -73,7 +75,7 @@ type World struct {
 	running   map[string]Machine
 	metadata  map[string]string // XML by instance
 	pending   func() error
-	mutex     sync.Mutex // of what calls change
+	mutex     sync.Mutex // protects the fields that calls change
 	serial    int
 	mayRefuse bool
 	faults    sync.Mutex
@@ -85,8 +87,8 @@ type World struct {
 	endpoint  *endpoint.Endpoint
 }
 
-// New is an account with nothing in it but the default networks, for the time
-// of a test. There is one at a time.
+// New returns an account with only the default networks, until the test ends.
+// One World exists at a time.
 func New(t *testing.T) *World {
 	t.Helper()
 	w := newWorld(t)
@@ -94,7 +96,7 @@ func New(t *testing.T) *World {
 	return w
 }
 
-// newWorld stands before whatever moto has.
+// newWorld returns a proxy in front of moto's present state.
 func newWorld(t *testing.T) *World {
 	t.Helper()
 	server, err := started()
@@ -126,11 +128,11 @@ func newWorld(t *testing.T) *World {
 	return w
 }
 
-// MayRefuse lets the test end well although calls were refused.
+// MayRefuse keeps refused calls from failing the test.
 func (w *World) MayRefuse() { w.mayRefuse = true }
 
-// Serve listens on loopback and points the SDK's environment there. Nothing of
-// the workstation's own configuration is left.
+// Serve listens on loopback and points the SDK's environment to the listener.
+// It removes the workstation's own AWS configuration from the environment.
 func (w *World) Serve() string {
 	w.t.Helper()
 	server := httptest.NewServer(w)
@@ -145,16 +147,16 @@ func (w *World) Serve() string {
 	return server.URL
 }
 
-// Calls are the calls so far, but for those of Do.
+// Calls returns the calls so far, without those of Do.
 func (w *World) Calls() []endpoint.Call { return w.endpoint.Calls() }
 
-// Count counts the calls so far by service and action.
+// Count returns the number of calls so far by service and action.
 func (w *World) Count() map[string]int { return w.endpoint.Count() }
 
-// Refusals are the calls so far that nobody understood.
+// Refusals returns the unsupported calls so far.
 func (w *World) Refusals() []endpoint.Call { return w.endpoint.Refusals() }
 
-// Fail has the next calls of an action, such as eks:DescribeCluster, fail.
+// Fail makes the next calls of an action, such as eks:DescribeCluster, fail.
 func (w *World) Fail(action string, times int, code string, status int) {
 	w.faults.Lock()
 	defer w.faults.Unlock()
@@ -163,26 +165,27 @@ func (w *World) Fail(action string, times int, code string, status int) {
 	}
 }
 
-// Before has something happen before each call of an action.
+// Before calls a function before each call of an action.
 func (w *World) Before(action string, happens func()) { w.before[action] = happens }
 
-// Answer has every call of an action answered with a text, for what moto cannot.
+// Answer makes every call of an action return a fixed text, for actions that
+// moto cannot carry out.
 func (w *World) Answer(action, text string) { w.answers[action] = text }
 
-// Deny has every call of an action refused for want of a permission.
+// Deny refuses every call of an action for a missing permission.
 func (w *World) Deny(action string) { w.denied = append(w.denied, action) }
 
-// Break has every answer to an action cut off in the middle.
+// Break truncates every response of an action.
 func (w *World) Break(action string) { w.broken = append(w.broken, action) }
 
-// Heal takes back every denial, failure and break.
+// Heal removes every denial, failure and truncation.
 func (w *World) Heal() {
 	w.faults.Lock()
 	defer w.faults.Unlock()
 	w.denied, w.broken, w.failures = nil, nil, map[string][]*endpoint.Failure{}
 }
 
-// wrap puts the world's faults before a service's actions.
+// wrap applies the world's faults before a service's actions.
 func (w *World) wrap(service endpoint.Service) endpoint.Service {
 	for name, action := range service.Actions {
 		full := service.Name + ":" + name
@@ -222,7 +225,7 @@ func (w *World) fault(action string) error {
 	return nil
 }
 
-// ServeHTTP answers, in pages, and breaks the answers that are to be broken.
+// ServeHTTP serves responses in pages, and truncates those of broken actions.
 func (w *World) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 	size := w.PageSize
 	token := ""
@@ -246,5 +249,5 @@ func (w *World) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 		}
 	}
 	out.WriteHeader(recorder.Code)
-	_, _ = out.Write(text) // the client may have gone
+	_, _ = out.Write(text) // the client may have closed the connection
 }

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(Alone(m.Run)) }
 
-// call makes a call of a client's with a form.
+// call sends an action with form parameters, as a client does.
 func call(t *testing.T, w *World, action string, parameters ...string) (int, string) {
 	t.Helper()
 	form := url.Values{"Action": {action}, "Version": {versions["ec2"]}}
@@ -32,8 +32,8 @@ func call(t *testing.T, w *World, action string, parameters ...string) (int, str
 	return out.Code, out.Body.String()
 }
 
-// What moto would ignore or permit fails a test.
-func TestWhatMotoWouldPermit(t *testing.T) {
+// A call that moto would ignore or permit fails the test.
+func TestCallsThatMotoWouldIgnoreFail(t *testing.T) {
 	w := Sample(t)
 	w.MayRefuse()
 	for _, c := range []struct {
@@ -44,12 +44,12 @@ func TestWhatMotoWouldPermit(t *testing.T) {
 		{"the double does not understand the action DescribeHosts of ec2", "DescribeHosts", nil},
 		{"the double does not understand the parameter DryRun of DescribeSubnets", "DescribeSubnets", []string{"DryRun", "true"}},
 		{"the double does not understand the parameter Monitoring of RunInstances", "RunInstances", []string{"ImageId", NodeImage, "MinCount", "1", "MaxCount", "1", "Monitoring.Enabled", "true"}},
-		{"moto fell over", "DescribeLaunchTemplateVersions", []string{"LaunchTemplateName", "nodes", "LaunchTemplateVersion.1", "9"}},
+		{"moto crashed", "DescribeLaunchTemplateVersions", []string{"LaunchTemplateName", "nodes", "LaunchTemplateVersion.1", "9"}},
 		{"the filter &#34;hypervisor&#34;", "DescribeImages", []string{"Filter.1.Name", "hypervisor", "Filter.1.Value.1", "xen"}},
 		{"InvalidAMIID.NotFound", "RunInstances", []string{"ImageId", "ami-00000000", "MinCount", "1", "MaxCount", "1"}},
 		{"InvalidParameterValue", "RunInstances", []string{"ImageId", NodeImage, "MinCount", "0", "MaxCount", "0"}},
-		{"the device /dev/xvdb: a machine has one disk", "RunInstances", []string{"ImageId", NodeImage, "MinCount", "1", "MaxCount", "1", "BlockDeviceMapping.1.DeviceName", "/dev/xvdb"}},
-		{"an image of an instance that is running", "CreateImage", []string{"InstanceId", "i-1", "Name", "x"}},
+		{"the device /dev/xvdb: a machine has only the disk of its image", "RunInstances", []string{"ImageId", NodeImage, "MinCount", "1", "MaxCount", "1", "BlockDeviceMapping.1.DeviceName", "/dev/xvdb"}},
+		{"an image of an instance in state running", "CreateImage", []string{"InstanceId", "i-1", "Name", "x"}},
 		{"InvalidSnapshot.InUse", "DeleteSnapshot", []string{"SnapshotId", "snap-1"}},
 		{"AuthFailure", "DeregisterImage", []string{"ImageId", Debian}},
 		{"AuthFailure", "ModifyImageAttribute", []string{"ImageId", Debian, "Description.Value", "mine"}},
@@ -61,12 +61,12 @@ func TestWhatMotoWouldPermit(t *testing.T) {
 		assert.Equal(t, http.StatusBadRequest, status, "%s %s", c.action, said)
 		assert.Contains(t, said, c.want, c.action)
 	}
-	assert.NotNil(t, w.Image(NodeImage), "nothing was changed")
+	assert.NotNil(t, w.Image(NodeImage), "the refused calls changed something")
 }
 
-// The life of an image: an instance of it is stopped, captured, copied with a key
-// and given away; what is left is named.
-func TestALifeWithoutMachines(t *testing.T) {
+// The test captures an image from an instance, copies it with a key, shares it
+// and deletes it. The inventory names the remaining objects.
+func TestImageLifecycleWithoutMachines(t *testing.T) {
 	w := Sample(t)
 	w.Image(NodeImage).Region, w.Snapshots[0].Region = Region, Region
 	w.Do("ec2:StopInstances", "InstanceId.1", "i-1")
@@ -78,7 +78,7 @@ func TestALifeWithoutMachines(t *testing.T) {
 	w.DoIn("us-east-1", "ec2:CopyImage", "Name", "copied", "SourceImageId", made.ID, "SourceRegion", Region, "Encrypted", "true", "KmsKeyId", "alias/x")
 	copied := w.Image("copied")
 	assert.True(t, copied.Devices[0].Encrypted)
-	assert.False(t, made.Devices[0].Encrypted, "the source stays as it is")
+	assert.False(t, made.Devices[0].Encrypted, "the source image must not change")
 	w.Do("ec2:CreateTags", "ResourceId.1", made.ID, "Tag.1.Key", "team", "Tag.1.Value", "nodes")
 	assert.Equal(t, Tag{"team", "nodes"}, made.Tags[len(made.Tags)-1])
 	w.Do("ec2:TerminateInstances", "InstanceId.1", "i-1")

@@ -1,16 +1,16 @@
 // Package base makes the system that tests image: a Debian root file system
-// that resembles Debian's own image for EC2, built with mmdebstrap from the
-// mirror that the host's apt uses, and kept in the user's cache folder.
+// that resembles Debian's own image for EC2. It is built with mmdebstrap from
+// the mirror of the host's apt, and kept in the user's cache folder.
 //
-// What is in it: systemd, networkd with netplan and resolved, sshd, sudo,
+// The system contains systemd, networkd with netplan and resolved, sshd, sudo,
 // cloud-init (its default user is admin), timesyncd, the cloud kernel with its
-// initrd and GRUB's images in /boot. What is not: a machine id, host keys, a
-// host name, fstab entries, package lists. Its apt sources name
-// [aptmirror.Host] and nothing else.
+// initrd, and GRUB's images in /boot. It has no machine id, host keys, host
+// name, fstab entries or package lists. Its apt sources name [aptmirror.Host]
+// and nothing else.
 //
-// A base system holds the package versions of the day it was built. Delete its
-// folder below the cache to have it built anew; the packages come from the apt
-// cache beside it then.
+// A base system keeps the package versions of the day of its build. Delete its
+// folder in the cache to build it again; the packages then come from the apt
+// cache beside it.
 package base
 
 import (
@@ -31,14 +31,14 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine/aptmirror"
 )
 
-// Packages are the Debian packages that Prepare needs on the host.
+// Packages returns the Debian packages that Prepare needs on the host.
 func Packages() []string {
 	return []string{"mmdebstrap", "debian-archive-keyring", "apt", "ca-certificates"}
 }
 
-// Cache returns the harness's folder below the user's cache folder
-// (~/.cache/eksnode). Everything below it can be deleted at any time when no
-// harness is running.
+// Cache returns the harness's folder in the user's cache folder
+// (~/.cache/eksnode). Its contents can be deleted whenever no harness is
+// running.
 func Cache() (string, error) {
 	folder, err := os.UserCacheDir()
 	if err != nil {
@@ -47,25 +47,26 @@ func Cache() (string, error) {
 	return filepath.Join(folder, "eksnode"), nil
 }
 
-// AptCache is the folder below cache in which downloaded packages are kept; the
-// builds of base systems and the machines share it.
+// AptCache returns the folder in cache for downloaded packages. Builds of base
+// systems and machines share it.
 func AptCache(cache string) string { return filepath.Join(cache, "apt") }
 
 // Debian describes a base system.
 type Debian struct {
-	// Suite is the release's code name; "bookworm" when empty.
+	// Suite is the code name of the release; "bookworm" when empty.
 	Suite string
-	// Cache is the folder to keep it in; Cache() when empty.
+	// Cache is the cache folder; Cache() when empty.
 	Cache string
-	// Mirror serves the archives during the build. When nil, one is made from
-	// what the host's apt uses.
+	// Mirror serves the archives during the build. If nil, Prepare makes one from
+	// the apt sources of the host.
 	Mirror *aptmirror.Mirror
 }
 
-// Prepare returns the folder of the base system's tree, building it when the
-// cache has none of this recipe (about a minute). It installs what it needs on
-// the host. Two processes do not build the same base at once: the second waits
-// and takes the first's. The tree is shared: never write into it.
+// Prepare returns the folder of the base system's tree. It builds the tree if
+// the cache does not have this recipe (about a minute), and installs the
+// packages that it needs on the host. Two processes never build the same base
+// at once: the second waits and uses the first's tree. The tree is shared:
+// never write into it.
 func (d Debian) Prepare(ctx context.Context, log io.Writer) (string, error) {
 	if d.Suite == "" {
 		d.Suite = "bookworm"
@@ -98,7 +99,7 @@ func Cached(ctx context.Context, cache, name string, log io.Writer, build func(f
 		return folder, nil
 	}
 	if os.Geteuid() != 0 {
-		return "", errors.New("building the base system: only root can (device nodes, owners); run it as root")
+		return "", errors.New("building the base system needs root (device nodes, owners): run the tests as root")
 	}
 	unlock, err := lock(ctx, folder+".lock", log)
 	if err != nil {
@@ -173,7 +174,7 @@ func (d Debian) bootstrap(ctx context.Context, recipe recipe, root string, log i
 	args := []string{
 		"--mode=root", "--variant=" + cmp.Or(recipe.Variant, "important"), "--architectures=amd64", "--format=directory",
 		"--include=" + strings.Join(recipe.Packages, ","),
-		// The build reads the package lists of the day; see sources.
+		// The mirror may serve old package lists; see sources.
 		"--aptopt=Acquire::Check-Valid-Until false", "--aptopt=Acquire::Check-Date false",
 		"--dpkgopt=force-unsafe-io",
 	}
@@ -201,15 +202,15 @@ func (d Debian) bootstrap(ctx context.Context, recipe recipe, root string, log i
 	for _, line := range strings.Split(strings.TrimSpace(lines), "\n") {
 		args = append(args, strings.ReplaceAll(line, "http://"+aptmirror.Host, "http://"+address))
 	}
-	// In namespaces of its own, neither its mounts of the host's /dev and /proc
-	// nor its children outlive it: the tree can be deleted however it ended.
+	// In namespaces of its own, neither mmdebstrap's mounts of the host's /dev and
+	// /proc nor its children outlive it. The tree can be deleted after any failure.
 	script := "mount --make-rprivate / && mount -t proc proc /proc && exec mmdebstrap \"$@\""
 	cmd := exec.CommandContext(ctx, "sh", append([]string{"-c", script, "sh"}, args...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID,
 		Pdeathsig:  syscall.SIGKILL,
 	}
-	// Pdeathsig is sent when this thread ends.
+	// The kernel sends Pdeathsig when this thread ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd.Stdout, cmd.Stderr = log, log
@@ -220,7 +221,7 @@ func (d Debian) bootstrap(ctx context.Context, recipe recipe, root string, log i
 	return nil
 }
 
-// layDown turns what mmdebstrap left into what an image looks like.
+// layDown changes the output of mmdebstrap to the state of an image.
 func (r recipe) layDown(root string) error {
 	for _, pattern := range r.Removed {
 		matches, err := filepath.Glob(filepath.Join(root, pattern))
@@ -255,15 +256,15 @@ func (f File) Write(root string) error {
 	if err := os.WriteFile(path, []byte(f.Content), f.Mode); err != nil {
 		return fmt.Errorf("writing %s: %w", f.Path, err)
 	}
-	// WriteFile leaves the mode of a file that was there, and heeds the umask.
+	// WriteFile keeps the mode of an existing file, and applies the umask.
 	if err := os.Chmod(path, f.Mode); err != nil {
 		return fmt.Errorf("writing %s: %w", f.Path, err)
 	}
 	return nil
 }
 
-// makeLoader leaves GRUB's two images in the tree, made by the tree's own GRUB,
-// so that whoever makes a disk of the tree only has to copy them.
+// makeLoader writes GRUB's two images into the tree with the tree's own GRUB. A
+// disk made of the tree only has to copy them.
 func (r recipe) makeLoader(ctx context.Context, root string) error {
 	script := `set -e
 mkdir -p "$1"

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// shared is the mirror with the packages that earlier builds downloaded.
+// shared returns the mirror with the packages that earlier builds downloaded.
 func shared(t *testing.T) *aptmirror.Mirror {
 	t.Helper()
 	upstream, err := aptmirror.HostUpstream(t.Context())
@@ -28,7 +28,7 @@ func shared(t *testing.T) *aptmirror.Mirror {
 	return mirror
 }
 
-func TestPrepareBuildsOnceForTwo(t *testing.T) {
+func TestPrepareBuildsOnceForTwoProcesses(t *testing.T) {
 	debian := Debian{Cache: t.TempDir(), Mirror: shared(t)}
 	var group sync.WaitGroup
 	logs, roots := make([]bytes.Buffer, 2), make([]string, 2)
@@ -74,7 +74,7 @@ func TestPrepareBuildsOnceForTwo(t *testing.T) {
 func TestPrepareWithoutMirror(t *testing.T) {
 	cache := t.TempDir()
 	mirror, err := aptmirror.New(AptCache(cache), aptmirror.Upstream{
-		// The discard port of loopback: nobody answers.
+		// The discard port of loopback: nothing listens there.
 		Archives: map[string]string{"debian": "http://127.0.0.1:9", "debian-security": "http://127.0.0.1:9"},
 		Proxy:    "DIRECT",
 	})

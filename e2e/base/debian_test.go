@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestPrepareTakesWhatIsCached(t *testing.T) {
+func TestPrepareUsesCachedTree(t *testing.T) {
 	cache := t.TempDir()
 	key, err := newRecipe("bookworm").key()
 	require.NoError(t, err)
@@ -25,8 +25,8 @@ func TestPrepareTakesWhatIsCached(t *testing.T) {
 	assert.Empty(t, log.String())
 }
 
-// The host of the tests is left alone when it has what they need.
-func TestInstallIsSilentWhenAllIsThere(t *testing.T) {
+// Install does nothing on a host that has all packages.
+func TestInstallDoesNothingWhenPackagesAreInstalled(t *testing.T) {
 	var log bytes.Buffer
 	require.NoError(t, Install(t.Context(), &log, "dpkg", "apt"))
 	assert.Empty(t, log.String())

@@ -15,8 +15,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine/aptmirror"
 )
 
-// lock takes an advisory lock that ends with the process, waiting for whoever
-// holds it until ctx ends.
+// lock takes an advisory lock that ends with the process. It waits for another
+// holder until ctx ends.
 func lock(ctx context.Context, path string, log io.Writer) (unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("locking %s: %w", path, err)
@@ -46,7 +46,7 @@ func lock(ctx context.Context, path string, log io.Writer) (unlock func(), err e
 	}
 }
 
-// serve puts the mirror on a loopback port for as long as a build takes.
+// serve serves the mirror on a loopback port for the duration of a build.
 func serve(mirror *aptmirror.Mirror) (address string, stop func(), err error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -56,7 +56,8 @@ func serve(mirror *aptmirror.Mirror) (address string, stop func(), err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		// It returns ErrServerClosed when stopped; a client sees anything else.
+		// Serve returns ErrServerClosed when stopped; other errors reach the
+		// client.
 		_ = server.Serve(listener)
 	}()
 	return listener.Addr().String(), func() { server.Close(); <-done }, nil

@@ -5,16 +5,16 @@ import (
 	"io"
 )
 
-// motoPackages are moto's server and what it lacks to start; motoSuite is the
-// first release of Debian that has it.
+// motoPackages are moto's server and the packages that it needs to start.
+// motoSuite is the first release of Debian that has moto.
 var motoPackages = []string{"python3-moto", "python3-flask", "python3-flask-cors"}
 
 const motoSuite = "trixie"
 
-// Moto answers the root of a system with moto's server, building it when the
-// cache has none (about a minute). No Debian release before trixie has moto, and
-// its three hundred packages stay off the host this way. The tree is shared:
-// never write into it.
+// Moto returns the root of a system with moto's server. It builds the root if
+// the cache has none (about a minute). Debian releases before trixie have no
+// moto, and a separate root keeps its three hundred packages off the host. The
+// tree is shared: never write into it.
 func Moto(ctx context.Context, log io.Writer) (string, error) {
 	cache, err := Cache()
 	if err != nil {

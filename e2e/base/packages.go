@@ -12,22 +12,22 @@ import (
 	"time"
 )
 
-// lockPause is how long Install waits before it tries again when another
-// apt-get holds the lock of the package lists, which apt itself does not wait
-// for (it does for dpkg's).
+// lockPause is how long Install waits before a retry while another apt-get
+// holds the lock of the package lists. apt itself waits for dpkg's lock, but
+// not for this one.
 const lockPause = 2 * time.Second
 
 // Install makes sure that Debian packages are installed on the host, for
-// harnesses that need tools of them. Nothing happens when all are there; else
-// it runs apt-get as root, refreshing the package lists only when the first try
-// fails. What apt-get prints goes to log.
+// harnesses that need their programs. If packages are missing, it runs apt-get
+// as root. It refreshes the package lists only after a first failure. The
+// output of apt-get goes to log.
 func Install(ctx context.Context, log io.Writer, packages ...string) error {
 	missing, err := missing(ctx, packages)
 	if err != nil || len(missing) == 0 {
 		return err
 	}
 	if os.Geteuid() != 0 {
-		return fmt.Errorf("installing %s: only root can; run it as root, or run: sudo apt-get install %s",
+		return fmt.Errorf("installing %s needs root: run the tests as root, or run: sudo apt-get install %s",
 			strings.Join(missing, ", "), strings.Join(missing, " "))
 	}
 	fmt.Fprintf(log, "installing host packages: %s\n", strings.Join(missing, " "))
@@ -44,19 +44,19 @@ func Install(ctx context.Context, log io.Writer, packages ...string) error {
 	return nil
 }
 
-// missing returns those of packages that dpkg does not have as installed.
+// missing returns the packages that dpkg does not list as installed.
 func missing(ctx context.Context, packages []string) ([]string, error) {
 	args := append([]string{"-W", "-f", "${db:Status-Status} ${Package}\n"}, packages...)
 	out, err := exec.CommandContext(ctx, "dpkg-query", args...).Output()
 	var exit *exec.ExitError
-	// Status 1 says that some package is unknown: that is an answer.
+	// Status 1 says that a package is unknown: the package is not installed.
 	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 1) {
-		return nil, fmt.Errorf("asking dpkg what is installed (the harness needs a Debian or Ubuntu host): %w", err)
+		return nil, fmt.Errorf("listing installed packages with dpkg (the harness needs a Debian or Ubuntu host): %w", err)
 	}
 	return absent(packages, string(out)), nil
 }
 
-// absent picks the packages that have no "installed NAME" line in status.
+// absent returns the packages without an "installed NAME" line in status.
 func absent(packages []string, status string) []string {
 	installed := map[string]bool{}
 	for line := range strings.Lines(status) {

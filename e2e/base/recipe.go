@@ -13,37 +13,36 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine/aptmirror"
 )
 
-// File is something that a recipe lays down in the tree.
+// File is a file that a recipe writes into the tree.
 type File struct {
-	Path    string // absolute, as the machine sees it
+	Path    string // absolute path on the machine
 	Content string
 	Mode    fs.FileMode
 }
 
-// recipe is everything that defines a base system; its hash is the cache key.
+// recipe defines a base system completely; its hash is the cache key.
 type recipe struct {
 	Suite    string
-	Variant  string `json:",omitempty"` // of mmdebstrap; "important" when empty
+	Variant  string `json:",omitempty"` // variant of mmdebstrap; "important" when empty
 	Packages []string
 	Excluded []string // globs of paths that dpkg does not unpack
 	Purged   []string
-	Removed  []string // paths taken away again
+	Removed  []string // paths to remove
 	Files    []File
 	Links    map[string]string // path: target
-	Loader   []string          // the modules of the boot loader's core image
-	Revision int               // counts changes of the code that carries the recipe out
-	Offered  []string          `json:",omitempty"` // downloaded with all that they depend on, not installed
-	Fetched  []string          `json:",omitempty"` // downloaded alone
-	Pinned   map[string]string `json:",omitempty"` // source package: the suite that it comes from
+	Loader   []string          // modules of the boot loader's core image
+	Revision int               // increases when the code that carries out the recipe changes
+	Offered  []string          `json:",omitempty"` // downloaded with their dependencies, not installed
+	Fetched  []string          `json:",omitempty"` // downloaded without their dependencies
+	Pinned   map[string]string `json:",omitempty"` // suites by source package
 }
 
-// OfferedFolder is where the tree has the packages that were only downloaded,
-// until a shape is made of it.
+// OfferedFolder is the folder of a tree for packages that were only downloaded.
 const OfferedFolder = "offered"
 
-// Plain returns a tree with these packages. Offered packages are downloaded into
-// OfferedFolder with all that they depend on, fetched ones alone.
-// Pinned source packages come from another suite.
+// Plain returns a tree with these packages. It downloads the offered packages with
+// their dependencies, and the fetched ones alone, into OfferedFolder. Pinned source
+// packages come from another suite.
 func (d Debian) Plain(ctx context.Context, packages, offered, fetched []string, pinned map[string]string, log io.Writer) (string, error) {
 	cache, err := Cache()
 	if err != nil {
@@ -53,8 +52,8 @@ func (d Debian) Plain(ctx context.Context, packages, offered, fetched []string, 
 	return d.prepare(ctx, recipe{Suite: d.Suite, Packages: packages, Offered: offered, Fetched: fetched, Pinned: pinned, Excluded: newRecipe(d.Suite).Excluded}, log)
 }
 
-// newRecipe returns the recipe of a suite: what Debian's own cloud image for
-// EC2 has, where it matters to imaging.
+// newRecipe returns the recipe of a suite: the contents of Debian's own cloud
+// image for EC2 that matter for imaging.
 func newRecipe(suite string) recipe {
 	return recipe{
 		Suite: suite,
@@ -65,19 +64,19 @@ func newRecipe(suite string) recipe {
 			"linux-image-cloud-amd64", "initramfs-tools", "zstd",
 			"grub-pc-bin", "grub-common", "grub2-common",
 		},
-		// Translations and manuals are a tenth of the tree and would be copied
-		// by each capture. The copyright files stay.
+		// Translations and manuals are a tenth of the tree, and each capture would
+		// copy them. The copyright files stay.
 		Excluded: []string{
 			"/usr/share/locale/*", "/usr/share/man/*", "/usr/share/info/*", "/usr/share/doc/*",
 		},
-		// The cloud image uses netplan and networkd; with ifupdown present
+		// The cloud image uses netplan and networkd. With ifupdown present,
 		// cloud-init would write /etc/network/interfaces.d instead.
 		Purged: []string{"ifupdown"},
 		Removed: []string{
 			"/etc/hostname", "/etc/resolv.conf", "/var/lib/dbus/machine-id",
 			"/etc/ssh/ssh_host_*", "/etc/dpkg/dpkg.cfg.d/99mmdebstrap", "/etc/apt/apt.conf.d/99mmdebstrap",
 			"/var/lib/systemd/random-seed", "/vmlinuz.old", "/initrd.img.old",
-			// They would start apt at a moment of their own within a build.
+			// These units would start apt in the middle of a build.
 			"/etc/systemd/system/timers.target.wants/apt-daily*.timer",
 			"/var/log/alternatives.log", "/var/log/bootstrap.log", "/var/log/dpkg.log", "/var/log/apt/*",
 			"/var/cache/ldconfig/aux-cache", "/etc/.pwd.lock",
@@ -104,9 +103,9 @@ func files(suite string) []File {
 	}
 }
 
-// sources names the harness's mirror. The dates are not checked because the
-// mirror may answer from a cache that is older than the archive's Valid-Until;
-// signatures are.
+// sources names the harness's mirror. The dates are not checked, because the
+// mirror may serve a cache that is older than the archive's Valid-Until. The
+// signatures are checked.
 func sources(suite string) string {
 	var text strings.Builder
 	entries := []struct{ archive, suite string }{{"debian", suite}}
@@ -120,7 +119,7 @@ func sources(suite string) string {
 	return text.String()
 }
 
-// netplan is the cloud image's: any Ethernet port, DHCP.
+// netplan is the cloud image's configuration: any Ethernet port, DHCP.
 const netplan = `network:
   version: 2
   ethernets:
@@ -134,9 +133,9 @@ const netplan = `network:
       dhcp4-overrides: {use-domains: true}
 `
 
-// cloudConfig is what tells Debian's EC2 image from cloud-init's defaults: the
-// user's name is admin. The list of data sources is short because each that is
-// tried costs a boot seconds; locale generation is off for the same reason.
+// cloudConfig holds the differences between Debian's EC2 image and the defaults
+// of cloud-init: the user's name is admin. The list of data sources is short,
+// and locale generation is off, because each would add seconds to a boot.
 const cloudConfig = `system_info:
   default_user:
     name: admin
@@ -151,16 +150,17 @@ locale: false
 datasource_list: [NoCloud, Ec2, None]
 `
 
-// grubFolder holds the boot loader's configuration and, as grub-install would
-// leave them, its two images: boot.img for the disk's first sector, core.img
-// for those that follow.
+// grubFolder holds the boot loader's configuration and the two images that
+// grub-install makes: boot.img for the disk's first sector, core.img for the
+// following ones.
 const (
 	grubFolder = "/boot/grub"
 	grubImages = grubFolder + "/i386-pc"
 )
 
-// grubConfig boots whatever kernel the /vmlinuz link names, so that it needs no
-// rewriting when a kernel is installed. The fstab is empty, hence rw.
+// grubConfig boots the kernel that the /vmlinuz link names, so that a new
+// kernel needs no change here. It mounts the root with rw because the fstab is
+// empty.
 const grubConfig = `serial --unit=0 --speed=115200
 terminal_output serial
 set timeout=0
@@ -170,8 +170,8 @@ menuentry "Debian" {
 }
 `
 
-// RootLabel is the label that the root file system of a disk image must have
-// for the base system's boot loader to find it.
+// RootLabel is the label of the root file system of a disk image. The base
+// system's boot loader finds the file system by this label.
 const RootLabel = "root"
 
 // key names the recipe's result in the cache.

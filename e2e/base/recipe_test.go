@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestKeyCoversTheWholeRecipe(t *testing.T) {
+func TestCacheKeyCoversWholeRecipe(t *testing.T) {
 	key := func(change func(*recipe)) string {
 		recipe := newRecipe("bookworm")
 		change(&recipe)

@@ -1,16 +1,16 @@
 //go:build e2e
 
-// Package bench measures what eksnode claims about speed, side by side with
-// what people do today:
+// Package bench measures what eksnode claims about speed, compared with today's
+// usual ways:
 //
 //	make bench
 //	make bench BENCH='-bench Scrub/ext4 -benchtime 9x'
 //
-// Each benchmark runs two ways to the same end in turn, checks after each run
-// that the end was reached, and reports the ratio of the medians. Ratios hold on
-// other machines too; times do not. A figure NAME has its goal, the most that it
-// may be, in NAME-goal. Missing a goal is no failure: what else the machine does
-// decides it too.
+// Each benchmark runs two ways to the same end state in turn. After each run it
+// checks the end state. It reports the ratio of the medians: ratios are
+// comparable between machines, times are not. A figure NAME has its goal, the
+// upper limit, in NAME-goal. A missed goal is not a failure, because other load
+// on the machine also affects the figure.
 package bench
 
 import (
@@ -32,7 +32,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plugin/embedded"
 )
 
-// TestMain runs the benchmarks, or is the program that one of them measures.
+// TestMain runs the benchmarks. With the environment variable of a benchmark,
+// it runs as the measured program instead.
 func TestMain(m *testing.M) {
 	if url := os.Getenv(fetchFrom); url != "" {
 		if err := fetchAll(context.Background(), url); err != nil {
@@ -43,20 +44,20 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// figures are what a run counts, by unit.
+// figures are the measurements of a run, by unit.
 type figures map[string]float64
 
-// way is one way to the end.
+// way is one of the two compared ways.
 type way struct {
-	ready func()         // puts everything where a run begins; not timed
+	ready func()         // restores the start state; not timed
 	run   func() figures // is timed
-	check func() figures // fails unless the end was reached; not timed
+	check func() figures // fails unless the end state is right; not timed
 }
 
 // race runs both ways once in each of b.Loop's rounds, times over. They take
-// turns, A B, B A, so that a machine that grows slower favours neither. Race
+// turns, A B, B A, so that a machine that slows down favours neither. race
 // reports the ratio of their median seconds as "x-of-THEIRS", and returns the
-// medians of everything that they counted.
+// medians of all their figures.
 func race(b *testing.B, times int, name string, most float64, ours, theirs way) (our, their figures) {
 	b.Helper()
 	counted := [2]map[string][]float64{{}, {}}
@@ -83,7 +84,7 @@ func race(b *testing.B, times int, name string, most float64, ours, theirs way) 
 		b.StartTimer()
 	}
 	our, their = medians(counted[0]), medians(counted[1])
-	b.ReportMetric(0, "ns/op") // of both together says nothing
+	b.ReportMetric(0, "ns/op") // the time of both together is meaningless
 	b.ReportMetric(our["s"], "s")
 	b.ReportMetric(their["s"], "s-of-"+name)
 	goal(b, "x-of-"+name, our["s"]/their["s"], most)
@@ -99,18 +100,18 @@ func medians(counted map[string][]float64) figures {
 	return all
 }
 
-// goal reports a figure and the most that it may be.
+// goal reports a figure and its upper limit.
 func goal(b *testing.B, unit string, value, most float64) {
 	b.ReportMetric(value, unit)
 	b.ReportMetric(most, unit+"-goal")
 }
 
-// noFigures is the run or check of a way that counts nothing.
+// noFigures is the run or check of a way without figures.
 func noFigures() figures { return nil }
 
-// measured runs a program and counts its CPU time and peak memory. It runs below
-// time(1): as a child of this process it would begin with this process's memory
-// as its own peak, from before exec.
+// measured runs a program and counts its CPU time and peak memory. time(1)
+// starts the program: a direct child of this process would start with this
+// process's memory as its peak, from before exec.
 func measured(b *testing.B, folder string, env []string, args ...string) figures {
 	b.Helper()
 	peak := filepath.Join(b.TempDir(), "peak")
@@ -126,8 +127,8 @@ func measured(b *testing.B, folder string, env []string, args ...string) figures
 	return figures{"CPU-s": used.Seconds(), "MiB": kib / 1024}
 }
 
-// sh runs a script on this machine, also while cleaning up, and returns what it
-// printed.
+// sh runs a script on this machine, also during cleanup, and returns its
+// output.
 func sh(b *testing.B, script string, args ...string) string {
 	b.Helper()
 	out, err := exec.Command("sh", append([]string{"-euc", script, "sh"}, args...)...).CombinedOutput()
@@ -135,22 +136,22 @@ func sh(b *testing.B, script string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// ownMounts gives the benchmark and what it runs a mount namespace: machines that
-// others start meanwhile would keep copies of its mounts.
+// ownMounts gives the benchmark and its programs a mount namespace. Without
+// one, machines that start at the same time would keep copies of its mounts.
 func ownMounts(b *testing.B) {
 	b.Helper()
-	runtime.LockOSThread() // and never unlocked: the namespace ends with the thread
+	runtime.LockOSThread() // never unlocked: the namespace ends with the thread
 	require.NoError(b, unix.Unshare(unix.CLONE_NEWNS))
 	require.NoError(b, unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
 }
 
-// install installs packages of Debian on this machine.
+// install installs Debian packages on this machine.
 func install(b *testing.B, packages ...string) {
 	b.Helper()
 	require.NoError(b, base.Install(b.Context(), os.Stderr, append(packages, "curl", "mount", "time")...))
 }
 
-// agent unpacks the program that the plugin carries and nodes have.
+// agent unpacks the agent that the plugin contains.
 func agent(b *testing.B) string {
 	b.Helper()
 	packed, err := embedded.Agent(runtime.GOARCH)
@@ -161,7 +162,7 @@ func agent(b *testing.B) string {
 	return name
 }
 
-// write writes a program or any other file, and makes its folder.
+// write writes a file, such as a program, and makes its folder.
 func write(b *testing.B, name string, content []byte) {
 	b.Helper()
 	require.NoError(b, os.MkdirAll(filepath.Dir(name), 0o755))

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# The programs that Amazon Linux 2's bootstrap.sh starts when it is called with
-# an endpoint and a certificate authority, in its order: a token and a request
-# for every value, an editor for every setting.
+# Starts the programs that Amazon Linux 2's bootstrap.sh starts for a call with an
+# endpoint and a certificate authority, in the same order. Every metadata value
+# costs a token and a request, every setting an editor.
 set -o pipefail -o nounset -o errexit
 imds() {
   local token
   token=$(curl -s -f -X PUT -H 'X-aws-ec2-metadata-token-ttl-seconds: 600' "$url/latest/api/token")
   curl -s -f -H "X-aws-ec2-metadata-token: $token" "$url/latest/$1"
 }
-edit() { # a filter for jq, as bootstrap.sh edits the kubelet's configuration
+edit() { # changes the kubelet's configuration with a jq filter, like bootstrap.sh
   local text
   text=$(jq "$1" kubelet-config.json)
   echo "$text" > kubelet-config.json

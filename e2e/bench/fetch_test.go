@@ -20,18 +20,18 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 )
 
-// fetchFrom is the variable that makes this program the one that fetches, from
-// the mirror at its value into the working folder.
+// fetchFrom is the environment variable that makes this program download assets
+// into the working folder, from the mirror in its value.
 const fetchFrom = "EKSNODE_BENCH_FETCH_FROM"
 
-// file is an asset of a real node's size and kind.
+// file is an asset with the size and kind of a real node's.
 type file struct {
 	name    string
-	mib     int // of an archive, what is in it
+	mib     int // contents of an archive
 	archive bool
 }
 
-// files are about 400 MB to download.
+// files returns assets of about 400 MB.
 func files() []file {
 	return []file{
 		{"kubelet", 76, false},
@@ -46,9 +46,9 @@ func files() []file {
 	}
 }
 
-// BenchmarkFetch downloads, verifies and unpacks them: as provisioning does, and
-// with curl, sha256sum and tar one after the other. The mirror answers after
-// 20 ms and sends 50 MiB/s over each connection.
+// BenchmarkFetch downloads, verifies and unpacks the assets: with the code of
+// provisioning, and with curl, sha256sum and tar one after the other. The
+// mirror responds after 20 ms and sends 50 MiB/s over each connection.
 func BenchmarkFetch(b *testing.B) {
 	install(b)
 	folder := b.TempDir()
@@ -72,8 +72,8 @@ func BenchmarkFetch(b *testing.B) {
 	goal(b, "MiB", ours["MiB"], 200)
 }
 
-// lay makes the assets, of bytes that compress to about two fifths as programs
-// do, and their checksum files.
+// lay writes the assets and their checksum files. Their bytes compress to about
+// two fifths, as programs do.
 func lay(b *testing.B, folder string) {
 	b.Helper()
 	noise := make([]byte, 130<<20)
@@ -92,7 +92,7 @@ func lay(b *testing.B, folder string) {
 	}
 }
 
-// curls is what an image's shell script does.
+// curls is the usual shell script of an image build.
 func curls(url string) string {
 	script := "set -eu\nmkdir bin\n"
 	for _, f := range files() {
@@ -106,8 +106,8 @@ func curls(url string) string {
 	return script
 }
 
-// fetchAll installs the assets one after the other as provisioning does, each
-// asked for while the one before is being installed.
+// fetchAll installs the assets one after the other like provisioning: each
+// download starts while the asset before it is being installed.
 func fetchAll(ctx context.Context, url string) error {
 	root, err := os.Getwd()
 	if err != nil {

@@ -25,8 +25,9 @@ spec:
   kubelet: {config: {maxPods: 29}, flags: ["--node-labels=a=b"]}
 `
 
-// programs answer as the machine's own do, at once: what is measured is the two
-// ways, and not the seconds for which the real AWS CLI loads.
+// programs are instant doubles of the machine's programs. They keep other times
+// out of the comparison, such as the seconds that the real AWS CLI needs to
+// start.
 const programs = `#!/bin/sh
 case ${0##*/} in
 kubelet) echo Kubernetes v1.34.4 ;;
@@ -45,9 +46,9 @@ systemctl)
 esac
 `
 
-// BenchmarkFirstBoot goes from user data to the kubelet started: by eksnode init
-// in a fresh root, and by the programs that Amazon Linux 2's bootstrap.sh starts.
-// Both ask the same metadata service.
+// BenchmarkFirstBoot measures the time from user data to the start of the
+// kubelet: with eksnode init in a fresh root, and with the programs that Amazon
+// Linux 2's bootstrap.sh starts. Both use the same metadata service.
 func BenchmarkFirstBoot(b *testing.B) {
 	install(b, "bash", "jq")
 	ownMounts(b)
@@ -69,7 +70,7 @@ func BenchmarkFirstBoot(b *testing.B) {
 	ours, theirs := race(b, 3, "bootstrap.sh", 0.10,
 		way{func() {
 			write(b, filepath.Join(root, manifest.Path), image)
-			// The shell that the programs need, and what the kernel gives every machine.
+			// The shell for the programs, and what the kernel gives every machine.
 			sh(b, `cd "$1"; mkdir -p dev proc run/systemd/system tmp usr/bin; : >dev/null; echo 127.0.0.1 localhost >etc/hosts
 cp -a "$2/." usr/bin; cp "$3" usr/bin/eksnode
 cp -L --parents $(ldd /bin/sh | grep -o '/[^ ]*') .; mkdir -p bin; cp /bin/sh bin

@@ -1,5 +1,5 @@
-# Prints the table of goals from the output of go test -bench: the figures that
-# have a goal beside them.
+# Prints the figures that have a goal as a table, from the output of
+# go test -bench.
 /^Benchmark/ {
 	delete figure
 	for (i = 3; i < NF; i += 2) figure[$(i + 1)] = $i

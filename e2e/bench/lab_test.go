@@ -29,13 +29,14 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// oneWay is half a round trip, in milliseconds: between two neighbouring regions
-// of a cloud, or between a workstation and a near one.
+// oneWay is half a round trip, in milliseconds: typical between two
+// neighbouring regions of a cloud, or between a workstation and a near region.
 const oneWay = 10
 
-// lab is a network of machines. Toxiproxy runs in it and puts the round trip
-// into connections: it holds each byte back for a fixed time and makes the line
-// no narrower. Opening a connection takes no time, as its kernel does that.
+// lab is a network of machines. Toxiproxy runs in it and adds the round trip to
+// connections: it delays each byte by a fixed time and does not limit the
+// bandwidth. Opening a connection has no delay, because the local kernel accepts
+// it.
 type lab struct {
 	*machine.Lab
 	b       *testing.B
@@ -55,13 +56,13 @@ func openLab(b *testing.B) *lab {
 	b.Cleanup(func() { assert.NoError(b, l.Close()) })
 	program, err := tools.Build(l.ctx, tools.NameToxiproxy, "", runtime.GOARCH, os.Stderr)
 	require.NoError(b, err)
-	server := l.Command(b.Context(), program) // which ends before cleanup
+	server := l.Command(b.Context(), program) // b.Context() ends before cleanup
 	require.NoError(b, server.Start())
-	b.Cleanup(func() { _ = server.Wait() }) // says that it was killed
+	b.Cleanup(func() { _ = server.Wait() }) // Wait reports that the process was killed
 	return l
 }
 
-// delayed returns an address in the lab from which target is a round trip away.
+// delayed returns an address in the lab that is one round trip from target.
 func (l *lab) delayed(target string) string {
 	l.b.Helper()
 	l.proxies++
@@ -81,12 +82,12 @@ func (l *lab) ask(path, body string) {
 	require.NoError(l.b, err, "%s", out)
 }
 
-// node is a machine, and Packer's communicator with it over a delayed line.
+// node is a machine with a Packer communicator over a delayed line.
 type node struct {
 	*machine.Machine
 	lab    *lab
 	comm   packersdk.Communicator
-	report string // the last block's
+	report string // report of the last block
 	before int    // sessions
 }
 
@@ -100,8 +101,8 @@ func (l *lab) boot() *node {
 	require.NoError(l.b, err)
 	l.b.Cleanup(func() { assert.NoError(l.b, m.Close()) })
 	n := &node{Machine: m, lab: l}
-	// Boot is over when cloud-init is: it would compete with what is measured.
-	// VERBOSE is the level at which sshd logs each session.
+	// Boot ends with cloud-init, which would compete with the measured programs. At
+	// VERBOSE, sshd logs each session.
 	n.sh(`cloud-init status --wait >/dev/null
 systemctl is-system-running --wait >/dev/null || true
 echo LogLevel VERBOSE >/etc/ssh/sshd_config.d/eksnode-bench.conf
@@ -112,7 +113,7 @@ systemctl reload ssh.service`)
 		Connection: func() (net.Conn, error) { return l.Dial(l.ctx, "tcp", near) },
 		SSHConfig: &ssh.ClientConfig{
 			User: user, Auth: []ssh.AuthMethod{ssh.PublicKeys(key.Signer)},
-			HostKeyCallback: ssh.InsecureIgnoreHostKey(), // a new machine, on a line with nobody else on it
+			HostKeyCallback: ssh.InsecureIgnoreHostKey(), // a new machine on a line of its own
 		},
 	})
 	require.NoError(l.b, err)
@@ -120,8 +121,8 @@ systemctl reload ssh.service`)
 	return n
 }
 
-// overRPC hands a communicator over as Packer does to provisioners, which are
-// other processes.
+// overRPC wraps a communicator in RPC. Packer does the same for provisioners,
+// which are other processes.
 func (l *lab) overRPC(comm packersdk.Communicator) packersdk.Communicator {
 	l.b.Helper()
 	core, plugin := net.Pipe()
@@ -143,8 +144,8 @@ func (n *node) sh(script string) string {
 	return result.Stdout
 }
 
-// sessions counts those that the machine's SSH server has opened so far, this
-// count's own too.
+// sessions returns the number of sessions of the machine's SSH server so far,
+// including its own session.
 func (n *node) sessions() int {
 	n.lab.b.Helper()
 	return strings.Count(n.sh("journalctl --sync\njournalctl --unit=ssh.service --output=cat --no-pager"), "Starting session: ")
@@ -156,16 +157,16 @@ func (n *node) ready(script string) {
 	n.before = n.sessions()
 }
 
-// check counts the way's sessions, and runs a script that fails when the machine
-// is not as it should be.
+// check counts the way's sessions, and runs a script that fails when the
+// machine's state is wrong.
 func (n *node) check(script string) figures {
 	count := n.sessions() - n.before - 1
 	n.sh(script)
 	return figures{"sessions": float64(count)}
 }
 
-// block runs a provisioner of the plugin as Packer does. Its report has a file of
-// its own, as the provisioner's process keeps it.
+// block runs a provisioner of the plugin as Packer does. Its report has a file
+// of its own, because the provisioner's process keeps the report.
 func (n *node) block(p packersdk.Provisioner, fields map[string]any) {
 	n.lab.b.Helper()
 	n.report = filepath.Join(n.lab.b.TempDir(), "report.json")
@@ -175,7 +176,7 @@ func (n *node) block(p packersdk.Provisioner, fields map[string]any) {
 	require.NoError(n.lab.b, p.Provision(n.lab.ctx, ui, n.comm, nil), "%s", said)
 }
 
-// did is the last block's report.
+// did returns the last block's report.
 func (n *node) did() (r plan.Report) {
 	n.lab.b.Helper()
 	text, err := os.ReadFile(n.report)
@@ -193,10 +194,10 @@ func (n *node) command(line string) {
 	require.Zero(n.lab.b, cmd.ExitStatus(), "%s: %s", line, said)
 }
 
-// shell does what a block `provisioner "shell"` of Packer does for one script
-// with sudo in its execute_command: upload, chmod, run, remove, each a session of
-// its own (packer 1.15.0, provisioner/shell/provisioner.go, Provision and
-// cleanupRemoteFile).
+// shell does the same as a `provisioner "shell"` block of Packer for one script
+// with sudo in its execute_command: upload, chmod, run, remove, each in a
+// session of its own (packer 1.15.0, provisioner/shell/provisioner.go,
+// Provision and cleanupRemoteFile).
 func (n *node) shell(lines string) {
 	n.lab.b.Helper()
 	const script = "/tmp/script_4711.sh"
@@ -206,7 +207,7 @@ func (n *node) shell(lines string) {
 	n.command("rm -f " + script)
 }
 
-// screen is a Packer UI, and what a person would see on it.
+// screen is a Packer UI that keeps its output.
 func screen() (*bytes.Buffer, packersdk.Ui) {
 	said := new(bytes.Buffer)
 	return said, &packersdk.BasicUi{Reader: strings.NewReader(""), Writer: said, ErrorWriter: said}

@@ -21,10 +21,10 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plugin/eksnode"
 )
 
-// BenchmarkProvision makes a node of a machine that has the packages: in one
-// eksnode block, and by a shell provisioner with curl, sha256sum and tar for each
-// of the block's steps. Only the block installs eksnode itself and the manifest,
-// verifies each step and flushes each file to disk.
+// BenchmarkProvision turns a machine with all packages into a node: with one
+// eksnode block, and with a shell provisioner that uses curl, sha256sum and tar
+// for each of the block's steps. Only the block installs eksnode itself and the
+// manifest, verifies each step, and flushes each file to disk.
 func BenchmarkProvision(b *testing.B) {
 	l := openLab(b)
 	assets, err := mirror.Build(l.ctx, mirror.Versions{}, runtime.GOARCH, os.Stderr)
@@ -52,7 +52,7 @@ func BenchmarkProvision(b *testing.B) {
 	ready := func() { n.ready(first.removal()) }
 	check := func() figures {
 		counts := n.check("")
-		require.Equal(b, print, n.sh(first.fingerprint()), "the machine is not as a block makes it")
+		require.Equal(b, print, n.sh(first.fingerprint()), "the machine differs from the result of a block")
 		return counts
 	}
 	ours, _ := race(b, 1, "shell", 0.5,
@@ -73,13 +73,14 @@ func newest(b *testing.B, name string) string {
 	return version
 }
 
-// made is what a provision made of a machine.
+// made holds the changes that a provision made to a machine.
 type made struct {
 	actions  []action
 	manifest *manifest.Manifest
 }
 
-// action is one of a step; of a file that eksnode wrote itself, with its content.
+// action is an action of a step. For a file that eksnode wrote itself, it has
+// the content.
 type action struct {
 	plan.Action
 	step, content string
@@ -101,13 +102,13 @@ func read(n *node) (m made) {
 	return m
 }
 
-// onlyOurs says that a shell provisioner has no counterpart for a step: eksnode's
-// own command, its first boot, and the manifest.
+// onlyOurs reports whether a shell provisioner has no counterpart of a step:
+// eksnode's own command, its first boot, and the manifest.
 func onlyOurs(step string) bool {
 	return slices.Contains([]string{"command", "first-boot", "manifest"}, step)
 }
 
-// paths lists all files, then the folders, parents first.
+// paths returns all files, then the folders, parents first.
 func (m made) paths() (files, folders []string) {
 	for _, a := range m.manifest.Assets {
 		for _, f := range a.Files {
@@ -128,13 +129,14 @@ func (m made) paths() (files, folders []string) {
 	return append(files, manifest.Path), folders
 }
 
-// fingerprint is a script that prints mode, owner and content of what both ways
-// must make alike, and whether units start at boot that must not.
+// fingerprint returns a script that prints mode, owner and content of the files
+// that both ways must make alike. It also prints whether units that must not
+// start at boot are enabled.
 func (m made) fingerprint() string {
 	ours := []string{manifest.Path}
 	for _, a := range m.actions {
 		if onlyOurs(a.step) {
-			name, _, _ := strings.Cut(a.Target, " ") // a link's target says where it leads
+			name, _, _ := strings.Cut(a.Target, " ") // the link's target decides
 			ours = append(ours, name)
 		}
 	}
@@ -153,7 +155,7 @@ done
 for u in %s; do echo "$u $(systemctl is-enabled "$u" || true)"; done`, strings.Join(both, " "), strings.Join(units, " "))
 }
 
-// removal is a script that takes away what was made, down to the packages.
+// removal returns a script that removes the changes, except the packages.
 func (m made) removal() string {
 	var text strings.Builder
 	files, folders := m.paths()
@@ -173,8 +175,8 @@ func (m made) removal() string {
 	return text.String() + "systemctl daemon-reload\nsync -f /\n"
 }
 
-// shell is a script for each step that does what the block did, as the scripts in
-// use do it.
+// shell returns a script for each step with the same result as the block, in
+// the style of common scripts.
 func (m made) shell(b *testing.B) (scripts []string) {
 	b.Helper()
 	var last string
@@ -190,7 +192,7 @@ func (m made) shell(b *testing.B) (scripts []string) {
 	return scripts
 }
 
-// line says an action in shell.
+// line returns an action as shell.
 func (m made) line(b *testing.B, a action) string {
 	b.Helper()
 	switch a.Verb {
@@ -208,12 +210,12 @@ func (m made) line(b *testing.B, a action) string {
 	case plan.Fetch:
 		return m.fetch(b, a.step, a.Target)
 	}
-	require.Fail(b, "there is no shell for an action", "%s: %s", a.step, a.Verb)
+	require.Fail(b, "no shell command for an action", "%s: %s", a.step, a.Verb)
 	return ""
 }
 
-// fetch downloads the checksum file and the file of an asset one after the other,
-// checks, and moves or unpacks.
+// fetch downloads an asset and its checksum file one after the other, verifies
+// the asset, and moves or unpacks it.
 func (m made) fetch(b *testing.B, id, target string) string {
 	b.Helper()
 	recorded, ok := m.manifest.Asset(id)

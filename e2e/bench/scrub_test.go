@@ -15,9 +15,9 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
 )
 
-// BenchmarkScrub removes the state of pods: by a scrub with their rules, start,
-// plan, removal and verification, and by rm with the same paths. Both find the
-// same file system, in memory, with its inodes in the cache.
+// BenchmarkScrub removes the state of pods: with a scrub of their rules (start,
+// plan, removal and verification), and with rm of the same paths. Both start
+// with the same file system in memory, and with its inodes in the cache.
 func BenchmarkScrub(b *testing.B) {
 	install(b, "e2fsprogs", "xfsprogs")
 	program := agent(b)
@@ -26,7 +26,7 @@ func BenchmarkScrub(b *testing.B) {
 		files, times int
 		most         float64
 	}{
-		{"ext4", 1_000, 5, 1.2}, // where a process's start counts
+		{"ext4", 1_000, 5, 1.2}, // sizes at which a process's start matters
 		{"ext4", 100_000, 1, 0.75},
 		{"xfs", 1_000, 5, 1.2},
 		{"xfs", 100_000, 1, 1.1},
@@ -43,7 +43,7 @@ func BenchmarkScrub(b *testing.B) {
 }
 
 // BenchmarkScrubCalls counts the system calls on files and descriptors for each
-// entry that is removed.
+// removed entry.
 func BenchmarkScrubCalls(b *testing.B) {
 	install(b, "e2fsprogs", "strace")
 	program := agent(b)
@@ -65,9 +65,9 @@ func BenchmarkScrubCalls(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkScrubDisk cleans a disk with a whole system and the state of pods: by
-// a scrub and the audit that verifies it, and by virt-sysprep, which boots an
-// appliance; under emulation where virtual machines cannot run natively.
+// BenchmarkScrubDisk cleans a disk with a whole system and the state of pods:
+// with a scrub and its audit, and with virt-sysprep, which boots an appliance.
+// The appliance is emulated where virtual machines cannot run natively.
 func BenchmarkScrubDisk(b *testing.B) {
 	install(b, "e2fsprogs", "guestfs-tools", "qemu-system-x86", "qemu-utils")
 	system, err := base.Debian{}.Prepare(b.Context(), os.Stderr)
@@ -76,7 +76,7 @@ func BenchmarkScrubDisk(b *testing.B) {
 	require.NoError(b, err)
 	require.Len(b, kernels, 1)
 	version := filepath.Base(kernels[0])
-	// supermin lists this folder even when it is given another.
+	// supermin lists this folder even when another folder is set.
 	require.NoError(b, os.MkdirAll("/lib/modules", 0o755))
 	program := agent(b)
 	d := newDisk(b, "ext4", 200_000)
@@ -99,10 +99,11 @@ SUPERMIN_KERNEL_VERSION=$4 SUPERMIN_MODULES=$3/lib/modules/$4 virt-sysprep --for
 		}, noFigures})
 }
 
-// disk is a file system in a file in memory, and where it is mounted.
+// disk is a file system in a file in memory, and its mount point.
 type disk struct{ file, point string }
 
-// newDisk makes and mounts a file system with room for so many files.
+// newDisk makes and mounts a file system with room for the given number of
+// files.
 func newDisk(b *testing.B, kind string, files int) disk {
 	b.Helper()
 	ownMounts(b)
@@ -113,7 +114,7 @@ func newDisk(b *testing.B, kind string, files int) disk {
 		sh(b, `if mountpoint -q "$1"; then umount "$1"; fi`, d.point)
 		require.NoError(b, os.RemoveAll(folder))
 	})
-	mib := 384 + files*7/1000 // a block and an inode each, folders, the journal
+	mib := 384 + files*7/1000 // a block and an inode for each file, folders, the journal
 	make := fmt.Sprintf(`mke2fs -q -F -t ext4 -N %d "$1"`, files*2+10_000)
 	if kind == "xfs" {
 		make = `mkfs.xfs -q -f "$1"`
@@ -122,10 +123,11 @@ func newDisk(b *testing.B, kind string, files int) disk {
 	return d
 }
 
-// fill writes the state of pods with so many files, and keeps the disk as the
-// one that ready copies. A pod leaves about 100 files: what the kubelet writes
-// for it, a service account's token, a ConfigMap, an emptyDir that it used as
-// scratch space, its logs and its network's lease. It returns the rm of all that.
+// fill writes the state of pods with the given number of files, and keeps the
+// disk as the master copy for ready. A pod leaves about 100 files: the
+// kubelet's files, a service account's token, a ConfigMap, an emptyDir for
+// scratch space, logs, and a network lease. fill returns the rm command for all
+// of them.
 func (d disk) fill(b *testing.B, files int) []string {
 	b.Helper()
 	sh(b, `cd "$1"
@@ -154,9 +156,9 @@ put var/lib/cni/results/0`, d.point)
 	return rm
 }
 
-// ready mounts a new copy and reads its inodes. It is a new file, as mount would
-// find an old one's loop device with what it remembers. What others have written
-// is on disk then, for a scrub ends in sync(2).
+// ready mounts a new copy and reads its inodes. It uses a new file, because
+// mount would reuse the loop device of an old file with its cached state. It
+// flushes other programs' writes first, because a scrub ends with sync(2).
 func (d disk) ready(b *testing.B) func() {
 	return func() {
 		sh(b, `if mountpoint -q "$2"; then umount "$2"; fi; rm -f "$1"; cp --sparse=always "$1.master" "$1"
@@ -171,7 +173,8 @@ func (d disk) check(b *testing.B) func() figures {
 	}
 }
 
-// targets are what goes, relative to the root so that all fit a command line.
+// targets are the paths to remove, relative to the root so that all fit on a
+// command line.
 func (d disk) targets(b *testing.B) (all []string) {
 	b.Helper()
 	for _, pattern := range []string{"var/lib/kubelet/pods/*", "var/log/pods/*", "var/lib/cni/*"} {

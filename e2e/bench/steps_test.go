@@ -12,8 +12,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plugin/scrub"
 )
 
-// leftovers are 100 files and folders of an old node, which rules remove one by
-// one.
+// leftovers returns 100 files and folders of an old node, which rules remove
+// one by one.
 func leftovers() (rules []any, paths []string) {
 	for _, l := range []struct {
 		rule, folder string
@@ -34,9 +34,9 @@ func leftovers() (rules []any, paths []string) {
 	return rules, paths
 }
 
-// BenchmarkSteps removes 100 leftovers: in one eksnode-scrub block, and by a
-// remote command for each. The block's time has all of it: the probe, the agent's
-// upload and start, planning, doing, verifying, the report.
+// BenchmarkSteps removes 100 leftovers: with one eksnode-scrub block, and with
+// one remote command for each. The block's time includes the probe, the agent's
+// upload and start, planning, removal, verification and the report.
 func BenchmarkSteps(b *testing.B) {
 	n := openLab(b).boot()
 	rules, paths := leftovers()

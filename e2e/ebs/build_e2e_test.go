@@ -19,14 +19,14 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
 )
 
-// processor is that of the machines here; the matrix's other cells are validated
-// only.
+// processor is the processor of the test machines. The matrix's other cells are
+// only validated.
 const processor = "x86_64"
 
 // TestBuild builds an image of each distribution of the example as a user does,
-// with copies in another region under keys of their own, published and launched,
-// and looks for anything that should not be there. The caller may no more than
-// the example's policy says.
+// with copies in another region under keys of their own. It publishes and
+// launches the images, and looks for everything that should not be there. The
+// caller has only the permissions of the example's policy.
 func TestBuild(t *testing.T) {
 	c := newCloud(t, mirror.Options{})
 	d := newWorkstation(t, c, build(t))
@@ -41,7 +41,7 @@ func TestBuild(t *testing.T) {
 	d.mustRun("build", d.variables(args...)...)
 	t.Logf("packer build: %s, %d calls: %v", time.Since(begin).Round(time.Second), len(c.Calls()), c.Count())
 	assert.Empty(t, c.Refusals())
-	assert.Zero(t, c.strays(), "something else than the lab was dialled")
+	assert.Zero(t, c.strays(), "a program connected to an address outside the lab")
 	checkPolicy(t, c.Count())
 
 	images, copies := c.images(region), c.images(abroad)
@@ -58,12 +58,12 @@ func TestBuild(t *testing.T) {
 			audit(t, c, d.eksnode, image.ID)
 		})
 	}
-	// The images are of the same system: the nodes of one show what is to be seen.
+	// All images are of the same system: the nodes of one image are enough.
 	t.Run("nodes", func(t *testing.T) { checkNodes(t, c, images["ubuntu2404"], "ubuntu") })
 	assert.Empty(t, c.Refusals())
 }
 
-// images answers the images of the account in a region by their distribution.
+// images returns the account's images in a region, by distribution.
 func (c *cloud) images(region string) map[string]aws.Image {
 	c.t.Helper()
 	var found struct {
@@ -126,11 +126,11 @@ func (c *cloud) checkPublished(t *testing.T, name string, ids map[string]string)
 	}
 }
 
-// onFailure are the policy's actions that only a build needs which fails, or one
-// with settings that are not tested here.
+// onFailure lists the policy's actions that are needed only by a failing build,
+// or by settings that are not tested here.
 var onFailure = []string{"ec2:DeleteVolume", "ec2:DescribeSubnets", "ec2:DescribeVpcs", "ec2:ModifyInstanceAttribute"}
 
-// checkPolicy compares the calls that were made with the example's policy.
+// checkPolicy compares the calls of the build with the example's policy.
 func checkPolicy(t *testing.T, calls map[string]int) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(example, "policy.json"))
@@ -148,11 +148,11 @@ func checkPolicy(t *testing.T, calls map[string]int) {
 			granted = append(granted, s.Action...)
 		}
 	}
-	delete(calls, "sts:GetCallerIdentity") // nobody needs a permission for it
+	delete(calls, "sts:GetCallerIdentity") // this call needs no permission
 	assert.ElementsMatch(t, slices.Concat(slices.Collect(maps.Keys(calls)), onFailure), granted)
 }
 
-// checkReports looks for the reports of both provisioners on the packer host.
+// checkReports looks for the reports of both provisioners on the Packer host.
 func checkReports(t *testing.T, folder, source string) {
 	t.Helper()
 	for _, step := range []string{"provision", "scrub"} {

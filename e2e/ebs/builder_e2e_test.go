@@ -18,11 +18,11 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 )
 
-// baseImage is the base image of Amazon's.
+// baseImage is a base image of Amazon.
 const baseImage = "ami-00000001"
 
-// newBuilder is the real amazon-ebs builder without machines, where nobody needs
-// to log in.
+// newBuilder returns the real amazon-ebs builder without machines and without a
+// login.
 func newBuilder(t *testing.T) *workstation {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
@@ -40,7 +40,7 @@ func newBuilder(t *testing.T) *workstation {
 	return newWorkstation(t, c, all)
 }
 
-// build builds an image with more settings, where nobody needs to log in.
+// build builds an image with additional settings and without a login.
 func (d *workstation) build(head, settings string) (string, error) {
 	d.t.Helper()
 	template := filepath.Join(d.home, "image.pkr.hcl")
@@ -59,8 +59,9 @@ build {
 	return d.offer("build", template)
 }
 
-// TestRealBuilder makes the calls that the example does not need.
-func TestRealBuilder(t *testing.T) {
+// TestBuilderWithSettingsBeyondExample makes the calls that the example does
+// not need.
+func TestBuilderWithSettingsBeyondExample(t *testing.T) {
 	for name, test := range map[string]struct {
 		head, settings string
 		want           []string // actions
@@ -77,7 +78,7 @@ func TestRealBuilder(t *testing.T) {
 				copies := d.mine(abroad)
 				require.Len(t, copies, 1)
 				assert.Equal(t, []aws.Tag{{Key: "team", Value: "nodes"}}, copies[0].Tags)
-				assert.Len(t, d.Inventory(region, abroad), 4, "two images with their snapshots, and not the one in between")
+				assert.Len(t, d.Inventory(region, abroad), 4, "two images with their snapshots, without the temporary one")
 			},
 		},
 		"shared, deprecated, with ENA, in a chosen subnet": {"", `
@@ -144,8 +145,9 @@ data "amazon-ami" "base" {
 	}
 }
 
-// TestRealBuilderCleansUp has the double refuse a call once the image is there.
-func TestRealBuilderCleansUp(t *testing.T) {
+// TestBuilderCleansUpAfterRefusedCall makes the double refuse a call after the image
+// exists.
+func TestBuilderCleansUpAfterRefusedCall(t *testing.T) {
 	d := newBuilder(t)
 	d.MayRefuse()
 	out, err := d.build("", `
@@ -163,8 +165,8 @@ func TestRealBuilderCleansUp(t *testing.T) {
 	assert.Empty(t, files)
 }
 
-// TestRealBuilderReplaces builds the same image twice.
-func TestRealBuilderReplaces(t *testing.T) {
+// TestBuilderReplacesImageOfSameName builds the same image twice.
+func TestBuilderReplacesImageOfSameName(t *testing.T) {
 	d := newBuilder(t)
 	settings := `
   source_ami            = "` + baseImage + `"
@@ -179,7 +181,7 @@ func TestRealBuilderReplaces(t *testing.T) {
 	assert.Equal(t, 1, d.Count()["ec2:DeregisterImage"])
 }
 
-// mine are the account's images in a region.
+// mine returns the account's images in a region.
 func (d *workstation) mine(in string) []*aws.Image {
 	var own []*aws.Image
 	for _, i := range d.Images {

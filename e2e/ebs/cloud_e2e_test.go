@@ -24,7 +24,7 @@ import (
 
 const (
 	region     = "us-east-1"
-	abroad     = "eu-west-1" // where images are copied to
+	abroad     = "eu-west-1" // regions of the copies
 	mirrorPort = "8080"
 
 	amazon    = "137112412989"
@@ -42,8 +42,8 @@ type cloud struct {
 	t      *testing.T
 	ctx    context.Context
 	lab    *machine.Lab
-	url    string         // of AWS
-	mirror *mirror.Server // of the node's programs
+	url    string         // address of AWS
+	mirror *mirror.Server // address of the mirror for the node's programs
 }
 
 func newCloud(t *testing.T, line mirror.Options) *cloud {
@@ -60,12 +60,12 @@ func newCloud(t *testing.T, line mirror.Options) *cloud {
 	return c
 }
 
-// newAPI puts AWS into a lab.
+// newAPI adds AWS to a lab.
 func newAPI(t *testing.T, ctx context.Context, lab *machine.Lab) *cloud {
 	t.Helper()
 	w := aws.New(t)
 	w.Folder, w.Region = t.TempDir(), region
-	// Loopback of the lab's namespace: the machines do not reach it.
+	// Loopback of the lab's namespace: the machines cannot reach it.
 	listener, err := lab.Listen(ctx, "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	server := &http.Server{Handler: w}
@@ -74,15 +74,16 @@ func newAPI(t *testing.T, ctx context.Context, lab *machine.Lab) *cloud {
 	return &cloud{World: w, t: t, ctx: ctx, lab: lab, url: "http://" + listener.Addr().String()}
 }
 
-// names of the base images that the example finds.
+// names of the base images that the example finds
 var names = map[string]string{
 	"al2023": "al2023-ami-minimal-2023.9.20251110.1-kernel-6.12-x86_64", "arch": "arch-linux-std-hvm-2025.11.15.x86_64-ebs",
 	"debian12": "debian-12-amd64-20251112-2294", "ubuntu2404": "ubuntu/images/hvm-ssd-gp3/ubuntu-noble-24.04-amd64-server-20251022",
 }
 
-// baseImages are what the example's filters find, and what they must not. All
-// are Debian, whatever their names say: the example does not tell the plugin
-// which distribution it is on. An image without a disk cannot be launched.
+// baseImages returns images that the example's filters must find, and images
+// that they must not find. All are Debian, regardless of their names: the
+// example does not name the distribution to the plugin. An image without a disk
+// cannot be launched.
 func baseImages(root string) []*aws.Image {
 	newest := time.Date(2025, time.November, 15, 12, 0, 0, 0, time.UTC)
 	image := func(name, owner, user string, days int) *aws.Image {
@@ -104,7 +105,7 @@ func baseImages(root string) []*aws.Image {
 	all := []*aws.Image{
 		image(names["al2023"], amazon, "ec2-user", 0), image(names["arch"], arch, "arch", 0),
 		image(names["debian12"], debian, "admin", 0), image(names["ubuntu2404"], canonical, "ubuntu", 0),
-		// Older ones.
+		// Older images.
 		image("al2023-ami-minimal-2023.8.20250915.0-kernel-6.12-x86_64", amazon, "", -60), image("arch-linux-std-hvm-2025.11.01.x86_64-ebs", arch, "", -14),
 		image("debian-12-amd64-20250910-2200", debian, "", -60),
 		// The full image, another kernel, another architecture, another version.
@@ -112,7 +113,7 @@ func baseImages(root string) []*aws.Image {
 		image("al2023-ami-minimal-2023.9.20251110.1-kernel-6.12-arm64", amazon, "", 1), image("debian-12-arm64-20251112-2294", debian, "", 1),
 		image("debian-13-amd64-20251112-2294", debian, "", 1), image("ubuntu/images/hvm-ssd/ubuntu-jammy-22.04-amd64-server-20251022", canonical, "", 1),
 	}
-	// Somebody who would like to be taken for them.
+	// A publisher with similar names.
 	for _, name := range names {
 		all = append(all, image(name, "666666666666", "", 365))
 	}
@@ -122,7 +123,7 @@ func baseImages(root string) []*aws.Image {
 	return all
 }
 
-// serveMirror serves the node's programs where the machines reach them.
+// serveMirror serves the node's programs on an address that the machines reach.
 func (c *cloud) serveMirror(line mirror.Options) {
 	c.t.Helper()
 	assets, err := mirror.Build(c.ctx, mirror.Versions{}, "amd64", c.t.Output())
@@ -134,7 +135,7 @@ func (c *cloud) serveMirror(line mirror.Options) {
 	c.t.Cleanup(func() { assert.NoError(c.t, c.mirror.Close()) })
 }
 
-// call makes a call as somebody with an AWS client.
+// call makes an API call with an AWS client.
 func (c *cloud) call(action string, answer any, parameters ...string) {
 	c.t.Helper()
 	c.callIn(region, action, answer, parameters...)
@@ -145,9 +146,8 @@ func (c *cloud) callIn(region, action string, answer any, parameters ...string) 
 	require.NoError(c.t, xml.Unmarshal(c.DoIn(region, "ec2:"+action, parameters...), answer))
 }
 
-// strays counts what programs in the lab have tried to send to where no route
-// leads: connections and datagrams to anybody but the double, the machines and
-// the mirror.
+// strays counts the connections and datagrams of programs in the lab to
+// addresses without a route: all but the double, the machines and the mirror.
 func (c *cloud) strays() int {
 	c.t.Helper()
 	total := 0
@@ -159,8 +159,8 @@ func (c *cloud) strays() int {
 	return total
 }
 
-// counter finds a counter in either of the kernel's two layouts: a line of names
-// above a line of values, or a name and its value on a line.
+// counter finds a counter in either of the kernel's two layouts: a line of
+// names above a line of values, or a name and its value on one line.
 func counter(t *testing.T, text, name string) int {
 	t.Helper()
 	lines := strings.Split(text, "\n")
@@ -183,8 +183,9 @@ func counter(t *testing.T, text, name string) int {
 	return 0
 }
 
-// TestStraysAreCounted keeps the builds' proof from being true by accident.
-func TestStraysAreCounted(t *testing.T) {
+// TestConnectionsOutOfTheLabAreCounted proves that strays counts connections.
+// Without it, a broken counter would let every build pass.
+func TestConnectionsOutOfTheLabAreCounted(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	t.Cleanup(cancel)
 	lab, _, err := machine.Open(ctx, t.Output(), machine.Nspawn)

@@ -14,10 +14,10 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 )
 
-// TestABuildFollowsItsCluster builds the image that a cluster needs, whose name is
-// all that is said: version and network come from EKS, the base image from the
-// parameter of its publisher.
-func TestABuildFollowsItsCluster(t *testing.T) {
+// TestBuildUsesVersionAndNetworkOfCluster builds the image for a cluster from
+// the cluster's name alone: version and network come from EKS, the base image
+// from its publisher's parameter.
+func TestBuildUsesVersionAndNetworkOfCluster(t *testing.T) {
 	c := newCloud(t, mirror.Options{})
 	var subnets struct {
 		Subnets []struct {
@@ -61,13 +61,13 @@ func TestABuildFollowsItsCluster(t *testing.T) {
 	assert.Equal(t, aws.Parameter{Value: image.ID, Type: "String", DataType: "aws:ec2:image", Version: 1}, c.Parameter(region, "/eksnode/my-cluster/debian"))
 	for _, call := range c.Calls() {
 		if call.Action == "RunInstances" {
-			assert.Contains(t, call.Body, "SubnetId="+subnet.ID, "it is built in the cluster's network")
+			assert.Contains(t, call.Body, "SubnetId="+subnet.ID, "the builder machine must be in the cluster's network")
 		}
 	}
 	assert.Empty(t, c.Refusals())
-	assert.Zero(t, c.strays(), "something else than the lab was dialled")
+	assert.Zero(t, c.strays(), "a program connected to an address outside the lab")
 
-	// A version that nobody has thought of is not guessed.
+	// An unknown version is refused, not guessed.
 	c.Clusters["my-cluster"]["version"] = "1.99"
 	out, err = d.offer("build", "-var", "cluster=my-cluster", template)
 	require.Error(t, err)

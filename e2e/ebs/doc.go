@@ -1,13 +1,13 @@
-// Package ebs is test code: it builds examples/amazon-ebs with real packer, the
-// real amazon plugin and the project's own, against package aws, whose
-// instances are real machines, where no other network can be reached; and it
-// launches the images again.
+// Package ebs is test code. It builds examples/amazon-ebs with real Packer, the
+// real amazon plugin and the project's own plugin, against package aws. The
+// instances are real machines without any other network. The tests also launch
+// the images.
 //
 //	go test -tags e2e ./e2e/ebs
 //
-// It needs root and takes about five minutes when the tools, the base system
-// and the node's programs are in the caches.
+// The tests need root. They take about five minutes when the tools, the base
+// system and the node's programs are cached.
 //
-// That nothing else is reached is not taken on trust: the lab has no routes, and
-// the kernel counts whoever looks for one.
+// The tests prove that no other address is used: the lab has no other routes,
+// and the kernel counts connections without a route.
 package ebs

@@ -15,21 +15,21 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
 )
 
-// checkNothingLeft looks for what a build that made no image may have left.
+// checkNothingLeft looks for leftovers of a build that made no image.
 func (c *cloud) checkNothingLeft() {
 	c.t.Helper()
 	count := c.Count()
 	c.t.Logf("%d calls: %v", len(c.Calls()), count)
-	assert.Equal(c.t, 1, count["ec2:RunInstances"], "it ended before the machine was there")
+	assert.Equal(c.t, 1, count["ec2:RunInstances"], "packer ended before the machine was launched")
 	assert.Zero(c.t, count["ec2:CreateImage"])
 	assert.Equal(c.t, 1, count["ec2:DeleteKeyPair"])
 	assert.Equal(c.t, 1, count["ec2:DeleteSecurityGroup"])
 	assert.Empty(c.t, c.Inventory(region, abroad))
 	assert.Empty(c.t, c.Refusals())
-	assert.Zero(c.t, c.strays(), "something else than the lab was dialled")
+	assert.Zero(c.t, c.strays(), "a program connected to an address outside the lab")
 }
 
-// TestFailedBuildLeavesNothing pins a checksum that the kubelet does not have.
+// TestFailedBuildLeavesNothing pins a wrong checksum for the kubelet.
 func TestFailedBuildLeavesNothing(t *testing.T) {
 	c := newCloud(t, mirror.Options{})
 	d := newWorkstation(t, c, build(t))
@@ -40,8 +40,8 @@ func TestFailedBuildLeavesNothing(t *testing.T) {
 	c.checkNothingLeft()
 }
 
-// TestInterruptedBuildLeavesNothing presses Ctrl-C while the kubelet, on a slow
-// line, is being fetched.
+// TestInterruptedBuildLeavesNothing presses Ctrl-C during the download of the
+// kubelet over a slow line.
 func TestInterruptedBuildLeavesNothing(t *testing.T) {
 	c := newCloud(t, mirror.Options{BytesPerSecond: 8 << 20})
 	d := newWorkstation(t, c, build(t))
@@ -60,12 +60,12 @@ func TestInterruptedBuildLeavesNothing(t *testing.T) {
 		}
 		return len(ended) > 0
 	}, limit, 100*time.Millisecond)
-	require.Empty(t, ended, "it ended by itself")
-	// As a terminal does, to all of its processes: the one that was started only
-	// passes SIGTERM on.
+	require.Empty(t, ended, "packer ended before Ctrl-C")
+	// Like a terminal, the test sends SIGINT to all processes of packer. The
+	// started process would forward only SIGTERM.
 	require.NoError(t, syscall.Kill(-command.Process.Pid, syscall.SIGINT))
 	begin := time.Now()
 	assert.Error(t, <-ended)
-	t.Logf("it ended %s after Ctrl-C and said\n%s", time.Since(begin).Round(100*time.Millisecond), &out)
+	t.Logf("packer ended %s after Ctrl-C and printed\n%s", time.Since(begin).Round(100*time.Millisecond), &out)
 	c.checkNothingLeft()
 }

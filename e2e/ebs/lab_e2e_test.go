@@ -13,7 +13,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
 )
 
-// machines makes the instances' machines in a lab.
+// machines starts the instances' machines in a lab.
 type machines struct{ *machine.Lab }
 
 // Launch implements aws.Machines.
@@ -36,9 +36,9 @@ func (l machines) Launch(ctx context.Context, launch aws.Launch) (aws.Machine, e
 	return started, nil
 }
 
-// instanceData is the instance's user data behind a part of the world's own:
-// a real AMI has its default user in its own configuration, but the systems
-// behind the world's are all the same, and told which user to make
+// instanceData returns the instance's user data after a part that sets the
+// default user. A real AMI configures its default user itself, but all base
+// systems of the tests are the same and need the user's name
 // (https://cloudinit.readthedocs.io/en/22.4.2/topics/format.html).
 func instanceData(launch aws.Launch) ([]byte, error) {
 	var data bytes.Buffer
@@ -53,7 +53,7 @@ func instanceData(launch aws.Launch) ([]byte, error) {
 	}
 	err := write("text/cloud-config", fmt.Appendf(nil, "#cloud-config\nuser: %s\n", launch.User))
 	if err == nil && len(launch.UserData) > 0 {
-		// cloud-init looks at the content of a text/plain part for its type.
+		// cloud-init detects the type of a text/plain part by its content.
 		err = write("text/plain", launch.UserData)
 	}
 	if err == nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 )
 
-// auditScript mounts the file system of the disk $1 at $2, asks the command $3
-// what is left on it, and looks in every file for what Packer names its keys.
+// auditScript mounts the file system of the disk $1 at $2, audits it with the
+// command $3, and searches every file for the names that Packer gives its keys.
 const auditScript = `
 mount -o ro,loop,offset=1048576 "$1" "$2"
 "$3" audit --root "$2" || status=$?
@@ -29,7 +29,8 @@ if grep -rlE 'packer_[0-9a-f]{8}-' "$2"; then
 fi
 exit ${status:-0}`
 
-// audit looks into a captured image, in a mount namespace that ends with it.
+// audit audits a captured image, in a mount namespace that ends with the
+// command.
 func audit(t *testing.T, c *cloud, eksnode, imageID string) {
 	t.Helper()
 	mountPoint := filepath.Join(t.TempDir(), "root")
@@ -71,12 +72,12 @@ func checkNode(t *testing.T, node *node, keyName string) {
 	t.Helper()
 	failed := node.output(t, "systemctl is-system-running --wait >/dev/null; systemctl list-units --failed --plain --no-legend")
 	if failed != "" {
-		// A container may not mount this one, of the NFS client's.
+		// A container may not mount this file system of the NFS client.
 		assert.Regexp(t, `^run-rpc_pipefs\.mount [^\n]*$`, failed)
 	}
 	keys := strings.Split(node.output(t, "sudo sh -c 'cat /root/.ssh/authorized_keys /home/*/.ssh/authorized_keys 2>/dev/null'"), "\n")
 	for _, key := range keys {
-		assert.True(t, strings.HasSuffix(key, " "+keyName), "a key that is not the node's: %s", key)
+		assert.True(t, strings.HasSuffix(key, " "+keyName), "a key of another machine: %s", key)
 	}
 	assert.NotEmpty(t, keys)
 	assert.Equal(t, "Kubernetes v1.34.4", node.output(t, "kubelet --version"))
@@ -86,7 +87,7 @@ func checkNode(t *testing.T, node *node, keyName string) {
 	assert.Empty(t, node.output(t, "sudo ls -A /var/lib/kubelet/pki 2>/dev/null || true"))
 }
 
-// node is an instance that somebody is logged in to.
+// node is an instance with an open login.
 type node struct {
 	client  *ssh.Client
 	hostKey string
@@ -106,7 +107,7 @@ func (c *cloud) login(t *testing.T, id, user, privateKey string) *node {
 			return nil
 		},
 	}
-	// sshd may be up before cloud-init has let the key in.
+	// sshd may start before cloud-init has added the key.
 	require.EventuallyWithT(t, func(try *assert.CollectT) {
 		conn, err := c.lab.Dial(c.ctx, "tcp", net.JoinHostPort(address, "22"))
 		if !assert.NoError(try, err) {
@@ -121,7 +122,7 @@ func (c *cloud) login(t *testing.T, id, user, privateKey string) *node {
 	return n
 }
 
-// waitRunning answers the address of an instance once it is running.
+// waitRunning returns the address of an instance once it is running.
 func (c *cloud) waitRunning(t *testing.T, id string) (address string) {
 	t.Helper()
 	require.EventuallyWithT(t, func(try *assert.CollectT) {
@@ -137,7 +138,7 @@ func (c *cloud) waitRunning(t *testing.T, id string) (address string) {
 	return address
 }
 
-// output runs a command that must succeed and answers what it printed.
+// output runs a command that must succeed and returns its output.
 func (n *node) output(t *testing.T, command string) string {
 	t.Helper()
 	session, err := n.client.NewSession()

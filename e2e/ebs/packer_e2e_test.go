@@ -18,19 +18,19 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 )
 
-// repository is the project's folder, example that of the template.
+// repository is the project's folder. example is the folder of the template.
 const (
 	repository = "../.."
 	example    = repository + "/examples/amazon-ebs"
 )
 
-// programs are what a user has installed.
+// programs are the programs that a user has installed.
 type programs struct {
 	packer, amazon, plugin, eksnode string
 }
 
-// build gets the tools, and builds the plugin and the command from the tree as
-// it is, as a release.
+// build gets the tools, and builds the plugin and the command from the working
+// tree, as a release does.
 func build(t *testing.T) programs {
 	t.Helper()
 	var all programs
@@ -67,7 +67,7 @@ func goBuild(t *testing.T, args ...string) {
 	require.NoError(t, err, string(out))
 }
 
-// pack compresses a file beside itself.
+// pack compresses a file; the archive is next to it.
 func pack(t *testing.T, file string) string {
 	t.Helper()
 	content, err := os.ReadFile(file)
@@ -81,10 +81,11 @@ func pack(t *testing.T, file string) string {
 	return file + ".gz"
 }
 
-// workstation is where a user works: a home of their own, with AWS's settings in the
-// environment as any AWS client takes them. The example itself does not know
-// that there is no AWS: AWS_ENDPOINT_URL leads every call there, also those
-// that the builder's custom_endpoint_ec2 would not.
+// workstation is a user's workstation: a home folder of its own, with AWS's
+// settings in the environment, where any AWS client reads them. The example
+// itself does not know that there is no AWS. AWS_ENDPOINT_URL redirects every
+// call, also the calls that the builder's custom_endpoint_ec2 would not
+// redirect.
 type workstation struct {
 	*cloud
 	programs
@@ -107,19 +108,19 @@ func newWorkstation(t *testing.T, c *cloud, all programs) *workstation {
 	return d
 }
 
-// mustRun runs a packer command on the example that has to succeed.
+// mustRun runs a packer command on the example that must succeed.
 func (d *workstation) mustRun(what string, args ...string) {
 	d.t.Helper()
 	out, err := d.run(what, args...)
 	require.NoError(d.t, err, out)
 }
 
-// run runs a packer command on the example and answers what it printed.
+// run runs a packer command on the example and returns its output.
 func (d *workstation) run(what string, args ...string) (string, error) {
 	return d.offer(append(append([]string{what}, args...), d.template)...)
 }
 
-// offer runs packer and answers what it printed.
+// offer runs packer and returns its output.
 func (d *workstation) offer(args ...string) (string, error) {
 	var out bytes.Buffer
 	command := d.command(args...)
@@ -129,7 +130,7 @@ func (d *workstation) offer(args ...string) (string, error) {
 	return out.String(), err
 }
 
-// command prepares packer where only the lab is.
+// command prepares packer in the lab's network.
 func (d *workstation) command(args ...string) *exec.Cmd {
 	command := d.lab.Command(d.ctx, d.packer, args...)
 	command.Dir = d.home
@@ -142,8 +143,8 @@ func (d *workstation) command(args ...string) *exec.Cmd {
 	return command
 }
 
-// variables are what the test sets of the example's: where the node's programs
-// are, which versions the mirror has, and that there are no public addresses.
+// variables are the test's values of the example's variables: the mirror, the
+// versions on the mirror, and no public addresses.
 func (d *workstation) variables(more ...string) []string {
 	_, credentials, err := tools.Find(tools.NameCredentialProvider, "")
 	require.NoError(d.t, err)

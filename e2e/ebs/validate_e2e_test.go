@@ -18,8 +18,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 )
 
-// wrongs are settings of the example that a user may get wrong, and what packer
-// says about them.
+// wrongs are wrong settings of the example, with packer's messages.
 var wrongs = map[string]string{
 	"region=Frankfurt":                                     "Must be a region's code",
 	"name=two words":                                       "Must be 1 to 64 letters",
@@ -46,13 +45,13 @@ var wrongs = map[string]string{
 	"source_url=mirror.example":                            "source_url",
 }
 
-// row is the example's matrix with one row of these.
+// row is the example's matrix with one row of these values.
 func row(name, owner, processor, device string) string {
 	return fmt.Sprintf(`distros={"%s"={"owner"="%s","name"="x-*","processors"={"%s"="x"},"root_device"="%s","ssh_username"="admin"}}`, name, owner, processor, device)
 }
 
-// TestValidate initializes and validates every example for packer, the matrix in
-// full, as it is and with what a user may get wrong, with every version of packer.
+// TestValidate initializes and validates every example for packer with every
+// version of packer: the full matrix, unchanged and with a user's mistakes.
 func TestValidate(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	t.Cleanup(cancel)
@@ -76,8 +75,8 @@ func TestValidate(t *testing.T) {
 				assert.Error(t, err, setting)
 				assert.Contains(t, flat(out), complaint, setting)
 			}
-			assert.Empty(t, c.Calls(), "validating asks nobody")
-			assert.Zero(t, c.strays(), "something else than the lab was dialled")
+			assert.Empty(t, c.Calls(), "packer validate must make no API call")
+			assert.Zero(t, c.strays(), "a program connected to an address outside the lab")
 		})
 	}
 }
@@ -98,7 +97,7 @@ func validateExamples(t *testing.T, d *workstation) {
 	require.NoError(t, err)
 	file := filepath.Join(d.home, "key")
 	require.NoError(t, os.WriteFile(file, key.PEM, 0o600))
-	// Variables that have no defaults.
+	// Variables without defaults.
 	needed := map[string][]string{"cluster": {"-var", "cluster=my-cluster"}, "local": {"-var", "host=192.0.2.1", "-var", "user=admin", "-var", "private_key=" + file}}
 	for folder := range folders {
 		for _, what := range []string{"init", "validate"} {
@@ -115,7 +114,7 @@ func validateExamples(t *testing.T, d *workstation) {
 }
 
 // validateMatrix validates every cell of the example, with two versions of
-// Kubernetes, copies, keys and publishing, and looks that none is missing.
+// Kubernetes, copies, keys and publishing. It fails when a cell is missing.
 func validateMatrix(t *testing.T, d *workstation) {
 	t.Helper()
 	settings := []string{
@@ -140,7 +139,7 @@ func validateMatrix(t *testing.T, d *workstation) {
 	d.mustRun("validate", settings...)
 }
 
-// flat is what packer says without the boxes that it draws around it.
+// flat returns packer's output without the boxes around messages.
 func flat(said string) string {
 	return strings.Join(strings.Fields(strings.NewReplacer("│", " ", "╷", " ", "╵", " ").Replace(said)), " ")
 }

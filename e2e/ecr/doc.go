@@ -1,4 +1,4 @@
-// Package ecr has the tests of images from ECR: Debian's registry under a name
-// of ECR's, which lets in whom the double of ECR's API gave a token, behind a
-// line that counts and breaks.
+// Package ecr tests images from ECR. The registry is Debian's, under a name of
+// ECR. It accepts tokens of the ECR API's double, and a proxy before it counts
+// bytes and breaks connections.
 package ecr

@@ -39,8 +39,8 @@ const (
 	layers    = 2
 )
 
-// registry runs Debian's registry with one image until the test ends, and
-// answers the image's digest.
+// registry runs Debian's registry with one image until the test ends. It
+// returns the image's digest.
 func registry(t *testing.T) (digest string) {
 	t.Helper()
 	t.Setenv("DOCKER_CONFIG", t.TempDir())
@@ -75,7 +75,7 @@ auth: {htpasswd: {realm: ecr, path: %s}}
 	return d.String()
 }
 
-// free is an address that nobody serves.
+// free returns an unused address.
 func free(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -95,7 +95,7 @@ func image(t *testing.T) v1.Image {
 	return one
 }
 
-// world is an account whose credentials ECR gives the registry's password.
+// world returns an account to which ECR gives the registry's password.
 func world(t *testing.T) *aws.World {
 	t.Helper()
 	w := aws.New(t)
@@ -103,7 +103,7 @@ func world(t *testing.T) *aws.World {
 	return w
 }
 
-// store is the Packer host's side, as the plugin makes it.
+// store returns the Packer host's image store, as the plugin makes it.
 func store(t *testing.T, image string) supply.Store {
 	t.Helper()
 	patience := asset.Patience{Attempts: 2, Wait: time.Millisecond, Stall: time.Minute}
@@ -113,7 +113,7 @@ func store(t *testing.T, image string) supply.Store {
 	}
 }
 
-// take gets an image as a machine does.
+// take pulls an image as a machine does.
 func take(t *testing.T, s supply.Store) error {
 	t.Helper()
 	got, err := s.Supply(t.Context(), asset.Wanted{Image: s.Images[0], As: tagged})
@@ -128,7 +128,7 @@ func take(t *testing.T, s supply.Store) error {
 	return nil
 }
 
-func TestAnImageOfECR(t *testing.T) {
+func TestPullImageFromECR(t *testing.T) {
 	digest := registry(t)
 	pinned := tagged + "@" + digest
 	t.Run("pulled with AWS' credentials", func(t *testing.T) {
@@ -146,13 +146,13 @@ func TestAnImageOfECR(t *testing.T) {
 		way.set(-1)
 		require.NoError(t, take(t, s))
 		t.Logf("%d bytes came before, %d after", first, way.bytes.Load())
-		assert.Less(t, way.bytes.Load(), int64(layers*layerSize-layerSize), "what had come did not come again")
+		assert.Less(t, way.bytes.Load(), int64(layers*layerSize-layerSize), "a resumed download must not repeat bytes")
 	})
-	t.Run("a login of the user's comes first", func(t *testing.T) {
+	t.Run("the user's own login comes first", func(t *testing.T) {
 		w := world(t)
 		config := fmt.Sprintf(`{"auths":{%q:{"username":"AWS","password":"an old one"}}}`, host)
 		require.NoError(t, os.WriteFile(filepath.Join(os.Getenv("DOCKER_CONFIG"), "config.json"), []byte(config), 0o600))
-		require.ErrorContains(t, take(t, store(t, pinned)), "its registry refuses: ")
+		require.ErrorContains(t, take(t, store(t, pinned)), "the registry refuses access: ")
 		assert.Zero(t, w.Count()["ecr:GetAuthorizationToken"])
 		require.NoError(t, os.Remove(filepath.Join(os.Getenv("DOCKER_CONFIG"), "config.json")))
 	})

@@ -24,21 +24,21 @@ import (
 // host is the registry's name.
 const host = "123456789012.dkr.ecr.eu-west-1.amazonaws.com"
 
-// line is a proxy to whatever serves the registry. It breaks every connection
-// once as many bytes came from there as budget has; negative is no limit.
+// line is a proxy to the registry. It breaks every connection after budget
+// bytes from the registry; a negative budget is no limit.
 type line struct {
 	to     atomic.Pointer[string]
 	bytes  atomic.Int64
 	budget atomic.Int64
 }
 
-// way is the line that everything of this process and its children takes.
+// way is the proxy of this process and its children.
 var way = &line{}
 
-// folder has the certificate, its key, and whatever the registry keeps.
+// folder has the certificate, its key, and the registry's storage.
 var folder string
 
-// prepare makes certificate and proxy, and points Go's HTTP to them.
+// prepare makes certificate and proxy, and points Go's HTTP client to both.
 func prepare() error {
 	var err error
 	if folder, err = os.MkdirTemp(filepath.Dir(os.Getenv(registryProgram)), "run-"); err != nil {
@@ -64,7 +64,7 @@ func prepare() error {
 	return nil
 }
 
-// certify writes a certificate for the host, which is its own authority.
+// certify writes a self-signed certificate for the host.
 func certify(folder string) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -89,7 +89,7 @@ func certify(folder string) error {
 	return errors.Join(write("ca.pem", "CERTIFICATE", raw), write("key.pem", "EC PRIVATE KEY", private))
 }
 
-// ServeHTTP tunnels to the registry, and nowhere else.
+// ServeHTTP tunnels to the registry only.
 func (l *line) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	to := l.to.Load()
 	if r.Method != http.MethodConnect || r.Host != host+":443" || to == nil {
@@ -114,7 +114,7 @@ func (l *line) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.copy(here, there)
 }
 
-// copy passes on what the registry sends, as far as the budget goes.
+// copy forwards the registry's bytes within the budget.
 func (l *line) copy(here io.Writer, there io.Reader) {
 	buffer := [4 << 10]byte{}
 	for {
@@ -129,7 +129,7 @@ func (l *line) copy(here io.Writer, there io.Reader) {
 	}
 }
 
-// set forgets what was counted and sets a budget.
+// set resets the byte count and sets a budget.
 func (l *line) set(budget int64) {
 	l.bytes.Store(0)
 	l.budget.Store(budget)

@@ -13,15 +13,15 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 )
 
-// What is made before the tests are without a network: the registry, and the
-// command, in folders that these variables name.
+// These environment variables name folders that are prepared while the network
+// is available: the registry, and the command.
 const (
 	registryProgram = "EKSNODE_TEST_REGISTRY"
 	eksnodeProgram  = "EKSNODE_TEST_COMMAND"
 )
 
-// TestMain also makes the certificate and the proxy: Go reads what names them
-// once.
+// TestMain also makes the certificate and the proxy, because Go reads their
+// environment variables only once.
 func TestMain(m *testing.M) {
 	if os.Getenv(registryProgram) == "" {
 		folder, err := os.MkdirTemp("", "eksnode-ecr-")
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		code := aws.Alone(m.Run)
-		_ = os.RemoveAll(folder) // it is temporary
+		_ = os.RemoveAll(folder) // the folder is temporary
 		os.Exit(code)
 	}
 	os.Exit(aws.Alone(func() int {
@@ -45,7 +45,8 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// build unpacks Debian's registry, which is not installed: it would start.
+// build unpacks Debian's registry. It does not install the package, because
+// installing would start the service.
 func build(ctx context.Context, folder string) error {
 	registry, command := filepath.Join(folder, "registry"), filepath.Join(folder, "eksnode")
 	script := `set -eu

@@ -20,10 +20,10 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 )
 
-// releaseVersion is what the archives' names say.
+// releaseVersion is the version in the archives' names.
 const releaseVersion = "0.1.0"
 
-// release packs the command into a folder as a release does, and answers the
+// release packs the command into a folder as a release does, and returns the
 // archive's name and its SHA-256.
 func release(t *testing.T) (folder, archive, digest string) {
 	t.Helper()
@@ -34,12 +34,12 @@ func release(t *testing.T) (folder, archive, digest string) {
 	return folder, archive, manifest.Sum([]byte(lab.Content(t, filepath.Join(folder, archive))))
 }
 
-// awsNotes is an aws command that notes its arguments.
+// awsNotes is an aws command that records its arguments.
 const awsNotes = "#!/bin/sh\nprintf '%s\\n' \"$@\" > \"$NOTES\"\n"
 
-// TestTheScriptAuditsRoots runs the document's script as a machine does, on roots
-// that are clean and on some that are not.
-func TestTheScriptAuditsRoots(t *testing.T) {
+// TestRunCommandScriptAuditsImageRoots runs the document's script as a machine
+// does, on clean image roots and on unclean ones.
+func TestRunCommandScriptAuditsImageRoots(t *testing.T) {
 	folder, _, digest := release(t)
 	server := httptest.NewServer(http.FileServerFS(os.DirFS(folder)))
 	t.Cleanup(server.Close)
@@ -57,18 +57,18 @@ func TestTheScriptAuditsRoots(t *testing.T) {
 		values map[string]string
 		code   int
 		says   string
-		status string // what Compliance gets
+		status string // report to Compliance
 	}{
-		"clean":            {map[string]string{"Root": image(t)}, 0, "PASS", "Severity=INFORMATIONAL,Status=COMPLIANT"},
-		"clean in all":     {map[string]string{"Root": scrubbed, "Only": "all"}, 0, "PASS", "Severity=INFORMATIONAL,Status=COMPLIANT"},
-		"as JSON":          {map[string]string{"Root": image(t), "Output": "json"}, 0, `"result": "clean"`, "Severity=INFORMATIONAL,Status=COMPLIANT"},
-		"credentials":      {map[string]string{"Root": dirty("root/.aws/credentials")}, 1, "/root/.aws", "Severity=HIGH,Status=NON_COMPLIANT"},
-		"a changed part":   {map[string]string{"Root": dirty("usr/bin/kubelet")}, 1, "/usr/bin/kubelet", "Severity=HIGH,Status=NON_COMPLIANT"},
-		"an identity":      {map[string]string{"Root": dirty("etc/machine-id"), "Only": "all"}, 1, "/etc/machine-id", "Severity=HIGH,Status=NON_COMPLIANT"},
-		"nothing there":    {map[string]string{"Root": "/nowhere"}, 2, "/nowhere", "Severity=UNSPECIFIED,Status=NON_COMPLIANT"},
-		"another checksum": {map[string]string{"Root": scrubbed, "ChecksumAMD64": strings.Repeat("0", 64), "ChecksumARM64": strings.Repeat("0", 64)}, 2, "does not have the checksum 0000", "Severity=UNSPECIFIED,Status=NON_COMPLIANT"},
-		"another version":  {map[string]string{"Root": scrubbed, "Version": "0.9.9"}, 2, "could not be downloaded", "Severity=UNSPECIFIED,Status=NON_COMPLIANT"},
-		"no compliance":    {map[string]string{"Root": image(t), "Compliance": "no"}, 0, "PASS", ""},
+		"clean":              {map[string]string{"Root": image(t)}, 0, "PASS", "Severity=INFORMATIONAL,Status=COMPLIANT"},
+		"every part clean":   {map[string]string{"Root": scrubbed, "Only": "all"}, 0, "PASS", "Severity=INFORMATIONAL,Status=COMPLIANT"},
+		"as JSON":            {map[string]string{"Root": image(t), "Output": "json"}, 0, `"result": "clean"`, "Severity=INFORMATIONAL,Status=COMPLIANT"},
+		"credentials":        {map[string]string{"Root": dirty("root/.aws/credentials")}, 1, "/root/.aws", "Severity=HIGH,Status=NON_COMPLIANT"},
+		"a changed part":     {map[string]string{"Root": dirty("usr/bin/kubelet")}, 1, "/usr/bin/kubelet", "Severity=HIGH,Status=NON_COMPLIANT"},
+		"a machine identity": {map[string]string{"Root": dirty("etc/machine-id"), "Only": "all"}, 1, "/etc/machine-id", "Severity=HIGH,Status=NON_COMPLIANT"},
+		"an empty root":      {map[string]string{"Root": "/nowhere"}, 2, "/nowhere", "Severity=UNSPECIFIED,Status=NON_COMPLIANT"},
+		"another checksum":   {map[string]string{"Root": scrubbed, "ChecksumAMD64": strings.Repeat("0", 64), "ChecksumARM64": strings.Repeat("0", 64)}, 2, "does not have the checksum 0000", "Severity=UNSPECIFIED,Status=NON_COMPLIANT"},
+		"another version":    {map[string]string{"Root": scrubbed, "Version": "0.9.9"}, 2, "could not be downloaded", "Severity=UNSPECIFIED,Status=NON_COMPLIANT"},
+		"compliance off":     {map[string]string{"Root": image(t), "Compliance": "no"}, 0, "PASS", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			values := map[string]string{"Release": server.URL, "Version": releaseVersion, "ChecksumAMD64": digest, "ChecksumARM64": digest, "Compliance": "yes"}
@@ -91,10 +91,10 @@ func TestTheScriptAuditsRoots(t *testing.T) {
 	}
 	left, err := filepath.Glob("/var/lib/eksnode-audit.*")
 	require.NoError(t, err)
-	assert.Empty(t, left, "the script leaves the command")
+	assert.Empty(t, left, "the script must remove the command")
 }
 
-// image is a root with all that a node needs, by its manifest, and nothing else.
+// image returns a root with exactly what a node needs by its manifest.
 func image(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
@@ -118,8 +118,8 @@ func image(t *testing.T) string {
 	return root
 }
 
-// send runs the script with these values. It answers what it printed, its exit
-// code, and the arguments of its call to AWS.
+// send runs the script with these values. It returns the output, the exit code,
+// and the arguments of the call to AWS.
 func send(t *testing.T, values map[string]string) (said string, code int, noted []string) {
 	t.Helper()
 	script, err := parseCommand(t).Script(0, values)

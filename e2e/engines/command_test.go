@@ -23,7 +23,7 @@ func parseCommand(t *testing.T) Command {
 	return c
 }
 
-// sent are values as somebody sends them.
+// sent are parameter values of a sender.
 func sent() map[string]string {
 	return map[string]string{
 		"Release": "https://example.com/v0.1.0", "Version": "0.1.0",
@@ -31,7 +31,7 @@ func sent() map[string]string {
 	}
 }
 
-func TestTheDocumentIsWhatSystemsManagerTakes(t *testing.T) {
+func TestRunCommandDocumentIsValid(t *testing.T) {
 	c := parseCommand(t)
 	script, err := c.Script(0, sent())
 	require.NoError(t, err)
@@ -47,8 +47,8 @@ func TestTheDocumentIsWhatSystemsManagerTakes(t *testing.T) {
 	}
 }
 
-// What is sent becomes a part of a script that root runs.
-func TestValuesCannotBecomeCommands(t *testing.T) {
+// Parameter values become part of a script that root runs.
+func TestRunCommandParametersCannotInjectShell(t *testing.T) {
 	c := parseCommand(t)
 	for name := range c.Parameters {
 		for _, value := range []string{"'; reboot; '", "$(reboot)", "a\nreboot", "`reboot`", "a b", ""} {

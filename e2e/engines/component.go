@@ -38,7 +38,7 @@ type Step struct {
 	MaxAttempts    *int      `yaml:"maxAttempts"`
 	Inputs         yaml.Node `yaml:"inputs"`
 
-	// Of Inputs, what the action takes.
+	// Inputs in the form of the action.
 	Bash struct { // ExecuteBash: the commands become one script
 		Commands []string `yaml:"commands"`
 	} `yaml:"-"`
@@ -49,8 +49,8 @@ type Step struct {
 	} `yaml:"-"`
 }
 
-// Download is what WebDownload takes. The checksum is looked at only where the
-// algorithm is named as well.
+// Download is the input of WebDownload. Image Builder verifies the checksum
+// only if the algorithm is also set.
 type Download struct {
 	Source      string `yaml:"source"`
 	Destination string `yaml:"destination"`
@@ -59,8 +59,8 @@ type Download struct {
 	Algorithm   string `yaml:"algorithm"`
 }
 
-// ParseComponent reads a document that Image Builder takes, and fills in its
-// parameters. Every parameter needs a value, and every value a parameter.
+// ParseComponent reads a document with the rules of Image Builder, and fills in
+// its parameters. Every parameter needs a value, and every value a parameter.
 func ParseComponent(text []byte, sent map[string]string) (Component, error) {
 	var c Component
 	err := decode(string(text), &c)
@@ -73,15 +73,15 @@ func ParseComponent(text []byte, sent map[string]string) (Component, error) {
 	return c, nil
 }
 
-// check looks whether Image Builder takes the document, and decodes the inputs of
-// its steps.
+// check applies Image Builder's rules to the document, and decodes the inputs
+// of its steps.
 func (c *Component) check(sent map[string]string) error {
 	var broken rules
 	defaults := map[string]*string{}
 	define := func(name, kind string, value *string) {
 		_, twice := defaults[name]
-		broken.demand(nameForm.MatchString(name) && !twice, "the name %q is taken, or not 3 to 128 letters, digits, - and _", name)
-		broken.demand(kind == "string", "%s: the type is %q, and can only be string", name, kind)
+		broken.demand(nameForm.MatchString(name) && !twice, "the name %q is used twice, or not 3 to 128 letters, digits, - and _", name)
+		broken.demand(kind == "string", "%s: the type is %q, must be string", name, kind)
 		defaults[name] = value
 	}
 	for _, row := range c.Parameters {
@@ -95,17 +95,17 @@ func (c *Component) check(sent map[string]string) error {
 		}
 	}
 	values, err := given(sent, defaults)
-	broken.demand(c.Schema == "1.0", "schemaVersion: it is %q, and not 1.0", c.Schema)
-	broken.demand(len(c.Phases) > 0, "it has no phases")
+	broken.demand(c.Schema == "1.0", "schemaVersion is %q, must be 1.0", c.Schema)
+	broken.demand(len(c.Phases) > 0, "the document has no phases")
 	names := map[string]bool{}
 	for i, p := range c.Phases {
 		broken.demand(slices.Contains([]string{"build", "validate", "test"}, p.Name) && !names[p.Name] && len(p.Steps) > 0,
-			"the phase %q is there twice, has no steps, or nobody runs it", p.Name)
+			"the phase %q is used twice, has no steps, or is unknown to Image Builder", p.Name)
 		names[p.Name] = true
 		for j := range p.Steps {
 			s := &c.Phases[i].Steps[j]
 			where := p.Name + "." + s.Name
-			broken.demand(s.Name != "" && !names[where], "the step %s is there twice, or has no name", where)
+			broken.demand(s.Name != "" && !names[where], "the step %s is used twice, or has no name", where)
 			names[where] = true
 			err = errors.Join(err, s.check(where, values))
 		}
@@ -120,9 +120,9 @@ func (s *Step) check(where string, values map[string]string) error {
 	broken.demand(slices.Contains([]string{"", "Abort", "Continue", "Ignore"}, s.OnFailure), "step %s: onFailure is %q", where, s.OnFailure)
 	into := map[string]any{"ExecuteBash": &s.Bash, "WebDownload": &s.Download, "DeleteFolder": &s.Delete}[s.Action]
 	if into == nil {
-		return fmt.Errorf("step %s: nothing runs the action %q here", where, s.Action)
+		return fmt.Errorf("step %s: the test code does not support the action %q", where, s.Action)
 	}
-	broken.demand(fillAll(&s.Inputs, values) == nil, "step %s: it refers to what is not there", where)
+	broken.demand(fillAll(&s.Inputs, values) == nil, "step %s: unknown reference", where)
 	text, err := yaml.Marshal(&s.Inputs)
 	if err == nil {
 		err = decode(string(text), into)
@@ -130,7 +130,7 @@ func (s *Step) check(where string, values map[string]string) error {
 	return errors.Join(err, errors.Join(broken...))
 }
 
-// fillAll replaces the references in all of a node's texts.
+// fillAll replaces the references in all texts of a node.
 func fillAll(n *yaml.Node, values map[string]string) (err error) {
 	if n.Kind == yaml.ScalarNode {
 		n.Value, err = fill(n.Value, values)

@@ -23,9 +23,10 @@ import (
 // limit bounds the test, so that a hang becomes a failure with a log.
 const limit = 15 * time.Minute
 
-// TestTheComponentBuildsAnImage runs the phases where Image Builder does: build
-// and validate on one machine, test on another that is started from its image.
-func TestTheComponentBuildsAnImage(t *testing.T) {
+// TestImageBuilderComponentBuildsImage runs the phases like Image Builder:
+// build and validate on one machine, test on a second machine that is started
+// from its image.
+func TestImageBuilderComponentBuildsImage(t *testing.T) {
 	l := lab.Open(t, limit, machine.Nspawn)
 	folder, archive, digest := release(t)
 	require.NoError(t, l.Serve(l.Ctx, l.Port("8081"), http.FileServerFS(os.DirFS(folder))))
@@ -44,13 +45,13 @@ func TestTheComponentBuildsAnImage(t *testing.T) {
 
 	builder := newExecutor(t, l, machine.Config{Root: l.Root, InstanceID: "i-builder"})
 	require.ErrorContains(t, builder.phase(component(wrong), "build"), "step Download: exit code 1: its SHA-256 is ")
-	require.ErrorContains(t, builder.bash("test -e /var/lib/eksnode-build"), "exit code 1", "what was refused is there")
+	require.ErrorContains(t, builder.bash("test -e /var/lib/eksnode-build"), "exit code 1", "the refused download is on the machine")
 	require.NoError(t, builder.phase(component(values), "build"))
 	require.NoError(t, builder.bash("mkdir /root/.aws && echo secret > /root/.aws/credentials"))
-	require.ErrorContains(t, builder.phase(component(values), "validate"), "step Audit: exit code 1", "an audit that finds something fails the build")
+	require.ErrorContains(t, builder.phase(component(values), "validate"), "step Audit: exit code 1", "a finding of the audit must fail the build")
 	require.NoError(t, builder.bash("rm -r /root/.aws"))
 	require.NoError(t, builder.phase(component(values), "validate"))
-	require.ErrorContains(t, builder.bash("test -e /var/lib/eksnode-build"), "exit code 1", "the component leaves itself in the image")
+	require.ErrorContains(t, builder.bash("test -e /var/lib/eksnode-build"), "exit code 1", "the component left files of its own in the image")
 	image := filepath.Join(t.TempDir(), "image.raw")
 	builder.CaptureTo(t, image)
 
@@ -60,8 +61,8 @@ func TestTheComponentBuildsAnImage(t *testing.T) {
 	require.ErrorContains(t, node.phase(component(values), "test"), "step Node: exit code")
 }
 
-// executor runs a component's steps on a machine, as root and in one connection,
-// as Image Builder's agent does: it needs nobody to let it in again.
+// executor runs a component's steps on a machine like Image Builder's agent: as
+// root and in one connection. It needs no second login.
 type executor struct {
 	*lab.Node
 	t *testing.T
@@ -74,7 +75,7 @@ func newExecutor(t *testing.T, l *lab.Lab, config machine.Config) executor {
 	return e
 }
 
-// phase runs the steps of a phase until one fails.
+// phase runs the steps of a phase until the first failure.
 func (e executor) phase(c Component, name string) error {
 	for _, p := range c.Phases {
 		for _, s := range p.Steps {
@@ -111,7 +112,7 @@ mv /run/download '%s'`, d.Source, d.Algorithm, d.Checksum, path.Dir(d.Destinatio
 	return nil
 }
 
-// bash runs a script as ExecuteBash does: from a file.
+// bash runs a script like ExecuteBash: from a file.
 func (e executor) bash(script string) error {
 	result := e.Try(e.t, "cd /\ncat > /run/input.sh <<'END OF INPUT'\n"+script+"\nEND OF INPUT\nbash /run/input.sh < /dev/null 2>&1")
 	e.t.Log(result.Stdout)

@@ -13,12 +13,12 @@ import (
 
 const componentFile = "../../examples/image-builder/component.yaml"
 
-// recipe are values as a recipe gives them.
+// recipe returns values as a recipe sets them.
 func recipe() map[string]string {
 	return map[string]string{"Archive": "https://example.com/a.tar.gz", "Checksum": strings.Repeat("a", 64), "KubernetesVersion": "1.34.4"}
 }
 
-func TestTheComponentIsWhatImageBuilderTakes(t *testing.T) {
+func TestImageBuilderComponentIsValid(t *testing.T) {
 	text, err := os.ReadFile(componentFile)
 	require.NoError(t, err)
 	c, err := ParseComponent(text, recipe())
@@ -29,12 +29,12 @@ func TestTheComponentIsWhatImageBuilderTakes(t *testing.T) {
 		for _, s := range p.Steps {
 			names = append(names, p.Name+"."+s.Name)
 			for _, d := range s.Download {
-				assert.Equal(t, "SHA256", d.Algorithm, "without it the checksum is not looked at")
+				assert.Equal(t, "SHA256", d.Algorithm, "Image Builder ignores a checksum without its algorithm")
 				assert.Equal(t, recipe()["Checksum"], d.Checksum)
 			}
 			if s.Action == "ExecuteBash" {
 				require.Len(t, s.Bash.Commands, 1)
-				assert.True(t, strings.HasPrefix(s.Bash.Commands[0], "set -euo pipefail\n"), "the step would go on after a failure")
+				assert.True(t, strings.HasPrefix(s.Bash.Commands[0], "set -euo pipefail\n"), "the script would continue after a failed command")
 			}
 		}
 	}
@@ -42,12 +42,12 @@ func TestTheComponentIsWhatImageBuilderTakes(t *testing.T) {
 		"build", "build.Download", "build.Provision", "build.Scrub", "validate", "validate.Audit", "validate.Remove",
 		"test", "test.Download", "test.Node", "test.Remove",
 	}, names)
-	assert.LessOrEqual(t, len(text), 16000, "CreateComponent takes no more")
+	assert.LessOrEqual(t, len(text), 16000, "the size limit of CreateComponent")
 }
 
-// The stack gives the component what it needs, and refers to nothing that it
-// does not have.
-func TestThePipelineFitsTheComponent(t *testing.T) {
+// The stack sets the component's parameters, and refers only to what it
+// defines.
+func TestPipelineStackMatchesComponent(t *testing.T) {
 	text, err := os.ReadFile("../../examples/image-builder/pipeline.yaml")
 	require.NoError(t, err)
 	var stack struct {
@@ -68,7 +68,7 @@ func TestThePipelineFitsTheComponent(t *testing.T) {
 	}
 	for _, found := range regexp.MustCompile(`!Ref (\S+?)[\],}]*\s|\$\{([^}]+)\}`).FindAllStringSubmatch(string(text), -1) {
 		name := found[1] + found[2]
-		assert.True(t, known[name] || strings.HasPrefix(name, "AWS::"), "nothing is called %s", name)
+		assert.True(t, known[name] || strings.HasPrefix(name, "AWS::"), "the stack defines no %s", name)
 	}
 	var used struct {
 		Components []struct {

@@ -1,5 +1,5 @@
-// Package engines is test code: it reads the documents of AWS's own engines as
-// these are documented, EC2 Image Builder's components and Systems Manager's
-// documents, and runs what they tell a machine to do. It refuses what it does
-// not know, so that an example cannot hold a field that nobody reads.
+// Package engines is test code. It reads and runs the documents of two AWS
+// engines, by their documentation: components of EC2 Image Builder, and
+// documents of Systems Manager. Unknown fields are errors, so that an example
+// cannot have a field without effect.
 package engines

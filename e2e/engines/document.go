@@ -9,14 +9,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Names of parameters, constants and steps, and references to them, are the same
-// in both kinds of documents.
+// Both kinds of documents have the same names of parameters, constants and
+// steps, and the same references to them.
 var (
 	nameForm  = regexp.MustCompile(`^[A-Za-z0-9_-]{3,128}$`)
 	reference = regexp.MustCompile(`\{\{\s*([^{}]*?)\s*\}\}`)
 )
 
-// decode reads a document; fields that are not known are refused.
+// decode reads a document. Unknown fields are errors.
 func decode(text string, into any) error {
 	d := yaml.NewDecoder(strings.NewReader(text))
 	d.KnownFields(true)
@@ -30,14 +30,14 @@ func fill(text string, values map[string]string) (string, error) {
 		name := reference.FindStringSubmatch(found)[1]
 		value, there := values[name]
 		if !there {
-			missing = append(missing, fmt.Errorf("nothing is called %q", name))
+			missing = append(missing, fmt.Errorf("no parameter, constant or step named %q", name))
 		}
 		return value
 	})
 	return filled, errors.Join(missing...)
 }
 
-// rules collects the rules of an engine that a document breaks.
+// rules collects an engine's rules that a document breaks.
 type rules []error
 
 func (r *rules) demand(holds bool, format string, args ...any) {
@@ -46,7 +46,8 @@ func (r *rules) demand(holds bool, format string, args ...any) {
 	}
 }
 
-// given are the values of a document's parameters: what is sent, or the default.
+// given returns the values of a document's parameters: the sent value, or the
+// default.
 func given(sent map[string]string, defaults map[string]*string) (map[string]string, error) {
 	values := map[string]string{}
 	var broken rules
@@ -60,7 +61,7 @@ func given(sent map[string]string, defaults map[string]*string) (map[string]stri
 	}
 	for name := range sent {
 		_, known := defaults[name]
-		broken.demand(known, "there is no parameter %s", name)
+		broken.demand(known, "the document has no parameter %s", name)
 	}
 	return values, errors.Join(broken...)
 }

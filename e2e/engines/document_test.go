@@ -10,8 +10,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 )
 
-// What the engines would refuse is refused here: the examples with one change.
-func TestWrongDocumentsAreRefused(t *testing.T) {
+// Each case is an example with one change that the engine would refuse.
+func TestInvalidDocumentsAreRefused(t *testing.T) {
 	parse := map[string]func(text string) error{
 		componentFile: func(text string) error { _, err := ParseComponent([]byte(text), recipe()); return err },
 		commandFile:   func(text string) error { _, err := ParseCommand([]byte(text)); return err },
@@ -37,6 +37,6 @@ func TestWrongDocumentsAreRefused(t *testing.T) {
 		}
 	}
 	_, err := parseCommand(t).Script(0, map[string]string{"Cluster": "x"})
-	require.ErrorContains(t, err, "there is no parameter Cluster")
+	require.ErrorContains(t, err, "the document has no parameter Cluster")
 	require.ErrorContains(t, err, "the parameter Release has no value")
 }

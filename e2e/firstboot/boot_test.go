@@ -26,7 +26,7 @@ func TestFirstBoot(t *testing.T) {
 	})
 }
 
-// nodeConfig is a NodeConfig of a cluster; more belongs to its spec.
+// nodeConfig returns a NodeConfig of a cluster; more is added to its spec.
 func nodeConfig(c *cluster, more string) string {
 	return fmt.Sprintf(`apiVersion: node.eks.aws/v1alpha1
 kind: NodeConfig
@@ -35,7 +35,7 @@ spec:
 %s`, c.name, c.endpoint, c.base64CA(), more)
 }
 
-// multipart is user data of these parts, each beginning with its type.
+// multipart returns user data of these parts, each with its content type first.
 func multipart(parts ...string) []byte {
 	text := "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"//\"\n\n"
 	for _, p := range parts {
@@ -44,8 +44,8 @@ func multipart(parts ...string) []byte {
 	return []byte(text + "--//--\n")
 }
 
-// looking is a user data script that looks at what the config phase has left,
-// and hands the run phase a NodeConfig of its own.
+// looking is a user data script. It records the result of the config phase, and
+// writes a NodeConfig for the run phase.
 const looking = `text/x-shellscript; charset="us-ascii"
 
 #!/bin/bash
@@ -60,7 +60,8 @@ spec: {kubelet: {flags: [--node-labels=script=yes]}}
 EOF
 `
 
-// generated are the arguments that init gives every kubelet of this version.
+// generated returns the arguments that init gives every kubelet of this
+// version.
 func generated(n *node, more ...string) []string {
 	return append(append([]string{
 		"/usr/bin/kubelet", "--cloud-provider=external", "--config=/etc/kubernetes/kubelet/config.json",
@@ -71,22 +72,34 @@ func generated(n *node, more ...string) []string {
 	)
 }
 
+// scripted are the arguments that bootstrap.sh gives a kubelet before 1.35, in the
+// order of kubelet.service: first boot's, KUBELET_ARGS, KUBELET_EXTRA_ARGS.
+func scripted(n *node, extra ...string) []string {
+	return append([]string{
+		"/usr/bin/kubelet", "--config=/etc/kubernetes/kubelet/kubelet-config.json", "--container-runtime-endpoint=unix:///run/containerd/containerd.sock",
+		"--image-credential-provider-bin-dir=/etc/eks/image-credential-provider", "--image-credential-provider-config=/etc/eks/image-credential-provider/config.json",
+		"--kubeconfig=/var/lib/kubelet/kubeconfig", "--runtime-cgroups=/runtime.slice/containerd.service",
+		"--node-ip=" + n.Address().String(), "--pod-infra-container-image=" + pauseImage(), "--v=2",
+		"--hostname-override=" + lab.NodeName(n.Address()), "--cloud-provider=external",
+	}, extra...)
+}
+
 const dropIns = "--config-dir=/etc/kubernetes/kubelet/config.json.d"
 
-// kubeletArguments are those of the running kubelet.
+// kubeletArguments returns the arguments of the running kubelet.
 func (n *node) kubeletArguments() []string {
 	n.t.Helper()
 	return strings.Split(n.sh(`tr '\0' '\n' </proc/$(systemctl show --property=MainPID --value kubelet)/cmdline`), "\n")
 }
 
-// booted awaits that all boot units have succeeded.
+// booted waits until all boot units have succeeded.
 func (n *node) booted() {
 	n.t.Helper()
 	n.await("the boot units are done", `test "$(systemctl is-active eksnode-network eksnode-config eksnode-run | uniq)" = active`)
 }
 
-// joining awaits that the boot units are done and the kubelet speaks to its
-// cluster.
+// joining waits until the boot units are done and the kubelet has sent a token
+// to its cluster.
 func (n *node) joining(c *cluster) {
 	n.t.Helper()
 	n.booted()
@@ -94,15 +107,15 @@ func (n *node) joining(c *cluster) {
 	assert.Empty(n.t, n.sh("systemctl --failed --plain --no-legend"))
 }
 
-// configuration is every file that a first boot writes, with its times. The
-// kubelet writes 99-kubelet.conf for logind itself.
+// configuration lists every file that a first boot writes, with its times. The
+// kubelet itself writes 99-kubelet.conf for logind.
 func (n *node) configuration() string {
 	n.t.Helper()
 	return n.sh(`find /etc/kubernetes /etc/eks /etc/containerd /etc/systemd /var/lib/kubelet/kubeconfig /etc/hosts -type f ! -name 99-kubelet.conf -printf '%p %s %T@\n' | sort
 systemctl is-enabled kubelet containerd || true`)
 }
 
-// running are the processes of the services.
+// running returns the process ids of the services.
 func (n *node) running() string {
 	n.t.Helper()
 	return n.sh("systemctl show --property=Id,MainPID kubelet containerd")
@@ -120,7 +133,7 @@ func (n *node) again(command string) {
 	assert.Equal(n.t, services, n.running())
 }
 
-// reboots pushes the power button and boots again.
+// reboots pushes the power button and boots the instance again.
 func (n *node) reboots(c *cluster) {
 	n.t.Helper()
 	before := n.configuration()
@@ -128,7 +141,7 @@ func (n *node) reboots(c *cluster) {
 	c.forget(n)
 	require.NoError(n.t, n.Boot(n.world.Ctx))
 	n.joining(c)
-	assert.Equal(n.t, before, n.configuration(), "another boot writes nothing anew")
+	assert.Equal(n.t, before, n.configuration(), "another boot must not rewrite files")
 }
 
 func testNodeConfig(t *testing.T, w *world, first, second *cluster) {
@@ -142,8 +155,8 @@ func testNodeConfig(t *testing.T, w *world, first, second *cluster) {
 	assert.Contains(t, n.sh("cat /etc/kubernetes/kubelet/config.json"), `"providerID": "aws:///eu-west-1a/i-nodeconfig"`)
 	assert.Equal(t, string(first.ca), n.sh("cat /etc/kubernetes/pki/ca.crt")+"\n")
 	looked := n.sh("cat /run/looked")
-	assert.Contains(t, looked, "--node-labels=team=a\ninactive\ninactive", "the config phase comes before user data scripts, and starts nothing")
-	assert.Equal(t, "disabled\ndisabled", n.sh("systemctl is-enabled kubelet containerd || true"), "each boot starts them anew")
+	assert.Contains(t, looked, "--node-labels=team=a\ninactive\ninactive", "the config phase must run before user data scripts and start no service")
+	assert.Equal(t, "disabled\ndisabled", n.sh("systemctl is-enabled kubelet containerd || true"), "each boot starts the services itself; they are not enabled")
 	assert.Contains(t, n.sh("ctr -n k8s.io images list -q"), pauseImage())
 	found := n.Try(t, "eksnode diagnose")
 	assert.Equal(t, 1, found.Code)
@@ -151,7 +164,7 @@ func testNodeConfig(t *testing.T, w *world, first, second *cluster) {
 
 	n.again("eksnode init --config-source imds://user-data --config-source file:///etc/eks/nodeadm.d/")
 	n.sh("systemctl restart eksnode-network")
-	assert.Contains(t, n.sh("cat /run/udev/rules.d/05-eksnode-secondary.rules"), `ATTR{address}!="02:ec:0a:4d:`, "the network is up by now, and the metadata service answers")
+	assert.Contains(t, n.sh("cat /run/udev/rules.d/05-eksnode-secondary.rules"), `ATTR{address}!="02:ec:0a:4d:`, "eksnode-network must succeed when the metadata service responds")
 
 	containerd := n.sh("systemctl show --property=MainPID containerd")
 	assert.Equal(t, "PLAN: 0 actions; nothing was changed", n.sh("nodeadm init --dry-run -c imds://user-data -c file:///etc/eks/nodeadm.d/"))
@@ -165,10 +178,10 @@ func testNodeConfig(t *testing.T, w *world, first, second *cluster) {
 	assert.Equal(t, services, n.running())
 	n.sh("rm /etc/eks/nodeadm.d/script.yaml; nodeadm init")
 	n.joining(second)
-	assert.Equal(t, generated(n), n.kubeletArguments(), "nothing of the first cluster is left")
+	assert.Equal(t, generated(n), n.kubeletArguments(), "state of the first cluster is left")
 	assert.Equal(t, string(second.ca), n.sh("cat /etc/kubernetes/pki/ca.crt")+"\n")
 	assert.NotContains(t, n.sh("cat /etc/kubernetes/kubelet/config.json; ls /etc/kubernetes/kubelet/config.json.d || true"), "42")
-	assert.Equal(t, containerd, n.sh("systemctl show --property=MainPID containerd"), "what has not changed goes on")
+	assert.Equal(t, containerd, n.sh("systemctl show --property=MainPID containerd"), "an unchanged service must keep running")
 	n.reboots(second)
 }
 
@@ -179,10 +192,10 @@ func testBootstrapScript(t *testing.T, w *world, first, second *cluster) {
 	const arguments = "--kubelet-extra-args '--node-labels=kind=script,team=a --v=3' --use-max-pods false"
 	n := w.instance(t, "i-script", []byte("#!/bin/bash -xe\n"+call(first, arguments)+"\n"))
 	n.joining(first)
-	want := append(generated(n), "--node-labels=kind=script,team=a", "--v=3")
+	want := scripted(n, "--node-labels=kind=script,team=a", "--v=3")
 	assert.Equal(t, want, n.kubeletArguments())
-	assert.NotContains(t, n.sh("cat /etc/kubernetes/kubelet/config.json"), "maxPods")
-	assert.Equal(t, "enabled\nenabled", n.sh("systemctl is-enabled kubelet containerd"), "the script is not called again")
+	assert.NotContains(t, n.sh("cat /etc/kubernetes/kubelet/kubelet-config.json"), "maxPods")
+	assert.Equal(t, "enabled\nenabled", n.sh("systemctl is-enabled kubelet containerd"), "a reboot needs enabled services, because cloud-init does not call the script again")
 	n.again(call(first, arguments))
 	n.reboots(first)
 	assert.Equal(t, want, n.kubeletArguments())
@@ -190,12 +203,12 @@ func testBootstrapScript(t *testing.T, w *world, first, second *cluster) {
 
 	n.sh(call(second, ""))
 	n.joining(second)
-	assert.Equal(t, generated(n), n.kubeletArguments())
-	assert.Contains(t, n.sh("cat /etc/kubernetes/kubelet/config.json"), `"maxPods": 29`)
+	assert.Equal(t, scripted(n), n.kubeletArguments())
+	assert.Contains(t, n.sh("cat /etc/kubernetes/kubelet/kubelet-config.json"), `"maxPods": 29`)
 }
 
-// A builder's instance has no user data for its node: nothing starts, nothing
-// fails.
+// The instance of a builder machine has no user data for a node: nothing
+// starts, nothing fails.
 func testNoUserData(t *testing.T, w *world) {
 	n := w.instance(t, "i-nothing", nil)
 	n.booted()

@@ -17,17 +17,17 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 )
 
-// cluster is as much of an API server as a node sees that it does not know: it
-// has a certificate, takes tokens, and lets nobody in.
+// cluster is a minimal API server, as a node sees an API server that does not
+// know the node: it has a certificate, reads tokens, and returns Unauthorized.
 type cluster struct {
 	name, endpoint string
 	ca             []byte
 
 	mutex sync.Mutex
-	asked map[string]bool // addresses of nodes that came with a token
+	asked map[string]bool // addresses of nodes that sent a token
 }
 
-// cluster starts one at a port of the lab.
+// cluster starts a cluster at a port of the lab.
 func (w *world) cluster(name, port string) *cluster {
 	t := w.t
 	t.Helper()
@@ -39,7 +39,7 @@ func (w *world) cluster(name, port string) *cluster {
 	listener, err := w.Listen(w.Ctx, "tcp", w.Port(port))
 	require.NoError(t, err)
 	server := &http.Server{Handler: c}
-	go func() { _ = server.ServeTLS(listener, certificate, key) }() // it returns ErrServerClosed
+	go func() { _ = server.ServeTLS(listener, certificate, key) }() // Serve returns ErrServerClosed
 	t.Cleanup(func() { assert.NoError(t, server.Close()) })
 	return c
 }
@@ -56,19 +56,19 @@ func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}`))
 }
 
-// askedBy says whether a node has come, as somebody whom AWS knows.
+// askedBy reports whether a node has sent a token of AWS's form.
 func (c *cluster) askedBy(n *node) bool {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	return c.asked[n.Address().String()]
 }
 
-// forget lets a node have never come.
+// forget deletes the record of a node's token.
 func (c *cluster) forget(n *node) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	delete(c.asked, n.Address().String())
 }
 
-// base64CA is the certificate authority as both contracts take it.
+// base64CA returns the certificate authority in the form of both contracts.
 func (c *cluster) base64CA() string { return base64.StdEncoding.EncodeToString(c.ca) }

@@ -1,5 +1,5 @@
 // Package firstboot boots instances from a captured image, with user data of
-// either contract and a metadata service of their own, and looks at what the
-// boot units have made of them: a real systemd, cloud-init, containerd and
-// kubelet. Whether a cluster takes such nodes in is package join's business.
+// either contract and a metadata service for each instance. It checks the
+// result of the boot units with a real systemd, cloud-init, containerd and
+// kubelet. Package join tests whether a cluster accepts such nodes.
 package firstboot

@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// limit bounds the test, and patience each thing that is awaited; where there
-	// are virtual machines, which are slow without KVM, slowness times as long.
+	// limit bounds the test, and patience bounds each wait. Virtual machines are
+	// slow without KVM: their bounds are slowness times as long.
 	limit    = 8 * time.Minute
 	patience = time.Minute
 	slowness = 5
@@ -34,14 +34,14 @@ type world struct {
 	t        *testing.T
 	image    string
 	metadata *lab.Metadata
-	// patience is how long each thing is awaited.
+	// patience bounds each wait.
 	patience time.Duration
 }
 
 // given is an image that was built before.
-var given = flag.String("image", "", "the image to boot, as a test here left it; one is built when empty")
+var given = flag.String("image", "", "image of an earlier run to boot; builds an image when empty")
 
-// open opens a lab with an image. prepare, if not nil, makes a machine ready
+// open opens a lab with an image. prepare, if not nil, changes the machine
 // before it is provisioned.
 func open(t *testing.T, prepare func(*node), more ...machine.Kind) *world {
 	t.Helper()
@@ -63,15 +63,15 @@ func openLab(t *testing.T, kinds ...machine.Kind) *world {
 	return w
 }
 
-// builder boots a machine from the base system. The metadata service does not
-// know it.
+// builder boots a builder machine from the base system. The metadata service
+// does not know the machine.
 func (w *world) builder() *node {
 	w.t.Helper()
 	return &node{w.Start(w.t, machine.Config{Root: w.Root, InstanceID: "i-builder", ReadyWithin: 4 * w.patience}), w, w.t, nil}
 }
 
-// build makes the image: a machine is prepared, if there is anything to,
-// provisioned, scrubbed and captured.
+// build makes the image: it prepares a machine if prepare is set, provisions,
+// scrubs and captures it.
 func (w *world) build(prepare func(*node)) {
 	w.t.Helper()
 	server := w.ServeMirror(w.t, w.Port("8080"), lab.Assets(w.t).Folder, mirror.Options{})
@@ -89,13 +89,13 @@ func (w *world) build(prepare func(*node)) {
 	n.CaptureTo(w.t, w.image)
 }
 
-// pauseImage is what a node in eu-west-1 pulls, if it has to.
+// pauseImage is the pause image of a node in eu-west-1.
 func pauseImage() string {
 	return "602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:" + arguments.New().PauseVersion
 }
 
-// instance boots an instance from the image. Its user data is what cloud-init
-// and its metadata service hand out.
+// instance boots an instance from the image. cloud-init and the metadata
+// service both provide its user data.
 func (w *world) instance(t *testing.T, id string, userData []byte) *node {
 	t.Helper()
 	return w.launch(t, machine.Config{Kind: machine.Node, Image: w.image, InstanceID: id, UserData: userData})
@@ -113,7 +113,7 @@ func (w *world) launch(t *testing.T, config machine.Config) *node {
 	return n
 }
 
-// node is an instance as a test sees it.
+// node is a booted instance.
 type node struct {
 	*lab.Node
 	world    *world
@@ -121,7 +121,7 @@ type node struct {
 	metadata *imdstest.Service
 }
 
-// sh runs a shell script as root that must succeed, and returns what it printed.
+// sh runs a shell script as root that must succeed, and returns its output.
 func (n *node) sh(script string, args ...any) string {
 	n.t.Helper()
 	return n.Sh(n.t, script, args...)

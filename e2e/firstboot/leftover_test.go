@@ -12,8 +12,9 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
 )
 
-// joinedByAmazon leaves a machine as Amazon Linux 2's own script and the kubelet
-// that it starts leave one: enabled, with another name, address and cluster.
+// joinedByAmazon leaves a machine in the state after a join by Amazon Linux 2's
+// own script and its kubelet: the kubelet is enabled, with another name,
+// address and cluster.
 const joinedByAmazon = `systemctl enable kubelet.service 2>/dev/null
 mkdir -p /etc/eks/containerd /etc/systemd/system/kubelet.service.d /etc/kubernetes/pki /var/lib/kubelet/pki /var/lib/kubelet/device-plugins
 cat > /etc/systemd/system/sandbox-image.service <<'EOF'
@@ -55,12 +56,12 @@ Environment='KUBELET_ARGS=--node-ip=10.0.9.9 --hostname-override=ip-10-0-9-9.eu-
 EOF
 cat > /etc/systemd/system/kubelet.service.d/30-kubelet-extra-args.conf <<'EOF'
 [Service]
-Environment='KUBELET_EXTRA_ARGS=--node-labels=cluster=former --reserved-cpus=0'
+Environment='KUBELET_EXTRA_ARGS=--node-labels=cluster=earlier --reserved-cpus=0'
 EOF
 printf '[Service]\nEnvironment=GOGC=200\n' > /etc/systemd/system/kubelet.service.d/50-mine.conf
 echo '%s' > /etc/kubernetes/pki/ca.crt
-sed -i 's,MASTER_ENDPOINT,%s,; s,CLUSTER_NAME,former,; s,AWS_REGION,eu-west-1,' /var/lib/kubelet/kubeconfig
-sed -i 's|^{|{"providerID": "aws:///eu-west-1a/i-former", "maxPods": 737, "systemReservedCgroup": "/system",|' /etc/kubernetes/kubelet/kubelet-config.json
+sed -i 's,MASTER_ENDPOINT,%s,; s,CLUSTER_NAME,earlier,; s,AWS_REGION,eu-west-1,' /var/lib/kubelet/kubeconfig
+sed -i 's|^{|{"providerID": "aws:///eu-west-1a/i-earlier", "maxPods": 737, "systemReservedCgroup": "/system",|' /etc/kubernetes/kubelet/kubelet-config.json
 echo '{"policyName":"none","defaultCpuSet":"0-63","checksum":1}' > /var/lib/kubelet/cpu_manager_state
 echo '{"data":' > /var/lib/kubelet/allocated_pods_state
 echo '{"Data":{"PodDeviceEntries":null,"RegisteredDevices":{"example.com/phantom":["one"]}},"Checksum":1}' > /var/lib/kubelet/device-plugins/kubelet_internal_checkpoint
@@ -68,12 +69,12 @@ systemctl daemon-reload
 systemctl enable kubelet.service sandbox-image.service 2>/dev/null
 sync`
 
-// testLeftoverState boots instances from an image that nobody scrubbed.
+// testLeftoverState boots instances from an image that was not scrubbed.
 func testLeftoverState(t *testing.T, w *world, first, second *cluster) {
-	builder := w.instance(t, "i-former", nil)
+	builder := w.instance(t, "i-earlier", nil)
 	builder.booted()
 	builder.sh(joinedByAmazon, first.ca, first.endpoint)
-	image := filepath.Join(w.Folder(), "former.raw")
+	image := filepath.Join(w.Folder(), "earlier.raw")
 	builder.CaptureTo(t, image)
 	boot := func(t *testing.T, id, userData string) *node {
 		return w.launch(t, machine.Config{Kind: machine.Node, Image: image, InstanceID: id, UserData: []byte(userData)})
@@ -82,7 +83,7 @@ func testLeftoverState(t *testing.T, w *world, first, second *cluster) {
 	t.Run("NodeConfig", func(t *testing.T) {
 		n := boot(t, "i-healed", nodeConfig(second, ""))
 		n.joining(second)
-		assert.False(t, first.askedBy(n), "it never goes to the former cluster")
+		assert.False(t, first.askedBy(n), "the kubelet must never contact the old cluster")
 		assert.Equal(t, generated(n), n.kubeletArguments())
 		journal := n.sh("journalctl --boot --unit=eksnode-config --output=cat")
 		for _, name := range []string{
@@ -92,7 +93,7 @@ func testLeftoverState(t *testing.T, w *world, first, second *cluster) {
 		} {
 			assert.Contains(t, journal, "leftover-state: remove "+name+" (")
 		}
-		assert.Equal(t, "200", n.sh(`tr '\0' '\n' </proc/$(systemctl show --property=MainPID --value kubelet)/environ | sed -n 's/^GOGC=//p'`), "a user's drop-in counts")
+		assert.Equal(t, "200", n.sh(`tr '\0' '\n' </proc/$(systemctl show --property=MainPID --value kubelet)/environ | sed -n 's/^GOGC=//p'`), "a user's drop-in must stay in effect")
 		assert.Equal(t, "disabled\ndisabled", n.sh("systemctl is-enabled kubelet containerd || true"))
 		n.again("eksnode init --config-source imds://user-data --config-source file:///etc/eks/nodeadm.d/")
 		n.reboots(second)
@@ -101,8 +102,8 @@ func testLeftoverState(t *testing.T, w *world, first, second *cluster) {
 		call := fmt.Sprintf("/etc/eks/bootstrap.sh %s --apiserver-endpoint %s --b64-cluster-ca %s --dns-cluster-ip 10.100.0.10 --kubelet-extra-args --reserved-cpus=0", second.name, second.endpoint, second.base64CA())
 		n := boot(t, "i-healed-script", "#!/bin/bash -xe\n"+call+"\n")
 		n.joining(second)
-		assert.Equal(t, append(generated(n), "--reserved-cpus=0"), n.kubeletArguments())
-		config := n.sh("cat /etc/kubernetes/kubelet/config.json")
+		assert.Equal(t, scripted(n, "--reserved-cpus=0"), n.kubeletArguments())
+		config := n.sh("cat /etc/kubernetes/kubelet/kubelet-config.json")
 		assert.Contains(t, config, `"maxPods": 29`)
 		assert.NotContains(t, config, "systemReservedCgroup")
 		n.again(call)

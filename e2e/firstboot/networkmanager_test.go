@@ -11,8 +11,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
 )
 
-// withNetworkManager hands the primary interface, and all others, over to a real
-// NetworkManager.
+// withNetworkManager makes a real NetworkManager manage the primary interface
+// and all others.
 const withNetworkManager = `export DEBIAN_FRONTEND=noninteractive
 apt-get update -q
 apt-get install -yq --no-install-recommends network-manager
@@ -23,11 +23,11 @@ nmcli connection up primary
 ip route get %[3]s | grep -w "dev %[1]s"
 nmcli --terse --fields DEVICE,STATE,CONNECTION device | grep -x "%[1]s:connected:primary"`
 
-// TestNetworkManagerLeavesSecondaryInterfaces runs a real NetworkManager, which
-// finds interfaces plugged in before and after the boot hook. In a container the
-// interfaces are veth's: the test puts that driver's name in the place of ENA's,
-// which has no hardware here. There is no udev either; what it adds is the matter
-// of virtual machines.
+// TestNetworkManagerLeavesSecondaryInterfaces runs a real NetworkManager.
+// Secondary interfaces appear before and after the boot hook. The interfaces of
+// a container have the driver veth: the test replaces ENA's driver name by it,
+// because there is no ENA hardware here. There is no udev in a container
+// either; virtual machines test its part.
 func TestNetworkManagerLeavesSecondaryInterfaces(t *testing.T) {
 	w := openLab(t, machine.Nspawn)
 	n := w.launch(t, machine.Config{Root: w.Root, InstanceID: "i-network-manager"})
@@ -44,22 +44,23 @@ func TestNetworkManagerLeavesSecondaryInterfaces(t *testing.T) {
 		n.await("NetworkManager knows "+name, "nmcli --terse --fields DEVICE device | grep -x %s", name)
 	}
 	plug("eth7")
-	assert.NotEqual(t, "unmanaged", state("eth7"), "without the boot hook NetworkManager takes it")
+	assert.NotEqual(t, "unmanaged", state("eth7"), "without the boot hook NetworkManager manages the interface")
 
 	n.sh("/home/admin/eksnode boot-hook")
 	const file = "/run/NetworkManager/conf.d/05-eksnode-secondary.conf"
 	n.sh(`grep -q 'driver:ena,' %[1]s && sed -i 's/driver:ena,/driver:veth,/' %[1]s && systemctl reload NetworkManager`, file)
-	assert.Contains(t, n.sh("NetworkManager --print-config"), "match-device=driver:veth,", "it reads the file")
+	assert.Contains(t, n.sh("NetworkManager --print-config"), "match-device=driver:veth,", "NetworkManager reads the file")
 	plug("eth8")
-	n.await("it leaves eth8", "nmcli --terse --fields DEVICE,STATE device | grep -x eth8:unmanaged")
+	n.await("NetworkManager leaves eth8 alone", "nmcli --terse --fields DEVICE,STATE device | grep -x eth8:unmanaged")
 	assert.Empty(t, n.sh("ip -brief -4 address show dev eth8 | awk '{print $3}'"))
 	n.sh("nmcli connection up primary")
-	assert.Equal(t, "connected", state(primary), "the primary is told by its address: it has the same driver")
-	// What it took before the boot hook it keeps until it is told by name, as the
-	// hook tells it of EC2's.
+	assert.Equal(t, "connected", state(primary), "the primary interface is identified by its address, because it has the same driver")
+	// NetworkManager keeps an interface that it managed before the boot hook until
+	// `nmcli device set` releases it by name. The hook does this for EC2's
+	// interfaces.
 	n.sh("nmcli device set eth7 managed no")
 	n.sh("systemctl restart NetworkManager")
-	n.await("it keeps the primary after a restart", "nmcli --terse --fields DEVICE,STATE device | grep -x %s:connected", primary)
-	n.await("it leaves eth8 after a restart", "nmcli --terse --fields DEVICE,STATE device | grep -x eth8:unmanaged")
-	n.await("it leaves eth7", "nmcli --terse --fields DEVICE,STATE device | grep -x eth7:unmanaged")
+	n.await("NetworkManager keeps the primary interface after a restart", "nmcli --terse --fields DEVICE,STATE device | grep -x %s:connected", primary)
+	n.await("NetworkManager leaves eth8 alone after a restart", "nmcli --terse --fields DEVICE,STATE device | grep -x eth8:unmanaged")
+	n.await("NetworkManager leaves eth7 alone", "nmcli --terse --fields DEVICE,STATE device | grep -x eth7:unmanaged")
 }

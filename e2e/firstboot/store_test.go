@@ -15,17 +15,17 @@ import (
 )
 
 // storeRule gives the emulator's disks the names that udev gives an instance
-// store's from the model that EC2's disks state: the emulator's model is fixed.
-// Each has two, as with current versions of systemd.
+// store. udev takes them from the disk model on EC2, and the emulator's model
+// is fixed. Each disk has two names, as with current versions of systemd.
 const storeRule = `ENV{DEVTYPE}=="disk", ATTRS{model}=="QEMU NVMe Ctrl*", ENV{ID_SERIAL_SHORT}=="EMPTY*", ` +
 	`SYMLINK+="disk/by-id/nvme-Amazon_EC2_NVMe_Instance_Storage_$env{ID_SERIAL_SHORT} disk/by-id/nvme-Amazon_EC2_NVMe_Instance_Storage_$env{ID_SERIAL_SHORT}-ns-1"`
 
-// withStore prepares the builder of instances with an instance store.
+// withStore prepares the builder machine for instances with an instance store.
 const withStore = `DEBIAN_FRONTEND=noninteractive apt-get update -q
 DEBIAN_FRONTEND=noninteractive apt-get install -yq --no-install-recommends mdadm xfsprogs
 cat > /etc/udev/rules.d/90-instance-store.rules`
 
-// store is what a NodeConfig asks of an instance store, and what then is so.
+// store is a NodeConfig's instance store settings and the expected result.
 type store struct {
 	name, spec string
 	holds      func(*node)
@@ -37,10 +37,10 @@ var stores = []store{
 	{"RAID10", "{strategy: RAID10, mountPath: /mnt/store, disabledMounts: [PodLogs]}", func(n *node) { n.carries("raid10", "/mnt/store/0", false) }},
 }
 
-// storeDisks is how many disks the machine has.
+// storeDisks is the number of the machine's disks.
 const storeDisks = 4
 
-// emptied takes a strategy's result away again, as a person would.
+// emptied removes a strategy's result, as a person would.
 const emptied = `systemctl stop kubelet containerd
 grep -ls '^# Written by eksnode init' /etc/systemd/system/*.mount | sort -r | while read -r unit; do
   systemctl disable --quiet --now "${unit##*/}"
@@ -51,9 +51,9 @@ for disk in /dev/nvme[0-9]n1; do blkdiscard -fz "$disk"; done
 systemctl daemon-reload
 udevadm settle`
 
-// TestInstanceStore starts a virtual machine, whose kernel has arrays and XFS,
-// with NVMe disks that hold nothing, and asks for each strategy; the last one is
-// asked for at boots too, with the disks as they were and with new ones.
+// TestInstanceStore starts a virtual machine with empty NVMe disks and a kernel
+// that supports arrays and XFS. It runs init with each strategy. The last
+// strategy also runs at boots: with the same disks, and with new ones.
 func TestInstanceStore(t *testing.T) {
 	w := open(t, func(n *node) { n.sh(withStore+" <<'EOF'\n%s\nEOF", storeRule) }, machine.QEMU)
 	c := w.cluster("store", "6443")
@@ -74,7 +74,7 @@ func TestInstanceStore(t *testing.T) {
 		}
 	}
 	last := stores[len(stores)-1]
-	t.Run("a reboot keeps it", func(t *testing.T) {
+	t.Run("a reboot keeps the instance store", func(t *testing.T) {
 		in := &node{n.Node, w, t, n.metadata}
 		uuids := in.uuids()
 		in.reboots(c)
@@ -92,14 +92,14 @@ func TestInstanceStore(t *testing.T) {
 	})
 }
 
-// uuids are those of the file systems on the instance store.
+// uuids returns the UUIDs of the file systems on the instance store.
 func (n *node) uuids() string {
 	n.t.Helper()
 	return n.sh("findmnt --noheadings --raw --output TARGET,UUID,FSTYPE --types xfs,ext4 | grep -v '^/ ' | sort")
 }
 
-// carries asserts that an array of the disks lies at the folder, and carries the
-// services' own.
+// carries asserts that the folder is an array of the disks and contains the
+// services' data.
 func (n *node) carries(level, where string, podLogs bool) {
 	t := n.t
 	t.Helper()
@@ -120,9 +120,9 @@ func (n *node) carries(level, where string, podLogs bool) {
 		source := n.sh("findmnt --noheadings --nofsroot --output SOURCE %s; findmnt --noheadings --output FSROOT %s", folder, folder)
 		assert.Equal(t, device+"\n/"+folder[strings.LastIndex(folder, "/")+1:], source)
 	}
-	// The services work on it: what they write is there.
+	// The services write to the instance store.
 	n.sh("test -e %s/kubelet/kubeconfig && test -d %s/containerd/io.containerd.metadata.v1.bolt", where, where)
-	assert.Contains(t, n.sh("ctr -n k8s.io images list -q"), pauseImage(), "the image's own containers' images were copied")
+	assert.Contains(t, n.sh("ctr -n k8s.io images list -q"), pauseImage(), "the container images of the image were copied to the instance store")
 }
 
 // mountsEach asserts that each disk has a file system of its own.
@@ -130,5 +130,5 @@ func (n *node) mountsEach() {
 	n.t.Helper()
 	assert.Equal(n.t, "/mnt/k8s-disks/1 /dev/nvme0n1 xfs\n/mnt/k8s-disks/2 /dev/nvme1n1 xfs\n/mnt/k8s-disks/3 /dev/nvme2n1 xfs\n/mnt/k8s-disks/4 /dev/nvme3n1 xfs",
 		n.sh("findmnt --noheadings --raw --output TARGET,SOURCE,FSTYPE | grep ^/mnt | sort"))
-	assert.NotZero(n.t, n.Try(n.t, "mountpoint -q /var/lib/kubelet").Code, "the services' own folders stay")
+	assert.NotZero(n.t, n.Try(n.t, "mountpoint -q /var/lib/kubelet").Code, "the services' own folders must not move")
 }

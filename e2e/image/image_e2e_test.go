@@ -17,14 +17,15 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
+	"github.com/eksnode/packer-plugin-eksnode/internal/human"
 )
 
 var (
-	kind    = flag.String("machine", string(machine.Nspawn), "what to build on: nspawn or qemu")
-	packer  = flag.String("packer", "", "the version of packer")
-	file    = flag.String("image", "build/eksnode-debian-12.raw", "the image to make, from the repository's folder; .raw or .qcow2")
-	reports = flag.String("reports", "build/reports", "the folder for reports, from the repository's folder")
-	suite   = flag.String("suite", "", "the Debian release to build on, by its code name (default the harness's usual one)")
+	kind    = flag.String("machine", string(machine.Nspawn), "kind of the builder machine: nspawn or qemu")
+	packer  = flag.String("packer", "", "version of Packer")
+	file    = flag.String("image", "build/eksnode-debian-12.raw", "image to make, relative to the repository; .raw or .qcow2")
+	reports = flag.String("reports", "build/reports", "folder for reports, relative to the repository")
+	suite   = flag.String("suite", "", "code name of the Debian release (default: the harness's default)")
 )
 
 func TestImage(t *testing.T) {
@@ -41,11 +42,11 @@ func TestImage(t *testing.T) {
 	launch(t)
 	st, err := os.Stat(*file)
 	require.NoError(t, err)
-	t.Logf("\naudit    %s\nimage    %s (%d MiB)\nreports  %s", verdict, *file, st.Size()>>20, *reports)
+	t.Logf("\naudit    %s\nimage    %s (%s)\nreports  %s", verdict, *file, human.Size(st.Size()), *reports)
 }
 
-// audit audits the image, in which no file may name the builder, and answers the
-// verdict.
+// audit audits the image and returns the verdict. No file may contain the
+// builder's key comment.
 func audit(t *testing.T) string {
 	t.Helper()
 	raw := *file
@@ -88,7 +89,7 @@ func launch(t *testing.T) {
 	}
 }
 
-// questions are what is asked of each machine, as commands.
+// questions maps each fact about a machine to the command that prints it.
 var questions = map[string]string{
 	"machine id":      "cat /etc/machine-id",
 	"host key":        "ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub | cut -d' ' -f2",
@@ -102,18 +103,19 @@ var questions = map[string]string{
 	"failed units": "systemctl is-system-running --wait >/dev/null || true; systemctl --failed --plain --no-legend | grep -v '^run-rpc_pipefs.mount ' || true",
 }
 
-// kernelQuestions are what only a machine with a kernel of its own can answer:
-// a container has the host's. The kubelet does not start where one is wrong.
+// kernelQuestions are the questions for machines with a kernel of their own: a
+// container has the host's kernel. The kubelet does not start with a wrong
+// setting.
 var kernelQuestions = map[string]string{
 	"kernel": "cd /proc/sys && cat vm/overcommit_memory kernel/panic kernel/panic_on_oops && cut -d' ' -f1 /proc/modules | grep -xE 'overlay|br_netfilter|nf_conntrack' | sort",
 }
 
-// isNode requires that a machine is new, lets its own key in and nobody else, and
-// waits for its cluster.
+// isNode requires a machine with a new identity that accepts only its own key
+// and is ready to join a cluster.
 func isNode(t *testing.T, id string, facts map[string]string) {
 	t.Helper()
 	for line := range strings.Lines(facts["authorized keys"]) {
-		assert.True(t, strings.HasSuffix(strings.TrimSpace(line), id+"@eksnode.test"), "%s lets somebody else in: %s", id, line)
+		assert.True(t, strings.HasSuffix(strings.TrimSpace(line), id+"@eksnode.test"), "%s accepts another key: %s", id, line)
 	}
 	for name, want := range map[string]string{"leftovers": "", "kubelet": "disabled\ninactive", "failed units": ""} {
 		assert.Equal(t, want, facts[name], "%s of %s", name, id)

@@ -18,8 +18,8 @@ import (
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 )
 
-// Identity is an instance as AWS knows it: whoever signs with its role's
-// credentials is that instance.
+// Identity is an instance as AWS knows it. A caller with the credentials of its
+// role is that instance.
 type Identity struct {
 	ID             string
 	Role           string
@@ -35,7 +35,7 @@ type Identities struct {
 	known map[string]Identity // by access key id
 }
 
-// Add makes an instance known.
+// Add adds an instance.
 func (i *Identities) Add(one Identity) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
@@ -52,24 +52,24 @@ func (i *Identities) find(accessKeyID string) (Identity, bool) {
 	return one, ok
 }
 
-// Authenticator is the webhook that the API server of one cluster asks who
-// sends a token. A token is a presigned request to STS, good for the cluster
-// whose name is signed as the header x-k8s-aws-id. Source:
+// Authenticator is the token webhook of one cluster's API server. A token is a
+// presigned request to STS. It is valid for the cluster in the signed header
+// x-k8s-aws-id. Source:
 // https://github.com/kubernetes-sigs/aws-iam-authenticator#api-authorization-from-outside-a-cluster
 type Authenticator struct {
 	Cluster    string
 	Identities *Identities
-	// Role is the only role that the cluster lets in, as its aws-auth or its
-	// access entries say.
+	// Role is the only role that the cluster accepts, as in its aws-auth or its
+	// access entries.
 	Role string
-	// Now is the time that signatures are compared with.
+	// Now is the time for checking signatures.
 	Now func() time.Time
 
 	mutex    sync.Mutex
 	refusals []string
 }
 
-// Refusals are the reasons for which tokens were refused, each once.
+// Refusals returns the reasons for refused tokens, each once.
 func (a *Authenticator) Refusals() []string {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
@@ -84,7 +84,8 @@ func (a *Authenticator) refused(err error) {
 	}
 }
 
-// tokenReview is the part of authentication.k8s.io/v1's that matters here.
+// tokenReview has the fields of authentication.k8s.io/v1's TokenReview that the
+// webhook uses.
 type tokenReview struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -121,18 +122,18 @@ func (a *Authenticator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		review.Status.User.Groups = []string{"system:bootstrappers", "system:nodes"}
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(review) // the API server may have gone
+	_ = json.NewEncoder(w).Encode(review) // the API server may have closed the connection
 }
 
-// tokenLife is how long EKS takes a token.
+// tokenLife is how long EKS accepts a token.
 const tokenLife = 15 * time.Minute
 
-// Verify tells which instance a token is of.
+// Verify returns the instance that sent a token.
 func (a *Authenticator) Verify(token string) (Identity, error) {
 	var none Identity
 	encoded, isOne := strings.CutPrefix(token, "k8s-aws-v1.")
 	if !isOne {
-		return none, errors.New("the token is none of EKS's")
+		return none, errors.New("the token is not an EKS token")
 	}
 	text, err := base64.RawURLEncoding.DecodeString(encoded)
 	if err != nil {
@@ -140,17 +141,17 @@ func (a *Authenticator) Verify(token string) (Identity, error) {
 	}
 	address, err := url.Parse(string(text))
 	if err != nil {
-		return none, fmt.Errorf("the token's address: %w", err)
+		return none, fmt.Errorf("the token's URL: %w", err)
 	}
 	q := address.Query()
 	scope := strings.Split(q.Get("X-Amz-Credential"), "/")
 	switch {
 	case address.Scheme != "https" || len(scope) != 5 || address.Host != "sts."+scope[2]+".amazonaws.com" || address.Path != "/":
-		return none, fmt.Errorf("the token is for %s://%s%s, not for STS", address.Scheme, address.Host, address.Path)
+		return none, fmt.Errorf("the token is for %s://%s%s, must be for STS", address.Scheme, address.Host, address.Path)
 	case q.Get("Action") != "GetCallerIdentity":
-		return none, fmt.Errorf("the token asks for %q", q.Get("Action"))
+		return none, fmt.Errorf("the token's action is %q, must be GetCallerIdentity", q.Get("Action"))
 	case q.Get("X-Amz-SignedHeaders") != "host;x-k8s-aws-id":
-		return none, fmt.Errorf("the token signs the headers %q, and so no cluster", q.Get("X-Amz-SignedHeaders"))
+		return none, fmt.Errorf("the token signs the headers %q, without a cluster", q.Get("X-Amz-SignedHeaders"))
 	}
 	signed, err := time.Parse("20060102T150405Z", q.Get("X-Amz-Date"))
 	if err != nil {
@@ -161,7 +162,7 @@ func (a *Authenticator) Verify(token string) (Identity, error) {
 	}
 	who, known := a.Identities.find(scope[0])
 	if !known || q.Get("X-Amz-Security-Token") != who.SessionToken {
-		return none, fmt.Errorf("the token's credentials %q are nobody's", scope[0])
+		return none, fmt.Errorf("the token's credentials %q belong to no instance", scope[0])
 	}
 	want, err := a.sign(address, who, scope[2], signed)
 	if err != nil {
@@ -176,8 +177,7 @@ func (a *Authenticator) Verify(token string) (Identity, error) {
 	return who, nil
 }
 
-// sign is the signature that the AWS SDK gives the same request when it names
-// this cluster.
+// sign returns the AWS SDK's signature of the same request for this cluster.
 func (a *Authenticator) sign(address *url.URL, who Identity, region string, at time.Time) (string, error) {
 	q := address.Query()
 	for name := range q {

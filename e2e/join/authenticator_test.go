@@ -11,13 +11,13 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/firstboot"
 )
 
-// instance is an instance of the role that cluster B maps.
+// instance has the role that cluster B maps.
 var instance = Identity{
 	ID: "i-1", Role: "nodes-of-b", PrivateDNSName: "ip-10-77-1-2.eu-west-1.compute.internal",
 	AccessKeyID: "ASIAONE", SecretKey: "secret", SessionToken: "session/+=",
 }
 
-// token is what the program on the instance sends.
+// token returns the token that the program on the instance sends.
 func token(t *testing.T, who Identity, cluster string) string {
 	t.Helper()
 	t.Setenv("AWS_ACCESS_KEY_ID", who.AccessKeyID)
@@ -36,13 +36,13 @@ func authenticator() *Authenticator {
 	return a
 }
 
-func TestATokenIsItsInstances(t *testing.T) {
+func TestTokenIdentifiesItsInstance(t *testing.T) {
 	who, err := authenticator().Verify(token(t, instance, "b"))
 	require.NoError(t, err)
 	assert.Equal(t, instance, who)
 }
 
-func TestTokensAreRefused(t *testing.T) {
+func TestInvalidTokensAreRefused(t *testing.T) {
 	forged, stranger, other := instance, instance, instance
 	forged.SecretKey = "guess"
 	stranger.AccessKeyID = "ASIATWO"
@@ -54,10 +54,10 @@ func TestTokensAreRefused(t *testing.T) {
 	}{
 		"for another cluster":    {token(t, instance, "a"), "the token of i-1 is not signed for the cluster b", nil},
 		"with another secret":    {token(t, forged, "b"), "the token of i-1 is not signed for the cluster b", nil},
-		"of a stranger":          {token(t, stranger, "b"), `the token's credentials "ASIATWO" are nobody's`, nil},
+		"of an unknown instance": {token(t, stranger, "b"), `the token's credentials "ASIATWO" belong to no instance`, nil},
 		"of another role":        {token(t, other, "b"), "the role nodes-of-a of i-2 is not mapped in the cluster b", nil},
 		"old":                    {token(t, instance, "b"), "the token is 16m0s old", later},
-		"of a service account's": {"eyJhbGciOiJSUzI1NiJ9", "the token is none of EKS's", nil},
+		"of a service account":   {"eyJhbGciOiJSUzI1NiJ9", "the token is not an EKS token", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := authenticator()

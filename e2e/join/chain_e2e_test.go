@@ -14,15 +14,16 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 )
 
-// wordOfA is in everything that the pod on the first instance was given.
+// wordOfA is in every file that the pod on the first instance got.
 const wordOfA = "word-of-cluster-a-4c1f9e"
 
 // firstID is the id of the instance that joins cluster A.
 const firstID = "i-first-4c1f9e"
 
-// The image joins cluster A, runs a pod and is captured twice: as it is, and
-// scrubbed. Without the scrub an instance of it that is meant for cluster B asks
-// cluster A and is unauthorized; with it, every one joins B, by either contract.
+// The image joins cluster A, runs a pod and is captured twice: unscrubbed and
+// scrubbed. An instance of the unscrubbed image contacts cluster A and is
+// Unauthorized, although it should join B. Every instance of the scrubbed image
+// joins B, by either contract.
 func TestChain(t *testing.T) { chain(t, lab.System{}, "chain") }
 
 func chain(t *testing.T, system lab.System, report string) {
@@ -33,13 +34,13 @@ func chain(t *testing.T, system lab.System, report string) {
 		first = w.launch(firstID, w.image, w.a.role, w.a.amazonScript("--node-labels=cluster=a"))
 		w.works(w.a, first, "first", wordOfA)
 	})
-	w.phase("it is captured as it is, and is Ready again", func() {
+	w.phase("the instance is captured without a scrub, and is Ready again", func() {
 		require.NoError(t, first.PowerOff(w.Ctx))
 		require.NoError(t, first.Capture(w.Ctx, dirty))
 		w.step("captured without a scrub")
 		w.reboot(w.a, first)
 	})
-	w.phase("it is scrubbed, powered off and captured", func() { w.scrubbed(first, clean) })
+	w.phase("the instance is scrubbed, powered off and captured", func() { w.scrubbed(first, clean) })
 	w.step("captured scrubbed")
 
 	w.phase("an instance of the image without the scrub", func() { t.Run("without the scrub", func(t *testing.T) { w.in(t).unauthorized(dirty) }) })
@@ -47,11 +48,11 @@ func chain(t *testing.T, system lab.System, report string) {
 	w.report(report)
 }
 
-// unauthorized requires that an instance of the image without the scrub stays
-// cluster A's, and is refused.
+// unauthorized requires that an instance of the unscrubbed image contacts
+// cluster A and is refused.
 func (w *world) unauthorized(dirty string) {
-	// It has no user data, so that nothing hurries the kubelet, which is
-	// enabled and starts as cluster A's node.
+	// The instance has no user data: its kubelet is enabled and starts as cluster
+	// A's node.
 	i := w.launch("i-dirty", dirty, w.b.role, nil)
 	defer w.end(i)
 	said := w.says(i, "Server rejected event .will not retry!.*Unauthorized")
@@ -64,8 +65,8 @@ func (w *world) unauthorized(dirty string) {
 		"the role nodes-of-"+nameOfB+" of i-dirty is not mapped in the cluster "+nameOfA)
 }
 
-// authorized requires that two instances of the scrubbed image join cluster B, by
-// either contract.
+// authorized requires that two instances of the scrubbed image join cluster B,
+// by either contract.
 func (w *world) authorized(clean string) {
 	one := w.launch("i-one", clean, w.b.role, w.b.nodeConfig())
 	defer w.end(one)
@@ -78,8 +79,8 @@ func (w *world) authorized(clean string) {
 	w.areStrangers(one, two)
 }
 
-// areStrangers requires two instances of one image to share nothing that tells a
-// machine from another, and to know nothing of cluster A.
+// areStrangers requires that two instances of one image share no machine
+// identity and have no state of cluster A.
 func (w *world) areStrangers(one, two *instance) {
 	w.t.Helper()
 	var ids []string
@@ -87,10 +88,10 @@ func (w *world) areStrangers(one, two *instance) {
 		node, err := w.b.node(w.Ctx, i.PrivateDNSName)
 		require.NoError(w.t, err)
 		assert.Equal(w.t, "aws:///eu-west-1a/"+i.InstanceID(), node.Spec.ProviderID)
-		assert.NotContains(w.t, node.Metadata.Labels, "cluster", "a label of cluster A's")
+		assert.NotContains(w.t, node.Metadata.Labels, "cluster", "a label of cluster A")
 		ids = append(ids, node.Status.NodeInfo.MachineID)
 		left := i.Sh(w.t, "grep -rlFs -e "+wordOfA+" -e "+nameOfA+" -e "+firstID+" / --exclude-dir=proc --exclude-dir=sys --exclude-dir=run --exclude-dir=dev || true")
-		assert.Empty(w.t, left, "files of %s know of cluster A", i.InstanceID())
+		assert.Empty(w.t, left, "files of %s name cluster A", i.InstanceID())
 	}
 	assert.NotEqual(w.t, ids[0], ids[1])
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Only the certificate that a node files for itself is signed.
-func TestServingCertificatesAreTheNodesOwn(t *testing.T) {
+// The controller signs only a certificate that a node requests for itself.
+func TestOnlyOwnServingCertificatesAreSigned(t *testing.T) {
 	const user, name = "system:node:ip-10-77-1-2.eu-west-1.compute.internal", "ip-10-77-1-2.eu-west-1.compute.internal"
 	for _, c := range []struct {
 		user, subject string
@@ -25,10 +25,10 @@ func TestServingCertificatesAreTheNodesOwn(t *testing.T) {
 		address, want string
 	}{
 		{user, user, []string{name}, "10.77.1.2", ""},
-		{user, user, nil, "10.77.1.3", user + " asks for the address 10.77.1.3"},
-		{user, user, []string{"kubernetes.default"}, "10.77.1.2", user + ` asks for ` + user + `, ["kubernetes.default"]`},
-		{user, "system:node:other", nil, "10.77.1.2", user + " asks for system:node:other, []"},
-		{"admin", "admin", nil, "10.77.1.2", "admin asks for admin, []"},
+		{user, user, nil, "10.77.1.3", user + " requests the address 10.77.1.3"},
+		{user, user, []string{"kubernetes.default"}, "10.77.1.2", user + ` requests ` + user + `, ["kubernetes.default"]`},
+		{user, "system:node:other", nil, "10.77.1.2", user + " requests system:node:other, []"},
+		{"admin", "admin", nil, "10.77.1.2", "admin requests admin, []"},
 	} {
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 		require.NoError(t, err)

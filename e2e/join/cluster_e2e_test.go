@@ -32,8 +32,9 @@ import (
 //go:embed testdata/kubeadm.yaml
 var kubeadmConfig string
 
-// cluster is a control plane. While it runs, it approves the serving certificates
-// of its nodes and initializes them, as EKS and the cloud controller manager do.
+// cluster is a control plane. While it runs, it approves the serving
+// certificates of its nodes and initializes them, as EKS and the cloud
+// controller manager do.
 type cluster struct {
 	name, role    string
 	address       netip.Addr
@@ -45,11 +46,11 @@ type cluster struct {
 	daemons  map[string]*machine.Process
 }
 
-// patience bounds what a healthy cluster and its nodes do.
+// patience bounds each wait for a healthy cluster and its nodes.
 const patience = 2 * time.Minute
 
-// startEtcd starts the store of all clusters of a lab; each has a prefix of its
-// own.
+// startEtcd starts the etcd of all clusters of a lab. Each cluster has a prefix
+// of its own.
 func startEtcd(t *testing.T, l *lab.Lab, program, folder string) {
 	t.Helper()
 	const peer = "http://127.0.0.1:2380"
@@ -61,8 +62,8 @@ func startEtcd(t *testing.T, l *lab.Lab, program, folder string) {
 
 const etcdURL = "http://127.0.0.1:2379"
 
-// startCluster starts the API server of the n-th cluster of a lab, whose programs
-// are given by name. It lets the nodes of one role in.
+// startCluster starts the API server of the n-th cluster of a lab, with its
+// programs by name. The cluster accepts the nodes of one role.
 func startCluster(t *testing.T, l *lab.Lab, n byte, name string, programs map[string]string, identities *join.Identities, folder string) *cluster {
 	t.Helper()
 	c := &cluster{
@@ -99,27 +100,27 @@ func startCluster(t *testing.T, l *lab.Lab, n byte, name string, programs map[st
 		"--service-account-issuer="+c.endpoint(),
 		"--service-account-key-file="+c.path("sa.pub"), "--service-account-signing-key-file="+c.path("sa.key"),
 		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
-		// The answers are not kept: a test changes who an instance is.
+		// No caching: a test changes an instance's identity.
 		"--authentication-token-webhook-config-file="+c.path("authenticator.conf"), "--authentication-token-webhook-version=v1", "--authentication-token-webhook-cache-ttl=1s",
 		"--allow-privileged=true", "--profiling=false")
 	return c
 }
 
-// complete starts the rest of the control plane once its API server is ready.
+// complete starts the rest of the control plane after its API server is ready.
 func (c *cluster) complete(t *testing.T) {
 	t.Helper()
 	c.await(t, "get", "--raw=/readyz")
-	// The API server may then read from kubelets.
+	// This binding lets the API server read from kubelets.
 	c.must(t, "", "create", "clusterrolebinding", "kubeadm:cluster-admins", "--clusterrole=cluster-admin", "--group=kubeadm:cluster-admins")
 	c.daemon(t, tools.NameScheduler, "--leader-elect=false", "--secure-port=0", "--kubeconfig="+c.path("scheduler.conf"))
 	c.daemon(t, tools.NameControllerManager, "--leader-elect=false", "--secure-port=0", "--kubeconfig="+c.path("controller-manager.conf"),
-		// Without it nobody may sign certificates.
+		// Only with service account credentials may a controller sign certificates.
 		"--use-service-account-credentials=true", "--service-account-private-key-file="+c.path("sa.key"),
 		"--root-ca-file="+c.path("ca.crt"), "--cluster-signing-cert-file="+c.path("ca.crt"), "--cluster-signing-key-file="+c.path("ca.key"),
 		"--cluster-name="+c.name, "--profiling=false")
 	c.watch(t, "certificatesigningrequests", c.approve)
 	c.watch(t, "nodes", c.initialize)
-	// Pods are refused in a namespace without one.
+	// Pods need the default service account in their namespace.
 	c.await(t, "get", "serviceaccount", "default")
 }
 
@@ -127,8 +128,8 @@ func (c *cluster) path(name string) string { return filepath.Join(c.folder, name
 
 func (c *cluster) endpoint() string { return "https://" + c.address.String() }
 
-// daemon starts one of the cluster's programs; what it says goes to a log. It
-// ends with the test, and never outlives it.
+// daemon starts one of the cluster's programs and writes its output to a log.
+// The program ends with the test.
 func (c *cluster) daemon(t *testing.T, name string, args ...string) {
 	t.Helper()
 	log, err := os.Create(c.path(name + ".log"))
@@ -141,7 +142,7 @@ func (c *cluster) daemon(t *testing.T, name string, args ...string) {
 	t.Cleanup(func() { assert.NoError(t, c.daemons[name].Kill()) })
 }
 
-// command prepares a program whose kubectl is this cluster's administrator's.
+// command prepares a program whose kubectl is the cluster's administrator.
 func (c *cluster) command(ctx context.Context, stdin, program string, args ...string) *exec.Cmd {
 	cmd := c.lab.Command(ctx, program, args...)
 	cmd.Stdin = strings.NewReader(stdin)
@@ -150,8 +151,8 @@ func (c *cluster) command(ctx context.Context, stdin, program string, args ...st
 	return cmd
 }
 
-// kubectl runs kubectl and returns what it printed. An error has what it
-// complained of.
+// kubectl runs kubectl and returns its output. An error contains kubectl's
+// error output.
 func (c *cluster) kubectl(ctx context.Context, stdin string, args ...string) (string, error) {
 	var complaint strings.Builder
 	cmd := c.command(ctx, stdin, c.programs[tools.NameKubectl], args...)
@@ -163,7 +164,7 @@ func (c *cluster) kubectl(ctx context.Context, stdin string, args ...string) (st
 	return strings.TrimSpace(string(out)), err
 }
 
-// must is kubectl for what has to succeed.
+// must runs a kubectl command that must succeed.
 func (c *cluster) must(t *testing.T, stdin string, args ...string) string {
 	t.Helper()
 	out, err := c.kubectl(c.lab.Ctx, stdin, args...)
@@ -189,15 +190,15 @@ func (c *cluster) await(t *testing.T, args ...string) string {
 	return out
 }
 
-// watch has a function see every object of a kind, and each again when it has
-// changed, until the test ends.
+// watch calls a function for every object of a kind, and again for each change,
+// until the test ends.
 func (c *cluster) watch(t *testing.T, kind string, see func(ctx context.Context, text []byte) error) {
 	ctx, stop := context.WithCancel(c.lab.Ctx)
 	ended := make(chan struct{})
 	t.Cleanup(func() { stop(); <-ended })
 	go func() {
 		defer close(ended)
-		for ctx.Err() == nil { // the API server ends watches now and then
+		for ctx.Err() == nil { // the API server ends watches from time to time
 			cmd := c.command(ctx, "", c.programs[tools.NameKubectl], "get", kind, "--watch", "--output=json")
 			out, err := cmd.StdoutPipe()
 			if err = errors.Join(err, cmd.Start()); err != nil {
@@ -210,13 +211,13 @@ func (c *cluster) watch(t *testing.T, kind string, see func(ctx context.Context,
 					fmt.Fprintf(t.Output(), "%s: seeing %s: %v\n", c.name, kind, err)
 				}
 			}
-			_ = cmd.Wait() // it was killed, or starts again
+			_ = cmd.Wait() // kubectl was killed, or starts again
 		}
 	}()
 }
 
-// approve approves the requests for serving certificates that the nodes file for
-// themselves, and denies those that claim another's name or address.
+// approve approves the nodes' requests for their own serving certificates. It
+// denies requests with another node's name or address.
 func (c *cluster) approve(ctx context.Context, text []byte) error {
 	var request struct {
 		Metadata struct{ Name string }
@@ -237,7 +238,8 @@ func (c *cluster) approve(ctx context.Context, text []byte) error {
 	return errors.Join(wrong, err)
 }
 
-// claims says what a request for a certificate claims that is not its user's.
+// claims returns an error when a request for a certificate claims more than its
+// user's own name and address.
 func claims(user string, request []byte) error {
 	block, _ := pem.Decode(request)
 	if block == nil {
@@ -250,17 +252,17 @@ func claims(user string, request []byte) error {
 	name, isNode := strings.CutPrefix(user, "system:node:")
 	foreign := func(dns string) bool { return dns != name }
 	if !isNode || asked.Subject.CommonName != user || slices.ContainsFunc(asked.DNSNames, foreign) {
-		return fmt.Errorf("%s asks for %s, %q", user, asked.Subject.CommonName, asked.DNSNames)
+		return fmt.Errorf("%s requests %s, %q", user, asked.Subject.CommonName, asked.DNSNames)
 	}
 	for _, ip := range asked.IPAddresses {
 		if address, _ := netip.AddrFromSlice(ip); lab.NodeName(address.Unmap()) != name {
-			return fmt.Errorf("%s asks for the address %s", user, ip)
+			return fmt.Errorf("%s requests the address %s", user, ip)
 		}
 	}
 	return nil
 }
 
-// initialize takes the taint away by which a node waits for a cloud controller
+// initialize removes the taint of a node that waits for a cloud controller
 // manager.
 func (c *cluster) initialize(ctx context.Context, text []byte) error {
 	const uninitialized = "node.cloudprovider.kubernetes.io/uninitialized"

@@ -13,11 +13,11 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 )
 
-// critestPasses is how many specs of critest pass; fewer mean that some did not
-// run.
+// critestPasses is the number of critest specs that pass. A smaller number
+// means that some specs did not run.
 const critestPasses = 90
 
-// spec is one of critest's, as ginkgo reports it.
+// spec is a spec of critest in ginkgo's report.
 type spec struct {
 	ContainerHierarchyTexts    []string
 	LeafNodeType, LeafNodeText string
@@ -29,15 +29,15 @@ func (s spec) name() string {
 	return strings.TrimPrefix(strings.Join(append(s.ContainerHierarchyTexts, s.LeafNodeText), " "), "[k8s.io] ")
 }
 
-// withPorts adds to the pods' network what maps ports of the node to them, as the
-// VPC CNI's configuration has it.
+// withPorts adds the mapping of node ports to the pods' network, as in the VPC
+// CNI's configuration.
 const withPorts = `sed -i 's|"routes": \[{"dst": "0.0.0.0/0"}\]}}\]}|"routes": [{"dst": "0.0.0.0/0"}]}}, {"type": "portmap", "capabilities": {"portMappings": true}}]}|' /etc/cni/net.d/10-lab.conflist
 grep -q portmap /etc/cni/net.d/10-lab.conflist
 `
 
 // critest runs the validation of container runtimes against the node's
-// containerd, as its first boot has configured it. The kubelet, which would end
-// pods that are not its own, is stopped for that.
+// containerd, with the configuration of its first boot. It stops the kubelet,
+// which would end pods that are not its own.
 func (w *world) critest(i *instance) {
 	w.t.Helper()
 	i.Upload(w.t, fetch(w.t, []string{tools.NameCritest})[tools.NameCritest], "/run/critest")

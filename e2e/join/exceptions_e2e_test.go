@@ -13,18 +13,18 @@ import (
 )
 
 // exceptionsFile says what does not pass of the checks of others, and why;
-// docs/checks-of-others.md is made of it.
+// docs/reference/checks-of-others.md is made of it.
 const exceptionsFile = "../../docs/generate/exceptions.json"
 
-// exception is one check of others that does not pass.
+// exception is a check of another project that does not pass.
 type exception struct {
 	Check string
-	// Name is the check's name or number; a part of it, where several fail for
+	// Name is the check's name or number, or a common part of several names with
 	// one reason.
 	Name, Why string
 }
 
-// exceptions are those to the checks of one program.
+// exceptions are the exceptions to one program's checks.
 type exceptions struct {
 	w    *world
 	all  []exception
@@ -41,7 +41,7 @@ func (w *world) exceptions(check string) *exceptions {
 	return &exceptions{w, all, map[string]bool{}}
 }
 
-// names are those of all of them.
+// names returns the names of all exceptions.
 func (e *exceptions) names() []string {
 	var names []string
 	for _, one := range e.all {
@@ -50,7 +50,7 @@ func (e *exceptions) names() []string {
 	return names
 }
 
-// allow fails the test where what does not pass is no exception.
+// allow fails the test when a failing check is no exception.
 func (e *exceptions) allow(name, why string) {
 	e.w.t.Helper()
 	known := false
@@ -62,10 +62,10 @@ func (e *exceptions) allow(name, why string) {
 	assert.True(e.w.t, known, "%s: %s", name, why)
 }
 
-// close fails the test where an exception is none any more.
+// close fails the test when a check with an exception passes.
 func (e *exceptions) close() {
 	e.w.t.Helper()
 	for _, one := range e.all {
-		assert.True(e.w.t, e.used[one.Name], "%s passes: take it out of %s", one.Name, exceptionsFile)
+		assert.True(e.w.t, e.used[one.Name], "%s passes: remove its exception from %s", one.Name, exceptionsFile)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 )
 
-// snapshot copies the disk of a machine that runs: what its kernel has not
-// written yet is not in the copy.
+// snapshot copies the disk of a running machine. The copy lacks data that the
+// kernel has not written yet.
 func snapshot(t *testing.T, i *instance, to string) { copyDisk(t, i.Disk(), to) }
 
 func copyDisk(t *testing.T, from, to string) {
@@ -25,10 +25,10 @@ func copyDisk(t *testing.T, from, to string) {
 	require.NoError(t, err, "%s", out)
 }
 
-// After each fault the image is clean or is refused, and what was interrupted
-// can be finished. (Killing the agent while it provisions, full disks and lost
-// connections are the matter of e2e/node; a kill before every single change of a
-// scrub that of e2e/scrub.)
+// After each fault the audit passes a clean image or refuses it, and the
+// interrupted command can be completed. (Package e2e/node tests agents killed
+// while provisioning, full disks and lost connections; e2e/scrub tests a kill
+// before every single change of a scrub.)
 func TestFaults(t *testing.T) {
 	w := openWorld(t, lab.System{}, 30*time.Minute)
 	start := func(t *testing.T, id string) (*world, *instance) {
@@ -62,7 +62,7 @@ kill -KILL $!`)
 		if clean {
 			assert.Empty(t, files, "an image that passes must be clean")
 		}
-		w.step("its audit passes: %t; %d files know cluster A; %s", clean, len(files), lastLine(said))
+		w.step("the image's audit passes: %t; %d files name cluster A; %s", clean, len(files), lastLine(said))
 		lab.Disk(image).Scrub(t)
 		clean, said = lab.Disk(image).Audit(t)
 		require.True(t, clean, said)

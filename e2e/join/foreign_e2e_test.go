@@ -12,9 +12,9 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 )
 
-// foreign makes an image of one that eksnode provisioned into one that somebody
-// else did: it has no record of its templates, and they are its maker's, with
-// comments and settings of his own, and another spelling of the token command.
+// foreign turns an image that eksnode provisioned into an image of another
+// maker. The image has no record of its templates. The templates have comments
+// and settings of the maker, and another form of the token command.
 const foreign = `rm -r /etc/eks/eksnode
 cat > /var/lib/kubelet/kubeconfig <<'EOF'
 # Of the platform team's images; nodes fill it in.
@@ -47,16 +47,15 @@ sed -i '1i # Of the platform team.\n' /etc/eks/containerd/containerd-config.toml
 cd / && sha256sum $templates > /root/templates.sum
 `
 
-// foreignTemplates are what the script of Amazon Linux 2 edits with sed.
+// foreignTemplates are the files that Amazon Linux 2's script edits with sed.
 const foreignTemplates = `templates="/var/lib/kubelet/kubeconfig /etc/kubernetes/kubelet/kubelet-config.json /etc/eks/containerd/containerd-config.toml"
 `
 
-// An image that eksnode has not made, and of whose templates it knows nothing,
-// joins cluster A by Amazon's steps, which fill them in with sed. The scrub turns
-// the values back into placeholders and leaves the rest as its maker wrote it, so
-// that new instances join cluster B: by Amazon's steps, by bootstrap.sh and by
-// NodeConfig.
-func TestTemplatesOfOthers(t *testing.T) {
+// An image of another maker, with templates of its own, joins cluster A by
+// Amazon's steps, which fill in the templates with sed. The scrub replaces the
+// values by placeholders and keeps the rest. New instances then join cluster B:
+// by Amazon's steps, by bootstrap.sh and by NodeConfig.
+func TestScrubRestoresForeignTemplates(t *testing.T) {
 	w := openWorld(t, lab.System{}, 20*time.Minute)
 	theirs, clean := filepath.Join(w.Folder(), "theirs.raw"), filepath.Join(w.Folder(), "clean.raw")
 	maker := w.launch("i-maker", w.image, w.a.role, nil)
@@ -66,11 +65,11 @@ func TestTemplatesOfOthers(t *testing.T) {
 	first := w.launch(firstID, theirs, w.a.role, w.a.amazonScript("--node-labels=cluster=a"))
 	w.works(w.a, first, "first", wordOfA)
 	assert.Contains(t, first.Sh(w.t, "sha256sum --check /root/templates.sum 2>&1 || true"), "3 computed checksums did NOT match",
-		"sed has filled in all of them")
+		"sed must fill in all templates")
 	w.scrubbed(first, clean)
 
 	one := w.launch("i-one", clean, w.b.role, nil)
-	assert.NotContains(t, one.Sh(w.t, "sha256sum --check /root/templates.sum 2>&1 || true"), "FAILED", "the scrub has not brought them back")
+	assert.NotContains(t, one.Sh(w.t, "sha256sum --check /root/templates.sum 2>&1 || true"), "FAILED", "the scrub did not restore the templates")
 	w.end(one)
 	for id, userData := range map[string][]byte{
 		"i-amazon": w.b.amazonScript(""), "i-arguments": w.b.bootstrapScript(), "i-node-config": w.b.nodeConfig(),

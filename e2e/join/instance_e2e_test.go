@@ -28,14 +28,14 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/imdstest"
 )
 
-// instance is a running machine with the identity that AWS gives it.
+// instance is a running machine with its identity in AWS.
 type instance struct {
 	*lab.Node
 	join.Identity
 }
 
-// launch starts an instance from an image. Role is the name of its instance
-// profile's role: the clusters need not map the same ones.
+// launch starts an instance from an image. role is the role of its instance
+// profile: the clusters may map different roles.
 func (w *world) launch(id, image, role string, userData []byte) *instance {
 	w.t.Helper()
 	return w.launchCut(id, image, role, userData, cut{})
@@ -43,19 +43,19 @@ func (w *world) launch(id, image, role string, userData []byte) *instance {
 
 // cut is a failure of an instance's network in the middle of its first boot.
 type cut struct {
-	// at is the entry of the instance's metadata at whose first reading the
-	// network goes: the answer is lost, and all that follows.
+	// at is the metadata path whose first reading starts the failure: the response
+	// and all later packets are lost.
 	at string
-	// over says whether the network comes back now. It is asked until it does, with
-	// the number of packets that the instance has sent in vain.
+	// over reports whether the network comes back now. It is called until it
+	// returns true, with the number of lost packets of the instance.
 	over func(address netip.Addr, lost int) bool
 }
 
-// outage bounds a cut, and what a machine may take to boot through one.
+// outage bounds a cut, and the time of a boot during a cut.
 const outage = 8 * time.Minute
 
-// launchCut is launch of an instance whose network fails meanwhile. It returns
-// when the network is back and the instance lets us in.
+// launchCut launches an instance whose network fails during the boot. It
+// returns when the network is back and the instance accepts the login.
 func (w *world) launchCut(id, image, role string, userData []byte, c cut) *instance {
 	w.t.Helper()
 	i := &instance{}
@@ -84,8 +84,8 @@ func (w *world) launchCut(id, image, role string, userData []byte, c cut) *insta
 	return i
 }
 
-// cut cuts the machine at an address off before it returns, and connects it again
-// later.
+// cut disconnects the machine at an address before it returns, and connects it
+// again later.
 func (w *world) cut(address netip.Addr, c cut, mended chan<- error) {
 	ctx, cancel := context.WithTimeoutCause(w.Ctx, outage, fmt.Errorf("the network of %s did not come back in time", address))
 	before, err := w.Sent(ctx, address)
@@ -110,7 +110,7 @@ func (w *world) cut(address netip.Addr, c cut, mended chan<- error) {
 	}()
 }
 
-// identity makes an instance, with credentials of its own: whom AWS takes it for,
+// identity makes an instance with credentials of its own: its identity in AWS,
 // and its metadata.
 func identity(id, role string, address netip.Addr, userData []byte) (join.Identity, *imdstest.Service) {
 	who := join.Identity{
@@ -125,7 +125,7 @@ func identity(id, role string, address netip.Addr, userData []byte) (join.Identi
 		"Expiration": "2036-01-01T00:00:00Z",
 	})
 	if err != nil {
-		panic(err) // a map of texts
+		panic(err) // a map of strings
 	}
 	service := imdstest.New(about)
 	service.Set(func(s *imdstest.Settings) {
@@ -139,9 +139,9 @@ func (w *world) end(i *instance) { assert.NoError(w.t, i.Close()) }
 // scrubbed scrubs an instance, captures it and ends it.
 func (w *world) scrubbed(i *instance, image string) {
 	w.t.Helper()
-	// One session: the scrub takes the key away that lets us in. What cloud-init
-	// has not written yet it would write afterwards. The instance data is a mount,
-	// which is no part of the disk.
+	// The scrub removes the login key, so all commands share one session.
+	// cloud-init must be done, because it would write files after the scrub. The
+	// instance data is a mount and not part of the disk.
 	i.Sh(w.t, "cloud-init status --wait >/dev/null || true; umount -q /var/lib/cloud/seed/nocloud || true; eksnode scrub --yes && eksnode audit")
 	i.CaptureTo(w.t, image)
 }
@@ -154,7 +154,8 @@ func (w *world) joinsB(id, image string, userData []byte) {
 	w.works(w.b, i, id, "word-of-b")
 }
 
-// pauseImage is what the instances' containerd asks EKS's registry for.
+// pauseImage is the pause image that the instances' containerd pulls from EKS's
+// registry.
 func pauseImage() string {
 	return "602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:" + arguments.New().PauseVersion
 }
@@ -169,14 +170,14 @@ func (c *cluster) fill(text string, more ...string) []byte {
 	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &limit)
 	return []byte(strings.NewReplacer(append(more,
 		"{cluster}", c.name, "{endpoint}", c.endpoint(), "{ca}", base64.StdEncoding.EncodeToString(ca), "{pause}", pauseImage(),
-		// What EKS gives a container's process, or what this host may give.
+		// EKS's value for a container's process, limited to what this host permits.
 		"{files}", fmt.Sprint(min(1<<20, limit.Max)),
 		"{cgroups}\n", allowCgroupV1(),
 	)...).Replace(text))
 }
 
-// allowCgroupV1 lets the kubelet of the template run where the host has cgroup v1,
-// which it refuses from 1.35 on.
+// allowCgroupV1 lets the kubelet of the template run on a host with cgroup v1.
+// The kubelet refuses cgroup v1 from 1.35 on.
 func allowCgroupV1() string {
 	if _, version, err := tools.Find(tools.NameKubelet, ""); err == nil && strings.HasPrefix(version, "1.34.") {
 		return ""
@@ -187,14 +188,14 @@ func allowCgroupV1() string {
 //go:embed testdata/node-config.mime
 var nodeConfigTemplate string
 
-// nodeConfig is the user data of an instance that joins by Amazon Linux 2023's
-// contract.
+// nodeConfig returns the user data of an instance that joins by Amazon Linux
+// 2023's contract.
 func (c *cluster) nodeConfig() []byte { return c.fill(nodeConfigTemplate) }
 
-// bootstrapScript is the user data of an instance that joins by Amazon Linux 2's
-// contract: a script that calls /etc/eks/bootstrap.sh, which is eksnode.
-// Containerd's template gets what hosts need that may not lower the OOM score of
-// their processes; it is not on the disk.
+// bootstrapScript returns the user data of an instance that joins by Amazon
+// Linux 2's contract: a script that calls /etc/eks/bootstrap.sh, which is
+// eksnode. The script also changes containerd's template for hosts that may not
+// lower the OOM score of processes. The change is not on the disk.
 func (c *cluster) bootstrapScript() []byte {
 	return c.fill(`#!/bin/sh
 set -eu
@@ -207,10 +208,10 @@ sed 's/^\[plugins."io.containerd.grpc.v1.cri"\]$/&\nrestrict_oom_score_adj = tru
 //go:embed testdata/amazon.sh
 var amazonTemplate string
 
-// amazonScript is user data that joins as Amazon Linux 2's own bootstrap.sh does,
-// in the steps that matter to whoever captures the machine afterwards: it fills
-// templates in with sed, in place, copies a unit, enables the kubelet and starts
-// it. It is no copy of that script; extra are the kubelet's extra arguments.
+// amazonScript returns user data that joins like Amazon Linux 2's own
+// bootstrap.sh, in the steps that matter for a capture: it fills in templates
+// with sed, in place, copies a unit, enables the kubelet and starts it. It is
+// not a copy of that script. extra are additional arguments of the kubelet.
 func (c *cluster) amazonScript(extra string) []byte {
 	return c.fill(amazonTemplate, "{extra}", extra)
 }

@@ -26,7 +26,7 @@ type administrator struct {
 	t *testing.T
 }
 
-// newAdministrator starts the cluster, and the doubles of AWS that know it.
+// newAdministrator starts the cluster, and the AWS doubles that serve it.
 func newAdministrator(t *testing.T) administrator {
 	t.Helper()
 	l := lab.Open(t, 10*time.Minute, machine.Node)
@@ -41,7 +41,7 @@ func newAdministrator(t *testing.T) administrator {
 	return administrator{c, t}
 }
 
-// prints is what eksnode prints.
+// prints returns the output of eksnode.
 func (c administrator) prints(stdin string, args ...string) string {
 	c.t.Helper()
 	cmd := exec.CommandContext(c.lab.Ctx, lab.Eksnode(c.t), args...)
@@ -52,19 +52,19 @@ func (c administrator) prints(stdin string, args ...string) string {
 	return string(out)
 }
 
-// auth is what eksnode prints for aws-auth.
+// auth returns eksnode's manifest for aws-auth.
 func (c administrator) auth(stdin, role string, more ...string) string {
 	c.t.Helper()
 	return c.prints(stdin, append([]string{"manifests", "--cluster", "my-cluster", "--role", role, "--only", "aws-auth"}, more...)...)
 }
 
-// now is aws-auth as kubectl prints it.
+// now returns aws-auth as kubectl prints it.
 func (c administrator) now() string {
 	c.t.Helper()
 	return c.must(c.t, "", "get", "configmap", "aws-auth", "-n", "kube-system", "-o", "yaml")
 }
 
-// data is the data of a ConfigMap.
+// data returns the data of a ConfigMap.
 func (c administrator) data(name string) map[string]string {
 	c.t.Helper()
 	var m struct{ Data map[string]string }
@@ -74,18 +74,19 @@ func (c administrator) data(name string) map[string]string {
 
 const nodeRole, otherRole = "arn:aws:iam::123456789012:role/node", "arn:aws:iam::123456789012:role/other"
 
-// What `eksnode manifests` prints for kubectl goes into a real API server as it
-// is printed, once and again, and what others have in aws-auth stays.
-func TestManifestsAreApplied(t *testing.T) {
+// A real API server accepts the output of `eksnode manifests` from kubectl,
+// repeatedly. Other mappings in aws-auth stay.
+func TestManifestsAreAppliedToAPIServer(t *testing.T) {
 	c := newAdministrator(t)
 	assert.Contains(t, c.must(c.t, c.auth("", otherRole), "apply", "--dry-run=server", "--validate=strict", "-f", "-"), "configmap/aws-auth created (server dry run)")
 	assert.Contains(t, c.must(c.t, c.auth("", otherRole), "apply", "--validate=strict", "-f", "-"), "configmap/aws-auth created")
 	merged := c.auth(c.now(), nodeRole, "--aws-auth", "-")
 	assert.Contains(t, merged, "# + - rolearn: "+nodeRole)
 	assert.Contains(t, c.must(c.t, merged, "apply", "--validate=strict", "-f", "-"), "configmap/aws-auth configured")
-	assert.Contains(t, c.data("aws-auth")["mapRoles"], otherRole, "what was there stays")
+	assert.Contains(t, c.data("aws-auth")["mapRoles"], otherRole, "existing mappings stay")
 
-	// It changed since it was printed: kubectl is refused, and nothing is lost.
+	// aws-auth changed after the manifest was printed: the API server refuses it,
+	// and no mapping is lost.
 	c.must(c.t, "", "annotate", "configmap", "aws-auth", "-n", "kube-system", "a=b")
 	_, err := c.kubectl(c.lab.Ctx, merged, "apply", "-f", "-")
 	require.ErrorContains(t, err, "the object has been modified")
@@ -93,9 +94,9 @@ func TestManifestsAreApplied(t *testing.T) {
 	assert.Contains(t, c.prints(c.now(), "preflight", "--cluster", "my-cluster", "--instance", "i-1", "--aws-auth", "-"), "OK       aws-auth ")
 }
 
-// Whatever a person pipes what is printed into, the mappings of others stay, byte
-// for byte: made by hand, by kubectl create and by kubectl apply.
-func TestMappingsOfOthersStay(t *testing.T) {
+// Other mappings stay byte for byte with every way to apply the output: when
+// they were made by hand, by kubectl create and by kubectl apply.
+func TestOtherAuthMappingsStay(t *testing.T) {
 	c := newAdministrator(t)
 	others := map[string]string{
 		"mapRoles":    "# by hand\n- rolearn: " + otherRole + "\n  username:   \"x\"\n  groups: ['system:masters']\n",
@@ -124,9 +125,9 @@ func TestMappingsOfOthersStay(t *testing.T) {
 	}
 }
 
-// The VPC CNI's ConfigMap gets its key whether it is there or not, and keeps
-// those that were applied before.
-func TestTheVPCCNIKeepsItsSettings(t *testing.T) {
+// The VPC CNI's ConfigMap gets its key whether the ConfigMap exists or not, and
+// keeps keys that were applied before.
+func TestVPCCNIConfigMapKeepsItsKeys(t *testing.T) {
 	c := newAdministrator(t)
 	script := c.prints("", "manifests", "--cluster", "my-cluster", "--role", nodeRole, "--only", "vpc-cni", "--windows")
 	shell := func() {

@@ -21,24 +21,24 @@ import (
 )
 
 var (
-	update = flag.Bool("update", false, "keep the results for docs/why-scrub.md")
+	update = flag.Bool("update", false, "keep the results for docs/design/why-scrub.md")
 	only   = flag.String("leftover", "", "try only what these rules, separated by commas, would have taken away")
 )
 
-// leftover is one way in which an image may be dirty.
+// leftover is one kind of leftover state in an image.
 type leftover struct {
 	rule, name string
 	paths      []string
-	// script changes the disk mounted at $R further.
+	// script applies more changes to the disk mounted at $R.
 	script string
 }
 
-// stateGroups are the rules' groups whose state the kubelet, containerd, the
-// network and first boots write.
+// stateGroups are the groups of rules for the state of the kubelet, containerd,
+// the network and first boots.
 var stateGroups = []string{"kubelet", "containerd", "network", "cni", "bootstrap", "identity"}
 
-// made are states that other settings or accidents leave than those of the first
-// instance.
+// made returns leftovers that the first instance does not have: those of other
+// settings or accidents.
 var made = []leftover{
 	{rule: "kubelet-kubeconfig", name: "deleted instead of restored", script: `rm "$R/var/lib/kubelet/kubeconfig"`},
 	{rule: "kubelet-manager-state", name: "empty", script: `: > "$R/var/lib/kubelet/cpu_manager_state"`},
@@ -53,10 +53,10 @@ var made = []leftover{
 		script: `mkdir -p "$R/etc/cni/net.d"; echo '{"cniVersion":"1.0.0","name":"old","plugins":[{"type":"gone"}]}' > "$R/etc/cni/net.d/05-old.conflist"`},
 }
 
-// Each single leftover of cluster A's node is put on a clean image, and an
-// instance of that image is started for cluster B: by the steps of Amazon's own
-// script, and by a NodeConfig.
-func TestMatrix(t *testing.T) {
+// Each test case copies one leftover of cluster A's node into a clean image,
+// and starts an instance of the image for cluster B: by the steps of Amazon's
+// own script, and by a NodeConfig.
+func TestEachLeftoverOnACleanImage(t *testing.T) {
 	w := openWorld(t, lab.System{}, time.Hour)
 	dirty, clean := filepath.Join(w.Folder(), "dirty.raw"), filepath.Join(w.Folder(), "clean.raw")
 	w.makeBoth(dirty, clean)
@@ -67,7 +67,7 @@ func TestMatrix(t *testing.T) {
 	w.step("%d leftovers to try", len(all))
 	trials := make([]trial, 2*len(all))
 	t.Run("trials", func(t *testing.T) {
-		slots := make(chan struct{}, 3) // more instances at once are only slower
+		slots := make(chan struct{}, 3) // more parallel instances are only slower
 		for i := range trials {
 			t.Run(fmt.Sprintf("%s_%s_%d", all[i/2].rule, all[i/2].name, i%2), func(t *testing.T) {
 				t.Parallel()
@@ -89,7 +89,7 @@ func TestMatrix(t *testing.T) {
 	w.keep(trials)
 }
 
-// makeBoth makes the image of a node of cluster A, and the same scrubbed.
+// makeBoth makes an unscrubbed and a scrubbed image of a node of cluster A.
 func (w *world) makeBoth(dirty, clean string) {
 	w.t.Helper()
 	first := w.launch(firstID, w.image, w.a.role, w.a.amazonScript("--node-labels=cluster=a --cpu-manager-policy=static --reserved-cpus=0"))
@@ -101,7 +101,8 @@ func (w *world) makeBoth(dirty, clean string) {
 	w.step("both images are made")
 }
 
-// leftovers are one for each rule, with what it found, and those made by hand.
+// leftovers returns one leftover for each rule, with the paths that it found,
+// and those made by hand.
 func leftovers(found map[string][]string) []leftover {
 	all := []leftover{{rule: "nothing"}, {rule: "everything"}}
 	for _, r := range scrub.Table() {
@@ -123,16 +124,16 @@ const (
 )
 
 const (
-	// within is how long an instance of the matrix may take for each step, and
-	// grace for how long a kubelet may say what it does not recover from: at its
-	// start a healthy one may meet a cluster that does not know it yet.
+	// within is how long an instance of the matrix may take for each step. grace is
+	// how long a kubelet may log a fatal message: at its start, a healthy kubelet
+	// may contact a cluster that does not have the node yet.
 	within = 2 * time.Minute
 	grace  = 20 * time.Second
 )
 
-// plantScript puts paths of the disk as they are there onto the disk $1, whose
-// file system is at $R then; a path that the first does not have goes. The script
-// $2 may do more.
+// plantScript copies paths from the dirty disk to the disk $1, whose file
+// system it mounts at $R. A path that the dirty disk lacks is removed. The
+// script $2 may change more.
 const plantScript = `set -eu
 disk=$1 script=$2 R=$(mktemp -d)
 shift 2
@@ -148,7 +149,7 @@ eval "$script"
 umount "$R"
 rmdir "$R"`
 
-// try starts one instance and says what became of it.
+// try starts one instance and returns the result.
 func (w *world) try(id string, dirty lab.Disk, clean string, left leftover, firstBoot string) trial {
 	w.t.Helper()
 	image := filepath.Join(w.Folder(), id+".raw")
@@ -158,7 +159,7 @@ func (w *world) try(id string, dirty lab.Disk, clean string, left leftover, firs
 	}
 	copyDisk(w.t, clean, image)
 	for _, p := range left.paths {
-		require.True(w.t, filepath.IsAbs(p) && filepath.Clean(p) != "/" && !strings.Contains(p, ".."), "%s is no path of a leftover", p)
+		require.True(w.t, filepath.IsAbs(p) && filepath.Clean(p) != "/" && !strings.Contains(p, ".."), "%s is not a path of a leftover", p)
 	}
 	said, code := dirty.Sh(w.t, false, plantScript, append([]string{image, left.script}, left.paths...)...)
 	require.Zero(w.t, code, said)
@@ -177,7 +178,8 @@ func (w *world) try(id string, dirty lab.Disk, clean string, left leftover, firs
 	return one
 }
 
-// judge waits for what a healthy node does, and says what it did not.
+// judge waits until the node works like a healthy one, and returns the
+// failures.
 func (w *world) judge(i *instance, pod string) (result string, troubles []string) {
 	w.t.Helper()
 	n, why := w.becomes(i)
@@ -214,10 +216,11 @@ func (w *world) judge(i *instance, pod string) (result string, troubles []string
 	return joins, nil
 }
 
-// becomes waits until the instance is a ready node, or says why it will not be.
+// becomes waits until the instance is a ready node, or returns why it will not
+// be one.
 func (w *world) becomes(i *instance) (n node, why string) {
 	w.t.Helper()
-	var since time.Time // when the kubelet began to say what it does not recover from
+	var since time.Time // when the kubelet first logged a fatal message
 	for begin := time.Now(); ; {
 		n, err := w.b.joined(w.Ctx, i.PrivateDNSName, time.Time{}, 2*time.Second)
 		if err == nil {
@@ -242,18 +245,18 @@ func (w *world) becomes(i *instance) (n node, why string) {
 	}
 }
 
-// sayings are what the kubelet and the user data say now, and what they and the
-// first boot have said since the machine is up.
+// sayings returns the present messages of the kubelet and the user data, and
+// all messages since the boot, also those of the first boot.
 func (w *world) sayings(i *instance) (now, all string) {
-	now = i.Await(w.t, "its journal can be read", within, "journalctl --no-pager --boot --output=cat --unit=kubelet --since=-15s; cat /var/log/cloud-init-output.log")
+	now = i.Await(w.t, "the instance's journal can be read", within, "journalctl --no-pager --boot --output=cat --unit=kubelet --since=-15s; cat /var/log/cloud-init-output.log")
 	return now, i.Sh(w.t, "cat /var/log/cloud-init-output.log; journalctl --no-pager --boot --output=cat --unit=kubelet --unit='eksnode-*'")
 }
 
-// record is what docs/why-scrub.md is made of.
+// record is what docs/design/why-scrub.md is made of.
 const record = "../../docs/generate/leftovers.json"
 
-// keep writes the trials down, and with -update into the record, in which those
-// of another leftover stay.
+// keep writes the trials to a file. With -update it adds them to the record,
+// and keeps the record's trials of other leftovers.
 func (w *world) keep(trials []trial) {
 	w.t.Helper()
 	write := func(path string, trials []trial) {

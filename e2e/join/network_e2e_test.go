@@ -19,9 +19,9 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 )
 
-// A network that fails in the middle of a first boot, or of provisioning, keeps
-// nobody from joining once it is back: what was interrupted tries again by
-// itself, or says what is wrong and is done again.
+// An instance joins after its network failed in the middle of a first boot or
+// of provisioning. The interrupted command retries by itself, or fails with the
+// cause and succeeds when it runs again.
 func TestNetworkCut(t *testing.T) {
 	w := openWorld(t, lab.System{}, 30*time.Minute)
 	role := "meta-data/iam/security-credentials/" + w.b.role
@@ -31,7 +31,7 @@ func TestNetworkCut(t *testing.T) {
 	}{
 		"while user data is read, NodeConfig":           {"i-config", "user-data", w.b.nodeConfig()},
 		"while the instance is looked up, bootstrap.sh": {"i-script", "meta-data/local-hostname", w.b.bootstrapScript()},
-		"while the kubelet gets its credentials":        {"i-kubelet", role, w.b.nodeConfig()},
+		"while the kubelet fetches its credentials":     {"i-kubelet", role, w.b.nodeConfig()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -41,7 +41,7 @@ func TestNetworkCut(t *testing.T) {
 			w.works(w.b, i, c.id, "word-of-b")
 		})
 	}
-	t.Run("until the first boot gives up", func(t *testing.T) {
+	t.Run("until the first boot fails", func(t *testing.T) {
 		t.Parallel()
 		w.in(t).givesUp("i-long")
 	})
@@ -52,12 +52,12 @@ func TestNetworkCut(t *testing.T) {
 		w.ended(i, true)
 		w.provisioned(i)
 	})
-	t.Run("in the middle of provisioning, until that gives up", func(t *testing.T) {
+	t.Run("in the middle of provisioning, until provisioning fails", func(t *testing.T) {
 		t.Parallel()
 		w := w.in(t)
 		i := w.provisionCut("i-up", w.until("provision.service"))
 		said := w.ended(i, false)
-		w.step("provisioning without a network says: %s", said)
+		w.step("provisioning without a network prints: %s", said)
 		assert.Contains(t, said, "kubelet")
 		i.Sh(w.t, "! test -e /usr/bin/kubelet")
 		w.provision(i)
@@ -66,11 +66,11 @@ func TestNetworkCut(t *testing.T) {
 	})
 }
 
-// retried is an outage until a machine has sent so many packets in vain that it
-// has tried anew.
+// retried is an outage until the machine has lost enough packets to have
+// retried.
 func retried(_ netip.Addr, lost int) bool { return lost >= 6 }
 
-// until is an outage until a unit of the machine has failed, and others have
+// until is an outage until one unit of the machine has failed and others have
 // ended.
 func (w *world) until(failed string, ended ...string) func(netip.Addr, int) bool {
 	return func(address netip.Addr, _ int) bool {
@@ -83,14 +83,14 @@ func (w *world) until(failed string, ended ...string) func(netip.Addr, int) bool
 	}
 }
 
-// givesUp cuts a first boot off for longer than it waits: it fails, starts no
-// kubelet, and says why; the next boot joins.
+// givesUp cuts off a first boot for longer than it waits: it fails, starts no
+// kubelet, and logs the cause. The next boot joins.
 func (w *world) givesUp(id string) {
 	w.t.Helper()
 	i := w.launchCut(id, w.image, w.b.role, w.b.nodeConfig(), cut{"user-data", w.until("eksnode-config.service", "eksnode-run.service")})
 	defer w.end(i)
 	said := i.Sh(w.t, "journalctl --boot --no-pager --output=cat --unit='eksnode-*'")
-	w.step("a first boot without a network says: %s", said)
+	w.step("a first boot without a network prints: %s", said)
 	assert.Contains(w.t, said, "asking the instance metadata service for ")
 	assert.Contains(w.t, said, "is its network up")
 	assert.Equal(w.t, "inactive", i.Sh(w.t, "systemctl is-active kubelet || true"))
@@ -100,8 +100,8 @@ func (w *world) givesUp(id string) {
 	w.works(w.b, i, id, "word-of-b")
 }
 
-// provisionCut takes the kubelet off an instance, starts to provision it again
-// from a slow mirror, and cuts its network in the middle of the kubelet.
+// provisionCut removes the kubelet from an instance, provisions it again from a
+// slow mirror, and cuts its network during the download of the kubelet.
 func (w *world) provisionCut(id string, over func(netip.Addr, int) bool) *instance {
 	w.t.Helper()
 	i := w.launch(id, w.image, w.b.role, nil)
@@ -115,7 +115,7 @@ func (w *world) provisionCut(id string, over func(netip.Addr, int) bool) *instan
 	return i
 }
 
-// provision starts to provision an instance, as a unit of its own.
+// provision starts to provision an instance, in a unit of its own.
 func (w *world) provision(i *instance) {
 	w.t.Helper()
 	_, kubelet, err := tools.Find(tools.NameKubelet, "")
@@ -124,8 +124,8 @@ func (w *world) provision(i *instance) {
 		" --source-url "+w.slowMirror()+" --versions ecr-credential-provider="+lab.ProviderVersion(w.t))
 }
 
-// slowMirror serves the node's programs in the lab, slowly enough to be caught in
-// the middle.
+// slowMirror serves the node's programs in the lab at a low rate, so that a
+// test can interrupt a download.
 func (w *world) slowMirror() string {
 	w.t.Helper()
 	assets, err := mirror.Build(w.Ctx, mirror.Versions{}, runtime.GOARCH, w.t.Output())
@@ -134,7 +134,7 @@ func (w *world) slowMirror() string {
 	return server.URL()
 }
 
-// ended waits for the provisioning to end, well or not, and returns what it said.
+// ended waits for provisioning to succeed or fail, and returns its output.
 func (w *world) ended(i *instance, well bool) string {
 	w.t.Helper()
 	state := i.Await(w.t, "provisioning has ended", 5*time.Minute, "systemctl is-failed provision || systemctl show --property=SubState --value provision | grep exited")

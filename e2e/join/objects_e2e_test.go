@@ -18,7 +18,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
 )
 
-// node is a node as the API server knows it, as far as it matters here.
+// node has the fields of a node in the API server that the tests use.
 type node struct {
 	Metadata struct {
 		Name   string
@@ -41,24 +41,24 @@ type node struct {
 // taint keeps pods off a node.
 type taint struct{ Key string }
 
-// ready says why a node has not reported since then, to the second, that it is
-// ready.
+// ready returns an error when a node has not reported since then, to the
+// second, that it is ready.
 func (n node) ready(since time.Time) error {
 	for _, c := range n.Status.Conditions {
 		switch {
 		case c.Type != "Ready":
 		case c.LastHeartbeatTime.Before(since.Truncate(time.Second)):
-			return fmt.Errorf("its last report is of %s", c.LastHeartbeatTime)
+			return fmt.Errorf("the node's last report is of %s", c.LastHeartbeatTime)
 		case c.Status != "True":
 			return fmt.Errorf("%s: %s", c.Reason, c.Message)
 		default:
 			return nil
 		}
 	}
-	return errors.New("it has not reported yet")
+	return errors.New("the node has not reported yet")
 }
 
-// node finds a node; nobody else has its name.
+// node finds a node by its unique name.
 func (c *cluster) node(ctx context.Context, name string) (n node, err error) {
 	out, err := c.kubectl(ctx, "", "get", "node", name, "--output=json")
 	if err == nil {
@@ -67,7 +67,7 @@ func (c *cluster) node(ctx context.Context, name string) (n node, err error) {
 	return n, err
 }
 
-// joined waits until a node says, after a moment, that it is ready.
+// joined waits until a node reports, after a point in time, that it is ready.
 func (c *cluster) joined(ctx context.Context, name string, since time.Time, within time.Duration) (n node, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("%s is no ready node of %s within %s", name, c.name, within))
 	defer cancel()
@@ -90,8 +90,8 @@ func (c *cluster) hasNo(t *testing.T, kind, name string) {
 //go:embed testdata/app.yaml
 var app string
 
-// runs has a node run a pod with everything that a kubelet writes to the disk for
-// one, and a word in all of it.
+// runs makes a node run a pod with everything that a kubelet writes to the disk
+// for a pod, and a word in each file.
 func (c *cluster) runs(ctx context.Context, pod string, on node, word string) error {
 	text := strings.NewReplacer("{name}", pod, "{host}", on.Metadata.Labels["kubernetes.io/hostname"], "{word}", word, "{busybox}", busyboxImage).Replace(app)
 	_, err := c.kubectl(ctx, text, "apply", "--filename=-")
@@ -99,15 +99,15 @@ func (c *cluster) runs(ctx context.Context, pod string, on node, word string) er
 		_, err = c.kubectl(ctx, "", "wait", "--for=condition=Ready", "pod/"+pod, "--timeout="+patience.String())
 	}
 	if err != nil {
-		events, _ := c.kubectl(ctx, "", "events", "--for=pod/"+pod) // the error stands without them
+		events, _ := c.kubectl(ctx, "", "events", "--for=pod/"+pod) // the error is reported without events if this fails
 		err = fmt.Errorf("%s\n%w", events, err)
 	}
 	return err
 }
 
-// works waits for an instance to be a ready node, and has it run a pod whose log
-// can be read and in which commands run: over a serving certificate that the
-// cluster has approved.
+// works waits until an instance is a ready node, and makes it run a pod. It
+// reads the pod's log and runs a command in it, over a serving certificate that
+// the cluster has approved.
 func (w *world) works(c *cluster, i *instance, pod, word string) {
 	w.t.Helper()
 	begin := w.ready(c, i, time.Time{})
@@ -121,11 +121,12 @@ func (w *world) works(c *cluster, i *instance, pod, word string) {
 	assert.Equal(w.t, word+" from "+word, c.await(w.t, "logs", pod))
 	assert.Equal(w.t, word+word, c.await(w.t, "exec", pod, "--", "cat", "/secret/word", "/scratch/word"))
 	w.step("%s runs a pod; its log and exec answer", i.InstanceID())
-	// What failed while it started is over.
+	// Failures during the start are over.
 	assert.Contains(w.t, i.Sh(w.t, "eksnode diagnose"), "no known cause was found")
 }
 
-// ready waits until an instance says, after a moment, that it is a ready node.
+// ready waits until an instance reports, after a point in time, that it is a
+// ready node.
 func (w *world) ready(c *cluster, i *instance, since time.Time) node {
 	w.t.Helper()
 	n, err := c.joined(w.Ctx, i.PrivateDNSName, since, patience)
@@ -146,8 +147,8 @@ func (w *world) reboot(c *cluster, i *instance) {
 	w.ready(c, i, begin)
 }
 
-// says waits until the kubelet's journal has a message of that pattern, and
-// returns the first.
+// says waits until the kubelet's journal has a message with that pattern, and
+// returns the first one.
 func (w *world) says(i *instance, pattern string) string {
 	w.t.Helper()
 	return i.Await(w.t, "the kubelet says "+pattern, patience, "journalctl --no-pager --output=cat --boot --unit=kubelet --grep='%s' | head -1 | grep .", pattern)

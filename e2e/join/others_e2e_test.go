@@ -15,10 +15,10 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 )
 
-// What others check on nodes holds for an instance of the image: kubeadm before
+// An instance of the image passes the checks of other projects: kubeadm before
 // it joins, kube-bench on the running node, kubectl drain and a reboot, and
 // critest of its runtime.
-func TestTheChecksOfOthers(t *testing.T) {
+func TestChecksOfOtherProjectsPass(t *testing.T) {
 	w := openWorld(t, lab.System{}, 30*time.Minute)
 	before := w.launch("i-before", w.image, w.b.role, nil)
 	before.Upload(t, fetch(t, []string{tools.NameKubeadm})[tools.NameKubeadm], "/run/kubeadm")
@@ -48,8 +48,8 @@ func TestTheChecksOfOthers(t *testing.T) {
 	t.Run("critest", func(t *testing.T) { w.in(t).critest(i) })
 }
 
-// kubeadm runs its checks of a machine that is about to join; after them it looks
-// for a cluster of its own kind, which it is given none of.
+// kubeadm runs kubeadm's preflight checks for joining. After them, kubeadm
+// looks for a kubeadm cluster and finds none.
 func (w *world) kubeadm(i *instance) {
 	w.t.Helper()
 	result := i.Try(w.t, `systemctl start containerd
@@ -59,7 +59,7 @@ timeout 60 /run/kubeadm join phase preflight --discovery-file /run/discovery \
 	w.step("kubeadm: %s", result.Stdout)
 	assert.Contains(w.t, result.Stdout, "[preflight] Running pre-flight checks")
 	assert.NotContains(w.t, result.Stdout, "[ERROR")
-	assert.NotEqual(w.t, 124, result.Code, "it does not end")
+	assert.NotEqual(w.t, 124, result.Code, "kubeadm did not end")
 }
 
 func (w *world) kubeBench(i *instance) {

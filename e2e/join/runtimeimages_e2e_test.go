@@ -23,21 +23,21 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 )
 
-// runtimeImage is an image that critest asks for, under every name that it has
-// for it.
+// runtimeImage is an image that critest needs, with all its names.
 type runtimeImage struct {
 	names  []string
 	config v1.Config
 }
 
-// webServer is a server that calls itself as nginx does.
+// webServer is a server with nginx's process names.
 func webServer(port string) v1.Config {
 	return v1.Config{Entrypoint: []string{"/bin/nginx", "master process"}, Env: []string{"PATH=/bin", "PORT=" + port}}
 }
 
 func user(name string) v1.Config { return v1.Config{User: name, Cmd: idle.Entrypoint, Env: idle.Env} }
 
-// runtimeImages are those of critest 1.36, of pkg/validate and pkg/framework.
+// runtimeImages returns the images of critest 1.36, from pkg/validate and
+// pkg/framework.
 func runtimeImages() []runtimeImage {
 	const own, tests = "k8s-staging-cri-tools/", "e2e-test-images/"
 	waits := v1.Config{Cmd: idle.Entrypoint, Env: idle.Env}
@@ -62,7 +62,7 @@ func runtimeImages() []runtimeImage {
 	}
 }
 
-// Programs of upstream's images that busybox has not.
+// Programs of upstream's images that busybox lacks.
 var runtimePrograms = map[string]string{
 	"pgrep": "exec pidof \"$1\"", "ipcs": "exec cat /proc/sysvipc/shm",
 	"nginx": "mkdir -p /var/run\necho $$ > /var/run/nginx.pid\necho serving as httpd\nhttpd -f -p \"$PORT\" -h /www &\nwait",
@@ -71,8 +71,8 @@ var runtimePrograms = map[string]string{
 // tellsUser is a program with the set-user-ID bit.
 const tellsUser = "#include <stdio.h>\n#include <unistd.h>\nint main(void) { printf(\"Effective uid: %d\\n\", geteuid()); }\n"
 
-// runtimeFiles is the content of all those images: busybox with all its applets,
-// as upstream's image has them.
+// runtimeFiles returns the content of all those images: busybox with all its
+// applets, as in upstream's image.
 func (w *world) runtimeFiles() []lab.File {
 	w.t.Helper()
 	path := filepath.Join(w.t.TempDir(), "user")
@@ -104,15 +104,16 @@ func (w *world) runtimeFiles() []lab.File {
 	return append(files, lab.Busybox(w.t, names...)...)
 }
 
-// serveRuntimeImages serves what critest asks public registries for in the lab,
-// and answers a script that has containerd ask there.
+// serveRuntimeImages serves the images that critest needs in the lab. It
+// returns a script that redirects containerd from the public registries to the
+// lab.
 func (w *world) serveRuntimeImages() (script string) {
 	w.t.Helper()
 	address := w.Port("5000")
 	require.NoError(w.t, w.Serve(w.Ctx, address, registry.New(registry.Logger(log.New(io.Discard, "", 0)))))
 	files := w.runtimeFiles()
 	for _, one := range runtimeImages() {
-		one.config.Labels = map[string]string{"org.opencontainers.image.ref.name": one.names[0]} // two images of the same layer stay two
+		one.config.Labels = map[string]string{"org.opencontainers.image.ref.name": one.names[0]} // without it, containerd would merge two images with the same layer
 		image := lab.Image(w.t, one.config, files...)
 		for _, to := range one.names {
 			ref, err := name.ParseReference(address+"/"+to, name.Insecure)

@@ -8,5 +8,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 )
 
-// The same on another release, with its own systemd, containerd and runc.
+// The chain of TestChain on another release, with its own systemd, containerd
+// and runc.
 func TestChainOnDebian13(t *testing.T) { chain(t, lab.System{Suite: "trixie"}, "chain-debian-13") }

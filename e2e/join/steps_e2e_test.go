@@ -15,40 +15,41 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// row is one line of a report: what was started, how, and what came of it.
+// row is one line of a report: the image, the first boot, and the result.
 type row struct {
 	Image    string  `json:"image"`
 	Contract string  `json:"contract"`
 	Result   string  `json:"result"`
 	Message  string  `json:"message,omitempty"`
-	Seconds  float64 `json:"seconds"` // since the test's begin
+	Seconds  float64 `json:"seconds"` // since the start of the test
 }
 
-// moment says when a step was done, in seconds since the test's begin.
+// moment is a completed step, with its time in seconds since the start of the
+// test.
 type moment struct {
 	Seconds float64 `json:"seconds"`
 	Step    string  `json:"step"`
 }
 
-// phase says how long a part of the test took, in seconds. Some run beside each
-// other.
+// phase is a part of the test, with its duration in seconds. Some phases run in
+// parallel.
 type phase struct {
 	Phase   string  `json:"phase"`
 	Seconds float64 `json:"seconds"`
 }
 
-// journal is what a run leaves behind.
+// journal is the record of a test run.
 type journal struct {
 	Rows   []row    `json:"rows"`
 	Phases []phase  `json:"phases"`
 	Steps  []moment `json:"steps"`
-	// Seconds is how long all took.
+	// Seconds is the duration of the whole run.
 	Seconds float64 `json:"seconds"`
 }
 
 func (w *world) elapsed() float64 { return seconds(w.started) }
 
-// seconds is how long ago a moment was.
+// seconds returns the time since a moment.
 func seconds(since time.Time) float64 { return math.Round(10*time.Since(since).Seconds()) / 10 }
 
 // phase measures a part of the test.
@@ -60,7 +61,7 @@ func (w *world) phase(name string, do func()) {
 	w.journal.Phases = append(w.journal.Phases, phase{name, seconds(begin)})
 }
 
-// step says how far the test is, and when.
+// step logs the progress of the test, with the time.
 func (w *world) step(format string, args ...any) {
 	m := moment{w.elapsed(), fmt.Sprintf(format, args...)}
 	w.mutex.Lock()
@@ -73,7 +74,8 @@ func (w *world) record(image, contract, result, message string) {
 	w.journal.Rows = append(w.journal.Rows, row{image, contract, result, message, w.elapsed()})
 }
 
-// report keeps the journal as JSON, and as the tables that `make e2e` ends with.
+// report writes the journal as JSON, and as the tables at the end of `make
+// e2e`.
 func (w *world) report(name string) {
 	w.t.Helper()
 	w.journal.Seconds = w.elapsed()

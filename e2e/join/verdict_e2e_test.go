@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// What becomes of an instance.
+// Results of an instance.
 const (
 	joins    = "joins"
 	degrades = "degrades"
@@ -16,23 +16,23 @@ const (
 
 // trial is one instance that was started from an image with one leftover.
 type trial struct {
-	// Rule is the scrub's rule whose state was left, and Case what exactly where
-	// there is more to say.
+	// Rule is the scrub rule for the leftover. Case names the exact leftover if a
+	// rule has several.
 	Rule string `json:"rule"`
 	Case string `json:"case,omitempty"`
-	// Paths are what was left.
+	// Paths are the leftover's paths.
 	Paths []string `json:"paths"`
-	// FirstBoot is how the instance was told its cluster.
+	// FirstBoot is how the instance got its cluster.
 	FirstBoot string `json:"firstBoot"`
 	Result    string `json:"result"`
-	// Message is what the kubelet, containerd or the API server said.
+	// Message is the message of the kubelet, containerd or the API server.
 	Message string `json:"message,omitempty"`
-	// Leaks are files of the running instance that still know the old cluster.
+	// Leaks are files of the running instance that still name the old cluster.
 	Leaks []string `json:"leaks,omitempty"`
 }
 
-// fatal are the messages of a kubelet that will not become a node's by waiting,
-// the most telling first.
+// fatal are the messages of a kubelet that waiting does not help, the most
+// specific first.
 var fatal = []*regexp.Regexp{
 	regexp.MustCompile(`"Server rejected event \(will not retry!\)" err="Unauthorized"`),
 	regexp.MustCompile(`configured policy .{1,20} differs from state checkpoint policy [^,]*`),
@@ -51,7 +51,7 @@ var fatal = []*regexp.Regexp{
 	regexp.MustCompile(`(?m)^F\d+ .*$|"Failed to [^"]*" err="[^"]*"`),
 }
 
-// other are messages that a healthy node may say for a while, too.
+// other are messages that a healthy node may also log for a while.
 var other = []*regexp.Regexp{
 	regexp.MustCompile(`no IP addresses available in range set[^"\\]*`),
 	regexp.MustCompile(`failed to find plugin [^\\]*\\?"[a-z]+`),
@@ -76,8 +76,8 @@ func find(patterns []*regexp.Regexp, journal string) string {
 // ready; nothing while there is none.
 func hopeless(journal string) string { return find(fatal, journal) }
 
-// telling finds the message in a journal that says most; the last line when none
-// is known.
+// telling returns the most specific message in a journal; the last line if no
+// message is known.
 func telling(journal string) string {
 	if found := find(append(fatal[:len(fatal):len(fatal)], other...), journal); found != "" {
 		return found

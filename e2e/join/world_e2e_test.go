@@ -23,39 +23,39 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 )
 
-// The clusters' names, which nothing else is called.
+// Unique names of the clusters.
 const (
-	nameOfA = "former-4c1f9e"
+	nameOfA = "earlier-4c1f9e"
 	nameOfB = "next-4c1f9e"
 )
 
 // given is an image that was built before.
-var given = flag.String("image", "", "the image to prove, as make image leaves it; one is built when empty")
+var given = flag.String("image", "", "image of make image to test; builds an image when empty")
 
-// world is two clusters in a lab, and the account that its instances are of.
+// world is two clusters in a lab, and the account of their instances.
 type world struct {
 	*lab.Lab
 	t          *testing.T
 	identities *join.Identities
 	metadata   *lab.Metadata
 	folder     string // logs and keys, kept when the test fails
-	image      string // as packer built it, with the pods' images
+	image      string // built by Packer, with the pods' images
 	a, b       *cluster
 	started    time.Time
 	mutex      *sync.Mutex // guards journal.Steps
 	journal    *journal
-	// machineID is the first instance's.
+	// machine id of the first instance
 	machineID *string
 }
 
-// in is the world as a subtest sees it.
+// in returns the world for a subtest.
 func (w *world) in(t *testing.T) *world {
 	inner := *w
 	inner.t = t
 	return &inner
 }
 
-// results is where reports and the logs of failed tests go.
+// results returns the folder for reports and the logs of failed tests.
 func results(t *testing.T) string {
 	t.Helper()
 	folder, err := filepath.Abs("../../build/join")
@@ -64,7 +64,8 @@ func results(t *testing.T) string {
 	return folder
 }
 
-// openWorld makes an image of a system, and starts the clusters. limit bounds all that the test does.
+// openWorld makes an image of a system, and starts the clusters. limit bounds the
+// whole test.
 func openWorld(t *testing.T, system lab.System, limit time.Duration) *world {
 	t.Helper()
 	w := &world{
@@ -88,12 +89,12 @@ func openWorld(t *testing.T, system lab.System, limit time.Duration) *world {
 	})
 	w.metadata = w.ServeMetadata(t)
 	var programs map[string]string
-	w.phase("programs, from their modules or the cache", func() { programs = fetch(t, controlPlane, inImages) })
+	w.phase("programs, from source or the cache", func() { programs = fetch(t, controlPlane, inImages) })
 	startEtcd(t, w.Lab, programs[tools.NameEtcd], w.folder)
 	w.a = startCluster(t, w.Lab, 1, nameOfA, programs, w.identities, w.folder)
 	w.b = startCluster(t, w.Lab, 2, nameOfB, programs, w.identities, w.folder)
 	var built string
-	w.phase("the image, by packer, beside two API servers that start", func() { built = w.build(system) })
+	w.phase("the image, by packer, while two API servers start", func() { built = w.build(system) })
 	w.phase("two clusters", func() {
 		for _, c := range []*cluster{w.a, w.b} {
 			c.complete(t)
@@ -106,14 +107,14 @@ func openWorld(t *testing.T, system lab.System, limit time.Duration) *world {
 	return w
 }
 
-// controlPlane are the programs of a cluster, and inImages those of packer and of
-// a node: all that is built from modules.
+// controlPlane lists the programs of a cluster. inImages lists those of packer
+// and of a node. All are built from source.
 var (
 	controlPlane = []string{tools.NameEtcd, tools.NameAPIServer, tools.NameControllerManager, tools.NameScheduler, tools.NameKubectl, tools.NameKubeadm}
 	inImages     = []string{tools.NamePacker, tools.NameKubelet, tools.NameCredentialProvider, tools.NameCNIPlugins}
 )
 
-// fetch builds the programs that the cache has not, and answers their paths.
+// fetch builds the programs that the cache lacks, and returns their paths.
 func fetch(t *testing.T, names ...[]string) map[string]string {
 	t.Helper()
 	paths := map[string]string{}
@@ -127,7 +128,7 @@ func fetch(t *testing.T, names ...[]string) map[string]string {
 	return paths
 }
 
-// build makes the image as `make image` does.
+// build makes the image like `make image`.
 func (w *world) build(system lab.System) string {
 	w.t.Helper()
 	if *given != "" {
@@ -140,20 +141,20 @@ func (w *world) build(system lab.System) string {
 	return image
 }
 
-// busyboxImage is what pods run.
+// busyboxImage is the image of the test pods.
 const busyboxImage = "registry.eksnode.test/busybox:1"
 
-// idle waits for ever, and is no sleep: checks look for processes of that name.
+// idle waits forever. Checks look for processes of that name.
 var idle = v1.Config{Entrypoint: []string{"/bin/tail", "-f", "/dev/null"}, Env: []string{"PATH=/bin"}}
 
 //go:embed testdata/network.yaml
-var network string // what the VPC CNI's daemon set does, as far as the kubelet sees
+var network string // the VPC CNI's daemon set does the same, from the kubelet's view
 
 //go:embed testdata/kubelet-containerd.service
 var amazonUnit string
 
-// equip starts a machine from the built image, gives containerd the pods'
-// images and the machine what Amazon's images have besides, and captures it
+// equip starts a machine from the built image, imports the pods' images into
+// containerd, adds the programs of Amazon's images, and captures the machine
 // scrubbed.
 func (w *world) equip(built string) {
 	w.t.Helper()
@@ -164,7 +165,7 @@ func (w *world) equip(built string) {
 	images := map[string]v1.Image{}
 	for _, name := range []string{pauseImage(), busyboxImage} {
 		config := idle
-		config.Labels = map[string]string{"org.opencontainers.image.ref.name": name} // two images of the same layer stay two
+		config.Labels = map[string]string{"org.opencontainers.image.ref.name": name} // without it, containerd would merge two images with the same layer
 		images[name] = lab.Image(w.t, config, files...)
 	}
 	i.Import(w.t, "", images)

@@ -15,8 +15,8 @@ spec:
   containerd: {config: "[debug]\n  level = \"warn\"\n"}
 `
 
-// localCtr comes before containerd's own ctr and knows the pause image once it
-// was pulled: there is no registry.
+// localCtr precedes containerd's own ctr in the path. It lists the pause image
+// after a pull, because there is no registry.
 const localCtr = `mkdir -p /usr/local/bin
 cat > /usr/local/bin/ctr <<'END'
 #!/bin/sh
@@ -28,7 +28,7 @@ END
 chmod 755 /usr/local/bin/ctr
 `
 
-// used leaves on a node what builders, users and pods leave on one.
+// used leaves state of builders, users and pods on a node.
 const used = `rm /usr/local/bin/ctr /var/lib/pulled
 systemctl stop kubelet containerd
 mkdir -p /var/lib/kubelet/pki /var/lib/kubelet/pods/uid/volumes/secret /etc/cni/net.d /var/lib/cni/networks/net /var/lib/cloud/instances/i-1 /home/admin/.ssh /root/.ssh /var/log/pods/x
@@ -51,8 +51,9 @@ echo log | tee /var/log/messages /var/log/messages-1 > /var/log/pods/x/0.log
 for i in 1 2 3 4 5 6 7 8 9; do echo x > /tmp/packer-$i; done
 `
 
-// acts are the commands, each beginning where another has ended: a machine is
-// provisioned, joins, is used, is scrubbed, and instances of it boot.
+// acts are the commands in order. Each starts from the result of an earlier
+// one: a machine is provisioned, joins, is used, is scrubbed, and instances of
+// it boot.
 func (w *world) acts(t *testing.T) []*act {
 	t.Helper()
 	provision := &act{

@@ -25,24 +25,24 @@ import (
 )
 
 var (
-	kills = flag.Int("kills", 10, "how often each command is killed")
-	seed  = flag.Uint64("seed", 0, "what kill points are drawn from; 0 draws one")
+	kills = flag.Int("kills", 10, "number of kills of each command")
+	seed  = flag.Uint64("seed", 0, "seed of the random kill points; 0 chooses a random seed")
 )
 
-// moment is how a kill point is counted.
+// moment is the unit of a kill point.
 type moment string
 
 const (
-	ownChange moment = "change of eksnode's own" // the n-th that eksnode itself is about to make
-	anyChange moment = "change"                  // the n-th, those of apt, dpkg and their scripts included
-	atTime    moment = "part of the duration"    // any point of time
+	ownChange moment = "change of eksnode's own" // the n-th change that eksnode itself is about to make
+	anyChange moment = "change"                  // the n-th change, including those of apt, dpkg and their scripts
+	atTime    moment = "part of the duration"    // any point in time
 )
 
 // blow is one kill.
 type blow struct {
 	moment moment
-	part   float64 // of what an undisturbed run has of it
-	all    bool    // the programs that eksnode runs die with it, else they go on
+	part   float64 // fraction of an undisturbed run, in the unit
+	all    bool    // whether the child processes of eksnode die too
 }
 
 func (b blow) String() string {
@@ -53,29 +53,29 @@ func (b blow) String() string {
 	return fmt.Sprintf("%s killed at %.3f, by %s", whom, b.part, b.moment)
 }
 
-// draw draws a kill.
+// draw draws a random kill.
 func draw(r *rand.Rand) blow {
 	moments := []moment{ownChange, anyChange, atTime}
 	return blow{moment: moments[r.IntN(len(moments))], part: r.Float64(), all: r.IntN(2) == 0}
 }
 
-// length is how long a run was, by each kind of moment.
+// length is the length of a run in each unit of moments.
 type length struct {
 	own, any int
 	time     time.Duration
 }
 
-// act is a command that is killed, and where it begins.
+// act is a command to kill, and its starting state.
 type act struct {
 	name  string
 	from  *start
-	ready string // script that makes the machine ready for the command
+	ready string // script that prepares the machine for the command
 	args  []string
 	whole length
 	want  lab.Tree
 }
 
-// hits says whether a run that has made so many changes is at the blow.
+// hits reports whether a run with so many changes is at the kill point.
 func (b blow) hits(done, whole length, own bool) bool {
 	switch b.moment {
 	case ownChange:
@@ -87,8 +87,9 @@ func (b blow) hits(done, whole length, own bool) bool {
 	}
 }
 
-// run runs the act's command until it ends, or is ended by a blow that may come
-// too late. What it started may go on. The length can be read when nothing does.
+// run runs the act's command until it ends or is killed. A kill may come too
+// late. Processes that the command started may continue. Read the length only
+// after they have ended.
 func (a *act) run(n *node, b blow) (done *length, killed bool) {
 	n.t.Helper()
 	done = &length{}
@@ -99,7 +100,7 @@ func (a *act) run(n *node, b blow) (done *length, killed bool) {
 	}
 	begin := time.Now()
 	watched, err := watch.Start(j.Cmd, func(thread int) bool {
-		name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", thread)) // of one that has ended it does not matter
+		name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", thread)) // the process may have ended
 		own := string(name) == "eksnode\n"
 		done.any++
 		if own {
@@ -133,12 +134,12 @@ func (a *act) undisturbed(t *testing.T, w *world) *node {
 	whole, _ := a.run(n, blow{})
 	n.quiet()
 	a.whole, a.want = *whole, n.look(a.from)
-	t.Logf("%s: %s, %d changes, %d of them eksnode's own; %d paths", a.name, a.whole.time.Round(time.Millisecond), a.whole.any, a.whole.own, len(a.want))
+	t.Logf("%s: %s, %d changes, %d of them by eksnode itself; %d paths", a.name, a.whole.time.Round(time.Millisecond), a.whole.any, a.whole.own, len(a.want))
 	return n
 }
 
-// round kills the command once and runs it again to its end: the machine is then
-// as if nobody had disturbed it.
+// round kills the command once and runs it again to its end. The machine must
+// then equal an undisturbed one.
 func (a *act) round(t *testing.T, w *world, r *rand.Rand) {
 	t.Helper()
 	for {
@@ -147,13 +148,13 @@ func (a *act) round(t *testing.T, w *world, r *rand.Rand) {
 		n.sh(a.ready)
 		if _, killed := a.run(n, b); !killed {
 			n.end()
-			continue // it was faster than the blow
+			continue // the run ended before the kill
 		}
 		t.Log(b)
 		again := n.job(a.args...)
 		require.NoError(t, again.Run(), "the next run fails: %s", again.said())
 		n.quiet()
-		assert.Empty(t, n.look(a.from).Since(a.want), "the machine is another one. The next run said:\n%s", again.said())
+		assert.Empty(t, n.look(a.from).Since(a.want), "the machine differs from an undisturbed one. The next run printed:\n%s", again.said())
 		return
 	}
 }
@@ -171,7 +172,7 @@ func TestKills(t *testing.T) {
 			t.Run("undisturbed", func(t *testing.T) {
 				want := a.want
 				a.undisturbed(t, w)
-				assert.Empty(t, a.want.Since(want), "runs that nobody disturbs differ")
+				assert.Empty(t, a.want.Since(want), "undisturbed runs differ")
 			})
 			t.Run("rounds", func(t *testing.T) {
 				for i := range *kills {
@@ -188,7 +189,7 @@ func TestKills(t *testing.T) {
 	}
 }
 
-// after is the start that a machine leaves which has ended.
+// after returns the start for the next act from a machine whose run has ended.
 func after(from *start, n *node) *start {
 	n.end()
 	return &start{layers: slices.Insert(slices.Clone(from.layers), 0, n.upper())}

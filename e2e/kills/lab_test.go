@@ -26,12 +26,12 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/imdstest"
 )
 
-// inside tells this program that it runs in namespaces of its own: its mounts
-// and whatever it has started vanish with it, however it ends.
+// inside marks a test process that runs in namespaces of its own. Its mounts
+// and child processes end with it.
 const inside = "EKSNODE_KILLS_INSIDE"
 
-// enclose is the first process in there. The shell reaps what killed programs
-// leave, which a machine would not end without.
+// enclose is the command of the first process in the namespace. Its shell reaps
+// children of killed programs; otherwise a machine would not end.
 const enclose = `mount -t proc proc /proc || exit; "$@" & wait $!`
 
 // limit bounds all rounds.
@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(inside) != "" {
 		os.Exit(m.Run())
 	}
-	runtime.LockOSThread() // Pdeathsig is sent when this thread ends
+	runtime.LockOSThread() // the kernel sends Pdeathsig when this thread ends
 	cmd := exec.Command("sh", append([]string{"-c", enclose, "sh"}, os.Args...)...)
 	cmd.Env = append(os.Environ(), inside+"=1")
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
@@ -52,8 +52,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// Where the lab serves assets, instance metadata and packages, and versions of
-// assets.
+// Addresses of assets, instance metadata and packages, and versions of assets.
 const (
 	assets     = "10.77.0.1:8080"
 	metadata   = "10.77.0.1:8081"
@@ -68,10 +67,10 @@ const (
 type world struct {
 	*lab.Lab
 	memory  string   // a folder of a tmpfs
-	base    []string // layers of a machine that nobody has touched
+	base    []string // layers of an unused machine
 	program string   // eksnode
-	groups  []string // control groups that machines get theirs in
-	unified string   // the one of cgroup v2
+	groups  []string // parent control groups of the machines' groups
+	unified string   // the cgroup v2 hierarchy
 }
 
 func open(t *testing.T) *world {
@@ -90,7 +89,7 @@ func open(t *testing.T) *world {
 			w.unified = group
 		}
 	}
-	require.NotEmpty(t, w.unified, "cgroup v2 is needed to kill all at once")
+	require.NotEmpty(t, w.unified, "killing all processes at once needs cgroup v2")
 	w.serve(t)
 	top := w.temporary(t)
 	w.base = []string{top, w.Root}
@@ -101,8 +100,9 @@ func open(t *testing.T) *world {
 	return w
 }
 
-// repository serves the packages that a provision installs, and no others: apt
-// is not busy with lists and archives then, but with what a kill may disturb.
+// repository serves only the packages that a provision installs. Lists and
+// archives are small then, so that random kills rather hit the installation
+// itself.
 func (w *world) repository(t *testing.T) {
 	t.Helper()
 	debian, err := distros.ByID("debian")
@@ -139,12 +139,12 @@ func write(t *testing.T, name, content string, mode os.FileMode) {
 	require.NoError(t, os.WriteFile(name, []byte(content), mode))
 }
 
-// serve offers what a node downloads, and what it asks about itself. Its
-// programs are scripts; the kubelet's goes on until it is ended.
+// serve serves a node's downloads and its instance metadata. The programs are
+// scripts; the kubelet's script runs until it is killed.
 func (w *world) serve(t *testing.T) {
 	t.Helper()
 	folder := w.temporary(t)
-	long := "\nexit\n" + strings.Repeat("# as long as a program\n", 1<<16)
+	long := "\nexit\n" + strings.Repeat("# as large as a program\n", 1<<16)
 	scripts := map[string]string{
 		"kubelet": "exec sleep infinity", "provider": `cat > /dev/null; echo '{"auth": {"x": {"username": "AWS", "password": "secret"}}}'`,
 		"cni/bridge": "", "cni/host-local": "", "cni/loopback": "", "cni/portmap": "",

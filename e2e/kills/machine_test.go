@@ -23,24 +23,25 @@ import (
 )
 
 const (
-	// patience bounds what is awaited, on a busy machine too.
+	// patience bounds each wait, also on a busy machine.
 	patience = time.Minute
 	tick     = 20 * time.Millisecond
-	// target is what systemd starts, instead of a boot's services.
+	// target is the unit that systemd starts, instead of a boot's services.
 	target = "kills.target"
-	// command is eksnode on the machines, apart from what provisioning installs.
+	// command is the path of eksnode on the machines, different from the installed
+	// one.
 	command = "/run/kills/eksnode"
 )
 
-// node is a machine with a real systemd, on an overlay over a start. It is there
-// in well under a second, since it starts no services.
+// node is a machine with a real systemd, on an overlay over a start. It boots
+// in well under a second, because it starts no services.
 type node struct {
 	t      *testing.T
 	world  *world
 	name   string
-	folder string // of the overlay: upper, work and root
-	leader int    // process 1 of the machine, as the host counts
-	jobs   []*job // what was started on it
+	folder string // folders of the overlay: upper, work and root
+	leader int    // process 1 of the machine, numbered on the host
+	jobs   []*job // jobs that were started on it
 	// end ends the machine; its disk stays until the test ends.
 	end func()
 }
@@ -56,8 +57,8 @@ mkdir -p /run/systemd/nspawn
 mount -t tmpfs tmpfs /run/systemd/nspawn
 exec systemd-nspawn "$@"`
 
-// boot starts a machine whose changes go to a new folder; layers lie below it,
-// the uppermost first.
+// boot starts a machine whose changes go to a new folder. layers are the lower
+// layers, the uppermost first.
 func (w *world) boot(t *testing.T, layers []string) *node {
 	t.Helper()
 	n := &node{t: t, world: w, folder: w.temporary(t)}
@@ -67,7 +68,7 @@ func (w *world) boot(t *testing.T, layers []string) *node {
 	options := fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s", strings.Join(layers, ":"), n.upper(), filepath.Join(n.folder, "work"))
 	require.NoError(t, unix.Mount("overlay", n.root(), "overlay", 0, options))
 
-	// The next lab removes the control groups of one that died, by its name.
+	// The next lab removes the control groups of a killed one, by its name.
 	n.name = filepath.Base(w.Folder()) + "-kills-" + filepath.Base(n.folder)
 	var groups []string
 	for _, own := range w.groups {
@@ -85,7 +86,7 @@ func (w *world) boot(t *testing.T, layers []string) *node {
 	require.NoError(t, cmd.Start())
 	n.end = sync.OnceFunc(func() {
 		assert.NoError(t, cmd.Process.Kill())
-		_ = cmd.Wait() // it was killed
+		_ = cmd.Wait() // the machine was killed
 		assert.NoError(t, machine.RemoveControlGroups(n.name))
 		assert.NoError(t, machine.RemoveControlGroups(n.name+"-commands-*"))
 		assert.NoError(t, unix.Unmount(n.root(), unix.MNT_DETACH))
@@ -102,7 +103,7 @@ func (w *world) boot(t *testing.T, layers []string) *node {
 func (n *node) upper() string { return filepath.Join(n.folder, "upper") }
 func (n *node) root() string  { return filepath.Join(n.folder, "root") }
 
-// child is the only child of a process, 0 without one.
+// child returns the only child of a process, 0 without one.
 func child(pid int) int {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", pid))
 	if err != nil {
@@ -115,8 +116,8 @@ func child(pid int) int {
 	return id
 }
 
-// enter prepares a command on the machine, with the rights that root has in a
-// container: what could reach the host's kernel is taken away.
+// enter prepares a command on the machine. The command has root's rights in a
+// container, without the capabilities that reach the host's kernel.
 func (n *node) enter(args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(n.world.Ctx, "/usr/bin/nsenter", append([]string{
 		"--target", fmt.Sprint(n.leader), "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup", "--",
@@ -127,7 +128,7 @@ func (n *node) enter(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// sh runs a shell script that must succeed, and returns what it printed.
+// sh runs a shell script that must succeed, and returns its output.
 func (n *node) sh(script string) string {
 	n.t.Helper()
 	out, err := n.enter("sh", "-euc", script).CombinedOutput()
@@ -135,16 +136,16 @@ func (n *node) sh(script string) string {
 	return string(out)
 }
 
-// job is a command on a machine, and all that it starts.
+// job is a command on a machine, with all its child processes.
 type job struct {
 	*exec.Cmd
 	t     *testing.T
 	group string // its control group
-	out   string // file of what it prints, which programs it started may keep open
+	out   string // output file; child processes may keep it open
 }
 
-// job prepares a command. Each gets a control group of its own: after a kill the
-// kernel lets nothing begin in one any more.
+// job prepares a command. Each command gets a control group of its own: after a
+// kill the kernel starts no more processes in it.
 func (n *node) job(args ...string) *job {
 	n.t.Helper()
 	id := fmt.Sprintf("%s-commands-%d", n.name, len(n.jobs))
@@ -162,37 +163,38 @@ func (n *node) job(args ...string) *job {
 	return j
 }
 
-// said is what it has printed.
+// said returns the output so far.
 func (j *job) said() string {
 	text, err := os.ReadFile(j.out)
 	require.NoError(j.t, err)
 	return string(text)
 }
 
-// killAll ends it and all that it started at once.
+// killAll kills the command and all its child processes at once.
 func (j *job) killAll() {
 	assert.NoError(j.t, os.WriteFile(filepath.Join(j.group, "cgroup.kill"), []byte("1"), 0))
 }
 
-// killOnly ends the command, but not what it started. It may have ended.
+// killOnly kills the command, but not its child processes. The command may have
+// ended.
 func (j *job) killOnly() {
 	if pid := child(j.Process.Pid); pid != 0 {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 }
 
-// over says whether nothing of it runs any more.
+// over reports whether no process of the job runs any more.
 func (j *job) over() bool {
 	text, err := os.ReadFile(filepath.Join(j.group, "cgroup.events"))
 	return err == nil && strings.Contains(string(text), "populated 0")
 }
 
-// quiet awaits that nothing runs on the machine that was started there.
+// quiet waits until no job's process runs on the machine.
 func (n *node) quiet() {
 	n.t.Helper()
 	for i, j := range n.jobs {
 		if !assert.Eventually(n.t, j.over, patience, tick) {
-			require.Fail(n.t, fmt.Sprintf("programs of run %d go on", i), n.sh("ps axfo pid,pgid,stat,wchan:30,args"))
+			require.Fail(n.t, fmt.Sprintf("programs of run %d still run", i), n.sh("ps axfo pid,pgid,stat,wchan:30,args"))
 		}
 	}
 }

@@ -19,29 +19,31 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 )
 
-// free is what may differ between two runs that nobody disturbed, and why.
+// free matches the paths that may differ between two undisturbed runs, with
+// reasons.
 func free() *regexp.Regexp {
 	return regexp.MustCompile(`^(` + strings.Join([]string{
-		`/var/log(/.*)?`, `/run/(log|utmp|cloud-init/ds-identify\.log)(/.*)?`, // logs tell what happened and when
-		`/run/(systemd|host|containerd|kills|lock)(/.*)?`, `(/var)?/tmp/systemd-private-.*`, // of what runs now
+		`/var/log(/.*)?`, `/run/(log|utmp|cloud-init/ds-identify\.log)(/.*)?`, // logs contain times
+		`/run/(systemd|host|containerd|kills|lock)(/.*)?`, `(/var)?/tmp/systemd-private-.*`, // state of running services
 		`/var/cache/ldconfig/aux-cache`,                                   // has times and inodes of libraries
 		`/tmp/apt-dpkg-install-.*`,                                        // apt's own links to packages, which only apt removes; a scrub empties /tmp
-		`/etc/(passwd|group|g?shadow|sub[ug]id)\.[0-9]+`,                  // useradd's locks, named by its process
-		`/var/cache/apt/archives/.*`,                                      // packages that a killed apt downloaded; a scrub empties it
-		`/var/lib/systemd/deb-systemd-helper-enabled(/.*)?`,               // notes of Debian's scripts, which do not complete them after a kill
+		`/etc/(passwd|group|g?shadow|sub[ug]id)\.[0-9]+`,                  // locks of useradd, named by its process
+		`/var/cache/apt/archives/.*`,                                      // packages that a killed apt downloaded; a scrub empties the folder
+		`/var/lib/systemd/deb-systemd-helper-enabled(/.*)?`,               // records of Debian's scripts, incomplete after a kill
+		`/etc/rc[0-6S]\.d/.*`,                                             // System V links: systemd ignores them, and update-rc.d does not complete them after a kill
 		`/var/lib/ucf/((hashfile|registry)\.[0-9]+|cache/.*)`,             // backups and copies, which ucf does not repair
-		`/var/lib/dpkg/(status-old|info/.*-new)`,                          // dpkg's last state but one, and halves that it does not look for
+		`/var/lib/dpkg/(status-old|info/.*-new)`,                          // dpkg's previous state, and partial files that dpkg ignores
 		`/var/lib/containerd/io\.containerd\.metadata\.v1\.bolt/meta\.db`, // counts its openings
 	}, "|") + `)$`)
 }
 
-// start is where runs begin: layers of a disk, the uppermost first.
+// start is the starting state of runs: layers of a disk, the uppermost first.
 type start struct {
 	layers []string
-	sums   sync.Map // path → sum of a file's content as it is at the start
+	sums   sync.Map // path → checksum of a file's content in the starting state
 }
 
-// look notes the machine's disk, its /run, mounts and units.
+// look records the machine's disk, its /run, mounts and units.
 func (n *node) look(from *start) lab.Tree {
 	n.t.Helper()
 	s, free := lab.Tree{}, free()
@@ -70,19 +72,20 @@ func (n *node) look(from *start) lab.Tree {
 	return s
 }
 
-// meaning is how files are read in which packages' tools note the same in other
-// words after a kill: what ends each of their parts, and which parts count. It
-// is nil for other files.
+// meaning returns how to read a file that packages' tools write differently
+// after a kill: the end of each part, and the parts that count. counts is nil
+// for other files.
 func (n *node) meaning(name string) (end string, counts func(part string) bool) {
 	switch {
 	case strings.HasPrefix(name, "/var/lib/dpkg/info/") && strings.HasSuffix(name, ".list"):
-		// dpkg drops folders that are not there, as those of translations.
+		// dpkg drops missing folders, such as those of translations.
 		return "\n", func(file string) bool {
 			st, err := os.Lstat(filepath.Join(n.root(), file))
 			return err == nil && !st.IsDir()
 		}
 	case name == "/var/lib/dpkg/status":
-		// dpkg does not note the sum of a configuration file that it was killed at.
+		// dpkg omits the checksum of a configuration file if a kill interrupted its
+		// installation.
 		return "\n", func(line string) bool { return !strings.HasPrefix(line, " /etc/") }
 	case name == "/var/lib/apt/extended_states":
 		return "\n\n", func(paragraph string) bool { return strings.HasSuffix(paragraph, "Auto-Installed: 1") }
@@ -92,7 +95,7 @@ func (n *node) meaning(name string) (end string, counts func(part string) bool) 
 	return "", nil
 }
 
-// meant lists the parts of a file that count, in any order.
+// meant returns the parts of a file that count, sorted.
 func (n *node) meant(path, end string, counts func(part string) bool) string {
 	n.t.Helper()
 	parts := slices.DeleteFunc(strings.Split(strings.TrimSpace(lab.Content(n.t, path)), end), func(part string) bool { return !counts(part) })
@@ -104,7 +107,7 @@ func (n *node) meant(path, end string, counts func(part string) bool) string {
 	return all
 }
 
-// sum is the sum of a file's content.
+// sum returns the checksum of a file's content.
 func sum(t *testing.T, p string) string {
 	t.Helper()
 	f, err := os.Open(p)

@@ -15,13 +15,14 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 )
 
-// Build is a build of examples/local by packer, on a machine from a base system
-// that is captured when it has been scrubbed.
+// Build builds examples/local with packer, on a machine from a base system. The
+// scrubbed machine is captured.
 type Build struct {
 	Kind machine.Kind
-	// System is what the machine starts from.
+	// System is the base system of the machine.
 	System System
-	// Packer is packer's version; the newest that the harness knows when empty.
+	// Packer is the version of packer; the newest version in the harness when
+	// empty.
 	Packer string
 	// Image is the file to make: .raw or .qcow2.
 	Image string
@@ -29,7 +30,7 @@ type Build struct {
 	Reports string
 }
 
-// Builder is the comment of the builder's public key; no image may hold it.
+// Builder is the comment of the builder's public key. No image may contain it.
 const Builder = "builder@eksnode.test"
 
 // Run makes the image, in a lab of its own.

@@ -18,9 +18,10 @@ import (
 type Disk string
 
 // Sh runs a shell script on the host with the disk's file system at $ROOT, in a
-// mount namespace that ends with it: as it is, without what the journal still
-// holds, or, when write is set, as a machine would mount it. $EKSNODE is the
-// command. It answers what the script printed and its exit code.
+// mount namespace that ends with the script. If write is false, the mount is
+// read-only and ignores the journal. If write is true, it is mounted as on a
+// machine. $EKSNODE is the command. Sh returns the script's output and exit
+// code.
 func (d Disk) Sh(t *testing.T, write bool, script string, args ...string) (said string, code int) {
 	t.Helper()
 	options := "loop,offset=1048576"
@@ -42,7 +43,7 @@ trap 'umount "$ROOT"' EXIT
 	return string(out), 0
 }
 
-// Audit audits the disk: whether it passes, and what is said.
+// Audit audits the disk. It returns whether the audit passes, and the output.
 func (d Disk) Audit(t *testing.T) (clean bool, said string) {
 	t.Helper()
 	said, code := d.Sh(t, true, `"$EKSNODE" audit --root "$ROOT" 2>&1`)
@@ -57,10 +58,10 @@ func (d Disk) Scrub(t *testing.T) {
 	require.Zero(t, code, said)
 }
 
-// Plan lists what a scrub of the disk would touch, by rule.
+// Plan lists the paths that a scrub of the disk would change, by rule.
 func (d Disk) Plan(t *testing.T) map[string][]string {
 	t.Helper()
-	// It exits with 1 where something is left for a person to decide.
+	// Exit code 1 means that the plan has a finding.
 	out, code := d.Sh(t, false, `"$EKSNODE" scrub --dry-run --root "$ROOT" --output json 2>/dev/null`)
 	require.Contains(t, []int{0, 1}, code, out)
 	var report plan.Report
@@ -74,15 +75,15 @@ func (d Disk) Plan(t *testing.T) map[string][]string {
 	return found
 }
 
-// Journal is the inode of an ext4's journal, whose blocks are written over as it
-// goes round. Free is the owner of blocks that belong to no inode.
+// Journal is the inode of an ext4's journal. Its blocks are overwritten in
+// rotation. Free is the owner of blocks without an inode.
 const (
 	Journal = "8"
 	Free    = "free"
 )
 
-// Search looks for a word: the files that hold it, and the blocks of the file
-// system that do, with the inodes that they belong to.
+// Search searches for a word. It returns the files with the word, and the
+// blocks of the file system with the word, with their inodes.
 func (d Disk) Search(t *testing.T, word string) (files []string, blocks map[int64]string) {
 	t.Helper()
 	out, _ := d.Sh(t, false, `grep -rlFs "$1" "$ROOT"`, word)

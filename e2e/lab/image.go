@@ -18,19 +18,19 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
 )
 
-// File is an entry of a container image's layer: what the header says, with
-// content where it is a regular file.
+// File is an entry of a container image's layer: the tar header, and the
+// content of a regular file.
 type File struct {
 	tar.Header
 	Content []byte
 }
 
-// Program is an executable file.
+// Program returns an executable file.
 func Program(path string, content []byte) File {
 	return File{tar.Header{Name: path, Mode: 0o755, Size: int64(len(content))}, content}
 }
 
-// Image is a container image of one layer for this architecture.
+// Image returns a container image with one layer, for this architecture.
 func Image(t *testing.T, config v1.Config, files ...File) v1.Image {
 	t.Helper()
 	var text bytes.Buffer
@@ -53,7 +53,8 @@ func Image(t *testing.T, config v1.Config, files ...File) v1.Image {
 	return image
 }
 
-// Import gives the machine's containerd, which must run, images by their names.
+// Import imports images by their names into the machine's containerd, which
+// must run.
 func (n *Node) Import(t *testing.T, options string, images map[string]v1.Image) {
 	t.Helper()
 	named := map[name.Reference]v1.Image{}
@@ -69,15 +70,15 @@ func (n *Node) Import(t *testing.T, options string, images map[string]v1.Image) 
 	require.Zero(t, result.Code, result.Stderr)
 }
 
-// Busybox is a static program of the host at /bin/busybox, with names by which it
-// is called.
+// Busybox returns the host's static busybox at /bin/busybox, and links with the
+// names of applets.
 func Busybox(t *testing.T, names ...string) []File {
 	t.Helper()
 	require.NoError(t, base.Install(t.Context(), t.Output(), "busybox-static"))
 	program, err := os.ReadFile("/bin/busybox")
 	require.NoError(t, err)
 	files := []File{Program("bin/busybox", program)}
-	for _, name := range names { // hard links: what hides one must not hide all
+	for _, name := range names { // hard links, so that a test that hides one name does not hide all
 		files = append(files, File{Header: tar.Header{Name: "bin/" + name, Typeflag: tar.TypeLink, Linkname: "bin/busybox", Mode: 0o755}})
 	}
 	return files

@@ -1,10 +1,11 @@
-// Package lab is what tests on real machines share: a lab of package machine
-// with a base system and a key, machines that run scripts as root, the programs
-// under test as `make` builds them, a mirror of what a node downloads, instance
-// metadata, container images, and the comparison of two trees.
+// Package lab holds the common parts of tests on real machines: a lab of
+// package machine with a base system and a key, machines that run scripts as
+// root, the programs under test as `make` builds them, a mirror of a node's
+// downloads, instance metadata, container images, and the comparison of two
+// trees.
 //
-// Its functions take a *testing.T and fail it; nothing here returns an error that
-// a test would only hand to require.NoError.
+// Its functions take a *testing.T and fail the test instead of returning
+// errors.
 package lab
 
 import (
@@ -38,13 +39,14 @@ type Lab struct {
 	Ctx context.Context
 	// Root is the tree of the base system.
 	Root string
-	// Key opens the machines, as User; empty for Debian's default user.
+	// Key is the SSH key that logs in to the machines, as User. An empty User is
+	// Debian's default user.
 	Key  machine.Key
 	User string
 }
 
-// Open opens a lab until the test ends, at the latest after limit, so that a hang
-// becomes a failure that says where.
+// Open opens a lab until the test ends, at the latest until limit has passed,
+// so that a hang becomes a failure with a location.
 func Open(t *testing.T, limit time.Duration, kinds ...machine.Kind) *Lab {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
@@ -71,10 +73,10 @@ func (l *Lab) Start(t *testing.T, config machine.Config) *Node {
 	return &Node{Machine: m, ctx: l.Ctx}
 }
 
-// Port is an address of the lab, which machines reach.
+// Port returns an address of the lab that machines reach.
 func (l *Lab) Port(port string) string { return net.JoinHostPort(l.HostAddress(), port) }
 
-// Assets are the node's programs, as a mirror has them.
+// Assets returns a mirror's folder with the node's programs.
 func Assets(t *testing.T) mirror.Mirror {
 	t.Helper()
 	assets, err := mirror.Build(t.Context(), mirror.Versions{Kubelet: Kubelet}, runtime.GOARCH, t.Output())
@@ -93,8 +95,8 @@ func (l *Lab) ServeMirror(t *testing.T, address, folder string, options mirror.O
 	return server
 }
 
-// ProviderVersion is the version of the credential provider in that mirror; see
-// package tools for why it is not the newest.
+// ProviderVersion returns the version of the credential provider in that
+// mirror. Package tools explains why it is not the newest version.
 func ProviderVersion(t *testing.T) string {
 	t.Helper()
 	_, version, err := tools.Find(tools.NameCredentialProvider, "")
@@ -105,7 +107,8 @@ func ProviderVersion(t *testing.T) string {
 // made has the targets that this process has made.
 var made sync.Map
 
-// Built is the path of a file that `make` builds, up to date with the sources.
+// Built returns the path of a file that `make` builds. The file is up to date
+// with the sources.
 func Built(t *testing.T, target string) string {
 	t.Helper()
 	root, err := filepath.Abs(".")
@@ -115,7 +118,7 @@ func Built(t *testing.T, target string) string {
 		root = filepath.Dir(root)
 	}
 	if _, done := made.Load(target); !done {
-		// The lock is for tests of other packages that run at the same time.
+		// The lock excludes tests of other packages that run at the same time.
 		out, err := exec.CommandContext(t.Context(), "flock", root, "make", "--silent", "-C", root, target).CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		made.Store(target, true)
@@ -128,13 +131,14 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// Eksnode is the command, as users have it.
+// Eksnode returns the path of the command in its released form.
 func Eksnode(t *testing.T) string {
 	t.Helper()
 	return Built(t, "bin/eksnode")
 }
 
-// Agent is the command as the plugin carries it for this machine's architecture.
+// Agent returns the path of the agent that the plugin contains for this
+// machine's architecture.
 func Agent(t *testing.T) string {
 	t.Helper()
 	packed, err := os.Open(Built(t, "plugin/embedded/agents/eksnode-linux-"+runtime.GOARCH+".gz"))

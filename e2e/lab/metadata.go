@@ -13,14 +13,15 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/imdstest"
 )
 
-// Metadata is the instance metadata service of a lab: it answers each instance,
-// identified by its address, about itself.
+// Metadata is the instance metadata service of a lab. It identifies each
+// instance by its address.
 type Metadata struct {
 	mutex    sync.Mutex
 	services map[netip.Addr]http.Handler
 }
 
-// ServeMetadata starts the service at its address, which exists in the lab only.
+// ServeMetadata starts the service at its address, which exists in the lab
+// only.
 func (l *Lab) ServeMetadata(t *testing.T) *Metadata {
 	t.Helper()
 	m := &Metadata{services: map[netip.Addr]http.Handler{}}
@@ -43,14 +44,14 @@ func (m *Metadata) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	service.ServeHTTP(w, r)
 }
 
-// Answer has a handler answer the instance at an address.
+// Answer sets the handler for the instance at an address.
 func (m *Metadata) Answer(address netip.Addr, by http.Handler) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	m.services[address] = by
 }
 
-// NodeName is what EC2 calls the instance with that address.
+// NodeName returns EC2's private DNS name for an address.
 func NodeName(address netip.Addr) string {
 	return "ip-" + strings.ReplaceAll(address.String(), ".", "-") + ".eu-west-1.compute.internal"
 }

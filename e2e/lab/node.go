@@ -22,13 +22,13 @@ type Node struct {
 	root *ssh.Client
 }
 
-// KeepRoot opens a session of root's that all scripts use from now on: what they
-// see depends neither on sudo nor on accounts, keys and new logins. It ends when
-// the machine does, and can be opened again then.
+// KeepRoot opens a root session that all later scripts use. They then depend
+// neither on sudo nor on accounts, keys and new logins. The session ends with
+// the machine, and can be opened again after a boot.
 func (n *Node) KeepRoot(t *testing.T, key machine.Key) {
 	t.Helper()
 	n.root = nil
-	// cloud-init has let the key in for root too, to say that root is not to be used.
+	// cloud-init adds the key for root too, with a command that refuses the login.
 	n.Sh(t, "echo '%s' > /root/.ssh/authorized_keys", key.Authorized)
 	client, err := n.Login(n.ctx, "root")
 	require.NoError(t, err)
@@ -45,9 +45,9 @@ func (n *Node) run(script string, args ...any) (machine.Result, error) {
 	return n.Run(n.ctx, "sudo sh -seu", strings.NewReader(script))
 }
 
-// Try runs a shell script as root, and answers its exit code too. The script
-// travels through standard input, so that one that looks for processes does not
-// find itself.
+// Try runs a shell script as root, and also returns its exit code. The script
+// is passed on standard input, so that a script that looks for processes does
+// not find itself.
 func (n *Node) Try(t *testing.T, script string, args ...any) machine.Result {
 	t.Helper()
 	result, err := n.run(script, args...)
@@ -55,7 +55,7 @@ func (n *Node) Try(t *testing.T, script string, args ...any) machine.Result {
 	return result
 }
 
-// Sh runs a shell script as root that must succeed, and returns what it printed.
+// Sh runs a shell script as root that must succeed, and returns its output.
 func (n *Node) Sh(t *testing.T, script string, args ...any) string {
 	t.Helper()
 	result := n.Try(t, script, args...)
@@ -63,7 +63,7 @@ func (n *Node) Sh(t *testing.T, script string, args ...any) string {
 	return strings.TrimSpace(result.Stdout)
 }
 
-// Lines is Sh for a list.
+// Lines runs a script like Sh and returns the lines of its output.
 func (n *Node) Lines(t *testing.T, script string, args ...any) []string {
 	t.Helper()
 	text := n.Sh(t, script, args...)
@@ -73,8 +73,8 @@ func (n *Node) Lines(t *testing.T, script string, args ...any) []string {
 	return strings.Split(text, "\n")
 }
 
-// Await runs a script until it succeeds, and returns what it printed. Where it
-// does not, the test's log has the machine's journal.
+// Await runs a script until it succeeds, and returns its output. On failure the
+// test's log has the machine's journal.
 func (n *Node) Await(t *testing.T, what string, within time.Duration, script string, args ...any) string {
 	t.Helper()
 	begin := time.Now()
@@ -96,7 +96,7 @@ func (n *Node) Await(t *testing.T, what string, within time.Duration, script str
 	return strings.TrimSpace(result.Stdout)
 }
 
-// Upload puts a program or another file on the machine.
+// Upload copies a program or another file to the machine.
 func (n *Node) Upload(t *testing.T, from, to string) {
 	t.Helper()
 	in, err := os.Open(from)

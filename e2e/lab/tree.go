@@ -14,11 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Tree describes files: path → a note of all that counts.
+// Tree describes files: path → properties.
 type Tree map[string]string
 
-// Since lists what differs from an earlier tree: "- path" gone, "+ path" new,
-// "~ path (note, was note)".
+// Since lists the differences from an earlier tree: "- path" removed, "+ path"
+// added, "~ path (properties, was properties)".
 func (now Tree) Since(before Tree) []string {
 	var changes []string
 	for _, path := range slices.Sorted(maps.Keys(now)) {
@@ -36,9 +36,10 @@ func (now Tree) Since(before Tree) []string {
 	return changes
 }
 
-// Note notes everything below a folder: type and mode, owner, device, link
-// target, extended attributes, and the content of files as the function gives
-// it. prefix comes before the paths. What skip names is left out, with all below.
+// Note records everything below a folder: type and mode, owner, device, link
+// target, extended attributes, and the result of the content function for
+// files. prefix is put before the paths. Paths that match skip are left out,
+// with everything below.
 func (now Tree) Note(t *testing.T, folder, prefix string, skip func(name string) bool, content func(name, path string) string) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
@@ -72,7 +73,7 @@ func (now Tree) Note(t *testing.T, folder, prefix string, skip func(name string)
 	}))
 }
 
-// Content is what a file holds.
+// Content returns the content of a file.
 func Content(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -80,7 +81,7 @@ func Content(t *testing.T, path string) string {
 	return string(text)
 }
 
-// attributes are the extended ones, as text.
+// attributes returns the extended attributes as text.
 func attributes(t *testing.T, path string) string {
 	t.Helper()
 	names, value := make([]byte, 4096), make([]byte, 4096)

@@ -11,23 +11,23 @@ import (
 	"time"
 )
 
-// probeLimit is how long a kernel may take under KVM to get to the point where
-// it misses its root file system. It takes about a second.
+// probeLimit is how long a kernel under KVM may take until it reports the
+// missing root file system. It normally takes about a second.
 const probeLimit = 20 * time.Second
 
-// probeMark is what a kernel without a root file system says last.
+// probeMark is the last message of a kernel without a root file system.
 const probeMark = "Unable to mount root fs"
 
-// software is emulation; qemu64 is its fastest processor because it has the
-// least to emulate.
+// software selects emulation; qemu64 is the fastest emulated processor because
+// it has the fewest features.
 func software() []string { return []string{"-accel", "tcg,thread=multi", "-cpu", "qemu64"} }
 
 func hardware() []string { return []string{"-accel", "kvm", "-cpu", "host"} }
 
-// accelerator returns qemu's options: KVM when it really works here, otherwise
-// software emulation. A /dev/kvm proves nothing: where the host is itself a
-// virtual machine, qemu may start and the kernel still hang. So the first call
-// boots the kernel of LabConfig and looks how far it gets.
+// accelerator returns qemu's options: KVM when it works on this host, otherwise
+// software emulation. The existence of /dev/kvm is not enough: if the host is
+// itself a virtual machine, qemu may start and the kernel may still hang. The
+// first call therefore boots the kernel of LabConfig and checks its progress.
 func (l *Lab) accelerator() ([]string, error) {
 	l.probe.Do(func() {
 		l.accel, l.probeErr = software(), nil
@@ -57,7 +57,7 @@ func probeKVM(kernel string) (bool, error) {
 	args := append(hardware(), "-nodefaults", "-no-user-config", "-display", "none", "-m", "256", "-no-reboot",
 		"-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console",
 		"-kernel", kernel, "-append", "console=ttyS0 panic=-1")
-	// However qemu ends: what counts is how far the kernel came.
+	// qemu's exit status does not matter, only the kernel's progress.
 	out, err := exec.CommandContext(ctx, "qemu-system-x86_64", args...).CombinedOutput()
 	if errors.Is(err, exec.ErrNotFound) {
 		return false, fmt.Errorf("probing KVM: %w", err)

@@ -11,16 +11,16 @@ import (
 	"strings"
 )
 
-// link is the name, on the lab's side, of the interface of the machine with that
+// link returns the lab's name of the interface of the machine with that
 // address.
 func link(address netip.Addr) string {
 	octets := address.As4()
 	return fmt.Sprintf("m%d-%d", octets[2], octets[3])
 }
 
-// plugScript gives the namespace that runs it the machine's interface. That of
-// the machine's former boot may still be there: the kernel takes the network of
-// what has ended apart when it has time.
+// plugScript adds the machine's interface to the namespace that runs the
+// script. It first deletes the interface of the machine's previous boot,
+// because the kernel removes the network of an ended machine with a delay.
 const plugScript = `
 nsenter --net="$LAB" ip link delete "$LINK" 2>/dev/null || :
 ip link set lo up
@@ -28,14 +28,14 @@ ip link add eth0 address "$MAC" type veth peer name "$LINK" netns "$LAB"
 nsenter --net="$LAB" ip link set "$LINK" master "$BRIDGE" up
 `
 
-// Cut makes the network lose whatever the machine with that address sends and is
-// sent. The machine's own interface stays up, as it does when a route or a
-// security group is in the way. A machine that boots anew is connected again.
+// Cut makes the network lose all packets from and to the machine with that
+// address. The machine's own interface stays up, as with a missing route or a
+// security group. The next boot connects the machine again.
 func (l *Lab) Cut(ctx context.Context, address netip.Addr) error {
 	return l.plug(ctx, address, "nomaster")
 }
 
-// Mend connects a machine again that was cut off.
+// Mend connects the machine again after Cut.
 func (l *Lab) Mend(ctx context.Context, address netip.Addr) error {
 	return l.plug(ctx, address, "master", bridge)
 }
@@ -48,8 +48,8 @@ func (l *Lab) plug(ctx context.Context, address netip.Addr, how ...string) error
 	return nil
 }
 
-// Sent is how many packets the machine with that address has sent since it was
-// switched on, those that were lost included.
+// Sent returns the number of packets from the machine with that address since
+// its boot, including lost ones.
 func (l *Lab) Sent(ctx context.Context, address netip.Addr) (int, error) {
 	out, err := l.Command(ctx, "ip", "-json", "-statistics", "link", "show", "dev", link(address)).Output()
 	if err != nil {
@@ -64,9 +64,9 @@ func (l *Lab) Sent(ctx context.Context, address netip.Addr) (int, error) {
 	return interfaces[0].Stats.RX.Packets, nil
 }
 
-// Enter runs a shell script in the machine of kind [Node] with that address, by
-// way of its namespaces: also where its network is cut and before it lets anybody
-// in. The script must succeed.
+// Enter runs a shell script in the machine of kind [Node] with that address. It
+// enters the machine's namespaces, so that it also works when the network is
+// cut and before the machine accepts logins. The script must succeed.
 func (l *Lab) Enter(ctx context.Context, address netip.Addr, script string) (string, error) {
 	l.mutex.Lock()
 	n := slices.IndexFunc(l.machines, func(m *Machine) bool { return m.address == address && m.config.Kind == Node })

@@ -15,20 +15,21 @@ import (
 	"github.com/moby/sys/mountinfo"
 )
 
-// leaving is how long a killed process may take to be gone.
+// leaving is how long a killed process may take to end.
 const leaving = 10 * time.Second
 
 // hierarchy is one mounted hierarchy of control groups.
 type hierarchy struct {
-	// name is that of its folder below /sys/fs/cgroup: of a controller of cgroup
-	// v1, "systemd", "unified" or, where there is nothing else, "cgroup".
+	// name is the name of the hierarchy's folder in /sys/fs/cgroup: a controller of
+	// cgroup v1, "systemd", "unified" or, if the hierarchy is the only one,
+	// "cgroup".
 	name string
-	// root is where it is mounted, and own the harness's own group in it.
+	// root is the mount point, and own the harness's own group in the hierarchy.
 	root, own string
 	unified   bool
 }
 
-// hierarchies returns those that the harness has a group in.
+// hierarchies returns the hierarchies in which the harness has a group.
 func hierarchies() ([]hierarchy, error) {
 	table, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -54,10 +55,10 @@ func hierarchies() ([]hierarchy, error) {
 
 // ControlGroups returns the folders of the harness's own control groups in the
 // hierarchies that a container's systemd uses: the unified one, and on a hybrid
-// host the one named systemd. systemd-nspawn makes its groups below that of
-// whoever starts it, under names that are the same for every machine; two
-// machines started from one group would manage, and kill, each other's
-// services. So each machine gets a group of its own here.
+// host the one named systemd. systemd-nspawn makes its groups below its
+// caller's group, with the same names for every machine. Two machines started
+// from one group would manage, and kill, each other's services. Each machine
+// therefore gets a group of its own.
 func ControlGroups() ([]string, error) {
 	all, err := hierarchies()
 	var folders []string
@@ -70,8 +71,8 @@ func ControlGroups() ([]string, error) {
 }
 
 // ownGroup looks up a hierarchy in the lines "ID:CONTROLLERS:PATH" of
-// /proc/self/cgroup (see cgroups(7)). A mount of cgroup v1 lists its controllers
-// among its options.
+// /proc/self/cgroup (see cgroups(7)). A mount of cgroup v1 lists its
+// controllers among its options.
 func ownGroup(table, fsType, options string) (path string, found bool) {
 	if fsType != "cgroup" && fsType != "cgroup2" {
 		return "", false
@@ -91,8 +92,8 @@ func ownGroup(table, fsType, options string) (path string, found bool) {
 	return "", false
 }
 
-// RemoveControlGroups removes the groups whose names match, and what is
-// below them. Processes still in them are killed.
+// RemoveControlGroups removes the groups whose names match, with their
+// subgroups. It kills processes in them.
 func RemoveControlGroups(pattern string) error {
 	all, err := hierarchies()
 	if err != nil {
@@ -136,7 +137,8 @@ func removeControlGroup(group string) error {
 	return nil
 }
 
-// rmdir waits for killed processes that are still on their way out.
+// rmdir removes a control group. It waits for killed processes that have not
+// ended yet.
 func rmdir(path string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), leaving)
 	defer cancel()

@@ -12,28 +12,28 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Kind tells what a machine is made of.
+// Kind is the technology of a machine.
 type Kind string
 
 const (
 	// Nspawn is a systemd-nspawn container: a real systemd, sshd and package
-	// manager in about three seconds. It has the host's kernel: no modules, no
+	// manager in about three seconds. It uses the host's kernel: no modules, no
 	// boot loader, no sysctls but net's.
 	Nspawn Kind = "nspawn"
-	// QEMU is a virtual machine with a kernel and a boot loader of its own;
-	// under software emulation it takes about a minute to boot.
+	// QEMU is a virtual machine with a kernel and a boot loader of its own. With
+	// software emulation it takes about a minute to boot.
 	QEMU Kind = "qemu"
 	// Node is a container on a copy of a disk image, with control groups of its
-	// own, so that containerd and a kubelet run pods in it; for the rest it is as
+	// own, so that containerd and a kubelet run pods in it. Otherwise it is like
 	// Nspawn. It needs an image.
 	Node Kind = "node"
 )
 
-// Kinds are all kinds of machines.
+// Kinds returns all kinds of machines.
 func Kinds() []Kind { return []Kind{Nspawn, QEMU, Node} }
 
-// Packages are the Debian packages that a lab with machines of these kinds needs
-// on the host; hand them to base.Install.
+// Packages returns the Debian packages that a lab with machines of these kinds
+// needs on the host. Pass them to base.Install.
 func Packages(kinds ...Kind) []string {
 	packages := []string{"dnsmasq-base", "e2fsprogs", "fdisk", "iproute2", "mount", "qemu-utils", "util-linux"}
 	for _, kind := range kinds {
@@ -51,50 +51,50 @@ func Packages(kinds ...Kind) []string {
 type Config struct {
 	// Kind is Nspawn when empty.
 	Kind Kind
-	// Root is the tree of a base system; the machine's changes go elsewhere.
-	// Image is a captured disk, raw or (by its name's ending) .qcow2. Exactly one
-	// of the two is given, and it must not change while the machine exists.
+	// Root is the tree of a base system; the machine's changes go elsewhere. Image
+	// is a captured disk, raw or (by its name's ending) .qcow2. Exactly one of the
+	// two must be set, and it must not change while the machine exists.
 	Root, Image string
-	// InstanceID names the machine within its lab, and is cloud-init's instance
+	// InstanceID is the name of the machine in its lab, and cloud-init's instance
 	// id: "i-…" on EC2. Lower-case letters, digits and hyphens.
 	InstanceID string
-	// Hostname is what the machine is told to call itself; as on EC2 it is
-	// derived from the address when empty ("ip-10-77-1-1").
+	// Hostname is the host name in the instance data. When empty, it is derived
+	// from the address as on EC2 ("ip-10-77-1-1").
 	Hostname string
 	// AuthorizedKeys are lines for the user's authorized_keys.
 	AuthorizedKeys []string
-	// Signer logs in to the machine, for Run. Without one, a machine is ready
-	// when its sshd refuses to let the harness in.
+	// Signer logs in to the machine, for Run. Without a Signer, a machine is ready
+	// when its sshd refuses the harness's login.
 	Signer ssh.Signer
-	// User is the account of Signer and SSH; "admin" when empty, which is what
-	// cloud-init calls the default user on Debian's images.
+	// User is the account of Signer and SSH. When empty, it is "admin", the name of
+	// cloud-init's default user on Debian's images.
 	User string
-	// UserData is handed to cloud-init; an empty cloud-config when empty.
+	// UserData is the user data for cloud-init; an empty cloud-config when empty.
 	UserData []byte
-	// Addressed, if set, is told the machine's address before it boots for the
-	// first time, for servers that know their clients by it.
+	// Addressed, if set, is called with the machine's address before the first
+	// boot. It is for servers that identify their clients by address.
 	Addressed func(netip.Addr)
-	// ReadyWithin is how long a boot may take until SSH answers; zero means a
-	// minute for Nspawn, three for Node and ten for QEMU, which a busy host may
-	// need.
+	// ReadyWithin is how long a boot may take until SSH accepts connections. Zero
+	// means a minute for Nspawn, three for Node and ten for QEMU, enough for a busy
+	// host.
 	ReadyWithin time.Duration
 	// Memory and CPUs size a virtual machine; zero means 1024 MiB and 2.
 	Memory, CPUs int
-	// NVMe is how many empty NVMe disks, of a GiB each, a virtual machine has
-	// besides its own. Their serial numbers are "EMPTY1" and so on.
+	// NVMe is the number of additional empty NVMe disks of a virtual machine, of 1
+	// GiB each. Their serial numbers are "EMPTY1" and so on.
 	NVMe int
 }
 
 var instanceIDs = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,40}$`)
 
-// complete checks the configuration and fills in what may be left out.
+// complete checks the configuration and sets the defaults.
 func (c Config) complete(address netip.Addr) (Config, error) {
 	if c.Kind == "" {
 		c.Kind = Nspawn
 	}
 	switch {
 	case !slices.Contains(Kinds(), c.Kind):
-		return c, fmt.Errorf("kind %q is unknown: it is one of %q", c.Kind, Kinds())
+		return c, fmt.Errorf("kind %q is unknown: must be one of %q", c.Kind, Kinds())
 	case (c.Root == "") == (c.Image == ""):
 		return c, errors.New("exactly one of root and image must be given")
 	case c.Kind == Node && c.Image == "":

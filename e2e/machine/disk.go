@@ -14,16 +14,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// partitionStart is where the only partition of a disk image begins, in bytes.
+// partitionStart is the start of the only partition of a disk image, in bytes.
 const partitionStart = 1 << 20
 
 // diskScript turns the tree at $TREE into the disk image $DISK: a classic MBR,
-// GRUB between it and the only partition, and that to the end. The boot loader is
-// the tree's; its core.img lies right behind boot.img, where that expects it. A
-// tree without one makes a disk that only containers start from.
-// The file system is at least twice the size of its content, so that an instance
-// has room; the file is sparse. The features are spelled out because the defaults
-// of newer versions are beyond what GRUB 2.06 reads.
+// then GRUB, then one partition up to the end. The boot loader is the tree's
+// own. Its core.img follows boot.img directly, where boot.img expects it. The
+// file system is at least twice the size of its content, so that an instance
+// has room; the file is sparse. The script lists the file system features
+// because GRUB 2.06 cannot read the defaults of newer versions. A tree without a
+// boot loader makes a disk for containers only.
 const diskScript = `
 used=$(du -skx "$TREE" | cut -f1)
 size=$((used * 2 > $MINIMUM ? used * 2 : $MINIMUM))
@@ -37,7 +37,7 @@ dd if="$TREE/boot/grub/i386-pc/boot.img" of="$DISK" bs=440 count=1 conv=notrunc 
 dd if="$TREE/boot/grub/i386-pc/core.img" of="$DISK" bs=512 seek=1 conv=notrunc status=none
 `
 
-// minimumDisk is the least size of an image's file system in KiB: 4 GiB.
+// minimumDisk is the minimum size of an image's file system in KiB: 4 GiB.
 const minimumDisk = 4 << 20
 
 // makeDisk runs a script that ends with diskScript, in a mount namespace of its
@@ -48,12 +48,12 @@ func makeDisk(ctx context.Context, script string, environment []string, tree, di
 		return fmt.Errorf("making the disk image: %w", err)
 	}
 	cmd := exec.CommandContext(ctx, "sh", "-c", script)
-	// With its first process all others end, and with them the mounts.
+	// All other processes and the mounts end with the first process.
 	cmd.SysProcAttr = &unix.SysProcAttr{
 		Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID,
 		Pdeathsig:  unix.SIGKILL,
 	}
-	// Pdeathsig is sent when this thread ends.
+	// The kernel sends Pdeathsig when this thread ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd.Env = append(environment,
@@ -66,7 +66,7 @@ func makeDisk(ctx context.Context, script string, environment []string, tree, di
 	return nil
 }
 
-// imageFormat is qemu's name for an image's format, by its file name.
+// imageFormat returns qemu's name for an image's format, by its file name.
 func imageFormat(path string) string {
 	if filepath.Ext(path) == ".qcow2" {
 		return "qcow2"
@@ -74,7 +74,7 @@ func imageFormat(path string) string {
 	return "raw"
 }
 
-// convert copies a disk image into another format, leaving out what is zero.
+// convert copies a disk image into another format, without zero blocks.
 func convert(ctx context.Context, from, source, to, target string) error {
 	cmd := exec.CommandContext(ctx, "qemu-img", "convert", "-f", from, "-O", to, source, target)
 	if out, err := cmd.CombinedOutput(); err != nil {

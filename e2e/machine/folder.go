@@ -12,15 +12,15 @@ import (
 	"github.com/moby/sys/mountinfo"
 )
 
-// folder is where one lab keeps the state of its machines. A lock on a file in
-// it tells folders in use from those that a killed harness left behind.
+// folder holds the state of one lab's machines. A lock on a file in it
+// distinguishes folders in use from those of a killed harness.
 type folder struct {
 	path string
 	lock *os.File
 }
 
-// openFolder makes a new folder below parent, after removing those that were
-// left there.
+// openFolder makes a new folder below parent, after removing the folders of
+// dead processes.
 func openFolder(parent string) (*folder, error) {
 	if err := os.MkdirAll(parent, 0o700); err != nil {
 		return nil, fmt.Errorf("making the run folder: %w", err)
@@ -39,7 +39,7 @@ func openFolder(parent string) (*folder, error) {
 	return &folder{path: path, lock: lock}, nil
 }
 
-// name tells this lab from all others of the host.
+// name is the lab's unique name on the host.
 func (f *folder) name() string { return filepath.Base(f.path) }
 
 // remove deletes the folder with all machines in it.
@@ -58,9 +58,8 @@ func lockFolder(path string) (*os.File, error) {
 	return lock, nil
 }
 
-// sweep removes what labs of dead processes left. Their machines died with
-// them, and their mounts with the machines: only files and control groups are
-// left.
+// sweep removes the leftovers of dead processes' labs. Their machines and
+// mounts ended with the processes: only files and control groups remain.
 func sweep(parent string) error {
 	entries, err := os.ReadDir(parent)
 	if err != nil {
@@ -86,8 +85,8 @@ func sweep(parent string) error {
 	return nil
 }
 
-// removeTree deletes a folder unless something is mounted below it: a delete
-// would go through the mount into what it shows.
+// removeTree deletes a folder unless something is mounted in it: the deletion
+// would also delete the mounted file system's contents.
 func removeTree(path string) error {
 	mounts, err := mountinfo.GetMounts(mountinfo.PrefixFilter(path))
 	if err != nil {

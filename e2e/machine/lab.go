@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The lab's link. Nothing outside the lab's namespace ever sees these addresses,
-// so every lab of a host uses the same ones.
+// The lab's link. These addresses exist only in the lab's namespace, so every
+// lab of a host uses the same ones.
 const (
 	bridge       = "br0"
 	hostAddress  = "10.77.0.1"
@@ -31,21 +31,21 @@ const (
 
 // LabConfig describes a lab.
 type LabConfig struct {
-	// Folder is where running machines keep their disks, on a file system that
-	// can be the upper half of an overlay (not itself an overlay, no tmpfs on
-	// old kernels). Labs of dead processes found there are removed.
+	// Folder holds the disks of running machines. It must be on a file system that
+	// can be the upper layer of an overlay (not itself an overlay, no tmpfs on old
+	// kernels). NewLab removes labs of dead processes from it.
 	Folder string
 	// Mirror serves the apt archives to the machines; nil for none.
 	Mirror *aptmirror.Mirror
-	// Kernel is a kernel image to find out with whether KVM works on this host;
-	// without one, virtual machines are emulated.
+	// Kernel is a kernel image to test whether KVM works on this host. Without it,
+	// virtual machines are emulated.
 	Kernel string
-	// Log takes what the lab has to say; io.Discard for nothing.
+	// Log receives the lab's messages; io.Discard for none.
 	Log io.Writer
 }
 
-// Lab is a network namespace with a bridge, a DHCP and DNS server and the apt
-// mirror on it, in which machines run. It has no route to anywhere else.
+// Lab is a network namespace for machines, with a bridge, a DHCP and DNS server
+// and the apt mirror. It has no route outside.
 type Lab struct {
 	config    LabConfig
 	folder    *folder
@@ -64,12 +64,12 @@ type Lab struct {
 	probeErr error
 }
 
-// NewLab opens a lab. It needs root. Close it; when ctx ends it closes itself,
-// and when the process dies the kernel ends everything in it but the files in
-// its folder, which the next lab removes.
+// NewLab opens a lab. It needs root. Close the lab after use; the end of ctx
+// also closes it. When the process dies, the kernel ends everything in the lab.
+// The next lab removes the remaining files in its folder.
 func NewLab(ctx context.Context, config LabConfig) (*Lab, error) {
 	if os.Geteuid() != 0 {
-		return nil, errors.New("opening the lab: only root can (namespaces, mounts); run it as root")
+		return nil, errors.New("opening the lab needs root (namespaces, mounts): run the tests as root")
 	}
 	folder, err := openFolder(config.Folder)
 	if err != nil {
@@ -101,20 +101,20 @@ func (l *Lab) open(ctx context.Context) error {
 	return l.Serve(ctx, net.JoinHostPort(hostAddress, "80"), l.config.Mirror)
 }
 
-// leases is the folder from which dnsmasq reads, as soon as a file appears,
-// which machine gets which address.
+// leases returns the folder with the addresses of the machines. dnsmasq reads
+// each file as soon as it appears.
 func (l *Lab) leases() string { return filepath.Join(l.folder.path, "leases.d") }
 
-// startServices starts dnsmasq in a new network namespace, which thereby lives
-// exactly as long as the lab.
+// startServices starts dnsmasq in a new network namespace. The namespace exists
+// as long as the lab.
 func (l *Lab) startServices(ctx context.Context) error {
 	log, err := os.Create(filepath.Join(l.folder.path, "dnsmasq.log"))
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	// Forwarding, in a namespace without routes, is what makes the lab answer
-	// "no route" at once where it would else be silent.
+	// With forwarding and without routes, the lab reports "no route" at once.
+	// Otherwise connections would time out.
 	script := fmt.Sprintf(`set -e
 echo 1 > /proc/sys/net/ipv4/ip_forward
 ip link set lo up
@@ -152,7 +152,7 @@ exec dnsmasq "$@"`, bridge, hostAddress, subnetLength)
 func (l *Lab) dnsmasqArgs() []string {
 	return []string{
 		"--keep-in-foreground", "--log-facility=-", "--conf-file=/dev/null", "--pid-file=",
-		// It could not read the leases as its usual user.
+		// dnsmasq's usual user cannot read the leases.
 		"--user=root", "--group=root",
 		"--interface=" + bridge, "--except-interface=lo", "--bind-interfaces",
 		"--dhcp-range=" + subnet + ",static," + subnetMask + ",infinite",
@@ -160,17 +160,16 @@ func (l *Lab) dnsmasqArgs() []string {
 		"--dhcp-leasefile=" + filepath.Join(l.folder.path, "leases"),
 		"--dhcp-authoritative", "--no-ping",
 		"--no-resolv", "--no-hosts", "--address=/" + aptmirror.Host + "/" + hostAddress,
-		// Any other name does not exist, and machines learn it at once.
+		// All other names resolve at once as nonexistent.
 		"--address=/#/",
 	}
 }
 
-// HostAddress is the address at which machines reach servers that listen in the
-// lab.
+// HostAddress returns the address of the lab's servers for the machines.
 func (l *Lab) HostAddress() string { return hostAddress }
 
-// Listen opens a socket in the lab. The address must be a literal one: of the
-// lab ("10.77.0.1:8080"), of loopback, or one added with AddAddress.
+// Listen opens a socket in the lab. The address must be literal: of the lab
+// ("10.77.0.1:8080"), of loopback, or added with AddAddress.
 func (l *Lab) Listen(ctx context.Context, network, address string) (net.Listener, error) {
 	listener, err := l.namespace.listen(ctx, network, address)
 	if err != nil {
@@ -179,14 +178,14 @@ func (l *Lab) Listen(ctx context.Context, network, address string) (net.Listener
 	return listener, nil
 }
 
-// Serve answers HTTP at an address in the lab until the lab is closed.
+// Serve serves HTTP at an address in the lab until the lab is closed.
 func (l *Lab) Serve(ctx context.Context, address string, handler http.Handler) error {
 	listener, err := l.Listen(ctx, "tcp", address)
 	if err != nil {
 		return err
 	}
 	server := &http.Server{Handler: handler}
-	// It returns ErrServerClosed; clients notice any other reason.
+	// Serve returns ErrServerClosed; clients notice any other error.
 	go func() { _ = server.Serve(listener) }()
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -199,22 +198,23 @@ func (l *Lab) Dial(ctx context.Context, network, address string) (net.Conn, erro
 	return l.namespace.dial(ctx, network, address)
 }
 
-// Folder is where the machines' disks and consoles are while the lab is open.
+// Folder returns the folder of the machines' disks and consoles while the lab
+// is open.
 func (l *Lab) Folder() string { return l.folder.path }
 
-// Namespace is the path of the lab's network namespace while the lab is open,
-// for "nsenter --net=PATH".
+// Namespace returns the path of the lab's network namespace while the lab is
+// open, for "nsenter --net=PATH".
 func (l *Lab) Namespace() string { return l.namespace.path }
 
-// Command prepares a program that will run inside the lab: it can reach the
-// machines, the lab's servers and its own loopback, and nothing else. Files,
-// processes and users are the host's.
+// Command prepares a program that will run in the lab's network. It can reach
+// the machines, the lab's servers and its own loopback, and nothing else.
+// Files, processes and users are the host's.
 func (l *Lab) Command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	return l.namespace.command(ctx, name, args...)
 }
 
-// AddAddress gives the lab's loopback interface another address, which machines
-// reach through their default route: 169.254.169.254, say.
+// AddAddress adds an address to the lab's loopback interface, such as
+// 169.254.169.254. Machines reach the address through their default route.
 func (l *Lab) AddAddress(ctx context.Context, address netip.Addr) error {
 	prefix := netip.PrefixFrom(address, address.BitLen()).String()
 	out, err := l.Command(ctx, "ip", "addr", "add", prefix, "dev", "lo").CombinedOutput()
@@ -224,7 +224,7 @@ func (l *Lab) AddAddress(ctx context.Context, address netip.Addr) error {
 	return nil
 }
 
-// closeLast has something closed after everything else of the lab.
+// closeLast closes closer after everything else of the lab.
 func (l *Lab) closeLast(closer func() error) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()

@@ -13,23 +13,23 @@ import (
 	"sync"
 )
 
-// body is what differs between the kinds of machines.
+// body is the part that differs between the kinds of machines.
 type body interface {
 	// prepare makes the machine's disk.
 	prepare(ctx context.Context) error
-	// boot starts it; its console is appended to the file at m.consolePath().
+	// boot starts the machine. Its console is appended to the file at
+	// m.consolePath().
 	boot() (*Process, error)
 	// press pushes the power button.
 	press(ctx context.Context) error
-	// capture writes the disk of a machine that is off into a raw image.
+	// capture writes the disk of a stopped machine into a raw image.
 	capture(ctx context.Context, raw string) error
-	// release gives back what an ended process leaves behind.
+	// release frees the resources of an ended process.
 	release() error
 }
 
-// Machine is a machine in a lab. Its methods may be called from several
-// goroutines, except that a machine is booted, powered off and captured by one
-// at a time.
+// Machine is a machine in a lab. Several goroutines may call its methods. Only
+// one at a time may boot, power off or capture it.
 type Machine struct {
 	lab     *Lab
 	config  Config
@@ -43,7 +43,7 @@ type Machine struct {
 	closed  bool
 }
 
-// Start makes a machine and boots it, and returns when SSH answers.
+// Start makes and boots a machine. It returns when SSH accepts connections.
 func (l *Lab) Start(ctx context.Context, config Config) (*Machine, error) {
 	machine, err := l.newMachine(config)
 	if err != nil {
@@ -61,7 +61,7 @@ func (l *Lab) Start(ctx context.Context, config Config) (*Machine, error) {
 	return machine, nil
 }
 
-// newMachine gives a machine its place: address, folder, instance data.
+// newMachine gives a machine its address, folder and instance data.
 func (l *Lab) newMachine(config Config) (*Machine, error) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -103,12 +103,12 @@ func (l *Lab) newMachine(config Config) (*Machine, error) {
 	return machine, machine.writeSeed()
 }
 
-// seedFolder is where cloud-init's NoCloud data source looks for a seed on disk.
+// seedFolder is the folder on disk where cloud-init's NoCloud data source looks
+// for a seed.
 const seedFolder = "/var/lib/cloud/seed/nocloud"
 
-// writeSeed writes what the instance is told about itself, in the form of
-// cloud-init's NoCloud data source: the machine sees it mounted, and nothing of
-// it is on its disk unless it writes it there.
+// writeSeed writes the instance data in the form of cloud-init's NoCloud data
+// source. The machine sees it mounted; it is not on the machine's disk.
 // (https://cloudinit.readthedocs.io/en/22.4.2/topics/datasources/nocloud.html)
 func (m *Machine) writeSeed() error {
 	meta, err := json.Marshal(map[string]any{ // JSON is YAML
@@ -126,7 +126,7 @@ func (m *Machine) writeSeed() error {
 	return nil
 }
 
-// MAC is the hardware address of the machine with that address: locally
+// MAC returns the hardware address of the machine with that address: locally
 // administered, and different for each machine ever made in a lab.
 func MAC(address netip.Addr) net.HardwareAddr {
 	octets := address.As4()
@@ -136,14 +136,15 @@ func MAC(address netip.Addr) net.HardwareAddr {
 func (m *Machine) seedPath() string    { return filepath.Join(m.folder, "seed") }
 func (m *Machine) consolePath() string { return filepath.Join(m.folder, "console.log") }
 
-// controlGroup is the name of the machine's control group, unique on the host.
+// controlGroup returns the name of the machine's control group, unique on the
+// host.
 func (m *Machine) controlGroup() string { return m.lab.folder.name() + "-" + m.config.InstanceID }
 
-// link is the name of the machine's interface on the lab's side.
+// link returns the name of the machine's interface on the lab's side.
 func (m *Machine) link() string { return link(m.address) }
 
-// Boot boots a machine that is off, with the disk it has, and returns when SSH
-// answers. Start has done it for a new machine.
+// Boot boots a stopped machine with its present disk. It returns when SSH
+// accepts connections. For a new machine, Start has done this.
 func (m *Machine) Boot(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, m.config.ReadyWithin,
 		fmt.Errorf("no SSH within %s", m.config.ReadyWithin))
@@ -153,7 +154,7 @@ func (m *Machine) Boot(ctx context.Context) error {
 	}
 	err := Poll(ctx, func() error {
 		if !m.Running() {
-			return Hopeless{Err: fmt.Errorf("it ended: %w", m.current().Exit())}
+			return Hopeless{Err: fmt.Errorf("the machine ended: %w", m.current().Exit())}
 		}
 		return m.ready(ctx)
 	})
@@ -168,9 +169,9 @@ func (m *Machine) powerOn() error {
 	defer m.mutex.Unlock()
 	switch {
 	case m.closed:
-		return errors.New("it is closed")
+		return errors.New("the machine is closed")
 	case m.process != nil && m.process.Running():
-		return errors.New("it is running")
+		return errors.New("the machine is running")
 	}
 	process, err := m.body.boot()
 	if err != nil {
@@ -180,43 +181,44 @@ func (m *Machine) powerOn() error {
 	return nil
 }
 
-// InstanceID is the machine's name in the lab.
+// InstanceID returns the machine's name in the lab.
 func (m *Machine) InstanceID() string { return m.config.InstanceID }
 
-// Disk is the file with the disk of a machine of kind [Node], as its kernel has
-// written it so far.
+// Disk returns the file with the disk of a machine of kind [Node], in the state
+// that its kernel has written.
 func (m *Machine) Disk() string { return filepath.Join(m.folder, "disk.raw") }
 
-// Hostname is what the machine was told to call itself.
+// Hostname returns the host name in the instance data.
 func (m *Machine) Hostname() string { return m.config.Hostname }
 
-// Address is the machine's address, reachable from inside the lab.
+// Address returns the machine's address, reachable from inside the lab.
 func (m *Machine) Address() netip.Addr { return m.address }
 
-// HostAddress is the address at which the machine reaches the lab's servers.
+// HostAddress returns the address of the lab's servers for the machine.
 func (m *Machine) HostAddress() string { return m.lab.HostAddress() }
 
-// SSH tells where to log in from inside the lab (see Lab.Command), and as whom.
+// SSH returns address and user for logins from inside the lab (see
+// Lab.Command).
 func (m *Machine) SSH() (address string, port int, user string) {
 	return m.address.String(), 22, m.config.User
 }
 
 func (m *Machine) sshAddress() string { return net.JoinHostPort(m.address.String(), "22") }
 
-// Running tells whether the machine is on.
+// Running reports whether the machine is on.
 func (m *Machine) Running() bool {
 	process := m.current()
 	return process != nil && process.Running()
 }
 
-// current is the process of the last boot, nil before the first.
+// current returns the process of the last boot, nil before the first.
 func (m *Machine) current() *Process {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	return m.process
 }
 
-// Console returns what the machine wrote to its console so far.
+// Console returns the console output so far.
 func (m *Machine) Console() string {
 	text, err := os.ReadFile(m.consolePath())
 	if err != nil {
@@ -225,10 +227,10 @@ func (m *Machine) Console() string {
 	return string(text)
 }
 
-// consoleTail is how many lines of the console an error carries.
+// consoleTail is the number of console lines in an error.
 const consoleTail = 15
 
-// fail dresses an error with the end of the console.
+// fail adds the end of the console to an error.
 func (m *Machine) fail(doing string, err error) error {
 	lines := strings.Split(strings.TrimSpace(m.Console()), "\n")
 	lines = lines[max(0, len(lines)-consoleTail):]
@@ -236,7 +238,7 @@ func (m *Machine) fail(doing string, err error) error {
 }
 
 // PowerOff pushes the power button and waits until the machine is off. It does
-// not need SSH, and is a no-op on a machine that is off.
+// not need SSH, and does nothing on a stopped machine.
 func (m *Machine) PowerOff(ctx context.Context) error {
 	if m.Running() {
 		if err := m.body.press(ctx); err != nil {
@@ -246,7 +248,7 @@ func (m *Machine) PowerOff(ctx context.Context) error {
 	return m.Wait(ctx)
 }
 
-// Wait waits until the machine is off, for one that powers itself off.
+// Wait waits until the machine is off, for machines that power themselves off.
 func (m *Machine) Wait(ctx context.Context) error {
 	process := m.current()
 	if process == nil {
@@ -258,7 +260,7 @@ func (m *Machine) Wait(ctx context.Context) error {
 	return m.body.release()
 }
 
-// Kill pulls the plug. The disk stays.
+// Kill ends the machine at once, like a power failure. The disk stays.
 func (m *Machine) Kill() error {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
@@ -268,12 +270,12 @@ func (m *Machine) Kill() error {
 	return m.body.release()
 }
 
-// Capture writes the disk of a machine that is off to a bootable disk image: an
-// MBR with GRUB and one ext4 partition. The image is raw and sparse, or qcow2
-// when dst ends in ".qcow2". dst is replaced when the new image is complete.
+// Capture writes the disk of a stopped machine to a bootable disk image: an MBR
+// with GRUB and one ext4 partition. The image is raw and sparse, or qcow2 when
+// dst ends in ".qcow2". dst is replaced when the new image is complete.
 func (m *Machine) Capture(ctx context.Context, dst string) error {
 	if m.Running() {
-		return fmt.Errorf("capturing the machine %s: it is running; power it off first", m.config.InstanceID)
+		return fmt.Errorf("capturing the machine %s: the machine is running; power it off first", m.config.InstanceID)
 	}
 	if err := m.capture(ctx, dst); err != nil {
 		return fmt.Errorf("capturing the machine %s: %w", m.config.InstanceID, err)
@@ -295,7 +297,7 @@ func (m *Machine) capture(ctx context.Context, dst string) error {
 	return os.Rename(raw, dst)
 }
 
-// Close kills the machine and removes everything of it, its disk included. A
+// Close kills the machine and removes all its files, including the disk. A
 // second call does nothing.
 func (m *Machine) Close() error {
 	m.mutex.Lock()

@@ -12,14 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// namespace is a network namespace that lives as long as the process that
-// holds it; nothing of it is left in the file system.
+// namespace is a network namespace that lives as long as its process. It has no
+// name in the file system.
 type namespace struct {
 	file *os.File
 	path string
 }
 
-// openNamespace takes hold of the network namespace of a process.
+// openNamespace opens the network namespace of a process.
 func openNamespace(pid int) (*namespace, error) {
 	path := fmt.Sprintf("/proc/%d/ns/net", pid)
 	file, err := os.Open(path)
@@ -31,8 +31,8 @@ func openNamespace(pid int) (*namespace, error) {
 
 func (n *namespace) close() error { return n.file.Close() }
 
-// do runs f on a thread that is inside the namespace. Sockets that f makes stay
-// there; everything else of the program stays outside.
+// do runs f on a thread inside the namespace. Sockets that f makes stay there;
+// the rest of the program stays outside.
 func (n *namespace) do(f func() error) error {
 	runtime.LockOSThread()
 	home, err := os.Open("/proc/thread-self/ns/net")
@@ -47,16 +47,16 @@ func (n *namespace) do(f func() error) error {
 	}
 	err = f()
 	if back := unix.Setns(int(home.Fd()), unix.CLONE_NEWNET); back != nil {
-		// The thread stays locked, so the runtime ends it with its goroutine
-		// and no other code runs on it.
+		// The thread stays locked, so the runtime ends it with its goroutine and
+		// runs no other code on it.
 		return errors.Join(err, fmt.Errorf("leaving the network namespace: %w", back))
 	}
 	runtime.UnlockOSThread()
 	return err
 }
 
-// listen opens a listening socket in the namespace. The address must be a
-// literal one: a look-up would leave the thread.
+// listen opens a listening socket in the namespace. The address must be
+// literal: a lookup would use another thread.
 func (n *namespace) listen(ctx context.Context, network, address string) (net.Listener, error) {
 	var listener net.Listener
 	err := n.do(func() (err error) {
@@ -79,7 +79,7 @@ func (n *namespace) dial(ctx context.Context, network, address string) (net.Conn
 }
 
 // command prepares a command that will run in the namespace. It keeps its
-// process number: nsenter replaces itself.
+// process number, because nsenter replaces itself.
 func (n *namespace) command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, "nsenter", append([]string{"--net=" + n.path, "--", name}, args...)...)
 }

@@ -13,16 +13,16 @@ import (
 )
 
 // node is a machine of kind Node: systemd as the first process of namespaces of
-// its own, on a copy of the disk image that is its own disk. systemd-nspawn's
-// containers cannot run pods: their disk is an overlay, on which containerd's
-// own overlays cannot lie, and the controllers of cgroup v1 are read-only.
+// its own, on a copy of the disk image. systemd-nspawn's containers cannot run
+// pods: their disk is an overlay, which cannot be the lower layer of
+// containerd's overlays, and their controllers of cgroup v1 are read-only.
 type node struct{ *Machine }
 
 // nodeScript mounts the machine's disk and becomes its first process. /proc and
-// /sys are the host's kernel's: what is not of the machine's own namespaces is
-// read-only, and the three sysctls that a kubelet insists on are shown as it
-// wants them. What the host cannot give is settled below /run, which is no part
-// of the disk.
+// /sys show the host's kernel: parts outside the machine's own namespaces are
+// read-only, and the three sysctls that a kubelet requires have the required
+// values. Files in /run, which is not part of the disk, replace what the host
+// does not permit.
 const nodeScript = `set -e
 mount --make-rprivate /
 cd "$FOLDER"
@@ -39,8 +39,8 @@ mount -t ext4 -o loop,offset=$OFFSET disk.raw root
 done < groups
 exec unshare --cgroup sh -ec "$INSIDE"`
 
-// insideScript goes on in the control groups' namespace, where the groups made
-// above are the roots of their hierarchies.
+// insideScript continues in the namespace of the control groups, where the new
+// groups are the roots of their hierarchies.
 const insideScript = `
 mount -t proc -o nosuid,nodev,noexec proc root/proc
 mount --bind root/proc/sys/net root/proc/sys/net
@@ -89,9 +89,9 @@ umount -l /mnt
 exec env -i container=eksnode-lab PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
   setpriv --bounding-set=-sys_module,-sys_time --inh-caps=-all /sbin/init --log-target=console SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1`
 
-// concessions are files below /run for what the host may not give its
-// processes: more open files and less of the kernel's anger. The time to stop is
-// short because a kubelet leaves its containers to the shutdown's last moment.
+// concessions are files in /run for limits of the host: the number of open
+// files and the OOM score. The time to stop is short because a kubelet stops
+// its containers only at the end of a shutdown.
 var concessions = map[string]string{
 	"systemd/system.conf.d/lab.conf":                  "[Manager]\nDefaultTimeoutStopSec=10s\n",
 	"systemd/system/containerd.service.d/lab.conf":    "[Service]\nLimitNOFILE=\nLimitNPROC=\nLimitCORE=\nOOMScoreAdjust=0\n",
@@ -119,9 +119,9 @@ func (n *node) prepare(ctx context.Context) error {
 	return os.Mkdir(filepath.Join(n.folder, "root"), 0o755)
 }
 
-// groups writes the list of the machine's control groups: name and folder of
-// one a line. The only group of a unified hierarchy lies at its root, which
-// alone may have processes and hand on controllers at once.
+// groups writes the list of the machine's control groups, one a line: name and
+// folder. The only group of a unified hierarchy is its root, because only the
+// root may have processes and delegate controllers at once.
 func (n *node) groups() error {
 	all, err := hierarchies()
 	if err != nil {
@@ -159,13 +159,13 @@ func (n *node) boot() (*Process, error) {
 	return Spawn(cmd)
 }
 
-// powerOffSignal tells systemd to power off: SIGRTMIN+4 (see systemd(1)).
+// powerOffSignal makes systemd power off: SIGRTMIN+4 (see systemd(1)).
 const powerOffSignal = unix.Signal(34 + 4)
 
 func (n *node) press(context.Context) error { return n.current().Signal(powerOffSignal) }
 
-// release waits until the kernel has let go of the disk: it unmounts a file
-// system some time after the last process that saw it.
+// release waits until the kernel has released the disk. The kernel unmounts a
+// file system some time after its last process has ended.
 func (n *node) release() error {
 	ctx, cancel := context.WithTimeout(context.Background(), leaving)
 	defer cancel()
@@ -179,7 +179,7 @@ func (n *node) release() error {
 	return errors.Join(err, RemoveControlGroups(n.controlGroup()))
 }
 
-// capture copies the disk, with what lies in the blocks that no file has.
+// capture copies the disk, including the blocks outside of files.
 func (n *node) capture(ctx context.Context, raw string) error {
 	out, err := exec.CommandContext(ctx, "cp", "--sparse=always", "--reflink=auto", n.Disk(), raw).CombinedOutput()
 	if err != nil {

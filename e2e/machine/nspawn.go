@@ -15,15 +15,15 @@ import (
 // container is a machine of kind Nspawn: an overlay over the base tree or over
 // the file system in a captured image, booted by systemd-nspawn.
 //
-// It runs in mount, process and network namespaces of its own, so that all its
-// mounts, its loop device, its link and every process of it vanish with its
-// first process. (Killed without that, systemd-nspawn leaves the container's
-// systemd running, and its overlay mounted.)
+// It runs in mount, process and network namespaces of its own, so that its
+// mounts, loop device, link and processes end with its first process. (Without
+// the namespaces, a killed systemd-nspawn leaves the container's systemd
+// running and its overlay mounted.)
 type container struct{ *Machine }
 
 // mountScript mounts the machine's disk at ./merged, in the mount namespace of
-// the shell that runs it. Relative paths need no quoting within the options.
-// Loop mounts by offset, because the nodes of partitions need udev.
+// its shell. Relative paths need no quoting within the options. The loop mount
+// uses an offset, because device nodes of partitions need udev.
 const mountScript = `set -e
 mount --make-rprivate /
 cd "$FOLDER"
@@ -36,7 +36,7 @@ mount -t overlay -o lowerdir=lower,upperdir=upper,workdir=work overlay merged
 `
 
 // bootScript becomes systemd-nspawn. It runs in new namespaces but with the
-// host's /proc, through which it reaches the lab's.
+// host's /proc, through which it reaches the lab's network namespace.
 const bootScript = mountScript + plugScript + `IFS=:
 for group in $CGROUPS; do
   mkdir "$group"
@@ -61,7 +61,7 @@ func (c *container) prepare(ctx context.Context) error {
 	return nil
 }
 
-// raw is the captured image in the form that a loop device can use.
+// raw returns the captured image in a form that a loop device can use.
 func (c *container) raw() string {
 	if imageFormat(c.config.Image) == "qcow2" {
 		return filepath.Join(c.folder, "image.raw")
@@ -113,10 +113,11 @@ func (c *container) boot() (*Process, error) {
 		"MAC="+c.mac.String(), "LINK="+c.link(), "LAB="+c.lab.namespace.path, "BRIDGE="+bridge,
 		"CGROUPS="+strings.Join(groups, ":"),
 		"SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1",
-		// On a disk, /tmp of a Debian machine is part of it, and so of its image.
+		// /tmp of a Debian machine is part of its disk, and so of its image.
 		"SYSTEMD_NSPAWN_TMPFS_TMP=0",
 		"SYSTEMD_NSPAWN_API_VFS_WRITABLE=network",
-		// As the first process of its namespace it would log to the host's kernel.
+		// As the first process of its namespace, systemd-nspawn would log to the
+		// host's kernel.
 		"SYSTEMD_LOG_TARGET=console",
 	)
 	return Spawn(cmd)
@@ -140,8 +141,8 @@ func bindPath(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `:`, `\:`).Replace(path)
 }
 
-// press asks systemd-nspawn to send the kill signal, SIGRTMIN+4, which tells
-// the container's systemd to power off.
+// press sends systemd-nspawn's kill signal, SIGRTMIN+4, which makes the
+// container's systemd power off.
 func (c *container) press(context.Context) error { return c.current().Signal(unix.SIGTERM) }
 
 func (c *container) release() error { return RemoveControlGroups(c.controlGroup()) }

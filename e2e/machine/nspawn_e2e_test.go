@@ -24,12 +24,12 @@ import (
 // limit bounds each test.
 const limit = 10 * time.Minute
 
-// settled waits until the machine has started all it wants to start.
+// settled waits until the machine has started all its units.
 const settled = "systemctl is-system-running --wait || { systemctl --failed --no-legend; false; }"
 
 // fromBase builds an image on a machine of that kind from the base system, with
-// what copies of trees tend to lose, captures it raw and packed, and answers
-// what its instances must see.
+// files that are hard to copy. It captures the image raw and packed, and
+// returns the facts that its instances must show.
 func fromBase(t *testing.T, l *lab.Lab, kind machine.Kind) (raw, packed, oddities string) {
 	t.Helper()
 	builder := l.Start(t, machine.Config{Kind: kind, Root: l.Root, InstanceID: "i-build"})
@@ -41,11 +41,11 @@ func fromBase(t *testing.T, l *lab.Lab, kind machine.Kind) (raw, packed, odditie
 		"owned f 4751 1234:4321 2 ", "dangling l ", "fifo p 600 ", "hole f 644 0:0 1 67108864",
 		"cap_net_raw=ep", "b'kept'", "981173106", "group:adm:r-x",
 	} {
-		assert.Contains(t, oddities, want, "the test's own tree")
+		assert.Contains(t, oddities, want, "the test's own files")
 	}
 	folder := t.TempDir()
 	raw, packed = filepath.Join(folder, "image.raw"), filepath.Join(folder, "image.qcow2")
-	require.ErrorContains(t, builder.Capture(l.Ctx, raw), "it is running; power it off first")
+	require.ErrorContains(t, builder.Capture(l.Ctx, raw), "the machine is running; power it off first")
 	require.NoError(t, builder.PowerOff(l.Ctx))
 	require.NoError(t, builder.Capture(l.Ctx, packed))
 	builder.CaptureTo(t, raw)
@@ -60,7 +60,8 @@ func fromBase(t *testing.T, l *lab.Lab, kind machine.Kind) (raw, packed, odditie
 	return raw, packed, oddities
 }
 
-// isNew requires that an instance has its own identity and all of the image.
+// isNew requires that an instance has its own identity and all files of the
+// image.
 func isNew(t *testing.T, instance *lab.Node, oddities string) {
 	t.Helper()
 	assert.Equal(t, "running", instance.Sh(t, settled))
@@ -81,7 +82,7 @@ func TestNspawnFromBaseToInstances(t *testing.T) {
 		isNew(t, instance, oddities)
 		hostKeys[instance.Sh(t, "cat /etc/ssh/ssh_host_ed25519_key.pub")] = true
 	}
-	assert.Len(t, hostKeys, 3, "cloud-init makes each instance's host keys")
+	assert.Len(t, hostKeys, 3, "cloud-init must make host keys for each instance")
 	one.Sh(t, "touch /only-on-one")
 	two.Sh(t, "test ! -e /only-on-one")
 	// A process of another namespace has the number 0.
@@ -93,9 +94,9 @@ func TestNspawnFromBaseToInstances(t *testing.T) {
 	one.Sh(t, "test -e /only-on-one")
 }
 
-// What copies of trees tend to lose: owners, modes, times, attributes,
+// Properties that are hard to copy: owners, modes, times, attributes,
 // capabilities, access lists, links, odd names, holes, and deletions from the
-// layer below.
+// lower layer.
 const (
 	makeOddities = `mkdir /odd; cd /odd
 echo a > "a name, with: odd\ bytes"
@@ -117,7 +118,7 @@ test "$(stat -c %b hole)" = 0 && test ! -e /etc/debian_version && ls -A /usr/sha
 getfacl -cp /var/log/journal`
 )
 
-func TestNspawnHasNoWayOut(t *testing.T) {
+func TestNspawnMachineHasNoRouteOutside(t *testing.T) {
 	l := lab.Open(t, limit, machine.Nspawn)
 	probe := l.Start(t, machine.Config{Root: l.Root, InstanceID: "i-probe"})
 	probe.Sh(t, "getent hosts mirror.eksnode.test")
@@ -144,8 +145,7 @@ func TestLabEndsWithItsContext(t *testing.T) {
 	assertNothingLeft(t, opened.Folder())
 }
 
-// TestKilledHarnessLeavesNothingRunning kills the boot command with the signal
-// that it cannot notice.
+// TestKilledHarnessLeavesNothingRunning sends SIGKILL to the boot command.
 func TestKilledHarnessLeavesNothingRunning(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "boot")
 	out, err := exec.Command("go", "build", "-o", binary, "./boot").CombinedOutput()
@@ -162,7 +162,7 @@ func TestKilledHarnessLeavesNothingRunning(t *testing.T) {
 	require.True(t, said.Scan())
 	assert.Contains(t, said.Text(), "ready: nsenter")
 	family := descendants(victim.Process.Pid)
-	require.Greater(t, len(family), 10, "the container's processes are missed")
+	require.Greater(t, len(family), 10, "the test found no processes of the container")
 	require.NoError(t, victim.Process.Kill())
 	assert.Error(t, victim.Wait())
 	assert.Eventually(t, func() bool { return len(alive(family)) == 0 }, time.Minute, 50*time.Millisecond,
@@ -174,9 +174,9 @@ func TestKilledHarnessLeavesNothingRunning(t *testing.T) {
 	assertNothingLeft(t, folder)
 }
 
-// descendants are the processes below one.
+// descendants returns the child processes of a process, recursively.
 func descendants(pid int) []int {
-	out, _ := exec.Command("pgrep", "--parent", strconv.Itoa(pid)).Output() // it fails where there are none
+	out, _ := exec.Command("pgrep", "--parent", strconv.Itoa(pid)).Output() // an error means that there are none
 	var family []int
 	for _, field := range strings.Fields(string(out)) {
 		if child, err := strconv.Atoi(field); err == nil {
@@ -186,7 +186,7 @@ func descendants(pid int) []int {
 	return family
 }
 
-// alive picks the processes that have not ended.
+// alive returns the processes that have not ended.
 func alive(pids []int) []int {
 	var running []int
 	for _, pid := range pids {
@@ -197,7 +197,7 @@ func alive(pids []int) []int {
 	return running
 }
 
-// assertNothingLeft looks for what a lab must not leave on the host.
+// assertNothingLeft looks for leftovers of a lab on the host.
 func assertNothingLeft(t *testing.T, lab string) {
 	t.Helper()
 	assert.NoDirExists(t, lab)

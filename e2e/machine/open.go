@@ -11,9 +11,9 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine/aptmirror"
 )
 
-// Open does everything that comes before the first machine: it installs what
-// machines of these kinds need on the host, prepares the default base system
-// and opens a lab with the apt mirror in it, all in the harness's cache folder.
+// Open prepares everything for the first machine. It installs the host packages
+// that machines of these kinds need, prepares the default base system, and
+// opens a lab with the apt mirror. All files are in the harness's cache folder.
 // root is the base system's tree, for Config.Root.
 func Open(ctx context.Context, log io.Writer, kinds ...Kind) (lab *Lab, root string, err error) {
 	cache, err := base.Cache()

@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// Hopeless is an error that no waiting helps against.
+// Hopeless is an error that ends the waiting.
 type Hopeless struct{ Err error }
 
 // Error implements error.
 func (h Hopeless) Error() string { return h.Err.Error() }
 
-// Poll looks at a condition until it holds, is hopeless, or ctx ends. The error
-// then says what was still missing.
+// Poll checks a condition until it holds, returns Hopeless, or ctx ends. The
+// error contains the condition's last error.
 func Poll(ctx context.Context, condition func() error) error {
 	return PollEvery(ctx, 100*time.Millisecond, condition)
 }
 
-// PollEvery is Poll for a condition that takes some work to look at.
+// PollEvery is Poll with another interval, for expensive conditions.
 func PollEvery(ctx context.Context, interval time.Duration, condition func() error) error {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -33,7 +33,7 @@ func PollEvery(ctx context.Context, interval time.Duration, condition func() err
 		case errors.As(err, &end):
 			return end.Err
 		case ctx.Err() == nil || missing == nil:
-			missing = err // later ones only say that the time is over
+			missing = err // later errors only say that the time is over
 		}
 		select {
 		case <-ctx.Done():

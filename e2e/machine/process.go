@@ -10,15 +10,15 @@ import (
 )
 
 // Process is a child that never outlives the harness: the kernel kills it when
-// the harness dies, however it dies.
+// the harness dies, even by SIGKILL.
 type Process struct {
 	cmd  *exec.Cmd
 	done chan struct{}
-	err  error // of Wait; read it after done is closed
+	err  error // result of Wait; read it after done is closed
 }
 
-// Spawn starts cmd in a process group of its own, so that a Ctrl-C at the
-// terminal reaches the harness only, which then stops its children in order.
+// Spawn starts cmd in a process group of its own. A Ctrl-C at the terminal then
+// reaches only the harness, which stops its children in order.
 func Spawn(cmd *exec.Cmd) (*Process, error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -28,8 +28,8 @@ func Spawn(cmd *exec.Cmd) (*Process, error) {
 	p := &Process{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error)
 	go func() {
-		// The signal is sent when the *thread* that started the child ends
-		// (https://go.dev/issue/27505): keep the thread until the child is gone.
+		// The kernel sends the signal when the *thread* that started the child ends
+		// (https://go.dev/issue/27505): keep the thread until the child has ended.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		if err := cmd.Start(); err != nil {
@@ -46,10 +46,10 @@ func Spawn(cmd *exec.Cmd) (*Process, error) {
 	return p, nil
 }
 
-// PID is the child's process id.
+// PID returns the child's process id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Running tells whether the child has not ended yet.
+// Running reports whether the child has not ended yet.
 func (p *Process) Running() bool {
 	select {
 	case <-p.done:
@@ -59,7 +59,7 @@ func (p *Process) Running() bool {
 	}
 }
 
-// Signal is a no-op on a child that has ended.
+// Signal does nothing on a child that has ended.
 func (p *Process) Signal(signal syscall.Signal) error {
 	if !p.Running() {
 		return nil
@@ -80,7 +80,7 @@ func (p *Process) Wait(ctx context.Context) error {
 	}
 }
 
-// Kill ends the child at once and waits for it to be gone.
+// Kill kills the child and waits until it has ended.
 func (p *Process) Kill() error {
 	if p == nil {
 		return nil

@@ -18,7 +18,8 @@ import (
 // BIOS boots GRUB, and a second, read-only drive with the instance data.
 type virtual struct{ *Machine }
 
-// disk is the machine's own; a launched image is only its backing file.
+// disk returns the path of the machine's own disk. A launched image is only its
+// backing file.
 func (v *virtual) disk() string { return filepath.Join(v.folder, "disk.qcow2") }
 
 func (v *virtual) prepare(ctx context.Context) error {
@@ -37,11 +38,11 @@ func (v *virtual) prepare(ctx context.Context) error {
 	return v.EmptyDisks()
 }
 
-// EmptyDisks makes the NVMe disks of a machine that is off, or empties them: an
-// instance store is new whenever its instance starts again after a stop.
+// EmptyDisks makes or empties the NVMe disks of a stopped machine, because EC2
+// empties an instance store when an instance stops.
 func (m *Machine) EmptyDisks() error {
 	if m.Running() {
-		return fmt.Errorf("emptying the disks of %s: it is running; power it off first", m.config.InstanceID)
+		return fmt.Errorf("emptying the disks of %s: the machine is running; power it off first", m.config.InstanceID)
 	}
 	for n := range m.config.NVMe {
 		disk, err := os.Create(filepath.Join(m.folder, emptyDisk(n)))
@@ -57,8 +58,8 @@ func (m *Machine) EmptyDisks() error {
 
 func emptyDisk(n int) string { return fmt.Sprintf("nvme%d.raw", n) }
 
-// backing is the disk image under the machine's own disk: the captured one, or
-// one made of the base system's tree.
+// backing returns the disk image under the machine's own disk: a captured
+// image, or an image made from the base system's tree.
 func (v *virtual) backing(ctx context.Context) (string, error) {
 	if v.config.Image != "" {
 		image, err := filepath.Abs(v.config.Image)
@@ -71,7 +72,8 @@ func (v *virtual) backing(ctx context.Context) (string, error) {
 	return raw, makeDisk(ctx, "set -e\n"+diskScript, os.Environ(), v.config.Root, raw)
 }
 
-// seedDrive is an ISO 9660 file system labelled as cloud-init expects it.
+// seedDrive makes an ISO 9660 file system with the label that cloud-init
+// expects.
 func (v *virtual) seedDrive() string { return filepath.Join(v.folder, "seed.iso") }
 
 func (v *virtual) makeSeedDrive(ctx context.Context) error {
@@ -96,14 +98,14 @@ func (v *virtual) boot() (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The process outlives every context: it ends with the machine.
+	// The process ends with the machine, not with a context.
 	cmd := v.lab.Command(context.Background(), "qemu-system-x86_64", v.args(accelerator)...)
 	cmd.Dir = v.folder
 	cmd.Stdout, cmd.Stderr = console, console
 	return Spawn(cmd)
 }
 
-// plug makes the machine's end of the link, anew for each boot.
+// plug makes the machine's end of the link, for each boot.
 func (v *virtual) plug() error {
 	script := `set -e
 ip tuntap add "$1" mode tap
@@ -115,8 +117,8 @@ ip link set "$1" master "$2" up`
 	return nil
 }
 
-// args are relative to the machine's folder, whose path could hold the commas
-// that separate qemu's options.
+// args uses paths relative to the machine's folder, because the folder's path
+// could contain commas, which separate qemu's options.
 func (v *virtual) args(accelerator []string) []string {
 	args := append(accelerator,
 		"-name", v.config.InstanceID, "-machine", "pc", "-nodefaults", "-no-user-config", "-display", "none",
@@ -138,7 +140,7 @@ func (v *virtual) args(accelerator []string) []string {
 	return args
 }
 
-// press presses the ACPI power button, on which systemd powers off.
+// press presses the ACPI power button, which makes systemd power off.
 func (v *virtual) press(ctx context.Context) error {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "unix", filepath.Join(v.folder, "monitor"))
@@ -147,7 +149,8 @@ func (v *virtual) press(ctx context.Context) error {
 	}
 	defer conn.Close()
 	_, err = io.WriteString(conn, "system_powerdown\nquit-this-monitor\n")
-	// It answers the unknown command when it has done the one before.
+	// The monitor reports the unknown command after it has executed the command
+	// before it.
 	for said := bufio.NewScanner(conn); err == nil && said.Scan(); {
 		if strings.Contains(said.Text(), "unknown command") {
 			return nil
@@ -156,7 +159,7 @@ func (v *virtual) press(ctx context.Context) error {
 	return fmt.Errorf("pressing the power button by qemu's monitor: %w", errors.Join(err, io.ErrUnexpectedEOF))
 }
 
-// release removes the link, if there is one.
+// release removes the link if it exists.
 func (v *virtual) release() error {
 	_, err := v.lab.Command(context.Background(), "ip", "link", "show", v.link()).Output()
 	var exit *exec.ExitError

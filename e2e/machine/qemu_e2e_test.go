@@ -13,8 +13,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
 )
 
-// ownKernel passes when the machine runs the kernel of its own disk, started by
-// its own boot loader, and can do what a container cannot.
+// ownKernel succeeds when the machine runs the kernel of its own disk, started
+// by its own boot loader, with features that a container lacks.
 const ownKernel = `set -e
 test "$(uname -r)" = "$(ls /lib/modules)"
 grep -q '^BOOT_IMAGE=/vmlinuz root=LABEL=root ' /proc/cmdline

@@ -15,8 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A machine whose name another's begins with ends alone.
-func TestControlGroupsOfOthersStay(t *testing.T) {
+// Removing the control groups of one machine keeps those of a machine with a
+// longer name and the same prefix.
+func TestRemovingControlGroupsKeepsOtherMachines(t *testing.T) {
 	folders, err := ControlGroups()
 	require.NoError(t, err)
 	require.NotEmpty(t, folders)
@@ -38,10 +39,10 @@ func TestControlGroupsOfOthersStay(t *testing.T) {
 		assert.NoDirExists(t, filepath.Join(folder, "eksnode-"+name))
 		assert.DirExists(t, filepath.Join(folder, "eksnode-"+name+"-1", "init.scope"))
 	}
-	assert.NoError(t, process.Process.Signal(syscall.Signal(0)), "its processes run")
+	assert.NoError(t, process.Process.Signal(syscall.Signal(0)), "the other machine's processes run")
 }
 
-func TestRemoveTreeDoesNotGoThroughMounts(t *testing.T) {
+func TestRemoveTreeStopsAtMounts(t *testing.T) {
 	precious, tree := t.TempDir(), filepath.Join(t.TempDir(), "tree")
 	require.NoError(t, os.WriteFile(filepath.Join(precious, "file"), nil, 0o644))
 	mounted := filepath.Join(tree, "mounted")
@@ -54,7 +55,7 @@ func TestRemoveTreeDoesNotGoThroughMounts(t *testing.T) {
 	assert.FileExists(t, filepath.Join(precious, "file"))
 }
 
-func TestOpenFolderSweepsWhatDeadLabsLeft(t *testing.T) {
+func TestOpenFolderRemovesFoldersOfDeadLabs(t *testing.T) {
 	parent := filepath.Join(t.TempDir(), "run")
 	dead, other := filepath.Join(parent, "lab-dead"), filepath.Join(parent, "others")
 	require.NoError(t, os.MkdirAll(filepath.Join(dead, "i-1", "upper"), 0o755))
@@ -62,16 +63,16 @@ func TestOpenFolderSweepsWhatDeadLabsLeft(t *testing.T) {
 	first, err := openFolder(parent)
 	require.NoError(t, err)
 	assert.NoDirExists(t, dead)
-	assert.DirExists(t, other, "a folder of somebody else")
+	assert.DirExists(t, other, "a foreign folder")
 	second, err := openFolder(parent)
 	require.NoError(t, err)
-	assert.DirExists(t, first.path, "a lab that is in use was swept")
+	assert.DirExists(t, first.path, "the folder of a running lab was removed")
 	require.NoError(t, first.remove())
 	require.NoError(t, second.remove())
 }
 
-// The instance id becomes a path, which is removed in the end.
-func TestInstanceIDsAreNoPaths(t *testing.T) {
+// The instance id becomes part of a path that is removed at the end.
+func TestInstanceIDsWithPathsAreRefused(t *testing.T) {
 	for _, id := range []string{"", "../i-1", "/", "i-1/..", "."} {
 		_, err := Config{Root: "/tree", InstanceID: id}.complete(netip.MustParseAddr("10.77.1.1"))
 		assert.ErrorContains(t, err, "must match", id)

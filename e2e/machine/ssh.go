@@ -18,14 +18,13 @@ import (
 // Key is a key pair for logging in to machines.
 type Key struct {
 	Signer ssh.Signer
-	// Authorized is the public half, a line for authorized_keys without the
-	// newline.
+	// Authorized is the public key, a line for authorized_keys without the newline.
 	Authorized string
-	// PEM is the private half in OpenSSH's format, for ssh_private_key_file.
+	// PEM is the private key in OpenSSH's format, for ssh_private_key_file.
 	PEM []byte
 }
 
-// NewKey makes an Ed25519 key pair. The comment ends up in the machine's
+// NewKey makes an Ed25519 key pair. The comment appears in the machine's
 // authorized_keys, where a test can look for it.
 func NewKey(comment string) (Key, error) {
 	_, private, err := ed25519.GenerateKey(rand.Reader)
@@ -44,7 +43,7 @@ func NewKey(comment string) (Key, error) {
 	return Key{Signer: signer, Authorized: line + " " + comment, PEM: pem.EncodeToMemory(block)}, nil
 }
 
-// Result is what a command on a machine did.
+// Result is the result of a command on a machine.
 type Result struct {
 	Stdout, Stderr string
 	Code           int
@@ -59,13 +58,13 @@ func (m *Machine) connect(ctx context.Context) (*ssh.Client, error) {
 	return m.Login(ctx, m.config.User)
 }
 
-// Login opens a connection to the machine as that user, who has the machine's
+// Login opens a connection to the machine as a user who accepts the machine's
 // key.
 func (m *Machine) Login(ctx context.Context, user string) (*ssh.Client, error) {
 	config := &ssh.ClientConfig{
 		User: user,
-		// A new machine's key is not known to anybody yet, and the link has no
-		// third party on it.
+		// A new machine's host key is unknown, and the link has no third party on
+		// it.
 		HostKeyCallback: ssh.InsecureIgnoreHostKey(),
 	}
 	if m.config.Signer != nil {
@@ -86,8 +85,8 @@ func (m *Machine) Login(ctx context.Context, user string) (*ssh.Client, error) {
 	return ssh.NewClient(transport, channels, requests), nil
 }
 
-// ready tells whether the machine accepts logins. Without a signer, an sshd
-// that goes as far as refusing us is up.
+// ready reports whether the machine accepts logins. Without a signer, an sshd
+// that refuses the login is ready.
 func (m *Machine) ready(ctx context.Context) error {
 	client, err := m.connect(ctx)
 	if err == nil {
@@ -100,8 +99,8 @@ func (m *Machine) ready(ctx context.Context) error {
 }
 
 // Run runs a shell command on the machine, as the machine's user, and returns
-// what it printed and its exit code; a code other than 0 is no error. stdin may
-// be nil. The configuration must have a Signer.
+// output and exit code. A code other than 0 is no error. stdin may be nil. The
+// configuration must have a Signer.
 func (m *Machine) Run(ctx context.Context, command string, stdin io.Reader) (Result, error) {
 	client, err := m.connect(ctx)
 	if err != nil {
@@ -115,7 +114,7 @@ func (m *Machine) Run(ctx context.Context, command string, stdin io.Reader) (Res
 	return result, err
 }
 
-// RunOver is Run over a connection that is open, which ends with ctx.
+// RunOver runs a command like Run over an open connection, which ends with ctx.
 func RunOver(ctx context.Context, client *ssh.Client, command string, stdin io.Reader) (Result, error) {
 	stop := context.AfterFunc(ctx, func() { client.Close() })
 	defer stop()

@@ -6,38 +6,39 @@ import (
 	"net/url"
 )
 
-// SumForm is what a checksum file says about one asset: a format of the
+// SumForm is the format of a checksum file's line for one asset, with the
 // SHA-256 in hexadecimal and the asset's file name.
 type SumForm string
 
-// The forms that upstreams use.
+// Formats that upstreams use.
 const (
-	// Bare is the sum and nothing else, not even a line break, as dl.k8s.io has it.
+	// Bare is the sum alone, without a line break, as on dl.k8s.io.
 	Bare SumForm = "%[1]s"
-	// BareLine is the sum and a line break, as Kubernetes' AWS cloud provider has it.
+	// BareLine is the sum and a line break, as for Kubernetes' AWS cloud provider.
 	BareLine SumForm = "%[1]s\n"
-	// Listed is what sha256sum prints, as most releases on GitHub have it.
-	// Assets with the same SumURL share the file, one line each.
+	// Listed is the format of sha256sum, as in most releases on GitHub. Assets with
+	// the same SumURL share the file, one line each.
 	Listed SumForm = "%[1]s  %[2]s\n"
 )
 
 // Asset is one file of the mirror, with its checksum file.
 type Asset struct {
 	File    string // path of the content on this machine
-	URL     string // where upstream has it
-	SumURL  string // where upstream has its checksum; empty for none
+	URL     string // URL at upstream
+	SumURL  string // URL of the checksum file at upstream; empty for none
 	SumForm SumForm
 }
 
-// Kubelet answers the asset of a kubelet, where the Kubernetes project's own
-// instructions and kubespray download it. version is without the "v".
+// Kubelet returns the asset of a kubelet, at the URL from which the Kubernetes
+// project's own instructions and kubespray download it. version is without the
+// "v".
 func Kubelet(version, arch, file string) Asset {
 	where := fmt.Sprintf("https://dl.k8s.io/release/v%s/bin/linux/%s/kubelet", version, arch)
 	return Asset{File: file, URL: where, SumURL: where + ".sha256", SumForm: Bare}
 }
 
-// CredentialProvider answers the asset of an ecr-credential-provider, where
-// kops downloads it. The real site has nothing newer than 1.31
+// CredentialProvider returns the asset of an ecr-credential-provider, at the
+// URL from which kops downloads it. The real site has no version after 1.31
 // (https://github.com/kubernetes/cloud-provider-aws/issues/1481).
 func CredentialProvider(version, arch, file string) Asset {
 	where := fmt.Sprintf("https://artifacts.k8s.io/binaries/cloud-provider-aws/v%s/linux/%s/ecr-credential-provider-linux-%s",
@@ -45,27 +46,27 @@ func CredentialProvider(version, arch, file string) Asset {
 	return Asset{File: file, URL: where, SumURL: where + ".sha256", SumForm: BareLine}
 }
 
-// CNIPlugins answers the asset of the CNI plugins' tarball, where its project
-// releases it.
+// CNIPlugins returns the asset of the CNI plugins' tarball, at its project's
+// release URL.
 func CNIPlugins(version, arch, file string) Asset {
 	where := fmt.Sprintf("https://github.com/containernetworking/plugins/releases/download/v%s/cni-plugins-linux-%s-v%s.tgz",
 		version, arch, version)
 	return Asset{File: file, URL: where, SumURL: where + ".sha256", SumForm: Listed}
 }
 
-// Place answers where a mirror has what upstream has at address: a relative
-// path with slashes, HOST/PATH. It is what follows a server's URL, too.
+// Place returns the path in a mirror of the file with an upstream URL: a
+// relative path with slashes, HOST/PATH. The same path follows a server's URL.
 func Place(address string) (string, error) {
 	parsed, err := url.Parse(address)
 	if err != nil {
 		return "", fmt.Errorf("placing in the mirror: %w", err)
 	}
 	if parsed.Scheme != "https" || parsed.Host == "" || parsed.RawQuery != "" || parsed.Fragment != "" {
-		return "", fmt.Errorf("placing %s in the mirror: it must be https://HOST/PATH", address)
+		return "", fmt.Errorf("placing %s in the mirror: must be https://HOST/PATH", address)
 	}
 	place := parsed.Host + parsed.Path
 	if !fs.ValidPath(place) || parsed.Path == "" {
-		return "", fmt.Errorf("placing %s in the mirror: its path must name a file, without dots and doubled slashes", address)
+		return "", fmt.Errorf("placing %s in the mirror: the path must name a file, without dots and doubled slashes", address)
 	}
 	return place, nil
 }

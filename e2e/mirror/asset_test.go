@@ -41,14 +41,14 @@ func TestPlace(t *testing.T) {
 	for _, test := range []struct{ address, want, wantErr string }{
 		{address: "https://dl.k8s.io/release/v1/kubelet", want: "dl.k8s.io/release/v1/kubelet"},
 		{address: "https://dl.k8s.io:8443/x", want: "dl.k8s.io:8443/x"},
-		{address: "http://dl.k8s.io/x", wantErr: "placing http://dl.k8s.io/x in the mirror: it must be https://HOST/PATH"},
-		{address: "/etc/passwd", wantErr: "placing /etc/passwd in the mirror: it must be https://HOST/PATH"},
-		{address: "https://h/x?y=z", wantErr: "placing https://h/x?y=z in the mirror: it must be https://HOST/PATH"},
-		{address: "https://h", wantErr: "placing https://h in the mirror: its path must name a file, without dots and doubled slashes"},
-		{address: "https://h/a/", wantErr: "placing https://h/a/ in the mirror: its path must name a file, without dots and doubled slashes"},
-		{address: "https://h/../../x", wantErr: "placing https://h/../../x in the mirror: its path must name a file, without dots and doubled slashes"},
-		{address: "https://h/%2e%2e/x", wantErr: "placing https://h/%2e%2e/x in the mirror: its path must name a file, without dots and doubled slashes"},
-		{address: "https://../x", wantErr: "placing https://../x in the mirror: its path must name a file, without dots and doubled slashes"},
+		{address: "http://dl.k8s.io/x", wantErr: "placing http://dl.k8s.io/x in the mirror: must be https://HOST/PATH"},
+		{address: "/etc/passwd", wantErr: "placing /etc/passwd in the mirror: must be https://HOST/PATH"},
+		{address: "https://h/x?y=z", wantErr: "placing https://h/x?y=z in the mirror: must be https://HOST/PATH"},
+		{address: "https://h", wantErr: "placing https://h in the mirror: the path must name a file, without dots and doubled slashes"},
+		{address: "https://h/a/", wantErr: "placing https://h/a/ in the mirror: the path must name a file, without dots and doubled slashes"},
+		{address: "https://h/../../x", wantErr: "placing https://h/../../x in the mirror: the path must name a file, without dots and doubled slashes"},
+		{address: "https://h/%2e%2e/x", wantErr: "placing https://h/%2e%2e/x in the mirror: the path must name a file, without dots and doubled slashes"},
+		{address: "https://../x", wantErr: "placing https://../x in the mirror: the path must name a file, without dots and doubled slashes"},
 		{address: "https://h/\x7f", wantErr: `placing in the mirror: parse "https://h/\x7f": net/url: invalid control character in URL`},
 	} {
 		t.Run(test.address, func(t *testing.T) {

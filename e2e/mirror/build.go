@@ -16,22 +16,22 @@ import (
 
 // Mirror is a finished mirror in the cache.
 type Mirror struct {
-	Folder string // to serve or to copy; not to be changed
+	Folder string // read-only folder to serve or copy
 	Assets []Asset
 }
 
-// Versions says what a mirror is to hold, without "v"; an empty one means the
-// newest that package tools knows.
+// Versions are the versions in a mirror, without "v". An empty one means the
+// newest in package tools.
 type Versions struct {
 	Kubelet            string
 	CredentialProvider string
 	CNIPlugins         string
 }
 
-// Build answers a mirror of the node's programs for the architecture arch. It
-// builds what has not been built, and lays it out below
-// os.UserCacheDir()/eksnode/mirror where it is not there yet.
-// Progress goes to log, line by line.
+// Build returns a mirror of the node's programs for the architecture arch. It
+// builds missing programs, and writes the mirror below
+// os.UserCacheDir()/eksnode/mirror unless it is already there. Progress goes to
+// log, line by line.
 func Build(ctx context.Context, versions Versions, arch string, log io.Writer) (Mirror, error) {
 	var assets []Asset
 	sum := sha256.New()
@@ -59,7 +59,8 @@ func Build(ctx context.Context, versions Versions, arch string, log io.Writer) (
 		return Mirror{}, fmt.Errorf("finding the cache folder: %w", err)
 	}
 	root := filepath.Join(home, "eksnode", "mirror")
-	// The programs' own folders in the cache say how each was made.
+	// The key contains the programs' folders in the cache, which identify their
+	// builds.
 	mirror := Mirror{filepath.Join(root, hex.EncodeToString(sum.Sum(nil))[:32]), assets}
 	if _, err := os.Stat(mirror.Folder); err == nil {
 		return mirror, nil
@@ -75,7 +76,7 @@ func Build(ctx context.Context, versions Versions, arch string, log io.Writer) (
 	if err := errors.Join(Lay(ctx, temporary, assets...), os.Chmod(temporary, 0o755)); err != nil {
 		return Mirror{}, err
 	}
-	// Another process that was faster has written the same.
+	// Another process has written the same mirror in the meantime.
 	if err := os.Rename(temporary, mirror.Folder); err != nil && !errors.Is(err, fs.ErrExist) {
 		return Mirror{}, fmt.Errorf("keeping the mirror: %w", err)
 	}

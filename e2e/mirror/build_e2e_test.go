@@ -18,8 +18,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
 )
 
-// The mirror of the real programs serves what the upstream sites would: each
-// file matches its checksum, and tar unpacks the tarball.
+// The mirror of the real programs serves the same files as the upstream sites:
+// each file matches its checksum, and tar unpacks the tarball.
 func TestMirrorServesTheTools(t *testing.T) {
 	built, err := mirror.Build(t.Context(), mirror.Versions{}, runtime.GOARCH, t.Output())
 	require.NoError(t, err)

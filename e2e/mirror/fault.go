@@ -2,10 +2,10 @@ package mirror
 
 import "slices"
 
-// Fault is one thing that goes wrong with one file of a served mirror.
+// Fault is a fault of one file of a served mirror.
 type Fault struct {
 	path    string
-	times   int // requests it still hits; negative for all
+	times   int // number of further requests that the fault affects; negative for all
 	status  int
 	content []byte
 	replace bool
@@ -13,31 +13,30 @@ type Fault struct {
 	keep    int64
 }
 
-// Fail answers requests for path ("/HOST/PATH") with the HTTP status.
+// Fail makes requests for path ("/HOST/PATH") return the HTTP status.
 func Fail(path string, status int) Fault {
 	return Fault{path: path, times: -1, status: status}
 }
 
-// Truncate breaks the connection after the first bytes of path's body; the
-// header has promised all of it.
+// Truncate breaks the connection after the first bytes of path's body. The
+// header contains the full length.
 func Truncate(path string, bytes int64) Fault {
 	return Fault{path: path, times: -1, cut: true, keep: bytes}
 }
 
-// Replace serves content at path, in place of the file or where there is none.
+// Replace serves content at path, instead of the file or where there is none.
 func Replace(path string, content []byte) Fault {
 	return Fault{path: path, times: -1, content: slices.Clone(content), replace: true}
 }
 
-// First answers the same fault, limited to the next so many requests for its
-// path.
+// First returns the same fault, limited to the next requests for its path.
 func (f Fault) First(requests int) Fault {
 	f.times = requests
 	return f
 }
 
-// Inject makes the faults happen from the next request on. Of several on one
-// path, the one injected first is used up first.
+// Inject activates the faults from the next request on. Of several faults on
+// one path, the first injected one is used up first.
 func (s *Server) Inject(faults ...Fault) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -51,7 +50,7 @@ func (s *Server) Heal() {
 	s.faults = nil
 }
 
-// fault answers, and counts, the fault that hits a request for path now.
+// fault returns and counts the fault of the present request for path.
 func (s *Server) fault(path string) (Fault, bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()

@@ -28,10 +28,10 @@ func TestLay(t *testing.T) {
 		"artifacts.k8s.io/binaries/cloud-provider-aws/v1.34.3/linux/amd64/ecr-credential-provider-linux-amd64.sha256": providerSum + "\n",
 		"github.com/containernetworking/plugins/releases/download/v1.9.1/cni-plugins-linux-amd64-v1.9.1.tgz":          "plugins",
 		"github.com/containernetworking/plugins/releases/download/v1.9.1/cni-plugins-linux-amd64-v1.9.1.tgz.sha256":   pluginsSum + "  cni-plugins-linux-amd64-v1.9.1.tgz\n",
-	}, tree(t, folder), "and no unfinished file")
+	}, tree(t, folder), "no unfinished file is left")
 }
 
-// three answers the assets of a node, with tiny contents.
+// three returns the assets of a node, with tiny contents.
 func three(t *testing.T) []Asset {
 	t.Helper()
 	return []Asset{
@@ -48,8 +48,8 @@ func write(t *testing.T, content string) string {
 	return path
 }
 
-// tree answers all files below folder with their contents, and checks that
-// everybody may read them.
+// tree returns all files below folder with their contents, and checks that all
+// users may read them.
 func tree(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	all := map[string]string{}

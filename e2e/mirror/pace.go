@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// pacedListener limits what each of its connections writes.
+// pacedListener limits the bandwidth of each of its connections.
 type pacedListener struct {
 	net.Listener
 	bytesPerSecond int64
@@ -21,17 +21,17 @@ func (l pacedListener) Accept() (net.Conn, error) {
 
 // pacedConn writes no faster than bytesPerSecond, on average since the last
 // pause. It hides the connection's ReadFrom, through which the HTTP server
-// would hand whole files to the kernel.
+// would pass whole files to the kernel.
 type pacedConn struct {
 	net.Conn
 	bytesPerSecond int64
-	free           time.Time // when the line has taken all that was written
+	free           time.Time // when the line has sent all bytes
 }
 
 // Write is called by one goroutine at a time, as the HTTP server does.
 func (c *pacedConn) Write(data []byte) (int, error) {
-	// A tenth of a second's worth at a time, so that a slow line is a steady
-	// one and a closed one is noticed.
+	// Write in steps of a tenth of a second, so that the rate is steady and a
+	// closed connection is noticed.
 	chunk := int(max(c.bytesPerSecond/10, 1))
 	written := 0
 	for written < len(data) {

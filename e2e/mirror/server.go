@@ -17,10 +17,10 @@ import (
 // Options are the properties of the line between the server and its clients.
 // The zero value is as fast as the machine.
 type Options struct {
-	// BytesPerSecond is what each connection gets for its responses; 0 for
-	// no limit.
+	// BytesPerSecond is the bandwidth of each connection's responses; 0 for no
+	// limit.
 	BytesPerSecond int64
-	// Latency goes by before each response.
+	// Latency is the delay before each response.
 	Latency time.Duration
 }
 
@@ -39,14 +39,14 @@ type Server struct {
 	serveErr error
 }
 
-// Request is a line of the server's log. Whatever a client has received of
-// the response is counted.
+// Request is a line of the server's log. It counts the bytes that the client
+// received.
 type Request struct {
 	Method string
 	Path   string // "/HOST/PATH"
 	Range  string // the header of that name
 	Status int    // 0 until the response's header is written
-	Bytes  int64  // of the body
+	Bytes  int64  // bytes of the body
 }
 
 // Serve serves folder at the address addr ("127.0.0.1:0" for any free port)
@@ -60,8 +60,9 @@ func Serve(ctx context.Context, addr, folder string, options Options) (*Server, 
 	return ServeOn(ctx, listener, folder, options)
 }
 
-// ServeOn is Serve on a listener of the caller's, for one in another network
-// namespace. The server closes it, also when it fails.
+// ServeOn serves like Serve, on a listener of the caller, such as one in
+// another network namespace. The server closes the listener, also when it
+// fails.
 func ServeOn(ctx context.Context, listener net.Listener, folder string, options Options) (*Server, error) {
 	root, err := os.OpenRoot(folder)
 	if err != nil {
@@ -82,12 +83,11 @@ func ServeOn(ctx context.Context, listener net.Listener, folder string, options 
 	return s, nil
 }
 
-// URL answers the server's address without a slash at the end: a mirror's file
+// URL returns the server's address without a slash at the end: a mirror's file
 // is at URL()/HOST/PATH.
 func (s *Server) URL() string { return "http://" + s.address.String() }
 
-// Close ends the server and its connections and answers what went wrong with
-// serving.
+// Close ends the server and its connections and returns the error of serving.
 func (s *Server) Close() error {
 	s.unwatch()
 	err := s.server.Close()
@@ -95,7 +95,7 @@ func (s *Server) Close() error {
 	return errors.Join(s.serveErr, err, s.root.Close())
 }
 
-// Requests answers all requests so far, in the order in which they came.
+// Requests returns all requests so far, in their order.
 func (s *Server) Requests() []Request {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -106,7 +106,7 @@ func (s *Server) Requests() []Request {
 	return all
 }
 
-// ServeHTTP answers one request; it makes the server an http.Handler.
+// ServeHTTP serves one request.
 func (s *Server) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 	line := &Request{Method: in.Method, Path: in.URL.Path, Range: in.Header.Get("Range")}
 	s.mutex.Lock()
@@ -117,8 +117,8 @@ func (s *Server) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 	}
 	logged := &response{ResponseWriter: out, server: s, line: line, keep: -1}
 	fault, faulty := s.fault(in.URL.Path)
-	// The HTTP server breaks the connection of a handler that has written less
-	// than it promised.
+	// The HTTP server breaks the connection when a handler has written less than
+	// its Content-Length.
 	if faulty && fault.cut {
 		logged.keep = fault.keep
 	}
@@ -135,7 +135,8 @@ func (s *Server) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 	}
 }
 
-// wait lets the latency go by; false means that the client has gone.
+// wait waits for the latency to pass. It returns false when the client has
+// closed the connection.
 func (s *Server) wait(ctx context.Context) bool {
 	if s.options.Latency <= 0 {
 		return true
@@ -166,8 +167,8 @@ func (s *Server) serveFile(out http.ResponseWriter, in *http.Request) {
 	http.ServeContent(out, in, "", info.ModTime(), file)
 }
 
-// response counts what it passes on, and stops after keep bytes of the body
-// unless that is negative.
+// response counts the bytes that it passes on, and stops after keep bytes of
+// the body. A negative keep is no limit.
 type response struct {
 	http.ResponseWriter
 	server *Server
@@ -201,7 +202,7 @@ func (r *response) Write(body []byte) (int, error) {
 	return n, err
 }
 
-var errCut = errors.New("the response is cut here")
+var errCut = errors.New("the response is truncated")
 
 // Unwrap lets http.ResponseController reach the connection.
 func (r *response) Unwrap() http.ResponseWriter { return r.ResponseWriter }

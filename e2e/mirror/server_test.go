@@ -25,16 +25,16 @@ func TestServe(t *testing.T) {
 		body                            string
 	}{
 		{"a file", "GET", kubeletPath, "", 200, "kubelet"},
-		{"its checksum", "GET", kubeletPath + ".sha256", "", 200, kubeletSum},
-		{"its header", "HEAD", kubeletPath, "", 200, ""},
-		{"its middle", "GET", kubeletPath, "bytes=2-4", 206, "bel"},
-		{"its rest", "GET", kubeletPath, "bytes=5-", 206, "et"},
-		{"beyond its end", "GET", kubeletPath, "bytes=100-", 416, "invalid range: failed to overlap\n"},
+		{"the checksum of a file", "GET", kubeletPath + ".sha256", "", 200, kubeletSum},
+		{"the header of a file", "HEAD", kubeletPath, "", 200, ""},
+		{"the middle of a file", "GET", kubeletPath, "bytes=2-4", 206, "bel"},
+		{"the rest of a file", "GET", kubeletPath, "bytes=5-", 206, "et"},
+		{"beyond the end of a file", "GET", kubeletPath, "bytes=100-", 416, "invalid range: failed to overlap\n"},
 		{"nothing", "GET", "/dl.k8s.io/none", "", 404, "404 page not found\n"},
 		{"a folder", "GET", "/dl.k8s.io", "", 404, "404 page not found\n"},
 		{"a folder with a slash", "GET", "/dl.k8s.io/", "", 404, "404 page not found\n"},
 		{"the root", "GET", "/", "", 404, "404 page not found\n"},
-		{"out of the folder", "GET", "/../secret", "", 404, "404 page not found\n"},
+		{"outside the folder", "GET", "/../secret", "", 404, "404 page not found\n"},
 		{"writing", "PUT", kubeletPath, "", 405, "only GET and HEAD\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -56,13 +56,13 @@ func TestServeOnAListener(t *testing.T) {
 	_, err = ServeOn(t.Context(), listener, "/nowhere", Options{})
 	require.EqualError(t, err, "serving the mirror: open /nowhere: no such file or directory")
 	_, err = listener.Accept()
-	require.ErrorIs(t, err, net.ErrClosed, "the listener must not be left behind")
+	require.ErrorIs(t, err, net.ErrClosed, "the listener must be closed")
 
 	_, err = Serve(t.Context(), "nowhere", t.TempDir(), Options{})
 	require.ErrorContains(t, err, "listen tcp: address nowhere")
 }
 
-func TestServeUntil(t *testing.T) {
+func TestServeEndsWithContextAndClose(t *testing.T) {
 	for name, end := range map[string]func(server *Server, cancel func()){
 		"Close":       func(server *Server, _ func()) { assert.NoError(t, server.Close()) },
 		"the context": func(_ *Server, cancel func()) { cancel() },
@@ -83,7 +83,7 @@ func TestServeUntil(t *testing.T) {
 	}
 }
 
-func TestFail(t *testing.T) {
+func TestServeInjectedStatus(t *testing.T) {
 	server := serve(t, Options{})
 	server.Inject(Fail(kubeletPath, 500).First(1), Fail(kubeletPath, 404).First(2), Fail("/dl.k8s.io/none", 503))
 	var got []int
@@ -105,7 +105,7 @@ func TestFail(t *testing.T) {
 	assert.Equal(t, 404, status)
 }
 
-func TestTruncate(t *testing.T) {
+func TestServeTruncatedBody(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		keep int64
@@ -136,13 +136,13 @@ func TestTruncate(t *testing.T) {
 				require.NoError(t, err)
 			}
 			_, body, err = ask(t, "GET", server.URL()+kubeletPath, "")
-			require.NoError(t, err, "only the first request was to be hit")
+			require.NoError(t, err, "the fault must affect only the first request")
 			assert.Equal(t, content, body)
 		})
 	}
 }
 
-func TestReplace(t *testing.T) {
+func TestServeReplacedContent(t *testing.T) {
 	server := serve(t, Options{})
 	wrong := []byte("malware")
 	server.Inject(Replace(kubeletPath, wrong).First(1), Replace("/dl.k8s.io/none", []byte("there now")))
@@ -158,8 +158,8 @@ func TestReplace(t *testing.T) {
 	assert.Equal(t, "now", body)
 }
 
-// The line's properties are lower bounds of the time.
-func TestSlowLine(t *testing.T) {
+// The properties of the line are lower bounds of the time.
+func TestServeLatencyAndBandwidth(t *testing.T) {
 	t.Run("latency", func(t *testing.T) {
 		const latency = 30 * time.Millisecond
 		server := serve(t, Options{Latency: latency})
@@ -178,7 +178,7 @@ func TestSlowLine(t *testing.T) {
 		_, body, err := ask(t, "GET", server.URL()+"/large", "")
 		require.NoError(t, err)
 		assert.True(t, content == body)
-		// The last tenth of a second's worth goes out at once.
+		// The last tenth of a second's worth is sent at once.
 		assert.GreaterOrEqual(t, time.Since(begin), size*time.Second/perSecond-100*time.Millisecond)
 	})
 	t.Run("ends when closed", func(t *testing.T) {
@@ -193,8 +193,8 @@ func TestSlowLine(t *testing.T) {
 	})
 }
 
-// filledMirror returns a folder with the mirror of tiny assets, and a file beside it
-// that must not be served.
+// filledMirror returns a folder with the mirror of tiny assets, and a file next
+// to it that must not be served.
 func filledMirror(t *testing.T) string {
 	t.Helper()
 	above := t.TempDir()
@@ -212,8 +212,8 @@ func serve(t *testing.T, options Options) *Server {
 	return server
 }
 
-// ask sends one request on a connection of its own; the error is that of the
-// body, too.
+// ask sends one request on a connection of its own. The error may be that of
+// the body.
 func ask(t *testing.T, method, url, rangeHeader string) (status int, body string, err error) {
 	t.Helper()
 	request, err := http.NewRequest(method, url, nil)

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// limit bounds each test and patience each thing that is awaited, so that a
-	// hang becomes a failure that says where.
+	// limit bounds each test and patience bounds each wait, so that a hang becomes
+	// a failure with a location.
 	limit    = 8 * time.Minute
 	patience = 2 * time.Minute
 
@@ -26,13 +26,14 @@ const (
 	newer   = "1.15.0" // versions of packer
 	older   = "1.12.0"
 
-	// slowly, in bytes per second and connection, is fast enough for everything
-	// but the programs themselves: a kubelet takes long enough for a test to do
-	// something to it.
+	// slowly is a bandwidth in bytes per second and connection. It is enough for
+	// everything but the programs: a kubelet's download takes long enough for a
+	// test to interrupt it.
 	slowly = 1 << 20
 )
 
-// bench is a lab with a mirror of the node's programs, and what packer needs.
+// bench is a lab with a mirror of the node's programs, and with packer and its
+// plugins.
 type bench struct {
 	*lab.Lab
 	folder  string // keys, templates, reports
@@ -44,7 +45,7 @@ type bench struct {
 
 func open(t *testing.T) *bench {
 	t.Helper()
-	plugin := lab.Built(t, "bin/packer-plugin-eksnode") // first: it is what changes most
+	plugin := lab.Built(t, "bin/packer-plugin-eksnode") // the plugin first: it changes most often
 	b := &bench{Lab: lab.Open(t, limit, machine.Nspawn), folder: t.TempDir(), assets: lab.Assets(t)}
 	require.NoError(t, os.WriteFile(b.keyFile(), b.Key.PEM, 0o600))
 	b.mirror = b.ServeMirror(t, b.Port("8080"), b.assets.Folder, mirror.Options{})
@@ -56,7 +57,7 @@ func open(t *testing.T) *bench {
 
 func (b *bench) keyFile() string { return filepath.Join(b.folder, "key") }
 
-// place is where the mirror has an asset, for its faults.
+// place returns an asset's path on the mirror, for faults.
 func (b *bench) place(t *testing.T, part string) string {
 	t.Helper()
 	for _, asset := range b.assets.Assets {

@@ -1,8 +1,9 @@
-// Package node proves the product on real machines: a real packer runs the real
-// plugin, which sends the real agent to a machine that systemd started, and each
-// test looks at that machine before and after. All of it is in the tests:
+// Package node tests the product on real machines: a real packer runs the real
+// plugin, which sends the real agent to a machine with systemd. Each test
+// compares the machine before and after:
 //
 //	go test -tags e2e ./e2e/node -v
 //
-// They need root and install what else they need; see package machine.
+// The tests need root and install their other requirements; see package
+// machine.
 package node

@@ -29,7 +29,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// What only the packer host reaches: its own loopback.
+// Addresses on the Packer host's loopback, which only the Packer host reaches.
 const (
 	registryAddress = "127.0.0.1:5000"
 	mirrorAddress   = "127.0.0.1:8082"
@@ -39,7 +39,7 @@ const (
 	pauseName  = "localhost/kubernetes/pause:latest"
 )
 
-// counted is a registry that counts what is asked of it.
+// counted is a registry that counts its requests.
 type counted struct {
 	mu    sync.Mutex
 	asked []string
@@ -53,7 +53,7 @@ func (s *counted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.inner.ServeHTTP(w, r)
 }
 
-// since forgets what was asked until now, and says what it was.
+// since returns the requests since the last call.
 func (s *counted) since() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,8 +62,8 @@ func (s *counted) since() []string {
 	return asked
 }
 
-// registry serves a registry with two images on the packer host's loopback, and
-// returns how to name them.
+// registry serves a registry with two images on the Packer host's loopback, and
+// returns their names.
 func (b *bench) registry(t *testing.T) (s *counted, app, pause string) {
 	t.Helper()
 	s = &counted{inner: registry.New(registry.Logger(log.New(io.Discard, "", 0)))}
@@ -71,8 +71,8 @@ func (b *bench) registry(t *testing.T) (s *counted, app, pause string) {
 	return s, b.push(t, appImage), b.push(t, pauseImage)
 }
 
-// push puts an image with the agent in it, which needs no libraries, into the
-// registry.
+// push pushes an image that contains only the agent, which needs no libraries,
+// to the registry.
 func (b *bench) push(t *testing.T, to string) (pinned string) {
 	t.Helper()
 	program, err := os.ReadFile(lab.Agent(t))
@@ -87,8 +87,8 @@ func (b *bench) push(t *testing.T, to string) (pinned string) {
 	return to + "@" + digest.String()
 }
 
-// TestImages makes a node of a machine that reaches neither the registry nor the
-// mirror of programs, and takes it through scrub and first boot.
+// TestImages turns a machine into a node that reaches neither the registry nor
+// the mirror of programs. It then runs scrub and first boot.
 func TestImages(t *testing.T) {
 	t.Parallel()
 	b := open(t)
@@ -103,23 +103,23 @@ func TestImages(t *testing.T) {
 		t.Helper()
 		return b.provision(t, n, hidden.URL(), append(more, fields)...)
 	}
-	t.Run("a dry run names them and fetches nothing", func(t *testing.T) {
+	t.Run("a dry run names the images and fetches nothing", func(t *testing.T) {
 		store.since()
 		r := provision(t, "dry_run = true").succeeds(t)
 		assert.Contains(t, r.out.String(), "images: would fetch "+appImage+" ("+app+": not imported)")
 		assert.Contains(t, r.out.String(), "images: would fetch "+pauseName+" ("+pause+": not imported)")
 		assert.Empty(t, store.since())
 	})
-	t.Run("all comes through the session", func(t *testing.T) {
+	t.Run("all images and programs come through the session", func(t *testing.T) {
 		r := provision(t).succeeds(t)
 		assert.Contains(t, r.out.String(), "the Packer host gets kubelet")
 		assert.Contains(t, r.out.String(), "the Packer host gets the image "+app)
 		assert.Equal(t, "Kubernetes v"+kubelet, n.Sh(t, "kubelet --version"))
-		assert.Equal(t, "inactive", n.Sh(t, "systemctl is-active containerd || true"), "it starts when it knows its cluster")
+		assert.Equal(t, "inactive", n.Sh(t, "systemctl is-active containerd || true"), "containerd must stay stopped until the node knows its cluster")
 		n.nothingLeft(t)
 	})
-	t.Run("the manifest tells the truth", func(t *testing.T) { n.hasImages(t, app, pause) })
-	t.Run("a second run changes nothing and asks for nothing", func(t *testing.T) {
+	t.Run("the manifest matches the machine", func(t *testing.T) { n.hasImages(t, app, pause) })
+	t.Run("a second run changes nothing and sends no request", func(t *testing.T) {
 		store.since()
 		before := n.tree(t)
 		_, items := provision(t).succeeds(t).outcome(t)
@@ -127,40 +127,42 @@ func TestImages(t *testing.T) {
 		n.unchanged(t, before)
 		assert.Empty(t, store.since())
 	})
-	t.Run("what the packer host has is not downloaded again", func(t *testing.T) { b.testCache(t, n, store, hidden, provision) })
-	t.Run("images that cannot be had", func(t *testing.T) { b.testNoImages(t, n, hidden, app) })
+	t.Run("the Packer host does not download cached files again", func(t *testing.T) { b.testCache(t, n, store, hidden, provision) })
+	t.Run("images that cannot be pulled", func(t *testing.T) { b.testNoImages(t, n, hidden, app) })
 	n.audit(t, 0, "--rules can-join,images-there")
-	t.Run("a scrub keeps them", func(t *testing.T) {
+	t.Run("a scrub keeps the images", func(t *testing.T) {
 		store.since()
 		b.build(t, n, account{}, "eksnode-scrub", "").succeeds(t)
 		n.hasImages(t, app, pause)
 		said := n.audit(t, 0, "")
 		assert.Contains(t, said, "PASS")
 	})
-	t.Run("a first boot pulls nothing", func(t *testing.T) {
+	t.Run("a first boot pulls no image", func(t *testing.T) {
 		n.Sh(t, "systemctl start containerd")
 		for _, image := range []string{appImage, pauseName} {
-			// Not run: an nspawn machine lets no container have a session keyring.
+			// The image is mounted instead of run: an nspawn machine permits no
+			// session keyring in containers.
 			assert.Contains(t, n.Sh(t, `mkdir -p /mnt/image; ctr -n k8s.io images mount --snapshotter native %s /mnt/image >/dev/null
 				/mnt/image/eksnode --version; ctr -n k8s.io images unmount --rm --snapshotter native /mnt/image >/dev/null`, image), "eksnode version ")
-			assert.Equal(t, image, n.Sh(t, `ctr --namespace k8s.io images list --quiet 'name==%s,labels."io.cri-containerd.pinned"==pinned'`, image), "as first boot asks")
+			assert.Equal(t, image, n.Sh(t, `ctr --namespace k8s.io images list --quiet 'name==%s,labels."io.cri-containerd.pinned"==pinned'`, image), "first boot's query must find the image pinned")
 		}
 		n.audit(t, 0, "--rules images-there")
 		assert.Empty(t, store.since())
 	})
-	t.Run("an audit finds one that is lost, whether containerd runs or not", func(t *testing.T) {
+	t.Run("an audit finds a missing image, whether containerd runs or not", func(t *testing.T) {
 		n.Sh(t, "ctr -n k8s.io images rm "+appImage)
 		said := n.audit(t, 1, "--rules images-there")
 		assert.Contains(t, said, appImage)
-		assert.Contains(t, said, "containerd does not have it")
+		assert.Contains(t, said, "containerd does not have the image")
 		n.Sh(t, "systemctl stop containerd")
 		said = n.audit(t, 1, "--rules images-there")
-		assert.Contains(t, said, "containerd does not have it")
+		assert.Contains(t, said, "containerd does not have the image")
 		assert.NotContains(t, said, pauseName)
 	})
 }
 
-// hasImages compares the manifest with what containerd says, and stops it again.
+// hasImages compares the manifest with containerd's own list, and stops
+// containerd afterwards.
 func (n *node) hasImages(t *testing.T, app, pause string) {
 	t.Helper()
 	m := n.manifest(t)
@@ -173,7 +175,7 @@ func (n *node) hasImages(t *testing.T, app, pause string) {
 		assert.Equal(t, source, image.Source)
 		assert.Contains(t, n.Sh(t, "ctr -n k8s.io images ls name==%s", name), image.Digest)
 		assert.Contains(t, n.Sh(t, "ctr -n k8s.io images ls name==%s", name), "io.cri-containerd.pinned=pinned")
-		assert.Equal(t, name, n.Sh(t, "ctr -n k8s.io images check -q name==%s", name), "it is whole and unpacked")
+		assert.Equal(t, name, n.Sh(t, "ctr -n k8s.io images check -q name==%s", name), "the image must be complete and unpacked")
 	}
 	asset, ok := m.Asset("pause")
 	require.True(t, ok)
@@ -182,7 +184,8 @@ func (n *node) hasImages(t *testing.T, app, pause string) {
 	assert.Empty(t, n.Sh(t, "ls /etc/eks/eksnode/image.tar 2>/dev/null || true"))
 }
 
-// testCache lets the machine lose what it has while registry and mirror fail.
+// testCache removes the machine's kubelet and images while registry and mirror
+// fail. The Packer host's cache must replace them.
 func (b *bench) testCache(t *testing.T, n *node, store *counted, hidden *mirror.Server, provision func(*testing.T, ...string) *run) {
 	kept := b.place(t, "/kubelet")
 	hidden.Inject(mirror.Fail(kept, 503))
@@ -194,10 +197,11 @@ func (b *bench) testCache(t *testing.T, n *node, store *counted, hidden *mirror.
 	assert.Equal(t, plan.Done, items["images"])
 	assert.Equal(t, plan.Unchanged, items["cni-plugins"])
 	assert.Empty(t, store.since())
-	assert.False(t, slices.ContainsFunc(hidden.Requests(), func(r mirror.Request) bool { return r.Path == kept && r.Status == 503 }), "the kubelet was asked for again")
+	assert.False(t, slices.ContainsFunc(hidden.Requests(), func(r mirror.Request) bool { return r.Path == kept && r.Status == 503 }), "the kubelet was requested from the mirror again")
 }
 
-// testNoImages asks for images that nobody has; the machine stays as it was.
+// testNoImages requests images that no registry has. The machine stays
+// unchanged.
 func (b *bench) testNoImages(t *testing.T, n *node, hidden *mirror.Server, app string) {
 	before := n.tree(t)
 	absent := registryAddress + "/team/app:1.2@sha256:" + strings.Repeat("0", 64)
@@ -205,9 +209,9 @@ func (b *bench) testNoImages(t *testing.T, n *node, hidden *mirror.Server, app s
 		image string
 		words []string
 	}{
-		"a digest that the registry does not have": {absent, []string{"images: fetch " + appImage, "pulling the image " + absent + ": its registry does not have it", "check name and digest"}},
+		"a digest that the registry does not have": {absent, []string{"images: fetch " + appImage, "pulling the image " + absent + ": the registry does not have the image", "check name and digest"}},
 		"a registry that is not there": {strings.Replace(app, "5000", "9", 1),
-			[]string{"its registry cannot be reached from the Packer host", "connection refused", "image_archives"}},
+			[]string{"the Packer host cannot reach the registry", "connection refused", "image_archives"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b.provision(t, n, hidden.URL(), fmt.Sprintf("images = [%q]\ndownload_on = \"packer-host\"\ncache_folder = %q", c.image, t.TempDir())).fails(t, c.words...)

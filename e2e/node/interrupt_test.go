@@ -12,12 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stopping is how long an agent that was told to stop may take: its commands get
-// five seconds before they are killed.
+// stopping is how long an agent may take to stop: its commands get five seconds
+// before they are killed.
 const stopping = 30 * time.Second
 
-// A gate holds a command of the agent at a certain point until it is opened: a
-// pipe that nobody writes to.
+// A gate stops a command of the agent at a certain point: the command reads
+// from a pipe without a writer until the gate opens.
 const (
 	holdPackages = `mkfifo /run/gate; rm -f /run/gate-reached
 cat > /run/gate.sh <<'END'
@@ -32,22 +32,22 @@ echo 'APT::Update::Pre-Invoke {": > /run/gate-reached; cat /run/gate"};' > /etc/
 rm -f /etc/dpkg/dpkg.cfg.d/gate /etc/apt/apt.conf.d/99gate`
 )
 
-// held awaits that a run has come to the gate.
+// held waits until a run has reached the gate.
 func (n *node) held(t *testing.T) {
 	t.Helper()
 	n.Await(t, "the gate is reached", patience, "test -e /run/gate-reached")
 	require.NotEmpty(t, n.agent(t))
 }
 
-// fetching awaits that the agent writes a part of the kubelet.
+// fetching waits until the agent has written a part of the kubelet.
 func (n *node) fetching(t *testing.T) {
 	t.Helper()
 	n.Await(t, "the kubelet is being fetched", patience,
 		"ls -l /proc/$(pgrep -x eksnode)/fd | grep -q /usr/bin/.kubelet.eksnode- && find /usr/bin -name '.kubelet.eksnode-*' -size +1024 | grep -q .")
 }
 
-// testInterruptions interrupts a first provision at every stage, each run going
-// on where the one before was stopped.
+// testInterruptions interrupts a first provision at every stage. Each run
+// continues from the state of the interrupted one.
 func testInterruptions(t *testing.T, b *bench, n *node) {
 	t.Run("Ctrl-C while packages are installed", func(t *testing.T) {
 		n.Sh(t, holdPackages)
@@ -57,7 +57,7 @@ func testInterruptions(t *testing.T, b *bench, n *node) {
 		r.signal(t, syscall.SIGINT)
 		r.fails(t, "interrupted")
 		n.nothingLeft(t)
-		assert.NotEmpty(t, n.Sh(t, "grep -c '^Status: install ok unpacked' /var/lib/dpkg/status"), "it was not in the middle")
+		assert.NotEmpty(t, n.Sh(t, "grep -c '^Status: install ok unpacked' /var/lib/dpkg/status"), "the run was not interrupted in the middle of the packages")
 	})
 	t.Run("agent killed while packages are installed", func(t *testing.T) {
 		n.Sh(t, "rm -f /run/gate-reached")
@@ -69,18 +69,18 @@ func testInterruptions(t *testing.T, b *bench, n *node) {
 		assert.NotContains(t, items, "packages")
 		n.Sh(t, openGate)
 	})
-	t.Run("agent killed while it fetches", func(t *testing.T) {
+	t.Run("agent killed during a download", func(t *testing.T) {
 		r := b.provision(t, n, b.slow.URL())
 		n.fetching(t)
 		n.Sh(t, "kill -9 $(pgrep -x eksnode)")
 		r.fails(t, "the agent was killed by signal 9 before it had finished")
 		report, items := r.outcome(t)
 		assert.Equal(t, "failed", string(report.Result))
-		assert.Equal(t, "done", string(items["packages"]), "what the killed runs left of the packages is finished")
-		assert.Len(t, n.Lines(t, "ls -A /usr/bin | grep '^.kubelet.eksnode'"), 1, "the half of a file")
+		assert.Equal(t, "done", string(items["packages"]), "partly installed packages of the killed runs are completed")
+		assert.Len(t, n.Lines(t, "ls -A /usr/bin | grep '^.kubelet.eksnode'"), 1, "a partial file is left")
 		assert.NotZero(t, n.Try(t, "test -e /usr/bin/kubelet").Code)
 	})
-	t.Run("Ctrl-C while it fetches", func(t *testing.T) {
+	t.Run("Ctrl-C during a download", func(t *testing.T) {
 		r := b.provision(t, n, b.slow.URL())
 		n.fetching(t)
 		r.signal(t, syscall.SIGINT)
@@ -88,7 +88,7 @@ func testInterruptions(t *testing.T, b *bench, n *node) {
 		n.nothingLeft(t)
 		assert.NotZero(t, n.Try(t, "test -e /usr/bin/kubelet").Code)
 	})
-	t.Run("packer killed while it fetches", func(t *testing.T) {
+	t.Run("packer killed during a download", func(t *testing.T) {
 		r := b.provision(t, n, b.slow.URL())
 		n.fetching(t)
 		r.signal(t, syscall.SIGKILL)

@@ -12,7 +12,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
 )
 
-// node is a machine that eksnode makes a node of, with a session of root's that
+// node is a machine that eksnode turns into a node, with a root session that
 // stays open.
 type node struct {
 	*lab.Node
@@ -28,29 +28,29 @@ func (b *bench) start(t *testing.T, id string) *node {
 	return n
 }
 
-// ours are the processes that an agent is or starts.
+// ours matches the processes of an agent and its children.
 const ours = `pgrep -al -f 'eksnode|apt-get|apt.methods|dpkg|curl|^sudo|gate'`
 
-// agent is the process id of the running agent, empty without one.
+// agent returns the process id of the running agent, empty without one.
 func (n *node) agent(t *testing.T) string {
 	t.Helper()
 	return n.Sh(t, "pgrep -x eksnode || true")
 }
 
-// leftBehind are files that no run may leave: the agent's folder and halves of
-// files. What is asked for has no such names.
+// leftBehind matches files that no run may leave: the agent's folder and
+// partial files. Installed files have no such names.
 const leftBehind = `ls -d /tmp/* /var/tmp/* /opt/eksnode-* /root/eksnode-* /home/*/eksnode-* /usr/sbin/policy-rc.d 2>/dev/null | grep -v /systemd-private- || true
 find / -xdev \( -path /proc -o -path /sys \) -prune -o \( -name '.*.eksnode-*' -o -name '.eksnode-*' \) -print`
 
-// nothingLeft awaits that nothing of a run that has ended goes on.
+// nothingLeft waits until no process of an ended run remains.
 func (n *node) nothingLeft(t *testing.T) {
 	t.Helper()
-	n.Await(t, "no process of ours runs", stopping, "! "+ours)
-	require.Empty(t, n.Lines(t, leftBehind), "files of ours")
+	n.Await(t, "no process of the agent runs", stopping, "! "+ours)
+	require.Empty(t, n.Lines(t, leftBehind), "files of the agent")
 }
 
-// faulty has a script make the machine faulty until the test ends, when another
-// undoes it. Both may be empty.
+// faulty runs a script that makes the machine faulty. Another script undoes the
+// fault when the test ends. Both may be empty.
 func (n *node) faulty(t *testing.T, fault, undo string) {
 	t.Helper()
 	if fault != "" {
@@ -59,14 +59,15 @@ func (n *node) faulty(t *testing.T, fault, undo string) {
 	}
 }
 
-// replaced lets a file seem to have another content, until restore is called.
+// replaced makes a file appear with other content, until restore is called.
 func (n *node) replaced(t *testing.T, name, content string) (restore func()) {
 	t.Helper()
 	n.Sh(t, "echo '%s' > /run/replaced; mount --bind /run/replaced %s", content, name)
 	return n.later(t, "umount "+name)
 }
 
-// later is a function that runs a script, once; at the test's end at the latest.
+// later returns a function that runs a script once, at the latest when the test
+// ends.
 func (n *node) later(t *testing.T, script string) func() {
 	t.Helper()
 	once := sync.OnceFunc(func() { n.Sh(t, script) })

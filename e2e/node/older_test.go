@@ -16,8 +16,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// TestOlderPacker builds the local example with the oldest packer that is
-// supported, on a machine nobody has touched.
+// TestOlderPacker builds the local example with the oldest supported packer, on
+// a fresh machine.
 func TestOlderPacker(t *testing.T) {
 	t.Parallel()
 	b := open(t)

@@ -33,11 +33,11 @@ type run struct {
 	code  int
 	took  time.Duration
 	out   *output
-	// report is where the template keeps its report.
+	// report is the path of the template's report.
 	report string
 }
 
-// output is what packer printed, readable while it still prints.
+// output is the output of packer, also while it still runs.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -56,7 +56,7 @@ func (o *output) String() string {
 }
 
 // packer starts packer, in a process group of its own, as a shell at a terminal
-// would. What it prints is in the test's log when the test fails.
+// would. A failing test logs its output.
 func (b *bench) packer(t *testing.T, version string, args ...string) *run {
 	t.Helper()
 	program, err := tools.Packer(b.Ctx, version, t.Output())
@@ -71,7 +71,7 @@ func (b *bench) packer(t *testing.T, version string, args ...string) *run {
 	require.NoError(t, r.cmd.Start())
 	go func() {
 		defer close(r.done)
-		r.cmd.Wait() // what it ended with is asked for below
+		r.cmd.Wait() // run.wait checks the exit code
 		r.code, r.took = r.cmd.ProcessState.ExitCode(), time.Since(r.begin)
 	}()
 	t.Cleanup(func() {
@@ -84,8 +84,8 @@ func (b *bench) packer(t *testing.T, version string, args ...string) *run {
 	return r
 }
 
-// signal sends a signal to packer and its plugins, as Ctrl-C at a terminal does.
-// One that has ended gets none.
+// signal sends a signal to packer and its plugins, as Ctrl-C at a terminal
+// does. It does nothing when packer has ended.
 func (r *run) signal(t *testing.T, signal syscall.Signal) {
 	t.Helper()
 	select {
@@ -104,7 +104,7 @@ func (r *run) wait(t *testing.T) {
 	select {
 	case <-r.done:
 	case <-time.After(patience):
-		require.Fail(t, "packer does not end", "%s", r.out)
+		require.Fail(t, "packer did not end", "%s", r.out)
 	}
 }
 
@@ -116,7 +116,7 @@ func (r *run) succeeds(t *testing.T) *run {
 	return r
 }
 
-// fails requires that packer fails and says all this in its error.
+// fails requires that packer fails with all these words in its error.
 func (r *run) fails(t *testing.T, words ...string) *run {
 	t.Helper()
 	r.wait(t)
@@ -129,7 +129,7 @@ func (r *run) fails(t *testing.T, words ...string) *run {
 	return r
 }
 
-// complaint is what packer says went wrong, on one line.
+// complaint returns packer's error on one line.
 func (r *run) complaint() string {
 	said := r.out.String()
 	if _, errs, found := strings.Cut(said, "Some builds didn't complete successfully and had errors:\n"); found {
@@ -138,7 +138,7 @@ func (r *run) complaint() string {
 	return strings.Join(strings.Fields(said), " ")
 }
 
-// outcome is the report, and how the items in it ended.
+// outcome returns the report, and the outcome of each item.
 func (r *run) outcome(t *testing.T) (plan.Report, map[string]plan.Status) {
 	t.Helper()
 	var report plan.Report
@@ -152,14 +152,15 @@ func (r *run) outcome(t *testing.T) (plan.Report, map[string]plan.Status) {
 	return report, items
 }
 
-// account is how packer gets in.
+// account holds packer's login settings.
 type account struct {
 	user string
 	port int
 	none bool // communicator = "none"
 }
 
-// template writes a template with one provisioner. fields are HCL, one per line.
+// template writes a template with one provisioner. fields are HCL, one per
+// line.
 func (b *bench) template(t *testing.T, n *node, as account, kind, fields string) (template, report string) {
 	t.Helper()
 	folder, err := os.MkdirTemp(b.folder, "template-")
@@ -192,7 +193,8 @@ func (b *bench) build(t *testing.T, n *node, as account, kind, fields string) *r
 	return r
 }
 
-// provision starts the provisioner eksnode from a mirror; more are further fields.
+// provision starts the provisioner eksnode with a mirror; more are additional
+// fields.
 func (b *bench) provision(t *testing.T, n *node, source string, more ...string) *run {
 	t.Helper()
 	return b.provisionAs(t, n, account{}, source, more...)

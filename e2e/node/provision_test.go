@@ -24,7 +24,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// TestProvision takes one machine through its life: planned, interrupted at each
+// TestProvision tests the life of one machine: planned, interrupted at each
 // stage, finished, provisioned again, given bad assets, joined, scrubbed.
 func TestProvision(t *testing.T) {
 	t.Parallel()
@@ -34,14 +34,14 @@ func TestProvision(t *testing.T) {
 	var planned map[string]bool
 	t.Run("a dry run prints the plan and changes nothing", func(t *testing.T) { planned = testDryRun(t, b, n, bare) })
 	testInterruptions(t, b, n)
-	t.Run("nothing is on the machine that was not asked for", func(t *testing.T) { testAskedFor(t, n, bare, planned) })
-	t.Run("the manifest tells the truth", func(t *testing.T) { testManifest(t, b, n) })
+	t.Run("every new file on the machine has a known origin", func(t *testing.T) { testAskedFor(t, n, bare, planned) })
+	t.Run("the manifest matches the machine", func(t *testing.T) { testManifest(t, b, n) })
 	t.Run("a second run changes nothing", func(t *testing.T) {
 		before := n.tree(t)
 		r := b.provision(t, n, b.mirror.URL()).succeeds(t)
 		report, items := r.outcome(t)
 		assert.Len(t, items, report.Totals.Items)
-		assert.Contains(t, items, "manifest", "it went through to the end")
+		assert.Contains(t, items, "manifest", "the test completed all stages")
 		for item, status := range items {
 			assert.Equal(t, plan.Unchanged, status, item)
 		}
@@ -52,14 +52,14 @@ func TestProvision(t *testing.T) {
 	testScrub(t, b, n)
 }
 
-// testDryRun returns what the plan says it would touch.
+// testDryRun returns the paths in the plan.
 func testDryRun(t *testing.T, b *bench, n *node, bare lab.Tree) map[string]bool {
 	r := b.provision(t, n, b.mirror.URL(), "dry_run = true").succeeds(t)
 	for _, line := range []string{
 		"packages: would install containerd runc", "directories: would mkdir /etc/eks",
 		"kubelet: would fetch /usr/bin/kubelet (kubelet " + kubelet + " from " + b.mirror.URL() + "/dl.k8s.io/",
 		"units: would write /usr/lib/systemd/system/kubelet.service", "sysctls: would write /etc/sysctl.d/99-zz-eksnode.conf",
-		"manifest: would write " + manifest.Path, "provision planned: ", " items, 0 changed, ",
+		"manifest: would write " + manifest.Path, "provision planned: ", "; nothing was changed",
 	} {
 		assert.Contains(t, r.out.String(), line)
 	}
@@ -70,27 +70,28 @@ func testDryRun(t *testing.T, b *bench, n *node, bare lab.Tree) map[string]bool 
 	planned := map[string]bool{}
 	for _, item := range report.Plan {
 		for _, action := range item.Actions {
-			name, _, _ := strings.Cut(action.Target, " ") // a link's target says where it leads
+			name, _, _ := strings.Cut(action.Target, " ") // the link's target decides
 			planned[name] = true
 		}
 	}
 	return planned
 }
 
-// bookkeeping is what installing packages changes besides the packages' files.
+// bookkeeping matches paths that the installation of packages changes outside
+// the packages' files.
 var bookkeeping = regexp.MustCompile(`^. (` + strings.Join([]string{
 	`/var/lib/(dpkg|apt|ucf|nfs|systemd/deb-systemd-helper-enabled)(/.*)?`, `/var/cache/(apt|debconf|ldconfig)(/.*)?`,
 	`/etc/(alternatives|rc[0-6S]\.d|systemd/system/[a-z-]+\.target\.wants)(/.*)?`,
 	`/etc/(passwd|group|shadow|gshadow|subuid|subgid)-?`, `/etc/ld\.so\.cache`, `/usr/s?bin/(ip6?|eb|arp)tables.*`,
-	// What the packages' own scripts make: nfs-common's and apparmor's.
+	// Files that the packages' own scripts make: nfs-common's and apparmor's.
 	`/etc/(idmapd|nfs)\.conf`, `/etc/default/nfs-common`, `/etc/apparmor\.d/.*`,
 }, "|") + `)( \(|$)`)
 
-// testAskedFor accounts for every path that a machine has since it was bare: it
-// belongs to a package, or the manifest lists it, or the plan named it.
+// testAskedFor checks every new path on the machine: it must belong to a
+// package, or be in the manifest, or be in the plan.
 func testAskedFor(t *testing.T, n *node, bare lab.Tree, planned map[string]bool) {
 	known := map[string]bool{manifest.Path: true}
-	know := func(name string) { // and the folders on the way
+	know := func(name string) { // and all parent folders
 		for ; name != "/"; name = path.Dir(name) {
 			known[name] = true
 		}
@@ -110,7 +111,7 @@ func testAskedFor(t *testing.T, n *node, bare lab.Tree, planned map[string]bool)
 	}
 	for _, change := range except(n.tree(t).Since(bare), bookkeeping) {
 		name, added := strings.CutPrefix(change, "+ ")
-		assert.True(t, added && (known[name] || planned[name]), "nobody asked for: %s", change)
+		assert.True(t, added && (known[name] || planned[name]), "paths without a known origin: %s", change)
 	}
 }
 
@@ -122,7 +123,7 @@ func (n *node) manifest(t *testing.T) *manifest.Manifest {
 	return m
 }
 
-// recorded are all files that a manifest lists with their sums.
+// recorded returns all files that a manifest lists, with their checksums.
 func recorded(m *manifest.Manifest) []manifest.File {
 	files := m.Files
 	for _, asset := range m.Assets {
@@ -131,7 +132,7 @@ func recorded(m *manifest.Manifest) []manifest.File {
 	return files
 }
 
-// testManifest compares the manifest with what other programs say.
+// testManifest compares the manifest with the output of other programs.
 func testManifest(t *testing.T, b *bench, n *node) {
 	m := n.manifest(t)
 	files := recorded(m)

@@ -14,8 +14,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// TestScrubIsSafe interrupts a scrub, and scrubs a machine whose kubelet folder
-// has mounts of others in it, and stands elsewhere itself.
+// TestScrubIsSafe interrupts a scrub, and scrubs machines with foreign mounts:
+// inside the kubelet folder, and as the kubelet folder itself.
 func TestScrubIsSafe(t *testing.T) {
 	t.Parallel()
 	b := open(t)
@@ -29,13 +29,13 @@ mount --bind /etc $kubelet/pods/0a1b/volumes/host-etc
 mount -t tmpfs inner "$kubelet/pods/0a1b/volumes/kubernetes.io~empty-dir/my data/a folder"
 done`
 
-	// A mount that a failed scrub left must not be walked through by the next test.
+	// The next test must not reach into a mount that a failed scrub left.
 	stages := []struct {
 		name string
 		test func(t *testing.T)
 	}{
 		{"Ctrl-C leaves a machine that its owner can log in to", func(t *testing.T) { testInterruptedScrub(t, b, n) }},
-		{"a busy mount stops the scrub before it has touched anything", func(t *testing.T) {
+		{"a busy mount stops the scrub before its first change", func(t *testing.T) {
 			n.Sh(t, state)
 			n.Sh(t, `systemd-run -q --unit=busy -p "WorkingDirectory=/var/lib/kubelet/pods/0a1b/volumes/kubernetes.io~empty-dir/my data" sleep infinity`)
 			n.Await(t, "the mount is busy", patience, "systemctl is-active --quiet busy")
@@ -49,15 +49,15 @@ done`
 			}
 			require.Empty(t, n.tree(t).Since(before))
 			client, err := n.Login(b.Ctx, "admin")
-			require.NoError(t, err, "the way in is shut")
+			require.NoError(t, err, "the login keys were removed")
 			require.NoError(t, client.Close())
 			n.Sh(t, "systemctl stop busy")
 		}},
-		{"what is mounted is unmounted first and survives", func(t *testing.T) {
+		{"a scrub unmounts foreign mounts and keeps their files", func(t *testing.T) {
 			n.Sh(t, "mount -t tmpfs inner '/var/lib/kubelet/pods/0a1b/volumes/kubernetes.io~empty-dir/my data/a folder'")
 			testMounted(t, b, n)
 		}},
-		{"a kubelet folder that is a link stays one", func(t *testing.T) {
+		{"a kubelet folder that is a link stays a link", func(t *testing.T) {
 			n.readmit(t)
 			n.Sh(t, "rm -r --one-file-system /var/lib/kubelet; mkdir -p /data/kubelet; ln -s /data/kubelet /var/lib/kubelet")
 			n.Sh(t, state)
@@ -65,17 +65,17 @@ done`
 			assert.Equal(t, "/data/kubelet", n.Sh(t, "readlink /var/lib/kubelet"))
 			assert.Empty(t, n.Lines(t, "ls -A /data/kubelet/pods /data/kubelet/pki | grep -v : || true"))
 		}},
-		{"a kubelet folder that is a disk of its own stays one", func(t *testing.T) {
+		{"a kubelet folder that is a mount stays a mount", func(t *testing.T) {
 			n.readmit(t)
 			n.Sh(t, "rm /var/lib/kubelet; mkdir /var/lib/kubelet; mount -t tmpfs disk /var/lib/kubelet")
 			n.Sh(t, state)
 			testMounted(t, b, n)
 			assert.Equal(t, "disk", n.Sh(t, "findmnt -n -o SOURCE --mountpoint /var/lib/kubelet"))
 		}},
-		{"an agent that writes when it stops is stopped first, and a network that you may be connected by is not", func(t *testing.T) {
+		{"a scrub stops services that write at their stop, except the VPN of the connection", func(t *testing.T) {
 			n.readmit(t)
 			n.Sh(t, agents)
-			r := b.build(t, n, account{}, "eksnode-scrub", "").fails(t, "tailscaled.service", "it writes its keys again when it stops", "a person has to decide")
+			r := b.build(t, n, account{}, "eksnode-scrub", "").fails(t, "tailscaled.service", "the program writes its keys again when it stops", "a person has to decide")
 			_, items := r.outcome(t)
 			assert.Equal(t, plan.Done, items["agents-running"])
 			assert.Equal(t, "inactive", n.Sh(t, "systemctl is-active fluent-bit || true"))
@@ -93,7 +93,8 @@ done`
 	}
 }
 
-// noNode is for machines that have a node's state and were never made one.
+// noNode leaves out the rules for nodes, for machines with a node's state that
+// were never provisioned.
 const noNode = `skip_rules = ["not-a-node"]`
 
 // agents are two services that write when they stop.
@@ -104,11 +105,11 @@ printf '[Service]\nExecStart=/bin/sleep infinity\nExecStop=/bin/sh -c "echo afte
 done
 systemctl daemon-reload; systemctl start fluent-bit tailscaled`
 
-// ownInEtc is what a scrub takes out of /etc by its own rows.
+// ownInEtc matches the paths that a scrub removes from /etc by rules for /etc.
 var ownInEtc = regexp.MustCompile(`^/etc/(ssh/ssh_host_.*_key(\.pub)?|hostname|(passwd|shadow|group|gshadow|subuid|subgid)-|` +
 	`netplan/50-cloud-init\.yaml|sudoers\.d/90-cloud-init-users)$`)
 
-// testMounted scrubs and looks at both sides of the mounts.
+// testMounted scrubs and checks both sides of the mounts.
 func testMounted(t *testing.T, b *bench, n *node) {
 	t.Helper()
 	etc := n.Lines(t, "find /etc -xdev")
@@ -120,7 +121,7 @@ func testMounted(t *testing.T, b *bench, n *node) {
 	has := n.Lines(t, "find /etc -xdev")
 	for _, name := range etc {
 		if !slices.Contains(has, name) {
-			assert.Regexp(t, ownInEtc, name, "the scrub went through the mount of /etc")
+			assert.Regexp(t, ownInEtc, name, "the scrub changed files behind the mount of /etc")
 		}
 	}
 	assert.Empty(t, n.Lines(t, "ls -A /var/lib/kubelet/pods /var/lib/kubelet/pki | grep -v : || true"))
@@ -143,11 +144,11 @@ systemctl daemon-reload`)
 	n.nothingLeft(t)
 	n.unchanged(t, before)
 	client, err := n.Login(b.Ctx, "admin")
-	require.NoError(t, err, "the way in is shut")
+	require.NoError(t, err, "the login keys were removed")
 	require.NoError(t, client.Close())
 }
 
-// readmit lets the builder in again after a scrub, as a boot would.
+// readmit restores the builder's login after a scrub, as a boot would.
 func (n *node) readmit(t *testing.T) {
 	t.Helper()
 	n.Sh(t, `ssh-keygen -A >/dev/null

@@ -13,8 +13,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// joined leaves a machine as a node that has been in a cluster: what a
-// bootstrap.sh and a kubelet write, where they write it.
+// joined leaves a machine with the state of a node in a cluster: the files that
+// a bootstrap.sh and a kubelet write.
 const joined = `
 sed -i -e 's,MASTER_ENDPOINT,https://0123456789ABCDEF0123456789ABCDEF.gr7.eu-central-1.eks.amazonaws.com,' \
 	-e 's,CLUSTER_NAME,old-cluster,' -e 's,AWS_REGION,eu-central-1,' /var/lib/kubelet/kubeconfig
@@ -48,7 +48,7 @@ echo 'token: secret' > /root/.bash_history
 systemctl daemon-reload
 systemctl enable kubelet.service 2>/dev/null`
 
-// gone are the paths that joined leaves and no image may have.
+// gone are the paths that joined creates and no image may have.
 var gone = []string{
 	"/etc/containerd/config.toml", "/etc/kubernetes/pki/ca.crt", "/var/lib/kubelet/pki/*", "/var/lib/kubelet/pods/*",
 	"/var/lib/kubelet/*_manager_state", "/etc/systemd/system/kubelet.service.d/*.conf", "/etc/cni/net.d/*", "/var/lib/cni/*",
@@ -56,7 +56,7 @@ var gone = []string{
 	"/etc/ssh/ssh_host_*", "/etc/systemd/system/*.wants/kubelet.service", "/var/lib/cloud/instance",
 }
 
-// audit runs the machine's own command in the session that is open.
+// audit runs the machine's own command in the open session.
 func (n *node) audit(t *testing.T, code int, more string) string {
 	t.Helper()
 	result := n.Try(t, "eksnode audit "+more)
@@ -74,7 +74,7 @@ func lastLine(text string) string {
 func testScrub(t *testing.T, b *bench, n *node) {
 	m := n.manifest(t)
 	n.Sh(t, joined)
-	t.Run("an audit before tells each finding and exits with 1", func(t *testing.T) {
+	t.Run("an audit before the scrub lists each finding and exits with 1", func(t *testing.T) {
 		before := n.tree(t)
 		said := n.audit(t, 1, "")
 		for _, words := range []string{
@@ -93,8 +93,8 @@ func testScrub(t *testing.T, b *bench, n *node) {
 		assert.Contains(t, r.out.String(), "authorized-keys: would remove /home/admin/.ssh/authorized_keys")
 		n.unchanged(t, before)
 	})
-	t.Run("an audit that cannot tell exits with 2", func(t *testing.T) { testUnknown(t, n) })
-	t.Run("a scrub takes it all off, under a kubelet that writes", func(t *testing.T) {
+	t.Run("an audit whose checks cannot run exits with 2", func(t *testing.T) { testUnknown(t, n) })
+	t.Run("a scrub removes all state while a kubelet writes", func(t *testing.T) {
 		n.Sh(t, "systemctl start --no-block kubelet.service")
 		n.Await(t, "the kubelet writes its state", patience, "test -e /var/lib/kubelet/device-plugins -o -e /var/lib/kubelet/checkpoints")
 		r := b.build(t, n, account{}, "eksnode-scrub", "").succeeds(t)
@@ -103,14 +103,14 @@ func testScrub(t *testing.T, b *bench, n *node) {
 		t.Log(lastLine(strings.Split(r.out.String(), "\nBuild 'null.machine'")[0]))
 		n.nothingLeft(t)
 	})
-	t.Run("an audit after it passes in the session that is still open", func(t *testing.T) {
+	t.Run("an audit after the scrub passes in the session that is still open", func(t *testing.T) {
 		assert.Contains(t, n.audit(t, 0, ""), "PASS: ")
 		assert.Empty(t, n.Lines(t, "ls -d %s 2>/dev/null || true", strings.Join(gone, " ")))
 		assert.Equal(t, "disabled", n.Sh(t, "systemctl is-enabled kubelet.service || true"))
 		assert.Equal(t, "inactive", n.Sh(t, "systemctl is-active kubelet.service || true"))
 		assert.Equal(t, "0", n.Sh(t, "stat -c %s /etc/machine-id"))
 	})
-	t.Run("templates are what provisioning recorded, byte for byte", func(t *testing.T) {
+	t.Run("templates equal those that provisioning recorded, byte for byte", func(t *testing.T) {
 		require.Len(t, m.Templates, 4)
 		for _, template := range m.Templates {
 			assert.Equal(t, template.SHA256, n.Sh(t, "sha256sum <%s | cut -d' ' -f1", template.Path), template.Path)
@@ -119,7 +119,7 @@ func testScrub(t *testing.T, b *bench, n *node) {
 		after := n.manifest(t)
 		assert.Equal(t, m, after)
 	})
-	t.Run("nobody can log in any more", func(t *testing.T) { testLockedOut(t, n) })
+	t.Run("every login is refused", func(t *testing.T) { testLockedOut(t, n) })
 }
 
 // testUnknown makes single rules fail, and then the whole audit.
@@ -137,8 +137,8 @@ func testUnknown(t *testing.T, n *node) {
 	assert.Contains(t, n.audit(t, 2, "--rules nonsense"), `no rule or group is named "nonsense"`)
 }
 
-// testLockedOut tries to log in, also with the host keys that a boot makes, so
-// that it is the missing key that keeps us out.
+// testLockedOut tries to log in, also with new host keys as after a boot. The
+// missing user key must then be the reason of the refusal.
 func testLockedOut(t *testing.T, n *node) {
 	for range 2 {
 		for _, user := range []string{"admin", "root"} {

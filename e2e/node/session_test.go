@@ -12,8 +12,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 )
 
-// TestSessions runs the agent through every kind of session that works, and cuts
-// every kind of connection, on a machine that is held at its first step.
+// TestSessions runs the agent through every supported kind of session, and
+// breaks every kind of connection on a machine that waits in its first step.
 func TestSessions(t *testing.T) {
 	t.Parallel()
 	b := open(t)
@@ -26,9 +26,9 @@ func TestSessions(t *testing.T) {
 		prints      string
 	}{
 		{name: "as root", as: account{user: "root"}},
-		{name: "from a remote folder, where the temporary one runs nothing", fault: "mount -t tmpfs -o noexec,mode=1777 tmpfs /tmp", undo: "umount /tmp",
+		{name: "from a remote folder, with noexec on the temporary one", fault: "mount -t tmpfs -o noexec,mode=1777 tmpfs /tmp", undo: "umount /tmp",
 			field: `remote_folder = "/var/tmp"`},
-		{name: "as root from a remote folder of root's", as: account{user: "root"},
+		{name: "as root from a remote folder that only root may write", as: account{user: "root"},
 			fault: "mount -t tmpfs -o noexec,mode=1777 tmpfs /tmp", undo: "umount /tmp", field: `remote_folder = "/opt"`},
 		{name: "with a sudo that uses a terminal and lectures",
 			fault: "printf 'Defaults use_pty\\nDefaults lecture=always\\n' > /etc/sudoers.d/99-test", undo: "rm /etc/sudoers.d/99-test"},
@@ -41,7 +41,7 @@ func TestSessions(t *testing.T) {
 			n.faulty(t, c.fault, c.undo)
 			before := n.tree(t)
 			r := b.provisionAs(t, n, c.as, b.mirror.URL(), c.field, "dry_run = true").succeeds(t)
-			assert.Contains(t, r.out.String(), " items, 0 changed, ")
+			assert.Contains(t, r.out.String(), "; nothing was changed")
 			assert.Contains(t, r.out.String(), "manifest: would write "+manifest.Path)
 			n.unchanged(t, before)
 			n.nothingLeft(t)
@@ -83,14 +83,14 @@ func TestSessions(t *testing.T) {
 	testPowerLoss(t, b, n)
 }
 
-// noisy is a start-up file that prints on both streams, also without an end of
-// line, and does not hurry.
+// noisy is a slow start-up file that prints on both streams, also without an
+// end of line.
 const noisy = `echo "Welcome to the machine"; echo "{\"quota\": 1}"; echo "quota exceeded" >&2
 printf "no end of line"; seq 1 20000 | md5sum; for i in $(seq 1 300); do echo "line $i"; done
 `
 
-// testPowerLoss switches the machine off under the agent, with and without a
-// word of farewell.
+// testPowerLoss ends the machine under the agent: by a power failure, and by a
+// shutdown.
 func testPowerLoss(t *testing.T, b *bench, n *node) {
 	t.Run("cut: the machine loses power", func(t *testing.T) {
 		n.Sh(t, holdLists)
@@ -99,15 +99,15 @@ func testPowerLoss(t *testing.T, b *bench, n *node) {
 		require.NoError(t, n.Kill())
 		r.fails(t, "the connection to the machine was lost", "is finished by the next run")
 	})
-	t.Run("the next run after it", func(t *testing.T) {
+	t.Run("the run after a power failure", func(t *testing.T) {
 		require.NoError(t, n.Boot(b.Ctx))
 		n.KeepRoot(t, b.Key)
 		n.Sh(t, openGate)
 		n.nothingLeft(t)
 		b.provision(t, n, b.mirror.URL(), "dry_run = true").succeeds(t)
 	})
-	// sshd's sessions outlive the network when this machine is shut down, so
-	// nothing tells packer that they end.
+	// sshd's sessions outlive the network when this machine shuts down, so packer
+	// gets no notice of their end.
 	t.Run("cut: the machine is shut down", func(t *testing.T) {
 		n.Sh(t, holdLists)
 		r := b.provision(t, n, b.mirror.URL())

@@ -1,2 +1,3 @@
-// Package release tests what .goreleaser.yml builds: make release-check.
+// Package release tests the files that .goreleaser.yml builds. Run it with make
+// release-check.
 package release

@@ -21,8 +21,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// github is a proxy behind which github.com and api.github.com have the release
-// in dist and nothing else, and the certificate to trust for both.
+// github starts a proxy in which github.com and api.github.com serve only the
+// release in dist. It returns the proxy's address and the certificate to trust
+// for both hosts.
 func github(t *testing.T, dist string) (proxy string, certificate []byte) {
 	site := http.NewServeMux()
 	site.HandleFunc("GET api.github.com/repos/eksnode/packer-plugin-eksnode/git/matching-refs/tags", func(w http.ResponseWriter, _ *http.Request) {
@@ -58,7 +59,8 @@ func github(t *testing.T, dist string) (proxy string, certificate []byte) {
 	return front.URL, certificate
 }
 
-// certify makes a certificate for some hosts, and its text for those who trust it.
+// certify makes a certificate for some hosts. It returns the key pair and the
+// certificate as PEM.
 func certify(t *testing.T, hosts ...string) (tls.Certificate, []byte) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)

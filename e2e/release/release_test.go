@@ -25,15 +25,16 @@ import (
 
 var packerVersion = flag.String("packer", "", "version of the packer that installs the release")
 
-// number is not the version of the sources: a linker flag that names no variable
-// is ignored in silence.
+// number is another version than that of the sources: the linker silently ignores a
+// flag for a variable that does not exist.
 const (
 	number = "9.8.7"
 	plugin = "packer-plugin-eksnode_v" + number
 	module = "github.com/eksnode/packer-plugin-eksnode"
 )
 
-// A release is built twice, in two folders, by the goreleaser that releases.
+// TestRelease builds a release twice, in two folders, with the goreleaser of the
+// release workflow.
 func TestRelease(t *testing.T) {
 	checkout := tagged(t)
 	gpg := newKey(t)
@@ -45,7 +46,7 @@ func TestRelease(t *testing.T) {
 	t.Run("files", func(t *testing.T) { assert.Equal(t, files(), uploads(t, dist)) })
 	t.Run("same bytes", func(t *testing.T) {
 		for _, name := range files() {
-			if filepath.Ext(name) != ".sig" { // which holds the time
+			if filepath.Ext(name) != ".sig" { // signatures contain the time
 				assert.True(t, bytes.Equal(read(t, filepath.Join(dist, name)), read(t, filepath.Join(again, name))), name)
 			}
 		}
@@ -53,6 +54,7 @@ func TestRelease(t *testing.T) {
 	t.Run("checksums", func(t *testing.T) { checksums(t, dist, gpg) })
 	t.Run("programs", func(t *testing.T) { programs(t, checkout, dist) })
 	t.Run("versions", func(t *testing.T) { versions(t, dist) })
+	t.Run("packages", func(t *testing.T) { packages(t, dist) })
 	t.Run("packer", func(t *testing.T) {
 		packer, err := tools.Packer(t.Context(), *packerVersion, t.Output())
 		require.NoError(t, err)
@@ -60,12 +62,12 @@ func TestRelease(t *testing.T) {
 	})
 }
 
-// systems are those of the plugin. The command is compiled for all but FreeBSD.
+// systems are the systems of the plugin. The command is built for all but FreeBSD.
 func systems() []string {
 	return []string{"darwin_amd64", "darwin_arm64", "freebsd_amd64", "linux_amd64", "linux_arm64", "windows_amd64", "windows_arm64"}
 }
 
-// archiveOf is the command's archive for a system, or "".
+// archiveOf names the archive of the command for a system, or is empty.
 func archiveOf(system string) string {
 	switch name := "eksnode_v" + number + "_" + system; {
 	case strings.HasPrefix(system, "freebsd"):
@@ -77,7 +79,7 @@ func archiveOf(system string) string {
 	}
 }
 
-// files are the names of all that is released, sorted.
+// files names all files of a release, sorted.
 func files() []string {
 	var all []string
 	for _, name := range []string{plugin, "eksnode_v" + number} {
@@ -88,24 +90,26 @@ func files() []string {
 		if archive := archiveOf(system); archive != "" {
 			all = append(all, archive, "eksnode_v"+number+"_"+system+".cdx.json")
 		}
+		all = append(all, packagesOf(system)...)
 	}
 	return slices.Sorted(slices.Values(all))
 }
 
-// uploads are the files that goreleaser would publish.
+// uploads names the files that goreleaser would publish.
 func uploads(t *testing.T, dist string) []string {
 	var artifacts []struct{ Name, Type string }
 	require.NoError(t, json.Unmarshal(read(t, filepath.Join(dist, "artifacts.json")), &artifacts))
 	var names []string
 	for _, a := range artifacts {
-		if slices.Contains([]string{"Archive", "Checksum", "Signature", "SBOM"}, a.Type) {
+		if slices.Contains([]string{"Archive", "Checksum", "Linux Package", "Signature", "SBOM"}, a.Type) {
 			names = append(names, a.Name)
 		}
 	}
 	return slices.Sorted(slices.Values(names))
 }
 
-// tagged is a commit of what this repository holds, changes included.
+// tagged makes a repository with one tagged commit: the files of this repository,
+// with its changes.
 func tagged(t *testing.T) string {
 	root := strings.TrimSpace(run(t, "", "git", "rev-parse", "--show-toplevel"))
 	folder := filepath.Join(t.TempDir(), "sources")
@@ -123,11 +127,11 @@ func tagged(t *testing.T) string {
 	return folder
 }
 
-// key is a GPG key that signs this release only.
+// key is a GPG key for this test.
 type key struct{ home, fingerprint string }
 
 func newKey(t *testing.T) key {
-	home, err := os.MkdirTemp("", "gpg") // its socket's path must be short
+	home, err := os.MkdirTemp("", "gpg") // the path of gpg's socket must be short
 	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(home) })
 	k := key{home: home}
@@ -145,7 +149,7 @@ func (k key) gpg(t *testing.T, args ...string) string {
 	return run(t, "", "gpg", append([]string{"--batch", "--homedir", k.home}, args...)...)
 }
 
-// build has goreleaser do all but publish.
+// build runs goreleaser without publishing.
 func build(t *testing.T, checkout string, k key) (dist string) {
 	bin, err := filepath.Abs("../../bin/tools")
 	require.NoError(t, err)
@@ -157,8 +161,8 @@ func build(t *testing.T, checkout string, k key) (dist string) {
 	return filepath.Join(checkout, "dist")
 }
 
-// checksums holds each file of checksums to its archives, by the program that
-// people use. Packer reads every line of the plugin's as a plugin's zip.
+// checksums verifies each checksum file with sha256sum. Packer reads every line of
+// the plugin's checksum file as a zip of the plugin.
 func checksums(t *testing.T, dist string, k key) {
 	var plugins, commands []string
 	for _, system := range systems() {
@@ -166,6 +170,7 @@ func checksums(t *testing.T, dist string, k key) {
 		if archive := archiveOf(system); archive != "" {
 			commands = append(commands, archive)
 		}
+		commands = append(commands, packagesOf(system)...)
 	}
 	for name, want := range map[string][]string{plugin + "_SHA256SUMS": plugins, "eksnode_v" + number + "_SHA256SUMS": commands} {
 		var listed []string
@@ -178,8 +183,8 @@ func checksums(t *testing.T, dist string, k key) {
 	}
 }
 
-// programs looks into every archive: the program's name, mode and target, and
-// what its bill of materials says.
+// programs checks every archive: name, mode and target of the program, and its bill
+// of materials.
 func programs(t *testing.T, checkout, dist string) {
 	agents, err := filepath.Glob(filepath.Join(checkout, "plugin/embedded/agents/*.gz"))
 	require.NoError(t, err)
@@ -204,8 +209,8 @@ func programs(t *testing.T, checkout, dist string) {
 	}
 }
 
-// unpack gives the path of a program out of an archive, which holds the licence
-// besides and no more.
+// unpack returns the path of a program from an archive. The archive also has the
+// licence and, with the command, man pages and completion scripts.
 func unpack(t *testing.T, archive, program string) string {
 	folder := t.TempDir()
 	if filepath.Ext(archive) == ".zip" {
@@ -215,7 +220,14 @@ func unpack(t *testing.T, archive, program string) string {
 	}
 	entries, err := os.ReadDir(folder)
 	require.NoError(t, err)
-	require.Len(t, entries, 2, archive)
+	if strings.HasPrefix(program, "eksnode") {
+		require.Len(t, entries, 3, archive)
+		for _, name := range []string{"bash-completion/completions/eksnode", "zsh/site-functions/_eksnode", "fish/vendor_completions.d/eksnode.fish", "powershell/eksnode.ps1", "man/man1/eksnode.1.gz"} {
+			assert.FileExists(t, filepath.Join(folder, "share", name))
+		}
+	} else {
+		require.Len(t, entries, 2, archive)
+	}
 	assert.FileExists(t, filepath.Join(folder, "LICENSE"))
 	info, err := os.Stat(filepath.Join(folder, program))
 	require.NoError(t, err)
@@ -223,7 +235,7 @@ func unpack(t *testing.T, archive, program string) string {
 	return filepath.Join(folder, program)
 }
 
-// builtFor checks that a program is static and without this machine's paths.
+// builtFor checks that a program is static and contains no path of this machine.
 func builtFor(t *testing.T, program, system string) {
 	info, err := buildinfo.ReadFile(program)
 	require.NoError(t, err)
@@ -262,7 +274,7 @@ func bill(t *testing.T, file, program string) {
 	assert.Contains(t, listed, "std")
 }
 
-// versions runs this machine's programs.
+// versions runs the programs for this machine.
 func versions(t *testing.T, dist string) {
 	system := runtime.GOOS + "_" + runtime.GOARCH
 	command := unpack(t, filepath.Join(dist, archiveOf(system)), "eksnode")
@@ -280,8 +292,8 @@ func versions(t *testing.T, dist string) {
 	assert.NotEmpty(t, is.Provisioners)
 }
 
-// installs has packer find the release on a GitHub of this machine, download and
-// check it, and load both provisioners; then once more without any network.
+// installs runs packer init: it finds the release on a local GitHub, downloads and
+// verifies the plugin, and loads both provisioners. Then again without a network.
 func installs(t *testing.T, packer, dist string) {
 	home := t.TempDir()
 	template := filepath.Join(home, "check.pkr.hcl")

@@ -22,14 +22,14 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// unmatched are gitleaks' rules that eksnode deliberately does not have.
+// unmatched are gitleaks' rules without a counterpart in eksnode, with reasons.
 var unmatched = map[string]string{
-	"generic-api-key": "any value after any name with key, token, auth or api in it: on a provisioned Debian all that it finds is 11 names of packages",
+	"generic-api-key": "any value after any name with key, token, auth or api in it: on a provisioned Debian the rule finds only 11 names of packages",
 }
 
-// TestGitleaksFindsNoMore holds the table of secrets to gitleaks: whatever one of
-// its rules finds in a file, eksnode finds in that file too. Nothing of a secret
-// is written here: the samples are made anew from their shapes.
+// TestGitleaksFindsNoMore compares the table of secrets with gitleaks: eksnode
+// must find a secret in every file in which a rule of gitleaks does. No secrets
+// are stored here: the samples are generated from their shapes.
 func TestGitleaksFindsNoMore(t *testing.T) {
 	program, err := tools.Build(t.Context(), tools.NameGitleaks, "", runtime.GOARCH, t.Output())
 	require.NoError(t, err)
@@ -55,7 +55,7 @@ func TestGitleaksFindsNoMore(t *testing.T) {
 	}
 	for _, rule := range rules {
 		if unmatched[rule] == "" {
-			assert.True(t, byRule[rule], "gitleaks does not find its %s: has it a true shape here?", rule)
+			assert.True(t, byRule[rule], "gitleaks does not find the sample of its rule %s: check the shape", rule)
 		}
 	}
 	ours := secretsLeft(t, root)
@@ -78,7 +78,7 @@ func gitleaks(t *testing.T, program, root string) []leak {
 	return leaks
 }
 
-// rulesOf are the ids of gitleaks' own rules: its program carries them as text.
+// rulesOf returns the ids of gitleaks' own rules, from the text in its program.
 func rulesOf(t *testing.T, program string) (ids []string) {
 	t.Helper()
 	text, err := os.ReadFile(program)
@@ -90,7 +90,7 @@ func rulesOf(t *testing.T, program string) (ids []string) {
 	return ids
 }
 
-// secretsLeft are the files in which the audit finds secrets.
+// secretsLeft returns the files in which the audit finds secrets.
 func secretsLeft(t *testing.T, root string) map[string]bool {
 	t.Helper()
 	report := filepath.Join(t.TempDir(), "report.json")
@@ -109,7 +109,7 @@ func secretsLeft(t *testing.T, root string) map[string]bool {
 	return files
 }
 
-// sample is a secret of this shape that nobody has.
+// sample returns a random secret of this shape.
 func (s shape) sample(t *testing.T, source *rand.Rand) string {
 	t.Helper()
 	const digits, small, large = "0123456789", "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -130,8 +130,8 @@ func (s shape) sample(t *testing.T, source *rand.Rand) string {
 	})
 }
 
-// forms are a secret of this shape as programs and configuration files in other
-// languages have it. gitleaks need not find each.
+// forms returns a secret of this shape as it appears in programs and
+// configuration files of several languages. gitleaks need not find each.
 func (s shape) forms(t *testing.T, source *rand.Rand) map[string]string {
 	t.Helper()
 	m := regexp.MustCompile(`^(?:(x)|([\w.]+)\s*[=:]) ?"?([^"\s]+)"?$`).FindStringSubmatch(s.sample(t, source))

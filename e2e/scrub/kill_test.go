@@ -17,10 +17,10 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/watch"
 )
 
-// A scrub that is killed before any of the changes it makes is finished by the
-// next: the result is that of a scrub that nobody killed, whatever was killed,
-// the making of a template's new file included. A third run does nothing.
-func TestKilledBeforeEveryChange(t *testing.T) {
+// A scrub that was killed before any of its changes is completed by the next
+// scrub, also when a template's new file was being written. The result equals
+// that of an undisturbed scrub. A third run changes nothing.
+func TestScrubKilledBeforeEachChangeIsCompleted(t *testing.T) {
 	folder := t.TempDir()
 	begin := func(name string) string {
 		root := filepath.Join(folder, name)
@@ -49,24 +49,25 @@ func TestKilledBeforeEveryChange(t *testing.T) {
 	for kill := 1; kill <= total; kill++ {
 		root := begin("killed")
 		_, killed := runWatched(t, kill, scrub(root)...)
-		require.True(t, killed, "it ended before its %d. change", kill)
+		require.True(t, killed, "the scrub ended before its change %d", kill)
 		if len(noted(t, root).Since(want)) > 0 {
 			unfinished++
 		}
 		_, killed = runWatched(t, -1, scrub(root)...)
 		require.False(t, killed)
-		require.Empty(t, noted(t, root).Since(want), "killed before its %d. change", kill)
+		require.Empty(t, noted(t, root).Since(want), "killed before its change %d", kill)
 		again, killed := runWatched(t, -1, scrub(root)...)
 		require.False(t, killed)
-		require.Zero(t, again, "the run after the one that finished changes something")
+		require.Zero(t, again, "a run after the completed one changes something")
 		require.NoError(t, os.RemoveAll(root))
 	}
-	assert.Equal(t, total, unfinished, "a scrub that is killed before its last change has left something")
+	assert.Equal(t, total, unfinished, "a scrub killed before its last change must leave something")
 }
 
 // runWatched runs a program and kills it right before its kill-th change of a
-// file system, so that exactly kill-1 of them were made. With a kill that it
-// never comes to it ends by itself. It returns how many changes it tried.
+// file system, so that it made exactly kill-1 changes. If kill is larger than
+// the number of changes, the program ends by itself. runWatched returns how
+// many changes the program tried.
 func runWatched(t *testing.T, kill int, args ...string) (changes int, killed bool) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), args[0], args[1:]...)

@@ -20,28 +20,28 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// run runs the command and returns what it printed and its exit code.
+// run runs the command and returns its output and its exit code.
 func run(t *testing.T, args ...string) (string, int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), lab.Eksnode(t), args...)
-	out, _ := cmd.CombinedOutput() // the code says more than the error
+	out, _ := cmd.CombinedOutput() // the exit code has more detail than the error
 	require.NotNil(t, cmd.ProcessState, "%s", out)
 	return string(out), cmd.ProcessState.ExitCode()
 }
 
-// imageName is the only image on the machines: the sandboxes' and the pods'.
+// imageName is the only image on the machines, for sandboxes and pods.
 const imageName = "registry.test/pause:1"
 
-// pause says its arguments and waits to be ended.
+// pause prints its arguments and waits until it is killed.
 func pause(t *testing.T) map[string]v1.Image {
 	t.Helper()
 	config := v1.Config{Entrypoint: []string{"/bin/sh", "-c", `echo "$@"; exec tail -f /dev/null`, "pause"}, Env: []string{"PATH=/bin"}}
 	return map[string]v1.Image{imageName: lab.Image(t, config, lab.Busybox(t, "sh", "tail")...)}
 }
 
-// equip installs what a node has: containerd and runc of Debian, a real
-// kubelet, and the command; and an image in containerd. The snapshotter native is
-// for machines on whose own overlay no other can lie.
+// equip installs a node's programs: containerd and runc of Debian, a real
+// kubelet, and the command; and an image in containerd. The snapshotter native
+// is for machines whose own overlay cannot be a lower layer.
 func equip(t *testing.T, n *lab.Node) {
 	t.Helper()
 	n.Sh(t, `export DEBIAN_FRONTEND=noninteractive

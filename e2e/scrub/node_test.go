@@ -18,12 +18,12 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
 )
 
-// canary stands in everything that the old machine left: nothing may hold it
-// afterwards.
+// canary is a word in all state of the old machine. After the scrub no file may
+// contain it.
 const canary = "canary-5f1c9d27-of-the-old-cluster"
 
-// kubeletSetup is a kubelet without an API server: it runs what lies in the
-// folder of static pods.
+// kubeletSetup starts a kubelet without an API server. It runs the static pods
+// in a folder.
 const kubeletSetup = `cat > /etc/kubernetes/kubelet-standalone.yaml <<'EOF'
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -78,8 +78,8 @@ systemctl daemon-reload
 systemctl enable kubelet
 `
 
-// plant puts the canary into every file of the old cluster's and machine's
-// state, and into logs by those who write them.
+// plant writes the canary into every file of the old cluster's and machine's
+// state, and into logs through the programs that write them.
 const plant = `
 c=` + canary + `
 mkdir -p /etc/cni/net.d /var/lib/cni/results /etc/kubernetes/pki /etc/eks /var/lib/kubelet/pki /etc/kubernetes/kubelet /root/.aws /root/.kube /etc/iptables
@@ -131,7 +131,7 @@ journalctl --flush --sync
 sync
 `
 
-// state lists what a scrub has to find.
+// state lists the state that a scrub has to find.
 const state = `echo containers $(ctr -n k8s.io containers ls -q | wc -l)
 echo tasks $(ctr -n k8s.io tasks ls -q | wc -l)
 echo leases $(ctr -n k8s.io leases ls -q | wc -l)
@@ -141,10 +141,10 @@ echo snapshots $(ctr -n k8s.io snapshots ls | grep -c Committed)
 echo kubelet $(systemctl is-active kubelet) $(systemctl is-enabled kubelet)
 `
 
-// A machine on which containerd, a kubelet, cloud-init, sshd and journald have
-// left their state is scrubbed while it runs, and becomes an image that holds
-// none of it.
-func TestARealNode(t *testing.T) {
+// A machine with the state of containerd, a kubelet, cloud-init, sshd and
+// journald is scrubbed while it runs. The captured image must contain none of
+// that state.
+func TestScrubRunningNodeAndCapture(t *testing.T) {
 	l := lab.Open(t, limit, machine.Nspawn, machine.QEMU)
 	builder := l.Start(t, machine.Config{Root: l.Root, InstanceID: "i-equip"})
 	equip(t, builder)
@@ -152,12 +152,12 @@ func TestARealNode(t *testing.T) {
 	equipped := filepath.Join(l.Folder(), "equipped.raw")
 	builder.CaptureTo(t, equipped)
 
-	// A virtual machine, because only it has control groups and a disk of its own.
+	// Only a virtual machine has control groups and a disk of its own.
 	n := l.Start(t, machine.Config{Kind: machine.QEMU, Image: equipped, InstanceID: "i-old", Memory: 2048})
 	n.Await(t, "containerd runs", patience, "ctr version")
 	n.Import(t, "", pause(t))
 	n.Await(t, "the static pod's container runs", patience, "ctr -n k8s.io tasks ls | grep -c RUNNING | grep -qx 2")
-	n.Await(t, "its volumes are mounted", patience, `test "$(grep -c ' /var/lib/kubelet/pods/' /proc/self/mountinfo)" -ge 2`)
+	n.Await(t, "the static pod's volumes are mounted", patience, `test "$(grep -c ' /var/lib/kubelet/pods/' /proc/self/mountinfo)" -ge 2`)
 	n.Sh(t, plant)
 	before := n.Sh(t, state)
 	t.Logf("before:\n%s", before)
@@ -165,9 +165,9 @@ func TestARealNode(t *testing.T) {
 	assert.Contains(t, before, "kubelet active enabled")
 	t.Logf("the canary is in: %s", n.Sh(t, "grep -rlFs "+canary+" /etc /var /root /home /tmp | head -100"))
 
-	// One session for all: the scrub ends with the key that lets us in.
-	// The container that tries the image leaves its own specification in
-	// containerd's database, which a second scrub clears.
+	// All commands share one session, because the scrub removes the login key. The
+	// container that tests the image leaves its specification in containerd's
+	// database; a second scrub removes it.
 	result := n.Try(t, "eksnode scrub --yes --wipe-free-space --report /run/report.json 2>&1 && echo exit 0\n"+freeBlocks+state+
 		"ctr -n k8s.io images check\nctr -n k8s.io run -d "+imageName+` again && echo the image is usable
 ctr -n k8s.io tasks rm --force again || true; ctr -n k8s.io containers rm again
@@ -185,11 +185,12 @@ grep -rlFs `+canary+` /etc /var /root /home /tmp /usr /opt /srv /boot || echo no
 	checkCaptured(t, lab.Disk(image), result.Stdout)
 }
 
-// freeBlocks lists the blocks of the root that hold nothing, as dumpe2fs does.
+// freeBlocks lists the free blocks of the root file system in dumpe2fs's
+// format.
 const freeBlocks = `dumpe2fs $(findmnt --noheadings --output SOURCE /) 2>/dev/null | grep '^  Free blocks: '
 `
 
-// freeAt reads what freeBlocks has listed.
+// freeAt reads the output of freeBlocks.
 func freeAt(t *testing.T, listed string) func(block int64) bool {
 	t.Helper()
 	var ranges [][2]int64
@@ -209,9 +210,9 @@ func freeAt(t *testing.T, listed string) func(block int64) bool {
 	}
 }
 
-// checkCaptured looks for the canary in the files and in the blocks of an image,
-// and audits it. wiped lists the blocks that were free when the free space had
-// just been wiped.
+// checkCaptured audits an image and looks for the canary in its files and
+// blocks. wiped lists the blocks that were free right after the free space was
+// wiped.
 func checkCaptured(t *testing.T, image lab.Disk, wiped string) {
 	t.Helper()
 	said, code := image.Sh(t, false, `"$EKSNODE" audit --root "$ROOT" 2>&1`)
@@ -224,7 +225,7 @@ func checkCaptured(t *testing.T, image lab.Disk, wiped string) {
 		switch owner {
 		case lab.Journal:
 		case lab.Free:
-			// Around a block that the disk could have discarded a whole cluster was
+			// For a block that the disk could have discarded, a whole cluster was
 			// free. The partition starts at a cluster's start.
 			whole := true
 			for i := range int64(cluster) {
@@ -237,9 +238,9 @@ func checkCaptured(t *testing.T, image lab.Disk, wiped string) {
 	}
 }
 
-// cluster is the smallest part of itself that the machines' disk (qcow2) gives
-// back, in blocks: what is free beside something that is not, stays as it was.
+// cluster is the smallest unit that the machines' disk (qcow2) discards, in
+// blocks. A free block next to a used one in the same cluster is kept.
 const cluster = 64 << 10 / 4096
 
-// patience is for emulated machines.
+// patience bounds waits for emulated machines.
 const patience = 5 * time.Minute

@@ -2,12 +2,12 @@
 
 package scrub_test
 
-// shape is how the secrets look that one of gitleaks' rules is about. {h:32}
-// stands for 32 random hexadecimal digits; the other letters are in alphabets.
+// shape is the form of a secret that one of gitleaks' rules finds. {h:32} means
+// 32 random hexadecimal digits; alphabets lists the other letters.
 type shape struct{ rule, file, text string }
 
-// shapes has a row for each of gitleaks' rules, as the issuer of the secret
-// writes it in a configuration file.
+// shapes has a row for each of gitleaks' rules, in the form in which a
+// configuration file contains the issuer's secret.
 func shapes() []shape {
 	return []shape{
 		{"1password-secret-key", "", "key A3-{U:6}-{U:11}-{U:5}-{U:5}-{U:5}"},

@@ -13,13 +13,14 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
 )
 
-// limit bounds a test with machines: virtual ones are emulated.
+// limit bounds a test with machines; virtual machines are emulated.
 const limit = 30 * time.Minute
 
-// While containerd is stopped its containers can be seen, but only it may remove
-// them: the scrub leaves them, and it and the audit say so. Once it runs, they
-// go, and the image stays whole.
-func TestContainersOfAStoppedContainerd(t *testing.T) {
+// While containerd is stopped, its containers are visible but only containerd
+// may remove them: the scrub keeps them, and both scrub and audit report
+// findings. After containerd starts, the scrub removes the containers and keeps
+// the image complete.
+func TestScrubKeepsContainersOfStoppedContainerd(t *testing.T) {
 	l := lab.Open(t, limit, machine.Nspawn)
 	n := l.Start(t, machine.Config{Root: l.Root, InstanceID: "i-stopped"})
 	equip(t, n)
@@ -33,12 +34,12 @@ systemctl stop containerd`)
 	result := n.Try(t, "eksnode scrub --yes --rules containers")
 	assert.Equal(t, 1, result.Code, result.Stdout+result.Stderr)
 	for _, want := range []string{
-		"finding  container k8s.io/old-container  (containers: containerd does not run, and only it may remove this: start it on the machine and scrub again)",
+		"finding  container k8s.io/old-container  (containers: containerd does not run, and only containerd can remove this: start containerd on the machine and scrub again)",
 		"finding  lease k8s.io/old-lease  (containers: ",
 	} {
 		assert.Contains(t, result.Stdout, want)
 	}
-	assert.Equal(t, before, n.Sh(t, "sha256sum "+metadata), "the metadata was touched")
+	assert.Equal(t, before, n.Sh(t, "sha256sum "+metadata), "the scrub changed the metadata")
 	result = n.Try(t, "eksnode audit --rules containers")
 	assert.Equal(t, 1, result.Code, result.Stdout+result.Stderr)
 	assert.Contains(t, result.Stdout, "container k8s.io/old-container")
@@ -47,7 +48,7 @@ systemctl stop containerd`)
 	n.Sh(t, "systemctl start containerd")
 	result = n.Try(t, "eksnode scrub --yes --rules containers")
 	require.Zero(t, result.Code, result.Stdout+result.Stderr)
-	assert.Contains(t, result.Stdout, "DONE: 1 of 1 item changed, 2 actions")
+	assert.Contains(t, result.Stdout, "DONE: 1 of 1 rule changed, 2 actions")
 	assert.Contains(t, n.Sh(t, "ctr -n k8s.io images ls -q"), imageName)
 	assert.Contains(t, n.Sh(t, "ctr -n k8s.io images check"), "complete (2/2)")
 	assert.Empty(t, n.Sh(t, "ctr -n k8s.io containers ls -q; ctr -n k8s.io leases ls -q"))

@@ -16,8 +16,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
 )
 
-// write builds an image from a map of paths: "-> x" is a link, a name that ends
-// in "/" a folder, everything else a file with that content.
+// write builds an image root from a map of paths: "-> x" is a link, a name that
+// ends in "/" a folder, everything else a file with that content.
 func write(t *testing.T, root string, files map[string]string) {
 	t.Helper()
 	for name, content := range files {
@@ -41,8 +41,8 @@ func noted(t *testing.T, folder string) lab.Tree {
 	return tree
 }
 
-// dirty is a machine that joined a cluster by bootstrap.sh and was used: at
-// least one file for each kind of change that a scrub makes.
+// dirty is a machine that joined a cluster by bootstrap.sh and was used. It has
+// at least one file for each kind of change that a scrub makes.
 func dirty(t *testing.T) map[string]string {
 	t.Helper()
 	content := map[string]string{}
@@ -51,8 +51,8 @@ func dirty(t *testing.T) map[string]string {
 	}
 	fill := strings.NewReplacer("MASTER_ENDPOINT", "https://a.gr7.us-east-1.eks.amazonaws.com", "CLUSTER_NAME", "old", "AWS_REGION", "us-east-1",
 		"SANDBOX_IMAGE", "602401143452.dkr.ecr.us-east-1.amazonaws.com/eks/pause:3.10")
-	// The manifest knows the kubeconfig and the containerd template; the
-	// kubelet's configuration was edited by a user.
+	// The manifest lists the kubeconfig and the containerd template; a user edited
+	// the kubelet's configuration.
 	m := manifest.Manifest{}
 	for _, path := range []string{templates.Kubeconfig, templates.ContainerdConfig, templates.KubeletConfig} {
 		m.Templates = append(m.Templates, manifest.Template{Path: path, Mode: 0o600, Content: content[path], SHA256: manifest.Sum([]byte(content[path]))})

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// archiveSource is what a tool's archive is made of.
+// archiveSource holds the inputs of a tool's archive.
 type archiveSource struct {
 	programs string // folder of the built programs
 	upstream source
@@ -25,7 +25,7 @@ type member struct {
 	mode int64
 }
 
-// packCNIPlugins writes the tarball as upstream's release workflow does: the
+// packCNIPlugins writes the tarball like upstream's release workflow: the
 // programs, README.md and LICENSE below "./".
 func packCNIPlugins(from archiveSource) error {
 	entries, err := os.ReadDir(from.programs)
@@ -70,8 +70,9 @@ func packKubeBench(from archiveSource) error {
 	return writeTarball(from.final, members, released)
 }
 
-// writeTarball writes the members, in their order, as a gzipped tar that depends
-// on nothing but their names, modes and contents and the one time they all get.
+// writeTarball writes the members in their order as a gzipped tar. The result
+// depends only on their names, modes and contents, and on the one time that all
+// members get.
 func writeTarball(path string, members []member, at time.Time) (err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -80,8 +81,8 @@ func writeTarball(path string, members []member, at time.Time) (err error) {
 	defer func() { err = errors.Join(err, file.Close()) }()
 	packed := gzip.NewWriter(file)
 	archive := tar.NewWriter(packed)
-	// Upstream's own tarballs carry this owner on "./", and only there: whoever
-	// unpacks one over /opt/cni/bin as root gives that folder away.
+	// Upstream's own tarballs have this owner on "./", and only there: root gives
+	// /opt/cni/bin to that owner when it unpacks a tarball over that folder.
 	// https://github.com/containernetworking/plugins/pull/1054
 	const runner = 1001
 	root := tar.Header{

@@ -14,7 +14,7 @@ import (
 
 func TestPackCNIPlugins(t *testing.T) {
 	first, second := layOut(t, []string{"bridge", "loopback", "dhcp"}), layOut(t, []string{"dhcp", "loopback", "bridge"})
-	// Neither the files' times nor the order they were made in may matter.
+	// The files' times and the order of their creation must not matter.
 	require.NoError(t, os.Chtimes(filepath.Join(second.programs, "dhcp"), time.Unix(1, 0), time.Unix(2, 0)))
 	require.NoError(t, packCNIPlugins(first))
 	require.NoError(t, packCNIPlugins(second))
@@ -24,7 +24,7 @@ func TestPackCNIPlugins(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, one, two)
 
-	// GNU tar, as the shell provisioners that this project replaces use it.
+	// GNU tar, as in the shell provisioners that this project replaces.
 	command := exec.Command("tar", "--utc", "-tvzf", first.final)
 	listing, err := command.CombinedOutput()
 	require.NoError(t, err, string(listing))

@@ -27,8 +27,7 @@ type builder struct {
 	log     io.Writer
 }
 
-// get returns the path of the tool in the cache: as it was downloaded or built
-// before, downloaded now, or built.
+// get returns the path of the tool: from the cache, downloaded or built.
 func (b builder) get(ctx context.Context, where cache) (string, error) {
 	compiler, err := compilerVersion(ctx)
 	if err != nil {
@@ -42,13 +41,13 @@ func (b builder) get(ctx context.Context, where cache) (string, error) {
 	folder, err := where.entry(ctx, released, b.log, func(folder string) error { return b.download(ctx, folder) })
 	var away *awayError
 	if errors.As(err, &away) {
-		fmt.Fprintf(b.log, "building %s %s, since it cannot be downloaded: %v\n", b.tool.Name, b.version, away.error)
+		fmt.Fprintf(b.log, "building %s %s, because the download failed: %v\n", b.tool.Name, b.version, away.error)
 		return b.build(ctx, where, key, compiler)
 	}
 	return filepath.Join(folder, output), err
 }
 
-// build returns the path of the tool as it was built from its module.
+// build returns the path of the tool that was built from its module.
 func (b builder) build(ctx context.Context, where cache, key, compiler string) (string, error) {
 	output := b.tool.output(b.version, b.arch)
 	folder, err := where.entry(ctx, key, b.log, func(folder string) error {
@@ -59,7 +58,7 @@ func (b builder) build(ctx context.Context, where cache, key, compiler string) (
 		}
 		info, err := os.Stat(filepath.Join(folder, output))
 		if err != nil {
-			return fmt.Errorf("looking for what was built: %w", err)
+			return fmt.Errorf("looking for the built program: %w", err)
 		}
 		fmt.Fprintf(b.log, "built %s %s: %.1f MB in %.0f s\n",
 			b.tool.Name, b.version, float64(info.Size())/1e6, time.Since(start).Seconds())
@@ -71,15 +70,15 @@ func (b builder) build(ctx context.Context, where cache, key, compiler string) (
 	return filepath.Join(folder, output), nil
 }
 
-// key names the entry in the cache. It ends in a hash of the build's
-// arguments, so that a change of them is not answered by an old build.
+// key names the entry in the cache. It ends in a hash of the build's arguments,
+// so that changed arguments cause a new build.
 func (b builder) key(compiler string) string {
 	sum := sha256.Sum256([]byte(strings.Join(b.arguments("."), "\x00")))
 	return fmt.Sprintf("%s_%s_linux_%s_%s_%x", b.tool.Name, b.version, b.arch, compiler, sum[:4])
 }
 
-// make builds in a scratch folder, verifies there, and leaves only the
-// finished file in folder.
+// make builds in a scratch folder, verifies the result there, and leaves only
+// the finished file in folder.
 func (b builder) make(ctx context.Context, folder string, start time.Time) error {
 	upstream, err := fetch(ctx, b.tool.module, b.version)
 	if err != nil {
@@ -95,7 +94,7 @@ func (b builder) make(ctx context.Context, folder string, start time.Time) error
 		return err
 	}
 	if b.arch != runtime.GOARCH {
-		fmt.Fprintf(b.log, "  not asking %s for its version: it is for %s, this machine is %s\n", b.tool.Name, b.arch, runtime.GOARCH)
+		fmt.Fprintf(b.log, "  not checking the version of %s: it is built for %s, this machine is %s\n", b.tool.Name, b.arch, runtime.GOARCH)
 	}
 	for _, name := range b.tool.packages {
 		if err := b.verify(ctx, programs, name); err != nil {
@@ -125,13 +124,14 @@ func (b builder) compile(ctx context.Context, upstream source, scratch, programs
 	if err := os.WriteFile(filepath.Join(scratch, "go.mod"), text, 0o644); err != nil {
 		return fmt.Errorf("writing the wrapper module: %w", err)
 	}
-	// The tests' machine has few cores and others at work on them.
+	// The tests' machine has few cores and other load.
 	command := exec.CommandContext(ctx, "nice", append([]string{"go"}, b.arguments(programs)...)...)
 	command.Dir = scratch
 	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+b.arch, "GOFLAGS=-mod=mod", "GOWORK=off")
 	var output bytes.Buffer
 	command.Stdout, command.Stderr = &output, &output
-	// An interrupted Go command takes its compilers with it, a killed one leaves them.
+	// An interrupted Go command also stops its compilers; a killed one leaves them
+	// running.
 	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
 	command.WaitDelay = 10 * time.Second
 	stop := b.heartbeat(start)
@@ -143,7 +143,7 @@ func (b builder) compile(ctx context.Context, upstream source, scratch, programs
 	return nil
 }
 
-// arguments answers those of the Go command that leaves the programs in the
+// arguments returns the arguments of the Go command. The programs go to the
 // folder programs.
 func (b builder) arguments(programs string) []string {
 	linker := []string{"-s", "-w"}
@@ -167,8 +167,8 @@ func (b builder) arguments(programs string) []string {
 
 func (b builder) importPath(name string) string { return path.Join(b.tool.module, name) }
 
-// program is what the Go command calls the program of a package: its path's last
-// part that is no major version.
+// program returns the Go command's name for the program of a package: the last
+// part of its path that is not a major version.
 func program(importPath string) string {
 	prefix, _, ok := module.SplitPathVersion(importPath)
 	if !ok {
@@ -177,7 +177,7 @@ func program(importPath string) string {
 	return path.Base(prefix)
 }
 
-// suffix is what the Go command adds to the name of a program of tests.
+// suffix returns what the Go command adds to the name of a test program.
 func (b builder) suffix() string {
 	if b.tool.tests {
 		return ".test"
@@ -185,21 +185,21 @@ func (b builder) suffix() string {
 	return ""
 }
 
-// verify checks that the program is of the wanted package and architecture,
-// and, where this machine can run it, that it tells the wanted version.
+// verify checks that the program is of the expected package, architecture and,
+// if this machine can run it, version.
 func (b builder) verify(ctx context.Context, programs, name string) error {
 	program := filepath.Join(programs, program(b.importPath(name))+b.suffix())
 	info, err := buildinfo.ReadFile(program)
 	if err != nil {
 		return fmt.Errorf("reading the build information of %s: %w", filepath.Base(program), err)
 	}
-	// The suffix is left out where the package is a command.
+	// The path has no suffix where the package is a command.
 	if strings.TrimSuffix(info.Path, b.suffix()) != b.importPath(name) {
-		return fmt.Errorf("checking %s: it was built from %s, not from %s", filepath.Base(program), info.Path, b.importPath(name))
+		return fmt.Errorf("checking %s: built from %s, must be built from %s", filepath.Base(program), info.Path, b.importPath(name))
 	}
 	for _, setting := range info.Settings {
 		if setting.Key == "GOARCH" && setting.Value != b.arch {
-			return fmt.Errorf("checking %s: it is for %s, not for %s", filepath.Base(program), setting.Value, b.arch)
+			return fmt.Errorf("checking %s: built for %s, must be built for %s", filepath.Base(program), setting.Value, b.arch)
 		}
 	}
 	if b.arch != runtime.GOARCH {
@@ -208,12 +208,12 @@ func (b builder) verify(ctx context.Context, programs, name string) error {
 	return b.tool.probe.check(ctx, program, b.version)
 }
 
-// check runs the program and looks for the version in what it says.
+// check runs the program and looks for the version in its output.
 func (p probe) check(ctx context.Context, program, version string) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	command := exec.CommandContext(ctx, program, p.arguments...)
-	// packer looks online for news of itself otherwise.
+	// Without it, packer checks online for updates.
 	command.Env = append(os.Environ(), "CHECKPOINT_DISABLE=1")
 	output, err := command.CombinedOutput()
 	said := strings.TrimSpace(string(output))
@@ -222,13 +222,13 @@ func (p probe) check(ctx context.Context, program, version string) error {
 		return fmt.Errorf("running %s: %w%s", shown, err, tail(said))
 	}
 	if want := p.want(version); !strings.Contains(said, want) {
-		return fmt.Errorf("checking `%s`: it says %q, without %q", shown, said, want)
+		return fmt.Errorf("checking `%s`: printed %q, must contain %q", shown, said, want)
 	}
 	return nil
 }
 
-// heartbeat writes a line every so often until the answered function is
-// called: a cold build of kubelet is silent for minutes.
+// heartbeat writes a line at intervals until the returned function is called. A
+// cold build of kubelet prints nothing for minutes.
 func (b builder) heartbeat(start time.Time) (stop func()) {
 	done := make(chan struct{})
 	ended := make(chan struct{})
@@ -248,12 +248,12 @@ func (b builder) heartbeat(start time.Time) (stop func()) {
 	return func() { close(done); <-ended }
 }
 
-// compilerVersion answers what `go env GOVERSION` prints, as "go1.26.0".
+// compilerVersion returns the output of `go env GOVERSION`, such as "go1.26.0".
 func compilerVersion(ctx context.Context) (string, error) {
 	command := exec.CommandContext(ctx, "go", "env", "GOVERSION")
 	out, err := command.Output()
 	if err != nil {
-		return "", fmt.Errorf("asking the Go command for its version (is Go on the PATH?): %w", err)
+		return "", fmt.Errorf("reading the version of the Go command (is Go on the PATH?): %w", err)
 	}
 	// A development version has spaces: "devel go1.27-abc Mon …".
 	return strings.Join(strings.Fields(string(out)), "-"), nil

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestProbe(t *testing.T) {
+func TestToolVersionIsChecked(t *testing.T) {
 	for _, test := range []struct {
 		name, script string
 		wantErr      string
@@ -19,7 +19,7 @@ func TestProbe(t *testing.T) {
 		{name: "right on standard error", script: "echo Packer v1.15.0 >&2"},
 		{
 			name: "another version", script: "echo Packer v1.14.0",
-			wantErr: "checking `tool --version`: it says \"Packer v1.14.0\", without \"Packer v1.15.0\"",
+			wantErr: "checking `tool --version`: printed \"Packer v1.14.0\", must contain \"Packer v1.15.0\"",
 		},
 		{
 			name: "does not run", script: "echo cannot load >&2; exit 3",
@@ -39,8 +39,8 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// A program built from something else must not pass for the wanted one.
-func TestVerifyRefusesAnotherProgram(t *testing.T) {
+// A program built from another module must fail the check.
+func TestVerifyRefusesProgramOfAnotherModule(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	folder := t.TempDir()
@@ -48,20 +48,20 @@ func TestVerifyRefusesAnotherProgram(t *testing.T) {
 	tool, version, err := Find(NamePacker, "")
 	require.NoError(t, err)
 	err = builder{tool: tool, version: version, arch: "amd64"}.verify(t.Context(), folder, ".")
-	require.ErrorContains(t, err, "checking packer: it was built from github.com/eksnode/packer-plugin-eksnode/e2e/tools.test, not from github.com/hashicorp/packer")
+	require.ErrorContains(t, err, "checking packer: built from github.com/eksnode/packer-plugin-eksnode/e2e/tools.test, must be built from github.com/hashicorp/packer")
 }
 
-func TestBuildRefuses(t *testing.T) {
+func TestBuildRefusesUnknownTools(t *testing.T) {
 	for _, test := range []struct{ name, arch, wantErr string }{
-		{NameKubelet, "riscv64", `building kubelet 1.34.4: unknown architecture "riscv64"; known are amd64, arm64`},
-		{"helm", "amd64", `finding "helm": unknown tool; known are packer, packer-plugin-amazon, kubelet, ecr-credential-provider, cni-plugins, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, kubeadm, etcd, kube-bench, critest, toxiproxy-server, gitleaks`},
+		{NameKubelet, "riscv64", `building kubelet 1.34.4: unknown architecture "riscv64"; must be amd64 or arm64`},
+		{"helm", "amd64", `finding "helm": unknown tool; must be one of packer, packer-plugin-amazon, kubelet, ecr-credential-provider, cni-plugins, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, kubeadm, etcd, kube-bench, critest, toxiproxy-server, gitleaks`},
 	} {
 		_, err := Build(t.Context(), test.name, "", test.arch, os.Stderr)
 		require.EqualError(t, err, test.wantErr)
 	}
 }
 
-func TestProgramsAreNamedAsTheGoCommandDoes(t *testing.T) {
+func TestProgramNamesMatchTheGoCommand(t *testing.T) {
 	for importPath, want := range map[string]string{
 		"go.etcd.io/etcd/server/v3": "server", "k8s.io/kubernetes/cmd/kubelet": "kubelet", "github.com/hashicorp/packer": "packer",
 	} {

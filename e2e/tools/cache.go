@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// cache is a folder of finished folders: an entry is there whole or not at
-// all, because it is made beside its place and renamed into it.
+// cache is a folder of complete folders. An entry is made in a temporary folder
+// and renamed, so that it exists completely or not at all.
 type cache struct {
 	folder string
 }
 
-// entry answers the folder of the given key. When there is none, it calls
-// fill with an empty folder to put the contents in, and keeps that under the
-// key if fill succeeds. Of several processes that ask for the same key, one
-// fills and the others wait, saying so on log.
+// entry returns the folder of the given key. If there is none, it calls fill
+// with an empty folder, and keeps the folder under the key when fill succeeds.
+// If several processes need the same key, one fills it. The others wait, and
+// write to log that they do.
 func (c cache) entry(ctx context.Context, key string, log io.Writer, fill func(folder string) error) (string, error) {
 	final := filepath.Join(c.folder, key)
 	if there, err := exists(final); there || err != nil {
@@ -35,7 +35,7 @@ func (c cache) entry(ctx context.Context, key string, log io.Writer, fill func(f
 		return "", err
 	}
 	defer unlock()
-	// Another process may have filled it while this one waited.
+	// Another process may have filled the folder while this one waited.
 	if there, err := exists(final); there || err != nil {
 		return final, err
 	}
@@ -59,8 +59,8 @@ func (c cache) entry(ctx context.Context, key string, log io.Writer, fill func(f
 	return final, nil
 }
 
-// sweep removes what a killed process left half done under key. The caller
-// holds the key's lock, so nobody is working there.
+// sweep removes the partial folders of a killed process for key. The caller
+// holds the key's lock, so no other process uses them.
 func (c cache) sweep(key string) error {
 	left, err := filepath.Glob(filepath.Join(c.folder, unfinished(key)))
 	if err != nil {
@@ -75,7 +75,7 @@ func (c cache) sweep(key string) error {
 }
 
 // unfinished is the pattern, for both os.MkdirTemp and filepath.Glob, of the
-// folders in which key is being made.
+// temporary folders for key.
 func unfinished(key string) string { return "." + key + ".*" }
 
 func exists(path string) (bool, error) {
@@ -86,9 +86,9 @@ func exists(path string) (bool, error) {
 	return err == nil, err
 }
 
-// lock takes an exclusive lock on the file at path, which it makes, and
-// answers what gives it back. The kernel frees it when the process dies, so a
-// lock file that lies about means nothing.
+// lock takes an exclusive lock on the file at path, which it makes, and returns
+// a function that releases the lock. The kernel releases it when the process
+// dies, so an existing lock file has no meaning.
 func lock(ctx context.Context, path string, log io.Writer) (unlock func(), err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_CLOEXEC, 0o644)
 	if err != nil {

@@ -33,10 +33,10 @@ func TestCacheFillsOnce(t *testing.T) {
 		})
 	}
 	group.Wait()
-	assert.EqualValues(t, 1, fills.Load(), "each waiter must find what the first one made")
+	assert.EqualValues(t, 1, fills.Load(), "each waiter must find the folder of the first")
 }
 
-func TestCacheKeepsNothingOfAFailure(t *testing.T) {
+func TestCacheKeepsNoFailedEntry(t *testing.T) {
 	where := cache{folder: t.TempDir()}
 	broken := errors.New("compiler on fire")
 	_, err := where.entry(t.Context(), "thing", &strings.Builder{}, func(folder string) error {
@@ -47,11 +47,11 @@ func TestCacheKeepsNothingOfAFailure(t *testing.T) {
 	assert.Equal(t, []string{"thing.lock"}, names(t, where.folder))
 
 	folder, err := where.entry(t.Context(), "thing", &strings.Builder{}, func(string) error { return nil })
-	require.NoError(t, err, "the next try must not be held up by the failed one")
+	require.NoError(t, err, "a failed try must release the lock")
 	assert.Empty(t, names(t, folder))
 }
 
-func TestCacheSweepsWhatAKilledProcessLeft(t *testing.T) {
+func TestCacheRemovesFoldersOfKilledProcess(t *testing.T) {
 	where := cache{folder: t.TempDir()}
 	for _, left := range []string{".thing_1.123", ".thing_12.456"} {
 		require.NoError(t, os.MkdirAll(filepath.Join(where.folder, left, "deep"), 0o755))
@@ -68,10 +68,10 @@ func TestLockWaitsAndCanBeInterrupted(t *testing.T) {
 	require.NoError(t, err)
 
 	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(errors.New("the user lost patience"))
+	cancel(errors.New("the user pressed Ctrl-C"))
 	var log strings.Builder
 	_, err = lock(ctx, path, &log)
-	require.EqualError(t, err, "waiting for the lock "+path+": the user lost patience")
+	require.EqualError(t, err, "waiting for the lock "+path+": the user pressed Ctrl-C")
 	assert.Equal(t, "waiting for another process that holds "+path+"\n", log.String())
 
 	unlock()

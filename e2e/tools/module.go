@@ -16,7 +16,7 @@ import (
 	"golang.org/x/mod/module"
 )
 
-// source is a module as the Go command put it into the module cache.
+// source is a module in the module cache.
 type source struct {
 	Path    string
 	Version string // with its "v"
@@ -26,11 +26,12 @@ type source struct {
 	Error   string
 }
 
-// fetch downloads a module through the Go command, which checks it against
-// the checksum database.
+// fetch downloads a module through the Go command, which verifies it with the
+// checksum database.
 func fetch(ctx context.Context, path, version string) (source, error) {
 	command := exec.CommandContext(ctx, "go", "mod", "download", "-json", path+"@v"+version)
-	// Outside any module, so that the replace lines of ours do not apply.
+	// The Go command runs outside any module, so that this module's replace lines
+	// do not apply.
 	command.Dir = os.TempDir()
 	command.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off")
 	var stderr bytes.Buffer
@@ -38,9 +39,10 @@ func fetch(ctx context.Context, path, version string) (source, error) {
 	out, err := command.Output()
 	var got source
 	if decodeErr := json.Unmarshal(out, &got); decodeErr != nil && err == nil {
-		err = fmt.Errorf("reading the Go command's answer: %w", decodeErr)
+		err = fmt.Errorf("reading the output of the Go command: %w", decodeErr)
 	}
-	// The Go command puts the reason into the JSON and only "exit status 1" beside it.
+	// The JSON has the reason of a failure; the Go command itself reports only
+	// "exit status 1".
 	if got.Error != "" {
 		err = errors.New(got.Error)
 	}
@@ -51,7 +53,7 @@ func fetch(ctx context.Context, path, version string) (source, error) {
 	return got, nil
 }
 
-// released answers when the module's version was made.
+// released returns the release time of the module's version.
 func (s source) released() (time.Time, error) {
 	data, err := os.ReadFile(s.Info)
 	if err != nil {
@@ -64,14 +66,15 @@ func (s source) released() (time.Time, error) {
 	return info.Time.UTC().Truncate(time.Second), nil
 }
 
-// wrapper answers the go.mod of a module whose only business is to require
-// upstream's, so that `go build` of upstream's commands selects the versions
-// upstream selected. `go install module@version` would do, but refuses every
-// module with replace lines, which most of these have.
+// wrapper returns the go.mod of a module that only requires upstream's, so that
+// `go build` of upstream's commands selects the same versions as upstream. `go
+// install module@version` would do the same, but refuses every module with
+// replace lines, and most of these modules have them.
 //
-// Replace lines hold for the main module only, so they are repeated. Those
-// that point into upstream's own tree (Kubernetes' staging folders) are not in
-// the module's archive; their code is published as k8s.io/NAME v0.MINOR.PATCH.
+// Replace lines apply to the main module only, so the wrapper repeats them.
+// Replace lines that point into upstream's own tree (Kubernetes' staging
+// folders) need a substitute, because the module's archive lacks those folders.
+// Their code is published as k8s.io/NAME v0.MINOR.PATCH.
 func wrapper(upstreamFile string, upstream []byte, version string) ([]byte, error) {
 	parsed, err := modfile.Parse(upstreamFile, upstream, nil)
 	if err != nil {
@@ -80,8 +83,8 @@ func wrapper(upstreamFile string, upstream []byte, version string) ([]byte, erro
 	var out modfile.File
 	steps := []error{
 		out.AddModuleStmt("eksnode.invalid/build"),
-		// The language version and the godebug lines set run-time defaults of
-		// the program that is built.
+		// The language version and the godebug lines set run-time defaults of the
+		// program.
 		out.AddGoStmt(parsed.Go.Version),
 		out.AddRequire(parsed.Module.Mod.Path, "v"+version),
 	}
@@ -92,7 +95,7 @@ func wrapper(upstreamFile string, upstream []byte, version string) ([]byte, erro
 		target := replace.New
 		if modfile.IsDirectoryPath(target.Path) {
 			if !requires(parsed, replace.Old.Path) {
-				continue // it guards against a name, and nothing is built from it
+				continue // the line only reserves a name; no program is built from it
 			}
 			target, err = published(replace.Old, version)
 			steps = append(steps, err)
@@ -110,21 +113,20 @@ func requires(file *modfile.File, path string) bool {
 	return slices.ContainsFunc(file.Require, func(r *modfile.Require) bool { return r.Mod.Path == path })
 }
 
-// published answers the released module behind one of Kubernetes' staging
-// folders, or behind one of etcd's modules, which are released together under
-// one version.
+// published returns the released module for one of Kubernetes' staging folders,
+// or for one of etcd's modules, which are released together under one version.
 func published(staged module.Version, version string) (module.Version, error) {
 	if strings.HasPrefix(staged.Path, "go.etcd.io/etcd/") {
 		return module.Version{Path: staged.Path, Version: "v" + version}, nil
 	}
 	rest, isOne := strings.CutPrefix(version, "1.")
 	if !isOne || !strings.HasPrefix(staged.Path, "k8s.io/") {
-		return module.Version{}, fmt.Errorf("replacing %s: it points into upstream's tree, and no published module is known for it", staged.Path)
+		return module.Version{}, fmt.Errorf("replacing %s: the line points into upstream's tree, and no published module is known for the folder", staged.Path)
 	}
 	return module.Version{Path: staged.Path, Version: "v0." + rest}, nil
 }
 
-// tail answers the last lines of a command's output, led by a line break, for
+// tail returns the last lines of a command's output, led by a line break, for
 // the end of an error.
 func tail(output string) string {
 	lines := strings.Split(strings.TrimSpace(output), "\n")

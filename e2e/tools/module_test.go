@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestWrapper(t *testing.T) {
+func TestWrapperModule(t *testing.T) {
 	for _, test := range []struct {
 		name, upstream, version string
 		want, wantErr           string
@@ -47,7 +47,7 @@ func TestWrapper(t *testing.T) {
 			upstream: "module example.com/odd\n\ngo 1.24.0\n\nrequire example.com/a v0.0.0\n\nreplace example.com/a => ./a\n",
 			version:  "1.0.0",
 			wantErr: "writing a go.mod around example.com/odd: replacing example.com/a: " +
-				"it points into upstream's tree, and no published module is known for it",
+				"the line points into upstream's tree, and no published module is known for the folder",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -62,7 +62,7 @@ func TestWrapper(t *testing.T) {
 	}
 }
 
-func TestTail(t *testing.T) {
+func TestTailKeepsLastLines(t *testing.T) {
 	assert.Empty(t, tail(" \n"))
 	assert.Equal(t, "\nonly", tail("only\n"))
 	long := strings.Repeat("x\n", 30)

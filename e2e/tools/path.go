@@ -11,9 +11,9 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// onPath is the packer of the search path, when its version fits: the one that is
-// wanted, or any from the oldest of the table on when version is empty. Another
-// program of that name, such as cracklib's, does not fit.
+// onPath returns the packer of the search path if its version is right: the
+// given version, or any version since the oldest of the table if version is
+// empty. Another program of that name, such as cracklib's, is ignored.
 func onPath(ctx context.Context, version string) (program, found string) {
 	program, err := exec.LookPath("packer")
 	if err != nil {

@@ -21,29 +21,29 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 )
 
-// release is what a publisher's site has of a tool. Texts hold {version} and
-// {arch}.
+// release describes a tool's release on its publisher's site. The texts may
+// contain {version} and {arch}.
 type release struct {
 	url string
-	// sum is the address of the publisher's checksum file, in the form form.
+	// sum is the URL of the publisher's checksum file, in the form form.
 	sum  string
 	form asset.SumForm
-	// member is the program in the archive at url; empty for a url that is the
+	// member is the name of the program in the archive at url; empty if url is the
 	// tool's own file.
 	member string
 }
 
-// awayError says that a site does not answer, or does not have the release.
+// awayError means that a site does not respond, or does not have the release.
 type awayError struct{ error }
 
 // answers is how long a publisher's site may take to send a checksum file.
 const answers = 3 * time.Second
 
-// mostSum is the largest checksum file that is read, in bytes.
+// mostSum is the size limit of a checksum file, in bytes.
 const mostSum = 1 << 20
 
-// download leaves the tool's file in folder, verified with the publisher's
-// checksum. An awayError says that the tool must be built.
+// download writes the tool's file to folder, verified with the publisher's
+// checksum. An awayError means that the tool must be built.
 func (b builder) download(ctx context.Context, folder string) error {
 	from := b.tool.release.of(b.version, b.arch)
 	want, err := from.checksum(ctx)
@@ -79,20 +79,21 @@ func (b builder) download(ctx context.Context, folder string) error {
 	return b.tool.probe.check(ctx, final, b.version)
 }
 
-// of puts version and architecture into the addresses.
+// of inserts version and architecture into the URLs.
 func (r release) of(version, arch string) release {
 	fill := strings.NewReplacer("{version}", version, "{arch}", arch)
 	r.url, r.sum, r.member = fill.Replace(r.url), fill.Replace(r.sum), fill.Replace(r.member)
 	return r
 }
 
-// checksum is the SHA-256 that the publisher says the release has.
+// checksum returns the SHA-256 of the release from the publisher's checksum
+// file.
 func (r release) checksum(ctx context.Context) (string, error) {
 	soon, cancel := context.WithTimeout(ctx, answers)
 	defer cancel()
 	request, err := http.NewRequestWithContext(soon, http.MethodGet, r.sum, nil)
 	if err != nil {
-		return "", fmt.Errorf("asking for a checksum file: %w", err)
+		return "", fmt.Errorf("downloading a checksum file: %w", err)
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
@@ -100,7 +101,7 @@ func (r release) checksum(ctx context.Context) (string, error) {
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return "", r.away(ctx, errors.New("the server answered "+response.Status))
+		return "", r.away(ctx, errors.New("the server returned "+response.Status))
 	}
 	text, err := io.ReadAll(io.LimitReader(response.Body, mostSum))
 	if err != nil {
@@ -113,7 +114,7 @@ func (r release) checksum(ctx context.Context) (string, error) {
 	return sum, nil
 }
 
-// away is an awayError, unless the person interrupted.
+// away returns an awayError, unless the user interrupted.
 func (r release) away(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -121,7 +122,7 @@ func (r release) away(ctx context.Context, err error) error {
 	return &awayError{err}
 }
 
-// fetch writes the release to a file and compares its checksum.
+// fetch writes the release to a file and verifies its checksum.
 func (r release) fetch(ctx context.Context, to io.Writer, want string) (int64, error) {
 	patience := asset.Patience{Attempts: 3, Wait: time.Second, Stall: 10 * time.Second}
 	body, err := asset.NewFetcher(patience).Open(ctx, r.url, 0)
@@ -140,7 +141,7 @@ func (r release) fetch(ctx context.Context, to io.Writer, want string) (int64, e
 	return size, nil
 }
 
-// extract writes the one member of a zip or a compressed tar to final.
+// extract writes one member of a zip or a compressed tar to final.
 func extract(archive string, from release, final string) error {
 	if strings.HasSuffix(from.url, ".zip") {
 		r, err := zip.OpenReader(archive)
@@ -167,7 +168,7 @@ func extract(archive string, from release, final string) error {
 	for r := tar.NewReader(plain); ; {
 		header, err := r.Next()
 		if errors.Is(err, io.EOF) {
-			return fmt.Errorf("it has no member %s", from.member)
+			return fmt.Errorf("the archive has no member %s", from.member)
 		}
 		if err != nil {
 			return err

@@ -20,10 +20,10 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 )
 
-// script is a program that tells the version 1.2.3.
+// script is a program that prints the version 1.2.3.
 const script = "#!/bin/sh\necho tool v1.2.3\n"
 
-// site is a publisher's, on loopback; what a test has at a path.
+// site is a publisher's site on loopback, with the pages of a test.
 func site(t *testing.T, pages map[string]string) string {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch text, known := pages[r.URL.Path]; {
@@ -42,7 +42,7 @@ func site(t *testing.T, pages map[string]string) string {
 	return server.URL
 }
 
-// getting asks for a tool whose module cannot be had, in an empty cache.
+// getting gets a tool whose module does not exist, with an empty cache.
 func getting(t *testing.T, from release) (path, log string, err error) {
 	t.Setenv("GOPROXY", "off")
 	var out strings.Builder
@@ -79,7 +79,7 @@ func tarred(t *testing.T, name, text string) string {
 	return out.String()
 }
 
-func TestAReleaseIsDownloadedAndKept(t *testing.T) {
+func TestReleaseIsDownloadedAndCached(t *testing.T) {
 	inZip, inTar := zipped(t, "bin/tool", script), tarred(t, "./tool-1.2.3/tool", script)
 	for name, c := range map[string]struct {
 		file, sum string
@@ -100,7 +100,7 @@ func TestAReleaseIsDownloadedAndKept(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, script, string(text))
 
-			clear(pages) // the second time, the site is not asked
+			clear(pages) // the second time, the test finds the file in the cache
 			again := builder{version: "1.2.3", arch: "amd64", log: t.Output(), tool: Tool{Name: "tool", output: named("tool"), release: c.from}}
 			kept, err := again.get(t.Context(), cache{folder: filepath.Dir(filepath.Dir(path))})
 			require.NoError(t, err)
@@ -109,25 +109,25 @@ func TestAReleaseIsDownloadedAndKept(t *testing.T) {
 	}
 }
 
-// Where the site does not answer or has nothing, the tool is built: here that
-// fails, for there is no such module.
-func TestAToolIsBuiltWhereItsSiteHasNone(t *testing.T) {
+// Without a response or a release from the publisher's site, the tool is built.
+// Here the build fails, because the module does not exist.
+func TestToolIsBuiltWithoutPublishedRelease(t *testing.T) {
 	sum := sumOf(script) + "\n"
 	for name, c := range map[string]struct {
 		pages map[string]string
 		want  string
 	}{
-		"no release":                      {nil, "the server answered 404 Not Found"},
-		"no file":                         {map[string]string{"/sum": sum}, "404"},
-		"no answer within three seconds":  {map[string]string{"/sum": "never", "/tool": script}, "context deadline exceeded"},
-		"the checksum file is cut off":    {map[string]string{"/sum": "cut", "/tool": script}, "unexpected EOF"},
-		"the file is cut off, every time": {map[string]string{"/sum": sum, "/tool": "cut"}, ""},
+		"no release":                        {nil, "the server returned 404 Not Found"},
+		"no program file":                   {map[string]string{"/sum": sum}, "404"},
+		"no response within three seconds":  {map[string]string{"/sum": "never", "/tool": script}, "context deadline exceeded"},
+		"the checksum file is truncated":    {map[string]string{"/sum": "cut", "/tool": script}, "unexpected EOF"},
+		"the file is truncated, every time": {map[string]string{"/sum": sum, "/tool": "cut"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			where := site(t, c.pages)
 			_, log, err := getting(t, release{url: where + "/tool", sum: where + "/sum", form: asset.Bare})
 			require.ErrorContains(t, err, "downloading the module example.invalid/tool@v1.2.3")
-			assert.Contains(t, log, "building tool 1.2.3, since it cannot be downloaded: ")
+			assert.Contains(t, log, "building tool 1.2.3, because the download failed: ")
 			assert.Contains(t, log, c.want)
 		})
 	}
@@ -138,17 +138,17 @@ func TestAToolIsBuiltWhereItsSiteHasNone(t *testing.T) {
 	})
 }
 
-// What a site sends and should not is an error: nothing is built in its place.
-func TestAWrongReleaseIsAnError(t *testing.T) {
+// Wrong data from a site is an error: the tool is not built instead.
+func TestInvalidReleaseIsAnError(t *testing.T) {
 	other := zipped(t, "other", script)
 	for name, c := range map[string]struct{ path, file, sum, member, want string }{
 		"another file":      {"/tool", script, sumOf("other"), "", "comparing URL/tool with URL/sum: the file has the SHA-256 " + sumOf(script) + ", the publisher says " + sumOf("other") + "; does a proxy change downloads?"},
 		"no checksum":       {"/tool", script, "<html>", "", `reading the checksum file URL/sum: the line "<html>" is not a SHA-256`},
-		"an empty list":     {"/tool", script, "", "", "reading the checksum file URL/sum: it is empty"},
-		"another's sum":     {"/tool", script, sumOf(script) + "  other\n", "", "reading the checksum file URL/sum: it does not list tool"},
+		"an empty list":     {"/tool", script, "", "", "reading the checksum file URL/sum: the file is empty"},
+		"another's sum":     {"/tool", script, sumOf(script) + "  other\n", "", "reading the checksum file URL/sum: the file does not list tool"},
 		"an empty zip":      {"/tool.zip", other, sumOf(other), "tool", "unpacking URL/tool.zip: open tool: file does not exist"},
 		"no archive":        {"/tool.tar.gz", "text", sumOf("text"), "tool", "unpacking URL/tool.tar.gz: unexpected EOF"},
-		"another's version": {"/tool", "#!/bin/sh\necho tool v1.2.4\n", sumOf("#!/bin/sh\necho tool v1.2.4\n"), "", "checking `tool --version`: it says \"tool v1.2.4\", without \"tool v1.2.3\""},
+		"another's version": {"/tool", "#!/bin/sh\necho tool v1.2.4\n", sumOf("#!/bin/sh\necho tool v1.2.4\n"), "", "checking `tool --version`: printed \"tool v1.2.4\", must contain \"tool v1.2.3\""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			where := site(t, map[string]string{c.path: c.file, "/sum": c.sum})
@@ -159,7 +159,7 @@ func TestAWrongReleaseIsAnError(t *testing.T) {
 	}
 }
 
-func TestPackerOfTheSearchPath(t *testing.T) {
+func TestPackerOnSearchPath(t *testing.T) {
 	for _, c := range []struct {
 		name, script, version string
 		fits                  bool
@@ -167,12 +167,12 @@ func TestPackerOfTheSearchPath(t *testing.T) {
 		{"the wanted version", "echo Packer v1.12.0", "1.12.0", true},
 		{"another version", "echo Packer v1.14.0", "1.15.0", false},
 		{"any new enough", "echo Packer v1.14.0", "", true},
-		{"with news of itself", "echo Packer v1.14.0; echo; echo Your version of Packer is out of date", "", true},
+		{"with an update message", "echo Packer v1.14.0; echo; echo Your version of Packer is out of date", "", true},
 		{"too old", "echo Packer v1.9.9", "", false},
-		{"newer than what is known", "echo Packer v2.0.0", "", true},
+		{"newer than the table", "echo Packer v2.0.0", "", true},
 		{"cracklib's", "cat > /dev/null; echo skipping line: 1", "", false},
-		{"one that fails", "echo Packer v1.14.0; exit 1", "", false},
-		{"one that says nothing", ":", "", false},
+		{"a program that fails", "echo Packer v1.14.0; exit 1", "", false},
+		{"a program without output", ":", "", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			folder := t.TempDir()

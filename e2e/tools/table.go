@@ -9,8 +9,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 )
 
-// Names of the things that can be built, as `go run ./e2e/tools/cmd/tools
-// NAME@VERSION` takes them.
+// Names of the tools, as in `go run ./e2e/tools/cmd/tools NAME@VERSION`.
 const (
 	NamePacker             = "packer"
 	NamePackerAmazon       = "packer-plugin-amazon"
@@ -29,29 +28,29 @@ const (
 	NameGitleaks           = "gitleaks"
 )
 
-// Tool is one row of the table of things that can be built.
+// Tool is one row of the table of tools.
 type Tool struct {
 	// Name is the first half of NAME@VERSION and names the folder in the cache.
 	Name string
-	// Versions that were seen to build, newest first. The first is what a
-	// bare NAME means.
+	// Versions that are known to build, newest first. The first is the default for
+	// a bare NAME.
 	Versions []string
-	// Node says that the tool runs on the node, so it is built for the
-	// node's architecture. The others run where the tests run.
+	// Node means that the tool runs on the node, so it is built for the node's
+	// architecture. Other tools run where the tests run.
 	Node bool
 
-	// release is what the publisher's site has; the zero value for nothing that
-	// would be of use.
+	// release describes the publisher's release; the zero value if there is no
+	// usable one.
 	release release
 
 	module   string
 	packages []string // main packages below the module; "." is its root
 	tags     []string
-	// tests says that the program is made of the package's tests, which run a
-	// suite of their own; there is one package then.
+	// tests means that the program consists of a package's tests, which run a suite
+	// of their own. There is one package then.
 	tests bool
-	// variables are set through the linker (-X); each value is a function of
-	// the version without its "v".
+	// variables are set through the linker (-X); each value is a function of the
+	// version without its "v".
 	variables []variable
 	// archive, when set, packs the built programs into one file.
 	archive func(source archiveSource) error
@@ -65,15 +64,15 @@ type variable struct {
 	value func(version string) string
 }
 
-// probe says how a built program tells its version: run with these arguments,
-// its output must contain want(version).
+// probe is the check of a built program's version: its output with these
+// arguments must contain want(version).
 type probe struct {
 	arguments []string
 	want      func(version string) string
 }
 
-// Table lists everything this package can build: the one home of the
-// versions that the tests and examples use.
+// Table lists all tools. It is the only place for the versions that the tests
+// and examples use.
 func Table() []Tool {
 	return []Tool{
 		{
@@ -98,8 +97,8 @@ func Table() []Tool {
 			},
 			module:   "github.com/hashicorp/packer-plugin-amazon",
 			packages: []string{"."},
-			// A release, not "-dev": `packer init` counts only releases as
-			// installed and otherwise goes online.
+			// The release version, not "-dev": `packer init` counts only releases
+			// as installed, and otherwise goes online.
 			variables: []variable{
 				{"github.com/hashicorp/packer-plugin-amazon/version.Version", format("%s")},
 				{"github.com/hashicorp/packer-plugin-amazon/version.VersionPrerelease", format("")},
@@ -110,9 +109,10 @@ func Table() []Tool {
 		kubernetes(NameKubelet, true, probe{[]string{"--version"}, format("Kubernetes v%s")}),
 		{
 			Name: NameCredentialProvider,
-			// The release line follows Kubernetes' (1.34 for 1.34); 1.34.0
-			// has no entry in the checksum database. Its site has nothing newer than
-			// 1.31: https://github.com/kubernetes/cloud-provider-aws/issues/1481.
+			// The release line follows Kubernetes' (1.34 for 1.34); 1.34.0 has no
+			// entry in the checksum database. The publisher's site has no version
+			// after 1.31:
+			// https://github.com/kubernetes/cloud-provider-aws/issues/1481.
 			Versions:  []string{"1.34.3"},
 			Node:      true,
 			module:    "k8s.io/cloud-provider-aws",
@@ -131,7 +131,8 @@ func Table() []Tool {
 				form: asset.Listed,
 			},
 			module: "github.com/containernetworking/plugins",
-			// What upstream's build_linux.sh builds: all but "windows" and "sample".
+			// The plugins of upstream's build_linux.sh: all but "windows" and
+			// "sample".
 			packages: prefixed("plugins/",
 				"ipam/dhcp", "ipam/host-local", "ipam/static",
 				"main/bridge", "main/dummy", "main/host-device", "main/ipvlan", "main/loopback",
@@ -213,7 +214,7 @@ func Table() []Tool {
 	}
 }
 
-// kubernetes is the row of one of Kubernetes' own programs.
+// kubernetes returns the row of one of Kubernetes' own programs.
 func kubernetes(name string, node bool, probe probe) Tool {
 	return Tool{
 		Name:     name,
@@ -232,8 +233,8 @@ func kubernetes(name string, node bool, probe probe) Tool {
 	}
 }
 
-// kubernetesVersions are the tests' usual one first, or the one of them that the
-// environment's KUBERNETES asks for.
+// kubernetesVersions are the default version first, or the version in the
+// environment variable KUBERNETES.
 func kubernetesVersions() []string {
 	all := []string{"1.34.4", "1.35.0", "1.36.3"}
 	if asked := os.Getenv("KUBERNETES"); slices.Contains(all, asked) {
@@ -242,9 +243,9 @@ func kubernetesVersions() []string {
 	return all
 }
 
-// Find answers the table's row for name, and version or, where version is
-// empty, the newest that the row lists. An unknown name or version is an error
-// that lists the known ones.
+// Find returns the table's row for name, and version or, if version is empty,
+// the newest version of the row. An unknown name or version is an error that
+// lists the known ones.
 func Find(name, version string) (Tool, string, error) {
 	var names []string
 	for _, tool := range Table() {
@@ -256,16 +257,16 @@ func Find(name, version string) (Tool, string, error) {
 			return tool, tool.Versions[0], nil
 		}
 		if !slices.Contains(tool.Versions, version) {
-			return Tool{}, "", fmt.Errorf("finding %s %s: unknown version; known are %s",
+			return Tool{}, "", fmt.Errorf("finding %s %s: unknown version; must be one of %s",
 				name, version, strings.Join(tool.Versions, ", "))
 		}
 		return tool, version, nil
 	}
-	return Tool{}, "", fmt.Errorf("finding %q: unknown tool; known are %s", name, strings.Join(names, ", "))
+	return Tool{}, "", fmt.Errorf("finding %q: unknown tool; must be one of %s", name, strings.Join(names, ", "))
 }
 
-// kubernetesVersion lists the variables behind `kubelet --version` and the
-// user agent, in both copies that Kubernetes keeps of them.
+// kubernetesVersion lists the variables behind `kubelet --version` and the user
+// agent, in both copies that Kubernetes keeps of them.
 func kubernetesVersion() []variable {
 	var all []variable
 	for _, where := range []string{"k8s.io/component-base/version.", "k8s.io/client-go/pkg/version."} {
@@ -286,7 +287,7 @@ func versionPart(version string, part int) string {
 	return parts[part]
 }
 
-// format answers a function that puts the version into pattern, which may
+// format returns a function that inserts the version into pattern, which may
 // have no %s.
 func format(pattern string) func(version string) string {
 	return func(version string) string { return strings.ReplaceAll(pattern, "%s", version) }

@@ -16,8 +16,8 @@ func TestFind(t *testing.T) {
 		{name: "packer", version: "1.12.0", want: "1.12.0"},
 		{name: "packer", want: "1.15.0"},
 		{name: "cni-plugins", want: "1.9.1"},
-		{name: "packer", version: "1.13.0", wantErr: "finding packer 1.13.0: unknown version; known are 1.15.0, 1.12.0"},
-		{name: "docker", wantErr: `finding "docker": unknown tool; known are packer, packer-plugin-amazon, kubelet, ecr-credential-provider, cni-plugins, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, kubeadm, etcd, kube-bench, critest, toxiproxy-server, gitleaks`},
+		{name: "packer", version: "1.13.0", wantErr: "finding packer 1.13.0: unknown version; must be one of 1.15.0, 1.12.0"},
+		{name: "docker", wantErr: `finding "docker": unknown tool; must be one of packer, packer-plugin-amazon, kubelet, ecr-credential-provider, cni-plugins, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, kubeadm, etcd, kube-bench, critest, toxiproxy-server, gitleaks`},
 	} {
 		t.Run(test.name+"@"+test.version, func(t *testing.T) {
 			tool, version, err := Find(test.name, test.version)
@@ -32,7 +32,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-func TestAnotherKubernetes(t *testing.T) {
+func TestKubernetesVersionFromEnvironment(t *testing.T) {
 	for asked, want := range map[string]string{"": "1.34.4", "1.35.0": "1.35.0", "1.99.0": "1.34.4"} {
 		t.Setenv("KUBERNETES", asked)
 		_, got, err := Find(NameKubelet, "")
@@ -44,7 +44,7 @@ func TestAnotherKubernetes(t *testing.T) {
 	}
 }
 
-// Every row has what the builder takes for granted.
+// The builder relies on these properties of every row.
 func TestTableIsComplete(t *testing.T) {
 	for _, tool := range Table() {
 		t.Run(tool.Name, func(t *testing.T) {
@@ -58,7 +58,7 @@ func TestTableIsComplete(t *testing.T) {
 	}
 }
 
-func TestArguments(t *testing.T) {
+func TestBuildArguments(t *testing.T) {
 	tool, version, err := Find(NameKubelet, "1.34.4")
 	require.NoError(t, err)
 	got := builder{tool: tool, version: version, arch: "arm64"}.arguments("/out")
@@ -76,8 +76,8 @@ func TestArguments(t *testing.T) {
 	}, got)
 }
 
-// A program that is made of a package's tests is compiled as tests are.
-func TestArgumentsOfTests(t *testing.T) {
+// A program that consists of a package's tests is compiled with go test -c.
+func TestBuildArgumentsOfTestPrograms(t *testing.T) {
 	tool, version, err := Find(NameCritest, "")
 	require.NoError(t, err)
 	one := builder{tool: tool, version: version, arch: "amd64"}
@@ -87,8 +87,8 @@ func TestArgumentsOfTests(t *testing.T) {
 	}, one.arguments("/out"))
 }
 
-// The cache must tell apart whatever gives a different program.
-func TestKeys(t *testing.T) {
+// Builds with different results must have different keys in the cache.
+func TestCacheKeysDifferByBuildArguments(t *testing.T) {
 	packer, _, err := Find(NamePacker, "")
 	require.NoError(t, err)
 	tagged := packer

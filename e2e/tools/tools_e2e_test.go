@@ -17,9 +17,10 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 )
 
-// Everything in the table is there, static where it was built, and found again at
-// once. Without the publishers' sites, the first run on a machine takes some ten minutes.
-func TestEverythingBuilds(t *testing.T) {
+// Every tool of the table can be downloaded or built, is static if built, and
+// comes from the cache the second time. Without the publishers' sites, the
+// first run on a machine takes some ten minutes.
+func TestEveryToolCanBeBuilt(t *testing.T) {
 	for _, tool := range tools.Table() {
 		for _, version := range tool.Versions {
 			t.Run(tool.Name+"@"+version, func(t *testing.T) {
@@ -38,8 +39,8 @@ func TestEverythingBuilds(t *testing.T) {
 	}
 }
 
-// The amazon plugin installs into each packer, and packer takes it for a
-// release: it does not go online to init.
+// The amazon plugin installs into each packer, and packer accepts it as a
+// release: `packer init` does not go online.
 func TestAmazonPluginInstalls(t *testing.T) {
 	plugin, err := tools.PackerAmazon(t.Context(), "", t.Output())
 	require.NoError(t, err)
@@ -87,7 +88,7 @@ build {
 				command.Env = append(os.Environ(),
 					"PACKER_PLUGIN_PATH="+filepath.Join(folder, "plugins"),
 					"PACKER_CONFIG_DIR="+folder, "CHECKPOINT_DISABLE=1",
-					// Whoever goes online all the same fails at once.
+					// Any connection to the network fails at once.
 					"HTTPS_PROXY=http://127.0.0.1:1")
 				output, err := command.CombinedOutput()
 				require.NoError(t, err, "packer %s\n%s", strings.Join(arguments, " "), output)

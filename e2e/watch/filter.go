@@ -12,12 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// becoming makes a test's own program become the one that is watched.
+// becoming is the argument that makes a test's own program become the watched
+// program.
 const becoming = "become-watched"
 
-// changing lists the system calls by which programs change a file system,
-// besides openat with O_CREAT. Writing is not among them: the openat of the new
-// file that is written to counts.
+// changing lists the system calls that change a file system, in addition to
+// openat with O_CREAT. write is not in the list: the openat that creates the
+// file counts.
 func changing() []uint32 {
 	calls := []uint32{
 		unix.SYS_UNLINKAT, unix.SYS_RENAMEAT, unix.SYS_RENAMEAT2, unix.SYS_FTRUNCATE, unix.SYS_MKDIRAT, unix.SYS_FCHMOD, unix.SYS_FCHMODAT,
@@ -25,13 +26,13 @@ func changing() []uint32 {
 	}
 	if runtime.GOARCH == "amd64" {
 		// rename, mkdir, rmdir, link, unlink, symlink, chmod, chown and lchown,
-		// which the C library uses there; other processors have none of them.
+		// which the C library uses on amd64; other processors have none of them.
 		calls = append(calls, 82, 83, 84, 86, 87, 88, 90, 92, 94)
 	}
 	return calls
 }
 
-// filter lets the watcher decide on the changing system calls.
+// filter makes the kernel ask the watcher about changing system calls.
 func filter() []unix.SockFilter {
 	const (
 		load, equal, set, ret = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K, unix.BPF_RET | unix.BPF_K
@@ -52,8 +53,8 @@ func filter() []unix.SockFilter {
 	)
 }
 
-// Become turns this process into the program to watch, when Start runs it for
-// that. Tests that use Start call it first in their TestMain.
+// Become turns this process into the watched program when Start has started it.
+// Tests that use Start must call Become first in their TestMain.
 func Become() {
 	if len(os.Args) < 2 || os.Args[1] != becoming {
 		return
@@ -62,14 +63,14 @@ func Become() {
 	os.Exit(1)
 }
 
-// become puts the filter on this process, hands its listener to the watcher
-// through file descriptor 3, and becomes the program of args. It returns only on
-// failure.
+// become puts the filter on this process, sends its listener to the watcher
+// through file descriptor 3, and becomes the program of args. It returns only
+// on failure.
 func become(args []string) error {
 	if len(args) == 0 {
-		return errors.New("watching a program: none is named")
+		return errors.New("watching a program: no program named")
 	}
-	runtime.LockOSThread() // the filter is the thread's, and stays over exec
+	runtime.LockOSThread() // the filter belongs to the thread, and stays over exec
 	f := filter()
 	program := unix.SockFprog{Len: uint16(len(f)), Filter: &f[0]}
 	listener, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER, uintptr(unsafe.Pointer(&program)))
@@ -77,7 +78,7 @@ func become(args []string) error {
 		return fmt.Errorf("watching system calls: %w", errno)
 	}
 	if err := unix.Sendmsg(3, []byte{0}, unix.UnixRights(int(listener)), nil, 0); err != nil {
-		return fmt.Errorf("handing the listener over: %w", err)
+		return fmt.Errorf("sending the listener: %w", err)
 	}
 	unix.CloseOnExec(int(listener))
 	unix.CloseOnExec(3)

@@ -1,9 +1,9 @@
 //go:build linux
 
 // Package watch stops a program right before each change that it, or a program
-// that it starts, makes to a file system, so that a test can kill it there:
-// after exactly so many changes, on a machine of any speed. The kernel does the
-// stopping (seccomp_unotify(2)); it needs root.
+// that it starts, makes to a file system. A test can kill the program there:
+// after an exact number of changes, on a machine of any speed. The kernel stops
+// the program (seccomp_unotify(2)); watch needs root.
 package watch
 
 import (
@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Of linux/seccomp.h, where x/sys has no names.
+// Constants of linux/seccomp.h without names in x/sys.
 const (
 	ioctlReceive = 0xC0502100 // SECCOMP_IOCTL_NOTIF_RECV
 	ioctlSend    = 0xC0182101 // SECCOMP_IOCTL_NOTIF_SEND
@@ -42,16 +42,16 @@ type answer struct {
 	flags uint32
 }
 
-// Run is a program that was started.
+// Run is a started program.
 type Run struct {
 	cmd  *exec.Cmd
 	gone chan struct{}
-	err  error // of watching; read after gone is closed
+	err  error // error of the watcher; read it after gone is closed
 }
 
-// Start starts a command, whose path must be absolute and which must have no
-// extra files. Before each change it calls before with the id of the thread that
-// is about to make it. Where before returns false, the change is never made:
+// Start starts a command. Its path must be absolute, and it must have no extra
+// files. Before each change, Start calls before with the id of the thread that
+// is about to make it. If before returns false, the change is never made:
 // before has killed the process.
 func Start(cmd *exec.Cmd, before func(thread int) bool) (*Run, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -77,17 +77,17 @@ func Start(cmd *exec.Cmd, before func(thread int) bool) (*Run, error) {
 	return r, nil
 }
 
-// Wait waits until the program has ended, and returns how; programs that it
-// started may go on.
+// Wait waits until the program has ended, and returns its exit error. Programs
+// that it started may still run.
 func (r *Run) Wait() error { return r.cmd.Wait() }
 
-// Gone is closed when every program that it started has ended too.
+// Gone is closed when every program that the program started has ended too.
 func (r *Run) Gone() <-chan struct{} { return r.gone }
 
-// Err says, once Gone is closed, what went wrong while watching.
+// Err returns the watcher's error once Gone is closed.
 func (r *Run) Err() error { return r.err }
 
-// receive takes the listener that become sends.
+// receive receives the listener that become sends.
 func receive(from *os.File) (int, error) {
 	conn, err := net.FileConn(from)
 	if err != nil {
@@ -101,7 +101,7 @@ func receive(from *os.File) (int, error) {
 	}
 	messages, err := unix.ParseSocketControlMessage(rights[:n])
 	if err != nil || len(messages) != 1 {
-		return 0, errors.Join(errors.New("receiving the listener: the program did not come so far"), err)
+		return 0, errors.Join(errors.New("receiving the listener: the program ended before sending the listener"), err)
 	}
 	fds, err := unix.ParseUnixRights(&messages[0])
 	if err != nil {
@@ -110,7 +110,7 @@ func receive(from *os.File) (int, error) {
 	return fds[0], nil
 }
 
-// decide asks before about each change until nobody is left to make one.
+// decide calls before for each change until no watched process is left.
 func decide(listener int, before func(thread int) bool) error {
 	for {
 		n, ok, err := next(listener)
@@ -122,13 +122,14 @@ func decide(listener int, before func(thread int) bool) error {
 		}
 		a := answer{id: n.id, flags: flagContinue}
 		_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(listener), ioctlSend, uintptr(unsafe.Pointer(&a)))
-		if errno != 0 && errno != unix.ENOENT { // the caller has ended meanwhile
+		if errno != 0 && errno != unix.ENOENT { // the caller has ended in the meantime
 			return fmt.Errorf("letting a change happen: %w", errno)
 		}
 	}
 }
 
-// next waits for the next change; false says that nobody is left.
+// next waits for the next change. It returns false when no watched process is
+// left.
 func next(listener int) (notification, bool, error) {
 	for {
 		poll := []unix.PollFd{{Fd: int32(listener), Events: unix.POLLIN}}
@@ -144,7 +145,7 @@ func next(listener int) (notification, bool, error) {
 		switch errno {
 		case 0:
 			return n, true, nil
-		case unix.ENOENT, unix.EINTR: // the caller has ended meanwhile
+		case unix.ENOENT, unix.EINTR: // the caller has ended in the meantime
 		default:
 			return notification{}, false, fmt.Errorf("waiting for a change: %w", errno)
 		}

@@ -1,6 +1,6 @@
-# Makes EKS node AMIs: every distribution of variables.pkr.hcl, for each of its
-# processors, with every Kubernetes version asked for. README.md says how, and
-# what the builder needs in AWS.
+# Builds EKS node AMIs: one for each distribution of variables.pkr.hcl, each of its
+# processors and each Kubernetes version. README.md has the commands and the
+# permissions.
 
 packer {
   required_plugins {
@@ -16,8 +16,8 @@ packer {
 }
 
 locals {
-  # The matrix: one image for each of these, by the name that -only takes, such
-  # as amazon-ebs.debian13-arm64-1.34.4.
+  # The matrix: one AMI for each entry. The key is the name for -only, such as
+  # amazon-ebs.debian13-arm64-1.34.4.
   images = { for image in flatten([
     for distro, base in var.distros : [
       for processor, spelling in base.processors : [
@@ -37,38 +37,38 @@ locals {
     ]
   ]) : "${image.distro}-${image.processor}-${image.version}" => image }
 
-  # AMI names are unique within an account and region.
+  # AMI names must be unique within an account and region.
   time       = formatdate("YYYYMMDDhhmmss", timestamp())
   deprecated = formatdate("YYYY-MM-DD'T'hh:mm:ss'Z'", timeadd(timestamp(), "${var.deprecate_after_days * 24}h"))
 
-  # Copies with keys of their own are encrypted while they are copied; the build's
-  # region then takes part in that.
+  # Copies with a KMS key of their own are encrypted again during the copy. The
+  # build's region then needs a key too.
   reencrypt = length(compact(values(var.copies))) > 0
 
-  # What does not depend on the image. `eksnode ami` and `eksnode preflight` read
-  # the tags that begin with "eksnode:".
+  # Tags of every AMI. `eksnode ami` and `eksnode preflight` read the tags that
+  # begin with "eksnode:".
   tags = merge({
     "eksnode:base-image" = "{{ .SourceAMIName }}"
   }, var.tags)
 }
 
-# What all images have in common.
+# Settings of every build.
 source "amazon-ebs" "node" {
   region               = var.region
   subnet_id            = var.subnet_id
   iam_instance_profile = var.instance_profile
-  imds_support         = "v2.0" # nodes made of the image get tokens or nothing
+  imds_support         = "v2.0" # nodes must use IMDSv2
   deprecate_at         = local.deprecated
-  skip_ami_run_tags    = true # the build's tags are not the image's
+  skip_ami_run_tags    = true # tags of the builder machine are not for the AMI
 
-  # Where else the images go, and with which keys. Without keys, copies have the
-  # region's default key for EBS: encrypted snapshots stay encrypted.
+  # Copies to other regions. Without keys, a copy gets its region's default EBS
+  # key: encrypted snapshots stay encrypted.
   ami_regions        = keys(var.copies)
   encrypt_boot       = local.reencrypt ? true : null
   kms_key_id         = local.reencrypt ? var.kms_key_id : null
   region_kms_key_ids = local.reencrypt ? var.copies : null
 
-  # The key that Packer lets itself in with; eksnode-scrub removes it again.
+  # The key that Packer logs in with. eksnode-scrub removes it from the machine.
   temporary_key_pair_type               = "ed25519"
   temporary_security_group_source_cidrs = var.ssh_source_cidrs
   ssh_interface                         = var.ssh_interface
@@ -99,8 +99,8 @@ build {
         filters = {
           name         = image.value.base
           architecture = image.value.processor
-          # The device below has to be the root: under any other name it would
-          # be a second volume, and the root would stay as it comes.
+          # launch_block_device_mappings must name the root device. With another
+          # name, EC2 adds a second volume and leaves the root volume unencrypted.
           root-device-name    = image.value.device
           root-device-type    = "ebs"
           virtualization-type = "hvm"
@@ -127,7 +127,7 @@ build {
     }
   }
 
-  # The same for all: it finds out by itself which distribution it is on.
+  # The same for every distribution: the provisioner detects which one it runs on.
   provisioner "eksnode" {
     kubernetes_version = local.images[source.name].version
     versions           = local.images[source.name].assets
@@ -136,13 +136,13 @@ build {
     report             = "${var.reports}/${source.name}-provision.json"
   }
 
-  # Last of all: what comes after a scrub is in the image again.
+  # Must be the last provisioner: what runs after a scrub is in the image again.
   provisioner "eksnode-scrub" {
     report = "${var.reports}/${source.name}-scrub.json"
   }
 
-  # The newest image of each kind, where launch templates find it: in every
-  # region that it is in.
+  # Publishes the newest AMI of each kind in an SSM parameter of every region that
+  # has it. Launch templates read the parameter.
   dynamic "post-processor" {
     for_each = var.publish_under == "" ? [] : [var.publish_under]
     iterator = under

@@ -1,5 +1,5 @@
 variable "kubernetes_versions" {
-  description = "The kubelet's versions: an image of every distribution and processor is made with each."
+  description = "Kubelet versions. Each distribution and processor gets an AMI for each version"
   type        = list(string)
   default     = ["1.34.4"]
 
@@ -14,12 +14,12 @@ variable "kubernetes_versions" {
 }
 
 variable "distros" {
-  description = "The distributions by the name that their images get. In \"name\", {processor} is how the publisher writes it."
+  description = "Distributions, by the name that their AMIs get. In \"name\", {processor} is the publisher's name of the processor"
   type = map(object({
-    owner        = string # the account whose images are taken: anybody may publish under any name
+    owner        = string # account of the publisher; anybody may publish under any name
     name         = string
-    processors   = map(string) # in EC2's words, x86_64 and arm64
-    root_device  = string      # what `aws ec2 describe-images` shows as RootDeviceName
+    processors   = map(string) # EC2's name of the processor, and the publisher's
+    root_device  = string      # RootDeviceName of `aws ec2 describe-images`
     ssh_username = string
   }))
   default = {
@@ -31,8 +31,8 @@ variable "distros" {
       root_device  = "/dev/xvda"
       ssh_username = "ec2-user"
     }
-    # There are no images by the Arch Linux project itself, and none for arm64;
-    # these are what its wiki points to. Look at owner and device before you rely on them:
+    # The Arch Linux project publishes no AMIs. Its wiki links to these, for x86_64
+    # only. Check owner and device before you rely on them:
     # https://wiki.archlinux.org/title/Arch_Linux_AMIs_for_Amazon_Web_Services
     arch = {
       owner        = "647457786197"
@@ -80,7 +80,7 @@ variable "distros" {
   }
   validation {
     condition     = alltrue([for d in values(var.distros) : can(regex("^[0-9]{12}$", d.owner))])
-    error_message = "Must have accounts of 12 digits as owners; words such as \"amazon\" stand for many."
+    error_message = "Must have accounts of 12 digits as owners; words such as \"amazon\" mean several accounts."
   }
   validation {
     condition     = alltrue([for d in values(var.distros) : length(d.processors) > 0 && alltrue([for p in keys(d.processors) : contains(["x86_64", "arm64"], p)])])
@@ -93,7 +93,7 @@ variable "distros" {
 }
 
 variable "region" {
-  description = "The region to build in, and that the images are for."
+  description = "AWS region to build in"
   type        = string
   default     = "us-east-1"
 
@@ -104,7 +104,7 @@ variable "region" {
 }
 
 variable "copies" {
-  description = "The regions that images are copied to, each with the KMS key of the copy: an ID, an ARN or an alias. Either all have a key or none; empty keys mean the region's default for EBS."
+  description = "Regions to copy AMIs to, each with the KMS key of the copy: an ID, an ARN or an alias. An empty key means the region's default for EBS. Set a key for every region or for none"
   type        = map(string)
   default     = {}
 
@@ -119,7 +119,7 @@ variable "copies" {
 }
 
 variable "name" {
-  description = "What the images' names begin with; distribution, processor, Kubernetes version and time follow."
+  description = "Prefix of AMI names. Distribution, processor, Kubernetes version and time follow"
   type        = string
   default     = "eksnode"
 
@@ -130,7 +130,7 @@ variable "name" {
 }
 
 variable "instance_types" {
-  description = "The instances to build on, by processor."
+  description = "Instance type to build on, by processor"
   type        = map(string)
   default     = { x86_64 = "m6i.large", arm64 = "m7g.large" }
 
@@ -141,7 +141,7 @@ variable "instance_types" {
 }
 
 variable "subnet_id" {
-  description = "The subnet to build in; empty means the default VPC's."
+  description = "Subnet to build in (default: one of the default VPC)"
   type        = string
   default     = ""
 
@@ -152,7 +152,7 @@ variable "subnet_id" {
 }
 
 variable "instance_profile" {
-  description = "The instance profile of the build's instances. Empty, as a build needs none, but for ssh_interface = \"session_manager\"."
+  description = "Instance profile of the builder machine. Only ssh_interface = \"session_manager\" needs one"
   type        = string
   default     = ""
 
@@ -163,7 +163,7 @@ variable "instance_profile" {
 }
 
 variable "ssh_interface" {
-  description = "Where Packer reaches the instances: \"public_ip\", \"private_ip\" or \"session_manager\"; empty means the public address where there is one."
+  description = "How Packer connects: \"public_ip\", \"private_ip\" or \"session_manager\" (default: the public address, if there is one)"
   type        = string
   default     = ""
 
@@ -174,7 +174,7 @@ variable "ssh_interface" {
 }
 
 variable "ssh_source_cidrs" {
-  description = "From where the instances accept SSH while they are built: your own address is best."
+  description = "Address ranges that may connect to the builder machine over SSH. Use your own address"
   type        = list(string)
   default     = ["0.0.0.0/0"]
 
@@ -185,7 +185,7 @@ variable "ssh_source_cidrs" {
 }
 
 variable "volume_size" {
-  description = "The root volume's size in GiB; nodes may have a larger one, not a smaller one."
+  description = "Size of the root volume in GiB. Nodes may have a larger one, not a smaller one"
   type        = number
   default     = 8
 
@@ -196,7 +196,7 @@ variable "volume_size" {
 }
 
 variable "kms_key_id" {
-  description = "The KMS key of the root volume, and so of the images: an ID, an ARN or an alias with \"alias/\" before it; empty means the region's default for EBS. Images that other accounts shall use need a key of your own."
+  description = "KMS key of the root volume and the AMIs: an ID, an ARN or an alias such as \"alias/images\" (default: the region's default for EBS). To share AMIs with other accounts, use a key of your own"
   type        = string
   default     = ""
 
@@ -207,7 +207,7 @@ variable "kms_key_id" {
 }
 
 variable "deprecate_after_days" {
-  description = "After how many days EC2 calls the images deprecated: they go on working, and are no longer listed for others."
+  description = "Days until EC2 marks the AMIs as deprecated. Deprecated AMIs still work, but other accounts no longer see them in lists"
   type        = number
   default     = 180
 
@@ -218,7 +218,7 @@ variable "deprecate_after_days" {
 }
 
 variable "publish_under" {
-  description = "Where in SSM the images' IDs are put: \"/eksnode\" means parameters such as /eksnode/debian13/1.34/arm64. Empty publishes nothing."
+  description = "SSM path for the AMIs' ids: \"/eksnode\" means parameters such as /eksnode/debian13/1.34/arm64. Empty publishes nothing"
   type        = string
   default     = ""
 
@@ -229,31 +229,31 @@ variable "publish_under" {
 }
 
 variable "tags" {
-  description = "Tags for the images and their snapshots, and for everything that exists while they are built."
+  description = "Tags for AMIs, snapshots and everything that exists during the build"
   type        = map(string)
   default     = {}
 }
 
 variable "versions" {
-  description = "Versions of single assets, where another than the usual one is wanted, by Kubernetes version."
+  description = "Versions of single assets, by Kubernetes version (default: those that go with the kubelet)"
   type        = map(map(string))
   default     = {}
 }
 
 variable "checksums" {
-  description = "The SHA-256 that single assets must have, by Kubernetes version and processor: { \"1.34.4/x86_64\" = { kubelet = \"…\" } }."
+  description = "SHA-256 that single assets must have, by Kubernetes version and processor: { \"1.34.4/x86_64\" = { kubelet = \"…\" } }"
   type        = map(map(string))
   default     = {}
 }
 
 variable "source_url" {
-  description = "A mirror of the upstream sites; empty means the sites themselves."
+  description = "Mirror of the upstream sites (default: the sites themselves)"
   type        = string
   default     = ""
 }
 
 variable "reports" {
-  description = "The folder for the reports."
+  description = "Folder for the reports"
   type        = string
   default     = "reports"
 }

@@ -1,6 +1,5 @@
-# Makes the AMI that one cluster needs: its Kubernetes version, region and network
-# are read from the cluster, and the base image from its publisher, so that the
-# cluster's name is all that is said.
+# Builds the AMI for one cluster. The template reads Kubernetes version and network
+# from the cluster, and finds the publisher's newest base image.
 #
 #   packer init .
 #   packer build -var cluster=my-cluster .
@@ -19,42 +18,42 @@ packer {
 }
 
 variable "cluster" {
-  description = "The cluster's name."
+  description = "Cluster name"
   type        = string
 }
 
 variable "region" {
-  description = "The cluster's region."
+  description = "AWS region of the cluster"
   type        = string
   default     = "us-east-1"
 }
 
 variable "distro" {
-  description = "The distribution, by its ID in docs/distros.md, and its version."
+  description = "The distribution, by its ID in docs/reference/distributions.md, and its version."
   type        = object({ id = string, version = string })
   default     = { id = "debian", version = "12" }
 }
 
 variable "kubelets" {
-  description = "The kubelet for each minor version that clusters may have; a cluster with another one stops the build."
+  description = "Kubelet version for each minor version of Kubernetes. A cluster with another minor version stops the build"
   type        = map(string)
   default     = { "1.33" = "1.33.8", "1.34" = "1.34.4" }
 }
 
 variable "ssh_interface" {
-  description = "Where Packer reaches the instance: \"public_ip\" or \"private_ip\"; empty means the public address where there is one."
+  description = "Address that Packer connects to: \"public_ip\" or \"private_ip\" (default: the public address, if there is one)"
   type        = string
   default     = ""
 }
 
 variable "versions" {
-  description = "Versions of single assets, where another than the usual one is wanted."
+  description = "Versions of single assets, by the asset's name (default: those that go with the kubelet)"
   type        = map(string)
   default     = {}
 }
 
 variable "source_url" {
-  description = "A mirror of the upstream sites; empty means the sites themselves."
+  description = "Mirror of the upstream sites (default: the sites themselves)"
   type        = string
   default     = ""
 }
@@ -70,7 +69,7 @@ data "eksnode-base-ami" "base" {
   region  = var.region
 }
 
-# What the image will be made of; the image's own manifest says the same.
+# Describes the future AMI, for its tags. The image's manifest says the same.
 data "eksnode-contents" "node" {
   distro             = var.distro.id
   kubernetes_version = var.kubelets[data.eksnode-cluster.this.version]

@@ -1,11 +1,11 @@
-# Makes an EKS node image out of any machine that answers to SSH. It is what
-# `make image` builds, and it works on a machine of your own:
+# Turns any machine with SSH into an EKS node image. `make image` builds this
+# template. With a machine of your own:
 #
 #   packer init .
 #   packer build -var host=192.0.2.7 -var user=admin -var private_key=~/.ssh/id_ed25519 .
 #
-# The machine is not a machine any more afterwards: shut it down and capture its
-# disk. Amazon images are made by the same two blocks in ../amazon-ebs.
+# Nobody can log in to the machine afterwards: shut it down and capture its disk.
+# For AMIs, use the same two provisioners, as in ../amazon-ebs.
 
 packer {
   required_plugins {
@@ -17,46 +17,46 @@ packer {
 }
 
 variable "host" {
-  description = "The machine's address."
+  description = "Address of the machine"
   type        = string
 }
 
 variable "port" {
-  description = "The port of its SSH server."
+  description = "Port of its SSH server"
   type        = number
   default     = 22
 }
 
 variable "user" {
-  description = "Who logs in: root, or somebody whom sudo asks for no password."
+  description = "User for SSH: root, or a user with sudo without a password"
   type        = string
 }
 
 variable "private_key" {
-  description = "The file with that user's private key."
+  description = "File with the user's private key"
   type        = string
 }
 
 variable "kubernetes_version" {
-  description = "The kubelet's version."
+  description = "Kubelet version"
   type        = string
   default     = "1.34.4"
 }
 
 variable "versions" {
-  description = "Versions of single assets, where another than the usual one is wanted."
+  description = "Versions of single assets, by the asset's name (default: those that go with the kubelet)"
   type        = map(string)
   default     = {}
 }
 
 variable "source_url" {
-  description = "A mirror of the upstream sites; empty means the sites themselves."
+  description = "Mirror of the upstream sites (default: the sites themselves)"
   type        = string
   default     = ""
 }
 
 variable "reports" {
-  description = "The folder for the reports."
+  description = "Folder for the reports"
   type        = string
   default     = "reports"
 }
@@ -78,7 +78,7 @@ build {
     report             = "${var.reports}/provision.json"
   }
 
-  # Last of all: what comes after a scrub is in the image again.
+  # Must be the last provisioner: what runs after a scrub is in the image again.
   provisioner "eksnode-scrub" {
     report = "${var.reports}/scrub.json"
   }

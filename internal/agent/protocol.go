@@ -1,8 +1,8 @@
-// Package agent is the conversation between the packer host and the machine:
-// one remote command whose standard input carries first the compressed agent,
-// then one Request, then a heartbeat, and what the agent asked for in Frames;
-// whose standard output carries one Event per line and closes with an end
-// marker. Nothing else travels: no shell scripts, no second upload.
+// Package agent is the protocol between the Packer host and the machine. One remote
+// command carries it. Its standard input carries the compressed agent, then one
+// Request, then heartbeats and Frames with the data that the agent requests. Its
+// standard output carries one Event per line and ends with an end marker. Nothing
+// else is sent: no shell scripts, no second upload.
 package agent
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
-// Command is what the agent is asked to do.
+// Command is a task for the agent.
 type Command string
 
 // The commands.
@@ -27,22 +27,22 @@ const (
 	Audit     Command = "audit"
 )
 
-// Request is the one line of JSON the agent reads. Unknown fields are errors.
+// Request is the line of JSON that the agent reads. Unknown fields are errors.
 type Request struct {
-	// Version of the plugin; the agent refuses another than its own.
+	// Version of the plugin. The agent refuses a version other than its own.
 	Version string  `json:"version"`
 	Command Command `json:"command"`
 	// DryRun plans and changes nothing.
 	DryRun bool `json:"dry_run,omitempty"`
-	// Folder is the agent's own temporary folder; it removes itself from there
-	// before it does anything else. It must contain nothing but the agent.
+	// Folder is the agent's temporary folder, which must contain only the agent.
+	// The agent removes it before it does anything else.
 	Folder string `json:"folder,omitempty"`
-	// Provision is the spec of a provision; nil otherwise.
+	// Provision is the spec of a provision, and otherwise nil.
 	Provision *provisioner.Spec `json:"provision,omitempty"`
-	// SupplyAssets says that assets are wanted of the packer host, instead of
-	// being fetched by the machine; images always are.
+	// SupplyAssets says that the Packer host sends the assets, instead of the
+	// machine fetching them. It always sends images.
 	SupplyAssets bool `json:"supply_assets,omitempty"`
-	// Scrub is the spec of a scrub or an audit; nil otherwise.
+	// Scrub is the spec of a scrub or an audit, and otherwise nil.
 	Scrub *scrub.Spec `json:"scrub,omitempty"`
 }
 
@@ -59,21 +59,21 @@ func (r Request) check() error {
 	return nil
 }
 
-// Run does what a request asks for on a host. Its report says how it ended.
+// Run runs a request on a host. Its report contains the result.
 type Run func(ctx context.Context, h *host.Host, req Request, sink plan.Sink, supply asset.Supply) plan.Report
 
-// Kind says what an event tells.
+// Kind is the kind of an event.
 type Kind string
 
 // The kinds of events.
 const (
-	Hello    Kind = "hello"    // the agent runs: Message names its version
+	Hello    Kind = "hello"    // the agent runs; Message is its version
 	Begin    Kind = "begin"    // an item has Actions to do
-	Progress Kind = "progress" // a long action is at Done of Total bytes
-	End      Kind = "end"      // an item ended: Outcome
-	Alive    Kind = "alive"    // the agent is at work and has nothing to tell
+	Progress Kind = "progress" // a long action has done Done of Total bytes
+	End      Kind = "end"      // an item ended with Outcome
+	Alive    Kind = "alive"    // the agent works and has no other event
 	Warning  Kind = "warning"  // Message is for the person who waits
-	Want     Kind = "want"     // the packer host shall send what Want names, in Frames; nothing else is wanted until all have come
+	Want     Kind = "want"     // requests Want from the Packer host, which sends it in Frames; the next request follows when all have arrived
 	Finished Kind = "finished" // the Report; always the last line
 )
 
@@ -88,21 +88,22 @@ type Event struct {
 	Total   int64         `json:"total,omitempty"`
 	Outcome *plan.Outcome `json:"outcome,omitempty"`
 	Message string        `json:"message,omitempty"`
-	// Want is what the agent asks for.
+	// Want is the agent's request.
 	Want *asset.Wanted `json:"want,omitempty"`
-	// Report comes with Finished, the end marker: a stream without it was cut.
+	// Report comes with Finished, the end marker. A stream without it is
+	// incomplete.
 	Report *plan.Report `json:"report,omitempty"`
 }
 
-// LineMost is how many bytes one event may have, its line's end included. A
-// report that is larger leaves entries of its lists out and says how many.
+// LineMost is the maximum length of an event in bytes, with its line end. A larger
+// report leaves out entries of its lists and contains their number.
 const LineMost = 32 << 20
 
-// HeartbeatSeconds is how often the packer host sends an empty line and the
-// agent an Alive event; SilenceSeconds is how long either goes on without the
-// other's. The agent ends at once when its standard input closes, so that
-// nothing keeps changing a machine whose build was interrupted; and a machine
-// that vanishes is noticed long before TCP gives up.
+// HeartbeatSeconds is how often the Packer host sends an empty line and the agent
+// an Alive event. SilenceSeconds is how long either continues without the other's.
+// The agent ends at once when its standard input closes, so that an interrupted
+// build no longer changes the machine. A machine that disappears is noticed long
+// before TCP gives up.
 const (
 	HeartbeatSeconds = 5
 	SilenceSeconds   = 60

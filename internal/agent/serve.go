@@ -18,17 +18,17 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// ErrHungUp is why a run stops when the packer host is gone.
-var ErrHungUp = errors.New("the packer host closed the connection; stopped so that nothing goes on changing this machine")
+// ErrHungUp is the cause when a run stops because the Packer host is gone.
+var ErrHungUp = errors.New("the Packer host closed the connection; the agent stopped so that it no longer changes this machine")
 
-// Serve reads one Request from in, has run do it on h and writes Events to out.
-// It returns the report, whose exit code the process must exit with. It stops
-// when in closes or falls silent.
+// Serve reads one Request from in, runs it on h and writes Events to out. It
+// returns the report, whose exit code becomes the exit code of the process. It
+// stops when in closes or sends nothing for SilenceSeconds.
 func Serve(ctx context.Context, h *host.Host, in io.Reader, out io.Writer, tool string, run Run) plan.Report {
 	return serve(ctx, h, in, out, tool, run, SilenceSeconds*time.Second)
 }
 
-// serve is Serve for a packer host that may be silent for so long.
+// serve is Serve with another limit for silence.
 func serve(ctx context.Context, h *host.Host, in io.Reader, out io.Writer, tool string, run Run, silence time.Duration) plan.Report {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -53,13 +53,13 @@ func serve(ctx context.Context, h *host.Host, in io.Reader, out io.Writer, tool 
 	return r
 }
 
-// requestMost is how many bytes a request may have: a lock file, certificates
-// and an operator's own rules are in it.
+// requestMost is the maximum length of a request in bytes. A request contains a
+// lock file, certificates and custom rules.
 const requestMost = 64 << 20
 
-// request reads the first line of the agent's input. A packer host that falls
-// silent before the line's end is gone; the reader is left behind then, and
-// ends with the process.
+// request reads the first line of the agent's input. When the Packer host stops
+// sending before the line's end, request returns and leaves the reader behind,
+// which ends with the process.
 func (b *inbox) request(ctx context.Context, tool string) (Request, error) {
 	type answer struct {
 		req Request
@@ -90,7 +90,7 @@ func readRequest(in *bufio.Reader, tool string) (Request, error) {
 		return req, fmt.Errorf("reading the request: %w", err)
 	}
 	if req.Version != tool {
-		return req, fmt.Errorf("reading the request: it comes from a plugin of version %q, and this is the agent of version %q; build both together with make build", req.Version, tool)
+		return req, fmt.Errorf("reading the request: the plugin has version %q, but the agent has version %q; build both together with make build", req.Version, tool)
 	}
 	if err := req.check(); err != nil {
 		return req, fmt.Errorf("reading the request: %w", err)
@@ -98,9 +98,8 @@ func readRequest(in *bufio.Reader, tool string) (Request, error) {
 	return req, nil
 }
 
-// leaveFolder takes the uploaded agent off the machine before anything else
-// happens, so that no way of ending leaves it in the image. A running program
-// needs its file no more.
+// leaveFolder removes the uploaded agent before anything else happens, so that it
+// is never left in the image. A running program does not need its file.
 func leaveFolder(folder string) error {
 	if folder == "" {
 		return nil
@@ -110,7 +109,7 @@ func leaveFolder(folder string) error {
 		return fmt.Errorf("finding the uploaded agent: %w", err)
 	}
 	if filepath.Dir(exe) != filepath.Clean(folder) {
-		return fmt.Errorf("removing the uploaded agent: it runs from %s, not from the folder %s it was told to remove", filepath.Dir(exe), folder)
+		return fmt.Errorf("removing the uploaded agent: the agent runs from %s, not from the folder %s of the request", filepath.Dir(exe), folder)
 	}
 	if err := errors.Join(os.Remove(exe), os.Remove(folder)); err != nil {
 		return fmt.Errorf("removing the uploaded agent: %w", err)
@@ -123,7 +122,7 @@ type writer struct {
 	mu     sync.Mutex
 	out    io.Writer
 	failed context.CancelCauseFunc
-	last   time.Time // of the last progress event
+	last   time.Time // time of the last progress event
 	over   bool      // nothing follows the end marker
 }
 
@@ -160,7 +159,7 @@ func encode(e Event) ([]byte, error) {
 	return line, err
 }
 
-// liveUntil gives signs of life until ctx ends.
+// liveUntil sends Alive events until ctx ends.
 func (w *writer) liveUntil(ctx context.Context) {
 	beat := time.NewTicker(HeartbeatSeconds * time.Second)
 	defer beat.Stop()
@@ -179,7 +178,7 @@ func (w *writer) Begin(item, phase string, actions int) {
 	w.send(Event{Kind: Begin, Item: item, Phase: phase, Actions: actions})
 }
 
-// Progress implements plan.Sink; it sends at most two events a second.
+// Progress implements plan.Sink and sends at most two events a second.
 func (w *writer) Progress(item string, a plan.Action, done, total int64) {
 	if time.Since(w.last) < 500*time.Millisecond && done < total {
 		return

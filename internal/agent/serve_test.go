@@ -28,7 +28,7 @@ import (
 
 const tool = "1.2.3"
 
-// image is a Debian root with one thing to scrub.
+// image is a Debian image root with one finding for a scrub.
 func image(t *testing.T) (*host.Host, string) {
 	t.Helper()
 	root := t.TempDir()
@@ -46,9 +46,9 @@ func image(t *testing.T) (*host.Host, string) {
 	return h, root
 }
 
-// scrubbing is a run that does scrubs and audits.
+// scrubbing is a run for scrubs and audits.
 func scrubbing(ctx context.Context, h *host.Host, req Request, sink plan.Sink, _ asset.Supply) plan.Report {
-	var r plan.Report // it holds the error too
+	var r plan.Report // the report contains the error too
 	if req.Command == Audit {
 		r, _ = eksnode.Audit(ctx, h, *req.Scrub)
 	} else {
@@ -79,7 +79,7 @@ func events(t *testing.T, stream io.Reader) []Event {
 	return all
 }
 
-// open is a standard input that stays open after the request, as the plugin's.
+// open is a standard input that stays open after the request, as the plugin's does.
 func open(t *testing.T, request []byte) io.Reader {
 	t.Helper()
 	r, w := io.Pipe()
@@ -125,11 +125,11 @@ func TestServeRefusesBadRequests(t *testing.T) {
 		"nothing":         {"", "reading the request: EOF"},
 		"no JSON":         {"hello\n", "reading the request: invalid character"},
 		"unknown field":   {`{"version":"1.2.3","command":"scrub","force":true}` + "\n", `unknown field "force"`},
-		"other version":   {`{"version":"1.2.4","command":"scrub","scrub":{}}` + "\n", `of version "1.2.4", and this is the agent of version "1.2.3"`},
+		"other version":   {`{"version":"1.2.4","command":"scrub","scrub":{}}` + "\n", `the plugin has version "1.2.4", but the agent has version "1.2.3"`},
 		"unknown command": {`{"version":"1.2.3","command":"erase"}` + "\n", `the command "erase" is not known; known: provision, scrub, audit`},
 		"no spec":         {`{"version":"1.2.3","command":"scrub"}` + "\n", "scrub needs its spec in the field scrub"},
 		"unknown rule":    {`{"version":"1.2.3","command":"scrub","scrub":{"only":["x"]}}` + "\n", `no rule or group is named "x"`},
-		"other folder":    {`{"version":"1.2.3","command":"scrub","scrub":{},"folder":"/usr/bin"}` + "\n", "not from the folder /usr/bin it was told to remove"},
+		"other folder":    {`{"version":"1.2.3","command":"scrub","scrub":{},"folder":"/usr/bin"}` + "\n", "not from the folder /usr/bin of the request"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, root := image(t)
@@ -146,7 +146,7 @@ func TestServeRefusesBadRequests(t *testing.T) {
 	}
 }
 
-func TestServeRefusesADistributionItDoesNotKnow(t *testing.T) {
+func TestServeRefusesAnUnknownDistribution(t *testing.T) {
 	h, root := image(t)
 	require.NoError(t, os.WriteFile(filepath.Join(root, "etc/os-release"), []byte("ID=plan9\n"), 0o644))
 	r := Serve(t.Context(), h, open(t, line(t, Request{Version: tool, Command: Scrub, Scrub: &scrub.Spec{}})), io.Discard, tool, scrubbing)
@@ -155,8 +155,8 @@ func TestServeRefusesADistributionItDoesNotKnow(t *testing.T) {
 	assert.Contains(t, r.Error, "debian")
 }
 
-// A connection that dies before the request has come closes nothing.
-func TestServeGivesUpOnARequestThatNeverComes(t *testing.T) {
+// The agent gives up on a connection that stays open without a complete request.
+func TestServeGivesUpOnAnIncompleteRequest(t *testing.T) {
 	for name, begun := range map[string]string{"nothing": "", "a half": `{"version":"1.2.3","comm`} {
 		t.Run(name, func(t *testing.T) {
 			h, _ := image(t)
@@ -170,7 +170,7 @@ func TestServeGivesUpOnARequestThatNeverComes(t *testing.T) {
 	}
 }
 
-// A report that does not fit a line leaves entries out and says how many.
+// A report that does not fit a line leaves out entries and contains their number.
 func TestEventsFitALine(t *testing.T) {
 	actions := slices.Repeat([]plan.Action{{Verb: plan.Remove, Target: strings.Repeat("x", 4000)}}, 20_000)
 	r := plan.Report{Error: strings.Repeat("e", 1<<20), Outcomes: []plan.Outcome{{Item: "a", Actions: actions}, {Item: "b"}}}
@@ -182,7 +182,7 @@ func TestEventsFitALine(t *testing.T) {
 	assert.Equal(t, 20_000-len(e.Report.Outcomes[0].Actions), e.Report.Omitted)
 	assert.Positive(t, e.Report.Omitted)
 	assert.Len(t, e.Report.Outcomes, 2)
-	assert.Len(t, r.Outcomes[0].Actions, 20_000, "the report itself stays whole")
+	assert.Len(t, r.Outcomes[0].Actions, 20_000, "the report itself stays complete")
 	line, err = encode(Event{Kind: End, Outcome: &r.Outcomes[0]})
 	require.NoError(t, err)
 	assert.Less(t, len(line), LineMost)
@@ -214,7 +214,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// FuzzFrames has the packer host send anything: reading ends.
+// FuzzFrames sends any frames: reading ends.
 func FuzzFrames(f *testing.F) {
 	f.Add([]byte("\n{\"chunk\":1}\nx{\"end\":true}\n"))
 	f.Add([]byte("{\"supplied\":{}}\n{\"chunk\":3}\nabc{\"end\":true}\n{\"error\":\"x\"}\n"))
@@ -233,8 +233,8 @@ func FuzzFrames(f *testing.F) {
 	})
 }
 
-// A request that is followed by a closed input comes from a packer host that is
-// gone: whatever had not begun is left.
+// When the input closes after the request, the Packer host is gone, and the agent
+// begins no further item.
 func TestServeStopsWhenThePackerHostHangsUp(t *testing.T) {
 	h, _ := image(t)
 	in, packer := io.Pipe()
@@ -245,8 +245,7 @@ func TestServeStopsWhenThePackerHostHangsUp(t *testing.T) {
 	assert.Contains(t, r.Error, ErrHungUp.Error())
 }
 
-// hangsUp closes the agent's input at the first sign of work, and its own pipe
-// with it.
+// hangsUp closes the agent's input and its own pipe at the first event.
 type hangsUp struct{ input *io.PipeWriter }
 
 func (h hangsUp) Write(p []byte) (int, error) {

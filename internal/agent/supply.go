@@ -13,10 +13,10 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 )
 
-// Frame is what the packer host puts into the agent's standard input, besides
-// empty lines, once the agent has wanted something: a line of JSON. First comes
-// one with Supplied, then those with a Chunk, each followed by that many bytes,
-// then one with End; or at any time one with an Error instead.
+// Frame is a line of JSON that the Packer host sends, in addition to empty lines,
+// after the agent's request. The first frame has Supplied. Frames with a Chunk
+// follow, each followed by that many bytes, and then one with End. At any time one
+// with an Error may come instead.
 type Frame struct {
 	Supplied *asset.Supplied `json:"supplied,omitempty"`
 	Chunk    int             `json:"chunk,omitempty"`
@@ -24,25 +24,24 @@ type Frame struct {
 	Error    string          `json:"error,omitempty"`
 }
 
-// ChunkMost is how many bytes follow a Frame at most: few enough to come
-// through a slow line well within SilenceSeconds.
+// ChunkMost is the maximum number of bytes after a Frame: few enough to pass a slow
+// line well within SilenceSeconds.
 const ChunkMost = 64 << 10
 
-// frameMost is how many bytes a Frame's line may have.
+// frameMost is the maximum length of a Frame's line in bytes.
 const frameMost = 1 << 20
 
-// inbox is the agent's standard input after the request. It is an
-// asset.Supply.
+// inbox is the agent's standard input after the request. It is an asset.Supply.
 type inbox struct {
 	in    *bufio.Reader
 	watch *watched
 	want  func(asset.Wanted)
 
-	// asking holds a token while something is wanted, until its last Frame has
-	// come: whoever wants something else waits for that.
+	// asking holds a token from a request until its last Frame, so that the next
+	// request waits.
 	asking chan struct{}
 	answer chan reply
-	body   *io.PipeWriter // of what is being supplied
+	body   *io.PipeWriter // content of the present answer
 }
 
 // reply is the beginning of an answer.
@@ -51,7 +50,8 @@ type reply struct {
 	err      error
 }
 
-// newInbox reads from in, on whose silence cancel is called.
+// newInbox reads from in and calls cancel when in sends nothing for the time
+// silence.
 func newInbox(in io.Reader, silence time.Duration, cancel context.CancelCauseFunc) *inbox {
 	w := &watched{in: in, silence: silence, cancel: cancel}
 	w.timer = time.AfterFunc(silence, func() {
@@ -60,8 +60,7 @@ func newInbox(in io.Reader, silence time.Duration, cancel context.CancelCauseFun
 	return &inbox{in: bufio.NewReaderSize(w, ChunkMost), watch: w, answer: make(chan reply), asking: make(chan struct{}, 1)}
 }
 
-// watched is a reader whose silence is noticed; the time in which nobody reads
-// does not count.
+// watched is a reader that detects silence. Time without a Read does not count.
 type watched struct {
 	in      io.Reader
 	silence time.Duration
@@ -76,7 +75,7 @@ func (w *watched) Read(p []byte) (int, error) {
 	return w.in.Read(p)
 }
 
-// readLine reads a line that has at most so many bytes.
+// readLine reads a line of at most that many bytes.
 func readLine(in *bufio.Reader, most int) ([]byte, error) {
 	var line []byte
 	for {
@@ -91,7 +90,7 @@ func readLine(in *bufio.Reader, most int) ([]byte, error) {
 	}
 }
 
-// listen takes what the packer host sends, until it hangs up or falls silent.
+// listen handles the Packer host's lines until the connection closes or is silent.
 func (b *inbox) listen(ctx context.Context) {
 	defer b.watch.timer.Stop()
 	for {
@@ -107,7 +106,7 @@ func (b *inbox) listen(ctx context.Context) {
 	}
 }
 
-// take takes one line and what belongs to it. Its error ends the session.
+// take handles one line and its chunk. An error ends the session.
 func (b *inbox) take(ctx context.Context, line []byte) error {
 	if len(line) == 0 {
 		return nil
@@ -136,8 +135,8 @@ func (b *inbox) take(ctx context.Context, line []byte) error {
 	return nil
 }
 
-// chunk hands bytes on. Whoever wanted them may have given up: then they are
-// read all the same, because others follow.
+// chunk passes bytes on. When the receiver has given up, it still reads the bytes,
+// because other lines follow.
 func (b *inbox) chunk(size int) error {
 	if size < 0 || size > ChunkMost {
 		return fmt.Errorf("a chunk of %d bytes", size)
@@ -150,7 +149,7 @@ func (b *inbox) chunk(size int) error {
 	return nil
 }
 
-// fail tells whoever waits or reads that nothing more comes.
+// fail ends waiting and reading with an error.
 func (b *inbox) fail(ctx context.Context, err error) {
 	if b.body != nil {
 		_ = b.body.CloseWithError(err) // a pipe's never fails
@@ -160,11 +159,11 @@ func (b *inbox) fail(ctx context.Context, err error) {
 	b.reply(ctx, reply{err: err})
 }
 
-// answered lets the next thing be wanted.
+// answered allows the next request.
 func (b *inbox) answered() {
 	select {
 	case <-b.asking:
-	default: // an answer to nothing
+	default: // an answer without a request
 	}
 }
 
@@ -175,7 +174,7 @@ func (b *inbox) reply(ctx context.Context, r reply) {
 	}
 }
 
-// Supply implements asset.Supply: it asks the packer host.
+// Supply implements asset.Supply: it sends a request to the Packer host.
 func (b *inbox) Supply(ctx context.Context, w asset.Wanted) (*asset.Supplied, error) {
 	select {
 	case b.asking <- struct{}{}:

@@ -17,8 +17,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 )
 
-// asked is an inbox that listens, the packer host's end of it, and what it
-// wants.
+// asked is a listening inbox, the Packer host's end of it, and its requests.
 func asked(t *testing.T) (box *inbox, host io.Writer, wants chan asset.Wanted, ended context.Context) {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -31,13 +30,13 @@ func asked(t *testing.T) (box *inbox, host io.Writer, wants chan asset.Wanted, e
 	return box, out, wants, ctx
 }
 
-// frame is a line with what follows it.
+// frame is a line with the bytes that follow.
 func frame(t *testing.T, f Frame, data string) string {
 	t.Helper()
 	return string(line(t, f)) + data
 }
 
-func TestWhatIsWantedComesInChunks(t *testing.T) {
+func TestAnswersComeInChunks(t *testing.T) {
 	box, host, wants, _ := asked(t)
 	for _, text := range []string{"first", "", strings.Repeat("second\n", 30_000)} {
 		go func() {
@@ -61,7 +60,7 @@ func TestWhatIsWantedComesInChunks(t *testing.T) {
 	}
 }
 
-func TestWhoGivesUpDoesNotKeepOthersFromBeingServed(t *testing.T) {
+func TestAnAbandonedRequestDoesNotBlockTheNext(t *testing.T) {
 	box, host, wants, _ := asked(t)
 	go func() {
 		for w := range wants {
@@ -82,7 +81,7 @@ func TestWhoGivesUpDoesNotKeepOthersFromBeingServed(t *testing.T) {
 	close(wants)
 }
 
-func TestWhatTheHostCannotGet(t *testing.T) {
+func TestErrorsOfThePackerHost(t *testing.T) {
 	box, host, wants, _ := asked(t)
 	answer := func(text string) {
 		<-wants
@@ -99,7 +98,7 @@ func TestWhatTheHostCannotGet(t *testing.T) {
 	require.EqualError(t, err, "the disk broke")
 }
 
-func TestAHostThatMisbehavesEndsTheSession(t *testing.T) {
+func TestInvalidFramesEndTheSession(t *testing.T) {
 	head := frame(t, Frame{Supplied: &asset.Supplied{}}, "")
 	for name, text := range map[string]string{
 		"no JSON":                 "hello\n",
@@ -127,7 +126,7 @@ func TestAHostThatMisbehavesEndsTheSession(t *testing.T) {
 	}
 }
 
-func TestAnAgentAsksThroughItsSession(t *testing.T) {
+func TestTheAgentRequestsThroughItsSession(t *testing.T) {
 	in, host := io.Pipe()
 	defer host.Close()
 	events, out := io.Pipe()

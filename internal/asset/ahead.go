@@ -5,37 +5,36 @@ import (
 	"sync"
 )
 
-// ahead is the download that is wanted next: asked for as soon as the one
-// before it has sent its last request, while that is still being unpacked and
-// flushed to disk.
+// ahead is the next download. Its request starts as soon as the previous download
+// has sent its last request, while that one is still being unpacked and flushed to
+// disk.
 type ahead struct {
 	mu       sync.Mutex
 	expected *Download
 	coming   *coming
-	// sent says that the one that is coming has sent its own last request
-	// already.
+	// sent says that the download in coming has also sent its last request.
 	sent bool
 }
 
-// coming is a download that has been begun.
+// coming is a download that has started.
 type coming struct {
 	url  string
-	done chan struct{} // closed when the rest is set
+	done chan struct{} // closed when the other fields are set
 	body content
 	sum  string
 	err  error
 }
 
-// Expect says which download is wanted after the one that is begun next. It is
-// fetched ahead as far as its buffers reach; one that is not wanted after all
-// ends with the context of the one before.
+// Expect announces the download after the one that begins next. It is fetched ahead
+// as far as its buffers reach. A download that is never begun ends with the context
+// of the previous one.
 func (f *Fetcher) Expect(d Download) {
 	f.ahead.mu.Lock()
 	defer f.ahead.mu.Unlock()
 	f.ahead.expected = &d
 }
 
-// lastSent is called when a download has sent its last request.
+// lastSent records that a download has sent its last request.
 func (f *Fetcher) lastSent(ctx context.Context) {
 	f.ahead.mu.Lock()
 	defer f.ahead.mu.Unlock()
@@ -55,8 +54,8 @@ func (f *Fetcher) lastSent(ctx context.Context) {
 	}()
 }
 
-// begun is a download that was asked for ahead, whatever came of it; nil when it
-// was not.
+// begun is the download d when it was fetched ahead, successful or not; otherwise
+// nil.
 func (f *Fetcher) begun(ctx context.Context, d Download) *coming {
 	f.ahead.mu.Lock()
 	c := f.ahead.coming
@@ -76,7 +75,7 @@ func (f *Fetcher) begun(ctx context.Context, d Download) *coming {
 		return c
 	}
 	if c.err == nil {
-		_ = c.body.Close() // nothing was written
+		_ = c.body.Close() // opened for reading only
 	}
 	return nil
 }

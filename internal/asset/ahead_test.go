@@ -14,9 +14,9 @@ import (
 
 const second = "/second/runc"
 
-// The server holds the first download back until the second is asked for, which
-// must therefore come ahead.
-func TestTheNextDownloadIsAskedForAhead(t *testing.T) {
+// The server holds the first download back until the second is requested. The test
+// ends only when the second request comes ahead.
+func TestTheNextDownloadIsFetchedAhead(t *testing.T) {
 	m := newMirror(t)
 	m.put(where, noise(100_000))
 	m.put(second, noise(200_000))
@@ -49,7 +49,7 @@ func TestTheNextDownloadIsAskedForAhead(t *testing.T) {
 			count++
 		}
 	}
-	assert.Equal(t, 1, count, "asked for once")
+	assert.Equal(t, 1, count, "requested once")
 }
 
 func flush(t *testing.T, w http.ResponseWriter) {
@@ -59,8 +59,9 @@ func flush(t *testing.T, w http.ResponseWriter) {
 	f.Flush()
 }
 
-// What was expected and is not wanted leaves no trace; what failed ahead fails.
-func TestWhatIsExpectedInVain(t *testing.T) {
+// An expected download that is never begun leaves nothing behind. A download that
+// fails ahead fails.
+func TestExpectedDownloadsThatAreNotUsed(t *testing.T) {
 	m := newMirror(t)
 	m.put(where, noise(1000))
 	m.put(second, noise(large))

@@ -17,32 +17,32 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 )
 
-// Limits on what an archive may unpack to, far above any real asset: an
-// archive of a few kilobytes can claim terabytes. It is unpacked while it
-// streams in, before its sum is known, so what lies on the disk by then is
-// bounded by what came: programs pack to a third, and 32 times is still little
-// for who wants to fill a disk.
+// Limits on the unpacked size of an archive, far above any real asset: an archive
+// of a few kilobytes can claim terabytes. An archive is unpacked while it streams
+// in, before its sum is verified. The disk space used until then is therefore
+// bounded by the bytes received: programs compress to a third, and 32 times is too
+// little for an attack on the disk.
 const (
 	mostUnpacked = 2 << 30  // bytes
-	mostMembers  = 10_000   // with the folders that no member names
-	mostInflated = 32       // bytes for each that came,
-	freeInflated = 16 << 20 // and these bytes
+	mostMembers  = 10_000   // with the folders that have no member of their own
+	mostInflated = 32       // bytes for each byte received,
+	freeInflated = 16 << 20 // plus these bytes
 )
 
-// errInflated is an archive that is nothing but large.
-var errInflated = fmt.Errorf("it unpacks to more than %d times its size", mostInflated)
+// errInflated is an archive that unpacks to far more than its size.
+var errInflated = fmt.Errorf("the archive unpacks to more than %d times its size", mostInflated)
 
-// stagingName is the folder in the target that an archive is unpacked into
-// until its sum is verified. It has one name per asset, so that the next run
-// removes what a killed one left.
+// stagingName is the folder in the target into which an archive is unpacked until
+// its sum is verified. Its name depends on the asset only, so that the next run
+// removes the folder of a killed run.
 func stagingName(d Download) string { return path.Join(d.Target, stagingPrefix+d.ID) }
 
-// installArchive unpacks an archive beside its place while it streams in, and
-// moves the members into place when the sum is right.
+// installArchive unpacks an archive next to its place while it streams in. It moves
+// the members into place when the sum is right.
 func installArchive(h *host.Host, d Download, v *verifier) (files []manifest.File, err error) {
 	staging := stagingName(d)
 	if _, err := h.Files.RemoveTree(staging); err != nil {
-		return nil, fmt.Errorf("removing what an interrupted run left: %w", err)
+		return nil, fmt.Errorf("removing the rest of an interrupted run: %w", err)
 	}
 	defer func() {
 		_, rmErr := h.Files.RemoveTree(staging)
@@ -51,7 +51,7 @@ func installArchive(h *host.Host, d Download, v *verifier) (files []manifest.Fil
 	if err := h.Files.MkdirAll(d.Target, 0o755); err != nil {
 		return nil, explainWrite(err)
 	}
-	if err := h.Files.Mkdir(staging, 0o700); err != nil { // nobody runs what is not verified
+	if err := h.Files.Mkdir(staging, 0o700); err != nil { // other users must not run unverified programs
 		return nil, explainWrite(err)
 	}
 	u := &unpacker{files: h.Files, staging: staging, target: d.Target, kinds: map[string]byte{}}
@@ -59,14 +59,13 @@ func installArchive(h *host.Host, d Download, v *verifier) (files []manifest.Fil
 	if unpackErr == nil {
 		unpackErr = errors.Join(u.checkLinks(), u.checkPlaces())
 	}
-	// A download that is broken or forged is told before a member that is: the
-	// sum is checked first, and only a verified archive's content is blamed.
+	// Check the sum first: an error in a member matters only in a verified archive.
 	if err := v.check(); err != nil {
 		return nil, err
 	}
 	var here *fs.PathError
 	switch {
-	case errors.As(unpackErr, &here): // the disk is at fault
+	case errors.As(unpackErr, &here): // writing to the disk failed
 		return nil, fmt.Errorf("unpacking %s: %w", d, explainWrite(unpackErr))
 	case unpackErr != nil:
 		return nil, fmt.Errorf("unpacking %s: %w; nothing was installed", d, unpackErr)
@@ -74,8 +73,8 @@ func installArchive(h *host.Host, d Download, v *verifier) (files []manifest.Fil
 	return u.move()
 }
 
-// inflated is what comes out of an archive. It ends where that is out of
-// proportion to what went in.
+// inflated is the content of a compressed archive. It fails when the content is out
+// of proportion to the archive.
 type inflated struct {
 	from  io.Reader
 	in    *verifier
@@ -91,21 +90,21 @@ func (i *inflated) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// unpacker unpacks a tar.gz into a folder and nowhere else.
+// unpacker unpacks a tar.gz into one folder and nowhere else.
 type unpacker struct {
 	files           *host.Files
 	staging, target string
 
 	folders []string // relative, parents first
 	members []manifest.File
-	kinds   map[string]byte // what each member is, as tar's type flag
+	kinds   map[string]byte // each member's type flag of tar
 	bytes   int64
 }
 
 func (u *unpacker) unpack(v *verifier) error {
 	zipped, err := gzip.NewReader(v)
 	if err != nil {
-		return fmt.Errorf("it is not gzip: %w", err)
+		return fmt.Errorf("the archive is not gzip: %w", err)
 	}
 	defer zipped.Close()
 	tarred := tar.NewReader(&inflated{from: zipped, in: v})
@@ -117,7 +116,7 @@ func (u *unpacker) unpack(v *verifier) error {
 		case errors.Is(err, errInflated):
 			return errInflated
 		case err != nil:
-			return fmt.Errorf("it is not a tar archive: %w", err)
+			return fmt.Errorf("the content is not a tar archive: %w", err)
 		case n == mostMembers:
 			return errMembers
 		}
@@ -146,7 +145,7 @@ func (u *unpacker) member(head *tar.Header, content io.Reader) error {
 	case tar.TypeXGlobalHeader:
 		return nil
 	default:
-		return fmt.Errorf("its member %s is neither a file, a folder nor a symbolic link", quoted(head.Name))
+		return fmt.Errorf("the archive's member %s is neither a file, a folder nor a symbolic link", quoted(head.Name))
 	}
 }
 
@@ -164,33 +163,33 @@ func (u *unpacker) folder(name string) error {
 	return u.files.Mkdir(path.Join(u.staging, name), 0o755)
 }
 
-// parents makes the folders that an archive left out.
+// parents makes the folders that have no member of their own.
 func (u *unpacker) parents(name string) error {
 	dir := path.Dir(name)
 	switch kind := u.kinds[dir]; {
 	case dir == "." || kind == tar.TypeDir:
 		return nil
 	case kind != 0:
-		return fmt.Errorf("its member %s lies below a file", quoted(name))
+		return fmt.Errorf("the archive's member %s lies below a file", quoted(name))
 	}
 	return u.folder(dir)
 }
 
-// file writes a member with root as owner and one of two modes: an archive's
-// own owners and set-user-id bits are nobody's decision.
+// file writes a member with root as owner and one of two modes. The archive's
+// owners and set-user-id bits are ignored.
 func (u *unpacker) file(name string, head *tar.Header, content io.Reader) error {
 	if err := u.parents(name); err != nil {
 		return err
 	}
 	if u.kinds[name] != 0 {
-		return fmt.Errorf("it has the member %s twice", quoted(head.Name))
+		return fmt.Errorf("the archive has the member %s twice", quoted(head.Name))
 	}
 	if head.Size > mostUnpacked-u.bytes { // a sum of sizes could overflow
-		return fmt.Errorf("it unpacks to more than %d bytes", int64(mostUnpacked))
+		return fmt.Errorf("the archive unpacks to more than %d bytes", int64(mostUnpacked))
 	}
 	u.bytes += head.Size
 	if isSparse(head) {
-		return fmt.Errorf("its member %s has holes", quoted(head.Name))
+		return fmt.Errorf("the archive's member %s has holes", quoted(head.Name))
 	}
 	if err := u.add(name, tar.TypeReg); err != nil {
 		return err
@@ -208,22 +207,22 @@ func (u *unpacker) file(name string, head *tar.Header, content io.Reader) error 
 	if err := errors.Join(err, out.Close()); errors.Is(err, errInflated) {
 		return errInflated
 	} else if err != nil {
-		return fmt.Errorf("its member %s: %w", quoted(head.Name), err)
+		return fmt.Errorf("the archive's member %s: %w", quoted(head.Name), err)
 	}
-	if err := u.files.Chmod(path.Join(u.staging, name), mode); err != nil { // the umask may have taken bits away
+	if err := u.files.Chmod(path.Join(u.staging, name), mode); err != nil { // the umask may have removed bits
 		return err
 	}
 	u.members = append(u.members, manifest.File{Path: name, Mode: manifest.Mode(mode), Size: n, SHA256: hex.EncodeToString(sum.Sum(nil))})
 	return nil
 }
 
-// link makes a symbolic link; checkLinks judges it.
+// link makes a symbolic link. checkLinks checks its target later.
 func (u *unpacker) link(name, to string) error {
 	if err := u.parents(name); err != nil {
 		return err
 	}
 	if u.kinds[name] != 0 {
-		return fmt.Errorf("it has the member %s twice", quoted(name))
+		return fmt.Errorf("the archive has the member %s twice", quoted(name))
 	}
 	if err := errors.Join(u.straight(name, to), u.add(name, tar.TypeSymlink)); err != nil {
 		return err
@@ -232,7 +231,7 @@ func (u *unpacker) link(name, to string) error {
 	return u.files.SymlinkIfPossible(to, path.Join(u.staging, name))
 }
 
-// move puts the verified members into place, each by a rename.
+// move renames the verified members into place.
 func (u *unpacker) move() ([]manifest.File, error) {
 	for _, dir := range u.folders {
 		if err := makeFolder(u.files, path.Join(u.target, dir)); err != nil {
@@ -251,8 +250,8 @@ func (u *unpacker) move() ([]manifest.File, error) {
 	return files, nil
 }
 
-// makeFolder makes a folder whose mode no umask decides; one that is there
-// keeps its own.
+// makeFolder makes a folder with mode 0755, independent of the umask. An existing
+// folder keeps its mode.
 func makeFolder(files *host.Files, name string) error {
 	err := files.Mkdir(name, 0o755)
 	if errors.Is(err, fs.ErrExist) {

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sparse is a member of the PAX sparse format 0.1 that is one hole: a header of
+// sparse is a member in the PAX sparse format 0.1 that is one hole: a header of
 // three blocks claims any size, and the archive has no content for it.
 // https://www.gnu.org/software/tar/manual/html_node/PAX-1.html
 func sparse(name string, size int64) []byte {
@@ -27,12 +27,12 @@ func sparse(name string, size int64) []byte {
 		{"GNU.sparse.name", name}, {"GNU.sparse.size", strconv.FormatInt(size, 10)},
 	} {
 		rest := " " + field[0] + "=" + field[1] + "\n"
-		records.WriteString(strconv.Itoa(len(rest)+2) + rest) // each has two digits of length
+		records.WriteString(strconv.Itoa(len(rest)+2) + rest) // each length has two digits
 	}
 	return append(extended(records.String()), packed([]*tar.Header{{Typeflag: tar.TypeReg, Name: name, Mode: 0o644}})[:512]...)
 }
 
-// extended is a PAX header of its own, which archive/tar does not write.
+// extended is a PAX header, which archive/tar does not write.
 func extended(records string) []byte {
 	data := packed([]*tar.Header{{Typeflag: tar.TypeReg, Name: "PaxHeaders.0/x", Size: int64(len(records)), Format: tar.FormatUSTAR}})[:512]
 	data[156] = tar.TypeXHeader
@@ -45,23 +45,22 @@ func extended(records string) []byte {
 	return append(append(data, records...), make([]byte, -len(records)&511)...)
 }
 
-// zeros is a member with content that gzip packs a thousandfold.
+// zeros is a member whose content gzip compresses a thousandfold.
 func zeros(name string, size int) []byte {
 	return append(packed([]*tar.Header{{Typeflag: tar.TypeReg, Name: name, Size: int64(size)}})[:512], make([]byte, size)...)
 }
 
-// What an archive claims to hold is nothing that a disk must believe, and least
-// of all before the archive's sum is known.
+// Claimed sizes do not fill the disk, neither of a valid nor of a forged archive.
 func TestArchivesThatWouldFillTheDisk(t *testing.T) {
 	harmless := packed([]*tar.Header{regular("harmless")})
-	const inflated = "it unpacks to more than 32 times its size"
+	const inflated = "the archive unpacks to more than 32 times its size"
 	for name, test := range map[string]struct {
 		data []byte
 		err  string
 	}{
-		"sizes whose sum overflows":       {append(harmless, sparse("evil", math.MaxInt64)...), "it unpacks to more than 2147483648 bytes"},
-		"sizes whose sum overflows twice": {slices.Concat(sparse("a", math.MaxInt64), sparse("b", math.MaxInt64), sparse("c", 9)), "it unpacks to more than 2147483648 bytes"},
-		"a hole":                          {sparse("evil", 1<<30), `its member "evil" has holes`},
+		"sizes whose sum overflows":       {append(harmless, sparse("evil", math.MaxInt64)...), "the archive unpacks to more than 2147483648 bytes"},
+		"sizes whose sum overflows twice": {slices.Concat(sparse("a", math.MaxInt64), sparse("b", math.MaxInt64), sparse("c", 9)), "the archive unpacks to more than 2147483648 bytes"},
+		"a hole":                          {sparse("evil", 1<<30), `the archive's member "evil" has holes`},
 		"zeros":                           {zeros("evil", 64<<20), inflated},
 		"many zeros": {bytes.Join(slices.Collect(func(yield func([]byte) bool) {
 			for i := range 8 {
@@ -71,8 +70,8 @@ func TestArchivesThatWouldFillTheDisk(t *testing.T) {
 			}
 		}), nil), inflated},
 		"headers without a member": {bytes.Repeat(extended("900000 comment="+strings.Repeat(" ", 900000-16)+"\n"), 64), inflated},
-		"names of many folders":    {packed([]*tar.Header{regular(strings.Repeat("a/", 400_000) + "x")}), "its member \"" + strings.Repeat("a/", 50) + "\"… has a name of more than 1024 bytes"},
-		"folders nobody lists":     {packed(below(100, 400)), "it has more than 10000 members"},
+		"names of many folders":    {packed([]*tar.Header{regular(strings.Repeat("a/", 400_000) + "x")}), "the archive's member \"" + strings.Repeat("a/", 50) + "\"… has a name of more than 1024 bytes"},
+		"folders without a member": {packed(below(100, 400)), "the archive has more than 10000 members"},
 	} {
 		for judged, forge := range map[string]bool{"": false, ", forged": true} {
 			t.Run(name+judged, func(t *testing.T) {
@@ -97,7 +96,7 @@ func TestArchivesThatWouldFillTheDisk(t *testing.T) {
 	}
 }
 
-// below are files, each below folders of its own that no member names.
+// below are files, each below folders that have no member.
 func below(files, folders int) []*tar.Header {
 	var members []*tar.Header
 	for i := range files {
@@ -106,21 +105,21 @@ func below(files, folders int) []*tar.Header {
 	return members
 }
 
-// A link is judged by where it leads once everything is in place, whatever
-// order the archive has.
+// A link is judged by its target once everything is in place, in any order of the
+// archive.
 func TestLinksThatLeadOutsideOnlyTogether(t *testing.T) {
 	for name, test := range map[string]struct {
 		members []*tar.Header
 		err     string
 	}{
-		"through a link and up":            {[]*tar.Header{link("a/b", ".."), link("out", "a/b/../../etc")}, `its link "out" points through its own link "a/b"`},
-		"through a link that comes later":  {[]*tar.Header{link("out", "a/b/../../etc"), link("a/b", "..")}, `its link "out" points through its own link "a/b"`},
-		"through two links":                {[]*tar.Header{link("x/y/z", "../.."), link("a", "x/y"), link("out", "x/y/z/../../../etc")}, `its link "out" points through its own link "x/y/z"`},
-		"to a link":                        {[]*tar.Header{link("b", "a"), link("a", "bridge")}, `its link "b" points through its own link "a"`},
-		"to itself":                        {[]*tar.Header{link("a", "a")}, `its link "a" points through its own link "a"`},
-		"up behind what the machine has":   {[]*tar.Header{link("out", "machine/x/../../etc")}, `its link "out" points to "machine/x/../../etc", which goes up after it went down`},
-		"up and down and up":               {[]*tar.Header{link("a/out", "../machine/../etc")}, `its link "a/out" points to "../machine/../etc", which goes up after it went down`},
-		"to a name that cannot be printed": {[]*tar.Header{link("out", "a\nb")}, `its link "out" points to "a\nb", which cannot be printed`},
+		"through a link and up":            {[]*tar.Header{link("a/b", ".."), link("out", "a/b/../../etc")}, `the archive's link "out" points through the archive's own link "a/b"`},
+		"through a link that comes later":  {[]*tar.Header{link("out", "a/b/../../etc"), link("a/b", "..")}, `the archive's link "out" points through the archive's own link "a/b"`},
+		"through two links":                {[]*tar.Header{link("x/y/z", "../.."), link("a", "x/y"), link("out", "x/y/z/../../../etc")}, `the archive's link "out" points through the archive's own link "x/y/z"`},
+		"to a link":                        {[]*tar.Header{link("b", "a"), link("a", "bridge")}, `the archive's link "b" points through the archive's own link "a"`},
+		"to itself":                        {[]*tar.Header{link("a", "a")}, `the archive's link "a" points through the archive's own link "a"`},
+		"up behind a link of the machine":  {[]*tar.Header{link("out", "machine/x/../../etc")}, `the archive's link "out" points to "machine/x/../../etc", which goes up after it went down`},
+		"up and down and up":               {[]*tar.Header{link("a/out", "../machine/../etc")}, `the archive's link "a/out" points to "../machine/../etc", which goes up after it went down`},
+		"to a name that cannot be printed": {[]*tar.Header{link("out", "a\nb")}, `the archive's link "out" points to "a\nb", which cannot be printed`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMirror(t)
@@ -135,8 +134,8 @@ func TestLinksThatLeadOutsideOnlyTogether(t *testing.T) {
 	}
 }
 
-// What the machine has where a member shall be is found before anything moves.
-func TestWhatIsInTheWayStopsAll(t *testing.T) {
+// A file of the machine in a member's place is found before any member moves.
+func TestAFileInTheWayStopsTheInstallation(t *testing.T) {
 	for name, test := range map[string]struct {
 		lay func(t *testing.T, bin string)
 		err string

@@ -63,7 +63,7 @@ func TestInstallArchive(t *testing.T) {
 	assert.True(t, same, why)
 }
 
-func TestTheUmaskDecidesNothing(t *testing.T) {
+func TestTheUmaskChangesNoMode(t *testing.T) {
 	old := unix.Umask(0o077)
 	defer unix.Umask(old)
 	m := newMirror(t)
@@ -78,8 +78,8 @@ func TestTheUmaskDecidesNothing(t *testing.T) {
 	}
 }
 
-// FuzzArchive unpacks whatever is given as a tar archive: nothing may ever lie
-// outside the target, and after an error nothing may lie inside it either.
+// FuzzArchive unpacks any tar archive: nothing may ever lie outside the target, and
+// after an error nothing may lie inside.
 func FuzzArchive(f *testing.F) {
 	for _, members := range [][]*tar.Header{
 		{regular("bridge"), {Typeflag: tar.TypeDir, Name: "sub/"}, link("sub/link", "../bridge")},
@@ -115,10 +115,10 @@ func FuzzArchive(f *testing.F) {
 			}
 		}
 		if err != nil {
-			require.Zero(t, inside, "an error leaves nothing: %v", err)
+			require.Zero(t, inside, "nothing remains after an error: %v", err)
 			return
 		}
-		behind, err := os.OpenRoot(filepath.Join(root, "opt/cni/bin")) // Go's own judge of links
+		behind, err := os.OpenRoot(filepath.Join(root, "opt/cni/bin")) // Go's own check of links
 		require.NoError(t, err)
 		defer behind.Close()
 		for _, file := range files {
@@ -153,32 +153,32 @@ func TestHostileArchives(t *testing.T) {
 		members []*tar.Header
 		err     string
 	}{
-		"parent":                     {[]*tar.Header{regular("../evil")}, `its member "../evil" would lie outside /opt/cni/bin`},
-		"parent in the middle":       {[]*tar.Header{regular("a/../../evil")}, `its member "a/../../evil" would lie outside /opt/cni/bin`},
-		"parent that stays inside":   {[]*tar.Header{regular("a/../evil")}, `its member "a/../evil" would lie outside /opt/cni/bin`},
-		"absolute":                   {[]*tar.Header{regular("/etc/evil")}, `its member "/etc/evil" would lie outside /opt/cni/bin`},
-		"absolute folder":            {[]*tar.Header{{Typeflag: tar.TypeDir, Name: "/etc/evil/"}}, `its member "/etc/evil/" would lie outside /opt/cni/bin`},
-		"link to an absolute path":   {[]*tar.Header{link("evil", "/etc")}, `its link "evil" points to "/etc", outside /opt/cni/bin`},
-		"link upwards":               {[]*tar.Header{link("evil", "..")}, `its link "evil" points to "..", outside /opt/cni/bin`},
-		"link upwards, further":      {[]*tar.Header{link("a/evil", "../../etc")}, `its link "a/evil" points to "../../etc", outside /opt/cni/bin`},
-		"link to nothing":            {[]*tar.Header{link("evil", "")}, `its link "evil" points to "", outside /opt/cni/bin`},
-		"file behind its link":       {[]*tar.Header{link("a", "b"), regular("a/evil")}, `its member "a/evil" lies behind its own link "a"`},
-		"link through a link":        {[]*tar.Header{link("a/b", "."), link("c", "a/b/../../..")}, `its link "c" points to "a/b/../../..", outside /opt/cni/bin`},
-		"link through a link, ahead": {[]*tar.Header{link("a", "x/y"), link("b", "a/z")}, `its link "b" points through its own link "a"`},
-		"link and file":              {[]*tar.Header{link("a", "b"), regular("a")}, `it has the member "a" twice`},
-		"file twice":                 {[]*tar.Header{regular("a"), regular("./a")}, `it has the member "./a" twice`},
-		"file as folder":             {[]*tar.Header{regular("a"), regular("a/b")}, `its member "a/b" lies below a file`},
-		"folder as file":             {[]*tar.Header{{Typeflag: tar.TypeDir, Name: "a"}, regular("a")}, `it has the member "a" twice`},
-		"hard link":                  {[]*tar.Header{{Typeflag: tar.TypeLink, Name: "evil", Linkname: "/etc/shadow"}}, `its member "evil" is neither a file, a folder nor a symbolic link`},
-		"device":                     {[]*tar.Header{{Typeflag: tar.TypeChar, Name: "evil", Devmajor: 1, Devminor: 3}}, `its member "evil" is neither a file, a folder nor a symbolic link`},
-		"FIFO":                       {[]*tar.Header{{Typeflag: tar.TypeFifo, Name: "evil"}}, `its member "evil" is neither a file, a folder nor a symbolic link`},
-		"bomb":                       {[]*tar.Header{{Typeflag: tar.TypeReg, Name: "evil", Size: mostUnpacked + 1}}, "it unpacks to more than 2147483648 bytes"},
-		"a name too long":            {[]*tar.Header{regular(strings.Repeat("x", 256))}, `its member "` + strings.Repeat("x", 100) + `"… has a name of more than 255 bytes between slashes`},
-		"a name for a terminal":      {[]*tar.Header{regular("\x1b[2Jevil")}, `its member "\x1b[2Jevil" has a name that cannot be printed`},
-		"a name that is no text":     {[]*tar.Header{regular("\xffevil")}, `its member "\xffevil" has a name that cannot be printed`},
-		"the staging folder":         {[]*tar.Header{regular(".eksnode-cni-plugins/evil")}, `its member ".eksnode-cni-plugins/evil" has a name that eksnode itself uses`},
-		"too many members":           {many, "it has more than 10000 members"},
-		"cut in the middle":          {[]*tar.Header{{Typeflag: tar.TypeReg, Name: "evil", Size: 1 << 20}}, `its member "evil": unexpected EOF`},
+		"parent":                     {[]*tar.Header{regular("../evil")}, `the archive's member "../evil" would lie outside /opt/cni/bin`},
+		"parent in the middle":       {[]*tar.Header{regular("a/../../evil")}, `the archive's member "a/../../evil" would lie outside /opt/cni/bin`},
+		"parent that stays inside":   {[]*tar.Header{regular("a/../evil")}, `the archive's member "a/../evil" would lie outside /opt/cni/bin`},
+		"absolute":                   {[]*tar.Header{regular("/etc/evil")}, `the archive's member "/etc/evil" would lie outside /opt/cni/bin`},
+		"absolute folder":            {[]*tar.Header{{Typeflag: tar.TypeDir, Name: "/etc/evil/"}}, `the archive's member "/etc/evil/" would lie outside /opt/cni/bin`},
+		"link to an absolute path":   {[]*tar.Header{link("evil", "/etc")}, `the archive's link "evil" points to "/etc", outside /opt/cni/bin`},
+		"link upwards":               {[]*tar.Header{link("evil", "..")}, `the archive's link "evil" points to "..", outside /opt/cni/bin`},
+		"link upwards, further":      {[]*tar.Header{link("a/evil", "../../etc")}, `the archive's link "a/evil" points to "../../etc", outside /opt/cni/bin`},
+		"link to nothing":            {[]*tar.Header{link("evil", "")}, `the archive's link "evil" points to "", outside /opt/cni/bin`},
+		"file behind its link":       {[]*tar.Header{link("a", "b"), regular("a/evil")}, `the archive's member "a/evil" lies behind the archive's own link "a"`},
+		"link through a link":        {[]*tar.Header{link("a/b", "."), link("c", "a/b/../../..")}, `the archive's link "c" points to "a/b/../../..", outside /opt/cni/bin`},
+		"link through a link, ahead": {[]*tar.Header{link("a", "x/y"), link("b", "a/z")}, `the archive's link "b" points through the archive's own link "a"`},
+		"link and file":              {[]*tar.Header{link("a", "b"), regular("a")}, `the archive has the member "a" twice`},
+		"file twice":                 {[]*tar.Header{regular("a"), regular("./a")}, `the archive has the member "./a" twice`},
+		"file as folder":             {[]*tar.Header{regular("a"), regular("a/b")}, `the archive's member "a/b" lies below a file`},
+		"folder as file":             {[]*tar.Header{{Typeflag: tar.TypeDir, Name: "a"}, regular("a")}, `the archive has the member "a" twice`},
+		"hard link":                  {[]*tar.Header{{Typeflag: tar.TypeLink, Name: "evil", Linkname: "/etc/shadow"}}, `the archive's member "evil" is neither a file, a folder nor a symbolic link`},
+		"device":                     {[]*tar.Header{{Typeflag: tar.TypeChar, Name: "evil", Devmajor: 1, Devminor: 3}}, `the archive's member "evil" is neither a file, a folder nor a symbolic link`},
+		"FIFO":                       {[]*tar.Header{{Typeflag: tar.TypeFifo, Name: "evil"}}, `the archive's member "evil" is neither a file, a folder nor a symbolic link`},
+		"bomb":                       {[]*tar.Header{{Typeflag: tar.TypeReg, Name: "evil", Size: mostUnpacked + 1}}, "the archive unpacks to more than 2147483648 bytes"},
+		"a name too long":            {[]*tar.Header{regular(strings.Repeat("x", 256))}, `the archive's member "` + strings.Repeat("x", 100) + `"… has a name of more than 255 bytes between slashes`},
+		"a name for a terminal":      {[]*tar.Header{regular("\x1b[2Jevil")}, `the archive's member "\x1b[2Jevil" has a name that cannot be printed`},
+		"a name that is no text":     {[]*tar.Header{regular("\xffevil")}, `the archive's member "\xffevil" has a name that cannot be printed`},
+		"the staging folder":         {[]*tar.Header{regular(".eksnode-cni-plugins/evil")}, `the archive's member ".eksnode-cni-plugins/evil" has a name that eksnode itself uses`},
+		"too many members":           {many, "the archive has more than 10000 members"},
+		"cut in the middle":          {[]*tar.Header{{Typeflag: tar.TypeReg, Name: "evil", Size: 1 << 20}}, `the archive's member "evil": unexpected EOF`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -188,20 +188,20 @@ func TestHostileArchives(t *testing.T) {
 			before := h.tree(t)
 			_, err := Install(t.Context(), h.Host, hasty(), m.archive(archived), quietly)
 			require.EqualError(t, err, "unpacking cni-plugins 1.9.1: "+test.err+"; nothing was installed")
-			assert.Equal(t, before, h.tree(t), "nothing changes, not even by harmless members")
+			assert.Equal(t, before, h.tree(t), "nothing changes, not even for harmless members")
 		})
 	}
 }
 
-func TestArchivesThatAreNone(t *testing.T) {
+func TestFilesThatAreNoArchives(t *testing.T) {
 	for name, test := range map[string]struct {
 		data []byte
 		err  string
 	}{
-		"a page":   {[]byte("<html>"), "unpacking cni-plugins 1.9.1: it is not gzip: "},
-		"no tar":   {zipped(t, noise(2000)), "unpacking cni-plugins 1.9.1: it is not a tar archive: "},
-		"empty":    {nil, "unpacking cni-plugins 1.9.1: it is not gzip: EOF"},
-		"cut gzip": {tgz(t, regular("a"))[:30], "unpacking cni-plugins 1.9.1: it is not a tar archive: "},
+		"a page":            {[]byte("<html>"), "unpacking cni-plugins 1.9.1: the archive is not gzip: "},
+		"not a tar archive": {zipped(t, noise(2000)), "unpacking cni-plugins 1.9.1: the content is not a tar archive: "},
+		"empty":             {nil, "unpacking cni-plugins 1.9.1: the archive is not gzip: EOF"},
+		"cut gzip":          {tgz(t, regular("a"))[:30], "unpacking cni-plugins 1.9.1: the content is not a tar archive: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMirror(t)
@@ -215,7 +215,7 @@ func TestArchivesThatAreNone(t *testing.T) {
 	}
 }
 
-func TestAForgedArchiveIsToldByItsSum(t *testing.T) {
+func TestAForgedArchiveFailsByItsSum(t *testing.T) {
 	m := newMirror(t)
 	m.put(archived, tgz(t, regular("bridge")))
 	m.files[archived] = tgz(t, regular("../evil"))
@@ -257,7 +257,7 @@ func TestLeftovers(t *testing.T) {
 	assert.Equal(t, []string{"/usr/bin/.kubelet.eksnode-0123456789abcdef"}, left)
 
 	_, err = Install(t.Context(), h.Host, hasty(), m.archive(archived), quietly)
-	require.NoError(t, err, "what was left is no hindrance")
+	require.NoError(t, err, "leftovers do not prevent the installation")
 	left, err = m.archive(archived).Leftover(h.Host)
 	require.NoError(t, err)
 	assert.Empty(t, left)

@@ -1,6 +1,6 @@
-// Package artifact is what a node needs that no package manager brings: where
-// upstream has it, how its checksum is published, and how it is fetched,
-// verified and put in place. Nothing unverified is ever installed.
+// Package asset lists the files that a node needs and that no package manager
+// installs: the publisher's address of each, the form of its checksum, and how to
+// fetch, verify and install it. An unverified file is never installed.
 package asset
 
 import (
@@ -13,18 +13,18 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
 
-// SumForm is how a checksum file says its SHA-256.
+// SumForm is the form of a checksum file with a SHA-256.
 type SumForm string
 
-// The forms that upstreams use.
+// The forms of the publishers.
 const (
 	// Bare is the sum in hexadecimal and nothing else.
 	Bare SumForm = "bare"
-	// Listed is what sha256sum prints: a sum and a file name on each line.
+	// Listed is the output of sha256sum: a sum and a file name on each line.
 	Listed SumForm = "listed"
 )
 
-// Kind is what a download is.
+// Kind is the kind of a downloaded file.
 type Kind string
 
 // The kinds.
@@ -33,43 +33,46 @@ const (
 	TarGz   Kind = "tar.gz"  // an archive, unpacked into a folder
 )
 
-// Release is how a publisher names an asset's files. The templates know
+// Release is a publisher's address scheme for an asset. The templates may contain
 // {version}, {kubernetes}, {arch} and {date}.
 type Release struct {
-	// URL is where it has the file, and Sum where it has its SHA-256.
+	// URL is the file's address, and Sum the address of its SHA-256.
 	URL, Sum string
 	SumForm  SumForm
-	// Catalog is a page that lists the versions for a person; empty where the
-	// publisher lists them for programs.
+	// Catalog is a page for people that lists the versions. It is empty when the
+	// publisher lists the versions for programs.
 	Catalog string
 }
 
-// Asset is one row of the table. Its Target knows {arch} and {commands}, the
+// Asset is one row of the table. Its Target may contain {arch} and {commands}, the
 // distribution's folder for commands.
 type Asset struct {
 	// ID names the asset in flags, plans and the manifest.
 	ID string
-	// Why says what needs it.
+	// Why names the purpose of the asset.
 	Why string
-	// Version is the release to use, without "v"; empty means Kubernetes' own.
+	// Version is the release to use, without "v". Empty means the version of
+	// Kubernetes.
 	Version string
-	// Since is the first minor of Kubernetes 1 whose kubelet needs it; 0 for
-	// all.
+	// Since is the first minor version of Kubernetes 1 whose kubelet needs the
+	// asset; 0 means all.
 	Since int
-	// Chosen says that only those distributions get it that ask for it by its
-	// ID: the others have it as a package.
+	// Chosen says that only distributions that list the ID get the asset. The
+	// others install a package.
 	Chosen bool
-	// Release is upstream's.
+	// Release is the release of the upstream project.
 	Release
-	// EKS is that of EKS' own bucket, whose files have Kubernetes' version;
-	// nil where it has none of a version of its own.
+	// EKS is the release in EKS' own bucket, whose files have the version of
+	// Kubernetes. It is nil when the bucket has no release with a version of its
+	// own.
 	EKS  *Release
 	Kind Kind
-	// Target is the program's path, or the folder an archive is unpacked into.
+	// Target is the program's path, or the folder into which an archive is
+	// unpacked.
 	Target string
 }
 
-// from is the release that an origin has, and upstream's where it has none.
+// from is the release of an origin, or upstream's when the origin has none.
 func (a Asset) from(origin string) (r Release, published string) {
 	if origin == EKSBucket && a.EKS != nil {
 		return *a.EKS, EKSBucket
@@ -77,7 +80,7 @@ func (a Asset) from(origin string) (r Release, published string) {
 	return a.Release, Upstream
 }
 
-// eksRelease is where EKS' bucket has a program
+// eksRelease is the place of a program in EKS' bucket
 // (https://docs.aws.amazon.com/eks/latest/userguide/install-kubectl.html).
 func eksRelease(name string) *Release {
 	const folder = "https://amazon-eks.s3.us-west-2.amazonaws.com/{kubernetes}/{date}/bin/linux/{arch}/"
@@ -106,10 +109,10 @@ func Table() []Asset {
 		},
 		{
 			ID: "ecr-credential-provider", Why: "lets the kubelet pull from ECR",
-			// Kubelets before 1.27 have it built in. Later ones speak with any
-			// release that knows credentialprovider.kubelet.k8s.io/v1, so the
-			// newest that upstream published serves all: of 1.32 to 1.36 there
-			// are no binaries (kubernetes/cloud-provider-aws#1324, #1481).
+			// Kubelets before 1.27 contain this provider. Later ones work with
+			// every release that supports credentialprovider.kubelet.k8s.io/v1, so
+			// the newest upstream release serves all: for 1.32 to 1.36 there are no
+			// binaries (kubernetes/cloud-provider-aws#1324, #1481).
 			Version: "1.37.0", Since: 27,
 			Release: Release{
 				URL:     "https://artifacts.k8s.io/binaries/cloud-provider-aws/v{version}/linux/{arch}/ecr-credential-provider-linux-{arch}",
@@ -160,44 +163,46 @@ func IDs() []string {
 	return ids
 }
 
-// Choice says which form of an asset a machine gets.
+// Choice selects the form of an asset for one machine.
 type Choice struct {
-	// Kubernetes is the kubelet's version; Arch is in Go's spelling.
+	// Kubernetes is the kubelet's version. Arch is the architecture as Go spells
+	// it.
 	Kubernetes, Arch string
 	// Commands is the distribution's folder for commands.
 	Commands string
-	// Version, when not empty, takes the place of the table's; SHA256, when
-	// not empty, that of upstream's checksum file.
+	// Version, when not empty, replaces the table's version. SHA256, when not
+	// empty, replaces the sum of upstream's checksum file.
 	Version, SHA256 string
-	// Origin is the ID of the publisher; empty means the lock's, or upstream.
+	// Origin is the ID of the publisher. Empty means the lock's origin, or
+	// upstream.
 	Origin string
-	// Date is the day of EKS' build, such as "2025-11-13"; empty means the
-	// lock's.
+	// Date is the day of EKS' build, such as "2025-11-13". Empty means the lock's
+	// date.
 	Date string
-	// Source, when not empty, is a mirror or a folder that has everything at
+	// Source, when not empty, is a mirror or a folder with every file at
 	// SOURCE/<publisher's host>/<publisher's path>.
 	Source string
-	// Lock, when not nil, says what each download must be.
+	// Lock, when not nil, pins each download.
 	Lock *Lock
 }
 
 // Download is an asset for one machine.
 type Download struct {
 	ID, Why, Version string
-	// VersionSource names the field that decides the version, for hints.
+	// VersionSource names the field that decides the version, for remedies.
 	VersionSource surface.Name
 	URL, SumURL   string
 	SumForm       SumForm
-	// Published is the publisher's own address, whatever mirror URL is in, and
-	// Origin the publisher's ID.
+	// Published is the publisher's own address, also when URL is in a mirror.
+	// Origin is the publisher's ID.
 	Published, Origin string
-	// SHA256 is set when the sum is pinned; the checksum file is then not
-	// asked for. PinnedBy says by what, for messages; empty means by the field
-	// checksums. Size is the pinned size in bytes; 0 for any.
+	// SHA256 is set when the sum is pinned; the checksum file is then not fetched.
+	// PinnedBy names the origin of the pin for messages; empty means the field
+	// checksums. Size is the pinned size in bytes; 0 means any.
 	SHA256, PinnedBy string
 	Size             int64
-	// Mirror is the mirror's address, empty for the publisher itself; for
-	// hints.
+	// Mirror is the mirror's address, for remedies. It is empty for the publisher
+	// itself.
 	Mirror string
 	Kind   Kind
 	Target string
@@ -206,7 +211,7 @@ type Download struct {
 	catalog string
 }
 
-// For decides where an asset comes from and where it goes.
+// For returns the download of an asset: its address, sum and target.
 func (a Asset) For(c Choice) (Download, error) {
 	c, locked, err := c.locked(a)
 	if err != nil {
@@ -220,7 +225,7 @@ func (a Asset) For(c Choice) (Download, error) {
 	if published == EKSBucket {
 		d.VersionSource = "kubernetes_version and eks_build_date"
 		if c.Date == "" {
-			return Download{}, surface.Errorf(`choosing %s: %s %q needs %s, the day of EKS' build, or a lock file: "eksnode lock --source %[3]s" finds the newest and writes it down`, a.ID, surface.Name("source"), EKSBucket, surface.Name("eks_build_date"))
+			return Download{}, surface.Errorf(`choosing %s: %s %q needs %s, the day of EKS' build, or a lock file: "eksnode lock --source %[3]s" finds the newest day and records it`, a.ID, surface.Name("source"), EKSBucket, surface.Name("eks_build_date"))
 		}
 	}
 	replacer := strings.NewReplacer("{version}", d.Version, "{kubernetes}", c.Kubernetes, "{date}", c.Date, "{arch}", c.Arch, "{commands}", c.Commands)
@@ -240,7 +245,7 @@ func (a Asset) For(c Choice) (Download, error) {
 	return d, locked.pin(&d)
 }
 
-// version is what an asset's address names.
+// version is the version in an asset's address.
 func (c Choice) version(a Asset, published string) string {
 	switch {
 	case published == EKSBucket:
@@ -254,7 +259,7 @@ func (c Choice) version(a Asset, published string) string {
 	}
 }
 
-// mirrored is where a mirror has what upstream has at address.
+// mirrored is the place in a mirror of the file that upstream has at address.
 func mirrored(source, address string) (string, error) {
 	if source == "" {
 		return address, nil
@@ -272,8 +277,8 @@ func mirrored(source, address string) (string, error) {
 	return base.String(), nil
 }
 
-// withoutUser is an address without user and password, as messages, reports
-// and the image's manifest may show it.
+// withoutUser is an address without user and password, for messages, reports and
+// the image's manifest.
 func withoutUser(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -283,12 +288,11 @@ func withoutUser(address string) string {
 	return u.String()
 }
 
-// Place is the download's address as it may be shown.
+// Place is the download's address without user and password, for messages.
 func (d Download) Place() string { return withoutUser(d.URL) }
 
-// Recorded is the address that the image's manifest carries. A folder in the
-// publisher's place is a matter of the computer that built the image, which no
-// user of the image has: then it is the publisher's own.
+// Recorded is the address for the image's manifest. For a file from a folder it is
+// the publisher's address, because users of the image do not have the folder.
 func (d Download) Recorded() string {
 	if isFile(d.URL) {
 		return withoutUser(d.Published)
@@ -299,7 +303,7 @@ func (d Download) Recorded() string {
 // String names the download in messages.
 func (d Download) String() string { return d.ID + " " + d.Version }
 
-// programMode is what executables get; archives' other files get dataMode.
+// programMode is the mode of executables; other files of archives get dataMode.
 const (
 	programMode fs.FileMode = 0o755
 	dataMode    fs.FileMode = 0o644

@@ -50,7 +50,7 @@ func TestUpstreamPlaces(t *testing.T) {
 			"/usr/local/sbin/runc", "1.3.4",
 		},
 	}
-	require.Len(t, tests, len(Table()), "every asset is tried")
+	require.Len(t, tests, len(Table()), "every asset is tested")
 	for _, test := range tests {
 		t.Run(test.id, func(t *testing.T) {
 			d, err := row(t, test.id).For(Choice{Kubernetes: "1.34.4", Arch: test.arch, Commands: "/usr/bin"})

@@ -13,9 +13,10 @@ import (
 	"time"
 )
 
-// Blob answers what has a SHA-256 and at most this many bytes, from the cache or,
-// verified, from open, which opens it from one byte on. What came of one that was interrupted is kept, and
-// only the rest is asked for the next time; a broken one is not kept.
+// Blob returns the content with that SHA-256 and at most that many bytes. It comes
+// from the cache or, verified, from open, which opens the content from a byte on.
+// The cache keeps the part of an interrupted blob, and the next call fetches only
+// the rest. A blob with a wrong sum is not kept.
 func (c *Cache) Blob(ctx context.Context, sum string, most int64, open func(from int64) (io.ReadCloser, error)) (Kept, error) {
 	kept := Kept{Path: filepath.Join(c.folder, "sha256", sum), SHA256: sum}
 	size, intact, err := intactFile(ctx, kept)
@@ -47,15 +48,15 @@ func resumeBlob(ctx context.Context, kept Kept, most int64, file *os.File, open 
 		return 0, err
 	}
 	if there+more.bytes > most {
-		return 0, &mismatchError{fmt.Errorf("verifying the blob sha256:%s: it has more than %d bytes", kept.SHA256, most), there > 0}
+		return 0, &mismatchError{fmt.Errorf("verifying the blob sha256:%s: the content has more than %d bytes", kept.SHA256, most), there > 0}
 	}
 	if got := hex.EncodeToString(hash.Sum(nil)); got != kept.SHA256 {
-		return 0, &mismatchError{fmt.Errorf("verifying the blob sha256:%s: it has the SHA-256 %s", kept.SHA256, got), there > 0}
+		return 0, &mismatchError{fmt.Errorf("verifying the blob sha256:%s: the content has the SHA-256 %s", kept.SHA256, got), there > 0}
 	}
 	return there + more.bytes, nil
 }
 
-// counter counts what is read.
+// counter counts the bytes read.
 type counter struct {
 	from  io.Reader
 	bytes int64
@@ -68,7 +69,7 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Scratch makes a file in the cache's folder that goes when it is closed.
+// Scratch makes a file in the cache's folder that is removed when it is closed.
 func (c *Cache) Scratch() (*Scratch, error) {
 	if err := c.makeFolders(); err != nil {
 		return nil, err
@@ -81,18 +82,18 @@ func (c *Cache) Scratch() (*Scratch, error) {
 	return &Scratch{file}, nil
 }
 
-// sweep removes what killed runs left. What another process still has open
-// stays readable there, or, on Windows, stays.
+// sweep removes the scratch files of killed runs. A file that another process has
+// open stays readable there or, on Windows, stays.
 func (c *Cache) sweep() {
-	left, _ := filepath.Glob(filepath.Join(c.folder, "partial", "scratch.*")) // the pattern is right
+	left, _ := filepath.Glob(filepath.Join(c.folder, "partial", "scratch.*")) // the pattern is valid
 	for _, name := range left {
 		if st, err := os.Stat(name); err == nil && time.Since(st.ModTime()) > abandoned {
-			_ = os.Remove(name) // or the next run does
+			_ = os.Remove(name) // otherwise the next run does
 		}
 	}
 }
 
-// Scratch is a file for as long as it is open.
+// Scratch is a file that exists while it is open.
 type Scratch struct{ *os.File }
 
 // Close closes and removes the file.

@@ -18,20 +18,20 @@ import (
 )
 
 // Cache keeps verified downloads by their SHA-256 in a folder of the running
-// system, and what came of those that were interrupted, so that the next run
-// fetches only the rest. Several processes may use one at the same time.
+// system. It also keeps the parts of interrupted downloads, so that the next run
+// fetches only the rest. Several processes may use one cache at the same time.
 type Cache struct {
 	folder  string
 	fetcher *Fetcher
 }
 
-// NewCache keeps downloads below folder, which is made when it is first needed.
+// NewCache keeps downloads below folder, which is made at the first download.
 func NewCache(folder string, f *Fetcher) *Cache { return &Cache{folder, f} }
 
-// Fetcher is what fetches for the cache.
+// Fetcher returns the cache's fetcher.
 func (c *Cache) Fetcher() *Fetcher { return c.fetcher }
 
-// DefaultCache is the folder of the user's own cache.
+// DefaultCache is the cache folder of the user.
 func DefaultCache() (string, error) {
 	home, err := os.UserCacheDir()
 	if err != nil {
@@ -47,8 +47,8 @@ type Kept struct {
 	SHA256 string
 }
 
-// Get answers a download, verified: fetched when it is not there yet or not
-// intact any more.
+// Get returns a verified download. It is fetched when the cache does not have it or
+// the cached file is damaged.
 func (c *Cache) Get(ctx context.Context, d Download, progress plan.Progress) (Kept, error) {
 	sum, err := c.fetcher.sum(ctx, d)
 	if err != nil {
@@ -70,8 +70,8 @@ func (c *Cache) Get(ctx context.Context, d Download, progress plan.Progress) (Ke
 	return kept, nil
 }
 
-// intactFile says whether the cache has a file and it is what it was; one that is
-// not is removed.
+// intactFile says whether the cache has a file with the right sum. A damaged file
+// is removed.
 func intactFile(ctx context.Context, kept Kept) (size int64, intact bool, err error) {
 	file, err := os.Open(kept.Path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -94,8 +94,8 @@ func intactFile(ctx context.Context, kept Kept) (size int64, intact bool, err er
 	return 0, false, nil
 }
 
-// fetch fills a place in the cache, going on where an interrupted run stopped.
-// resume appends to a file what it lacks and verifies all of it.
+// fetch fills a place in the cache and continues where an interrupted run stopped.
+// resume appends the missing bytes to a file and verifies the whole file.
 func (c *Cache) fetch(kept Kept, resume func(*os.File) (int64, error)) (size int64, err error) {
 	file, err := c.partial(kept.SHA256)
 	if err != nil {
@@ -104,17 +104,18 @@ func (c *Cache) fetch(kept Kept, resume func(*os.File) (int64, error)) (size int
 	size, err = resume(file)
 	var wrong *mismatchError
 	if errors.As(err, &wrong) && wrong.resumed {
-		// What the interrupted run left may have been the wrong part.
+		// The part from the interrupted run may have been wrong: start from the
+		// beginning.
 		if err = errors.Join(file.Truncate(0), rewind(file)); err == nil {
 			size, err = resume(file)
 		}
 	}
-	// Closed before it is renamed: Windows does not rename what is open.
+	// Close before renaming: Windows does not rename an open file.
 	err = errors.Join(err, file.Close())
 	if errors.As(err, &wrong) {
 		return 0, errors.Join(err, os.Remove(file.Name()))
 	}
-	if err != nil { // the next run goes on from here
+	if err != nil { // the next run continues from here
 		return 0, errors.Join(err, os.Rename(file.Name(), c.partialName(kept.SHA256)))
 	}
 	if err := errors.Join(os.Chmod(file.Name(), 0o644), os.Rename(file.Name(), kept.Path)); err != nil {
@@ -123,7 +124,7 @@ func (c *Cache) fetch(kept Kept, resume func(*os.File) (int64, error)) (size int
 	return size, nil
 }
 
-// resume appends to a file what it lacks, and verifies all of it.
+// resume appends the missing bytes to a file and verifies the whole file.
 func (c *Cache) resume(ctx context.Context, d Download, kept Kept, file *os.File, progress plan.Progress) (int64, error) {
 	v := &verifier{download: d, hash: sha256.New(), want: kept.SHA256, progress: progress}
 	var err error
@@ -148,14 +149,14 @@ func (c *Cache) resume(ctx context.Context, d Download, kept Kept, file *os.File
 	return v.done, nil
 }
 
-// isBeyond says that a server has nothing from the byte on that was asked for.
+// isBeyond says that the server's file ends before the first requested byte.
 func isBeyond(err error) bool {
 	var status *statusError
 	return errors.As(err, &status) && status.code == http.StatusRequestedRangeNotSatisfiable
 }
 
-// appendAll appends a download to a file of the cache. The download's errors
-// are returned as they are; the rest is the disk's fault.
+// appendAll appends a download to a file of the cache. Errors of the download are
+// returned unchanged; the others are the disk's.
 func appendAll(file *os.File, from io.Reader) error {
 	var broken error
 	_, err := io.CopyBuffer(onlyWriter{file}, readerFunc(func(p []byte) (int, error) {
@@ -176,12 +177,12 @@ func appendAll(file *os.File, from io.Reader) error {
 
 func (c *Cache) partialName(sum string) string { return filepath.Join(c.folder, "partial", sum) }
 
-// abandoned is after how long a file that another process was filling is taken
-// over: it is written to every few seconds, or the process has given up.
+// abandoned is the age after which a run takes over a file that another process was
+// filling. A running download writes every few seconds.
 const abandoned = 10 * time.Minute
 
-// partial opens what an interrupted run left of a file, or a new one. Its name
-// is this process's alone.
+// partial opens the part of a file that an interrupted run left, or a new file. Its
+// name belongs to this process alone.
 func (c *Cache) partial(sum string) (*os.File, error) {
 	if err := c.makeFolders(); err != nil {
 		return nil, err
@@ -194,9 +195,9 @@ func (c *Cache) partial(sum string) (*os.File, error) {
 	for _, name := range append([]string{c.partialName(sum)}, left...) {
 		st, err := os.Stat(name)
 		if err != nil || name != c.partialName(sum) && time.Since(st.ModTime()) < abandoned {
-			continue // it is another process's, or is gone
+			continue // another process uses it, or it is gone
 		}
-		if os.Rename(name, mine) == nil { // who renames it first has it
+		if os.Rename(name, mine) == nil { // the first process to rename the file owns it
 			break
 		}
 	}
@@ -216,10 +217,10 @@ func (c *Cache) makeFolders() error {
 	return nil
 }
 
-// mismatchError is a download that is not what it must be.
+// mismatchError is a download with the wrong content.
 type mismatchError struct {
 	error
-	resumed bool // part of it was there before
+	resumed bool // part of it came from an earlier run
 }
 
 func (e *mismatchError) Unwrap() error { return e.error }
@@ -229,7 +230,7 @@ func rewind(file *os.File) error {
 	return err
 }
 
-// empty is a content that has been read.
+// empty is a content without bytes.
 type empty struct{}
 
 func (empty) Read([]byte) (int, error) { return 0, io.EOF }
@@ -240,7 +241,7 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// interruptible is a reader that fails once its context is done.
+// interruptible is a reader that fails when its context has ended.
 type interruptible struct {
 	ctx  context.Context
 	from io.Reader

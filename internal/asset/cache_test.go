@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// files lists what lies in a folder, with sizes left out.
+// files lists the files of a folder; sizes in names are masked.
 func files(t *testing.T, dir string) []string {
 	t.Helper()
 	var all []string
@@ -53,15 +53,15 @@ func TestTheCacheFetchesOnce(t *testing.T) {
 	assert.Equal(t, sumOf(data), sumOf(got), "a damaged file is fetched again")
 }
 
-func TestTheCacheGoesOnWhereItWasInterrupted(t *testing.T) {
+func TestTheCacheResumesInterruptedDownloads(t *testing.T) {
 	data := noise(large)
 	sum := sumOf(data)
 	stop := errors.New("stopped by the person")
 	tests := map[string]struct {
-		left  func(t *testing.T, dir string) // changes what was left
-		first string                         // the next run's first request
+		left  func(t *testing.T, dir string) // changes the interrupted file
+		first string                         // first request of the next run
 	}{
-		"as it was": {func(*testing.T, string) {}, "GET " + where + " bytes="},
+		"unchanged": {func(*testing.T, string) {}, "GET " + where + " bytes="},
 		"spoiled": {func(t *testing.T, dir string) {
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "partial", sum), noise(pieceSize + 1)[1:], 0o600))
 		}, "GET " + where + " bytes=4194304-8388607"},
@@ -92,7 +92,7 @@ func TestTheCacheGoesOnWhereItWasInterrupted(t *testing.T) {
 			require.ErrorIs(t, err, stop)
 			require.Equal(t, []string{"partial/" + sum}, files(t, dir))
 			test.left(t, dir)
-			next := newMirror(t) // the first may still get requests that the interrupted run sent ahead
+			next := newMirror(t) // the first server may still get requests that the interrupted run sent ahead
 			next.put(where, data)
 			kept, err := NewCache(dir, f).Get(t.Context(), next.program(where), quietly)
 			require.NoError(t, err)
@@ -114,7 +114,7 @@ func TestTheCacheKeepsNothingUnverified(t *testing.T) {
 	dir := t.TempDir()
 	_, err := NewCache(dir, hasty()).Get(t.Context(), d, quietly)
 	require.EqualError(t, err, "verifying kubelet 1.34.4: the 10 bytes from "+m.URL+where+" have the SHA-256 "+sumOf(noise(10))+", but the lock file says "+sumOf(nil)+
-		"; nothing was installed; find out why it has changed before you lock it anew")
+		"; nothing was installed; find out why the file has changed before you update the lock file")
 	assert.Empty(t, files(t, dir))
 }
 
@@ -142,5 +142,5 @@ func TestLockingFetchesAndVerifies(t *testing.T) {
 	assert.Equal(t, lockedKubelet(), locked, "the publisher's address, not the mirror's")
 }
 
-// testTime is long ago.
+// testTime is a fixed time in the past.
 var testTime = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)

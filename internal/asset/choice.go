@@ -9,7 +9,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// locked fills in what the lock says and refuses what contradicts it.
+// locked completes the choice from the lock file. A choice that contradicts the
+// lock file is an error.
 func (c Choice) locked(a Asset) (Choice, Locked, error) {
 	if c.Lock == nil {
 		if c.Origin == "" {
@@ -23,32 +24,32 @@ func (c Choice) locked(a Asset) (Choice, Locked, error) {
 	case !ok:
 		return c, l, fmt.Errorf(`the lock file has no %s for Kubernetes %s on %s; add it with "eksnode lock --kubernetes-version %[2]s --arch %[3]s"`, a.ID, c.Kubernetes, c.Arch)
 	case c.Origin != "" && published != l.Origin:
-		return c, l, surface.Errorf("%s %q says to take %s from %s, but the lock file has it from %s; correct the %s, or lock anew", surface.Name("source"), c.Origin, a.ID, published, l.Origin, surface.Field())
+		return c, l, surface.Errorf("%s %q takes %s from %s, but the lock file takes it from %s; correct the %s, or update the lock file", surface.Name("source"), c.Origin, a.ID, published, l.Origin, surface.Field())
 	case c.Date != "" && l.BuildDate != "" && c.Date != l.BuildDate:
-		return c, l, surface.Errorf("%s is %q, but the lock file has %s of %s; correct the %s, or lock anew", surface.Name("eks_build_date"), c.Date, a.ID, l.BuildDate, surface.Field())
+		return c, l, surface.Errorf("%s is %q, but the lock file has %s of %s; correct the %s, or update the lock file", surface.Name("eks_build_date"), c.Date, a.ID, l.BuildDate, surface.Field())
 	case c.Version != "" && c.Version != l.Version:
-		return c, l, surface.Errorf("%s is %q, but the lock file has %s; correct the %s, or lock anew", surface.Name("versions").Key(a.ID), c.Version, l.Version, surface.Field())
+		return c, l, surface.Errorf("%s is %q, but the lock file has %s; correct the %s, or update the lock file", surface.Name("versions").Key(a.ID), c.Version, l.Version, surface.Field())
 	case c.SHA256 != "" && !strings.EqualFold(c.SHA256, l.SHA256):
-		return c, l, surface.Errorf("%s is %s, but the lock file has %s; correct the %s, or lock anew", surface.Name("checksums").Key(a.ID), c.SHA256, l.SHA256, surface.Field())
+		return c, l, surface.Errorf("%s is %s, but the lock file has %s; correct the %s, or update the lock file", surface.Name("checksums").Key(a.ID), c.SHA256, l.SHA256, surface.Field())
 	}
 	c.Origin, c.Date, c.Version, c.SHA256 = l.Origin, l.BuildDate, l.Version, l.SHA256
 	return c, l, nil
 }
 
-// pin makes a download be what the lock says; without an entry it does nothing.
+// pin applies a lock entry to a download. An empty entry changes nothing.
 func (l Locked) pin(d *Download) error {
 	if l.ID == "" {
 		return nil
 	}
 	if d.Published != l.URL {
-		return fmt.Errorf("the lock file has %s %s from %s, but it comes from %s; lock anew if that is right", l.ID, l.Version, l.URL, d.Published)
+		return fmt.Errorf("the lock file has %s %s from %s, but this download comes from %s; update the lock file if that is right", l.ID, l.Version, l.URL, d.Published)
 	}
 	d.SHA256, d.Size, d.PinnedBy = l.SHA256, l.Size, "the lock file"
 	return nil
 }
 
-// Lock fetches and verifies a download and says what the lock file shall have of
-// it. What the lock file pins now is not asked: this is how it changes.
+// Lock fetches and verifies a download and returns its entry for the lock file. It
+// ignores the pins of the present lock file, because it updates them.
 func (c *Cache) Lock(ctx context.Context, a Asset, choice Choice, progress plan.Progress) (Locked, error) {
 	choice.Lock = nil
 	d, err := a.For(choice)

@@ -14,7 +14,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
 
-// statusError is a response that is not the file.
+// statusError is a response other than the file.
 type statusError struct {
 	code   int
 	status string
@@ -32,13 +32,14 @@ func (e *truncatedError) Error() string {
 	return fmt.Sprintf("the download was cut off after %d of %d bytes", e.done, e.total)
 }
 
-// errStalled is a server that went silent.
+// errStalled is a server that sends nothing any more.
 var errStalled = errors.New("the server stopped sending")
 
-// errChanged is a file of which a later piece does not fit the first.
+// errChanged is a file whose later piece does not match the first.
 var errChanged = errors.New("the file changed while it was being downloaded")
 
-// stalled is errStalled when that is why a request's context ended.
+// stalled returns errStalled when a request's context ended for that reason, and
+// err otherwise.
 func stalled(ctx context.Context) error {
 	if errors.Is(context.Cause(ctx), errStalled) {
 		return errStalled
@@ -46,9 +47,8 @@ func stalled(ctx context.Context) error {
 	return nil
 }
 
-// transient says whether the same request may go through later. A connection
-// can break in more ways than can be listed, so those are listed that are
-// final.
+// transient says whether a later request may succeed. Connections break in too many
+// ways to list, so the function lists the final failures.
 func transient(err error) bool {
 	var status *statusError
 	if errors.As(err, &status) {
@@ -72,14 +72,14 @@ func untrusted(err error) bool {
 	return errors.As(err, &unverified)
 }
 
-// absent says whether a status means that there is no such file. S3 answers
-// 403 for one when the bucket may not be listed.
+// absent says whether a status means that the file does not exist. S3 answers 403
+// for a missing file when the bucket may not be listed.
 func absent(code int) bool {
 	return code == http.StatusNotFound || code == http.StatusGone || code == http.StatusForbidden
 }
 
-// explain is Download.explain, which also says what there is instead of what is
-// not.
+// explain is Download.explain; for a missing file it also lists the existing
+// versions.
 func (f *Fetcher) explain(ctx context.Context, d Download, address string, err error) error {
 	var status *statusError
 	if errors.As(err, &status) && absent(status.code) || errors.Is(err, fs.ErrNotExist) {
@@ -116,7 +116,7 @@ func (d Download) whereElse(format string) string {
 	return fmt.Sprintf(format, d.Mirror)
 }
 
-// unreachable says what to do about a server that does not answer.
+// unreachable explains an unreachable server and names the remedy.
 func (d Download) unreachable(address string, err error) error {
 	const source = surface.Name("source_url")
 	if d.Mirror != "" {
@@ -133,7 +133,7 @@ func hostOf(address string) string {
 	return u.Host
 }
 
-// explainWrite says what to do when a file could not be written.
+// explainWrite adds the remedy for a file that could not be written.
 func explainWrite(err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):

@@ -12,21 +12,21 @@ import (
 	"time"
 )
 
-// Fetcher fetches over HTTP and HTTPS, and out of folders of the machine it
-// runs on. Make one with NewFetcher.
+// Fetcher fetches files over HTTP and HTTPS, and from folders of the machine that
+// it runs on. Make one with NewFetcher.
 type Fetcher struct {
 	client   *http.Client
 	attempts int
 	wait     time.Duration
 	stall    time.Duration
-	pieces   sync.Pool // of *[]byte, pieceSize each
+	pieces   sync.Pool // of *[]byte, each with pieceSize bytes
 	ahead    ahead
 }
 
-// A large file comes in pieces over several connections: most of the sites
-// give a single one far less than a machine's line takes. Sixteen of 4 MiB are
-// where more brings nothing on machines with two processors, and what they
-// take of memory is their product.
+// A large file comes in pieces over several connections, because most sites give a
+// single connection far less than a machine's bandwidth. On machines with two
+// processors more than sixteen connections and more than 4 MiB bring nothing. The
+// memory is their product.
 const (
 	connections = 16
 	pieceSize   = 4 << 20
@@ -34,22 +34,22 @@ const (
 
 // Patience says how long a Fetcher tries.
 type Patience struct {
-	// Attempts is how often a request is sent for one file, at least once.
+	// Attempts is how often a request for one file is sent, at least once.
 	Attempts int
-	// Wait is the pause before the second attempt; it doubles with each.
+	// Wait is the pause before the second attempt. It doubles with each attempt.
 	Wait time.Duration
-	// Stall is how long a server may be silent before the attempt is given up.
+	// Stall is how long a server may send nothing before an attempt fails.
 	Stall time.Duration
 }
 
-// UsualPatience rides out a mirror's hiccup: five attempts with 7.5 seconds of
-// waiting between them.
+// UsualPatience survives a short failure of a mirror: five attempts with 7.5
+// seconds of waiting in total.
 func UsualPatience() Patience {
 	return Patience{Attempts: 5, Wait: 500 * time.Millisecond, Stall: time.Minute}
 }
 
-// NewFetcher makes a Fetcher. It goes through the proxy that the machine's
-// environment names (HTTPS_PROXY and its kind).
+// NewFetcher makes a Fetcher. It uses the proxy of the environment (HTTPS_PROXY and
+// related variables).
 func NewFetcher(p Patience) *Fetcher {
 	transport := &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
@@ -58,10 +58,9 @@ func NewFetcher(p Patience) *Fetcher {
 		IdleConnTimeout:     time.Minute,
 		MaxIdleConnsPerHost: connections,
 		ReadBufferSize:      64 << 10,
-		// HTTP/2 would put all pieces on one connection, and is off when this
-		// is not nil.
+		// Not nil turns HTTP/2 off: it would put all pieces on one connection.
 		TLSNextProto:       map[string]func(string, *tls.Conn) http.RoundTripper{},
-		DisableCompression: true, // what is hashed is the file itself
+		DisableCompression: true, // the sum is that of the file itself
 	}
 	return newFetcher(transport, p)
 }
@@ -73,9 +72,9 @@ func newFetcher(through http.RoundTripper, p Patience) *Fetcher {
 	}
 }
 
-// Through is a Fetcher as patient as this one whose requests go through what
-// wrap makes of this one's transport: one that logs in, for example. An error of
-// that transport which has a method Final that says true is not tried again.
+// Through is this Fetcher with another transport: wrap gets this Fetcher's
+// transport and returns one that, for example, logs in. When an error of that
+// transport has a method Final that returns true, the request is not repeated.
 func (f *Fetcher) Through(wrap func(http.RoundTripper) (http.RoundTripper, error)) (*Fetcher, error) {
 	transport, err := wrap(f.client.Transport)
 	if err != nil {
@@ -84,18 +83,18 @@ func (f *Fetcher) Through(wrap func(http.RoundTripper) (http.RoundTripper, error
 	return newFetcher(transport, Patience{f.attempts, f.wait, f.stall}), nil
 }
 
-// Open opens the file at an address from one byte on, for somebody who verifies
-// it. A connection that breaks is followed by one for the rest.
+// Open opens the file at an address from a byte on. The caller verifies the
+// content. After a broken connection a new one fetches the rest.
 func (f *Fetcher) Open(ctx context.Context, address string, from int64) (io.ReadCloser, error) {
 	return f.open(ctx, address, from)
 }
 
-// exists says whether a server has something at an address.
+// exists says whether a server has a file at an address.
 func (f *Fetcher) exists(ctx context.Context, address string) (bool, error) {
 	if isFile(address) {
 		file, err := openFile(address, 0)
 		if err == nil {
-			_ = file.Close() // nothing was written
+			_ = file.Close() // opened for reading only
 		}
 		return err == nil, nil
 	}
@@ -113,8 +112,8 @@ func (f *Fetcher) exists(ctx context.Context, address string) (bool, error) {
 	return !absent(resp.StatusCode), nil
 }
 
-// bare takes the address off an error of package http: it may hold a password,
-// and callers name the place themselves.
+// bare removes the address from an error of package http. The address may contain a
+// password, and callers name the place themselves.
 func bare(err error) error {
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// cutAfter sends n bytes of what was asked for and breaks the connection.
+// cutAfter sends n bytes of the response and breaks the connection.
 func (m *mirror) cutAfter(n int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		m.serve(&cutter{ResponseWriter: w, left: n}, r)
@@ -34,7 +34,7 @@ func (c *cutter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// times lets a fault happen so often, and then the file be served.
+// times applies a fault n times; then the server sends the file.
 func (m *mirror) times(n int, fault http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if n--; n >= 0 {
@@ -58,7 +58,7 @@ func reset(w http.ResponseWriter, _ *http.Request) {
 	_ = conn.Close()
 }
 
-func TestTransientFailuresAreRiddenOut(t *testing.T) {
+func TestTransientFailuresAreRetried(t *testing.T) {
 	data := noise(300_000)
 	tests := map[string]struct {
 		fault func(m *mirror) http.HandlerFunc
@@ -69,7 +69,7 @@ func TestTransientFailuresAreRiddenOut(t *testing.T) {
 		"reset": {func(m *mirror) http.HandlerFunc { return m.times(2, reset) }, []string{firstPiece, firstPiece, firstPiece}},
 		"cut off, resumed twice": {func(m *mirror) http.HandlerFunc { return m.times(2, m.cutAfter(100_000)) },
 			[]string{firstPiece, "GET " + where + " bytes=100000-299999", "GET " + where + " bytes=200000-299999"}},
-		"cut off, and the server knows no ranges": {func(m *mirror) http.HandlerFunc {
+		"cut off, and the server supports no ranges": {func(m *mirror) http.HandlerFunc {
 			return m.times(1, m.cutAfter(100_000))
 		}, nil},
 		"silent": {func(m *mirror) http.HandlerFunc {
@@ -106,8 +106,8 @@ func TestTransientFailuresAreRiddenOut(t *testing.T) {
 	}
 }
 
-// TestTheProxyOfTheEnvironment runs itself again, because package http reads
-// the environment once.
+// TestTheProxyOfTheEnvironment runs itself as another process, because package http
+// reads the environment only once.
 func TestTheProxyOfTheEnvironment(t *testing.T) {
 	const at = "http://dl.example"
 	if os.Getenv("HTTP_PROXY") != "" && os.Getenv("EKSNODE_TEST_PROXY") != "" {
@@ -116,7 +116,7 @@ func TestTheProxyOfTheEnvironment(t *testing.T) {
 		require.NoError(t, err)
 		return
 	}
-	m := newMirror(t) // a proxy is asked for the same path, after the host
+	m := newMirror(t) // a proxy gets the same path, after the host
 	m.put(where, noise(10))
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.count=1")
 	cmd.Env = append(os.Environ(), "HTTP_PROXY="+m.URL, "NO_PROXY=", "EKSNODE_TEST_PROXY=1")

@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// fileScheme begins the address of a folder that is laid out as a mirror.
+// fileScheme begins the address of a folder with the layout of a mirror.
 const fileScheme = "file://"
 
 // isFile says whether an address names a file of the running system.
 func isFile(address string) bool { return strings.HasPrefix(address, fileScheme) }
 
-// filePath is the path in a file's address.
+// filePath is the path in the address of a file.
 func filePath(address string) (string, error) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -34,7 +34,7 @@ type localFile struct {
 
 func (l localFile) size() int64 { return l.bytes }
 
-// openFile opens a file by its address, from a place in it.
+// openFile opens a file by its address, from a byte on.
 func openFile(address string, from int64) (content, error) {
 	name, err := filePath(address)
 	if err != nil {
@@ -52,7 +52,7 @@ func openFile(address string, from int64) (content, error) {
 		_, err = file.Seek(from, io.SeekStart)
 	}
 	if err != nil {
-		_ = file.Close() // nothing was written
+		_ = file.Close() // opened for reading only
 		return nil, err
 	}
 	return localFile{file, st.Size()}, nil

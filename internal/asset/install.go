@@ -18,8 +18,8 @@ import (
 )
 
 // Install fetches a download, verifies it while it streams in, and puts it in
-// place; nothing on the machine changes before the sum is right. It returns
-// what the manifest shall record.
+// place. Nothing on the machine changes before the sum is right. It returns the
+// entry for the manifest.
 func Install(ctx context.Context, h *host.Host, from Source, d Download, progress plan.Progress) (manifest.Asset, error) {
 	body, sum, err := from.begin(ctx, d)
 	if err != nil {
@@ -34,7 +34,7 @@ func Install(ctx context.Context, h *host.Host, from Source, d Download, progres
 	case TarGz:
 		files, err = installArchive(h, d, v)
 	default:
-		err = fmt.Errorf("a download cannot be a %q", d.Kind)
+		err = fmt.Errorf("unknown kind of download %q", d.Kind)
 	}
 	if err != nil {
 		return manifest.Asset{}, err
@@ -42,10 +42,10 @@ func Install(ctx context.Context, h *host.Host, from Source, d Download, progres
 	return manifest.Asset{ID: d.ID, Version: d.Version, URL: d.Recorded(), Size: v.done, SHA256: sum, Files: files}, nil
 }
 
-// Source is where downloads come from: a Fetcher, or the Packer host.
+// Source is an origin of downloads: a Fetcher, or the Packer host.
 type Source interface {
-	// begin opens a download and says which SHA-256 it must have. Errors say
-	// what to do; those of reading the content are explained by the download.
+	// begin opens a download and returns the SHA-256 that it must have. Its errors
+	// contain the remedy. The download explains errors of reading the content.
 	begin(ctx context.Context, d Download) (body content, sum string, err error)
 }
 
@@ -87,24 +87,24 @@ func (f *Fetcher) sum(ctx context.Context, d Download) (string, error) {
 	}
 	sum, err := ParseSum(text, d.SumForm, path.Base(d.Place()))
 	if err != nil {
-		return "", surface.Errorf("reading the checksum file %s: %w; nothing is installed without one: correct it, or pin the sum with %s",
+		return "", surface.Errorf("reading the checksum file %s: %w; nothing is installed without a checksum: correct the file, or pin the sum with %s",
 			withoutUser(d.SumURL), err, checksums.Key(d.ID))
 	}
 	return sum, nil
 }
 
-// missingSum tells a version that does not exist from one whose checksum file
-// alone is missing.
+// missingSum distinguishes a version that does not exist from a version whose
+// checksum file alone is missing.
 func (f *Fetcher) missingSum(ctx context.Context, d Download, err error) error {
 	if there, headErr := f.exists(ctx, d.URL); headErr == nil && !there {
 		return f.explain(ctx, d, d.URL, err)
 	}
-	return surface.Errorf("the checksum file %s is missing: %w; nothing is installed without one: put it there, or pin the sum with %s",
+	return surface.Errorf("the checksum file %s is missing: %w; nothing is installed without a checksum: add the file, or pin the sum with %s",
 		withoutUser(d.SumURL), err, checksums.Key(d.ID))
 }
 
-// mostSumFile is the largest checksum file that is read, in bytes; the longest
-// lists of real releases have a few kilobytes.
+// mostSumFile is the largest checksum file, in bytes. The longest lists of real
+// releases have a few kilobytes.
 const mostSumFile = 1 << 20
 
 func (f *Fetcher) text(ctx context.Context, address string) (string, error) {
@@ -115,12 +115,12 @@ func (f *Fetcher) text(ctx context.Context, address string) (string, error) {
 	defer body.Close()
 	text, err := io.ReadAll(io.LimitReader(body, mostSumFile+1))
 	if err == nil && len(text) > mostSumFile {
-		err = fmt.Errorf("it has more than %d bytes", mostSumFile)
+		err = fmt.Errorf("the file has more than %d bytes", mostSumFile)
 	}
 	return string(text), err
 }
 
-// verifier hashes what is read from it, and reports progress.
+// verifier hashes the bytes that are read from it, and reports progress.
 type verifier struct {
 	download Download
 	body     content
@@ -131,14 +131,14 @@ type verifier struct {
 	told     int64
 }
 
-// mostDownload is the largest download that is read, in bytes, ten times the
-// largest real one: what a server sends before its sum is known goes to a disk.
+// mostDownload is the largest download in bytes, ten times the largest real one:
+// content goes to a disk before its sum is verified.
 const mostDownload = 1 << 30
 
-// progressStep is how many bytes lie between two reports of progress.
+// progressStep is the number of bytes between two progress reports.
 const progressStep = 1 << 20
 
-// Read implements io.Reader; errors are those of the download.
+// Read implements io.Reader. Its errors are those of the download.
 func (v *verifier) Read(p []byte) (int, error) {
 	if max(v.done, v.body.size()) > mostDownload {
 		return 0, v.download.explain(v.download.URL, fmt.Errorf("the download has more than %d bytes, which no asset has", mostDownload))
@@ -156,7 +156,7 @@ func (v *verifier) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// check reads what is left and compares the sums.
+// check reads the rest and compares the sums.
 func (v *verifier) check() error {
 	if _, err := io.Copy(io.Discard, v); err != nil {
 		return err
@@ -166,13 +166,13 @@ func (v *verifier) check() error {
 		return nil
 	}
 	d := v.download
-	var from, remedy any = "its checksum file", "try again"
+	var from, remedy any = "the checksum file", "try again"
 	if d.SHA256 != "" {
 		from = checksums.Key(d.ID)
 		remedy = surface.Words{HCL: "correct the sum or " + string(d.VersionSource), Flags: "correct the sum or " + d.VersionSource.Flag()}
 	}
 	if d.PinnedBy != "" {
-		from, remedy = d.PinnedBy, "find out why it has changed before you lock it anew"
+		from, remedy = d.PinnedBy, "find out why the file has changed before you update the lock file"
 	}
 	size := ""
 	if d.Size != 0 && d.Size != v.done {
@@ -185,7 +185,7 @@ func (v *verifier) check() error {
 // installProgram puts an executable in place.
 func installProgram(h *host.Host, d Download, v *verifier) ([]manifest.File, error) {
 	var size int64
-	var broken error // of the download; host would blame it on the file
+	var broken error // an error of the download, which host would report as an error of the file
 	err := h.Files.Replace(d.Target, host.Attributes{Mode: programMode}, func(w io.Writer) error {
 		if size, broken = io.CopyBuffer(onlyWriter{w}, v, make([]byte, 256<<10)); broken == nil {
 			broken = v.check()
@@ -201,5 +201,5 @@ func installProgram(h *host.Host, d Download, v *verifier) ([]manifest.File, err
 	return []manifest.File{{Path: d.Target, Mode: manifest.Mode(programMode), Size: size, SHA256: v.want}}, nil
 }
 
-// onlyWriter hides os.File's ReadFrom, whose buffer is too small for this.
+// onlyWriter hides os.File's ReadFrom, whose buffer is too small here.
 type onlyWriter struct{ io.Writer }

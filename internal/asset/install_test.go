@@ -22,7 +22,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 )
 
-// firstPiece is how a program is asked for first.
+// firstPiece is the first request for a program.
 const firstPiece = "GET " + where + " bytes=0-4194303"
 
 const where = "/dl.k8s.io/release/v1.34.4/bin/linux/amd64/kubelet"
@@ -49,7 +49,7 @@ func TestInstallProgram(t *testing.T) {
 	assert.True(t, same, why)
 }
 
-func TestAPinnedSumAsksForNoChecksumFile(t *testing.T) {
+func TestAPinnedSumNeedsNoChecksumFile(t *testing.T) {
 	m := newMirror(t)
 	m.files[where] = noise(1000)
 	d := m.program(where)
@@ -59,7 +59,7 @@ func TestAPinnedSumAsksForNoChecksumFile(t *testing.T) {
 	assert.Equal(t, []string{firstPiece}, m.requests())
 }
 
-// deadAddress is an address of this machine where nothing listens.
+// deadAddress is an address of this machine on which nothing listens.
 func deadAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -74,8 +74,8 @@ func TestFailuresChangeNothing(t *testing.T) {
 	dead := deadAddress(t)
 	tests := map[string]struct {
 		fault func(m *mirror, d *Download)
-		err   string // {} is the mirror's URL
-		asked int    // requests for the program
+		err   string // {} means the mirror's URL
+		asked int    // number of requests for the program
 	}{
 		"no such version": {
 			fault: func(m *mirror, _ *Download) { m.files = nil },
@@ -95,19 +95,19 @@ func TestFailuresChangeNothing(t *testing.T) {
 		},
 		"checksum file missing": {
 			fault: func(m *mirror, _ *Download) { delete(m.files, where+".sha256") },
-			err:   "the checksum file {}" + where + ".sha256 is missing: the server answered 404 Not Found; nothing is installed without one: put it there, or pin the sum with checksums[\"kubelet\"]", asked: 1,
+			err:   "the checksum file {}" + where + ".sha256 is missing: the server answered 404 Not Found; nothing is installed without a checksum: add the file, or pin the sum with checksums[\"kubelet\"]", asked: 1,
 		},
 		"checksum file malformed": {
 			fault: func(m *mirror, _ *Download) { m.files[where+".sha256"] = []byte("<html>not today</html>\n") },
-			err:   "reading the checksum file {}" + where + ".sha256: the line \"<html>not today</html>\" is not a SHA-256; nothing is installed without one: correct it, or pin the sum with checksums[\"kubelet\"]",
+			err:   "reading the checksum file {}" + where + ".sha256: the line \"<html>not today</html>\" is not a SHA-256; nothing is installed without a checksum: correct the file, or pin the sum with checksums[\"kubelet\"]",
 		},
-		"checksum file endless": {
+		"checksum file without end": {
 			fault: func(m *mirror, _ *Download) { m.files[where+".sha256"] = noise(2 << 20) },
-			err:   "fetching {}" + where + ".sha256: it has more than 1048576 bytes",
+			err:   "fetching {}" + where + ".sha256: the file has more than 1048576 bytes",
 		},
 		"checksum mismatch": {
 			fault: func(m *mirror, _ *Download) { m.files[where+".sha256"] = []byte(bad) },
-			err:   "verifying kubelet 1.34.4: the 300000 bytes from {}" + where + " have the SHA-256 " + good + ", but its checksum file says " + bad + "; nothing was installed; try again", asked: 1,
+			err:   "verifying kubelet 1.34.4: the 300000 bytes from {}" + where + " have the SHA-256 " + good + ", but the checksum file says " + bad + "; nothing was installed; try again", asked: 1,
 		},
 		"mismatch with a pinned sum": {
 			fault: func(_ *mirror, d *Download) { d.SHA256 = bad },
@@ -179,7 +179,7 @@ func TestNoServerOfThatName(t *testing.T) {
 	require.ErrorContains(t, err, "; check this machine's network and proxy, or name a mirror it can reach with source_url")
 }
 
-func TestAnUntrustedCertificateIsFinal(t *testing.T) {
+func TestAnUntrustedCertificateIsNotRetried(t *testing.T) {
 	m := newMirror(t)
 	m.put(where, noise(10))
 	secure := httptest.NewUnstartedServer(m)
@@ -293,6 +293,6 @@ func TestKindsAreKnown(t *testing.T) {
 	d := m.program(where)
 	d.Kind = "zip"
 	_, err := Install(t.Context(), newMachine(t, nil).Host, hasty(), d, quietly)
-	require.EqualError(t, err, `a download cannot be a "zip"`)
+	require.EqualError(t, err, `unknown kind of download "zip"`)
 	assert.Equal(t, "kubelet 1.34.4", fmt.Sprint(d))
 }

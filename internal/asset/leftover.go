@@ -8,8 +8,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
-// Leftover lists what an Install left that was killed: the folder an archive
-// was unpacked into, or the temporary files of a program.
+// Leftover lists the leftovers of a killed Install: the folder into which an
+// archive was unpacked, or the temporary files of a program.
 func (d Download) Leftover(h *host.Host) ([]string, error) {
 	if d.Kind != TarGz {
 		return h.Leftovers(d.Target)
@@ -17,7 +17,7 @@ func (d Download) Leftover(h *host.Host) ([]string, error) {
 	staging := stagingName(d)
 	there, err := afero.Exists(h.Files, staging)
 	if err != nil {
-		return nil, fmt.Errorf("looking for what an interrupted run left: %w", err)
+		return nil, fmt.Errorf("listing the temporary files of an interrupted run: %w", err)
 	}
 	if !there {
 		return nil, nil

@@ -12,91 +12,91 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/strictjson"
 )
 
-// LockSchema names the lock file's form; it changes when a reader would break.
+// LockSchema names the lock file's format. It changes when a reader would break.
 const LockSchema = "eksnode.lock/v1"
 
-// Lock is a lock file: what each download must be, written down when it was
-// first fetched and verified. Where there is one, nothing else is installed.
+// Lock is a lock file. It pins each download as it was when it was first fetched
+// and verified. With a lock file, nothing else is installed.
 type Lock struct {
 	Schema string        `json:"schema"`
 	Assets []Locked      `json:"assets"`
 	Images []LockedImage `json:"images,omitempty"`
-	// SHA256 is that of the file itself, written without this field: an edit by
-	// hand and a damaged file are found by it.
+	// SHA256 is the sum of the lock file without this field. It reveals a damaged
+	// file and edits by hand.
 	SHA256 string `json:"sha256"`
 }
 
-// Locked is what one download must be.
+// Locked pins one download.
 type Locked struct {
 	ID string `json:"id"`
-	// Kubernetes and Arch say which machines it is for.
+	// Kubernetes and Arch are the Kubernetes version and the architecture of the
+	// machines.
 	Kubernetes string `json:"kubernetes"`
 	Arch       string `json:"arch"`
 	Version    string `json:"version"`
-	// Origin is the publisher's ID, and BuildDate the day of its build where
-	// it has one.
+	// Origin is the publisher's ID. BuildDate is the day of the publisher's build,
+	// or empty when the publisher's releases have none.
 	Origin    string `json:"origin"`
 	BuildDate string `json:"build_date,omitempty"`
-	// URL is the publisher's own address, also when a mirror was asked.
+	// URL is the publisher's own address, also when the file came from a mirror.
 	URL    string `json:"url"`
 	Size   int64  `json:"size"` // bytes
 	SHA256 string `json:"sha256"`
 }
 
-// key is what a Locked is found by.
+// key identifies a Locked.
 func (l Locked) key() string { return l.Kubernetes + " " + l.Arch + " " + l.ID }
 
-// LockedImage is what a container image's name stood for.
+// LockedImage pins the digest of a container image's name.
 type LockedImage struct {
 	// Name has a tag, such as "registry.k8s.io/pause:3.10".
 	Name string `json:"name"`
-	// Digest is that of the manifest, or of the list of manifests, such as
+	// Digest is the digest of the manifest, or of the list of manifests, such as
 	// "sha256:…".
 	Digest string `json:"digest"`
 }
 
-// remade says what to do about a lock file that is wrong.
-const remade = `restore it from version control, or remove it and make it anew with "eksnode lock"`
+// remade is the remedy for a wrong lock file.
+const remade = `restore the file from version control, or delete it and create it again with "eksnode lock"`
 
-// ParseLock reads a lock file. It is strict: a field that is not known, an
-// entry that contradicts itself or another, and a content that does not have
-// the recorded SHA-256 are errors.
+// ParseLock reads a lock file. Unknown fields, entries that contradict themselves
+// or each other, and content with another SHA-256 than the recorded one are errors.
 func ParseLock(data []byte) (*Lock, error) {
 	var l Lock
 	if err := strictjson.Read(data, &l); err != nil {
-		return nil, fmt.Errorf("it is not a lock file: %w; %s", err, remade)
+		return nil, fmt.Errorf("not a lock file: %w; %s", err, remade)
 	}
 	return &l, l.Check()
 }
 
-// Check says what is wrong with a lock.
+// Check returns the faults of a lock.
 func (l *Lock) Check() error {
 	if l.Schema != LockSchema {
-		return fmt.Errorf("its schema is %q, not %q; it was written by another version of eksnode, or by hand; %s", l.Schema, LockSchema, remade)
+		return fmt.Errorf("the schema is %q, not %q; another version of eksnode wrote the file, or it was edited by hand; %s", l.Schema, LockSchema, remade)
 	}
 	sum, err := l.sum()
 	if err != nil {
 		return err
 	}
 	if sum != l.SHA256 {
-		return fmt.Errorf("its content has the SHA-256 %s, but it says %s: it was edited by hand or is damaged; %s", sum, l.SHA256, remade)
+		return fmt.Errorf("the content has the SHA-256 %s, but the field sha256 is %s: the file was edited by hand or is damaged; %s", sum, l.SHA256, remade)
 	}
 	seen := map[string]bool{}
 	for _, a := range l.Assets {
 		if err := a.check(); err != nil {
-			return fmt.Errorf("its entry of %s for Kubernetes %s on %s: %w; %s", a.ID, a.Kubernetes, a.Arch, err, remade)
+			return fmt.Errorf("the entry of %s for Kubernetes %s on %s: %w; %s", a.ID, a.Kubernetes, a.Arch, err, remade)
 		}
 		if seen[a.key()] {
-			return fmt.Errorf("it has %s for Kubernetes %s on %s twice; %s", a.ID, a.Kubernetes, a.Arch, remade)
+			return fmt.Errorf("the file has %s for Kubernetes %s on %s twice; %s", a.ID, a.Kubernetes, a.Arch, remade)
 		}
 		seen[a.key()] = true
 	}
 	for _, i := range l.Images {
 		if err := i.check(); err != nil {
-			return fmt.Errorf("its image %q: %w; %s", i.Name, err, remade)
+			return fmt.Errorf("the image %q: %w; %s", i.Name, err, remade)
 		}
 		if seen["image "+i.Name] {
-			return fmt.Errorf("it has the image %s twice; %s", i.Name, remade)
+			return fmt.Errorf("the file has the image %s twice; %s", i.Name, remade)
 		}
 		seen["image "+i.Name] = true
 	}
@@ -107,13 +107,13 @@ func (l Locked) check() error {
 	u, err := url.Parse(l.URL)
 	switch {
 	case l.ID == "" || l.Kubernetes == "" || l.Arch == "" || l.Version == "":
-		return errors.New("it must have an id, kubernetes, arch and version")
+		return errors.New("id, kubernetes, arch and version must not be empty")
 	case err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil:
-		return errors.New("its url must be the publisher's address, with https and without a user")
+		return errors.New("url must be the publisher's address, with https and without a user")
 	case l.Size <= 0:
-		return fmt.Errorf("its size is %d bytes", l.Size)
+		return fmt.Errorf("size is %d bytes", l.Size)
 	case !IsSum(l.SHA256):
-		return fmt.Errorf("its sha256 is %q, not 64 hexadecimal digits", l.SHA256)
+		return fmt.Errorf("sha256 is %q, not 64 hexadecimal digits", l.SHA256)
 	}
 	_, err = OriginByID(l.Origin)
 	return err
@@ -122,12 +122,12 @@ func (l Locked) check() error {
 func (i LockedImage) check() error {
 	sum, ok := strings.CutPrefix(i.Digest, "sha256:")
 	if i.Name == "" || !ok || !IsSum(sum) {
-		return fmt.Errorf("its digest is %q, not sha256: and 64 hexadecimal digits", i.Digest)
+		return fmt.Errorf("digest is %q, not sha256: and 64 hexadecimal digits", i.Digest)
 	}
 	return nil
 }
 
-// sum is the SHA-256 of the lock without its own.
+// sum is the SHA-256 of the lock without the field sha256.
 func (l *Lock) sum() (string, error) {
 	bare := *l
 	bare.SHA256 = ""
@@ -156,7 +156,7 @@ func (l *Lock) Encode() ([]byte, error) {
 	return append(data, '\n'), nil
 }
 
-// Find finds what a download must be; it may be called on nil.
+// Find returns the entry of a download. The lock may be nil.
 func (l *Lock) Find(id, kubernetes, arch string) (Locked, bool) {
 	if l == nil {
 		return Locked{}, false
@@ -169,7 +169,7 @@ func (l *Lock) Find(id, kubernetes, arch string) (Locked, bool) {
 	return l.Assets[i], true
 }
 
-// Image finds an image's digest; it may be called on nil.
+// Image returns an image's digest. The lock may be nil.
 func (l *Lock) Image(name string) (string, bool) {
 	if l == nil {
 		return "", false
@@ -181,9 +181,8 @@ func (l *Lock) Image(name string) (string, bool) {
 	return l.Images[i].Digest, true
 }
 
-// Put writes an entry in the place of the one for the same machines. An entry
-// of the same file with another SHA-256 is an error that says both: what a
-// publisher has released must not change.
+// Put adds or replaces an entry. An entry of the same file with another SHA-256 is
+// an error with both sums: a released file must not change.
 func (l *Lock) Put(a Locked) error {
 	old, there := l.Find(a.ID, a.Kubernetes, a.Arch)
 	if there && old.URL == a.URL && (old.SHA256 != a.SHA256 || old.Size != a.Size) {
@@ -194,21 +193,21 @@ func (l *Lock) Put(a Locked) error {
 	return nil
 }
 
-// Drop takes an entry out.
+// Drop removes an entry.
 func (l *Lock) Drop(id, kubernetes, arch string) {
 	gone := Locked{ID: id, Kubernetes: kubernetes, Arch: arch}.key()
 	l.Assets = slices.DeleteFunc(slices.Clone(l.Assets), func(o Locked) bool { return o.key() == gone })
 }
 
-// PutImage writes an image in the place of the one of that name.
+// PutImage adds or replaces an image.
 func (l *Lock) PutImage(i LockedImage) {
 	l.Images = append(slices.DeleteFunc(slices.Clone(l.Images), func(o LockedImage) bool { return o.Name == i.Name }), i)
 }
 
-// ChangedError is a file that is not any more what the lock file has.
+// ChangedError is a file with another SHA-256 than in the lock file.
 type ChangedError struct{ Name, URL, Old, New string }
 
 func (e *ChangedError) Error() string {
-	return fmt.Sprintf("%s at %s has the SHA-256 %s, but the lock file has %s: what was released has changed, which must not happen; find out why before you accept it",
+	return fmt.Sprintf("%s at %s has the SHA-256 %s, but the lock file has %s: the released file has changed, which must not happen; find out why before you accept the new one",
 		e.Name, e.URL, e.New, e.Old)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// lockedKubelet is an entry as upstream's kubelet would have it.
+// lockedKubelet is a lock entry of upstream's kubelet.
 func lockedKubelet() Locked {
 	return Locked{
 		ID: "kubelet", Kubernetes: "1.34.4", Arch: "amd64", Version: "1.34.4", Origin: Upstream,
@@ -32,7 +32,7 @@ func parsed(t *testing.T, l *Lock) *Lock {
 	return read
 }
 
-func TestALockIsReadAsItWasWritten(t *testing.T) {
+func TestALockSurvivesWritingAndReading(t *testing.T) {
 	pause := LockedImage{Name: "registry.k8s.io/pause:3.10", Digest: "sha256:" + strings.Repeat("a", 64)}
 	arm := lockedKubelet()
 	arm.Arch = "arm64"
@@ -61,16 +61,16 @@ func TestATamperedLockIsRefused(t *testing.T) {
 	sum := sumOf(noise(300_000))
 	other := strings.Repeat("0", 64)
 	tests := map[string]struct{ text, err string }{
-		"a changed sum":      {strings.Replace(good, sum, other, 1), "it was edited by hand or is damaged; " + remade},
-		"a changed size":     {strings.Replace(good, "300000", "300001", 1), "it was edited by hand or is damaged; " + remade},
-		"a changed address":  {strings.Replace(good, "dl.k8s.io", "evil.example", 1), "it was edited by hand or is damaged; " + remade},
-		"an unknown field":   {strings.Replace(good, `"assets"`, `"asets"`, 1), `it is not a lock file: line 3, column 3: the field "asets" is not known; ` + remade},
-		"another schema":     {strings.Replace(good, LockSchema, "eksnode.lock/v9", 1), `its schema is "eksnode.lock/v9", not "eksnode.lock/v1"; it was written by another version of eksnode, or by hand; restore it from version control, or remove it and make it anew with "eksnode lock"`},
-		"no JSON":            {"kubelet 1.34.4\n", "it is not a lock file: line 1, column 1: invalid character 'k' looking for beginning of value; " + remade},
-		"empty":              {"", "it is not a lock file: it is empty; " + remade},
-		"cut off":            {good[:len(good)/2], "it is not a lock file: line 10, column 44: it ends too early; " + remade},
-		"something after it": {good + "{}", "something follows its end; " + remade},
-		"conflict markers":   {"<<<<<<< HEAD\n" + good, "it is not a lock file: line 1, column 1: invalid character '<' looking for beginning of value; " + remade},
+		"a changed sum":      {strings.Replace(good, sum, other, 1), "the file was edited by hand or is damaged; " + remade},
+		"a changed size":     {strings.Replace(good, "300000", "300001", 1), "the file was edited by hand or is damaged; " + remade},
+		"a changed address":  {strings.Replace(good, "dl.k8s.io", "evil.example", 1), "the file was edited by hand or is damaged; " + remade},
+		"an unknown field":   {strings.Replace(good, `"assets"`, `"asets"`, 1), `not a lock file: line 3, column 3: the field "asets" is not known; ` + remade},
+		"another schema":     {strings.Replace(good, LockSchema, "eksnode.lock/v9", 1), `the schema is "eksnode.lock/v9", not "eksnode.lock/v1"; another version of eksnode wrote the file, or it was edited by hand; restore the file from version control, or delete it and create it again with "eksnode lock"`},
+		"no JSON":            {"kubelet 1.34.4\n", "not a lock file: line 1, column 1: invalid character 'k' looking for beginning of value; " + remade},
+		"empty":              {"", "not a lock file: the text is empty; " + remade},
+		"cut off":            {good[:len(good)/2], "not a lock file: line 10, column 44: the text ends too early; " + remade},
+		"more after the end": {good + "{}", "more text follows the end; " + remade},
+		"conflict markers":   {"<<<<<<< HEAD\n" + good, "not a lock file: line 1, column 1: invalid character '<' looking for beginning of value; " + remade},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -82,19 +82,19 @@ func TestATamperedLockIsRefused(t *testing.T) {
 }
 
 func TestALockThatContradictsItselfIsRefused(t *testing.T) {
-	const of = "its entry of kubelet for Kubernetes 1.34.4 on amd64: "
+	const of = "the entry of kubelet for Kubernetes 1.34.4 on amd64: "
 	tests := map[string]struct {
 		change func(*Lock)
 		err    string
 	}{
-		"twice":           {func(l *Lock) { l.Assets = append(l.Assets, l.Assets[0]) }, "it has kubelet for Kubernetes 1.34.4 on amd64 twice; " + remade},
-		"no size":         {func(l *Lock) { l.Assets[0].Size = 0 }, of + "its size is 0 bytes; " + remade},
-		"a short sum":     {func(l *Lock) { l.Assets[0].SHA256 = "abc" }, of + `its sha256 is "abc", not 64 hexadecimal digits; ` + remade},
-		"no https":        {func(l *Lock) { l.Assets[0].URL = "http://dl.k8s.io/x" }, of + "its url must be the publisher's address, with https and without a user; " + remade},
+		"twice":           {func(l *Lock) { l.Assets = append(l.Assets, l.Assets[0]) }, "the file has kubelet for Kubernetes 1.34.4 on amd64 twice; " + remade},
+		"no size":         {func(l *Lock) { l.Assets[0].Size = 0 }, of + "size is 0 bytes; " + remade},
+		"a short sum":     {func(l *Lock) { l.Assets[0].SHA256 = "abc" }, of + `sha256 is "abc", not 64 hexadecimal digits; ` + remade},
+		"no https":        {func(l *Lock) { l.Assets[0].URL = "http://dl.k8s.io/x" }, of + "url must be the publisher's address, with https and without a user; " + remade},
 		"an origin":       {func(l *Lock) { l.Assets[0].Origin = "x" }, of + `source "x" is not known; known are upstream, eks-bucket; ` + remade},
-		"no version":      {func(l *Lock) { l.Assets[0].Version = "" }, of + "it must have an id, kubernetes, arch and version; " + remade},
-		"a digest":        {func(l *Lock) { l.Images = []LockedImage{{"pause:1", "sha256:1"}} }, `its image "pause:1": its digest is "sha256:1", not sha256: and 64 hexadecimal digits; ` + remade},
-		"one image twice": {func(l *Lock) { i := LockedImage{"p:1", "sha256:" + sumOf(nil)}; l.Images = []LockedImage{i, i} }, "it has the image p:1 twice; " + remade},
+		"no version":      {func(l *Lock) { l.Assets[0].Version = "" }, of + "id, kubernetes, arch and version must not be empty; " + remade},
+		"a digest":        {func(l *Lock) { l.Images = []LockedImage{{"pause:1", "sha256:1"}} }, `the image "pause:1": digest is "sha256:1", not sha256: and 64 hexadecimal digits; ` + remade},
+		"one image twice": {func(l *Lock) { i := LockedImage{"p:1", "sha256:" + sumOf(nil)}; l.Images = []LockedImage{i, i} }, "the file has the image p:1 twice; " + remade},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestALockThatContradictsItselfIsRefused(t *testing.T) {
 
 func kubelet() Asset { return Table()[0] }
 
-func TestTheLockDecides(t *testing.T) {
+func TestTheLockPinsTheDownload(t *testing.T) {
 	cni := Table()[2]
 	l := &Lock{Assets: []Locked{lockedKubelet(), {
 		ID: "cni-plugins", Kubernetes: "1.34.4", Arch: "amd64", Version: "1.8.0", Origin: Upstream, Size: 7, SHA256: sumOf(nil),
@@ -123,13 +123,13 @@ func TestTheLockDecides(t *testing.T) {
 	upper := c
 	upper.SHA256 = strings.ToUpper(d.SHA256)
 	_, err = kubelet().For(upper)
-	require.NoError(t, err, "a sum's letters are large or small")
+	require.NoError(t, err, "a sum may have capital letters")
 	d, err = cni.For(c)
 	require.NoError(t, err)
-	assert.Equal(t, "1.8.0", d.Version, "the table's version does not move a locked one")
+	assert.Equal(t, "1.8.0", d.Version, "the table's version does not change a locked one")
 }
 
-func TestWhatContradictsTheLockIsRefused(t *testing.T) {
+func TestContradictionsOfTheLockAreRefused(t *testing.T) {
 	moved := lockedKubelet()
 	moved.URL = "https://elsewhere.example/kubelet"
 	dated := lockedKubelet()
@@ -145,11 +145,11 @@ func TestWhatContradictsTheLockIsRefused(t *testing.T) {
 			`the lock file has no kubelet for Kubernetes 1.33.1 on amd64; add it with "eksnode lock --kubernetes-version 1.33.1 --arch amd64"`},
 		"another architecture": {lockedKubelet(), Choice{Kubernetes: "1.34.4", Arch: "arm64"},
 			`the lock file has no kubelet for Kubernetes 1.34.4 on arm64; add it with "eksnode lock --kubernetes-version 1.34.4 --arch arm64"`},
-		"another version": {lockedKubelet(), Choice{Version: "1.34.5"}, `versions["kubelet"] is "1.34.5", but the lock file has 1.34.4; correct the field, or lock anew`},
-		"another sum":     {lockedKubelet(), Choice{SHA256: other}, `checksums["kubelet"] is ` + other + `, but the lock file has ` + sum + `; correct the field, or lock anew`},
-		"another source":  {lockedKubelet(), Choice{Origin: EKSBucket}, `source "eks-bucket" says to take kubelet from eks-bucket, but the lock file has it from upstream; correct the field, or lock anew`},
-		"another date":    {dated, Choice{Date: "2025-12-01"}, `eks_build_date is "2025-12-01", but the lock file has kubelet of 2025-11-13; correct the field, or lock anew`},
-		"another address": {moved, Choice{}, "the lock file has kubelet 1.34.4 from https://elsewhere.example/kubelet, but it comes from https://dl.k8s.io/release/v1.34.4/bin/linux/amd64/kubelet; lock anew if that is right"},
+		"another version": {lockedKubelet(), Choice{Version: "1.34.5"}, `versions["kubelet"] is "1.34.5", but the lock file has 1.34.4; correct the field, or update the lock file`},
+		"another sum":     {lockedKubelet(), Choice{SHA256: other}, `checksums["kubelet"] is ` + other + `, but the lock file has ` + sum + `; correct the field, or update the lock file`},
+		"another source":  {lockedKubelet(), Choice{Origin: EKSBucket}, `source "eks-bucket" takes kubelet from eks-bucket, but the lock file takes it from upstream; correct the field, or update the lock file`},
+		"another date":    {dated, Choice{Date: "2025-12-01"}, `eks_build_date is "2025-12-01", but the lock file has kubelet of 2025-11-13; correct the field, or update the lock file`},
+		"another address": {moved, Choice{}, "the lock file has kubelet 1.34.4 from https://elsewhere.example/kubelet, but this download comes from https://dl.k8s.io/release/v1.34.4/bin/linux/amd64/kubelet; update the lock file if that is right"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -163,23 +163,23 @@ func TestWhatContradictsTheLockIsRefused(t *testing.T) {
 	}
 }
 
-func TestWhatChangedAtThePublisherIsToldWithBothSums(t *testing.T) {
+func TestAChangedReleaseIsAnErrorWithBothSums(t *testing.T) {
 	l := &Lock{}
 	require.NoError(t, l.Put(lockedKubelet()))
-	require.NoError(t, l.Put(lockedKubelet()), "the same again")
+	require.NoError(t, l.Put(lockedKubelet()), "the same entry again")
 	require.Len(t, l.Assets, 1)
 	changed := lockedKubelet()
 	changed.SHA256 = strings.Repeat("0", 64)
 	require.EqualError(t, l.Put(changed), "kubelet 1.34.4 at https://dl.k8s.io/release/v1.34.4/bin/linux/amd64/kubelet has the SHA-256 "+changed.SHA256+
-		", but the lock file has "+lockedKubelet().SHA256+": what was released has changed, which must not happen; find out why before you accept it")
+		", but the lock file has "+lockedKubelet().SHA256+": the released file has changed, which must not happen; find out why before you accept the new one")
 	l.Drop("kubelet", "1.34.4", "amd64")
 	require.NoError(t, l.Put(changed))
 	assert.Equal(t, []Locked{changed}, l.Assets)
 }
 
-// A machine gets only what the lock has, whatever the mirror's checksum file
-// says.
-func TestInstallHoldsToTheLock(t *testing.T) {
+// A machine gets only the locked file, also when the mirror's checksum file names
+// another.
+func TestInstallFollowsTheLock(t *testing.T) {
 	tests := map[string]struct {
 		now  []byte
 		size int64
@@ -187,9 +187,9 @@ func TestInstallHoldsToTheLock(t *testing.T) {
 	}{
 		"as locked": {noise(300_000), 300_000, ""},
 		"changed upstream": {noise(300_001), 300_000, "verifying kubelet 1.34.4: the 300001 bytes from {} have the SHA-256 " + sumOf(noise(300_001)) +
-			", but the lock file says " + sumOf(noise(300_000)) + " with 300000 bytes; nothing was installed; find out why it has changed before you lock it anew or check the mirror {m}"},
+			", but the lock file says " + sumOf(noise(300_000)) + " with 300000 bytes; nothing was installed; find out why the file has changed before you update the lock file or check the mirror {m}"},
 		"a lock of another size": {noise(300_000), 299_999, "verifying kubelet 1.34.4: the 300000 bytes from {} have the SHA-256 " + sumOf(noise(300_000)) +
-			", but the lock file says " + sumOf(noise(300_000)) + " with 299999 bytes; nothing was installed; find out why it has changed before you lock it anew or check the mirror {m}"},
+			", but the lock file says " + sumOf(noise(300_000)) + " with 299999 bytes; nothing was installed; find out why the file has changed before you update the lock file or check the mirror {m}"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -204,7 +204,7 @@ func TestInstallHoldsToTheLock(t *testing.T) {
 			h := newMachine(t, map[string]string{"usr/bin/kubelet": "the old one"})
 			before := h.tree(t)
 			_, err = Install(t.Context(), h.Host, hasty(), d, quietly)
-			assert.Equal(t, []string{firstPiece}, m.requests(), "no checksum file is asked for")
+			assert.Equal(t, []string{firstPiece}, m.requests(), "no checksum file is fetched")
 			if test.err == "" {
 				require.NoError(t, err)
 				return
@@ -215,8 +215,8 @@ func TestInstallHoldsToTheLock(t *testing.T) {
 	}
 }
 
-// FuzzParseLock reads whatever is given as a lock file; one that is taken says
-// the same when it is written again.
+// FuzzParseLock reads any lock file. A valid one is the same when it is written and
+// read again.
 func FuzzParseLock(f *testing.F) {
 	l := &Lock{Assets: []Locked{lockedKubelet()}, Images: []LockedImage{{Name: "registry.k8s.io/pause:3.10", Digest: "sha256:" + strings.Repeat("a", 64)}}}
 	good, err := l.Encode()
@@ -226,7 +226,7 @@ func FuzzParseLock(f *testing.F) {
 		f.Add([]byte(text), true)
 	}
 	f.Fuzz(func(t *testing.T, data []byte, sign bool) {
-		if sign { // or no change would ever get past the sum
+		if sign { // otherwise no mutation would pass the sum
 			var l Lock
 			if json.Unmarshal(data, &l) != nil {
 				return

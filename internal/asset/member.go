@@ -12,50 +12,50 @@ import (
 	"unicode/utf8"
 )
 
-// The longest names, in bytes: of a member and of its parts, which no file
-// system has longer.
+// The longest names in bytes: of a member, and of its parts, as on every file
+// system.
 const (
 	mostName = 1024
 	mostPart = 255
 )
 
-// errMembers is an archive that would take a disk's inodes.
-var errMembers = fmt.Errorf("it has more than %d members", mostMembers)
+// errMembers is an archive that would use up the disk's inodes.
+var errMembers = fmt.Errorf("the archive has more than %d members", mostMembers)
 
-// stagingPrefix begins the names of the folders that archives are unpacked into.
+// stagingPrefix begins the names of the folders into which archives are unpacked.
 const stagingPrefix = ".eksnode-"
 
-// safe is a member's name inside the folder. Names that lead out of it, through
-// a link of the archive's own or into the staging folder are refused, and those
-// that a disk or a person could not take.
+// safe is a member's name inside the folder. It refuses names that lead out of the
+// folder, through a link of the archive or into the staging folder. It also refuses
+// names that are too long or not printable.
 func (u *unpacker) safe(raw string) (string, error) {
 	parts := strings.Split(raw, "/")
 	switch {
 	case len(raw) > mostName:
-		return "", fmt.Errorf("its member %s has a name of more than %d bytes", quoted(raw), mostName)
+		return "", fmt.Errorf("the archive's member %s has a name of more than %d bytes", quoted(raw), mostName)
 	case slices.ContainsFunc(parts, func(part string) bool { return len(part) > mostPart }):
-		return "", fmt.Errorf("its member %s has a name of more than %d bytes between slashes", quoted(raw), mostPart)
+		return "", fmt.Errorf("the archive's member %s has a name of more than %d bytes between slashes", quoted(raw), mostPart)
 	case raw == "" || parts[0] == "" || slices.Contains(parts, "..") || strings.ContainsRune(raw, 0):
-		return "", fmt.Errorf("its member %q would lie outside %s", raw, u.target)
+		return "", fmt.Errorf("the archive's member %q would lie outside %s", raw, u.target)
 	case !isPrintable(raw):
-		return "", fmt.Errorf("its member %q has a name that cannot be printed", raw)
+		return "", fmt.Errorf("the archive's member %q has a name that cannot be printed", raw)
 	}
 	name := path.Clean(raw)
 	if strings.HasPrefix(name, stagingPrefix) {
-		return "", fmt.Errorf("its member %q has a name that eksnode itself uses", raw)
+		return "", fmt.Errorf("the archive's member %q has a name that eksnode itself uses", raw)
 	}
 	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
 		if u.kinds[dir] == tar.TypeSymlink {
-			return "", fmt.Errorf("its member %q lies behind its own link %q", raw, dir)
+			return "", fmt.Errorf("the archive's member %q lies behind the archive's own link %q", raw, dir)
 		}
 	}
 	if kind := u.kinds[name]; kind != 0 && kind != tar.TypeDir {
-		return "", fmt.Errorf("it has the member %q twice", raw)
+		return "", fmt.Errorf("the archive has the member %q twice", raw)
 	}
 	return name, nil
 }
 
-// add notes what a name has become.
+// add records a member's name and type.
 func (u *unpacker) add(name string, kind byte) error {
 	if len(u.kinds) == mostMembers {
 		return errMembers
@@ -64,8 +64,8 @@ func (u *unpacker) add(name string, kind byte) error {
 	return nil
 }
 
-// isSparse says that a file has more bytes than the archive has of it. The old
-// format has a type of its own, which is refused with the other types.
+// isSparse says that a file has more bytes than the archive contains. The old
+// sparse format has a type of its own, which is refused as an unknown type.
 func isSparse(head *tar.Header) bool {
 	for record := range head.PAXRecords {
 		if strings.HasPrefix(record, "GNU.sparse.") {
@@ -75,23 +75,23 @@ func isSparse(head *tar.Header) bool {
 	return false
 }
 
-// straight refuses the targets of links that lead outside by their text, and
-// those that go up again after they went down: what they go down through may be
-// a link of the machine.
+// straight refuses link targets that lead outside by their text, and targets that
+// go up again after they went down: a part on the way down may be a link of the
+// machine.
 func (u *unpacker) straight(name, to string) error {
 	parts := strings.Split(to, "/")
 	inside := path.Join(path.Dir(name), to)
 	switch {
 	case to == "" || parts[0] == "" || inside == ".." || strings.HasPrefix(inside, "../"):
-		return fmt.Errorf("its link %q points to %s, outside %s", name, quoted(to), u.target)
+		return fmt.Errorf("the archive's link %q points to %s, outside %s", name, quoted(to), u.target)
 	case len(to) > mostName || !isPrintable(to):
-		return fmt.Errorf("its link %q points to %s, which cannot be printed", name, quoted(to))
+		return fmt.Errorf("the archive's link %q points to %s, which cannot be printed", name, quoted(to))
 	}
 	return nil
 }
 
-// checkLinks follows every link once all of them are known, whatever order they
-// came in. None may lead through another, which could turn ".." to a place that
+// checkLinks follows every link once all are known, in any order of the archive. A
+// link must not lead through another link, which could turn ".." to a place that
 // the text does not show.
 func (u *unpacker) checkLinks() error {
 	for _, m := range u.members {
@@ -101,12 +101,12 @@ func (u *unpacker) checkLinks() error {
 		at, down := path.Dir(m.Path), false
 		for part := range strings.SplitSeq(m.Link, "/") {
 			if part == ".." && down {
-				return fmt.Errorf("its link %q points to %q, which goes up after it went down", m.Path, m.Link)
+				return fmt.Errorf("the archive's link %q points to %q, which goes up after it went down", m.Path, m.Link)
 			}
 			at = path.Join(at, part)
 			down = down || part != ".." && part != "." && part != ""
 			if u.kinds[at] == tar.TypeSymlink {
-				return fmt.Errorf("its link %q points through its own link %q", m.Path, at)
+				return fmt.Errorf("the archive's link %q points through the archive's own link %q", m.Path, at)
 			}
 		}
 	}
@@ -114,12 +114,12 @@ func (u *unpacker) checkLinks() error {
 }
 
 // checkPlaces makes sure that every member can be moved to its place, before the
-// first is.
+// first member moves.
 func (u *unpacker) checkPlaces() error {
 	for _, dir := range u.folders {
 		at := path.Join(u.target, dir)
 		st, err := u.files.Stat(at)
-		if errors.Is(err, fs.ErrNotExist) { // unless it is a link to nowhere
+		if errors.Is(err, fs.ErrNotExist) { // missing, or a dangling link, which is in the way
 			if _, err = u.files.Lstat(at); errors.Is(err, fs.ErrNotExist) {
 				continue
 			}
@@ -144,12 +144,12 @@ func (u *unpacker) checkPlaces() error {
 	return nil
 }
 
-// isPrintable says whether a name can be shown and written into the manifest.
+// isPrintable says whether a name can be printed and written to the manifest.
 func isPrintable(name string) bool {
 	return utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-// quoted quotes a name that may be long.
+// quoted quotes and shortens a name.
 func quoted(name string) string {
 	const shown = 100
 	if len(name) <= shown {

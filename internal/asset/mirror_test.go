@@ -23,8 +23,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
-// mirror is a real HTTP server with files and, by path, handlers that
-// misbehave instead. It counts requests.
+// mirror is a real HTTP server with files. Handlers by path replace files by
+// faults. It records the requests.
 type mirror struct {
 	*httptest.Server
 	files  map[string][]byte
@@ -70,7 +70,7 @@ func (m *mirror) requests() []string {
 	return append([]string(nil), m.asked...)
 }
 
-// put lays a file with its bare checksum file beside it.
+// put adds a file and its bare checksum file.
 func (m *mirror) put(path string, data []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -83,7 +83,7 @@ func sumOf(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// noise is content that does not compress, the same for each size.
+// noise is incompressible content, the same for each size.
 func noise(size int) []byte {
 	data := make([]byte, size)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(data) // it never fails
@@ -105,16 +105,16 @@ func (m *mirror) archive(path string) Download {
 	}
 }
 
-// hasty tries as often as usual, but does not pause long.
+// hasty tries as often as usual, with short pauses.
 func hasty() *Fetcher { return hastyWith(time.Minute) }
 
-// hastyWith is hasty, and waits that long for a silent server. What is not about
-// silence must not depend on how busy this machine is.
+// hastyWith is hasty with that patience for a silent server. Only tests of silence
+// may depend on the machine's load.
 func hastyWith(stall time.Duration) *Fetcher {
 	return NewFetcher(Patience{Attempts: 4, Wait: time.Millisecond, Stall: stall})
 }
 
-// patienceFor is what a case called silent needs.
+// patienceFor is the patience for a test case, short when it is called silent.
 func patienceFor(name string) *Fetcher {
 	if strings.HasPrefix(name, "silent") {
 		return hastyWith(300 * time.Millisecond)
@@ -124,7 +124,7 @@ func patienceFor(name string) *Fetcher {
 
 func quietly(int64, int64) {}
 
-// machine is a mounted root with these files; it tells its tree.
+// machine is an image root with these files.
 type machine struct {
 	*host.Host
 	root string
@@ -143,8 +143,8 @@ func newMachine(t *testing.T, files map[string]string) machine {
 	return machine{h, root}
 }
 
-// tree lists all files with a sum of their content, links with their targets
-// and folders with a slash.
+// tree lists all files with a sum of their content, links with their targets, and
+// folders with a slash.
 func (m machine) tree(t *testing.T) []string {
 	t.Helper()
 	var list []string
@@ -171,14 +171,14 @@ func (m machine) tree(t *testing.T) []string {
 	return list
 }
 
-// tgz packs members as they are given, however hostile.
+// tgz packs members without any check.
 func tgz(t *testing.T, members ...*tar.Header) []byte {
 	t.Helper()
 	return zipped(t, packed(members))
 }
 
-// packed is a tar archive of the members. A file of no size gets some content;
-// one that claims a size gets none, and the archive ends there.
+// packed is a tar archive of the members. A file of size 0 gets some content. A
+// file that claims a size gets none, and the archive ends there.
 func packed(members []*tar.Header) []byte {
 	var out bytes.Buffer
 	pack := tar.NewWriter(&out)
@@ -189,11 +189,11 @@ func packed(members []*tar.Header) []byte {
 			h.Size = int64(len(content))
 		}
 		if err := pack.WriteHeader(h); err != nil {
-			panic(err) // a test that asks for an impossible member
+			panic(err) // a fault of the test
 		}
 		_, _ = io.WriteString(pack, content) // into memory
 	}
-	_ = pack.Flush() // it fails after a header that claims more than it has, which is the point
+	_ = pack.Flush() // fails on purpose after a header that claims more than the content
 	return out.Bytes()
 }
 

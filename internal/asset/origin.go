@@ -12,19 +12,17 @@ const (
 	EKSBucket = "eks-bucket"
 )
 
-// Origin is a publisher of assets. Where its files lie besides, on a mirror or
-// in a folder, is another question.
+// Origin is a publisher of assets. A mirror or a folder may have the same files.
 type Origin struct {
-	// ID names it in the field source.
+	// ID names the publisher in the field source.
 	ID string
-	// Why says what it has and for whom.
+	// Why says which files the publisher has.
 	Why string
-	// Dated says that its releases have the day of their build besides a
-	// version.
+	// Dated says that its releases have a build date in addition to a version.
 	Dated bool
 }
 
-// Origins lists the publishers; the first is the usual one.
+// Origins lists the publishers. The first is the default.
 func Origins() []Origin {
 	return []Origin{
 		{ID: Upstream, Why: "the release sites of Kubernetes and of each project"},
@@ -41,8 +39,8 @@ func OriginIDs() []string {
 	return ids
 }
 
-// OriginByID finds a publisher; an unknown one is an error that says which are
-// known.
+// OriginByID finds a publisher. An unknown ID is an error that lists the known
+// ones.
 func OriginByID(id string) (Origin, error) {
 	for _, o := range Origins() {
 		if o.ID == id {

@@ -10,15 +10,14 @@ import (
 // content is a file that is being fetched.
 type content interface {
 	io.ReadCloser
-	// size is the file's length in bytes; -1 when it is not known.
+	// size is the file's length in bytes, or -1 when it is unknown.
 	size() int64
 }
 
 func (s *stream) size() int64 { return s.total }
 
-// open asks for a file, of which the first bytes are there already. A server
-// that sends ranges is asked for several at once. The caller closes the
-// content.
+// open fetches a file from a byte on. When the server supports ranges, it fetches
+// several pieces at once. The caller closes the content.
 func (f *Fetcher) open(ctx context.Context, address string, from int64) (content, error) {
 	if isFile(address) {
 		return openFile(address, from)
@@ -40,7 +39,7 @@ func (f *Fetcher) open(ctx context.Context, address string, from int64) (content
 	return p, nil
 }
 
-// openText asks for a small file with one request.
+// openText fetches a small file with one request.
 func (f *Fetcher) openText(ctx context.Context, address string) (content, error) {
 	if isFile(address) {
 		return openFile(address, 0)
@@ -55,17 +54,17 @@ type piece struct {
 	err    error
 }
 
-// pieces is a file's content in order, while what follows is fetched ahead
-// over other connections.
+// pieces is a file's content in order. The next pieces are fetched ahead over other
+// connections.
 type pieces struct {
 	fetcher *Fetcher
 	cancel  context.CancelFunc
 	first   *stream
 	begun   bool // the first piece has been read
-	// ahead are the next pieces, each a channel that gets one. Its capacity
-	// bounds how many are fetched or wait.
+	// ahead are the next pieces: each element is a channel for one piece. Its
+	// capacity bounds how many are fetched or wait.
 	ahead chan chan piece
-	now   piece // what is left of the piece that is being read
+	now   piece // the unread rest of the current piece
 	err   error
 	// cut is why the last pieces were never requested. It is set before ahead
 	// is closed: without it, an interrupted file looks like a short whole file.
@@ -74,8 +73,8 @@ type pieces struct {
 
 func (p *pieces) size() int64 { return p.first.size() }
 
-// fetch starts the pieces from one place until another, in order, and says when
-// the last is asked for.
+// fetch starts the pieces between two places in order. It calls last when the last
+// piece is requested.
 func (p *pieces) fetch(ctx context.Context, address string, from, until int64, last func()) {
 	defer close(p.ahead)
 	for ; from < until; from += pieceSize {
@@ -137,7 +136,7 @@ func (p *pieces) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// release gives a piece's memory back.
+// release returns a piece's memory to the pool.
 func (p *pieces) release() {
 	if p.now.buffer != nil {
 		p.fetcher.pieces.Put(p.now.buffer)
@@ -150,7 +149,7 @@ func (p *pieces) Close() error {
 	p.cancel()
 	p.release()
 	p.first.drop()
-	for next := range p.ahead { // each piece comes, with an error at the latest
+	for next := range p.ahead { // each channel gets its piece, or an error
 		p.now = <-next
 		p.release()
 	}

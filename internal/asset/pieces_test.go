@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// large has three whole pieces and one of a single byte.
+// large is the size of three pieces and one byte.
 const large = 3*pieceSize + 1
 
 func pieceRequests() []string {
@@ -42,8 +42,8 @@ func TestALargeFileComesInPieces(t *testing.T) {
 	assert.Equal(t, pieceRequests(), asked)
 }
 
-// TestPiecesComeAtTheSameTime has a server that answers none of the later
-// pieces before all of them were asked for.
+// TestPiecesComeAtTheSameTime has a server that answers the later pieces only after
+// all of them were requested.
 func TestPiecesComeAtTheSameTime(t *testing.T) {
 	m := newMirror(t)
 	m.put(where, noise(large))
@@ -92,15 +92,15 @@ func TestPiecesThatFail(t *testing.T) {
 	}
 	tests := map[string]struct {
 		fault func(m *mirror) http.HandlerFunc
-		err   string // {} is the mirror's URL
+		err   string // {} means the mirror's URL
 	}{
-		"one is cut off":            {func(m *mirror) http.HandlerFunc { return m.later(once(cut(m), m.serve)) }, ""},
-		"one gets a 503":            {func(m *mirror) http.HandlerFunc { return m.later(once(status(503), m.serve)) }, ""},
+		"one piece is cut off":      {func(m *mirror) http.HandlerFunc { return m.later(once(cut(m), m.serve)) }, ""},
+		"one piece gets a 503":      {func(m *mirror) http.HandlerFunc { return m.later(once(status(503), m.serve)) }, ""},
 		"one connection is reset":   {func(m *mirror) http.HandlerFunc { return m.later(once(reset, m.serve)) }, ""},
 		"ranges end":                {func(m *mirror) http.HandlerFunc { return m.later(whole(data)) }, ""},
 		"no ranges at all":          {func(*mirror) http.HandlerFunc { return whole(data) }, ""},
 		"ranges without the length": {func(*mirror) http.HandlerFunc { return unsized(data) }, ""},
-		"all later ones are gone": {func(m *mirror) http.HandlerFunc { return m.later(status(404)) },
+		"all later pieces are missing": {func(m *mirror) http.HandlerFunc { return m.later(status(404)) },
 			"kubelet 1.34.4 does not exist at {}" + where + ": the server answered 404 Not Found; check kubernetes_version"},
 		"the file grows": {func(m *mirror) http.HandlerFunc {
 			return m.later(func(w http.ResponseWriter, r *http.Request) {
@@ -110,12 +110,12 @@ func TestPiecesThatFail(t *testing.T) {
 				_, _ = w.Write(make([]byte, pieceSize))
 			})
 		}, "fetching {}" + where + ": the file changed while it was being downloaded; try again"},
-		"another range comes": {func(m *mirror) http.HandlerFunc {
+		"the server sends another range": {func(m *mirror) http.HandlerFunc {
 			return m.later(func(w http.ResponseWriter, r *http.Request) {
 				r.Header.Set("Range", "bytes=7-9")
 				m.serve(w, r)
 			})
-		}, fmt.Sprintf("fetching {}%s: the server answered with the range \"bytes 7-9/%d\", but bytes from 4194304 on were asked for", where, large)},
+		}, fmt.Sprintf("fetching {}%s: the server sent the range \"bytes 7-9/%d\", but the request was for bytes from 4194304 on", where, large)},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -137,7 +137,7 @@ func TestPiecesThatFail(t *testing.T) {
 	}
 }
 
-// whole is a server that knows no ranges.
+// whole is a server that supports no ranges.
 func whole(data []byte) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", fmt.Sprint(len(data)))
@@ -145,7 +145,7 @@ func whole(data []byte) http.HandlerFunc {
 	}
 }
 
-// unsized is a server that sends ranges, but does not say of what.
+// unsized is a server that sends ranges without the file's length.
 func unsized(data []byte) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var from int64
@@ -162,7 +162,7 @@ func TestAnEmptyFile(t *testing.T) {
 	m := newMirror(t)
 	m.files[where] = nil
 	m.faults[where] = func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Range") != "" { // as RFC 9110 has it; package http is kinder
+		if r.Header.Get("Range") != "" { // as RFC 9110 demands; package http is more lenient
 			w.Header().Set("Content-Range", "bytes */0")
 			w.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
 		}
@@ -176,13 +176,13 @@ func TestAnEmptyFile(t *testing.T) {
 	assert.Empty(t, data)
 }
 
-func TestAnInterruptedFileIsNotAShortOne(t *testing.T) {
+func TestAnInterruptedFileIsNoShortFile(t *testing.T) {
 	stop := errors.New("stopped by the person")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(stop)
-	// Nobody takes a piece, so that fetch can only notice the interruption.
+	// No reader takes a piece, so that fetch can notice only the interruption.
 	p := &pieces{fetcher: hasty(), begun: true, ahead: make(chan chan piece)}
-	p.fetch(ctx, "http://127.0.0.1/unused", pieceSize, 2*pieceSize, func() { t.Error("the last piece was never asked for") })
+	p.fetch(ctx, "http://127.0.0.1/unused", pieceSize, 2*pieceSize, func() { t.Error("the last piece was never requested") })
 	_, err := p.Read(make([]byte, 1))
 	require.ErrorIs(t, err, stop)
 }

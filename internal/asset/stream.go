@@ -11,9 +11,9 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 )
 
-// stream is a file's bytes, or a range of them, as one reader, over as many
-// requests as it takes: a connection that breaks is followed by one that asks
-// for the rest. That the pieces belong together is what the checksum proves.
+// stream reads a file, or a range of it, over as many requests as needed: after a
+// broken connection, a new request fetches the rest. The checksum proves that the
+// pieces belong together.
 type stream struct {
 	fetcher *Fetcher
 	ctx     context.Context
@@ -23,15 +23,15 @@ type stream struct {
 	cancel context.CancelFunc
 	timer  *time.Timer
 	tries  int
-	failed error // why there is nothing more to read
-	done   int64 // the next byte's place in the file
-	until  int64 // the first byte that is not wanted; -1 for all
-	total  int64 // bytes of the whole file; -1 when the server does not say
-	ranges bool  // the server sends parts of the file
+	failed error // why nothing more can be read
+	done   int64 // offset of the next byte
+	until  int64 // offset after the last requested byte; -1 means the end of the file
+	total  int64 // bytes of the whole file; -1 when the server does not send the length
+	ranges bool  // the server supports ranges
 }
 
-// stream asks for the bytes of a file from one place until another, which may
-// be -1 for its end. The caller closes the stream.
+// stream opens a file from one offset to another; -1 means the end. The caller
+// closes the stream.
 func (f *Fetcher) stream(ctx context.Context, address string, from, until int64) (*stream, error) {
 	s := &stream{fetcher: f, ctx: ctx, address: address, done: from, until: until, total: -1}
 	for {
@@ -45,7 +45,7 @@ func (f *Fetcher) stream(ctx context.Context, address string, from, until int64)
 	}
 }
 
-// request sends one request for what is not there yet.
+// request sends one request for the missing bytes.
 func (s *stream) request() error {
 	s.tries++
 	ctx, cancel := context.WithCancelCause(s.ctx)
@@ -82,12 +82,12 @@ func (s *stream) request() error {
 	return nil
 }
 
-// errNoRange is a server that cannot say how long the file is when a part of it
-// is asked for, or that has an empty file.
-var errNoRange = errors.New("the server gave no range")
+// errNoRange is a server that does not send the file's length with a range, or that
+// has an empty file.
+var errNoRange = errors.New("the server sent no range")
 
-// accept checks a response and skips what is there already when the server
-// sends the file from its start.
+// accept checks a response. When the server sends the file from its start, accept
+// skips the bytes that were already read.
 func (s *stream) accept(resp *http.Response) error {
 	switch {
 	case resp.StatusCode == http.StatusOK:
@@ -105,20 +105,20 @@ func (s *stream) accept(resp *http.Response) error {
 	return nil
 }
 
-// acceptRange reads "bytes 0-99/300".
+// acceptRange reads a Content-Range such as "bytes 0-99/300".
 func (s *stream) acceptRange(got string) error {
 	var first, last, total int64
 	if _, err := fmt.Sscanf(got, "bytes %d-%d/%d", &first, &last, &total); err != nil {
 		if _, err := fmt.Sscanf(got, "bytes %d-%d/", &first, &last); err != nil {
-			return fmt.Errorf("the server answered with the range %q", got)
+			return fmt.Errorf("the server sent the range %q", got)
 		}
 		if s.until >= 0 && s.total < 0 {
 			return errNoRange
 		}
-		total = s.total // "*", which a server may say
+		total = s.total // the server may send "*"
 	}
 	if first != s.done || s.total >= 0 && total != s.total {
-		return fmt.Errorf("the server answered with the range %q, but bytes from %d on were asked for", got, s.done)
+		return fmt.Errorf("the server sent the range %q, but the request was for bytes from %d on", got, s.done)
 	}
 	s.total, s.ranges = total, true
 	if s.until > total {
@@ -127,7 +127,7 @@ func (s *stream) acceptRange(got string) error {
 	return nil
 }
 
-// end is where the stream ends; -1 when only the server knows.
+// end is the offset at which the stream ends, or -1 when only the server knows.
 func (s *stream) end() int64 {
 	if s.until >= 0 {
 		return s.until
@@ -135,8 +135,7 @@ func (s *stream) end() int64 {
 	return s.total
 }
 
-// Read implements io.Reader. io.EOF means that the server sent all it
-// announced.
+// Read implements io.Reader. io.EOF means that the server sent all announced bytes.
 func (s *stream) Read(p []byte) (int, error) {
 	for {
 		if s.failed != nil {
@@ -148,7 +147,7 @@ func (s *stream) Read(p []byte) (int, error) {
 			}
 			p = p[:min(int64(len(p)), end-s.done)]
 		}
-		s.timer.Reset(s.fetcher.stall) // only the server's silence counts, not a slow disk here
+		s.timer.Reset(s.fetcher.stall) // measure only the server's silence, not a slow disk here
 		n, err := s.body.Read(p)
 		s.timer.Stop()
 		s.done += int64(n)
@@ -171,7 +170,7 @@ func (s *stream) Read(p []byte) (int, error) {
 	}
 }
 
-// again waits for the next attempt, or returns err when there is none.
+// again waits for the next attempt, or returns err when none is left.
 func (s *stream) again(err error) error {
 	if s.ctx.Err() != nil {
 		return context.Cause(s.ctx)
@@ -190,7 +189,7 @@ func (s *stream) again(err error) error {
 func (s *stream) drop() {
 	if s.body != nil {
 		s.cancel()
-		_ = s.body.Close() // what matters was read or is asked for again
+		_ = s.body.Close() // the next request fetches the unread rest
 		s.body = nil
 	}
 }

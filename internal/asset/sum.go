@@ -7,12 +7,13 @@ import (
 	"strings"
 )
 
-// ParseSum finds a file's SHA-256 in the text of a checksum file. In the Bare
-// form the text is the sum alone; some upstreams add the file's name, which is
-// accepted when it is the right one. In the Listed form the line of that file
-// counts, with or without sha256sum's "*" for binary and leading folders; a
-// file that is listed twice with different sums is an error. The sum is
-// returned in lower case.
+// ParseSum finds a file's SHA-256 in the text of a checksum file and returns it in
+// lower case.
+//
+// In the Bare form the text is the sum alone. Some publishers add the file's name,
+// which must then be the right one. In the Listed form the line of that file
+// counts, with or without leading folders and sha256sum's "*" for binary. Different
+// sums for one file are an error.
 func ParseSum(text string, form SumForm, file string) (string, error) {
 	found := ""
 	text = withoutSignature(text)
@@ -30,22 +31,22 @@ func ParseSum(text string, form SumForm, file string) (string, error) {
 		case len(fields) == 2 && path.Base(strings.TrimPrefix(fields[1], "*")) != file:
 			continue
 		case found != "" && found != sum:
-			return "", fmt.Errorf("it has two different sums of %s", file)
+			return "", fmt.Errorf("the file has two different sums of %s", file)
 		}
 		found = sum
 	}
 	if found == "" && strings.TrimSpace(text) == "" {
-		return "", errors.New("it is empty")
+		return "", errors.New("the file is empty")
 	}
 	if found == "" {
-		return "", fmt.Errorf("it does not list %s", file)
+		return "", fmt.Errorf("the file does not list %s", file)
 	}
 	return found, nil
 }
 
-// withoutSignature takes the signature off a clear-signed text, which is how
-// runc publishes its sums; see RFC 9580, section 7. The signature is not
-// checked: it would need a key that is trusted.
+// withoutSignature removes the signature from a clear-signed text, the form in
+// which runc publishes its sums (RFC 9580, section 7). The signature is not
+// checked: that would need a trusted key.
 func withoutSignature(text string) string {
 	const begin, end = "-----BEGIN PGP SIGNED MESSAGE-----", "-----BEGIN PGP SIGNATURE-----"
 	plain := strings.ReplaceAll(text, "\r\n", "\n")

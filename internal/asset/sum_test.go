@@ -23,7 +23,7 @@ func TestParseSum(t *testing.T) {
 		"bare with a line break":   {text: sumA + "\n", form: Bare, want: sumA},
 		"bare in capitals":         {text: strings.ToUpper(sumA), form: Bare, want: sumA},
 		"bare with the right name": {text: sumA + "  file.tgz\n", form: Bare, want: sumA},
-		"bare with another name":   {text: sumA + "  other.tgz\n", form: Bare, err: "it does not list file.tgz"},
+		"bare with another name":   {text: sumA + "  other.tgz\n", form: Bare, err: "the file does not list file.tgz"},
 		"listed":                   {text: sumA + "  file.tgz\n", form: Listed, want: sumA},
 		"listed as binary":         {text: sumA + " *file.tgz\n", form: Listed, want: sumA},
 		"listed in a folder":       {text: sumA + "  ./release/file.tgz\n", form: Listed, want: sumA},
@@ -31,19 +31,19 @@ func TestParseSum(t *testing.T) {
 		"listed twice alike":       {text: sumA + "  file.tgz\n" + sumA + "  file.tgz\n", form: Listed, want: sumA},
 		"clear-signed": {text: "-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA512\n\n" + sumB + "  other.tgz\n" + sumA + "  file.tgz\n-----BEGIN PGP SIGNATURE-----\n\niQ==\n-----END PGP SIGNATURE-----\n",
 			form: Listed, want: sumA},
-		"line ends of DOS":           {text: sumA + "  file.tgz\r\n", form: Listed, want: sumA},
-		"listed twice, differently":  {text: sumA + "  file.tgz\n" + sumB + "  file.tgz\n", form: Listed, err: "it has two different sums of file.tgz"},
-		"two bare ones":              {text: sumA + "\n" + sumB + "\n", form: Bare, err: "it has two different sums of file.tgz"},
-		"not listed":                 {text: sumB + "  other.tgz\n", form: Listed, err: "it does not list file.tgz"},
-		"a name that merely ends so": {text: sumB + "  myfile.tgz\n", form: Listed, err: "it does not list file.tgz"},
-		"a sum without a name":       {text: sumA + "\n", form: Listed, err: `the line "` + sumA + `" names no file`},
-		"empty":                      {text: "", form: Bare, err: "it is empty"},
-		"only blank lines":           {text: " \n\n", form: Listed, err: "it is empty"},
-		"a page":                     {text: "<html>\n<body>Sorry</body>", form: Bare, err: `the line "<html>" is not a SHA-256`},
-		"too short":                  {text: sumA[:62], form: Bare, err: `the line "` + sumA[:62] + `" is not a SHA-256`},
-		"another hash":               {text: strings.Repeat("a", 128), form: Bare, err: `the line "` + strings.Repeat("a", 100) + `" is not a SHA-256`},
-		"not hexadecimal":            {text: strings.Repeat("xy", 32), form: Bare, err: `the line "` + strings.Repeat("xy", 32) + `" is not a SHA-256`},
-		"three words":                {text: sumA + " file.tgz more\n", form: Listed, err: `the line "` + sumA + ` file.tgz more" is not a SHA-256`},
+		"line ends of DOS":                      {text: sumA + "  file.tgz\r\n", form: Listed, want: sumA},
+		"listed twice, differently":             {text: sumA + "  file.tgz\n" + sumB + "  file.tgz\n", form: Listed, err: "the file has two different sums of file.tgz"},
+		"two bare ones":                         {text: sumA + "\n" + sumB + "\n", form: Bare, err: "the file has two different sums of file.tgz"},
+		"not listed":                            {text: sumB + "  other.tgz\n", form: Listed, err: "the file does not list file.tgz"},
+		"a name with the file's name as suffix": {text: sumB + "  myfile.tgz\n", form: Listed, err: "the file does not list file.tgz"},
+		"a sum without a name":                  {text: sumA + "\n", form: Listed, err: `the line "` + sumA + `" names no file`},
+		"empty":                                 {text: "", form: Bare, err: "the file is empty"},
+		"only blank lines":                      {text: " \n\n", form: Listed, err: "the file is empty"},
+		"a page":                                {text: "<html>\n<body>Sorry</body>", form: Bare, err: `the line "<html>" is not a SHA-256`},
+		"too short":                             {text: sumA[:62], form: Bare, err: `the line "` + sumA[:62] + `" is not a SHA-256`},
+		"another hash":                          {text: strings.Repeat("a", 128), form: Bare, err: `the line "` + strings.Repeat("a", 100) + `" is not a SHA-256`},
+		"not hexadecimal":                       {text: strings.Repeat("xy", 32), form: Bare, err: `the line "` + strings.Repeat("xy", 32) + `" is not a SHA-256`},
+		"three words":                           {text: sumA + " file.tgz more\n", form: Listed, err: `the line "` + sumA + ` file.tgz more" is not a SHA-256`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -73,7 +73,7 @@ func FuzzParseSum(f *testing.F) {
 			return
 		}
 		assert.True(t, IsSum(sum))
-		assert.Contains(t, strings.ToLower(text), sum, "the sum is one that the text has")
+		assert.Contains(t, strings.ToLower(text), sum, "the text contains the sum")
 		if listed {
 			assert.Contains(t, text, "file.tgz")
 		}

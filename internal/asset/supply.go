@@ -7,19 +7,18 @@ import (
 	"io"
 )
 
-// Wanted is what a machine asks of whoever provisions it. It names things, and
-// never says where they are: a machine must not choose what the Packer host
-// reads or fetches.
+// Wanted is a machine's request to the Packer host. It contains names and no
+// addresses: a machine must not choose what the Packer host reads or fetches.
 type Wanted struct {
-	// Asset is an asset's ID; empty when an image is wanted.
+	// Asset is the ID of the requested asset; empty when an image is requested.
 	Asset string `json:"asset,omitempty"`
-	// Image is one of the spec's images, with its digest, and As the name it
-	// shall have on the machine.
+	// Image is one of the spec's images, with its digest. As is its name on the
+	// machine.
 	Image string `json:"image,omitempty"`
 	As    string `json:"as,omitempty"`
 }
 
-// String names it in messages.
+// String is the request for messages.
 func (w Wanted) String() string {
 	if w.Image != "" {
 		return "the image " + w.Image
@@ -27,22 +26,23 @@ func (w Wanted) String() string {
 	return w.Asset
 }
 
-// Supplied is what was wanted. It is read to its end and closed.
+// Supplied is the answer to a request. The caller reads it to its end and closes
+// it.
 type Supplied struct {
 	io.ReadCloser `json:"-"`
 	Size          int64  `json:"size"` // bytes
 	SHA256        string `json:"sha256"`
-	// Digest is that of an image's manifest for the machine.
+	// Digest is the digest of an image's manifest for the machine.
 	Digest string `json:"digest,omitempty"`
 }
 
-// Supply brings a machine what it does not fetch itself.
+// Supply delivers files that a machine does not fetch itself.
 type Supply interface {
 	Supply(ctx context.Context, w Wanted) (*Supplied, error)
 }
 
-// FromSupply makes a Source of a Supply. What the spec pins is compared with
-// what comes, as with any source.
+// FromSupply makes a Source of a Supply. The content is compared with the pins of
+// the spec, as for every source.
 func FromSupply(s Supply) Source { return supplied{s} }
 
 type supplied struct{ Supply }
@@ -59,7 +59,7 @@ func (s supplied) begin(ctx context.Context, d Download) (content, string, error
 	return sent{got}, got.SHA256, nil
 }
 
-// sent is what comes through the session, as content.
+// sent is a file from the session, as content.
 type sent struct{ *Supplied }
 
 func (s sent) size() int64 { return s.Size }

@@ -17,20 +17,21 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
 
-// versionFolder is a folder in which an asset's versions, or the days of their builds,
-// stand side by side.
+// versionFolder is a folder with one entry for each version or build date of an
+// asset.
 type versionFolder struct {
-	address       string // of the folder, with a slash at its end
-	before, after string // around the version in a name
-	want          string // the name that was asked for, without both
+	address       string // ends with a slash
+	before, after string // the parts of a name around the version
+	want          string // the requested version
 	what          string // "versions" or "build dates"
-	bucket        bool   // it is listed as S3 buckets are
+	bucket        bool   // an S3 bucket lists it
 }
 
-// listable says whether anything lists the folder: upstream's sites do not.
+// listable says whether a server or folder lists the versions: upstream's sites do
+// not.
 func (s versionFolder) listable(mirror string) bool { return mirror != "" || s.bucket }
 
-// versionFolders finds the folders that an address' template has versions in.
+// versionFolders finds the folders in an address's template that contain versions.
 func versionFolders(template string, fill *strings.Replacer, source, published string) ([]versionFolder, error) {
 	var found []versionFolder
 	parts := strings.Split(template, "/")
@@ -53,8 +54,8 @@ func versionFolders(template string, fill *strings.Replacer, source, published s
 	return found, nil
 }
 
-// explainMissing is explain for a file that is not there: it says what there is
-// instead.
+// explainMissing is explain for a missing file: it also lists the existing
+// versions.
 func (f *Fetcher) explainMissing(ctx context.Context, d Download, address string, err error) error {
 	told := d.explain(address, err)
 	for _, s := range d.folders {
@@ -64,11 +65,11 @@ func (f *Fetcher) explainMissing(ctx context.Context, d Download, address string
 		names, err := f.names(ctx, s)
 		switch {
 		case err != nil:
-			return fmt.Errorf("%w (it does not list its %s: %w)", told, s.what, err)
+			return fmt.Errorf("%w (listing its %s failed: %w)", told, s.what, err)
 		case len(names) == 0:
-			return fmt.Errorf("%w; it has no %s of it at all", told, s.what)
+			return fmt.Errorf("%w; the asset has no %s there", told, s.what)
 		case !slices.Contains(names, s.want):
-			return fmt.Errorf("%w; its %s are %s", told, s.what, nearest(names, s.want))
+			return fmt.Errorf("%w; the existing %s are %s", told, s.what, nearest(names, s.want))
 		}
 	}
 	if d.Mirror == "" && d.catalog != "" {
@@ -77,8 +78,8 @@ func (f *Fetcher) explainMissing(ctx context.Context, d Download, address string
 	return told
 }
 
-// BuildDates lists the days on which EKS built a version of Kubernetes, the
-// newest last. source is a mirror or a folder; empty means EKS' bucket itself.
+// BuildDates lists the days on which EKS built a version of Kubernetes, the newest
+// last. source is a mirror or a folder; empty means EKS' bucket.
 func (f *Fetcher) BuildDates(ctx context.Context, kubernetes, source string) ([]string, error) {
 	template := eksRelease("kubelet").URL
 	all, err := versionFolders(template, strings.NewReplacer("{kubernetes}", kubernetes), source, EKSBucket)
@@ -94,17 +95,16 @@ func (f *Fetcher) BuildDates(ctx context.Context, kubernetes, source string) ([]
 			return names, nil
 		}
 		if !slices.Contains(names, s.want) {
-			return nil, fmt.Errorf("EKS has no build of Kubernetes %s; its versions are %s", kubernetes, nearest(names, kubernetes))
+			return nil, fmt.Errorf("EKS has no build of Kubernetes %s; the existing versions are %s", kubernetes, nearest(names, kubernetes))
 		}
 	}
 	return nil, fmt.Errorf("EKS has no build of Kubernetes %s", kubernetes)
 }
 
-// nameForm is what a version or a date looks like: a folder may hold other
-// things, too.
+// nameForm is the form of a version or a date; a folder may contain other entries.
 var nameForm = regexp.MustCompile(`^[0-9]+[.-][0-9]+[.-][0-9]+(-[0-9A-Za-z.-]+)?$`)
 
-// names lists such a folder, the oldest first.
+// names lists the versions in a folder, the oldest first.
 func (f *Fetcher) names(ctx context.Context, s versionFolder) ([]string, error) {
 	list := f.page
 	switch {
@@ -146,10 +146,10 @@ func folder(_ context.Context, address string) ([]string, error) {
 	return names, err
 }
 
-// pageLink is a link on a page that a web server makes of a folder.
+// pageLink is a link on a web server's page of a folder.
 var pageLink = regexp.MustCompile(`(?i)<a[^>]+href=["']([^"'?#]+)["']`)
 
-// page lists a folder of a web server that shows it.
+// page lists a folder from a web server's page of it.
 func (f *Fetcher) page(ctx context.Context, address string) ([]string, error) {
 	text, err := f.text(ctx, address)
 	if err != nil {
@@ -175,7 +175,7 @@ type listing struct {
 // mostPages bounds a listing: a page has a thousand names.
 const mostPages = 20
 
-// bucket lists a folder of an S3 bucket that anybody may list.
+// bucket lists a folder of a public S3 bucket.
 func (f *Fetcher) bucket(ctx context.Context, address string) ([]string, error) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -205,11 +205,11 @@ func (f *Fetcher) bucket(ctx context.Context, address string) ([]string, error) 
 	return nil, fmt.Errorf("the bucket's list has more than %d pages", mostPages)
 }
 
-// shown is how many versions a message lists.
+// shown is how many versions a message contains.
 const shown = 12
 
-// nearest picks those names to show that are most like the wanted one: of its
-// minor version where there are any, and the newest.
+// nearest selects the names to show: those of the wanted minor version, if any, and
+// the newest.
 func nearest(names []string, want string) string {
 	if len(names) == 0 {
 		return "none"

@@ -12,10 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// eksHost is where EKS' bucket answers.
+// eksHost is the host of EKS' bucket.
 const eksHost = "amazon-eks.s3.us-west-2.amazonaws.com"
 
-// index is a web server's page of a folder, as nginx makes it.
+// index is a web server's page of a folder, in nginx' format.
 func index(names ...string) []byte {
 	var page strings.Builder
 	page.WriteString("<html><body><h1>Index of /</h1><a href=\"../\">../</a>\n")
@@ -33,19 +33,19 @@ func TestAVersionThatIsNotThere(t *testing.T) {
 	}{
 		"some of the minor": {func(m *mirror) {
 			m.files["/dl.k8s.io/release/"] = index("v1.33.1/", "v1.34.10/", "v1.34.4/", "stable.txt")
-		}, at + "; its versions are 1.34.4, 1.34.10"},
-		"none of the minor": {func(m *mirror) { m.files["/dl.k8s.io/release/"] = index("v1.33.1/", "v1.33.0/") }, at + "; its versions are 1.33.0, 1.33.1"},
-		"none at all":       {func(m *mirror) { m.files["/dl.k8s.io/release/"] = index() }, at + "; it has no versions of it at all"},
+		}, at + "; the existing versions are 1.34.4, 1.34.10"},
+		"none of the minor": {func(m *mirror) { m.files["/dl.k8s.io/release/"] = index("v1.33.1/", "v1.33.0/") }, at + "; the existing versions are 1.33.0, 1.33.1"},
+		"no versions":       {func(m *mirror) { m.files["/dl.k8s.io/release/"] = index() }, at + "; the asset has no versions there"},
 		"not this file": {func(m *mirror) { m.files["/dl.k8s.io/release/"] = index("v1.34.9/") },
 			at},
-		"no pages of folders": {func(*mirror) {}, at + " (it does not list its versions: the server answered 404 Not Found)"},
+		"no pages of folders": {func(*mirror) {}, at + " (listing its versions failed: the server answered 404 Not Found)"},
 		"many": {func(m *mirror) {
 			var names []string
 			for i := range 20 {
 				names = append(names, fmt.Sprintf("v1.34.%d/", i+10))
 			}
 			m.files["/dl.k8s.io/release/"] = index(names...)
-		}, at + "; its versions are 1.34.18, 1.34.19, 1.34.20, 1.34.21, 1.34.22, 1.34.23, 1.34.24, 1.34.25, 1.34.26, 1.34.27, 1.34.28, 1.34.29 and older ones"},
+		}, at + "; the existing versions are 1.34.18, 1.34.19, 1.34.20, 1.34.21, 1.34.22, 1.34.23, 1.34.24, 1.34.25, 1.34.26, 1.34.27, 1.34.28, 1.34.29 and older ones"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -59,8 +59,8 @@ func TestAVersionThatIsNotThere(t *testing.T) {
 	}
 }
 
-// Upstream's own sites list nothing for programs.
-func TestAVersionThatIsNotUpstreamNamesThePageThatListsThem(t *testing.T) {
+// For a missing upstream version the error names the page that lists the versions.
+func TestAMissingUpstreamVersionNamesTheListOfVersions(t *testing.T) {
 	m := newMirror(t)
 	d, err := kubelet().For(Choice{Kubernetes: "1.34.9", Arch: "amd64"})
 	require.NoError(t, err)
@@ -81,7 +81,7 @@ func TestAFolder(t *testing.T) {
 		h := newMachine(t, nil)
 		got, err := Install(t.Context(), h.Host, hasty(), d, quietly)
 		if err == nil {
-			assert.Equal(t, "https://dl.k8s.io/release/v1.34.4/bin/linux/amd64/kubelet", got.URL, "no image names the folder")
+			assert.Equal(t, "https://dl.k8s.io/release/v1.34.4/bin/linux/amd64/kubelet", got.URL, "the manifest does not name the folder")
 		}
 		return h, err
 	}
@@ -93,16 +93,16 @@ func TestAFolder(t *testing.T) {
 
 	_, err = install("1.34.5")
 	place := "file://" + dir + strings.ReplaceAll(where, "1.34.4", "1.34.5")
-	require.EqualError(t, err, "kubelet 1.34.5 does not exist at "+place+"; check kubernetes_version or what the folder file://"+dir+" holds; its versions are 1.34.4")
+	require.EqualError(t, err, "kubelet 1.34.5 does not exist at "+place+"; check kubernetes_version or what the folder file://"+dir+" holds; the existing versions are 1.34.4")
 
 	require.NoError(t, os.Remove(at+".sha256"))
 	_, err = install("1.34.4")
-	require.EqualError(t, err, "the checksum file file://"+at+".sha256 is missing: open "+at+".sha256: no such file or directory; nothing is installed without one: put it there, or pin the sum with checksums[\"kubelet\"]")
+	require.EqualError(t, err, "the checksum file file://"+at+".sha256 is missing: open "+at+".sha256: no such file or directory; nothing is installed without a checksum: add the file, or pin the sum with checksums[\"kubelet\"]")
 
 	require.NoError(t, os.WriteFile(at+".sha256", []byte(sumOf(nil)), 0o644))
 	_, err = install("1.34.4")
 	require.EqualError(t, err, "verifying kubelet 1.34.4: the 10000 bytes from file://"+at+" have the SHA-256 "+sumOf(noise(10_000))+
-		", but its checksum file says "+sumOf(nil)+"; nothing was installed; try again or check the mirror file://"+dir)
+		", but the checksum file says "+sumOf(nil)+"; nothing was installed; try again or check the mirror file://"+dir)
 
 	require.NoError(t, os.Remove(at))
 	require.NoError(t, os.Mkdir(at, 0o755))
@@ -113,7 +113,7 @@ func TestAFolder(t *testing.T) {
 	require.EqualError(t, err, "reading the address file://server/x: a file of another machine cannot be read; write file:// and an absolute path")
 }
 
-// s3 answers a bucket's listing as S3 does, two names to a page.
+// s3 answers like S3's ListObjectsV2, with two names on a page.
 func s3(t *testing.T, prefixes map[string][]string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
@@ -133,7 +133,7 @@ func s3(t *testing.T, prefixes map[string][]string) http.HandlerFunc {
 	}
 }
 
-func TestABucketListsWhatItHas(t *testing.T) {
+func TestABucketListsItsVersions(t *testing.T) {
 	m := newMirror(t)
 	m.faults["/"] = s3(t, map[string][]string{
 		"":        {"1.33.5", "1.34.1", "1.34.2", "cloudformation", "1.9.0"},
@@ -156,11 +156,11 @@ func TestABucketListsWhatItHas(t *testing.T) {
 		return d
 	}
 	_, err = Install(t.Context(), newMachine(t, nil).Host, f, here(d), quietly)
-	require.EqualError(t, err, "kubelet 1.34.1 does not exist at "+m.URL+"/1.34.1/2025-12-01/bin/linux/amd64/kubelet: the server answered 404 Not Found; check kubernetes_version and eks_build_date; its build dates are 2025-09-19, 2025-11-13")
+	require.EqualError(t, err, "kubelet 1.34.1 does not exist at "+m.URL+"/1.34.1/2025-12-01/bin/linux/amd64/kubelet: the server answered 404 Not Found; check kubernetes_version and eks_build_date; the existing build dates are 2025-09-19, 2025-11-13")
 	d, err = kubelet().For(Choice{Kubernetes: "1.34.9", Arch: "amd64", Commands: "/usr/bin", Origin: EKSBucket, Date: "2025-12-01"})
 	require.NoError(t, err)
 	_, err = Install(t.Context(), newMachine(t, nil).Host, f, here(d), quietly)
-	require.EqualError(t, err, "kubelet 1.34.9 does not exist at "+m.URL+"/1.34.9/2025-12-01/bin/linux/amd64/kubelet: the server answered 404 Not Found; check kubernetes_version and eks_build_date; its versions are 1.34.1, 1.34.2")
+	require.EqualError(t, err, "kubelet 1.34.9 does not exist at "+m.URL+"/1.34.9/2025-12-01/bin/linux/amd64/kubelet: the server answered 404 Not Found; check kubernetes_version and eks_build_date; the existing versions are 1.34.1, 1.34.2")
 
 	m.faults["/"] = func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>sign in</html>") }
 	_, err = f.names(t.Context(), versionFolder{address: m.URL + "/", bucket: true})
@@ -169,7 +169,7 @@ func TestABucketListsWhatItHas(t *testing.T) {
 
 func TestTheEKSBucketNeedsADate(t *testing.T) {
 	_, err := kubelet().For(Choice{Kubernetes: "1.34.4", Arch: "amd64", Origin: EKSBucket})
-	require.EqualError(t, err, `choosing kubelet: source "eks-bucket" needs eks_build_date, the day of EKS' build, or a lock file: "eksnode lock --source eks-bucket" finds the newest and writes it down`)
+	require.EqualError(t, err, `choosing kubelet: source "eks-bucket" needs eks_build_date, the day of EKS' build, or a lock file: "eksnode lock --source eks-bucket" finds the newest day and records it`)
 	for i, want := range []string{
 		"https://" + eksHost + "/1.34.4/2025-11-13/bin/linux/arm64/kubelet",
 		"https://" + eksHost + "/1.34.4/2025-11-13/bin/linux/arm64/ecr-credential-provider",
@@ -191,7 +191,7 @@ func TestBuildDates(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []string{"2025-09-19", "2025-11-13"}, dates)
 	_, err = hasty().BuildDates(t.Context(), "1.34.5", m.URL)
-	require.EqualError(t, err, "EKS has no build of Kubernetes 1.34.5; its versions are 1.34.4")
+	require.EqualError(t, err, "EKS has no build of Kubernetes 1.34.5; the existing versions are 1.34.4")
 	delete(m.files, "/"+eksHost+"/")
 	_, err = hasty().BuildDates(t.Context(), "1.34.4", m.URL)
 	require.EqualError(t, err, "listing the versions in "+m.URL+"/"+eksHost+"/: the server answered 404 Not Found; name the day with eks_build_date")

@@ -10,26 +10,26 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-// ACL is a network access list: what passes the border of its subnets.
+// ACL is a network access list, which filters traffic at the border of its subnets.
 type ACL struct {
 	ID      string
 	Subnets []string
-	// Entries are in the order of their numbers: the first that matches decides.
+	// Entries are in the order of their numbers. The first match decides.
 	Entries []ACLEntry
 }
 
-// ACLEntry lets traffic pass a border or does not.
+// ACLEntry allows or denies traffic.
 type ACLEntry struct {
 	Number        int
 	Egress, Allow bool
-	// Protocol is a number as IP has it, or -1 for all.
+	// Protocol is an IP protocol number, or -1 for all.
 	Protocol string
 	From, To int
 	// CIDR is the other side.
 	CIDR string
 }
 
-// tcp is TCP's number.
+// tcp is the protocol number of TCP.
 const tcp = "6"
 
 // ACLs describes the network ACLs of subnets.
@@ -72,9 +72,9 @@ func aclOf(in types.NetworkAcl) ACL {
 	return acl
 }
 
-// Lets says whether TCP to all ports from one to another passes out to a network,
-// or in from it. What is denied to a part of the network or of the ports is not
-// let through.
+// Lets says whether TCP to a range of ports may pass: out to a network with egress,
+// otherwise in from the network. An entry that denies a part of the network or the
+// ports denies the whole.
 func (l ACL) Lets(egress bool, from, to int, network string) bool {
 	other, err := netip.ParsePrefix(network)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
 
-// All tests run where nothing but loopback can be reached.
+// TestMain runs all tests in a network namespace with only loopback.
 func TestMain(m *testing.M) { os.Exit(aws.Alone(m.Run)) }
 
 func served(t *testing.T) *aws.World {
@@ -46,11 +46,11 @@ func TestACluster(t *testing.T) {
 	assert.True(t, c.Active())
 }
 
-// What goes wrong, and what is said of it.
+// Errors of calls have the expected text.
 func TestFailures(t *testing.T) {
 	for name, c := range map[string]struct {
 		fail func(*aws.World)
-		want string // empty: it succeeds after all
+		want string // empty means success after retries
 	}{
 		"throttled":     {func(w *aws.World) { w.Fail("eks:DescribeCluster", 3, "ThrottlingException", 429) }, ""},
 		"a broken day":  {func(w *aws.World) { w.Fail("eks:DescribeCluster", 2, "ServiceUnavailableException", 503) }, ""},
@@ -88,7 +88,7 @@ func TestAccessEntriesAndAddons(t *testing.T) {
 		{Name: "coredns", Version: "v1.12.1-eksbuild.2", Status: "ACTIVE"}, {Name: "kube-proxy", Version: "v1.34.0-eksbuild.2", Status: "ACTIVE"},
 		{Name: "vpc-cni", Version: "v1.20.4-eksbuild.2", Status: "ACTIVE"},
 	}, addons)
-	assert.Equal(t, 3, w.Count()["eks:ListAddons"], "all pages were asked for")
+	assert.Equal(t, 3, w.Count()["eks:ListAddons"], "all pages are requested")
 }
 
 func TestOptions(t *testing.T) {
@@ -99,7 +99,7 @@ func TestOptions(t *testing.T) {
 		_, err := open(t, awsapi.Options{Endpoint: url}).Cluster(t.Context(), "my-cluster")
 		require.NoError(t, err)
 		_, err = awsapi.Open(t.Context(), awsapi.Options{Endpoint: "localhost"})
-		require.EqualError(t, err, `endpoint: "localhost" is no address such as https://vpce-1.eks.eu-west-1.vpce.amazonaws.com`)
+		require.EqualError(t, err, `endpoint: "localhost" is not an address such as https://vpce-1.eks.eu-west-1.vpce.amazonaws.com`)
 	})
 	t.Run("role", func(t *testing.T) {
 		_, err := open(t, awsapi.Options{AssumeRole: "arn:aws:iam::1:role/x", ExternalID: "y"}).Cluster(t.Context(), "my-cluster")
@@ -119,7 +119,7 @@ func TestOptions(t *testing.T) {
 	t.Run("no region", func(t *testing.T) {
 		t.Setenv("AWS_REGION", "")
 		_, err := awsapi.Open(t.Context(), awsapi.Options{})
-		require.EqualError(t, err, "region: none is set; name it, set AWS_REGION, or set it in the profile")
+		require.EqualError(t, err, "region: no region is set; pass one, set AWS_REGION, or set region in the profile")
 	})
 	t.Run("account", func(t *testing.T) {
 		account, err := open(t, awsapi.Options{}).Account(t.Context())
@@ -128,7 +128,7 @@ func TestOptions(t *testing.T) {
 	})
 }
 
-func TestAttemptsAreTheEnvironments(t *testing.T) {
+func TestAttemptsComeFromTheEnvironment(t *testing.T) {
 	w := served(t)
 	w.Fail("eks:DescribeCluster", 9, "ThrottlingException", 429)
 	t.Setenv("AWS_MAX_ATTEMPTS", "2")
@@ -144,13 +144,13 @@ func TestCredentials(t *testing.T) {
 	w := served(t)
 	w.Deny("sts:AssumeRole")
 	_, err := awsapi.Open(t.Context(), awsapi.Options{AssumeRole: "arn:aws:iam::1:role/x"})
-	require.ErrorContains(t, err, "taking on the role arn:aws:iam::1:role/x: the permission sts:AssumeRole is missing: ")
+	require.ErrorContains(t, err, "assuming the role arn:aws:iam::1:role/x: the permission sts:AssumeRole is missing: ")
 	t.Setenv("AWS_ACCESS_KEY_ID", "")
 	_, err = awsapi.Open(t.Context(), awsapi.Options{})
-	require.ErrorContains(t, err, "credentials: none could be had")
+	require.ErrorContains(t, err, "credentials: none were found")
 }
 
-// The tests could reach nothing else if they wanted.
+// The tests cannot reach any other network.
 func TestNothingElseIsDialled(t *testing.T) {
 	served(t)
 	t.Setenv("AWS_ENDPOINT_URL", "")

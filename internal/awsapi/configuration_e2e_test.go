@@ -14,8 +14,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
 
-// shared writes the files in which the AWS CLI keeps profiles, and leaves the
-// environment without credentials of its own.
+// shared writes the AWS CLI's files with profiles and removes credentials from the
+// environment.
 func shared(t *testing.T, config, credentials string) {
 	t.Helper()
 	folder := t.TempDir()
@@ -31,8 +31,7 @@ func shared(t *testing.T, config, credentials string) {
 
 const keys = "aws_access_key_id = " + aws.AccessKey + "\naws_secret_access_key = secret\n"
 
-// Whatever the AWS CLI takes its configuration from is taken here, too, up to the
-// call that it is for.
+// Every source of configuration of the AWS CLI works here too, up to the call.
 func TestTheUsualConfiguration(t *testing.T) {
 	for name, c := range map[string]struct {
 		config, credentials string
@@ -67,7 +66,7 @@ func TestTheUsualConfiguration(t *testing.T) {
 	}
 }
 
-// The endpoint of a service, as the environment and a profile name it.
+// Endpoints of a service come from the environment and from a profile.
 func TestEndpointsOfTheConfiguration(t *testing.T) {
 	for name, set := range map[string]func(t *testing.T, url string){
 		"of the service, by environment": func(t *testing.T, url string) { t.Setenv("AWS_ENDPOINT_URL_EKS", url) },
@@ -80,7 +79,7 @@ func TestEndpointsOfTheConfiguration(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			url := aws.Sample(t).Serve()
-			require.NoError(t, os.Unsetenv("AWS_ENDPOINT_URL")) // Serve puts it back
+			require.NoError(t, os.Unsetenv("AWS_ENDPOINT_URL")) // Serve restores the variable
 			set(t, url)
 			_, err := open(t, awsapi.Options{}).Cluster(t.Context(), "my-cluster")
 			require.NoError(t, err)
@@ -97,18 +96,19 @@ func TestAttemptsOfTheProfile(t *testing.T) {
 	assert.Equal(t, 3, w.Count()["eks:DescribeCluster"])
 }
 
-// A profile's role that may not be taken on is told as one of an option is.
+// A denied role of a profile gives the same error as a denied role of an option.
 func TestARoleOfTheProfileThatIsDenied(t *testing.T) {
 	w := served(t)
 	w.Deny("sts:AssumeRole")
 	shared(t, "[profile p]\nregion = eu-west-1\nrole_arn = arn:aws:iam::1:role/x\nsource_profile = q\n", "[q]\n"+keys)
 	_, err := awsapi.Open(t.Context(), awsapi.Options{Profile: "p"})
 	require.ErrorContains(t, err, "the permission sts:AssumeRole is missing: User: arn:aws:iam::123456789012:user/double is not authorized")
-	assert.NotContains(t, err.Error(), "aws sso login", "it is not that there are no credentials")
+	assert.NotContains(t, err.Error(), "aws sso login", "the credentials exist")
 }
 
-// An answer that is cut off is an error of every call, and names what was done.
-func TestEveryAnswerMayBeCutOff(t *testing.T) {
+// An incomplete answer is an error of every call, and the error names the
+// operation.
+func TestIncompleteAnswersAreErrors(t *testing.T) {
 	for action, call := range map[string]func(*awsapi.AWS) error{
 		"eks:DescribeAccessEntry": func(a *awsapi.AWS) error {
 			_, err := a.AccessEntry(t.Context(), "my-cluster", "arn:aws:iam::123456789012:role/node")

@@ -10,12 +10,11 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// DeniedError says which permission is missing. People give it to whoever
-// grants permissions.
+// DeniedError names a missing permission, for the person who grants permissions.
 type DeniedError struct {
-	// Permission is an action of IAM such as eks:DescribeCluster.
+	// Permission is an IAM action such as eks:DescribeCluster.
 	Permission string
-	// Said is AWS's own message, which names who asked.
+	// Said is AWS's own message, which names the caller.
 	Said string
 }
 
@@ -23,11 +22,11 @@ func (e *DeniedError) Error() string {
 	return fmt.Sprintf("the permission %s is missing: %s", e.Permission, e.Said)
 }
 
-// denials are how the services call a missing permission.
+// denials are the services' error codes for a missing permission.
 var denials = []string{"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "UnauthorizedException", "Client.UnauthorizedOperation"}
 
-// explain names the doing and, where it is what failed, the permission. Service
-// and operation come from the error itself, so that they cannot be mistaken.
+// explain adds the operation to an error and, after a denial, the permission.
+// Service and operation come from the error itself, so that they cannot be wrong.
 func explain(doing string, err error) error {
 	if err == nil {
 		return nil
@@ -39,7 +38,7 @@ func explain(doing string, err error) error {
 	var operation *smithy.OperationError
 	if slices.Contains(denials, api.ErrorCode()) && errors.As(err, &operation) {
 		return fmt.Errorf("%s: %w", doing, &DeniedError{
-			// IAM knows the service "Auto Scaling" as autoscaling.
+			// IAM names the service "Auto Scaling" autoscaling.
 			Permission: strings.ToLower(strings.ReplaceAll(operation.Service(), " ", "")) + ":" + operation.Operation(),
 			Said:       strings.TrimSpace(api.ErrorMessage()),
 		})
@@ -47,7 +46,7 @@ func explain(doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, &APIError{Code: api.ErrorCode(), Said: strings.TrimSpace(api.ErrorMessage())})
 }
 
-// APIError is an answer that is an error.
+// APIError is an error that AWS returned.
 type APIError struct{ Code, Said string }
 
 func (e *APIError) Error() string {
@@ -57,7 +56,7 @@ func (e *APIError) Error() string {
 	return e.Code + ": " + e.Said
 }
 
-// IsNotFound says that AWS knows nothing of that name.
+// IsNotFound says that AWS has no resource of that name.
 func IsNotFound(err error) bool {
 	var api *APIError
 	if !errors.As(err, &api) {
@@ -66,27 +65,26 @@ func IsNotFound(err error) bool {
 	return strings.Contains(api.Code, "NotFound") || api.Code == "NoSuchEntity"
 }
 
-// IsUnanswered says that a call got no answer at all: a network or an address is
-// wrong, and another call would fare no better.
+// IsUnanswered says that a call got no answer: a network or an address is wrong,
+// and another call would fail too.
 func IsUnanswered(err error) bool {
 	var unsent *smithyhttp.RequestSendError
 	return errors.As(err, &unsent)
 }
 
-// errIncomplete is for answers without what they must have.
+// errIncomplete is an answer without a required part.
 func errIncomplete(doing, missing string) error {
 	return fmt.Errorf("%s: the answer has no %s", doing, missing)
 }
 
-// unknownCallers are how the services call credentials that are none, or not any
-// more.
+// unknownCallers are the services' error codes for invalid or expired credentials.
 var unknownCallers = []string{
 	"ExpiredToken", "ExpiredTokenException", "InvalidClientTokenId", "UnrecognizedClientException", "AuthFailure", "SignatureDoesNotMatch",
 	"InvalidSignatureException", "RequestExpired", "IncompleteSignature",
 }
 
-// IsUnknownCaller says that AWS does not take the credentials: another call would
-// fare no better.
+// IsUnknownCaller says that AWS refuses the credentials, so another call would fail
+// too.
 func IsUnknownCaller(err error) bool {
 	var api *APIError
 	return errors.As(err, &api) && slices.Contains(unknownCallers, api.Code)

@@ -8,30 +8,31 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
 )
 
-// Cluster is what DescribeCluster tells of a cluster.
+// Cluster is a cluster as DescribeCluster returns it.
 type Cluster struct {
 	Name, ARN, Status string
-	// Version is the control plane's, such as 1.34.
+	// Version is the control plane's version, such as 1.34.
 	Version  string
 	Endpoint string
 	// CA is the certificate authority in base64.
 	CA string
-	// ServiceCIDR is the services' network, of version 6 where IPFamily says so.
+	// ServiceCIDR is the service network; IPFamily says whether it is IPv4 or IPv6.
 	ServiceCIDR, IPFamily string
 	// AuthenticationMode is CONFIG_MAP, API or API_AND_CONFIG_MAP.
 	AuthenticationMode string
 	VPC                string
 	Subnets            []string
-	// ClusterSecurityGroup is the one EKS made, SecurityGroups those that were
-	// given besides.
+	// ClusterSecurityGroup is the group that EKS made. SecurityGroups are the
+	// additional groups.
 	ClusterSecurityGroup        string
 	SecurityGroups              []string
 	PublicAccess, PrivateAccess bool
-	// PublicCIDRs are who may reach the public endpoint.
+	// PublicCIDRs are the networks that may reach the public endpoint.
 	PublicCIDRs []string
 	// Role is the ARN of the control plane's role.
 	Role string
-	// Outpost says that it is a local cluster on an Outpost, known by ID.
+	// Outpost says that the cluster is a local cluster on an Outpost, identified by
+	// ID.
 	Outpost bool
 	ID      string
 }
@@ -41,8 +42,8 @@ func (c Cluster) Active() bool {
 	return c.Status == string(types.ClusterStatusActive) || c.Status == string(types.ClusterStatusUpdating)
 }
 
-// Cluster describes a cluster. One that is being made has no endpoint yet; the
-// caller decides whether that matters.
+// Cluster describes a cluster. A cluster that is still being created has no
+// endpoint; the caller decides whether that matters.
 func (a *AWS) Cluster(ctx context.Context, name string) (Cluster, error) {
 	doing := "describing the cluster " + name
 	out, err := a.eks.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: aws.String(name)})
@@ -69,7 +70,7 @@ func clusterOf(in *types.Cluster) Cluster {
 			c.ServiceCIDR = aws.ToString(n.ServiceIpv6Cidr)
 		}
 	}
-	// Clusters from before access entries do not say it.
+	// EKS omits the mode for clusters that are older than access entries.
 	c.AuthenticationMode = string(types.AuthenticationModeConfigMap)
 	if in.AccessConfig != nil && in.AccessConfig.AuthenticationMode != "" {
 		c.AuthenticationMode = string(in.AccessConfig.AuthenticationMode)
@@ -82,15 +83,15 @@ func clusterOf(in *types.Cluster) Cluster {
 	return c
 }
 
-// AccessEntry is what lets a role in without aws-auth.
+// AccessEntry gives a role access without aws-auth.
 type AccessEntry struct {
 	// Type is STANDARD, EC2_LINUX, EC2_WINDOWS, FARGATE_LINUX or another.
 	Type   string
 	Groups []string
 }
 
-// AccessEntry describes the access entry of a role's ARN. IsNotFound tells an
-// error that means there is none.
+// AccessEntry describes the access entry of a role's ARN. An error for which
+// IsNotFound is true means that there is none.
 func (a *AWS) AccessEntry(ctx context.Context, name, principal string) (AccessEntry, error) {
 	out, err := a.eks.DescribeAccessEntry(ctx, &eks.DescribeAccessEntryInput{ClusterName: aws.String(name), PrincipalArn: aws.String(principal)})
 	if err != nil {
@@ -105,8 +106,8 @@ func (a *AWS) AccessEntry(ctx context.Context, name, principal string) (AccessEn
 // Addon is an add-on that EKS manages.
 type Addon struct {
 	Name, Version, Status string
-	// Role is the ARN of its service account's role, Configuration the values that
-	// were set; empty where there are none.
+	// Role is the ARN of its service account's role. Configuration are the values
+	// that were set. Both may be empty.
 	Role, Configuration string
 }
 

@@ -12,14 +12,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecr"
 )
 
-// ecrRegistry is what the name of one of ECR's private registries says, such as
+// ecrRegistry is the parsed name of a private ECR registry, such as
 // 123456789012.dkr.ecr-fips.us-gov-west-1.amazonaws.com.
 type ecrRegistry struct {
 	region          string
 	fips, dualStack bool
 }
 
-// ecrDomains are those of AWS' partitions, and of what serves IPv6 besides.
+// ecrDomains are the domains of AWS' partitions, and those that also serve IPv6.
 // Sources: https://docs.aws.amazon.com/general/latest/gr/ecr.html,
 // https://docs.aws.amazon.com/AmazonECR/latest/userguide/ecr-requests.html, and
 // https://github.com/awslabs/amazon-ecr-credential-helper.
@@ -28,8 +28,8 @@ var ecrDomains = map[bool][]string{
 	true:  {"on.aws", "on.amazonwebservices.com.cn"},
 }
 
-// parseECR reads a registry's name; false says that it is none of ECR's private
-// ones, and gets no credentials of AWS.
+// parseECR parses a registry's name. The result is false for other registries,
+// which must not get AWS credentials.
 func parseECR(host string) (ecrRegistry, bool) {
 	account, rest, _ := strings.Cut(host, ".")
 	if len(account) != 12 || strings.Trim(account, "0123456789") != "" {
@@ -48,9 +48,10 @@ func parseECR(host string) (ecrRegistry, bool) {
 	return ecrRegistry{}, false
 }
 
-// RegistryLogin makes a function that gets user and password for a private
-// registry of ECR, in the region of its name, once each: they are good for 12
-// hours. For other registries it says false. The options' region has no effect.
+// RegistryLogin returns a function that gets user and password for a private ECR
+// registry, in the region of its name. It gets them once for each registry: they
+// are valid for 12 hours. For other registries it returns false. The options'
+// region has no effect.
 func RegistryLogin(o Options) func(ctx context.Context, host string) (user, password string, ok bool, err error) {
 	var mu sync.Mutex
 	known := map[string][2]string{}
@@ -71,7 +72,7 @@ func RegistryLogin(o Options) func(ctx context.Context, host string) (user, pass
 	}
 }
 
-// login asks ECR for what `docker login` would be given.
+// login gets the credentials that `docker login` would need.
 func (o Options) login(ctx context.Context, r ecrRegistry, doing string) (user, password string, err error) {
 	o.Region = r.region
 	c, err := o.config(ctx)

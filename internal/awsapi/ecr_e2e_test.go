@@ -14,7 +14,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
 
-// moto's token, too, is a password of the user AWS.
+// RegistryLogin works with moto's token, which is a password of the user AWS.
 func TestRegistryLoginOfMoto(t *testing.T) {
 	served(t)
 	user, password, ok, err := awsapi.RegistryLogin(awsapi.Options{})(t.Context(), registryHost)
@@ -27,7 +27,7 @@ func TestRegistryLoginOfMoto(t *testing.T) {
 func TestRegistryLogin(t *testing.T) {
 	w := served(t)
 	w.Answer("ecr:GetAuthorizationToken", `{"authorizationData":[{"authorizationToken":"`+base64.StdEncoding.EncodeToString([]byte("AWS:secret:with a colon"))+`"}]}`)
-	t.Setenv("AWS_REGION", "") // the name tells it
+	t.Setenv("AWS_REGION", "") // the region comes from the registry's name
 	login := awsapi.RegistryLogin(awsapi.Options{Pause: time.Millisecond})
 	for range 2 {
 		user, password, ok, err := login(t.Context(), registryHost)
@@ -36,7 +36,7 @@ func TestRegistryLogin(t *testing.T) {
 		assert.Equal(t, "AWS", user)
 		assert.Equal(t, "secret:with a colon", password)
 	}
-	assert.Equal(t, 1, w.Count()["ecr:GetAuthorizationToken"], "it is good for hours")
+	assert.Equal(t, 1, w.Count()["ecr:GetAuthorizationToken"], "the login is reused")
 }
 
 func TestNoRegistryLogin(t *testing.T) {
@@ -64,6 +64,6 @@ func TestNoRegistryLogin(t *testing.T) {
 		t.Setenv("AWS_SECRET_ACCESS_KEY", "")
 		_, _, ok, err := awsapi.RegistryLogin(awsapi.Options{})(t.Context(), registryHost)
 		assert.True(t, ok)
-		require.ErrorContains(t, err, "logging in to "+registryHost+": credentials: none could be had; set AWS_ACCESS_KEY_ID")
+		require.ErrorContains(t, err, "logging in to "+registryHost+": credentials: none were found; set AWS_ACCESS_KEY_ID")
 	})
 }

@@ -13,16 +13,16 @@ import (
 
 const registryHost = "123456789012.dkr.ecr.eu-west-1.amazonaws.com"
 
-// asked is a transport that only notes where a request would go.
+// asked is a transport that only records the host of a request.
 type asked struct{ host string }
 
 func (a *asked) RoundTrip(in *http.Request) (*http.Response, error) {
 	a.host = in.URL.Host
-	return nil, errors.New("it is a test")
+	return nil, errors.New("this is a test")
 }
 
-// Each partition's registries are asked for at that partition, and what is no
-// registry of ECR's never gets AWS' credentials.
+// Each partition's registries log in at that partition, and other registries never
+// get AWS credentials.
 func TestWhereRegistriesLogIn(t *testing.T) {
 	for name, value := range map[string]string{
 		"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_PROFILE": "", "AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull,

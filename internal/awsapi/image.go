@@ -26,7 +26,7 @@ type Image struct {
 	IMDS                   string // v2.0, or empty
 	Platform               string // windows, or empty
 	Created                time.Time
-	// Deprecated is when it was or will be; zero for never.
+	// Deprecated is the deprecation time; zero means never.
 	Deprecated time.Time
 	Tags       map[string]string
 	Snapshots  []string
@@ -49,7 +49,7 @@ func imageOf(in types.Image) Image {
 	return i
 }
 
-// instant reads EC2's times; what is none is zero.
+// instant parses EC2's times. An invalid text is the zero time.
 func instant(text *string) time.Time {
 	t, err := time.Parse(time.RFC3339, aws.ToString(text))
 	if err != nil {
@@ -66,13 +66,13 @@ func tagsOf(tags []types.Tag) map[string]string {
 	return all
 }
 
-// byParameter is how launch templates name the parameter that holds an image's
-// id; a version or a label of the parameter may follow
+// byParameter is the prefix with which launch templates name a parameter that
+// contains an image ID. A version or a label of the parameter may follow
 // (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/create-launch-template.html).
 const byParameter = "resolve:ssm:"
 
-// Image describes an image by its id, or by its parameter as launch templates
-// name it.
+// Image describes an image by its ID, or by its parameter in the form of launch
+// templates.
 func (a *AWS) Image(ctx context.Context, id string) (Image, error) {
 	if name, parameter := strings.CutPrefix(id, byParameter); parameter {
 		var err error
@@ -90,7 +90,7 @@ func (a *AWS) Image(ctx context.Context, id string) (Image, error) {
 		return Image{}, err
 	}
 	if len(out.Images) != 1 {
-		return Image{}, errIncomplete(doing, "image; it exists in no other region than its own, and only for whom it is shared with")
+		return Image{}, errIncomplete(doing, "image; an image exists only in its own region, and only for accounts that it is shared with")
 	}
 	return imageOf(out.Images[0]), nil
 }
@@ -108,13 +108,13 @@ func (a *AWS) Parameter(ctx context.Context, name string) (string, error) {
 	return *out.Parameter.Value, nil
 }
 
-// Search says which image is wanted.
+// Search selects an image.
 type Search struct {
-	// Parameter is an SSM parameter that holds its id; empty looks for owner
-	// and name.
+	// Parameter is an SSM parameter with the image ID. Empty searches by owner and
+	// name.
 	Parameter string
-	// Owners are the accounts, one of which must own it; amazon and
-	// aws-marketplace are allowed too.
+	// Owners are the accounts that may own the image. amazon and aws-marketplace
+	// are also allowed.
 	Owners []string
 	// Name is a pattern; * is any text, ? any character.
 	Name string
@@ -122,11 +122,11 @@ type Search struct {
 	Architecture string
 }
 
-// Newest finds the newest image. Its owner and architecture are those that were
-// asked for, also where an SSM parameter names the image.
+// Newest finds the newest image. Owner and architecture must match the search, also
+// when an SSM parameter names the image.
 func (a *AWS) Newest(ctx context.Context, s Search) (Image, error) {
 	if len(s.Owners) == 0 {
-		return Image{}, fmt.Errorf("looking for an image: no owner is named; anybody may publish images under any name")
+		return Image{}, fmt.Errorf("searching for an image: no owner is set; anyone may publish images under any name")
 	}
 	if s.Parameter == "" {
 		return a.newestByName(ctx, s)
@@ -140,16 +140,16 @@ func (a *AWS) Newest(ctx context.Context, s Search) (Image, error) {
 		return Image{}, err
 	}
 	if !slices.Contains(s.Owners, image.Owner) && (image.OwnerAlias == "" || !slices.Contains(s.Owners, image.OwnerAlias)) {
-		return Image{}, fmt.Errorf("looking at the image %s of the parameter %s: its owner is %s, not %s", id, s.Parameter, image.Owner, strings.Join(s.Owners, " or "))
+		return Image{}, fmt.Errorf("checking the image %s of the parameter %s: the owner is %s, not %s", id, s.Parameter, image.Owner, strings.Join(s.Owners, " or "))
 	}
 	if image.Architecture != s.Architecture {
-		return Image{}, fmt.Errorf("looking at the image %s of the parameter %s: it is for %s, not %s", id, s.Parameter, image.Architecture, s.Architecture)
+		return Image{}, fmt.Errorf("checking the image %s of the parameter %s: the image is for %s, not %s", id, s.Parameter, image.Architecture, s.Architecture)
 	}
 	return image, nil
 }
 
 func (a *AWS) newestByName(ctx context.Context, s Search) (Image, error) {
-	doing := fmt.Sprintf("looking for images %s of %s", s.Name, strings.Join(s.Owners, ", "))
+	doing := fmt.Sprintf("searching for images %s of %s", s.Name, strings.Join(s.Owners, ", "))
 	var newest Image
 	pages := ec2.NewDescribeImagesPaginator(a.ec2, &ec2.DescribeImagesInput{
 		Owners: s.Owners, Filters: filters("name", s.Name, "architecture", s.Architecture, "state", "available"),
@@ -166,12 +166,12 @@ func (a *AWS) newestByName(ctx context.Context, s Search) (Image, error) {
 		}
 	}
 	if newest.ID == "" {
-		return Image{}, fmt.Errorf("%s: there is none for %s in %s", doing, s.Architecture, a.Region)
+		return Image{}, fmt.Errorf("%s: there is no image for %s in %s", doing, s.Architecture, a.Region)
 	}
 	return newest, nil
 }
 
-// filters makes filters of names and values in turn.
+// filters makes filters from alternating names and values.
 func filters(pairs ...string) []types.Filter {
 	var list []types.Filter
 	for pair := range slices.Chunk(pairs, 2) {

@@ -19,7 +19,7 @@ func TestNewest(t *testing.T) {
 	for name, c := range map[string]struct {
 		search awsapi.Search
 		change func(*aws.World)
-		want   string // an id, or the end of an error
+		want   string // an ID, or the end of an error
 	}{
 		"by name":           {byName, func(*aws.World) {}, "ami-22222222"},
 		"page by page":      {byName, func(w *aws.World) { w.PageSize = 1 }, "ami-22222222"},
@@ -27,13 +27,13 @@ func TestNewest(t *testing.T) {
 		"just published":    {byParameter, func(w *aws.World) { w.Fail("ec2:DescribeImages", 2, "InvalidAMIID.NotFound", 400) }, "ami-22222222"},
 		"throttled":         {byName, func(w *aws.World) { w.Fail("ec2:DescribeImages", 3, "RequestLimitExceeded", 503) }, "ami-22222222"},
 		"gone":              {byParameter, func(w *aws.World) { w.Fail("ec2:DescribeImages", 3, "InvalidAMIID.NotFound", 400) }, "describing the image ami-22222222: InvalidAMIID.NotFound: as the test wants it"},
-		"somebody else's":   {byParameter, func(w *aws.World) { w.Image(aws.Debian).Owner = "666666666666" }, "looking at the image ami-22222222 of the parameter /aws/service/debian/release/12/latest/amd64: its owner is 666666666666, not 136693071363"},
-		"another processor": {byParameter, func(w *aws.World) { w.Image(aws.Debian).Architecture = "arm64" }, "looking at the image ami-22222222 of the parameter /aws/service/debian/release/12/latest/amd64: it is for arm64, not x86_64"},
+		"somebody else's":   {byParameter, func(w *aws.World) { w.Image(aws.Debian).Owner = "666666666666" }, "checking the image ami-22222222 of the parameter /aws/service/debian/release/12/latest/amd64: the owner is 666666666666, not 136693071363"},
+		"another processor": {byParameter, func(w *aws.World) { w.Image(aws.Debian).Architecture = "arm64" }, "checking the image ami-22222222 of the parameter /aws/service/debian/release/12/latest/amd64: the image is for arm64, not x86_64"},
 		"no parameter":      {byParameter, func(w *aws.World) { clear(w.Published) }, `reading the parameter /aws/service/debian/release/12/latest/amd64: ParameterNotFound: Parameter /aws/service/debian/release/12/latest/amd64 not found.`},
 		"may not read it":   {byParameter, func(w *aws.World) { w.Deny("ssm:GetParameter") }, "reading the parameter /aws/service/debian/release/12/latest/amd64: the permission ssm:GetParameter is missing: User: arn:aws:iam::123456789012:user/double is not authorized to perform: ssm:GetParameter"},
-		"may not look":      {byName, func(w *aws.World) { w.Deny("ec2:DescribeImages") }, "looking for images debian-12-amd64-* of 136693071363: the permission ec2:DescribeImages is missing: User: arn:aws:iam::123456789012:user/double is not authorized to perform: ec2:DescribeImages"},
-		"none":              {byName, func(w *aws.World) { w.Images = nil }, "looking for images debian-12-amd64-* of 136693071363: there is none for x86_64 in eu-west-1"},
-		"no owner":          {awsapi.Search{Name: "x"}, func(*aws.World) {}, "looking for an image: no owner is named; anybody may publish images under any name"},
+		"may not look":      {byName, func(w *aws.World) { w.Deny("ec2:DescribeImages") }, "searching for images debian-12-amd64-* of 136693071363: the permission ec2:DescribeImages is missing: User: arn:aws:iam::123456789012:user/double is not authorized to perform: ec2:DescribeImages"},
+		"none":              {byName, func(w *aws.World) { w.Images = nil }, "searching for images debian-12-amd64-* of 136693071363: there is no image for x86_64 in eu-west-1"},
+		"no owner":          {awsapi.Search{Name: "x"}, func(*aws.World) {}, "searching for an image: no owner is set; anyone may publish images under any name"},
 		"an alias":          {awsapi.Search{Owners: []string{"amazon"}, Parameter: "/aws/service/al2023", Architecture: "arm64"}, func(*aws.World) {}, "ami-33333333"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -56,15 +56,15 @@ func TestABrokenAnswerIsAnError(t *testing.T) {
 	require.ErrorContains(t, err, "describing the image ami-22222222: ")
 }
 
-// SSM looks at an image's id before the parameter changes.
+// SSM checks an image ID before the parameter changes.
 func TestPublishWaits(t *testing.T) {
 	for name, c := range map[string]struct {
 		delay int
-		want  string // the error's end; empty: published
+		want  string // the error's end; empty means published
 	}{
 		"at once": {0, ""},
 		"later":   {4, ""},
-		"never":   {100, "putting ami-0123456789abcdef0 into the parameter /nodes: it did not change; SSM refuses ids that it cannot describe"},
+		"never":   {100, "putting ami-0123456789abcdef0 into the parameter /nodes: the parameter did not change; SSM refuses image IDs that it cannot describe"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := served(t)

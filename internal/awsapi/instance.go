@@ -13,18 +13,17 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-// Launch is what a node is, or would be, started with.
+// Launch is the configuration with which an instance starts.
 type Launch struct {
-	// From says what it was read from, such as "the instance i-1".
+	// From names the source, such as "the instance i-1".
 	From string
-	// Template and Version are the launch template's id and the number of its
-	// version; empty for instances.
+	// Template and Version are the launch template's ID and version number. They
+	// are empty for instances.
 	Template, Version string
-	// Image is an id, or in templates resolve:ssm: and a parameter's name.
+	// Image is an ID or, in templates, resolve:ssm: and a parameter's name.
 	Image string
 	Type  string
-	// Tags are the instance's, or those that the template gives it; AllTags is
-	// everything that the template tags.
+	// Tags are the instance's tags. AllTags are all tags that the template sets.
 	Tags    map[string]string
 	AllTags []Tagging
 	// Subnet is empty in templates that leave it to their group.
@@ -33,24 +32,24 @@ type Launch struct {
 	// Profile is the instance profile's name or ARN.
 	Profile  string
 	UserData []byte
-	// Tokens is IMDSv2: required or optional; HopLimit is 0 where not said.
-	// NoMetadata says that the metadata service is switched off.
+	// Tokens is required or optional (IMDSv2). HopLimit is 0 when it is not set.
+	// NoMetadata says that the metadata service is off.
 	Tokens     string
 	HopLimit   int
 	NoMetadata bool
-	// Metadata and Interfaces are the template's own words about the metadata
-	// service and the network interfaces: a version that changes one of them has to
-	// repeat the others.
+	// Metadata and Interfaces are the template's data about the metadata service
+	// and the network interfaces. A new version that changes one field must repeat
+	// the others.
 	Metadata   map[string]any
 	Interfaces []map[string]any
-	// PublicAddress says whether there is one, or will be; nil leaves it to the
-	// subnet.
+	// PublicAddress says whether the instance has or gets a public address. nil
+	// leaves the decision to the subnet.
 	PublicAddress *bool
 }
 
-// Tagging is the tags of everything of one kind that a template makes.
+// Tagging are the tags of all resources of one kind that a template creates.
 type Tagging struct {
-	// Kind is what is tagged: instance, volume, network-interface …
+	// Kind is the kind of resource: instance, volume, network-interface …
 	Kind string
 	Tags map[string]string
 }
@@ -58,7 +57,7 @@ type Tagging struct {
 // gone are the states in which an instance has lost its network and role.
 var gone = []types.InstanceStateName{types.InstanceStateNameShuttingDown, types.InstanceStateNameTerminated}
 
-// Instance reads what an instance was started with.
+// Instance reads the configuration with which an instance was started.
 func (a *AWS) Instance(ctx context.Context, id string) (Launch, error) {
 	doing := "describing the instance " + id
 	var out *ec2.DescribeInstancesOutput
@@ -74,7 +73,7 @@ func (a *AWS) Instance(ctx context.Context, id string) (Launch, error) {
 	}
 	in := out.Reservations[0].Instances[0]
 	if in.State != nil && slices.Contains(gone, in.State.Name) {
-		return Launch{}, fmt.Errorf("%s: it is %s, and EC2 forgets what it was started with", doing, in.State.Name)
+		return Launch{}, fmt.Errorf("%s: the instance is %s, and EC2 no longer has its settings", doing, in.State.Name)
 	}
 	l := Launch{
 		From: "the instance " + id, Image: aws.ToString(in.ImageId), Type: string(in.InstanceType), Tags: tagsOf(in.Tags),
@@ -105,8 +104,8 @@ func (a *AWS) Instance(ctx context.Context, id string) (Launch, error) {
 	return l, nil
 }
 
-// Template reads what a launch template's version starts instances with. The
-// version is a number, $Latest or $Default; the template an id or a name.
+// Template reads a version of a launch template. The version is a number, $Latest
+// or $Default; the template is an ID or a name.
 func (a *AWS) Template(ctx context.Context, template, version string) (Launch, error) {
 	doing := "describing the launch template " + template
 	in := &ec2.DescribeLaunchTemplateVersionsInput{Versions: []string{version}}
@@ -143,7 +142,7 @@ func (a *AWS) Template(ctx context.Context, template, version string) (Launch, e
 	return l, nil
 }
 
-// words is what a part of a launch template sets, by the names of the AWS CLI.
+// words is the content of a part of a launch template, by the names of the AWS CLI.
 func words(part any) (map[string]any, error) {
 	text, err := json.Marshal(part)
 	if err != nil {
@@ -156,7 +155,7 @@ func words(part any) (map[string]any, error) {
 	return set(said), nil
 }
 
-// set is what is set in a part; the AWS CLI takes no null.
+// set removes unset fields: the AWS CLI accepts no null.
 func set(part map[string]any) map[string]any {
 	for name, value := range part {
 		if inner, nested := value.(map[string]any); nested {

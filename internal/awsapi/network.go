@@ -11,20 +11,20 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-// Subnet is a subnet and where its traffic goes.
+// Subnet is a subnet and its default route.
 type Subnet struct {
 	ID, VPC, Zone, CIDR string
 	Free                int
 	Tags                map[string]string
-	// Default is where traffic to anywhere goes: an internet gateway (igw-), a
-	// NAT gateway (nat-), a transit gateway (tgw-), another one, an interface, or
+	// Default is the target of the default route: an internet gateway (igw-), a NAT
+	// gateway (nat-), a transit gateway (tgw-), another gateway, an interface, or
 	// empty.
 	Default string
-	// PublicAddresses says that instances get one when they start.
+	// PublicAddresses says that instances get a public address when they start.
 	PublicAddresses bool
 }
 
-// Subnets describes subnets by their ids.
+// Subnets describes subnets by their IDs.
 func (a *AWS) Subnets(ctx context.Context, ids []string) ([]Subnet, error) {
 	out, err := a.ec2.DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{SubnetIds: ids})
 	if err != nil {
@@ -44,8 +44,8 @@ func (a *AWS) Subnets(ctx context.Context, ids []string) ([]Subnet, error) {
 	return subnets, nil
 }
 
-// defaultRoute finds a subnet's route to anywhere; a subnet without a table of
-// its own has the VPC's main one.
+// defaultRoute finds a subnet's default route. A subnet without its own route table
+// uses the VPC's main table.
 func (a *AWS) defaultRoute(ctx context.Context, s Subnet) (string, error) {
 	doing := "reading the routes of the subnet " + s.ID
 	for _, by := range [][]types.Filter{
@@ -75,7 +75,7 @@ func (a *AWS) defaultRoute(ctx context.Context, s Subnet) (string, error) {
 	return "", nil
 }
 
-// Rule lets traffic pass.
+// Rule allows traffic.
 type Rule struct {
 	// Protocol is tcp, udp, icmp or -1 for all.
 	Protocol string
@@ -84,7 +84,7 @@ type Rule struct {
 	Groups, CIDRs, Lists []string
 }
 
-// Covers says whether the rule lets a port of tcp or udp pass.
+// Covers says whether the rule allows a port of tcp or udp.
 func (r Rule) Covers(protocol string, port int) bool {
 	return r.Protocol == "-1" || r.Protocol == protocol && r.From <= port && port <= r.To
 }
@@ -96,7 +96,7 @@ type SecurityGroup struct {
 	Tags            map[string]string
 }
 
-// SecurityGroups describes security groups by their ids.
+// SecurityGroups describes security groups by their IDs.
 func (a *AWS) SecurityGroups(ctx context.Context, ids []string) ([]SecurityGroup, error) {
 	out, err := a.ec2.DescribeSecurityGroups(ctx, &ec2.DescribeSecurityGroupsInput{GroupIds: ids})
 	if err != nil {
@@ -133,38 +133,38 @@ func rulesOf(permissions []types.IpPermission) []Rule {
 	return rules
 }
 
-// VPC is a network and how it resolves names.
+// VPC is a network with its settings for name resolution.
 type VPC struct {
 	ID                      string
 	CIDRs                   []string
 	DNSSupport, DNSHostname bool
-	// Domains are those of the DHCP options; none for AWS's default set.
+	// Domains are the domains of the DHCP options. AWS's default set has none.
 	Domains []string
-	// NameServers are those of the DHCP options.
+	// NameServers are the name servers of the DHCP options.
 	NameServers []string
-	// NoDHCP says that the network has no DHCP options, so that instances learn
-	// of no name server.
+	// NoDHCP says that the VPC has no DHCP options, so that instances get no name
+	// server.
 	NoDHCP bool
-	// DHCP is the id of the DHCP options; empty where there are none.
+	// DHCP is the ID of the DHCP options, or empty.
 	DHCP string
-	// Endpoints are its private ways to services.
+	// Endpoints are its private endpoints for services.
 	Endpoints []Endpoint
 }
 
-// Endpoint is a private way to a service.
+// Endpoint is a private endpoint for a service.
 type Endpoint struct {
 	ID string
-	// Service is such as com.amazonaws.eu-west-1.ecr.api.
+	// Service is a name such as com.amazonaws.eu-west-1.ecr.api.
 	Service string
 	// State is available, pendingAcceptance or another.
 	State string
-	// PrivateDNS says that the service's own name leads there; Interface that it
-	// is an address, and not a route.
+	// PrivateDNS says that the service's name resolves to the endpoint. Interface
+	// says that the endpoint is an address and not a route.
 	PrivateDNS, Interface bool
 }
 
-// Resolvers are the addresses of AWS's own name server in the network: the third
-// of each of its ranges.
+// Resolvers are the addresses of AWS's name server in the VPC: the third address of
+// each range.
 func (v VPC) Resolvers() []string {
 	var list []string
 	for _, c := range v.CIDRs {
@@ -175,7 +175,7 @@ func (v VPC) Resolvers() []string {
 	return list
 }
 
-// VPC describes a network.
+// VPC describes a VPC.
 func (a *AWS) VPC(ctx context.Context, id string) (VPC, error) {
 	doing := "describing the VPC " + id
 	out, err := a.ec2.DescribeVpcs(ctx, &ec2.DescribeVpcsInput{VpcIds: []string{id}})
@@ -250,7 +250,7 @@ func (a *AWS) endpoints(ctx context.Context, v *VPC) error {
 	return nil
 }
 
-// Architectures are those that an instance type runs, in AWS's spelling.
+// Architectures are the architectures of an instance type, in AWS's spelling.
 func (a *AWS) Architectures(ctx context.Context, instanceType string) ([]string, error) {
 	doing := "describing the instance type " + instanceType
 	out, err := a.ec2.DescribeInstanceTypes(ctx, &ec2.DescribeInstanceTypesInput{InstanceTypes: []types.InstanceType{types.InstanceType(instanceType)}})

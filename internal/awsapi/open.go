@@ -1,6 +1,5 @@
-// Package awsapi is what AWS knows: clusters, images, instances, roles and
-// networks, asked with the SDK. Nothing of it runs on a node; package firstboot
-// below it is what a node asks.
+// Package awsapi reads clusters, images, instances, roles and networks from AWS
+// through the SDK. It does not run on nodes; a node uses the package firstboot.
 package awsapi
 
 import (
@@ -25,29 +24,29 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// Options say how AWS is reached. What is empty comes from where the AWS CLI
-// takes it: environment, shared configuration, instance metadata.
+// Options say how to reach AWS. Empty fields come from the sources that the AWS CLI
+// uses: environment, shared configuration, instance metadata.
 type Options struct {
 	Region, Profile string
-	// AssumeRole is the ARN of a role that is taken on before anything is asked.
+	// AssumeRole is the ARN of a role to assume before the first call.
 	AssumeRole string
-	// ExternalID is what the role's trust policy may demand.
+	// ExternalID is the external ID that the role's trust policy may require.
 	ExternalID string
 	// Endpoint is the address of every service; empty means AWS's own.
 	Endpoint string
-	// Attempts is how often a call is sent at most; 0 means what the environment
-	// or the profile says, or 6.
+	// Attempts is the maximum number of attempts for a call. 0 means the value of
+	// the environment or the profile, or 6.
 	Attempts int
 	// Pause is the longest pause between two attempts; 0 means 20 seconds.
 	Pause time.Duration
-	// Settle is the pause before something that AWS does not know is asked for
-	// again: what was just made is not known everywhere at once. 0 means 2 seconds.
+	// Settle is the pause before another lookup of a resource that AWS does not
+	// find: a new resource is not visible everywhere at once. 0 means 2 seconds.
 	Settle time.Duration
-	// HTTP sends the requests; nil means the SDK's own.
+	// HTTP sends the requests; nil means the SDK's own client.
 	HTTP *http.Client
 }
 
-// AWS asks AWS in one region.
+// AWS calls AWS in one region.
 type AWS struct {
 	Region string
 	settle time.Duration
@@ -60,8 +59,8 @@ type AWS struct {
 	sts         *sts.Client
 }
 
-// Open reads the configuration and gets credentials: without any, nothing that
-// follows could succeed.
+// Open reads the configuration and gets credentials. It fails without credentials,
+// because every call would fail.
 func Open(ctx context.Context, o Options) (*AWS, error) {
 	c, err := o.config(ctx)
 	if err != nil {
@@ -77,11 +76,11 @@ func Open(ctx context.Context, o Options) (*AWS, error) {
 	}, nil
 }
 
-// config is the SDK's configuration, with credentials that could be had.
+// config is the SDK's configuration, with valid credentials.
 func (o Options) config(ctx context.Context) (aws.Config, error) {
 	if o.Endpoint != "" {
 		if u, err := url.Parse(o.Endpoint); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-			return aws.Config{}, fmt.Errorf("endpoint: %q is no address such as https://vpce-1.eks.eu-west-1.vpce.amazonaws.com", o.Endpoint)
+			return aws.Config{}, fmt.Errorf("endpoint: %q is not an address such as https://vpce-1.eks.eu-west-1.vpce.amazonaws.com", o.Endpoint)
 		}
 	}
 	var load []func(*config.LoadOptions) error
@@ -107,7 +106,7 @@ func (o Options) config(ctx context.Context) (aws.Config, error) {
 	o.Attempts = cmp.Or(o.Attempts, c.RetryMaxAttempts, 6)
 	c.Retryer, c.RetryMaxAttempts = o.retryer, 0
 	if c.Region == "" {
-		return c, errors.New("region: none is set; name it, set AWS_REGION, or set it in the profile")
+		return c, errors.New("region: no region is set; pass one, set AWS_REGION, or set region in the profile")
 	}
 	if o.AssumeRole != "" {
 		role := stscreds.NewAssumeRoleProvider(sts.NewFromConfig(c), o.AssumeRole, func(a *stscreds.AssumeRoleOptions) {
@@ -121,8 +120,8 @@ func (o Options) config(ctx context.Context) (aws.Config, error) {
 	return c, credentials(ctx, c, o.AssumeRole)
 }
 
-// roleClient takes on the role that a profile names. The SDK makes the client for
-// that before it knows which endpoints are configured.
+// roleClient assumes the role that a profile names. The SDK makes this client
+// before it knows the configured endpoints.
 type roleClient struct{ endpoint *string }
 
 func (r *roleClient) wrap(o *stscreds.AssumeRoleOptions) {
@@ -144,7 +143,8 @@ func (a assumeRole) AssumeRole(ctx context.Context, in *sts.AssumeRoleInput, opt
 	return a(ctx, in, options...)
 }
 
-// credentials says why there are none. They are kept for the calls.
+// credentials gets the credentials, or returns the reason why there are none. The
+// calls reuse them.
 func credentials(ctx context.Context, c aws.Config, role string) error {
 	_, err := c.Credentials.Retrieve(ctx)
 	switch {
@@ -153,13 +153,13 @@ func credentials(ctx context.Context, c aws.Config, role string) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case role != "":
-		return explain("taking on the role "+role, err)
+		return explain("assuming the role "+role, err)
 	}
 	var api smithy.APIError
-	if errors.As(err, &api) { // the profile names a role, or an SSO session that AWS has ended
+	if errors.As(err, &api) { // the profile names a role, or an SSO session that has expired
 		return explain("credentials", err)
 	}
-	return fmt.Errorf("credentials: none could be had; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, name a profile, or log in with `aws sso login`: %w", err)
+	return fmt.Errorf("credentials: none were found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, name a profile, or log in with `aws sso login`: %w", err)
 }
 
 func (o Options) retryer() aws.Retryer {
@@ -172,10 +172,10 @@ func (o Options) retryer() aws.Retryer {
 	})
 }
 
-// looks is how often something that AWS does not know is asked for.
+// looks is how often a lookup is made for a resource that AWS does not find.
 const looks = 3
 
-// settled looks again for what AWS does not know yet.
+// settled repeats a lookup for a resource that AWS does not find yet.
 func (a *AWS) settled(ctx context.Context, look func() error) error {
 	for n := 1; ; n++ {
 		err := look()

@@ -15,10 +15,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ssm/types"
 )
 
-// TagPrefix is what the tags begin with that builds give their images.
+// TagPrefix begins the names of the tags that builds give their images.
 const TagPrefix = "eksnode:"
 
-// OwnImages lists the account's images that have a tag of TagPrefix, newest
+// OwnImages lists the account's images that have a tag with TagPrefix, newest
 // first.
 func (a *AWS) OwnImages(ctx context.Context) ([]Image, error) {
 	var images []Image
@@ -42,13 +42,13 @@ func (a *AWS) OwnImages(ctx context.Context) ([]Image, error) {
 	return images, nil
 }
 
-// Deprecate marks an image as one not to be used from a time on.
+// Deprecate marks an image as deprecated from a time on.
 func (a *AWS) Deprecate(ctx context.Context, image string, at time.Time) error {
 	_, err := a.ec2.EnableImageDeprecation(ctx, &ec2.EnableImageDeprecationInput{ImageId: aws.String(image), DeprecateAt: aws.Time(at)})
 	return explain("deprecating the image "+image, err)
 }
 
-// Deregister takes an image away, and snapshots of it after it.
+// Deregister deregisters an image and then deletes the given snapshots.
 func (a *AWS) Deregister(ctx context.Context, image string, snapshots []string) error {
 	if _, err := a.ec2.DeregisterImage(ctx, &ec2.DeregisterImageInput{ImageId: aws.String(image)}); err != nil {
 		return explain("deregistering the image "+image, err)
@@ -61,28 +61,27 @@ func (a *AWS) Deregister(ctx context.Context, image string, snapshots []string) 
 	return errors.Join(errs...)
 }
 
-// parameterName is what SSM takes
+// parameterName is the form of SSM's names
 // (https://docs.aws.amazon.com/systems-manager/latest/userguide/sysman-parameter-name-constraints.html).
 var parameterName = regexp.MustCompile(`^/?[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$`)
 
-// CheckParameter says what is wrong with the name of a parameter to publish to.
+// CheckParameter checks the name of a parameter to publish to.
 func CheckParameter(name string) error {
 	if !parameterName.MatchString(name) {
-		return fmt.Errorf("%q is no parameter's name such as /eksnode/debian/1.34/amd64", name)
+		return fmt.Errorf("%q is not a parameter name such as /eksnode/debian/1.34/amd64", name)
 	}
 	return nil
 }
 
-// Publish puts an image's id into an SSM parameter, which EC2 takes in the
-// place of ids. SSM looks at the id before the parameter changes; Publish
-// waits for that.
+// Publish writes an image ID to an SSM parameter, which EC2 accepts in place of an
+// ID. SSM checks the ID before the parameter changes; Publish waits for that.
 func (a *AWS) Publish(ctx context.Context, parameter, image string) error {
 	i, err := a.Image(ctx, image)
 	if err != nil {
 		return err
 	}
 	if i.State != "available" {
-		return fmt.Errorf("publishing the image %s: it is %s", image, i.State)
+		return fmt.Errorf("publishing the image %s: the image is %s", image, i.State)
 	}
 	_, err = a.ssm.PutParameter(ctx, &ssm.PutParameterInput{
 		Name: aws.String(parameter), Value: aws.String(image), Type: types.ParameterTypeString, DataType: aws.String("aws:ec2:image"), Overwrite: aws.Bool(true),
@@ -100,7 +99,7 @@ func (a *AWS) Publish(ctx context.Context, parameter, image string) error {
 			return err
 		}
 		if n == 2*looks {
-			return fmt.Errorf("%s: it did not change; SSM refuses ids that it cannot describe", doing)
+			return fmt.Errorf("%s: the parameter did not change; SSM refuses image IDs that it cannot describe", doing)
 		}
 		select {
 		case <-ctx.Done():

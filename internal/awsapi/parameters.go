@@ -11,11 +11,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ssm/types"
 )
 
-// inParameters looks for images in the values of the account's SSM parameters.
-// Those of the type SecureString are left alone: they are secrets.
+// inParameters searches the values of the account's SSM parameters for images. It
+// skips parameters of type SecureString: they are secrets.
 func (r *References) inParameters(ctx context.Context) error {
 	var names []string
-	images := map[string]bool{} // that SSM says hold an image
+	images := map[string]bool{} // images of parameters with the data type for images
 	pages := ssm.NewDescribeParametersPaginator(r.aws.ssm, &ssm.DescribeParametersInput{
 		ParameterFilters: []types.ParameterStringFilter{{Key: aws.String("Type"), Option: aws.String("Equals"), Values: []string{"String", "StringList"}}},
 	})
@@ -29,7 +29,7 @@ func (r *References) inParameters(ctx context.Context) error {
 			images[aws.ToString(p.Name)] = aws.ToString(p.DataType) == "aws:ec2:image"
 		}
 	}
-	for some := range slices.Chunk(names, 10) { // SSM takes no more
+	for some := range slices.Chunk(names, 10) { // SSM's maximum
 		out, err := r.aws.ssm.GetParameters(ctx, &ssm.GetParametersInput{Names: some})
 		if err != nil {
 			return explain("reading the SSM parameters", err)
@@ -50,8 +50,8 @@ func (r *References) inParameters(ctx context.Context) error {
 	return nil
 }
 
-// labels looks at a parameter's versions that have labels: launch templates and
-// programs name them so.
+// labels searches the labelled versions of a parameter, which launch templates and
+// programs may name.
 func (r *References) labels(ctx context.Context, name string) error {
 	pages := ssm.NewGetParameterHistoryPaginator(r.aws.ssm, &ssm.GetParameterHistoryInput{Name: aws.String(name)})
 	for pages.HasMorePages() {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// ImageActions are the permissions that listing, comparing, publishing and retiring
-// images need, and no others: a test compares them with the calls that are made.
+// ImageActions are the permissions for listing, comparing, publishing and retiring
+// images, and no others. A test compares them with the calls.
 func ImageActions() []string {
 	return []string{
 		"autoscaling:DescribeAutoScalingGroups", "autoscaling:DescribeLaunchConfigurations",
@@ -18,7 +18,7 @@ func ImageActions() []string {
 	}
 }
 
-// Policy is a policy for IAM that grants permissions.
+// Policy is an IAM policy that grants permissions.
 func Policy(sid string, actions []string) (string, error) {
 	type statement struct {
 		Sid, Effect string

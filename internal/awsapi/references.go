@@ -13,30 +13,30 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-// References are what refers to images of the account, in its region.
+// References are the uses of the account's images in its region.
 type References struct {
 	aws    *AWS
 	images []Image
-	// users say who refers to an image, by its id.
+	// users are the users of each image, by image ID.
 	users map[string][]string
-	// unseen are the lists that could not be read: whatever they hold may refer
+	// unseen are the errors of lists that could not be read. Such a list may refer
 	// to any image.
 	unseen []error
-	// unseenOf are those of one image.
+	// unseenOf are the errors of single images.
 	unseenOf map[string][]error
-	// snapshots are the images that have a snapshot, and who else may use it.
+	// snapshots are the images and accounts that use each snapshot.
 	snapshots map[string][]string
-	// templates are the launch templates' versions that something names.
+	// templates are the versions of launch templates in use.
 	templates []templateUse
-	// parameters are those that launch templates name, as far as they were read.
+	// parameters are the parameters in launch templates that could be read.
 	parameters map[string]string
 }
 
-// imageIDs are the ids of images in a text.
+// imageIDs matches the image IDs in a text.
 var imageIDs = regexp.MustCompile(`\bami-[0-9a-f]{8,17}\b`)
 
-// References looks for everything that refers to images. What it cannot see makes
-// the answer of References.Of an error.
+// References searches for everything that refers to images. After a failed search,
+// References.Of returns an error.
 func (a *AWS) References(ctx context.Context, images []Image) *References {
 	r := &References{
 		aws: a, images: images, users: map[string][]string{}, unseenOf: map[string][]error{}, snapshots: map[string][]string{}, parameters: map[string]string{},
@@ -56,18 +56,18 @@ func (a *AWS) References(ctx context.Context, images []Image) *References {
 	return r
 }
 
-// Of says who refers to an image. Where something could not be seen, it is an
-// error, and nothing says that nobody does.
+// Of returns the users of an image. It returns an error when a search failed,
+// because then an image may have unknown users.
 func (r *References) Of(image string) ([]string, error) {
 	users := slices.Clone(r.users[image])
 	slices.Sort(users)
 	return slices.Compact(users), errors.Join(r.unseenOf[image]...)
 }
 
-// Unseen says what could not be seen for any image.
+// Unseen returns the errors of searches that concern any image.
 func (r *References) Unseen() error { return errors.Join(r.unseen...) }
 
-// use notes who refers to the images that a text names.
+// use records a user of the images in a text.
 func (r *References) use(text, who string) {
 	for _, id := range imageIDs.FindAllString(text, -1) {
 		r.users[id] = append(r.users[id], who)
@@ -75,7 +75,7 @@ func (r *References) use(text, who string) {
 }
 
 func (r *References) instances(ctx context.Context) error {
-	for some := range slices.Chunk(r.images, 100) { // EC2 takes 200 values
+	for some := range slices.Chunk(r.images, 100) { // EC2 accepts 200 values
 		var ids []string
 		for _, i := range some {
 			ids = append(ids, i.ID)
@@ -104,7 +104,7 @@ func (r *References) instances(ctx context.Context) error {
 	return nil
 }
 
-// spotRequests start instances again, as long as they are open.
+// spotRequests records Spot requests: open ones start instances again.
 func (r *References) spotRequests(ctx context.Context) error {
 	pages := ec2.NewDescribeSpotInstanceRequestsPaginator(r.aws.ec2, &ec2.DescribeSpotInstanceRequestsInput{})
 	for pages.HasMorePages() {
@@ -122,7 +122,7 @@ func (r *References) spotRequests(ctx context.Context) error {
 	return nil
 }
 
-// permissions are the accounts that an image is shared with.
+// permissions records the accounts that an image is shared with.
 func (r *References) permissions(ctx context.Context, i Image) error {
 	out, err := r.aws.ec2.DescribeImageAttribute(ctx, &ec2.DescribeImageAttributeInput{
 		ImageId: aws.String(i.ID), Attribute: types.ImageAttributeNameLaunchPermission,
@@ -145,8 +145,8 @@ func (r *References) permissions(ctx context.Context, i Image) error {
 	return nil
 }
 
-// otherImages notes which images have which snapshots, deprecated and disabled
-// ones too.
+// otherImages records the snapshots of all images, also deprecated and disabled
+// ones.
 func (r *References) otherImages(ctx context.Context) error {
 	pages := ec2.NewDescribeImagesPaginator(r.aws.ec2, &ec2.DescribeImagesInput{
 		Owners: []string{"self"}, IncludeDeprecated: aws.Bool(true), IncludeDisabled: aws.Bool(true),
@@ -165,7 +165,7 @@ func (r *References) otherImages(ctx context.Context) error {
 	return nil
 }
 
-// sharedSnapshots notes with whom an image's snapshots are shared.
+// sharedSnapshots records the accounts that an image's snapshots are shared with.
 func (r *References) sharedSnapshots(ctx context.Context, i Image) error {
 	var errs []error
 	for _, s := range i.Snapshots {
@@ -188,8 +188,8 @@ func (r *References) sharedSnapshots(ctx context.Context, i Image) error {
 	return errors.Join(errs...)
 }
 
-// Leave says what becomes of an image's snapshots when the image goes: those that
-// are free, and of the others who uses them.
+// Leave divides an image's snapshots, for when the image is deregistered: the free
+// ones, and the others with their users.
 func (r *References) Leave(i Image) (free []string, kept map[string][]string) {
 	kept = map[string][]string{}
 	for _, s := range i.Snapshots {

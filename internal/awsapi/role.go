@@ -13,21 +13,21 @@ import (
 // Role is an IAM role.
 type Role struct {
 	Name, ARN, Path string
-	// Trust is the policy that says who may take it on, as JSON.
+	// Trust is the trust policy as JSON.
 	Trust string
-	// Policies are the names of the policies attached to it.
+	// Policies are the names of the policies attached to the role.
 	Policies []string
 }
 
 // Profile is an instance profile.
 type Profile struct {
 	Name, ARN string
-	// Role is nil where the profile has none.
+	// Role is nil when the profile has none.
 	Role *Role
 }
 
-// Profile reads an instance profile, by name or ARN, with its role and the
-// role's policies.
+// Profile reads an instance profile, by name or ARN, with its role and the role's
+// policies.
 func (a *AWS) Profile(ctx context.Context, profile string) (Profile, error) {
 	name := profile[strings.LastIndex(profile, "/")+1:]
 	doing := "reading the instance profile " + name
@@ -44,7 +44,7 @@ func (a *AWS) Profile(ctx context.Context, profile string) (Profile, error) {
 	}
 	in := out.InstanceProfile.Roles[0]
 	p.Role = &Role{Name: aws.ToString(in.RoleName), ARN: aws.ToString(in.Arn), Path: aws.ToString(in.Path)}
-	// It comes encoded as in a URL.
+	// IAM returns the policy URL-encoded.
 	if p.Role.Trust, err = url.QueryUnescape(aws.ToString(in.AssumeRolePolicyDocument)); err != nil {
 		return Profile{}, explain(doing, err)
 	}
@@ -61,11 +61,11 @@ func (a *AWS) Profile(ctx context.Context, profile string) (Profile, error) {
 	return p, nil
 }
 
-// Account is the id of the account that asks.
+// Account is the ID of the caller's account.
 func (a *AWS) Account(ctx context.Context) (string, error) {
 	out, err := a.sts.GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
 	if err != nil {
-		return "", explain("asking who we are", err)
+		return "", explain("reading the caller's identity", err)
 	}
 	return aws.ToString(out.Account), nil
 }

@@ -17,11 +17,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 )
 
-// templateUse is a launch template's version that something starts instances
-// with. A template is named by its id or its name.
+// templateUse is a version of a launch template in use. A template is identified by
+// ID or name.
 type templateUse struct{ id, name, version, who string }
 
-// uses notes that somebody starts instances with a version of a template.
+// uses records a user of a version of a template.
 func (r *References) uses(id, name, version *string, who string) {
 	r.templates = append(r.templates, templateUse{aws.ToString(id), aws.ToString(name), cmp.Or(aws.ToString(version), "$Default"), who})
 }
@@ -41,7 +41,7 @@ func (r *References) groups(ctx context.Context) error {
 		for _, g := range page.AutoScalingGroups {
 			who := "the Auto Scaling group " + aws.ToString(g.AutoScalingGroupName)
 			use(g.LaunchTemplate, who)
-			for _, i := range g.Instances { // warm and detaching ones too
+			for _, i := range g.Instances { // also those in warm pools and detaching ones
 				use(i.LaunchTemplate, who)
 			}
 			if g.MixedInstancesPolicy == nil || g.MixedInstancesPolicy.LaunchTemplate == nil {
@@ -161,8 +161,8 @@ func (r *References) spotFleets(ctx context.Context) error {
 	return nil
 }
 
-// launchTemplates looks at the latest and the default version of every launch
-// template, and at those that something names. It comes after what names them.
+// launchTemplates searches the latest and the default version of every launch
+// template, and the versions in use. Call it after the searches that record uses.
 func (r *References) launchTemplates(ctx context.Context) error {
 	pages := ec2.NewDescribeLaunchTemplatesPaginator(r.aws.ec2, &ec2.DescribeLaunchTemplatesInput{MaxResults: aws.Int32(200)})
 	for pages.HasMorePages() {
@@ -211,15 +211,15 @@ func (r *References) versions(ctx context.Context, t types.LaunchTemplate) error
 	return nil
 }
 
-// versionImage is the image of a launch template's version, also where that names
-// an SSM parameter; empty where there is none.
+// versionImage is the image of a launch template's version, also when the version
+// names an SSM parameter. It is empty without an image.
 func (r *References) versionImage(ctx context.Context, id, name string, number int64) (string, error) {
 	doing := fmt.Sprintf("describing the version %d of the launch template %s", number, name)
 	out, err := r.aws.ec2.DescribeLaunchTemplateVersions(ctx, &ec2.DescribeLaunchTemplateVersionsInput{
 		LaunchTemplateId: aws.String(id), Versions: []string{strconv.FormatInt(number, 10)},
 	})
 	if err = explain(doing, err); err != nil {
-		if IsNotFound(err) { // whoever names it can start nothing
+		if IsNotFound(err) { // a user of a missing version cannot start instances
 			return "", nil
 		}
 		return "", err

@@ -1,7 +1,7 @@
-// Package bootunits is what an image carries for its first boot: the boot units and
-// the names by which user data calls this program. Provisioning lays it down.
-// What network managers are told without knowing the instance is each
-// distribution's own setting.
+// Package bootunits contains the files of an image for first boot: the boot units,
+// and the commands that user data calls. Provisioning installs them. Settings of
+// network managers that do not depend on the instance are part of each
+// distribution.
 package bootunits
 
 import (
@@ -14,11 +14,11 @@ import (
 //go:embed assets
 var assets embed.FS
 
-// Layout says where a distribution has what no package owns.
+// Layout is where a distribution has files that no package owns.
 type Layout struct {
-	// Command is the path of eksnode itself.
+	// Command is the path of eksnode.
 	Command string
-	// Commands is the folder of commands, and Units that of units.
+	// Commands is the folder of commands, and Units the folder of units.
 	Commands, Units string
 }
 
@@ -26,23 +26,23 @@ type Layout struct {
 type File struct {
 	Path string
 	Mode fs.FileMode
-	// Content is a file's; nil for a link or a folder.
+	// Content is the content of a file, and nil for a link or a folder.
 	Content []byte
-	// Link is where a symbolic link points; empty for the others.
+	// Link is the target of a symbolic link, and otherwise empty.
 	Link string
-	// Folder says that it is one.
+	// Folder says that it is a folder.
 	Folder bool
-	// Why says what needs it.
+	// Why names the purpose of the file.
 	Why string
 }
 
-// wants is where systemd finds what starts at boot.
+// wants is the folder in which systemd finds the units to start at boot.
 const wants = "/etc/systemd/system/multi-user.target.wants"
 
-// boot lists the units in the order in which they run, with what they are for.
-// All start at boot.
+// boot lists the units in the order in which they run, with their purposes. All
+// start at boot.
 var boot = []struct{ name, why string }{
-	{"eksnode-network.service", "settles who owns which network interface"},
+	{"eksnode-network.service", "gives the secondary network interfaces to the VPC CNI"},
 	{"eksnode-config.service", "configures the node before user data scripts run"},
 	{"eksnode-run.service", "starts the node's services after user data scripts"},
 }
@@ -56,8 +56,8 @@ func Units() []string {
 	return names
 }
 
-// Preset is the line for each unit in a preset file, so that a first boot that
-// applies presets leaves them enabled.
+// Preset is the line of each unit for a preset file, so that presets applied at
+// first boot leave the units enabled.
 func Preset() []string {
 	var lines []string
 	for _, u := range Units() {
@@ -66,12 +66,12 @@ func Preset() []string {
 	return lines
 }
 
-// Files lists everything, folders first.
+// Files lists all files, folders first.
 func Files(l Layout) []File {
 	list := []File{
 		{Path: "/etc/eks/nodeadm.d", Mode: 0o755, Folder: true, Why: "user data scripts put NodeConfigs here for the run phase"},
-		{Path: "/etc/eks/bootstrap.sh", Mode: 0o755, Content: l.read("bootstrap.sh"), Why: "user data of Amazon Linux 2's kind calls it"},
-		{Path: path.Join(l.Commands, "nodeadm"), Mode: 0o777, Link: path.Base(l.Command), Why: "user data of Amazon Linux 2023's kind calls it"},
+		{Path: "/etc/eks/bootstrap.sh", Mode: 0o755, Content: l.read("bootstrap.sh"), Why: "user data in the form of Amazon Linux 2 calls this script"},
+		{Path: path.Join(l.Commands, "nodeadm"), Mode: 0o777, Link: path.Base(l.Command), Why: "user data in the form of Amazon Linux 2023 calls this command"},
 	}
 	if path.Dir(l.Command) != path.Clean(l.Commands) {
 		list[2].Link = l.Command
@@ -79,7 +79,7 @@ func Files(l Layout) []File {
 	for _, u := range boot {
 		list = append(list,
 			File{Path: path.Join(l.Units, u.name), Mode: 0o644, Content: l.read(u.name), Why: u.why},
-			File{Path: path.Join(wants, u.name), Mode: 0o777, Link: path.Join(l.Units, u.name), Why: "starts it at boot"},
+			File{Path: path.Join(wants, u.name), Mode: 0o777, Link: path.Join(l.Units, u.name), Why: "starts the unit at boot"},
 		)
 	}
 	return list

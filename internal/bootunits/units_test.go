@@ -15,7 +15,7 @@ func layout() Layout {
 	return Layout{Command: "/usr/bin/eksnode", Commands: "/usr/bin", Units: "/usr/lib/systemd/system"}
 }
 
-func TestFilesAreWhole(t *testing.T) {
+func TestFilesAreComplete(t *testing.T) {
 	links := map[string]string{}
 	paths := map[string]bool{}
 	for _, f := range Files(layout()) {
@@ -56,10 +56,10 @@ func TestAReadOnlyUsr(t *testing.T) {
 	}
 }
 
-// systemd itself reads the units, in a folder of their own.
+// systemd itself reads the units, in a separate folder.
 func TestSystemdAcceptsTheUnits(t *testing.T) {
 	_, err := exec.LookPath("systemd-analyze")
-	require.NoError(t, err, "systemd is part of every machine this is tested on")
+	require.NoError(t, err, "every machine for these tests has systemd")
 	root := t.TempDir()
 	command := filepath.Join(root, "eksnode")
 	require.NoError(t, os.WriteFile(command, []byte("#!/bin/sh\n"), 0o755))
@@ -78,7 +78,7 @@ func TestSystemdAcceptsTheUnits(t *testing.T) {
 	}
 }
 
-// The order of a boot: distributions differ in where they put cloud-init.
+// The order of the units in a boot. Distributions place cloud-init differently.
 func TestTheOrderOfABoot(t *testing.T) {
 	units := map[string]string{}
 	for _, f := range Files(layout()) {
@@ -98,7 +98,7 @@ func TestTheOrderOfABoot(t *testing.T) {
 	}
 }
 
-func TestTheScriptHandsItsArgumentsOn(t *testing.T) {
+func TestTheScriptPassesItsArguments(t *testing.T) {
 	root := t.TempDir()
 	command := filepath.Join(root, "eksnode")
 	require.NoError(t, os.WriteFile(command, []byte("#!/bin/sh\nprintf '<%s>' \"$@\"\n"), 0o755))

@@ -7,10 +7,10 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// The program that travels to machines, built with the tag agent, has the
-// clients of the services that a node asks, and those by which the SDK gets
-// credentials. All others would make it larger.
-func TestTheAgentLeavesTheDeskBehind(t *testing.T) {
+// The agent is built with the tag agent. It contains the AWS clients of the
+// services that a node calls, and the SDK's own clients for credentials. Every
+// other client would make it larger.
+func TestAgentLacksWorkstationClients(t *testing.T) {
 	const service = "github.com/aws/aws-sdk-go-v2/service/"
 	var services []string
 	for _, d := range strings.Fields(run(t, "go", "list", "-deps", "-tags", "agent", "./cmd/eksnode")) {
@@ -21,5 +21,5 @@ func TestTheAgentLeavesTheDeskBehind(t *testing.T) {
 		assert.NotEqual(t, module+"/internal/awsapi", d)
 	}
 	assert.ElementsMatch(t, []string{"ec2", "eks", "sts", "signin", "sso", "ssooidc"}, services)
-	assert.Contains(t, strings.Fields(run(t, "go", "list", "-deps", "./cmd/eksnode")), module+"/internal/preflight", "the workstation's has them")
+	assert.Contains(t, strings.Fields(run(t, "go", "list", "-deps", "./cmd/eksnode")), module+"/internal/preflight", "the workstation's program must contain the client")
 }

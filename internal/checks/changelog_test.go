@@ -17,7 +17,7 @@ var (
 	kind     = regexp.MustCompile(`(?m)^### (.*)$`)
 )
 
-func TestTheChangelogIsOfItsForm(t *testing.T) {
+func TestChangelogFormat(t *testing.T) {
 	text := read(t, "CHANGELOG.md")
 	sections := section.FindAllStringSubmatch(text, -1)
 	require.NotEmpty(t, sections)
@@ -33,7 +33,7 @@ func TestTheChangelogIsOfItsForm(t *testing.T) {
 	for _, entry := range entry.FindAllString(text, -1) {
 		assert.LessOrEqual(t, len(entry), 122, "an entry is one short line: %s", entry)
 	}
-	// Between releases the sources name the next version, which has no section.
+	// Between releases the sources have the next version, without a section.
 	if version.VersionPrerelease == "" {
 		assert.Contains(t, text, "\n## ["+version.Version+"] - ")
 	}

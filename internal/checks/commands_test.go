@@ -13,10 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// judge says whether commands in pages could be typed as they stand.
+// judge checks that readers can run the commands in pages unchanged.
 type judge struct {
 	t *testing.T
-	// eksnode is the path of the built command.
+	// eksnode returns the path of the built command.
 	eksnode func() string
 }
 
@@ -28,8 +28,8 @@ func newJudge(t *testing.T) judge {
 	})}
 }
 
-// wrong says what is wrong with a command; "" is nothing. A program that it
-// does not know is wrong: no command stands in a page unchecked.
+// wrong returns what is wrong with a command, or "". An unknown program is
+// wrong, so that no page has an unchecked command.
 func (j judge) wrong(line string) string {
 	words := strings.Fields(line)
 	if words[0] == "sudo" {
@@ -45,13 +45,12 @@ func (j judge) wrong(line string) string {
 	case "go":
 		return j.goTool(words[1:])
 	default:
-		return "nothing checks the program " + words[0]
+		return "no check for the program " + words[0]
 	}
 }
 
-// make asks make itself, which only prints what it would do, as if nothing had
-// been done yet. A target that is declared but has no rule is done by doing
-// nothing.
+// make runs make in a dry run that considers every target out of date. A target
+// that is declared without a rule also fails.
 func (j judge) make(args []string) string {
 	out, err := j.try("make", append([]string{"-nB"}, args...)...)
 	if err != nil || strings.Contains(out, "Nothing to be done") {
@@ -62,10 +61,11 @@ func (j judge) make(args []string) string {
 
 var flagLine = regexp.MustCompile(`(?m)^ +(?:-\w, )?--([\w-]+)( \S+)?  `)
 
-// command asks the built command for the flags of its subcommand.
+// command checks a subcommand and its flags against the help of the built
+// command.
 func (j judge) command(words []string) string {
 	if len(words) == 0 {
-		return "eksnode does nothing without a subcommand"
+		return "eksnode needs a subcommand"
 	}
 	help, err := j.try(j.eksnode(), words[0], "--help")
 	if err != nil || !strings.Contains(help, "eksnode "+words[0]) {
@@ -105,31 +105,31 @@ func (j judge) command(words []string) string {
 	return ""
 }
 
-// packer knows the subcommands that pages use, and looks whether a folder of
-// the examples is there.
+// packer checks that pages use only known subcommands of packer, and that a
+// folder of the examples exists.
 func (j judge) packer(words []string) string {
 	known := []string{"init", "validate", "build"}
 	if len(words) == 0 || !slices.Contains(known, words[0]) {
-		return "packer is used here with " + strings.Join(known, ", ") + " only"
+		return "pages use packer only with " + strings.Join(known, ", ")
 	}
 	if last := words[len(words)-1]; last != "." && !exists(last) {
-		return last + " is not there"
+		return last + " does not exist"
 	}
 	return ""
 }
 
-// goTool checks that a package that is run is there.
+// goTool checks that the package in `go run` exists.
 func (j judge) goTool(words []string) string {
 	if len(words) < 2 || words[0] != "run" {
-		return "of the go command only go run is checked"
+		return "pages use the go command only with run"
 	}
 	if out, err := j.try("go", "list", "-f", "{{.Name}}", words[1]); err != nil || strings.TrimSpace(out) != "main" {
-		return words[1] + " is no program: " + out
+		return words[1] + " is not a program: " + out
 	}
 	return ""
 }
 
-// try runs a program in the repository and gives all that it printed.
+// try runs a program in the repository and returns all its output.
 func (j judge) try(name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(j.t.Context(), name, args...)
 	cmd.Dir = root
@@ -137,8 +137,8 @@ func (j judge) try(name string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// typed are the commands of the pages: the lines of sh blocks, and the lines of
-// text blocks in which the command gives examples of itself.
+// typed returns the commands of the pages: the lines of sh blocks, and the
+// examples in the command's own help in text blocks.
 func typed(t *testing.T) map[string][]string {
 	found := map[string][]string{}
 	for _, b := range blocks(t, "sh", "text") {
@@ -154,11 +154,11 @@ func typed(t *testing.T) map[string][]string {
 	return found
 }
 
-func TestEveryCommandInAPageCanBeTyped(t *testing.T) {
+func TestCommandsInPagesAreValid(t *testing.T) {
 	j := newJudge(t)
 	commands := typed(t)
 	require.NotEmpty(t, commands["README.md"])
-	require.NotEmpty(t, commands["docs/eksnode.md"])
+	require.NotEmpty(t, commands["docs/reference/commands/eksnode-scrub.md"])
 	for page, lines := range commands {
 		for _, line := range lines {
 			assert.Empty(t, j.wrong(line), "%s: %s", page, line)
@@ -166,8 +166,8 @@ func TestEveryCommandInAPageCanBeTyped(t *testing.T) {
 	}
 }
 
-// Commands in running text, such as `make test`, are checked for their targets.
-func TestTargetsInRunningTextExist(t *testing.T) {
+// Commands in running text, such as `make test`, must have existing targets.
+func TestMakeTargetsInRunningTextExist(t *testing.T) {
 	j := newJudge(t)
 	inline := regexp.MustCompile("`(make [a-zA-Z][^`]*)`")
 	seen := map[string]bool{}
@@ -182,17 +182,18 @@ func TestTargetsInRunningTextExist(t *testing.T) {
 	require.NotEmpty(t, seen)
 }
 
-// The README's promise: two commands on a fresh machine, and a third.
+// The README promises two commands on a fresh machine, and fits on two screens.
 func TestTheReadmeBeginsWithItsCommands(t *testing.T) {
-	assert.Equal(t, []string{"make image", "make test", "make e2e"}, typed(t)["README.md"][:3])
+	assert.Equal(t, []string{"make image", "make test"}, typed(t)["README.md"][:2])
+	assert.Less(t, strings.Count(read(t, "README.md"), "\n"), 100)
 }
 
-func TestAWrongCommandIsFound(t *testing.T) {
+func TestInvalidCommandsAreFound(t *testing.T) {
 	j := newJudge(t)
 	for line, want := range map[string]string{
-		"curl example.com":              "nothing checks the program curl",
+		"curl example.com":              "no check for the program curl",
 		"make no-such-target":           "No rule to make target",
-		"eksnode":                       "eksnode does nothing without a subcommand",
+		"eksnode":                       "eksnode needs a subcommand",
 		"eksnode polish":                "eksnode has no subcommand polish",
 		"eksnode ami polish":            "eksnode has no subcommand ami polish",
 		"eksnode ami retire --publish":  "eksnode ami retire has no flag --publish",
@@ -200,14 +201,24 @@ func TestAWrongCommandIsFound(t *testing.T) {
 		"sudo eksnode scrub --no":       "eksnode scrub has no flag --no",
 		"eksnode audit --root":          "--root needs a value",
 		"eksnode audit here":            "eksnode audit takes no argument such as here",
-		"packer fmt .":                  "packer is used here with init, validate, build only",
-		"packer build examples/nowhere": "examples/nowhere is not there",
-		"go install ./plugin":           "of the go command only go run is checked",
-		"go run ./host":                 "./host is no program: host\n",
+		"packer fmt .":                  "pages use packer only with init, validate, build",
+		"packer build examples/nowhere": "examples/nowhere does not exist",
+		"go install ./plugin":           "pages use the go command only with run",
+		"go run ./host":                 "./host is not a program: host\n",
 	} {
 		assert.Contains(t, j.wrong(line), want, line)
 	}
 	for _, line := range []string{"make build", "sudo eksnode audit --root /mnt --output=json", "eksnode ami --policy", "eksnode ami diff a b --output json", "packer build examples/local", "go run ./docs/generate"} {
 		assert.Empty(t, j.wrong(line), line)
+	}
+}
+
+func TestMakeHelpListsEveryTarget(t *testing.T) {
+	_, targets, found := strings.Cut(read(t, "GNUmakefile"), "\n.PHONY: ")
+	require.True(t, found)
+	targets, _, _ = strings.Cut(targets, "\n")
+	help := run(t, "make", "help")
+	for target := range strings.FieldsSeq(targets) {
+		assert.Regexp(t, `(?m)^  make `+target+` +\w`, help)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 )
 
-// distroNames are the names by which code could tell distributions apart: those
-// that are known, by both their names, and the usual others.
+// distroNames returns the names of distributions that code must not compare
+// with: both names of the supported distributions, and other usual names.
 func distroNames() []string {
 	names := []string{
 		"alpine", "almalinux", "al2023", "bottlerocket", "centos", "fedora", "flatcar", "opensuse-leap", "opensuse-tumbleweed",
@@ -25,9 +25,8 @@ func distroNames() []string {
 	return names
 }
 
-// decisions lists where a file decides by one of the names: by comparing, by
-// switching, by looking up, or by handing it to a function of package strings
-// or slices.
+// decisions lists the lines of a file that depend on one of the names:
+// comparisons, switches, map lookups, and calls to package strings or slices.
 func decisions(s source, names []string) []string {
 	var found []string
 	named := func(expressions ...ast.Expr) {
@@ -71,27 +70,28 @@ func decisions(s source, names []string) []string {
 	return found
 }
 
-// otherMeaning are words that are a distribution's name by chance, by file.
+// otherMeaning lists words, by file, that equal a distribution's name by
+// chance.
 var otherMeaning = map[string]string{
 	"plugin/remote/probe.go":            "arch",   // of the processor
 	"e2e/machine/aptmirror/upstream.go": "debian", // a folder of Debian's archive
 }
 
-func TestOnlyDistrosTellsDistributionsApart(t *testing.T) {
+func TestOnlyPackageDistrosNamesDistributions(t *testing.T) {
 	for _, s := range sources(t) {
 		if s.room() == "distros" || s.isTest() {
 			continue
 		}
 		names := distroNames()
 		if other, ok := otherMeaning[s.name]; ok {
-			assert.NotEmpty(t, decisions(s, []string{other}), "%s needs no exception for %q any more", s.name, other)
+			assert.NotEmpty(t, decisions(s, []string{other}), "%s no longer needs its exception for %q", s.name, other)
 			names = slices.DeleteFunc(names, func(n string) bool { return n == other })
 		}
-		assert.Empty(t, decisions(s, names), "give package distros' value a field and ask for that")
+		assert.Empty(t, decisions(s, names), "add a field to the distribution in package distros and use the field")
 	}
 }
 
-func TestADecisionByNameIsFound(t *testing.T) {
+func TestDecisionsByDistributionNameAreFound(t *testing.T) {
 	const text = `package x
 
 func f(id string, m map[string]int) int {

@@ -1,5 +1,5 @@
-// Package checks keeps the house in order. It has no code of its own: its tests
-// read the repository and fail when the rooms import against their direction,
-// when a page, a command in a page or a generated file has drifted from the
-// code, or when a house rule that a program can see is broken.
+// Package checks tests the rules of the repository. It has tests only. They
+// read the repository and fail when packages import against the allowed
+// direction, when a page, a command in a page or a generated file differs from
+// the code, or when the code breaks a rule that a program can check.
 package checks

@@ -15,9 +15,9 @@ import (
 
 var specs = regexp.MustCompile(`(?m)^//go:generate go tool packer-sdc mapstructure-to-hcl2 -type (\S+)$`)
 
-// The HCL specs are what `go generate` would write. (The pages of docs are
-// tested by docs/generate itself.)
-func TestCommittedSpecsAreWhatTheConfigsSay(t *testing.T) {
+// The HCL specs equal the output of `go generate`. (docs/generate tests the
+// generated pages.)
+func TestHCLSpecsAreGenerated(t *testing.T) {
 	count := 0
 	for _, s := range sources(t) {
 		found := specs.FindStringSubmatch(s.text)
@@ -25,8 +25,8 @@ func TestCommittedSpecsAreWhatTheConfigsSay(t *testing.T) {
 			continue
 		}
 		count++
-		// The generator reads the package it is run in, and writes beside the
-		// file it takes itself to be called from.
+		// The generator reads the package in its working folder, and writes next to
+		// the file in the variable GOFILE.
 		from := filepath.Join(t.TempDir(), path.Base(s.name))
 		cmd := exec.CommandContext(t.Context(), "go", "tool", "packer-sdc", "mapstructure-to-hcl2", "-type", found[1])
 		cmd.Dir = filepath.Join(root, path.Dir(s.name))
@@ -36,13 +36,13 @@ func TestCommittedSpecsAreWhatTheConfigsSay(t *testing.T) {
 		want, err := os.ReadFile(strings.TrimSuffix(from, ".go") + ".hcl2spec.go")
 		require.NoError(t, err)
 		name := strings.TrimSuffix(s.name, ".go") + ".hcl2spec.go"
-		assert.Equal(t, string(want), read(t, name), "%s has drifted from %s; run `make generate`", name, s.name)
+		assert.Equal(t, string(want), read(t, name), "%s differs from the generated code of %s; run `make generate`", name, s.name)
 	}
 	assert.NotZero(t, count)
 }
 
-// distros/all.go lists the distributions that have a file.
-func TestTheListOfDistributionsIsWhatTheirFilesSay(t *testing.T) {
+// distros/all.go lists all distributions that have a file.
+func TestListOfDistributionsMatchesFiles(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "list")
 	run(t, "go", "build", "-o", name, "./distros/list")
 	folder := t.TempDir()

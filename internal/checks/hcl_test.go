@@ -22,7 +22,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plugin/scrub"
 )
 
-// provisioner is what the plugin's provisioners have in common.
+// provisioner is the common interface of the plugin's provisioners.
 type provisioner interface {
 	ConfigSpec() hcldec.ObjectSpec
 	Prepare(...any) error
@@ -32,16 +32,16 @@ func provisioners() map[string]provisioner {
 	return map[string]provisioner{"eksnode": &eksnode.Provisioner{}, "eksnode-scrub": &scrub.Provisioner{}}
 }
 
-// packersOwn are the fields of every provisioner that Packer takes for itself
-// and no plugin sees.
+// packersOwn are the fields of every provisioner that Packer handles itself and
+// plugins do not see.
 var packersOwn = &hcl.BodySchema{
 	Attributes: []hcl.AttributeSchema{
 		{Name: "name"}, {Name: "only"}, {Name: "except"}, {Name: "pause_before"}, {Name: "max_retries"}, {Name: "timeout"}, {Name: "override"},
 	},
 }
 
-// values stand for all that a template can refer to: not known before Packer
-// runs.
+// values replace everything that a template can refer to. Packer knows these
+// values only when it runs.
 var values = &hcl.EvalContext{Variables: map[string]cty.Value{
 	"var": cty.DynamicVal, "local": cty.DynamicVal, "source": cty.DynamicVal, "data": cty.DynamicVal, "build": cty.DynamicVal, "path": cty.DynamicVal,
 }}
@@ -49,7 +49,7 @@ var values = &hcl.EvalContext{Variables: map[string]cty.Value{
 // template is HCL that users copy.
 type template struct{ name, text string }
 
-// templates are the pages' HCL blocks and the examples.
+// templates returns the pages' HCL blocks and the examples.
 func templates(t *testing.T) []template {
 	t.Helper()
 	var list []template
@@ -64,7 +64,7 @@ func templates(t *testing.T) []template {
 	return list
 }
 
-func TestTemplatesUseThePluginAsItIs(t *testing.T) {
+func TestTemplatesMatchThePlugin(t *testing.T) {
 	used := map[string]int{}
 	for _, one := range templates(t) {
 		t.Run(one.name, func(t *testing.T) {
@@ -78,7 +78,8 @@ func TestTemplatesUseThePluginAsItIs(t *testing.T) {
 	assert.NotZero(t, used["packer"])
 }
 
-// parseHCL gives a template's blocks and, of its build blocks, the inner ones.
+// parseHCL returns a template's blocks and the inner blocks of its build
+// blocks.
 func parseHCL(t *testing.T, one template) []*hclsyntax.Block {
 	t.Helper()
 	file, diagnostics := hclparse.NewParser().ParseHCL([]byte(one.text), one.name)
@@ -93,8 +94,8 @@ func parseHCL(t *testing.T, one template) []*hclsyntax.Block {
 	return list
 }
 
-// problems says what the plugin, or Packer looking for the plugin, would not
-// take.
+// problems returns what the plugin, or Packer when it looks for the plugin,
+// would refuse.
 func problems(b *hclsyntax.Block) error {
 	switch b.Type {
 	case "provisioner":
@@ -129,8 +130,8 @@ func provisionerProblems(b *hclsyntax.Block) error {
 	return p.Prepare(fields)
 }
 
-// asPackerSends gives the fields that are set, with Packer's word for what is
-// not known yet.
+// asPackerSends returns the fields that are set, with Packer's placeholder for
+// unknown values.
 func asPackerSends(value cty.Value) (map[string]any, error) {
 	fields := map[string]any{}
 	for name, v := range value.AsValueMap() {
@@ -138,7 +139,7 @@ func asPackerSends(value cty.Value) (map[string]any, error) {
 		case v.IsNull():
 		case !v.IsWhollyKnown() && v.Type() == cty.String:
 			fields[name] = "<unknown>"
-		case !v.IsWhollyKnown(): // lists and maps arrive empty
+		case !v.IsWhollyKnown(): // unset lists and maps arrive empty
 		default:
 			text, err := ctyjson.Marshal(v, v.Type())
 			if err != nil {
@@ -154,13 +155,13 @@ func asPackerSends(value cty.Value) (map[string]any, error) {
 	return fields, nil
 }
 
-// requirementProblems checks that what a template requires of this plugin is
-// what this repository will release.
+// requirementProblems checks that a template requires the version of this
+// plugin that this repository will release.
 func requirementProblems(b *hclsyntax.Block) error {
 	for _, required := range b.Body.Blocks {
 		attribute, ok := required.Body.Attributes["eksnode"]
 		if !ok {
-			return fmt.Errorf("it requires plugins, but not eksnode")
+			return fmt.Errorf("the template requires plugins, but not eksnode")
 		}
 		value, diagnostics := attribute.Expr.Value(nil)
 		if diagnostics.HasErrors() {
@@ -175,13 +176,13 @@ func requirementProblems(b *hclsyntax.Block) error {
 			return err
 		}
 		if !constraint.Check(goversion.Must(goversion.NewVersion(version.Version))) {
-			return fmt.Errorf("it requires eksnode %s, but this is %s", constraint, version.Version)
+			return fmt.Errorf("the template requires eksnode %s, but this version is %s", constraint, version.Version)
 		}
 	}
 	return nil
 }
 
-func TestAWrongTemplateIsFound(t *testing.T) {
+func TestInvalidTemplatesAreFound(t *testing.T) {
 	for text, want := range map[string]string{
 		`provisioner "eksnode" { kubernetes_version = "1.34" }`:                                                         `kubernetes_version "1.34" must be complete`,
 		`provisioner "eksnode" { kubernetes = "1.34.4" }`:                                                               "Unsupported argument",
@@ -189,7 +190,7 @@ func TestAWrongTemplateIsFound(t *testing.T) {
 		`provisioner "eksnode-scrub" { rules = ["no-such-rule"] }`:                                                      "no-such-rule",
 		`provisioner "eksnode-init" {}`:                                                                                 "the plugin has no provisioner eksnode-init",
 		"packer {\nrequired_plugins {\neksnode = { source = \"x\", version = \"1\" }\n}\n}":                             "not x",
-		"packer {\nrequired_plugins {\neksnode = { source = \"github.com/eksnode/eksnode\", version = \"> 99\" }\n}\n}": "it requires eksnode > 99",
+		"packer {\nrequired_plugins {\neksnode = { source = \"github.com/eksnode/eksnode\", version = \"> 99\" }\n}\n}": "the template requires eksnode > 99",
 	} {
 		var found string
 		for _, b := range parseHCL(t, template{"x.pkr.hcl", text}) {
@@ -210,7 +211,7 @@ func TestAWrongTemplateIsFound(t *testing.T) {
 	}
 }
 
-// The integration pages list the components that there are, and each has its
+// The integration pages list all components of the plugin, and each has its
 // page.
 func TestIntegrationPagesListTheComponents(t *testing.T) {
 	file, diagnostics := hclparse.NewParser().ParseHCL([]byte(read(t, ".web-docs/metadata.hcl")), "metadata.hcl")

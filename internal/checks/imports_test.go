@@ -14,14 +14,16 @@ import (
 )
 
 // mayImport are the rooms and which others each may import: a change of this
-// table is a change of the architecture, and of docs/architecture.md.
+// table is a change of the architecture, and of docs/design/architecture.md.
 var mayImport = map[string][]string{
 	"internal/version":      {},
 	"internal/strictjson":   {},
 	"internal/surface":      {},
+	"internal/human":        {},
 	"host":                  {},
 	"internal/templates":    {},
-	"plan":                  {"host"},
+	"plan":                  {"host", "internal/human"},
+	"internal/console":      {"plan", "internal/human"},
 	"internal/manifest":     {"host", "internal/strictjson"},
 	"internal/bootunits":    {},
 	"bootstrap":             {"host", "plan", "internal/manifest", "internal/templates"},
@@ -34,19 +36,19 @@ var mayImport = map[string][]string{
 	"distros":               {"host", "plan", "scrub", "internal/surface"},
 	"internal/asset":        {"host", "plan", "internal/manifest", "internal/strictjson", "internal/version", "internal/surface"},
 	"internal/containerd":   {"host"},
-	"provisioner":           {"host", "plan", "internal/manifest", "internal/templates", "internal/bootunits", "distros", "internal/asset", "internal/containerd", "internal/version", "internal/surface"},
+	"provisioner":           {"host", "plan", "internal/manifest", "internal/templates", "internal/bootunits", "distros", "internal/asset", "internal/containerd", "internal/version", "internal/surface", "internal/human"},
 	".":                     {"host", "plan", "scrub", "distros", "provisioner", "userdata", "internal/version"},
 	"internal/agent":        {"host", "plan", "scrub", "internal/asset", "provisioner"},
-	"cmd":                   {".", "internal/diagnose", "host", "plan", "scrub", "distros", "provisioner", "internal/asset", "internal/manifest", "internal/agent", "bootstrap", "internal/bootunits", "internal/awsapi", "userdata", "internal/preflight", "internal/clustersetup", "internal/strictjson", "internal/version", "internal/surface"},
-	"plugin":                {"plan", "scrub", "distros", "provisioner", "internal/asset", "internal/agent", "internal/awsapi", "internal/version"},
-	"docs":                  {"host", "plan", "scrub", "distros", "internal/asset", "internal/preflight", "internal/version"},
+	"cmd":                   {".", "internal/diagnose", "host", "plan", "scrub", "distros", "provisioner", "internal/asset", "internal/manifest", "internal/agent", "bootstrap", "internal/bootunits", "internal/awsapi", "userdata", "internal/preflight", "internal/clustersetup", "internal/strictjson", "internal/version", "internal/surface", "internal/human", "internal/console"},
+	"plugin":                {"plan", "scrub", "distros", "provisioner", "internal/asset", "internal/agent", "internal/awsapi", "internal/version", "internal/human", "internal/console"},
+	"docs":                  {"host", "plan", "scrub", "distros", "bootstrap", "internal/asset", "internal/preflight", "internal/version"},
 	"internal/checks":       {},
-	"e2e":                   {"host", "plan", "internal/manifest", "internal/templates", "scrub", "distros", "internal/asset", "provisioner", "internal/agent", "bootstrap", "internal/awsapi", "plugin", "internal/version"},
+	"e2e":                   {"host", "plan", "internal/manifest", "internal/templates", "scrub", "distros", "internal/asset", "provisioner", "internal/agent", "bootstrap", "internal/awsapi", "plugin", "internal/version", "internal/human"},
 }
 
-// onlyIn are the rooms, by module, that alone may import it, besides the
-// harness. The agent stays small because the plugin's and AWS's libraries do
-// not reach it.
+// onlyIn lists, by module, the rooms that may import it, in addition to the
+// tests. The agent stays small because it does not import the libraries of the
+// plugin and of AWS.
 var onlyIn = map[string]string{
 	"github.com/hashicorp/packer-plugin-sdk": "plugin",
 	"github.com/hashicorp/hcl":               "plugin",
@@ -54,14 +56,14 @@ var onlyIn = map[string]string{
 	"github.com/aws/aws-sdk-go-v2":           "internal/awsapi",
 }
 
-// listed is a package as `go list -json` prints it.
+// listed is a package in the output of `go list -json`.
 type listed struct {
 	ImportPath string
 	Imports    []string
 }
 
-// roomOf is the room of one of the module's packages, "." for the root; "" for
-// others.
+// roomOf returns the room of one of the module's packages: "." for the root, ""
+// for packages of other modules.
 func roomOf(importPath string) string {
 	if importPath == module {
 		return "."
@@ -90,13 +92,13 @@ func packages(t *testing.T) []listed {
 	return list
 }
 
-// against lists what is wrong with what a package imports, by these tables.
+// against lists the imports of a package that these tables forbid.
 func against(p listed) []string {
 	var wrong []string
 	from := roomOf(p.ImportPath)
 	allowed, known := mayImport[from]
 	if !known {
-		return []string{fmt.Sprintf("%s: the room %q has no row in mayImport; give it one, and a place in docs/architecture.md", p.ImportPath, from)}
+		return []string{fmt.Sprintf("%s: the room %q has no row in mayImport; give it one, and a place in docs/design/architecture.md", p.ImportPath, from)}
 	}
 	for _, imported := range p.Imports {
 		if to := roomOf(imported); to != "" && to != from && !slices.Contains(allowed, to) {
@@ -117,8 +119,8 @@ func TestRoomsImportOneWay(t *testing.T) {
 	}
 }
 
-// The table itself must have a direction.
-func TestTheDirectionHasNoCircle(t *testing.T) {
+// The table must not allow circular imports.
+func TestAllowedImportsHaveNoCycle(t *testing.T) {
 	left := map[string][]string{}
 	for room, allowed := range mayImport {
 		left[room] = slices.Clone(allowed)
@@ -135,29 +137,29 @@ func TestTheDirectionHasNoCircle(t *testing.T) {
 	}
 }
 
-func TestAnImportAgainstTheDirectionIsNamed(t *testing.T) {
+func TestForbiddenImportsAreNamed(t *testing.T) {
 	for name, c := range map[string]struct {
 		p    listed
 		want string
 	}{
 		"upwards": {listed{module + "/scrub", []string{"fmt", module + "/distros"}},
 			module + "/scrub imports " + module + "/distros: scrub may import only host, plan, internal/manifest, internal/containerd, internal/templates, internal/surface"},
-		"the harness in the product": {listed{module + "/internal/agent", []string{module + "/e2e/tools"}},
+		"the tests' harness in the product": {listed{module + "/internal/agent", []string{module + "/e2e/tools"}},
 			module + "/internal/agent imports " + module + "/e2e/tools: internal/agent may import only host, plan, scrub, internal/asset, provisioner"},
 		"the SDK outside the plugin": {listed{module + "/internal/agent", []string{"github.com/hashicorp/packer-plugin-sdk/packer"}},
 			module + "/internal/agent imports github.com/hashicorp/packer-plugin-sdk/packer: only plugin may"},
 		"a new room": {listed{module + "/util", nil},
-			module + `/util: the room "util" has no row in mayImport; give it one, and a place in docs/architecture.md`},
+			module + `/util: the room "util" has no row in mayImport; give it one, and a place in docs/design/architecture.md`},
 	} {
 		t.Run(name, func(t *testing.T) { assert.Equal(t, []string{c.want}, against(c.p)) })
 	}
 	assert.Empty(t, against(listed{module + "/plugin/scrub", []string{module + "/plugin/remote", module + "/scrub", "github.com/hashicorp/hcl/v2/hcldec"}}))
 }
 
-// docs/architecture.md draws the rooms; none may be missing there.
+// docs/design/architecture.md draws the rooms; none may be missing there.
 func TestTheArchitectureNamesEveryRoom(t *testing.T) {
-	text := read(t, "docs/architecture.md")
+	text := read(t, "docs/design/architecture.md")
 	for room := range mayImport {
-		assert.Contains(t, text, "`"+room+"/`", "docs/architecture.md does not describe the room %s", room)
+		assert.Contains(t, text, "`"+room+"/`", "docs/design/architecture.md does not describe the room %s", room)
 	}
 }

@@ -12,19 +12,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// go.mod and go.sum are as `go mod tidy` leaves them; it prints a difference,
-// and fails, where they are not.
+// `go mod tidy` changes neither go.mod nor go.sum. With -diff it prints the
+// changes and fails.
 func TestModulesAreTidy(t *testing.T) {
 	run(t, "go", "mod", "tidy", "-diff")
 }
 
-// notForOthers are the packages that programs outside this module have no use
-// for, or cannot import.
+// notForOthers are packages that are useless to programs outside this module,
+// or cannot be imported there.
 var notForOthers = regexp.MustCompile(`/(internal|e2e|plugin|docs|examples)(/|$)`)
 
-// A program outside this module imports every public package without our replace
-// directives, which hold for this module alone.
-func TestProgramsOutsideImportThePublicPackages(t *testing.T) {
+// A program outside this module can import every public package without this
+// module's replace lines, which apply to this module only.
+func TestOtherModulesCanImportPublicPackages(t *testing.T) {
 	var public []string
 	for name := range strings.FieldsSeq(run(t, "go", "list", "-f", `{{if and .GoFiles (ne .Name "main")}}{{.ImportPath}}{{end}}`, "./...")) {
 		if !notForOthers.MatchString(strings.TrimPrefix(name, module)) {

@@ -10,12 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// greeting is an option that nobody needs, as a contributor would add one.
+// greeting is an option that a contributor might add.
 const greeting = "\t// Text that greets people who log in, such as `hello`. It goes without\n\t// `sysctls`.\n" +
 	"\tGreetingText string `json:\"greeting_text,omitempty\" mapstructure:\"greeting_text\"`\n"
 
-// greeted is what the plugin does with it: a value reaches the machine, and one
-// that is not known yet is forgotten.
+// greeted tests the option in the plugin: a set value reaches the machine, and
+// an unknown value is left out.
 const greeted = `package eksnode
 
 import (
@@ -36,9 +36,9 @@ func TestGreeting(t *testing.T) {
 }
 `
 
-// A new field of the spec is an option in HCL, a flag with its help, and a row of
-// the pages, and nothing else is written by hand.
-func TestAnOptionIsOneField(t *testing.T) {
+// A contributor adds an option as one field of the spec: the HCL option, the
+// flag with its help, and the row in the pages are generated.
+func TestNewOptionNeedsOnlyItsField(t *testing.T) {
 	repository := copied(t)
 	git := func(args ...string) string { return in(t, repository, "git", args...) }
 	git("init", "--quiet")
@@ -53,13 +53,14 @@ func TestAnOptionIsOneField(t *testing.T) {
 	in(t, repository, "go", "generate", "./plugin/eksnode")
 	in(t, repository, "go", "run", "./docs/generate")
 	assert.Equal(t, []string{
-		".web-docs/components/provisioner/eksnode/README.md", "cmd/eksnode/optionhelp.go", "docs/eksnode.md", "docs/provisioner-eksnode.md",
+		".web-docs/components/provisioner/eksnode/README.md", "cmd/eksnode/optionhelp.go", "docs/reference/commands/eksnode-provision.md",
+		"docs/reference/components/provisioner-eksnode.md",
 		"plugin/eksnode/config.hcl2spec.go", "provisioner/spec.go",
-	}, strings.Fields(git("diff", "--name-only")), "the spec, and what is generated from it")
+	}, strings.Fields(git("diff", "--name-only")), "the spec, and the files generated from it")
 
 	help := in(t, repository, "go", "run", "./cmd/eksnode", "provision", "--help")
 	assert.Regexp(t, `--greeting-text string +text that greets people who log in, such as hello\n`, help)
-	page, err := os.ReadFile(filepath.Join(repository, "docs/provisioner-eksnode.md"))
+	page, err := os.ReadFile(filepath.Join(repository, "docs/reference/components/provisioner-eksnode.md"))
 	require.NoError(t, err)
 	assert.Contains(t, string(page), "- `greeting_text` (string) - Text that greets people who log in, such as `hello`. It goes without `sysctls`.\n")
 	write(t, filepath.Join(repository, "plugin/eksnode/greeting_test.go"), greeted)

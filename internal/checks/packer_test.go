@@ -16,10 +16,11 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 )
 
-// Every template in a page is taken by packer itself, with the amazon plugin,
-// where no network can be reached. One that shows a build alone has its source
-// from README.md's, as its reader would. It needs root for that place.
-func TestPackerTakesTheTemplatesOfPages(t *testing.T) {
+// packer itself, with the amazon plugin, accepts every template in a page
+// without any network. A template that has only a build block uses the source
+// of README.md, as its reader would. The namespace without a network needs
+// root.
+func TestPackerAcceptsTemplatesOfPages(t *testing.T) {
 	packer, err := tools.Packer(t.Context(), "", t.Output())
 	require.NoError(t, err)
 	amazon, err := tools.PackerAmazon(t.Context(), "", t.Output())
@@ -50,7 +51,7 @@ func TestPackerTakesTheTemplatesOfPages(t *testing.T) {
 	require.NotZero(t, count)
 }
 
-// readme is the template of README.md.
+// readme returns the template of README.md.
 func readme(t *testing.T) string {
 	t.Helper()
 	for _, b := range blocks(t, "hcl") {
@@ -62,10 +63,10 @@ func readme(t *testing.T) string {
 	return ""
 }
 
-// workstation is where a person works with packer.
+// workstation is a workstation with packer.
 type workstation struct{ packer, home string }
 
-// offline runs a packer command that knows no other plugins and no network.
+// offline runs a packer command without a network and without other plugins.
 func (d workstation) offline(t *testing.T, folder string, args ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), d.packer, args...)

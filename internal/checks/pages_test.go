@@ -20,7 +20,7 @@ type block struct {
 
 var fence = regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```$")
 
-// pages are the tracked pages that users read.
+// pages returns the tracked pages that users read.
 func pages(t *testing.T) []string {
 	t.Helper()
 	names := slices.DeleteFunc(tracked(t), func(name string) bool {
@@ -30,7 +30,7 @@ func pages(t *testing.T) []string {
 	return names
 }
 
-// blocks are the pages' fenced blocks in any of these languages.
+// blocks returns the pages' fenced blocks in any of these languages.
 func blocks(t *testing.T, languages ...string) []block {
 	t.Helper()
 	var list []block
@@ -44,11 +44,11 @@ func blocks(t *testing.T, languages ...string) []block {
 	return list
 }
 
-// Every block is of a language that some check knows.
-func TestBlocksSayWhatTheyAre(t *testing.T) {
+// Every block has a language that a check reads.
+func TestBlocksHaveKnownLanguages(t *testing.T) {
 	for _, page := range pages(t) {
 		for _, found := range fence.FindAllStringSubmatch(read(t, page), -1) {
-			assert.Contains(t, []string{"sh", "hcl", "text"}, found[1], "%s: a block begins with %q", page, strings.SplitN(found[2], "\n", 2)[0])
+			assert.Contains(t, []string{"sh", "hcl", "text"}, found[1], "%s: unknown language of the block that begins with %q", page, strings.SplitN(found[2], "\n", 2)[0])
 		}
 	}
 }
@@ -59,7 +59,7 @@ var (
 	notWord  = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
-// anchors are the names by which GitHub lets a page's headings be linked to.
+// anchors returns GitHub's anchors of a page's headings.
 func anchors(text string) []string {
 	var list []string
 	for _, h := range heading.FindAllStringSubmatch(text, -1) {
@@ -69,7 +69,7 @@ func anchors(text string) []string {
 	return list
 }
 
-func TestLinksLeadSomewhere(t *testing.T) {
+func TestLinksHaveTargets(t *testing.T) {
 	const own = "https://" + module + "/blob/main/"
 	for _, page := range pages(t) {
 		text := read(t, page)
@@ -85,28 +85,10 @@ func TestLinksLeadSomewhere(t *testing.T) {
 			default:
 				file = path.Join(path.Dir(page), file)
 			}
-			if !assert.True(t, exists(file), "%s: %s leads nowhere", page, found[1]) || anchor == "" {
+			if !assert.True(t, exists(file), "%s: the link %s has no target", page, found[1]) || anchor == "" {
 				continue
 			}
-			assert.Contains(t, anchors(read(t, file)), anchor, "%s: %s leads nowhere in that page", page, found[1])
-		}
-	}
-}
-
-// The table of failures quotes messages; each quoted part must be in the code.
-func TestQuotedMessagesAreThoseOfTheCode(t *testing.T) {
-	var code strings.Builder
-	for _, s := range sources(t) {
-		if !s.isTest() {
-			code.WriteString(s.text)
-		}
-	}
-	_, table, found := strings.Cut(read(t, "docs/packer.md"), "| message | remedy |\n|---|---|\n")
-	require.True(t, found)
-	for line := range strings.Lines(table) {
-		message := strings.TrimSpace(strings.Split(line, "|")[1])
-		for part := range strings.SplitSeq(message, "…") {
-			assert.Contains(t, code.String(), strings.TrimSpace(part), "docs/packer.md quotes %q", message)
+			assert.Contains(t, anchors(read(t, file)), anchor, "%s: the page in the link %s has no such heading", page, found[1])
 		}
 	}
 }

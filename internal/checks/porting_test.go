@@ -12,16 +12,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// shown is a file that docs/porting.md has the reader write.
+// shown is a file that the guide shows in full.
 var shown = regexp.MustCompile("(?ms)^`([^`\n]+)`:\n\n```text\n(.*?)^```$")
 
-// A newcomer does what docs/porting.md says, in a copy of the repository.
-func TestTheGuideToPortingWorksAsItStands(t *testing.T) {
+// The test follows docs/porting.md literally, in a copy of the repository.
+func TestPortingGuideWorksLiterally(t *testing.T) {
 	guide := read(t, "docs/porting.md")
 	repository := copied(t)
 	git := func(args ...string) string { return in(t, repository, "git", args...) }
 	git("init", "--quiet")
-	in(t, repository, "make", "generate") // what has drifted before is for other tests to say
+	in(t, repository, "make", "generate") // other tests report earlier differences
 	git("add", "--all")
 
 	written := shown.FindAllStringSubmatch(guide, -1)
@@ -41,23 +41,23 @@ func TestTheGuideToPortingWorksAsItStands(t *testing.T) {
 	names := func(list string) []string { return strings.Fields(list) }
 	assert.ElementsMatch(t, []string{"distros/examplelinux.go", "distros/testdata/examplelinux.os-release", "provisioner/testdata/examplelinux.golden"},
 		names(git("ls-files", "--others", "--exclude-standard")), "two files are written, and one is made")
-	assert.ElementsMatch(t, []string{"distros/all.go", "docs/distros.md", "docs/scrub.md"},
+	assert.ElementsMatch(t, []string{"distros/all.go", "docs/reference/distributions.md", "docs/reference/rules.md"},
 		names(git("diff", "--name-only")), "what else changes is generated")
-	page, err := os.ReadFile(filepath.Join(repository, "docs/distros.md"))
+	page, err := os.ReadFile(filepath.Join(repository, "docs/reference/distributions.md"))
 	require.NoError(t, err)
-	assert.Contains(t, string(page), "| [`examplelinux`](#examplelinux) | Example Linux | `examplelinux` | 7 | plan tested, not run |\n")
+	assert.Contains(t, string(page), "| [Example Linux](#examplelinux) | 7 | dnf | package | plan tested, not run |\n")
 
-	// Of `make test` what knows distributions: this test would call itself for
-	// ever, and the others need no second run.
+	// The part of `make test` about distributions. This test would call itself
+	// forever, and the other tests need no second run.
 	git("add", "--all")
 	in(t, repository, "go", "test", "./distros", "-run", "Distro|Release|IDs|Version|Empty|Refus|BaseImage")
 	in(t, repository, "go", "test", "./provisioner", "-run", "Golden|System|EveryDistro|EveryNetwork")
-	in(t, repository, "go", "test", "./internal/checks", "-run", "TestOnlyDistrosTellsDistributionsApart|TestTheListOfDistributions|TestLinksLeadSomewhere")
+	in(t, repository, "go", "test", "./internal/checks", "-run", "TestOnlyPackageDistrosNamesDistributions|TestTheListOfDistributions|TestLinksHaveTargets")
 	assert.Empty(t, in(t, repository, "gofmt", "-l", "distros"))
 }
 
-// copied is a copy of the repository's files as they are now, those not yet
-// committed too.
+// copied returns a copy of the repository's present files, including
+// uncommitted ones.
 func copied(t *testing.T) string {
 	t.Helper()
 	to := t.TempDir()
@@ -73,7 +73,7 @@ func copied(t *testing.T) string {
 	return to
 }
 
-// in runs a program in a folder and gives its standard output.
+// in runs a program in a folder and returns its standard output.
 func in(t *testing.T, folder, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)

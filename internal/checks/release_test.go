@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A tag is released whose version the sources and the changelog have; that
-// section of the changelog becomes the notes.
+// A release needs a tag whose version is in the sources and in the changelog.
+// The version's section of the changelog becomes the release notes.
 func TestReleaseNotes(t *testing.T) {
 	const changelog = `# Changelog
 
@@ -34,7 +34,7 @@ func TestReleaseNotes(t *testing.T) {
 	script, err := filepath.Abs(filepath.Join(root, ".ci/release-notes"))
 	require.NoError(t, err)
 	missing := func(tag, version string) string {
-		return "releasing " + tag + ": CHANGELOG.md has no section [" + version + "], or an empty one; give what is unreleased this version's name\n"
+		return "releasing " + tag + ": CHANGELOG.md has no section [" + version + "], or an empty one; rename the section [Unreleased] to [" + version + "]\n"
 	}
 	for _, c := range []struct{ tag, sources, want, err string }{
 		{tag: "v1.2.3", sources: "1.2.3", want: "### Added\n- A thing.\n"},
@@ -61,7 +61,7 @@ func TestReleaseNotes(t *testing.T) {
 			assert.Equal(t, c.err, string(exit.Stderr))
 		})
 	}
-	// The real file's version is found.
+	// The script finds the version in the real file.
 	cmd := exec.CommandContext(t.Context(), script, "v0.0.0")
 	cmd.Dir = root
 	_, err = cmd.Output()

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// A rule's row and its function are in one file. A function that rows of several
-// files use stands apart.
-func TestARuleAndItsFunctionAreInOneFile(t *testing.T) {
+// A rule's row and its function are in one file. A function for rows of several
+// files is in a file of its own.
+func TestRulesAndFunctionsShareAFile(t *testing.T) {
 	var files []source
 	for _, s := range sources(t) {
 		if path.Dir(s.name) == "scrub" && !s.isTest() {
@@ -21,7 +21,7 @@ func TestARuleAndItsFunctionAreInOneFile(t *testing.T) {
 	assert.Empty(t, apart(files))
 }
 
-func TestARuleApartFromItsFunctionIsFound(t *testing.T) {
+func TestRulesApartFromFunctionsAreFound(t *testing.T) {
 	row := "package scrub\n\nvar rows = []Rule{{ID: \"a\", Find: find}, {ID: \"b\", Find: both(1)}, {ID: \"c\", Search: search}}\n\nfunc search() {}\n"
 	assert.Equal(t, []string{"a.go: find is in b.go"}, apart([]source{
 		parsed(t, "a.go", row), parsed(t, "b.go", "package scrub\n\nfunc find() {}\n\nfunc both(int) {}\n"),

@@ -15,12 +15,12 @@ import (
 
 var shebang = regexp.MustCompile(`^#!.*\b(sh|bash|dash)\b`)
 
-// isScript says whether a tracked file is a shell script.
+// isScript reports whether a tracked file is a shell script.
 func isScript(name, text string) bool {
 	return slices.Contains([]string{".sh", ".bash"}, path.Ext(name)) || shebang.MatchString(text)
 }
 
-func TestShellScriptsAreClean(t *testing.T) {
+func TestShellScriptsPassShellcheck(t *testing.T) {
 	for _, name := range tracked(t) {
 		if strings.Contains(name, "/testdata/") || !isScript(name, read(t, name)) {
 			continue
@@ -29,11 +29,11 @@ func TestShellScriptsAreClean(t *testing.T) {
 	}
 }
 
-// shellcheck gives what shellcheck(1) says about a script.
+// shellcheck returns the output of shellcheck(1) for a script.
 func shellcheck(t *testing.T, name string) string {
 	t.Helper()
 	program, err := exec.LookPath("shellcheck")
-	require.NoError(t, err, "install it: apt-get install shellcheck")
+	require.NoError(t, err, "install shellcheck: apt-get install shellcheck")
 	out, err := exec.CommandContext(t.Context(), program, name).CombinedOutput()
 	if err == nil {
 		return ""
@@ -41,7 +41,7 @@ func shellcheck(t *testing.T, name string) string {
 	return string(out)
 }
 
-func TestAScriptIsFoundAndChecked(t *testing.T) {
+func TestShellScriptProblemsAreFound(t *testing.T) {
 	const text = "#!/usr/bin/env bash\nrm -rf $1/*\n"
 	assert.True(t, isScript("tool", text))
 	assert.True(t, isScript("a.sh", ""))

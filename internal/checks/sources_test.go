@@ -24,24 +24,24 @@ func TestGoFilesAreFormattedAndShort(t *testing.T) {
 	for _, s := range sources(t) {
 		formatted, err := format.Source([]byte(s.text))
 		require.NoError(t, err, s.name)
-		assert.True(t, string(formatted) == s.text, "%s: gofmt would change it", s.name)
+		assert.True(t, string(formatted) == s.text, "%s: not formatted; run gofmt", s.name)
 		if s.isGenerated() || path.Base(s.name) == "table.go" {
 			continue
 		}
-		assert.LessOrEqual(t, strings.Count(s.text, "\n"), linesMost, "%s: is it one noun?", s.name)
+		assert.LessOrEqual(t, strings.Count(s.text, "\n"), linesMost, "%s: too long; split the file by subject", s.name)
 		for _, d := range s.file.Decls {
 			f, ok := d.(*ast.FuncDecl)
 			if !ok || s.isTest() || isTable(f) {
 				continue
 			}
 			lines := s.set.Position(f.End()).Line - s.set.Position(f.Pos()).Line
-			assert.LessOrEqual(t, lines, functionMost, "%s: %s does not fit a screen", s.at(f.Pos()), f.Name.Name)
+			assert.LessOrEqual(t, lines, functionMost, "%s: the function %s is too long", s.at(f.Pos()), f.Name.Name)
 		}
 	}
 }
 
-// isTable says that a function only returns a literal: its length is its
-// number of rows.
+// isTable reports whether a function only returns a literal. Its length is then
+// its number of rows.
 func isTable(f *ast.FuncDecl) bool {
 	if f.Body == nil || len(f.Body.List) == 0 || len(f.Body.List) > 3 {
 		return false
@@ -54,8 +54,7 @@ func isTable(f *ast.FuncDecl) bool {
 	return ok
 }
 
-// Tests that skip prove nothing, and tests that sleep prove it slowly or by
-// luck.
+// A skipped test proves nothing. A test that sleeps is slow or fails at random.
 func TestTestsNeitherSkipNorSleep(t *testing.T) {
 	for _, s := range sources(t) {
 		if s.isTest() {
@@ -86,19 +85,19 @@ func evasions(s source) []string {
 	return found
 }
 
-func TestAnEvasionIsFound(t *testing.T) {
+func TestSkipsAndSleepsAreFound(t *testing.T) {
 	s := parsed(t, "x_test.go", "package x\n\nfunc TestX(t *testing.T) {\n\tt.Skip(\"no root\")\n\ttime.Sleep(time.Second)\n\tlist.Skip(1)\n}\n")
 	assert.Equal(t, []string{"x_test.go:4: t.Skip", "x_test.go:5: time.Sleep"}, evasions(s))
 }
 
-// unfinished are the words by which code says that it is not done. They are
-// put together here, so that this file does not hold them.
+// unfinished matches the usual marks of unfinished code. They are split here,
+// so that this file does not contain them.
 var unfinished = regexp.MustCompile(`\b(` + "TO" + "DO|FIX" + "ME|X" + `XX)\b|` + "not " + "implemented|un" + "implemented")
 
-// thisMachine are paths of one workplace, which no other machine has.
+// thisMachine matches paths that exist at one workplace only.
 var thisMachine = regexp.MustCompile(`(^|[^A-Za-z0-9_.-])/(wor` + "k|far" + `m)/|\.lib` + `rary/`)
 
-func TestNothingSaysThatItIsUnfinishedOrNamesOneMachine(t *testing.T) {
+func TestNoUnfinishedMarksOrLocalPaths(t *testing.T) {
 	for _, name := range tracked(t) {
 		text := read(t, name)
 		if strings.ContainsRune(text, 0) || path.Base(name) == "go.sum" {
@@ -111,10 +110,10 @@ func TestNothingSaysThatItIsUnfinishedOrNamesOneMachine(t *testing.T) {
 	}
 }
 
-// Everything exported says what it is for.
-func TestWhatIsExportedIsDescribed(t *testing.T) {
+// Every exported identifier has a doc comment.
+func TestExportedNamesHaveComments(t *testing.T) {
 	for _, s := range sources(t) {
-		// What only refuses on other systems is described where it works.
+		// The comment is at the variant for the supported system.
 		if s.isTest() || s.isGenerated() || strings.HasSuffix(s.name, "_other.go") {
 			continue
 		}
@@ -150,7 +149,7 @@ func undescribed(s source) []string {
 	return found
 }
 
-// standard are methods whose meaning their interface gives.
+// standard are methods with the meaning of their interface.
 var standard = map[string]bool{
 	"String": true, "Error": true, "Unwrap": true, "Close": true, "Read": true, "Write": true,
 	"ID": true, "Phase": true, "Len": true, "Less": true, "Swap": true, "Name": true,

@@ -21,7 +21,7 @@ var newer = map[string][]string{
 	"udevadm":   {"--settle", "--wait-daemon", "wait", "lock", "verify"},
 }
 
-// tooNew lists the commands of a source that an old systemd refuses.
+// tooNew lists the commands of a source that systemd 219 refuses.
 func tooNew(s source) []string {
 	var found []string
 	ast.Inspect(s.file, func(n ast.Node) bool {
@@ -50,7 +50,7 @@ func tooNew(s source) []string {
 	return found
 }
 
-func TestAnOldSystemdKnowsItsCommands(t *testing.T) {
+func TestCommandsWorkWithOldSystemd(t *testing.T) {
 	for _, s := range sources(t) {
 		if !s.isTest() && s.room() != "e2e" {
 			assert.Empty(t, tooNew(s))
@@ -61,10 +61,10 @@ func f() { run(h, "systemctl", "enable", "--now", "a"); run(h, []string{"systemc
 	assert.Equal(t, []string{"x/a.go:2: systemctl enable --now a", "x/a.go:2: systemctl show --value"}, tooNew(made))
 }
 
-// Before systemd 239, a command without its path is left out with a warning.
+// systemd before 239 ignores a command without its path, with a warning.
 var pathless = regexp.MustCompile(`(?m)^Exec\w+=[-@:+!]*[^-@:+!/{].*`)
 
-func TestUnitsGivePathsOfCommands(t *testing.T) {
+func TestUnitCommandsHavePaths(t *testing.T) {
 	looked := 0
 	for _, name := range tracked(t) {
 		if path.Ext(name) != ".service" {

@@ -21,9 +21,8 @@ const module = "github.com/eksnode/packer-plugin-eksnode"
 // root is the repository; tests run in their package's folder.
 const root = "../.."
 
-// tracked lists the files that git knows and that are there, with slashes. A
-// link counts as a file of its own, as it is, and is left out: what it names is
-// listed by itself.
+// tracked lists the regular files in git that exist, with slashes. Links are
+// left out, because their targets are listed.
 func tracked(t *testing.T) []string {
 	t.Helper()
 	var names []string
@@ -32,11 +31,11 @@ func tracked(t *testing.T) []string {
 			names = append(names, name)
 		}
 	}
-	require.NotEmpty(t, names, "the tests need the repository, not only its sources")
+	require.NotEmpty(t, names, "the tests need a git repository, not only its sources")
 	return names
 }
 
-// read gives a file of the repository.
+// read returns the content of a file of the repository.
 func read(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, name))
@@ -50,7 +49,7 @@ func write(t *testing.T, name, text string) {
 	require.NoError(t, os.WriteFile(name, []byte(text), 0o755))
 }
 
-// run runs a program in the repository and gives its standard output.
+// run runs a program in the repository and returns its standard output.
 func run(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)
@@ -74,11 +73,10 @@ func (s source) isTest() bool { return strings.HasSuffix(s.name, "_test.go") }
 
 func (s source) isGenerated() bool { return ast.IsGenerated(s.file) }
 
-// room is the folder that a file belongs to: one at the top, or one of
-// internal.
+// room returns the folder of a file: one at the top, or one of internal.
 func (s source) room() string { return firstRoom(s.name) }
 
-// firstRoom is the room at the beginning of a path in the repository.
+// firstRoom returns the room at the beginning of a path in the repository.
 func firstRoom(name string) string {
 	room, rest, _ := strings.Cut(name, "/")
 	if room == "internal" {
@@ -88,13 +86,13 @@ func firstRoom(name string) string {
 	return room
 }
 
-// at says where something is, for messages.
+// at returns file and line of a position, for messages.
 func (s source) at(p token.Pos) string {
 	position := s.set.Position(p)
 	return s.name + ":" + strconv.Itoa(position.Line)
 }
 
-// parsed is a Go file of that name and text.
+// parsed parses a Go file with that name and text.
 func parsed(t *testing.T, name, text string) source {
 	t.Helper()
 	s := source{name: name, text: text, set: token.NewFileSet()}
@@ -118,7 +116,7 @@ func sources(t *testing.T) []source {
 	return list
 }
 
-// exists says whether the repository has a file or folder of that name.
+// exists reports whether the repository has a file or folder of that name.
 func exists(name string) bool {
 	_, err := fs.Stat(os.DirFS(root), path.Clean(name))
 	return err == nil

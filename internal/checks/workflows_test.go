@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// workflow is what a check needs of a GitHub workflow.
+// workflow has the fields of a GitHub workflow that the tests check.
 type workflow struct {
 	Name        string         `json:"name"`
 	Permissions map[string]any `json:"permissions"`
@@ -39,15 +39,15 @@ func workflows(t *testing.T) map[string]workflow {
 	return found
 }
 
-// An action is named with the version that was looked at, or its commit.
+// An action must be pinned to a version in full, or to its commit.
 var pinned = regexp.MustCompile(`^[\w.-]+/[\w.-]+(/[\w.-]+)*@(v\d+\.\d+\.\d+|[0-9a-f]{40})$`)
 
-func TestWorkflowsArePinnedAndCallWhatIsThere(t *testing.T) {
+func TestWorkflowsPinActionsAndCallExistingTargets(t *testing.T) {
 	j := newJudge(t)
 	for name, w := range workflows(t) {
-		assert.NotEmpty(t, w.Permissions, "%s: it says what it may do", name)
+		assert.NotEmpty(t, w.Permissions, "%s: permissions are missing", name)
 		for job, steps := range w.Jobs {
-			assert.NotZero(t, steps.Timeout, "%s, %s: it ends", name, job)
+			assert.NotZero(t, steps.Timeout, "%s, %s: timeout-minutes is missing", name, job)
 			for _, step := range steps.Steps {
 				if step.Uses != "" {
 					assert.Regexp(t, pinned, step.Uses, name)
@@ -63,8 +63,8 @@ func TestWorkflowsArePinnedAndCallWhatIsThere(t *testing.T) {
 	}
 }
 
-// Dependabot looks after eksnode's modules, those of the tools, and the actions.
-func TestDependenciesAreLookedAfter(t *testing.T) {
+// Dependabot updates eksnode's modules, those of the tools, and the actions.
+func TestDependabotCoversAllDependencies(t *testing.T) {
 	var config struct {
 		Updates []struct {
 			Ecosystem string `json:"package-ecosystem"`

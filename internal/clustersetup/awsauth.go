@@ -13,12 +13,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// printAuth prints the ConfigMap as the API server has it.
+// printAuth prints the ConfigMap from the API server.
 const printAuth = "kubectl get configmap aws-auth -n kube-system -o yaml"
 
-// createOnly is a uid that no object has. The API server gives an object that
-// it creates another one, and refuses to change an object whose uid differs: a
-// manifest with this uid creates, and never replaces.
+// createOnly is a UID that no object has. The API server gives a created object
+// another UID and refuses to change an object whose UID differs. A manifest with
+// this UID therefore creates, and never replaces.
 const createOnly = "00000000-0000-0000-0000-000000000000"
 
 const noAuth = `apiVersion: v1
@@ -29,15 +29,17 @@ metadata:
 data: {}
 `
 
-const creates = `# This creates aws-auth in a cluster without one. Where there is one already, the
+const creates = `# This creates aws-auth in a cluster without one. If aws-auth exists, the
 # API server refuses it, because of the uid, and nothing is replaced.
 `
 
-// mostAuth is how long the ConfigMap may be. Kubernetes keeps up to 1 MiB.
+// mostAuth bounds the text of the ConfigMap in bytes. Kubernetes stores up to 1
+// MiB.
 const mostAuth = 4 << 20
 
-// writeAWSAuth writes the ConfigMap so that it is safe to apply: with the
-// resourceVersion of the one it was merged with, or so that it only creates.
+// writeAWSAuth writes a ConfigMap that is safe to apply: either with the
+// resourceVersion of the ConfigMap that it was merged with, or so that it can only
+// create.
 func writeAWSAuth(n Node) (string, error) {
 	old := n.AWSAuth
 	if old == nil {
@@ -49,11 +51,11 @@ func writeAWSAuth(n Node) (string, error) {
 	}
 	metadata, data := find(document.Content[0], "metadata"), find(document.Content[0], "data")
 	var head strings.Builder
-	if version := value(metadata, "resourceVersion"); version == "" || version == "0" { // 0 replaces whatever there is
+	if version := value(metadata, "resourceVersion"); version == "" || version == "0" { // 0 would replace any ConfigMap
 		remove(metadata, "resourceVersion")
 		set(metadata, "uid", createOnly)
 		if n.AWSAuth != nil {
-			head.WriteString("# The ConfigMap that was handed in has no resourceVersion, which would tell later changes.\n")
+			head.WriteString("# The given ConfigMap has no resourceVersion, which would reveal later changes.\n")
 		}
 		head.WriteString(creates + "# To merge with that one: " + n.mergeAuth() + "\n")
 	}
@@ -85,8 +87,8 @@ func writeAWSAuth(n Node) (string, error) {
 	return head.String() + after, nil
 }
 
-// mergeAuth is the command that puts the role into the aws-auth of the cluster,
-// where everything else stays.
+// mergeAuth is the command that adds the role to the cluster's aws-auth and keeps
+// everything else.
 func (n Node) mergeAuth() string {
 	flags := ""
 	if n.Windows {
@@ -99,9 +101,9 @@ func (n Node) mergeAuth() string {
 func readAuth(text []byte) (*yaml.Node, error) {
 	switch {
 	case len(text) > mostAuth:
-		return nil, fmt.Errorf("the ConfigMap has %d bytes, and Kubernetes keeps 1 MiB", len(text))
+		return nil, fmt.Errorf("the ConfigMap has %d bytes, but Kubernetes stores at most 1 MiB", len(text))
 	case len(bytes.TrimSpace(text)) == 0:
-		return nil, errors.New("there is no text; `" + printAuth + "` prints it, and a cluster without aws-auth needs no --aws-auth")
+		return nil, errors.New("the input is empty; `" + printAuth + "` prints it, and a cluster without aws-auth needs no --aws-auth")
 	}
 	var document yaml.Node
 	d := yaml.NewDecoder(bytes.NewReader(text))
@@ -109,21 +111,21 @@ func readAuth(text []byte) (*yaml.Node, error) {
 		return nil, located(string(text), err)
 	}
 	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return nil, errors.New("there is more than one document; `" + printAuth + "` prints one")
+		return nil, errors.New("the input has more than one document; `" + printAuth + "` prints one")
 	}
 	object := document.Content[0]
 	if value(object, "kind") != "ConfigMap" {
-		return nil, errors.New("it is none; `" + printAuth + "` prints it")
+		return nil, errors.New("the input is not a ConfigMap; `" + printAuth + "` prints it")
 	}
 	if metadata := find(object, "metadata"); metadata != nil {
 		name, namespace := value(metadata, "name"), value(metadata, "namespace")
 		if name != "" && name != "aws-auth" || namespace != "" && namespace != "kube-system" {
-			return nil, fmt.Errorf("it is %q of the namespace %q; `%s` prints aws-auth", name, namespace, printAuth)
+			return nil, fmt.Errorf("the ConfigMap is %q in the namespace %q; `%s` prints aws-auth", name, namespace, printAuth)
 		}
 	}
 	for _, part := range []string{"metadata", "data"} {
 		if n := mapping(object, part); n.Kind != yaml.MappingNode {
-			return nil, fmt.Errorf("line %d: %s is no object", n.Line, part)
+			return nil, fmt.Errorf("line %d: %s is not an object", n.Line, part)
 		}
 	}
 	set(find(object, "metadata"), "name", "aws-auth")
@@ -138,8 +140,8 @@ func readAuth(text []byte) (*yaml.Node, error) {
 	return &document, nil
 }
 
-// checkMapping refuses what the authenticator could not read: it would take no
-// part of the ConfigMap then.
+// checkMapping refuses content that the authenticator could not read: the
+// authenticator would then use no part of the ConfigMap.
 func checkMapping(name string, text *yaml.Node) error {
 	kinds := map[string]yaml.Kind{"mapRoles": yaml.MappingNode, "mapUsers": yaml.MappingNode, "mapAccounts": yaml.ScalarNode}
 	kind, known := kinds[name]
@@ -147,13 +149,13 @@ func checkMapping(name string, text *yaml.Node) error {
 		return nil
 	}
 	if text.Kind != yaml.ScalarNode {
-		return fmt.Errorf("line %d: %s is no text", text.Line, name)
+		return fmt.Errorf("line %d: %s is not a string", text.Line, name)
 	}
 	_, err := entries(name, text.Value, kind)
 	return err
 }
 
-// entries reads the list in a text of the ConfigMap; nil where there is none.
+// entries reads a list in a text of the ConfigMap, or nil when there is none.
 func entries(name, text string, kind yaml.Kind) (*yaml.Node, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal([]byte(text), &document); err != nil {
@@ -164,18 +166,19 @@ func entries(name, text string, kind yaml.Kind) (*yaml.Node, error) {
 	}
 	list := document.Content[0]
 	if list.Kind != yaml.SequenceNode {
-		return nil, fmt.Errorf("reading %s: line %d: it is no list", name, list.Line)
+		return nil, fmt.Errorf("reading %s: line %d: %s is not a list", name, list.Line, name)
 	}
 	for _, one := range list.Content {
 		if one.Kind != kind {
-			return nil, fmt.Errorf("reading %s: line %d: the entry is none that the authenticator reads", name, one.Line)
+			return nil, fmt.Errorf("reading %s: line %d: the authenticator cannot read this entry", name, one.Line)
 		}
 	}
 	return list, nil
 }
 
-// located names the line of an error in YAML. The parser names the line before, or
-// one where the part begins; it is not before the lines that can be read alone.
+// located corrects the line of a YAML error. The parser names the line before the
+// error, or the line where the part begins. The fault is after the lines that can
+// be parsed alone.
 func located(text string, err error) error {
 	lines := strings.SplitAfter(text, "\n")
 	broken := 1 + sort.Search(len(lines), func(n int) bool {
@@ -190,8 +193,8 @@ func located(text string, err error) error {
 	return fmt.Errorf("line %d: %s", min(broken, len(lines)), said)
 }
 
-// written writes the document, and looks whether everything in it is as it was,
-// but for mapRoles and what makes it safe.
+// written writes the document and checks that only mapRoles and the fields that
+// make applying safe have changed.
 func written(document *yaml.Node, old []byte, roles string) (string, error) {
 	text, err := toYAML(document)
 	if err != nil {
@@ -207,11 +210,11 @@ func written(document *yaml.Node, old []byte, roles string) (string, error) {
 		into any
 	}{{old, &before}, {[]byte(text), &after}} {
 		if err := yaml.Unmarshal(side.text, side.into); err != nil {
-			return "", fmt.Errorf("comparing the ConfigMap with what was read: %w", err)
+			return "", fmt.Errorf("comparing the merged ConfigMap with the original: %w", err)
 		}
 	}
 	if after.Data["mapRoles"] != roles {
-		return "", errors.New("comparing the ConfigMap with what was read: mapRoles cannot be written as it is")
+		return "", errors.New("comparing the merged ConfigMap with the original: mapRoles cannot be kept as it is")
 	}
 	delete(before.Data, "mapRoles")
 	delete(after.Data, "mapRoles")
@@ -221,7 +224,7 @@ func written(document *yaml.Node, old []byte, roles string) (string, error) {
 	}
 	same := func(a, b map[string]any) bool { return len(a)+len(b) == 0 || reflect.DeepEqual(a, b) }
 	if !same(before.Data, after.Data) || !same(before.Metadata, after.Metadata) || !same(before.Rest, after.Rest) {
-		return "", errors.New("comparing the ConfigMap with what was read: something else than mapRoles would change")
+		return "", errors.New("comparing the merged ConfigMap with the original: more than mapRoles would change")
 	}
 	return text, nil
 }
@@ -236,7 +239,7 @@ func toYAML(n *yaml.Node) (string, error) {
 	return b.String(), nil
 }
 
-// find finds an object's member; nil where it has none.
+// find is an object's member, or nil.
 func find(object *yaml.Node, name string) *yaml.Node {
 	if object.Kind != yaml.MappingNode {
 		return nil
@@ -249,7 +252,7 @@ func find(object *yaml.Node, name string) *yaml.Node {
 	return nil
 }
 
-// member finds an object's member, or puts an empty text there.
+// member is an object's member. A missing one is added as an empty text.
 func member(object *yaml.Node, name string) *yaml.Node {
 	if there := find(object, name); there != nil {
 		return there
@@ -259,7 +262,7 @@ func member(object *yaml.Node, name string) *yaml.Node {
 	return empty
 }
 
-// mapping finds an object's member that is an object, or puts an empty one there.
+// mapping is an object's member that is an object. A missing one is added empty.
 func mapping(object *yaml.Node, name string) *yaml.Node {
 	n := member(object, name)
 	if n.Kind == yaml.ScalarNode && (n.Value == "" || n.ShortTag() == "!!null") {
@@ -289,7 +292,7 @@ func remove(object *yaml.Node, name string) {
 	}
 }
 
-// diff shows the lines that differ between two texts with - and + before them.
+// diff returns the lines that differ between two texts, with - and + before them.
 func diff(before, after string) []string {
 	a, b := strings.Split(strings.TrimSuffix(before, "\n"), "\n"), strings.Split(strings.TrimSuffix(after, "\n"), "\n")
 	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {

@@ -1,5 +1,5 @@
-// Package manifests writes what a cluster and its account need before nodes of
-// one's own join: for kubectl and for the AWS CLI, as it stands. It asks nobody.
+// Package clustersetup writes the manifests and commands that prepare a cluster and
+// its account for self-managed nodes, for kubectl and the AWS CLI. It calls no API.
 package clustersetup
 
 import (
@@ -12,44 +12,44 @@ import (
 	"sync"
 )
 
-// Node is whom the manifests are for.
+// Node describes the nodes of the manifests.
 type Node struct {
 	Cluster string
 	// Role is the ARN of the nodes' role.
 	Role    string
 	Windows bool
-	// IPv6 says that the cluster's pods have addresses of version 6.
+	// IPv6 says that the cluster's pods have IPv6 addresses.
 	IPv6 bool
-	// The rest is for the launch template: image, instance type, security
-	// groups, instance profile, user data. AMI is empty where none is wanted.
+	// The other fields are for the launch template: image, instance type, security
+	// groups, instance profile, user data. AMI is empty without a launch template.
 	AMI, InstanceType, Profile string
 	SecurityGroups             []string
 	UserData                   []byte
-	// Subnets are tagged where the cluster's version needs it.
+	// Subnets get tags when the cluster's version needs them.
 	Subnets []string
-	// AWSAuth is the ConfigMap as it is now; nil where it is not known. What is
-	// written then can only create one.
+	// AWSAuth is the present ConfigMap, or nil when it is unknown. Without it, the
+	// written manifest can only create one.
 	AWSAuth []byte
 }
 
-// Manifest is one of them.
+// Manifest is one row of the table.
 type Manifest struct {
-	// ID is how it is asked for.
+	// ID names the manifest in flags.
 	ID string
-	// About says what it is and how it is used.
+	// About says what the manifest does and how to use it.
 	About string
 
 	write func(Node) (string, error)
 }
 
-// Table lists them in the order in which they are used.
+// Table lists the manifests in the order of their use.
 func Table() []Manifest {
 	return []Manifest{
 		{"policies", "permissions of the nodes' role; run it with a shell", writePolicies},
 		{"access-entry", "lets the role in, where the authentication mode is API or API_AND_CONFIG_MAP; run it with a shell", writeAccessEntry},
-		{"aws-auth", "lets the role in, where the authentication mode is CONFIG_MAP; kubectl apply -f -, which creates, or with --aws-auth merges, and never replaces", writeAWSAuth},
-		{"vpc-cni", "has the VPC CNI serve Windows nodes; run it with a shell", writeVPCCNI},
-		{"launch-template", "what nodes are started with; aws ec2 create-launch-template --launch-template-name NAME --launch-template-data file://FILE", writeLaunchTemplate},
+		{"aws-auth", "lets the role in, where the authentication mode is CONFIG_MAP; kubectl apply -f -, which creates or, with --aws-auth, merges, and never replaces", writeAWSAuth},
+		{"vpc-cni", "makes the VPC CNI serve Windows nodes; run it with a shell", writeVPCCNI},
+		{"launch-template", "data for a launch template; aws ec2 create-launch-template --launch-template-name NAME --launch-template-data file://FILE", writeLaunchTemplate},
 		{"tags", "the tags that instances need, and subnets of clusters up to 1.18; run it with a shell", writeTags},
 	}
 }
@@ -63,13 +63,13 @@ func ByID(id string) (Manifest, error) {
 		}
 		known = append(known, m.ID)
 	}
-	return Manifest{}, fmt.Errorf("the manifest %q is not known; known are %s", id, strings.Join(known, ", "))
+	return Manifest{}, fmt.Errorf("the manifest %q is unknown; known manifests are %s", id, strings.Join(known, ", "))
 }
 
-// ErrNotNeeded says that this node has no use for a manifest.
-var ErrNotNeeded = errors.New("it is not needed")
+// ErrNotNeeded says that this node does not need the manifest.
+var ErrNotNeeded = errors.New("not needed")
 
-// Write writes one. ErrNotNeeded tells that there is nothing to write.
+// Write writes the manifest. ErrNotNeeded means that there is nothing to write.
 func (m Manifest) Write(n Node) (string, error) {
 	if err := n.Validate(); err != nil {
 		return "", err
@@ -89,31 +89,31 @@ var (
 	})
 )
 
-// Validate says everything that is wrong, joined.
+// Validate returns all faults of the node, joined.
 func (n Node) Validate() error {
 	var errs []error
 	if !clusterName().MatchString(n.Cluster) {
 		errs = append(errs, fmt.Errorf("cluster: %q must be up to 100 letters, digits, - and _", n.Cluster))
 	}
 	if !roleARN().MatchString(n.Role) {
-		errs = append(errs, fmt.Errorf("role: %q is no role's ARN such as arn:aws:iam::123456789012:role/node; an instance profile's is none", n.Role))
+		errs = append(errs, fmt.Errorf("role: %q is not a role's ARN such as arn:aws:iam::123456789012:role/node; an instance profile's ARN does not work", n.Role))
 	}
 	if n.AMI != "" && !imageName().MatchString(n.AMI) {
-		errs = append(errs, fmt.Errorf("ami: %q is neither an image's id such as ami-0123456789abcdef0 nor a parameter such as resolve:ssm:/eksnode/debian/1.34/amd64", n.AMI))
+		errs = append(errs, fmt.Errorf("ami: %q is neither an image ID such as ami-0123456789abcdef0 nor a parameter such as resolve:ssm:/eksnode/debian/1.34/amd64", n.AMI))
 	}
 	if n.Windows && n.IPv6 { // https://docs.aws.amazon.com/eks/latest/userguide/cni-ipv6.html
-		errs = append(errs, errors.New("windows: EKS has no Windows nodes in clusters of IPv6"))
+		errs = append(errs, errors.New("windows: EKS does not support Windows nodes in IPv6 clusters"))
 	}
 	return errors.Join(errs...)
 }
 
-// role takes the ARN apart.
+// role splits the ARN.
 func (n Node) role() (partition, account, name string) {
 	parts := roleARN().FindStringSubmatch(n.Role)
 	return parts[1], parts[2], parts[4]
 }
 
-// Policies are AWS's managed policies that the nodes' role needs.
+// Policies are AWS's managed policies for the nodes' role.
 func (n Node) Policies() []string {
 	policies := []string{"AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly", "AmazonSSMManagedInstanceCore"}
 	if !n.IPv6 {
@@ -129,7 +129,7 @@ func writePolicies(n Node) (string, error) {
 		fmt.Fprintf(&b, "aws iam attach-role-policy --role-name %s --policy-arn arn:%s:iam::aws:policy/%s\n", name, partition, p)
 	}
 	if n.IPv6 {
-		// AWS manages none for this
+		// AWS has no managed policy for this
 		// (https://docs.aws.amazon.com/eks/latest/userguide/cni-iam-role.html).
 		policy := `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":["ec2:AssignIpv6Addresses","ec2:DescribeInstances","ec2:DescribeTags","ec2:DescribeNetworkInterfaces","ec2:DescribeInstanceTypes"],"Resource":"*"},` +
 			`{"Effect":"Allow","Action":["ec2:CreateTags"],"Resource":"arn:` + partition + `:ec2:*:*:network-interface/*"}]}`
@@ -147,8 +147,8 @@ func writeAccessEntry(n Node) (string, error) {
 	return fmt.Sprintf("aws eks create-access-entry --cluster-name %s --principal-arn %s --type %s\n", n.Cluster, n.Role, kind), nil
 }
 
-// writeVPCCNI sets one key of a ConfigMap that has others. A manifest for kubectl
-// apply would take out those that were applied before.
+// writeVPCCNI sets one key of a ConfigMap that has other keys. A manifest for
+// kubectl apply would remove keys that were applied before.
 func writeVPCCNI(n Node) (string, error) {
 	if !n.Windows {
 		return "", ErrNotNeeded
@@ -187,7 +187,7 @@ func writeLaunchTemplate(n Node) (string, error) {
 		Tags           []tags            `json:"TagSpecifications"`
 	}{
 		ImageID: n.AMI, InstanceType: n.InstanceType, SecurityGroups: n.SecurityGroups, UserData: base64.StdEncoding.EncodeToString(n.UserData),
-		// One hop more, for pods that ask for themselves.
+		// Two hops, so that pods can reach the metadata service.
 		Metadata: map[string]any{"HttpTokens": "required", "HttpPutResponseHopLimit": 2},
 		Tags:     []tags{{"instance", []tag{{n.tag(), "owned"}}}},
 	}

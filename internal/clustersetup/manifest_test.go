@@ -42,8 +42,8 @@ aws iam attach-role-policy --role-name node --policy-arn arn:aws:iam::aws:policy
 	assert.Contains(t, write(t, "policies", n), "arn:aws-cn:iam::aws:policy/AmazonEKSWorkerNodePolicy")
 }
 
-// What is for the AWS CLI has operations, parameters and members that there are.
-func TestTheCLITakesThem(t *testing.T) {
+// The AWS CLI has the operations, parameters and members that the commands use.
+func TestTheAWSCLIAcceptsTheCommands(t *testing.T) {
 	n := Node{
 		Cluster: "c", Role: role, AMI: "resolve:ssm:/nodes/1.34", InstanceType: "m7g.large", Profile: "nodes", SecurityGroups: []string{"sg-1"},
 		UserData: []byte("hello"), Subnets: []string{"subnet-1"},
@@ -97,15 +97,15 @@ data:
         - system:bootstrappers
         - system:nodes
 `
-	const head = "# This creates aws-auth in a cluster without one. Where there is one already, the\n# API server refuses it, because of the uid, and nothing is replaced.\n" +
+	const head = "# This creates aws-auth in a cluster without one. If aws-auth exists, the\n# API server refuses it, because of the uid, and nothing is replaced.\n" +
 		"# To merge with that one: kubectl get configmap aws-auth -n kube-system -o yaml | eksnode manifests --cluster c --role " + role + " --only aws-auth --aws-auth - | kubectl apply -f -\n"
 	assert.Equal(t, head+fresh, write(t, "aws-auth", n))
 
-	const given = "# The ConfigMap that was handed in has no resourceVersion, which would tell later changes.\n"
+	const given = "# The given ConfigMap has no resourceVersion, which would reveal later changes.\n"
 	n.AWSAuth = []byte(fresh)
 	assert.Equal(t, given+head+"# Nothing changes.\n"+fresh, write(t, "aws-auth", n))
 	n.AWSAuth = []byte(strings.Replace(fresh, "uid: ", "resourceVersion: \"0\"\n  uid: ", 1))
-	assert.Equal(t, given+head+"# Nothing changes.\n"+fresh, write(t, "aws-auth", n), "0 would replace whatever is there")
+	assert.Equal(t, given+head+"# Nothing changes.\n"+fresh, write(t, "aws-auth", n), "0 would replace any ConfigMap")
 
 	live := strings.Replace(fresh, "uid: 0", "resourceVersion: \"7\"\n  uid: 1", 1)
 	n.AWSAuth, n.Windows = []byte(live), true
@@ -113,8 +113,8 @@ data:
 		live+"        - eks:kube-proxy-windows\n", write(t, "aws-auth", n))
 }
 
-// What others have there stays as it is written, also what we do not know.
-func TestAWSAuthKeepsTheOthers(t *testing.T) {
+// Entries of others stay as they are written, also unknown ones.
+func TestAWSAuthKeepsOtherEntries(t *testing.T) {
 	const roles = `# made by hand
 - rolearn: arn:aws:iam::1:role/other
   username:   "x"
@@ -147,12 +147,12 @@ data:
 			"mapRoles": roles + "\n" + n.entry(""),
 		},
 	}, m)
-	assert.Contains(t, text, "# Line 6 of mapRoles names the role with its path, which the authenticator does not see. It stays, and another entry is added.\n")
+	assert.Contains(t, text, "# Line 6 of mapRoles names the role with its path, which the authenticator ignores. The line stays, and an entry without the path is added.\n")
 	assert.NotContains(t, text, "# - ")
 	assert.Contains(t, text, "# + - rolearn: arn:aws:iam::123456789012:role/node\n")
 }
 
-// The entry of the role is completed where it is, in whatever form it is written.
+// The role's entry is completed in place, in every form in which it may be written.
 func TestMapRolesAreMerged(t *testing.T) {
 	const arn, end = "arn:aws:iam::123456789012:role/node", "\"system:bootstrappers\""
 	own := "- rolearn: " + arn + "\n  username: " + username + "\n"
@@ -174,7 +174,7 @@ func TestMapRolesAreMerged(t *testing.T) {
 		"groups at the end":     {own + "  groups:\n    - system:nodes", own + "  groups:\n    - system:nodes\n    - system:bootstrappers"},
 		"groups in a flow":      {own + "  groups: [system:nodes] # x\n", own + "  groups: [system:nodes, " + end + "] # x\n"},
 		"groups in quotes":      {own + "  groups: ['system:nodes']\n", own + "  groups: ['system:nodes', " + end + "]\n"},
-		"characters of more":    {"- {rolearn: é}\n- {x: é, rolearn: " + arn + ", username: '" + username + "', groups: [é, system:nodes]}\n", "- {rolearn: é}\n- {x: é, rolearn: " + arn + ", username: '" + username + "', groups: [é, system:nodes, " + end + "]}\n"},
+		"multi-byte characters": {"- {rolearn: é}\n- {x: é, rolearn: " + arn + ", username: '" + username + "', groups: [é, system:nodes]}\n", "- {rolearn: é}\n- {x: é, rolearn: " + arn + ", username: '" + username + "', groups: [é, system:nodes, " + end + "]}\n"},
 		"no groups":             {own, own + "  groups:\n    - system:bootstrappers\n    - system:nodes\n"},
 		"twice, the last holds": {strings.Replace(own, username, "x", 1) + own + "  groups: [system:nodes]\n", strings.Replace(own, username, "x", 1) + own + "  groups: [system:nodes, " + end + "]\n"},
 	} {
@@ -185,7 +185,7 @@ func TestMapRolesAreMerged(t *testing.T) {
 			assert.Equal(t, c.want, got)
 			again, _, err := n.merge(got)
 			require.NoError(t, err)
-			assert.Equal(t, got, again, "a second time there is nothing to do")
+			assert.Equal(t, got, again, "a second merge changes nothing")
 		})
 	}
 }
@@ -198,27 +198,27 @@ func TestRefusals(t *testing.T) {
 	raw := func(text string) Node { return Node{Cluster: "c", Role: role, AWSAuth: []byte(text)} }
 	const reading = "writing aws-auth: reading the ConfigMap: "
 	for want, n := range map[string]Node{
-		"cluster: \"a b\" must be up to 100 letters, digits, - and _\nrole: \"node\" is no role's ARN such as arn:aws:iam::123456789012:role/node; an instance profile's is none":                     {Cluster: "a b", Role: "node"},
-		"role: \"arn:aws:iam::123456789012:instance-profile/a\" is no role's ARN such as arn:aws:iam::123456789012:role/node; an instance profile's is none":                                          {Cluster: "c", Role: "arn:aws:iam::123456789012:instance-profile/a"},
-		"ami: \"ami-x\" is neither an image's id such as ami-0123456789abcdef0 nor a parameter such as resolve:ssm:/eksnode/debian/1.34/amd64\nwindows: EKS has no Windows nodes in clusters of IPv6": {Cluster: "c", Role: role, AMI: "ami-x", Windows: true, IPv6: true},
+		"cluster: \"a b\" must be up to 100 letters, digits, - and _\nrole: \"node\" is not a role's ARN such as arn:aws:iam::123456789012:role/node; an instance profile's ARN does not work":             {Cluster: "a b", Role: "node"},
+		"role: \"arn:aws:iam::123456789012:instance-profile/a\" is not a role's ARN such as arn:aws:iam::123456789012:role/node; an instance profile's ARN does not work":                                  {Cluster: "c", Role: "arn:aws:iam::123456789012:instance-profile/a"},
+		"ami: \"ami-x\" is neither an image ID such as ami-0123456789abcdef0 nor a parameter such as resolve:ssm:/eksnode/debian/1.34/amd64\nwindows: EKS does not support Windows nodes in IPv6 clusters": {Cluster: "c", Role: role, AMI: "ami-x", Windows: true, IPv6: true},
 
-		reading + "it is none; " + print + " prints it":                                                                                                raw("kind: Secret\n"),
-		reading + "there is no text; " + print + " prints it, and a cluster without aws-auth needs no --aws-auth":                                      raw("\n"),
-		reading + "there is more than one document; " + print + " prints one":                                                                          raw("kind: ConfigMap\n---\nkind: ConfigMap\n"),
-		reading + "it is \"x\" of the namespace \"default\"; " + print + " prints aws-auth":                                                            raw("kind: ConfigMap\nmetadata: {name: x, namespace: default}\n"),
-		reading + "line 2: metadata is no object":                                                                                                      raw("kind: ConfigMap\nmetadata: x\n"),
-		reading + "the ConfigMap has 4194320 bytes, and Kubernetes keeps 1 MiB":                                                                        raw("kind: ConfigMap\n" + strings.Repeat("#", 4<<20)),
-		reading + "line 3: did not find expected ',' or '}'":                                                                                           auth("{a: b"),
-		reading + "line 3: data is no object":                                                                                                          auth("[]"),
-		reading + "line 4: mapRoles is no text":                                                                                                        auth("\n  mapRoles: [x]"),
-		reading + "reading mapRoles: line 1: it is no list":                                                                                            auth("{mapRoles: 'a: b'}"),
-		reading + "reading mapRoles: line 2: did not find expected '-' indicator":                                                                      auth("{mapRoles: \"- rolearn: a\\nb: c\\n\"}"),
-		reading + "reading mapRoles: line 2: the entry is none that the authenticator reads":                                                           auth("{mapRoles: \"- rolearn: a\\n- b\\n\"}"),
-		reading + "reading mapUsers: line 1: it is no list":                                                                                            auth("{mapUsers: 'a'}"),
-		reading + "reading mapAccounts: line 1: the entry is none that the authenticator reads":                                                        auth("{mapAccounts: '[{}]'}"),
-		"writing aws-auth: comparing the ConfigMap with what was read: yaml: unmarshal errors:\n  line 4: mapping key \"x\" already defined at line 3": auth("{x: a,\n  x: b}"),
-		"writing aws-auth: merging mapRoles: line 1 gives arn:aws:iam::123456789012:role/node the username \"system:node:{{SessionName}}\", and nodes need system:node:{{EC2PrivateDNSName}}: " +
-			"somebody else may use the entry, so give these nodes a role of their own, or change it with `kubectl edit configmap aws-auth -n kube-system`": auth("{mapRoles: '[{rolearn: \"arn:aws:iam::123456789012:role/node\", username: \"system:node:{{SessionName}}\"}]'}"),
+		reading + "the input is not a ConfigMap; " + print + " prints it":                                                                                    raw("kind: Secret\n"),
+		reading + "the input is empty; " + print + " prints it, and a cluster without aws-auth needs no --aws-auth":                                          raw("\n"),
+		reading + "the input has more than one document; " + print + " prints one":                                                                           raw("kind: ConfigMap\n---\nkind: ConfigMap\n"),
+		reading + "the ConfigMap is \"x\" in the namespace \"default\"; " + print + " prints aws-auth":                                                       raw("kind: ConfigMap\nmetadata: {name: x, namespace: default}\n"),
+		reading + "line 2: metadata is not an object":                                                                                                        raw("kind: ConfigMap\nmetadata: x\n"),
+		reading + "the ConfigMap has 4194320 bytes, but Kubernetes stores at most 1 MiB":                                                                     raw("kind: ConfigMap\n" + strings.Repeat("#", 4<<20)),
+		reading + "line 3: did not find expected ',' or '}'":                                                                                                 auth("{a: b"),
+		reading + "line 3: data is not an object":                                                                                                            auth("[]"),
+		reading + "line 4: mapRoles is not a string":                                                                                                         auth("\n  mapRoles: [x]"),
+		reading + "reading mapRoles: line 1: mapRoles is not a list":                                                                                         auth("{mapRoles: 'a: b'}"),
+		reading + "reading mapRoles: line 2: did not find expected '-' indicator":                                                                            auth("{mapRoles: \"- rolearn: a\\nb: c\\n\"}"),
+		reading + "reading mapRoles: line 2: the authenticator cannot read this entry":                                                                       auth("{mapRoles: \"- rolearn: a\\n- b\\n\"}"),
+		reading + "reading mapUsers: line 1: mapUsers is not a list":                                                                                         auth("{mapUsers: 'a'}"),
+		reading + "reading mapAccounts: line 1: the authenticator cannot read this entry":                                                                    auth("{mapAccounts: '[{}]'}"),
+		"writing aws-auth: comparing the merged ConfigMap with the original: yaml: unmarshal errors:\n  line 4: mapping key \"x\" already defined at line 3": auth("{x: a,\n  x: b}"),
+		"writing aws-auth: merging mapRoles: line 1 gives arn:aws:iam::123456789012:role/node the username \"system:node:{{SessionName}}\", but nodes need system:node:{{EC2PrivateDNSName}}: " +
+			"other users may need the entry, so give these nodes their own role, or change the entry with `kubectl edit configmap aws-auth -n kube-system`": auth("{mapRoles: '[{rolearn: \"arn:aws:iam::123456789012:role/node\", username: \"system:node:{{SessionName}}\"}]'}"),
 	} {
 		m, err := ByID("aws-auth")
 		require.NoError(t, err)
@@ -227,11 +227,11 @@ func TestRefusals(t *testing.T) {
 		assert.Empty(t, text)
 	}
 	_, err := ByID("x")
-	assert.EqualError(t, err, `the manifest "x" is not known; known are policies, access-entry, aws-auth, vpc-cni, launch-template, tags`)
+	assert.EqualError(t, err, `the manifest "x" is unknown; known manifests are policies, access-entry, aws-auth, vpc-cni, launch-template, tags`)
 }
 
-// Whatever ConfigMap is handed in, what is written has all of it, in its order,
-// and cannot replace one that is there.
+// For any ConfigMap, the result contains all of it in its order and cannot replace
+// an existing one.
 func FuzzAWSAuth(f *testing.F) {
 	for _, roles := range []string{"", "null", "[]", "- rolearn: a", "- rolearn: " + role, "- &a {rolearn: b}\n- *a", "- rolearn: >\n    a\n\n# end", "[{rolearn: é}] # ]", "- rolearn: a\r\n"} {
 		f.Add(roles, "- userarn: arn:aws:iam::1:user/a # x\n", "7")

@@ -9,7 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// username is what the authenticator makes the node's name of.
+// username is the template from which the authenticator makes the node's name.
 const username = "system:node:{{EC2PrivateDNSName}}"
 
 func (n Node) groups() []string {
@@ -20,21 +20,20 @@ func (n Node) groups() []string {
 	return groups
 }
 
-// mapped is the role's ARN as the authenticator compares it: without a path.
+// mapped is the role's ARN without a path, as the authenticator compares it.
 func (n Node) mapped() string {
 	partition, account, name := n.role()
 	return fmt.Sprintf("arn:%s:iam::%s:role/%s", partition, account, name)
 }
 
-// edit is one way to write a change into a text: something that is put in at a
-// place.
+// edit is one change of a text: an insertion at a place.
 type edit struct {
 	at   int
 	text string
 }
 
-// merge puts the role into mapRoles, and what else is there stays as it is
-// written. The entry of the role itself gets the groups that it lacks.
+// merge adds the role to mapRoles and keeps the rest as it is written. An existing
+// entry of the role gets its missing groups.
 func (n Node) merge(old string) (text string, notes []string, err error) {
 	list, err := entries("mapRoles", old, yaml.MappingNode)
 	if err != nil {
@@ -47,9 +46,9 @@ func (n Node) merge(old string) (text string, notes []string, err error) {
 	for _, one := range list.Content {
 		switch arn := value(one, "rolearn"); {
 		case strings.EqualFold(arn, n.mapped()):
-			own = one // the authenticator takes the last
+			own = one // the authenticator uses the last entry
 		case strings.EqualFold(arn, n.Role):
-			notes = append(notes, fmt.Sprintf("Line %d of mapRoles names the role with its path, which the authenticator does not see. It stays, and another entry is added.", one.Line))
+			notes = append(notes, fmt.Sprintf("Line %d of mapRoles names the role with its path, which the authenticator ignores. The line stays, and an entry without the path is added.", one.Line))
 		}
 	}
 	if own == nil {
@@ -57,8 +56,8 @@ func (n Node) merge(old string) (text string, notes []string, err error) {
 		return text, notes, err
 	}
 	if said := value(own, "username"); said != username {
-		return "", nil, fmt.Errorf("merging mapRoles: line %d gives %s the username %q, and nodes need %s: somebody else may use the entry, "+
-			"so give these nodes a role of their own, or change it with `kubectl edit configmap aws-auth -n kube-system`", own.Line, n.mapped(), said, username)
+		return "", nil, fmt.Errorf("merging mapRoles: line %d gives %s the username %q, but nodes need %s: other users may need the entry, "+
+			"so give these nodes their own role, or change the entry with `kubectl edit configmap aws-auth -n kube-system`", own.Line, n.mapped(), said, username)
 	}
 	missing := slices.DeleteFunc(n.groups(), func(g string) bool {
 		groups := find(own, "groups")
@@ -72,7 +71,7 @@ func (n Node) merge(old string) (text string, notes []string, err error) {
 	return text, notes, err
 }
 
-// entry is the role's entry as a block, each line indented.
+// entry is the role's entry as a block, with indented lines.
 func (n Node) entry(indent string) string {
 	text := indent + "- rolearn: " + n.mapped() + "\n" + indent + "  username: " + username + "\n" + indent + "  groups:\n"
 	for _, g := range n.groups() {
@@ -90,7 +89,7 @@ func (n Node) added(old string, list *yaml.Node) (string, error) {
 	} else {
 		flow := fmt.Sprintf("{rolearn: %q, username: %q, groups: [%q]}", n.mapped(), username, strings.Join(n.groups(), `", "`))
 		flow = strings.ReplaceAll(flow, `\"`, `"`)
-		// A bracket may be within a comment after the list.
+		// The last bracket may be in a comment after the list.
 		for at, tries := strings.LastIndex(old, "]"), 0; at >= 0 && tries < 8; at, tries = strings.LastIndex(old[:at], "]"), tries+1 {
 			edits = append(edits, edit{at, ", " + flow}, edit{at, flow})
 		}
@@ -116,7 +115,7 @@ func completed(old string, list, own *yaml.Node, missing []string) (string, erro
 		} else {
 			quoted := `, "` + strings.Join(missing, `", "`) + `"`
 			length := len(groups.Content[last].Value)
-			edits = []edit{{at + length, quoted}, {at + length + 2, quoted}} // plain, and between quotes
+			edits = []edit{{at + length, quoted}, {at + length + 2, quoted}} // unquoted, and in quotes
 		}
 	}
 	groups.Kind, groups.Tag, groups.Value = yaml.SequenceNode, "!!seq", ""
@@ -126,8 +125,8 @@ func completed(old string, list, own *yaml.Node, missing []string) (string, erro
 	return apply(old, list, edits)
 }
 
-// apply takes the first edit that makes a text of exactly the entries of the
-// list. Where none does, the whole list is written anew.
+// apply uses the first edit whose result contains exactly the wanted entries. When
+// none does, it writes the whole list again.
 func apply(old string, list *yaml.Node, edits []edit) (string, error) {
 	var want []any
 	if err := list.Decode(&want); err != nil {
@@ -149,17 +148,17 @@ func apply(old string, list *yaml.Node, edits []edit) (string, error) {
 			return text, nil
 		}
 	}
-	return "", fmt.Errorf("merging mapRoles: line %d: the list is written in a way that cannot be added to", list.Line)
+	return "", fmt.Errorf("merging mapRoles: line %d: eksnode cannot add to a list in this form", list.Line)
 }
 
-// offset is where a node begins in its text.
+// offset is the byte offset of a node in its text.
 func offset(text string, n *yaml.Node) int {
 	at := 0
 	for range n.Line - 1 {
 		at += strings.IndexByte(text[at:], '\n') + 1
 	}
 	for range n.Column - 1 {
-		for at++; at < len(text) && text[at]&0xC0 == 0x80; at++ { // the rest of a character
+		for at++; at < len(text) && text[at]&0xC0 == 0x80; at++ { // the remaining bytes of a character
 		}
 	}
 	return min(at, len(text))

@@ -10,31 +10,30 @@ import (
 	"slices"
 )
 
-// Database is what a database of bbolt, go.etcd.io/bbolt, holds. It is read here
-// and not by bbolt, because that maps the file into memory and trusts it: where
-// a file is cut off or damaged, bbolt ends the process, goes around in circles,
-// or takes memory without end. Here every number is checked before it is used,
-// and every page is read once.
+// Database is the content of a bbolt database (go.etcd.io/bbolt). eksnode reads the
+// file itself, because bbolt maps the file into memory and trusts it: with a
+// truncated or damaged file, bbolt ends the process, loops for ever, or uses
+// unlimited memory. Here every number is checked before use, and every page is read
+// once.
 type Database struct {
 	Bucket
-	// Free are the pages that nothing uses; what was removed stays in them.
+	// Free are the unused pages, which still contain removed data.
 	Free []Page
 }
 
-// Page is a part of a database's file, and where it lies in it.
+// Page is a part of a database's file, with its offset.
 type Page struct {
 	Offset int64
 	Text   []byte
 }
 
-// Bucket has values and further buckets, by their names.
+// Bucket contains values and other buckets, by name.
 type Bucket struct {
 	values  map[string][]byte
 	buckets map[string]*Bucket
 }
 
-// Below is the bucket that lies in buckets of these names; nil, also of nil,
-// where there is none.
+// Below is the bucket at a path of names, or nil. The bucket may be nil.
 func (b *Bucket) Below(names ...string) *Bucket {
 	for _, name := range names {
 		if b == nil {
@@ -45,8 +44,7 @@ func (b *Bucket) Below(names ...string) *Bucket {
 	return b
 }
 
-// Value is what a bucket has under a name; empty, also of nil, where there is
-// nothing.
+// Value is the value of a name, or empty. The bucket may be nil.
 func (b *Bucket) Value(name string) string {
 	if b == nil {
 		return ""
@@ -62,8 +60,8 @@ func (b *Bucket) Buckets() []string {
 	return slices.Sorted(maps.Keys(b.buckets))
 }
 
-// The form of the file is that of bbolt's internal/common: a page begins with
-// its number (8 bytes), kind (2), count of elements (2) and further pages (4).
+// The file has the form of bbolt's internal/common: a page begins with its number
+// (8 bytes), kind (2), count of elements (2) and number of further pages (4).
 const (
 	magic, form  = 0xED0CDAED, 2
 	headerSize   = 16
@@ -72,27 +70,27 @@ const (
 	leafKind     = 0x02
 	metaKind     = 0x04
 	freelistKind = 0x10
-	// isBucket marks a leaf's element that is a bucket.
+	// isBucket marks an element of a leaf that is a bucket.
 	isBucket   = 0x01
 	bucketSize = 16
-	// unwritten says that the free pages are listed nowhere.
+	// unwritten says that the file contains no list of free pages.
 	unwritten = ^uint64(0)
-	// deepest is how many pages may lie above one another: ten would hold more
-	// than any disk.
+	// deepest is the maximum depth of pages: ten levels would contain more than any
+	// disk.
 	deepest = 100
 	// inValue is the depth of a leaf that lies in a value.
 	inValue = -1
 )
 
-// reader reads a database's file, which is in memory.
+// reader reads a database's file in memory.
 type reader struct {
 	text     []byte
 	pageSize uint64
-	pages    uint64 // that the database consists of
+	pages    uint64 // number of pages of the database
 	used     []bool // pages that were read
 }
 
-// parse reads a database whole.
+// parse reads a whole database.
 func parse(text []byte) (*Database, error) {
 	m, err := newestMeta(text)
 	if err != nil {
@@ -117,12 +115,12 @@ func newBucket() Bucket {
 	return Bucket{values: map[string][]byte{}, buckets: map[string]*Bucket{}}
 }
 
-// meta is one of the two pages that a database begins with; the one of the last
-// transaction counts.
+// meta is one of the first two pages of a database. The one with the last
+// transaction is valid.
 type meta struct{ pageSize, root, freelist, pages, transaction uint64 }
 
-// newestMeta finds the meta pages: the second lies one page behind the first,
-// and where the first is damaged, the size of pages is not known.
+// newestMeta finds the valid meta page. The second lies one page after the first;
+// when the first is damaged, the page size is unknown.
 func newestMeta(text []byte) (meta, error) {
 	var newest meta
 	for offset := 0; offset+headerSize+metaSize <= len(text) && offset <= 1<<16; offset = max(512, 2*offset) {
@@ -135,7 +133,7 @@ func newestMeta(text []byte) (meta, error) {
 		}
 	}
 	if newest.pageSize == 0 {
-		return meta{}, errors.New("the file is no database of bbolt, or its beginning is damaged")
+		return meta{}, errors.New("the file is not a bbolt database, or its beginning is damaged")
 	}
 	return newest, nil
 }
@@ -151,11 +149,11 @@ func metaAt(text []byte) (meta, bool) {
 	return found, whole && found.pageSize >= 512 && found.pageSize <= 1<<16 && bits.OnesCount64(found.pageSize) == 1
 }
 
-// page is a page's text with the pages that belong to it, its kind and its count
-// of elements.
+// page is the text of a page and its further pages, with its kind and its count of
+// elements.
 func (r *reader) page(id uint64) (text []byte, kind, count int, err error) {
 	if id < 2 || id >= r.pages {
-		return nil, 0, 0, fmt.Errorf("page %d is none of 2 to %d", id, r.pages-1)
+		return nil, 0, 0, fmt.Errorf("page %d is not between 2 and %d", id, r.pages-1)
 	}
 	text = r.text[id*r.pageSize:]
 	le := binary.LittleEndian
@@ -175,7 +173,7 @@ func (r *reader) page(id uint64) (text []byte, kind, count int, err error) {
 	return text[:(more+1)*r.pageSize], int(le.Uint16(text[8:])), int(le.Uint16(text[10:])), nil
 }
 
-// tree reads what lies in and below a page into a bucket.
+// tree reads a page and the pages below it into a bucket.
 func (r *reader) tree(id uint64, into *Bucket, depth int) error {
 	if depth > deepest {
 		return fmt.Errorf("page %d lies below more than %d others", id, deepest)
@@ -198,12 +196,12 @@ func (r *reader) tree(id uint64, into *Bucket, depth int) error {
 		}
 		return nil
 	}
-	return fmt.Errorf("page %d is of the kind %#x, neither branch nor leaf", id, kind)
+	return fmt.Errorf("page %d has the kind %#x, neither branch nor leaf", id, kind)
 }
 
-// leaf reads a leaf's elements: flags, position, and sizes of key and value, of
-// 4 bytes each. Their contents lie behind, in the same order. A small bucket is
-// a leaf in a value; bbolt puts none into such a one again.
+// leaf reads a leaf's elements: flags, position, and sizes of key and value, of 4
+// bytes each. Their contents follow in the same order. A small bucket is a leaf in
+// a value; bbolt puts no further bucket of that form into it.
 func (r *reader) leaf(id uint64, text []byte, count int, into *Bucket, depth int) error {
 	end := uint64(headerSize + count*headerSize)
 	if end > uint64(len(text)) {
@@ -234,27 +232,27 @@ func (r *reader) leaf(id uint64, text []byte, count int, into *Bucket, depth int
 	return nil
 }
 
-// bucket reads a bucket: the number of its page and a sequence of 8 bytes each,
-// and where that number is 0, the page itself.
+// bucket reads a bucket: the number of its page and a sequence, of 8 bytes each.
+// When the number is 0, the page itself follows.
 func (r *reader) bucket(id uint64, value []byte, into *Bucket, depth int) error {
 	if len(value) < bucketSize {
 		return fmt.Errorf("page %d has a bucket of %d bytes", id, len(value))
 	}
 	if depth == inValue {
-		return fmt.Errorf("page %d has a bucket in a bucket of its own", id)
+		return fmt.Errorf("page %d has a small bucket in a small bucket", id)
 	}
 	if root := binary.LittleEndian.Uint64(value); root != 0 {
 		return r.tree(root, into, depth+1)
 	}
 	inline := value[bucketSize:]
 	if len(inline) < headerSize || binary.LittleEndian.Uint16(inline[8:]) != leafKind {
-		return fmt.Errorf("page %d has a bucket in it that is no leaf", id)
+		return fmt.Errorf("page %d contains a bucket that is not a leaf", id)
 	}
 	return r.leaf(id, inline, int(binary.LittleEndian.Uint16(inline[10:])), into, inValue)
 }
 
-// free notes the pages that nothing uses. They must be those that the database
-// lists itself: somebody is about to write into them.
+// free records the unused pages. They must be those in the database's own list,
+// because the caller is about to overwrite them.
 func (r *reader) free(list uint64, db *Database) error {
 	listed := make([]bool, r.pages)
 	if list != unwritten {
@@ -263,7 +261,7 @@ func (r *reader) free(list uint64, db *Database) error {
 			return err
 		}
 		ids, many := text[headerSize:], uint64(count)
-		if count == 0xFFFF { // the first is the count then
+		if count == 0xFFFF { // the first is then the count
 			many, ids = binary.LittleEndian.Uint64(ids), ids[8:]
 		}
 		if kind != freelistKind || many > uint64(len(ids)/8) {
@@ -272,7 +270,7 @@ func (r *reader) free(list uint64, db *Database) error {
 		for n := range many {
 			id := binary.LittleEndian.Uint64(ids[n*8:])
 			if id < 2 || id >= r.pages || r.used[id] {
-				return fmt.Errorf("page %d lists page %d as free, which is not", list, id)
+				return fmt.Errorf("page %d lists page %d as free, but that page is in use", list, id)
 			}
 			listed[id] = true
 		}

@@ -16,8 +16,8 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// written is a database that bbolt wrote: buckets in buckets, small and large,
-// values of several pages, and pages that were freed.
+// written is a database that bbolt wrote: nested buckets, small and large, values
+// of several pages, and freed pages.
 func written(t testing.TB, pageSize, many int, noFreelist bool) (text []byte, name string) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(1, uint64(many)))
@@ -72,9 +72,8 @@ func same(t *testing.T, path string, want *bbolt.Bucket, have *Bucket) {
 	assert.Len(t, have.Buckets(), buckets, path)
 }
 
-// What bbolt reads in a database is what is read here, and what it counts as
-// free is what is free.
-func TestADatabaseIsWhatBboltSays(t *testing.T) {
+// The result equals bbolt's, and so does the number of free pages.
+func TestADatabaseEqualsBboltsView(t *testing.T) {
 	for name, c := range map[string]struct {
 		pageSize, many int
 		noFreelist     bool
@@ -121,7 +120,7 @@ func TestADatabaseIsWhatBboltSays(t *testing.T) {
 	}
 }
 
-// changed is a copy of a database with its meta pages changed and signed again.
+// changed is a copy of a database with changed and correctly signed meta pages.
 func changed(text []byte, field int, value uint64) []byte {
 	text = bytes.Clone(text)
 	for page := range 2 {
@@ -134,7 +133,7 @@ func changed(text []byte, field int, value uint64) []byte {
 	return text
 }
 
-func TestADamagedDatabaseSaysWhere(t *testing.T) {
+func TestErrorsOfDamagedDatabases(t *testing.T) {
 	text, _ := written(t, 4096, 3, false)
 	at := func(page uint64, offset int, value ...byte) []byte {
 		text := bytes.Clone(text)
@@ -147,15 +146,15 @@ func TestADamagedDatabaseSaysWhere(t *testing.T) {
 		text []byte
 		want string
 	}{
-		"empty":               {nil, "the file is no database of bbolt, or its beginning is damaged"},
-		"no database":         {[]byte(strings.Repeat("no database", 1000)), "the file is no database of bbolt, or its beginning is damaged"},
+		"empty":               {nil, "the file is not a bbolt database, or its beginning is damaged"},
+		"no database":         {[]byte(strings.Repeat("no database", 1000)), "the file is not a bbolt database, or its beginning is damaged"},
 		"a part of a page":    {text[:1000], "the file has 0 of 22 pages: it was cut off"},
 		"cut off":             {text[:3*4096], "the file has 3 of 24 pages: it was cut off"},
-		"a root that is none": {changed(text, 16, 1<<60), "page 1152921504606846976 is none of 2 to 23"},
+		"a root that is none": {changed(text, 16, 1<<60), "page 1152921504606846976 is not between 2 and 23"},
 		"more pages":          {changed(text, 40, 1<<62), "the file has 32 of 4611686018427387904 pages: it was cut off"},
-		"a root that is meta": {changed(text, 16, 1), "page 1 is none of 2 to 23"},
+		"a root that is meta": {changed(text, 16, 1), "page 1 is not between 2 and 23"},
 		"another number":      {at(m.root, 0, 9, 9), "page 22 has the number 2313"},
-		"another kind":        {at(m.root, 8, 0x20), "page 22 is of the kind 0x20, neither branch nor leaf"},
+		"another kind":        {at(m.root, 8, 0x20), "page 22 has the kind 0x20, neither branch nor leaf"},
 		"pages that go on":    {at(m.root, 12, 0xFF, 0xFF, 0xFF, 0xFF), "page 22 goes on for 4294967295 pages, but the file has only 1"},
 		"many elements":       {at(m.root, 10, 0xFF, 0xFF), "page 22 has no room for 65535 elements"},
 		"an element outside":  {at(m.root, 16+8, 0xFF, 0xFF, 0xFF, 0xFF), "page 22 has element 0 at 32 to 4294967343 of 4096 bytes"},
@@ -169,16 +168,16 @@ func TestADamagedDatabaseSaysWhere(t *testing.T) {
 	}
 	if assert.NotZero(t, m.freelist) {
 		_, err = parse(at(m.root, 8, branchKind))
-		require.Error(t, err, "a leaf that is read as a branch leads anywhere")
+		require.Error(t, err, "a leaf that is read as a branch points anywhere")
 	}
 	spoiled := bytes.Clone(text)
-	spoiled[headerSize+3] ^= 1 // the first meta page: the second still counts
+	spoiled[headerSize+3] ^= 1 // damages the first meta page; the second stays valid
 	_, err = parse(spoiled)
 	require.NoError(t, err)
 }
 
-// Whatever is cut off or changed, reading ends with a result or an error.
-func TestAnyDamageEnds(t *testing.T) {
+// Reading any truncated or changed file ends with a result or an error.
+func TestReadingADamagedDatabaseEnds(t *testing.T) {
 	text, _ := written(t, 512, 12, false)
 	random := rand.New(rand.NewPCG(2, 3))
 	for length := 0; length < len(text); length += 1 + random.IntN(200) {
@@ -192,7 +191,7 @@ func TestAnyDamageEnds(t *testing.T) {
 		for range 1 + random.IntN(20) {
 			spoiled[random.IntN(len(spoiled))] ^= 1 << random.IntN(8)
 		}
-		_, _ = parse(spoiled) // a change in a value is none of the form
+		_, _ = parse(spoiled) // a change in a value does not change the form
 	}
 }
 

@@ -1,6 +1,5 @@
-// Package containerd says which images a machine's containerd has: a running
-// one is asked, and what one that does not run has written down is read, also
-// on a mounted root.
+// Package containerd lists the images of a machine's containerd. It calls a running
+// containerd, and reads the files of a stopped one, also on an image root.
 package containerd
 
 import (
@@ -16,36 +15,35 @@ import (
 const (
 	// Unit is containerd's unit.
 	Unit = "containerd.service"
-	// Namespace is the one of containerd that the kubelet's containers and
-	// images are in.
+	// Namespace is containerd's namespace for the kubelet's containers and images.
 	Namespace = "k8s.io"
-	// Pinned is the label, and its value, that keeps the kubelet's garbage
-	// collection off an image.
+	// Pinned is the label, with its value, that protects an image from the
+	// kubelet's garbage collection.
 	Pinned = "io.cri-containerd.pinned=pinned"
 )
 
 // Image is an image of the kubelet's namespace.
 type Image struct {
 	Name string
-	// Digest is that of the manifest, or of the list of manifests.
+	// Digest is the digest of the manifest, or of the list of manifests.
 	Digest string
 	Pinned bool
-	// Missing says what of its content is not there; empty when all of it is.
+	// Missing names the missing part of its content; empty means complete.
 	Missing string
 }
 
-// Lacks says how an image is not what it must be; empty when it is.
+// Lacks says how an image differs from the required one; empty means no difference.
 func Lacks(images []Image, name, digest string) string {
 	i := slices.IndexFunc(images, func(i Image) bool { return i.Name == name })
 	switch {
 	case i < 0:
-		return "containerd does not have it"
+		return "containerd does not have the image"
 	case images[i].Digest != digest:
 		return "containerd has " + images[i].Digest
 	case images[i].Missing != "":
-		return "containerd lacks a part of it: " + images[i].Missing
+		return "the image is incomplete in containerd: " + images[i].Missing
 	case !images[i].Pinned:
-		return "it is not pinned, and the kubelet's garbage collection would take it"
+		return "the image is not pinned, so the kubelet's garbage collection may remove it"
 	}
 	return ""
 }
@@ -70,10 +68,10 @@ func IsActive(ctx context.Context, h *host.Host) (bool, error) {
 	return h.IsActive(ctx, Unit)
 }
 
-// running asks containerd.
+// running lists the images of a running containerd.
 func running(ctx context.Context, h *host.Host) ([]Image, error) {
 	if !h.HasCommand("ctr") {
-		return nil, errors.New("containerd runs, but ctr, by which it is asked, is not installed: install it, or stop containerd to have its metadata read")
+		return nil, errors.New("containerd runs, but ctr is not installed: install ctr, or stop containerd so that eksnode reads its metadata")
 	}
 	list, err := Ctr(ctx, h, "images", "list")
 	if err != nil {
@@ -97,7 +95,7 @@ func running(ctx context.Context, h *host.Host) ([]Image, error) {
 		}
 		i := Image{Name: f[0], Digest: f[2], Pinned: slices.Contains(strings.Split(f[len(f)-1], ","), Pinned)}
 		if state[i.Name] != "complete" {
-			i.Missing = "it is " + state[i.Name]
+			i.Missing = "ctr images check reports " + state[i.Name]
 		}
 		images = append(images, i)
 	}
@@ -108,7 +106,7 @@ func running(ctx context.Context, h *host.Host) ([]Image, error) {
 func Ctr(ctx context.Context, h *host.Host, args ...string) ([]byte, error) {
 	out, err := h.Run(ctx, host.Command{Argv: append([]string{"ctr", "--namespace", Namespace}, args...)})
 	if err != nil {
-		return nil, fmt.Errorf("asking containerd: %w", err)
+		return nil, fmt.Errorf("running ctr: %w", err)
 	}
 	return out, nil
 }

@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// patience is how long a process that has the metadata open is waited for.
+// patience is how long to wait for a process that has the metadata open.
 const patience = 2 * time.Second
 
-// lock takes bbolt's own lock for readers; a containerd that runs has that for
+// lock takes bbolt's lock for readers. A running containerd has the lock for
 // writers.
 func lock(file *os.File) error {
 	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
@@ -21,7 +21,7 @@ func lock(file *os.File) error {
 			return nil
 		}
 		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) || time.Now().After(deadline) {
-			return fmt.Errorf("locking the file: %w; does a containerd run that systemd did not start?", err)
+			return fmt.Errorf("locking the file: %w; a containerd that systemd did not start may be running", err)
 		}
 	}
 }

@@ -7,5 +7,5 @@ import (
 	"os"
 )
 
-// lock is needed where there are hosts: on Linux.
+// lock is supported on Linux only.
 func lock(*os.File) error { return errors.ErrUnsupported }

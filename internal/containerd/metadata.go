@@ -10,22 +10,22 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
-// MetadataPath is where containerd keeps its metadata
+// MetadataPath is the file of containerd's metadata
 // (https://github.com/containerd/containerd/blob/main/docs/ops.md).
 const MetadataPath = "/var/lib/containerd/io.containerd.metadata.v1.bolt/meta.db"
 
-// metadataMost is how many bytes of metadata are read; a node has some MiB.
+// metadataMost is the maximum size of the metadata in bytes. A node has some MiB.
 const metadataMost = 1 << 30
 
-// Metadata is containerd's metadata. Until it is closed, no containerd opens
-// the file.
+// Metadata is containerd's metadata. No containerd can open the file until it is
+// closed.
 type Metadata struct {
 	*Database
 	file *os.File
 }
 
-// ReadMetadata reads the metadata also while containerd runs. It is nil without
-// an error where there is none.
+// ReadMetadata reads the metadata, also while containerd runs. It returns nil
+// without an error when there is none.
 func ReadMetadata(h *host.Host) (*Database, error) {
 	m, err := readMetadata(h, os.O_RDONLY, func(*os.File) error { return nil })
 	if m == nil || err != nil {
@@ -34,8 +34,8 @@ func ReadMetadata(h *host.Host) (*Database, error) {
 	return m.Database, m.Close()
 }
 
-// OpenMetadata reads the metadata of a containerd that does not run, for reading
-// or also for writing. It is nil without an error where there is none.
+// OpenMetadata reads the metadata of a stopped containerd. flag opens the file for
+// reading or also for writing. It returns nil without an error when there is none.
 func OpenMetadata(h *host.Host, flag int) (*Metadata, error) { return readMetadata(h, flag, lock) }
 
 func readMetadata(h *host.Host, flag int, lock func(*os.File) error) (*Metadata, error) {
@@ -59,7 +59,7 @@ func readLocked(file *os.File, lock func(*os.File) error) (*Database, error) {
 		return nil, err
 	}
 	if !st.Mode().IsRegular() || st.Size() > metadataMost {
-		return nil, fmt.Errorf("no regular file of up to %d bytes", metadataMost)
+		return nil, fmt.Errorf("not a regular file of at most %d bytes", metadataMost)
 	}
 	if err := lock(file); err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func readLocked(file *os.File, lock func(*os.File) error) (*Database, error) {
 	return parse(text)
 }
 
-// Close lets others open the file.
+// Close closes the file, so that others may open it.
 func (m *Metadata) Close() error { return m.file.Close() }
 
 // WipeFree fills the free pages with zeros.

@@ -13,11 +13,11 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
-// content is where containerd keeps its content
+// content is the folder of containerd's content store
 // (https://github.com/containerd/containerd/blob/main/docs/ops.md).
 const content = "/var/lib/containerd/io.containerd.content.v1.content/blobs"
 
-// stored reads the metadata of a containerd that does not run.
+// stored lists the images in the metadata of a stopped containerd.
 func stored(h *host.Host) ([]Image, error) {
 	m, err := OpenMetadata(h, os.O_RDONLY)
 	if m == nil || err != nil {
@@ -38,15 +38,15 @@ func stored(h *host.Host) ([]Image, error) {
 	return images, nil
 }
 
-// image reads an image's record; the form is that of containerd's package
+// image reads an image's record, in the form of containerd's package
 // core/metadata/buckets.go.
 func image(b *Bucket, name string) Image {
 	key, value, _ := strings.Cut(Pinned, "=")
 	return Image{Name: name, Digest: Plain(b.Below("target").Value("digest")), Pinned: b.Below("labels").Value(key) == value}
 }
 
-// Plain is a name from the database for messages: one that is long or cannot be
-// printed is cut and quoted.
+// Plain is a name from the database for messages. A long or unprintable name is
+// shortened and quoted.
 func Plain(name string) string {
 	if quoted := strconv.Quote(name); len(name) > 255 || len(quoted) != len(name)+2 {
 		return fmt.Sprintf("%.255q", name)
@@ -54,26 +54,26 @@ func Plain(name string) string {
 	return name
 }
 
-// manifestMost is how many bytes an image's manifest may have, as for containerd
-// and registries.
+// manifestMost is the maximum size of an image's manifest in bytes, as for
+// containerd and registries.
 const manifestMost = 8 << 20
 
-// part is what a manifest points to.
+// part is a part of an image that a manifest names.
 type part struct {
 	Digest string `json:"digest"`
 	Size   int64  `json:"size"`
 }
 
-// missing says what of an image is not in the content store. Of a list of
-// manifests only the list is looked for: which of them the machine needs is
-// containerd's to know.
+// missing names a part of an image that is not in the content store. For a list of
+// manifests it checks only the list: only containerd decides which of them the
+// machine needs.
 func missing(h *host.Host, digest string) (string, error) {
 	st, err := h.Files.Stat(blob(digest))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "the manifest " + digest, nil
 	case err != nil:
-		return "", fmt.Errorf("looking at containerd's content: %w", err)
+		return "", fmt.Errorf("checking containerd's content: %w", err)
 	case !st.Mode().IsRegular() || st.Size() > manifestMost:
 		return "the manifest " + digest + ", which cannot be read", nil
 	}
@@ -97,7 +97,7 @@ func missing(h *host.Host, digest string) (string, error) {
 		case errors.Is(err, fs.ErrNotExist):
 			return "the blob " + Plain(p.Digest), nil
 		case err != nil:
-			return "", fmt.Errorf("looking at containerd's content: %w", err)
+			return "", fmt.Errorf("checking containerd's content: %w", err)
 		case st.Size() != p.Size:
 			return fmt.Sprintf("the blob %s has %d bytes, not %d", Plain(p.Digest), st.Size(), p.Size), nil
 		}
@@ -105,7 +105,7 @@ func missing(h *host.Host, digest string) (string, error) {
 	return "", nil
 }
 
-// blob is where the content store has a blob.
+// blob is the path of a blob in the content store.
 func blob(digest string) string {
 	algorithm, sum, _ := strings.Cut(digest, ":")
 	return path.Join(content, path.Base(algorithm), path.Base(sum))

@@ -18,7 +18,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
-// machine is a mounted root whose containerd has written down one image.
+// machine is an image root whose containerd has stored one image.
 type machine struct {
 	*host.Host
 	root, digest string
@@ -59,7 +59,7 @@ func newMachine(t *testing.T, pinned bool) *machine {
 	return m
 }
 
-// put puts content into the store.
+// put adds content to the store.
 func (m *machine) put(t *testing.T, text string) (digest string) {
 	t.Helper()
 	sum := sha256.Sum256([]byte(text))
@@ -70,33 +70,33 @@ func (m *machine) put(t *testing.T, text string) (digest string) {
 	return digest
 }
 
-func TestWhatAStoppedContainerdHas(t *testing.T) {
+func TestImagesOfAStoppedContainerd(t *testing.T) {
 	m := newMachine(t, true)
 	have, err := Images(t.Context(), m.Host)
 	require.NoError(t, err)
 	assert.Equal(t, []Image{{Name: pause, Digest: m.digest, Pinned: true}}, have)
 	assert.Empty(t, Lacks(have, pause, m.digest))
 	assert.Equal(t, "containerd has "+m.digest, Lacks(have, pause, "sha256:0"))
-	assert.Equal(t, "containerd does not have it", Lacks(have, "another", m.digest))
+	assert.Equal(t, "containerd does not have the image", Lacks(have, "another", m.digest))
 	m = newMachine(t, false)
 	have, err = Images(t.Context(), m.Host)
 	require.NoError(t, err)
-	assert.Equal(t, "it is not pinned, and the kubelet's garbage collection would take it", Lacks(have, pause, m.digest))
+	assert.Equal(t, "the image is not pinned, so the kubelet's garbage collection may remove it", Lacks(have, pause, m.digest))
 }
 
-func TestContentThatIsGone(t *testing.T) {
+func TestMissingContent(t *testing.T) {
 	layer := sha256.Sum256([]byte("a layer"))
 	digest := "sha256:" + hex.EncodeToString(layer[:])
 	for name, test := range map[string]struct {
 		change func(name string) error
 		of     func(*machine) string // the blob that is changed
-		want   string                // {} is its digest
+		want   string                // {} means its digest
 	}{
-		"a layer":           {os.Remove, func(*machine) string { return digest }, "containerd lacks a part of it: the blob {}"},
-		"a part of a layer": {func(name string) error { return os.Truncate(name, 3) }, func(*machine) string { return digest }, "containerd lacks a part of it: the blob {} has 3 bytes, not 7"},
-		"the manifest":      {os.Remove, func(m *machine) string { return m.digest }, "containerd lacks a part of it: the manifest {}"},
+		"a layer":           {os.Remove, func(*machine) string { return digest }, "the image is incomplete in containerd: the blob {}"},
+		"a part of a layer": {func(name string) error { return os.Truncate(name, 3) }, func(*machine) string { return digest }, "the image is incomplete in containerd: the blob {} has 3 bytes, not 7"},
+		"the manifest":      {os.Remove, func(m *machine) string { return m.digest }, "the image is incomplete in containerd: the manifest {}"},
 		"the manifest's end": {func(name string) error { return os.Truncate(name, 3) }, func(m *machine) string { return m.digest },
-			"containerd lacks a part of it: the manifest {}, which cannot be read"},
+			"the image is incomplete in containerd: the manifest {}, which cannot be read"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t, true)
@@ -118,7 +118,7 @@ func TestAMachineWithoutContainerdHasNoImages(t *testing.T) {
 	assert.Empty(t, have)
 }
 
-func TestADamagedStoreCannotTell(t *testing.T) {
+func TestADamagedStoreIsAnError(t *testing.T) {
 	m := newMachine(t, true)
 	require.NoError(t, os.WriteFile(filepath.Join(m.root, MetadataPath), []byte("no database"), 0o600))
 	_, err := Images(t.Context(), m.Host)

@@ -29,7 +29,7 @@ func forms() []form {
 		{begins("BZh"), expand(func(in io.Reader) (io.Reader, error) { return bzip2.NewReader(in), nil })},
 		{begins("\xfd7zXZ\x00"), expand(xzip)},
 		{begins("PK\x03\x04"), (*Search).zip},
-		{begins("PK\x05\x06"), (*Search).zip}, // with nothing in it
+		{begins("PK\x05\x06"), (*Search).zip}, // an empty archive
 		{func(head []byte) bool { return len(head) > 262 && string(head[257:262]) == "ustar" }, (*Search).tar},
 	}
 }
@@ -38,8 +38,8 @@ func begins(magic string) func([]byte) bool {
 	return func(head []byte) bool { return bytes.HasPrefix(head, []byte(magic)) }
 }
 
-// windowMost bounds the memory that an expansion takes, in bytes: the most that
-// zstd and xz use without being told to.
+// windowMost bounds the memory of an expansion in bytes: the default maximum of
+// zstd and xz.
 const windowMost = 128 << 20
 
 func zstandard(in io.Reader) (io.Reader, error) {
@@ -50,7 +50,7 @@ func zstandard(in io.Reader) (io.Reader, error) {
 	return d.IOReadCloser(), nil
 }
 
-// xzip opens an xz file, unless its first block wants more memory than windowMost.
+// xzip opens an xz file, unless its first block needs more memory than windowMost.
 // Source: https://tukaani.org/xz/xz-file-format.txt, sections 2.1.1, 3.1 and 5.3.1.
 func xzip(in io.Reader) (io.Reader, error) {
 	buffered := bufio.NewReader(in)
@@ -62,14 +62,14 @@ func xzip(in io.Reader) (io.Reader, error) {
 	if err != nil {
 		return nil, io.ErrUnexpectedEOF
 	}
-	const lzma2 = "\x21\x01" // the filter, and how long its properties are
+	const lzma2 = "\x21\x01" // the filter, and the length of its properties
 	if _, size, ok := bytes.Cut(head[14:], []byte(lzma2)); ok && len(size) > 0 && (2|int64(size[0])&1)<<(size[0]/2+11) > windowMost {
 		return nil, fmt.Errorf("expanding takes more than %d MiB of memory", windowMost>>20)
 	}
 	return xz.NewReader(buffered)
 }
 
-// expand reads what is in a compressed file.
+// expand reads the content of a compressed file.
 func expand(open func(io.Reader) (io.Reader, error)) func(*Search, source) error {
 	return func(s *Search, from source) error {
 		in, err := open(from.in)
@@ -81,7 +81,7 @@ func expand(open func(io.Reader) (io.Reader, error)) func(*Search, source) error
 	}
 }
 
-// expanded takes what comes out of archives from the search's budget.
+// expanded is content of an archive. It counts against the search's budget.
 type expanded struct {
 	in io.Reader
 	s  *Search
@@ -92,20 +92,20 @@ func (e *expanded) Read(p []byte) (int, error) {
 	n, err := e.in.Read(p)
 	e.s.budget -= int64(n)
 	if e.s.budget < 0 {
-		return 0, fmt.Errorf("more than %d MiB come out of it; unpack the logs that matter", expandMost>>20)
+		return 0, fmt.Errorf("the expanded content has more than %d MiB; unpack only the logs that matter", expandMost>>20)
 	}
 	return n, cut(err)
 }
 
-// cut says what an unexpected end means.
+// cut explains an unexpected end.
 func cut(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return errors.New("it is cut off")
+		return errors.New("the file is cut off")
 	}
 	return err
 }
 
-// tar reads the regular files of an archive.
+// tar reads the regular files of a tar archive.
 func (s *Search) tar(from source) error {
 	before, errs := s.texts, []error(nil)
 	for archive := tar.NewReader(from.in); ; {
@@ -126,15 +126,16 @@ func (s *Search) tar(from source) error {
 	return errors.Join(append(errs, s.held(from, before))...)
 }
 
-// zipMost bounds archives that are read from their end and are no file, in bytes.
+// zipMost bounds zip archives in streams, in bytes: a zip archive can only be read
+// from its end.
 const zipMost = 256 << 20
 
-// zip reads the files of an archive.
+// zip reads the files of a zip archive.
 func (s *Search) zip(from source) error {
 	if from.whole == nil {
 		text, err := io.ReadAll(io.LimitReader(from.in, zipMost+1))
 		if err == nil && len(text) > zipMost {
-			err = fmt.Errorf("it has more than %d MiB and is no file; unpack it", zipMost>>20)
+			err = fmt.Errorf("a zip archive from a stream may have at most %d MiB; write it to a file, or unpack it", zipMost>>20)
 		}
 		if err != nil {
 			return fmt.Errorf("reading %s: %w", from.name, err)
@@ -168,10 +169,10 @@ func (s *Search) member(from source, name string, in io.Reader) error {
 	return s.read(source{name: from.name + ":" + printable(path.Clean(name)), in: &expanded{in, s}, depth: from.depth})
 }
 
-// held says that an archive which a person named had no log.
+// held returns an error when an archive that a person named contained no log.
 func (s *Search) held(from source, before int) error {
 	if s.texts > before || !from.named {
 		return nil
 	}
-	return fmt.Errorf("reading %s: it holds no log that can be read", from.name)
+	return fmt.Errorf("reading %s: the archive contains no readable log", from.name)
 }

@@ -1,6 +1,6 @@
-// Package diagnose says why a node did not join: it looks for known causes in
-// what the kubelet, containerd and the first boot said, and shows the lines
-// that prove each and what to do about it.
+// Package diagnose finds the cause when a node did not join. It searches the logs
+// of the kubelet, containerd and first boot for known causes, and shows the lines
+// that prove each cause and the remedy.
 package diagnose
 
 import (
@@ -18,38 +18,38 @@ import (
 type Rule struct {
 	// ID names the rule in output, tests and documentation.
 	ID string
-	// Cause says what is wrong, and Remedy what to do, each in a sentence.
+	// Cause is the fault and Remedy the way out, each in a sentence.
 	Cause, Remedy string
-	// Lines match what the programs say about it; any of them.
+	// Lines are the patterns of log lines. One match is enough.
 	Lines []string
-	// Not excludes lines; empty excludes none.
+	// Not excludes lines. Empty excludes none.
 	Not string
-	// Until matches what a log says when the matter is over: whatever was found
-	// before that, and in other logs, was of the start. Empty is never.
+	// Until matches the line after which the cause is resolved: matches before it,
+	// and in other logs, belong to the start. Empty means never.
 	Until string
-	// Explains are rules whose findings follow from this one.
+	// Explains are rules whose findings are consequences of this one.
 	Explains []string
-	// Otherwise marks what says where to look further: it is told only where
-	// nothing else was found.
+	// Otherwise marks a rule that only says where to look further. It is reported
+	// only without other findings.
 	Otherwise bool
 }
 
-// Finding is a rule that found something.
+// Finding is a rule with matching lines.
 type Finding struct {
 	Rule Rule
-	// Evidence are the first lines that prove it, with where they were found.
+	// Evidence are the first matching lines and their places.
 	Evidence []string
-	// Count is how many lines there were.
+	// Count is the number of matching lines.
 	Count int
-	// Follows names the finding that this one is a consequence of.
+	// Follows names the finding that caused this one.
 	Follows string
 }
 
-// most is how many lines of evidence are kept for each finding: the first show
-// how it began.
+// most is how many lines of evidence each finding keeps. The first ones show how
+// the problem began.
 const most = 3
 
-// longest is how much of a line is shown, in bytes; the kubelet's events have
+// longest is how much of a line is shown, in bytes. The kubelet's events have
 // thousands.
 const longest = 320
 
@@ -59,8 +59,8 @@ type Log struct {
 	Text io.Reader
 }
 
-// Logs looks for every rule's lines in texts. Findings come in the table's order,
-// those that follow from another one last.
+// Logs searches texts for the lines of every rule. Findings come in the table's
+// order, consequences last.
 func Logs(logs ...Log) ([]Finding, error) {
 	s := NewSearch(context.Background())
 	var errs []error
@@ -77,13 +77,13 @@ func (f *Finding) add(line string) {
 	}
 }
 
-// join adds what was found in another log.
+// join adds the matches of another log.
 func (f *Finding) join(more Finding) {
 	f.Count += more.Count
 	f.Evidence = append(f.Evidence, more.Evidence[:min(len(more.Evidence), most-len(f.Evidence))]...)
 }
 
-// shorten keeps the part of a line at and around a place, printable.
+// shorten keeps the printable part of a line around a place.
 func shorten(line string, at int) string {
 	if len(line) <= longest {
 		return printable(strings.TrimSpace(line))
@@ -96,7 +96,7 @@ func shorten(line string, at int) string {
 	return printable(strings.TrimSpace(strings.ToValidUTF8(text, ""))) + "…"
 }
 
-// printable writes what would steer a terminal as text.
+// printable replaces control characters by visible text.
 func printable(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -135,20 +135,20 @@ func order(list []Finding) []Finding {
 // Print writes findings for a person.
 func Print(w io.Writer, list []Finding) error {
 	if len(list) == 0 {
-		_, err := fmt.Fprintln(w, "no known cause was found; look at the kubelet's journal: journalctl --unit kubelet --boot")
+		_, err := fmt.Fprintln(w, "no known cause was found; read the kubelet's journal: journalctl --unit kubelet --boot")
 		return err
 	}
 	var b strings.Builder
 	for _, f := range list {
 		fmt.Fprintf(&b, "%s: %s\n", f.Rule.ID, f.Rule.Cause)
 		if f.Follows != "" {
-			fmt.Fprintf(&b, "  it follows from %s\n", f.Follows)
+			fmt.Fprintf(&b, "  consequence of %s\n", f.Follows)
 		}
 		for _, e := range f.Evidence {
 			fmt.Fprintf(&b, "  %s\n", e)
 		}
 		if f.Count > len(f.Evidence) {
-			fmt.Fprintf(&b, "  and %d lines more\n", f.Count-len(f.Evidence))
+			fmt.Fprintf(&b, "  and %d more\n", f.Count-len(f.Evidence))
 		}
 		fmt.Fprintf(&b, "  remedy: %s\n\n", f.Rule.Remedy)
 	}

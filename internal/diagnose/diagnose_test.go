@@ -15,10 +15,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestEveryRuleKnowsRealLines(t *testing.T) {
+func TestEveryRuleMatchesRealLines(t *testing.T) {
 	for _, r := range Rules() {
 		t.Run(r.ID, func(t *testing.T) {
-			require.NotEmpty(t, lines[r.ID], "the rule has no line of its own")
+			require.NotEmpty(t, lines[r.ID], "the rule has no sample line")
 			for _, line := range lines[r.ID] {
 				found, err := Logs(Log{"kubelet", strings.NewReader("I0419 15:10:12.000000 an ordinary line\n" + line + "\n")})
 				require.NoError(t, err)
@@ -29,7 +29,7 @@ func TestEveryRuleKnowsRealLines(t *testing.T) {
 				}
 				assert.Contains(t, ids, r.ID, line)
 				for _, id := range ids {
-					assert.True(t, id == r.ID || together[r.ID] == id, "%s is found too, in: %s", id, line)
+					assert.True(t, id == r.ID || together[r.ID] == id, "%s matches too: %s", id, line)
 				}
 			}
 		})
@@ -37,21 +37,21 @@ func TestEveryRuleKnowsRealLines(t *testing.T) {
 	assert.Len(t, lines, len(Rules()))
 }
 
-func TestEveryPatternIsTried(t *testing.T) {
+func TestEveryPatternMatchesALine(t *testing.T) {
 	for _, r := range Rules() {
 		for _, text := range r.Lines {
 			p := regexp.MustCompile(text)
-			assert.True(t, slices.ContainsFunc(lines[r.ID], p.MatchString), "%s: no line is like %s", r.ID, text)
+			assert.True(t, slices.ContainsFunc(lines[r.ID], p.MatchString), "%s: no line matches %s", r.ID, text)
 		}
 	}
 }
 
-// together are rules that rightly find something in another one's line.
+// together are rules that rightly match lines of another rule.
 var together = map[string]string{
 	"template": "dns", "metadata": "", "pause-image": "",
 }
 
-func TestTheTableIsWhole(t *testing.T) {
+func TestTheTableIsComplete(t *testing.T) {
 	ids := map[string]bool{}
 	for _, r := range Rules() {
 		assert.False(t, ids[r.ID], r.ID)
@@ -66,9 +66,9 @@ func TestTheTableIsWhole(t *testing.T) {
 	}
 }
 
-// What the matrix of leftovers saw in the logs of nodes that did not join, or
-// whose pods did not run, is traced to its cause.
-func TestWhatLeftoversCauseIsFound(t *testing.T) {
+// The logs from the leftovers matrix, of nodes that did not join or whose pods did
+// not run, lead to their cause.
+func TestCausesOfLeftoverStateAreFound(t *testing.T) {
 	text, err := os.ReadFile("../../docs/generate/leftovers.json")
 	require.NoError(t, err)
 	var records []struct{ Rule, Result, Message string }
@@ -82,7 +82,7 @@ func TestWhatLeftoversCauseIsFound(t *testing.T) {
 	for _, r := range records {
 		said, pods := strings.CutPrefix(r.Message, "its pods do not run: ")
 		if r.Result != "does not join" && !pods {
-			continue // it is seen at the node's object, not in its logs
+			continue // visible in the node's object, not in its logs
 		}
 		looked++
 		found, err := Logs(Log{"kubelet", strings.NewReader(said)})
@@ -93,7 +93,7 @@ func TestWhatLeftoversCauseIsFound(t *testing.T) {
 	assert.NotZero(t, looked)
 }
 
-// A node that joined says nothing that looks like a cause.
+// A node that joined has no finding.
 func TestAHealthyNodeHasNoFinding(t *testing.T) {
 	found, err := Logs(Log{"kubelet", strings.NewReader(`I0419 15:10:10.000000   11577 server.go:1376] "Started kubelet"
 I0419 15:10:11.000000   11577 kubelet_node_status.go:75] "Attempting to register node" node="ip-10-0-1-2.eu-west-1.compute.internal"
@@ -106,7 +106,7 @@ services: run systemctl start kubelet.service (the node needs it)
 	assert.Empty(t, found)
 	var out bytes.Buffer
 	require.NoError(t, Print(&out, found))
-	assert.Equal(t, "no known cause was found; look at the kubelet's journal: journalctl --unit kubelet --boot\n", out.String())
+	assert.Equal(t, "no known cause was found; read the kubelet's journal: journalctl --unit kubelet --boot\n", out.String())
 }
 
 func TestConsequencesComeLast(t *testing.T) {
@@ -117,22 +117,22 @@ func TestConsequencesComeLast(t *testing.T) {
 	require.NoError(t, err)
 	var out bytes.Buffer
 	require.NoError(t, Print(&out, found))
-	assert.Equal(t, `captured-node: this image was captured from a joined node: it brings another cluster's endpoint, certificates or state
+	assert.Equal(t, `captured-node: this image was captured from a joined node: it contains another cluster's endpoint, certificates or state
   init:1: leftover-state: remove /var/lib/kubelet/pki (it is of the cluster at https://CE02.yl4.cn-north-1.eks.amazonaws.com.cn)
-  remedy: run `+"`eksnode scrub`"+` before the image is captured; init has cleared away what it found on this node
+  remedy: run `+"`eksnode scrub`"+` before the image is captured; init has removed the leftover state on this node
 
-unauthorized: the API server does not know who the node is: its role is not mapped, or its token is for another cluster
-  it follows from captured-node
+unauthorized: the API server cannot identify the node: the node's role is not mapped, or its token is for another cluster
+  consequence of captured-node
   kubelet:1: E0419 15:10:13.325154   11577 kubelet_node_status.go:92] "Unable to register node with API server" err="Unauthorized" node="ip-10-0-0-181.ec2.internal"
   kubelet:2: E0419 15:10:13.325154   11577 kubelet_node_status.go:92] "Unable to register node with API server" err="Unauthorized" node="ip-10-0-0-181.ec2.internal"
   kubelet:3: E0419 15:10:13.325154   11577 kubelet_node_status.go:92] "Unable to register node with API server" err="Unauthorized" node="ip-10-0-0-181.ec2.internal"
-  and 2 lines more
-  remedy: make an access entry of type EC2_LINUX for the node's role (not the profile), or map it in aws-auth without a path; the cluster's name in the user data must be the endpoint's; an image captured from a joined node needs `+"`eksnode scrub`"+`
+  and 2 more
+  remedy: create an access entry of type EC2_LINUX for the node's role (not the profile), or map it in aws-auth without a path; the cluster's name and the endpoint in the user data must belong together; an image captured from a joined node needs `+"`eksnode scrub`"+`
 `, out.String())
 }
 
-// A node that joined in the end is not ill, and one that fails again is.
-func TestWhatIsOverIsNotTold(t *testing.T) {
+// A problem that ended before the node joined is no finding; a later one is.
+func TestResolvedProblemsAreNoFindings(t *testing.T) {
 	ill := strings.Join([]string{
 		lines["unauthorized"][1], lines["dns"][0], lines["blocked"][0], lines["other-ca"][0], lines["network-plugin"][0], lines["containerd"][0], lines["serving-certificate"][0],
 	}, "\n") + "\n"
@@ -156,13 +156,13 @@ func TestWhatIsOverIsNotTold(t *testing.T) {
 	before := Log{"init", strings.NewReader(lines["metadata"][0] + "\n" + lines["unauthorized"][1])}
 	assert.Empty(t, ids(before, kubelet(joins)))
 	before.Text = strings.NewReader(lines["metadata"][0] + "\n" + lines["unauthorized"][1])
-	assert.Empty(t, ids(kubelet(joins), before), "the order of the logs says nothing")
+	assert.Empty(t, ids(kubelet(joins), before), "the order of the logs does not matter")
 	assert.Equal(t, []string{"unauthorized"}, ids(kubelet(joins+lines["unauthorized"][1]), kubelet(ill+joins+ready+certified)))
 	assert.Empty(t, ids(kubelet(`level=error msg="failed to load cni during init, please check CRI plugin status before setting up network for pods" error="cni config load failed: no network config found in /etc/cni/net.d: cni plugin not initialized: failed to load cni config"`)))
 }
 
-// What only says where to look further is not told beside a cause.
-func TestACauseIsEnough(t *testing.T) {
+// A rule that only says where to look further is left out when a cause is found.
+func TestGeneralRulesAreLeftOutWithACause(t *testing.T) {
 	found, err := Logs(Log{"console", strings.NewReader(lines["first-boot"][0] + "\n" + lines["node-config"][2] + "\n")})
 	require.NoError(t, err)
 	require.Len(t, found, 1)
@@ -180,7 +180,7 @@ func TestLongLinesAreShownWhereTheyMatch(t *testing.T) {
 func TestALogThatCannotBeReadIsNamed(t *testing.T) {
 	found, err := Logs(Log{"kubelet", iotest.ErrReader(errors.New("gone"))}, Log{"init", strings.NewReader(lines["swap"][0])})
 	assert.EqualError(t, err, "reading kubelet: gone")
-	assert.Len(t, found, 1, "the others are read all the same")
+	assert.Len(t, found, 1, "the other logs are still read")
 }
 
 func FuzzLogs(f *testing.F) {

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// lineMost is how much of a line is looked at, in bytes.
+// lineMost is how much of a line is searched, in bytes.
 const lineMost = 4 << 20
 
-// eachLine reads a text line by line. Lines that a program wrapped in JSON are
-// given as they were, under the number of the line that has them.
+// eachLine reads a text line by line. A line that a program wrapped in JSON is
+// unwrapped and keeps its number.
 func (s *Search) eachLine(text io.Reader, do func(number int, line string)) error {
 	in := bufio.NewReaderSize(text, 64<<10)
 	for number := 1; ; number++ {
@@ -36,7 +36,7 @@ func (s *Search) eachLine(text io.Reader, do func(number int, line string)) erro
 	}
 }
 
-// oneLine reads a line without its end, and drops what is longer than lineMost.
+// oneLine reads a line without its end and drops the part beyond lineMost.
 func oneLine(in *bufio.Reader) (string, error) {
 	var line []byte
 	for {
@@ -48,12 +48,12 @@ func oneLine(in *bufio.Reader) (string, error) {
 	}
 }
 
-// wrappers are the names under which programs put another program's text into
-// JSON: journalctl, container runtimes, and the AWS CLI's console output.
+// wrappers are the JSON names under which other programs store a program's text:
+// journalctl, container runtimes, and the AWS CLI's console output.
 var wrappers = []string{"MESSAGE", "log", "Output"}
 
-// unwrap takes what a program said out of JSON that another put it into: an
-// object in a line, or one field of an object in a line.
+// unwrap extracts log lines from JSON: from an object in a line, or from one field
+// of an object in a line.
 func unwrap(line string) []string {
 	object := strings.TrimSpace(strings.TrimLeft(strings.TrimPrefix(line, "data: "), "\x1e")) // json-sse, json-seq
 	switch {
@@ -68,7 +68,7 @@ func unwrap(line string) []string {
 	}
 	for _, name := range wrappers {
 		var said string
-		var raw []uint16 // journalctl writes what is not printable as numbers
+		var raw []uint16 // journalctl writes unprintable text as numbers
 		switch {
 		case fields[name] == nil:
 			continue

@@ -1,7 +1,7 @@
 package diagnose
 
-// lines are what real machines said: a node captured and refused, this project's own joins of
-// dirty images, and issues of the programs.
+// lines are real log lines: of a captured and refused node, of this project's own
+// joins of unscrubbed images, and from the programs' issues.
 var lines = map[string][]string{
 	"captured-node": {
 		"leftover-state: stop kubelet.service (it runs as another node)",
@@ -20,7 +20,7 @@ var lines = map[string][]string{
 	"arguments": {
 		`eksnode: checking the arguments:`,
 		`the cluster's name is missing`,
-		"eksnode: bootstrap.sh: unknown flag --kubelet-args; did you mean --kubelet-extra-args?"},
+		`eksnode: bootstrap.sh: --ip-family "ipv9": must be ipv4 or ipv6`},
 	"metadata": {
 		"eksnode: reading the NodeConfig: reading imds://user-data: asking the instance metadata service for user-data: gave up after 60 attempts: http://169.254.169.254: no answer within 2s; is this an EC2 instance, is its network up, and is the metadata service's hop limit enough for containers?",
 		`2024-06-20 20:50:12,771 - url_helper.py[WARNING]: Calling 'http://169.254.169.254/latest/api/token' failed [0/120s]: request error [HTTPConnectionPool(host='169.254.169.254', port=80): Max retries exceeded with url: /latest/api/token (Caused by NewConnectionError('<urllib3.connection.HTTPConnection object at 0x7f40>: Failed to establish a new connection: [Errno 101] Network is unreachable'))]`,

@@ -15,9 +15,9 @@ import (
 	utf16 "golang.org/x/text/encoding/unicode"
 )
 
-// File looks through a file that a person named, through what is in an archive
-// or a compressed file, or through the files of a folder. What cannot be read is
-// an error; what came before that is looked through all the same.
+// File searches a file that a person named: a text, an archive, a compressed file
+// or the files of a folder. After a read error it still searches the part before
+// the error.
 func (s *Search) File(name string) error {
 	f, err := os.Open(name)
 	if err != nil {
@@ -36,12 +36,12 @@ func (s *Search) File(name string) error {
 	return s.Input(name, f)
 }
 
-// Input looks through what a program sends.
+// Input searches a stream.
 func (s *Search) Input(name string, in io.Reader) error {
 	return s.read(source{name: name, in: in, named: true})
 }
 
-// folder looks through the regular files of a folder. It follows no links.
+// folder searches the regular files of a folder. It follows no links.
 func (s *Search) folder(name string) error {
 	root, err := filepath.EvalSymlinks(name)
 	if err != nil {
@@ -74,30 +74,30 @@ func (s *Search) folder(name string) error {
 		return errors.Join(append(errs, err)...)
 	}
 	if s.texts == before {
-		errs = append(errs, fmt.Errorf("the folder %s has no log that can be read", name))
+		errs = append(errs, fmt.Errorf("the folder %s contains no readable log", name))
 	}
 	return errors.Join(errs...)
 }
 
-// source is something that is a log, or holds some.
+// source is a log, or a container of logs.
 type source struct {
 	name string
 	in   io.Reader
-	// whole is in where that is a file; nil elsewhere.
+	// whole is the input as a file, or nil for a stream.
 	whole *io.SectionReader
-	// named says that a person named it, instead of the folder or archive that it
-	// is in: then it must be readable.
+	// named says that a person named the source itself and not its folder or
+	// archive. A named source must be readable.
 	named bool
 	depth int
 }
 
-// deepest is how many archives and compressed files may be in one another.
+// deepest is how many archives and compressed files may be nested.
 const deepest = 4
 
-// sniffed is how much of a text is looked at to find out what it is, in bytes.
+// sniffed is how much of a text decides its kind, in bytes.
 const sniffed = 4096
 
-// read finds out what a source is, and looks through it.
+// read finds the kind of a source and searches it.
 func (s *Search) read(from source) error {
 	in := bufio.NewReaderSize(from.in, 64<<10)
 	head, err := in.Peek(sniffed)
@@ -108,7 +108,7 @@ func (s *Search) read(from source) error {
 	for _, f := range forms() {
 		if f.is(head) {
 			if from.depth == deepest {
-				return fmt.Errorf("reading %s: archives are in one another more than %d deep", from.name, deepest)
+				return fmt.Errorf("reading %s: archives are nested more than %d deep", from.name, deepest)
 			}
 			from.depth++
 			return f.read(s, from)
@@ -120,7 +120,7 @@ func (s *Search) read(from source) error {
 		if err := s.Log(Log{Name: printable(from.name), Text: text}); err != nil || s.lines > before {
 			return err
 		}
-		why = "it is empty" // but for a mark of its encoding
+		why = "the file is empty" // except for a byte order mark
 	}
 	switch {
 	case from.named:
@@ -131,13 +131,13 @@ func (s *Search) read(from source) error {
 	return nil
 }
 
-// asText decodes a text that begins with head, or says why it is none.
+// asText decodes a text that begins with head, or says why the source is no text.
 func asText(in *bufio.Reader, head []byte) (text io.Reader, why string) {
 	switch {
 	case len(head) == 0:
-		return nil, "it is empty"
+		return nil, "the file is empty"
 	case bytes.HasPrefix(head, []byte("LPKSHHRH")):
-		return nil, "it is a journal; name what `journalctl --file` prints of it"
+		return nil, "the file is a systemd journal; save the output of `journalctl --file` and name that file"
 	case bytes.HasPrefix(head, []byte("\xef\xbb\xbf")):
 		_, err := in.Discard(3)
 		return in, errorText(err)
@@ -158,7 +158,7 @@ func asText(in *bufio.Reader, head []byte) (text io.Reader, why string) {
 	case wide && zeros[0]*2 > half && zeros[1]*20 <= half:
 		return utf16.UTF16(utf16.BigEndian, utf16.IgnoreBOM).NewDecoder().Reader(in), ""
 	case !isText(head):
-		return nil, "it is neither text nor an archive or compression that eksnode knows (gzip, zstd, bzip2, xz, tar, zip)"
+		return nil, "the file is neither text nor an archive or compression that eksnode supports (gzip, zstd, bzip2, xz, tar, zip)"
 	}
 	return in, ""
 }
@@ -170,8 +170,8 @@ func errorText(err error) string {
 	return ""
 }
 
-// isText says whether bytes are what programs log: some of it may be in another
-// encoding, or lost in a crash.
+// isText says whether bytes look like a log. A part may be in another encoding, or
+// lost in a crash.
 func isText(head []byte) bool {
 	strange, invalid := 0, 0
 	for rest := head; len(rest) > 0; {

@@ -28,7 +28,7 @@ func ill() string {
 	return "I1120 20:11:12.325154   11577 an ordinary line\n" + lines["swap"][0] + "\n"
 }
 
-// packed is what a writer makes of a text.
+// packed is a text after compression by a writer.
 func packed(t testing.TB, open func(io.Writer) (io.WriteCloser, error), text string) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -52,8 +52,8 @@ func xzipped(t testing.TB, text string) string {
 	return packed(t, func(w io.Writer) (io.WriteCloser, error) { return xz.NewWriter(w) }, text)
 }
 
-// tarred is an archive as the EKS log collector's, of pairs of names and texts,
-// with a link and a folder.
+// tarred is an archive in the form of the EKS log collector's, of pairs of names
+// and texts, with a link and a folder.
 func tarred(t testing.TB, pairs ...string) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -94,7 +94,7 @@ func wide(order binary.AppendByteOrder, mark bool, text string) string {
 	return string(b)
 }
 
-// bzipped is ill's second line as bzip2 1.0.8 packs it; Go has no writer.
+// bzipped is ill's second line compressed by bzip2 1.0.8: Go has no writer.
 const bzipped = "\x42\x5a\x68\x39\x31\x41\x59\x26\x53\x59\x58\xdf\x0c\x3c\x00\x00\x25\x5f\x80\x00\x10\x50\x07\xfe\xb2\x03\x08\x00\x0a\x3f\xe7\xde\x80\x30\x00\xa6\xc2\x29\xb2\x99\x34\x9b\x46\x9a\x47\x90\x19\x13\x68\xf5\x4d\x08\x51\xe9\x31\xa0\x80\x0d\x00\x00\x0a\xc9\xa1\x1a\x3d\x41\x90\x03\x40\x00\x1b\x09\xe6\xb2\xbf\x9c\x0e\x3e\xa3\xd2\x81\x3d\x83\x69\xc6\xb3\xba\x6c\x9b\x10\xe1\xbf\x51\x17\xdd\xda\xf5\xc1\x53\x96\xce\xa5\x12\x22\xd1\x65\xa2\x63\x09\x26\x81\xad\x24\xe8\x15\x59\x65\x1f\xad\x06\xfb\xd9\xfd\x50\xc4\x40\xfc\x00\xab\xc3\x6f\x36\xad\x40\x09\x33\x19\x12\x06\xcf\x49\x8c\x4e\x8d\x50\x4b\x16\x2d\x20\xf0\x54\xbb\xa9\xf9\xf3\xec\x40\xe6\xb8\x5f\x50\xa0\x54\x4b\x41\xa1\xc9\x94\x39\x86\xf5\xa6\x38\x9e\x6d\x12\x26\x7a\x86\x9c\x8f\x25\x09\x3c\x13\x6a\x00\x1c\x6b\x5c\x4d\x61\xa8\x3e\x21\x80\x81\x7e\x2e\xe4\x8a\x70\xa1\x20\xb1\xbe\x18\x78"
 
 // file writes a file into a new folder.
@@ -105,8 +105,8 @@ func file(t *testing.T, name, text string) string {
 	return path
 }
 
-// looked is what a search finds in a file, and what it says of it, by the file's
-// last name.
+// looked is the report of a search in a file, and its error with the file's base
+// name.
 func looked(t *testing.T, path string) (Report, string) {
 	t.Helper()
 	s := NewSearch(t.Context())
@@ -121,7 +121,7 @@ func told(err error, folder string) string {
 	return strings.ReplaceAll(err.Error(), folder+"/", "")
 }
 
-func TestLogsComeInManyForms(t *testing.T) {
+func TestFormsOfLogs(t *testing.T) {
 	deep := func(n int) string {
 		text := ill()
 		for range n {
@@ -180,31 +180,31 @@ func TestLogsComeInManyForms(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeReadIsAnError(t *testing.T) {
+func TestUnreadableFilesAreErrors(t *testing.T) {
 	whole := gzipped(t, tarred(t, "kubelet.log", ill(), "noise", noise()))
 	for name, c := range map[string]struct{ text, want string }{
-		"empty.log":    {"", "reading empty.log: it is empty"},
-		"numbers":      {"\x00\x01\x00\x02\x00\x03\x00\x04\x00\x05", "reading numbers: it is neither text nor an archive or compression that eksnode knows (gzip, zstd, bzip2, xz, tar, zip)"},
-		"mark.log":     {"\xff\xfe", "reading mark.log: it is empty"},
-		"empty.gz":     {gzipped(t, ""), "reading empty.gz: it is empty"},
-		"binary":       {noise(), "reading binary: it is neither text nor an archive or compression that eksnode knows (gzip, zstd, bzip2, xz, tar, zip)"},
-		"zeros.gz":     {gzipped(t, strings.Repeat("\x00", 1<<20)), "reading zeros.gz: it is neither text nor an archive or compression that eksnode knows (gzip, zstd, bzip2, xz, tar, zip)"},
-		"old.journal":  {"LPKSHHRH\x00\x00", "reading old.journal: it is a journal; name what `journalctl --file` prints of it"},
-		"cut.gz":       {gzipped(t, noise())[:3000], "reading cut.gz: it is cut off"},
-		"cut.tar.gz":   {whole[:len(whole)-40], "reading cut.tar.gz: it is cut off"},
-		"head.gz":      {"\x1f\x8b\x08", "reading head.gz: it is cut off"},
-		"head.xz":      {"\xfd7zXZ\x00", "reading head.xz: it is cut off"},
+		"empty.log":    {"", "reading empty.log: the file is empty"},
+		"numbers":      {"\x00\x01\x00\x02\x00\x03\x00\x04\x00\x05", "reading numbers: the file is neither text nor an archive or compression that eksnode supports (gzip, zstd, bzip2, xz, tar, zip)"},
+		"mark.log":     {"\xff\xfe", "reading mark.log: the file is empty"},
+		"empty.gz":     {gzipped(t, ""), "reading empty.gz: the file is empty"},
+		"binary":       {noise(), "reading binary: the file is neither text nor an archive or compression that eksnode supports (gzip, zstd, bzip2, xz, tar, zip)"},
+		"zeros.gz":     {gzipped(t, strings.Repeat("\x00", 1<<20)), "reading zeros.gz: the file is neither text nor an archive or compression that eksnode supports (gzip, zstd, bzip2, xz, tar, zip)"},
+		"old.journal":  {"LPKSHHRH\x00\x00", "reading old.journal: the file is a systemd journal; save the output of `journalctl --file` and name that file"},
+		"cut.gz":       {gzipped(t, noise())[:3000], "reading cut.gz: the file is cut off"},
+		"cut.tar.gz":   {whole[:len(whole)-40], "reading cut.tar.gz: the file is cut off"},
+		"head.gz":      {"\x1f\x8b\x08", "reading head.gz: the file is cut off"},
+		"head.xz":      {"\xfd7zXZ\x00", "reading head.xz: the file is cut off"},
 		"greedy.xz":    {"\xfd7zXZ\x00\x00\x04\xe6\xd6\xb4\x46\x02\x00\x21\x01\x28\x00\x00\x00\x00\x00\x00\x00", "reading greedy.xz: expanding takes more than 128 MiB of memory"},
-		"deep.gz":      {gzipped(t, gzipped(t, gzipped(t, gzipped(t, gzipped(t, ill()))))), "reading deep.gz: archives are in one another more than 4 deep"},
-		"no-logs.tar":  {tarred(t, "a", noise(), "b", ""), "reading no-logs.tar: it holds no log that can be read"},
-		"no-files.zip": {zipped(t), "reading no-files.zip: it holds no log that can be read"},
+		"deep.gz":      {gzipped(t, gzipped(t, gzipped(t, gzipped(t, gzipped(t, ill()))))), "reading deep.gz: archives are nested more than 4 deep"},
+		"no-logs.tar":  {tarred(t, "a", noise(), "b", ""), "reading no-logs.tar: the archive contains no readable log"},
+		"no-files.zip": {zipped(t), "reading no-files.zip: the archive contains no readable log"},
 		"cut.zip":      {zipped(t, "kubelet.log", ill())[:100], "reading cut.zip: zip: not a valid zip file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, wrong := looked(t, file(t, name, c.text))
 			assert.Equal(t, c.want, wrong)
 			if name == "cut.tar.gz" {
-				require.Len(t, r.Findings, 1, "what came before counts")
+				require.Len(t, r.Findings, 1, "the part before the error counts")
 			} else {
 				assert.Empty(t, r.Findings)
 			}
@@ -212,8 +212,8 @@ func TestWhatCannotBeReadIsAnError(t *testing.T) {
 	}
 }
 
-// What comes out of an archive is bounded, whatever is in it.
-func TestABombIsDefused(t *testing.T) {
+// The expanded content of an archive is bounded.
+func TestExpansionIsBounded(t *testing.T) {
 	for name, text := range map[string]string{
 		"lines.gz":    gzipped(t, strings.Repeat("a line\n", 1<<20)),
 		"a-line.zst":  zstandardized(t, strings.Repeat("a", 8<<20)),
@@ -223,15 +223,15 @@ func TestABombIsDefused(t *testing.T) {
 		s := NewSearch(t.Context())
 		s.budget = 1 << 20
 		err := s.File(file(t, name, text))
-		assert.ErrorContains(t, err, "more than 1024 MiB come out of it; unpack the logs that matter", name)
+		assert.ErrorContains(t, err, "the expanded content has more than 1024 MiB", name)
 	}
 }
 
-func TestAFolderIsReadWhole(t *testing.T) {
+func TestAFolderIsReadCompletely(t *testing.T) {
 	folder := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(folder, "pods/a"), 0o755))
 	_, wrong := looked(t, folder)
-	assert.Contains(t, wrong, "has no log that can be read")
+	assert.Contains(t, wrong, "contains no readable log")
 	for name, text := range map[string]string{"pods/a/0.log": ill(), "empty": "", "noise": noise(), "rotated.gz": gzipped(t, ill())} {
 		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
 	}
@@ -260,7 +260,7 @@ systemd[1]: ordinary.service: Failed with result 'exit-code'.
 `)))
 	var b bytes.Buffer
 	require.NoError(t, s.Report().Print(&b))
-	assert.Equal(t, `no known cause was found; look at the kubelet's journal: journalctl --unit kubelet --boot
+	assert.Equal(t, `no known cause was found; read the kubelet's journal: journalctl --unit kubelet --boot
 the first lines that look like errors:
   x:3: E1120 20:11:13.325154   11577 a.go:2] "Something is wrong" err="it is"
   x:6: systemd[1]: ordinary.service: Failed with result 'exit-code'.
@@ -270,10 +270,10 @@ the first lines that look like errors:
 	s = NewSearch(t.Context())
 	require.NoError(t, s.Input("x", strings.NewReader("all\nis\nwell\n")))
 	require.NoError(t, s.Report().Print(&b))
-	assert.Equal(t, "no known cause was found; look at the kubelet's journal: journalctl --unit kubelet --boot\nnone of the 3 lines looks like an error\n", b.String())
+	assert.Equal(t, "no known cause was found; read the kubelet's journal: journalctl --unit kubelet --boot\nnone of the 3 lines looks like an error\n", b.String())
 }
 
-// Evidence does not steer a terminal.
+// Evidence contains no terminal escapes.
 func TestEvidenceIsPrintable(t *testing.T) {
 	found, err := Logs(Log{"x", strings.NewReader("\x1b[31m" + lines["swap"][0] + "\u202e\n")})
 	require.NoError(t, err)
@@ -302,7 +302,7 @@ func FuzzInput(f *testing.F) {
 		err := s.Input("x", bytes.NewReader(text))
 		r := s.Report()
 		if err == nil && r.Lines == 0 {
-			t.Fatal("nothing was read, and nobody said so")
+			t.Fatal("nothing was read, but there was no error")
 		}
 		var b bytes.Buffer
 		require.NoError(t, r.Print(&b))
@@ -318,12 +318,12 @@ func quoted(text string) string {
 	return string(b)
 }
 
-// numbers are bytes as journalctl writes those that are not printable.
+// numbers are bytes in journalctl's form for unprintable text.
 func numbers(text string) string {
 	return strings.ReplaceAll(fmt.Sprint([]byte(text)), " ", ",")
 }
 
-// noise is no text, and does not get smaller by compression.
+// noise is not text and does not compress.
 func noise() string {
 	b := make([]byte, 8<<10)
 	state := uint32(1)

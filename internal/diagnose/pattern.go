@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// pattern is what a rule looks for.
+// pattern is the compiled form of a rule.
 type pattern struct{ lines, not, until expressions }
 
 // patterns are those of Rules, in their order.
@@ -23,7 +23,7 @@ func (r Rule) compile() pattern {
 	return pattern{lines: compile(r.Lines...), not: compile(r.Not), until: compile(r.Until)}
 }
 
-// find is the expression that a line is evidence by; nil is none.
+// find is the expression that makes a line evidence, or nil.
 func (p pattern) find(line string) *expression {
 	if e := p.lines.find(line); e != nil && p.not.find(line) == nil {
 		return e
@@ -31,9 +31,9 @@ func (p pattern) find(line string) *expression {
 	return nil
 }
 
-// expression is a regular expression and a text that whatever matches it holds.
-// Journals have millions of lines, hardly any of which holds one of the texts;
-// looking for these costs a small part of what the expressions do.
+// expression is a regular expression and a text that every match contains. Journals
+// have millions of lines, and hardly any contains one of the texts. Searching for
+// the texts costs a small part of what the expressions cost.
 type expression struct {
 	*regexp.Regexp
 	literal string
@@ -41,8 +41,8 @@ type expression struct {
 
 type expressions []expression
 
-// compile takes alternatives apart: each has a text of its own. Empty texts
-// match nothing.
+// compile splits alternatives, because each has its own text. Empty texts match
+// nothing.
 func compile(texts ...string) expressions {
 	var all expressions
 	for _, text := range texts {
@@ -64,7 +64,7 @@ func compile(texts ...string) expressions {
 	return all
 }
 
-// find is the first that matches a line; nil is none.
+// find is the first expression that matches a line, or nil.
 func (all expressions) find(line string) *expression {
 	for i := range all {
 		if strings.Contains(line, all[i].literal) && all[i].MatchString(line) {
@@ -74,7 +74,7 @@ func (all expressions) find(line string) *expression {
 	return nil
 }
 
-// required is the longest text that is in everything that an expression matches.
+// required is the longest text that every match of an expression contains.
 func required(n *syntax.Regexp) string {
 	switch n.Op {
 	case syntax.OpLiteral:

@@ -10,27 +10,28 @@ import (
 	"sync"
 )
 
-// Search looks for every rule's lines, log by log.
+// Search searches logs one by one for the lines of every rule.
 type Search struct {
 	ctx      context.Context
 	rules    []Rule
 	patterns []pattern
 	found    []Finding
-	over     []bool // some log has said so
+	over     []bool // a log has matched Until
 
 	errors []string
-	kinds  map[string]bool // of errors, so that each is kept once
+	kinds  map[string]bool // of errors, so that one of each kind is kept
 	lines  int
 	passed []string
 
-	texts  int   // how many logs were read
-	budget int64 // how many bytes may still come out of archives
+	texts  int   // number of logs
+	budget int64 // how many more bytes archives may expand to
 }
 
-// expandMost bounds what comes out of compressed files and archives, in bytes.
+// expandMost bounds the expanded content of compressed files and archives, in
+// bytes.
 const expandMost = 1 << 30
 
-// NewSearch begins a search; it stops when ctx ends.
+// NewSearch makes a search. It stops when ctx ends.
 func NewSearch(ctx context.Context) *Search {
 	rules := Rules()
 	return &Search{
@@ -39,20 +40,20 @@ func NewSearch(ctx context.Context) *Search {
 	}
 }
 
-// Report is what a search has found.
+// Report is the result of a search.
 type Report struct {
-	// Findings come in the table's order, those that follow from another one last.
+	// Findings come in the table's order, consequences last.
 	Findings []Finding
-	// Errors are the first lines that look like errors, one of a kind, with where
-	// they were found.
+	// Errors are the first lines that look like errors, one of each kind, with
+	// their places.
 	Errors []string
-	// Lines is how many lines were read.
+	// Lines is the number of lines.
 	Lines int
-	// PassedOver are files of folders and archives that are no text.
+	// PassedOver are the files of folders and archives that are not text.
 	PassedOver []string
 }
 
-// Report says what was found so far.
+// Report returns the result so far.
 func (s *Search) Report() Report {
 	r := Report{Errors: s.errors, Lines: s.lines, PassedOver: s.passed}
 	for i, f := range s.found {
@@ -68,8 +69,8 @@ func (s *Search) Report() Report {
 	return r
 }
 
-// Log looks through one text. What it says to be over is over in the logs before
-// it, and not in those that do not say so.
+// Log searches one text. A line that resolves a rule also resolves its findings in
+// earlier logs, except in logs that have such a line of their own.
 func (s *Search) Log(l Log) error {
 	s.texts++
 	here, ended := make([]Finding, len(s.rules)), make([]bool, len(s.rules))
@@ -101,26 +102,27 @@ func (s *Search) Log(l Log) error {
 // errorsMost is how many lines that look like errors are kept.
 const errorsMost = 10
 
-// errorParts are in every line that looks like an error. Looking for them costs
-// a small part of what the expressions do.
+// errorParts are texts: every line that looks like an error contains at least one.
+// Searching for them costs a small part of what the expressions cost.
 var errorParts = []string{
 	"rror", "RROR", "err=", "ail", "AIL", "atal", "ATAL", "anic", "ANIC", "enied", "efused", "authorized", "orbidden", "imed out", "imeout", "annot",
 	"an't", "nable to", "o such",
 }
 
 var (
-	// level is what klog and logrus say about a line of theirs.
+	// level matches the level of a line from klog or logrus.
 	level = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`(?:^|[ \]])([EFIW])\d{4} \d\d:\d\d:\d\d|\blevel="?(\w+)`)
 	})
 	errorWords = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`(?i)\b(error|failed|failure|fatal|panic|denied|refused|unauthorized|forbidden|timed out|timeout|cannot|can't|unable to|no such)\b`)
 	})
-	// varying is what differs between lines of one kind.
+	// varying matches the parts that differ between lines of one kind.
 	varying = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[0-9a-f]*[0-9][0-9a-f]*`) })
 )
 
-// keepError keeps a line that looks like an error, unless there was one like it.
+// keepError keeps a line that looks like an error, unless a similar line is kept
+// already.
 func (s *Search) keepError(place func() string, line string) {
 	line = line[:min(len(line), longest)]
 	if len(s.errors) == errorsMost || !slices.ContainsFunc(errorParts, func(part string) bool { return strings.Contains(line, part) }) {

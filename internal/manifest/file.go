@@ -11,10 +11,10 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
-// Is says whether the file is on the machine as it was recorded; if not, why
-// not. It reads the whole file unless its size or mode differ already.
+// Is says whether the machine's file equals the recorded one, and if not, why. It
+// reads the whole file unless size or mode differ.
 func (f File) Is(h *host.Host) (same bool, why string, err error) {
-	look := h.Files.Stat // a command may lie behind a link
+	look := h.Files.Stat // a command may be a link's target
 	if f.Link != "" {
 		look = h.Files.Lstat
 	}
@@ -58,8 +58,8 @@ func sumFile(h *host.Host, name string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// Is says whether all files of the asset are on the machine as they were
-// recorded; if not, why not, by the first that is not.
+// Is says whether all files of the asset equal the recorded ones. Otherwise why
+// names the first that differs.
 func (a Asset) Is(h *host.Host) (same bool, why string, err error) {
 	for _, f := range a.Files {
 		if same, why, err := f.Is(h); err != nil || !same {

@@ -1,7 +1,7 @@
-// Package manifest is what an image says about itself: which packages and
-// assets it was made of, which templates its first boot fills in, and which
-// units are meant to start. Provisioning writes it; the scrub restores from it;
-// an audit compares with it.
+// Package manifest describes an image in a file of the image: its packages and
+// assets, the templates for first boot, and the units that may start at boot.
+// Provisioning writes the manifest, the scrub restores files from it, and an audit
+// compares with it.
 package manifest
 
 import (
@@ -20,39 +20,40 @@ import (
 )
 
 const (
-	// Path is where the manifest lies on a machine.
+	// Path is the manifest's path on a machine.
 	Path = "/etc/eks/eksnode/manifest.json"
-	// Schema names the manifest's form; it changes when a reader would break.
+	// Schema names the manifest's format. It changes when a reader would break.
 	Schema = "eksnode.image/v1"
 )
 
-// Manifest describes an image. It holds nothing that differs between two
-// provisions of the same machine from the same spec: no times, no build names.
+// Manifest describes an image. Two provisions of the same machine from the same
+// spec give the same manifest: it contains no times and no build names.
 type Manifest struct {
 	Schema string `json:"schema"`
-	// Tool is the version of eksnode that provisioned.
+	// Tool is the version of the eksnode that provisioned.
 	Tool string `json:"tool,omitempty"`
-	// Distro is the ID of eksnode's own table of distributions, and
-	// DistroVersion the VERSION_ID of os-release(5), empty where there is none.
+	// Distro is the distribution's ID in eksnode's table. DistroVersion is
+	// VERSION_ID of os-release(5), or empty.
 	Distro        string `json:"distro,omitempty"`
 	DistroVersion string `json:"distro_version,omitempty"`
-	// Arch is in Go's spelling: amd64, arm64.
+	// Arch is the architecture as Go spells it: amd64, arm64.
 	Arch              string `json:"arch,omitempty"`
 	KubernetesVersion string `json:"kubernetes_version,omitempty"`
-	// PackageManager is the tool's own name, such as "apt".
+	// PackageManager is the name of the tool, such as "apt".
 	PackageManager string `json:"package_manager,omitempty"`
-	// Packages are those that provisioning asked for, by name.
+	// Packages are the packages that provisioning installed, by name.
 	Packages []Package `json:"packages,omitempty"`
-	// Assets are what was downloaded, by ID. Each is recorded as soon as it is
-	// installed, so that an interrupted provision need not fetch it again.
+	// Assets are the downloads, by ID. Each is recorded as soon as it is installed,
+	// so that the run after an interruption does not fetch it again.
 	Assets []Asset `json:"assets,omitempty"`
-	// Images are the container images that containerd has, by name.
+	// Images are the container images in containerd, by name.
 	Images []Image `json:"images,omitempty"`
-	// Templates are files that a first boot fills in, as they must be before.
+	// Templates are the files that first boot fills in, in their state before first
+	// boot.
 	Templates []Template `json:"templates,omitempty"`
 	// Files are the other files that provisioning wrote.
 	Files []File `json:"files,omitempty"`
-	// Units are those whose start at boot was decided.
+	// Units are the units that provisioning enabled or disabled.
 	Units []Unit `json:"units,omitempty"`
 }
 
@@ -62,29 +63,29 @@ type Package struct {
 	Version string `json:"version"`
 }
 
-// Asset is one thing that was downloaded.
+// Asset is one download.
 type Asset struct {
 	ID      string `json:"id"`
 	Version string `json:"version"`
-	// URL is where it came from, without user and password.
+	// URL is its address, without user and password.
 	URL string `json:"url"`
-	// Size in bytes and SHA256 in hexadecimal are the download's, which for
-	// an archive is the archive.
+	// Size in bytes and SHA256 in hexadecimal describe the download; for an
+	// archive, the archive itself.
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"`
-	// Files are what lies on the machine because of it.
+	// Files are the files on the machine from this download.
 	Files []File `json:"files"`
 }
 
-// Image is a container image that containerd has, pinned, so that a first boot
-// need not pull it and the kubelet's garbage collection leaves it.
+// Image is a pinned container image in containerd: first boot need not pull it, and
+// the kubelet's garbage collection keeps it.
 type Image struct {
-	// Name is what pods call it, such as "registry.k8s.io/pause:3.10".
+	// Name is the name in a pod's spec, such as "registry.k8s.io/pause:3.10".
 	Name string `json:"name"`
-	// Digest is that of the manifest for this machine, such as "sha256:…".
+	// Digest is the digest of the manifest for this machine, such as "sha256:…".
 	Digest string `json:"digest"`
-	// Source is what was asked for: the name in its registry, and the digest
-	// there, which may be that of a list of manifests.
+	// Source is the requested image: the name in its registry and the digest there,
+	// which may be that of a list of manifests.
 	Source string `json:"source,omitempty"`
 }
 
@@ -93,13 +94,13 @@ type File struct {
 	Path string `json:"path"`
 	Mode Mode   `json:"mode"`
 	Size int64  `json:"size"`
-	// SHA256 is the content's, in hexadecimal; empty for a link.
+	// SHA256 is the sum of the content in hexadecimal, or empty for a link.
 	SHA256 string `json:"sha256,omitempty"`
-	// Link is where a symbolic link points.
+	// Link is the target of a symbolic link.
 	Link string `json:"link,omitempty"`
 }
 
-// Template is a file that holds placeholders until a first boot fills them in.
+// Template is a file with placeholders that first boot fills in.
 type Template struct {
 	Path    string `json:"path"`
 	Mode    Mode   `json:"mode"`
@@ -114,15 +115,15 @@ func (t Template) Attributes() host.Attributes {
 	return host.Attributes{Mode: fs.FileMode(t.Mode), UID: t.UID, GID: t.GID}
 }
 
-// Unit is one unit whose start at boot was decided.
+// Unit is a unit that provisioning enabled or disabled.
 type Unit struct {
 	Name string `json:"name"`
-	// Enabled says whether it starts at boot. False means that only a first
-	// boot that knows its cluster may start it.
+	// Enabled says whether the unit starts at boot. False means that only first
+	// boot may start it.
 	Enabled bool `json:"enabled"`
 }
 
-// Mode is a file's permission bits; in JSON octal text, such as "0644".
+// Mode is a file's permission bits. In JSON it is octal text, such as "0644".
 type Mode fs.FileMode
 
 // MarshalText implements encoding.TextMarshaler.
@@ -132,15 +133,15 @@ func (m Mode) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%04o", ui
 func (m *Mode) UnmarshalText(text []byte) error {
 	bits, err := strconv.ParseUint(string(text), 8, 32)
 	if err != nil || bits > 0o777 {
-		return fmt.Errorf("reading the mode %q: it must be octal and at most 0777", text)
+		return fmt.Errorf("reading the mode %q: a mode must be octal and at most 0777", text)
 	}
 	*m = Mode(bits)
 	return nil
 }
 
-// Load reads the machine's manifest. It is nil without an error when the
-// machine has none, as images that others built. A manifest that is damaged or
-// of another schema is an error.
+// Load reads the machine's manifest. It returns nil without an error when the
+// machine has none, such as an image from another tool. A damaged manifest, or one
+// with another schema, is an error.
 func Load(h *host.Host) (*Manifest, error) {
 	data, err := h.Content(Path)
 	if err != nil {
@@ -151,20 +152,19 @@ func Load(h *host.Host) (*Manifest, error) {
 	}
 	m, err := Parse(data)
 	if err != nil {
-		return nil, fmt.Errorf("reading the image's manifest %s: %w; provision again after removing it", Path, err)
+		return nil, fmt.Errorf("reading the image's manifest %s: %w; remove the file and provision again", Path, err)
 	}
 	return m, nil
 }
 
-// Parse reads a manifest and checks that it is of this schema and that every
-// template is what its SHA-256 says.
+// Parse reads a manifest. It checks the schema and every template's SHA-256.
 func Parse(data []byte) (*Manifest, error) {
 	var m Manifest
 	if err := strictjson.ReadKnown(data, &m); err != nil {
 		return nil, err
 	}
 	if m.Schema != Schema {
-		return nil, fmt.Errorf("its schema is %q, not %q", m.Schema, Schema)
+		return nil, fmt.Errorf("the schema is %q, not %q", m.Schema, Schema)
 	}
 	for _, t := range m.Templates {
 		if Sum([]byte(t.Content)) != t.SHA256 {
@@ -198,7 +198,7 @@ func (m *Manifest) Encode() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Save writes the manifest; one that is the same already is left untouched.
+// Save writes the manifest. It does not touch a file with the same content.
 func (m *Manifest) Save(h *host.Host) error {
 	data, err := m.Encode()
 	if err != nil {
@@ -214,7 +214,7 @@ func (m *Manifest) Save(h *host.Host) error {
 	return nil
 }
 
-// Asset finds an asset by its ID; it may be called on nil.
+// Asset finds an asset by its ID. The manifest may be nil.
 func (m *Manifest) Asset(id string) (Asset, bool) {
 	if m == nil {
 		return Asset{}, false
@@ -222,7 +222,7 @@ func (m *Manifest) Asset(id string) (Asset, bool) {
 	return find(m.Assets, func(a Asset) bool { return a.ID == id })
 }
 
-// Image finds an image by its name; it may be called on nil.
+// Image finds an image by its name. The manifest may be nil.
 func (m *Manifest) Image(name string) (Image, bool) {
 	if m == nil {
 		return Image{}, false
@@ -230,7 +230,7 @@ func (m *Manifest) Image(name string) (Image, bool) {
 	return find(m.Images, func(i Image) bool { return i.Name == name })
 }
 
-// Template finds a template by its path; it may be called on nil.
+// Template finds a template by its path. The manifest may be nil.
 func (m *Manifest) Template(path string) (Template, bool) {
 	if m == nil {
 		return Template{}, false
@@ -238,7 +238,7 @@ func (m *Manifest) Template(path string) (Template, bool) {
 	return find(m.Templates, func(t Template) bool { return t.Path == path })
 }
 
-// Unit finds a unit by its name; it may be called on nil.
+// Unit finds a unit by its name. The manifest may be nil.
 func (m *Manifest) Unit(name string) (Unit, bool) {
 	if m == nil {
 		return Unit{}, false
@@ -246,17 +246,17 @@ func (m *Manifest) Unit(name string) (Unit, bool) {
 	return find(m.Units, func(u Unit) bool { return u.Name == name })
 }
 
-// Record puts an asset in, in the place of one with the same ID.
+// Record adds an asset, or replaces the one with the same ID.
 func (m *Manifest) Record(a Asset) {
 	m.Assets = append(slices.DeleteFunc(slices.Clone(m.Assets), func(o Asset) bool { return o.ID == a.ID }), a)
 }
 
-// RecordImage puts an image in, in the place of one with the same name.
+// RecordImage adds an image, or replaces the one with the same name.
 func (m *Manifest) RecordImage(i Image) {
 	m.Images = append(slices.DeleteFunc(slices.Clone(m.Images), func(o Image) bool { return o.Name == i.Name }), i)
 }
 
-// Sum is the SHA-256 of data as the manifest writes it.
+// Sum is the SHA-256 of data in the manifest's form.
 func Sum(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])

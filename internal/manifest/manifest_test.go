@@ -32,7 +32,7 @@ func full() *Manifest {
 	}
 }
 
-func TestWhatIsSavedIsLoaded(t *testing.T) {
+func TestSaveAndLoad(t *testing.T) {
 	h := image(t)
 	require.NoError(t, full().Save(h))
 	m, err := Load(h)
@@ -42,7 +42,7 @@ func TestWhatIsSavedIsLoaded(t *testing.T) {
 	text, err := h.Content(Path)
 	require.NoError(t, err)
 	assert.Contains(t, string(text), `"mode": "0640"`)
-	assert.Contains(t, string(text), `a <b> & c\n`, "templates stay readable")
+	assert.Contains(t, string(text), `a <b> & c\n`, "templates are readable text")
 	assert.True(t, strings.HasSuffix(string(text), "}\n"))
 }
 
@@ -58,10 +58,10 @@ func TestSavingTheSameTouchesNothing(t *testing.T) {
 	after, err := os.Stat(filepath.Join(h.Root(), Path))
 	require.NoError(t, err)
 	assert.True(t, os.SameFile(before, after), "the order does not matter")
-	assert.Equal(t, "runc", shuffled.Packages[0].Name, "what is encoded is not changed by it")
+	assert.Equal(t, "runc", shuffled.Packages[0].Name, "Encode does not change the manifest")
 }
 
-func TestNoManifestIsNone(t *testing.T) {
+func TestAMissingManifestIsNil(t *testing.T) {
 	m, err := Load(image(t))
 	require.NoError(t, err)
 	assert.Nil(t, m)
@@ -74,13 +74,13 @@ func TestNoManifestIsNone(t *testing.T) {
 }
 
 func TestLoadRefuses(t *testing.T) {
-	const remedy = "; provision again after removing it"
+	const remedy = "; remove the file and provision again"
 	for name, test := range map[string]struct{ text, err string }{
-		"nothing":          {"", "it is empty"},
-		"another schema":   {`{"schema":"eksnode.image/v9"}`, `its schema is "eksnode.image/v9", not "eksnode.image/v1"`},
+		"nothing":          {"", "the text is empty"},
+		"another schema":   {`{"schema":"eksnode.image/v9"}`, `the schema is "eksnode.image/v9", not "eksnode.image/v1"`},
 		"a forged content": {`{"schema":"eksnode.image/v1","templates":[{"path":"/x","mode":"0644","sha256":"00","content":"a"}]}`, "the template of /x does not have the SHA-256 that is recorded for it"},
-		"a wild mode":      {`{"schema":"eksnode.image/v1","templates":[{"path":"/x","mode":"4755"}]}`, `reading the mode "4755": it must be octal and at most 0777`},
-		"no mode":          {`{"schema":"eksnode.image/v1","templates":[{"path":"/x","mode":"rw"}]}`, `reading the mode "rw": it must be octal and at most 0777`},
+		"a wild mode":      {`{"schema":"eksnode.image/v1","templates":[{"path":"/x","mode":"4755"}]}`, `reading the mode "4755": a mode must be octal and at most 0777`},
+		"no mode":          {`{"schema":"eksnode.image/v1","templates":[{"path":"/x","mode":"rw"}]}`, `reading the mode "rw": a mode must be octal and at most 0777`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := image(t)

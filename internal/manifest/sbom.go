@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// SBOMPath is where an image carries its bill of materials.
+// SBOMPath is the path of an image's bill of materials.
 const SBOMPath = "/etc/eks/eksnode/sbom.cdx.json"
 
 // bom is the part of a CycloneDX 1.5 document that an image needs
@@ -56,9 +56,9 @@ type reference struct {
 // (https://github.com/package-url/purl-spec).
 var purlTypes = map[string]string{"apt": "deb", "dnf": "rpm", "yum": "rpm", "zypper": "rpm", "pacman": "alpm"}
 
-// SBOM is the image's bill of materials as a CycloneDX 1.5 document: what
-// provisioning put on the base image. The same image gives the same text: there
-// is no time in it, and the serial number is made of the content.
+// SBOM is the image's bill of materials as a CycloneDX 1.5 document: everything
+// that provisioning added to the base image. The same image gives the same text: it
+// contains no time, and the serial number comes from the content.
 func (m *Manifest) SBOM() ([]byte, error) {
 	b := bom{
 		Format: "CycloneDX", Spec: "1.5", Version: 1,
@@ -89,7 +89,7 @@ func (m *Manifest) SBOM() ([]byte, error) {
 	return b.encode()
 }
 
-// add puts a component in, under a reference of its own.
+// add adds a component with its own reference.
 func (b *bom) add(c component) {
 	c.Ref = fmt.Sprintf("%s/%s", c.Type, c.Name)
 	b.Components = append(b.Components, c)
@@ -111,7 +111,7 @@ func (b *bom) encode() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// serial is a UUID made of content, of version 8 (RFC 9562).
+// serial is a UUID of version 8 (RFC 9562) made from content.
 func serial(content []byte) string {
 	id := sha256.Sum256(content)
 	id[6] = id[6]&0x0f | 0x80
@@ -132,7 +132,7 @@ func (m *Manifest) packageURL(p Package) string {
 	return address
 }
 
-// escape is percent encoding; names and versions hold no spaces.
+// escape is percent encoding. Names and versions contain no spaces.
 func escape(s string) string { return url.QueryEscape(s) }
 
 // splitImage splits a name into repository and tag.

@@ -110,7 +110,7 @@ func replaceSerial(t *testing.T, text string) string {
 	return strings.Replace(text, serialOf(t, text), "{serial}", 1)
 }
 
-func TestPackagesOfNoKnownKindHaveNoAddress(t *testing.T) {
+func TestPackagesOfAnUnknownKindHaveNoAddress(t *testing.T) {
 	m := described()
 	m.PackageManager = "none"
 	assert.Empty(t, m.packageURL(m.Packages[0]))

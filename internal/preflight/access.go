@@ -8,13 +8,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// configMap is the authentication mode in which aws-auth alone decides.
+// configMap is the authentication mode in which only aws-auth decides.
 const configMap = "CONFIG_MAP"
 
-// printAuth prints aws-auth for commands that read it.
+// printAuth prints aws-auth, for a command that reads it.
 const printAuth = "kubectl get configmap aws-auth -n kube-system -o yaml | "
 
-// windows says whether the node is one of Windows.
+// windows says whether the image is a Windows image.
 func (f *facts) windows() bool { return f.image.value.Platform == "windows" }
 
 func (f *facts) entryType() string {
@@ -24,21 +24,21 @@ func (f *facts) entryType() string {
 	return "EC2_LINUX"
 }
 
-// entryUsers says who loses access when an access entry of a type goes.
+// entryUsers says which nodes or users need an access entry of a type.
 func entryUsers(kind string) string {
 	known := map[string]string{
-		"EC2":            "EKS Auto Mode's nodes join by it",
-		"EC2_LINUX":      "Linux nodes join by it",
-		"EC2_WINDOWS":    "Windows nodes join by it",
-		"FARGATE_LINUX":  "Fargate profiles run pods by it",
-		"HYBRID_LINUX":   "hybrid nodes outside AWS join by it",
-		"HYPERPOD_LINUX": "the nodes of SageMaker HyperPod join by it",
-		"STANDARD":       "people or programs sign in by it",
+		"EC2":            "EKS Auto Mode's nodes join with it",
+		"EC2_LINUX":      "Linux nodes join with it",
+		"EC2_WINDOWS":    "Windows nodes join with it",
+		"FARGATE_LINUX":  "Fargate profiles run pods with it",
+		"HYBRID_LINUX":   "hybrid nodes outside AWS join with it",
+		"HYPERPOD_LINUX": "the nodes of SageMaker HyperPod join with it",
+		"STANDARD":       "people or programs sign in with it",
 	}
 	if users := known[kind]; users != "" {
 		return users
 	}
-	return "somebody may need it"
+	return "another user may need it"
 }
 
 func checkAccess(f *facts) result {
@@ -55,16 +55,16 @@ func checkAccess(f *facts) result {
 	create := fmt.Sprintf("aws eks create-access-entry --cluster-name %s --principal-arn %s --type %s", f.target.Cluster, role.ARN, f.entryType())
 	switch {
 	case kind == f.entryType():
-		return good("by the access entry of the type %s", kind)
+		return good("by the access entry of type %s", kind)
 	case kind != "":
-		return bad(newRole, "the access entry of %s is of the type %s, and must be %s: %s, so it stays, and these nodes need a role of their own",
+		return bad(newRole, "the access entry of %s has the type %s, but must have %s: %s, so keep the entry and give these nodes their own role",
 			role.ARN, kind, f.entryType(), entryUsers(kind))
 	case mode == "API":
-		return bad(create, "%s has no access entry, and the cluster looks at nothing else", role.ARN)
+		return bad(create, "%s has no access entry, and the cluster uses nothing else", role.ARN)
 	case f.target.AWSAuth == nil && mode == configMap:
-		return result{Unknown, "the authentication mode is CONFIG_MAP: aws-auth decides, and only the Kubernetes API tells it", printAuth + f.target.command("--aws-auth -")}
+		return result{Unknown, "the authentication mode is CONFIG_MAP: aws-auth decides, and only the Kubernetes API can read aws-auth", printAuth + f.target.command("--aws-auth -")}
 	case f.target.AWSAuth == nil:
-		return result{Unknown, fmt.Sprintf("%s has no access entry: aws-auth decides, and only the Kubernetes API tells it", role.ARN),
+		return result{Unknown, fmt.Sprintf("%s has no access entry: aws-auth decides, and only the Kubernetes API can read aws-auth", role.ARN),
 			printAuth + f.target.command("--aws-auth -")}
 	}
 	lines, err := mapRoles(f.target.AWSAuth)
@@ -77,7 +77,7 @@ func checkAccess(f *facts) result {
 	return good("by aws-auth")
 }
 
-// merge is the command that puts a role into aws-auth; what is there stays.
+// merge is the command that adds a role to aws-auth and keeps the other lines.
 func (f *facts) merge(role string) string {
 	command := fmt.Sprintf("eksnode manifests --cluster %s --role %s --only aws-auth --aws-auth -", f.target.Cluster, role)
 	if f.windows() {
@@ -93,7 +93,7 @@ type mappedRole struct {
 	Groups   []string `json:"groups"`
 }
 
-// mapRoles reads the ConfigMap aws-auth.
+// mapRoles reads the roles of the ConfigMap aws-auth.
 func mapRoles(text []byte) ([]mappedRole, error) {
 	var m struct {
 		Kind string            `json:"kind"`
@@ -103,7 +103,7 @@ func mapRoles(text []byte) ([]mappedRole, error) {
 		return nil, fmt.Errorf("reading aws-auth: %w", err)
 	}
 	if m.Kind != "ConfigMap" {
-		return nil, fmt.Errorf("reading aws-auth: it is no ConfigMap; `kubectl get configmap aws-auth -n kube-system -o yaml` prints it")
+		return nil, fmt.Errorf("reading aws-auth: the text is no ConfigMap; `kubectl get configmap aws-auth -n kube-system -o yaml` prints the ConfigMap")
 	}
 	var lines []mappedRole
 	if err := yaml.Unmarshal([]byte(m.Data["mapRoles"]), &lines); err != nil {
@@ -118,21 +118,21 @@ func checkAWSAuth(f *facts) result {
 	case f.cluster.err != nil:
 		return f.unseen(f.cluster.err)
 	case f.cluster.value.AuthenticationMode == "API":
-		return good("the cluster does not look at it")
+		return good("the cluster does not use aws-auth")
 	case not != nil:
 		return *not
 	case f.entry.err == nil && f.entry.value.Type == f.entryType():
-		return good("not needed: the access entry lets the role in, and comes first")
+		return good("not needed: the access entry lets the role in and has precedence")
 	case f.target.AWSAuth == nil && f.entry.err != nil:
 		return f.unseen(f.entry.err)
 	case f.target.AWSAuth == nil:
-		return result{Unknown, "it was not handed in; only the Kubernetes API tells it", printAuth + f.target.command("--aws-auth -")}
+		return result{Unknown, "aws-auth was not passed; only the Kubernetes API can read aws-auth", printAuth + f.target.command("--aws-auth -")}
 	}
 	lines, err := mapRoles(f.target.AWSAuth)
 	if err != nil {
 		return f.unseen(err)
 	}
-	for _, l := range slices.Backward(lines) { // the authenticator takes the last
+	for _, l := range slices.Backward(lines) { // the authenticator uses the last match
 		if strings.EqualFold(l.ARN, pathless(role.ARN)) {
 			return f.line(l, role.ARN)
 		}
@@ -140,19 +140,19 @@ func checkAWSAuth(f *facts) result {
 	for _, l := range lines {
 		switch {
 		case strings.Contains(l.ARN, ":role/") && strings.HasSuffix(l.ARN, "/"+role.Name):
-			return bad(f.merge(role.ARN), "%s has a path, which the authenticator does not see: write it without", l.ARN)
+			return bad(f.merge(role.ARN), "%s has a path, which the authenticator ignores: write the ARN without the path", l.ARN)
 		case strings.Contains(l.ARN, ":instance-profile/"):
 			return bad(f.merge(role.ARN), "%s is an instance profile; the line needs the role's ARN", l.ARN)
 		}
 	}
-	return bad(f.merge(role.ARN), "it has no line for %s", pathless(role.ARN))
+	return bad(f.merge(role.ARN), "aws-auth has no line for %s", pathless(role.ARN))
 }
 
-// line checks the line of the node's role.
+// line checks the node role's line.
 func (f *facts) line(l mappedRole, role string) result {
 	if l.Username != "system:node:{{EC2PrivateDNSName}}" {
 		return bad("kubectl edit configmap aws-auth -n kube-system",
-			"the username of %s is %q, and must be system:node:{{EC2PrivateDNSName}}: give these nodes a role of their own if somebody uses that", l.ARN, l.Username)
+			"the username of %s is %q, but must be system:node:{{EC2PrivateDNSName}}: if that username is in use, give these nodes their own role", l.ARN, l.Username)
 	}
 	groups := []string{"system:bootstrappers", "system:nodes"}
 	if f.windows() {
@@ -166,7 +166,7 @@ func (f *facts) line(l mappedRole, role string) result {
 	return good("%s is a node", l.ARN)
 }
 
-// pathless is a role's ARN as the authenticator compares it.
+// pathless is a role's ARN without its path, as the authenticator compares it.
 func pathless(arn string) string {
 	before, path, found := strings.Cut(arn, ":role/")
 	if !found {

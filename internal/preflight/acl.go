@@ -7,14 +7,13 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
 
-// Ports that Linux answers to and connects from: net.ipv4.ip_local_port_range.
+// The ports from which Linux connects: net.ipv4.ip_local_port_range.
 const firstEphemeral, lastEphemeral = 32768, 60999
 
 // anywhere is every address of IPv4.
 const anywhere = "0.0.0.0/0"
 
-// crossing is traffic over the border of a subnet, which its network ACL must
-// let pass.
+// crossing is traffic that a subnet's network ACL must let pass.
 type crossing struct {
 	subnet   awsapi.Subnet
 	egress   bool
@@ -23,14 +22,13 @@ type crossing struct {
 	what     string
 }
 
-// crossings are what has to pass between nodes and control plane. ACLs remember
-// nothing, so that answers have to be let through as well; they do not stand
-// between two addresses of a subnet.
+// crossings are the traffic between nodes and control plane. ACLs are stateless, so
+// replies need rules too. ACLs do not filter traffic within a subnet.
 func crossings(nodes, planes []awsapi.Subnet) []crossing {
 	var list []crossing
 	for _, n := range nodes {
 		for _, p := range planes {
-			if n.ID == p.ID || n.CIDR == "" || p.CIDR == "" { // subnets of IPv6 alone have none
+			if n.ID == p.ID || n.CIDR == "" || p.CIDR == "" { // IPv6-only subnets have no CIDR
 				continue
 			}
 			for _, port := range []struct {
@@ -41,8 +39,8 @@ func crossings(nodes, planes []awsapi.Subnet) []crossing {
 				list = append(list,
 					crossing{port.client, true, port.number, port.number, port.server.CIDR, port.what},
 					crossing{port.server, false, port.number, port.number, port.client.CIDR, port.what},
-					crossing{port.server, true, firstEphemeral, lastEphemeral, port.client.CIDR, "the answers of " + port.what},
-					crossing{port.client, false, firstEphemeral, lastEphemeral, port.server.CIDR, "the answers of " + port.what},
+					crossing{port.server, true, firstEphemeral, lastEphemeral, port.client.CIDR, "the replies of " + port.what},
+					crossing{port.client, false, firstEphemeral, lastEphemeral, port.server.CIDR, "the replies of " + port.what},
 				)
 			}
 		}
@@ -58,7 +56,7 @@ func checkACL(f *facts) result {
 	}
 	for _, s := range slices.Concat(f.subnets.value, f.planeSubnets.value) {
 		if _, there := f.aclOf(s); !there { // each subnet has one
-			return f.unseen(fmt.Errorf("describing the network ACLs: the answer has none of %s", s.ID))
+			return f.unseen(fmt.Errorf("describing the network ACLs: AWS returned none for %s", s.ID))
 		}
 	}
 	for _, c := range crossings(f.subnets.value, f.planeSubnets.value) {
@@ -66,14 +64,15 @@ func checkACL(f *facts) result {
 			return bad(c.remedy(acl), "%s", c.blocked(acl))
 		}
 	}
-	// What lies beyond may be reached by narrower rules, which cannot be judged.
+	// Narrower rules may allow the destinations outside the VPC; preflight cannot
+	// judge those.
 	for _, s := range f.subnets.value {
 		if s.Default == "" {
 			continue
 		}
 		for _, c := range []crossing{
 			{s, true, 443, 443, anywhere, "AWS's services"},
-			{s, false, firstEphemeral, lastEphemeral, anywhere, "the answers of AWS's services"},
+			{s, false, firstEphemeral, lastEphemeral, anywhere, "the replies of AWS's services"},
 		} {
 			if acl, let := f.passes(c); !let {
 				return maybe(c.remedy(acl), "%s", c.blocked(acl))
@@ -96,7 +95,7 @@ func (f *facts) aclOf(s awsapi.Subnet) (awsapi.ACL, bool) {
 	return f.acls.value[i], true
 }
 
-// passes asks the ACL of a crossing's subnet.
+// passes checks a crossing against the ACL of its subnet.
 func (f *facts) passes(c crossing) (awsapi.ACL, bool) {
 	acl, _ := f.aclOf(c.subnet)
 	return acl, acl.Lets(c.egress, c.from, c.to, c.network)
@@ -114,7 +113,7 @@ func (c crossing) blocked(acl awsapi.ACL) string {
 	return fmt.Sprintf("%s of %s does not let %s pass: TCP to %s, %s %s", acl.ID, c.subnet.ID, c.what, ports, way, c.network)
 }
 
-// remedy is an entry before all others of its direction.
+// remedy is the command for an entry before all others of its direction.
 func (c crossing) remedy(acl awsapi.ACL) string {
 	number := "NUMBER"
 	for _, e := range acl.Entries {

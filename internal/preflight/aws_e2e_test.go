@@ -19,7 +19,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
 
-// All tests run where nothing but loopback can be reached.
+// TestMain runs all tests in a network namespace with only loopback.
 func TestMain(m *testing.M) { os.Exit(aws.Alone(m.Run)) }
 
 var (
@@ -48,8 +48,8 @@ func ask(t *testing.T, target Target) Report {
 	return r
 }
 
-// What the other tests begin with is what moto says, field by field.
-func TestTheSampleIsWhatAWSSays(t *testing.T) {
+// The sample of the other tests equals the answers of moto, field by field.
+func TestTheSampleEqualsMotosAnswers(t *testing.T) {
 	w := served(t)
 	w.PageSize = 1
 	for _, want := range []*facts{sample(), templated()} {
@@ -62,7 +62,7 @@ func TestTheSampleIsWhatAWSSays(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(got.profile.value.Role.Trust), &trust))
 		assert.JSONEq(t, want.profile.value.Role.Trust, got.profile.value.Role.Trust)
 		got.profile.value.Role.Trust = want.profile.value.Role.Trust
-		for _, acl := range got.acls.value { // of the same number, any may be first
+		for _, acl := range got.acls.value { // with equal numbers, any may be first
 			slices.SortStableFunc(acl.Entries, func(a, b awsapi.ACLEntry) int {
 				return map[bool]int{true: -1, false: 1}[a.Number < b.Number || a.Number == b.Number && a.Egress && !b.Egress]
 			})
@@ -88,7 +88,8 @@ func TestEveryTarget(t *testing.T) {
 	}
 }
 
-// The private endpoints that nodes without a way out need are seen.
+// Preflight finds the private endpoints that nodes without a route to the internet
+// need.
 func TestANetworkWithoutAWayOut(t *testing.T) {
 	w := served(t)
 	w.PageSize = 2
@@ -105,18 +106,18 @@ func TestANetworkWithoutAWayOut(t *testing.T) {
 	assert.Equal(t, 0, r.ExitCode(), "%+v", r.Findings)
 }
 
-// What AWS answers where something is not there.
-func TestWhatIsNotThere(t *testing.T) {
+// The results when a resource does not exist.
+func TestMissingResources(t *testing.T) {
 	for name, c := range map[string]struct {
 		change                   func(*aws.World)
 		check, verdict, evidence string
 	}{
 		"no cluster":             {func(w *aws.World) { w.Do("eks:DELETE /clusters/my-cluster") }, "cluster", "UNKNOWN", "No cluster found for name: my-cluster."},
 		"no image":               {func(w *aws.World) { w.Images = nil }, "image-state", "UNKNOWN", "InvalidAMIID.NotFound"},
-		"an instance that ended": {func(w *aws.World) { w.Do("ec2:TerminateInstances", "InstanceId.1", "i-1") }, "instance-profile", "UNKNOWN", "describing the instance i-1: it is terminated"},
-		"no access entry":        {func(w *aws.World) { clear(w.Entries) }, "access", "UNKNOWN", "aws-auth decides, and only the Kubernetes API tells it"},
-		"another type":           {func(w *aws.World) { w.Entries[aws.NodeRole] = "STANDARD" }, "access", "FAIL", "is of the type STANDARD"},
-		"no add-ons":             {func(w *aws.World) { clear(w.Addons) }, "addons", "WARN", "EKS manages none"},
+		"an instance that ended": {func(w *aws.World) { w.Do("ec2:TerminateInstances", "InstanceId.1", "i-1") }, "instance-profile", "UNKNOWN", "describing the instance i-1: the instance is terminated"},
+		"no access entry":        {func(w *aws.World) { clear(w.Entries) }, "access", "UNKNOWN", "aws-auth decides, and only the Kubernetes API can read aws-auth"},
+		"another type":           {func(w *aws.World) { w.Entries[aws.NodeRole] = "STANDARD" }, "access", "FAIL", "has the type STANDARD"},
+		"no add-ons":             {func(w *aws.World) { clear(w.Addons) }, "addons", "WARN", "EKS manages no add-ons"},
 		"no profile": {func(w *aws.World) {
 			w.Do("iam:RemoveRoleFromInstanceProfile", "InstanceProfileName", "nodes", "RoleName", "node")
 			w.Do("iam:DeleteInstanceProfile", "InstanceProfileName", "nodes")
@@ -153,14 +154,14 @@ func TestWhatIsNotThere(t *testing.T) {
 	}
 }
 
-// byParameter has the launch template name its image by a parameter.
+// byParameter makes the launch template name its image by a parameter.
 func byParameter(w *aws.World) {
 	w.Put("/nodes", aws.NodeImage)
 	w.Relaunch("resolve:ssm:/nodes")
 }
 
-// The policy is exactly what the calls need.
-func TestThePolicyIsWhatIsCalled(t *testing.T) {
+// The policy contains exactly the actions of the calls.
+func TestThePolicyEqualsTheCalls(t *testing.T) {
 	w := served(t)
 	byParameter(w)
 	assert.Zero(t, ask(t, instance).ExitCode())
@@ -180,7 +181,7 @@ func TestThePolicyIsWhatIsCalled(t *testing.T) {
 	}
 }
 
-// Whatever is denied makes what needs it unknown, and nothing else false.
+// A denied call makes the checks that need it unknown and changes no other check.
 func TestADeniedCallIsUnknown(t *testing.T) {
 	for _, action := range Actions() {
 		t.Run(action, func(t *testing.T) {
@@ -203,7 +204,7 @@ func TestADeniedCallIsUnknown(t *testing.T) {
 	}
 }
 
-// A role with a path stands in aws-auth without it.
+// aws-auth contains a role with a path without that path.
 func TestARoleWithAPath(t *testing.T) {
 	w := served(t)
 	w.Do("iam:CreateRole", "RoleName", "deep", "Path", "/eks/", "AssumeRolePolicyDocument", ec2Trust)
@@ -218,15 +219,15 @@ func TestARoleWithAPath(t *testing.T) {
 		"    - rolearn: arn:aws:iam::123456789012:role/deep\n      username: system:node:{{EC2PrivateDNSName}}\n      groups: [system:bootstrappers, system:nodes]\n")
 	r := ask(t, target)
 	assert.Equal(t, 0, r.ExitCode(), "%+v", r.Findings)
-	assert.Zero(t, w.Count()["eks:DescribeAccessEntry"], "EKS lets nobody ask in this mode")
+	assert.Zero(t, w.Count()["eks:DescribeAccessEntry"], "EKS refuses the call in this mode")
 }
 
-// Credentials that AWS does not take are told once, not by every check.
-func TestCredentialsThatAreNone(t *testing.T) {
+// Invalid credentials are one error, not one for every check.
+func TestInvalidCredentials(t *testing.T) {
 	w := served(t)
 	w.Fail("sts:GetCallerIdentity", 1, "ExpiredToken", 403)
 	_, err := Run(t.Context(), connect(t), instance)
-	require.EqualError(t, err, "asking who we are: ExpiredToken: as the test wants it")
+	require.EqualError(t, err, "reading the caller's identity: ExpiredToken: as the test wants it")
 	assert.Len(t, w.Count(), 1)
 }
 

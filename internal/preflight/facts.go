@@ -11,28 +11,28 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
 
-// Target says what is looked at. One of Instance, Template and AMI is named.
+// Target selects what preflight checks. Exactly one of Instance, Template and AMI
+// is set.
 type Target struct {
 	Cluster  string
 	Instance string
-	// Template is a launch template's id or name; its version is a number,
+	// Template is the ID or name of a launch template. TemplateVersion is a number,
 	// $Latest or $Default.
 	Template, TemplateVersion string
 	AMI                       string
-	// Subnets are where nodes will be started; without any they are the
-	// instance's or the cluster's.
+	// Subnets are the subnets of future nodes. Empty means the subnets of the
+	// instance or the cluster.
 	Subnets []string
-	// Kubelet is the image's kubelet version; empty reads the image's tags.
+	// Kubelet is the image's kubelet version. Empty reads the image's tags.
 	Kubelet string
-	// AWSAuth is the ConfigMap aws-auth as kubectl prints it; nil when it was
-	// not handed in.
+	// AWSAuth is the ConfigMap aws-auth as kubectl prints it, or nil.
 	AWSAuth []byte
 }
 
-// Validate says what is wrong with the target.
+// Validate returns the faults of the target.
 func (t Target) Validate() error {
 	if t.Cluster == "" {
-		return errors.New("cluster: its name is missing")
+		return errors.New("cluster: the name is missing")
 	}
 	named := 0
 	for _, one := range []string{t.Instance, t.Template, t.AMI} {
@@ -57,7 +57,7 @@ func (t Target) String() string {
 	}
 }
 
-// command is this preflight once more, with further flags.
+// command is the command for this preflight with further flags.
 func (t Target) command(flags string) string {
 	words := []string{"eksnode preflight --cluster", t.Cluster}
 	switch {
@@ -71,20 +71,20 @@ func (t Target) command(flags string) string {
 	return strings.TrimSpace(strings.Join(append(words, flags), " "))
 }
 
-// KubernetesTag is the image's tag that tells the kubelet's version.
+// KubernetesTag is the image's tag with the kubelet's version.
 const KubernetesTag = "eksnode:kubernetes-version"
 
-// fact is something that was read, or why it could not be.
+// fact is a value that was read, or the error of reading it.
 type fact[T any] struct {
 	value T
 	err   error
-	// absent says that there is nothing to read.
+	// absent says that the target has no such value.
 	absent bool
 }
 
 func learn[T any](value T, err error) fact[T] { return fact[T]{value: value, err: err} }
 
-// after reads something that depends on another fact.
+// after reads a value that depends on another fact.
 func after[T, O any](before fact[O], read func(O) fact[T]) fact[T] {
 	if before.err != nil || before.absent {
 		return fact[T]{err: before.err, absent: before.absent}
@@ -92,7 +92,7 @@ func after[T, O any](before fact[O], read func(O) fact[T]) fact[T] {
 	return read(before.value)
 }
 
-// facts is all that checks look at.
+// facts are the data for all checks.
 type facts struct {
 	target        Target
 	account       fact[string]
@@ -112,7 +112,7 @@ type facts struct {
 	userData      fact[userdata.Report]
 }
 
-// gather asks AWS for everything else.
+// gather reads all other data from AWS.
 func gather(ctx context.Context, a *awsapi.AWS, t Target, account fact[string]) *facts {
 	f := &facts{target: t, account: account}
 	f.cluster = learn(a.Cluster(ctx, t.Cluster))
@@ -152,7 +152,7 @@ func (f *facts) node(ctx context.Context, a *awsapi.AWS) {
 		return learn(a.Profile(ctx, l.Profile))
 	})
 	f.entry = after(f.profile, func(p awsapi.Profile) fact[awsapi.AccessEntry] {
-		// In the mode CONFIG_MAP there are none, and EKS does not let one ask.
+		// The mode CONFIG_MAP has no access entries, and EKS refuses the call.
 		if p.Role == nil || f.cluster.err != nil || f.cluster.value.AuthenticationMode == configMap {
 			return fact[awsapi.AccessEntry]{err: f.cluster.err}
 		}
@@ -165,7 +165,7 @@ func (f *facts) node(ctx context.Context, a *awsapi.AWS) {
 	f.userData = after(f.launch, readUserData)
 }
 
-// readUserData reads what a launch gives the node; none is no error here.
+// readUserData reads the user data of a launch. A launch without any is no error.
 func readUserData(l awsapi.Launch) fact[userdata.Report] {
 	if len(l.UserData) == 0 {
 		return fact[userdata.Report]{}
@@ -212,10 +212,11 @@ func (f *facts) network(ctx context.Context, a *awsapi.AWS) {
 	f.vpc = after(f.cluster, func(c awsapi.Cluster) fact[awsapi.VPC] { return learn(a.VPC(ctx, c.VPC)) })
 }
 
-// once are the errors that every call would meet: nothing can be looked at.
+// once says whether every call would fail with this error, so that nothing can be
+// checked.
 func once(err error) bool { return awsapi.IsUnanswered(err) || awsapi.IsUnknownCaller(err) }
 
-// Run asks AWS and checks everything that the target has something for.
+// Run reads from AWS and runs every check that applies to the target.
 func Run(ctx context.Context, a *awsapi.AWS, t Target) (Report, error) {
 	if err := t.Validate(); err != nil {
 		return Report{}, err
@@ -226,12 +227,12 @@ func Run(ctx context.Context, a *awsapi.AWS, t Target) (Report, error) {
 	}
 	f := gather(ctx, a, t, learn(account, err))
 	if ctx.Err() != nil {
-		return Report{}, fmt.Errorf("looking at %s: %w", t, context.Cause(ctx))
+		return Report{}, fmt.Errorf("checking %s: %w", t, context.Cause(ctx))
 	}
 	return f.check(), nil
 }
 
-// check runs every check that the facts have something for.
+// check runs every check that applies to the facts.
 func (f *facts) check() Report {
 	r := Report{Cluster: f.target.Cluster, Target: f.target.String(), Findings: []Finding{}}
 	for _, c := range Table() {

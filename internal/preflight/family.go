@@ -10,15 +10,14 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
 
-// reads are the families of user data that images read.
+// reads are the families of user data that images with certain names read.
 type reads struct {
-	// name is a pattern of the images' names.
+	// name is a pattern of image names.
 	name     string
 	families []string
 }
 
-// published are EKS's own images and those made with their recipes, by the names
-// that they have.
+// published are EKS's own images and those built with its recipes, by their names.
 func published() []reads {
 	return []reads{
 		{`^amazon-eks-node-al2023-`, []string{"al2023"}},
@@ -37,7 +36,7 @@ var namePatterns = sync.OnceValue(func() []*regexp.Regexp {
 	return list
 })
 
-// readBy are the families that an image reads; nil where that cannot be told.
+// readBy returns the families that an image reads, or nil when they are unknown.
 func readBy(i awsapi.Image) []string {
 	for n, p := range namePatterns() {
 		if p.MatchString(i.Name) {
@@ -54,7 +53,8 @@ func readBy(i awsapi.Image) []string {
 	}
 }
 
-// fits says what is wrong with user data of a family for this image.
+// fits returns the fault when the image does not read this family of user data, or
+// nil.
 func (f *facts) fits(family string) *result {
 	i := f.image.value
 	if f.image.err != nil || f.image.absent {
@@ -64,13 +64,13 @@ func (f *facts) fits(family string) *result {
 	var r result
 	switch {
 	case known == nil && family == "windows":
-		r = bad(f.userDataOf("al2023"), "it is for windows, and the image's platform is %q", i.Platform)
+		r = bad(f.userDataOf("al2023"), "the user data is for windows, but the image's platform is %q", i.Platform)
 	case known == nil || slices.Contains(known, family):
 		return nil
 	case i.OwnerAlias == "" && i.Platform != "windows" && i.Tags[awsapi.TagPrefix+"distro"] == "":
-		r = maybe(f.userDataOf(known[0]), "it is for %s, and images of the name %s read %s", family, i.Name, strings.Join(known, ", "))
+		r = maybe(f.userDataOf(known[0]), "the user data is for %s, but images named %s read %s", family, i.Name, strings.Join(known, ", "))
 	default:
-		r = bad(f.userDataOf(known[0]), "it is for %s, and %s (%s) reads %s", family, i.ID, i.Name, strings.Join(known, ", "))
+		r = bad(f.userDataOf(known[0]), "the user data is for %s, but %s (%s) reads %s", family, i.ID, i.Name, strings.Join(known, ", "))
 	}
 	return &r
 }
@@ -80,7 +80,7 @@ func (f *facts) userDataOf(family string) string {
 	return fmt.Sprintf("eksnode userdata render --family %s --cluster %s", family, f.target.Cluster)
 }
 
-// family is the one that fits the image best.
+// family is the best family for the image.
 func (f *facts) family() string {
 	if known := readBy(f.image.value); known != nil {
 		return known[0]

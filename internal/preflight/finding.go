@@ -1,6 +1,6 @@
-// Package preflight says, before anything is started, why a node would not join
-// its cluster: it looks at the cluster, the image, the launch template or
-// instance, the role and the network together. It changes nothing.
+// Package preflight finds reasons why a node would not join its cluster before the
+// node starts. It checks the cluster, the image, the launch template or instance,
+// the role and the network together. It changes nothing.
 package preflight
 
 import (
@@ -10,38 +10,38 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
 
-// Verdict is what a check comes to.
+// Verdict is the result of a check.
 type Verdict string
 
 // The verdicts.
 const (
 	OK   Verdict = "OK"
 	Fail Verdict = "FAIL"
-	// Warn is for what works in some setups, which cannot be told from here.
+	// Warn means that the setup may or may not work; preflight cannot decide.
 	Warn Verdict = "WARN"
-	// Unknown means that the check could not look.
+	// Unknown means that the check could not run.
 	Unknown Verdict = "UNKNOWN"
 )
 
-// Finding is what a check found.
+// Finding is the result of one check.
 type Finding struct {
-	// Check is the check's ID, Question what it asks.
+	// Check is the check's ID, and Question its question.
 	Check    string  `json:"check"`
 	Question string  `json:"question"`
 	Verdict  Verdict `json:"verdict"`
-	// Evidence is what was seen.
+	// Evidence is what the check found.
 	Evidence string `json:"evidence"`
-	// Remedy is a command, or empty where all is well.
+	// Remedy is a command, or empty when the check passed.
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// Report is a preflight.
+// Report is the result of a preflight.
 type Report struct {
 	Cluster string `json:"cluster"`
-	// Target is the node's side: an instance, a launch template, an image.
+	// Target is the checked instance, launch template or image.
 	Target   string    `json:"target"`
 	Findings []Finding `json:"findings"`
-	// LeftOut are the checks that the target has nothing for.
+	// LeftOut are the checks that do not apply to the target.
 	LeftOut []string `json:"leftOut,omitempty"`
 }
 
@@ -56,7 +56,8 @@ func (r Report) Count(v Verdict) int {
 	return n
 }
 
-// ExitCode is 1 when a check failed, else 2 when one could not look, else 0.
+// ExitCode is 1 when a check failed, 2 when no check failed but one could not run,
+// and otherwise 0.
 func (r Report) ExitCode() int {
 	switch {
 	case r.Count(Fail) > 0:
@@ -68,7 +69,7 @@ func (r Report) ExitCode() int {
 	}
 }
 
-// result is a check's answer.
+// result is the verdict of a check with its evidence.
 type result struct {
 	verdict          Verdict
 	evidence, remedy string
@@ -86,16 +87,16 @@ func maybe(remedy, format string, args ...any) result {
 	return result{Warn, fmt.Sprintf(format, args...), remedy}
 }
 
-// unseen is the answer when what the check needs could not be read. The remedy
-// looks again.
+// unseen is the result when the check's data could not be read. The remedy runs the
+// preflight again.
 func (f *facts) unseen(err error) result {
 	r := result{verdict: Unknown, evidence: err.Error(), remedy: f.target.command("")}
 	var denied *awsapi.DeniedError
 	switch {
 	case errors.As(err, &denied):
-		r.remedy = "eksnode preflight --policy" // what whoever asks should have
+		r.remedy = "eksnode preflight --policy" // the policy that the caller needs
 	case awsapi.IsNotFound(err):
-		// Mostly it is there, but in another region or account.
+		// The resource usually exists in another region or account.
 		r.remedy = "aws configure list && aws sts get-caller-identity"
 	}
 	return r

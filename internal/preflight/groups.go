@@ -17,21 +17,21 @@ func ids(groups []awsapi.SecurityGroup) []string {
 	return list
 }
 
-// passage is what security groups say to traffic.
+// passage is the decision of security groups about traffic.
 type passage int
 
 const (
 	shut passage = iota
-	// unclear is a rule with a prefix list, which may hold the other side.
+	// unclear is a rule with a prefix list, which may contain the other side.
 	unclear
 	open
 )
 
-// lets says whether groups let a port pass to or from one of the others, or to
+// lets says whether groups allow a port to or from one of the other groups, or to
 // all addresses of the networks.
 func lets(groups []awsapi.SecurityGroup, egress bool, p port, others, networks []string) passage {
 	said := shut
-	left := slices.DeleteFunc(slices.Clone(networks), func(n string) bool { return n == "" }) // subnets of IPv6 alone have none
+	left := slices.DeleteFunc(slices.Clone(networks), func(n string) bool { return n == "" }) // IPv6-only subnets have no CIDR
 	for _, g := range groups {
 		rules := g.Ingress
 		if egress {
@@ -60,7 +60,7 @@ func lets(groups []awsapi.SecurityGroup, egress bool, p port, others, networks [
 	return said
 }
 
-// covers says whether a network lies within another.
+// covers says whether the network outer contains inner.
 func covers(outer, inner string) bool {
 	o, err := netip.ParsePrefix(outer)
 	i, alsoErr := netip.ParsePrefix(inner)
@@ -75,7 +75,8 @@ func networks(subnets []awsapi.Subnet) []string {
 	return list
 }
 
-// groups gives checks both sides' security groups.
+// groups returns nil when both sides' security groups are known, and otherwise the
+// result to report.
 func (f *facts) groups() *result {
 	for _, err := range []error{f.nodeGroups.err, f.planeGroups.err, f.subnets.err, f.planeSubnets.err} {
 		if err != nil {
@@ -85,13 +86,13 @@ func (f *facts) groups() *result {
 	}
 	if len(f.nodeGroups.value) == 0 || len(f.planeGroups.value) == 0 {
 		r := maybe(f.newVersion(map[string]any{"SecurityGroupIds": []string{f.cluster.value.ClusterSecurityGroup}}),
-			"%s names no security group, so its instances get the network's default", f.launch.value.From)
+			"%s names no security group, so its instances get the VPC's default group", f.launch.value.From)
 		return &r
 	}
 	return nil
 }
 
-// port is one that somebody listens at.
+// port is a port on which a program listens.
 type port struct {
 	protocol string
 	number   int
@@ -112,7 +113,7 @@ func (f *facts) planeSide() side {
 	return side{"the control plane", f.planeGroups.value, networks(f.planeSubnets.value)}
 }
 
-// path checks that ports are open from one side to the other.
+// path checks that the security groups allow ports from one side to the other.
 func path(from, to side, ports ...port) result {
 	for _, p := range ports {
 		for _, direction := range []struct {
@@ -120,8 +121,8 @@ func path(from, to side, ports ...port) result {
 			here, there side
 			said        string
 		}{
-			{true, from, to, fmt.Sprintf("%s's %s let nothing out to port %d of %s", from.name, strings.Join(ids(from.groups), ", "), p.number, to.name)},
-			{false, to, from, fmt.Sprintf("%s's %s let nothing in to port %d from %s", to.name, strings.Join(ids(to.groups), ", "), p.number, strings.Join(ids(from.groups), ", "))},
+			{true, from, to, fmt.Sprintf("%s of %s let nothing out to port %d of %s", strings.Join(ids(from.groups), ", "), from.name, p.number, to.name)},
+			{false, to, from, fmt.Sprintf("%s of %s let nothing in to port %d from %s", strings.Join(ids(to.groups), ", "), to.name, p.number, strings.Join(ids(from.groups), ", "))},
 		} {
 			verb := "ingress"
 			if direction.egress {
@@ -133,7 +134,7 @@ func path(from, to side, ports ...port) result {
 			case shut:
 				return bad(remedy, "%s (%s)", direction.said, p.protocol)
 			case unclear:
-				return maybe(remedy, "%s (%s), unless one of their prefix lists does", direction.said, p.protocol)
+				return maybe(remedy, "%s (%s), unless one of their prefix lists allows it", direction.said, p.protocol)
 			case open:
 			}
 		}
@@ -155,7 +156,7 @@ func checkPort10250(f *facts) result {
 	return path(f.planeSide(), f.nodeSide("the node"), port{"tcp", 10250})
 }
 
-// DNS is asked over both, and metrics-server asks kubelets.
+// DNS uses both protocols, and metrics-server connects to kubelets.
 func checkNodeToNode(f *facts) result {
 	if not := f.groups(); not != nil {
 		return *not

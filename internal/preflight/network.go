@@ -9,8 +9,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
 
-// least is how many free addresses a subnet should have: a node and its pods
-// take some dozens.
+// least is how many free addresses a subnet should have: a node and its pods take
+// several dozen.
 const least = 16
 
 func checkSubnets(f *facts) result {
@@ -23,7 +23,7 @@ func checkSubnets(f *facts) result {
 	var seen, few []string
 	for _, s := range f.subnets.value {
 		if s.VPC != f.cluster.value.VPC {
-			return bad("aws ec2 describe-subnets --filters Name=vpc-id,Values="+f.cluster.value.VPC, "%s is in %s, and the cluster in %s", s.ID, s.VPC, f.cluster.value.VPC)
+			return bad("aws ec2 describe-subnets --filters Name=vpc-id,Values="+f.cluster.value.VPC, "%s is in %s, but the cluster is in %s", s.ID, s.VPC, f.cluster.value.VPC)
 		}
 		seen = append(seen, fmt.Sprintf("%s with %d addresses", s.ID, s.Free))
 		if s.Free < least {
@@ -55,8 +55,8 @@ func checkSubnetTag(f *facts) result {
 	return good("%s=shared", key)
 }
 
-// assigned says whether an instance in a subnet gets a public address: EC2 gives
-// one by what the instance is started with, or else by the subnet.
+// assigned says whether an instance in a subnet gets a public address. The setting
+// of the instance wins over that of the subnet.
 func (f *facts) assigned(s awsapi.Subnet) bool {
 	if said := f.launch.value.PublicAddress; said != nil {
 		return *said
@@ -74,7 +74,7 @@ func checkEgress(f *facts) result {
 	for _, s := range f.subnets.value {
 		switch {
 		case strings.HasPrefix(s.Default, "igw-") && !f.assigned(s):
-			return bad(f.publicAddress(s), "%s leads to %s, and its instances get no public address", s.ID, s.Default)
+			return bad(f.publicAddress(s), "%s routes to %s, but its instances get no public address", s.ID, s.Default)
 		case s.Default != "":
 			seen = append(seen, s.ID+" over "+s.Default)
 			continue
@@ -87,7 +87,7 @@ func checkEgress(f *facts) result {
 	return good("%s", strings.Join(seen, ", "))
 }
 
-// publicAddress is the command that gives instances of a subnet one.
+// publicAddress is the command that gives instances of a subnet a public address.
 func (f *facts) publicAddress(s awsapi.Subnet) string {
 	switch {
 	case f.target.Instance != "":
@@ -107,12 +107,12 @@ func (f *facts) publicAddress(s awsapi.Subnet) string {
 	}
 }
 
-// needed are the services that a node needs. S3, where ECR keeps layers, may be
-// a route.
+// needed are the services that a node needs. S3, where ECR keeps layers, may have a
+// gateway endpoint.
 func needed() []string { return []string{"ec2", "ecr.api", "ecr.dkr", "s3", "sts", "eks"} }
 
-// endpoints says what is wrong with the private ways to services of a subnet
-// without another way out; nil where nothing is.
+// endpoints checks the private endpoints for a subnet without a route to the
+// internet. It returns nil when all needed ones work.
 func (f *facts) endpoints(s awsapi.Subnet) *result {
 	region := "REGION"
 	if parts := strings.Split(f.cluster.value.ARN, ":"); len(parts) > 3 {
@@ -127,11 +127,11 @@ func (f *facts) endpoints(s awsapi.Subnet) *result {
 		}
 		switch e := f.vpc.value.Endpoints[i]; {
 		case e.State != "available":
-			r := bad("aws ec2 describe-vpc-endpoints --vpc-endpoint-ids "+e.ID, "%s leads nowhere, and the endpoint %s for %s is %s", s.ID, e.ID, e.Service, e.State)
+			r := bad("aws ec2 describe-vpc-endpoints --vpc-endpoint-ids "+e.ID, "%s has no route to the internet, and the endpoint %s for %s is %s", s.ID, e.ID, e.Service, e.State)
 			return &r
 		case e.Interface && !e.PrivateDNS:
 			r := bad("aws ec2 modify-vpc-endpoint --vpc-endpoint-id "+e.ID+" --private-dns-enabled",
-				"%s leads nowhere, and the name of %s does not lead to its endpoint %s", s.ID, e.Service, e.ID)
+				"%s has no route to the internet, and the name of %s does not resolve to the endpoint %s", s.ID, e.Service, e.ID)
 			return &r
 		}
 	}
@@ -140,8 +140,8 @@ func (f *facts) endpoints(s awsapi.Subnet) *result {
 	}
 	r := bad(fmt.Sprintf("aws ec2 create-vpc-endpoint --vpc-id %s --vpc-endpoint-type Interface --private-dns-enabled --service-name %s --subnet-ids %s --security-group-ids %s",
 		s.VPC, missing[0], s.ID, f.cluster.value.ClusterSecurityGroup),
-		"%s leads nowhere, and the network has no endpoint for %s", s.ID, strings.Join(missing, ", "))
-	if strings.HasSuffix(missing[0], ".s3") { // it has no name of its own within the network
+		"%s has no route to the internet, and the VPC has no endpoint for %s", s.ID, strings.Join(missing, ", "))
+	if strings.HasSuffix(missing[0], ".s3") { // a gateway endpoint has no name in the VPC
 		r.remedy = fmt.Sprintf("aws ec2 create-vpc-endpoint --vpc-id %s --vpc-endpoint-type Gateway --service-name %s --route-table-ids ROUTE-TABLE", s.VPC, missing[0])
 	}
 	return &r
@@ -153,31 +153,31 @@ func checkDNS(f *facts) result {
 	case f.vpc.err != nil:
 		return f.unseen(f.vpc.err)
 	case v.NoDHCP:
-		return bad(f.dhcpOptions(), "%s has no DHCP options, so that instances learn of no name server", v.ID)
+		return bad(f.dhcpOptions(), "%s has no DHCP options, so instances get no name server", v.ID)
 	case !v.DNSSupport:
 		return bad("aws ec2 modify-vpc-attribute --enable-dns-support --vpc-id "+v.ID, "DNS support is off in %s", v.ID)
 	case !v.DNSHostname:
 		return bad("aws ec2 modify-vpc-attribute --enable-dns-hostnames --vpc-id "+v.ID, "DNS host names are off in %s", v.ID)
 	}
-	// The address that AWS's own resolver has everywhere, besides the one in each
-	// network.
+	// resolver is the address of AWS's resolver in every VPC, in addition to the
+	// one in each network.
 	const resolver = "169.254.169.253"
 	for _, server := range v.NameServers {
 		if server != "AmazonProvidedDNS" && server != resolver && !slices.Contains(v.Resolvers(), server) {
-			return maybe(f.seeDHCP(), "the DHCP options of %s set the name server %s: it has to ask AWS's own for the names of private endpoints", v.ID, server)
+			return maybe(f.seeDHCP(), "the DHCP options of %s set the name server %s: this server must forward the names of private endpoints to AWS's own name server", v.ID, server)
 		}
 	}
 	return good("support and host names are on in %s", v.ID)
 }
 
-// seeDHCP is the command that shows the network's DHCP options. Others would be
-// for all machines in the network, and their other settings would be lost.
+// seeDHCP is the command that shows the VPC's DHCP options. Replacing them would
+// change all machines in the VPC and lose the other settings.
 func (f *facts) seeDHCP() string {
 	return "aws ec2 describe-dhcp-options --dhcp-options-ids " + f.vpc.value.DHCP
 }
 
-// dhcpOptions is the command that gives a network without options those that a
-// new one has; the ID default would leave it without any.
+// dhcpOptions is the command that gives a VPC without options those of a new VPC.
+// The ID "default" would leave the VPC without options.
 func (f *facts) dhcpOptions() string {
 	region, domain := "REGION", "ec2.internal"
 	if parts := strings.Split(f.cluster.value.ARN, ":"); len(parts) > 3 {
@@ -197,7 +197,7 @@ func checkDomain(f *facts) result {
 	}
 	for _, d := range v.Domains {
 		if d != "ec2.internal" && !strings.HasSuffix(d, ".compute.internal") && !strings.HasSuffix(d, ".compute.amazonaws.com.cn") {
-			return maybe(f.seeDHCP(), "the DHCP options of %s set the domain %s: nodes that take their name from it are refused, and other machines may need it", v.ID, d)
+			return maybe(f.seeDHCP(), "the DHCP options of %s set the domain %s: the cluster refuses nodes that take their name from this domain, but other machines may need the domain", v.ID, d)
 		}
 	}
 	return good("%s", strings.Join(append([]string{"domain"}, v.Domains...), " "))

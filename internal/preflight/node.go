@@ -19,9 +19,9 @@ func checkImageState(f *facts) result {
 	case f.image.absent:
 		return f.noImage()
 	case i.State != "available":
-		return bad("aws ec2 wait image-available --image-ids "+i.ID, "it is %s", i.State)
+		return bad("aws ec2 wait image-available --image-ids "+i.ID, "the image is %s", i.State)
 	case i.RootType != "ebs":
-		return bad("packer build -only='amazon-ebs.*' .", "its root device is of the type %s, and nodes need one on EBS", i.RootType)
+		return bad("packer build -only='amazon-ebs.*' .", "the root device has the type %s, but nodes need an EBS root device", i.RootType)
 	}
 	return good("%s (%s), root device %s", i.ID, i.Name, i.RootDevice)
 }
@@ -31,8 +31,8 @@ func (f *facts) noImage() result {
 }
 
 // newVersion is the command that makes a version of the launch template with
-// something else than the one that was looked at. What is named replaces what is
-// there as a whole, so data repeats what stays of it.
+// changed data. AWS replaces each named field as a whole, so data also repeats the
+// unchanged parts of the field.
 func (f *facts) newVersion(data map[string]any) string {
 	text, err := json.Marshal(data)
 	if err != nil {
@@ -42,10 +42,10 @@ func (f *facts) newVersion(data map[string]any) string {
 		f.launch.value.Template, f.launch.value.Version, quote(string(text)))
 }
 
-// quote makes one word of a text, for a shell.
+// quote quotes a text as one word for a shell.
 func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
-// seenImage gives checks an image that is there.
+// seenImage returns the image, or the result to report when the image is unknown.
 func (f *facts) seenImage() (awsapi.Image, *result) {
 	if f.image.err != nil {
 		r := f.unseen(f.image.err)
@@ -68,7 +68,7 @@ func checkImageOwner(f *facts) result {
 	case f.account.err != nil:
 		return f.unseen(f.account.err)
 	case i.Owner != f.account.value:
-		return maybe("aws ec2 describe-images --image-ids "+i.ID, "it belongs to the account %s, and you are %s", i.Owner, f.account.value)
+		return maybe("aws ec2 describe-images --image-ids "+i.ID, "the image belongs to the account %s, but your account is %s", i.Owner, f.account.value)
 	}
 	return good("your account's, %s", i.Owner)
 }
@@ -80,9 +80,9 @@ func checkImageENA(f *facts) result {
 		return *not
 	case !i.ENA:
 		return bad("aws ec2 modify-instance-attribute --ena-support --instance-id INSTANCE",
-			"it is off; set ena_support = true in the build, or turn it on at a stopped instance that you capture again")
+			"ENA is off; set ena_support = true in the build, or turn ENA on for a stopped instance and create the image again")
 	}
-	return good("it is on")
+	return good("ENA is on")
 }
 
 func checkArchitecture(f *facts) result {
@@ -93,15 +93,15 @@ func checkArchitecture(f *facts) result {
 	case f.architectures.err != nil:
 		return f.unseen(f.architectures.err)
 	case f.architectures.absent:
-		return maybe(typesFor(i.Architecture), "the image is for %s, and %s names no instance type", i.Architecture, f.launch.value.From)
+		return maybe(typesFor(i.Architecture), "the image is for %s, but %s names no instance type", i.Architecture, f.launch.value.From)
 	case !slices.Contains(f.architectures.value, i.Architecture):
-		return bad(typesFor(i.Architecture), "the image is for %s, and %s runs %s",
+		return bad(typesFor(i.Architecture), "the image is for %s, but %s runs %s",
 			i.Architecture, f.launch.value.Type, strings.Join(f.architectures.value, ", "))
 	}
 	return good("both are for %s", i.Architecture)
 }
 
-// typesFor is the command that lists the instance types of a processor.
+// typesFor is the command that lists the instance types of an architecture.
 func typesFor(architecture string) string {
 	return "aws ec2 describe-instance-types --filters Name=processor-info.supported-architecture,Values=" + architecture +
 		" --query InstanceTypes[].InstanceType --output text"
@@ -118,16 +118,15 @@ func checkClusterTag(f *facts) result {
 	}
 	said := fmt.Sprintf("%s has no tag %s=owned", f.launch.value.From, key)
 	if there {
-		said = fmt.Sprintf("%s is %q, and must be owned", key, value)
+		said = fmt.Sprintf("%s is %q, but must be owned", key, value)
 	}
 	if f.target.Instance != "" {
 		return bad(fmt.Sprintf("aws ec2 create-tags --resources %s --tags Key=%s,Value=owned", f.target.Instance, key), "%s", said)
 	}
-	return maybe(f.newVersion(map[string]any{"TagSpecifications": f.tagged(key, "owned")}), "%s; the Auto Scaling group may add it", said)
+	return maybe(f.newVersion(map[string]any{"TagSpecifications": f.tagged(key, "owned")}), "%s; the Auto Scaling group may add the tag", said)
 }
 
-// tagged is everything that the launch template tags, with one tag more for its
-// instances.
+// tagged are all tags of the launch template, with one more tag for its instances.
 func (f *facts) tagged(key, value string) []map[string]any {
 	var list []map[string]any
 	all := f.launch.value.AllTags
@@ -155,21 +154,21 @@ func checkMetadata(f *facts) result {
 	}
 	l := f.launch.value
 	if l.NoMetadata && f.target.Instance != "" {
-		return bad("aws ec2 modify-instance-metadata-options --http-endpoint enabled --instance-id "+f.target.Instance, "it is switched off for %s", l.From)
+		return bad("aws ec2 modify-instance-metadata-options --http-endpoint enabled --instance-id "+f.target.Instance, "the metadata service is off for %s", l.From)
 	}
 	if l.NoMetadata {
 		options := map[string]any{"HttpTokens": "required", "HttpPutResponseHopLimit": 2}
 		maps.Copy(options, l.Metadata)
 		options["HttpEndpoint"] = "enabled"
 		return bad(f.newVersion(map[string]any{"MetadataOptions": options}),
-			"it is switched off by %s", l.From)
+			"the metadata service is off in %s", l.From)
 	}
-	said := "it is on"
+	said := "the metadata service is on"
 	if l.Tokens != "" {
 		said += ", tokens are " + l.Tokens
 	}
 	if l.HopLimit == 1 {
-		said += ", and pods do not get at it (hop limit 1)"
+		said += ", and pods cannot reach the service (hop limit 1)"
 	}
 	return good("%s", said)
 }
@@ -179,7 +178,7 @@ func checkUserData(f *facts) result {
 	case f.launch.err != nil:
 		return f.unseen(f.launch.err)
 	case len(f.launch.value.UserData) == 0:
-		return bad(f.userDataOf(f.family()), "%s has none", f.launch.value.From)
+		return bad(f.userDataOf(f.family()), "%s has no user data", f.launch.value.From)
 	case f.userData.err != nil:
 		return bad(f.userDataOf(f.family()), "%v", f.userData.err)
 	}
@@ -199,10 +198,10 @@ func checkUserData(f *facts) result {
 	}
 	for _, pair := range [][3]string{
 		{"cluster", r.Cluster.Name, f.target.Cluster}, {"endpoint", r.Cluster.Endpoint, c.Endpoint}, {"certificate authority", r.Cluster.CA, c.CA},
-		{"network of services", r.Cluster.CIDR, c.ServiceCIDR},
+		{"service network", r.Cluster.CIDR, c.ServiceCIDR},
 	} {
 		if pair[1] != "" && pair[2] != "" && pair[1] != pair[2] {
-			return bad(remedy, "its %s is %s, and should be %s", pair[0], pair[1], pair[2])
+			return bad(remedy, "the %s in the user data is %s, but should be %s", pair[0], pair[1], pair[2])
 		}
 	}
 	return good("%s, for this cluster", r.Family)

@@ -17,9 +17,9 @@ func checkCluster(f *facts) result {
 	describe := "aws eks describe-cluster --name " + f.target.Cluster
 	switch {
 	case !c.Active():
-		return bad("aws eks wait cluster-active --name "+c.Name, "it is %s", c.Status)
+		return bad("aws eks wait cluster-active --name "+c.Name, "the cluster is %s", c.Status)
 	case c.Endpoint == "" || c.CA == "" || c.ServiceCIDR == "":
-		return bad(describe, "it tells no endpoint, certificate authority or network of services")
+		return bad(describe, "EKS returned no endpoint, certificate authority or service network")
 	}
 	return good("%s, Kubernetes %s, services %s, authentication %s", c.Status, c.Version, c.ServiceCIDR, c.AuthenticationMode)
 }
@@ -35,12 +35,12 @@ func checkEndpointAccess(f *facts) result {
 	case !c.PublicAccess:
 		return bad(remedy, "neither private nor public access is on")
 	case !slices.Contains(c.PublicCIDRs, "0.0.0.0/0") && len(c.PublicCIDRs) > 0:
-		return maybe(remedy, "private access is off, and public access is for %s only: the nodes' gateway must be in it", strings.Join(c.PublicCIDRs, ", "))
+		return maybe(remedy, "private access is off, and public access is for %s only: the public address of the nodes' gateway must be in these networks", strings.Join(c.PublicCIDRs, ", "))
 	}
-	return good("public access is on for everybody")
+	return good("public access is on for all addresses")
 }
 
-// minor reads 1.34 or v1.34.4-eksbuild.2.
+// minor returns the minor version of 1.34 or v1.34.4-eksbuild.2.
 func minor(version string) (int, bool) {
 	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
 	if len(parts) < 2 || parts[0] != "1" {
@@ -50,16 +50,16 @@ func minor(version string) (int, bool) {
 	return n, err == nil
 }
 
-// skew says whether a component's version goes with a control plane's
+// skew says whether a component's version is allowed with a control plane's version
 // (https://kubernetes.io/releases/version-skew-policy/).
 func skew(component, plane string) (fits bool, err error) {
 	have, ok := minor(component)
 	want, alsoOK := minor(plane)
 	if !ok || !alsoOK {
-		return false, fmt.Errorf("comparing the versions %q and %q: one is no version of Kubernetes", component, plane)
+		return false, fmt.Errorf("comparing the versions %q and %q: one is not a Kubernetes version", component, plane)
 	}
 	oldest := 3
-	if want < 28 { // since 1.28 three are allowed
+	if want < 28 { // three are allowed since 1.28
 		oldest = 2
 	}
 	return have <= want && have >= want-oldest, nil
@@ -69,7 +69,7 @@ func checkKubelet(f *facts) result {
 	if f.cluster.err != nil {
 		return f.unseen(f.cluster.err)
 	}
-	version, from := f.target.Kubelet, "as you said"
+	version, from := f.target.Kubelet, "as specified"
 	if version == "" {
 		if f.image.err != nil {
 			return f.unseen(f.image.err)
@@ -106,7 +106,7 @@ func checkAddons(f *facts) result {
 			return bad(f.updateAddon(a), "vpc-cni is %s, and follows the kubelet's mode of iptables since 1.13.1", a.Version)
 		}
 		said := a.Name + " " + a.Version
-		if a.Status != "ACTIVE" { // without nodes, CoreDNS is DEGRADED
+		if a.Status != "ACTIVE" { // CoreDNS is DEGRADED while there are no nodes
 			said += " " + a.Status
 		}
 		seen = append(seen, said)
@@ -118,13 +118,13 @@ func checkAddons(f *facts) result {
 		}
 	}
 	if len(seen) == 0 {
-		return maybe("kubectl get daemonset -n kube-system", "EKS manages none: those of kube-system cannot be seen from here")
+		return maybe("kubectl get daemonset -n kube-system", "EKS manages no add-ons here, and preflight cannot see the DaemonSets of kube-system")
 	}
 	return good("%s", strings.Join(seen, ", "))
 }
 
-// updateAddon is the command that brings an add-on to the newest version that
-// goes with the control plane. What was set stays.
+// updateAddon is the command that updates an add-on to the newest version for the
+// control plane's version. Its settings stay.
 func (f *facts) updateAddon(a awsapi.Addon) string {
 	command := fmt.Sprintf("aws eks update-addon --cluster-name %s --addon-name %s --resolve-conflicts PRESERVE", f.target.Cluster, a.Name)
 	if a.Role != "" {
@@ -137,7 +137,8 @@ func (f *facts) updateAddon(a awsapi.Addon) string {
 		a.Name, f.cluster.value.Version)
 }
 
-// before compares a version such as v1.20.4-eksbuild.2.
+// before says whether a version such as v1.20.4-eksbuild.2 is older than the wanted
+// numbers.
 func before(version string, want ...int) bool {
 	core, _, _ := strings.Cut(strings.TrimPrefix(version, "v"), "-")
 	for i, part := range strings.Split(core, ".") {

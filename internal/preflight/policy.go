@@ -2,8 +2,8 @@ package preflight
 
 import "github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 
-// Actions are the permissions that a preflight needs, and no others: a test
-// compares them with the calls it makes.
+// Actions are the permissions that a preflight needs, and no others. A test
+// compares them with its calls.
 func Actions() []string {
 	return []string{
 		"ec2:DescribeDhcpOptions", "ec2:DescribeImages", "ec2:DescribeInstanceAttribute", "ec2:DescribeInstanceTypes", "ec2:DescribeInstances",
@@ -11,10 +11,10 @@ func Actions() []string {
 		"ec2:DescribeVpcAttribute", "ec2:DescribeVpcEndpoints", "ec2:DescribeVpcs",
 		"eks:DescribeAccessEntry", "eks:DescribeAddon", "eks:DescribeCluster", "eks:ListAddons",
 		"iam:GetInstanceProfile", "iam:ListAttachedRolePolicies",
-		"ssm:GetParameter", // where a launch template names a parameter
+		"ssm:GetParameter", // for a launch template that names a parameter
 		"sts:GetCallerIdentity",
 	}
 }
 
-// Policy is the policy with those permissions, for IAM.
+// Policy is the IAM policy with those permissions.
 func Policy() (string, error) { return awsapi.Policy("EksnodePreflight", Actions()) }

@@ -15,7 +15,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
 
-// One case for each check, shown failing and, undone, passing.
+// Each check fails in its case, and passes without the change.
 func TestEachCheckFailsAndPasses(t *testing.T) {
 	role := "arn:aws:iam::123456789012:role/node"
 	auth := func(arn, username, groups string) []byte {
@@ -51,8 +51,8 @@ func TestEachCheckFailsAndPasses(t *testing.T) {
 		evidence       string
 		remedy         string
 	}{
-		{"cluster", "FAIL", func(f *facts) { f.cluster.value.Status = "CREATING" }, "it is CREATING", "aws eks wait cluster-active --name my-cluster"},
-		{"cluster", "FAIL", func(f *facts) { f.cluster.value.Endpoint = "" }, "it tells no endpoint", "aws eks describe-cluster --name my-cluster"},
+		{"cluster", "FAIL", func(f *facts) { f.cluster.value.Status = "CREATING" }, "the cluster is CREATING", "aws eks wait cluster-active --name my-cluster"},
+		{"cluster", "FAIL", func(f *facts) { f.cluster.value.Endpoint = "" }, "EKS returned no endpoint", "aws eks describe-cluster --name my-cluster"},
 		{"cluster", "UNKNOWN", func(f *facts) {
 			f.cluster.err = &awsapi.APIError{Code: "ResourceNotFoundException", Said: "No cluster found for name: my-cluster."}
 		}, "No cluster found for name: my-cluster.", "aws configure list && aws sts get-caller-identity"},
@@ -61,7 +61,7 @@ func TestEachCheckFailsAndPasses(t *testing.T) {
 		{"endpoint-access", "WARN", func(f *facts) {
 			f.cluster.value.PrivateAccess, f.cluster.value.PublicAccess, f.cluster.value.PublicCIDRs = false, true, []string{"192.0.2.0/24"}
 		}, "public access is for 192.0.2.0/24 only", "endpointPrivateAccess=true"},
-		{"kubelet-version", "FAIL", func(f *facts) { f.target.Kubelet = "1.35.0" }, "the kubelet is 1.35.0 as you said, the control plane 1.34", "1.34"},
+		{"kubelet-version", "FAIL", func(f *facts) { f.target.Kubelet = "1.35.0" }, "the kubelet is 1.35.0 as specified, the control plane 1.34", "1.34"},
 		{"kubelet-version", "FAIL", func(f *facts) { f.image.value.Tags[KubernetesTag] = "1.30.1" }, "the kubelet is 1.30.1 by the image's tag", "1.34"},
 		{"kubelet-version", "UNKNOWN", func(f *facts) { f.image.value.Tags = nil }, "the image has no tag eksnode:kubernetes-version", "aws ec2 create-tags --resources ami-0123456789abcdef0"},
 		{"addons", "FAIL", func(f *facts) { addon(f, "kube-proxy").Version = "v1.35.0-eksbuild.2" }, "kube-proxy is v1.35.0-eksbuild.2", "aws eks update-addon --cluster-name my-cluster --addon-name kube-proxy"},
@@ -70,41 +70,41 @@ func TestEachCheckFailsAndPasses(t *testing.T) {
 			addon(f, "vpc-cni").Version = "v1.13.0-eksbuild.1"
 			addon(f, "vpc-cni").Role, addon(f, "vpc-cni").Configuration = role, `{"env":{"A":"it's"}}`
 		}, "vpc-cni is v1.13.0-eksbuild.1", " --resolve-conflicts PRESERVE --service-account-role-arn " + role + ` --configuration-values '{"env":{"A":"it'\''s"}}' --addon-version `},
-		{"addons", "WARN", func(f *facts) { f.addons.value = nil }, "EKS manages none", "kubectl"},
+		{"addons", "WARN", func(f *facts) { f.addons.value = nil }, "EKS manages no add-ons", "kubectl"},
 		{"addons", "WARN", func(f *facts) { addon(f, "vpc-cni").Status = "CREATE_FAILED" }, "vpc-cni is CREATE_FAILED", "aws eks describe-addon --cluster-name my-cluster --addon-name vpc-cni"},
-		{"image-state", "FAIL", func(f *facts) { f.image.value.State = "pending" }, "it is pending", "aws ec2 wait image-available"},
-		{"image-state", "FAIL", func(f *facts) { f.image.value.RootType = "instance-store" }, "its root device is of the type instance-store", "packer build -only='amazon-ebs.*' ."},
+		{"image-state", "FAIL", func(f *facts) { f.image.value.State = "pending" }, "the image is pending", "aws ec2 wait image-available"},
+		{"image-state", "FAIL", func(f *facts) { f.image.value.RootType = "instance-store" }, "the root device has the type instance-store", "packer build -only='amazon-ebs.*' ."},
 		{"image-state", "UNKNOWN", func(f *facts) { f.image.err = &awsapi.APIError{Code: "InvalidAMIID.NotFound"} }, "InvalidAMIID.NotFound", "aws configure list"},
-		{"image-owner", "WARN", func(f *facts) { f.image.value.Owner = "666666666666" }, "it belongs to the account 666666666666, and you are 123456789012", "aws ec2 describe-images"},
-		{"image-ena", "FAIL", func(f *facts) { f.image.value.ENA = false }, "it is off; set ena_support = true in the build", "--ena-support"},
-		{"image-architecture", "FAIL", func(f *facts) { f.launch.value.Type, f.architectures.value = "m7g.large", []string{"arm64"} }, "the image is for x86_64, and m7g.large runs arm64", "Name=processor-info.supported-architecture,Values=x86_64"},
+		{"image-owner", "WARN", func(f *facts) { f.image.value.Owner = "666666666666" }, "the image belongs to the account 666666666666, but your account is 123456789012", "aws ec2 describe-images"},
+		{"image-ena", "FAIL", func(f *facts) { f.image.value.ENA = false }, "ENA is off; set ena_support = true in the build", "--ena-support"},
+		{"image-architecture", "FAIL", func(f *facts) { f.launch.value.Type, f.architectures.value = "m7g.large", []string{"arm64"} }, "the image is for x86_64, but m7g.large runs arm64", "Name=processor-info.supported-architecture,Values=x86_64"},
 		{"cluster-tag", "FAIL", func(f *facts) { f.launch.value.Tags = nil }, "the instance i-1 has no tag kubernetes.io/cluster/my-cluster=owned", "aws ec2 create-tags --resources i-1 --tags Key=kubernetes.io/cluster/my-cluster,Value=owned"},
-		{"cluster-tag", "FAIL", func(f *facts) { f.launch.value.Tags["kubernetes.io/cluster/my-cluster"] = "yes" }, `is "yes", and must be owned`, "Value=owned"},
-		{"user-data", "FAIL", func(f *facts) { say(f, "") }, "the instance i-1 has none", "eksnode userdata render --family al2023 --cluster my-cluster"},
-		{"user-data", "FAIL", userData("name: my-cluster", "name: other"), "its cluster is other, and should be my-cluster", "eksnode userdata render --family al2023"},
-		{"user-data", "FAIL", userData("https://ABC", "https://ABD"), "its endpoint is https://ABD.gr7", "eksnode userdata"},
-		{"user-data", "FAIL", userData("Y2VydGlmaWNhdGU=", "YQ=="), "its certificate authority is YQ==", "eksnode userdata"},
+		{"cluster-tag", "FAIL", func(f *facts) { f.launch.value.Tags["kubernetes.io/cluster/my-cluster"] = "yes" }, `is "yes", but must be owned`, "Value=owned"},
+		{"user-data", "FAIL", func(f *facts) { say(f, "") }, "the instance i-1 has no user data", "eksnode userdata render --family al2023 --cluster my-cluster"},
+		{"user-data", "FAIL", userData("name: my-cluster", "name: other"), "the cluster in the user data is other, but should be my-cluster", "eksnode userdata render --family al2023"},
+		{"user-data", "FAIL", userData("https://ABC", "https://ABD"), "the endpoint in the user data is https://ABD.gr7", "eksnode userdata"},
+		{"user-data", "FAIL", userData("LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUJnakNDQVNlZ0F3SUJBZ0lVUC91RGRxQ1krSFJDWEJZV1p1djF5c3VNUllvd0NnWUlLb1pJemowRUF3SXcKRlRFVE1CRUdBMVVFQXd3S2EzVmlaWEp1WlhSbGN6QWdGdzB5TmpFeE1qSXlNVEE1TWpKYUdBOHlNVEkyTVRBeQpPVEl4TURreU1sb3dGVEVUTUJFR0ExVUVBd3dLYTNWaVpYSnVaWFJsY3pCWk1CTUdCeXFHU000OUFnRUdDQ3FHClNNNDlBd0VIQTBJQUJBRzU5cm95OC9TV2ZhZFkvanRDWXpWS2t4UXQ2N1VWOTNqejVSZFNKQldySldsbnF3Z1MKOEVsVFBvWTBRb0lCSm84MUMvRXl5THNsc3dQVCt4OUJoSCtqVXpCUk1CMEdBMVVkRGdRV0JCUXdFa3BtMHZKRgpYSnd6VkpicjlNamU1TDZITURBZkJnTlZIU01FR0RBV2dCUXdFa3BtMHZKRlhKd3pWSmJyOU1qZTVMNkhNREFQCkJnTlZIUk1CQWY4RUJUQURBUUgvTUFvR0NDcUdTTTQ5QkFNQ0Ewa0FNRVlDSVFEQ3MwdTh2aGNSZ0dWdFN4VTkKeThKMGxJSDRJY0U1UFdDbG9VRXcycHNyVUFJaEFONDNlZUh0U2M0N3g3VXprbEZ0cE1BT3JLdzV1SlFOdFNpRgpzWjhOdFRZeAotLS0tLUVORCBDRVJUSUZJQ0FURS0tLS0tCg==", "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCg=="), "the certificate authority in the user data is LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCg==", "eksnode userdata"},
 		{"user-data", "FAIL", userData("cidr", "cird"), "14: spec.cluster.cird: unknown field; did you mean cidr?", "eksnode userdata"},
 		{"user-data", "FAIL", userData(joining, "hello"), "it looks like user data of no family", "eksnode userdata"},
-		{"user-data", "FAIL", func(f *facts) { f.image.value.Platform = "windows" }, "it is for al2023, and ami-0123456789abcdef0 (node-1.34) reads windows", "eksnode userdata render --family windows"},
+		{"user-data", "FAIL", func(f *facts) { f.image.value.Platform = "windows" }, "the user data is for al2023, but ami-0123456789abcdef0 (node-1.34) reads windows", "eksnode userdata render --family windows"},
 		{"user-data", "FAIL", func(f *facts) {
 			f.image.value.Name, f.image.value.OwnerAlias = "bottlerocket-aws-k8s-1.34-x86_64-v1.50.0", "amazon"
 		}, "reads bottlerocket", "eksnode userdata render --family bottlerocket"},
 		{"user-data", "WARN", func(f *facts) {
 			f.image.value.Name, f.image.value.Tags = "amazon-eks-node-1.30-v20250101", nil
-		}, "it is for al2023, and images of the name amazon-eks-node-1.30-v20250101 read al2", "eksnode userdata render --family al2 "},
+		}, "the user data is for al2023, but images named amazon-eks-node-1.30-v20250101 read al2", "eksnode userdata render --family al2 "},
 		{"user-data", "FAIL", func(f *facts) {
 			f.image.value.Tags = nil
 			say(f, "<powershell>\n& Start-EKSBootstrap.ps1 -EKSClusterName my-cluster\n</powershell>\n")
-		}, `it is for windows, and the image's platform is ""`, "eksnode userdata render --family al2023"},
-		{"metadata", "FAIL", func(f *facts) { f.launch.value.NoMetadata = true }, "it is switched off for the instance i-1", "aws ec2 modify-instance-metadata-options --http-endpoint enabled --instance-id i-1"},
+		}, `the user data is for windows, but the image's platform is ""`, "eksnode userdata render --family al2023"},
+		{"metadata", "FAIL", func(f *facts) { f.launch.value.NoMetadata = true }, "the metadata service is off for the instance i-1", "aws ec2 modify-instance-metadata-options --http-endpoint enabled --instance-id i-1"},
 		{"instance-profile", "FAIL", func(f *facts) { f.launch.value.Profile, f.profile.value = "", awsapi.Profile{} }, "the instance i-1 has no instance profile", "aws ec2 associate-iam-instance-profile --instance-id i-1"},
 		{"instance-profile", "FAIL", func(f *facts) { f.profile.err = &awsapi.APIError{Code: "NoSuchEntity"} }, "NoSuchEntity", "aws iam create-instance-profile --instance-profile-name nodes && "},
 		{"instance-profile", "FAIL", func(f *facts) { f.profile.value.Role = nil }, "the instance profile nodes has no role", "aws iam add-role-to-instance-profile"},
 		{"instance-profile", "UNKNOWN", func(f *facts) {
-			f.launch.err = errors.New("describing the instance i-1: it is terminated, and EC2 forgets what it was started with")
+			f.launch.err = errors.New("describing the instance i-1: the instance is terminated, and EC2 no longer has its settings")
 			f.profile.err = f.launch.err
-		}, "describing the instance i-1: it is terminated", "eksnode preflight"},
+		}, "describing the instance i-1: the instance is terminated", "eksnode preflight"},
 		{"instance-profile", "UNKNOWN", func(f *facts) { f.profile.err = &awsapi.DeniedError{Permission: "iam:GetInstanceProfile"} }, "the permission iam:GetInstanceProfile is missing", "--policy"},
 		{"role-trust", "FAIL", func(f *facts) {
 			f.profile.value.Role.Trust = strings.Replace(f.profile.value.Role.Trust, "ec2.", "eks.", 1)
@@ -127,55 +127,55 @@ func TestEachCheckFailsAndPasses(t *testing.T) {
 			f.entry.value = awsapi.AccessEntry{}
 			f.cluster.value.AuthenticationMode = "API"
 		}, role + " has no access entry", "aws eks create-access-entry --cluster-name my-cluster --principal-arn " + role + " --type EC2_LINUX"},
-		{"access", "FAIL", func(f *facts) { f.entry.value.Type = "STANDARD" }, "is of the type STANDARD, and must be EC2_LINUX: people or programs sign in by it, so it stays, and these nodes need a role of their own", "aws iam create-role --role-name NODE-ROLE"},
-		{"access", "UNKNOWN", func(f *facts) { f.entry.value = awsapi.AccessEntry{} }, "aws-auth decides, and only the Kubernetes API tells it", "kubectl get configmap aws-auth -n kube-system -o yaml | eksnode preflight --cluster my-cluster --instance i-1 --aws-auth -"},
+		{"access", "FAIL", func(f *facts) { f.entry.value.Type = "STANDARD" }, "has the type STANDARD, but must have EC2_LINUX: people or programs sign in with it, so keep the entry and give these nodes their own role", "aws iam create-role --role-name NODE-ROLE"},
+		{"access", "UNKNOWN", func(f *facts) { f.entry.value = awsapi.AccessEntry{} }, "aws-auth decides, and only the Kubernetes API can read aws-auth", "kubectl get configmap aws-auth -n kube-system -o yaml | eksnode preflight --cluster my-cluster --instance i-1 --aws-auth -"},
 		{"access", "UNKNOWN", mode("CONFIG_MAP"), "the authentication mode is CONFIG_MAP: aws-auth decides", "--aws-auth -"},
 		{"access", "FAIL", func(f *facts) {
 			f.entry.value = awsapi.AccessEntry{}
 			f.target.AWSAuth = auth("arn:aws:iam::1:role/x", "a", "b")
 		}, "aws-auth has no line for " + role, merge},
-		{"aws-auth", "UNKNOWN", func(f *facts) { f.entry.value = awsapi.AccessEntry{} }, "it was not handed in; only the Kubernetes API tells it", "--aws-auth -"},
+		{"aws-auth", "UNKNOWN", func(f *facts) { f.entry.value = awsapi.AccessEntry{} }, "aws-auth was not passed; only the Kubernetes API can read aws-auth", "--aws-auth -"},
 		{"aws-auth", "FAIL", wrongAuth("arn:aws:iam::123456789012:instance-profile/nodes", "x", "y"), "is an instance profile; the line needs the role's ARN", merge},
-		{"aws-auth", "FAIL", wrongAuth("arn:aws:iam::123456789012:role/eks/node", nodeName, "system:bootstrappers, system:nodes"), "has a path, which the authenticator does not see", merge},
-		{"aws-auth", "FAIL", wrongAuth("arn:aws:iam::123456789012:role/another", nodeName, "system:bootstrappers, system:nodes"), "it has no line for " + role, merge},
+		{"aws-auth", "FAIL", wrongAuth("arn:aws:iam::123456789012:role/eks/node", nodeName, "system:bootstrappers, system:nodes"), "has a path, which the authenticator ignores", merge},
+		{"aws-auth", "FAIL", wrongAuth("arn:aws:iam::123456789012:role/another", nodeName, "system:bootstrappers, system:nodes"), "aws-auth has no line for " + role, merge},
 		{"aws-auth", "FAIL", wrongAuth(role, "system:node:{{SessionName}}", "system:bootstrappers, system:nodes"), "must be " + nodeName, "kubectl edit configmap aws-auth -n kube-system"},
 		{"aws-auth", "FAIL", wrongAuth(role, nodeName, "system:nodes"), "is not in the group system:bootstrappers", merge},
 		{"aws-auth", "UNKNOWN", func(f *facts) {
 			f.entry.value = awsapi.AccessEntry{}
 			f.target.AWSAuth = []byte("kind: Secret\n")
-		}, "it is no ConfigMap", "eksnode preflight"},
-		{"subnet-vpc", "FAIL", func(f *facts) { nodeSubnet(f).VPC = "vpc-2" }, "subnet-1 is in vpc-2, and the cluster in vpc-1", "aws ec2 describe-subnets"},
+		}, "the text is no ConfigMap", "eksnode preflight"},
+		{"subnet-vpc", "FAIL", func(f *facts) { nodeSubnet(f).VPC = "vpc-2" }, "subnet-1 is in vpc-2, but the cluster is in vpc-1", "aws ec2 describe-subnets"},
 		{"subnet-vpc", "WARN", func(f *facts) { nodeSubnet(f).Free = 3 }, "subnet-1 with 3 addresses", "aws ec2 create-subnet"},
 		{"subnet-tag", "FAIL", func(f *facts) { f.cluster.value.Version = "1.18" }, "subnet-1 has no tag kubernetes.io/cluster/my-cluster=shared", "Value=shared"},
 		{"security-group-443", "FAIL", func(f *facts) {
 			f.launch.value.SecurityGroups, f.nodeGroups.value = []string{"sg-node"}, []awsapi.SecurityGroup{nodeGroup()}
-		}, "the control plane's sg-extra, sg-cluster let nothing in to port 443 from sg-node", "authorize-security-group-ingress"},
-		{"security-group-443", "FAIL", func(f *facts) { clusterGroup(f, func(g *awsapi.SecurityGroup) { g.Egress = nil }) }, "the node's sg-cluster let nothing out to port 443", "authorize-security-group-egress --group-id sg-cluster"},
+		}, "sg-extra, sg-cluster of the control plane let nothing in to port 443 from sg-node", "authorize-security-group-ingress"},
+		{"security-group-443", "FAIL", func(f *facts) { clusterGroup(f, func(g *awsapi.SecurityGroup) { g.Egress = nil }) }, "sg-cluster of the node let nothing out to port 443", "authorize-security-group-egress --group-id sg-cluster"},
 		{"security-group-10250", "FAIL", func(f *facts) {
 			clusterGroup(f, func(g *awsapi.SecurityGroup) {
 				g.Ingress = []awsapi.Rule{{Protocol: "tcp", To: 443, Groups: []string{"sg-cluster"}}}
 			})
 		}, "let nothing in to port 10250", "--port 10250"},
 		{"security-group-443", "FAIL", func(f *facts) {
-			// The node's own subnet is not where the control plane is.
+			// The node's own subnet is not one of the control plane's.
 			clusterGroup(f, func(g *awsapi.SecurityGroup) {
 				g.Egress = []awsapi.Rule{{Protocol: "tcp", From: 443, To: 443, CIDRs: []string{"10.0.1.0/24"}}}
 			})
-		}, "the node's sg-cluster let nothing out to port 443", "authorize-security-group-egress --group-id sg-cluster"},
+		}, "sg-cluster of the node let nothing out to port 443", "authorize-security-group-egress --group-id sg-cluster"},
 		{"security-group-443", "WARN", func(f *facts) {
 			clusterGroup(f, func(g *awsapi.SecurityGroup) {
 				g.Egress = []awsapi.Rule{{Protocol: "tcp", From: 443, To: 443, Lists: []string{"pl-1"}}}
 			})
-		}, "unless one of their prefix lists does", "authorize-security-group-egress --group-id sg-cluster"},
+		}, "unless one of their prefix lists allows it", "authorize-security-group-egress --group-id sg-cluster"},
 		{"security-group-nodes", "FAIL", func(f *facts) {
 			f.launch.value.SecurityGroups, f.nodeGroups.value = []string{"sg-node"}, []awsapi.SecurityGroup{nodeGroup()}
-		}, "other nodes's sg-node let nothing in to port 53", "--protocol udp --port 53 --source-group sg-node"},
+		}, "sg-node of other nodes let nothing in to port 53", "--protocol udp --port 53 --source-group sg-node"},
 		{"security-group-nodes", "FAIL", func(f *facts) {
 			clusterGroup(f, func(g *awsapi.SecurityGroup) {
 				g.Ingress = []awsapi.Rule{{Protocol: "tcp", From: 0, To: 65535, CIDRs: []string{"10.0.0.0/16"}}}
 			})
 		}, "let nothing in to port 53 from sg-cluster (udp)", "--protocol udp"},
-		{"policy-ssm", "WARN", only("AmazonEKSWorkerNodePolicy"), "nobody gets on to it through Session Manager", "--role-name node --policy-arn arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore"},
+		{"policy-ssm", "WARN", only("AmazonEKSWorkerNodePolicy"), "Session Manager reaches it only with", "--role-name node --policy-arn arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore"},
 		{"network-acl", "FAIL", func(f *facts) {
 			acl := nodeACL(f)
 			acl.Entries = slices.Insert(acl.Entries, 0, awsapi.ACLEntry{Number: 90, Protocol: "6", Egress: true, CIDR: "10.0.2.128/25", To: 1023})
@@ -184,15 +184,15 @@ func TestEachCheckFailsAndPasses(t *testing.T) {
 		{"network-acl", "FAIL", func(f *facts) {
 			entry := &planeACL(f).Entries[slices.IndexFunc(planeACL(f).Entries, allowedIn)]
 			entry.Protocol, entry.To = "6", 1023
-		}, "acl-2 of subnet-2 does not let the answers of the kubelet pass: TCP to ports 32768 to 60999, in from 10.0.1.0/24", "From=32768,To=60999"},
+		}, "acl-2 of subnet-2 does not let the replies of the kubelet pass: TCP to ports 32768 to 60999, in from 10.0.1.0/24", "From=32768,To=60999"},
 		{"network-acl", "WARN", func(f *facts) {
 			nodeACL(f).Entries[slices.IndexFunc(nodeACL(f).Entries, allowedOut)].CIDR = "10.0.0.0/16"
 		}, "acl-1 of subnet-1 does not let AWS's services pass: TCP to port 443, out to 0.0.0.0/0", "--cidr-block 0.0.0.0/0"},
 		{"network-acl", "UNKNOWN", func(f *facts) {
-			f.acls.err = errors.New("describing the network ACLs: the answer has none of subnet-2")
-		}, "describing the network ACLs: the answer has none of subnet-2", "eksnode preflight"},
+			f.acls.err = errors.New("describing the network ACLs: AWS returned none for subnet-2")
+		}, "describing the network ACLs: AWS returned none for subnet-2", "eksnode preflight"},
 		{"network-acl", "UNKNOWN", func(f *facts) { f.acls.err = &awsapi.DeniedError{Permission: "ec2:DescribeNetworkAcls"} }, "the permission ec2:DescribeNetworkAcls is missing", "--policy"},
-		{"egress", "FAIL", func(f *facts) { nodeSubnet(f).Default = "" }, "subnet-1 leads nowhere, and the network has no endpoint for com.amazonaws.eu-west-1.ec2", "aws ec2 create-vpc-endpoint --vpc-id vpc-1 --vpc-endpoint-type Interface --private-dns-enabled --service-name com.amazonaws.eu-west-1.ec2 --subnet-ids subnet-1 --security-group-ids sg-cluster"},
+		{"egress", "FAIL", func(f *facts) { nodeSubnet(f).Default = "" }, "subnet-1 has no route to the internet, and the VPC has no endpoint for com.amazonaws.eu-west-1.ec2", "aws ec2 create-vpc-endpoint --vpc-id vpc-1 --vpc-endpoint-type Interface --private-dns-enabled --service-name com.amazonaws.eu-west-1.ec2 --subnet-ids subnet-1 --security-group-ids sg-cluster"},
 		{"egress", "FAIL", func(f *facts) {
 			nodeSubnet(f).Default = ""
 			f.vpc.value.Endpoints = endpoints(3, "pendingAcceptance", true)
@@ -200,7 +200,7 @@ func TestEachCheckFailsAndPasses(t *testing.T) {
 		{"egress", "FAIL", func(f *facts) {
 			nodeSubnet(f).Default = ""
 			f.vpc.value.Endpoints = endpoints(4, "available", false)
-		}, "the name of com.amazonaws.eu-west-1.sts does not lead to its endpoint vpce-4", "aws ec2 modify-vpc-endpoint --vpc-endpoint-id vpce-4 --private-dns-enabled"},
+		}, "the name of com.amazonaws.eu-west-1.sts does not resolve to the endpoint vpce-4", "aws ec2 modify-vpc-endpoint --vpc-endpoint-id vpce-4 --private-dns-enabled"},
 		{"egress", "FAIL", func(f *facts) {
 			nodeSubnet(f).Default = ""
 			f.vpc.value.Endpoints = slices.Delete(endpoints(0, "available", true), 3, 4)
@@ -216,7 +216,7 @@ func TestEachCheckFailsAndPasses(t *testing.T) {
 	} {
 		t.Run(c.check+"/"+c.verdict, func(t *testing.T) {
 			f := sample()
-			assert.Equal(t, OK, found(t, f, c.check).Verdict, "it passes before")
+			assert.Equal(t, OK, found(t, f, c.check).Verdict, "the check passes before the change")
 			c.change(f)
 			said := found(t, f, c.check)
 			assert.Equal(t, c.verdict, string(said.Verdict))
@@ -237,8 +237,8 @@ func TestEveryCheckHasACase(t *testing.T) {
 	}
 }
 
-// The sample passes whole.
-func TestAllIsWell(t *testing.T) {
+// Every check passes for the sample.
+func TestTheSamplePassesEveryCheck(t *testing.T) {
 	r := sample().check()
 	for _, f := range r.Findings {
 		assert.Equal(t, OK, f.Verdict, "%s: %s", f.Check, f.Evidence)
@@ -250,8 +250,8 @@ func TestAllIsWell(t *testing.T) {
 	assert.Equal(t, 0, r.ExitCode())
 }
 
-// endpoints are those that nodes without a way out need; one of them is in
-// another state.
+// endpoints are those that nodes without a route to the internet need. One of them
+// may have another state.
 func endpoints(other int, state string, name bool) []awsapi.Endpoint {
 	var list []awsapi.Endpoint
 	for i, service := range []string{"ec2", "ecr.api", "ecr.dkr", "s3", "sts", "eks"} {
@@ -267,14 +267,14 @@ func endpoints(other int, state string, name bool) []awsapi.Endpoint {
 	return list
 }
 
-// The endpoints that nodes without a way out need are seen.
+// Preflight finds the endpoints of nodes without a route to the internet.
 func TestEgressOverEndpoints(t *testing.T) {
 	f := sample()
 	nodeSubnet(f).Default, f.vpc.value.Endpoints = "", endpoints(0, "available", true)
 	assert.Equal(t, 0, f.check().ExitCode())
 }
 
-// AWS's own name server may be named by its addresses.
+// DHCP options may name AWS's name server by its addresses.
 func TestAWSsNameServer(t *testing.T) {
 	for _, server := range []string{"10.0.0.2", "169.254.169.253"} {
 		f := sample()
@@ -285,7 +285,7 @@ func TestAWSsNameServer(t *testing.T) {
 
 func TestTargets(t *testing.T) {
 	for want, target := range map[string]Target{
-		"cluster: its name is missing":                            {AMI: "ami-1"},
+		"cluster: the name is missing":                            {AMI: "ami-1"},
 		"name one of an instance, a launch template and an image": {Cluster: "a"},
 	} {
 		assert.EqualError(t, target.Validate(), want)

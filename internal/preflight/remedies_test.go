@@ -16,26 +16,26 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
 
-// Somebody else joins by every access entry that is there already, whatever its
-// type: it stays, and the sentence says who needs it.
+// An existing access entry of another type belongs to another user. It stays, and
+// the sentence names the user.
 func TestAccessEntriesOfOthersStay(t *testing.T) {
 	const role = nodeRole
 	for kind, users := range map[string]string{
-		"EC2":            "EKS Auto Mode's nodes join by it",
-		"EC2_WINDOWS":    "Windows nodes join by it",
-		"FARGATE_LINUX":  "Fargate profiles run pods by it",
-		"HYBRID_LINUX":   "hybrid nodes outside AWS join by it",
-		"HYPERPOD_LINUX": "the nodes of SageMaker HyperPod join by it",
-		"STANDARD":       "people or programs sign in by it",
-		"SOMETHING_NEW":  "somebody may need it",
+		"EC2":            "EKS Auto Mode's nodes join with it",
+		"EC2_WINDOWS":    "Windows nodes join with it",
+		"FARGATE_LINUX":  "Fargate profiles run pods with it",
+		"HYBRID_LINUX":   "hybrid nodes outside AWS join with it",
+		"HYPERPOD_LINUX": "the nodes of SageMaker HyperPod join with it",
+		"STANDARD":       "people or programs sign in with it",
+		"SOMETHING_NEW":  "another user may need it",
 	} {
 		f := sample()
 		f.entry = known(awsapi.AccessEntry{Type: kind})
-		assertStays(t, f, "the access entry of "+role+" is of the type "+kind+", and must be EC2_LINUX: "+users+", so it stays, and these nodes need a role of their own")
+		assertStays(t, f, "the access entry of "+role+" has the type "+kind+", but must have EC2_LINUX: "+users+", so keep the entry and give these nodes their own role")
 	}
 	f := sample()
 	f.image.value.Platform = "windows"
-	assertStays(t, f, "the access entry of "+role+" is of the type EC2_LINUX, and must be EC2_WINDOWS: Linux nodes join by it, so it stays, and these nodes need a role of their own")
+	assertStays(t, f, "the access entry of "+role+" has the type EC2_LINUX, but must have EC2_WINDOWS: Linux nodes join with it, so keep the entry and give these nodes their own role")
 }
 
 func assertStays(t *testing.T, f *facts, evidence string) {
@@ -50,10 +50,11 @@ func assertStays(t *testing.T, f *facts, evidence string) {
 	}
 }
 
-// What remedies do that neither looks nor adds, and why nobody loses anything.
+// explained lists the remedies that do more than read or add, and why they lose
+// nothing.
 var explained = map[string]string{
-	"ec2 associate-address":                "the address is new, and the instance has none",
-	"ec2 associate-dhcp-options":           "only where the network has none",
+	"ec2 associate-address":                "the address is new, and the instance has no address",
+	"ec2 associate-dhcp-options":           "only for a VPC without DHCP options",
 	"ec2 associate-iam-instance-profile":   "EC2 refuses it where the instance has a profile",
 	"ec2 create-tags":                      "sets one tag, which eksnode or the cluster gives its meaning",
 	"ec2 modify-instance-attribute":        "turns one attribute on",
@@ -66,8 +67,8 @@ var explained = map[string]string{
 	"iam update-assume-role-policy":        "repeats every statement that the role has",
 }
 
-// No remedy deletes or replaces what somebody else may use.
-func TestRemediesTakeNothingAway(t *testing.T) {
+// No remedy deletes or replaces what other machines may use.
+func TestRemediesRemoveNothing(t *testing.T) {
 	text := literals(t)
 	adds := regexp.MustCompile(`^(ec2|eks|iam|sts|ssm|configure) (describe-[a-z-]+|get-[a-z-]+|list|wait|create-[a-z-]+|allocate-address|attach-role-policy|add-role-to-instance-profile|authorize-security-group-.*)$`)
 	used := map[string]bool{}
@@ -76,16 +77,16 @@ func TestRemediesTakeNothingAway(t *testing.T) {
 	for _, c := range commands {
 		used[c[1]] = true
 		if explained[c[1]] == "" {
-			assert.Regexp(t, adds, c[1], "it may take something away: explain it, or leave it out")
+			assert.Regexp(t, adds, c[1], "this remedy may remove something: explain it or drop it")
 		}
 	}
 	for command := range explained {
-		assert.True(t, used[command], "no remedy has %s any more", command)
+		assert.True(t, used[command], "no remedy uses %s any more", command)
 	}
 	for _, c := range regexp.MustCompile(`\bkubectl ([a-z]+)[^"`+"`"+`]*`).FindAllStringSubmatch(text, -1) {
 		switch c[1] {
 		case "get", "edit":
-		case "apply": // of what is merged, and has the version that it was merged with
+		case "apply": // replaces only the merged version: kubectl sends the resource version
 			assert.Equal(t, "kubectl apply -f -", c[0])
 			assert.Contains(t, text, "eksnode manifests --cluster %s --role %s --only aws-auth --aws-auth -")
 		default:
@@ -95,7 +96,7 @@ func TestRemediesTakeNothingAway(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(text, "kubectl apply"))
 }
 
-// literals are the texts in the package's sources, a line each.
+// literals are the string literals of the package's sources, one per line.
 func literals(t *testing.T) string {
 	t.Helper()
 	files, err := filepath.Glob("*.go")

@@ -10,20 +10,20 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
 
-// role gives checks a role that is there.
+// role returns the node's role, or the result to report when it is unknown.
 func (f *facts) role() (*awsapi.Role, *result) {
 	if f.profile.err != nil {
 		r := f.unseen(f.profile.err)
 		return nil, &r
 	}
 	if f.profile.value.Role == nil {
-		r := bad(f.addRole(), "there is no role to look at")
+		r := bad(f.addRole(), "there is no role to check")
 		return nil, &r
 	}
 	return f.profile.value.Role, nil
 }
 
-// addRole is the command that puts a role into the instance profile.
+// addRole is the command that adds a role to the instance profile.
 func (f *facts) addRole() string {
 	name := f.profile.value.Name
 	if name == "" {
@@ -50,7 +50,7 @@ func checkProfile(f *facts) result {
 	return good("%s with the role %s", f.profile.value.Name, f.profile.value.Role.Name)
 }
 
-// oneOrMore is a JSON value that IAM writes as one or as a list.
+// oneOrMore is a JSON value that IAM writes as one value or as a list.
 type oneOrMore[T any] []T
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -63,7 +63,7 @@ func (o *oneOrMore[T]) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*[]T)(o))
 }
 
-// principal is whom a statement is about: services, or others, or everybody.
+// principal is the principal of a statement: services, others or everybody.
 type principal struct{ services oneOrMore[string] }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -122,8 +122,8 @@ func checkTrust(f *facts) result {
 // newRole is the command that makes a role for nodes alone.
 const newRole = "aws iam create-role --role-name NODE-ROLE --assume-role-policy-document " + trustEC2
 
-// untrusted is the answer where EC2 may not take on a role. IAM only replaces
-// trust policies as a whole, so the remedy repeats what the role has.
+// untrusted is the result when EC2 may not assume a role. IAM replaces trust
+// policies only as a whole, so the remedy repeats the existing policy.
 func untrusted(role *awsapi.Role, denied bool) result {
 	if denied {
 		return bad("aws iam get-role --role-name "+role.Name+" --query Role.AssumeRolePolicyDocument", "%s does not trust ec2.amazonaws.com: a statement denies it", role.Name)
@@ -136,7 +136,7 @@ func untrusted(role *awsapi.Role, denied bool) result {
 	if err := errors.Join(json.Unmarshal([]byte(role.Trust), &has), json.Unmarshal([]byte(strings.Trim(trustEC2, "'")), &ec2)); err != nil {
 		return result{Unknown, fmt.Sprintf("reading the trust policy of %s: %v", role.Name, err), newRole}
 	}
-	has.Statement = slices.DeleteFunc(has.Statement, func(s map[string]any) bool { return s == nil }) // null
+	has.Statement = slices.DeleteFunc(has.Statement, func(s map[string]any) bool { return s == nil }) // null in the JSON
 	has.Statement = append(has.Statement, ec2.Statement...)
 	if has.Version == "" && len(has.Statement) == 1 {
 		has.Version = ec2.Version
@@ -180,7 +180,7 @@ func (f *facts) policies(verdict Verdict, otherwise string, names ...string) res
 		fmt.Sprintf("aws iam attach-role-policy --role-name %s --policy-arn arn:%s:iam::aws:policy/%s", role.Name, partition, names[0])}
 }
 
-const ownPolicy = "a policy of your own with the same permissions would not be seen"
+const ownPolicy = "preflight does not recognize a custom policy with the same permissions"
 
 func checkPolicyWorker(f *facts) result {
 	return f.policies(Fail, ownPolicy, "AmazonEKSWorkerNodePolicy", "AmazonEKSWorkerNodeMinimalPolicy")
@@ -188,7 +188,7 @@ func checkPolicyWorker(f *facts) result {
 
 func checkPolicyCNI(f *facts) result {
 	if f.cluster.value.IPFamily == "ipv6" {
-		r := f.policies(Warn, "AWS has none for IPv6, so make one, or give it to the VPC CNI's own role", "AmazonEKS_CNI_IPv6_Policy")
+		r := f.policies(Warn, "AWS has no managed policy for IPv6: create a policy for this role or for the VPC CNI's own role", "AmazonEKS_CNI_IPv6_Policy")
 		if r.verdict == Warn {
 			r.remedy = fmt.Sprintf("eksnode manifests --cluster %s --role %s --only policies | sh", f.target.Cluster, f.profile.value.Role.ARN)
 		}
@@ -202,6 +202,6 @@ func checkPolicyRegistry(f *facts) result {
 }
 
 func checkPolicySSM(f *facts) result {
-	return f.policies(Warn, "the node joins all the same, but nobody gets on to it through Session Manager, unless the account's default host management lets it",
+	return f.policies(Warn, "the node still joins, but Session Manager reaches it only with the account's default host management",
 		"AmazonSSMManagedInstanceCore", "AmazonSSMManagedEC2InstanceDefaultPolicy", "AmazonEC2RoleforSSM")
 }

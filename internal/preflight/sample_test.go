@@ -25,7 +25,7 @@ spec:
   cluster:
     name: my-cluster
     apiServerEndpoint: https://ABC.gr7.eu-west-1.eks.amazonaws.com
-    certificateAuthority: Y2VydGlmaWNhdGU=
+    certificateAuthority: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUJnakNDQVNlZ0F3SUJBZ0lVUC91RGRxQ1krSFJDWEJZV1p1djF5c3VNUllvd0NnWUlLb1pJemowRUF3SXcKRlRFVE1CRUdBMVVFQXd3S2EzVmlaWEp1WlhSbGN6QWdGdzB5TmpFeE1qSXlNVEE1TWpKYUdBOHlNVEkyTVRBeQpPVEl4TURreU1sb3dGVEVUTUJFR0ExVUVBd3dLYTNWaVpYSnVaWFJsY3pCWk1CTUdCeXFHU000OUFnRUdDQ3FHClNNNDlBd0VIQTBJQUJBRzU5cm95OC9TV2ZhZFkvanRDWXpWS2t4UXQ2N1VWOTNqejVSZFNKQldySldsbnF3Z1MKOEVsVFBvWTBRb0lCSm84MUMvRXl5THNsc3dQVCt4OUJoSCtqVXpCUk1CMEdBMVVkRGdRV0JCUXdFa3BtMHZKRgpYSnd6VkpicjlNamU1TDZITURBZkJnTlZIU01FR0RBV2dCUXdFa3BtMHZKRlhKd3pWSmJyOU1qZTVMNkhNREFQCkJnTlZIUk1CQWY4RUJUQURBUUgvTUFvR0NDcUdTTTQ5QkFNQ0Ewa0FNRVlDSVFEQ3MwdTh2aGNSZ0dWdFN4VTkKeThKMGxJSDRJY0U1UFdDbG9VRXcycHNyVUFJaEFONDNlZUh0U2M0N3g3VXprbEZ0cE1BT3JLdzV1SlFOdFNpRgpzWjhOdFRZeAotLS0tLUVORCBDRVJUSUZJQ0FURS0tLS0tCg==
     cidr: 10.100.0.0/16
 --X--
 `
@@ -33,8 +33,8 @@ spec:
 
 func known[T any](value T) fact[T] { return fact[T]{value: value} }
 
-// sample is what AWS says of a node that can join in every way. A test with the
-// tag e2e compares it with what is read from moto.
+// sample are the facts of a node that passes every check. A test with the tag e2e
+// compares them with moto's answers.
 func sample() *facts {
 	owned := map[string]string{"kubernetes.io/cluster/my-cluster": "owned"}
 	subnets := []awsapi.Subnet{
@@ -52,7 +52,7 @@ func sample() *facts {
 		target: Target{Cluster: "my-cluster", Instance: "i-1"}, account: known("123456789012"),
 		cluster: known(awsapi.Cluster{
 			Name: "my-cluster", ARN: "arn:aws:eks:eu-west-1:123456789012:cluster/my-cluster", Status: "ACTIVE", Version: "1.34",
-			Endpoint: "https://ABC.gr7.eu-west-1.eks.amazonaws.com", CA: "Y2VydGlmaWNhdGU=", ServiceCIDR: "10.100.0.0/16", IPFamily: "ipv4",
+			Endpoint: "https://ABC.gr7.eu-west-1.eks.amazonaws.com", CA: "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUJnakNDQVNlZ0F3SUJBZ0lVUC91RGRxQ1krSFJDWEJZV1p1djF5c3VNUllvd0NnWUlLb1pJemowRUF3SXcKRlRFVE1CRUdBMVVFQXd3S2EzVmlaWEp1WlhSbGN6QWdGdzB5TmpFeE1qSXlNVEE1TWpKYUdBOHlNVEkyTVRBeQpPVEl4TURreU1sb3dGVEVUTUJFR0ExVUVBd3dLYTNWaVpYSnVaWFJsY3pCWk1CTUdCeXFHU000OUFnRUdDQ3FHClNNNDlBd0VIQTBJQUJBRzU5cm95OC9TV2ZhZFkvanRDWXpWS2t4UXQ2N1VWOTNqejVSZFNKQldySldsbnF3Z1MKOEVsVFBvWTBRb0lCSm84MUMvRXl5THNsc3dQVCt4OUJoSCtqVXpCUk1CMEdBMVVkRGdRV0JCUXdFa3BtMHZKRgpYSnd6VkpicjlNamU1TDZITURBZkJnTlZIU01FR0RBV2dCUXdFa3BtMHZKRlhKd3pWSmJyOU1qZTVMNkhNREFQCkJnTlZIUk1CQWY4RUJUQURBUUgvTUFvR0NDcUdTTTQ5QkFNQ0Ewa0FNRVlDSVFEQ3MwdTh2aGNSZ0dWdFN4VTkKeThKMGxJSDRJY0U1UFdDbG9VRXcycHNyVUFJaEFONDNlZUh0U2M0N3g3VXprbEZ0cE1BT3JLdzV1SlFOdFNpRgpzWjhOdFRZeAotLS0tLUVORCBDRVJUSUZJQ0FURS0tLS0tCg==", ServiceCIDR: "10.100.0.0/16", IPFamily: "ipv4",
 			AuthenticationMode: "API_AND_CONFIG_MAP", VPC: "vpc-1", Subnets: []string{"subnet-1", "subnet-2"}, ClusterSecurityGroup: "sg-cluster",
 			SecurityGroups: []string{"sg-extra"}, PrivateAccess: true, Role: "arn:aws:iam::123456789012:role/cluster",
 		}),
@@ -86,7 +86,7 @@ func sample() *facts {
 	return f
 }
 
-// templated is the same of a launch template, whose instances go to all of the
+// templated is the sample with a launch template whose instances may use all of the
 // cluster's subnets.
 func templated() *facts {
 	f := sample()
@@ -99,7 +99,7 @@ func templated() *facts {
 	return f
 }
 
-// nodeGroup is a security group that lets everything out.
+// nodeGroup is a security group that allows all outgoing traffic.
 func nodeGroup() awsapi.SecurityGroup {
 	return awsapi.SecurityGroup{
 		ID: "sg-node", Name: "node", VPC: "vpc-1", Tags: map[string]string{}, Egress: []awsapi.Rule{{Protocol: "-1", CIDRs: []string{"0.0.0.0/0"}}},
@@ -120,7 +120,7 @@ func openACL(id, subnet string) awsapi.ACL {
 func allowedIn(e awsapi.ACLEntry) bool  { return e.Allow && !e.Egress }
 func allowedOut(e awsapi.ACLEntry) bool { return e.Allow && e.Egress }
 
-// The parts of a sample that tests change.
+// nodeSubnet is the node's subnet in a sample.
 func nodeSubnet(f *facts) *awsapi.Subnet { return &f.subnets.value[0] }
 func nodeACL(f *facts) *awsapi.ACL       { return &f.acls.value[0] }
 func planeACL(f *facts) *awsapi.ACL      { return &f.acls.value[1] }
@@ -136,13 +136,13 @@ func clusterGroup(f *facts, change func(*awsapi.SecurityGroup)) {
 	}
 }
 
-// say gives the launch user data.
+// say sets the user data of the launch.
 func say(f *facts, text string) {
 	f.launch.value.UserData = []byte(text)
 	f.userData = readUserData(f.launch.value)
 }
 
-// found is what a check finds.
+// found is the finding of a check.
 func found(t *testing.T, f *facts, check string) Finding {
 	t.Helper()
 	all := f.check().Findings

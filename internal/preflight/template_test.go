@@ -9,7 +9,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
 
-// What a launch template has that instances have not.
+// The cases in which launch templates differ from instances.
 func TestTemplates(t *testing.T) {
 	public, private := true, false
 	for name, c := range map[string]struct {
@@ -19,19 +19,19 @@ func TestTemplates(t *testing.T) {
 		"another tag": {func(f *facts) {
 			f.launch.value.Tags = map[string]string{"team": "a"}
 			f.launch.value.AllTags = []awsapi.Tagging{{Kind: "volume", Tags: map[string]string{"team": "o'brien"}}, {Kind: "instance", Tags: f.launch.value.Tags}}
-		}, "cluster-tag", "WARN", "the launch template nodes has no tag kubernetes.io/cluster/my-cluster=owned; the Auto Scaling group may add it",
+		}, "cluster-tag", "WARN", "the launch template nodes has no tag kubernetes.io/cluster/my-cluster=owned; the Auto Scaling group may add the tag",
 			`aws ec2 create-launch-template-version --launch-template-id lt-1 --source-version 1 --launch-template-data '{"TagSpecifications":[{"ResourceType":"volume","Tags":[{"Key":"team","Value":"o'\''brien"}]},` +
 				`{"ResourceType":"instance","Tags":[{"Key":"kubernetes.io/cluster/my-cluster","Value":"owned"},{"Key":"team","Value":"a"}]}]}'`},
 		"no profile": {func(f *facts) { f.launch.value.Profile, f.profile.value = "", awsapi.Profile{} }, "instance-profile", "FAIL", "the launch template nodes has no instance profile",
 			`aws ec2 create-launch-template-version --launch-template-id lt-1 --source-version 1 --launch-template-data '{"IamInstanceProfile":{"Name":"PROFILE"}}'`},
 		"no image":    {func(f *facts) { f.launch.value.Image, f.image = "", fact[awsapi.Image]{absent: true} }, "image-state", "FAIL", "the launch template nodes names no image", `'{"ImageId":"AMI"}'`},
 		"no type":     {func(f *facts) { f.launch.value.Type, f.architectures = "", fact[[]string]{absent: true} }, "image-architecture", "WARN", "the launch template nodes names no instance type", "aws ec2 describe-instance-types"},
-		"no groups":   {func(f *facts) { f.launch.value.SecurityGroups, f.nodeGroups.value = nil, nil }, "security-group-443", "WARN", "its instances get the network's default", `'{"SecurityGroupIds":["sg-cluster"]}'`},
-		"no metadata": {func(f *facts) { f.launch.value.NoMetadata, f.launch.value.Metadata["HttpEndpoint"] = true, "disabled" }, "metadata", "FAIL", "it is switched off by the launch template nodes", `'{"MetadataOptions":{"HttpEndpoint":"enabled","HttpPutResponseHopLimit":2,"HttpTokens":"required"}}'`},
+		"no groups":   {func(f *facts) { f.launch.value.SecurityGroups, f.nodeGroups.value = nil, nil }, "security-group-443", "WARN", "its instances get the VPC's default group", `'{"SecurityGroupIds":["sg-cluster"]}'`},
+		"no metadata": {func(f *facts) { f.launch.value.NoMetadata, f.launch.value.Metadata["HttpEndpoint"] = true, "disabled" }, "metadata", "FAIL", "the metadata service is off in the launch template nodes", `'{"MetadataOptions":{"HttpEndpoint":"enabled","HttpPutResponseHopLimit":2,"HttpTokens":"required"}}'`},
 		"other metadata options": {func(f *facts) {
 			f.launch.value.NoMetadata, f.launch.value.Tokens = true, "optional"
 			f.launch.value.Metadata = map[string]any{"HttpEndpoint": "disabled", "InstanceMetadataTags": "enabled", "HttpTokens": "optional"}
-		}, "metadata", "FAIL", "it is switched off by the launch template nodes",
+		}, "metadata", "FAIL", "the metadata service is off in the launch template nodes",
 			`'{"MetadataOptions":{"HttpEndpoint":"enabled","HttpPutResponseHopLimit":2,"HttpTokens":"optional","InstanceMetadataTags":"enabled"}}'`},
 		"a public address": {func(f *facts) {
 			for i := range f.subnets.value {

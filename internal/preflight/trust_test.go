@@ -12,7 +12,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
 
-// Whatever a role's trust policy says, the remedy repeats all of it.
+// The remedy repeats the whole trust policy of a role.
 func FuzzTrust(f *testing.F) {
 	for _, text := range []string{
 		`{}`, `{"Statement":[]}`, `{"Statement":{"Effect":"Allow","Principal":{"AWS":"arn:aws:iam::1:root"},"Action":"sts:AssumeRole","Condition":{"StringEquals":{"a":["b",1]}}}}`,

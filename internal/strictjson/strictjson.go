@@ -1,5 +1,5 @@
-// Package strictjson reads JSON whole, and says what is wrong with a text by line,
-// column and field, in JSON's words instead of Go's.
+// Package strictjson reads complete JSON texts. Its errors name line, column and
+// field, in JSON's terms instead of Go's.
 package strictjson
 
 import (
@@ -14,8 +14,8 @@ import (
 	"sync"
 )
 
-// Read reads a text that is one JSON value. Fields that to does not have are
-// errors.
+// Read reads a text that is one JSON value. Fields that the destination does not
+// have are errors.
 func Read(text []byte, to any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
@@ -24,12 +24,12 @@ func Read(text []byte, to any) error {
 	}
 	end := d.InputOffset()
 	if rest := bytes.TrimLeft(text[end:], " \t\r\n"); len(rest) > 0 {
-		return fmt.Errorf("%s: something follows its end", place(text, int64(len(text)-len(rest))))
+		return fmt.Errorf("%s: more text follows the end", place(text, int64(len(text)-len(rest))))
 	}
 	return nil
 }
 
-// ReadKnown is Read for texts that others may have added fields to.
+// ReadKnown is Read for texts with possible unknown fields, which it ignores.
 func ReadKnown(text []byte, to any) error {
 	if err := json.Unmarshal(text, to); err != nil {
 		return explain(text, err)
@@ -37,7 +37,7 @@ func ReadKnown(text []byte, to any) error {
 	return nil
 }
 
-// unknownField is the library's only error without a type or a place.
+// unknownField matches the library's only error without a type or an offset.
 var unknownField = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^json: unknown field ("(?:[^"\\]|\\.)*")$`) })
 
 func explain(text []byte, err error) error {
@@ -45,9 +45,9 @@ func explain(text []byte, err error) error {
 	var wrong *json.UnmarshalTypeError
 	switch {
 	case len(bytes.TrimSpace(text)) == 0:
-		return errors.New("it is empty")
+		return errors.New("the text is empty")
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, &syntax) && syntax.Offset >= int64(len(text)) && strings.HasPrefix(syntax.Error(), "unexpected end"):
-		return fmt.Errorf("%s: it ends too early", place(text, int64(len(text))))
+		return fmt.Errorf("%s: the text ends too early", place(text, int64(len(text))))
 	case errors.As(err, &syntax):
 		return fmt.Errorf("%s: %s", place(text, syntax.Offset-1), syntax.Error())
 	case errors.As(err, &wrong):
@@ -55,7 +55,7 @@ func explain(text []byte, err error) error {
 		if wrong.Field != "" {
 			field = fmt.Sprintf("the field %s: ", wrong.Field)
 		}
-		return fmt.Errorf("%s: %s%s stands where %s should be", place(text, wrong.Offset-1), field, found(wrong.Value), wanted(wrong.Type))
+		return fmt.Errorf("%s: %sexpected %s, found %s", place(text, wrong.Offset-1), field, wanted(wrong.Type), found(wrong.Value))
 	}
 	if m := unknownField().FindStringSubmatch(err.Error()); m != nil {
 		at := regexp.MustCompile(regexp.QuoteMeta(m[1]) + `\s*:`).FindIndex(text)
@@ -75,12 +75,12 @@ func place(text []byte, offset int64) string {
 	return fmt.Sprintf("line %d, column %d", line, column)
 }
 
-// found is what there is, of the library's words.
+// found names the kind of the JSON value.
 func found(kind string) string {
-	kind, _, _ = strings.Cut(kind, " ") // a number's digits follow
+	kind, _, _ = strings.Cut(kind, " ") // digits of the number follow
 	switch kind {
 	case "string":
-		return "a text"
+		return "a string"
 	case "bool":
 		return "true or false"
 	case "object":
@@ -91,11 +91,11 @@ func found(kind string) string {
 	return "a " + kind
 }
 
-// wanted is what there should be, by the type that takes it.
+// wanted names the JSON kind for a Go type.
 func wanted(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.String:
-		return "a text"
+		return "a string"
 	case reflect.Bool:
 		return "true or false"
 	case reflect.Slice, reflect.Array:

@@ -20,29 +20,29 @@ type sample struct {
 	When time.Time `json:"when"`
 }
 
-func TestErrorsSayWhereAndWhat(t *testing.T) {
+func TestErrorsNameThePlaceAndTheFault(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                               "it is empty",
-		" \n":                            "it is empty",
-		"{":                              "line 1, column 2: it ends too early",
+		"":                               "the text is empty",
+		" \n":                            "the text is empty",
+		"{":                              "line 1, column 2: the text ends too early",
 		"{\n  \"name\": \"a\",\n}":       "line 3, column 1: invalid character '}' looking for beginning of object key string",
 		"hello":                          "line 1, column 1: invalid character 'h' looking for beginning of value",
-		"{\n \"name\": 5\n}":             "line 2, column 10: the field name: a number stands where a text should be",
-		"{\"count\": \"5\"}":             "line 1, column 13: the field count: a text stands where a whole number should be",
-		"{\"count\": 1.5}":               "line 1, column 13: the field count: a number stands where a whole number should be",
-		"{\"on\": \"yes\"}":              "line 1, column 12: the field on: a text stands where true or false should be",
-		"{\"list\": \"a\"}":              "line 1, column 12: the field list: a text stands where a list should be",
-		"{\"map\": []}":                  "line 1, column 9: the field map: a list stands where an object should be",
-		"{\"deep\": {\"ratio\": \"x\"}}": "line 1, column 22: the field deep.ratio: a text stands where a number should be",
-		"[]":                             "line 1, column 1: a list stands where an object should be",
+		"{\n \"name\": 5\n}":             "line 2, column 10: the field name: expected a string, found a number",
+		"{\"count\": \"5\"}":             "line 1, column 13: the field count: expected a whole number, found a string",
+		"{\"count\": 1.5}":               "line 1, column 13: the field count: expected a whole number, found a number",
+		"{\"on\": \"yes\"}":              "line 1, column 12: the field on: expected true or false, found a string",
+		"{\"list\": \"a\"}":              "line 1, column 12: the field list: expected a list, found a string",
+		"{\"map\": []}":                  "line 1, column 9: the field map: expected an object, found a list",
+		"{\"deep\": {\"ratio\": \"x\"}}": "line 1, column 22: the field deep.ratio: expected a number, found a string",
+		"[]":                             "line 1, column 1: expected an object, found a list",
 		"{\n \"names\": 1}":              `line 2, column 2: the field "names" is not known`,
-		"{} {}":                          "line 1, column 4: something follows its end",
+		"{} {}":                          "line 1, column 4: more text follows the end",
 	} {
 		assert.EqualError(t, Read([]byte(text), new(sample)), want, "%q", text)
 	}
 	require.NoError(t, Read([]byte(`{"name": "a", "count": 1}`+"\n"), new(sample)))
 	require.NoError(t, ReadKnown([]byte(`{"names": "a"}`), new(sample)))
-	assert.EqualError(t, ReadKnown([]byte(`{"name": {}}`), new(sample)), "line 1, column 10: the field name: an object stands where a text should be")
+	assert.EqualError(t, ReadKnown([]byte(`{"name": {}}`), new(sample)), "line 1, column 10: the field name: expected a string, found an object")
 	err := ReadKnown([]byte(`{"when": "noon"}`), new(sample))
 	require.Error(t, err)
 	assert.NotContains(t, err.Error(), "Go")

@@ -1,7 +1,7 @@
-// Package surface names options of eksnode in errors. HCL and JSON write an
-// option by its field, kubernetes_version, and the command by its flag,
-// --kubernetes-version. An error made by Errorf can be written both ways, so no
-// package below the surfaces knows which one the person used.
+// Package surface names eksnode's options in errors. HCL and JSON name an option by
+// its field, kubernetes_version; the command by its flag, --kubernetes-version. An
+// error from Errorf has both forms, so other packages need not know which surface
+// the person uses.
 package surface
 
 import (
@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// Name is an option by its field in HCL, such as kubernetes_version. It may
-// have a key, versions["kubelet"], and several names may be joined by " and ".
+// Name is an option's field in HCL, such as kubernetes_version. It may have a key,
+// versions["kubelet"], and several names may be joined by " and ".
 type Name string
 
 // Key is one entry of an option that is a map.
@@ -31,34 +31,34 @@ func (n Name) Flag() string {
 	return strings.Join(parts, " and ")
 }
 
-// Is is the option with a value, as HCL or a shell takes it.
+// Is is the option with a value, in the form of HCL or of a shell.
 func (n Name) Is(value string) Words {
 	return Words{fmt.Sprintf("%s = %q", n, value), n.Flag() + " " + value}
 }
 
-// On is the option that is a switch, turned on.
+// On is a boolean option that is turned on.
 func (n Name) On() Words { return Words{string(n) + " = true", n.Flag()} }
 
-// Words are a part of an error that the surfaces do not share.
+// Words are a part of an error that differs between the surfaces.
 type Words struct{ HCL, Flags string }
 
 // String implements fmt.Stringer.
 func (w Words) String() string { return w.HCL }
 
-// Field says "field" in HCL and "flag" on a command line.
+// Field is "field" in HCL and "flag" on a command line.
 func Field() Words { return Words{"field", "flag"} }
 
-// failure is an error that the surfaces write differently.
+// failure is an error with a text for each surface.
 type failure struct {
 	error        // in HCL
-	flags string // for a command line
+	flags string // on a command line
 }
 
-// Unwrap lets errors.Is and errors.As look into the error.
+// Unwrap lets errors.Is and errors.As examine the error.
 func (f *failure) Unwrap() error { return f.error }
 
-// Errorf is fmt.Errorf for an error about options: arguments of the types Name
-// and Words are what a command line writes differently.
+// Errorf is fmt.Errorf for errors about options. Arguments of the types Name and
+// Words differ between the surfaces.
 func Errorf(format string, args ...any) error {
 	typed := slices.Clone(args)
 	for i, arg := range typed {
@@ -74,7 +74,7 @@ func Errorf(format string, args ...any) error {
 	return &failure{fmt.Errorf(format, args...), fmt.Errorf(format, typed...).Error()}
 }
 
-// InFlags is an error's text for somebody who used flags.
+// InFlags is an error's text for a person who uses flags.
 func InFlags(err error) string {
 	if err == nil {
 		return ""
@@ -82,13 +82,13 @@ func InFlags(err error) string {
 	return Rewrite(err.Error(), err)
 }
 
-// Rewrite writes a text, which quotes errors, for somebody who used flags.
+// Rewrite replaces the quoted errors in a text for a person who uses flags.
 func Rewrite(text string, errs ...error) string {
 	var found []*failure
 	for _, err := range errs {
 		found = append(found, failures(err)...)
 	}
-	// A text that is part of another is not what that one begins with.
+	// Longer texts come last, because a text may be the beginning of another.
 	slices.SortStableFunc(found, func(a, b *failure) int { return cmp.Compare(len(b.Error()), len(a.Error())) })
 	var pairs []string
 	for _, f := range found {

@@ -1,17 +1,17 @@
-// Package templates holds the files that bootstrap.sh edits in place on the
-// first boot, as they are before any boot: provisioning lays them down, and the
-// scrub puts them back on images that carry no record of their own.
+// Package templates contains the files that bootstrap.sh edits in place at first
+// boot, in their state before any boot. Provisioning writes them, and the scrub
+// restores them on images without a manifest.
 package templates
 
 import "embed"
 
 // Template is one file with placeholders.
 type Template struct {
-	// Path is where the file lies on a machine.
+	// Path is the file's path on a machine.
 	Path string
-	// Use says what the bootstrap does with it.
+	// Use says what bootstrap.sh does with the file.
 	Use string
-	// Content is the file before any bootstrap.
+	// Content is the file before any first boot.
 	Content []byte
 }
 
@@ -30,7 +30,7 @@ const (
 func All() []Template {
 	list := []Template{
 		{Path: Kubeconfig, Use: "bootstrap.sh fills in MASTER_ENDPOINT, CLUSTER_NAME and AWS_REGION"},
-		{Path: KubeletConfig, Use: "bootstrap.sh adds what it learns about its cluster"},
+		{Path: KubeletConfig, Use: "bootstrap.sh adds settings of the cluster"},
 		{Path: ContainerdConfig, Use: "bootstrap.sh fills in SANDBOX_IMAGE"},
 	}
 	for i, name := range []string{"kubeconfig", "kubelet-config.json", "containerd-config.toml"} {

@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// bootstrap.sh's sed replaces every occurrence, so there must be one of each.
+// Each placeholder occurs once, because bootstrap.sh's sed replaces every
+// occurrence.
 func TestEachTemplateHasItsPlaceholdersOnce(t *testing.T) {
 	want := map[string][]string{
 		Kubeconfig:       {"MASTER_ENDPOINT", "CLUSTER_NAME", "AWS_REGION"},

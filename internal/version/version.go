@@ -1,17 +1,17 @@
-// Package version tells which eksnode this is. Releases set it when linking.
+// Package version contains the version of eksnode. Releases set it when linking.
 package version
 
 var (
 	// Version is the release, set by -ldflags "-X …/internal/version.Version=…".
 	Version = "0.1.0"
-	// VersionPrerelease is "dev" between releases and empty in one: Packer's
+	// VersionPrerelease is "dev" between releases and empty in a release: Packer's
 	// installer accepts no other marker.
 	VersionPrerelease = "dev"
 	// VersionMetadata is build metadata, usually empty.
 	VersionMetadata = ""
 )
 
-// String is the version as commands and reports print it, such as "0.1.0-dev".
+// String is the version for commands and reports, such as "0.1.0-dev".
 func String() string {
 	s := Version
 	if VersionPrerelease != "" {

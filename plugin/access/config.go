@@ -1,4 +1,4 @@
-// Package access is what the components that ask AWS share: how AWS is reached.
+// Package access holds the AWS fields that several components share.
 package access
 
 import (
@@ -10,39 +10,38 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plugin/validate"
 )
 
-// Config are the fields of every block that asks AWS. What is left out comes
-// from where the AWS CLI takes it.
+// Config holds the AWS fields of a block. Missing fields have the defaults of the
+// AWS CLI.
 type Config struct {
-	// The region that is asked. Defaults to the one of the environment or the
-	// profile.
+	// AWS region. Defaults to the region of the environment or the profile.
 	Region string `mapstructure:"region"`
-	// A profile of the shared AWS configuration.
+	// Profile in the shared AWS configuration.
 	Profile string `mapstructure:"profile"`
-	// The ARN of a role to take on before anything is asked.
+	// ARN of the IAM role to assume.
 	AssumeRole string `mapstructure:"assume_role"`
-	// The external ID that the role's trust policy demands.
+	// External ID that the trust policy of the role requires.
 	ExternalID string `mapstructure:"external_id"`
-	// The address of every service, for private endpoints. Defaults to AWS's
-	// own, or to what `AWS_ENDPOINT_URL` says.
+	// URL of all AWS services, for private endpoints. Defaults to
+	// `AWS_ENDPOINT_URL`, or the endpoints of AWS.
 	Endpoint string `mapstructure:"endpoint"`
-	// How often a call is sent at most, when AWS throttles or fails. Defaults
-	// to what `AWS_MAX_ATTEMPTS` or the profile says, or else to 6.
+	// Maximum number of attempts per call when AWS throttles or fails. Defaults to
+	// `AWS_MAX_ATTEMPTS`, or the profile's value, or 6.
 	MaxAttempts int `mapstructure:"max_attempts"`
 }
 
-// Prepare says what is wrong with the fields.
+// Prepare validates the fields.
 func (c *Config) Prepare() error {
 	var errs []error
 	if c.MaxAttempts < 0 || c.MaxAttempts > 100 {
 		errs = append(errs, fmt.Errorf("max_attempts: %d must be from 1 to 100", c.MaxAttempts))
 	}
 	if c.ExternalID != "" && c.AssumeRole == "" {
-		errs = append(errs, errors.New("external_id: it is for assume_role, which is missing"))
+		errs = append(errs, errors.New("external_id has no effect without assume_role"))
 	}
 	return errors.Join(errs...)
 }
 
-// Open reaches AWS.
+// Open returns a client for AWS.
 func (c *Config) Open(ctx context.Context) (*awsapi.AWS, error) {
 	return awsapi.Open(ctx, awsapi.Options{
 		Region: validate.Known(c.Region), Profile: validate.Known(c.Profile), AssumeRole: validate.Known(c.AssumeRole),

@@ -24,8 +24,8 @@ func TestExecute(t *testing.T) {
 		"by name":                      {map[string]any{"distro": "debian", "version": "12", "parameter": "none"}, "ami-22222222"},
 		"another name":                 {map[string]any{"distro": "debian", "name": "debian-12-amd64-202601*"}, "ami-11111111"},
 		"another parameter":            {map[string]any{"distro": "amazonlinux2023", "architecture": "arm64", "parameter": "/aws/service/al2023"}, "ami-33333333"},
-		"another owner":                {map[string]any{"distro": "debian", "version": "12", "owners": []string{"self"}, "name": "debian-*"}, "looking for images debian-* of self: there is none for x86_64 in eu-west-1"},
-		"a parameter of another's":     {map[string]any{"distro": "amazonlinux2023", "parameter": "/aws/service/debian/release/12/latest/amd64"}, "its owner is 136693071363, not 137112412989"},
+		"another owner":                {map[string]any{"distro": "debian", "version": "12", "owners": []string{"self"}, "name": "debian-*"}, "searching for images debian-* of self: there is no image for x86_64 in eu-west-1"},
+		"a parameter of another's":     {map[string]any{"distro": "amazonlinux2023", "parameter": "/aws/service/debian/release/12/latest/amd64"}, "the owner is 136693071363, not 137112412989"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			aws.Sample(t).Serve()
@@ -58,7 +58,7 @@ func TestOutput(t *testing.T) {
 	}, told)
 }
 
-// Whoever lacks a permission is told which.
+// An error names the permission that is missing.
 func TestExecuteDenied(t *testing.T) {
 	for action, doing := range map[string]string{
 		"ssm:GetParameter": "reading the parameter ", "ec2:DescribeImages": "describing the image ",

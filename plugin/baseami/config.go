@@ -8,43 +8,43 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plugin/access"
 )
 
-// Config is the fields of a `data "eksnode-base-ami"` block.
+// Config holds the fields of a `data "eksnode-base-ami"` block.
 type Config struct {
 	common.PackerConfig `mapstructure:",squash"`
 	access.Config       `mapstructure:",squash"`
 
-	// The distribution, by its ID in the list of distributions.
+	// Distribution ID, such as `debian`.
 	Distro string `mapstructure:"distro" required:"true"`
-	// The distribution's version, such as `12`. Defaults to the newest that is
-	// known; a rolling distribution has none.
+	// Version of the distribution, such as `12`. Defaults to the newest supported
+	// version; a rolling distribution has no version.
 	Version string `mapstructure:"version"`
-	// The processor: `amd64` or `arm64`. Defaults to `amd64`.
+	// Architecture, `amd64` or `arm64`. Defaults to `amd64`.
 	Architecture string `mapstructure:"architecture"`
-	// Look for an image of this name instead, with `*` and `?`; `owners` says
-	// whose.
+	// AMI name to search for, with the wildcards `*` and `?`. Defaults
+	// to the name pattern of the distribution.
 	Name string `mapstructure:"name"`
-	// The accounts, one of which must own the image. Defaults to the
-	// distribution's publisher.
+	// Account IDs; one of these accounts must own the AMI. Defaults to the account
+	// of the distribution's publisher.
 	Owners []string `mapstructure:"owners"`
-	// Take the image that this SSM parameter names. Its owner is verified all
-	// the same. Defaults to the publisher's own parameter, where there is one;
-	// `none` looks for the newest by name instead.
+	// SSM parameter with the AMI ID. The owner of the AMI is verified too. With
+	// `none`, the newest AMI by name is used. Defaults to the parameter of the
+	// distribution's publisher, if there is one.
 	Parameter string `mapstructure:"parameter"`
 }
 
-// Output is what the data source tells.
+// Output holds the results of the data source.
 type Output struct {
-	// The image's id.
+	// AMI ID.
 	ID string `mapstructure:"id"`
-	// Its name, and the account that owns it.
+	// Name of the AMI, and the ID of the account that owns the AMI.
 	Name  string `mapstructure:"name"`
 	Owner string `mapstructure:"owner"`
-	// When it was made, such as `2026-03-01T00:00:00Z`.
+	// Creation date, such as `2026-03-01T00:00:00Z`.
 	CreationDate string `mapstructure:"creation_date"`
-	// `amd64` or `arm64`.
+	// Architecture, `amd64` or `arm64`.
 	Architecture string `mapstructure:"architecture"`
-	// The name of its root device.
+	// Name of the root device.
 	RootDevice string `mapstructure:"root_device"`
-	// The user whom its instances let in over SSH.
+	// User for SSH logins.
 	SSHUsername string `mapstructure:"ssh_username"`
 }

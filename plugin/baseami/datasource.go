@@ -58,7 +58,7 @@ func (d *Datasource) Configure(raws ...any) error {
 // architectures are Go's spelling and AWS's.
 func architectures() map[string]string { return map[string]string{"amd64": "x86_64", "arm64": "arm64"} }
 
-// search says what is looked for in a region, and whom its instances let in.
+// search returns the search for a region, and the default user of its instances.
 func (c *Config) search(region string) (awsapi.Search, string, error) {
 	distro, err := distros.ByID(c.Distro)
 	if err != nil {

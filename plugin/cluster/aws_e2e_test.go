@@ -35,7 +35,7 @@ func TestExecute(t *testing.T) {
 	assert.Equal(t, "subnet-2", told["subnet_ids"].AsValueSlice()[1].AsString())
 	assert.Equal(t, "sg-extra", told["security_group_ids"].AsValueSlice()[0].AsString())
 	assert.Equal(t, 1, w.Count()["sts:AssumeRole"])
-	assert.Len(t, told, len(d.OutputSpec()), "all that is told is declared")
+	assert.Len(t, told, len(d.OutputSpec()), "every output is declared")
 }
 
 func TestExecuteFails(t *testing.T) {

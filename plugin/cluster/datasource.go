@@ -1,5 +1,5 @@
-// Package cluster is the Packer data source `eksnode-cluster`: what AWS knows
-// of an EKS cluster, so that a build follows it.
+// Package cluster is the Packer data source `eksnode-cluster`: the
+// version, network and other facts of an EKS cluster, for the rest of a template.
 package cluster
 
 import (

@@ -4,34 +4,34 @@ package contents
 
 import "github.com/hashicorp/packer-plugin-sdk/common"
 
-// Config is the fields of a `data "eksnode-contents"` block.
+// Config holds the fields of a `data "eksnode-contents"` block.
 type Config struct {
 	common.PackerConfig `mapstructure:",squash"`
 
-	// The distribution, by its ID in the list of distributions.
+	// Distribution ID, such as `debian`.
 	Distro string `mapstructure:"distro" required:"true"`
-	// The kubelet's version, as in the provisioner.
+	// Complete kubelet version, as in the provisioner.
 	KubernetesVersion string `mapstructure:"kubernetes_version" required:"true"`
-	// The processor: `amd64` or `arm64`. Defaults to `amd64`.
+	// Architecture, `amd64` or `arm64`. Defaults to `amd64`.
 	Architecture string `mapstructure:"architecture"`
-	// The publisher, as in the provisioner.
+	// Publisher of assets, as in the provisioner.
 	Source string `mapstructure:"source"`
-	// The day of EKS' build, as in the provisioner.
+	// Date of the EKS build, as in the provisioner.
 	EKSBuildDate string `mapstructure:"eks_build_date"`
 	// Path of the lock file, as in the provisioner.
 	LockFile string `mapstructure:"lock_file"`
-	// Other versions of assets, as in the provisioner.
+	// Asset versions by asset name, as in the provisioner.
 	Versions map[string]string `mapstructure:"versions"`
-	// The pause image, as in the provisioner.
+	// Pause image to preload, as in the provisioner.
 	PauseImage string `mapstructure:"pause_image"`
 }
 
-// Output is what the data source tells.
+// Output holds the results of the data source.
 type Output struct {
-	// The versions of the assets by their names, such as `kubelet`.
+	// Asset versions by asset name, such as `kubelet`.
 	Versions map[string]string `mapstructure:"versions"`
-	// The same as tags for an AMI.
+	// AMI tags with the versions.
 	Tags map[string]string `mapstructure:"tags"`
-	// The same as a sentence.
+	// AMI description with the versions.
 	Description string `mapstructure:"description"`
 }

@@ -43,7 +43,7 @@ func (d *Datasource) Configure(raws ...any) error {
 	return validate.All(err)
 }
 
-// isUnknown says that nothing can be told yet.
+// isUnknown reports whether a field is not known yet.
 func (c *Config) isUnknown() bool {
 	texts := append(slices.Collect(maps.Values(c.Versions)),
 		c.Distro, c.KubernetesVersion, c.Architecture, c.Source, c.EKSBuildDate, c.LockFile, c.PauseImage)

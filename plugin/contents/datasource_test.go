@@ -27,8 +27,8 @@ func texts(v cty.Value) map[string]string {
 	return all
 }
 
-// What is told is what a provision of the same fields lays down, which the
-// image's manifest records.
+// The outputs are the versions that a provision with the same fields installs and
+// records in the image's manifest.
 func TestWhatAnImageWillBeMadeOf(t *testing.T) {
 	var d Datasource
 	require.NoError(t, d.Configure(block{"distro": "debian", "kubernetes_version": "1.34.4", "versions": block{"cni-plugins": "1.8.0"},

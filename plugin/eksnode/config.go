@@ -11,29 +11,29 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
 
-// Config is the fields of a `provisioner "eksnode"` block: those of the spec,
-// and where the Packer host takes part.
+// Config holds the fields of a `provisioner "eksnode"` block: those of the spec,
+// and those that concern the Packer host.
 type Config struct {
 	common.PackerConfig `mapstructure:",squash"`
 	remote.Config       `mapstructure:",squash"`
 	provisioner.Spec    `mapstructure:",squash"`
 
-	// Where downloads are made: `machine`, where the machine itself fetches
-	// them, or `packer-host`, where the Packer host does, keeps them, and sends
-	// them through the connection that Packer has to the machine, which then
-	// needs no network but for its packages. A folder in `source_url` is the
-	// Packer host's then. Defaults to `machine`.
+	// Where downloads run, `machine` or `packer-host`. With `packer-host`, the
+	// Packer host caches the downloads and sends them to the machine through
+	// Packer's connection; the machine needs a network only for packages. A
+	// folder in `source_url` is then on the Packer host. Defaults to `machine`.
 	DownloadOn        string `mapstructure:"download_on"`
 	provisioner.Local `mapstructure:",squash"`
 
 	ctx interpolate.Context
 }
 
-// anyKubernetes stands in for a version that is not known yet, so that the
-// other fields can be checked: none of them depends on it.
+// anyKubernetes replaces a version that is not known yet, so that the other
+// fields can be checked. No other field depends on the version.
 const anyKubernetes = "1.34.4"
 
-// known is the spec without what is not known yet, or depends on that.
+// known returns the spec without the fields that are not known yet, and without
+// the fields that depend on them.
 func (c *Config) known() provisioner.Spec {
 	s := validate.KnownFields(c.Spec)
 	if validate.IsUnknown(c.KubernetesVersion) {

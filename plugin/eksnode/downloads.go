@@ -21,8 +21,8 @@ const (
 
 func (c *Config) onPackerHost() bool { return c.DownloadOn == onPackerHost }
 
-// sent is the spec that the machine gets, once nothing is unknown any more. A
-// folder of the Packer host is none of the machine's business.
+// sent returns the spec for the machine, when all fields are known. It has no
+// folder of the Packer host.
 func (c *Config) sent() (provisioner.Spec, error) {
 	spec := c.Spec
 	if err := spec.Validate(); err != nil {
@@ -34,7 +34,7 @@ func (c *Config) sent() (provisioner.Spec, error) {
 	return spec, nil
 }
 
-// checkDownloads says what is wrong with the fields of the Packer host's side.
+// checkDownloads checks the fields for the Packer host.
 func (c *Config) checkDownloads() error {
 	errs := []error{validate.Home("cache_folder", &c.CacheFolder)}
 	for i := range c.ImageArchives {
@@ -60,7 +60,7 @@ func (c *Config) checkDownloads() error {
 	return errors.Join(errs...)
 }
 
-// supply is what a machine of an architecture may ask the Packer host for.
+// supply returns what a machine of an architecture may want from the Packer host.
 func (c *Config) supply(arch string) (asset.Supply, error) {
 	folder, err := c.Local.Cache()
 	if err != nil {

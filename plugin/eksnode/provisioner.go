@@ -1,5 +1,5 @@
-// Package eksnode is the Packer provisioner `eksnode`: it makes the machine an
-// EKS node.
+// Package eksnode is the Packer provisioner `eksnode`: it turns the builder machine
+// into an EKS node.
 package eksnode
 
 import (
@@ -18,20 +18,20 @@ import (
 // Provisioner implements packersdk.Provisioner.
 type Provisioner struct {
 	config Config
-	kept   remote.Kept // outlives what Prepare forgets
+	kept   remote.Kept // Prepare does not reset it
 }
 
 // ConfigSpec implements packersdk.HCL2Speccer.
 func (p *Provisioner) ConfigSpec() hcldec.ObjectSpec { return p.config.FlatMapstructure().HCL2Spec() }
 
-// Prepare decodes and checks the fields. Packer calls it when it loads the
-// template, with "<unknown>" for what it does not know yet, and again before
-// Provision and each retry, so nothing of an earlier call may remain. All
-// problems are joined.
+// Prepare decodes and checks the fields, and joins all problems. Packer calls
+// Prepare when it loads the template, with "<unknown>" for values that are not
+// known yet, and again before Provision and each retry: nothing of an earlier call
+// may remain.
 func (p *Provisioner) Prepare(raws ...any) error {
 	p.config = Config{}
-	// Templates in double braces are rendered in every field: none has a use
-	// for such braces of its own.
+	// Templates in double braces are rendered in every field. No field needs
+	// double braces of its own.
 	err := config.Decode(&p.config, &config.DecodeOpts{
 		PluginType:         "eksnode",
 		Interpolate:        true,
@@ -43,19 +43,19 @@ func (p *Provisioner) Prepare(raws ...any) error {
 	lock, err := validate.Lock(&p.config.LockFile)
 	p.config.Lock = lock
 	wrong := errors.Join(err, p.config.known().Validate())
-	if wrong == nil { // or it would be told twice
+	if wrong == nil { // both report a wrong field
 		wrong = p.config.checkChoice()
 	}
 	return validate.All(wrong, p.config.checkDownloads(), p.config.Config.Prepare())
 }
 
-// Provision sends the agent to the machine and has it make a node of it.
+// Provision sends the agent to the machine, which becomes a node.
 func (p *Provisioner) Provision(ctx context.Context, ui packersdk.Ui, comm packersdk.Communicator, _ map[string]any) error {
 	spec, err := p.config.sent()
 	if err != nil {
 		return err
 	}
-	session := remote.New(p.config.Config, p.config.PackerBuildName, &p.kept, ui, comm)
+	session := remote.New(p.config.Config, p.config.PackerConfig, &p.kept, ui, comm)
 	session.Supply = p.config.supply
 	return session.Run(ctx, agent.Request{Command: agent.Provision, Provision: &spec, SupplyAssets: p.config.onPackerHost()})
 }

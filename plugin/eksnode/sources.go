@@ -7,8 +7,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plugin/validate"
 )
 
-// checkChoice says why the fields together leave a node without something it
-// needs, as soon as all that decide it are known.
+// checkChoice fails when the fields leave a node without something that the node
+// needs. It waits until all fields that decide are known.
 func (c *Config) checkChoice() error {
 	decide := slices.Concat([]string{c.KubernetesVersion, c.Source, c.EKSBuildDate, c.LockFile},
 		slices.Collect(maps.Values(c.Versions)), slices.Collect(maps.Values(c.Checksums)))

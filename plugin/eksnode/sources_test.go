@@ -46,7 +46,7 @@ func TestTheLockFileIsReadOnThePackerHost(t *testing.T) {
 
 	require.NoError(t, os.WriteFile(name, append(data, '!'), 0o600))
 	require.EqualError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "lock_file": name}),
-		"1 error(s) occurred:\n\n* lock_file "+name+`: it is not a lock file: line 37, column 1: something follows its end; restore it from version control, or remove it and make it anew with "eksnode lock"`)
+		"1 error(s) occurred:\n\n* lock_file "+name+`: not a lock file: line 37, column 1: more text follows the end; restore the file from version control, or delete it and create it again with "eksnode lock"`)
 
 	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "lock_file": "<unknown>", "eks_build_date": "2025-11-13"}), "what is not known yet is not refused")
 }
@@ -64,11 +64,11 @@ func TestWhatNoNodeCouldBeGivenIsRefused(t *testing.T) {
 		want  string // "" is nothing
 	}{
 		"EKS' own builds of no day": {fields{"source": "eks-bucket"},
-			`choosing kubelet: source "eks-bucket" needs eks_build_date, the day of EKS' build, or a lock file: "eksnode lock --source eks-bucket" finds the newest and writes it down`},
+			`choosing kubelet: source "eks-bucket" needs eks_build_date, the day of EKS' build, or a lock file: "eksnode lock --source eks-bucket" finds the newest day and records it`},
 		"another version than is locked": {fields{"lock_file": name},
 			`the lock file has no kubelet for Kubernetes 1.34.4 on amd64; add it with "eksnode lock --kubernetes-version 1.34.4 --arch amd64"`},
 		"another asset than is locked": {fields{"kubernetes_version": "1.33.8", "lock_file": name, "versions": fields{"cni-plugins": "1.6.2"}},
-			`versions["cni-plugins"] is "1.6.2", but the lock file has 1.9.1; correct the field, or lock anew`},
+			`versions["cni-plugins"] is "1.6.2", but the lock file has 1.9.1; correct the field, or update the lock file`},
 		"locked for one architecture": {fields{"kubernetes_version": "1.33.8", "lock_file": name}, ""},
 		"a version not known yet":     {fields{"kubernetes_version": unknown, "lock_file": name}, ""},
 		"a day not known yet":         {fields{"source": "eks-bucket", "eks_build_date": unknown}, ""},

@@ -1,5 +1,5 @@
-// Package embedded is the agents that the plugin carries: the same program as
-// the command `eksnode`, one per architecture a node may have, compressed.
+// Package embedded has the agents of the plugin: the program `eksnode`, compressed,
+// for each architecture of a node.
 package embedded
 
 import (
@@ -12,9 +12,8 @@ import (
 //go:embed agents
 var folder embed.FS
 
-// Agent is the gzip-compressed agent for Linux on arch, in Go's spelling. That
-// the plugin was built without it is an error that says how to build one with
-// it.
+// Agent returns the gzip-compressed agent for Linux on arch, amd64 or arm64. Its
+// error says how to build the plugin with its agents.
 func Agent(arch string) ([]byte, error) { return agentIn(folder, arch) }
 
 func agentIn(files fs.FS, arch string) ([]byte, error) {

@@ -38,7 +38,7 @@ func TestPublish(t *testing.T) {
 		"one region":    {"eu-west-1:ami-0123456789abcdef0", func(*aws.World) {}, "", home},
 		"two regions":   {"eu-west-1:ami-0123456789abcdef0,eu-north-1:ami-22222222", func(*aws.World) {}, "", map[string]string{aws.Region: aws.NodeImage, "eu-north-1": aws.Debian}},
 		"not there yet": {"eu-west-1:ami-0123456789abcdef0", func(w *aws.World) { w.Fail("ec2:DescribeImages", 1, "InvalidAMIID.NotFound", 400) }, "", home},
-		"being made":    {"eu-west-1:ami-0123456789abcdef0", func(w *aws.World) { w.Image(aws.NodeImage).State = "pending" }, "in eu-west-1: publishing the image ami-0123456789abcdef0: it is pending", nil},
+		"being made":    {"eu-west-1:ami-0123456789abcdef0", func(w *aws.World) { w.Image(aws.NodeImage).State = "pending" }, "in eu-west-1: publishing the image ami-0123456789abcdef0: the image is pending", nil},
 		"denied":        {"eu-west-1:ami-0123456789abcdef0", func(w *aws.World) { w.Deny("ssm:PutParameter") }, "in eu-west-1: putting ami-0123456789abcdef0 into the parameter /nodes/1.34: the permission ssm:PutParameter is missing", nil},
 		"no image":      {"/tmp/disk.raw", func(*aws.World) {}, `reading the artifact "/tmp/disk.raw": it is no image of the amazon plugin`, nil},
 	} {

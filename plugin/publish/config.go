@@ -9,13 +9,13 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plugin/access"
 )
 
-// Config is the fields of a `post-processor "eksnode-publish"` block.
+// Config holds the fields of a `post-processor "eksnode-publish"` block.
 type Config struct {
 	common.PackerConfig `mapstructure:",squash"`
 	access.Config       `mapstructure:",squash"`
 
-	// The SSM parameter that the image's id is put into, in every region that
-	// the image is in, such as `/eksnode/debian/1.34/amd64`.
+	// SSM parameter for the AMI ID, such as `/eksnode/debian/1.34/amd64`. The
+	// post-processor writes the parameter in every region of the AMI.
 	Parameter string `mapstructure:"parameter" required:"true"`
 
 	ctx interpolate.Context

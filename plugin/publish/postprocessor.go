@@ -45,8 +45,8 @@ func (p *PostProcessor) Configure(raws ...any) error {
 	return validate.All(append(errs, p.config.Config.Prepare())...)
 }
 
-// PostProcess publishes the artifact's images. Every region is tried before a
-// failure is told; the artifact is kept.
+// PostProcess publishes the artifact's images. It tries every region before it
+// fails, and keeps the artifact.
 func (p *PostProcessor) PostProcess(ctx context.Context, ui packersdk.Ui, artifact packersdk.Artifact) (packersdk.Artifact, bool, bool, error) {
 	images, err := imagesOf(artifact.Id())
 	if err != nil {

@@ -5,19 +5,18 @@ import (
 	"strings"
 )
 
-// The lines that the remote commands print around what they have to say: a
-// login banner or a shell's start-up file may print before and after them.
+// The lines that the remote commands print before and after their output. A login
+// banner or a shell's start-up file may print around these lines.
 const (
 	probeBegin = "eksnode-probe-begin"
 	probeEnd   = "eksnode-probe-end"
-	// sessionOver is the last line of the agent's session. Without it the
-	// end of a command whose standard input is still open would go unnoticed
-	// until the next heartbeat.
+	// sessionOver is the last line of the agent's session. It shows the end of a
+	// command whose standard input is still open, before the next heartbeat.
 	sessionOver = "eksnode-session-over"
 )
 
-// What the agent's session exits with when it fails before the agent runs. The
-// agent itself uses 0, 1 and 2; shells use 126 and above.
+// The exit codes of a session that fails before the agent runs. The agent itself
+// uses 0, 1 and 2; shells use 126 and above.
 const (
 	exitFolder  = 71
 	exitUnpack  = 72
@@ -26,7 +25,7 @@ const (
 	exitMissing = 127
 )
 
-// tools are the programs the remote commands need besides the shell's own.
+// tools are the programs that the remote commands need in addition to the shell.
 var tools = []string{"chmod", "dd", "gzip", "mkdir", "od", "rm", "uname"}
 
 // sh makes one command of lines for /bin/sh, whatever the user's login shell
@@ -37,23 +36,23 @@ func sh(lines ...string) string {
 	return "sh -c 'LC_ALL=C; export LC_ALL; " + strings.Join(lines, "; ") + "'"
 }
 
-// probeCommand looks at the machine and changes nothing.
+// probeCommand is the shell command of the probe. It changes nothing.
 func probeCommand(folder, sudo string) string {
 	lines := []string{
 		"echo " + probeBegin,
 		"printf arch=; uname -m",
-		// What the shell itself was built for. A program of another machine must
-		// not even be tried: sudo and most shells take one that the kernel
-		// refuses for a script, and run its bytes as commands.
+		// The architecture of the shell itself. A program for another architecture
+		// must not be started: where the kernel refuses the program, sudo and most
+		// shells run its bytes as a script.
 		"printf elf=; od -An -tx1 -j18 -N2 /bin/sh || echo",
 		"printf uid=; id -u",
 		"printf user=; id -un",
 		"printf home=; pwd",
 		"test -t 0 && echo tty=yes",
-		// Without links: the agent finds out where it runs from and compares.
+		// Without links: the agent compares this path with its own.
 		"printf folder=; cd " + folder + " && pwd -P || echo",
 		"test -w . && echo writable=yes",
-		// Not asked of root: sudo would write to the machine's log for nothing.
+		// Not for root: sudo would write to the machine's log.
 		"{ id -u | grep -qx 0 || " + sudo + " true; } && echo root=yes",
 	}
 	for _, tool := range tools {
@@ -66,9 +65,9 @@ func probeCommand(folder, sudo string) string {
 	)...)
 }
 
-// agentCommand unpacks the first size bytes of its standard input as the agent
-// and runs it, on the rest of the standard input. The folder goes when the
-// shell ends, however it ends; the exit status is the agent's.
+// agentCommand unpacks the first size bytes of its standard input as the agent,
+// and runs the agent on the rest. A trap removes the folder when the shell ends.
+// The exit status is the agent's.
 func agentCommand(folder string, size int, sudo string) string {
 	file := folder + "/eksnode"
 	over := "echo " + sessionOver
@@ -77,16 +76,16 @@ func agentCommand(folder string, size int, sudo string) string {
 		"umask 077",
 		fmt.Sprintf("mkdir %s || exit %d", folder, exitFolder),
 		`trap "rm -rf `+folder+`; `+over+`" EXIT`,
-		// dd reads exactly this much. head -c of busybox and uutils reads
-		// ahead and would swallow the request.
+		// dd reads exactly this many bytes. head -c of busybox and uutils reads
+		// ahead and would consume the request.
 		fmt.Sprintf("dd bs=%d count=1 iflag=fullblock status=none | gzip -dc > %s || exit %d", size, file, exitUnpack),
 		fmt.Sprintf("chmod 700 %s || exit %d", file, exitChmod),
 		fmt.Sprintf("test -x %s || exit %d", file, exitNoExec), // false on a noexec mount
-		"umask 022", // sudo passes it on, and packages would be laid out with it
+		"umask 022", // sudo keeps the umask, and packages would be installed with it
 		"cd /",
 		strings.TrimSpace(sudo+" "+file+" agent"),
 	)
 }
 
-// cleanCommand removes what agentCommand left when its shell could not.
+// cleanCommand removes the agent's folder where the shell of agentCommand could not.
 func cleanCommand(folder string) string { return sh("rm -rf " + folder) }

@@ -11,45 +11,46 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plugin/validate"
 )
 
-// Config is what every provisioner of this plugin takes beside its own fields.
+// Config holds the fields that the provisioners of this plugin share.
 type Config struct {
-	// Print what is left to do on the machine and change nothing. Defaults to
-	// `false`.
+	// Print the plan and change nothing on the machine. Defaults to `false`.
 	DryRun bool `mapstructure:"dry_run"`
-	// Path on the Packer host where the JSON report is kept. Missing folders
-	// are made. An earlier report is replaced before anything happens on the
-	// machine, by one with the result `unfinished`, which an interrupted run
-	// leaves; the report is also written when the run failed. Each provisioner
-	// of each build needs a path of its own, such as
-	// `reports/scrub-${source.name}.json`: one that another has taken is
-	// refused. Without it no report is kept.
+	// Print every step, rule and action, also those that change nothing. Packer's
+	// `-debug` and the variable `PACKER_LOG` do the same. Defaults to `false`.
+	Verbose bool `mapstructure:"verbose"`
+	// Path of the JSON report on the Packer host. Missing folders are created.
+	// Before the run, a report with the result `unfinished` replaces an earlier
+	// report; an interrupted run leaves this result. A failed run also writes its
+	// report. Each provisioner of each build needs its own path, such as
+	// `reports/scrub-${source.name}.json`; a path in use is refused. Without this
+	// field, no report is written.
 	Report string `mapstructure:"report"`
-	// Folder on the machine that may hold programs while they run. The agent
-	// is put into a folder of its own below it and removes that before it does
-	// anything else. Must exist, be writable for the user that Packer connects
-	// as, and not be mounted `noexec`. Defaults to `/tmp`.
+	// Folder on the machine for the agent. The agent runs from a new folder in
+	// `remote_folder` and removes the new folder first. `remote_folder` must
+	// exist, be writable for Packer's user, and not be mounted `noexec`. Defaults
+	// to `/tmp`.
 	RemoteFolder string `mapstructure:"remote_folder"`
-	// Command that runs another command as root without asking for a password.
-	// Not used when Packer connects as root. Defaults to `sudo -n --`.
+	// Command prefix that runs a command as root without a password. Not used when
+	// Packer connects as root. Defaults to `sudo -n --`.
 	SudoCommand string `mapstructure:"sudo_command"`
 }
 
-// What is used when a field is not set.
+// The defaults.
 const (
 	defaultRemoteFolder = "/tmp"
 	defaultSudoCommand  = "sudo -n --"
 )
 
-// Both become part of a shell's command line, which passes through one or two
-// more shells with the docker and chroot communicators: what any shell takes
-// as it stands is what is allowed.
+// Both become part of a shell's command line. With the docker and chroot
+// communicators, one or two more shells read the line. So only characters that
+// every shell leaves unchanged are allowed.
 var (
 	plainPath  = regexp.MustCompile(`^/[A-Za-z0-9._/-]*$`)
 	plainWords = regexp.MustCompile(`^[A-Za-z0-9_./=:@%+,-]+( [A-Za-z0-9_./=:@%+,-]+)*$`)
 )
 
-// Prepare fills in the defaults and says what is wrong with the fields, each
-// error naming the field and what is allowed.
+// Prepare sets the defaults and validates the fields. Each error names its field
+// and the allowed values.
 func (c *Config) Prepare() error {
 	if c.RemoteFolder == "" {
 		c.RemoteFolder = defaultRemoteFolder
@@ -81,8 +82,8 @@ func (c *Config) checkSudoCommand() error {
 	return nil
 }
 
-// checkReport looks for the nearest folder above the report that exists, which
-// must be writable: the ones in between are made when the run begins.
+// checkReport checks that the nearest existing folder above the report is
+// writable. The run creates the missing folders.
 func (c *Config) checkReport() error {
 	if c.Report == "" || validate.IsUnknown(c.Report) {
 		return nil

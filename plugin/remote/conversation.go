@@ -12,6 +12,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/agent"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
+	"github.com/eksnode/packer-plugin-eksnode/internal/console"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -29,7 +30,7 @@ const (
 // a banner or sudo prints, then events from Hello to Finished, then the line
 // that says that the session is over.
 type conversation struct {
-	console *console
+	console *console.Console
 	version string // the agent's must be the plugin's
 	hangUp  func() // ends the standard input
 	want    func(asset.Wanted)
@@ -53,12 +54,13 @@ type heard struct {
 	report   *plan.Report
 	outcomes []plan.Outcome
 	err      error
+	allShown bool // the lines that are not events
 }
 
 func (c *conversation) heard() heard {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return heard{c.hello, c.report, slices.Clone(c.outcomes), c.err}
+	return heard{c.hello, c.report, slices.Clone(c.outcomes), c.err, c.noise <= noiseMost}
 }
 
 // line takes the next line of standard output.
@@ -131,7 +133,7 @@ func (c *conversation) aside(line []byte) {
 // show passes a line on that is not the agent's.
 func (c *conversation) show(line []byte) {
 	if c.noise++; c.noise <= noiseMost {
-		c.console.say("  (the machine) %s", string(line))
+		c.console.Print("  (the machine) %s", string(line))
 	}
 }
 
@@ -160,21 +162,30 @@ func (c *conversation) event(e agent.Event) {
 			c.fail(fmt.Errorf("the agent is %q but the plugin is version %s; build both together with `make build`", e.Message, c.version))
 		}
 	case agent.Begin:
-		c.console.begin(e)
+		c.console.Begin(e.Item, e.Phase, e.Actions)
 	case agent.Want:
 		c.ask(*e.Want)
 	case agent.Progress:
-		c.console.progress(e)
+		c.progress(e)
 	case agent.Warning:
-		c.console.ui.Error("  warning: " + e.Message)
+		c.console.Warn(e.Message)
 	case agent.End:
 		c.outcomes = append(c.outcomes, *e.Outcome)
-		c.console.end(*e.Outcome)
+		c.console.End(*e.Outcome)
 	case agent.Finished:
 		c.report = e.Report
-		c.console.finish(e.Report)
+		c.console.Finish(e.Report)
 		c.hangUp()
 	}
+}
+
+// progress passes on how far an action is.
+func (c *conversation) progress(e agent.Event) {
+	action := plan.Action{Target: e.Item}
+	if e.Action != nil {
+		action = *e.Action
+	}
+	c.console.Progress(e.Item, action, e.Done, e.Total)
 }
 
 // parseEvent reads one event and makes sure that it carries what its kind

@@ -3,11 +3,15 @@ package remote
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// verdict says whether the agent's session went well. said is what it printed
-// on standard error.
+// verdict returns the error of a session that has ended. said is the session's
+// standard error.
 func (s *Session) verdict(m *machine, h heard, end ending, said string) error {
 	said = lastWords(said)
 	switch {
@@ -27,7 +31,70 @@ func (s *Session) verdict(m *machine, h heard, end ending, said string) error {
 	return nil
 }
 
-// unfinished explains a session without the end marker.
+// briefError is an error whose details the lines of the session show already.
+// Error is the whole text, for the report; brief is the text for Packer, which
+// prints an error twice at the end of a build.
+type briefError struct {
+	error
+	brief string
+}
+
+// Unwrap gives errors.Is and errors.As the whole error.
+func (e *briefError) Unwrap() error { return e.error }
+
+// brief leaves out of a session's error what its lines show: the errors of items
+// and findings, and the output of the machine. said is that output.
+func brief(err error, h heard, said string) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	if h.report != nil && h.report.Error != "" {
+		text = strings.Replace(text, h.report.Error, unshown(h.report), 1)
+	}
+	if said = lastWords(said); said != "" && h.allShown {
+		text = strings.Replace(text, after(said), " (its output is above)", 1)
+	}
+	return &briefError{err, text}
+}
+
+// unshown is a report's error without the errors of items and the findings. It
+// names the items.
+func unshown(r *plan.Report) string {
+	rest := r.Error
+	var failed, found, rules []string
+	for _, p := range r.Problems() {
+		if p.Error != "" {
+			rest = strings.Replace(rest, p.Error, "", 1)
+			failed = append(failed, p.Item)
+		}
+		if len(p.Actions)+len(p.Findings) > 0 {
+			found = append(found, p.Item)
+		}
+		if len(p.Findings) > 0 && !slices.Contains(rules, strconv.Quote(p.Item)) {
+			rules = append(rules, strconv.Quote(p.Item))
+		}
+	}
+	switch {
+	case len(failed) > 0 && r.Result == plan.Unknown:
+		return "some checks could not run: " + strings.Join(failed, ", ") + "; the errors are above"
+	case len(failed) > 0:
+		parts := []string{strings.Join(failed, ", ") + ": the error is above"}
+		for line := range strings.Lines(rest) {
+			if line = strings.Trim(line, "; \n"); line != "" {
+				parts = append(parts, line)
+			}
+		}
+		return strings.Join(parts, "; ")
+	case r.Result != plan.Findings:
+		return r.Error
+	case len(rules) == 0:
+		return "a running program has written again after the scrub, stop that program first: " + strings.Join(found, ", ") + "; the files are above"
+	}
+	return fmt.Sprintf("a person has to decide: the findings are above; resolve them, or set skip_rules = [%s]", strings.Join(rules, ", "))
+}
+
+// unfinished returns the error of a session without the end marker.
 func (s *Session) unfinished(m *machine, h heard, end ending, said string) error {
 	switch {
 	case end.lost():
@@ -42,7 +109,7 @@ func (s *Session) unfinished(m *machine, h heard, end ending, said string) error
 	return s.unstarted(m, end.status, said)
 }
 
-// unstarted explains a session in which the agent said nothing.
+// unstarted returns the error of a session in which the agent sent no event.
 func (s *Session) unstarted(m *machine, status int, said string) error {
 	folder := s.Config.RemoteFolder
 	elsewhere := fmt.Sprintf("set remote_folder to another folder, such as %s", m.home)
@@ -70,10 +137,10 @@ func (s *Session) unstarted(m *machine, status int, said string) error {
 	return fmt.Errorf("the agent did not start: exit status %d%s", status, after(said))
 }
 
-// wantsTerminal is how sudo says that requiretty is set.
+// wantsTerminal is part of sudo's message when requiretty is set.
 const wantsTerminal = "must have a tty"
 
-// allowing is what makes a sudo command work that said this.
+// allowing is the remedy for a sudo command that printed this.
 func allowing(user, said string) string {
 	switch {
 	case strings.Contains(said, wantsTerminal):
@@ -85,7 +152,7 @@ func allowing(user, said string) string {
 	}
 }
 
-// after is what the machine said, ready to follow a sentence.
+// after is the machine's output as the end of a sentence.
 func after(said string) string {
 	if said == "" {
 		return ""
@@ -93,16 +160,16 @@ func after(said string) string {
 	return ": " + said
 }
 
-// interrupted says how a run ended that was stopped from outside.
+// interrupted returns the error of a run that was stopped from outside.
 func interrupted(cause error, end ending, ended bool) error {
 	switch {
 	case !ended:
-		return fmt.Errorf("interrupted (%w): the agent was told to stop but did not end in time; it may be at work until its current action is over", cause)
+		return fmt.Errorf("interrupted (%w): the agent did not stop in time; the agent may work until its current action ends", cause)
 	case end.lost(), end.err != nil:
 		return fmt.Errorf("interrupted (%w): the connection was lost meanwhile; an agent without one stops by itself", cause)
 	}
 	return fmt.Errorf("interrupted (%w): the agent has stopped; the next run finishes what is left", cause)
 }
 
-// errDeaf says that a finished agent's session did not end.
+// errDeaf means that the session of a finished agent did not end.
 var errDeaf = errors.New("the agent had finished but its session did not end")

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// feed is the standard input of the agent's session: the agent, the request,
-// and then what the agent asks for and an empty line now and then, by which it
-// knows that the Packer host is still there. It ends when it is hung up: a communicator waits
-// for its command's standard input as well as for the command.
+// feed is the standard input of the agent's session: the agent, the request, then
+// the files that the agent wants, and an empty line at intervals as a heartbeat.
+// hangUp ends the feed: a communicator waits for the standard input of its command
+// as well as for the command.
 type feed struct {
 	head  io.Reader // agent and request, or an answer
 	next  chan io.Reader
@@ -53,8 +53,8 @@ func (f *feed) Read(p []byte) (int, error) {
 	}
 }
 
-// send puts an answer into the standard input, once what is before it has been
-// read; it does nothing when the input has ended.
+// send puts an answer into the standard input, after everything sent before. It
+// does nothing when the input has ended.
 func (f *feed) send(answer io.Reader) {
 	select {
 	case f.next <- answer:

@@ -5,9 +5,8 @@ import "bytes"
 // asideMost bounds one line of standard error.
 const asideMost = 64 << 10
 
-// lines is a writer that hands on whole lines without their ends. What has no
-// end is handed on by Flush. A line of more than most bytes is handed on in
-// pieces, which are then no events.
+// lines is a writer that calls each with whole lines, without line ends. Flush
+// passes on the last line. A line of more than most bytes is passed on in pieces.
 type lines struct {
 	most int
 	each func(line []byte)
@@ -34,7 +33,7 @@ func (l *lines) Write(p []byte) (int, error) {
 	return written, nil
 }
 
-// Flush hands on what is left, unless it is empty.
+// Flush passes on the last line unless that line is empty.
 func (l *lines) Flush() {
 	if line := bytes.TrimRight(l.rest, "\r"); len(line) > 0 {
 		l.each(line)

@@ -10,10 +10,10 @@ import (
 	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
 )
 
-// errLost says that a command's end never came through.
+// errLost means that the end of a command was not received.
 var errLost = errors.New("the connection to the machine was lost")
 
-// machine is what the probe found out about the machine being imaged.
+// machine is what the probe found out about the builder machine.
 type machine struct {
 	arch      string // in Go's spelling
 	elf       string // e_machine of /bin/sh, two bytes in hexadecimal
@@ -37,9 +37,8 @@ var arches = map[string]string{"x86_64": "amd64", "aarch64": "arm64"}
 // see elf(5).
 var elfMachines = map[string]string{"amd64": "3e 00", "arm64": "b7 00"}
 
-// probe asks the machine what it is and says what keeps the agent from running
-// there. It is also what tells a machine from a communicator that answers
-// success to everything.
+// probe finds out what the machine is, and fails when the agent cannot run there.
+// It also detects a communicator that reports success without running anything.
 func probe(ctx context.Context, comm packersdk.Communicator, c Config) (*machine, error) {
 	out, said, status, err := output(ctx, comm, probeCommand(c.RemoteFolder, c.SudoCommand))
 	if err != nil {
@@ -64,8 +63,8 @@ func probe(ctx context.Context, comm packersdk.Communicator, c Config) (*machine
 	return m, nil
 }
 
-// parseProbe reads the probe's lines; uname is the kernel's own word for the
-// architecture.
+// parseProbe reads the probe's lines; uname is the architecture as the kernel
+// names it.
 func parseProbe(answer string) (m *machine, uname string) {
 	m = &machine{osRelease: map[string]string{}}
 	facts, release, _ := strings.Cut(answer, "\nos-release\n")
@@ -104,7 +103,7 @@ func parseProbe(answer string) (m *machine, uname string) {
 	return m, uname
 }
 
-// demand says what is missing for the agent to run.
+// demand fails when something that the agent needs is missing.
 func (m *machine) demand(c Config, uname string) error {
 	if len(m.osRelease) == 0 {
 		return errors.New("the machine has no /etc/os-release (or it is empty), which every distribution has; is this the machine to make an image of?")
@@ -135,7 +134,7 @@ func (m *machine) demand(c Config, uname string) error {
 	return nil
 }
 
-// name is the machine as a person would call it.
+// name is the name of the machine's distribution for people.
 func (m *machine) name() string {
 	name := m.osRelease["PRETTY_NAME"]
 	if name == "" {

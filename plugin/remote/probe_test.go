@@ -21,8 +21,8 @@ import (
 // nobody is a user that every Linux has and that may do nothing.
 const nobody = 65534
 
-// asUser lets the machine be used as a plain user, with programs of the given
-// names besides those of the system.
+// asUser makes the machine's commands run as a plain user, with additional
+// programs of the given names.
 func (b *bench) asUser(programs map[string]string) {
 	folder, err := os.MkdirTemp("", "eksnode-test-")
 	require.NoError(b.t, err)

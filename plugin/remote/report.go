@@ -9,14 +9,14 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// Kept is the file of a provisioner's report. It belongs to the provisioner's
-// process from the first run on: Packer has one process for each provisioner
-// of each build, and ends them together, so that two of them never share a
-// file, whichever comes first. The zero value has none yet.
+// Kept is the file of a provisioner's report. From the first run on, the file
+// belongs to the provisioner's process. Packer has one process for each
+// provisioner of each build, so two provisioners never share a file. The zero value
+// has no file yet.
 type Kept struct{ file *plan.ReportFile }
 
-// begin claims the file at path for a run. A retry takes the provisioner's own
-// file over.
+// begin claims the file at path for a run. A retry claims the provisioner's own
+// file again.
 func (k *Kept) begin(path string, begun plan.Report) error {
 	if k.file != nil {
 		if err := k.file.Close(); err != nil {
@@ -36,7 +36,7 @@ func (k *Kept) begin(path string, begun plan.Report) error {
 	return nil
 }
 
-// write keeps the report of a run's end.
+// write writes the report of a run that has ended.
 func (k *Kept) write(r plan.Report) error {
 	if err := k.file.Write(r); err != nil {
 		return fmt.Errorf("writing the report: %w", err)
@@ -44,7 +44,7 @@ func (k *Kept) write(r plan.Report) error {
 	return nil
 }
 
-// perSource is a path with the source's name in it.
+// perSource adds the name of the source to a path.
 func perSource(path string) string {
 	extension := filepath.Ext(path)
 	return strings.TrimSuffix(path, extension) + "-${source.name}" + extension

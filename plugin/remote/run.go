@@ -16,18 +16,18 @@ import (
 type ending struct {
 	status int
 	err    error // it could not be started
-	silent bool  // it did not end, but says nothing any more
+	silent bool  // the command has not ended, but prints nothing
 }
 
-// lost says that the command's exit status never came: the SSH communicator
-// saw the connection end, or Packer's own connection to it did (123).
+// lost reports whether the exit status was not received: the SSH communicator saw
+// the connection end, or Packer's own connection to the communicator ended (123).
 func (e ending) lost() bool {
 	return e.status == packersdk.CmdDisconnect || e.status == 123
 }
 
-// start runs line on the machine. The channel gives its end, once. Neither
-// Start nor the wait for the end heeds a context in every communicator, so
-// both happen beside the caller, who may stop listening.
+// start runs line on the machine. The channel receives its end, once. Some
+// communicators ignore the context in Start or in the wait for the end, so both run
+// in a goroutine, and the caller may stop waiting.
 func start(ctx context.Context, comm packersdk.Communicator, line string, stdin io.Reader, stdout, stderr io.Writer) <-chan ending {
 	over := make(chan ending, 1)
 	go func() {
@@ -41,8 +41,8 @@ func start(ctx context.Context, comm packersdk.Communicator, line string, stdin 
 	return over
 }
 
-// output runs line on the machine until it ends or ctx does, and gives what it
-// printed.
+// output runs line on the machine until the command or ctx ends, and returns what
+// the command printed.
 func output(ctx context.Context, comm packersdk.Communicator, line string) (stdout, stderr string, status int, err error) {
 	var out, errs text
 	select {
@@ -59,8 +59,8 @@ func output(ctx context.Context, comm packersdk.Communicator, line string) (stdo
 	}
 }
 
-// text is a buffer that may be read while a command still writes to it. It
-// keeps the last part only, so that nothing a machine prints fills the memory.
+// text is a buffer that may be read while a command still writes to it. It keeps
+// only the last textKept bytes.
 type text struct {
 	mu   sync.Mutex
 	data []byte
@@ -84,7 +84,7 @@ func (t *text) String() string {
 	return string(t.data)
 }
 
-// lastWords is the end of what a command said, on one line.
+// lastWords is the end of a command's output, on one line.
 func lastWords(s string) string {
 	const most = 600
 	s = plan.PrintableLine(strings.Join(strings.FieldsFunc(strings.TrimSpace(s), func(r rune) bool { return r == '\n' || r == '\r' }), "; "))

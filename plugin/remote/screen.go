@@ -1,7 +1,9 @@
 package remote
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
@@ -9,16 +11,15 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// What a machine may put on the screen: the names of a line, and the lines of a
-// session. The report has all.
+// The limits of what a machine may print on the screen. The report has everything.
 const (
 	shownMost = 4 << 10 // bytes of a line
 	linesMost = 20_000
 	errorMost = 16 << 10 // bytes of the session's error
 )
 
-// screen is Packer's own Ui for lines that machines have a say in: each is
-// printable, one line, and not too long, and there are not too many.
+// screen is Packer's Ui for text from machines. It makes each text printable and one
+// line, cuts long lines, and prints at most linesMost lines.
 type screen struct {
 	packersdk.Ui
 	mu    sync.Mutex
@@ -42,8 +43,8 @@ func (s *screen) show(say func(string), text string) {
 	}
 }
 
-// reopen lets the last lines be shown, however many there were.
-func (s *screen) reopen() {
+// Reopen starts the count of lines again, so that the last lines are shown.
+func (s *screen) Reopen() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.shown = 0
@@ -60,7 +61,14 @@ func clipped(text string, most int) string {
 // shownError is an error as Packer may print it.
 type shownError struct{ error }
 
-func (e shownError) Error() string { return plan.Printable(clipped(e.error.Error(), errorMost)) }
+func (e shownError) Error() string {
+	text := e.error.Error()
+	var short *briefError
+	if errors.As(e.error, &short) {
+		text = strings.Replace(text, short.Error(), short.brief, 1)
+	}
+	return plan.Printable(clipped(text, errorMost))
+}
 
 func (e shownError) Unwrap() error { return e.error }
 

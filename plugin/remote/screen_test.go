@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/agent"
+	"github.com/eksnode/packer-plugin-eksnode/internal/console"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -71,7 +72,7 @@ func TestNothingOfTheMachineSteersTheTerminal(t *testing.T) {
 	hostile := plan.Action{Verb: osc52, Target: osc52, Reason: osc52 + "\nforged: line"}
 	found := []plan.Finding{{Target: osc52, Reason: osc52 + "\nforged: line"}}
 	m := &monitor{}
-	c := newConsole(&screen{Ui: m.ui()}, time.Now)
+	c := console.New(&screen{Ui: m.ui()}, console.Options{Details: true, Verbose: true, Now: time.Now})
 	talk := &conversation{console: c, version: "1", hangUp: func() {}}
 	for _, e := range []agent.Event{
 		{Kind: agent.Hello, Message: "1 " + osc52},

@@ -1,7 +1,7 @@
-// Package remote is the road to the machine being imaged: it finds out what
-// the machine is, sends it the agent with one request, shows what the agent
-// says and keeps its report. One remote command looks, one works, and a third
-// cleans up where the second could not.
+// Package remote runs the agent on the builder machine. It finds out what the
+// machine is, sends the agent with one request, prints the agent's events and keeps
+// the report. One remote command is the probe, one runs the agent, and a third
+// removes the agent's folder where the second could not.
 package remote
 
 import (
@@ -13,26 +13,30 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path"
 	"time"
 
+	"github.com/hashicorp/packer-plugin-sdk/common"
 	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/agent"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
+	"github.com/eksnode/packer-plugin-eksnode/internal/console"
+	"github.com/eksnode/packer-plugin-eksnode/internal/human"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/embedded"
 )
 
-// Limits are how long a session waits. Packer's own time-out covers a whole
-// provisioner and leaves its retries without time (packer-plugin-sdk's
-// RetriedProvisioner), so each step has its own.
+// Limits are how long a session waits. Packer's own time-out is for a whole
+// provisioner and leaves no time for retries (RetriedProvisioner of
+// packer-plugin-sdk), so each step has a limit of its own.
 type Limits struct {
 	Probe     time.Duration // for the machine to say what it is
 	Heartbeat time.Duration // between two signs of life to the agent
-	Silence   time.Duration // without a word from the agent, which tells every Heartbeat that it lives
-	Ending    time.Duration // for the agent to end once told, or once finished
+	Silence   time.Duration // without an event; the agent sends one every Heartbeat
+	Ending    time.Duration // for the agent to end after it has finished or has to stop
 	Cleaning  time.Duration // for the clean-up of what a lost session left
 }
 
@@ -47,19 +51,22 @@ type Session struct {
 	Comm packersdk.Communicator
 	// Agent gives the compressed agent for an architecture in Go's spelling.
 	Agent func(arch string) ([]byte, error)
-	// Supply gives what machines of an architecture may ask for; nil for
-	// provisioners whose agent asks for nothing.
-	Supply  func(arch string) (asset.Supply, error)
+	// Supply has the files that machines of an architecture may want; nil for
+	// provisioners whose agent wants none.
+	Supply func(arch string) (asset.Supply, error)
+	// Verbose prints every item and action; without it only changes are printed.
+	Verbose bool
 	Version string // of the plugin, and so of the agent
 	Limits  Limits
 	Now     func() time.Time
 	Random  io.Reader // for the name of the agent's folder
 }
 
-// New is a session of a build with the agents that the plugin carries.
-func New(c Config, build string, kept *Kept, ui packersdk.Ui, comm packersdk.Communicator) *Session {
+// New returns a session of a build with the agents that the plugin carries.
+func New(c Config, build common.PackerConfig, kept *Kept, ui packersdk.Ui, comm packersdk.Communicator) *Session {
 	return &Session{
-		Config: c, Build: build, Kept: kept, UI: ui, Comm: comm,
+		Config: c, Build: build.PackerBuildName, Kept: kept, UI: ui, Comm: comm,
+		Verbose: c.Verbose || build.PackerDebug || isLogging(os.Getenv("PACKER_LOG")),
 		Agent:   embedded.Agent,
 		Version: version.String(),
 		Limits: Limits{
@@ -74,10 +81,13 @@ func New(c Config, build string, kept *Kept, ui packersdk.Ui, comm packersdk.Com
 	}
 }
 
-// Run has the agent do what the request says; Version, DryRun and Folder of
-// the request are filled in. Its error says what the agent could not do, or
-// why there was no agent. The report is kept in any case; until the end it says
-// that the run is unfinished.
+// isLogging reports whether a value of PACKER_LOG turns Packer's log on.
+func isLogging(value string) bool { return value != "" && value != "0" }
+
+// Run runs the agent with a request, and fills in the request's Version, DryRun and
+// Folder. Its error says what the agent could not do, or why the agent did not run.
+// Run writes the report in any case; until the end, the report's result is
+// unfinished.
 func (s *Session) Run(ctx context.Context, request agent.Request) error {
 	request.Version, request.DryRun = s.Version, s.Config.DryRun
 	s.UI = &screen{Ui: s.UI}
@@ -96,7 +106,7 @@ func (s *Session) Run(ctx context.Context, request agent.Request) error {
 	return shown(errors.Join(err, s.Kept.write(s.report(begun, m, h, err))))
 }
 
-// report is the agent's own, or what stands in for it when none came.
+// report is the agent's own report, or one made of the outcomes that were received.
 func (s *Session) report(begun plan.Report, m *machine, h heard, err error) plan.Report {
 	if h.report != nil {
 		r := *h.report
@@ -119,11 +129,11 @@ func (s *Session) run(ctx context.Context, request agent.Request) (*machine, hea
 	if err := context.Cause(ctx); err != nil {
 		return nil, heard{}, fmt.Errorf("stopping before anything was done: %w (after a time-out, Packer hands every retry the same ended context: leave out max_retries or timeout)", err)
 	}
-	// Nothing is unknown any more, and both go into a shell's command line.
+	// All fields are known now, and both are parts of a shell command.
 	if err := errors.Join(s.Config.checkRemoteFolder(), s.Config.checkSudoCommand()); err != nil {
 		return nil, heard{}, err
 	}
-	probing, cancel := context.WithTimeoutCause(ctx, s.Limits.Probe, fmt.Errorf("no answer within %s", length(s.Limits.Probe)))
+	probing, cancel := context.WithTimeoutCause(ctx, s.Limits.Probe, fmt.Errorf("no answer within %s", human.Length(s.Limits.Probe)))
 	defer cancel()
 	m, err := probe(probing, s.Comm, s.Config)
 	if err != nil {
@@ -138,8 +148,8 @@ func (s *Session) run(ctx context.Context, request agent.Request) (*machine, hea
 	return m, h, err
 }
 
-// work runs the agent. Its folder has a name that nobody on the machine can
-// foresee, and mkdir refuses one that is there.
+// work runs the agent in a folder with a random name. mkdir refuses a folder that
+// exists.
 func (s *Session) work(ctx context.Context, m *machine, program []byte, request agent.Request) (heard, error) {
 	name := make([]byte, 8)
 	if _, err := io.ReadFull(s.Random, name); err != nil {
@@ -154,7 +164,7 @@ func (s *Session) work(ctx context.Context, m *machine, program []byte, request 
 	feed := newFeed(head, s.Limits.Heartbeat)
 	defer feed.hangUp()
 
-	console := newConsole(s.UI, s.Now)
+	console := console.New(s.UI, console.Options{Command: string(request.Command), Verbose: s.Verbose, Details: true, Now: s.Now})
 	supplies, err := s.supplier(m.arch, feed, console)
 	if err != nil {
 		return heard{}, err
@@ -168,29 +178,29 @@ func (s *Session) work(ctx context.Context, m *machine, program []byte, request 
 	if m.isRoot {
 		sudo = ""
 	}
-	console.say("Sending the agent %s for linux/%s, %s", s.Version, m.arch, size(int64(len(program))))
+	console.Print("Sending the agent %s for linux/%s, %s", s.Version, m.arch, human.Size(int64(len(program))))
 	out, asides := &lines{most: agent.LineMost, each: talk.line}, &lines{most: asideMost, each: talk.aside}
 	over := start(ctx, s.Comm, agentCommand(request.Folder, len(program), sudo), feed, out, io.MultiWriter(&said, asides))
 	end, ended := s.await(ctx, over, feed, func() (silent bool) {
-		console.tick()
+		console.Tick()
 		return talk.silence() > s.Limits.Silence
 	})
-	if ended { // nobody writes any more
+	if ended { // nothing writes to them now
 		out.Flush()
 		asides.Flush()
 	}
 	h := talk.heard()
 
-	err = s.judge(ctx, m, h, end, ended, said.String())
-	// An agent that has done something has removed its folder before; one that has
-	// fallen silent cannot be asked again.
+	err = brief(s.judge(ctx, m, h, end, ended, said.String()), h, said.String())
+	// An agent with an outcome has removed its folder. A silent machine runs no more
+	// commands.
 	if (!ended && !end.silent || end.lost()) && len(h.outcomes) == 0 {
 		err = errors.Join(err, s.clean(ctx, request.Folder))
 	}
 	return h, err
 }
 
-func (s *Session) supplier(arch string, f *feed, c *console) (supplier, error) {
+func (s *Session) supplier(arch string, f *feed, c *console.Console) (supplier, error) {
 	supplies := supplier{feed: f, console: c}
 	if s.Supply == nil {
 		return supplies, nil
@@ -200,10 +210,10 @@ func (s *Session) supplier(arch string, f *feed, c *console) (supplier, error) {
 	return supplies, err
 }
 
-// await waits for the session to end. Once its standard input is hung up,
-// because the agent has finished or was told to stop, it has Limits.Ending
-// left; ended is false when that was not enough. beat is called every Heartbeat
-// and says whether the machine has fallen silent, which ends the waiting.
+// await waits for the session to end. The standard input is hung up when the agent
+// has finished or has to stop; from then on the session has Limits.Ending, and ended
+// is false when that is not enough. await calls beat every Heartbeat, and stops when
+// beat reports that the machine is silent.
 func (s *Session) await(ctx context.Context, over <-chan ending, feed *feed, beat func() (silent bool)) (end ending, ended bool) {
 	tick := time.NewTicker(s.Limits.Heartbeat)
 	defer tick.Stop()
@@ -234,17 +244,17 @@ func (s *Session) judge(ctx context.Context, m *machine, h heard, end ending, en
 	case ctx.Err() != nil:
 		return interrupted(context.Cause(ctx), end, ended)
 	case end.silent:
-		return fmt.Errorf("%w: it has said nothing for %s and is gone, or nothing reaches it any more; what the agent had done is finished by the next run", errLost, length(s.Limits.Silence))
+		return fmt.Errorf("%w: it has said nothing for %s and is gone, or nothing reaches it any more; what the agent had done is finished by the next run", errLost, human.Length(s.Limits.Silence))
 	case !ended && h.err != nil:
 		return h.err
 	case !ended:
-		return fmt.Errorf("%w within %s", errDeaf, length(s.Limits.Ending))
+		return fmt.Errorf("%w within %s", errDeaf, human.Length(s.Limits.Ending))
 	}
 	return s.verdict(m, h, end, said)
 }
 
-// clean removes the agent's folder after a session that may not have done so,
-// although ctx may have ended.
+// clean removes the agent's folder after a session that may have left the folder. It
+// works also when ctx has ended.
 func (s *Session) clean(ctx context.Context, folder string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Limits.Cleaning)
 	defer cancel()

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/packer-plugin-sdk/common"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -29,14 +30,13 @@ func TestRun(t *testing.T) {
 	require.Regexp(t, `^Sending the agent `+regexp.QuoteMeta(version.String())+` for linux/(amd64|arm64), [0-9.]+ MB$`, lines[1])
 	assert.Equal(t, []string{
 		"  (the machine) Welcome to the machine",
-		"Phase: install",
-		"  packages                     done      1 action, 1.4 s",
-		"Phase: clean",
-		"  caches                       done      2 actions, 35 ms, took away 24 files and folders, 69.0 MB",
+		"  packages: 1 action, 1.4 s",
+		"install: 1 step, 1 changed, 1.4 s",
+		"  caches: 2 actions, 24 files (69.0 MB) removed, 35 ms",
 		"  caches: for you to decide: /srv/data (unknown)",
-		"  sysctls                      unchanged 0 ms",
 		"  warning: the clock is off",
-		"provision ok: 3 items, 2 changed, 3 actions, 24 files and folders gone (69.0 MB), 3.0 s",
+		"clean: 2 steps, 1 changed, 24 files (69.0 MB) removed, 1 finding, 35 ms",
+		"provision ok: 3 steps, 2 changed, 3 actions, 24 files (69.0 MB) removed, 3.0 s",
 	}, lines[2:])
 
 	assert.Equal(t, plan.OK, b.kept().Result)
@@ -44,8 +44,52 @@ func TestRun(t *testing.T) {
 	b.untouched()
 }
 
-// What the machine is asked to run is logged by Packer and by the machine, so
-// nothing of the request may be in it.
+// Verbose prints every item and every action.
+func TestVerboseRun(t *testing.T) {
+	b := newBench(t, "done").overSSH()
+	b.session.Verbose = true
+	require.NoError(t, b.session.Run(t.Context(), b.request))
+	assert.Equal(t, []string{
+		"  (the machine) Welcome to the machine",
+		"Phase: install",
+		"  packages                     done      1 action, 1.4 s",
+		"    install containerd (runs containers)",
+		"install: 1 step, 1 changed, 1.4 s",
+		"Phase: clean",
+		"  caches                       done      2 actions, 24 files (69.0 MB) removed, 35 ms",
+		"    remove /var/cache/apt (a package manager's cache)",
+		"    remove /var/cache/apt (a package manager's cache)",
+		"  caches: for you to decide: /srv/data (unknown)",
+		"  sysctls                      unchanged 0 ms",
+		"  warning: the clock is off",
+		"clean: 2 steps, 1 changed, 24 files (69.0 MB) removed, 1 finding, 35 ms",
+		"provision ok: 3 steps, 2 changed, 3 actions, 24 files (69.0 MB) removed, 3.0 s",
+	}, b.screen.lines()[2:])
+}
+
+// Packer's own switches for more output make a session verbose.
+func TestPackersSwitchesForMoreOutput(t *testing.T) {
+	for name, c := range map[string]struct {
+		config Config
+		packer common.PackerConfig
+		log    string
+		want   bool
+	}{
+		"nothing":        {},
+		"verbose = true": {config: Config{Verbose: true}, want: true},
+		"-debug":         {packer: common.PackerConfig{PackerDebug: true}, want: true},
+		"PACKER_LOG=1":   {log: "1", want: true},
+		"PACKER_LOG=0":   {log: "0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("PACKER_LOG", c.log)
+			assert.Equal(t, c.want, New(c.config, c.packer, nil, nil, nil).Verbose)
+		})
+	}
+}
+
+// Packer and the machine log the commands that run there, so no command may have
+// anything of the request.
 func TestRunKeepsTheRequestOutOfCommands(t *testing.T) {
 	b := newBench(t, "done").overSSH()
 	b.request.Provision.Packages = []string{"hunter2"}
@@ -104,7 +148,7 @@ func TestDryRun(t *testing.T) {
 	assert.Equal(t, []string{
 		"Phase: install",
 		"  packages: would install runc (runs containers)",
-		"provision planned: 2 items, 0 changed, 1 action, 3.0 s",
+		"provision planned: 2 steps, 1 action; nothing was changed, 3.0 s",
 	}, lines[2:])
 }
 
@@ -118,13 +162,13 @@ func TestProgressIsShownNowAndThen(t *testing.T) {
 	b.session.Limits.Heartbeat = time.Hour
 	require.NoError(t, b.session.Run(t.Context(), b.request))
 	lines := b.screen.lines()
+	assert.Contains(t, lines, "  kubelet: fetch kubelet: 10.0 MB of 50.0 MB (20 %)")
+	assert.Contains(t, lines, "  kubelet: fetch kubelet: 30.0 MB of 50.0 MB (60 %)")
 	assert.Equal(t, []string{
-		"Phase: install",
-		"  kubelet: fetch kubelet: 20.0 MB of 50.0 MB (40 %)",
-		"  kubelet: fetch kubelet: 40.0 MB of 50.0 MB (80 %)",
-		"  kubelet                      done      1 action, 1 min 0 s, fetched 50.0 MB",
-		"provision ok: 0 items, 0 changed, 0 actions, fetched 50.0 MB, 3.0 s",
-	}, lines[2:])
+		"  kubelet: 1 action, 50.0 MB fetched, 1 min 0 s",
+		"install: 1 step, 1 changed, 50.0 MB fetched, 1 min 0 s",
+		"provision ok: 1 step, 1 changed, 1 action, 50.0 MB fetched, 3.0 s",
+	}, lines[len(lines)-3:])
 }
 
 func TestRunWithoutReport(t *testing.T) {
@@ -157,7 +201,7 @@ func TestInterruptionOfADeafAgent(t *testing.T) {
 	go func() { over <- b.session.Run(ctx, b.request) }()
 	pid := b.pid()
 	cancel(errors.New("time is up"))
-	const want = "interrupted (time is up): the agent was told to stop but did not end in time; it may be at work until its current action is over"
+	const want = "interrupted (time is up): the agent did not stop in time; the agent may work until its current action ends"
 	require.EqualError(t, <-over, want)
 	assert.Equal(t, plan.Failure, b.kept().Result)
 	assert.Equal(t, want, b.kept().Error)
@@ -200,6 +244,6 @@ func TestSilence(t *testing.T) {
 	b.session.Limits.Heartbeat = 10 * time.Millisecond
 	err := b.session.Run(t.Context(), b.request)
 	require.EqualError(t, err, "the connection to the machine was lost: it has said nothing for 1 ms and is gone, or nothing reaches it any more; what the agent had done is finished by the next run")
-	assert.Len(t, b.machine.Asked(), 2, "nothing more is asked of it")
+	assert.Len(t, b.machine.Asked(), 2, "no more commands run there")
 	assert.Equal(t, plan.Failure, b.kept().Result)
 }

@@ -11,24 +11,25 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/agent"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
+	"github.com/eksnode/packer-plugin-eksnode/internal/console"
 )
 
-// supplier answers what the agent wants.
+// supplier sends the files that the agent wants.
 type supplier struct {
 	supply  asset.Supply // nil where nothing can be wanted
 	feed    *feed
-	console *console
+	console *console.Console
 }
 
-// answer gets what is wanted and feeds it to the agent. The agent hears an
-// empty line now and then until it comes. sent is called when the last of it
-// leaves: from then on the agent may want something else.
+// answer gets a file and feeds it to the agent. Heartbeats go on until the file is
+// there. answer calls sent when the last bytes leave: from then on the agent may
+// want another file.
 func (s supplier) answer(ctx context.Context, w asset.Wanted, sent func()) {
 	if s.supply == nil {
 		s.feed.send(newFrames(nil, errors.New("this provisioner supplies nothing"), sent))
 		return
 	}
-	s.console.say("  the Packer host gets %s", w)
+	s.console.Print("  the Packer host gets %s", w)
 	got, err := s.supply.Supply(ctx, w)
 	f := newFrames(got, err, sent)
 	s.feed.send(f)
@@ -41,7 +42,7 @@ func (s supplier) answer(ctx context.Context, w asset.Wanted, sent func()) {
 	}
 }
 
-// frames are an answer as the agent's standard input has it.
+// frames are an answer in the form of the agent's standard input.
 type frames struct {
 	ready bytes.Buffer // what is to be sent next
 	from  io.Reader    // nil when nothing follows

@@ -19,6 +19,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/agent"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
+	"github.com/eksnode/packer-plugin-eksnode/internal/console"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -82,7 +83,7 @@ func TestAnAnswerIsClosed(t *testing.T) {
 			file, err := os.Open(path)
 			require.NoError(t, err)
 			f := newFeed(strings.NewReader(""), time.Hour)
-			s := supplier{supply: always{&asset.Supplied{ReadCloser: file}}, feed: f, console: newConsole((&monitor{}).ui(), time.Now)}
+			s := supplier{supply: always{&asset.Supplied{ReadCloser: file}}, feed: f, console: console.New((&monitor{}).ui(), console.Options{Now: time.Now})}
 			answered := make(chan struct{})
 			go func() { s.answer(t.Context(), asset.Wanted{Asset: "kubelet"}, func() {}); close(answered) }()
 			if !hang {
@@ -111,7 +112,7 @@ func (a always) Supply(context.Context, asset.Wanted) (*asset.Supplied, error) {
 func TestOneThingIsWantedAtATime(t *testing.T) {
 	var asked []asset.Wanted
 	hung := 0
-	c := &conversation{console: newConsole((&monitor{}).ui(), time.Now), hello: true, hangUp: func() { hung++ },
+	c := &conversation{console: console.New((&monitor{}).ui(), console.Options{Now: time.Now}), hello: true, hangUp: func() { hung++ },
 		want: func(w asset.Wanted) { asked = append(asked, w) }}
 	want := func(asset string) { c.line([]byte(`{"event":"want","want":{"asset":"` + asset + `"}}`)) }
 	for range 5000 {
@@ -159,7 +160,7 @@ func TestAnAnswerIsSentWithItsLastByte(t *testing.T) {
 // Whatever a machine can make long or many is refused, not kept.
 func TestWhatAMachineSendsIsBounded(t *testing.T) {
 	fresh := func() *conversation {
-		return &conversation{console: newConsole((&monitor{}).ui(), time.Now), hello: true, hangUp: func() {}}
+		return &conversation{console: console.New((&monitor{}).ui(), console.Options{Now: time.Now}), hello: true, hangUp: func() {}}
 	}
 	c := fresh()
 	c.line([]byte(`{"event":"finished","report":{"outcomes":[null` + strings.Repeat(",null", valuesMost+1) + `]}}`))
@@ -191,7 +192,7 @@ func FuzzEvents(f *testing.F) {
 	f.Fuzz(func(t *testing.T, stream []byte) {
 		m := &monitor{}
 		busy := 0
-		c := &conversation{console: newConsole(&screen{Ui: m.ui()}, time.Now), version: "1", hangUp: func() {}, want: func(asset.Wanted) { busy++ }}
+		c := &conversation{console: console.New(&screen{Ui: m.ui()}, console.Options{Now: time.Now}), version: "1", hangUp: func() {}, want: func(asset.Wanted) { busy++ }}
 		l := &lines{most: 1 << 16, each: c.line}
 		_, err := l.Write(stream)
 		require.NoError(t, err)

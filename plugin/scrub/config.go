@@ -16,7 +16,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
-// Config is the fields of a `provisioner "eksnode-scrub"` block.
+// Config holds the fields of a `provisioner "eksnode-scrub"` block.
 type Config struct {
 	common.PackerConfig `mapstructure:",squash"`
 	remote.Config       `mapstructure:",squash"`
@@ -26,7 +26,7 @@ type Config struct {
 	ctx interpolate.Context
 }
 
-// ownRules reads the rule file, on the packer host.
+// ownRules reads the rule file on the Packer host.
 func (c *Config) ownRules() ([]scrub.OwnRule, error) {
 	if err := validate.Home("rules_file", &c.RulesFile); err != nil {
 		return nil, err
@@ -46,15 +46,15 @@ func (c *Config) ownRules() ([]scrub.OwnRule, error) {
 	return rules, nil
 }
 
-// validate checks what is known yet. Without a distribution the rules of all
-// of them are allowed: which one the machine is turns out when it is there.
+// validate checks the fields that are known before the machine is. Without
+// distro, the rules of all distributions are allowed.
 func (c *Config) validate() error {
 	var err error
 	if c.Own, err = c.ownRules(); err != nil {
 		return err
 	}
 	known := validate.KnownFields(c.Spec)
-	if validate.IsUnknown(c.RulesFile) { // its rules cannot be told from typing errors
+	if validate.IsUnknown(c.RulesFile) { // its rules look like typing errors
 		known.Only, known.Skip = nil, nil
 	}
 	candidates := distros.All()

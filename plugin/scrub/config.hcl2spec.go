@@ -20,6 +20,7 @@ type FlatConfig struct {
 	PackerUserVars      map[string]string `mapstructure:"packer_user_variables" cty:"packer_user_variables" hcl:"packer_user_variables"`
 	PackerSensitiveVars []string          `mapstructure:"packer_sensitive_variables" cty:"packer_sensitive_variables" hcl:"packer_sensitive_variables"`
 	DryRun              *bool             `mapstructure:"dry_run" cty:"dry_run" hcl:"dry_run"`
+	Verbose             *bool             `mapstructure:"verbose" cty:"verbose" hcl:"verbose"`
 	Report              *string           `mapstructure:"report" cty:"report" hcl:"report"`
 	RemoteFolder        *string           `mapstructure:"remote_folder" cty:"remote_folder" hcl:"remote_folder"`
 	SudoCommand         *string           `mapstructure:"sudo_command" cty:"sudo_command" hcl:"sudo_command"`
@@ -53,6 +54,7 @@ func (*FlatConfig) HCL2Spec() map[string]hcldec.Spec {
 		"packer_user_variables":      &hcldec.AttrSpec{Name: "packer_user_variables", Type: cty.Map(cty.String), Required: false},
 		"packer_sensitive_variables": &hcldec.AttrSpec{Name: "packer_sensitive_variables", Type: cty.List(cty.String), Required: false},
 		"dry_run":                    &hcldec.AttrSpec{Name: "dry_run", Type: cty.Bool, Required: false},
+		"verbose":                    &hcldec.AttrSpec{Name: "verbose", Type: cty.Bool, Required: false},
 		"report":                     &hcldec.AttrSpec{Name: "report", Type: cty.String, Required: false},
 		"remote_folder":              &hcldec.AttrSpec{Name: "remote_folder", Type: cty.String, Required: false},
 		"sudo_command":               &hcldec.AttrSpec{Name: "sudo_command", Type: cty.String, Required: false},

@@ -1,6 +1,6 @@
-// Package scrub is the Packer provisioner `eksnode-scrub`: it takes off the
-// machine what a node image must not carry. It has to be the last provisioner
-// of a build: afterwards nobody can log in any more.
+// Package scrub is the Packer provisioner `eksnode-scrub`: it removes from the
+// builder machine what a node image must not carry. It has to be the last
+// provisioner of a build: afterwards nobody can log in.
 package scrub
 
 import (
@@ -18,20 +18,20 @@ import (
 // Provisioner implements packersdk.Provisioner.
 type Provisioner struct {
 	config Config
-	kept   remote.Kept // outlives what Prepare forgets
+	kept   remote.Kept // Prepare does not reset it
 }
 
 // ConfigSpec implements packersdk.HCL2Speccer.
 func (p *Provisioner) ConfigSpec() hcldec.ObjectSpec { return p.config.FlatMapstructure().HCL2Spec() }
 
-// Prepare decodes and checks the fields. Packer calls it when it loads the
-// template, with "<unknown>" for what it does not know yet, and again before
-// Provision and each retry, so nothing of an earlier call may remain. All
-// problems are joined.
+// Prepare decodes and checks the fields, and joins all problems. Packer calls
+// Prepare when it loads the template, with "<unknown>" for values that are not
+// known yet, and again before Provision and each retry: nothing of an earlier call
+// may remain.
 func (p *Provisioner) Prepare(raws ...any) error {
 	p.config = Config{}
-	// Templates in double braces are rendered in every field: none has a use
-	// for such braces of its own.
+	// Templates in double braces are rendered in every field. No field needs
+	// double braces of its own.
 	err := config.Decode(&p.config, &config.DecodeOpts{
 		PluginType:         "eksnode-scrub",
 		Interpolate:        true,
@@ -43,7 +43,7 @@ func (p *Provisioner) Prepare(raws ...any) error {
 	return validate.All(p.config.validate(), p.config.Config.Prepare())
 }
 
-// Provision sends the agent to the machine and has it scrub it.
+// Provision sends the agent to the machine, which scrubs the machine.
 func (p *Provisioner) Provision(ctx context.Context, ui packersdk.Ui, comm packersdk.Communicator, _ map[string]any) error {
-	return remote.New(p.config.Config, p.config.PackerBuildName, &p.kept, ui, comm).Run(ctx, agent.Request{Command: agent.Scrub, Scrub: &p.config.Spec})
+	return remote.New(p.config.Config, p.config.PackerConfig, &p.kept, ui, comm).Run(ctx, agent.Request{Command: agent.Scrub, Scrub: &p.config.Spec})
 }

@@ -62,7 +62,7 @@ func TestPrepareRefuses(t *testing.T) {
 		"an unknown distro":   {fields{"distro": "slackware"}, `distro "slackware" is not known; known are ` + strings.Join(distros.IDs(), ", ")},
 		"an unknown rule":     {fields{"rules": []any{"x"}}, `rules: no rule or group is named "x"; known: `},
 		"an unknown skip":     {fields{"skip_rules": []any{"x"}}, `skip_rules: no rule or group is named "x"; known: `},
-		"nothing left":        {fields{"rules": []any{"machine-id"}, "skip_rules": []any{"machine-id"}}, "choosing rules: none is left; rules and skip_rules leave nothing to do"},
+		"nothing left":        {fields{"rules": []any{"machine-id"}, "skip_rules": []any{"machine-id"}}, "selecting rules: no rule is left; change rules or skip_rules"},
 		"an unknown audit":    {fields{"audit": "maybe"}, `audit: "maybe" is not known; known: fail, warn, off`},
 		"another's home":      {fields{"report": "~you/x", "rules_file": "~me/y"}, "report: ~you/x begins with ~you: only ~/ is replaced by a home folder"},
 		"another's rules":     {fields{"rules_file": "~me/y"}, "rules_file: ~me/y begins with ~me: only ~/ is replaced by a home folder"},

@@ -6,8 +6,8 @@ import (
 	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
 )
 
-// All is one error for Packer's `validate` to print, with one line per problem;
-// nil when there is none. Errors that errors.Join put together count singly.
+// All joins errors for Packer's `validate`, with one line for each problem; nil
+// when there is none. Each part of an errors.Join is a problem of its own.
 func All(errs ...error) error {
 	var all *packersdk.MultiError
 	for _, err := range flatten(errs) {
@@ -34,8 +34,8 @@ func flatten(errs []error) []error {
 	return flat
 }
 
-// joined is what errors.Join put together; nil for any other error, also for
-// one that wraps several and has words of its own.
+// joined returns the parts of an errors.Join; nil for any other error, also for an
+// error that wraps several and adds text.
 func joined(err error) []error {
 	several, ok := err.(interface{ Unwrap() []error })
 	if !ok {

@@ -1,6 +1,5 @@
-// Package validate is what the components' Prepare methods share: telling values
-// that are not known yet from wrong ones, and handing Packer every error at
-// once.
+// Package validate has the helpers of the components' Prepare methods: they
+// recognize values that are not known yet, and return every error at once.
 package validate
 
 import (
@@ -9,19 +8,18 @@ import (
 	"strings"
 )
 
-// unknown is what Packer's core puts in the place of a string that depends on
-// something not known at validate time: a data source's answer becomes it as a
-// whole, a builder's (build.User) also within a longer string
-// (hcl2template/shim in Packer's sources). Unknown numbers arrive as 0, unknown
-// booleans as false, unknown lists and maps empty: those need no care where
-// the zero value is valid.
+// unknown is the text that Packer's core puts in place of a string that is not
+// known at validate time (hcl2template/shim in Packer's sources). An output of a
+// data source is replaced as a whole; a value of a builder (build.User) also
+// within a longer string. Unknown numbers arrive as 0, unknown booleans as false,
+// unknown lists and maps empty.
 const unknown = "<unknown>"
 
-// IsUnknown says that s is not known yet: nothing about its form can be
-// checked. It will be known when Packer calls Prepare again before the build.
+// IsUnknown reports whether s is not known yet, so that its form cannot be
+// checked. Packer calls Prepare again with the known value before the build.
 func IsUnknown(s string) bool { return strings.Contains(s, unknown) }
 
-// Known is s, or "" when s is not known yet.
+// Known returns s, or "" when s is not known yet.
 func Known(s string) string {
 	if IsUnknown(s) {
 		return ""

@@ -13,8 +13,8 @@ const (
 	dpkgInfo   = "/var/lib/dpkg/info"
 )
 
-// dpkgFiles reads dpkg's lists of files, one per package. Each installed
-// package must have its own.
+// dpkgFiles reads dpkg's lists of files, one per package. A list that is
+// missing for an installed package is an error.
 func dpkgFiles(l *lister) error {
 	entries, err := afero.ReadDir(l.h.Files, dpkgInfo)
 	if err != nil && !isMissing(err) {
@@ -50,7 +50,7 @@ func dpkgFiles(l *lister) error {
 			}
 		}
 		if installed && !listed[name] {
-			return fmt.Errorf("reading dpkg's lists of files: the package %q has none in %s; install it again", name, dpkgInfo)
+			return fmt.Errorf("reading dpkg's lists of files: %q has no list in %s; install the package again", name, dpkgInfo)
 		}
 	}
 	return nil
@@ -66,7 +66,7 @@ func dpkgList(l *lister, owner, name string) error {
 		number++
 		file := strings.TrimSuffix(line, "\n")
 		if !path.IsAbs(file) {
-			return fmt.Errorf("reading dpkg's lists of files: %s:%d: %.80q is no absolute path; install the package again", name, number, file)
+			return fmt.Errorf("reading dpkg's lists of files: %s:%d: %.80q is not an absolute path; install the package again", name, number, file)
 		}
 		if err := l.add(owner, file); err != nil {
 			return err

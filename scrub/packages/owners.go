@@ -1,5 +1,5 @@
 // Package packages reads the databases of dpkg, pacman and rpm: which package
-// owns which file. Nothing of an image is run for that.
+// owns which file. It runs no program of an image.
 package packages
 
 import (
@@ -16,15 +16,15 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
-// Owners are the files of all installed packages, by the places that they have
-// on the machine after all links, sorted.
+// Owners has the files of all installed packages, sorted by their place on the
+// machine after all links.
 type Owners struct{ files []owned }
 
 type owned struct{ place, owner string }
 
-// ReadOwners asks every database that the machine has. A machine without one
-// has no packages. A database that cannot be read is an error: what its packages
-// own is not known then.
+// ReadOwners reads every package database of the machine. A machine without a
+// database has no packages. An unreadable database is an error, because its
+// packages may own any file.
 func ReadOwners(ctx context.Context, h *host.Host) (*Owners, error) {
 	l := &lister{ctx: ctx, h: h, folders: map[string]string{"/": "/"}}
 	for _, read := range []func(*lister) error{dpkgFiles, pacmanFiles, rpmFiles} {
@@ -36,9 +36,9 @@ func ReadOwners(ctx context.Context, h *host.Host) (*Owners, error) {
 	return &Owners{l.files}, nil
 }
 
-// Below names a file that a package owns and that lies below a place, and its
-// owner; with itself, also the place alone. Empty names say that there is none.
-// What a package owns and is not there does not count.
+// Below returns a file below a place that a package owns, and the owner. With
+// itself, the place itself counts too. Empty results mean that there is none.
+// Files that a package owns but that do not exist do not count.
 func (o *Owners) Below(h *host.Host, place string, itself bool) (file, owner string, err error) {
 	from := func(place string) int {
 		at, _ := slices.BinarySearchFunc(o.files, place, func(f owned, place string) int { return strings.Compare(f.place, place) })
@@ -64,17 +64,17 @@ func (o *Owners) there(h *host.Host, at int) (file, owner string, err error) {
 	return o.files[at].place, o.files[at].owner, err
 }
 
-// lister collects what packages own.
+// lister collects the files that packages own.
 type lister struct {
 	ctx   context.Context
 	h     *host.Host
 	files []owned
-	// folders are the places of folders that were resolved already.
+	// folders has the places of folders that are resolved already.
 	folders map[string]string
 }
 
-// add notes a file by the place that it has after all links: packages name it
-// as their distribution did before it merged /bin into /usr/bin.
+// add records a file by its place after all links: packages still use names
+// from before /bin became a part of /usr/bin.
 func (l *lister) add(owner, name string) error {
 	name = path.Clean(name)
 	if name == "/" {
@@ -104,11 +104,11 @@ func (l *lister) folder(name string) (string, error) {
 	return place, nil
 }
 
-// listMost is how many bytes a database's file of one package may have; that of
-// a kernel's headers has 2 MiB.
+// listMost is how many bytes a list of files may have; that of kernel headers
+// has 2 MiB.
 const listMost = 64 << 20
 
-// content reads a database's file.
+// content reads a file of a database.
 func content(h *host.Host, name string) (string, error) {
 	in, err := h.Files.Open(name)
 	if err != nil {

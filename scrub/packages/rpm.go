@@ -17,8 +17,9 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
-// rpmFolders are where distributions have rpm's database, and rpmDatabases its
-// main file: SQLite's, Berkeley DB's or rpm's own form.
+// rpmFolders are the folders in which distributions keep rpm's database.
+// rpmDatabases are the names of its main file: in SQLite, Berkeley DB or rpm's
+// own format.
 var (
 	rpmFolders   = []string{"/var/lib/rpm", "/usr/lib/sysimage/rpm", "/usr/share/rpm"}
 	rpmDatabases = []string{"rpmdb.sqlite", "Packages", "Packages.db"}
@@ -27,8 +28,8 @@ var (
 // rpmMost is how many bytes of a database are copied.
 const rpmMost = 2 << 30
 
-// rpmFiles asks rpm for all files but ghosts: those are made after the
-// installation, by others.
+// rpmFiles queries rpm for all files except ghosts, which other programs create
+// after the installation.
 func rpmFiles(l *lister) error {
 	out, err := RPM(l.ctx, l.h, `[%{=NAME}\t%{FILEFLAGS:fflags}\t%{FILENAMES}\n]`)
 	if err != nil {
@@ -47,10 +48,10 @@ func rpmFiles(l *lister) error {
 	return nil
 }
 
-// RPM asks rpm about every installed package in a query format. It is nil
-// without an error where there is no database. The rpm of a live machine is
-// asked; of an image root the database is copied and the workstation's rpm
-// asked, which runs nothing of the image and leaves no lock in it.
+// RPM queries rpm about every installed package in a query format. The result
+// is nil, without an error, if there is no database. On a live machine its own
+// rpm runs. For an image root, the workstation's rpm reads a copy of the
+// database, so that no program of the image runs and no lock stays in it.
 func RPM(ctx context.Context, h *host.Host, format string) ([]byte, error) {
 	folder, err := rpmFolder(h)
 	if err != nil || folder == "" {
@@ -60,13 +61,13 @@ func RPM(ctx context.Context, h *host.Host, format string) ([]byte, error) {
 	if h.IsLive() {
 		out, err := h.Run(ctx, host.Command{Argv: query, Env: []string{"LC_ALL=C"}})
 		if err != nil {
-			return nil, fmt.Errorf("asking rpm for the packages: %w", err)
+			return nil, fmt.Errorf("querying rpm for the packages: %w", err)
 		}
 		return out, nil
 	}
 	rpm, err := exec.LookPath("rpm")
 	if err != nil {
-		return nil, fmt.Errorf("reading the packages in %s: only rpm can; install rpm on this workstation", folder)
+		return nil, fmt.Errorf("reading the packages in %s: install rpm on this workstation, which reads the database", folder)
 	}
 	copied, err := os.MkdirTemp("", "eksnode-rpm-")
 	if err != nil {
@@ -76,7 +77,7 @@ func RPM(ctx context.Context, h *host.Host, format string) ([]byte, error) {
 	return out, errors.Join(err, os.RemoveAll(copied))
 }
 
-// rpmFolder is where the database lies; empty where there is none.
+// rpmFolder returns the folder of the database; empty if there is none.
 func rpmFolder(h *host.Host) (string, error) {
 	for _, folder := range rpmFolders {
 		for _, name := range rpmDatabases {
@@ -92,7 +93,8 @@ func rpmFolder(h *host.Host) (string, error) {
 	return "", nil
 }
 
-// askCopy copies a database's files and asks the workstation's rpm.
+// askCopy copies the files of a database and queries the copy with the
+// workstation's rpm.
 func askCopy(ctx context.Context, h *host.Host, rpm, folder, copied string, query []string) ([]byte, error) {
 	entries, err := afero.ReadDir(h.Files, folder)
 	if err != nil {
@@ -115,7 +117,7 @@ func askCopy(ctx context.Context, h *host.Host, rpm, folder, copied string, quer
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	out, err := cmd.Output()
-	if err == nil && strings.Contains(said.String(), "error:") { // rpm goes on after some
+	if err == nil && strings.Contains(said.String(), "error:") { // rpm continues after some errors
 		err = errors.New("rpm failed")
 	}
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/afero"
 
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/machine"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/render"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -53,6 +54,11 @@ type move struct {
 func (m *move) unit() string { return m.from.service + ".service" }
 
 func (m *move) stop(ctx context.Context) (err error) {
+	if m.from.path == machine.SOCIFolder { // the only service that an image may lack
+		if there, err := m.h.HasUnit(m.unit()); err != nil || !there {
+			return err
+		}
+	}
 	if m.stopped, err = m.h.IsActive(ctx, m.unit()); err != nil {
 		return err
 	}

@@ -47,6 +47,13 @@ func TestAChangedArrayLeavesMountedFoldersAlone(t *testing.T) {
 	assert.Equal(t, "write /etc/systemd/system/"+name+"\nrun systemctl daemon-reload\nrun systemctl enable "+name+"\nrun systemctl start "+name, commands(answer.Actions))
 }
 
+// An image without the SOCI snapshotter has no service to stop.
+func TestAServiceThatIsNotThereIsNotStopped(t *testing.T) {
+	h := instance(t, nil, nil)
+	m := &move{h: h, from: carried{"/var/lib/soci-snapshotter-grpc", "soci-snapshotter"}, on: "/mnt/0/soci-snapshotter-grpc"}
+	require.NoError(t, m.stop(t.Context()), "systemctl must not run in an image root")
+}
+
 // moving is a folder with content and the place of its copy.
 func moving(t *testing.T) (*move, string) {
 	t.Helper()

@@ -197,7 +197,7 @@ func TestADeviceIsLookedAtAgainBeforeItIsWritten(t *testing.T) {
 	want.uuid = "x"
 	assert.EqualError(t, format(h, want, "/dev/nvme1n1").Do(t.Context(), nil), "/dev/nvme1n1 holds ext4"+clear)
 	require.NoError(t, os.WriteFile(disk, large(), 0o600))
-	assert.ErrorContains(t, format(h, want, "/dev/nvme1n1").Do(t.Context(), nil), "not possible on a mounted root")
+	assert.ErrorContains(t, format(h, want, "/dev/nvme1n1").Do(t.Context(), nil), "not possible on an image root")
 }
 
 // What other people's programs write on a disk is content.

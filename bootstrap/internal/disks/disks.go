@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/afero"
 
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/machine"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/render"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/host"
@@ -109,6 +110,9 @@ func (d Disks) folders() []carried {
 	list := []carried{{"/var/lib/kubelet", "kubelet"}}
 	if !slices.Contains(d.DisabledMounts, nodeconfig.DisableContainerd) {
 		list = append(list, carried{"/var/lib/containerd", "containerd"})
+	}
+	if !slices.Contains(d.DisabledMounts, nodeconfig.DisableSOCI) {
+		list = append(list, carried{machine.SOCIFolder, string(render.SOCI)})
 	}
 	if !slices.Contains(d.DisabledMounts, nodeconfig.DisablePodLogs) {
 		list = append(list, carried{"/var/log/pods", "kubelet"})

@@ -67,8 +67,11 @@ func TestPlans(t *testing.T) {
 		var s string
 		for _, f := range folders {
 			service := "kubelet"
-			if f == "/var/lib/containerd" {
+			switch f {
+			case "/var/lib/containerd":
 				service = "containerd"
+			case "/var/lib/soci-snapshotter-grpc":
+				service = "soci-snapshotter"
 			}
 			on := "/mnt/k8s-disks/0/" + path.Base(f)
 			s += "run systemctl stop " + service + ".service\nrun mkdir -p " + f + " " + on + "\nrun cp --archive " + f + "/. " + on +
@@ -91,15 +94,18 @@ func TestPlans(t *testing.T) {
 		"no instance store": {"", nodeconfig.LocalStorage{Strategy: "RAID0"}, nil, nil},
 		"RAID0": {"run mdadm --create --run --force /dev/md/kubernetes --level=0 --name=kubernetes --raid-devices=2 /dev/nvme1n1 /dev/nvme2n1\n" +
 			"run mkfs.xfs -l su=8b -m uuid=" + ids(0) + " /dev/md/kubernetes\n" + mount("/mnt/k8s-disks/0") +
-			binds("/var/lib/kubelet", "/var/lib/containerd", "/var/log/pods"), nodeconfig.LocalStorage{Strategy: "RAID0"}, two, nil},
+			binds("/var/lib/kubelet", "/var/lib/containerd", "/var/lib/soci-snapshotter-grpc", "/var/log/pods"), nodeconfig.LocalStorage{Strategy: "RAID0"}, two, nil},
 		"RAID10, elsewhere, without": {"run mdadm --create --run --force /dev/md/kubernetes --level=10 --name=kubernetes --raid-devices=2 /dev/nvme1n1 /dev/nvme2n1\n" +
 			"run mkfs.xfs -l su=8b -m uuid=" + ids(0) + " /dev/md/kubernetes\n" + mount("/data/0") +
 			strings.ReplaceAll(binds("/var/lib/kubelet"), "/mnt/k8s-disks", "/data"),
-			nodeconfig.LocalStorage{Strategy: "RAID10", MountPath: "/data", DisabledMounts: []string{"Containerd", "PodLogs"}}, two, nil},
+			nodeconfig.LocalStorage{Strategy: "RAID10", MountPath: "/data", DisabledMounts: []string{"Containerd", "PodLogs", "SOCI"}}, two, nil},
+		"RAID0 without SOCI": {"run mdadm --create --run --force /dev/md/kubernetes --level=0 --name=kubernetes --raid-devices=2 /dev/nvme1n1 /dev/nvme2n1\n" +
+			"run mkfs.xfs -l su=8b -m uuid=" + ids(0) + " /dev/md/kubernetes\n" + mount("/mnt/k8s-disks/0") + binds("/var/lib/kubelet", "/var/lib/containerd", "/var/log/pods"),
+			nodeconfig.LocalStorage{Strategy: "RAID0", DisabledMounts: []string{"SOCI"}}, two, nil},
 		"array left alone at boot": {"run mdadm --assemble --run /dev/md/kubernetes /dev/nvme1n1\nrun mkfs.xfs -l su=8b -m uuid=" + ids(0) + " /dev/md/kubernetes\n" +
-			mount("/mnt/k8s-disks/0") + binds("/var/lib/kubelet", "/var/lib/containerd", "/var/log/pods"),
+			mount("/mnt/k8s-disks/0") + binds("/var/lib/kubelet", "/var/lib/containerd", "/var/lib/soci-snapshotter-grpc", "/var/log/pods"),
 			nodeconfig.LocalStorage{Strategy: "RAID0"}, map[string][]byte{"nvme1n1": with(0x1000, "\xfc\x4e\x2b\xa9")}, nil},
-		"array with a file system": {mount("/mnt/k8s-disks/0") + binds("/var/lib/kubelet", "/var/lib/containerd", "/var/log/pods"),
+		"array with a file system": {mount("/mnt/k8s-disks/0") + binds("/var/lib/kubelet", "/var/lib/containerd", "/var/lib/soci-snapshotter-grpc", "/var/log/pods"),
 			nodeconfig.LocalStorage{Strategy: "RAID0"}, map[string][]byte{"nvme1n1": with(0x1000, "\xfc\x4e\x2b\xa9"), "md127": with(0, "XFSB")}, map[string]string{"nvme1n1": "md127"}},
 		"Mount": {"run mkfs.xfs -l su=8b -m uuid=" + ids(1) + " /dev/nvme1n1\n" + mount("/mnt/k8s-disks/1") + mount("/mnt/k8s-disks/2") +
 			"run mkfs.xfs -l su=8b -m uuid=" + ids(3) + " /dev/nvme10n1\n" + mount("/mnt/k8s-disks/3"),

@@ -166,6 +166,9 @@ func (f *Facts) findLimits(ctx context.Context, ec2 EC2, size bool) (warnings []
 	}
 }
 
+// ProviderID names the instance as the cloud provider does.
+func (f Facts) ProviderID() string { return fmt.Sprintf("aws:///%s/%s", f.Zone, f.ID) }
+
 // MaxPods is how many pods the instance has addresses for; the kubelet's
 // default when its type is unknown.
 func (f Facts) MaxPods() int {

@@ -33,8 +33,9 @@ const DefaultMaxPods = 110
 // itself and kube-proxy).
 func (l Limits) MaxPods() int { return l.ENIs*(l.IPsPerENI-1) + 2 }
 
-// LimitsOf looks an instance type up in the built-in table. Source:
-// github.com/aws/amazon-vpc-resource-controller-k8s, in the version that
+// LimitsOf looks an instance type up in the built-in table. Sources:
+// github.com/aws/amazon-vpc-cni-k8s, and for types it does not have
+// github.com/aws/amazon-vpc-resource-controller-k8s, in the versions that
 // limits.txt names.
 func LimitsOf(instanceType string) (Limits, bool) {
 	if !strings.Contains(instanceType, ".") || strings.ContainsAny(instanceType, " \n#") {

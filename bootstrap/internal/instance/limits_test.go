@@ -20,6 +20,35 @@ func TestMaxPodsOfKnownTypes(t *testing.T) {
 	}
 }
 
+// The types that only amazon-vpc-cni-k8s knows: amazon-eks-ami has them too
+// (nodeadm, instance-info.jsonl, July 2026).
+func TestTypesOfTheVPCCNIsTable(t *testing.T) {
+	for name, want := range map[string]Limits{
+		"bmn-sf1.metal": {ENIs: 15, IPsPerENI: 50}, "c5a.metal": {ENIs: 15, IPsPerENI: 50}, "c5ad.metal": {ENIs: 15, IPsPerENI: 50},
+		"cr1.8xlarge": {ENIs: 8, IPsPerENI: 30}, "hs1.8xlarge": {ENIs: 8, IPsPerENI: 30},
+		"hpc6a.48xlarge": {ENIs: 2, IPsPerENI: 50}, "hpc6id.32xlarge": {ENIs: 1, IPsPerENI: 50}, "hpc7a.12xlarge": {ENIs: 2, IPsPerENI: 50},
+		"hpc7a.24xlarge": {ENIs: 2, IPsPerENI: 50}, "hpc7a.48xlarge": {ENIs: 2, IPsPerENI: 50}, "hpc7a.96xlarge": {ENIs: 2, IPsPerENI: 50},
+		"hpc8a.96xlarge": {ENIs: 2, IPsPerENI: 50}, "trn2.3xlarge": {ENIs: 2, IPsPerENI: 15}, "trn2.48xlarge": {ENIs: 2, IPsPerENI: 50},
+		"u-6tb1.metal": {ENIs: 5, IPsPerENI: 30}, "u-9tb1.metal": {ENIs: 5, IPsPerENI: 30}, "u-12tb1.metal": {ENIs: 5, IPsPerENI: 30},
+		"u-18tb1.metal": {ENIs: 15, IPsPerENI: 50}, "u-24tb1.metal": {ENIs: 15, IPsPerENI: 50},
+	} {
+		l, ok := LimitsOf(name)
+		require.True(t, ok, name)
+		assert.Equal(t, want, l, name)
+	}
+}
+
+// These have two network cards. The VPC CNI uses the interfaces of the default
+// one, as its own table and its eni-max-pods.txt say (v1.23.2: 394 and 590 pods).
+// amazon-eks-ami's nodeadm counts the interfaces of both cards: 737 and 1178.
+func TestTypesWithTwoCardsTakeThePodsOfOne(t *testing.T) {
+	for name, want := range map[string]int{"i7ie.48xlarge": 394, "i7ie.metal-48xl": 394, "i8ge.48xlarge": 590, "i8ge.metal-48xl": 590} {
+		l, ok := LimitsOf(name)
+		require.True(t, ok, name)
+		assert.Equal(t, want, l.MaxPods(), name)
+	}
+}
+
 func TestUnknownTypesAreUnknown(t *testing.T) {
 	for _, name := range []string{"", "m5", "5.large", "m5.larg", "z99.large", "#", "# Generated", "2", "15"} {
 		_, ok := LimitsOf(name)

@@ -68,7 +68,7 @@ func (s State) anotherCluster(h *host.Host) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if server := serverOf(text); strings.HasPrefix(server, "https://") && server != s.Node.Cluster.Endpoint {
+		if server := serverOf(text); strings.HasPrefix(server, "http") && server != s.Node.Cluster.Endpoint {
 			return "it is of the cluster at " + server, nil
 		}
 	}
@@ -97,7 +97,7 @@ func (s State) anotherInstance(h *host.Host) (another, unknown string, err error
 	if err != nil {
 		return "", "", err
 	}
-	want := providerOf(s.rendered(render.KubeletConfig))
+	want := providerOf(s.rendered(render.KubeletConfigOf(s.Node)))
 	if have := firstNonEmpty(providerOf(text), providerOf(script)); have != "" {
 		if have == want {
 			return "", "", nil

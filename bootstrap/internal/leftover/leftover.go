@@ -53,7 +53,7 @@ type row struct {
 	unit bool
 }
 
-// table lists all leftover state. docs/why-scrub.md shows what each does to a node.
+// table lists all leftover state. docs/design/why-scrub.md shows what each does to a node.
 func (s State) table() []row {
 	anotherNode := []evidence{otherCluster, otherInstance, nobody}
 	dropIns := path.Join(systemUnits, kubeletUnit+".d")

@@ -64,6 +64,8 @@ const (
 	NVIDIARuntime = "/usr/bin/nvidia-container-runtime"
 	// SOCIUnit serves the SOCI snapshotter.
 	SOCIUnit = "soci-snapshotter.service"
+	// SOCIFolder is where the SOCI snapshotter keeps images.
+	SOCIFolder = "/var/lib/soci-snapshotter-grpc"
 
 	resolvConf     = "/etc/resolv.conf"
 	cgroupV2       = "/sys/fs/cgroup/cgroup.controllers"

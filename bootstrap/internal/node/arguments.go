@@ -69,15 +69,17 @@ func (c Call) Wants() instance.Wants {
 	}
 }
 
+// ipv4CIDR is the services' network. DescribeCluster's answer wins over the
+// flag, as in Amazon Linux 2's script.
 func (c Call) ipv4CIDR() string {
-	if c.ServiceIPv4CIDR == "" && c.Described != nil {
+	if c.Described != nil && c.Described.IPv4CIDR != "" {
 		return c.Described.IPv4CIDR
 	}
 	return c.ServiceIPv4CIDR
 }
 
 func (c Call) ipv6CIDR() string {
-	if c.ServiceIPv6CIDR == "" && c.Described != nil {
+	if c.Described != nil && c.Described.IPv6CIDR != "" {
 		return c.Described.IPv6CIDR
 	}
 	return c.ServiceIPv6CIDR
@@ -90,7 +92,7 @@ func (c Call) Node() (*Node, []string, error) {
 		Form: BootstrapScript, Instance: c.Instance, Machine: c.Machine,
 		Cluster: Cluster{Name: c.Cluster, Endpoint: c.Endpoint, IPv6: c.Family() == "ipv6", ID: c.ClusterID},
 		Kubelet: Kubelet{
-			MaxPods: c.Instance.MaxPods(), LimitPods: c.UseMaxPods,
+			MaxPods: c.Instance.MaxPods(), LimitPods: c.UseMaxPods, ReservedPods: c.Instance.MaxPods(),
 			// Whoever reserves CPUs by number reserves no cgroups.
 			ReservedCgroups: !strings.Contains(c.KubeletExtraArgs, "--reserved-cpus"),
 		},

@@ -9,6 +9,33 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 )
 
+// Memory is reserved for the pods that the kubelet allows. Beside an expression,
+// the user's number has no effect: that is amazon-eks-ami's own test case
+// custom-max-pods-expression/kubelet-config-max-pods.
+func TestReservedPods(t *testing.T) {
+	for name, c := range map[string]struct {
+		kubelet nodeconfig.Kubelet
+		want    int
+	}{
+		"the instance type's":          {nodeconfig.Kubelet{}, 29},
+		"configuration":                {nodeconfig.Kubelet{Config: nodeconfig.Document{"maxPods": int64(110)}}, 110},
+		"fewer":                        {nodeconfig.Kubelet{Config: nodeconfig.Document{"maxPods": int64(8)}}, 8},
+		"a flag":                       {nodeconfig.Kubelet{Flags: nodeconfig.Flags{"--v=2 --max-pods=110"}}, 110},
+		"a flag and its value":         {nodeconfig.Kubelet{Flags: nodeconfig.Flags{"--max-pods", "110"}}, 110},
+		"the last flag":                {nodeconfig.Kubelet{Flags: nodeconfig.Flags{"--max-pods=50", "--max-pods=60"}, Config: nodeconfig.Document{"maxPods": int64(110)}}, 60},
+		"an expression":                {nodeconfig.Kubelet{MaxPodsExpression: "max_pods + 2", Config: nodeconfig.Document{"maxPods": int64(1)}}, 31},
+		"an expression without result": {nodeconfig.Kubelet{MaxPodsExpression: "1 / (max_pods - 29)", Config: nodeconfig.Document{"maxPods": int64(110)}}, 110},
+		"no number":                    {nodeconfig.Kubelet{Config: nodeconfig.Document{"maxPods": "many"}, Flags: nodeconfig.Flags{"--max-pods=x", "--max-pods"}}, 29},
+	} {
+		config := &nodeconfig.NodeConfig{Spec: nodeconfig.Spec{
+			Cluster: nodeconfig.Cluster{Name: "a", APIServerEndpoint: "https://a", CertificateAuthority: []byte("a"), CIDR: "10.0.0.0/16"}, Kubelet: c.kubelet,
+		}}
+		n, _, err := FromNodeConfig(config, large(), modern(), "p")
+		require.NoError(t, err)
+		assert.Equal(t, c.want, n.Kubelet.ReservedPods, name)
+	}
+}
+
 // The expressions of nodeadm's own tests (amazon-eks-ami, eni_max_pods_test.go,
 // July 2026), and the parts of the language that they leave out.
 func TestMaxPodsExpressionsAsNodeadm(t *testing.T) {

@@ -67,10 +67,14 @@ type Kubelet struct {
 	Config nodeconfig.Document
 	// Flags come after the generated ones.
 	Flags []string
-	// MaxPods is what the instance has addresses for. It decides how much
-	// memory is reserved; LimitPods says whether it is the kubelet's limit too.
+	// MaxPods is the number of pods for which the instance has addresses, or the
+	// result of maxPodsExpression. LimitPods says whether it is the kubelet's
+	// limit too.
 	MaxPods   int
 	LimitPods bool
+	// ReservedPods is the number of pods that decides how much memory is
+	// reserved.
+	ReservedPods int
 	// ReservedCgroups says whether reservations are tied to cgroups.
 	ReservedCgroups bool
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"strconv"
+	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/instance"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/machine"
@@ -65,6 +67,7 @@ func FromNodeConfig(c *nodeconfig.NodeConfig, i instance.Facts, m machine.Facts,
 		}
 	}
 	warnings := n.evaluateMaxPods(c.Spec.Kubelet)
+	n.Kubelet.ReservedPods = n.reservedPods(c.Spec.Kubelet, warnings)
 	if c.Spec.Feature(nodeconfig.FastImagePull) {
 		why := n.refuseSOCI()
 		n.Containerd.SOCI = why == ""
@@ -106,6 +109,35 @@ func (n *Node) evaluateMaxPods(k nodeconfig.Kubelet) []string {
 	}
 	n.Kubelet.MaxPods = int(pods)
 	return nil
+}
+
+// reservedPods is the number of pods that the kubelet allows, so that enough
+// memory is reserved for as many (amazon-eks-ami #1698, #2580). Beside an
+// expression with a result, the user's number has no effect on the reservation,
+// as upstream documents.
+func (n *Node) reservedPods(k nodeconfig.Kubelet, failed []string) int {
+	if k.MaxPodsExpression != "" && len(failed) == 0 {
+		return n.Kubelet.MaxPods
+	}
+	pods := int64(n.Kubelet.MaxPods)
+	take := func(text string) {
+		if number, err := strconv.ParseInt(text, 10, 32); err == nil && number > 0 {
+			pods = number
+		}
+	}
+	take(fmt.Sprint(k.Config["maxPods"]))
+	words := nodeconfig.Split(strings.Join(k.Flags, " "))
+	for i, word := range words { // the last one counts, and wins over the configuration
+		name, value, attached := strings.Cut(word, "=")
+		switch {
+		case name != "--max-pods":
+		case attached:
+			take(value)
+		case i+1 < len(words):
+			take(words[i+1])
+		}
+	}
+	return int(pods)
 }
 
 func (n *Node) refuseSOCI() string {

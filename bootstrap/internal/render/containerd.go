@@ -24,6 +24,10 @@ const (
 // sandboxPlaceholder stands for the pause image in a template.
 const sandboxPlaceholder = "SANDBOX_IMAGE"
 
+// ContainerdImports are the files that containerd reads after its own, where
+// Amazon Linux 2's template says so.
+const ContainerdImports = "/etc/containerd/config.d/*.toml"
+
 //go:embed assets/base-runtime-spec.json
 var baseRuntimeSpec []byte
 
@@ -62,9 +66,13 @@ func containerdConfig(n *node.Node) ([]byte, error) {
 	if version == 3 {
 		config = version3(n)
 	}
+	if n.Form == node.BootstrapScript {
+		config["imports"] = []string{ContainerdImports}
+	}
 	if n.Containerd.SOCI {
 		config["proxy_plugins"] = map[string]any{"soci": map[string]any{
 			"type": "snapshot", "address": strings.TrimPrefix(sociSocket, "unix://"),
+			"exports": map[string]any{"root": machine.SOCIFolder},
 		}}
 	}
 	text, err := toml.Marshal(map[string]any(nodeconfig.MergeDocuments(config, user)))

@@ -51,7 +51,7 @@ func credentialProviderFiles(n *node.Node) ([]File, error) {
 		Providers  []provider `json:"providers"`
 	}{
 		"kubelet.config.k8s.io/" + version, "CredentialProviderConfig",
-		[]provider{{machine.CredentialProviderName, "credentialprovider.kubelet.k8s.io/" + version, "12h", images}},
+		[]provider{{machine.CredentialProviderName, "credentialprovider.kubelet.k8s.io/" + version, "12h0m0s", images}},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("writing the credential provider's configuration: %w", err)

@@ -50,7 +50,7 @@ func resolvedFiles(n *node.Node) ([]File, error) {
 	if len(n.Network.Nameservers)+len(n.Network.Domains) == 0 {
 		return nil, nil
 	}
-	text := Mark + "\n[Resolve]\n"
+	text := "[Resolve]\n"
 	if len(n.Network.Nameservers) > 0 {
 		text += "DNS=" + strings.Join(n.Network.Nameservers, " ") + "\n"
 	}

@@ -11,19 +11,33 @@ import (
 )
 
 // kubeletFlags are the generated arguments by name. Upstream's order changes
-// from run to run; here it is alphabetical.
+// from run to run; here the order is alphabetical.
 func kubeletFlags(n *node.Node) map[string]string {
 	v := n.Machine.Kubelet
 	flags := map[string]string{
-		"config":          KubeletConfig,
+		"config":          KubeletConfigOf(n),
 		"kubeconfig":      Kubeconfig,
-		"node-ip":         n.Instance.Address,
 		"runtime-cgroups": "/runtime.slice/containerd.service",
-		"cloud-provider":  "external",
 	}
-	if v.Less(1, 26) {
-		flags["cloud-provider"] = "aws"
+	if n.Machine.CredentialProvider {
+		flags["image-credential-provider-bin-dir"] = machine.CredentialProviderFolder
+		flags["image-credential-provider-config"] = CredentialProvider
 	}
+	if v.Less(1, 27) {
+		flags["container-runtime"] = "remote"
+	}
+	if v.Less(1, 27) || n.Form == node.BootstrapScript {
+		flags["container-runtime-endpoint"] = containerdSocket
+	}
+	if !v.Less(1, 35) && n.Machine.NVIDIA {
+		// NVIDIA's own name for it, so that its operator and device plugin find
+		// the node before they have labelled it (amazon-eks-ami #2607).
+		flags["node-labels"] = "nvidia.com/gpu.present=true"
+	}
+	if n.Form == node.BootstrapScript {
+		return flags
+	}
+	flags["node-ip"], flags["cloud-provider"] = n.Instance.Address, cloudProvider(n)
 	if n.Name != "" {
 		flags["hostname-override"] = n.Name
 	}
@@ -33,24 +47,18 @@ func kubeletFlags(n *node.Node) map[string]string {
 	if n.Cluster.Outpost {
 		flags["bootstrap-kubeconfig"] = BootstrapKubeconfig
 	}
-	if n.Machine.CredentialProvider {
-		flags["image-credential-provider-bin-dir"] = machine.CredentialProviderFolder
-		flags["image-credential-provider-config"] = CredentialProvider
-	}
-	if v.Less(1, 27) {
-		flags["container-runtime"] = "remote"
-		flags["container-runtime-endpoint"] = containerdSocket
-	}
 	if v.Less(1, 29) {
 		// Newer kubelets leave it to containerd to keep the pause image.
 		flags["pod-infra-container-image"] = n.Containerd.PauseImage
 	}
-	if !v.Less(1, 35) && n.Machine.NVIDIA {
-		// NVIDIA's own name for it, so that its operator and device plugin find
-		// the node before they have labelled it (amazon-eks-ami #2607).
-		flags["node-labels"] = "nvidia.com/gpu.present=true"
-	}
 	return flags
+}
+
+func cloudProvider(n *node.Node) string {
+	if n.Machine.Kubelet.Less(1, 26) {
+		return "aws"
+	}
+	return "external"
 }
 
 // kubeletEnvironment is the environment file of kubelet.service. systemd splits
@@ -61,12 +69,79 @@ func kubeletEnvironment(n *node.Node) []byte {
 	for _, name := range slices.Sorted(maps.Keys(flags)) {
 		args = append(args, fmt.Sprintf("--%s=%s", name, flags[name]))
 	}
-	for _, f := range n.Kubelet.Flags {
-		args = append(args, strings.TrimSpace(f))
+	if n.Form != node.BootstrapScript {
+		for _, f := range n.Kubelet.Flags {
+			args = append(args, strings.TrimSpace(f))
+		}
 	}
 	text := ""
 	if hasDropIn(n) && n.Machine.Kubelet.Less(1, 30) {
 		text = "KUBELET_CONFIG_DROPIN_DIR_ALPHA=on\n"
 	}
 	return []byte(text + "NODEADM_KUBELET_ARGS=" + strings.Join(args, " ") + "\n")
+}
+
+// scriptFiles are the drop-ins of kubelet.service with the variables that Amazon
+// Linux 2's bootstrap.sh sets, in its order of flags.
+func scriptFiles(n *node.Node) []File {
+	if n.Form != node.BootstrapScript {
+		return nil
+	}
+	args := []string{"--node-ip=" + n.Instance.Address}
+	if n.Machine.Kubelet.Less(1, 35) { // the flag went in 1.35
+		args = append(args, "--pod-infra-container-image="+n.Containerd.PauseImage)
+	}
+	args = append(args, "--v=2")
+	if n.Name != "" {
+		args = append(args, "--hostname-override="+n.Name)
+	}
+	args = append(args, "--cloud-provider="+cloudProvider(n))
+	of := []Service{Systemd, Kubelet}
+	files := []File{{
+		Path: ScriptArguments, Mode: 0o644, Why: "the kubelet's arguments", Of: of,
+		Content: scriptDropIn("KUBELET_ARGS", strings.Join(args, " ")),
+	}}
+	extra := slices.Clone(n.Kubelet.Flags)
+	if n.Cluster.Outpost {
+		extra = slices.Insert(extra, 0, "--bootstrap-kubeconfig "+BootstrapKubeconfig)
+	}
+	if len(extra) > 0 {
+		files = append(files, File{
+			Path: ScriptExtraArguments, Mode: 0o644, Why: "the user's arguments for the kubelet", Of: of,
+			Content: scriptDropIn("KUBELET_EXTRA_ARGS", strings.Join(extra, " ")),
+		})
+	}
+	return files
+}
+
+func scriptDropIn(variable, value string) []byte {
+	return fmt.Appendf(nil, "%s\n[Service]\nEnvironment='%s=%s'\n", Mark, variable, scriptValue(value))
+}
+
+// isLetter says whether systemd may take the character after a percent sign for
+// a specifier (systemd.unit(5)).
+func isLetter(c byte) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' }
+
+// scriptValue writes a value between single quotes. A backslash stays as it is:
+// systemd reads it there as in the file that Amazon Linux 2's script writes. A
+// percent sign before a letter is doubled.
+func scriptValue(value string) string {
+	var b strings.Builder
+	for i := 0; i < len(value); i++ {
+		switch c := value[i]; {
+		case c == '\\' && i+1 < len(value):
+			b.WriteString(value[i : i+2])
+			i++
+		case c == '\'':
+			b.WriteString(`\'`)
+		case c == '%' && i+1 < len(value) && value[i+1] == '%':
+			b.WriteString("%%")
+			i++
+		case c == '%' && i+1 < len(value) && isLetter(value[i+1]):
+			b.WriteString("%%")
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
 }

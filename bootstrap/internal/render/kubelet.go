@@ -13,8 +13,10 @@ import (
 const (
 	containerdSocket = "unix:///run/containerd/containerd.sock"
 	sociSocket       = "unix:///run/soci-snapshotter-grpc/soci-snapshotter-grpc.sock"
-	realResolvConf   = "/run/systemd/resolve/resolv.conf"
 )
+
+// ResolvConf has systemd-resolved's servers, which pods can reach.
+const ResolvConf = "/run/systemd/resolve/resolv.conf"
 
 // defaults are the kubelet's settings on every node. Source: amazon-eks-ami,
 // nodeadm, July 2026.
@@ -57,11 +59,10 @@ func defaults() map[string]any {
 func kubeletConfig(n *node.Node) map[string]any {
 	v := n.Machine.Kubelet
 	config := maps.Clone(n.Kubelet.Template)
+	script := n.Form == node.BootstrapScript
 	if config == nil {
 		config = defaults()
 	}
-	addGates(config, n)
-	setDefault(config, "logging", map[string]any{"verbosity": 2})
 	config["cgroupDriver"] = "systemd"
 	config["clusterDNS"] = n.Cluster.DNS
 	config["evictionHard"] = map[string]any{"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%"}
@@ -72,27 +73,32 @@ func kubeletConfig(n *node.Node) map[string]any {
 	if n.Kubelet.ReservedCgroups {
 		config["systemReservedCgroup"], config["kubeReservedCgroup"] = "/system", "/runtime"
 	}
-	if !v.Less(1, 26) {
-		config["providerID"] = fmt.Sprintf("aws:///%s/%s", n.Instance.Zone, n.Instance.ID)
+	if script || !v.Less(1, 26) {
+		config["providerID"] = n.Instance.ProviderID()
 	}
 	if v.Less(1, 27) {
 		// Since 1.27 the kubelet's own defaults are higher.
 		setDefault(config, "kubeAPIQPS", 10)
 		setDefault(config, "kubeAPIBurst", 20)
-	} else {
+	}
+	if !script {
+		addGates(config, n)
+		setDefault(config, "logging", map[string]any{"verbosity": 2})
+	}
+	if !script && !v.Less(1, 27) {
 		config["containerRuntimeEndpoint"] = containerdSocket // a flag before
 		if n.Containerd.SOCI {
 			config["imageServiceEndpoint"] = sociSocket
 		}
 	}
 	if n.Machine.ResolvedStub {
-		setDefault(config, "resolvConf", realResolvConf)
+		setDefault(config, "resolvConf", ResolvConf)
 	}
 	return config
 }
 
 // addGates adds the feature gates that a version needs, and what EKS turns on
-// from some version on where no template says otherwise.
+// from some version on.
 func addGates(config map[string]any, n *node.Node) {
 	v := n.Machine.Kubelet
 	given, _ := config["featureGates"].(map[string]any)
@@ -103,9 +109,6 @@ func addGates(config map[string]any, n *node.Node) {
 	config["featureGates"] = gates
 	if v.Less(1, 28) {
 		gates["KubeletCredentialProviders"] = true
-	}
-	if n.Kubelet.Template != nil {
-		return
 	}
 	if !v.Less(1, 33) {
 		gates["DynamicResourceAllocation"] = true
@@ -129,7 +132,7 @@ func reserved(n *node.Node) map[string]any {
 	return map[string]any{
 		"cpu":               fmt.Sprintf("%dm", reservedCPU(n.Machine.CPUs)),
 		"ephemeral-storage": "1Gi",
-		"memory":            fmt.Sprintf("%dMi", 11*n.Kubelet.MaxPods+255),
+		"memory":            fmt.Sprintf("%dMi", 11*n.Kubelet.ReservedPods+255),
 	}
 }
 
@@ -151,7 +154,7 @@ func hasDropIn(n *node.Node) bool { return len(n.Kubelet.Config) > 0 && !n.Machi
 
 func kubeletFiles(n *node.Node) ([]File, error) {
 	config := nodeconfig.Document(kubeletConfig(n))
-	files := []File{{Path: KubeletConfig, Mode: 0o644, Why: "the kubelet's configuration", Of: []Service{Kubelet}}}
+	files := []File{{Path: KubeletConfigOf(n), Mode: 0o644, Why: "the kubelet's configuration", Of: []Service{Kubelet}}}
 	if !hasDropIn(n) {
 		config = nodeconfig.MergeDocuments(config, n.Kubelet.Config)
 	} else {
@@ -169,7 +172,7 @@ func kubeletFiles(n *node.Node) ([]File, error) {
 		return nil, fmt.Errorf("writing the kubelet's configuration: %w", err)
 	}
 	files[0].Content = content
-	return append(files, File{
+	return append(append(files, scriptFiles(n)...), File{
 		Path: KubeletEnvironment, Mode: 0o644, Content: kubeletEnvironment(n), Why: "the kubelet's arguments", Of: []Service{Kubelet},
 	}), nil
 }

@@ -21,15 +21,20 @@ const (
 	KubeletDropInFolder = "/etc/kubernetes/kubelet/config.json.d"
 	KubeletDropIn       = KubeletDropInFolder + "/40-nodeadm.conf"
 	KubeletEnvironment  = "/etc/eks/kubelet/environment"
-	Kubeconfig          = "/var/lib/kubelet/kubeconfig"
-	BootstrapKubeconfig = "/var/lib/kubelet/bootstrap-kubeconfig"
-	ClusterCA           = "/etc/kubernetes/pki/ca.crt"
-	CredentialProvider  = "/etc/eks/image-credential-provider/config.json"
-	ContainerdConfig    = "/etc/containerd/config.toml"
-	BaseRuntimeSpec     = "/etc/containerd/base-runtime-spec.json"
-	SOCIConfig          = "/etc/soci-snapshotter-grpc/config.toml"
-	SystemEnvironment   = "/etc/systemd/system.conf.d/environment.conf"
-	ResolvedConfig      = "/run/systemd/resolved.conf.d/40-eks.conf"
+	// ScriptKubeletConfig, ScriptArguments and ScriptExtraArguments are where
+	// Amazon Linux 2's bootstrap.sh writes, and where users edit.
+	ScriptKubeletConfig  = templates.KubeletConfig
+	ScriptArguments      = "/etc/systemd/system/kubelet.service.d/10-kubelet-args.conf"
+	ScriptExtraArguments = "/etc/systemd/system/kubelet.service.d/30-kubelet-extra-args.conf"
+	Kubeconfig           = "/var/lib/kubelet/kubeconfig"
+	BootstrapKubeconfig  = "/var/lib/kubelet/bootstrap-kubeconfig"
+	ClusterCA            = "/etc/kubernetes/pki/ca.crt"
+	CredentialProvider   = "/etc/eks/image-credential-provider/config.json"
+	ContainerdConfig     = "/etc/containerd/config.toml"
+	BaseRuntimeSpec      = "/etc/containerd/base-runtime-spec.json"
+	SOCIConfig           = "/etc/soci-snapshotter-grpc/config.toml"
+	SystemEnvironment    = "/etc/systemd/system.conf.d/environment.conf"
+	ResolvedConfig       = "/run/systemd/resolved.conf.d/40-eks.conf"
 )
 
 // ServiceEnvironment is the drop-in of a service's environment.
@@ -82,6 +87,14 @@ func Files(n *node.Node) ([]File, error) {
 	return files, nil
 }
 
+// KubeletConfigOf is the path of the file that the kubelet reads.
+func KubeletConfigOf(n *node.Node) string {
+	if n.Form == node.BootstrapScript {
+		return ScriptKubeletConfig
+	}
+	return KubeletConfig
+}
+
 // Possible are the paths that some description writes and that only this
 // program writes: those a description does not write are an earlier cluster's
 // and go. The drop-ins of environments are found by their mark.
@@ -92,7 +105,8 @@ func Possible() []string {
 	}
 }
 
-// encode writes JSON as upstream does: sorted, four spaces, and a newline.
+// encode writes JSON as upstream does: sorted, with four spaces, and without a
+// newline at the end.
 func encode(value any) ([]byte, error) {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
@@ -101,7 +115,7 @@ func encode(value any) ([]byte, error) {
 	if err := e.Encode(value); err != nil {
 		return nil, fmt.Errorf("encoding JSON: %w", err)
 	}
-	return out.Bytes(), nil
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
 }
 
 // IsOurs says whether a file begins with the mark of this program.

@@ -9,17 +9,17 @@ import (
 	"strings"
 )
 
-// arguments are the words after an operation.
+// arguments are the words after an operation's name.
 type arguments struct {
 	service, operation string
 	words              []string
 	in                 reflect.Value
 }
 
-// global are options of every command.
+// global lists the options of every command.
 var global = []string{"query", "output", "region", "profile"}
 
-// ruled are the CLI's own options for one rule of a security group
+// ruled lists the CLI's own options for one rule of a security group
 // (awscli/customizations/ec2/secgroupsimplify.py).
 var ruled = []string{"protocol", "port", "source-group", "cidr"}
 
@@ -28,7 +28,7 @@ func (a *arguments) read() error {
 	for i := 0; i < len(a.words); {
 		name, found := strings.CutPrefix(a.words[i], "--")
 		if !found {
-			return fmt.Errorf("%q follows no parameter", a.words[i])
+			return fmt.Errorf("the value %q has no parameter before it", a.words[i])
 		}
 		i++
 		from := i
@@ -57,11 +57,11 @@ func (a *arguments) read() error {
 	return nil
 }
 
-// set puts the values of a parameter into its field.
+// set writes the values of a parameter into its field.
 func (a *arguments) set(name string, values []string) error {
 	field := a.in.FieldByNameFunc(func(f string) bool { return strings.EqualFold(f, strings.ReplaceAll(name, "-", "")) })
 	if !field.IsValid() {
-		return fmt.Errorf("%s takes no such parameter", a.operation)
+		return fmt.Errorf("%s has no such parameter", a.operation)
 	}
 	t := field.Type()
 	if t.Kind() == reflect.Pointer {
@@ -72,7 +72,7 @@ func (a *arguments) set(name string, values []string) error {
 	case flag && len(values) == 0:
 		return a.value(field, "true")
 	case len(values) == 0:
-		return fmt.Errorf("its value is missing")
+		return fmt.Errorf("the value is missing")
 	case field.Kind() == reflect.Slice && !strings.HasPrefix(values[0], "["):
 		field.Set(reflect.MakeSlice(field.Type(), len(values), len(values)))
 		for i, v := range values {
@@ -82,12 +82,13 @@ func (a *arguments) set(name string, values []string) error {
 		}
 		return nil
 	case len(values) > 1:
-		return fmt.Errorf("it takes one value, not %q", values)
+		return fmt.Errorf("the parameter has one value, not %q", values)
 	}
 	return a.value(field, values[0])
 }
 
-// value puts one word into a field: plain, in JSON or in the CLI's shorthand.
+// value writes one word into a field. The word is plain, JSON or the CLI's
+// shorthand.
 func (a *arguments) value(field reflect.Value, word string) error {
 	t := field.Type()
 	if t.Kind() == reflect.Pointer {
@@ -98,7 +99,7 @@ func (a *arguments) value(field reflect.Value, word string) error {
 	case t.Kind() == reflect.Struct && t.Name() == "AttributeBooleanValue" && word == "true":
 		return nil
 	case strings.HasPrefix(word, "{") || strings.HasPrefix(word, "["):
-		if t.Kind() == reflect.String { // a policy: a document within a text
+		if t.Kind() == reflect.String { // a policy: a JSON document inside a string
 			field.SetString(word)
 			return json.Unmarshal([]byte(word), new(any))
 		}
@@ -113,11 +114,11 @@ func (a *arguments) value(field reflect.Value, word string) error {
 	return a.plain(field, word)
 }
 
-// short is a text of the shorthand, which stands for a list as well.
+// short is a string in shorthand. It also represents a list of strings.
 type short string
 
-// shorthand is Key=value,Other=value; what follows a comma without = belongs to
-// the list before it.
+// shorthand reads Key=value,Other=value. Text after a comma without = belongs
+// to the list before it.
 func (a *arguments) shorthand(field reflect.Value, word string) error {
 	members := map[string]any{}
 	last := ""
@@ -137,7 +138,7 @@ func (a *arguments) shorthand(field reflect.Value, word string) error {
 	return a.document(field, members, field.Type().Name())
 }
 
-// document puts a JSON value into a field. Names of members are AWS's own.
+// document writes a JSON value into a field. The members have AWS's own names.
 func (a *arguments) document(field reflect.Value, value any, path string) error {
 	switch field.Kind() {
 	case reflect.Pointer:
@@ -149,7 +150,7 @@ func (a *arguments) document(field reflect.Value, value any, path string) error 
 			list, ok = []any{value}, true
 		}
 		if !ok {
-			return fmt.Errorf("%s: it must be a list", path)
+			return fmt.Errorf("%s: must be a list", path)
 		}
 		field.Set(reflect.MakeSlice(field.Type(), len(list), len(list)))
 		for i, one := range list {
@@ -161,7 +162,7 @@ func (a *arguments) document(field reflect.Value, value any, path string) error 
 	case reflect.Struct:
 		members, ok := value.(map[string]any)
 		if !ok {
-			return fmt.Errorf("%s: it must be an object", path)
+			return fmt.Errorf("%s: must be an object", path)
 		}
 		for name, one := range members {
 			member, err := a.member(field, name)
@@ -175,7 +176,7 @@ func (a *arguments) document(field reflect.Value, value any, path string) error 
 		return nil
 	default:
 		if _, compound := value.(map[string]any); compound {
-			return fmt.Errorf("%s: it must be no object", path)
+			return fmt.Errorf("%s: must not be an object", path)
 		}
 		if err := a.plain(field, fmt.Sprint(value)); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
@@ -184,14 +185,14 @@ func (a *arguments) document(field reflect.Value, value any, path string) error 
 	}
 }
 
-// member finds a member by AWS's name for it, which EKS begins with a small
-// letter.
+// member finds a member by its name in AWS's API. Names in EKS begin with a
+// small letter.
 func (a *arguments) member(field reflect.Value, name string) (reflect.Value, error) {
 	goName := name
 	if a.service == "eks" {
 		goName = strings.ToUpper(name[:1]) + name[1:]
 		if goName == name {
-			return reflect.Value{}, fmt.Errorf("%s begins with a small letter", name)
+			return reflect.Value{}, fmt.Errorf("%s must begin with a small letter", name)
 		}
 	}
 	member := field.FieldByName(goName)
@@ -212,8 +213,8 @@ func (a *arguments) plain(field reflect.Value, word string) error {
 					return nil
 				}
 			}
-			if field.Type().Name() != "InstanceType" { // new ones come every month
-				return fmt.Errorf("%q is no %s", word, field.Type().Name())
+			if field.Type().Name() != "InstanceType" { // AWS adds types every month
+				return fmt.Errorf("%q is not a valid %s", word, field.Type().Name())
 			}
 		}
 		field.SetString(word)
@@ -226,7 +227,7 @@ func (a *arguments) plain(field reflect.Value, word string) error {
 		field.SetInt(n)
 		return err
 	default:
-		return fmt.Errorf("nothing reads a %s here", field.Type())
+		return fmt.Errorf("the test code does not support the type %s", field.Type())
 	}
 	return nil
 }

@@ -18,14 +18,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 )
 
-// errNotSent is what a call ends with that was right as far as it could be seen.
-var errNotSent = errors.New("nothing is sent")
+// errNotSent ends a call that passed all checks before it would be sent.
+var errNotSent = errors.New("nothing was sent")
 
 type nobody struct{}
 
 func (nobody) Do(*http.Request) (*http.Response, error) { return nil, errNotSent }
 
-// clients are the services by their names on the command line.
+// clients returns the SDK's clients by their names on the command line.
 func clients() map[string]any {
 	c := aws.Config{
 		Region: "eu-west-1", HTTPClient: nobody{}, Retryer: func() aws.Retryer { return aws.NopRetryer{} },
@@ -39,18 +39,19 @@ func clients() map[string]any {
 	}
 }
 
-// waiters are what `wait` asks.
+// waiters maps a waiter of `wait` to the operation that it calls.
 var waiters = map[string]string{"image-available": "describe-images", "cluster-active": "describe-cluster"}
 
-// Check says what is wrong with the commands of a line: of the AWS CLI's every
-// parameter and value, of the others only that they are among known.
+// Check returns what is wrong with the commands of a line. For the AWS CLI,
+// Check reads every parameter and value. Other commands only need to be in
+// known.
 func Check(line string, known ...string) error {
 	commands, err := split(line)
 	if err != nil {
 		return err
 	}
 	if len(commands) == 0 {
-		return errors.New("there is no command")
+		return errors.New("the line has no command")
 	}
 	var errs []error
 	for _, words := range commands {
@@ -60,14 +61,14 @@ func Check(line string, known ...string) error {
 				errs = append(errs, fmt.Errorf("%s: %w", strings.Join(words, " "), err))
 			}
 		case !slices.Contains(known, words[0]):
-			errs = append(errs, fmt.Errorf("%s: it is no command", words[0]))
+			errs = append(errs, fmt.Errorf("%s: not a supported command", words[0]))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// Operation says whether a permission such as ec2:DescribeImages is of an
-// operation there is.
+// Operation returns an error unless a permission such as ec2:DescribeImages
+// names an existing operation.
 func Operation(permission string) bool {
 	service, name, _ := strings.Cut(permission, ":")
 	client, known := clients()[service]
@@ -76,7 +77,7 @@ func Operation(permission string) bool {
 
 func checkAWS(words []string) error {
 	if len(words) < 2 {
-		return errors.New("it names no operation")
+		return errors.New("the permission names no operation")
 	}
 	service, operation, rest := words[0], words[1], words[2:]
 	if service == "configure" && operation == "list" && len(rest) == 0 {
@@ -84,11 +85,11 @@ func checkAWS(words []string) error {
 	}
 	client, known := clients()[service]
 	if !known {
-		return fmt.Errorf("nothing reads the service %s here", service)
+		return fmt.Errorf("the test code does not support the service %s", service)
 	}
 	if operation == "wait" {
 		if len(rest) == 0 || waiters[rest[0]] == "" {
-			return fmt.Errorf("nothing reads the waiter %q here", rest)
+			return fmt.Errorf("the test code does not support the waiter %q", rest)
 		}
 		operation, rest = waiters[rest[0]], rest[1:]
 	}
@@ -101,7 +102,7 @@ func checkAWS(words []string) error {
 	if err := a.read(); err != nil {
 		return err
 	}
-	// The SDK looks for what is required before it sends anything.
+	// The SDK checks required parameters before it sends anything.
 	out := method.Call([]reflect.Value{reflect.ValueOf(context.Background()), in})
 	if err, _ := out[1].Interface().(error); !errors.Is(err, errNotSent) {
 		return err
@@ -109,7 +110,8 @@ func checkAWS(words []string) error {
 	return nil
 }
 
-// methodOf finds an operation by its name on the command line.
+// methodOf finds the client's method for an operation's name on the command
+// line.
 func methodOf(client any, name string) (reflect.Value, bool) {
 	v := reflect.ValueOf(client)
 	for i := range v.NumMethod() {

@@ -1,6 +1,6 @@
-// Package cli is test code: it reads commands of the AWS CLI as people would run
-// them and says what is wrong with them, by the SDK's own operations and shapes.
-// What it has no reading for is an error.
+// Package cli is test code. It checks commands of the AWS CLI in documentation
+// and scripts against the SDK's operations and types. A command that the
+// package cannot read is an error.
 package cli
 
 import (
@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// substituted stands for what a shell puts in.
+// substituted replaces text that a shell would insert.
 const substituted = "substituted"
 
-// split takes a line for a shell apart into commands and their words, those of
-// $( ) first.
+// split splits a shell line into commands and their words. The commands inside
+// $( ) come first.
 func split(line string) ([][]string, error) {
 	var all [][]string
 	var words []string
@@ -38,7 +38,7 @@ func split(line string) ([][]string, error) {
 		case ch == '\'':
 			end := strings.IndexByte(rest[1:], '\'')
 			if end < 0 {
-				return nil, fmt.Errorf("a quote is not closed: %s", rest)
+				return nil, fmt.Errorf("unclosed quote: %s", rest)
 			}
 			word.WriteString(rest[1 : 1+end])
 			begun = true
@@ -46,7 +46,7 @@ func split(line string) ([][]string, error) {
 		case strings.HasPrefix(rest, "$("):
 			end := strings.IndexByte(rest, ')')
 			if end < 0 {
-				return nil, fmt.Errorf("$( is not closed: %s", rest)
+				return nil, fmt.Errorf("unclosed $(: %s", rest)
 			}
 			inner, err := split(rest[2:end])
 			if err != nil {
@@ -68,7 +68,7 @@ func split(line string) ([][]string, error) {
 			endCommand()
 			i++
 		case strings.IndexByte("$\"`\\<>&()*?#~…", ch) >= 0:
-			return nil, fmt.Errorf("a shell reads more in %q than is written: %s", ch, line)
+			return nil, fmt.Errorf("a shell expands %q: %s", ch, line)
 		default:
 			word.WriteByte(ch)
 			begun = true

@@ -1,14 +1,14 @@
-// Package endpoint is test code: the part of the doubles of AWS that is the same
-// for every service.
+// Package endpoint is test code. It holds the part of the AWS doubles that is
+// the same for every service.
 //
-// One Endpoint answers for several services at one address, as clients see it
-// when AWS_ENDPOINT_URL is set. It tells the services and regions apart by the
-// scope of a call's signature, records every call, and refuses what no double
-// understands, with an error that names it: a call, a parameter or a value that
-// is silently ignored would let a test pass for the wrong reason.
+// One Endpoint serves several services at one address, as clients use it when
+// AWS_ENDPOINT_URL is set. The scope of a call's signature names the service
+// and the region. The Endpoint records every call. It refuses an unsupported
+// call, parameter or value with an error that names it: if these were ignored,
+// a test could pass for the wrong reason.
 //
-// A service is a table of actions over one of the protocols EC2 (query string
-// in, EC2's XML out), Query (the same with the XML of STS and IAM) and JSON
-// (SSM's). Signatures are not verified; the access key is compared, so that no
-// real credentials reach a double unnoticed.
+// A service is a table of actions over one protocol: EC2 (query string in,
+// EC2's XML out), Query (the same with the XML of STS and IAM) or JSON (SSM's).
+// Signatures are not verified. The access key is compared, so that no real
+// credentials reach a double unnoticed.
 package endpoint

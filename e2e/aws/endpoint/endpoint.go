@@ -11,7 +11,7 @@ import (
 	"sync"
 )
 
-// Endpoint answers the calls of several services. It is an http.Handler.
+// Endpoint serves the calls of several services. It is an http.Handler.
 type Endpoint struct {
 	accessKey string
 	services  map[string]Service
@@ -20,7 +20,7 @@ type Endpoint struct {
 	calls []Call
 }
 
-// New makes an endpoint for clients that sign with the access key.
+// New returns an endpoint for clients that sign with the access key.
 func New(accessKey string, services ...Service) *Endpoint {
 	endpoint := &Endpoint{accessKey: accessKey, services: map[string]Service{}}
 	for _, service := range services {
@@ -29,14 +29,14 @@ func New(accessKey string, services ...Service) *Endpoint {
 	return endpoint
 }
 
-// Calls answers all calls so far, in the order in which they were answered.
+// Calls returns all calls so far, in the order of their responses.
 func (e *Endpoint) Calls() []Call {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
 	return slices.Clone(e.calls)
 }
 
-// Count counts the calls so far by their actions.
+// Count returns the number of calls so far by action.
 func (e *Endpoint) Count() map[string]int {
 	count := map[string]int{}
 	for _, call := range e.Calls() {
@@ -45,15 +45,15 @@ func (e *Endpoint) Count() map[string]int {
 	return count
 }
 
-// Refusals answers the calls so far that no double understood. A test that
-// finds one has to teach the double, not to tolerate it.
+// Refusals returns the calls that no double supports. A test with refusals must
+// extend the double instead of ignoring them.
 func (e *Endpoint) Refusals() []Call {
 	return slices.DeleteFunc(e.Calls(), func(call Call) bool {
 		return call.Failure == nil || call.Failure.Code != Refused && call.Failure.Code != doubleFailed
 	})
 }
 
-// ServeHTTP answers one call.
+// ServeHTTP handles one call.
 func (e *Endpoint) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 	body, err := io.ReadAll(in.Body)
 	if err != nil {
@@ -72,13 +72,13 @@ func (e *Endpoint) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 	if raw, written := answer.(*Raw); written && err == nil {
 		maps.Copy(out.Header(), raw.Header)
 		out.WriteHeader(raw.Status)
-		_, _ = out.Write(raw.Body) // the client may have gone
+		_, _ = out.Write(raw.Body) // the client may have closed the connection
 		return
 	}
 	protocol.write(out, call, fmt.Sprintf("00000000-0000-0000-0000-%012d", number), answer, failureOf(err))
 }
 
-// record keeps the call and answers its number.
+// record keeps the call and returns its number.
 func (e *Endpoint) record(call Call, failure *Failure) int {
 	call.Failure = failure
 	e.mutex.Lock()
@@ -87,24 +87,24 @@ func (e *Endpoint) record(call Call, failure *Failure) int {
 	return len(e.calls)
 }
 
-// scope finds the parts of a version 4 signature
-// (https://docs.aws.amazon.com/IAM/latest/UserGuide/create-signed-request.html)
-// that tell who calls what.
+// scope finds the parts of a version 4 signature that name the caller and the
+// service
+// (https://docs.aws.amazon.com/IAM/latest/UserGuide/create-signed-request.html).
 var scope = regexp.MustCompile(`^AWS4-HMAC-SHA256 Credential=([^/]+)/[0-9]{8}/([^/]+)/([^/]+)/aws4_request,`)
 
-// find answers the service that a call is for.
+// find returns the service that a call is for.
 func (e *Endpoint) find(in *http.Request, call *Call) (Service, error) {
 	parts := scope.FindStringSubmatch(in.Header.Get("Authorization"))
 	if parts == nil {
-		return Service{}, Refuse("%s %s: it is not signed with AWS4-HMAC-SHA256", in.Method, in.URL.Path)
+		return Service{}, Refuse("%s %s: not signed with AWS4-HMAC-SHA256", in.Method, in.URL.Path)
 	}
 	call.Region, call.Service = parts[2], parts[3]
 	service, known := e.services[call.Service]
 	if !known {
-		return Service{}, Refuse("the service %q: it has %q", call.Service, slices.Sorted(maps.Keys(e.services)))
+		return Service{}, Refuse("the service %q: supported services are %q", call.Service, slices.Sorted(maps.Keys(e.services)))
 	}
 	if parts[1] != e.accessKey {
-		// The key is not repeated: it may be somebody's own.
+		// The error does not repeat the key: it may be a developer's own.
 		return Service{}, Fail("AuthFailure", "the call is signed with another access key than %q", e.accessKey)
 	}
 	return service, nil
@@ -113,7 +113,7 @@ func (e *Endpoint) find(in *http.Request, call *Call) (Service, error) {
 func (e *Endpoint) carryOut(in *http.Request, service Service, call *Call) (any, error) {
 	_, routes := service.Protocol.(REST)
 	if !routes && (in.Method != http.MethodPost || in.URL.Path != "/") {
-		return nil, Refuse("%s %s of %s: calls are POSTs to /", in.Method, in.URL.Path, service.Name)
+		return nil, Refuse("%s %s of %s: calls must be POST requests to /", in.Method, in.URL.Path, service.Name)
 	}
 	name, err := service.Protocol.action(in, *call)
 	if err != nil {
@@ -122,7 +122,7 @@ func (e *Endpoint) carryOut(in *http.Request, service Service, call *Call) (any,
 	call.Action = name
 	action, known := service.Actions[name]
 	if !known {
-		return nil, Refuse("the action %s of %s: it has %s",
+		return nil, Refuse("the action %s of %s: supported actions are %s",
 			name, service.Name, strings.Join(slices.Sorted(maps.Keys(service.Actions)), ", "))
 	}
 	return action(in.Context(), service.Protocol, *call)

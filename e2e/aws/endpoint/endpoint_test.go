@@ -44,7 +44,7 @@ func newEndpoint(t *testing.T) (*Endpoint, string) {
 	return e, server.URL
 }
 
-// signed is the header of a signature of a service's call.
+// signed returns the signature header of a call to a service.
 func signed(service string) string {
 	return "AWS4-HMAC-SHA256 Credential=AKIATEST/20260102/eu-west-1/" + service + "/aws4_request, SignedHeaders=host, Signature=0"
 }
@@ -72,30 +72,30 @@ func TestRefusals(t *testing.T) {
 		body   string
 		want   string
 	}{
-		"not signed":         {"/", nil, "Action=Greet", "POST /: it is not signed with AWS4-HMAC-SHA256"},
-		"unknown service":    {"/", map[string]string{"Authorization": signed("s3")}, "Action=Greet", `the service &#34;s3&#34;: it has [&#34;ec2&#34; &#34;ssm&#34; &#34;sts&#34;]`},
-		"path":               {"/clusters", ec2, "Action=Greet", "POST /clusters of ec2: calls are POSTs to /"},
-		"unknown action":     {"/", ec2, "Action=Wave&Version=1", "the action Wave of ec2: it has Greet"},
-		"no action":          {"/", ec2, "Version=1", "a call without an Action"},
-		"no target":          {"/", map[string]string{"Authorization": signed("ssm")}, "{}", "a call without X-Amz-Target"},
-		"version":            {"/", ec2, "Action=Greet&Version=2", `version &#34;2&#34; of ec2: it has &#34;1&#34;`},
-		"unknown parameter":  {"/", ec2, "Action=Greet&Version=1&Loud=true", "the parameter Loud of Greet"},
-		"unknown member":     {"/", map[string]string{"Authorization": signed("ssm"), "X-Amz-Target": "AmazonSSM.Greet"}, `{"Loud":true}`, `the parameters of Greet: json: unknown field \"Loud\"`},
-		"body":               {"/", ec2, "Action=%zz", "the body: invalid URL escape"},
-		"the double's fault": {"/", ec2, "Action=Greet&Version=1&Name=trouble", "out of paper"},
+		"not signed":              {"/", nil, "Action=Greet", "POST /: not signed with AWS4-HMAC-SHA256"},
+		"unknown service":         {"/", map[string]string{"Authorization": signed("s3")}, "Action=Greet", `the service &#34;s3&#34;: supported services are [&#34;ec2&#34; &#34;ssm&#34; &#34;sts&#34;]`},
+		"path":                    {"/clusters", ec2, "Action=Greet", "POST /clusters of ec2: calls must be POST requests to /"},
+		"unknown action":          {"/", ec2, "Action=Wave&Version=1", "the action Wave of ec2: supported actions are Greet"},
+		"no action":               {"/", ec2, "Version=1", "a call without an Action"},
+		"no X-Amz-Target":         {"/", map[string]string{"Authorization": signed("ssm")}, "{}", "a call without X-Amz-Target"},
+		"version":                 {"/", ec2, "Action=Greet&Version=2", `version &#34;2&#34; of ec2: the supported version is &#34;1&#34;`},
+		"unknown parameter":       {"/", ec2, "Action=Greet&Version=1&Loud=true", "the parameter Loud of Greet"},
+		"unknown member":          {"/", map[string]string{"Authorization": signed("ssm"), "X-Amz-Target": "AmazonSSM.Greet"}, `{"Loud":true}`, `the parameters of Greet: json: unknown field \"Loud\"`},
+		"body":                    {"/", ec2, "Action=%zz", "the body: invalid URL escape"},
+		"error inside the double": {"/", ec2, "Action=Greet&Version=1&Name=trouble", "out of paper"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, url := newEndpoint(t)
 			status, text := post(t, url+test.path, test.header, test.body)
-			assert.Equal(t, http.StatusBadRequest, status, "a status that clients do not retry")
+			assert.Equal(t, http.StatusBadRequest, status, "clients must not retry this status")
 			assert.Contains(t, text, test.want)
 			assert.Len(t, e.Refusals(), 1)
 		})
 	}
 }
 
-// A key of the developer's own must not get into an answer or a log.
-func TestOtherAccessKey(t *testing.T) {
+// A developer's own access key must not appear in a response or a log.
+func TestForeignAccessKeyIsRefusedAndNotRepeated(t *testing.T) {
 	e, url := newEndpoint(t)
 	authorization := strings.Replace(signed("ec2"), "AKIATEST", "AKIAREAL", 1)
 	status, text := post(t, url, map[string]string{"Authorization": authorization}, "Action=Greet&Version=1&Name=you")

@@ -6,35 +6,35 @@ import (
 	"net/http"
 )
 
-// Refused is the code of a Failure that AWS would not answer: the double does
-// not understand the call.
+// Refused is the code of a Failure that AWS would not return: the double does
+// not support the call.
 const Refused = "NotInTheDouble"
 
-// doubleFailed is the code for a fault of the double's own.
+// doubleFailed is the code for an error inside the double.
 const doubleFailed = "DoubleFailed"
 
 // Failure is an error that the client receives.
 type Failure struct {
-	Code    string // as AWS documents it, or Refused
+	Code    string // documented by AWS, or Refused
 	Message string
-	Status  int // of HTTP
+	Status  int // HTTP status
 }
 
 func (f *Failure) Error() string { return f.Code + ": " + f.Message }
 
-// Fail answers an error that AWS itself would answer: a client's mistake.
+// Fail returns an error that AWS itself would return for a client's mistake.
 func Fail(code, format string, values ...any) error {
 	return &Failure{Code: code, Message: fmt.Sprintf(format, values...), Status: http.StatusBadRequest}
 }
 
-// Refuse answers the error for what the double does not understand. It carries
-// a status that clients do not retry.
+// Refuse returns the error for a call that the double does not support. Clients
+// do not retry its status.
 func Refuse(format string, values ...any) error {
 	return Fail(Refused, "the double does not understand "+format, values...)
 }
 
-// failureOf is err as the client receives it. Any other error than a Failure is
-// a fault of the double's own, and not worth a retry either.
+// failureOf returns err in the form for the client. Any error but a Failure is
+// an error inside the double, and clients do not retry it either.
 func failureOf(err error) *Failure {
 	if err == nil {
 		return nil

@@ -49,8 +49,8 @@ func (JSON) write(out http.ResponseWriter, _ Call, requestID string, answer any,
 	writeBody(out, status, "application/x-amz-json-1.1", bytes.NewReader(text))
 }
 
-// writeBody sends a response. An error means that the client has gone, and
-// nobody else would know what to do about it.
+// writeBody sends a response. It ignores write errors: they mean that the
+// client closed the connection.
 func writeBody(out http.ResponseWriter, status int, contentType string, body io.Reader) {
 	out.Header().Set("Content-Type", contentType)
 	out.WriteHeader(status)

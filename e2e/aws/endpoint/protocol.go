@@ -10,18 +10,19 @@ import (
 	"strings"
 )
 
-// Protocol is how the calls of a service and their answers are written: EC2,
-// Query or JSON.
+// Protocol reads the calls of a service and writes the responses: EC2, Query or
+// JSON.
 type Protocol interface {
-	// action finds the name of the action.
+	// action returns the name of the action.
 	action(in *http.Request, call Call) (string, error)
 	// decode reads the parameters strictly.
 	decode(call Call, into any) error
-	// write answers with the answer or, when there is one, the failure.
+	// write sends the response, or the failure if there is one.
 	write(out http.ResponseWriter, call Call, requestID string, answer any, failure *Failure)
 }
 
-// protocolOf is how a caller that cannot be served is told so.
+// protocolOf returns the protocol for the error to a caller that no service can
+// serve.
 func protocolOf(in *http.Request) Protocol {
 	if in.Header.Get(target) != "" {
 		return JSON{}
@@ -32,7 +33,7 @@ func protocolOf(in *http.Request) Protocol {
 // EC2 is the protocol of EC2
 // (https://smithy.io/2.0/aws/protocols/aws-ec2-query-protocol.html).
 type EC2 struct {
-	// Version is the API's; calls of another one are refused.
+	// Version is the API version. Calls with another version are refused.
 	Version string
 }
 
@@ -63,7 +64,7 @@ func queryDecode(version string, call Call, into any) error {
 		return Refuse("the body: %v", err)
 	}
 	if got := values.Get("Version"); got != version {
-		return Refuse("version %q of %s: it has %q", got, call.Service, version)
+		return Refuse("version %q of %s: the supported version is %q", got, call.Service, version)
 	}
 	values.Del("Action")
 	values.Del("Version")
@@ -73,7 +74,7 @@ func queryDecode(version string, call Call, into any) error {
 	return nil
 }
 
-// xmlError is an error as both protocols have it.
+// xmlError is an error in the XML of both protocols.
 type xmlError struct {
 	Type    string `xml:"Type,omitempty"`
 	Code    string
@@ -132,7 +133,7 @@ func (p Query) write(out http.ResponseWriter, call Call, requestID string, answe
 	})
 }
 
-// innerXML renders the fields of a struct without the element around them.
+// innerXML renders the fields of a struct without the enclosing element.
 func innerXML(value any) ([]byte, error) {
 	text, err := xml.Marshal(value)
 	if err != nil {
@@ -151,7 +152,7 @@ func writeXML(out http.ResponseWriter, status int, value any) {
 	writeBody(out, status, "text/xml;charset=UTF-8", strings.NewReader(xml.Header+string(text)))
 }
 
-// Written is an answer as a protocol writes it.
+// Written returns a response in the form of a protocol.
 func Written(protocol Protocol, call Call, answer any) []byte {
 	out := httptest.NewRecorder()
 	protocol.write(out, call, "", answer, nil)

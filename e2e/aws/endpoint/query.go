@@ -10,18 +10,19 @@ import (
 	"strings"
 )
 
-// tree is the parameters of a query with their dots taken apart:
-// "Filter.1.Value.2" is a value four levels down.
+// tree holds a query's parameters, split at their dots: "Filter.1.Value.2" is a
+// value four levels down.
 type tree struct {
 	path     string
 	value    *string
 	children map[string]*tree
 }
 
-// decodeQuery reads parameters into a struct. Fields are found by the tag
-// `query`, lists are numbered from 1, and a field may be a struct, a slice, a
-// string, a number, a bool, or a pointer to one of these, nil when the parameter
-// is missing. What has no field, no place or the wrong form is an error.
+// decodeQuery reads parameters into a struct. The tag `query` names a field's
+// parameter. Lists are numbered from 1. A field is a struct, a slice, a string,
+// a number, a bool, or a pointer to one of these; the pointer is nil when the
+// parameter is missing. A parameter without a field, or with a wrong number or
+// form, is an error.
 func decodeQuery(values url.Values, into any) error {
 	root := &tree{}
 	for name, all := range values {
@@ -93,7 +94,7 @@ func (t *tree) decodeSlice(into reflect.Value) error {
 	for i := range len(t.children) {
 		child := t.children[strconv.Itoa(i+1)]
 		if child == nil {
-			return fmt.Errorf("the parameter %s: its numbers are %q", t.path, slices.Sorted(maps.Keys(t.children)))
+			return fmt.Errorf("the parameter %s has the numbers %q", t.path, slices.Sorted(maps.Keys(t.children)))
 		}
 		if err := child.decode(into.Index(i)); err != nil {
 			return err

@@ -37,7 +37,7 @@ func TestDecodeQuery(t *testing.T) {
 	}, got)
 }
 
-func TestDecodeQueryRefuses(t *testing.T) {
+func TestDecodeQueryRefusesInvalidParameters(t *testing.T) {
 	for query, want := range map[string]string{
 		"Unknown=1":                   "the parameter Unknown",
 		"One.Unknown=1":               "the parameter One.Unknown",
@@ -46,9 +46,9 @@ func TestDecodeQueryRefuses(t *testing.T) {
 		"Text.1=a":                    "the parameter Text with parts",
 		"One=a":                       "the parameter One without parts",
 		"Part=a":                      "the parameter Part without a number",
-		"Part.0.Key=a":                `the parameter Part: its numbers are ["0"]`,
-		"Part.1.Key=a&Part.3.Key=b":   `the parameter Part: its numbers are ["1" "3"]`,
-		"One.Word.first=a":            `the parameter One.Word: its numbers are ["first"]`,
+		"Part.0.Key=a":                `the parameter Part has the numbers ["0"]`,
+		"Part.1.Key=a&Part.3.Key=b":   `the parameter Part has the numbers ["1" "3"]`,
+		"One.Word.first=a":            `the parameter One.Word has the numbers ["first"]`,
 		"Number=many":                 `the parameter Number=many: strconv.Atoi: parsing "many": invalid syntax`,
 		"Maybe=perhaps":               `the parameter Maybe=perhaps: strconv.ParseBool: parsing "perhaps": invalid syntax`,
 		"Odd=1.5":                     "the parameter Odd=1.5: a field of kind float64",

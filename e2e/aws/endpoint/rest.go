@@ -12,9 +12,9 @@ import (
 // (https://smithy.io/2.0/aws/protocols/aws-restjson1-protocol.html): the method
 // and the path name the action.
 type REST struct {
-	// Routes are the actions by method and path, such as
-	// "GET /clusters/{name}" of DescribeCluster. What is in braces becomes a
-	// parameter of that name, as do the parts of the query.
+	// Routes are the actions by method and path, such as "GET /clusters/{name}" of
+	// DescribeCluster. Names in braces become parameters, and so do the parts of
+	// the query.
 	Routes map[string]string
 }
 
@@ -23,7 +23,7 @@ func (p REST) action(_ *http.Request, call Call) (string, error) {
 	return name, err
 }
 
-// route finds the action and its parameters.
+// route returns the action and its parameters.
 func (p REST) route(call Call) (string, map[string]string, error) {
 	in := call.Request
 	parts := strings.Split(in.URL.EscapedPath(), "/")

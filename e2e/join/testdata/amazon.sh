@@ -1,7 +1,8 @@
 #!/bin/sh
 set -eu
 imds() {
-  # The service knows only the last token, and the kubelet's plugin asks for some.
+  # The metadata service accepts only the newest token. The kubelet's plugin
+  # requests tokens too.
   for attempt in 1 2 3 4 5 6 7 8 9; do
     token=$(curl -sf -X PUT -H 'X-aws-ec2-metadata-token-ttl-seconds: 60' http://169.254.169.254/latest/api/token) || continue
     curl -sf -H "X-aws-ec2-metadata-token: $token" "http://169.254.169.254/latest/$1" && return

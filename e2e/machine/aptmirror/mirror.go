@@ -1,10 +1,12 @@
-// Package aptmirror serves Debian's archives to machines that have no way out.
+// Package aptmirror serves Debian's archives to machines without a route
+// outside.
 //
-// A machine under test knows one fixed address, [Source]. The harness resolves
-// that name to itself and answers with this package's handler, which fetches
-// from the mirror that the host's own apt is set up for and keeps everything it
-// fetched on disk: a machine whose packages are all in the cache can be built
-// without any network. It checks no signatures; apt in the machine does.
+// A machine under test has one fixed address in its apt sources, [Source]. The
+// harness resolves that name to itself and serves it with this package's
+// handler. The handler downloads from the mirror of the host's own apt, and
+// keeps all files on disk. If all packages of a machine are in the cache, the
+// machine can be built without a network. The handler checks no signatures; apt
+// in the machine does.
 package aptmirror
 
 import (
@@ -23,20 +25,19 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// Host is the name under which machines know the mirror. It lies in the
-// reserved .test domain, and is the only trace of the harness in the apt sources
-// of an image made by it.
+// Host is the mirror's host name for machines. It lies in the reserved .test
+// domain, and is the only trace of the harness in the apt sources of an image.
 const Host = "mirror.eksnode.test"
 
 // fetchLimit bounds one download from upstream, so that a stalled mirror
-// becomes an error in the machine's apt and not a hang.
+// becomes an error of the machine's apt and not a hang.
 const fetchLimit = 10 * time.Minute
 
-// Source returns the URL of an archive ("debian", "debian-security") as
-// machines write it into their apt sources.
+// Source returns the URL of an archive ("debian", "debian-security") for the
+// machines' apt sources.
 func Source(archive string) string { return "http://" + Host + "/" + archive }
 
-// Mirror is the http.Handler that answers /debian/… and /debian-security/….
+// Mirror is the http.Handler for /debian/… and /debian-security/….
 type Mirror struct {
 	cache    *os.Root
 	upstream Upstream
@@ -44,8 +45,8 @@ type Mirror struct {
 	flights  singleflight.Group
 }
 
-// New returns a mirror that keeps what it fetches below the folder cache, which
-// it creates. Close it when no request is under way any more.
+// New returns a mirror that keeps downloaded files in the folder cache, and
+// creates the folder. Close the mirror after the last request has ended.
 func New(cache string, upstream Upstream) (*Mirror, error) {
 	if err := os.MkdirAll(cache, 0o755); err != nil {
 		return nil, fmt.Errorf("creating the apt cache: %w", err)
@@ -56,8 +57,8 @@ func New(cache string, upstream Upstream) (*Mirror, error) {
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.Proxy = upstream.proxy
-	// A transparently decompressed Packages.gz would not have the size and
-	// checksum that the Release file states.
+	// A transparently decompressed Packages.gz would not have the size and checksum
+	// of the Release file.
 	transport.DisableCompression = true
 	return &Mirror{cache: root, upstream: upstream, client: &http.Client{Transport: transport}}, nil
 }
@@ -68,9 +69,10 @@ func (m *Mirror) Close() error {
 	return m.cache.Close()
 }
 
-// ServeHTTP answers with the cached or freshly fetched file. What upstream does
-// not have is a 404; an upstream that fails is a 502 unless the cache still holds
-// an older copy. Requests for the same file share one download.
+// ServeHTTP serves a file from the cache or from upstream. A file that upstream
+// does not have is a 404. If upstream fails, ServeHTTP serves an older copy
+// from the cache, or a 502 without one. Requests for the same file share one
+// download.
 func (m *Mirror) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(path.Clean("/"+r.URL.Path), "/")
 	archive, rest, _ := strings.Cut(name, "/")
@@ -80,11 +82,12 @@ func (m *Mirror) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	_, err := m.cache.Stat(name)
-	// These names pin the content: by version, and by checksum.
+	// These names identify fixed content: by version, or by checksum.
 	pinned := strings.Contains(name, "/pool/") || strings.Contains(name, "/by-hash/")
 	if cached := err == nil; !cached || !pinned {
 		_, err, _ = m.flights.Do(name, func() (any, error) {
-			// A client that goes away must not spoil the download for the others.
+			// A client that closes the connection must not end the download for
+			// other clients.
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), fetchLimit)
 			defer cancel()
 			return nil, m.fetch(ctx, base+(&url.URL{Path: "/" + rest}).EscapedPath(), name)
@@ -102,7 +105,7 @@ func (m *Mirror) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.ServeFileFS(w, r, m.cache.FS(), name)
 }
 
-// fetch downloads into a temporary file and renames it when it is complete.
+// fetch downloads into a temporary file and renames the complete file.
 func (m *Mirror) fetch(ctx context.Context, source, name string) (err error) {
 	defer func() {
 		if err != nil {
@@ -128,17 +131,17 @@ func (m *Mirror) fetch(ctx context.Context, source, name string) (err error) {
 	if err := m.cache.MkdirAll(path.Dir(name), 0o755); err != nil {
 		return err
 	}
-	// The process number keeps two harnesses that share the cache apart.
+	// The process number separates two harnesses that share the cache.
 	part := fmt.Sprintf("%s.part-%d", name, os.Getpid())
 	file, err := m.cache.Create(part)
 	if err != nil {
 		return err
 	}
-	// A body that ends before its Content-Length is an error of Copy's.
+	// io.Copy returns an error when a body ends before its Content-Length.
 	_, err = io.Copy(file, response.Body)
 	if err = errors.Join(err, file.Close()); err == nil {
 		if modified, err := http.ParseTime(response.Header.Get("Last-Modified")); err == nil {
-			_ = m.cache.Chtimes(part, modified, modified) // it only saves apt a download
+			_ = m.cache.Chtimes(part, modified, modified) // the time only saves apt a download
 		}
 		err = m.cache.Rename(part, name)
 	}

@@ -10,19 +10,18 @@ import (
 	"strings"
 )
 
-// Upstream says where the archives come from and through which proxy.
+// Upstream is the source of the archives, and the proxy to reach it.
 type Upstream struct {
-	// Archives maps the first part of a request's path to the URL that serves
-	// what follows.
+	// Archives maps the first part of a request's path to the URL of the archive.
 	Archives map[string]string
-	// Proxy is apt's Acquire::http::Proxy, empty where apt has none (the usual
-	// proxy environment variables count then, as for apt), "DIRECT" for none at
-	// all.
+	// Proxy is apt's Acquire::http::Proxy. It is empty when apt has none, and then
+	// the usual proxy variables of the environment count, as in apt. "DIRECT" means
+	// no proxy.
 	Proxy string
 }
 
-// HostUpstream reads from the host's apt which mirror and proxy it uses. What
-// apt does not say, and a host without apt, gets deb.debian.org.
+// HostUpstream reads mirror and proxy from the host's apt. It uses
+// deb.debian.org for archives without a mirror, and on a host without apt.
 func HostUpstream(ctx context.Context) (Upstream, error) {
 	u := Upstream{Archives: map[string]string{
 		"debian": "http://deb.debian.org/debian", "debian-security": "http://deb.debian.org/debian-security",
@@ -39,7 +38,8 @@ func HostUpstream(ctx context.Context) (Upstream, error) {
 			return u, err
 		}
 		for uri := range strings.Lines(uris) {
-			// apt also knows mirror+file:, cdrom: and others that http cannot fetch.
+			// apt also has mirror+file:, cdrom: and other methods that HTTP cannot
+			// replace.
 			if strings.HasPrefix(uri, "http") {
 				u.Archives[archive] = strings.TrimSuffix(strings.TrimSpace(uri), "/")
 				break
@@ -49,11 +49,11 @@ func HostUpstream(ctx context.Context) (Upstream, error) {
 	return u, nil
 }
 
-// output runs an apt command; a host without it has nothing to say.
+// output runs an apt command. The output is empty on a host without apt.
 func output(ctx context.Context, name string, args ...string) (string, error) {
 	out, err := exec.CommandContext(ctx, name, args...).Output()
 	if err != nil && !errors.Is(err, exec.ErrNotFound) {
-		return "", fmt.Errorf("asking %s for the host's mirror: %w", name, err)
+		return "", fmt.Errorf("reading the host's mirror with %s: %w", name, err)
 	}
 	return string(out), nil
 }

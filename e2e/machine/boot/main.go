@@ -1,11 +1,11 @@
 // Command boot boots one of the harness's machines and keeps it until it is
-// interrupted or the machine powers itself off, to look at a base system or at
-// a captured image by hand:
+// interrupted or the machine powers itself off. It is for inspecting a base
+// system or a captured image by hand:
 //
 //	go run ./e2e/machine/boot [-kind nspawn|qemu] [-image image.raw]
 //
-// It needs root. It prints where the lab keeps its files and, when the machine is
-// up, the command that logs in to it.
+// It needs root. It prints the folder of the lab's files and, when the machine
+// is up, the command that logs in.
 package main
 
 import (
@@ -24,8 +24,8 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	kind := flag.String("kind", string(machine.Nspawn), "nspawn or qemu")
-	image := flag.String("image", "", "a captured disk image to launch; the base system when empty")
+	kind := flag.String("kind", string(machine.Nspawn), "kind of machine: nspawn or qemu")
+	image := flag.String("image", "", "captured disk image to launch; the base system when empty")
 	flag.Parse()
 	if err := run(ctx, machine.Kind(*kind), *image); err != nil && !errors.Is(err, context.Canceled) {
 		fmt.Fprintln(os.Stderr, "boot:", err)

@@ -27,7 +27,7 @@ kind: NodeConfig
 spec:
   cluster: {name: old, apiServerEndpoint: "https://old.example", certificateAuthority: Y2E=, cidr: 10.100.0.0/16`
 
-// everything uses every setting of a NodeConfig that leaves something on a disk.
+// everything uses every setting of a NodeConfig that writes to the disk.
 const everything = nodeConfig + `}
   kubelet:
     config: {maxPods: 20}
@@ -46,7 +46,7 @@ const outpost = nodeConfig + `, enableOutpost: true, id: 11111111-2222-3333-4444
     localStorage: {strategy: Mount}
 `
 
-// boots are the ways to join, each with what it must leave on the disk.
+// boots are the ways to join, each with the paths that it must write.
 var boots = map[string]struct {
 	describe func(*testing.T, bootstrap.Surroundings, *host.Host) *bootstrap.Node
 	leaves   []string
@@ -54,7 +54,7 @@ var boots = map[string]struct {
 	"NodeConfig": {
 		func(t *testing.T, s bootstrap.Surroundings, h *host.Host) *bootstrap.Node {
 			n := fromNodeConfig(t, s, h, everything)
-			n.Containerd.SOCI = true // the machine that runs this test may be too small for it
+			n.Containerd.SOCI = true // forced, because the machine that runs this test may be too small for SOCI
 			return n
 		},
 		[]string{
@@ -77,7 +77,7 @@ var boots = map[string]struct {
 			require.NoError(t, err)
 			n, err := s.FromArguments(t.Context(), h, a)
 			require.NoError(t, err)
-			n.Containerd.PauseImage = "localhost/kubernetes/pause:latest" // as on images with their own
+			n.Containerd.PauseImage = "localhost/kubernetes/pause:latest" // as on images with their own pause image
 			return n
 		},
 		[]string{"+ /etc/containerd/config.toml", "+ /etc/systemd/system/multi-user.target.wants/kubelet.service", "~ /var/lib/kubelet/kubeconfig"},
@@ -93,9 +93,9 @@ func fromNodeConfig(t *testing.T, s bootstrap.Surroundings, h *host.Host, text s
 	return n
 }
 
-// A scrubbed image is booted, joins with everything that a cluster may ask, and
-// is scrubbed again: its disk is what it was. Another boot of it is as the first.
-func TestAScrubTakesAllThatAFirstBootWrote(t *testing.T) {
+// A scrubbed image boots, joins with every setting, and is scrubbed again: its
+// disk must equal the image. A second boot must equal the first.
+func TestScrubRemovesEverythingOfAFirstBoot(t *testing.T) {
 	onMachine(t, func(t *testing.T) {
 		service := imdstest.Serve(imdstest.Typical())
 		defer service.Close()
@@ -146,8 +146,8 @@ func TestAScrubTakesAllThatAFirstBootWrote(t *testing.T) {
 	})
 }
 
-// assertEmpty holds for the folders that a first boot made and a scrub leaves:
-// they hold folders only.
+// assertEmpty asserts that a folder that a first boot made and a scrub keeps
+// contains only folders.
 func assertEmpty(t *testing.T, folder string) {
 	t.Helper()
 	entries, err := os.ReadDir(folder)
@@ -163,7 +163,7 @@ func (quiet) Begin(string, string, int)                  {}
 func (quiet) Progress(string, plan.Action, int64, int64) {}
 func (quiet) End(plan.Outcome)                           {}
 
-// clean scrubs the running machine; nobody has to decide about anything.
+// clean scrubs the running machine. The scrub must have no findings.
 func clean(t *testing.T, h *host.Host) {
 	t.Helper()
 	items, err := scrub.Spec{}.Items(nil)

@@ -22,7 +22,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
 )
 
-// inRoot and inside tell this binary that it runs in a machine's root.
+// inRoot and inside mark a test process that runs in a machine's root.
 const (
 	inRoot = "in-root"
 	inside = "EKSNODE_TEST_INSIDE"
@@ -39,8 +39,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// enter makes a folder this process's root; /proc and /dev/null are the
-// kernel's. The root is a mount, so that the table of mounts begins with it.
+// enter makes a folder this process's root, with the kernel's /proc and
+// /dev/null. The root is a mount, so that it is the first entry of the mount
+// table.
 func enter(root string) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return err
@@ -60,8 +61,7 @@ func enter(root string) error {
 	return os.Chdir("/")
 }
 
-// onMachine runs the test that calls it again, in the root of a machine with
-// what provisioning puts on one.
+// onMachine runs the calling test again, in the root of a provisioned machine.
 func onMachine(t *testing.T, body func(t *testing.T)) {
 	t.Helper()
 	if os.Getenv(inside) != "" {
@@ -106,7 +106,7 @@ func provisioned(t *testing.T, root string) {
 		record(tmpl.Path, string(tmpl.Content))
 	}
 	record("/etc/eks/image-credential-provider/config.json", `{"kind":"CredentialProviderConfig"}`)
-	// A user's edit, which makes a bootstrap.sh fill in the whole template.
+	// A user's edit, which makes bootstrap.sh fill in the whole template.
 	files[templates.ContainerdConfig[1:]] += "# an operator's\n"
 	text, err := m.Encode()
 	require.NoError(t, err)
@@ -131,10 +131,10 @@ func provisioned(t *testing.T, root string) {
 	require.NoError(t, os.Symlink("/usr/lib/systemd/system/containerd.service", filepath.Join(root, wants, "containerd.service")))
 }
 
-// script is the file of a program.
+// script returns a program's file.
 func script(text string) string { return "#!/usr/bin/busybox sh\n" + text + "\n" }
 
-// start gives the machine a new instance's empty disks; nothing runs yet.
+// start gives the machine a new instance's empty disks; no service runs yet.
 func start(t *testing.T) {
 	t.Helper()
 	for _, gone := range []string{"/run/eksnode", "/dev/md/kubernetes", "/sys/block", active} {
@@ -149,11 +149,11 @@ func start(t *testing.T) {
 	}
 }
 
-// volatile is what no image has from a running machine, and what this test puts
-// beside the machine.
+// volatile matches paths that a running machine has and an image lacks, and
+// this test's own files.
 var volatile = []string{"/run", "/proc", "/dev", "/sys", "/fake", "/tmp"}
 
-// disk notes every file and link of the machine, and every folder.
+// disk records every file, link and folder of the machine.
 func disk(t *testing.T) (files, folders lab.Tree) {
 	t.Helper()
 	files, folders = lab.Tree{}, lab.Tree{}

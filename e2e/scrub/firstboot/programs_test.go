@@ -4,13 +4,14 @@ package firstboot
 
 const (
 	wants  = "/etc/systemd/system/multi-user.target.wants"
-	active = "/fake/active" // a file for each unit that runs
+	active = "/fake/active" // a file for each running unit
 )
 
 // applets are the machine's other programs, by busybox.
 var applets = []string{"cat", "cp", "dd", "ln", "mkdir", "mount", "rm", "sed", "sh", "tr", "truncate", "umount"}
 
-// programs are scripts in the place of what needs devices and a running systemd.
+// programs are scripts instead of programs that need devices and a running
+// systemd.
 var programs = map[string]string{
 	"kubelet": "", "containerd": "", "ecr-credential-provider": "", "udevadm": "",
 	"systemctl": `verb=$1; shift
@@ -37,13 +38,13 @@ for unit; do
   disable:*) rm "` + wants + `/$unit" ;;
   esac
 done`,
-	// One namespace, in which every image is that is asked for, and pinned.
+	// containerd has one namespace with every requested image, pinned.
 	"ctr": `case "$*" in
 *"namespaces ls -q") echo k8s.io ;;
 *name==*) image=${*#*name==}; echo "${image%%,*}" ;;
 esac`,
-	// An array as the kernel shows it, and its members' superblocks (version 1.2) as
-	// far as they are looked at: mark, UUID and name.
+	// An array as the kernel shows it, and its members' superblocks (version 1.2)
+	// with the fields that first boot and scrub read: magic, UUID and name.
 	"mdadm": `while [ $# -gt 2 ]; do shift; done
 for member; do
   printf '\374\116\053\251\001\0\0\0\0\0\0\0\0\0\0\00123456789abcdefmachine:kubernetes' | dd of="$member" bs=1 seek=4096 conv=notrunc 2> /dev/null
@@ -51,7 +52,7 @@ for member; do
 done
 truncate -s 131072 /dev/md127
 ln -s ../md127 /dev/md/kubernetes`,
-	// As much of an XFS as is looked at: its mark and its UUID.
+	// The fields of an XFS that first boot and scrub read: magic and UUID.
 	"mkfs.xfs": `for argument; do
   case $argument in uuid=*) uuid=${argument#uuid=} ;; esac
 done

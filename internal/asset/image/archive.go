@@ -16,9 +16,8 @@ import (
 
 // Write writes an image as an OCI archive
 // (https://github.com/opencontainers/image-spec/blob/main/image-layout.md) that
-// holds it under one name, whatever it was called. The same image gives the
-// same archive. Every blob is verified; an archive that could not be written to
-// its end is no archive.
+// contains it under the name "as". The same image gives the same archive. Every
+// blob is verified. After an error the archive is incomplete and must not be used.
 func (i *Image) Write(ctx context.Context, from Source, r Reference, as string, to io.Writer) error {
 	w := &writer{tar.NewWriter(to), map[string]bool{}}
 	for _, b := range i.Blobs {
@@ -35,7 +34,7 @@ func (i *Image) Write(ctx context.Context, from Source, r Reference, as string, 
 // writer writes an archive.
 type writer struct {
 	tar  *tar.Writer
-	have map[string]bool // blobs that are written
+	have map[string]bool // blobs already written
 }
 
 func (w *writer) copyBlob(ctx context.Context, from Source, r Reference, b Blob) (err error) {
@@ -47,7 +46,7 @@ func (w *writer) copyBlob(ctx context.Context, from Source, r Reference, b Blob)
 	return w.blob(b, body)
 }
 
-// blob writes a blob and makes sure that it is what its digest says.
+// blob writes a blob and compares it with its digest.
 func (w *writer) blob(b Blob, from io.Reader) error {
 	if w.have[b.Digest] {
 		return nil
@@ -75,7 +74,7 @@ func (w *writer) file(name string, size int64, from io.Reader) error {
 
 type onlyWriter struct{ io.Writer }
 
-// finish writes the index, by which the archive holds one image under one name.
+// finish writes the index, which gives the archive one image under one name.
 func (w *writer) finish(target descriptor, as string) error {
 	target.Annotations = map[string]string{nameAnnotation: as, tagAnnotation: as[strings.LastIndex(as, ":")+1:]}
 	index, err := json.Marshal(map[string]any{"schemaVersion": 2, "mediaType": indexType, "manifests": []descriptor{target}})
@@ -90,7 +89,7 @@ func (w *writer) finish(target descriptor, as string) error {
 }
 
 // The annotations that name an image in an archive's index: containerd's, which
-// Docker writes too, and OCI's, which may be the tag alone.
+// Docker also writes, and OCI's, which may be the tag alone.
 const (
 	nameAnnotation = "io.containerd.image.name"
 	tagAnnotation  = "org.opencontainers.image.ref.name"
@@ -109,7 +108,7 @@ func newVerifier(digest string) (verifier, error) {
 
 func (v verifier) check() error {
 	if got := hex.EncodeToString(v.hash.Sum(nil)); got != v.want {
-		return fmt.Errorf("verifying the blob sha256:%s: it has the SHA-256 %s", v.want, got)
+		return fmt.Errorf("verifying the blob sha256:%s: the content has the SHA-256 %s", v.want, got)
 	}
 	return nil
 }

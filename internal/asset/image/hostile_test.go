@@ -14,7 +14,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 )
 
-// documents is a source that has what it is given.
+// documents is a source with the given documents.
 type documents map[string]string
 
 // Open implements Source.
@@ -26,8 +26,8 @@ func (s documents) Open(_ context.Context, _ Reference, b Blob, _ bool, from int
 	return io.NopCloser(strings.NewReader(text[from:])), nil
 }
 
-// put adds a document and says its digest. In its text, names in
-// capitals are those of documents that were put before.
+// put adds a document and returns its digest. In the text, names in capitals are
+// replaced by the digests of earlier documents.
 func (s documents) put(text string, names ...string) string {
 	text = strings.NewReplacer(names...).Replace(text)
 	digest := "sha256:" + manifest.Sum([]byte(text))
@@ -37,26 +37,26 @@ func (s documents) put(text string, names ...string) string {
 
 const amd64 = `{"os":"linux","architecture":"amd64"}`
 
-func TestManifestsThatAskForTooMuch(t *testing.T) {
+func TestManifestsBeyondTheLimits(t *testing.T) {
 	for name, test := range map[string]struct {
 		text string // CONFIG, LAYER and MANIFEST are digests
 		err  string
 	}{
 		"a size below zero":       {`{"config":{"digest":"CONFIG","size":37},"layers":[{"digest":"LAYER","size":-1}]}`, "the size of LAYER is -1 bytes"},
-		"a size beyond all disks": {`{"config":{"digest":"CONFIG","size":37},"layers":[{"digest":"LAYER","size":9223372036854775807}]}`, "it has more than 137438953472 bytes"},
+		"a size beyond all disks": {`{"config":{"digest":"CONFIG","size":37},"layers":[{"digest":"LAYER","size":9223372036854775807}]}`, "the image has more than 137438953472 bytes"},
 		"sizes that overflow": {`{"config":{"digest":"CONFIG","size":37},"layers":[{"digest":"LAYER","size":9223372036854775807},{"digest":"LAYER","size":9223372036854775807}]}`,
-			"it has more than 137438953472 bytes"},
+			"the image has more than 137438953472 bytes"},
 		"more layers than the kernel mounts": {`{"config":{"digest":"CONFIG","size":37},"layers":[` + strings.Repeat(`{"digest":"LAYER","size":5},`, 500) + `{"digest":"LAYER","size":5}]}`,
-			"it has 501 layers, and a node can mount 500"},
+			"the image has 501 layers, but a node can mount only 500"},
 		"a list in a list":       {`{"manifests":[{"digest":"LIST","platform":` + amd64 + `}]}`, "LIST is a list of manifests in a list of manifests"},
-		"a size that is no size": {`{"config":{"digest":"CONFIG","size":1e30}}`, "its manifest TOP cannot be read: line 1, column 105: the field config.size: a number stands where a whole number should be"},
-		"nothing but depth":      {strings.Repeat("[", 20000), "its manifest TOP cannot be read: line 1, column 10001: invalid character '[' exceeded max depth"},
-		"a digest without end": {`{"config":{"digest":"CONFIG","size":37},"layers":[{"digest":"` + strings.Repeat("x", 1000) + `"}]}`,
+		"a size that is no size": {`{"config":{"digest":"CONFIG","size":1e30}}`, "the manifest TOP cannot be read: line 1, column 105: the field config.size: expected a whole number, found a number"},
+		"nothing but depth":      {strings.Repeat("[", 20000), "the manifest TOP cannot be read: line 1, column 10001: invalid character '[' exceeded max depth"},
+		"an endless digest": {`{"config":{"digest":"CONFIG","size":37},"layers":[{"digest":"` + strings.Repeat("x", 1000) + `"}]}`,
 			`the digest "` + strings.Repeat("x", 100) + `" is not sha256: and 64 hexadecimal digits`},
-		"platforms that paint": {`{"manifests":[{"digest":"LIST","platform":{"os":"linux","architecture":"\u001b[2J` + strings.Repeat("y", 100) + `"}}]}`,
-			`it is not there for linux/amd64, but for \x1b[2J` + strings.Repeat("y", 36)},
-		"a configuration that paints": {`{"config":{"digest":"PAINTING","size":37}}`, `it is for \x1b[2J/nothing, but the machine is linux/amd64`},
-		"a document without end":      {`{"config":{"digest":"CONFIG"},"x":"` + strings.Repeat("x", mostDocument) + `"}`, "TOP has more than 4194304 bytes"},
+		"platforms with terminal escapes": {`{"manifests":[{"digest":"LIST","platform":{"os":"linux","architecture":"\u001b[2J` + strings.Repeat("y", 100) + `"}}]}`,
+			`the image has no linux/amd64, only \x1b[2J` + strings.Repeat("y", 36)},
+		"a configuration with terminal escapes": {`{"config":{"digest":"PAINTING","size":37}}`, `the image is for \x1b[2J/nothing, but the machine is linux/amd64`},
+		"an endless document":                   {`{"config":{"digest":"CONFIG"},"x":"` + strings.Repeat("x", mostDocument) + `"}`, "TOP has more than 4194304 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := documents{}
@@ -69,14 +69,14 @@ func TestManifestsThatAskForTooMuch(t *testing.T) {
 	}
 }
 
-func TestAnIndexWithoutEndIsRefused(t *testing.T) {
+func TestAnEndlessIndexIsRefused(t *testing.T) {
 	name := tarOf(t, "index.json", `{"manifests":[]`+strings.Repeat(" ", mostDocument)+"}")
 	_, err := OpenArchive(name)
-	require.EqualError(t, err, "reading the archive of images "+name+": its index.json has more than 4194304 bytes")
+	require.EqualError(t, err, "reading the archive of images "+name+": index.json has more than 4194304 bytes")
 }
 
-// FuzzChoose chooses from whatever a registry sends as documents: an image that
-// is chosen can be packed, with bounded parts, or packing says what is wrong.
+// FuzzChoose chooses from any documents of a registry: packing a chosen image
+// succeeds with bounded parts, or returns an error.
 func FuzzChoose(f *testing.F) {
 	const plain = `{"config":{"digest":"CONFIG","size":37},"layers":[{"digest":"LAYER","size":5}]}`
 	list := `{"manifests":[{"digest":"MANIFEST","platform":` + amd64 + `}]}`
@@ -108,11 +108,11 @@ func FuzzChoose(f *testing.F) {
 		a, err := OpenArchive(saved(t, out.String()))
 		require.NoError(t, err)
 		defer a.Close()
-		require.Equal(t, i.Digest, a.Resolve(r), "what is packed can be read")
+		require.Equal(t, i.Digest, a.Resolve(r), "the packed archive can be read")
 	})
 }
 
-// FuzzOpenArchive reads whatever a file of images holds.
+// FuzzOpenArchive reads any archive of images.
 func FuzzOpenArchive(f *testing.F) {
 	plain := fmt.Sprintf(`{"config":{"digest":%q,"size":%d}}`, digestOf(amd64), len(amd64))
 	plainName, _ := blob(plain)
@@ -132,7 +132,7 @@ func FuzzOpenArchive(f *testing.F) {
 		r.Digest = a.Resolve(r)
 		if i, err := Choose(t.Context(), a, r, "amd64"); err == nil {
 			require.NotEmpty(t, i.Blobs)
-			_ = i.Write(t.Context(), a, r, r.Name, io.Discard) // or says what is wrong
+			_ = i.Write(t.Context(), a, r, r.Name, io.Discard) // an error is fine, too
 		}
 	})
 }

@@ -14,9 +14,10 @@ import (
 
 // Source has manifests and blobs by their digest.
 type Source interface {
-	// Open opens one of an image from one byte on; manifest says which of the
-	// two it is: a registry has them at different places. Whoever reads verifies,
-	// and a source that keeps what it opens keeps no more than b.Size bytes.
+	// Open opens a part of an image from a byte on. manifest says that the part is
+	// a manifest: a registry has manifests and blobs at different places. The
+	// caller verifies the content. A source that keeps content keeps at most b.Size
+	// bytes.
 	Open(ctx context.Context, r Reference, b Blob, manifest bool, from int64) (io.ReadCloser, error)
 }
 
@@ -26,9 +27,9 @@ type Blob struct {
 	Size   int64 // bytes
 }
 
-// Image is what one machine needs of an image.
+// Image is the part of an image that one machine needs.
 type Image struct {
-	// Digest is that of the manifest for the machine's architecture.
+	// Digest is the digest of the manifest for the machine's architecture.
 	Digest string
 	// Blobs are the configuration and the layers.
 	Blobs []Blob
@@ -53,7 +54,7 @@ type descriptor struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// platform is what a manifest or a configuration is for.
+// platform is the platform of a manifest or a configuration.
 type platform struct {
 	OS           string `json:"os"`
 	Architecture string `json:"architecture"`
@@ -67,20 +68,20 @@ type document struct {
 	Manifests []descriptor `json:"manifests"`
 }
 
-// Limits on what a manifest may ask for.
+// Limits on the size of an image.
 const (
-	// mostDocument is the largest manifest or configuration that is read, in
-	// bytes: registries take none above 4 MiB.
+	// mostDocument is the largest manifest or configuration, in bytes: registries
+	// accept none above 4 MiB.
 	mostDocument = 4 << 20
-	// mostLayers is how many the kernel can lay over each other, OVL_MAX_STACK in
+	// mostLayers is how many layers the kernel can stack, OVL_MAX_STACK in
 	// https://github.com/torvalds/linux/blob/master/fs/overlayfs/params.h.
 	mostLayers = 500
 	// mostImage is the largest image, in bytes.
 	mostImage = 128 << 30
 )
 
-// Choose finds what a machine of an architecture (in Go's spelling) needs of an
-// image, which must have a digest.
+// Choose returns the parts of an image that a machine with the architecture arch
+// (as Go spells it) needs. The reference must have a digest.
 func Choose(ctx context.Context, from Source, r Reference, arch string) (*Image, error) {
 	d, text, err := readManifest(ctx, from, r, r.Digest)
 	digest := r.Digest
@@ -120,7 +121,7 @@ func readManifest(ctx context.Context, from Source, r Reference, digest string) 
 		return d, nil, err
 	}
 	if err := strictjson.ReadKnown(text, &d); err != nil {
-		return d, nil, fmt.Errorf("its manifest %s cannot be read: %w", digest, err)
+		return d, nil, fmt.Errorf("the manifest %s cannot be read: %w", digest, err)
 	}
 	if len(d.Manifests) == 0 && d.Config.Digest == "" {
 		return d, nil, fmt.Errorf("%s is neither a manifest nor a list of them", digest)
@@ -128,7 +129,7 @@ func readManifest(ctx context.Context, from Source, r Reference, digest string) 
 	return d, text, nil
 }
 
-// sourceError is a source's own, which names the image already.
+// sourceError is an error of a source, which names the image already.
 type sourceError struct{ error }
 
 // readVerified reads a small part of an image.
@@ -164,11 +165,11 @@ func (d document) pick(arch string) (digest string, err error) {
 			known = append(known, shown(m.Platform.Architecture))
 		}
 	}
-	return "", fmt.Errorf("it is not there for linux/%s, but for %s", arch, strings.Join(known, ", "))
+	return "", fmt.Errorf("the image has no linux/%s, only %s", arch, strings.Join(known, ", "))
 }
 
-// check makes sure that a manifest is of an image for the machine: one that is
-// in no list says so only in its configuration.
+// check makes sure that the image is for the machine. An image without a list names
+// its platform only in its configuration.
 func (d document) check(ctx context.Context, from Source, r Reference, arch string) error {
 	if err := d.checkParts(); err != nil {
 		return err
@@ -179,18 +180,18 @@ func (d document) check(ctx context.Context, from Source, r Reference, arch stri
 	}
 	var config platform
 	if err := strictjson.ReadKnown(text, &config); err != nil {
-		return fmt.Errorf("its configuration %s cannot be read: %w", d.Config.Digest, err)
+		return fmt.Errorf("the configuration %s cannot be read: %w", d.Config.Digest, err)
 	}
 	if config.OS != "linux" || config.Architecture != arch {
-		return fmt.Errorf("it is for %s/%s, but the machine is linux/%s", shown(config.OS), shown(config.Architecture), arch)
+		return fmt.Errorf("the image is for %s/%s, but the machine is linux/%s", shown(config.OS), shown(config.Architecture), arch)
 	}
 	return nil
 }
 
-// checkParts makes sure that there is an end to what a manifest asks for.
+// checkParts makes sure that the image's parts are within the limits.
 func (d document) checkParts() error {
 	if len(d.Layers) > mostLayers {
-		return fmt.Errorf("it has %d layers, and a node can mount %d", len(d.Layers), mostLayers)
+		return fmt.Errorf("the image has %d layers, but a node can mount only %d", len(d.Layers), mostLayers)
 	}
 	left := int64(mostImage)
 	for _, part := range append([]descriptor{d.Config}, d.Layers...) {
@@ -201,17 +202,17 @@ func (d document) checkParts() error {
 		case part.Size < 0:
 			return fmt.Errorf("the size of %s is %d bytes", part.Digest, part.Size)
 		case part.Size > left: // a sum of sizes could overflow
-			return fmt.Errorf("it has more than %d bytes", int64(mostImage))
+			return fmt.Errorf("the image has more than %d bytes", int64(mostImage))
 		}
 		left -= part.Size
 	}
 	return nil
 }
 
-// mostShown is how many names a message shows.
+// mostShown is how many names a message contains.
 const mostShown = 20
 
-// shown is a short name out of a registry's document, as a terminal may show it.
+// shown is a short, printable name from a registry's document.
 func shown(name string) string {
 	name = strings.Trim(fmt.Sprintf("%.40q", name), `"`)
 	if name == "" {

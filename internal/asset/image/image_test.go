@@ -16,19 +16,19 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 )
 
-// tarOf writes members, in the order of their pairs, into a file.
+// tarOf writes members, given as pairs of name and content, to a file.
 func tarOf(t *testing.T, pairs ...string) string {
 	t.Helper()
 	return saved(t, string(packed(pairs...)))
 }
 
-// packed is a tar archive of members, in the order of their pairs.
+// packed is a tar archive of members, given as pairs of name and content.
 func packed(pairs ...string) []byte {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
 	for i := 0; i < len(pairs); i += 2 {
 		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: pairs[i], Size: int64(len(pairs[i+1]))}); err != nil {
-			panic(err) // a test that asks for an impossible member
+			panic(err) // a fault of the test
 		}
 		_, _ = io.WriteString(w, pairs[i+1]) // into memory
 	}
@@ -43,7 +43,7 @@ func saved(t *testing.T, text string) string {
 	return name
 }
 
-// blob is a member's name and content.
+// blob is a blob's member name and content.
 func blob(text string) (name, content string) {
 	return "blobs/sha256/" + manifest.Sum([]byte(text)), text
 }
@@ -65,21 +65,21 @@ func TestArchivesThatAreRefused(t *testing.T) {
 	tests := map[string]struct {
 		file   string
 		digest string
-		err    string // {} is the image, {file} the archive
+		err    string // {} means the image, {file} the archive
 	}{
-		"no archive":  {saved(t, strings.Repeat("x", 2000)), digestOf("{}"), "reading the archive of images {file}: it is not a tar archive (one that is compressed must be unpacked first): archive/tar: invalid tar header"},
+		"no archive":  {saved(t, strings.Repeat("x", 2000)), digestOf("{}"), "reading the archive of images {file}: the file is not a tar archive (unpack a compressed archive first): archive/tar: invalid tar header"},
 		"no file":     {"/nowhere/images.tar", digestOf("{}"), "opening the archive of images: open /nowhere/images.tar: no such file or directory"},
-		"empty":       {tarOf(t), digestOf("{}"), "reading the archive of images {file}: it is not an OCI archive, which has an index.json; Docker writes one since version 25, and skopeo and ctr do"},
-		"another":     {tarOf(t, "index.json", emptyIndex), digestOf("{}"), "{} is not whole in {file}, which lacks " + digestOf("{}") + ": file does not exist"},
-		"forged":      {tarOf(t, "index.json", emptyIndex, bare, "{ }"), digestOf("{}"), "choosing from the image {}: verifying the blob " + digestOf("{}") + ": it has the SHA-256 " + manifest.Sum([]byte("{ }"))},
+		"empty":       {tarOf(t), digestOf("{}"), "reading the archive of images {file}: the archive has no index.json, so it is not an OCI archive; docker save (since version 25), skopeo and ctr write OCI archives"},
+		"another":     {tarOf(t, "index.json", emptyIndex), digestOf("{}"), "the image {} is incomplete in {file}: " + digestOf("{}") + " is missing: file does not exist"},
+		"forged":      {tarOf(t, "index.json", emptyIndex, bare, "{ }"), digestOf("{}"), "choosing from the image {}: verifying the blob " + digestOf("{}") + ": the content has the SHA-256 " + manifest.Sum([]byte("{ }"))},
 		"no manifest": {tarOf(t, "index.json", emptyIndex, bare, "{}"), digestOf("{}"), "choosing from the image {}: " + digestOf("{}") + " is neither a manifest nor a list of them"},
 		"a path for a digest": {tarOf(t, "index.json", emptyIndex, listName, list), digestOf(list),
 			`choosing from the image {}: the digest "sha256:../../../etc/passwd" is not sha256: and 64 hexadecimal digits`},
-		"a layer that is missing": {tarOf(t, "index.json", emptyIndex, configName, config, wholeName, whole), digestOf(whole), "{} is not whole in {file}, which lacks " + digestOf("layer") + ": file does not exist"},
+		"a layer that is missing": {tarOf(t, "index.json", emptyIndex, configName, config, wholeName, whole), digestOf(whole), "the image {} is incomplete in {file}: " + digestOf("layer") + " is missing: file does not exist"},
 		"a layer that is forged": {tarOf(t, "index.json", emptyIndex, configName, config, wholeName, whole, layerName, "LAYER"), digestOf(whole),
-			"verifying the blob " + digestOf("layer") + ": it has the SHA-256 " + manifest.Sum([]byte("LAYER"))},
+			"verifying the blob " + digestOf("layer") + ": the content has the SHA-256 " + manifest.Sum([]byte("LAYER"))},
 		"a layer that is cut": {tarOf(t, "index.json", emptyIndex, configName, config, wholeName, whole, layerName, "lay"), digestOf(whole),
-			"verifying the blob " + digestOf("layer") + ": it has the SHA-256 " + manifest.Sum([]byte("lay"))},
+			"verifying the blob " + digestOf("layer") + ": the content has the SHA-256 " + manifest.Sum([]byte("lay"))},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
@@ -112,11 +112,11 @@ func TestReferences(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "localhost:5000/a/b:1", r.String())
 	for text, want := range map[string]string{
-		"pause:3.10":                       `"pause:3.10" names no registry; write it out, such as docker.io/library/busybox:1.37`,
-		"library/busybox:1":                `"library/busybox:1" names no registry; write it out, such as docker.io/library/busybox:1.37`,
-		"docker.io/busybox:1":              `"docker.io/busybox:1": write docker.io/library/busybox:1, which is its whole name`,
-		"registry.k8s.io/pause:latest":     `"registry.k8s.io/pause:latest": latest is no version; name one, or add @sha256:DIGEST`,
-		"registry.k8s.io/pause:1@sha256:1": `"registry.k8s.io/pause:1@sha256:1": its digest must be sha256: and 64 hexadecimal digits`,
+		"pause:3.10":                       `"pause:3.10" names no registry; write the full name, such as docker.io/library/busybox:1.37`,
+		"library/busybox:1":                `"library/busybox:1" names no registry; write the full name, such as docker.io/library/busybox:1.37`,
+		"docker.io/busybox:1":              `"docker.io/busybox:1": write the full name, docker.io/library/busybox:1`,
+		"registry.k8s.io/pause:latest":     `"registry.k8s.io/pause:latest": latest is no version; name a version, or add @sha256:DIGEST`,
+		"registry.k8s.io/pause:1@sha256:1": `"registry.k8s.io/pause:1@sha256:1": the digest must be sha256: and 64 hexadecimal digits`,
 	} {
 		_, err := ParseReference(text)
 		require.EqualError(t, err, want)

@@ -14,16 +14,16 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/strictjson"
 )
 
-// Archive is an OCI archive in a file of the running system: what `docker save`
-// since version 25, `skopeo copy … oci-archive:` and `ctr images export` write.
-// It is a Source.
+// Archive is an OCI archive in a file of the running system: the output of `docker
+// save` since version 25, `skopeo copy … oci-archive:` and `ctr images export`. It
+// is a Source.
 type Archive struct {
 	file  *os.File
 	blobs map[string]span
 	index document
 }
 
-// span is where a member's content lies in the file.
+// span is the place of a member's content in the file.
 type span struct{ from, size int64 }
 
 // OpenArchive opens an archive. The caller closes it.
@@ -39,7 +39,7 @@ func OpenArchive(name string) (a *Archive, err error) {
 	return a, nil
 }
 
-// list finds out where the blobs lie.
+// list finds the places of the blobs.
 func (a *Archive) list() error {
 	var index []byte
 	for archive := tar.NewReader(a.file); ; {
@@ -48,7 +48,7 @@ func (a *Archive) list() error {
 			break
 		}
 		if err != nil {
-			return fmt.Errorf("it is not a tar archive (one that is compressed must be unpacked first): %w", err)
+			return fmt.Errorf("the file is not a tar archive (unpack a compressed archive first): %w", err)
 		}
 		if head.Typeflag != tar.TypeReg {
 			continue
@@ -66,15 +66,15 @@ func (a *Archive) list() error {
 				return err
 			}
 			if len(index) > mostDocument {
-				return fmt.Errorf("its index.json has more than %d bytes", mostDocument)
+				return fmt.Errorf("index.json has more than %d bytes", mostDocument)
 			}
 		}
 	}
 	if index == nil {
-		return errors.New("it is not an OCI archive, which has an index.json; Docker writes one since version 25, and skopeo and ctr do")
+		return errors.New("the archive has no index.json, so it is not an OCI archive; docker save (since version 25), skopeo and ctr write OCI archives")
 	}
 	if err := strictjson.ReadKnown(index, &a.index); err != nil {
-		return fmt.Errorf("its index.json cannot be read: %w", err)
+		return fmt.Errorf("index.json cannot be read: %w", err)
 	}
 	return nil
 }
@@ -85,8 +85,8 @@ func (a *Archive) Has(digest string) bool {
 	return there
 }
 
-// Resolve finds the digest that the archive has under a name; empty when it
-// has none.
+// Resolve returns the digest that a name has in the archive; empty when the archive
+// does not have the name.
 func (a *Archive) Resolve(r Reference) (digest string) {
 	for _, m := range a.index.Manifests {
 		if m.Annotations[nameAnnotation] == r.Name || m.Annotations[tagAnnotation] == r.Name {
@@ -100,7 +100,7 @@ func (a *Archive) Resolve(r Reference) (digest string) {
 func (a *Archive) Open(_ context.Context, r Reference, b Blob, _ bool, from int64) (io.ReadCloser, error) {
 	at, there := a.blobs[b.Digest]
 	if !there {
-		return nil, fmt.Errorf("%s is not whole in %s, which lacks %s: %w", r, a.file.Name(), b.Digest, fs.ErrNotExist)
+		return nil, fmt.Errorf("the image %s is incomplete in %s: %s is missing: %w", r, a.file.Name(), b.Digest, fs.ErrNotExist)
 	}
 	return io.NopCloser(io.NewSectionReader(a.file, at.from+min(from, at.size), max(at.size-from, 0))), nil
 }

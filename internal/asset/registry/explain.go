@@ -15,8 +15,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
 
-// part is what of an image was asked for, by the permission that ECR asks for
-// it (https://docs.aws.amazon.com/AmazonECR/latest/userguide/security_iam_id-based-policy-examples.html).
+// part is the requested part of an image, named by the ECR permission that it needs
+// (https://docs.aws.amazon.com/AmazonECR/latest/userguide/security_iam_id-based-policy-examples.html).
 type part string
 
 const (
@@ -24,12 +24,12 @@ const (
 	blobs     part = "ecr:GetDownloadUrlForLayer"
 )
 
-// refusals are the answers to a login that is missing or no good. ECR calls one
-// of another region, or one that is broken, a bad request (aws-cli #5317).
+// refusals are the answers to a missing or invalid login. ECR answers "bad request"
+// to a login for another region and to a malformed login (aws-cli #5317).
 var refusals = []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusBadRequest}
 
 const (
-	orArchive = "or give an archive of it in"
+	orArchive = "or give an archive of the image in"
 	archives  = surface.Name("image_archives")
 )
 
@@ -44,24 +44,24 @@ func (r *Registry) explain(ref image.Reference, err error, asked part) error {
 	case errors.As(err, &config):
 		return surface.Errorf("pulling the image %s: %w; correct ~/.docker/config.json or what it names, %s %s", ref, err, orArchive, archives)
 	case errors.As(err, &login):
-		return surface.Errorf("pulling the image %s: %w; log in to its registry with docker login instead, %s %s", ref, login, orArchive, archives)
+		return surface.Errorf("pulling the image %s: %w; log in to the registry with docker login instead, %s %s", ref, login, orArchive, archives)
 	case errors.As(err, &refused) && refused.StatusCode == http.StatusNotFound:
-		return fmt.Errorf("pulling the image %s: its registry does not have it: %w; check name and digest", ref, err)
+		return fmt.Errorf("pulling the image %s: the registry does not have the image: %w; check name and digest", ref, err)
 	case errors.As(err, &refused) && slices.Contains(refusals, refused.StatusCode):
 		return r.explainRefusal(ref, refused, asked)
 	case errors.As(err, &dns) && dns.IsNotFound:
 		return surface.Errorf("pulling the image %s: there is no such registry: %w; check the name, %s %s", ref, err, orArchive, archives)
 	case errors.As(err, &network):
-		return surface.Errorf("pulling the image %s: its registry cannot be reached from the Packer host: %w; check network and proxy, %s %s", ref, err, orArchive, archives)
+		return surface.Errorf("pulling the image %s: the Packer host cannot reach the registry: %w; check network and proxy, %s %s", ref, err, orArchive, archives)
 	default:
 		return fmt.Errorf("pulling the image %s: %w; try again", ref, err)
 	}
 }
 
-// permission is an action of ECR in what it says of a refusal.
+// permission matches the ECR action in a refusal's text.
 var permission = regexp.MustCompile(`ecr:[A-Za-z]+`)
 
-// explainRefusal tells a login that is missing or worn out from one that lacks a
+// explainRefusal distinguishes a missing or expired login from a missing
 // permission.
 func (r *Registry) explainRefusal(ref image.Reference, refused *transport.Error, asked part) error {
 	host, _, _ := strings.Cut(ref.Name, "/")
@@ -72,10 +72,10 @@ func (r *Registry) explainRefusal(ref image.Reference, refused *transport.Error,
 	}
 	switch {
 	case missing != "":
-		return surface.Errorf("pulling the image %s: the permission %s is missing: %w; give it to whom the Packer host's AWS credentials belong to, and, in another account, let them in by the repository's policy; %s %s",
+		return surface.Errorf("pulling the image %s: the permission %s is missing: %w; grant it to the identity of the Packer host's AWS credentials and, for a repository in another account, in the repository's policy; %s %s",
 			ref, missing, refused, orArchive, archives)
 	default:
-		return surface.Errorf("pulling the image %s: its registry refuses: %w; log in on the Packer host with docker login, anew where an old login has expired (those of ECR do after 12 hours; without one, AWS' usual credentials are used), name a credential helper in ~/.docker/config.json, %s %s",
+		return surface.Errorf("pulling the image %s: the registry refuses access: %w; log in on the Packer host with docker login (an ECR login expires after 12 hours; without a login, the default AWS credentials are used), name a credential helper in ~/.docker/config.json, %s %s",
 			ref, refused, orArchive, archives)
 	}
 }

@@ -8,13 +8,13 @@ import (
 	"github.com/google/go-containerregistry/pkg/authn"
 )
 
-// Login gets user and password for a registry, by its host's name; false says
-// that it has none for it.
+// Login returns user and password for a registry's host name. ok is false when it
+// has none.
 type Login func(ctx context.Context, host string) (user, password string, ok bool, err error)
 
-// logins are the credentials: what `docker login` or `podman login` left for the
-// user, and what the credential helpers have that Docker's configuration names;
-// only where there is nothing of it, a Login's.
+// logins are the credentials in this order: those of `docker login` or `podman
+// login`, those of the credential helpers in Docker's configuration, and those of a
+// Login.
 type logins struct {
 	login Login
 
@@ -57,16 +57,16 @@ func (l *logins) isOwn(host string) bool {
 	return l.own[host]
 }
 
-// configError is the user's configuration that cannot be used.
+// configError is an unusable configuration of the user.
 type configError struct{ err error }
 
 func (e *configError) Error() string {
-	return fmt.Sprintf("the configuration of docker or podman has no usable login for its registry: %s", e.err)
+	return fmt.Sprintf("the configuration of docker or podman has no usable login for the registry: %s", e.err)
 }
 
 func (e *configError) Unwrap() error { return e.err }
 
-// loginError is a Login that failed.
+// loginError is a failed Login.
 type loginError struct{ err error }
 
 func (e *loginError) Error() string { return e.err.Error() }

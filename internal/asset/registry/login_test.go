@@ -15,7 +15,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset/registry"
 )
 
-// lets is a Login for one host that counts how often it is asked.
+// lets is a Login for one host that counts its calls.
 type lets struct {
 	host, password string
 	err            error
@@ -34,7 +34,7 @@ func loggingIn(t *testing.T, l *lets) *registry.Registry {
 	return r
 }
 
-func TestALoginWhereTheUserHasNone(t *testing.T) {
+func TestALoginReplacesMissingCredentials(t *testing.T) {
 	s := serve(t)
 	s.only("token")
 	l := &lets{host: s.host, password: "token"}
@@ -63,16 +63,16 @@ func TestTheUsersLoginComesFirst(t *testing.T) {
 	assert.Contains(t, l.asked, s.host)
 }
 
-func TestALoginOfOthersIsNotSent(t *testing.T) {
+func TestALoginOfAnotherHostIsNotSent(t *testing.T) {
 	s := serve(t)
 	s.only("token")
 	_, err := pull(t, loggingIn(t, &lets{host: "elsewhere", password: "token"}), s.reference(t), "arm64", as, io.Discard)
-	require.ErrorContains(t, err, "its registry refuses: ")
+	require.ErrorContains(t, err, "the registry refuses access: ")
 	assert.NotContains(t, err.Error(), "permission")
 }
 
-// What is said where a login or a permission is missing. ECR names the
-// permission, but a part of an image that is asked for with HEAD has no text.
+// The errors for a missing login or permission. ECR's answer names the permission,
+// but the answer to HEAD has no text.
 func TestLoginsThatFail(t *testing.T) {
 	const denied = `{"errors":[{"code":"DENIED","message":"User: arn:aws:iam::123456789012:user/x is not authorized to perform: ecr:BatchGetImage on resource: arn:aws:ecr:eu-west-1:123456789012:repository/eks/pause because no identity-based policy allows the ecr:BatchGetImage action"}]}`
 	refuse := func(part, text string) func(*served) {
@@ -93,18 +93,18 @@ func TestLoginsThatFail(t *testing.T) {
 		config string
 		want   []string
 	}{
-		"no credentials": {func(s *served) { s.only("token") }, lets{err: errors.New("logging in to x: credentials: none could be had")}, "",
-			[]string{"pulling the image {}: logging in to x: credentials: none could be had; log in to its registry with docker login instead, or give an archive of it in image_archives"}},
+		"no credentials": {func(s *served) { s.only("token") }, lets{err: errors.New("logging in to x: credentials: none were found")}, "",
+			[]string{"pulling the image {}: logging in to x: credentials: none were found; log in to the registry with docker login instead, or give an archive of the image in image_archives"}},
 		"no manifest": {refuse("/manifests/", denied), lets{password: "token"}, "",
-			[]string{"pulling the image {}: the permission ecr:BatchGetImage is missing: ", "arn:aws:ecr:eu-west-1:123456789012:repository/eks/pause", "; give it to whom the Packer host's AWS credentials belong to"}},
+			[]string{"pulling the image {}: the permission ecr:BatchGetImage is missing: ", "arn:aws:ecr:eu-west-1:123456789012:repository/eks/pause", "; grant it to the identity of the Packer host's AWS credentials"}},
 		"no layer": {refuse("/blobs/", ""), lets{password: "token"}, "",
 			[]string{"pulling the image {}: the permission ecr:GetDownloadUrlForLayer is missing: "}},
 		"an old login of the user's": {refuse("/manifests/", `{"errors":[{"code":"DENIED","message":"Your authorization token has expired. Reauthenticate and try again."}]}`), lets{}, `{"auths":{"{host}":{"auth":"QVdTOnRva2Vu"}}}`,
-			[]string{"pulling the image {}: its registry refuses: ", "Your authorization token has expired", "anew where an old login has expired"}},
+			[]string{"pulling the image {}: the registry refuses access: ", "Your authorization token has expired", "an ECR login expires after 12 hours"}},
 		"a credential helper that is missing": {func(*served) {}, lets{}, `{"credHelpers":{"{host}":"eksnode-absent"}}`,
-			[]string{"pulling the image {}: the configuration of docker or podman has no usable login for its registry: ", "docker-credential-eksnode-absent", "; correct ~/.docker/config.json or what it names, or give an archive"}},
+			[]string{"pulling the image {}: the configuration of docker or podman has no usable login for the registry: ", "docker-credential-eksnode-absent", "; correct ~/.docker/config.json or what it names, or give an archive"}},
 		"a configuration that is broken": {func(*served) {}, lets{}, `{"auths":`,
-			[]string{"pulling the image {}: the configuration of docker or podman has no usable login for its registry: ", "config.json"}},
+			[]string{"pulling the image {}: the configuration of docker or podman has no usable login for the registry: ", "config.json"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t)
@@ -125,7 +125,7 @@ func TestLoginsThatFail(t *testing.T) {
 				return
 			}
 			require.Error(t, err)
-			assert.ErrorContains(t, err, strings.ReplaceAll(c.want[0], "{}", r.String()), "a lock asks in another way, and says the same")
+			assert.ErrorContains(t, err, strings.ReplaceAll(c.want[0], "{}", r.String()), "Resolve returns the same error")
 		})
 	}
 }

@@ -1,5 +1,5 @@
-// Package registry gets container images from where they are published. It is
-// for the Packer host: what travels to machines does without it.
+// Package registry pulls container images from their registries. It runs on the
+// Packer host; machines do not use it.
 package registry
 
 import (
@@ -21,9 +21,9 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 )
 
-// Registry is every registry there is: an image's name says which. It is an
-// image.Source. Blobs come as downloads do: over several connections, and going
-// on after one that breaks.
+// Registry pulls from every registry: the image's name selects the registry. It is
+// an image.Source. It fetches blobs as Fetcher fetches downloads: over several
+// connections, and interrupted blobs resume.
 type Registry struct {
 	logins *logins
 	puller *remote.Puller
@@ -33,8 +33,8 @@ type Registry struct {
 	blobs map[name.Repository]*asset.Fetcher // logged in
 }
 
-// New makes a Registry with the credentials of the user who runs this, and with
-// login's, which may be nil, where those have none. Blobs are fetched as f does.
+// New makes a Registry. It uses the credentials of the present user and, for hosts
+// without any, those of login, which may be nil. It fetches blobs as f does.
 func New(login Login, f *asset.Fetcher) (*Registry, error) {
 	keys := &logins{login: login, own: map[string]bool{}}
 	puller, err := remote.NewPuller(remote.WithAuthFromKeychain(keys), remote.WithUserAgent(userAgent()))
@@ -48,7 +48,7 @@ func New(login Login, f *asset.Fetcher) (*Registry, error) {
 
 func userAgent() string { return "eksnode/" + version.String() }
 
-// Resolve asks which digest a name has now: for a lock file.
+// Resolve returns the present digest of a name, for a lock file.
 func (r *Registry) Resolve(ctx context.Context, ref image.Reference) (digest string, err error) {
 	tag, err := name.NewTag(ref.Name)
 	if err != nil {
@@ -62,7 +62,7 @@ func (r *Registry) Resolve(ctx context.Context, ref image.Reference) (digest str
 	if !errors.As(err, &refused) {
 		return "", r.explain(ref, err, manifests)
 	}
-	got, err := r.puller.Get(ctx, tag) // which may say why
+	got, err := r.puller.Get(ctx, tag) // this answer may contain the reason
 	if err != nil {
 		return "", r.explain(ref, err, manifests)
 	}
@@ -94,7 +94,7 @@ func (r *Registry) Open(ctx context.Context, ref image.Reference, b image.Blob, 
 	return blob{body, func(err error) error { return r.explain(ref, err, blobs) }}, nil
 }
 
-// fetcher is logged in to a repository.
+// fetcher returns the Fetcher that is logged in to a repository.
 func (r *Registry) fetcher(ctx context.Context, at name.Repository) (*asset.Fetcher, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -115,7 +115,7 @@ func (r *Registry) fetcher(ctx context.Context, at name.Repository) (*asset.Fetc
 	return f, err
 }
 
-// judging is a transport that reads refusals as a registry writes them.
+// judging is a transport that turns a registry's refusals into errors.
 type judging struct{ inner http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -132,15 +132,15 @@ func (j judging) RoundTrip(in *http.Request) (*http.Response, error) {
 	return out, nil
 }
 
-// refusal is an answer that stays the same however often it is asked for.
+// refusal is an answer that would not change on another attempt.
 type refusal struct{ error }
 
-// Final implements what asset.Fetcher asks for.
+// Final tells asset.Fetcher not to try again.
 func (refusal) Final() bool { return true }
 
 func (r refusal) Unwrap() error { return r.error }
 
-// blob says whose content it was that broke.
+// blob is a blob's content that explains its read errors.
 type blob struct {
 	io.ReadCloser
 	explain func(error) error

@@ -30,12 +30,12 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset/registry"
 )
 
-// served is a registry on this machine, with an image for two architectures.
+// served is a registry on this machine with an image for two architectures.
 type served struct {
 	host  string
 	arm   v1.Image
 	index v1.Hash
-	// fault answers requests instead where it returns true.
+	// fault answers requests for which it returns true.
 	fault func(http.ResponseWriter, *http.Request) bool
 }
 
@@ -49,7 +49,7 @@ func serve(t *testing.T) *served {
 		}
 	}))
 	t.Cleanup(server.Close)
-	t.Setenv("DOCKER_CONFIG", t.TempDir()) // nobody is logged in
+	t.Setenv("DOCKER_CONFIG", t.TempDir()) // no login
 	s.host = strings.TrimPrefix(server.URL, "http://")
 	var list v1.ImageIndex = empty.Index
 	for _, arch := range []string{"amd64", "arm64"} {
@@ -80,7 +80,7 @@ func rootFS(t *testing.T, i v1.Image) v1.RootFS {
 	return config.RootFS
 }
 
-// push puts an image or a list of them under a tag.
+// push puts an image or a list of images under a tag.
 func (s *served) push(t *testing.T, tag string, what remote.Taggable) {
 	t.Helper()
 	at, err := name.NewTag(s.host + "/eks/pause:" + tag)
@@ -101,7 +101,7 @@ func (s *served) reference(t *testing.T) image.Reference {
 	return r
 }
 
-// fetcher does not wait between its attempts.
+// fetcher returns a Fetcher that does not pause between attempts.
 func fetcher() *asset.Fetcher {
 	return asset.NewFetcher(asset.Patience{Attempts: 3, Wait: time.Millisecond, Stall: time.Minute})
 }
@@ -125,7 +125,7 @@ func pull(t *testing.T, from image.Source, r image.Reference, arch, as string, t
 	return i.Digest, i.Write(t.Context(), from, r, as, to)
 }
 
-// members are an archive's files by name.
+// members are the files of an archive by name.
 func members(t *testing.T, data []byte) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -141,7 +141,7 @@ func members(t *testing.T, data []byte) map[string]string {
 	}
 }
 
-// checkArchive makes sure that an archive holds the image for arm64 and no
+// checkArchive makes sure that an archive contains the image for arm64 and no
 // other.
 func (s *served) checkArchive(t *testing.T, data []byte, target string) {
 	t.Helper()
@@ -199,10 +199,10 @@ func TestAnArchiveIsASource(t *testing.T) {
 	require.NoError(t, err)
 	s.checkArchive(t, again.Bytes(), got)
 	_, err = pull(t, a, r, "amd64", as, io.Discard)
-	require.EqualError(t, err, "choosing from the image "+r.String()+": it is for linux/arm64, but the machine is linux/amd64")
+	require.EqualError(t, err, "choosing from the image "+r.String()+": the image is for linux/arm64, but the machine is linux/amd64")
 }
 
-func TestWhatARegistryRefuses(t *testing.T) {
+func TestRefusalsOfARegistry(t *testing.T) {
 	status := func(code int, part string) func(http.ResponseWriter, *http.Request) bool {
 		return func(w http.ResponseWriter, r *http.Request) bool {
 			if strings.Contains(r.URL.Path, part) {
@@ -226,24 +226,24 @@ func TestWhatARegistryRefuses(t *testing.T) {
 		fault  func(http.ResponseWriter, *http.Request) bool
 		change func(*served, *image.Reference)
 		arch   string
-		err    []string // {} is the image
+		err    []string // {} means the image
 	}{
 		"another digest": {nil, func(_ *served, r *image.Reference) { r.Digest = other }, "amd64",
-			[]string{"pulling the image {}: its registry does not have it: ", "; check name and digest"}},
-		"another architecture": {nil, nil, "s390x", []string{"choosing from the image {}: it is not there for linux/s390x, but for amd64, arm64"}},
+			[]string{"pulling the image {}: the registry does not have the image: ", "; check name and digest"}},
+		"another architecture": {nil, nil, "s390x", []string{"choosing from the image {}: the image has no linux/s390x, only amd64, arm64"}},
 		"another platform without a list": {nil, func(s *served, r *image.Reference) {
 			d, _ := s.arm.Digest()
 			r.Digest = d.String()
-		}, "amd64", []string{"choosing from the image {}: it is for linux/arm64, but the machine is linux/amd64"}},
-		"private":                {status(401, "/manifests/"), nil, "amd64", []string{"pulling the image {}: its registry refuses: ", "; log in on the Packer host with docker login", "name a credential helper in ~/.docker/config.json", "image_archives"}},
-		"another region's login": {status(400, "/manifests/"), nil, "amd64", []string{"pulling the image {}: its registry refuses: "}},
-		"forbidden blobs":        {status(403, "/blobs/"), nil, "amd64", []string{"pulling the image {}: its registry refuses: "}},
+		}, "amd64", []string{"choosing from the image {}: the image is for linux/arm64, but the machine is linux/amd64"}},
+		"private":                {status(401, "/manifests/"), nil, "amd64", []string{"pulling the image {}: the registry refuses access: ", "; log in on the Packer host with docker login", "name a credential helper in ~/.docker/config.json", "image_archives"}},
+		"another region's login": {status(400, "/manifests/"), nil, "amd64", []string{"pulling the image {}: the registry refuses access: "}},
+		"forbidden blobs":        {status(403, "/blobs/"), nil, "amd64", []string{"pulling the image {}: the registry refuses access: "}},
 		"forged blob":            {forged("/blobs/", "forged"), nil, "amd64", []string{"choosing from the image {}: "}},
 		"forged manifest":        {forged("/manifests/", `{"schemaVersion":2}`), nil, "amd64", []string{"pulling the image {}: ", "does not match"}},
 		"an unknown registry": {nil, func(_ *served, r *image.Reference) { r.Name = "registry.invalid/eks/pause:3.10" }, "amd64",
-			[]string{"pulling the image {}: there is no such registry: ", "; check the name, or give an archive of it in image_archives"}},
+			[]string{"pulling the image {}: there is no such registry: ", "; check the name, or give an archive of the image in image_archives"}},
 		"a registry that is not there": {nil, func(_ *served, r *image.Reference) { r.Name = "127.0.0.1:9/eks/pause:3.10" }, "amd64",
-			[]string{"pulling the image {}: its registry cannot be reached from the Packer host: ", "connection refused", "image_archives"}},
+			[]string{"pulling the image {}: the Packer host cannot reach the registry: ", "connection refused", "image_archives"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -264,7 +264,7 @@ func TestWhatARegistryRefuses(t *testing.T) {
 	}
 }
 
-// only lets in who has a registry's password, as ECR's registries do.
+// only lets in requests with the registry's password, like ECR's registries.
 func (s *served) only(password string) {
 	s.fault = func(w http.ResponseWriter, r *http.Request) bool {
 		if user, got, ok := r.BasicAuth(); ok && user == "AWS" && got == password {
@@ -276,7 +276,7 @@ func (s *served) only(password string) {
 	}
 }
 
-// configure writes the user's configuration of Docker.
+// configure writes the user's Docker configuration.
 func configure(t *testing.T, format string, a ...any) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(filepath.Join(os.Getenv("DOCKER_CONFIG"), "config.json"), fmt.Appendf(nil, format, a...), 0o600))
@@ -286,7 +286,7 @@ func TestTheUsersLoginIsUsed(t *testing.T) {
 	s := serve(t)
 	s.only("token")
 	_, err := pull(t, open(t), s.reference(t), "arm64", as, io.Discard)
-	require.ErrorContains(t, err, "its registry refuses")
+	require.ErrorContains(t, err, "the registry refuses access")
 	configure(t, `{"auths":{%q:{"auth":"QVdTOnRva2Vu"}}}`, s.host)
 	var one bytes.Buffer
 	target, err := pull(t, open(t), s.reference(t), "arm64", as, &one)

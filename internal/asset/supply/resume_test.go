@@ -28,17 +28,17 @@ import (
 
 const layerSize = 10 << 20
 
-// line lies between a registry and its clients: it sends ranges, as real ones
-// do, counts the bytes of the layer, and cuts them off.
+// line lies between a registry and its clients. It sends ranges, as real registries
+// do, counts the bytes of the layer, and breaks connections.
 type line struct {
 	inner     http.Handler
-	layer     string // its digest
+	layer     string // digest of the layer
 	reference string
 
 	mu      sync.Mutex
-	sent    int64 // bytes of the layer
-	left    int64 // bytes of it until the line breaks for good; -1 for never
-	once    bool  // it breaks once, and works again
+	sent    int64 // bytes sent of the layer
+	left    int64 // bytes of the layer until the line breaks; -1 means never
+	once    bool  // the line breaks once and works again
 	noRange atomic.Bool
 }
 
@@ -55,8 +55,8 @@ func (l *line) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(&cutting{w, l}, r, "", time.Time{}, bytes.NewReader(whole.Body.Bytes()))
 }
 
-// cutting is a response on a line. The server breaks the connection of a
-// handler that wrote less than it announced.
+// cutting is a response on a line. The server breaks the connection when the
+// handler wrote less than it announced.
 type cutting struct {
 	http.ResponseWriter
 	line *line
@@ -84,7 +84,7 @@ func (c *cutting) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// lineTo has an image with one large layer at a registry.
+// lineTo returns a line to a registry that has an image with one large layer.
 func lineTo(t *testing.T) *line {
 	t.Helper()
 	t.Setenv("DOCKER_CONFIG", t.TempDir())
@@ -111,14 +111,14 @@ func lineTo(t *testing.T) *line {
 	return l
 }
 
-// breakAfter has the line break.
+// breakAfter makes the line break.
 func (l *line) breakAfter(bytes int64, once bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.left, l.once, l.sent = bytes, once, 0
 }
 
-// partials lists what interrupted downloads left.
+// partials lists the files of interrupted downloads.
 func partials(t *testing.T, s Store) []string {
 	t.Helper()
 	left, err := filepath.Glob(filepath.Join(cacheOf(t, s), "partial", "*"))
@@ -126,24 +126,24 @@ func partials(t *testing.T, s Store) []string {
 	return left
 }
 
-// overhead is what may come twice: what of the broken connections was on its
-// way, and pieces that were asked for ahead of it.
+// overhead is how many bytes may be sent twice: bytes in flight on broken
+// connections, and pieces requested ahead.
 const overhead = 64 << 10
 
-func TestALayerThatBreaksOffGoesOn(t *testing.T) {
+func TestABrokenLayerDownloadResumes(t *testing.T) {
 	l := lineTo(t)
 	s := store(t, l.reference)
 	l.breakAfter(3<<20, true)
 	take(t, s, asset.Wanted{Image: l.reference, As: "localhost/app:1"})
 	assert.GreaterOrEqual(t, l.sent, int64(layerSize))
-	assert.Less(t, l.sent, int64(layerSize+3<<20), "a broken piece is asked for again, and no whole layer")
+	assert.Less(t, l.sent, int64(layerSize+3<<20), "the broken piece is requested again, and not the whole layer")
 	assert.Empty(t, partials(t, s))
 }
 
 func TestTheNextRunPullsOnlyTheRestOfALayer(t *testing.T) {
 	for title, harm := range map[string]func(*testing.T, *line, string) (most int64){
-		"what is there is right": func(*testing.T, *line, string) int64 { return layerSize },
-		"what is there is another's": func(t *testing.T, _ *line, file string) int64 {
+		"the kept part is right": func(*testing.T, *line, string) int64 { return layerSize },
+		"the kept part belongs to another file": func(t *testing.T, _ *line, file string) int64 {
 			text, err := os.ReadFile(file)
 			require.NoError(t, err)
 			text[0]++
@@ -162,14 +162,14 @@ func TestTheNextRunPullsOnlyTheRestOfALayer(t *testing.T) {
 			_, err := s.Supply(t.Context(), asset.Wanted{Image: l.reference, As: "localhost/app:1"})
 			require.ErrorContains(t, err, "pulling the image "+l.reference+": ")
 			left := partials(t, s)
-			require.Len(t, left, 1, "what came is kept")
+			require.Len(t, left, 1, "the received part is kept")
 			st, err := os.Stat(left[0])
 			require.NoError(t, err)
 			require.Positive(t, st.Size())
 			most := harm(t, l, left[0])
 			l.breakAfter(-1, false)
 			take(t, s, asset.Wanted{Image: l.reference, As: "localhost/app:1"})
-			if title == "what is there is right" {
+			if title == "the kept part is right" {
 				most -= st.Size()
 				assert.LessOrEqual(t, l.sent, most+overhead)
 			}
@@ -191,12 +191,13 @@ func TestABrokenLayerIsNotKept(t *testing.T) {
 		inner.ServeHTTP(w, r)
 	})
 	_, err := s.Supply(t.Context(), asset.Wanted{Image: l.reference, As: "localhost/app:1"})
-	require.ErrorContains(t, err, "verifying the blob "+l.layer+": it has the SHA-256 ")
+	require.ErrorContains(t, err, "verifying the blob "+l.layer+": the content has the SHA-256 ")
 	assert.Empty(t, partials(t, s))
 }
 
-// A registry may send more than a layer's manifest says, and never stop.
-func TestALayerWithoutEndDoesNotFillTheDisk(t *testing.T) {
+// A registry that sends more than the manifest's size, without end, does not fill
+// the disk.
+func TestAnEndlessLayerDoesNotFillTheDisk(t *testing.T) {
 	l := lineTo(t)
 	sent := atomic.Int64{}
 	endless := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -213,7 +214,7 @@ func TestALayerWithoutEndDoesNotFillTheDisk(t *testing.T) {
 	reference := strings.TrimPrefix(endless.URL, "http://") + "/" + rest
 	s := store(t, reference)
 	_, err := s.Supply(t.Context(), asset.Wanted{Image: reference, As: "localhost/app:1"})
-	require.ErrorContains(t, err, "verifying the blob "+l.layer+": it has more than ")
-	assert.Less(t, sent.Load(), int64(64<<20), "what is not read is not sent")
+	require.ErrorContains(t, err, "verifying the blob "+l.layer+": the content has more than ")
+	assert.Less(t, sent.Load(), int64(64<<20), "unread bytes are not sent")
 	assert.Empty(t, partials(t, s))
 }

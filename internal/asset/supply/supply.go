@@ -1,6 +1,6 @@
-// Package supply is the Packer host's side of what machines ask for: downloads
-// out of its cache, and images out of archives or registries. Everything is
-// verified here, and again where it arrives.
+// Package supply answers machines' requests on the Packer host: downloads from the
+// cache, images from archives or registries. Everything is verified here and again
+// on the machine.
 package supply
 
 import (
@@ -19,20 +19,20 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset/registry"
 )
 
-// Store is an asset.Supply for one machine. Make one with its fields.
+// Store is an asset.Supply for one machine. Set the fields to make one.
 type Store struct {
 	Cache *asset.Cache
-	// Arch is the machine's, in Go's spelling.
+	// Arch is the machine's architecture as Go spells it.
 	Arch string
-	// Download says where an asset comes from; one that the spec does not have
-	// is an error.
+	// Download returns the download of an asset. An asset that the spec does not
+	// contain is an error.
 	Download func(asset string) (asset.Download, error)
-	// Images are those that the machine may ask for, each with its digest.
+	// Images are the images that the machine may request, each with its digest.
 	Images []string
-	// Archives are OCI archives' files, which are asked before any registry.
+	// Archives are the files of OCI archives to search before any registry.
 	Archives []string
-	// Login has credentials for registries that the user's own configuration
-	// has none for; nil for nobody.
+	// Login returns credentials for registries without any in the user's
+	// configuration; nil means none.
 	Login registry.Login
 }
 
@@ -59,7 +59,7 @@ func (s Store) Supply(ctx context.Context, w asset.Wanted) (*asset.Supplied, err
 // image packs an image for the machine.
 func (s Store) image(ctx context.Context, w asset.Wanted) (*asset.Supplied, error) {
 	if !slices.Contains(s.Images, w.Image) {
-		return nil, fmt.Errorf("the machine asks for the image %q, which the template does not name", w.Image)
+		return nil, fmt.Errorf("the machine requests the image %q, which the template does not name", w.Image)
 	}
 	r, err := image.ParseReference(w.Image)
 	if err != nil {
@@ -78,7 +78,7 @@ func (s Store) image(ctx context.Context, w asset.Wanted) (*asset.Supplied, erro
 	return s.pack(ctx, through, r, i, w.As)
 }
 
-// source is the first archive that has an image, or its registry.
+// source is the first archive that contains an image, or its registry.
 func (s Store) source(r image.Reference) (image.Source, func(), error) {
 	for _, name := range s.Archives {
 		a, err := image.OpenArchive(name)
@@ -86,7 +86,7 @@ func (s Store) source(r image.Reference) (image.Source, func(), error) {
 			return nil, nil, err
 		}
 		if a.Has(r.Digest) {
-			return a, func() { _ = a.Close() }, nil // nothing was written
+			return a, func() { _ = a.Close() }, nil // opened for reading only
 		}
 		if err := a.Close(); err != nil {
 			return nil, nil, err
@@ -99,17 +99,17 @@ func (s Store) source(r image.Reference) (image.Source, func(), error) {
 	if len(s.Archives) == 0 {
 		return reg, func() {}, nil
 	}
-	return besides{reg, s.Archives}, func() {}, nil
+	return notArchived{reg, s.Archives}, func() {}, nil
 }
 
-// besides is a registry that was asked because no archive has the image.
-type besides struct {
+// notArchived is a registry that is used because no archive has the image.
+type notArchived struct {
 	image.Source
 	archives []string
 }
 
 // Open implements image.Source.
-func (s besides) Open(ctx context.Context, r image.Reference, b image.Blob, manifest bool, from int64) (io.ReadCloser, error) {
+func (s notArchived) Open(ctx context.Context, r image.Reference, b image.Blob, manifest bool, from int64) (io.ReadCloser, error) {
 	body, err := s.Source.Open(ctx, r, b, manifest, from)
 	if err != nil {
 		err = fmt.Errorf("the image %s is not in %s, and %w", r, strings.Join(s.archives, ", "), err)
@@ -117,7 +117,7 @@ func (s besides) Open(ctx context.Context, r image.Reference, b image.Blob, mani
 	return body, err
 }
 
-// pack writes an image's archive into a file that goes with its closing.
+// pack writes an image's archive into a file that is removed when it is closed.
 func (s Store) pack(ctx context.Context, from image.Source, r image.Reference, i *image.Image, as string) (*asset.Supplied, error) {
 	file, err := s.Cache.Scratch()
 	if err != nil {
@@ -135,8 +135,8 @@ func (s Store) pack(ctx context.Context, from image.Source, r image.Reference, i
 	return &asset.Supplied{ReadCloser: file, Digest: i.Digest, Size: size, SHA256: hex.EncodeToString(sum.Sum(nil))}, nil
 }
 
-// cached is a source whose content is kept: an image that was pulled once needs
-// no registry, and one that was interrupted only what is missing.
+// cached is a source with a cache: a pulled image needs no registry again, and the
+// next run fetches only the rest of an interrupted one.
 type cached struct {
 	cache *asset.Cache
 	from  image.Source

@@ -26,7 +26,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 )
 
-// published has an image at its registry.
+// published starts a registry with an image.
 func published(t *testing.T) (reference string, down func()) {
 	t.Helper()
 	t.Setenv("DOCKER_CONFIG", t.TempDir())
@@ -59,7 +59,7 @@ func store(t *testing.T, images ...string) Store {
 	}
 }
 
-// take reads what is supplied, which must be what was announced.
+// take reads a supplied file, which must be as announced.
 func take(t *testing.T, s Store, w asset.Wanted) (string, *asset.Supplied) {
 	t.Helper()
 	got, err := s.Supply(t.Context(), w)
@@ -82,10 +82,10 @@ func TestAnImageIsPulledOnceAndThenNeedsNoRegistry(t *testing.T) {
 	assert.Equal(t, first, again)
 	scratch, err := os.ReadDir(filepath.Join(cacheOf(t, s), "partial"))
 	require.NoError(t, err)
-	assert.Empty(t, scratch, "nothing of the packing is left")
+	assert.Empty(t, scratch, "no temporary file remains")
 }
 
-// cacheOf finds the folder of a store's cache by what is in it.
+// cacheOf finds the folder of a store's cache by its content.
 func cacheOf(t *testing.T, s Store) string {
 	t.Helper()
 	file, err := s.Cache.Scratch()
@@ -108,7 +108,7 @@ func TestADamagedBlobIsFetchedAgain(t *testing.T) {
 	assert.Equal(t, first, again)
 }
 
-func TestAnArchiveIsAskedBeforeTheRegistry(t *testing.T) {
+func TestAnArchiveIsSearchedBeforeTheRegistry(t *testing.T) {
 	reference, down := published(t)
 	text, _ := take(t, store(t, reference), asset.Wanted{Image: reference, As: "localhost/pause:latest"})
 	down()
@@ -120,7 +120,7 @@ func TestAnArchiveIsAskedBeforeTheRegistry(t *testing.T) {
 	assert.Equal(t, text, again)
 }
 
-func TestWhatIsRefused(t *testing.T) {
+func TestRefusedRequests(t *testing.T) {
 	reference, down := published(t)
 	text, _ := take(t, store(t, reference), asset.Wanted{Image: reference, As: "localhost/pause:latest"})
 	down()
@@ -134,7 +134,7 @@ func TestWhatIsRefused(t *testing.T) {
 		wanted asset.Wanted
 		words  []string
 	}{
-		"an image that the template does not name": {asset.Wanted{Image: reference}, []string{fmt.Sprintf("the machine asks for the image %q, which the template does not name", reference)}},
+		"an image that the template does not name": {asset.Wanted{Image: reference}, []string{fmt.Sprintf("the machine requests the image %q, which the template does not name", reference)}},
 		"an asset that the spec does not have":     {asset.Wanted{Asset: "../../etc/shadow"}, []string{"no ../../etc/shadow"}},
 		"an image that is not in the archive and whose registry is down": {asset.Wanted{Image: other}, []string{
 			"the image " + other + " is not in " + archive + ", and pulling the image ", "connection refused"}},

@@ -9,8 +9,8 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// bounded makes a longer answer an error, of any client of the SDK: they read
-// answers whole.
+// bounded makes a client of the SDK fail on a longer answer: the clients read whole
+// answers.
 func bounded(most int64) func(*middleware.Stack) error {
 	read := func(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
 		out, metadata, err := next.HandleDeserialize(ctx, in)
@@ -24,7 +24,7 @@ func bounded(most int64) func(*middleware.Stack) error {
 	}
 }
 
-// boundedBody fails instead of giving out more bytes than it may.
+// boundedBody fails when it would return more bytes than allowed.
 type boundedBody struct {
 	io.ReadCloser
 	most, left int64

@@ -10,8 +10,8 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// roleMetadata asks for the credentials of the instance's role. They appear some
-// seconds after the instance starts, so a missing entry is asked for again.
+// roleMetadata reads the credentials of the instance's role. They appear some
+// seconds after the instance starts, so it retries after a missing entry.
 type roleMetadata struct{ *Metadata }
 
 // GetMetadata implements ec2rolecreds.GetMetadataAPIClient.
@@ -21,8 +21,8 @@ func (r roleMetadata) GetMetadata(ctx context.Context, in *imds.GetMetadataInput
 	})...)
 }
 
-// credentials gets the credentials that the following requests use. A role that
-// cannot be assumed yet is asked for again.
+// credentials gets the credentials for the following requests. It retries when the
+// role cannot be assumed yet.
 func (n *Node) credentials(ctx context.Context) error {
 	for attempt := 1; ; attempt++ {
 		_, err := n.config.Credentials.Retrieve(ctx)

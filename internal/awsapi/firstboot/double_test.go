@@ -18,7 +18,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/imdstest"
 )
 
-// alone leaves no variable and no file by which somebody configured the SDK.
+// alone removes every variable and file that configures the SDK.
 func alone(t *testing.T) {
 	t.Helper()
 	for _, entry := range os.Environ() {
@@ -31,7 +31,7 @@ func alone(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 }
 
-// instanceAt serves the metadata of a typical instance; the SDK finds it by
+// instanceAt serves the metadata of a typical instance, which the SDK finds by the
 // environment.
 func instanceAt(t *testing.T) *imdstest.Service {
 	t.Helper()
@@ -44,7 +44,7 @@ func instanceAt(t *testing.T) *imdstest.Service {
 	return s
 }
 
-// open opens the metadata service with little patience.
+// open opens the metadata service with few attempts.
 func open(t *testing.T) *Metadata {
 	t.Helper()
 	m, err := OpenMetadata(t.Context())
@@ -53,7 +53,7 @@ func open(t *testing.T) *Metadata {
 	return m
 }
 
-// node opens a node whose pauses are short.
+// node opens a node with short pauses.
 func node(t *testing.T) *Node {
 	t.Helper()
 	n, err := OpenNode(t.Context(), open(t))
@@ -62,12 +62,12 @@ func node(t *testing.T) *Node {
 	return n
 }
 
-// double answers as EC2 and EKS do, and notes who asked for what.
+// double answers like EC2 and EKS and records the requests.
 type double struct {
 	mutex sync.Mutex
-	// asked are the actions, with the access key and the region that signed.
+	// asked are the actions, with the access key and the region of the signature.
 	asked []string
-	// before answers a request instead, unless it returns false.
+	// before answers a request unless it returns false.
 	before func(w http.ResponseWriter, action string, nth int) bool
 	status string
 }
@@ -101,7 +101,7 @@ func (a *double) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// requests are what was asked.
+// requests are the recorded requests.
 func (a *double) requests() []string {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
@@ -117,8 +117,8 @@ func serveAWS(t *testing.T) (*double, string) {
 	return a, s.URL
 }
 
-// proxy is a proxy that notes where it should connect to. It connects to one
-// place always, or to none.
+// proxy is a proxy that records the targets of connections. It always connects to
+// one server, or to none.
 type proxy struct {
 	mutex sync.Mutex
 	hosts []string
@@ -161,8 +161,8 @@ func (p *proxy) asked() []string {
 	return append([]string(nil), p.hosts...)
 }
 
-// dialing connects to one server whatever the address, and notes the addresses;
-// the first of them may refuse.
+// dialing connects to one server for any address and records the addresses. It may
+// refuse one address.
 func dialing(server, refused string, addresses *[]string) dialer {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		*addresses = append(*addresses, address)

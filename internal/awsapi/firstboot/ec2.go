@@ -7,13 +7,16 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/smithy-go"
 	smithyendpoints "github.com/aws/smithy-go/endpoints"
 )
 
-// namePatience is how long a young instance may have no private DNS name.
-const namePatience = 3 * time.Minute
+// namePatience bounds the wait for the instance's private DNS name. Amazon's
+// nodeadm waits as long (amazon-eks-ami #2436).
+const namePatience = 10 * time.Minute
 
 func (n *Node) ec2(region string) *ec2.Client {
 	return ec2.NewFromConfig(n.config, func(o *ec2.Options) {
@@ -21,8 +24,8 @@ func (n *Node) ec2(region string) *ec2.Client {
 	})
 }
 
-// ec2Endpoints are the SDK's, and those with IPv6 addresses where the usual ones
-// could not be reached and nothing else is configured.
+// ec2Endpoints are the SDK's endpoints. When those cannot be reached and no
+// endpoint is configured, they are the endpoints with IPv6 addresses.
 type ec2Endpoints struct {
 	ec2.EndpointResolverV2
 	node *Node
@@ -40,36 +43,68 @@ func (e ec2Endpoints) ResolveEndpoint(ctx context.Context, p ec2.EndpointParamet
 	return e.EndpointResolverV2.ResolveEndpoint(ctx, p)
 }
 
-// PrivateDNSName is the instance's private DNS name. A young instance has none
-// for some seconds.
+// PrivateDNSName returns the instance's private DNS name. A new instance has none
+// for some seconds, and EC2 may be slow, throttled or out of reach for minutes.
+// PrivateDNSName logs every attempt that fails. With AWS_MAX_ATTEMPTS, it returns
+// an error after that number of failed requests.
 func (n *Node) PrivateDNSName(ctx context.Context, region, instanceID string) (string, error) {
 	if err := n.credentials(ctx); err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, namePatience, fmt.Errorf("the instance has no private DNS name after %s; enableDnsSupport must be on in its VPC", namePatience))
+	began := time.Now()
+	ctx, cancel := context.WithTimeoutCause(ctx, n.namePatience, fmt.Errorf("EC2 names no private DNS name within %s; enableDnsSupport must be on in the instance's VPC", n.namePatience))
 	defer cancel()
-	for wait := n.pause; ; wait = min(2*wait, 10*time.Second) {
-		out, err := n.ec2(region).DescribeInstances(ctx, &ec2.DescribeInstancesInput{InstanceIds: []string{instanceID}})
-		if err != nil {
-			return "", explain(ctx, err)
-		}
-		if len(out.Reservations) != 1 || len(out.Reservations[0].Instances) != 1 {
-			return "", fmt.Errorf("EC2's answer has no instance %s", instanceID)
-		}
-		if name := aws.ToString(out.Reservations[0].Instances[0].PrivateDnsName); name != "" {
+	for wait := n.pause; ; wait = min(2*wait, n.longest) {
+		name, err := n.privateDNSName(ctx, region, instanceID)
+		if err == nil && name != "" {
 			return name, nil
 		}
-		if err := pause(ctx, wait); err != nil {
-			return "", err
+		if err != nil && (ctx.Err() != nil || !n.passes(err)) {
+			return "", explain(ctx, err)
+		}
+		why := "EC2 has none yet"
+		if err != nil {
+			why = err.Error()
+		}
+		n.Log(fmt.Sprintf("waiting for the instance's private DNS name, for %s so far and %s at most: %s", time.Since(began).Round(time.Second), n.namePatience, why))
+		if stopped := pause(ctx, wait); stopped != nil {
+			if err != nil {
+				return "", explain(ctx, err)
+			}
+			return "", stopped
 		}
 	}
 }
 
-// Limits are how many network interfaces the default card of an instance type
-// takes, how many IPv4 addresses each of them, and how large the type is.
+func (n *Node) privateDNSName(ctx context.Context, region, instanceID string) (string, error) {
+	out, err := n.ec2(region).DescribeInstances(ctx, &ec2.DescribeInstancesInput{InstanceIds: []string{instanceID}}, func(o *ec2.Options) {
+		if !n.hasLimit {
+			o.Retryer = n.retryer(1) // the loop above tries again, and logs it
+		}
+	})
+	if err != nil {
+		return "", err
+	}
+	if len(out.Reservations) != 1 || len(out.Reservations[0].Instances) != 1 {
+		return "", fmt.Errorf("EC2's answer has no instance %s", instanceID)
+	}
+	return aws.ToString(out.Reservations[0].Instances[0].PrivateDnsName), nil
+}
+
+// passes reports whether the same request may succeed later.
+func (n *Node) passes(err error) bool {
+	var api smithy.APIError
+	if errors.As(err, &api) && api.ErrorCode() == "InvalidInstanceID.NotFound" {
+		return true // EC2 may not list a new instance everywhere yet
+	}
+	return !n.hasLimit && (isTransient(err) == aws.TrueTernary || retry.NewStandard().IsErrorRetryable(err))
+}
+
+// Limits are the limits of an instance type: network interfaces of the default
+// card, IPv4 addresses of each interface, vCPUs and memory.
 type Limits struct{ ENIs, IPsPerENI, VCPUs, MemoryMiB int }
 
-// InstanceLimits asks EC2 about an instance type.
+// InstanceLimits returns the limits of an instance type from EC2.
 func (n *Node) InstanceLimits(ctx context.Context, region, instanceType string) (Limits, error) {
 	if err := n.credentials(ctx); err != nil {
 		return Limits{}, err

@@ -19,7 +19,7 @@ func (n *Node) eks(region string) *eks.Client {
 	})
 }
 
-// eksEndpoints are as ec2Endpoints.
+// eksEndpoints are like ec2Endpoints.
 type eksEndpoints struct {
 	eks.EndpointResolverV2
 	node *Node
@@ -37,9 +37,9 @@ func (e eksEndpoints) ResolveEndpoint(ctx context.Context, p eks.EndpointParamet
 	return e.EndpointResolverV2.ResolveEndpoint(ctx, p)
 }
 
-// Cluster is what a node must know about its cluster.
+// Cluster is a node's data about its cluster.
 type Cluster struct {
-	// ID is that of a local cluster on an Outpost.
+	// ID identifies a local cluster on an Outpost.
 	ID, Endpoint string
 	// CA is PEM.
 	CA                           []byte
@@ -47,9 +47,9 @@ type Cluster struct {
 	Outpost                      bool
 }
 
-// DescribeCluster describes a cluster, and asks again while the cluster is being
-// made, for as long as ctx allows. Attempts is how often each request is sent at
-// most.
+// DescribeCluster describes a cluster. While the cluster is being created, it tries
+// again until ctx ends. attempts is the maximum number of attempts for each
+// request.
 func (n *Node) DescribeCluster(ctx context.Context, region, name string, attempts int) (Cluster, error) {
 	if err := n.credentials(ctx); err != nil {
 		return Cluster{}, err

@@ -16,7 +16,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/imdstest"
 )
 
-// tokenURL is the address that a token holds.
+// tokenURL is the address in a token.
 func tokenURL(t *testing.T, n *Node, region string) *url.URL {
 	t.Helper()
 	text, _, err := n.Token(t.Context(), region, "c")
@@ -30,7 +30,7 @@ func tokenURL(t *testing.T, n *Node, region string) *url.URL {
 	return u
 }
 
-// Which address of the metadata service the environment chooses.
+// The environment selects the address of the metadata service.
 func TestTheMetadataEndpoint(t *testing.T) {
 	for name, c := range map[string]struct {
 		environment map[string]string
@@ -98,9 +98,9 @@ func TestWrongMetadataSettings(t *testing.T) {
 	assert.ErrorContains(t, err, `"AWS_EC2_METADATA_DISABLED" environment variable`)
 }
 
-// Which endpoints the environment chooses, as a proxy sees them. One that cannot
-// be reached is followed by the one with IPv6 addresses, unless the environment
-// has chosen.
+// The environment selects the endpoints, as a proxy sees them. When an endpoint
+// cannot be reached, the endpoint with IPv6 addresses follows, unless the
+// environment selects one.
 func TestTheEndpointsOfTheAPIs(t *testing.T) {
 	for name, c := range map[string]struct {
 		environment map[string]string
@@ -184,7 +184,7 @@ func TestEndpointURLs(t *testing.T) {
 	assert.Equal(t, "sts.eu-west-1.amazonaws.com", tokenURL(t, node(t), "eu-west-1").Host)
 }
 
-// The bundle's certificates are trusted, also through a proxy.
+// The certificates of the bundle are trusted, also through a proxy.
 func TestTheCABundle(t *testing.T) {
 	instanceAt(t)
 	a := &double{status: "ACTIVE"}
@@ -203,7 +203,7 @@ func TestTheCABundle(t *testing.T) {
 
 	p, address := serveProxy(t, s.Listener.Addr().String())
 	t.Setenv("HTTPS_PROXY", address)
-	t.Setenv("AWS_ENDPOINT_URL_EC2", "https://example.com") // httptest's certificate is for it
+	t.Setenv("AWS_ENDPOINT_URL_EC2", "https://example.com") // httptest's certificate is for this name
 	_, err = node(t).PrivateDNSName(t.Context(), "eu-west-1", "i-1")
 	require.NoError(t, err)
 	assert.Equal(t, []string{"example.com:443"}, p.asked())
@@ -211,7 +211,7 @@ func TestTheCABundle(t *testing.T) {
 
 func TestProxies(t *testing.T) {
 	for name, c := range map[string]struct {
-		environment map[string]string // PROXY is the proxy's address
+		environment map[string]string // PROXY means the proxy's address
 		endpoint    string
 		proxied     bool
 	}{
@@ -239,9 +239,9 @@ func TestProxies(t *testing.T) {
 	}
 }
 
-// Credentials of the environment win, and the metadata service is not asked for
-// the role's.
-func TestWhoseCredentials(t *testing.T) {
+// With credentials in the environment, the node does not read the role's from the
+// metadata service.
+func TestTheOrderOfCredentials(t *testing.T) {
 	const entry = "meta-data/iam/security-credentials/"
 	for name, c := range map[string]struct {
 		environment map[string]string
@@ -270,7 +270,7 @@ func TestWhoseCredentials(t *testing.T) {
 			if c.environment == nil {
 				want = []string{"api/token", entry, entry + "node"}
 			}
-			assert.Equal(t, want, s.Requests(), "once for all requests")
+			assert.Equal(t, want, s.Requests(), "one lookup for all requests")
 		})
 	}
 }

@@ -1,10 +1,10 @@
-// Package firstboot is what a node asks of AWS, with the SDK: the instance
-// metadata service, EC2 and EKS, and a token signed for STS. Everything by which
-// AWS users configure the SDK counts: endpoints, proxies, certificates, regions
-// and credentials, in the environment and in the shared configuration files.
+// Package firstboot contains a node's calls to AWS, through the SDK: the instance
+// metadata service, EC2, EKS, and a token signed for STS. It supports every setting
+// of the SDK: endpoints, proxies, certificates, regions and credentials, in the
+// environment and in the shared configuration files.
 //
-// It is a package of its own because the clients of all other services would
-// make the agent larger.
+// It is a separate package because the clients of all other services would make the
+// agent larger.
 package firstboot
 
 import (
@@ -28,38 +28,37 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// ipv6Metadata is the service's IPv6 address. It answers where the IPv4 address
-// has no route, and only when it is enabled.
+// ipv6Metadata is the service's IPv6 address. It works only when it is enabled, and
+// is used when the IPv4 address has no route.
 const ipv6Metadata = "[fd00:ec2::254]"
 
-// maxMetadata bounds an answer of the service, in bytes; user data is the
-// longest with 16 KiB.
+// maxMetadata bounds an answer of the service, in bytes. The longest is user data
+// with 16 KiB.
 const maxMetadata = 1 << 20
 
 // metadataTimeout bounds each attempt to reach the service.
 const metadataTimeout = 2 * time.Second
 
-// tokenPath is where the service gives out tokens.
+// tokenPath is the path of the service's tokens.
 const tokenPath = "/latest/api/token"
 
-// Metadata is the EC2 instance metadata service, version 2 only. Its address
-// and mode come from where the SDK takes them, such as
-// AWS_EC2_METADATA_SERVICE_ENDPOINT. Requests never go through a proxy. It is not
-// safe for concurrent use.
+// Metadata is the EC2 instance metadata service, version 2 only. Its address and
+// mode come from the SDK's settings, such as AWS_EC2_METADATA_SERVICE_ENDPOINT.
+// Requests never use a proxy. It is not safe for concurrent use.
 type Metadata struct {
-	// Attempts is how often each request is sent at most. The pause between two
-	// attempts doubles up to a second.
+	// Attempts is the maximum number of attempts for each request. The pause
+	// between attempts doubles up to a second.
 	Attempts int
 	client   *imds.Client
-	// last is why the last attempt failed. The SDK hides it when it was for a
-	// token.
+	// last is the error of the last attempt. The SDK hides errors of token
+	// requests.
 	last error
 }
 
-// dialer connects as net.Dialer does.
+// dialer connects like net.Dialer.
 type dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
-// OpenMetadata reads the configuration. Nothing is sent.
+// OpenMetadata reads the configuration and sends no request.
 func OpenMetadata(ctx context.Context) (*Metadata, error) {
 	return openMetadata(ctx, (&net.Dialer{Timeout: metadataTimeout}).DialContext)
 }
@@ -88,8 +87,8 @@ func openMetadata(ctx context.Context, dial dialer) (*Metadata, error) {
 	return m, nil
 }
 
-// Get reads an entry below /latest/, such as meta-data/instance-type. The error
-// of an entry that the instance does not have is fs.ErrNotExist.
+// Get reads an entry below /latest/, such as meta-data/instance-type. The error for
+// an entry that the instance does not have is fs.ErrNotExist.
 func (m *Metadata) Get(ctx context.Context, entry string) ([]byte, error) {
 	m.last = nil
 	content, err := m.content(ctx, entry)
@@ -97,7 +96,7 @@ func (m *Metadata) Get(ctx context.Context, entry string) ([]byte, error) {
 		return nil, fmt.Errorf("asking the instance metadata service for %s: %w", entry, m.explain(ctx, err))
 	}
 	defer content.Close()
-	return io.ReadAll(content) // the SDK has it in memory
+	return io.ReadAll(content) // the SDK has the content in memory
 }
 
 func (m *Metadata) content(ctx context.Context, entry string) (io.ReadCloser, error) {
@@ -124,7 +123,7 @@ func (m *Metadata) content(ctx context.Context, entry string) (io.ReadCloser, er
 	}
 }
 
-// UserData is the instance's user data; nil when it has none.
+// UserData is the instance's user data, or nil when it has none.
 func (m *Metadata) UserData(ctx context.Context) ([]byte, error) {
 	data, err := m.Get(ctx, "user-data")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -133,8 +132,8 @@ func (m *Metadata) UserData(ctx context.Context) ([]byte, error) {
 	return data, err
 }
 
-// Probe says why no metadata service answers, or nil when one does. It asks
-// until then or until the time is over, and at least once.
+// Probe returns nil as soon as a metadata service answers, and otherwise the
+// reason. It tries at least once, until the time is over.
 func (m *Metadata) Probe(ctx context.Context, within time.Duration) error {
 	const atLeast = 500 * time.Millisecond
 	before := m.Attempts
@@ -148,16 +147,16 @@ func (m *Metadata) Probe(ctx context.Context, within time.Duration) error {
 	return nil
 }
 
-// firstPause is before the second attempt.
+// firstPause is the pause before the second attempt.
 const firstPause = 50 * time.Millisecond
 
-// retryer is the patience of a booting instance: its network may come up, and
-// its metadata appear, some seconds later.
+// retryer retries for as long as a booting instance needs: its network and its
+// metadata may appear some seconds late.
 func (m *Metadata) retryer(isRetryable func(error) bool) aws.Retryer {
 	return metadataRetryer{m, retry.NewStandard(func(o *retry.StandardOptions) {
 		o.RateLimiter = ratelimit.None
 		o.Retryables = []retry.IsErrorRetryable{retry.IsErrorRetryableFunc(func(err error) aws.Ternary {
-			var decided interface{ RetryableError() bool } // by the SDK, on tokens
+			var decided interface{ RetryableError() bool } // by the SDK, about tokens
 			if errors.As(err, &decided) {
 				return aws.BoolTernary(decided.RetryableError())
 			}
@@ -170,8 +169,8 @@ func (m *Metadata) retryer(isRetryable func(error) bool) aws.Retryer {
 	})}
 }
 
-// metadataRetryer takes the number of attempts from the service whenever a
-// request begins.
+// metadataRetryer reads the number of attempts from the service at the start of
+// each request.
 type metadataRetryer struct {
 	service *Metadata
 	*retry.Standard
@@ -180,7 +179,7 @@ type metadataRetryer struct {
 // MaxAttempts implements aws.Retryer.
 func (r metadataRetryer) MaxAttempts() int { return r.service.Attempts }
 
-// isMetadataRetryable says whether an attempt that failed may go through later.
+// isMetadataRetryable says whether a failed attempt may succeed later.
 func isMetadataRetryable(err error) bool {
 	var answer *smithyhttp.ResponseError
 	var unsent *smithyhttp.RequestSendError
@@ -192,13 +191,13 @@ func isMetadataRetryable(err error) bool {
 	}
 }
 
-// isMissing says that the service answers, and has no such entry.
+// isMissing says that the service answers but has no such entry.
 func isMissing(err error) bool {
 	var answer *smithyhttp.ResponseError
 	return errors.As(err, &answer) && answer.HTTPStatusCode() == http.StatusNotFound && answer.Response.Request.URL.Path != tokenPath
 }
 
-// explain adds what to look at.
+// explain adds what to check.
 func (m *Metadata) explain(ctx context.Context, err error) error {
 	reason := err
 	if m.last != nil {
@@ -222,16 +221,16 @@ func (m *Metadata) explain(ctx context.Context, err error) error {
 	}
 }
 
-// missingEntry is the error of an entry that the instance does not have.
+// missingEntry is the error for an entry that the instance does not have.
 type missingEntry struct{}
 
 func (missingEntry) Error() string { return "the answer is 404 Not Found" }
 
-// Is makes it fs.ErrNotExist.
+// Is makes missingEntry equal fs.ErrNotExist.
 func (missingEntry) Is(target error) bool { return target == fs.ErrNotExist }
 
-// metadataHTTP sends without proxies and follows no redirects. With second, a
-// request that does not reach the IPv4 address goes to the IPv6 address.
+// metadataHTTP uses no proxy and follows no redirect. With second, a request that
+// cannot reach the IPv4 address goes to the IPv6 address.
 func metadataHTTP(dial dialer, second bool) *http.Client {
 	var transport http.RoundTripper = &http.Transport{DialContext: dial, DisableCompression: true, ResponseHeaderTimeout: metadataTimeout}
 	if second {
@@ -243,7 +242,8 @@ func metadataHTTP(dial dialer, second bool) *http.Client {
 	}
 }
 
-// either sends to the IPv6 address what the IPv4 address did not get.
+// either repeats at the IPv6 address a request that could not reach the IPv4
+// address.
 type either struct {
 	transport http.RoundTripper
 	isIPv6    atomic.Bool

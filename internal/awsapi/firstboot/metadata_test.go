@@ -31,7 +31,7 @@ func TestOneTokenServesAllRequests(t *testing.T) {
 	assert.Equal(t, "api/token", s.Requests()[0])
 }
 
-func TestWhatPassesIsRetried(t *testing.T) {
+func TestTemporaryFailuresAreRetried(t *testing.T) {
 	for name, change := range map[string]func(*imdstest.Settings){
 		"unavailable":      func(o *imdstest.Settings) { o.Fail, o.Status = 2, http.StatusServiceUnavailable },
 		"too many":         func(o *imdstest.Settings) { o.Fail, o.Status = 1, http.StatusTooManyRequests },
@@ -91,9 +91,9 @@ func TestUserDataMayBeMissing(t *testing.T) {
 	assert.Nil(t, data)
 }
 
-// Without a configured endpoint, the IPv6 address answers where the IPv4 address
-// has no route, and is the first from then on.
-func TestTheIPv6AddressAnswersForTheOther(t *testing.T) {
+// Without a configured endpoint, the IPv6 address is used when the IPv4 address has
+// no route, and it is the first from then on.
+func TestTheIPv6AddressReplacesTheIPv4Address(t *testing.T) {
 	const ipv4, ipv6 = "169.254.169.254:80", "[fd00:ec2::254]:80"
 	s := instanceAt(t)
 	require.NoError(t, os.Unsetenv("AWS_EC2_METADATA_SERVICE_ENDPOINT"))
@@ -104,7 +104,7 @@ func TestTheIPv6AddressAnswersForTheOther(t *testing.T) {
 		_, err = m.Get(t.Context(), "meta-data/mac")
 		require.NoError(t, err)
 	}
-	assert.Equal(t, []string{ipv4, ipv6}, addresses, "the connection is kept")
+	assert.Equal(t, []string{ipv4, ipv6}, addresses, "the connection is reused")
 
 	t.Setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE", "IPv4")
 	addresses = nil
@@ -116,14 +116,14 @@ func TestTheIPv6AddressAnswersForTheOther(t *testing.T) {
 	assert.Equal(t, []string{ipv4}, addresses)
 }
 
-// net/http reads the proxies of the environment once, so that a test of requests
-// may see none.
-func TestNoProxyIsAskedForMetadata(t *testing.T) {
+// net/http reads the proxies of the environment only once, so a test of requests
+// might see none.
+func TestMetadataUsesNoProxy(t *testing.T) {
 	assert.Nil(t, metadataHTTP(nil, false).Transport.(*http.Transport).Proxy)
 	assert.Nil(t, metadataHTTP(nil, true).Transport.(*either).transport.(*http.Transport).Proxy)
 }
 
-func TestAnEndedContextEndsIt(t *testing.T) {
+func TestMetadataEndsWithItsContext(t *testing.T) {
 	instanceAt(t).Set(func(o *imdstest.Settings) { o.Fail, o.Status = -1, http.StatusServiceUnavailable })
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("stopped by systemd"))

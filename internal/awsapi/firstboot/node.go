@@ -28,28 +28,34 @@ const (
 	// maxAnswer bounds an answer, in bytes.
 	maxAnswer = 4 << 20
 	// answerTimeout bounds each attempt.
-	answerTimeout = 15 * time.Second
-	// nodeAttempts is how often a request is sent at most, without
-	// AWS_MAX_ATTEMPTS.
+	answerTimeout = 30 * time.Second
+	// nodeAttempts is the maximum number of attempts without AWS_MAX_ATTEMPTS.
 	nodeAttempts = 6
 )
 
-// Node asks what a node must know of AWS. Endpoints, proxies, certificates and
-// credentials come from where the SDK takes them; without others, the
-// credentials are those of the instance's role.
+// Node makes a node's calls to AWS. Endpoints, proxies, certificates and
+// credentials come from the SDK's settings. Without configured credentials it uses
+// those of the instance's role.
 type Node struct {
+	// Log receives single lines for the journal.
+	Log func(string)
+
 	config   aws.Config
 	metadata *Metadata
-	// pause is before the second attempt and doubles up to 10 seconds.
-	pause time.Duration
-	// isDualStack says that the usual endpoint could not be reached, so that the
-	// one that has IPv6 addresses is next.
+	// pause is the pause before the second attempt. It doubles up to longest.
+	pause, longest time.Duration
+	// isDualStack says that the default endpoint could not be reached, so that the
+	// endpoint with IPv6 addresses is next.
 	isDualStack atomic.Bool
+	// namePatience bounds the wait for the private DNS name.
+	namePatience time.Duration
+	// hasLimit says that AWS_MAX_ATTEMPTS, or the profile, bounds the attempts.
+	hasLimit bool
 }
 
-// OpenNode reads the configuration. Nothing is sent.
+// OpenNode reads the configuration and sends no request.
 func OpenNode(ctx context.Context, m *Metadata) (*Node, error) {
-	n := &Node{metadata: m, pause: 500 * time.Millisecond}
+	n := &Node{metadata: m, pause: 500 * time.Millisecond, longest: 10 * time.Second, namePatience: namePatience, Log: func(string) {}}
 	proxy := httpproxy.FromEnvironment().ProxyFunc()
 	client := awshttp.NewBuildableClient().WithTimeout(answerTimeout).WithTransportOptions(func(t *http.Transport) {
 		t.Proxy = func(r *http.Request) (*url.URL, error) { return proxy(r.URL) }
@@ -59,37 +65,47 @@ func OpenNode(ctx context.Context, m *Metadata) (*Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the AWS configuration: %w", err)
 	}
+	n.hasLimit = c.RetryMaxAttempts > 0
 	attempts := cmp.Or(c.RetryMaxAttempts, nodeAttempts)
 	c.RetryMaxAttempts, c.Retryer = 0, func() aws.Retryer { return n.retryer(attempts) }
 	n.config = c
 	return n, nil
 }
 
-// in is the region to ask: the configured one, or the instance's.
+// in is the region to call: the configured one, or the instance's.
 func (n *Node) in(region string) string { return cmp.Or(n.config.Region, region) }
 
-// Region is the configured region; empty when none is.
+// Region is the configured region, or empty.
 func (n *Node) Region() string { return n.config.Region }
 
-// retryer is the patience of a booting instance.
+// retryer retries for as long as a booting instance needs.
 func (n *Node) retryer(attempts int) aws.Retryer {
 	return retry.NewStandard(func(o *retry.StandardOptions) {
 		o.MaxAttempts, o.RateLimiter = attempts, ratelimit.None
 		o.Retryables = append([]retry.IsErrorRetryable{retry.IsErrorRetryableFunc(n.isRetryable)}, o.Retryables...)
 		o.Backoff = retry.BackoffDelayerFunc(func(attempt int, _ error) (time.Duration, error) {
-			return min(n.pause<<min(attempt-1, 8), 10*time.Second), nil
+			return min(n.pause<<min(attempt-1, 8), n.longest), nil
 		})
 	})
 }
 
-// isRetryable adds to what the SDK retries. A name that does not resolve may do
-// so when the network is up.
+// isRetryable records which endpoint could not be reached, and extends the SDK's
+// list of retryable errors.
 func (n *Node) isRetryable(err error) aws.Ternary {
+	var unsent *smithyhttp.RequestSendError
+	if errors.As(err, &unsent) {
+		n.isDualStack.Store(!n.isDualStack.Load())
+	}
+	return isTransient(err)
+}
+
+// isTransient also retries when a name does not resolve: DNS may work once the
+// network is up.
+func isTransient(err error) aws.Ternary {
 	var unsent *smithyhttp.RequestSendError
 	var answer *smithyhttp.ResponseError
 	switch {
 	case errors.As(err, &unsent):
-		n.isDualStack.Store(!n.isDualStack.Load())
 		return aws.TrueTernary
 	case errors.As(err, &answer) && (answer.HTTPStatusCode() >= 500 || answer.HTTPStatusCode() == http.StatusTooManyRequests):
 		return aws.TrueTernary
@@ -98,7 +114,7 @@ func (n *Node) isRetryable(err error) aws.Ternary {
 	}
 }
 
-// explain adds what to look at to the error of a request.
+// explain adds to an error what to check.
 func explain(ctx context.Context, err error) error {
 	var api smithy.APIError
 	var unsent *smithyhttp.RequestSendError
@@ -123,7 +139,7 @@ func explain(ctx context.Context, err error) error {
 	}
 }
 
-// pause waits, or says why it should not.
+// pause waits, or returns the reason not to.
 func pause(ctx context.Context, wait time.Duration) error {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

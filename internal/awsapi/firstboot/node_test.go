@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -31,7 +32,7 @@ func TestAnswers(t *testing.T) {
 	assert.Equal(t, Cluster{ID: "an-id", Endpoint: "https://endpoint", CA: []byte("ca"), IPv4CIDR: "10.100.0.0/16", IPv6CIDR: "fd00::/108", IPFamily: "ipv6", Outpost: true}, c)
 }
 
-// What passes is retried until it went wrong too often; the error has the last
+// Temporary failures are retried up to the limit. The error contains the last
 // answer.
 func TestPatience(t *testing.T) {
 	const refused = `<Response><Errors><Error><Code>%s</Code><Message>said</Message></Error></Errors></Response>`
@@ -47,7 +48,7 @@ func TestPatience(t *testing.T) {
 		"not found":     {400, 99, 1, fmt.Sprintf(refused, "InvalidInstanceID.NotFound"), "api error InvalidInstanceID.NotFound: said; check the name and the region"},
 		"a wrong clock": {403, 99, 1, fmt.Sprintf(refused, "SignatureDoesNotMatch"), "api error SignatureDoesNotMatch: said; is the machine's clock right?"},
 		"a page":        {403, 99, 1, "<html>a proxy's page</html>", "StatusCode: 403"},
-		"garbage":       {200, 99, 1, "no XML", "EC2's answer has no instance i-1"},
+		"garbage":       {200, 99, 1, "no XML", "EC2 says nothing about z9.large"},
 		"too much":      {200, 99, 1, "<r>" + strings.Repeat("x", maxAnswer) + "</r>", "the answer has more than 4194304 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -62,7 +63,7 @@ func TestPatience(t *testing.T) {
 				_, _ = w.Write([]byte(c.body)) // the client may have gone
 				return true
 			}
-			_, err := node(t).PrivateDNSName(t.Context(), "eu-west-1", "i-1")
+			_, err := node(t).InstanceLimits(t.Context(), "eu-west-1", "z9.large")
 			if c.err == "" {
 				assert.NoError(t, err)
 			} else {
@@ -87,8 +88,8 @@ func TestUnreachableAPIs(t *testing.T) {
 	}
 }
 
-// The number of attempts is the caller's, as in --aws-api-retry-attempts.
-func TestAttemptsForAClusters(t *testing.T) {
+// The caller sets the number of attempts, as with --aws-api-retry-attempts.
+func TestAttemptsForACluster(t *testing.T) {
 	for _, attempts := range []int{1, 4, 6, 9} {
 		instanceAt(t)
 		a, address := serveAWS(t)
@@ -135,7 +136,7 @@ func TestAClusterIsAwaited(t *testing.T) {
 	assert.ErrorContains(t, err, "stopped by systemd")
 }
 
-func TestWhatAClusterMustHave(t *testing.T) {
+func TestIncompleteClusters(t *testing.T) {
 	for body, want := range map[string]string{
 		`{}`:                                "EKS's answer has no cluster",
 		`{"cluster": {"status": "ACTIVE"}}`: "EKS's answer has no endpoint or no certificate authority",
@@ -151,6 +152,67 @@ func TestWhatAClusterMustHave(t *testing.T) {
 		_, err := node(t).DescribeCluster(t.Context(), "eu-west-1", "c", 1)
 		assert.ErrorContains(t, err, want, body)
 	}
+}
+
+// EC2 may be out of reach, throttle or know nothing of a young instance for
+// longer than the other requests' attempts last (amazon-eks-ami #2436).
+func TestANameIsAwaitedLongerThanOtherAnswers(t *testing.T) {
+	const refused = `<Response><Errors><Error><Code>%s</Code><Message>said</Message></Error></Errors></Response>`
+	for name, c := range map[string]struct {
+		status, failures, want int
+		body, attempts, err    string
+	}{
+		"unavailable":     {503, 20, 21, "", "", ""},
+		"throttled":       {400, 20, 21, fmt.Sprintf(refused, "RequestLimitExceeded"), "", ""},
+		"not known":       {400, 20, 21, fmt.Sprintf(refused, "InvalidInstanceID.NotFound"), "", ""},
+		"denied":          {403, 99, 1, fmt.Sprintf(refused, "UnauthorizedOperation"), "", "the node's role needs the policy AmazonEKSWorkerNodePolicy"},
+		"garbage":         {200, 99, 1, "no XML", "", "EC2's answer has no instance i-1"},
+		"a user's bounds": {503, 99, 2, "", "2", "exceeded maximum number of attempts, 2, "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			instanceAt(t)
+			a, address := serveAWS(t)
+			t.Setenv("AWS_ENDPOINT_URL", address)
+			t.Setenv("AWS_MAX_ATTEMPTS", c.attempts)
+			a.before = func(w http.ResponseWriter, _ string, nth int) bool {
+				if nth > c.failures {
+					return false
+				}
+				w.WriteHeader(c.status)
+				_, _ = w.Write([]byte(c.body)) // the client may have gone
+				return true
+			}
+			n := node(t)
+			n.longest = 2 * time.Millisecond
+			var lines []string
+			n.Log = func(line string) { lines = append(lines, line) }
+			_, err := n.PrivateDNSName(t.Context(), "eu-west-1", "i-1")
+			assert.Len(t, a.requests(), c.want)
+			if c.err != "" {
+				assert.ErrorContains(t, err, c.err)
+				return
+			}
+			assert.NoError(t, err)
+			assert.Len(t, lines, c.failures)
+			for _, line := range lines {
+				assert.Regexp(t, `^waiting for the instance's private DNS name, for \d+s so far and 10m0s at most: .*StatusCode: `, line)
+			}
+		})
+	}
+}
+
+func TestANameIsNotAwaitedForever(t *testing.T) {
+	instanceAt(t)
+	a, address := serveAWS(t)
+	t.Setenv("AWS_ENDPOINT_URL_EC2", address)
+	a.before = func(w http.ResponseWriter, _ string, _ int) bool {
+		fmt.Fprint(w, `<DescribeInstancesResponse><reservationSet><item><instancesSet><item><privateDnsName/></item></instancesSet></item></reservationSet></DescribeInstancesResponse>`)
+		return true
+	}
+	n := node(t)
+	n.namePatience = 50 * time.Millisecond
+	_, err := n.PrivateDNSName(t.Context(), "eu-west-1", "i-1")
+	assert.ErrorContains(t, err, "EC2 names no private DNS name within 50ms; enableDnsSupport must be on in the instance's VPC")
 }
 
 func TestANameIsAwaited(t *testing.T) {
@@ -170,7 +232,7 @@ func TestANameIsAwaited(t *testing.T) {
 	assert.Len(t, a.requests(), 4)
 }
 
-// The credentials of a role appear some seconds after the instance starts.
+// The credentials of a role may appear some seconds after the instance starts.
 func TestCredentialsAreAwaited(t *testing.T) {
 	const entry = "meta-data/iam/security-credentials/"
 	const none = `{"Code": "AssumeRoleUnauthorizedAccess", "Message": "no trust"}`

@@ -11,17 +11,18 @@ import (
 )
 
 const (
-	// tokenPrefix tells EKS's authenticator whose token it is.
+	// tokenPrefix marks tokens for EKS's authenticator.
 	tokenPrefix = "k8s-aws-v1."
-	// clusterHeader is signed, so that a token is good for one cluster only.
+	// clusterHeader is signed, so that a token is valid for one cluster only.
 	clusterHeader = "x-k8s-aws-id"
-	// tokenLife is how long the authenticator takes a token: a minute less than
-	// the quarter of an hour that it allows.
+	// tokenLife is how long a token is used: one minute less than the 15 minutes
+	// that the authenticator accepts.
 	tokenLife = 14 * time.Minute
 )
 
-// Token proves to a cluster who the node is: a signed address at which STS
-// would say it. Nobody is asked; the authenticator asks. Source:
+// Token returns a token that proves the node's identity to a cluster. The token is
+// a signed address at which STS would return the identity. The function sends no
+// request; the authenticator calls STS. Source:
 // https://github.com/kubernetes-sigs/aws-iam-authenticator#api-authorization-from-outside-a-cluster.
 func (n *Node) Token(ctx context.Context, region, cluster string) (token string, expires time.Time, err error) {
 	if err := n.credentials(ctx); err != nil {

@@ -1,5 +1,6 @@
-// Package imdstest is an instance metadata service on loopback, for tests: it
-// asks for tokens as the real one does, and fails in every way that was seen.
+// Package imdstest is an instance metadata service on loopback, for tests. It
+// requires tokens, as the real service does, and can fail in every way that has
+// been seen.
 package imdstest
 
 import (
@@ -12,13 +13,13 @@ import (
 	"time"
 )
 
-// Token is what the service gives out and insists on.
+// Token is the token that the service issues and requires.
 const Token = "AQAEAGdpdmVuLW91dC1ieS1hLWZha2U="
 
-// ttlHeader is for how many seconds a token is asked for, and good.
+// ttlHeader is the lifetime of a token in seconds.
 const ttlHeader = "X-aws-ec2-metadata-token-ttl-seconds"
 
-// Instance is what the service tells. Its zero values are left out.
+// Instance is the data that the service returns. Zero values are left out.
 type Instance struct {
 	ID, Type, Region, Zone, MAC string
 	Hostname, IPv4, IPv6        string
@@ -63,10 +64,9 @@ func (i Instance) Entries() map[string]string {
 	return all
 }
 
-// Service answers as the metadata service does. Its settings may be changed at
-// any time through Set.
+// Service answers like the metadata service. Set changes its settings at any time.
 type Service struct {
-	// Server serves it on loopback, when Serve made it.
+	// Server is the loopback server, when Serve made the service.
 	*httptest.Server
 	mu       sync.Mutex
 	settings Settings
@@ -76,12 +76,13 @@ type Service struct {
 // Settings are how the service behaves.
 type Settings struct {
 	Entries map[string]string
-	// Fail makes the first so many requests fail with Status; below 0 all.
+	// Fail makes that many first requests fail with Status; below 0 all.
 	Fail   int
 	Status int
-	// Delay is how late each answer comes.
+	// Delay is the delay of each answer.
 	Delay time.Duration
-	// TokenLife is for how many requests a token is good; 0 means for ever.
+	// TokenLife is the number of requests for which a token is valid; 0 means no
+	// limit.
 	TokenLife int
 	// Garbage answers everything with an HTML page.
 	Garbage bool
@@ -89,10 +90,10 @@ type Settings struct {
 	token, used int
 }
 
-// New returns a service that tells of an instance, to be served by the caller.
+// New returns a service for an instance. The caller serves it.
 func New(i Instance) *Service { return &Service{settings: Settings{Entries: i.Entries()}} }
 
-// Serve starts a service on loopback that tells of an instance.
+// Serve starts a service for an instance on loopback.
 func Serve(i Instance) *Service {
 	s := New(i)
 	s.Server = httptest.NewServer(s)
@@ -106,7 +107,7 @@ func (s *Service) Set(change func(*Settings)) {
 	change(&s.settings)
 }
 
-// Requests are the paths that were asked for, in order.
+// Requests are the requested paths, in order.
 func (s *Service) Requests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,4 +1,4 @@
 #!/bin/sh
-# Joins this instance to an EKS cluster, with the flags of Amazon Linux 2's
-# script of this name.
+# Joins this instance to an EKS cluster. Accepts the flags of Amazon Linux 2's
+# /etc/eks/bootstrap.sh.
 exec "{command}" bootstrap.sh "$@"

@@ -1,6 +1,6 @@
-// Command generate writes limits.txt from the table that the VPC resource
-// controller publishes as Go source. The source is parsed, not imported: its
-// module would bring half of Kubernetes into go.mod.
+// Command generate writes limits.txt from the tables that AWS publishes as Go
+// source. The source is parsed, not imported: its modules would bring half of
+// Kubernetes into go.mod.
 //
 //	go generate ./bootstrap/internal/instance
 package main
@@ -20,10 +20,19 @@ import (
 	"strings"
 )
 
-const (
-	module  = "github.com/aws/amazon-vpc-resource-controller-k8s"
-	version = "v1.8.2"
-)
+// source is a table in a Go module.
+type source struct {
+	module, version, file string
+	// enis, ips and cards are the names of its fields.
+	enis, ips, cards string
+}
+
+// sources are the tables in their order: of a type in both, the first one counts.
+// The VPC CNI hands out the addresses, and the controller knows more types.
+var sources = []source{
+	{"github.com/aws/amazon-vpc-cni-k8s", "v1.23.2", "pkg/vpc/vpc_ip_resource_limit.go", "ENILimit", "IPv4Limit", "NetworkCards"},
+	{"github.com/aws/amazon-vpc-resource-controller-k8s", "v1.8.2", "pkg/aws/vpc/limits.go", "Interface", "IPv4PerInterface", "NetworkCards"},
+}
 
 func main() {
 	log.SetFlags(0)
@@ -33,19 +42,40 @@ func main() {
 }
 
 func run() error {
-	out, err := exec.Command("go", "mod", "download", "-json", module+"@"+version).Output()
+	limits := map[string]string{}
+	for _, s := range sources {
+		table, err := s.read()
+		if err != nil {
+			return err
+		}
+		for name, pair := range table {
+			if _, known := limits[name]; !known {
+				limits[name] = pair
+			}
+		}
+	}
+	types := map[string][]string{}
+	for name, pair := range limits {
+		types[pair] = append(types[pair], name)
+	}
+	return os.WriteFile("limits.txt", []byte(text(types)), 0o644)
+}
+
+// read downloads the module and reads its table: the numbers by instance type.
+func (s source) read() (map[string]string, error) {
+	out, err := exec.Command("go", "mod", "download", "-json", s.module+"@"+s.version).Output()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var at struct{ Dir string }
 	if err := json.Unmarshal(out, &at); err != nil {
-		return err
+		return nil, err
 	}
-	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(at.Dir, "pkg/aws/vpc/limits.go"), nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(at.Dir, s.file), nil, 0)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	types := map[string][]string{}
+	types := map[string]string{}
 	ast.Inspect(file, func(n ast.Node) bool {
 		kv, ok := n.(*ast.KeyValueExpr)
 		if !ok {
@@ -56,29 +86,27 @@ func run() error {
 		if !isText || !isStruct {
 			return true
 		}
-		name, err := strconv.Unquote(key.Value)
-		if err == nil {
-			pair := fmt.Sprintf("%d %d", defaultENIs(value), number(value, "IPv4PerInterface"))
-			types[pair] = append(types[pair], name)
+		if name, err := strconv.Unquote(key.Value); err == nil {
+			types[name] = fmt.Sprintf("%d %d", s.defaultENIs(value), number(value, s.ips))
 		}
 		return false
 	})
-	if len(types) < 10 {
-		return fmt.Errorf("%s %s has changed its form", module, version)
+	if len(types) < 1000 {
+		return nil, fmt.Errorf("%s %s has changed its form", s.module, s.version)
 	}
-	return os.WriteFile("limits.txt", []byte(text(types)), 0o644)
+	return types, nil
 }
 
 // defaultENIs is how many interfaces the default network card takes.
-func defaultENIs(limits *ast.CompositeLit) int64 {
+func (s source) defaultENIs(limits *ast.CompositeLit) int64 {
 	card := number(limits, "DefaultNetworkCardIndex")
-	cards := field(limits, "NetworkCards").(*ast.CompositeLit)
+	cards := field(limits, s.cards).(*ast.CompositeLit)
 	for _, c := range cards.Elts {
 		if c := c.(*ast.CompositeLit); number(c, "NetworkCardIndex") == card {
 			return number(c, "MaximumNetworkInterfaces")
 		}
 	}
-	return number(limits, "Interface")
+	return number(limits, s.enis)
 }
 
 func field(of *ast.CompositeLit, name string) ast.Expr {
@@ -105,7 +133,11 @@ func text(types map[string][]string) string {
 		lines = append(lines, pair+" "+strings.Join(names, " "))
 	}
 	slices.Sort(lines)
-	return "# Generated from " + module + " " + version + " by bootstrap/internal/instance/generate. DO NOT EDIT.\n" +
+	var from []string
+	for _, s := range sources {
+		from = append(from, s.module+" "+s.version)
+	}
+	return "# Generated from " + strings.Join(from, " and ") + " by bootstrap/internal/instance/generate. DO NOT EDIT.\n" +
 		"# Interfaces of the default network card, IPv4 addresses per interface, instance types.\n" +
 		strings.Join(lines, "\n") + "\n"
 }

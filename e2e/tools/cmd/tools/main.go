@@ -1,10 +1,10 @@
-// Command tools downloads or builds the named tools, or finds them in the cache, and
-// prints their paths on standard output, one a line, in the order named:
+// Command tools gets the named tools: from the cache, downloaded or built. It
+// prints their paths on standard output, one a line, in the order of the names:
 //
 //	go run ./e2e/tools/cmd/tools packer@1.15.0 kubelet@1.34.4
 //
-// A name without a version means the newest known one. Progress goes to
-// standard error.
+// A name without a version means the newest version in the table. Progress goes
+// to standard error.
 package main
 
 import (
@@ -43,7 +43,7 @@ func run(ctx context.Context, arguments []string, out, log io.Writer) error {
 	}
 	if flags.NArg() == 0 {
 		flags.Usage()
-		return errors.New("nothing named to build")
+		return errors.New("no tool named")
 	}
 	for _, wanted := range flags.Args() {
 		name, version, _ := strings.Cut(wanted, "@")

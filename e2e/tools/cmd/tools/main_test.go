@@ -8,15 +8,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestRunRefuses(t *testing.T) {
+func TestRunRefusesInvalidArguments(t *testing.T) {
 	for _, test := range []struct {
 		name, wantErr string
 		arguments     []string
 	}{
-		{"nothing", "nothing named to build", nil},
-		{"an unknown tool", `finding "helm": unknown tool; known are packer, `, []string{"helm@3"}},
-		{"an unknown version", "finding kubelet 1.2.3: unknown version; known are 1.34.4, 1.35.0, 1.36.3", []string{"kubelet@1.2.3"}},
-		{"an unknown architecture", `building kubelet 1.34.4: unknown architecture "mips"; known are amd64, arm64`, []string{"-arch", "mips", "kubelet"}},
+		{"nothing", "no tool named", nil},
+		{"an unknown tool", `finding "helm": unknown tool; must be one of packer, `, []string{"helm@3"}},
+		{"an unknown version", "finding kubelet 1.2.3: unknown version; must be one of 1.34.4, 1.35.0, 1.36.3", []string{"kubelet@1.2.3"}},
+		{"an unknown architecture", `building kubelet 1.34.4: unknown architecture "mips"; must be amd64 or arm64`, []string{"-arch", "mips", "kubelet"}},
 		{"an unknown flag", "flag provided but not defined: -quick", []string{"-quick"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -67,7 +68,7 @@ func done(r run) {
 	end(plan.Outcome{Item: "packages", Phase: "install", Status: plan.Done, Milliseconds: 1400,
 		Actions: []plan.Action{{Verb: plan.Install, Target: "containerd", Reason: "runs containers"}}})
 	send(agent.Event{Kind: agent.Begin, Item: "caches", Phase: "clean", Actions: 2})
-	removed := plan.Action{Verb: plan.Remove, Target: "/var/cache/apt", Removal: host.Removal{Entries: 12, Bytes: 34_500_000}}
+	removed := plan.Action{Verb: plan.Remove, Target: "/var/cache/apt", Reason: "a package manager's cache", Removal: host.Removal{Entries: 12, Bytes: 34_500_000}}
 	end(plan.Outcome{Item: "caches", Phase: "clean", Status: plan.Done, Milliseconds: 35, Actions: []plan.Action{removed, removed},
 		Findings: []plan.Finding{{Target: "/srv/data", Reason: "unknown"}}})
 	end(plan.Outcome{Item: "sysctls", Phase: "clean", Status: plan.Unchanged})
@@ -80,9 +81,10 @@ func done(r run) {
 // fail is an agent that could not do all.
 func fail(r run) {
 	hello(r)
-	end(plan.Outcome{Item: "kubelet", Phase: "install", Status: plan.Failed, Error: "kubelet: fetch kubelet: checksum mismatch", Milliseconds: 12})
+	o := plan.Outcome{Item: "kubelet", Phase: "install", Status: plan.Failed, Error: "kubelet: fetch kubelet: checksum mismatch", Milliseconds: 12}
+	end(o)
 	rep := report(plan.Failure)
-	rep.Error = "kubelet: fetch kubelet: checksum mismatch"
+	rep.Applied([]plan.Outcome{o}, errors.New(o.Error))
 	finish(rep)
 	os.Exit(1)
 }
@@ -165,8 +167,12 @@ func progress(r run) {
 	for n := range int64(5) {
 		send(agent.Event{Kind: agent.Progress, Item: "kubelet", Action: fetch, Done: (n + 1) * 10_000_000, Total: 50_000_000})
 	}
-	end(plan.Outcome{Item: "kubelet", Phase: "install", Status: plan.Done, Actions: []plan.Action{*fetch}, Milliseconds: 60_000})
-	finish(report(plan.OK))
+	fetch.Fetched = 50_000_000
+	o := plan.Outcome{Item: "kubelet", Phase: "install", Status: plan.Done, Actions: []plan.Action{*fetch}, Milliseconds: 60_000}
+	end(o)
+	rep := report(plan.OK)
+	rep.Applied([]plan.Outcome{o}, nil)
+	finish(rep)
 }
 
 // hello removes the agent from the machine and says that it runs.

@@ -1,0 +1,114 @@
+package nodeconfig
+
+import (
+	"context"
+	"encoding/base64"
+	"strings"
+	"testing"
+
+	"github.com/spf13/afero"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// Amazon's nodeadm reads the first document of a text and says nothing about the
+// others: its dump of the first case has no flags.
+func TestOnlyTheFirstDocumentCounts(t *testing.T) {
+	const first = head + "spec: {cluster: {name: a}}\n"
+	const ignored = "a second YAML document is ignored: Amazon's nodeadm reads the first document only; put the second into a MIME part of its own"
+	for name, c := range map[string]struct {
+		text string
+		want []string
+	}{
+		"a NodeConfig":     {first + "---\n" + head + "spec: {kubelet: {flags: [--v=9]}}\n", []string{"line 4: " + ignored}},
+		"another kind":     {first + "---\nkind: Other\n", []string{"line 4: " + ignored}},
+		"no YAML":          {first + "---\nfoo: [\n", []string{"the YAML after the first document is ignored: Amazon's nodeadm reads the first document only; put the rest into a MIME part of its own"}},
+		"nothing":          {first + "---\n# the end\n", nil},
+		"nothing before":   {"---\n# nothing\n---\n" + first, nil},
+		"in a second part": {twoParts(first, head+"spec: {}\n---\n"+head), []string{"line 16: " + ignored}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c2, warnings, err := Parse([]byte(c.text))
+			require.NoError(t, err)
+			assert.Equal(t, Spec{Cluster: Cluster{Name: "a"}}, c2.Spec)
+			assert.Equal(t, c.want, warnings)
+		})
+	}
+}
+
+// User data that works on Amazon's images: strategies in any letters, dates and
+// addresses without quotes.
+func TestTextsThatNeedNoQuotes(t *testing.T) {
+	c := parse(t, []byte(head+"spec:\n  cluster: {name: 2024-01-01, cidr: 10.0.0.0/16}\n  instance: {localStorage: {strategy: raid0}, environment: {default: {A: 1.2.3.4, B: 12:30:45, C: nope}}}\n"))
+	assert.Equal(t, "2024-01-01", c.Spec.Cluster.Name)
+	assert.Equal(t, RAID0, c.Spec.Instance.LocalStorage.Strategy)
+	assert.Equal(t, map[string]string{"A": "1.2.3.4", "B": "12:30:45", "C": "nope"}, c.Spec.Instance.Environment["default"])
+	for given, want := range map[string]string{"Raid10": RAID10, "mount": Mount, "None": "", "raid5": "raid5"} {
+		assert.Equal(t, want, parse(t, []byte(head+"spec: {instance: {localStorage: {strategy: "+given+"}}}\n")).Spec.Instance.LocalStorage.Strategy)
+	}
+}
+
+func TestEndpointsWithoutTLSAreWarnings(t *testing.T) {
+	for endpoint, want := range map[string]string{
+		"https://a.example":          "",
+		"http://a.example:8080":      `spec.cluster.apiServerEndpoint: "http://a.example:8080" is not https: the kubelet sends its credentials unencrypted`,
+		"HTTP://localhost":           `spec.cluster.apiServerEndpoint: "HTTP://localhost" is not https: the kubelet sends its credentials unencrypted`,
+		"a.gr7.eks.amazonaws.com":    `spec.cluster.apiServerEndpoint: "a.gr7.eks.amazonaws.com" names no scheme: the kubelet takes https; write https://a.gr7.eks.amazonaws.com`,
+		"10.0.0.1:6443":              `spec.cluster.apiServerEndpoint: "10.0.0.1:6443" names no scheme: the kubelet takes https; write https://10.0.0.1:6443`,
+		"tcp://a.example":            "error",
+		"api-server-endpoint":        "error",
+		"http://a\nb":                "error",
+		"http://":                    "error",
+		"http://user:pass@a.example": "error",
+	} {
+		c := &NodeConfig{Spec: Spec{Cluster: Cluster{Name: "a", APIServerEndpoint: endpoint, CertificateAuthority: Base64("a"), CIDR: "10.0.0.0/16"}}}
+		if want == "error" {
+			assert.ErrorContains(t, c.Validate(), "must be an address such as https://ABC.gr7.eu-west-1.eks.amazonaws.com", endpoint)
+			continue
+		}
+		require.NoError(t, c.Validate(), endpoint)
+		assert.Equal(t, want, strings.Join(c.Warnings(), "\n"))
+	}
+	host, err := EndpointHost("10.0.0.1:6443")
+	require.NoError(t, err)
+	assert.Equal(t, "10.0.0.1", host)
+}
+
+// User data that belongs to other programs stops no boot. A NodeConfig with a
+// mistake does, also where other sources have a NodeConfig.
+func TestUserDataOfOtherProgramsIsNone(t *testing.T) {
+	files := afero.NewMemMapFs()
+	require.NoError(t, afero.WriteFile(files, "/d/1.yaml", []byte(head+"spec: {cluster: {name: a}}\n"), 0o644))
+	load := func(text string, sources ...string) (*NodeConfig, []string, error) {
+		return Reader{Files: files, UserData: func(context.Context) ([]byte, error) { return []byte(text), nil }}.Load(t.Context(), sources)
+	}
+	for name, text := range map[string]string{
+		"text": "hello\n", "JSON": `{"a": 1}`, "JSON list": "[1]", "variables": "KEY=value\nOTHER=it's\n", "YAML": "foo: bar\nlist: [1]\n", "no YAML": "a: b: c\n",
+		"another kind": "apiVersion: v1\nkind: ConfigMap\n", "base64": base64.StdEncoding.EncodeToString([]byte("hello: world")), "gzip": zipped("KEY=value\n"),
+		"another spec": "spec: {nodes: 3}\n", "MIME that is cut off": "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=X\n\n--X\nContent-Type: text/plain\n\nhello\n",
+		"a file for the folder": "- path: /etc/eks/nodeadm.d/x.yaml\n  content: 'apiVersion: node.eks.aws/v1alpha1'\n", "a date": "2024-01-01\n", "binary": "\x00\x01\x02",
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, warnings, err := load(text, UserDataSource, "file:///d/")
+			require.NoError(t, err)
+			assert.Equal(t, "a", c.Spec.Cluster.Name)
+			require.Len(t, warnings, 1)
+			assert.True(t, strings.HasPrefix(warnings[0], "imds://user-data: no NodeConfig in it: "), warnings[0])
+			_, _, err = load(text, UserDataSource)
+			assert.ErrorIs(t, err, ErrNone)
+			require.NoError(t, afero.WriteFile(files, "/file.yaml", []byte(text), 0o644))
+			_, _, err = load(text, "file:///file.yaml")
+			require.Error(t, err)
+			assert.NotErrorIs(t, err, ErrNone, "a file must hold a NodeConfig")
+		})
+	}
+	for name, text := range map[string]string{
+		"unknown field": head + "spec: {foo: 1}\n", "misspelt version": "apiVersion: node.eks.aws/v1alpha\nkind: NodeConfig\n", "no version": "kind: NodeConfig\n",
+		"no identity": "spec: {cluster: {name: a}}\n", "no YAML": head + "spec: a: b\n", "JSON with a mistake": `{"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": {"foo": 1}}`,
+		"a part with a mistake": twoParts(head, head+"spec: {foo: 1}\n"),
+	} {
+		_, _, err := load(text, UserDataSource, "file:///d/")
+		require.Error(t, err, name)
+		assert.NotErrorIs(t, err, ErrNone, name)
+	}
+}

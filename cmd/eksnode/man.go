@@ -1,0 +1,82 @@
+//go:build !agent
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/version"
+)
+
+// manCommand writes the man pages, for releases.
+func manCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "man FOLDER",
+		Short:   "Write the man pages into a folder (run by the release)",
+		Long:    "SOURCE_DATE_EPOCH, in seconds, is the date of the pages (default: now).",
+		Example: "  SOURCE_DATE_EPOCH=1767225600 eksnode man build/man",
+		Args:    named("a folder", 1),
+		Hidden:  true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			date, err := sourceDate(os.Getenv("SOURCE_DATE_EPOCH"), time.Now)
+			if err != nil {
+				return err
+			}
+			if err := os.MkdirAll(args[0], 0o755); err != nil {
+				return fmt.Errorf("creating the folder for man pages: %w", err)
+			}
+			asMarkdown(cmd.Root())
+			header := &doc.GenManHeader{Section: "1", Date: &date, Source: "eksnode " + version.String(), Manual: "eksnode manual"}
+			if err := doc.GenManTree(cmd.Root(), header, args[0]); err != nil {
+				return fmt.Errorf("writing the man pages to %s: %w", args[0], err)
+			}
+			return nil
+		},
+	}
+}
+
+// sourceDate reads SOURCE_DATE_EPOCH
+// (https://reproducible-builds.org/specs/source-date-epoch).
+func sourceDate(epoch string, now func() time.Time) (time.Time, error) {
+	if epoch == "" {
+		return now().UTC(), nil
+	}
+	seconds, err := strconv.ParseInt(epoch, 10, 64)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("reading SOURCE_DATE_EPOCH: %q is not a number of seconds", epoch)
+	}
+	return time.Unix(seconds, 0).UTC(), nil
+}
+
+// asMarkdown prepares commands for package doc, which reads descriptions as
+// Markdown: a list becomes a code block. The pages have no date of their making
+// and name no help commands except the root's.
+func asMarkdown(cmd *cobra.Command) {
+	cmd.DisableAutoGenTag = true
+	list := false
+	var lines []string
+	for line := range strings.SplitSeq(cmd.Long, "\n") {
+		indented := strings.HasPrefix(line, "  ")
+		if indented && !list {
+			lines = append(lines, "")
+		}
+		if list = indented; list {
+			line = "    " + line
+		}
+		lines = append(lines, line)
+	}
+	cmd.Long = strings.Join(lines, "\n")
+	if cmd.HasParent() && cmd.HasSubCommands() {
+		cmd.SetHelpCommand(&cobra.Command{Use: "help", Hidden: true})
+	}
+	for _, sub := range cmd.Commands() {
+		asMarkdown(sub)
+	}
+}

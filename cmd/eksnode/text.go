@@ -1,0 +1,189 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/agent"
+	"github.com/eksnode/packer-plugin-eksnode/internal/console"
+	"github.com/eksnode/packer-plugin-eksnode/internal/human"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// printReport prints a report for a person: the plan, what needs attention, a
+// line for each phase of an audit, the closing table, and the result. verbose
+// also prints the rules of an audit that found nothing.
+func printReport(p *printer, r plan.Report, verbose bool) error {
+	p.plan(r.Plan)
+	for _, o := range r.Outcomes {
+		p.findings(o.Item, o.Findings)
+	}
+	p.plan(r.FoundAfter())
+	if verbose {
+		p.checks(r)
+	}
+	if r.Command == string(agent.Audit) {
+		for _, phase := range r.Phases {
+			p.line("%s", line(console.PhaseLine(r.Command, phase)))
+		}
+	}
+	for _, text := range console.Table(&r) {
+		p.line("%s", line(text))
+	}
+	p.verdict(r)
+	if text := console.AuditLine(&r); text != "" {
+		p.line("%s", line(text))
+	}
+	return p.err
+}
+
+// checks prints the rules of an audit that found nothing, with their outcomes.
+func (p *printer) checks(r plan.Report) {
+	list := r.Rules
+	if r.Audit != nil {
+		list = r.Audit.Rules
+	}
+	for _, c := range list {
+		switch c.Outcome {
+		case plan.Found, plan.Unchecked: // printed above
+		case plan.Passed:
+			p.line("  %-14s %s", c.Outcome, line(c.Item))
+		default:
+			p.line("  %-14s %s: %s", c.Outcome, line(c.Item), line(c.Reason))
+		}
+	}
+}
+
+func (p *printer) plan(list []plan.Planned) {
+	phase := ""
+	for _, planned := range list {
+		if planned.Phase != phase && planned.Phase != planned.Item {
+			phase = planned.Phase
+			p.line("%s:", line(phase))
+		}
+		for _, a := range planned.Actions {
+			p.line("  %-8s %s%s  (%s: %s)", a.Verb, shown(a.Target), size(a), line(planned.Item), line(a.Reason))
+		}
+		p.findings(planned.Item, planned.Findings)
+		if planned.Error != "" {
+			p.line("  %-8s %s", "error", planned.Error)
+		}
+	}
+}
+
+// findings prints findings.
+func (p *printer) findings(item string, list []plan.Finding) {
+	for _, f := range list {
+		p.line("  %-8s %s  (%s: %s)", "finding", shown(f.Target), line(item), line(f.Reason))
+	}
+}
+
+func (p *printer) verdict(r plan.Report) {
+	switch r.Result {
+	case plan.Clean:
+		p.line("PASS: %s, nothing left", human.Count(r.Totals.Items, "rule"))
+	case plan.Findings:
+		p.line("FAIL: %s", found(r))
+		p.line("next: %s", next(r))
+	case plan.Unknown:
+		if len(r.Problems()) == 0 { // the audit did not start
+			p.line("UNKNOWN: %s", r.Error)
+			return
+		}
+		p.line("UNKNOWN: some checks could not run; the errors are above")
+	case plan.DryRun:
+		left := ""
+		if r.Totals.Findings > 0 {
+			left = fmt.Sprintf(", and %s for a person to decide", human.Count(r.Totals.Findings, "finding"))
+		}
+		p.line("PLAN: %s, %s, %s%s; nothing was changed", human.Count(r.Totals.Actions, "action"), human.Count(r.Totals.Entries, "file"), human.Size(r.Totals.Bytes), left)
+	case plan.OK:
+		p.line("DONE: %s", done(r))
+	default:
+		p.failed(r)
+	}
+}
+
+// failed prints a failure. The errors of a plan are printed with the plan.
+func (p *printer) failed(r plan.Report) {
+	var items []string
+	for _, planned := range r.Plan {
+		if planned.Error != "" {
+			items = append(items, line(planned.Item))
+		}
+	}
+	if len(items) > 0 {
+		p.line("FAILED: %s could not look; the errors are above", strings.Join(items, ", "))
+		return
+	}
+	p.line("FAILED: %s", r.Error)
+}
+
+// next says what to do about findings.
+func next(r plan.Report) string {
+	var scrubs int
+	var rules []string
+	for _, p := range r.Problems() {
+		scrubs += len(p.Actions)
+		if len(p.Findings) > 0 && !slices.Contains(rules, p.Item) {
+			rules = append(rules, p.Item)
+		}
+	}
+	var steps []string
+	if scrubs > 0 {
+		command := "eksnode scrub"
+		if r.Machine.Root != "/" {
+			command += " --root " + shown(r.Machine.Root)
+		}
+		steps = append(steps, fmt.Sprintf("%s settles %s", command, human.Count(scrubs, "finding")))
+	}
+	if len(rules) > 0 {
+		steps = append(steps, "repair what a person has to decide, or accept it with --skip-rules "+strings.Join(rules, ","))
+	}
+	return strings.Join(steps, "; ")
+}
+
+// found counts the findings of a report and the changes of the run.
+func found(r plan.Report) string {
+	findings := 0
+	var rules []string
+	for _, p := range r.Problems() {
+		findings += len(p.Actions) + len(p.Findings)
+		if !slices.Contains(rules, p.Item) {
+			rules = append(rules, p.Item)
+		}
+	}
+	text := fmt.Sprintf("%s by %s of %d", human.Count(findings, "finding"), human.Count(len(rules), "rule"), r.Totals.Items)
+	if len(r.Outcomes) > 0 {
+		text += ", for a person to decide; " + done(r)
+	}
+	return text
+}
+
+// done counts the changes of a run.
+func done(r plan.Report) string {
+	noun := "rule"
+	if r.Command == string(agent.Provision) {
+		noun = "step"
+	}
+	text := fmt.Sprintf("%d of %s changed, %s", r.Totals.Changed, human.Count(r.Totals.Items, noun), human.Count(r.Totals.Actions, "action"))
+	if r.Totals.Entries > 0 || r.Totals.Bytes > 0 {
+		text += fmt.Sprintf(", %s (%s) removed", human.Count(r.Totals.Entries, "file"), human.Size(r.Totals.Bytes))
+	}
+	if r.Totals.Fetched > 0 {
+		text += fmt.Sprintf(", %s fetched", human.Size(r.Totals.Fetched))
+	}
+	return text
+}
+
+// size is what an action removes.
+func size(a plan.Action) string {
+	if a.Entries == 0 && a.Bytes == 0 {
+		return ""
+	}
+	if a.Entries > 1 {
+		return fmt.Sprintf("  %s, %s", human.Count(a.Entries, "file"), human.Size(a.Bytes))
+	}
+	return "  " + human.Size(a.Bytes)
+}

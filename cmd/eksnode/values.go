@@ -1,0 +1,157 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/arguments"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
+	"github.com/eksnode/packer-plugin-eksnode/provisioner"
+	"github.com/eksnode/packer-plugin-eksnode/scrub"
+)
+
+// declaredValues returns what flags and arguments complete, by "COMMAND --FLAG",
+// by "--FLAG" for every other command with this flag, and by "COMMAND" for its
+// arguments. The lists are those that the validation uses.
+func declaredValues() map[string]cobra.CompletionFunc {
+	nothing := cobra.NoFileCompletions
+	return map[string]cobra.CompletionFunc{
+		"--audit":                    words(scrub.Audits()...),
+		"--bootstrap":                words(provisioner.Bootstraps()...),
+		"--ca-certificates":          namedFiles("pem", "crt", "cer"),
+		"--cache-folder":             folders,
+		"--checksums":                beginnings(pairs(asset.IDs())...),
+		"--cluster-id":               nothing,
+		"--cluster-name":             nothing,
+		"--config-cache":             files(),
+		"--config-output":            files(),
+		"--config-source":            beginnings(nodeconfig.UserDataSource, "file://"),
+		"--daemon":                   words(bootstrap.Daemons()...),
+		"--distro":                   words(distroNames()...),
+		"--eks-build-date":           nothing,
+		"--hardening":                words(provisioner.Hardenings()...),
+		"--image-archives":           files("tar"),
+		"--images":                   nothing,
+		"--kernel-arguments":         nothing,
+		"--kubernetes-version":       kubernetesVersions(),
+		"--lock-file":                files("json"),
+		"--nvidia-container-toolkit": words(provisioner.DeviceLists()...),
+		"--package-versions":         nothing,
+		"--packages":                 nothing,
+		"--pause-image":              nothing,
+		"--region":                   nothing,
+		"--report":                   files("json"),
+		"--root":                     folders,
+		"--rules":                    ruleNames,
+		"--rules-file":               files("yaml", "yml"),
+		"--skip":                     words(phases()...),
+		"--skip-rules":               ruleNames,
+		"--source":                   words(publishers()...),
+		"--source-url":               nothing,
+		"--spec":                     files("json"),
+		"--sysctls":                  nothing,
+		"--versions":                 beginnings(pairs(asset.IDs())...),
+
+		"aws-iam-authenticator token": nothing,
+
+		"bootstrap.sh": words(arguments.Flags()...),
+		"completion":   once(words(shells()...)),
+		"diagnose":     files(),
+		"help":         commands,
+		"token":        nothing,
+	}
+}
+
+// commands completes the subcommands of the command that the arguments name.
+func commands(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	found, rest, err := cmd.Root().Find(args)
+	if err != nil || len(rest) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var list []string
+	for _, sub := range found.Commands() {
+		if sub.IsAvailableCommand() {
+			list = append(list, sub.Name()+"\t"+sub.Short)
+		}
+	}
+	return words(list...)(cmd, args, begun)
+}
+
+func distroNames() []string {
+	var list []string
+	for _, d := range distros.All() {
+		list = append(list, d.ID+"\t"+d.Name)
+	}
+	return list
+}
+
+// kubernetesVersions completes minor versions; a patch version follows.
+func kubernetesVersions() cobra.CompletionFunc {
+	var list []string
+	for _, minor := range provisioner.Minors() {
+		list = append(list, minor+".")
+	}
+	return beginnings(list...)
+}
+
+func phases() []string {
+	var list []string
+	for _, p := range bootstrap.Phases() {
+		list = append(list, string(p))
+	}
+	return list
+}
+
+func publishers() []string {
+	var list []string
+	for _, o := range asset.Origins() {
+		list = append(list, o.ID+"\t"+o.Why)
+	}
+	return list
+}
+
+// pairs makes the beginning of a pair of each name.
+func pairs(names []string) []string {
+	var list []string
+	for _, n := range names {
+		list = append(list, n+"=")
+	}
+	return list
+}
+
+// ruleNames completes rules and groups, also those of the file of --rules-file.
+func ruleNames(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	rules := append(scrub.Table(), distroRules()...)
+	if file := cmd.Flag("rules-file"); file.Changed {
+		s := selection{local: scrub.Local{RulesFile: file.Value.String()}}
+		if err := s.check(); err == nil { // otherwise the command reports the error
+			for _, own := range s.spec.Own {
+				rules = append(rules, own.Rule())
+			}
+		}
+	}
+	var names []string
+	members := map[string]int{}
+	seen := map[string]bool{}
+	for _, r := range rules {
+		if !seen[r.ID] {
+			names = append(names, r.ID+"\t"+r.Why)
+		}
+		seen[r.ID] = true
+		for _, g := range r.Groups {
+			members[g]++
+		}
+	}
+	for _, g := range slices.Sorted(maps.Keys(members)) {
+		if !seen[g] {
+			names = append(names, fmt.Sprintf("%s\tgroup with %d rules", g, members[g]))
+		}
+	}
+	return words(names...)(cmd, args, begun)
+}

@@ -1,0 +1,287 @@
+package console
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// stage is a console whose clock a test turns, and the lines that it printed.
+type stage struct {
+	*Console
+	clock time.Time
+	text  []string
+}
+
+func (s *stage) Say(line string)   { s.text = append(s.text, line) }
+func (s *stage) Error(line string) { s.text = append(s.text, "! "+line) }
+
+func newStage(o Options) *stage {
+	s := &stage{clock: time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)}
+	o.Now = func() time.Time { return s.clock }
+	s.Console = New(s, o)
+	return s
+}
+
+func (s *stage) after(d time.Duration) *stage { s.clock = s.clock.Add(d); return s }
+
+func (s *stage) lines() []string {
+	lines := s.text
+	s.text = nil
+	return lines
+}
+
+// run sends outcomes to the console as plan.Apply does.
+func (s *stage) run(outcomes ...plan.Outcome) {
+	for _, o := range outcomes {
+		s.Begin(o.Item, o.Phase, len(o.Actions))
+		s.End(o)
+	}
+}
+
+// outcomes are those of a scrub.
+func outcomes() []plan.Outcome {
+	removed := func(files, bytes int64) []plan.Action {
+		return []plan.Action{{Verb: plan.Remove, Target: "/x", Reason: "old", Removal: host.Removal{Entries: files, Bytes: bytes}}}
+	}
+	return []plan.Outcome{
+		{Item: "kubelet-running", Phase: "quiesce", Status: plan.Unchanged},
+		{Item: "kubelet-pki", Phase: "state", Status: plan.Unchanged},
+		{Item: "kubelet-pods", Phase: "state", Status: plan.Unchanged},
+		{Item: "hostname", Phase: "identity", Status: plan.Done, Actions: removed(1, 4096), Milliseconds: 3},
+		{Item: "machine-id", Phase: "identity", Status: plan.Done, Actions: removed(0, 33), Milliseconds: 4},
+		{Item: "keys", Phase: "identity", Status: plan.Unchanged, Findings: []plan.Finding{{Target: "/etc/key", Reason: "nothing makes it again"}}},
+		{Item: "journal", Phase: "caches and logs", Status: plan.Done, Actions: removed(2, 16_800_000), Milliseconds: 1200},
+	}
+}
+
+// A scrub prints rules that changed something or need attention, then one line
+// for each phase.
+func TestPhases(t *testing.T) {
+	s := newStage(Options{Command: "scrub", Details: true})
+	s.run(outcomes()...)
+	s.Close()
+	assert.Equal(t, []string{
+		"quiesce: 1 rule, nothing to stop",
+		"state: 2 rules, nothing to remove",
+		"  hostname: 1 action, 1 file (4.1 kB) removed, 3 ms",
+		"  machine-id: 1 action, 33 B removed, 4 ms",
+		"!   keys: for you to decide: /etc/key (nothing makes it again)",
+		"identity: 3 rules, 2 changed, 1 file (4.1 kB) removed, 1 finding, 7 ms",
+		"  journal: 1 action, 2 files (16.8 MB) removed, 1.2 s",
+		"caches and logs: 1 rule, 1 changed, 2 files (16.8 MB) removed, 1.2 s",
+	}, s.lines())
+}
+
+// Each step of a provision is a phase of its own, and needs one line.
+func TestSteps(t *testing.T) {
+	s := newStage(Options{Command: "provision"})
+	s.run(
+		plan.Outcome{Item: "requirements", Phase: "requirements", Status: plan.Unchanged},
+		plan.Outcome{Item: "packages", Phase: "packages", Status: plan.Done, Milliseconds: 28_900, Actions: []plan.Action{
+			{Verb: plan.Run, Target: "apt-get update"}, {Verb: plan.Install, Target: "containerd runc", Packages: []string{"containerd", "runc"}},
+		}},
+		plan.Outcome{Item: "kubelet", Phase: "kubelet", Status: plan.Done, Milliseconds: 1100, Actions: []plan.Action{{Verb: plan.Fetch, Target: "/usr/bin/kubelet", Fetched: 83_500_000}}},
+		plan.Outcome{Item: "swap", Phase: "swap", Status: plan.Unchanged},
+	)
+	s.Close()
+	assert.Equal(t, []string{
+		"packages: 2 actions, 2 packages installed, 28.9 s",
+		"kubelet: 1 action, 83.5 MB fetched, 1.1 s",
+		"nothing to do: requirements, swap",
+	}, s.lines())
+}
+
+// Verbose prints every item and action, and phases as headings.
+func TestVerbose(t *testing.T) {
+	s := newStage(Options{Command: "scrub", Verbose: true})
+	s.run(outcomes()[2:4]...)
+	s.Close()
+	assert.Equal(t, []string{
+		"Phase: state",
+		"  kubelet-pods                 unchanged 0 ms",
+		"state: 1 rule, nothing to remove",
+		"Phase: identity",
+		"  hostname                     done      1 action, 1 file (4.1 kB) removed, 3 ms",
+		"    remove /x (old)",
+		"identity: 1 rule, 1 changed, 1 file (4.1 kB) removed, 3 ms",
+	}, s.lines())
+}
+
+// A run that prints nothing for long gives a sign of life, also when many short
+// items follow each other, and while an item is planned.
+func TestTick(t *testing.T) {
+	s := newStage(Options{Command: "scrub"})
+	s.Tick()
+	s.Begin("packages", "install", 3)
+	s.after(silenceMost - time.Second).Tick()
+	assert.Empty(t, s.lines())
+	s.after(time.Second).Tick()
+	assert.Equal(t, []string{"  packages: still working after 20.0 s"}, s.lines())
+	s.after(5 * time.Second).Tick()
+	assert.Empty(t, s.lines())
+	s.after(55 * time.Second).Tick()
+	assert.Equal(t, []string{"  packages: still working after 1 min 20 s"}, s.lines())
+	s.End(plan.Outcome{Item: "packages", Phase: "install", Status: plan.Unchanged})
+	for range 3 {
+		s.Begin("logs", "install", 0)
+		s.after(7 * time.Second).End(plan.Outcome{Item: "logs", Phase: "install", Status: plan.Unchanged})
+	}
+	s.Tick()
+	assert.Equal(t, []string{"  still working"}, s.lines())
+	s.Close()
+	assert.Equal(t, []string{"install: 4 rules, nothing to remove"}, s.lines())
+	s.after(time.Hour).Tick()
+	assert.Empty(t, s.lines(), "nothing is running")
+}
+
+func TestProgress(t *testing.T) {
+	s := newStage(Options{})
+	s.Begin("kubelet", "", 1)
+	s.after(progressEvery).Progress("kubelet", plan.Action{Target: "kubelet"}, 1_500_000, 0)
+	s.Progress("kubelet", plan.Action{Target: "kubelet"}, 1_600_000, 0)
+	s.after(progressEvery).Progress("kubelet", plan.Action{Verb: plan.Fetch, Target: "/usr/bin/kubelet"}, 2_000_000, 4_000_000)
+	assert.Equal(t, []string{"  kubelet: kubelet: 1.5 MB", "  kubelet: fetch /usr/bin/kubelet: 2.0 MB of 4.0 MB (50 %)"}, s.lines())
+}
+
+// The error of a failed item is printed at once, or by the caller at the end.
+func TestFailures(t *testing.T) {
+	failed := plan.Outcome{Item: "kubelet", Phase: "assets", Status: plan.Failed, Error: "kubelet: fetch kubelet: no route", Milliseconds: 3}
+	s := newStage(Options{Command: "provision", Details: true})
+	s.run(failed)
+	s.Close()
+	assert.Equal(t, []string{"!   kubelet: failed after 3 ms: fetch kubelet: no route", "assets: 1 step, 1 failed, 3 ms"}, s.lines())
+	s = newStage(Options{Command: "provision"})
+	s.run(failed)
+	assert.Equal(t, []string{"!   kubelet: failed after 3 ms"}, s.lines())
+}
+
+func TestFinishOfADryRun(t *testing.T) {
+	s := newStage(Options{Command: "scrub", Details: true})
+	r := &plan.Report{Command: "scrub", Started: s.clock, Finished: s.clock.Add(1500 * time.Millisecond)}
+	r.Dry([]plan.Planned{
+		{Item: "machine-id", Phase: "identity", Actions: []plan.Action{{Verb: plan.Empty, Target: "/etc/machine-id", Reason: "every node would have it", Removal: host.Removal{Entries: 3, Bytes: 2000}}}},
+		{Item: "keys", Phase: "identity", Findings: []plan.Finding{{Target: "/etc/key", Reason: "nothing makes it again"}}},
+	}, make([]plan.Check, 0))
+	r.Audit = &plan.Audit{Result: plan.Findings, Items: 9, Plan: []plan.Planned{
+		{Item: "secrets-left", Phase: "inspect", Findings: []plan.Finding{{Target: "/opt/app.conf", Reason: "line 1 holds a token"}}},
+	}}
+	s.Finish(r)
+	assert.Equal(t, []string{
+		"Phase: identity",
+		"  machine-id: would empty /etc/machine-id (every node would have it)",
+		"!   keys: for you to decide: /etc/key (nothing makes it again)",
+		"Phase: inspect",
+		"!   secrets-left: for you to decide: /opt/app.conf (line 1 holds a token)",
+		"The scrub would remove:",
+		"  identity  3 files  2.0 kB",
+		"  total     3 files  2.0 kB",
+		"scrub planned: 0 rules, 1 action, 3 files (2.0 kB) to remove, 1 finding; nothing was changed, 1.5 s",
+		"! audit findings: 9 rules, 1 finding",
+	}, s.lines())
+}
+
+// The closing audit prints only what the scrub has not printed.
+func TestFinishOfAScrub(t *testing.T) {
+	s := newStage(Options{Command: "scrub", Details: true})
+	r := &plan.Report{Command: "scrub", Started: s.clock, Finished: s.clock}
+	r.Applied(outcomes(), nil)
+	left := []plan.Planned{
+		{Item: "keys", Phase: "identity", Findings: []plan.Finding{{Target: "/etc/key", Reason: "nothing makes it again"}, {Target: "/etc/key2", Reason: "new"}}},
+		{Item: "hostname", Phase: "identity", Actions: []plan.Action{{Verb: plan.Remove, Target: "/etc/hostname", Reason: "it is back"}}},
+	}
+	r.Concluded(left, make([]plan.Check, 96), true)
+	s.Finish(r)
+	assert.Equal(t, []string{
+		"Phase: identity",
+		"!   keys: for you to decide: /etc/key2 (new)",
+		"  hostname: left to remove /etc/hostname (it is back)",
+		"The scrub removed:",
+		"  identity         1 file   4.1 kB",
+		"  caches and logs  2 files  16.8 MB",
+		"  total            3 files  16.8 MB",
+		"scrub findings: 7 rules, 3 changed, 3 actions, 3 files (16.8 MB) removed, 1 finding, 0 ms",
+		"! audit findings: 96 rules, 3 findings",
+	}, s.lines())
+}
+
+// The last line is the audit's.
+func TestAuditLine(t *testing.T) {
+	unknown := []plan.Planned{{Item: "x", Error: "x: no"}}
+	for name, c := range map[string]struct {
+		report plan.Report
+		last   string
+	}{
+		"clean":     {plan.Report{Result: plan.OK, Audit: &plan.Audit{Result: plan.Clean, Items: 96}}, "audit clean: 96 rules, nothing left"},
+		"one rule":  {plan.Report{Result: plan.OK, Audit: &plan.Audit{Result: plan.Clean, Items: 1}}, "audit clean: 1 rule, nothing left"},
+		"unknown":   {plan.Report{Result: plan.Unknown, Audit: &plan.Audit{Result: plan.Unknown, Items: 96, Error: "x: no", Plan: unknown}}, "audit unknown: 96 rules, 0 findings; 1 rule could not look"},
+		"off":       {plan.Report{Result: plan.OK}, plan.NoAudit},
+		"failed":    {plan.Report{Result: plan.Failure}, ""},
+		"a dry run": {plan.Report{Result: plan.DryRun}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.report.Command = "scrub"
+			assert.Equal(t, c.last, AuditLine(&c.report))
+		})
+	}
+}
+
+// The closing table of a provision has everything that the report says about
+// the image.
+func TestContents(t *testing.T) {
+	r := &plan.Report{Command: "provision", Image: &plan.Contents{
+		Kubernetes: "1.34.4",
+		Components: []plan.Component{
+			{Name: "kubelet", Version: "1.34.4", Origin: plan.FromDownload, Bytes: 58_400_000},
+			{Name: "containerd", Version: "1.6.20~ds1-1+deb12u1", Origin: plan.FromPackage},
+		},
+		Packages: []plan.Package{{Name: "containerd", Added: true}, {Name: "runc"}},
+		Images:   []plan.ImageContents{{Name: "localhost/kubernetes/pause:latest", Bytes: 700_000}},
+	}}
+	r.Totals.Fetched = 134_000_000
+	assert.Equal(t, []string{
+		"The image now has:",
+		"  Kubernetes  1.34.4",
+		"  kubelet     1.34.4                             58.4 MB   download",
+		"  containerd  1.6.20~ds1-1+deb12u1                         package",
+		"  packages    2, 1 added",
+		"  images      1",
+		"              localhost/kubernetes/pause:latest  700.0 kB",
+		"  fetched     134.0 MB",
+	}, Table(r))
+}
+
+// A scrub that removed nothing says so.
+func TestNothingRemoved(t *testing.T) {
+	r := &plan.Report{Command: "scrub"}
+	r.Applied(outcomes()[:2], nil)
+	assert.Equal(t, []string{"The scrub removed nothing."}, Table(r))
+	assert.Empty(t, Table(&plan.Report{Command: "audit", Phases: r.Phases}))
+	assert.Empty(t, Table(&plan.Report{Command: "scrub"}), "the scrub did not start")
+}
+
+// Many lines of one item are cut.
+func TestLinesOfAnItemAreBounded(t *testing.T) {
+	s := newStage(Options{Command: "scrub", Details: true})
+	s.run(plan.Outcome{Item: "x", Phase: "y", Status: plan.Unchanged, Findings: slices.Repeat([]plan.Finding{{Target: "/z"}}, targetsMost+2)})
+	lines := s.lines()
+	assert.Len(t, lines, targetsMost+1)
+	assert.Equal(t, "  x: and 2 more; the report has all", lines[targetsMost])
+}
+
+// One of a thing is singular in every line.
+func TestSingularAndPlural(t *testing.T) {
+	for n := range int64(3) {
+		p := plan.PhaseTotals{Phase: "x", Totals: plan.Totals{Items: int(n), Changed: int(n), Findings: int(n), Removal: host.Removal{Entries: n, Bytes: n}}}
+		line := PhaseLine("scrub", p)
+		assert.Equal(t, n == 1, strings.Contains(line, "1 rule,") && strings.Contains(line, "1 file (") && strings.Contains(line, "1 finding"), line)
+		assert.NotContains(t, line, fmt.Sprintf("%d(s)", n))
+	}
+}

@@ -1,0 +1,259 @@
+package userdata
+
+import (
+	"encoding/base64"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+)
+
+// The types of the parts that cloud-init reads.
+const (
+	shellMedia = "text/x-shellscript"
+	cloudMedia = "text/cloud-config"
+	// boothookMedia is a script that runs early at every boot; its first line may
+	// be a word of cloud-init's.
+	boothookMedia = "text/cloud-boothook"
+	archiveMedia  = "text/cloud-config-archive"
+	jsonpMedia    = "text/cloud-config-jsonp"
+	jinjaMedia    = "text/jinja2"
+	handlerMedia  = "text/part-handler"
+	includeMedia  = "text/x-include-url"
+	onceMedia     = "text/x-include-once-url"
+	plainMedia    = "text/plain"
+)
+
+// mediaOf is the type that cloud-init gives a text by how it begins; empty if
+// cloud-init does not recognize the text (cloudinit/handlers/__init__.py,
+// INCLUSION_TYPES_MAP).
+func mediaOf(text string) string {
+	begin := strings.ToLower(strings.TrimLeft(text[:min(len(text), 200)], " \t\r\n\f\v"))
+	for _, known := range []struct{ prefix, media string }{ // longest first
+		{"#cloud-config-archive", archiveMedia},
+		{"#cloud-config-jsonp", jsonpMedia},
+		{"## template: jinja", jinjaMedia},
+		{"#cloud-boothook", boothookMedia},
+		{"#include-once", onceMedia},
+		{"#part-handler", handlerMedia},
+		{cloudHeader, cloudMedia},
+		{"#include", includeMedia},
+		{"#!", shellMedia},
+	} {
+		if strings.HasPrefix(begin, known.prefix) {
+			return known.media
+		}
+	}
+	return ""
+}
+
+// cloudPart checks a part as cloud-init reads it. It returns the number of calls
+// of bootstrap.sh and nodeadm. A part that cannot be checked counts as a call.
+func (c *checker) cloudPart(p nodeconfig.Part) int {
+	called := 0
+	c.in(c.position(p), func() { called = c.cloudText(p.Text, p.Media) })
+	return called
+}
+
+func (c *checker) cloudText(text, media string) int {
+	if slices.Contains(packedMedia(), media) {
+		plain, _, _, err := unwrap([]byte(text))
+		if err != nil {
+			c.fail(1, "", "%v", err)
+			return 1
+		}
+		c.at.decoded = true
+		text, media = plain, ""
+	}
+	named := media
+	if media == "" || media == plainMedia || media == "text/x-not-multipart" || media == shellMedia {
+		if found := mediaOf(strings.TrimPrefix(text, byteOrderMark)); found != "" {
+			media = found
+		}
+	}
+	empty := strings.TrimSpace(text) == ""
+	switch {
+	case empty && strings.HasPrefix(named, shellMedia):
+		c.warn(1, "", "the script is empty, and cloud-init reports that running an empty script failed")
+		return 0
+	case empty:
+		return 0
+	case strings.HasPrefix(text, byteOrderMark) && media != shellMedia && media != boothookMedia && named != cloudMedia && named != nodeconfig.MediaType:
+		c.fail(1, "", "a byte-order mark precedes the text, so cloud-init does not recognize it; save the file as UTF-8 without a byte-order mark")
+		text = strings.TrimPrefix(text, byteOrderMark)
+	}
+	return c.cloudMedia(text, media, named)
+}
+
+// cloudMedia checks a text of a type. The type named is the one in the MIME
+// header.
+func (c *checker) cloudMedia(text, media, named string) int {
+	switch media {
+	case shellMedia, "text/x-shellscript-per-boot", "text/x-shellscript-per-instance", "text/x-shellscript-per-once":
+		if !c.executable(text) {
+			return mentions(text)
+		}
+		return c.script(text)
+	case boothookMedia:
+		return c.boothook(text)
+	case cloudMedia:
+		return c.cloudConfig(text, named)
+	case archiveMedia:
+		return c.archive(text)
+	case jinjaMedia:
+		return c.jinja(text)
+	case includeMedia, onceMedia:
+		c.warn(1, "", "cloud-init downloads further user data, which is not checked")
+		return 1
+	case "":
+		c.fail(1, "", "cloud-init does not recognize the text; %s", shebangAdvice)
+		return mentions(text)
+	default:
+		return 0
+	}
+}
+
+// boothook checks a script that runs early at every boot.
+func (c *checker) boothook(text string) int {
+	const header = "#cloud-boothook"
+	script := strings.TrimLeft(strings.TrimPrefix(text, header), " \t\r\n")
+	called := 0
+	c.within(strings.Count(text[:len(text)-len(script)], "\n"), func() {
+		if c.executable(script) {
+			called = c.script(script)
+		}
+	})
+	return called
+}
+
+// jinja checks a template. What the template computes is not checked.
+func (c *checker) jinja(text string) int {
+	_, rest, _ := strings.Cut(strings.TrimLeft(text, "\r\n"), "\n")
+	if strings.Contains(rest, "{{") || strings.Contains(rest, "{%") {
+		return mentions(rest)
+	}
+	called := 0
+	c.within(1, func() { called = c.cloudText(rest, "") })
+	return called
+}
+
+// archive checks a list of parts in YAML: texts, or objects with type and
+// content.
+func (c *checker) archive(text string) int {
+	if !c.isReadable(text) {
+		return 1
+	}
+	var document yaml.Node
+	if err := yaml.Unmarshal([]byte(text), &document); err != nil {
+		c.yamlError(err)
+		return 1
+	}
+	if len(document.Content) == 0 || document.Content[0].Kind != yaml.SequenceNode {
+		c.fail(1, "", "a cloud-config-archive is a list of parts")
+		return 0
+	}
+	called := 0
+	for _, part := range document.Content[0].Content {
+		content, media := part, ""
+		if part.Kind == yaml.MappingNode {
+			content = child(part, "content")
+			if kind := child(part, "type"); kind != nil {
+				media = kind.Value
+			}
+		}
+		if content == nil || content.Kind != yaml.ScalarNode {
+			c.fail(part.Line, "content", "a part must be text, or an object with type and content")
+			continue
+		}
+		if media == "" && mediaOf(content.Value) == "" {
+			media = cloudMedia
+		}
+		c.in(c.scalar(content), func() { called += c.cloudText(content.Value, media) })
+	}
+	return called
+}
+
+// scalar is where the text of a YAML scalar is.
+func (c *checker) scalar(n *yaml.Node) position {
+	switch {
+	case n.Style&yaml.LiteralStyle != 0: // the text begins on the line after |
+		return c.at.below(n.Line)
+	case strings.Contains(strings.TrimRight(n.Value, "\n"), "\n"), n.Style&yaml.FoldedStyle != 0:
+		at := c.at.below(n.Line - 1)
+		at.decoded = true
+		return at
+	default:
+		return c.at.below(n.Line - 1)
+	}
+}
+
+func (c *checker) yamlError(err error) {
+	c.lines(errorOf("reading the YAML: " + strings.TrimPrefix(err.Error(), "yaml: ")))
+}
+
+// writeFiles notes the files that a cloud-config writes, so that they can be
+// checked where they are run.
+func (c *checker) writeFiles(list *yaml.Node) {
+	for _, entry := range list.Content {
+		name, content, encoding := child(entry, "path"), child(entry, "content"), child(entry, "encoding")
+		if name == nil || content == nil || content.Kind != yaml.ScalarNode {
+			continue
+		}
+		text, at := content.Value, c.scalar(content)
+		if encoding != nil {
+			var ok bool
+			if text, ok = decodeFile(text, strings.ToLower(encoding.Value)); !ok {
+				c.fail(content.Line, "write_files", "the content of %s is not %s", name.Value, encoding.Value)
+				continue
+			}
+			at.decoded = at.decoded || strings.ToLower(encoding.Value) != "text/plain"
+		}
+		c.write(name.Value, text, at)
+	}
+}
+
+// decodeFile undoes an encoding of write_files
+// (cloudinit/config/cc_write_files.py, canonicalize_extraction).
+func decodeFile(text, encoding string) (string, bool) {
+	plain := []byte(text)
+	packed := false
+	switch encoding {
+	case "", "text/plain":
+		return text, true
+	case "gz", "gzip":
+		packed = true
+	case "gz+base64", "gzip+base64", "gz+b64", "gzip+b64", "b64", "base64":
+		packed = strings.HasPrefix(encoding, "gz")
+		var err error
+		if plain, err = base64.StdEncoding.DecodeString(strings.Join(strings.Fields(text), "")); err != nil {
+			return "", false
+		}
+	default:
+		return "", false
+	}
+	if packed {
+		out, _, wasPacked, err := unwrap(plain)
+		return out, err == nil && wasPacked
+	}
+	return string(plain), true
+}
+
+// nodeConfigFiles checks the NodeConfigs that are written into the folder of
+// parts, and the files that cloud-init runs on its own.
+func (c *checker) nodeConfigFiles() int {
+	called := 0
+	for _, name := range sortedNames(c.files) {
+		f := c.files[name]
+		switch {
+		case f.seen:
+		case strings.HasPrefix(name, partsFolder+"/") && isNodeConfig(f.text):
+			f.seen = true
+			c.in(f.at, func() { c.nodeConfigs([]nodeconfig.Part{{Text: f.text}}, false) })
+		case strings.HasPrefix(name, "/var/lib/cloud/scripts/per-"):
+			called += c.run(f)
+		}
+	}
+	return called
+}

@@ -1,0 +1,226 @@
+package userdata
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+)
+
+const clusterPart = "cluster: {name: ex, endpoint: 'https://ABC.gr7.us-east-1.eks.amazonaws.com', certificateAuthority: YQ==, cidr: 10.100.0.0/16"
+
+// describe is a description with more lines.
+func describe(t *testing.T, more string) Node {
+	t.Helper()
+	n, err := ParseNode([]byte(withAuthority(clusterPart + "}\n" + more)))
+	require.NoError(t, err)
+	return n
+}
+
+func rendered(t *testing.T, family, more string) string {
+	t.Helper()
+	text, err := Render(family, "", describe(t, more))
+	require.NoError(t, err)
+	return string(text)
+}
+
+// What terraform-aws-eks' tests/user-data and Karpenter's goldens in
+// pkg/providers/launchtemplate/testdata say, from descriptions. The bytes differ,
+// the meaning is the same.
+func TestOthersUserDataCanBeExpressed(t *testing.T) {
+	t.Run("terraform-aws-eks: al2", func(t *testing.T) {
+		text := rendered(t, "al2", "pre: [\"export FOO=bar\\n\"]\npost: [echo \"All done\"]\nkubeletArgs: [--node-labels=node.kubernetes.io/lifecycle=spot]\nbootstrap: {service-ipv4-cidr: 10.100.0.0/16, ip-family: ipv4}\n")
+		assert.Contains(t, text, "export FOO=bar\n/etc/eks/bootstrap.sh 'ex'")
+		assert.Contains(t, text, "--kubelet-extra-args '--node-labels=node.kubernetes.io/lifecycle=spot'")
+		assert.Contains(t, text, "--ip-family 'ipv4' \\\n  --service-ipv4-cidr '10.100.0.0/16'\necho \"All done\"\n")
+	})
+	t.Run("terraform-aws-eks: al2023", func(t *testing.T) {
+		text := rendered(t, "al2023", "nodeConfigs:\n- apiVersion: node.eks.aws/v1alpha1\n  kind: NodeConfig\n  spec: {kubelet: {config: {shutdownGracePeriod: 30s}}}\ncontainerd:\n  config: |\n    [plugins.\"io.containerd.grpc.v1.cri\".containerd]\n    discard_unpacked_layers = false\npost: [echo \"All done\"]\n")
+		c, warnings, err := nodeconfig.Parse([]byte(text))
+		require.NoError(t, err)
+		assert.Empty(t, warnings)
+		assert.Equal(t, nodeconfig.Document{"shutdownGracePeriod": "30s"}, c.Spec.Kubelet.Config)
+		assert.Contains(t, string(c.Spec.Containerd.Config), "discard_unpacked_layers = false")
+		assert.Contains(t, text, "Content-Type: text/x-shellscript\n\n#!/bin/bash\necho \"All done\"\n")
+	})
+	t.Run("terraform-aws-eks: Bottlerocket", func(t *testing.T) {
+		n := describe(t, "settings: {kernel: {lockdown: integrity}}\n")
+		n.Cluster.DNSAddresses = []string{"192.168.0.10", "169.254.20.10"}
+		text, err := Render("bottlerocket", "", n)
+		require.NoError(t, err)
+		document, err := nodeconfig.ReadTOML(text)
+		require.NoError(t, err)
+		assert.Equal(t, "integrity", lookup(document, "settings", "kernel", "lockdown"))
+		assert.Equal(t, []any{"192.168.0.10", "169.254.20.10"}, lookup(document, "settings", "kubernetes", "cluster-dns-ip"))
+	})
+	t.Run("terraform-aws-eks: Windows", func(t *testing.T) {
+		text := rendered(t, "windows", "pre: [\"[string]$Something = 'a'\"]\npost: [\"[string]$Something = 'b'\"]\n")
+		assert.True(t, strings.HasPrefix(text, "<powershell>\n[string]$Something = 'a'\n& "))
+		assert.True(t, strings.HasSuffix(text, "6>&1\n[string]$Something = 'b'\n</powershell>\n"))
+	})
+	const kubelet = "maxPods: 110\ntaints: ['karpenter.sh/unregistered:NoExecute']\nlabels: {testing/cluster: unspecified, karpenter.sh/capacity-type: spot}\n" +
+		"kubelet:\n  podsPerCore: 2\n  kubeReserved: {memory: 50Mi}\n  systemReserved: {cpu: 100m}\n  evictionHard: {memory.available: 5%}\n  evictionSoft: {memory.available: 10%}\n" +
+		"  evictionSoftGracePeriod: {memory.available: 1m30s}\n  evictionMaxPodGracePeriod: 300\n  imageGCHighThresholdPercent: 50\n  imageGCLowThresholdPercent: 10\n  cpuCFSQuota: false\n"
+	t.Run("Karpenter: al2023", func(t *testing.T) {
+		c, _, err := nodeconfig.Parse([]byte(rendered(t, "al2023", kubelet+"localStorage: {strategy: RAID0}\npre: [\"#!/bin/bash\\necho\"]\n")))
+		require.NoError(t, err)
+		assert.Equal(t, "RAID0", c.Spec.Instance.LocalStorage.Strategy)
+		text, err := json.Marshal(c.Spec.Kubelet.Config)
+		require.NoError(t, err)
+		assert.JSONEq(t, `{"maxPods": 110, "podsPerCore": 2, "kubeReserved": {"memory": "50Mi"}, "systemReserved": {"cpu": "100m"}, "evictionHard": {"memory.available": "5%"},
+			"evictionSoft": {"memory.available": "10%"}, "evictionSoftGracePeriod": {"memory.available": "1m30s"}, "evictionMaxPodGracePeriod": 300,
+			"imageGCHighThresholdPercent": 50, "imageGCLowThresholdPercent": 10, "cpuCFSQuota": false}`, string(text))
+	})
+	t.Run("Karpenter: al2", func(t *testing.T) {
+		text := rendered(t, "al2", kubelet+"localStorage: {strategy: RAID0}\n")
+		for _, want := range []string{
+			"--use-max-pods 'false'", "--local-disks 'raid0'", "--max-pods=110", "--pods-per-core=2", "--kube-reserved=memory=50Mi", "--system-reserved=cpu=100m",
+			"--eviction-hard=memory.available<5%", "--eviction-soft=memory.available<10%", "--eviction-soft-grace-period=memory.available=1m30s",
+			"--eviction-max-pod-grace-period=300", "--image-gc-high-threshold=50", "--image-gc-low-threshold=10", "--cpu-cfs-quota=false",
+		} {
+			assert.Contains(t, text, want)
+		}
+	})
+	t.Run("Karpenter: Bottlerocket", func(t *testing.T) {
+		text := rendered(t, "bottlerocket", strings.Replace(kubelet, "  podsPerCore: 2\n", "", 1)+"localStorage: {strategy: RAID0}\n")
+		document, err := nodeconfig.ReadTOML([]byte(text))
+		require.NoError(t, err)
+		assert.Equal(t, int64(50), lookup(document, "settings", "kubernetes", "image-gc-high-threshold-percent"))
+		assert.Equal(t, map[string]any{"memory.available": "5%"}, lookup(document, "settings", "kubernetes", "eviction-hard"))
+		assert.Equal(t, true, lookup(document, "settings", "bootstrap-commands", "000-mount-instance-storage", "essential"))
+	})
+	t.Run("Karpenter's class", func(t *testing.T) {
+		n := describe(t, kubelet+"ami: ami-0123456789abcdef0\nrole: r\n")
+		text, err := Render("karpenter", "al2023", n)
+		require.NoError(t, err)
+		assert.Contains(t, string(text), "  kubelet:\n    cpuCFSQuota: false\n")
+		assert.Contains(t, string(text), "    maxPods: 110\n    podsPerCore: 2\n")
+	})
+}
+
+// Everything that NodeConfig knows.
+func TestEverythingOfNodeConfig(t *testing.T) {
+	text := rendered(t, "al2023", `maxPodsExpression: max_pods - 2
+labels: {a: b}
+kubelet: {clusterDomain: example.local}
+containerd: {baseRuntimeSpec: {process: {noNewPrivileges: true}}}
+environment: {containerd: {A: b c}}
+proxy: {https: 'http://proxy:3128', noProxy: [169.254.169.254, .internal]}
+network: {nameservers: [10.0.0.2], domains: [example.com]}
+featureGates: {InstanceIdNodeName: true}
+localStorage: {strategy: Mount, mountPath: /mnt/x, disabledMounts: [PodLogs]}
+pre: ["echo ü"]
+parts: [{contentType: text/cloud-config, content: "#cloud-config\npackages: [jq]"}]
+`)
+	c, _, err := nodeconfig.Parse([]byte(text))
+	require.NoError(t, err)
+	c.Spec.Cluster = nodeconfig.Cluster{}
+	assert.Equal(t, nodeconfig.Spec{
+		Containerd: nodeconfig.Containerd{BaseRuntimeSpec: nodeconfig.Document{"process": map[string]any{"noNewPrivileges": true}}},
+		Instance: nodeconfig.Instance{
+			LocalStorage: nodeconfig.LocalStorage{Strategy: "Mount", MountPath: "/mnt/x", DisabledMounts: []string{"PodLogs"}},
+			Environment: map[string]map[string]string{
+				"containerd": {"A": "b c"}, "default": {"HTTPS_PROXY": "http://proxy:3128", "NO_PROXY": "169.254.169.254,.internal"},
+			},
+			Network: nodeconfig.Network{Nameservers: []string{"10.0.0.2"}, Domains: []string{"example.com"}},
+		},
+		Kubelet:      nodeconfig.Kubelet{Config: nodeconfig.Document{"clusterDomain": "example.local"}, Flags: nodeconfig.Flags{"--node-labels=a=b"}, MaxPodsExpression: "max_pods - 2"},
+		FeatureGates: map[string]bool{"InstanceIdNodeName": true},
+	}, c.Spec)
+	assert.Contains(t, text, "Content-Type: text/x-shellscript; charset=\"utf-8\"\nContent-Transfer-Encoding: base64\n", "cloud-init garbles other characters")
+	assert.Contains(t, text, "Content-Type: text/cloud-config\n\n#cloud-config\npackages: [jq]\n")
+}
+
+func TestFilesForBootstrapSh(t *testing.T) {
+	const more = "containerd: {config: \"version = 2\\n\"}\nenvironment: {kubelet: {A: 'b \"c\" 5%'}}\nproxy: {http: 'http://p'}\npre: [echo 1]\npost: [\"#!/usr/bin/python3\\nprint()\"]\n"
+	al2 := rendered(t, "al2", more)
+	for _, want := range []string{
+		"cat > /etc/containerd/config.d/eksnode.toml <<'EOF'\nversion = 2\nEOF\n",
+		"cat > /etc/systemd/system.conf.d/eksnode.conf <<'EOF'\n[Manager]\nDefaultEnvironment=\"HTTP_PROXY=http://p\"\nEOF\n",
+		"cat > /etc/systemd/system/kubelet.service.d/eksnode.conf <<'EOF'\n[Service]\nEnvironment=\"A=b \\\"c\\\" 5%%\"\nEOF\nsystemctl daemon-reload\necho 1\n/etc/eks/bootstrap.sh",
+		"Content-Type: text/x-shellscript\n\n#!/usr/bin/python3\nprint()\n",
+	} {
+		assert.Contains(t, al2, want)
+	}
+	ubuntu := rendered(t, "ubuntu", more)
+	for _, want := range []string{"path: /etc/containerd/config.d/eksnode.toml", "path: /var/lib/eksnode/pre-1.sh", "- - systemctl\n    - daemon-reload\n", "- - /var/lib/eksnode/post-1.sh\n"} {
+		assert.Contains(t, ubuntu, want)
+	}
+}
+
+func TestContradictionsAreRefused(t *testing.T) {
+	for name, c := range map[string]struct{ more, want string }{
+		"pods and a flag":            {"maxPods: 10\nkubeletArgs: [--max-pods=20]\n", "kubeletArgs: --max-pods=20 contradicts maxPods: 10"},
+		"pods and configuration":     {"maxPods: 10\nkubelet: {maxPods: 20}\n", "maxPods: 10 contradicts kubelet.maxPods 20"},
+		"configuration and a flag":   {"kubelet: {maxPods: 10}\nkubeletArgs: ['--v=2 --max-pods=20']\n", "kubeletArgs: --max-pods=20 contradicts kubelet.maxPods: 10"},
+		"pods and an expression":     {"maxPods: 10\nmaxPodsExpression: max_pods\n", "maxPodsExpression: contradicts maxPods; give one of them"},
+		"a flag twice":               {"kubeletArgs: [--v=2, --v=3]\n", "kubeletArgs: --v=3 contradicts --v=2"},
+		"labels":                     {"labels: {a: b}\nkubeletArgs: ['--node-labels=a=c']\n", "kubeletArgs: --node-labels=a=c contradicts labels: a=b"},
+		"reservations":               {"kubelet: {kubeReserved: {cpu: 100m}}\nkubeletArgs: ['--kube-reserved=cpu=200m']\n", "kubeletArgs: --kube-reserved=cpu=200m contradicts kubelet.kubeReserved: cpu=100m"},
+		"bootstrap.sh's pods":        {"maxPods: 10\nbootstrap: {use-max-pods: 'true'}\n", `bootstrap.use-max-pods: "true" contradicts "false" of the rest of the description`},
+		"bootstrap.sh's endpoint":    {"bootstrap: {apiserver-endpoint: 'https://b'}\n", `bootstrap.apiserver-endpoint: "https://b" contradicts "https://ABC.gr7.us-east-1.eks.amazonaws.com" of the rest of the description`},
+		"a proxy":                    {"proxy: {http: a}\nenvironment: {default: {HTTP_PROXY: b}}\n", "proxy: HTTP_PROXY a contradicts environment.default.HTTP_PROXY b"},
+		"the kubelet's field":        {"kubelet: {maxPod: 10}\n", "kubelet.maxPod: unknown field of the kubelet; did you mean maxPods?"},
+		"the kubelet's value":        {"kubelet: {maxPods: many, evictionHard: {memory.available: 12%%}}\n", "kubelet.maxPods: must be an integer of 32 bits, not the text \"many\"\nkubelet.evictionHard.memory.available: \"12%%\" must be a percentage such as 10% or a quantity such as 100Mi"},
+		"a part's type":              {"parts: [{contentType: text/x-shelscript, content: a}]\n", `parts[0].contentType: "text/x-shelscript" is no type that cloud-init or a first boot reads`},
+		"the same in two ways is no": {"maxPods: 10\nkubelet: {maxPods: 10}\nkubeletArgs: [--max-pods=10]\n", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Render("al2", "", describe(t, c.more))
+			if c.want == "" {
+				assert.NoError(t, err)
+				return
+			}
+			assert.ErrorContains(t, err, c.want)
+		})
+	}
+	n := describe(t, "maxPods: 10\nsettings: {kubernetes: {max-pods: 20}}\n")
+	_, err := Render("bottlerocket", "", n)
+	assert.EqualError(t, err, "writing user data for bottlerocket: settings.kubernetes.max-pods: 20 contradicts 10 of the rest of the description")
+	_, err = Render("bottlerocket", "", describe(t, "kubelet: {podsPerCore: 2}\n"))
+	assert.EqualError(t, err, "writing user data for bottlerocket: kubelet.podsPerCore: Bottlerocket has no setting for it")
+	_, err = Render("al2", "", describe(t, "featureGates: {FastImagePull: true}\nnetwork: {domains: [a]}\n"))
+	assert.EqualError(t, err, "writing user data for al2: featureGates: bootstrap.sh has none\nnetwork: bootstrap.sh has none")
+}
+
+// Render either refuses a description or writes user data that passes Check and
+// that first boot reads.
+func FuzzRender(f *testing.F) {
+	for _, more := range []string{
+		"maxPods: 10\n", "labels: {a: b}\npre: [\"echo 'x\"]\n", "kubelet: {evictionHard: {memory.available: 5%}}\nkubeletArgs: ['--v=2']\n", "post: [\"--EKSNODE--\"]\n",
+		"settings: {kernel: {lockdown: none}}\n", "bootstrap: {pause-container-version: '3.10'}\n", "environment: {a: {B: 'c\"d'}}\n", "containerd: {config: 'a = \"EOF\"'}\n",
+		"localStorage: {strategy: RAID10}\n", "parts: [{contentType: text/cloud-config, content: a}]\n", "nodeConfigs: [{a: b}]\n",
+	} {
+		for i := range Families() {
+			f.Add(more, uint8(i))
+		}
+	}
+	f.Fuzz(func(t *testing.T, more string, number uint8) {
+		n, err := ParseNode([]byte(withAuthority(clusterPart + "}\n" + more)))
+		if err != nil {
+			return
+		}
+		n.AMI, n.Role, n.Region = "ami-0123456789abcdef0", "role", "eu-west-1"
+		family := Families()[int(number)%len(Families())]
+		carried := ""
+		if family.Carries {
+			carried = "al2023"
+		}
+		text, err := Render(family.ID, carried, n)
+		if err != nil {
+			return
+		}
+		r, err := Check(text, "")
+		require.NoError(t, err)
+		assert.False(t, r.Failed(), "%v", r.Problems)
+		if family.ID == "al2023" {
+			c, _, err := nodeconfig.Parse(text)
+			require.NoError(t, err)
+			assert.NoError(t, c.Validate())
+		}
+	})
+}
