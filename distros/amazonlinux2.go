@@ -9,7 +9,7 @@ func amazonLinux2() Distro {
 		Versions:         []string{"2"},
 		NewestKubernetes: 34,
 		Tested:           PlanTested,
-		Differs:          "Amazon Linux 2 has cgroup v1, so its newest kubelet is 1.34. containerd and runc are in the extras repository docker.",
+		Differs:          "Amazon Linux 2 has cgroup v1, so its newest kubelet is 1.34. containerd and runc are in the extras repository docker, container-selinux in selinux-ng.",
 
 		PackageManager: yum(),
 		Packages: map[Role][]string{
@@ -19,7 +19,7 @@ func amazonLinux2() Distro {
 			Storage:          {"nfs-utils"},
 			Trust:            {"ca-certificates"},
 		},
-		Repositories:   [][]string{{"amazon-linux-extras", "enable", "docker"}},
+		Repositories:   [][]string{{"amazon-linux-extras", "enable", "docker"}, {"amazon-linux-extras", "enable", "selinux-ng"}},
 		OptionPackages: optionPackages("audit"),
 		FIPS:           FIPS{Enable: "install dracut-fips, add fips=1 to kernel_arguments and restart before provisioning"},
 

@@ -23,7 +23,7 @@ func aptCaches() []scrub.Rule {
 }
 
 func dnfCaches() []scrub.Rule {
-	return caches("dnf", "/var/cache/dnf/*", "/var/cache/libdnf5/*", "/var/cache/yum/*", "/var/lib/dnf/history.sqlite*", "/var/lib/dnf/repos/*", "/var/lib/yum/history/*")
+	return caches("dnf", "/var/cache/dnf/*", "/var/cache/libdnf5/*", "/var/cache/yum/*", "/var/lib/dnf/history.sqlite*", "/var/lib/dnf/repos/*", "/var/lib/yum/history/*", "/usr/lib/sysimage/libdnf5/transaction_history.sqlite*")
 }
 
 func pacmanCaches() []scrub.Rule {
@@ -32,4 +32,13 @@ func pacmanCaches() []scrub.Rule {
 
 func zypperCaches() []scrub.Rule {
 	return caches("zypper", "/var/cache/zypp/*", "/var/log/zypp/history", "/var/log/zypper.log")
+}
+
+// identity is the scrub rule for files with which a package manager tells one
+// machine from another.
+func identity(id, owner, why, regenerated, source string, paths ...string) []scrub.Rule {
+	return []scrub.Rule{{
+		ID: id, Phase: scrub.Identity, Groups: []string{"identity", "packages"}, Verb: plan.Remove,
+		Paths: paths, Owner: owner, Why: why, Regenerated: regenerated, Source: source,
+	}}
 }

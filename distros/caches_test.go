@@ -33,13 +33,17 @@ func TestCachesGoAndPackagesStay(t *testing.T) {
 			[]string{"var/cache/dnf/repo/x.rpm", "var/lib/dnf/history.sqlite", "var/lib/dnf/history.sqlite-wal"},
 			[]string{"var/lib/rpm/rpmdb.sqlite", "etc/yum.repos.d/x.repo", "var/lib/dnf/modulefailsafe/x"},
 		},
+		"fedora": {
+			[]string{"var/cache/libdnf5/x.rpm", "usr/lib/sysimage/libdnf5/transaction_history.sqlite", "usr/lib/sysimage/libdnf5/transaction_history.sqlite-wal"},
+			[]string{"usr/lib/sysimage/libdnf5/packages.toml", "usr/lib/sysimage/rpm/rpmdb.sqlite"},
+		},
 		"sles": {
-			[]string{"var/cache/zypp/raw/repo/x", "var/log/zypper.log", "var/log/zypp/history"},
+			[]string{"var/cache/zypp/raw/repo/x", "var/log/zypper.log", "var/log/zypp/history", "var/lib/zypp/AnonymousUniqueId"},
 			[]string{"var/lib/rpm/rpmdb.sqlite", "etc/zypp/repos.d/x.repo", "etc/zypp/locks"},
 		},
 		"arch": {
-			[]string{"var/cache/pacman/pkg/runc-1.pkg.tar.zst", "var/lib/pacman/sync/core.db"},
-			[]string{"var/lib/pacman/local/runc-1/desc", "etc/pacman.d/mirrorlist"},
+			[]string{"var/cache/pacman/pkg/runc-1.pkg.tar.zst", "var/lib/pacman/sync/core.db", "etc/pacman.d/gnupg/private-keys-v1.d/A.key", "etc/pacman.d/gnupg/openpgp-revocs.d/A.rev"},
+			[]string{"var/lib/pacman/local/runc-1/desc", "etc/pacman.d/mirrorlist", "etc/pacman.d/gnupg/pubring.gpg", "etc/pacman.d/gnupg/trustdb.gpg"},
 		},
 	} {
 		t.Run(id, func(t *testing.T) {

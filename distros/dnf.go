@@ -22,7 +22,9 @@ type dnfManager struct {
 	conf, exclude string
 	// options are given to every dnf.
 	options []string
-	tool    tool
+	// held is the option that installs and removes held packages too.
+	held string
+	tool tool
 }
 
 // dnf would wait for another dnf process forever. Options turn that off, and
@@ -37,6 +39,7 @@ func newDnf(patience time.Duration) PackageManager {
 			"--setopt=*.skip_if_unavailable=False", // or an unreachable repository is a mere warning
 			"--setopt=exit_on_lock=True",
 		},
+		held: "--setopt=disable_excludes=main", // dnf 5 has no --disableexcludes
 		tool: tool{words: 2, symptoms: rpmSymptoms(), locked: dnfLocked, patience: patience},
 	}
 }
@@ -53,6 +56,7 @@ func newYum(patience time.Duration) PackageManager {
 			"--setopt=skip_missing_names_on_install=0", // or a missing package is a mere warning
 			"--setopt=exit_on_lock=1",
 		},
+		held: "--disableexcludes=main",
 		tool: tool{words: 2, symptoms: rpmSymptoms(), locked: dnfLocked, patience: patience},
 	}
 }
@@ -133,12 +137,12 @@ func (m dnfManager) Held(h *host.Host, names []string) ([]string, error) {
 }
 
 func (m dnfManager) Remove(ctx context.Context, h *host.Host, names []string) error {
-	return removing(m.tool.run(ctx, h, m.line("remove", append([]string{"--"}, names...)...)))
+	return removing(m.tool.run(ctx, h, m.line("remove", append([]string{m.held, "--"}, names...)...)))
 }
 
 // Install needs no repair before: dnf works in transactions.
 func (m dnfManager) Install(ctx context.Context, h *host.Host, names []string) error {
-	return installing(m.tool.run(ctx, h, m.line("install", append([]string{"--disableexcludes=main", "--"}, names...)...)))
+	return installing(m.tool.run(ctx, h, m.line("install", append([]string{m.held, "--"}, names...)...)))
 }
 
 // Leftover returns nothing: packages of rpm do not start their services.
@@ -152,13 +156,14 @@ func (m dnfManager) Clean(ctx context.Context, h *host.Host) error {
 }
 
 // dnfLocked matches the message of dnf and yum about another running process.
-const dnfLocked = `already locked by \d+|another app is currently holding|Existing lock \S+`
+const dnfLocked = `already locked by \d+|another app is currently holding|Existing lock \S+|can't create transaction lock on \S+`
 
 func rpmSymptoms() []symptom {
 	return append(diskSymptoms(), []symptom{
 		{dnfLocked, stillRunning},
 		{`(?:Unable to find a match:|No match for argument:|No package|Not available:) (\S+)`, noPackage},
 		{`(?:Failed to download metadata for repo|Cannot find a valid baseurl for repo|Failure getting repository|One of the configured repositories failed)[:( ]*'?([^')\s]+)`, noRepository},
+		{`Failed to download metadata \(baseurl: ".*?"\) for repository "([^"]+)"`, noRepository}, // dnf 5
 		{`(package \S+ .*conflicts with \S+ provided by \S+)`, conflicts},
 		{`GPG check FAILED|is not signed|enabled checking of packages via GPG keys|repomd.xml signature could not be verified`, "a package's or a repository's signature could not be verified"},
 	}...)

@@ -50,7 +50,7 @@ func networkManager() NetworkStack {
 		Files: []File{
 			{
 				"/etc/NetworkManager/conf.d/80-eksnode.conf",
-				"[keyfile]\nunmanaged-devices+=driver:veth;interface-name:eni*;interface-name:vlan.eth*;interface-name:dummy0\n",
+				"[keyfile]\nunmanaged-devices+=driver:veth;except:interface-name:eth*;except:interface-name:host0;interface-name:eni*;interface-name:vlan.eth*;interface-name:dummy0\n",
 				"NetworkManager would configure the pods' interfaces",
 			},
 			vethMAC(),

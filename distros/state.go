@@ -40,12 +40,14 @@ func yumScrub() []scrub.Rule {
 
 // zypperScrub are the rules of machines with zypper.
 func zypperScrub() []scrub.Rule {
-	return append(zypperCaches(), packageState("zypper", "zypper(8), rpm(8)", rpmState(`remove the older with "rpm --erase" and run "zypper verify"`), rpmPaths...))
+	return append(append(zypperCaches(), identity("zypper-id", "zypper", "two machines would count as one, and the vendor could link both to the builder machine",
+		"zypper, at its next refresh", "libzypp, AnonymousUniqueId", "/var/lib/zypp/AnonymousUniqueId")...), packageState("zypper", "zypper(8), rpm(8)", rpmState(`remove the older with "rpm --erase" and run "zypper verify"`), rpmPaths...))
 }
 
 // pacmanScrub are the rules of machines with pacman.
 func pacmanScrub() []scrub.Rule {
-	return append(pacmanCaches(), packageState("pacman", "pacman(8)", pacmanState, pacmanLock, pacmanLocal+"/*"))
+	return append(append(pacmanCaches(), identity("pacman-key", "pacman-key", "every node would have the private key with which its package manager trusts other keys",
+		`"pacman-key --init"; packages can be installed without it`, "pacman-key(8)", "/etc/pacman.d/gnupg/private-keys-v1.d/*", "/etc/pacman.d/gnupg/openpgp-revocs.d/*", "/etc/pacman.d/gnupg/secring.gpg", "/etc/pacman.d/gnupg/S.*")...), packageState("pacman", "pacman(8)", pacmanState, pacmanLock, pacmanLocal+"/*"))
 }
 
 var packageName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9@_][A-Za-z0-9@+._:~^-]{0,254}$`) })

@@ -2,8 +2,13 @@ package provisioner
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"path"
 	"strings"
+
+	"github.com/spf13/afero"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -11,14 +16,20 @@ import (
 
 const fstab = "/etc/fstab"
 
-// swap turns swap off, because a kubelet does not start with swap: now, and in
-// fstab(5). In a container the kernel's swap belongs to the host and stays.
+// swap turns swap off, because a kubelet does not start with swap: now, in
+// fstab(5), and in zram-generator(8). In a container the kernel's swap belongs to
+// the host and stays.
 func (n *node) swap() step {
 	return step{"swap", func(_ context.Context, h *host.Host) ([]plan.Action, error) {
 		actions, err := planFstab(h)
 		if err != nil {
 			return nil, err
 		}
+		zram, err := planZram(h)
+		if err != nil {
+			return nil, err
+		}
+		actions = append(actions, zram...)
 		active, err := activeSwap(h)
 		for _, name := range active {
 			actions = append(actions, plan.Action{Verb: plan.Run, Target: "swapoff " + name, Reason: "a kubelet does not start with swap",
@@ -47,6 +58,35 @@ func planFstab(h *host.Host) ([]plan.Action, error) {
 	}
 	return []plan.Action{{Verb: plan.Write, Target: fstab, Reason: "a kubelet does not start with swap",
 		Do: func(context.Context, plan.Progress) error { return h.Files.WriteFile(fstab, []byte(without), attr) }}}, nil
+}
+
+// The files of zram-generator(8). A file in /etc replaces the vendor's file of the
+// same name.
+const (
+	zramGenerator = "/usr/lib/systemd/system-generators/zram-generator"
+	zramConfig    = "/etc/systemd/zram-generator.conf"
+	zramDropIns   = "/etc/systemd/zram-generator.conf.d"
+)
+
+// planZram plans a configuration without devices for zram-generator, which makes
+// swap in memory at each boot. Drop-ins of an administrator are an error.
+func planZram(h *host.Host) ([]plan.Action, error) {
+	installed, err := h.Exists(zramGenerator)
+	if err != nil || !installed {
+		return nil, err
+	}
+	entries, err := afero.ReadDir(h.Files, zramDropIns)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("reading the configuration of zram-generator: %w", err)
+	}
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), ".conf") {
+			return nil, fmt.Errorf("%s configures swap in memory, with which a kubelet does not start: remove the file", path.Join(zramDropIns, e.Name()))
+		}
+	}
+	return plan.Files(h, []plan.File{{
+		Path: zramConfig, Content: []byte("# Without a device: a kubelet does not start with swap.\n"), Mode: 0o644, Why: "a kubelet does not start with swap",
+	}})
 }
 
 func withoutSwap(text string) string {

@@ -157,7 +157,7 @@ func TestSettingsThatContradictTheDistribution(t *testing.T) {
 		err    string
 	}{
 		"a kubelet that does not start": {"amazonlinux2", Spec{KubernetesVersion: "1.35.0"},
-			`kubernetes_version "1.35.0" does not run on Amazon Linux 2: the newest is 1.34; Amazon Linux 2 has cgroup v1, so its newest kubelet is 1.34. containerd and runc are in the extras repository docker.`},
+			`kubernetes_version "1.35.0" does not run on Amazon Linux 2: the newest is 1.34; Amazon Linux 2 has cgroup v1, so its newest kubelet is 1.34. containerd and runc are in the extras repository docker, container-selinux in selinux-ng.`},
 		"packages without a package manager": {"flatcar", Spec{KubernetesVersion: "1.34.4", Packages: []string{"htop"}},
 			`packages: Flatcar Container Linux has no package manager, so "htop" cannot be installed`},
 		"a version of what is a package": {"debian", Spec{KubernetesVersion: "1.34.4", Versions: map[string]string{"containerd": "2.1.5"}},
