@@ -1,18 +1,33 @@
-//go:build e2e
+//go:build e2e && full
 
 package join_test
 
 import (
+	"flag"
+	"maps"
+	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/shape"
 )
 
-func TestChainOnArchShape(t *testing.T) { chainOnShape(t, shape.Arch()) }
+var distro = flag.String("distro", "", "run TestChainOnShapes only on this shape")
 
-func TestChainOnAmazonLinux2023Shape(t *testing.T) { chainOnShape(t, shape.AmazonLinux2023()) }
-
-func chainOnShape(t *testing.T, s shape.Shape) {
-	chain(t, lab.System{Shape: &s}, "chain-"+s.ID)
+// The chain of TestChain on machines of other distributions' shapes.
+func TestChainOnShapes(t *testing.T) {
+	shapes := shape.All()
+	names := slices.Sorted(maps.Keys(shapes))
+	if *distro != "" {
+		require.Contains(t, names, *distro)
+		names = []string{*distro}
+	}
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			s := shapes[name]
+			chain(t, lab.System{Shape: &s}, "chain-"+name)
+		})
+	}
 }
