@@ -7,7 +7,7 @@ func amazonLinux2023() Distro {
 		Name:      "Amazon Linux 2023",
 		OSRelease: []string{"amzn"},
 		Versions:  []string{"2023"},
-		Tested:    PlanTested,
+		Tested:    ShapeTested,
 		Differs:   "amazon-ec2-net-utils configures the primary interface and must leave the others alone.",
 
 		PackageManager: dnf(),

@@ -7,7 +7,7 @@ func arch() Distro {
 		ID:        "arch",
 		Name:      "Arch Linux",
 		OSRelease: []string{"arch"},
-		Tested:    PlanTested,
+		Tested:    ShapeTested,
 		Differs:   "Refreshing the package lists upgrades the whole system, because Arch does not support partial upgrades. Only amd64.",
 
 		PackageManager: pacman(),

@@ -104,6 +104,7 @@ type Proof string
 const (
 	Joins       Proof = "built, booted, and joined to a real cluster in this project's tests"
 	RunsForReal Proof = "built and booted in this project's tests"
+	ShapeTested Proof = "joins on a machine of its shape"
 	PlanTested  Proof = "plan tested, not run"
 )
 
