@@ -33,7 +33,7 @@ VARIANT_ID=cloud
 			base.File{Path: "/usr/lib/systemd/zram-generator.conf", Content: "[zram0]\nzram-size = min(ram, 8192)\n", Mode: 0o644},
 			base.File{Path: "/etc/selinux/config", Content: "SELINUX=disabled\nSELINUXTYPE=targeted\n", Mode: 0o644},
 		),
-		Links:    map[string]string{"/etc/resolv.conf": "../run/systemd/resolve/stub-resolv.conf"},
+		Links:    map[string]string{"/etc/resolv.conf": "../run/systemd/resolve/stub-resolv.conf", "/usr/bin/dnf": "dnf5"},
 		Removed:  []string{"/etc/systemd/system/ssh.service.d", "/usr/lib/systemd/system/ssh.socket", "/etc/systemd/system/*/systemd-networkd*"},
 		Disabled: []string{"systemd-networkd.service"},
 		Script:   "update-ca-trust\n",

@@ -43,7 +43,7 @@ func leap(version string) Shape {
 		Removed:  []string{"/etc/systemd/system/ssh.service.d", "/usr/lib/systemd/system/ssh.socket"},
 		Script:   "update-ca-certificates\n",
 		manager:  rpmManager{programs: []string{"zypper"}, database: "/usr/lib/sysimage/rpm"},
-		Revision: 1,
+		Revision: 2,
 	}
 }
 

@@ -139,6 +139,9 @@ func (rpmManager) publish(ctx context.Context, from, to string, signer signer) e
 	if err := command(ctx, "createrepo_c", "--quiet", to); err != nil {
 		return err
 	}
+	if err := signer.export(ctx, filepath.Join(to, "repodata/repomd.xml.key")); err != nil { // zypper compares the key with rpm's
+		return err
+	}
 	return signer.gpg(ctx, "--armor", "--detach-sign", "--output", filepath.Join(to, "repodata/repomd.xml.asc"), filepath.Join(to, "repodata/repomd.xml"))
 }
 
