@@ -78,3 +78,7 @@ done
 mkdir -p /etc/ssl/certs
 ln -sfn /etc/ca-certificates/extracted/tls-ca-bundle.pem /etc/ssl/certs/ca-certificates.crt
 `
+
+// oldControlGroups takes a systemd that starts on control groups of version 1,
+// which hosts of tests may have: 258 and newer do not.
+func oldControlGroups() map[string]string { return map[string]string{"systemd": "trixie"} }

@@ -229,10 +229,7 @@ func relink(path, target string) error {
 	return os.Symlink(target, path)
 }
 
-// All are the shapes, by their distributions' ids and versions.
+// All are the shapes, by name.
 func All() map[string]Shape {
-	return map[string]Shape{
-		"arch": Arch(), "amazonlinux2023": AmazonLinux2023(), "amazonlinux2": AmazonLinux2(), "fedora": Fedora(),
-		"rocky-9": Rocky("9.6"), "rocky-10": Rocky("10.0"), "opensuse-leap-16": Leap16(),
-	}
+	return map[string]Shape{"amazonlinux2023": AmazonLinux2023(), "arch": Arch()}
 }
