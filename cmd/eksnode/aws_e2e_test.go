@@ -36,7 +36,7 @@ func TestPreflight(t *testing.T) {
 	assert.Contains(t, out, "FAIL     cluster-tag           the instance i-1 has no tag\n                               kubernetes.io/cluster/my-cluster=owned\n"+
 		"  aws ec2 create-tags --resources i-1 --tags \\\n    Key=kubernetes.io/cluster/my-cluster,Value=owned\n")
 	_, out, _ = command(t, "", "preflight", "--cluster", "my-cluster", "--instance", "i-1", "--output", "junit")
-	assert.Contains(t, out, `<testsuite name="eksnode preflight" tests="29" failures="1" errors="0">`)
+	assert.Contains(t, out, `<testsuite name="eksnode preflight" tests="29" failures="1" errors="0" skipped="0">`)
 	_, out, _ = command(t, "", "preflight", "--cluster", "my-cluster", "--launch-template", "nodes", "--output", "json")
 	assert.Contains(t, out, `"target": "launch template nodes, version $Default"`)
 	code, out, _ = command(t, "", "preflight", "--cluster", "my-cluster", "--ami", "ami-0123456789abcdef0")
@@ -142,7 +142,7 @@ func TestUserDataStraightFromTheCluster(t *testing.T) {
 	assert.Equal(t, 2, code)
 	assert.Equal(t, "eksnode: describing the cluster other: ResourceNotFoundException: No cluster found for name: other.\n", errOut)
 	_, _, errOut = command(t, "", "userdata", "render", "--family", "al2023", "--cluster", "a", "--description", "b")
-	assert.Equal(t, "eksnode: --description and --cluster: name one of them\n", errOut)
+	assert.Equal(t, "eksnode: --description and --cluster exclude each other; use one of them\n", errOut)
 }
 
 func TestManifests(t *testing.T) {
@@ -181,7 +181,7 @@ func TestManifests(t *testing.T) {
 
 	code, _, errOut = command(t, "", "manifests", "--cluster", "my-cluster", "--role", role, "--only", "vpc-cni")
 	assert.Equal(t, 2, code)
-	assert.Equal(t, "eksnode: --only vpc-cni: not needed for these nodes; the launch template takes --ami, the VPC CNI --windows\n", errOut)
+	assert.Equal(t, "eksnode: --only vpc-cni: not needed for these nodes; launch-template needs --ami, vpc-cni needs --windows\n", errOut)
 	_, _, errOut = command(t, "", "manifests", "--only", "x")
-	assert.Contains(t, errOut, `--only: the manifest "x" is not known`)
+	assert.Contains(t, errOut, `--only: the manifest "x" is unknown`)
 }
