@@ -13,9 +13,9 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// A rule that would take a package's file, or that a link leads to what the
-// system needs, takes nothing.
-func TestARuleIsJudgedByTheMachine(t *testing.T) {
+// A rule fails and removes nothing if it matches a package's file, or if a link
+// leads it to files that the system needs.
+func TestRulesThatMatchNeededFilesFail(t *testing.T) {
 	file := manifest.File{Path: "/opt/ours/bin/plugin", Mode: 0o755, Size: 1, SHA256: manifest.Sum([]byte("x"))}
 	recorded, err := (&manifest.Manifest{
 		Assets:    []manifest.Asset{{ID: "plugin", Version: "1", Files: []manifest.File{file}}},
@@ -39,7 +39,7 @@ func TestARuleIsJudgedByTheMachine(t *testing.T) {
 	const needs = " on this machine and matches too much: the rule would remove a folder or file that the system needs; list files inside the folder instead"
 	for name, c := range map[string]struct {
 		rule OwnRule
-		want string // empty: it runs
+		want string // error; empty if the rule runs
 	}{
 		"a package's file":            {rule: OwnRule{Paths: []string{"/opt/pkg/owned"}}, want: "x: /opt/pkg/owned belongs to the package pkg" + belongs},
 		"emptied":                     {rule: OwnRule{Action: plan.Empty, Paths: []string{"/opt/pkg/owned"}}, want: "x: /opt/pkg/owned belongs to the package pkg" + belongs},
@@ -95,7 +95,7 @@ func TestARuleIsJudgedByTheMachine(t *testing.T) {
 }
 
 // A rule does not run if the owners of files cannot be read.
-func TestARuleThatCannotBeJudgedDoesNotRun(t *testing.T) {
+func TestRulesFailIfOwnersCannotBeRead(t *testing.T) {
 	const remedy = `; to skip the check, set "owned: true" in the rule`
 	for name, c := range map[string]struct {
 		files map[string]string
@@ -132,8 +132,8 @@ func TestARuleThatCannotBeJudgedDoesNotRun(t *testing.T) {
 	}
 }
 
-// pacman's database is read as dpkg's is.
-func TestPacmansFilesAreOwned(t *testing.T) {
+// pacman's database protects files of packages as dpkg's does.
+func TestFilesOfPacmanPackagesAreOwned(t *testing.T) {
 	h, _ := surrounded(t, map[string]string{
 		"etc/passwd": passwd, "opt/pkg/owned": "x", "opt/pkg/backup": "x", "var/lib/pacman/local/ALPM_DB_VERSION": "9",
 		"var/lib/pacman/local/pkg-1.0-1/files": "%FILES%\nopt/\nopt/pkg/\nopt/pkg/owned\n\n%BACKUP%\nopt/pkg/backup\t0\n",

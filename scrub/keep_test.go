@@ -11,9 +11,9 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// What a rule keeps stays at any depth below a folder that it takes or empties,
-// with the folders on the way, and nothing else does.
-func TestWhatARuleKeepsStays(t *testing.T) {
+// Kept files stay at any depth below a folder that the rule removes or empties,
+// together with their parent folders. Everything else in the folder goes.
+func TestKeptFilesStay(t *testing.T) {
 	files := map[string]string{
 		"etc/passwd": passwd, "opt/ours/a": "gone", "opt/ours/ca.pem": "x", "opt/ours/deep/er/ca.pem": "x", "opt/ours/deep/er/b": "gone",
 		"opt/ours/deep/other/c": "gone", "opt/ours/deep/folder/in/d": "x", "opt/ours/link": "-> deep/er", "opt/ours/empty/": "",
@@ -67,15 +67,15 @@ func TestWhatARuleKeepsStays(t *testing.T) {
 					}
 				}
 				assert.Empty(t, diff(before, after))
-				assert.Equal(t, plan.Unchanged, apply(t, h, spec)[0].Status, "a second run does something")
+				assert.Equal(t, plan.Unchanged, apply(t, h, spec)[0].Status, "the second run changed something")
 			})
 		}
 	}
 }
 
-// A folder that was moved keeps its link, and what is kept is kept by either
-// name; in each account's home the same stays.
-func TestWhatARuleKeepsStaysElsewhere(t *testing.T) {
+// Kept paths may name a moved folder by its link or by its target. In homes they
+// apply to each account.
+func TestKeptFilesStayBehindLinksAndInHomes(t *testing.T) {
 	files := map[string]string{
 		"etc/passwd": passwd, "moved/here/id": "gone", "moved/here/keep/e": "x", "opt/elsewhere": "-> /moved/here",
 		"root/.ours/id": "gone", "root/.ours/ca/f": "x", "home/admin/.ours/id": "gone", "home/admin/.ours/ca/f": "x",
@@ -108,8 +108,8 @@ func TestWhatARuleKeepsStaysElsewhere(t *testing.T) {
 	}
 }
 
-// A rule of the table keeps in the same way.
-func TestABuiltInRuleKeepsBelowAFolder(t *testing.T) {
+// Keep works the same in built-in rules.
+func TestKeepInBuiltInRules(t *testing.T) {
 	h, root := surrounded(t, map[string]string{"etc/passwd": passwd, "opt/ours/a": "gone", "opt/ours/deep/ca.pem": "x"})
 	r := Rule{ID: "x", Phase: State, Verb: plan.Remove, Paths: []string{"/opt/ours"}, Keep: []string{"/opt/ours/deep"}, Why: "y"}
 	before := noted(t, root)

@@ -77,14 +77,14 @@ func TestParseRulesRefuses(t *testing.T) {
 	}
 }
 
-// A rule that reached the machine another way is checked there too.
-func TestASpecChecksItsOwnRules(t *testing.T) {
+// Own rules that do not come from a rule file are checked too.
+func TestOwnRulesOfASpecAreChecked(t *testing.T) {
 	_, err := Spec{Own: []OwnRule{{ID: "x", Phase: State, Action: plan.Remove, Why: "y", Paths: []string{"/etc"}}}}.Items(nil)
 	require.EqualError(t, err, `own rule "x": paths: "/etc" matches too much: the rule would remove a top folder of the system or a whole home`)
 }
 
-// No path of a rule that was read is for what the system needs, or for a folder
-// above.
+// FuzzParseRules reads any rule file. No path of an accepted rule matches a file
+// that the system needs, or a folder above one.
 func FuzzParseRules(f *testing.F) {
 	f.Add(goodRules)
 	f.Add("rules: [{id: a, paths: ['/a/b/../..']}]")
@@ -104,7 +104,7 @@ func FuzzParseRules(f *testing.F) {
 					for ; place != "/"; place = path.Dir(place) {
 						matches, err := path.Match(path.Clean(p), place)
 						require.NoError(t, err)
-						require.False(t, matches, "%s is for %s", p, place)
+						require.False(t, matches, "%s matches %s, which the system needs", p, place)
 					}
 				}
 			}

@@ -9,7 +9,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
 )
 
-// found are trees for the rules that look for themselves: what of them changes.
+// found has trees for rules with a Find function, and the changes of each.
 var found = map[string][]struct {
 	name  string
 	files map[string]string
@@ -169,13 +169,13 @@ var found = map[string][]struct {
 
 var joinedContainerd = strings.Replace(templateText(templates.ContainerdConfig), "SANDBOX_IMAGE", "918309763551.dkr.ecr.cn-north-1.amazonaws.com.cn/eks/pause:3.5", 1)
 
-// localContainerd is the template filled in on an image with a pause image of
-// its own.
+// localContainerd is the template filled in with a pause image that the image
+// contains.
 var localContainerd = strings.Replace(templateText(templates.ContainerdConfig), "SANDBOX_IMAGE", "localhost/kubernetes/pause:latest", 1)
 
 const ecrOnly = `{"kind":"CredentialProviderConfig","providers":[{"name":"ecr-credential-provider","matchImages":["*.dkr.ecr.*.amazonaws.com","public.ecr.aws"]}]}`
 
-// recorded is a manifest that knows one template.
+// recorded returns a manifest with one template.
 func recorded(path, content string) string {
 	m := manifest.Manifest{Templates: []manifest.Template{{Path: path, Mode: 0o644, Content: content, SHA256: manifest.Sum([]byte(content))}}}
 	text, err := m.Encode()
