@@ -59,7 +59,7 @@ func store(t *testing.T, images ...string) Store {
 	}
 }
 
-// take reads a supplied file, which must be as announced.
+// take reads a supplied file and checks the announced size and sum.
 func take(t *testing.T, s Store, w asset.Wanted) (string, *asset.Supplied) {
 	t.Helper()
 	got, err := s.Supply(t.Context(), w)
@@ -72,7 +72,7 @@ func take(t *testing.T, s Store, w asset.Wanted) (string, *asset.Supplied) {
 	return string(text), got
 }
 
-func TestAnImageIsPulledOnceAndThenNeedsNoRegistry(t *testing.T) {
+func TestACachedImageNeedsNoRegistry(t *testing.T) {
 	reference, down := published(t)
 	s := store(t, reference)
 	first, got := take(t, s, asset.Wanted{Image: reference, As: "localhost/pause:latest"})
@@ -120,7 +120,7 @@ func TestAnArchiveIsSearchedBeforeTheRegistry(t *testing.T) {
 	assert.Equal(t, text, again)
 }
 
-func TestRefusedRequests(t *testing.T) {
+func TestRequestsBeyondTheTemplateAreRefused(t *testing.T) {
 	reference, down := published(t)
 	text, _ := take(t, store(t, reference), asset.Wanted{Image: reference, As: "localhost/pause:latest"})
 	down()
@@ -149,7 +149,7 @@ func TestRefusedRequests(t *testing.T) {
 	}
 }
 
-func TestAssetsComeOutOfTheCache(t *testing.T) {
+func TestAssetsAreServedFromTheCache(t *testing.T) {
 	const text = "the kubelet"
 	requests := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
