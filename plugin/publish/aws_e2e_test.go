@@ -15,7 +15,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 )
 
-// TestMain runs all tests with a network of only loopback.
+// TestMain runs all tests in a network namespace with only loopback.
 func TestMain(m *testing.M) { os.Exit(aws.Alone(m.Run)) }
 
 type artifact string
