@@ -52,12 +52,12 @@ func TestRemovalRefusesLinksUpOrInCircles(t *testing.T) {
 			contents: "remove /var/lib/kubelet/pods/lib: refusing to go through a link that leads up to /var/lib, where it lies itself" + up,
 		},
 		{
-			name: "to the system's", link: "var/lib/kubelet/pods", target: "/etc", remove: "/var/lib/kubelet/pods/passwd",
+			name: "to a system folder", link: "var/lib/kubelet/pods", target: "/etc", remove: "/var/lib/kubelet/pods/passwd",
 			tree:     "remove /var/lib/kubelet/pods/passwd: refusing to go through a link that leads to /etc, which is the system's" + up,
 			contents: "remove /var/lib/kubelet/pods/passwd: not a directory",
 		},
 		{
-			name: "to the system's, named itself", link: "tmp", target: "var/lib", remove: "/tmp",
+			name: "to a system folder, named itself", link: "tmp", target: "var/lib", remove: "/tmp",
 			contents: "remove /tmp: refusing to go through a link that leads to /var/lib, which is the system's" + up,
 		},
 		{

@@ -225,7 +225,7 @@ func TestKindsOfForeignMounts(t *testing.T) {
 		"var/tmp is tmp":       {"30 20 8:1 /tmp /var/tmp rw - ext4 /dev/sda1 rw", "/var/tmp", ""},
 		"both are a partition": {"30 20 8:5 / /tmp rw - ext4 /dev/sda5 rw\n31 20 8:5 / /var/tmp rw - ext4 /dev/sda5 rw", "/tmp", ""},
 		"mounted twice":        {"30 20 8:5 / /data rw - ext4 /dev/sda5 rw\n31 20 8:5 / /home rw - ext4 /dev/sda5 rw", "/home", "ext4 of /dev/sda5, mounted at /data too"},
-		"over another":         {"30 20 0:40 / /var rw - nfs4 s:/ rw\n31 30 8:5 / /var rw - ext4 /dev/sda5 rw", "/var", ""},
+		"stacked mounts":       {"30 20 0:40 / /var rw - nfs4 s:/ rw\n31 30 8:5 / /var rw - ext4 /dev/sda5 rw", "/var", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			mounts, err := parseMounts([]byte(root + c.table))

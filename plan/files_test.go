@@ -34,8 +34,8 @@ func settled(t *testing.T, actions []Action) []string {
 	return done
 }
 
-// A file gets its content and mode, whatever file type was there before. A second
-// plan is empty.
+// A file gets its content and mode, and replaces any file or link. A second plan is
+// empty.
 func TestFilesGetContentAndMode(t *testing.T) {
 	const write = "write /etc/a/b (tests need it)"
 	want := File{Path: "/etc/a/b", Content: []byte("new\n"), Mode: 0o640, Why: "tests need it"}

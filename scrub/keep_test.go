@@ -28,7 +28,7 @@ func TestKeptFilesStay(t *testing.T) {
 			gone: []string{"a", "deep", "deep/er", "deep/er/b", "deep/er/ca.pem", "deep/folder", "deep/folder/in", "deep/folder/in/d", "deep/other", "deep/other/c", "empty", "link"}},
 		"a file far below": {paths: []string{"/opt/ours"}, keep: []string{"/opt/ours/deep/er/ca.pem"},
 			gone: []string{"a", "ca.pem", "deep/er/b", "deep/folder", "deep/folder/in", "deep/folder/in/d", "deep/other", "deep/other/c", "empty", "link"}},
-		"a folder and what is in it": {paths: []string{"/opt/ours/*"}, keep: []string{"/opt/ours/deep/folder"},
+		"a folder and its files": {paths: []string{"/opt/ours/*"}, keep: []string{"/opt/ours/deep/folder"},
 			gone: []string{"a", "ca.pem", "deep/er", "deep/er/b", "deep/er/ca.pem", "deep/other", "deep/other/c", "empty", "link"}},
 		"wildcards": {paths: []string{"/opt/ours"}, keep: []string{"/opt/ours/*/*/*.pem", "/opt/*/ca.pem"},
 			gone: []string{"a", "deep/er/b", "deep/folder", "deep/folder/in", "deep/folder/in/d", "deep/other", "deep/other/c", "empty", "link"}},
@@ -38,11 +38,11 @@ func TestKeptFilesStay(t *testing.T) {
 			gone: []string{"a", "ca.pem", "deep/er/b", "deep/folder", "deep/folder/in", "deep/folder/in/d", "deep/other", "deep/other/c", "empty"}},
 		"a link": {paths: []string{"/opt/ours"}, keep: []string{"/opt/ours/link"},
 			gone: []string{"a", "ca.pem", "deep/folder", "deep/folder/in", "deep/folder/in/d", "deep/other", "deep/other/c", "empty"}},
-		"the folder itself":  {paths: []string{"/opt/ours"}, keep: []string{"/opt/ours"}},
-		"all that is in it":  {paths: []string{"/opt/ours/deep/*"}, keep: []string{"/opt/ours/deep/*"}},
-		"a folder above":     {paths: []string{"/opt/ours/deep/er"}, keep: []string{"/opt/ours/*"}},
-		"what is not there":  {paths: []string{"/opt/ours/deep"}, keep: []string{"/opt/ours/deep/none"}, gone: []string{"deep", "deep/er", "deep/er/b", "deep/er/ca.pem", "deep/folder", "deep/folder/in", "deep/folder/in/d", "deep/other", "deep/other/c"}},
-		"a name's beginning": {paths: []string{"/opt/ours/deep"}, keep: []string{"/opt/ours/deep/e"}, gone: []string{"deep", "deep/er", "deep/er/b", "deep/er/ca.pem", "deep/folder", "deep/folder/in", "deep/folder/in/d", "deep/other", "deep/other/c"}},
+		"the folder itself":     {paths: []string{"/opt/ours"}, keep: []string{"/opt/ours"}},
+		"all files of a folder": {paths: []string{"/opt/ours/deep/*"}, keep: []string{"/opt/ours/deep/*"}},
+		"a folder above":        {paths: []string{"/opt/ours/deep/er"}, keep: []string{"/opt/ours/*"}},
+		"a missing file":        {paths: []string{"/opt/ours/deep"}, keep: []string{"/opt/ours/deep/none"}, gone: []string{"deep", "deep/er", "deep/er/b", "deep/er/ca.pem", "deep/folder", "deep/folder/in", "deep/folder/in/d", "deep/other", "deep/other/c"}},
+		"a prefix of a name":    {paths: []string{"/opt/ours/deep"}, keep: []string{"/opt/ours/deep/e"}, gone: []string{"deep", "deep/er", "deep/er/b", "deep/er/ca.pem", "deep/folder", "deep/folder/in", "deep/folder/in/d", "deep/other", "deep/other/c"}},
 	} {
 		for _, verb := range []plan.Verb{plan.Remove, plan.Empty} {
 			t.Run(name+"/"+string(verb), func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestKeptFilesStay(t *testing.T) {
 				spec := Spec{Only: []string{"ours"}, Own: []OwnRule{{ID: "ours", Phase: State, Action: verb, Why: "y", Paths: c.paths, Keep: c.keep}}}
 				gone := c.gone
 				switch {
-				case verb == plan.Empty && name == "a folder and what is in it":
+				case verb == plan.Empty && name == "a folder and its files":
 					gone = []string{"deep/er", "deep/er/b", "deep/er/ca.pem", "deep/other", "deep/other/c"}
 				case verb == plan.Empty && len(gone) > 0 && gone[0] == "deep":
 					gone = gone[1:]
@@ -61,7 +61,7 @@ func TestKeptFilesStay(t *testing.T) {
 				for _, g := range gone {
 					delete(before, "/opt/ours/"+g)
 				}
-				if verb == plan.Empty && name == "a folder and what is in it" {
+				if verb == plan.Empty && name == "a folder and its files" {
 					for _, file := range []string{"/opt/ours/a", "/opt/ours/ca.pem"} {
 						before[file] = emptied(before[file])
 					}

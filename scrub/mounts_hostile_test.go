@@ -113,8 +113,8 @@ func TestForeignMountsAreKeptAndNamed(t *testing.T) {
 		"bind of a disk at logs":      {whole, "/var/log", logs},
 		"bind in a home":              {bind, "/home/admin/.ssh", []string{"authorized-keys"}},
 		"disk in a home":              {disk, "/home/admin/.aws", []string{"credentials"}},
-		"bind where contents go":      {bind, "/var/lib/cni", []string{"cni-state"}},
-		"bind above where files go":   {bind, "/root", homes},
+		"bind on an emptied folder":   {bind, "/var/lib/cni", []string{"cni-state"}},
+		"bind above removed files":    {bind, "/root", homes},
 		"bind at temporary files":     {bind, "/tmp", []string{"temporary-files"}},
 		"disk within temporary files": {disk, "/tmp/m", []string{"temporary-files"}},
 	} {

@@ -199,11 +199,11 @@ func TestImmutableFilesAreNamedWithTheRemedy(t *testing.T) {
 // Root can list any folder, so the audit runs without capabilities.
 func TestFoldersThatCannotBeListedAreUnknown(t *testing.T) {
 	for name, c := range map[string]struct{ rule, locked, want string }{
-		"a wildcard's": {
+		"below a wildcard": {
 			"kubelet-pki", "var/lib/kubelet/pki",
 			"kubelet-pki: looking for /var/lib/kubelet/pki/*: open /var/lib/kubelet/pki: permission denied",
 		},
-		"on the way": {
+		"a parent folder": {
 			"cluster-ca", "etc/kubernetes",
 			"cluster-ca: looking for /etc/kubernetes/pki/*: stat /etc/kubernetes/pki: permission denied",
 		},

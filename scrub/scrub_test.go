@@ -286,7 +286,7 @@ func TestTemplatesOfTheManifestAreRestored(t *testing.T) {
 	fill := strings.NewReplacer("MASTER_ENDPOINT", "https://a.eks.amazonaws.com", "CLUSTER_NAME", "a", "AWS_REGION", "us-east-1")
 	for name, c := range map[string]struct{ now, want string }{
 		"filled in":             {now: fill.Replace(recorded), want: recorded},
-		"gone":                  {want: recorded},
+		"missing":               {want: recorded},
 		"empty":                 {now: " \n", want: recorded},
 		"untouched":             {now: recorded, want: recorded},
 		"edited and filled in":  {now: fill.Replace(recorded) + "# mine\n", want: recorded + "# mine\n"},

@@ -166,7 +166,7 @@ func TestContradictionsAreRefused(t *testing.T) {
 		"the kubelet's field":        {"kubelet: {maxPod: 10}\n", "kubelet.maxPod: unknown field of the kubelet; did you mean maxPods?"},
 		"the kubelet's value":        {"kubelet: {maxPods: many, evictionHard: {memory.available: 12%%}}\n", "kubelet.maxPods: must be an integer of 32 bits, not the text \"many\"\nkubelet.evictionHard.memory.available: \"12%%\" must be a percentage such as 10% or a quantity such as 100Mi"},
 		"a part's type":              {"parts: [{contentType: text/x-shelscript, content: a}]\n", `parts[0].contentType: "text/x-shelscript" is no type that cloud-init or a first boot reads`},
-		"the same in two ways is no": {"maxPods: 10\nkubelet: {maxPods: 10}\nkubeletArgs: [--max-pods=10]\n", ""},
+		"equal values in two fields": {"maxPods: 10\nkubelet: {maxPods: 10}\nkubeletArgs: [--max-pods=10]\n", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Render("al2", "", describe(t, c.more))

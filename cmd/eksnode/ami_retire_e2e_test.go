@@ -166,7 +166,7 @@ func TestImagesInUseAreKept(t *testing.T) {
 // second is version 2 of a launch template in the XML of Auto Scaling.
 const second = "<LaunchTemplateName>old</LaunchTemplateName><Version>2</Version>"
 
-// mixed returns an Auto Scaling group whose second override has this XML.
+// mixed makes EC2 Auto Scaling return a group whose second override is this XML.
 func mixed(w *aws.World, override string) {
 	w.Answer("autoscaling:DescribeAutoScalingGroups", `<R><DescribeAutoScalingGroupsResult><AutoScalingGroups><member><AutoScalingGroupName>g</AutoScalingGroupName><MixedInstancesPolicy><LaunchTemplate>`+
 		`<Overrides><member></member><member>`+override+`</member></Overrides></LaunchTemplate></MixedInstancesPolicy></member></AutoScalingGroups></DescribeAutoScalingGroupsResult></R>`)

@@ -141,11 +141,11 @@ func TestFailedInstallationsChangeNothing(t *testing.T) {
 			},
 			err: "fetching {}" + where + ": the server stopped sending", asked: 4,
 		},
-		"nothing listens": {
+		"connection refused": {
 			fault: func(_ *mirror, d *Download) { d.URL, d.SHA256 = "http://"+dead+where, good },
 			err:   "reaching " + dead + " for http://" + dead + where + ": dial tcp " + dead + ": connect: connection refused; check this machine's network and proxy, or name a mirror it can reach with source_url",
 		},
-		"mirror not there": {
+		"unreachable mirror": {
 			fault: func(_ *mirror, d *Download) { d.SumURL, d.Mirror = "http://"+dead+where+".sha256", "http://"+dead },
 			err:   "reaching " + dead + " for http://" + dead + where + ".sha256: dial tcp " + dead + ": connect: connection refused; check that this machine can reach the mirror named by source_url (http://" + dead + ")",
 		},

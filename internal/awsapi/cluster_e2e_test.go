@@ -56,7 +56,7 @@ func TestErrorsOfClusterCalls(t *testing.T) {
 		"unavailable":   {func(w *aws.World) { w.Fail("eks:DescribeCluster", 2, "ServiceUnavailableException", 503) }, ""},
 		"throttled all": {func(w *aws.World) { w.Fail("eks:DescribeCluster", 9, "ThrottlingException", 429) }, "describing the cluster my-cluster: ThrottlingException: as the test wants it"},
 		"denied":        {func(w *aws.World) { w.Deny("eks:DescribeCluster") }, "describing the cluster my-cluster: the permission eks:DescribeCluster is missing: User: arn:aws:iam::123456789012:user/double is not authorized to perform: eks:DescribeCluster"},
-		"none":          {func(w *aws.World) { w.Do("eks:DELETE /clusters/my-cluster") }, "describing the cluster my-cluster: ResourceNotFoundException: No cluster found for name: my-cluster."},
+		"no cluster":    {func(w *aws.World) { w.Do("eks:DELETE /clusters/my-cluster") }, "describing the cluster my-cluster: ResourceNotFoundException: No cluster found for name: my-cluster."},
 		"cut off":       {func(w *aws.World) { w.Break("eks:DescribeCluster") }, "describing the cluster my-cluster: "},
 		"empty":         {func(w *aws.World) { w.Answer("eks:DescribeCluster", "{}") }, "describing the cluster my-cluster: the answer has no cluster"},
 	} {

@@ -44,7 +44,7 @@ func TestExecuteNamesTheFailure(t *testing.T) {
 		want   string
 	}{
 		"denied":        {func(w *aws.World) { w.Deny("eks:DescribeCluster") }, "the permission eks:DescribeCluster is missing"},
-		"none":          {func(w *aws.World) { w.Do("eks:DELETE /clusters/my-cluster") }, "No cluster found for name: my-cluster."},
+		"no cluster":    {func(w *aws.World) { w.Do("eks:DELETE /clusters/my-cluster") }, "No cluster found for name: my-cluster."},
 		"being created": {func(w *aws.World) { w.Clusters["my-cluster"]["status"] = "CREATING" }, "reading the cluster my-cluster: it is CREATING, and tells its endpoint when it is ACTIVE"},
 	} {
 		t.Run(name, func(t *testing.T) {

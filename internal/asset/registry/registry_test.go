@@ -241,7 +241,7 @@ func TestErrorsOfARegistryNameTheRemedy(t *testing.T) {
 		"forged manifest":        {forged("/manifests/", `{"schemaVersion":2}`), nil, "amd64", []string{"pulling the image {}: ", "does not match"}},
 		"an unknown registry": {nil, func(_ *served, r *image.Reference) { r.Name = "registry.invalid/eks/pause:3.10" }, "amd64",
 			[]string{"pulling the image {}: there is no such registry: ", "; check the name, or give an archive of the image in image_archives"}},
-		"a registry that is not there": {nil, func(_ *served, r *image.Reference) { r.Name = "127.0.0.1:9/eks/pause:3.10" }, "amd64",
+		"an unreachable registry": {nil, func(_ *served, r *image.Reference) { r.Name = "127.0.0.1:9/eks/pause:3.10" }, "amd64",
 			[]string{"pulling the image {}: the Packer host cannot reach the registry: ", "connection refused", "image_archives"}},
 	}
 	for name, test := range tests {

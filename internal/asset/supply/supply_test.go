@@ -136,7 +136,7 @@ func TestRequestsBeyondTheTemplateAreRefused(t *testing.T) {
 	}{
 		"an image that the template does not name": {asset.Wanted{Image: reference}, []string{fmt.Sprintf("the machine requests the image %q, which the template does not name", reference)}},
 		"an asset that the spec does not have":     {asset.Wanted{Asset: "../../etc/shadow"}, []string{"no ../../etc/shadow"}},
-		"an image that is not in the archive and whose registry is down": {asset.Wanted{Image: other}, []string{
+		"an image missing in the archive, with the registry down": {asset.Wanted{Image: other}, []string{
 			"the image " + other + " is not in " + archive + ", and pulling the image ", "connection refused"}},
 	} {
 		t.Run(title, func(t *testing.T) {
