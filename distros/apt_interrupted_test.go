@@ -11,12 +11,12 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
-// killsDpkg is a script of a package in which dpkg is killed, once.
+// killsDpkg is a maintainer script that kills dpkg, but only on its first run.
 const killsDpkg = "test -e /survives || kill -9 $PPID\n"
 
-// What a killed dpkg leaves, by the script in which it was killed: the state is
-// in its journal alone. Nobody asks for the package again.
-func TestRealAptFinishesWhatNobodyAsksFor(t *testing.T) {
+// dpkg is killed in preinst or postinst, so the package's state is in dpkg's
+// journal alone. Finish completes the package although no plan names it again.
+func TestAptCompletesInterruptedUnrelatedPackages(t *testing.T) {
 	for _, script := range []string{"preinst", "postinst"} {
 		t.Run(script, func(t *testing.T) {
 			livetest.Run(t, func(t *testing.T, h *host.Host) {
@@ -26,7 +26,7 @@ func TestRealAptFinishesWhatNobodyAsksFor(t *testing.T) {
 					deb{name: "eksnode-service", version: "1", extra: "Depends: eksnode-base\n", postinst: "/usr/sbin/policy-rc.d containerd start; echo $? >/policy-says\n"})
 				require.NoError(t, apt().Refresh(t.Context(), h))
 				require.Error(t, apt().Install(t.Context(), h, []string{"eksnode-service"}))
-				// The agent was killed too, and could not take the policy back.
+				// The agent was killed too, and could not remove the policy.
 				require.NoError(t, os.WriteFile(policyPath, []byte(policy), 0o755))
 				require.NoError(t, os.WriteFile("/usr/sbin/.policy-rc.d.eksnode-0123456789abcdef", []byte("#!"), 0o600))
 				require.NoError(t, os.WriteFile("/survives", nil, 0o644))
@@ -36,7 +36,7 @@ func TestRealAptFinishesWhatNobodyAsksFor(t *testing.T) {
 				assert.Contains(t, names, "eksnode-base")
 				left, err := apt().Leftover(h)
 				require.NoError(t, err)
-				assert.Equal(t, []string{"/usr/sbin/.policy-rc.d.eksnode-0123456789abcdef"}, left, "a killed run's dpkg may still be at work")
+				assert.Equal(t, []string{"/usr/sbin/.policy-rc.d.eksnode-0123456789abcdef"}, left, "the policy must stay while the killed run's dpkg may still run")
 
 				require.NoError(t, apt().Finish(t.Context(), h))
 				assert.NotEmpty(t, versions(t, h, "eksnode-base"))
@@ -45,7 +45,7 @@ func TestRealAptFinishesWhatNobodyAsksFor(t *testing.T) {
 				assert.Empty(t, names)
 				_, err = os.Lstat(policyPath)
 				require.ErrorIs(t, err, os.ErrNotExist)
-				require.NoError(t, apt().Finish(t.Context(), h), "twice is as once")
+				require.NoError(t, apt().Finish(t.Context(), h), "a second Finish must do nothing")
 				require.NoError(t, apt().Install(t.Context(), h, []string{"eksnode-service"}))
 				says, err := os.ReadFile("/policy-says")
 				require.NoError(t, err)
@@ -55,7 +55,7 @@ func TestRealAptFinishesWhatNobodyAsksFor(t *testing.T) {
 	}
 }
 
-func TestRealAptSaysWhatItCannotFinish(t *testing.T) {
+func TestAptNamesPackagesThatItCannotComplete(t *testing.T) {
 	livetest.Run(t, func(t *testing.T, h *host.Host) {
 		require.NoError(t, h.Files.Remove(policyPath))
 		onlyRepository(t, h, "[trusted=yes]", deb{name: "eksnode-fails", version: "1", postinst: "echo no luck >&2; exit 7\n"},
@@ -76,18 +76,18 @@ func TestRealAptSaysWhatItCannotFinish(t *testing.T) {
 	})
 }
 
-func TestUnfinishedPackagesOfAMountedRoot(t *testing.T) {
+func TestUnfinishedPackagesOfAnImageRoot(t *testing.T) {
 	const whole = "Package: a\nStatus: install ok installed\n\nPackage: b\nStatus: install ok installed\n"
 	for name, test := range map[string]struct {
 		files map[string]string
 		want  []string
 	}{
-		"none":                {map[string]string{"var/lib/dpkg/status": whole, "var/lib/dpkg/updates/tmp.i": "#padding\n"}, nil},
-		"no database":         {nil, nil},
-		"in the database":     {map[string]string{"var/lib/dpkg/status": whole + "\nPackage: c\nStatus: install ok triggers-pending\n"}, []string{"c"}},
-		"in the journal":      {map[string]string{"var/lib/dpkg/status": whole, "var/lib/dpkg/updates/0000": "Package: b\nStatus: install reinstreq half-installed\n"}, []string{"b"}},
-		"done in the end":     {map[string]string{"var/lib/dpkg/status": whole, "var/lib/dpkg/updates/0000": "Package: b\nStatus: install ok unpacked\n", "var/lib/dpkg/updates/0001": "Package: b\nStatus: install ok installed\n"}, []string{"dpkg's journal"}},
-		"removed, with files": {map[string]string{"var/lib/dpkg/status": "Package: d\nStatus: deinstall ok config-files\n"}, nil},
+		"none":                              {map[string]string{"var/lib/dpkg/status": whole, "var/lib/dpkg/updates/tmp.i": "#padding\n"}, nil},
+		"no database":                       {nil, nil},
+		"in the database":                   {map[string]string{"var/lib/dpkg/status": whole + "\nPackage: c\nStatus: install ok triggers-pending\n"}, []string{"c"}},
+		"in the journal":                    {map[string]string{"var/lib/dpkg/status": whole, "var/lib/dpkg/updates/0000": "Package: b\nStatus: install reinstreq half-installed\n"}, []string{"b"}},
+		"installed in the journal":          {map[string]string{"var/lib/dpkg/status": whole, "var/lib/dpkg/updates/0000": "Package: b\nStatus: install ok unpacked\n", "var/lib/dpkg/updates/0001": "Package: b\nStatus: install ok installed\n"}, []string{"dpkg's journal"}},
+		"removed, with configuration files": {map[string]string{"var/lib/dpkg/status": "Package: d\nStatus: deinstall ok config-files\n"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			names, err := apt().Unfinished(image(t, test.files))

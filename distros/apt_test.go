@@ -19,16 +19,16 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
-// Tests that say "real" run Debian's own apt on a copy of this machine, from a
-// repository that they build.
+// These tests run Debian's apt on a copy of this machine, from a repository that
+// they build.
 
 const aptRepository = "/srv/repository"
 
-// deb is a package to build. Its postinst asks the policy, as a service's
-// would.
+// deb is a package to build. Its postinst calls the policy, as a service's
+// postinst does.
 type deb struct {
 	name, version, extra, postinst string
-	script                         string // what postinst is instead, such as "preinst"
+	script                         string // script that contains postinst (default: "postinst")
 	size                           int    // bytes of a file below /etc/NAME.d
 }
 
@@ -84,7 +84,7 @@ func versions(t *testing.T, h *host.Host, names ...string) map[string]string {
 	return have
 }
 
-func TestRealAptInstalls(t *testing.T) {
+func TestAptInstalls(t *testing.T) {
 	livetest.Run(t, func(t *testing.T, h *host.Host) {
 		require.NoError(t, h.Files.Remove(policyPath))
 		onlyRepository(t, h, "[trusted=yes]",
@@ -100,26 +100,26 @@ func TestRealAptInstalls(t *testing.T) {
 			versions(t, h, "eksnode-base", "eksnode-service", "eksnode-virtual", "eksnode-unwanted"))
 		says, err := os.ReadFile("/policy-says")
 		require.NoError(t, err)
-		assert.Equal(t, "101\n", string(says), "no service may start")
+		assert.Equal(t, "101\n", string(says), "the policy must forbid services to start")
 		exists, err := h.Exists(policyPath)
 		require.NoError(t, err)
-		assert.False(t, exists, "the policy goes with the installation")
+		assert.False(t, exists, "the policy must be removed after the installation")
 		require.NoError(t, apt().Clean(t.Context(), h))
 	})
 }
 
-func TestRealAptFinishesWhatWasInterrupted(t *testing.T) {
+func TestAptCompletesInterruptedDependencies(t *testing.T) {
 	livetest.Run(t, func(t *testing.T, h *host.Host) {
 		require.NoError(t, os.WriteFile(policyPath, []byte(policy), 0o755))
 		onlyRepository(t, h, "[trusted=yes]", deb{name: "eksnode-base", version: "1"}, deb{name: "eksnode-more", version: "1", extra: "Depends: eksnode-base\n"})
 		run(t, h, "dpkg", "--unpack", aptRepository+"/eksnode-base_1.deb")
-		// What dpkg had not yet taken over into its database when it was killed;
-		// apt then refuses to do anything.
+		// A journal that a killed dpkg had not yet merged into its database. apt
+		// refuses to work with such a journal.
 		require.NoError(t, os.WriteFile("/var/lib/dpkg/updates/0000", []byte(run(t, h, "dpkg-query", "--status", "eksnode-base")), 0o644))
-		assert.Empty(t, versions(t, h, "eksnode-base"), "unpacked is not installed")
+		assert.Empty(t, versions(t, h, "eksnode-base"), "an unpacked package must not count as installed")
 		left, err := apt().Leftover(h)
 		require.NoError(t, err)
-		assert.Empty(t, left, "a killed run's dpkg may still be at work")
+		assert.Empty(t, left, "the policy must stay while the killed run's dpkg may still run")
 
 		require.NoError(t, apt().Refresh(t.Context(), h))
 		require.NoError(t, apt().Install(t.Context(), h, []string{"eksnode-more"}))
@@ -134,9 +134,9 @@ func TestRealAptFinishesWhatWasInterrupted(t *testing.T) {
 	})
 }
 
-// A package whose dependency was killed while it was unpacked can be neither
-// configured nor installed until that one is unpacked again.
-func TestRealAptUnpacksAgain(t *testing.T) {
+// dpkg was killed while it unpacked a dependency. Packages that need the
+// dependency can be configured only after apt unpacks the dependency again.
+func TestAptUnpacksHalfInstalledDependenciesAgain(t *testing.T) {
 	livetest.Run(t, func(t *testing.T, h *host.Host) {
 		onlyRepository(t, h, "[trusted=yes]", deb{name: "eksnode-base", version: "1"}, deb{name: "eksnode-more", version: "1", extra: "Depends: eksnode-base\n"})
 		require.NoError(t, apt().Refresh(t.Context(), h))
@@ -152,7 +152,7 @@ func TestRealAptUnpacksAgain(t *testing.T) {
 	})
 }
 
-func TestRealAptKeepsAChangedConfigurationFileAndThePolicyOfTheMachine(t *testing.T) {
+func TestAptKeepsEditedConfigurationAndOwnPolicy(t *testing.T) {
 	livetest.Run(t, func(t *testing.T, h *host.Host) {
 		own := "#!/bin/sh\nexit 0\n"
 		require.NoError(t, os.WriteFile(policyPath, []byte(own), 0o755))
@@ -174,7 +174,7 @@ func TestRealAptKeepsAChangedConfigurationFileAndThePolicyOfTheMachine(t *testin
 	})
 }
 
-func TestRealAptFailures(t *testing.T) {
+func TestAptFailuresAreExplained(t *testing.T) {
 	livetest.Run(t, func(t *testing.T, h *host.Host) {
 		onlyRepository(t, h, "[trusted=yes]", deb{name: "eksnode-base", version: "1"}, deb{name: "eksnode-broken", version: "1", extra: "Depends: eksnode-absent\n"},
 			deb{name: "eksnode-fails", version: "1", postinst: "echo no luck >&2; exit 7\n"})
@@ -182,14 +182,14 @@ func TestRealAptFailures(t *testing.T) {
 
 		err := apt().Install(t.Context(), h, []string{"eksnode-base", "eksnode-absent"})
 		require.ErrorContains(t, err, "installing packages: no repository of this machine has the package eksnode-absent; check its name and the machine's repositories: apt-get install")
-		assert.Empty(t, versions(t, h, "eksnode-base"), "nothing is installed by halves")
+		assert.Empty(t, versions(t, h, "eksnode-base"), "no package may be installed if one is missing")
 
 		err = apt().Install(t.Context(), h, []string{"eksnode-broken"})
 		require.ErrorContains(t, err, "Depends: eksnode-absent but it is not installable")
 
 		err = apt().Install(t.Context(), h, []string{"eksnode-fails"})
 		require.ErrorContains(t, err, "no luck")
-		assert.Empty(t, versions(t, h, "eksnode-fails"), "half configured is not installed")
+		assert.Empty(t, versions(t, h, "eksnode-fails"), "a half-configured package must not count as installed")
 
 		require.NoError(t, os.WriteFile("/etc/apt/sources.list", []byte("deb [trusted=yes] http://127.0.0.1:1/debian ./\n"), 0o644))
 		err = apt().Refresh(t.Context(), h)
@@ -201,8 +201,8 @@ func TestRealAptFailures(t *testing.T) {
 	})
 }
 
-// hold takes a lock the way apt does (fcntl(2)). Locks of that kind belong to
-// a process, so another one, which apt starts, meets it.
+// hold takes a lock with fcntl(2), as apt does. The lock belongs to this process,
+// so processes that the test starts find it locked.
 func hold(t *testing.T, name string) (release func()) {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
@@ -212,7 +212,7 @@ func hold(t *testing.T, name string) (release func()) {
 	return func() { _ = f.Close() }
 }
 
-func TestRealAptMeetsALock(t *testing.T) {
+func TestAptWaitsForLocks(t *testing.T) {
 	livetest.Run(t, func(t *testing.T, h *host.Host) {
 		onlyRepository(t, h, "[trusted=yes]", deb{name: "eksnode-base", version: "1"})
 		require.NoError(t, apt().Refresh(t.Context(), h))
@@ -224,7 +224,7 @@ func TestRealAptMeetsALock(t *testing.T) {
 		}
 		release := hold(t, "/var/lib/apt/lists/lock")
 		require.ErrorContains(t, impatient.Refresh(t.Context(), h), "another package manager is still running")
-		// A patient one goes on as soon as the lock is gone.
+		// With a timeout, apt continues as soon as the lock is released.
 		done := make(chan error, 1)
 		go func() { done <- newApt(time.Minute).Refresh(t.Context(), h) }()
 		release()
@@ -233,7 +233,7 @@ func TestRealAptMeetsALock(t *testing.T) {
 	})
 }
 
-func TestRealAptCannotWrite(t *testing.T) {
+func TestAptOnFullAndReadOnlyFileSystems(t *testing.T) {
 	livetest.Run(t, func(t *testing.T, h *host.Host) {
 		onlyRepository(t, h, "[trusted=yes]", deb{name: "eksnode-base", version: "1", size: 1 << 20})
 		require.NoError(t, apt().Refresh(t.Context(), h))
@@ -249,11 +249,11 @@ func TestRealAptCannotWrite(t *testing.T) {
 		assert.Empty(t, versions(t, h, "eksnode-base"))
 
 		require.NoError(t, unix.Unmount("/etc/eksnode-base.d", 0))
-		require.NoError(t, apt().Install(t.Context(), h, []string{"eksnode-base"}), "the next run finishes it")
+		require.NoError(t, apt().Install(t.Context(), h, []string{"eksnode-base"}), "the next run must complete the installation")
 	})
 }
 
-func TestAptReadsTheDatabaseOfAMountedRoot(t *testing.T) {
+func TestAptReadsTheDatabaseOfAnImageRoot(t *testing.T) {
 	h := image(t, map[string]string{"var/lib/dpkg/status": `Package: containerd
 Status: install ok installed
 Architecture: amd64
@@ -278,19 +278,19 @@ Version: 2:1
 `})
 	assert.Equal(t, map[string]string{"containerd": "1.6.20~ds1-1+deb12u1", "container-runtime": "1.6.20~ds1-1+deb12u1", "held": "2:1"},
 		versions(t, h, "containerd", "container-runtime", "runc", "socat", "held", "absent"))
-	assert.Empty(t, versions(t, image(t, nil), "containerd"), "a root without a database has no packages")
+	assert.Empty(t, versions(t, image(t, nil), "containerd"), "an image root without a database has no packages")
 
 	_, err := h.Files.Stat("/usr/sbin/policy-rc.d")
 	require.Error(t, err)
 	require.ErrorIs(t, apt().Refresh(t.Context(), h), host.ErrMountedRoot)
 	require.ErrorIs(t, apt().Install(t.Context(), h, []string{"runc"}), host.ErrMountedRoot)
 	_, err = h.Files.Stat("/usr/sbin/policy-rc.d")
-	require.Error(t, err, "a refused installation leaves nothing")
+	require.Error(t, err, "a refused installation must not leave the policy behind")
 }
 
-// A repository with a signature that is none is refused, and nothing of it is
-// installed.
-func TestRealAptChecksSignatures(t *testing.T) {
+// A repository with an invalid signature is refused, and no package is installed
+// from it.
+func TestAptChecksSignatures(t *testing.T) {
 	livetest.Run(t, func(t *testing.T, h *host.Host) {
 		onlyRepository(t, h, "", deb{name: "eksnode-base", version: "1"})
 		require.NoError(t, os.WriteFile(filepath.Join(aptRepository, "InRelease"), []byte(

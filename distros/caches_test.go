@@ -21,9 +21,9 @@ func (silent) Begin(string, string, int)                  {}
 func (silent) Progress(string, plan.Action, int64, int64) {}
 func (silent) End(plan.Outcome)                           {}
 
-// What a package manager downloaded goes; what it installed, and its folders,
-// stay.
-func TestCachesGoAndPackagesStay(t *testing.T) {
+// Downloads of the package managers are removed. Installed packages,
+// configuration and databases stay.
+func TestCachesAreRemovedAndPackagesStay(t *testing.T) {
 	for id, c := range map[string]struct{ gone, stays []string }{
 		"debian": {
 			[]string{"var/lib/apt/lists/deb.debian.org_Packages", "var/lib/apt/lists/partial/x", "var/cache/apt/pkgcache.bin", "var/cache/apt/archives/runc_1.deb"},

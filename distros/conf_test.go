@@ -7,15 +7,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestWithNames(t *testing.T) {
+func TestWithNamesEditsOneField(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
 		"no file":           {"", "[main]\nexclude=a b\n"},
 		"no section":        {"[other]\nx=1\n", "[other]\nx=1\n[main]\nexclude=a b\n"},
 		"no field":          {"# c\n[main]\nx=1\n", "# c\n[main]\nexclude=a b\nx=1\n"},
 		"the field":         {"[main]\nexclude=c\n", "[main]\nexclude=c a b\n"},
 		"an empty field":    {"[main]\nexclude =\n", "[main]\nexclude=a b\n"},
-		"one like it":       {"[main]\nexcludepkgs=c\n", "[main]\nexclude=a b\nexcludepkgs=c\n"},
-		"of another":        {"[repo]\nexclude=c\n[main]\n", "[repo]\nexclude=c\n[main]\nexclude=a b\n"},
+		"a similar field":   {"[main]\nexcludepkgs=c\n", "[main]\nexclude=a b\nexcludepkgs=c\n"},
+		"another section":   {"[repo]\nexclude=c\n[main]\n", "[repo]\nexclude=c\n[main]\nexclude=a b\n"},
 		"commented":         {"[main]\n#exclude=c\n", "[main]\nexclude=a b\n#exclude=c\n"},
 		"no end of line":    {"[main]\nx=1", "[main]\nexclude=a b\nx=1\n"},
 		"commas and blanks": {"[main]\nexclude=c, d\n", "[main]\nexclude=c, d a b\n"},

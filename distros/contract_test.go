@@ -15,11 +15,11 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
-// Debian's builds of every package manager run on a copy of this machine, with
-// a repository that the tests build. All must behave alike; apt, which is there
-// anyway, does so here, the others with the build tag e2e.
+// Debian's builds of every package manager run on a copy of this machine, with a
+// repository that the tests build. All must behave the same. apt runs here, the
+// others with the build tag e2e.
 
-// pkg is a package to build; each has the one file /opt/NAME.
+// pkg is a package to build. Its only file is /opt/NAME.
 type pkg struct{ name, version, requires, provides, conflicts, recommends string }
 
 // workshop builds packages for one package manager and publishes them.
@@ -27,16 +27,15 @@ type workshop struct {
 	pm PackageManager
 	// impatient is pm without waiting for a lock.
 	impatient PackageManager
-	// build puts a package into the repository, publish makes a repository of
-	// all of them and the machine's only one, at address or in its folder, and
-	// asks for signatures when it shall.
+	// build adds a package to the repository. publish indexes the repository and
+	// makes it the machine's only one, at address or in its folder. With signed,
+	// the machine requires signatures.
 	build   func(t *testing.T, h *host.Host, p pkg)
 	publish func(t *testing.T, h *host.Host, address string, signed bool)
 	// upgrade upgrades all packages, as an administrator would.
 	upgrade []string
-	// release is what a version becomes, such as 1.2-1; lock takes the lock
-	// that another package manager would hold, where there is one that is not
-	// simply waited for.
+	// release is the suffix of built versions, such as -1. lock takes the lock
+	// that another package manager would hold; nil if the tool always waits.
 	release string
 	lock    func(t *testing.T) (release func())
 	// cache is the folder of downloads.
@@ -56,7 +55,7 @@ func (w workshop) versions(t *testing.T, h *host.Host, names ...string) map[stri
 	return have
 }
 
-// contract is what every package manager must do.
+// contract checks the behaviour that every package manager must have.
 func contract(t *testing.T, packages []string, open func(t *testing.T, h *host.Host) workshop) {
 	if os.Getenv("EKSNODE_LIVETEST") == "" {
 		require.NoError(t, base.Install(t.Context(), os.Stderr, packages...))
@@ -78,7 +77,7 @@ func contract(t *testing.T, packages []string, open func(t *testing.T, h *host.H
 		require.NoError(t, w.pm.Refresh(t.Context(), h))
 		require.NoError(t, w.pm.Install(t.Context(), h, []string{"eksnode-service"}))
 		assert.Equal(t, map[string]string{"eksnode-base": r("1.2"), "eksnode-service": r("4.5"), "eksnode-virtual": r("1.2")}, w.versions(t, h, names...))
-		require.NoError(t, w.pm.Install(t.Context(), h, []string{"eksnode-service"}), "twice is as once")
+		require.NoError(t, w.pm.Install(t.Context(), h, []string{"eksnode-service"}), "a second installation must do nothing")
 
 		w.holds(t, h)
 		w.refuses(t, h)
@@ -87,14 +86,14 @@ func contract(t *testing.T, packages []string, open func(t *testing.T, h *host.H
 	})
 }
 
-// holds: what is held stays when the machine is upgraded.
+// holds checks that a held package keeps its version when the machine is upgraded.
 func (w workshop) holds(t *testing.T, h *host.Host) {
 	t.Helper()
 	held, err := w.pm.Held(h, []string{"eksnode-base", "eksnode-service"})
 	require.NoError(t, err)
 	assert.Empty(t, held)
 	require.NoError(t, w.pm.Hold(t.Context(), h, []string{"eksnode-base"}))
-	require.NoError(t, w.pm.Hold(t.Context(), h, []string{"eksnode-base"}), "twice is as once")
+	require.NoError(t, w.pm.Hold(t.Context(), h, []string{"eksnode-base"}), "a second Hold must do nothing")
 	held, err = w.pm.Held(h, []string{"eksnode-base", "eksnode-service"})
 	require.NoError(t, err)
 	assert.Equal(t, []string{"eksnode-base"}, held)
@@ -105,23 +104,24 @@ func (w workshop) holds(t *testing.T, h *host.Host) {
 	require.NoError(t, w.pm.Refresh(t.Context(), h))
 	run(t, h, w.upgrade...)
 	assert.Equal(t, map[string]string{"eksnode-base": "1.2" + w.release, "eksnode-service": "4.6" + w.release},
-		w.versions(t, h, "eksnode-base", "eksnode-service"), "the one goes on, the other is held")
+		w.versions(t, h, "eksnode-base", "eksnode-service"), "only the package that is not held may be upgraded")
 
 	pinned, err := w.pm.Pinned("eksnode-base", "1.3"+w.release)
 	if err != nil {
 		require.ErrorContains(t, err, "a repository has only the newest version")
 		pinned = "eksnode-base"
 	}
-	require.NoError(t, w.pm.Install(t.Context(), h, []string{pinned}), "we may change what is held")
+	require.NoError(t, w.pm.Install(t.Context(), h, []string{pinned}), "Install must change held packages")
 	assert.Equal(t, "1.3"+w.release, w.versions(t, h, "eksnode-base")["eksnode-base"])
 }
 
-// refuses: what cannot be done says why, and does nothing.
+// refuses checks that an impossible installation fails with the reason, and changes
+// nothing.
 func (w workshop) refuses(t *testing.T, h *host.Host) {
 	t.Helper()
 	err := w.pm.Install(t.Context(), h, []string{"eksnode-unwanted", "eksnode-absent"})
 	require.ErrorContains(t, err, "installing packages: no repository of this machine has the package eksnode-absent; check its name and the machine's repositories: ")
-	assert.Empty(t, w.versions(t, h, "eksnode-unwanted"), "nothing is installed by halves")
+	assert.Empty(t, w.versions(t, h, "eksnode-unwanted"), "no package may be installed if one is missing")
 
 	if pinned, err := w.pm.Pinned("eksnode-unwanted", "9.9"+w.release); err == nil {
 		require.ErrorContains(t, w.pm.Install(t.Context(), h, []string{pinned}), "installing packages: no repository of this machine has the ")
@@ -155,7 +155,8 @@ func (w workshop) cleans(t *testing.T, h *host.Host) {
 	}))
 }
 
-// trusts: only what is signed, and a repository that is not there is named.
+// trusts checks that unsigned packages are refused, and that the error names an
+// unreachable repository.
 func (w workshop) trusts(t *testing.T, h *host.Host) {
 	t.Helper()
 	w.publish(t, h, "", true)
@@ -174,8 +175,8 @@ func (w workshop) trusts(t *testing.T, h *host.Host) {
 	require.ErrorContains(t, err, "could not be reached; check the machine's network, proxy and repositories: ")
 }
 
-// verifies: a signature of anybody else's, and one that fits something else, is
-// as none; the right one lets the package in.
+// verifies checks that a signature of an untrusted key, or of other data, is
+// refused, and that the right signature is accepted.
 func (w workshop) verifies(t *testing.T, h *host.Host) {
 	t.Helper()
 	trusted, other := newSigner(t, h, "trusted"), newSigner(t, h, "other")
@@ -197,7 +198,7 @@ func (w workshop) verifies(t *testing.T, h *host.Host) {
 	require.NoError(t, w.pm.Remove(t.Context(), h, []string{"eksnode-unwanted"}))
 }
 
-// signer is a key pair of GnuPG's in a home of its own.
+// signer is a GnuPG key pair in a separate home folder.
 type signer struct{ name, home, public string }
 
 func newSigner(t *testing.T, h *host.Host, name string) signer {
@@ -211,7 +212,8 @@ func newSigner(t *testing.T, h *host.Host, name string) signer {
 	return s
 }
 
-// withoutAgent ends GnuPG's agent, which would outlive the copy of the machine.
+// withoutAgent stops GnuPG's agent at the test's end. Otherwise the agent would
+// outlive the copy of the machine.
 func withoutAgent(t *testing.T, home string) {
 	t.Helper()
 	t.Cleanup(func() {
@@ -220,7 +222,7 @@ func withoutAgent(t *testing.T, home string) {
 	})
 }
 
-func TestRealAptDoesAsAll(t *testing.T) {
+func TestAptMeetsTheContract(t *testing.T) {
 	contract(t, nil, func(t *testing.T, h *host.Host) workshop {
 		built := map[string]deb{}
 		return workshop{

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fixtures are a distribution's os-release files, by the version they are of;
-// ID.os-release is of its first version, ID-VERSION.os-release of a further one.
+// fixtures returns the names of a distribution's os-release files by version:
+// ID.os-release for the first version, ID-VERSION.os-release for the others.
 func fixtures(d Distro) map[string]string {
 	all := map[string]string{"": d.ID}
 	for i, version := range d.Versions {
@@ -44,29 +44,29 @@ func TestEveryDistroIsDetectedByItsFixtures(t *testing.T) {
 	}
 	files, err := filepath.Glob("testdata/*.os-release")
 	require.NoError(t, err)
-	assert.Len(t, files, known, "no fixture is left behind")
+	assert.Len(t, files, known, "every fixture must belong to a distribution")
 }
 
 const alpineRefused = "Alpine Linux cannot be provisioned: Alpine starts with OpenRC, and the kubelet needs systemd and its cgroups; " +
 	"choose one of the supported distributions; containers on the node can still use Alpine"
 
-func TestDetectRefuses(t *testing.T) {
+func TestDetectRefusesUnsupportedMachines(t *testing.T) {
 	list := strings.Join(IDs(), ", ")
 	known := "known are " + list
 	tests := map[string]struct{ release, err string }{
-		"an unknown one": {
+		"an unknown distribution": {
 			"ID=slackware\nVERSION_ID=15.0\nPRETTY_NAME=\"Slackware 15.0\"\n",
 			`Slackware 15.0 (ID="slackware" VERSION_ID="15.0") is not known; ` + known + `; if the machine behaves like one of them, set distro to that name`,
 		},
-		"a derivative, naming what it is like": {
+		"a derivative, naming its ID_LIKE": {
 			"ID=kali\nID_LIKE=debian\nVERSION_ID=2024.1\n",
 			`the distribution ID="kali" VERSION_ID="2024.1" is not known; ` + known + `; its ID_LIKE names debian: if the machine behaves like it, set distro = "debian"`,
 		},
-		"a version nobody tried": {
+		"an untested version": {
 			"ID=debian\nVERSION_ID=\"10\"\nPRETTY_NAME=\"Debian GNU/Linux 10 (buster)\"\n",
 			`Debian GNU/Linux 10 (buster) (ID="debian" VERSION_ID="10") is not supported; supported are the versions 12, 13 (distro "debian"); to try this version anyway, set distro to that name`,
 		},
-		"an Amazon Linux nobody tried": {
+		"an untested Amazon Linux": {
 			"ID=amzn\nID_LIKE=\"centos rhel fedora\"\nVERSION_ID=\"2018.03\"\n",
 			`the distribution ID="amzn" VERSION_ID="2018.03" is not supported; supported are the versions 2 (distro "amazonlinux2") and 2023 (distro "amazonlinux2023"); to try this version anyway, set distro to that name`,
 		},
@@ -74,11 +74,11 @@ func TestDetectRefuses(t *testing.T) {
 			"ID=alpine\nVERSION_ID=3.20.3\nPRETTY_NAME=\"Alpine Linux v3.20\"\n",
 			`Alpine Linux v3.20 (ID="alpine" VERSION_ID="3.20.3"): ` + alpineRefused,
 		},
-		"Bottlerocket, which needs none": {
+		"Bottlerocket, with the reason": {
 			"ID=bottlerocket\nVERSION_ID=1.50.0\nPRETTY_NAME=\"Bottlerocket OS 1.50.0 (aws-k8s-1.34)\"\n",
 			`Bottlerocket OS 1.50.0 (aws-k8s-1.34) (ID="bottlerocket" VERSION_ID="1.50.0"): Bottlerocket cannot be provisioned: Bottlerocket has no shell and no package manager, verifies its root file system at boot, and its images are nodes already; use its image unchanged, and configure the node with TOML in user data`,
 		},
-		"a file nobody can read": {
+		"a broken file": {
 			"ID=\"x\n",
 			`reading /etc/os-release: line 1: the value of ID has a quote without an end; name the distribution with distro = "…", one of ` + list,
 		},
@@ -95,13 +95,13 @@ func TestDetectRefuses(t *testing.T) {
 	})
 }
 
-func TestOverride(t *testing.T) {
+func TestDistroOverridesDetection(t *testing.T) {
 	for name, files := range map[string]map[string]string{
-		"a derivative":     {"etc/os-release": "ID=kali\nID_LIKE=debian\nVERSION_ID=2024.1\n"},
-		"another version":  {"etc/os-release": "ID=debian\nVERSION_ID=11\n"},
-		"a broken file":    {"etc/os-release": "ID=\"x\n"},
-		"no file":          nil,
-		"even another one": {"etc/os-release": "ID=arch\n"},
+		"a derivative":         {"etc/os-release": "ID=kali\nID_LIKE=debian\nVERSION_ID=2024.1\n"},
+		"another version":      {"etc/os-release": "ID=debian\nVERSION_ID=11\n"},
+		"a broken file":        {"etc/os-release": "ID=\"x\n"},
+		"no file":              nil,
+		"another distribution": {"etc/os-release": "ID=arch\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, _, err := Detect(image(t, files), "debian")

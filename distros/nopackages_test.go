@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A distribution without a package manager has nothing to install, and says so
-// to those who ask.
-func TestNoPackages(t *testing.T) {
+// A distribution without a package manager refuses to install packages, with the
+// reason.
+func TestDistributionsWithoutAPackageManager(t *testing.T) {
 	h, pm := image(t, nil), noPackages()
 	const none = "this distribution has no package manager and so no package htop; leave packages empty"
 	require.NoError(t, pm.Refresh(t.Context(), h))

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// ID_LIKE is never followed: each derivative's claim would lead to another
-// network stack than it has.
-func TestNobodyIsTakenForWhatItIsLike(t *testing.T) {
+// ID_LIKE is never followed, because derivatives often have another network stack
+// than the distribution that they name.
+func TestIDLikeDoesNotSelectADistribution(t *testing.T) {
 	for _, d := range All() {
 		for _, name := range fixtures(d) {
 			text, err := os.ReadFile(filepath.Join("testdata", name+".os-release"))
@@ -25,8 +25,8 @@ func TestNobodyIsTakenForWhatItIsLike(t *testing.T) {
 	}
 }
 
-// The version alone distinguishes two values that share an ID.
-func TestVersionsTellSharedIDsApart(t *testing.T) {
+// Distributions that share an ID are distinguished by VERSION_ID.
+func TestVersionsDistinguishSharedIDs(t *testing.T) {
 	for release, want := range map[string]string{
 		"ID=amzn\nVERSION_ID=2\n":              "amazonlinux2",
 		"ID=amzn\nVERSION_ID=2023\n":           "amazonlinux2023",

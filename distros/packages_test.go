@@ -13,12 +13,12 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
-// said is a command that failed with this output.
+// said returns the error of a command that failed with this output.
 func said(output string) error {
 	return &host.CommandError{Command: host.Command{Argv: []string{"tool"}}, Output: output, Err: &exec.ExitError{}}
 }
 
-func TestExplain(t *testing.T) {
+func TestExplainNamesCauseAndRemedy(t *testing.T) {
 	tests := map[string]struct {
 		symptoms     []symptom
 		output, want string
@@ -57,10 +57,10 @@ func TestExplain(t *testing.T) {
 		})
 	}
 	other := said("something else")
-	assert.Equal(t, other, explain(other, "something else", aptSymptoms()), "what is not known is passed on")
+	assert.Equal(t, other, explain(other, "something else", aptSymptoms()), "an unknown error must be returned unchanged")
 }
 
-func TestPatientlyWaitsForALockOnly(t *testing.T) {
+func TestPatientlyWaitsOnlyForLocks(t *testing.T) {
 	tries := 0
 	err := patiently(t.Context(), time.Minute, func() error {
 		if tries++; tries < 2 {
@@ -78,10 +78,10 @@ func TestPatientlyWaitsForALockOnly(t *testing.T) {
 	assert.Equal(t, 1, tries)
 
 	locked := said("E: Could not get lock")
-	assert.Equal(t, locked, patiently(t.Context(), 0, func() error { return locked }, "Could not get lock"), "patience ends")
+	assert.Equal(t, locked, patiently(t.Context(), 0, func() error { return locked }, "Could not get lock"), "without time left, the error must be returned")
 
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stop := errors.New("interrupted")
 	err = patiently(ctx, time.Minute, func() error { cancel(stop); return locked }, "Could not get lock")
-	assert.Equal(t, stop, err, "an interrupted run does not wait")
+	assert.Equal(t, stop, err, "an interrupted run must not wait")
 }

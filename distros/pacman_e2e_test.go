@@ -22,7 +22,7 @@ const pacmanRepository = "/srv/pacman"
 // published counts the databases that publishPackages made.
 var published int
 
-// buildPackage packs by hand what makepkg would: it refuses to run as root.
+// buildPackage builds a package without makepkg, which refuses to run as root.
 func buildPackage(t *testing.T, h *host.Host, p pkg) {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(pacmanRepository, 0o755))
@@ -42,28 +42,28 @@ func buildPackage(t *testing.T, h *host.Host, p pkg) {
 	run(t, h, "repo-add", "--quiet", filepath.Join(pacmanRepository, "here.db.tar.gz"), file)
 }
 
-// publishPackages makes a repository the only one.
+// publishPackages makes this repository the machine's only one.
 func publishPackages(t *testing.T, _ *host.Host, address string, signed bool) {
 	t.Helper()
 	if address == "" {
 		address = "file://" + pacmanRepository
 	}
-	// What was held stays so.
+	// Held packages stay held.
 	text, err := os.ReadFile("/etc/pacman.conf")
 	require.NoError(t, err)
 	ignored := regexp.MustCompile(`(?m)^IgnorePkg.*\n`).FindString(string(text))
 	level := map[bool]string{true: "Required", false: "Never"}[signed]
 	conf := fmt.Sprintf("[options]\n%sArchitecture = auto\nSigLevel = %s\n[here]\nServer = %s\n", ignored, level, address)
 	require.NoError(t, os.WriteFile("/etc/pacman.conf", []byte(conf), 0o644))
-	// pacman asks whether the database is newer, in whole seconds, and two can be
-	// published within one.
+	// pacman compares the database's time in whole seconds, and two databases can
+	// be published within one second.
 	published++
 	later := time.Now().Add(time.Duration(published) * time.Hour)
 	require.NoError(t, os.Chtimes(filepath.Join(pacmanRepository, "here.db.tar.gz"), later, later))
 }
 
-// signPackages signs every package and their list again; pacman trusts the
-// key of that name alone.
+// signPackages signs every package, and indexes them again. pacman trusts only the
+// key named trusted.
 func signPackages(t *testing.T, h *host.Host, key signer, spoil bool) {
 	t.Helper()
 	packages, err := filepath.Glob(pacmanRepository + "/*.pkg.tar.gz")
@@ -92,7 +92,7 @@ func signPackages(t *testing.T, h *host.Host, key signer, spoil bool) {
 	require.NoError(t, os.MkdirAll("/var/cache/pacman/pkg", 0o755))
 }
 
-func TestRealPacman(t *testing.T) {
+func TestPacmanMeetsTheContract(t *testing.T) {
 	contract(t, []string{"pacman-package-manager", "makepkg", "libarchive-tools", "zstd", "fakeroot"}, func(t *testing.T, _ *host.Host) workshop {
 		require.NoError(t, os.MkdirAll("/var/lib/pacman/local", 0o755))
 		impatient := pacmanManager{options: []string{"--noconfirm"}, tool: tool{words: 2, symptoms: pacmanSymptoms(), locked: pacmanLocked}}
@@ -108,8 +108,8 @@ func TestRealPacman(t *testing.T) {
 	})
 }
 
-// A lock whose holder lives is met, one whose holder died is left over.
-func TestRealPacmanLeftover(t *testing.T) {
+// A lock file is leftover only if no process holds it.
+func TestPacmanLockWithoutAHolderIsLeftover(t *testing.T) {
 	livetest.Run(t, func(t *testing.T, h *host.Host) {
 		release := hold(t, pacmanLock)
 		left, err := pacman().Leftover(h)

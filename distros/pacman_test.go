@@ -12,7 +12,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
-func TestPacmanReadsTheDatabaseOfAMountedRoot(t *testing.T) {
+func TestPacmanReadsTheDatabaseOfAnImageRoot(t *testing.T) {
 	h := image(t, map[string]string{
 		"var/lib/pacman/local/ALPM_DB_VERSION":            "9\n",
 		"var/lib/pacman/local/containerd-2.2.0-1/desc":    "%NAME%\ncontainerd\n\n%VERSION%\n2.2.0-1\n\n%DESC%\n%NAME%\n\n",
@@ -26,7 +26,7 @@ func TestPacmanReadsTheDatabaseOfAMountedRoot(t *testing.T) {
 
 	left, err := pacman().Leftover(h)
 	require.NoError(t, err)
-	assert.Equal(t, []string{"/var/lib/pacman/db.lck"}, left, "nothing runs in a mounted root")
+	assert.Equal(t, []string{"/var/lib/pacman/db.lck"}, left, "no pacman runs in an image root, so the lock is leftover")
 
 	empty := image(t, nil)
 	have, err = pacman().Installed(t.Context(), empty, []string{"containerd"})
@@ -37,8 +37,8 @@ func TestPacmanReadsTheDatabaseOfAMountedRoot(t *testing.T) {
 	assert.Empty(t, left)
 }
 
-// A cache that is a bind mount belongs to its owner, not to the machine.
-func TestPacmanLeavesACacheThatIsMountedFromElsewhere(t *testing.T) {
+// A cache that is a bind mount from elsewhere does not belong to the machine.
+func TestPacmanKeepsABindMountedCache(t *testing.T) {
 	h := image(t, map[string]string{"var/cache/pacman/pkg/own.pkg.tar.zst": "own"})
 	lent, cache := t.TempDir(), filepath.Join(h.Root(), "var/cache/pacman/pkg")
 	require.NoError(t, os.WriteFile(filepath.Join(lent, "lent.pkg.tar.zst"), []byte("lent"), 0o600))
@@ -51,7 +51,7 @@ func TestPacmanLeavesACacheThatIsMountedFromElsewhere(t *testing.T) {
 	assert.NoFileExists(t, filepath.Join(cache, "own.pkg.tar.zst"))
 }
 
-func TestMountedRootsRunNoTool(t *testing.T) {
+func TestPackageManagersRefuseImageRoots(t *testing.T) {
 	h := image(t, nil)
 	_, err := dnf().Installed(t.Context(), h, []string{"containerd"})
 	require.ErrorIs(t, err, host.ErrMountedRoot)

@@ -11,7 +11,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
-func TestParseRelease(t *testing.T) {
+func TestParseReleaseFollowsOSRelease(t *testing.T) {
 	tests := map[string]struct {
 		text string
 		want Release
@@ -26,25 +26,25 @@ func TestParseRelease(t *testing.T) {
 			want: Release{ID: "arch", BuildID: "rolling"},
 		},
 		"line ends of DOS": {text: "ID=debian\r\nVERSION_ID=\"12\"\r\n", want: Release{ID: "debian", VersionID: "12"}},
-		"several likes":    {text: "ID=rocky\nID_LIKE=\"rhel centos fedora\"\n", want: Release{ID: "rocky", IDLike: []string{"rhel", "centos", "fedora"}}},
+		"several ID_LIKE":  {text: "ID=rocky\nID_LIKE=\"rhel centos fedora\"\n", want: Release{ID: "rocky", IDLike: []string{"rhel", "centos", "fedora"}}},
 		"escapes in double quotes": {
 			text: `ID=x` + "\n" + `PRETTY_NAME="a \"b\" \\ \$c \d"` + "\n",
 			want: Release{ID: "x", PrettyName: `a "b" \ $c \d`},
 		},
-		"nothing is expanded":        {text: "ID=x\nPRETTY_NAME=\"$HOME `id`\"\n", want: Release{ID: "x", PrettyName: "$HOME `id`"}},
-		"empty values":               {text: "ID=x\nVERSION_ID=\nPRETTY_NAME=\"\"\n", want: Release{ID: "x"}},
-		"the last one counts":        {text: "ID=x\nID=y\n", want: Release{ID: "y"}},
-		"no ID means linux":          {text: "NAME=Something\n", want: Release{ID: "linux"}},
-		"other fields are not read":  {text: "ID=x\nANSI_COLOR=0;36\nNAME=\"open\n", want: Release{ID: "x"}},
-		"an open double quote":       {text: "ID=\"debian\n", err: "line 1: the value of ID has a quote without an end"},
-		"an escaped closing quote":   {text: `ID="debian\"`, err: "line 1: the value of ID has a quote without an end"},
-		"an open single quote":       {text: "ID=debian\nVERSION_ID='12\n", err: "line 2: the value of VERSION_ID has a quote without an end"},
-		"text after a quote":         {text: "ID=\"debian\"12\n", err: "line 1: the value of ID continues after its closing quote"},
-		"text after a single quote":  {text: "ID='debian'12\n", err: "line 1: the value of ID continues after its closing quote"},
-		"a blank in a bare value":    {text: "ID=my linux\n", err: "line 1: the value of ID needs quotes"},
-		"a command in a bare value":  {text: "ID=$(id)\n", err: "line 1: the value of ID needs quotes"},
-		"a line without a value":     {text: "ID=x\nDebian\n", err: "line 2 is not NAME=VALUE"},
-		"a page instead of the file": {text: "<html>\n", err: "line 1 is not NAME=VALUE"},
+		"nothing is expanded":          {text: "ID=x\nPRETTY_NAME=\"$HOME `id`\"\n", want: Release{ID: "x", PrettyName: "$HOME `id`"}},
+		"empty values":                 {text: "ID=x\nVERSION_ID=\nPRETTY_NAME=\"\"\n", want: Release{ID: "x"}},
+		"a field twice: the last wins": {text: "ID=x\nID=y\n", want: Release{ID: "y"}},
+		"no ID means linux":            {text: "NAME=Something\n", want: Release{ID: "linux"}},
+		"other fields are not read":    {text: "ID=x\nANSI_COLOR=0;36\nNAME=\"open\n", want: Release{ID: "x"}},
+		"an open double quote":         {text: "ID=\"debian\n", err: "line 1: the value of ID has a quote without an end"},
+		"an escaped closing quote":     {text: `ID="debian\"`, err: "line 1: the value of ID has a quote without an end"},
+		"an open single quote":         {text: "ID=debian\nVERSION_ID='12\n", err: "line 2: the value of VERSION_ID has a quote without an end"},
+		"text after a quote":           {text: "ID=\"debian\"12\n", err: "line 1: the value of ID continues after its closing quote"},
+		"text after a single quote":    {text: "ID='debian'12\n", err: "line 1: the value of ID continues after its closing quote"},
+		"a blank in a bare value":      {text: "ID=my linux\n", err: "line 1: the value of ID needs quotes"},
+		"a command in a bare value":    {text: "ID=$(id)\n", err: "line 1: the value of ID needs quotes"},
+		"a line without a value":       {text: "ID=x\nDebian\n", err: "line 2 is not NAME=VALUE"},
+		"HTML instead of os-release":   {text: "<html>\n", err: "line 1 is not NAME=VALUE"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -70,13 +70,13 @@ func FuzzParseRelease(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		r, err := ParseRelease(text)
 		if err != nil {
-			assert.Equal(t, Release{}, r, "an error comes without a distribution")
+			assert.Equal(t, Release{}, r, "an error must come with an empty Release")
 		}
-		assert.NotContains(t, r.ID+r.VersionID+r.PrettyName, "\n", "a value ends with its line")
+		assert.NotContains(t, r.ID+r.VersionID+r.PrettyName, "\n", "a value must not contain a newline")
 	})
 }
 
-// image makes a mounted root with these files.
+// image returns an image root with these files.
 func image(t *testing.T, files map[string]string) *host.Host {
 	t.Helper()
 	root := t.TempDir()
@@ -90,7 +90,7 @@ func image(t *testing.T, files map[string]string) *host.Host {
 	return h
 }
 
-func TestReadReleaseLooksInBothPlaces(t *testing.T) {
+func TestReadReleasePrefersEtc(t *testing.T) {
 	r, err := ReadRelease(image(t, map[string]string{"usr/lib/os-release": "ID=vendor\n"}))
 	require.NoError(t, err)
 	assert.Equal(t, "vendor", r.ID)
@@ -106,7 +106,7 @@ func TestReadReleaseLooksInBothPlaces(t *testing.T) {
 	require.EqualError(t, err, "reading /etc/os-release: line 1: the value of ID has a quote without an end")
 }
 
-func TestReadReleaseStaysInsideTheRoot(t *testing.T) {
+func TestReadReleaseStaysInsideTheImageRoot(t *testing.T) {
 	root := t.TempDir()
 	outside := filepath.Join(t.TempDir(), "os-release")
 	require.NoError(t, os.WriteFile(outside, []byte("ID=outside\n"), 0o644))

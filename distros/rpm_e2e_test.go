@@ -38,8 +38,8 @@ func buildRpm(t *testing.T, h *host.Host, p pkg) {
 
 const rpmRepository = "/srv/rpms"
 
-// withRpm gives root's rpm the database where the others' is: Debian's keeps it
-// in root's home folder.
+// withRpm moves rpm's database to the usual path. Debian's rpm keeps root's
+// database in the home folder.
 func withRpm(t *testing.T, h *host.Host) {
 	t.Helper()
 	require.NoError(t, os.MkdirAll("/etc/rpm", 0o755))
@@ -47,7 +47,7 @@ func withRpm(t *testing.T, h *host.Host) {
 	run(t, h, "rpm", "--initdb")
 }
 
-// publishRpms makes a repository of dnf's and yum's kind the only one.
+// publishRpms makes this repository of rpm packages the machine's only one.
 func publishRpms(t *testing.T, h *host.Host, address string, signed bool) {
 	t.Helper()
 	if address == "" {
@@ -62,11 +62,11 @@ func publishRpms(t *testing.T, h *host.Host, address string, signed bool) {
 	run(t, h, "createrepo_c", "--quiet", rpmRepository)
 }
 
-// signRpms signs every package again, and configures the key that dnf or yum may
-// trust: the first that it is given.
+// signRpms signs every package. dnf and yum trust the first key that signRpms is
+// called with.
 func signRpms(t *testing.T, h *host.Host, key signer, spoil bool) {
 	t.Helper()
-	const pristine = "/srv/pristine" // what was changed is not signed any more
+	const pristine = "/srv/pristine" // unsigned copies: spoiled packages cannot be signed again
 	if _, err := os.Stat(pristine); err != nil {
 		run(t, h, "cp", "-a", rpmRepository, pristine)
 	}
@@ -92,7 +92,7 @@ func signRpms(t *testing.T, h *host.Host, key signer, spoil bool) {
 	require.NoError(t, os.RemoveAll("/var/cache/dnf"))
 }
 
-// lockDnf is another dnf at work, as it writes it down.
+// lockDnf writes the lock file of another running dnf.
 func lockDnf(t *testing.T) func() {
 	const lock = "/var/cache/dnf/metadata_lock.pid"
 	require.NoError(t, os.MkdirAll(filepath.Dir(lock), 0o755))
@@ -100,7 +100,7 @@ func lockDnf(t *testing.T) func() {
 	return func() { require.NoError(t, os.Remove(lock)) }
 }
 
-func TestRealDnf(t *testing.T) {
+func TestDnfMeetsTheContract(t *testing.T) {
 	contract(t, []string{"dnf", "rpm", "createrepo-c"}, func(t *testing.T, h *host.Host) workshop {
 		withRpm(t, h)
 		return workshop{
@@ -111,9 +111,9 @@ func TestRealDnf(t *testing.T) {
 	})
 }
 
-// yum is called in its own way; Debian has dnf alone, which answers to both
-// names. Real yum knows no weak dependencies.
-func TestRealYum(t *testing.T) {
+// yum has its own commands and configuration. Debian has no yum, so dnf runs under
+// the name yum. Weak dependencies are switched off, because yum has none.
+func TestYumMeetsTheContract(t *testing.T) {
 	contract(t, []string{"dnf", "rpm", "createrepo-c"}, func(t *testing.T, h *host.Host) workshop {
 		withRpm(t, h)
 		dnf, err := exec.LookPath("dnf")
@@ -132,7 +132,7 @@ func TestRealYum(t *testing.T) {
 	})
 }
 
-func TestRealZypper(t *testing.T) {
+func TestZypperMeetsTheContract(t *testing.T) {
 	contract(t, []string{"zypper", "rpm", "createrepo-c"}, func(t *testing.T, h *host.Host) workshop {
 		withRpm(t, h)
 		impatient := newZypper()
@@ -145,8 +145,8 @@ func TestRealZypper(t *testing.T) {
 				require.NoError(t, os.MkdirAll("/etc/zypp", 0o755))
 				require.NoError(t, os.Rename("/etc/yum.repos.d", "/etc/zypp/repos.d"))
 			},
-			// zypper asks for the repository's signature, and takes its packages'
-			// sums from there.
+			// zypper verifies the repository's signature, and reads the checksums of
+			// packages from the signed index.
 			sign: func(t *testing.T, h *host.Host, key signer, spoil bool) {
 				run(t, h, "createrepo_c", "--quiet", rpmRepository)
 				index := rpmRepository + "/repodata/repomd.xml"

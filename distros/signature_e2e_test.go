@@ -11,13 +11,13 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
-// detached signs a file, beside it.
+// detached writes a detached signature of a file.
 func (s signer) detached(t *testing.T, h *host.Host, file, signature string, more ...string) {
 	t.Helper()
 	run(t, h, append(append([]string{"gpg", "--homedir", s.home, "--batch", "--yes", "--output", signature}, more...), "--detach-sign", file)...)
 }
 
-// spoiled changes the last byte of a file.
+// spoiled inverts a bit in the last byte of a file.
 func spoiled(t *testing.T, file string) {
 	t.Helper()
 	text, err := os.ReadFile(file)

@@ -17,7 +17,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
-// imageOf is an image root with these files; folders end in a slash.
+// imageOf returns an image root with these files, and its path. Names of folders
+// end in a slash.
 func imageOf(t *testing.T, files map[string]string) (*host.Host, string) {
 	t.Helper()
 	root := t.TempDir()
@@ -36,7 +37,7 @@ func imageOf(t *testing.T, files map[string]string) (*host.Host, string) {
 	return h, root
 }
 
-// stateOf is what an audit says about the packages of a distribution's machine.
+// stateOf returns the findings and the errors of the rules for package state.
 func stateOf(t *testing.T, id string, h *host.Host) (found []string, unknown string) {
 	t.Helper()
 	d, err := ByID(id)
@@ -53,8 +54,8 @@ func stateOf(t *testing.T, id string, h *host.Host) (found []string, unknown str
 	return found, unknown
 }
 
-// What dpkg and pacman left half done is found in their databases' files.
-func TestPackagesThatAreHalfDoneAreFound(t *testing.T) {
+// Half-installed packages are found in the databases of dpkg, pacman and yum.
+func TestHalfInstalledPackagesAreFound(t *testing.T) {
 	const fine = "Package: fine\nStatus: install ok installed\nArchitecture: amd64\nVersion: 1\n\nPackage: gone\nStatus: deinstall ok config-files\nArchitecture: amd64\n\n"
 	const configure = `run "dpkg --configure -a"`
 	whole := map[string]string{"var/lib/pacman/local/ALPM_DB_VERSION": "9", "var/lib/pacman/local/runc-1.2-1/desc": "%NAME%\nrunc\n\n%VERSION%\n1.2-1\n", "var/lib/pacman/local/runc-1.2-1/files": "%FILES%\n"}
@@ -78,14 +79,14 @@ func TestPackagesThatAreHalfDoneAreFound(t *testing.T) {
 			found: []string{"libc6: dpkg left the package half-configured: " + configure}},
 		"a journal": {distro: "debian", files: map[string]string{"var/lib/dpkg/status": fine, "var/lib/dpkg/updates/0000": "Package: fine\nStatus: install ok half-configured\nArchitecture: amd64\n", "var/lib/dpkg/updates/0001": "Package: new\nStatus: install ok unpacked\nArchitecture: amd64\n"},
 			found: []string{"fine: dpkg left the package half-configured: " + configure, "new: dpkg left the package unpacked: " + configure, "/var/lib/dpkg/updates: dpkg was interrupted before it processed its journal: " + configure}},
-		"a journal that ends well": {distro: "debian", files: map[string]string{"var/lib/dpkg/status": fine + "Package: a\nStatus: install ok unpacked\nArchitecture: all\n", "var/lib/dpkg/updates/0003": "Package: a\nStatus: install ok installed\nArchitecture: all\n"},
+		"a journal that ends installed": {distro: "debian", files: map[string]string{"var/lib/dpkg/status": fine + "Package: a\nStatus: install ok unpacked\nArchitecture: all\n", "var/lib/dpkg/updates/0003": "Package: a\nStatus: install ok installed\nArchitecture: all\n"},
 			found: []string{"/var/lib/dpkg/updates: dpkg was interrupted before it processed its journal: " + configure}},
-		"a name to be careful with": {distro: "debian", files: map[string]string{"var/lib/dpkg/status": "Package: a\x1b[2J; rm\nStatus: install ok unpacked\n"},
+		"a name with control characters": {distro: "debian", files: map[string]string{"var/lib/dpkg/status": "Package: a\x1b[2J; rm\nStatus: install ok unpacked\n"},
 			found: []string{`"a\x1b[2J; rm": dpkg left the package unpacked: ` + configure}},
-		"an unknown state":      {distro: "debian", files: map[string]string{"var/lib/dpkg/status": "Package: a\nStatus: install ok broken\n"}, unknown: `apt-state: reading the state of packages: /var/lib/dpkg/status has a in the state "broken", which dpkg does not know`},
-		"a status that is lost": {distro: "debian", files: map[string]string{"var/lib/dpkg/info/a.list": "/.\n"}, unknown: "apt-state: reading the state of packages: /var/lib/dpkg/status is missing or empty; copy /var/lib/dpkg/status-old over it"},
-		"an empty status":       {distro: "debian", files: map[string]string{"var/lib/dpkg/info/a.list": "/.\n", "var/lib/dpkg/status": ""}, unknown: "apt-state: reading the state of packages: /var/lib/dpkg/status is missing or empty; copy /var/lib/dpkg/status-old over it"},
-		"a folder for a file":   {distro: "debian", files: map[string]string{"var/lib/dpkg/status/": ""}, unknown: "apt-state: reading the state of packages: open /var/lib/dpkg/status: not a regular file"},
+		"an unknown state":    {distro: "debian", files: map[string]string{"var/lib/dpkg/status": "Package: a\nStatus: install ok broken\n"}, unknown: `apt-state: reading the state of packages: /var/lib/dpkg/status has a in the state "broken", which dpkg does not know`},
+		"a missing status":    {distro: "debian", files: map[string]string{"var/lib/dpkg/info/a.list": "/.\n"}, unknown: "apt-state: reading the state of packages: /var/lib/dpkg/status is missing or empty; copy /var/lib/dpkg/status-old over it"},
+		"an empty status":     {distro: "debian", files: map[string]string{"var/lib/dpkg/info/a.list": "/.\n", "var/lib/dpkg/status": ""}, unknown: "apt-state: reading the state of packages: /var/lib/dpkg/status is missing or empty; copy /var/lib/dpkg/status-old over it"},
+		"a folder for a file": {distro: "debian", files: map[string]string{"var/lib/dpkg/status/": ""}, unknown: "apt-state: reading the state of packages: open /var/lib/dpkg/status: not a regular file"},
 
 		"pacman's, whole": {distro: "arch", files: whole},
 		"pacman's lock":   {distro: "arch", files: with(whole, "var/lib/pacman/db.lck", ""), found: []string{`/var/lib/pacman/db.lck: pacman was interrupted or is running: if no pacman runs, run "rm /var/lib/pacman/db.lck" and "pacman -Syu"`}},
@@ -98,14 +99,14 @@ func TestPackagesThatAreHalfDoneAreFound(t *testing.T) {
 
 		"yum's journal": {distro: "amazonlinux2", files: map[string]string{"var/lib/yum/transaction-all.2026-01-01.00:00.00": "x", "var/lib/yum/uuid": "x"},
 			found: []string{`/var/lib/yum/transaction-all.2026-01-01.00:00.00: yum was interrupted: run "yum-complete-transaction" of the package yum-utils`}},
-		"no rpm here": {distro: "amazonlinux2023", files: map[string]string{"var/lib/rpm/rpmdb.sqlite": "x"},
+		"dnf without rpm on the workstation": {distro: "amazonlinux2023", files: map[string]string{"var/lib/rpm/rpmdb.sqlite": "x"},
 			unknown: "dnf-state: reading the state of packages: reading the packages in /var/lib/rpm: install rpm on this workstation, which reads the database"},
-		"no rpm here either": {distro: "sles", files: map[string]string{"usr/lib/sysimage/rpm/Packages.db": "x"},
+		"zypper without rpm on the workstation": {distro: "sles", files: map[string]string{"usr/lib/sysimage/rpm/Packages.db": "x"},
 			unknown: "zypper-state: reading the state of packages: reading the packages in /usr/lib/sysimage/rpm: install rpm on this workstation, which reads the database"},
 		"no package manager": {distro: "fedora"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Setenv("PATH", t.TempDir()) // nothing is run
+			t.Setenv("PATH", t.TempDir()) // so that no command can run
 			h, _ := imageOf(t, c.files)
 			found, unknown := stateOf(t, c.distro, h)
 			assert.Equal(t, c.found, found)
@@ -114,8 +115,8 @@ func TestPackagesThatAreHalfDoneAreFound(t *testing.T) {
 	}
 }
 
-// A file of a package database that is too large for memory is an error.
-func TestALargePackageDatabaseIsNotRead(t *testing.T) {
+// A package database file of more than 32 MiB is an error.
+func TestAHugePackageDatabaseIsAnError(t *testing.T) {
 	h, root := imageOf(t, map[string]string{"var/lib/dpkg/status": ""})
 	require.NoError(t, os.Truncate(filepath.Join(root, "var/lib/dpkg/status"), 32<<20+1))
 	_, unknown := stateOf(t, "debian", h)
@@ -128,8 +129,9 @@ func with(files map[string]string, name, text string) map[string]string {
 	return files
 }
 
-// Kernels lie beside each other; other packages do not.
-func TestVersionsBesideEachOtherAreAnInterruptedTransaction(t *testing.T) {
+// Several versions of a kernel are usual. Of another package, they are left by an
+// interrupted transaction.
+func TestDuplicateVersionsAreFindings(t *testing.T) {
 	found, err := duplicates("runc\tx86_64\t2:1.2-1\trunc \nrunc\tx86_64\t2:1.3-1\trunc \nkernel-core\tx86_64\t6.1\tkernel \nkernel-core\tx86_64\t6.2\tkernel \n"+
 		"glibc\tx86_64\t1\tglibc \nglibc\ti686\t1\tglibc \nnvidia\tx86_64\t1\tinstallonlypkg(kernel-module) \nnvidia\tx86_64\t2\tinstallonlypkg(kernel-module) \n"+
 		"kmod\tx86_64\t1\tmultiversion(kernel) \nkmod\tx86_64\t2\tmultiversion(kernel) \ngpg-pubkey\t(none)\ta\tx \ngpg-pubkey\t(none)\tb\tx \n", `run "dnf remove --duplicates"`)
@@ -139,8 +141,8 @@ func TestVersionsBesideEachOtherAreAnInterruptedTransaction(t *testing.T) {
 	require.EqualError(t, err, `reading the state of packages: rpm printed "warning: x\n"`)
 }
 
-// The policy of an agent that was killed goes; any other stays.
-func TestOnlyOurPolicyGoes(t *testing.T) {
+// The policy file of a killed agent is removed. Any other policy stays.
+func TestOnlyEksnodesPolicyIsRemoved(t *testing.T) {
 	for text, goes := range map[string]bool{
 		policy:                  true,
 		"#!/bin/sh\nexit 101\n": false, policy + "exit 0\n": false, strings.Replace(policy, "101", "104", 1): false, "": false, "# eksnode\nexit 101\n": false,
@@ -164,7 +166,7 @@ func TestOnlyOurPolicyGoes(t *testing.T) {
 	}
 }
 
-// A link to a policy was made by a person: the link and its target stay.
+// eksnode never makes policy-rc.d a link. So a link and its target stay.
 func TestALinkToAPolicyStays(t *testing.T) {
 	h, root := imageOf(t, map[string]string{"opt/policy": policy, "usr/sbin/": ""})
 	require.NoError(t, os.Symlink("/opt/policy", filepath.Join(root, "usr/sbin/policy-rc.d")))
@@ -173,7 +175,7 @@ func TestALinkToAPolicyStays(t *testing.T) {
 	assert.Empty(t, actions)
 }
 
-// FuzzPackageState reads what a machine says of its packages.
+// FuzzPackageState reads any text as package databases and rpm's output.
 func FuzzPackageState(f *testing.F) {
 	f.Add("Package: a\nStatus: install ok half-configured\n\nPackage: b\nStatus: install ok installed\n")
 	f.Add("runc\tx86_64\t2:1.2-1\trunc \nrunc\tx86_64\t2:1.3-1\trunc \n")

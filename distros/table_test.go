@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a distribution may leave empty: a rolling one has no versions, one that
-// sets no bound has no newest kubelet, and the rest is for some only.
+// mayBeEmpty lists the optional fields. A rolling distribution has no Versions, and
+// most have no NewestKubernetes.
 var mayBeEmpty = []string{"Versions", "NewestKubernetes", "Repositories", "PackagesOf", "Upstream", "Quirks", "Scrub"}
 
 func TestEveryDistroIsComplete(t *testing.T) {
@@ -20,7 +20,7 @@ func TestEveryDistroIsComplete(t *testing.T) {
 	}
 }
 
-// missing says what a distribution leaves open.
+// missing returns the problems of a distribution's row.
 func missing(d Distro) []string {
 	var list []string
 	add := func(wrong bool, what string) {
@@ -71,7 +71,7 @@ func missing(d Distro) []string {
 	return list
 }
 
-func TestAnEmptyFieldIsFound(t *testing.T) {
+func TestEmptyFieldsAreFound(t *testing.T) {
 	for i := range reflect.TypeFor[Distro]().NumField() {
 		name := reflect.TypeFor[Distro]().Field(i).Name
 		if slices.Contains(mayBeEmpty, name) {
@@ -89,8 +89,8 @@ func TestAnEmptyFieldIsFound(t *testing.T) {
 	assert.NotEmpty(t, missing(d))
 }
 
-// The file's name is the ID, so that a reader finds it.
-func TestEveryDistroHasAFileOfItsOwn(t *testing.T) {
+// The file of a distribution has the name of its ID.
+func TestEveryDistroHasAFile(t *testing.T) {
 	ids := IDs()
 	for _, u := range AllUnprovisioned() {
 		ids = append(ids, u.ID)
@@ -119,7 +119,7 @@ func TestEveryVersionHasABaseImage(t *testing.T) {
 	}
 }
 
-func TestBaseImage(t *testing.T) {
+func TestBaseImageByVersionAndArchitecture(t *testing.T) {
 	b, err := ubuntu().BaseImage("24.04", "arm64")
 	require.NoError(t, err)
 	assert.Equal(t, "ubuntu/images/hvm-ssd-gp3/ubuntu-noble-24.04-arm64-server-*", b.Name)
@@ -130,7 +130,7 @@ func TestBaseImage(t *testing.T) {
 	require.EqualError(t, err, `the base image arch-linux-std-hvm-* does not exist for the architecture "arm64"`)
 }
 
-func TestEveryRefusalSaysWhyAndWhatInstead(t *testing.T) {
+func TestEveryRefusalHasReasonAndAlternative(t *testing.T) {
 	for _, u := range AllUnprovisioned() {
 		for name, text := range map[string]string{"name": u.Name, "reason": u.Reason, "instead": u.Instead} {
 			assert.NotEmpty(t, text, "%s: %s", u.ID, name)
@@ -149,7 +149,7 @@ func TestIDsAreUniqueAndSorted(t *testing.T) {
 	assert.Len(t, slices.Compact(slices.Clone(ids)), len(ids))
 }
 
-func TestNoReleaseBelongsToTwo(t *testing.T) {
+func TestNoOSReleaseMatchesTwoDistros(t *testing.T) {
 	type release struct{ id, version string }
 	owner := map[release]string{}
 	for _, d := range All() {
@@ -171,9 +171,9 @@ func TestAllPackagesListsEachOnce(t *testing.T) {
 	assert.Equal(t, []string{"containerd", "runc", "socat"}, d.AllPackages())
 }
 
-// Without br_netfilter and xtables' modules, pods of Enterprise Linux 10 have no
-// network; 9 has them in its kernel.
-func TestWhatOneReleaseNeeds(t *testing.T) {
+// On Enterprise Linux 10, pods need the modules br_netfilter and xt_* from
+// kernel-modules-extra for their network. Version 9 has them in its kernel.
+func TestEnterpriseLinux10NeedsKernelModulesExtra(t *testing.T) {
 	for _, id := range []string{"rhel", "rocky", "almalinux"} {
 		d, err := ByID(id)
 		require.NoError(t, err)
@@ -181,16 +181,15 @@ func TestWhatOneReleaseNeeds(t *testing.T) {
 		for _, version := range []string{"10", "10.1"} {
 			assert.Contains(t, d.of(version).AllPackages(), "kernel-modules-extra")
 		}
-		assert.NotContains(t, d.AllPackages(), "kernel-modules-extra", "the table itself is not changed")
+		assert.NotContains(t, d.AllPackages(), "kernel-modules-extra", "of must not change the table")
 	}
 }
 
-// A machine whose containers nobody confines runs all the same, and says
-// nothing.
-func TestWhatConfinesIsInstalled(t *testing.T) {
+// Without these packages containers run unconfined, without any error.
+func TestConfinementPackagesAreInstalled(t *testing.T) {
 	for _, d := range All() {
 		if !d.HasPackages() {
-			continue // it is in the image
+			continue // its tools are in the image
 		}
 		switch have := d.Packages[Confinement]; d.Security.Name {
 		case "AppArmor": // containerd looks for /sbin/apparmor_parser
@@ -205,9 +204,9 @@ func TestWhatConfinesIsInstalled(t *testing.T) {
 	}
 }
 
-// Whoever calls cloud-netconfig at a lease gives the primary interface the
-// pods' addresses.
-func TestCloudNetconfigIsNotCalled(t *testing.T) {
+// If a DHCP lease runs cloud-netconfig, the primary interface gets the addresses
+// of pods.
+func TestCloudNetconfigIsMasked(t *testing.T) {
 	found := 0
 	for _, d := range All() {
 		for _, q := range d.Quirks {

@@ -41,9 +41,9 @@ func TestCancellingEndsTheCommandsChildren(t *testing.T) {
 	assert.Eventually(t, func() bool {
 		stat, err := os.ReadFile(child)
 		// A killed process may stay a zombie when its new parent never waits for
-		// it.
+		// it ends.
 		return errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) || strings.Contains(string(stat), ") Z ")
-	}, time.Minute, 10*time.Millisecond, "the child goes on")
+	}, time.Minute, 10*time.Millisecond, "the child is still running")
 }
 
 // A command's output is streamed while it runs, or returned.
@@ -158,7 +158,7 @@ func TestOutputIsBounded(t *testing.T) {
 	assert.True(t, strings.HasSuffix(string(e.text), "abc"))
 }
 
-// PutBack runs its command also after the work was cancelled.
+// PutBack runs its command even if the context is cancelled.
 func TestPutBackRunsAfterCancellation(t *testing.T) {
 	h, err := Live()
 	require.NoError(t, err)

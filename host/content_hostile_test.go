@@ -27,7 +27,7 @@ func TestReadRefusesIrregularFiles(t *testing.T) {
 	i.link(t, "/etc/null", "etc/masked")
 	i.put(t, "etc/file", "text")
 	i.link(t, "file", "etc/to-file")
-	holder, err := os.OpenFile(at("etc/fifo"), os.O_RDWR, 0) // so that a reader would wait
+	holder, err := os.OpenFile(at("etc/fifo"), os.O_RDWR, 0) // otherwise opening the FIFO would block
 	require.NoError(t, err)
 	defer holder.Close()
 	for name, want := range map[string]string{
@@ -50,7 +50,7 @@ func TestReadRefusesIrregularFiles(t *testing.T) {
 
 // Truncate empties a file with several hard links, inside the root and outside,
 // only under the given name.
-func TestTruncateLeavesOtherHardLinks(t *testing.T) {
+func TestTruncateKeepsOtherHardLinks(t *testing.T) {
 	i := newImage(t)
 	i.put(t, "var/log/f", "text")
 	file, outside := filepath.Join(i.root, "var/log/f"), filepath.Join(i.outside, "tree-evil", "linked")
@@ -76,11 +76,11 @@ func TestTruncateLeavesOtherHardLinks(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, list, 1, "no temporary file remains")
 
-	require.NoError(t, i.Files.Unshare("/var/other")) // with outside
+	require.NoError(t, i.Files.Unshare("/var/other")) // it shares its inode with outside
 	shared := stat(t, filepath.Join(i.root, "var/other"))
 	assert.Equal(t, uint64(1), uint64(shared.Nlink))
 	require.NoError(t, i.Files.Unshare("/var/other"))
-	assert.Equal(t, shared.Ino, stat(t, filepath.Join(i.root, "var/other")).Ino, "Unshare has nothing left to do")
+	assert.Equal(t, shared.Ino, stat(t, filepath.Join(i.root, "var/other")).Ino, "a second Unshare must do nothing")
 	text, err = os.ReadFile(filepath.Join(i.root, "var/other"))
 	require.NoError(t, err)
 	assert.Equal(t, "text", string(text))
@@ -88,7 +88,7 @@ func TestTruncateLeavesOtherHardLinks(t *testing.T) {
 	inode := now.Ino
 	require.NoError(t, os.WriteFile(file, []byte("again"), 0))
 	require.NoError(t, i.Files.Truncate("/var/log/f"))
-	assert.Equal(t, inode, stat(t, file).Ino, "a daemon keeps writing into a file with one name")
+	assert.Equal(t, inode, stat(t, file).Ino, "a file with one name must keep its inode, because a daemon may write into it")
 	require.NoError(t, unix.Mkfifo(file+".fifo", 0o600))
 	assert.EqualError(t, i.Files.Truncate("/var/log/f.fifo"), "truncate /var/log/f.fifo: not a regular file")
 }

@@ -28,7 +28,7 @@ func newImage(t *testing.T) image {
 	outside := t.TempDir()
 	root := filepath.Join(outside, "tree")
 	require.NoError(t, os.MkdirAll(filepath.Join(root, "etc"), 0o755))
-	// A sibling with the root's name as prefix, against checks by prefix.
+	// A sibling folder whose name starts with the root's name.
 	require.NoError(t, os.MkdirAll(filepath.Join(outside, "tree-evil"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(outside, "tree-evil", "secret"), []byte("outside"), 0o600))
 	h, err := Mounted(root)
@@ -93,7 +93,7 @@ func TestAbsoluteLinksResolveInsideTheRoot(t *testing.T) {
 	assert.Equal(t, []string{"/var/lib/kubelet/pki/key"}, names)
 }
 
-func TestLinkLoopIsAnError(t *testing.T) {
+func TestALinkLoopIsAnError(t *testing.T) {
 	i := newImage(t)
 	i.link(t, "/b", "a")
 	i.link(t, "/a", "b")
@@ -115,7 +115,7 @@ func TestWritesThroughLinksStayInside(t *testing.T) {
 	assert.Equal(t, "new", string(got))
 	st, err := os.Lstat(filepath.Join(i.root, "etc/alias"))
 	require.NoError(t, err)
-	assert.Equal(t, fs.ModeSymlink, st.Mode().Type(), "the link keeps its place")
+	assert.Equal(t, fs.ModeSymlink, st.Mode().Type(), "the link must stay")
 }
 
 func TestReaddirStaysInsideTheRoot(t *testing.T) {
@@ -176,7 +176,7 @@ func TestTruncateKeepsTheFile(t *testing.T) {
 	assert.ErrorIs(t, i.Files.Truncate("/var/log/alias"), unix.ELOOP)
 }
 
-func TestAFIFODoesNotBlock(t *testing.T) {
+func TestOpeningAFIFODoesNotBlock(t *testing.T) {
 	i := newImage(t)
 	require.NoError(t, unix.Mkfifo(filepath.Join(i.root, "etc/fifo"), 0o600))
 	f, err := i.Files.Open("/etc/fifo")
@@ -204,7 +204,7 @@ func TestNothingRunsFromAnImageRoot(t *testing.T) {
 	assert.False(t, i.HasSystemd())
 }
 
-// FuzzResolve plants links and walks a path: every opened file lies below the root.
+// FuzzResolve creates links and walks a path. Every opened file lies below the root.
 func FuzzResolve(f *testing.F) {
 	f.Add("/a/../b", "../..", "/etc")
 	f.Add("a//b/./c", "/", "..")

@@ -61,7 +61,7 @@ func refused(t *testing.T, root string) string {
 
 // Lock refuses a second process and names the first, through every path to the
 // root.
-func TestASecondProcessIsRefused(t *testing.T) {
+func TestLockRefusesASecondProcess(t *testing.T) {
 	folder := t.TempDir()
 	root, link, bind := filepath.Join(folder, "root"), filepath.Join(folder, "link"), filepath.Join(folder, "bind")
 	for _, d := range []string{root, bind} {
@@ -88,7 +88,7 @@ func TestASecondProcessIsRefused(t *testing.T) {
 	end()
 }
 
-// A process in a PID namespace that is not below ours cannot be named.
+// A lock holder in another PID namespace has no visible process ID.
 func TestALockHolderInAnotherPIDNamespace(t *testing.T) {
 	root := t.TempDir()
 	h, err := Mounted(root)
@@ -109,7 +109,7 @@ func TestALockHolderInAnotherPIDNamespace(t *testing.T) {
 	again.Stdout = &said
 	require.NoError(t, again.Start())
 	proc := filepath.Join("/proc", strconv.Itoa(again.Process.Pid))
-	require.Eventually(t, func() bool { // it has tried, or has ended
+	require.Eventually(t, func() bool { // the process has opened the root to lock it, or has ended
 		stat, err := os.ReadFile(filepath.Join(proc, "stat"))
 		return err != nil || strings.Contains(string(stat), ") Z ") || opened(proc, root) > 1
 	}, time.Minute, time.Millisecond)
@@ -118,7 +118,7 @@ func TestALockHolderInAnotherPIDNamespace(t *testing.T) {
 	assert.Equal(t, "<nil>\n", said.String())
 }
 
-// opened is how many descriptors of a folder a process has.
+// opened returns how many descriptors of a folder a process has.
 func opened(proc, folder string) int {
 	names, _ := filepath.Glob(filepath.Join(proc, "fd", "*"))
 	times := 0
@@ -156,7 +156,7 @@ func exe(t *testing.T) string {
 	return name
 }
 
-func TestLockPids(t *testing.T) {
+func TestLockPidsReadsProcLocks(t *testing.T) {
 	st, err := os.Stat(t.TempDir())
 	require.NoError(t, err)
 	ino := st.Sys().(*syscall.Stat_t).Ino

@@ -51,7 +51,7 @@ func TestUnmountOnTheLiveMachine(t *testing.T) {
 }
 
 // A removal sees a file system that was mounted after the previous removal.
-func TestANewMountIsDetected(t *testing.T) {
+func TestRemovalDetectsANewMount(t *testing.T) {
 	i := newImage(t)
 	for _, name := range []string{"a/file", "b/deep/mount/keep", "b/first"} {
 		i.put(t, name, "x")

@@ -25,9 +25,9 @@ var removers = []remover{
 	{"contents", (*Files).RemoveContents},
 }
 
-// A link in place of a folder may lead anywhere in the image: in a circle or up.
-// Only files that the caller named are removed.
-func TestLinksThatLeadUpOrAround(t *testing.T) {
+// A link in place of a folder may lead up or in a circle. Only files that the caller
+// names are removed.
+func TestRemovalRefusesLinksUpOrInCircles(t *testing.T) {
 	const up = "; replace the link by a folder"
 	for _, c := range []struct {
 		name, link, target, remove string
@@ -52,12 +52,12 @@ func TestLinksThatLeadUpOrAround(t *testing.T) {
 			contents: "remove /var/lib/kubelet/pods/lib: refusing to go through a link that leads up to /var/lib, where it lies itself" + up,
 		},
 		{
-			name: "to the system's", link: "var/lib/kubelet/pods", target: "/etc", remove: "/var/lib/kubelet/pods/passwd",
+			name: "to a system folder", link: "var/lib/kubelet/pods", target: "/etc", remove: "/var/lib/kubelet/pods/passwd",
 			tree:     "remove /var/lib/kubelet/pods/passwd: refusing to go through a link that leads to /etc, which is the system's" + up,
 			contents: "remove /var/lib/kubelet/pods/passwd: not a directory",
 		},
 		{
-			name: "to the system's, named itself", link: "tmp", target: "var/lib", remove: "/tmp",
+			name: "to a system folder, named itself", link: "tmp", target: "var/lib", remove: "/tmp",
 			contents: "remove /tmp: refusing to go through a link that leads to /var/lib, which is the system's" + up,
 		},
 		{
@@ -99,7 +99,7 @@ func TestLinksThatLeadUpOrAround(t *testing.T) {
 }
 
 // Links that an administrator or a distribution made on purpose are followed.
-func TestLinksToOtherPlacesAreFollowed(t *testing.T) {
+func TestRemovalFollowsLinksToOtherFolders(t *testing.T) {
 	for link, target := range map[string]string{
 		"var/lib/kubelet/pods": "/data/pods", "etc/cni/net.d": "/etc/kubernetes/cni", "lib": "usr/lib", "var/mail": "spool/mail", "tmp": "var/tmp",
 	} {
@@ -130,7 +130,7 @@ func TestTruncateRefusesTheSameLinks(t *testing.T) {
 
 // A name that ends in "..", or contains it, stays in the root. No folder is removed
 // through such a name.
-func TestDotDotInNames(t *testing.T) {
+func TestDotDotInNamesStaysInTheRoot(t *testing.T) {
 	i := newImage(t)
 	i.put(t, "etc/keep", "x")
 	i.put(t, "var/..x/...", "x")
@@ -241,7 +241,7 @@ func limitFiles(t *testing.T, files uint64) {
 }
 
 // The error for an immutable file deep in a tree contains its full original path.
-func TestADeepFailureIsNamed(t *testing.T) {
+func TestErrorsNameTheFullDeepPath(t *testing.T) {
 	i := newImage(t)
 	deep := "top" + strings.Repeat("/d", 3*deepest)
 	i.put(t, deep+"/locked", "x")
@@ -265,7 +265,7 @@ func TestLongPathsAreShortened(t *testing.T) {
 
 // Two removals of the same tree do not disturb each other, nor does a service that
 // cleans up meanwhile.
-func TestTwoRemoveTheSameTree(t *testing.T) {
+func TestTwoRemovalsOfTheSameTree(t *testing.T) {
 	i := newImage(t)
 	for a := range 40 {
 		for b := range 10 {
@@ -292,7 +292,7 @@ func TestTwoRemoveTheSameTree(t *testing.T) {
 
 // On a file system that is mounted read-only nothing changes, and the error
 // contains the remedy.
-func TestAReadOnlyDisk(t *testing.T) {
+func TestErrorsOnAReadOnlyDiskHaveTheRemedy(t *testing.T) {
 	disk := newDisk(t, 8)
 	require.NoError(t, os.MkdirAll(filepath.Join(disk, "state/deep"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(disk, "state/deep/file"), []byte("x"), 0o644))
@@ -325,7 +325,7 @@ func stat(t *testing.T, name string) unix.Stat_t {
 
 // Without openat2 (kernels before 5.6), names are resolved and mounts detected as
 // well.
-func TestWithoutOpenat2(t *testing.T) {
+func TestRemovalWithoutOpenat2(t *testing.T) {
 	i := newImage(t)
 	i.bind(t, filepath.Join(i.outside, "tree-evil"), filepath.Join(i.root, "top/mnt"))
 	i.untouched(t)

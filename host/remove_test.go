@@ -76,7 +76,7 @@ func TestRemoveContentsKeepsTheFolder(t *testing.T) {
 	assert.Equal(t, "/data", target)
 }
 
-func TestRemovalStopsAtAMountBeforeAnythingIsGone(t *testing.T) {
+func TestAMountStopsTheRemovalBeforeItStarts(t *testing.T) {
 	i := newImage(t)
 	etc := filepath.Join(i.outside, "tree-evil")
 	i.put(t, "var/lib/kubelet/aaa", "first")
@@ -102,7 +102,7 @@ func TestRemovalStopsAtAMountBeforeAnythingIsGone(t *testing.T) {
 }
 
 // The sweep does not enter a mount that appears after the mount table was read.
-func TestTheSweepItselfDoesNotEnterAMount(t *testing.T) {
+func TestTheSweepDoesNotEnterALateMount(t *testing.T) {
 	i := newImage(t)
 	i.bind(t, filepath.Join(i.outside, "tree-evil"), filepath.Join(i.root, "top/mnt"))
 	p, err := i.Files.resolve("/top", false)
@@ -115,7 +115,7 @@ func TestTheSweepItselfDoesNotEnterAMount(t *testing.T) {
 	i.outsideIntact(t)
 }
 
-func TestAFolderThatIsAMountIsEmptiedAndStays(t *testing.T) {
+func TestAMountPointIsEmptiedAndStays(t *testing.T) {
 	i := newImage(t)
 	i.put(t, "disk/state", "x")
 	i.bind(t, filepath.Join(i.root, "disk"), filepath.Join(i.root, "var/lib/kubelet"))
@@ -137,7 +137,7 @@ func TestTheRootIsNeverRemoved(t *testing.T) {
 	assert.FileExists(t, filepath.Join(i.root, "etc/x"))
 }
 
-func TestMountIDsAgree(t *testing.T) {
+func TestMountIDsOfStatxAndProcAgree(t *testing.T) {
 	fd, err := unix.Open("/", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	require.NoError(t, err)
 	defer unix.Close(fd)

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzResolversAgree plants links and resolves a name by the kernel and by walk:
-// both must find the same place.
+// FuzzResolversAgree creates links and resolves a name by the kernel and by walk.
+// Both must find the same path.
 func FuzzResolversAgree(f *testing.F) {
 	f.Add("/a/b/c", "d/..", "/d", true)
 	f.Add("a//b/./c", "/", "a", false)

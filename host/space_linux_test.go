@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestSpaceOfAMissingPathIsItsParents(t *testing.T) {
+func TestSpaceOfAMissingPathIsThatOfItsParent(t *testing.T) {
 	root := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(root, "usr"), 0o755))
 	h, err := Mounted(root)
@@ -32,7 +32,7 @@ func TestSpaceOfAMissingPathIsItsParents(t *testing.T) {
 	}
 }
 
-func TestSpaceSeesReadOnly(t *testing.T) {
+func TestSpaceReportsReadOnly(t *testing.T) {
 	root := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(root, "usr"), 0o755))
 	usr := filepath.Join(root, "usr")

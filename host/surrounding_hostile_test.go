@@ -50,7 +50,9 @@ func surrounding(t *testing.T, folder, except string) map[string]string {
 func (i image) untouched(t *testing.T) {
 	t.Helper()
 	before := surrounding(t, i.outside, i.root)
-	t.Cleanup(func() { require.Equal(t, before, surrounding(t, i.outside, i.root), "the outside was touched") })
+	t.Cleanup(func() {
+		require.Equal(t, before, surrounding(t, i.outside, i.root), "files outside the image root changed")
+	})
 }
 
 // newDisk mounts an empty ext4 file system of that many MiB. Root may fill all of

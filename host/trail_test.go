@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTheTrailOfAName(t *testing.T) {
+func TestTrailListsLinksAndTarget(t *testing.T) {
 	i := newImage(t)
 	i.put(t, "usr/lib/systemd/systemd", "x")
 	i.put(t, "data/v1/conf", "x")

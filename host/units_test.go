@@ -20,7 +20,7 @@ func systemctl(t *testing.T, script string) {
 	t.Setenv("PATH", folder+":"+os.Getenv("PATH"))
 }
 
-func TestActiveUnits(t *testing.T) {
+func TestActiveWorksWithSystemd219(t *testing.T) {
 	h, err := Live()
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, h.Close()) })
@@ -43,7 +43,7 @@ done`)
 	}
 }
 
-func TestAnIncompleteSystemctlAnswerIsAnError(t *testing.T) {
+func TestTruncatedSystemctlOutputIsAnError(t *testing.T) {
 	h, err := Live()
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, h.Close()) })

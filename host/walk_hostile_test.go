@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// visited walks and returns the paths with their errors.
+// visited walks and returns the paths and errors.
 func (i image) visited(t *testing.T, top, named string) (paths []string, foreign []*ForeignMount) {
 	t.Helper()
 	foreign, err := i.Files.Walk(t.Context(), top, named, func(e Entry, err error) error {
@@ -35,7 +35,7 @@ func (i image) visited(t *testing.T, top, named string) (paths []string, foreign
 	return paths, foreign
 }
 
-func TestWalk(t *testing.T) {
+func TestWalkVisitsAllPaths(t *testing.T) {
 	i := newImage(t)
 	for _, name := range []string{"a/b/file", "a/b.x", "a/skipped/file", "a/new\nline/\xff"} {
 		i.put(t, name, "x")
@@ -62,7 +62,7 @@ func TestWalk(t *testing.T) {
 
 // Walk names a foreign mount and does not visit it, also when a file is the mount
 // point.
-func TestWalkLeavesForeignMounts(t *testing.T) {
+func TestWalkDoesNotEnterForeignMounts(t *testing.T) {
 	i := newImage(t)
 	i.put(t, "log/file", "x")
 	i.put(t, "log/bound", "x")
@@ -152,7 +152,7 @@ func TestWalkOfADeepTree(t *testing.T) {
 	assert.Equal(t, depth, folders)
 	assert.Equal(t, "found", text)
 
-	gone := errors.New("the caller has gone")
+	gone := errors.New("the caller is gone")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	folders = 0
 	_, err = i.Files.Walk(ctx, "/deep", "/deep", func(e Entry, err error) error {
@@ -168,7 +168,7 @@ func TestWalkOfADeepTree(t *testing.T) {
 }
 
 // When a folder is moved during the walk, Walk does not end up in another folder.
-func TestWalkOfAFolderThatIsMoved(t *testing.T) {
+func TestWalkOfAMovedFolderIsAnError(t *testing.T) {
 	i := newImage(t)
 	i.put(t, "top"+strings.Repeat("/d", deepest+10)+"/file", "x")
 	inside := filepath.Join(i.root, "top"+strings.Repeat("/d", deepest+5))
@@ -181,7 +181,7 @@ func TestWalkOfAFolderThatIsMoved(t *testing.T) {
 	assert.ErrorContains(t, err, ": another process moves folders inside this folder")
 }
 
-// FuzzMounts judges any mount table: no panic, the machine's root is never foreign,
+// FuzzMounts reads any mount table: no panic, the machine's root is never foreign,
 // and every foreign mount has a reason.
 func FuzzMounts(f *testing.F) {
 	f.Add("22 1 8:1 / / rw - ext4 /dev/sda1 rw\n23 22 8:2 / /var rw - ext4 /dev/sda2 rw\n24 22 8:1 /x /home rw - ext4 /dev/sda1 rw", "/", "/home/u", "/home")
@@ -202,8 +202,8 @@ func FuzzMounts(f *testing.F) {
 	})
 }
 
-// Kinds of mounts that no test machine has are judged from the table's text.
-func TestForeignMountsByTheirKind(t *testing.T) {
+// The mount table's text replaces kinds of mounts that no test machine has.
+func TestKindsOfForeignMounts(t *testing.T) {
 	const root = "20 1 8:1 / / rw - ext4 /dev/sda1 rw\n21 20 0:5 / /proc rw - proc proc rw\n"
 	for name, c := range map[string]struct{ table, at, why string }{
 		"LVM":                  {"30 20 253:1 / /var rw - xfs /dev/mapper/vg-var rw", "/var", ""},
@@ -225,7 +225,7 @@ func TestForeignMountsByTheirKind(t *testing.T) {
 		"var/tmp is tmp":       {"30 20 8:1 /tmp /var/tmp rw - ext4 /dev/sda1 rw", "/var/tmp", ""},
 		"both are a partition": {"30 20 8:5 / /tmp rw - ext4 /dev/sda5 rw\n31 20 8:5 / /var/tmp rw - ext4 /dev/sda5 rw", "/tmp", ""},
 		"mounted twice":        {"30 20 8:5 / /data rw - ext4 /dev/sda5 rw\n31 20 8:5 / /home rw - ext4 /dev/sda5 rw", "/home", "ext4 of /dev/sda5, mounted at /data too"},
-		"over another":         {"30 20 0:40 / /var rw - nfs4 s:/ rw\n31 30 8:5 / /var rw - ext4 /dev/sda5 rw", "/var", ""},
+		"stacked mounts":       {"30 20 0:40 / /var rw - nfs4 s:/ rw\n31 30 8:5 / /var rw - ext4 /dev/sda5 rw", "/var", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			mounts, err := parseMounts([]byte(root + c.table))
@@ -240,5 +240,5 @@ func TestForeignMountsByTheirKind(t *testing.T) {
 	mounts, err := parseMounts([]byte(root + "30 20 0:40 / /run rw - tmpfs tmpfs rw\n31 30 0:41 / /run/user/0 rw - tmpfs tmpfs rw\n32 20 8:2 / /home rw - xfs /dev/sda2 rw"))
 	require.NoError(t, err)
 	v := newMountView(mounts, "/")
-	assert.Zero(t, v.unclear, "an ordinary machine needs no lookup")
+	assert.Zero(t, v.unclear, "on an ordinary machine every mount must be clear")
 }

@@ -18,7 +18,7 @@ import (
 
 func itoa(n uint64) string { return strconv.FormatUint(n, 10) }
 
-// fill takes every block of a disk.
+// fill uses every block of a disk.
 func fill(t *testing.T, ballast string) {
 	t.Helper()
 	out, err := os.Create(ballast)
@@ -37,7 +37,7 @@ func fill(t *testing.T, ballast string) {
 
 // On a full disk the old file stays complete, no part of the new file stays, and
 // the write succeeds once there is room.
-func TestAFullDiskLosesNothing(t *testing.T) {
+func TestWriteFileOnAFullDiskKeepsTheOldFile(t *testing.T) {
 	disk := newDisk(t, 8)
 	require.NoError(t, os.Mkdir(filepath.Join(disk, "etc"), 0o755))
 	config := filepath.Join(disk, "etc/config")
@@ -61,7 +61,7 @@ func TestAFullDiskLosesNothing(t *testing.T) {
 }
 
 // Removing and emptying files work on a full disk.
-func TestRemovingOnAFullDisk(t *testing.T) {
+func TestRemovalWorksOnAFullDisk(t *testing.T) {
 	disk := newDisk(t, 8)
 	require.NoError(t, os.MkdirAll(filepath.Join(disk, "state/deep"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(disk, "state/deep/file"), []byte("x"), 0o644))
@@ -77,7 +77,7 @@ func TestRemovingOnAFullDisk(t *testing.T) {
 
 // The next write removes the temporary file of a killed run, and no other file with
 // a similar name.
-func TestWriteFileRemovesTheRestOfAKilledRun(t *testing.T) {
+func TestWriteFileRemovesTemporaryFilesOfKilledRuns(t *testing.T) {
 	i := newImage(t)
 	i.put(t, "etc/hosts", "old")
 	i.put(t, "etc/.hosts.eksnode-0123456789abcdef", "half")

@@ -16,13 +16,13 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
-// flag is an item that wants a switch to be on.
+// flag is an item that switches on to true.
 type flag struct {
 	id, phase string
 	on        *bool
-	err       error // of doing
+	err       error // of the action
 	planErr   error
-	stuck     bool // doing has no effect
+	stuck     bool // the action has no effect
 	findings  []Finding
 }
 
@@ -49,7 +49,7 @@ func (l *log) Begin(item, _ string, n int) {
 func (l *log) Progress(string, Action, int64, int64) {}
 func (l *log) End(o Outcome)                         { l.lines = append(l.lines, fmt.Sprintf("end %s %s", o.Item, o.Status)) }
 
-func TestApplyDoesWhatIsLeftAndNothingTwice(t *testing.T) {
+func TestApplyRunsOnlyWhatIsNeeded(t *testing.T) {
 	var a, b bool
 	b = true
 	items := []Item{flag{id: "a", phase: "1", on: &a}, flag{id: "b", phase: "2", on: &b}}
@@ -65,7 +65,7 @@ func TestApplyDoesWhatIsLeftAndNothingTwice(t *testing.T) {
 	assert.Empty(t, Make(t.Context(), nil, items))
 }
 
-func TestAFailureStopsTheNextPhaseButNotItsOwn(t *testing.T) {
+func TestAFailureSkipsLaterPhases(t *testing.T) {
 	var a, b, c bool
 	boom := errors.New("boom")
 	outcomes, err := Apply(t.Context(), nil, []Item{
@@ -77,8 +77,8 @@ func TestAFailureStopsTheNextPhaseButNotItsOwn(t *testing.T) {
 	assert.False(t, c)
 }
 
-// Findings are reported and stay: they are neither done nor in the way of what is.
-func TestFindingsStay(t *testing.T) {
+// Findings are reported. They do not stop an item's actions, and stay afterwards.
+func TestFindingsAreReportedAndStay(t *testing.T) {
 	var on bool
 	both := flag{id: "a", phase: "1", on: &on, findings: []Finding{{"/y", "who knows"}}}
 	list := Make(t.Context(), nil, []Item{both})
@@ -99,16 +99,16 @@ func TestFindingsStay(t *testing.T) {
 	assert.JSONEq(t, `[{"item": "a", "phase": "1", "findings": [{"target": "/y", "reason": "who knows"}]}]`, string(text))
 }
 
-// An error says each thing once: which item, and what it was doing.
-func TestErrorsSayThingsOnce(t *testing.T) {
+// An error names its item and action, each once.
+func TestErrorsNameItemAndActionOnce(t *testing.T) {
 	var a bool
 	for name, c := range map[string]struct {
 		item flag
 		want string
 	}{
-		"looking":      {flag{id: "a", on: &a, planErr: errors.New("no passwd")}, "a: no passwd"},
-		"doing":        {flag{id: "a", on: &a, err: errors.New("boom")}, "a: write a: boom"},
-		"doing, named": {flag{id: "a", on: &a, err: errors.New("write a: boom")}, "a: write a: boom"},
+		"planning":                      {flag{id: "a", on: &a, planErr: errors.New("no passwd")}, "a: no passwd"},
+		"an action":                     {flag{id: "a", on: &a, err: errors.New("boom")}, "a: write a: boom"},
+		"an action, named in the error": {flag{id: "a", on: &a, err: errors.New("write a: boom")}, "a: write a: boom"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Apply(t.Context(), nil, []Item{c.item}, &log{})
@@ -123,7 +123,7 @@ func TestAnActionWithoutEffectIsAFailure(t *testing.T) {
 	assert.EqualError(t, err, "a: verifying: still to do afterwards: write a (it is off)")
 }
 
-func TestACancelledRunSkipsTheRest(t *testing.T) {
+func TestACancelledRunSkipsRemainingItems(t *testing.T) {
 	var a bool
 	gone := errors.New("the packer host is gone")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -141,15 +141,18 @@ func (actions) ID() string                                         { return "sev
 func (actions) Phase() string                                      { return "1" }
 func (a actions) Plan(context.Context, *host.Host) (Answer, error) { return Acts(a...), nil }
 
-// Whoever interrupts an item with many actions does not wait for all of them,
-// nor for the other items of the phase.
+// An interrupt stops an item after the current action. Other items of the phase
+// do not run.
 func TestACancelledRunStopsBetweenActions(t *testing.T) {
 	var b bool
 	gone := errors.New("terminated")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	several := actions{
 		{Verb: Write, Target: "first", Do: func(context.Context, Progress) error { cancel(gone); return nil }},
-		{Verb: Write, Target: "second", Do: func(context.Context, Progress) error { t.Error("it goes on"); return nil }},
+		{Verb: Write, Target: "second", Do: func(context.Context, Progress) error {
+			t.Error("the second action ran after the interrupt")
+			return nil
+		}},
 	}
 	outcomes, err := Apply(ctx, nil, []Item{several, flag{id: "b", phase: "1", on: &b}}, &log{})
 	require.EqualError(t, err, "several: stopping: terminated\nstopping before b: terminated")
@@ -157,7 +160,7 @@ func TestACancelledRunStopsBetweenActions(t *testing.T) {
 	assert.Len(t, outcomes[0].Actions, 1)
 }
 
-func TestAReportSumsUpAndJudges(t *testing.T) {
+func TestReportResultsAndTotals(t *testing.T) {
 	removed := Action{Verb: Remove, Target: "/x", Removal: host.Removal{Entries: 2, Bytes: 10}}
 	finding := Finding{Target: "/y", Reason: "who knows"}
 	for name, c := range map[string]struct {
@@ -169,11 +172,11 @@ func TestAReportSumsUpAndJudges(t *testing.T) {
 		"applied, findings": {func(r *Report) { r.Applied([]Outcome{{Status: Done, Findings: []Finding{finding}}}, nil) }, Findings, 1},
 		"failed":            {func(r *Report) { r.Applied(nil, errors.New("x")) }, Failure, 1},
 		"clean":             {func(r *Report) { r.Audited(nil, asked(3)) }, Clean, 0},
-		"left":              {func(r *Report) { r.Audited([]Planned{{Actions: []Action{removed}}}, asked(3)) }, Findings, 1},
-		"found":             {func(r *Report) { r.Audited([]Planned{{Findings: []Finding{finding}}}, asked(3)) }, Findings, 1},
-		"could not look":    {func(r *Report) { r.Audited([]Planned{{Error: "x"}, {Actions: []Action{removed}}}, asked(3)) }, Unknown, 2},
+		"actions left":      {func(r *Report) { r.Audited([]Planned{{Actions: []Action{removed}}}, asked(3)) }, Findings, 1},
+		"findings":          {func(r *Report) { r.Audited([]Planned{{Findings: []Finding{finding}}}, asked(3)) }, Findings, 1},
+		"plan failed":       {func(r *Report) { r.Audited([]Planned{{Error: "x"}, {Actions: []Action{removed}}}, asked(3)) }, Unknown, 2},
 		"dry run":           {func(r *Report) { r.Dry([]Planned{{Actions: []Action{removed}}}, asked(3)) }, DryRun, 0},
-		"dry run, no look":  {func(r *Report) { r.Dry([]Planned{{Error: "x"}}, asked(3)) }, Failure, 1},
+		"dry run failed":    {func(r *Report) { r.Dry([]Planned{{Error: "x"}}, asked(3)) }, Failure, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var r Report
@@ -190,11 +193,11 @@ func TestAReportSumsUpAndJudges(t *testing.T) {
 	assert.Equal(t, Totals{Items: 3, Actions: 1, Findings: 2, Removal: removed.Removal}, r.Totals)
 }
 
-// asked are the outcomes of n rules.
+// asked returns the outcomes of n rules.
 func asked(n int) []Check { return slices.Repeat([]Check{{Outcome: Passed}}, n) }
 
 // A report lists every rule of an audit with its outcome.
-func TestEveryRuleHasAnOutcome(t *testing.T) {
+func TestReportsListEveryRuleWithItsOutcome(t *testing.T) {
 	on, off := true, false
 	ctx, cancel := context.WithCancelCause(t.Context())
 	items := []Item{
@@ -216,14 +219,14 @@ func TestEveryRuleHasAnOutcome(t *testing.T) {
 	assert.Len(t, list, 4)
 }
 
-// elsewhere is an item for other hosts.
+// elsewhere is an item that does not apply to this host.
 type elsewhere struct{ flag }
 
 func (elsewhere) Plan(context.Context, *host.Host) (Answer, error) {
 	return Answer{NotApplicable: "there is no such disk"}, nil
 }
 
-// ends is an item during which a run is stopped.
+// ends is an item whose Plan stops the run.
 type ends struct {
 	flag
 	stop func()
@@ -234,9 +237,8 @@ func (e ends) Plan(ctx context.Context, h *host.Host) (Answer, error) {
 	return e.flag.Plan(ctx, h)
 }
 
-// The report has the bytes of each download and of all, and the figures of each
-// phase.
-func TestAReportHasFetchedBytesAndPhases(t *testing.T) {
+// A report has the bytes of each download, their sum, and totals of each phase.
+func TestReportsHaveFetchedBytesAndPhases(t *testing.T) {
 	fetch := func(name string, size int64, err error) Item {
 		done := false
 		return fetching{flag{id: name, phase: "assets", on: &done}, size, err}
@@ -253,7 +255,7 @@ func TestAReportHasFetchedBytesAndPhases(t *testing.T) {
 	require.NoError(t, err)
 	assert.Contains(t, string(text), `"fetched": 120`)
 	assert.Equal(t, int64(100), r.Outcomes[0].Actions[0].Fetched)
-	assert.Equal(t, int64(20), r.Outcomes[1].Actions[0].Fetched, "also of a download that failed")
+	assert.Equal(t, int64(20), r.Outcomes[1].Actions[0].Fetched, "bytes of a failed download")
 	for i := range r.Phases {
 		r.Phases[i].Milliseconds = 0
 	}
@@ -262,8 +264,8 @@ func TestAReportHasFetchedBytesAndPhases(t *testing.T) {
 		{Phase: "wipe", Totals: Totals{Items: 1}, Skipped: 1},
 	}, r.Phases)
 	outcomes, err = Apply(t.Context(), nil, []Item{once{{Verb: Wipe, Target: "/", Do: wipe}}}, &log{})
-	require.Error(t, err, "the item has no end")
-	assert.Zero(t, outcomes[0].Actions[0].Fetched, "wiping fetches nothing")
+	require.Error(t, err, "the item always has something to do, so verifying must fail")
+	assert.Zero(t, outcomes[0].Actions[0].Fetched, "bytes of a wipe must not count as fetched")
 }
 
 // fetching is an item that downloads size bytes.
@@ -285,15 +287,15 @@ func (f fetching) Plan(context.Context, *host.Host) (Answer, error) {
 	}}), nil
 }
 
-// once are the actions of an item of the phase wipe.
+// once has the actions of an item in the phase wipe.
 type once []Action
 
 func (once) ID() string                                         { return "wipe" }
 func (once) Phase() string                                      { return "wipe" }
 func (o once) Plan(context.Context, *host.Host) (Answer, error) { return Acts(o...), nil }
 
-// The audit that ends a scrub decides its result, unless it only warns.
-func TestAnAuditConcludesAScrub(t *testing.T) {
+// The audit after a scrub decides the scrub's result, unless the audit only warns.
+func TestAuditsDecideTheResultOfAScrub(t *testing.T) {
 	secret := []Planned{{Item: "secrets", Findings: []Finding{{Target: "/y", Reason: "who knows"}}}}
 	again := []Planned{{Item: "logs", Actions: []Action{{Verb: Empty, Target: "/var/log/x", Reason: "it logged"}}}}
 	broken := []Planned{{Item: "x", Error: "x: no"}}
@@ -307,16 +309,16 @@ func TestAnAuditConcludesAScrub(t *testing.T) {
 		text     string
 		verdict  Result
 	}{
-		"clean":               {nil, nil, nil, true, OK, "", Clean},
-		"finding":             {nil, nil, secret, true, Findings, "a person has to decide, or skip the rule: /y (secrets): who knows", Findings},
-		"known finding":       {left, nil, secret, true, Findings, "a person has to decide, or skip the rule: /y (secrets): who knows", Findings},
-		"written again":       {nil, nil, again, true, Findings, "a running program has written again after the scrub, stop that program first: empty /var/log/x (logs)", Findings},
-		"could not look":      {nil, nil, broken, true, Unknown, "some checks of the audit could not run: x: no", Unknown},
-		"and left":            {left, nil, broken, true, Unknown, "a person has to decide, or skip the rule: /y (secrets): who knows; some checks of the audit could not run: x: no", Unknown},
-		"warning":             {nil, nil, secret, false, OK, "", Findings},
-		"warning, no look":    {nil, nil, broken, false, OK, "", Unknown},
-		"warning, left":       {left, nil, secret, false, Findings, "a person has to decide, or skip the rule: /y (secrets): who knows", Findings},
-		"failed all the same": {nil, errors.New("boom"), secret, true, Failure, "boom", Findings},
+		"clean":                 {nil, nil, nil, true, OK, "", Clean},
+		"finding":               {nil, nil, secret, true, Findings, "a person has to decide, or skip the rule: /y (secrets): who knows", Findings},
+		"known finding":         {left, nil, secret, true, Findings, "a person has to decide, or skip the rule: /y (secrets): who knows", Findings},
+		"written again":         {nil, nil, again, true, Findings, "a running program has written again after the scrub, stop that program first: empty /var/log/x (logs)", Findings},
+		"audit failed":          {nil, nil, broken, true, Unknown, "some checks of the audit could not run: x: no", Unknown},
+		"audit failed, finding": {left, nil, broken, true, Unknown, "a person has to decide, or skip the rule: /y (secrets): who knows; some checks of the audit could not run: x: no", Unknown},
+		"warning":               {nil, nil, secret, false, OK, "", Findings},
+		"warning, audit failed": {nil, nil, broken, false, OK, "", Unknown},
+		"warning, finding":      {left, nil, secret, false, Findings, "a person has to decide, or skip the rule: /y (secrets): who knows", Findings},
+		"scrub failed":          {nil, errors.New("boom"), secret, true, Failure, "boom", Findings},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var r Report
@@ -329,8 +331,8 @@ func TestAnAuditConcludesAScrub(t *testing.T) {
 	}
 }
 
-// A dry run has failed when its audit could not look; findings are for later.
-func TestAnAuditConcludesADryRun(t *testing.T) {
+// A dry run fails if its audit cannot run. Findings do not matter yet.
+func TestFailedAuditsFailADryRun(t *testing.T) {
 	for list, want := range map[*[]Planned]Result{
 		{{Findings: []Finding{{Target: "/y"}}}}: DryRun, {{Error: "x: no"}}: Failure, {}: DryRun,
 	} {
@@ -341,14 +343,15 @@ func TestAnAuditConcludesADryRun(t *testing.T) {
 	}
 }
 
-// An error names some findings; a machine must not choose its length.
-func TestAnErrorNamesSomeFindings(t *testing.T) {
+// An error lists a limited number of findings, because a machine can have any
+// number.
+func TestErrorsListALimitedNumberOfFindings(t *testing.T) {
 	var r Report
 	r.Applied([]Outcome{{Item: "i", Findings: slices.Repeat([]Finding{{Target: "/y", Reason: "x"}}, 1000)}}, nil)
 	assert.Equal(t, "a person has to decide, or skip the rule: "+strings.Repeat("/y (i): x; ", namedMost)+"and 975 more", r.Error)
 }
 
-func TestAnEndedContextStopsLooking(t *testing.T) {
+func TestACancelledContextStopsPlanning(t *testing.T) {
 	var a bool
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("gone"))

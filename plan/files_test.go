@@ -13,7 +13,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
-// image is an image root and its path.
+// image returns an image root and its path.
 func image(t *testing.T) (*host.Host, string) {
 	t.Helper()
 	root := t.TempDir()
@@ -23,7 +23,7 @@ func image(t *testing.T) (*host.Host, string) {
 	return h, root
 }
 
-// settled does actions and returns what they were.
+// settled runs the actions and returns their descriptions.
 func settled(t *testing.T, actions []Action) []string {
 	t.Helper()
 	var done []string
@@ -34,19 +34,19 @@ func settled(t *testing.T, actions []Action) []string {
 	return done
 }
 
-// A file has its content, mode and owner afterwards, whatever was in its place,
-// and nothing is left to do.
-func TestFilesBecomeAsTheyShallBe(t *testing.T) {
+// A file gets its content and mode, and replaces any file or link. A second plan is
+// empty.
+func TestFilesGetContentAndMode(t *testing.T) {
 	const write = "write /etc/a/b (tests need it)"
 	want := File{Path: "/etc/a/b", Content: []byte("new\n"), Mode: 0o640, Why: "tests need it"}
 	for name, c := range map[string]struct {
 		before func(t *testing.T, root, file string) error
 		done   []string
 	}{
-		"as it shall be": {func(_ *testing.T, _, file string) error { return os.WriteFile(file, want.Content, 0o640) }, nil},
-		"nothing":        {func(*testing.T, string, string) error { return nil }, []string{write}},
-		"other content":  {func(_ *testing.T, _, file string) error { return os.WriteFile(file, []byte("old\n"), 0o640) }, []string{write}},
-		"another mode":   {func(_ *testing.T, _, file string) error { return os.WriteFile(file, want.Content, 0o600) }, []string{write}},
+		"already right": {func(_ *testing.T, _, file string) error { return os.WriteFile(file, want.Content, 0o640) }, nil},
+		"nothing":       {func(*testing.T, string, string) error { return nil }, []string{write}},
+		"other content": {func(_ *testing.T, _, file string) error { return os.WriteFile(file, []byte("old\n"), 0o640) }, []string{write}},
+		"another mode":  {func(_ *testing.T, _, file string) error { return os.WriteFile(file, want.Content, 0o600) }, []string{write}},
 		"a link": {func(t *testing.T, root, file string) error {
 			require.NoError(t, os.WriteFile(filepath.Join(root, "other"), want.Content, 0o640))
 			return os.Symlink("/other", file)
@@ -70,7 +70,7 @@ func TestFilesBecomeAsTheyShallBe(t *testing.T) {
 			assert.Empty(t, again)
 			st, err := os.Lstat(file)
 			require.NoError(t, err)
-			assert.Equal(t, os.FileMode(0o640), st.Mode(), "a file, and no link")
+			assert.Equal(t, os.FileMode(0o640), st.Mode(), "the path must be a regular file with this mode")
 			text, err := os.ReadFile(file)
 			require.NoError(t, err)
 			assert.Equal(t, "new\n", string(text))
@@ -78,19 +78,19 @@ func TestFilesBecomeAsTheyShallBe(t *testing.T) {
 	}
 }
 
-// A link replaces a file or another link, and no folder.
-func TestLinksBecomeAsTheyShallBe(t *testing.T) {
+// A link replaces a file or another link, but no folder.
+func TestLinksReplaceFilesButNotFolders(t *testing.T) {
 	want := SymbolicLink{Path: "/etc/a/l", To: "/dev/null", Why: "tests need it"}
 	for name, c := range map[string]struct {
 		before func(name string) error
 		done   []string
 		fails  string
 	}{
-		"as it shall be": {func(name string) error { return os.Symlink("/dev/null", name) }, nil, ""},
-		"nothing":        {func(string) error { return nil }, []string{"link /etc/a/l to /dev/null (tests need it)"}, ""},
-		"another link":   {func(name string) error { return os.Symlink("x", name) }, []string{"link /etc/a/l to /dev/null (tests need it)"}, ""},
-		"a file":         {func(name string) error { return os.WriteFile(name, nil, 0o600) }, []string{"link /etc/a/l to /dev/null (tests need it)"}, ""},
-		"a folder":       {func(name string) error { return os.Mkdir(name, 0o755) }, nil, "linking /etc/a/l: something else is there; remove it"},
+		"already right": {func(name string) error { return os.Symlink("/dev/null", name) }, nil, ""},
+		"nothing":       {func(string) error { return nil }, []string{"link /etc/a/l to /dev/null (tests need it)"}, ""},
+		"another link":  {func(name string) error { return os.Symlink("x", name) }, []string{"link /etc/a/l to /dev/null (tests need it)"}, ""},
+		"a file":        {func(name string) error { return os.WriteFile(name, nil, 0o600) }, []string{"link /etc/a/l to /dev/null (tests need it)"}, ""},
+		"a folder":      {func(name string) error { return os.Mkdir(name, 0o755) }, nil, "linking /etc/a/l: something else is there; remove it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, root := image(t)
@@ -111,8 +111,8 @@ func TestLinksBecomeAsTheyShallBe(t *testing.T) {
 	}
 }
 
-// What shall not be there goes, a folder with all that is in it.
-func TestAbsentFilesGo(t *testing.T) {
+// Absent removes files, links, and folders with their content.
+func TestAbsentRemovesFilesAndFolders(t *testing.T) {
 	h, root := image(t)
 	require.NoError(t, os.MkdirAll(filepath.Join(root, "a/b"), 0o755))
 	require.NoError(t, os.Symlink("nowhere", filepath.Join(root, "l")))

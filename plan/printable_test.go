@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestPrintable(t *testing.T) {
+func TestPrintableEscapesControlCharacters(t *testing.T) {
 	for text, want := range map[string]string{
 		"plain, ünïcode 漢字\ttab\nline": "plain, ünïcode 漢字\ttab\nline",
 		"\x1b]52;c;ZXZpbA==\x07":       `\x1b]52;c;ZXZpbA==\a`,
@@ -30,10 +30,10 @@ func TestPrintable(t *testing.T) {
 	assert.Equal(t, `a\nb\tc\x1b`, PrintableLine("a\nb\tc\x1b"))
 }
 
-// hostile is what a terminal obeys and a reader does not see.
+// hostile has characters that control a terminal or are invisible.
 const hostile = "\x1b]52;c;x\x07 \x7f \u009b \u202e \u2028 \U000e0041 <&\""
 
-func TestPrintableJSONMeansTheSame(t *testing.T) {
+func TestPrintableJSONDecodesToTheSameText(t *testing.T) {
 	text, err := EncodeJSON(map[string]string{hostile: hostile})
 	require.NoError(t, err)
 	assert.True(t, isPrintable(string(text)), "%q", text)
@@ -44,7 +44,7 @@ func TestPrintableJSONMeansTheSame(t *testing.T) {
 	assert.Equal(t, map[string]string{hostile: hostile}, back)
 }
 
-func TestPrintableXMLMeansTheSame(t *testing.T) {
+func TestPrintableXMLDecodesToTheSameText(t *testing.T) {
 	type element struct {
 		Name string `xml:"name,attr"`
 		Text string `xml:",chardata"`

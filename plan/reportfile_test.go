@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// kept reads a report back.
+// kept reads a report file.
 func kept(t *testing.T, path string) Report {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -29,7 +29,7 @@ func begunBy(build string) Report {
 	return r
 }
 
-func TestAReportIsUnfinishedUntilItIsWritten(t *testing.T) {
+func TestAClaimedReportIsUnfinishedUntilWritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "made", "report.json")
 	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 	require.NoError(t, os.WriteFile(path, []byte(`{"result":"ok"}`), 0o600))
@@ -47,9 +47,9 @@ func TestAReportIsUnfinishedUntilItIsWritten(t *testing.T) {
 	assert.Len(t, entries, 1)
 }
 
-// A second run is refused until the first has given the file up, whatever was
-// written meanwhile.
-func TestAReportFileHasOneHolder(t *testing.T) {
+// A second run is refused until the first run closes the file, also after the
+// first run's report is written.
+func TestTwoRunsCannotShareAReportFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "report.json")
 	f, err := ClaimReport(path, begunBy("null.a"))
 	require.NoError(t, err)
@@ -69,7 +69,7 @@ func TestAReportFileHasOneHolder(t *testing.T) {
 	require.NoError(t, f.Close())
 }
 
-func TestReportFilesThatAreRefused(t *testing.T) {
+func TestUnsuitableReportPathsAreRefused(t *testing.T) {
 	folder := t.TempDir()
 	file := filepath.Join(folder, "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
@@ -84,7 +84,7 @@ func TestReportFilesThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestAReportFollowsALink(t *testing.T) {
+func TestReportsFollowALink(t *testing.T) {
 	folder := t.TempDir()
 	link, file := filepath.Join(folder, "link"), filepath.Join(folder, "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))

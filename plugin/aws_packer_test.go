@@ -11,8 +11,9 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 )
 
-// The real packer asks the doubles through the plugin's data sources.
-func TestABuildFollowsTheCluster(t *testing.T) {
+// packer reads the cluster and base AMI from AWS doubles through the plugin's data
+// sources.
+func TestDataSourcesInABuild(t *testing.T) {
 	plugin := buildPlugin(t, "0.1.0", "")
 	eachPacker(t, func(t *testing.T, d *workstation) {
 		d.install(plugin)

@@ -17,9 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// buildPlugin builds the plugin as a release or a development version, with
-// the agent of package remote's tests inside: source_url chooses what that agent
-// does.
+// buildPlugin builds the plugin as a release or development version. The plugin
+// contains the test agent of package remote, whose behaviour source_url selects.
 func buildPlugin(t *testing.T, version, prerelease string) string {
 	const in = "github.com/eksnode/packer-plugin-eksnode/internal/version."
 	linker := "-s -w -X " + in + "Version=" + version + " -X " + in + "VersionPrerelease=" + prerelease
@@ -57,7 +56,7 @@ func compress(t *testing.T, file string) string {
 	return file + ".gz"
 }
 
-func TestDescribe(t *testing.T) {
+func TestDescribeListsTheProvisioners(t *testing.T) {
 	for prerelease, want := range map[string]string{"": "1.2.3", "dev": "1.2.3-dev"} {
 		out, err := exec.Command(buildPlugin(t, "1.2.3", prerelease), "describe").Output()
 		require.NoError(t, err)
@@ -73,8 +72,9 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// HashiCorp's own check of a plugin. It takes a name in its folder, not a path.
-func TestPluginCheck(t *testing.T) {
+// HashiCorp's plugin check passes. It takes the name of a file in its folder, not a
+// path.
+func TestPluginPassesPackerSDCCheck(t *testing.T) {
 	where, err := exec.Command("go", "tool", "-n", "packer-sdc").Output()
 	require.NoError(t, err)
 	plugin := buildPlugin(t, "0.1.0", "dev")
@@ -84,8 +84,8 @@ func TestPluginCheck(t *testing.T) {
 	require.NoError(t, err, string(out))
 }
 
-// What `go generate` writes is what is committed.
-func TestGeneratedSpecs(t *testing.T) {
+// The committed HCL specs equal the output of `go generate`.
+func TestHCLSpecsAreGenerated(t *testing.T) {
 	where, err := exec.Command("go", "tool", "-n", "packer-sdc").Output()
 	require.NoError(t, err)
 	for _, folder := range []string{"eksnode", "scrub"} {

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// later is an expression for a value of the same type that is not known at
-// validate time, as a whole or in parts.
+// later returns an HCL expression of the value's type that is unknown at validate,
+// wholly or in parts.
 func later(value any, inParts bool) string {
 	const text = "data.null.later.output"
 	switch value := value.(type) {
@@ -44,7 +44,7 @@ func later(value any, inParts bool) string {
 	}
 }
 
-// Packer takes every field: known, not known yet, and known in parts.
+// packer validates every field with known, unknown and partly unknown values.
 func TestValidateEveryField(t *testing.T) {
 	plugin := buildPlugin(t, "0.1.0", "")
 	all := everyField(t)
@@ -60,7 +60,7 @@ func TestValidateEveryField(t *testing.T) {
 		}
 		for name := range all {
 			add(name, func(value any) string {
-				text, err := json.Marshal(value) // is HCL, too
+				text, err := json.Marshal(value) // JSON is valid HCL
 				require.NoError(t, err)
 				return string(text)
 			})

@@ -23,7 +23,7 @@ import (
 
 type fields = map[string]any
 
-// provisioner is what the plugin's provisioners have in common.
+// provisioner has the methods that the tests call.
 type provisioner interface {
 	ConfigSpec() hcldec.ObjectSpec
 	Prepare(...any) error
@@ -33,8 +33,8 @@ func provisioners() map[string]provisioner {
 	return map[string]provisioner{"eksnode": new(eksnode.Provisioner), "eksnode-scrub": new(scrub.Provisioner)}
 }
 
-// everyField gives each field of each provisioner a value that goes together
-// with the others.
+// everyField returns a value for each field of each provisioner. The values are
+// valid together.
 func everyField(t *testing.T) map[string]fields {
 	t.Helper()
 	folder := t.TempDir()
@@ -52,7 +52,7 @@ func everyField(t *testing.T) map[string]fields {
 			"packages": []any{"htop"}, "package_versions": fields{"runc": "1.1.12-1"}, "sysctls": fields{"net.core.somaxconn": "4096"},
 			"ca_certificates": fields{"example": authority(t)}, "kernel_arguments": []any{"quiet"},
 			"nvidia_container_toolkit": "envvar", "efa": true, "fips": true, "bootstrap": "none", "hardening": []any{"umask", "audit"},
-			// A lock file takes the place of others; its own test has it.
+			// A lock file replaces other fields and has its own test.
 			"lock_file": "",
 		},
 		"eksnode-scrub": {
@@ -64,14 +64,14 @@ func everyField(t *testing.T) map[string]fields {
 		maps.Copy(all[name], fields{"dry_run": true, "verbose": true, "report": "reports/report.json", "remote_folder": "/var/tmp", "sudo_command": "doas -n"})
 		for field := range p.ConfigSpec() {
 			if !strings.HasPrefix(field, "packer_") { // Packer's own
-				require.Contains(t, all[name], field, "a field of %s that is not tried here", name)
+				require.Contains(t, all[name], field, "a field of %s has no value in everyField", name)
 			}
 		}
 	}
 	return all
 }
 
-// authority is the certificate of one.
+// authority returns a CA certificate in PEM.
 func authority(t *testing.T) string {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)
@@ -82,8 +82,8 @@ func authority(t *testing.T) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
-// unknown is what packer hands over for a value that is not known yet, as a
-// whole and in parts.
+// unknown returns the values that packer passes to Prepare for a value that is
+// wholly or partly unknown.
 func unknown(value any) []any {
 	const later = "<unknown>"
 	switch value := value.(type) {
@@ -102,7 +102,7 @@ func unknown(value any) []any {
 	}
 }
 
-// The page of each provisioner has every field that Packer takes.
+// The page of each provisioner lists every field.
 func TestEveryFieldIsOnItsPage(t *testing.T) {
 	for name, p := range provisioners() {
 		page, err := os.ReadFile("../docs/reference/components/provisioner-" + name + ".md")
@@ -115,8 +115,7 @@ func TestEveryFieldIsOnItsPage(t *testing.T) {
 	}
 }
 
-// Whichever field is not known at validate time, the others are not refused
-// for it.
+// An unknown field at validate never makes Prepare refuse other fields.
 func TestEveryFieldMayBeUnknown(t *testing.T) {
 	for name, all := range everyField(t) {
 		t.Run(name, func(t *testing.T) {

@@ -22,7 +22,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plugin/sshtest"
 )
 
-// eachPacker runs a test with every version of packer the plugin is for.
+// eachPacker runs a test with every supported version of packer.
 func eachPacker(t *testing.T, test func(*testing.T, *workstation)) {
 	tool, _, err := tools.Find(tools.NamePacker, "")
 	require.NoError(t, err)
@@ -42,7 +42,7 @@ type workstation struct {
 	folder string // holds everything that packer reads and writes
 }
 
-// template writes the one template of the folder.
+// template writes the folder's only template.
 func (d *workstation) template(blocks string) {
 	content := `packer {
   required_plugins {
@@ -56,7 +56,7 @@ func (d *workstation) template(blocks string) {
 	require.NoError(d.t, os.WriteFile(filepath.Join(d.folder, "node.pkr.hcl"), []byte(content), 0o600))
 }
 
-// command is a packer command that knows no other plugin and no other home.
+// command returns a packer command with a separate home and plugin folder.
 func (d *workstation) command(args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(d.t.Context(), d.packer, args...)
 	cmd.Dir = d.folder
@@ -67,8 +67,8 @@ func (d *workstation) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// offline runs a packer command where there is no network, not even loopback,
-// and gives what it printed on one line: packer wraps what it says in boxes.
+// offline runs a packer command without any network, even loopback. It returns the
+// output as one line, because packer wraps messages in boxes.
 func (d *workstation) offline(args ...string) (said string, err error) {
 	cmd := d.command(args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNET}
@@ -80,13 +80,13 @@ func flat(said string) string {
 	return strings.Join(strings.Fields(strings.NewReplacer("│", " ", "╷", " ", "╵", " ").Replace(said)), " ")
 }
 
-// install puts a plugin of that version where packer looks for plugins.
+// install installs a plugin into packer's plugin folder.
 func (d *workstation) install(plugin string) {
 	said, err := d.offline("plugins", "install", "--path", plugin, "github.com/eksnode/eksnode")
 	require.NoError(d.t, err, said)
 }
 
-func TestInstallAndInitOffline(t *testing.T) {
+func TestInstallAndInitWorkOffline(t *testing.T) {
 	release, dev := buildPlugin(t, "0.1.0", ""), buildPlugin(t, "0.1.0", "dev")
 	eachPacker(t, func(t *testing.T, d *workstation) {
 		d.template(`source "null" "x" { communicator = "none" }
@@ -96,7 +96,7 @@ build {
   provisioner "eksnode-scrub" {}
 }`)
 		said, err := d.offline("validate", ".")
-		require.Error(t, err, "without the plugin there is nothing to validate with")
+		require.Error(t, err, "validate must fail without the plugin")
 		assert.Contains(t, said, "github.com/eksnode/eksnode")
 
 		d.install(dev)
@@ -114,11 +114,11 @@ build {
 	})
 }
 
-func TestValidate(t *testing.T) {
+func TestPackerValidate(t *testing.T) {
 	plugin := buildPlugin(t, "0.1.0", "")
 	templates := map[string]struct {
-		blocks string // "" in want: the template is good
-		want   []string
+		blocks string
+		want   []string // parts of the error; nil if the template is valid
 	}{
 		"all fields": {`provisioner "eksnode" {
     distro             = "debian"
@@ -146,7 +146,7 @@ func TestValidate(t *testing.T) {
     sudo_command  = "doas -n"
     only          = ["null.x"]
   }`, nil},
-		"what only a data source knows": {`provisioner "eksnode" {
+		"values of data sources": {`provisioner "eksnode" {
     distro             = data.null.later.output
     kubernetes_version = data.null.later.output
     source_url         = data.null.later.output
@@ -165,7 +165,7 @@ func TestValidate(t *testing.T) {
     report        = data.null.later.output
     remote_folder = data.null.later.output
   }`, nil},
-		"what only the builder knows": {`provisioner "eksnode" {
+		"values of the builder": {`provisioner "eksnode" {
     kubernetes_version = "1.34.4"
     report             = "reports/${build.ID}.json"
     remote_folder      = "/home/${build.User}"
@@ -215,7 +215,7 @@ build {
 	})
 }
 
-// onMachine is a build on a machine that answers to SSH.
+// onMachine writes a template for a build on an SSH machine.
 func (d *workstation) onMachine(m *sshtest.Machine, folder, fields string) {
 	host, port := m.Address()
 	d.template(`source "null" "x" {
@@ -235,14 +235,14 @@ build {
 }`)
 }
 
-// remote is the folder for the agent on the machine.
+// remote returns the remote_folder on the machine.
 func (d *workstation) remote() string {
 	folder := filepath.Join(d.folder, "remote")
 	require.NoError(d.t, os.MkdirAll(folder, 0o755))
 	return folder
 }
 
-// untouched says that nothing of the agent is left on the machine.
+// untouched checks that no file of the agent is left on the machine.
 func (d *workstation) untouched() {
 	left, err := os.ReadDir(d.remote())
 	require.NoError(d.t, err)
@@ -257,7 +257,7 @@ func (d *workstation) result() plan.Report {
 	return r
 }
 
-func TestBuild(t *testing.T) {
+func TestBuildPrintsPhasesAndWritesAReport(t *testing.T) {
 	plugin := buildPlugin(t, "0.1.0", "")
 	eachPacker(t, func(t *testing.T, d *workstation) {
 		d.install(plugin)
@@ -268,22 +268,22 @@ func TestBuild(t *testing.T) {
 		said := flat(string(out))
 		assert.Contains(t, said, "packages: 1 action, 1.4 s")
 		assert.Contains(t, said, "clean: 2 steps, 1 changed, 24 files (69.0 MB) removed, 1 finding, 35 ms")
-		assert.NotContains(t, said, "sysctls", "it had nothing to do")
+		assert.NotContains(t, said, "sysctls", "unchanged steps must not be printed")
 		assert.Contains(t, said, "provision ok: 3 steps, 2 changed, 3 actions")
-		assert.NotContains(t, string(out), "\x1b", "colours are Packer's own")
+		assert.NotContains(t, string(out), "\x1b", "the plugin must not print colours")
 		assert.Equal(t, plan.OK, d.result().Result)
 		assert.Len(t, m.Asked(), 2)
 		d.untouched()
 	})
 }
 
-func TestBuildThatFails(t *testing.T) {
+func TestFailedBuildsNameTheCause(t *testing.T) {
 	plugin := buildPlugin(t, "0.1.0", "")
 	for name, test := range map[string]struct{ folder, fields, want string }{
-		"an agent that fails":        {"", `source_url = "http://fail"`, "kubelet: failed after 12 ms: fetch kubelet: checksum mismatch"},
-		"an agent without an end":    {"", `source_url = "http://exit:0"`, "without its end marker"},
-		"a time-out":                 {"", "source_url = \"http://wait\"\ntimeout = \"1s\"", "the agent has stopped; the next run finishes what is left"},
-		"a folder that is not there": {"/no/such", `source_url = "http://done"`, "the folder /no/such does not exist on the machine"},
+		"an agent that fails":         {"", `source_url = "http://fail"`, "kubelet: failed after 12 ms: fetch kubelet: checksum mismatch"},
+		"an agent without end marker": {"", `source_url = "http://exit:0"`, "without its end marker"},
+		"a time-out":                  {"", "source_url = \"http://wait\"\ntimeout = \"1s\"", "the agent has stopped; the next run finishes what is left"},
+		"a missing folder":            {"/no/such", `source_url = "http://done"`, "the folder /no/such does not exist on the machine"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			eachPacker(t, func(t *testing.T, d *workstation) {
@@ -297,10 +297,10 @@ func TestBuildThatFails(t *testing.T) {
 				out, err := d.command("build", ".").CombinedOutput()
 				require.Error(t, err, string(out))
 				assert.Contains(t, flat(string(out)), test.want)
-				// Where a machine prints a panic, Packer adds its own log at the end.
+				// If the output has a panic, Packer appends its log.
 				build, _, _ := strings.Cut(string(out), "Builds finished")
-				assert.LessOrEqual(t, strings.Count(build, "checksum mismatch"), 1, "the output of a failure is printed once")
-				assert.LessOrEqual(t, strings.Count(build, "oh no"), 1, "the output of a failure is printed once")
+				assert.LessOrEqual(t, strings.Count(build, "checksum mismatch"), 1, "the failure must be printed once")
+				assert.LessOrEqual(t, strings.Count(build, "oh no"), 1, "the failure must be printed once")
 				assert.Equal(t, plan.Failure, d.result().Result)
 				assert.LessOrEqual(t, len(m.Asked()), 3)
 				d.untouched()
@@ -309,7 +309,7 @@ func TestBuildThatFails(t *testing.T) {
 	}
 }
 
-func TestBuildWithoutACommunicator(t *testing.T) {
+func TestBuildWithoutACommunicatorFails(t *testing.T) {
 	plugin := buildPlugin(t, "0.1.0", "")
 	eachPacker(t, func(t *testing.T, d *workstation) {
 		d.install(plugin)
@@ -324,9 +324,9 @@ build {
 	})
 }
 
-// Packer ends a build at once on Ctrl-C and kills its plugins; that the
-// connection ends is what the agent stops at.
-func TestInterruptedBuild(t *testing.T) {
+// On Ctrl-C, Packer kills its plugins at once. The agent stops because the
+// connection ends.
+func TestAnInterruptedBuildStopsTheAgent(t *testing.T) {
 	plugin := buildPlugin(t, "0.1.0", "")
 	eachPacker(t, func(t *testing.T, d *workstation) {
 		d.install(plugin)
@@ -352,18 +352,18 @@ func TestInterruptedBuild(t *testing.T) {
 			return false
 		}, time.Minute, 10*time.Millisecond)
 
-		require.NoError(t, syscall.Kill(-cmd.Process.Pid, syscall.SIGINT)) // as a terminal does, to all
+		require.NoError(t, syscall.Kill(-cmd.Process.Pid, syscall.SIGINT)) // a terminal signals the whole process group
 		var exit *exec.ExitError
 		require.ErrorAs(t, cmd.Wait(), &exit)
 		require.Eventually(t, func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) },
-			time.Minute, 10*time.Millisecond, "the agent is still there")
+			time.Minute, 10*time.Millisecond, "the agent is still running")
 		assert.Contains(t, []plan.Result{plan.Unfinished, plan.Failure}, d.result().Result)
 		d.untouched()
 	})
 }
 
-// Two builds of one run, and two runs, never share a report.
-func TestTwoBuildsWithOneReport(t *testing.T) {
+// Two builds of one run, and two runs, must not share a report file.
+func TestTwoBuildsCannotShareAReport(t *testing.T) {
 	plugin := buildPlugin(t, "0.1.0", "")
 	eachPacker(t, func(t *testing.T, d *workstation) {
 		d.install(plugin)
@@ -377,10 +377,10 @@ func TestTwoBuildsWithOneReport(t *testing.T) {
 			out, err := d.command("build", "-parallel-builds="+parallel, ".").CombinedOutput()
 			require.Error(t, err, string(out))
 			said := flat(string(out))
-			// Of two that begin at once, the first may not have written yet.
+			// If two builds begin together, the first may not have written its name yet.
 			assert.Regexp(t, `report: report\.json keeps the report of (the provision of the build [xy]|another run), which has not ended`, said)
 			assert.Contains(t, said, "give each provisioner and each build a file of its own, such as report-${source.name}.json")
-			assert.Contains(t, said, "provision ok: 3 steps", "the other build goes on")
+			assert.Contains(t, said, "provision ok: 3 steps", "the other build must complete")
 			assert.Equal(t, plan.OK, d.result().Result)
 		}
 		own := strings.Replace(two, `"report.json"`, `"report-${source.name}.json"`, 1)

@@ -11,8 +11,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plugin/sshtest"
 )
 
-// The option verbose and Packer's own switch for its log print everything.
-func TestVerboseBuild(t *testing.T) {
+// The field verbose, and PACKER_LOG=1, print every step and action.
+func TestVerboseBuildPrintsEveryAction(t *testing.T) {
 	plugin := buildPlugin(t, "0.1.0", "")
 	for name, test := range map[string]struct{ field, log string }{"verbose": {"verbose = true", "0"}, "PACKER_LOG": {"", "1"}} {
 		t.Run(name, func(t *testing.T) {

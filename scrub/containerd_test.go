@@ -40,7 +40,7 @@ func metadata(t *testing.T, root string, paths ...[]string) {
 	require.NoError(t, db.Close())
 }
 
-func TestAStoppedContainerdIsReadAndReported(t *testing.T) {
+func TestContainersOfAStoppedContainerdAreFindings(t *testing.T) {
 	h, root := tree(t, map[string]string{"etc/passwd": passwd})
 	metadata(t, root, []string{"k8s.io", "images", "pause"}, []string{"k8s.io", "containers", "abc"}, []string{"k8s.io", "leases", "l1"})
 	before, err := os.ReadFile(filepath.Join(root, containerdMeta))
@@ -56,14 +56,15 @@ func TestAStoppedContainerdIsReadAndReported(t *testing.T) {
 	assert.Equal(t, before, after)
 }
 
-func TestImagesAloneAreNoFinding(t *testing.T) {
+func TestImagesOfContainerdAreNoFinding(t *testing.T) {
 	h, root := tree(t, map[string]string{"etc/passwd": passwd})
 	metadata(t, root, []string{"k8s.io", "images", "pause"}, []string{"k8s.io", "content", "blob"})
 	assert.Empty(t, apply(t, h, Spec{Only: []string{"containers"}})[0].Findings)
 }
 
-// A store that cannot be read is "could not tell", never clean.
-func TestABrokenStoreIsUnknown(t *testing.T) {
+// If containerd's metadata cannot be read, the audit's result is "unknown", never
+// "clean".
+func TestUnreadableContainerdMetadataIsUnknown(t *testing.T) {
 	h, _ := tree(t, map[string]string{"etc/passwd": passwd, containerdMeta[1:]: "not a database"})
 	items, err := Spec{Only: []string{"containers"}}.AuditItems(nil)
 	require.NoError(t, err)
@@ -73,9 +74,9 @@ func TestABrokenStoreIsUnknown(t *testing.T) {
 	assert.Contains(t, r.Error, "reading containerd's metadata "+containerdMeta)
 }
 
-// A store that is cut off or damaged is reported by its file name, and ends
-// neither an audit nor a scrub.
-func TestATruncatedStoreIsUnknown(t *testing.T) {
+// The error of truncated or damaged metadata names the file. The audit completes,
+// and the file stays as it is.
+func TestTruncatedContainerdMetadataIsUnknown(t *testing.T) {
 	manifested, err := (&manifest.Manifest{Images: []manifest.Image{{Name: "pause", Digest: "sha256:0"}}}).Encode()
 	require.NoError(t, err)
 	h, root := tree(t, map[string]string{"etc/passwd": passwd, manifest.Path[1:]: string(manifested)})
@@ -105,8 +106,8 @@ func TestATruncatedStoreIsUnknown(t *testing.T) {
 	}
 }
 
-// A containerd that is no unit of systemd has the store open.
-func TestAStoreInUseIsUnknown(t *testing.T) {
+// A containerd that systemd did not start holds the lock of the metadata file.
+func TestLockedContainerdMetadataIsUnknown(t *testing.T) {
 	h, root := tree(t, map[string]string{"etc/passwd": passwd})
 	metadata(t, root, []string{"k8s.io", "containers", "abc"})
 	db, err := bbolt.Open(filepath.Join(root, containerdMeta), 0o600, nil)

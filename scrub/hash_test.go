@@ -17,9 +17,9 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// Hashing a file of a terabyte takes an hour; when nobody waits any more, it
-// ends, and the file is still there.
-func TestHashingEndsWithTheContext(t *testing.T) {
+// Hashing a file of 1 TiB takes an hour. It stops when the context is cancelled,
+// and the file is still there.
+func TestHashingStopsWithTheContext(t *testing.T) {
 	h, root := tree(t, map[string]string{"etc/passwd": passwd, "var/lib/cni/huge": ""})
 	huge := filepath.Join(root, "var/lib/cni/huge")
 	require.NoError(t, os.Truncate(huge, 1<<40))
@@ -39,7 +39,7 @@ func TestHashingEndsWithTheContext(t *testing.T) {
 		require.ErrorIs(t, err, gone)
 		assert.ErrorContains(t, err, "cni-state: empty /var/lib/cni: hashing: ")
 	case <-time.After(time.Minute):
-		t.Fatal("it goes on")
+		t.Fatal("hashing continues after the context was cancelled")
 	}
 	assert.FileExists(t, huge)
 }
@@ -55,9 +55,9 @@ func isOpen(name string) bool {
 	return false
 }
 
-// What is hashed is what goes: not what a link leads to that goes itself, nor
-// what cannot be read.
-func TestOnlyWhatGoesIsHashed(t *testing.T) {
+// Only removed regular files are hashed: not the target of a removed link, and
+// not a FIFO.
+func TestOnlyRemovedFilesAreHashed(t *testing.T) {
 	h, root := tree(t, map[string]string{
 		"etc/passwd": passwd, "kept/file": "x", "root/.aws": "-> /kept", "root/.kube/config": "x", "var/lib/cni": "-> /data", "data/lease": "x",
 	})

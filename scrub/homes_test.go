@@ -13,9 +13,9 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// Accounts whose home is a folder of the system, or leads into one, are no
-// reason to look there: an own rule for "~/kube*" would take the kubelet.
-func TestHomesInSystemFolders(t *testing.T) {
+// A home that is a system folder, or a link into one, is not searched. Otherwise
+// an own rule for "~/kube*" would remove the kubelet.
+func TestHomesInSystemFoldersAreIgnored(t *testing.T) {
 	lines := []string{"root:x:0:0::/root:/bin/sh", "relative:x:1:1::home:/bin/sh", "short:x:1:1", "+::::::", ""}
 	for n, home := range []string{
 		"/", "//", "/bin", "/bin/", "/usr/sbin", "/usr//bin/../bin", "/dev", "/proc", "/sys", "/run/x", "/boot", "/etc", "/etc/x", "/usr", "/usr/games", "/usr/local/bin",
@@ -43,8 +43,8 @@ func TestHomesInSystemFolders(t *testing.T) {
 	}, diff(before, snapshot(t, root)))
 }
 
-// FuzzHomes reads any text as passwd(5): homes are absolute, clean, sorted and
-// none twice, and patterns made of them name what lies in them.
+// FuzzHomes reads any text as passwd(5). Homes are absolute, clean, sorted and
+// unique, and patterns made of them match the files inside.
 func FuzzHomes(f *testing.F) {
 	f.Add(passwd)
 	f.Add("a:b:c:d:e:/bin:g\nx:::::/../..:\nx:::::/home/[a:\x00")

@@ -14,8 +14,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 )
 
-// An audit asks for the images that the manifest records, on a mounted root too.
-func TestImagesThatAreLostAreFound(t *testing.T) {
+// An audit compares containerd's images with the manifest, on an image root too.
+func TestMissingImagesAreFound(t *testing.T) {
 	digest := "sha256:" + strings.Repeat("a", 64)
 	text, err := (&manifest.Manifest{Images: []manifest.Image{{Name: "registry.example/app:1", Digest: digest}}}).Encode()
 	require.NoError(t, err)
@@ -27,10 +27,10 @@ func TestImagesThatAreLostAreFound(t *testing.T) {
 	items, err := Spec{Only: []string{"images-there"}}.AuditItems(nil)
 	require.NoError(t, err)
 	_, err = items[0].Plan(t.Context(), h)
-	require.ErrorContains(t, err, "reading containerd's metadata", "it could not tell, and does not say that all is well")
+	require.ErrorContains(t, err, "reading containerd's metadata", "unreadable metadata must be an error")
 }
 
-func TestAnImageWithoutImagesIsAskedForNone(t *testing.T) {
+func TestAMachineWithoutRecordedImagesHasNoFinding(t *testing.T) {
 	h, _ := tree(t, map[string]string{"etc/passwd": passwd})
 	assert.Empty(t, audit(t, h, "images-there"))
 	items, err := Spec{Only: []string{"images-there"}}.AuditItems(nil)

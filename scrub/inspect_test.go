@@ -82,7 +82,7 @@ func TestHostIDsAreFound(t *testing.T) {
 	}, audit(t, h, "host-ids-left"))
 }
 
-func TestAnImageIsWhatItsManifestSays(t *testing.T) {
+func TestDifferencesFromTheManifestAreFound(t *testing.T) {
 	file := func(path, content string) manifest.File {
 		return manifest.File{Path: path, Mode: 0o755, Size: int64(len(content)), SHA256: manifest.Sum([]byte(content))}
 	}
@@ -116,9 +116,10 @@ func TestAnImageIsWhatItsManifestSays(t *testing.T) {
 	assert.Equal(t, []string{"kubelet: version 1.34.4, but the image is for Kubernetes 1.33.0"}, audit(t, h, "can-join"))
 }
 
-// Entries of kubelets 1.24 to 1.36, and what one leaves that is killed while it
-// writes, as a loaded node did. Anything else is for a person.
-func TestTheKubeletsOwnEntriesAreKnown(t *testing.T) {
+// The entries are those of kubelets 1.24 to 1.36, and the temporary files of a
+// kubelet that is killed while it writes, as on a loaded node. Other entries are
+// findings.
+func TestEntriesOfKubeletsAreKnown(t *testing.T) {
 	files := map[string]string{"etc/passwd": passwd}
 	for _, name := range []string{
 		".484622243", ".tmp-graceful_node_shutdown_state1234", "dra_health_state.tmp99", "tmpfs-noswap-test-77/x",
@@ -139,7 +140,7 @@ func TestTheKubeletsOwnEntriesAreKnown(t *testing.T) {
 	assert.Len(t, audit(t, h, "kubelet-unknown"), 2)
 }
 
-func TestAnImageOfOthersNeedsItsPrograms(t *testing.T) {
+func TestAnImageOfAnotherToolNeedsItsPrograms(t *testing.T) {
 	files := map[string]string{"etc/passwd": passwd, "etc/eks/": "", "usr/bin/nodeadm": "x", "usr/bin/containerd": "x", "opt/bin/kubelet": "x"}
 	h, _ := tree(t, files)
 	got := audit(t, h, "can-join")
@@ -150,8 +151,8 @@ func TestAnImageOfOthersNeedsItsPrograms(t *testing.T) {
 	assert.Empty(t, audit(t, h, "can-join"), "a machine that is no node is a finding of not-a-node alone")
 }
 
-// Volumes are never deleted: no rule knows their owner.
-func TestPodsVolumesAreForAPerson(t *testing.T) {
+// Volumes are never deleted, because no rule knows who owns the data.
+func TestPodVolumesAreReportedAndKept(t *testing.T) {
 	h, root := tree(t, map[string]string{"etc/passwd": passwd, "var/lib/longhorn/replicas/pvc-1/volume-head-000.img": "data", "var/openebs/local/": "", "var/lib/rook/": ""})
 	assert.Equal(t, []string{
 		"/var/lib/longhorn: volumes of pods are in this folder: move the data that you need, remove the rest",
@@ -164,9 +165,9 @@ func TestPodsVolumesAreForAPerson(t *testing.T) {
 	assert.FileExists(t, filepath.Join(root, "var/lib/longhorn/replicas/pvc-1/volume-head-000.img"))
 }
 
-// What Rocky Linux 10's image had, by the log in kops #18724, and what
-// kernel-modules-extra adds to the newer kernel that comes with it.
-func TestTheKernelNeedsItsModules(t *testing.T) {
+// The first kernel has the modules of Rocky Linux 10's image (log in kops #18724).
+// The newer kernel also has those of kernel-modules-extra.
+func TestMissingKernelModulesAreFound(t *testing.T) {
 	const core = "kernel/drivers/net/veth.ko.xz:\nkernel/net/netfilter/nf_conntrack.ko.xz: kernel/lib/libcrc32c.ko.xz\nkernel/net/netfilter/nf_nat.ko.xz: kernel/net/netfilter/nf_conntrack.ko.xz\n"
 	extra := core
 	for _, m := range []string{"br_netfilter", "nft_compat", "xt_MASQUERADE", "xt_addrtype", "xt_comment", "xt_connmark", "xt_conntrack", "xt-mark", "xt_nat", "xt_statistic", "xt_tcpudp"} {
@@ -190,7 +191,7 @@ func TestTheKernelNeedsItsModules(t *testing.T) {
 	image["boot/grub2/grubenv"] = "# GRUB Environment Block\nsaved_entry=0123456789abcdef0123456789abcdef-6.12.0-99.8.1.el10_1.x86_64\n####"
 	h, _ = tree(t, image)
 	got := audit(t, h, "kernel-modules")
-	require.Len(t, got, 1, "the loader starts the older one")
+	require.Len(t, got, 1, "the boot loader starts the older kernel")
 	assert.Contains(t, got[0], "/lib/modules/6.12.0-99.8.1.el10_1.x86_64: ")
 	image["boot/grub2/grubenv"] = "saved_entry=0\n"
 	h, _ = tree(t, image)
@@ -207,7 +208,7 @@ func TestTheKernelNeedsItsModules(t *testing.T) {
 	assert.Empty(t, audit(t, h, "kernel-modules"), "a container has its host's kernel")
 }
 
-func TestSettingsAgainstANodeAreFound(t *testing.T) {
+func TestHarmfulKernelSettingsAreFound(t *testing.T) {
 	image := map[string]string{
 		"etc/passwd": passwd, "etc/eks/": "",
 		"etc/sysctl.d/99-node.conf":  "kernel.panic = 10\nkernel.panic_on_oops=1\nvm.overcommit_memory = 1\nnet.ipv4.ip_forward = 1\n",
@@ -216,7 +217,7 @@ func TestSettingsAgainstANodeAreFound(t *testing.T) {
 		"etc/sysctl.d/99-zzz.txt":    "net.ipv4.ip_forward = 0\n",
 	}
 	h, _ := tree(t, image)
-	assert.Empty(t, audit(t, h, "kernel-settings"), "what is read before is overridden")
+	assert.Empty(t, audit(t, h, "kernel-settings"), "later files override earlier ones")
 
 	image["etc/sysctl.conf"] = "# hardened\n; so\nnet/ipv4/ip_forward=0\n-vm.overcommit_memory =2\n"
 	image["etc/sysctl.d/99-sysctl.conf"] = "-> ../sysctl.conf"
@@ -234,28 +235,28 @@ func TestSettingsAgainstANodeAreFound(t *testing.T) {
 	image["etc/sysctl.d/99-other.conf"] = "-> /dev/null"
 	image["dev/null"] = ""
 	h, _ = tree(t, image)
-	assert.Empty(t, audit(t, h, "kernel-settings"), "a file of the same name hides it")
+	assert.Empty(t, audit(t, h, "kernel-settings"), "a file of the same name in /etc replaces the one in /usr/lib")
 	delete(image, "etc/eks/")
 	image["etc/sysctl.d/99-zzz.conf"] = "kernel.panic = 1\n"
 	h, _ = tree(t, image)
 	assert.Empty(t, audit(t, h, "kernel-settings"), "a machine that is no node")
 }
 
-func TestAFirewallInTheWayIsFound(t *testing.T) {
+func TestFirewallsThatDropPodTrafficAreFound(t *testing.T) {
 	const wants = "etc/systemd/system/multi-user.target.wants/"
 	tests := map[string]struct {
 		files map[string]string
 		found string
 	}{
-		"firewalld":                 {map[string]string{wants + "firewalld.service": "-> /x"}, "firewalld.service"},
-		"not enabled":               {map[string]string{"etc/firewalld/firewalld.conf": ""}, ""},
-		"ufw, as Ubuntu has it":     {map[string]string{wants + "ufw.service": "-> /x", "etc/ufw/ufw.conf": "# ENABLED=yes\nENABLED=no\n"}, ""},
-		"ufw":                       {map[string]string{wants + "ufw.service": "-> /x", "etc/ufw/ufw.conf": "ENABLED=yes\n"}, "ufw.service"},
-		"nftables, as Debian's":     {map[string]string{wants + "nftables.service": "-> /x", "etc/nftables.conf": "table inet filter {\n\tchain input {\n\t\ttype filter hook input priority filter;\n\t}\n\tchain forward {\n\t\ttype filter hook forward priority filter;\n\t}\n\tchain output {\n\t\ttype filter hook output priority filter; policy drop;\n\t}\n}\n"}, ""},
-		"nftables, as Arch's":       {map[string]string{wants + "nftables.service": "-> /x", "etc/nftables.conf": "table inet filter {\n  chain forward {\n    type filter hook forward priority filter\n    policy drop\n  }\n}\n"}, "nftables.service"},
-		"nftables that ends so":     {map[string]string{wants + "nftables.service": "-> /x", "etc/sysconfig/nftables.conf": "chain forward { type filter hook forward priority 0; ct state established accept; reject with icmpx type host-prohibited\n}"}, "nftables.service"},
-		"iptables-services":         {map[string]string{"etc/systemd/system/basic.target.wants/iptables.service": "-> /x", "etc/sysconfig/iptables": "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n-A INPUT -j REJECT --reject-with icmp-host-prohibited\n-A FORWARD -j REJECT --reject-with icmp-host-prohibited\nCOMMIT\n"}, "iptables.service"},
-		"iptables that let through": {map[string]string{wants + "netfilter-persistent.service": "-> /x", "etc/iptables/rules.v4": "*filter\n:INPUT DROP [0:0]\n:FORWARD DROP [0:0]\n-A FORWARD -d 169.254.169.254/32 -j DROP\nCOMMIT\n"}, ""},
+		"firewalld":                    {map[string]string{wants + "firewalld.service": "-> /x"}, "firewalld.service"},
+		"not enabled":                  {map[string]string{"etc/firewalld/firewalld.conf": ""}, ""},
+		"ufw, Ubuntu's default":        {map[string]string{wants + "ufw.service": "-> /x", "etc/ufw/ufw.conf": "# ENABLED=yes\nENABLED=no\n"}, ""},
+		"ufw":                          {map[string]string{wants + "ufw.service": "-> /x", "etc/ufw/ufw.conf": "ENABLED=yes\n"}, "ufw.service"},
+		"nftables, Debian's default":   {map[string]string{wants + "nftables.service": "-> /x", "etc/nftables.conf": "table inet filter {\n\tchain input {\n\t\ttype filter hook input priority filter;\n\t}\n\tchain forward {\n\t\ttype filter hook forward priority filter;\n\t}\n\tchain output {\n\t\ttype filter hook output priority filter; policy drop;\n\t}\n}\n"}, ""},
+		"nftables, Arch's default":     {map[string]string{wants + "nftables.service": "-> /x", "etc/nftables.conf": "table inet filter {\n  chain forward {\n    type filter hook forward priority filter\n    policy drop\n  }\n}\n"}, "nftables.service"},
+		"nftables with a last reject":  {map[string]string{wants + "nftables.service": "-> /x", "etc/sysconfig/nftables.conf": "chain forward { type filter hook forward priority 0; ct state established accept; reject with icmpx type host-prohibited\n}"}, "nftables.service"},
+		"iptables-services":            {map[string]string{"etc/systemd/system/basic.target.wants/iptables.service": "-> /x", "etc/sysconfig/iptables": "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n-A INPUT -j REJECT --reject-with icmp-host-prohibited\n-A FORWARD -j REJECT --reject-with icmp-host-prohibited\nCOMMIT\n"}, "iptables.service"},
+		"iptables without a last drop": {map[string]string{wants + "netfilter-persistent.service": "-> /x", "etc/iptables/rules.v4": "*filter\n:INPUT DROP [0:0]\n:FORWARD DROP [0:0]\n-A FORWARD -d 169.254.169.254/32 -j DROP\nCOMMIT\n"}, ""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -275,7 +276,7 @@ func TestAFirewallInTheWayIsFound(t *testing.T) {
 	}
 }
 
-func TestARemovedFilesHashIsInTheReport(t *testing.T) {
+func TestReportsHaveHashesOfRemovedFiles(t *testing.T) {
 	h, _ := tree(t, map[string]string{"etc/passwd": passwd, "etc/hostname": "builder\n", "var/lib/cni/a/b": "lease"})
 	outcomes := apply(t, h, Spec{Only: []string{"hostname", "cni-state"}, Hash: true})
 	var files []plan.FileHash
@@ -290,12 +291,12 @@ func TestARemovedFilesHashIsInTheReport(t *testing.T) {
 	}, files)
 }
 
-func TestFilesOfABootThatIsOverAreReported(t *testing.T) {
+func TestFilesOfAnEarlierBootAreReported(t *testing.T) {
 	h, _ := tree(t, map[string]string{"etc/passwd": passwd, "run/aws-node/ipam.json": "{}", "run/lock/": "", "var/run": "-> /run"})
 	assert.Equal(t, []string{"/run/aws-node/ipam.json: left by an earlier boot: remove it"}, audit(t, h, "run-left"))
 }
 
-func TestAnInitiatorNameGoesWhereANewOneIsMade(t *testing.T) {
+func TestInitiatorNameIsRemovedIfAUnitCreatesAnother(t *testing.T) {
 	const name = "etc/iscsi/initiatorname.iscsi"
 	files := map[string]string{"etc/passwd": passwd, name: "InitiatorName=iqn.1993-08.org.debian:01:abc\n"}
 	h, root := tree(t, files)
@@ -313,8 +314,8 @@ func TestAnInitiatorNameGoesWhereANewOneIsMade(t *testing.T) {
 	assert.FileExists(t, filepath.Join(root, name))
 }
 
-// An image does not say which folder its parts came from.
-func TestPathsOfTheBuild(t *testing.T) {
+// An image must not name folders of the computer that built it.
+func TestPathsOfTheBuildAreFound(t *testing.T) {
 	for name, c := range map[string]struct {
 		manifest manifest.Manifest
 		bill     string

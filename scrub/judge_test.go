@@ -13,9 +13,9 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// A rule that would take a package's file, or that a link leads to what the
-// system needs, takes nothing.
-func TestARuleIsJudgedByTheMachine(t *testing.T) {
+// A rule fails and removes nothing if it matches a package's file, or if a link
+// leads it to files that the system needs.
+func TestRulesThatMatchNeededFilesFail(t *testing.T) {
 	file := manifest.File{Path: "/opt/ours/bin/plugin", Mode: 0o755, Size: 1, SHA256: manifest.Sum([]byte("x"))}
 	recorded, err := (&manifest.Manifest{
 		Assets:    []manifest.Asset{{ID: "plugin", Version: "1", Files: []manifest.File{file}}},
@@ -39,34 +39,34 @@ func TestARuleIsJudgedByTheMachine(t *testing.T) {
 	const needs = " on this machine and matches too much: the rule would remove a folder or file that the system needs; list files inside the folder instead"
 	for name, c := range map[string]struct {
 		rule OwnRule
-		want string // empty: it runs
+		want string // error; empty if the rule runs
 	}{
-		"a package's file":            {rule: OwnRule{Paths: []string{"/opt/pkg/owned"}}, want: "x: /opt/pkg/owned belongs to the package pkg" + belongs},
-		"emptied":                     {rule: OwnRule{Action: plan.Empty, Paths: []string{"/opt/pkg/owned"}}, want: "x: /opt/pkg/owned belongs to the package pkg" + belongs},
-		"a folder above":              {rule: OwnRule{Action: plan.Empty, Paths: []string{"/opt/pkg"}}, want: "x: /opt/pkg/deep belongs to the package pkg" + belongs},
-		"by wildcards":                {rule: OwnRule{Paths: []string{"/opt/p*/o*"}}, want: "x: /opt/pkg/owned belongs to the package pkg" + belongs},
-		"by the old name of a folder": {rule: OwnRule{Paths: []string{"/usr/bin/tool"}}, want: "x: /usr/bin/tool belongs to the package tool" + belongs},
-		"through a folder's old name": {rule: OwnRule{Paths: []string{"/lib/ours"}}, want: "x: /usr/lib/ours belongs to the package tool" + belongs},
-		"a package's folder":          {rule: OwnRule{Paths: []string{"/opt/pkg/deep"}}, want: "x: /opt/pkg/deep belongs to the package pkg" + belongs},
-		"allowed":                     {rule: OwnRule{Owned: true, Paths: []string{"/opt/pkg", "/usr/share/doc"}}},
-		"kept":                        {rule: OwnRule{Paths: []string{"/opt/pkg/*"}, Keep: []string{"/opt/pkg/owned", "/opt/pkg/deep"}}},
-		"in a package's folder":       {rule: OwnRule{Paths: []string{"/opt/pkg/free", "/opt/pkg/deep/state"}}},
-		"a package's folder, emptied": {rule: OwnRule{Action: plan.Empty, Paths: []string{"/opt/pkg/deep"}}},
-		"what is not there":           {rule: OwnRule{Paths: []string{"/opt/pkg/missing"}}},
-		"through a link to /etc":      {rule: OwnRule{Owned: true, Paths: []string{"/opt/data/passwd"}}, want: "x: /opt/data/passwd is /etc/passwd" + needs},
-		"by wildcards through a link": {rule: OwnRule{Owned: true, Paths: []string{"/opt/d*/sys*"}}, want: "x: /opt/data/systemd is /etc/systemd" + needs},
-		"a link to /etc, emptied":     {rule: OwnRule{Owned: true, Action: plan.Empty, Paths: []string{"/opt/data"}}, want: "x: /opt/data is /etc" + needs},
-		"a link to the root, emptied": {rule: OwnRule{Owned: true, Action: plan.Empty, Paths: []string{"/opt/root"}}, want: "x: /opt/root is / on this machine and matches too much: the rule would remove a top folder of the system or a whole home"},
-		"a link to systemd's":         {rule: OwnRule{Owned: true, Paths: []string{"/opt/init/systemd"}}, want: "x: /opt/init/systemd is /usr/lib/systemd/systemd on this machine and matches too much: the system needs everything below /usr/lib/systemd; leave the path out"},
-		"a link to /boot":             {rule: OwnRule{Owned: true, Paths: []string{"/opt/kernels/*"}}, want: "x: /opt/kernels/vmlinuz-6.1 is /boot/vmlinuz-6.1 on this machine and matches too much: the system needs everything below /boot; leave the path out"},
-		"the link itself":             {rule: OwnRule{Paths: []string{"/opt/data", "/opt/root", "/opt/init"}}},
-		"a person's home":             {rule: OwnRule{Paths: []string{"/srv/deploy"}}, want: `x: removing /srv/deploy would remove /srv/deploy, which must stay: home of "deploy"; list other files instead`},
-		"people's homes by a link":    {rule: OwnRule{Action: plan.Empty, Paths: []string{"/opt/homes"}}, want: `x: removing /opt/homes would remove /srv/deploy, which must stay: home of "deploy"; list other files instead`},
-		"in a person's home":          {rule: OwnRule{Paths: []string{"/srv/deploy/notes"}}},
-		"a daemon's home":             {rule: OwnRule{Paths: []string{"/var/lib/ours"}}},
-		"what the manifest records":   {rule: OwnRule{Owned: true, Paths: []string{"/opt/ours/bin"}}, want: "x: removing /opt/ours/bin would remove /opt/ours/bin/plugin, which must stay: the image's manifest records it; list other files instead"},
-		"a template of the manifest":  {rule: OwnRule{Owned: true, Action: plan.Empty, Paths: []string{"/opt/ours/template"}}, want: "x: removing /opt/ours/template would remove /opt/ours/template, which must stay: the image's manifest records it; list other files instead"},
-		"beside what it records":      {rule: OwnRule{Paths: []string{"/opt/ours/bin"}, Keep: []string{"/opt/ours/bin/plugin"}}},
+		"a package's file":             {rule: OwnRule{Paths: []string{"/opt/pkg/owned"}}, want: "x: /opt/pkg/owned belongs to the package pkg" + belongs},
+		"a package's file, emptied":    {rule: OwnRule{Action: plan.Empty, Paths: []string{"/opt/pkg/owned"}}, want: "x: /opt/pkg/owned belongs to the package pkg" + belongs},
+		"a parent of a package's file": {rule: OwnRule{Action: plan.Empty, Paths: []string{"/opt/pkg"}}, want: "x: /opt/pkg/deep belongs to the package pkg" + belongs},
+		"by wildcards":                 {rule: OwnRule{Paths: []string{"/opt/p*/o*"}}, want: "x: /opt/pkg/owned belongs to the package pkg" + belongs},
+		"by the old name of a folder":  {rule: OwnRule{Paths: []string{"/usr/bin/tool"}}, want: "x: /usr/bin/tool belongs to the package tool" + belongs},
+		"through a folder's old name":  {rule: OwnRule{Paths: []string{"/lib/ours"}}, want: "x: /usr/lib/ours belongs to the package tool" + belongs},
+		"a package's folder":           {rule: OwnRule{Paths: []string{"/opt/pkg/deep"}}, want: "x: /opt/pkg/deep belongs to the package pkg" + belongs},
+		"allowed by owned":             {rule: OwnRule{Owned: true, Paths: []string{"/opt/pkg", "/usr/share/doc"}}},
+		"kept":                         {rule: OwnRule{Paths: []string{"/opt/pkg/*"}, Keep: []string{"/opt/pkg/owned", "/opt/pkg/deep"}}},
+		"in a package's folder":        {rule: OwnRule{Paths: []string{"/opt/pkg/free", "/opt/pkg/deep/state"}}},
+		"a package's folder, emptied":  {rule: OwnRule{Action: plan.Empty, Paths: []string{"/opt/pkg/deep"}}},
+		"a missing file":               {rule: OwnRule{Paths: []string{"/opt/pkg/missing"}}},
+		"through a link to /etc":       {rule: OwnRule{Owned: true, Paths: []string{"/opt/data/passwd"}}, want: "x: /opt/data/passwd is /etc/passwd" + needs},
+		"by wildcards through a link":  {rule: OwnRule{Owned: true, Paths: []string{"/opt/d*/sys*"}}, want: "x: /opt/data/systemd is /etc/systemd" + needs},
+		"a link to /etc, emptied":      {rule: OwnRule{Owned: true, Action: plan.Empty, Paths: []string{"/opt/data"}}, want: "x: /opt/data is /etc" + needs},
+		"a link to the root, emptied":  {rule: OwnRule{Owned: true, Action: plan.Empty, Paths: []string{"/opt/root"}}, want: "x: /opt/root is / on this machine and matches too much: the rule would remove a top folder of the system or a whole home"},
+		"a link to systemd's files":    {rule: OwnRule{Owned: true, Paths: []string{"/opt/init/systemd"}}, want: "x: /opt/init/systemd is /usr/lib/systemd/systemd on this machine and matches too much: the system needs everything below /usr/lib/systemd; leave the path out"},
+		"a link to /boot":              {rule: OwnRule{Owned: true, Paths: []string{"/opt/kernels/*"}}, want: "x: /opt/kernels/vmlinuz-6.1 is /boot/vmlinuz-6.1 on this machine and matches too much: the system needs everything below /boot; leave the path out"},
+		"the link itself":              {rule: OwnRule{Paths: []string{"/opt/data", "/opt/root", "/opt/init"}}},
+		"a person's home":              {rule: OwnRule{Paths: []string{"/srv/deploy"}}, want: `x: removing /srv/deploy would remove /srv/deploy, which must stay: home of "deploy"; list other files instead`},
+		"people's homes by a link":     {rule: OwnRule{Action: plan.Empty, Paths: []string{"/opt/homes"}}, want: `x: removing /opt/homes would remove /srv/deploy, which must stay: home of "deploy"; list other files instead`},
+		"in a person's home":           {rule: OwnRule{Paths: []string{"/srv/deploy/notes"}}},
+		"a daemon's home":              {rule: OwnRule{Paths: []string{"/var/lib/ours"}}},
+		"a file in the manifest":       {rule: OwnRule{Owned: true, Paths: []string{"/opt/ours/bin"}}, want: "x: removing /opt/ours/bin would remove /opt/ours/bin/plugin, which must stay: the image's manifest records it; list other files instead"},
+		"a template of the manifest":   {rule: OwnRule{Owned: true, Action: plan.Empty, Paths: []string{"/opt/ours/template"}}, want: "x: removing /opt/ours/template would remove /opt/ours/template, which must stay: the image's manifest records it; list other files instead"},
+		"keeping the manifest's file":  {rule: OwnRule{Paths: []string{"/opt/ours/bin"}, Keep: []string{"/opt/ours/bin/plugin"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := maps.Clone(base)
@@ -87,7 +87,7 @@ func TestARuleIsJudgedByTheMachine(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
-			if name != "what is not there" {
+			if name != "a missing file" {
 				assert.Equal(t, plan.Done, outcomes[0].Status)
 			}
 		})
@@ -95,7 +95,7 @@ func TestARuleIsJudgedByTheMachine(t *testing.T) {
 }
 
 // A rule does not run if the owners of files cannot be read.
-func TestARuleThatCannotBeJudgedDoesNotRun(t *testing.T) {
+func TestRulesFailIfOwnersCannotBeRead(t *testing.T) {
 	const remedy = `; to skip the check, set "owned: true" in the rule`
 	for name, c := range map[string]struct {
 		files map[string]string
@@ -132,8 +132,8 @@ func TestARuleThatCannotBeJudgedDoesNotRun(t *testing.T) {
 	}
 }
 
-// pacman's database is read as dpkg's is.
-func TestPacmansFilesAreOwned(t *testing.T) {
+// pacman's database protects files of packages as dpkg's does.
+func TestFilesOfPacmanPackagesAreOwned(t *testing.T) {
 	h, _ := surrounded(t, map[string]string{
 		"etc/passwd": passwd, "opt/pkg/owned": "x", "opt/pkg/backup": "x", "var/lib/pacman/local/ALPM_DB_VERSION": "9",
 		"var/lib/pacman/local/pkg-1.0-1/files": "%FILES%\nopt/\nopt/pkg/\nopt/pkg/owned\n\n%BACKUP%\nopt/pkg/backup\t0\n",

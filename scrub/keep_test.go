@@ -11,9 +11,9 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// What a rule keeps stays at any depth below a folder that it takes or empties,
-// with the folders on the way, and nothing else does.
-func TestWhatARuleKeepsStays(t *testing.T) {
+// Kept files stay at any depth below a folder that the rule removes or empties,
+// together with their parent folders. Everything else in the folder goes.
+func TestKeptFilesStay(t *testing.T) {
 	files := map[string]string{
 		"etc/passwd": passwd, "opt/ours/a": "gone", "opt/ours/ca.pem": "x", "opt/ours/deep/er/ca.pem": "x", "opt/ours/deep/er/b": "gone",
 		"opt/ours/deep/other/c": "gone", "opt/ours/deep/folder/in/d": "x", "opt/ours/link": "-> deep/er", "opt/ours/empty/": "",
@@ -28,7 +28,7 @@ func TestWhatARuleKeepsStays(t *testing.T) {
 			gone: []string{"a", "deep", "deep/er", "deep/er/b", "deep/er/ca.pem", "deep/folder", "deep/folder/in", "deep/folder/in/d", "deep/other", "deep/other/c", "empty", "link"}},
 		"a file far below": {paths: []string{"/opt/ours"}, keep: []string{"/opt/ours/deep/er/ca.pem"},
 			gone: []string{"a", "ca.pem", "deep/er/b", "deep/folder", "deep/folder/in", "deep/folder/in/d", "deep/other", "deep/other/c", "empty", "link"}},
-		"a folder and what is in it": {paths: []string{"/opt/ours/*"}, keep: []string{"/opt/ours/deep/folder"},
+		"a folder and its files": {paths: []string{"/opt/ours/*"}, keep: []string{"/opt/ours/deep/folder"},
 			gone: []string{"a", "ca.pem", "deep/er", "deep/er/b", "deep/er/ca.pem", "deep/other", "deep/other/c", "empty", "link"}},
 		"wildcards": {paths: []string{"/opt/ours"}, keep: []string{"/opt/ours/*/*/*.pem", "/opt/*/ca.pem"},
 			gone: []string{"a", "deep/er/b", "deep/folder", "deep/folder/in", "deep/folder/in/d", "deep/other", "deep/other/c", "empty", "link"}},
@@ -38,11 +38,11 @@ func TestWhatARuleKeepsStays(t *testing.T) {
 			gone: []string{"a", "ca.pem", "deep/er/b", "deep/folder", "deep/folder/in", "deep/folder/in/d", "deep/other", "deep/other/c", "empty"}},
 		"a link": {paths: []string{"/opt/ours"}, keep: []string{"/opt/ours/link"},
 			gone: []string{"a", "ca.pem", "deep/folder", "deep/folder/in", "deep/folder/in/d", "deep/other", "deep/other/c", "empty"}},
-		"the folder itself":  {paths: []string{"/opt/ours"}, keep: []string{"/opt/ours"}},
-		"all that is in it":  {paths: []string{"/opt/ours/deep/*"}, keep: []string{"/opt/ours/deep/*"}},
-		"a folder above":     {paths: []string{"/opt/ours/deep/er"}, keep: []string{"/opt/ours/*"}},
-		"what is not there":  {paths: []string{"/opt/ours/deep"}, keep: []string{"/opt/ours/deep/none"}, gone: []string{"deep", "deep/er", "deep/er/b", "deep/er/ca.pem", "deep/folder", "deep/folder/in", "deep/folder/in/d", "deep/other", "deep/other/c"}},
-		"a name's beginning": {paths: []string{"/opt/ours/deep"}, keep: []string{"/opt/ours/deep/e"}, gone: []string{"deep", "deep/er", "deep/er/b", "deep/er/ca.pem", "deep/folder", "deep/folder/in", "deep/folder/in/d", "deep/other", "deep/other/c"}},
+		"the folder itself":     {paths: []string{"/opt/ours"}, keep: []string{"/opt/ours"}},
+		"all files of a folder": {paths: []string{"/opt/ours/deep/*"}, keep: []string{"/opt/ours/deep/*"}},
+		"a folder above":        {paths: []string{"/opt/ours/deep/er"}, keep: []string{"/opt/ours/*"}},
+		"a missing file":        {paths: []string{"/opt/ours/deep"}, keep: []string{"/opt/ours/deep/none"}, gone: []string{"deep", "deep/er", "deep/er/b", "deep/er/ca.pem", "deep/folder", "deep/folder/in", "deep/folder/in/d", "deep/other", "deep/other/c"}},
+		"a prefix of a name":    {paths: []string{"/opt/ours/deep"}, keep: []string{"/opt/ours/deep/e"}, gone: []string{"deep", "deep/er", "deep/er/b", "deep/er/ca.pem", "deep/folder", "deep/folder/in", "deep/folder/in/d", "deep/other", "deep/other/c"}},
 	} {
 		for _, verb := range []plan.Verb{plan.Remove, plan.Empty} {
 			t.Run(name+"/"+string(verb), func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestWhatARuleKeepsStays(t *testing.T) {
 				spec := Spec{Only: []string{"ours"}, Own: []OwnRule{{ID: "ours", Phase: State, Action: verb, Why: "y", Paths: c.paths, Keep: c.keep}}}
 				gone := c.gone
 				switch {
-				case verb == plan.Empty && name == "a folder and what is in it":
+				case verb == plan.Empty && name == "a folder and its files":
 					gone = []string{"deep/er", "deep/er/b", "deep/er/ca.pem", "deep/other", "deep/other/c"}
 				case verb == plan.Empty && len(gone) > 0 && gone[0] == "deep":
 					gone = gone[1:]
@@ -61,21 +61,21 @@ func TestWhatARuleKeepsStays(t *testing.T) {
 				for _, g := range gone {
 					delete(before, "/opt/ours/"+g)
 				}
-				if verb == plan.Empty && name == "a folder and what is in it" {
+				if verb == plan.Empty && name == "a folder and its files" {
 					for _, file := range []string{"/opt/ours/a", "/opt/ours/ca.pem"} {
 						before[file] = emptied(before[file])
 					}
 				}
 				assert.Empty(t, diff(before, after))
-				assert.Equal(t, plan.Unchanged, apply(t, h, spec)[0].Status, "a second run does something")
+				assert.Equal(t, plan.Unchanged, apply(t, h, spec)[0].Status, "the second run changed something")
 			})
 		}
 	}
 }
 
-// A folder that was moved keeps its link, and what is kept is kept by either
-// name; in each account's home the same stays.
-func TestWhatARuleKeepsStaysElsewhere(t *testing.T) {
+// Kept paths may name a moved folder by its link or by its target. In homes they
+// apply to each account.
+func TestKeptFilesStayBehindLinksAndInHomes(t *testing.T) {
 	files := map[string]string{
 		"etc/passwd": passwd, "moved/here/id": "gone", "moved/here/keep/e": "x", "opt/elsewhere": "-> /moved/here",
 		"root/.ours/id": "gone", "root/.ours/ca/f": "x", "home/admin/.ours/id": "gone", "home/admin/.ours/ca/f": "x",
@@ -108,8 +108,8 @@ func TestWhatARuleKeepsStaysElsewhere(t *testing.T) {
 	}
 }
 
-// A rule of the table keeps in the same way.
-func TestABuiltInRuleKeepsBelowAFolder(t *testing.T) {
+// Keep works the same in built-in rules.
+func TestKeepInBuiltInRules(t *testing.T) {
 	h, root := surrounded(t, map[string]string{"etc/passwd": passwd, "opt/ours/a": "gone", "opt/ours/deep/ca.pem": "x"})
 	r := Rule{ID: "x", Phase: State, Verb: plan.Remove, Paths: []string{"/opt/ours"}, Keep: []string{"/opt/ours/deep"}, Why: "y"}
 	before := noted(t, root)

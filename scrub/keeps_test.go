@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// What an image was given on purpose lies beside what it must not carry; no
-// rule takes it along.
-func TestWhatTheImageNeedsStays(t *testing.T) {
+// Files that an image has on purpose lie next to leftover state. No rule removes
+// them.
+func TestFilesThatTheImageNeedsStay(t *testing.T) {
 	kept := map[string]string{
 		"var/spool/cron/atjobs/.SEQ":                                "0", // at(1) refuses jobs without
 		"var/spool/at/.SEQ":                                         "0",

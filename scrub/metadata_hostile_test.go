@@ -15,8 +15,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// What containerd has removed from its database goes from the database's file;
-// what it still has stays.
+// containerd leaves removed containers in free pages of its database. The rule
+// wipes those pages and keeps the rest.
 func TestRemovedContainersAreWipedFromTheMetadata(t *testing.T) {
 	const secret = "the old cluster's secret"
 	h, root := surrounded(t, map[string]string{"etc/passwd": passwd})
@@ -70,8 +70,8 @@ func TestRemovedContainersAreWipedFromTheMetadata(t *testing.T) {
 	}))
 }
 
-// Containers that are still there are no finding of this rule.
-func TestContainersThatAreThereAreNotWiped(t *testing.T) {
+// The rule containers-metadata ignores containers that containerd still has.
+func TestExistingContainersAreNotWiped(t *testing.T) {
 	h, root := surrounded(t, map[string]string{"etc/passwd": passwd})
 	metadata(t, root, []string{"k8s.io", "containers", containerMark})
 	assert.Equal(t, plan.Unchanged, apply(t, h, Spec{Only: []string{"containers-metadata"}})[0].Status)

@@ -18,7 +18,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// mounted runs mount(8) and takes back at the test's end what it did.
+// mounted runs mount(8) and unmounts at the test's end.
 func mounted(t *testing.T, at string, args ...string) {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(at, 0o755))
@@ -26,8 +26,7 @@ func mounted(t *testing.T, at string, args ...string) {
 	t.Cleanup(func() { command(t, "umount", at) })
 }
 
-// partition mounts a small file system of its own on a folder and lays files
-// into it.
+// partition mounts a new small file system on a folder and writes files into it.
 func partition(t *testing.T, at, kind string, files map[string]string) {
 	t.Helper()
 	file, size := filepath.Join(t.TempDir(), "disk"), "8M"
@@ -40,7 +39,7 @@ func partition(t *testing.T, at, kind string, files map[string]string) {
 	plant(t, at, files)
 }
 
-// result applies the rules and audits then, and returns what both say.
+// result applies the rules, then audits, and returns both reports.
 func result(t *testing.T, root string, spec Spec) (scrubbed, audited plan.Report) {
 	t.Helper()
 	h := lay(t, root, nil)
@@ -54,7 +53,7 @@ func result(t *testing.T, root string, spec Spec) (scrubbed, audited plan.Report
 	return scrubbed, audited
 }
 
-// findings are the targets and reasons of what an audit found.
+// findings returns the verb, target and reason of each action and finding.
 func findings(r plan.Report) []string {
 	var list []string
 	for _, p := range r.Plan {
@@ -68,9 +67,9 @@ func findings(r plan.Report) []string {
 	return list
 }
 
-// What is mounted inside a folder that is swept, and what is mounted from
-// elsewhere, is never entered, and scrub and audit name it.
-func TestMountsFromElsewhereAreLeftAndNamed(t *testing.T) {
+// A mount from elsewhere is never entered, also below a folder that a rule
+// empties. Scrub and audit name the mount.
+func TestForeignMountsAreKeptAndNamed(t *testing.T) {
 	precious := map[string]string{
 		"log": "precious", "old.log.1": "precious", "sub/deep.gz": "precious", "networks/lease": "precious",
 		".ssh/authorized_keys": "precious", ".bash_history": "precious", ".aws/credentials": "precious", ".cache/x": "precious",
@@ -114,8 +113,8 @@ func TestMountsFromElsewhereAreLeftAndNamed(t *testing.T) {
 		"bind of a disk at logs":      {whole, "/var/log", logs},
 		"bind in a home":              {bind, "/home/admin/.ssh", []string{"authorized-keys"}},
 		"disk in a home":              {disk, "/home/admin/.aws", []string{"credentials"}},
-		"bind where contents go":      {bind, "/var/lib/cni", []string{"cni-state"}},
-		"bind above where files go":   {bind, "/root", homes},
+		"bind on an emptied folder":   {bind, "/var/lib/cni", []string{"cni-state"}},
+		"bind above removed files":    {bind, "/root", homes},
 		"bind at temporary files":     {bind, "/tmp", []string{"temporary-files"}},
 		"disk within temporary files": {disk, "/tmp/m", []string{"temporary-files"}},
 	} {
@@ -130,8 +129,8 @@ func TestMountsFromElsewhereAreLeftAndNamed(t *testing.T) {
 			c.mount(t, outside, at)
 			before, source := noted(t, at), noted(t, outside)
 			done, audit := result(t, root, Spec{Only: c.rules})
-			assert.Equal(t, before, noted(t, at), "what is mounted was touched")
-			assert.Equal(t, source, noted(t, outside), "what is mounted was touched")
+			assert.Equal(t, before, noted(t, at), "the mounted files changed")
+			assert.Equal(t, source, noted(t, outside), "the source of the mount changed")
 			assert.Equal(t, 1, done.Result.ExitCode(), done.Error)
 			assert.Contains(t, done.Error, c.at)
 			assert.NotZero(t, audit.Result.ExitCode())
@@ -140,7 +139,7 @@ func TestMountsFromElsewhereAreLeftAndNamed(t *testing.T) {
 	}
 }
 
-// A hardened machine has partitions of its own; they are scrubbed as the rest.
+// A hardened machine has separate partitions for /var, /home and others.
 func TestPartitionsOfTheMachineAreScrubbed(t *testing.T) {
 	for _, kind := range []string{"ext4", "btrfs"} {
 		t.Run(kind, func(t *testing.T) {
@@ -165,9 +164,9 @@ func TestPartitionsOfTheMachineAreScrubbed(t *testing.T) {
 	}
 }
 
-// Subvolumes are partitions; a folder of one, and one that is mounted a second
-// time, are not.
-func TestSubvolumes(t *testing.T) {
+// A subvolume counts as a partition of the machine. A bind mount of one of its
+// folders, and its second mount, do not.
+func TestSubvolumesAreScrubbed(t *testing.T) {
 	_, root := surrounded(t, common())
 	top := filepath.Join(t.TempDir(), "top")
 	file := filepath.Join(t.TempDir(), "disk")
@@ -206,9 +205,9 @@ func TestSubvolumes(t *testing.T) {
 	}, findings(audit))
 }
 
-// A search reports a mount from elsewhere once, and says nothing about what is
-// in it; places that are not searched anyway may be one.
-func TestSearchesLeaveForeignMounts(t *testing.T) {
+// A search reports a mount from elsewhere once, and no file in it. Folders that
+// are never searched may be such a mount.
+func TestSearchesDoNotEnterForeignMounts(t *testing.T) {
 	outside := t.TempDir()
 	for n := range 50 {
 		plant(t, outside, map[string]string{fmt.Sprint("key", n): "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7\n"})
@@ -223,9 +222,9 @@ func TestSearchesLeaveForeignMounts(t *testing.T) {
 	assert.Equal(t, []string{"finding /etc/m" + reason + "/etc/m, or skip the rule", "finding /home/admin" + reason + "/home/admin, or skip the rule"}, findings(audit))
 }
 
-// A volume that is attached for a node's state is the machine's own, and so is a
-// folder that is bound onto itself, as the kubelet binds its own.
-func TestSearchesEnterWhatIsTheMachinesOwn(t *testing.T) {
+// A volume for the node's state belongs to the machine. So does a folder that is
+// bind-mounted onto itself, as the kubelet does with its own.
+func TestSearchesEnterTheMachinesOwnMounts(t *testing.T) {
 	const key = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7\n"
 	_, root := surrounded(t, common())
 	mounted(t, filepath.Join(root, "/var/lib/kubelet"), "-t", "tmpfs", "volume")
@@ -235,9 +234,9 @@ func TestSearchesEnterWhatIsTheMachinesOwn(t *testing.T) {
 	assert.Equal(t, []string{"finding /var/lib/agent/key: line 1 contains a private key", "finding /var/lib/kubelet/key: line 1 contains a private key"}, findings(audit))
 }
 
-// A file that is bound is left and named, on an image root also those that a
-// container engine lends a running machine.
-func TestBoundFilesAreLeftAndNamed(t *testing.T) {
+// A bind-mounted file is kept and named. On an image root this includes the files
+// that a container engine mounts into containers, such as /etc/hosts.
+func TestBindMountedFilesAreKeptAndNamed(t *testing.T) {
 	for at, rule := range map[string]string{
 		"/var/log/f": "log-files", "/root/.bash_history": "histories", "/etc/machine-id": "machine-id", "/etc/hosts": "hosts", "/etc/hostname": "hostname",
 	} {
@@ -260,14 +259,14 @@ func TestBoundFilesAreLeftAndNamed(t *testing.T) {
 	}
 }
 
-// A program's file system that never answers, as a network's when its server is
-// gone, holds nobody up: nothing asks for anything in it.
-func TestAFileSystemThatDoesNotAnswer(t *testing.T) {
+// A FUSE or network file system whose server is gone never answers. Scrub and
+// audit do not access it, so they do not hang.
+func TestSilentFileSystemsDoNotBlockTheScrub(t *testing.T) {
 	files := joinedNode()
 	files["home/moved"], files["etc/passwd"] = "-> /mnt/silent/moved", passwd+"moved:x:9:9::/home/moved:/bin/sh\n"
 	_, root := surrounded(t, files)
 	var silent []*os.File
-	hung := time.AfterFunc(time.Minute, func() { // whoever waits goes on, with an error
+	hung := time.AfterFunc(time.Minute, func() { // a blocked call returns with an error
 		for _, s := range silent {
 			_ = s.Close()
 		}
@@ -285,7 +284,7 @@ func TestAFileSystemThatDoesNotAnswer(t *testing.T) {
 		})
 	}
 	done, audit := result(t, root, Spec{Hash: true})
-	require.True(t, hung.Stop(), "it waited")
+	require.True(t, hung.Stop(), "the scrub or audit blocked on the silent file system")
 	assert.Equal(t, plan.Findings, done.Result, done.Error)
 	for _, at := range []string{"/home/admin", "/mnt/silent", "/var/log/m"} {
 		assert.Contains(t, done.Error, at+" (")

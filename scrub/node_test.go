@@ -13,27 +13,26 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// An audit does not pass a machine that nobody made a node, and says what it
-// lacks.
-func TestAMachineThatIsNoNodeIsFound(t *testing.T) {
+// An audit fails on a machine that is not a node, and lists the missing parts.
+func TestAMachineThatIsNotANodeIsFound(t *testing.T) {
 	const kubelet, runtime, bootstrap = "kubelet", "a container runtime (containerd or crio)", "a bootstrap (nodeadm or /etc/eks/bootstrap.sh)"
 	ours, err := (&manifest.Manifest{}).Encode()
 	require.NoError(t, err)
 	for name, c := range map[string]struct {
 		files   map[string]string
-		missing string // empty: it is a node
+		missing string // empty if the machine is a node
 	}{
-		"a plain machine":            {nil, kubelet + ", " + runtime + ", " + bootstrap},
-		"containerd alone":           {map[string]string{"usr/bin/containerd": "x", "var/lib/containerd/x": "x"}, kubelet + ", " + bootstrap},
-		"Kubernetes of others":       {map[string]string{"usr/bin/kubelet": "x", "usr/bin/containerd": "x", "usr/bin/kubeadm": "x", "var/lib/kubelet/x": "x"}, bootstrap},
-		"a bootstrap alone":          {map[string]string{"etc/eks/bootstrap.sh": "x"}, kubelet + ", " + runtime},
-		"docker":                     {map[string]string{"usr/bin/kubelet": "x", "usr/bin/dockerd": "x", "usr/bin/nodeadm": "x"}, runtime},
-		"links that lead nowhere":    {map[string]string{"usr/bin/kubelet": "-> /opt/kubelet", "usr/bin/containerd": "x", "usr/bin/nodeadm": "-> nodeadm"}, kubelet + ", " + bootstrap},
-		"folders":                    {map[string]string{"usr/bin/kubelet/": "", "usr/bin/containerd": "x", "etc/eks/bootstrap.sh/": ""}, kubelet + ", " + bootstrap},
-		"Amazon Linux 2023's AMI":    {map[string]string{"usr/bin/kubelet": "x", "usr/bin/containerd": "x", "usr/bin/nodeadm": "x"}, ""},
-		"Amazon Linux 2's AMI":       {map[string]string{"usr/bin/kubelet": "x", "usr/bin/containerd": "x", "etc/eks/bootstrap.sh": "x"}, ""},
-		"CRI-O, in other folders":    {map[string]string{"opt/bin/kubelet": "x", "usr/local/bin/crio": "x", "usr/local/bin/nodeadm": "-> /opt/bin/eksnode", "opt/bin/eksnode": "x"}, ""},
-		"a machine that eksnode did": {map[string]string{manifest.Path[1:]: string(ours)}, ""},
+		"a plain machine":         {nil, kubelet + ", " + runtime + ", " + bootstrap},
+		"containerd alone":        {map[string]string{"usr/bin/containerd": "x", "var/lib/containerd/x": "x"}, kubelet + ", " + bootstrap},
+		"Kubernetes without EKS":  {map[string]string{"usr/bin/kubelet": "x", "usr/bin/containerd": "x", "usr/bin/kubeadm": "x", "var/lib/kubelet/x": "x"}, bootstrap},
+		"a bootstrap alone":       {map[string]string{"etc/eks/bootstrap.sh": "x"}, kubelet + ", " + runtime},
+		"docker":                  {map[string]string{"usr/bin/kubelet": "x", "usr/bin/dockerd": "x", "usr/bin/nodeadm": "x"}, runtime},
+		"links that lead nowhere": {map[string]string{"usr/bin/kubelet": "-> /opt/kubelet", "usr/bin/containerd": "x", "usr/bin/nodeadm": "-> nodeadm"}, kubelet + ", " + bootstrap},
+		"folders":                 {map[string]string{"usr/bin/kubelet/": "", "usr/bin/containerd": "x", "etc/eks/bootstrap.sh/": ""}, kubelet + ", " + bootstrap},
+		"Amazon Linux 2023's AMI": {map[string]string{"usr/bin/kubelet": "x", "usr/bin/containerd": "x", "usr/bin/nodeadm": "x"}, ""},
+		"Amazon Linux 2's AMI":    {map[string]string{"usr/bin/kubelet": "x", "usr/bin/containerd": "x", "etc/eks/bootstrap.sh": "x"}, ""},
+		"CRI-O, in other folders": {map[string]string{"opt/bin/kubelet": "x", "usr/local/bin/crio": "x", "usr/local/bin/nodeadm": "-> /opt/bin/eksnode", "opt/bin/eksnode": "x"}, ""},
+		"provisioned by eksnode":  {map[string]string{manifest.Path[1:]: string(ours)}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := map[string]string{"etc/passwd": passwd}
@@ -50,14 +49,14 @@ func TestAMachineThatIsNoNodeIsFound(t *testing.T) {
 	h, _ := tree(t, map[string]string{"etc/passwd": passwd})
 	items, err := Spec{Skip: []string{"not-a-node"}}.AuditItems(nil)
 	require.NoError(t, err)
-	assert.Empty(t, plan.Make(t.Context(), h, items), "a plain machine whose owner left the rule out")
+	assert.Empty(t, plan.Make(t.Context(), h, items), "a plain machine with the rule skipped")
 	items, err = Spec{}.AuditItems(nil)
 	require.NoError(t, err)
 	assert.Len(t, plan.Make(t.Context(), h, items), 1)
 }
 
-// A manifest that cannot be read says nothing about a machine.
-func TestADamagedManifestIsUnknown(t *testing.T) {
+// A manifest that cannot be read is an error, not a node.
+func TestADamagedManifestIsAnError(t *testing.T) {
 	h, _ := tree(t, map[string]string{"etc/passwd": passwd, manifest.Path[1:]: `{"schema":`})
 	items, err := Spec{Only: []string{"not-a-node"}}.AuditItems(nil)
 	require.NoError(t, err)

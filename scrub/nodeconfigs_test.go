@@ -2,7 +2,7 @@ package scrub
 
 import "testing"
 
-// FuzzNamesCluster reads what lies where NodeConfigs do.
+// FuzzNamesCluster reads any file from the folder of NodeConfigs.
 func FuzzNamesCluster(f *testing.F) {
 	f.Add("kind: NodeConfig\nspec: {cluster: {name: a}}\n---\nkind: NodeConfig\n")
 	f.Add("NodeConfig\n&a [*a, *a]")

@@ -18,9 +18,9 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// A FIFO, a device, a folder or a huge file in the place of a file that rules
-// read: scrub and audit come to their end and name it.
-func TestOddFilesAreNamed(t *testing.T) {
+// If a file that rules read is a FIFO, a device, a folder or huge, scrub and audit
+// complete and name the file.
+func TestIrregularFilesAreNamed(t *testing.T) {
 	for kind, lay := range map[string]func(name string) error{
 		"fifo":   func(name string) error { return unix.Mkfifo(name, 0o644) },
 		"device": func(name string) error { return unix.Mknod(name, unix.S_IFCHR|0o644, int(unix.Mkdev(1, 5))) },
@@ -34,7 +34,7 @@ func TestOddFilesAreNamed(t *testing.T) {
 			"/etc/containerd/config.toml", containerdMeta, "/usr/lib/tmpfiles.d/x.conf", sshdCloudInit, "/etc/sysctl.d/x.conf",
 		} {
 			if kind == "huge" && name == "/etc/machine-id" || kind == "folder" && name == "/etc/sysctl.d/x.conf" {
-				continue // is emptied; is no file
+				continue // a huge machine-id is emptied; a folder there is no configuration
 			}
 			t.Run(kind+name, func(t *testing.T) {
 				files := joinedNode()
@@ -66,8 +66,8 @@ func TestOddFilesAreNamed(t *testing.T) {
 	}
 }
 
-// What stands in /dev/null's place masks a configuration, and is usual.
-func TestMaskedFilesAreEmpty(t *testing.T) {
+// A link to /dev/null masks a configuration file. This is common and no error.
+func TestMaskedFilesAreNoError(t *testing.T) {
 	h, root := surrounded(t, map[string]string{"etc/passwd": passwd, "dev/": "", "etc/eks/": "", "usr/lib/tmpfiles.d/x.conf": "-> /dev/null", "etc/sysctl.d/x.conf": "-> /dev/null", "var/log/wtmp": ""})
 	require.NoError(t, unix.Mknod(filepath.Join(root, "dev/null"), unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))))
 	items, err := Spec{Only: []string{"login-records", "kernel-settings"}}.AuditItems(nil)
@@ -75,7 +75,7 @@ func TestMaskedFilesAreEmpty(t *testing.T) {
 	assert.Empty(t, plan.Make(t.Context(), h, items))
 }
 
-// FuzzHosts takes lines out of any hosts(5): what is left is lines of it.
+// FuzzHosts removes lines from any hosts(5). The result has only original lines.
 func FuzzHosts(f *testing.F) {
 	f.Add("127.0.0.1 localhost\n127.0.1.1 old\n")
 	f.Add("127.0.1.1\told\n10.0.0.9\tx.example " + templates.HostsMark + "\r\n\x00")
@@ -88,7 +88,7 @@ func FuzzHosts(f *testing.F) {
 		all := fmt.Sprint(strings.SplitAfter(text, "\n"))
 		for _, line := range strings.SplitAfter(left, "\n") {
 			if !strings.Contains(all, line) {
-				t.Fatalf("%q is new", line)
+				t.Fatalf("the line %q is not in the original", line)
 			}
 		}
 	})

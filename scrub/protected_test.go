@@ -10,15 +10,15 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// withPath is a rule that takes one path.
+// withPath returns a rule that removes one path.
 func withPath(name string) OwnRule {
 	return OwnRule{ID: "x", Phase: State, Action: plan.Remove, Why: "y", Paths: []string{name}}
 }
 
-// What boots the machine, what its packages are, and what a node needs is
-// refused, however a path names it: the file, a folder above it, with wildcards,
-// by the old name of a folder, or with more slashes than needed.
-func TestARuleCannotNameWhatTheSystemNeeds(t *testing.T) {
+// Files that the machine needs to boot, package databases and a node's own files
+// are refused in every spelling: the file, a parent folder, wildcards, the old
+// name of a merged folder, repeated slashes.
+func TestRulesForNeededFilesAreRefused(t *testing.T) {
 	for _, name := range []string{
 		"//etc//passwd", "/etc//passwd/", "/etc/passwd", "/etc/pass*", "/e*c/passwd", "/?tc/shado?", "/etc/[p]asswd", `/etc/pass\wd`,
 		"/usr//bin", "/usr/bin/", "/[u]sr/bin/*", "/usr/bin/*", "/usr/bin/?*", "/bin/*", "//bin//bash", "/sbin/init", "/usr/sbin/*", "/u*/s*n",
@@ -47,8 +47,8 @@ func TestARuleCannotNameWhatTheSystemNeeds(t *testing.T) {
 	}
 }
 
-// What is left of a build lies beside what the system needs.
-func TestARuleMayNameWhatIsLeftOfABuild(t *testing.T) {
+// Leftover files of a build lie next to files that the system needs.
+func TestRulesForLeftoverFilesAreAccepted(t *testing.T) {
 	for _, name := range []string{
 		"/opt/ours/log", "/opt//ours//log/", "/var/lib/our-agent", "/var/lib/our-agent/*", "/var/lib/our-agent/id", "/var/lib/our-*/id", "/etc/our-agent/id", "/etc/our-agent",
 		"/usr/local/bin/build-helper", "/usr/local/share/ours", "/usr/share/doc", "/usr/share/doc/*", "/etc/sudoers.d/90-packer", "/etc/systemd/system/ours.service",
@@ -60,7 +60,7 @@ func TestARuleMayNameWhatIsLeftOfABuild(t *testing.T) {
 	}
 }
 
-func TestARuleSaysWhatItNames(t *testing.T) {
+func TestMessagesOfRefusedPaths(t *testing.T) {
 	for name, want := range map[string]string{
 		"//etc//passwd":      `paths: "//etc//passwd" matches too much: the rule would remove a folder or file that the system needs; list files inside the folder instead`,
 		"/boot/vmlinuz*":     `paths: "/boot/vmlinuz*" matches too much: the system needs everything below /boot; leave the path out`,
@@ -81,7 +81,7 @@ func TestARuleSaysWhatItNames(t *testing.T) {
 	}
 }
 
-func TestWhatARuleKeepsIsChecked(t *testing.T) {
+func TestKeepPathsAreChecked(t *testing.T) {
 	for keep, want := range map[string]string{
 		"/opt/ours/ca.pem": "", "/opt//ours/": "", "~/.our-agent/*.pem": "", "/opt/ours/*/ca.pem": "",
 		"opt/ours":      `keep: "opt/ours" must be absolute or start with "~/"`,
@@ -100,7 +100,7 @@ func TestWhatARuleKeepsIsChecked(t *testing.T) {
 	}
 }
 
-func TestARuleFileSaysThatARuleMayTakePackagesFiles(t *testing.T) {
+func TestOwnedInARuleFileIsABoolean(t *testing.T) {
 	rules, err := ParseRules("r.yaml", []byte(strings.Replace(goodRules, "action: remove", "action: remove\n    owned: true", 1)))
 	require.NoError(t, err)
 	require.Len(t, rules, 2)

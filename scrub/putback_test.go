@@ -12,9 +12,9 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
-// A containerd that was stopped runs again when the scrub is cancelled
-// meanwhile, and it is an error when it does not.
-func TestContainerdRunsAgainAfterACancelledScrub(t *testing.T) {
+// A cancelled scrub starts the containerd that it stopped. If containerd does not
+// start, that is an error.
+func TestACancelledScrubStartsContainerdAgain(t *testing.T) {
 	for name, c := range map[string]struct{ start, calls, err string }{
 		"started":      {"0", "stop\nstart\n", "context canceled"},
 		"not starting": {"4", "stop\nstart\n", "context canceled\nrestoring a temporary change: systemctl start containerd.service: exit status 4"},

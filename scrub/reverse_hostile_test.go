@@ -12,8 +12,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
 )
 
-// twice says that turning back what was turned back already changes nothing,
-// and finds the same values unknown.
+// twice checks that reversing a reversed text changes nothing and reports the same
+// unknown values.
 func twice(t *testing.T, reverse reverser, text, template []byte) {
 	once, err := reverse(text, template)
 	if err != nil {
@@ -25,8 +25,8 @@ func twice(t *testing.T, reverse reverser, text, template []byte) {
 	require.Equal(t, once.Unknown, again.Unknown)
 }
 
-// FuzzReverseKubeconfig turns any text back without a panic, the same way twice,
-// and the template filled in with any valid values into the template.
+// FuzzReverseKubeconfig reverses any text without a panic; a second pass changes
+// nothing. A template filled with valid values becomes the template again.
 func FuzzReverseKubeconfig(f *testing.F) {
 	template := templateText(templates.Kubeconfig)
 	f.Add(template, "https://x.eks.amazonaws.com", "a", "us-east-1")
@@ -48,7 +48,8 @@ func FuzzReverseKubeconfig(f *testing.F) {
 	})
 }
 
-// FuzzReverseContainerdConfig does the same for the pause image.
+// FuzzReverseContainerdConfig does the same as FuzzReverseKubeconfig for the pause
+// image.
 func FuzzReverseContainerdConfig(f *testing.F) {
 	template := templateText(templates.ContainerdConfig)
 	f.Add(template, "123456789012", "us-west-2", "amazonaws.com", ":3.10")
@@ -68,7 +69,8 @@ func FuzzReverseContainerdConfig(f *testing.F) {
 	})
 }
 
-// FuzzReverseKubeletConfig sets the keys that a bootstrap sets to anything.
+// FuzzReverseKubeletConfig sets the keys of a bootstrap to any JSON values. They
+// are reversed to the template's.
 func FuzzReverseKubeletConfig(f *testing.F) {
 	template := []byte(templateText(templates.KubeletConfig))
 	f.Add(string(template), `17`, uint16(0xffff))

@@ -51,7 +51,7 @@ func TestParseRulesRefuses(t *testing.T) {
 		"broken YAML":       {"rules:\n  - id: [\n", "r.yaml:2: did not find expected node content"},
 		"a wrong type":      {strings.Replace(goodRules, "paths: [/opt/ours/log]", "paths: /opt/ours/log", 1), `r.yaml:13: "/opt/ou..." stands where a list should be: put the value in [ ]`},
 		"two documents":     {goodRules + "---\nrules: []\n", `r.yaml: the file has a second YAML document; put all rules under one "rules"`},
-		"an ID of ours":     {strings.Replace(goodRules, "id: our-agent", "id: machine-id", 1), `r.yaml:3: rule 1: id: "machine-id" is a rule or group of eksnode; choose another`},
+		"an ID of eksnode":  {strings.Replace(goodRules, "id: our-agent", "id: machine-id", 1), `r.yaml:3: rule 1: id: "machine-id" is a rule or group of eksnode; choose another`},
 		"an ID twice":       {strings.Replace(goodRules, "id: our-logs", "id: our-agent", 1), `r.yaml:10: rule 2: id: "our-agent" is used twice`},
 		"a phase":           {strings.Replace(goodRules, "phase: state", "phase: quiesce", 1), `r.yaml:4: rule 1: phase: "quiesce" is none of state, identity, caches and logs, access`},
 		"an action":         {strings.Replace(goodRules, "action: remove", "action: run", 1), `r.yaml:6: rule 1: action: "run" is neither "remove" nor "empty"`},
@@ -77,14 +77,14 @@ func TestParseRulesRefuses(t *testing.T) {
 	}
 }
 
-// A rule that reached the machine another way is checked there too.
-func TestASpecChecksItsOwnRules(t *testing.T) {
+// Own rules that do not come from a rule file are checked too.
+func TestOwnRulesOfASpecAreChecked(t *testing.T) {
 	_, err := Spec{Own: []OwnRule{{ID: "x", Phase: State, Action: plan.Remove, Why: "y", Paths: []string{"/etc"}}}}.Items(nil)
 	require.EqualError(t, err, `own rule "x": paths: "/etc" matches too much: the rule would remove a top folder of the system or a whole home`)
 }
 
-// No path of a rule that was read is for what the system needs, or for a folder
-// above.
+// FuzzParseRules reads any rule file. No path of an accepted rule matches a file
+// that the system needs, or a folder above one.
 func FuzzParseRules(f *testing.F) {
 	f.Add(goodRules)
 	f.Add("rules: [{id: a, paths: ['/a/b/../..']}]")
@@ -104,7 +104,7 @@ func FuzzParseRules(f *testing.F) {
 					for ; place != "/"; place = path.Dir(place) {
 						matches, err := path.Match(path.Clean(p), place)
 						require.NoError(t, err)
-						require.False(t, matches, "%s is for %s", p, place)
+						require.False(t, matches, "%s matches %s, which the system needs", p, place)
 					}
 				}
 			}

@@ -19,8 +19,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// common is in every tree: accounts, what makes rules apply, and things that no
-// rule may touch.
+// common returns the files of every tree: accounts, files that make rules apply,
+// and files that no rule may change.
 func common() map[string]string {
 	return map[string]string{
 		"etc/passwd": passwd, "root/": "", "home/admin/": "", "opt/svc home/": "", "home/nobody's/": "",
@@ -31,7 +31,7 @@ func common() map[string]string {
 
 var class = regexp.MustCompile(`\[([^\]])[^\]]*\]`)
 
-// instances are names that a pattern matches: one for each replacement of its
+// instances returns names that a pattern matches: one for each replacement of its
 // wildcards, in each home.
 func instances(pattern string, names []string) []string {
 	patterns := []string{pattern}
@@ -62,7 +62,7 @@ func allInstances(r Rule, names []string) []string {
 	return slices.Compact(list)
 }
 
-// declared says what a rule with paths declares to be left of a tree.
+// declared returns the tree that a rule with paths should leave.
 func declared(r Rule, found []string, before map[string]string) map[string]string {
 	after := maps.Clone(before)
 	for _, name := range found {
@@ -80,8 +80,8 @@ func declared(r Rule, found []string, before map[string]string) map[string]strin
 	return after
 }
 
-// emptied is the note of a regular file without its content; other notes have
-// none.
+// emptied returns the note of a regular file without its content, and other notes
+// as they are.
 func emptied(note string) string {
 	if kind, content, found := strings.Cut(note, " 0:0 "); found && !strings.HasPrefix(content, "->") {
 		return kind + " 0:0 "
@@ -89,7 +89,7 @@ func emptied(note string) string {
 	return note
 }
 
-// pathRules are the rules whose paths and verb say everything.
+// pathRules returns the rules that consist of paths and a verb alone.
 func pathRules() []Rule {
 	return slices.DeleteFunc(Table(), func(r Rule) bool { return r.Find != nil || r.Search != nil })
 }
@@ -104,7 +104,7 @@ func applied(t *testing.T, r Rule, build func(root string)) (before, after map[s
 	return before, noted(t, root)
 }
 
-// put makes a file and the folders above it, unless something is there.
+// put creates a file and its parent folders, unless the path exists.
 func put(t *testing.T, root, name string) {
 	t.Helper()
 	p := filepath.Join(root, name)
@@ -115,8 +115,8 @@ func put(t *testing.T, root, name string) {
 	require.NoError(t, os.WriteFile(p, []byte("state"), 0o600))
 }
 
-// A rule does to its tree what it declares, and nothing more.
-func TestEveryRuleDoesWhatItDeclares(t *testing.T) {
+// A rule changes the files that it declares, and no others.
+func TestEveryRuleChangesOnlyDeclaredFiles(t *testing.T) {
 	plain := []string{"a1", "b2"}
 	names := append(slices.Clone(plain), hostileNames...)
 	for _, r := range pathRules() {
@@ -165,7 +165,7 @@ func TestEveryRuleDoesWhatItDeclares(t *testing.T) {
 					}
 					assert.Empty(t, diff(want, after))
 					if name == "present" {
-						assert.NotEmpty(t, diff(before, after), "the rule does nothing")
+						assert.NotEmpty(t, diff(before, after), "the rule changed nothing")
 					}
 				})
 			}
@@ -182,9 +182,9 @@ func matchesAny(pattern, name string) bool {
 	return false
 }
 
-// A link that a rule names goes, or stays where only contents go; what it leads
-// to stays, unless it is a folder whose contents are to go.
-func TestEveryRuleLeavesWhatLinksLeadTo(t *testing.T) {
+// A rule removes a matching link, not its target. A rule that empties keeps the
+// link, and empties the target only if it is a folder.
+func TestEveryRuleKeepsTargetsOfLinks(t *testing.T) {
 	for _, r := range pathRules() {
 		for name, target := range map[string]string{
 			"a folder": "/kept/folder", "a file": "/kept/file", "nothing": "/missing", "the outside": "../../../../../tree-evil/etc",
@@ -208,9 +208,9 @@ func TestEveryRuleLeavesWhatLinksLeadTo(t *testing.T) {
 	}
 }
 
-// A folder that was moved elsewhere and linked to keeps its place, and rules
-// find what they look for in it.
-func TestEveryRuleWorksBehindLinks(t *testing.T) {
+// Rules find files in a folder that was moved and replaced by a link. The moved
+// folder stays where it is.
+func TestEveryRuleFindsFilesBehindLinks(t *testing.T) {
 	for _, r := range pathRules() {
 		t.Run(r.ID, func(t *testing.T) {
 			all := allInstances(r, []string{"a1", "new\nline"})
@@ -241,22 +241,22 @@ func TestEveryRuleWorksBehindLinks(t *testing.T) {
 	}
 }
 
-// related says whether a folder lies below or above one of others.
+// related reports whether a folder lies below or above one of others.
 func related(others []string, dir string) bool {
 	return slices.ContainsFunc(others, func(o string) bool {
 		return strings.HasPrefix(dir, o+"/") || strings.HasPrefix(o, dir+"/")
 	})
 }
 
-// The rules that look for themselves change what their trees say, only below
-// the paths they declare, and nothing in an empty image.
-func TestEveryRuleThatLooksDoesWhatItDeclares(t *testing.T) {
+// Rules with a Find function make exactly the changes listed in found, and none
+// in an empty image.
+func TestEveryRuleWithFindChangesOnlyDeclaredFiles(t *testing.T) {
 	for _, r := range Table() {
 		if r.Find == nil || len(r.Paths) == 0 || r.Phase == Inspect {
 			continue
 		}
 		cases := found[r.ID]
-		require.NotEmpty(t, cases, "the rule %s has no tree in this test", r.ID)
+		require.NotEmpty(t, cases, "the rule %s has no case in found", r.ID)
 		t.Run(r.ID+"/absent", func(t *testing.T) {
 			before, after := applied(t, r, func(string) {})
 			assert.Empty(t, diff(before, after))

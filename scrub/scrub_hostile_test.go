@@ -22,8 +22,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// attempt scrubs and returns how each rule ended, without those that had
-// nothing to do.
+// attempt scrubs and returns the status of each rule, except unchanged ones.
 func attempt(t *testing.T, h *host.Host, spec Spec) (map[string]plan.Status, error) {
 	t.Helper()
 	items, err := spec.Items(nil)
@@ -38,7 +37,7 @@ func attempt(t *testing.T, h *host.Host, spec Spec) (map[string]plan.Status, err
 	return ended, err
 }
 
-// scrubbed is what joinedNode becomes.
+// scrubbed returns the tree of a scrubbed joinedNode.
 func scrubbed(t *testing.T) map[string]string {
 	t.Helper()
 	h, root := tree(t, joinedNode())
@@ -46,10 +45,10 @@ func scrubbed(t *testing.T) map[string]string {
 	return snapshot(t, root)
 }
 
-// A mount below the kubelet's folder on a mounted image is not the image's to
-// detach: the scrub stops with nothing of that rule gone and all later phases
-// left, so that the machine can still be logged in to.
-func TestAMountStopsTheScrub(t *testing.T) {
+// On an image root, a mount below the kubelet's folder cannot be unmounted. The
+// rule fails without removing anything, and later phases do not run. So the SSH
+// keys stay, and logging in still works.
+func TestAMountStopsLaterPhases(t *testing.T) {
 	h, root := surrounded(t, joinedNode())
 	volume := filepath.Join(root, "var/lib/kubelet/pods/uid/volumes/config map")
 	require.NoError(t, os.Mkdir(volume, 0o755))
@@ -65,7 +64,7 @@ func TestAMountStopsTheScrub(t *testing.T) {
 
 	ended, err = attempt(t, h, Spec{Skip: []string{"kubelet-mounts"}})
 	require.EqualError(t, err, "kubelet-pods: remove /var/lib/kubelet/pods/uid: /var/lib/kubelet/pods/uid/volumes/config map: something is mounted there; unmount it first (files below a mount belong to another file system)")
-	assert.Equal(t, plan.Done, ended["cluster-ca"], "the same phase goes on")
+	assert.Equal(t, plan.Done, ended["cluster-ca"], "other rules of the same phase run")
 	assert.Equal(t, plan.Skipped, ended["authorized-keys"])
 	assert.FileExists(t, filepath.Join(root, "var/lib/kubelet/pods/uid/volumes/token"))
 	assert.FileExists(t, filepath.Join(root, "home/admin/.ssh/authorized_keys"))
@@ -77,10 +76,10 @@ func TestAMountStopsTheScrub(t *testing.T) {
 	assert.Empty(t, diff(scrubbed(t), snapshot(t, root)))
 }
 
-// On the live machine mounts below a folder go, the deepest first, also those
-// in other mounts, twice at one place, and with names that mountinfo(5) writes
-// as \040 and \012. What was bound there stays whole.
-func TestMountsInMountsAreDetached(t *testing.T) {
+// On the live machine, mounts below a folder are unmounted, the deepest first.
+// Mounts may be nested, stacked, and have names that mountinfo(5) writes with \040
+// and \012. The sources of bind mounts keep their files.
+func TestNestedMountsAreUnmounted(t *testing.T) {
 	live, err := host.Live()
 	require.NoError(t, err)
 	defer live.Close()
@@ -121,9 +120,9 @@ func TestMountsInMountsAreDetached(t *testing.T) {
 	assert.Equal(t, etc, noted(t, "/etc"))
 }
 
-// A disk that is mounted read-only: each rule that has something to do says so,
-// nothing changes, and an image that is clean already passes.
-func TestAReadOnlyImage(t *testing.T) {
+// On a read-only disk, a rule that has something to do fails and nothing changes.
+// A clean image passes.
+func TestScrubOfAReadOnlyImage(t *testing.T) {
 	h, root := onDisk(t, 16, joinedNode())
 	shell(t, "mount -o remount,ro '"+root+"'")
 	before := noted(t, root)
@@ -144,7 +143,7 @@ func TestAReadOnlyImage(t *testing.T) {
 // A full disk: rules that need no space succeed. A template that does not fit is
 // an error, and its old file stays whole. Later phases do not run. The next run,
 // with enough space, ends as if the disk had never been full.
-func TestAFullDisk(t *testing.T) {
+func TestScrubOnAFullDisk(t *testing.T) {
 	h, root := onDisk(t, 16, joinedNode())
 	require.NoError(t, os.RemoveAll(filepath.Join(root, "lost+found")))
 	// What the state phase removes would make room: fill it up afterwards.
@@ -168,7 +167,7 @@ func TestAFullDisk(t *testing.T) {
 	assert.Equal(t, plan.Skipped, ended["machine-id"])
 	after := snapshot(t, root)
 	for _, d := range diff(before, after) {
-		assert.False(t, strings.HasPrefix(d, "+"), "%s is new", d)
+		assert.False(t, strings.HasPrefix(d, "+"), "%s was added", d)
 	}
 	for _, name := range []string{templates.Kubeconfig, "/etc/machine-id", "/root/.ssh/authorized_keys"} {
 		assert.Equal(t, before[name], after[name], name)
@@ -179,9 +178,9 @@ func TestAFullDisk(t *testing.T) {
 	assert.Empty(t, diff(scrubbed(t), snapshot(t, root)))
 }
 
-// An immutable file is named with the remedy; the rest of its phase is done,
-// the ways in stay, and after the remedy the next run finishes.
-func TestAnImmutableFile(t *testing.T) {
+// The error of an immutable file names the file and the remedy. The rest of the
+// phase runs, SSH keys stay, and after the remedy the next run completes.
+func TestImmutableFilesAreNamedWithTheRemedy(t *testing.T) {
 	h, root := surrounded(t, joinedNode())
 	locked := filepath.Join(root, "var/lib/kubelet/pki/kubelet-client-2023-04-19.pem")
 	shell(t, "chattr +i '"+locked+"'")
@@ -196,15 +195,15 @@ func TestAnImmutableFile(t *testing.T) {
 	assert.Empty(t, diff(scrubbed(t), snapshot(t, root)))
 }
 
-// A folder that cannot be listed is never clean: an audit cannot tell, and says
-// why. Root can list any folder, so this one goes without its capabilities.
-func TestAFolderThatCannotBeListed(t *testing.T) {
+// If a folder cannot be listed, the audit's result is "unknown" with the reason.
+// Root can list any folder, so the audit runs without capabilities.
+func TestFoldersThatCannotBeListedAreUnknown(t *testing.T) {
 	for name, c := range map[string]struct{ rule, locked, want string }{
-		"a wildcard's": {
+		"below a wildcard": {
 			"kubelet-pki", "var/lib/kubelet/pki",
 			"kubelet-pki: looking for /var/lib/kubelet/pki/*: open /var/lib/kubelet/pki: permission denied",
 		},
-		"on the way": {
+		"a parent folder": {
 			"cluster-ca", "etc/kubernetes",
 			"cluster-ca: looking for /etc/kubernetes/pki/*: stat /etc/kubernetes/pki: permission denied",
 		},
@@ -239,8 +238,8 @@ func TestAFolderThatCannotBeListed(t *testing.T) {
 	}
 }
 
-// withoutCapabilities runs something on a thread that may not do what only root
-// may. The thread is not used for anything else afterwards.
+// withoutCapabilities calls do on a thread without root's capabilities. The thread
+// is not used again.
 func withoutCapabilities(t *testing.T, do func()) {
 	t.Helper()
 	var done sync.WaitGroup
@@ -256,9 +255,9 @@ func withoutCapabilities(t *testing.T, do func()) {
 	require.NoError(t, err)
 }
 
-// A tree that is deeper than any path, below a rule's wildcard and among the
-// logs: the first goes, and a scrub comes to its end.
-func TestADeepTree(t *testing.T) {
+// Trees that are deeper than PATH_MAX, below a rule's wildcard and in /tmp, are
+// removed.
+func TestDeepTreesAreRemoved(t *testing.T) {
 	h, root := surrounded(t, joinedNode())
 	name := strings.Repeat("d", 100)
 	for _, top := range []string{"var/lib/kubelet/pods/uid", "tmp"} {
@@ -287,10 +286,9 @@ func TestADeepTree(t *testing.T) {
 	assert.Empty(t, diff(scrubbed(t), snapshot(t, root)))
 }
 
-// Somebody goes on writing into what is being removed, for a while: what came
-// in meanwhile goes too, or the scrub says what is left; never is a tree with
-// something left called done.
-func TestAWriterDuringTheScrub(t *testing.T) {
+// A program writes into a folder while the scrub removes it. Either the new files
+// go too, or the scrub fails and names what is left.
+func TestFilesWrittenDuringTheScrubAreNotMissed(t *testing.T) {
 	h, root := surrounded(t, joinedNode())
 	pods := filepath.Join(root, "var/lib/kubelet/pods")
 	const writers = 3
@@ -313,8 +311,8 @@ func TestAWriterDuringTheScrub(t *testing.T) {
 	}
 	_, err := attempt(t, h, Spec{Only: []string{"kubelet-pods"}})
 	if err == nil {
-		// Whatever is there now was written after the verification.
-		t.Log("the scrub was done before the writers")
+		// Files that exist now were written after the verification.
+		t.Log("the scrub ended before the writers")
 	} else {
 		assert.ErrorContains(t, err, "kubelet-pods: ")
 		t.Log(err)
@@ -324,9 +322,9 @@ func TestAWriterDuringTheScrub(t *testing.T) {
 	assert.Empty(t, diff(scrubbed(t), snapshot(t, root)))
 }
 
-// Links where folders should be: in a circle there is nothing to find, and one
-// that leads up to the root costs nobody anything.
-func TestLinksInsteadOfFolders(t *testing.T) {
+// A circle of links in place of a folder has nothing to scrub. A link to the root
+// is refused, and nothing is removed.
+func TestLinksInPlaceOfFolders(t *testing.T) {
 	files := joinedNode()
 	for name := range files {
 		for _, dir := range []string{"etc/cni/net.d/", "var/lib/cni/", "var/lib/kubelet/plugins/"} {

@@ -176,7 +176,7 @@ func joinedNode() map[string]string {
 	}
 }
 
-func TestAJoinedNodeBecomesAnImage(t *testing.T) {
+func TestScrubOfAJoinedNode(t *testing.T) {
 	h, root := tree(t, joinedNode())
 	before := snapshot(t, root)
 	outcomes := apply(t, h, Spec{})
@@ -236,7 +236,7 @@ func TestAJoinedNodeBecomesAnImage(t *testing.T) {
 	assert.Len(t, last.Actions, 3)
 }
 
-func TestScrubbingTwiceDoesNothingTheSecondTime(t *testing.T) {
+func TestASecondScrubChangesNothing(t *testing.T) {
 	h, root := tree(t, joinedNode())
 	apply(t, h, Spec{})
 	before := snapshot(t, root)
@@ -248,7 +248,7 @@ func TestScrubbingTwiceDoesNothingTheSecondTime(t *testing.T) {
 
 // A run that stops after any number of actions is finished by the next, with
 // the same result as a run that was never stopped.
-func TestAnInterruptedScrubIsFinishedByTheNext(t *testing.T) {
+func TestTheNextRunCompletesAnInterruptedScrub(t *testing.T) {
 	whole, wholeRoot := tree(t, joinedNode())
 	total := 0
 	for _, o := range apply(t, whole, Spec{}) {
@@ -276,7 +276,7 @@ func TestAnInterruptedScrubIsFinishedByTheNext(t *testing.T) {
 	}
 }
 
-func TestAnImageWithAManifestIsRestoredByteForByte(t *testing.T) {
+func TestTemplatesOfTheManifestAreRestored(t *testing.T) {
 	recorded := strings.Replace(templateText(templates.Kubeconfig), "kind: Config\n", "kind: Config # ours\n", 1)
 	m := manifest.Manifest{Templates: []manifest.Template{{
 		Path: templates.Kubeconfig, Mode: 0o600, UID: os.Getuid(), GID: os.Getgid(), Content: recorded, SHA256: manifest.Sum([]byte(recorded)),
@@ -286,7 +286,7 @@ func TestAnImageWithAManifestIsRestoredByteForByte(t *testing.T) {
 	fill := strings.NewReplacer("MASTER_ENDPOINT", "https://a.eks.amazonaws.com", "CLUSTER_NAME", "a", "AWS_REGION", "us-east-1")
 	for name, c := range map[string]struct{ now, want string }{
 		"filled in":             {now: fill.Replace(recorded), want: recorded},
-		"gone":                  {want: recorded},
+		"missing":               {want: recorded},
 		"empty":                 {now: " \n", want: recorded},
 		"untouched":             {now: recorded, want: recorded},
 		"edited and filled in":  {now: fill.Replace(recorded) + "# mine\n", want: recorded + "# mine\n"},
@@ -304,10 +304,9 @@ func TestAnImageWithAManifestIsRestoredByteForByte(t *testing.T) {
 	}
 }
 
-// bootstrap.sh edits the kubelet's configuration with jq, which writes all of it
-// anew: the template's own spaces and order come back, not jq's, and a user's
-// keys stay.
-func TestAConfigurationThatJqRewroteIsRestoredByteForByte(t *testing.T) {
+// bootstrap.sh edits the kubelet's configuration with jq, which rewrites the whole
+// file. The template's spaces and order are restored, and a user's keys stay.
+func TestKubeletConfigRewrittenByJqIsRestored(t *testing.T) {
 	recorded := "{\n\t\"kind\": \"KubeletConfiguration\",   \"evictionHard\": {\"memory.available\": \"100Mi\"},\n\t\"cgroupDriver\": \"systemd\"\n}"
 	m := manifest.Manifest{Templates: []manifest.Template{{
 		Path: templates.KubeletConfig, Mode: 0o644, UID: os.Getuid(), GID: os.Getgid(), Content: recorded, SHA256: manifest.Sum([]byte(recorded)),
@@ -331,14 +330,14 @@ func TestAConfigurationThatJqRewroteIsRestoredByteForByte(t *testing.T) {
 	}
 }
 
-// On an image without a template, a boot generated the kubeconfig.
-func TestANodeConfigImageLosesItsKubeconfig(t *testing.T) {
+// On an image without a template, first boot generates the kubeconfig.
+func TestGeneratedKubeconfigIsRemoved(t *testing.T) {
 	h, root := tree(t, map[string]string{"etc/passwd": passwd, "var/lib/kubelet/kubeconfig": joinedKubeconfig})
 	apply(t, h, Spec{Only: []string{"kubelet-kubeconfig"}})
 	assert.NoFileExists(t, filepath.Join(root, "var/lib/kubelet/kubeconfig"))
 }
 
-func TestHostKeysStayWhereNothingMakesThem(t *testing.T) {
+func TestHostKeysStayIfNoUnitCreatesThem(t *testing.T) {
 	h, root := tree(t, map[string]string{"etc/passwd": passwd, "etc/ssh/ssh_host_rsa_key": "KEY"})
 	outcomes := apply(t, h, Spec{Only: []string{"ssh-host-keys"}})
 	assert.FileExists(t, filepath.Join(root, "etc/ssh/ssh_host_rsa_key"))
@@ -346,7 +345,7 @@ func TestHostKeysStayWhereNothingMakesThem(t *testing.T) {
 	assert.Contains(t, outcomes[0].Findings[0].Reason, "no unit on this machine creates SSH host keys at boot")
 }
 
-func TestLoginRecordsGoWhereTheyAreMadeAgain(t *testing.T) {
+func TestLoginRecordsAreRemovedIfTmpfilesCreatesThem(t *testing.T) {
 	records := map[string]string{"etc/passwd": passwd, "var/log/wtmp": "record", "var/log/btmp": "record"}
 	h, root := tree(t, records)
 	apply(t, h, Spec{Only: []string{"login-records"}})
@@ -360,7 +359,7 @@ func TestLoginRecordsGoWhereTheyAreMadeAgain(t *testing.T) {
 	assert.FileExists(t, filepath.Join(root, "var/log/btmp"))
 }
 
-func TestASwapFileGoesWithItsLine(t *testing.T) {
+func TestSwapFileAndItsFstabLineAreRemoved(t *testing.T) {
 	h, root := tree(t, map[string]string{"etc/passwd": passwd, "swapfile": "memory",
 		"etc/fstab": "UUID=1 / ext4 defaults 0 1\n/swapfile none swap sw 0 0\n/dev/sdb none swap sw 0 0\n"})
 	apply(t, h, Spec{Only: []string{"swap"}})
@@ -368,14 +367,14 @@ func TestASwapFileGoesWithItsLine(t *testing.T) {
 	assert.Equal(t, "UUID=1 / ext4 defaults 0 1\n/dev/sdb none swap sw 0 0\n", snapshot(t, root)["/etc/fstab"])
 }
 
-func TestAMissingMachineIDBecomesAnEmptyFile(t *testing.T) {
+func TestAMissingMachineIDIsCreatedEmpty(t *testing.T) {
 	h, root := tree(t, map[string]string{"etc/passwd": passwd, "etc/systemd/": ""})
 	apply(t, h, Spec{Only: []string{"machine-id"}})
 	assert.Equal(t, "", snapshot(t, root)["/etc/machine-id"])
 	assert.FileExists(t, filepath.Join(root, "etc/machine-id"))
 }
 
-func TestFilesNoRuleKnowsAreReportedAndKept(t *testing.T) {
+func TestUnknownKubeletFilesAreReportedAndKept(t *testing.T) {
 	h, root := tree(t, map[string]string{"etc/passwd": passwd, "var/lib/kubelet/new_manager_state": "{}"})
 	outcomes := apply(t, h, Spec{Only: []string{"kubelet"}})
 	assert.FileExists(t, filepath.Join(root, "var/lib/kubelet/new_manager_state"))

@@ -14,13 +14,12 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// fill is text that looks random, so long; what it makes with a prefix is put
-// together here, so that nobody takes this file for a leak.
+// fill returns n characters that look random. Prefix and text of a secret are
+// joined at run time, so that secret scanners do not report this file.
 func fill(n int) string { return strings.Repeat("Zx7Q", n/4+1)[:n] }
 
-// TestEveryKindOfSecretIsFound has a file for each form that each kind comes in,
-// where programs leave them, and looks for the kind, the line and not the
-// secret.
+// TestEveryKindOfSecretIsFound has a file for each form of each kind of secret, at
+// usual paths. Findings show the kind and line, never the secret.
 func TestEveryKindOfSecretIsFound(t *testing.T) {
 	dashes := "-----"
 	cases := []struct{ name, kind, before, secret, after string }{
@@ -135,9 +134,9 @@ func TestEveryKindOfSecretIsFound(t *testing.T) {
 	}
 }
 
-// What configuration and manuals are full of is no secret: names of files and
-// variables, placeholders, examples, hashes that nobody logs in with.
-func TestWhatIsNoSecret(t *testing.T) {
+// File names, variables, placeholders, examples and locked password hashes are
+// common in configuration and manuals. They are no secrets.
+func TestPlaceholdersAndExamplesAreNoSecrets(t *testing.T) {
 	h, _ := tree(t, map[string]string{
 		"etc/passwd": passwd,
 		"etc/shadow": "root:*:19000:0:99999:7:::\ndaemon:!:19000::::::\nadmin:!!:19000::::::\nnobody:!*:1::::::\n",
@@ -169,9 +168,9 @@ PASSWORD=
 	assert.Empty(t, audit(t, h, "secrets-left"))
 }
 
-// Programs that read keys have their first lines, and documentation has keys
-// and passwords for examples.
-func TestProgramsAndTheirLibrariesHoldNoSecrets(t *testing.T) {
+// Programs that read keys contain the first line of a key. Documentation has
+// example keys and passwords.
+func TestProgramsAndDocumentationHaveNoSecrets(t *testing.T) {
 	dashes := "-----"
 	key := dashes + "BEGIN RSA PRIVATE KEY" + dashes + "\n" + fill(64) + "\n"
 	files := map[string]string{
@@ -199,9 +198,9 @@ def check(self, token: tokenize.TokenInfo): ...
 	assert.Len(t, audit(t, h, "secrets-left"), 4)
 }
 
-// What a rule takes anyway is its finding alone, and a person's to decide only
-// where that rule was left out.
-func TestWhatAScrubTakesIsFoundOnce(t *testing.T) {
+// A secret in a file that another rule removes is reported by that rule alone. If
+// that rule is skipped, the secret is a finding.
+func TestSecretsInRemovedFilesAreReportedOnce(t *testing.T) {
 	key := "AK" + "IA" + strings.ToUpper(fill(16))
 	h, _ := tree(t, map[string]string{
 		"etc/passwd": passwd, "root/.bash_history": "export KEY=" + key, "root/.aws/credentials": key, "root/notes": key,
@@ -211,7 +210,7 @@ func TestWhatAScrubTakesIsFoundOnce(t *testing.T) {
 	found := func(skip ...string) (targets []string) {
 		items, err := Spec{Skip: append(skip, "can-join", "not-a-node")}.AuditItems(nil)
 		require.NoError(t, err)
-		for range 2 { // what was found before counts for nothing
+		for range 2 { // a second plan has the same result
 			targets = nil
 			for _, p := range plan.Make(t.Context(), h, items) {
 				require.Empty(t, p.Error)
@@ -237,8 +236,7 @@ func TestWhatAScrubTakesIsFoundOnce(t *testing.T) {
 	}, found("credentials", "kubelet-kubeconfig"))
 }
 
-// A file is searched to its end, and one that is larger than programs'
-// configuration ever is, is not.
+// Files are searched to their end. Files above the size limit are not searched.
 func TestLargeFilesAreSearched(t *testing.T) {
 	key := "AK" + "IA" + strings.ToUpper(fill(16))
 	lines := strings.Repeat("a line of a long file without anything\n", 100_000)
@@ -251,7 +249,7 @@ func TestLargeFilesAreSearched(t *testing.T) {
 	}, audit(t, h, "secrets-left"))
 }
 
-func TestTracesOfMachineAndClusterAreFound(t *testing.T) {
+func TestIdentifiersOfMachineAndClusterAreFound(t *testing.T) {
 	id := strings.Repeat("0123456789abcdef", 2)
 	h, _ := tree(t, map[string]string{
 		"etc/passwd": passwd, "etc/machine-id": id + "\n",

@@ -10,11 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestEveryRuleSaysEverything(t *testing.T) {
+func TestEveryRuleHasAllFields(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range Table() {
 		t.Run(r.ID, func(t *testing.T) {
-			assert.False(t, seen[r.ID], "the ID is taken")
+			assert.False(t, seen[r.ID], "the ID is used twice")
 			seen[r.ID] = true
 			assert.Contains(t, append(slices.Clone(Phases), Inspect), r.Phase)
 			for field, value := range map[string]string{
@@ -23,7 +23,7 @@ func TestEveryRuleSaysEverything(t *testing.T) {
 				assert.NotEmpty(t, value, field)
 			}
 			assert.NotEmpty(t, r.Groups)
-			assert.True(t, r.Find != nil || r.Search != nil || len(r.Paths) > 0, "it finds nothing")
+			assert.True(t, r.Find != nil || r.Search != nil || len(r.Paths) > 0, "the rule has no paths, Find or Search")
 			for _, p := range r.Paths {
 				assert.True(t, path.IsAbs(p) || strings.HasPrefix(p, "~/"), p)
 				_, err := path.Match(p, "")
@@ -33,14 +33,14 @@ func TestEveryRuleSaysEverything(t *testing.T) {
 	}
 }
 
-func TestAccessComesLast(t *testing.T) {
+func TestAuthorizedKeysAreRemovedLast(t *testing.T) {
 	items, err := Spec{}.Items(nil)
 	require.NoError(t, err)
 	assert.Equal(t, "kubelet-running", items[0].ID())
 	assert.Equal(t, "authorized-keys", items[len(items)-1].ID())
 }
 
-func TestChoosingRules(t *testing.T) {
+func TestSelectionOfRules(t *testing.T) {
 	for name, c := range map[string]struct {
 		spec Spec
 		want []string

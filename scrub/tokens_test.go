@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// TestEveryIssuersTokenIsFound has a file for each token that shows its issuer.
+// TestTokensOfEveryIssuerAreFound has a file for each token that shows its issuer.
 // {h32} means 32 hexadecimal digits; see filled for the others.
-func TestEveryIssuersTokenIsFound(t *testing.T) {
+func TestTokensOfEveryIssuerAreFound(t *testing.T) {
 	cases := []struct{ kind, shape string }{
 		{"a 1Password key", `A3-{U6}-{U11}-{U5}-{U5}-{U5}`},
 		{"a 1Password key", `ops_eyJ{A250}`},
@@ -103,8 +103,9 @@ func TestEveryIssuersTokenIsFound(t *testing.T) {
 	}
 }
 
-// A file of nothing but beginnings of secrets takes no longer than others.
-func TestBeginningsAreTriedSoOften(t *testing.T) {
+// Many first lines of secrets in one file do not slow the search down: attempts
+// are limited.
+func TestAttemptsPerPatternAreLimited(t *testing.T) {
 	tail := "\n" + strings.Repeat("a", 64)
 	p := pattern{hints: []string{"begin"}, re: expression(`begin`), then: expression(`^\na{64}`)}
 	for _, c := range []struct {
@@ -119,8 +120,8 @@ func TestBeginningsAreTriedSoOften(t *testing.T) {
 	}
 }
 
-// FuzzIndex compares what the index of hints leaves to be looked for with what
-// each pattern finds by itself.
+// FuzzIndex checks that a search with the index of hints finds the same as a
+// search with each pattern.
 func FuzzIndex(f *testing.F) {
 	patterns := append(allSecrets(), hostPatterns...)
 	words := newIndex(patterns)
@@ -142,7 +143,7 @@ func FuzzIndex(f *testing.F) {
 	})
 }
 
-// filled has letters and digits in a shape's blanks.
+// filled replaces a shape's placeholders with letters and digits.
 func filled(t *testing.T, shape string) string {
 	t.Helper()
 	return regexp.MustCompile(`\{\w\d+\}`).ReplaceAllStringFunc(shape, func(blank string) string {

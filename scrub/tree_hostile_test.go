@@ -17,12 +17,12 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
-// hostile names are ones that a careless program stumbles over.
+// hostileNames are file names that careless programs handle wrongly.
 var hostileNames = []string{"new\nline", "\xff\xfe", "-rf", "* ?", `back\slash [x]`, "..x", " "}
 
-// noted describes everything below a folder: path → kind, mode, owner, and
-// content or link target. Folders have no sizes or times, which change with
-// what is in them.
+// noted describes all files below a folder: path → kind, mode, owner, and content
+// or link target. Sizes and times of folders change with their files and are left
+// out.
 func noted(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	got := map[string]string{}
@@ -59,7 +59,7 @@ func lay(t *testing.T, root string, files map[string]string) *host.Host {
 	return h
 }
 
-// plant puts files into a folder.
+// plant creates files in a folder, from the same map as tree.
 func plant(t *testing.T, root string, files map[string]string) {
 	t.Helper()
 	for name, content := range files {
@@ -75,8 +75,8 @@ func plant(t *testing.T, root string, files map[string]string) {
 	}
 }
 
-// surrounded is tree in a folder of its own; at the test's end nothing around
-// the tree may have changed.
+// surrounded is tree with a neighbouring folder. At the test's end that folder
+// must be unchanged.
 func surrounded(t *testing.T, files map[string]string) (h *host.Host, root string) {
 	t.Helper()
 	outside := t.TempDir()
@@ -84,14 +84,13 @@ func surrounded(t *testing.T, files map[string]string) (h *host.Host, root strin
 	require.NoError(t, os.MkdirAll(filepath.Join(evil, "etc"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(evil, "etc/machine-id"), []byte("outside"), 0o644))
 	before := noted(t, evil)
-	t.Cleanup(func() { require.Equal(t, before, noted(t, evil), "the outside was touched") })
+	t.Cleanup(func() { require.Equal(t, before, noted(t, evil), "files outside the image root changed") })
 	root = filepath.Join(outside, "tree")
 	require.NoError(t, os.Mkdir(root, 0o755))
 	return lay(t, root, files), root
 }
 
-// onDisk is tree on an ext4 file system of its own, of so many MiB, all of
-// whose blocks are root's to fill.
+// onDisk is tree on a new ext4 file system of mib MiB without reserved blocks.
 func onDisk(t *testing.T, mib int, files map[string]string) (h *host.Host, root string) {
 	t.Helper()
 	folder := t.TempDir()

@@ -9,7 +9,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
 )
 
-// found are trees for the rules that look for themselves: what of them changes.
+// found has trees for rules with a Find function, and the changes of each.
 var found = map[string][]struct {
 	name  string
 	files map[string]string
@@ -17,13 +17,13 @@ var found = map[string][]struct {
 }{
 	"kubelet-unknown": {
 		{"present", map[string]string{"var/lib/kubelet/new_state": "x", "var/lib/kubelet/pods/": ""}, nil},
-		{"a killed run's", map[string]string{"var/lib/kubelet/.kubeconfig.eksnode-0123456789abcdef": "half"}, []string{"- /var/lib/kubelet/.kubeconfig.eksnode-0123456789abcdef"}},
+		{"left by a killed run", map[string]string{"var/lib/kubelet/.kubeconfig.eksnode-0123456789abcdef": "half"}, []string{"- /var/lib/kubelet/.kubeconfig.eksnode-0123456789abcdef"}},
 	},
 	"pod-volumes":         {{"a replica", map[string]string{"var/lib/longhorn/replicas/pvc-1/volume-head-000.img": "data"}, nil}},
 	"containers-metadata": {{"another file", map[string]string{"var/lib/containerd/x": containerMark}, nil}}, // see its own test
 	"iptables-rules": {
-		{"a cluster's", map[string]string{"etc/iptables/rules.v4": "*nat\n:KUBE-SERVICES - [0:0]\n", "etc/sysconfig/iptables": ":AWS-SNAT-CHAIN-0 - [0:0]\n"}, []string{"- /etc/iptables/rules.v4", "- /etc/sysconfig/iptables"}},
-		{"an administrator's", map[string]string{"etc/iptables/rules.v4": "*filter\n-A INPUT -j ACCEPT\n"}, nil},
+		{"written by a cluster", map[string]string{"etc/iptables/rules.v4": "*nat\n:KUBE-SERVICES - [0:0]\n", "etc/sysconfig/iptables": ":AWS-SNAT-CHAIN-0 - [0:0]\n"}, []string{"- /etc/iptables/rules.v4", "- /etc/sysconfig/iptables"}},
+		{"written by an administrator", map[string]string{"etc/iptables/rules.v4": "*filter\n-A INPUT -j ACCEPT\n"}, nil},
 		{"a link", map[string]string{"etc/iptables/rules.v4": "-> /kept/rules", "kept/rules": ":KUBE-X"}, []string{"- /etc/iptables/rules.v4"}},
 	},
 	"kubelet-kubeconfig": {
@@ -33,7 +33,7 @@ var found = map[string][]struct {
 		{"itself a link", map[string]string{"etc/eks/bootstrap.sh": "", templates.Kubeconfig[1:]: "-> /data/kubeconfig", "data/kubeconfig": joinedKubeconfig}, []string{"~ /data/kubeconfig"}},
 		{"without a template", map[string]string{templates.Kubeconfig[1:]: joinedKubeconfig}, []string{"- " + templates.Kubeconfig}},
 		{"untouched", map[string]string{"etc/eks/bootstrap.sh": "", templates.Kubeconfig[1:]: templateText(templates.Kubeconfig)}, nil},
-		{"first boot's", map[string]string{"etc/eks/bootstrap.sh": "", templates.Kubeconfig[1:]: templates.InitMark + "\n" + joinedKubeconfig}, []string{"~ " + templates.Kubeconfig}},
+		{"written by first boot", map[string]string{"etc/eks/bootstrap.sh": "", templates.Kubeconfig[1:]: templates.InitMark + "\n" + joinedKubeconfig}, []string{"~ " + templates.Kubeconfig}},
 	},
 	"kubelet-config": {
 		{"filled in", map[string]string{"etc/eks/bootstrap.sh": "", templates.KubeletConfig[1:]: `{"kind":"KubeletConfiguration","maxPods":17}`}, []string{"~ " + templates.KubeletConfig}},
@@ -44,11 +44,11 @@ var found = map[string][]struct {
 		{"untouched", map[string]string{"etc/eks/bootstrap.sh": "", templates.ContainerdConfig[1:]: templateText(templates.ContainerdConfig)}, nil},
 	},
 	"nodeconfig-sources": {
-		{"the old cluster's", map[string]string{
+		{"with a cluster", map[string]string{
 			"etc/eks/nodeadm.d/10.yaml": "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: {kubelet: {config: {maxPods: 9}}}\n---\nkind: NodeConfig\nspec: {cluster: {name: old}}\n",
 			"etc/eks/nodeadm.d/20.json": `{"kind": "NodeConfig", "spec": {"cluster": {"apiServerEndpoint": "https://old"}}}`,
 		}, []string{"- /etc/eks/nodeadm.d/10.yaml", "- /etc/eks/nodeadm.d/20.json"}},
-		{"the image's", map[string]string{
+		{"without a cluster", map[string]string{
 			"etc/eks/nodeadm.d/runsc.yaml": "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec:\n  containerd:\n    config: |\n      [plugins]\n",
 			"etc/eks/nodeadm.d/empty.yaml": "", "etc/eks/nodeadm.d/README": "A NodeConfig: see the {manual", "etc/eks/nodeadm.d/folder.yaml/": "",
 		}, nil},
@@ -61,11 +61,11 @@ var found = map[string][]struct {
 		{"forbidden", map[string]string{sshdCloudInit[1:]: "# PasswordAuthentication yes\nPasswordAuthentication no\n"}, nil},
 	},
 	"soci-config": {
-		{"first boot's", map[string]string{sociConfig[1:]: templates.InitMark + "\n[x]\n"}, []string{"- " + sociConfig}},
-		{"a person's", map[string]string{sociConfig[1:]: "[x]\n"}, nil},
+		{"written by first boot", map[string]string{sociConfig[1:]: templates.InitMark + "\n[x]\n"}, []string{"- " + sociConfig}},
+		{"written by a person", map[string]string{sociConfig[1:]: "[x]\n"}, nil},
 	},
 	"local-disks": {
-		{"first boot's", map[string]string{
+		{"written by first boot", map[string]string{
 			`etc/systemd/system/data-k8s\x2ddisks-0.mount`:                         templates.InitMark + "\n[Mount]\nWhat=/dev/disk/by-uuid/1\nWhere=/data/k8s-disks/0\nType=xfs\n",
 			"etc/systemd/system/var-lib-kubelet.mount":                             templates.InitMark + "\n[Mount]\nWhat=/data/k8s-disks/0/kubelet\nWhere=/var/lib/kubelet\nOptions=bind\n",
 			`etc/systemd/system/multi-user.target.wants/data-k8s\x2ddisks-0.mount`: `-> /etc/systemd/system/data-k8s\x2ddisks-0.mount`,
@@ -75,7 +75,7 @@ var found = map[string][]struct {
 			`- /etc/systemd/system/data-k8s\x2ddisks-0.mount`, `- /etc/systemd/system/multi-user.target.wants/data-k8s\x2ddisks-0.mount`,
 			"- /etc/systemd/system/multi-user.target.wants/var-lib-kubelet.mount", "- /etc/systemd/system/var-lib-kubelet.mount",
 		}},
-		{"Amazon's", map[string]string{
+		{"of Amazon's AMIs", map[string]string{
 			"etc/systemd/system/local-0.mount":                    "[Unit]\nDescription=Mount EC2 Instance Store NVMe disk RAID0\n[Mount]\nWhat=UUID=1\nWhere=/local/0\nType=xfs\nOptions=defaults,noatime\n",
 			"etc/systemd/system/var-log-pods.mount":               "[Unit]\nDescription=x\n[Mount]\nWhat=/local/0/pods\nWhere=/var/log/pods\nType=none\nOptions=bind\n",
 			".aws/mdadm.conf":                                     "ARRAY",
@@ -83,7 +83,7 @@ var found = map[string][]struct {
 		}, []string{
 			"- /.aws/mdadm.conf", "- /etc/systemd/system/local-0.mount", "- /etc/systemd/system/var-log-pods.mount", `- /etc/systemd/system/x.wants/mnt-k8s\x2ddisks-1.mount`,
 		}},
-		{"an operator's", map[string]string{
+		{"written by an operator", map[string]string{
 			"etc/systemd/system/var-lib-kubelet.mount":                         "[Mount]\nWhat=/dev/disk/by-label/kubelet\nWhere=/var/lib/kubelet\nType=ext4\n",
 			"etc/systemd/system/srv.mount":                                     "[Mount]\nWhat=/data/srv\nWhere=/srv\nOptions=bind\n",
 			"etc/systemd/system/multi-user.target.wants/var-lib-kubelet.mount": "-> /etc/systemd/system/var-lib-kubelet.mount",
@@ -91,27 +91,27 @@ var found = map[string][]struct {
 		}, nil},
 	},
 	"credential-provider-config": {
-		{"first boot's", map[string]string{credentialProviderConfig[1:]: ecrOnly}, []string{"- " + credentialProviderConfig}},
-		{"Amazon Linux 2's", map[string]string{credentialProviderConfig[1:]: ecrOnly, "etc/eks/bootstrap.sh": ""}, nil},
-		{"a person's", map[string]string{credentialProviderConfig[1:]: strings.Replace(ecrOnly, "public.ecr.aws", "registry.example", 1)}, nil},
+		{"written by first boot", map[string]string{credentialProviderConfig[1:]: ecrOnly}, []string{"- " + credentialProviderConfig}},
+		{"on Amazon Linux 2", map[string]string{credentialProviderConfig[1:]: ecrOnly, "etc/eks/bootstrap.sh": ""}, nil},
+		{"written by a person", map[string]string{credentialProviderConfig[1:]: strings.Replace(ecrOnly, "public.ecr.aws", "registry.example", 1)}, nil},
 		{"recorded and overwritten", map[string]string{credentialProviderConfig[1:]: ecrOnly, manifest.Path[1:]: recorded(credentialProviderConfig, "{}")}, []string{"~ " + credentialProviderConfig}},
 		{"recorded and lost", map[string]string{"etc/eks/image-credential-provider/": "", manifest.Path[1:]: recorded(credentialProviderConfig, "{}")}, []string{"+ " + credentialProviderConfig}},
 		{"recorded and edited", map[string]string{credentialProviderConfig[1:]: `{"providers":[]}`, manifest.Path[1:]: recorded(credentialProviderConfig, "{}")}, nil},
 		{"recorded and right", map[string]string{credentialProviderConfig[1:]: ecrOnly, manifest.Path[1:]: recorded(credentialProviderConfig, ecrOnly)}, nil},
 	},
 	"containerd-config": {
-		{"first boot's", map[string]string{"etc/containerd/config.toml": templates.InitMark + "\nversion = 3\n"}, []string{"- /etc/containerd/config.toml"}},
-		{"generated, with the image's own pause image", map[string]string{"etc/eks/bootstrap.sh": "", "etc/containerd/config.toml": localContainerd}, []string{"- /etc/containerd/config.toml"}},
+		{"written by first boot", map[string]string{"etc/containerd/config.toml": templates.InitMark + "\nversion = 3\n"}, []string{"- /etc/containerd/config.toml"}},
+		{"generated, with the image's pause image", map[string]string{"etc/eks/bootstrap.sh": "", "etc/containerd/config.toml": localContainerd}, []string{"- /etc/containerd/config.toml"}},
 		{"generated from an edited template", map[string]string{
 			"etc/eks/bootstrap.sh": "", "etc/containerd/config.toml": localContainerd + "[debug]\n", templates.ContainerdConfig[1:]: templateText(templates.ContainerdConfig) + "[debug]\n",
 		}, []string{"- /etc/containerd/config.toml"}},
-		{"a person's, with such a pause image", map[string]string{"etc/eks/bootstrap.sh": "", "etc/containerd/config.toml": localContainerd + "[debug]\n"}, nil},
+		{"written by a person, with the image's pause image", map[string]string{"etc/eks/bootstrap.sh": "", "etc/containerd/config.toml": localContainerd + "[debug]\n"}, nil},
 		{"generated", map[string]string{"etc/eks/bootstrap.sh": "", "etc/containerd/config.toml": joinedContainerd}, []string{"- /etc/containerd/config.toml"}},
-		{"a package's", map[string]string{"etc/eks/bootstrap.sh": "", "etc/containerd/config.toml": "version = 2\n"}, nil},
+		{"of a package", map[string]string{"etc/eks/bootstrap.sh": "", "etc/containerd/config.toml": "version = 2\n"}, nil},
 	},
 	"bootstrap-units": {
 		{"copied", map[string]string{"etc/eks/containerd/kubelet-containerd.service": "[Unit]", "etc/systemd/system/kubelet.service": "[Unit]"}, []string{"- /etc/systemd/system/kubelet.service"}},
-		{"the image's own", map[string]string{"etc/systemd/system/kubelet.service": "[Unit]"}, nil},
+		{"of the image", map[string]string{"etc/systemd/system/kubelet.service": "[Unit]"}, nil},
 	},
 	"kubelet-enabled": {
 		{"enabled", map[string]string{"etc/systemd/system/multi-user.target.wants/kubelet.service": "-> /x", "etc/systemd/system/multi-user.target.wants/sshd.service": "-> /x"}, []string{"- /etc/systemd/system/multi-user.target.wants/kubelet.service"}},
@@ -138,8 +138,8 @@ var found = map[string][]struct {
 		{"without", map[string]string{"etc/hosts": "127.0.0.1 localhost\n10.0.0.9 x.example\n"}, nil},
 	},
 	"iscsi-initiator": {
-		{"made at boot", map[string]string{"etc/iscsi/initiatorname.iscsi": "InitiatorName=iqn.x:1\n", "usr/lib/systemd/system/iscsi-init.service": "[Unit]"}, []string{"- /etc/iscsi/initiatorname.iscsi"}},
-		{"made by nothing", map[string]string{"etc/iscsi/initiatorname.iscsi": "InitiatorName=iqn.x:1\n"}, nil},
+		{"created at boot", map[string]string{"etc/iscsi/initiatorname.iscsi": "InitiatorName=iqn.x:1\n", "usr/lib/systemd/system/iscsi-init.service": "[Unit]"}, []string{"- /etc/iscsi/initiatorname.iscsi"}},
+		{"not created at boot", map[string]string{"etc/iscsi/initiatorname.iscsi": "InitiatorName=iqn.x:1\n"}, nil},
 		{"a link", map[string]string{"etc/iscsi/initiatorname.iscsi": "-> /kept/file", "usr/lib/systemd/system/iscsi-init.service": "[Unit]"}, nil},
 	},
 	"swap": {
@@ -153,7 +153,7 @@ var found = map[string][]struct {
 		{"Debian's link", map[string]string{"var/lib/wtmpdb/wtmp.db": "-> ../../log/wtmp.db", "var/log/wtmp.db": "x"}, []string{"- /var/log/wtmp.db"}},
 	},
 	"login-records": {
-		{"made at boot", map[string]string{"var/log/wtmp": "x", "var/log/btmp": "x", "usr/lib/tmpfiles.d/var.conf": "f /var/log/wtmp 0664 root utmp -\n"}, []string{"- /var/log/wtmp", "~ /var/log/btmp"}},
+		{"created at boot", map[string]string{"var/log/wtmp": "x", "var/log/btmp": "x", "usr/lib/tmpfiles.d/var.conf": "f /var/log/wtmp 0664 root utmp -\n"}, []string{"- /var/log/wtmp", "~ /var/log/btmp"}},
 		{"empty", map[string]string{"var/log/wtmp": ""}, nil},
 		{"a link", map[string]string{"var/log/wtmp": "-> /kept/file"}, nil},
 	},
@@ -169,13 +169,13 @@ var found = map[string][]struct {
 
 var joinedContainerd = strings.Replace(templateText(templates.ContainerdConfig), "SANDBOX_IMAGE", "918309763551.dkr.ecr.cn-north-1.amazonaws.com.cn/eks/pause:3.5", 1)
 
-// localContainerd is the template filled in on an image with a pause image of
-// its own.
+// localContainerd is the template filled in with a pause image that the image
+// contains.
 var localContainerd = strings.Replace(templateText(templates.ContainerdConfig), "SANDBOX_IMAGE", "localhost/kubernetes/pause:latest", 1)
 
 const ecrOnly = `{"kind":"CredentialProviderConfig","providers":[{"name":"ecr-credential-provider","matchImages":["*.dkr.ecr.*.amazonaws.com","public.ecr.aws"]}]}`
 
-// recorded is a manifest that knows one template.
+// recorded returns a manifest with one template.
 func recorded(path, content string) string {
 	m := manifest.Manifest{Templates: []manifest.Template{{Path: path, Mode: 0o644, Content: content, SHA256: manifest.Sum([]byte(content))}}}
 	text, err := m.Encode()

@@ -19,7 +19,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// disk makes a file system in a file and mounts it; the test needs root.
+// disk creates a file system in a file and mounts it, as root.
 func disk(t *testing.T, options string) (file, mountPoint string) {
 	t.Helper()
 	file, mountPoint = filepath.Join(t.TempDir(), "disk"), t.TempDir()
@@ -40,8 +40,8 @@ func command(t *testing.T, argv ...string) {
 	require.NoError(t, err, "%v: %s", argv, out)
 }
 
-// A removed file is still in the disk's blocks, and is not after a wipe.
-func TestWipingMakesRemovedFilesUnreadable(t *testing.T) {
+// Without a wipe, blocks of removed files keep their content.
+func TestWipingOverwritesRemovedFiles(t *testing.T) {
 	const canary = "CANARY-OF-A-REMOVED-FILE"
 	for name, wipes := range map[string]bool{"without": false, "with": true} {
 		t.Run(name, func(t *testing.T) {
@@ -80,14 +80,14 @@ func TestWipingMakesRemovedFilesUnreadable(t *testing.T) {
 	}
 }
 
-func TestZerosFillTheDiskAndGo(t *testing.T) {
+func TestZeroFileIsRemovedAfterFillingTheDisk(t *testing.T) {
 	_, root := disk(t, "rw")
 	h, err := host.Mounted(root)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, h.Close()) }()
 	before, err := h.Files.Space("/")
 	require.NoError(t, err)
-	// Files of a killed run do not disturb.
+	// A leftover file of a killed run does no harm.
 	require.NoError(t, os.WriteFile(filepath.Join(root, ".eksnode-zeros"), []byte("x"), 0o600))
 	written, err := h.ZeroFreeSpace(t.Context(), "/", func(int64, int64) {})
 	require.NoError(t, err)
@@ -95,7 +95,7 @@ func TestZerosFillTheDiskAndGo(t *testing.T) {
 	assert.NoFileExists(t, filepath.Join(root, ".eksnode-zeros"))
 }
 
-func TestAFolderOfThisMachineIsNotWiped(t *testing.T) {
+func TestAFolderOnThisMachinesDiskIsNotWiped(t *testing.T) {
 	h, _ := tree(t, map[string]string{"etc/passwd": passwd})
 	items, err := Spec{Only: []string{"hostname"}, WipeFreeSpace: true}.Items(nil)
 	require.NoError(t, err)
@@ -103,9 +103,10 @@ func TestAFolderOfThisMachineIsNotWiped(t *testing.T) {
 	assert.ErrorContains(t, err, "wiping would fill that file system")
 }
 
-// A compressed btrfs keeps zeros in next to no room: the fill would go on for
-// 32 times the disk. It is filled once, also where it is mounted several times.
-func TestACompressedDiskIsFilledOnce(t *testing.T) {
+// A compressed btrfs stores zeros in very little space, so filling it would write
+// 32 times its size. The wipe writes the disk's size once, also if subvolumes are
+// mounted several times.
+func TestACompressedDiskIsWipedOnce(t *testing.T) {
 	for _, options := range []string{"compress=zstd", "compress-force=zstd"} {
 		t.Run(options, func(t *testing.T) {
 			const size = 150 << 20
@@ -152,7 +153,7 @@ func TestACompressedDiskIsFilledOnce(t *testing.T) {
 	}
 }
 
-// Only file systems of the machine are wiped.
+// Bind mounts and disks from elsewhere are not wiped.
 func TestForeignDisksAreNotWiped(t *testing.T) {
 	_, root := disk(t, "rw")
 	for _, at := range []string{"var/log", "var/log/m", "srv", "data", "home"} {

@@ -22,7 +22,7 @@ func multi(parts ...string) string {
 	return "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"X\"\n\n--X\n" + strings.Join(parts, "--X\n") + "--X--\n"
 }
 
-// Every mistake is found where it stands.
+// Problems name the line and field of each mistake.
 func TestMistakesAreFoundByLineAndField(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		// bootstrap.sh
@@ -107,8 +107,8 @@ func TestMistakesAreFoundByLineAndField(t *testing.T) {
 	}
 }
 
-// AWS's documentation writes a part after the end of the message.
-func TestTheSeedsMIME(t *testing.T) {
+// The example in AWS's documentation has a part after the end of the message.
+func TestPartAfterTheEndOfAWSsExample(t *testing.T) {
 	text, err := os.ReadFile("../bootstrap/nodeconfig/testdata/example.mime")
 	require.NoError(t, err)
 	r, err := Check(text, "")

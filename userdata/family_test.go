@@ -26,7 +26,7 @@ func node() Node {
 
 const flags = "--node-labels=example.com/zone=b.c,team=a --register-with-taints=dedicated=gpu:NoSchedule,cold:NoExecute"
 
-// What is written for al2 and ubuntu goes through first boot's own parser.
+// First boot's parser reads the rendered user data of al2 and ubuntu.
 func TestBootstrapCallsRoundTrip(t *testing.T) {
 	for _, family := range []string{"al2", "ubuntu"} {
 		t.Run(family, func(t *testing.T) {
@@ -92,10 +92,10 @@ func TestBottlerocketRoundTrips(t *testing.T) {
 		"node-labels": map[string]any{"example.com/zone": "b.c", "team": "a"},
 		"node-taints": map[string]any{"cold": []any{":NoExecute"}, "dedicated": []any{"gpu:NoSchedule"}},
 	}}}, document)
-	assert.Contains(t, string(text), "\"example.com/zone\" = ", "a name with dots is quoted")
+	assert.Contains(t, string(text), "\"example.com/zone\" = ", "a name with dots must be quoted")
 }
 
-func TestWindowsIsWritten(t *testing.T) {
+func TestRenderForWindows(t *testing.T) {
 	text, err := Render("windows", "", node())
 	require.NoError(t, err)
 	assert.Equal(t, `<powershell>
@@ -111,7 +111,7 @@ func TestWindowsIsWritten(t *testing.T) {
 `, string(text))
 }
 
-// Every family of machines in every tool's manifest, and back.
+// Check accepts rendered user data of every family, in the manifest of every tool.
 func TestEveryFamilyPassesItsOwnCheck(t *testing.T) {
 	for _, f := range Families() {
 		carried := []string{""}
@@ -129,20 +129,20 @@ func TestEveryFamilyPassesItsOwnCheck(t *testing.T) {
 				require.NoError(t, err)
 				r, err := Check(text, "")
 				require.NoError(t, err)
-				assert.Equal(t, f.ID, r.Family, "its family is seen")
+				assert.Equal(t, f.ID, r.Family, "Check must recognize the family")
 				assert.Empty(t, r.Problems)
 				assert.Equal(t, "my-cluster", r.Cluster.Name)
 				assert.Equal(t, node().Cluster.Endpoint, r.Cluster.Endpoint)
 				assert.Equal(t, node().Cluster.CA, r.Cluster.CA)
 				again, err := Render(f.ID, inner, node())
 				require.NoError(t, err)
-				assert.Equal(t, string(text), string(again), "the same description gives the same bytes")
+				assert.Equal(t, string(text), string(again), "the same description must give the same bytes")
 			})
 		}
 	}
 }
 
-func TestIPv6(t *testing.T) {
+func TestIPv6ClustersAreRendered(t *testing.T) {
 	n := node()
 	n.Cluster.CIDR = "fd00:1234::/108"
 	for _, f := range Families() {
@@ -161,7 +161,7 @@ func TestIPv6(t *testing.T) {
 	assert.Equal(t, "fd00:1234::a", n.Cluster.DNS())
 }
 
-func TestWhatCannotBeWritten(t *testing.T) {
+func TestInvalidDescriptionsAreRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		family, carried string
 		change          func(*Node)
@@ -189,7 +189,7 @@ func TestWhatCannotBeWritten(t *testing.T) {
 	}
 }
 
-func TestDescriptions(t *testing.T) {
+func TestParseNodeReadsADescription(t *testing.T) {
 	n, err := ParseNode([]byte("cluster: {name: a, endpoint: b, certificateAuthority: c, cidr: d}\ntaints: [x]\n"))
 	require.NoError(t, err)
 	assert.Equal(t, Node{Cluster: Cluster{Name: "a", Endpoint: "b", CA: "c", CIDR: "d"}, Taints: []string{"x"}}, n)
@@ -197,7 +197,7 @@ func TestDescriptions(t *testing.T) {
 	assert.EqualError(t, err, `reading the description: line 1: cluster.nam: unknown field; known are certificateAuthority, cidr, dns, endpoint, name, outpost`)
 }
 
-func TestPackedUserDataIsUnpacked(t *testing.T) {
+func TestCompressedUserDataIsChecked(t *testing.T) {
 	text, err := Render("al2023", "", node())
 	require.NoError(t, err)
 	var packed bytes.Buffer

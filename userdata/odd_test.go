@@ -24,15 +24,15 @@ const (
 	powersEnd = "\n</powershell>\n"
 )
 
-// merges is the warning about an EC2NodeClass with user data, and config is an
-// eksctl file up to a node group's image.
+// merges is the warning about an EC2NodeClass with user data. config is the beginning
+// of an eksctl file, up to a node group's image.
 const (
 	merges = "spec.userData: Karpenter merges it with its own unless amiFamily is Custom"
 	config = "kind: ClusterConfig\nmetadata: {name: c, region: r}\nnodeGroups:\n- name: a\n  ami: ami-0123456789abcdef0\n"
 )
 
-// nodeadm is a script that writes a NodeConfig between two of this word, and
-// joins with it.
+// nodeadm returns a script that writes a NodeConfig with a here-document, and joins
+// with it. word is the here-document's delimiter.
 func nodeadm(word, config string) string {
 	return script + "cat > /etc/node.yaml <<" + word + "\n" + config + "EOF\nnodeadm init --config-source file:///etc/node.yaml\n"
 }
@@ -50,8 +50,8 @@ func said(t *testing.T, text, family string) string {
 	return strings.Join(list, "|")
 }
 
-// What people's editors, templates and copied examples make of user data.
-func TestOddInputs(t *testing.T) {
+// User data has mistakes of editors, templates and copied examples.
+func TestCommonMistakesAreFound(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		// Labels, taints and numbers: the kubelet ends at once when they are wrong.
 		"a taint without effect":   {script + "/etc/eks/bootstrap.sh c \\\n  --kubelet-extra-args '--node-labels=a=b --register-with-taints=taint1=true'\n", `3: --kubelet-extra-args: --register-with-taints: "taint1=true" must be key=value:Effect or key:Effect, with NoSchedule, PreferNoSchedule or NoExecute`},
@@ -83,7 +83,7 @@ func TestOddInputs(t *testing.T) {
 		"eksctl's boundary":          {"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=//\n\n--//\n" + nodePart + "\n--//--\n", ""},
 		"a boundary within the text": {multi("Content-Type: text/x-shellscript\n\n#!/bin/sh\n# --X\n echo --X--\n/etc/eks/bootstrap.sh c --nope x\n"), "10: --nope: it is unknown"},
 		"parts within a part":        {multi("Content-Type: multipart/mixed; boundary=Y\n\n--Y\n" + nodePart + "  kubelte: {}\n--Y--\n"), "14: spec.kubelte: unknown field; did you mean kubelet?"},
-		"a type that nobody reads":   {multi("Content-Type: application/node.eks.aw\n\n"+head, nodePart), "5: warning: Content-Type: nothing reads parts of the type application/node.eks.aw; did you mean application/node.eks.aws?"},
+		"an unknown content type":    {multi("Content-Type: application/node.eks.aw\n\n"+head, nodePart), "5: warning: Content-Type: nothing reads parts of the type application/node.eks.aw; did you mean application/node.eks.aws?"},
 		"a boothook":                 {multi("Content-Type: text/cloud-boothook\n\n#cloud-boothook\n#!/bin/sh\necho\n", "Content-Type: text/x-shellscript\n\n#!/bin/sh\n/etc/eks/bootstrap.sh c\n"), ""},
 		"a part in base64":           {multi("Content-Type: text/x-shellscript\nContent-Transfer-Encoding: base64\n\n" + base64.StdEncoding.EncodeToString([]byte("#!/bin/sh\n/etc/eks/bootstrap.sh c --nope x\n")) + "\n"), "8: --nope: it is unknown (line 2 of the decoded text)"},
 		"a part without empty line":  {"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=X\n--X\nContent-Type: text/x-shellscript\n#!/bin/sh\n/etc/eks/bootstrap.sh c --nope x\n--X--\n", "6: --nope: it is unknown"},
@@ -122,8 +122,8 @@ func TestOddInputs(t *testing.T) {
 	}
 }
 
-// EC2 counts what is under base64, compressed or not.
-func TestTheLimitOfEC2(t *testing.T) {
+// EC2 limits the size of decoded user data, compressed or not.
+func TestUserDataAboveTheLimitOfEC2(t *testing.T) {
 	noise := make([]byte, 20<<10)
 	source := rand.NewChaCha8([32]byte{})
 	_, err := source.Read(noise)
@@ -142,7 +142,7 @@ func TestTheLimitOfEC2(t *testing.T) {
 	assert.Equal(t, fmt.Sprintf("it has %d bytes, and EC2 takes at most 16384; compress it with gzip", len(text)), said(t, base64.StdEncoding.EncodeToString(text), ""))
 	assert.Equal(t, fmt.Sprintf("it has %d bytes, and EC2 takes at most 16384, also compressed", len(packed)), said(t, string(packed), ""))
 	fits := bytes.Repeat([]byte("# fits\n"), 2000)
-	assert.Empty(t, said(t, base64.StdEncoding.EncodeToString(append([]byte(script+"/etc/eks/bootstrap.sh c\n"), fits...)), ""), "its base64 may be larger")
+	assert.Empty(t, said(t, base64.StdEncoding.EncodeToString(append([]byte(script+"/etc/eks/bootstrap.sh c\n"), fits...)), ""), "the limit must not count the base64 text")
 	assert.Empty(t, said(t, string(pack(append([]byte(script+"/etc/eks/bootstrap.sh c\n"), bytes.Repeat(fits, 4)...))), ""))
 	assert.Contains(t, said(t, powers+"\n#"+strings.Repeat("x", 17000)+powersEnd, ""), "EC2 takes at most 16384; fetch a part of the script from elsewhere")
 	assert.Equal(t, "error: decompressing user data: it has more than 1048576 bytes", said(t, string(pack(make([]byte, 2<<20))), ""))
@@ -157,7 +157,7 @@ func TestTheLimitOfEC2(t *testing.T) {
 	require.ErrorContains(t, err, "EC2 takes at most 16384; compress it with gzip")
 }
 
-func TestOutposts(t *testing.T) {
+func TestOutpostClustersAreRendered(t *testing.T) {
 	n := node()
 	n.Cluster.Outpost = "1234abcd-12ab-34cd-56ef-1234567890ab"
 	text, err := Render("al2023", "", n)
@@ -191,8 +191,8 @@ func TestOutposts(t *testing.T) {
 	assert.EqualError(t, err, `cluster.outpost: "a b" is no id of a local cluster`)
 }
 
-// What a description holds comes out as it went in, whatever the quoting.
-func TestQuoting(t *testing.T) {
+// Values with quotes and dots are read back unchanged.
+func TestRenderedValuesAreQuoted(t *testing.T) {
 	n := node()
 	n.KubeletArgs = []string{`--system-reserved=cpu=100m,memory='1Gi'`, `--image-gc-high-threshold="85"`}
 	text, err := Render("al2", "", n)

@@ -8,8 +8,9 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// User data with which no machine joins its cluster, or not as it is meant.
-func TestWhatFailsIsRefused(t *testing.T) {
+// With this user data, a node does not join, or joins with other settings than
+// intended.
+func TestUserDataThatFailsOnNodesIsRefused(t *testing.T) {
 	config := head + whole
 	kubelet := func(lines string) string {
 		return config + "  kubelet:\n    config:\n      " + strings.ReplaceAll(lines, "\n", "\n      ") + "\n"

@@ -13,7 +13,7 @@ import (
 
 const clusterPart = "cluster: {name: ex, endpoint: 'https://ABC.gr7.us-east-1.eks.amazonaws.com', certificateAuthority: YQ==, cidr: 10.100.0.0/16"
 
-// describe is a description with more lines.
+// describe returns the description of a cluster with more lines.
 func describe(t *testing.T, more string) Node {
 	t.Helper()
 	n, err := ParseNode([]byte(withAuthority(clusterPart + "}\n" + more)))
@@ -28,10 +28,9 @@ func rendered(t *testing.T, family, more string) string {
 	return string(text)
 }
 
-// What terraform-aws-eks' tests/user-data and Karpenter's goldens in
-// pkg/providers/launchtemplate/testdata say, from descriptions. The bytes differ,
-// the meaning is the same.
-func TestOthersUserDataCanBeExpressed(t *testing.T) {
+// Descriptions can express the user data in tests/user-data of terraform-aws-eks and
+// in pkg/providers/launchtemplate/testdata of Karpenter. Only the text differs.
+func TestUserDataOfTerraformAndKarpenterCanBeRendered(t *testing.T) {
 	t.Run("terraform-aws-eks: al2", func(t *testing.T) {
 		text := rendered(t, "al2", "pre: [\"export FOO=bar\\n\"]\npost: [echo \"All done\"]\nkubeletArgs: [--node-labels=node.kubernetes.io/lifecycle=spot]\nbootstrap: {service-ipv4-cidr: 10.100.0.0/16, ip-family: ipv4}\n")
 		assert.Contains(t, text, "export FOO=bar\n/etc/eks/bootstrap.sh 'ex'")
@@ -102,8 +101,8 @@ func TestOthersUserDataCanBeExpressed(t *testing.T) {
 	})
 }
 
-// Everything that NodeConfig knows.
-func TestEverythingOfNodeConfig(t *testing.T) {
+// Every field of a NodeConfig can be described.
+func TestEveryNodeConfigFieldIsRendered(t *testing.T) {
 	text := rendered(t, "al2023", `maxPodsExpression: max_pods - 2
 labels: {a: b}
 kubelet: {clusterDomain: example.local}
@@ -131,11 +130,11 @@ parts: [{contentType: text/cloud-config, content: "#cloud-config\npackages: [jq]
 		Kubelet:      nodeconfig.Kubelet{Config: nodeconfig.Document{"clusterDomain": "example.local"}, Flags: nodeconfig.Flags{"--node-labels=a=b"}, MaxPodsExpression: "max_pods - 2"},
 		FeatureGates: map[string]bool{"InstanceIdNodeName": true},
 	}, c.Spec)
-	assert.Contains(t, text, "Content-Type: text/x-shellscript; charset=\"utf-8\"\nContent-Transfer-Encoding: base64\n", "cloud-init garbles other characters")
+	assert.Contains(t, text, "Content-Type: text/x-shellscript; charset=\"utf-8\"\nContent-Transfer-Encoding: base64\n", "scripts with other characters than ASCII need base64, or cloud-init garbles them")
 	assert.Contains(t, text, "Content-Type: text/cloud-config\n\n#cloud-config\npackages: [jq]\n")
 }
 
-func TestFilesForBootstrapSh(t *testing.T) {
+func TestFilesAndScriptsForBootstrapSh(t *testing.T) {
 	const more = "containerd: {config: \"version = 2\\n\"}\nenvironment: {kubelet: {A: 'b \"c\" 5%'}}\nproxy: {http: 'http://p'}\npre: [echo 1]\npost: [\"#!/usr/bin/python3\\nprint()\"]\n"
 	al2 := rendered(t, "al2", more)
 	for _, want := range []string{
@@ -167,7 +166,7 @@ func TestContradictionsAreRefused(t *testing.T) {
 		"the kubelet's field":        {"kubelet: {maxPod: 10}\n", "kubelet.maxPod: unknown field of the kubelet; did you mean maxPods?"},
 		"the kubelet's value":        {"kubelet: {maxPods: many, evictionHard: {memory.available: 12%%}}\n", "kubelet.maxPods: must be an integer of 32 bits, not the text \"many\"\nkubelet.evictionHard.memory.available: \"12%%\" must be a percentage such as 10% or a quantity such as 100Mi"},
 		"a part's type":              {"parts: [{contentType: text/x-shelscript, content: a}]\n", `parts[0].contentType: "text/x-shelscript" is no type that cloud-init or a first boot reads`},
-		"the same in two ways is no": {"maxPods: 10\nkubelet: {maxPods: 10}\nkubeletArgs: [--max-pods=10]\n", ""},
+		"equal values in two fields": {"maxPods: 10\nkubelet: {maxPods: 10}\nkubeletArgs: [--max-pods=10]\n", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Render("al2", "", describe(t, c.more))

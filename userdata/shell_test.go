@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// scriptSamples are lines of scripts as user data has them, whole and broken.
+// scriptSamples returns valid and broken scripts that are common in user data.
 func scriptSamples() []string {
 	return []string{
 		"echo a", "echo 'a", `echo "a`, "echo `a", "echo $(a", "echo ${a", "echo $((1+2))", "echo $((1+", "if true; then echo; fi", "if true; then echo",
@@ -23,7 +23,7 @@ func scriptSamples() []string {
 	}
 }
 
-// A script is refused where bash -n refuses it.
+// Scripts are refused exactly if bash -n refuses them.
 func TestShellAgreesWithBash(t *testing.T) {
 	for _, text := range scriptSamples() {
 		t.Run(text, func(t *testing.T) {
@@ -36,7 +36,7 @@ func TestShellAgreesWithBash(t *testing.T) {
 	}
 }
 
-func TestShellWords(t *testing.T) {
+func TestReadShellSplitsWords(t *testing.T) {
 	s, err := readShell("A='b c'\nsudo a \"$A\" $A \"x\\\"y\" a\\ b 'c'\"d\" \\\n  ${B:-c} > /dev/null\ntee /etc/x <<'E'\n\\$a\nE\n", "bash")
 	require.NoError(t, err)
 	require.Len(t, s.commands, 2)

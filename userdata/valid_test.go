@@ -25,10 +25,10 @@ func inBase64(text string) string { return base64.StdEncoding.EncodeToString([]b
 
 const call = "/etc/eks/bootstrap.sh c\n"
 
-// Working user data in the forms that cloud-init, Amazon's nodeadm, EC2Launch and
-// Bottlerocket take. The NodeConfigs were compared with Amazon's nodeadm config
-// check.
-func TestWhatIsValidIsAccepted(t *testing.T) {
+// Valid user data in the forms that cloud-init, Amazon's nodeadm, EC2Launch and
+// Bottlerocket accept. The results for NodeConfigs were compared with those of
+// Amazon's nodeadm config check.
+func TestValidUserDataIsAccepted(t *testing.T) {
 	config := withAuthority(head + whole)
 	part := "Content-Type: application/node.eks.aws\n"
 	for name, c := range map[string]struct{ text, want string }{
@@ -81,8 +81,8 @@ func TestWhatIsValidIsAccepted(t *testing.T) {
 	}
 }
 
-// EKS and Karpenter merge such user data with theirs.
-func TestUserDataThatIsMerged(t *testing.T) {
+// EKS and Karpenter merge this user data with their own.
+func TestMergedUserDataMayBeIncomplete(t *testing.T) {
 	for name, c := range map[string]struct{ family, text string }{
 		"a script":     {"", script + "echo\n"},
 		"MIME":         {"", multi("Content-Type: text/x-shellscript\n\n" + script + "echo\n")},
@@ -96,7 +96,7 @@ func TestUserDataThatIsMerged(t *testing.T) {
 			assert.Empty(t, r.Problems)
 			r, err = Check([]byte(c.text), c.family)
 			require.NoError(t, err)
-			assert.True(t, r.Failed(), "alone, the machine joins no cluster")
+			assert.True(t, r.Failed(), "without merging, the machine must not pass")
 		})
 	}
 	assert.Equal(t, "error: the user data is empty: without the user data of EKS or Karpenter, the machine joins no cluster", said(t, "\n", ""))

@@ -13,8 +13,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 )
 
-// fleet is a world with five images of one kind, newest first, a month apart,
-// and one of another kind.
+// fleet returns a world with five Debian images, a month apart, newest first, and
+// one Arch image.
 func fleet(t *testing.T) *aws.World {
 	t.Helper()
 	w := aws.New(t)
@@ -36,24 +36,24 @@ func fleet(t *testing.T) *aws.World {
 	return w
 }
 
-func TestAMIList(t *testing.T) {
+func TestAMIListShowsOwnImages(t *testing.T) {
 	fleet(t)
 	code, out, errOut := command(t, "", "ami", "list")
 	require.Equal(t, 0, code, errOut)
 	assert.Contains(t, out, "x86_64     available  distro=debian kubernetes-version=1.34.9\n")
-	assert.NotContains(t, out, "ami-99999999", "it is not one of ours")
+	assert.NotContains(t, out, "ami-99999999", "the image was not made by eksnode")
 	_, out, _ = command(t, "", "ami", "list", "--output", "json")
 	assert.Contains(t, out, `"ID": "ami-00000009"`)
 }
 
-func TestAMICompare(t *testing.T) {
+func TestAMIDiffShowsTags(t *testing.T) {
 	w := fleet(t)
 	w.Image("debian-1").Tags = append(w.Image("debian-1").Tags, aws.Tag{Key: "Name", Value: "x"})
 	_, out, _ := command(t, "", "ami", "diff", "ami-00000000", "ami-00000001")
 	assert.Equal(t, "+ tag Name: x\n~ tag eksnode:kubernetes-version: 1.34.9 -> 1.34.8\n2 differences between ami-00000000 and ami-00000001\n", out)
 }
 
-func TestAMIRetire(t *testing.T) {
+func TestAMIRetireDeprecatesAndDeregisters(t *testing.T) {
 	w := fleet(t)
 	_, out, _ := command(t, "", "ami", "retire", "--keep", "2", "--older-than", "85")
 	assert.Contains(t, out, "deprecate ami-00000003 (debian-3, made ")
@@ -62,23 +62,23 @@ func TestAMIRetire(t *testing.T) {
 	assert.Contains(t, list, `"action": "deprecate",`)
 	assert.Contains(t, list, `"image": "ami-00000003",`)
 	assert.Contains(t, list, `"done": false,`)
-	assert.Empty(t, w.Count()["ec2:EnableImageDeprecation"], "nothing was done")
+	assert.Empty(t, w.Count()["ec2:EnableImageDeprecation"], "without --yes no image may be deprecated")
 
 	_, out, _ = command(t, "", "ami", "retire", "--keep", "2", "--older-than", "85", "--yes")
 	assert.Contains(t, out, "\n2 of 6 images retired\n")
 	assert.NotEmpty(t, w.Image("debian-3").Deprecated)
-	assert.Empty(t, w.Image("arch-9").Deprecated, "the only one of its kind stays, however old")
+	assert.Empty(t, w.Image("arch-9").Deprecated, "the only image of a distribution stays, however old")
 	_, out, _ = command(t, "", "ami", "retire", "--keep", "2", "--older-than", "85", "--yes")
-	assert.Equal(t, "0 of 6 images retired\n", out, "a second time there is nothing to do")
+	assert.Equal(t, "0 of 6 images retired\n", out, "the second run must change nothing")
 
-	// Builds set a date that is far away; that is not retired.
+	// Builds set a deprecation date in the future. Such images are not retired yet.
 	w.Image("debian-2").Deprecated = time.Now().AddDate(0, 6, 0).UTC().Format(time.RFC3339)
 	_, out, _ = command(t, "", "ami", "retire", "--keep", "1", "--older-than", "45")
 	assert.Contains(t, out, "deprecate ami-00000002 ")
 	_, out, _ = command(t, "", "ami", "list")
 	assert.Contains(t, out, "available until ")
 
-	// An image that could not be made takes no place of those that stay.
+	// A failed image does not count for --keep.
 	w.Image("debian-0").State = "failed"
 	_, out, _ = command(t, "", "ami", "retire", "--keep", "3", "--older-than", "0", "--deregister")
 	assert.NotContains(t, out, "ami-00000000")
@@ -103,7 +103,7 @@ func TestAMIRetire(t *testing.T) {
 	assert.Equal(t, "eksnode: --keep must be at least 1, and --older-than at least 0\n", errOut)
 }
 
-func TestAMIPublish(t *testing.T) {
+func TestAMIPublishSetsTheParameter(t *testing.T) {
 	w := fleet(t)
 	_, out, _ := command(t, "", "ami", "publish", "ami-00000000", "--parameter", "/a/b")
 	assert.Equal(t, "/a/b in eu-west-1 is ami-00000000\n", out)

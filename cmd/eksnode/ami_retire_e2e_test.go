@@ -17,24 +17,25 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
 
-// notSeen is what is said before anything else where images are taken away.
+// notSeen is the first line of output with --deregister.
 const notSeen = unseenUsers + "\n"
 
-// made is an image of a fleet as it is printed.
+// made returns an image of a fleet as the command prints the image.
 func made(w *aws.World, name string) string {
 	i := w.Image(name)
 	return fmt.Sprintf("%s (%s, made %s)", i.ID, i.Name, i.Created[:10])
 }
 
-// third is an image of a fleet that is old enough to go.
+// third is an image of a fleet that is old enough to be retired.
 const third = "ami-00000003"
 
-// newest is another image of a fleet.
+// newest is the newest image of a fleet.
 const newest = "ami-00000000"
 
-// Whatever refers to an image keeps it, on whatever page it is, and is named.
-func TestAnImageInUseIsKept(t *testing.T) {
-	// Of three versions the second names the image, the first is the default.
+// An image with a user is kept, and the output names the user. Users are found on
+// every page of every list.
+func TestImagesInUseAreKept(t *testing.T) {
+	// The second of three versions names the image. The first is the default.
 	versions := func(w *aws.World) { w.Template("lt-2", "old", newest, third, newest) }
 	const pinned = "the launch template old, version 2 ("
 	of := func(path, by, name string) []string {
@@ -42,7 +43,7 @@ func TestAnImageInUseIsKept(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		use  func(*aws.World)
-		want string // empty: it goes
+		want string // the user; empty if the image is deregistered
 	}{
 		"nothing":            {func(*aws.World) {}, ""},
 		"a running instance": {func(w *aws.World) { w.Launch("i-1", third) }, "the instance i-1 running"},
@@ -71,10 +72,10 @@ func TestAnImageInUseIsKept(t *testing.T) {
 			w.Put("/n", newest)
 			w.Do("ssm:LabelParameterVersion", `{"Name":"/n","ParameterVersion":1,"Labels":["stable"]}`)
 		}, "the SSM parameter /n, version 1 with the label stable"},
-		"an earlier version":         {func(w *aws.World) { w.Put("/n", third); w.Put("/n", newest) }, ""},
-		"the latest version":         {func(w *aws.World) { w.Template("lt-2", "old", newest, third) }, "the launch template old, version 2 ($Latest)"},
-		"the default version":        {func(w *aws.World) { w.Template("lt-2", "old", third, newest) }, "the launch template old, version 1 ($Default)"},
-		"a version that nobody uses": {versions, ""},
+		"an earlier version":  {func(w *aws.World) { w.Put("/n", third); w.Put("/n", newest) }, ""},
+		"the latest version":  {func(w *aws.World) { w.Template("lt-2", "old", newest, third) }, "the launch template old, version 2 ($Latest)"},
+		"the default version": {func(w *aws.World) { w.Template("lt-2", "old", third, newest) }, "the launch template old, version 1 ($Default)"},
+		"an unused version":   {versions, ""},
 		"a template's parameter": {func(w *aws.World) {
 			w.Published["/aws/service/x"] = third // of another account
 			w.Template("lt-2", "old", "resolve:ssm:/aws/service/x")
@@ -84,9 +85,9 @@ func TestAnImageInUseIsKept(t *testing.T) {
 			w.Put("/n", newest)
 			w.Template("lt-2", "old", "resolve:ssm:/n:1")
 		}, "the launch template old, version 1 ($Default, $Latest)"},
-		"a parameter that is gone": {func(w *aws.World) { w.Template("lt-2", "old", "resolve:ssm:/gone") }, ""},
-		"a group":                  {func(w *aws.World) { versions(w); w.Group("g", of("LaunchTemplate", "Id", "lt-2")...) }, pinned + "the Auto Scaling group g)"},
-		"a group by name":          {func(w *aws.World) { versions(w); w.Group("g", of("LaunchTemplate", "Name", "old")...) }, pinned + "the Auto Scaling group g)"},
+		"a missing parameter": {func(w *aws.World) { w.Template("lt-2", "old", "resolve:ssm:/gone") }, ""},
+		"a group":             {func(w *aws.World) { versions(w); w.Group("g", of("LaunchTemplate", "Id", "lt-2")...) }, pinned + "the Auto Scaling group g)"},
+		"a group by name":     {func(w *aws.World) { versions(w); w.Group("g", of("LaunchTemplate", "Name", "old")...) }, pinned + "the Auto Scaling group g)"},
 		"a group without a version": {func(w *aws.World) {
 			w.Template("lt-2", "old", third)
 			w.Group("g", "LaunchTemplate.LaunchTemplateId", "lt-2")
@@ -95,13 +96,13 @@ func TestAnImageInUseIsKept(t *testing.T) {
 			versions(w)
 			w.Group("g", of("MixedInstancesPolicy.LaunchTemplate.LaunchTemplateSpecification", "Id", "lt-2")...)
 		}, pinned + "the Auto Scaling group g)"},
-		// moto keeps no templates and images of overrides, and no versions that are gone.
+		// moto ignores templates and images of overrides, and deleted versions.
 		"an override": {func(w *aws.World) {
 			versions(w)
 			mixed(w, "<LaunchTemplateSpecification>"+second+"</LaunchTemplateSpecification>")
 		}, pinned + "the Auto Scaling group g)"},
 		"an override's image": {func(w *aws.World) { mixed(w, "<ImageId>"+third+"</ImageId>") }, "the Auto Scaling group g"},
-		"a version that is gone": {func(w *aws.World) {
+		"a deleted version": {func(w *aws.World) {
 			versions(w)
 			mixed(w, "<LaunchTemplateSpecification>"+strings.Replace(second, "2</V", "9</V", 1)+"</LaunchTemplateSpecification>")
 		}, ""},
@@ -121,11 +122,11 @@ func TestAnImageInUseIsKept(t *testing.T) {
 			fleetOf(w)
 			w.Do("ec2:DeleteFleets", "FleetId.1", "fleet-1", "TerminateInstances", "false")
 		}, ""},
-		"a fleet's image": {func(w *aws.World) { // which moto does not keep
+		"a fleet's image": {func(w *aws.World) { // moto does not store the image
 			w.Answer("ec2:DescribeFleets", `<R><fleetSet><item><fleetId>fleet-1</fleetId><fleetState>active</fleetState><launchTemplateConfigs><item><overrides><item><imageId>`+third+`</imageId></item></overrides></item></launchTemplateConfigs></item></fleetSet></R>`)
 		}, "the EC2 Fleet fleet-1"},
 		"a Spot Fleet": {spotFleet, "the Spot Fleet sfr-1"},
-		"a Spot Fleet's template": {func(w *aws.World) { // moto makes no template for one
+		"a Spot Fleet's template": {func(w *aws.World) { // moto does not support a template here
 			versions(w)
 			w.Answer("ec2:DescribeSpotFleetRequests", `<R><spotFleetRequestConfigSet><item><spotFleetRequestId>sfr-1</spotFleetRequestId><spotFleetRequestState>active</spotFleetRequestState><spotFleetRequestConfig><launchTemplateConfigs><item>`+
 				`<launchTemplateSpecification><launchTemplateName>old</launchTemplateName><version>2</version></launchTemplateSpecification></item></launchTemplateConfigs></spotFleetRequestConfig></item></spotFleetRequestConfigSet></R>`)
@@ -136,7 +137,7 @@ func TestAnImageInUseIsKept(t *testing.T) {
 		}, ""},
 		"another account":        {share(aws.Share{Account: "111111111111"}), "a launch permission for the account 111111111111"},
 		"its own account":        {share(aws.Share{Account: aws.Account}), ""},
-		"everybody":              {share(aws.Share{Group: "all"}), "a launch permission for all"},
+		"all accounts":           {share(aws.Share{Group: "all"}), "a launch permission for all"},
 		"an organization":        {share(aws.Share{Organization: "arn:aws:organizations::1:organization/o-1"}), "a launch permission for arn:aws:organizations::1:organization/o-1"},
 		"an organization's unit": {share(aws.Share{Unit: "arn:aws:organizations::1:ou/o-1/ou-1"}), "a launch permission for arn:aws:organizations::1:ou/o-1/ou-1"},
 	} {
@@ -157,15 +158,15 @@ func TestAnImageInUseIsKept(t *testing.T) {
 			}
 			assert.Equal(t, c.want == "", w.Image(third) == nil)
 			assert.Equal(t, c.want == "", !slices.Contains(w.SnapshotIDs(), "snap-3"))
-			assert.NotContains(t, w.SnapshotIDs(), "snap-2", "the others go")
+			assert.NotContains(t, w.SnapshotIDs(), "snap-2", "snapshots of other retired images must be deleted")
 		})
 	}
 }
 
-// second is the version 2 of a launch template as Auto Scaling names it.
+// second is version 2 of a launch template in the XML of Auto Scaling.
 const second = "<LaunchTemplateName>old</LaunchTemplateName><Version>2</Version>"
 
-// mixed is a group whose second override has something.
+// mixed makes EC2 Auto Scaling return a group whose second override is this XML.
 func mixed(w *aws.World, override string) {
 	w.Answer("autoscaling:DescribeAutoScalingGroups", `<R><DescribeAutoScalingGroupsResult><AutoScalingGroups><member><AutoScalingGroupName>g</AutoScalingGroupName><MixedInstancesPolicy><LaunchTemplate>`+
 		`<Overrides><member></member><member>`+override+`</member></Overrides></LaunchTemplate></MixedInstancesPolicy></member></AutoScalingGroups></DescribeAutoScalingGroupsResult></R>`)
@@ -194,16 +195,17 @@ func share(with aws.Share) func(*aws.World) {
 	return func(w *aws.World) { w.Image(third).Shares = []aws.Share{with} }
 }
 
-// everything has something of each kind that may name an image.
+// everything creates a parameter, a launch template and a node group, so that the
+// command makes every call.
 func everything(w *aws.World) {
 	w.Put("/n", newest)
 	w.Template("lt-1", "nodes", "resolve:ssm:/n")
 	nodeGroups(w, "n")
 }
 
-// What cannot be looked at may hold a reference: nothing goes, and what could not
-// be seen is named.
-func TestWhatCannotBeSeenKeepsImages(t *testing.T) {
+// A list that cannot be read may name a user. So no image is deregistered, and the
+// error names the missing permission or the failure.
+func TestUnreadableListsKeepAllImages(t *testing.T) {
 	w := fleet(t)
 	everything(w)
 	for _, action := range awsapi.ImageActions() {
@@ -234,8 +236,8 @@ func TestWhatCannotBeSeenKeepsImages(t *testing.T) {
 	}
 }
 
-// Somebody who comes between the look and the deed keeps all images.
-func TestNothingGoesThatChangedMeanwhile(t *testing.T) {
+// An instance that starts during the search keeps all images.
+func TestImagesChangedDuringRetireAreKept(t *testing.T) {
 	w := fleet(t)
 	lists := 0
 	w.Before("eks:ListClusters", func() {
@@ -249,8 +251,9 @@ func TestNothingGoesThatChangedMeanwhile(t *testing.T) {
 	assert.Len(t, w.Images, 7)
 }
 
-// A snapshot goes with the last image that has it, and stays where it is shared.
-func TestSnapshotsOfOthersStay(t *testing.T) {
+// A snapshot is deleted with the last image that uses the snapshot. A shared
+// snapshot is kept.
+func TestSnapshotsInUseAreKept(t *testing.T) {
 	w := fleet(t)
 	w.Image("debian-3").Devices = append(w.Image("debian-3").Devices, aws.Drive{Name: "/dev/xvdb", Snapshot: "snap-4"})
 	w.Image("debian-2").Devices = append(w.Image("debian-2").Devices, aws.Drive{Name: "/dev/xvdb", Snapshot: "snap-0"})
@@ -268,16 +271,16 @@ func TestSnapshotsOfOthersStay(t *testing.T) {
 	assert.Equal(t, []string{"snap-0", "snap-1", "snap-9"}, w.SnapshotIDs())
 }
 
-// Nobody knows how old an image without a date is.
-func TestAnImageWithoutADateStays(t *testing.T) {
+// The age of an image without a valid date is unknown.
+func TestImagesWithoutADateAreKept(t *testing.T) {
 	w := fleet(t)
 	w.Image("debian-3").Created = "yesterday"
 	_, out, _ := command(t, "", "ami", "retire", "--deregister", "--keep", "1", "--older-than", "1")
 	assert.NotContains(t, out, third)
 }
 
-// The policy is exactly what the command calls.
-func TestTheImagePolicyIsWhatIsCalled(t *testing.T) {
+// The printed IAM policy allows exactly the calls that the commands make.
+func TestTheImagePolicyEqualsTheCalls(t *testing.T) {
 	w := fleet(t)
 	everything(w)
 	for _, args := range []string{"publish ami-00000000 --parameter /n", "retire --older-than 1 --yes", "retire --deregister --keep 1 --older-than 1 --yes"} {

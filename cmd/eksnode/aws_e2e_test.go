@@ -17,12 +17,12 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
 
-// untag takes the cluster's tag from the sample's instance.
+// untag removes the cluster's tag from the sample's instance.
 func untag(w *aws.World) {
 	w.Do("ec2:DeleteTags", "ResourceId.1", "i-1", "Tag.1.Key", "kubernetes.io/cluster/my-cluster")
 }
 
-func TestPreflight(t *testing.T) {
+func TestPreflightOutput(t *testing.T) {
 	w := aws.Sample(t)
 	w.Serve()
 	code, out, errOut := command(t, "", "preflight", "--cluster", "my-cluster", "--instance", "i-1")
@@ -36,7 +36,7 @@ func TestPreflight(t *testing.T) {
 	assert.Contains(t, out, "FAIL     cluster-tag           the instance i-1 has no tag\n                               kubernetes.io/cluster/my-cluster=owned\n"+
 		"  aws ec2 create-tags --resources i-1 --tags \\\n    Key=kubernetes.io/cluster/my-cluster,Value=owned\n")
 	_, out, _ = command(t, "", "preflight", "--cluster", "my-cluster", "--instance", "i-1", "--output", "junit")
-	assert.Contains(t, out, `<testsuite name="eksnode preflight" tests="29" failures="1" errors="0">`)
+	assert.Contains(t, out, `<testsuite name="eksnode preflight" tests="29" failures="1" errors="0" skipped="0">`)
 	_, out, _ = command(t, "", "preflight", "--cluster", "my-cluster", "--launch-template", "nodes", "--output", "json")
 	assert.Contains(t, out, `"target": "launch template nodes, version $Default"`)
 	code, out, _ = command(t, "", "preflight", "--cluster", "my-cluster", "--ami", "ami-0123456789abcdef0")
@@ -68,9 +68,9 @@ func TestPreflight(t *testing.T) {
 	assert.Contains(t, out, `"eks:DescribeCluster",`)
 }
 
-// What people read fits a screen of 80 columns, but for words that are longer,
-// and a command that is broken is still one.
-func TestPreflightFitsTheScreen(t *testing.T) {
+// Lines of text output have at most 80 columns, except for longer words. A command
+// that is wrapped is still one command.
+func TestPreflightFits80Columns(t *testing.T) {
 	w := aws.Sample(t)
 	w.Serve()
 	untag(w)
@@ -95,7 +95,7 @@ func TestPreflightFitsTheScreen(t *testing.T) {
 	}
 }
 
-func TestPreflightAsJUnit(t *testing.T) {
+func TestPreflightJUnitCounts(t *testing.T) {
 	w := aws.Sample(t)
 	w.Serve()
 	untag(w)
@@ -124,10 +124,10 @@ func TestPreflightAsJUnit(t *testing.T) {
 	}
 	assert.Equal(t, []int{suite.Failures, suite.Errors, 1}, []int{failures, errs, warnings})
 	assert.Equal(t, 1, suite.Failures)
-	assert.Equal(t, 3, suite.Errors, "egress, vpc-dns, dhcp-domain")
+	assert.Equal(t, 3, suite.Errors, "the errors must be egress, vpc-dns and dhcp-domain")
 }
 
-func TestUserDataStraightFromTheCluster(t *testing.T) {
+func TestUserDataFromTheCluster(t *testing.T) {
 	aws.Sample(t).Serve()
 	for _, f := range userdata.Families() {
 		code, out, errOut := command(t, "", "userdata", "render", "--family", f.ID, "--cluster", "my-cluster", "--label", "team=a", "--taint", "cold:NoExecute",
@@ -142,10 +142,10 @@ func TestUserDataStraightFromTheCluster(t *testing.T) {
 	assert.Equal(t, 2, code)
 	assert.Equal(t, "eksnode: describing the cluster other: ResourceNotFoundException: No cluster found for name: other.\n", errOut)
 	_, _, errOut = command(t, "", "userdata", "render", "--family", "al2023", "--cluster", "a", "--description", "b")
-	assert.Equal(t, "eksnode: --description and --cluster: name one of them\n", errOut)
+	assert.Equal(t, "eksnode: --description and --cluster exclude each other; use one of them\n", errOut)
 }
 
-func TestManifests(t *testing.T) {
+func TestManifestsOutput(t *testing.T) {
 	w := aws.Sample(t)
 	w.Serve()
 	const role = "arn:aws:iam::123456789012:role/node"
@@ -158,7 +158,7 @@ func TestManifests(t *testing.T) {
 	assert.NotContains(t, out, "shared")
 	assert.Contains(t, out, `"sg-cluster"`)
 
-	// What is printed passes the preflight.
+	// The printed aws-auth ConfigMap passes the preflight.
 	_, auth, _ := command(t, "", "manifests", "--cluster", "my-cluster", "--role", role, "--only", "aws-auth")
 	clear(w.Entries)
 	code, out, _ = command(t, auth, "preflight", "--cluster", "my-cluster", "--instance", "i-1", "--aws-auth", "-")
@@ -167,7 +167,7 @@ func TestManifests(t *testing.T) {
 	assert.Contains(t, out, "# + ")
 	code, out, errOut = command(t, "", "manifests", "--cluster", "my-cluster", "--role", role, "--only", "aws-auth", "--aws-auth", "-")
 	assert.Equal(t, 2, code)
-	assert.Empty(t, out, "kubectl gets nothing where the live ConfigMap could not be read")
+	assert.Empty(t, out, "without the live ConfigMap, kubectl must get no manifest")
 	assert.Equal(t, "eksnode: writing aws-auth: reading the ConfigMap: the input is empty; `kubectl get configmap aws-auth -n kube-system -o yaml` prints it, and a cluster without aws-auth needs no --aws-auth\n", errOut)
 
 	w.Clusters["my-cluster"]["version"] = "1.18"
@@ -175,13 +175,13 @@ func TestManifests(t *testing.T) {
 	assert.Contains(t, out, "--resources subnet-1 subnet-2 --tags Key=kubernetes.io/cluster/my-cluster,Value=shared\n")
 	w.Do("ec2:CreateTags", "ResourceId.1", "subnet-1", "Tag.1.Key", "kubernetes.io/cluster/my-cluster", "Tag.1.Value", "owned")
 	_, out, _ = command(t, "", "manifests", "--cluster", "my-cluster", "--role", role, "--only", "tags")
-	assert.Contains(t, out, "--resources subnet-2 --tags Key=kubernetes.io/cluster/my-cluster,Value=shared\n", "a tag that is there is not replaced")
+	assert.Contains(t, out, "--resources subnet-2 --tags Key=kubernetes.io/cluster/my-cluster,Value=shared\n", "an existing tag must not be replaced")
 	_, out, _ = command(t, "", "manifests", "--cluster", "my-cluster", "--role", role, "--only", "vpc-cni", "--windows")
 	assert.Contains(t, out, `enable-windows-ipam: "true"`)
 
 	code, _, errOut = command(t, "", "manifests", "--cluster", "my-cluster", "--role", role, "--only", "vpc-cni")
 	assert.Equal(t, 2, code)
-	assert.Equal(t, "eksnode: --only vpc-cni: not needed for these nodes; the launch template takes --ami, the VPC CNI --windows\n", errOut)
+	assert.Equal(t, "eksnode: --only vpc-cni: not needed for these nodes; launch-template needs --ami, vpc-cni needs --windows\n", errOut)
 	_, _, errOut = command(t, "", "manifests", "--only", "x")
-	assert.Contains(t, errOut, `--only: the manifest "x" is not known`)
+	assert.Contains(t, errOut, `--only: the manifest "x" is unknown`)
 }

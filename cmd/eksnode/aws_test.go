@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// command runs the command with a standard input.
+// command runs eksnode with in as standard input.
 func command(t *testing.T, in string, args ...string) (code int, out, errOut string) {
 	t.Helper()
 	var o, e bytes.Buffer
@@ -42,7 +42,7 @@ func unreachableAWS(t *testing.T) *atomic.Int64 {
 	return calls
 }
 
-func TestACommandIsBrokenBetweenWords(t *testing.T) {
+func TestCommandsAreWrappedBetweenWords(t *testing.T) {
 	const command = `a 'b  c' 'it'\''s one' d`
 	for width := range 30 {
 		out, err := exec.CommandContext(t.Context(), "sh", "-c", "printf '%s\n' "+strings.Join(continued(command, width), "\n    ")).Output()
@@ -51,8 +51,8 @@ func TestACommandIsBrokenBetweenWords(t *testing.T) {
 	}
 }
 
-// Wrong usage names the command, the flag or the argument, and the remedy. Nothing
-// calls AWS before.
+// Errors of wrong usage name the command, flag or argument, and the remedy. They
+// come before any call to AWS.
 func TestWrongUsageNamesTheRemedy(t *testing.T) {
 	calls := unreachableAWS(t)
 	for args, want := range map[string]string{
@@ -89,8 +89,9 @@ func TestWrongUsageNamesTheRemedy(t *testing.T) {
 	assert.Zero(t, calls.Load())
 }
 
-// Who has no credentials, or no way to AWS, hears it once.
-func TestWithoutAWS(t *testing.T) {
+// Missing credentials, or no connection to AWS, is one error instead of one per
+// check.
+func TestMissingCredentialsOrConnectionIsOneError(t *testing.T) {
 	unreachableAWS(t)
 	preflight := []string{"preflight", "--cluster", "my-cluster", "--ami", "ami-0123456789abcdef0"}
 	t.Run("no credentials", func(t *testing.T) {
@@ -100,7 +101,7 @@ func TestWithoutAWS(t *testing.T) {
 		assert.Empty(t, out)
 		assert.Contains(t, errOut, "eksnode: credentials: none were found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, name a profile, or log in with `aws sso login`: ")
 	})
-	t.Run("no way", func(t *testing.T) {
+	t.Run("no connection", func(t *testing.T) {
 		t.Setenv("AWS_MAX_ATTEMPTS", "1")
 		code, out, errOut := command(t, "", append(preflight, "--endpoint", "http://127.0.0.1:1")...)
 		assert.Equal(t, 2, code)
@@ -108,7 +109,7 @@ func TestWithoutAWS(t *testing.T) {
 		assert.Contains(t, errOut, "eksnode: reading the caller's identity: ")
 		assert.Contains(t, errOut, "connection refused")
 	})
-	t.Run("no more time", func(t *testing.T) {
+	t.Run("cancelled", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		var out, errOut bytes.Buffer

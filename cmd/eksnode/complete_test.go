@@ -21,8 +21,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
 
-// completed returns what shells get for a command line: the values, and the
-// directive after the colon.
+// completed returns the completions of a command line: the values, and cobra's
+// directive with its colon.
 func completed(t *testing.T, args ...string) (values []string, directive string) {
 	t.Helper()
 	var out, errOut bytes.Buffer
@@ -32,7 +32,7 @@ func completed(t *testing.T, args ...string) (values []string, directive string)
 	return lines[:last], lines[last]
 }
 
-// The directives.
+// The directives of cobra.
 const (
 	anyFile     = ":0"
 	noFiles     = ":4"
@@ -41,9 +41,9 @@ const (
 	onlyFolders = ":16"
 )
 
-// Every flag and every argument declares what it completes: a new one without an
-// entry in declaredValues or workstationValues fails.
-func TestEveryFlagDeclaresWhatItCompletes(t *testing.T) {
+// Every flag and every command declares completions. A new flag or command needs an
+// entry in declaredValues or workstationValues.
+func TestEveryFlagDeclaresCompletions(t *testing.T) {
 	everyFlag(t, func(path string, c *cobra.Command, f *pflag.Flag) {
 		name := path + " --" + f.Name
 		if c.DisableFlagParsing {
@@ -85,7 +85,7 @@ func TestEveryFlagDeclaresWhatItCompletes(t *testing.T) {
 	}
 }
 
-func TestValuesAreCompleted(t *testing.T) {
+func TestCompletedValues(t *testing.T) {
 	var families, carried, manifests []string
 	for _, f := range userdata.Families() {
 		families = append(families, f.ID)
@@ -181,8 +181,8 @@ func TestValuesAreCompleted(t *testing.T) {
 	}
 }
 
-// A real bash with Debian's bash-completion completes a rule.
-func TestBashCompletes(t *testing.T) {
+// bash with Debian's bash-completion completes rules and flags.
+func TestBashCompletesRulesAndFlags(t *testing.T) {
 	const functions = "/usr/share/bash-completion/bash_completion"
 	require.FileExists(t, functions, "install the package bash-completion")
 	for line, want := range map[string]string{
@@ -207,14 +207,14 @@ __start_eksnode
 for reply in "${COMPREPLY[@]}"; do echo "${reply%% *}"; done`
 		cmd := exec.CommandContext(t.Context(), "bash", "-c", script, "bash", line)
 		cmd.Env = append(os.Environ(), "PATH="+commandFolder(t)+":"+os.Getenv("PATH"))
-		out, err := cmd.Output() // compopt warns: readline does not run
+		out, err := cmd.Output() // compopt warns on stderr, because readline does not run
 		require.NoError(t, err, line)
 		assert.Equal(t, want, string(out), line)
 	}
 }
 
-// commandFolder is a folder with this program as eksnode, which TestMain makes of
-// the test binary.
+// commandFolder returns a folder with the test binary as eksnode. TestMain makes
+// the test binary behave as eksnode.
 func commandFolder(t *testing.T) string {
 	t.Helper()
 	for folder := range strings.SplitSeq(os.Getenv("PATH"), ":") {
@@ -229,7 +229,7 @@ func commandFolder(t *testing.T) string {
 	return folder
 }
 
-// The scripts of the other shells are well formed.
+// Each shell accepts its script without syntax errors.
 func TestCompletionScriptsAreWellFormed(t *testing.T) {
 	for _, shell := range shells() {
 		var out, errOut bytes.Buffer

@@ -17,7 +17,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
-// outputOf runs an audit of a root with findings and returns its output.
+// outputOf runs eksnode with an output format and returns the output.
 func outputOf(t *testing.T, format string, args ...string) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -25,8 +25,8 @@ func outputOf(t *testing.T, format string, args ...string) []byte {
 	return out.Bytes()
 }
 
-// A reader of JUnit finds passed, failed and skipped rules.
-func TestAReaderOfJUnitFindsEveryRule(t *testing.T) {
+// A JUnit library reads passed, failed and skipped rules.
+func TestJUnitListsEveryRule(t *testing.T) {
 	suites, err := junit.Ingest(outputOf(t, "junit", "audit", "--root", dirtyRoot(t), "--skip-rules", "kubelet-pki"))
 	require.NoError(t, err)
 	require.Len(t, suites, 1)
@@ -48,7 +48,7 @@ func TestAReaderOfJUnitFindsEveryRule(t *testing.T) {
 	assert.Positive(t, totals.Failed)
 }
 
-// SARIF describes every rule, with help and a link.
+// SARIF output describes every rule, with help and a link.
 func TestSARIFDescribesEveryRule(t *testing.T) {
 	var log sarifLog
 	d := json.NewDecoder(bytes.NewReader(outputOf(t, "sarif", "audit", "--root", dirtyRoot(t), "--skip-rules", "kubelet-pki")))
@@ -66,7 +66,7 @@ func TestSARIFDescribesEveryRule(t *testing.T) {
 		assert.NotEmpty(t, d.Short.Text)
 		assert.Contains(t, d.Full.Text, r.Why)
 		tags := slices.Sorted(slices.Values(d.Properties.Tags))
-		assert.Equal(t, slices.Compact(slices.Clone(tags)), tags, "SARIF wants each tag once")
+		assert.Equal(t, slices.Compact(slices.Clone(tags)), tags, "SARIF requires unique tags")
 	}
 	assert.Equal(t, plan.Found, described["hostname"].Properties.Outcome)
 	assert.Equal(t, plan.Passed, described["machine-id"].Properties.Outcome)

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// everyFlag calls do with each flag of each command, and a fresh command to
-// parse with.
+// everyFlag calls do with each flag of each command, and with a new command for
+// parsing.
 func everyFlag(t *testing.T, do func(path string, c *cobra.Command, f *pflag.Flag)) {
 	t.Helper()
 	var walk func(words []string, c *cobra.Command)
@@ -29,10 +29,10 @@ func everyFlag(t *testing.T, do func(path string, c *cobra.Command, f *pflag.Fla
 	walk(nil, root())
 }
 
-// A value that is empty is that of an unset shell variable: nobody means the
-// flag's default by it, least of all the live machine.
-func TestNoFlagTakesAnEmptyValue(t *testing.T) {
-	compatible := map[string]bool{ // as Amazon's programs
+// An empty value usually comes from an unset shell variable. It must not mean the
+// flag's default, and never the live machine.
+func TestEmptyFlagValuesAreRefused(t *testing.T) {
+	compatible := map[string]bool{ // Amazon's programs accept these
 		"eksnode nodeadm init --skip": true, "eksnode nodeadm init --config-cache": true, "eksnode nodeadm init --daemon": true,
 		"eksnode nodeadm config dump --config-cache": true, "eksnode nodeadm config dump --config-output": true, "eksnode aws-iam-authenticator token --region": true,
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// dirtyRoot is an image root with one thing to scrub.
+// dirtyRoot returns an image root with one file to scrub.
 func dirtyRoot(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
@@ -23,8 +23,9 @@ func dirtyRoot(t *testing.T) string {
 	return root
 }
 
-// A run that is interrupted says so, and leaves no other report.
-func TestAnInterruptedRunIsNoResult(t *testing.T) {
+// The report of an interrupted run says that it was interrupted, and replaces the
+// report of an earlier run.
+func TestInterruptedRunsReportTheInterrupt(t *testing.T) {
 	for name, c := range map[string]struct {
 		args   []string
 		code   int

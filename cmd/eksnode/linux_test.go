@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestCommandsThatNeedLinuxSaySoElsewhere(t *testing.T) {
+func TestCommandsThatNeedLinuxAreRefusedElsewhere(t *testing.T) {
 	const node = "the command configures the node that it runs on; instances of an image from eksnode run the command at first boot"
 	for line, want := range map[string]string{
 		"scrub":                    `eksnode scrub needs Linux: the command deletes files through Linux system calls; run eksnode on the builder machine, or on a Linux machine with --root and the image mounted, or use the Packer provisioner "eksnode-scrub" from here`,
@@ -44,7 +44,7 @@ func TestCommandsThatNeedLinuxSaySoElsewhere(t *testing.T) {
 	}
 }
 
-func TestOtherCommandsWorkElsewhere(t *testing.T) {
+func TestOtherCommandsWorkOnEverySystem(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "kubelet.log")
 	require.NoError(t, os.WriteFile(log, []byte("all is well\n"), 0o644))
 	for _, c := range []struct {
@@ -70,8 +70,9 @@ func TestOtherCommandsWorkElsewhere(t *testing.T) {
 	}
 }
 
-// The help marks them, and every row is a command that there is.
-func TestTheHelpNamesWhatNeedsLinux(t *testing.T) {
+// The help marks commands that need Linux. Every row of the list is an existing
+// command.
+func TestTheHelpMarksCommandsThatNeedLinux(t *testing.T) {
 	cmd := root()
 	refuseLinuxCommands(cmd)
 	marked := map[string]bool{}
@@ -85,7 +86,7 @@ func TestTheHelpNamesWhatNeedsLinux(t *testing.T) {
 	}
 }
 
-// One architecture each: the release compiles the others.
+// The test compiles one architecture per system. The release compiles the others.
 func TestTheCommandCompilesForWorkstations(t *testing.T) {
 	for _, system := range []string{"darwin/arm64", "windows/amd64"} {
 		goos, goarch, _ := strings.Cut(system, "/")

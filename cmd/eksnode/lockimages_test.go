@@ -18,9 +18,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A tag is written down by its digest; that it moves later changes nothing until
-// it is locked anew.
-func TestImagesAreLocked(t *testing.T) {
+// The lock file records a tag's digest. A tag that moves later has no effect until
+// "eksnode lock" runs again.
+func TestImagesAreLockedByDigest(t *testing.T) {
 	t.Setenv("DOCKER_CONFIG", t.TempDir())
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	defer server.Close()

@@ -13,7 +13,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"eksnode": main})
 }
 
-// TestScripts runs the command as people do; one file per behaviour.
+// TestScripts runs the scripts in testdata, one file per behaviour.
 func TestScripts(t *testing.T) {
 	schema, err := reportSchema()
 	require.NoError(t, err)

@@ -25,7 +25,7 @@ func writeMan(t *testing.T) string {
 	return folder
 }
 
-// Each command that the help lists has a page, which man reads without a warning.
+// Every command in the help has a man page, and man prints no warnings.
 func TestEveryCommandHasAManPage(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", "1767225599") // 2025-12-31, one second before 2026
 	t.Setenv("TZ", "Asia/Tokyo")
@@ -60,18 +60,19 @@ func TestEveryCommandHasAManPage(t *testing.T) {
 
 	text, err := exec.CommandContext(t.Context(), "man", "-l", filepath.Join(folder, "eksnode-userdata.1")).Output()
 	require.NoError(t, err)
-	assert.Regexp(t, `(?m)^ +bottlerocket  Bottlerocket's settings in TOML$`, string(text), "a list keeps its lines")
+	assert.Regexp(t, `(?m)^ +bottlerocket  Bottlerocket's settings in TOML$`, string(text), "a list must keep its lines")
 	assert.NotContains(t, string(text), "eksnode-userdata-help")
 }
 
-func TestTheDateOfManPages(t *testing.T) {
+func TestInvalidSourceDateEpochIsAnError(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", "yesterday")
 	var out, errOut bytes.Buffer
 	assert.Equal(t, usageCode, run(t.Context(), []string{"man", t.TempDir()}, nil, &out, &errOut))
 	assert.Equal(t, "eksnode: reading SOURCE_DATE_EPOCH: \"yesterday\" is not a number of seconds\n", errOut.String())
 }
 
-// The agent travels to machines: package doc and what it imports stay out.
+// The agent is sent to every builder machine, so it does not link cobra's package
+// doc and its imports.
 func TestTheAgentHasNoManPages(t *testing.T) {
 	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-tags", "agent", ".")
 	list.Env = append(os.Environ(), "CGO_ENABLED=0")

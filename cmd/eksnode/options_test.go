@@ -16,7 +16,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// A field becomes a flag without anything else that names it.
+// A new field of a spec becomes a flag without other code.
 func TestFlagsComeFromASpec(t *testing.T) {
 	type word string
 	type Inner struct {
@@ -50,7 +50,7 @@ func TestFlagsComeFromASpec(t *testing.T) {
 	few := pflag.NewFlagSet("x", pflag.ContinueOnError)
 	options(few, nil, &s, "text", "deep_field")
 	few.VisitAll(func(f *pflag.Flag) { count-- })
-	assert.Equal(t, 4, count, "only those that are chosen")
+	assert.Equal(t, 4, count, "only the named fields become flags")
 	assert.Panics(t, func() {
 		options(few, nil, &struct {
 			N float64 `mapstructure:"n"`
@@ -58,8 +58,9 @@ func TestFlagsComeFromASpec(t *testing.T) {
 	})
 }
 
-// Whoever used flags reads of flags in a report, and text of others stays.
-func TestReportsNameFlags(t *testing.T) {
+// Errors in the command's reports name flags instead of HCL fields. Text of other
+// programs stays.
+func TestReportsNameFlagsInsteadOfFields(t *testing.T) {
 	fips := surface.Errorf("this machine does not run in FIPS mode, and %s asks for it; choose fips=1", surface.Name("fips"))
 	step := fmt.Errorf("preflight: %w", fips)
 	other := errors.New("packages: installing packages: source_url is a word of others")
@@ -82,7 +83,7 @@ func TestReportsNameFlags(t *testing.T) {
 	assert.Contains(t, out.String(), "and --fips asks for it")
 }
 
-func TestAnUnknownMachineIsToldInFlags(t *testing.T) {
+func TestUnknownDistroErrorsNameFlags(t *testing.T) {
 	for name, want := range map[string]string{"ID=plan9\nID_LIKE=debian\n": "if the machine behaves like it, set --distro debian", "ID=plan9\n": "set --distro to that name",
 		"ID=debian\nVERSION_ID=3\n": `12, 13 (--distro "debian"); to try this version anyway, set --distro to that name`, "": "name the distribution with --distro …, one of"} {
 		root := t.TempDir()

@@ -18,15 +18,15 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// reportSchema is the published schema of reports.
+// reportSchema compiles the published schema of reports.
 func reportSchema() (*jsonschema.Schema, error) {
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
 	return c.Compile("../../docs/reference/report.schema.json")
 }
 
-// validReport is the script command `report FILE...`: each file is a report as
-// the published schema describes it. With "!" none is.
+// validReport is the script command `report FILE...`. Each file must match the
+// published schema. With "!", no file may match.
 func validReport(schema *jsonschema.Schema) func(*testscript.TestScript, bool, []string) {
 	return func(ts *testscript.TestScript, neg bool, args []string) {
 		for _, name := range args {
@@ -34,16 +34,16 @@ func validReport(schema *jsonschema.Schema) func(*testscript.TestScript, bool, [
 			ts.Check(err)
 			err = schema.Validate(value)
 			if neg && err == nil {
-				ts.Fatalf("%s is a report", name)
+				ts.Fatalf("%s matches the schema of reports", name)
 			}
 			if !neg && err != nil {
-				ts.Fatalf("%s is no report: %v", name, err)
+				ts.Fatalf("%s does not match the schema of reports: %v", name, err)
 			}
 		}
 	}
 }
 
-// fullReport has a value in every field.
+// fullReport returns a report with a value in every field.
 func fullReport() plan.Report {
 	now := time.Unix(0, 0).UTC()
 	gone := host.Removal{Entries: 1, Bytes: 4096}
@@ -78,8 +78,7 @@ func fullReport() plan.Report {
 	return r
 }
 
-// The schema takes a report that uses every field, and refuses one that is wrong
-// in any way.
+// The schema accepts a report with all fields and refuses reports with one mistake.
 func TestTheSchemaRefusesWrongReports(t *testing.T) {
 	schema, err := reportSchema()
 	require.NoError(t, err)
@@ -92,23 +91,23 @@ func TestTheSchemaRefusesWrongReports(t *testing.T) {
 	}
 	require.NoError(t, schema.Validate(decoded()))
 	for name, wrong := range map[string]func(map[string]any){
-		"another form":          func(r map[string]any) { r["schema"] = "eksnode.report/v2" },
-		"no result":             func(r map[string]any) { delete(r, "result") },
-		"an unknown result":     func(r map[string]any) { r["result"] = "fine" },
-		"an unknown command":    func(r map[string]any) { r["command"] = "join" },
-		"an unknown field":      func(r map[string]any) { r["resutl"] = "ok" },
-		"a number as text":      func(r map[string]any) { r["totals"].(map[string]any)["fetched"] = "10" },
-		"a negative number":     func(r map[string]any) { r["totals"].(map[string]any)["fetched"] = json.Number("-1") },
-		"no fetched bytes":      func(r map[string]any) { delete(r["totals"].(map[string]any), "fetched") },
-		"a time as a number":    func(r map[string]any) { r["started"] = json.Number("7") },
-		"a time that is none":   func(r map[string]any) { r["started"] = "yesterday" },
-		"an unknown verb":       func(r map[string]any) { at(r, "outcomes", "actions")["verb"] = "delete" },
-		"an unknown status":     func(r map[string]any) { at(r, "outcomes")["status"] = "ok" },
-		"an unknown outcome":    func(r map[string]any) { at(r, "rules")["outcome"] = "ok" },
-		"a rule without one":    func(r map[string]any) { delete(at(r, "rules"), "outcome") },
-		"a finding alone":       func(r map[string]any) { delete(at(r, "outcomes", "findings"), "reason") },
-		"outcomes as an object": func(r map[string]any) { r["outcomes"] = map[string]any{} },
-		"no machine":            func(r map[string]any) { delete(r, "machine") },
+		"another schema version":   func(r map[string]any) { r["schema"] = "eksnode.report/v2" },
+		"no result":                func(r map[string]any) { delete(r, "result") },
+		"an unknown result":        func(r map[string]any) { r["result"] = "fine" },
+		"an unknown command":       func(r map[string]any) { r["command"] = "join" },
+		"an unknown field":         func(r map[string]any) { r["resutl"] = "ok" },
+		"a number as text":         func(r map[string]any) { r["totals"].(map[string]any)["fetched"] = "10" },
+		"a negative number":        func(r map[string]any) { r["totals"].(map[string]any)["fetched"] = json.Number("-1") },
+		"no fetched bytes":         func(r map[string]any) { delete(r["totals"].(map[string]any), "fetched") },
+		"a time as a number":       func(r map[string]any) { r["started"] = json.Number("7") },
+		"an invalid time":          func(r map[string]any) { r["started"] = "yesterday" },
+		"an unknown verb":          func(r map[string]any) { at(r, "outcomes", "actions")["verb"] = "delete" },
+		"an unknown status":        func(r map[string]any) { at(r, "outcomes")["status"] = "ok" },
+		"an unknown outcome":       func(r map[string]any) { at(r, "rules")["outcome"] = "ok" },
+		"a rule without outcome":   func(r map[string]any) { delete(at(r, "rules"), "outcome") },
+		"a finding without reason": func(r map[string]any) { delete(at(r, "outcomes", "findings"), "reason") },
+		"outcomes as an object":    func(r map[string]any) { r["outcomes"] = map[string]any{} },
+		"no machine":               func(r map[string]any) { delete(r, "machine") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := decoded()
@@ -118,7 +117,7 @@ func TestTheSchemaRefusesWrongReports(t *testing.T) {
 	}
 }
 
-// at is the first element of a list, of a list within, and so on.
+// at returns the first element of a list, or of nested lists.
 func at(r map[string]any, lists ...string) map[string]any {
 	for _, name := range lists {
 		r = r[name].([]any)[0].(map[string]any)

@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A reader that leaves early, as head does, has had enough: nothing is said, and
-// the exit code is the result's.
-func TestAClosedPipeIsQuiet(t *testing.T) {
+// If the reader of a pipe ends early, as head does, there is no error message, and
+// the exit code is that of the result.
+func TestAClosedPipeIsNoError(t *testing.T) {
 	root := dirtyRoot(t)
 	for _, c := range []struct {
 		args []string
@@ -34,9 +34,9 @@ func TestAClosedPipeIsQuiet(t *testing.T) {
 	}
 }
 
-// An output that cannot be written is an error, also of commands that do not
-// look, and does not hide what was found.
-func TestAFullDiskIsNoSuccess(t *testing.T) {
+// An output that cannot be written is an error of every command. An audit with
+// findings still exits with 1.
+func TestUnwritableOutputIsAnError(t *testing.T) {
 	full := errors.New("no space left on device")
 	root := dirtyRoot(t)
 	for _, c := range []struct {
@@ -55,11 +55,11 @@ type failing struct{ err error }
 
 func (f failing) Write([]byte) (int, error) { return 0, f.err }
 
-// What waits for standard input stops when it is interrupted.
-func TestAnInterruptedInputIsNotAwaited(t *testing.T) {
+// An interrupt stops commands that wait for standard input.
+func TestAnInterruptStopsReadingStandardInput(t *testing.T) {
 	for _, args := range [][]string{{"diagnose", "-"}, {"userdata", "check", "-"}, {"userdata", "render", "--family", "al2023", "--description", "-"}} {
 		ctx, cancel := context.WithCancelCause(t.Context())
-		in, out := io.Pipe() // nobody writes
+		in, out := io.Pipe() // never written
 		cancel(errors.New("interrupt signal received"))
 		var errOut bytes.Buffer
 		assert.Equal(t, 2, run(ctx, args, in, io.Discard, &errOut), "%s", args)

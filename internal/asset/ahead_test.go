@@ -14,9 +14,9 @@ import (
 
 const second = "/second/runc"
 
-// The server holds the first download back until the second is requested. The test
-// ends only when the second request comes ahead.
-func TestTheNextDownloadIsFetchedAhead(t *testing.T) {
+// The server delays the first download until the second is requested. So the test
+// ends only if the second download starts before the first ends.
+func TestTheNextDownloadIsPrefetched(t *testing.T) {
 	m := newMirror(t)
 	m.put(where, noise(100_000))
 	m.put(second, noise(200_000))
@@ -49,7 +49,7 @@ func TestTheNextDownloadIsFetchedAhead(t *testing.T) {
 			count++
 		}
 	}
-	assert.Equal(t, 1, count, "requested once")
+	assert.Equal(t, 1, count, "the second download must be requested once")
 }
 
 func flush(t *testing.T, w http.ResponseWriter) {
@@ -59,9 +59,9 @@ func flush(t *testing.T, w http.ResponseWriter) {
 	f.Flush()
 }
 
-// An expected download that is never begun leaves nothing behind. A download that
-// fails ahead fails.
-func TestExpectedDownloadsThatAreNotUsed(t *testing.T) {
+// A prefetched download that is never installed leaves no files. If the prefetch
+// fails, the installation fails.
+func TestUnusedAndFailedPrefetches(t *testing.T) {
 	m := newMirror(t)
 	m.put(where, noise(1000))
 	m.put(second, noise(large))

@@ -32,7 +32,7 @@ func sparse(name string, size int64) []byte {
 	return append(extended(records.String()), packed([]*tar.Header{{Typeflag: tar.TypeReg, Name: name, Mode: 0o644}})[:512]...)
 }
 
-// extended is a PAX header, which archive/tar does not write.
+// extended returns a PAX header of a kind that archive/tar does not write.
 func extended(records string) []byte {
 	data := packed([]*tar.Header{{Typeflag: tar.TypeReg, Name: "PaxHeaders.0/x", Size: int64(len(records)), Format: tar.FormatUSTAR}})[:512]
 	data[156] = tar.TypeXHeader
@@ -45,13 +45,14 @@ func extended(records string) []byte {
 	return append(append(data, records...), make([]byte, -len(records)&511)...)
 }
 
-// zeros is a member whose content gzip compresses a thousandfold.
+// zeros returns a member that gzip compresses to a thousandth of its size.
 func zeros(name string, size int) []byte {
 	return append(packed([]*tar.Header{{Typeflag: tar.TypeReg, Name: name, Size: int64(size)}})[:512], make([]byte, size)...)
 }
 
-// Claimed sizes do not fill the disk, neither of a valid nor of a forged archive.
-func TestArchivesThatWouldFillTheDisk(t *testing.T) {
+// Neither a valid nor a forged archive fills the disk with claimed sizes or
+// compressed zeros.
+func TestArchivesDoNotFillTheDisk(t *testing.T) {
 	harmless := packed([]*tar.Header{regular("harmless")})
 	const inflated = "the archive unpacks to more than 32 times its size"
 	for name, test := range map[string]struct {
@@ -96,7 +97,7 @@ func TestArchivesThatWouldFillTheDisk(t *testing.T) {
 	}
 }
 
-// below are files, each below folders that have no member.
+// below returns files in nested folders that have no members.
 func below(files, folders int) []*tar.Header {
 	var members []*tar.Header
 	for i := range files {
@@ -105,9 +106,8 @@ func below(files, folders int) []*tar.Header {
 	return members
 }
 
-// A link is judged by its target once everything is in place, in any order of the
-// archive.
-func TestLinksThatLeadOutsideOnlyTogether(t *testing.T) {
+// Links are checked together, in any order of the archive.
+func TestLinksThatTogetherLeadOutsideAreRefused(t *testing.T) {
 	for name, test := range map[string]struct {
 		members []*tar.Header
 		err     string
@@ -134,7 +134,8 @@ func TestLinksThatLeadOutsideOnlyTogether(t *testing.T) {
 	}
 }
 
-// A file of the machine in a member's place is found before any member moves.
+// A file of the machine that is in the way stops the installation before any member
+// is installed.
 func TestAFileInTheWayStopsTheInstallation(t *testing.T) {
 	for name, test := range map[string]struct {
 		lay func(t *testing.T, bin string)

@@ -24,7 +24,7 @@ import (
 
 const archived = "/cni.tgz"
 
-func TestInstallArchive(t *testing.T) {
+func TestInstallUnpacksAnArchive(t *testing.T) {
 	m := newMirror(t)
 	plain := regular("./LICENSE")
 	plain.Mode = 0o600
@@ -45,7 +45,7 @@ func TestInstallArchive(t *testing.T) {
 		file("/opt/cni/bin/sub/deep/tool", 0o755, "content of sub/deep/tool"),
 		{Path: "/opt/cni/bin/sub/link", Mode: 0o777, Link: "../bridge"},
 	}, record.Files)
-	assert.Equal(t, sumOf(m.files[archived]), record.SHA256, "an archive's sum is that of the archive")
+	assert.Equal(t, sumOf(m.files[archived]), record.SHA256, "the recorded sum must be that of the archive")
 	assert.Equal(t, []string{
 		"/opt/", "/opt/cni/", "/opt/cni/bin/",
 		"/opt/cni/bin/LICENSE -rw-r--r-- " + sumOf([]byte("content of ./LICENSE"))[:8],
@@ -57,7 +57,7 @@ func TestInstallArchive(t *testing.T) {
 	}, h.tree(t))
 	st, err := os.Stat(filepath.Join(h.root, "opt/cni/bin/bridge"))
 	require.NoError(t, err)
-	assert.Equal(t, os.FileMode(0o755), st.Mode(), "an archive decides neither owner nor set-user-id")
+	assert.Equal(t, os.FileMode(0o755), st.Mode(), "owner and set-user-ID of the archive must be ignored")
 	same, why, err := record.Is(h.Host)
 	require.NoError(t, err)
 	assert.True(t, same, why)
@@ -78,8 +78,8 @@ func TestTheUmaskChangesNoMode(t *testing.T) {
 	}
 }
 
-// FuzzArchive unpacks any tar archive: nothing may ever lie outside the target, and
-// after an error nothing may lie inside.
+// FuzzArchive unpacks any tar archive. No file may be created outside the target, or
+// stay inside after an error.
 func FuzzArchive(f *testing.F) {
 	for _, members := range [][]*tar.Header{
 		{regular("bridge"), {Typeflag: tar.TypeDir, Name: "sub/"}, link("sub/link", "../bridge")},
@@ -115,7 +115,7 @@ func FuzzArchive(f *testing.F) {
 			}
 		}
 		if err != nil {
-			require.Zero(t, inside, "nothing remains after an error: %v", err)
+			require.Zero(t, inside, "no file may stay after an error: %v", err)
 			return
 		}
 		behind, err := os.OpenRoot(filepath.Join(root, "opt/cni/bin")) // Go's own check of links
@@ -144,7 +144,7 @@ func link(name, to string) *tar.Header {
 	return &tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: to}
 }
 
-func TestHostileArchives(t *testing.T) {
+func TestHostileArchivesInstallNothing(t *testing.T) {
 	many := make([]*tar.Header, mostMembers+1)
 	for i := range many {
 		many[i] = &tar.Header{Typeflag: tar.TypeDir, Name: "./"}
@@ -188,17 +188,17 @@ func TestHostileArchives(t *testing.T) {
 			before := h.tree(t)
 			_, err := Install(t.Context(), h.Host, hasty(), m.archive(archived), quietly)
 			require.EqualError(t, err, "unpacking cni-plugins 1.9.1: "+test.err+"; nothing was installed")
-			assert.Equal(t, before, h.tree(t), "nothing changes, not even for harmless members")
+			assert.Equal(t, before, h.tree(t), "no member may be installed, not even harmless ones")
 		})
 	}
 }
 
-func TestFilesThatAreNoArchives(t *testing.T) {
+func TestFilesThatAreNoArchivesInstallNothing(t *testing.T) {
 	for name, test := range map[string]struct {
 		data []byte
 		err  string
 	}{
-		"a page":            {[]byte("<html>"), "unpacking cni-plugins 1.9.1: the archive is not gzip: "},
+		"HTML":              {[]byte("<html>"), "unpacking cni-plugins 1.9.1: the archive is not gzip: "},
 		"not a tar archive": {zipped(t, noise(2000)), "unpacking cni-plugins 1.9.1: the content is not a tar archive: "},
 		"empty":             {nil, "unpacking cni-plugins 1.9.1: the archive is not gzip: EOF"},
 		"cut gzip":          {tgz(t, regular("a"))[:30], "unpacking cni-plugins 1.9.1: the content is not a tar archive: "},
@@ -226,7 +226,7 @@ func TestAForgedArchiveFailsByItsSum(t *testing.T) {
 	assert.Equal(t, before, h.tree(t))
 }
 
-func TestACutArchiveIsResumed(t *testing.T) {
+func TestATruncatedArchiveDownloadResumes(t *testing.T) {
 	m := newMirror(t)
 	m.put(archived, tgz(t, regular("bridge"), regular("loopback")))
 	m.faults[archived] = m.times(1, m.cutAfter(60))
@@ -239,7 +239,7 @@ func TestACutArchiveIsResumed(t *testing.T) {
 	require.ErrorContains(t, err, "fetching "+m.URL+archived+": the download was cut off after 40 of ")
 }
 
-func TestLeftovers(t *testing.T) {
+func TestLeftoverFilesAreFoundAndRemoved(t *testing.T) {
 	h := newMachine(t, map[string]string{
 		"opt/cni/bin/.eksnode-cni-plugins/bridge":    "half",
 		"opt/cni/bin/.eksnode-cni-plugins-2/bridge":  "somebody's",
@@ -257,7 +257,7 @@ func TestLeftovers(t *testing.T) {
 	assert.Equal(t, []string{"/usr/bin/.kubelet.eksnode-0123456789abcdef"}, left)
 
 	_, err = Install(t.Context(), h.Host, hasty(), m.archive(archived), quietly)
-	require.NoError(t, err, "leftovers do not prevent the installation")
+	require.NoError(t, err, "leftover files must not prevent the installation")
 	left, err = m.archive(archived).Leftover(h.Host)
 	require.NoError(t, err)
 	assert.Empty(t, left)

@@ -17,7 +17,7 @@ func row(t *testing.T, id string) Asset {
 	return Table()[i]
 }
 
-func TestUpstreamPlaces(t *testing.T) {
+func TestUpstreamAddressesAndTargets(t *testing.T) {
 	tests := []struct{ id, arch, url, sum, target, version string }{
 		{
 			"kubelet", "amd64",
@@ -50,7 +50,7 @@ func TestUpstreamPlaces(t *testing.T) {
 			"/usr/local/sbin/runc", "1.3.4",
 		},
 	}
-	require.Len(t, tests, len(Table()), "every asset is tested")
+	require.Len(t, tests, len(Table()), "every asset must have a case")
 	for _, test := range tests {
 		t.Run(test.id, func(t *testing.T) {
 			d, err := row(t, test.id).For(Choice{Kubernetes: "1.34.4", Arch: test.arch, Commands: "/usr/bin"})
@@ -64,7 +64,7 @@ func TestUpstreamPlaces(t *testing.T) {
 	}
 }
 
-func TestMirrorPlaces(t *testing.T) {
+func TestMirrorAddresses(t *testing.T) {
 	for source, want := range map[string]string{
 		"http://10.0.0.1:8080":                 "http://10.0.0.1:8080/dl.k8s.io/release/v1.34.4/bin/linux/amd64/kubelet",
 		"http://10.0.0.1:8080/":                "http://10.0.0.1:8080/dl.k8s.io/release/v1.34.4/bin/linux/amd64/kubelet",
@@ -79,7 +79,7 @@ func TestMirrorPlaces(t *testing.T) {
 	}
 }
 
-func TestPins(t *testing.T) {
+func TestVersionAndChecksumOverrides(t *testing.T) {
 	sum := strings.Repeat("AB", 32)
 	d, err := row(t, "cni-plugins").For(Choice{Kubernetes: "1.34.4", Arch: "amd64", Version: "1.6.2", SHA256: sum})
 	require.NoError(t, err)

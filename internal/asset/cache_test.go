@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// files lists the files of a folder; sizes in names are masked.
+// files lists the files below a folder.
 func files(t *testing.T, dir string) []string {
 	t.Helper()
 	var all []string
@@ -106,7 +106,7 @@ func TestTheCacheResumesInterruptedDownloads(t *testing.T) {
 	}
 }
 
-func TestTheCacheKeepsNothingUnverified(t *testing.T) {
+func TestTheCacheKeepsNoUnverifiedFile(t *testing.T) {
 	m := newMirror(t)
 	m.put(where, noise(10))
 	d := m.program(where)
@@ -118,7 +118,7 @@ func TestTheCacheKeepsNothingUnverified(t *testing.T) {
 	assert.Empty(t, files(t, dir))
 }
 
-func TestTwoMayUseACache(t *testing.T) {
+func TestConcurrentRunsShareACache(t *testing.T) {
 	m := newMirror(t)
 	m.put(where, noise(large))
 	dir := t.TempDir()
@@ -133,7 +133,7 @@ func TestTwoMayUseACache(t *testing.T) {
 	assert.Equal(t, []string{"sha256/" + sumOf(noise(large))}, files(t, dir))
 }
 
-func TestLockingFetchesAndVerifies(t *testing.T) {
+func TestLockRecordsThePublishersAddress(t *testing.T) {
 	m := newMirror(t)
 	m.put(where, noise(300_000))
 	c := NewCache(t.TempDir(), hasty())

@@ -106,9 +106,9 @@ func TestTransientFailuresAreRetried(t *testing.T) {
 	}
 }
 
-// TestTheProxyOfTheEnvironment runs itself as another process, because package http
+// TestDownloadsUseTheProxyOfTheEnvironment runs itself as another process, because package http
 // reads the environment only once.
-func TestTheProxyOfTheEnvironment(t *testing.T) {
+func TestDownloadsUseTheProxyOfTheEnvironment(t *testing.T) {
 	const at = "http://dl.example"
 	if os.Getenv("HTTP_PROXY") != "" && os.Getenv("EKSNODE_TEST_PROXY") != "" {
 		d := (&mirror{Server: &httptest.Server{URL: at}}).program(where)

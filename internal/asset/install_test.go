@@ -27,7 +27,7 @@ const firstPiece = "GET " + where + " bytes=0-4194303"
 
 const where = "/dl.k8s.io/release/v1.34.4/bin/linux/amd64/kubelet"
 
-func TestInstallProgram(t *testing.T) {
+func TestInstallWritesAProgram(t *testing.T) {
 	m := newMirror(t)
 	data := noise(3 << 20)
 	m.put(where, data)
@@ -43,7 +43,7 @@ func TestInstallProgram(t *testing.T) {
 	assert.Equal(t, []string{"/usr/", "/usr/bin/", "/usr/bin/kubelet -rwxr-xr-x " + sumOf(data)[:8]}, h.tree(t))
 	assert.Equal(t, []string{"GET " + where + ".sha256", firstPiece}, m.requests())
 	require.NotEmpty(t, told)
-	assert.Equal(t, [2]int64{size, size}, told[len(told)-1], "progress ends at the whole")
+	assert.Equal(t, [2]int64{size, size}, told[len(told)-1], "the last progress must be the whole size")
 	same, why, err := record.Is(h.Host)
 	require.NoError(t, err)
 	assert.True(t, same, why)
@@ -59,7 +59,7 @@ func TestAPinnedSumNeedsNoChecksumFile(t *testing.T) {
 	assert.Equal(t, []string{firstPiece}, m.requests())
 }
 
-// deadAddress is an address of this machine on which nothing listens.
+// deadAddress returns a loopback address without a listener.
 func deadAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -68,7 +68,7 @@ func deadAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-func TestFailuresChangeNothing(t *testing.T) {
+func TestFailedInstallationsChangeNothing(t *testing.T) {
 	data := noise(300_000)
 	good, bad := sumOf(data), sumOf([]byte("x"))
 	dead := deadAddress(t)
@@ -141,11 +141,11 @@ func TestFailuresChangeNothing(t *testing.T) {
 			},
 			err: "fetching {}" + where + ": the server stopped sending", asked: 4,
 		},
-		"nothing listens": {
+		"connection refused": {
 			fault: func(_ *mirror, d *Download) { d.URL, d.SHA256 = "http://"+dead+where, good },
 			err:   "reaching " + dead + " for http://" + dead + where + ": dial tcp " + dead + ": connect: connection refused; check this machine's network and proxy, or name a mirror it can reach with source_url",
 		},
-		"mirror not there": {
+		"unreachable mirror": {
 			fault: func(_ *mirror, d *Download) { d.SumURL, d.Mirror = "http://"+dead+where+".sha256", "http://"+dead },
 			err:   "reaching " + dead + " for http://" + dead + where + ".sha256: dial tcp " + dead + ": connect: connection refused; check that this machine can reach the mirror named by source_url (http://" + dead + ")",
 		},
@@ -160,7 +160,7 @@ func TestFailuresChangeNothing(t *testing.T) {
 			before := h.tree(t)
 			_, err := Install(t.Context(), h.Host, patienceFor(name), d, quietly)
 			require.ErrorContains(t, err, strings.ReplaceAll(test.err, "{}", m.URL))
-			assert.Equal(t, before, h.tree(t), "nothing changes")
+			assert.Equal(t, before, h.tree(t), "a failure must not change any file")
 			asked := 0
 			for _, r := range m.requests() {
 				if strings.HasPrefix(r, "GET "+where+" ") || strings.HasSuffix(r, where) {
@@ -172,7 +172,7 @@ func TestFailuresChangeNothing(t *testing.T) {
 	}
 }
 
-func TestNoServerOfThatName(t *testing.T) {
+func TestAnUnknownHostNameIsAnError(t *testing.T) {
 	d := (&mirror{Server: &httptest.Server{URL: "http://mirror.invalid"}}).program(where)
 	_, err := Install(t.Context(), newMachine(t, nil).Host, hasty(), d, quietly)
 	require.ErrorContains(t, err, "reaching mirror.invalid for http://mirror.invalid"+where+".sha256: dial tcp: lookup mirror.invalid")
@@ -246,7 +246,7 @@ func mount(t *testing.T, h machine, at string, flags uintptr, options string) {
 	t.Cleanup(func() { require.NoError(t, unix.Unmount(dir, unix.MNT_DETACH)) })
 }
 
-func TestDisksThatCannotBeWritten(t *testing.T) {
+func TestFullAndReadOnlyDisksAreNamed(t *testing.T) {
 	tests := map[string]struct {
 		flags   uintptr
 		options string
@@ -287,7 +287,7 @@ func TestDisksThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-func TestKindsAreKnown(t *testing.T) {
+func TestAnUnknownKindIsAnError(t *testing.T) {
 	m := newMirror(t)
 	m.put(where, noise(10))
 	d := m.program(where)

@@ -39,7 +39,7 @@ func TestALockSurvivesWritingAndReading(t *testing.T) {
 	one := encoded(t, &Lock{Assets: []Locked{arm, lockedKubelet()}, Images: []LockedImage{pause}})
 	read, err := ParseLock([]byte(one))
 	require.NoError(t, err)
-	assert.Equal(t, []Locked{lockedKubelet(), arm}, read.Assets, "sorted")
+	assert.Equal(t, []Locked{lockedKubelet(), arm}, read.Assets, "entries must be sorted")
 	assert.Equal(t, one, encoded(t, read))
 	got, ok := read.Find("kubelet", "1.34.4", "arm64")
 	require.True(t, ok)
@@ -81,7 +81,7 @@ func TestATamperedLockIsRefused(t *testing.T) {
 	}
 }
 
-func TestALockThatContradictsItselfIsRefused(t *testing.T) {
+func TestALockWithInvalidEntriesIsRefused(t *testing.T) {
 	const of = "the entry of kubelet for Kubernetes 1.34.4 on amd64: "
 	tests := map[string]struct {
 		change func(*Lock)
@@ -123,13 +123,13 @@ func TestTheLockPinsTheDownload(t *testing.T) {
 	upper := c
 	upper.SHA256 = strings.ToUpper(d.SHA256)
 	_, err = kubelet().For(upper)
-	require.NoError(t, err, "a sum may have capital letters")
+	require.NoError(t, err, "capital letters must not matter")
 	d, err = cni.For(c)
 	require.NoError(t, err)
-	assert.Equal(t, "1.8.0", d.Version, "the table's version does not change a locked one")
+	assert.Equal(t, "1.8.0", d.Version, "the locked version must win over the table's")
 }
 
-func TestContradictionsOfTheLockAreRefused(t *testing.T) {
+func TestFieldsThatContradictTheLockAreRefused(t *testing.T) {
 	moved := lockedKubelet()
 	moved.URL = "https://elsewhere.example/kubelet"
 	dated := lockedKubelet()
@@ -166,7 +166,7 @@ func TestContradictionsOfTheLockAreRefused(t *testing.T) {
 func TestAChangedReleaseIsAnErrorWithBothSums(t *testing.T) {
 	l := &Lock{}
 	require.NoError(t, l.Put(lockedKubelet()))
-	require.NoError(t, l.Put(lockedKubelet()), "the same entry again")
+	require.NoError(t, l.Put(lockedKubelet()), "the same entry must be accepted twice")
 	require.Len(t, l.Assets, 1)
 	changed := lockedKubelet()
 	changed.SHA256 = strings.Repeat("0", 64)
@@ -177,9 +177,9 @@ func TestAChangedReleaseIsAnErrorWithBothSums(t *testing.T) {
 	assert.Equal(t, []Locked{changed}, l.Assets)
 }
 
-// A machine gets only the locked file, also when the mirror's checksum file names
-// another.
-func TestInstallFollowsTheLock(t *testing.T) {
+// Only the locked file is installed, even if the mirror's checksum file names
+// another sum.
+func TestInstallAcceptsOnlyTheLockedFile(t *testing.T) {
 	tests := map[string]struct {
 		now  []byte
 		size int64
@@ -204,13 +204,13 @@ func TestInstallFollowsTheLock(t *testing.T) {
 			h := newMachine(t, map[string]string{"usr/bin/kubelet": "the old one"})
 			before := h.tree(t)
 			_, err = Install(t.Context(), h.Host, hasty(), d, quietly)
-			assert.Equal(t, []string{firstPiece}, m.requests(), "no checksum file is fetched")
+			assert.Equal(t, []string{firstPiece}, m.requests(), "no checksum file may be fetched")
 			if test.err == "" {
 				require.NoError(t, err)
 				return
 			}
 			require.EqualError(t, err, strings.NewReplacer("{}", m.URL+where, "{m}", m.URL).Replace(test.err))
-			assert.Equal(t, before, h.tree(t), "nothing is half installed")
+			assert.Equal(t, before, h.tree(t), "no file may change")
 		})
 	}
 }

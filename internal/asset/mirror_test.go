@@ -23,8 +23,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
-// mirror is a real HTTP server with files. Handlers by path replace files by
-// faults. It records the requests.
+// mirror is an HTTP server with files. Handlers in faults replace files by path.
+// mirror records the requests.
 type mirror struct {
 	*httptest.Server
 	files  map[string][]byte
@@ -105,16 +105,17 @@ func (m *mirror) archive(path string) Download {
 	}
 }
 
-// hasty tries as often as usual, with short pauses.
+// hasty returns a Fetcher with short pauses between its attempts.
 func hasty() *Fetcher { return hastyWith(time.Minute) }
 
-// hastyWith is hasty with that patience for a silent server. Only tests of silence
-// may depend on the machine's load.
+// hastyWith is hasty with a time limit for silent servers. A short limit depends on
+// the machine's load, so only tests of silent servers use one.
 func hastyWith(stall time.Duration) *Fetcher {
 	return NewFetcher(Patience{Attempts: 4, Wait: time.Millisecond, Stall: stall})
 }
 
-// patienceFor is the patience for a test case, short when it is called silent.
+// patienceFor returns the Fetcher of a test case. Names that start with "silent" get
+// a short time limit.
 func patienceFor(name string) *Fetcher {
 	if strings.HasPrefix(name, "silent") {
 		return hastyWith(300 * time.Millisecond)

@@ -28,7 +28,7 @@ func pieceRequests() []string {
 	}
 }
 
-func TestALargeFileComesInPieces(t *testing.T) {
+func TestALargeFileIsFetchedInPieces(t *testing.T) {
 	m := newMirror(t)
 	m.put(where, noise(large))
 	h := newMachine(t, nil)
@@ -42,9 +42,8 @@ func TestALargeFileComesInPieces(t *testing.T) {
 	assert.Equal(t, pieceRequests(), asked)
 }
 
-// TestPiecesComeAtTheSameTime has a server that answers the later pieces only after
-// all of them were requested.
-func TestPiecesComeAtTheSameTime(t *testing.T) {
+// The server sends the later pieces only after all of them are requested.
+func TestPiecesAreFetchedAtTheSameTime(t *testing.T) {
 	m := newMirror(t)
 	m.put(where, noise(large))
 	var waiting atomic.Int32
@@ -74,7 +73,7 @@ func (m *mirror) later(fault http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-func TestPiecesThatFail(t *testing.T) {
+func TestFailedPiecesAreRetriedOrErrors(t *testing.T) {
 	data := noise(large)
 	var failed atomic.Bool
 	once := func(fault, then http.HandlerFunc) http.HandlerFunc {
@@ -158,11 +157,11 @@ func unsized(data []byte) http.HandlerFunc {
 	}
 }
 
-func TestAnEmptyFile(t *testing.T) {
+func TestAnEmptyFileIsFetched(t *testing.T) {
 	m := newMirror(t)
 	m.files[where] = nil
 	m.faults[where] = func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Range") != "" { // as RFC 9110 demands; package http is more lenient
+		if r.Header.Get("Range") != "" { // as RFC 9110 requires; package http is more lenient
 			w.Header().Set("Content-Range", "bytes */0")
 			w.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
 		}
@@ -176,7 +175,7 @@ func TestAnEmptyFile(t *testing.T) {
 	assert.Empty(t, data)
 }
 
-func TestAnInterruptedFileIsNoShortFile(t *testing.T) {
+func TestAnInterruptIsAnErrorAndNoEndOfFile(t *testing.T) {
 	stop := errors.New("stopped by the person")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(stop)

@@ -13,7 +13,7 @@ var (
 	sumB = strings.Repeat("b2", 32)
 )
 
-func TestParseSum(t *testing.T) {
+func TestParseSumReadsChecksumFiles(t *testing.T) {
 	tests := map[string]struct {
 		text      string
 		form      SumForm
@@ -39,7 +39,7 @@ func TestParseSum(t *testing.T) {
 		"a sum without a name":                  {text: sumA + "\n", form: Listed, err: `the line "` + sumA + `" names no file`},
 		"empty":                                 {text: "", form: Bare, err: "the file is empty"},
 		"only blank lines":                      {text: " \n\n", form: Listed, err: "the file is empty"},
-		"a page":                                {text: "<html>\n<body>Sorry</body>", form: Bare, err: `the line "<html>" is not a SHA-256`},
+		"HTML":                                  {text: "<html>\n<body>Sorry</body>", form: Bare, err: `the line "<html>" is not a SHA-256`},
 		"too short":                             {text: sumA[:62], form: Bare, err: `the line "` + sumA[:62] + `" is not a SHA-256`},
 		"another hash":                          {text: strings.Repeat("a", 128), form: Bare, err: `the line "` + strings.Repeat("a", 100) + `" is not a SHA-256`},
 		"not hexadecimal":                       {text: strings.Repeat("xy", 32), form: Bare, err: `the line "` + strings.Repeat("xy", 32) + `" is not a SHA-256`},
@@ -69,11 +69,11 @@ func FuzzParseSum(f *testing.F) {
 		}
 		sum, err := ParseSum(text, form, "file.tgz")
 		if err != nil {
-			assert.Empty(t, sum, "an error comes without a sum")
+			assert.Empty(t, sum, "an error must come without a sum")
 			return
 		}
 		assert.True(t, IsSum(sum))
-		assert.Contains(t, strings.ToLower(text), sum, "the text contains the sum")
+		assert.Contains(t, strings.ToLower(text), sum, "the sum must be in the text")
 		if listed {
 			assert.Contains(t, text, "file.tgz")
 		}

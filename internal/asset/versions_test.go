@@ -15,7 +15,7 @@ import (
 // eksHost is the host of EKS' bucket.
 const eksHost = "amazon-eks.s3.us-west-2.amazonaws.com"
 
-// index is a web server's page of a folder, in nginx' format.
+// index returns a web server's page of a folder in nginx's format.
 func index(names ...string) []byte {
 	var page strings.Builder
 	page.WriteString("<html><body><h1>Index of /</h1><a href=\"../\">../</a>\n")
@@ -25,18 +25,18 @@ func index(names ...string) []byte {
 	return []byte(page.String())
 }
 
-func TestAVersionThatIsNotThere(t *testing.T) {
+func TestMissingVersionsListTheExistingOnes(t *testing.T) {
 	const at = "kubelet 1.34.9 does not exist at {}/dl.k8s.io/release/v1.34.9/bin/linux/amd64/kubelet: the server answered 404 Not Found; check kubernetes_version or what the mirror {} holds"
 	tests := map[string]struct {
 		lay func(m *mirror)
 		err string
 	}{
-		"some of the minor": {func(m *mirror) {
+		"some versions of the minor": {func(m *mirror) {
 			m.files["/dl.k8s.io/release/"] = index("v1.33.1/", "v1.34.10/", "v1.34.4/", "stable.txt")
 		}, at + "; the existing versions are 1.34.4, 1.34.10"},
-		"none of the minor": {func(m *mirror) { m.files["/dl.k8s.io/release/"] = index("v1.33.1/", "v1.33.0/") }, at + "; the existing versions are 1.33.0, 1.33.1"},
-		"no versions":       {func(m *mirror) { m.files["/dl.k8s.io/release/"] = index() }, at + "; the asset has no versions there"},
-		"not this file": {func(m *mirror) { m.files["/dl.k8s.io/release/"] = index("v1.34.9/") },
+		"no version of the minor": {func(m *mirror) { m.files["/dl.k8s.io/release/"] = index("v1.33.1/", "v1.33.0/") }, at + "; the existing versions are 1.33.0, 1.33.1"},
+		"no versions":             {func(m *mirror) { m.files["/dl.k8s.io/release/"] = index() }, at + "; the asset has no versions there"},
+		"a version without this file": {func(m *mirror) { m.files["/dl.k8s.io/release/"] = index("v1.34.9/") },
 			at},
 		"no pages of folders": {func(*mirror) {}, at + " (listing its versions failed: the server answered 404 Not Found)"},
 		"many": {func(m *mirror) {
@@ -69,7 +69,7 @@ func TestAMissingUpstreamVersionNamesTheListOfVersions(t *testing.T) {
 	require.EqualError(t, err, "kubelet 1.34.9 does not exist at "+m.URL+where+": the server answered 404 Not Found; check kubernetes_version; https://kubernetes.io/releases/ lists the versions")
 }
 
-func TestAFolder(t *testing.T) {
+func TestAFolderIsASource(t *testing.T) {
 	dir := t.TempDir()
 	at := filepath.Join(dir, where)
 	require.NoError(t, os.MkdirAll(filepath.Dir(at), 0o755))
@@ -81,7 +81,7 @@ func TestAFolder(t *testing.T) {
 		h := newMachine(t, nil)
 		got, err := Install(t.Context(), h.Host, hasty(), d, quietly)
 		if err == nil {
-			assert.Equal(t, "https://dl.k8s.io/release/v1.34.4/bin/linux/amd64/kubelet", got.URL, "the manifest does not name the folder")
+			assert.Equal(t, "https://dl.k8s.io/release/v1.34.4/bin/linux/amd64/kubelet", got.URL, "the manifest must not name the folder")
 		}
 		return h, err
 	}
@@ -183,7 +183,7 @@ func TestTheEKSBucketNeedsADate(t *testing.T) {
 	require.EqualError(t, err, `source "s3" is not known; known are upstream, eks-bucket`)
 }
 
-func TestBuildDates(t *testing.T) {
+func TestBuildDatesAreListed(t *testing.T) {
 	m := newMirror(t)
 	m.files["/"+eksHost+"/"] = index("1.34.4/", "1.33.1/")
 	m.files["/"+eksHost+"/1.34.4/"] = index("2025-11-13/", "2025-09-19/")

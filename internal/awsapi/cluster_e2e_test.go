@@ -32,7 +32,7 @@ func open(t *testing.T, o awsapi.Options) *awsapi.AWS {
 	return a
 }
 
-func TestACluster(t *testing.T) {
+func TestClusterIsDescribed(t *testing.T) {
 	served(t)
 	c, err := open(t, awsapi.Options{}).Cluster(t.Context(), "my-cluster")
 	require.NoError(t, err)
@@ -46,17 +46,17 @@ func TestACluster(t *testing.T) {
 	assert.True(t, c.Active())
 }
 
-// Errors of calls have the expected text.
-func TestFailures(t *testing.T) {
+// Errors name the call and the missing permission. Throttled calls are retried.
+func TestErrorsOfClusterCalls(t *testing.T) {
 	for name, c := range map[string]struct {
 		fail func(*aws.World)
 		want string // empty means success after retries
 	}{
 		"throttled":     {func(w *aws.World) { w.Fail("eks:DescribeCluster", 3, "ThrottlingException", 429) }, ""},
-		"a broken day":  {func(w *aws.World) { w.Fail("eks:DescribeCluster", 2, "ServiceUnavailableException", 503) }, ""},
+		"unavailable":   {func(w *aws.World) { w.Fail("eks:DescribeCluster", 2, "ServiceUnavailableException", 503) }, ""},
 		"throttled all": {func(w *aws.World) { w.Fail("eks:DescribeCluster", 9, "ThrottlingException", 429) }, "describing the cluster my-cluster: ThrottlingException: as the test wants it"},
 		"denied":        {func(w *aws.World) { w.Deny("eks:DescribeCluster") }, "describing the cluster my-cluster: the permission eks:DescribeCluster is missing: User: arn:aws:iam::123456789012:user/double is not authorized to perform: eks:DescribeCluster"},
-		"none":          {func(w *aws.World) { w.Do("eks:DELETE /clusters/my-cluster") }, "describing the cluster my-cluster: ResourceNotFoundException: No cluster found for name: my-cluster."},
+		"no cluster":    {func(w *aws.World) { w.Do("eks:DELETE /clusters/my-cluster") }, "describing the cluster my-cluster: ResourceNotFoundException: No cluster found for name: my-cluster."},
 		"cut off":       {func(w *aws.World) { w.Break("eks:DescribeCluster") }, "describing the cluster my-cluster: "},
 		"empty":         {func(w *aws.World) { w.Answer("eks:DescribeCluster", "{}") }, "describing the cluster my-cluster: the answer has no cluster"},
 	} {
@@ -73,7 +73,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-func TestAccessEntriesAndAddons(t *testing.T) {
+func TestAccessEntriesAndAddonsAreRead(t *testing.T) {
 	w := served(t)
 	w.PageSize = 1
 	a := open(t, awsapi.Options{})
@@ -88,10 +88,10 @@ func TestAccessEntriesAndAddons(t *testing.T) {
 		{Name: "coredns", Version: "v1.12.1-eksbuild.2", Status: "ACTIVE"}, {Name: "kube-proxy", Version: "v1.34.0-eksbuild.2", Status: "ACTIVE"},
 		{Name: "vpc-cni", Version: "v1.20.4-eksbuild.2", Status: "ACTIVE"},
 	}, addons)
-	assert.Equal(t, 3, w.Count()["eks:ListAddons"], "all pages are requested")
+	assert.Equal(t, 3, w.Count()["eks:ListAddons"], "all pages must be requested")
 }
 
-func TestOptions(t *testing.T) {
+func TestOptionsOfOpen(t *testing.T) {
 	w := aws.Sample(t)
 	url := w.Serve()
 	t.Run("endpoint", func(t *testing.T) {
@@ -140,7 +140,7 @@ func TestAttemptsComeFromTheEnvironment(t *testing.T) {
 	assert.Equal(t, 5, w.Count()["eks:DescribeCluster"])
 }
 
-func TestCredentials(t *testing.T) {
+func TestErrorsOfMissingCredentials(t *testing.T) {
 	w := served(t)
 	w.Deny("sts:AssumeRole")
 	_, err := awsapi.Open(t.Context(), awsapi.Options{AssumeRole: "arn:aws:iam::1:role/x"})
@@ -150,8 +150,8 @@ func TestCredentials(t *testing.T) {
 	require.ErrorContains(t, err, "credentials: none were found")
 }
 
-// The tests cannot reach any other network.
-func TestNothingElseIsDialled(t *testing.T) {
+// The tests cannot reach any network but loopback.
+func TestOnlyLoopbackIsReachable(t *testing.T) {
 	served(t)
 	t.Setenv("AWS_ENDPOINT_URL", "")
 	_, err := open(t, awsapi.Options{Attempts: 1}).Cluster(t.Context(), "my-cluster")

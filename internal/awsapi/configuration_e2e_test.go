@@ -31,8 +31,8 @@ func shared(t *testing.T, config, credentials string) {
 
 const keys = "aws_access_key_id = " + aws.AccessKey + "\naws_secret_access_key = secret\n"
 
-// Every source of configuration of the AWS CLI works here too, up to the call.
-func TestTheUsualConfiguration(t *testing.T) {
+// Every source of configuration of the AWS CLI works here too.
+func TestProfilesRolesAndCredentialProcesses(t *testing.T) {
 	for name, c := range map[string]struct {
 		config, credentials string
 		options             awsapi.Options
@@ -45,7 +45,7 @@ func TestTheUsualConfiguration(t *testing.T) {
 		"a region over the profile's": {"[profile p]\nregion = us-east-1\n", "[p]\n" + keys, awsapi.Options{Profile: "p", Region: "eu-west-1"}, nil, 0, 1},
 		"a role of the profile": {"[profile p]\nregion = eu-west-1\nrole_arn = arn:aws:iam::1:role/x\nsource_profile = q\n[profile q]\nregion = eu-west-1\n", "[q]\n" + keys,
 			awsapi.Options{Profile: "p"}, nil, 1, 1},
-		"a role upon the profile's": {"[profile p]\nregion = eu-west-1\nrole_arn = arn:aws:iam::1:role/x\nsource_profile = q\n", "[q]\n" + keys,
+		"a role after the profile's": {"[profile p]\nregion = eu-west-1\nrole_arn = arn:aws:iam::1:role/x\nsource_profile = q\n", "[q]\n" + keys,
 			awsapi.Options{Profile: "p", AssumeRole: "arn:aws:iam::2:role/y"}, nil, 2, 1},
 		"credentials of a process": {"[profile p]\nregion = eu-west-1\ncredential_process = echo '{\"Version\":1,\"AccessKeyId\":\"" + aws.AccessKey + "\",\"SecretAccessKey\":\"s\"}'\n", "",
 			awsapi.Options{Profile: "p"}, nil, 0, 1},
@@ -67,7 +67,7 @@ func TestTheUsualConfiguration(t *testing.T) {
 }
 
 // Endpoints of a service come from the environment and from a profile.
-func TestEndpointsOfTheConfiguration(t *testing.T) {
+func TestEndpointsOfServices(t *testing.T) {
 	for name, set := range map[string]func(t *testing.T, url string){
 		"of the service, by environment": func(t *testing.T, url string) { t.Setenv("AWS_ENDPOINT_URL_EKS", url) },
 		"of all, by profile": func(t *testing.T, url string) {
@@ -87,7 +87,7 @@ func TestEndpointsOfTheConfiguration(t *testing.T) {
 	}
 }
 
-func TestAttemptsOfTheProfile(t *testing.T) {
+func TestMaxAttemptsOfTheProfile(t *testing.T) {
 	w := served(t)
 	w.Fail("eks:DescribeCluster", 9, "ThrottlingException", 429)
 	shared(t, "[default]\nregion = eu-west-1\nmax_attempts = 3\n", "[default]\n"+keys)
@@ -97,7 +97,7 @@ func TestAttemptsOfTheProfile(t *testing.T) {
 }
 
 // A denied role of a profile gives the same error as a denied role of an option.
-func TestARoleOfTheProfileThatIsDenied(t *testing.T) {
+func TestADeniedRoleOfTheProfileIsNamed(t *testing.T) {
 	w := served(t)
 	w.Deny("sts:AssumeRole")
 	shared(t, "[profile p]\nregion = eu-west-1\nrole_arn = arn:aws:iam::1:role/x\nsource_profile = q\n", "[q]\n"+keys)
@@ -106,9 +106,8 @@ func TestARoleOfTheProfileThatIsDenied(t *testing.T) {
 	assert.NotContains(t, err.Error(), "aws sso login", "the credentials exist")
 }
 
-// An incomplete answer is an error of every call, and the error names the
-// operation.
-func TestIncompleteAnswersAreErrors(t *testing.T) {
+// A truncated response is an error of every call. The error names the operation.
+func TestTruncatedResponsesAreErrors(t *testing.T) {
 	for action, call := range map[string]func(*awsapi.AWS) error{
 		"eks:DescribeAccessEntry": func(a *awsapi.AWS) error {
 			_, err := a.AccessEntry(t.Context(), "my-cluster", "arn:aws:iam::123456789012:role/node")

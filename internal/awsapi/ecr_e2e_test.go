@@ -24,7 +24,7 @@ func TestRegistryLoginOfMoto(t *testing.T) {
 	assert.Equal(t, aws.RegistryPassword, password)
 }
 
-func TestRegistryLogin(t *testing.T) {
+func TestRegistryLoginIsReused(t *testing.T) {
 	w := served(t)
 	w.Answer("ecr:GetAuthorizationToken", `{"authorizationData":[{"authorizationToken":"`+base64.StdEncoding.EncodeToString([]byte("AWS:secret:with a colon"))+`"}]}`)
 	t.Setenv("AWS_REGION", "") // the region comes from the registry's name
@@ -36,10 +36,10 @@ func TestRegistryLogin(t *testing.T) {
 		assert.Equal(t, "AWS", user)
 		assert.Equal(t, "secret:with a colon", password)
 	}
-	assert.Equal(t, 1, w.Count()["ecr:GetAuthorizationToken"], "the login is reused")
+	assert.Equal(t, 1, w.Count()["ecr:GetAuthorizationToken"], "the second login must use the first token")
 }
 
-func TestNoRegistryLogin(t *testing.T) {
+func TestFailedRegistryLoginsNameTheCause(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*aws.World)
 		want   string

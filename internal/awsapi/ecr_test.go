@@ -13,7 +13,7 @@ import (
 
 const registryHost = "123456789012.dkr.ecr.eu-west-1.amazonaws.com"
 
-// asked is a transport that only records the host of a request.
+// asked is a transport that records the host of a request and fails.
 type asked struct{ host string }
 
 func (a *asked) RoundTrip(in *http.Request) (*http.Response, error) {
@@ -21,9 +21,9 @@ func (a *asked) RoundTrip(in *http.Request) (*http.Response, error) {
 	return nil, errors.New("this is a test")
 }
 
-// Each partition's registries log in at that partition, and other registries never
-// get AWS credentials.
-func TestWhereRegistriesLogIn(t *testing.T) {
+// ECR registries of each partition log in at an endpoint of that partition. Other
+// registries never get AWS credentials.
+func TestLoginEndpointsOfRegistries(t *testing.T) {
 	for name, value := range map[string]string{
 		"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_PROFILE": "", "AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull,
 		"AWS_CA_BUNDLE": "", "AWS_ENDPOINT_URL": "",

@@ -25,7 +25,7 @@ func write(t *testing.T, id string, n Node) string {
 	return text
 }
 
-func TestCommands(t *testing.T) {
+func TestPrintedCommands(t *testing.T) {
 	n := Node{Cluster: "c", Role: role}
 	assert.Equal(t, "aws eks create-access-entry --cluster-name c --principal-arn "+role+" --type EC2_LINUX\n", write(t, "access-entry", n))
 	assert.Equal(t, "aws ec2 create-tags --resources INSTANCE --tags Key=kubernetes.io/cluster/c,Value=owned\n", write(t, "tags", n))
@@ -42,7 +42,7 @@ aws iam attach-role-policy --role-name node --policy-arn arn:aws:iam::aws:policy
 	assert.Contains(t, write(t, "policies", n), "arn:aws-cn:iam::aws:policy/AmazonEKSWorkerNodePolicy")
 }
 
-// The AWS CLI has the operations, parameters and members that the commands use.
+// The commands use only operations and parameters that the AWS CLI has.
 func TestTheAWSCLIAcceptsTheCommands(t *testing.T) {
 	n := Node{
 		Cluster: "c", Role: role, AMI: "resolve:ssm:/nodes/1.34", InstanceType: "m7g.large", Profile: "nodes", SecurityGroups: []string{"sg-1"},
@@ -62,7 +62,7 @@ func TestTheAWSCLIAcceptsTheCommands(t *testing.T) {
 	}
 }
 
-func TestLaunchTemplate(t *testing.T) {
+func TestLaunchTemplateData(t *testing.T) {
 	n := Node{Cluster: "c", Role: role}
 	m, err := ByID("launch-template")
 	require.NoError(t, err)
@@ -81,7 +81,7 @@ func TestLaunchTemplate(t *testing.T) {
 	}, data)
 }
 
-func TestAWSAuth(t *testing.T) {
+func TestAWSAuthIsCreatedOrCompleted(t *testing.T) {
 	n := Node{Cluster: "c", Role: role}
 	const fresh = `apiVersion: v1
 kind: ConfigMap
@@ -105,7 +105,7 @@ data:
 	n.AWSAuth = []byte(fresh)
 	assert.Equal(t, given+head+"# Nothing changes.\n"+fresh, write(t, "aws-auth", n))
 	n.AWSAuth = []byte(strings.Replace(fresh, "uid: ", "resourceVersion: \"0\"\n  uid: ", 1))
-	assert.Equal(t, given+head+"# Nothing changes.\n"+fresh, write(t, "aws-auth", n), "0 would replace any ConfigMap")
+	assert.Equal(t, given+head+"# Nothing changes.\n"+fresh, write(t, "aws-auth", n), "resourceVersion 0 must be dropped, because it would replace any ConfigMap")
 
 	live := strings.Replace(fresh, "uid: 0", "resourceVersion: \"7\"\n  uid: 1", 1)
 	n.AWSAuth, n.Windows = []byte(live), true
@@ -113,7 +113,7 @@ data:
 		live+"        - eks:kube-proxy-windows\n", write(t, "aws-auth", n))
 }
 
-// Entries of others stay as they are written, also unknown ones.
+// Other entries stay byte for byte, also unknown ones.
 func TestAWSAuthKeepsOtherEntries(t *testing.T) {
 	const roles = `# made by hand
 - rolearn: arn:aws:iam::1:role/other
@@ -152,7 +152,7 @@ data:
 	assert.Contains(t, text, "# + - rolearn: arn:aws:iam::123456789012:role/node\n")
 }
 
-// The role's entry is completed in place, in every form in which it may be written.
+// The role's entry is completed in place, in every YAML form.
 func TestMapRolesAreMerged(t *testing.T) {
 	const arn, end = "arn:aws:iam::123456789012:role/node", "\"system:bootstrappers\""
 	own := "- rolearn: " + arn + "\n  username: " + username + "\n"
@@ -185,12 +185,12 @@ func TestMapRolesAreMerged(t *testing.T) {
 			assert.Equal(t, c.want, got)
 			again, _, err := n.merge(got)
 			require.NoError(t, err)
-			assert.Equal(t, got, again, "a second merge changes nothing")
+			assert.Equal(t, got, again, "a second merge must change nothing")
 		})
 	}
 }
 
-func TestRefusals(t *testing.T) {
+func TestInvalidInputIsRefused(t *testing.T) {
 	const print = "`kubectl get configmap aws-auth -n kube-system -o yaml`"
 	auth := func(data string) Node {
 		return Node{Cluster: "c", Role: role, AWSAuth: []byte("kind: ConfigMap\nmetadata: {resourceVersion: \"7\"}\ndata: " + data + "\n")}
@@ -230,8 +230,8 @@ func TestRefusals(t *testing.T) {
 	assert.EqualError(t, err, `the manifest "x" is unknown; known manifests are policies, access-entry, aws-auth, vpc-cni, launch-template, tags`)
 }
 
-// For any ConfigMap, the result contains all of it in its order and cannot replace
-// an existing one.
+// FuzzAWSAuth merges any ConfigMap. The result keeps all entries, and cannot replace
+// an existing ConfigMap.
 func FuzzAWSAuth(f *testing.F) {
 	for _, roles := range []string{"", "null", "[]", "- rolearn: a", "- rolearn: " + role, "- &a {rolearn: b}\n- *a", "- rolearn: >\n    a\n\n# end", "[{rolearn: é}] # ]", "- rolearn: a\r\n"} {
 		f.Add(roles, "- userarn: arn:aws:iam::1:user/a # x\n", "7")

@@ -16,8 +16,8 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// written is a database that bbolt wrote: nested buckets, small and large, values
-// of several pages, and freed pages.
+// written returns a database that bbolt wrote: nested buckets, small and large,
+// values of several pages, and freed pages.
 func written(t testing.TB, pageSize, many int, noFreelist bool) (text []byte, name string) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(1, uint64(many)))
@@ -72,8 +72,8 @@ func same(t *testing.T, path string, want *bbolt.Bucket, have *Bucket) {
 	assert.Len(t, have.Buckets(), buckets, path)
 }
 
-// The result equals bbolt's, and so does the number of free pages.
-func TestADatabaseEqualsBboltsView(t *testing.T) {
+// Buckets, values and free pages equal those that bbolt reads.
+func TestDatabaseReaderMatchesBbolt(t *testing.T) {
 	for name, c := range map[string]struct {
 		pageSize, many int
 		noFreelist     bool
@@ -120,7 +120,8 @@ func TestADatabaseEqualsBboltsView(t *testing.T) {
 	}
 }
 
-// changed is a copy of a database with changed and correctly signed meta pages.
+// changed returns a copy of a database with another value in both meta pages, and
+// with valid checksums.
 func changed(text []byte, field int, value uint64) []byte {
 	text = bytes.Clone(text)
 	for page := range 2 {
@@ -133,7 +134,7 @@ func changed(text []byte, field int, value uint64) []byte {
 	return text
 }
 
-func TestErrorsOfDamagedDatabases(t *testing.T) {
+func TestDamagedDatabasesAreErrors(t *testing.T) {
 	text, _ := written(t, 4096, 3, false)
 	at := func(page uint64, offset int, value ...byte) []byte {
 		text := bytes.Clone(text)
@@ -150,7 +151,7 @@ func TestErrorsOfDamagedDatabases(t *testing.T) {
 		"no database":         {[]byte(strings.Repeat("no database", 1000)), "the file is not a bbolt database, or its beginning is damaged"},
 		"a part of a page":    {text[:1000], "the file has 0 of 22 pages: it was cut off"},
 		"cut off":             {text[:3*4096], "the file has 3 of 24 pages: it was cut off"},
-		"a root that is none": {changed(text, 16, 1<<60), "page 1152921504606846976 is not between 2 and 23"},
+		"a root out of range": {changed(text, 16, 1<<60), "page 1152921504606846976 is not between 2 and 23"},
 		"more pages":          {changed(text, 40, 1<<62), "the file has 32 of 4611686018427387904 pages: it was cut off"},
 		"a root that is meta": {changed(text, 16, 1), "page 1 is not between 2 and 23"},
 		"another number":      {at(m.root, 0, 9, 9), "page 22 has the number 2313"},
@@ -168,7 +169,7 @@ func TestErrorsOfDamagedDatabases(t *testing.T) {
 	}
 	if assert.NotZero(t, m.freelist) {
 		_, err = parse(at(m.root, 8, branchKind))
-		require.Error(t, err, "a leaf that is read as a branch points anywhere")
+		require.Error(t, err, "a leaf page with the kind of a branch page must be an error")
 	}
 	spoiled := bytes.Clone(text)
 	spoiled[headerSize+3] ^= 1 // damages the first meta page; the second stays valid
@@ -177,7 +178,7 @@ func TestErrorsOfDamagedDatabases(t *testing.T) {
 }
 
 // Reading any truncated or changed file ends with a result or an error.
-func TestReadingADamagedDatabaseEnds(t *testing.T) {
+func TestDamagedDatabasesNeverHangTheReader(t *testing.T) {
 	text, _ := written(t, 512, 12, false)
 	random := rand.New(rand.NewPCG(2, 3))
 	for length := 0; length < len(text); length += 1 + random.IntN(200) {
@@ -191,7 +192,7 @@ func TestReadingADamagedDatabaseEnds(t *testing.T) {
 		for range 1 + random.IntN(20) {
 			spoiled[random.IntN(len(spoiled))] ^= 1 << random.IntN(8)
 		}
-		_, _ = parse(spoiled) // a change in a value does not change the form
+		_, _ = parse(spoiled) // a change inside a value is no error
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
-// machine is an image root whose containerd has stored one image.
+// machine is an image root with one image in containerd's store.
 type machine struct {
 	*host.Host
 	root, digest string
@@ -84,7 +84,7 @@ func TestImagesOfAStoppedContainerd(t *testing.T) {
 	assert.Equal(t, "the image is not pinned, so the kubelet's garbage collection may remove it", Lacks(have, pause, m.digest))
 }
 
-func TestMissingContent(t *testing.T) {
+func TestIncompleteImagesAreFound(t *testing.T) {
 	layer := sha256.Sum256([]byte("a layer"))
 	digest := "sha256:" + hex.EncodeToString(layer[:])
 	for name, test := range map[string]struct {

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestEveryRuleMatchesRealLines(t *testing.T) {
+func TestEveryRuleMatchesItsSampleLines(t *testing.T) {
 	for _, r := range Rules() {
 		t.Run(r.ID, func(t *testing.T) {
 			require.NotEmpty(t, lines[r.ID], "the rule has no sample line")
@@ -29,7 +29,7 @@ func TestEveryRuleMatchesRealLines(t *testing.T) {
 				}
 				assert.Contains(t, ids, r.ID, line)
 				for _, id := range ids {
-					assert.True(t, id == r.ID || together[r.ID] == id, "%s matches too: %s", id, line)
+					assert.True(t, id == r.ID || together[r.ID] == id, "%s must not match this line: %s", id, line)
 				}
 			}
 		})
@@ -46,12 +46,12 @@ func TestEveryPatternMatchesALine(t *testing.T) {
 	}
 }
 
-// together are rules that rightly match lines of another rule.
+// together lists rules whose lines another rule matches too.
 var together = map[string]string{
 	"template": "dns", "metadata": "", "pause-image": "",
 }
 
-func TestTheTableIsComplete(t *testing.T) {
+func TestEveryRuleHasCauseAndRemedy(t *testing.T) {
 	ids := map[string]bool{}
 	for _, r := range Rules() {
 		assert.False(t, ids[r.ID], r.ID)
@@ -61,13 +61,13 @@ func TestTheTableIsComplete(t *testing.T) {
 	}
 	for _, r := range Rules() {
 		for _, other := range r.Explains {
-			assert.True(t, ids[other], "%s explains %s, which is no rule", r.ID, other)
+			assert.True(t, ids[other], "%s explains the unknown rule %s", r.ID, other)
 		}
 	}
 }
 
-// The logs from the leftovers matrix, of nodes that did not join or whose pods did
-// not run, lead to their cause.
+// leftovers.json has logs of nodes with leftover state that did not join, or whose
+// pods did not run. Their cause is found.
 func TestCausesOfLeftoverStateAreFound(t *testing.T) {
 	text, err := os.ReadFile("../../docs/generate/leftovers.json")
 	require.NoError(t, err)
@@ -109,7 +109,7 @@ services: run systemctl start kubelet.service (the node needs it)
 	assert.Equal(t, "no known cause was found; read the kubelet's journal: journalctl --unit kubelet --boot\n", out.String())
 }
 
-func TestConsequencesComeLast(t *testing.T) {
+func TestConsequencesAreListedAfterTheirCause(t *testing.T) {
 	found, err := Logs(
 		Log{"kubelet", strings.NewReader(strings.Repeat(lines["unauthorized"][1]+"\n", 5))},
 		Log{"init", strings.NewReader(lines["captured-node"][1] + "\n")},
@@ -131,7 +131,7 @@ unauthorized: the API server cannot identify the node: the node's role is not ma
 `, out.String())
 }
 
-// A problem that ended before the node joined is no finding; a later one is.
+// A problem is a finding only if no later line shows that the problem ended.
 func TestResolvedProblemsAreNoFindings(t *testing.T) {
 	ill := strings.Join([]string{
 		lines["unauthorized"][1], lines["dns"][0], lines["blocked"][0], lines["other-ca"][0], lines["network-plugin"][0], lines["containerd"][0], lines["serving-certificate"][0],
@@ -156,12 +156,12 @@ func TestResolvedProblemsAreNoFindings(t *testing.T) {
 	before := Log{"init", strings.NewReader(lines["metadata"][0] + "\n" + lines["unauthorized"][1])}
 	assert.Empty(t, ids(before, kubelet(joins)))
 	before.Text = strings.NewReader(lines["metadata"][0] + "\n" + lines["unauthorized"][1])
-	assert.Empty(t, ids(kubelet(joins), before), "the order of the logs does not matter")
+	assert.Empty(t, ids(kubelet(joins), before), "the order of the logs must not matter")
 	assert.Equal(t, []string{"unauthorized"}, ids(kubelet(joins+lines["unauthorized"][1]), kubelet(ill+joins+ready+certified)))
 	assert.Empty(t, ids(kubelet(`level=error msg="failed to load cni during init, please check CRI plugin status before setting up network for pods" error="cni config load failed: no network config found in /etc/cni/net.d: cni plugin not initialized: failed to load cni config"`)))
 }
 
-// A rule that only says where to look further is left out when a cause is found.
+// A rule that only points to other logs is left out if a cause is found.
 func TestGeneralRulesAreLeftOutWithACause(t *testing.T) {
 	found, err := Logs(Log{"console", strings.NewReader(lines["first-boot"][0] + "\n" + lines["node-config"][2] + "\n")})
 	require.NoError(t, err)
@@ -169,7 +169,7 @@ func TestGeneralRulesAreLeftOutWithACause(t *testing.T) {
 	assert.Equal(t, "node-config", found[0].Rule.ID)
 }
 
-func TestLongLinesAreShownWhereTheyMatch(t *testing.T) {
+func TestLongLinesAreCutAroundTheMatch(t *testing.T) {
 	found, err := Logs(Log{"kubelet", strings.NewReader(lines["unauthorized"][0])})
 	require.NoError(t, err)
 	require.Len(t, found, 1)
@@ -177,10 +177,10 @@ func TestLongLinesAreShownWhereTheyMatch(t *testing.T) {
 	assert.Contains(t, found[0].Evidence[0], "'Unauthorized' (will not retry!)")
 }
 
-func TestALogThatCannotBeReadIsNamed(t *testing.T) {
+func TestUnreadableLogsAreNamed(t *testing.T) {
 	found, err := Logs(Log{"kubelet", iotest.ErrReader(errors.New("gone"))}, Log{"init", strings.NewReader(lines["swap"][0])})
 	assert.EqualError(t, err, "reading kubelet: gone")
-	assert.Len(t, found, 1, "the other logs are still read")
+	assert.Len(t, found, 1, "the other logs must still be read")
 }
 
 func FuzzLogs(f *testing.F) {

@@ -1,7 +1,7 @@
 package diagnose
 
-// lines are real log lines: of a captured and refused node, of this project's own
-// joins of unscrubbed images, and from the programs' issues.
+// lines has real log lines by rule: of a node from an unscrubbed image, of this
+// project's own join tests, and from issues of the programs.
 var lines = map[string][]string{
 	"captured-node": {
 		"leftover-state: stop kubelet.service (it runs as another node)",

@@ -23,12 +23,12 @@ import (
 	"github.com/ulikunitz/xz"
 )
 
-// ill is a log with one cause, in its second line.
+// ill returns a log whose second line shows a cause.
 func ill() string {
 	return "I1120 20:11:12.325154   11577 an ordinary line\n" + lines["swap"][0] + "\n"
 }
 
-// packed is a text after compression by a writer.
+// packed returns text compressed by the writer that open returns.
 func packed(t testing.TB, open func(io.Writer) (io.WriteCloser, error), text string) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -52,8 +52,8 @@ func xzipped(t testing.TB, text string) string {
 	return packed(t, func(w io.Writer) (io.WriteCloser, error) { return xz.NewWriter(w) }, text)
 }
 
-// tarred is an archive in the form of the EKS log collector's, of pairs of names
-// and texts, with a link and a folder.
+// tarred returns a tar archive like that of the EKS log collector, with a folder, a
+// link, and files given as pairs of name and text.
 func tarred(t testing.TB, pairs ...string) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -94,7 +94,7 @@ func wide(order binary.AppendByteOrder, mark bool, text string) string {
 	return string(b)
 }
 
-// bzipped is ill's second line compressed by bzip2 1.0.8: Go has no writer.
+// bzipped is ill's second line compressed by bzip2 1.0.8. Go cannot compress bzip2.
 const bzipped = "\x42\x5a\x68\x39\x31\x41\x59\x26\x53\x59\x58\xdf\x0c\x3c\x00\x00\x25\x5f\x80\x00\x10\x50\x07\xfe\xb2\x03\x08\x00\x0a\x3f\xe7\xde\x80\x30\x00\xa6\xc2\x29\xb2\x99\x34\x9b\x46\x9a\x47\x90\x19\x13\x68\xf5\x4d\x08\x51\xe9\x31\xa0\x80\x0d\x00\x00\x0a\xc9\xa1\x1a\x3d\x41\x90\x03\x40\x00\x1b\x09\xe6\xb2\xbf\x9c\x0e\x3e\xa3\xd2\x81\x3d\x83\x69\xc6\xb3\xba\x6c\x9b\x10\xe1\xbf\x51\x17\xdd\xda\xf5\xc1\x53\x96\xce\xa5\x12\x22\xd1\x65\xa2\x63\x09\x26\x81\xad\x24\xe8\x15\x59\x65\x1f\xad\x06\xfb\xd9\xfd\x50\xc4\x40\xfc\x00\xab\xc3\x6f\x36\xad\x40\x09\x33\x19\x12\x06\xcf\x49\x8c\x4e\x8d\x50\x4b\x16\x2d\x20\xf0\x54\xbb\xa9\xf9\xf3\xec\x40\xe6\xb8\x5f\x50\xa0\x54\x4b\x41\xa1\xc9\x94\x39\x86\xf5\xa6\x38\x9e\x6d\x12\x26\x7a\x86\x9c\x8f\x25\x09\x3c\x13\x6a\x00\x1c\x6b\x5c\x4d\x61\xa8\x3e\x21\x80\x81\x7e\x2e\xe4\x8a\x70\xa1\x20\xb1\xbe\x18\x78"
 
 // file writes a file into a new folder.
@@ -105,8 +105,8 @@ func file(t *testing.T, name, text string) string {
 	return path
 }
 
-// looked is the report of a search in a file, and its error with the file's base
-// name.
+// looked returns the report of a search in a file, and the error with the file's
+// base name.
 func looked(t *testing.T, path string) (Report, string) {
 	t.Helper()
 	s := NewSearch(t.Context())
@@ -121,7 +121,7 @@ func told(err error, folder string) string {
 	return strings.ReplaceAll(err.Error(), folder+"/", "")
 }
 
-func TestFormsOfLogs(t *testing.T) {
+func TestCompressedAndEncodedLogsAreRead(t *testing.T) {
 	deep := func(n int) string {
 		text := ill()
 		for range n {
@@ -180,7 +180,7 @@ func TestFormsOfLogs(t *testing.T) {
 	}
 }
 
-func TestUnreadableFilesAreErrors(t *testing.T) {
+func TestFilesThatAreNoLogsAreErrors(t *testing.T) {
 	whole := gzipped(t, tarred(t, "kubelet.log", ill(), "noise", noise()))
 	for name, c := range map[string]struct{ text, want string }{
 		"empty.log":    {"", "reading empty.log: the file is empty"},
@@ -204,7 +204,7 @@ func TestUnreadableFilesAreErrors(t *testing.T) {
 			r, wrong := looked(t, file(t, name, c.text))
 			assert.Equal(t, c.want, wrong)
 			if name == "cut.tar.gz" {
-				require.Len(t, r.Findings, 1, "the part before the error counts")
+				require.Len(t, r.Findings, 1, "lines before the error must be searched")
 			} else {
 				assert.Empty(t, r.Findings)
 			}
@@ -212,8 +212,8 @@ func TestUnreadableFilesAreErrors(t *testing.T) {
 	}
 }
 
-// The expanded content of an archive is bounded.
-func TestExpansionIsBounded(t *testing.T) {
+// The size of expanded archives is limited.
+func TestExpandedSizeIsLimited(t *testing.T) {
 	for name, text := range map[string]string{
 		"lines.gz":    gzipped(t, strings.Repeat("a line\n", 1<<20)),
 		"a-line.zst":  zstandardized(t, strings.Repeat("a", 8<<20)),
@@ -249,7 +249,7 @@ func TestAFolderIsReadCompletely(t *testing.T) {
 	}
 }
 
-func TestTheFirstErrorsAreShownWithoutACause(t *testing.T) {
+func TestFirstErrorsAreShownIfNoCauseIsFound(t *testing.T) {
 	s := NewSearch(t.Context())
 	require.NoError(t, s.Input("x", strings.NewReader(`I1120 20:11:12.325154   11577 a.go:1] "Failed to do what need not be done"
 time="2026-11-22T06:51:44Z" level=warning msg="no such thing"
@@ -282,7 +282,7 @@ func TestEvidenceIsPrintable(t *testing.T) {
 	assert.Contains(t, found[0].Evidence[0], `\u202e`)
 }
 
-func TestAnInterruptEndsASearch(t *testing.T) {
+func TestAnInterruptStopsASearch(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("interrupt signal received"))
 	assert.EqualError(t, NewSearch(ctx).Input("x", strings.NewReader(ill())), "reading x: interrupt signal received")
@@ -318,7 +318,8 @@ func quoted(text string) string {
 	return string(b)
 }
 
-// numbers are bytes in journalctl's form for unprintable text.
+// numbers returns text as a list of bytes, which is journalctl's form for unprintable
+// text.
 func numbers(text string) string {
 	return strings.ReplaceAll(fmt.Sprint([]byte(text)), " ", ",")
 }

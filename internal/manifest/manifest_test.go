@@ -32,7 +32,7 @@ func full() *Manifest {
 	}
 }
 
-func TestSaveAndLoad(t *testing.T) {
+func TestSavedManifestsLoadUnchanged(t *testing.T) {
 	h := image(t)
 	require.NoError(t, full().Save(h))
 	m, err := Load(h)
@@ -42,11 +42,11 @@ func TestSaveAndLoad(t *testing.T) {
 	text, err := h.Content(Path)
 	require.NoError(t, err)
 	assert.Contains(t, string(text), `"mode": "0640"`)
-	assert.Contains(t, string(text), `a <b> & c\n`, "templates are readable text")
+	assert.Contains(t, string(text), `a <b> & c\n`, "templates must be readable text")
 	assert.True(t, strings.HasSuffix(string(text), "}\n"))
 }
 
-func TestSavingTheSameTouchesNothing(t *testing.T) {
+func TestSavingAnUnchangedManifestKeepsTheFile(t *testing.T) {
 	h := image(t)
 	require.NoError(t, full().Save(h))
 	before, err := os.Stat(filepath.Join(h.Root(), Path))
@@ -57,8 +57,8 @@ func TestSavingTheSameTouchesNothing(t *testing.T) {
 	require.NoError(t, shuffled.Save(h))
 	after, err := os.Stat(filepath.Join(h.Root(), Path))
 	require.NoError(t, err)
-	assert.True(t, os.SameFile(before, after), "the order does not matter")
-	assert.Equal(t, "runc", shuffled.Packages[0].Name, "Encode does not change the manifest")
+	assert.True(t, os.SameFile(before, after), "the order of packages and units must not matter")
+	assert.Equal(t, "runc", shuffled.Packages[0].Name, "Save must not change the manifest")
 }
 
 func TestAMissingManifestIsNil(t *testing.T) {
@@ -73,14 +73,14 @@ func TestAMissingManifestIsNil(t *testing.T) {
 	assert.False(t, ok)
 }
 
-func TestLoadRefuses(t *testing.T) {
+func TestLoadRefusesInvalidManifests(t *testing.T) {
 	const remedy = "; remove the file and provision again"
 	for name, test := range map[string]struct{ text, err string }{
-		"nothing":          {"", "the text is empty"},
-		"another schema":   {`{"schema":"eksnode.image/v9"}`, `the schema is "eksnode.image/v9", not "eksnode.image/v1"`},
-		"a forged content": {`{"schema":"eksnode.image/v1","templates":[{"path":"/x","mode":"0644","sha256":"00","content":"a"}]}`, "the template of /x does not have the SHA-256 that is recorded for it"},
-		"a wild mode":      {`{"schema":"eksnode.image/v1","templates":[{"path":"/x","mode":"4755"}]}`, `reading the mode "4755": a mode must be octal and at most 0777`},
-		"no mode":          {`{"schema":"eksnode.image/v1","templates":[{"path":"/x","mode":"rw"}]}`, `reading the mode "rw": a mode must be octal and at most 0777`},
+		"nothing":            {"", "the text is empty"},
+		"another schema":     {`{"schema":"eksnode.image/v9"}`, `the schema is "eksnode.image/v9", not "eksnode.image/v1"`},
+		"a forged content":   {`{"schema":"eksnode.image/v1","templates":[{"path":"/x","mode":"0644","sha256":"00","content":"a"}]}`, "the template of /x does not have the SHA-256 that is recorded for it"},
+		"a set-user-ID mode": {`{"schema":"eksnode.image/v1","templates":[{"path":"/x","mode":"4755"}]}`, `reading the mode "4755": a mode must be octal and at most 0777`},
+		"no mode":            {`{"schema":"eksnode.image/v1","templates":[{"path":"/x","mode":"rw"}]}`, `reading the mode "rw": a mode must be octal and at most 0777`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := image(t)
@@ -91,7 +91,7 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
-func TestRecordReplaces(t *testing.T) {
+func TestRecordReplacesAnAsset(t *testing.T) {
 	m := full()
 	m.Record(Asset{ID: "kubelet", Version: "1.35.0"})
 	m.Record(Asset{ID: "cni-plugins", Version: "1.9.1"})

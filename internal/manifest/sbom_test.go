@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// described is an image with one of each.
+// described returns a manifest with one package, one asset and one image.
 func described() *Manifest {
 	return &Manifest{
 		Tool: "0.2.0", Distro: "debian", DistroVersion: "12", Arch: "amd64", KubernetesVersion: "1.34.4", PackageManager: "apt",
@@ -18,7 +18,7 @@ func described() *Manifest {
 	}
 }
 
-func TestSBOM(t *testing.T) {
+func TestSBOMIsCycloneDX(t *testing.T) {
 	text, err := described().SBOM()
 	require.NoError(t, err)
 	assert.Equal(t, `{
@@ -110,7 +110,7 @@ func replaceSerial(t *testing.T, text string) string {
 	return strings.Replace(text, serialOf(t, text), "{serial}", 1)
 }
 
-func TestPackagesOfAnUnknownKindHaveNoAddress(t *testing.T) {
+func TestPackagesWithoutAPackageManagerHaveNoPURL(t *testing.T) {
 	m := described()
 	m.PackageManager = "none"
 	assert.Empty(t, m.packageURL(m.Packages[0]))

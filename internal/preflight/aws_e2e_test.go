@@ -48,7 +48,7 @@ func ask(t *testing.T, target Target) Report {
 	return r
 }
 
-// The sample of the other tests equals the answers of moto, field by field.
+// The facts of sample and templated equal those that are gathered from moto.
 func TestTheSampleEqualsMotosAnswers(t *testing.T) {
 	w := served(t)
 	w.PageSize = 1
@@ -74,7 +74,7 @@ func TestTheSampleEqualsMotosAnswers(t *testing.T) {
 	}
 }
 
-func TestEveryTarget(t *testing.T) {
+func TestEveryKindOfTargetPasses(t *testing.T) {
 	served(t)
 	for name, target := range map[string]Target{
 		"an instance": instance, "a template": template,
@@ -88,9 +88,8 @@ func TestEveryTarget(t *testing.T) {
 	}
 }
 
-// Preflight finds the private endpoints that nodes without a route to the internet
-// need.
-func TestANetworkWithoutAWayOut(t *testing.T) {
+// Nodes without a route to the internet need VPC endpoints.
+func TestPrivateNetworksNeedEndpoints(t *testing.T) {
 	w := served(t)
 	w.PageSize = 2
 	w.Do("ec2:DeleteRoute", "RouteTableId", "rtb-1", "DestinationCidrBlock", "0.0.0.0/0")
@@ -106,8 +105,8 @@ func TestANetworkWithoutAWayOut(t *testing.T) {
 	assert.Equal(t, 0, r.ExitCode(), "%+v", r.Findings)
 }
 
-// The results when a resource does not exist.
-func TestMissingResources(t *testing.T) {
+// A missing resource fails its check, or makes the check unknown.
+func TestMissingResourcesFailTheirChecks(t *testing.T) {
 	for name, c := range map[string]struct {
 		change                   func(*aws.World)
 		check, verdict, evidence string
@@ -128,7 +127,7 @@ func TestMissingResources(t *testing.T) {
 		"no policy": {func(w *aws.World) {
 			w.Do("iam:DetachRolePolicy", "RoleName", "node", "PolicyArn", "arn:aws:iam::aws:policy/AmazonEKSWorkerNodePolicy")
 		}, "policy-worker", "FAIL", "node has no policy AmazonEKSWorkerNodePolicy"},
-		"no way in": {func(w *aws.World) {
+		"no ingress rule": {func(w *aws.World) {
 			w.Do("ec2:RevokeSecurityGroupIngress", "GroupId", "sg-cluster", "IpPermissions.1.IpProtocol", "-1", "IpPermissions.1.Groups.1.GroupId", "sg-cluster")
 		}, "security-group-10250", "FAIL", "let nothing in to port 10250"},
 		"an ACL that denies": {func(w *aws.World) {
@@ -176,13 +175,13 @@ func TestThePolicyEqualsTheCalls(t *testing.T) {
 	assert.Equal(t, Actions(), policy.Statement[0].Action)
 	for _, action := range Actions() {
 		_, verb, _ := strings.Cut(action, ":")
-		assert.Regexp(t, "^(Describe|Get|List)", verb, "it changes nothing")
+		assert.Regexp(t, "^(Describe|Get|List)", verb, "the policy must have only reading actions")
 		assert.True(t, cli.Operation(action), action)
 	}
 }
 
-// A denied call makes the checks that need it unknown and changes no other check.
-func TestADeniedCallIsUnknown(t *testing.T) {
+// A denied call makes only the checks that need the call unknown.
+func TestDeniedCallsMakeChecksUnknown(t *testing.T) {
 	for _, action := range Actions() {
 		t.Run(action, func(t *testing.T) {
 			w := served(t)
@@ -204,8 +203,8 @@ func TestADeniedCallIsUnknown(t *testing.T) {
 	}
 }
 
-// aws-auth contains a role with a path without that path.
-func TestARoleWithAPath(t *testing.T) {
+// aws-auth must name a role without its path.
+func TestAWSAuthNamesRolesWithoutPath(t *testing.T) {
 	w := served(t)
 	w.Do("iam:CreateRole", "RoleName", "deep", "Path", "/eks/", "AssumeRolePolicyDocument", ec2Trust)
 	for _, policy := range sample().profile.value.Role.Policies {
@@ -219,11 +218,11 @@ func TestARoleWithAPath(t *testing.T) {
 		"    - rolearn: arn:aws:iam::123456789012:role/deep\n      username: system:node:{{EC2PrivateDNSName}}\n      groups: [system:bootstrappers, system:nodes]\n")
 	r := ask(t, target)
 	assert.Equal(t, 0, r.ExitCode(), "%+v", r.Findings)
-	assert.Zero(t, w.Count()["eks:DescribeAccessEntry"], "EKS refuses the call in this mode")
+	assert.Zero(t, w.Count()["eks:DescribeAccessEntry"], "EKS refuses this call in the mode CONFIG_MAP")
 }
 
 // Invalid credentials are one error, not one for every check.
-func TestInvalidCredentials(t *testing.T) {
+func TestInvalidCredentialsAreOneError(t *testing.T) {
 	w := served(t)
 	w.Fail("sts:GetCallerIdentity", 1, "ExpiredToken", 403)
 	_, err := Run(t.Context(), connect(t), instance)
@@ -231,7 +230,7 @@ func TestInvalidCredentials(t *testing.T) {
 	assert.Len(t, w.Count(), 1)
 }
 
-func TestThrottledAndLate(t *testing.T) {
+func TestThrottledCallsAndNewResourcesAreRetried(t *testing.T) {
 	w := served(t)
 	w.Fail("ec2:DescribeInstances", 2, "InvalidInstanceID.NotFound", 400)
 	w.Fail("ec2:DescribeSubnets", 3, "RequestLimitExceeded", 503)

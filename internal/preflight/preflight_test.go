@@ -216,13 +216,13 @@ func TestEachCheckFailsAndPasses(t *testing.T) {
 	} {
 		t.Run(c.check+"/"+c.verdict, func(t *testing.T) {
 			f := sample()
-			assert.Equal(t, OK, found(t, f, c.check).Verdict, "the check passes before the change")
+			assert.Equal(t, OK, found(t, f, c.check).Verdict, "the check must pass before the change")
 			c.change(f)
 			said := found(t, f, c.check)
 			assert.Equal(t, c.verdict, string(said.Verdict))
 			assert.Contains(t, said.Evidence, c.evidence)
 			assert.Contains(t, said.Remedy, c.remedy)
-			assert.NoError(t, cli.Check(said.Remedy, "eksnode", "kubectl", "packer", "sh"), "the remedy is a command")
+			assert.NoError(t, cli.Check(said.Remedy, "eksnode", "kubectl", "packer", "sh"), "the remedy must be a valid command")
 		})
 	}
 }
@@ -237,7 +237,7 @@ func TestEveryCheckHasACase(t *testing.T) {
 	}
 }
 
-// Every check passes for the sample.
+// sample passes every check.
 func TestTheSamplePassesEveryCheck(t *testing.T) {
 	r := sample().check()
 	for _, f := range r.Findings {
@@ -250,8 +250,8 @@ func TestTheSamplePassesEveryCheck(t *testing.T) {
 	assert.Equal(t, 0, r.ExitCode())
 }
 
-// endpoints are those that nodes without a route to the internet need. One of them
-// may have another state.
+// endpoints returns the VPC endpoints that nodes without a route to the internet
+// need. The endpoint with the index other gets the state and private DNS name given.
 func endpoints(other int, state string, name bool) []awsapi.Endpoint {
 	var list []awsapi.Endpoint
 	for i, service := range []string{"ec2", "ecr.api", "ecr.dkr", "s3", "sts", "eks"} {
@@ -267,15 +267,15 @@ func endpoints(other int, state string, name bool) []awsapi.Endpoint {
 	return list
 }
 
-// Preflight finds the endpoints of nodes without a route to the internet.
-func TestEgressOverEndpoints(t *testing.T) {
+// With these endpoints, nodes without a route to the internet pass.
+func TestEndpointsReplaceARouteToTheInternet(t *testing.T) {
 	f := sample()
 	nodeSubnet(f).Default, f.vpc.value.Endpoints = "", endpoints(0, "available", true)
 	assert.Equal(t, 0, f.check().ExitCode())
 }
 
 // DHCP options may name AWS's name server by its addresses.
-func TestAWSsNameServer(t *testing.T) {
+func TestAddressesOfAWSsNameServerAreAccepted(t *testing.T) {
 	for _, server := range []string{"10.0.0.2", "169.254.169.253"} {
 		f := sample()
 		f.vpc.value.NameServers = []string{server}
@@ -283,7 +283,7 @@ func TestAWSsNameServer(t *testing.T) {
 	}
 }
 
-func TestTargets(t *testing.T) {
+func TestIncompleteTargetsAreRefused(t *testing.T) {
 	for want, target := range map[string]Target{
 		"cluster: the name is missing":                            {AMI: "ami-1"},
 		"name one of an instance, a launch template and an image": {Cluster: "a"},

@@ -16,9 +16,9 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
 
-// An existing access entry of another type belongs to another user. It stays, and
-// the sentence names the user.
-func TestAccessEntriesOfOthersStay(t *testing.T) {
+// An access entry of another type is in use elsewhere. The remedy keeps the entry,
+// and the evidence names its users.
+func TestRemediesKeepOtherAccessEntries(t *testing.T) {
 	const role = nodeRole
 	for kind, users := range map[string]string{
 		"EC2":            "EKS Auto Mode's nodes join with it",
@@ -68,7 +68,7 @@ var explained = map[string]string{
 }
 
 // No remedy deletes or replaces what other machines may use.
-func TestRemediesRemoveNothing(t *testing.T) {
+func TestRemediesDeleteNothing(t *testing.T) {
 	text := literals(t)
 	adds := regexp.MustCompile(`^(ec2|eks|iam|sts|ssm|configure) (describe-[a-z-]+|get-[a-z-]+|list|wait|create-[a-z-]+|allocate-address|attach-role-policy|add-role-to-instance-profile|authorize-security-group-.*)$`)
 	used := map[string]bool{}
@@ -81,7 +81,7 @@ func TestRemediesRemoveNothing(t *testing.T) {
 		}
 	}
 	for command := range explained {
-		assert.True(t, used[command], "no remedy uses %s any more", command)
+		assert.True(t, used[command], "no remedy uses %s; remove it from explained", command)
 	}
 	for _, c := range regexp.MustCompile(`\bkubectl ([a-z]+)[^"`+"`"+`]*`).FindAllStringSubmatch(text, -1) {
 		switch c[1] {
@@ -96,7 +96,7 @@ func TestRemediesRemoveNothing(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(text, "kubectl apply"))
 }
 
-// literals are the string literals of the package's sources, one per line.
+// literals returns the string literals of the package's sources, one per line.
 func literals(t *testing.T) string {
 	t.Helper()
 	files, err := filepath.Glob("*.go")

@@ -33,8 +33,8 @@ spec:
 
 func known[T any](value T) fact[T] { return fact[T]{value: value} }
 
-// sample are the facts of a node that passes every check. A test with the tag e2e
-// compares them with moto's answers.
+// sample returns the facts of a node that passes every check. A test with the tag
+// e2e compares them with those of moto.
 func sample() *facts {
 	owned := map[string]string{"kubernetes.io/cluster/my-cluster": "owned"}
 	subnets := []awsapi.Subnet{
@@ -86,8 +86,8 @@ func sample() *facts {
 	return f
 }
 
-// templated is the sample with a launch template whose instances may use all of the
-// cluster's subnets.
+// templated returns the sample with a launch template instead of an instance. Its
+// instances may use all subnets of the cluster.
 func templated() *facts {
 	f := sample()
 	f.target = Target{Cluster: "my-cluster", Template: "nodes", TemplateVersion: "$Default"}
@@ -120,7 +120,7 @@ func openACL(id, subnet string) awsapi.ACL {
 func allowedIn(e awsapi.ACLEntry) bool  { return e.Allow && !e.Egress }
 func allowedOut(e awsapi.ACLEntry) bool { return e.Allow && e.Egress }
 
-// nodeSubnet is the node's subnet in a sample.
+// nodeSubnet returns the node's subnet in a sample.
 func nodeSubnet(f *facts) *awsapi.Subnet { return &f.subnets.value[0] }
 func nodeACL(f *facts) *awsapi.ACL       { return &f.acls.value[0] }
 func planeACL(f *facts) *awsapi.ACL      { return &f.acls.value[1] }
@@ -142,7 +142,7 @@ func say(f *facts, text string) {
 	f.userData = readUserData(f.launch.value)
 }
 
-// found is the finding of a check.
+// found returns the finding of a check.
 func found(t *testing.T, f *facts, check string) Finding {
 	t.Helper()
 	all := f.check().Findings

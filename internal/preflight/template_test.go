@@ -9,8 +9,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
 
-// The cases in which launch templates differ from instances.
-func TestTemplates(t *testing.T) {
+// Checks and remedies differ between launch templates and instances in these cases.
+func TestChecksOfLaunchTemplates(t *testing.T) {
 	public, private := true, false
 	for name, c := range map[string]struct {
 		change                           func(*facts)

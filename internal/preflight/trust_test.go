@@ -12,7 +12,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
 
-// The remedy repeats the whole trust policy of a role.
+// FuzzTrust reads any trust policy. The remedy repeats all of its statements.
 func FuzzTrust(f *testing.F) {
 	for _, text := range []string{
 		`{}`, `{"Statement":[]}`, `{"Statement":{"Effect":"Allow","Principal":{"AWS":"arn:aws:iam::1:root"},"Action":"sts:AssumeRole","Condition":{"StringEquals":{"a":["b",1]}}}}`,

@@ -12,20 +12,20 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 )
 
-// All tests run where nothing but loopback can be reached.
+// TestMain runs all tests in a network namespace with only loopback.
 func TestMain(m *testing.M) { os.Exit(aws.Alone(m.Run)) }
 
-func TestExecute(t *testing.T) {
+func TestExecuteFindsTheImage(t *testing.T) {
 	for name, c := range map[string]struct {
 		block map[string]any
-		want  string // an id, or a part of an error
+		want  string // an AMI ID, or part of an error
 	}{
-		"by the publisher's parameter": {map[string]any{"distro": "debian", "version": "12"}, "ami-22222222"},
-		"by name":                      {map[string]any{"distro": "debian", "version": "12", "parameter": "none"}, "ami-22222222"},
-		"another name":                 {map[string]any{"distro": "debian", "name": "debian-12-amd64-202601*"}, "ami-11111111"},
-		"another parameter":            {map[string]any{"distro": "amazonlinux2023", "architecture": "arm64", "parameter": "/aws/service/al2023"}, "ami-33333333"},
-		"another owner":                {map[string]any{"distro": "debian", "version": "12", "owners": []string{"self"}, "name": "debian-*"}, "searching for images debian-* of self: there is no image for x86_64 in eu-west-1"},
-		"a parameter of another's":     {map[string]any{"distro": "amazonlinux2023", "parameter": "/aws/service/debian/release/12/latest/amd64"}, "the owner is 136693071363, not 137112412989"},
+		"by the publisher's parameter":     {map[string]any{"distro": "debian", "version": "12"}, "ami-22222222"},
+		"by name":                          {map[string]any{"distro": "debian", "version": "12", "parameter": "none"}, "ami-22222222"},
+		"another name":                     {map[string]any{"distro": "debian", "name": "debian-12-amd64-202601*"}, "ami-11111111"},
+		"another parameter":                {map[string]any{"distro": "amazonlinux2023", "architecture": "arm64", "parameter": "/aws/service/al2023"}, "ami-33333333"},
+		"another owner":                    {map[string]any{"distro": "debian", "version": "12", "owners": []string{"self"}, "name": "debian-*"}, "searching for images debian-* of self: there is no image for x86_64 in eu-west-1"},
+		"another distribution's parameter": {map[string]any{"distro": "amazonlinux2023", "parameter": "/aws/service/debian/release/12/latest/amd64"}, "the owner is 136693071363, not 137112412989"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			aws.Sample(t).Serve()
@@ -42,7 +42,7 @@ func TestExecute(t *testing.T) {
 	}
 }
 
-func TestOutput(t *testing.T) {
+func TestOutputHasEveryField(t *testing.T) {
 	aws.Sample(t).Serve()
 	var d Datasource
 	require.NoError(t, d.Configure(map[string]any{"distro": "debian", "version": "12"}))
@@ -58,8 +58,8 @@ func TestOutput(t *testing.T) {
 	}, told)
 }
 
-// An error names the permission that is missing.
-func TestExecuteDenied(t *testing.T) {
+// The error names the missing permission.
+func TestExecuteNamesTheMissingPermission(t *testing.T) {
 	for action, doing := range map[string]string{
 		"ssm:GetParameter": "reading the parameter ", "ec2:DescribeImages": "describing the image ",
 	} {

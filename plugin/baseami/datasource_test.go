@@ -12,7 +12,7 @@ import (
 
 var _ packersdk.Datasource = new(Datasource)
 
-func TestConfigureRefuses(t *testing.T) {
+func TestConfigureRefusesWrongFields(t *testing.T) {
 	for name, c := range map[string]struct {
 		block map[string]any
 		want  string
@@ -31,8 +31,8 @@ func TestConfigureRefuses(t *testing.T) {
 	require.NoError(t, d.Configure(map[string]any{"distro": "<unknown>"}))
 }
 
-// Every distribution that can be provisioned is found somehow, in China too.
-func TestEveryDistributionIsLookedFor(t *testing.T) {
+// Every distribution has a search for its base AMI, in China too.
+func TestEveryDistributionHasASearch(t *testing.T) {
 	for _, distro := range distros.All() {
 		c := Config{Distro: distro.ID, Architecture: "amd64"}
 		for _, region := range []string{"eu-west-1", "cn-north-1"} {

@@ -12,10 +12,10 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 )
 
-// All tests run where nothing but loopback can be reached.
+// TestMain runs all tests in a network namespace with only loopback.
 func TestMain(m *testing.M) { os.Exit(aws.Alone(m.Run)) }
 
-func TestExecute(t *testing.T) {
+func TestExecuteDescribesTheCluster(t *testing.T) {
 	w := aws.Sample(t)
 	url := w.Serve()
 	t.Setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
@@ -35,17 +35,17 @@ func TestExecute(t *testing.T) {
 	assert.Equal(t, "subnet-2", told["subnet_ids"].AsValueSlice()[1].AsString())
 	assert.Equal(t, "sg-extra", told["security_group_ids"].AsValueSlice()[0].AsString())
 	assert.Equal(t, 1, w.Count()["sts:AssumeRole"])
-	assert.Len(t, told, len(d.OutputSpec()), "every output is declared")
+	assert.Len(t, told, len(d.OutputSpec()), "every output must be declared")
 }
 
-func TestExecuteFails(t *testing.T) {
+func TestExecuteNamesTheFailure(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*aws.World)
 		want   string
 	}{
-		"denied":     {func(w *aws.World) { w.Deny("eks:DescribeCluster") }, "the permission eks:DescribeCluster is missing"},
-		"none":       {func(w *aws.World) { w.Do("eks:DELETE /clusters/my-cluster") }, "No cluster found for name: my-cluster."},
-		"being made": {func(w *aws.World) { w.Clusters["my-cluster"]["status"] = "CREATING" }, "reading the cluster my-cluster: it is CREATING, and tells its endpoint when it is ACTIVE"},
+		"denied":        {func(w *aws.World) { w.Deny("eks:DescribeCluster") }, "the permission eks:DescribeCluster is missing"},
+		"no cluster":    {func(w *aws.World) { w.Do("eks:DELETE /clusters/my-cluster") }, "No cluster found for name: my-cluster."},
+		"being created": {func(w *aws.World) { w.Clusters["my-cluster"]["status"] = "CREATING" }, "reading the cluster my-cluster: it is CREATING, and tells its endpoint when it is ACTIVE"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := aws.Sample(t)

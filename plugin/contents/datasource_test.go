@@ -18,7 +18,7 @@ var _ packersdk.Datasource = new(Datasource)
 
 type block = map[string]any
 
-// texts are a map's values.
+// texts returns a cty map of strings as a Go map.
 func texts(v cty.Value) map[string]string {
 	all := map[string]string{}
 	for name, text := range v.AsValueMap() {
@@ -27,9 +27,9 @@ func texts(v cty.Value) map[string]string {
 	return all
 }
 
-// The outputs are the versions that a provision with the same fields installs and
-// records in the image's manifest.
-func TestWhatAnImageWillBeMadeOf(t *testing.T) {
+// The outputs have the versions that a provisioner with the same fields installs
+// and records in the image's manifest.
+func TestOutputsEqualTheProvisionedVersions(t *testing.T) {
 	var d Datasource
 	require.NoError(t, d.Configure(block{"distro": "debian", "kubernetes_version": "1.34.4", "versions": block{"cni-plugins": "1.8.0"},
 		"pause_image": "registry.k8s.io/pause:3.10@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}))
@@ -60,20 +60,20 @@ func TestWhatAnImageWillBeMadeOf(t *testing.T) {
 	for _, id := range fetched {
 		assert.Contains(t, texts(value.GetAttr("versions")), id)
 	}
-	assert.Len(t, texts(value.GetAttr("versions")), len(fetched), "containerd and runc are upstream's here")
+	assert.Len(t, texts(value.GetAttr("versions")), len(fetched), "there must be no other versions; containerd and runc come from upstream here")
 }
 
-func TestConfigureRefuses(t *testing.T) {
+func TestConfigureRefusesWrongFields(t *testing.T) {
 	for name, c := range map[string]struct {
 		block block
 		want  string
 	}{
-		"an unknown distro":      {block{"distro": "slackware", "kubernetes_version": "1.34.4"}, `distro "slackware" is not known`},
-		"no version":             {block{"distro": "debian"}, "kubernetes_version is required"},
-		"an unknown processor":   {block{"distro": "debian", "kubernetes_version": "1.34.4", "architecture": "x86_64"}, `the architecture "x86_64" is not supported`},
-		"a lock that is missing": {block{"distro": "debian", "kubernetes_version": "1.34.4", "lock_file": filepath.Join(t.TempDir(), "x")}, `"eksnode lock" makes one`},
-		"an image by its tag":    {block{"distro": "debian", "kubernetes_version": "1.34.4", "pause_image": "registry.k8s.io/pause:3.10"}, "has no digest"},
-		"an unknown field":       {block{"distro": "debian", "kubernetes_version": "1.34.4", "version": "12"}, `unknown configuration key: '"version"'`},
+		"an unknown distro":    {block{"distro": "slackware", "kubernetes_version": "1.34.4"}, `distro "slackware" is not known`},
+		"no version":           {block{"distro": "debian"}, "kubernetes_version is required"},
+		"an unknown processor": {block{"distro": "debian", "kubernetes_version": "1.34.4", "architecture": "x86_64"}, `the architecture "x86_64" is not supported`},
+		"a missing lock file":  {block{"distro": "debian", "kubernetes_version": "1.34.4", "lock_file": filepath.Join(t.TempDir(), "x")}, `"eksnode lock" makes one`},
+		"an image by its tag":  {block{"distro": "debian", "kubernetes_version": "1.34.4", "pause_image": "registry.k8s.io/pause:3.10"}, "has no digest"},
+		"an unknown field":     {block{"distro": "debian", "kubernetes_version": "1.34.4", "version": "12"}, `unknown configuration key: '"version"'`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var d Datasource
@@ -81,5 +81,5 @@ func TestConfigureRefuses(t *testing.T) {
 		})
 	}
 	var d Datasource
-	require.NoError(t, d.Configure(block{"distro": "<unknown>", "kubernetes_version": "1.34.4"}), "not known yet")
+	require.NoError(t, d.Configure(block{"distro": "<unknown>", "kubernetes_version": "1.34.4"}), "unknown fields must be accepted at validate")
 }

@@ -14,13 +14,13 @@ import (
 
 const pause = "registry.k8s.io/pause:3.10@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 
-func TestPlacesOnThePackerHost(t *testing.T) {
+func TestPathsOnThePackerHostAreChecked(t *testing.T) {
 	var p Provisioner
 	folder := t.TempDir()
 	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "download_on": "packer-host", "source_url": "file://" + folder}))
 	spec, err := p.config.sent()
 	require.NoError(t, err)
-	assert.Empty(t, spec.SourceURL, "the machine does not hear of the folder")
+	assert.Empty(t, spec.SourceURL, "the folder must not be sent to the machine")
 	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "download_on": "packer-host", "source_url": "https://mirror.example"}))
 	spec, err = p.config.sent()
 	require.NoError(t, err)
@@ -30,23 +30,23 @@ func TestPlacesOnThePackerHost(t *testing.T) {
 		block fields
 		want  string
 	}{
-		"a folder that is not there": {fields{"download_on": "packer-host", "source_url": "file://" + gone},
+		"a missing folder": {fields{"download_on": "packer-host", "source_url": "file://" + gone},
 			"source_url: " + gone + ` is not a folder of the Packer host, whose it is with download_on = "packer-host"`},
-		"an archive that is not there": {fields{"pause_image": pause, "image_archives": []any{gone}}, "image_archives: " + gone + " is not a file of the Packer host"},
+		"a missing archive": {fields{"pause_image": pause, "image_archives": []any{gone}}, "image_archives: " + gone + " is not a file of the Packer host"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			test.block["kubernetes_version"] = "1.34.4"
 			require.EqualError(t, p.Prepare(test.block), "1 error(s) occurred:\n\n* "+test.want)
 		})
 	}
-	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "source_url": "file://" + gone}), "a folder of the machine's")
+	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "source_url": "file://" + gone}), "a folder on the builder machine cannot be checked")
 	archive := filepath.Join(folder, "images.tar")
 	require.NoError(t, os.WriteFile(archive, nil, 0o600))
-	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "images": []any{}, "image_archives": []any{archive}}), "images that are not known yet")
+	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "images": []any{}, "image_archives": []any{archive}}), "archives with images that are still unknown must be accepted")
 }
 
-// A machine gets what the template names, and nothing else it may ask for.
-func TestWhatAMachineMayAskFor(t *testing.T) {
+// A machine gets only the assets and images that the template names.
+func TestMachinesGetOnlyNamedDownloads(t *testing.T) {
 	var p Provisioner
 	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "pause_image": pause, "cache_folder": t.TempDir()}))
 	s, err := p.config.supply("amd64")

@@ -19,10 +19,10 @@ import (
 
 var _ packersdk.Provisioner = new(Provisioner)
 
-// fields is a block's content as Packer hands it over.
+// fields is the content of a block as Packer passes it to Prepare.
 type fields = map[string]any
 
-func TestPrepare(t *testing.T) {
+func TestPrepareReadsEveryField(t *testing.T) {
 	report := filepath.Join(t.TempDir(), "made", "later", "report.json")
 	var p Provisioner
 	require.NoError(t, p.Prepare(fields{
@@ -69,7 +69,7 @@ func TestPrepareDefaults(t *testing.T) {
 	assert.Equal(t, remote.Config{RemoteFolder: "/tmp", SudoCommand: "sudo -n --"}, p.config.Config)
 }
 
-func TestPrepareRefuses(t *testing.T) {
+func TestPrepareRefusesWrongFields(t *testing.T) {
 	folder := t.TempDir()
 	file := filepath.Join(folder, "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
@@ -78,26 +78,26 @@ func TestPrepareRefuses(t *testing.T) {
 		value any
 		want  string
 	}{
-		"no version":           {"kubernetes_version", "", `kubernetes_version is required, such as "1.34.4"`},
-		"a partial version":    {"kubernetes_version", "1.34", `kubernetes_version "1.34" must be complete, such as "1.34.4"; nothing is resolved to "latest"`},
-		"an unknown distro":    {"distro", "slackware", `distro "slackware" is not known; known are ` + strings.Join(distros.IDs(), ", ")},
-		"a strange source":     {"source_url", "ftp://x/y", `source_url "ftp://x/y" must begin with http:// or https:// and a host, or with file:// and an absolute path`},
-		"a strange package":    {"packages", []any{"a b"}, `packages: "a b" is not a package's name; allowed are letters, digits and + . _ -, beginning with a letter or digit`},
-		"a strange checksum":   {"checksums", fields{"kubelet": "x"}, `checksums["kubelet"] = "x" must be a SHA-256: 64 hexadecimal digits`},
-		"a strange sysctl":     {"sysctls", fields{"x": "1"}, `sysctls["x"] is not a sysctl's name; write it with dots, such as net.ipv4.ip_forward`},
-		"a strange authority":  {"ca_certificates", fields{"x": "/etc/ca.pem"}, `ca_certificates["x"]: the text contains no PEM; give the certificate's content, for example with file("ca.pem")`},
-		"a strange hardening":  {"hardening", []any{"everything"}, `hardening: "everything" is not known; known are tmp-noexec, umask, audit`},
-		"a strange argument":   {"kernel_arguments", []any{"a b"}, `kernel_arguments: "a b" is not NAME or NAME=VALUE of letters, digits and . , : / @ % + _ -`},
-		"a strange toolkit":    {"nvidia_container_toolkit", "yes", `nvidia_container_toolkit "yes" is not known; known are envvar, volume-mounts`},
-		"a relative folder":    {"remote_folder", "tmp", `remote_folder: "tmp" is not a clean absolute path of letters, digits, '.', '_', '-' and '/', such as /var/tmp`},
-		"a folder with spaces": {"remote_folder", "/my tmp", `remote_folder: "/my tmp" is not a clean absolute path of letters, digits, '.', '_', '-' and '/', such as /var/tmp`},
-		"a folder with dots":   {"remote_folder", "/tmp/../x", `remote_folder: "/tmp/../x" is not a clean absolute path of letters, digits, '.', '_', '-' and '/', such as /var/tmp`},
-		"a strange place":      {"download_on", "host", `download_on: "host" is not known; known are machine, packer-host`},
-		"an image by its tag":  {"images", []any{"registry.k8s.io/pause:3.10"}, `images: "registry.k8s.io/pause:3.10" has no digest, and a tag may name another image tomorrow: add @sha256:DIGEST, or lock the digest with "eksnode lock --images registry.k8s.io/pause:3.10" and set lock_file`},
-		"archives of nothing":  {"image_archives", []any{file}, "image_archives has no effect without images or pause_image: name those that the node shall have"},
-		"sudo with a shell":    {"sudo_command", "sudo $X", `sudo_command: "sudo $X" is not a program with plain arguments, such as "sudo -n --"; quotes, variables and shell operators are not allowed`},
-		"a folder as report":   {"report", folder, "report: " + folder + " is a folder; name a file in it, such as " + folder + "/report.json"},
-		"a report in a file":   {"report", file + "/a/b.json", "report: " + file + " is not a folder, so " + file + "/a/b.json cannot be written"},
+		"no version":              {"kubernetes_version", "", `kubernetes_version is required, such as "1.34.4"`},
+		"a partial version":       {"kubernetes_version", "1.34", `kubernetes_version "1.34" must be complete, such as "1.34.4"; nothing is resolved to "latest"`},
+		"an unknown distro":       {"distro", "slackware", `distro "slackware" is not known; known are ` + strings.Join(distros.IDs(), ", ")},
+		"an unsupported source":   {"source_url", "ftp://x/y", `source_url "ftp://x/y" must begin with http:// or https:// and a host, or with file:// and an absolute path`},
+		"an invalid package":      {"packages", []any{"a b"}, `packages: "a b" is not a package's name; allowed are letters, digits and + . _ -, beginning with a letter or digit`},
+		"an invalid checksum":     {"checksums", fields{"kubelet": "x"}, `checksums["kubelet"] = "x" must be a SHA-256: 64 hexadecimal digits`},
+		"an invalid sysctl":       {"sysctls", fields{"x": "1"}, `sysctls["x"] is not a sysctl's name; write it with dots, such as net.ipv4.ip_forward`},
+		"an invalid authority":    {"ca_certificates", fields{"x": "/etc/ca.pem"}, `ca_certificates["x"]: the text contains no PEM; give the certificate's content, for example with file("ca.pem")`},
+		"an unknown hardening":    {"hardening", []any{"everything"}, `hardening: "everything" is not known; known are tmp-noexec, umask, audit`},
+		"an invalid argument":     {"kernel_arguments", []any{"a b"}, `kernel_arguments: "a b" is not NAME or NAME=VALUE of letters, digits and . , : / @ % + _ -`},
+		"an unknown toolkit mode": {"nvidia_container_toolkit", "yes", `nvidia_container_toolkit "yes" is not known; known are envvar, volume-mounts`},
+		"a relative folder":       {"remote_folder", "tmp", `remote_folder: "tmp" is not a clean absolute path of letters, digits, '.', '_', '-' and '/', such as /var/tmp`},
+		"a folder with spaces":    {"remote_folder", "/my tmp", `remote_folder: "/my tmp" is not a clean absolute path of letters, digits, '.', '_', '-' and '/', such as /var/tmp`},
+		"a folder with dots":      {"remote_folder", "/tmp/../x", `remote_folder: "/tmp/../x" is not a clean absolute path of letters, digits, '.', '_', '-' and '/', such as /var/tmp`},
+		"an unknown download_on":  {"download_on", "host", `download_on: "host" is not known; known are machine, packer-host`},
+		"an image by its tag":     {"images", []any{"registry.k8s.io/pause:3.10"}, `images: "registry.k8s.io/pause:3.10" has no digest, and a tag may name another image tomorrow: add @sha256:DIGEST, or lock the digest with "eksnode lock --images registry.k8s.io/pause:3.10" and set lock_file`},
+		"archives without images": {"image_archives", []any{file}, "image_archives has no effect without images or pause_image: name those that the node shall have"},
+		"sudo with a shell":       {"sudo_command", "sudo $X", `sudo_command: "sudo $X" is not a program with plain arguments, such as "sudo -n --"; quotes, variables and shell operators are not allowed`},
+		"a folder as report":      {"report", folder, "report: " + folder + " is a folder; name a file in it, such as " + folder + "/report.json"},
+		"a report in a file":      {"report", file + "/a/b.json", "report: " + file + " is not a folder, so " + file + "/a/b.json cannot be written"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var p Provisioner
@@ -108,7 +108,7 @@ func TestPrepareRefuses(t *testing.T) {
 	}
 }
 
-func TestPrepareSaysAllAtOnce(t *testing.T) {
+func TestPrepareReportsAllErrorsAtOnce(t *testing.T) {
 	var p Provisioner
 	err := p.Prepare(fields{"distro": "slackware", "remote_folder": "tmp", "packages": []any{"a b"}})
 	require.Error(t, err)
@@ -124,8 +124,8 @@ func TestPrepareRefusesUnknownFields(t *testing.T) {
 	require.ErrorContains(t, err, `unknown configuration key: '"kubernetes"'`)
 }
 
-// At validate, Packer puts "<unknown>" for what depends on a data source.
-func TestPrepareWithUnknownValues(t *testing.T) {
+// At validate, values that depend on a data source are "<unknown>".
+func TestPrepareAcceptsUnknownValues(t *testing.T) {
 	const unknown = "<unknown>"
 	var p Provisioner
 	require.NoError(t, p.Prepare(fields{
@@ -154,10 +154,10 @@ func TestPrepareWithUnknownValues(t *testing.T) {
 		"sudo_command":  unknown,
 	}))
 	err := p.Prepare(fields{"kubernetes_version": unknown, "packages": []any{unknown, "a b"}})
-	require.ErrorContains(t, err, `packages: "a b"`, "what is known is checked all the same")
+	require.ErrorContains(t, err, `packages: "a b"`, "known values must be checked")
 }
 
-// Packer prepares at load, before Provision and before each retry.
+// Packer calls Prepare at load, before Provision and before each retry.
 func TestPrepareForgetsEarlierCalls(t *testing.T) {
 	var p Provisioner
 	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "packages": []any{"htop"}, "remote_folder": "/opt", "dry_run": true}))
@@ -167,28 +167,27 @@ func TestPrepareForgetsEarlierCalls(t *testing.T) {
 	assert.Equal(t, remote.Config{RemoteFolder: "/tmp", SudoCommand: "sudo -n --"}, p.config.Config)
 }
 
-// Every field of the agent's spec can be set in HCL, under the same name, and
-// reaches it.
-func TestConfigCoversTheSpec(t *testing.T) {
+// Every field of the agent's spec can be set in HCL under the same name.
+func TestEveryFieldOfTheSpecIsInHCL(t *testing.T) {
 	hcl := new(Provisioner).ConfigSpec()
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[provisioner.Spec]()) {
 		name, json := f.Tag.Get("mapstructure"), f.Tag.Get("json")
 		switch {
-		case f.Anonymous: // what is in it follows
+		case f.Anonymous: // its fields follow
 			assert.Equal(t, ",squash", name, f.Name)
 		case name == "-":
-			assert.Equal(t, "Lock", f.Name, "this is the content of lock_file; options have a name")
+			assert.Equal(t, "Lock", f.Name, "only Lock, the content of lock_file, may be missing in HCL")
 		default:
 			assert.Equal(t, strings.TrimSuffix(json, ",omitempty"), name, f.Name)
 			assert.Contains(t, hcl, name)
 		}
 	}
 	for _, name := range []string{"name", "pause_before", "max_retries", "timeout", "only", "except", "override"} {
-		assert.NotContains(t, hcl, name, "Packer keeps this name for itself")
+		assert.NotContains(t, hcl, name, "the name is reserved by Packer")
 	}
 }
 
-func TestProvisionOverACommunicatorThatRunsNothing(t *testing.T) {
+func TestProvisionWithoutACommunicatorFails(t *testing.T) {
 	var p Provisioner
 	report := filepath.Join(t.TempDir(), "report.json")
 	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "report": report}))

@@ -12,7 +12,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 )
 
-// locked are a lock file's entries of what a node of a version needs.
+// locked returns the entries of a lock file for a Kubernetes version.
 func locked(t *testing.T, kubernetes, arch string) []asset.Locked {
 	t.Helper()
 	var all []asset.Locked
@@ -48,12 +48,12 @@ func TestTheLockFileIsReadOnThePackerHost(t *testing.T) {
 	require.EqualError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "lock_file": name}),
 		"1 error(s) occurred:\n\n* lock_file "+name+`: not a lock file: line 37, column 1: more text follows the end; restore the file from version control, or delete it and create it again with "eksnode lock"`)
 
-	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "lock_file": "<unknown>", "eks_build_date": "2025-11-13"}), "what is not known yet is not refused")
+	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "lock_file": "<unknown>", "eks_build_date": "2025-11-13"}), "unknown values must be accepted at validate")
 }
 
-// What no machine could be given is refused before there is one, but not before
-// all that decides it is known.
-func TestWhatNoNodeCouldBeGivenIsRefused(t *testing.T) {
+// Combinations that no machine can be provisioned with are refused at validate,
+// unless a field that matters is still unknown.
+func TestImpossibleCombinationsAreRefusedAtValidate(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "eksnode.lock.json")
 	data, err := (&asset.Lock{Assets: locked(t, "1.33.8", "arm64")}).Encode()
 	require.NoError(t, err)
@@ -61,13 +61,13 @@ func TestWhatNoNodeCouldBeGivenIsRefused(t *testing.T) {
 	const unknown = "<unknown>"
 	for about, test := range map[string]struct {
 		block fields
-		want  string // "" is nothing
+		want  string // error; empty if accepted
 	}{
-		"EKS' own builds of no day": {fields{"source": "eks-bucket"},
+		"EKS builds without a date": {fields{"source": "eks-bucket"},
 			`choosing kubelet: source "eks-bucket" needs eks_build_date, the day of EKS' build, or a lock file: "eksnode lock --source eks-bucket" finds the newest day and records it`},
-		"another version than is locked": {fields{"lock_file": name},
+		"a version that is not locked": {fields{"lock_file": name},
 			`the lock file has no kubelet for Kubernetes 1.34.4 on amd64; add it with "eksnode lock --kubernetes-version 1.34.4 --arch amd64"`},
-		"another asset than is locked": {fields{"kubernetes_version": "1.33.8", "lock_file": name, "versions": fields{"cni-plugins": "1.6.2"}},
+		"an asset version that is not locked": {fields{"kubernetes_version": "1.33.8", "lock_file": name, "versions": fields{"cni-plugins": "1.6.2"}},
 			`versions["cni-plugins"] is "1.6.2", but the lock file has 1.9.1; correct the field, or update the lock file`},
 		"locked for one architecture": {fields{"kubernetes_version": "1.33.8", "lock_file": name}, ""},
 		"a version not known yet":     {fields{"kubernetes_version": unknown, "lock_file": name}, ""},

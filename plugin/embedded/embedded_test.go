@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAgentIsTakenByArchitecture(t *testing.T) {
+func TestAgentIsSelectedByArchitecture(t *testing.T) {
 	files := fstest.MapFS{
 		"agents/README.md":              {Data: []byte("read me")},
 		"agents/eksnode-linux-amd64.gz": {Data: []byte("for amd64")},
@@ -24,14 +24,15 @@ func TestAgentIsTakenByArchitecture(t *testing.T) {
 	require.EqualError(t, err, "this plugin was built without its agent for linux/arm64; build it with `make build`")
 }
 
-// The folder must be there in a fresh clone, or the plugin does not compile.
-func TestFolderIsCommitted(t *testing.T) {
+// The folder must exist in a fresh clone, or the plugin does not compile.
+func TestAgentsFolderIsCommitted(t *testing.T) {
 	data, err := folder.ReadFile("agents/README.md")
 	require.NoError(t, err)
 	assert.NotEmpty(t, data)
 }
 
-// Every build sends an agent, and every first boot reads it from a cold disk.
+// Every build sends an agent to a machine, and every first boot reads the program
+// from a cold disk.
 func TestTheAgentsAreSmall(t *testing.T) {
 	const most, mostCompressed = 28_000_000, 10_000_000 // bytes
 	for _, arch := range []string{"amd64", "arm64"} {

@@ -35,7 +35,7 @@ func program(t *testing.T, arch string) string {
 	return name
 }
 
-// image is a tree with what a node leaves behind, and with what may stay.
+// image returns an image root with leftover state and with files to keep.
 func image(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
@@ -52,7 +52,8 @@ func image(t *testing.T) string {
 	return root
 }
 
-// answer is what a run said, with FOLDER for where it ran, and its exit code.
+// answer is the output of a run, with FOLDER instead of its working folder, and the
+// exit code.
 type answer struct {
 	out  string
 	code int
@@ -70,9 +71,9 @@ func run(t *testing.T, folder string, command ...string) answer {
 	return answer{strings.ReplaceAll(string(out), folder, "FOLDER"), cmd.ProcessState.ExitCode()}
 }
 
-// The agent for arm64 does and says what the one for this machine does, on trees
-// that are the same.
-func TestTheAgentForARM64Runs(t *testing.T) {
+// On equal image roots, the emulated agent for arm64 has the same output and result
+// as the agent for this machine.
+func TestTheARM64AgentEqualsTheNativeAgent(t *testing.T) {
 	require.NoError(t, base.Install(t.Context(), t.Output(), "qemu-user-static"))
 	foreign, native := program(t, "arm64"), program(t, runtime.GOARCH)
 	file, err := elf.Open(foreign)
@@ -98,16 +99,16 @@ func TestTheAgentForARM64Runs(t *testing.T) {
 		emulated := run(t, there, append([]string{"/usr/bin/qemu-aarch64-static", foreign}, c.args...)...)
 		assert.Equal(t, c.code, emulated.code, "%q: %s", c.args, emulated.out)
 		assert.Contains(t, emulated.out, c.says, "%q", c.args)
-		if c.args[0] != "scrub" { // it says how long it took
+		if c.args[0] != "scrub" { // the output of scrub has durations
 			assert.Equal(t, run(t, here, append([]string{native}, c.args...)...), emulated, "%q", c.args)
 			continue
 		}
 		assert.Equal(t, c.code, run(t, here, append([]string{native}, c.args...)...).code)
 	}
-	assert.Equal(t, files(t, here), files(t, there), "both leave the same")
+	assert.Equal(t, files(t, here), files(t, there), "both agents must leave the same files")
 }
 
-// files are a tree's, with their modes and contents.
+// files returns the modes and contents of all files below root.
 func files(t *testing.T, root string) map[string]string {
 	t.Helper()
 	all := map[string]string{}

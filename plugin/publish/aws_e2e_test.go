@@ -15,7 +15,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 )
 
-// All tests run where nothing but loopback can be reached.
+// TestMain runs all tests in a network namespace with only loopback.
 func TestMain(m *testing.M) { os.Exit(aws.Alone(m.Run)) }
 
 type artifact string
@@ -27,20 +27,20 @@ func (a artifact) String() string    { return string(a) }
 func (a artifact) State(string) any  { return nil }
 func (a artifact) Destroy() error    { return nil }
 
-func TestPublish(t *testing.T) {
+func TestPublishSetsTheParameters(t *testing.T) {
 	home := map[string]string{aws.Region: aws.NodeImage}
 	for name, c := range map[string]struct {
 		artifact artifact
 		change   func(*aws.World)
-		want     string // an error; empty: published
+		want     string // error; empty if published
 		images   map[string]string
 	}{
-		"one region":    {"eu-west-1:ami-0123456789abcdef0", func(*aws.World) {}, "", home},
-		"two regions":   {"eu-west-1:ami-0123456789abcdef0,eu-north-1:ami-22222222", func(*aws.World) {}, "", map[string]string{aws.Region: aws.NodeImage, "eu-north-1": aws.Debian}},
-		"not there yet": {"eu-west-1:ami-0123456789abcdef0", func(w *aws.World) { w.Fail("ec2:DescribeImages", 1, "InvalidAMIID.NotFound", 400) }, "", home},
-		"being made":    {"eu-west-1:ami-0123456789abcdef0", func(w *aws.World) { w.Image(aws.NodeImage).State = "pending" }, "in eu-west-1: publishing the image ami-0123456789abcdef0: the image is pending", nil},
-		"denied":        {"eu-west-1:ami-0123456789abcdef0", func(w *aws.World) { w.Deny("ssm:PutParameter") }, "in eu-west-1: putting ami-0123456789abcdef0 into the parameter /nodes/1.34: the permission ssm:PutParameter is missing", nil},
-		"no image":      {"/tmp/disk.raw", func(*aws.World) {}, `reading the artifact "/tmp/disk.raw": it is no image of the amazon plugin`, nil},
+		"one region":      {"eu-west-1:ami-0123456789abcdef0", func(*aws.World) {}, "", home},
+		"two regions":     {"eu-west-1:ami-0123456789abcdef0,eu-north-1:ami-22222222", func(*aws.World) {}, "", map[string]string{aws.Region: aws.NodeImage, "eu-north-1": aws.Debian}},
+		"not visible yet": {"eu-west-1:ami-0123456789abcdef0", func(w *aws.World) { w.Fail("ec2:DescribeImages", 1, "InvalidAMIID.NotFound", 400) }, "", home},
+		"pending":         {"eu-west-1:ami-0123456789abcdef0", func(w *aws.World) { w.Image(aws.NodeImage).State = "pending" }, "in eu-west-1: publishing the image ami-0123456789abcdef0: the image is pending", nil},
+		"denied":          {"eu-west-1:ami-0123456789abcdef0", func(w *aws.World) { w.Deny("ssm:PutParameter") }, "in eu-west-1: putting ami-0123456789abcdef0 into the parameter /nodes/1.34: the permission ssm:PutParameter is missing", nil},
+		"not an AMI":      {"/tmp/disk.raw", func(*aws.World) {}, `reading the artifact "/tmp/disk.raw": it is no image of the amazon plugin`, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := aws.Sample(t)

@@ -9,7 +9,7 @@ import (
 
 var _ packersdk.PostProcessor = new(PostProcessor)
 
-func TestConfigure(t *testing.T) {
+func TestConfigureRefusesWrongFields(t *testing.T) {
 	var p PostProcessor
 	require.ErrorContains(t, p.Configure(map[string]any{"region": "x"}), "* parameter: the SSM parameter's name is missing\n* region: the image's regions are taken; leave it out")
 	require.ErrorContains(t, p.Configure(map[string]any{"parameter": "a b"}), `* parameter: "a b" is not a parameter name such as /eksnode/debian/1.34/amd64`)

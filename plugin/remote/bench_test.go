@@ -61,7 +61,7 @@ var buildAgent = sync.OnceValues(func() ([]byte, error) {
 	return packed.Bytes(), nil
 })
 
-// bench is a session with a machine, ready to run.
+// bench is a session with a machine.
 type bench struct {
 	t       *testing.T
 	screen  *monitor
@@ -72,9 +72,9 @@ type bench struct {
 	report  string
 }
 
-// newBench lays the session out; behaviour is what testdata/agent shall do.
+// newBench prepares a session. behaviour selects what testdata/agent does.
 func newBench(t *testing.T, behaviour string) *bench {
-	// Not t.TempDir: its parent is closed to other users.
+	// t.TempDir does not work: other users cannot enter its parent.
 	folder, err := os.MkdirTemp("", "eksnode-test-")
 	require.NoError(t, err)
 	require.NoError(t, os.Chmod(folder, 0o777))
@@ -103,7 +103,7 @@ func newBench(t *testing.T, behaviour string) *bench {
 	return b
 }
 
-// overSSH connects the session with a machine of its own.
+// overSSH connects the session to a new machine.
 func (b *bench) overSSH() *bench {
 	b.machine = sshtest.New(b.t)
 	quiet := &packersdk.BasicUi{Writer: io.Discard}
@@ -111,7 +111,8 @@ func (b *bench) overSSH() *bench {
 	return b
 }
 
-// inNamespace runs the machine's commands where mount has been run first.
+// inNamespace runs each command of the machine in a new mount namespace, after the
+// command mount.
 func (b *bench) inNamespace(mount string) *bench {
 	b.machine.Shell = func(command string) *exec.Cmd {
 		cmd := exec.Command("/bin/sh", "-c", mount+` && exec /bin/sh -c "$1"`, "sh", command)
@@ -121,7 +122,7 @@ func (b *bench) inNamespace(mount string) *bench {
 	return b
 }
 
-// kept reads the report back.
+// kept reads the report file.
 func (b *bench) kept() plan.Report {
 	data, err := os.ReadFile(b.report)
 	require.NoError(b.t, err)
@@ -130,7 +131,7 @@ func (b *bench) kept() plan.Report {
 	return r
 }
 
-// untouched says that nothing of ours is left on the machine.
+// untouched waits until no file of the agent is left on the machine.
 func (b *bench) untouched() {
 	require.EventuallyWithT(b.t, func(c *assert.CollectT) {
 		left, err := os.ReadDir(b.folder)
@@ -139,15 +140,15 @@ func (b *bench) untouched() {
 	}, 30*time.Second, 5*time.Millisecond)
 }
 
-// pid waits for the agent to say its process id.
+// pid waits until the agent prints its process ID.
 func (b *bench) pid() int {
 	pid, err := strconv.Atoi(b.screen.rest(b.t, "  warning: pid "))
 	require.NoError(b.t, err)
 	return pid
 }
 
-// gone says that a process of the machine has ended.
+// gone waits until a process of the machine has ended.
 func gone(t *testing.T, pid int) {
 	require.Eventually(t, func() bool { return syscall.Kill(pid, 0) == syscall.ESRCH },
-		30*time.Second, 5*time.Millisecond, "process "+strconv.Itoa(pid)+" is still there")
+		30*time.Second, 5*time.Millisecond, "process "+strconv.Itoa(pid)+" is still running")
 }

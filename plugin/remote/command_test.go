@@ -6,9 +6,9 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// amazon-chroot runs every command through double quotes in a shell on the
-// Packer host; there these characters would be expanded on the wrong machine.
-func TestCommandsPassThroughOtherShells(t *testing.T) {
+// amazon-chroot runs every command in double quotes of a shell on the Packer host.
+// That shell would expand these characters on the wrong machine.
+func TestCommandsAreSafeInDoubleQuotes(t *testing.T) {
 	for name, line := range map[string]string{
 		"probe": probeCommand("/tmp", "sudo -n --"),
 		"agent": agentCommand("/tmp/eksnode-0123456789abcdef", 3000000, "sudo -n --"),

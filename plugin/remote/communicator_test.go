@@ -16,8 +16,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plugin/sshtest"
 )
 
-// connect makes the communicator that a builder would make, and hands it over
-// as Packer does: through a connection between two processes.
+// connect creates the communicator that a builder would create, and passes it to
+// the plugin through RPC, as Packer does.
 func connect(t *testing.T, c communicator.Config, ui packersdk.Ui) packersdk.Communicator {
 	require.Empty(t, c.Prepare(&interpolate.Context{}))
 	state := new(multistep.BasicStateBag)
@@ -46,7 +46,7 @@ func throughPacker(t *testing.T, comm packersdk.Communicator) packersdk.Communic
 	return client.Communicator()
 }
 
-// connectSSH is a connection to the machine.
+// connectSSH connects to the machine.
 func connectSSH(t *testing.T, m *sshtest.Machine, ui packersdk.Ui) packersdk.Communicator {
 	c := communicator.Config{Type: "ssh"}
 	c.SSHHost, c.SSHPort = m.Address()

@@ -19,7 +19,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-func TestAgentsThatFail(t *testing.T) {
+func TestFailedAgentsNameTheCause(t *testing.T) {
 	for behaviour, want := range map[string]string{
 		"fail":                     "provision failed: kubelet: the error is above",
 		"exit:0":                   "the agent's session ended with status 0 but without its end marker: the connection to the machine was lost (its output is above)",
@@ -38,13 +38,13 @@ func TestAgentsThatFail(t *testing.T) {
 	} {
 		t.Run(behaviour, func(t *testing.T) {
 			b := newBench(t, behaviour).overSSH()
-			b.session.Limits.Heartbeat = time.Hour // the end is noticed without one
+			b.session.Limits.Heartbeat = time.Hour // the end must be noticed without a heartbeat
 			require.EqualError(t, b.session.Run(t.Context(), b.request), want)
 			r := b.kept()
 			assert.Equal(t, plan.Failure, r.Result)
 			whole := map[string]string{"fail": "kubelet: fetch kubelet: checksum mismatch", "exit:3": "the agent exited with status 3 before it had finished: panic: oh no"}
 			if text, ok := whole[behaviour]; ok {
-				assert.Equal(t, text, r.Error, "the report has the whole error")
+				assert.Equal(t, text, r.Error, "the report must have the whole error")
 			}
 			once(t, b.screen.lines(), want, "checksum mismatch", "oh no")
 			assert.LessOrEqual(t, len(b.machine.Asked()), 3)
@@ -53,8 +53,8 @@ func TestAgentsThatFail(t *testing.T) {
 	}
 }
 
-// once says that the lines and the error of a session have each text at most
-// once together.
+// once checks that each text is at most once in the lines and the error of a
+// session.
 func once(t *testing.T, lines []string, err string, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
@@ -62,8 +62,8 @@ func once(t *testing.T, lines []string, err string, texts ...string) {
 	}
 }
 
-// The outcomes that were heard are kept although the agent's report never came.
-func TestReportOfACutRun(t *testing.T) {
+// If the agent dies before its report, the report has the outcomes up to then.
+func TestReportOfAKilledAgentHasItsOutcomes(t *testing.T) {
 	b := newBench(t, "exit:3").overSSH()
 	require.Error(t, b.session.Run(t.Context(), b.request))
 	r := b.kept()
@@ -75,9 +75,9 @@ func TestReportOfACutRun(t *testing.T) {
 	assert.Equal(t, 1, r.Totals.Changed)
 }
 
-func TestFoldersThatCannotTakeTheAgent(t *testing.T) {
+func TestRemoteFoldersThatCannotHoldTheAgent(t *testing.T) {
 	for name, test := range map[string]struct {
-		mount string // FOLDER is the remote folder, HOME what the error proposes
+		mount string // FOLDER means the remote folder, HOME the folder that the error proposes
 		want  string
 	}{
 		"noexec": {
@@ -113,7 +113,7 @@ func TestFoldersThatCannotTakeTheAgent(t *testing.T) {
 			b.inNamespace(here.Replace(test.mount))
 			b.session.Random = bytes.NewReader(make([]byte, 8))
 			require.EqualError(t, b.session.Run(t.Context(), b.request), here.Replace(test.want))
-			if name == "taken" { // by somebody else, whose it stays
+			if name == "taken" { // another program's folder must stay
 				require.DirExists(t, filepath.Join(b.folder, "eksnode-0000000000000000", "mine"))
 			} else if name != "missing" {
 				b.untouched()
@@ -122,7 +122,7 @@ func TestFoldersThatCannotTakeTheAgent(t *testing.T) {
 	}
 }
 
-func TestAgentsThatCannotRun(t *testing.T) {
+func TestAgentsThatCannotStart(t *testing.T) {
 	packed := func(t *testing.T, content string) []byte {
 		var data bytes.Buffer
 		w := gzip.NewWriter(&data)
@@ -150,7 +150,7 @@ func TestAgentsThatCannotRun(t *testing.T) {
 	}
 }
 
-func TestPluginWithoutItsAgent(t *testing.T) {
+func TestAPluginWithoutItsAgentFails(t *testing.T) {
 	b := newBench(t, "done").overSSH()
 	b.session.Agent = func(string) ([]byte, error) { return nil, errors.New("not built") }
 	require.EqualError(t, b.session.Run(t.Context(), b.request), "choosing the agent: not built")
@@ -158,7 +158,7 @@ func TestPluginWithoutItsAgent(t *testing.T) {
 	assert.Len(t, b.machine.Asked(), 1)
 }
 
-// sudo may succeed in the probe and refuse the agent itself.
+// sudo may allow the probe's command and refuse the agent.
 func TestSudoThatRefusesTheAgent(t *testing.T) {
 	b := newBench(t, "done").overSSH()
 	b.session.Config.SudoCommand = "refuse"
@@ -170,8 +170,8 @@ func TestSudoThatRefusesTheAgent(t *testing.T) {
 	b.untouched()
 }
 
-// A sudo that cannot run a program has a shell read it.
-func TestSudoThatReadsAnotherMachinesAgent(t *testing.T) {
+// If sudo cannot execute a program, a shell reads the program as a script.
+func TestAgentOfAnotherArchitectureUnderSudo(t *testing.T) {
 	b := newBench(t, "done").overSSH()
 	b.session.Config.SudoCommand = "read-it"
 	b.asUser(map[string]string{
@@ -180,15 +180,15 @@ func TestSudoThatReadsAnotherMachinesAgent(t *testing.T) {
 	err := b.session.Run(t.Context(), b.request)
 	require.Error(t, err)
 	assert.Regexp(t, `^running the agent: the machine does not run linux/(amd64|arm64) programs although it says so$`, err.Error())
-	assert.NotContains(t, strings.Join(b.screen.lines(), "\n"), "\x7f", "bytes that a terminal may obey")
+	assert.NotContains(t, strings.Join(b.screen.lines(), "\n"), "\x7f", "control characters must not be printed")
 }
 
-func TestReportThatCannotBeWritten(t *testing.T) {
+func TestAnUnwritableReportStopsBeforeAnyCommand(t *testing.T) {
 	b := newBench(t, "done").overSSH()
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	b.session.Config.Report = filepath.Join(file, "report.json")
 	err := b.session.Run(t.Context(), b.request)
 	require.EqualError(t, err, "report: mkdir "+file+": not a directory; nothing was done on the machine")
-	assert.Empty(t, b.machine.Asked(), "no command has run on the machine")
+	assert.Empty(t, b.machine.Asked(), "no command may run on the machine")
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestFeedBeatsAfterItsHead(t *testing.T) {
+func TestFeedSendsHeartbeatsAfterTheRequest(t *testing.T) {
 	f := newFeed(strings.NewReader("agent and request\n"), time.Millisecond)
 	defer f.hangUp()
 	data := make([]byte, len("agent and request\n\n\n"))
@@ -28,8 +28,8 @@ func TestFeedEndsWhenHungUp(t *testing.T) {
 	assert.Empty(t, data)
 }
 
-// A reader that waits for the next heartbeat is let go at once.
-func TestFeedEndsWhileItWaits(t *testing.T) {
+// A reader that waits for the next heartbeat ends at once.
+func TestFeedEndsWhileAReaderWaits(t *testing.T) {
 	f := newFeed(strings.NewReader("head"), time.Hour)
 	read := make(chan string)
 	go func() {
@@ -41,7 +41,7 @@ func TestFeedEndsWhileItWaits(t *testing.T) {
 	assert.True(t, strings.HasPrefix("head", <-read))
 }
 
-func TestFeedPassesErrorsOn(t *testing.T) {
+func TestFeedReturnsErrorsOfItsReader(t *testing.T) {
 	f := newFeed(io.MultiReader(strings.NewReader("a"), failingReader{}), time.Hour)
 	defer f.hangUp()
 	_, err := io.ReadAll(f)

@@ -18,7 +18,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// nobody is a user that every Linux has and that may do nothing.
+// nobody is the unprivileged user ID of every Linux.
 const nobody = 65534
 
 // asUser makes the machine's commands run as a plain user, with additional
@@ -40,7 +40,7 @@ func (b *bench) asUser(programs map[string]string) {
 	}
 }
 
-func TestProbeOfACommunicatorThatRunsNothing(t *testing.T) {
+func TestProbeWithoutACommunicatorFails(t *testing.T) {
 	b := newBench(t, "done")
 	b.session.Comm = connect(t, communicator.Config{Type: "none"}, &packersdk.BasicUi{Writer: io.Discard})
 	require.EqualError(t, b.session.Run(t.Context(), b.request),
@@ -48,9 +48,8 @@ func TestProbeOfACommunicatorThatRunsNothing(t *testing.T) {
 	assert.Contains(t, b.kept().Error, "answered success without running anything")
 }
 
-// What a machine answers is played by a shell that prints it: such machines
-// are not at hand.
-func TestProbeOfMachinesThatCannotBeNodes(t *testing.T) {
+// A shell that prints the answer replaces machines that the test does not have.
+func TestProbeRefusesMachinesThatCannotBeNodes(t *testing.T) {
 	const begin = "printf 'Welcome\\n" + probeBegin + "\\n"
 	const root = "uid=0\\nuser=root\\nhome=/root\\nroot=yes\\nfolder=/tmp\\nwritable=yes\\n"
 	const end = "os-release\\nID=debian\\n" + probeEnd + "\\n'"
@@ -71,7 +70,7 @@ func TestProbeOfMachinesThatCannotBeNodes(t *testing.T) {
 			begin + "arch=aarch64\\nelf= 3e 00\\n" + root + end,
 			`uname -m on the machine says aarch64, but its /bin/sh is a program for another architecture (ELF machine "3e 00", not "b7 00"): the agent for linux/arm64 would not run there`,
 		},
-		"a folder behind a strange link": {
+		"a folder behind a link with spaces": {
 			begin + "arch=x86_64\\nuid=0\\nuser=root\\nhome=/root\\nroot=yes\\nfolder=/my files\\nwritable=yes\\n" + end,
 			`the folder /FOLDER on the machine is a link to "/my files", whose name has other characters than letters, digits, '.', '_', '-' and '/'; set remote_folder to another folder, such as /root`,
 		},
@@ -99,7 +98,7 @@ func TestProbeOfMachinesThatCannotBeNodes(t *testing.T) {
 	}
 }
 
-func TestProbeOfACommunicatorWithATerminal(t *testing.T) {
+func TestProbeRefusesACommunicatorWithATerminal(t *testing.T) {
 	b := newBench(t, "done").overSSH()
 	b.machine.Terminal = true
 	require.EqualError(t, b.session.Run(t.Context(), b.request),
@@ -116,11 +115,11 @@ func TestProbeAsAPlainUser(t *testing.T) {
 			"no-such-sudo -n --", nil,
 			"looking at the machine: the user nobody (uid 65534) is not root and `no-such-sudo -n -- true` failed: sh: 1: no-such-sudo: not found; install it, connect as root, or set sudo_command",
 		},
-		"with a sudo that asks": {
+		"with a sudo that needs a password": {
 			"sudo -n --", map[string]string{"sudo": `echo "sudo: a password is required" >&2; exit 1`},
 			"looking at the machine: the user nobody (uid 65534) is not root and `sudo -n -- true` failed: sudo: a password is required; allow it in sudoers(5) with NOPASSWD, connect as root, or set sudo_command",
 		},
-		"with a sudo that wants a terminal": {
+		"with a sudo that needs a terminal": {
 			"sudo -n --", map[string]string{"sudo": `echo "sudo: sorry, you must have a tty to run sudo" >&2; exit 1`},
 			"looking at the machine: the user nobody (uid 65534) is not root and `sudo -n -- true` failed: sudo: sorry, you must have a tty to run sudo; exempt the user in sudoers(5) with `Defaults:nobody !requiretty`, connect as root, or set sudo_command",
 		},
@@ -144,16 +143,15 @@ func TestProbeAsAPlainUser(t *testing.T) {
 	}
 }
 
-// Root is not sent through sudo, which may not even be there.
+// Root does not need sudo, which may not be installed.
 func TestProbeAsRootWithoutSudo(t *testing.T) {
 	b := newBench(t, "look").overSSH()
 	b.session.Config.SudoCommand = "no-such-sudo"
 	require.NoError(t, b.session.Run(t.Context(), b.request))
 }
 
-// At validate a field may be unknown and pass; nothing unknown may reach a
-// shell.
-func TestRunWithFieldsThatNeverBecameKnown(t *testing.T) {
+// Unknown values are accepted at validate, but must never reach a shell.
+func TestRunRefusesUnknownValues(t *testing.T) {
 	b := newBench(t, "done").overSSH()
 	b.session.Config.RemoteFolder = "/home/<unknown>"
 	require.EqualError(t, b.session.Run(t.Context(), b.request),
@@ -161,14 +159,14 @@ func TestRunWithFieldsThatNeverBecameKnown(t *testing.T) {
 	assert.Empty(t, b.machine.Asked())
 }
 
-func TestProbeOfASilentMachine(t *testing.T) {
+func TestProbeOfASilentMachineTimesOut(t *testing.T) {
 	b := newBench(t, "done").overSSH()
 	b.machine.Shell = func(string) *exec.Cmd { return exec.Command("/bin/sh", "-c", "cat") }
-	b.session.Limits.Probe = 1 // a nanosecond: it has passed before the answer can come
+	b.session.Limits.Probe = 1 // one nanosecond, which ends before any answer
 	require.EqualError(t, b.session.Run(t.Context(), b.request), "looking at the machine: no answer within 0 ms")
 }
 
-// FuzzProbe has a machine answer anything: it is understood or refused.
+// FuzzProbe reads any answer of a machine: the answer is parsed or refused.
 func FuzzProbe(f *testing.F) {
 	f.Add("arch=x86_64\nelf= 3e 00\nuid=0\nuser=root\nhome=/root\nroot=yes\nfolder=/tmp\nwritable=yes\nmissing=dd\nmissing=dd\nos-release\nID=debian\nPRETTY_NAME=\"x\x1b[2J\"\n")
 	f.Add("arch\n=\nos-release\n=\n")

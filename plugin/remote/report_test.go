@@ -16,9 +16,9 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// An interrupted Packer kills its plugins: what lies on the disk while the
-// agent works is what stays.
-func TestNoReportOfAnEarlierRunOutlivesAnInterruption(t *testing.T) {
+// An interrupted Packer kills its plugins. So the report file must say "unfinished"
+// while the agent runs.
+func TestReportsAreUnfinishedWhileTheAgentRuns(t *testing.T) {
 	b := newBench(t, "wait").overSSH()
 	require.NoError(t, os.MkdirAll(filepath.Dir(b.report), 0o755))
 	require.NoError(t, os.WriteFile(b.report, []byte(`{"result":"ok"}`), 0o600))
@@ -36,8 +36,8 @@ func TestNoReportOfAnEarlierRunOutlivesAnInterruption(t *testing.T) {
 	assert.Equal(t, "null.machine", b.kept().Build)
 }
 
-// Two provisioners never share a file, also when one follows the other.
-func TestTwoProvisionersWithOneReport(t *testing.T) {
+// Two provisioners must not share a report file, even one after the other.
+func TestTwoProvisionersCannotShareAReport(t *testing.T) {
 	first := newBench(t, "done").overSSH()
 	require.NoError(t, first.session.Run(t.Context(), first.request))
 	for _, build := range []string{"null.machine", "null.other"} { // renamed sources have the original's name
@@ -49,14 +49,14 @@ func TestTwoProvisionersWithOneReport(t *testing.T) {
 	}
 	assert.Equal(t, plan.OK, first.kept().Result)
 
-	require.NoError(t, first.session.Run(t.Context(), first.request), "a retry is the same provisioner")
+	require.NoError(t, first.session.Run(t.Context(), first.request), "a retry of the same provisioner may write the report again")
 	require.NoError(t, first.session.Kept.file.Close())
 	third := newBench(t, "done").overSSH()
 	third.session.Config.Report = first.report
-	require.NoError(t, third.session.Run(t.Context(), third.request), "the process that had it has ended")
+	require.NoError(t, third.session.Run(t.Context(), third.request), "the file is free after the first process has ended")
 }
 
-func TestReportsAreReplacedAsAWhole(t *testing.T) {
+func TestReportsAreReplacedAtomically(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a", "b", "report.json")
 	var k Kept
 	begun := plan.Begun("scrub", "1", "/", time.Unix(0, 0))
@@ -68,7 +68,7 @@ func TestReportsAreReplacedAsAWhole(t *testing.T) {
 	assert.True(t, json.Valid(data))
 	left, err := os.ReadDir(filepath.Dir(path))
 	require.NoError(t, err)
-	assert.Len(t, left, 1, "no temporary file stays")
+	assert.Len(t, left, 1, "no temporary file may stay")
 	st, err := os.Stat(path)
 	require.NoError(t, err)
 	assert.Equal(t, os.FileMode(0o644), st.Mode().Perm())
@@ -77,7 +77,7 @@ func TestReportsAreReplacedAsAWhole(t *testing.T) {
 	require.ErrorContains(t, k.write(plan.Report{}), "writing the report: open ")
 }
 
-func TestPrepareRefusesReportsThatCannotBe(t *testing.T) {
+func TestPrepareRefusesUnwritableReports(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	folder, readOnly := t.TempDir(), t.TempDir()
 	require.NoError(t, unix.Mount("none", readOnly, "tmpfs", unix.MS_RDONLY, ""))

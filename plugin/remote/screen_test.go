@@ -22,7 +22,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// monitor is what a person sees.
+// monitor records what a person sees on the screen.
 type monitor struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -42,7 +42,7 @@ func (s *monitor) lines() []string {
 	return strings.Split(strings.TrimSuffix(s.text.String(), "\n"), "\n")
 }
 
-// rest waits for a line that starts with prefix and gives what follows.
+// rest waits for a line that starts with prefix and returns the rest of the line.
 func (s *monitor) rest(t *testing.T, prefix string) string {
 	var rest string
 	require.Eventually(t, func() bool {
@@ -57,8 +57,8 @@ func (s *monitor) rest(t *testing.T, prefix string) string {
 	return rest
 }
 
-// osc52 is what sets a terminal's clipboard, and what else a terminal obeys or
-// an eye is misled by.
+// osc52 has the control sequence that sets a terminal's clipboard, and other
+// control and invisible characters.
 const osc52 = "\x1b]52;c;ZXZpbA==\a\u009b31m\x7f\u202e\u2028\x9b"
 
 func (s *monitor) printable(t *testing.T) {
@@ -67,8 +67,8 @@ func (s *monitor) printable(t *testing.T) {
 	assert.Equal(t, plan.Printable(text), text)
 }
 
-// Whatever field of an event the machine fills, the terminal shows it.
-func TestNothingOfTheMachineSteersTheTerminal(t *testing.T) {
+// Control characters in any field of an event are printed as escapes.
+func TestControlCharactersOfTheMachineAreEscaped(t *testing.T) {
 	hostile := plan.Action{Verb: osc52, Target: osc52, Reason: osc52 + "\nforged: line"}
 	found := []plan.Finding{{Target: osc52, Reason: osc52 + "\nforged: line"}}
 	m := &monitor{}
@@ -99,7 +99,7 @@ func TestNothingOfTheMachineSteersTheTerminal(t *testing.T) {
 	}
 }
 
-func TestErrorsAreShownOnATerminalAndNotTooLong(t *testing.T) {
+func TestErrorsArePrintableAndBounded(t *testing.T) {
 	err := shown(fmt.Errorf("%s: %w", osc52, errLost))
 	assert.ErrorIs(t, err, errLost)
 	assert.Equal(t, plan.Printable(err.Error()), err.Error())
@@ -108,7 +108,7 @@ func TestErrorsAreShownOnATerminalAndNotTooLong(t *testing.T) {
 	require.NoError(t, shown(nil))
 }
 
-func TestTheScreenIsBounded(t *testing.T) {
+func TestOutputOfTheMachineIsBounded(t *testing.T) {
 	m := &monitor{}
 	s := &screen{Ui: m.ui()}
 	s.Say(strings.Repeat("x", 1<<20))
@@ -121,8 +121,8 @@ func TestTheScreenIsBounded(t *testing.T) {
 	assert.Equal(t, "(no more lines are shown; the report has the rest)", lines[len(lines)-1])
 }
 
-// What a machine says before it is known reaches Packer's own error.
-func TestProbesThatAreHostile(t *testing.T) {
+// The output of a failed probe becomes part of Packer's error.
+func TestControlCharactersInProbesAreEscaped(t *testing.T) {
 	b := newBench(t, "done").overSSH()
 	b.machine.Shell = func(string) *exec.Cmd { return exec.Command("/bin/sh", "-c", `printf '%s' "$0" >&2; exit 1`, osc52) }
 	err := b.session.Run(t.Context(), b.request)

@@ -21,7 +21,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-func TestRun(t *testing.T) {
+func TestRunPrintsPhases(t *testing.T) {
 	b := newBench(t, "done").overSSH()
 	require.NoError(t, b.session.Run(t.Context(), b.request))
 
@@ -44,8 +44,8 @@ func TestRun(t *testing.T) {
 	b.untouched()
 }
 
-// Verbose prints every item and every action.
-func TestVerboseRun(t *testing.T) {
+// Verbose prints every step and every action.
+func TestVerboseRunPrintsEveryAction(t *testing.T) {
 	b := newBench(t, "done").overSSH()
 	b.session.Verbose = true
 	require.NoError(t, b.session.Run(t.Context(), b.request))
@@ -67,8 +67,8 @@ func TestVerboseRun(t *testing.T) {
 	}, b.screen.lines()[2:])
 }
 
-// Packer's own switches for more output make a session verbose.
-func TestPackersSwitchesForMoreOutput(t *testing.T) {
+// Packer's -debug and PACKER_LOG make a session verbose, as the field verbose does.
+func TestPackersDebugSwitchesMakeASessionVerbose(t *testing.T) {
 	for name, c := range map[string]struct {
 		config Config
 		packer common.PackerConfig
@@ -88,8 +88,7 @@ func TestPackersSwitchesForMoreOutput(t *testing.T) {
 	}
 }
 
-// Packer and the machine log the commands that run there, so no command may have
-// anything of the request.
+// Packer and the machine log every command, so no command may contain the request.
 func TestRunKeepsTheRequestOutOfCommands(t *testing.T) {
 	b := newBench(t, "done").overSSH()
 	b.request.Provision.Packages = []string{"hunter2"}
@@ -99,7 +98,7 @@ func TestRunKeepsTheRequestOutOfCommands(t *testing.T) {
 	}
 }
 
-func TestRunThroughOtherShells(t *testing.T) {
+func TestRunWorksInOtherShells(t *testing.T) {
 	for name, shell := range map[string]func(string) *exec.Cmd{
 		"dash": func(line string) *exec.Cmd { return exec.Command("dash", "-c", line) },
 		"bash": func(line string) *exec.Cmd { return exec.Command("bash", "-c", line) },
@@ -109,7 +108,7 @@ func TestRunThroughOtherShells(t *testing.T) {
 		"chroot": func(line string) *exec.Cmd {
 			return exec.Command("/bin/sh", "-c", "chroot / /bin/sh -c "+strconv.Quote(line))
 		},
-		"after a login that talks": func(line string) *exec.Cmd {
+		"after a login with output": func(line string) *exec.Cmd {
 			return exec.Command("/bin/sh", "-c", "echo Hello from .bashrc; echo and again >&2\n"+line+"\nstatus=$?; echo Bye; exit $status")
 		},
 	} {
@@ -123,9 +122,9 @@ func TestRunThroughOtherShells(t *testing.T) {
 	}
 }
 
-// The agent finds out where it runs from and compares, so links have to be
-// resolved before.
-func TestRunBelowALink(t *testing.T) {
+// The agent compares its own path with the remote folder, so the session resolves
+// links first.
+func TestRunInALinkedFolder(t *testing.T) {
 	b := newBench(t, "look").overSSH()
 	link := filepath.Join(t.TempDir(), "link")
 	require.NoError(t, os.Symlink(b.folder, link))
@@ -140,7 +139,7 @@ func TestRunSendsHeartbeats(t *testing.T) {
 	assert.Equal(t, plan.OK, b.kept().Result)
 }
 
-func TestDryRun(t *testing.T) {
+func TestDryRunPrintsThePlan(t *testing.T) {
 	b := newBench(t, "plan").overSSH()
 	b.session.Config.DryRun = true
 	require.NoError(t, b.session.Run(t.Context(), b.request))
@@ -152,10 +151,10 @@ func TestDryRun(t *testing.T) {
 	}, lines[2:])
 }
 
-func TestProgressIsShownNowAndThen(t *testing.T) {
+func TestProgressIsPrintedAtIntervals(t *testing.T) {
 	b := newBench(t, "progress").overSSH()
 	clock := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
-	b.session.Now = func() time.Time { // each look is six seconds later
+	b.session.Now = func() time.Time { // each call is six seconds later
 		clock = clock.Add(6 * time.Second)
 		return clock
 	}
@@ -178,7 +177,7 @@ func TestRunWithoutReport(t *testing.T) {
 	assert.NoFileExists(t, b.report)
 }
 
-func TestInterruption(t *testing.T) {
+func TestAnInterruptStopsTheAgent(t *testing.T) {
 	b := newBench(t, "wait").overSSH()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	over := make(chan error, 1)
@@ -192,7 +191,7 @@ func TestInterruption(t *testing.T) {
 	b.untouched()
 }
 
-func TestInterruptionOfADeafAgent(t *testing.T) {
+func TestAnInterruptOfABlockedAgentReturns(t *testing.T) {
 	end := filepath.Join(t.TempDir(), "end")
 	b := newBench(t, "deaf:"+end).overSSH()
 	b.session.Limits.Ending = 10 * time.Millisecond
@@ -211,8 +210,8 @@ func TestInterruptionOfADeafAgent(t *testing.T) {
 	gone(t, pid)
 }
 
-// After a time-out, Packer hands every retry the same context.
-func TestRunWithAnEndedContext(t *testing.T) {
+// After a time-out, Packer passes the same cancelled context to every retry.
+func TestRunWithACancelledContextDoesNothing(t *testing.T) {
 	b := newBench(t, "done").overSSH()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -221,7 +220,7 @@ func TestRunWithAnEndedContext(t *testing.T) {
 	assert.Equal(t, plan.Failure, b.kept().Result)
 }
 
-func TestLostConnection(t *testing.T) {
+func TestALostConnectionStopsTheAgent(t *testing.T) {
 	b := newBench(t, "wait").overSSH()
 	over := make(chan error, 1)
 	go func() { over <- b.session.Run(t.Context(), b.request) }()
@@ -237,13 +236,14 @@ func TestLostConnection(t *testing.T) {
 	assert.NotEmpty(t, r.Machine.Distro)
 }
 
-// A machine that vanishes closes no connection; its silence tells.
-func TestSilence(t *testing.T) {
+// A machine that vanishes does not close its connection. The session ends when the
+// machine is silent for too long.
+func TestASilentMachineIsALostConnection(t *testing.T) {
 	b := newBench(t, "wait").overSSH()
 	b.session.Limits.Silence = time.Millisecond
 	b.session.Limits.Heartbeat = 10 * time.Millisecond
 	err := b.session.Run(t.Context(), b.request)
 	require.EqualError(t, err, "the connection to the machine was lost: it has said nothing for 1 ms and is gone, or nothing reaches it any more; what the agent had done is finished by the next run")
-	assert.Len(t, b.machine.Asked(), 2, "no more commands run there")
+	assert.Len(t, b.machine.Asked(), 2, "no cleanup may run on a lost machine")
 	assert.Equal(t, plan.Failure, b.kept().Result)
 }

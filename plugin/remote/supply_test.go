@@ -23,7 +23,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// unpack reads an answer as the agent does.
+// unpack reads an answer the way the agent does.
 func unpack(t *testing.T, from io.Reader) (frames []agent.Frame, data string) {
 	t.Helper()
 	in := bufio.NewReader(from)
@@ -42,7 +42,7 @@ func unpack(t *testing.T, from io.Reader) (frames []agent.Frame, data string) {
 	}
 }
 
-func TestAnAnswerInFrames(t *testing.T) {
+func TestAnswersAreSentInFrames(t *testing.T) {
 	text := strings.Repeat("x", agent.ChunkMost) + "rest"
 	frames, data := unpack(t, newFrames(&asset.Supplied{ReadCloser: io.NopCloser(strings.NewReader(text)), Size: 7, SHA256: "s", Digest: "d"}, nil, func() {}))
 	assert.Equal(t, text, data)
@@ -74,8 +74,8 @@ func TestFeedSendsAnswersBetweenBeats(t *testing.T) {
 	}
 }
 
-// What was opened for a machine is closed, also when the machine hangs up.
-func TestAnAnswerIsClosed(t *testing.T) {
+// Files that are opened for a machine are closed, also when the machine hangs up.
+func TestSuppliedFilesAreClosed(t *testing.T) {
 	for name, hang := range map[string]bool{"read": false, "hung up": true} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "file")
@@ -90,7 +90,7 @@ func TestAnAnswerIsClosed(t *testing.T) {
 				wait := make([]byte, len(`{"supplied":{"size":0,"sha256":""}}`+"\n"+`{"chunk":7}`+"\ncontent"+`{"end":true}`+"\n"))
 				_, err = io.ReadFull(f, wait)
 				require.NoError(t, err)
-				go func() { _, _ = f.Read(wait) }() // which finds the answer's end
+				go func() { _, _ = f.Read(wait) }() // reads the end of the answer
 			} else {
 				f.hangUp()
 			}
@@ -108,8 +108,8 @@ func (a always) Supply(context.Context, asset.Wanted) (*asset.Supplied, error) {
 	return a.supplied, nil
 }
 
-// An agent that wants everything at once starts one download.
-func TestOneThingIsWantedAtATime(t *testing.T) {
+// Many requests at once start one download.
+func TestOneDownloadAtATime(t *testing.T) {
 	var asked []asset.Wanted
 	hung := 0
 	c := &conversation{console: console.New((&monitor{}).ui(), console.Options{Now: time.Now}), hello: true, hangUp: func() { hung++ },
@@ -131,8 +131,9 @@ func TestOneThingIsWantedAtATime(t *testing.T) {
 	require.EqualError(t, c.heard().err, "reading the agent's events: more than 1000 things are wanted")
 }
 
-// The next thing may be wanted when the last byte leaves, and no sooner.
-func TestAnAnswerIsSentWithItsLastByte(t *testing.T) {
+// The next request is allowed as soon as the last byte of an answer is read, and
+// not before.
+func TestAnAnswerEndsWithItsLastByte(t *testing.T) {
 	for name, c := range map[string]struct {
 		body string
 		err  error
@@ -157,8 +158,8 @@ func TestAnAnswerIsSentWithItsLastByte(t *testing.T) {
 	}
 }
 
-// Whatever a machine can make long or many is refused, not kept.
-func TestWhatAMachineSendsIsBounded(t *testing.T) {
+// The size and number of events and outcomes are limited.
+func TestEventsOfTheMachineAreBounded(t *testing.T) {
 	fresh := func() *conversation {
 		return &conversation{console: console.New((&monitor{}).ui(), console.Options{Now: time.Now}), hello: true, hangUp: func() {}}
 	}
@@ -178,8 +179,8 @@ func TestWhatAMachineSendsIsBounded(t *testing.T) {
 	assert.Empty(t, c.heard().outcomes)
 }
 
-// FuzzEvents has a machine say anything: nothing is kept or shown that a
-// terminal or the memory would mind.
+// FuzzEvents reads any stream of a machine. Output is printable, and memory use is
+// bounded.
 func FuzzEvents(f *testing.F) {
 	for _, seed := range []string{
 		"{\"event\":\"hello\",\"message\":\"1\"}\n{\"event\":\"want\",\"want\":{\"asset\":\"x\"}}\n{\"event\":\"want\",\"want\":{}}\n",

@@ -18,10 +18,10 @@ import (
 
 var _ packersdk.Provisioner = new(Provisioner)
 
-// fields is a block's content as Packer hands it over.
+// fields is the content of a block as Packer passes it to Prepare.
 type fields = map[string]any
 
-func TestPrepare(t *testing.T) {
+func TestPrepareReadsEveryField(t *testing.T) {
 	var p Provisioner
 	require.NoError(t, p.Prepare(fields{
 		"distro": "debian", "rules": []any{"kubelet", "machine-id"}, "skip_rules": []any{"machine-id"}, "audit": "warn",
@@ -54,15 +54,15 @@ func TestPrepareReadsTheRuleFile(t *testing.T) {
 	require.NoError(t, p.Prepare(fields{"rules_file": "<unknown>", "rules": []any{"ours"}}))
 }
 
-func TestPrepareRefuses(t *testing.T) {
+func TestPrepareRefusesWrongFields(t *testing.T) {
 	for name, test := range map[string]struct {
 		block fields
-		want  string // the beginning of each line
+		want  string // beginning of an error line
 	}{
 		"an unknown distro":   {fields{"distro": "slackware"}, `distro "slackware" is not known; known are ` + strings.Join(distros.IDs(), ", ")},
 		"an unknown rule":     {fields{"rules": []any{"x"}}, `rules: no rule or group is named "x"; known: `},
 		"an unknown skip":     {fields{"skip_rules": []any{"x"}}, `skip_rules: no rule or group is named "x"; known: `},
-		"nothing left":        {fields{"rules": []any{"machine-id"}, "skip_rules": []any{"machine-id"}}, "selecting rules: no rule is left; change rules or skip_rules"},
+		"no rule left":        {fields{"rules": []any{"machine-id"}, "skip_rules": []any{"machine-id"}}, "selecting rules: no rule is left; change rules or skip_rules"},
 		"an unknown audit":    {fields{"audit": "maybe"}, `audit: "maybe" is not known; known: fail, warn, off`},
 		"another's home":      {fields{"report": "~you/x", "rules_file": "~me/y"}, "report: ~you/x begins with ~you: only ~/ is replaced by a home folder"},
 		"another's rules":     {fields{"rules_file": "~me/y"}, "rules_file: ~me/y begins with ~me: only ~/ is replaced by a home folder"},
@@ -76,13 +76,13 @@ func TestPrepareRefuses(t *testing.T) {
 	}
 }
 
-func TestPrepareSaysAllAtOnce(t *testing.T) {
+func TestPrepareReportsAllErrorsAtOnce(t *testing.T) {
 	var p Provisioner
 	err := p.Prepare(fields{"distro": "slackware", "rules": []any{"x", "y"}, "skip_rules": []any{"z"}, "sudo_command": ";"})
 	require.ErrorContains(t, err, "5 error(s) occurred:")
 }
 
-// `only` belongs to Packer, which leaves builds out with it.
+// The names of Packer's common fields, such as `only`, are reserved.
 func TestPrepareRefusesUnknownFields(t *testing.T) {
 	var p Provisioner
 	require.ErrorContains(t, p.Prepare(fields{"skip": []any{"kubelet"}}), `unknown configuration key: '"skip"'`)
@@ -91,7 +91,7 @@ func TestPrepareRefusesUnknownFields(t *testing.T) {
 	}
 }
 
-func TestPrepareWithUnknownValues(t *testing.T) {
+func TestPrepareAcceptsUnknownValues(t *testing.T) {
 	const unknown = "<unknown>"
 	var p Provisioner
 	require.NoError(t, p.Prepare(fields{
@@ -109,7 +109,7 @@ func TestPrepareForgetsEarlierCalls(t *testing.T) {
 	assert.False(t, p.config.DryRun)
 }
 
-func TestProvisionOverACommunicatorThatRunsNothing(t *testing.T) {
+func TestProvisionWithoutACommunicatorFails(t *testing.T) {
 	var p Provisioner
 	require.NoError(t, p.Prepare(fields{}))
 	ui := &packersdk.BasicUi{Writer: io.Discard}

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestHome(t *testing.T) {
+func TestHomeReplacesTheTilde(t *testing.T) {
 	t.Setenv("HOME", "/home/me")
 	for path, want := range map[string]string{
 		"~/reports/x.json": "/home/me/reports/x.json", "~": "/home/me", "~/": "/home/me", "": "", "/x/~/y": "/x/~/y", "./~/x": "./~/x", "<unknown>": "<unknown>",

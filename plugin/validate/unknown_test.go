@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestUnknown(t *testing.T) {
+func TestUnknownValuesAreRecognized(t *testing.T) {
 	assert.True(t, IsUnknown("<unknown>"))
 	assert.True(t, IsUnknown("/home/<unknown>"))
 	assert.False(t, IsUnknown(""))
@@ -15,13 +15,13 @@ func TestUnknown(t *testing.T) {
 
 	list := []string{"a", "<unknown>", "b"}
 	assert.Equal(t, []string{"a", "b"}, KnownOf(list))
-	assert.Equal(t, []string{"a", "<unknown>", "b"}, list, "the caller's list stays")
+	assert.Equal(t, []string{"a", "<unknown>", "b"}, list, "the caller's list must not change")
 	assert.Empty(t, KnownOf(nil))
 
 }
 
-// Whatever fields a spec gets, none is forgotten.
-func TestNothingUnknownIsLeftInAStruct(t *testing.T) {
+// KnownFields works by reflection, so new fields of a spec are covered.
+func TestKnownFieldsRemovesUnknownValues(t *testing.T) {
 	type named string
 	type Inner struct {
 		List []string
@@ -42,7 +42,7 @@ func TestNothingUnknownIsLeftInAStruct(t *testing.T) {
 	}
 	known := KnownFields(later)
 	assert.Equal(t, spec{Inner: Inner{List: []string{"a"}, Map: map[string]string{"a": "1"}}, Switch: true, Pointer: later.Pointer, hidden: "x"}, known)
-	assert.Len(t, later.Map, 2, "the caller's map stays")
-	assert.Equal(t, []string{"a", "<unknown>"}, later.List, "the caller's list stays")
-	assert.Nil(t, known.Nothing, "what is not set stays so")
+	assert.Len(t, later.Map, 2, "the caller's map must not change")
+	assert.Equal(t, []string{"a", "<unknown>"}, later.List, "the caller's list must not change")
+	assert.Nil(t, known.Nothing, "a nil list must stay nil")
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
-// imageOf is an image root with these files.
+// imageOf returns an image root with these files, and its path.
 func imageOf(t testing.TB, files map[string]string) (*host.Host, string) {
 	t.Helper()
 	root := t.TempDir()
@@ -28,9 +28,9 @@ func imageOf(t testing.TB, files map[string]string) (*host.Host, string) {
 	return h, root
 }
 
-// Packages name files as their distribution did before it merged folders; they
-// are found where they are.
-func TestOwnersAreFoundByPlace(t *testing.T) {
+// Packages list files by paths from before the distribution merged folders, such
+// as /bin into /usr/bin. Owners are found by the resolved path.
+func TestOwnersAreFoundByResolvedPath(t *testing.T) {
 	h, root := imageOf(t, map[string]string{
 		"usr/bin/tool": "x", "usr/lib/a/b": "x", "usr/lib/ab": "x", "srv/free": "x",
 		"var/lib/dpkg/info/tool:amd64.list": "/.\n/bin\n/bin/tool\n/lib/a/b\n/lib/a/missing\n/lib/ab\n/usr/../srv/./up\n",
@@ -54,7 +54,7 @@ func TestOwnersAreFoundByPlace(t *testing.T) {
 	}
 }
 
-// FuzzLists reads what a machine says that its packages own.
+// FuzzLists reads any text as the file lists of dpkg and pacman.
 func FuzzLists(f *testing.F) {
 	f.Add("/.\n/usr\n/usr/bin/tool\n", "%FILES%\nusr/\nusr/bin/tool\n\n%BACKUP%\netc/x\t0\n", "Package: tool\nStatus: install ok installed\n")
 	f.Add("\x00\x00", "%FILES%\n../../etc/passwd\n", "Package:\n\n\nStatus: installed")

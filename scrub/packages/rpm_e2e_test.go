@@ -31,9 +31,9 @@ touch %{buildroot}/opt/ours/file
 %ghost /opt/ours/state
 `
 
-// The workstation's rpm reads the database of an image root, changes nothing in
-// it, and says when it cannot.
-func TestAnImagesRPMDatabaseIsRead(t *testing.T) {
+// The workstation's rpm reads the database of an image root without changing it.
+// A damaged database is an error.
+func TestRPMDatabaseOfAnImageRoot(t *testing.T) {
 	root, build := t.TempDir(), t.TempDir()
 	folder := filepath.Join(root, "usr/lib/sysimage/rpm")
 	require.NoError(t, os.MkdirAll(folder, 0o755))
@@ -73,7 +73,7 @@ func run(t *testing.T, argv ...string) {
 	require.NoError(t, err, string(out))
 }
 
-// listing is every file of a folder with its content.
+// listing returns the names and contents of a folder's files.
 func listing(t *testing.T, folder string) string {
 	t.Helper()
 	entries, err := os.ReadDir(folder)

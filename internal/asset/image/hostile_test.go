@@ -14,7 +14,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 )
 
-// documents is a source with the given documents.
+// documents is a Source of blobs by digest.
 type documents map[string]string
 
 // Open implements Source.
@@ -37,7 +37,7 @@ func (s documents) put(text string, names ...string) string {
 
 const amd64 = `{"os":"linux","architecture":"amd64"}`
 
-func TestManifestsBeyondTheLimits(t *testing.T) {
+func TestManifestsBeyondTheLimitsAreRefused(t *testing.T) {
 	for name, test := range map[string]struct {
 		text string // CONFIG, LAYER and MANIFEST are digests
 		err  string
@@ -75,8 +75,8 @@ func TestAnEndlessIndexIsRefused(t *testing.T) {
 	require.EqualError(t, err, "reading the archive of images "+name+": index.json has more than 4194304 bytes")
 }
 
-// FuzzChoose chooses from any documents of a registry: packing a chosen image
-// succeeds with bounded parts, or returns an error.
+// FuzzChoose selects from any documents of a registry. A selected image has bounded
+// parts, and can be packed or returns an error.
 func FuzzChoose(f *testing.F) {
 	const plain = `{"config":{"digest":"CONFIG","size":37},"layers":[{"digest":"LAYER","size":5}]}`
 	list := `{"manifests":[{"digest":"MANIFEST","platform":` + amd64 + `}]}`
@@ -108,7 +108,7 @@ func FuzzChoose(f *testing.F) {
 		a, err := OpenArchive(saved(t, out.String()))
 		require.NoError(t, err)
 		defer a.Close()
-		require.Equal(t, i.Digest, a.Resolve(r), "the packed archive can be read")
+		require.Equal(t, i.Digest, a.Resolve(r), "the packed archive must be readable")
 	})
 }
 

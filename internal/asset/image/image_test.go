@@ -43,7 +43,7 @@ func saved(t *testing.T, text string) string {
 	return name
 }
 
-// blob is a blob's member name and content.
+// blob returns a blob's member name and content.
 func blob(text string) (name, content string) {
 	return "blobs/sha256/" + manifest.Sum([]byte(text)), text
 }
@@ -52,7 +52,7 @@ func digestOf(text string) string { return "sha256:" + manifest.Sum([]byte(text)
 
 const emptyIndex = `{"manifests":[]}`
 
-func TestArchivesThatAreRefused(t *testing.T) {
+func TestIncompleteArchivesAreRefused(t *testing.T) {
 	const name = "registry.example/pause:3.10"
 	config := `{"os":"linux","architecture":"amd64"}`
 	whole := fmt.Sprintf(`{"config":{"digest":%q,"size":%d},"layers":[{"digest":%q,"size":5}]}`, digestOf(config), len(config), digestOf("layer"))
@@ -101,7 +101,7 @@ func TestArchivesThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestReferences(t *testing.T) {
+func TestReferencesNeedRegistryAndVersion(t *testing.T) {
 	digest := "sha256:" + strings.Repeat("a", 64)
 	r, err := ParseReference("registry.k8s.io/pause:3.10@" + digest)
 	require.NoError(t, err)

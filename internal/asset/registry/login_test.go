@@ -48,7 +48,7 @@ func TestALoginReplacesMissingCredentials(t *testing.T) {
 	assert.Equal(t, r.Digest, digest)
 }
 
-func TestTheUsersLoginComesFirst(t *testing.T) {
+func TestTheUsersLoginTakesPrecedence(t *testing.T) {
 	s := serve(t)
 	s.only("token")
 	l := &lets{host: s.host, password: "another"}
@@ -59,7 +59,7 @@ func TestTheUsersLoginComesFirst(t *testing.T) {
 	configure(t, `{"auths":{"elsewhere":{"auth":"QVdTOnRva2Vu"}}}`)
 	l.password = "token"
 	_, err = pull(t, loggingIn(t, l), s.reference(t), "arm64", as, io.Discard)
-	require.NoError(t, err, "another registry's login is no login here")
+	require.NoError(t, err, "another registry's login must not be used")
 	assert.Contains(t, l.asked, s.host)
 }
 
@@ -71,9 +71,9 @@ func TestALoginOfAnotherHostIsNotSent(t *testing.T) {
 	assert.NotContains(t, err.Error(), "permission")
 }
 
-// The errors for a missing login or permission. ECR's answer names the permission,
-// but the answer to HEAD has no text.
-func TestLoginsThatFail(t *testing.T) {
+// Errors name a missing login or permission. ECR's error names the permission, but a
+// response to HEAD has no text.
+func TestFailedLoginsNameTheRemedy(t *testing.T) {
 	const denied = `{"errors":[{"code":"DENIED","message":"User: arn:aws:iam::123456789012:user/x is not authorized to perform: ecr:BatchGetImage on resource: arn:aws:ecr:eu-west-1:123456789012:repository/eks/pause because no identity-based policy allows the ecr:BatchGetImage action"}]}`
 	refuse := func(part, text string) func(*served) {
 		return func(s *served) {

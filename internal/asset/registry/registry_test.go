@@ -141,8 +141,7 @@ func members(t *testing.T, data []byte) map[string]string {
 	}
 }
 
-// checkArchive makes sure that an archive contains the image for arm64 and no
-// other.
+// checkArchive checks that an archive contains only the image for arm64.
 func (s *served) checkArchive(t *testing.T, data []byte, target string) {
 	t.Helper()
 	digest, err := s.arm.Digest()
@@ -175,10 +174,10 @@ func TestAnImageIsPulledByDigest(t *testing.T) {
 	s.checkArchive(t, one.Bytes(), target)
 	_, err = pull(t, open(t), r, "arm64", as, &again)
 	require.NoError(t, err)
-	assert.Equal(t, one.Bytes(), again.Bytes(), "the same image, the same archive")
+	assert.Equal(t, one.Bytes(), again.Bytes(), "the same image must give the same archive")
 }
 
-func TestAnArchiveIsASource(t *testing.T) {
+func TestImagesAreReadFromAnArchive(t *testing.T) {
 	s := serve(t)
 	r := s.reference(t)
 	name := filepath.Join(t.TempDir(), "pause.tar")
@@ -202,7 +201,7 @@ func TestAnArchiveIsASource(t *testing.T) {
 	require.EqualError(t, err, "choosing from the image "+r.String()+": the image is for linux/arm64, but the machine is linux/amd64")
 }
 
-func TestRefusalsOfARegistry(t *testing.T) {
+func TestErrorsOfARegistryNameTheRemedy(t *testing.T) {
 	status := func(code int, part string) func(http.ResponseWriter, *http.Request) bool {
 		return func(w http.ResponseWriter, r *http.Request) bool {
 			if strings.Contains(r.URL.Path, part) {
@@ -242,7 +241,7 @@ func TestRefusalsOfARegistry(t *testing.T) {
 		"forged manifest":        {forged("/manifests/", `{"schemaVersion":2}`), nil, "amd64", []string{"pulling the image {}: ", "does not match"}},
 		"an unknown registry": {nil, func(_ *served, r *image.Reference) { r.Name = "registry.invalid/eks/pause:3.10" }, "amd64",
 			[]string{"pulling the image {}: there is no such registry: ", "; check the name, or give an archive of the image in image_archives"}},
-		"a registry that is not there": {nil, func(_ *served, r *image.Reference) { r.Name = "127.0.0.1:9/eks/pause:3.10" }, "amd64",
+		"an unreachable registry": {nil, func(_ *served, r *image.Reference) { r.Name = "127.0.0.1:9/eks/pause:3.10" }, "amd64",
 			[]string{"pulling the image {}: the Packer host cannot reach the registry: ", "connection refused", "image_archives"}},
 	}
 	for name, test := range tests {

@@ -28,8 +28,8 @@ import (
 
 const layerSize = 10 << 20
 
-// line lies between a registry and its clients. It sends ranges, as real registries
-// do, counts the bytes of the layer, and breaks connections.
+// line is a proxy between a registry and its clients. The proxy supports ranges as
+// real registries do, counts the bytes of the layer, and breaks connections.
 type line struct {
 	inner     http.Handler
 	layer     string // digest of the layer
@@ -140,7 +140,7 @@ func TestABrokenLayerDownloadResumes(t *testing.T) {
 	assert.Empty(t, partials(t, s))
 }
 
-func TestTheNextRunPullsOnlyTheRestOfALayer(t *testing.T) {
+func TestTheNextRunResumesALayer(t *testing.T) {
 	for title, harm := range map[string]func(*testing.T, *line, string) (most int64){
 		"the kept part is right": func(*testing.T, *line, string) int64 { return layerSize },
 		"the kept part belongs to another file": func(t *testing.T, _ *line, file string) int64 {
@@ -179,7 +179,7 @@ func TestTheNextRunPullsOnlyTheRestOfALayer(t *testing.T) {
 	}
 }
 
-func TestABrokenLayerIsNotKept(t *testing.T) {
+func TestAForgedLayerIsNotKept(t *testing.T) {
 	l := lineTo(t)
 	s := store(t, l.reference)
 	inner := l.inner

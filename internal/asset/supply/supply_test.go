@@ -59,7 +59,7 @@ func store(t *testing.T, images ...string) Store {
 	}
 }
 
-// take reads a supplied file, which must be as announced.
+// take reads a supplied file and checks the announced size and sum.
 func take(t *testing.T, s Store, w asset.Wanted) (string, *asset.Supplied) {
 	t.Helper()
 	got, err := s.Supply(t.Context(), w)
@@ -72,7 +72,7 @@ func take(t *testing.T, s Store, w asset.Wanted) (string, *asset.Supplied) {
 	return string(text), got
 }
 
-func TestAnImageIsPulledOnceAndThenNeedsNoRegistry(t *testing.T) {
+func TestACachedImageNeedsNoRegistry(t *testing.T) {
 	reference, down := published(t)
 	s := store(t, reference)
 	first, got := take(t, s, asset.Wanted{Image: reference, As: "localhost/pause:latest"})
@@ -120,7 +120,7 @@ func TestAnArchiveIsSearchedBeforeTheRegistry(t *testing.T) {
 	assert.Equal(t, text, again)
 }
 
-func TestRefusedRequests(t *testing.T) {
+func TestRequestsBeyondTheTemplateAreRefused(t *testing.T) {
 	reference, down := published(t)
 	text, _ := take(t, store(t, reference), asset.Wanted{Image: reference, As: "localhost/pause:latest"})
 	down()
@@ -136,7 +136,7 @@ func TestRefusedRequests(t *testing.T) {
 	}{
 		"an image that the template does not name": {asset.Wanted{Image: reference}, []string{fmt.Sprintf("the machine requests the image %q, which the template does not name", reference)}},
 		"an asset that the spec does not have":     {asset.Wanted{Asset: "../../etc/shadow"}, []string{"no ../../etc/shadow"}},
-		"an image that is not in the archive and whose registry is down": {asset.Wanted{Image: other}, []string{
+		"an image missing in the archive, with the registry down": {asset.Wanted{Image: other}, []string{
 			"the image " + other + " is not in " + archive + ", and pulling the image ", "connection refused"}},
 	} {
 		t.Run(title, func(t *testing.T) {
@@ -149,7 +149,7 @@ func TestRefusedRequests(t *testing.T) {
 	}
 }
 
-func TestAssetsComeOutOfTheCache(t *testing.T) {
+func TestAssetsAreServedFromTheCache(t *testing.T) {
 	const text = "the kubelet"
 	requests := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
