@@ -37,7 +37,7 @@ type FIPS struct {
 }
 
 func fipsSetup() FIPS {
-	return FIPS{Enable: "run fips-mode-setup --enable and restart before provisioning; release 10 and Fedora 42 and newer have no such program: add fips=1 to the kernel command line when you install the base image"}
+	return FIPS{Enable: "run fips-mode-setup --enable and restart before provisioning; on release 10 and Fedora 42 and newer, install the base image with fips=1 on the kernel command line"}
 }
 
 func noFIPS() FIPS { return FIPS{None: "its cryptographic modules are not validated"} }

@@ -305,12 +305,7 @@ func TestChangedFilesAreRestored(t *testing.T) {
 		}, "manifest\n  write /etc/eks/eksnode/manifest.json\n    records what the image contains; the scrub restores files from the manifest\n"},
 		"swap": {write("/etc/fstab", "/dev/sda2 none swap sw 0 0\n"),
 			"swap\n  write /etc/fstab\n    a kubelet does not start with swap\n"},
-		"zram": {func() error {
-			if err := write("/usr/lib/systemd/zram-generator.conf", "[zram0]\n")(); err != nil {
-				return err
-			}
-			return write("/usr/lib/systemd/system-generators/zram-generator", "")()
-		}, "swap\n  write /etc/systemd/zram-generator.conf\n    a kubelet does not start with swap\n"},
+		"zram": {write("/usr/lib/systemd/system-generators/zram-generator", ""), "swap\n  write /etc/systemd/zram-generator.conf\n    a kubelet does not start with swap\n"},
 		"a folder gone": {func() error { _, err := h.Files.RemoveTree("/etc/cni/net.d"); return err },
 			"directories\n  mkdir /etc/cni/net.d\n    empty until the VPC CNI writes its own\n"},
 	}

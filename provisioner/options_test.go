@@ -190,7 +190,7 @@ func TestASpecsSysctlComesBeforeAnOptions(t *testing.T) {
 func TestFIPSModeIsChecked(t *testing.T) {
 	n := nodeOf(t, "rhel", Spec{FIPS: true})
 	f := facts{systemd: true, arch: "amd64"}
-	require.EqualError(t, n.judge(f), "this machine does not run in FIPS mode, but fips is set; run fips-mode-setup --enable and restart before provisioning; release 10 and Fedora 42 and newer have no such program: add fips=1 to the kernel command line when you install the base image")
+	require.EqualError(t, n.judge(f), "this machine does not run in FIPS mode, but fips is set; run fips-mode-setup --enable and restart before provisioning; on release 10 and Fedora 42 and newer, install the base image with fips=1 on the kernel command line")
 	f.fips = true
 	require.NoError(t, n.judge(f))
 }

@@ -1,12 +1,10 @@
 package shape
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"os/exec"
 	"path"
@@ -61,9 +59,7 @@ func described(control map[string]string) pkg {
 	version = strings.Join(strings.FieldsFunc(version, func(r rune) bool { return strings.ContainsRune("~-+.", r) }), ".")
 	p := pkg{name: control["Package"], debian: control["Package"], version: version, summary: control["Description"]}
 	for _, field := range []string{"Pre-Depends", "Depends"} {
-		for _, group := range relations(control[field]) {
-			p.depends = append(p.depends, group)
-		}
+		p.depends = append(p.depends, relations(control[field])...)
 	}
 	for _, group := range relations(control["Provides"]) {
 		p.provides = append(p.provides, group...)
@@ -150,160 +146,6 @@ func unpackOffered(ctx context.Context, root, folder string, without []string) (
 	return all, nil
 }
 
-// removed are globs of what no other distribution has.
-var removed = []string{
-	"/usr/share/doc", "/usr/share/man", "/usr/share/lintian", "/usr/share/locale", "/usr/share/bug", "/etc/init.d", "/etc/rc?.d", "/etc/cron.*",
-	"/etc/ssh/ssh_host_*", "/etc/hostname", "/etc/resolv.conf", "/var/lib/dbus/machine-id", "/var/lib/systemd/random-seed",
-	"/etc/passwd-", "/etc/group-", "/etc/shadow-", "/etc/gshadow-", "/etc/subuid-", "/etc/subgid-", "/etc/.pwd.lock",
-	"/var/cache/ldconfig/aux-cache", "/var/log/*.log", "/var/log/apt", "/usr/lib/systemd/system/*@.socket.wants",
-	// What Debian's packages of the package managers and runtimes configure.
-	"/etc/containerd/config.toml", "/etc/default/containerd",
-}
-
-// layOutOffered gives the unpacked packages the distribution's layout.
-func (s Shape) layOutOffered(offered []pkg) error {
-	for i, p := range offered {
-		if err := mergeUsr(p.folder); err != nil {
-			return err
-		}
-		if err := s.layOutPackage(p.folder); err != nil {
-			return err
-		}
-		if p.debian == "iptables" {
-			for _, name := range []string{"iptables", "iptables-save", "iptables-restore", "ip6tables", "ip6tables-save", "ip6tables-restore"} {
-				if err := relink(filepath.Join(p.folder, s.sbin(), name), "xtables-nft-multi"); err != nil {
-					return err
-				}
-			}
-		}
-		var err error
-		if offered[i].files, offered[i].size, err = listed(p.folder); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s Shape) sbin() string {
-	if s.OneBin {
-		return "/usr/bin"
-	}
-	return "/usr/sbin"
-}
-
-func (s Shape) layOutPackage(folder string) error {
-	if s.OneBin {
-		if err := mergeBin(folder); err != nil {
-			return err
-		}
-	}
-	for _, pattern := range removed {
-		matches, err := filepath.Glob(filepath.Join(folder, pattern))
-		if err != nil {
-			return fmt.Errorf("removing %s: %w", pattern, err)
-		}
-		for _, match := range matches {
-			if err := os.RemoveAll(match); err != nil {
-				return fmt.Errorf("removing %s: %w", pattern, err)
-			}
-		}
-	}
-	return s.renameUnits(folder)
-}
-
-// mergeUsr moves what a package has in /bin, /sbin and /lib below /usr.
-func mergeUsr(folder string) error {
-	for _, name := range []string{"bin", "sbin", "lib", "lib64"} {
-		if err := move(filepath.Join(folder, name), filepath.Join(folder, "usr", name)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// mergeBin makes /usr/sbin a link to /usr/bin, where there is one.
-func mergeBin(root string) error {
-	sbin := filepath.Join(root, "usr/sbin")
-	entries, err := os.ReadDir(sbin)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("merging /usr/sbin: %w", err)
-	}
-	if info, err := os.Lstat(sbin); err == nil && info.Mode()&fs.ModeSymlink != 0 {
-		return nil
-	}
-	for _, e := range entries {
-		// A link of compatibility would name itself afterwards.
-		if target, err := os.Readlink(filepath.Join(sbin, e.Name())); err == nil && path.Base(target) == e.Name() {
-			if err := os.Remove(filepath.Join(sbin, e.Name())); err != nil {
-				return fmt.Errorf("merging /usr/sbin: %w", err)
-			}
-		}
-	}
-	if err := move(sbin, filepath.Join(root, "usr/bin")); err != nil {
-		return err
-	}
-	if _, err := os.Lstat(filepath.Join(root, "usr/lib/os-release")); err != nil {
-		return nil // a package
-	}
-	return os.Symlink("bin", sbin)
-}
-
-// move moves a folder's entries into another folder.
-func move(from, to string) error {
-	info, err := os.Lstat(from)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("moving %s: %w", from, err)
-	}
-	if err := os.MkdirAll(to, 0o755); err != nil {
-		return fmt.Errorf("moving %s: %w", from, err)
-	}
-	entries, err := os.ReadDir(from)
-	if err != nil {
-		return fmt.Errorf("moving %s: %w", from, err)
-	}
-	for _, e := range entries {
-		source, target := filepath.Join(from, e.Name()), filepath.Join(to, e.Name())
-		if e.IsDir() {
-			err = move(source, target)
-		} else {
-			err = os.Rename(source, target)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return os.Remove(from)
-}
-
-// renameUnits gives units the distribution's names.
-func (s Shape) renameUnits(root string) error {
-	for _, old := range slices.Sorted(maps.Keys(s.Units)) {
-		units := filepath.Join(root, "usr/lib/systemd/system")
-		if _, err := os.Lstat(filepath.Join(units, old)); err != nil {
-			continue
-		}
-		if err := os.Rename(filepath.Join(units, old), filepath.Join(units, s.Units[old])); err != nil {
-			return fmt.Errorf("renaming %s: %w", old, err)
-		}
-		wants, err := filepath.Glob(filepath.Join(root, "etc/systemd/system/*", old))
-		if err != nil {
-			return fmt.Errorf("renaming %s: %w", old, err)
-		}
-		for _, want := range append(wants, filepath.Join(root, "etc/systemd/system", s.Units[old])) {
-			if err := os.RemoveAll(want); err != nil {
-				return fmt.Errorf("renaming %s: %w", old, err)
-			}
-		}
-	}
-	return nil
-}
-
 // listed are the files of an unpacked package, folders with a slash, and their
 // size in bytes.
 func listed(folder string) (all []string, size int64, err error) {
@@ -366,70 +208,4 @@ func (s Shape) renamed(root string, all []pkg) []pkg {
 		all[i].files = slices.Compact(files)
 	}
 	return all
-}
-
-// removeDebian takes Debian's package managers away, and what belongs to them.
-func removeDebian(root string) error {
-	for _, pattern := range []string{
-		"/var/lib/dpkg", "/var/lib/apt", "/var/cache/apt", "/var/cache/debconf", "/etc/apt", "/etc/dpkg", "/etc/debian_version", "/etc/default/useradd.dpkg*",
-		"/usr/bin/dpkg*", "/usr/bin/apt*", "/usr/bin/debconf*", "/usr/share/debconf", "/usr/share/dpkg", "/usr/lib/apt", "/usr/lib/dpkg", "/usr/lib/systemd/system/apt-*", "/usr/lib/systemd/system/dpkg-*",
-		"/etc/systemd/system/timers.target.wants/apt-*", "/etc/systemd/system/timers.target.wants/dpkg-*", "/etc/ucf.conf", "/var/lib/ucf", "/usr/bin/ucf*",
-		"/etc/network", "/etc/netplan", "/usr/sbin/netplan", "/usr/bin/netplan", "/usr/lib/netplan", "/usr/lib/systemd/system-generators/netplan",
-		"/usr/sbin/dhcpcd", "/usr/bin/dhcpcd", "/usr/lib/dhcpcd", "/usr/sbin/ifup", "/usr/sbin/ifdown", "/etc/update-motd.d", "/etc/logrotate.d/apt", "/etc/logrotate.d/dpkg",
-	} {
-		matches, err := filepath.Glob(filepath.Join(root, pattern))
-		if err != nil {
-			return fmt.Errorf("removing %s: %w", pattern, err)
-		}
-		for _, match := range matches {
-			if err := os.RemoveAll(match); err != nil {
-				return fmt.Errorf("removing %s: %w", pattern, err)
-			}
-		}
-	}
-	return nil
-}
-
-// finalScript enables and disables units, and does what the shape adds.
-func (s Shape) finalScript() string {
-	var b strings.Builder
-	for _, unit := range s.Disabled {
-		fmt.Fprintf(&b, "systemctl disable %s\n", unit)
-	}
-	for _, unit := range s.Enabled {
-		fmt.Fprintf(&b, "systemctl enable %s\n", unit)
-	}
-	return b.String() + s.Script
-}
-
-// run runs a script in the tree.
-func (s Shape) run(ctx context.Context, root, name, script string) error {
-	cmd := exec.CommandContext(ctx, "unshare", "--mount", "--pid", "--fork", "--propagation", "private", "sh", "-euc",
-		`mount -t proc proc "$0/proc"; mount --bind /dev "$0/dev"; mount -t tmpfs tmpfs "$0/run"; mount -t tmpfs tmpfs "$0/tmp"; exec chroot "$0" /bin/sh -eu`, root)
-	cmd.Stdin = strings.NewReader(script)
-	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8", "HOME=/root", "SYSTEMD_OFFLINE=1"}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("running the %s script: %w: %s", name, err, tail(out))
-	}
-	return nil
-}
-
-// command runs a program of the host.
-func command(ctx context.Context, name string, args ...string) error {
-	if out, err := exec.CommandContext(ctx, name, args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("running %s: %w: %s", name, err, tail(out))
-	}
-	return nil
-}
-
-// tail is the end of what a program printed, and before it what it called errors.
-func tail(out []byte) []byte {
-	var errs []byte
-	for line := range bytes.Lines(out) {
-		if bytes.Contains(line, []byte("error:")) && len(errs) < 1000 {
-			errs = append(errs, line...)
-		}
-	}
-	out = append(errs, bytes.TrimSpace(out)[max(0, len(bytes.TrimSpace(out))-500):]...)
-	return out[max(0, len(out)-2000):]
 }

@@ -48,8 +48,8 @@ func (m pacmanManager) fill(ctx context.Context, s Shape, folder string, install
 		return err
 	}
 	known := known(append(slices.Clone(installed), offered...))
-	database, offer := map[string][]byte{}, func(p pkg) error { return nil }
-	offer = func(p pkg) error {
+	database := map[string][]byte{}
+	offer := func(p pkg) error {
 		file := fmt.Sprintf("%s-%s-1-%s.pkg.tar.zst", p.name, p.version, packageArch)
 		if err := m.pack(ctx, p, known, filepath.Join(repository, file)); err != nil {
 			return err
