@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -116,26 +117,25 @@ func (r *run) succeeds(t *testing.T) *run {
 	return r
 }
 
-// fails requires that packer fails with all these words in its error.
+// fails requires that packer fails, and that its output has all these words.
 func (r *run) fails(t *testing.T, words ...string) *run {
 	t.Helper()
 	r.wait(t)
 	require.Equal(t, 1, r.code, "%s", r.out)
-	said := r.complaint()
-	t.Logf("%s: exit 1 after %s: %s", r.args, r.took.Round(10*time.Millisecond), said)
+	said := r.said()
+	t.Logf("%s: exit 1 after %s: %s", r.args, r.took.Round(10*time.Millisecond), said[max(0, len(said)-500):])
 	for _, word := range words {
 		require.Contains(t, said, word, "%s", r.out)
 	}
 	return r
 }
 
-// complaint returns packer's error on one line.
-func (r *run) complaint() string {
-	said := r.out.String()
-	if _, errs, found := strings.Cut(said, "Some builds didn't complete successfully and had errors:\n"); found {
-		said, _, _ = strings.Cut(errs, "\n==> Builds finished")
-	}
-	return strings.Join(strings.Fields(said), " ")
+// notText matches what Packer and the plugin put before a message.
+var notText = regexp.MustCompile(`(?m)^ *==> \S+: |failed after [^:]+: `)
+
+// said returns packer's output on one line, with the messages alone.
+func (r *run) said() string {
+	return strings.Join(strings.Fields(notText.ReplaceAllString(r.out.String(), "")), " ")
 }
 
 // outcome returns the report, and the outcome of each item.

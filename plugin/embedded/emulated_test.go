@@ -91,7 +91,7 @@ func TestTheARM64AgentEqualsTheNativeAgent(t *testing.T) {
 	}{
 		{[]string{"version"}, 0, "\n"},
 		{[]string{"audit", "--root", "."}, 1, "authorized-keys"},
-		{[]string{"scrub", "--root", ".", "--yes", "--skip-rules", "not-a-node"}, 0, "authorized-keys            done, 1 action"},
+		{[]string{"scrub", "--root", ".", "--yes", "--skip-rules", "not-a-node"}, 0, "authorized-keys: 1 action"},
 		{[]string{"audit", "--root", ".", "--skip-rules", "not-a-node"}, 0, "PASS"},
 		{[]string{"nodeadm", "config", "check", "--config-source", "file://" + config}, 1, "did you mean cluster?"},
 		{[]string{"provision"}, 2, "--kubernetes-version is required"},
