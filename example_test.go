@@ -17,7 +17,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
 
-// mount stands for mounting an image. The caller removes the folder.
+// mount returns a folder with the files of an image. The caller removes the folder.
 func mount(files map[string]string) string {
 	root, err := os.MkdirTemp("", "image-")
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 // Daemons lists the values of Selection.Daemons.
 func Daemons() []string { return []string{string(render.Containerd), string(render.Kubelet)} }
 
-// Check says what is wrong with the selection.
+// Check returns an error for every unknown phase or daemon in the selection.
 func (s Selection) Check() error {
 	var errs []error
 	for _, p := range s.Skip {
@@ -35,7 +35,7 @@ func (s Selection) Check() error {
 	return errors.Join(errs...)
 }
 
-// Items are the steps that make the machine this node, in order.
+// Items returns the steps that configure and start the node, in order.
 func (s Surroundings) Items(n *node.Node, pick Selection) ([]plan.Item, error) {
 	files, err := render.Files(n)
 	if err != nil {
@@ -64,12 +64,12 @@ func (s Surroundings) Items(n *node.Node, pick Selection) ([]plan.Item, error) {
 	return items, nil
 }
 
-// Apply does what is left to do and logs it. The error joins all failures.
+// Apply applies and logs the items. The error joins all failures.
 func (s Surroundings) Apply(ctx context.Context, h *host.Host, items []plan.Item) ([]plan.Outcome, error) {
 	return plan.Apply(ctx, h, items, logSink{s.Log})
 }
 
-// logSink writes what was done, line by line.
+// logSink logs one line for each action and each finished item.
 type logSink struct{ log func(string) }
 
 func (logSink) Begin(string, string, int)                  {}

@@ -1,8 +1,8 @@
-// Package bootstrap is a node's first boot: it reads what a cluster asks of the
-// machine, in either contract, learns what the machine and its instance are,
-// and plans and applies the configuration of the kubelet, of containerd and of
-// the system. It is done again at every boot, and by anybody at any time: the
-// configuration is always made from its source, never from the last result.
+// Package bootstrap implements first boot. It reads the user data of either
+// contract, gathers facts about the machine and its instance, and configures and
+// starts the kubelet, containerd and the system. Every boot repeats this, and a
+// repetition at any other time is safe: the configuration is always rendered
+// from its source, never from an earlier result.
 package bootstrap
 
 import (
@@ -12,31 +12,31 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/node"
 )
 
-// AWS is what a node asks of AWS's APIs, and only when the input and the
-// instance metadata leave it open.
+// AWS holds the AWS API calls of first boot. They run only for facts that neither
+// the input nor the instance metadata contain.
 type AWS interface {
 	instance.EC2
-	// DescribeCluster waits until the cluster is active. attempts bounds the
-	// further requests after a failure.
+	// DescribeCluster waits until the cluster is active. attempts limits the
+	// retries after a failed request.
 	DescribeCluster(ctx context.Context, region, name string, attempts int) (node.Described, error)
 }
 
-// Surroundings are what a first boot talks to.
+// Surroundings holds the services and functions that first boot uses.
 type Surroundings struct {
 	// IMDS is the instance metadata service.
 	IMDS instance.Metadata
-	// AWS makes the client of the APIs. environment are the variables that the
-	// NodeConfig sets for every service, such as proxies.
+	// AWS returns the client of the AWS APIs. environment holds the variables
+	// that the NodeConfig sets for every service, such as proxies.
 	AWS func(ctx context.Context, environment map[string]string) (AWS, error)
-	// Lookup resolves a host's name.
+	// Lookup resolves a host name to addresses.
 	Lookup func(ctx context.Context, host string) ([]string, error)
 	// Command is the path of this program on the node.
 	Command string
-	// Log takes one line for whoever reads the journal.
+	// Log writes one line to the journal.
 	Log func(line string)
 }
 
-// Phase is one half of a first boot.
+// Phase is one half of first boot.
 type Phase string
 
 // The phases.
@@ -47,14 +47,14 @@ const (
 	Run Phase = "run"
 )
 
-// Phases lists them in order.
+// Phases lists the phases in order.
 func Phases() []Phase { return []Phase{Config, Run} }
 
-// Selection narrows what is done.
+// Selection limits first boot to some phases and daemons.
 type Selection struct {
-	// Skip are phases to leave out.
+	// Skip lists the phases to leave out.
 	Skip []Phase
-	// Daemons are the only services to configure and start; no entry means all,
-	// and an empty name none.
+	// Daemons lists the services to configure and start. No entry means all
+	// services; an empty name means none.
 	Daemons []string
 }

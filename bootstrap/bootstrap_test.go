@@ -83,7 +83,7 @@ func given(name string, more ...string) []string {
 	return append([]string{name, "--apiserver-endpoint", "https://" + name + ".example", "--b64-cluster-ca", "Y2E="}, more...)
 }
 
-func TestASecondRunChangesNothing(t *testing.T) {
+func TestSecondRunChangesNothing(t *testing.T) {
 	full := `  kubelet: {config: {maxPods: 20}, flags: [--v=4]}
   instance: {environment: {default: {A: b}, kubelet: {C: d}}}
 `
@@ -99,7 +99,7 @@ func TestASecondRunChangesNothing(t *testing.T) {
 			before := tree(t, h, written...)
 			w.log = nil
 			join(t, w, h)
-			assert.Equal(t, before, tree(t, h, written...), "neither bytes nor times may change")
+			assert.Equal(t, before, tree(t, h, written...), "contents and times must not change")
 			for _, line := range w.log {
 				assert.True(t, strings.HasSuffix(line, ": nothing to do"), line)
 			}
@@ -108,8 +108,9 @@ func TestASecondRunChangesNothing(t *testing.T) {
 	}
 }
 
-// A machine that joined as anything ends as one that only ever joined b.
-func TestAnotherClusterReplacesTheFormerOne(t *testing.T) {
+// A machine that was a node of cluster a has the same files as a machine that only
+// joined cluster b.
+func TestNewClusterReplacesThePreviousOne(t *testing.T) {
 	joins := map[string]func(*testing.T, *world, *host.Host){
 		"NodeConfig": func(t *testing.T, w *world, h *host.Host) {
 			w.join(t, h, config(t, "a", "  kubelet: {config: {maxPods: 20}}\n  instance: {environment: {default: {A: b}, kubelet: {C: d}, chronyd: {E: f}}}\n"))
@@ -145,7 +146,7 @@ func TestAnotherClusterReplacesTheFormerOne(t *testing.T) {
 				require.NoError(t, h.Files.WriteFile("/var/lib/kubelet/cpu_manager_state", []byte(`{"policyName":"static"}`), host.Attributes{Mode: 0o600}))
 				last(t, w, h)
 				want, got := contents(tree(t, fresh, written...)), contents(tree(t, h, written...))
-				if to == "NodeConfig" { // bootstrap.sh's configuration, which nothing reads then
+				if to == "NodeConfig" { // no service reads bootstrap.sh's configuration then
 					delete(got, render.ScriptKubeletConfig)
 				}
 				assert.Equal(t, want, got)
@@ -164,7 +165,7 @@ func contents(all map[string]string) map[string]string {
 	return out
 }
 
-func TestUsersFilesStay(t *testing.T) {
+func TestUserFilesAreKept(t *testing.T) {
 	h, w := mounted(t), surround(t, imdstest.Typical())
 	user := "/etc/systemd/system/kubelet.service.d/http-proxy.conf"
 	same := "/etc/systemd/system/chronyd.service.d/environment.conf"
@@ -179,7 +180,7 @@ func TestUsersFilesStay(t *testing.T) {
 	}
 }
 
-func TestAFormerNodesCertificateGoes(t *testing.T) {
+func TestLeftoverNodeCertificateIsRemoved(t *testing.T) {
 	name := imdstest.Typical().Hostname
 	for what, c := range map[string]struct {
 		certificate []byte
@@ -217,16 +218,16 @@ func certificate(t *testing.T, name, address string) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-func TestStateOfAnotherPolicyGoes(t *testing.T) {
+func TestStateOfOtherKubeletPolicyIsRemoved(t *testing.T) {
 	for name, c := range map[string]struct {
 		state, spec string
 		stays       bool
 	}{
 		"same":           {`{"policyName":"none"}`, "", true},
-		"asked for":      {`{"policyName":"static"}`, "  kubelet: {config: {cpuManagerPolicy: static}}\n", true},
+		"configured":     {`{"policyName":"static"}`, "  kubelet: {config: {cpuManagerPolicy: static}}\n", true},
 		"by a flag":      {`{"policyName":"static"}`, "  kubelet: {flags: [--cpu-manager-policy=static]}\n", true},
-		"no more":        {`{"policyName":"static"}`, "", false},
-		"now asked for":  {`{"policyName":"none"}`, "  kubelet: {config: {cpuManagerPolicy: static}}\n", false},
+		"removed":        {`{"policyName":"static"}`, "", false},
+		"now configured": {`{"policyName":"none"}`, "  kubelet: {config: {cpuManagerPolicy: static}}\n", false},
 		"empty, corrupt": {``, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -242,7 +243,7 @@ func TestStateOfAnotherPolicyGoes(t *testing.T) {
 	}
 }
 
-func TestAnOutpostsControlPlaneIsRemembered(t *testing.T) {
+func TestOutpostControlPlaneAddressesAreKept(t *testing.T) {
 	h, w := mounted(t), surround(t, imdstest.Typical())
 	yes := true
 	c := config(t, "a", "")
@@ -264,8 +265,8 @@ func TestAnOutpostsControlPlaneIsRemembered(t *testing.T) {
 	assert.Equal(t, want, hosts())
 	addresses = nil
 	w.join(t, h, c)
-	assert.Equal(t, want, hosts(), "the addresses stay while nobody resolves the name")
-	// The kubelet writes its own kubeconfig there; it must not be taken away.
+	assert.Equal(t, want, hosts(), "the addresses stay while the name does not resolve")
+	// The kubelet of an Outpost writes its own kubeconfig, which must stay.
 	require.NoError(t, h.Files.WriteFile(render.Kubeconfig, []byte("clusters:\n- cluster:\n    server: https://a.example\n"), host.Attributes{Mode: 0o600}))
 	w.join(t, h, c)
 	there, err := h.Exists(render.Kubeconfig)
@@ -275,7 +276,7 @@ func TestAnOutpostsControlPlaneIsRemembered(t *testing.T) {
 	assert.Equal(t, "127.0.0.1 localhost\n", hosts())
 }
 
-func TestBootstrapShAsksOnlyWhatItMust(t *testing.T) {
+func TestBootstrapShMakesOnlyNeededRequests(t *testing.T) {
 	h, w := mounted(t), surround(t, imdstest.Typical())
 	w.aws.described = node.Described{Endpoint: "https://described", CA: []byte("ca"), IPv4CIDR: "172.30.0.0/16"}
 	w.call(t, h, "my-cluster", "--aws-api-retry-attempts", "7")
@@ -289,10 +290,10 @@ func TestBootstrapShAsksOnlyWhatItMust(t *testing.T) {
 	a, err := arguments.Parse([]string{"my-cluster"})
 	require.NoError(t, err)
 	_, err = w.FromArguments(t.Context(), h, a)
-	assert.EqualError(t, err, "describing the cluster my-cluster: denied; give --apiserver-endpoint and --b64-cluster-ca to do without")
+	assert.EqualError(t, err, "describing the cluster my-cluster: denied; set --apiserver-endpoint and --b64-cluster-ca to skip this request")
 }
 
-func TestUsersEditTemplatesBeforeTheyCall(t *testing.T) {
+func TestEditedTemplatesAreUsed(t *testing.T) {
 	h, w := mounted(t), surround(t, imdstest.Typical())
 	write := func(name, text string) {
 		require.NoError(t, h.Files.WriteFile(name, []byte(text), host.Attributes{Mode: 0o644}))
@@ -321,8 +322,8 @@ func TestUsersEditTemplatesBeforeTheyCall(t *testing.T) {
 	assert.EqualError(t, err, "reading --containerd-config-file: /nope is missing")
 }
 
-// The cache saves requests within one boot and no longer.
-func TestTheCacheLastsOneBoot(t *testing.T) {
+// The cache avoids requests within one boot only.
+func TestCacheIsValidForOneBoot(t *testing.T) {
 	h, w := mounted(t), surround(t, imdstest.Typical())
 	boot := func(id string) {
 		require.NoError(t, os.MkdirAll(filepath.Join(h.Root(), "proc/sys/kernel/random"), 0o755))
@@ -337,7 +338,7 @@ func TestTheCacheLastsOneBoot(t *testing.T) {
 	boot("one")
 	assert.Positive(t, requests(config(t, "a", "")))
 	assert.Zero(t, requests(config(t, "b", "")), "another cluster needs the same facts")
-	assert.Positive(t, requests(config(t, "b", "  featureGates: {InstanceIdNodeName: true}\n")), "other facts are wanted")
+	assert.Positive(t, requests(config(t, "b", "  featureGates: {InstanceIdNodeName: true}\n")), "another cached set of facts")
 	assert.Zero(t, requests(config(t, "b", "  featureGates: {InstanceIdNodeName: true}\n")))
 	boot("two")
 	assert.Positive(t, requests(config(t, "b", "  featureGates: {InstanceIdNodeName: true}\n")), "the same facts, another boot")
@@ -346,21 +347,21 @@ func TestTheCacheLastsOneBoot(t *testing.T) {
 	assert.Positive(t, requests(config(t, "b", "")))
 }
 
-func TestFIPSEndpointsAreUsedWhereTheyAre(t *testing.T) {
+func TestFIPSRegistryIsUsedIfTheRegionHasOne(t *testing.T) {
 	h, w := mounted(t), surround(t, imdstest.Typical())
 	require.NoError(t, os.MkdirAll(filepath.Join(h.Root(), "proc/sys/crypto"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(h.Root(), "proc/sys/crypto/fips_enabled"), []byte("1\n"), 0o644))
 	n, err := w.FromNodeConfig(t.Context(), h, config(t, "a", ""), "")
 	require.NoError(t, err)
 	assert.Equal(t, "602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.5", n.Containerd.PauseImage)
-	assert.Equal(t, []string{"warning: 602401143452.dkr.ecr-fips.eu-west-1.amazonaws.com is not known: the pause image comes from an endpoint that is not validated for FIPS"}, w.log)
+	assert.Equal(t, []string{"warning: 602401143452.dkr.ecr-fips.eu-west-1.amazonaws.com does not resolve: the pause image comes from an endpoint that is not validated for FIPS"}, w.log)
 	w.Lookup = func(context.Context, string) ([]string, error) { return []string{"10.0.0.1"}, nil }
 	n, err = w.FromNodeConfig(t.Context(), h, config(t, "a", ""), "")
 	require.NoError(t, err)
 	assert.Equal(t, "602401143452.dkr.ecr-fips.eu-west-1.amazonaws.com/eks/pause:3.5", n.Containerd.PauseImage)
 }
 
-func TestOneDaemonIsConfiguredAlone(t *testing.T) {
+func TestSelectedDaemonIsConfiguredAlone(t *testing.T) {
 	h, w := mounted(t), surround(t, imdstest.Typical())
 	n, err := w.FromNodeConfig(t.Context(), h, config(t, "a", ""), "")
 	require.NoError(t, err)
@@ -377,7 +378,7 @@ func TestOneDaemonIsConfiguredAlone(t *testing.T) {
 		"unknown phase \"start\"; known are config, run\nunknown daemon \"docker\"; known are containerd, kubelet")
 }
 
-func TestAnInvalidNodeConfigIsRefusedWhole(t *testing.T) {
+func TestInvalidNodeConfigReportsAllErrors(t *testing.T) {
 	h, w := mounted(t), surround(t, imdstest.Typical())
 	c := config(t, "a", "")
 	c.Spec.Cluster = nodeconfig.Cluster{}

@@ -8,15 +8,15 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// bpf mounts the file system in which eBPF programs keep what outlives them.
-// systemd does so by itself since version 238.
+// bpf mounts the bpf file system, in which eBPF programs pin maps and programs.
+// systemd mounts it itself since version 238.
 type bpf struct{}
 
 func (bpf) ID() string    { return "bpf-file-system" }
 func (bpf) Phase() string { return "disks" }
 
-// Plan implements plan.Item. Done means that it is mounted, or that the kernel
-// has no place for it.
+// Plan implements plan.Item. Done means that the bpf file system is mounted, or
+// that the kernel does not support it.
 func (bpf) Plan(_ context.Context, h *host.Host) (plan.Answer, error) {
 	const where = "/sys/fs/bpf"
 	there, err := h.Exists(where)
@@ -31,7 +31,7 @@ func (bpf) Plan(_ context.Context, h *host.Host) (plan.Answer, error) {
 		return plan.Answer{}, nil
 	}
 	c := host.Command{Argv: []string{"mount", "-t", "bpf", "bpf", where}}
-	return plan.Acts(plan.Action{Verb: plan.Run, Target: c.String(), Reason: "network policies keep their programs there", Do: func(ctx context.Context, _ plan.Progress) error {
+	return plan.Acts(plan.Action{Verb: plan.Run, Target: c.String(), Reason: "network policies keep their eBPF programs there", Do: func(ctx context.Context, _ plan.Progress) error {
 		_, err := h.Run(ctx, c)
 		return err
 	}}), nil

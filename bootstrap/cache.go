@@ -12,11 +12,12 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
-// bootID changes with every boot, so with every instance too.
+// bootID is the file with the boot's random ID. The ID differs on every boot and
+// every instance.
 const bootID = "/proc/sys/kernel/random/boot_id"
 
-// cached is a merged NodeConfig and the facts that the config phase learned, for
-// the later runs of the same boot.
+// cached is the cache file: the merged NodeConfig and the facts that the config
+// phase gathered. Later runs of the same boot reuse both.
 type cached struct {
 	APIVersion string          `json:"apiVersion"`
 	Kind       string          `json:"kind"`
@@ -26,12 +27,12 @@ type cached struct {
 	Facts      instance.Facts  `json:"facts"`
 }
 
-// readCache returns the cache of this boot, with its text; nil when there is none
-// or it cannot be read, which is as good as none.
+// readCache returns the cache of this boot and the text of the cache file. c is
+// nil when the file is missing, invalid or of an earlier boot.
 func readCache(h *host.Host, name string) (c *cached, text []byte, boot string, err error) {
 	id, err := h.Content(bootID)
 	if err != nil {
-		return nil, nil, "", fmt.Errorf("reading the boot's id: %w", err)
+		return nil, nil, "", fmt.Errorf("reading the boot ID: %w", err)
 	}
 	if text, err = h.Content(name); err != nil {
 		return nil, nil, "", fmt.Errorf("reading the cache: %w", err)
@@ -44,8 +45,8 @@ func readCache(h *host.Host, name string) (c *cached, text []byte, boot string, 
 	return &old, text, boot, nil
 }
 
-// CachedConfig is the NodeConfig that an earlier run of this boot has cached in
-// the file name; nil when there is none.
+// CachedConfig returns the NodeConfig that an earlier run of this boot cached in
+// the file name, or nil.
 func CachedConfig(h *host.Host, name string) (*nodeconfig.NodeConfig, error) {
 	c, _, _, err := readCache(h, name)
 	if err != nil || c == nil || len(c.Spec) == 0 {

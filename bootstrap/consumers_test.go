@@ -33,8 +33,8 @@ func consumer(t *testing.T, name string) []byte {
 	return text
 }
 
-// boot does what a machine does with user data: the boot units' config phase,
-// cloud-init's scripts, the run phase's configuration.
+// boot applies user data in the order of a real boot: the config phase of the boot
+// units, the scripts of cloud-init, the configuration of the run phase.
 func boot(t *testing.T, userData []byte) (*host.Host, *world) {
 	t.Helper()
 	i := imdstest.Typical()
@@ -59,7 +59,7 @@ func boot(t *testing.T, userData []byte) (*host.Host, *world) {
 	return h, w
 }
 
-// scripts are what cloud-init runs.
+// scripts returns the scripts that cloud-init runs.
 func scripts(t *testing.T, userData []byte) []string {
 	t.Helper()
 	if bytes.HasPrefix(userData, []byte("#!")) {
@@ -88,8 +88,8 @@ func scripts(t *testing.T, userData []byte) []string {
 	}
 }
 
-// runScript runs a user data script by its own interpreter, with the machine's
-// folders and a bootstrap.sh that notes its arguments.
+// runScript runs a user data script with its own interpreter and the machine's
+// folders. It returns the recorded arguments of each call of bootstrap.sh.
 func runScript(t *testing.T, h *host.Host, script string) [][]string {
 	t.Helper()
 	folder := t.TempDir()
@@ -114,7 +114,7 @@ func runScript(t *testing.T, h *host.Host, script string) [][]string {
 	return list
 }
 
-// has looks for parts of a file on the machine.
+// has asserts that a file on the machine contains all parts.
 func has(t *testing.T, h *host.Host, name string, parts ...string) {
 	t.Helper()
 	text, err := h.Content(name)
@@ -124,7 +124,7 @@ func has(t *testing.T, h *host.Host, name string, parts ...string) {
 	}
 }
 
-// find digs a value out of YAML by the keys and numbers on the way.
+// find returns the YAML node at a path of keys and indexes.
 func find(t *testing.T, n *yaml.Node, way ...any) *yaml.Node {
 	t.Helper()
 	if n.Kind == yaml.DocumentNode {
@@ -157,7 +157,7 @@ func document(t *testing.T, text []byte) *yaml.Node {
 
 const endpoint = "https://0123456789ABCDEF0123456789ABCDEF.gr7.eu-west-1.eks.amazonaws.com"
 
-func TestALaunchTemplateWithANodeConfigJoins(t *testing.T) {
+func TestLaunchTemplateWithNodeConfigJoins(t *testing.T) {
 	h, w := boot(t, consumer(t, "launch-template-nodeconfig.mime"))
 	assert.Empty(t, w.aws.asked)
 	has(t, h, render.Kubeconfig, "server: "+endpoint, `"my-cluster"`)
@@ -167,7 +167,7 @@ func TestALaunchTemplateWithANodeConfigJoins(t *testing.T) {
 	has(t, h, render.KubeletEnvironment, " --node-labels=example.com/team=storage,example.com/tier=hot --node-labels=example.com/configured-by=user-data\n")
 }
 
-func TestALaunchTemplateThatCallsBootstrapShJoins(t *testing.T) {
+func TestLaunchTemplateWithBootstrapShJoins(t *testing.T) {
 	h, w := boot(t, consumer(t, "launch-template-bootstrap.mime"))
 	assert.Empty(t, w.aws.asked)
 	has(t, h, render.Kubeconfig, "server: "+endpoint)
@@ -178,7 +178,7 @@ func TestALaunchTemplateThatCallsBootstrapShJoins(t *testing.T) {
 	assert.NotContains(t, string(text), "maxPods")
 }
 
-func TestEksctlsNodeGroupsJoin(t *testing.T) {
+func TestEksctlNodeGroupsJoin(t *testing.T) {
 	config := document(t, consumer(t, "eksctl.yaml"))
 	own := find(t, config, "managedNodeGroups", 0, "overrideBootstrapCommand").Value
 	// eksctl puts the user's NodeConfig before its own. Source: its user guide,
@@ -225,7 +225,7 @@ spec:
 	has(t, h, render.ScriptExtraArguments, "alpha.eksctl.io/nodegroup-name=bootstrap'\n")
 }
 
-func TestACloudFormationStacksNodesJoin(t *testing.T) {
+func TestCloudFormationNodesJoin(t *testing.T) {
 	template := document(t, consumer(t, "cloudformation.yaml"))
 	userData := find(t, template, "Resources", "NodeLaunchTemplate", "Properties", "LaunchTemplateData", "UserData", "Fn::Base64")
 	require.Equal(t, "!Sub", userData.Tag)
@@ -239,7 +239,7 @@ func TestACloudFormationStacksNodesJoin(t *testing.T) {
 	has(t, h, render.ScriptExtraArguments, "=--node-labels=example.com/team=storage'\n")
 }
 
-func TestKarpentersNodesJoin(t *testing.T) {
+func TestKarpenterNodesJoin(t *testing.T) {
 	class := document(t, consumer(t, "karpenter.yaml"))
 	assert.Equal(t, "AL2023", find(t, class, "spec", "amiFamily").Value)
 	own := find(t, class, "spec", "userData").Value

@@ -12,9 +12,9 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
-// FromNodeConfig describes the node that a NodeConfig asks for. cache is a file
+// FromNodeConfig returns the node that a NodeConfig describes. cache is the file
 // that keeps the NodeConfig and the facts about the instance until the next boot;
-// empty for none.
+// empty means no cache.
 func (s Surroundings) FromNodeConfig(ctx context.Context, h *host.Host, c *nodeconfig.NodeConfig, cache string) (*node.Node, error) {
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("checking the NodeConfig:\n%w", err)
@@ -44,7 +44,7 @@ func (s Surroundings) FromNodeConfig(ctx context.Context, h *host.Host, c *nodec
 	return n, nil
 }
 
-// FromArguments describes the node that a call of bootstrap.sh asks for.
+// FromArguments returns the node that the arguments of bootstrap.sh describe.
 func (s Surroundings) FromArguments(ctx context.Context, h *host.Host, a *arguments.Arguments) (*node.Node, error) {
 	s.warn(a.Warnings)
 	if err := a.Validate(); err != nil {
@@ -69,7 +69,7 @@ func (s Surroundings) FromArguments(ctx context.Context, h *host.Host, a *argume
 		}
 		described, err := aws.DescribeCluster(ctx, id.Region, a.Cluster, a.RetryAttempts)
 		if err != nil {
-			return nil, fmt.Errorf("describing the cluster %s: %w; give --apiserver-endpoint and --b64-cluster-ca to do without", a.Cluster, err)
+			return nil, fmt.Errorf("describing the cluster %s: %w; set --apiserver-endpoint and --b64-cluster-ca to skip this request", a.Cluster, err)
 		}
 		call.Described = &described
 	}
@@ -102,8 +102,8 @@ func (s Surroundings) facts(ctx context.Context, aws AWS, want instance.Wants) (
 	return i, err
 }
 
-// pauseImage is EKS's in the region's registry: on a kernel in FIPS mode its
-// FIPS endpoint, where the region has one.
+// pauseImage returns EKS's pause image in the region's registry. A kernel in FIPS
+// mode uses the registry's FIPS endpoint, if the region has one.
 func (s Surroundings) pauseImage(ctx context.Context, m machine.Facts, i instance.Facts, account, version string) string {
 	r := node.RegistryOf(i.Region, i.Domain, account)
 	if m.FIPS {
@@ -111,7 +111,7 @@ func (s Surroundings) pauseImage(ctx context.Context, m machine.Facts, i instanc
 		if _, err := s.Lookup(ctx, name); err == nil {
 			return node.PauseImage(name, version)
 		}
-		s.Log("warning: " + name + " is not known: the pause image comes from an endpoint that is not validated for FIPS")
+		s.Log("warning: " + name + " does not resolve: the pause image comes from an endpoint that is not validated for FIPS")
 	}
 	return node.PauseImage(r.Host(false), version)
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// configuration is the plan of all rendered files.
+// configuration writes the rendered files and removes those of an earlier
+// configuration.
 type configuration struct {
 	files   []render.File
 	daemons []string
@@ -25,8 +26,8 @@ type configuration struct {
 func (configuration) ID() string    { return "configuration" }
 func (configuration) Phase() string { return string(Config) }
 
-// Plan implements plan.Item. Done means that every file is as rendered and that
-// none of an earlier description is left.
+// Plan implements plan.Item. Done means that every file is as rendered and that no
+// file of an earlier configuration is left.
 func (c configuration) Plan(_ context.Context, h *host.Host) (plan.Answer, error) {
 	files := c.files
 	if len(c.daemons) > 0 {
@@ -51,7 +52,7 @@ func (c configuration) Plan(_ context.Context, h *host.Host) (plan.Answer, error
 			old = append(old, name)
 		}
 	}
-	removals, err := plan.Absent(h, "it belongs to an earlier configuration", old...)
+	removals, err := plan.Absent(h, "the file belongs to an earlier configuration", old...)
 	return plan.Acts(append(actions, removals...)...), err
 }
 
@@ -59,8 +60,8 @@ func (c configuration) concerns(f render.File) bool {
 	return slices.ContainsFunc(f.Of, func(s render.Service) bool { return slices.Contains(c.daemons, string(s)) })
 }
 
-// marked finds the files whose places others use too by the mark that this
-// program leaves in them.
+// marked lists the files with eksnode's mark in folders that other programs use
+// too.
 func marked(h *host.Host) ([]string, error) {
 	candidates := []string{render.SystemEnvironment, render.SOCIConfig, render.ScriptArguments, render.ScriptExtraArguments}
 	const units = "/etc/systemd/system"

@@ -14,25 +14,25 @@ import (
 type (
 	// Node describes the node that a machine becomes.
 	Node = node.Node
-	// Described is what DescribeCluster returns.
+	// Described is the cluster that DescribeCluster returns.
 	Described = node.Described
-	// Limits are those of an instance type.
+	// Limits holds the network limits and the size of an instance type.
 	Limits = instance.Limits
 	// Metadata is the instance metadata service.
 	Metadata = instance.Metadata
 )
 
-// IsEC2 says whether the machine is an EC2 instance, and by what that is known.
+// IsEC2 reports whether the machine is an EC2 instance, and the evidence.
 func IsEC2(h *host.Host) (is bool, why string, err error) { return machine.IsEC2(h) }
 
-// Region reads the instance's region.
+// Region returns the instance's region from the metadata service.
 func Region(ctx context.Context, service Metadata) (string, error) {
 	self, err := instance.ReadIdentity(ctx, service)
 	return self.Region, err
 }
 
-// Ownership gives the secondary network interfaces to the VPC CNI. It reads
-// which interface is the primary one.
+// Ownership returns the item that reserves the secondary network interfaces for
+// the VPC CNI. The metadata service names the primary interface.
 func (s Surroundings) Ownership(ctx context.Context) (plan.Item, error) {
 	mac, err := instance.ReadLine(ctx, s.IMDS, "meta-data/mac")
 	return network.Ownership{MAC: mac}, err

@@ -29,9 +29,9 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 )
 
-// The tests of live machines run in a root of their own: the test binary starts
-// itself again in a mount namespace, changes its root there, and is also the
-// machine's programs, told apart by the name it is called by.
+// inRoot is the first argument of the test binary when it runs a test of a live
+// machine: the binary starts itself in a mount namespace and changes its root. The
+// binary also replaces the machine's programs; its name selects the program.
 const inRoot = "in-root"
 
 func TestMain(m *testing.M) {
@@ -53,7 +53,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// enter makes root this process's own; /proc and /dev/null are the kernel's.
+// enter makes root the root folder of this process, with the real /proc and
+// /dev/null.
 func enter(root string) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return err
@@ -69,7 +70,7 @@ func enter(root string) error {
 	return os.Chdir("/")
 }
 
-// Folders of the machine in which the programs keep what they did.
+// Folders in which the programs record their calls and state.
 const (
 	callsFile  = "/fake/calls"
 	unitFolder = "/fake/units"
@@ -77,7 +78,7 @@ const (
 	failFile   = "/fake/fail"
 )
 
-// program is one of the machine's programs.
+// program imitates one of the machine's programs.
 func program(name string, args []string) error {
 	call := name + " " + strings.Join(args, " ")
 	calls, err := os.OpenFile(callsFile, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
@@ -91,7 +92,7 @@ func program(name string, args []string) error {
 		return err
 	}
 	if fails, err := os.ReadFile(failFile); err == nil && strings.Contains(call, string(fails)) {
-		return errors.New("it was told to fail")
+		return errors.New("this call must fail")
 	}
 	switch name {
 	case "systemctl":
@@ -187,7 +188,7 @@ func ctrProgram(args []string) error {
 	return nil
 }
 
-// machineFolder makes a root with the programs and what an image has.
+// machineFolder returns a root with the programs and the files of an image.
 func machineFolder(t *testing.T, kubelet, containerd string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -229,10 +230,10 @@ func inMachine(t *testing.T, root, test string) {
 	require.NoError(t, err, string(out))
 }
 
-// inside tells a test that it runs in its root.
+// inside is the variable that is set in a test inside its root.
 const inside = "EKSNODE_TEST_INSIDE"
 
-// aws answers from itself and notes what it was asked.
+// aws imitates the AWS APIs and records the requests.
 type aws struct {
 	asked     []string
 	described node.Described
@@ -254,7 +255,7 @@ func (a *aws) DescribeCluster(_ context.Context, region, name string, attempts i
 	return a.described, a.err
 }
 
-// world is a machine's surroundings in a test.
+// world holds the Surroundings of a test and their records.
 type world struct {
 	Surroundings
 	service  *imdstest.Service
@@ -281,7 +282,8 @@ func surround(t *testing.T, i imdstest.Instance) *world {
 	return w
 }
 
-// tree lists every file of a machine with content, mode and time.
+// tree returns the content, mode and time of every file in some folders of a machine,
+// by path.
 func tree(t *testing.T, h *host.Host, folders ...string) map[string]string {
 	t.Helper()
 	all := map[string]string{}

@@ -17,12 +17,12 @@ import (
 
 const (
 	hostsFile = "/etc/hosts"
-	// hostsMark ends the lines that are ours.
+	// hostsMark ends the lines that eksnode writes.
 	hostsMark = templates.HostsMark
 )
 
-// controlPlane keeps the addresses of an Outpost's control plane in /etc/hosts,
-// so that the node finds it while AWS is out of reach.
+// controlPlane keeps the addresses of an Outpost's control plane in /etc/hosts.
+// The node then finds the control plane while the Outpost is disconnected from AWS.
 type controlPlane struct {
 	node   *node.Node
 	lookup func(ctx context.Context, host string) ([]string, error)
@@ -31,9 +31,8 @@ type controlPlane struct {
 func (controlPlane) ID() string    { return "control-plane-address" }
 func (controlPlane) Phase() string { return string(Config) }
 
-// Plan implements plan.Item. Done means that the file has the addresses that
-// the name has now and no others; while nobody resolves the name, those that it
-// had stay.
+// Plan implements plan.Item. Done means that the file has the current addresses of
+// the name and no others. While the name does not resolve, its lines stay.
 func (c controlPlane) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	text, err := h.Content(hostsFile)
 	if err != nil {
@@ -59,7 +58,7 @@ func (c controlPlane) Plan(ctx context.Context, h *host.Host) (plan.Answer, erro
 	for _, line := range want {
 		content += line + "\n"
 	}
-	return plan.Acts(plan.Action{Verb: plan.Write, Target: hostsFile, Reason: "where the Outpost's control plane is", Do: func(context.Context, plan.Progress) error {
+	return plan.Acts(plan.Action{Verb: plan.Write, Target: hostsFile, Reason: "addresses of the Outpost's control plane", Do: func(context.Context, plan.Progress) error {
 		attr, err := h.Files.Attributes(hostsFile)
 		if errors.Is(err, fs.ErrNotExist) {
 			attr, err = host.Attributes{Mode: 0o644}, nil

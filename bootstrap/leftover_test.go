@@ -19,7 +19,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
 )
 
-// lay writes files onto a machine, as they were when its image was made.
+// lay writes files to a machine, with times from before the boot.
 func lay(t *testing.T, h *host.Host, files map[string]string) {
 	t.Helper()
 	old := time.Now().Add(-24 * time.Hour)
@@ -35,7 +35,7 @@ func there(t *testing.T, h *host.Host, name string) bool {
 	return err == nil
 }
 
-// said are the lines of the log that begin so.
+// said returns the lines of the log with a prefix, without the prefix.
 func (w *world) said(prefix string) []string {
 	var lines []string
 	for _, l := range w.log {
@@ -46,7 +46,7 @@ func (w *world) said(prefix string) []string {
 	return lines
 }
 
-// Amazon Linux 2's bootstrap.sh, as it writes them.
+// The files that Amazon Linux 2's bootstrap.sh writes.
 const (
 	argsDropIn  = "/etc/systemd/system/kubelet.service.d/10-kubelet-args.conf"
 	extraDropIn = "/etc/systemd/system/kubelet.service.d/30-kubelet-extra-args.conf"
@@ -75,14 +75,14 @@ Restart=on-failure
 	sandbox     = "/etc/systemd/system/sandbox-image.service"
 	sandboxText = "[Service]\nType=oneshot\nExecStart=/etc/eks/containerd/pull-sandbox-image.sh\n"
 
-	otherConfig = `{"kind": "KubeletConfiguration", "providerID": "aws:///eu-west-1a/i-former"}`
+	otherConfig = `{"kind": "KubeletConfiguration", "providerID": "aws:///eu-west-1a/i-captured"}`
 	device      = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
 	cpuState    = "/var/lib/kubelet/cpu_manager_state"
 )
 
-// An image that was captured from a joined node, whichever first boot that had,
-// ends as one that never joined, and the output says what went.
-func TestAFirstBootHealsWhatAFormerNodeLeft(t *testing.T) {
+// A machine whose image was captured from a node, of either contract, has the same
+// files after first boot as a machine of a clean image. The log lists all removals.
+func TestLeftoverStateOfAnotherNodeIsRemoved(t *testing.T) {
 	left := map[string]string{
 		argsDropIn: argsText, extraDropIn: extraText, shadow: amazonText, sandbox: sandboxText,
 		"/var/lib/kubelet/pki/kubelet-client-current.pem": "a",
@@ -96,11 +96,11 @@ func TestAFirstBootHealsWhatAFormerNodeLeft(t *testing.T) {
 		device: `{"Data":{"RegisteredDevices":{"example.com/phantom":["one"]}},"Checksum":1}`,
 	}
 	for trace, more := range map[string]map[string]string{
-		"it is of the instance i-former":                                    {templates.KubeletConfig: otherConfig},
-		"it is of the instance i-former, by NodeConfig":                     {render.KubeletConfig: otherConfig},
-		"it is of a cluster with another certificate authority":             {render.ClusterCA: "of a"},
-		"it is of the cluster at https://a.example":                         {render.Kubeconfig: "clusters:\n- cluster:\n    server: https://a.example\n"},
-		"it is of a node of which this machine has no configuration, alone": nil,
+		"the file belongs to the instance i-captured":                          {templates.KubeletConfig: otherConfig},
+		"the file belongs to the instance i-captured, by NodeConfig":           {render.KubeletConfig: otherConfig},
+		"the file belongs to a cluster with a different certificate authority": {render.ClusterCA: "of a"},
+		"the file belongs to the cluster at https://a.example":                 {render.Kubeconfig: "clusters:\n- cluster:\n    server: https://a.example\n"},
+		"the file belongs to a node whose configuration is missing, alone":     nil,
 	} {
 		t.Run(trace, func(t *testing.T) {
 			fresh, h, w := mounted(t), mounted(t), surround(t, imdstest.Typical())
@@ -112,13 +112,13 @@ func TestAFirstBootHealsWhatAFormerNodeLeft(t *testing.T) {
 			lay(t, h, more)
 			require.NoError(t, h.Files.MkdirAll("/etc/systemd/system/multi-user.target.wants", 0o755))
 			require.NoError(t, h.Files.SymlinkIfPossible(sandbox, "/etc/systemd/system/multi-user.target.wants/sandbox-image.service"))
-			if more == nil { // who wrote certificates is told by them
+			if more == nil { // certificates would be evidence of their own
 				require.NoError(t, h.Files.RemoveAll("/var/lib/kubelet/pki"))
 			}
 			w.log = nil
 			w.join(t, h, config(t, "b", ""))
 			healed := contents(tree(t, h, written...))
-			delete(healed, templates.KubeletConfig) // a template, which this contract does not read
+			delete(healed, templates.KubeletConfig) // this contract does not read the template
 			assert.Equal(t, contents(tree(t, fresh, written...)), healed)
 			why, _, _ := strings.Cut(trace, ", ")
 			said := w.said("leftover-state: ")
@@ -129,9 +129,9 @@ func TestAFirstBootHealsWhatAFormerNodeLeft(t *testing.T) {
 				want := "remove " + name + " (" + why + ")"
 				switch name {
 				case shadow:
-					want = "remove " + name + " (Amazon Linux 2's bootstrap.sh copied it, and it hides " + ownUnit + ")"
+					want = "remove " + name + " (Amazon Linux 2's bootstrap.sh copied this unit, which overrides " + ownUnit + ")"
 				case sandbox:
-					want = "remove " + name + " (Amazon Linux 2's bootstrap.sh copied it, and first boot has the pause image pulled itself)"
+					want = "remove " + name + " (Amazon Linux 2's bootstrap.sh copied this unit; first boot pulls the pause image without the unit)"
 				case "/var/lib/kubelet/pki/kubelet-client-current.pem":
 					want = "remove " + path.Dir(name) + " (" + why + ")"
 				}
@@ -146,7 +146,7 @@ func TestAFirstBootHealsWhatAFormerNodeLeft(t *testing.T) {
 	}
 }
 
-func TestStateOfThisNodeStays(t *testing.T) {
+func TestStateOfThisNodeIsKept(t *testing.T) {
 	for name, version := range map[string]string{"its configuration names the instance": "1.34.4", "its arguments name the address": "1.25.1"} {
 		t.Run(name, func(t *testing.T) {
 			h, err := host.Mounted(machineFolder(t, version, "2.1.4"))
@@ -164,7 +164,7 @@ func TestStateOfThisNodeStays(t *testing.T) {
 	}
 }
 
-func TestAFormerNodeIsKnownByItsAddressWhereNothingNamesTheInstance(t *testing.T) {
+func TestAddressIdentifiesLeftoverStateBeforeKubernetes126(t *testing.T) {
 	h, err := host.Mounted(machineFolder(t, "1.25.1", "2.1.4"))
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, h.Close()) })
@@ -175,10 +175,10 @@ func TestAFormerNodeIsKnownByItsAddressWhereNothingNamesTheInstance(t *testing.T
 	other.IPv4 = "10.0.7.7"
 	w = surround(t, other)
 	w.join(t, h, config(t, "a", ""))
-	assert.Equal(t, []string{"remove " + cpuState + " (it is of the node at 10.0.1.2)"}, w.said("leftover-state: "))
+	assert.Equal(t, []string{"remove " + cpuState + " (the file belongs to the node at 10.0.1.2)"}, w.said("leftover-state: "))
 }
 
-func TestDamagedCheckpointsGo(t *testing.T) {
+func TestDamagedCheckpointsAreRemoved(t *testing.T) {
 	h, w := mounted(t), surround(t, imdstest.Typical())
 	w.join(t, h, config(t, "a", ""))
 	names := []string{cpuState, "/var/lib/kubelet/allocated_pods_state", "/var/lib/kubelet/dra_manager_state"}
@@ -186,12 +186,12 @@ func TestDamagedCheckpointsGo(t *testing.T) {
 	w.log = nil
 	w.join(t, h, config(t, "a", ""))
 	for _, name := range names {
-		assert.Contains(t, w.said("leftover-state: "), "remove "+name+" (it is damaged, and the kubelet does not start with it)")
+		assert.Contains(t, w.said("leftover-state: "), "remove "+name+" (the file is damaged, and the kubelet does not start with it)")
 	}
 }
 
-// An instance may be stopped and given another type.
-func TestTheStateOfOtherProcessorsGoes(t *testing.T) {
+// The processors differ after a change of the instance type.
+func TestStateOfOtherProcessorsIsRemoved(t *testing.T) {
 	const static = "  kubelet: {config: {cpuManagerPolicy: static%s}}\n"
 	for name, c := range map[string]struct {
 		state, more string
@@ -216,18 +216,18 @@ func TestTheStateOfOtherProcessorsGoes(t *testing.T) {
 	}
 }
 
-// What may be a user's wish stays, and every run reports it.
-func TestWhatAUserMayHaveWrittenIsToldAndStays(t *testing.T) {
+// Files that a user may have written stay, and every run reports them.
+func TestPossibleUserFilesAreReportedAndKept(t *testing.T) {
 	const folder = "/etc/systemd/system/kubelet.service.d/"
-	const wins = " wins over this node's own; remove it if it is a former node's"
+	const overrides = ", and overrides this node's value; remove the file if it is leftover state"
 	for name, c := range map[string]struct{ file, text, warning string }{
-		"another form": {argsDropIn, "# mine\n[Service]\nEnvironment=\"KUBELET_ARGS=--v=4 --node-ip 10.0.0.1\"\n", "its --node-ip says who the node is, and" + wins},
-		"another name": {folder + "20-mine.conf", extraText, "its --node-labels gives the node labels, and" + wins},
-		"continued":    {folder + "20-mine.conf", "[Service]\nEnvironment=A=b \\\n  KUBELET_EXTRA_ARGS=--config=/my.json\n", "its --config takes configuration from elsewhere than first boot writes it, and" + wins},
+		"another form": {argsDropIn, "# mine\n[Service]\nEnvironment=\"KUBELET_ARGS=--v=4 --node-ip 10.0.0.1\"\n", "its --node-ip sets the node's identity" + overrides},
+		"another name": {folder + "20-mine.conf", extraText, "its --node-labels sets node labels" + overrides},
+		"continued":    {folder + "20-mine.conf", "[Service]\nEnvironment=A=b \\\n  KUBELET_EXTRA_ARGS=--config=/my.json\n", "its --config reads a file that first boot does not write" + overrides},
 		"another command": {folder + "20-mine.conf", "[Service]\nExecStart=\nExecStart=/usr/bin/kubelet --v=2\n",
-			"it starts the kubelet without $NODEADM_KUBELET_ARGS, in which first boot says which cluster and node it is; remove it unless it is meant so"},
+			"the unit starts the kubelet without $NODEADM_KUBELET_ARGS, with which first boot sets the cluster and the node; remove the file if this is not intended"},
 		"another unit": {shadow, "[Service]\nExecStart=/opt/kubelet\n",
-			"it starts the kubelet without $NODEADM_KUBELET_ARGS, in which first boot says which cluster and node it is; remove it unless it is meant so"},
+			"the unit starts the kubelet without $NODEADM_KUBELET_ARGS, with which first boot sets the cluster and the node; remove the file if this is not intended"},
 		"harmless":          {folder + "20-mine.conf", "[Service]\nEnvironment=KUBELET_EXTRA_ARGS=--v=4\nMemoryMax=1G\n", ""},
 		"commented out":     {folder + "20-mine.conf", "[Service]\n#Environment=KUBELET_EXTRA_ARGS=--node-ip=10.0.0.1\n", ""},
 		"a command of ours": {folder + "20-mine.conf", "[Service]\nExecStart=\nExecStart=/usr/bin/nice /usr/bin/kubelet $NODEADM_KUBELET_ARGS\n", ""},
@@ -252,9 +252,9 @@ func TestWhatAUserMayHaveWrittenIsToldAndStays(t *testing.T) {
 	}
 }
 
-// A script in user data may write the same drop-in that Amazon's would, before
+// A script in user data may write a drop-in with the name and form of Amazon's, before
 // or after first boot.
-func TestADropInOfThisBootIsUserDatas(t *testing.T) {
+func TestDropInWrittenByUserDataIsKept(t *testing.T) {
 	for name, c := range map[string]struct {
 		written time.Duration // before now
 		stays   bool
@@ -277,16 +277,16 @@ func TestADropInOfThisBootIsUserDatas(t *testing.T) {
 	}
 }
 
-func TestTemplatesThatWereFilledInAreEmptied(t *testing.T) {
+func TestFilledInTemplatesAreReset(t *testing.T) {
 	h, w := mounted(t), surround(t, imdstest.Typical())
 	lay(t, h, map[string]string{
-		templates.KubeletConfig:    `{"kind": "KubeletConfiguration", "eventRecordQPS": 0, "maxPods": 737, "providerID": "aws:///eu-west-1a/i-former", "systemReservedCgroup": "/system", "kubeReservedCgroup": "/runtime"}`,
+		templates.KubeletConfig:    `{"kind": "KubeletConfiguration", "eventRecordQPS": 0, "maxPods": 737, "providerID": "aws:///eu-west-1a/i-captured", "systemReservedCgroup": "/system", "kubeReservedCgroup": "/runtime"}`,
 		templates.ContainerdConfig: "sandbox_image = \"918309763551.dkr.ecr.cn-north-1.amazonaws.com.cn/eks/pause:3.1\" # mine\n",
 	})
 	w.call(t, h, given("b", "--use-max-pods", "false", "--kubelet-extra-args", "--reserved-cpus=0")...)
 	text, err := h.Content(render.ScriptKubeletConfig)
 	require.NoError(t, err)
-	for _, key := range []string{"maxPods", "systemReservedCgroup", "kubeReservedCgroup", "i-former"} {
+	for _, key := range []string{"maxPods", "systemReservedCgroup", "kubeReservedCgroup", "i-captured"} {
 		assert.NotContains(t, string(text), key)
 	}
 	assert.Contains(t, string(text), `"eventRecordQPS": 0`, "a user's key stays")
@@ -294,7 +294,7 @@ func TestTemplatesThatWereFilledInAreEmptied(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "sandbox_image = \"602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.5\" # mine\n", string(text))
 	assert.Equal(t, []string{
-		templates.KubeletConfig + " was filled in for a former node; the settings that bootstrap.sh writes there are left out",
-		templates.ContainerdConfig + " was filled in for a former node; its pause image is left out",
+		templates.KubeletConfig + " contains the settings of another node; the settings that bootstrap.sh writes there are left out",
+		templates.ContainerdConfig + " contains the settings of another node; its pause image is left out",
 	}, w.said("warning: "))
 }

@@ -17,13 +17,13 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// pullAttempts is how often the pause image is asked for; credentials and
-// routes may come some seconds later than the machine.
+// pullAttempts is the number of attempts to pull the pause image. Credentials and
+// routes may become available some seconds after boot.
 const pullAttempts = 8
 
-// pause gives containerd the pause image, without which no pod starts. The
-// kubelet does not pull it, and containerd has no credentials for EKS's
-// registry.
+// pause pulls or imports the pause image; no pod starts without this image. The
+// kubelet does not pull the pause image, and containerd has no credentials for
+// EKS's registry.
 type pause struct {
 	node *node.Node
 	wait time.Duration
@@ -32,19 +32,18 @@ type pause struct {
 func (pause) ID() string    { return "pause-image" }
 func (pause) Phase() string { return "images" }
 
-// pinned keeps the kubelet's garbage collection off the image.
+// pinned is the label that protects an image from the kubelet's garbage collection.
 const pinned = "io.cri-containerd.pinned=pinned"
 
 func ctr(args ...string) host.Command {
 	return host.Command{Argv: append([]string{"ctr", "--namespace", "k8s.io", "images"}, args...)}
 }
 
-// registries is the folder of the registry's credentials while the image is
-// pulled.
+// registries is the folder of the registry's credentials during a pull.
 const registries = "/run/eksnode/registries"
 
-// Plan implements plan.Item. Done means that containerd lists the image, pinned
-// where pinning is a step of its own, and that no credentials are left.
+// Plan implements plan.Item. Done means that containerd has the image and that no
+// credentials are left. An image from the archive must also be pinned.
 func (p pause) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	image := p.node.Containerd.PauseImage
 	filter := "name==" + image
@@ -53,14 +52,14 @@ func (p pause) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	}
 	out, err := h.Run(ctx, ctr("list", "--quiet", filter))
 	if err != nil {
-		return plan.Answer{}, fmt.Errorf("asking containerd for the pause image: %w", err)
+		return plan.Answer{}, fmt.Errorf("listing the pause image in containerd: %w", err)
 	}
-	left, err := plan.Absent(h, "a pull that was killed left the registry's credentials", registries)
+	left, err := plan.Absent(h, "an interrupted pull left the registry's credentials", registries)
 	if err != nil || strings.TrimSpace(string(out)) == image {
 		return plan.Acts(left...), err
 	}
 	if image == machine.LocalPauseImage {
-		return plan.Acts(append(left, plan.Action{Verb: plan.Run, Target: "import " + p.node.Machine.PauseArchive, Reason: "containerd has lost the pause image, or does not keep it, and no pod starts without it",
+		return plan.Acts(append(left, plan.Action{Verb: plan.Run, Target: "import " + p.node.Machine.PauseArchive, Reason: "the pause image is missing or not pinned in containerd, and no pod starts without this image",
 			Do: func(ctx context.Context, _ plan.Progress) error {
 				if _, err := h.Run(ctx, ctr("import", p.node.Machine.PauseArchive)); err != nil {
 					return err
@@ -82,7 +81,7 @@ func (p pause) pull(ctx context.Context, h *host.Host, image string) error {
 			return nil
 		}
 		if attempt == pullAttempts {
-			return fmt.Errorf("pulling the pause image, %d attempts: %w; the node's role needs AmazonEC2ContainerRegistryPullOnly, and the node a way to the registry", attempt, err)
+			return fmt.Errorf("pulling the pause image, %d attempts: %w; the node's role needs AmazonEC2ContainerRegistryPullOnly, and the node a route to the registry", attempt, err)
 		}
 		timer := time.NewTimer(wait)
 		select {
@@ -95,8 +94,8 @@ func (p pause) pull(ctx context.Context, h *host.Host, image string) error {
 	}
 }
 
-// pullOnce hands the credentials over in a file that only root reads: an
-// argument would be seen by everybody.
+// pullOnce passes the credentials in a file that only root can read, because all
+// users can read the arguments of a process.
 func (p pause) pullOnce(ctx context.Context, h *host.Host, image string) error {
 	args := []string{"pull", "--label", pinned}
 	registry, _, _ := strings.Cut(image, "/")
@@ -119,33 +118,33 @@ func (p pause) pullOnce(ctx context.Context, h *host.Host, image string) error {
 	return err
 }
 
-// isECR says whether a registry is one of ECR's private ones. PAUSE_CONTAINER_IMAGE
-// may name another, which needs no credentials.
+// isECR reports whether registry is a private ECR registry. PAUSE_CONTAINER_IMAGE
+// may name another registry, which is used without credentials.
 func isECR(registry string) bool {
 	return strings.Contains(registry, ".dkr.ecr") || strings.Contains(registry, ".dkr-ecr")
 }
 
-// credentials asks the kubelet's own credential provider.
+// credentials runs the kubelet's credential provider.
 func credentials(ctx context.Context, h *host.Host, image string) (user, password string, err error) {
 	const version = "credentialprovider.kubelet.k8s.io/v1"
 	request, err := json.Marshal(map[string]string{"kind": "CredentialProviderRequest", "apiVersion": version, "image": image})
 	if err != nil {
-		return "", "", fmt.Errorf("asking for credentials: %w", err)
+		return "", "", fmt.Errorf("requesting registry credentials: %w", err)
 	}
 	out, err := h.Run(ctx, host.Command{
 		Argv: []string{path.Join(machine.CredentialProviderFolder, machine.CredentialProviderName)}, Stdin: bytes.NewReader(request),
 	})
 	if err != nil {
-		return "", "", fmt.Errorf("asking for credentials: %w", err)
+		return "", "", fmt.Errorf("requesting registry credentials: %w", err)
 	}
 	var response struct {
 		Auth map[string]struct{ Username, Password string } `json:"auth"`
 	}
 	if err := json.Unmarshal(out, &response); err != nil {
-		return "", "", fmt.Errorf("reading the credential provider's answer: %w", err)
+		return "", "", fmt.Errorf("reading the credential provider's response: %w", err)
 	}
 	for _, a := range response.Auth {
 		return a.Username, a.Password, nil
 	}
-	return "", "", errors.New("the credential provider knows no credentials for " + image)
+	return "", "", errors.New("the credential provider returned no credentials for " + image)
 }

@@ -24,7 +24,7 @@ const (
 	pauseBundle = "/etc/eks/pause.tar"
 )
 
-// pins records a pause image of the image's own, as a provision does.
+// pins records a pause image in the image's manifest, as provisioning does.
 func pins(t *testing.T, h *host.Host) {
 	t.Helper()
 	m, err := manifest.Load(h)
@@ -33,23 +33,23 @@ func pins(t *testing.T, h *host.Host) {
 	require.NoError(t, m.Save(h))
 }
 
-// The image's own pause image is what a first boot by either contract names to
-// containerd, in the built-in configuration and in one of the user's, unless
-// the call asks for another.
-func TestWhichPauseImage(t *testing.T) {
+// First boot configures containerd with the machine image's own pause image, for both
+// contracts and for built-in and user configurations, unless the call sets another
+// image.
+func TestPauseImageInContainerdsConfiguration(t *testing.T) {
 	for name, c := range map[string]struct {
 		own  bool
 		args []string // nil is a NodeConfig
 		want string
 	}{
-		"NodeConfig":                              {false, nil, theirPause},
-		"NodeConfig, its own":                     {true, nil, ownPause},
-		"bootstrap.sh":                            {false, []string{}, theirPause},
-		"bootstrap.sh, its own":                   {true, []string{}, ownPause},
-		"bootstrap.sh, its own, the usual asked":  {true, []string{"--pause-container-version", "3.5"}, ownPause},
-		"bootstrap.sh, its own, a version asked":  {true, []string{"--pause-container-version", "3.9"}, "602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.9"},
-		"bootstrap.sh, its own, an account asked": {true, []string{"--pause-container-account", "123456789012"}, "123456789012.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.5"},
-		"bootstrap.sh, both asked": {true, []string{"--pause-container-account", "123456789012", "--pause-container-version", "3.9"},
+		"NodeConfig":                             {false, nil, theirPause},
+		"NodeConfig, its own":                    {true, nil, ownPause},
+		"bootstrap.sh":                           {false, []string{}, theirPause},
+		"bootstrap.sh, its own":                  {true, []string{}, ownPause},
+		"bootstrap.sh, its own, default version": {true, []string{"--pause-container-version", "3.5"}, ownPause},
+		"bootstrap.sh, its own, another version": {true, []string{"--pause-container-version", "3.9"}, "602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.9"},
+		"bootstrap.sh, its own, another account": {true, []string{"--pause-container-account", "123456789012"}, "123456789012.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.5"},
+		"bootstrap.sh, account and version": {true, []string{"--pause-container-account", "123456789012", "--pause-container-version", "3.9"},
 			"123456789012.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.9"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -77,9 +77,9 @@ func TestWhichPauseImage(t *testing.T) {
 	}
 }
 
-// Nothing is pulled by a call of bootstrap.sh on an image that has its own; one
-// that containerd lost comes from the archive.
-func TestBootstrapShPullsNothingWhereThePauseImageIsThere(t *testing.T) {
+// On a machine image with its own pause image, bootstrap.sh pulls nothing. An image
+// that is missing in containerd is imported from the archive.
+func TestBootstrapShDoesNotPullAnInstalledPauseImage(t *testing.T) {
 	live(t, func(t *testing.T, h *host.Host, w *world) {
 		pins(t, h)
 		w.run(t, h, given("a")...)
@@ -90,15 +90,15 @@ func TestBootstrapShPullsNothingWhereThePauseImageIsThere(t *testing.T) {
 		}
 		w.run(t, h, given("a")...)
 		for _, one := range calls(t) {
-			assert.NotContains(t, one, "images import", "it is there")
+			assert.NotContains(t, one, "images import", "containerd has the image")
 		}
 	})
 }
 
-// What a killed first boot left of its work on the pause image is put right by
-// the next: the registry's credentials go, and an image that was imported but
-// not yet pinned is pinned, or the kubelet would remove it.
-func TestAKilledFirstBootsPauseImage(t *testing.T) {
+// First boot completes an interrupted step for the pause image: it removes the
+// registry's credentials and pins an image that was imported but not pinned. The
+// kubelet would remove an image without a pin.
+func TestInterruptedPauseImageStepIsCompleted(t *testing.T) {
 	live(t, func(t *testing.T, h *host.Host, w *world) {
 		boot := func(image string) {
 			require.NoError(t, h.Files.WriteFile(imageList, []byte(image+"\n"), host.Attributes{Mode: 0o644}))
@@ -118,7 +118,7 @@ func TestAKilledFirstBootsPauseImage(t *testing.T) {
 	})
 }
 
-// run does all that a call of bootstrap.sh does.
+// run applies all items of a call of bootstrap.sh.
 func (w *world) run(t *testing.T, h *host.Host, args ...string) {
 	t.Helper()
 	a, err := arguments.Parse(args)

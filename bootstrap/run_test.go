@@ -17,8 +17,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// live runs a test of a live machine inside a root of its own. The body gets
-// nothing from outside it.
+// live runs a test of a live machine inside its own root. The body cannot use
+// variables of the test outside.
 func live(t *testing.T, body func(t *testing.T, h *host.Host, w *world)) {
 	t.Helper()
 	if os.Getenv(inside) == "" {
@@ -31,7 +31,8 @@ func live(t *testing.T, body func(t *testing.T, h *host.Host, w *world)) {
 	body(t, h, surround(t, imdstest.Typical()))
 }
 
-// calls are the programs that ran since the last look, without questions.
+// calls returns the program calls since the last call of this function, without
+// read-only queries.
 func calls(t *testing.T) []string {
 	t.Helper()
 	text, err := os.ReadFile(callsFile)
@@ -69,7 +70,7 @@ const (
 	pull  = "ctr --namespace k8s.io images pull --label io.cri-containerd.pinned=pinned --hosts-dir /run/eksnode/registries " + image
 )
 
-func TestANodeConfigStartsTheServices(t *testing.T) {
+func TestNodeConfigStartsTheServices(t *testing.T) {
 	live(t, func(t *testing.T, h *host.Host, w *world) {
 		apply(t, h, w, w.node(t, h, "a", ""), Selection{})
 		assert.Equal(t, []string{
@@ -86,7 +87,7 @@ func TestANodeConfigStartsTheServices(t *testing.T) {
 	})
 }
 
-func TestTheTwoPhasesAreOneBoot(t *testing.T) {
+func TestPhasesRunOneAfterTheOther(t *testing.T) {
 	live(t, func(t *testing.T, h *host.Host, w *world) {
 		n := w.node(t, h, "a", "")
 		apply(t, h, w, n, Selection{Skip: []Phase{Run}})
@@ -96,7 +97,7 @@ func TestTheTwoPhasesAreOneBoot(t *testing.T) {
 	})
 }
 
-func TestOnlyWhatChangedRestarts(t *testing.T) {
+func TestOnlyServicesWithChangedFilesRestart(t *testing.T) {
 	live(t, func(t *testing.T, h *host.Host, w *world) {
 		apply(t, h, w, w.node(t, h, "a", ""), Selection{})
 		calls(t)
@@ -111,9 +112,9 @@ func TestOnlyWhatChangedRestarts(t *testing.T) {
 	})
 }
 
-// The image was captured from a joined node: its kubelet is enabled and runs
-// already, as the old cluster's node.
-func TestACapturedNodeIsRetargetedWhileItRuns(t *testing.T) {
+// The image was captured from a joined node. Its kubelet is enabled and runs as a node
+// of the old cluster.
+func TestRunningKubeletOfCapturedNodeIsReplaced(t *testing.T) {
 	live(t, func(t *testing.T, h *host.Host, w *world) {
 		a, err := arguments.Parse(given("a"))
 		require.NoError(t, err)
@@ -123,7 +124,7 @@ func TestACapturedNodeIsRetargetedWhileItRuns(t *testing.T) {
 		assert.Equal(t, []string{
 			"systemctl daemon-reload", "systemctl enable containerd.service", "systemctl start containerd.service",
 			"systemctl enable kubelet.service", "systemctl start kubelet.service", "ecr-credential-provider", pull,
-		}, calls(t), "bootstrap.sh runs once, so the services start at boot by themselves")
+		}, calls(t), "bootstrap.sh runs once, so systemd starts the services after a reboot")
 		require.NoError(t, h.Files.WriteFile("/var/lib/kubelet/pki/kubelet-client-current.pem", []byte("a"), host.Attributes{Mode: 0o600}))
 
 		apply(t, h, w, w.node(t, h, "b", ""), Selection{})
@@ -134,8 +135,8 @@ func TestACapturedNodeIsRetargetedWhileItRuns(t *testing.T) {
 	})
 }
 
-// Its kubelet is the one that Amazon Linux 2's script enabled, and runs already.
-func TestUnitsOfAFormerNodeAreForgotten(t *testing.T) {
+// Amazon Linux 2's script enabled the kubelet of the captured node, which already runs.
+func TestUnitsOfCapturedNodeAreRemoved(t *testing.T) {
 	live(t, func(t *testing.T, h *host.Host, w *world) {
 		lay(t, h, map[string]string{argsDropIn: argsText, shadow: amazonText, ownUnit: ownText, sandbox: sandboxText})
 		require.NoError(t, os.WriteFile(unitFolder+"/sandbox-image.service.active", []byte("failed"), 0o644))
@@ -150,7 +151,7 @@ func TestUnitsOfAFormerNodeAreForgotten(t *testing.T) {
 	})
 }
 
-func TestAServiceThatSomebodyElseStartedStartsAgain(t *testing.T) {
+func TestServiceStartedByAnotherProgramRestarts(t *testing.T) {
 	live(t, func(t *testing.T, h *host.Host, w *world) {
 		require.NoError(t, os.WriteFile(unitFolder+"/containerd.service.active", []byte("active"), 0o644))
 		require.NoError(t, os.WriteFile(unitFolder+"/kubelet.service.active", []byte("activating"), 0o644))
@@ -159,30 +160,30 @@ func TestAServiceThatSomebodyElseStartedStartsAgain(t *testing.T) {
 	})
 }
 
-func TestOneDaemonStartsAlone(t *testing.T) {
+func TestSelectedDaemonStartsAlone(t *testing.T) {
 	live(t, func(t *testing.T, h *host.Host, w *world) {
 		apply(t, h, w, w.node(t, h, "a", ""), Selection{Daemons: []string{"kubelet"}})
 		assert.Equal(t, []string{"systemctl start kubelet.service"}, calls(t))
 	})
 }
 
-func TestAMissingUnitIsNamed(t *testing.T) {
+func TestMissingUnitIsNamed(t *testing.T) {
 	live(t, func(t *testing.T, h *host.Host, w *world) {
 		require.NoError(t, os.WriteFile(unitFolder+"/containerd.service.missing", []byte("x"), 0o644))
 		items, err := w.Items(w.node(t, h, "a", ""), Selection{Skip: []Phase{Config}})
 		require.NoError(t, err)
 		_, err = w.Apply(t.Context(), h, items)
-		assert.ErrorContains(t, err, "services: starting containerd.service: systemd says that it is not-found; the image must have it")
+		assert.ErrorContains(t, err, "services: starting containerd.service: systemd reports the unit as not-found; build the image with this unit")
 	})
 }
 
-func TestAFailedStartIsTriedAgainByTheNextRun(t *testing.T) {
+func TestNextRunRetriesAFailedStart(t *testing.T) {
 	live(t, func(t *testing.T, h *host.Host, w *world) {
 		require.NoError(t, os.WriteFile(failFile, []byte("start kubelet"), 0o644))
 		items, err := w.Items(w.node(t, h, "a", ""), Selection{})
 		require.NoError(t, err)
 		_, err = w.Apply(t.Context(), h, items)
-		assert.ErrorContains(t, err, "services: run systemctl start kubelet.service: systemctl start kubelet.service: exit status 1: it was told to fail")
+		assert.ErrorContains(t, err, "services: run systemctl start kubelet.service: systemctl start kubelet.service: exit status 1: this call must fail")
 		calls(t)
 		require.NoError(t, os.Remove(failFile))
 		apply(t, h, w, w.node(t, h, "a", ""), Selection{})
@@ -190,7 +191,7 @@ func TestAFailedStartIsTriedAgainByTheNextRun(t *testing.T) {
 	})
 }
 
-func TestAnOwnPauseImageIsImportedWhenItIsLost(t *testing.T) {
+func TestMissingPauseImageIsImported(t *testing.T) {
 	live(t, func(t *testing.T, h *host.Host, w *world) {
 		n := w.node(t, h, "a", "")
 		n.Machine.PauseArchive, n.Containerd.PauseImage = "/usr/share/eksnode/pause.tar", "localhost/kubernetes/pause:latest"
@@ -203,20 +204,20 @@ func TestAnOwnPauseImageIsImportedWhenItIsLost(t *testing.T) {
 	})
 }
 
-func TestAPullThatFailsEndsInAClearMessage(t *testing.T) {
+func TestFailedPullNamesTheRemedy(t *testing.T) {
 	live(t, func(t *testing.T, h *host.Host, w *world) {
 		require.NoError(t, os.WriteFile(failFile, []byte("images pull"), 0o644))
 		p := pause{w.node(t, h, "a", ""), 1}
 		_, err := w.Apply(t.Context(), h, []plan.Item{p})
 		assert.ErrorContains(t, err, "pulling the pause image, 8 attempts: ctr --namespace k8s.io images pull")
-		assert.ErrorContains(t, err, "the node's role needs AmazonEC2ContainerRegistryPullOnly, and the node a way to the registry")
+		assert.ErrorContains(t, err, "the node's role needs AmazonEC2ContainerRegistryPullOnly, and the node a route to the registry")
 		there, err := h.Exists("/run/eksnode/registries")
 		require.NoError(t, err)
 		assert.False(t, there, "credentials must not stay")
 	})
 }
 
-func TestTheBPFFileSystemIsMounted(t *testing.T) {
+func TestBPFFileSystemIsMounted(t *testing.T) {
 	live(t, func(t *testing.T, h *host.Host, w *world) {
 		require.NoError(t, os.MkdirAll("/sys/fs/bpf", 0o755))
 		answer, err := bpf{}.Plan(t.Context(), h)

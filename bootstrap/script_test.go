@@ -31,7 +31,7 @@ func object(t *testing.T, h *host.Host, name string) map[string]any {
 // After bootstrap.sh, eksctl's scripts merge the user's settings into
 // kubelet-config.json and restart the kubelet. Source: eksctl,
 // pkg/nodebootstrap/assets/scripts/bootstrap.al2.sh.
-func TestUsersEditTheKubeletsConfigurationAfterTheCall(t *testing.T) {
+func TestKubeletConfigurationMayBeEditedAfterBootstrapSh(t *testing.T) {
 	h, w := mounted(t), surround(t, imdstest.Typical())
 	call := given("a", "--kubelet-extra-args", "--node-labels=a=b")
 	w.call(t, h, call...)
@@ -61,9 +61,9 @@ func TestUsersEditTheKubeletsConfigurationAfterTheCall(t *testing.T) {
 	assert.Equal(t, before, tree(t, h, written...))
 }
 
-// A call without extra arguments takes the former ones away, and a user's
-// drop-in of that name stays.
-func TestTheDropInOfExtraArgumentsIsTheCalls(t *testing.T) {
+// A call without extra arguments removes those of an earlier call. A user's drop-in of
+// the same name stays.
+func TestExtraArgumentsDropInFollowsTheCall(t *testing.T) {
 	h, w := mounted(t), surround(t, imdstest.Typical())
 	w.call(t, h, given("a", "--kubelet-extra-args", "--v=4")...)
 	w.call(t, h, given("a")...)
@@ -76,9 +76,9 @@ func TestTheDropInOfExtraArgumentsIsTheCalls(t *testing.T) {
 	has(t, h, render.ScriptExtraArguments, own)
 }
 
-// The environment has the settings without a flag, and PAUSE_CONTAINER_IMAGE is used as
-// it is.
-func TestTheEnvironmentOfACall(t *testing.T) {
+// Environment variables supply the settings without a flag, and PAUSE_CONTAINER_IMAGE
+// is not changed.
+func TestEnvironmentOfBootstrapShIsUsed(t *testing.T) {
 	h, w := mounted(t), surround(t, imdstest.Typical())
 	environment := map[string]string{
 		"APISERVER_ENDPOINT": "https://a.example", "B64_CLUSTER_CA": "Y2E=", "USE_MAX_PODS": "false", "DNS_CLUSTER_IP": "10.9.0.10",
@@ -98,7 +98,7 @@ func TestTheEnvironmentOfACall(t *testing.T) {
 	has(t, h, render.ContainerdConfig, "sandbox = 'registry.example/pause:3.10'")
 }
 
-func TestContainerdImportsUsersFiles(t *testing.T) {
+func TestContainerdImportsUserFiles(t *testing.T) {
 	live(t, func(t *testing.T, h *host.Host, w *world) {
 		a, err := arguments.Parse(given("a"))
 		require.NoError(t, err)
@@ -117,9 +117,9 @@ func TestContainerdImportsUsersFiles(t *testing.T) {
 	})
 }
 
-// systemd reads the same words from the drop-in as the user wrote, and what it
-// would read in the file of Amazon Linux 2's script.
-func TestValuesInDropIns(t *testing.T) {
+// systemd reads the user's words from the drop-in, as from the file of Amazon Linux 2's
+// script.
+func TestValuesInDropInsAreEscaped(t *testing.T) {
 	for given, want := range map[string]string{
 		"--eviction-hard=memory.available<5%,nodefs.available<10%": "--eviction-hard=memory.available<5%,nodefs.available<10%",
 		"--node-labels=a=5%host":                                   "--node-labels=a=5%%host",

@@ -25,7 +25,7 @@ type services struct {
 func (services) ID() string    { return "services" }
 func (services) Phase() string { return "services" }
 
-// names lists the services in the order in which they start.
+// names lists the services in start order.
 func (s services) names() []render.Service {
 	all := []render.Service{render.Containerd, render.Kubelet}
 	if s.node.Containerd.SOCI {
@@ -37,15 +37,15 @@ func (s services) names() []render.Service {
 	return slices.DeleteFunc(all, func(r render.Service) bool { return !slices.Contains(s.daemons, string(r)) })
 }
 
-// unitState is what systemd says about a unit.
+// unitState holds the properties of a unit that systemctl show prints.
 type unitState struct{ load, active, file, reload string }
 
 func (u unitState) running() bool { return u.active != "inactive" && u.active != "failed" }
 
-// Plan implements plan.Item. Done means that every service runs with the files
-// as they are now, and starts at boot or does not, as the contract has it: a
-// NodeConfig is applied at every boot, which then starts the services;
-// bootstrap.sh is called once in an instance's life.
+// Plan implements plan.Item. Done means that every service runs with the current
+// files and is enabled as its contract needs. With a NodeConfig, first boot
+// configures and starts the services at every boot. bootstrap.sh runs once in an
+// instance's life, so systemd must start the services after a reboot.
 func (s services) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	names := s.names()
 	if len(names) == 0 {
@@ -58,20 +58,20 @@ func (s services) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	var answer plan.Answer
 	for _, state := range states {
 		if state.reload == "yes" {
-			answer.Act(service.Systemctl(h, "systemd reads changed units", "daemon-reload"))
+			answer.Act(service.Systemctl(h, "systemd must read the changed units", "daemon-reload"))
 			break
 		}
 	}
 	for _, name := range names {
 		unit, state := string(name)+".service", states[string(name)+".service"]
 		if state.load != "loaded" {
-			return plan.Answer{}, fmt.Errorf("starting %s: systemd says that it is %s; the image must have it", unit, state.load)
+			return plan.Answer{}, fmt.Errorf("starting %s: systemd reports the unit as %s; build the image with this unit", unit, state.load)
 		}
 		switch enabled := state.file == "enabled"; {
 		case s.node.Form == node.BootstrapScript && !enabled:
-			answer.Act(as(plan.Enable, unit, service.Systemctl(h, "bootstrap.sh is not called again after a reboot", "enable", unit)))
+			answer.Act(as(plan.Enable, unit, service.Systemctl(h, "bootstrap.sh does not run again after a reboot", "enable", unit)))
 		case s.node.Form == node.NodeConfig && enabled && name == render.Kubelet:
-			answer.Act(as(plan.Disable, unit, service.Systemctl(h, "every boot configures it before it starts", "disable", unit)))
+			answer.Act(as(plan.Disable, unit, service.Systemctl(h, "first boot configures and starts the kubelet at every boot", "disable", unit)))
 		}
 		start, err := s.start(h, name, state)
 		if err != nil {
@@ -97,7 +97,7 @@ func (s services) start(h *host.Host, name render.Service, state unitState) ([]p
 	case state.running() && current:
 		return nil, nil
 	case state.running():
-		verb, why = "restart", "what it reads has changed"
+		verb, why = "restart", "a file that the service reads has changed"
 	}
 	a := service.Systemctl(h, why, verb, unit)
 	run := a.Do
@@ -110,8 +110,8 @@ func (s services) start(h *host.Host, name render.Service, state unitState) ([]p
 	return []plan.Action{a}, nil
 }
 
-// sum sums up what a service reads. For containerd these are also the files of
-// users that its configuration imports.
+// sum returns the digest of the files that a service reads. For containerd, these
+// include the users' files that its configuration imports.
 func (s services) sum(h *host.Host, name render.Service) (string, error) {
 	files := s.files
 	if name == render.Containerd && s.node.Form == node.BootstrapScript {
@@ -136,7 +136,7 @@ func as(verb plan.Verb, target string, a plan.Action) plan.Action {
 	return a
 }
 
-// unitStates asks systemd about all units at once.
+// unitStates returns the state of each service's unit, by unit name.
 func unitStates(ctx context.Context, h *host.Host, names []render.Service) (map[string]unitState, error) {
 	argv := []string{"systemctl", "show", "--property=Id,LoadState,ActiveState,UnitFileState,NeedDaemonReload"}
 	for _, n := range names {
@@ -144,7 +144,7 @@ func unitStates(ctx context.Context, h *host.Host, names []render.Service) (map[
 	}
 	out, err := h.Run(ctx, host.Command{Argv: argv})
 	if err != nil {
-		return nil, fmt.Errorf("asking systemd for the services: %w", err)
+		return nil, fmt.Errorf("reading the state of the services from systemd: %w", err)
 	}
 	states := map[string]unitState{}
 	for block := range strings.SplitSeq(strings.TrimSpace(string(out)), "\n\n") {

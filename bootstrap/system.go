@@ -11,36 +11,36 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// system lets systemd and systemd-resolved read what was written for them.
+// system makes systemd and systemd-resolved read their changed files.
 type system struct{ files []render.File }
 
 func (system) ID() string    { return "system" }
 func (system) Phase() string { return string(Config) }
 
-// reader is who has to read files again, and by which command.
+// reader is a service and the command that makes the service read its files.
 type reader struct {
 	service render.Service
 	argv    []string
 	why     string
 }
 
-// Plan implements plan.Item. Done means that both were told since their files
-// last changed.
+// Plan implements plan.Item. Done means that both services have read their current
+// files.
 func (s system) Plan(_ context.Context, h *host.Host) (plan.Answer, error) {
 	if !h.HasSystemd() {
 		return plan.Answer{}, nil
 	}
 	var answer plan.Answer
 	for _, r := range []reader{
-		{render.Systemd, []string{"systemctl", "daemon-reload"}, "systemd reads the environments"},
-		{render.Resolved, []string{"systemctl", "restart", "systemd-resolved.service"}, "systemd-resolved reads its servers"},
+		{render.Systemd, []string{"systemctl", "daemon-reload"}, "systemd must read the services' environments"},
+		{render.Resolved, []string{"systemctl", "restart", "systemd-resolved.service"}, "systemd-resolved must read its DNS servers"},
 	} {
 		sum := digest(s.files, r.service)
-		told, err := service.IsStartedWith(h, string(r.service), sum)
+		current, err := service.IsStartedWith(h, string(r.service), sum)
 		if err != nil {
 			return plan.Answer{}, err
 		}
-		if told {
+		if current {
 			continue
 		}
 		if r.service == render.Resolved {
@@ -49,7 +49,7 @@ func (s system) Plan(_ context.Context, h *host.Host) (plan.Answer, error) {
 				return plan.Answer{}, err
 			}
 			if !there {
-				return plan.Answer{}, fmt.Errorf("spec.instance.network needs systemd-resolved, which this machine has not")
+				return plan.Answer{}, fmt.Errorf("spec.instance.network needs systemd-resolved, which is not installed")
 			}
 		}
 		answer.Act(plan.Action{Verb: plan.Run, Target: host.Command{Argv: r.argv}.String(), Reason: r.why,
@@ -63,8 +63,9 @@ func (s system) Plan(_ context.Context, h *host.Host) (plan.Answer, error) {
 	return answer, nil
 }
 
-// digest sums up what a service reads; empty when that is nothing, as before
-// anything was ever service.
+// digest returns the digest of the files that a service reads, or an empty text
+// when the service reads none. An empty text equals the missing record of a
+// service that was never started.
 func digest(files []render.File, of render.Service) string {
 	var d service.Digest
 	for _, f := range files {

@@ -15,10 +15,10 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
 )
 
-// readTemplates reads the templates as they lie on the machine: users edit them
-// before they call bootstrap.sh. What Amazon Linux 2's script filled in for a
-// former node is left out, and told. containerd's counts only when somebody
-// changed it, because the built-in one fits more versions of containerd.
+// readTemplates reads the templates from the machine, because users edit them
+// before they call bootstrap.sh. Values that Amazon Linux 2's script wrote for
+// another node are left out, with a warning. containerd's template is used only if
+// a user changed it, because the built-in template fits more versions of containerd.
 func readTemplates(h *host.Host, call *node.Call) (warnings []string, err error) {
 	m, err := manifest.Load(h)
 	if err != nil {
@@ -34,7 +34,7 @@ func readTemplates(h *host.Host, call *node.Call) (warnings []string, err error)
 	}
 	if back, own := emptied(content, shipped, call); back != nil {
 		if !own {
-			warnings = append(warnings, templates.KubeletConfig+" was filled in for a former node; the settings that bootstrap.sh writes there are left out")
+			warnings = append(warnings, templates.KubeletConfig+" contains the settings of another node; the settings that bootstrap.sh writes there are left out")
 		}
 		content = back
 	}
@@ -52,7 +52,7 @@ func readTemplates(h *host.Host, call *node.Call) (warnings []string, err error)
 		return nil, fmt.Errorf("reading containerd's template: %w", err)
 	}
 	if back := eksPause().ReplaceAll(content, []byte("${1}SANDBOX_IMAGE${2}")); !bytes.Equal(back, content) {
-		warnings = append(warnings, templates.ContainerdConfig+" was filled in for a former node; its pause image is left out")
+		warnings = append(warnings, templates.ContainerdConfig+" contains the settings of another node; its pause image is left out")
 		content = back
 	}
 	if content != nil && !bytes.Equal(content, shippedTemplate(m, templates.ContainerdConfig)) {
@@ -61,7 +61,8 @@ func readTemplates(h *host.Host, call *node.Call) (warnings []string, err error)
 	return warnings, nil
 }
 
-// shippedTemplate is a template as the image has it, or as it is built in.
+// shippedTemplate returns the template recorded in the image's manifest, or the
+// built-in template.
 func shippedTemplate(m *manifest.Manifest, name string) []byte {
 	if t, ok := m.Template(name); ok {
 		return []byte(t.Content)
@@ -74,9 +75,9 @@ func shippedTemplate(m *manifest.Manifest, name string) []byte {
 	return nil
 }
 
-// filled are the keys that bootstrap.sh writes into the kubelet's template and
-// that the node's description does not always replace, with the values of this
-// node.
+// filled returns the keys that bootstrap.sh writes into the kubelet's template,
+// with the values of this node. The node's rendered configuration does not always
+// replace these keys.
 func filled(call *node.Call) map[string]any {
 	return map[string]any{
 		"maxPods": call.Instance.MaxPods(), "systemReservedCgroup": "/system", "kubeReservedCgroup": "/runtime",
@@ -84,14 +85,14 @@ func filled(call *node.Call) map[string]any {
 	}
 }
 
-// emptied is a kubelet's template without the settings of an earlier bootstrap;
-// nil when the template names no instance. Of this instance's own settings those
-// go that bootstrap.sh wrote, and a user's edits stay; own says that the template
-// is this instance's.
+// emptied returns the kubelet's template without the settings of an earlier
+// bootstrap, or nil when the template names no instance. own reports whether the
+// template names this instance. Then only the values that bootstrap.sh wrote are
+// removed, and a user's edits stay.
 func emptied(content, shipped []byte, call *node.Call) (back []byte, own bool) {
 	var config, before map[string]json.RawMessage
 	if json.Unmarshal(content, &config) != nil || config["providerID"] == nil {
-		return nil, false // whoever reads the template reports what is no JSON
+		return nil, false // Call.Node reports invalid JSON
 	}
 	if json.Unmarshal(shipped, &before) != nil {
 		before = nil
@@ -109,12 +110,12 @@ func emptied(content, shipped []byte, call *node.Call) (back []byte, own bool) {
 	}
 	back, err := json.Marshal(config)
 	if err != nil {
-		return nil, own // it was read from JSON
+		return nil, own // impossible: config was decoded from JSON
 	}
 	return back, own
 }
 
-// eksPause finds EKS's pause image of some region in containerd's configuration.
+// eksPause matches EKS's pause image of any region in containerd's configuration.
 var eksPause = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`((?m)^\s*(?:sandbox_image|sandbox)\s*=\s*")\d{12}\.dkr[.-]ecr[^"]*/eks/pause[:@][^"]*(")`)
 })

@@ -216,7 +216,7 @@ func checkBottlerocket(c *checker, text string) {
 	c.report.Cluster = Cluster{Name: get("cluster-name"), Endpoint: get("api-server"), CA: get("cluster-certificate")}
 	for _, name := range []string{"cluster-name", "api-server", "cluster-certificate"} {
 		if kubernetes[name] == nil && kubernetes["standalone-mode"] != true && !c.clusterElsewhere {
-			s.fail([]string{"settings", "kubernetes", name}, "is missing; `aws eks describe-cluster` tells it")
+			s.fail([]string{"settings", "kubernetes", name}, "is missing; `aws eks describe-cluster` shows the value")
 		}
 	}
 	if ca, err := nodeconfig.Unbase64(get("cluster-certificate")); err == nil && len(ca) > 0 {

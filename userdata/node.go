@@ -239,7 +239,7 @@ func (n Node) validateMore(add func(field, format string, args ...any)) {
 		for _, name := range sortedNames(n.Environment[service]) {
 			value := n.Environment[service][name]
 			if !assignment().MatchString(name + "=") {
-				add("environment."+service+"."+name, "%q is no variable's name", name)
+				add("environment."+service+"."+name, "%q is not a variable name", name)
 			}
 			if err := nodeconfig.CheckLine(value); err != nil {
 				add("environment."+service+"."+name, "the value %v", err)
@@ -279,7 +279,7 @@ func (c Cluster) validate(add func(field, format string, args ...any)) {
 		add("cluster.cidr", "%q is no network such as 10.100.0.0/16 or fd00:1234::/108", c.CIDR)
 	}
 	if c.Outpost != "" && !outpostID().MatchString(c.Outpost) {
-		add("cluster.outpost", "%q is no id of a local cluster", c.Outpost)
+		add("cluster.outpost", "%q is not an ID of a local cluster", c.Outpost)
 	}
 }
 

@@ -65,7 +65,7 @@ func TestCommonMistakesAreFound(t *testing.T) {
 		"Bottlerocket's labels":    {toml3 + "[settings.kubernetes.node-labels]\n'a b' = 'c'\n'app.kubernetes.io/x' = 'y'\n", `6: settings.kubernetes.node-labels."a b": "a b" is no label's name|7: settings.kubernetes.node-labels."app.kubernetes.io/x": "app.kubernetes.io/x" is Kubernetes' own, and no node may give it to itself; put it there with kubectl label`},
 		"taints by Bottlerocket":   {toml3 + "[settings.kubernetes.node-taints]\na = ['b:NoSchedule', 'c:Never']\n", `6: settings.kubernetes.node-taints.a: "c:Never" must be value:Effect, with NoSchedule, PreferNoSchedule or NoExecute`},
 		// Twice.
-		"NodeConfig's field twice": {head + "  cluster:\n    name: a\n    name: b\n", "6: spec.cluster.name: it is set twice; first in line 5"},
+		"NodeConfig's field twice": {head + "  cluster:\n    name: a\n    name: b\n", "6: spec.cluster.name: the field is set twice; first in line 5"},
 		"a setting twice":          {toml3 + "api-server = 'https://b'\n", "5: it is not TOML: key api-server is already defined"},
 		"runcmd twice":             {"#cloud-config\nruncmd:\n- /etc/eks/bootstrap.sh a\nruncmd:\n- echo\n", "4: runcmd: it stands here a second time, after line 2; only this one is read"},
 		"userData twice":           {class + "  amiFamily: AL2023\n  tags: {a: b, a: c}\n", "9: spec.tags.a: it stands here a second time, after line 9; only this one is read"},
@@ -92,7 +92,7 @@ func TestCommonMistakesAreFound(t *testing.T) {
 		// Scripts that write a NodeConfig.
 		"a NodeConfig in a script":      {nodeadm("'EOF'", head+whole), ""},
 		"and what is wrong in it":       {nodeadm("EOF", head+whole+"  kubelte: {}\n"), "7: spec.kubelte: unknown field; did you mean kubelet?"},
-		"and what is missing":           {nodeadm("EOF", head+"  cluster: {name: a, cidr: 10.0.0.0/16, certificateAuthority: YQ==}\n"), "6: spec.cluster.apiServerEndpoint: is missing; `aws eks describe-cluster` tells it"},
+		"and what is missing":           {nodeadm("EOF", head+"  cluster: {name: a, cidr: 10.0.0.0/16, certificateAuthority: YQ==}\n"), "6: spec.cluster.apiServerEndpoint: is missing; `aws eks describe-cluster` shows the value"},
 		"and what only a shell knows":   {nodeadm("EOF", head+"  cluster: {name: $NAME}\n"), ""},
 		"and what no shell puts in":     {nodeadm("\\EOF", head+whole+"  instance:\n    environment: {default: {A: $B}}\n    x: {}\n"), "9: spec.instance.x: unknown field; known are environment, localStorage, network"},
 		"a part of a NodeConfig":        {script + "cat > /etc/eks/nodeadm.d/x.yaml <<EOF\n" + head + "  kubelet: {flags: ['--max-pods=x']}\nEOF\nnodeadm init -c imds://user-data -c file:///etc/eks/nodeadm.d\n", `6: spec.kubelet.flags[0]: --max-pods: "x" must be a number`},
@@ -112,8 +112,8 @@ func TestCommonMistakesAreFound(t *testing.T) {
 		"PowerShell's own words":    {"<powershell>\npowershell.exe -ExecutionPolicy Bypass -File 'C:\\Program Files\\Amazon\\EKS\\Start-EKSBootstrap.ps1' -EKSClusterName 'it''s' -Nope x\n</powershell>\n", `2: -Nope: Start-EKSBootstrap.ps1 takes no such parameter; known are EKSClusterName, KubeletExtraArgs, KubeProxyExtraArgs, Endpoint, APIServerEndpoint, Base64ClusterCA, DNSClusterIP, ServiceCIDR, ExcludedSnatCIDRs, ContainerRuntime|2: -EKSClusterName: "it's" must be up to 100 letters, digits, - and _`},
 		"Windows on IPv6":           {powers + "-ServiceCIDR fd00::/108" + powersEnd, "2: -ServiceCIDR: EKS has no Windows nodes in clusters of IPv6"},
 		"IPv6 without its network":  {script + "/etc/eks/bootstrap.sh c --apiserver-endpoint https://a --b64-cluster-ca YQ== \\\n --ip-family ipv6\n", "3: --ip-family: ipv6 needs --service-ipv6-cidr or --dns-cluster-ip"},
-		"an Outpost without its id": {head + "  cluster: {name: a, apiServerEndpoint: 'https://a', certificateAuthority: YQ==, cidr: 10.0.0.0/16, enableOutpost: true}\n", "4: spec.cluster.id: is missing; a local cluster on an Outpost is known by its id"},
-		"proxies":                   {head + whole + "  instance:\n    environment:\n      default: {HTTPS_PROXY: 'http://a:1', NO_PROXY: 169.254.169.254}\n      containerd: {'HTTP PROXY': x}\n", `8: spec.instance.environment.containerd.HTTP PROXY: "HTTP PROXY" is no variable's name`},
+		"an Outpost without its id": {head + "  cluster: {name: a, apiServerEndpoint: 'https://a', certificateAuthority: YQ==, cidr: 10.0.0.0/16, enableOutpost: true}\n", "4: spec.cluster.id: is missing; a local cluster on an Outpost is identified by this ID"},
+		"proxies":                   {head + whole + "  instance:\n    environment:\n      default: {HTTPS_PROXY: 'http://a:1', NO_PROXY: 169.254.169.254}\n      containerd: {'HTTP PROXY': x}\n", `8: spec.instance.environment.containerd.HTTP PROXY: "HTTP PROXY" is not a variable name`},
 		"Bottlerocket's proxies":    {toml3 + "[settings.network]\nhttps-proxy = 'a:1'\nno-proxy = 'a'\n", "7: settings.network.no-proxy: it must be a list of text, not text"},
 		"a class' field":            {class + "  amiFamily: AL2023\n  userdata: x\n  blockDeviceMapping: []\n  placementGroupSelectorTerms: []\n", "9: spec.userdata: unknown field; did you mean userData?|10: spec.blockDeviceMapping: unknown field; did you mean blockDeviceMappings?"},
 		"too large within a class":  {class + "  amiFamily: AL2023\n  userData: |\n    #!/bin/sh\n    #" + strings.Repeat("x", 17000) + "\n    /etc/eks/bootstrap.sh c\n", "9: warning: spec.userData: Karpenter merges it with its own, which calls bootstrap.sh once more: leave the call out, or set amiFamily to Custom|9: spec.userData: it has 17036 bytes, and EC2 takes at most 16384"},
@@ -188,7 +188,7 @@ func TestOutpostClustersAreRendered(t *testing.T) {
 	}
 	n.Cluster.Outpost = "a b"
 	_, err = Render("al2023", "", n)
-	assert.EqualError(t, err, `cluster.outpost: "a b" is no id of a local cluster`)
+	assert.EqualError(t, err, `cluster.outpost: "a b" is not an ID of a local cluster`)
 }
 
 // Values with quotes and dots are read back unchanged.

@@ -182,7 +182,7 @@ func (s settings) text(path []string, value any, takes string) {
 		}
 	case "base64":
 		if _, err := base64.StdEncoding.DecodeString(text); err != nil {
-			s.fail(path, "it is not base64: %v", err)
+			s.fail(path, "the value is not base64: %v", err)
 		}
 	case "url":
 		if u, err := url.Parse(text); err != nil || u.Scheme == "" || u.Host == "" {

@@ -233,7 +233,7 @@ func (c *checker) windowsValues(line int, given map[string]word) {
 	check("Base64ClusterCA", func(v string) string {
 		ca, err := nodeconfig.Unbase64(v)
 		if err != nil || len(ca) == 0 {
-			return "it is not base64"
+			return "the value is not base64"
 		}
 		c.authority(given["Base64ClusterCA"].line, "-Base64ClusterCA", ca)
 		return ""

@@ -1,9 +1,7 @@
-// Package arguments is the first of the two contracts by which clusters tell a
-// machine how to join: the command line of /etc/eks/bootstrap.sh, as Amazon
-// Linux 2 had it and as thousands of launch templates call it.
+// Package arguments reads the bootstrap.sh contract: the command line of Amazon Linux
+// 2's /etc/eks/bootstrap.sh, which many launch templates call.
 //
-// The package only reads. What the arguments mean for a machine is decided in
-// package node.
+// The package only parses and checks the arguments. Package node applies them.
 package arguments
 
 import (
@@ -15,22 +13,22 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 )
 
-// Arguments are what bootstrap.sh was called with. Empty means not given,
-// except for the flags that New gives a default.
+// Arguments holds the arguments of a call of bootstrap.sh. An empty value means that
+// the flag is not set. New sets the defaults.
 type Arguments struct {
 	Cluster string
-	// Endpoint and CA (base64), both given, make DescribeCluster unnecessary.
+	// Endpoint and CA (base64). If both are set, DescribeCluster is not called.
 	Endpoint, CA string
-	// RetryAttempts is how often DescribeCluster is tried again.
+	// RetryAttempts is the number of retries of DescribeCluster.
 	RetryAttempts int
 	ClusterID     string
-	// Outpost is nil when not given: DescribeCluster then decides.
+	// Outpost is nil if not set. DescribeCluster then supplies the value.
 	Outpost *bool
 
-	// DNS are the cluster's DNS servers.
+	// DNS lists the cluster's DNS servers.
 	DNS                              []string
 	ServiceIPv4CIDR, ServiceIPv6CIDR string
-	// IPFamily is ipv4, ipv6 or empty, which DescribeCluster then decides.
+	// IPFamily is ipv4, ipv6 or empty. DescribeCluster supplies an empty value.
 	IPFamily string
 
 	KubeletExtraArgs     string
@@ -39,31 +37,29 @@ type Arguments struct {
 	// PauseAccount is the AWS account of the registry of the pause image, and
 	// PauseVersion the image's tag.
 	PauseAccount, PauseVersion string
-	// PauseImage is the pause image without its tag, when it is not EKS's.
+	// PauseImage is the pause image without its tag; empty means EKS's image.
 	PauseImage string
 	// LocalDisks is raid0, raid10, mount or empty.
 	LocalDisks string
-	// MountBPF asks for a bpf file system at /sys/fs/bpf.
+	// MountBPF mounts a bpf file system at /sys/fs/bpf.
 	MountBPF bool
-	// Warnings are about settings without effect, or with another effect than
-	// their text says.
+	// Warnings lists settings that have no effect or an unexpected effect.
 	Warnings []string
-	// Variables are the environment variables that set something.
+	// Variables lists the environment variables that were used.
 	Variables []string
 }
 
-// ErrHelp says that the call has --help.
-var ErrHelp = errors.New("the call has --help")
+// ErrHelp reports that the arguments contain --help.
+var ErrHelp = errors.New("the arguments contain --help")
 
 // New returns the arguments of a call without flags.
 func New() *Arguments {
 	return &Arguments{RetryAttempts: 3, UseMaxPods: true, MountBPF: true, PauseVersion: "3.5"}
 }
 
-// Parse reads the command line after the program's name. Each flag takes its
-// value as the next argument, as in the shell script, or after an equals sign;
-// an empty value is the default. Every mistake is named at once, also those with
-// which the script would join.
+// Parse reads the arguments of a call. Each flag takes its value from the next
+// argument, as in the shell script, or after an equals sign. An empty value means the
+// default. The error lists all mistakes, including those that the script ignores.
 func Parse(args []string) (*Arguments, error) {
 	a, problems, err := read(args, nil)
 	if err != nil {
@@ -72,8 +68,8 @@ func Parse(args []string) (*Arguments, error) {
 	return a, errors.Join(problems...)
 }
 
-// Read reads a call as Amazon Linux 2's script does: getenv has the settings for
-// which no flag is given, and a mistake that the script passes over is a warning.
+// Read reads the arguments like Amazon Linux 2's script. getenv supplies the settings
+// that no flag sets. A mistake that the script ignores is a warning.
 func Read(args []string, getenv func(string) string) (*Arguments, error) {
 	a, problems, err := read(args, getenv)
 	if err != nil {
@@ -91,7 +87,7 @@ func Read(args []string, getenv func(string) string) (*Arguments, error) {
 	return a, errors.Join(fatal...)
 }
 
-// read returns what is wrong as problems. Its error is ErrHelp or nil.
+// read returns the arguments and all mistakes. err is ErrHelp or nil.
 func read(args []string, getenv func(string) string) (a *Arguments, problems []error, err error) {
 	a = New()
 	c, err := scan(a, args)
@@ -122,14 +118,14 @@ func read(args []string, getenv func(string) string) (a *Arguments, problems []e
 	return a, append(c.problems, a.positional(c.positional, c.doubtful)...), nil
 }
 
-// call is a command line in its parts.
+// call is a parsed command line.
 type call struct {
-	// values are the flags' last values, and order the flags in the order in
-	// which they were given.
+	// values maps each flag to its last value. order lists the flags in the order of
+	// the command line.
 	values map[string]string
 	order  []string
-	// positional are the arguments outside of flags, and doubtful those that may
-	// be the values of unknown flags.
+	// positional lists the arguments that are not flags or their values. doubtful
+	// lists those that may be the value of an unknown flag.
 	positional, doubtful []string
 	problems             []error
 }
@@ -165,7 +161,7 @@ func scan(a *Arguments, args []string) (*call, error) {
 		}
 		earlier, twice := c.values[f.name]
 		if twice && earlier != value {
-			a.Warnings = append(a.Warnings, f.name+" is given twice; the later counts")
+			a.Warnings = append(a.Warnings, f.name+" is set twice; the last value is used")
 		}
 		if !twice {
 			c.order = append(c.order, f.name)
@@ -175,8 +171,8 @@ func scan(a *Arguments, args []string) (*call, error) {
 	return c, nil
 }
 
-// positional takes the first name for the cluster's. Only where there is no
-// other, that is the argument after an unknown flag.
+// positional uses the first name as the cluster's name. An argument after an unknown
+// flag is used only if there is no other name.
 func (a *Arguments) positional(names, doubtful []string) []error {
 	var problems []error
 	blank := func(s string) bool { return strings.TrimSpace(s) == "" }
@@ -190,11 +186,11 @@ func (a *Arguments) positional(names, doubtful []string) []error {
 	a.Cluster = names[0]
 	for _, n := range names[1:] {
 		problems = append(problems, harmless{
-			fmt.Errorf("%q does not belong here: the cluster's name is already %q; put a value with spaces in quotes", n, a.Cluster), "the argument is ignored",
+			fmt.Errorf("%q is unexpected: the cluster's name is already %q; put a value with spaces in quotes", n, a.Cluster), "the argument is ignored",
 		})
 	}
 	return problems
 }
 
-// Describe says whether the call needs DescribeCluster.
+// Describe reports whether the call needs DescribeCluster.
 func (a *Arguments) Describe() bool { return a.Endpoint == "" || a.CA == "" }

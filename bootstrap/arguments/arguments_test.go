@@ -35,7 +35,7 @@ func TestEveryFlagIsRead(t *testing.T) {
 }
 
 // Calls found in launch templates and in guides.
-func TestCallsInTheWild(t *testing.T) {
+func TestCallsInLaunchTemplatesAndGuides(t *testing.T) {
 	for name, c := range map[string]struct {
 		args []string
 		want func(*Arguments)
@@ -76,7 +76,7 @@ func TestMistakesAreNamed(t *testing.T) {
 		"unlike any":        {[]string{"c", "-x"}, "unknown flag -x"},
 		"no value":          {[]string{"c", "--ip-family"}, "--ip-family needs a value: ipv4 or ipv6"},
 		"unquoted":          {[]string{"c", "--kubelet-extra-args", "--node-labels=a=b", "--v=2"}, "unknown flag --v"},
-		"two names":         {[]string{"c", "d"}, `"d" does not belong here: the cluster's name is already "c"; put a value with spaces in quotes`},
+		"two names":         {[]string{"c", "d"}, `"d" is unexpected: the cluster's name is already "c"; put a value with spaces in quotes`},
 		"wrong values":      {[]string{"c", "--use-max-pods", "no", "--aws-api-retry-attempts", "x", "--local-disks", "raid5"}, "--use-max-pods \"no\": must be true or false\n--aws-api-retry-attempts \"x\": must be a number from 0 to 100\n--local-disks \"raid5\": must be raid0, raid10 or mount"},
 		"Docker":            {[]string{"c", "--container-runtime", "dockerd"}, `--container-runtime "dockerd": containerd is the only container runtime since Kubernetes 1.24`},
 		"family, account":   {[]string{"c", "--ip-family", "ipv5", "--pause-container-account", "123"}, "--ip-family \"ipv5\": must be ipv4 or ipv6\n--pause-container-account \"123\": an AWS account has 12 digits"},
@@ -100,31 +100,31 @@ func TestValuesAreChecked(t *testing.T) {
 	require.NoError(t, err)
 	assert.EqualError(t, a.Validate(), `the cluster's name: "a/b" must be up to 100 letters, digits, - and _
 --apiserver-endpoint: "api-server-endpoint" must be an address such as https://ABC.gr7.eu-west-1.eks.amazonaws.com
---b64-cluster-ca: it is not base64: illegal base64 data at input byte 0
---pause-container-version: "3 5" is no image's tag
+--b64-cluster-ca: the value is not base64: illegal base64 data at input byte 0
+--pause-container-version: "3 5" is not an image tag
 --dns-cluster-ip: "service-cidr.10" is no address
 --service-ipv4-cidr: "fd00::/108" is no such network
---ip-family: must be ipv6 when --service-ipv6-cidr is given`)
+--ip-family: must be ipv6 if --service-ipv6-cidr is set`)
 	a, err = Parse([]string{"c", "--apiserver-endpoint", "https://a", "--b64-cluster-ca", "Y2E=", "--ip-family", "ipv6"})
 	require.NoError(t, err)
 	assert.EqualError(t, a.Validate(), "--ip-family: ipv6 needs --service-ipv6-cidr or --dns-cluster-ip")
 }
 
-func TestWhatIsGivenTwiceIsToldOf(t *testing.T) {
+func TestRepeatedFlagsAreReported(t *testing.T) {
 	a, err := Parse([]string{"c", "--ip-family", "ipv4", "--ip-family=ipv4", "--use-max-pods", "true", "--use-max-pods", "false"})
 	require.NoError(t, err)
 	assert.False(t, a.UseMaxPods)
-	assert.Equal(t, []string{"--use-max-pods is given twice; the later counts"}, a.Warnings)
+	assert.Equal(t, []string{"--use-max-pods is set twice; the last value is used"}, a.Warnings)
 }
 
-func TestAnOpenQuoteIsRefused(t *testing.T) {
+func TestOpenQuoteIsRefused(t *testing.T) {
 	a, err := Parse([]string{"c", "--kubelet-extra-args", `--node-labels="a=b --v=2`})
 	require.NoError(t, err)
 	assert.EqualError(t, a.Validate(), `--kubelet-extra-args: " is not closed in --node-labels="a=b --v=2`)
 }
 
-// What ends in a file that another program reads holds nothing that ends its
-// line there.
+// Values that are written to files of other programs contain no line breaks or other
+// control characters.
 func TestControlCharactersAreRefused(t *testing.T) {
 	for flag, good := range map[string]string{
 		"--apiserver-endpoint": "https://a", "--cluster-id": "a", "--dns-cluster-ip": "10.0.0.10", "--kubelet-extra-args": "--v=", "--pause-container-version": "3.5",
@@ -150,7 +150,7 @@ func TestControlCharactersAreRefused(t *testing.T) {
 	assert.EqualError(t, err, "unknown flag --a\ufffd[2J")
 }
 
-func TestTheUsageNamesEveryFlag(t *testing.T) {
+func TestUsageNamesEveryFlag(t *testing.T) {
 	text := Usage("bootstrap.sh")
 	assert.True(t, strings.HasPrefix(text, "usage: bootstrap.sh [flags] CLUSTER\n"))
 	assert.True(t, slices.IsSortedFunc(flags(), func(a, b flag) int { return strings.Compare(a.name, b.name) }))
@@ -161,9 +161,9 @@ func TestTheUsageNamesEveryFlag(t *testing.T) {
 	}
 }
 
-// The names are those of Amazon Linux 2's last bootstrap.sh: each is assigned
-// in its loop over the flags, or read with ${NAME:-default}.
-func TestEverySettingComesFromTheEnvironment(t *testing.T) {
+// The names are the variables in Amazon Linux 2's last bootstrap.sh, which the script
+// assigns in its loop over the flags or reads with ${NAME:-default}.
+func TestEnvironmentSetsEverySetting(t *testing.T) {
 	environment := map[string]string{
 		"APISERVER_ENDPOINT": "https://a.example", "B64_CLUSTER_CA": "Y2E=", "API_RETRY_ATTEMPTS": "5", "CLUSTER_ID": "id-1",
 		"ENABLE_LOCAL_OUTPOST": "true", "CONTAINER_RUNTIME": "containerd", "DOCKER_CONFIG_JSON": "{}", "ENABLE_DOCKER_BRIDGE": "true",
@@ -193,9 +193,9 @@ func TestEverySettingComesFromTheEnvironment(t *testing.T) {
 	}, a)
 }
 
-// As ${NAME:-default} has it: a flag assigns its variable, also to nothing, and
-// nothing is the default.
-func TestFlagsWinOverTheEnvironment(t *testing.T) {
+// As with ${NAME:-default} in the script, a flag sets its variable, and an empty value
+// means the default.
+func TestFlagsOverrideTheEnvironment(t *testing.T) {
 	for name, c := range map[string]struct {
 		args        []string
 		environment map[string]string
@@ -212,7 +212,7 @@ func TestFlagsWinOverTheEnvironment(t *testing.T) {
 		"empty variables": {
 			[]string{"c"}, map[string]string{"USE_MAX_PODS": "", "API_RETRY_ATTEMPTS": "", "MOUNT_BPF_FS": "", "ENABLE_LOCAL_OUTPOST": ""}, func(*Arguments) {},
 		},
-		"the other": {
+		"a flag and another variable": {
 			[]string{"c", "--use-max-pods", "true"}, map[string]string{"USE_MAX_PODS": "false", "DNS_CLUSTER_IP": "10.1.0.10"},
 			func(a *Arguments) { a.DNS, a.Variables = []string{"10.1.0.10"}, []string{"DNS_CLUSTER_IP"} },
 		},
@@ -228,8 +228,8 @@ func TestFlagsWinOverTheEnvironment(t *testing.T) {
 	}
 }
 
-// The script passes over what it does not know, and compares booleans with true.
-func TestMistakesThatTheScriptPassesOverAreWarnings(t *testing.T) {
+// The script ignores unknown flags and compares booleans with "true".
+func TestMistakesThatTheScriptIgnoresAreWarnings(t *testing.T) {
 	for name, c := range map[string]struct {
 		args        []string
 		environment map[string]string
@@ -238,10 +238,10 @@ func TestMistakesThatTheScriptPassesOverAreWarnings(t *testing.T) {
 		"unknown":          {[]string{"c", "--kubelet-args", "x"}, nil, []string{"unknown flag --kubelet-args; did you mean --kubelet-extra-args?; the flag is ignored"}},
 		"short":            {[]string{"c", "-x"}, nil, []string{"unknown flag -x; the flag is ignored"}},
 		"before the name":  {[]string{"--nope", "x", "c"}, nil, []string{"unknown flag --nope; the flag is ignored"}},
-		"at the name":      {[]string{"--nope", "c", "--use-max-pods", "true"}, nil, []string{"unknown flag --nope; the flag is ignored"}},
+		"instead of name":  {[]string{"--nope", "c", "--use-max-pods", "true"}, nil, []string{"unknown flag --nope; the flag is ignored"}},
 		"with its value":   {[]string{"--nope=x", "c"}, nil, []string{"unknown flag --nope; the flag is ignored"}},
 		"unquoted":         {[]string{"c", "--kubelet-extra-args", "--v=2", "--node-labels=a=b"}, nil, []string{"unknown flag --node-labels; the flag is ignored"}},
-		"a second name":    {[]string{"c", "d"}, nil, []string{`"d" does not belong here: the cluster's name is already "c"; put a value with spaces in quotes; the argument is ignored`}},
+		"a second name":    {[]string{"c", "d"}, nil, []string{`"d" is unexpected: the cluster's name is already "c"; put a value with spaces in quotes; the argument is ignored`}},
 		"no boolean":       {[]string{"c", "--use-max-pods", "no"}, nil, []string{`--use-max-pods "no": must be true or false; the value counts as false`}},
 		"no boolean there": {[]string{"c"}, map[string]string{"USE_MAX_PODS": "TRUE"}, []string{`the environment variable USE_MAX_PODS="TRUE": must be true or false; the value counts as false`}},
 		"no number":        {[]string{"c", "--aws-api-retry-attempts", "many"}, nil, []string{`--aws-api-retry-attempts "many": must be a number from 0 to 100; 3 attempts follow the first`}},
@@ -257,7 +257,8 @@ func TestMistakesThatTheScriptPassesOverAreWarnings(t *testing.T) {
 	}
 }
 
-// systemd joins lines that end in a backslash, so the script's drop-in holds them.
+// systemd joins lines that end in a backslash, so the script's drop-in may contain such
+// lines.
 func TestContinuationLinesAreJoined(t *testing.T) {
 	a, err := Read([]string{"c", "--kubelet-extra-args", "--node-labels=a=b \\\n  --v=2"}, nil)
 	require.NoError(t, err)
@@ -265,7 +266,7 @@ func TestContinuationLinesAreJoined(t *testing.T) {
 	assert.Equal(t, "--node-labels=a=b    --v=2", a.KubeletExtraArgs)
 }
 
-// Each of these stops the script too.
+// The script fails with each of these mistakes too.
 func TestMistakesThatStopTheScriptAreErrors(t *testing.T) {
 	for want, args := range map[string][]string{
 		"the cluster's name is missing":            {"--use-max-pods", "true", ""},

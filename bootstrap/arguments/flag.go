@@ -9,38 +9,38 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 )
 
-// flag is one row of the contract.
+// flag is one setting of the contract.
 type flag struct {
-	// name is empty for a setting that only the environment has.
+	// name is empty for a setting that only an environment variable can set.
 	name string
 	// variable is the environment variable with the same meaning.
 	variable string
-	// help is a phrase for the usage text.
+	// help describes the value in the usage text.
 	help string
-	// set takes a value that is not empty.
+	// set stores a value that is not empty.
 	set func(*Arguments, string) error
 }
 
-// flags is the contract's table. Source: amazon-eks-ami, bootstrap.sh of Amazon
-// Linux 2, before March 2026.
+// flags returns the settings of the contract. Source: amazon-eks-ami, bootstrap.sh of
+// Amazon Linux 2, before March 2026.
 func flags() []flag {
 	return []flag{
 		{"", "PAUSE_CONTAINER_IMAGE", "pause image without its tag (default eks/pause of the region's registry)",
 			func(a *Arguments, v string) error { a.PauseImage = v; return nil }},
-		{"--apiserver-endpoint", "APISERVER_ENDPOINT", "the API server's address; with --b64-cluster-ca, DescribeCluster is not called",
+		{"--apiserver-endpoint", "APISERVER_ENDPOINT", "address of the API server; with --b64-cluster-ca, DescribeCluster is not called",
 			func(a *Arguments, v string) error { a.Endpoint = v; return nil }},
-		{"--aws-api-retry-attempts", "API_RETRY_ATTEMPTS", "how often DescribeCluster is tried again (default 3)", setAttempts},
-		{"--b64-cluster-ca", "B64_CLUSTER_CA", "the cluster's certificate authority in base64",
+		{"--aws-api-retry-attempts", "API_RETRY_ATTEMPTS", "number of retries of DescribeCluster (default 3)", setAttempts},
+		{"--b64-cluster-ca", "B64_CLUSTER_CA", "certificate authority of the cluster, in base64",
 			func(a *Arguments, v string) error { a.CA = v; return nil }},
-		{"--cluster-id", "CLUSTER_ID", "the id of a local cluster on an Outpost",
+		{"--cluster-id", "CLUSTER_ID", "ID of a local cluster on an Outpost",
 			func(a *Arguments, v string) error { a.ClusterID = v; return nil }},
-		{"--container-runtime", "CONTAINER_RUNTIME", "containerd; nothing else works since Kubernetes 1.24", setRuntime},
-		{"--containerd-config-file", "CONTAINERD_CONFIG_FILE", "a file that takes the place of containerd's template",
+		{"--container-runtime", "CONTAINER_RUNTIME", "containerd, the only container runtime since Kubernetes 1.24", setRuntime},
+		{"--containerd-config-file", "CONTAINERD_CONFIG_FILE", "file to use instead of containerd's template",
 			func(a *Arguments, v string) error { a.ContainerdConfigFile = v; return nil }},
-		{"--dns-cluster-ip", "DNS_CLUSTER_IP", "the cluster's DNS servers, separated by commas",
+		{"--dns-cluster-ip", "DNS_CLUSTER_IP", "DNS servers of the cluster, separated by commas",
 			func(a *Arguments, v string) error { a.DNS = split(v); return nil }},
-		{"--docker-config-json", "DOCKER_CONFIG_JSON", "of no effect: there is no Docker", ignore("--docker-config-json")},
-		{"--enable-docker-bridge", "ENABLE_DOCKER_BRIDGE", "of no effect: there is no Docker", func(a *Arguments, v string) error {
+		{"--docker-config-json", "DOCKER_CONFIG_JSON", "no effect: Docker is not supported", ignore("--docker-config-json")},
+		{"--enable-docker-bridge", "ENABLE_DOCKER_BRIDGE", "no effect: Docker is not supported", func(a *Arguments, v string) error {
 			if v == "false" {
 				return nil
 			}
@@ -48,19 +48,19 @@ func flags() []flag {
 		}},
 		{"--enable-local-outpost", "ENABLE_LOCAL_OUTPOST", "true or false: join a local cluster on an Outpost", setOutpost},
 		{"--ip-family", "IP_FAMILY", "ipv4 or ipv6", setFamily},
-		{"--kubelet-extra-args", "KUBELET_EXTRA_ARGS", "further arguments for the kubelet, such as labels and taints",
+		{"--kubelet-extra-args", "KUBELET_EXTRA_ARGS", "additional arguments for the kubelet, such as labels and taints",
 			setExtraArgs},
-		{"--local-disks", "LOCAL_DISKS", "raid0, raid10 or mount: what becomes of the instance store's disks", setDisks},
+		{"--local-disks", "LOCAL_DISKS", "raid0, raid10 or mount: use of the instance store's disks", setDisks},
 		{"--mount-bpf-fs", "MOUNT_BPF_FS", "true or false: mount a bpf file system at /sys/fs/bpf (default true)",
 			func(a *Arguments, v string) error { return setBool(&a.MountBPF, v) }},
-		{"--pause-container-account", "PAUSE_CONTAINER_ACCOUNT", "the AWS account whose registry has the pause image", setAccount},
-		{"--pause-container-version", "PAUSE_CONTAINER_VERSION", "the pause image's tag (default 3.5)",
+		{"--pause-container-account", "PAUSE_CONTAINER_ACCOUNT", "AWS account of the registry with the pause image", setAccount},
+		{"--pause-container-version", "PAUSE_CONTAINER_VERSION", "tag of the pause image (default 3.5)",
 			func(a *Arguments, v string) error { a.PauseVersion = v; return nil }},
-		{"--service-ipv4-cidr", "SERVICE_IPV4_CIDR", "the services' network; its tenth address is the cluster's DNS",
+		{"--service-ipv4-cidr", "SERVICE_IPV4_CIDR", "network of the cluster's services; its tenth address is the cluster's DNS server",
 			func(a *Arguments, v string) error { a.ServiceIPv4CIDR = v; return nil }},
-		{"--service-ipv6-cidr", "SERVICE_IPV6_CIDR", "the services' network of an IPv6 cluster; its tenth address is the cluster's DNS",
+		{"--service-ipv6-cidr", "SERVICE_IPV6_CIDR", "network of an IPv6 cluster's services; its tenth address is the cluster's DNS server",
 			func(a *Arguments, v string) error { a.ServiceIPv6CIDR = v; return nil }},
-		{"--use-max-pods", "USE_MAX_PODS", "true or false: limit pods to what the instance type has addresses for (default true)",
+		{"--use-max-pods", "USE_MAX_PODS", "true or false: limit pods to the addresses of the instance type (default true)",
 			func(a *Arguments, v string) error { return setBool(&a.UseMaxPods, v) }},
 	}
 }
@@ -74,7 +74,7 @@ func find(name string) (flag, bool) {
 	return flag{}, false
 }
 
-// Flags lists the names of the flags, with their dashes.
+// Flags lists the names of the flags, including the dashes.
 func Flags() []string {
 	var names []string
 	for _, f := range flags() {
@@ -83,7 +83,7 @@ func Flags() []string {
 	return names
 }
 
-// suggestion names the flag that an unknown one probably means.
+// suggestion returns "; did you mean FLAG?" for an unknown flag, or an empty text.
 func suggestion(name string) string {
 	if best := nodeconfig.Nearest(name, Flags()); best != "" {
 		return fmt.Sprintf("; did you mean %s?", best)
@@ -91,17 +91,17 @@ func suggestion(name string) string {
 	return ""
 }
 
-// harmless is a mistake with which Amazon Linux 2's script still joins: a boot
-// warns of it, and a check refuses it.
+// harmless is a mistake that Amazon Linux 2's script ignores. First boot logs a
+// warning, and a check of user data reports an error.
 type harmless struct {
 	error
-	// instead is what holds in spite of the mistake.
+	// instead describes the effect of the mistake.
 	instead string
 }
 
 func (h harmless) Unwrap() error { return h.error }
 
-// maxAttempts bounds the waits between the attempts, which double.
+// maxAttempts limits the total wait, because the pause between attempts doubles.
 const maxAttempts = 100
 
 func setAttempts(a *Arguments, v string) error {
@@ -113,8 +113,8 @@ func setAttempts(a *Arguments, v string) error {
 	return nil
 }
 
-// setExtraArgs takes arguments on several lines. systemd joins lines that end
-// in a backslash, in the drop-in that the script writes too.
+// setExtraArgs accepts arguments on several lines and joins them. Lines that end in a
+// backslash are no mistake, because systemd joins such lines in the script's drop-in.
 func setExtraArgs(a *Arguments, v string) error {
 	v = strings.TrimSpace(strings.ReplaceAll(v, "\\\n", " "))
 	a.KubeletExtraArgs = strings.ReplaceAll(v, "\n", " ")
@@ -163,7 +163,7 @@ func setAccount(a *Arguments, v string) error {
 	return nil
 }
 
-// setBool takes everything but "true" for false, as the script does.
+// setBool treats every value except "true" as false, like the script.
 func setBool(to *bool, v string) error {
 	*to = v == "true"
 	if v != "true" && v != "false" {
@@ -189,7 +189,7 @@ func split(list string) []string {
 	return out
 }
 
-// Usage is the help text.
+// Usage returns the help text.
 func Usage(program string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "usage: %s [flags] CLUSTER\n\nJoin this instance to an EKS cluster.\n\n", program)
@@ -199,7 +199,7 @@ func Usage(program string) string {
 			fmt.Fprintf(&b, "  %-26s %s\n", f.name, f.help)
 		}
 	}
-	b.WriteString("\nThe environment sets the same, and flags win:\n\n")
+	b.WriteString("\nEnvironment variables set the same values; flags override them:\n\n")
 	for _, f := range flags() {
 		means := f.name
 		if f.name == "" {

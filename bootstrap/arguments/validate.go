@@ -16,8 +16,8 @@ var (
 	imageTag    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`) })
 )
 
-// Validate says everything that is wrong with the values, joined. What
-// DescribeCluster may still supply is not missed.
+// Validate checks all values and returns the joined errors. Values that
+// DescribeCluster supplies may be missing.
 func (a *Arguments) Validate() error {
 	var errs []error
 	add := func(flag, format string, args ...any) {
@@ -32,13 +32,13 @@ func (a *Arguments) Validate() error {
 		}
 	}
 	if _, err := nodeconfig.Unbase64(a.CA); err != nil {
-		add("--b64-cluster-ca", "it is not base64: %v", err)
+		add("--b64-cluster-ca", "the value is not base64: %v", err)
 	}
 	if !imageTag().MatchString(a.PauseVersion) {
-		add("--pause-container-version", "%q is no image's tag", a.PauseVersion)
+		add("--pause-container-version", "%q is not an image tag", a.PauseVersion)
 	}
 	if a.PauseImage != "" && !imageName().MatchString(a.PauseImage) {
-		add("PAUSE_CONTAINER_IMAGE", "%q is no image's name", a.PauseImage)
+		add("PAUSE_CONTAINER_IMAGE", "%q is not an image name", a.PauseImage)
 	}
 	for _, err := range nodeconfig.CheckFlags(a.KubeletExtraArgs) {
 		add("--kubelet-extra-args", "%v", err)
@@ -68,7 +68,7 @@ func (a *Arguments) checkFamily(add func(flag, format string, args ...any)) {
 		}
 	}
 	if a.ServiceIPv6CIDR != "" && a.IPFamily == "ipv4" {
-		add("--ip-family", "must be ipv6 when --service-ipv6-cidr is given")
+		add("--ip-family", "must be ipv6 if --service-ipv6-cidr is set")
 	}
 	if a.IPFamily == "ipv6" && a.ServiceIPv6CIDR == "" && len(a.DNS) == 0 && !a.Describe() {
 		add("--ip-family", "ipv6 needs --service-ipv6-cidr or --dns-cluster-ip")

@@ -15,15 +15,15 @@ import (
 func zipped(text string) string {
 	var out bytes.Buffer
 	z := gzip.NewWriter(&out)
-	_, _ = z.Write([]byte(text)) // a buffer takes everything
+	_, _ = z.Write([]byte(text)) // writing to a buffer never fails
 	_ = z.Close()
 	return out.String()
 }
 
 const config = head + "spec:\n  kubelet:\n    config:\n"
 
-// merges doubles an object's members by merge keys, level by level; each level
-// names ten of the one before.
+// merges returns a document whose merge keys multiply an object's members: each level
+// names the level before ten times.
 func merges(levels, members int) string {
 	var b strings.Builder
 	b.WriteString(config + "      l0: &l0 {")
@@ -37,7 +37,7 @@ func merges(levels, members int) string {
 	return b.String()
 }
 
-// aliases names each level nine times in the next.
+// aliases returns a document in which each level names the level before nine times.
 func aliases(levels int) string {
 	text := config + "      a0: &a0 [lol]\n"
 	for l := range levels {
@@ -48,10 +48,10 @@ func aliases(levels int) string {
 
 const (
 	large  = "the document is too large: with aliases and merge keys followed it has more than 2048 KiB"
-	nested = "it nests more than 100 deep"
+	nested = "the document nests more than 100 deep"
 )
 
-// bombs are texts that would need much time or memory, and what is said of them.
+// bombs returns texts that would need much time or memory, and their errors.
 func bombs() map[string]struct{ text, want string } {
 	deep := func(open, inner, closing string, n int) string {
 		return strings.Repeat(open, n) + inner + strings.Repeat(closing, n)
@@ -76,27 +76,27 @@ func bombs() map[string]struct{ text, want string } {
 		"many unknown fields":     {head + strings.Repeat("x: 1\n", 30_000), "further problems are not listed"},
 		"many documents":          {strings.Repeat("---\n# nothing\n", 101) + head, "there are more than 100 YAML documents"},
 		"too much YAML":           {config + "      a: " + strings.Repeat("x", 256<<10) + "\n", "the NodeConfigs have more than 256 KiB"},
-		"gzip":                    {zipped(strings.Repeat("#", 15<<20)), "it has more than 1 MiB"},
+		"gzip":                    {zipped(strings.Repeat("#", 15<<20)), "the text has more than 1 MiB"},
 		"gzip in gzip":            {zipped(zipped(strings.Repeat("#", 15<<20))), "reading the YAML: control characters are not allowed"},
-		"base64":                  {base64.StdEncoding.EncodeToString([]byte(zipped(strings.Repeat("#", 15<<20)))), "it has more than 1 MiB"},
+		"base64":                  {base64.StdEncoding.EncodeToString([]byte(zipped(strings.Repeat("#", 15<<20)))), "the text has more than 1 MiB"},
 		"gzip in each part":       {mail + strings.Repeat(part+base64.StdEncoding.EncodeToString([]byte(zipped(head+strings.Repeat("#", 100<<10))))+"\n", 20) + "--X--\n", "the NodeConfigs have more than 256 KiB"},
 		"a long header":           {"MIME-Version: 1.0\nContent-Type: text/plain\n" + strings.Repeat(" a\n", 300_000), "cannot be read: mime: "},
-		"parts in parts":          {mail + strings.Repeat("--X\nContent-Type: multipart/mixed; boundary=X\n\n", 10_000) + "--X--\n", "it has more than 1000 MIME parts"},
+		"parts in parts":          {mail + strings.Repeat("--X\nContent-Type: multipart/mixed; boundary=X\n\n", 10_000) + "--X--\n", "the message has more than 1000 MIME parts"},
 		"parts in nested parts":   {mail + strings.Repeat("--X\nContent-Type: multipart/mixed; boundary=Y\n\n--Y\nContent-Type: multipart/mixed; boundary=X\n\n", 8000), " is missing, which ends the last part"},
-		"deep parts":              {deepParts(9), "its MIME parts lie more than 8 deep in one another"},
-		"too many parts":          {mail + strings.Repeat("--X\nContent-Type: text/plain\n\n", 1001) + "--X--\n", "it has more than 1000 MIME parts"},
+		"deep parts":              {deepParts(9), "the MIME parts nest more than 8 deep"},
+		"too many parts":          {mail + strings.Repeat("--X\nContent-Type: text/plain\n\n", 1001) + "--X--\n", "the message has more than 1000 MIME parts"},
 		"TOML lists":              {toml("a = " + deep("[", "", "]", 30_000)), "line 1 of the TOML: toml: arrays and inline tables"},
 		"TOML tables":             {toml("a = " + deep("{a = ", "1", "}", 10_000)), "the TOML nests more than 100 deep"},
 		"TOML names":              {toml(strings.Repeat("a.", 30_000) + "a = 1"), "the TOML nests more than 100 deep"},
 		"much TOML":               {toml("a = '" + strings.Repeat("a", 64<<10) + "'"), "the TOML has more than 64 KiB"},
-		"an expression":           {head + "spec: {kubelet: {maxPodsExpression: " + strings.Repeat("1+", 100_000) + "1}}\n", "compiling the expression: it has 200001 bytes, and 4096 are the most"},
+		"an expression":           {head + "spec: {kubelet: {maxPodsExpression: " + strings.Repeat("1+", 100_000) + "1}}\n", "compiling the expression: the expression has 200001 bytes, but at most 4096 are allowed"},
 		"an expression, nested":   {head + "spec: {kubelet: {maxPodsExpression: \"" + deep("(", "1", ")", 2000) + "\"}}\n", "expression recursion limit exceeded: 250"},
 		"a number without end":    {config + "      a: .inf\n", "spec.kubelet.config.a: must be a finite number"},
 		"a long flag":             {head + "spec: {kubelet: {flags: ['--a=" + strings.Repeat("a", 200_000) + `"']}}` + "\n", `" is not closed in`},
 	}
 }
 
-// deepParts are parts that lie in one another, each with a boundary of its own.
+// deepParts returns nested MIME parts, each with its own boundary.
 func deepParts(deep int) string {
 	text := "MIME-Version: 1.0\n"
 	for i := range deep {
@@ -109,8 +109,8 @@ func deepParts(deep int) string {
 	return text
 }
 
-// smallBombs are those that a fuzzer can vary quickly, and small ones of the
-// largest kinds.
+// smallBombs returns the bombs that a fuzzer can vary quickly, and small variants of
+// the largest bombs.
 func smallBombs() []string {
 	texts := []string{merges(3, 3), merges(6, 1), aliases(5), config + "      a: &a {b: *a, <<: *a}\n", config + "      <<: [[*a], {<<: {a: 1}}]\n"}
 	for _, b := range bombs() {
@@ -121,12 +121,12 @@ func smallBombs() []string {
 	return texts
 }
 
-// Whatever 16 KiB of user data may hold, it is read in bounded time and memory.
+// All user data of 16 KiB is read in limited time and memory.
 func TestBombsAreRefused(t *testing.T) {
 	for name, c := range bombs() {
 		forms := map[string]string{"plain": c.text, "gzip": zipped(c.text)}
 		if strings.HasPrefix(c.text, "\x1f") || isBase64([]byte(c.text)) {
-			delete(forms, "gzip") // nobody unpacks twice
+			delete(forms, "gzip") // only one level is decompressed
 		}
 		for form, text := range forms {
 			t.Run(name+", "+form, func(t *testing.T) {
@@ -141,19 +141,19 @@ func TestBombsAreRefused(t *testing.T) {
 	}
 }
 
-// A value that is cut short by the bound is no value of another type.
-func TestATooLargeDocumentIsNoPanic(t *testing.T) {
+// A value that exceeds the limit does not become a value of another type.
+func TestTooLargeDocumentDoesNotPanic(t *testing.T) {
 	for _, n := range []int{5, 6, 7} {
 		_, err := Decode([]byte(merges(n, 10)))
 		assert.ErrorContains(t, err, large)
 	}
 	_, err := Decode([]byte(head + "metadata: {a: [" + strings.Repeat("x,", 40_000) + "]}\nspec: {kubelet: {config: {a: 1}}, containerd: {baseRuntimeSpec: {a: 1}}}\n"))
 	assert.ErrorContains(t, err, large)
-	assert.Equal(t, 1, strings.Count(err.Error(), "\n")+1, "it is said once")
+	assert.Equal(t, 1, strings.Count(err.Error(), "\n")+1, "the error must appear once")
 }
 
-// What ends in a file that another program reads holds nothing that ends its
-// line there.
+// Values that are written to files of other programs contain no line breaks or other
+// control characters.
 func TestControlCharactersAreRefused(t *testing.T) {
 	for at, c := range map[string]struct {
 		set  func(*Spec, string)
@@ -179,13 +179,13 @@ func TestControlCharactersAreRefused(t *testing.T) {
 		for _, bad := range []string{"\n", "\r", "\x00", "\x0b", "\x1b[2K", "\x7f", "\u0085"} {
 			err := valid(c.good + bad)
 			require.ErrorContains(t, err, at+": ", "%q", bad)
-			assert.NotContains(t, err.Error(), bad, "what is said is printable")
+			assert.NotContains(t, err.Error(), bad, "the error must be printable")
 		}
 	}
 }
 
-// The disks cannot carry the folder in which they are mounted.
-func TestTheInstanceStoreIsMountedElsewhere(t *testing.T) {
+// The mount path must not be in a folder that is itself on the instance store.
+func TestMountPathOutsideTheInstanceStore(t *testing.T) {
 	for path, want := range map[string]string{
 		"/var/lib/kubelet":           `"/var/lib/kubelet" lies in /var/lib/kubelet, which lies on the instance store itself`,
 		"/mnt/../var/log/pods/below": `"/mnt/../var/log/pods/below" lies in /var/log/pods, which lies on the instance store itself`,
@@ -221,7 +221,7 @@ func TestEndpoints(t *testing.T) {
 	}
 }
 
-// A message shows what a document says on one line.
+// Messages quote a document on one printable line.
 func TestMessagesArePrintable(t *testing.T) {
 	_, err := Decode([]byte(head + "spec:\n  \"x\\nline 1: y\\e[2J\": 1\n  " + strings.Repeat("z", 1000) + ": 1\n"))
 	require.Error(t, err)

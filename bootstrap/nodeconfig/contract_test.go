@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Amazon's nodeadm reads the first document of a text and says nothing about the
-// others: its dump of the first case has no flags.
-func TestOnlyTheFirstDocumentCounts(t *testing.T) {
+// Amazon's nodeadm reads the first document of a text and ignores the others without a
+// message: its dump of the first case has no flags.
+func TestOnlyTheFirstDocumentIsRead(t *testing.T) {
 	const first = head + "spec: {cluster: {name: a}}\n"
 	const ignored = "a second YAML document is ignored: Amazon's nodeadm reads the first document only; put the second into a MIME part of its own"
 	for name, c := range map[string]struct {
@@ -36,9 +36,9 @@ func TestOnlyTheFirstDocumentCounts(t *testing.T) {
 	}
 }
 
-// User data that works on Amazon's images: strategies in any letters, dates and
+// User data that works on Amazon's images: strategies in upper and lower case, dates and
 // addresses without quotes.
-func TestTextsThatNeedNoQuotes(t *testing.T) {
+func TestValuesWithoutQuotes(t *testing.T) {
 	c := parse(t, []byte(head+"spec:\n  cluster: {name: 2024-01-01, cidr: 10.0.0.0/16}\n  instance: {localStorage: {strategy: raid0}, environment: {default: {A: 1.2.3.4, B: 12:30:45, C: nope}}}\n"))
 	assert.Equal(t, "2024-01-01", c.Spec.Cluster.Name)
 	assert.Equal(t, RAID0, c.Spec.Instance.LocalStorage.Strategy)
@@ -74,9 +74,9 @@ func TestEndpointsWithoutTLSAreWarnings(t *testing.T) {
 	assert.Equal(t, "10.0.0.1", host)
 }
 
-// User data that belongs to other programs stops no boot. A NodeConfig with a
-// mistake does, also where other sources have a NodeConfig.
-func TestUserDataOfOtherProgramsIsNone(t *testing.T) {
+// User data of other programs does not stop a boot. A NodeConfig with a mistake does,
+// even if other sources have a NodeConfig.
+func TestUserDataOfOtherProgramsIsIgnored(t *testing.T) {
 	files := afero.NewMemMapFs()
 	require.NoError(t, afero.WriteFile(files, "/d/1.yaml", []byte(head+"spec: {cluster: {name: a}}\n"), 0o644))
 	load := func(text string, sources ...string) (*NodeConfig, []string, error) {

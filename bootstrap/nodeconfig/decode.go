@@ -9,32 +9,33 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// The bounds of what is read together. Real NodeConfigs have some kilobytes.
+// The limits for all NodeConfigs of one text together. Real NodeConfigs have some
+// kilobytes.
 const (
 	maxYAML      = 256 << 10 // bytes of YAML
 	maxValues    = 2 << 20   // bytes of values, with aliases and merge keys followed
 	maxDocuments = 100
-	// maxNesting is how deep objects and lists may lie in one another.
+	// maxNesting is the maximum nesting depth of objects and lists.
 	maxNesting = 100
-	// maxProblems is how many problems of a document are listed.
+	// maxProblems is the maximum number of listed problems of a document.
 	maxProblems = 100
 )
 
-// budget is what is left of the bounds.
+// budget is the unused part of the limits.
 type budget struct{ yaml, values, documents int }
 
 func newBudget() *budget { return &budget{maxYAML, maxValues, maxDocuments} }
 
-// Decode reads the NodeConfig of a YAML or JSON text: its first document that is
-// not empty. All mistakes come back at once, each with its line and path. A text
-// without a NodeConfig is an error.
+// Decode reads the NodeConfig in the first document of a YAML or JSON text that is not
+// empty. The error lists all mistakes, each with its line and path. A text without a
+// NodeConfig is an error.
 func Decode(text []byte) (*NodeConfig, error) {
 	c, _, err := decode(text, 0, newBudget())
 	return c, err
 }
 
-// decode reads a text before which so many lines lie. Amazon's nodeadm reads the
-// first document only, so the others have no effect.
+// decode reads a text. before is the number of lines of the user data before the text.
+// Like Amazon's nodeadm, decode reads the first document only.
 func decode(text []byte, before int, left *budget) (c *NodeConfig, warnings []string, err error) {
 	if left.yaml -= len(text); left.yaml < 0 {
 		return nil, nil, fmt.Errorf("the NodeConfigs have more than %d KiB", maxYAML>>10)
@@ -44,7 +45,7 @@ func decode(text []byte, before int, left *budget) (c *NodeConfig, warnings []st
 		var doc yaml.Node
 		err := dec.Decode(&doc)
 		if errors.Is(err, io.EOF) {
-			return nil, nil, errors.New("it holds no document: NodeConfig is YAML with apiVersion " + APIVersion + " and kind " + Kind)
+			return nil, nil, errors.New("the text contains no document: a NodeConfig is YAML with apiVersion " + APIVersion + " and kind " + Kind)
 		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("reading the YAML: %s", moved(strings.TrimPrefix(err.Error(), "yaml: "), before))
@@ -72,7 +73,7 @@ func isEmpty(doc *yaml.Node) bool {
 	return len(doc.Content) == 0 || doc.Content[0].ShortTag() == "!!null"
 }
 
-// move adds to the lines of a node and of all below it.
+// move adds a number of lines to the positions of a node and of all nodes below.
 func move(n *yaml.Node, lines int) {
 	n.Line += lines
 	for _, below := range n.Content {
@@ -80,8 +81,8 @@ func move(n *yaml.Node, lines int) {
 	}
 }
 
-// moved is an error of the YAML library, which may begin with a line, with so
-// many lines more.
+// moved adds a number of lines to the line number with which an error of the YAML
+// library may begin.
 func moved(text string, lines int) string {
 	var line int
 	if _, err := fmt.Sscanf(text, "line %d:", &line); err != nil {
@@ -112,8 +113,8 @@ func decodeDocument(doc *yaml.Node, left *budget) (*NodeConfig, error) {
 	return &c, errors.Join(d.errs...)
 }
 
-// strategy writes a strategy as the constants do, and none as nothing: Amazon's
-// nodeadm passes the text on in small letters.
+// strategy returns a strategy in the form of the constants, and "none" as an empty
+// text. Amazon's nodeadm ignores upper and lower case too.
 func strategy(text string) string {
 	for _, known := range []string{RAID0, RAID10, Mount} {
 		if strings.EqualFold(text, known) {
@@ -126,8 +127,8 @@ func strategy(text string) string {
 	return text
 }
 
-// checkKind comes before everything else: in a document of another kind every
-// field would be called unknown.
+// checkKind runs before all other checks, because every field of a document of another
+// kind is unknown.
 func checkKind(root *yaml.Node) error {
 	version, kind := scalarAt(root, "apiVersion"), scalarAt(root, "kind")
 	switch {
@@ -136,7 +137,7 @@ func checkKind(root *yaml.Node) error {
 	case version == "" || kind == "":
 		return fmt.Errorf("line %d: a NodeConfig begins with apiVersion: %s and kind: %s", root.Line, APIVersion, Kind)
 	case strings.HasPrefix(version, Group+"/") && kind == Kind:
-		return fmt.Errorf("line %d: apiVersion %s is not known; this program knows %s", root.Line, version, APIVersion)
+		return fmt.Errorf("line %d: apiVersion %s is not supported; the supported version is %s", root.Line, version, APIVersion)
 	default:
 		return fmt.Errorf("line %d: apiVersion %s, kind %s is not a NodeConfig (%s)", root.Line, version, kind, APIVersion)
 	}
@@ -151,7 +152,7 @@ func scalarAt(object *yaml.Node, name string) string {
 	return ""
 }
 
-// describe names what a node is, for a person.
+// describe returns the kind of a node for messages.
 func describe(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:

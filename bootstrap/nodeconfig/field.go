@@ -12,15 +12,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// decoder fills structs from YAML nodes and collects what is wrong. It exists
-// because no YAML library says line, path and nearest name of an unknown field
-// together.
+// decoder fills structs from YAML nodes and collects all mistakes. No YAML library
+// reports the line, the path and the nearest name of an unknown field together.
 type decoder struct {
 	errs []error
 	left *budget
-	// placed notes the line of a path.
+	// placed records the line of a path.
 	placed func(path string, line int)
-	// within are the aliases being followed, against circles.
+	// within lists the aliases that are being followed, to detect cycles.
 	within []*yaml.Node
 	depth  int
 }
@@ -37,11 +36,11 @@ func (d *decoder) fail(n *yaml.Node, path, format string, args ...any) {
 	}
 }
 
-// pay says whether a value still lies within the bounds. A value costs its
-// bytes, its path's, and as much as a node has.
+// pay reports whether a value is still within the limits. A value costs its bytes, the
+// bytes of its path, and the size of a node.
 func (d *decoder) pay(n *yaml.Node, path string) bool {
 	if d.left.values < 0 {
-		return false // it was said
+		return false // already reported
 	}
 	d.left.values -= 64 + len(n.Value) + len(path)
 	if d.left.values < 0 {
@@ -50,11 +49,11 @@ func (d *decoder) pay(n *yaml.Node, path string) bool {
 	return d.left.values >= 0
 }
 
-// follow resolves an alias; done must be called when its content was read.
+// follow resolves an alias. Call done after reading its content.
 func (d *decoder) follow(n *yaml.Node, path string) (target *yaml.Node, done func()) {
 	nothing := func() {}
 	if d.depth >= maxNesting {
-		d.fail(n, "", "it nests more than %d deep", maxNesting)
+		d.fail(n, "", "the document nests more than %d deep", maxNesting)
 		return nil, nothing
 	}
 	target = n
@@ -79,8 +78,8 @@ func (d *decoder) follow(n *yaml.Node, path string) (target *yaml.Node, done fun
 // pair is one member of an object.
 type pair struct{ key, value *yaml.Node }
 
-// pairs lists an object's members with merge keys (<<) resolved; of a name set
-// twice all but the first are errors.
+// pairs lists an object's members with merge keys (<<) resolved. A repeated name is an
+// error.
 func (d *decoder) pairs(n *yaml.Node, path string) []pair {
 	var own, inherited []pair
 	at := map[string]int{}
@@ -98,7 +97,7 @@ func (d *decoder) pairs(n *yaml.Node, path string) []pair {
 			continue
 		}
 		if first, twice := at[key.Value]; twice {
-			d.fail(key, join(path, key.Value), "it is set twice; first in line %d", first)
+			d.fail(key, join(path, key.Value), "the field is set twice; first in line %d", first)
 			continue
 		}
 		at[key.Value] = key.Line
@@ -136,8 +135,8 @@ func (d *decoder) inherited(n *yaml.Node, path string) []pair {
 	}
 }
 
-// withoutUs are fields that newer versions of amazon-eks-ami, or eks-hybrid's
-// nodeadm, know and this program does not, with what to do instead.
+// withoutUs maps unsupported fields of newer versions of amazon-eks-ami, or of
+// eks-hybrid's nodeadm, to an explanation.
 var withoutUs = map[string]string{
 	"spec.hybrid":           "is for machines outside of AWS, which eks-hybrid's nodeadm joins; EC2 instances need no such field",
 	"spec.cluster.region":   "is for machines outside of AWS, which eks-hybrid's nodeadm joins; EC2 instances know their region",
@@ -163,7 +162,7 @@ func (d *decoder) object(n *yaml.Node, path string, into any) {
 	}
 }
 
-// value fills one value; null leaves it as it is, as in Kubernetes.
+// value fills one value. A null value has no effect, as in Kubernetes.
 func (d *decoder) value(n *yaml.Node, path string, v reflect.Value) {
 	target, done := d.follow(n, path)
 	defer done()
@@ -244,8 +243,8 @@ func (d *decoder) is(n *yaml.Node, path string, kind yaml.Kind, want string) boo
 	return false
 }
 
-// text reads a scalar that is text. Amazon's nodeadm refuses numbers and booleans
-// too, where they are not quoted.
+// text reads a scalar that must be text. Numbers and booleans without quotes are
+// errors, as in Amazon's nodeadm.
 func (d *decoder) text(n *yaml.Node, path string) (string, bool) {
 	what := describe(n)
 	if _, is := boolean(n); is {
@@ -265,12 +264,12 @@ func (d *decoder) text(n *yaml.Node, path string) (string, bool) {
 func (d *decoder) base64(n *yaml.Node, path, text string) Base64 {
 	data, err := Unbase64(text)
 	if err != nil {
-		d.fail(n, path, "it is not base64: %v", err)
+		d.fail(n, path, "the value is not base64: %v", err)
 	}
 	return data
 }
 
-// Unbase64 decodes base64 whatever its line breaks and padding.
+// Unbase64 decodes base64 with any line breaks and with or without padding.
 func Unbase64(text string) ([]byte, error) {
 	compact := strings.Join(strings.Fields(text), "")
 	return base64.RawStdEncoding.DecodeString(strings.TrimRight(compact, "="))
@@ -311,8 +310,8 @@ func (d *decoder) free(n *yaml.Node, path string) any {
 	return target.Value
 }
 
-// number makes integers one type, whatever their size. What JSON cannot say is
-// refused.
+// number converts all integers to one type. Values that JSON does not support are
+// errors.
 func (d *decoder) number(n *yaml.Node, path string, v any) any {
 	switch x := v.(type) {
 	case int:
@@ -326,8 +325,8 @@ func (d *decoder) number(n *yaml.Node, path string, v any) any {
 	return v
 }
 
-// boolean reads a scalar as Kubernetes does, whose YAML is 1.1: y, yes, on and
-// their opposites are booleans too where they are not quoted.
+// boolean reads a boolean like Kubernetes, which uses YAML 1.1: y, yes, on and their
+// opposites are booleans too, unless they are quoted.
 func boolean(n *yaml.Node) (value, ok bool) {
 	if n.Kind != yaml.ScalarNode || n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
 		return false, false

@@ -19,26 +19,26 @@ import (
 // The variables of Kubelet.MaxPodsExpression. Amazon's nodeadm has the first
 // three.
 const (
-	// DefaultENIs is how many interfaces the default network card takes.
+	// DefaultENIs is the maximum number of interfaces on the default network card.
 	DefaultENIs = "default_enis"
-	// IPsPerENI is how many IPv4 addresses one interface takes.
+	// IPsPerENI is the number of IPv4 addresses of one interface.
 	IPsPerENI = "ips_per_eni"
-	// MaxPods is what would be used without an expression.
+	// MaxPods is the number of pods without an expression.
 	MaxPods = "max_pods"
-	// VCPUs and PhysicalMemoryMiB are how large the instance type is.
+	// VCPUs and PhysicalMemoryMiB are the size of the instance type.
 	VCPUs             = "vcpus"
 	PhysicalMemoryMiB = "physical_memory_mib"
 )
 
-// The bounds of an expression and of its evaluation.
+// The limits of an expression and of its evaluation.
 const (
-	// maxExpression is the largest length, in bytes.
+	// maxExpression is the maximum length, in bytes.
 	maxExpression = 4096
-	// maxExpressionCost is the largest cost of an evaluation, in cel-go's units:
-	// about one for each operation and each element of a list.
+	// maxExpressionCost is the maximum cost of an evaluation, in cel-go's units:
+	// about one for each operation and each list element.
 	maxExpressionCost = 1_000_000
-	// maxEvaluation ends what has no cost, such as comparing lists that hold
-	// themselves many times.
+	// maxEvaluation is the time limit, because some operations have no cost, such as
+	// comparing deeply nested lists.
 	maxEvaluation = 10 * time.Second
 )
 
@@ -46,8 +46,9 @@ func maxPodsVariables() []string {
 	return []string{DefaultENIs, IPsPerENI, MaxPods, VCPUs, PhysicalMemoryMiB}
 }
 
-// maxPodsEnvironment is nodeadm's: the standard library and macros of CEL, and
-// integer variables. Source: amazon-eks-ami, eni_max_pods.go, July 2026.
+// maxPodsEnvironment is nodeadm's environment of expressions: the standard library and
+// macros of CEL, and integer variables. Source: amazon-eks-ami, eni_max_pods.go, July
+// 2026.
 var maxPodsEnvironment = sync.OnceValues(func() (*cel.Env, error) {
 	var options []cel.EnvOption
 	for _, name := range maxPodsVariables() {
@@ -63,14 +64,14 @@ type MaxPodsProgram struct {
 	program cel.Program
 }
 
-// CompileMaxPods compiles the expression; without one it is nil.
+// CompileMaxPods compiles the expression. It returns nil for an empty expression.
 func (k Kubelet) CompileMaxPods() (*MaxPodsProgram, error) {
 	source := k.MaxPodsExpression
 	switch {
 	case source == "":
 		return nil, nil
 	case len(source) > maxExpression:
-		return nil, fmt.Errorf("compiling the expression: it has %d bytes, and %d are the most", len(source), maxExpression)
+		return nil, fmt.Errorf("compiling the expression: the expression has %d bytes, but at most %d are allowed", len(source), maxExpression)
 	}
 	env, err := maxPodsEnvironment()
 	if err != nil {
@@ -87,7 +88,7 @@ func (k Kubelet) CompileMaxPods() (*MaxPodsProgram, error) {
 	return &MaxPodsProgram{source, checked, program}, nil
 }
 
-// compileError is the first of the errors, with its position.
+// compileError returns the first of the errors, with its position.
 func compileError(list []*cel.Error) error {
 	if len(list) == 0 {
 		return errors.New("cel-go gives no reason")
@@ -99,7 +100,7 @@ func compileError(list []*cel.Error) error {
 	return errors.New(position(list[0].Location) + Printable(message))
 }
 
-// position is empty where the parser knows none.
+// position returns an error's position, or an empty text if the parser has none.
 func position(l common.Location) string {
 	if l == nil || l.Line() < 1 || l.Column() < 0 {
 		return ""
@@ -107,7 +108,8 @@ func position(l common.Location) string {
 	return fmt.Sprintf("line %d, column %d: ", l.Line(), l.Column()+1)
 }
 
-// AsksForSize says whether the expression needs what only EC2 knows.
+// AsksForSize reports whether the expression uses the instance type's size, which only
+// EC2 supplies.
 func (k Kubelet) AsksForSize() bool {
 	p, err := k.CompileMaxPods()
 	if err != nil || p == nil {
@@ -185,7 +187,7 @@ func bindings(variables map[string]int64) string {
 	return strings.Join(list, ", ")
 }
 
-// shown is an expression, or the beginning of a long one, in quotes.
+// shown returns an expression in quotes, shortened if it is long.
 func shown(source string) string {
 	const most = 200
 	if len(source) > most {

@@ -23,7 +23,7 @@ func compile(t *testing.T, source string) *MaxPodsProgram {
 	return p
 }
 
-func TestWhichExpressionsAskForTheSize(t *testing.T) {
+func TestExpressionsThatNeedTheSize(t *testing.T) {
 	for source, want := range map[string]bool{
 		"": false, "max_pods": false, "vcpu": false, "'vcpus' == 'vcpus' ? 1 : 2": false,
 		"max_pods > 1 ? max_pods : 2 * vcpus": true, "[1].map(n, n * physical_memory_mib)[0]": true,
@@ -32,8 +32,8 @@ func TestWhichExpressionsAskForTheSize(t *testing.T) {
 	}
 }
 
-// Arithmetic is CEL's: what a language with wrapping integers or short circuits
-// from the left would answer otherwise.
+// Expressions with a different result in languages whose integers wrap or whose logical
+// operators are evaluated from the left only.
 func TestArithmeticOfExpressions(t *testing.T) {
 	for source, want := range map[string]int64{
 		"1 + 2 * 3 - 4 / 2 % 3": 5, "24 / 4 / 2": 3, "-7 / 2": -3, "-7 % 2": -1, "7 % -2": 1, "5--5": 10, "---5": -5, "007": 7, "0x1F": 31,
@@ -68,7 +68,7 @@ func TestArithmeticOfExpressions(t *testing.T) {
 
 func long(n int) string { return strings.Repeat("a", n) }
 
-func TestWhatIsWrongWithExpressions(t *testing.T) {
+func TestExpressionErrors(t *testing.T) {
 	for source, want := range map[string]string{
 		"pods + 1":            `compiling the expression "pods + 1": line 1, column 1: undeclared reference to 'pods'; the variables are default_enis, ips_per_eni, max_pods, vcpus, physical_memory_mib`,
 		"max_pods * 2.0":      `compiling the expression "max_pods * 2.0": line 1, column 10: found no matching overload for '_*_' applied to '(int, double)'`,
@@ -78,7 +78,7 @@ func TestWhatIsWrongWithExpressions(t *testing.T) {
 		"max_pods +":          `line 1, column 11: Syntax error: `,
 		"1 ? 2 : 3":           `line 1, column 3: found no matching overload for '_?_:_' applied to '(int, int, int)'`,
 		long(1000) + " + 1":   `…: line 1, column 1: undeclared reference to 'aaa`,
-		long(4097):            `compiling the expression: it has 4097 bytes, and 4096 are the most`,
+		long(4097):            `compiling the expression: the expression has 4097 bytes, but at most 4096 are allowed`,
 	} {
 		_, err := Kubelet{MaxPodsExpression: source}.CompileMaxPods()
 		require.ErrorContains(t, err, want)
@@ -87,8 +87,8 @@ func TestWhatIsWrongWithExpressions(t *testing.T) {
 	}
 }
 
-// longExpressions nest in every way that the grammar has; n is about how long
-// they are.
+// longExpressions returns expressions of about n bytes that nest in every way of the
+// grammar.
 func longExpressions(n int) map[string]string {
 	return map[string]string{
 		"sum": "1" + strings.Repeat("+1", n/2), "logic": "true" + strings.Repeat("&&true", n/6), "conditions": strings.Repeat("true?1:", n/7) + "1",
@@ -98,7 +98,7 @@ func longExpressions(n int) map[string]string {
 	}
 }
 
-// Neither compiling nor evaluating runs out of stack, memory or patience.
+// Compiling and evaluating need limited stack, memory and time.
 func TestExpressionsAreBounded(t *testing.T) {
 	for name, source := range longExpressions(4000) {
 		p, err := Kubelet{MaxPodsExpression: source}.CompileMaxPods()
@@ -119,8 +119,7 @@ func TestExpressionsAreBounded(t *testing.T) {
 	}
 }
 
-// A comparison of lists that hold themselves many times has no cost in cel-go,
-// and is not interrupted.
+// A comparison of deeply nested lists has no cost in cel-go and cannot be interrupted.
 func TestEvaluationsEnd(t *testing.T) {
 	p := compile(t, "[[1]]"+strings.Repeat(".map(l, [l, l])", 22)+".all(l, l == l) ? 1 : 2")
 	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Millisecond, errors.New("no result in time"))

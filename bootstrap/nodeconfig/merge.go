@@ -10,9 +10,9 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// Merge puts a later document over this one: what it sets wins, kubelet flags
-// append, objects and TOML tables merge member by member. What it leaves out,
-// or sets to empty text or an empty list, stays.
+// Merge merges a later document into c. Values of the later document override those of
+// c, kubelet flags are appended, and objects and TOML tables merge member by member.
+// Missing values, empty texts and empty lists of the later document have no effect.
 func (c *NodeConfig) Merge(later *NodeConfig) error {
 	c.mergePlaces(later)
 	a, b := &c.Spec, &later.Spec
@@ -47,8 +47,8 @@ func (c *NodeConfig) Merge(later *NodeConfig) error {
 	return nil
 }
 
-// Contradictions says in what a later document is of another cluster than this
-// one. That is allowed, and rarely meant.
+// Contradictions lists the fields in which a later document names another cluster than
+// c. This is allowed, but rarely intended.
 func (c *NodeConfig) Contradictions(later *NodeConfig) []string {
 	a, b := c.Spec.Cluster, later.Spec.Cluster
 	var lines []string
@@ -56,11 +56,11 @@ func (c *NodeConfig) Contradictions(later *NodeConfig) []string {
 		{"name", a.Name, b.Name}, {"apiServerEndpoint", a.APIServerEndpoint, b.APIServerEndpoint}, {"cidr", a.CIDR, b.CIDR}, {"id", a.ID, b.ID},
 	} {
 		if f.earlier != "" && f.later != "" && f.earlier != f.later {
-			lines = append(lines, fmt.Sprintf("two NodeConfigs contradict each other: spec.cluster.%s is %q and then %q; the later counts", f.name, f.earlier, f.later))
+			lines = append(lines, fmt.Sprintf("two NodeConfigs contradict each other: spec.cluster.%s is %q and then %q; the later value is used", f.name, f.earlier, f.later))
 		}
 	}
 	if len(a.CertificateAuthority) > 0 && len(b.CertificateAuthority) > 0 && !bytes.Equal(a.CertificateAuthority, b.CertificateAuthority) {
-		lines = append(lines, "two NodeConfigs contradict each other: spec.cluster.certificateAuthority differs; the later counts")
+		lines = append(lines, "two NodeConfigs contradict each other: spec.cluster.certificateAuthority differs; the later value is used")
 	}
 	return lines
 }
@@ -95,8 +95,8 @@ func mergeEnvironment(a, b map[string]map[string]string) map[string]map[string]s
 	return out
 }
 
-// MergeDocuments puts later over earlier: objects merge, everything else is
-// replaced. Neither is changed.
+// MergeDocuments returns earlier with the values of later: objects merge, other values
+// are replaced. The arguments are not changed.
 func MergeDocuments(earlier, later Document) Document {
 	if len(later) == 0 {
 		return earlier
@@ -118,8 +118,8 @@ func mergeObjects(earlier, later map[string]any) map[string]any {
 	return out
 }
 
-// MergeTOML puts later over earlier: tables merge, everything else is
-// replaced. One that is empty leaves the other as it is written.
+// MergeTOML returns earlier with the values of later: tables merge, other values are
+// replaced. If one document is empty, the other is returned unchanged.
 func MergeTOML(earlier, later TOML) (TOML, error) {
 	if earlier == "" || later == "" {
 		return earlier + later, nil
@@ -136,7 +136,7 @@ func MergeTOML(earlier, later TOML) (TOML, error) {
 	return TOML(out), err
 }
 
-// maxTOML bounds a TOML document, in bytes.
+// maxTOML is the maximum size of a TOML document, in bytes.
 const maxTOML = 64 << 10
 
 // Table parses the document.
@@ -165,8 +165,7 @@ func ReadTOML(text []byte) (map[string]any, error) {
 	return table, nil
 }
 
-// nestsDeeper says whether tables and lists lie more than so deep in one
-// another.
+// nestsDeeper reports whether tables and lists are nested more than most levels deep.
 func nestsDeeper(value any, most int) bool {
 	var inner []any
 	switch v := value.(type) {

@@ -11,29 +11,29 @@ import (
 	"strings"
 )
 
-// maxParts bounds how many MIME parts a message may have.
+// maxParts is the maximum number of MIME parts in a message.
 const maxParts = 1000
 
-// maxDepth bounds how deep MIME parts may lie in one another.
+// maxDepth is the maximum nesting depth of MIME parts.
 const maxDepth = 8
 
 // Part is one part of a MIME message.
 type Part struct {
-	// Media is the part's type, such as text/x-shellscript; empty where the part
-	// names none.
+	// Media is the part's type, such as text/x-shellscript; empty if the part has no
+	// type.
 	Media  string
 	Header textproto.MIMEHeader
-	// Text is what follows the header, with its transfer encoding undone.
+	// Text is the text after the header, with the transfer encoding decoded.
 	Text string
-	// Line is where the part begins, counted from 1.
+	// Line is the part's first line, counted from 1.
 	Line int
-	// Before is how many lines of the message lie before Text. The lines of an
-	// Encoded text are not those of the message.
+	// Before is the number of lines of the message before Text. The lines of an
+	// Encoded text differ from those of the message.
 	Before  int
 	Encoded bool
 }
 
-// Severity says which programs a problem of a MIME message stops.
+// Severity classifies a problem of a MIME message by the programs that fail.
 type Severity int
 
 // The severities.
@@ -45,7 +45,7 @@ const (
 	Odd                       // every program ignores the problem
 )
 
-// MIMEProblem is one thing that is wrong with a MIME message.
+// MIMEProblem is one problem of a MIME message.
 type MIMEProblem struct {
 	Line     int    // counted from 1
 	Field    string // of the header; empty for none
@@ -55,7 +55,7 @@ type MIMEProblem struct {
 	Media string
 }
 
-// Error is the problem with its line.
+// Error returns the problem with its line.
 func (p MIMEProblem) Error() string {
 	if p.Field != "" {
 		return fmt.Sprintf("line %d: %s: %s", p.Line, p.Field, p.Text)
@@ -63,13 +63,13 @@ func (p MIMEProblem) Error() string {
 	return fmt.Sprintf("line %d: %s", p.Line, p.Text)
 }
 
-// beforeMIME are the characters that may precede a message: blanks, which
-// here-documents leave, and a byte-order mark, which editors leave.
+// beforeMIME lists the characters that may precede a message: blanks from
+// here-documents and a byte-order mark from editors.
 const beforeMIME = "\ufeff \t\r\n"
 
-// IsMIME says whether a text begins as MIME does, and not as YAML, which could
-// be taken for a header too: one of the lines before the first empty one says
-// so. Blank lines and a byte-order mark above are passed over.
+// IsMIME reports whether a text is a MIME message: a line before the first empty line
+// is a MIME header. YAML may look like other headers. Leading blank lines and a
+// byte-order mark are ignored.
 func IsMIME(text string) bool {
 	for line := range strings.Lines(strings.TrimLeft(text, beforeMIME)) {
 		name, _, ok := strings.Cut(line, ":")
@@ -86,8 +86,9 @@ func IsMIME(text string) bool {
 	return false
 }
 
-// ReadMIME takes a MIME message apart, as cloud-init does. It knows lines, which
-// mime/multipart does not. Parts that hold others are not listed themselves.
+// ReadMIME returns the parts of a MIME message, as cloud-init reads them. Unlike
+// mime/multipart, ReadMIME reports lines. Parts that contain other parts are not
+// listed themselves.
 func ReadMIME(text string) ([]Part, []MIMEProblem) {
 	r := mimeReader{lines: strings.Split(text, "\n")}
 	from := 0
@@ -106,7 +107,8 @@ type mimeReader struct {
 	read     int // parts, also those that hold others
 }
 
-// found notes a problem; line counts from 0. Of lesser problems some are enough.
+// found records a problem. line counts from 0. The number of lesser problems is
+// limited.
 func (r *mimeReader) found(s Severity, line int, field, media, format string, args ...any) {
 	if s != Fatal && len(r.problems) >= maxProblems {
 		return
@@ -118,7 +120,7 @@ func (r *mimeReader) found(s Severity, line int, field, media, format string, ar
 func (r *mimeReader) part(from, to, depth int) {
 	switch r.read++; {
 	case r.read == maxParts+1:
-		r.found(Fatal, from, "", "", "it has more than %d MIME parts", maxParts)
+		r.found(Fatal, from, "", "", "the message has more than %d MIME parts", maxParts)
 		return
 	case r.read > maxParts:
 		return
@@ -139,7 +141,7 @@ func (r *mimeReader) part(from, to, depth int) {
 		r.found(Fatal, from, "Content-Type", "", "%q cannot be read: %v", Printable(value), err)
 		return
 	case strings.HasPrefix(media, "multipart/") && boundary == "":
-		r.found(Fatal, from, "Content-Type", "", "it names no boundary")
+		r.found(Fatal, from, "Content-Type", "", "the boundary is missing")
 		return
 	case strings.HasPrefix(media, "multipart/"):
 		r.multipart(begin, to, boundary, depth)
@@ -153,7 +155,7 @@ func (r *mimeReader) part(from, to, depth int) {
 	r.parts = append(r.parts, p)
 }
 
-// decode undoes the transfer encoding.
+// decode decodes the transfer encoding.
 func (p *Part) decode() error {
 	switch encoding := strings.ToLower(strings.TrimSpace(p.Header.Get("Content-Transfer-Encoding"))); encoding {
 	case "base64":
@@ -174,7 +176,7 @@ func (p *Part) decode() error {
 	return nil
 }
 
-// lineOf is the line of a header's field.
+// lineOf returns the line of a header's field.
 func (r *mimeReader) lineOf(field string, from, to int) int {
 	for i := from; i < to; i++ {
 		if name, _, _ := strings.Cut(r.lines[i], ":"); strings.EqualFold(name, field) {
@@ -184,9 +186,9 @@ func (r *mimeReader) lineOf(field string, from, to int) int {
 	return from
 }
 
-// header reads the fields from a line on, and says where what follows begins: a
-// line that is no field begins the text, also where no empty line stands before
-// it. cloud-init reads such messages, and so do images that know no NodeConfig.
+// header reads the header fields from a line on, and returns the first line of the
+// text. A line that is not a field begins the text, even without an empty line before.
+// cloud-init accepts such messages, and so do images without NodeConfig support.
 func (r *mimeReader) header(from, to int) (textproto.MIMEHeader, int) {
 	h := textproto.MIMEHeader{}
 	last := ""
@@ -216,8 +218,8 @@ func (r *mimeReader) header(from, to int) (textproto.MIMEHeader, int) {
 	return h, to
 }
 
-// mediaType reads a content type. eksctl writes boundary=// without the quotes
-// that RFC 2045 asks for.
+// mediaType reads a content type. eksctl writes boundary=// without the quotes that
+// RFC 2045 requires.
 func mediaType(text string) (media, boundary string, err error) {
 	media, params, err := mime.ParseMediaType(text)
 	if !errors.Is(err, mime.ErrInvalidMediaParameter) {
@@ -234,7 +236,7 @@ func mediaType(text string) (media, boundary string, err error) {
 // multipart reads the parts in the lines from one to another.
 func (r *mimeReader) multipart(from, to int, boundary string, depth int) {
 	if depth >= maxDepth {
-		r.found(Fatal, from-1, "", "", "its MIME parts lie more than %d deep in one another", maxDepth)
+		r.found(Fatal, from-1, "", "", "the MIME parts nest more than %d deep", maxDepth)
 		return
 	}
 	delimiter, last := "--"+boundary, "--"+boundary+"--"
@@ -276,7 +278,7 @@ func (r *mimeReader) multipart(from, to int, boundary string, depth int) {
 	}
 }
 
-// afterEnd notes a part that follows the last.
+// afterEnd records a part after the closing delimiter.
 func (r *mimeReader) afterEnd(i int, last string, closed int) {
 	name, value, _ := strings.Cut(strings.TrimRight(r.lines[i], " \t\r"), ":")
 	if !strings.EqualFold(name, "Content-Type") {
@@ -284,7 +286,7 @@ func (r *mimeReader) afterEnd(i int, last string, closed int) {
 	}
 	media, _, err := mediaType(value)
 	if err != nil {
-		media = "" // somebody else's problem
+		media = "" // other programs do not read this part
 	}
 	r.found(AfterEnd, i, "", media, "this part follows %s, which in line %d ended the last; no program reads the part", Printable(last), closed)
 }

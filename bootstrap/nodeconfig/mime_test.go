@@ -64,7 +64,7 @@ func FuzzReadMIME(f *testing.F) {
 	f.Add("\r", "a\r\r\n", "a/b; c=d")
 	f.Fuzz(func(t *testing.T, first, second, media string) {
 		if strings.ContainsFunc(media, func(r rune) bool { return r < ' ' || r > '~' }) || strings.HasPrefix(strings.TrimSpace(media), "multipart/") {
-			return // no value of a header, or parts in parts
+			return // not a header value, or nested parts
 		}
 		var text bytes.Buffer
 		w := multipart.NewWriter(&text)

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// nearest says which known name an unknown one probably means, or else which
-// there are.
+// nearest returns "did you mean NAME?" for an unknown name, or the list of known names.
 func nearest[V any](name string, known map[string]V) string {
 	names := slices.Sorted(maps.Keys(known))
 	if best := Nearest(name, names); best != "" {
@@ -17,8 +16,8 @@ func nearest[V any](name string, known map[string]V) string {
 	return "known are " + strings.Join(names, ", ")
 }
 
-// Nearest is the name that an unknown one probably means; empty when none is
-// like it.
+// Nearest returns the known name that is most similar to an unknown name, or an empty
+// text.
 func Nearest(name string, names []string) string {
 	if len(name) > 100 {
 		return ""
@@ -37,7 +36,7 @@ func Nearest(name string, names []string) string {
 	return best
 }
 
-// edits is the number of single-character changes between two words.
+// edits returns the number of single-character changes between two words.
 func edits(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -1,11 +1,9 @@
-// Package nodeconfig is the second of the two contracts by which clusters tell
-// a machine how to join: NodeConfig of node.eks.aws/v1alpha1, as Amazon Linux
-// 2023 reads it from user data. It finds NodeConfigs in what it is given (plain
-// YAML or JSON, MIME parts, base64, gzip, files, folders), decodes them
-// strictly, merges them in order and says everything that is wrong at once.
+// Package nodeconfig reads the NodeConfig contract: documents of node.eks.aws/v1alpha1
+// in user data, as on Amazon Linux 2023. The package finds NodeConfigs in plain YAML or
+// JSON, MIME parts, base64, gzip, files and folders. It decodes them strictly, merges
+// them in order and reports all mistakes at once.
 //
-// The package only reads. What the settings mean for a machine is decided in
-// package node.
+// The package only parses and checks the settings. Package node applies them.
 package nodeconfig
 
 import (
@@ -13,34 +11,33 @@ import (
 	"fmt"
 )
 
-// The identity of the documents this package reads.
+// The identity of a NodeConfig document.
 const (
-	// Group is the API group; MIME parts of type application/Group carry
-	// NodeConfigs.
+	// Group is the API group.
 	Group = "node.eks.aws"
-	// APIVersion is the only version there is (July 2026).
+	// APIVersion is the only existing version (July 2026).
 	APIVersion = Group + "/v1alpha1"
 	// Kind is the documents' kind.
 	Kind = "NodeConfig"
-	// MediaType is the content type of a MIME part that holds a NodeConfig.
+	// MediaType is the content type of a MIME part with a NodeConfig.
 	MediaType = "application/" + Group
 )
 
-// NodeConfig is one document, or several merged. The field names and their
-// meaning are those of amazon-eks-ami's nodeadm.
+// NodeConfig is one document, or the result of merging several documents. The fields
+// and their meaning are those of amazon-eks-ami's nodeadm.
 type NodeConfig struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// Metadata is accepted and has no meaning; Karpenter writes it.
+	// Metadata has no effect. Karpenter writes this field.
 	Metadata Document `json:"metadata,omitempty"`
 	Spec     Spec     `json:"spec,omitzero"`
 
-	// places are where the values are written, by path.
+	// places maps the path of each value to its source and line.
 	places map[string]place
 }
 
-// SpecJSON is the spec in JSON with the objects that Amazon's nodeadm writes
-// when they are empty too.
+// SpecJSON returns the spec in JSON, including the empty objects that Amazon's nodeadm
+// writes.
 func (c *NodeConfig) SpecJSON() (json.RawMessage, error) {
 	text, err := json.Marshal(c.Spec)
 	if err != nil {
@@ -76,7 +73,7 @@ func fill(object map[string]json.RawMessage, names ...string) {
 	}
 }
 
-// Spec is everything a cluster may ask of a node.
+// Spec holds all settings of a node.
 type Spec struct {
 	Cluster      Cluster         `json:"cluster,omitzero"`
 	Containerd   Containerd      `json:"containerd,omitzero"`
@@ -85,47 +82,48 @@ type Spec struct {
 	FeatureGates map[string]bool `json:"featureGates,omitempty"`
 }
 
-// Cluster names the cluster. Name, APIServerEndpoint, CertificateAuthority and
-// CIDR are required: no API is asked for them.
+// Cluster identifies the cluster. Name, APIServerEndpoint, CertificateAuthority and
+// CIDR are required, because first boot does not request them from EKS.
 type Cluster struct {
 	Name              string `json:"name,omitempty"`
 	APIServerEndpoint string `json:"apiServerEndpoint,omitempty"`
 	// CertificateAuthority is base64 in the document, PEM here.
 	CertificateAuthority Base64 `json:"certificateAuthority,omitempty"`
-	// CIDR is the services' network; its family is the node's, and its tenth
-	// address the cluster's DNS.
+	// CIDR is the network of the cluster's services. Its address family is the
+	// node's, and its tenth address is the cluster's DNS server.
 	CIDR string `json:"cidr,omitempty"`
-	// EnableOutpost joins a local cluster on an Outpost, which ID then names.
+	// EnableOutpost joins a local cluster on an Outpost. ID then identifies the
+	// cluster.
 	EnableOutpost *bool  `json:"enableOutpost,omitempty"`
 	ID            string `json:"id,omitempty"`
 }
 
-// Outpost says whether the cluster is a local one on an Outpost.
+// Outpost reports whether the cluster is a local cluster on an Outpost.
 func (c Cluster) Outpost() bool { return c.EnableOutpost != nil && *c.EnableOutpost }
 
-// Containerd are containerd's settings.
+// Containerd holds containerd's settings.
 type Containerd struct {
-	// Config is TOML that is merged over the generated configuration.
+	// Config is TOML that overrides the generated configuration.
 	Config TOML `json:"config,omitempty"`
-	// BaseRuntimeSpec is merged over the generated OCI specification.
+	// BaseRuntimeSpec overrides the generated OCI specification.
 	BaseRuntimeSpec Document `json:"baseRuntimeSpec,omitempty"`
 }
 
-// Kubelet are the kubelet's settings.
+// Kubelet holds the kubelet's settings.
 type Kubelet struct {
 	// Config is a KubeletConfiguration that overrides the generated one.
 	Config Document `json:"config,omitempty"`
-	// Flags come after the generated ones, in order, so that they win.
+	// Flags follow the generated flags and override them.
 	Flags Flags `json:"flags,omitempty"`
 	// MaxPodsExpression is an expression of the Common Expression Language
 	// (CEL) over DefaultENIs, IPsPerENI, MaxPods, VCPUs and PhysicalMemoryMiB.
 	MaxPodsExpression string `json:"maxPodsExpression,omitempty"`
 }
 
-// Instance are the machine's settings.
+// Instance holds the machine's settings.
 type Instance struct {
 	LocalStorage LocalStorage `json:"localStorage,omitzero"`
-	// Environment are environment variables by service; "default" is for all
+	// Environment maps each service to its environment variables; "default" means all
 	// services of the machine.
 	Environment map[string]map[string]string `json:"environment,omitempty"`
 	Network     Network                      `json:"network,omitzero"`
@@ -134,16 +132,15 @@ type Instance struct {
 // DefaultEnvironment is the key of Instance.Environment for every service.
 const DefaultEnvironment = "default"
 
-// LocalStorage says what becomes of the instance store's disks.
+// LocalStorage configures the instance store.
 type LocalStorage struct {
 	Strategy string `json:"strategy,omitempty"`
-	// MountPath is the folder below which they are mounted; empty means
-	// /mnt/k8s-disks.
+	// MountPath is the folder of the mounts; empty means /mnt/k8s-disks.
 	MountPath      string   `json:"mountPath,omitempty"`
 	DisabledMounts []string `json:"disabledMounts,omitempty"`
 }
 
-// Network says who resolves names for the machine.
+// Network configures the machine's DNS servers and search domains.
 type Network struct {
 	Nameservers []string `json:"nameservers,omitempty"`
 	Domains     []string `json:"domains,omitempty"`
@@ -165,14 +162,14 @@ const (
 
 // The known feature gates.
 const (
-	// InstanceIDNodeName names the node after the instance's id.
+	// InstanceIDNodeName uses the instance ID as the node's name.
 	InstanceIDNodeName = "InstanceIdNodeName"
 	// FastImagePull pulls images with the SOCI snapshotter in parallel.
 	FastImagePull = "FastImagePull"
 )
 
-// Base64 is bytes that the document carries in base64. Missing or surplus
-// padding is accepted: hand-copied user data often has it.
+// Base64 is a value that is base64 in the document. Missing or surplus padding is
+// accepted, because it is common in hand-copied user data.
 type Base64 []byte
 
 // TOML is a TOML document; merging two merges their tables.

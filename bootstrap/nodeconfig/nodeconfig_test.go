@@ -61,7 +61,7 @@ func TestEveryFieldIsRead(t *testing.T) {
 	}, c.Spec)
 }
 
-func TestUserDataComesInManyForms(t *testing.T) {
+func TestFormsOfUserData(t *testing.T) {
 	plain := read(t, "injected.mime")
 	want := parse(t, plain)
 	assert.Equal(t, "my-cluster", want.Spec.Cluster.Name)
@@ -144,14 +144,14 @@ Content-Type: application/node.eks.aws
 	assert.False(t, c.Spec.Feature(FastImagePull))
 }
 
-func TestAPartAfterTheEndIsToldOf(t *testing.T) {
+func TestPartAfterTheEndIsAWarning(t *testing.T) {
 	c, warnings, err := Parse(read(t, "example.mime"))
 	require.NoError(t, err)
 	assert.Empty(t, c.Spec.Kubelet.Config)
 	assert.Equal(t, []string{"line 18: this part follows --BOUNDARY--, which in line 17 ended the last; no program reads the part"}, warnings)
 }
 
-func TestOthersUserDataIsNotOurs(t *testing.T) {
+func TestUserDataWithoutNodeConfig(t *testing.T) {
 	for name, text := range map[string]string{
 		"nothing":               "",
 		"blank":                 "  \n",
@@ -172,7 +172,7 @@ func TestOthersUserDataIsNotOurs(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongIsSaidWithLineAndPath(t *testing.T) {
+func TestErrorsNameLineAndField(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"unknown field":        {head + "spec:\n  cluster:\n    clusterName: a\n    nam: b\n  kubelets: {}\n", "line 5: spec.cluster.clusterName: unknown field; did you mean name?\nline 6: spec.cluster.nam: unknown field; did you mean name?\nline 7: spec.kubelets: unknown field; did you mean kubelet?"},
 		"not supported":        {head + "spec:\n  instance:\n    storage: {volumes: [{device: /dev/sdb}]}\n", "line 5: spec.instance.storage: is not supported; format and mount EBS volumes in a user data script, which runs before containerd and the kubelet start"},
@@ -180,20 +180,20 @@ func TestWhatIsWrongIsSaidWithLineAndPath(t *testing.T) {
 		"wrong type":           {head + "spec:\n  kubelet:\n    flags: --v=2\n    config: [1]\n", "line 5: spec.kubelet.flags: must be a list, not text\nline 6: spec.kubelet.config: must be an object, not a list"},
 		"list in text":         {head + "spec:\n  cluster:\n    name: [a]\n", "line 5: spec.cluster.name: must be text, not a list"},
 		"no boolean":           {head + "spec:\n  cluster:\n    enableOutpost: \"yes\"\n", "line 5: spec.cluster.enableOutpost: must be true or false, not text"},
-		"set twice":            {head + "spec:\n  cluster:\n    name: a\n    name: b\n", "line 6: spec.cluster.name: it is set twice; first in line 5"},
-		"not base64":           {head + "spec:\n  cluster:\n    certificateAuthority: '<ca>'\n", "line 5: spec.cluster.certificateAuthority: it is not base64: illegal base64 data at input byte 0"},
-		"another version":      {"apiVersion: node.eks.aws/v1\nkind: NodeConfig\n", "line 1: apiVersion node.eks.aws/v1 is not known; this program knows node.eks.aws/v1alpha1"},
-		"misspelt version":     {"apiVersion: node.eks.aws/v1alpha\nkind: NodeConfig\n", "line 1: apiVersion node.eks.aws/v1alpha is not known; this program knows node.eks.aws/v1alpha1"},
+		"set twice":            {head + "spec:\n  cluster:\n    name: a\n    name: b\n", "line 6: spec.cluster.name: the field is set twice; first in line 5"},
+		"not base64":           {head + "spec:\n  cluster:\n    certificateAuthority: '<ca>'\n", "line 5: spec.cluster.certificateAuthority: the value is not base64: illegal base64 data at input byte 0"},
+		"another version":      {"apiVersion: node.eks.aws/v1\nkind: NodeConfig\n", "line 1: apiVersion node.eks.aws/v1 is not supported; the supported version is node.eks.aws/v1alpha1"},
+		"misspelt version":     {"apiVersion: node.eks.aws/v1alpha\nkind: NodeConfig\n", "line 1: apiVersion node.eks.aws/v1alpha is not supported; the supported version is node.eks.aws/v1alpha1"},
 		"another kind":         {"apiVersion: v1\nkind: ConfigMap\n", "line 1: apiVersion v1, kind ConfigMap is not a NodeConfig (node.eks.aws/v1alpha1)"},
 		"no kind":              {"spec: {}\n", "line 1: a NodeConfig begins with apiVersion: node.eks.aws/v1alpha1 and kind: NodeConfig"},
 		"text":                 {"hello", "line 1: a NodeConfig is an object with apiVersion, kind and spec, not text"},
 		"no YAML":              {"a: b: c", "reading the YAML: mapping values are not allowed in this context"},
-		"only a comment":       {"# nothing\n", "it holds no document: NodeConfig is YAML with apiVersion node.eks.aws/v1alpha1 and kind NodeConfig"},
+		"only a comment":       {"# nothing\n", "the text contains no document: a NodeConfig is YAML with apiVersion node.eks.aws/v1alpha1 and kind NodeConfig"},
 		"circle":               {head + "spec:\n  kubelet:\n    config: &a\n      b: *a\n", "line 6: spec.kubelet.config.b.b: the alias *a contains itself"},
-		"no boundary":          {"MIME-Version: 1.0\nContent-Type: multipart/mixed\n\n--X\n", "line 1: Content-Type: it names no boundary"},
+		"no boundary":          {"MIME-Version: 1.0\nContent-Type: multipart/mixed\n\n--X\n", "line 1: Content-Type: the boundary is missing"},
 		"cut off":              {"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"X\"\n\n--X\nContent-Type: text/plain\n\nhello\n", "line 8: --X-- is missing, which ends the last part"},
 		"broken gzip":          {"\x1f\x8b\x08nonsense", "decompressing: unexpected EOF"},
-		"gzip cut short":       {cutGzip(), "decompressing: it is cut short after 40 bytes"},
+		"gzip cut short":       {cutGzip(), "decompressing: the text is truncated after 40 bytes"},
 		"a spoilt ending":      {"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"X\"\n\n--X\nContent-Type: application/node.eks.aws\n\n" + head + "spec: {}\n--X--\\\n", "line 10: --X-- ends the last part only on a line of its own"},
 		"no empty line":        {"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"X\"\n\n--X\nContent-Type: application/node.eks.aws\n" + head + "spec: {}\n--X--\n", "line 6: an empty line must stand between the part's Content-Type and its NodeConfig"},
 		"a hybrid node":        {head + "spec:\n  cluster: {region: eu-west-1}\n  hybrid: {}\n", "line 4: spec.cluster.region: is for machines outside of AWS, which eks-hybrid's nodeadm joins; EC2 instances know their region\nline 5: spec.hybrid: is for machines outside of AWS, which eks-hybrid's nodeadm joins; EC2 instances need no such field"},
@@ -207,7 +207,7 @@ func TestWhatIsWrongIsSaidWithLineAndPath(t *testing.T) {
 		"a float":              {head + "spec: {cluster: {cidr: 1.5}}\n", "line 3: spec.cluster.cidr: must be text, not a number; put 1.5 in quotes"},
 		"booleans for texts":   {head + "spec: {kubelet: {flags: [true, yes]}, instance: {environment: {default: {A: on, B: y}}}}\n", "line 3: spec.kubelet.flags[0]: must be text, not a boolean; put true in quotes\nline 3: spec.kubelet.flags[1]: must be text, not a boolean; put yes in quotes\nline 3: spec.instance.environment.default.A: must be text, not a boolean; put on in quotes\nline 3: spec.instance.environment.default.B: must be text, not a boolean; put y in quotes"},
 		"a number for base64":  {head + "spec: {cluster: {certificateAuthority: 17}}\n", "line 3: spec.cluster.certificateAuthority: must be text, not a number; put 17 in quotes"},
-		"a member set twice":   {head + "spec: {kubelet: {config: {a: {b: 1, b: 2}}}}\n", "line 3: spec.kubelet.config.a.b: it is set twice; first in line 3"},
+		"a member set twice":   {head + "spec: {kubelet: {config: {a: {b: 1, b: 2}}}}\n", "line 3: spec.kubelet.config.a.b: the field is set twice; first in line 3"},
 		"merge key of nothing": {head + "spec: {kubelet: {config: {<<: 3}}}\n", "line 3: spec.kubelet.config: << takes an object, not a number"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -223,17 +223,17 @@ func twoParts(first, second string) string {
 	return "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"X\"\n\n" + part + first + part + second + "--X--\n"
 }
 
-// cutGzip is user data of which somebody has kept the beginning only.
+// cutGzip returns truncated user data.
 func cutGzip() string {
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
-	_, _ = z.Write([]byte(head + "spec: {kubelet: {flags: [--v=1, --a=2, --b=3]}}\n")) // a buffer takes all
+	_, _ = z.Write([]byte(head + "spec: {kubelet: {flags: [--v=1, --a=2, --b=3]}}\n")) // writing to a buffer never fails
 	_ = z.Close()
 	return packed.String()[:40]
 }
 
-// Two NodeConfigs of different clusters are allowed: the later counts.
-func TestContradictionsAreToldOf(t *testing.T) {
+// Two NodeConfigs of different clusters are allowed: the later value is used.
+func TestContradictionsAreReported(t *testing.T) {
 	text := func(name, more string) string {
 		return head + "spec: {cluster: {name: " + name + ", apiServerEndpoint: https://" + name + ", certificateAuthority: Y2E=" + more + "}}\n"
 	}
@@ -241,8 +241,8 @@ func TestContradictionsAreToldOf(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "b", c.Spec.Cluster.Name)
 	want := []string{
-		`two NodeConfigs contradict each other: spec.cluster.name is "a" and then "b"; the later counts`,
-		`two NodeConfigs contradict each other: spec.cluster.apiServerEndpoint is "https://a" and then "https://b"; the later counts`,
+		`two NodeConfigs contradict each other: spec.cluster.name is "a" and then "b"; the later value is used`,
+		`two NodeConfigs contradict each other: spec.cluster.apiServerEndpoint is "https://a" and then "https://b"; the later value is used`,
 	}
 	assert.Equal(t, want, warnings)
 
@@ -252,10 +252,10 @@ func TestContradictionsAreToldOf(t *testing.T) {
 	require.NoError(t, afero.WriteFile(files, "/d/3.yaml", []byte(head+"spec: {cluster: {certificateAuthority: YWE=}}\n"), 0o644))
 	_, warnings, err = Reader{Files: files}.Load(t.Context(), []string{"file:///d"})
 	require.NoError(t, err)
-	assert.Equal(t, []string{"/d/3.yaml: two NodeConfigs contradict each other: spec.cluster.certificateAuthority differs; the later counts"}, warnings)
+	assert.Equal(t, []string{"/d/3.yaml: two NodeConfigs contradict each other: spec.cluster.certificateAuthority differs; the later value is used"}, warnings)
 }
 
-func TestQuotesAreClosed(t *testing.T) {
+func TestOpenQuotesAreErrors(t *testing.T) {
 	for arguments, open := range map[string]string{
 		`--v=2`: "", `--node-labels='a=b'`: "", `--a="it's"`: "", `--a='b`: "'", `--a="b`: `"`, `--a="b\"`: "", `--a='b"`: "'",
 	} {
@@ -279,7 +279,7 @@ func TestAliasesAndMergeKeysAreFollowed(t *testing.T) {
 	assert.ErrorContains(t, err, "the document is too large")
 }
 
-func TestValidationSaysEverythingAtOnce(t *testing.T) {
+func TestValidationReportsAllErrors(t *testing.T) {
 	c := parse(t, []byte(head+`spec:
   cluster: {name: "a b", apiServerEndpoint: "ftp://x", cidr: 10.0.0.0, enableOutpost: true}
   containerd: {config: "[a"}
@@ -290,22 +290,22 @@ func TestValidationSaysEverythingAtOnce(t *testing.T) {
     network: {nameservers: [dns.example.com], domains: ["a b"]}
   featureGates: {FastImagePul: true}
 `))
-	assert.EqualError(t, c.Validate(), `spec.cluster.certificateAuthority: is missing; `+"`aws eks describe-cluster`"+` tells it
-spec.cluster.name: "a b" is no cluster's name: up to 100 letters, digits, - and _
+	assert.EqualError(t, c.Validate(), `spec.cluster.certificateAuthority: is missing; `+"`aws eks describe-cluster`"+` shows the value
+spec.cluster.name: "a b" is not a cluster name: up to 100 letters, digits, - and _
 spec.cluster.apiServerEndpoint: "ftp://x" must be an address such as https://ABC.gr7.eu-west-1.eks.amazonaws.com
 spec.cluster.cidr: "10.0.0.0" is no network such as 10.100.0.0/16 or fd00:1234::/108
-spec.cluster.id: is missing; a local cluster on an Outpost is known by its id
+spec.cluster.id: is missing; a local cluster on an Outpost is identified by this ID
 spec.containerd.config: line 1 of the TOML: toml: expected ']' to close table name
 spec.kubelet.flags[0]: a flag must be on one line
 spec.kubelet.maxPodsExpression: compiling the expression "max_pod": line 1, column 1: undeclared reference to 'max_pod'; the variables are default_enis, ips_per_eni, max_pods, vcpus, physical_memory_mib
 spec.instance.localStorage.strategy: unknown value "RAID1"; did you mean RAID0?
 spec.instance.localStorage.mountPath: "/" must be an absolute path below / without spaces, quotes, % and \
 spec.instance.localStorage.disabledMounts[0]: unknown value "Pods"; known are Containerd, PodLogs, SOCI
-spec.instance.environment.a b: "a b" is no service's name
-spec.instance.environment.a b.1: "1" is no variable's name
+spec.instance.environment.a b: "a b" is not a service name
+spec.instance.environment.a b.1: "1" is not a variable name
 spec.instance.environment.kubelet.A: the value must be on one line
 spec.instance.network.nameservers[0]: "dns.example.com" is no address
-spec.instance.network.domains[0]: "a b" is no domain's name
+spec.instance.network.domains[0]: "a b" is not a domain name
 spec.featureGates.FastImagePul: unknown feature gate; did you mean FastImagePull?`)
 }
 
@@ -334,7 +334,7 @@ func TestSourcesAreReadInOrder(t *testing.T) {
 	assert.EqualError(t, err, "reading the source: open /missing: file does not exist")
 	require.NoError(t, afero.WriteFile(r.Files, "/endless", make([]byte, maxText+1), 0o600))
 	_, _, err = r.Load(t.Context(), []string{"file:///endless"})
-	assert.EqualError(t, err, "reading the source: read /endless: it has more than 1 MiB")
+	assert.EqualError(t, err, "reading the source: read /endless: the text has more than 1 MiB")
 	_, _, err = r.Load(t.Context(), []string{"/etc/eks"})
 	assert.EqualError(t, err, `reading the source "/etc/eks": it must be imds://user-data or file:///PATH`)
 	r.Folder = ""
@@ -345,7 +345,7 @@ func TestSourcesAreReadInOrder(t *testing.T) {
 	assert.EqualError(t, err, "reading imds://user-data: no answer")
 }
 
-// What is printed means the same when it is read again.
+// A NodeConfig that is printed and read again has the same values.
 func FuzzDecode(f *testing.F) {
 	f.Add(read(f, "every-field.yaml"))
 	f.Add([]byte(head + "---\n" + head + "spec: {kubelet: {config: {a: [1, 2.5, 0x1f, true, null, ~, 2001-01-01, '<<']}}}\n"))

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// place is where a value is written.
+// place is the source and the line of a value.
 type place struct {
 	source string // of Load; empty for none
 	line   int
@@ -20,7 +20,7 @@ func (p place) String() string {
 	return fmt.Sprintf("%s: line %d: ", p.source, p.line)
 }
 
-// placed notes where a document's values are, by path.
+// placed records the line of a value, by path.
 func (c *NodeConfig) placed(path string, line int) {
 	if c.places == nil {
 		c.places = map[string]place{}
@@ -28,7 +28,7 @@ func (c *NodeConfig) placed(path string, line int) {
 	c.places[path] = place{line: line}
 }
 
-// from names the source of all values.
+// from sets the source of all values.
 func (c *NodeConfig) from(source string) {
 	for path, p := range c.places {
 		p.source = source
@@ -36,8 +36,8 @@ func (c *NodeConfig) from(source string) {
 	}
 }
 
-// mergePlaces puts the places of a later document over this one's. Flags append,
-// so that the later document's have higher numbers.
+// mergePlaces merges the places of a later document into c. Flags are appended, so the
+// later document's flags get higher indexes.
 func (c *NodeConfig) mergePlaces(later *NodeConfig) {
 	out := maps.Clone(c.places)
 	if out == nil {
@@ -54,8 +54,8 @@ func (c *NodeConfig) mergePlaces(later *NodeConfig) {
 	c.places = out
 }
 
-// Located puts source and line before every problem of an error of Validate, as
-// far as they are known. The place of a missing value is its object's.
+// Located returns an error of Validate with the source and line before every problem,
+// if known. A missing value has the line of its object.
 func (c *NodeConfig) Located(err error) error {
 	var all interface{ Unwrap() []error }
 	if !errors.As(err, &all) {

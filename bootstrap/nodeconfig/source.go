@@ -16,25 +16,24 @@ import (
 // UserDataSource is the default source: the instance's user data.
 const UserDataSource = "imds://user-data"
 
-// Reader is where sources are read from.
+// Reader reads the sources of NodeConfigs.
 type Reader struct {
 	// Files is the machine's file system.
 	Files afero.Fs
-	// Folder is where relative paths begin; empty refuses them.
+	// Folder is the folder of relative paths; if empty, relative paths are errors.
 	Folder string
-	// UserData fetches the instance's user data; nil bytes mean that it has
-	// none.
+	// UserData returns the instance's user data, or nil if there is none.
 	UserData func(context.Context) ([]byte, error)
 }
 
-// extensions are those of the files that are read from a folder.
+// extensions lists the extensions of the files that are read from a folder.
 var extensions = []string{".yaml", ".yml", ".json"}
 
-// Load reads the sources in order and merges them. A source is UserDataSource
-// or file:// with an absolute path of a file or a folder, whose files ending in
-// .yaml, .yml or .json are read by name. A source without any NodeConfig fails
-// with ErrNone unless another one has some. User data of other programs counts as
-// such a source; a file must hold a NodeConfig.
+// Load reads the sources in order and merges them. A source is UserDataSource, or
+// file:// with an absolute path of a file or a folder. Of a folder, the files with the
+// extensions .yaml, .yml and .json are read in the order of their names. Load fails
+// with ErrNone if no source has a NodeConfig. User data of other programs counts as
+// user data without a NodeConfig. A file must contain a NodeConfig.
 func (r Reader) Load(ctx context.Context, sources []string) (c *NodeConfig, warnings []string, err error) {
 	var none []error
 	for _, source := range sources {
@@ -81,7 +80,7 @@ func (r Reader) Load(ctx context.Context, sources []string) (c *NodeConfig, warn
 	return c, warnings, nil
 }
 
-// named is a text and where it came from.
+// named is a text with its source.
 type named struct {
 	name    string
 	content []byte
@@ -99,7 +98,7 @@ func (r Reader) read(ctx context.Context, source string) ([]named, error) {
 	if err != nil || u.Scheme != "file" {
 		return nil, fmt.Errorf("reading the source %q: it must be %s or file:///PATH", source, UserDataSource)
 	}
-	// file://config.yaml has its path where a host belongs; upstream takes it.
+	// In file://config.yaml the path is in place of the host; upstream accepts this.
 	name := u.Host + u.Path
 	if u.Host != "" {
 		if r.Folder == "" {
@@ -110,8 +109,8 @@ func (r Reader) read(ctx context.Context, source string) ([]named, error) {
 	return r.files(name)
 }
 
-// files reads a file or a folder's files. A missing folder, told by a slash at
-// its end, holds none.
+// files reads a file or the files of a folder. A missing folder has no files; the path
+// of a folder ends in a slash.
 func (r Reader) files(name string) ([]named, error) {
 	st, err := r.Files.Stat(name)
 	if errors.Is(err, fs.ErrNotExist) && strings.HasSuffix(name, "/") {
@@ -137,7 +136,7 @@ func (r Reader) files(name string) ([]named, error) {
 	return texts, nil
 }
 
-// file reads a file of at most maxText bytes, as user data may have.
+// file reads a file of at most maxText bytes.
 func (r Reader) file(name string) ([]byte, error) {
 	in, err := r.Files.Open(name)
 	if err != nil {

@@ -7,8 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// CheckLine says what keeps a text from being one line of a file that another
-// program reads.
+// CheckLine returns an error if a text cannot be one line of a file of another program.
 func CheckLine(text string) error {
 	switch {
 	case strings.ContainsAny(text, "\r\n\x00"):
@@ -22,10 +21,10 @@ func CheckLine(text string) error {
 	}
 }
 
-// maxShown bounds what a message shows of a document, in bytes.
+// maxShown is the maximum length of quoted text in messages, in bytes.
 const maxShown = 500
 
-// Printable makes one line of bounded length of what a document says.
+// Printable returns text as one printable line of limited length.
 func Printable(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {

@@ -15,20 +15,20 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// ErrNone says that a text is meant for somebody else: a shell script, cloud
-// configuration, MIME without a part of MediaType, or nothing at all.
+// ErrNone reports a text without a NodeConfig: a shell script, cloud configuration,
+// MIME without a part of MediaType, or an empty text.
 var ErrNone = errors.New("no NodeConfig in it")
 
-// maxText bounds a text, and what all of its parts may grow to when they are
-// decompressed, in bytes. User data has at most 16 KiB before that.
+// maxText is the maximum size of a text with all of its parts decompressed, in bytes.
+// EC2 limits user data to 16 KiB before decompression.
 const maxText = 1 << 20
 
-// Parse reads the NodeConfigs of a text in any of the forms that user data
-// takes: base64, then gzip, both detected; MIME, whose parts of MediaType are
-// read the same way and merged in order; or plain YAML or JSON. Other MIME
-// parts are left to cloud-init. It fails with ErrNone when there is none.
-// Errors name the line in the text, or in the part where that is encoded or
-// compressed. Warnings are about what was read but probably meant otherwise.
+// Parse reads the NodeConfigs in a text. The text is MIME, YAML or JSON, possibly
+// compressed with gzip and encoded in base64. MIME parts of MediaType are read the same
+// way and merged in order; other parts are for cloud-init. Parse fails with ErrNone if
+// the text has no NodeConfig. Errors name the line in the text, or in the decoded part
+// if the part is encoded or compressed. Warnings name settings that are probably
+// mistakes.
 func Parse(text []byte) (c *NodeConfig, warnings []string, err error) {
 	p := parser{left: newBudget(), unpacked: maxText}
 	if err := p.text(text); err != nil {
@@ -43,7 +43,7 @@ func Parse(text []byte) (c *NodeConfig, warnings []string, err error) {
 type parser struct {
 	merged   *NodeConfig
 	warnings []string
-	// left and unpacked are what is left of the bounds.
+	// left and unpacked are the unused part of the limits.
 	left     *budget
 	unpacked int
 }
@@ -62,8 +62,8 @@ func (p *parser) text(text []byte) error {
 	return p.config(text, 0)
 }
 
-// message reads the parts of a MIME message that are for us. What is wrong with
-// others is cloud-init's.
+// message reads the parts of a MIME message that are NodeConfigs. Problems of other
+// parts are not reported here, because cloud-init reads those parts.
 func (p *parser) message(text string) error {
 	parts, problems := ReadMIME(text)
 	ours := slices.ContainsFunc(parts, func(p Part) bool { return p.Media == MediaType }) ||
@@ -107,7 +107,7 @@ func (p *parser) part(part Part) error {
 	return nil
 }
 
-// config reads a text before which lines of the user data lie.
+// config reads a text. before is the number of lines of the user data before the text.
 func (p *parser) config(text []byte, before int) error {
 	c, warnings, err := decode(text, before, p.left)
 	if err != nil {
@@ -122,7 +122,7 @@ func (p *parser) config(text []byte, before int) error {
 	return p.merged.Merge(c)
 }
 
-// unwrap undoes base64 and gzip.
+// unwrap decodes base64 and decompresses gzip.
 func (p *parser) unwrap(text []byte) ([]byte, error) {
 	if len(text) > maxText {
 		return nil, tooLarge()
@@ -142,7 +142,7 @@ func (p *parser) unwrap(text []byte) ([]byte, error) {
 	plain, err := readAll(z, p.unpacked)
 	p.unpacked -= len(plain)
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, fmt.Errorf("decompressing: it is cut short after %d bytes", len(text))
+		return nil, fmt.Errorf("decompressing: the text is truncated after %d bytes", len(text))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("decompressing: %w", err)
@@ -150,8 +150,8 @@ func (p *parser) unwrap(text []byte) ([]byte, error) {
 	return plain, nil
 }
 
-// isBase64 takes as base64 only what cannot be anything else: YAML, MIME and
-// scripts have colons, hash signs or dashes.
+// isBase64 reports whether a text can only be base64. YAML, MIME and scripts contain
+// colons, hash signs or dashes.
 func isBase64(text []byte) bool {
 	for _, c := range text {
 		switch {
@@ -163,9 +163,9 @@ func isBase64(text []byte) bool {
 	return len(text) > 0
 }
 
-// isForeign says whether user data without a valid NodeConfig was not meant to
-// have one: text, JSON, KEY=value, YAML of another kind. Such data is other
-// programs', and a boot goes on with its other sources, as Amazon's nodeadm does.
+// isForeign reports whether user data without a valid NodeConfig is for other programs:
+// text, JSON, KEY=value, YAML of another kind. First boot then uses its other sources,
+// as Amazon's nodeadm does.
 func isForeign(text []byte) bool {
 	p := parser{left: newBudget(), unpacked: maxText}
 	text, err := p.unwrap(text)
@@ -189,14 +189,13 @@ func isForeign(text []byte) bool {
 	return !looksLikeSpec(root)
 }
 
-// looksLikeNodeConfig finds the identity of a NodeConfig in a text that is no
-// YAML.
+// looksLikeNodeConfig matches the apiVersion or kind of a NodeConfig in invalid YAML.
 var looksLikeNodeConfig = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?m)^\W*(?:apiVersion\W.*node\.eks\.aws|kind\W.*NodeConfig)`)
 })
 
-// looksLikeSpec says whether an object has the spec of a NodeConfig, and only its
-// apiVersion and kind are missing.
+// looksLikeSpec reports whether an object has the spec of a NodeConfig but no
+// apiVersion and kind.
 func looksLikeSpec(root *yaml.Node) bool {
 	for i := 0; i+1 < len(root.Content); i += 2 {
 		if root.Content[i].Value != "spec" || root.Content[i+1].Kind != yaml.MappingNode {
@@ -211,8 +210,8 @@ func looksLikeSpec(root *yaml.Node) bool {
 	return false
 }
 
-// foreign names a text that is not for us by how it begins, as cloud-init
-// tells them apart.
+// foreign returns the kind of a text for another program, or an empty text. Like
+// cloud-init, foreign identifies the kind by the beginning of the text.
 func foreign(text []byte) string {
 	text = bytes.TrimSpace(text)
 	line, _, _ := bytes.Cut(text, []byte("\n"))
@@ -243,4 +242,4 @@ func readAll(r io.Reader, most int) ([]byte, error) {
 	return text, nil
 }
 
-func tooLarge() error { return fmt.Errorf("it has more than %d MiB", maxText>>20) }
+func tooLarge() error { return fmt.Errorf("the text has more than %d MiB", maxText>>20) }

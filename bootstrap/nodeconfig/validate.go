@@ -14,7 +14,7 @@ import (
 	"unicode"
 )
 
-// Feature says whether a feature gate is on.
+// Feature reports whether a feature gate is on.
 func (s Spec) Feature(name string) bool { return s.FeatureGates[name] }
 
 var (
@@ -27,15 +27,15 @@ var (
 	domainName    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^~?[A-Za-z0-9._-]{0,253}\.?$`) })
 )
 
-// problems collects what is wrong, by path.
+// problems collects errors, each with the path of a field.
 type problems []error
 
 func (p *problems) add(path, format string, args ...any) {
 	*p = append(*p, fmt.Errorf("%s: %s", Printable(path), Printable(fmt.Sprintf(format, args...))))
 }
 
-// Validate says everything that is wrong with the merged document, joined. It
-// asks nobody: what a machine cannot do is found when it is planned.
+// Validate checks the merged document and returns the joined errors. It checks the
+// document only, not whether the machine supports the settings.
 func (c *NodeConfig) Validate() error {
 	var p problems
 	p.cluster(c.Spec.Cluster)
@@ -63,11 +63,11 @@ func (p *problems) cluster(c Cluster) {
 		{"certificateAuthority", len(c.CertificateAuthority) == 0}, {"cidr", c.CIDR == ""},
 	} {
 		if f.empty {
-			p.add(at+f.name, "is missing; `aws eks describe-cluster` tells it")
+			p.add(at+f.name, "is missing; `aws eks describe-cluster` shows the value")
 		}
 	}
 	if c.Name != "" && !clusterName().MatchString(c.Name) {
-		p.add(at+"name", "%q is no cluster's name: up to 100 letters, digits, - and _", c.Name)
+		p.add(at+"name", "%q is not a cluster name: up to 100 letters, digits, - and _", c.Name)
 	}
 	if c.APIServerEndpoint != "" {
 		if _, err := ReadEndpoint(c.APIServerEndpoint); err != nil {
@@ -80,7 +80,7 @@ func (p *problems) cluster(c Cluster) {
 		}
 	}
 	if c.Outpost() && c.ID == "" {
-		p.add(at+"id", "is missing; a local cluster on an Outpost is known by its id")
+		p.add(at+"id", "is missing; a local cluster on an Outpost is identified by this ID")
 	}
 	if c.ID != "" {
 		if err := CheckOutpostID(c.ID); err != nil {
@@ -89,16 +89,16 @@ func (p *problems) cluster(c Cluster) {
 	}
 }
 
-// CheckOutpostID says what is wrong with the id of a local cluster.
+// CheckOutpostID checks the ID of a local cluster.
 func CheckOutpostID(id string) error {
 	if !outpostID().MatchString(id) {
-		return fmt.Errorf("%q is no id of a local cluster: up to 100 letters, digits, - and _", id)
+		return fmt.Errorf("%q is not an ID of a local cluster: up to 100 letters, digits, - and _", id)
 	}
 	return nil
 }
 
-// CheckEndpoint says what is wrong with the address of an API server. It is
-// written as it is into kubeconfigs, and its host into /etc/hosts.
+// CheckEndpoint checks the address of an API server. The address is written to
+// kubeconfigs, and its host to /etc/hosts, without quoting.
 func CheckEndpoint(endpoint string) error {
 	u, err := url.Parse(endpoint)
 	isPlain := !strings.ContainsFunc(endpoint, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("\"'\\`<>", r) })
@@ -108,8 +108,8 @@ func CheckEndpoint(endpoint string) error {
 	return nil
 }
 
-// ReadEndpoint checks the address of an API server as a first boot does, which
-// takes addresses without TLS too. The warning is about such an address.
+// ReadEndpoint checks the address of an API server for first boot, which also accepts
+// addresses without TLS or without a scheme. It returns a warning for such an address.
 func ReadEndpoint(endpoint string) (warning string, err error) {
 	scheme, rest, found := strings.Cut(endpoint, "://")
 	if !found {
@@ -127,7 +127,7 @@ func ReadEndpoint(endpoint string) (warning string, err error) {
 	return fmt.Sprintf("%q is not https: the kubelet sends its credentials unencrypted", endpoint), nil
 }
 
-// EndpointHost is the host of an API server's address, without its port.
+// EndpointHost returns the host of an API server's address, without the port.
 func EndpointHost(endpoint string) (string, error) {
 	if !strings.Contains(endpoint, "://") {
 		endpoint = "https://" + endpoint
@@ -139,7 +139,7 @@ func EndpointHost(endpoint string) (string, error) {
 	return u.Hostname(), nil
 }
 
-// Warnings are about settings of a valid document that are rarely meant.
+// Warnings lists settings of a valid document that are probably mistakes.
 func (c *NodeConfig) Warnings() []string {
 	if warning, _ := ReadEndpoint(c.Spec.Cluster.APIServerEndpoint); warning != "" {
 		return []string{"spec.cluster.apiServerEndpoint: " + warning}
@@ -158,15 +158,15 @@ func (p *problems) containerd(c Containerd) {
 	}
 }
 
-// OpenQuote is the quote that is not closed in kubelet arguments; empty for none.
-// An open one swallows whatever follows.
+// OpenQuote returns the quote that is not closed in kubelet arguments, or an empty
+// text. An open quote would include all following arguments.
 func OpenQuote(arguments string) string {
 	_, open := split(arguments)
 	return open
 }
 
-// CheckFlags says what is wrong with kubelet arguments that become part of a line
-// of an environment file.
+// CheckFlags checks kubelet arguments that become part of a line of an environment
+// file.
 func CheckFlags(arguments string) []error {
 	var errs []error
 	if err := CheckLine(arguments); err != nil {
@@ -181,9 +181,9 @@ func CheckFlags(arguments string) []error {
 	return errs
 }
 
-// Split takes kubelet arguments apart as systemd does (systemd.service(5),
-// "Command lines"): at spaces outside of quotes, which go. A backslash is none
-// of its own.
+// Split splits kubelet arguments like systemd (systemd.service(5), "Command lines"): at
+// spaces outside of quotes. The quotes are removed. A backslash is an ordinary
+// character.
 func Split(arguments string) []string {
 	words, _ := split(arguments)
 	return words
@@ -256,11 +256,11 @@ func (p *problems) environment(services map[string]map[string]string) {
 	for _, service := range slices.Sorted(maps.Keys(services)) {
 		at := "spec.instance.environment." + service
 		if !serviceName().MatchString(service) {
-			p.add(at, "%q is no service's name", service)
+			p.add(at, "%q is not a service name", service)
 		}
 		for _, name := range slices.Sorted(maps.Keys(services[service])) {
 			if !variableName().MatchString(name) {
-				p.add(at+"."+name, "%q is no variable's name", name)
+				p.add(at+"."+name, "%q is not a variable name", name)
 			}
 			if err := CheckLine(services[service][name]); err != nil {
 				p.add(at+"."+name, "the value %v", err)
@@ -277,7 +277,7 @@ func (p *problems) network(n Network) {
 	}
 	for i, d := range n.Domains {
 		if d == "" || !domainName().MatchString(d) {
-			p.add(fmt.Sprintf("spec.instance.network.domains[%d]", i), "%q is no domain's name", d)
+			p.add(fmt.Sprintf("spec.instance.network.domains[%d]", i), "%q is not a domain name", d)
 		}
 	}
 }

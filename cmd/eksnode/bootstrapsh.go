@@ -14,9 +14,9 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/firstboot"
 )
 
-// bootstrapSHCommand is the command under the name of Amazon Linux 2's script.
-// Package arguments reads its flags: they mix with the cluster's name, and each
-// takes a value, booleans too.
+// bootstrapSHCommand is the command for the name of Amazon Linux 2's bootstrap.sh.
+// Package arguments reads its flags, because they may follow the cluster's name and
+// booleans take a value too.
 func bootstrapSHCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:                "bootstrap.sh [flags] CLUSTER",
@@ -29,7 +29,7 @@ func bootstrapSHCommand() *cobra.Command {
 				return exitError(1) // as the script does
 			}
 			if err != nil {
-				// The exit code is the script's.
+				// The script exits with code 1 too.
 				return errors.Join(fmt.Errorf("bootstrap.sh: %w\n`bootstrap.sh --help` lists the flags", err), exitError(1))
 			}
 			return onNode(cmd, func(h *host.Host) error {

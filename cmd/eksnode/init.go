@@ -21,10 +21,10 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// joining are the flags of every command that reads a NodeConfig.
+// joining holds the flags of every command that reads a NodeConfig.
 type joining struct {
 	sources []string
-	// cache is the file of the cache; empty for none.
+	// cache is the path of the cache file; empty means no cache.
 	cache string
 }
 
@@ -42,7 +42,7 @@ func (j *joining) load(ctx context.Context, h *host.Host, service *firstboot.Met
 func load(ctx context.Context, h *host.Host, sources []string, userData func(context.Context) ([]byte, error), log func(string)) (*nodeconfig.NodeConfig, error) {
 	folder, err := os.Getwd()
 	if err != nil {
-		return nil, fmt.Errorf("finding the folder that relative sources begin in: %w", err)
+		return nil, fmt.Errorf("finding the folder of relative sources: %w", err)
 	}
 	r := nodeconfig.Reader{Files: h.Files, Folder: folder, UserData: userData}
 	c, warnings, err := r.Load(ctx, sources)
@@ -52,23 +52,24 @@ func load(ctx context.Context, h *host.Host, sources []string, userData func(con
 	return c, err
 }
 
-// surroundings are those of a real node.
+// surroundings returns the services of a real node.
 func surroundings(service *firstboot.Metadata, log func(string)) (bootstrap.Surroundings, error) {
 	command, err := os.Executable()
 	if err != nil {
-		return bootstrap.Surroundings{}, fmt.Errorf("finding this program: %w", err)
+		return bootstrap.Surroundings{}, fmt.Errorf("finding the path of eksnode: %w", err)
 	}
 	return bootstrap.Surroundings{
 		IMDS: service, AWS: awsFor(service, log), Lookup: net.DefaultResolver.LookupHost, Command: command, Log: log,
 	}, nil
 }
 
-// logTo writes lines for whoever reads the journal, which adds the time.
+// logTo returns a function that writes lines for the journal. The journal adds the
+// time.
 func logTo(w io.Writer) func(string) {
 	return func(line string) { fmt.Fprintln(w, line) }
 }
 
-// initFlags are those of init, under either name.
+// initFlags holds the flags of init and of nodeadm init.
 type initFlags struct {
 	joining
 	skip    []string
@@ -104,7 +105,7 @@ func (i *initFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	if st, err := os.Stat(i.cache); i.cache != "" && err == nil && !st.Mode().IsRegular() {
-		return fmt.Errorf("--config-cache: %s is not a regular file", i.cache) // it is replaced
+		return fmt.Errorf("--config-cache: %s is not a regular file", i.cache) // init replaces the file
 	}
 	return onNode(cmd, func(h *host.Host) error {
 		service, err := firstboot.OpenMetadata(cmd.Context())
@@ -145,20 +146,20 @@ func (i *initFlags) run(cmd *cobra.Command) error {
 	})
 }
 
-// resolve reads the NodeConfig from its sources, or from the cache when they have
-// none any more.
+// resolve reads the NodeConfig from its sources, or from the cache if the sources no
+// longer have a NodeConfig.
 func (j *joining) resolve(ctx context.Context, h *host.Host, service *firstboot.Metadata, log func(string)) (c, cached *nodeconfig.NodeConfig, err error) {
 	cached = j.cached(h, log)
 	c, err = j.load(ctx, h, service, log)
 	if gone := errors.Is(err, nodeconfig.ErrNone) || errors.Is(err, fs.ErrNotExist); gone && cached != nil {
-		log(fmt.Sprintf("warning: %v; the NodeConfig in the cache %s counts", err, j.cache))
+		log(fmt.Sprintf("warning: %v; using the NodeConfig in the cache %s", err, j.cache))
 		return cached, cached, nil
 	}
 	return c, cached, err
 }
 
-// inStep has the config phase run when the sources have another NodeConfig than
-// the cache, as in Amazon's nodeadm.
+// inStep removes the config phase from the skipped phases if the NodeConfig differs
+// from the cached one, as in Amazon's nodeadm.
 func (i *initFlags) inStep(pick *bootstrap.Selection, c, cached *nodeconfig.NodeConfig, log func(string)) error {
 	if cached == nil || !slices.Contains(pick.Skip, bootstrap.Config) {
 		return nil
@@ -171,12 +172,12 @@ func (i *initFlags) inStep(pick *bootstrap.Selection, c, cached *nodeconfig.Node
 	if err != nil || bytes.Equal(now, before) {
 		return err
 	}
-	log("warning: the NodeConfig is not the one in the cache " + i.cache + ": the config phase is not skipped")
+	log("warning: the NodeConfig differs from the one in the cache " + i.cache + ": the config phase is not skipped")
 	pick.Skip = slices.DeleteFunc(slices.Clone(pick.Skip), func(p bootstrap.Phase) bool { return p == bootstrap.Config })
 	return nil
 }
 
-// cached is the NodeConfig in the cache; nil without one.
+// cached returns the NodeConfig in the cache, or nil.
 func (j *joining) cached(h *host.Host, log func(string)) *nodeconfig.NodeConfig {
 	if j.cache == "" {
 		return nil
@@ -188,7 +189,7 @@ func (j *joining) cached(h *host.Host, log func(string)) *nodeconfig.NodeConfig 
 	return c
 }
 
-// join makes the machine the node.
+// join configures the machine as the node and starts the services.
 func join(ctx context.Context, h *host.Host, s bootstrap.Surroundings, n *bootstrap.Node, pick bootstrap.Selection) error {
 	items, err := s.Items(n, pick)
 	if err != nil {
@@ -210,8 +211,8 @@ func show(cmd *cobra.Command, h *host.Host, s bootstrap.Surroundings, n *bootstr
 	actions := 0
 	var errs []error
 	for _, planned := range list {
-		// What cannot be known before earlier steps are done is no failure, such as
-		// the images of a containerd that does not run yet.
+		// An item may fail because earlier items are not applied, for example when
+		// containerd does not run yet. This is no failure of the dry run.
 		if planned.Error != "" && actions == 0 {
 			errs = append(errs, errors.New(planned.Error))
 		}
@@ -221,8 +222,7 @@ func show(cmd *cobra.Command, h *host.Host, s bootstrap.Surroundings, n *bootstr
 	return errors.Join(append(errs, p.err)...)
 }
 
-// onNode opens the live machine for a command that changes it, and prints what
-// went wrong.
+// onNode runs a function that changes the live machine, and prints its error.
 func onNode(cmd *cobra.Command, do func(*host.Host) error) error {
 	if os.Geteuid() != 0 {
 		return errors.New("joining changes the machine: run it as root")
@@ -257,8 +257,8 @@ only what differs, and replaces the configuration of another cluster.`,
 	return cmd
 }
 
-// bootHookCommand settles who owns the network interfaces, before anything
-// waits for them. The boot units run it.
+// bootHookCommand reserves the secondary network interfaces for the VPC CNI, early at
+// boot. A boot unit runs this command.
 func bootHookCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    "boot-hook",

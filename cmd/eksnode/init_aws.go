@@ -11,11 +11,11 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/firstboot"
 )
 
-// api is the node's way to AWS: bootstrap's questions, AWS's answers.
+// api adapts firstboot.Node to bootstrap.AWS.
 type api struct{ *firstboot.Node }
 
-// awsFor makes clients with the credentials of the instance's role where the
-// environment has no others.
+// awsFor returns a function that makes the AWS clients. The clients use the
+// instance's role unless the environment contains other credentials.
 func awsFor(service *firstboot.Metadata, log func(string)) func(context.Context, map[string]string) (bootstrap.AWS, error) {
 	return func(ctx context.Context, environment map[string]string) (bootstrap.AWS, error) {
 		if err := adopt(environment); err != nil {
@@ -30,9 +30,9 @@ func awsFor(service *firstboot.Metadata, log func(string)) func(context.Context,
 	}
 }
 
-// adopt makes those variables that decide how AWS is reached this process's
-// own: the SDK and the kubelet's credential provider read them there, and
-// Amazon's nodeadm does the same.
+// adopt sets the variables for the connection to AWS, such as proxies, in the
+// environment of this process. The SDK and the kubelet's credential provider read
+// them there. Amazon's nodeadm does the same.
 func adopt(environment map[string]string) error {
 	others := []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"}
 	for name, value := range environment {

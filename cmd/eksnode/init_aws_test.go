@@ -17,9 +17,9 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/imdstest"
 )
 
-// What a NodeConfig sets for every service decides how this program reaches AWS,
-// too, and nothing else of it becomes this program's own.
-func TestTheEnvironmentOfANodeConfig(t *testing.T) {
+// Only the NodeConfig's variables for the connection to AWS are set in the
+// environment of eksnode itself.
+func TestEnvironmentOfNodeConfigIsUsed(t *testing.T) {
 	service := imdstest.Serve(imdstest.Typical())
 	defer service.Close()
 	var signed []string

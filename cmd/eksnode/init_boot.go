@@ -13,30 +13,30 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/firstboot"
 )
 
-// bootAttempts is how often an instance asks its metadata service while it
-// boots: for about a minute when nobody refuses or answers at once.
+// bootAttempts is the number of attempts to reach the metadata service at boot, which
+// is about a minute if each attempt fails at once.
 const bootAttempts = 60
 
-// elsewhere is how long a machine that is no EC2 instance looks for a metadata
-// service: one that imitates EC2 has it as soon as the network is up.
+// elsewhere is the wait for a metadata service on machines that are not EC2
+// instances. A machine that imitates EC2 has the service as soon as the network is
+// up.
 const elsewhere = time.Second
 
-// mayJoin says whether a booting machine has anything to join by. A NodeConfig
-// in a file is somebody's wish to join: it counts as much as being on EC2, and
-// so does a service that this boot has found before.
+// mayJoin reports whether a booting machine may have a NodeConfig: in a file, in the
+// cache of this boot, or in the metadata service.
 func (i *initFlags) mayJoin(ctx context.Context, h *host.Host, service *firstboot.Metadata, log func(string)) (bool, error) {
 	files := slices.DeleteFunc(slices.Clone(i.sources), func(s string) bool { return s == nodeconfig.UserDataSource })
 	if len(files) > 0 {
 		if _, err := load(ctx, h, files, nil, func(string) {}); !errors.Is(err, nodeconfig.ErrNone) {
 			service.Attempts = bootAttempts
-			return true, nil // also when the file is wrong: that is told later
+			return true, nil // also if the file is invalid: resolve reports the error
 		}
 	}
 	found := false
 	if i.cache != "" {
 		var err error
 		if found, err = h.Exists(i.cache); err != nil {
-			return false, fmt.Errorf("looking for what this boot knows: %w", err)
+			return false, fmt.Errorf("looking for the cache of this boot: %w", err)
 		}
 	}
 	if found {
@@ -46,9 +46,9 @@ func (i *initFlags) mayJoin(ctx context.Context, h *host.Host, service *firstboo
 	return awaitIMDS(ctx, h, service, elsewhere, log)
 }
 
-// awaitIMDS says whether the machine has a metadata service, and prepares the
-// client for it. An EC2 instance has one, however late it answers; any other
-// machine is given patience.
+// awaitIMDS reports whether the machine has a metadata service, and sets the client's
+// attempts. An EC2 instance always has this service, even if it starts late. On other
+// machines awaitIMDS waits for patience.
 func awaitIMDS(ctx context.Context, h *host.Host, service *firstboot.Metadata, patience time.Duration, log func(string)) (bool, error) {
 	is, why, err := bootstrap.IsEC2(h)
 	if err != nil {
@@ -59,7 +59,7 @@ func awaitIMDS(ctx context.Context, h *host.Host, service *firstboot.Metadata, p
 			if ctx.Err() != nil {
 				return false, err
 			}
-			log(fmt.Sprintf("nothing to do: this is no EC2 instance (%s), and no instance metadata service answers", why))
+			log(fmt.Sprintf("nothing to do: this is not an EC2 instance (%s), and no instance metadata service answers", why))
 			return false, nil
 		}
 	}

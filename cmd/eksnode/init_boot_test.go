@@ -17,7 +17,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/imdstest"
 )
 
-// booting is a machine with these files, and the log of its boot.
+// booting returns a machine with these files, and the log of its boot.
 func booting(t *testing.T, files map[string]string) (*host.Host, *[]string, func(string)) {
 	t.Helper()
 	h, err := host.Mounted(t.TempDir())
@@ -30,7 +30,7 @@ func booting(t *testing.T, files map[string]string) (*host.Host, *[]string, func
 	return h, &lines, func(line string) { lines = append(lines, line) }
 }
 
-// metadata is the service at an address.
+// metadata opens the metadata service at an address.
 func metadata(t *testing.T, address string) *firstboot.Metadata {
 	t.Helper()
 	t.Setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", address)
@@ -41,26 +41,26 @@ func metadata(t *testing.T, address string) *firstboot.Metadata {
 
 const vendor = "/sys/class/dmi/id/sys_vendor"
 
-func TestABootOffEC2DoesNotWait(t *testing.T) {
+func TestBootOutsideEC2DoesNotWait(t *testing.T) {
 	nobody := httptest.NewServer(http.NotFoundHandler())
 	nobody.Close()
 	slow := imdstest.Serve(imdstest.Typical())
 	defer slow.Close()
 	slow.Set(func(o *imdstest.Settings) { o.Delay = time.Hour })
-	for name, address := range map[string]string{"nobody answers": nobody.URL, "somebody is silent": slow.URL} {
+	for name, address := range map[string]string{"connection refused": nobody.URL, "no response": slow.URL} {
 		t.Run(name, func(t *testing.T) {
 			for _, patience := range []time.Duration{0, 20 * time.Millisecond} {
 				h, lines, log := booting(t, map[string]string{vendor: "QEMU\n"})
 				there, err := awaitIMDS(t.Context(), h, metadata(t, address), patience, log)
 				require.NoError(t, err)
 				assert.False(t, there)
-				assert.Equal(t, []string{`nothing to do: this is no EC2 instance (the machine's vendor is "QEMU"), and no instance metadata service answers`}, *lines)
+				assert.Equal(t, []string{`nothing to do: this is not an EC2 instance (the machine's vendor is "QEMU"), and no instance metadata service answers`}, *lines)
 			}
 		})
 	}
 }
 
-func TestWhatImitatesEC2IsJoined(t *testing.T) {
+func TestMetadataServiceOutsideEC2IsUsed(t *testing.T) {
 	service := imdstest.Serve(imdstest.Typical())
 	defer service.Close()
 	service.Set(func(o *imdstest.Settings) { o.Fail, o.Status = 2, http.StatusServiceUnavailable })
@@ -75,8 +75,9 @@ func TestWhatImitatesEC2IsJoined(t *testing.T) {
 	assert.Equal(t, []string{"api/token", "api/token", "api/token", "meta-data/instance-id", "meta-data/mac"}, service.Requests(), "the token is kept")
 }
 
-// On EC2 the service is waited for by those who ask it.
-func TestAnInstanceWaits(t *testing.T) {
+// On EC2, and with a NodeConfig or a cache, boot does not probe the metadata service;
+// the first reader waits for this service.
+func TestBootWithNodeConfigDoesNotProbe(t *testing.T) {
 	for name, files := range map[string]map[string]string{
 		"EC2":                  {vendor: "Amazon EC2\n"},
 		"a NodeConfig":         {vendor: "QEMU\n", "/etc/eks/nodeadm.d/a.yaml": "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n"},

@@ -20,8 +20,8 @@ const (
 )
 
 // The cases of amazon-eks-ami's nodeadm/test/e2e/cases/config-cache.
-func TestTheCacheStandsInForASourceThatIsGone(t *testing.T) {
-	const fallback = "the NodeConfig in the cache " + cacheFile + " counts"
+func TestCacheReplacesAMissingSource(t *testing.T) {
+	const fallback = "using the NodeConfig in the cache " + cacheFile
 	for name, c := range map[string]struct {
 		cache, file, source string
 		want, warning       string // want is the cluster's name
@@ -62,8 +62,8 @@ func TestTheCacheStandsInForASourceThatIsGone(t *testing.T) {
 	}
 }
 
-// The run phase alone would start services with the former configuration.
-func TestAnotherNodeConfigThanTheCachedOneIsConfigured(t *testing.T) {
+// The run phase alone would start services with the earlier configuration.
+func TestChangedNodeConfigRunsTheConfigPhase(t *testing.T) {
 	_, lines, log := booting(t, nil)
 	parse := func(text string) *nodeconfig.NodeConfig {
 		c, err := nodeconfig.Decode([]byte(text))
@@ -83,5 +83,5 @@ func TestAnotherNodeConfigThanTheCachedOneIsConfigured(t *testing.T) {
 		require.NoError(t, i.inStep(&pick, parse(head+c.now), cached, log))
 		assert.Equal(t, c.want, pick.Skip)
 	}
-	assert.Equal(t, []string{"warning: the NodeConfig is not the one in the cache " + cacheFile + ": the config phase is not skipped"}, *lines)
+	assert.Equal(t, []string{"warning: the NodeConfig differs from the one in the cache " + cacheFile + ": the config phase is not skipped"}, *lines)
 }

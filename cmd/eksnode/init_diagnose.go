@@ -16,8 +16,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/human"
 )
 
-// diagnoseCommand says why a node did not join: on the node, or on a workstation with
-// its logs.
+// diagnoseCommand reports why a node did not join. It runs on the node, or on a
+// workstation with the node's logs.
 func diagnoseCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
@@ -59,13 +59,13 @@ that look like errors. The exit code is 0 without a known cause, 1 with one, and
 	return cmd
 }
 
-// diagnosis is what --output json prints.
+// diagnosis is the output of --output json.
 type diagnosis struct {
 	Findings []cause `json:"findings"`
 	// Errors are the first lines that look like errors.
 	Errors []string `json:"errors,omitempty"`
 	Lines  int      `json:"lines"` // how many were read
-	// PassedOver are files that are no text.
+	// PassedOver lists the files that are not text.
 	PassedOver []string `json:"passed_over,omitempty"`
 }
 
@@ -98,10 +98,10 @@ func printDiagnosis(w io.Writer, r diagnose.Report, output string) error {
 	return printers[output](w)
 }
 
-// cloudInitLog is where the output of user data scripts goes.
+// cloudInitLog contains the output of user data scripts.
 const cloudInitLog = "/var/log/cloud-init-output.log"
 
-// ownLogs looks through those of this machine since it booted.
+// ownLogs searches this machine's logs since boot.
 func ownLogs(ctx context.Context, s *diagnose.Search) error {
 	h, err := host.Live()
 	if err != nil {
@@ -125,13 +125,13 @@ func ownLogs(ctx context.Context, s *diagnose.Search) error {
 	}
 	errs = append(errs, s.Log(diagnose.Log{Name: cloudInitLog, Text: bytes.NewReader(text)}))
 	if s.Report().Lines == 0 {
-		errs = append(errs, errors.New("this machine's logs have no line since it booted; run as root, or name the logs of a node"))
+		errs = append(errs, errors.New("this machine's logs have no lines since boot; run as root, or name the logs of a node"))
 	}
 	return errors.Join(errs...)
 }
 
-// journal is a unit's since the machine booted, read while it is looked at: a
-// node that has run for long has gigabytes.
+// journal returns a unit's journal since boot. The journal is read as a stream,
+// because a node that has run for long has gigabytes.
 func journal(ctx context.Context, h *host.Host, unit string) io.Reader {
 	text, to := io.Pipe()
 	go func() {
@@ -144,8 +144,8 @@ func journal(ctx context.Context, h *host.Host, unit string) io.Reader {
 	return text
 }
 
-// ownState says what the machine is like in the words of the programs that
-// would trip over it.
+// ownState returns the machine's full file systems and its swap as the log lines that
+// programs would write about them, so that the rules match.
 func ownState(h *host.Host) (string, error) {
 	var lines []string
 	for _, folder := range []string{"/var/lib/containerd", "/var/lib/kubelet", "/"} {

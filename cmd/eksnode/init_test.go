@@ -16,7 +16,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/imdstest"
 )
 
-func TestOtherNamesAreOtherCommands(t *testing.T) {
+func TestProgramNamesSelectCommands(t *testing.T) {
 	for _, c := range []struct{ argv, want []string }{
 		{[]string{"/usr/bin/eksnode", "audit"}, []string{"audit"}},
 		{[]string{"nodeadm", "init", "-c", "x"}, []string{"nodeadm", "init", "-c", "x"}},
@@ -30,7 +30,8 @@ func TestOtherNamesAreOtherCommands(t *testing.T) {
 	}
 }
 
-// printed is what a kubelet gets from the command line.
+// printed returns the credential that a command prints for the kubelet, and the
+// address in its token.
 func printed(t *testing.T, args ...string) (execCredential, *url.URL) {
 	t.Helper()
 	var out, errOut bytes.Buffer
@@ -46,7 +47,7 @@ func printed(t *testing.T, args ...string) (execCredential, *url.URL) {
 	return answer, u
 }
 
-func TestATokenNeedsTheMetadataServiceAndNothingElse(t *testing.T) {
+func TestTokenNeedsOnlyTheMetadataService(t *testing.T) {
 	service := imdstest.Serve(imdstest.Typical())
 	defer service.Close()
 	t.Setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", service.URL)
@@ -79,8 +80,8 @@ func TestUserDataIsReadFromTheMetadataService(t *testing.T) {
 	assert.Equal(t, []string{"api/token", "user-data"}, service.Requests())
 }
 
-// As Amazon's nodeadm and Amazon Linux 2's script exit.
-func TestExitCodesOfTheOtherNames(t *testing.T) {
+// The exit codes are those of Amazon's nodeadm and Amazon Linux 2's script.
+func TestExitCodesOfProgramNames(t *testing.T) {
 	for _, c := range []struct {
 		args []string
 		want int

@@ -14,11 +14,11 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/firstboot"
 )
 
-// execInfo is the variable in which the kubelet says which version of the
-// credential protocol it speaks.
+// execInfo is the variable with which the kubelet passes its version of the credential
+// protocol.
 const execInfo = "KUBERNETES_EXEC_INFO"
 
-// execCredential is the answer of a client-go credential plugin. Source:
+// execCredential is the output of a client-go credential plugin. Source:
 // https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins.
 type execCredential struct {
 	APIVersion string   `json:"apiVersion"`
@@ -30,8 +30,9 @@ type execCredential struct {
 	} `json:"status"`
 }
 
-// tokenCommand proves to a cluster who this node is. The kubeconfig that init
-// writes runs it; aws-iam-authenticator's flags are understood too.
+// tokenCommand prints a token that proves the node's identity to a cluster. The
+// kubeconfig that init writes runs this command. The flags of aws-iam-authenticator
+// are accepted too.
 func tokenCommand() *cobra.Command {
 	var cluster, id, region string
 	cmd := &cobra.Command{
@@ -62,7 +63,8 @@ func tokenCommand() *cobra.Command {
 	return cmd
 }
 
-// token asks the metadata service for the region only where none is given.
+// token returns a token and its expiry. It reads the region from the metadata service
+// only if no other region is set.
 func token(ctx context.Context, region, cluster string) (token string, expires time.Time, err error) {
 	service, err := firstboot.OpenMetadata(ctx)
 	if err != nil {
@@ -80,7 +82,7 @@ func token(ctx context.Context, region, cluster string) (token string, expires t
 	return n.Token(ctx, region, cluster)
 }
 
-// execVersion answers in the version that was asked for.
+// execVersion returns the API version from info, the value of KUBERNETES_EXEC_INFO.
 func execVersion(info string) string {
 	var asked struct {
 		APIVersion string `json:"apiVersion"`

@@ -16,7 +16,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 )
 
-// otherNames are the names under which this program is another command.
+// otherNames maps a program name, such as that of a link to eksnode, to the command
+// that runs.
 func otherNames() map[string]string {
 	return map[string]string{"nodeadm": "nodeadm", "bootstrap.sh": "bootstrap.sh", "aws-iam-authenticator": "aws-iam-authenticator"}
 }
@@ -37,8 +38,8 @@ func commandLine(argv []string) []string {
 	return args
 }
 
-// nodeadmCommand has the subcommands, flags and default source of
-// amazon-eks-ami's nodeadm: people's user data calls it.
+// nodeadmCommand has the subcommands, flags and default source of amazon-eks-ami's
+// nodeadm, because existing user data calls nodeadm.
 func nodeadmCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "nodeadm",
@@ -48,7 +49,7 @@ func nodeadmCommand() *cobra.Command {
 	}
 	var i initFlags
 	i.joining.flags(cmd)
-	cmd.PersistentFlags().Bool("development", false, "accepted as by Amazon's nodeadm; the log is the same")
+	cmd.PersistentFlags().Bool("development", false, "accepted for compatibility with Amazon's nodeadm; no effect")
 	start := &cobra.Command{
 		Use:   "init",
 		Short: "Join this machine to the cluster in its NodeConfig",
@@ -78,10 +79,11 @@ func nodeadmCommand() *cobra.Command {
 	return cmd
 }
 
-// noCommand is what nodeadm does without a subcommand: help, and exit code 2.
+// noCommand prints the help and exits with code 2, as nodeadm does without a
+// subcommand.
 func noCommand(cmd *cobra.Command, _ []string) error {
 	cmd.SetOut(cmd.ErrOrStderr())
-	return errors.Join(errors.New(cmd.CommandPath()+": no command is given"), cmd.Help(), exitError(usageCode))
+	return errors.Join(errors.New(cmd.CommandPath()+": a subcommand is missing"), cmd.Help(), exitError(usageCode))
 }
 
 // read reads the NodeConfig. It changes nothing and needs no root.
@@ -94,7 +96,7 @@ func (j *joining) read(cmd *cobra.Command, h *host.Host) (*nodeconfig.NodeConfig
 	return c, err
 }
 
-// check names every mistake of the NodeConfig.
+// check prints every mistake in the NodeConfig.
 func (j *joining) check(cmd *cobra.Command) error {
 	h, err := host.Live()
 	if err != nil {
@@ -116,8 +118,8 @@ func (j *joining) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// dump writes the merged NodeConfig in JSON, also one that only other sources
-// complete.
+// dump writes the merged NodeConfig in JSON. An incomplete NodeConfig is written too,
+// with a warning.
 func (j *joining) dump(cmd *cobra.Command, output string) error {
 	h, err := host.Live()
 	if err != nil {
@@ -161,8 +163,8 @@ func (j *joining) dump(cmd *cobra.Command, output string) error {
 	return nil
 }
 
-// authenticatorCommand answers to aws-iam-authenticator's name, which
-// kubeconfigs of Amazon Linux 2's kind call.
+// authenticatorCommand is the command for the name aws-iam-authenticator, which
+// kubeconfigs of Amazon Linux 2 call.
 func authenticatorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "aws-iam-authenticator", Short: "Print a token, as aws-iam-authenticator does", Hidden: true, Args: cobra.NoArgs,
@@ -174,7 +176,7 @@ func authenticatorCommand() *cobra.Command {
 	return cmd
 }
 
-// joinCommands are those of a node's first boot.
+// joinCommands returns the commands of first boot.
 func joinCommands() []*cobra.Command {
 	return []*cobra.Command{initCommand(), bootHookCommand(), tokenCommand(), nodeadmCommand(), bootstrapSHCommand(), authenticatorCommand(), diagnoseCommand()}
 }

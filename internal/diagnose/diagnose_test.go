@@ -118,7 +118,7 @@ func TestConsequencesAreListedAfterTheirCause(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, Print(&out, found))
 	assert.Equal(t, `captured-node: this image was captured from a joined node: it contains another cluster's endpoint, certificates or state
-  init:1: leftover-state: remove /var/lib/kubelet/pki (it is of the cluster at https://CE02.yl4.cn-north-1.eks.amazonaws.com.cn)
+  init:1: leftover-state: remove /var/lib/kubelet/pki (the file belongs to the cluster at https://CE02.yl4.cn-north-1.eks.amazonaws.com.cn)
   remedy: run `+"`eksnode scrub`"+` before the image is captured; init has removed the leftover state on this node
 
 unauthorized: the API server cannot identify the node: the node's role is not mapped, or its token is for another cluster

@@ -4,8 +4,8 @@ package diagnose
 // project's own join tests, and from issues of the programs.
 var lines = map[string][]string{
 	"captured-node": {
-		"leftover-state: stop kubelet.service (it runs as another node)",
-		"leftover-state: remove /var/lib/kubelet/pki (it is of the cluster at https://CE02.yl4.cn-north-1.eks.amazonaws.com.cn)",
+		"leftover-state: stop kubelet.service (the kubelet runs as another node)",
+		"leftover-state: remove /var/lib/kubelet/pki (the file belongs to the cluster at https://CE02.yl4.cn-north-1.eks.amazonaws.com.cn)",
 	},
 	"template": {
 		`E1120 20:11:13.325154   11577 kubelet_node_status.go:92] "Unable to register node with API server" err="Post \"https://MASTER_ENDPOINT/api/v1/nodes\": dial tcp: lookup MASTER_ENDPOINT on 10.0.0.2:53: server misbehaving" node="ip-10-0-1-2.eu-west-1.compute.internal"`,
@@ -14,7 +14,7 @@ var lines = map[string][]string{
 	"node-config": {
 		`eksnode: reading the NodeConfig: file:///etc/node.yaml: line 1: apiVersion v1, kind Pod is not a NodeConfig (node.eks.aws/v1alpha1)`,
 		"eksnode: checking the NodeConfig:",
-		"spec.cluster.cidr: is missing; `aws eks describe-cluster` tells it",
+		"spec.cluster.cidr: is missing; `aws eks describe-cluster` shows the value",
 		"eksnode: reading the NodeConfig: imds://user-data: part 1 of type application/node.eks.aws: line 6: spec.kubelets: unknown field; did you mean kubelet?",
 	},
 	"arguments": {
@@ -40,7 +40,7 @@ var lines = map[string][]string{
 	"clock": {
 		`An error occurred (SignatureDoesNotMatch) when calling the DescribeCluster operation: Signature expired: 20260701T100000Z is now earlier than 20260701T101500Z`,
 		`E0717 03:27:06.676922   23008 reflector.go:147] k8s.io/client-go/informers/factory.go:150: Failed to watch *v1.Node: Get "https://ABC.gr7.eu-west-1.eks.amazonaws.com/api/v1/nodes": tls: failed to verify certificate: x509: certificate has expired or is not yet valid: current time 2023-01-01T00:00:12Z is before 2026-07-01T10:00:00Z`,
-		"eksnode: ec2:DescribeInstances: AuthFailure: AWS was not able to validate the provided access credentials (401); is the machine's clock right?",
+		"eksnode: ec2:DescribeInstances: AuthFailure: AWS was not able to validate the provided access credentials (401); check the machine's clock",
 	},
 	"dns": {
 		`Could not resolve host ABC.gr7.eu-west-1.eks.amazonaws.com: Temporary failure in name resolution`,
@@ -56,8 +56,8 @@ var lines = map[string][]string{
 	},
 	"aws-api": {
 		`error listing AWS instances: "RequestError: send request failed\ncaused by: Post https://ec2.us-west-2.amazonaws.com/: dial tcp 52.94.214.1:443: i/o timeout"`,
-		"eksnode: describing the cluster c: eks:DescribeCluster: gave up after 4 attempts: https://eks.eu-west-1.amazonaws.com: no answer within 15s; the node needs a way to it: a NAT gateway, an endpoint in its VPC or a proxy",
-		`eksnode: describing the cluster c: operation error EKS: DescribeCluster, exceeded maximum number of attempts, 4, https response error StatusCode: 0, RequestID: , request send failed, Get "https://eks.eu-west-1.amazonaws.com/clusters/c": context deadline exceeded (Client.Timeout exceeded while awaiting headers); the node needs a way to it: a NAT gateway, an endpoint in its VPC or a proxy`,
+		"eksnode: describing the cluster c: eks:DescribeCluster: gave up after 4 attempts: https://eks.eu-west-1.amazonaws.com: no answer within 15s; the node needs a route to this address: a NAT gateway, an endpoint in its VPC or a proxy",
+		`eksnode: describing the cluster c: operation error EKS: DescribeCluster, exceeded maximum number of attempts, 4, https response error StatusCode: 0, RequestID: , request send failed, Get "https://eks.eu-west-1.amazonaws.com/clusters/c": context deadline exceeded (Client.Timeout exceeded while awaiting headers); the node needs a route to this address: a NAT gateway, an endpoint in its VPC or a proxy`,
 		"Feb 19 07:57:30 localhost nodeadm[2015]: SDK 2026/02/19 07:57:30 DEBUG retrying request EC2/DescribeInstances, attempt 2",
 		`Connect timeout on endpoint URL: "https://eks.eu-west-1.amazonaws.com/clusters/c"`,
 		`caused by: Post "https://ec2.us-west-2.amazonaws.com/": dial tcp 52.94.214.1:443: i/o timeout`,
@@ -215,8 +215,8 @@ var lines = map[string][]string{
 		"Aug 20 12:46:11 localhost systemd[1]: multi-user.target: Job nodeadm-run.service/start deleted to break ordering cycle starting with multi-user.target/start",
 	},
 	"units": {
-		`eksnode: finding the version of kubelet: exec: "kubelet": executable file not found in $PATH; the image must have it on its search path`,
-		"eksnode: services: starting kubelet.service: systemd says that it is not-found; the image must have it",
+		`eksnode: finding the version of kubelet: exec: "kubelet": executable file not found in $PATH; install the program on the search path of the image`,
+		"eksnode: services: starting kubelet.service: systemd reports the unit as not-found; the image must have it",
 		"Failed to start kubelet.service: Unit kubelet.service not found.",
 		"systemd[1]: kubelet.service: Failed at step EXEC spawning /usr/bin/kubelet: No such file or directory",
 	},

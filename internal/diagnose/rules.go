@@ -74,7 +74,7 @@ func Rules() []Rule {
 			Remedy: "give the subnet a NAT gateway, or VPC endpoints for ec2, eks, sts, ecr.api, ecr.dkr and s3 with security groups that allow port 443 from the node, or name a proxy in spec.instance.environment",
 			Until:  joined,
 			Lines: []string{
-				`retrying request (EC2|EKS)/`, `; the node needs a way to it: `, `RequestError: send request failed`,
+				`retrying request (EC2|EKS)/`, `; the node needs a route to this address: `, `RequestError: send request failed`,
 				`(Connect timeout on|Could not connect to the) endpoint URL: "https://(ec2|eks|sts)\.`, `https://(ec2|eks|sts|api\.ecr)\.[^ ]*: dial tcp [^ ]+ (i/o timeout|connect: )`,
 			},
 		},
@@ -94,7 +94,7 @@ func Rules() []Rule {
 			Cause:    "the machine's clock is wrong",
 			Remedy:   "let the time service reach 169.254.169.123 or another source, then restart the kubelet",
 			Until:    joined,
-			Lines:    []string{`certificate has expired or is not yet valid: current time`, `SignatureDoesNotMatch`, `Signature (expired|not yet current)`, `is the machine's clock right`},
+			Lines:    []string{`certificate has expired or is not yet valid: current time`, `SignatureDoesNotMatch`, `Signature (expired|not yet current)`, `; check the machine's clock`},
 			Explains: []string{"unauthorized", "credentials"},
 		},
 		{
@@ -318,7 +318,7 @@ func Rules() []Rule {
 			ID:     "units",
 			Cause:  "the image lacks a service that a node needs",
 			Remedy: "make the image with `eksnode provision`",
-			Lines:  []string{`systemd says that it is (not-found|masked)`, `Unit (kubelet|containerd)\.service (not found|could not be found)`, `Failed at step EXEC spawning [^:]+: No such file or directory`, `finding the version of (kubelet|containerd): `},
+			Lines:  []string{`systemd reports the unit as (not-found|masked)`, `Unit (kubelet|containerd)\.service (not found|could not be found)`, `Failed at step EXEC spawning [^:]+: No such file or directory`, `finding the version of (kubelet|containerd): `},
 		},
 		{
 			ID:        "first-boot",

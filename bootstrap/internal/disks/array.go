@@ -15,19 +15,19 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// arrayDevice is what the array is called until the next boot.
+// arrayDevice is the array's device until the next boot.
 const arrayDevice = "/dev/md/" + arrayName
 
-// array plans the array and says which device it is, or will be. It is made of
-// disks that hold nothing, and put together of those of one array that this
-// program made; everything else is refused.
+// array returns the array's device and the actions that create or assemble the
+// array. Empty disks become a new array. Members of one array that eksnode created
+// are assembled. Other content is an error.
 func array(h *host.Host, members []string, level string) (string, []plan.Action, error) {
 	users, err := users(h, members)
 	if err != nil {
 		return "", nil, err
 	}
 	if len(users) == 0 && h.IsLive() && !h.HasCommand("mdadm") {
-		return "", nil, errors.New("an array needs mdadm, which this image has not: build it with packages = [\"mdadm\"], or use the strategy Mount")
+		return "", nil, errors.New("an array needs mdadm, which this image does not have: build the image with packages = [\"mdadm\"], or use the strategy Mount")
 	}
 	made, err := areOneArray(h, members)
 	if err != nil {
@@ -42,20 +42,20 @@ func array(h *host.Host, members []string, level string) (string, []plan.Action,
 		return "", nil, fmt.Errorf("looking at %s: %w", arrayDevice, err)
 	}
 	if there {
-		return "", nil, fmt.Errorf("%s is an array of other disks than the instance store's; stop it with mdadm --stop", arrayDevice)
+		return "", nil, fmt.Errorf("the array %s has disks outside the instance store; stop this array with mdadm --stop", arrayDevice)
 	}
 	if made {
 		argv := []string{"mdadm", "--assemble", "--run", arrayDevice}
-		return arrayDevice, []plan.Action{run(h, "the disks are an array that was not put together at boot", append(argv, members...)...)}, nil
+		return arrayDevice, []plan.Action{run(h, "the disks are an array that was not assembled at boot", append(argv, members...)...)}, nil
 	}
 	argv := []string{"mdadm", "--create", "--run", "--force", arrayDevice, "--level=" + level, "--name=" + arrayName,
 		fmt.Sprintf("--raid-devices=%d", len(members))}
-	create := run(h, "makes one array of the instance store's disks", append(argv, members...)...)
-	// mdadm --run asks nobody, so the disks are looked at again.
+	create := run(h, "creates one array from the instance store's disks", append(argv, members...)...)
+	// mdadm --run overwrites without a question, so check the disks again.
 	return arrayDevice, []plan.Action{after(create, func() (bool, error) {
 		made, err := areOneArray(h, members)
 		if err == nil && made {
-			err = fmt.Errorf("%s has become %s", members[0], arrayMember)
+			err = fmt.Errorf("the content of %s has changed to %s", members[0], arrayMember)
 		}
 		return true, err
 	})}, nil
@@ -74,9 +74,9 @@ func after(a plan.Action, needed func() (bool, error)) plan.Action {
 	return a
 }
 
-// areOneArray says whether the disks are the members of one array that this
-// program made; false means that all of them hold nothing. Other content, and a
-// mixture, is an error that names the disk.
+// areOneArray reports whether the disks are the members of one array that eksnode
+// created; false means that all disks are empty. Other content, and a mixture of
+// both, is an error that names the disk.
 func areOneArray(h *host.Host, members []string) (bool, error) {
 	var first content
 	for i, m := range members {
@@ -88,7 +88,7 @@ func areOneArray(h *host.Host, members []string) (bool, error) {
 		case c.name != "" && (c.name != arrayMember || c.uuid == ""):
 			return false, refusal(m, c)
 		case !isOwn(c.array):
-			return false, fmt.Errorf("%s holds a member of the array %q, which is not this program's; clear it with blkdiscard --zeroout if nothing on it is needed", m, c.array)
+			return false, fmt.Errorf("%s holds a member of the array %q, which eksnode did not create; clear the disk with blkdiscard --zeroout if its content is not needed", m, c.array)
 		case i == 0:
 			first = c
 		case c.name != first.name:
@@ -96,25 +96,25 @@ func areOneArray(h *host.Host, members []string) (bool, error) {
 			if first.name == "" {
 				empty, member = member, empty
 			}
-			return false, fmt.Errorf("%s holds %s and %s nothing; clear the former with blkdiscard --zeroout if nothing on it is needed", member, arrayMember, empty)
+			return false, fmt.Errorf("%[1]s holds %[2]s, but %[3]s is empty; clear %[1]s with blkdiscard --zeroout if its content is not needed", member, arrayMember, empty)
 		case c != first:
-			return false, fmt.Errorf("%s and %s are members of different arrays; clear them with blkdiscard --zeroout if nothing on them is needed", members[0], m)
+			return false, fmt.Errorf("%s and %s are members of different arrays; clear both disks with blkdiscard --zeroout if their content is not needed", members[0], m)
 		}
 	}
 	return first.name != "", nil
 }
 
-// isOwn says whether an array's name, with the host's before it, is the one that
-// this program gives. mdadm gives every array a name, so none means no array.
+// isOwn reports whether an array's name, after the host's name, is the name that
+// eksnode gives. mdadm names every array, so an empty name means no array.
 func isOwn(array string) bool {
 	return array == "" || array[strings.LastIndexByte(array, ':')+1:] == arrayName
 }
 
-// holders lists the devices that use a disk, as the kernel knows them.
+// holders lists the devices that use a disk, from the kernel's list.
 func holders(h *host.Host, disk string) ([]string, error) {
 	entries, err := afero.ReadDir(h.Files, path.Join("/sys/block", path.Base(disk), "holders"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("looking which device uses %s: %w", disk, err)
+		return nil, fmt.Errorf("listing the devices that use %s: %w", disk, err)
 	}
 	var names []string
 	for _, e := range entries {
@@ -126,7 +126,7 @@ func holders(h *host.Host, disk string) ([]string, error) {
 // user is a device that uses a disk.
 type user struct{ name, disk string }
 
-// users lists what uses the disks, each once.
+// users lists the devices that use the disks, each once.
 func users(h *host.Host, disks []string) ([]user, error) {
 	var all []user
 	for _, disk := range disks {
@@ -143,39 +143,39 @@ func users(h *host.Host, disks []string) ([]user, error) {
 	return all, nil
 }
 
-// assembled is the array that uses the disks. made says that they are members
-// of one.
+// assembled returns the array that uses the disks, or an empty text. made says that
+// the disks are members of an array.
 func assembled(h *host.Host, users []user, made bool) (string, error) {
 	u := users[0]
 	switch {
 	case len(users) > 1:
-		return "", fmt.Errorf("the instance store's disks are in several arrays (%s has %s, %s has %s); stop one with mdadm --stop",
+		return "", fmt.Errorf("the instance store's disks are in several arrays (%s has %s, %s has %s); stop one array with mdadm --stop",
 			u.name, u.disk, users[1].name, users[1].disk)
 	case !made, !strings.HasPrefix(u.name, "md"):
-		return "", fmt.Errorf("%s is used by %s, which is no array of the instance store", u.disk, u.name)
+		return "", fmt.Errorf("%s is used by %s, which is not an array of the instance store", u.disk, u.name)
 	}
 	return path.Join("/dev", u.name), isRunning(h, u.name)
 }
 
-// isUnused refuses a disk that another device uses: a file system at its
-// beginning may be only a part of what that holds.
+// isUnused returns an error for a disk that another device uses. A file system at
+// the disk's beginning may be only a part of that device's content.
 func isUnused(h *host.Host, disk string) error {
 	users, err := users(h, []string{disk})
 	if err == nil && len(users) > 0 {
-		err = fmt.Errorf("%s is used by %s; stop that first", disk, users[0].name)
+		err = fmt.Errorf("%[1]s is in use by %[2]s; stop %[2]s first", disk, users[0].name)
 	}
 	return err
 }
 
-// isRunning refuses an array that the kernel knows and cannot use, such as one
-// that lacks disks.
+// isRunning returns an error for an array that the kernel lists but cannot use, for
+// example because a disk is missing.
 func isRunning(h *host.Host, array string) error {
 	state, err := h.Content(path.Join("/sys/block", array, "md/array_state"))
 	if err != nil {
 		return fmt.Errorf("looking at the array %s: %w", array, err)
 	}
 	if word := strings.TrimSpace(string(state)); slices.Contains([]string{"clear", "inactive", "broken"}, word) {
-		return fmt.Errorf("the array /dev/%s is %s; mdadm --detail says what it lacks", array, word)
+		return fmt.Errorf("the array /dev/%s is %s; mdadm --detail shows the missing disks", array, word)
 	}
 	return nil
 }

@@ -15,11 +15,11 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// carried is a folder that lies on the array, and the service that works in it.
+// carried is a folder on the array and the service that uses the folder.
 type carried struct{ path, service string }
 
-// bind plans that a folder lies on the array: its content is copied there while
-// the service does not run. A folder that is mounted already is not copied.
+// bind returns the actions that move a folder to the array. The service is stopped
+// during the copy. A folder that is already mounted is not copied.
 func bind(h *host.Host, on string, f carried) ([]plan.Action, error) {
 	mounted, err := h.Files.IsMountPoint(f.path)
 	if err != nil {
@@ -30,31 +30,31 @@ func bind(h *host.Host, on string, f carried) ([]plan.Action, error) {
 		return mountUnit(h, u, false)
 	}
 	m := &move{h: h, from: f, on: on}
-	stop := run(h, "nobody may write to "+f.path+" while it is copied", "systemctl", "stop", m.unit())
+	stop := run(h, "no program may write to "+f.path+" during the copy", "systemctl", "stop", m.unit())
 	stop.Do = func(ctx context.Context, _ plan.Progress) error { return m.stop(ctx) }
-	copying := run(h, "the array carries it", "cp", "--archive", f.path+"/.", on)
+	copying := run(h, "the folder moves to the array", "cp", "--archive", f.path+"/.", on)
 	copying.Do = func(ctx context.Context, _ plan.Progress) error { return m.copy(ctx) }
 	mount, err := mountUnit(h, u, true)
-	actions := append([]plan.Action{stop, run(h, "the array carries it", "mkdir", "-p", f.path, on), copying}, mount...)
+	actions := append([]plan.Action{stop, run(h, "the folder moves to the array", "mkdir", "-p", f.path, on), copying}, mount...)
 	for i, a := range actions {
 		actions[i] = m.orStart(a)
 	}
 	return actions, err
 }
 
-// move is the way of a folder to the array.
+// move copies a folder to the array.
 type move struct {
 	h    *host.Host
 	from carried
 	on   string
-	// stopped says that the service ran before.
+	// stopped says that move stopped the running service.
 	stopped bool
 }
 
 func (m *move) unit() string { return m.from.service + ".service" }
 
 func (m *move) stop(ctx context.Context) (err error) {
-	if m.from.path == machine.SOCIFolder { // the only service that an image may lack
+	if m.from.path == machine.SOCIFolder { // an image may lack only this service
 		if there, err := m.h.HasUnit(m.unit()); err != nil || !there {
 			return err
 		}
@@ -80,9 +80,9 @@ func (m *move) orStart(a plan.Action) plan.Action {
 	return a
 }
 
-// copy copies the folder under another name and then renames it, so that the
-// array has all of it or nothing. What the array has from an earlier boot is
-// newer than the folder and stays, except for what this boot has written.
+// copy copies the folder under a temporary name and then renames the copy, so the
+// array never has a partial copy. Files that the array has from an earlier boot are
+// newer than the folder's and stay, except for files that this boot wrote.
 func (m *move) copy(ctx context.Context) error {
 	there, err := afero.ReadDir(m.h.Files, m.on)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -104,7 +104,8 @@ func (m *move) copy(ctx context.Context) error {
 	return nil
 }
 
-// refresh copies the files of the folder that were written before the disks.
+// refresh copies the files that this boot wrote to the folder before the disks were
+// mounted.
 func (m *move) refresh(ctx context.Context) error {
 	for _, name := range []string{render.Kubeconfig, render.BootstrapKubeconfig} {
 		there, err := m.h.Exists(name)

@@ -17,9 +17,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// A folder that lies on the array already is not copied onto itself, whatever
-// else changes.
-func TestAMountedFolderIsNotCopied(t *testing.T) {
+// A folder that is already on the array is never copied onto itself.
+func TestMountedFolderIsNotCopied(t *testing.T) {
 	h := instance(t, nil, nil)
 	folder := carried{"/var/lib/kubelet", "kubelet"}
 	actions, err := bind(h, "/mnt/0/kubelet", folder)
@@ -28,12 +27,11 @@ func TestAMountedFolderIsNotCopied(t *testing.T) {
 	settle(t, h, actions, folder.path)
 	actions, err = bind(h, "/mnt/0/kubelet", folder)
 	require.NoError(t, err)
-	assert.Empty(t, commands(actions), "it lies there already")
+	assert.Empty(t, commands(actions), "the folder is already on the array")
 }
 
-// The same for the plan as a whole: a changed mount below stops and copies
-// nothing.
-func TestAChangedArrayLeavesMountedFoldersAlone(t *testing.T) {
+// The same for the whole plan: a changed mount of the array stops and copies nothing.
+func TestChangedArrayKeepsMountedFolders(t *testing.T) {
 	d := Disks{LocalStorage: nodeconfig.LocalStorage{Strategy: nodeconfig.RAID0}, InstanceID: "i-1"}
 	h := instance(t, map[string][]byte{"nvme1n1": ours(), "md127": largeWith(0, "XFSB")}, map[string]string{"nvme1n1": "md127"})
 	for _, f := range d.folders() {
@@ -48,13 +46,13 @@ func TestAChangedArrayLeavesMountedFoldersAlone(t *testing.T) {
 }
 
 // An image without the SOCI snapshotter has no service to stop.
-func TestAServiceThatIsNotThereIsNotStopped(t *testing.T) {
+func TestMissingServiceIsNotStopped(t *testing.T) {
 	h := instance(t, nil, nil)
 	m := &move{h: h, from: carried{"/var/lib/soci-snapshotter-grpc", "soci-snapshotter"}, on: "/mnt/0/soci-snapshotter-grpc"}
 	require.NoError(t, m.stop(t.Context()), "systemctl must not run in an image root")
 }
 
-// moving is a folder with content and the place of its copy.
+// moving returns a folder with content and the path of its copy.
 func moving(t *testing.T) (*move, string) {
 	t.Helper()
 	h, err := host.Live()
@@ -67,8 +65,8 @@ func moving(t *testing.T) (*move, string) {
 	return &move{h: h, from: carried{filepath.Join(dir, "from"), "test"}, on: filepath.Join(dir, "on")}, dir
 }
 
-// The array has the whole folder or nothing of it, and what it has stays.
-func TestAFolderIsCopiedWholeAndOnce(t *testing.T) {
+// The array has the complete folder or none of its files, and existing files stay.
+func TestFolderIsCopiedCompletelyAndOnce(t *testing.T) {
 	m, dir := moving(t)
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "on.part/interrupted"), 0o755))
 	require.NoError(t, m.copy(t.Context()))
@@ -91,9 +89,9 @@ func TestAFolderIsCopiedWholeAndOnce(t *testing.T) {
 	assert.NoDirExists(t, filepath.Join(dir, "on/below"))
 }
 
-// A service that was stopped for the copying runs again when that fails, also
-// when it was cancelled; one that did not run stays as it is.
-func TestAServiceRunsAgainWhenItsFolderStays(t *testing.T) {
+// A service that was stopped for a copy starts again after the copy fails or is
+// cancelled. A service that did not run stays stopped.
+func TestServiceRestartsAfterAFailedCopy(t *testing.T) {
 	for state, want := range map[string]string{"active": "stop test.service\nstart test.service\n", "inactive": "stop test.service\n"} {
 		t.Run(state, func(t *testing.T) {
 			m, dir := moving(t)

@@ -15,9 +15,9 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 )
 
-const clear = "; clear it with blkdiscard --zeroout if nothing on it is needed"
+const clear = "; clear the disk with blkdiscard --zeroout if its content is not needed"
 
-// large is a disk whose beginning and end are read apart.
+// large returns a disk whose probed beginning and end do not overlap.
 func large() []byte { return make([]byte, 4*probed) }
 
 func largeWith(at int, magic string) []byte {
@@ -29,7 +29,7 @@ func largeWith(at int, magic string) []byte {
 	return b
 }
 
-// member is a disk with an array's superblock of version 1.2.
+// member returns a disk with an array's superblock of version 1.2.
 func member(set, name string) []byte {
 	b := large()
 	copy(b[md12:], mdMagic)
@@ -41,10 +41,10 @@ func member(set, name string) []byte {
 
 func ours() []byte { return member("0123456789abcdef", "ip-10-0-0-1:kubernetes") }
 
-// Of every disk that would become part of an array, the beginning and the end
-// are looked at, wherever the disk stands in the list.
-func TestEveryDiskOfAnArrayIsLookedAt(t *testing.T) {
-	unknown := " holds something this program does not know" + clear
+// The beginning and the end of every future member of an array are probed, at any
+// position in the list of disks.
+func TestEveryDiskOfAnArrayIsProbed(t *testing.T) {
+	unknown := " holds unknown content" + clear
 	for name, c := range map[string]struct {
 		disk []byte
 		want string
@@ -64,7 +64,7 @@ func TestEveryDiskOfAnArrayIsLookedAt(t *testing.T) {
 		"an array 0.90":           {largeWith(-0x10000, mdMagic), " holds a member of an array" + clear},
 		"an array 1.0":            {largeWith(-8192, mdMagic), " holds a member of an array" + clear},
 		"an array 1.1":            {largeWith(0, mdMagic), " holds a member of an array" + clear},
-		"another's array":         {member("0123456789abcdef", "db-1:data"), ` holds a member of the array "db-1:data", which is not this program's` + clear},
+		"another's array":         {member("0123456789abcdef", "db-1:data"), ` holds a member of the array "db-1:data", which eksnode did not create` + clear},
 		"a file system on RAID 1": {append(largeWith(0, "XFSB")[:4*probed-8192], append([]byte(mdMagic), make([]byte, 8188)...)...), " holds xfs and a member of an array" + clear},
 		"data without signature":  {largeWith(700, "secret"), unknown},
 		"a byte at the end":       {largeWith(-1, "x"), unknown},
@@ -82,8 +82,8 @@ func TestEveryDiskOfAnArrayIsLookedAt(t *testing.T) {
 	}
 }
 
-// Disks that do not make one array together stay as they are.
-func TestAMixtureOfDisksIsRefused(t *testing.T) {
+// Disks that do not form one array are not changed.
+func TestMixedDisksAreRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		one, two []byte
 		holders  map[string]string
@@ -91,23 +91,23 @@ func TestAMixtureOfDisksIsRefused(t *testing.T) {
 		want     string
 	}{
 		"ours and an empty one": {ours(), large(), nil, nil,
-			"/dev/nvme1n1 holds a member of an array and /dev/nvme2n1 nothing; clear the former with blkdiscard --zeroout if nothing on it is needed"},
+			"/dev/nvme1n1 holds a member of an array, but /dev/nvme2n1 is empty; clear /dev/nvme1n1 with blkdiscard --zeroout if its content is not needed"},
 		"an empty one and ours": {large(), ours(), nil, nil,
-			"/dev/nvme2n1 holds a member of an array and /dev/nvme1n1 nothing; clear the former with blkdiscard --zeroout if nothing on it is needed"},
+			"/dev/nvme2n1 holds a member of an array, but /dev/nvme1n1 is empty; clear /dev/nvme2n1 with blkdiscard --zeroout if its content is not needed"},
 		"two arrays of ours": {ours(), member("fedcba9876543210", "kubernetes"), nil, nil,
-			"/dev/nvme1n1 and /dev/nvme2n1 are members of different arrays; clear them with blkdiscard --zeroout if nothing on them is needed"},
+			"/dev/nvme1n1 and /dev/nvme2n1 are members of different arrays; clear both disks with blkdiscard --zeroout if their content is not needed"},
 		"two arrays, assembled": {ours(), member("fedcba9876543210", "kubernetes"), map[string]string{"nvme1n1": "md126", "nvme2n1": "md127"}, nil,
-			"/dev/nvme1n1 and /dev/nvme2n1 are members of different arrays; clear them with blkdiscard --zeroout if nothing on them is needed"},
+			"/dev/nvme1n1 and /dev/nvme2n1 are members of different arrays; clear both disks with blkdiscard --zeroout if their content is not needed"},
 		"another's, assembled": {member("0123456789abcdef", "db:0"), member("0123456789abcdef", "db:0"), map[string]string{"nvme1n1": "md0", "nvme2n1": "md0"}, nil,
-			`/dev/nvme1n1 holds a member of the array "db:0", which is not this program's` + clear},
+			`/dev/nvme1n1 holds a member of the array "db:0", which eksnode did not create` + clear},
 		"ours and an empty one, assembled": {ours(), large(), map[string]string{"nvme1n1": "md127"}, nil,
-			"/dev/nvme1n1 holds a member of an array and /dev/nvme2n1 nothing; clear the former with blkdiscard --zeroout if nothing on it is needed"},
+			"/dev/nvme1n1 holds a member of an array, but /dev/nvme2n1 is empty; clear /dev/nvme1n1 with blkdiscard --zeroout if its content is not needed"},
 		"an empty one that is used": {large(), large(), map[string]string{"nvme2n1": "dm-0"}, nil,
-			"/dev/nvme2n1 is used by dm-0, which is no array of the instance store"},
+			"/dev/nvme2n1 is used by dm-0, which is not an array of the instance store"},
 		"ours that does not run": {ours(), ours(), map[string]string{"nvme1n1": "md127", "nvme2n1": "md127"}, map[string]string{"/sys/block/md127/md/array_state": "inactive\n"},
-			"the array /dev/md127 is inactive; mdadm --detail says what it lacks"},
+			"the array /dev/md127 is inactive; mdadm --detail shows the missing disks"},
 		"another array of this name": {large(), large(), nil, map[string]string{"/dev/md/kubernetes": "x"},
-			"/dev/md/kubernetes is an array of other disks than the instance store's; stop it with mdadm --stop"},
+			"the array /dev/md/kubernetes has disks outside the instance store; stop this array with mdadm --stop"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := instance(t, map[string][]byte{"nvme1n1": c.one, "nvme2n1": c.two}, c.holders)
@@ -122,16 +122,15 @@ func TestAMixtureOfDisksIsRefused(t *testing.T) {
 	}
 }
 
-// Arrays that this program made are used as they are, whatever they are called
-// now.
-func TestAnArrayOfOursIsUsed(t *testing.T) {
+// Arrays that eksnode created are used under any device name.
+func TestExistingEksnodeArrayIsUsed(t *testing.T) {
 	const assemble = "run mdadm --assemble --run /dev/md/kubernetes /dev/nvme1n1 /dev/nvme2n1"
 	for name, c := range map[string]struct {
 		holders map[string]string
 		disks   map[string][]byte
 		want    string
 	}{
-		"not put together":   {nil, nil, assemble},
+		"not assembled":      {nil, nil, assemble},
 		"under another name": {map[string]string{"nvme1n1": "md127", "nvme2n1": "md127"}, map[string][]byte{"md127": largeWith(0, "XFSB")}, "write /etc/systemd/system/" + escape("/mnt/k8s-disks/0") + ".mount"},
 		"without a disk":     {map[string]string{"nvme1n1": "md127"}, map[string][]byte{"md127": largeWith(0x438, "\x53\xef")}, "write /etc/systemd/system/" + escape("/mnt/k8s-disks/0") + ".mount"},
 	} {
@@ -147,15 +146,15 @@ func TestAnArrayOfOursIsUsed(t *testing.T) {
 	}
 }
 
-// A disk by itself is only taken when nothing else uses it.
-func TestMountTakesNoPartOfSomethingElse(t *testing.T) {
+// The strategy Mount refuses a disk that another device uses.
+func TestMountRefusesMembersOfOtherArrays(t *testing.T) {
 	for name, c := range map[string]struct {
 		disk    []byte
 		holders map[string]string
 		want    string
 	}{
 		"half of a RAID 1":       {append(largeWith(0x438, "\x53\xef")[:4*probed-8192], append([]byte(mdMagic), make([]byte, 8188)...)...), nil, "/dev/nvme1n1 holds ext4 and a member of an array" + clear},
-		"used":                   {largeWith(0, "XFSB"), map[string]string{"nvme1n1": "dm-3"}, "/dev/nvme1n1 is used by dm-3; stop that first"},
+		"used":                   {largeWith(0, "XFSB"), map[string]string{"nvme1n1": "dm-3"}, "/dev/nvme1n1 is in use by dm-3; stop dm-3 first"},
 		"a boot sector and ext4": {append(append(make([]byte, 0x1fe), 0x55, 0xaa), largeWith(0x438, "\x53\xef")[0x200:]...), nil, "/dev/nvme1n1 holds ext4 and a partition table" + clear},
 		"no size":                {[]byte{}, nil, "reading /dev/nvme1n1: the device has no size"},
 	} {
@@ -166,8 +165,8 @@ func TestMountTakesNoPartOfSomethingElse(t *testing.T) {
 	}
 }
 
-// A link of udev's that leads nowhere is no empty disk.
-func TestADiskThatIsNotThereIsNotEmpty(t *testing.T) {
+// A dangling link of udev is an error, not an empty disk.
+func TestMissingDiskIsAnError(t *testing.T) {
 	h := instance(t, map[string][]byte{"nvme1n1": large(), "nvme2n1": large()}, nil)
 	require.NoError(t, os.Remove(filepath.Join(h.Root(), "dev/nvme2n1")))
 	for _, strategy := range []string{nodeconfig.RAID0, nodeconfig.Mount} {
@@ -176,9 +175,9 @@ func TestADiskThatIsNotThereIsNotEmpty(t *testing.T) {
 	}
 }
 
-// What appears on a device between the plan and its doing stays. The commands
-// themselves would fail here otherwise: the root is only mounted.
-func TestADeviceIsLookedAtAgainBeforeItIsWritten(t *testing.T) {
+// Content that appears on a device between plan and apply stays. The commands
+// themselves would fail with another error, because the machine is an image root.
+func TestDeviceIsProbedAgainBeforeWriting(t *testing.T) {
 	h := instance(t, map[string][]byte{"nvme1n1": large()}, nil)
 	disk := filepath.Join(h.Root(), "dev/nvme1n1")
 	for _, strategy := range []string{nodeconfig.RAID0, nodeconfig.Mount} {
@@ -188,7 +187,7 @@ func TestADeviceIsLookedAtAgainBeforeItIsWritten(t *testing.T) {
 		require.NoError(t, os.WriteFile(disk, largeWith(0, "LUKS\xba\xbe"), 0o600))
 		assert.EqualError(t, answer.Actions[0].Do(t.Context(), nil), "/dev/nvme1n1 holds a LUKS header"+clear)
 	}
-	// The file system that an array had before it was put together is kept.
+	// The file system of an array that was only assembled is kept.
 	want := content{name: ext4, uuid: "30303030-3030-3030-3030-303030303030"}
 	fs := largeWith(0x438, "\x53\xef")
 	copy(fs[0x468:], "0000000000000000")
@@ -200,7 +199,7 @@ func TestADeviceIsLookedAtAgainBeforeItIsWritten(t *testing.T) {
 	assert.ErrorContains(t, format(h, want, "/dev/nvme1n1").Do(t.Context(), nil), "not possible on an image root")
 }
 
-// What other people's programs write on a disk is content.
+// Disks with the formats of other programs are recognized as content.
 func TestRealContentIsRecognized(t *testing.T) {
 	for program, c := range map[string]struct {
 		argv []string
@@ -225,7 +224,7 @@ func TestRealContentIsRecognized(t *testing.T) {
 			got, err := probe(h, "/dev/nvme1n1")
 			require.NoError(t, err)
 			assert.Equal(t, c.want, got.name)
-			// Without its signature it is content still.
+			// Content without its signature is still content.
 			out, err = exec.Command("wipefs", "--all", image).CombinedOutput()
 			require.NoError(t, err, string(out))
 			got, err = probe(h, "/dev/nvme1n1")
@@ -235,7 +234,7 @@ func TestRealContentIsRecognized(t *testing.T) {
 	}
 }
 
-// Nothing is what reads as zeros, and only that.
+// A device is empty only if all probed bytes are zero.
 func FuzzIdentify(f *testing.F) {
 	f.Add([]byte("XFSB"), uint16(0))
 	f.Add([]byte(mdMagic), uint16(md12))

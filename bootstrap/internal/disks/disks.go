@@ -1,6 +1,6 @@
-// Package disks puts an instance store's disks to use: as one array that
-// carries the kubelet's, containerd's and the pods' folders, or each mounted by
-// itself for pods. Disks that hold something already are never overwritten.
+// Package disks mounts the instance store's disks: as one array for the folders of
+// the kubelet, containerd and the pods' logs, or each disk by itself for pods. Disks
+// with content are never overwritten.
 package disks
 
 import (
@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// DefaultFolder is where the disks are mounted unless asked otherwise.
+	// DefaultFolder is the default folder for the mounts.
 	DefaultFolder = "/mnt/k8s-disks"
 	// arrayName is the array's name in its own superblock.
 	arrayName = "kubernetes"
@@ -36,8 +36,8 @@ const (
 // Disks is the plan for the instance store.
 type Disks struct {
 	nodeconfig.LocalStorage
-	// InstanceID makes the file systems' UUIDs: known before they are made, and
-	// other ones on every instance.
+	// InstanceID determines the file systems' UUIDs. The UUIDs are known before the
+	// file systems exist and differ on every instance.
 	InstanceID string
 }
 
@@ -47,8 +47,8 @@ func (Disks) ID() string { return "local-disks" }
 // Phase implements plan.Item.
 func (Disks) Phase() string { return "disks" }
 
-// Plan implements plan.Item. Done means that all disks are mounted, and that
-// they will be after a reboot. A machine without an instance store is done.
+// Plan implements plan.Item. Done means that all disks are mounted, now and after a
+// reboot. A machine without an instance store is done.
 func (d Disks) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	if d.Strategy == "" {
 		return plan.Answer{}, nil
@@ -79,7 +79,8 @@ func (d Disks) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	return plan.Acts(actions...), err
 }
 
-// array plans one array of all disks, mounted at where, and what lies on it.
+// array returns the actions that create one array of all disks, mount the array at
+// where and move folders to the array.
 func (d Disks) array(h *host.Host, found []string, where string) ([]plan.Action, error) {
 	level := "0"
 	if d.Strategy == nodeconfig.RAID10 {
@@ -120,7 +121,7 @@ func (d Disks) folders() []carried {
 	return list
 }
 
-// instanceStore lists the disks' devices, each once.
+// instanceStore lists the devices of the disks, each once.
 func instanceStore(h *host.Host) ([]string, error) {
 	entries, err := afero.ReadDir(h.Files, byID)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -149,12 +150,12 @@ func instanceStore(h *host.Host) ([]string, error) {
 	return slices.Compact(found), nil
 }
 
-// isPartition recognizes nvme1n1p1.
+// isPartition reports whether a device is a partition, such as nvme1n1p1.
 func isPartition(device string) bool {
 	return regexp.MustCompile(`n[0-9]+p[0-9]+$`).MatchString(path.Base(device))
 }
 
-// naturally puts nvme2n1 before nvme10n1.
+// naturally compares device names by number: nvme2n1 comes before nvme10n1.
 func naturally(a, b string) int {
 	if len(a) != len(b) {
 		return len(a) - len(b)
@@ -162,8 +163,8 @@ func naturally(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// volume plans a file system on a device and its mount. made says that the device
-// is there already; otherwise actions before make it.
+// volume returns the actions that create and mount a file system on a device. made
+// says that the device exists already; otherwise earlier actions create the device.
 func (d Disks) volume(h *host.Host, device, where string, number int, made bool) ([]plan.Action, error) {
 	var kind content
 	if made {
@@ -188,10 +189,10 @@ func (d Disks) volume(h *host.Host, device, where string, number int, made bool)
 	return append(actions, mount...), err
 }
 
-// format makes a file system on a device that holds nothing. An array that was
-// only put together may have this file system already.
+// format returns the action that creates a file system on an empty device. An array
+// that was only assembled may already have this file system.
 func format(h *host.Host, want content, device string) plan.Action {
-	return after(run(h, "gives "+device+" a file system", mkfs(want, device)...), func() (bool, error) {
+	return after(run(h, "creates a file system on "+device, mkfs(want, device)...), func() (bool, error) {
 		has, err := probe(h, device)
 		if err == nil && has.name != "" && has != want {
 			err = refusal(device, has)
@@ -200,7 +201,7 @@ func format(h *host.Host, want content, device string) plan.Action {
 	})
 }
 
-// uuid is made of the instance's id, in the form of a random UUID (RFC 9562).
+// uuid derives a UUID from the instance ID, in the form of a random UUID (RFC 9562).
 func (d Disks) uuid(number int) string {
 	b := sha256.Sum256(fmt.Appendf(nil, "eksnode instance store %s %d", d.InstanceID, number))
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
@@ -210,8 +211,8 @@ func (d Disks) uuid(number int) string {
 // unit is a mount unit.
 type unit struct{ description, what, where, kind, options string }
 
-// mountUnit plans a unit that mounts now and at every boot. It comes before the
-// services whose folders it carries.
+// mountUnit returns the actions for a unit that mounts u now and at every boot. The
+// unit starts before the services whose folders it mounts.
 func mountUnit(h *host.Host, u unit, changing bool) ([]plan.Action, error) {
 	name := escape(u.where) + ".mount"
 	content := fmt.Sprintf(`%s
@@ -244,13 +245,13 @@ WantedBy=multi-user.target
 		return nil, nil
 	}
 	return append(actions,
-		run(h, "systemd reads the unit", "systemctl", "daemon-reload"),
+		run(h, "systemd must read the unit", "systemctl", "daemon-reload"),
 		run(h, "mounts "+u.where+" at every boot", "systemctl", "enable", name),
 		run(h, "mounts "+u.where+" now", "systemctl", "start", name), // enable --now came with systemd 220
 	), nil
 }
 
-// escape writes a path as a unit's name (systemd-escape --path).
+// escape returns a path in the form of a unit name (systemd-escape --path).
 func escape(name string) string {
 	var b strings.Builder
 	trimmed := strings.Trim(path.Clean(name), "/")

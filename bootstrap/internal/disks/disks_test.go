@@ -19,7 +19,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// instance is a machine whose disks are files.
+// instance returns a machine whose disks are files.
 func instance(t *testing.T, disks map[string][]byte, holders map[string]string) *host.Host {
 	t.Helper()
 	root := t.TempDir()
@@ -90,7 +90,7 @@ func TestPlans(t *testing.T) {
 		disks   map[string][]byte
 		holders map[string]string
 	}{
-		"not asked for":     {"", nodeconfig.LocalStorage{}, two, nil},
+		"no strategy":       {"", nodeconfig.LocalStorage{}, two, nil},
 		"no instance store": {"", nodeconfig.LocalStorage{Strategy: "RAID0"}, nil, nil},
 		"RAID0": {"run mdadm --create --run --force /dev/md/kubernetes --level=0 --name=kubernetes --raid-devices=2 /dev/nvme1n1 /dev/nvme2n1\n" +
 			"run mkfs.xfs -l su=8b -m uuid=" + ids(0) + " /dev/md/kubernetes\n" + mount("/mnt/k8s-disks/0") +
@@ -102,7 +102,7 @@ func TestPlans(t *testing.T) {
 		"RAID0 without SOCI": {"run mdadm --create --run --force /dev/md/kubernetes --level=0 --name=kubernetes --raid-devices=2 /dev/nvme1n1 /dev/nvme2n1\n" +
 			"run mkfs.xfs -l su=8b -m uuid=" + ids(0) + " /dev/md/kubernetes\n" + mount("/mnt/k8s-disks/0") + binds("/var/lib/kubelet", "/var/lib/containerd", "/var/log/pods"),
 			nodeconfig.LocalStorage{Strategy: "RAID0", DisabledMounts: []string{"SOCI"}}, two, nil},
-		"array left alone at boot": {"run mdadm --assemble --run /dev/md/kubernetes /dev/nvme1n1\nrun mkfs.xfs -l su=8b -m uuid=" + ids(0) + " /dev/md/kubernetes\n" +
+		"array not assembled at boot": {"run mdadm --assemble --run /dev/md/kubernetes /dev/nvme1n1\nrun mkfs.xfs -l su=8b -m uuid=" + ids(0) + " /dev/md/kubernetes\n" +
 			mount("/mnt/k8s-disks/0") + binds("/var/lib/kubelet", "/var/lib/containerd", "/var/lib/soci-snapshotter-grpc", "/var/log/pods"),
 			nodeconfig.LocalStorage{Strategy: "RAID0"}, map[string][]byte{"nvme1n1": with(0x1000, "\xfc\x4e\x2b\xa9")}, nil},
 		"array with a file system": {mount("/mnt/k8s-disks/0") + binds("/var/lib/kubelet", "/var/lib/containerd", "/var/lib/soci-snapshotter-grpc", "/var/log/pods"),
@@ -120,18 +120,18 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-func TestWhatIsOnDisksStays(t *testing.T) {
+func TestDiskContentIsKept(t *testing.T) {
 	for name, c := range map[string]struct {
 		strategy string
 		disks    map[string][]byte
 		holders  map[string]string
 		want     string
 	}{
-		"unknown content":  {"Mount", map[string][]byte{"nvme1n1": with(512, "LABELONE")}, nil, "/dev/nvme1n1 holds something this program does not know; clear it with blkdiscard --zeroout if nothing on it is needed"},
-		"a file system":    {"RAID0", map[string][]byte{"nvme1n1": with(0, "XFSB")}, nil, "/dev/nvme1n1 holds xfs; clear it with blkdiscard --zeroout if nothing on it is needed"},
+		"unknown content":  {"Mount", map[string][]byte{"nvme1n1": with(512, "LABELONE")}, nil, "/dev/nvme1n1 holds unknown content; clear the disk with blkdiscard --zeroout if its content is not needed"},
+		"a file system":    {"RAID0", map[string][]byte{"nvme1n1": with(0, "XFSB")}, nil, "/dev/nvme1n1 holds xfs; clear the disk with blkdiscard --zeroout if its content is not needed"},
 		"one disk, RAID10": {"RAID10", map[string][]byte{"nvme1n1": blank()}, nil, "the instance store has one disk, and RAID10 needs two; use RAID0"},
 		"two arrays": {"RAID0", map[string][]byte{"nvme1n1": blank(), "nvme2n1": blank()}, map[string]string{"nvme1n1": "md126", "nvme2n1": "md127"},
-			"the instance store's disks are in several arrays (md126 has /dev/nvme1n1, md127 has /dev/nvme2n1); stop one with mdadm --stop"},
+			"the instance store's disks are in several arrays (md126 has /dev/nvme1n1, md127 has /dev/nvme2n1); stop one array with mdadm --stop"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Disks{LocalStorage: nodeconfig.LocalStorage{Strategy: c.strategy}}.Plan(t.Context(), instance(t, c.disks, c.holders))
@@ -161,7 +161,7 @@ func TestUUIDsDifferByInstanceAndDisk(t *testing.T) {
 	assert.NotEqual(t, a.uuid(0), Disks{InstanceID: "i-2"}.uuid(0))
 }
 
-// The magic numbers and UUIDs are those that the real programs write.
+// The magic numbers and UUIDs match those of real programs.
 func TestRealFileSystemsAreRecognized(t *testing.T) {
 	for kind, size := range map[string]string{ext4: "8M", xfs: "320M"} {
 		t.Run(kind, func(t *testing.T) {
@@ -184,7 +184,7 @@ func TestRealFileSystemsAreRecognized(t *testing.T) {
 	}
 }
 
-// settle does what a plan writes and mounts something where it wants.
+// settle applies a plan's files and mounts a file system at where.
 func settle(t *testing.T, h *host.Host, actions []plan.Action, where string) {
 	t.Helper()
 	for _, a := range actions {
@@ -201,8 +201,8 @@ func settle(t *testing.T, h *host.Host, actions []plan.Action, where string) {
 	t.Cleanup(func() { assert.NoError(t, unix.Unmount(on, 0)) })
 }
 
-// What is mounted already is mounted anew when something below it changes.
-func TestAChangeBelowAMountIsMounted(t *testing.T) {
+// A mount is repeated when the disk below gets a new file system.
+func TestNewFileSystemBelowAMountIsMounted(t *testing.T) {
 	const where = "/mnt/k8s-disks/1"
 	d := Disks{LocalStorage: nodeconfig.LocalStorage{Strategy: nodeconfig.Mount}, InstanceID: "i-1"}
 	for name, c := range map[string]struct {
@@ -225,11 +225,11 @@ func TestAChangeBelowAMountIsMounted(t *testing.T) {
 	}
 }
 
-func TestAnArrayWithoutItsProgram(t *testing.T) {
+func TestArrayNeedsMdadm(t *testing.T) {
 	h, err := host.Live()
 	require.NoError(t, err)
 	defer h.Close()
 	t.Setenv("PATH", t.TempDir())
 	_, _, err = array(h, []string{"/dev/nvme-not-there"}, "0")
-	require.EqualError(t, err, `an array needs mdadm, which this image has not: build it with packages = ["mdadm"], or use the strategy Mount`)
+	require.EqualError(t, err, `an array needs mdadm, which this image does not have: build the image with packages = ["mdadm"], or use the strategy Mount`)
 }

@@ -13,36 +13,36 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
-// The contents that the plans treat differently.
+// The kinds of content that the plans treat differently.
 const (
 	xfs           = "xfs"
 	ext4          = "ext4"
 	arrayMember   = "a member of an array"
-	somethingElse = "something this program does not know"
+	somethingElse = "unknown content"
 )
 
-// content is what a device holds: a name of the above or of a signature, "" for
-// nothing.
+// content describes a device's content. The name is one of the kinds above or the
+// name of a signature; an empty name means an empty device.
 type content struct {
 	name string
-	// uuid identifies the file system, or the array that the device belongs to.
+	// uuid identifies the file system, or the array of a member.
 	uuid string
 	// array is the array's name as mdadm prints it, HOST:NAME.
 	array string
 }
 
-// refusal is the error about a device whose content must stay.
+// refusal returns the error for a device whose content must stay.
 func refusal(device string, c content) error {
-	return fmt.Errorf("%s holds %s; clear it with blkdiscard --zeroout if nothing on it is needed", device, c.name)
+	return fmt.Errorf("%s holds %s; clear the disk with blkdiscard --zeroout if its content is not needed", device, c.name)
 }
 
-// probed is how much of a device's beginning and of its end is read, in bytes.
-// Every superblock that names a disk's owner lies there: those of file systems,
-// partition tables and volume managers at the beginning, those of older arrays,
-// ZFS and a partition table's copy at the end.
+// probed is the size of the part that is read at a device's beginning and at its
+// end, in bytes. All superblocks lie in these parts. Those of file systems, partition
+// tables and volume managers are at the beginning. Those of older arrays and ZFS, and
+// the copy of a partition table, are at the end.
 const probed = 1 << 20
 
-// signature is a text at a fixed place by which content is recognized.
+// signature is a text at a fixed offset that identifies a kind of content.
 type signature struct {
 	at    int64
 	magic string
@@ -52,13 +52,13 @@ type signature struct {
 // mdMagic begins every superblock of an array.
 const mdMagic = "\xfc\x4e\x2b\xa9"
 
-// The places of an array's superblock, by its version.
+// The offsets of an array's superblock, by version.
 const (
 	md11 = 0
 	md12 = 0x1000
 )
 
-// atBeginning are the signatures at a device's beginning. Source: libblkid.
+// atBeginning returns the signatures at a device's beginning. Source: libblkid.
 func atBeginning() []signature {
 	const table = "a partition table"
 	return []signature{
@@ -78,9 +78,9 @@ func atBeginning() []signature {
 	}
 }
 
-// atEnd are the superblocks of arrays (version 0.90 and 1.0) at the end of a
-// device of some size: what lies at its beginning may be a file system on the
-// array.
+// atEnd returns the signatures of array superblocks (version 0.90 and 1.0) at the
+// end of a device of this size. Such a device may begin with a file system that is
+// on the array.
 func atEnd(size int64) []signature {
 	return []signature{
 		{size&^0xffff - 0x10000, mdMagic, arrayMember},
@@ -88,8 +88,8 @@ func atEnd(size int64) []signature {
 	}
 }
 
-// probe reads a device's beginning and end. Reading them costs less than running
-// blkid, and finds content that no program has a signature of.
+// probe identifies a device's content by its beginning and end. This costs less than
+// running blkid, and also finds content without a known signature.
 func probe(h *host.Host, device string) (content, error) {
 	in, err := h.Files.Open(device)
 	if err != nil {
@@ -116,14 +116,15 @@ func probe(h *host.Host, device string) (content, error) {
 	return identify(head, tail, slices.Compact(names)), nil
 }
 
-// read reads what is probed of a device from a place on.
+// read reads the probed part of a device from an offset on.
 func read(in afero.File, from, size int64) ([]byte, error) {
 	b := make([]byte, min(probed, size-from))
 	_, err := in.ReadAt(b, from)
 	return b, err
 }
 
-// found names the signatures in a piece of a device that begins at from.
+// found returns the names of the signatures in b, the part of a device that begins
+// at from.
 func found(b []byte, from int64, signatures []signature) []string {
 	var names []string
 	for _, s := range signatures {
@@ -134,7 +135,7 @@ func found(b []byte, from int64, signatures []signature) []string {
 	return names
 }
 
-// identify says what a device holds whose signatures have these names.
+// identify returns the content of a device with these signatures.
 func identify(head, tail []byte, names []string) content {
 	blank := len(bytes.Trim(head, "\x00")) == 0 && len(bytes.Trim(tail, "\x00")) == 0
 	switch {
@@ -163,7 +164,7 @@ func uuidAt(b []byte, from int) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
 }
 
-// at is a piece of a device, with zeros behind the end of a short one.
+// at returns length bytes of b, padded with zeros after its end.
 func at(b []byte, from, length int) []byte {
 	piece := make([]byte, length)
 	if from < len(b) {
@@ -172,8 +173,8 @@ func at(b []byte, from, length int) []byte {
 	return piece
 }
 
-// preferred is XFS where the machine can make it, as on Amazon's images, and
-// ext4 elsewhere.
+// preferred returns XFS if mkfs.xfs is installed, as on Amazon's images, otherwise
+// ext4.
 func preferred(h *host.Host) string {
 	if h.HasCommand("mkfs.xfs") || !h.IsLive() {
 		return xfs
@@ -181,8 +182,9 @@ func preferred(h *host.Host) string {
 	return ext4
 }
 
-// mkfs makes the file system. XFS would take the array's stripe of 512 KiB for
-// its log, which may have 256 KiB at most, so the log's is given.
+// mkfs returns the command that creates the file system. The stripe unit of the XFS
+// log is set, because the default is the array's 512 KiB chunk and the log allows
+// 256 KiB at most.
 func mkfs(c content, device string) []string {
 	if c.name == xfs {
 		return []string{"mkfs.xfs", "-l", "su=8b", "-m", "uuid=" + c.uuid, device}

@@ -1,4 +1,5 @@
-// Package instance is what a node must know about the EC2 instance it runs on.
+// Package instance gathers the facts about the EC2 instance that a node's
+// configuration depends on.
 package instance
 
 import (
@@ -10,49 +11,48 @@ import (
 	"strings"
 )
 
-// Facts do not change while an instance runs.
+// Facts holds the facts about the instance. They do not change while the instance
+// runs.
 type Facts struct {
 	ID     string `json:"id"`
 	Type   string `json:"type"`
 	Region string `json:"region"`
 	Zone   string `json:"zone"`
-	// MAC is the primary interface's.
+	// MAC is the primary interface's MAC address.
 	MAC string `json:"mac"`
-	// PrivateDNSName is EC2's name of the instance, which the authenticator
-	// maps to the node's user. It is empty when it was not asked for.
+	// PrivateDNSName is EC2's name of the instance, which the authenticator maps to
+	// the node's user. It is empty unless Wants includes it.
 	PrivateDNSName string `json:"privateDnsName,omitempty"`
-	// Address is the primary interface's first address, of the cluster's
+	// Address is the primary interface's first address in the cluster's address
 	// family.
 	Address string `json:"address"`
-	// VPCNetworks are the VPC's IPv4 networks; empty when not asked for.
+	// VPCNetworks lists the VPC's IPv4 networks; empty unless Wants includes them.
 	VPCNetworks []string `json:"vpcNetworks,omitempty"`
-	// Domain is the partition's domain of services, such as amazonaws.com;
-	// empty when not asked for.
+	// Domain is the partition's domain of services, such as amazonaws.com; empty
+	// unless Wants includes it.
 	Domain string `json:"domain,omitempty"`
-	// Limits are the instance type's; zero when nobody knows them.
+	// Limits holds the limits of the instance type; zero when unknown.
 	Limits Limits `json:"limits,omitzero"`
 }
 
-// Wants says which of the facts that cost a request are needed.
+// Wants selects the facts that cost a request.
 type Wants struct {
 	IPv6, PrivateDNSName, VPCNetworks, Domain, Limits bool
 	// Size adds the type's processors and memory to Limits.
 	Size bool
 }
 
-// EC2 answers what the metadata service does not know. It is asked only when
-// that is needed.
+// EC2 holds the EC2 API calls for facts that the metadata service does not have.
 type EC2 interface {
-	// PrivateDNSName is the instance's private DNS name; it waits until the
-	// instance has one.
+	// PrivateDNSName returns the instance's private DNS name. It waits until the
+	// instance has a name.
 	PrivateDNSName(ctx context.Context, region, instanceID string) (string, error)
-	// InstanceLimits are those of a type, of which the built-in table does not
-	// know all that is wanted.
+	// InstanceLimits returns the limits of an instance type. Gather calls it when
+	// the built-in table does not have all limits.
 	InstanceLimits(ctx context.Context, region, instanceType string) (Limits, error)
 }
 
-// Gather asks for the facts. Warnings are about what could not be learned and
-// has a default.
+// Gather returns the facts. The warnings name unknown facts that have a default.
 func Gather(ctx context.Context, service Metadata, ec2 EC2, want Wants) (f Facts, warnings []string, err error) {
 	id, err := ReadIdentity(ctx, service)
 	if err != nil {
@@ -104,15 +104,15 @@ func address(ctx context.Context, service Metadata, mac string, ipv6 bool) (stri
 	first, _, _ := strings.Cut(strings.TrimSpace(string(data)), "\n")
 	ip, err := netip.ParseAddr(strings.TrimSpace(first))
 	if err != nil || ip.Is6() != ipv6 {
-		return "", fmt.Errorf("the metadata entry %s is no address: %q", entry, first)
+		return "", fmt.Errorf("the metadata entry %s is not an address: %q", entry, first)
 	}
 	return ip.String(), nil
 }
 
-// privateDNSName takes the metadata service's name of the instance when it has
-// EC2's own form, and asks EC2 otherwise: where a VPC's DHCP options have a
-// domain of their own, the two differ, and the authenticator knows EC2's
-// (amazon-eks-ami #1263, #1376).
+// privateDNSName returns EC2's private DNS name of the instance. The metadata
+// service's local-hostname is used if it has EC2's form. Otherwise the VPC's DHCP
+// options set another domain, and EC2 supplies the name that the authenticator
+// expects (amazon-eks-ami #1263, #1376).
 func privateDNSName(ctx context.Context, service Metadata, ec2 EC2, f Facts) (string, error) {
 	name, err := ReadLine(ctx, service, "meta-data/local-hostname")
 	if err == nil && isPrivateDNSName(name, f) {
@@ -122,13 +122,13 @@ func privateDNSName(ctx context.Context, service Metadata, ec2 EC2, f Facts) (st
 		return "", err
 	}
 	if name, err = ec2.PrivateDNSName(ctx, f.Region, f.ID); err != nil {
-		return "", fmt.Errorf("asking EC2 for the instance's private DNS name, which is the node's name: %w", err)
+		return "", fmt.Errorf("requesting the instance's private DNS name, which is the node's name, from EC2: %w", err)
 	}
 	return name, nil
 }
 
-// isPrivateDNSName knows the two forms of EC2's names: after the IPv4 address
-// and after the instance's id.
+// isPrivateDNSName reports whether a name has one of the two forms of EC2's names:
+// from the IPv4 address or from the instance ID.
 func isPrivateDNSName(name string, f Facts) bool {
 	label, domain, _ := strings.Cut(name, ".")
 	want := f.Region + ".compute.internal"
@@ -145,8 +145,9 @@ func isPrivateDNSName(name string, f Facts) bool {
 	return err == nil && ip.Is4() && (!strings.Contains(f.Address, ".") || ip.String() == f.Address)
 }
 
-// findLimits asks EC2 only about types that are newer than the table, and about
-// sizes. A node whose type nobody knows still joins, with the kubelet's default.
+// findLimits sets the limits from the built-in table, and from EC2 if the table lacks
+// the type or the size is wanted. A node of an unknown type still joins, with the
+// kubelet's default number of pods.
 func (f *Facts) findLimits(ctx context.Context, ec2 EC2, size bool) (warnings []string) {
 	known, ok := LimitsOf(f.Type)
 	if ok && !size {
@@ -160,17 +161,17 @@ func (f *Facts) findLimits(ctx context.Context, ec2 EC2, size bool) (warnings []
 		return nil
 	case ok:
 		f.Limits = known
-		return []string{fmt.Sprintf("nobody knows how large a %s is: %v", f.Type, err)}
+		return []string{fmt.Sprintf("the size of the instance type %s is unknown: %v", f.Type, err)}
 	default:
 		return []string{fmt.Sprintf("the instance type %s is unknown, so the node takes %d pods: %v", f.Type, DefaultMaxPods, err)}
 	}
 }
 
-// ProviderID names the instance as the cloud provider does.
+// ProviderID returns the instance's ID in the form of the AWS cloud provider.
 func (f Facts) ProviderID() string { return fmt.Sprintf("aws:///%s/%s", f.Zone, f.ID) }
 
-// MaxPods is how many pods the instance has addresses for; the kubelet's
-// default when its type is unknown.
+// MaxPods returns the number of pods for which the instance has addresses. For an
+// unknown instance type this is the kubelet's default.
 func (f Facts) MaxPods() int {
 	if f.Limits == (Limits{}) {
 		return DefaultMaxPods

@@ -13,7 +13,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/imdstest"
 )
 
-// table answers from itself and notes what it was asked.
+// table imitates EC2 and records the requests.
 type table struct {
 	name   string
 	limits Limits
@@ -43,7 +43,7 @@ func gather(t *testing.T, i imdstest.Instance, ec2 *table, want Wants) (Facts, [
 	return f, warnings, s.Requests(), err
 }
 
-func TestATypicalInstanceNeedsNoAPI(t *testing.T) {
+func TestTypicalInstanceNeedsNoAPI(t *testing.T) {
 	ec2 := &table{}
 	f, warnings, requests, err := gather(t, imdstest.Typical(), ec2, Wants{PrivateDNSName: true, Limits: true})
 	require.NoError(t, err)
@@ -57,7 +57,7 @@ func TestATypicalInstanceNeedsNoAPI(t *testing.T) {
 	assert.Equal(t, 29, f.MaxPods())
 }
 
-func TestOnlyWhatIsWantedIsAsked(t *testing.T) {
+func TestOnlyNeededMetadataIsRequested(t *testing.T) {
 	i := imdstest.Typical()
 	i.IPv6 = "fd00::5\nfd00::6"
 	i.VPCCIDRs = []string{"10.0.0.0/16", "100.64.0.0/16"}
@@ -71,7 +71,7 @@ func TestOnlyWhatIsWantedIsAsked(t *testing.T) {
 	assert.Equal(t, DefaultMaxPods, f.MaxPods())
 }
 
-func TestWhichNamesAreEC2sOwn(t *testing.T) {
+func TestEC2NamesAreRecognized(t *testing.T) {
 	for _, c := range []struct {
 		region, name string
 		own          bool
@@ -104,7 +104,7 @@ func TestWhichNamesAreEC2sOwn(t *testing.T) {
 	}
 }
 
-func TestAnUnknownTypeIsAskedFor(t *testing.T) {
+func TestLimitsOfUnknownTypesComeFromEC2(t *testing.T) {
 	i := imdstest.Typical()
 	i.Type = "z99.large"
 	ec2 := &table{limits: Limits{ENIs: 4, IPsPerENI: 15}}
@@ -120,7 +120,7 @@ func TestAnUnknownTypeIsAskedFor(t *testing.T) {
 	assert.Equal(t, []string{"the instance type z99.large is unknown, so the node takes 110 pods: not authorized"}, warnings)
 }
 
-func TestOnlyEC2KnowsHowLargeATypeIs(t *testing.T) {
+func TestSizesOfTypesComeFromEC2(t *testing.T) {
 	ec2 := &table{limits: Limits{3, 10, 2, 8192}}
 	f, warnings, _, err := gather(t, imdstest.Typical(), ec2, Wants{Limits: true, Size: true})
 	require.NoError(t, err)
@@ -130,19 +130,19 @@ func TestOnlyEC2KnowsHowLargeATypeIs(t *testing.T) {
 
 	f, warnings, _, err = gather(t, imdstest.Typical(), &table{err: errors.New("not authorized")}, Wants{Limits: true, Size: true})
 	require.NoError(t, err)
-	assert.Equal(t, []string{"nobody knows how large a m5.large is: not authorized"}, warnings)
-	assert.Equal(t, 29, f.MaxPods(), "the table has the rest")
+	assert.Equal(t, []string{"the size of the instance type m5.large is unknown: not authorized"}, warnings)
+	assert.Equal(t, 29, f.MaxPods(), "the built-in table has the other limits")
 }
 
-func TestWhatIsMissingIsNamed(t *testing.T) {
+func TestMissingMetadataIsNamed(t *testing.T) {
 	i := imdstest.Typical()
 	_, _, _, err := gather(t, i, &table{}, Wants{IPv6: true})
 	assert.ErrorContains(t, err, "the cluster is IPv6, but the instance's primary interface has no IPv6 address")
 	i.IPv4 = "x"
 	_, _, _, err = gather(t, i, &table{}, Wants{})
-	assert.EqualError(t, err, `the metadata entry meta-data/local-ipv4 is no address: "x"`)
+	assert.EqualError(t, err, `the metadata entry meta-data/local-ipv4 is not an address: "x"`)
 	i = imdstest.Typical()
 	i.Hostname = ""
 	_, _, _, err = gather(t, i, &table{err: errors.New("denied")}, Wants{PrivateDNSName: true})
-	assert.EqualError(t, err, "asking EC2 for the instance's private DNS name, which is the node's name: denied")
+	assert.EqualError(t, err, "requesting the instance's private DNS name, which is the node's name, from EC2: denied")
 }

@@ -8,35 +8,34 @@ import (
 
 //go:generate go run ./generate
 
-// limits is a table of about 20 KB; the Go source it was made from compiles to
-// more than ten times that.
+// limits is a table of about 20 KB. The same table as Go source compiles to more than
+// ten times that size.
 //
 //go:embed limits.txt
 var limits string
 
-// Limits are how many addresses an instance type has for pods, and how large it
-// is.
+// Limits holds the network limits and the size of an instance type.
 type Limits struct {
-	// ENIs is how many network interfaces the default network card takes, and
-	// IPsPerENI how many IPv4 addresses each.
+	// ENIs is the maximum number of network interfaces on the default network card,
+	// and IPsPerENI the number of IPv4 addresses of each interface.
 	ENIs, IPsPerENI int
-	// VCPUs and MemoryMiB are 0 when EC2 was not asked: the built-in table does
-	// not have them.
+	// VCPUs and MemoryMiB come from EC2 only; 0 means unknown, because the built-in
+	// table does not have them.
 	VCPUs, MemoryMiB int `json:",omitempty"`
 }
 
-// DefaultMaxPods is the kubelet's own default, for types nobody knows.
+// DefaultMaxPods is the kubelet's default, for unknown instance types.
 const DefaultMaxPods = 110
 
-// MaxPods is how many pods the VPC CNI finds addresses for: every interface
-// keeps its first address to itself, and two pods use the node's (the CNI
-// itself and kube-proxy).
+// MaxPods returns the number of pods for which the VPC CNI has addresses. The first
+// address of every interface is not for pods. Two pods use the node's address: the
+// CNI itself and kube-proxy.
 func (l Limits) MaxPods() int { return l.ENIs*(l.IPsPerENI-1) + 2 }
 
-// LimitsOf looks an instance type up in the built-in table. Sources:
-// github.com/aws/amazon-vpc-cni-k8s, and for types it does not have
-// github.com/aws/amazon-vpc-resource-controller-k8s, in the versions that
-// limits.txt names.
+// LimitsOf returns an instance type's limits from the built-in table. Sources:
+// github.com/aws/amazon-vpc-cni-k8s, and for its missing types
+// github.com/aws/amazon-vpc-resource-controller-k8s, in the versions named in
+// limits.txt.
 func LimitsOf(instanceType string) (Limits, bool) {
 	if !strings.Contains(instanceType, ".") || strings.ContainsAny(instanceType, " \n#") {
 		return Limits{}, false

@@ -20,9 +20,9 @@ func TestMaxPodsOfKnownTypes(t *testing.T) {
 	}
 }
 
-// The types that only amazon-vpc-cni-k8s knows: amazon-eks-ami has them too
+// The types that only amazon-vpc-cni-k8s lists: amazon-eks-ami has them too
 // (nodeadm, instance-info.jsonl, July 2026).
-func TestTypesOfTheVPCCNIsTable(t *testing.T) {
+func TestTypesOfTheVPCCNITable(t *testing.T) {
 	for name, want := range map[string]Limits{
 		"bmn-sf1.metal": {ENIs: 15, IPsPerENI: 50}, "c5a.metal": {ENIs: 15, IPsPerENI: 50}, "c5ad.metal": {ENIs: 15, IPsPerENI: 50},
 		"cr1.8xlarge": {ENIs: 8, IPsPerENI: 30}, "hs1.8xlarge": {ENIs: 8, IPsPerENI: 30},
@@ -38,10 +38,10 @@ func TestTypesOfTheVPCCNIsTable(t *testing.T) {
 	}
 }
 
-// These have two network cards. The VPC CNI uses the interfaces of the default
-// one, as its own table and its eni-max-pods.txt say (v1.23.2: 394 and 590 pods).
-// amazon-eks-ami's nodeadm counts the interfaces of both cards: 737 and 1178.
-func TestTypesWithTwoCardsTakeThePodsOfOne(t *testing.T) {
+// These types have two network cards. The VPC CNI uses the interfaces of the default
+// card only (its table and its eni-max-pods.txt, v1.23.2: 394 and 590 pods).
+// amazon-eks-ami's nodeadm counts the interfaces of both cards: 737 and 1178 pods.
+func TestOnlyTheDefaultNetworkCardCounts(t *testing.T) {
 	for name, want := range map[string]int{"i7ie.48xlarge": 394, "i7ie.metal-48xl": 394, "i8ge.48xlarge": 590, "i8ge.metal-48xl": 590} {
 		l, ok := LimitsOf(name)
 		require.True(t, ok, name)
@@ -49,14 +49,14 @@ func TestTypesWithTwoCardsTakeThePodsOfOne(t *testing.T) {
 	}
 }
 
-func TestUnknownTypesAreUnknown(t *testing.T) {
+func TestUnknownTypesHaveNoLimits(t *testing.T) {
 	for _, name := range []string{"", "m5", "5.large", "m5.larg", "z99.large", "#", "# Generated", "2", "15"} {
 		_, ok := LimitsOf(name)
 		assert.False(t, ok, name)
 	}
 }
 
-func TestTheTableIsWhole(t *testing.T) {
+func TestTableIsComplete(t *testing.T) {
 	types := 0
 	for line := range strings.Lines(limits) {
 		if line[0] == '#' {

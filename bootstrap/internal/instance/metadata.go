@@ -14,7 +14,7 @@ type Metadata interface {
 	Get(ctx context.Context, entry string) ([]byte, error)
 }
 
-// Identity is what the instance identity document says.
+// Identity holds fields of the instance identity document.
 type Identity struct {
 	InstanceID       string `json:"instanceId"`
 	InstanceType     string `json:"instanceType"`
@@ -36,7 +36,7 @@ func ReadIdentity(ctx context.Context, service Metadata) (Identity, error) {
 	return id, nil
 }
 
-// ReadLine reads an entry of one line.
+// ReadLine reads an entry that must be a single line.
 func ReadLine(ctx context.Context, service Metadata, entry string) (string, error) {
 	data, err := service.Get(ctx, entry)
 	if err != nil {

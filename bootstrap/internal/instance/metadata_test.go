@@ -9,12 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// always is a metadata service with one answer.
+// always is a metadata service with the same response to all requests.
 type always string
 
 func (a always) Get(context.Context, string) ([]byte, error) { return []byte(a), nil }
 
-func TestAnIdentityMustBeOne(t *testing.T) {
+func TestInvalidIdentityDocumentIsRefused(t *testing.T) {
 	id, err := ReadIdentity(t.Context(), always(`{"instanceId": "i-1", "instanceType": "m5.large", "region": "eu-west-1", "availabilityZone": "eu-west-1a", "more": 1}`))
 	require.NoError(t, err)
 	assert.Equal(t, Identity{InstanceID: "i-1", InstanceType: "m5.large", Region: "eu-west-1", AvailabilityZone: "eu-west-1a"}, id)
@@ -27,7 +27,7 @@ func TestAnIdentityMustBeOne(t *testing.T) {
 	}
 }
 
-func TestALineIsOne(t *testing.T) {
+func TestMultiLineMetadataIsRefused(t *testing.T) {
 	line, err := ReadLine(t.Context(), always(" 02:00:00:00:00:01\n"), "meta-data/mac")
 	require.NoError(t, err)
 	assert.Equal(t, "02:00:00:00:00:01", line)

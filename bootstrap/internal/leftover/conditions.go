@@ -16,19 +16,19 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
 )
 
-// damaged says that a checkpoint is no JSON, as after a power cut: the kubelet
-// does not start with it.
+// damaged reports a checkpoint that is not valid JSON, for example after a power
+// cut. The kubelet does not start with such a file.
 func damaged(h *host.Host, name string) (string, error) {
 	text, err := h.Content(name)
 	if err != nil || json.Valid(text) {
 		return "", err
 	}
-	return "it is damaged, and the kubelet does not start with it", nil
+	return "the file is damaged, and the kubelet does not start with it", nil
 }
 
-// otherPolicy says that a manager's checkpoint is damaged, of another policy
-// than the one it will have, or of a machine with other processors: an instance
-// may have been stopped and given another type.
+// otherPolicy reports a CPU or memory manager's checkpoint that is damaged, has a
+// policy that differs from the configured one, or lists other processors than the
+// machine has. The processors differ after a change of the instance type.
 func (s State) otherPolicy(h *host.Host, name string) (string, error) {
 	if why, err := damaged(h, name); err != nil || why != "" {
 		return why, err
@@ -53,7 +53,7 @@ func (s State) otherPolicy(h *host.Host, name string) (string, error) {
 		Policy string `json:"policyName"`
 	}
 	if json.Unmarshal(text, &state) != nil || !strings.EqualFold(state.Policy, want) {
-		return "the kubelet does not start with the state of another policy", nil
+		return "the kubelet does not start with the state of a different policy", nil
 	}
 	if setting != "cpuManagerPolicy" || state.Policy != "static" || s.reservesStrictly() {
 		return "", nil
@@ -61,8 +61,8 @@ func (s State) otherPolicy(h *host.Host, name string) (string, error) {
 	return otherProcessors(h, text)
 }
 
-// reservesStrictly says whether reserved processors are kept out of the CPU
-// manager's state, so that it does not have all of the machine's.
+// reservesStrictly reports whether the CPU manager's state leaves out reserved
+// processors. The state then does not list all processors of the machine.
 func (s State) reservesStrictly() bool {
 	const option = "strict-cpu-reservation"
 	for _, config := range []map[string]any{s.Node.Kubelet.Template, s.Node.Kubelet.Config} {
@@ -73,8 +73,8 @@ func (s State) reservesStrictly() bool {
 	return strings.Contains(strings.Join(s.Node.Kubelet.Flags, " "), option)
 }
 
-// otherProcessors says that the CPU manager's static state divides other
-// processors among pods than the machine has.
+// otherProcessors reports a static CPU manager state whose processors differ from
+// those of the machine.
 func otherProcessors(h *host.Host, text []byte) (string, error) {
 	online, err := h.Content("/sys/devices/system/cpu/online")
 	if err != nil || online == nil {
@@ -85,7 +85,7 @@ func otherProcessors(h *host.Host, text []byte) (string, error) {
 		Entries map[string]map[string]string `json:"entries"`
 	}
 	if json.Unmarshal(text, &state) != nil {
-		return "", nil // of a kubelet that is not known; it will say so itself
+		return "", nil // unknown format; the kubelet reports its own errors
 	}
 	machine, divided := cpuSet(string(online)), cpuSet(state.Default)
 	for _, containers := range state.Entries {
@@ -96,10 +96,10 @@ func otherProcessors(h *host.Host, text []byte) (string, error) {
 	if maps.Equal(machine, divided) {
 		return "", nil
 	}
-	return fmt.Sprintf("it divides %d processors among pods, the machine has %s, and the kubelet does not start with it", len(divided), strings.TrimSpace(string(online))), nil
+	return fmt.Sprintf("the file divides %d processors among pods, but the machine has processors %s; the kubelet does not start with this file", len(divided), strings.TrimSpace(string(online))), nil
 }
 
-// cpuSet is what a list such as "0-3,8" names.
+// cpuSet returns the processors in a list such as "0-3,8".
 func cpuSet(list string) map[int]bool {
 	set := map[int]bool{}
 	for part := range strings.SplitSeq(strings.TrimSpace(list), ",") {
@@ -116,8 +116,8 @@ func cpuSet(list string) map[int]bool {
 	return set
 }
 
-// strayKubeconfig says that the kubeconfig is not the one which the kubelet of
-// an Outpost writes itself: it is another cluster's, or the template.
+// strayKubeconfig reports a kubeconfig that the kubelet of an Outpost did not write
+// itself: the template, or the kubeconfig of another cluster.
 func (s State) strayKubeconfig(h *host.Host, name string) (string, error) {
 	if !s.Node.Cluster.Outpost {
 		return "", nil
@@ -126,17 +126,17 @@ func (s State) strayKubeconfig(h *host.Host, name string) (string, error) {
 	if err != nil || serverOf(text) == s.Node.Cluster.Endpoint && !bytes.HasPrefix(text, []byte(render.Mark)) {
 		return "", err
 	}
-	return "the kubelet of an Outpost writes its own", nil
+	return "the kubelet of an Outpost writes its own kubeconfig", nil
 }
 
-// dropInForm is how Amazon Linux 2's bootstrap.sh writes each of its drop-ins.
+// dropInForm matches the drop-ins that Amazon Linux 2's bootstrap.sh writes.
 var dropInForm = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^\[Service\]\nEnvironment='(KUBELET_ARGS|KUBELET_EXTRA_ARGS)=.*'\n*$`)
 })
 
-// notAmazonsDropIn spares a drop-in of a name that Amazon Linux 2's bootstrap.sh
-// uses, which has another form, or which was written since this machine booted:
-// that is user data's.
+// notAmazonsDropIn reports whether to keep a drop-in whose name Amazon Linux 2's
+// bootstrap.sh uses. The drop-in stays if its form differs, or if it was written
+// after this boot began, because user data wrote it then.
 func notAmazonsDropIn(h *host.Host, name string) (bool, error) {
 	text, err := h.Content(name)
 	if err != nil || !dropInForm().Match(text) {
@@ -150,8 +150,8 @@ func notAmazonsDropIn(h *host.Host, name string) (bool, error) {
 	return err == nil && st.ModTime().After(booted), err
 }
 
-// bootTime is when the first process of the machine, or of the container that it
-// is, started.
+// bootTime returns the start time of process 1, also in a container, and false when
+// the time is unknown.
 func bootTime(h *host.Host) (time.Time, bool, error) {
 	uptime, err := h.Content("/proc/uptime")
 	if err != nil {
@@ -161,9 +161,9 @@ func bootTime(h *host.Host) (time.Time, bool, error) {
 	if err != nil {
 		return time.Time{}, false, err
 	}
-	// Seconds since the kernel started; and, as the twentieth field after the
-	// process's name, hundredths of a second between that and the process's
-	// start (proc(5)).
+	// uptime is in seconds since the kernel started. The twentieth field after the
+	// process name is the process's start, in hundredths of a second since the
+	// kernel started (proc(5)).
 	up, _, _ := strings.Cut(string(uptime), " ")
 	kernel, err := strconv.ParseFloat(up, 64)
 	fields := strings.Fields(string(first[bytes.LastIndexByte(first, ')')+1:]))
@@ -178,12 +178,13 @@ func bootTime(h *host.Host) (time.Time, bool, error) {
 	return h.Now().Add(-time.Duration(age * float64(time.Second))), true, nil
 }
 
-// argumentsOfInit is how a kubelet.service passes on what a first boot writes.
+// argumentsOfInit is the variable with which a kubelet.service passes first boot's
+// arguments to the kubelet.
 const argumentsOfInit = "$NODEADM_KUBELET_ARGS"
 
-// amazonsKubelet says that /etc has the kubelet.service of Amazon Linux 2's
-// bootstrap.sh, which hides the image's own: it starts the kubelet without what
-// first boot writes.
+// amazonsKubelet reports the kubelet.service of Amazon Linux 2's bootstrap.sh in
+// /etc. This unit overrides the image's unit and starts the kubelet without first
+// boot's arguments.
 func amazonsKubelet(h *host.Host, name string) (string, error) {
 	text, regular, err := regularContent(h, name)
 	if err != nil || !regular || bytes.Contains(text, []byte(argumentsOfInit)) {
@@ -203,10 +204,11 @@ func amazonsKubelet(h *host.Host, name string) (string, error) {
 	if !form && (original == nil || !bytes.Equal(text, original)) {
 		return "", nil
 	}
-	return "Amazon Linux 2's bootstrap.sh copied it, and it hides " + own, nil
+	return "Amazon Linux 2's bootstrap.sh copied this unit, which overrides " + own, nil
 }
 
-// hiddenUnit finds the image's own kubelet.service, which one in /etc hides.
+// hiddenUnit returns the path of the image's kubelet.service, which a unit in /etc
+// overrides.
 func hiddenUnit(h *host.Host) (string, error) {
 	for _, folder := range []string{"/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"} {
 		name := folder + "/" + kubeletUnit
@@ -221,17 +223,17 @@ func hiddenUnit(h *host.Host) (string, error) {
 	return "", nil
 }
 
-// amazonsSandboxImage says that the unit is the one that pulled the pause image
-// for Amazon Linux 2's bootstrap.sh: it names a former region's registry.
+// amazonsSandboxImage reports the unit that pulled the pause image for Amazon Linux
+// 2's bootstrap.sh. The unit names the registry of an earlier region.
 func amazonsSandboxImage(h *host.Host, name string) (string, error) {
 	text, regular, err := regularContent(h, name)
 	if err != nil || !regular || !bytes.Contains(text, []byte("ExecStart="+amazonFolder+"/pull-sandbox-image.sh")) {
 		return "", err
 	}
-	return "Amazon Linux 2's bootstrap.sh copied it, and first boot has the pause image pulled itself", nil
+	return "Amazon Linux 2's bootstrap.sh copied this unit; first boot pulls the pause image without the unit", nil
 }
 
-// regularContent reads a file that is no link.
+// regularContent reads a regular file. It returns false for a link or a missing file.
 func regularContent(h *host.Host, name string) ([]byte, bool, error) {
 	st, err := h.Files.Lstat(name)
 	if err != nil || !st.Mode().IsRegular() {

@@ -16,23 +16,24 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// doubt is a setting in a drop-in of kubelet.service that makes the kubelet
-// another node than its user data says.
+// doubt is a setting in a unit or drop-in of the kubelet that overrides the node's
+// user data.
 type doubt struct{ setting, does string }
 
-// doubtful are settings that win over what first boot writes: $KUBELET_ARGS and
+// doubtful lists the settings that override first boot's values. $KUBELET_ARGS and
 // $KUBELET_EXTRA_ARGS come last on the kubelet's command line.
 func doubtful() []doubt {
-	const who, what = "says who the node is", "takes configuration from elsewhere than first boot writes it"
+	const identity, file = "sets the node's identity", "reads a file that first boot does not write"
 	return []doubt{
-		{"--hostname-override", who}, {"--node-ip", who}, {"--provider-id", who},
-		{"--kubeconfig", what}, {"--bootstrap-kubeconfig", what}, {"--config", what},
-		{"--node-labels", "gives the node labels"}, {"--register-with-taints", "gives the node taints"},
+		{"--hostname-override", identity}, {"--node-ip", identity}, {"--provider-id", identity},
+		{"--kubeconfig", file}, {"--bootstrap-kubeconfig", file}, {"--config", file},
+		{"--node-labels", "sets node labels"}, {"--register-with-taints", "sets node taints"},
 	}
 }
 
-// doubts finds a unit and drop-ins of the kubelet that may be leftover state or a
-// user's wish: they stay, and the journal says so. Those that go anyway are none.
+// doubts returns findings for a unit and drop-ins of the kubelet that may be
+// leftover state or a user's own files. These files stay, and the journal reports
+// them. Files that the plan removes anyway are left out.
 func doubts(h *host.Host, going []plan.Action) ([]plan.Finding, error) {
 	names := []string{path.Join(systemUnits, kubeletUnit)}
 	folder := path.Join(systemUnits, kubeletUnit+".d")
@@ -61,8 +62,8 @@ func doubts(h *host.Host, going []plan.Action) ([]plan.Finding, error) {
 	return found, nil
 }
 
-// doubtOf says what a unit or a drop-in of the kubelet does that makes the node
-// another one, or nothing.
+// doubtOf describes how a unit or drop-in of the kubelet overrides first boot's
+// values, or returns an empty text.
 func doubtOf(h *host.Host, name string) (string, error) {
 	if there, err := plan.IsThere(h, name); err != nil || !there {
 		return "", err
@@ -80,21 +81,21 @@ func doubtOf(h *host.Host, name string) (string, error) {
 		return ok && strings.HasPrefix(l, "ExecStart=") && command != ""
 	})
 	if starts >= 0 && !strings.Contains(lines[starts], argumentsOfInit) {
-		return "it starts the kubelet without " + argumentsOfInit + ", in which first boot says which cluster and node it is; remove it unless it is meant so", nil
+		return "the unit starts the kubelet without " + argumentsOfInit + ", with which first boot sets the cluster and the node; remove the file if this is not intended", nil
 	}
 	if path.Base(name) == kubeletUnit {
 		return "", nil
 	}
 	for _, d := range doubtful() {
 		if slices.ContainsFunc(lines, func(l string) bool { return sets(l, d.setting) }) {
-			return "its " + d.setting + " " + d.does + ", and wins over this node's own; remove it if it is a former node's", nil
+			return "its " + d.setting + " " + d.does + ", and overrides this node's value; remove the file if it is leftover state", nil
 		}
 	}
 	return "", nil
 }
 
-// settings are the lines of a unit file that count, with those joined that a
-// backslash continues (systemd.syntax(7)).
+// settings returns the effective lines of a unit file. Lines that a backslash
+// continues are joined (systemd.syntax(7)).
 func settings(text []byte) []string {
 	var lines []string
 	for line := range strings.Lines(string(bytes.ReplaceAll(text, []byte("\\\n"), []byte(" ")))) {
@@ -105,7 +106,7 @@ func settings(text []byte) []string {
 	return lines
 }
 
-// sets says whether a line has the flag, with a value after "=" or after a space.
+// sets reports whether a line contains the flag, with a value after "=" or a space.
 func sets(line, flag string) bool {
 	for _, word := range strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(" \t\"'=", r) }) {
 		if word == flag {

@@ -14,37 +14,38 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
 )
 
-// evidence shows that the machine was another node.
+// evidence is one kind of proof that the machine was another node.
 type evidence string
 
 const (
-	// otherCluster: its configuration is of another cluster.
+	// otherCluster: the configuration belongs to another cluster.
 	otherCluster evidence = "cluster"
-	// otherInstance: its configuration is of another instance.
+	// otherInstance: the configuration belongs to another instance.
 	otherInstance evidence = "instance"
-	// nobody: it has no configuration. Whatever a kubelet left was then left by
-	// a node of which nothing else is known, because a node's first boot writes
-	// the configuration before its kubelet starts.
-	nobody evidence = "nobody"
+	// unknownNode: the machine has no configuration. All files of a kubelet are
+	// then leftover state of an unknown node, because first boot writes the
+	// configuration before the kubelet starts.
+	unknownNode evidence = "unknown node"
 	// otherCertificate: the kubelet's serving certificate is for another node.
 	otherCertificate evidence = "certificate"
 )
 
-// evidence is what the machine shows, each with the reason for its files to go.
+// evidence returns the evidence on the machine. Each value is the reason to remove
+// the files.
 func (s State) evidence(h *host.Host) (map[evidence]string, error) {
 	found := map[evidence]string{}
 	var err error
 	if found[otherCluster], err = s.anotherCluster(h); err != nil {
 		return nil, err
 	}
-	if found[otherInstance], found[nobody], err = s.anotherInstance(h); err != nil {
+	if found[otherInstance], found[unknownNode], err = s.anotherInstance(h); err != nil {
 		return nil, err
 	}
 	found[otherCertificate], err = s.anotherCertificate(h)
 	return found, err
 }
 
-// rendered is the content that a file will have.
+// rendered returns the content that first boot renders for a path, or nil.
 func (s State) rendered(name string) []byte {
 	for _, file := range s.Files {
 		if file.Path == name {
@@ -54,14 +55,15 @@ func (s State) rendered(name string) []byte {
 	return nil
 }
 
-// anotherCluster says why the machine was another cluster's node, or nothing.
+// anotherCluster describes why the machine was a node of another cluster, or returns
+// an empty text.
 func (s State) anotherCluster(h *host.Host) (string, error) {
 	have, err := h.Content(render.ClusterCA)
 	if err != nil {
 		return "", err
 	}
 	if have != nil && !bytes.Equal(have, s.rendered(render.ClusterCA)) {
-		return "it is of a cluster with another certificate authority", nil
+		return "the file belongs to a cluster with a different certificate authority", nil
 	}
 	for _, name := range []string{render.Kubeconfig, render.BootstrapKubeconfig} {
 		text, err := h.Content(name)
@@ -69,13 +71,13 @@ func (s State) anotherCluster(h *host.Host) (string, error) {
 			return "", err
 		}
 		if server := serverOf(text); strings.HasPrefix(server, "http") && server != s.Node.Cluster.Endpoint {
-			return "it is of the cluster at " + server, nil
+			return "the file belongs to the cluster at " + server, nil
 		}
 	}
 	return "", nil
 }
 
-// serverOf finds the API server of a kubeconfig.
+// serverOf returns the API server in a kubeconfig.
 func serverOf(kubeconfig []byte) string {
 	for line := range strings.Lines(string(kubeconfig)) {
 		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), "server:"); ok {
@@ -85,9 +87,11 @@ func serverOf(kubeconfig []byte) string {
 	return ""
 }
 
-// anotherInstance compares whom the kubelet's configuration is of: that of
-// either contract names the instance, and before Kubernetes 1.26 the arguments
-// name its address. Configuration that names nobody is taken for this node's.
+// anotherInstance reports whether the kubelet's configuration belongs to another
+// instance. The configuration of both contracts names the instance; before
+// Kubernetes 1.26 the kubelet's arguments name the node's address. Configuration
+// without either is treated as this node's own. unknown is set when there is no
+// configuration.
 func (s State) anotherInstance(h *host.Host) (another, unknown string, err error) {
 	text, err := h.Content(render.KubeletConfig)
 	if err != nil {
@@ -102,17 +106,17 @@ func (s State) anotherInstance(h *host.Host) (another, unknown string, err error
 		if have == want {
 			return "", "", nil
 		}
-		return "it is of the instance " + path.Base(have), "", nil
+		return "the file belongs to the instance " + path.Base(have), "", nil
 	}
 	if text == nil {
-		return "", "it is of a node of which this machine has no configuration", nil
+		return "", "the file belongs to a node whose configuration is missing", nil
 	}
 	arguments, err := h.Content(render.KubeletEnvironment)
 	if err != nil {
 		return "", "", err
 	}
 	if address := addressIn(arguments); address != "" && address != addressIn(s.rendered(render.KubeletEnvironment)) {
-		return "it is of the node at " + address, "", nil
+		return "the file belongs to the node at " + address, "", nil
 	}
 	return "", "", nil
 }
@@ -124,27 +128,27 @@ func firstNonEmpty(a, b string) string {
 	return b
 }
 
-// providerOf finds the instance that a kubelet's configuration is of.
+// providerOf returns the provider ID in a kubelet's configuration.
 func providerOf(config []byte) string {
 	var c struct {
 		ProviderID string `json:"providerID"`
 	}
 	if json.Unmarshal(config, &c) != nil {
-		return "" // it is written anew in any case
+		return "" // first boot replaces this file
 	}
 	return c.ProviderID
 }
 
-// addressIn finds the node's address in the kubelet's arguments.
+// addressIn returns the node's address in the kubelet's arguments.
 func addressIn(arguments []byte) string {
 	_, rest, _ := strings.Cut(string(arguments), "--node-ip=")
 	address, _, _ := strings.Cut(rest, " ")
 	return strings.TrimSpace(address)
 }
 
-// anotherCertificate looks whom the kubelet's serving certificate is for.
-// Whoever has one files no request for another, so that its logs stay
-// unreachable for good.
+// anotherCertificate reports whether the kubelet's serving certificate belongs to
+// another node. A kubelet with a certificate does not request a new one, so the API
+// server could never read its logs.
 func (s State) anotherCertificate(h *host.Host) (string, error) {
 	if s.Node.Name == "" {
 		return "", nil
@@ -163,7 +167,7 @@ func (s State) anotherCertificate(h *host.Host) (string, error) {
 		}
 		elsewhere := len(c.IPAddresses) > 0 && c.VerifyHostname(s.Node.Instance.Address) != nil
 		if c.Subject.CommonName != "system:node:"+s.Node.Name || elsewhere {
-			return "its certificate is for " + c.Subject.CommonName + ", not for this node at " + s.Node.Instance.Address, nil
+			return "the certificate is for " + c.Subject.CommonName + ", not for this node at " + s.Node.Instance.Address, nil
 		}
 		return "", nil
 	}

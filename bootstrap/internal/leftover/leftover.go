@@ -1,5 +1,5 @@
-// Package leftover removes leftover state at first boot: what a machine has from
-// when it was another node, because its image was captured from a node.
+// Package leftover removes leftover state at first boot: files of another node, on a
+// machine whose image was captured from a node.
 package leftover
 
 import (
@@ -19,16 +19,16 @@ const (
 	kubeletFolder = "/var/lib/kubelet"
 	systemUnits   = "/etc/systemd/system"
 	kubeletUnit   = "kubelet.service"
-	// amazonFolder is where Amazon Linux 2's script copies its units from.
+	// amazonFolder is the folder from which Amazon Linux 2's script copies units.
 	amazonFolder = "/etc/eks/containerd"
 )
 
-// State removes what the kubelet of another node wrote, and what Amazon Linux
-// 2's own script wrote for that kubelet. With it the kubelet starts as another
-// node, joins and serves no logs, or does not start. What may be a user's wish
-// stays, as a finding.
+// State removes the files that another node's kubelet wrote, and the files that
+// Amazon Linux 2's bootstrap.sh wrote for that kubelet. With these files the kubelet
+// joins as another node, serves no logs or does not start. Files that a user may
+// have written stay, and State reports them as findings.
 type State struct {
-	// Node is what this machine becomes, with these Files.
+	// Node is the node to configure, and Files are its rendered files.
 	Node  *node.Node
 	Files []render.File
 }
@@ -39,23 +39,26 @@ func (State) ID() string { return "leftover-state" }
 // Phase implements plan.Item.
 func (State) Phase() string { return "config" }
 
-// row is a row of the table: files of one kind, and when they go. With several
-// conditions any is enough.
+// row is a row of the table: files of one kind and the conditions for their removal.
+// Any one condition is enough.
 type row struct {
 	paths []string
-	// of is the evidence of another node for which the files go.
+	// of lists the evidence that removes the files.
 	of []evidence
-	// unless keeps a file in spite of the evidence, for what it holds.
+	// unless reports whether a file's content keeps the file in spite of the
+	// evidence.
 	unless func(h *host.Host, name string) (bool, error)
-	// holds says why a file goes for what it holds, whoever wrote it.
+	// holds returns a reason to remove a file because of its content, without
+	// evidence of another node.
 	holds func(h *host.Host, name string) (why string, err error)
-	// unit says that the file is systemd's: links that start it go too.
+	// unit marks a systemd unit. The links that enable the unit are removed too.
 	unit bool
 }
 
-// table lists all leftover state. docs/design/why-scrub.md shows what each does to a node.
+// table lists all leftover state. docs/design/why-scrub.md describes the effect of
+// each file on a node.
 func (s State) table() []row {
-	anotherNode := []evidence{otherCluster, otherInstance, nobody}
+	anotherNode := []evidence{otherCluster, otherInstance, unknownNode}
 	dropIns := path.Join(systemUnits, kubeletUnit+".d")
 	return []row{
 		{paths: below("pki"), of: []evidence{otherCluster, otherInstance, otherCertificate}},
@@ -75,8 +78,8 @@ func (s State) table() []row {
 	}
 }
 
-// Plan implements plan.Item. Done means that nothing the kubelet finds is of
-// another cluster or node, but what only a person can tell.
+// Plan implements plan.Item. Done means that the kubelet finds no file of another
+// cluster or node, apart from the findings.
 func (s State) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	shown, err := s.evidence(h)
 	if err != nil {
@@ -100,8 +103,8 @@ func (s State) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 		}
 	}
 	if units && h.HasSystemd() {
-		// Also for a kubelet that is about to start by itself.
-		actions = append(actions, service.Systemctl(h, "systemd forgets the units that went", "daemon-reload"))
+		// Needed too if systemd has queued the start of the kubelet.
+		actions = append(actions, service.Systemctl(h, "systemd must forget the removed units", "daemon-reload"))
 	}
 	if actions, err = s.stopFirst(ctx, h, actions); err != nil {
 		return plan.Answer{}, err
@@ -110,7 +113,7 @@ func (s State) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	return plan.Answer{Actions: actions, Findings: found}, err
 }
 
-// plan plans the removal of one of the row's files.
+// plan returns the actions that remove one of the row's files.
 func (r row) plan(h *host.Host, name string, shown map[evidence]string) ([]plan.Action, error) {
 	if there, err := plan.IsThere(h, name); err != nil || !there {
 		return nil, err
@@ -136,7 +139,7 @@ func (r row) plan(h *host.Host, name string, shown map[evidence]string) ([]plan.
 		return nil, nil
 	}
 	names := []string{name}
-	if r.unit && path.Base(name) != kubeletUnit { // the services' step says who starts the kubelet
+	if r.unit && path.Base(name) != kubeletUnit { // the item services enables or disables the kubelet
 		links, err := h.Enablements(path.Base(name))
 		if err != nil {
 			return nil, err
@@ -146,8 +149,9 @@ func (r row) plan(h *host.Host, name string, shown map[evidence]string) ([]plan.
 	return plan.Absent(h, why, names...)
 }
 
-// end has a service ended before its unit goes: one that failed would be listed
-// as failed until the next boot. The kubelet is stopFirst's.
+// end stops a service, or resets its failed state, before the unit's file is
+// removed. Otherwise systemd lists a failed service until the next boot. stopFirst
+// handles the kubelet.
 func end(ctx context.Context, h *host.Host, unit string, actions []plan.Action) ([]plan.Action, error) {
 	if !h.HasSystemd() || path.Ext(unit) != ".service" || unit == kubeletUnit {
 		return actions, nil
@@ -160,9 +164,9 @@ func end(ctx context.Context, h *host.Host, unit string, actions []plan.Action) 
 	case "inactive":
 		return actions, nil
 	case "failed":
-		return slices.Insert(actions, 0, service.Systemctl(h, "it failed, and goes", "reset-failed", unit)), nil
+		return slices.Insert(actions, 0, service.Systemctl(h, "the unit failed, and its file is removed", "reset-failed", unit)), nil
 	default:
-		return slices.Insert(actions, 0, service.Systemctl(h, "it goes", "stop", unit)), nil
+		return slices.Insert(actions, 0, service.Systemctl(h, "the unit's file is removed", "stop", unit)), nil
 	}
 }
 
@@ -174,7 +178,7 @@ func below(names ...string) []string {
 	return paths
 }
 
-// stopFirst stops a running kubelet before its files go from under it.
+// stopFirst stops a running kubelet before the removal of its files.
 func (State) stopFirst(ctx context.Context, h *host.Host, actions []plan.Action) ([]plan.Action, error) {
 	if len(actions) == 0 || !h.HasSystemd() {
 		return actions, nil
@@ -183,7 +187,7 @@ func (State) stopFirst(ctx context.Context, h *host.Host, actions []plan.Action)
 	if err != nil || !active {
 		return actions, err
 	}
-	stop := plan.Action{Verb: plan.Stop, Target: kubeletUnit, Reason: "it runs as another node", Do: func(ctx context.Context, _ plan.Progress) error {
+	stop := plan.Action{Verb: plan.Stop, Target: kubeletUnit, Reason: "the kubelet runs as another node", Do: func(ctx context.Context, _ plan.Progress) error {
 		_, err := h.Run(ctx, host.Command{Argv: []string{"systemctl", "stop", kubeletUnit}})
 		return err
 	}}

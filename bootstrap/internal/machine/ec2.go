@@ -8,18 +8,18 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
-// container is there in every container that systemd starts in
-// (https://systemd.io/CONTAINER_INTERFACE). What the firmware says is about its
-// host then.
+// container exists in every container whose init is systemd
+// (https://systemd.io/CONTAINER_INTERFACE). The firmware's data then describes the
+// container's host.
 const container = "/run/systemd/container"
 
-// mark is a file in which EC2 leaves its name.
+// mark is a file whose content identifies an EC2 instance.
 type mark struct {
 	file string
 	is   func(text string) bool
 }
 
-// marks are those of Nitro and of bare metal, then those of Xen. Sources:
+// marks returns the marks of Nitro and bare metal, then those of Xen. Sources:
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/identify_ec2_instances.html
 // and cloud-init's ds-identify.
 func marks() []mark {
@@ -36,12 +36,11 @@ func marks() []mark {
 	}
 }
 
-// IsEC2 says whether the machine is an EC2 instance, without asking anybody, and
-// by what that is known. An instance's metadata service is then waited for, also
-// when it is slow, and any other machine does not wait for one that never answers.
+// IsEC2 reports whether the machine is an EC2 instance, and the evidence. It sends no
+// request. The caller then knows whether to wait for a slow metadata service.
 func IsEC2(h *host.Host) (is bool, why string, err error) {
 	if there, err := h.Exists(container); err != nil {
-		return false, "", fmt.Errorf("looking what this machine is: %w", err)
+		return false, "", fmt.Errorf("finding out whether this machine is an EC2 instance: %w", err)
 	} else if there {
 		return false, "this is a container", nil
 	}
@@ -49,7 +48,7 @@ func IsEC2(h *host.Host) (is bool, why string, err error) {
 	for _, m := range marks() {
 		content, err := h.Content(m.file)
 		if err != nil {
-			return false, "", fmt.Errorf("looking what this machine is: %w", err)
+			return false, "", fmt.Errorf("finding out whether this machine is an EC2 instance: %w", err)
 		}
 		text := strings.TrimSpace(string(content))
 		if m.is(text) {

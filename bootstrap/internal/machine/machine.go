@@ -1,5 +1,5 @@
-// Package machine is what a node's configuration must know about the machine
-// itself: the versions of its programs and what its kernel and image have.
+// Package machine gathers the facts about the machine that a node's configuration
+// depends on: program versions and features of the kernel and the image.
 package machine
 
 import (
@@ -18,15 +18,15 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 )
 
-// Facts are the machine's.
+// Facts holds the facts about the machine.
 type Facts struct {
 	Kubelet    Version `json:"kubelet"`
 	Containerd Version `json:"containerd"`
-	// CPUs is how many the kubelet sees.
+	// CPUs is the number of CPUs that the kubelet sees.
 	CPUs int `json:"cpus"`
 	// MemoryMiB is the machine's memory, in MiB.
 	MemoryMiB int `json:"memoryMiB"`
-	// CgroupV1 says that the machine has the old cgroups.
+	// CgroupV1 says that the machine uses cgroup v1.
 	CgroupV1 bool `json:"cgroupV1,omitempty"`
 	// FIPS says that the kernel runs in FIPS mode.
 	FIPS bool `json:"fips,omitempty"`
@@ -42,29 +42,28 @@ type Facts struct {
 	// CredentialProvider says that the image has ecr-credential-provider where
 	// the kubelet looks for it.
 	CredentialProvider bool `json:"credentialProvider,omitempty"`
-	// PauseArchive is the archive of LocalPauseImage that the image carries;
-	// empty when the image has none.
+	// PauseArchive is the image's archive of LocalPauseImage, or empty.
 	PauseArchive string `json:"pauseArchive,omitempty"`
 	// Command is the path of eksnode itself, which the kubeconfig names.
 	Command string `json:"command"`
 }
 
-// The places the facts are read from.
+// The paths and names from which the facts are gathered.
 const (
-	// CredentialProviderFolder is where the kubelet runs credential providers.
+	// CredentialProviderFolder is the kubelet's folder of credential providers.
 	CredentialProviderFolder = "/etc/eks/image-credential-provider"
 	// CredentialProviderName is the provider's name and its program's.
 	CredentialProviderName = "ecr-credential-provider"
 	// PauseAsset is the ID of the asset, in the image's manifest, that is an
 	// archive of LocalPauseImage.
 	PauseAsset = "pause"
-	// LocalPauseImage is the pause image of images that carry their own.
+	// LocalPauseImage is the pause image that a machine image may contain.
 	LocalPauseImage = "localhost/kubernetes/pause:latest"
 	// NVIDIARuntime is NVIDIA's container runtime.
 	NVIDIARuntime = "/usr/bin/nvidia-container-runtime"
-	// SOCIUnit serves the SOCI snapshotter.
+	// SOCIUnit is the unit of the SOCI snapshotter.
 	SOCIUnit = "soci-snapshotter.service"
-	// SOCIFolder is where the SOCI snapshotter keeps images.
+	// SOCIFolder is the SOCI snapshotter's folder of images.
 	SOCIFolder = "/var/lib/soci-snapshotter-grpc"
 
 	resolvConf     = "/etc/resolv.conf"
@@ -77,7 +76,7 @@ const (
 	stubResolvConf = "/run/systemd/resolve/stub-resolv.conf"
 )
 
-// Gather looks at the machine. command is the path of eksnode itself.
+// Gather returns the facts about the machine. command is the path of eksnode itself.
 func Gather(ctx context.Context, h *host.Host, command string) (Facts, error) {
 	f := Facts{CPUs: runtime.NumCPU(), Command: command}
 	m, err := manifest.Load(h)
@@ -113,7 +112,7 @@ func Gather(ctx context.Context, h *host.Host, command string) (Facts, error) {
 	} {
 		there, err := h.Exists(look.name)
 		if err != nil {
-			return f, fmt.Errorf("looking at the machine: %w", err)
+			return f, fmt.Errorf("gathering facts about the machine: %w", err)
 		}
 		*look.found = there != look.missing
 	}
@@ -124,17 +123,17 @@ func Gather(ctx context.Context, h *host.Host, command string) (Facts, error) {
 	return f, err
 }
 
-// programVersion takes the version from the image's manifest as long as the
-// program is the one that was installed, told by its size. Running it instead
-// would read all of it from a cold disk before it is needed: on Amazon Linux
-// 2023 that took 16 of 21 seconds (amazon-eks-ami #1751).
+// programVersion returns a program's version from the image's manifest if the
+// program still has its installed size. Otherwise it runs the program, which is slow
+// on a cold disk: on Amazon Linux 2023 this took 16 of 21 seconds
+// (amazon-eks-ami #1751).
 func programVersion(ctx context.Context, h *host.Host, m *manifest.Manifest, name string) (Version, error) {
 	if a, ok := m.Asset(name); ok && a.Version != "" && installed(h, a, name) {
 		return ParseVersion(a.Version)
 	}
 	out, err := h.Run(ctx, host.Command{Argv: []string{name, "--version"}})
 	if err != nil {
-		return Version{}, fmt.Errorf("finding the version of %s: %w; the image must have it on its search path", name, err)
+		return Version{}, fmt.Errorf("finding the version of %s: %w; install the program on the search path of the image", name, err)
 	}
 	v, err := ParseVersion(string(out))
 	if err != nil {
@@ -164,7 +163,7 @@ func memoryMiB(h *host.Host) (int, error) {
 			return kib >> 10, nil
 		}
 	}
-	return 0, nil // a mounted root has none
+	return 0, nil // an image root has no /proc/meminfo
 }
 
 func fips(h *host.Host) (bool, error) {
@@ -175,15 +174,15 @@ func fips(h *host.Host) (bool, error) {
 	return string(bytes.TrimSpace(text)) == "1", nil
 }
 
-// resolvedStub recognizes the stub by its address, or by the link to its file:
-// at boot the file may not be there yet.
+// resolvedStub reports whether /etc/resolv.conf names systemd-resolved's stub, by the
+// stub's address or by a link to its file. At boot that file may not exist yet.
 func resolvedStub(h *host.Host) (bool, error) {
 	if to, err := h.Files.ReadlinkIfPossible(resolvConf); err == nil {
 		return path.Join("/", path.Dir(resolvConf), relative(to)) == stubResolvConf, nil
 	}
 	text, err := h.Content(resolvConf)
 	if err != nil {
-		return false, fmt.Errorf("reading who resolves names: %w", err)
+		return false, fmt.Errorf("reading /etc/resolv.conf: %w", err)
 	}
 	for line := range strings.Lines(string(text)) {
 		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "nameserver" && fields[1] == stubAddress {
@@ -193,7 +192,7 @@ func resolvedStub(h *host.Host) (bool, error) {
 	return false, nil
 }
 
-// relative makes an absolute link one that is relative to /etc.
+// relative returns the target of a link relative to /etc.
 func relative(to string) string {
 	if path.IsAbs(to) {
 		return path.Join("..", to)

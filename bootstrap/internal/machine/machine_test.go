@@ -16,7 +16,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 )
 
-// mounted is a machine made of files and links.
+// mounted returns an image root with these files and links.
 func mounted(t *testing.T, files, links map[string]string) *host.Host {
 	t.Helper()
 	root := t.TempDir()
@@ -46,7 +46,7 @@ func image(t *testing.T) string {
 	return string(text)
 }
 
-func TestTheMachineIsLookedAt(t *testing.T) {
+func TestMachineFacts(t *testing.T) {
 	h := mounted(t, map[string]string{
 		manifest.Path: image(t), "/usr/bin/kubelet": "kubelet", "/usr/bin/containerd": "containerd",
 		"/proc/meminfo": "MemTotal:        8028284 kB\nMemFree: 1 kB\n", "/proc/sys/crypto/fips_enabled": "1\n",
@@ -63,7 +63,7 @@ func TestTheMachineIsLookedAt(t *testing.T) {
 	}, f)
 }
 
-func TestABareMachine(t *testing.T) {
+func TestFactsOfAMinimalMachine(t *testing.T) {
 	h := mounted(t, map[string]string{manifest.Path: image(t), "/usr/bin/kubelet": "kubelet", "/usr/bin/containerd": "containerd"}, nil)
 	f, err := Gather(t.Context(), h, "/usr/bin/eksnode")
 	require.NoError(t, err)
@@ -73,16 +73,16 @@ func TestABareMachine(t *testing.T) {
 	}, f)
 }
 
-// A program that somebody replaced is asked itself; here that is refused,
-// because the root is only mounted.
-func TestAReplacedProgramIsAskedItself(t *testing.T) {
+// A program with another size than the manifest's is run for its version. Here this
+// fails, because an image root runs no programs.
+func TestReplacedProgramIsRunForItsVersion(t *testing.T) {
 	h := mounted(t, map[string]string{manifest.Path: image(t), "/usr/bin/kubelet": "another kubelet"}, nil)
 	_, err := Gather(t.Context(), h, "/usr/bin/eksnode")
 	require.ErrorIs(t, err, host.ErrMountedRoot)
 	assert.ErrorContains(t, err, "finding the version of kubelet: running kubelet --version")
 }
 
-func TestResolvedsStubIsRecognized(t *testing.T) {
+func TestResolvedStubIsRecognized(t *testing.T) {
 	for name, c := range map[string]struct {
 		files, links map[string]string
 		want         bool
@@ -102,7 +102,7 @@ func TestResolvedsStubIsRecognized(t *testing.T) {
 	}
 }
 
-func TestVersionsAreFound(t *testing.T) {
+func TestVersionsAreParsed(t *testing.T) {
 	for text, want := range map[string]Version{
 		"Kubernetes v1.34.4-eks-1a2b3c4":                                 {1, 34, 4},
 		"containerd github.com/containerd/containerd/v2 v2.2.0-rc.1 abc": {2, 2, 0},

@@ -36,7 +36,7 @@ func ParseVersion(text string) (Version, error) {
 	return Version{n[0], n[1], n[2]}, nil
 }
 
-// Less says whether v is older than the release major.minor.
+// Less reports whether v is older than the release major.minor.
 func (v Version) Less(major, minor int) bool {
 	return v.Major < major || v.Major == major && v.Minor < minor
 }

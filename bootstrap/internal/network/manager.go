@@ -8,41 +8,41 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
-// manager is one program that configures interfaces, and what it reads.
+// manager is a program that configures network interfaces, with its files.
 type manager struct {
 	name string
-	// paths tell that the machine has it: any of them.
+	// paths identify an installed manager: any one is enough.
 	paths []string
 	files []file
-	// masks are udev rules of its packages that take hold of interfaces.
+	// masks lists udev rules of its packages that configure interfaces.
 	masks  []string
 	reload []reload
 }
 
-// file has {mac}, {MAC}, {drivers|} and {drivers,} for the primary's address
-// and the drivers.
+// file is a file of a manager. The placeholders {mac} and {MAC} in its content are the
+// primary interface's address; {drivers|} and {drivers,} are the drivers.
 type file struct{ path, content, why string }
 
 func (m manager) isThere(h *host.Host) (bool, error) { return exists(h, m.paths...) }
 
-// reload is a command that makes a manager read its files.
+// reload is a command that makes a manager read its files again.
 type reload struct {
 	argv []string
-	// unit, if not empty, must be running for it, and socket be there.
+	// unit, if not empty, must be running, and socket, if not empty, must exist.
 	unit, socket string
-	// early replaces argv while there is no D-Bus yet, as before sysinit.target.
+	// early replaces argv before D-Bus runs, for example before sysinit.target.
 	early []string
-	// present says that it is needed only when a secondary interface is there
-	// already: those that appear later find everything in place.
+	// present limits the command to machines that already have a secondary
+	// interface. Interfaces that appear later use the new files anyway.
 	present bool
-	// each says that it is run for each of those, whose name replaces
-	// interfaceName in argv.
+	// each runs the command once for each secondary interface, with its name in
+	// place of interfaceName.
 	each bool
 }
 
 const interfaceName = "{interface}"
 
-// of is what to run where these secondary interfaces are there already.
+// of returns the commands to run if these secondary interfaces exist.
 func (r reload) of(present []string) []reload {
 	switch {
 	case r.each:
@@ -64,7 +64,7 @@ func (r reload) of(present []string) []reload {
 
 const (
 	bus = "/run/dbus/system_bus_socket"
-	// udevSocket is udevd's; in a container nobody serves it.
+	// udevSocket is udevd's socket. Containers have no udevd.
 	udevSocket = "/run/udev/control"
 )
 
@@ -93,12 +93,12 @@ func (r reload) run(ctx context.Context, h *host.Host) error {
 	return err
 }
 
-// managers are in the order in which they reload: udev's properties first,
-// because the others match by them.
+// managers returns the network managers in reload order: udev first, because the
+// others match udev's properties.
 //
-// netplan writes for networkd or NetworkManager, so these two cover it.
-// ifupdown and wicked have no such files: what makes them take an interface is
-// a hot-plug program that udev runs, which the rule forbids.
+// networkd and NetworkManager cover netplan, which writes their configuration.
+// ifupdown and wicked have no such files: a hot-plug program that udev runs gives
+// them an interface, and the udev rule disables that program.
 func managers() []manager {
 	return []manager{
 		{
@@ -149,20 +149,21 @@ func managers() []manager {
 			}},
 			reload: []reload{
 				{argv: []string{"systemctl", "reload", "NetworkManager.service"}, unit: "NetworkManager.service"},
-				// One that it has taken already it keeps, whatever it reads.
+				// NetworkManager keeps an interface that it already manages, also
+				// after a reload.
 				{argv: []string{"nmcli", "device", "set", interfaceName, "managed", "no"}, unit: "NetworkManager.service", each: true},
 			},
 		},
 	}
 }
 
-// meddler is a unit that configures interfaces besides the manager.
-type meddler struct{ name, why string }
+// competitor is a unit that configures interfaces without a network manager.
+type competitor struct{ name, why string }
 
-func meddlers() []meddler {
+func competitors() []competitor {
 	const nm, suse, init, amazon = "nm-cloud-setup moves addresses into routing tables of its own",
 		"cloud-netconfig gives every interface routes", "cloud-init configures interfaces that appear later", "amazon-ec2-net-utils gives every interface policy routes"
-	return []meddler{
+	return []competitor{
 		{"nm-cloud-setup.timer", nm}, {"nm-cloud-setup.service", nm},
 		{"cloud-netconfig.timer", suse}, {"cloud-netconfig.service", suse},
 		{"cloud-init-hotplugd.socket", init}, {"cloud-init-hotplugd.service", init},

@@ -1,12 +1,12 @@
-// Package network settles who owns the network interfaces of a node: the
-// primary one stays with the distribution's own network manager, all others
-// belong to the VPC CNI, which attaches and configures them while the node
-// runs. A manager that takes hold of one adds routes and rules that break pods.
+// Package network reserves a node's secondary network interfaces for the VPC CNI,
+// which attaches and configures them while the node runs. The distribution's network
+// manager keeps the primary interface only. A network manager that configures a
+// secondary interface adds routes and rules that break pods.
 //
-// Interfaces are told apart by their driver and the primary's MAC address,
-// never by name: ens5 is the primary on some instance types and another's
-// secondary on others (kubernetes/kops#18642). The address is known only on the
-// instance, so everything is written at boot, below /run.
+// The driver and the primary interface's MAC address identify the interfaces. Names
+// do not: ens5 is the primary interface on some instance types and a secondary
+// interface on others (kubernetes/kops#18642). The MAC address is known only on the
+// instance, so all files are written at boot, below /run.
 package network
 
 import (
@@ -24,18 +24,18 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// drivers are those of EC2's network interfaces: Nitro's, and Xen's two.
+// drivers lists the drivers of EC2's network interfaces: one for Nitro, two for Xen.
 var drivers = []string{"ena", "ixgbevf", "vif"}
 
-// Property marks an interface that belongs to the VPC CNI, in udev's database.
+// Property is the udev property of an interface that belongs to the VPC CNI.
 const Property = "EKSNODE_SECONDARY"
 
-// subject names the ownership in the record of what was service.
+// subject is the name of this item in the record of started services.
 const subject = "network-ownership"
 
-// Ownership is the plan that gives the secondary interfaces to the VPC CNI.
+// Ownership is the item that reserves the secondary interfaces for the VPC CNI.
 type Ownership struct {
-	// MAC is the primary interface's address.
+	// MAC is the primary interface's MAC address.
 	MAC string
 }
 
@@ -45,11 +45,11 @@ func (Ownership) ID() string { return subject }
 // Phase implements plan.Item.
 func (Ownership) Phase() string { return "network" }
 
-// Plan implements plan.Item. Done means that the files are there for every
-// network manager the machine has, and that each has read them.
+// Plan implements plan.Item. Done means that every installed network manager has its
+// files and has read them.
 func (o Ownership) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	if hw, err := net.ParseMAC(o.MAC); err != nil || len(hw) != 6 {
-		return plan.Answer{}, fmt.Errorf("the primary interface's address %q is no MAC address", o.MAC)
+		return plan.Answer{}, fmt.Errorf("the primary interface's address %q is not a MAC address", o.MAC)
 	}
 	var answer plan.Answer
 	var digest service.Digest
@@ -79,7 +79,7 @@ func (o Ownership) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) 
 	if err != nil || done && answer.IsEmpty() {
 		return answer, err
 	}
-	answer.Act(plan.Action{Verb: plan.Run, Target: "reload the network managers", Reason: "they read who owns which interface",
+	answer.Act(plan.Action{Verb: plan.Run, Target: "reload the network managers", Reason: "the network managers must read their changed files",
 		Do: func(ctx context.Context, _ plan.Progress) error {
 			present, err := secondaries(h, o.MAC)
 			if err != nil {
@@ -97,11 +97,11 @@ func (o Ownership) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) 
 	return answer, nil
 }
 
-// mask keeps, until the next boot, the units from starting that configure
-// interfaces behind the managers' backs; the commands stop those that run.
+// mask masks, until the next boot, the units that configure interfaces without a
+// network manager. The returned commands stop those that run.
 func mask(h *host.Host, answer *plan.Answer, digest *service.Digest) ([]reload, error) {
 	stop := []string{"systemctl", "stop"}
-	for _, u := range meddlers() {
+	for _, u := range competitors() {
 		there, err := hasUnitFile(h, u.name)
 		if err != nil {
 			return nil, err
@@ -124,7 +124,7 @@ func mask(h *host.Host, answer *plan.Answer, digest *service.Digest) ([]reload, 
 	return []reload{{argv: []string{"systemctl", "daemon-reload"}}, {argv: stop}}, nil
 }
 
-// plan plans a manager's files and links.
+// plan returns the actions that write a manager's files and links.
 func (m manager) plan(h *host.Host, mac string, digest *service.Digest) ([]plan.Action, error) {
 	var files []plan.File
 	for _, f := range m.files {
@@ -138,7 +138,7 @@ func (m manager) plan(h *host.Host, mac string, digest *service.Digest) ([]plan.
 		return nil, err
 	}
 	for _, rule := range m.masks {
-		// Rules in /etc stand above /run; those of packages lie below.
+		// Rules in /etc override those in /run; rules of packages do not.
 		shipped, err := exists(h, "/usr/lib/udev/rules.d/"+rule, "/lib/udev/rules.d/"+rule)
 		if err != nil {
 			return nil, err
@@ -146,7 +146,7 @@ func (m manager) plan(h *host.Host, mac string, digest *service.Digest) ([]plan.
 		if !shipped {
 			continue
 		}
-		mask, err := plan.Links(h, []plan.SymbolicLink{{Path: "/run/udev/rules.d/" + rule, To: "/dev/null", Why: "it configures every interface that appears"}})
+		mask, err := plan.Links(h, []plan.SymbolicLink{{Path: "/run/udev/rules.d/" + rule, To: "/dev/null", Why: "the rule configures every interface that appears"}})
 		if err != nil {
 			return nil, err
 		}
@@ -165,13 +165,13 @@ func exists(h *host.Host, names ...string) (bool, error) {
 	return false, nil
 }
 
-// hasUnitFile looks where packages install units; /run, where the masks go, is
-// not looked at.
+// hasUnitFile reports whether a package installed a unit. /run, where the masks are,
+// does not count.
 func hasUnitFile(h *host.Host, name string) (bool, error) {
 	return exists(h, "/usr/lib/systemd/system/"+name, "/lib/systemd/system/"+name, "/etc/systemd/system/"+name)
 }
 
-// secondaries lists the interfaces besides the primary that are there already.
+// secondaries lists the existing secondary interfaces.
 func secondaries(h *host.Host, mac string) ([]string, error) {
 	const interfaces = "/sys/class/net"
 	entries, err := afero.ReadDir(h.Files, interfaces)

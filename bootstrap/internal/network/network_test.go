@@ -41,8 +41,8 @@ const (
 	nm       = "/run/NetworkManager/conf.d/05-eksnode-secondary.conf"
 )
 
-// Each stack's files are told by what the machine has, not by its name.
-func TestEveryStackLeavesSecondaryInterfacesAlone(t *testing.T) {
+// The installed programs, not the distribution's name, select the files.
+func TestEveryNetworkStackIgnoresSecondaryInterfaces(t *testing.T) {
 	for name, c := range map[string]struct{ has, want []string }{
 		"networkd (Arch, Flatcar)": {
 			[]string{"/usr/bin/udevadm", "/usr/lib/systemd/systemd-networkd"}, []string{udevRule, networkd}},
@@ -109,8 +109,9 @@ func TestSecondaryInterfacesAreFound(t *testing.T) {
 	assert.Equal(t, []string{"ens6"}, look())
 }
 
-// NetworkManager keeps an interface that it has taken, so each is named to it.
-func TestInterfacesThatAreThereAreTakenBack(t *testing.T) {
+// NetworkManager keeps interfaces that it already manages, so a command releases each
+// of them.
+func TestExistingInterfacesAreReleased(t *testing.T) {
 	var said []string
 	for _, m := range managers() {
 		for _, r := range m.reload {
@@ -128,7 +129,7 @@ func TestInterfacesThatAreThereAreTakenBack(t *testing.T) {
 	}, said)
 }
 
-func TestInterfacesAreToldByDriverAndAddress(t *testing.T) {
+func TestDriverAndAddressIdentifyInterfaces(t *testing.T) {
 	h, _ := machine(t, "/usr/bin/udevadm", "/usr/lib/systemd/systemd-networkd", "/usr/sbin/NetworkManager")
 	_, err := plan.Apply(t.Context(), h, []plan.Item{Ownership{MAC: "02:AB:00:00:00:01"}}, quiet{})
 	require.NoError(t, err)
@@ -159,9 +160,8 @@ managed=0
 	}
 }
 
-// An image captured from another instance has that one's address in no file:
-// what is left of it is replaced.
-func TestAnotherInstanceRetargets(t *testing.T) {
+// The address of another instance is replaced in all files.
+func TestAddressOfAnotherInstanceIsReplaced(t *testing.T) {
 	h, _ := machine(t, "/usr/bin/udevadm")
 	for _, mac := range []string{"02:00:00:00:00:01", "02:00:00:00:00:02"} {
 		_, err := plan.Apply(t.Context(), h, []plan.Item{Ownership{MAC: mac}}, quiet{})
@@ -173,8 +173,8 @@ func TestAnotherInstanceRetargets(t *testing.T) {
 	assert.NotContains(t, string(got), "02:00:00:00:00:01")
 }
 
-func TestAnAddressMustBeOne(t *testing.T) {
+func TestInvalidMACAddressIsRefused(t *testing.T) {
 	h, _ := machine(t)
 	_, err := Ownership{MAC: "ens5"}.Plan(t.Context(), h)
-	assert.EqualError(t, err, `the primary interface's address "ens5" is no MAC address`)
+	assert.EqualError(t, err, `the primary interface's address "ens5" is not a MAC address`)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 )
 
-// Described is what DescribeCluster says.
+// Described is the cluster that DescribeCluster returns.
 type Described struct {
 	Endpoint string
 	// CA is PEM.
@@ -21,29 +21,29 @@ type Described struct {
 	IPv4CIDR, IPv6CIDR string
 	// IPFamily is ipv4, ipv6 or empty.
 	IPFamily string
-	// Outpost says that the control plane runs on an Outpost, and ID is then
-	// the cluster's id.
+	// Outpost says that the control plane runs on an Outpost. ID is then the
+	// cluster's ID.
 	Outpost bool
 	ID      string
 }
 
-// Call is a call of bootstrap.sh and what was looked up for it.
+// Call is a call of bootstrap.sh and the facts that were gathered for it.
 type Call struct {
 	*arguments.Arguments
 	// Described is nil when DescribeCluster was not needed.
 	Described *Described
 	Instance  instance.Facts
 	Machine   machine.Facts
-	// KubeletConfig is the kubelet's template as it lies on the machine: users
-	// edit it before they call bootstrap.sh.
+	// KubeletConfig is the kubelet's template from the machine. Users edit this
+	// file before they call bootstrap.sh.
 	KubeletConfig []byte
-	// ContainerdConfig is containerd's template where a user has one of their
-	// own; nil means the built-in one.
+	// ContainerdConfig is the user's own template for containerd; nil means the
+	// built-in template.
 	ContainerdConfig []byte
 	PauseImage       string
 }
 
-// Family is the cluster's address family, ipv4 or ipv6.
+// Family returns the cluster's address family, ipv4 or ipv6.
 func (c Call) Family() string {
 	switch {
 	case c.IPFamily != "":
@@ -57,7 +57,7 @@ func (c Call) Family() string {
 	}
 }
 
-// Wants says which facts about the instance the call needs.
+// Wants returns the facts about the instance that the call needs.
 func (c Call) Wants() instance.Wants {
 	v6 := c.Family() == "ipv6"
 	return instance.Wants{
@@ -69,8 +69,8 @@ func (c Call) Wants() instance.Wants {
 	}
 }
 
-// ipv4CIDR is the services' network. DescribeCluster's answer wins over the
-// flag, as in Amazon Linux 2's script.
+// ipv4CIDR returns the network of the cluster's services. DescribeCluster overrides
+// the flag, as in Amazon Linux 2's script.
 func (c Call) ipv4CIDR() string {
 	if c.Described != nil && c.Described.IPv4CIDR != "" {
 		return c.Described.IPv4CIDR
@@ -85,15 +85,15 @@ func (c Call) ipv6CIDR() string {
 	return c.ServiceIPv6CIDR
 }
 
-// Node decides everything. Warnings are about what the machine cannot do and
-// does without.
+// Node returns the node to configure. The warnings name features that the machine
+// does not support.
 func (c Call) Node() (*Node, []string, error) {
 	n := &Node{
 		Form: BootstrapScript, Instance: c.Instance, Machine: c.Machine,
 		Cluster: Cluster{Name: c.Cluster, Endpoint: c.Endpoint, IPv6: c.Family() == "ipv6", ID: c.ClusterID},
 		Kubelet: Kubelet{
 			MaxPods: c.Instance.MaxPods(), LimitPods: c.UseMaxPods, ReservedPods: c.Instance.MaxPods(),
-			// Whoever reserves CPUs by number reserves no cgroups.
+			// The kubelet refuses --reserved-cpus together with reserved cgroups.
 			ReservedCgroups: !strings.Contains(c.KubeletExtraArgs, "--reserved-cpus"),
 		},
 		Containerd: Containerd{Template: c.ContainerdConfig, PauseImage: c.PauseImage},
@@ -110,7 +110,7 @@ func (c Call) Node() (*Node, []string, error) {
 		return nil, nil, fmt.Errorf("reading the kubelet's template: %w", err)
 	}
 	if n.Kubelet.Template == nil {
-		return nil, nil, errors.New("reading the kubelet's template: it is not a JSON object")
+		return nil, nil, errors.New("reading the kubelet's template: the file is not a JSON object")
 	}
 	if err := c.cluster(&n.Cluster); err != nil {
 		return nil, nil, err
@@ -124,7 +124,7 @@ func (c Call) Node() (*Node, []string, error) {
 	return n, n.warnings(), nil
 }
 
-// strategies are NodeConfig's words for --local-disks.
+// strategies maps the values of --local-disks to those of a NodeConfig.
 var strategies = map[string]string{"raid0": nodeconfig.RAID0, "raid10": nodeconfig.RAID10, "mount": nodeconfig.Mount}
 
 func (c Call) cluster(to *Cluster) error {
@@ -144,7 +144,7 @@ func (c Call) cluster(to *Cluster) error {
 		to.Outpost = *c.Outpost
 	}
 	if to.Outpost && to.ID == "" {
-		return errors.New("--cluster-id is missing: a local cluster on an Outpost is known by its id")
+		return errors.New("--cluster-id is missing: a local cluster on an Outpost is identified by this ID")
 	}
 	return nil
 }
@@ -156,7 +156,7 @@ func (c Call) dns() ([]string, error) {
 	cidr := c.ipv4CIDR()
 	if c.Family() == "ipv6" {
 		if cidr = c.ipv6CIDR(); cidr == "" {
-			return nil, errors.New("the cluster is IPv6: --service-ipv6-cidr or --dns-cluster-ip is needed")
+			return nil, errors.New("an IPv6 cluster needs --service-ipv6-cidr or --dns-cluster-ip")
 		}
 	}
 	if cidr != "" {
@@ -166,8 +166,8 @@ func (c Call) dns() ([]string, error) {
 		}
 		return []string{tenth(prefix)}, nil
 	}
-	// EKS takes 172.20.0.0/16 for services where the VPC lies in 10.0.0.0/8,
-	// and 10.100.0.0/16 elsewhere.
+	// EKS's service network is 172.20.0.0/16 if the VPC lies in 10.0.0.0/8, otherwise
+	// 10.100.0.0/16.
 	for _, network := range c.Instance.VPCNetworks {
 		if strings.HasPrefix(network, "10.") {
 			return []string{"172.20.0.10"}, nil

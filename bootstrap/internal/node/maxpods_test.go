@@ -9,8 +9,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 )
 
-// Memory is reserved for the pods that the kubelet allows. Beside an expression,
-// the user's number has no effect: that is amazon-eks-ami's own test case
+// Memory is reserved for the kubelet's limit of pods. With an expression, the user's
+// maxPods has no effect, as in amazon-eks-ami's test case
 // custom-max-pods-expression/kubelet-config-max-pods.
 func TestReservedPods(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -37,7 +37,7 @@ func TestReservedPods(t *testing.T) {
 }
 
 // The expressions of nodeadm's own tests (amazon-eks-ami, eni_max_pods_test.go,
-// July 2026), and the parts of the language that they leave out.
+// July 2026), and language features that those tests do not use.
 func TestMaxPodsExpressionsAsNodeadm(t *testing.T) {
 	for expression, want := range map[string]int{
 		"417":                                    417,

@@ -1,6 +1,6 @@
-// Package node is what one machine is to become, whichever contract said so:
-// the description that both NodeConfig and bootstrap.sh's arguments are turned
-// into, with everything decided and nothing left to look up.
+// Package node describes the node to configure. Both contracts, NodeConfig and
+// bootstrap.sh, result in the same description, which is complete: rendering needs
+// no further facts.
 package node
 
 import (
@@ -9,38 +9,38 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 )
 
-// Form is the contract that a description came from.
+// Form is the contract of the user data.
 type Form string
 
 // The contracts.
 const (
-	// NodeConfig boots from user data each time; nothing starts without it.
+	// NodeConfig is read at every boot; no service starts before.
 	NodeConfig Form = "NodeConfig"
-	// BootstrapScript runs once in an instance's life, so what it starts must
-	// start again by itself after a reboot.
+	// BootstrapScript runs once in an instance's life, so systemd must start the
+	// services after a reboot.
 	BootstrapScript Form = "bootstrap.sh"
 )
 
-// Node is the description. Two that are equal make the same files.
+// Node describes the node to configure. Equal nodes have the same files.
 type Node struct {
 	Form     Form
 	Cluster  Cluster
 	Instance instance.Facts
 	Machine  machine.Facts
 
-	// Name is the node's name; empty leaves it to the kubelet.
+	// Name is the node's name; if empty, the kubelet chooses the name.
 	Name       string
 	Kubelet    Kubelet
 	Containerd Containerd
 
-	// Environment are environment variables by service; see
+	// Environment maps each service to its environment variables; see
 	// nodeconfig.DefaultEnvironment.
 	Environment map[string]map[string]string
 	Network     nodeconfig.Network
-	// Disks says what becomes of the instance store's disks; Strategy is empty
-	// for nothing.
+	// Disks configures the instance store. An empty Strategy leaves the disks
+	// unused.
 	Disks nodeconfig.LocalStorage
-	// MountBPF asks for a bpf file system at /sys/fs/bpf.
+	// MountBPF mounts a bpf file system at /sys/fs/bpf.
 	MountBPF bool
 }
 
@@ -50,41 +50,40 @@ type Cluster struct {
 	Endpoint string
 	// CA is PEM.
 	CA []byte
-	// DNS are the servers that pods ask.
+	// DNS lists the DNS servers of pods.
 	DNS  []string
 	IPv6 bool
-	// Outpost says that it is a local cluster on an Outpost, and ID names it
-	// there.
+	// Outpost says that the cluster is a local cluster on an Outpost. ID then
+	// identifies the cluster.
 	Outpost bool
 	ID      string
 }
 
-// Kubelet is how the kubelet runs.
+// Kubelet holds the kubelet's settings.
 type Kubelet struct {
-	// Template is the configuration to begin with; nil means the built-in one.
+	// Template is the base configuration; nil means the built-in one.
 	Template map[string]any
 	// Config overrides the generated configuration.
 	Config nodeconfig.Document
 	// Flags come after the generated ones.
 	Flags []string
 	// MaxPods is the number of pods for which the instance has addresses, or the
-	// result of maxPodsExpression. LimitPods says whether it is the kubelet's
-	// limit too.
+	// result of maxPodsExpression. LimitPods says whether the kubelet uses MaxPods
+	// as its limit.
 	MaxPods   int
 	LimitPods bool
-	// ReservedPods is the number of pods that decides how much memory is
-	// reserved.
+	// ReservedPods is the number of pods from which the reserved memory is computed.
 	ReservedPods int
 	// ReservedCgroups says whether reservations are tied to cgroups.
 	ReservedCgroups bool
 }
 
-// Containerd is how containerd runs.
+// Containerd holds containerd's settings.
 type Containerd struct {
-	// Template is the configuration to begin with, with SANDBOX_IMAGE in it;
-	// nil means the built-in one.
+	// Template is the base configuration, with the placeholder SANDBOX_IMAGE; nil
+	// means the built-in one.
 	Template []byte
-	// Config is merged over it, and BaseRuntimeSpec over the OCI specification.
+	// Config overrides Template, and BaseRuntimeSpec the built-in OCI specification.
 	Config          nodeconfig.TOML
 	BaseRuntimeSpec nodeconfig.Document
 	// PauseImage is the image that holds a pod's namespaces open.

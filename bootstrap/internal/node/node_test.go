@@ -31,7 +31,7 @@ func given(args ...string) []string {
 	return append([]string{"--apiserver-endpoint", "https://a", "--b64-cluster-ca", "Y2E="}, args...)
 }
 
-func TestTheClustersDNS(t *testing.T) {
+func TestClusterDNS(t *testing.T) {
 	for name, c := range map[string]struct {
 		args      []string
 		described *Described
@@ -57,17 +57,17 @@ func TestTheClustersDNS(t *testing.T) {
 	}
 	call := parse(t, given("--ip-family", "ipv6")...)
 	_, _, err := call.Node()
-	assert.EqualError(t, err, "the cluster is IPv6: --service-ipv6-cidr or --dns-cluster-ip is needed")
+	assert.EqualError(t, err, "an IPv6 cluster needs --service-ipv6-cidr or --dns-cluster-ip")
 }
 
-func TestOutpostsNeedAnID(t *testing.T) {
+func TestOutpostNeedsAnID(t *testing.T) {
 	for name, c := range map[string]struct {
 		args      []string
 		described *Described
 		outpost   bool
 		id        string
 	}{
-		"asked for":           {given("--enable-local-outpost", "true", "--cluster-id", "x"), nil, true, "x"},
+		"set by a flag":       {given("--enable-local-outpost", "true", "--cluster-id", "x"), nil, true, "x"},
 		"described":           {nil, &Described{Outpost: true, ID: "y"}, true, "y"},
 		"described, given id": {[]string{"--cluster-id", "x"}, &Described{Outpost: true, ID: "y"}, true, "y"},
 		"refused":             {[]string{"--enable-local-outpost", "false"}, &Described{Outpost: true, ID: "y"}, false, "y"},
@@ -82,10 +82,10 @@ func TestOutpostsNeedAnID(t *testing.T) {
 		})
 	}
 	_, _, err := parse(t, given("--enable-local-outpost", "true")...).Node()
-	assert.EqualError(t, err, "--cluster-id is missing: a local cluster on an Outpost is known by its id")
+	assert.EqualError(t, err, "--cluster-id is missing: a local cluster on an Outpost is identified by this ID")
 }
 
-func TestOnlyNeededFactsAreWanted(t *testing.T) {
+func TestOnlyNeededFactsAreRequested(t *testing.T) {
 	config := func(spec nodeconfig.Spec) *nodeconfig.NodeConfig { return &nodeconfig.NodeConfig{Spec: spec} }
 	old := modern()
 	old.Kubelet.Minor = 25
@@ -122,11 +122,11 @@ func TestMaxPodsExpressions(t *testing.T) {
 		"": {29, ""},
 		"((default_enis - 1) * (ips_per_eni - 1)) + 2": {20, ""},
 		"max_pods < 20 ? max_pods : 20":                {20, ""},
-		"max_pods - 29":                                {29, "maxPodsExpression has no effect on a m5.large, which takes 29 pods: its result is 0"},
+		"max_pods - 29":                                {29, "maxPodsExpression has no effect on a m5.large, which takes 29 pods: the result is 0"},
 		"max_pods / 0":                                 {29, `maxPodsExpression has no effect on a m5.large, which takes 29 pods: evaluating "max_pods / 0" with default_enis=3, ips_per_eni=10, max_pods=29: line 1, column 10: division by zero`},
 		"true":                                         {29, `maxPodsExpression has no effect on a m5.large, which takes 29 pods: evaluating "true" with default_enis=3, ips_per_eni=10, max_pods=29: converting its result: type conversion error from 'bool' to 'int'`},
-		"vcpus * 10":                                   {29, "maxPodsExpression has no effect on a m5.large, which takes 29 pods: nobody knows how large the instance type is"},
-		"9000000000":                                   {29, "maxPodsExpression has no effect on a m5.large, which takes 29 pods: its result is 9000000000"},
+		"vcpus * 10":                                   {29, "maxPodsExpression has no effect on a m5.large, which takes 29 pods: the size of the instance type is unknown"},
+		"9000000000":                                   {29, "maxPodsExpression has no effect on a m5.large, which takes 29 pods: the result is 9000000000"},
 	} {
 		c := c
 		config := &nodeconfig.NodeConfig{Spec: nodeconfig.Spec{Cluster: nodeconfig.Cluster{CIDR: "10.0.0.0/16"}, Kubelet: nodeconfig.Kubelet{MaxPodsExpression: expression}}}
@@ -157,7 +157,7 @@ func TestMaxPodsBySize(t *testing.T) {
 	}
 }
 
-func TestWhatTheMachineCannotDoIsSaid(t *testing.T) {
+func TestUnsupportedFeaturesAreWarnings(t *testing.T) {
 	config := &nodeconfig.NodeConfig{Spec: nodeconfig.Spec{
 		Cluster: nodeconfig.Cluster{CIDR: "10.0.0.0/16"}, FeatureGates: map[string]bool{nodeconfig.FastImagePull: true},
 	}}
@@ -169,16 +169,16 @@ func TestWhatTheMachineCannotDoIsSaid(t *testing.T) {
 	assert.Equal(t, []string{
 		"FastImagePull is off: the image has no soci-snapshotter.service",
 		"the image has no /etc/eks/image-credential-provider/ecr-credential-provider: private images of ECR cannot be pulled",
-		"the machine has cgroup v1, with which kubelet 1.35 and newer does not start; boot with systemd.unified_cgroup_hierarchy=1, or set failCgroupV1: false in spec.kubelet.config",
+		"the machine uses cgroup v1, but kubelet 1.35 and later needs cgroup v2; boot with systemd.unified_cgroup_hierarchy=1, or set failCgroupV1: false in spec.kubelet.config",
 	}, warnings)
 	m.SOCI = true
 	_, warnings, err = FromNodeConfig(config, large(), m, "p")
 	require.NoError(t, err)
-	assert.Equal(t, "FastImagePull is off: it needs 4 CPUs and 7168 MiB of memory, and the instance has 2 and 8192", warnings[0])
+	assert.Equal(t, "FastImagePull is off: fast pulls need 4 CPUs and 7168 MiB of memory, but the instance has 2 CPUs and 8192 MiB", warnings[0])
 }
 
-func TestTheTemplateMustBeAnObject(t *testing.T) {
-	for text, want := range map[string]string{"": "reading the kubelet's template: unexpected end of JSON input", "null": "reading the kubelet's template: it is not a JSON object"} {
+func TestTemplateMustBeAnObject(t *testing.T) {
+	for text, want := range map[string]string{"": "reading the kubelet's template: unexpected end of JSON input", "null": "reading the kubelet's template: the file is not a JSON object"} {
 		call := parse(t, given()...)
 		call.KubeletConfig = []byte(text)
 		_, _, err := call.Node()

@@ -13,15 +13,15 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 )
 
-// What the SOCI snapshotter needs to be worth its while; on smaller instances
-// it takes from pods more than it gives. Source: amazon-eks-ami #2352.
+// The minimum for the SOCI snapshotter. On smaller instances, its cost to pods exceeds
+// the gain. Source: amazon-eks-ami #2352.
 const (
 	sociCPUs      = 4
 	sociMemoryMiB = 7 * 1024
 )
 
-// WantsOf says which facts about the instance a NodeConfig needs, so that no
-// request is made for others.
+// WantsOf returns the facts about the instance that a NodeConfig needs. First boot
+// requests no other facts.
 func WantsOf(c *nodeconfig.NodeConfig, m machine.Facts) instance.Wants {
 	prefix, err := netip.ParsePrefix(c.Spec.Cluster.CIDR)
 	reserved, _ := c.Spec.Kubelet.Config["kubeReserved"].(map[string]any)
@@ -34,12 +34,12 @@ func WantsOf(c *nodeconfig.NodeConfig, m machine.Facts) instance.Wants {
 	}
 }
 
-// named says whether the kubelet must be told the node's name: since 1.26 the
-// cloud provider is external, and the kubelet would take the host's name.
+// named reports whether the kubelet needs the node's name as an argument. Since 1.26
+// the cloud provider is external, and the kubelet's default is the host name.
 func named(m machine.Facts) bool { return !m.Kubelet.Less(1, 26) }
 
-// FromNodeConfig decides everything for a merged and validated NodeConfig.
-// Warnings are about what the machine cannot do and does without.
+// FromNodeConfig returns the node for a merged and validated NodeConfig. The
+// warnings name features that the machine does not support.
 func FromNodeConfig(c *nodeconfig.NodeConfig, i instance.Facts, m machine.Facts, pauseImage string) (*Node, []string, error) {
 	prefix, err := netip.ParsePrefix(c.Spec.Cluster.CIDR)
 	if err != nil {
@@ -78,9 +78,9 @@ func FromNodeConfig(c *nodeconfig.NodeConfig, i instance.Facts, m machine.Facts,
 	return n, append(warnings, n.warnings()...), nil
 }
 
-// evaluateMaxPods takes the expression's result as the number of pods. One that
-// cannot be evaluated for this instance type leaves the number as it is, as
-// upstream does: the same NodeConfig serves many types.
+// evaluateMaxPods sets MaxPods to the result of maxPodsExpression. As upstream, an
+// expression that fails for this instance type is a warning and has no effect,
+// because one NodeConfig serves many types.
 func (n *Node) evaluateMaxPods(k nodeconfig.Kubelet) []string {
 	e, err := k.CompileMaxPods()
 	if e == nil && err == nil {
@@ -95,14 +95,14 @@ func (n *Node) evaluateMaxPods(k nodeconfig.Kubelet) []string {
 	if k.AsksForSize() {
 		values[nodeconfig.VCPUs], values[nodeconfig.PhysicalMemoryMiB] = int64(n.Instance.Limits.VCPUs), int64(n.Instance.Limits.MemoryMiB)
 		if values[nodeconfig.VCPUs] == 0 {
-			err = errors.New("nobody knows how large the instance type is")
+			err = errors.New("the size of the instance type is unknown")
 		}
 	}
 	if err == nil {
 		pods, err = e.Pods(values)
 	}
 	if err == nil && (pods < 1 || pods > math.MaxInt32) {
-		err = fmt.Errorf("its result is %d", pods)
+		err = fmt.Errorf("the result is %d", pods)
 	}
 	if err != nil {
 		return []string{fmt.Sprintf("maxPodsExpression has no effect on a %s, which takes %d pods: %v", n.Instance.Type, n.Kubelet.MaxPods, err)}
@@ -111,10 +111,9 @@ func (n *Node) evaluateMaxPods(k nodeconfig.Kubelet) []string {
 	return nil
 }
 
-// reservedPods is the number of pods that the kubelet allows, so that enough
-// memory is reserved for as many (amazon-eks-ami #1698, #2580). Beside an
-// expression with a result, the user's number has no effect on the reservation,
-// as upstream documents.
+// reservedPods returns the number of pods for which memory is reserved: the limit
+// that the kubelet uses (amazon-eks-ami #1698, #2580). If maxPodsExpression has a
+// result, the user's maxPods has no effect on the reservation, as upstream documents.
 func (n *Node) reservedPods(k nodeconfig.Kubelet, failed []string) int {
 	if k.MaxPodsExpression != "" && len(failed) == 0 {
 		return n.Kubelet.MaxPods
@@ -127,7 +126,7 @@ func (n *Node) reservedPods(k nodeconfig.Kubelet, failed []string) int {
 	}
 	take(fmt.Sprint(k.Config["maxPods"]))
 	words := nodeconfig.Split(strings.Join(k.Flags, " "))
-	for i, word := range words { // the last one counts, and wins over the configuration
+	for i, word := range words { // the last flag overrides earlier ones and the configuration
 		name, value, attached := strings.Cut(word, "=")
 		switch {
 		case name != "--max-pods":
@@ -145,27 +144,27 @@ func (n *Node) refuseSOCI() string {
 	case !m.SOCI:
 		return "the image has no " + machine.SOCIUnit
 	case m.CPUs < sociCPUs || m.MemoryMiB < sociMemoryMiB:
-		return fmt.Sprintf("it needs %d CPUs and %d MiB of memory, and the instance has %d and %d", sociCPUs, sociMemoryMiB, m.CPUs, m.MemoryMiB)
+		return fmt.Sprintf("fast pulls need %d CPUs and %d MiB of memory, but the instance has %d CPUs and %d MiB", sociCPUs, sociMemoryMiB, m.CPUs, m.MemoryMiB)
 	default:
 		return ""
 	}
 }
 
-// warnings are about the machine, whichever the contract.
+// warnings returns the warnings about the machine, for both contracts.
 func (n *Node) warnings() []string {
 	var list []string
 	if !n.Machine.CredentialProvider {
 		list = append(list, fmt.Sprintf("the image has no %s/%s: private images of ECR cannot be pulled", machine.CredentialProviderFolder, machine.CredentialProviderName))
 	}
 	if n.Machine.CgroupV1 && !n.Machine.Kubelet.Less(1, 35) && n.Kubelet.Config["failCgroupV1"] != false {
-		list = append(list, "the machine has cgroup v1, with which kubelet 1.35 and newer does not start; boot with systemd.unified_cgroup_hierarchy=1, or set failCgroupV1: false in spec.kubelet.config")
+		list = append(list, "the machine uses cgroup v1, but kubelet 1.35 and later needs cgroup v2; boot with systemd.unified_cgroup_hierarchy=1, or set failCgroupV1: false in spec.kubelet.config")
 	}
 	return list
 }
 
-// tenth is the address that EKS gives the cluster's DNS in the services'
-// network, written as upstream writes it: the last group of an IPv4 network's
-// address becomes 10, and an IPv6 network's address gets an a.
+// tenth returns the address of the cluster's DNS in the services' network, in
+// upstream's form: the last group of an IPv4 network's address becomes 10, and "a"
+// is appended to an IPv6 network's address.
 func tenth(prefix netip.Prefix) string {
 	ip := prefix.Addr()
 	if ip.Is4() {

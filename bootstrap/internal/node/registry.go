@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// classic is the account of the regions that every AWS account has.
+// classic is EKS's registry account in the regions that are enabled by default.
 const classic = "602401143452"
 
-// accounts are EKS's accounts by region. Source: amazon-eks-ami, July 2026, and
+// accounts returns EKS's registry account of each region. Sources: amazon-eks-ami, July 2026, and
 // https://docs.aws.amazon.com/eks/latest/userguide/add-ons-images.html.
 func accounts() map[string]string {
 	return map[string]string{
@@ -32,8 +32,8 @@ func accounts() map[string]string {
 	}
 }
 
-// homes are the regions that serve a partition's others, by their beginning;
-// the last serves every region that begins like none.
+// homes lists the region whose registry serves the unknown regions of a partition,
+// by the prefix of the region names. The empty prefix matches all other regions.
 var homes = []struct{ prefix, region string }{
 	{"us-gov-", "us-gov-west-1"}, {"cn-", "cn-northwest-1"}, {"us-iso-", "us-iso-east-1"}, {"us-isob-", "us-isob-east-1"},
 	{"us-isof-", "us-isof-south-1"}, {"eu-isoe-", "eu-isoe-west-1"}, {"eusc-", "eusc-de-east-1"}, {"", "us-west-2"},
@@ -42,9 +42,9 @@ var homes = []struct{ prefix, region string }{
 // Registry is EKS's registry for one region.
 type Registry struct{ Account, Region, Domain string }
 
-// RegistryOf finds the registry that serves a region. domain is the partition's, such
-// as amazonaws.com. account, if not empty, is another account's in the same
-// region.
+// RegistryOf returns the registry that serves a region. domain is the partition's
+// domain, such as amazonaws.com. account, if not empty, replaces EKS's account in the
+// same region.
 func RegistryOf(region, domain, account string) Registry {
 	if account != "" {
 		return Registry{account, region, domain}
@@ -58,11 +58,11 @@ func RegistryOf(region, domain, account string) Registry {
 			return Registry{all[h.region], h.region, domain}
 		}
 	}
-	return Registry{} // the last home takes all
+	return Registry{} // unreachable: the last prefix matches all regions
 }
 
-// Host is the registry's name; with fips that of its FIPS endpoint, which not
-// every region has.
+// Host returns the registry's host name, or with fips the host name of its FIPS
+// endpoint. Not every region has a FIPS endpoint.
 func (r Registry) Host(fips bool) string {
 	service := "ecr"
 	if fips {
@@ -71,7 +71,7 @@ func (r Registry) Host(fips bool) string {
 	return fmt.Sprintf("%s.dkr.%s.%s.%s", r.Account, service, r.Region, r.Domain)
 }
 
-// PauseImage is the image that holds a pod's namespaces open.
+// PauseImage returns the reference of EKS's pause image in a registry.
 func PauseImage(host, version string) string { return host + "/eks/pause:" + version }
 
 // Regions lists the known regions.

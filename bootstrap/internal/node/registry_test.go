@@ -29,7 +29,7 @@ func TestRegistriesOfAllPartitions(t *testing.T) {
 	assert.Equal(t, "h/eks/pause:3.5", PauseImage("h", "3.5"))
 }
 
-func TestAccountsAreAccounts(t *testing.T) {
+func TestRegistryAccountsHaveTwelveDigits(t *testing.T) {
 	assert.Len(t, Regions(), 46)
 	for _, region := range Regions() {
 		r := RegistryOf(region, "d", "")

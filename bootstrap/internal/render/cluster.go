@@ -7,12 +7,13 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/node"
 )
 
-// clusterFiles are the certificate authority and the way to the API server. On
-// an Outpost the kubelet gets a certificate through the second kubeconfig and
-// writes the first itself, so that it is authorized when AWS is out of reach.
+// clusterFiles returns the certificate authority and the kubeconfig. On an Outpost
+// the rendered file is the bootstrap kubeconfig. The kubelet requests a certificate
+// with this file and writes the kubeconfig itself, so that authorization also works
+// while AWS is not reachable.
 func clusterFiles(n *node.Node) ([]File, error) {
 	ca := bytes.TrimRight(n.Cluster.CA, "\n")
-	kubeconfig := File{Path: Kubeconfig, Mode: 0o644, Content: kubeconfig(n), Why: "the way to the API server", Of: []Service{Kubelet}}
+	kubeconfig := File{Path: Kubeconfig, Mode: 0o644, Content: kubeconfig(n), Why: "the kubelet's connection to the API server", Of: []Service{Kubelet}}
 	if n.Cluster.Outpost {
 		kubeconfig.Path = BootstrapKubeconfig
 	}
@@ -22,8 +23,8 @@ func clusterFiles(n *node.Node) ([]File, error) {
 	}, nil
 }
 
-// kubeconfig gets its tokens from this program, which signs them itself: the
-// AWS CLI is not needed, and takes seconds to load from a cold disk.
+// kubeconfig returns the kubeconfig. eksnode itself signs the tokens; the AWS CLI is
+// not needed, and takes seconds to load from a cold disk.
 func kubeconfig(n *node.Node) []byte {
 	cluster := n.Cluster.Name
 	if n.Cluster.Outpost {

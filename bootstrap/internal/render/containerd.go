@@ -14,18 +14,17 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 )
 
-// The plugins' names in the versions of containerd's configuration.
+// The names of containerd's plugins in each version of its configuration.
 const (
 	criV2    = "io.containerd.grpc.v1.cri"
 	imagesV3 = "io.containerd.cri.v1.images"
 	runV3    = "io.containerd.cri.v1.runtime"
 )
 
-// sandboxPlaceholder stands for the pause image in a template.
+// sandboxPlaceholder is the placeholder of the pause image in a template.
 const sandboxPlaceholder = "SANDBOX_IMAGE"
 
-// ContainerdImports are the files that containerd reads after its own, where
-// Amazon Linux 2's template says so.
+// ContainerdImports matches the files that Amazon Linux 2's template imports.
 const ContainerdImports = "/etc/containerd/config.d/*.toml"
 
 //go:embed assets/base-runtime-spec.json
@@ -45,7 +44,7 @@ func containerdFiles(n *node.Node) ([]File, error) {
 		return nil, fmt.Errorf("writing spec.containerd.baseRuntimeSpec: %w", err)
 	}
 	return []File{
-		{Path: BaseRuntimeSpec, Mode: 0o644, Content: content, Why: "what every container begins with", Of: []Service{Containerd}},
+		{Path: BaseRuntimeSpec, Mode: 0o644, Content: content, Why: "the default OCI specification of containers", Of: []Service{Containerd}},
 		{Path: ContainerdConfig, Mode: 0o644, Content: config, Why: "containerd's configuration", Of: []Service{Containerd}},
 	}, nil
 }
@@ -79,9 +78,10 @@ func containerdConfig(n *node.Node) ([]byte, error) {
 	return append([]byte(Mark+"\n"), text...), err
 }
 
-// configVersion is the newest form that containerd reads, unless the user's
-// part is written in the older one: containerd 2 reads that too, but does not
-// merge the two. Source: github.com/containerd/containerd docs/containerd-2.0.md.
+// configVersion returns the newest configuration version that containerd supports,
+// unless the user's part has an older version. containerd 2 supports both versions
+// but does not merge them.
+// Source: github.com/containerd/containerd docs/containerd-2.0.md.
 func configVersion(v machine.Version, user map[string]any) (int, error) {
 	plugins, _ := user["plugins"].(map[string]any)
 	_, old := plugins[criV2]
@@ -89,7 +89,7 @@ func configVersion(v machine.Version, user map[string]any) (int, error) {
 	_, run := plugins[runV3]
 	switch asked := user["version"]; {
 	case v.Less(2, 0) && (images || run || asked == int64(3)):
-		return 0, fmt.Errorf("spec.containerd.config is of version 3, which containerd %s does not read; write it in version 2, with plugins.%q", v, criV2)
+		return 0, fmt.Errorf("spec.containerd.config has version 3, which containerd %s does not support; write the configuration in version 2, with plugins.%q", v, criV2)
 	case old && (images || run):
 		return 0, fmt.Errorf("spec.containerd.config mixes the plugins of version 2 (%s) and 3 (%s, %s)", criV2, imagesV3, runV3)
 	case v.Less(2, 0), old, asked == int64(2):
@@ -99,7 +99,7 @@ func configVersion(v machine.Version, user map[string]any) (int, error) {
 	}
 }
 
-// daemon are the settings outside of plugins.
+// daemon returns the settings outside of plugins.
 func daemon(version int) nodeconfig.Document {
 	return nodeconfig.Document{
 		"version": version, "root": "/var/lib/containerd", "state": "/run/containerd",
@@ -145,8 +145,8 @@ func version3(n *node.Node) nodeconfig.Document {
 	return config
 }
 
-// cdi lets device plugins describe devices by the Container Device Interface,
-// which EKS does since 1.32.
+// cdi reports whether to enable the Container Device Interface, as EKS does since
+// 1.32.
 func cdi(n *node.Node) bool { return !n.Machine.Kubelet.Less(1, 32) }
 
 func registries() map[string]any {
@@ -159,7 +159,8 @@ func snapshotter(n *node.Node, images map[string]any) {
 	}
 }
 
-// runtimes has one OCI runtime: NVIDIA's where there is a device for it.
+// runtimes returns the OCI runtime: NVIDIA's if the machine has an NVIDIA device,
+// otherwise runc.
 func runtimes(n *node.Node) map[string]any {
 	name, options := "runc", map[string]any{"SystemdCgroup": true}
 	if n.Machine.NVIDIA && n.Machine.NVIDIARuntime {

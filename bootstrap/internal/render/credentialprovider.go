@@ -7,7 +7,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/node"
 )
 
-// ecrImages are the names of ECR's registries in every partition. Source:
+// ecrImages returns the patterns of ECR's registries in all partitions. Source:
 // amazon-eks-ami, July 2026.
 func ecrImages() []string {
 	return []string{
@@ -26,8 +26,8 @@ func ecrImages() []string {
 	}
 }
 
-// credentialProviderFiles say which images the kubelet asks the credential
-// provider about.
+// credentialProviderFiles returns the file that lists the images for which the
+// kubelet runs the credential provider.
 func credentialProviderFiles(n *node.Node) ([]File, error) {
 	if !n.Machine.CredentialProvider {
 		return nil, nil
@@ -56,5 +56,5 @@ func credentialProviderFiles(n *node.Node) ([]File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("writing the credential provider's configuration: %w", err)
 	}
-	return []File{{Path: CredentialProvider, Mode: 0o644, Content: content, Why: "which images the kubelet has credentials for", Of: []Service{Kubelet}}}, nil
+	return []File{{Path: CredentialProvider, Mode: 0o644, Content: content, Why: "the images for which the kubelet requests credentials", Of: []Service{Kubelet}}}, nil
 }

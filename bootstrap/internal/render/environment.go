@@ -10,8 +10,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 )
 
-// environmentFiles are systemd's drop-ins of environment variables. Those of
-// every service have the lowest rank: what a unit sets itself wins.
+// environmentFiles returns systemd's drop-ins with environment variables. A unit's
+// own variables override the variables for all services.
 func environmentFiles(n *node.Node) ([]File, error) {
 	var files []File
 	for _, service := range slices.Sorted(maps.Keys(n.Environment)) {
@@ -38,14 +38,14 @@ func environmentFiles(n *node.Node) ([]File, error) {
 	return files, nil
 }
 
-// escape writes a value so that systemd reads it as it is: backslash and quotes
-// as in C (systemd.syntax(7)), percent signs twice (systemd.unit(5)).
+// escape quotes a value for systemd: backslashes and quotes as in C
+// (systemd.syntax(7)), percent signs doubled (systemd.unit(5)).
 func escape(value string) string {
 	return strings.NewReplacer(`\`, `\\`, `"`, `\"`, `%`, `%%`).Replace(value)
 }
 
-// resolvedFiles give systemd-resolved the user's servers. They lie in /run: the
-// next boot writes them again, or does not.
+// resolvedFiles returns systemd-resolved's drop-in with the user's DNS servers. The
+// file is in /run, so a reboot removes it.
 func resolvedFiles(n *node.Node) ([]File, error) {
 	if len(n.Network.Nameservers)+len(n.Network.Domains) == 0 {
 		return nil, nil
@@ -57,5 +57,5 @@ func resolvedFiles(n *node.Node) ([]File, error) {
 	if len(n.Network.Domains) > 0 {
 		text += "Domains=" + strings.Join(n.Network.Domains, " ") + "\n"
 	}
-	return []File{{Path: ResolvedConfig, Mode: 0o644, Content: []byte(text), Why: "who resolves names", Of: []Service{Resolved}}}, nil
+	return []File{{Path: ResolvedConfig, Mode: 0o644, Content: []byte(text), Why: "the DNS servers of systemd-resolved", Of: []Service{Resolved}}}, nil
 }

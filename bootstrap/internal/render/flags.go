@@ -10,8 +10,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/node"
 )
 
-// kubeletFlags are the generated arguments by name. Upstream's order changes
-// from run to run; here the order is alphabetical.
+// kubeletFlags returns the generated arguments by name. Their order is alphabetical;
+// upstream's order is random.
 func kubeletFlags(n *node.Node) map[string]string {
 	v := n.Machine.Kubelet
 	flags := map[string]string{
@@ -30,8 +30,8 @@ func kubeletFlags(n *node.Node) map[string]string {
 		flags["container-runtime-endpoint"] = containerdSocket
 	}
 	if !v.Less(1, 35) && n.Machine.NVIDIA {
-		// NVIDIA's own name for it, so that its operator and device plugin find
-		// the node before they have labelled it (amazon-eks-ami #2607).
+		// NVIDIA's operator and device plugin find nodes by this label, which NVIDIA's
+		// own discovery sets later (amazon-eks-ami #2607).
 		flags["node-labels"] = "nvidia.com/gpu.present=true"
 	}
 	if n.Form == node.BootstrapScript {
@@ -48,7 +48,7 @@ func kubeletFlags(n *node.Node) map[string]string {
 		flags["bootstrap-kubeconfig"] = BootstrapKubeconfig
 	}
 	if v.Less(1, 29) {
-		// Newer kubelets leave it to containerd to keep the pause image.
+		// From 1.29 on, containerd itself keeps the pause image.
 		flags["pod-infra-container-image"] = n.Containerd.PauseImage
 	}
 	return flags
@@ -61,8 +61,8 @@ func cloudProvider(n *node.Node) string {
 	return "external"
 }
 
-// kubeletEnvironment is the environment file of kubelet.service. systemd splits
-// the arguments as a shell would, so that a user's quotes work.
+// kubeletEnvironment returns the environment file of kubelet.service. systemd splits
+// the arguments like a shell, so quotes in a user's flags work.
 func kubeletEnvironment(n *node.Node) []byte {
 	var args []string
 	flags := kubeletFlags(n)
@@ -81,14 +81,14 @@ func kubeletEnvironment(n *node.Node) []byte {
 	return []byte(text + "NODEADM_KUBELET_ARGS=" + strings.Join(args, " ") + "\n")
 }
 
-// scriptFiles are the drop-ins of kubelet.service with the variables that Amazon
-// Linux 2's bootstrap.sh sets, in its order of flags.
+// scriptFiles returns the drop-ins of kubelet.service with the variables that Amazon
+// Linux 2's bootstrap.sh sets, with the flags in the script's order.
 func scriptFiles(n *node.Node) []File {
 	if n.Form != node.BootstrapScript {
 		return nil
 	}
 	args := []string{"--node-ip=" + n.Instance.Address}
-	if n.Machine.Kubelet.Less(1, 35) { // the flag went in 1.35
+	if n.Machine.Kubelet.Less(1, 35) { // Kubernetes 1.35 removed the flag
 		args = append(args, "--pod-infra-container-image="+n.Containerd.PauseImage)
 	}
 	args = append(args, "--v=2")
@@ -118,13 +118,13 @@ func scriptDropIn(variable, value string) []byte {
 	return fmt.Appendf(nil, "%s\n[Service]\nEnvironment='%s=%s'\n", Mark, variable, scriptValue(value))
 }
 
-// isLetter says whether systemd may take the character after a percent sign for
-// a specifier (systemd.unit(5)).
+// isLetter reports whether systemd may treat the character after a percent sign as a
+// specifier (systemd.unit(5)).
 func isLetter(c byte) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' }
 
-// scriptValue writes a value between single quotes. A backslash stays as it is:
-// systemd reads it there as in the file that Amazon Linux 2's script writes. A
-// percent sign before a letter is doubled.
+// scriptValue returns a value for a setting in single quotes. Backslashes stay, as in
+// the file that Amazon Linux 2's script writes. A percent sign before a letter is
+// doubled.
 func scriptValue(value string) string {
 	var b strings.Builder
 	for i := 0; i < len(value); i++ {

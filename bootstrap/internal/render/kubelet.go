@@ -8,17 +8,16 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 )
 
-// containerdSocket is where the kubelet finds containerd, and sociSocket the
-// SOCI snapshotter, which hands on what it does not do itself.
+// The sockets of containerd and the SOCI snapshotter.
 const (
 	containerdSocket = "unix:///run/containerd/containerd.sock"
 	sociSocket       = "unix:///run/soci-snapshotter-grpc/soci-snapshotter-grpc.sock"
 )
 
-// ResolvConf has systemd-resolved's servers, which pods can reach.
+// ResolvConf lists the DNS servers of systemd-resolved, which pods can reach.
 const ResolvConf = "/run/systemd/resolve/resolv.conf"
 
-// defaults are the kubelet's settings on every node. Source: amazon-eks-ami,
+// defaults returns the kubelet's settings on every node. Source: amazon-eks-ami,
 // nodeadm, July 2026.
 func defaults() map[string]any {
 	return map[string]any{
@@ -55,7 +54,7 @@ func defaults() map[string]any {
 	}
 }
 
-// kubeletConfig is the configuration without the user's part.
+// kubeletConfig returns the kubelet's configuration without the user's part.
 func kubeletConfig(n *node.Node) map[string]any {
 	v := n.Machine.Kubelet
 	config := maps.Clone(n.Kubelet.Template)
@@ -97,8 +96,7 @@ func kubeletConfig(n *node.Node) map[string]any {
 	return config
 }
 
-// addGates adds the feature gates that a version needs, and what EKS turns on
-// from some version on.
+// addGates adds the feature gates that EKS sets for a version of the kubelet.
 func addGates(config map[string]any, n *node.Node) {
 	v := n.Machine.Kubelet
 	given, _ := config["featureGates"].(map[string]any)
@@ -127,7 +125,7 @@ func setDefault(config map[string]any, name string, value any) {
 	}
 }
 
-// reserved is what is kept from pods for the kubelet and containerd.
+// reserved returns the resources that are reserved for the kubelet and containerd.
 func reserved(n *node.Node) map[string]any {
 	return map[string]any{
 		"cpu":               fmt.Sprintf("%dm", reservedCPU(n.Machine.CPUs)),
@@ -136,8 +134,9 @@ func reserved(n *node.Node) map[string]any {
 	}
 }
 
-// reservedCPU, in thousandths of a CPU, is 6 % of the first, 1 % of the second,
-// 0.5 % of the third and fourth and 0.25 % of all others, each rounded down.
+// reservedCPU returns the reserved CPU time in thousandths of a CPU: 6 % of the first
+// CPU, 1 % of the second, 0.5 % of the third and fourth and 0.25 % of all others, each
+// rounded down.
 func reservedCPU(cpus int) int {
 	total := 0
 	for _, r := range []struct{ from, to, basisPoints int }{{0, 1, 600}, {1, 2, 100}, {2, 4, 50}, {4, cpus, 25}} {
@@ -148,8 +147,8 @@ func reservedCPU(cpus int) int {
 	return total
 }
 
-// hasDropIn says whether the user's part is a file of its own; before 1.29
-// upstream merges it, because the kubelet's folder of drop-ins was new.
+// hasDropIn reports whether the user's part is a separate drop-in. Before 1.29, the
+// user's part is merged into the configuration, as upstream does.
 func hasDropIn(n *node.Node) bool { return len(n.Kubelet.Config) > 0 && !n.Machine.Kubelet.Less(1, 29) }
 
 func kubeletFiles(n *node.Node) ([]File, error) {

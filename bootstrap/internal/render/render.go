@@ -1,6 +1,6 @@
-// Package render writes a node's description as the files that the kubelet,
-// containerd and systemd read. The same description makes the same bytes, in
-// the same order; nothing is read back from an earlier result.
+// Package render returns the files that the kubelet, containerd and systemd read, for
+// a node. Equal nodes result in the same bytes in the same order. Earlier results are
+// never read.
 package render
 
 import (
@@ -15,14 +15,14 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
 )
 
-// The paths that are written.
+// The paths of the rendered files.
 const (
 	KubeletConfig       = "/etc/kubernetes/kubelet/config.json"
 	KubeletDropInFolder = "/etc/kubernetes/kubelet/config.json.d"
 	KubeletDropIn       = KubeletDropInFolder + "/40-nodeadm.conf"
 	KubeletEnvironment  = "/etc/eks/kubelet/environment"
-	// ScriptKubeletConfig, ScriptArguments and ScriptExtraArguments are where
-	// Amazon Linux 2's bootstrap.sh writes, and where users edit.
+	// ScriptKubeletConfig, ScriptArguments and ScriptExtraArguments are the files
+	// that Amazon Linux 2's bootstrap.sh writes and that users edit.
 	ScriptKubeletConfig  = templates.KubeletConfig
 	ScriptArguments      = "/etc/systemd/system/kubelet.service.d/10-kubelet-args.conf"
 	ScriptExtraArguments = "/etc/systemd/system/kubelet.service.d/30-kubelet-extra-args.conf"
@@ -37,16 +37,16 @@ const (
 	ResolvedConfig       = "/run/systemd/resolved.conf.d/40-eks.conf"
 )
 
-// ServiceEnvironment is the drop-in of a service's environment.
+// ServiceEnvironment returns the path of the drop-in with a service's environment.
 func ServiceEnvironment(service string) string {
 	return "/etc/systemd/system/" + service + ".service.d/environment.conf"
 }
 
-// Mark is in the first line of the files whose form has comments. It tells a
-// file that this program wrote, and may remove, from a user's.
+// Mark is in the first line of rendered files whose format has comments. It
+// distinguishes files that eksnode may remove from a user's files.
 const Mark = templates.InitMark
 
-// Service is who reads a file, and has to start again when it changes.
+// Service is a service that reads a file and must restart when the file changes.
 type Service string
 
 // The services.
@@ -55,24 +55,23 @@ const (
 	Containerd Service = "containerd"
 	Resolved   Service = "systemd-resolved"
 	SOCI       Service = "soci-snapshotter"
-	// Systemd reads units and its own configuration again; nothing restarts
-	// for it alone.
+	// Systemd is systemd itself, which reloads units and its own configuration
+	// without a restart of services.
 	Systemd Service = "systemd"
 )
 
-// File is one file. Root owns it.
+// File is a rendered file. Its owner is root.
 type File struct {
 	Path    string
 	Mode    fs.FileMode
 	Content []byte
-	// Why says what it is for.
+	// Why is the file's purpose.
 	Why string
-	// Of are the services that read it.
+	// Of lists the services that read the file.
 	Of []Service
 }
 
-// Files are all files of a node, in the order of their paths' meaning: what is
-// read first comes first.
+// Files returns all files of a node, in the order in which the services read them.
 func Files(n *node.Node) ([]File, error) {
 	var files []File
 	for _, noun := range []func(*node.Node) ([]File, error){
@@ -87,7 +86,7 @@ func Files(n *node.Node) ([]File, error) {
 	return files, nil
 }
 
-// KubeletConfigOf is the path of the file that the kubelet reads.
+// KubeletConfigOf returns the path of the kubelet's configuration.
 func KubeletConfigOf(n *node.Node) string {
 	if n.Form == node.BootstrapScript {
 		return ScriptKubeletConfig
@@ -95,9 +94,9 @@ func KubeletConfigOf(n *node.Node) string {
 	return KubeletConfig
 }
 
-// Possible are the paths that some description writes and that only this
-// program writes: those a description does not write are an earlier cluster's
-// and go. The drop-ins of environments are found by their mark.
+// Possible returns all paths that only eksnode writes, for any node. Files at these
+// paths that a node does not have belong to an earlier configuration and are removed.
+// The drop-ins with environments are not in this list; Mark identifies them.
 func Possible() []string {
 	return []string{
 		KubeletConfig, KubeletDropIn, KubeletEnvironment, BootstrapKubeconfig, ClusterCA,
@@ -105,7 +104,7 @@ func Possible() []string {
 	}
 }
 
-// encode writes JSON as upstream does: sorted, with four spaces, and without a
+// encode returns JSON in upstream's form: sorted, indented by four spaces, without a
 // newline at the end.
 func encode(value any) ([]byte, error) {
 	var out bytes.Buffer
@@ -118,7 +117,7 @@ func encode(value any) ([]byte, error) {
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
 }
 
-// IsOurs says whether a file begins with the mark of this program.
+// IsOurs reports whether a file begins with Mark.
 func IsOurs(h *host.Host, name string) (bool, error) {
 	content, err := h.Content(name)
 	if err != nil {

@@ -30,7 +30,7 @@ const pauseImage = "602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.5"
 func facts(kubelet, containerd string) (instance.Facts, machine.Facts) {
 	k, err := machine.ParseVersion(kubelet)
 	if err != nil {
-		panic(err) // a test's own text
+		panic(err) // the texts of the tests are valid
 	}
 	c, err := machine.ParseVersion(containerd)
 	if err != nil {
@@ -45,7 +45,7 @@ func facts(kubelet, containerd string) (instance.Facts, machine.Facts) {
 		}
 }
 
-// described is one input with its facts.
+// described is a case: the user data and the facts.
 type described struct {
 	kubelet, containerd string
 	// config is a NodeConfig's spec in YAML; empty means a call of bootstrap.sh.
@@ -103,7 +103,7 @@ var call = []string{
 
 func with(args ...string) []string { return append(call[:len(call):len(call)], args...) }
 
-// matrix is inputs × versions × families.
+// matrix returns all cases: user data × versions × address families.
 func matrix() map[string]described {
 	v6 := func(i *instance.Facts, _ *machine.Facts, _ *node.Call) { i.Address, i.VPCNetworks = "fd00::5", nil }
 	all := map[string]described{
@@ -175,7 +175,7 @@ func archive(t *testing.T, n *node.Node) []byte {
 	var a txtar.Archive
 	for _, f := range files {
 		content := f.Content
-		// These two are the same everywhere unless a case changes them.
+		// These files are the same in all cases that do not change them.
 		if f.Path == BaseRuntimeSpec && len(n.Containerd.BaseRuntimeSpec) == 0 {
 			content = []byte("(the built-in one)\n")
 		}
@@ -198,7 +198,7 @@ func TestGoldenFiles(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, string(want), string(text))
 			for range 5 {
-				assert.Equal(t, string(got), string(archive(t, d.node(t))), "the same input must make the same bytes")
+				assert.Equal(t, string(got), string(archive(t, d.node(t))), "the same input must result in the same bytes")
 			}
 		})
 	}
@@ -209,8 +209,8 @@ func TestGoldenFiles(t *testing.T) {
 	}
 }
 
-// inGolden is the golden file of a case and its text: all files of a contract's
-// base, and for the others only what differs from the base.
+// inGolden returns the path and the text of a case's golden file: all files for the
+// base case of a contract, and the difference from the base for other cases.
 func inGolden(t *testing.T, name string, got []byte) (string, []byte) {
 	t.Helper()
 	contract, _, _ := strings.Cut(name, "-")
@@ -226,7 +226,7 @@ func inGolden(t *testing.T, name string, got []byte) (string, []byte) {
 	return filepath.Join("testdata", name+".diff"), []byte(text)
 }
 
-// What is written is read back by the programs' own parsers' libraries.
+// The rendered files are valid for the libraries with which the programs parse them.
 func TestFilesAreWellFormed(t *testing.T) {
 	for name, d := range matrix() {
 		t.Run(name, func(t *testing.T) {
@@ -255,10 +255,10 @@ func TestFilesAreWellFormed(t *testing.T) {
 	}
 }
 
-func TestContainerdsVersionsDoNotMix(t *testing.T) {
+func TestContainerdConfigurationVersionsAreNotMixed(t *testing.T) {
 	for name, c := range map[string]struct{ containerd, config, want string }{
-		"3 on 1.7":    {"1.7.27", "[plugins.'io.containerd.cri.v1.images']\nx = 1", `writing containerd's configuration: spec.containerd.config is of version 3, which containerd 1.7.27 does not read; write it in version 2, with plugins."io.containerd.grpc.v1.cri"`},
-		"version = 3": {"1.7.27", "version = 3", `writing containerd's configuration: spec.containerd.config is of version 3, which containerd 1.7.27 does not read; write it in version 2, with plugins."io.containerd.grpc.v1.cri"`},
+		"3 on 1.7":    {"1.7.27", "[plugins.'io.containerd.cri.v1.images']\nx = 1", `writing containerd's configuration: spec.containerd.config has version 3, which containerd 1.7.27 does not support; write the configuration in version 2, with plugins."io.containerd.grpc.v1.cri"`},
+		"version = 3": {"1.7.27", "version = 3", `writing containerd's configuration: spec.containerd.config has version 3, which containerd 1.7.27 does not support; write the configuration in version 2, with plugins."io.containerd.grpc.v1.cri"`},
 		"both on 2.1": {"2.1.0", "[plugins.'io.containerd.cri.v1.images']\nx = 1\n[plugins.'io.containerd.grpc.v1.cri']\nx = 1", "writing containerd's configuration: spec.containerd.config mixes the plugins of version 2 (io.containerd.grpc.v1.cri) and 3 (io.containerd.cri.v1.images, io.containerd.cri.v1.runtime)"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -270,7 +270,7 @@ func TestContainerdsVersionsDoNotMix(t *testing.T) {
 	}
 }
 
-func TestServicesComeInOneOrder(t *testing.T) {
+func TestServicesAreSorted(t *testing.T) {
 	n := &node.Node{Environment: map[string]map[string]string{}}
 	for _, service := range []string{"f", "b", "e", "a", "d", "c", "h", "g"} {
 		n.Environment[service] = map[string]string{"A": "b"}

@@ -9,11 +9,11 @@ import (
 //go:embed assets/soci.toml
 var sociConfig []byte
 
-// sociFiles configure the SOCI snapshotter to fetch and unpack in parallel. The
-// values are upstream's.
+// sociFiles returns the configuration with which the SOCI snapshotter fetches and
+// unpacks in parallel. The values are upstream's.
 func sociFiles(n *node.Node) ([]File, error) {
 	if !n.Containerd.SOCI {
 		return nil, nil
 	}
-	return []File{{Path: SOCIConfig, Mode: 0o644, Content: sociConfig, Why: "how images are pulled in parallel", Of: []Service{SOCI}}}, nil
+	return []File{{Path: SOCIConfig, Mode: 0o644, Content: sociConfig, Why: "the SOCI snapshotter's configuration of parallel pulls", Of: []Service{SOCI}}}, nil
 }

@@ -1,6 +1,6 @@
-// Package service starts the node's services exactly when something that they
-// read has changed. What a running service was last started with is recorded in
-// /run: after a reboot nothing runs, and nothing is remembered.
+// Package service records the files with which each service was last started, so
+// that first boot restarts a service only after its files changed. The record lies
+// in /run, because no service runs after a reboot.
 package service
 
 import (
@@ -14,21 +14,21 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// Folder is where the record lies.
+// Folder holds the records.
 const Folder = "/run/eksnode/applied"
 
-// Digest adds up what something reads.
+// Digest collects the files that a service reads.
 type Digest struct{ parts []string }
 
-// Add adds one named part.
+// Add adds a file's name and content.
 func (d *Digest) Add(name string, content []byte) {
 	d.parts = append(d.parts, fmt.Sprintf("%s %d %s\n", name, len(content), content))
 }
 
-// IsEmpty says whether nothing was added.
+// IsEmpty reports whether the digest has no files.
 func (d *Digest) IsEmpty() bool { return len(d.parts) == 0 }
 
-// Sum is the digest in hexadecimal.
+// Sum returns the digest in hexadecimal.
 func (d *Digest) Sum() string {
 	h := sha256.New()
 	for _, p := range d.parts {
@@ -37,12 +37,12 @@ func (d *Digest) Sum() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// IsStartedWith says whether subject, a service's name, was last started with
+// IsStartedWith reports whether subject, a service's name, was last started with
 // this sum.
 func IsStartedWith(h *host.Host, subject, sum string) (bool, error) {
 	have, err := h.Content(path.Join(Folder, subject))
 	if err != nil {
-		return false, fmt.Errorf("reading what %s was started with: %w", subject, err)
+		return false, fmt.Errorf("reading the record of the last start of %s: %w", subject, err)
 	}
 	return string(have) == sum, nil
 }
@@ -50,12 +50,12 @@ func IsStartedWith(h *host.Host, subject, sum string) (bool, error) {
 // RecordStart records that subject was started with this sum.
 func RecordStart(h *host.Host, subject, sum string) error {
 	if err := h.Files.WriteFile(path.Join(Folder, subject), []byte(sum), host.Attributes{Mode: 0o600}); err != nil {
-		return fmt.Errorf("recording what %s was started with: %w", subject, err)
+		return fmt.Errorf("recording the start of %s: %w", subject, err)
 	}
 	return nil
 }
 
-// Systemctl is the action that calls systemctl with these arguments.
+// Systemctl returns the action that runs systemctl with these arguments.
 func Systemctl(h *host.Host, why string, args ...string) plan.Action {
 	c := host.Command{Argv: append([]string{"systemctl"}, args...)}
 	return plan.Action{Verb: plan.Run, Target: c.String(), Reason: why, Do: func(ctx context.Context, _ plan.Progress) error {

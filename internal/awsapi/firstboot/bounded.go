@@ -9,8 +9,8 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// bounded makes a client of the SDK fail on a longer answer: the clients read whole
-// answers.
+// bounded makes an SDK client fail on a response of more than most bytes, because
+// the clients read whole responses into memory.
 func bounded(most int64) func(*middleware.Stack) error {
 	read := func(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
 		out, metadata, err := next.HandleDeserialize(ctx, in)
@@ -37,7 +37,7 @@ func (b *boundedBody) Read(into []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(into)
 	if b.left -= int64(n); b.left < 0 {
-		return 0, fmt.Errorf("the answer has more than %d bytes", b.most)
+		return 0, fmt.Errorf("the response has more than %d bytes", b.most)
 	}
 	return n, err
 }

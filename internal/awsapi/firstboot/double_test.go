@@ -18,7 +18,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/imdstest"
 )
 
-// alone removes every variable and file that configures the SDK.
+// alone unsets every variable and file that configures the SDK.
 func alone(t *testing.T) {
 	t.Helper()
 	for _, entry := range os.Environ() {
@@ -65,7 +65,7 @@ func node(t *testing.T) *Node {
 // double answers like EC2 and EKS and records the requests.
 type double struct {
 	mutex sync.Mutex
-	// asked are the actions, with the access key and the region of the signature.
+	// asked lists the actions, with the access key and the region of the signature.
 	asked []string
 	// before answers a request unless it returns false.
 	before func(w http.ResponseWriter, action string, nth int) bool

@@ -52,7 +52,7 @@ func (n *Node) PrivateDNSName(ctx context.Context, region, instanceID string) (s
 		return "", err
 	}
 	began := time.Now()
-	ctx, cancel := context.WithTimeoutCause(ctx, n.namePatience, fmt.Errorf("EC2 names no private DNS name within %s; enableDnsSupport must be on in the instance's VPC", n.namePatience))
+	ctx, cancel := context.WithTimeoutCause(ctx, n.namePatience, fmt.Errorf("EC2 returned no private DNS name within %s; enableDnsSupport must be on in the instance's VPC", n.namePatience))
 	defer cancel()
 	for wait := n.pause; ; wait = min(2*wait, n.longest) {
 		name, err := n.privateDNSName(ctx, region, instanceID)
@@ -62,7 +62,7 @@ func (n *Node) PrivateDNSName(ctx context.Context, region, instanceID string) (s
 		if err != nil && (ctx.Err() != nil || !n.passes(err)) {
 			return "", explain(ctx, err)
 		}
-		why := "EC2 has none yet"
+		why := "EC2 has not assigned a name yet"
 		if err != nil {
 			why = err.Error()
 		}
@@ -86,7 +86,7 @@ func (n *Node) privateDNSName(ctx context.Context, region, instanceID string) (s
 		return "", err
 	}
 	if len(out.Reservations) != 1 || len(out.Reservations[0].Instances) != 1 {
-		return "", fmt.Errorf("EC2's answer has no instance %s", instanceID)
+		return "", fmt.Errorf("EC2's response has no instance %s", instanceID)
 	}
 	return aws.ToString(out.Reservations[0].Instances[0].PrivateDnsName), nil
 }
@@ -114,7 +114,7 @@ func (n *Node) InstanceLimits(ctx context.Context, region, instanceType string) 
 		return Limits{}, explain(ctx, err)
 	}
 	if len(out.InstanceTypes) != 1 {
-		return Limits{}, fmt.Errorf("EC2 says nothing about %s", instanceType)
+		return Limits{}, fmt.Errorf("EC2's response lacks the instance type %s", instanceType)
 	}
 	return limitsOf(out.InstanceTypes[0])
 }
@@ -133,7 +133,7 @@ func limitsOf(in types.InstanceTypeInfo) (Limits, error) {
 		}
 	}
 	if l.ENIs < 1 || l.IPsPerENI < 1 {
-		return Limits{}, errors.New("EC2's answer has no network limits")
+		return Limits{}, errors.New("EC2's response has no network limits")
 	}
 	return l, nil
 }

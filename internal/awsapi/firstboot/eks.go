@@ -60,7 +60,7 @@ func (n *Node) DescribeCluster(ctx context.Context, region, name string, attempt
 			return Cluster{}, explain(ctx, err)
 		}
 		if out.Cluster == nil {
-			return Cluster{}, errors.New("EKS's answer has no cluster")
+			return Cluster{}, errors.New("EKS's response has no cluster")
 		}
 		switch status := out.Cluster.Status; status {
 		case types.ClusterStatusActive, types.ClusterStatusUpdating:
@@ -82,7 +82,7 @@ func clusterOf(in *types.Cluster) (Cluster, error) {
 	}
 	c.Outpost = in.OutpostConfig != nil && len(in.OutpostConfig.OutpostArns) > 0
 	if in.CertificateAuthority == nil || aws.ToString(in.CertificateAuthority.Data) == "" || c.Endpoint == "" {
-		return Cluster{}, errors.New("EKS's answer has no endpoint or no certificate authority")
+		return Cluster{}, errors.New("EKS's response has no endpoint or no certificate authority")
 	}
 	var err error
 	if c.CA, err = base64.StdEncoding.DecodeString(*in.CertificateAuthority.Data); err != nil {

@@ -31,7 +31,7 @@ func tokenURL(t *testing.T, n *Node, region string) *url.URL {
 }
 
 // The environment selects the address of the metadata service.
-func TestTheMetadataEndpoint(t *testing.T) {
+func TestMetadataEndpoint(t *testing.T) {
 	for name, c := range map[string]struct {
 		environment map[string]string
 		want        []string
@@ -48,7 +48,7 @@ func TestTheMetadataEndpoint(t *testing.T) {
 		"endpoint and a proxy":    {map[string]string{"HTTP_PROXY": "http://proxy.example:3128", "AWS_EC2_METADATA_SERVICE_ENDPOINT": "http://metadata.example"}, []string{"metadata.example:80"}},
 		"shared configuration":    {map[string]string{"AWS_CONFIG_FILE": shared(t, "[default]\nec2_metadata_service_endpoint = http://shared.example\n")}, []string{"shared.example:80"}},
 		"a mode that is shared":   {map[string]string{"AWS_CONFIG_FILE": shared(t, "[default]\nec2_metadata_service_endpoint_mode = IPv6\n")}, []string{"[fd00:ec2::254]:80"}},
-		"the APIs' are not its":   {map[string]string{"AWS_ENDPOINT_URL": "http://apis.example", "AWS_USE_DUALSTACK_ENDPOINT": "true", "AWS_USE_FIPS_ENDPOINT": "true"}, []string{"169.254.169.254:80"}},
+		"endpoints of the APIs":   {map[string]string{"AWS_ENDPOINT_URL": "http://apis.example", "AWS_USE_DUALSTACK_ENDPOINT": "true", "AWS_USE_FIPS_ENDPOINT": "true"}, []string{"169.254.169.254:80"}},
 		"version 1 is never used": {map[string]string{"AWS_EC2_METADATA_V1_DISABLED": "false"}, []string{"169.254.169.254:80"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -78,8 +78,8 @@ func shared(t *testing.T, text string) string {
 
 func TestWrongMetadataSettings(t *testing.T) {
 	for name, c := range map[string]struct{ variable, value, want string }{
-		"no address": {"AWS_EC2_METADATA_SERVICE_ENDPOINT", "metadata.example:80", `AWS_EC2_METADATA_SERVICE_ENDPOINT: "metadata.example:80" is no address such as http://169.254.169.254`},
-		"no scheme":  {"AWS_EC2_METADATA_SERVICE_ENDPOINT", "metadata", `AWS_EC2_METADATA_SERVICE_ENDPOINT: "metadata" is no address such as http://169.254.169.254`},
+		"no address": {"AWS_EC2_METADATA_SERVICE_ENDPOINT", "metadata.example:80", `AWS_EC2_METADATA_SERVICE_ENDPOINT: "metadata.example:80" is not an address such as http://169.254.169.254`},
+		"no scheme":  {"AWS_EC2_METADATA_SERVICE_ENDPOINT", "metadata", `AWS_EC2_METADATA_SERVICE_ENDPOINT: "metadata" is not an address such as http://169.254.169.254`},
 		"no mode":    {"AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE", "IPv5", "reading the AWS configuration: "},
 		"no bundle":  {"AWS_CA_BUNDLE", "/nonexistent/bundle.pem", "reading the AWS configuration: "},
 	} {
@@ -101,7 +101,7 @@ func TestWrongMetadataSettings(t *testing.T) {
 // The environment selects the endpoints, as a proxy sees them. When an endpoint
 // cannot be reached, the endpoint with IPv6 addresses follows, unless the
 // environment selects one.
-func TestTheEndpointsOfTheAPIs(t *testing.T) {
+func TestAPIEndpoints(t *testing.T) {
 	for name, c := range map[string]struct {
 		environment map[string]string
 		region      string
@@ -133,7 +133,7 @@ func TestTheEndpointsOfTheAPIs(t *testing.T) {
 			p, address := serveProxy(t, "")
 			t.Setenv("HTTPS_PROXY", address)
 			_, err := node(t).PrivateDNSName(t.Context(), c.region, "i-1")
-			require.ErrorContains(t, err, "; the node needs a way to it: a NAT gateway, an endpoint in its VPC or a proxy")
+			require.ErrorContains(t, err, "; the node needs a route to this address: a NAT gateway, an endpoint in its VPC or a proxy")
 			assert.Equal(t, c.ec2, p.asked())
 			assert.Equal(t, c.sts, tokenURL(t, node(t), c.region).Host)
 			if c.eks == nil {
@@ -185,7 +185,7 @@ func TestEndpointURLs(t *testing.T) {
 }
 
 // The certificates of the bundle are trusted, also through a proxy.
-func TestTheCABundle(t *testing.T) {
+func TestCABundle(t *testing.T) {
 	instanceAt(t)
 	a := &double{status: "ACTIVE"}
 	s := httptest.NewTLSServer(a)
@@ -241,7 +241,7 @@ func TestProxies(t *testing.T) {
 
 // With credentials in the environment, the node does not read the role's from the
 // metadata service.
-func TestTheOrderOfCredentials(t *testing.T) {
+func TestOrderOfCredentials(t *testing.T) {
 	const entry = "meta-data/iam/security-credentials/"
 	for name, c := range map[string]struct {
 		environment map[string]string

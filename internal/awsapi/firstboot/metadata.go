@@ -81,7 +81,7 @@ func openMetadata(ctx context.Context, dial dialer) (*Metadata, error) {
 	})
 	if endpoint != "" {
 		if u, err := url.Parse(endpoint); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-			return nil, fmt.Errorf("AWS_EC2_METADATA_SERVICE_ENDPOINT: %q is no address such as http://169.254.169.254", endpoint)
+			return nil, fmt.Errorf("AWS_EC2_METADATA_SERVICE_ENDPOINT: %q is not an address such as http://169.254.169.254", endpoint)
 		}
 	}
 	return m, nil
@@ -179,7 +179,7 @@ type metadataRetryer struct {
 // MaxAttempts implements aws.Retryer.
 func (r metadataRetryer) MaxAttempts() int { return r.service.Attempts }
 
-// isMetadataRetryable says whether a failed attempt may succeed later.
+// isMetadataRetryable reports whether a failed attempt may succeed later.
 func isMetadataRetryable(err error) bool {
 	var answer *smithyhttp.ResponseError
 	var unsent *smithyhttp.RequestSendError

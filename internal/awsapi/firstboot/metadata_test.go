@@ -67,7 +67,7 @@ func TestMetadataErrors(t *testing.T) {
 		"moved":     {func(o *imdstest.Settings) { o.Fail, o.Status = -1, http.StatusMovedPermanently }, asking + tokens + "301, request to EC2 IMDS failed"},
 		"a portal":  {func(o *imdstest.Settings) { o.Garbage = true }, asking + whole + `failed to get API token, operation error ec2imds: getToken, unable to get deserialized result for response, unable to parse API token, strconv.ParseInt: parsing "": invalid syntax; something else answers at the service's address`},
 		"too much": {func(o *imdstest.Settings) { o.Entries["meta-data/mac"] = strings.Repeat("x", maxMetadata+1) },
-			asking + whole + "read response body failed, the answer has more than 1048576 bytes; something else answers at the service's address"},
+			asking + whole + "read response body failed, the response has more than 1048576 bytes; something else answers at the service's address"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			instanceAt(t).Set(c.change)
@@ -93,7 +93,7 @@ func TestUserDataMayBeMissing(t *testing.T) {
 
 // Without a configured endpoint, the IPv6 address is used when the IPv4 address has
 // no route, and it is the first from then on.
-func TestTheIPv6AddressReplacesTheIPv4Address(t *testing.T) {
+func TestIPv6AddressReplacesIPv4Address(t *testing.T) {
 	const ipv4, ipv6 = "169.254.169.254:80", "[fd00:ec2::254]:80"
 	s := instanceAt(t)
 	require.NoError(t, os.Unsetenv("AWS_EC2_METADATA_SERVICE_ENDPOINT"))

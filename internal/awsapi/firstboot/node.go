@@ -123,9 +123,9 @@ func explain(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return fmt.Errorf("%w (last: %w)", context.Cause(ctx), err)
 	case errors.As(err, &name):
-		return fmt.Errorf("%w; the node needs a DNS server that knows it", err)
+		return fmt.Errorf("%w; the node needs a DNS server that resolves this name", err)
 	case errors.As(err, &unsent):
-		return fmt.Errorf("%w; the node needs a way to it: a NAT gateway, an endpoint in its VPC or a proxy", err)
+		return fmt.Errorf("%w; the node needs a route to this address: a NAT gateway, an endpoint in its VPC or a proxy", err)
 	case !errors.As(err, &api):
 		return err
 	case strings.Contains(api.ErrorCode(), "Unauthorized"), strings.Contains(api.ErrorCode(), "AccessDenied"):
@@ -133,7 +133,7 @@ func explain(ctx context.Context, err error) error {
 	case strings.Contains(api.ErrorCode(), "NotFound"):
 		return fmt.Errorf("%w; check the name and the region", err)
 	case api.ErrorCode() == "AuthFailure", api.ErrorCode() == "RequestExpired", strings.Contains(api.ErrorCode(), "Signature"):
-		return fmt.Errorf("%w; is the machine's clock right?", err)
+		return fmt.Errorf("%w; check the machine's clock", err)
 	default:
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/imdstest"
 )
 
-func TestAnswers(t *testing.T) {
+func TestResponses(t *testing.T) {
 	instanceAt(t)
 	_, address := serveAWS(t)
 	t.Setenv("AWS_ENDPOINT_URL", address)
@@ -34,7 +34,7 @@ func TestAnswers(t *testing.T) {
 
 // Temporary failures are retried up to the limit. The error contains the last
 // answer.
-func TestPatience(t *testing.T) {
+func TestRetriesOfTemporaryFailures(t *testing.T) {
 	const refused = `<Response><Errors><Error><Code>%s</Code><Message>said</Message></Error></Errors></Response>`
 	for name, c := range map[string]struct {
 		status, failures, want int
@@ -46,10 +46,10 @@ func TestPatience(t *testing.T) {
 		"always":        {500, 99, 6, "", "exceeded maximum number of attempts, 6, "},
 		"denied":        {403, 99, 1, fmt.Sprintf(refused, "UnauthorizedOperation"), "api error UnauthorizedOperation: said; the node's role needs the policy AmazonEKSWorkerNodePolicy"},
 		"not found":     {400, 99, 1, fmt.Sprintf(refused, "InvalidInstanceID.NotFound"), "api error InvalidInstanceID.NotFound: said; check the name and the region"},
-		"a wrong clock": {403, 99, 1, fmt.Sprintf(refused, "SignatureDoesNotMatch"), "api error SignatureDoesNotMatch: said; is the machine's clock right?"},
+		"a wrong clock": {403, 99, 1, fmt.Sprintf(refused, "SignatureDoesNotMatch"), "api error SignatureDoesNotMatch: said; check the machine's clock"},
 		"a page":        {403, 99, 1, "<html>a proxy's page</html>", "StatusCode: 403"},
-		"garbage":       {200, 99, 1, "no XML", "EC2 says nothing about z9.large"},
-		"too much":      {200, 99, 1, "<r>" + strings.Repeat("x", maxAnswer) + "</r>", "the answer has more than 4194304 bytes"},
+		"garbage":       {200, 99, 1, "no XML", "EC2's response lacks the instance type z9.large"},
+		"too much":      {200, 99, 1, "<r>" + strings.Repeat("x", maxAnswer) + "</r>", "the response has more than 4194304 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			instanceAt(t)
@@ -78,8 +78,8 @@ func TestUnreachableAPIs(t *testing.T) {
 	instanceAt(t)
 	t.Setenv("AWS_MAX_ATTEMPTS", "3")
 	for endpoint, want := range map[string]string{
-		"http://127.0.0.1:1":         "connection refused; the node needs a way to it: a NAT gateway, an endpoint in its VPC or a proxy",
-		"http://eks.example.invalid": "; the node needs a DNS server that knows it",
+		"http://127.0.0.1:1":         "connection refused; the node needs a route to this address: a NAT gateway, an endpoint in its VPC or a proxy",
+		"http://eks.example.invalid": "; the node needs a DNS server that resolves this name",
 	} {
 		t.Setenv("AWS_ENDPOINT_URL_EC2", endpoint)
 		_, err := node(t).InstanceLimits(t.Context(), "eu-west-1", "m5.large")
@@ -101,7 +101,7 @@ func TestAttemptsForACluster(t *testing.T) {
 	}
 }
 
-func TestAClusterIsAwaited(t *testing.T) {
+func TestNewClusterIsAwaited(t *testing.T) {
 	for status, want := range map[string]string{"CREATING": "", "PENDING": "", "FAILED": "the cluster is FAILED", "DELETING": "the cluster is DELETING"} {
 		instanceAt(t)
 		a, address := serveAWS(t)
@@ -138,9 +138,9 @@ func TestAClusterIsAwaited(t *testing.T) {
 
 func TestIncompleteClusters(t *testing.T) {
 	for body, want := range map[string]string{
-		`{}`:                                "EKS's answer has no cluster",
-		`{"cluster": {"status": "ACTIVE"}}`: "EKS's answer has no endpoint or no certificate authority",
-		`{"cluster": {"status": "ACTIVE", "endpoint": "https://e", "certificateAuthority": {"data": ""}}}`:    "EKS's answer has no endpoint or no certificate authority",
+		`{}`:                                "EKS's response has no cluster",
+		`{"cluster": {"status": "ACTIVE"}}`: "EKS's response has no endpoint or no certificate authority",
+		`{"cluster": {"status": "ACTIVE", "endpoint": "https://e", "certificateAuthority": {"data": ""}}}`:    "EKS's response has no endpoint or no certificate authority",
 		`{"cluster": {"status": "ACTIVE", "endpoint": "https://e", "certificateAuthority": {"data": "%%%"}}}`: "reading the certificate authority: illegal base64 data at input byte 0",
 		`{"cluster": {"status": "RESTING"}}`: "the cluster is RESTING",
 		`{"cluster": {"status"`:              "deserialization failed",
@@ -154,9 +154,9 @@ func TestIncompleteClusters(t *testing.T) {
 	}
 }
 
-// EC2 may be out of reach, throttle or know nothing of a young instance for
-// longer than the other requests' attempts last (amazon-eks-ami #2436).
-func TestANameIsAwaitedLongerThanOtherAnswers(t *testing.T) {
+// EC2 may be unreachable, throttle requests or not list a new instance for longer than
+// the attempts of the other requests last (amazon-eks-ami #2436).
+func TestPrivateDNSNameIsAwaitedLongerThanOtherResponses(t *testing.T) {
 	const refused = `<Response><Errors><Error><Code>%s</Code><Message>said</Message></Error></Errors></Response>`
 	for name, c := range map[string]struct {
 		status, failures, want int
@@ -164,9 +164,9 @@ func TestANameIsAwaitedLongerThanOtherAnswers(t *testing.T) {
 	}{
 		"unavailable":     {503, 20, 21, "", "", ""},
 		"throttled":       {400, 20, 21, fmt.Sprintf(refused, "RequestLimitExceeded"), "", ""},
-		"not known":       {400, 20, 21, fmt.Sprintf(refused, "InvalidInstanceID.NotFound"), "", ""},
+		"not listed":      {400, 20, 21, fmt.Sprintf(refused, "InvalidInstanceID.NotFound"), "", ""},
 		"denied":          {403, 99, 1, fmt.Sprintf(refused, "UnauthorizedOperation"), "", "the node's role needs the policy AmazonEKSWorkerNodePolicy"},
-		"garbage":         {200, 99, 1, "no XML", "", "EC2's answer has no instance i-1"},
+		"garbage":         {200, 99, 1, "no XML", "", "EC2's response has no instance i-1"},
 		"a user's bounds": {503, 99, 2, "", "2", "exceeded maximum number of attempts, 2, "},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -201,7 +201,7 @@ func TestANameIsAwaitedLongerThanOtherAnswers(t *testing.T) {
 	}
 }
 
-func TestANameIsNotAwaitedForever(t *testing.T) {
+func TestWaitForPrivateDNSNameEnds(t *testing.T) {
 	instanceAt(t)
 	a, address := serveAWS(t)
 	t.Setenv("AWS_ENDPOINT_URL_EC2", address)
@@ -212,10 +212,10 @@ func TestANameIsNotAwaitedForever(t *testing.T) {
 	n := node(t)
 	n.namePatience = 50 * time.Millisecond
 	_, err := n.PrivateDNSName(t.Context(), "eu-west-1", "i-1")
-	assert.ErrorContains(t, err, "EC2 names no private DNS name within 50ms; enableDnsSupport must be on in the instance's VPC")
+	assert.ErrorContains(t, err, "EC2 returned no private DNS name within 50ms; enableDnsSupport must be on in the instance's VPC")
 }
 
-func TestANameIsAwaited(t *testing.T) {
+func TestPrivateDNSNameIsAwaited(t *testing.T) {
 	instanceAt(t)
 	a, address := serveAWS(t)
 	t.Setenv("AWS_ENDPOINT_URL_EC2", address)

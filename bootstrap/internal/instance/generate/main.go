@@ -1,6 +1,6 @@
 // Command generate writes limits.txt from the tables that AWS publishes as Go
-// source. The source is parsed, not imported: its modules would bring half of
-// Kubernetes into go.mod.
+// source. It parses the source, because importing those modules would add many
+// dependencies of Kubernetes to go.mod.
 //
 //	go generate ./bootstrap/internal/instance
 package main
@@ -23,12 +23,12 @@ import (
 // source is a table in a Go module.
 type source struct {
 	module, version, file string
-	// enis, ips and cards are the names of its fields.
+	// enis, ips and cards are the names of the table's fields.
 	enis, ips, cards string
 }
 
-// sources are the tables in their order: of a type in both, the first one counts.
-// The VPC CNI hands out the addresses, and the controller knows more types.
+// sources lists the tables. The first table wins for a type in both, because the VPC
+// CNI assigns the addresses; the controller has more types.
 var sources = []source{
 	{"github.com/aws/amazon-vpc-cni-k8s", "v1.23.2", "pkg/vpc/vpc_ip_resource_limit.go", "ENILimit", "IPv4Limit", "NetworkCards"},
 	{"github.com/aws/amazon-vpc-resource-controller-k8s", "v1.8.2", "pkg/aws/vpc/limits.go", "Interface", "IPv4PerInterface", "NetworkCards"},
@@ -97,7 +97,7 @@ func (s source) read() (map[string]string, error) {
 	return types, nil
 }
 
-// defaultENIs is how many interfaces the default network card takes.
+// defaultENIs returns the maximum number of interfaces on the default network card.
 func (s source) defaultENIs(limits *ast.CompositeLit) int64 {
 	card := number(limits, "DefaultNetworkCardIndex")
 	cards := field(limits, s.cards).(*ast.CompositeLit)
