@@ -38,7 +38,7 @@ func TestClusterIsDescribed(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, awsapi.Cluster{
 		Name: "my-cluster", ARN: "arn:aws:eks:eu-west-1:123456789012:cluster/my-cluster", Status: "ACTIVE", Version: "1.34",
-		Endpoint: "https://ABC.gr7.eu-west-1.eks.amazonaws.com", CA: "Y2VydGlmaWNhdGU=", ServiceCIDR: "10.100.0.0/16", IPFamily: "ipv4",
+		Endpoint: "https://ABC.gr7.eu-west-1.eks.amazonaws.com", CA: aws.CA, ServiceCIDR: "10.100.0.0/16", IPFamily: "ipv4",
 		AuthenticationMode: "API_AND_CONFIG_MAP", VPC: "vpc-1", Subnets: []string{"subnet-1", "subnet-2"},
 		ClusterSecurityGroup: "sg-cluster", SecurityGroups: []string{"sg-extra"}, PrivateAccess: true,
 		Role: "arn:aws:iam::123456789012:role/cluster",

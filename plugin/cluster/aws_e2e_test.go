@@ -26,7 +26,7 @@ func TestExecuteDescribesTheCluster(t *testing.T) {
 	require.NoError(t, err)
 	told := value.AsValueMap()
 	for name, want := range map[string]string{
-		"name": "my-cluster", "version": "1.34", "endpoint": "https://ABC.gr7.eu-west-1.eks.amazonaws.com", "certificate_authority": "Y2VydGlmaWNhdGU=",
+		"name": "my-cluster", "version": "1.34", "endpoint": "https://ABC.gr7.eu-west-1.eks.amazonaws.com", "certificate_authority": aws.CA,
 		"service_cidr": "10.100.0.0/16", "ip_family": "ipv4", "authentication_mode": "API_AND_CONFIG_MAP", "vpc_id": "vpc-1",
 		"cluster_security_group_id": "sg-cluster", "arn": "arn:aws:eks:eu-west-1:123456789012:cluster/my-cluster",
 	} {
