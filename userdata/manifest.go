@@ -221,7 +221,9 @@ func (c *checker) carried(field string, n *yaml.Node, cluster, joins bool) []str
 	}
 	inner := &checker{report: &Report{}, at: c.scalar(n), clusterElsewhere: cluster, joinsElsewhere: joins}
 	f.check(inner, n.Value)
-	c.report.Problems = append(c.report.Problems, inner.report.Problems...)
+	for _, p := range inner.report.Problems {
+		c.add(p)
+	}
 	c.report.Cluster = inner.report.Cluster
 	c.maxPods = append(c.maxPods, inner.maxPods...)
 	return inner.taints

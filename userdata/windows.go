@@ -174,7 +174,7 @@ func (c *checker) windowsCall(command []word) {
 	first := max(0, slices.IndexFunc(command, func(w word) bool {
 		return strings.HasSuffix(strings.ToLower(w.text), strings.ToLower(windowsScript)) || strings.EqualFold(w.text, "-eksclustername")
 	}))
-	for i := first; i < len(command); i++ {
+	for i := first; i < len(command) && !c.full(); i++ {
 		w := command[i]
 		name, value, attached := strings.Cut(w.text, ":")
 		if !strings.HasPrefix(name, "-") || len(name) < 2 {
