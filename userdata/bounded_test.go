@@ -94,7 +94,7 @@ func slowShells() map[string]string {
 	}
 }
 
-// doubling are variables each of which holds the one before twice.
+// doubling returns variables that each hold the variable before them twice.
 func doubling(times int) string {
 	var b strings.Builder
 	b.WriteString("A0=xxxxxxxxxx\n")
