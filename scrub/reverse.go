@@ -135,6 +135,13 @@ var bootstrapKeys = []string{
 	"kubeReservedCgroup", "kubeAPIQPS", "kubeAPIBurst", "cgroupDriver", "cgroupRoot",
 }
 
+// First boot sets resolvConf, to this value only, where systemd-resolved's stub
+// answers on the machine. Every other value is a user's.
+const (
+	resolvConfKey   = "resolvConf"
+	resolvConfValue = `"/run/systemd/resolve/resolv.conf"`
+)
+
 // reverseKubeletConfig restores the template's values of the keys that
 // bootstrap.sh sets, and removes keys that the template does not have. The
 // order of keys and a user's keys stay.
@@ -148,6 +155,11 @@ func reverseKubeletConfig(current, template []byte) (reversal, error) {
 		return reversal{}, fmt.Errorf("the template is not a JSON object: %w", err)
 	}
 	changed := false
+	if _, ok := want.get(resolvConfKey); !ok {
+		if value, _ := have.get(resolvConfKey); string(value) == resolvConfValue {
+			changed = have.remove(resolvConfKey)
+		}
+	}
 	for _, key := range bootstrapKeys {
 		value, ok := want.get(key)
 		switch {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
@@ -95,4 +96,31 @@ func FuzzReverseKubeletConfig(f *testing.F) {
 		require.Empty(t, back.Unknown)
 		require.True(t, equivalent(back.Content, template), "%s", back.Content)
 	})
+}
+
+// First boot sets resolvConf to the name servers of systemd-resolved; every
+// other value, and a template's, is a user's.
+func TestResolvConfOfFirstBootIsTakenBack(t *testing.T) {
+	const first = `"/run/systemd/resolve/resolv.conf"`
+	template := []byte(templateText(templates.KubeletConfig))
+	with := func(text []byte, value string) []byte {
+		o, err := parseObject(text)
+		require.NoError(t, err)
+		o.set("resolvConf", json.RawMessage(value))
+		text, err = o.text()
+		require.NoError(t, err)
+		return text
+	}
+	for name, c := range map[string]struct{ current, template, want []byte }{
+		"first boot's":   {with(template, first), template, template},
+		"a user's":       {with(template, `"/etc/own.conf"`), template, with(template, `"/etc/own.conf"`)},
+		"the template's": {with(template, first), with(template, first), with(template, first)},
+		"no text":        {with(template, `7`), template, with(template, `7`)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			back, err := reverseKubeletConfig(c.current, c.template)
+			require.NoError(t, err)
+			assert.True(t, equivalent(back.Content, c.want), "%s", back.Content)
+		})
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
@@ -25,7 +26,7 @@ type kubeletFlag struct {
 }
 
 // kubeletFlagsByName is the table of flags.
-func kubeletFlagsByName() map[string]kubeletFlag {
+var kubeletFlagsByName = sync.OnceValue(func() map[string]kubeletFlag {
 	flags := map[string]kubeletFlag{}
 	for line := range strings.Lines(kubeletFlagTable) {
 		words := strings.Fields(line)
@@ -39,13 +40,13 @@ func kubeletFlagsByName() map[string]kubeletFlag {
 		flags[f.name] = f
 	}
 	return flags
-}
+})
 
 // kubeletArguments checks arguments of the kubelet, which ends at once when one
 // of them is wrong.
 func (c *checker) kubeletArguments(line int, field string, arguments []string) {
 	known := kubeletFlagsByName()
-	for i := 0; i < len(arguments); i++ {
+	for i := 0; i < len(arguments) && !c.full(); i++ {
 		argument := arguments[i]
 		if strings.ContainsAny(argument, "$`") && !strings.HasPrefix(argument, "-") { // only the shell knows
 			continue

@@ -117,6 +117,10 @@ func (k kubeletChecker) is(path string, n *yaml.Node, kind yaml.Kind, want strin
 
 // scalar checks a value as the kubelet's JSON decoder does.
 func (k kubeletChecker) scalar(path string, n *yaml.Node, t reflect.Type) {
+	if n.Kind != yaml.ScalarNode { // may hold aliases that take long to follow
+		k.fail(n.Line, path, "%s", wrongValue(n, t))
+		return
+	}
 	var value any
 	if err := n.Decode(&value); err != nil {
 		k.fail(n.Line, path, "%v", err)

@@ -16,7 +16,10 @@ import (
 
 // unregistered is the taint that Karpenter demands of nodes whose user data it
 // does not write itself
-// (https://karpenter.sh/docs/concepts/nodeclasses/#specamifamily).
+// (https://karpenter.sh/docs/concepts/nodeclasses/#specamifamily). Without the
+// taint, Karpenter 1.0 to 1.2 fails, and newer versions log an error and register
+// the node (sigs.k8s.io/karpenter, pkg/controllers/nodeclaim/lifecycle,
+// registration.go).
 const unregistered = "karpenter.sh/unregistered:NoExecute"
 
 var amiID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^ami-[0-9a-f]{8,17}$`) })
@@ -216,12 +219,20 @@ func (c *checker) carried(field string, n *yaml.Node, cluster, joins bool) []str
 		c.fail(n.Line, field, "it looks like user data of no family")
 		return nil
 	}
+	return c.carriedAs(f, field, n, n.Value, cluster, joins)
+}
+
+// carriedAs is carried for a text of a known family, which begins in the line
+// where the scalar begins.
+func (c *checker) carriedAs(f Family, field string, n *yaml.Node, text string, cluster, joins bool) []string {
 	if len(n.Value) > maxUserData {
 		c.fail(n.Line, field, "it has %d bytes, and EC2 takes at most %d", len(n.Value), maxUserData)
 	}
 	inner := &checker{report: &Report{}, at: c.scalar(n), clusterElsewhere: cluster, joinsElsewhere: joins}
-	f.check(inner, n.Value)
-	c.report.Problems = append(c.report.Problems, inner.report.Problems...)
+	f.check(inner, text)
+	for _, p := range inner.report.Problems {
+		c.add(p)
+	}
 	c.report.Cluster = inner.report.Cluster
 	c.maxPods = append(c.maxPods, inner.maxPods...)
 	return inner.taints
@@ -314,7 +325,7 @@ func (c *checker) karpenterUserData(spec *yaml.Node) {
 		c.warn(userData.Line, "spec.userData", "the node takes %s pods, and spec.kubelet.maxPods is %s: Karpenter places pods by the latter", c.maxPods[n-1], c.maxPods[0])
 	}
 	if custom && !slices.Contains(taints, unregistered) {
-		c.fail(userData.Line, "spec.userData", "the node does not register with the taint %s, and Karpenter 1.0 and newer never takes it up", unregistered)
+		c.warn(userData.Line, "spec.userData", "the node does not register with the taint %s: Karpenter 1.0 to 1.2 never registers the node, and with newer versions pods may start before Karpenter has set the node's labels and taints", unregistered)
 	}
 }
 
@@ -345,6 +356,22 @@ func checkEksctl(c *checker, text string) {
 // (https://docs.aws.amazon.com/eks/latest/eksctl/custom-ami-support.html).
 var eksctlNeeds = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(AmazonLinux2|Ubuntu(Pro)?\d+)$`) })
 
+// eksctlOverride checks a node group's overrideBootstrapCommand. For Windows,
+// eksctl puts the command between the tags of PowerShell, after variables with
+// the cluster's values (eksctl, pkg/nodebootstrap/windows.go); for Bottlerocket
+// and managed node groups with Windows, eksctl refuses the field.
+func (c *checker) eksctlOverride(at string, family, override *yaml.Node) {
+	field := at + ".overrideBootstrapCommand"
+	switch {
+	case family != nil && (strings.HasPrefix(family.Value, "Bottlerocket") || strings.HasPrefix(family.Value, "Windows") && strings.HasPrefix(at, "managed")):
+		c.fail(override.Line, field, "eksctl refuses the field for %s", family.Value)
+	case family != nil && strings.HasPrefix(family.Value, "Windows") && !isWindows(override.Value):
+		c.carriedAs(Family{check: checkWindows}, field, override, windowsOpen+override.Value+windowsClose, true, false)
+	default:
+		c.carried(field, override, true, false)
+	}
+}
+
 func (c *checker) eksctlGroup(at string, group, cluster *yaml.Node) {
 	ami, family, override := child(group, "ami"), child(group, "amiFamily"), child(group, "overrideBootstrapCommand")
 	own := ami != nil && amiID().MatchString(ami.Value)
@@ -360,7 +387,7 @@ func (c *checker) eksctlGroup(at string, group, cluster *yaml.Node) {
 		}
 		return
 	}
-	c.carried(at+".overrideBootstrapCommand", override, true, false)
+	c.eksctlOverride(at, family, override)
 	if told := c.report.Cluster.Name; told != "" && cluster != nil && told != cluster.Value {
 		c.fail(override.Line, at+".overrideBootstrapCommand", "it joins the cluster %s, and metadata.name is %s", told, cluster.Value)
 	}

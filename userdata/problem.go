@@ -111,6 +111,10 @@ func (c *checker) add(p Problem) {
 	}
 }
 
+// full reports that further problems would not be listed, so that a search for
+// them may end.
+func (c *checker) full() bool { return len(c.report.Problems) > maxProblems }
+
 // line is a line's number in the file; 0 is the file as a whole.
 func (c *checker) line(line int) int {
 	switch {

@@ -48,6 +48,11 @@ type document struct {
 const (
 	maxScript = 64 << 10 // bytes
 	maxOpen   = 4000     // opening parentheses, braces and backquotes
+	// maxValue bounds the value of a variable, and maxExpanded what all variables
+	// of a script expand to, in bytes: values that hold one another double in each
+	// line.
+	maxValue    = 16 << 10
+	maxExpanded = 1 << 20
 )
 
 // shellVariants are the languages that a script is parsed as, in this order. A
@@ -102,6 +107,8 @@ type shell struct {
 	// values are variables that the script sets exactly once, to a literal text.
 	// The value of all others is "".
 	values map[string]string
+	// expanded is how many bytes variables expanded to so far.
+	expanded int
 }
 
 // readShell parses a script and returns its simple commands and its
@@ -177,7 +184,7 @@ func (s *shell) assignment(n syntax.Node) bool {
 	_, twice := s.values[name]
 	s.values[name] = ""
 	if a.Value != nil && !a.Append && a.Index == nil && !twice {
-		if w := s.word(a.Value); !w.dynamic {
+		if w := s.word(a.Value); !w.dynamic && len(w.text) <= maxValue {
 			s.values[name] = w.text
 		}
 	}
@@ -285,7 +292,9 @@ func (s *shell) value(part syntax.WordPart, quoted bool) (value string, known bo
 	p, ok := part.(*syntax.ParamExp)
 	if ok && p.Param != nil && p.Exp == nil && p.Index == nil && p.Slice == nil && p.Repl == nil && !p.Excl && !p.Length && !p.Width {
 		// Without quotes, the shell splits a value at its spaces.
-		if value = s.values[p.Param.Value]; value != "" && (quoted || !strings.ContainsAny(value, " \t\n*?[")) {
+		value = s.values[p.Param.Value]
+		if value != "" && s.expanded+len(value) <= maxExpanded && (quoted || !strings.ContainsAny(value, " \t\n*?[")) {
+			s.expanded += len(value)
 			return value, true
 		}
 	}

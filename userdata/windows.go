@@ -152,29 +152,32 @@ func (c *checker) continuedPowerShell(command []word) {
 	}
 }
 
-// callsBootstrap knows the call by the script's name, or by the parameter that
-// it cannot do without: AWS's own example has the name in a variable.
+// namesScript reports whether a word names the script: by its file's name, or by
+// the variable of AWS's example and eksctl.
+func namesScript(w word) bool {
+	name := strings.ToLower(w.text)
+	return strings.HasSuffix(name, strings.ToLower(windowsScript)) || name == "$eksbootstrapscriptfile"
+}
+
+// callsBootstrap recognizes the call by the script, or by the parameter that the
+// script cannot do without.
 func callsBootstrap(command []word) bool {
 	interpreter := strings.TrimSuffix(strings.ToLower(command[0].text), ".exe")
 	if command[0].text != "&" && command[0].text != "." && interpreter != "powershell" && interpreter != "pwsh" && !strings.HasSuffix(strings.ToLower(command[0].text), strings.ToLower(windowsScript)) {
 		return false
 	}
-	for _, w := range command {
-		name := strings.ToLower(w.text)
-		if strings.HasSuffix(name, strings.ToLower(windowsScript)) || strings.HasPrefix(name, "-eksclustername") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(command, func(w word) bool {
+		return namesScript(w) || strings.HasPrefix(strings.ToLower(w.text), "-eksclustername")
+	})
 }
 
 func (c *checker) windowsCall(command []word) {
 	given := map[string]word{}
 	// What stands before the script is PowerShell's own.
 	first := max(0, slices.IndexFunc(command, func(w word) bool {
-		return strings.HasSuffix(strings.ToLower(w.text), strings.ToLower(windowsScript)) || strings.EqualFold(w.text, "-eksclustername")
+		return namesScript(w) || strings.EqualFold(w.text, "-eksclustername")
 	}))
-	for i := first; i < len(command); i++ {
+	for i := first; i < len(command) && !c.full(); i++ {
 		w := command[i]
 		name, value, attached := strings.Cut(w.text, ":")
 		if !strings.HasPrefix(name, "-") || len(name) < 2 {
@@ -204,19 +207,20 @@ func (c *checker) windowsCall(command []word) {
 		}
 		given[known] = v
 	}
-	c.windowsValues(command[0].line, given)
+	splat := slices.ContainsFunc(command, func(w word) bool { return strings.HasPrefix(w.text, "@") })
+	if _, there := given["EKSClusterName"]; !there && !splat { // a hash table may hold the name
+		c.fail(command[0].line, "-EKSClusterName", "it is missing")
+	}
+	c.windowsValues(given)
 }
 
-func (c *checker) windowsValues(line int, given map[string]word) {
+func (c *checker) windowsValues(given map[string]word) {
 	check := func(name string, wrong func(string) string) {
 		if w, there := given[name]; there && !w.dynamic {
 			if said := wrong(w.text); said != "" {
 				c.fail(w.line, "-"+name, "%s", said)
 			}
 		}
-	}
-	if _, there := given["EKSClusterName"]; !there {
-		c.fail(line, "-EKSClusterName", "it is missing")
 	}
 	check("EKSClusterName", func(v string) string {
 		if !clusterName().MatchString(v) {
