@@ -229,7 +229,11 @@ func relink(path, target string) error {
 	return os.Symlink(target, path)
 }
 
-// All are the shapes, by name.
+// All returns the shapes by the IDs of their distributions.
 func All() map[string]Shape {
-	return map[string]Shape{"amazonlinux2023": AmazonLinux2023(), "arch": Arch()}
+	all := map[string]Shape{}
+	for _, s := range []Shape{AmazonLinux2023(), Arch()} {
+		all[s.ID] = s
+	}
+	return all
 }
