@@ -171,7 +171,7 @@ func detect(text string) (Family, error) {
 			return f, nil
 		}
 	}
-	return Family{}, fmt.Errorf("it looks like user data of no family; name one of %s", strings.Join(IDs(), ", "))
+	return Family{}, fmt.Errorf("the family of the user data is not recognized; name one of %s", strings.Join(IDs(), ", "))
 }
 
 // maxText bounds user data, and what it may grow to when it is decompressed, in

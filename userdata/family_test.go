@@ -218,7 +218,7 @@ func TestCompressedUserDataIsChecked(t *testing.T) {
 	_, err = Check([]byte("\x1f\x8b\x08nonsense"), "")
 	assert.EqualError(t, err, "decompressing user data: unexpected EOF")
 	_, err = Check([]byte("hello"), "")
-	assert.EqualError(t, err, "it looks like user data of no family; name one of karpenter, eksctl, windows, al2023, ubuntu, bottlerocket, al2")
+	assert.EqualError(t, err, "the family of the user data is not recognized; name one of karpenter, eksctl, windows, al2023, ubuntu, bottlerocket, al2")
 }
 
 func FuzzCheck(f *testing.F) {

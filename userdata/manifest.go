@@ -216,7 +216,7 @@ func (c *checker) carried(field string, n *yaml.Node, cluster, joins bool) []str
 		c.fail(n.Line+1, field, "a script begins with #! and the program that runs it, such as #!/bin/bash")
 		return nil
 	default:
-		c.fail(n.Line, field, "it looks like user data of no family")
+		c.fail(n.Line, field, "the family of the user data is not recognized")
 		return nil
 	}
 	return c.carriedAs(f, field, n, n.Value, cluster, joins)

@@ -217,7 +217,7 @@ func printProblems(w io.Writer, file string, r userdata.Report) error {
 		p.line("%s%s%s", file, separator, problem)
 	}
 	if r.Failed() {
-		p.line("FAIL: it is not right for %s", r.Family)
+		p.line("FAIL: the user data is not valid for %s", r.Family)
 	} else {
 		p.line("PASS: user data for %s", r.Family)
 	}
