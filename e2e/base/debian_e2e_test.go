@@ -42,7 +42,7 @@ func TestPrepareBuildsOnceForTwoProcesses(t *testing.T) {
 	group.Wait()
 	assert.Equal(t, roots[0], roots[1])
 	said := logs[0].String() + logs[1].String()
-	assert.Equal(t, 1, strings.Count(said, "building a base system"), said)
+	assert.Equal(t, 1, strings.Count(said, "building the base system"), said)
 
 	root := roots[0]
 	for _, path := range []string{
