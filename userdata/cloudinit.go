@@ -139,23 +139,32 @@ func (c *checker) jinja(text string) int {
 	return called
 }
 
-// archive checks a list of parts in YAML: texts, or objects with type and
-// content.
-func (c *checker) archive(text string) int {
+// topNode returns the top node of a YAML text, which must have this kind. Otherwise
+// it reports the problem and returns the number of calls to assume.
+func (c *checker) topNode(text string, kind yaml.Kind, wrong string) (top *yaml.Node, called int) {
 	if !c.isReadable(text) {
-		return 1
+		return nil, 1
 	}
 	var document yaml.Node
 	if err := yaml.Unmarshal([]byte(text), &document); err != nil {
 		c.yamlError(err)
-		return 1
+		return nil, 1
 	}
-	if len(document.Content) == 0 || document.Content[0].Kind != yaml.SequenceNode {
-		c.fail(1, "", "a cloud-config-archive is a list of parts")
-		return 0
+	if len(document.Content) == 0 || document.Content[0].Kind != kind {
+		c.fail(1, "", "%s", wrong)
+		return nil, 0
 	}
-	called := 0
-	for _, part := range document.Content[0].Content {
+	return document.Content[0], 0
+}
+
+// archive checks a list of parts in YAML: texts, or objects with type and
+// content.
+func (c *checker) archive(text string) int {
+	list, called := c.topNode(text, yaml.SequenceNode, "a cloud-config-archive is a list of parts")
+	if list == nil {
+		return called
+	}
+	for _, part := range list.Content {
 		content, media := part, ""
 		if part.Kind == yaml.MappingNode {
 			content = child(part, "content")

@@ -76,30 +76,20 @@ var cloudFields = sync.OnceValue(func() *regexp.Regexp {
 
 func checkUbuntu(c *checker, text string) { checkAL2(c, text) }
 
-// cloudConfig checks a cloud-config and counts the calls of bootstrap.sh; where
-// it cannot be read, one is taken for granted.
+// cloudConfig checks a cloud-config and counts the calls of bootstrap.sh. A
+// cloud-config that is not readable counts as one call.
 func (c *checker) cloudConfig(text, media string) int {
 	if media == "" && strings.TrimRight(firstLine(text), " \r") != cloudHeader {
 		c.fail(1, "", "the first line must be %s and nothing else", cloudHeader)
 	}
-	if !c.isReadable(text) {
-		return 1
+	top, called := c.topNode(text, yaml.MappingNode, "a cloud-config is an object with fields such as runcmd")
+	if top == nil {
+		return called
 	}
-	var document yaml.Node
-	if err := yaml.Unmarshal([]byte(text), &document); err != nil {
-		c.yamlError(err)
-		return 1
-	}
-	if len(document.Content) == 0 || document.Content[0].Kind != yaml.MappingNode {
-		c.fail(1, "", "a cloud-config is an object with fields such as runcmd")
-		return 0
-	}
-	top := document.Content[0]
 	c.duplicates(top)
 	if files := child(top, "write_files"); files != nil {
 		c.writeFiles(files)
 	}
-	called := 0
 	for i := 0; i+1 < len(top.Content); i += 2 {
 		key, value := top.Content[i], top.Content[i+1]
 		if !cloudFields().MatchString(key.Value) {
