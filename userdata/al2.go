@@ -259,8 +259,12 @@ func (c *checker) arguments(line int, lines map[string]int, err error) {
 		if there, ok := lines[parts[2]]; ok {
 			at = there
 		}
-		if parts[1] != "" {
-			c.fail(at, parts[2], "it is unknown%s", parts[3])
+		switch {
+		case parts[1] != "" && strings.HasPrefix(parts[3], " "):
+			c.fail(at, parts[2], "quotes make one argument of several; remove the quotes")
+			continue
+		case parts[1] != "":
+			c.fail(at, parts[2], "unknown flag%s", parts[3])
 			continue
 		}
 		said := strings.TrimPrefix(text, parts[2])
