@@ -231,9 +231,8 @@ func relink(path, target string) error {
 
 // All returns the shapes by the IDs of their distributions.
 func All() map[string]Shape {
-	all := map[string]Shape{}
-	for _, s := range []Shape{AmazonLinux2023(), Arch()} {
-		all[s.ID] = s
+	return map[string]Shape{
+		"amazonlinux2023": AmazonLinux2023(),
+		"arch":            Arch(),
 	}
-	return all
 }
