@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,12 +16,15 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 )
 
-// Build builds examples/local with packer, on a machine from a base system. The
+// Build builds a template with packer, on a machine from a base system. The
 // scrubbed machine is captured.
 type Build struct {
 	Kind machine.Kind
 	// System is the base system of the machine.
 	System System
+	// Template is the template's folder; examples/local when empty. Its variables
+	// are those of examples/local.
+	Template string
 	// Packer is the version of packer; the newest version in the harness when
 	// empty.
 	Packer string
@@ -64,9 +68,10 @@ func (b Build) Run(t *testing.T) {
 	} {
 		build = append(build, "-var", name+"="+value)
 	}
+	template := cmp.Or(b.Template, filepath.Join(filepath.Dir(plugin), "../examples/local"))
 	for _, args := range [][]string{
 		{"plugins", "install", "--path", plugin, "github.com/eksnode/eksnode"},
-		append(build, filepath.Join(filepath.Dir(plugin), "../examples/local")),
+		append(build, template),
 	} {
 		step("running packer %s", args[0])
 		cmd := l.Command(l.Ctx, packer, args...)

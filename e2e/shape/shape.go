@@ -107,7 +107,7 @@ const repositoryFolder = "repository"
 // installed are the packages of every shape and this one's.
 func (s Shape) installed() []string {
 	all := []string{
-		"systemd-sysv", "dbus", "openssh-server", "sudo", "cloud-init", "iproute2", "ca-certificates", "curl", "gzip",
+		"systemd-sysv", "dbus", "openssh-server", "openssh-client", "openssh-sftp-server", "sudo", "cloud-init", "iproute2", "ca-certificates", "curl", "gzip",
 		"util-linux", "procps", "kmod", "acl",
 	}
 	return append(append(all, s.Packages...), s.manager.packages()...)

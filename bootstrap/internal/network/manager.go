@@ -144,7 +144,7 @@ func managers() []manager {
 				"/run/NetworkManager/conf.d/05-eksnode-secondary.conf",
 				"# Written by eksnode: interfaces other than the primary belong to the VPC CNI.\n" +
 					"[device-eksnode-secondary]\nmatch-device={drivers,},except:mac:{MAC}\nmanaged=0\n\n" +
-					"[device-eksnode-pods]\nmatch-device=driver:veth,except:interface-name:eth*\nmanaged=0\n",
+					"[device-eksnode-pods]\nmatch-device=driver:veth,except:interface-name:eth*,except:interface-name:host0\nmanaged=0\n",
 				"keeps NetworkManager off the VPC CNI's interfaces",
 			}},
 			reload: []reload{

@@ -150,7 +150,7 @@ match-device=driver:ena,driver:ixgbevf,driver:vif,except:mac:02:AB:00:00:00:01
 managed=0
 
 [device-eksnode-pods]
-match-device=driver:veth,except:interface-name:eth*
+match-device=driver:veth,except:interface-name:eth*,except:interface-name:host0
 managed=0
 `,
 	} {
