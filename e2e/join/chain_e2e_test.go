@@ -70,10 +70,10 @@ func (w *world) unauthorized(dirty string) {
 func (w *world) authorized(clean string) {
 	one := w.launch("i-one", clean, w.b.role, w.b.nodeConfig())
 	defer w.end(one)
-	w.works(w.b, one, "one", "word-of-b-one")
-	w.record("captured after the scrub", "NodeConfig", "joins", "")
 	two := w.launch("i-two", clean, w.b.role, w.b.bootstrapScript())
 	defer w.end(two)
+	w.works(w.b, one, "one", "word-of-b-one")
+	w.record("captured after the scrub", "NodeConfig", "joins", "")
 	w.works(w.b, two, "two", "word-of-b-two")
 	w.record("captured after the scrub", "bootstrap.sh", "joins", "")
 	w.areStrangers(one, two)
