@@ -8,7 +8,7 @@ func amazonLinux2() Distro {
 		OSRelease:        []string{"amzn"},
 		Versions:         []string{"2"},
 		NewestKubernetes: 34,
-		Tested:           PlanTested,
+		Tested:           ShapeTested,
 		Differs:          "Amazon Linux 2 has cgroup v1, so its newest kubelet is 1.34. containerd and runc are in the extras repository docker, container-selinux in selinux-ng.",
 
 		PackageManager: yum(),

@@ -7,7 +7,7 @@ func openSUSELeap15() Distro {
 		Name:      "openSUSE Leap 15",
 		OSRelease: []string{"opensuse-leap"},
 		Versions:  []string{"15.6"},
-		Tested:    PlanTested,
+		Tested:    ShapeTested,
 		Differs:   "wicked configures interfaces, and AppArmor confines processes. Leap 16 uses NetworkManager and SELinux.",
 
 		PackageManager: zypper(),

@@ -7,7 +7,7 @@ func openSUSELeap16() Distro {
 		Name:      "openSUSE Leap 16",
 		OSRelease: []string{"opensuse-leap"},
 		Versions:  []string{"16.0"},
-		Tested:    PlanTested,
+		Tested:    ShapeTested,
 		Differs:   "NetworkManager configures interfaces, and SELinux confines processes.",
 
 		PackageManager: zypper(),

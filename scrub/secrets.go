@@ -144,8 +144,8 @@ var hostPatterns = []pattern{
 	{kind: "an EC2 instance id", hints: []string{"i-"}, re: expression(`\bi-([0-9a-f]{17}|[0-9a-f]{8})\b`), sample: expression(`i-1234567890abcdef0`), digit: true},
 	{kind: "an EC2 instance's UUID", hints: []string{"ec2"}, re: expression(`(?i)\bec2[0-9a-f]{5}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)},
 	{kind: "an EC2 instance's host name", hints: []string{"ip-"}, re: expression(`\bip-\d{1,3}-\d{1,3}-\d{1,3}-\d{1,3}\b`)},
-	{kind: "a network interface's address", hints: []string{"mac", "hwaddr", "address"}, in: networkFiles,
-		re: expression(`(?i)\b(mac-?address|hwaddr|cloned-mac-address|address\})\s*[:=]+\s*["']?([0-9a-f]{2}:){5}[0-9a-f]{2}`)},
+	{kind: "a network interface's address", hints: []string{"mac", "addr"}, in: networkFiles,
+		re: expression(`(?i)\b(mac-?addr(?:ess)?|hwaddr|lladdr|cloned-mac-address|address\})\s*[:=]+\s*["']?([0-9a-f]{2}:){5}[0-9a-f]{2}`)},
 	{kind: "an EKS cluster's endpoint", hints: []string{".eks.amazonaws"}, re: expression(`(?i)\b[0-9a-f]{32}\.[a-z0-9]+\.[a-z0-9-]+\.eks\.amazonaws\.com`)},
 }
 

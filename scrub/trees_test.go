@@ -137,6 +137,13 @@ var found = map[string][]struct {
 		{"with an Outpost", map[string]string{"etc/hosts": "127.0.0.1 localhost\n10.0.0.9\tx.example " + templates.HostsMark + "\n"}, []string{"~ /etc/hosts"}},
 		{"without", map[string]string{"etc/hosts": "127.0.0.1 localhost\n10.0.0.9 x.example\n"}, nil},
 	},
+	"interface-addresses": {
+		{"with addresses", map[string]string{"etc/sysconfig/network-scripts/ifcfg-eth0": "HWADDR=06:11:22:33:44:55\n", "etc/sysconfig/network/ifcfg-eth0": "LLADDR=06:11:22:33:44:55\n"},
+			[]string{"~ /etc/sysconfig/network-scripts/ifcfg-eth0", "~ /etc/sysconfig/network/ifcfg-eth0"}},
+		{"without", map[string]string{"etc/sysconfig/network-scripts/ifcfg-eth0": "DEVICE=eth0\n"}, nil},
+		{"a link", map[string]string{"etc/sysconfig/network/ifcfg-eth0": "-> /kept/file", "kept/file": "LLADDR=06:11:22:33:44:55\n"}, []string{"~ /kept/file"}},
+		{"folders and dead links", map[string]string{"etc/sysconfig/network/ifcfg-eth0/": "", "etc/sysconfig/network/ifcfg-br0": "-> /missing"}, nil},
+	},
 	"iscsi-initiator": {
 		{"created at boot", map[string]string{"etc/iscsi/initiatorname.iscsi": "InitiatorName=iqn.x:1\n", "usr/lib/systemd/system/iscsi-init.service": "[Unit]"}, []string{"- /etc/iscsi/initiatorname.iscsi"}},
 		{"not created at boot", map[string]string{"etc/iscsi/initiatorname.iscsi": "InitiatorName=iqn.x:1\n"}, nil},

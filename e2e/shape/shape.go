@@ -41,6 +41,8 @@ type Shape struct {
 	Names map[string]string
 	// Empty are packages that the distribution has and Debian has not.
 	Empty []string
+	// Own are installed packages that the distribution has and Debian has not.
+	Own []Own
 	// OneBin says that /usr/sbin is a link to /usr/bin.
 	OneBin bool
 	// OSRelease is the content of /etc/os-release.
@@ -62,6 +64,14 @@ type Shape struct {
 	manager manager
 	// Revision counts changes of the code that makes the tree.
 	Revision int
+}
+
+// Own is an installed package of files that the shape writes.
+type Own struct {
+	Name, Version string
+	// Provides are other names, with versions where they matter.
+	Provides []string
+	Files    []string
 }
 
 // manager makes a package manager's database and a signed repository.
@@ -123,6 +133,9 @@ func (s Shape) finish(ctx context.Context, folder string) error {
 	offered, err := unpackOffered(ctx, root, folder, append(s.Fetched, names(installed)...))
 	if err != nil {
 		return err
+	}
+	for _, own := range s.Own { // before Debian's packages, which may have had the same files
+		installed = append([]pkg{{name: own.Name, debian: own.Name, version: own.Version, provides: own.Provides, files: own.Files}}, installed...)
 	}
 	steps := []func() error{
 		func() error { return s.fetched(ctx, root) },
@@ -232,7 +245,10 @@ func relink(path, target string) error {
 // All returns the shapes by the IDs of their distributions.
 func All() map[string]Shape {
 	return map[string]Shape{
-		"amazonlinux2023": AmazonLinux2023(),
-		"arch":            Arch(),
+		"amazonlinux2":     AmazonLinux2(),
+		"amazonlinux2023":  AmazonLinux2023(),
+		"arch":             Arch(),
+		"opensuse-leap-15": Leap15(),
+		"opensuse-leap-16": Leap16(),
 	}
 }

@@ -1,0 +1,139 @@
+package shape
+
+import (
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
+)
+
+// AmazonLinux2 is a machine of Amazon Linux 2's shape: dnf 4 under the name of
+// yum, network scripts with dhclient, ec2-net-utils, and repositories that
+// amazon-linux-extras enables. Debian has neither yum 3 nor a kernel with control
+// groups of version 1.
+func AmazonLinux2() Shape {
+	s := AmazonLinux2023()
+	s.ID = "amazonlinux2"
+	s.Packages = []string{"chrony", "isc-dhcp-client"}
+	s.Names = namesOfFedoras(map[string]string{"isc-dhcp-client": "dhclient", "dbus": "dbus"})
+	s.OSRelease = `NAME="Amazon Linux"
+VERSION="2"
+ID="amzn"
+ID_LIKE="centos rhel fedora"
+VERSION_ID="2"
+PRETTY_NAME="Amazon Linux 2"
+ANSI_COLOR="0;33"
+CPE_NAME="cpe:2.3:o:amazon:amazon_linux:2"
+HOME_URL="https://amazonlinux.com/"
+SUPPORT_END="2026-06-30"
+`
+	// One folder of packages serves all repositories.
+	core := filesOfFedoras("amzn2-core")[1]
+	core.Content += "excludepkgs=containerd,runc,container-selinux\n"
+	topic := strings.NewReplacer("amzn2-core", "amzn2extra-$topic", "excludepkgs=containerd,runc,container-selinux", "includepkgs=$packages").Replace(core.Content)
+	file := func(path, content string) base.File { return base.File{Path: path, Content: content, Mode: 0o644} }
+	program := func(path, content string) base.File { return base.File{Path: path, Content: content, Mode: 0o755} }
+	s.Files = append(filesOfFedoras("amzn2-core")[2:], core,
+		file("/etc/yum.conf", "[main]\ncachedir=/var/cache/yum/$basearch/$releasever\nkeepcache=0\ngpgcheck=1\nobsoletes=1\nplugins=1\ninstallonly_limit=3\ndistroverpkg=system-release\n"),
+		file("/etc/system-release", "Amazon Linux release 2 (Karoo)\n"),
+		program("/usr/bin/amazon-linux-extras", strings.Replace(extras, "REPOSITORY", topic, 1)),
+		file("/etc/sysconfig/network", "NETWORKING=yes\nNOZEROCONF=yes\n"),
+		file("/etc/sysconfig/network-scripts/ifcfg-eth0", "DEVICE=eth0\nBOOTPROTO=dhcp\nONBOOT=yes\nTYPE=Ethernet\nUSERCTL=yes\nPEERDNS=yes\nPERSISTENT_DHCLIENT=yes\n"),
+		file("/etc/sysconfig/network-scripts/ifcfg-lo", "DEVICE=lo\nONBOOT=yes\n"),
+		file("/etc/sysconfig/network-scripts/network-functions", "# See ifup.\n"),
+		program("/etc/sysconfig/network-scripts/ifup", ifup),
+		program("/etc/sysconfig/network-scripts/ifdown", ifdown),
+		file("/usr/lib/systemd/system/network.service", networkScriptsUnit),
+		file("/var/lib/dhclient/.keep", ""),
+		file("/etc/udev/rules.d/53-ec2-network-interfaces.rules", `SUBSYSTEM=="net", KERNEL=="eth*", RUN+="/etc/sysconfig/network-scripts/ec2net.hotplug"`+"\n"),
+		program("/etc/sysconfig/network-scripts/ec2net.hotplug", "#!/bin/sh\nexit 0\n"),
+		file("/etc/selinux/config", "SELINUX=disabled\nSELINUXTYPE=targeted\n"),
+		file("/etc/cloud/cloud.cfg.d/20_amazon.cfg", "system_info:\n  distro: amazon\nnetwork:\n  config: disabled\n"),
+	)
+	s.Own = []Own{
+		{Name: "system-release", Version: "2", Provides: []string{"system-release(releasever) = 2"}, Files: []string{"/usr/lib/os-release", "/etc/os-release", "/etc/system-release", "/etc/yum.repos.d/amzn2-core.repo"}},
+		{Name: "yum", Version: "3.4.3", Files: []string{"/usr/bin/yum", "/etc/yum.conf"}},
+		{Name: "amazon-linux-extras", Version: "2.0.3", Files: []string{"/usr/bin/amazon-linux-extras"}},
+		{Name: "initscripts", Version: "9.49.47", Files: []string{
+			"/etc/sysconfig/network", "/etc/sysconfig/network-scripts/ifcfg-lo", "/etc/sysconfig/network-scripts/network-functions", "/etc/sysconfig/network-scripts/ifup", "/etc/sysconfig/network-scripts/ifdown",
+			"/usr/sbin/ifup", "/usr/sbin/ifdown", "/usr/lib/systemd/system/network.service",
+		}},
+		{Name: "ec2-net-utils", Version: "1.7.3", Files: []string{"/etc/udev/rules.d/53-ec2-network-interfaces.rules", "/etc/sysconfig/network-scripts/ec2net.hotplug"}},
+	}
+	s.Enabled = []string{"sshd.service", "network.service", "chronyd.service"}
+	s.Removed = append(s.Removed, noNetworkd()...)
+	s.Links = map[string]string{
+		"/usr/bin/yum": "dnf", "/etc/dnf/dnf.conf": "../yum.conf", "/etc/redhat-release": "system-release",
+		"/etc/ssl/certs/ca-bundle.crt": "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+	}
+	// Debian's ifupdown had files of these names.
+	s.Script += cloudInitAfterDBus + "ln -s /etc/sysconfig/network-scripts/ifup /usr/sbin/ifup\nln -s /etc/sysconfig/network-scripts/ifdown /usr/sbin/ifdown\n"
+	return s
+}
+
+// noNetworkd are globs of networkd and of Debian's ifupdown.
+func noNetworkd() []string {
+	return []string{
+		"/usr/lib/systemd/systemd-networkd*", "/usr/lib/systemd/system/systemd-networkd*", "/usr/bin/networkctl", "/etc/systemd/system/*.wants/systemd-network*", "/etc/systemd/system/*.wants/*networkd*",
+		"/usr/sbin/ifquery", "/usr/lib/systemd/system/networking.service", "/usr/lib/systemd/system/ifup*", "/etc/systemd/system/*.wants/networking.service",
+	}
+}
+
+// cloudInitAfterDBus starts cloud-init's second stage when hostnamectl works, as
+// the distributions of rpm do. Debian's starts before D-Bus.
+const cloudInitAfterDBus = `sed -i -e /^DefaultDependencies=no/d -e s/^Before=sysinit.target/After=dbus.service/ /usr/lib/systemd/system/cloud-init-network.service
+`
+
+// extras enables topics as the real program does: it adds a repository for each.
+const extras = `#!/bin/sh
+set -e
+[ "$1" = enable ] || { echo "amazon-linux-extras: unknown command $1" >&2; exit 1; }
+shift
+file=/etc/yum.repos.d/amzn2-extras.repo
+for topic; do
+  case $topic in
+  docker) packages=containerd,runc ;;
+  selinux-ng) packages=container-selinux ;;
+  *) echo "Topic $topic is not found." >&2; exit 1 ;;
+  esac
+  grep -qsF "[amzn2extra-$topic]" "$file" || cat >> "$file" <<EOF
+REPOSITORY
+EOF
+done
+`
+
+// ifup starts an interface as Amazon Linux 2's network scripts do. Like them, it
+// refuses an interface whose file has another's address.
+const ifup = `#!/bin/sh
+set -e
+device=$1
+. "/etc/sysconfig/network-scripts/ifcfg-$device"
+if [ -n "$HWADDR" ] && [ "$(tr a-f A-F < "/sys/class/net/$device/address")" != "$(echo "$HWADDR" | tr a-f A-F)" ]; then
+  echo "Device $device has different MAC address than expected, ignoring." >&2
+  exit 1
+fi
+ip link set dev "$device" up
+[ "$BOOTPROTO" != dhcp ] || exec dhclient -q -1 -lf "/var/lib/dhclient/dhclient--$device.lease" -pf "/var/run/dhclient-$device.pid" "$device"
+`
+
+const ifdown = `#!/bin/sh
+dhclient -q -r -lf "/var/lib/dhclient/dhclient--$1.lease" -pf "/var/run/dhclient-$1.pid" "$1"
+ip link set dev "$1" down
+`
+
+// networkScriptsUnit does what systemd makes of the script /etc/init.d/network.
+const networkScriptsUnit = `[Unit]
+Description=Bring up/down networking
+DefaultDependencies=no
+After=local-fs.target network-pre.target cloud-init-local.service
+Wants=network.target
+Before=network.target network-online.target cloud-init-network.service shutdown.target
+Conflicts=shutdown.target
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/bin/sh -ec 'for file in /etc/sysconfig/network-scripts/ifcfg-*; do device=$${file##*/ifcfg-}; if [ "$$device" != lo ]; then ifup "$$device"; fi; done'
+
+[Install]
+WantedBy=multi-user.target network-online.target
+`
