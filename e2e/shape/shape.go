@@ -234,5 +234,8 @@ func All() map[string]Shape {
 	return map[string]Shape{
 		"amazonlinux2023": AmazonLinux2023(),
 		"arch":            Arch(),
+		"fedora":          Fedora(),
+		"rocky-10":        Rocky("10.1"),
+		"rocky-9":         Rocky("9.7"),
 	}
 }
