@@ -164,7 +164,7 @@ func Table() []Tool {
 			},
 			module:    "github.com/containerd/containerd/v2",
 			packages:  prefixed("cmd/", "containerd", "containerd-shim-runc-v2", "ctr"), // not containerd-stress, which raises limits at start
-			tags:      []string{"urfave_cli_no_docs", "static_build"}, // as upstream's static build
+			tags:      []string{"urfave_cli_no_docs", "static_build"},                   // as upstream's static build
 			variables: []variable{{"github.com/containerd/containerd/v2/version.Version", format("v%s")}},
 			archive:   packContainerd,
 			output: func(version, arch string) string {
