@@ -21,6 +21,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/distros/livetest"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
 // dnf5Root is a system with dnf 5, which this machine's release may lack.
@@ -159,5 +161,27 @@ func TestDnfWaitsForRpm(t *testing.T) {
 	livetest.Run(t, func(t *testing.T, h *host.Host) {
 		withRpm(t, h)
 		behind(t, h, func() func() { return rpmAtWork(t, h) }, behindRpm)
+	})
+}
+
+// No command line of dnf 5 is on the disk after a scrub.
+func TestDnf5LeavesNoHistoryAfterAScrub(t *testing.T) {
+	livetest.RunOn(t, dnf5Root(t), func(t *testing.T, h *host.Host) {
+		withDnf5(t, h)
+		buildRpm(t, h, pkg{name: "eksnode-base", version: "1.2"})
+		publishRpms(t, h, "", false)
+		require.NoError(t, dnf().Install(t.Context(), h, []string{"eksnode-base"}))
+		found := func() string {
+			return run(t, h, "sh", "-c", "grep --recursive --files-with-matches -e exit_on_lock=True /var /etc /usr/lib/sysimage /root || true")
+		}
+		require.Contains(t, found(), "/usr/lib/sysimage/libdnf5/transaction_history.sqlite")
+		items, err := scrub.Spec{Only: []string{"packages", "logs"}}.Items(fedora().Scrub)
+		require.NoError(t, err)
+		_, err = plan.Apply(t.Context(), h, items, silent{})
+		require.NoError(t, err)
+		assert.Empty(t, found())
+		have, err := dnf().Installed(t.Context(), h, []string{"eksnode-base"})
+		require.NoError(t, err)
+		assert.Equal(t, map[string]string{"eksnode-base": "1.2-1"}, have)
 	})
 }

@@ -2,13 +2,16 @@ package shape
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
 )
 
 // Rocky is a machine of Rocky Linux's shape: dnf 4, NetworkManager with
-// nm-cloud-setup, chronyd.
-func Rocky(version string) Shape {
+// nm-cloud-setup, chronyd, a sudo that does not search /usr/local. name is the
+// release's code name.
+func Rocky(version, name string) Shape {
+	major, _, _ := strings.Cut(version, ".")
 	return Shape{
 		ID:       "rocky",
 		Suite:    "trixie",
@@ -17,12 +20,12 @@ func Rocky(version string) Shape {
 		Names:    namesOfFedoras(map[string]string{"iptables": "iptables-nft", "network-manager": "NetworkManager"}),
 		Empty:    []string{"container-selinux", "kernel-modules-extra", "NetworkManager-cloud-setup"},
 		OSRelease: `NAME="Rocky Linux"
-VERSION="` + version + ` (Blue Onyx)"
+VERSION="` + version + ` (` + name + `)"
 ID="rocky"
 ID_LIKE="rhel centos fedora"
 VERSION_ID="` + version + `"
-PLATFORM_ID="platform:el` + version[:1] + `"
-PRETTY_NAME="Rocky Linux ` + version + `"
+PLATFORM_ID="platform:el` + major + `"
+PRETTY_NAME="Rocky Linux ` + version + ` (` + name + `)"
 `,
 		User:    "rocky",
 		Units:   map[string]string{"ssh.service": "sshd.service", "chrony.service": "chronyd.service"},
@@ -31,6 +34,7 @@ PRETTY_NAME="Rocky Linux ` + version + `"
 			base.File{Path: "/etc/NetworkManager/conf.d/10-containers.conf", Content: manageVeth, Mode: 0o644},
 			base.File{Path: "/usr/lib/systemd/system/nm-cloud-setup.service", Content: "[Service]\nType=oneshot\nExecStart=/bin/true\n", Mode: 0o644},
 			base.File{Path: "/usr/lib/systemd/system/nm-cloud-setup.timer", Content: "[Timer]\nOnBootSec=5min\nOnUnitActiveSec=5min\n\n[Install]\nWantedBy=timers.target\n", Mode: 0o644},
+			base.File{Path: "/etc/sudoers.d/00-secure-path", Content: "Defaults secure_path = /sbin:/bin:/usr/sbin:/usr/bin\n", Mode: 0o440},
 			base.File{Path: "/etc/selinux/config", Content: "SELINUX=disabled\nSELINUXTYPE=targeted\n", Mode: 0o644},
 		),
 		Removed:  []string{"/etc/systemd/system/ssh.service.d", "/usr/lib/systemd/system/ssh.socket"},

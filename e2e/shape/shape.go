@@ -235,7 +235,7 @@ func All() map[string]Shape {
 		"amazonlinux2023": AmazonLinux2023(),
 		"arch":            Arch(),
 		"fedora":          Fedora(),
-		"rocky-10":        Rocky("10.1"),
-		"rocky-9":         Rocky("9.7"),
+		"rocky-10":        Rocky("10.1", "Red Quartz"),
+		"rocky-9":         Rocky("9.7", "Blue Onyx"),
 	}
 }
