@@ -60,7 +60,13 @@ func contract(t *testing.T, packages []string, open func(t *testing.T, h *host.H
 	if os.Getenv("EKSNODE_LIVETEST") == "" {
 		require.NoError(t, base.Install(t.Context(), os.Stderr, packages...))
 	}
-	livetest.Run(t, func(t *testing.T, h *host.Host) {
+	contractOn(t, "/", open)
+}
+
+// contractOn is contract on a copy of another system's root, which has the
+// packages.
+func contractOn(t *testing.T, root string, open func(t *testing.T, h *host.Host) workshop) {
+	livetest.RunOn(t, root, func(t *testing.T, h *host.Host) {
 		w := open(t, h)
 		r := func(version string) string { return version + w.release }
 		for _, p := range []pkg{

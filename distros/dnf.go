@@ -28,7 +28,7 @@ type dnfManager struct {
 }
 
 // dnf would wait for another dnf process forever. Options turn that off, and
-// eksnode calls dnf again instead.
+// eksnode calls dnf again instead. dnf 5 ignores the option, so eksnode stops it.
 func dnf() PackageManager { return newDnf(lockPatience) }
 
 func newDnf(patience time.Duration) PackageManager {
@@ -40,7 +40,7 @@ func newDnf(patience time.Duration) PackageManager {
 			"--setopt=exit_on_lock=True",
 		},
 		held: "--setopt=disable_excludes=main", // dnf 5 has no --disableexcludes
-		tool: tool{words: 2, symptoms: rpmSymptoms(), locked: dnfLocked, patience: patience},
+		tool: tool{words: 2, symptoms: rpmSymptoms(), locked: dnfLocked, waits: dnf5Waits, log: "/var/log/dnf5.log", patience: patience},
 	}
 }
 
@@ -155,8 +155,14 @@ func (m dnfManager) Clean(ctx context.Context, h *host.Host) error {
 	return nil
 }
 
-// dnfLocked matches the message of dnf and yum about another running process.
-const dnfLocked = `already locked by \d+|another app is currently holding|Existing lock \S+|can't create transaction lock on \S+`
+// dnfLocked matches the messages of dnf, dnf 5, yum and rpm about another running
+// process. rpm uses fcntl(2), and the path in its message is the locked file.
+const dnfLocked = `already locked by \d+|another app is currently holding|Existing lock \S+|Failed to obtain rpm transaction lock|Waiting for a lock on the system repository` +
+	`|can't create transaction lock on (\S+) \(Resource temporarily unavailable\)`
+
+// dnf5Waits matches the output of a dnf 5 that waits for another one: the message,
+// then a line for each process, then advice.
+const dnf5Waits = `Waiting for a lock on [^\n]*\n?(?:\d+\s[^\n]*\n?|Use the [^\n]*\n?)*\z`
 
 func rpmSymptoms() []symptom {
 	return append(diskSymptoms(), []symptom{
@@ -165,6 +171,6 @@ func rpmSymptoms() []symptom {
 		{`(?:Failed to download metadata for repo|Cannot find a valid baseurl for repo|Failure getting repository|One of the configured repositories failed)[:( ]*'?([^')\s]+)`, noRepository},
 		{`Failed to download metadata \(baseurl: ".*?"\) for repository "([^"]+)"`, noRepository}, // dnf 5
 		{`(package \S+ .*conflicts with \S+ provided by \S+)`, conflicts},
-		{`GPG check FAILED|is not signed|enabled checking of packages via GPG keys|repomd.xml signature could not be verified`, "a package's or a repository's signature could not be verified"},
+		{`GPG check FAILED|OpenPGP check for package \S+ .*has failed|Signature verification failed|is not signed|enabled checking of packages via GPG keys|repomd.xml signature could not be verified`, "a package's or a repository's signature could not be verified"},
 	}...)
 }

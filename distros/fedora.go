@@ -7,7 +7,7 @@ func fedora() Distro {
 		Name:      "Fedora",
 		OSRelease: []string{"fedora"},
 		Versions:  []string{"43", "44"},
-		Tested:    PlanTested,
+		Tested:    ShapeTested,
 		Differs:   "A release gets packages for about a year.",
 
 		PackageManager: dnf(),
@@ -19,7 +19,7 @@ func fedora() Distro {
 			Trust:            {"ca-certificates"},
 		},
 		OptionPackages: optionPackages("audit"),
-		FIPS:           fipsSetup(),
+		FIPS:           FIPS{Enable: fipsInstall},
 
 		CommandFolder: "/usr/bin",
 		UnitFolder:    "/usr/lib/systemd/system",

@@ -37,7 +37,10 @@ type FIPS struct {
 }
 
 func fipsSetup() FIPS {
-	return FIPS{Enable: "run fips-mode-setup --enable and restart before provisioning; on release 10 and Fedora 42 and newer, install the base image with fips=1 on the kernel command line"}
+	return FIPS{Enable: "run fips-mode-setup --enable and restart before provisioning; on release 10, which has no fips-mode-setup, " + fipsInstall}
 }
+
+// fipsInstall is the way of releases without fips-mode-setup.
+const fipsInstall = "install the base image with fips=1 on the kernel command line"
 
 func noFIPS() FIPS { return FIPS{None: "its cryptographic modules are not validated"} }

@@ -2,11 +2,9 @@ package distros
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"regexp"
 	"strings"
-	"time"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
@@ -48,36 +46,6 @@ type PackageManager interface {
 	Leftover(h *host.Host) ([]string, error)
 	// Clean deletes downloaded packages.
 	Clean(ctx context.Context, h *host.Host) error
-}
-
-// tool runs a package manager's command.
-type tool struct {
-	// words is the number of words of a command line that describe the command
-	// to a person; options follow.
-	words    int
-	env      []string
-	symptoms []symptom
-	// locked matches the tool's message about another running process.
-	locked   string
-	patience time.Duration
-}
-
-// run runs a command and waits while another process holds the lock. The error
-// has the meaning of a known symptom, and the last lines of the output.
-func (t tool) run(ctx context.Context, h *host.Host, argv []string) error {
-	return patiently(ctx, t.patience, func() error {
-		// The shell only joins standard error to standard output: apt and dnf
-		// print errors on both, and the cause may come long before the end.
-		joined := append([]string{"sh", "-c", `exec "$@" 2>&1`, argv[0]}, argv...)
-		out, err := h.Run(ctx, host.Command{Argv: joined, Env: append([]string{"LC_ALL=C"}, t.env...)})
-		var failed *host.CommandError
-		if !errors.As(err, &failed) {
-			return err
-		}
-		said := string(out)
-		short := host.Command{Argv: argv[:min(t.words, len(argv))]}
-		return explain(&host.CommandError{Command: short, Output: lastLines(said, 8), Err: failed.Err}, said, t.symptoms)
-	}, t.locked)
 }
 
 func lastLines(s string, n int) string {
@@ -145,28 +113,4 @@ func holding(err error) error {
 		return nil
 	}
 	return fmt.Errorf("holding packages: %w", err)
-}
-
-// lockPatience is how long to wait for another process, such as Debian's daily
-// run, which starts with the machine.
-const lockPatience = 5 * time.Minute
-
-// patiently repeats do while it fails because another process holds a lock; the
-// pattern locked matches the output of such a failure.
-func patiently(ctx context.Context, patience time.Duration, do func() error, locked string) error {
-	deadline := time.After(patience)
-	pattern := regexp.MustCompile(locked)
-	for {
-		err := do()
-		if err == nil || locked == "" || !pattern.MatchString(err.Error()) {
-			return err
-		}
-		select {
-		case <-time.After(time.Second):
-		case <-deadline:
-			return err
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
 }

@@ -62,26 +62,26 @@ func TestExplainNamesCauseAndRemedy(t *testing.T) {
 
 func TestPatientlyWaitsOnlyForLocks(t *testing.T) {
 	tries := 0
-	err := patiently(t.Context(), time.Minute, func() error {
+	err := patiently(t.Context(), time.Minute, func(context.Context) (bool, error) {
 		if tries++; tries < 2 {
-			return said("E: Could not get lock /var/lib/apt/lists/lock")
+			return true, errors.New("locked")
 		}
-		return nil
-	}, "Could not get lock")
+		return false, nil
+	})
 	require.NoError(t, err)
 	assert.Equal(t, 2, tries)
 
 	tries = 0
-	other := said("E: something else")
-	err = patiently(t.Context(), time.Minute, func() error { tries++; return other }, "Could not get lock")
+	other := errors.New("something else")
+	err = patiently(t.Context(), time.Minute, func(context.Context) (bool, error) { tries++; return false, other })
 	assert.Equal(t, other, err)
 	assert.Equal(t, 1, tries)
 
-	locked := said("E: Could not get lock")
-	assert.Equal(t, locked, patiently(t.Context(), 0, func() error { return locked }, "Could not get lock"), "without time left, the error must be returned")
+	locked := errors.New("locked")
+	assert.Equal(t, locked, patiently(t.Context(), 0, func(context.Context) (bool, error) { return true, locked }), "without time left, the error must be returned")
 
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stop := errors.New("interrupted")
-	err = patiently(ctx, time.Minute, func() error { cancel(stop); return locked }, "Could not get lock")
+	err = patiently(ctx, time.Minute, func(context.Context) (bool, error) { cancel(stop); return true, locked })
 	assert.Equal(t, stop, err, "an interrupted run must not wait")
 }

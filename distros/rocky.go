@@ -8,7 +8,7 @@ func rocky() Distro {
 		Name:      "Rocky Linux",
 		OSRelease: []string{"rocky"},
 		Versions:  []string{"9", "10"},
-		Tested:    PlanTested,
+		Tested:    ShapeTested,
 		Differs:   "containerd and runc come from upstream archives: the repositories have no containerd, and those of 10 also no runc. On 10, provisioning installs kernel-modules-extra, because images lack the modules for iptables. This package also installs the newest kernel.",
 
 		PackageManager: dnf(),

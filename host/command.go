@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -68,8 +71,9 @@ func (h *Host) Run(ctx context.Context, c Command) ([]byte, error) {
 	if !h.IsLive() {
 		return nil, fmt.Errorf("running %s: %w", c, ErrMountedRoot)
 	}
-	cmd := exec.CommandContext(ctx, c.Argv[0], c.Argv[1:]...)
-	cmd.Env = append(cmd.Environ(), c.Env...)
+	cmd := exec.CommandContext(ctx, found(c.Argv[0]), c.Argv[1:]...)
+	cmd.Args[0] = c.Argv[0]
+	cmd.Env = append(append(cmd.Environ(), "PATH="+searchPath()), c.Env...)
 	cmd.Stdin = c.Stdin
 	cmd.WaitDelay = waitDelay
 	ownGroup(cmd)
@@ -121,13 +125,38 @@ func execute(ctx context.Context, cmd *exec.Cmd, stdout, stderr io.Writer) error
 }
 
 // HasCommand says whether the live machine has a program of that name on its search
-// path.
+// path, or below /usr/local.
 func (h *Host) HasCommand(name string) bool {
 	if !h.IsLive() {
 		return false
 	}
-	_, err := exec.LookPath(name)
+	_, err := exec.LookPath(found(name))
 	return err == nil
+}
+
+// searchPath is the search path for commands, with the folders of upstream's
+// containerd and runc. sudo of Red Hat's family leaves those out.
+func searchPath() string {
+	folders := filepath.SplitList(os.Getenv("PATH"))
+	for _, folder := range []string{"/usr/local/sbin", "/usr/local/bin"} {
+		if !slices.Contains(folders, folder) {
+			folders = append(folders, folder)
+		}
+	}
+	return strings.Join(folders, string(filepath.ListSeparator))
+}
+
+// found returns the path of a command on the search path, or the name itself.
+func found(name string) string {
+	if _, err := exec.LookPath(name); err == nil || strings.Contains(name, "/") {
+		return name
+	}
+	for _, folder := range filepath.SplitList(searchPath()) {
+		if path, err := exec.LookPath(filepath.Join(folder, name)); err == nil && filepath.IsAbs(path) {
+			return path
+		}
+	}
+	return name
 }
 
 // tail is the last part of a text and starts at a line's start.

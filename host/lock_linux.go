@@ -65,24 +65,51 @@ func lockHolder(dir *os.File) string {
 	if err != nil {
 		return unseenHolder
 	}
-	for _, pid := range lockPids(string(table), st) {
-		if !hasOpen(pid, st) {
-			continue
+	for _, pid := range lockPids(string(table), "FLOCK", st) {
+		if hasOpen(pid, st) {
+			return "another eksnode (" + process(pid) + ")"
 		}
-		command, err := os.ReadFile(filepath.Join("/proc", pid, "cmdline"))
-		if err != nil || len(command) == 0 {
-			return fmt.Sprintf("another eksnode (pid %s)", pid)
-		}
-		words := strings.TrimSpace(strings.ReplaceAll(string(command), "\x00", " "))
-		return fmt.Sprintf("another eksnode (pid %s: %s)", pid, tail(words, 300))
 	}
 	return unseenHolder
 }
 
-// lockPids are the processes that have a flock(2) on the inode of st, from the text
-// of /proc/locks (proc_locks(5)). The device numbers there can differ from those of
-// stat(2), so hasOpen must confirm each process.
-func lockPids(table string, st os.FileInfo) []string {
+// LockHolder describes the process that has a lock of fcntl(2) on a file of the live
+// machine, such as "pid 7: rpm -i a.rpm". It returns "" if it sees none.
+func (h *Host) LockHolder(path string) string {
+	if !h.IsLive() {
+		return ""
+	}
+	st, err := os.Stat(path)
+	if err != nil {
+		return ""
+	}
+	table, err := os.ReadFile("/proc/locks")
+	if err != nil {
+		return ""
+	}
+	for _, pid := range lockPids(string(table), "POSIX", st) {
+		if hasOpen(pid, st) {
+			return process(pid)
+		}
+	}
+	return ""
+}
+
+// process describes a process by its number and command line.
+func process(pid string) string {
+	command, err := os.ReadFile(filepath.Join("/proc", pid, "cmdline"))
+	if err != nil || len(command) == 0 {
+		return "pid " + pid
+	}
+	words := strings.TrimSpace(strings.ReplaceAll(string(command), "\x00", " "))
+	return fmt.Sprintf("pid %s: %s", pid, tail(words, 300))
+}
+
+// lockPids are the processes that have a lock of a kind on the inode of st, from the
+// text of /proc/locks (proc_locks(5)): FLOCK of flock(2), POSIX of fcntl(2). The
+// device numbers there can differ from those of stat(2), so hasOpen must confirm
+// each process.
+func lockPids(table, kind string, st os.FileInfo) []string {
 	sys, ok := st.Sys().(*syscall.Stat_t)
 	if !ok {
 		return nil
@@ -90,7 +117,7 @@ func lockPids(table string, st os.FileInfo) []string {
 	var pids []string
 	for line := range strings.Lines(table) {
 		f := strings.Fields(line) // 1: FLOCK ADVISORY WRITE 123 fe:01:4711 0 EOF
-		if len(f) < 6 || f[1] != "FLOCK" || !strings.HasSuffix(f[5], ":"+strconv.FormatUint(sys.Ino, 10)) {
+		if len(f) < 6 || f[1] != kind || !strings.HasSuffix(f[5], ":"+strconv.FormatUint(sys.Ino, 10)) {
 			continue
 		}
 		pids = append(pids, f[4])

@@ -161,5 +161,6 @@ func TestLockPidsReadsProcLocks(t *testing.T) {
 	require.NoError(t, err)
 	ino := st.Sys().(*syscall.Stat_t).Ino
 	table := fmt.Sprintf("1: POSIX  ADVISORY  WRITE 11 fe:01:%d 0 EOF\n2: FLOCK  ADVISORY  WRITE 12 00:2d:%d 0 EOF\n2: -> FLOCK  ADVISORY  WRITE 13 00:2d:%d 0 EOF\n3: FLOCK ADVISORY WRITE 14 00:2d:1%d 0 EOF\n4: FLOCK\n", ino, ino, ino, ino)
-	assert.Equal(t, []string{"12"}, lockPids(table, st))
+	assert.Equal(t, []string{"12"}, lockPids(table, "FLOCK", st))
+	assert.Equal(t, []string{"11"}, lockPids(table, "POSIX", st))
 }

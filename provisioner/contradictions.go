@@ -49,6 +49,7 @@ func unfits() []unfit {
 		{name: "systemd.unified_cgroup_hierarchy", values: off, why: whyLegacy},
 		{name: "systemd.legacy_systemd_cgroup_controller", but: off, why: whyLegacy},
 		{name: "cgroup_disable", values: []string{"cpu", "cpuacct", "cpuset", "memory", "pids"}, why: whyControl},
+		{name: "systemd.zram", values: []string{"", "1", "yes", "y", "true", "t", "on"}, why: "creates swap in memory, with which a kubelet does not start"},
 		{name: "nomodule", why: whyModules},
 		{name: "module_blacklist", values: needed, why: whyModules}, {name: "modprobe.blacklist", values: needed, why: whyModules}, {name: "rd.driver.blacklist", values: needed, why: whyModules},
 	}

@@ -106,6 +106,7 @@ func TestRefusedKernelArguments(t *testing.T) {
 		"systemd.unified_cgroup_hierarchy=0": legacy, "systemd.unified_cgroup_hierarchy=no": legacy, "systemd.unified_cgroup_hierarchy=False": legacy,
 		"systemd.legacy_systemd_cgroup_controller": legacy, "systemd.legacy_systemd_cgroup_controller=1": legacy,
 		"cgroup_disable=memory": cgroup, "cgroup_disable=pressure,cpu": cgroup, "cgroup-disable=pids": cgroup,
+		"systemd.zram": "creates swap in memory, with which a kubelet does not start", "systemd.zram=1": "creates swap in memory, with which a kubelet does not start",
 		"modprobe.blacklist=overlay": module, "module_blacklist=sd_mod,br-netfilter": module, "modprobe.blacklist=br_netfilter": module, "module_blacklist=nvme": module, "nomodule": module,
 		"sysctl.vm.overcommit_memory=0": "contradicts what a node needs, 1: the kubelet, whose configuration has protectKernelDefaults, does not start",
 		"sysctl.net.ipv4.ip_forward=0":  "contradicts what a node needs, 1: pods have no network",
@@ -118,7 +119,7 @@ func TestRefusedKernelArguments(t *testing.T) {
 		require.ErrorContains(t, err, fmt.Sprintf("kernel_arguments: %q %s", argument, want))
 	}
 	require.NoError(t, Spec{KubernetesVersion: "1.34.4", KernelArguments: []string{
-		"quiet", "splash", "ro", "rw", "console=ttyS0,115200n8", "nomodeset", "nvme_core.io_timeout=4294967295", "net.ifnames=0", "cgroup_no_v1=all", "cgroup_enable=memory", "swapaccount=1",
+		"quiet", "splash", "systemd.zram=0", "ro", "rw", "console=ttyS0,115200n8", "nomodeset", "nvme_core.io_timeout=4294967295", "net.ifnames=0", "cgroup_no_v1=all", "cgroup_enable=memory", "swapaccount=1",
 		"cgroup_disable=pressure", "ipv6.disable=1", "modprobe.blacklist=nouveau", "systemd.unit=multi-user.target", "systemd.unified_cgroup_hierarchy=1", "selinux=1", "audit=0", "fips=1",
 		"init=/usr/lib/systemd/systemd", "sysctl.vm.swappiness=1", "hugepages=64", "rd.driver.blacklist=nouveau", "systemd.legacy_systemd_cgroup_controller=0",
 	}}.Validate())

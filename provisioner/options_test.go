@@ -188,11 +188,16 @@ func TestASpecsSysctlComesBeforeAnOptions(t *testing.T) {
 }
 
 func TestFIPSModeIsChecked(t *testing.T) {
-	n := nodeOf(t, "rhel", Spec{FIPS: true})
-	f := facts{systemd: true, arch: "amd64"}
-	require.EqualError(t, n.judge(f), "this machine does not run in FIPS mode, but fips is set; run fips-mode-setup --enable and restart before provisioning; on release 10 and Fedora 42 and newer, install the base image with fips=1 on the kernel command line")
-	f.fips = true
-	require.NoError(t, n.judge(f))
+	for id, want := range map[string]string{
+		"rhel":   "run fips-mode-setup --enable and restart before provisioning; on release 10, which has no fips-mode-setup, install the base image with fips=1 on the kernel command line",
+		"fedora": "install the base image with fips=1 on the kernel command line",
+	} {
+		n := nodeOf(t, id, Spec{FIPS: true})
+		f := facts{systemd: true, arch: "amd64"}
+		require.EqualError(t, n.judge(f), "this machine does not run in FIPS mode, but fips is set; "+want)
+		f.fips = true
+		require.NoError(t, n.judge(f))
+	}
 }
 
 // The real update-ca-certificates adds an authority to the bundle and removes it

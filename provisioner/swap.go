@@ -2,13 +2,8 @@ package provisioner
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"path"
 	"strings"
-
-	"github.com/spf13/afero"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -32,7 +27,7 @@ func (n *node) swap() step {
 		actions = append(actions, zram...)
 		active, err := activeSwap(h)
 		for _, name := range active {
-			actions = append(actions, plan.Action{Verb: plan.Run, Target: "swapoff " + name, Reason: "a kubelet does not start with swap",
+			actions = append(actions, plan.Action{Verb: plan.Run, Target: "swapoff " + name, Reason: noSwap,
 				Do: func(ctx context.Context, _ plan.Progress) error {
 					_, err := h.Run(ctx, host.Command{Argv: []string{"swapoff", name}})
 					return err
@@ -56,37 +51,8 @@ func planFstab(h *host.Host) ([]plan.Action, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading fstab: %w", err)
 	}
-	return []plan.Action{{Verb: plan.Write, Target: fstab, Reason: "a kubelet does not start with swap",
+	return []plan.Action{{Verb: plan.Write, Target: fstab, Reason: noSwap,
 		Do: func(context.Context, plan.Progress) error { return h.Files.WriteFile(fstab, []byte(without), attr) }}}, nil
-}
-
-// The files of zram-generator(8). A file in /etc replaces the vendor's file of the
-// same name.
-const (
-	zramGenerator = "/usr/lib/systemd/system-generators/zram-generator"
-	zramConfig    = "/etc/systemd/zram-generator.conf"
-	zramDropIns   = "/etc/systemd/zram-generator.conf.d"
-)
-
-// planZram plans a configuration without devices for zram-generator, which makes
-// swap in memory at each boot. Drop-ins of an administrator are an error.
-func planZram(h *host.Host) ([]plan.Action, error) {
-	installed, err := h.Exists(zramGenerator)
-	if err != nil || !installed {
-		return nil, err
-	}
-	entries, err := afero.ReadDir(h.Files, zramDropIns)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("reading the configuration of zram-generator: %w", err)
-	}
-	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), ".conf") {
-			return nil, fmt.Errorf("%s configures swap in memory, with which a kubelet does not start: remove the file", path.Join(zramDropIns, e.Name()))
-		}
-	}
-	return plan.Files(h, []plan.File{{
-		Path: zramConfig, Content: []byte("# Without a device: a kubelet does not start with swap.\n"), Mode: 0o644, Why: "a kubelet does not start with swap",
-	}})
 }
 
 func withoutSwap(text string) string {

@@ -22,15 +22,22 @@ import (
 )
 
 // The environment of the process that a test runs in: the test that it is to
-// run, and the folder for the copy.
+// run, the folder for the copy, and the root to copy.
 const (
 	inside = "EKSNODE_LIVETEST"
 	within = "EKSNODE_LIVETEST_FOLDER"
+	copied = "EKSNODE_LIVETEST_ROOT"
 )
 
 // Run runs a test on a copy of this machine, by running the test program again
 // for this one test. The host it gives is live; its root is the copy's.
 func Run(t *testing.T, test func(t *testing.T, h *host.Host)) {
+	t.Helper()
+	RunOn(t, "/", test)
+}
+
+// RunOn is Run on a copy of another system's root.
+func RunOn(t *testing.T, root string, test func(t *testing.T, h *host.Host)) {
 	t.Helper()
 	if os.Getenv(inside) == t.Name() {
 		enter(t)
@@ -41,7 +48,7 @@ func Run(t *testing.T, test func(t *testing.T, h *host.Host)) {
 		return
 	}
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run="+only(t.Name()), "-test.count=1", "-test.v")
-	cmd.Env = append(os.Environ(), inside+"="+t.Name(), within+"="+t.TempDir())
+	cmd.Env = append(os.Environ(), inside+"="+t.Name(), within+"="+t.TempDir(), copied+"="+root)
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.CombinedOutput()
@@ -68,7 +75,7 @@ func enter(t *testing.T) {
 		require.NoError(t, os.Mkdir(filepath.Join(base, dir), 0o755))
 	}
 	root := filepath.Join(base, "root")
-	layers := "lowerdir=/,upperdir=" + filepath.Join(base, "upper") + ",workdir=" + filepath.Join(base, "work")
+	layers := "lowerdir=" + os.Getenv(copied) + ",upperdir=" + filepath.Join(base, "upper") + ",workdir=" + filepath.Join(base, "work")
 	require.NoError(t, unix.Mount("overlay", root, "overlay", 0, layers))
 	for _, dir := range []string{"proc", "sys", "dev"} {
 		require.NoError(t, unix.Mount("/"+dir, filepath.Join(root, dir), "", unix.MS_BIND|unix.MS_REC, ""))

@@ -52,7 +52,7 @@ func (b Build) Run(t *testing.T) {
 	require.NoError(t, err)
 	_, kubelet, err := tools.Find(tools.NameKubelet, "")
 	require.NoError(t, err)
-	assets, err := mirror.Build(l.Ctx, mirror.Versions{}, "amd64", t.Output())
+	assets, err := mirror.Build(l.Ctx, mirror.Versions{Runtime: b.System.needsRuntime(t)}, "amd64", t.Output())
 	require.NoError(t, err)
 	server := l.ServeMirror(t, l.Port("8080"), assets.Folder, mirror.Options{})
 

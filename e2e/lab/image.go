@@ -65,7 +65,7 @@ func (n *Node) Import(t *testing.T, options string, images map[string]v1.Image) 
 	}
 	var archive bytes.Buffer
 	require.NoError(t, tarball.MultiRefWrite(named, &archive))
-	result, err := n.Run(n.ctx, "sudo ctr --namespace k8s.io images import "+options+" -", &archive)
+	result, err := n.Run(n.ctx, `sudo "$(command -v ctr)" --namespace k8s.io images import `+options+" -", &archive)
 	require.NoError(t, err)
 	require.Zero(t, result.Code, result.Stderr)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/shape"
 )
@@ -16,6 +17,17 @@ type System struct {
 	Suite string
 	// Shape is a system of another distribution's shape.
 	Shape *shape.Shape
+}
+
+// needsRuntime reports whether the distribution downloads containerd and runc.
+func (s System) needsRuntime(t *testing.T) bool {
+	t.Helper()
+	if s.Shape == nil {
+		return false
+	}
+	d, err := distros.ByID(s.Shape.ID)
+	require.NoError(t, err)
+	return len(d.Upstream) > 0
 }
 
 // Use makes the lab's machines start from a system, and serves its packages.

@@ -54,6 +54,20 @@ func CNIPlugins(version, arch, file string) Asset {
 	return Asset{File: file, URL: where, SumURL: where + ".sha256", SumForm: Listed}
 }
 
+// Containerd returns the asset of containerd's archive, at its project's release
+// URL.
+func Containerd(version, arch, file string) Asset {
+	where := fmt.Sprintf("https://github.com/containerd/containerd/releases/download/v%s/containerd-%s-linux-%s.tar.gz",
+		version, version, arch)
+	return Asset{File: file, URL: where, SumURL: where + ".sha256sum", SumForm: Listed}
+}
+
+// Runc returns the asset of a runc, at its project's release URL.
+func Runc(version, arch, file string) Asset {
+	where := fmt.Sprintf("https://github.com/opencontainers/runc/releases/download/v%s/", version)
+	return Asset{File: file, URL: where + "runc." + arch, SumURL: where + "runc.sha256sum", SumForm: Listed}
+}
+
 // Place returns the path in a mirror of the file with an upstream URL: a
 // relative path with slashes, HOST/PATH. The same path follows a server's URL.
 func Place(address string) (string, error) {

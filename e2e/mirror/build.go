@@ -26,6 +26,26 @@ type Versions struct {
 	Kubelet            string
 	CredentialProvider string
 	CNIPlugins         string
+	// Runtime adds containerd and runc, for distributions without packages of them.
+	Runtime bool
+}
+
+// part makes one asset from a tool.
+type part struct {
+	tool, version string
+	asset         func(version, arch, file string) Asset
+}
+
+func (v Versions) parts() []part {
+	parts := []part{
+		{tools.NameKubelet, v.Kubelet, Kubelet},
+		{tools.NameCredentialProvider, v.CredentialProvider, CredentialProvider},
+		{tools.NameCNIPlugins, v.CNIPlugins, CNIPlugins},
+	}
+	if v.Runtime {
+		parts = append(parts, part{tools.NameContainerd, "", Containerd}, part{tools.NameRunc, "", Runc})
+	}
+	return parts
 }
 
 // Build returns a mirror of the node's programs for the architecture arch. It
@@ -35,14 +55,7 @@ type Versions struct {
 func Build(ctx context.Context, versions Versions, arch string, log io.Writer) (Mirror, error) {
 	var assets []Asset
 	sum := sha256.New()
-	for _, part := range []struct {
-		tool, version string
-		asset         func(version, arch, file string) Asset
-	}{
-		{tools.NameKubelet, versions.Kubelet, Kubelet},
-		{tools.NameCredentialProvider, versions.CredentialProvider, CredentialProvider},
-		{tools.NameCNIPlugins, versions.CNIPlugins, CNIPlugins},
-	} {
+	for _, part := range versions.parts() {
 		_, version, err := tools.Find(part.tool, part.version)
 		if err != nil {
 			return Mirror{}, err

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os/exec"
+	"path"
 	"runtime"
 	"strings"
 	"testing"
@@ -21,23 +22,24 @@ import (
 // The mirror of the real programs serves the same files as the upstream sites:
 // each file matches its checksum, and tar unpacks the tarball.
 func TestMirrorServesTheTools(t *testing.T) {
-	built, err := mirror.Build(t.Context(), mirror.Versions{}, runtime.GOARCH, t.Output())
+	built, err := mirror.Build(t.Context(), mirror.Versions{Runtime: true}, runtime.GOARCH, t.Output())
 	require.NoError(t, err)
 	server, err := mirror.Serve(t.Context(), "127.0.0.1:0", built.Folder, mirror.Options{})
 	require.NoError(t, err)
 	defer server.Close()
-	require.Len(t, built.Assets, 3)
+	require.Len(t, built.Assets, 5)
+	members := map[string]string{".tgz": "./bridge\n", ".gz": "./bin/containerd\n"}
 	for _, asset := range built.Assets {
 		t.Run(asset.URL, func(t *testing.T) {
 			content := get(t, server, asset.URL)
 			sum := sha256.Sum256([]byte(content))
 			assert.Equal(t, hex.EncodeToString(sum[:]), strings.Fields(get(t, server, asset.SumURL))[0])
-			if strings.HasSuffix(asset.URL, ".tgz") {
+			if want := members[path.Ext(asset.URL)]; want != "" {
 				list := exec.CommandContext(t.Context(), "tar", "-tz")
 				list.Stdin = strings.NewReader(content)
 				names, err := list.CombinedOutput()
 				require.NoError(t, err, string(names))
-				assert.Contains(t, string(names), "./bridge\n")
+				assert.Contains(t, string(names), want)
 			}
 		})
 	}

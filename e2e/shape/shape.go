@@ -250,5 +250,10 @@ func All() map[string]Shape {
 		"arch":             Arch(),
 		"opensuse-leap-15": Leap15(),
 		"opensuse-leap-16": Leap16(),
+		"amazonlinux2023":  AmazonLinux2023(),
+		"arch":             Arch(),
+		"fedora":           Fedora(),
+		"rocky-10":         Rocky("10.1", "Red Quartz"),
+		"rocky-9":          Rocky("9.7", "Blue Onyx"),
 	}
 }

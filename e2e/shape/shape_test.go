@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/distros"
 )
 
 func TestPackagesAreDescribedForOtherManagers(t *testing.T) {
@@ -32,4 +34,14 @@ func TestSbinIsMergedIntoBin(t *testing.T) {
 	target, err := os.Readlink(filepath.Join(root, "usr/sbin"))
 	require.NoError(t, err)
 	assert.Equal(t, "bin", target)
+}
+
+func TestProofsOfShapes(t *testing.T) {
+	shapes := map[string]bool{}
+	for _, s := range All() {
+		shapes[s.ID] = true
+	}
+	for _, d := range distros.All() {
+		assert.Equal(t, d.Tested == distros.ShapeTested, shapes[d.ID], "%s: a distribution with a shape joins on it, and only such a distribution", d.ID)
+	}
 }

@@ -46,6 +46,23 @@ func packCNIPlugins(from archiveSource) error {
 	return writeTarball(from.final, members, released)
 }
 
+// packContainerd writes the programs below bin, as in upstream's archive.
+func packContainerd(from archiveSource) error {
+	entries, err := os.ReadDir(from.programs)
+	if err != nil {
+		return fmt.Errorf("listing the built programs: %w", err)
+	}
+	var members []member
+	for _, entry := range entries {
+		members = append(members, member{"bin/" + entry.Name(), filepath.Join(from.programs, entry.Name()), 0o755})
+	}
+	released, err := from.upstream.released()
+	if err != nil {
+		return err
+	}
+	return writeTarball(from.final, members, released)
+}
+
 // KubeBenchBenchmark is the benchmark whose checks are packed with kube-bench.
 const KubeBenchBenchmark = "eks-1.7.0"
 

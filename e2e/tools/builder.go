@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/mod/module"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
 )
 
 // builder makes one tool of one version for one architecture.
@@ -127,7 +129,14 @@ func (b builder) compile(ctx context.Context, upstream source, scratch, programs
 	// The tests' machine has few cores and other load.
 	command := exec.CommandContext(ctx, "nice", append([]string{"go"}, b.arguments(programs)...)...)
 	command.Dir = scratch
-	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+b.arch, "GOFLAGS=-mod=mod", "GOWORK=off")
+	cgo := "0"
+	if len(b.tool.libraries) > 0 {
+		if err := base.Install(ctx, b.log, b.tool.libraries...); err != nil {
+			return err
+		}
+		cgo = "1"
+	}
+	command.Env = append(os.Environ(), "CGO_ENABLED="+cgo, "GOOS=linux", "GOARCH="+b.arch, "GOFLAGS=-mod=mod", "GOWORK=off")
 	var output bytes.Buffer
 	command.Stdout, command.Stderr = &output, &output
 	// An interrupted Go command also stops its compilers; a killed one leaves them
@@ -149,6 +158,9 @@ func (b builder) arguments(programs string) []string {
 	linker := []string{"-s", "-w"}
 	for _, variable := range b.tool.variables {
 		linker = append(linker, "-X", variable.name+"="+variable.value(b.version))
+	}
+	if len(b.tool.libraries) > 0 {
+		linker = append(linker, "-extldflags", "-static")
 	}
 	command := []string{"build"}
 	if b.tool.tests {

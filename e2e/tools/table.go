@@ -16,6 +16,8 @@ const (
 	NameKubelet            = "kubelet"
 	NameCredentialProvider = "ecr-credential-provider"
 	NameCNIPlugins         = "cni-plugins"
+	NameContainerd         = "containerd"
+	NameRunc               = "runc"
 	NameAPIServer          = "kube-apiserver"
 	NameControllerManager  = "kube-controller-manager"
 	NameScheduler          = "kube-scheduler"
@@ -46,6 +48,9 @@ type Tool struct {
 	module   string
 	packages []string // main packages below the module; "." is its root
 	tags     []string
+	// libraries are Debian's packages for building with cgo, which links them
+	// statically. Empty means a build without cgo.
+	libraries []string
 	// tests means that the program consists of a package's tests, which run a suite
 	// of their own. There is one package then.
 	tests bool
@@ -147,6 +152,41 @@ func Table() []Tool {
 			},
 			// Without CNI_COMMAND in its environment a plugin prints its own name.
 			probe: probe{nil, format("plugin v%s")},
+		},
+		{
+			Name:     NameContainerd,
+			Versions: []string{"2.1.6"},
+			Node:     true,
+			release: release{
+				url:  "https://github.com/containerd/containerd/releases/download/v{version}/containerd-{version}-linux-{arch}.tar.gz",
+				sum:  "https://github.com/containerd/containerd/releases/download/v{version}/containerd-{version}-linux-{arch}.tar.gz.sha256sum",
+				form: asset.Listed,
+			},
+			module:    "github.com/containerd/containerd/v2",
+			packages:  prefixed("cmd/", "containerd", "containerd-shim-runc-v2", "ctr"), // not containerd-stress, which raises limits at start
+			tags:      []string{"urfave_cli_no_docs", "static_build"},                   // as upstream's static build
+			variables: []variable{{"github.com/containerd/containerd/v2/version.Version", format("v%s")}},
+			archive:   packContainerd,
+			output: func(version, arch string) string {
+				return fmt.Sprintf("containerd-%s-linux-%s.tar.gz", version, arch)
+			},
+			probe: probe{[]string{"-v"}, format("v%s")},
+		},
+		{
+			Name:     NameRunc,
+			Versions: []string{"1.3.4"},
+			Node:     true,
+			release: release{
+				url:  "https://github.com/opencontainers/runc/releases/download/v{version}/runc.{arch}",
+				sum:  "https://github.com/opencontainers/runc/releases/download/v{version}/runc.sha256sum",
+				form: asset.Listed,
+			},
+			module:    "github.com/opencontainers/runc",
+			packages:  []string{"."},
+			tags:      []string{"seccomp", "urfave_cli_no_docs", "netgo", "osusergo"}, // as upstream's static build
+			libraries: []string{"gcc", "libc6-dev", "libseccomp-dev", "pkg-config"},
+			output:    named("runc"),
+			probe:     probe{[]string{"--version"}, format("runc version %s")},
 		},
 		kubernetes(NameAPIServer, false, probe{[]string{"--version"}, format("Kubernetes v%s")}),
 		kubernetes(NameControllerManager, false, probe{[]string{"--version"}, format("Kubernetes v%s")}),

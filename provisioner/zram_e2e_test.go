@@ -1,0 +1,72 @@
+//go:build e2e
+
+package provisioner
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/distros/livetest"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/shape"
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// generated runs the real zram-generator as systemd does at boot, and returns
+// the units of swap that it makes.
+func generated(t *testing.T, h *host.Host) []string {
+	t.Helper()
+	var folders []string
+	for range 3 {
+		folders = append(folders, t.TempDir())
+	}
+	_, err := h.Run(t.Context(), host.Command{Argv: append([]string{zramGenerator}, folders...), Env: []string{"ZRAM_GENERATOR_ROOT=/"}})
+	require.NoError(t, err)
+	units, err := filepath.Glob(folders[0] + "/*.swap")
+	require.NoError(t, err)
+	for i, unit := range units {
+		units[i] = filepath.Base(unit)
+	}
+	return units
+}
+
+// After the step, zram-generator makes no swap at the next boot, wherever the
+// distribution or an administrator configures it, and a second run changes
+// nothing.
+func TestZramGeneratorMakesNoSwap(t *testing.T) {
+	const device = "[zram0]\nzram-size = 64\n"
+	root := "/"
+	if os.Getenv("EKSNODE_LIVETEST") == "" {
+		var err error
+		root, _, err = shape.Fedora().Prepare(t.Context(), os.Stderr)
+		require.NoError(t, err)
+	}
+	for name, files := range map[string]map[string]string{
+		"the distribution's":       nil,
+		"the distribution's parts": {"/usr/lib/systemd/zram-generator.conf.d/10-size.conf": device},
+		"local":                    {"/usr/local/lib/systemd/zram-generator.conf": device},
+		"local parts":              {"/usr/local/lib/systemd/zram-generator.conf.d/10-size.conf": device, "/usr/lib/systemd/zram-generator.conf.d/20-more.conf": device},
+		"the administrator's":      {"/etc/systemd/zram-generator.conf": device},
+	} {
+		t.Run(name, func(t *testing.T) {
+			livetest.RunOn(t, root, func(t *testing.T, h *host.Host) {
+				for name, text := range files {
+					require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
+					require.NoError(t, os.WriteFile(name, []byte(text), 0o644))
+				}
+				require.Equal(t, []string{"dev-zram0.swap"}, generated(t, h))
+				step := nodeOf(t, "fedora", Spec{}).swap()
+				_, err := plan.Apply(t.Context(), h, []plan.Item{step}, silent{})
+				require.NoError(t, err)
+				assert.Empty(t, generated(t, h))
+				again, err := step.Plan(t.Context(), h)
+				require.NoError(t, err)
+				assert.Empty(t, again)
+			})
+		})
+	}
+}
