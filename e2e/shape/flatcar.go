@@ -14,7 +14,8 @@ import (
 // multi-user.target holds it up, services of updates, Ignition's files.
 //
 // cloud-init replaces Ignition and the agent for login keys. The extension is a
-// folder instead of a squashfs, because machines of tests have no loop devices.
+// folder instead of a squashfs, because machines of tests have no loop devices. The
+// folder is outside of /usr: no layer of an overlay may be inside of another.
 func Flatcar() Shape {
 	return Shape{
 		ID:    "flatcar",
@@ -55,7 +56,7 @@ CPE_NAME="cpe:2.3:o:flatcar-linux:flatcar_linux:4459.2.0:*:*:*:*:*:*:*"
 		},
 		Links: map[string]string{
 			"/etc/resolv.conf":                                                   "../run/systemd/resolve/resolv.conf",
-			"/etc/extensions/" + sysext:                                          "/usr/share/flatcar/sysext/" + sysext,
+			"/etc/extensions/" + sysext:                                          extensions + sysext,
 			vendorWants + "update-engine.service":                                "../update-engine.service",
 			vendorWants + "locksmithd.service":                                   "../locksmithd.service",
 			"/usr/lib/systemd/system/sysinit.target.wants/ensure-sysext.service": "../ensure-sysext.service",
@@ -70,6 +71,7 @@ const (
 	// sysext is the extension with containerd:
 	// https://github.com/flatcar/scripts/blob/main/build_library/sysext_prod_builder
 	sysext      = "containerd-flatcar"
+	extensions  = "/opt/extensions/"
 	vendorWants = "/usr/lib/systemd/system/multi-user.target.wants/"
 )
 
@@ -147,7 +149,7 @@ func (sysextManager) host() []string     { return nil }
 func (sysextManager) isDebian() bool     { return false }
 
 func (sysextManager) fill(ctx context.Context, _ Shape, folder string, _, offered []pkg) error {
-	extension := filepath.Join(folder, "root/usr/share/flatcar/sysext", sysext)
+	extension := filepath.Join(folder, "root", extensions, sysext)
 	if err := os.MkdirAll(extension, 0o755); err != nil {
 		return fmt.Errorf("making the system extension: %w", err)
 	}
