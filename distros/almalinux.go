@@ -39,7 +39,7 @@ func almaLinux() Distro {
 
 		DefaultUser: "ec2-user",
 		BaseImages: []BaseImage{
-			{Owner: "764336703387", Name: "AlmaLinux OS {version}.* {arch}", AMD64: "x86_64", ARM64: "aarch64"},
+			{Owner: "764336703387", Name: "AlmaLinux OS {version}.* {arch}", AMD64: "x86_64", ARM64: "aarch64", Sources: []string{"https://wiki.almalinux.org/cloud/AWS.html"}},
 		},
 		Scrub: dnfScrub(),
 	}

@@ -36,7 +36,7 @@ func amazonLinux2023() Distro {
 
 		DefaultUser: "ec2-user",
 		BaseImages: []BaseImage{
-			{Owner: "137112412989", Name: "al2023-ami-minimal-2023.*", Parameter: "/aws/service/ami-amazon-linux-latest/al2023-ami-minimal-kernel-default-{arch}", AMD64: "x86_64", ARM64: "arm64"},
+			{Owner: "137112412989", Name: "al2023-ami-minimal-2023.*-{arch}", Parameter: "/aws/service/ami-amazon-linux-latest/al2023-ami-minimal-kernel-default-{arch}", AMD64: "x86_64", ARM64: "arm64", Sources: []string{"https://github.com/awslabs/amazon-eks-ami/blob/main/templates/al2023/variables-default.json"}},
 		},
 		Scrub: dnfScrub(),
 	}

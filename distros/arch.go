@@ -36,7 +36,7 @@ func arch() Distro {
 
 		DefaultUser: "arch",
 		BaseImages: []BaseImage{
-			{Owner: "647457786197", Name: "arch-linux-std-hvm-*", AMD64: "x86_64"},
+			{Owner: "647457786197", Name: "arch-linux-std-hvm-*", AMD64: "x86_64", Sources: []string{"https://wiki.archlinux.org/title/Arch_Linux_AMIs_for_Amazon_Web_Services"}},
 		},
 		Scrub: pacmanScrub(),
 	}

@@ -37,7 +37,7 @@ func debian() Distro {
 
 		DefaultUser: "admin",
 		BaseImages: []BaseImage{
-			{Owner: "136693071363", Name: "debian-{version}-{arch}-*", Parameter: "/aws/service/debian/release/{version}/latest/{arch}", AMD64: "amd64", ARM64: "arm64"},
+			{Owner: "136693071363", Name: "debian-{version}-{arch}-*", Parameter: "/aws/service/debian/release/{version}/latest/{arch}", AMD64: "amd64", ARM64: "arm64", Sources: []string{"https://github.com/kubernetes/kops/blob/master/docs/operations/images.md"}},
 		},
 		Scrub: aptScrub(),
 	}

@@ -36,7 +36,7 @@ func fedora() Distro {
 
 		DefaultUser: "fedora",
 		BaseImages: []BaseImage{
-			{Owner: "125523088429", Name: "Fedora-Cloud-Base-AmazonEC2.{arch}-{version}-*", AMD64: "x86_64", ARM64: "aarch64"},
+			{Owner: "125523088429", Name: "Fedora-Cloud-Base-AmazonEC2.{arch}-{version}-*", AMD64: "x86_64", ARM64: "aarch64", Sources: []string{"https://docs.fedoraproject.org/en-US/fedora-coreos/provisioning-aws/"}},
 		},
 		Scrub: dnfScrub(),
 	}

@@ -21,6 +21,9 @@ type BaseImage struct {
 	Parameter string
 	// AMD64 and ARM64 are the publisher's names of the architectures.
 	AMD64, ARM64 string
+	// Sources are public pages or files of others with the account, the form of the
+	// name, or both. Empty means that none was found.
+	Sources []string
 }
 
 // For fills in a version and an architecture in Go's spelling.

@@ -39,7 +39,7 @@ func rocky() Distro {
 
 		DefaultUser: "rocky",
 		BaseImages: []BaseImage{
-			{Owner: "792107900819", Name: "Rocky-{version}-EC2-Base-{version}.*.{arch}*", AMD64: "x86_64", ARM64: "aarch64"},
+			{Owner: "792107900819", Name: "Rocky-{version}-EC2-Base-{version}.*.{arch}*", AMD64: "x86_64", ARM64: "aarch64", Sources: []string{"https://github.com/plus3it/spel/blob/master/spel/minimal-linux.pkr.hcl", "https://github.com/aws/aws-parallelcluster/blob/develop/tests/integration-tests/tests/common/utils.py"}},
 		},
 		Scrub: dnfScrub(),
 	}

@@ -134,14 +134,20 @@ func readOnlyUsr() Quirk {
 	return Quirk{Name: "read-only /usr", Why: "commands are installed to /opt/bin, and units to /etc"}
 }
 
-// flatcarContainerd: Flatcar's unit reads a configuration below /usr.
-// https://www.flatcar.org/docs/latest/container-runtimes/customizing-docker/
+// flatcarContainerd: containerd comes from a system extension. Its unit names a
+// configuration below /usr, and a drop-in makes multi-user.target start it at every
+// boot, and again whenever it stops.
+// https://github.com/flatcar/scripts/blob/main/build_library/sysext_mangle_containerd-flatcar,
+// sdk_container/src/third_party/coreos-overlay/coreos/sysext/containerd there
 func flatcarContainerd() Quirk {
 	const why = "containerd's unit reads a configuration below /usr, which first boot cannot write"
-	return Quirk{"containerd's configuration below /usr", why, Settings{Files: []File{{
-		"/etc/systemd/system/containerd.service.d/10-eksnode-config.conf",
-		"[Service]\nEnvironment=CONTAINERD_CONFIG=/etc/containerd/config.toml\nExecStart=\nExecStart=/usr/bin/containerd --config /etc/containerd/config.toml\n", why,
-	}}}}
+	return Quirk{"containerd in a system extension", why, Settings{
+		// Without an option, containerd reads /etc/containerd/config.toml, and also
+		// starts without that file: images are imported before there is a cluster.
+		Files: []File{{"/etc/systemd/system/containerd.service.d/10-eksnode-config.conf", "[Service]\nExecStart=\nExecStart=/usr/bin/containerd\n", why}},
+		Masked: []Masked{{"/etc/systemd/system/multi-user.target.d/10-containerd-service.conf",
+			"the file starts containerd before first boot has written its configuration, and again while a scrub has stopped it"}},
+	}}
 }
 
 // flatcarUpdates: a new image replaces an update.

@@ -7,7 +7,7 @@ func ubuntu() Distro {
 		Name:      "Ubuntu",
 		OSRelease: []string{"ubuntu"},
 		Versions:  []string{"22.04", "24.04", "26.04"},
-		Tested:    PlanTested,
+		Tested:    ShapeTested,
 		Differs:   "chrony keeps the clock. Provisioning does not change snapd.",
 
 		PackageManager: apt(),
@@ -36,9 +36,9 @@ func ubuntu() Distro {
 
 		DefaultUser: "ubuntu",
 		BaseImages: []BaseImage{
-			{Versions: []string{"22.04"}, Owner: "099720109477", ChinaOwner: "837727238323", Name: "ubuntu/images/hvm-ssd/ubuntu-jammy-{version}-{arch}-server-*", Parameter: "/aws/service/canonical/ubuntu/server/{version}/stable/current/{arch}/hvm/ebs-gp2/ami-id", AMD64: "amd64", ARM64: "arm64"},
-			{Versions: []string{"24.04"}, Owner: "099720109477", ChinaOwner: "837727238323", Name: "ubuntu/images/hvm-ssd-gp3/ubuntu-noble-{version}-{arch}-server-*", Parameter: "/aws/service/canonical/ubuntu/server/{version}/stable/current/{arch}/hvm/ebs-gp3/ami-id", AMD64: "amd64", ARM64: "arm64"},
-			{Versions: []string{"26.04"}, Owner: "099720109477", ChinaOwner: "837727238323", Name: "ubuntu/images/hvm-ssd-gp3/ubuntu-resolute-{version}-{arch}-server-*", Parameter: "/aws/service/canonical/ubuntu/server/{version}/stable/current/{arch}/hvm/ebs-gp3/ami-id", AMD64: "amd64", ARM64: "arm64"},
+			{Versions: []string{"22.04"}, Owner: "099720109477", ChinaOwner: "837727238323", Name: "ubuntu/images/hvm-ssd/ubuntu-jammy-{version}-{arch}-server-*", Parameter: "/aws/service/canonical/ubuntu/server/{version}/stable/current/{arch}/hvm/ebs-gp2/ami-id", AMD64: "amd64", ARM64: "arm64", Sources: []string{"https://github.com/kubernetes/kops/blob/master/docs/operations/images.md"}},
+			{Versions: []string{"24.04"}, Owner: "099720109477", ChinaOwner: "837727238323", Name: "ubuntu/images/hvm-ssd-gp3/ubuntu-noble-{version}-{arch}-server-*", Parameter: "/aws/service/canonical/ubuntu/server/{version}/stable/current/{arch}/hvm/ebs-gp3/ami-id", AMD64: "amd64", ARM64: "arm64", Sources: []string{"https://github.com/kubernetes/kops/blob/master/docs/operations/images.md"}},
+			{Versions: []string{"26.04"}, Owner: "099720109477", ChinaOwner: "837727238323", Name: "ubuntu/images/hvm-ssd-gp3/ubuntu-resolute-{version}-{arch}-server-*", Parameter: "/aws/service/canonical/ubuntu/server/{version}/stable/current/{arch}/hvm/ebs-gp3/ami-id", AMD64: "amd64", ARM64: "arm64", Sources: []string{"https://github.com/kubernetes/kops/blob/master/docs/operations/images.md"}},
 		},
 		Scrub: aptScrub(),
 	}

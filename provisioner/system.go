@@ -48,9 +48,19 @@ func (n *node) system() step {
 			}
 			actions = append(append(actions, lines...), links...)
 		}
-		return actions, nil
+		if !slices.ContainsFunc(actions, changesUnits) {
+			return actions, nil
+		}
+		reload, err := needsReload(ctx, h, true, nil)
+		if err != nil {
+			return nil, err
+		}
+		return append(actions, reload...), nil
 	}}
 }
+
+// changesUnits reports whether systemd must read its units again after an action.
+func changesUnits(a plan.Action) bool { return strings.HasPrefix(a.Target, "/etc/systemd/system/") }
 
 // systemFiles are the files of the distribution's settings and of the options.
 func (n *node) systemFiles() []plan.File {

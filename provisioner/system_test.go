@@ -175,3 +175,24 @@ func TestSettingsThatContradictTheDistribution(t *testing.T) {
 		})
 	}
 }
+
+// A drop-in below /usr may hold containerd up. The image must not start containerd
+// before its configuration exists, and a scrub must be able to stop containerd.
+func TestContainerdOfASystemExtensionStartsAtFirstBoot(t *testing.T) {
+	n := nodeOf(t, "flatcar", Spec{})
+	h := bare(t, n.distro)
+	// https://github.com/flatcar/scripts/blob/main/build_library/sysext_mangle_containerd-flatcar
+	const dropIn = "systemd/system/multi-user.target.d/10-containerd-service.conf"
+	require.NoError(t, h.Files.MkdirAll("/usr/lib/systemd/system/multi-user.target.d", 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(h.Root(), "usr/lib", dropIn), []byte("[Unit]\nUpholds=containerd.service\n"), 0o644))
+	_, err := plan.Apply(t.Context(), h, []plan.Item{n.units(), n.system()}, silent{})
+	require.NoError(t, err)
+	to, err := h.Files.ReadlinkIfPossible("/etc/" + dropIn)
+	require.NoError(t, err)
+	assert.Equal(t, "/dev/null", to, "a file of the same name in /etc replaces the drop-in")
+
+	text, err := h.Content("/etc/systemd/system/containerd.service.d/10-eksnode-config.conf")
+	require.NoError(t, err)
+	assert.Equal(t, "[Service]\nExecStart=\nExecStart=/usr/bin/containerd\n", string(text),
+		"containerd reads /etc/containerd/config.toml by default, and also starts without the file, as an import of images needs")
+}

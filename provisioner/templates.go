@@ -1,8 +1,10 @@
 package provisioner
 
 import (
+	"bytes"
 	"context"
 	_ "embed"
+	"path"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
@@ -22,7 +24,9 @@ var credentialProvider []byte
 func (n *node) templateFiles() []plan.File {
 	var files []plan.File
 	for _, t := range templates.All() {
-		files = append(files, plan.File{Path: t.Path, Content: t.Content, Mode: 0o644, Why: t.Use})
+		// On a distribution with a read-only /usr, the program is elsewhere.
+		content := bytes.ReplaceAll(t.Content, []byte("/usr/bin/"+authenticator), []byte(path.Join(n.distro.CommandFolder, authenticator)))
+		files = append(files, plan.File{Path: t.Path, Content: content, Mode: 0o644, Why: t.Use})
 	}
 	if n.has("ecr-credential-provider") {
 		files = append(files, plan.File{Path: "/etc/eks/image-credential-provider/config.json", Content: credentialProvider, Mode: 0o644, Why: "images for which the kubelet calls the credential provider"})

@@ -3,6 +3,8 @@ package scrub
 import (
 	"bytes"
 	"context"
+	"slices"
+	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -77,10 +79,7 @@ func stopUnits(units ...string) func(context.Context, *host.Host) (plan.Answer, 
 		var answer plan.Answer
 		for _, u := range active {
 			answer.Act(plan.Action{Verb: plan.Stop, Target: u, Reason: "running, and would write again",
-				Do: func(ctx context.Context, _ plan.Progress) error {
-					_, err := h.Run(ctx, host.Command{Argv: stopCommand(u)})
-					return err
-				}})
+				Do: func(ctx context.Context, _ plan.Progress) error { return stopUnit(ctx, h, u) }})
 		}
 		return answer, nil
 	}
@@ -98,13 +97,21 @@ func meshesRunning(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	return answer, err
 }
 
-// stopCommand returns the command that stops a unit. On the RHEL family, auditd
-// refuses systemctl (RefuseManualStop), so its control program stops it.
-func stopCommand(unit string) []string {
-	if unit == "auditd.service" {
-		return []string{"service", "auditd", "stop"}
+// stopUnit stops a unit, and first the sockets, timers and paths that start the
+// unit again: journald sends every line to syslog.socket, which starts rsyslog. On
+// the RHEL family, auditd refuses systemctl (RefuseManualStop), so its control
+// program stops it.
+func stopUnit(ctx context.Context, h *host.Host, unit string) error {
+	argv := []string{"service", "auditd", "stop"}
+	if unit != "auditd.service" {
+		triggers, err := h.UnitProperty(ctx, "TriggeredBy", unit)
+		if err != nil {
+			return err
+		}
+		argv = slices.Concat([]string{"systemctl", "stop"}, strings.Fields(triggers[0]), []string{unit})
 	}
-	return []string{"systemctl", "stop", unit}
+	_, err := h.Run(ctx, host.Command{Argv: argv})
+	return err
 }
 
 // relinquishJournal moves journald to /run. The file "flushed" means that the

@@ -169,7 +169,9 @@ func (w *world) equip(built string) {
 	w.t.Helper()
 	w.image = filepath.Join(w.Folder(), "image.raw")
 	i := w.launch("i-equip", built, "nobody", nil)
-	i.Sh(w.t, "systemctl start containerd\n[ -e /usr/bin/aws-iam-authenticator ] || ln -s \"$(command -v eksnode)\" /usr/bin/aws-iam-authenticator\ncat > /etc/eks/containerd/kubelet-containerd.service <<'EOF'\n"+amazonUnit+"EOF")
+	// Without user data, the image starts neither service.
+	assert.Equal(w.t, "inactive\ninactive", i.Sh(w.t, "cloud-init status --wait >/dev/null || true; systemctl is-active containerd kubelet || true"))
+	i.Sh(w.t, "systemctl start containerd\ncommand -v aws-iam-authenticator || ln -s \"$(command -v eksnode)\" /usr/bin/aws-iam-authenticator\nsed \"s,/usr/bin/kubelet,$(command -v kubelet),\" > /etc/eks/containerd/kubelet-containerd.service <<'EOF'\n"+amazonUnit+"EOF")
 	files := lab.Busybox(w.t, "sh", "sleep", "cat", "cp", "echo", "true", "ls", "grep", "wget", "hostname", "tail")
 	images := map[string]v1.Image{}
 	for _, name := range []string{pauseImage(), busyboxImage} {

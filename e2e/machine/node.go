@@ -86,6 +86,7 @@ mount --bind seed "root$SEED_FOLDER"
 cd root
 pivot_root . mnt
 umount -l /mnt
+mount --make-rshared / # as systemd does on a machine: see mount_namespaces(7)
 exec env -i container=eksnode-lab PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
   setpriv --bounding-set=-sys_module,-sys_time --inh-caps=-all /sbin/init --log-target=console SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1`
 

@@ -26,8 +26,10 @@ type pkg struct {
 	// folder has the files of an offered package; the tree has those of an
 	// installed one.
 	folder string
-	files  []string // absolute; only of what is there
-	size   int64    // bytes of an offered package's files
+	// control has an offered package's control files.
+	control string
+	files   []string // absolute; only of what is there
+	size    int64    // bytes of an offered package's files
 }
 
 func names(all []pkg) []string {
@@ -117,6 +119,9 @@ func installedPackages(root string) ([]pkg, error) {
 // offeredFolder has the unpacked packages while the tree is made.
 const offeredFolder = "offered"
 
+// controlFolder has their control files.
+const controlFolder = "control"
+
 // unpackOffered unpacks what was downloaded, but for the packages that are left
 // out.
 func unpackOffered(ctx context.Context, root, folder string, without []string) ([]pkg, error) {
@@ -135,11 +140,14 @@ func unpackOffered(ctx context.Context, root, folder string, without []string) (
 			continue
 		}
 		p.folder = filepath.Join(folder, offeredFolder, p.debian)
-		if err := os.MkdirAll(p.folder, 0o755); err != nil {
-			return nil, fmt.Errorf("unpacking %s: %w", p.debian, err)
-		}
-		if err := command(ctx, "dpkg-deb", "-x", archive, p.folder); err != nil {
-			return nil, err
+		p.control = filepath.Join(folder, controlFolder, p.debian)
+		for option, dir := range map[string]string{"-x": p.folder, "-e": p.control} {
+			if err := os.MkdirAll(dir, 0o755); err != nil {
+				return nil, fmt.Errorf("unpacking %s: %w", p.debian, err)
+			}
+			if err := command(ctx, "dpkg-deb", option, archive, dir); err != nil {
+				return nil, err
+			}
 		}
 		all = append(all, p)
 	}

@@ -15,9 +15,18 @@ import (
 	"strings"
 )
 
-// removed are globs of what no other distribution has.
+// removed are globs of what the distribution has not.
+func (s Shape) removed() []string {
+	if s.manager.isDebian() {
+		return removed
+	}
+	return append([]string{"/etc/init.d", "/etc/rc?.d", "/etc/cron.*"}, removed...)
+}
+
+// removed are globs of what no other distribution has, and of a machine's
+// identity.
 var removed = []string{
-	"/usr/share/doc", "/usr/share/man", "/usr/share/lintian", "/usr/share/locale", "/usr/share/bug", "/etc/init.d", "/etc/rc?.d", "/etc/cron.*",
+	"/usr/share/doc", "/usr/share/man", "/usr/share/lintian", "/usr/share/locale", "/usr/share/bug",
 	"/etc/ssh/ssh_host_*", "/etc/hostname", "/etc/resolv.conf", "/var/lib/dbus/machine-id", "/var/lib/systemd/random-seed",
 	"/etc/passwd-", "/etc/group-", "/etc/shadow-", "/etc/gshadow-", "/etc/subuid-", "/etc/subgid-", "/etc/.pwd.lock",
 	"/var/cache/ldconfig/aux-cache", "/var/log/*.log", "/var/log/apt", "/usr/lib/systemd/system/*@.socket.wants",
@@ -62,16 +71,8 @@ func (s Shape) layOutPackage(folder string) error {
 			return err
 		}
 	}
-	for _, pattern := range removed {
-		matches, err := filepath.Glob(filepath.Join(folder, pattern))
-		if err != nil {
-			return fmt.Errorf("removing %s: %w", pattern, err)
-		}
-		for _, match := range matches {
-			if err := os.RemoveAll(match); err != nil {
-				return fmt.Errorf("removing %s: %w", pattern, err)
-			}
-		}
+	if err := removeAll(folder, s.removed()); err != nil {
+		return err
 	}
 	return s.renameUnits(folder)
 }
@@ -169,15 +170,9 @@ func (s Shape) renameUnits(root string) error {
 	return nil
 }
 
-// removeDebian takes Debian's package managers away, and what belongs to them.
-func removeDebian(root string) error {
-	for _, pattern := range []string{
-		"/var/lib/dpkg", "/var/lib/apt", "/var/cache/apt", "/var/cache/debconf", "/etc/apt", "/etc/dpkg", "/etc/debian_version", "/etc/default/useradd.dpkg*",
-		"/usr/bin/dpkg*", "/usr/bin/apt*", "/usr/bin/debconf*", "/usr/share/debconf", "/usr/share/dpkg", "/usr/lib/apt", "/usr/lib/dpkg", "/usr/lib/systemd/system/apt-*", "/usr/lib/systemd/system/dpkg-*",
-		"/etc/systemd/system/timers.target.wants/apt-*", "/etc/systemd/system/timers.target.wants/dpkg-*", "/etc/ucf.conf", "/var/lib/ucf", "/usr/bin/ucf*",
-		"/etc/network", "/etc/netplan", "/usr/sbin/netplan", "/usr/bin/netplan", "/usr/lib/netplan", "/usr/lib/systemd/system-generators/netplan",
-		"/usr/sbin/dhcpcd", "/usr/bin/dhcpcd", "/usr/lib/dhcpcd", "/usr/sbin/ifup", "/usr/sbin/ifdown", "/etc/update-motd.d", "/etc/logrotate.d/apt", "/etc/logrotate.d/dpkg",
-	} {
+// removeAll removes what matches globs from a tree.
+func removeAll(root string, patterns []string) error {
+	for _, pattern := range patterns {
 		matches, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			return fmt.Errorf("removing %s: %w", pattern, err)
@@ -189,6 +184,20 @@ func removeDebian(root string) error {
 		}
 	}
 	return nil
+}
+
+// removeDebian takes Debian's package managers away, and what belongs to them.
+func (s Shape) removeDebian(root string) error {
+	if s.manager.isDebian() {
+		return nil
+	}
+	return removeAll(root, []string{
+		"/var/lib/dpkg", "/var/lib/apt", "/var/cache/apt", "/var/cache/debconf", "/etc/apt", "/etc/dpkg", "/etc/debian_version", "/etc/default/useradd.dpkg*",
+		"/usr/bin/dpkg*", "/usr/bin/apt*", "/usr/bin/debconf*", "/usr/share/debconf", "/usr/share/dpkg", "/usr/lib/apt", "/usr/lib/dpkg", "/usr/lib/systemd/system/apt-*", "/usr/lib/systemd/system/dpkg-*",
+		"/etc/systemd/system/timers.target.wants/apt-*", "/etc/systemd/system/timers.target.wants/dpkg-*", "/etc/ucf.conf", "/var/lib/ucf", "/usr/bin/ucf*",
+		"/etc/network", "/etc/netplan", "/usr/sbin/netplan", "/usr/bin/netplan", "/usr/lib/netplan", "/usr/lib/systemd/system-generators/netplan",
+		"/usr/sbin/dhcpcd", "/usr/bin/dhcpcd", "/usr/lib/dhcpcd", "/usr/sbin/ifup", "/usr/sbin/ifdown", "/etc/update-motd.d", "/etc/logrotate.d/apt", "/etc/logrotate.d/dpkg",
+	})
 }
 
 // finalScript enables and disables units, and does what the shape adds.

@@ -22,6 +22,7 @@ type pacmanManager struct{}
 
 func (pacmanManager) packages() []string { return []string{"pacman-package-manager", "gnupg", "zstd"} }
 func (pacmanManager) host() []string     { return []string{"gnupg", "zstd", "libarchive-tools"} }
+func (pacmanManager) isDebian() bool     { return false }
 
 const (
 	// packager signs the repository. Its key is made with the tree.

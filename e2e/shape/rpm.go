@@ -19,6 +19,7 @@ type rpmManager struct {
 
 func (m rpmManager) packages() []string { return append([]string{"rpm"}, m.programs...) }
 func (rpmManager) host() []string       { return []string{"rpm", "createrepo-c", "gnupg"} }
+func (rpmManager) isDebian() bool       { return false }
 
 // keyPath is where the tree has the public key.
 const keyPath = "/etc/pki/rpm-gpg/RPM-GPG-KEY-packager"

@@ -83,6 +83,9 @@ type manager interface {
 	// fill makes the repository in folder/repository from the offered packages,
 	// and registers the installed ones in the tree folder/root.
 	fill(ctx context.Context, s Shape, folder string, installed, offered []pkg) error
+	// isDebian says that the distribution is a descendant of Debian, with its
+	// database of packages.
+	isDebian() bool
 }
 
 // Port is where the lab serves the repository, at [aptmirror.Host].
@@ -145,9 +148,10 @@ func (s Shape) finish(ctx context.Context, folder string) error {
 		func() error {
 			return s.manager.fill(ctx, s, folder, s.renamed(root, installed), s.renamed("", offered))
 		},
-		func() error { return removeDebian(root) },
+		func() error { return s.removeDebian(root) },
 		func() error { return s.run(ctx, root, "final", s.finalScript()) },
 		func() error { return os.RemoveAll(filepath.Join(folder, offeredFolder)) },
+		func() error { return os.RemoveAll(filepath.Join(folder, controlFolder)) },
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -178,16 +182,8 @@ func (s Shape) layOut(root string) error {
 			return err
 		}
 	}
-	for _, pattern := range append(s.Removed, removed...) {
-		matches, err := filepath.Glob(filepath.Join(root, pattern))
-		if err != nil {
-			return fmt.Errorf("removing %s: %w", pattern, err)
-		}
-		for _, match := range matches {
-			if err := os.RemoveAll(match); err != nil {
-				return fmt.Errorf("removing %s: %w", pattern, err)
-			}
-		}
+	if err := removeAll(root, append(s.Removed, s.removed()...)); err != nil {
+		return err
 	}
 	files := append([]base.File{
 		{Path: "/usr/lib/os-release", Content: s.OSRelease, Mode: 0o644},
@@ -248,12 +244,12 @@ func All() map[string]Shape {
 		"amazonlinux2":     AmazonLinux2(),
 		"amazonlinux2023":  AmazonLinux2023(),
 		"arch":             Arch(),
+		"fedora":           Fedora(),
+		"flatcar":          Flatcar(),
 		"opensuse-leap-15": Leap15(),
 		"opensuse-leap-16": Leap16(),
-		"amazonlinux2023":  AmazonLinux2023(),
-		"arch":             Arch(),
-		"fedora":           Fedora(),
 		"rocky-10":         Rocky("10.1", "Red Quartz"),
 		"rocky-9":          Rocky("9.7", "Blue Onyx"),
+		"ubuntu":           Ubuntu(),
 	}
 }

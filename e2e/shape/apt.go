@@ -1,0 +1,119 @@
+package shape
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// aptManager offers packages as apt knows them. dpkg's database of the tree is
+// Debian's own.
+type aptManager struct {
+	// suite is the code name of the release.
+	suite string
+	// keyring is where the tree has the public key.
+	keyring string
+}
+
+func (aptManager) packages() []string { return []string{"apt", "gpgv"} }
+func (aptManager) host() []string     { return []string{"gnupg"} }
+func (aptManager) isDebian() bool     { return true }
+
+func (m aptManager) fill(ctx context.Context, s Shape, folder string, _, offered []pkg) error {
+	root, repository := filepath.Join(folder, "root"), filepath.Join(folder, repositoryFolder)
+	pool, lists := filepath.Join(repository, "pool"), filepath.Join(repository, "dists", m.suite, "main/binary-amd64")
+	for _, dir := range []string{pool, lists} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return fmt.Errorf("making the repository: %w", err)
+		}
+	}
+	for _, name := range s.Empty {
+		empty, err := m.empty(folder, name)
+		if err != nil {
+			return err
+		}
+		offered = append(offered, empty)
+	}
+	var index strings.Builder
+	for _, p := range offered {
+		entry, err := m.pack(ctx, p, pool)
+		if err != nil {
+			return err
+		}
+		index.WriteString(entry)
+	}
+	if err := os.WriteFile(filepath.Join(lists, "Packages"), []byte(index.String()), 0o644); err != nil {
+		return fmt.Errorf("writing the list of packages: %w", err)
+	}
+	release := fmt.Sprintf("Origin: shape\nSuite: %s\nCodename: %[1]s\nDate: Sat, 25 Oct 2025 00:00:00 UTC\nArchitectures: amd64\nComponents: main\nSHA256:\n %x %d main/binary-amd64/Packages\n",
+		m.suite, sha256.Sum256([]byte(index.String())), index.Len())
+	plain := filepath.Join(repository, "dists", m.suite, "Release")
+	if err := os.WriteFile(plain, []byte(release), 0o644); err != nil {
+		return fmt.Errorf("writing the repository's Release: %w", err)
+	}
+	signer, err := newSigner(ctx, folder)
+	if err != nil {
+		return err
+	}
+	if err := signer.gpg(ctx, "--clear-sign", "--output", filepath.Join(filepath.Dir(plain), "InRelease"), plain); err != nil {
+		return err
+	}
+	return signer.gpg(ctx, "--output", filepath.Join(root, m.keyring), "--export", packager)
+}
+
+// empty makes a package without files.
+func (aptManager) empty(folder, name string) (pkg, error) {
+	p := pkg{
+		name: name, debian: name, version: "1",
+		folder: filepath.Join(folder, offeredFolder, name), control: filepath.Join(folder, controlFolder, name),
+	}
+	for _, dir := range []string{p.folder, p.control} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return pkg{}, fmt.Errorf("making the empty package %s: %w", name, err)
+		}
+	}
+	control := fmt.Sprintf("Package: %s\nVersion: 1\nArchitecture: amd64\nMaintainer: Packager <%s>\nDescription: %[1]s\n", name, packager)
+	if err := os.WriteFile(filepath.Join(p.control, "control"), []byte(control), 0o644); err != nil {
+		return pkg{}, fmt.Errorf("making the empty package %s: %w", name, err)
+	}
+	return p, nil
+}
+
+// pack makes a package with the scripts of Debian's, and returns its entry in the
+// list.
+func (aptManager) pack(ctx context.Context, p pkg, pool string) (string, error) {
+	control, err := os.ReadFile(filepath.Join(p.control, "control"))
+	if err != nil {
+		return "", fmt.Errorf("packing %s: %w", p.name, err)
+	}
+	if p.name != p.debian {
+		control = []byte(strings.Replace(string(control), "Package: "+p.debian+"\n", "Package: "+p.name+"\n", 1))
+	}
+	conffiles := slices.DeleteFunc(slices.Clone(p.files), func(name string) bool {
+		return !strings.HasPrefix(name, "/etc/") || strings.HasSuffix(name, "/")
+	})
+	for name, text := range map[string]string{"control": string(control), "conffiles": strings.Join(append(conffiles, ""), "\n")} {
+		if err := os.WriteFile(filepath.Join(p.control, name), []byte(text), 0o644); err != nil {
+			return "", fmt.Errorf("packing %s: %w", p.name, err)
+		}
+	}
+	if err := os.Remove(filepath.Join(p.control, "md5sums")); err != nil && !os.IsNotExist(err) {
+		return "", fmt.Errorf("packing %s: %w", p.name, err)
+	}
+	if err := os.Rename(p.control, filepath.Join(p.folder, "DEBIAN")); err != nil {
+		return "", fmt.Errorf("packing %s: %w", p.name, err)
+	}
+	file := filepath.Join(pool, p.name+".deb")
+	if err := command(ctx, "dpkg-deb", "-Zgzip", "-z1", "--build", p.folder, file); err != nil {
+		return "", err
+	}
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("packing %s: %w", p.name, err)
+	}
+	return fmt.Sprintf("%s\nFilename: pool/%s.deb\nSize: %d\nSHA256: %x\n\n", strings.TrimSpace(string(control)), p.name, len(content), sha256.Sum256(content)), nil
+}
