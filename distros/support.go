@@ -1,7 +1,9 @@
 package distros
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -81,6 +83,29 @@ func (d Distro) EveryRelease() []Distro {
 		all = append(all, d.of(v))
 	}
 	return all
+}
+
+// ReleaseNames are the versions that Releases has facts of, sorted: "" for a
+// rolling distribution.
+func (d Distro) ReleaseNames() []string {
+	return slices.SortedFunc(maps.Keys(d.Releases), func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(strings.Split(a, ".")[0]), len(strings.Split(b, ".")[0])), strings.Compare(a, b))
+	})
+}
+
+// SupportEnds lists the last days of the distribution's own support, by version, for
+// tables.
+func (d Distro) SupportEnds() string {
+	var list []string
+	for _, version := range d.ReleaseNames() {
+		if ends := d.Releases[version].Ends; len(ends) > 0 {
+			list = append(list, version+": "+ends[0].Day)
+		}
+	}
+	if list == nil {
+		return "none"
+	}
+	return strings.Join(list, ", ")
 }
 
 // FromUpstream reports whether containerd comes from upstream's archive.

@@ -129,6 +129,9 @@ func downloads(d distros.Distro, a asset.Asset) bool {
 // newestContainerd is the known value of the field containerd.
 const newestContainerd = "2"
 
+// Containerds lists the values of the field containerd.
+func Containerds() []string { return []string{newestContainerd} }
+
 // validateContainerd refuses an unknown value, and a version of the archive that
 // contradicts the field.
 func (s Spec) validateContainerd() error {
