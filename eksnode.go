@@ -114,6 +114,9 @@ func Provision(ctx context.Context, h *host.Host, spec provisioner.Spec, o Optio
 		if err != nil {
 			return err
 		}
+		if r.Warnings, err = provisioner.Warnings(spec, d, h); err != nil {
+			return err
+		}
 		if o.DryRun {
 			r.Dry(plan.Look(ctx, h, items))
 			return nil

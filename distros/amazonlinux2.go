@@ -11,6 +11,18 @@ func amazonLinux2() Distro {
 		Tested:           ShapeTested,
 		Differs:          "Amazon Linux 2 has cgroup v1, so its newest kubelet is 1.34. containerd and runc are in the extras repository docker, container-selinux in selinux-ng.",
 
+		Releases: map[string]ReleaseFacts{
+			"2": {
+				Ends: []End{
+					{"support of Amazon Linux 2", "2026-06-30", "https://aws.amazon.com/amazon-linux-2/faqs/"},
+					{"publication of AWS's EKS images of Amazon Linux 2", "2025-11-26", "https://docs.aws.amazon.com/eks/latest/userguide/eks-ami-deprecation-faqs.html"},
+				},
+				Containerd: "1.7",
+				// containerd #7255: archives built on Ubuntu 22.04 need glibc 2.34.
+				NoArchive: "the archive needs glibc 2.34, and Amazon Linux 2 has 2.26; choose Amazon Linux 2023",
+			},
+		},
+
 		PackageManager: yum(),
 		Packages: map[Role][]string{
 			ContainerRuntime: {"containerd", "runc"},

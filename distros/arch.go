@@ -10,6 +10,8 @@ func arch() Distro {
 		Tested:    ShapeTested,
 		Differs:   "Refreshing the package lists upgrades the whole system, because Arch does not support partial upgrades. Only amd64.",
 
+		Releases: map[string]ReleaseFacts{"": {Containerd: "2"}},
+
 		PackageManager: pacman(),
 		Packages: map[Role][]string{
 			ContainerRuntime: {"containerd", "runc"},

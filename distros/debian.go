@@ -11,6 +11,17 @@ func debian() Distro {
 		Tested:    Joins,
 		Differs:   "Images of 12 (`make e2e`) and 13 (`make e2e-full`) join a real cluster in the tests. containerd is 1.6 in Debian 12 and 1.7 in Debian 13.",
 
+		Releases: map[string]ReleaseFacts{
+			"12": {Ends: []End{
+				{"regular security support of Debian 12", "2026-07-11", debianEnds},
+				{"long-term support of Debian 12", "2028-06-30", debianLTS},
+			}, Containerd: "1.6"},
+			"13": {Ends: []End{
+				{"regular security support of Debian 13", "2028-08-09", debianEnds},
+				{"long-term support of Debian 13", "2030-06-30", debianLTS},
+			}, Containerd: "1.7"},
+		},
+
 		PackageManager: apt(),
 		Packages: map[Role][]string{
 			ContainerRuntime: {"containerd", "runc"},
@@ -42,3 +53,9 @@ func debian() Distro {
 		Scrub: aptScrub(),
 	}
 }
+
+// Debian's pages of releases with their ends.
+const (
+	debianEnds = "https://wiki.debian.org/DebianReleases"
+	debianLTS  = "https://wiki.debian.org/LTS"
+)

@@ -28,6 +28,11 @@ type Distro struct {
 	// NewestKubernetes is the newest minor version of Kubernetes 1 whose
 	// kubelet starts on the distribution; 0 means no limit.
 	NewestKubernetes int
+	// Releases are the facts of each of Versions, or of "" for a rolling
+	// distribution. A minor release such as "15.6" may have an entry of its own.
+	// Release is the entry of the detected release.
+	Releases map[string]ReleaseFacts
+	Release  ReleaseFacts
 	// Tested says how the distribution is known to work.
 	Tested Proof
 	// Differs is a sentence or two for users and porters.
@@ -43,7 +48,8 @@ type Distro struct {
 	// are installed, and must be safe to run twice.
 	Repositories [][]string
 	// Upstream are the IDs of assets that come from upstream archives, because
-	// no repository of the distribution has them.
+	// no repository of the distribution has them, or because the option
+	// containerd demands newer ones.
 	Upstream []string
 
 	// OptionPackages are the packages of options. An option without an entry is
@@ -123,7 +129,8 @@ func (d Distro) AllPackages() []string {
 	return names
 }
 
-// of returns the distribution with the additional packages of one release.
+// of returns the distribution with the additional packages and the facts of one
+// release.
 func (d Distro) of(version string) Distro {
 	major, _, _ := strings.Cut(version, ".")
 	packages := maps.Clone(d.Packages)
@@ -135,7 +142,7 @@ func (d Distro) of(version string) Distro {
 			packages[role] = slices.Concat(packages[role], names)
 		}
 	}
-	d.Packages = packages
+	d.Packages, d.Release = packages, d.facts(version)
 	return d
 }
 

@@ -10,6 +10,11 @@ func fedora() Distro {
 		Tested:    ShapeTested,
 		Differs:   "A release gets packages for about a year.",
 
+		Releases: map[string]ReleaseFacts{
+			"43": {Ends: []End{{"support of Fedora 43", "2026-12-09", fedoraEnds}}, Containerd: "2"},
+			"44": {Ends: []End{{"support of Fedora 44", "2027-06-02", fedoraEnds}}, Containerd: "2"},
+		},
+
 		PackageManager: dnf(),
 		Packages: map[Role][]string{
 			ContainerRuntime: {"containerd", "runc"},
@@ -41,3 +46,7 @@ func fedora() Distro {
 		Scrub: dnfScrub(),
 	}
 }
+
+// fedoraEnds is Fedora's schedule. A release ends four weeks after the second
+// next one is published, so its day may still move.
+const fedoraEnds = "https://fedorapeople.org/groups/schedule/"

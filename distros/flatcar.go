@@ -10,6 +10,8 @@ func flatcar() Distro {
 		Tested:    PlanTested,
 		Differs:   "/usr is read-only: commands are in /opt/bin, units in /etc. There is no package manager, so `packages` must stay empty. Nodes do not update themselves: build a new image instead.",
 
+		Releases: map[string]ReleaseFacts{"": {Containerd: "2"}},
+
 		PackageManager: noPackages(),
 		Packages: map[Role][]string{
 			ContainerRuntime: {},

@@ -10,6 +10,10 @@ func openSUSELeap15() Distro {
 		Tested:    ShapeTested,
 		Differs:   "wicked configures interfaces, and AppArmor confines processes. Leap 16 uses NetworkManager and SELinux.",
 
+		Releases: map[string]ReleaseFacts{
+			"15.6": {Ends: []End{{"support of openSUSE Leap 15.6", "2026-04-30", leapEnds}}, Containerd: "1.7"},
+		},
+
 		PackageManager: zypper(),
 		Packages: map[Role][]string{
 			ContainerRuntime: {"containerd", "runc"},
@@ -41,3 +45,6 @@ func openSUSELeap15() Distro {
 		Scrub: zypperScrub(),
 	}
 }
+
+// leapEnds is openSUSE's page of releases with their ends.
+const leapEnds = "https://en.opensuse.org/Lifetime"

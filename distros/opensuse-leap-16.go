@@ -10,6 +10,10 @@ func openSUSELeap16() Distro {
 		Tested:    ShapeTested,
 		Differs:   "NetworkManager configures interfaces, and SELinux confines processes.",
 
+		Releases: map[string]ReleaseFacts{
+			"16.0": {Ends: []End{{"support of openSUSE Leap 16.0", "2027-10-31", leapEnds}}, Containerd: "1.7"},
+		},
+
 		PackageManager: zypper(),
 		Packages: map[Role][]string{
 			ContainerRuntime: {"containerd", "runc"},

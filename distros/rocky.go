@@ -11,6 +11,11 @@ func rocky() Distro {
 		Tested:    ShapeTested,
 		Differs:   "containerd and runc come from upstream archives: the repositories have no containerd, and those of 10 also no runc. On 10, provisioning installs kernel-modules-extra, because images lack the modules for iptables. This package also installs the newest kernel.",
 
+		Releases: map[string]ReleaseFacts{
+			"9":  {Ends: []End{{"support of Rocky Linux 9", "2032-05-31", rockyEnds}}, Caution: cgroupV1Left},
+			"10": {Ends: []End{{"support of Rocky Linux 10", "2035-05-31", rockyEnds}}},
+		},
+
 		PackageManager: dnf(),
 		Packages: map[Role][]string{
 			ContainerRuntime: {},
@@ -44,3 +49,6 @@ func rocky() Distro {
 		Scrub: dnfScrub(),
 	}
 }
+
+// rockyEnds is Rocky Linux' page of releases with their ends.
+const rockyEnds = "https://wiki.rockylinux.org/rocky/version/"

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -12,7 +13,7 @@ import (
 
 // mayBeEmpty lists the optional fields. A rolling distribution has no Versions, and
 // most have no NewestKubernetes.
-var mayBeEmpty = []string{"Versions", "NewestKubernetes", "Repositories", "PackagesOf", "Upstream", "Quirks", "Scrub"}
+var mayBeEmpty = []string{"Versions", "NewestKubernetes", "Release", "Repositories", "PackagesOf", "Upstream", "Quirks", "Scrub"}
 
 func TestEveryDistroIsComplete(t *testing.T) {
 	for _, d := range All() {
@@ -44,6 +45,7 @@ func missing(d Distro) []string {
 			add(!slices.Contains(Roles, role), "there is a role that no plan knows")
 		}
 	}
+	list = append(list, missingFacts(d)...)
 	add(!d.HasPackages() && len(d.AllPackages()) > 0, "there are packages without a package manager")
 	add(d.HasPackages() && d.Scrub == nil, "the package manager's caches are not scrubbed")
 	add(len(d.BaseImages) == 0, "no base image")
@@ -71,6 +73,34 @@ func missing(d Distro) []string {
 	return list
 }
 
+// missingFacts returns the problems of a distribution's releases.
+func missingFacts(d Distro) []string {
+	var list []string
+	add := func(wrong bool, what string) {
+		if wrong {
+			list = append(list, what)
+		}
+	}
+	ends := map[string]int{}
+	for version, f := range d.Releases {
+		add(!d.covers(version), "facts of a release that is not supported: "+version)
+		add((f.Containerd == "") != d.FromUpstream(), "containerd of release "+version+" is not decided")
+		major, _, _ := strings.Cut(version, ".")
+		ends[version] += len(f.Ends)
+		ends[major] += len(f.Ends)
+		for _, e := range f.Ends {
+			_, err := time.Parse(time.DateOnly, e.Day)
+			add(err != nil || e.Of == "" || !strings.HasPrefix(e.Source, "https://"), "an end is incomplete: "+e.Of)
+		}
+	}
+	add(len(d.Versions) == 0 && ends[""] > 0, "a rolling distribution has an end")
+	for _, v := range d.Versions {
+		_, known := d.Releases[v]
+		add(!known || ends[v] == 0, "the end of release "+v+" is missing")
+	}
+	return list
+}
+
 func TestEmptyFieldsAreFound(t *testing.T) {
 	for i := range reflect.TypeFor[Distro]().NumField() {
 		name := reflect.TypeFor[Distro]().Field(i).Name
@@ -84,6 +114,10 @@ func TestEmptyFieldsAreFound(t *testing.T) {
 	d := debian()
 	delete(d.Packages, Storage)
 	assert.Contains(t, missing(d), "the packages for storage are not decided, if only with an empty list")
+	d = debian()
+	delete(d.Releases, "13")
+	d.Releases["12"].Ends[1].Day = "2028-06"
+	assert.Equal(t, []string{"an end is incomplete: long-term support of Debian 12", "the end of release 13 is missing"}, missing(d))
 	d = debian()
 	d.BaseImages[0].Owner = ""
 	assert.NotEmpty(t, missing(d))

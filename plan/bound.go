@@ -7,6 +7,7 @@ const textMost = 64 << 10
 // errors; Omitted counts the entries that are missing.
 func (r Report) Bounded(most int) Report {
 	r.Error = start(r.Error)
+	r.Warnings = first(r.Warnings, most, &r.Omitted)
 	r.Outcomes = first(r.Outcomes, most, &r.Omitted)
 	for i, o := range r.Outcomes {
 		r.Outcomes[i] = o.bounded(most, &r.Omitted)

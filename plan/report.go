@@ -65,8 +65,11 @@ type Report struct {
 	// Error says why the result is not a success.
 	Error string `json:"error,omitempty"`
 	// Err is the error that kept the run from starting; nil otherwise.
-	Err    error  `json:"-"`
-	Totals Totals `json:"totals"`
+	Err error `json:"-"`
+	// Warnings are for a person and change no result, such as the end of the
+	// distribution's support.
+	Warnings []string `json:"warnings,omitempty"`
+	Totals   Totals   `json:"totals"`
 	// Phases sum up the run by phase, in order.
 	Phases []PhaseTotals `json:"phases,omitempty"`
 	// Outcomes are the items of a run with their actions; empty for dry runs and

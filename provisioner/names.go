@@ -13,6 +13,7 @@ const (
 	fieldImages                 surface.Name = "images"
 	fieldImageArchives          surface.Name = "image_archives"
 	fieldPauseImage             surface.Name = "pause_image"
+	fieldContainerd             surface.Name = "containerd"
 	fieldVersions               surface.Name = "versions"
 	fieldChecksums              surface.Name = "checksums"
 	fieldPackages               surface.Name = "packages"

@@ -22,7 +22,10 @@ type facts struct {
 	uid     int
 	arch    string // of this program, and therefore of the machine
 	fips    bool   // the kernel runs in FIPS mode
-	places  []place
+	// replaced are the versions of the installed packages that archives shall
+	// replace.
+	replaced map[string]string
+	places   []place
 }
 
 // place is a folder that provisioning writes to.
@@ -43,11 +46,11 @@ const (
 // requirements runs first and changes nothing. It stops a provision that cannot
 // succeed before it begins. An image root passes: it can only be planned.
 func (n *node) requirements() step {
-	return step{"requirements", func(_ context.Context, h *host.Host) ([]plan.Action, error) {
+	return step{"requirements", func(ctx context.Context, h *host.Host) ([]plan.Action, error) {
 		if !h.IsLive() {
 			return nil, nil
 		}
-		f, err := n.ask(h)
+		f, err := n.ask(ctx, h)
 		if err != nil {
 			return nil, err
 		}
@@ -56,7 +59,7 @@ func (n *node) requirements() step {
 }
 
 // ask reads the facts.
-func (n *node) ask(h *host.Host) (facts, error) {
+func (n *node) ask(ctx context.Context, h *host.Host) (facts, error) {
 	f := facts{systemd: h.HasSystemd(), uid: os.Geteuid(), arch: runtime.GOARCH}
 	comm, err := h.Content("/proc/1/comm")
 	if err != nil {
@@ -68,6 +71,9 @@ func (n *node) ask(h *host.Host) (facts, error) {
 		return f, fmt.Errorf("reading the FIPS mode: %w", err)
 	}
 	f.fips = strings.TrimSpace(string(fips)) == "1"
+	if f.replaced, err = n.distro.PackageManager.Installed(ctx, h, n.replaced); err != nil {
+		return f, err
+	}
 	f.places = []place{
 		{path: n.distro.CommandFolder, needs: needsPrograms}, {path: "/opt", needs: needsPlugins},
 		{path: "/var", needs: needsPackages}, {path: n.distro.UnitFolder}, {path: "/etc"},
@@ -101,6 +107,10 @@ func (n *node) judge(f facts) error {
 	}
 	if n.spec.FIPS && !f.fips {
 		errs = append(errs, surface.Errorf("this machine does not run in FIPS mode, but %s is set; %s", fieldFips, n.distro.FIPS.Enable))
+	}
+	// Both have a unit of the same name, and both may be in use.
+	if version := f.replaced["containerd"]; version != "" {
+		errs = append(errs, surface.Errorf("the package containerd %s is installed, but %s takes containerd from upstream's archive; remove the package, or choose a base image without it", version, fieldContainerd.Is(n.spec.Containerd)))
 	}
 	for _, p := range f.places {
 		switch {

@@ -75,11 +75,12 @@ func (s Spec) Download(id, arch string) (asset.Download, error) {
 }
 
 // Choosable returns the reason why no machine of any architecture could get the
-// assets that every node needs: a field is missing or contradicts the lock. It lets
+// assets that every node needs, or every node of the spec's distribution: a field is missing or contradicts the lock. It lets
 // a caller fail before a machine exists. Call Validate first.
 func (s Spec) Choosable() error {
 	for _, a := range asset.Table() {
-		if a.Chosen || !a.NeededBy(s.KubernetesVersion) {
+		some, all := s.share(a)
+		if a.Chosen && (all == 0 || some < all) || !a.NeededBy(s.KubernetesVersion) {
 			continue
 		}
 		_, err := a.For(s.choice(a, "amd64", ""))

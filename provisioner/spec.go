@@ -27,6 +27,11 @@ type Spec struct {
 	// `file:///media/mirror`.
 	SourceURL  string `json:"source_url,omitempty" mapstructure:"source_url"`
 	Containers `mapstructure:",squash"`
+	// Major version of containerd, `2`. Where the distribution's own containerd is
+	// older, containerd and runc come from upstream archives instead of packages.
+	// Elsewhere this field changes nothing. `versions` sets a complete version of
+	// the archives. Defaults to the containerd of the distribution.
+	Containerd string `json:"containerd,omitempty" mapstructure:"containerd"`
 	// Asset versions by asset name, instead of those for `kubernetes_version`. For
 	// example `{ "cni-plugins" = "1.9.1" }`.
 	Versions map[string]string `json:"versions,omitempty" mapstructure:"versions"`

@@ -3,7 +3,6 @@ package provisioner
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/host"
@@ -62,8 +61,10 @@ func SuppliedSteps(spec Spec, d distros.Distro, in Inputs) ([]plan.Item, error) 
 
 // node is the data that all steps share.
 type node struct {
-	spec      Spec
-	distro    distros.Distro
+	spec   Spec
+	distro distros.Distro
+	// replaced are the packages that archives replace by the field containerd.
+	replaced  []string
 	arch      string
 	downloads []asset.Download
 	source    asset.Source
@@ -87,14 +88,18 @@ func newNode(spec Spec, d distros.Distro, arch string) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := spec.supportedBy(d, minor); err != nil {
+	if err := spec.supportedBy(d); err != nil {
 		return nil, err
 	}
+	if n.distro, err = spec.withContainerd(d); err != nil {
+		return nil, err
+	}
+	n.replaced = replaced(d, n.distro)
 	if n.containers, err = spec.wanted(); err != nil {
 		return nil, err
 	}
 	for _, a := range asset.Table() {
-		if a.Since > minor || a.Chosen && !slices.Contains(d.Upstream, a.ID) {
+		if a.Since > minor || !downloads(n.distro, a) {
 			continue
 		}
 		download, err := a.For(spec.choice(a, arch, d.CommandFolder))

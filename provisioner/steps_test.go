@@ -94,7 +94,7 @@ func TestRequirementsOfTheLiveMachine(t *testing.T) {
 		_, err := debianNode(t, Spec{KubernetesVersion: "1.34.4"}).requirements().Plan(t.Context(), h)
 		require.ErrorContains(t, err, "this machine was not started by systemd (process 1 is ")
 		require.NoError(t, os.MkdirAll("/run/systemd/system", 0o755))
-		f, err := debianNode(t, Spec{KubernetesVersion: "1.34.4"}).ask(h)
+		f, err := debianNode(t, Spec{KubernetesVersion: "1.34.4"}).ask(t.Context(), h)
 		require.NoError(t, err)
 		assert.True(t, f.systemd)
 		assert.Zero(t, f.uid)

@@ -4,59 +4,187 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
 
+// releases are the releases of the spec's distribution; nil without the field
+// distro.
+func (s Spec) releases() ([]distros.Distro, error) {
+	if s.Distro == "" {
+		return nil, nil
+	}
+	d, err := distros.ByID(s.Distro)
+	if err != nil {
+		return nil, err
+	}
+	return d.EveryRelease(), nil
+}
+
+// validateDistro refuses settings that no release of the spec's distribution
+// supports. The errors are those of the newest release, in the words of the
+// builder machine.
+func (s Spec) validateDistro() error {
+	releases, err := s.releases()
+	for _, d := range releases {
+		if err = s.supportedBy(d); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
 // supportedBy returns the settings that contradict the distribution or have no
 // effect on it, all problems at once.
-func (s Spec) supportedBy(d distros.Distro, minor int) error {
+func (s Spec) supportedBy(d distros.Distro) error {
 	var errs []error
+	add := func(format string, args ...any) { errs = append(errs, surface.Errorf(format, args...)) }
 	if s.Distro != "" && s.Distro != d.ID {
-		errs = append(errs, surface.Errorf("%s is %q, but this machine is %q", fieldDistro, s.Distro, d.ID))
+		add("%s is %q, but this machine is %q", fieldDistro, s.Distro, d.ID)
 	}
-	if d.NewestKubernetes > 0 && minor > d.NewestKubernetes {
-		errs = append(errs, surface.Errorf("%s %q does not run on %s: the newest is 1.%d; %s", fieldKubernetesVersion, s.KubernetesVersion, d.Name, d.NewestKubernetes, d.Differs))
+	minor, err := kubernetesMinor(s.KubernetesVersion)
+	if err == nil && d.NewestKubernetes > 0 && minor > d.NewestKubernetes {
+		add("%s %q does not run on %s: the newest is 1.%d; %s", fieldKubernetesVersion, s.KubernetesVersion, d.Name, d.NewestKubernetes, d.Differs)
 	}
+	if _, err := s.withContainerd(d); err != nil {
+		errs = append(errs, err)
+	} else {
+		errs = append(errs, s.checkArchives(d))
+	}
+	if !d.HasPackages() {
+		for _, name := range s.Packages {
+			add("%s: %s has no package manager, so %q cannot be installed", fieldPackages, d.Name, name)
+		}
+	}
+	for _, settings := range d.Settings() {
+		for _, r := range settings.Removed {
+			_, versioned := s.PackageVersions[r.Package]
+			if (versioned || slices.Contains(s.Packages, r.Package)) && misfits()[r.Package] == "" {
+				add("%s: %q contradicts what a node needs on %s: %s", fieldPackages, r.Package, d.Name, r.Why)
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.PackageVersions)) {
+		if _, err := d.PackageManager.Pinned(name, s.PackageVersions[name]); err != nil {
+			add("%s: %w", fieldPackageVersions.Key(name), err)
+		}
+	}
+	for _, o := range s.options() {
+		if o.needs != "" && !d.Can(o.needs) {
+			add("%s: %s does not support it", surface.Name(o.needs), d.Name)
+		}
+	}
+	if s.FIPS && d.FIPS.Enable == "" {
+		add("%s: %s has no FIPS mode: %s", fieldFips, d.Name, d.FIPS.None)
+	}
+	return errors.Join(errs...)
+}
+
+// checkArchives refuses settings of archives that the distribution does not
+// download, and of packages that archives replace.
+func (s Spec) checkArchives(d distros.Distro) error {
+	chosen, err := s.withContainerd(d)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	add := func(format string, args ...any) { errs = append(errs, surface.Errorf(format, args...)) }
 	for _, a := range asset.Table() {
-		if !a.Chosen || slices.Contains(d.Upstream, a.ID) {
+		if downloads(chosen, a) {
 			continue
+		}
+		has := "as a package"
+		if len(d.Packages[distros.ContainerRuntime]) == 0 {
+			has = "in its base image"
 		}
 		for _, field := range []struct {
 			name   surface.Name
 			values map[string]string
 		}{{fieldVersions, s.Versions}, {fieldChecksums, s.Checksums}} {
 			if _, set := field.values[a.ID]; set {
-				errs = append(errs, surface.Errorf("%s has no effect on %s, which has %s as a package", field.name.Key(a.ID), d.Name, a.ID))
+				add("%s has no effect on %s, which has %s %s", field.name.Key(a.ID), d.Name, a.ID, has)
 			}
 		}
 	}
-	if !d.HasPackages() {
-		for _, name := range s.Packages {
-			errs = append(errs, surface.Errorf("%s: %s has no package manager, so %q cannot be installed", fieldPackages, d.Name, name))
-		}
-	}
-	for _, settings := range d.Settings() {
-		for _, r := range settings.Removed {
-			if _, versioned := s.PackageVersions[r.Package]; versioned || slices.Contains(s.Packages, r.Package) {
-				errs = append(errs, surface.Errorf("%s: %q contradicts what a node needs on %s: %s", fieldPackages, r.Package, d.Name, r.Why))
+	for _, name := range replaced(d, chosen) {
+		if _, versioned := s.PackageVersions[name]; versioned || slices.Contains(s.Packages, name) {
+			field := fieldPackages
+			if versioned {
+				field = fieldPackageVersions
 			}
+			add("%s: the package %q contradicts %s, which takes containerd and runc from upstream archives on %s; leave the package out", field, name, fieldContainerd.Is(s.Containerd), d.Name)
 		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(s.PackageVersions)) {
-		if _, err := d.PackageManager.Pinned(name, s.PackageVersions[name]); err != nil {
-			errs = append(errs, surface.Errorf("%s: %w", fieldPackageVersions.Key(name), err))
-		}
-	}
-	for _, o := range s.options() {
-		if o.needs != "" && !d.Can(o.needs) {
-			errs = append(errs, surface.Errorf("%s: %s does not support it", surface.Name(o.needs), d.Name))
-		}
-	}
-	if s.FIPS && d.FIPS.Enable == "" {
-		errs = append(errs, surface.Errorf("%s: %s has no FIPS mode: %s", fieldFips, d.Name, d.FIPS.None))
 	}
 	return errors.Join(errs...)
+}
+
+// downloads says whether a distribution downloads an asset.
+func downloads(d distros.Distro, a asset.Asset) bool {
+	return !a.Chosen || slices.Contains(d.Upstream, a.ID)
+}
+
+// newestContainerd is the known value of the field containerd.
+const newestContainerd = "2"
+
+// Containerds lists the values of the field containerd.
+func Containerds() []string { return []string{newestContainerd} }
+
+// validateContainerd refuses an unknown value, and a version of the archive that
+// contradicts the field.
+func (s Spec) validateContainerd() error {
+	if s.Containerd == "" {
+		return nil
+	}
+	if s.Containerd != newestContainerd {
+		return surface.Errorf("%s %q is not known; known is %s, a major version; set a complete version with %s", fieldContainerd, s.Containerd, newestContainerd, fieldVersions.Key("containerd"))
+	}
+	if v, set := s.Versions["containerd"]; set && !strings.HasPrefix(v, newestContainerd+".") {
+		return surface.Errorf("%s = %q contradicts %s", fieldVersions.Key("containerd"), v, fieldContainerd.Is(s.Containerd))
+	}
+	return nil
+}
+
+// withContainerd applies the field containerd to a distribution.
+func (s Spec) withContainerd(d distros.Distro) (distros.Distro, error) {
+	if s.Containerd != newestContainerd {
+		return d, nil
+	}
+	chosen, err := d.WithContainerd(2)
+	if err != nil {
+		return d, surface.Errorf("%s %q: %w", fieldContainerd, s.Containerd, err)
+	}
+	return chosen, nil
+}
+
+// replaced are the packages of the container runtime that archives replace.
+func replaced(d, chosen distros.Distro) []string {
+	if len(chosen.Packages[distros.ContainerRuntime]) > 0 {
+		return nil
+	}
+	return d.Packages[distros.ContainerRuntime]
+}
+
+// Downloads lists the assets that machines of the spec's distribution download:
+// those of any of its releases. Without the field distro, it lists all assets.
+// Call Validate first.
+func (s Spec) Downloads() []asset.Asset {
+	return slices.DeleteFunc(asset.Table(), func(a asset.Asset) bool {
+		some, all := s.share(a)
+		return all > 0 && some == 0
+	})
+}
+
+// share counts the releases of the spec's distribution, and those that download an
+// asset. Without the field distro, both are 0.
+func (s Spec) share(a asset.Asset) (some, all int) {
+	releases, _ := s.releases() // Validate has reported an unknown distribution
+	for _, d := range releases {
+		if chosen, err := s.withContainerd(d); err == nil && downloads(chosen, a) {
+			some++
+		}
+	}
+	return some, len(releases)
 }

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
@@ -40,8 +39,9 @@ var (
 	sysctlForm  = regexp.MustCompile(`^[0-9A-Za-z_][0-9A-Za-z_-]*(\.[0-9A-Za-z_-][0-9A-Za-z_/-]*)+$`)
 )
 
-// Validate checks a spec without a machine. It returns all problems, each with its
-// field and the allowed values.
+// Validate checks a spec without a machine, and with the field distro also against
+// that distribution. It returns all problems, each with its field and the allowed
+// values.
 func (s Spec) Validate() error {
 	var errs []error
 	add := func(err error) {
@@ -49,8 +49,10 @@ func (s Spec) Validate() error {
 			errs = append(errs, err)
 		}
 	}
-	add(s.validateDistro())
+	_, unknown := s.releases()
+	add(unknown)
 	add(s.validateKubernetes())
+	add(s.validateContainerd())
 	add(s.validateSource())
 	add(s.Sources.validate(s.Versions))
 	_, err := s.wanted()
@@ -72,15 +74,11 @@ func (s Spec) Validate() error {
 	for _, name := range slices.Sorted(maps.Keys(s.Sysctls)) {
 		add(validateSysctl(name, s.Sysctls[name]))
 	}
-	return errors.Join(append(errs, s.validateOptions()...)...)
-}
-
-func (s Spec) validateDistro() error {
-	if s.Distro == "" {
-		return nil
+	errs = append(errs, s.validateOptions()...)
+	if unknown == nil {
+		add(s.validateDistro())
 	}
-	_, err := distros.ByID(s.Distro)
-	return err
+	return errors.Join(errs...)
 }
 
 func (s Spec) validateKubernetes() error {

@@ -34,22 +34,39 @@ func distrosCommand() *cobra.Command {
 
 func printDistros(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "DISTRO\tVERSIONS\tPACKAGES\tNETWORK\tSECURITY\tUSER\tKNOWN TO WORK")
+	fmt.Fprintln(t, "DISTRO\tVERSIONS\tSUPPORT ENDS\tPACKAGES\tNETWORK\tSECURITY\tUSER\tKNOWN TO WORK")
 	for _, d := range distros.All() {
 		versions := "rolling"
 		if len(d.Versions) > 0 {
 			versions = strings.Join(d.Versions, ", ")
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", d.ID, versions, d.PackageManager.Name(), d.Network.Name, d.Security.Name, d.DefaultUser, d.Tested)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", d.ID, versions, d.SupportEnds(), d.PackageManager.Name(), d.Network.Name, d.Security.Name, d.DefaultUser, d.Tested)
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	printNotes(w)
 	fmt.Fprintln(w, "\nRefused:")
 	for _, u := range distros.AllUnprovisioned() {
 		fmt.Fprintf(w, "  %s\n", u.Err())
 	}
 	return nil
+}
+
+// printNotes prints the other ends, and what people should check in base images.
+func printNotes(w io.Writer) {
+	fmt.Fprintln(w, "\nNotes:")
+	for _, d := range distros.All() {
+		for _, version := range d.ReleaseNames() {
+			f := d.Releases[version]
+			for _, e := range f.Ends[min(1, len(f.Ends)):] {
+				fmt.Fprintf(w, "  %s %s: the %s ends on %s\n", d.ID, version, e.Of, e.Day)
+			}
+			if f.Caution != "" {
+				fmt.Fprintf(w, "  %s %s: %s\n", d.ID, version, f.Caution)
+			}
+		}
+	}
 }
 
 // distroTable is the output of --output json.
@@ -59,15 +76,19 @@ type distroTable struct {
 }
 
 type distroRow struct {
-	ID               string                    `json:"id"`
-	Name             string                    `json:"name"`
-	OSRelease        []string                  `json:"os_release"`
-	Versions         []string                  `json:"versions"`
-	NewestKubernetes int                       `json:"newest_kubernetes_minor,omitempty"`
-	Tested           distros.Proof             `json:"tested"`
-	Differs          string                    `json:"differs"`
-	PackageManager   string                    `json:"package_manager"`
-	Packages         map[distros.Role][]string `json:"packages"`
+	ID               string   `json:"id"`
+	Name             string   `json:"name"`
+	OSRelease        []string `json:"os_release"`
+	Versions         []string `json:"versions"`
+	NewestKubernetes int      `json:"newest_kubernetes_minor,omitempty"`
+
+	// Releases are the facts of each version; "" is a rolling distribution.
+	Releases map[string]distros.ReleaseFacts `json:"releases"`
+
+	Tested         distros.Proof             `json:"tested"`
+	Differs        string                    `json:"differs"`
+	PackageManager string                    `json:"package_manager"`
+	Packages       map[distros.Role][]string `json:"packages"`
 
 	PackagesOf map[string]map[distros.Role][]string `json:"packages_of_version,omitempty"`
 
@@ -102,7 +123,7 @@ func describeDistros() distroTable {
 	table := distroTable{Distros: []distroRow{}, Refused: []refusedRow{}}
 	for _, d := range distros.All() {
 		row := distroRow{
-			ID: d.ID, Name: d.Name, OSRelease: d.OSRelease, Versions: d.Versions, NewestKubernetes: d.NewestKubernetes,
+			ID: d.ID, Name: d.Name, OSRelease: d.OSRelease, Versions: d.Versions, NewestKubernetes: d.NewestKubernetes, Releases: d.Releases,
 			Tested: d.Tested, Differs: d.Differs, PackageManager: d.PackageManager.Name(), Packages: d.Packages, PackagesOf: d.PackagesOf, Upstream: d.Upstream,
 			Network: d.Network.Name, Security: d.Security.Name, Time: d.Time.Name, Kernel: d.Kernel.Name,
 			CAAnchors: d.CAAnchors, DefaultUser: d.DefaultUser, BaseImages: baseImages(d),

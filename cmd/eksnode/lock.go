@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset/image"
 	"github.com/eksnode/packer-plugin-eksnode/internal/human"
@@ -27,6 +29,7 @@ type locking struct {
 	kubernetes []string
 	images     []string
 	arches     []string
+	distros    []string
 	spec       provisioner.Spec
 	local      provisioner.Local
 	accept     bool
@@ -42,8 +45,11 @@ func lockCommand() *cobra.Command {
 their versions, addresses, sizes and SHA-256 to the lock file. For container
 images, it writes the digest of each tag. Entries of other versions and images
 stay. Without --kubernetes-version and --images, it locks the versions in the
-file again. Builds with this lock file refuse anything else.`,
+file again. With --distro, it locks only what these distributions download, and
+removes other assets of the same versions. Builds with this lock file refuse
+anything else.`,
 		Example: `  eksnode lock --kubernetes-version 1.34.4 --arch amd64
+  eksnode lock --kubernetes-version 1.34.4 --distro debian,rocky
   eksnode lock --images registry.k8s.io/pause:3.10
   eksnode provision --kubernetes-version 1.34.4 --lock-file eksnode.lock.json`,
 		Args: cobra.NoArgs,
@@ -55,7 +61,8 @@ file again. Builds with this lock file refuse anything else.`,
 	f.StringVar(&l.file, "file", "eksnode.lock.json", "lock file to write")
 	f.StringSliceVar(&l.kubernetes, "kubernetes-version", nil, "kubelet versions, such as 1.34.4 (default: those in the lock file)")
 	f.StringSliceVar(&l.arches, "arch", arches(), "node architectures")
-	options(f, provisionHelp(), &l.spec, "source", "eks_build_date", "source_url", "versions", "checksums")
+	f.StringSliceVar(&l.distros, "distro", nil, "distributions whose downloads to lock, such as debian (default: all)")
+	options(f, provisionHelp(), &l.spec, "source", "eks_build_date", "source_url", "containerd", "versions", "checksums")
 	f.StringSliceVar(&l.images, "images", nil, "container images to lock, such as registry.k8s.io/pause:3.10")
 	options(f, provisionHelp(), &l.local, "image_archives", "cache_folder")
 	f.BoolVar(&l.accept, "accept-changes", false, "accept a released file with another SHA-256 than in the lock file")
@@ -105,12 +112,17 @@ func (l locking) run(ctx context.Context, out io.Writer) error {
 
 // check validates the flags before any download.
 func (l locking) check() error {
-	var errs []error
+	errs := []error{l.checkDistros()}
+	specs := l.specs()
+	if errs[0] != nil {
+		specs = nil // each would repeat the error
+	}
 	for _, version := range l.kubernetes {
-		spec := l.spec
-		spec.KubernetesVersion = version
-		if err := spec.Validate(); err != nil {
-			errs = append(errs, fmt.Errorf("for Kubernetes %s: %w", version, err))
+		for _, spec := range specs {
+			spec.KubernetesVersion = version
+			if err := spec.Validate(); err != nil {
+				errs = append(errs, fmt.Errorf("for Kubernetes %s: %w", version, err))
+			}
 		}
 	}
 	if len(l.local.ImageArchives) > 0 && len(l.images) == 0 {
@@ -129,6 +141,59 @@ func (l locking) check() error {
 	return errors.Join(errs...)
 }
 
+// checkDistros validates --distro and the flags that depend on it.
+func (l locking) checkDistros() error {
+	var errs []error
+	for _, id := range l.distros {
+		if _, err := distros.ByID(id); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if l.spec.Containerd != "" && len(l.distros) == 0 {
+		errs = append(errs, errors.New("--containerd has no effect without --distro: name the distributions of your builds"))
+	}
+	if len(l.distros) > 0 && len(l.kubernetes) == 0 {
+		errs = append(errs, errors.New("--distro has no effect without --kubernetes-version: an image is the same on every distribution"))
+	}
+	return errors.Join(errs...)
+}
+
+// specs are the spec for each distribution, or one spec without a distribution. A
+// pin of an asset that only another distribution downloads is left out.
+func (l locking) specs() []provisioner.Spec {
+	if len(l.distros) == 0 {
+		return []provisioner.Spec{l.spec}
+	}
+	var list []provisioner.Spec
+	for _, id := range l.distros {
+		spec := l.spec
+		spec.Distro = id
+		elsewhere := func(asset, _ string) bool { return !downloads(spec, asset) && l.downloads(asset) }
+		spec.Versions, spec.Checksums = maps.Clone(spec.Versions), maps.Clone(spec.Checksums)
+		maps.DeleteFunc(spec.Versions, elsewhere)
+		maps.DeleteFunc(spec.Checksums, elsewhere)
+		list = append(list, spec)
+	}
+	return list
+}
+
+// downloads says whether a distribution of the lock file downloads an asset.
+func (l locking) downloads(id string) bool {
+	if len(l.distros) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(l.distros, func(distro string) bool {
+		spec := l.spec
+		spec.Distro = distro
+		return downloads(spec, id)
+	})
+}
+
+// downloads says whether machines of a spec's distribution download an asset.
+func downloads(spec provisioner.Spec, id string) bool {
+	return slices.ContainsFunc(spec.Downloads(), func(a asset.Asset) bool { return a.ID == id })
+}
+
 // machine locks the assets for a kubelet version on an architecture.
 func (l locking) machine(ctx context.Context, f *asset.Fetcher, lock *asset.Lock, version, arch string, out io.Writer) error {
 	date := l.spec.EKSBuildDate
@@ -140,8 +205,11 @@ func (l locking) machine(ctx context.Context, f *asset.Fetcher, lock *asset.Lock
 		date = dates[len(dates)-1]
 	}
 	for _, a := range asset.Table() {
-		if !a.NeededBy(version) {
-			lock.Drop(a.ID, version, arch)
+		if !a.NeededBy(version) || !l.downloads(a.ID) {
+			if old, was := lock.Find(a.ID, version, arch); was {
+				lock.Drop(a.ID, version, arch)
+				fmt.Fprintf(out, "%-9s %s %s for Kubernetes %s on %s\n", "removed", a.ID, old.Version, version, arch)
+			}
 			continue
 		}
 		locked, err := asset.NewCache(l.local.CacheFolder, f).Lock(ctx, a, asset.Choice{

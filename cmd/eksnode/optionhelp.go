@@ -13,6 +13,7 @@ func provisionHelp() map[string]string {
 		"source_url":               "URL of a mirror or folder with the assets, instead of the publishers' sites",
 		"images":                   "container images to preload, such as registry.k8s.io/coredns/coredns:v1.12.1@sha256:…",
 		"pause_image":              "pause image to preload, with its digest",
+		"containerd":               "major version of containerd, 2 (default: the containerd of the distribution)",
 		"versions":                 "asset versions by asset name, instead of those for --kubernetes-version",
 		"checksums":                "required SHA-256 of assets in hexadecimal, by asset name",
 		"packages":                 "additional packages, by their names in the distribution",

@@ -11,10 +11,13 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// printReport prints a report for a person: the plan, what needs attention, a
+// printReport prints a report for a person: warnings, the plan, what needs attention, a
 // line for each phase of an audit, the closing table, and the result. verbose
 // also prints the rules of an audit that found nothing.
 func printReport(p *printer, r plan.Report, verbose bool) error {
+	for _, text := range r.Warnings {
+		p.line("  %-8s %s", "warning", line(text))
+	}
 	p.plan(r.Plan)
 	for _, o := range r.Outcomes {
 		p.findings(o.Item, o.Findings)

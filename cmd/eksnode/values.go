@@ -31,6 +31,7 @@ func declaredValues() map[string]cobra.CompletionFunc {
 		"--cluster-name":             nothing,
 		"--config-cache":             files(),
 		"--config-output":            files(),
+		"--containerd":               words(provisioner.Containerds()...),
 		"--config-source":            beginnings(nodeconfig.UserDataSource, "file://"),
 		"--daemon":                   words(bootstrap.Daemons()...),
 		"--distro":                   words(distroNames()...),

@@ -137,8 +137,19 @@ func containerd(d distros.Distro) string {
 	case slices.Contains(d.Upstream, "containerd"):
 		return "upstream archive"
 	case len(d.Packages[distros.ContainerRuntime]) > 0:
-		return "package"
+		return "package, " + containerdVersions(d)
 	default:
-		return "base image"
+		return "base image, " + containerdVersions(d)
 	}
+}
+
+// containerdVersions are the versions of a distribution's own containerd.
+func containerdVersions(d distros.Distro) string {
+	var list []string
+	for _, version := range d.ReleaseNames() {
+		if v := d.Releases[version].Containerd; !slices.Contains(list, v) {
+			list = append(list, v)
+		}
+	}
+	return strings.Join(list, ", ")
 }

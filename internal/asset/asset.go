@@ -57,8 +57,8 @@ type Asset struct {
 	// Since is the first minor version of Kubernetes 1 whose kubelet needs the
 	// asset; 0 means all.
 	Since int
-	// Chosen says that only distributions that list the ID get the asset. The
-	// others install a package.
+	// Chosen says that only distributions that list the ID get the asset, by
+	// themselves or by the option containerd. The others install a package.
 	Chosen bool
 	// Release is the release of the upstream project.
 	Release
@@ -132,7 +132,7 @@ func Table() []Asset {
 			Kind: TarGz, Target: "/opt/cni/bin",
 		},
 		{
-			ID: "containerd", Why: "runs containers; no package of the distribution has it",
+			ID: "containerd", Why: "runs containers",
 			Version: "2.1.6", Chosen: true,
 			Release: Release{
 				URL:     "https://github.com/containerd/containerd/releases/download/v{version}/containerd-{version}-linux-{arch}.tar.gz",
@@ -142,7 +142,7 @@ func Table() []Asset {
 			Kind: TarGz, Target: "/usr/local",
 		},
 		{
-			ID: "runc", Why: "starts containers; no package of the distribution has it",
+			ID: "runc", Why: "starts containers",
 			Version: "1.3.4", Chosen: true,
 			Release: Release{
 				URL:     "https://github.com/opencontainers/runc/releases/download/v{version}/runc.{arch}",

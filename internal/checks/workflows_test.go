@@ -63,6 +63,67 @@ func TestWorkflowsPinActionsAndCallExistingTargets(t *testing.T) {
 	}
 }
 
+// Every week, each shape runs as a job of its own, and its table is kept. The list of
+// the jobs comes from the shapes themselves, so no shape can be missing.
+func TestEveryShapeRunsWeekly(t *testing.T) {
+	const name = ".github/workflows/shapes.yml"
+	var w struct {
+		On struct {
+			Schedule []struct {
+				Cron string `json:"cron"`
+			} `json:"schedule"`
+		} `json:"on"`
+		Jobs struct {
+			Names struct {
+				Outputs map[string]string `json:"outputs"`
+			} `json:"names"`
+			Join struct {
+				Needs    string `json:"needs"`
+				Strategy struct {
+					Matrix map[string]string `json:"matrix"`
+				} `json:"strategy"`
+				Steps []struct {
+					Uses string            `json:"uses"`
+					Run  string            `json:"run"`
+					If   string            `json:"if"`
+					Env  map[string]string `json:"env"`
+					With map[string]any    `json:"with"`
+				} `json:"steps"`
+			} `json:"join"`
+		} `json:"jobs"`
+	}
+	// YAML 1.1 reads the key on as a boolean.
+	require.NoError(t, yaml.Unmarshal([]byte(strings.Replace(read(t, name), "\non:", "\n\"on\":", 1)), &w))
+	require.Len(t, w.On.Schedule, 1)
+	assert.Regexp(t, `^\d+ \d+ \* \* [0-6]$`, w.On.Schedule[0].Cron)
+	names := workflows(t)[name].Jobs["names"].Steps
+	assert.Contains(t, names[len(names)-1].Run, "go run ./e2e/shape/names > names\n")
+	assert.Equal(t, map[string]string{"names": "${{ steps.names.outputs.names }}"}, w.Jobs.Names.Outputs)
+	assert.Equal(t, "names", w.Jobs.Join.Needs)
+	assert.Equal(t, map[string]string{"shape": "${{ fromJSON(needs.names.outputs.names) }}"}, w.Jobs.Join.Strategy.Matrix)
+	steps := w.Jobs.Join.Steps
+	require.GreaterOrEqual(t, len(steps), 2)
+	run, keep := steps[len(steps)-2], steps[len(steps)-1]
+	assert.Equal(t, `make e2e-full DISTRO="$SHAPE"`, run.Run)
+	assert.Equal(t, map[string]string{"SHAPE": "${{ matrix.shape }}"}, run.Env)
+	assert.Contains(t, keep.Uses, "actions/upload-artifact@")
+	assert.Equal(t, "always()", keep.If)
+	assert.Contains(t, keep.With["path"], "build/join/*.txt")
+}
+
+// Only the chain on the shape runs with DISTRO.
+func TestOneShapeOfTheLongTests(t *testing.T) {
+	j := newJudge(t)
+	said, err := j.try("make", "-nB", "e2e-full", "DISTRO=arch")
+	require.NoError(t, err, said)
+	assert.Contains(t, said, "-tags e2e,full ./e2e/join -run '^TestChainOnShapes$' -distro arch\n")
+	assert.NotContains(t, said, "./e2e/kills")
+	said, err = j.try("make", "-nB", "e2e-full")
+	require.NoError(t, err, said)
+	assert.Contains(t, said, "./e2e/kills -kills 100")
+	assert.NotContains(t, said, "-distro")
+}
+
 // Dependabot updates eksnode's modules, those of the tools, and the actions.
 func TestDependabotCoversAllDependencies(t *testing.T) {
 	var config struct {

@@ -202,12 +202,15 @@ func (c *Console) findings(item string, list []plan.Finding) {
 	c.more(item, len(list))
 }
 
-// Finish prints the end of a run: a dry run's plan, what the closing audit found,
+// Finish prints the end of a run: warnings, a dry run's plan, what the closing audit found,
 // the closing table, and the result.
 func (c *Console) Finish(r *plan.Report) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.end()
+	for _, text := range r.Warnings {
+		c.fail("  warning: %s", text)
+	}
 	c.planned(r.Plan, "would")
 	c.planned(r.FoundAfter(), "left to")
 	if s, ok := c.out.(interface{ Reopen() }); ok {

@@ -6,6 +6,7 @@ import (
 	"github.com/hashicorp/packer-plugin-sdk/common"
 	"github.com/hashicorp/packer-plugin-sdk/template/interpolate"
 
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/remote"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/validate"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
@@ -38,6 +39,14 @@ func (c *Config) known() provisioner.Spec {
 	s := validate.KnownFields(c.Spec)
 	if validate.IsUnknown(c.KubernetesVersion) {
 		s.KubernetesVersion = anyKubernetes
+	}
+	if validate.IsUnknown(c.Containerd) { // which archives there are
+		for _, a := range asset.Table() {
+			if a.Chosen {
+				delete(s.Versions, a.ID)
+				delete(s.Checksums, a.ID)
+			}
+		}
 	}
 	if validate.IsUnknown(c.LockFile) { // whether the lock has the images
 		s.Containers = provisioner.Containers{}

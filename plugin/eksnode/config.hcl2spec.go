@@ -31,6 +31,7 @@ type FlatConfig struct {
 	SourceURL              *string           `json:"source_url,omitempty" mapstructure:"source_url" cty:"source_url" hcl:"source_url"`
 	Images                 []string          `json:"images,omitempty" mapstructure:"images" cty:"images" hcl:"images"`
 	PauseImage             *string           `json:"pause_image,omitempty" mapstructure:"pause_image" cty:"pause_image" hcl:"pause_image"`
+	Containerd             *string           `json:"containerd,omitempty" mapstructure:"containerd" cty:"containerd" hcl:"containerd"`
 	Versions               map[string]string `json:"versions,omitempty" mapstructure:"versions" cty:"versions" hcl:"versions"`
 	Checksums              map[string]string `json:"checksums,omitempty" mapstructure:"checksums" cty:"checksums" hcl:"checksums"`
 	Packages               []string          `json:"packages,omitempty" mapstructure:"packages" cty:"packages" hcl:"packages"`
@@ -82,6 +83,7 @@ func (*FlatConfig) HCL2Spec() map[string]hcldec.Spec {
 		"source_url":                 &hcldec.AttrSpec{Name: "source_url", Type: cty.String, Required: false},
 		"images":                     &hcldec.AttrSpec{Name: "images", Type: cty.List(cty.String), Required: false},
 		"pause_image":                &hcldec.AttrSpec{Name: "pause_image", Type: cty.String, Required: false},
+		"containerd":                 &hcldec.AttrSpec{Name: "containerd", Type: cty.String, Required: false},
 		"versions":                   &hcldec.AttrSpec{Name: "versions", Type: cty.Map(cty.String), Required: false},
 		"checksums":                  &hcldec.AttrSpec{Name: "checksums", Type: cty.Map(cty.String), Required: false},
 		"packages":                   &hcldec.AttrSpec{Name: "packages", Type: cty.List(cty.String), Required: false},

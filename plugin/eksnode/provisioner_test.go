@@ -26,14 +26,15 @@ func TestPrepareReadsEveryField(t *testing.T) {
 	report := filepath.Join(t.TempDir(), "made", "later", "report.json")
 	var p Provisioner
 	require.NoError(t, p.Prepare(fields{
-		"distro":             "debian",
+		"distro":             "ubuntu",
 		"kubernetes_version": "1.34.4",
 		"source_url":         "https://mirror.example/assets",
+		"containerd":         "2",
 		"versions":           fields{"cni-plugins": "1.9.1"},
 		"checksums":          fields{"kubelet": strings.Repeat("0a", 32)},
 		"packages":           []any{"htop"},
 		"sysctls":            fields{"net.core.somaxconn": "4096"},
-		"package_versions":   fields{"runc": "1.1.12-1"},
+		"package_versions":   fields{"socat": "1.8.0-1"},
 		"kernel_arguments":   []any{"quiet"},
 		"hardening":          []any{"umask", "audit"},
 		"efa":                true,
@@ -47,15 +48,16 @@ func TestPrepareReadsEveryField(t *testing.T) {
 		"sudo_command":  "doas -n",
 	}))
 	assert.Equal(t, provisioner.Spec{
-		Distro:            "debian",
+		Distro:            "ubuntu",
 		KubernetesVersion: "1.34.4",
 		SourceURL:         "https://mirror.example/assets",
+		Containerd:        "2",
 		Versions:          map[string]string{"cni-plugins": "1.9.1"},
 		Checksums:         map[string]string{"kubelet": strings.Repeat("0a", 32)},
 		Packages:          []string{"htop"},
 		Sysctls:           map[string]string{"net.core.somaxconn": "4096"},
 
-		PackageVersions: map[string]string{"runc": "1.1.12-1"}, KernelArguments: []string{"quiet"},
+		PackageVersions: map[string]string{"socat": "1.8.0-1"}, KernelArguments: []string{"quiet"},
 		Hardening: []string{"umask", "audit"}, EFA: true, FIPS: true, NVIDIAContainerToolkit: "envvar",
 	}, p.config.Spec)
 	assert.Equal(t, remote.Config{DryRun: true, Report: report, RemoteFolder: "/var/tmp", SudoCommand: "doas -n"}, p.config.Config)
@@ -88,6 +90,7 @@ func TestPrepareRefusesWrongFields(t *testing.T) {
 		"an invalid authority":    {"ca_certificates", fields{"x": "/etc/ca.pem"}, `ca_certificates["x"]: the text contains no PEM; give the certificate's content, for example with file("ca.pem")`},
 		"an unknown hardening":    {"hardening", []any{"everything"}, `hardening: "everything" is not known; known are tmp-noexec, umask, audit`},
 		"an invalid argument":     {"kernel_arguments", []any{"a b"}, `kernel_arguments: "a b" is not NAME or NAME=VALUE of letters, digits and . , : / @ % + _ -`},
+		"an unknown containerd":   {"containerd", "1", `containerd "1" is not known; known is 2, a major version; set a complete version with versions["containerd"]`},
 		"an unknown toolkit mode": {"nvidia_container_toolkit", "yes", `nvidia_container_toolkit "yes" is not known; known are envvar, volume-mounts`},
 		"a relative folder":       {"remote_folder", "tmp", `remote_folder: "tmp" is not a clean absolute path of letters, digits, '.', '_', '-' and '/', such as /var/tmp`},
 		"a folder with spaces":    {"remote_folder", "/my tmp", `remote_folder: "/my tmp" is not a clean absolute path of letters, digits, '.', '_', '-' and '/', such as /var/tmp`},
@@ -132,6 +135,7 @@ func TestPrepareAcceptsUnknownValues(t *testing.T) {
 		"distro":             unknown,
 		"kubernetes_version": unknown,
 		"source_url":         unknown,
+		"containerd":         unknown,
 		"versions":           fields{"cni-plugins": unknown},
 		"checksums":          fields{"kubelet": unknown},
 		"packages":           []any{unknown, "htop"},

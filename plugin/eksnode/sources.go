@@ -10,7 +10,7 @@ import (
 // checkChoice fails when the fields leave a node without something that the node
 // needs. It waits until all fields that decide are known.
 func (c *Config) checkChoice() error {
-	decide := slices.Concat([]string{c.KubernetesVersion, c.Source, c.EKSBuildDate, c.LockFile},
+	decide := slices.Concat([]string{c.KubernetesVersion, c.Source, c.EKSBuildDate, c.LockFile, c.Distro, c.Containerd},
 		slices.Collect(maps.Values(c.Versions)), slices.Collect(maps.Values(c.Checksums)))
 	if slices.ContainsFunc(decide, validate.IsUnknown) {
 		return nil

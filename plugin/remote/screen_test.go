@@ -82,7 +82,7 @@ func TestControlCharactersOfTheMachineAreEscaped(t *testing.T) {
 		{Kind: agent.End, Outcome: &plan.Outcome{Item: osc52, Phase: osc52, Status: osc52, Error: osc52, Findings: found}},
 		{Kind: agent.End, Outcome: &plan.Outcome{Item: osc52, Phase: "x", Status: plan.Failed, Error: osc52}},
 		{Kind: agent.Finished, Report: &plan.Report{
-			Command: osc52, Result: osc52, Plan: []plan.Planned{{Item: osc52, Phase: osc52, Error: osc52, Actions: []plan.Action{hostile}, Findings: found}},
+			Command: osc52, Result: osc52, Warnings: []string{osc52 + "\nforged: line"}, Plan: []plan.Planned{{Item: osc52, Phase: osc52, Error: osc52, Actions: []plan.Action{hostile}, Findings: found}},
 			Audit: &plan.Audit{Result: osc52, Error: osc52, Plan: []plan.Planned{{Item: osc52, Actions: []plan.Action{hostile}, Findings: found}}},
 		}},
 	} {

@@ -1,0 +1,142 @@
+package distros
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ReleaseFacts are the facts about one release of a distribution.
+type ReleaseFacts struct {
+	// Ends are the ends of support, the distribution's own end first. They are
+	// empty for a rolling distribution.
+	Ends []End `json:"ends,omitempty"`
+	// Containerd is the version of the release's own containerd, such as "1.6" or
+	// "2"; empty if it has none.
+	Containerd string `json:"containerd,omitempty"`
+	// NoArchive is why upstream's containerd does not run on the release; empty if
+	// it does.
+	NoArchive string `json:"no_upstream_containerd,omitempty"`
+	// Caution is what people should check in a base image; empty if nothing.
+	Caution string `json:"caution,omitempty"`
+}
+
+// End is a day on which support ends.
+type End struct {
+	// Of names what ends, such as "standard support of Ubuntu 22.04".
+	Of string `json:"of"`
+	// Day is the last day of support in the form of time.DateOnly.
+	Day string `json:"day"`
+	// Source is the address of the publisher's statement.
+	Source string `json:"source"`
+}
+
+// soon is how long before its day an end is a warning.
+const soon = 90 * 24 * time.Hour
+
+// Warning says that the end has passed, or comes within 90 days of now. It is
+// empty before that.
+func (e End) Warning(now time.Time) (string, error) {
+	day, err := time.Parse(time.DateOnly, e.Day)
+	if err != nil {
+		return "", fmt.Errorf("reading the end of %s: %w", e.Of, err)
+	}
+	const remedy = "choose a base image with a newer release"
+	switch today := now.UTC().Truncate(24 * time.Hour); {
+	case today.After(day):
+		return fmt.Sprintf("%s ended on %s; %s (%s)", e.Of, e.Day, remedy, e.Source), nil
+	case day.Sub(today) <= soon:
+		return fmt.Sprintf("%s ends on %s; %s (%s)", e.Of, e.Day, remedy, e.Source), nil
+	}
+	return "", nil
+}
+
+// facts returns the facts of a release. Those of "9.4" are those of "9" without
+// an entry of its own. A version that is not listed gets the containerd of the
+// newest listed one: only the option distro selects such a version.
+func (d Distro) facts(version string) ReleaseFacts {
+	if len(d.Versions) == 0 {
+		return d.Releases[""]
+	}
+	major, _, _ := strings.Cut(version, ".")
+	for _, v := range []string{version, major} {
+		if f, ok := d.Releases[v]; ok {
+			return f
+		}
+	}
+	newest := d.Releases[d.Versions[len(d.Versions)-1]]
+	return ReleaseFacts{Containerd: newest.Containerd, NoArchive: newest.NoArchive}
+}
+
+// EveryRelease returns the distribution as each of its releases, the oldest
+// first. A rolling distribution has one.
+func (d Distro) EveryRelease() []Distro {
+	if len(d.Versions) == 0 {
+		return []Distro{d.of("")}
+	}
+	var all []Distro
+	for _, v := range d.Versions {
+		all = append(all, d.of(v))
+	}
+	return all
+}
+
+// ReleaseNames are the versions that Releases has facts of, sorted: "" for a
+// rolling distribution.
+func (d Distro) ReleaseNames() []string {
+	return slices.SortedFunc(maps.Keys(d.Releases), func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(strings.Split(a, ".")[0]), len(strings.Split(b, ".")[0])), strings.Compare(a, b))
+	})
+}
+
+// SupportEnds lists the last days of the distribution's own support, by version, for
+// tables.
+func (d Distro) SupportEnds() string {
+	var list []string
+	for _, version := range d.ReleaseNames() {
+		if ends := d.Releases[version].Ends; len(ends) > 0 {
+			list = append(list, version+": "+ends[0].Day)
+		}
+	}
+	if list == nil {
+		return "none"
+	}
+	return strings.Join(list, ", ")
+}
+
+// FromUpstream reports whether containerd comes from upstream's archive.
+func (d Distro) FromUpstream() bool { return slices.Contains(d.Upstream, "containerd") }
+
+// HasOldContainerd reports whether the release's own containerd is older than a
+// major version.
+func (d Distro) HasOldContainerd(major int) bool {
+	if d.FromUpstream() {
+		return false
+	}
+	own, _, _ := strings.Cut(d.Release.Containerd, ".")
+	n, err := strconv.Atoi(own)
+	return err != nil || n < major
+}
+
+// WithContainerd returns the distribution with containerd and runc from upstream
+// archives if its own containerd is older than a major version. It fails if
+// upstream's containerd does not run on the release.
+func (d Distro) WithContainerd(major int) (Distro, error) {
+	if !d.HasOldContainerd(major) {
+		return d, nil
+	}
+	if d.Release.NoArchive != "" {
+		return d, fmt.Errorf("upstream's containerd does not run on %s: %s", d.Name, d.Release.NoArchive)
+	}
+	packages := map[Role][]string{}
+	for role, names := range d.Packages {
+		packages[role] = names
+	}
+	packages[ContainerRuntime] = []string{}
+	d.Packages, d.Upstream = packages, append(slices.Clone(d.Upstream), "containerd", "runc")
+	return d, nil
+}

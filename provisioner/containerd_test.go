@@ -1,0 +1,119 @@
+package provisioner
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// releaseOf is a distribution as Detect returns it for a fixture.
+func releaseOf(t *testing.T, fixture string) distros.Distro {
+	t.Helper()
+	d, _, err := distros.Detect(bareOf(t, fixture), "")
+	require.NoError(t, err)
+	return d
+}
+
+// With containerd = "2", upstream's archives replace an older package, and nothing
+// else changes.
+func TestContainerd2(t *testing.T) {
+	for fixture, upstream := range map[string]bool{
+		"debian": true, "debian-13": true, "ubuntu": true, "ubuntu-26.04": false, "fedora": false, "arch": false,
+		"amazonlinux2023": false, "flatcar": false, "opensuse-leap-15": true, "opensuse-leap-16": true, "sles": true, "rocky": true,
+	} {
+		t.Run(fixture, func(t *testing.T) {
+			d := releaseOf(t, fixture)
+			n, err := newNode(Spec{KubernetesVersion: "1.34.4", Containerd: "2"}, d, "amd64")
+			require.NoError(t, err)
+			assert.Equal(t, upstream, n.has("containerd"))
+			assert.Equal(t, upstream, n.has("runc"))
+			plain, err := newNode(Spec{KubernetesVersion: "1.34.4"}, d, "amd64")
+			require.NoError(t, err)
+			units := 0
+			for _, f := range n.unitFiles() {
+				if filepath.Base(f.Path) == "containerd.service" {
+					units++
+				}
+			}
+			assert.Equal(t, upstream, units == 1)
+			if upstream {
+				assert.NotContains(t, n.packageNames(), "containerd")
+				assert.NotContains(t, n.packageNames(), "runc")
+			} else {
+				assert.Equal(t, plain.packageNames(), n.packageNames())
+			}
+		})
+	}
+}
+
+// The archives have the versions of the asset table, or of the field versions.
+func TestContainerd2WithACompleteVersion(t *testing.T) {
+	n, err := newNode(Spec{KubernetesVersion: "1.34.4", Containerd: "2", Versions: map[string]string{"containerd": "2.1.5"}}, releaseOf(t, "debian"), "arm64")
+	require.NoError(t, err)
+	for _, d := range n.downloads {
+		if d.ID == "containerd" {
+			assert.Equal(t, "https://github.com/containerd/containerd/releases/download/v2.1.5/containerd-2.1.5-linux-arm64.tar.gz", d.URL)
+		}
+	}
+}
+
+func TestContainerd2IsRefused(t *testing.T) {
+	for name, test := range map[string]struct {
+		fixture string
+		spec    Spec
+		err     string
+	}{
+		"on Amazon Linux 2": {"amazonlinux2", Spec{},
+			`containerd "2": upstream's containerd does not run on Amazon Linux 2: the archive needs glibc 2.34, and Amazon Linux 2 has 2.26; choose Amazon Linux 2023`},
+		"with a version of the package": {"debian", Spec{PackageVersions: map[string]string{"containerd": "1.6.20~ds1-1"}},
+			`package_versions: the package "containerd" contradicts containerd = "2", which takes containerd and runc from upstream archives on Debian; leave the package out`},
+		"with the package": {"debian-13", Spec{Packages: []string{"runc"}},
+			`packages: the package "runc" contradicts containerd = "2", which takes containerd and runc from upstream archives on Debian; leave the package out`},
+		"with an older archive": {"rocky", Spec{Versions: map[string]string{"containerd": "1.7.30"}},
+			`versions["containerd"] = "1.7.30" contradicts containerd = "2"`},
+		"with a version where the package is new enough": {"fedora", Spec{Versions: map[string]string{"containerd": "2.1.5"}},
+			`versions["containerd"] has no effect on Fedora, which has containerd as a package`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			test.spec.KubernetesVersion, test.spec.Containerd = "1.34.4", "2"
+			_, err := Steps(test.spec, releaseOf(t, test.fixture), "amd64")
+			require.EqualError(t, err, test.err)
+		})
+	}
+	for _, value := range []string{"1", "1.7", "2.1.6", "latest", "v2", " 2", "package"} {
+		err := Spec{KubernetesVersion: "1.34.4", Containerd: value}.Validate()
+		require.ErrorContains(t, err, `is not known; known is 2, a major version; set a complete version with versions["containerd"]`, value)
+	}
+}
+
+// An installed package keeps its unit, which would be the same file as upstream's.
+func TestContainerd2NeedsAMachineWithoutThePackage(t *testing.T) {
+	n, err := newNode(Spec{KubernetesVersion: "1.34.4", Containerd: "2"}, releaseOf(t, "debian"), "amd64")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"containerd", "runc"}, n.replaced)
+	f := facts{systemd: true, arch: "amd64"}
+	require.NoError(t, n.judge(f))
+	f.replaced = map[string]string{"runc": "1.1.5+ds1-1"}
+	require.NoError(t, n.judge(f), "both versions of runc can be installed")
+	f.replaced["containerd"] = "1.6.20~ds1-1"
+	require.EqualError(t, n.judge(f), `the package containerd 1.6.20~ds1-1 is installed, but containerd = "2" takes containerd from upstream's archive; remove the package, or choose a base image without it`)
+}
+
+// The plan of a bare machine shows the difference to the package.
+func TestContainerd2InAPlan(t *testing.T) {
+	h := bareOf(t, "debian")
+	items, err := Steps(Spec{KubernetesVersion: "1.34.4", Containerd: "2"}, releaseOf(t, "debian"), "amd64")
+	require.NoError(t, err)
+	list := plan.Make(t.Context(), h, items)
+	requirePlanned(t, list)
+	got := text(list)
+	assert.Contains(t, got, "containerd\n  fetch /usr/local\n    containerd 2.1.6 from https://github.com/containerd/containerd/releases/download/v2.1.6/containerd-2.1.6-linux-amd64.tar.gz (runs containers): not installed\n")
+	assert.Contains(t, got, "  write /usr/lib/systemd/system/containerd.service\n    starts upstream's containerd\n")
+	assert.False(t, strings.Contains(got, "install containerd"), got)
+}
