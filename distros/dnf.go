@@ -169,7 +169,10 @@ func rpmSymptoms() []symptom {
 		{dnfLocked, stillRunning},
 		{`(?:Unable to find a match:|No match for argument:|No package|Not available:) (\S+)`, noPackage},
 		{`(?:Failed to download metadata for repo|Cannot find a valid baseurl for repo|Failure getting repository|One of the configured repositories failed)[:( ]*'?([^')\s]+)`, noRepository},
-		{`Failed to download metadata \(baseurl: ".*?"\) for repository "([^"]+)"`, noRepository}, // dnf 5
+		{`Failed to download metadata \((?:baseurl|mirrorlist|metalink): ".*?"\) for repository "([^"]+)"`, noRepository}, // dnf 5
+		{`There are no enabled repositories|No matching repositories for \*`, "this machine has no enabled repository; enable one in /etc/yum.repos.d"},
+		{`checksum doesn't match|has incorrect checksum`, "a package differs from the repository's index; repeat when the mirror is up to date, or use another mirror"},
+		{`Cannot download (\S+): All mirrors were tried`, "the package $1 could not be downloaded; check the machine's network, proxy and repositories"},
 		{`(package \S+ .*conflicts with \S+ provided by \S+)`, conflicts},
 		{`GPG check FAILED|OpenPGP check for package \S+ .*has failed|Signature verification failed|is not signed|enabled checking of packages via GPG keys|repomd.xml signature could not be verified`, "a package's or a repository's signature could not be verified"},
 	}...)
