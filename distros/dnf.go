@@ -157,7 +157,7 @@ func (m dnfManager) Clean(ctx context.Context, h *host.Host) error {
 
 // dnfLocked matches the messages of dnf, dnf 5, yum and rpm about another running
 // process. rpm uses fcntl(2), and the path in its message is the locked file.
-const dnfLocked = `already locked by \d+|another app is currently holding|Existing lock \S+|Failed to obtain rpm transaction lock|Waiting for a lock on the system repository` +
+const dnfLocked = `already locked by \d+|another app is currently holding|Existing lock \S+|Failed to obtain rpm transaction lock|` + dnf5Waits +
 	`|can't create transaction lock on (\S+) \(Resource temporarily unavailable\)`
 
 // dnf5Waits matches the output of a dnf 5 that waits for another one: the message,
