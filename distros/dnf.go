@@ -162,7 +162,7 @@ const dnfLocked = `already locked by \d+|another app is currently holding|Existi
 
 // dnf5Waits matches the output of a dnf 5 that waits for another one: the message,
 // then a line for each process, then advice.
-const dnf5Waits = `Waiting for a lock on [^\n]*\n?(?:\d+\s[^\n]*\n?|Use the [^\n]*\n?)*\z`
+const dnf5Waits = `Waiting for a lock on [^\n]*(?:\n(?:\d+[\t ][^\n]*|Use the [^\n]*)?)*\z`
 
 func rpmSymptoms() []symptom {
 	return append(diskSymptoms(), []symptom{

@@ -51,7 +51,7 @@ func TestToolsThatWaitAreStopped(t *testing.T) {
 
 func FuzzWaitsMatchesOnlyTheEnd(f *testing.F) {
 	waits := regexp.MustCompile(dnf5Waits)
-	for _, text := range []string{"", "Waiting for a lock on the system repository", "Waiting for a lock on the system repository.\n7\tdnf\n", "Repositories loaded.\n", "Waiting for a lock on x\nUse the \n12 \n"} {
+	for _, text := range []string{"", "Waiting for a lock on 0", "Waiting for a lock on the system repository", "Waiting for a lock on the system repository.\n7\tdnf\n", "Repositories loaded.\n", "Waiting for a lock on x\nUse the \n12 \n"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
