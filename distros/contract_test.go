@@ -74,6 +74,7 @@ func contractOn(t *testing.T, root string, open func(t *testing.T, h *host.Host)
 			{name: "eksnode-service", version: "4.5", requires: "eksnode-base", recommends: "eksnode-unwanted"},
 			{name: "eksnode-unwanted", version: "1"},
 			{name: "eksnode-rival", version: "1", conflicts: "eksnode-base"},
+			{name: "eksnode-other", version: "1"},
 		} {
 			w.build(t, h, p)
 		}
@@ -146,6 +147,9 @@ func (w workshop) refuses(t *testing.T, h *host.Host) {
 
 	require.NoError(t, w.pm.Remove(t.Context(), h, []string{"eksnode-service"}))
 	assert.Empty(t, w.versions(t, h, "eksnode-service"))
+	require.NoError(t, w.pm.Install(t.Context(), h, []string{"eksnode-other"})) // zypper fails without any package
+	require.NoError(t, w.pm.Remove(t.Context(), h, []string{"eksnode-base"}))
+	assert.Empty(t, w.versions(t, h, "eksnode-base"), "Remove must remove held packages")
 }
 
 func (w workshop) cleans(t *testing.T, h *host.Host) {

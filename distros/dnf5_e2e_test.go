@@ -185,3 +185,25 @@ func TestDnf5LeavesNoHistoryAfterAScrub(t *testing.T) {
 		assert.Equal(t, map[string]string{"eksnode-base": "1.2-1"}, have)
 	})
 }
+
+// A failure of dnf 5 names its cause.
+func TestDnf5FailuresAreExplained(t *testing.T) {
+	livetest.RunOn(t, dnf5Root(t), func(t *testing.T, h *host.Host) {
+		withDnf5(t, h)
+		buildRpm(t, h, pkg{name: "eksnode-base", version: "1.2"})
+		publishRpms(t, h, "", false)
+		require.NoError(t, dnf().Refresh(t.Context(), h))
+		file := rpmRepository + "/noarch/eksnode-base-1.2-1.noarch.rpm"
+		require.NoError(t, os.WriteFile(file, nil, 0o644))
+		install := func() error { return dnf().Install(t.Context(), h, []string{"eksnode-base"}) }
+		require.ErrorContains(t, install(), "installing packages: a package differs from the repository's index; ")
+		require.NoError(t, os.Remove(file))
+		require.ErrorContains(t, install(), "installing packages: the package noarch/eksnode-base-1.2-1.noarch.rpm could not be downloaded; ")
+		for _, kind := range []string{"mirrorlist", "metalink", "baseurl"} {
+			require.NoError(t, os.WriteFile("/etc/yum.repos.d/made-here.repo", []byte("[made-here]\nname=made here\n"+kind+"=http://127.0.0.1:1/\n"), 0o644))
+			require.ErrorContains(t, dnf().Refresh(t.Context(), h), "refreshing the package lists: the repository made-here could not be reached; ")
+		}
+		require.NoError(t, os.RemoveAll("/etc/yum.repos.d"))
+		require.ErrorContains(t, install(), "installing packages: this machine has no enabled repository; enable one in /etc/yum.repos.d: ")
+	})
+}

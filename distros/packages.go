@@ -82,7 +82,8 @@ func diskSymptoms() []symptom {
 	return []symptom{
 		{`No space left on device|not enough free disk space`, "the disk is full; free some space or enlarge it"},
 		{`You don't have enough free space in (\S+?)\.?\s`, "the disk is full at $1; free some space or enlarge it"},
-		{`Read-only file system`, "the file system is read-only; remount it for writing, or choose a base image whose root can be written"},
+		{`Failed writing received data to disk`, "a download could not be written to the disk; free some space or enlarge it"},
+		{`Read-only file system|/usr is configured to be read-only`, "the file system is read-only; remount it for writing, or choose a base image whose root can be written"},
 	}
 }
 

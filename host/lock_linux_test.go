@@ -164,3 +164,34 @@ func TestLockPidsReadsProcLocks(t *testing.T) {
 	assert.Equal(t, []string{"12"}, lockPids(table, "FLOCK", st))
 	assert.Equal(t, []string{"11"}, lockPids(table, "POSIX", st))
 }
+
+func FuzzLockPids(f *testing.F) {
+	st, err := os.Stat(f.TempDir())
+	require.NoError(f, err)
+	for _, table := range []string{"", "1: POSIX  ADVISORY  WRITE 11 fe:01:7 0 EOF\n", "2: -> FLOCK  ADVISORY  WRITE 13 00:2d:7 0 EOF\n", "3: OFDLCK ADVISORY  WRITE -1 00:2d:3 0 EOF\n", "4: FLOCK\n"} {
+		f.Add(table)
+	}
+	f.Fuzz(func(t *testing.T, table string) {
+		for _, kind := range []string{"FLOCK", "POSIX"} {
+			for _, pid := range lockPids(table, kind, st) {
+				assert.Contains(t, table, pid)
+			}
+		}
+	})
+}
+
+// The holder of a lock of fcntl(2) is named while it has the lock.
+func TestLockHolderIsNamed(t *testing.T) {
+	h, err := Live()
+	require.NoError(t, err)
+	defer func() { require.NoError(t, h.Close()) }()
+	name := filepath.Join(t.TempDir(), ".rpm.lock")
+	assert.Empty(t, h.LockHolder(name), "no file")
+	file, err := os.Create(name)
+	require.NoError(t, err)
+	assert.Empty(t, h.LockHolder(name), "no lock")
+	require.NoError(t, unix.FcntlFlock(file.Fd(), unix.F_SETLK, &unix.Flock_t{Type: unix.F_WRLCK}))
+	assert.Regexp(t, fmt.Sprintf(`^pid %d: \S+`, os.Getpid()), h.LockHolder(name))
+	require.NoError(t, file.Close())
+	assert.Empty(t, h.LockHolder(name), "the lock is gone")
+}
