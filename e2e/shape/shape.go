@@ -238,18 +238,12 @@ func relink(path, target string) error {
 	return os.Symlink(target, path)
 }
 
-// All returns the shapes by the IDs of their distributions.
+// All returns the shapes by the IDs of their distributions, with the release where
+// there are several.
 func All() map[string]Shape {
-	return map[string]Shape{
-		"amazonlinux2":     AmazonLinux2(),
-		"amazonlinux2023":  AmazonLinux2023(),
-		"arch":             Arch(),
-		"fedora":           Fedora(),
-		"flatcar":          Flatcar(),
-		"opensuse-leap-15": Leap15(),
-		"opensuse-leap-16": Leap16(),
-		"rocky-10":         Rocky("10.1", "Red Quartz"),
-		"rocky-9":          Rocky("9.7", "Blue Onyx"),
-		"ubuntu":           Ubuntu(),
+	all := map[string]Shape{"rocky-10": Rocky("10.1", "Red Quartz"), "rocky-9": Rocky("9.7", "Blue Onyx")}
+	for _, s := range []Shape{AmazonLinux2(), AmazonLinux2023(), Arch(), Fedora(), Flatcar(), Leap15(), Leap16(), Ubuntu()} {
+		all[s.ID] = s
 	}
+	return all
 }
