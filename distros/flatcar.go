@@ -7,7 +7,7 @@ func flatcar() Distro {
 		ID:        "flatcar",
 		Name:      "Flatcar Container Linux",
 		OSRelease: []string{"flatcar"},
-		Tested:    PlanTested,
+		Tested:    ShapeTested,
 		Differs:   "/usr is read-only: commands are in /opt/bin, units in /etc. There is no package manager, so `packages` must stay empty. Nodes do not update themselves: build a new image instead.",
 
 		Releases: map[string]ReleaseFacts{"": {Containerd: "2"}},

@@ -93,4 +93,3 @@ func matchesFilter(t *testing.T, pattern, name string) bool {
 	require.NoError(t, err)
 	return matched
 }
-

@@ -57,6 +57,12 @@ func (n *node) writtenFiles() []plan.File {
 	return slices.Concat(n.unitFiles(), n.systemFiles(), n.authorityFiles(), []plan.File{modulesFile(), n.sysctlFile()})
 }
 
+// overwrittenUnits are the units at the place where Amazon Linux 2's bootstrap.sh
+// copies its own: on distributions with a read-only /usr.
+func (n *node) overwrittenUnits() []plan.File {
+	return slices.DeleteFunc(n.unitFiles(), func(f plan.File) bool { return f.Path != "/etc/systemd/system/kubelet.service" })
+}
+
 // describe is the manifest for the machine's present state.
 func (n *node) describe(ctx context.Context, h *host.Host) (*manifest.Manifest, error) {
 	old, err := manifest.Load(h)
@@ -86,7 +92,7 @@ func (n *node) describe(ctx context.Context, h *host.Host) (*manifest.Manifest, 
 		}
 	}
 	n.describeImages(old, m)
-	for _, f := range n.templateFiles() {
+	for _, f := range append(n.templateFiles(), n.overwrittenUnits()...) {
 		m.Templates = append(m.Templates, templateRecord(f))
 	}
 	for _, f := range n.writtenFiles() {

@@ -196,3 +196,28 @@ func TestContainerdOfASystemExtensionStartsAtFirstBoot(t *testing.T) {
 	assert.Equal(t, "[Service]\nExecStart=\nExecStart=/usr/bin/containerd\n", string(text),
 		"containerd reads /etc/containerd/config.toml by default, and also starts without the file, as an import of images needs")
 }
+
+// Where /usr is read-only, a bootstrap.sh of Amazon Linux 2 overwrites the image's
+// kubelet unit, so the manifest keeps the unit for a scrub. Its kubeconfig names the
+// program where the image has it.
+func TestTheManifestKeepsWhatBootstrapScriptsOverwrite(t *testing.T) {
+	for id, want := range map[string]struct {
+		units   int
+		program string
+	}{"flatcar": {1, "/opt/bin/aws-iam-authenticator"}, "debian": {0, "/usr/bin/aws-iam-authenticator"}} {
+		n := nodeOf(t, id, Spec{})
+		m, err := n.describe(t.Context(), bare(t, n.distro))
+		require.NoError(t, err)
+		units := 0
+		for _, template := range m.Templates {
+			if template.Path == "/etc/systemd/system/kubelet.service" {
+				units++
+				assert.Contains(t, template.Content, "ExecStart=/opt/bin/kubelet ")
+			}
+			if template.Path == "/var/lib/kubelet/kubeconfig" {
+				assert.Contains(t, template.Content, "      command: "+want.program+"\n", id)
+			}
+		}
+		assert.Equal(t, want.units, units, id)
+	}
+}

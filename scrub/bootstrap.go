@@ -117,14 +117,15 @@ func savedKubeRules(_ context.Context, h *host.Host) (plan.Answer, error) {
 }
 
 // copiedUnits removes the units that bootstrap.sh copies from the image's own
-// folder to /etc/systemd/system. The originals stay.
+// folder to /etc/systemd/system. The originals stay. Where /usr is read-only, the
+// image's own unit is at that place, and is restored.
 func copiedUnits(_ context.Context, h *host.Host) (plan.Answer, error) {
 	var answer plan.Answer
 	for original, copied := range map[string]string{
 		"/etc/eks/containerd/kubelet-containerd.service": "/etc/systemd/system/kubelet.service",
 		"/etc/eks/containerd/sandbox-image.service":      "/etc/systemd/system/sandbox-image.service",
 	} {
-		there, err := h.Exists(original)
+		source, err := h.Content(original)
 		if err != nil {
 			return plan.Answer{}, err
 		}
@@ -132,14 +133,24 @@ func copiedUnits(_ context.Context, h *host.Host) (plan.Answer, error) {
 		if err != nil {
 			return plan.Answer{}, err
 		}
-		if !there || own != nil {
-			continue
+		why := "the bootstrap copied it from " + original
+		switch {
+		case source == nil:
+		case own == nil:
+			a, err := planPath(h, plan.Remove, copied, why)
+			if err != nil {
+				return plan.Answer{}, err
+			}
+			answer.Add(a)
+		default:
+			current, err := h.Content(copied)
+			if err != nil {
+				return plan.Answer{}, err
+			}
+			if current == nil || bytes.Equal(current, source) && !bytes.Equal(current, own.Content) {
+				answer.Act(restoreAction(h, copied, own.Content, own.Attributes, why))
+			}
 		}
-		a, err := planPath(h, plan.Remove, copied, "the bootstrap copied it from "+original)
-		if err != nil {
-			return plan.Answer{}, err
-		}
-		answer.Add(a)
 	}
 	return answer, nil
 }

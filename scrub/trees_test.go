@@ -112,6 +112,18 @@ var found = map[string][]struct {
 	"bootstrap-units": {
 		{"copied", map[string]string{"etc/eks/containerd/kubelet-containerd.service": "[Unit]", "etc/systemd/system/kubelet.service": "[Unit]"}, []string{"- /etc/systemd/system/kubelet.service"}},
 		{"of the image", map[string]string{"etc/systemd/system/kubelet.service": "[Unit]"}, nil},
+		{"recorded and overwritten", map[string]string{
+			"etc/eks/containerd/kubelet-containerd.service": "[Unit]", "etc/systemd/system/kubelet.service": "[Unit]", manifest.Path[1:]: recorded("/etc/systemd/system/kubelet.service", "[Unit] # ours"),
+		}, []string{"~ /etc/systemd/system/kubelet.service"}},
+		{"recorded and lost", map[string]string{
+			"etc/eks/containerd/kubelet-containerd.service": "[Unit]", "etc/systemd/system/": "", manifest.Path[1:]: recorded("/etc/systemd/system/kubelet.service", "[Unit] # ours"),
+		}, []string{"+ /etc/systemd/system/kubelet.service"}},
+		{"recorded and right", map[string]string{
+			"etc/eks/containerd/kubelet-containerd.service": "[Unit]", "etc/systemd/system/kubelet.service": "[Unit] # ours", manifest.Path[1:]: recorded("/etc/systemd/system/kubelet.service", "[Unit] # ours"),
+		}, nil},
+		{"recorded and edited", map[string]string{
+			"etc/eks/containerd/kubelet-containerd.service": "[Unit]", "etc/systemd/system/kubelet.service": "[Unit] # edited", manifest.Path[1:]: recorded("/etc/systemd/system/kubelet.service", "[Unit] # ours"),
+		}, nil},
 	},
 	"kubelet-enabled": {
 		{"enabled", map[string]string{"etc/systemd/system/multi-user.target.wants/kubelet.service": "-> /x", "etc/systemd/system/multi-user.target.wants/sshd.service": "-> /x"}, []string{"- /etc/systemd/system/multi-user.target.wants/kubelet.service"}},
