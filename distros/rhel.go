@@ -64,4 +64,4 @@ const rhelEnds = "https://access.redhat.com/support/policy/updates/errata"
 
 // cgroupV1Left is about release 9 of the family, where Red Hat deprecated cgroup
 // v1. Release 10 has none (Considerations in adopting RHEL 10, "Kernel").
-const cgroupV1Left = "the kernel and systemd of release 9 can still start with cgroup v1, with which kubelets from 1.35 on do not start; the base image must not have systemd.unified_cgroup_hierarchy=0 on its kernel command line"
+const cgroupV1Left = "release 9 can still start with cgroup v1, but kubelets from 1.35 on cannot; the base image must not set systemd.unified_cgroup_hierarchy=0"

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -103,6 +104,19 @@ func TestContainerd2NeedsAMachineWithoutThePackage(t *testing.T) {
 	require.NoError(t, n.judge(f), "both versions of runc can be installed")
 	f.replaced["containerd"] = "1.6.20~ds1-1"
 	require.EqualError(t, n.judge(f), `the package containerd 1.6.20~ds1-1 is installed, but containerd = "2" takes containerd from upstream's archive; remove the package, or choose a base image without it`)
+}
+
+// Without replaced packages, the package manager gets no empty list, which rpm refuses.
+func TestNothingReplacedAsksNoPackageManager(t *testing.T) {
+	n, err := newNode(Spec{KubernetesVersion: "1.34.4"}, releaseOf(t, "rocky"), "amd64")
+	require.NoError(t, err)
+	n.distro.PackageManager = nil // would panic
+	h, err := host.Live()
+	require.NoError(t, err)
+	defer h.Close()
+	f, err := n.ask(t.Context(), h)
+	require.NoError(t, err)
+	assert.Empty(t, f.replaced)
 }
 
 // The plan of a bare machine shows the difference to the package.

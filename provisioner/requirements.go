@@ -71,8 +71,10 @@ func (n *node) ask(ctx context.Context, h *host.Host) (facts, error) {
 		return f, fmt.Errorf("reading the FIPS mode: %w", err)
 	}
 	f.fips = strings.TrimSpace(string(fips)) == "1"
-	if f.replaced, err = n.distro.PackageManager.Installed(ctx, h, n.replaced); err != nil {
-		return f, err
+	if len(n.replaced) > 0 { // rpm refuses an empty list
+		if f.replaced, err = n.distro.PackageManager.Installed(ctx, h, n.replaced); err != nil {
+			return f, err
+		}
 	}
 	f.places = []place{
 		{path: n.distro.CommandFolder, needs: needsPrograms}, {path: "/opt", needs: needsPlugins},

@@ -35,7 +35,7 @@ func TestWarnings(t *testing.T) {
 			"publication of AWS's EKS images of Amazon Linux 2 ended on 2025-11-26; choose a base image with a newer release (https://docs.aws.amazon.com/eks/latest/userguide/eks-ami-deprecation-faqs.html)",
 		}},
 		"a release that can start with cgroup v1": {"rhel", "2026-11-23", Spec{}, []string{
-			"the kernel and systemd of release 9 can still start with cgroup v1, with which kubelets from 1.35 on do not start; the base image must not have systemd.unified_cgroup_hierarchy=0 on its kernel command line"}},
+			"release 9 can still start with cgroup v1, but kubelets from 1.35 on cannot; the base image must not set systemd.unified_cgroup_hierarchy=0"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			today, err := time.Parse(time.DateOnly, test.today)

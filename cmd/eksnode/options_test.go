@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/spf13/pflag"
@@ -98,4 +99,12 @@ func TestUnknownDistroErrorsNameFlags(t *testing.T) {
 			assert.NotContains(t, out.String(), "distro = ")
 		}
 	}
+}
+
+// Warnings are lines of their own, before the plan.
+func TestAReportBeginsWithItsWarnings(t *testing.T) {
+	var out bytes.Buffer
+	r := plan.Report{Command: "provision", Result: plan.DryRun, Warnings: []string{"support of X ended on 2026-06-30\x1b[2J\nforged"}}
+	require.NoError(t, printReport(newPrinter(&out), r, false))
+	assert.True(t, strings.HasPrefix(out.String(), "  warning  support of X ended on 2026-06-30\\x1b[2J\\nforged\n"), out.String())
 }

@@ -45,7 +45,7 @@ func TestPortingGuideWorksLiterally(t *testing.T) {
 		names(git("diff", "--name-only")), "what else changes is generated")
 	page, err := os.ReadFile(filepath.Join(repository, "docs/reference/distributions.md"))
 	require.NoError(t, err)
-	assert.Contains(t, string(page), "| [Example Linux](#examplelinux) | 7 | dnf | package | plan tested, not run |\n")
+	assert.Contains(t, string(page), "| [Example Linux](#examplelinux) | 7 | 7: 2030-05-31 | dnf | package, 2.1 | plan tested, not run |\n")
 
 	// The part of `make test` about distributions. This test would call itself
 	// forever, and the other tests need no second run.

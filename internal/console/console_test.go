@@ -285,3 +285,10 @@ func TestSingularAndPlural(t *testing.T) {
 		assert.NotContains(t, line, fmt.Sprintf("%d(s)", n))
 	}
 }
+
+// Warnings come before the closing table, as lines that Packer colours.
+func TestFinishPrintsWarnings(t *testing.T) {
+	s := newStage(Options{Command: "provision"})
+	s.Finish(&plan.Report{Command: "provision", Result: plan.OK, Warnings: []string{"support of X ended on 2026-06-30"}})
+	assert.Equal(t, "!   warning: support of X ended on 2026-06-30", s.lines()[0])
+}
