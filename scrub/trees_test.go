@@ -121,6 +121,11 @@ var found = map[string][]struct {
 		{"a file", map[string]string{"etc/resolv.conf": "nameserver 10.0.0.2"}, []string{"- /etc/resolv.conf"}},
 		{"a link", map[string]string{"etc/resolv.conf": "-> ../run/resolv.conf", "run/resolv.conf": "nameserver 10.0.0.2"}, nil},
 	},
+	"boot-entries": {
+		{"a token", map[string]string{"etc/kernel/entry-token": oldID + "\n"}, []string{"- /etc/kernel/entry-token"}},
+		{"the token of a distribution", map[string]string{"etc/kernel/entry-token": "fedora\n"}, nil},
+		{"a link", map[string]string{"boot/loader/entries": "-> /data", "data/" + oldID + "-1.conf": "title x\n"}, []string{"+ /data/" + neutralID + "-1.conf", "- /data/" + oldID + "-1.conf"}},
+	},
 	"machine-id": {
 		{"filled in", map[string]string{"etc/machine-id": "0123456789abcdef0123456789abcdef\n"}, []string{"~ /etc/machine-id"}},
 		{"empty", map[string]string{"etc/machine-id": ""}, nil},
