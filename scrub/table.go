@@ -32,6 +32,7 @@ func Table() []Rule {
 		nodeConfigRules(),
 		environmentRules(),
 		bootstrapRules(),
+		iptablesRestoreRules(),
 		networkRules(),
 		bootEntryRules(),
 		machineIDRules(),
