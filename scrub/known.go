@@ -39,30 +39,28 @@ const scriptMost = 1 << 20
 // usual place any script counts but that of Amazon Linux 2023, which only names
 // nodeadm. Elsewhere a script must name a placeholder.
 func bootstrapScript(h *host.Host) (string, error) {
-	for _, pattern := range bootstrapScripts {
-		names, err := glob(h, pattern)
+	names, _, err := matching(h, bootstrapScripts)
+	if err != nil {
+		return "", err
+	}
+	for _, name := range names {
+		st, err := h.Files.Stat(name)
+		if leadsNowhere(err) || err == nil && (!st.Mode().IsRegular() || st.Size() > scriptMost && name != amazonScript) {
+			continue
+		}
 		if err != nil {
 			return "", err
 		}
-		for _, name := range names {
-			st, err := h.Files.Stat(name)
-			if leadsNowhere(err) || err == nil && (!st.Mode().IsRegular() || st.Size() > scriptMost && name != amazonScript) {
-				continue
-			}
-			if err != nil {
-				return "", err
-			}
-			if st.Size() > scriptMost { // a link to eksnode
-				return name, nil
-			}
-			text, err := h.Content(name)
-			if err != nil {
-				return "", err
-			}
-			fills := bytes.Contains(text, []byte(endpointPlaceholder))
-			if fills || name == amazonScript && !bytes.Contains(text, []byte("nodeadm")) {
-				return name, nil
-			}
+		if st.Size() > scriptMost { // a link to eksnode
+			return name, nil
+		}
+		text, err := h.Content(name)
+		if err != nil {
+			return "", err
+		}
+		fills := bytes.Contains(text, []byte(endpointPlaceholder))
+		if fills || name == amazonScript && !bytes.Contains(text, []byte("nodeadm")) {
+			return name, nil
 		}
 	}
 	return "", nil

@@ -1,6 +1,11 @@
 package scrub
 
-import "github.com/eksnode/packer-plugin-eksnode/plan"
+import (
+	"context"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
 
 // networkRules are the rules for interfaces and leases of the builder machine.
 func networkRules() []Rule {
@@ -36,5 +41,17 @@ func networkRules() []Rule {
 			Regenerated: "the DHCP client, cloud-init", Source: "amazon-eks-ami #182",
 			Find: regularFile("/etc/resolv.conf"),
 		},
+	}
+}
+
+// regularFile plans the removal of a file, but not of a link: a link means that
+// another program generates the file.
+func regularFile(name string) func(context.Context, *host.Host) (plan.Answer, error) {
+	return func(_ context.Context, h *host.Host) (plan.Answer, error) {
+		st, err := h.Files.Lstat(name)
+		if err != nil || !st.Mode().IsRegular() {
+			return plan.Answer{}, ignoreMissing(err)
+		}
+		return planPath(h, plan.Remove, name, "belongs to the builder machine")
 	}
 }

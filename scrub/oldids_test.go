@@ -112,3 +112,21 @@ func TestKernelsInAFolderOfTheMachineIDAreReported(t *testing.T) {
 	assert.Equal(t, []string{"/efi/" + oldID + ": the machine boots from a folder with the builder machine's ID as its name: " +
 		"write another name, such as the distribution's ID, into /etc/kernel/entry-token, run kernel-install add-all, and remove the folder"}, audit(t, h, "boot-entries"))
 }
+
+// FuzzBootFiles plans and applies neutral names for any texts of the boot loader's
+// files. Afterwards nothing is left to do.
+func FuzzBootFiles(f *testing.F) {
+	f.Add("title x\nmachine-id "+oldID+"\nlinux /vmlinuz-0-rescue-"+oldID+"\n", "saved_entry="+oldID+"-1\n", "default "+oldID+"-*\n", oldID)
+	f.Add("linux /"+oldID+"/6/linux\n", "next_entry="+oldID, "default\t"+oldID, "fedora")
+	f.Fuzz(func(t *testing.T, entry, env, loader, token string) {
+		h, _ := tree(t, map[string]string{"boot/loader/entries/" + oldID + "-1.conf": entry, "boot/grub2/grubenv": env, "boot/loader/loader.conf": loader, "etc/kernel/entry-token": token})
+		answer, err := bootEntries(t.Context(), h)
+		require.NoError(t, err)
+		for _, a := range answer.Actions {
+			require.NoError(t, a.Perform(t.Context(), nil))
+		}
+		answer, err = bootEntries(t.Context(), h)
+		require.NoError(t, err)
+		require.Empty(t, answer.Actions)
+	})
+}

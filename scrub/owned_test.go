@@ -98,3 +98,18 @@ func TestHostKeysInOtherPlacesAreReported(t *testing.T) {
 	assert.Equal(t, []string{"/etc/ssh/keys/host: a host key that every node would share, named in /etc/ssh/sshd_config.d/x.conf:1: remove the key, and let a unit create it at boot before sshd starts"},
 		audit(t, h, "ssh-host-keys-elsewhere"))
 }
+
+// FuzzCloudInit reads any texts as cloud-init's configuration, ds-identify's and
+// the kernel's arguments: without a panic, and with the same answer twice.
+func FuzzCloudInit(f *testing.F) {
+	f.Add("cloud_init_modules: [[ssh, always]]\nssh_genkeytypes: []\n", "policy: disabled\n", "GRUB_CMDLINE_LINUX=cloud-init=disabled\n")
+	f.Add("cloud_init_modules: x\n", "", "# cloud-init=disabled")
+	f.Fuzz(func(t *testing.T, config, identify, arguments string) {
+		h, _ := tree(t, map[string]string{"etc/cloud/cloud.cfg": config, "etc/cloud/ds-identify.cfg": identify, "etc/default/grub": arguments})
+		why, err := cloudInitOff(h)
+		require.NoError(t, err)
+		again, err := cloudInitOff(h)
+		require.NoError(t, err)
+		require.Equal(t, why, again)
+	})
+}

@@ -16,7 +16,7 @@ func keysElsewhereRule() Rule {
 	return Rule{
 		ID: "authorized-keys-elsewhere", Phase: Access, Groups: []string{"people", "ssh"}, Verb: plan.Remove,
 		Owner:       "the people who built the image",
-		Why:         "sshd reads keys from other files (AuthorizedKeysFile) and from homes of accounts in a directory, and their owners could log in to every node; a command that prints keys (AuthorizedKeysCommand) is reported",
+		Why:         "the owners of keys in other files (AuthorizedKeysFile) and in homes without an account could log in to every node; a command that prints keys is reported",
 		Regenerated: "nothing", Source: "sshd_config(5)",
 		Find: keysElsewhere,
 	}
