@@ -54,18 +54,17 @@ func bootstrapRules() []Rule {
 		{
 			ID: "generated-drop-ins", Phase: State, Groups: g, Verb: plan.Remove,
 			Paths: []string{
-				"/etc/systemd/system/*.service.d/environment.conf", "/etc/systemd/system.conf.d/environment.conf",
 				"/etc/systemd/system/containerd.service.d/http-proxy.conf", "/etc/systemd/system/kubelet.service.d/http-proxy.conf",
 				"/etc/containerd/base-runtime-spec.json", "/etc/eks/nodeadm/udev-net-manager/*",
 			}, Owner: "nodeadm, user data",
-			Why: "the files contain the old cluster's environment and proxies, and the old instance's ID", Regenerated: "each boot", Source: "amazon-eks-ami nodeadm",
+			Why: "the files contain the old cluster's proxies, and the old instance's ID", Regenerated: "each boot", Source: "amazon-eks-ami nodeadm",
 		},
 		{
 			ID: "soci-config", Phase: State, Groups: append(g, "containerd"), Verb: plan.Remove,
-			Paths: []string{sociConfig}, Owner: "eksnode init",
+			Paths: []string{sociConfig}, Owner: "nodeadm, eksnode init",
 			Why:         "the node would pull images with the old cluster's settings; a file that first boot did not write stays",
 			Regenerated: "first boot", Source: "NodeConfig, FastImagePull",
-			Find: removeMarked(sociConfig),
+			Find: generatedSOCI,
 		},
 		{
 			ID: "iptables-rules", Phase: State, Groups: []string{"network"}, Verb: plan.Remove,
@@ -95,12 +94,19 @@ func bootstrapRules() []Rule {
 // in file formats with comments.
 func isInits(text []byte) bool { return bytes.HasPrefix(text, []byte(templates.InitMark+"\n")) }
 
-// removeMarked plans the removal of files that `eksnode init` wrote. A file of
-// the same name that a package installed or a person wrote stays.
-func removeMarked(names ...string) func(context.Context, *host.Host) (plan.Answer, error) {
-	return func(_ context.Context, h *host.Host) (plan.Answer, error) {
-		return removeWhere(h, "first boot wrote it", isInits, names...)
+// generatedSOCI plans the removal of a configuration of SOCI's snapshotter that a
+// first boot wrote. A file that a package installed or a person wrote stays.
+func generatedSOCI(_ context.Context, h *host.Host) (plan.Answer, error) {
+	text, err := h.Content(sociConfig)
+	if err != nil || text == nil {
+		return plan.Answer{}, err
 	}
+	if !isInits(text) {
+		if rendered, err := isNodeadmsSOCI(h, text); err != nil || !rendered {
+			return plan.Answer{}, err
+		}
+	}
+	return planPath(h, plan.Remove, sociConfig, "first boot wrote it")
 }
 
 const sociConfig = "/etc/soci-snapshotter-grpc/config.toml"

@@ -40,12 +40,12 @@ func places(h *host.Host, patterns []string) ([]place, error) {
 // and sync, and homes behind links into such folders. A home on a foreign mount
 // is returned without a check.
 func Homes(h *host.Host) ([]string, error) {
-	text, err := h.Content("/etc/passwd")
+	text, err := accountLines(h)
 	if err != nil {
-		return nil, fmt.Errorf("reading the accounts: %w", err)
+		return nil, err
 	}
 	var there []string
-	for _, home := range homesOf(string(text)) {
+	for _, home := range homesOf(text) {
 		real, err := h.Files.Real(home)
 		if err != nil {
 			return nil, fmt.Errorf("looking for home folders: %w", err)
@@ -77,14 +77,42 @@ func Homes(h *host.Host) ([]string, error) {
 // sorted and each once.
 func homesOf(passwd string) []string {
 	homes := []string{"/root"}
-	for line := range strings.Lines(passwd) {
-		fields := strings.Split(strings.TrimSpace(line), ":")
-		if len(fields) >= 7 && path.IsAbs(fields[5]) {
-			homes = append(homes, path.Clean(fields[5]))
-		}
+	for _, a := range parseAccounts(passwd) {
+		homes = append(homes, a.home)
 	}
 	slices.Sort(homes)
 	return slices.Compact(homes)
+}
+
+// accountFiles are files in the form of passwd(5): /usr/lib/passwd is that of
+// systems with a read-only /usr, and extrausers that of Ubuntu Core.
+var accountFiles = []string{"/etc/passwd", "/usr/lib/passwd", "/var/lib/extrausers/passwd"}
+
+// accountLines returns the lines of all files of accounts.
+func accountLines(h *host.Host) (string, error) {
+	var lines strings.Builder
+	for _, name := range accountFiles {
+		text, err := h.Content(name)
+		if err != nil {
+			return "", fmt.Errorf("reading the accounts: %w", err)
+		}
+		lines.Write(text)
+		lines.WriteByte('\n')
+	}
+	return lines.String(), nil
+}
+
+// parseAccounts returns the accounts with an absolute home in the text of a
+// passwd(5). As in glibc, the shell may be missing.
+func parseAccounts(passwd string) []account {
+	var accounts []account
+	for line := range strings.Lines(passwd) {
+		fields := strings.Split(strings.TrimSpace(line), ":")
+		if len(fields) >= 6 && path.IsAbs(fields[5]) {
+			accounts = append(accounts, account{fields[0], fields[2], path.Clean(fields[5])})
+		}
+	}
+	return accounts
 }
 
 var (

@@ -114,3 +114,15 @@ func leftLines(text string, drop func(line string) bool) string {
 	}
 	return left.String()
 }
+
+// regularFile plans the removal of a file, but not of a link: a link means that
+// another program generates the file.
+func regularFile(name string) func(context.Context, *host.Host) (plan.Answer, error) {
+	return func(_ context.Context, h *host.Host) (plan.Answer, error) {
+		st, err := h.Files.Lstat(name)
+		if err != nil || !st.Mode().IsRegular() {
+			return plan.Answer{}, ignoreMissing(err)
+		}
+		return planPath(h, plan.Remove, name, "belongs to the builder machine")
+	}
+}

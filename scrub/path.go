@@ -108,18 +108,6 @@ func isEmpty(h *host.Host, name string) (bool, error) {
 	return false, err
 }
 
-// regularFile plans the removal of a file, but not of a link: a link means that
-// another program generates the file.
-func regularFile(name string) func(context.Context, *host.Host) (plan.Answer, error) {
-	return func(_ context.Context, h *host.Host) (plan.Answer, error) {
-		st, err := h.Files.Lstat(name)
-		if err != nil || !st.Mode().IsRegular() {
-			return plan.Answer{}, ignoreMissing(err)
-		}
-		return planPath(h, plan.Remove, name, "belongs to the builder machine")
-	}
-}
-
 // removeWhere plans the removal of the files whose content matches.
 func removeWhere(h *host.Host, why string, so func([]byte) bool, names ...string) (plan.Answer, error) {
 	var answer plan.Answer

@@ -170,7 +170,7 @@ func joinedNode() map[string]string {
 		"home/admin/.ssh/authorized_keys":                                 "ssh-ed25519 packer",
 		"home/admin/.ssh/rc":                                              "kept",
 		"opt/svc home/.ssh/authorized_keys":                               "ssh-ed25519 service",
-		"home/stranger/.ssh/authorized_keys":                              "kept: no account has this home",
+		"home/stranger/.ssh/authorized_keys":                              sshKey,
 		"tmp/packer-script":                                               "x",
 		"usr/bin/kubelet":                                                 "kept",
 	}
@@ -195,6 +195,7 @@ func TestScrubOfAJoinedNode(t *testing.T) {
 		"- /etc/systemd/system/kubelet.service.d/30-kubelet-extra-args.conf",
 		"- /etc/systemd/system/multi-user.target.wants/kubelet.service",
 		"- /home/admin/.ssh/authorized_keys",
+		"- /home/stranger/.ssh/authorized_keys",
 		"- /opt/svc home/.ssh/authorized_keys",
 		"- /root/.bash_history",
 		"- /root/.ssh/authorized_keys",
@@ -332,7 +333,7 @@ func TestKubeletConfigRewrittenByJqIsRestored(t *testing.T) {
 
 // On an image without a template, first boot generates the kubeconfig.
 func TestGeneratedKubeconfigIsRemoved(t *testing.T) {
-	h, root := tree(t, map[string]string{"etc/passwd": passwd, "var/lib/kubelet/kubeconfig": joinedKubeconfig})
+	h, root := tree(t, map[string]string{"etc/passwd": passwd, "var/lib/kubelet/kubeconfig": nodeadmKubeconfig})
 	apply(t, h, Spec{Only: []string{"kubelet-kubeconfig"}})
 	assert.NoFileExists(t, filepath.Join(root, "var/lib/kubelet/kubeconfig"))
 }

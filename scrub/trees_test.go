@@ -31,7 +31,8 @@ var found = map[string][]struct {
 		{"moved away", map[string]string{"etc/eks/bootstrap.sh": "", "var/lib/kubelet/": ""}, []string{"+ " + templates.Kubeconfig}},
 		{"behind a link", map[string]string{"etc/eks/bootstrap.sh": "", "var/lib/kubelet": "-> /data", "data/kubeconfig": joinedKubeconfig}, []string{"~ /data/kubeconfig"}},
 		{"itself a link", map[string]string{"etc/eks/bootstrap.sh": "", templates.Kubeconfig[1:]: "-> /data/kubeconfig", "data/kubeconfig": joinedKubeconfig}, []string{"~ /data/kubeconfig"}},
-		{"without a template", map[string]string{templates.Kubeconfig[1:]: joinedKubeconfig}, []string{"- " + templates.Kubeconfig}},
+		{"without a template", map[string]string{templates.Kubeconfig[1:]: nodeadmKubeconfig}, []string{"- " + templates.Kubeconfig}},
+		{"of Amazon Linux 2, without a script", map[string]string{templates.Kubeconfig[1:]: joinedKubeconfig}, []string{"~ " + templates.Kubeconfig}},
 		{"untouched", map[string]string{"etc/eks/bootstrap.sh": "", templates.Kubeconfig[1:]: templateText(templates.Kubeconfig)}, nil},
 		{"written by first boot", map[string]string{"etc/eks/bootstrap.sh": "", templates.Kubeconfig[1:]: templates.InitMark + "\n" + joinedKubeconfig}, []string{"~ " + templates.Kubeconfig}},
 	},
@@ -59,6 +60,21 @@ var found = map[string][]struct {
 	"ssh-passwords": {
 		{"allowed", map[string]string{sshdCloudInit[1:]: "PasswordAuthentication yes\n"}, []string{"- " + sshdCloudInit}},
 		{"forbidden", map[string]string{sshdCloudInit[1:]: "# PasswordAuthentication yes\nPasswordAuthentication no\n"}, nil},
+	},
+	"generated-environments": {
+		{"written by first boot", map[string]string{"etc/systemd/system/x.service.d/environment.conf": templates.InitMark + "\n[Service]\nEnvironment=\"A=b\"\n", "etc/systemd/system.conf.d/environment.conf": templates.InitMark + "\n"},
+			[]string{"- /etc/systemd/system.conf.d/environment.conf", "- /etc/systemd/system/x.service.d/environment.conf"}},
+		{"written by nodeadm", map[string]string{"etc/systemd/system/x.service.d/environment.conf": "[Service]\nEnvironment=\"A=b\"\nEnvironment=\"B=\\\"x\\\" %%\"\n", "etc/eks/kubelet/environment": "x",
+			"etc/systemd/system.conf.d/environment.conf": "[Manager]\nDefaultEnvironment=\"HTTPS_PROXY=http://p:3128\"\n"},
+			[]string{"- /etc/systemd/system.conf.d/environment.conf", "- /etc/systemd/system/x.service.d/environment.conf"}},
+		{"written by an operator", map[string]string{
+			"etc/eks/kubelet/environment": "x", "etc/systemd/system/a.service.d/environment.conf": "[Service]\nEnvironment=HTTPS_PROXY=http://p:3128\n",
+			"etc/systemd/system/b.service.d/environment.conf": "# ours\n[Service]\nEnvironment=\"A=b\"\n", "etc/systemd/system/c.service.d/environment.conf": "[Service]\nEnvironment=\"B=b\"\nEnvironment=\"A=b\"\n",
+			"etc/systemd/system/d.service.d/environment.conf": "[Service]\nEnvironment=\"A=b\"\nLimitNOFILE=1\n",
+		}, nil},
+		{"without nodeadm", map[string]string{"etc/systemd/system/x.service.d/environment.conf": "[Service]\nEnvironment=\"A=b\"\n", "usr/bin/nodeadm": "x"}, nil},
+		{"SOCI's order", map[string]string{sociDropIn[1:]: "[Unit]\nRequires=soci-snapshotter.service\nAfter=soci-snapshotter.service\n"}, []string{"- " + sociDropIn}},
+		{"SOCI's order, edited", map[string]string{sociDropIn[1:]: "[Unit]\nRequires=soci-snapshotter.service\nAfter=soci-snapshotter.service\nBefore=x\n"}, nil},
 	},
 	"soci-config": {
 		{"written by first boot", map[string]string{sociConfig[1:]: templates.InitMark + "\n[x]\n"}, []string{"- " + sociConfig}},
@@ -125,12 +141,23 @@ var found = map[string][]struct {
 			"etc/eks/containerd/kubelet-containerd.service": "[Unit]", "etc/systemd/system/kubelet.service": "[Unit] # edited", manifest.Path[1:]: recorded("/etc/systemd/system/kubelet.service", "[Unit] # ours"),
 		}, nil},
 	},
+	"iptables-restore": {
+		{"without rules", map[string]string{"etc/systemd/system/x.wants/iptables-restore.service": "-> /x", iptablesRestore[1:]: "ExecStart=iptables-restore < /etc/sysconfig/iptables\n"},
+			[]string{"- " + iptablesRestore, "- /etc/systemd/system/x.wants/iptables-restore.service"}},
+		{"with rules", map[string]string{"etc/systemd/system/x.wants/iptables-restore.service": "-> /x", "etc/sysconfig/iptables": "*filter\n"}, nil},
+		{"another unit", map[string]string{iptablesRestore[1:]: "ExecStart=iptables-restore /etc/own\n"}, nil},
+	},
 	"kubelet-enabled": {
 		{"enabled", map[string]string{"etc/systemd/system/multi-user.target.wants/kubelet.service": "-> /x", "etc/systemd/system/multi-user.target.wants/sshd.service": "-> /x"}, []string{"- /etc/systemd/system/multi-user.target.wants/kubelet.service"}},
 	},
 	"resolv-conf": {
 		{"a file", map[string]string{"etc/resolv.conf": "nameserver 10.0.0.2"}, []string{"- /etc/resolv.conf"}},
 		{"a link", map[string]string{"etc/resolv.conf": "-> ../run/resolv.conf", "run/resolv.conf": "nameserver 10.0.0.2"}, nil},
+	},
+	"boot-entries": {
+		{"a token", map[string]string{"etc/kernel/entry-token": oldID + "\n"}, []string{"- /etc/kernel/entry-token"}},
+		{"the token of a distribution", map[string]string{"etc/kernel/entry-token": "fedora\n"}, nil},
+		{"a link", map[string]string{"boot/loader/entries": "-> /data", "data/" + oldID + "-1.conf": "title x\n"}, []string{"+ /data/" + neutralID + "-1.conf", "- /data/" + oldID + "-1.conf"}},
 	},
 	"machine-id": {
 		{"filled in", map[string]string{"etc/machine-id": "0123456789abcdef0123456789abcdef\n"}, []string{"~ /etc/machine-id"}},
