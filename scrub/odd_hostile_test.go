@@ -93,22 +93,3 @@ func FuzzHosts(f *testing.F) {
 		}
 	})
 }
-
-// FuzzInterfaceFile removes addresses from any file of an interface. No line of an
-// address is left, and no other line is lost.
-func FuzzInterfaceFile(f *testing.F) {
-	f.Add("DEVICE=eth0\nHWADDR=06:11:22:33:44:55\r\nBOOTPROTO=dhcp")
-	f.Add("export LLADDR = '06:11:22:33:44:55'\n#MACADDR=\n\x00")
-	f.Fuzz(func(t *testing.T, text string) {
-		left := leftLines(text, isAddress)
-		for line := range strings.Lines(left) {
-			if isAddress(line) {
-				t.Fatalf("%q is left", line)
-			}
-		}
-		dropped := leftLines(text, func(line string) bool { return !isAddress(line) })
-		if len(left)+len(dropped) != len(text) {
-			t.Fatalf("%q: %q and %q", text, left, dropped)
-		}
-	})
-}
