@@ -26,6 +26,7 @@ import (
 //	/var/log/btmp 0660 0:22    a numeric owner; 0:0 is the default
 //	/var/lib/kubelet/          a folder
 //	/etc/localtime -> ../x     a link
+//	/boot/x absent             the file of an earlier layer is removed
 //	/etc/hosts append          the text is added to the file of an earlier layer
 //	/etc/x xattr=user.a=b      an extended attribute
 //	/var/log/a.gz gzip         the file is the text, compressed
@@ -39,7 +40,7 @@ type entry struct {
 	path, link   string
 	mode         fs.FileMode
 	uid, gid     int
-	form         string // append, gzip, hex, bolt, or empty
+	form         string // absent, append, gzip, hex, bolt, or empty
 	size         int64
 	xattr, value string
 	text         []byte
@@ -93,7 +94,7 @@ func parseTitle(t *testing.T, title string) entry {
 			require.NoError(t, err, title)
 			e.gid, err = strconv.Atoi(gid)
 		default:
-			require.Contains(t, []string{"append", "gzip", "hex", "bolt"}, words[i], "%s: unknown attribute", title)
+			require.Contains(t, []string{"absent", "append", "gzip", "hex", "bolt"}, words[i], "%s: unknown attribute", title)
 			e.form = words[i]
 		}
 		require.NoError(t, err, title)
@@ -124,6 +125,9 @@ func (e entry) write(t *testing.T, root string) {
 		require.NoError(t, os.Symlink(e.link, name))
 	case e.mode.IsDir():
 		require.NoError(t, os.MkdirAll(name, 0o755))
+	case e.form == "absent":
+		require.NoError(t, os.Remove(name))
+		return
 	case e.form == "bolt":
 		e.writeBolt(t, name)
 	case e.form == "append":
