@@ -3,7 +3,7 @@
 package scrub_test
 
 import (
-	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -21,8 +21,9 @@ const (
 	ship               // a difference of the scrubbed twin from the twin
 )
 
-// explanation says why something about these machines stays. The pattern is
-// that of path.Match for the whole line; a last element "**" matches the rest.
+// explanation says why something about these machines stays. The pattern is for
+// the whole line without the part after ": ". "*" matches within a name, "**"
+// also across folders.
 type explanation struct {
 	kind     kind
 	machines string // names, separated by blanks
@@ -35,13 +36,9 @@ func (e explanation) of(machine string) bool {
 }
 
 func (e explanation) explains(line string) bool {
-	if start, open := strings.CutSuffix(e.pattern, "**"); open {
-		return strings.HasPrefix(line, start)
-	}
-	// A reason after ": " is no part of the pattern.
 	line, _, _ = strings.Cut(line, ": ")
-	matches, err := path.Match(e.pattern, line)
-	return err == nil && matches
+	expression := strings.NewReplacer(`\*\*`, `.*`, `\*`, `[^/]*`).Replace(regexp.QuoteMeta(e.pattern))
+	return regexp.MustCompile(`^` + expression + `$`).MatchString(line)
 }
 
 // explained returns the lines that no explanation explains. An explanation that
