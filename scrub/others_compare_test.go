@@ -24,7 +24,7 @@ import (
 // its people. No file name, link or content of a scrubbed root has one.
 var marks = []string{
 	"badc0ffee",            // IDs and keys: machine, instance, agents, host keys, endpoint, certificates
-	"blue-heron", "heron.", // the cluster's name and the company's domain
+	"blue-heron", "heron.corp", // the cluster's name and the company's domain
 	"marjolein",     // the person
 	"10.77.31.",     // addresses of the node
 	"10-77-31-",     // the same in names
