@@ -43,7 +43,7 @@ func (e explanation) explains(line string) bool {
 
 // explained returns the lines that no explanation explains. An explanation that
 // explains no line fails the test: it hides a later mistake.
-func explained(t *testing.T, machine, what string, lines []string, k kind) (left []string) {
+func explained(t *testing.T, machine string, lines []string, k kind) (left []string) {
 	t.Helper()
 	used := map[int]bool{}
 	for _, line := range lines {
@@ -59,7 +59,7 @@ func explained(t *testing.T, machine, what string, lines []string, k kind) (left
 	}
 	for n, e := range explanations {
 		if e.kind == k && e.of(machine) {
-			assert.True(t, used[n], "no %s of %s is %q any more: delete its explanation", what, machine, e.pattern)
+			assert.True(t, used[n], "%s: nothing is %q any more: delete its explanation", machine, e.pattern)
 		}
 	}
 	return left
