@@ -23,7 +23,7 @@ import (
 // marks are parts of every value that identifies the old machine, its cluster or
 // its people. No file name, link or content of a scrubbed root has one.
 var marks = []string{
-	"badc0ffee",            // IDs and keys: machine, instance, agents, host keys, endpoint, certificates
+	"badc0ffee",                // IDs and keys: machine, instance, agents, host keys, endpoint, certificates
 	"blue-heron", "heron.corp", // the cluster's name and the company's domain
 	"marjolein",     // the person
 	"10.77.31.",     // addresses of the node
