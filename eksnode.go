@@ -150,11 +150,15 @@ func Scrub(ctx context.Context, h *host.Host, spec scrub.Spec, o Options) (plan.
 			return err
 		}
 		return change(h, func() error {
+			ids, err := scrub.MachineIDs(h)
+			if err != nil {
+				return err
+			}
 			r.Applied(plan.Apply(ctx, h, items, o.sink()))
 			if r.Result == plan.Failure || spec.Audit == scrub.AuditOff {
 				return nil
 			}
-			audits, err := spec.AuditItems(d.Scrub)
+			audits, err := spec.AuditItems(d.Scrub, ids...)
 			if err != nil {
 				return err
 			}

@@ -186,3 +186,18 @@ func TestPlansThatAreRefused(t *testing.T) {
 		})
 	}
 }
+
+// The audit at the end of a scrub knows the machine ID that the scrub removed.
+func TestTheAuditOfAScrubKnowsTheOldMachineID(t *testing.T) {
+	h, root := image(t)
+	id := "0123456789abcdef0123456789abcdef"
+	for name, text := range map[string]string{"etc/machine-id": id + "\n", "etc/kernel/entry-token": id + "\n", "etc/app/id": id + "\n"} {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o644))
+	}
+	r, err := eksnode.Scrub(t.Context(), h, scrub.Spec{Only: []string{"identity"}}, eksnode.Options{})
+	require.NoError(t, err)
+	assert.Equal(t, plan.Findings, r.Result)
+	assert.Contains(t, r.Error, "/etc/app/id")
+	assert.NoFileExists(t, filepath.Join(root, "etc/kernel/entry-token"))
+}

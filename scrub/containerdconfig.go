@@ -44,6 +44,9 @@ func generatedContainerdConfig(ctx context.Context, h *host.Host) (plan.Answer, 
 		if err != nil || !copied {
 			return plan.Answer{}, err
 		}
+		if comesBack, err := copiesTemplate(h); err != nil || !comesBack {
+			return plan.Finds(name, "pulls the pause image from the registry of the build's region, and no bootstrap on this machine writes the file again: name the pause image of the new node's region, or remove the file"), err
+		}
 	}
 	return planPath(h, plan.Remove, name, "first boot wrote it")
 }
@@ -53,8 +56,11 @@ func generatedContainerdConfig(ctx context.Context, h *host.Host) (plan.Answer, 
 // and the pause image that of a region or of the image.
 func copiedFromTemplate(h *host.Host, current []byte) (bool, error) {
 	tmpl, err := templateOf(h, templates.ContainerdConfig)
-	if err != nil || tmpl == nil {
+	if err != nil {
 		return false, err
+	}
+	if tmpl == nil {
+		return isKnownContainerdConfig(current), nil
 	}
 	edited, err := h.Content(templates.ContainerdConfig)
 	if err != nil {
@@ -69,6 +75,27 @@ func copiedFromTemplate(h *host.Host, current []byte) (bool, error) {
 	}
 	plain := withoutPause(current)
 	return equivalent(plain, withoutPause(tmpl.Content)) || edited != nil && equivalent(plain, withoutPause(edited)), nil
+}
+
+// copiesTemplate reports whether a bootstrap on this machine copies a template
+// to containerd's configuration: the script or the template is there.
+func copiesTemplate(h *host.Host) (bool, error) {
+	script, err := bootstrapScript(h)
+	if err != nil || script != "" {
+		return err == nil, err
+	}
+	return h.Exists(templates.ContainerdConfig)
+}
+
+// isKnownContainerdConfig reports whether a configuration of containerd is a
+// filled-in template of Amazon Linux 2.
+func isKnownContainerdConfig(current []byte) bool {
+	for _, t := range templates.All() {
+		if t.Path == templates.ContainerdConfig {
+			return isKnown(t, current)
+		}
+	}
+	return false
 }
 
 // withoutPause replaces every pause image with the placeholder SANDBOX_IMAGE.

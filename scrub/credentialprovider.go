@@ -45,8 +45,7 @@ func credentialProvider(_ context.Context, h *host.Host) (plan.Answer, error) {
 	case current == nil || !namesOnlyECR(current):
 		return plan.Answer{}, nil
 	case tmpl == nil:
-		script, err := h.Exists("/etc/eks/bootstrap.sh")
-		if err != nil || script {
+		if supported, err := contractOf(h); err != nil || supported != noContract {
 			return plan.Answer{}, err
 		}
 		return planPath(h, plan.Remove, credentialProviderConfig, "first boot wrote it")

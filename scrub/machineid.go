@@ -25,7 +25,7 @@ func machineIDRules() []Rule {
 			Paths: []string{"/var/lib/dbus/machine-id"}, Owner: "D-Bus",
 			Why:         "an empty machine ID is filled from this file, the same on every node; a link stays",
 			Regenerated: "D-Bus, systemd-tmpfiles", Source: "machine-id(5)",
-			Find: regularFile("/var/lib/dbus/machine-id"),
+			Find: dbusMachineID,
 		},
 	}
 }
@@ -35,14 +35,14 @@ func machineIDRules() []Rule {
 // presets to every unit again.
 func emptyMachineID(_ context.Context, h *host.Host) (plan.Answer, error) {
 	const name = "/etc/machine-id"
+	st, err := h.Files.Stat(name)
+	if err == nil && !st.Mode().IsRegular() {
+		return plan.Finds(name, "the file is not a regular file, and systemd needs an empty regular file: remove "+name), nil
+	}
 	if target, err := h.Files.ReadlinkIfPossible(name); err == nil {
 		if there, err := h.Exists(name); err != nil || there {
 			return emptyLinkedMachineID(h, name, target, err)
 		}
-	}
-	st, err := h.Files.Stat(name)
-	if err == nil && !st.Mode().IsRegular() {
-		return plan.Finds(name, "the file is not a regular file, and systemd needs an empty regular file: remove "+name), nil
 	}
 	if err == nil {
 		return planEmpty(h, name, st, "this machine's ID; every node would have the same ID")
@@ -58,6 +58,26 @@ func emptyMachineID(_ context.Context, h *host.Host) (plan.Answer, error) {
 		Do: func(context.Context, plan.Progress) error {
 			return h.Files.WriteFile(name, nil, host.Attributes{Mode: 0o444})
 		}}), nil
+}
+
+// dbusMachineID plans the removal of D-Bus's own copy of the ID.
+func dbusMachineID(ctx context.Context, h *host.Host) (plan.Answer, error) {
+	const name = "/var/lib/dbus/machine-id"
+	st, err := h.Files.Lstat(name)
+	if err != nil || !st.IsDir() {
+		if err = ignoreMissing(err); err != nil {
+			return plan.Answer{}, err
+		}
+		return regularFile(name)(ctx, h)
+	}
+	empty, err := isEmpty(h, name)
+	if err != nil {
+		return plan.Answer{}, err
+	}
+	if !empty {
+		return plan.Finds(name, "a folder with files stands in place of the file: remove "+name), nil
+	}
+	return planPath(h, plan.Remove, name, "an empty folder stands in place of the file")
 }
 
 // emptyLinkedMachineID plans the target of a link. A target in /run is created

@@ -26,11 +26,13 @@ func nodeRules() []Rule {
 // programFolders are the folders of a node's programs; /opt/bin is Flatcar's.
 var programFolders = []string{"/usr/bin", "/usr/local/bin", "/usr/sbin", "/usr/local/sbin", "/opt/bin", "/bin"}
 
-// nodePart is a part that every EKS node has: one of some programs, or one of
-// some files.
+// nodePart is a part that every EKS node has: one of some programs, or a
+// bootstrap script.
 type nodePart struct {
-	name            string
-	programs, files []string
+	name     string
+	programs []string
+	// script says that a bootstrap script is also such a part.
+	script bool
 }
 
 // nodeParts are the parts of a node without eksnode's manifest. Amazon's own
@@ -38,12 +40,17 @@ type nodePart struct {
 var nodeParts = []nodePart{
 	{name: "kubelet", programs: []string{"kubelet"}},
 	{name: "a container runtime (containerd or crio)", programs: []string{"containerd", "crio"}},
-	{name: "a bootstrap (nodeadm or /etc/eks/bootstrap.sh)", programs: []string{"nodeadm"}, files: []string{"/etc/eks/bootstrap.sh"}},
+	{name: "a bootstrap (nodeadm or /etc/eks/bootstrap.sh)", programs: []string{"nodeadm"}, script: true},
 }
 
 // there reports whether the machine has the part.
 func (p nodePart) there(h *host.Host) (bool, error) {
-	names := p.files
+	if p.script {
+		if script, err := bootstrapScript(h); err != nil || script != "" {
+			return err == nil, err
+		}
+	}
+	var names []string
 	for _, program := range p.programs {
 		for _, folder := range programFolders {
 			names = append(names, path.Join(folder, program))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
@@ -46,6 +47,9 @@ type template struct {
 	// for byte. Otherwise it is the built-in template, for images of other
 	// origins.
 	Recorded bool
+	// Guessed says that only another template shows that a bootstrap fills this
+	// one in. Missing files stay missing.
+	Guessed bool
 }
 
 // reversal is a filled-in file turned back into its template.
@@ -61,7 +65,8 @@ type reversal struct {
 type reverser func(current, template []byte) (reversal, error)
 
 // restore plans to turn the file at name back into its template:
-//   - missing, empty, or written by `eksnode init`: the template is written;
+//   - missing, empty, or written by `eksnode init`: the template is written, but
+//     a missing file stays missing where no script fills it in;
 //   - filled in: the placeholders are restored. If the rest equals the template,
 //     the template is written byte for byte; otherwise a user's edits stay;
 //   - a file of an image without a template comes from a boot, and is removed.
@@ -76,14 +81,14 @@ func restore(name string, reverse reverser) func(context.Context, *host.Host) (p
 			return plan.Answer{}, err
 		}
 		switch {
-		case tmpl == nil && current == nil:
+		case current == nil && (tmpl == nil || tmpl.Guessed):
 			return plan.Answer{}, nil
 		case tmpl == nil:
 			return planPath(h, plan.Remove, name, "a boot generated it for the old cluster")
 		case len(bytes.TrimSpace(current)) == 0:
 			return plan.Acts(restoreAction(h, name, tmpl.Content, tmpl.Attributes, "the template is missing")), nil
 		}
-		if isInits(current) {
+		if isInits(current) || name == templates.Kubeconfig && isKubelets(current) {
 			attr, err := h.Files.Attributes(name)
 			if err != nil {
 				return plan.Answer{}, err
@@ -92,6 +97,12 @@ func restore(name string, reverse reverser) func(context.Context, *host.Host) (p
 		}
 		return planReversal(h, name, reverse, current, tmpl)
 	}
+}
+
+// isKubelets reports whether the kubelet wrote a kubeconfig, with its own
+// certificate: on an Outpost, bootstrap.sh moves the template to another file.
+func isKubelets(kubeconfig []byte) bool {
+	return bytes.Contains(kubeconfig, []byte("client-certificate: "+kubeletDir+"/pki/"))
 }
 
 func planReversal(h *host.Host, name string, reverse reverser, current []byte, tmpl *template) (plan.Answer, error) {
@@ -127,12 +138,22 @@ func restoreAction(h *host.Host, name string, content []byte, attr host.Attribut
 }
 
 // equivalent reports whether two files mean the same: as JSON if both are JSON,
-// otherwise as text without surrounding space.
+// otherwise as text without space at the end of lines and around the text.
 func equivalent(a, b []byte) bool {
 	ja, errA := parseObject(a)
 	jb, errB := parseObject(b)
 	if errA == nil && errB == nil {
 		return ja.equal(jb)
 	}
-	return bytes.Equal(bytes.TrimSpace(a), bytes.TrimSpace(b))
+	return plainText(a) == plainText(b)
+}
+
+// plainText returns a text without space at the end of lines and around the
+// text.
+func plainText(text []byte) string {
+	var lines []string
+	for line := range strings.Lines(string(text)) {
+		lines = append(lines, strings.TrimRight(line, " \t\r\n"))
+	}
+	return strings.TrimSpace(strings.Join(lines, "\n"))
 }

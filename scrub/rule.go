@@ -76,6 +76,8 @@ type Rule struct {
 	// own says that the rule is an operator's; owned, that it may remove files
 	// that a package owns.
 	own, owned bool
+	// searchFor returns a Search for the IDs that the machine had before a scrub.
+	searchFor func(ids []string) func(context.Context, *host.Host, taken) ([]plan.Finding, error)
 }
 
 // taken has the actions that rules last planned for files and trees, by the
@@ -166,7 +168,7 @@ func (i item) plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 }
 
 func (i item) planPaths(h *host.Host) (plan.Answer, error) {
-	names, foreign, err := i.matches(h)
+	names, foreign, err := matching(h, i.Paths)
 	if err != nil {
 		return plan.Answer{}, err
 	}
@@ -186,10 +188,10 @@ func (i item) planPaths(h *host.Host) (plan.Answer, error) {
 	return answer, errors.Join(errs...)
 }
 
-// matches lists the paths on this machine that match the rule's paths, and the
-// foreign mounts that were not searched.
-func (i item) matches(h *host.Host) ([]string, []*host.ForeignMount, error) {
-	patterns, err := places(h, i.Paths)
+// matching lists the paths on this machine that match patterns, and the foreign
+// mounts that were not searched.
+func matching(h *host.Host, paths []string) ([]string, []*host.ForeignMount, error) {
+	patterns, err := places(h, paths)
 	if err != nil {
 		return nil, nil, err
 	}

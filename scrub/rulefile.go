@@ -72,14 +72,8 @@ func ParseRules(name string, text []byte) ([]OwnRule, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	var errs []error
-	seen := map[string]bool{}
 	for i, r := range f.Rules {
-		err := r.check()
-		if seen[r.ID] {
-			err = errors.Join(err, fmt.Errorf("id: %q is used twice", r.ID))
-		}
-		seen[r.ID] = true
-		if err != nil {
+		if err := errors.Join(r.check(), r.checkNames(Table(), f.Rules[:i], f.Rules)); err != nil {
 			errs = append(errs, placed(name, i+1, nodes[i], err))
 		}
 	}
@@ -173,17 +167,16 @@ func wrongTypeText(kind, value, want string) string {
 
 var ownID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`) })
 
-// check returns all errors in a rule.
+// check returns all errors in a rule by itself.
 func (o OwnRule) check() error {
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if !ownID().MatchString(o.ID) {
 		wrong("id: %q must consist of small letters, digits and hyphens", o.ID)
 	}
-	for _, r := range Table() {
-		if slices.Contains(r.names(), o.ID) {
-			wrong("id: %q is a rule or group of eksnode; choose another", o.ID)
-			break
+	for _, g := range o.Groups {
+		if !ownID().MatchString(g) {
+			wrong("groups: %q must consist of small letters, digits and hyphens", g)
 		}
 	}
 	if !slices.Contains(ownPhases, o.Phase) {
@@ -206,6 +199,29 @@ func (o OwnRule) check() error {
 	for _, p := range o.Keep {
 		if err := checkPattern(p); err != nil {
 			wrong("keep: %q %w", p, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// checkNames refuses names that select other rules: those of eksnode, of the
+// rules before in the file, and of all rules in the file.
+func (o OwnRule) checkNames(rules []Rule, before, all []OwnRule) error {
+	var errs []error
+	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if slices.ContainsFunc(rules, func(r Rule) bool { return slices.Contains(r.names(), o.ID) }) {
+		wrong("id: %q is a rule or group of eksnode; choose another", o.ID)
+	} else if slices.ContainsFunc(before, func(other OwnRule) bool { return other.ID == o.ID }) {
+		wrong("id: %q is used twice", o.ID)
+	}
+	for i, g := range o.Groups {
+		switch {
+		case slices.Contains(o.Groups[:i], g):
+			wrong("groups: %q is listed twice", g)
+		case slices.ContainsFunc(rules, func(r Rule) bool { return r.ID == g }):
+			wrong("groups: %q is a rule of eksnode; choose another name", g)
+		case slices.ContainsFunc(all, func(other OwnRule) bool { return other.ID == g }):
+			wrong("groups: %q is the ID of a rule in the file; choose another name", g)
 		}
 	}
 	return errors.Join(errs...)

@@ -332,7 +332,7 @@ func TestKubeletConfigRewrittenByJqIsRestored(t *testing.T) {
 
 // On an image without a template, first boot generates the kubeconfig.
 func TestGeneratedKubeconfigIsRemoved(t *testing.T) {
-	h, root := tree(t, map[string]string{"etc/passwd": passwd, "var/lib/kubelet/kubeconfig": joinedKubeconfig})
+	h, root := tree(t, map[string]string{"etc/passwd": passwd, "var/lib/kubelet/kubeconfig": nodeadmKubeconfig})
 	apply(t, h, Spec{Only: []string{"kubelet-kubeconfig"}})
 	assert.NoFileExists(t, filepath.Join(root, "var/lib/kubelet/kubeconfig"))
 }

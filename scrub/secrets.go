@@ -155,7 +155,7 @@ func hostIDsLeft(ctx context.Context, h *host.Host, taken taken) ([]plan.Finding
 	for kind, name := range map[string]string{
 		"this machine's id": "/etc/machine-id", "this machine's DMI UUID": "/sys/class/dmi/id/product_uuid",
 	} {
-		text, err := h.Content(name)
+		text, err := regularContent(h, name)
 		if err != nil {
 			return nil, err
 		}

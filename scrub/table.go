@@ -32,6 +32,7 @@ func Table() []Rule {
 		nodeConfigRules(),
 		bootstrapRules(),
 		networkRules(),
+		bootEntryRules(),
 		machineIDRules(),
 		hostKeyRules(),
 		hostsRules(),
@@ -43,6 +44,7 @@ func Table() []Rule {
 		logRules(),
 		accessRules(),
 		secretRules(),
+		oldIDRules(),
 		runRules(),
 		nodeRules(),
 		joinRules(),
@@ -54,17 +56,51 @@ func Table() []Rule {
 	)
 }
 
-// Validate checks a spec without a machine. It accepts the rules of the table
-// and those of distributions. All errors are joined.
+// Validate checks the spec of a scrub without a machine. It accepts the rules of
+// the table and those of distributions. All errors are joined.
 func (s Spec) Validate(more []Rule) error {
+	chosen, err := s.choose(append(Table(), more...))
+	if err == nil {
+		err = s.checkScrubs(chosen)
+	}
+	return errors.Join(err, s.Audit.check())
+}
+
+// ValidateAudit checks the spec of an audit in the same way.
+func (s Spec) ValidateAudit(more []Rule) error {
+	chosen, err := s.choose(append(Table(), more...))
+	if err == nil {
+		err = checkAudits(chosen)
+	}
+	return errors.Join(err, s.Audit.check())
+}
+
+// ValidateSelection checks a spec that only lists rules.
+func (s Spec) ValidateSelection(more []Rule) error {
 	_, err := s.choose(append(Table(), more...))
 	return errors.Join(err, s.Audit.check())
+}
+
+// checkScrubs refuses a selection with which a scrub changes nothing.
+func (s Spec) checkScrubs(chosen []Rule) error {
+	if s.WipeFreeSpace || slices.ContainsFunc(chosen, func(r Rule) bool { return r.Phase != Inspect }) {
+		return nil
+	}
+	return surface.Errorf("%s: the selected rules only report, so a scrub would change nothing: run an audit with these rules, or also select rules that remove something", fieldRules)
+}
+
+// checkAudits refuses a selection with which an audit looks for nothing.
+func checkAudits(chosen []Rule) error {
+	if slices.ContainsFunc(chosen, func(r Rule) bool { return r.Phase != Quiesce }) {
+		return nil
+	}
+	return surface.Errorf("%s: the selected rules only stop programs, so an audit would check nothing: also select rules that look for leftover state", fieldRules)
 }
 
 // Items returns the selected rules of the table and of a distribution, in phase
 // order, for plan.Make and plan.Apply.
 func (s Spec) Items(more []Rule) ([]plan.Item, error) {
-	return s.withWipe(s.items(more, Phases))
+	return s.withWipe(s.scrubItems(more, Phases))
 }
 
 // PlanItems returns the items of a dry run: those of Items and, unless Audit is
@@ -74,7 +110,14 @@ func (s Spec) PlanItems(more []Rule) ([]plan.Item, error) {
 	if s.Audit == AuditOff {
 		return s.Items(more)
 	}
-	return s.withWipe(s.items(more, append(Phases[:len(Phases):len(Phases)], Inspect)))
+	return s.withWipe(s.scrubItems(more, append(Phases[:len(Phases):len(Phases)], Inspect)))
+}
+
+func (s Spec) scrubItems(more []Rule, phases []Phase) ([]plan.Item, error) {
+	if err := s.Validate(more); err != nil {
+		return nil, err
+	}
+	return s.items(more, phases)
 }
 
 func (s Spec) withWipe(items []plan.Item, err error) ([]plan.Item, error) {
@@ -86,9 +129,12 @@ func (s Spec) withWipe(items []plan.Item, err error) ([]plan.Item, error) {
 
 // AuditItems returns the rules that an audit runs. They include the rules of
 // the inspect phase, but not those of the quiesce phase, which stop programs
-// and leave nothing to find.
-func (s Spec) AuditItems(more []Rule) ([]plan.Item, error) {
-	return s.items(more, append(Phases[1:len(Phases):len(Phases)], Inspect))
+// and leave nothing to find. ids are the MachineIDs from before a scrub.
+func (s Spec) AuditItems(more []Rule, ids ...string) ([]plan.Item, error) {
+	if err := s.ValidateAudit(more); err != nil {
+		return nil, err
+	}
+	return s.items(more, append(Phases[1:len(Phases):len(Phases)], Inspect), ids...)
 }
 
 // Checks are the outcomes of all rules in an audit, in phase order: the outcomes
@@ -117,9 +163,9 @@ func (s Spec) Checks(more []Rule, asked []plan.Check) []plan.Check {
 	return all
 }
 
-func (s Spec) items(more []Rule, phases []Phase) ([]plan.Item, error) {
+func (s Spec) items(more []Rule, phases []Phase, ids ...string) ([]plan.Item, error) {
 	chosen, err := s.choose(append(Table(), more...))
-	if err = errors.Join(err, s.Audit.check()); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	var items []plan.Item
@@ -127,6 +173,9 @@ func (s Spec) items(more []Rule, phases []Phase) ([]plan.Item, error) {
 	for _, phase := range phases {
 		for _, r := range chosen {
 			if r.Phase == phase {
+				if r.searchFor != nil {
+					r.Search = r.searchFor(ids)
+				}
 				items = append(items, item{Rule: r, hash: s.Hash, taken: taken, owners: owners})
 			}
 		}
@@ -135,12 +184,11 @@ func (s Spec) items(more []Rule, phases []Phase) ([]plan.Item, error) {
 }
 
 func (s Spec) choose(rules []Rule) ([]Rule, error) {
-	for _, o := range s.Own {
-		if err := o.check(); err != nil {
-			return nil, prefixed(fmt.Sprintf("own rule %q: ", o.ID), err)
-		}
-		rules = append(rules, o.Rule())
+	own, err := s.ownRules(rules)
+	if err != nil {
+		return nil, err
 	}
+	rules = append(rules, own...)
 	known := map[string]bool{}
 	for _, r := range rules {
 		for _, n := range r.names() {
@@ -155,6 +203,19 @@ func (s Spec) choose(rules []Rule) ([]Rule, error) {
 		return nil, surface.Errorf("selecting rules: no rule is left; change %s or %s", fieldRules, fieldSkipRules)
 	}
 	return chosen, nil
+}
+
+// ownRules checks the operator's rules beside all others.
+func (s Spec) ownRules(rules []Rule) ([]Rule, error) {
+	var own []Rule
+	for i, o := range s.Own {
+		err := errors.Join(o.check(), o.checkNames(rules, s.Own[:i], s.Own))
+		if err != nil {
+			return nil, prefixed(fmt.Sprintf("own rule %q: ", o.ID), err)
+		}
+		own = append(own, o.Rule())
+	}
+	return own, nil
 }
 
 // Chooses reports whether the spec selects a rule.

@@ -7,8 +7,9 @@ import (
 )
 
 // templateOf returns the file at name as it was before any bootstrap. The
-// source is the image's manifest or, on an image without a manifest that has
-// bootstrap.sh, Amazon Linux 2. nil means that the image has no such template.
+// source is the image's manifest or, on an image without a manifest that
+// supports the bootstrap.sh contract, Amazon Linux 2. nil means that the image
+// has no such template.
 func templateOf(h *host.Host, name string) (*template, error) {
 	m, err := manifest.Load(h)
 	if err != nil {
@@ -21,14 +22,15 @@ func templateOf(h *host.Host, name string) (*template, error) {
 		}
 		return &template{Content: []byte(t.Content), Attributes: t.Attributes(), Recorded: true}, nil
 	}
-	there, err := h.Exists("/etc/eks/bootstrap.sh")
-	if err != nil || !there {
-		return nil, err
-	}
 	for _, t := range templates.All() {
-		if t.Path == name {
-			return &template{Content: t.Content, Attributes: host.Attributes{Mode: 0o644}}, nil
+		if t.Path != name {
+			continue
 		}
+		supported, err := contractOf(h)
+		if err != nil || supported == noContract {
+			return nil, err
+		}
+		return &template{Content: t.Content, Attributes: host.Attributes{Mode: 0o644}, Guessed: supported == knownTemplate}, nil
 	}
 	return nil, nil
 }

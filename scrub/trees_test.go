@@ -31,7 +31,8 @@ var found = map[string][]struct {
 		{"moved away", map[string]string{"etc/eks/bootstrap.sh": "", "var/lib/kubelet/": ""}, []string{"+ " + templates.Kubeconfig}},
 		{"behind a link", map[string]string{"etc/eks/bootstrap.sh": "", "var/lib/kubelet": "-> /data", "data/kubeconfig": joinedKubeconfig}, []string{"~ /data/kubeconfig"}},
 		{"itself a link", map[string]string{"etc/eks/bootstrap.sh": "", templates.Kubeconfig[1:]: "-> /data/kubeconfig", "data/kubeconfig": joinedKubeconfig}, []string{"~ /data/kubeconfig"}},
-		{"without a template", map[string]string{templates.Kubeconfig[1:]: joinedKubeconfig}, []string{"- " + templates.Kubeconfig}},
+		{"without a template", map[string]string{templates.Kubeconfig[1:]: nodeadmKubeconfig}, []string{"- " + templates.Kubeconfig}},
+		{"of Amazon Linux 2, without a script", map[string]string{templates.Kubeconfig[1:]: joinedKubeconfig}, []string{"~ " + templates.Kubeconfig}},
 		{"untouched", map[string]string{"etc/eks/bootstrap.sh": "", templates.Kubeconfig[1:]: templateText(templates.Kubeconfig)}, nil},
 		{"written by first boot", map[string]string{"etc/eks/bootstrap.sh": "", templates.Kubeconfig[1:]: templates.InitMark + "\n" + joinedKubeconfig}, []string{"~ " + templates.Kubeconfig}},
 	},
@@ -119,6 +120,11 @@ var found = map[string][]struct {
 	"resolv-conf": {
 		{"a file", map[string]string{"etc/resolv.conf": "nameserver 10.0.0.2"}, []string{"- /etc/resolv.conf"}},
 		{"a link", map[string]string{"etc/resolv.conf": "-> ../run/resolv.conf", "run/resolv.conf": "nameserver 10.0.0.2"}, nil},
+	},
+	"boot-entries": {
+		{"a token", map[string]string{"etc/kernel/entry-token": oldID + "\n"}, []string{"- /etc/kernel/entry-token"}},
+		{"the token of a distribution", map[string]string{"etc/kernel/entry-token": "fedora\n"}, nil},
+		{"a link", map[string]string{"boot/loader/entries": "-> /data", "data/" + oldID + "-1.conf": "title x\n"}, []string{"+ /data/" + neutralID + "-1.conf", "- /data/" + oldID + "-1.conf"}},
 	},
 	"machine-id": {
 		{"filled in", map[string]string{"etc/machine-id": "0123456789abcdef0123456789abcdef\n"}, []string{"~ /etc/machine-id"}},

@@ -30,8 +30,8 @@ type selection struct {
 	out   output
 }
 
-// check checks the flags, and reads the rule file.
-func (s *selection) check() error {
+// check reads the rule file, and checks the flags by one of the spec's methods.
+func (s *selection) check(validate func(scrub.Spec, []scrub.Rule) error) error {
 	if file := s.local.RulesFile; file != "" {
 		text, err := readFile(file)
 		if err != nil {
@@ -41,7 +41,7 @@ func (s *selection) check() error {
 			return err
 		}
 	}
-	return s.spec.Validate(distroRules())
+	return validate(s.spec, distroRules())
 }
 
 // distroRules are the rules of all distributions. The distribution of the machine
@@ -96,11 +96,14 @@ the exit code is 1 when the audit reports something.`,
 		Example: "  eksnode scrub --dry-run\n  eksnode scrub --yes\n  eksnode scrub --root /mnt/image --skip-rules logs --yes\n  eksnode scrub --list --rules kubelet",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := s.check(); err != nil {
-				return err
-			}
 			if list {
+				if err := s.check(scrub.Spec.ValidateSelection); err != nil {
+					return err
+				}
 				return s.list(cmd.OutOrStdout())
+			}
+			if err := s.check(scrub.Spec.Validate); err != nil {
+				return err
 			}
 			if err := s.begin(cmd, agent.Scrub, dryRun); err != nil {
 				return err
@@ -164,7 +167,7 @@ when nothing is left, 1 when something is left, and 2 when a rule could not run.
 		Example: "  eksnode audit\n  eksnode audit --root /mnt/image --output junit",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := s.check(); err != nil {
+			if err := s.check(scrub.Spec.ValidateAudit); err != nil {
 				return err
 			}
 			if err := s.begin(cmd, agent.Audit, true); err != nil {

@@ -1,0 +1,241 @@
+//go:build linux
+
+package scrub
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// nodeadmKubeconfig has the layout that Amazon's nodeadm renders.
+const nodeadmKubeconfig = `---
+apiVersion: v1
+kind: Config
+clusters:
+  - name: kubernetes
+    cluster:
+      certificate-authority: /etc/kubernetes/pki/ca.crt
+      server: https://CE0253A94B6B14215AE3282580CFA5E3.gr7.eu-west-1.eks.amazonaws.com
+current-context: kubelet
+contexts:
+  - name: kubelet
+    context:
+      cluster: kubernetes
+      user: kubelet
+users:
+  - name: kubelet
+    user:
+      exec:
+        apiVersion: client.authentication.k8s.io/v1beta1
+        command: aws
+        args:
+          - "eks"
+          - "get-token"
+          - "--cluster-name"
+          - "old-cluster"
+          - "--region"
+          - "eu-west-1"
+`
+
+// kubeconfigs are the kubeconfigs of Amazon Linux 2's images through the years.
+func kubeconfigs() map[string]string {
+	now := templateText(templates.Kubeconfig)
+	alpha := strings.Replace(now, "k8s.io/v1beta1", "k8s.io/v1alpha1", 1)
+	head, _, _ := strings.Cut(alpha, "      command:")
+	return map[string]string{
+		"2022":                   now,
+		"before 2022":            alpha,
+		"without a last newline": strings.TrimSuffix(alpha, "\n"),
+		"with the AWS CLI": head + "      command: aws\n      env:\n        - name: AWS_STS_REGIONAL_ENDPOINTS\n          value: regional\n      args:\n" +
+			"        - eks\n        - --region\n        - \"AWS_REGION\"\n        - get-token\n        - --cluster-name\n        - \"CLUSTER_NAME\"\n",
+		"with get-token first": strings.Replace(head, "v1alpha1", "v1beta1", 1) + "      command: /usr/bin/aws\n      args:\n" +
+			"        - \"eks\"\n        - \"get-token\"\n        - \"--cluster-name\"\n        - \"CLUSTER_NAME\"\n        - --region\n        - \"AWS_REGION\"\n",
+		"with spaces at an end of a line": strings.Replace(now, "MASTER_ENDPOINT\n", "MASTER_ENDPOINT \n", 1),
+		"with newlines at the end":        now + "\n\n",
+		"with CRLF":                       strings.ReplaceAll(now, "\n", "\r\n"),
+	}
+}
+
+// A kubeconfig of Amazon Linux 2's form is restored byte for byte, wherever its
+// bootstrap script is, and also without one.
+func TestKnownKubeconfigsAreRestoredWithoutTheirScript(t *testing.T) {
+	scripts := map[string]string{
+		"no script": "", "in /opt/eks": "opt/eks/bootstrap.sh", "in /usr/local/bin": "usr/local/bin/bootstrap.sh",
+		"in /usr/local/share/eks": "usr/local/share/eks/bootstrap.sh", "in /etc/eks": "etc/eks/bootstrap.sh",
+	}
+	clusters := map[string][3]string{
+		"China":        {"https://CE0253A94B6B14215AE3282580CFA5E3.yl4.cn-north-1.eks.amazonaws.com.cn", "old", "cn-north-1"},
+		"GovCloud":     {"https://CE0253A94B6B14215AE3282580CFA5E3.gr7.us-gov-west-1.eks.amazonaws.com", "old_1", "us-gov-west-1"},
+		"isolated":     {"https://CE0253A94B6B14215AE3282580CFA5E3.gr7.us-isob-east-1.eks.sc2s.sgov.gov", "1-old", "us-isob-east-1"},
+		"IPv6":         {"https://ce0253a94b6b14215ae3282580cfa5e3.eks-cluster.us-west-2.api.aws", "old", "us-west-2"},
+		"IPv6 address": {"https://[2600:1f14::10]:443", "old", "us-west-2"},
+		"not filled":   {"MASTER_ENDPOINT", "CLUSTER_NAME", "AWS_REGION"},
+	}
+	for generation, template := range kubeconfigs() {
+		for where, script := range scripts {
+			for cluster, values := range clusters {
+				t.Run(generation+"/"+where+"/"+cluster, func(t *testing.T) {
+					files := map[string]string{"etc/passwd": passwd,
+						templates.Kubeconfig[1:]: strings.NewReplacer("MASTER_ENDPOINT", values[0], "CLUSTER_NAME", values[1], "AWS_REGION", values[2]).Replace(template)}
+					if script != "" {
+						files[script] = "#!/bin/bash\nsed -i s,MASTER_ENDPOINT,$APISERVER_ENDPOINT,g /var/lib/kubelet/kubeconfig\n"
+					}
+					h, root := tree(t, files)
+					apply(t, h, Spec{Only: []string{"kubelet-kubeconfig"}})
+					want := template
+					if equivalent([]byte(template), []byte(templateText(templates.Kubeconfig))) && cluster != "not filled" {
+						want = templateText(templates.Kubeconfig)
+					}
+					assert.Equal(t, want, snapshot(t, root)[templates.Kubeconfig])
+				})
+			}
+		}
+	}
+}
+
+// Kubeconfigs of other forms are removed as before, and so is that of nodeadm
+// beside the bootstrap.sh of Amazon Linux 2023, which only prints an error.
+func TestKubeconfigsOfOtherFormsAreRemoved(t *testing.T) {
+	stub := "#!/usr/bin/env bash\necho >&2 'ERROR: bootstrap.sh has been removed from AL2023-based EKS AMIs.\nEKS nodes are now initialized by nodeadm.'\nexit 1\n"
+	for name, files := range map[string]map[string]string{
+		"nodeadm's":            {templates.Kubeconfig[1:]: nodeadmKubeconfig},
+		"nodeadm's and a stub": {templates.Kubeconfig[1:]: nodeadmKubeconfig, "etc/eks/bootstrap.sh": stub},
+		"the kubelet's own": {templates.Kubeconfig[1:]: "apiVersion: v1\nkind: Config\nclusters:\n- cluster:\n    server: https://x\n  name: c\nusers:\n- name: n\n  user:\n" +
+			"    client-certificate: /var/lib/kubelet/pki/kubelet-client-current.pem\n"},
+		"no YAML":         {templates.Kubeconfig[1:]: "a: b: c"},
+		"another command": {templates.Kubeconfig[1:]: strings.Replace(joinedKubeconfig, "/usr/bin/aws-iam-authenticator", "/opt/token", 1)},
+		"more arguments":  {templates.Kubeconfig[1:]: joinedKubeconfig + "        - --role\n        - arn:aws:iam::111122223333:role/old\n"},
+		"another user":    {templates.Kubeconfig[1:]: joinedKubeconfig + "- name: admin\n  user:\n    token: abc\n"},
+		"empty":           {templates.Kubeconfig[1:]: "\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files["etc/passwd"] = passwd
+			h, root := tree(t, files)
+			apply(t, h, Spec{Only: []string{"templates"}})
+			assert.NotContains(t, snapshot(t, root), templates.Kubeconfig)
+			assert.NotContains(t, snapshot(t, root), templates.KubeletConfig)
+		})
+	}
+}
+
+// The other templates are restored without a script too. With one known
+// template, a person's edits of the others stay. Missing files stay missing.
+func TestKnownTemplatesAreRestoredWithoutTheScript(t *testing.T) {
+	pause := "918309763551.dkr.ecr.cn-north-1.amazonaws.com.cn/eks/pause:3.5"
+	dockershim := strings.NewReplacer("containerd/containerd.sock", "dockershim.sock", "# Put additional settings into files of this folder; they are merged in.\n", "",
+		"imports = [\"/etc/containerd/config.d/*.toml\"]\n", "").Replace(templateText(templates.ContainerdConfig))
+	three := "version = 3\nroot = \"/var/lib/containerd\"\nstate = \"/run/containerd\"\n[plugins.'io.containerd.cri.v1.images'.pinned_images]\nsandbox = \"SANDBOX_IMAGE\"\n"
+	older := strings.Replace(templateText(templates.KubeletConfig), `"RotateKubeletServerCertificate": true`, `"RotateKubeletServerCertificate": true, "KubeletCredentialProviders": true`, 1)
+	fill := func(config string) string {
+		return strings.Replace(config, `"cgroupfs"`, `"systemd", "maxPods": 17, "clusterDNS": ["10.100.0.10"], "providerID": "aws:///a/i-1"`, 1)
+	}
+	for name, c := range map[string]struct {
+		file, now, want string
+		more            map[string]string
+	}{
+		"containerd's":          {templates.ContainerdConfig, strings.Replace(templateText(templates.ContainerdConfig), "SANDBOX_IMAGE", pause, 1), templateText(templates.ContainerdConfig), nil},
+		"containerd's, 2021":    {templates.ContainerdConfig, strings.Replace(dockershim, "SANDBOX_IMAGE", pause, 1), dockershim, nil},
+		"containerd's, v3":      {templates.ContainerdConfig, strings.Replace(three, "SANDBOX_IMAGE", pause, 1), three, nil},
+		"containerd's, another": {templates.ContainerdConfig, strings.Replace(three, "SANDBOX_IMAGE", pause, 1) + "oom_score = -999\n", "", nil},
+		"containerd's, edited": {templates.ContainerdConfig, strings.Replace(three, "SANDBOX_IMAGE", pause, 1) + "oom_score = -999\n", three + "oom_score = -999\n",
+			map[string]string{templates.Kubeconfig[1:]: joinedKubeconfig}},
+		"the kubelet's":          {templates.KubeletConfig, fill(templateText(templates.KubeletConfig)), templateText(templates.KubeletConfig), nil},
+		"the kubelet's, 2023":    {templates.KubeletConfig, fill(older), reversed(older), nil},
+		"the kubelet's, another": {templates.KubeletConfig, `{"kind":"KubeletConfiguration","maxPods":17,"registryPullQPS":7}`, "", nil},
+		"the kubelet's, edited": {templates.KubeletConfig, strings.Replace(fill(templateText(templates.KubeletConfig)), "{", `{"registryPullQPS": 7,`, 1),
+			reversed(strings.Replace(templateText(templates.KubeletConfig), "{", `{"registryPullQPS": 7,`, 1)), map[string]string{templates.Kubeconfig[1:]: joinedKubeconfig}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := map[string]string{"etc/passwd": passwd, c.file[1:]: c.now}
+			for n, text := range c.more {
+				files[n] = text
+			}
+			h, root := tree(t, files)
+			before := snapshot(t, root)
+			apply(t, h, Spec{Only: []string{"templates"}})
+			after := snapshot(t, root)
+			assert.Equal(t, c.want, after[c.file])
+			for _, change := range diff(before, after) {
+				assert.NotContains(t, change, "+ ")
+			}
+		})
+	}
+}
+
+// reversed is a configuration of the kubelet as jq prints it.
+func reversed(text string) string {
+	o, err := parseObject([]byte(text))
+	if err != nil {
+		panic(err)
+	}
+	out, err := o.text()
+	if err != nil {
+		panic(err)
+	}
+	return string(out)
+}
+
+// The configuration that a bootstrap copied for containerd is recognized without
+// the script. Where nothing would write another, the rule reports the file.
+func TestCopiesOfKnownTemplatesAreRemoved(t *testing.T) {
+	const name = "etc/containerd/config.toml"
+	filled := strings.Replace(templateText(templates.ContainerdConfig), "SANDBOX_IMAGE", "918309763551.dkr.ecr.cn-north-1.amazonaws.com.cn/eks/pause:3.5", 1)
+	h, root := tree(t, map[string]string{"etc/passwd": passwd, name: filled, templates.ContainerdConfig[1:]: filled})
+	apply(t, h, Spec{Only: []string{"containerd"}})
+	assert.NotContains(t, snapshot(t, root), "/"+name)
+	assert.Equal(t, templateText(templates.ContainerdConfig), snapshot(t, root)[templates.ContainerdConfig])
+
+	h, root = tree(t, map[string]string{"etc/passwd": passwd, name: filled})
+	outcomes := apply(t, h, Spec{Only: []string{"containerd-config"}})
+	assert.Equal(t, filled, snapshot(t, root)["/"+name])
+	assert.Equal(t, []plan.Finding{{Target: "/" + name,
+		Reason: "pulls the pause image from the registry of the build's region, and no bootstrap on this machine writes the file again: name the pause image of the new node's region, or remove the file"}}, outcomes[0].Findings)
+}
+
+// A machine with its bootstrap script in another folder is a node.
+func TestABootstrapScriptInAnotherFolderMakesANode(t *testing.T) {
+	h, _ := tree(t, map[string]string{"etc/passwd": passwd, "usr/bin/kubelet": "x", "usr/bin/containerd": "x", "opt/eks/bootstrap.sh": "sed -i s,MASTER_ENDPOINT,x,g /var/lib/kubelet/kubeconfig\n"})
+	assert.Empty(t, audit(t, h, "not-a-node"))
+}
+
+// On an Outpost, bootstrap.sh moves the template, and the kubelet writes a
+// kubeconfig with its certificate. The template is restored.
+func TestTheKubeletsKubeconfigBecomesTheTemplate(t *testing.T) {
+	own := "apiVersion: v1\nkind: Config\nclusters:\n- cluster:\n    server: https://x\n  name: c\nusers:\n- name: n\n  user:\n" +
+		"    client-certificate: /var/lib/kubelet/pki/kubelet-client-current.pem\n"
+	h, root := tree(t, map[string]string{"etc/passwd": passwd, amazonScript[1:]: "#!/bin/bash\n",
+		templates.Kubeconfig[1:]: own, "var/lib/kubelet/bootstrap-kubeconfig": joinedKubeconfig})
+	apply(t, h, Spec{Only: []string{"bootstrap"}})
+	assert.Equal(t, templateText(templates.Kubeconfig), snapshot(t, root)[templates.Kubeconfig])
+	assert.NotContains(t, snapshot(t, root), "/var/lib/kubelet/bootstrap-kubeconfig")
+}
+
+// FuzzKnownTemplates asks whether any text turns back into a known template. A
+// text that does is restored once, and then stays as it is.
+func FuzzKnownTemplates(f *testing.F) {
+	for _, text := range kubeconfigs() {
+		f.Add(text)
+	}
+	f.Add(joinedKubeconfig)
+	f.Add(nodeadmKubeconfig)
+	f.Add(templateText(templates.KubeletConfig))
+	f.Add(templateText(templates.ContainerdConfig))
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, tmpl := range templates.All() {
+			if !isKnown(tmpl, []byte(text)) {
+				continue
+			}
+			back, err := reversers[tmpl.Path]([]byte(text), tmpl.Content)
+			require.NoError(t, err)
+			require.True(t, isKnown(tmpl, back.Content))
+		}
+	})
+}
+
+var reversers = map[string]reverser{templates.Kubeconfig: reverseKubeconfig, templates.KubeletConfig: reverseKubeletConfig, templates.ContainerdConfig: reverseContainerdConfig}
