@@ -23,7 +23,7 @@ func aptCaches() []scrub.Rule {
 }
 
 func dnfCaches() []scrub.Rule {
-	return caches("dnf", "/var/cache/dnf/*", "/var/cache/libdnf5/*", "/var/cache/yum/*", "/var/lib/dnf/history.sqlite*", "/var/lib/dnf/repos/*", "/var/lib/yum/history/*", "/usr/lib/sysimage/libdnf5/transaction_history.sqlite*")
+	return caches("dnf", "/var/cache/dnf/*", "/var/cache/libdnf5/*", "/var/cache/yum/*", "/var/lib/dnf/history.sqlite*", "/var/lib/dnf/repos/*", "/var/lib/yum/history/*", "/var/lib/yum/uuid", "/usr/lib/sysimage/libdnf5/transaction_history.sqlite*")
 }
 
 func pacmanCaches() []scrub.Rule {

@@ -14,11 +14,21 @@ func accessRules() []Rule {
 		{
 			ID: "histories", Phase: Caches, Groups: []string{"secrets", "people"}, Verb: plan.Remove,
 			Paths: []string{
-				"~/.*_history", "~/.*_history-*", "~/.history", "~/.zhistory", "~/.histfile", "~/.local/state/bash/history", "~/.local/state/less/history", "~/.local/share/fish/fish_history",
-				"~/.viminfo*", "~/.local/state/vim/viminfo*", "~/.local/state/nvim/shada/*", "~/.local/share/nano/search_history",
-				"~/.dbshell", "~/.mongo/mongosh_history", "~/.mongodb/mongosh/mongosh_repl_history",
-			}, Owner: "shells and clients",
-			Why: "histories contain secrets that people typed at a prompt", Regenerated: "nothing", Source: "virt-sysprep",
+				// Shells.
+				"~/.*history", "~/.*_history[.~\\-]*", "~/.histfile", "~/.zsh_sessions", "~/.bash_sessions", "~/.zcompdump-*", "/.bash_history", "/.ash_history", "/.zsh_history",
+				"~/.local/state/bash/history", "~/.local/state/zsh/*history", "~/.local/share/zsh/*history", "~/.config/zsh/.*history", "~/.zsh/.*history", "~/.local/share/fish/*_history*", "~/.config/fish/fish_history",
+				"~/.config/nushell/history.*", "~/.local/share/nushell/history.*", "~/.local/share/xonsh/*", "~/.local/share/atuin", "~/.local/share/mcfly", "~/.local/share/powershell/PSReadLine",
+				// Interpreters.
+				"~/.local/state/python_history", "~/.pythonhist", "~/.ipython/profile_*/history.sqlite*", "~/.ptpython/history", "~/.config/ptpython/history", "~/.local/share/ptpython/history", "~/.local/state/node*history",
+				"~/.julia/logs/*history*", "~/.ghc/ghci_history", "~/.local/share/ghc/ghci_history", "~/.octave_hist", "~/.local/share/irb/history", "~/.local/share/pry/pry_history", "~/.local/state/php/history",
+				// Clients of databases and servers.
+				"~/.local/state/*_history", "~/.local/share/*_history", "~/.cassandra/cqlsh_history", "~/.dbshell", "~/.mongo/mongosh_history", "~/.mongodb/mongosh/*history*", "~/.local/state/psql/history", "~/.config/pgcli/history",
+				"~/.config/mycli/history", "~/.config/litecli/history", "~/.lftp/*history", "~/.local/share/lftp", "~/.w3m/history", "~/.local/share/redis-cli",
+				// Editors and viewers.
+				"~/.viminfo*", "~/.vim/.netrwhist", "~/.netrwhist", "~/.local/state/vim/viminfo*", "~/.local/state/nvim/shada/*", "~/.local/share/nvim/shada/*", "~/.local/share/nano/search_history", "~/.nano/search_history", "~/.local/state/less/history",
+				"~/.local/share/mc/history", "~/.mc/history", "~/.emacs.d/history", "~/.emacs.d/savehist", "~/.emacs.d/recentf", "~/.emacs.d/auto-save-list",
+			}, Owner: "shells, interpreters, clients, editors",
+			Why: "histories contain secrets that people typed at a prompt", Regenerated: "nothing", Source: "virt-sysprep: bash-history, zsh-history; the programs' manuals",
 		},
 		{
 			ID: "history-of-etc", Phase: Caches, Groups: []string{"secrets", "identity", "people"}, Verb: plan.Remove,
@@ -34,7 +44,7 @@ func accessRules() []Rule {
 				"~/.config/doctl", "~/.config/rclone", "~/.config/gh", "~/.config/hub", "~/.config/glab-cli", "~/.git-credentials", "~/.config/git/credentials",
 				"~/.gnupg", "~/.npmrc", "~/.yarnrc.yml", "~/.pypirc", "~/.cargo/credentials*", "~/.gem/credentials", "~/.composer/auth.json", "~/.config/composer/auth.json",
 				"~/.m2/settings*.xml", "~/.terraformrc", "~/.terraform.d/credentials.tfrc.json", "~/.vault-token", "~/.ansible/galaxy_token",
-				"~/.pgpass", "~/.my.cnf", "~/.mylogin.cnf", "~/.smbcredentials", "~/.subversion/auth", "/eks-hybrid/.aws/credentials",
+				"~/.pgpass", "~/.my.cnf", "~/.mylogin.cnf", "~/.smbcredentials", "~/.subversion/auth", "~/.snap/auth.json", "/eks-hybrid/.aws/credentials",
 			}, Owner: "the people who built the image, hybrid nodes' nodeadm",
 			Why: "every node would carry the credentials of the people who built the image", Regenerated: "nothing", Source: "AWS: guidelines for shared Linux AMIs",
 		},

@@ -24,11 +24,19 @@ func identityRules() []Rule {
 		{
 			ID: "cloud-init", Phase: Identity, Groups: g, Verb: plan.Remove,
 			Paths: []string{
-				"/var/lib/cloud/data", "/var/lib/cloud/instance", "/var/lib/cloud/instances", "/var/lib/cloud/sem", "/var/lib/cloud/handlers/*",
+				"/var/lib/cloud/data", "/var/lib/cloud/instance", "/var/lib/cloud/instances", "/var/lib/cloud/sem", "/var/lib/cloud/handlers/*", "/var/lib/cloud/seed/*",
 				"/etc/cloud/cloud.cfg.d/90-installer-network.cfg", "/etc/cloud/clean.d/*.run",
 			}, Owner: "cloud-init",
 			Why:         "every node would carry the build's user data, instance ID and secrets, and cloud-init could run that user data again",
-			Regenerated: "cloud-init", Source: "cloud-init clean, cloud-init #2174",
+			Regenerated: "cloud-init", Source: "cloud-init clean --seed, cloud-init #2174",
+		},
+		{
+			ID: "ignition", Phase: Identity, Groups: append(g, "secrets"), Verb: plan.Remove,
+			Paths: []string{
+				"/oem/config.ign", "/usr/share/oem/config.ign", "/boot/ignition/config.ign", "/etc/.ignition-result.json",
+			}, Owner: "Ignition, the image's installer",
+			Why:         "every node would apply the configuration of the build, with its keys and password hashes, before its own",
+			Regenerated: "nothing; a node takes its configuration from user data", Source: "image-builder, sysprep role; Ignition: operator notes",
 		},
 		{
 			ID: "ssm-registration", Phase: Identity, Groups: append(g, "secrets"), Verb: plan.Remove,
@@ -65,8 +73,8 @@ func identityRules() []Rule {
 		{
 			ID: "installer", Phase: Identity, Groups: append(g, "secrets"), Verb: plan.Remove,
 			Paths: []string{
-				"/root/anaconda-ks.cfg", "/root/original-ks.cfg", "/root/initial-setup-ks.cfg", "/etc/cloud/cloud.cfg.d/99-installer.cfg",
-				"/etc/cloud/cloud.cfg.d/subiquity-disable-cloudinit-networking.cfg", "/etc/cloud/cloud.cfg.d/curtin-preserve-sources.cfg",
+				"/root/anaconda-ks.cfg", "/root/original-ks.cfg", "/root/initial-setup-ks.cfg", "/root/anaconda-post.log", "/root/install.log*", "/etc/cloud/cloud.cfg.d/99-installer.cfg",
+				"/etc/cloud/cloud.cfg.d/*subiquity-disable-cloudinit-networking.cfg", "/etc/cloud/cloud.cfg.d/curtin-preserve-sources.cfg",
 			}, Owner: "Anaconda, Subiquity",
 			Why:         "the installer's answers contain password hashes; on Ubuntu they also stop cloud-init from reading EC2's metadata",
 			Regenerated: "nothing", Source: "image-builder",

@@ -16,7 +16,9 @@ func quiesceRules() []Rule {
 			ID: "kubelet-running", Phase: Quiesce, Groups: []string{"kubelet"}, Verb: plan.Stop,
 			Owner: "systemd", Why: "a running kubelet writes its state again while the scrub removes it",
 			Regenerated: "first boot", Source: "KillMode=process: containers run on when the kubelet stops",
-			Find: stopUnits("kubelet.service"),
+			Find: stopUnits(
+				"kubelet.service", "k3s.service", "k3s-agent.service", "rke2-server.service", "rke2-agent.service", "k0scontroller.service", "k0sworker.service", "etcd.service",
+			),
 		},
 		{
 			ID: "writers-running", Phase: Quiesce, Groups: []string{"logs"}, Verb: plan.Stop,
@@ -39,6 +41,10 @@ func quiesceRules() []Rule {
 				"fluent-bit.service", "fluentd.service", "td-agent.service", "alloy.service", "promtail.service", "newrelic-infra.service",
 				"SplunkForwarder.service", "splunk.service", "netdata.service", "cmk-agent-ctl-daemon.service", "wazuh-agent.service",
 				"qualys-cloud-agent.service", "nessusagent.service", "osqueryd.service", "puppet.service", "chef-client.service", "salt-minion.service",
+				"elastic-agent.service", "oneagent.service", "grafana-agent.service", "vector.service", "otelcol.service", "otelcol-contrib.service", "collector.service",
+				"landscape-client.service", "rhsmcertd.service", "insights-client.timer", "certmonger.service", "whoopsie.service", "fwupd.service", "fail2ban.service",
+				"orbit.service", "ir_agent.service", "cinc-client.service", "venv-salt-minion.service", "cfengine3.service", "codedeploy-agent.service", "ecs.service", "awslogsd.service",
+				"snapd.socket", "snapd.service",
 			),
 		},
 		{

@@ -149,11 +149,11 @@ func TestEveryRuleChangesOnlyDeclaredFiles(t *testing.T) {
 				},
 				"beside": func(root string) {
 					for _, n := range all {
-						beside := n + ".kept~"
-						if !slices.ContainsFunc(r.Paths, func(p string) bool { return matchesAny(p, beside) }) {
-							put(t, root, beside)
+						for _, beside := range []string{n + ".kept~", path.Dir(n) + ".kept~/" + path.Base(n)} {
+							if !slices.ContainsFunc(r.Paths, func(p string) bool { return matchesAny(p, beside) }) {
+								put(t, root, beside)
+							}
 						}
-						put(t, root, path.Dir(n)+".kept~/"+path.Base(n))
 					}
 				},
 			} {

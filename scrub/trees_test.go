@@ -9,18 +9,31 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
 )
 
-// found has trees for rules with a Find function, and the changes of each.
-var found = map[string][]struct {
+// findCase is a tree for a rule with a Find function, and its changes.
+type findCase = struct {
 	name  string
 	files map[string]string
 	want  []string
-}{
+}
+
+// found has trees for rules with a Find function, and the changes of each.
+var found = map[string][]findCase{
 	"kubelet-unknown": {
 		{"present", map[string]string{"var/lib/kubelet/new_state": "x", "var/lib/kubelet/pods/": ""}, nil},
 		{"left by a killed run", map[string]string{"var/lib/kubelet/.kubeconfig.eksnode-0123456789abcdef": "half"}, []string{"- /var/lib/kubelet/.kubeconfig.eksnode-0123456789abcdef"}},
 	},
 	"pod-volumes":         {{"a replica", map[string]string{"var/lib/longhorn/replicas/pvc-1/volume-head-000.img": "data"}, nil}},
 	"containers-metadata": {{"another file", map[string]string{"var/lib/containerd/x": containerMark}, nil}}, // see its own test
+	"engine-containers": {{"containers of every engine", map[string]string{"var/lib/docker/containers/0123/config.v2.json": "{}", "var/lib/containers/storage/overlay-containers/containers.json": "[]"}, nil}},
+	"enrolled-agents":   {{"CrowdStrike Falcon", map[string]string{"opt/CrowdStrike/falconstore": "x"}, nil}},
+	"snapd-state": {
+		{"registered", map[string]string{snapdState[1:]: registeredSnapd}, []string{"~ " + snapdState}},
+		{"not registered", map[string]string{snapdState[1:]: `{"data":{"auth":{"last-id":0,"device":{"brand":"generic","model":"generic-classic"}}}}`}, nil},
+		{"without logins", map[string]string{snapdState[1:]: `{"data":{"auth":null}}`}, nil},
+		{"damaged", map[string]string{snapdState[1:]: `{"data":`}, nil},
+		{"a link to nothing", map[string]string{snapdState[1:]: "-> /missing"}, nil},
+	},
+	"network-addresses": profileTrees,
 	"iptables-rules": {
 		{"written by a cluster", map[string]string{"etc/iptables/rules.v4": "*nat\n:KUBE-SERVICES - [0:0]\n", "etc/sysconfig/iptables": ":AWS-SNAT-CHAIN-0 - [0:0]\n"}, []string{"- /etc/iptables/rules.v4", "- /etc/sysconfig/iptables"}},
 		{"written by an administrator", map[string]string{"etc/iptables/rules.v4": "*filter\n-A INPUT -j ACCEPT\n"}, nil},

@@ -94,6 +94,7 @@ func functions(root string, commands []command) template.FuncMap {
 		},
 		"leftovers":  leftovers,
 		"exceptions": exceptions,
+		"coverage":   coverage,
 		"checks":     preflight.Table,
 		"policy":     preflight.Policy,
 		"commands":   func() []command { return commands },
