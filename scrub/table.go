@@ -123,11 +123,11 @@ func (s Spec) items(more []Rule, phases []Phase) ([]plan.Item, error) {
 		return nil, err
 	}
 	var items []plan.Item
-	taken, owners := taken{}, &owners{}
+	taken, owners, originals := taken{}, &owners{}, &originals{}
 	for _, phase := range phases {
 		for _, r := range chosen {
 			if r.Phase == phase {
-				items = append(items, item{Rule: r, hash: s.Hash, taken: taken, owners: owners})
+				items = append(items, item{Rule: r, hash: s.Hash, taken: taken, owners: owners, originals: originals})
 			}
 		}
 	}
