@@ -80,8 +80,8 @@ func regularContent(h *host.Host, name string) ([]byte, error) {
 
 // searchOldIDs returns a search for IDs from before a scrub, and for those that
 // the machine has now.
-func searchOldIDs(before []string) func(context.Context, *host.Host, taken) ([]plan.Finding, error) {
-	return func(ctx context.Context, h *host.Host, taken taken) ([]plan.Finding, error) {
+func searchOldIDs(before []string) func(context.Context, *host.Host, taken, *originals) ([]plan.Finding, error) {
+	return func(ctx context.Context, h *host.Host, taken taken, _ *originals) ([]plan.Finding, error) {
 		ids, err := MachineIDs(h)
 		if err != nil {
 			return nil, err
@@ -120,7 +120,7 @@ func oldIDsLeft(ctx context.Context, h *host.Host, taken taken, ids []string) ([
 	if len(patterns) == 0 {
 		return findings, nil
 	}
-	found, err := search(ctx, h, taken, []string{"/etc", "/var/lib"}, patterns)
+	found, err := search{taken: taken, words: newIndex(patterns)}.in(ctx, h, "/etc", "/var/lib")
 	found = slices.DeleteFunc(found, func(f plan.Finding) bool {
 		return idsOwn(f.Target) || taken.by(f.Target, plan.Restore, plan.Write) || about(findings, f.Target)
 	})

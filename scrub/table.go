@@ -174,14 +174,14 @@ func (s Spec) items(more []Rule, phases []Phase, ids ...string) ([]plan.Item, er
 		return nil, err
 	}
 	var items []plan.Item
-	taken, owners := taken{}, &owners{}
+	taken, owners, originals := taken{}, &owners{}, &originals{}
 	for _, phase := range phases {
 		for _, r := range chosen {
 			if r.Phase == phase {
 				if r.searchFor != nil {
 					r.Search = r.searchFor(ids)
 				}
-				items = append(items, item{Rule: r, hash: s.Hash, taken: taken, owners: owners})
+				items = append(items, item{Rule: r, hash: s.Hash, taken: taken, owners: owners, originals: originals})
 			}
 		}
 	}

@@ -24,8 +24,8 @@ var found = map[string][]findCase{
 	},
 	"pod-volumes":         {{"a replica", map[string]string{"var/lib/longhorn/replicas/pvc-1/volume-head-000.img": "data"}, nil}},
 	"containers-metadata": {{"another file", map[string]string{"var/lib/containerd/x": containerMark}, nil}}, // see its own test
-	"engine-containers": {{"containers of every engine", map[string]string{"var/lib/docker/containers/0123/config.v2.json": "{}", "var/lib/containers/storage/overlay-containers/containers.json": "[]"}, nil}},
-	"enrolled-agents":   {{"CrowdStrike Falcon", map[string]string{"opt/CrowdStrike/falconstore": "x"}, nil}},
+	"engine-containers":   {{"containers of every engine", map[string]string{"var/lib/docker/containers/0123/config.v2.json": "{}", "var/lib/containers/storage/overlay-containers/containers.json": "[]"}, nil}},
+	"enrolled-agents":     {{"CrowdStrike Falcon", map[string]string{"opt/CrowdStrike/falconstore": "x"}, nil}},
 	"snapd-state": {
 		{"registered", map[string]string{snapdState[1:]: registeredSnapd}, []string{"~ " + snapdState}},
 		{"not registered", map[string]string{snapdState[1:]: `{"data":{"auth":{"last-id":0,"device":{"brand":"generic","model":"generic-classic"}}}}`}, nil},
