@@ -70,9 +70,10 @@ func accessRules() []Rule {
 			Paths: []string{"/etc/sudoers.d/90-cloud-init-users"}, Owner: "cloud-init",
 			Why: "the build's user could become root on every node", Regenerated: "cloud-init, for the default user", Source: "cloud-init, users and groups",
 		},
+		keysElsewhereRule(),
 		{
 			ID: "authorized-keys", Phase: Access, Groups: []string{"people", "ssh"}, Verb: plan.Remove,
-			Paths: []string{"~/.ssh/authorized_keys*", "/etc/ssh/authorized_keys.d/*"}, Owner: "cloud-init, the people who built the image",
+			Paths: []string{"~/.ssh/authorized_keys*", "/etc/ssh/authorized_keys.d/*", "/etc/dropbear/authorized_keys*", "/etc/dropbear/initramfs/authorized_keys*", "/etc/dropbear-initramfs/authorized_keys*"}, Owner: "cloud-init, the people who built the image",
 			Why:         "the people who built the image could log in to every node; the key that Packer logs in with is among these keys",
 			Regenerated: "cloud-init, from the instance's key pair", Source: "AWS: guidelines for shared Linux AMIs; packer #3775",
 		},

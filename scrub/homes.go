@@ -35,17 +35,18 @@ func places(h *host.Host, patterns []string) ([]place, error) {
 	return out, nil
 }
 
-// Homes returns the existing home folders of passwd(5), each once, and always
-// /root. It leaves out folders of the system, such as /bin of the accounts bin
+// Homes returns the existing home folders of passwd(5), each once, always /root,
+// and the folders in /home that no account has: a directory server may know
+// their owners. It leaves out folders of the system, such as /bin of the accounts bin
 // and sync, and homes behind links into such folders. A home on a foreign mount
 // is returned without a check.
 func Homes(h *host.Host) ([]string, error) {
-	text, err := h.Content("/etc/passwd")
+	accounts, err := accountsOf(h)
 	if err != nil {
-		return nil, fmt.Errorf("reading the accounts: %w", err)
+		return nil, err
 	}
 	var there []string
-	for _, home := range homesOf(string(text)) {
+	for _, home := range homesOf(accounts) {
 		real, err := h.Files.Real(home)
 		if err != nil {
 			return nil, fmt.Errorf("looking for home folders: %w", err)
@@ -73,18 +74,74 @@ func Homes(h *host.Host) ([]string, error) {
 	return there, nil
 }
 
-// homesOf returns the home folders in the text of a passwd(5), and /root,
-// sorted and each once.
-func homesOf(passwd string) []string {
+// homesOf returns the homes of accounts, and /root, sorted and each once.
+func homesOf(accounts []account) []string {
 	homes := []string{"/root"}
-	for line := range strings.Lines(passwd) {
-		fields := strings.Split(strings.TrimSpace(line), ":")
-		if len(fields) >= 7 && path.IsAbs(fields[5]) {
-			homes = append(homes, path.Clean(fields[5]))
-		}
+	for _, a := range accounts {
+		homes = append(homes, a.home)
 	}
 	slices.Sort(homes)
 	return slices.Compact(homes)
+}
+
+// accountFiles are files in the form of passwd(5): /usr/lib/passwd is that of
+// systems with a read-only /usr, and extrausers that of Ubuntu Core.
+var accountFiles = []string{"/etc/passwd", "/usr/lib/passwd", "/var/lib/extrausers/passwd"}
+
+// accountsOf returns the accounts with a home, and the homes in /home that no
+// account has.
+func accountsOf(h *host.Host) ([]account, error) {
+	var accounts []account
+	for _, name := range accountFiles {
+		text, err := h.Content(name)
+		if err != nil {
+			return nil, fmt.Errorf("reading the accounts: %w", err)
+		}
+		accounts = append(accounts, parseAccounts(string(text))...)
+	}
+	strangers, err := strangerHomes(h, accounts)
+	return append(accounts, strangers...), err
+}
+
+// parseAccounts returns the accounts with an absolute home in the text of a
+// passwd(5). As in glibc, the shell may be missing.
+func parseAccounts(passwd string) []account {
+	var accounts []account
+	for line := range strings.Lines(passwd) {
+		fields := strings.Split(strings.TrimSpace(line), ":")
+		if len(fields) >= 6 && path.IsAbs(fields[5]) {
+			accounts = append(accounts, account{fields[0], fields[2], path.Clean(fields[5])})
+		}
+	}
+	return accounts
+}
+
+// strangerHomes returns the folders in /home that no account has, and the homes
+// in folders of domains there.
+func strangerHomes(h *host.Host, accounts []account) ([]account, error) {
+	names, _, err := matching(h, []string{"/home/*", "/home/*/*/.ssh"})
+	if err != nil {
+		return nil, fmt.Errorf("looking for home folders: %w", err)
+	}
+	isHome := func(name string) bool {
+		return slices.ContainsFunc(accounts, func(a account) bool { return a.home == name })
+	}
+	var strangers []account
+	for _, name := range names {
+		home := strings.TrimSuffix(name, "/.ssh")
+		if isHome(home) || path.Base(home) == "lost+found" || home != name && isHome(path.Dir(home)) {
+			continue
+		}
+		st, err := h.Files.Lstat(home)
+		if isMissing(err) || err == nil && !st.IsDir() {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("looking for home folders: %w", err)
+		}
+		strangers = append(strangers, account{name: path.Base(home), home: home})
+	}
+	return strangers, nil
 }
 
 var (

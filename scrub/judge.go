@@ -91,7 +91,7 @@ func neededHere(h *host.Host) (neededPlaces, error) {
 	}
 	for line := range strings.Lines(string(accounts)) {
 		f := strings.Split(strings.TrimSpace(line), ":")
-		if len(f) < 7 || !path.IsAbs(f[5]) || !isPerson(f[2]) {
+		if len(f) < 6 || !path.IsAbs(f[5]) || !isPerson(f[2]) {
 			continue
 		}
 		if err := add(f[5], fmt.Sprintf("home of %.80q", f[0]), true); err != nil {

@@ -170,7 +170,7 @@ func joinedNode() map[string]string {
 		"home/admin/.ssh/authorized_keys":                                 "ssh-ed25519 packer",
 		"home/admin/.ssh/rc":                                              "kept",
 		"opt/svc home/.ssh/authorized_keys":                               "ssh-ed25519 service",
-		"home/stranger/.ssh/authorized_keys":                              "kept: no account has this home",
+		"home/stranger/.ssh/authorized_keys":                              "ssh-ed25519 of an account in a directory",
 		"tmp/packer-script":                                               "x",
 		"usr/bin/kubelet":                                                 "kept",
 	}
@@ -195,6 +195,7 @@ func TestScrubOfAJoinedNode(t *testing.T) {
 		"- /etc/systemd/system/kubelet.service.d/30-kubelet-extra-args.conf",
 		"- /etc/systemd/system/multi-user.target.wants/kubelet.service",
 		"- /home/admin/.ssh/authorized_keys",
+		"- /home/stranger/.ssh/authorized_keys",
 		"- /opt/svc home/.ssh/authorized_keys",
 		"- /root/.bash_history",
 		"- /root/.ssh/authorized_keys",
@@ -233,7 +234,7 @@ func TestScrubOfAJoinedNode(t *testing.T) {
 	last := outcomes[len(outcomes)-1]
 	assert.Equal(t, "authorized-keys", last.Item)
 	assert.Equal(t, plan.Done, last.Status)
-	assert.Len(t, last.Actions, 3)
+	assert.Len(t, last.Actions, 4)
 }
 
 func TestASecondScrubChangesNothing(t *testing.T) {

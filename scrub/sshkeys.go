@@ -1,0 +1,129 @@
+package scrub
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// keysElsewhereRule is the rule for keys in other places than sshd's defaults.
+func keysElsewhereRule() Rule {
+	return Rule{
+		ID: "authorized-keys-elsewhere", Phase: Access, Groups: []string{"people", "ssh"}, Verb: plan.Remove,
+		Owner:       "the people who built the image",
+		Why:         "with AuthorizedKeysFile, sshd reads keys from other files than ~/.ssh/authorized_keys, and their owners could log in to every node; a command that prints keys (AuthorizedKeysCommand) is reported",
+		Regenerated: "nothing", Source: "sshd_config(5)",
+		Find: keysElsewhere,
+	}
+}
+
+// keyCommands are commands that print keys of this machine's own account, image
+// or domain, and none of the people who built the image: EC2 Instance Connect,
+// systemd, sssd and Google's guest agent.
+var keyCommands = []string{"eic_run_authorized_keys", "eic_curl_authorized_keys", "userdbctl", "sss_ssh_authorizedkeys", "google_authorized_keys"}
+
+// publicKey matches the key in a line of authorized_keys(5): every format of a
+// key begins with the length of its name.
+var publicKey = expression(`(^|\s)AAAA[0-9A-Za-z+/]{20,}`)
+
+// keysElsewhere plans the removal of the files that AuthorizedKeysFile names,
+// and reports AuthorizedKeysCommand. A file without a key stays.
+func keysElsewhere(_ context.Context, h *host.Host) (plan.Answer, error) {
+	config, err := readSSHD(h)
+	if err != nil {
+		return plan.Answer{}, err
+	}
+	accounts, err := accountsOf(h)
+	if err != nil {
+		return plan.Answer{}, err
+	}
+	var answer plan.Answer
+	for _, s := range config.effective("authorizedkeyscommand") {
+		if command := s.args[0]; command != "none" && !slices.Contains(keyCommands, path.Base(command)) {
+			answer.Find(s.file, fmt.Sprintf("line %d: sshd accepts the keys that %s prints: check that nobody of the build can log in with them, or skip the rule", s.line, command))
+		}
+	}
+	var names []string
+	for _, s := range config.effective("authorizedkeysfile") {
+		for _, pattern := range s.args {
+			found, foreign, err := keyFiles(h, pattern, accounts)
+			if err != nil {
+				return plan.Answer{}, err
+			}
+			names = append(names, found...)
+			answer.Findings = append(answer.Findings, foreignFindings(h, foreign)...)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		text, err := regularContent(h, name)
+		if err != nil {
+			return plan.Answer{}, err
+		}
+		if !publicKey().Match(text) {
+			continue
+		}
+		if checkPath(quoteGlob(name)) != nil {
+			answer.Find(name, "sshd reads keys from a file that the system needs: remove the keys, and choose another AuthorizedKeysFile")
+			continue
+		}
+		answer.Act(removeAction(h, name, "sshd accepts its keys, by AuthorizedKeysFile"))
+	}
+	return answer, nil
+}
+
+// keyFiles lists the existing files that a pattern of AuthorizedKeysFile names:
+// those of all accounts and, in a folder of its own, those of accounts that the
+// machine does not know.
+func keyFiles(h *host.Host, pattern string, accounts []account) ([]string, []*host.ForeignMount, error) {
+	if pattern == "none" || isDefaultKeyFile(pattern) {
+		return nil, nil, nil
+	}
+	var patterns []string
+	for _, a := range accounts {
+		patterns = append(patterns, a.keyFile(pattern))
+	}
+	if strings.Contains(pattern, "%u") || strings.Contains(pattern, "%U") {
+		anybody := strings.NewReplacer("%%", "%", "%u", "*", "%U", "*", "%h", "/home/*").Replace(quoteGlob(pattern))
+		if path.IsAbs(anybody) && !isSharedFolder(path.Dir(anybody)) {
+			patterns = append(patterns, anybody)
+		}
+	}
+	slices.Sort(patterns)
+	names, foreign, err := matching(h, slices.Compact(patterns))
+	if err != nil {
+		return nil, nil, fmt.Errorf("looking for the files of AuthorizedKeysFile %s: %w", pattern, err)
+	}
+	return names, foreign, nil
+}
+
+// isDefaultKeyFile reports whether the rule authorized-keys covers a pattern.
+func isDefaultKeyFile(pattern string) bool {
+	rest, ok := strings.CutPrefix(pattern, "%h/")
+	if !ok {
+		rest = pattern
+	}
+	return strings.HasPrefix(rest, ".ssh/authorized_keys") && !strings.ContainsAny(rest, "%*?[") && strings.Count(rest, "/") == 1
+}
+
+// isSharedFolder reports whether a folder has other files than keys.
+func isSharedFolder(dir string) bool {
+	return slices.Contains([]string{"/", "/etc", "/etc/ssh", "/etc/pki", "/etc/security", "/usr", "/home"}, dir) || slices.Contains(systemParts, dir)
+}
+
+// account is a user of passwd(5), or a home without one.
+type account struct{ name, uid, home string }
+
+// keyFile returns the file of an account, as a pattern without wildcards.
+func (a account) keyFile(pattern string) string {
+	name := strings.NewReplacer("%%", "%", "%h", a.home, "%u", a.name, "%U", a.uid).Replace(pattern)
+	if !path.IsAbs(name) {
+		name = path.Join(a.home, name)
+	}
+	return quoteGlob(path.Clean(name))
+}
