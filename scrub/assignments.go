@@ -51,6 +51,11 @@ func assignmentPatterns() []pattern {
 			re: expression(`(?i)^[^#;]*?` + keyNames + sets + `([^\s"'#,;\[{(|>&][^\s"',;]{11,400})`)},
 		{kind: "a secret of a setting", text: true, general: true, hints: []string{"</"}, in: noSamples, value: 1,
 			re: expression(`(?i)<(?:[\w:.-]*(?:` + passwordNames + `|` + keyNames + `))(?:\s[^>]*)?>\s*([^<\s]{6,400})\s*</`)},
+		{kind: "a secret of a setting", text: true, general: true, hints: []string{"</name>"}, in: noSamples,
+			re: expression(`(?i)<name>[^<]*(?:` + passwordNames + `|` + keyNames + `|[._-]key)</name>`), then: expression(`^\s*<value>[^<\s]{6,400}</value>`)}, // Hadoop
+		{kind: "a secret of a setting", text: true, general: true, hints: append(slices.Clone(passwordHints), keyHints...), in: noSamples,
+			re:   expression(`(?i)"[\w.-]*(?:` + passwordNames + `|` + keyNames + `)"\s*:\s*\{`),
+			then: expression(`^\s*("\w+"\s*:\s*[^,{}]*,\s*)*"value"\s*:\s*"[^"\s]{5,}"`)}, // Terraform: outputs in a state
 		{kind: "a secret of a setting", text: true, general: true, hints: []string{"value="}, in: noSamples, value: 1, digit: true,
 			re: expression(`(?i)(?:name|key)=["'][\w:.-]*(?:` + passwordNames + `|` + keyNames + `)["']\s+value=["']([^"'\s]{6,400})["']`)},
 		{kind: "a password", text: true, general: true, hints: passwordHints, in: below("/etc"), value: 1, // without a sign between

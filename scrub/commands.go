@@ -8,6 +8,7 @@ func commandPatterns() []pattern {
 	}
 	return []pattern{
 		row("mysql", `\bmysql\w*\b[^\n|;#]*?\s-p`+given),
+		row("mysqladmin", `\bmysqladmin\b[^\n|;#]*?\spassword\s+`+given),
 		row("mariadb", `\bmariadb[\w-]*\b[^\n|;#]*?\s-p`+given),
 		row("sshpass", `\bsshpass\s+(?:-\w\s+)*-p\s*`+given),
 		row("redis-cli", `\bredis-cli\b[^\n|;#]*?\s-a\s*`+given),
@@ -35,6 +36,7 @@ func commandPatterns() []pattern {
 		{kind: "a password of cloud-init", text: true, hints: []string{"plain_text_passwd"}, value: 1, re: expression(`plain_text_passwd["']?\s*:\s*["']?([^\s"'$,}]{3,})`)},
 		{kind: "a credential of systemd", text: true, hints: []string{"setcredential"}, re: expression(`(?i)^\s*SetCredential\s*=\s*["']?[^:\s]+:\s*\S{3,}`)},
 		{kind: "a credential of systemd", text: true, hints: []string{"systemd.set_credential", "io.systemd.credential"}, re: expression(`(systemd\.set_credential(_binary)?=|io\.systemd\.credential(\.binary)?:)[^\s:=]+[:=]\S{3,}`)},
+		{kind: "a token in a URL", text: true, general: true, hints: []string{"://"}, in: noSamples, digit: true, re: expression(`://[\w-]{20,}@[\w-]+\.`)},
 		{kind: "a password in an address", text: true, general: true, hints: []string{"password=", "passwd=", "pwd=", "secret=", "token=", "apikey=", "api_key=", "sig=", "signature="}, in: noSamples, value: 1,
 			re: expression(`(?i)(?:[?&;]|&amp;)\s*(?:[\w-]*password|passwd|pwd|(?:access|auth|api|private|client)?_?-?(?:token|secret)|api_?key|sig|signature)=([^\s&;"'<>$%{}]{6,})`)},
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/asn1"
 	"encoding/binary"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -34,6 +35,8 @@ func keyForm(name string, head []byte) string {
 		}
 	}
 	switch {
+	case len(head) < 16 && namesSecret(name, head):
+		return "a secret by its name, with one value"
 	case len(head) < 16:
 		return ""
 	case bytes.HasPrefix(head, []byte{0xfe, 0xed, 0xfe, 0xed}), bytes.HasPrefix(head, []byte{0xce, 0xce, 0xce, 0xce}):
@@ -51,10 +54,26 @@ func keyForm(name string, head []byte) string {
 	case bytes.HasPrefix(head, []byte("\x00\x00\x00\x0bssh-ed25519\x00\x00\x00\x40")):
 		return "a private key of Dropbear"
 	}
+	if namesSecret(name, head) {
+		return "a secret by its name, with one value"
+	}
 	if strings.HasSuffix(path.Dir(name), "/private-keys-v1.d") && bytes.Contains(head, []byte("private-key")) {
 		return "a private key of GnuPG"
 	}
 	return ""
+}
+
+// secretNames are parts of the names of files that have one secret, as programs
+// in containers read them.
+var secretNames = []string{"password", "passwd", "passphrase", "secret", "token", "apikey", "api_key", "api-key", "privatekey", "private_key", "private-key", "preshared", "wgkey", "psk"}
+
+// namesSecret reports whether a file with one value is named like a secret.
+func namesSecret(name string, head []byte) bool {
+	base, value := strings.ToLower(path.Base(name)), strings.TrimRight(string(head), "\r\n")
+	if len(value) < 6 || len(value) > 512 || strings.ContainsAny(value, " \t\n") || !isPrintable([]byte(value)) || !plausible(value) || !settings(name) {
+		return false
+	}
+	return slices.ContainsFunc(secretNames, func(part string) bool { return strings.Contains(base, part) })
 }
 
 // dropbear reports whether the numbers of an RSA key go on after the public

@@ -40,6 +40,9 @@ type pattern struct {
 	// general says that the pattern goes by a name alone. Of a line with another
 	// match, that one is reported.
 	general bool
+	// loose is re without the ends of words, for databases: they store values
+	// side by side.
+	loose func() *regexp.Regexp
 }
 
 // expression compiles an expression when it is first used, because only an
@@ -68,6 +71,11 @@ func next(start uint32, b byte) uint32 { return (start<<5 | uint32(b)&31) & (1<<
 
 func newIndex(patterns []pattern) *index {
 	x := &index{patterns: patterns, starts: map[uint32][]hint{}}
+	for i := range x.patterns {
+		if p := &x.patterns[i]; p.re != nil {
+			p.loose = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(strings.ReplaceAll(p.re().String(), `\b`, "")) })
+		}
+	}
 	users, words := map[string][]int{}, []string(nil)
 	for n, p := range patterns {
 		for _, word := range p.hints {
@@ -145,12 +153,12 @@ func runs(text []byte, least int) bool {
 // file. They keep the time bounded for a file that consists of matches.
 const thenFar, thenMost = 4096, 1000
 
-// matches reports whether a line matches the pattern and is no example. text
+// matches reports whether a line matches an expression of the pattern and is no example. text
 // has the line from begin to end. A match at the begin counts only if the line
 // is whole there.
-func (p *pattern) matches(text []byte, begin, end int, whole bool, tries *int) bool {
+func (p *pattern) matches(re *regexp.Regexp, text []byte, begin, end int, whole bool, tries *int) bool {
 	line := bytes.TrimSuffix(text[begin:end], []byte("\r"))
-	for _, m := range p.re().FindAllSubmatchIndex(line, -1) {
+	for _, m := range re.FindAllSubmatchIndex(line, -1) {
 		match := line[m[0]:m[1]]
 		switch {
 		case m[0] == 0 && !whole, p.digit && !bytes.ContainsAny(match, "0123456789"), p.sample != nil && p.sample().Match(match):

@@ -123,7 +123,11 @@ func (s *scan) try(text []byte, at, after, number int) {
 	}
 	begin, whole := s.begin(text, at)
 	end := s.end(text, after)
-	if p.matches(text, begin, end, whole, &st.tries) {
+	re := p.re
+	if s.binary && s.text && !p.text {
+		re = p.loose
+	}
+	if p.matches(re(), text, begin, end, whole, &st.tries) {
 		st.left = true
 		if s.binary {
 			s.found(p, s.base+int64(at))
