@@ -47,7 +47,8 @@ func bootstrapRules() []Rule {
 			Paths: []string{
 				"/etc/systemd/system/kubelet.service.d/10-kubelet-args.conf",
 				"/etc/systemd/system/kubelet.service.d/30-kubelet-extra-args.conf",
-			}, Owner: "bootstrap.sh",
+				"/var/snap/kubelet-eks/*/args",
+			}, Owner: "bootstrap.sh, the snap kubelet-eks",
 			Why:         "the files contain the old node's address, name, labels and taints; bootstrap.sh rewrites the second file only when arguments are given",
 			Regenerated: "bootstrap.sh", Source: "amazon-eks-ami bootstrap.sh",
 		},
@@ -124,7 +125,11 @@ func copiedUnits(_ context.Context, h *host.Host) (plan.Answer, error) {
 		"/etc/eks/containerd/kubelet-containerd.service": "/etc/systemd/system/kubelet.service",
 		"/etc/eks/containerd/sandbox-image.service":      "/etc/systemd/system/sandbox-image.service",
 	} {
-		there, err := h.Exists(original)
+		source, err := h.Content(original)
+		if err != nil {
+			return plan.Answer{}, err
+		}
+		current, err := h.Content(copied)
 		if err != nil {
 			return plan.Answer{}, err
 		}
@@ -132,7 +137,7 @@ func copiedUnits(_ context.Context, h *host.Host) (plan.Answer, error) {
 		if err != nil {
 			return plan.Answer{}, err
 		}
-		if !there || own != nil {
+		if source == nil || !bytes.Equal(source, current) || own != nil {
 			continue
 		}
 		a, err := planPath(h, plan.Remove, copied, "the bootstrap copied it from "+original)

@@ -55,16 +55,16 @@ func TestAScrubbedMachineEqualsItsTwin(t *testing.T) {
 			require.NoError(t, err)
 			require.NotEqual(t, plan.Failure, ran.Result, ran.Error)
 
-			audit, err := eksnode.Audit(t.Context(), h, scrub.Spec{})
-			require.NoError(t, err)
-			left := explained(t, name, reported(audit), report)
+			require.NotEqual(t, plan.Unknown, ran.Audit.Result, ran.Audit.Error)
+
+			left := explained(t, name, reported(ran.Audit.Plan), report)
 			assert.Empty(t, strings.Join(left, "\n"), "findings of the audit after the scrub")
 
 			// What the audit reports is left, but not in silence.
 			after := objects(t, root)
-			left = explained(t, name, unreported(audit, differences(twin, after)), differ)
+			left = explained(t, name, unreported(ran.Audit.Plan, differences(twin, after)), differ)
 			assert.Empty(t, strings.Join(left, "\n"), "differences from the twin without an explanation")
-			left = explained(t, name, unreported(audit, marked(t, after)), carry)
+			left = explained(t, name, unreported(ran.Audit.Plan, marked(t, after)), carry)
 			assert.Empty(t, strings.Join(left, "\n"), "files with values of the machine, cluster or people")
 		})
 	}
@@ -115,9 +115,9 @@ func mounted(t *testing.T, root string) *host.Host {
 }
 
 // reported lists the findings of an audit as "rule target", sorted.
-func reported(r plan.Report) []string {
+func reported(audit []plan.Planned) []string {
 	var all []string
-	for _, p := range r.Plan {
+	for _, p := range audit {
 		for _, a := range p.Actions {
 			all = append(all, p.Item+" "+a.Target+": "+a.Reason)
 		}
@@ -133,11 +133,11 @@ func reported(r plan.Report) []string {
 }
 
 // unreported returns the lines about files that no finding of the audit names.
-func unreported(r plan.Report, lines []string) []string {
+func unreported(audit []plan.Planned, lines []string) []string {
 	return slices.DeleteFunc(lines, func(line string) bool {
 		_, name, _ := strings.Cut(line, "/")
 		name = "/" + name
-		return slices.ContainsFunc(r.Plan, func(p plan.Planned) bool {
+		return slices.ContainsFunc(audit, func(p plan.Planned) bool {
 			return slices.ContainsFunc(p.Findings, func(f plan.Finding) bool {
 				rest, at := strings.CutPrefix(name, f.Target)
 				return at && (rest == "" || strings.HasPrefix(rest, "/") || strings.HasPrefix(rest, ": "))
