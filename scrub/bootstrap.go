@@ -55,11 +55,10 @@ func bootstrapRules() []Rule {
 		{
 			ID: "generated-drop-ins", Phase: State, Groups: g, Verb: plan.Remove,
 			Paths: []string{
-				"/etc/systemd/system/*.service.d/environment.conf", "/etc/systemd/system.conf.d/environment.conf",
 				"/etc/systemd/system/containerd.service.d/http-proxy.conf", "/etc/systemd/system/kubelet.service.d/http-proxy.conf",
 				"/etc/containerd/base-runtime-spec.json", "/etc/eks/nodeadm/udev-net-manager/*",
 			}, Owner: "nodeadm, user data",
-			Why: "the files contain the old cluster's environment and proxies, and the old instance's ID", Regenerated: "each boot", Source: "amazon-eks-ami nodeadm",
+			Why: "the files contain the old cluster's proxies, and the old instance's ID", Regenerated: "each boot", Source: "amazon-eks-ami nodeadm",
 		},
 		{
 			ID: "soci-config", Phase: State, Groups: append(g, "containerd"), Verb: plan.Remove,

@@ -54,6 +54,30 @@ func (i item) judge(ctx context.Context, h *host.Host, actions []plan.Action) er
 	return errors.Join(errs...)
 }
 
+// spareOwned leaves out the actions on files that a package owns.
+func (i item) spareOwned(ctx context.Context, h *host.Host, actions []plan.Action) ([]plan.Action, error) {
+	var left []plan.Action
+	for _, a := range actions {
+		if !kept(i.neverOwned, a.Target) {
+			have, err := i.owners.read(ctx, h)
+			if err != nil {
+				return nil, fmt.Errorf("checking whether a package owns %s: %w", a.Target, err)
+			}
+			_, place, err := h.Trail(a.Target, false)
+			if err != nil {
+				return nil, err
+			}
+			if _, owner, err := have.Below(h, place, true); err != nil {
+				return nil, err
+			} else if owner != "" {
+				continue
+			}
+		}
+		left = append(left, a)
+	}
+	return left, nil
+}
+
 // checkOwners refuses to remove a file that a package owns.
 func (i item) checkOwners(ctx context.Context, h *host.Host, place string, verb plan.Verb) error {
 	have, err := i.owners.read(ctx, h)

@@ -101,8 +101,9 @@ func kubeletRules() []Rule {
 		{
 			ID: "cni-config", Phase: State, Groups: []string{"network", "cni"}, Verb: plan.Remove,
 			Paths: []string{"/etc/cni/net.d/*"}, Owner: "the CNI plugin's daemon",
-			Why:         "an old configuration makes the node Ready before its network plugin runs, and its pods fail",
+			Why:         "an old configuration makes the node Ready before its network plugin runs, and its pods fail; a file of a package stays",
 			Regenerated: "the CNI plugin's daemon", Source: "amazon-vpc-cni-k8s",
+			sparesOwned: true, neverOwned: daemonsCNI,
 		},
 		{
 			ID: "cni-state", Phase: State, Groups: []string{"network", "cni"}, Verb: plan.Empty,
@@ -120,6 +121,12 @@ func kubeletRules() []Rule {
 			Regenerated: "the CNI plugin's daemon", Source: "calico: /var/lib/calico/nodename; weave #2427; ovs-ctl(8)",
 		},
 	}
+}
+
+// daemonsCNI are the files that daemons of CNI plugins write, and no package.
+var daemonsCNI = []string{
+	"/etc/cni/net.d/10-aws.conflist*", "/etc/cni/net.d/aws.conf", "/etc/cni/net.d/*calico*", "/etc/cni/net.d/*cilium*", "/etc/cni/net.d/*flannel*",
+	"/etc/cni/net.d/*multus*", "/etc/cni/net.d/*weave*", "/etc/cni/net.d/*antrea*", "/etc/cni/net.d/whereabouts.d",
 }
 
 // volumeFolders are the default folders in which provisioners keep volumes of

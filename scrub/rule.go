@@ -76,6 +76,10 @@ type Rule struct {
 	// own says that the rule is an operator's; owned, that it may remove files
 	// that a package owns.
 	own, owned bool
+	// sparesOwned says that files of packages stay. neverOwned are patterns of
+	// files for which the packages are not read.
+	sparesOwned bool
+	neverOwned  []string
 	// searchFor returns a Search for the IDs that the machine had before a scrub.
 	searchFor func(ids []string) func(context.Context, *host.Host, taken, *originals) ([]plan.Finding, error)
 }
@@ -160,6 +164,9 @@ func (i item) plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 		return plan.Answer{Findings: findings}, err
 	}
 	answer, err := i.planPaths(h)
+	if i.sparesOwned && err == nil {
+		answer.Actions, err = i.spareOwned(ctx, h, answer.Actions)
+	}
 	if i.own {
 		if refused := i.judge(ctx, h, answer.Actions); refused != nil {
 			return plan.Answer{}, errors.Join(err, refused)

@@ -30,6 +30,7 @@ func Table() []Rule {
 		credentialProviderRules(),
 		containerdConfigRules(),
 		nodeConfigRules(),
+		environmentRules(),
 		bootstrapRules(),
 		clusterRules(),
 		kubeadmRules(),

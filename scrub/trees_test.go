@@ -74,6 +74,21 @@ var found = map[string][]findCase{
 		{"allowed", map[string]string{sshdCloudInit[1:]: "PasswordAuthentication yes\n"}, []string{"- " + sshdCloudInit}},
 		{"forbidden", map[string]string{sshdCloudInit[1:]: "# PasswordAuthentication yes\nPasswordAuthentication no\n"}, nil},
 	},
+	"generated-environments": {
+		{"written by first boot", map[string]string{"etc/systemd/system/x.service.d/environment.conf": templates.InitMark + "\n[Service]\nEnvironment=\"A=b\"\n", "etc/systemd/system.conf.d/environment.conf": templates.InitMark + "\n"},
+			[]string{"- /etc/systemd/system.conf.d/environment.conf", "- /etc/systemd/system/x.service.d/environment.conf"}},
+		{"written by nodeadm", map[string]string{"etc/systemd/system/x.service.d/environment.conf": "[Service]\nEnvironment=\"A=b\"\nEnvironment=\"B=\\\"x\\\" %%\"\n", "etc/eks/kubelet/environment": "x",
+			"etc/systemd/system.conf.d/environment.conf": "[Manager]\nDefaultEnvironment=\"HTTPS_PROXY=http://p:3128\"\n"},
+			[]string{"- /etc/systemd/system.conf.d/environment.conf", "- /etc/systemd/system/x.service.d/environment.conf"}},
+		{"written by an operator", map[string]string{
+			"etc/eks/kubelet/environment": "x", "etc/systemd/system/a.service.d/environment.conf": "[Service]\nEnvironment=HTTPS_PROXY=http://p:3128\n",
+			"etc/systemd/system/b.service.d/environment.conf": "# ours\n[Service]\nEnvironment=\"A=b\"\n", "etc/systemd/system/c.service.d/environment.conf": "[Service]\nEnvironment=\"B=b\"\nEnvironment=\"A=b\"\n",
+			"etc/systemd/system/d.service.d/environment.conf": "[Service]\nEnvironment=\"A=b\"\nLimitNOFILE=1\n",
+		}, nil},
+		{"without nodeadm", map[string]string{"etc/systemd/system/x.service.d/environment.conf": "[Service]\nEnvironment=\"A=b\"\n", "usr/bin/nodeadm": "x"}, nil},
+		{"SOCI's order", map[string]string{sociDropIn[1:]: "[Unit]\nRequires=soci-snapshotter.service\nAfter=soci-snapshotter.service\n"}, []string{"- " + sociDropIn}},
+		{"SOCI's order, edited", map[string]string{sociDropIn[1:]: "[Unit]\nRequires=soci-snapshotter.service\nAfter=soci-snapshotter.service\nBefore=x\n"}, nil},
+	},
 	"soci-config": {
 		{"written by first boot", map[string]string{sociConfig[1:]: templates.InitMark + "\n[x]\n"}, []string{"- " + sociConfig}},
 		{"written by a person", map[string]string{sociConfig[1:]: "[x]\n"}, nil},
