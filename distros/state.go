@@ -47,7 +47,7 @@ func zypperScrub() []scrub.Rule {
 // pacmanScrub are the rules of machines with pacman.
 func pacmanScrub() []scrub.Rule {
 	return append(append(pacmanCaches(), identity("pacman-key", "pacman-key", "every node would have the private key with which its package manager trusts other keys",
-		`"pacman-key --init"; packages can be installed without it`, "pacman-key(8)", "/etc/pacman.d/gnupg/private-keys-v1.d/*", "/etc/pacman.d/gnupg/openpgp-revocs.d/*", "/etc/pacman.d/gnupg/secring.gpg", "/etc/pacman.d/gnupg/S.*")...), packageState("pacman", "pacman(8)", pacmanState, pacmanLock, pacmanLocal+"/*"))
+		`"pacman-key --init"; packages can be installed without it`, "pacman-key(8)", "/etc/pacman.d/gnupg/private-keys-v1.d/*", "/etc/pacman.d/gnupg/openpgp-revocs.d/*", "/etc/pacman.d/gnupg/secring.gpg", "/etc/pacman.d/gnupg/random_seed", "/etc/pacman.d/gnupg/S.*")...), packageState("pacman", "pacman(8)", pacmanState, pacmanLock, pacmanLocal+"/*"))
 }
 
 var packageName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9@_][A-Za-z0-9@+._:~^-]{0,254}$`) })

@@ -15,17 +15,17 @@ func accessRules() []Rule {
 			ID: "histories", Phase: Caches, Groups: []string{"secrets", "people"}, Verb: plan.Remove,
 			Paths: []string{
 				// Shells.
-				"~/.*history", "~/.*_history[.~\\-]*", "~/.histfile", "~/.zsh_sessions", "~/.bash_sessions", "~/.zcompdump-*", "/.bash_history", "/.ash_history", "/.zsh_history",
+				"~/.*history", "~/.*_history[._~\\-]*", "~/.histfile", "~/.zsh_sessions", "~/.bash_sessions", "~/.zcompdump-*", "/.*history", "/.viminfo", "/.lesshst",
 				"~/.local/state/bash/history", "~/.local/state/zsh/*history", "~/.local/share/zsh/*history", "~/.config/zsh/.*history", "~/.zsh/.*history", "~/.local/share/fish/*_history*", "~/.config/fish/fish_history",
 				"~/.config/nushell/history.*", "~/.local/share/nushell/history.*", "~/.local/share/xonsh/*", "~/.local/share/atuin", "~/.local/share/mcfly", "~/.local/share/powershell/PSReadLine",
 				// Interpreters.
 				"~/.local/state/python_history", "~/.pythonhist", "~/.ipython/profile_*/history.sqlite*", "~/.ptpython/history", "~/.config/ptpython/history", "~/.local/share/ptpython/history", "~/.local/state/node*history",
 				"~/.julia/logs/*history*", "~/.ghc/ghci_history", "~/.local/share/ghc/ghci_history", "~/.octave_hist", "~/.local/share/irb/history", "~/.local/share/pry/pry_history", "~/.local/state/php/history",
 				// Clients of databases and servers.
-				"~/.local/state/*_history", "~/.local/share/*_history", "~/.cassandra/cqlsh_history", "~/.dbshell", "~/.mongo/mongosh_history", "~/.mongodb/mongosh/*history*", "~/.local/state/psql/history", "~/.config/pgcli/history",
+				"~/.local/state/*_history", "~/.local/share/*_history", "~/.cassandra/cqlsh_history", "~/.beeline/history", "~/.dbshell", "~/.mongo/mongosh_history", "~/.mongodb/mongosh/*history*", "~/.local/state/psql/history", "~/.config/pgcli/history",
 				"~/.config/mycli/history", "~/.config/litecli/history", "~/.lftp/*history", "~/.local/share/lftp", "~/.w3m/history", "~/.local/share/redis-cli",
 				// Editors and viewers.
-				"~/.viminfo*", "~/.vim/.netrwhist", "~/.netrwhist", "~/.local/state/vim/viminfo*", "~/.local/state/nvim/shada/*", "~/.local/share/nvim/shada/*", "~/.local/share/nano/search_history", "~/.nano/search_history", "~/.local/state/less/history",
+				"~/.viminfo*", "~/.vim/.netrwhist", "~/.netrwhist", "~/.local/state/vim/viminfo*", "~/.local/state/nvim/shada/*", "~/.local/share/nvim/shada/*", "~/.local/share/nano/search_history", "~/.nano/search_history", "~/.local/state/less/history", "~/.local/state/lesshst", "~/.local/share/lesshst",
 				"~/.local/share/mc/history", "~/.mc/history", "~/.emacs.d/history", "~/.emacs.d/savehist", "~/.emacs.d/recentf", "~/.emacs.d/auto-save-list",
 			}, Owner: "shells, interpreters, clients, editors",
 			Why: "histories contain secrets that people typed at a prompt", Regenerated: "nothing", Source: "virt-sysprep: bash-history, zsh-history; the programs' manuals",

@@ -37,6 +37,7 @@ func agentRules() []Rule {
 			program{"Netdata", []string{"/var/lib/netdata/registry/netdata.public.unique.id", "/var/lib/netdata/cloud.d/*"}},
 			program{"Checkmk", []string{"/var/lib/cmk-agent/registered_connections.json"}},
 			program{"rsyslog, syslog-ng, systemd-journal-upload", []string{"/var/lib/rsyslog/*", "/var/spool/rsyslog/*", "/var/lib/syslog-ng/syslog-ng.persist*", "/var/lib/systemd/journal-upload/state", "/var/lib/private/systemd/journal-upload/state"}},
+			program{"guest agents of Azure and Google Cloud", []string{"/var/lib/waagent/*", "/etc/google_instance_id", "/etc/instance_id"}},
 			program{"whoopsie, fwupd", []string{"/var/lib/whoopsie/whoopsie-id", "/var/lib/fwupd/pki/*", "/var/lib/fwupd/pending.db"}},
 		),
 		(Rule{

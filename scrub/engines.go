@@ -49,6 +49,7 @@ var engineContainers = []leftover{
 	{program: "Docker", paths: []string{"/var/lib/docker/volumes/*"}, but: []string{"metadata.db", "backingFsBlockDev"}, advice: "docker volume prune --all --force"},
 	{program: "Podman or CRI-O", paths: []string{"/var/lib/containers/storage/*-containers/*", "~/.local/share/containers/storage/*-containers/*"}, but: []string{"containers.json", "containers.lock", "volatile-containers.json"}, advice: "podman rm --all --force, or crictl rmp --all --force"},
 	{program: "Podman", paths: []string{"/var/lib/containers/storage/volumes/*", "~/.local/share/containers/storage/volumes/*"}, advice: "podman volume prune --force"},
+	{program: "Podman", paths: []string{"/var/lib/containers/storage/secrets/*", "~/.local/share/containers/storage/secrets/*"}, advice: "podman secret rm --all"},
 	{program: "Docker without root", paths: []string{"~/.local/share/docker/containers/*", "~/.local/share/docker/volumes/*/_data"}, advice: "docker system prune --all --volumes --force"},
 	{program: "nerdctl", paths: []string{"/var/lib/nerdctl/*/containers/*/*", "/var/lib/nerdctl/*/volumes/*/*"}, advice: "nerdctl system prune --all --volumes --force"},
 	{program: "k3s or RKE2", paths: []string{"/var/lib/rancher/*/agent/containerd/io.containerd.grpc.v1.cri/*/*", "/var/lib/rancher/*/agent/containerd/io.containerd.runtime.v2.task/*/*"}, advice: "k3s-killall.sh or rke2-killall.sh, then remove the folder agent/containerd"},

@@ -18,7 +18,7 @@ func identityRules() []Rule {
 		},
 		{
 			ID: "hostname", Phase: Identity, Groups: g, Verb: plan.Remove,
-			Paths: []string{"/etc/hostname", "/etc/machine-info"}, Owner: "cloud-init, systemd-hostnamed",
+			Paths: []string{"/etc/hostname", "/etc/HOSTNAME", "/etc/machine-info"}, Owner: "cloud-init, systemd-hostnamed",
 			Why: "every node would start with the builder machine's name", Regenerated: "cloud-init, DHCP", Source: "https://systemd.io/BUILDING_IMAGES/",
 		},
 		{
@@ -33,7 +33,7 @@ func identityRules() []Rule {
 		{
 			ID: "ignition", Phase: Identity, Groups: append(g, "secrets"), Verb: plan.Remove,
 			Paths: []string{
-				"/oem/config.ign", "/usr/share/oem/config.ign", "/boot/ignition/config.ign", "/etc/.ignition-result.json", "/var/lib/coreos-install/*",
+				"/oem/config.ign", "/usr/share/oem/config.ign", "/boot/ignition/config.ign", "/etc/.ignition-result.json", "/var/lib/flatcar-install/*", "/var/lib/coreos-install/*",
 			}, Owner: "Ignition, the image's installer",
 			Why:         "every node would apply the configuration of the build, with its keys and password hashes, before its own",
 			Regenerated: "nothing; a node takes its configuration from user data", Source: "image-builder, sysprep role; Ignition: operator notes",

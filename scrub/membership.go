@@ -15,7 +15,7 @@ func membershipRules() []Rule {
 			Why:         "every node would act as the builder machine's account in the domain, with its keys and its cache of people",
 			Regenerated: "joining the domain", Source: "virt-sysprep: kerberos-hostkeytab, sssd-db-log, samba-db-log, ipa-client",
 		}).of(
-			program{"realmd, adcli", []string{"/etc/krb5.keytab", "/etc/krb5.keytab.*", "/var/kerberos/krb5/user/*/client.keytab"}},
+			program{"realmd, adcli", []string{"/etc/*.keytab", "/etc/krb5.keytab.*", "/etc/security/keytabs/*.keytab", "/var/kerberos/krb5/user/*/client.keytab"}},
 			program{"sssd", []string{
 				"/var/lib/sss/db/*", "/var/lib/sss/mc/*", "/var/lib/sss/secrets/*", "/var/lib/sss/keytabs/*", "/var/lib/sss/gpo_cache/*", "/var/lib/sss/deskprofile/*", "/var/log/sssd/*",
 				"/var/lib/sss/pubconf/kdcinfo.*", "/var/lib/sss/pubconf/kpasswdinfo.*", "/var/lib/sss/pubconf/known_hosts", "/var/lib/sss/pubconf/krb5.include.d/*",

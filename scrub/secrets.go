@@ -167,8 +167,8 @@ func hostIDsLeft(ctx context.Context, h *host.Host, taken taken, _ *originals) (
 }
 
 // idsOwn reports whether a file is the place for the machine's own ID. The rule
-// cloud-init covers cloud-init's files; it leaves the seed, which the platform
-// writes with the machine's ID.
+// cloud-init covers cloud-init's files. A platform may mount the seed with the
+// machine's ID.
 func idsOwn(name string) bool {
 	return name == "/etc/machine-id" || name == "/var/lib/dbus/machine-id" || strings.HasPrefix(name, "/var/lib/cloud/")
 }
