@@ -24,6 +24,13 @@ func peopleRules() []Rule {
 			Why:         "the file has hashes of the accounts' earlier passwords; the file stays, because its mode and label matter",
 			Regenerated: "PAM, when a password changes", Source: "pam_pwhistory(8)",
 		},
+		{
+			ID: "homes-left", Phase: Access, Groups: g, Verb: Report,
+			Paths: []string{"/home/*"}, Owner: "pam_mkhomedir, useradd",
+			Why:         "the name of the folder is that of a person from a domain, or of an account that was removed",
+			Regenerated: "pam_mkhomedir, when the person logs in", Source: "pam_mkhomedir(8)",
+			Find: homesWithoutAccount,
+		},
 	}
 }
 
@@ -40,4 +47,27 @@ func configsWithNames(_ context.Context, h *host.Host) (plan.Answer, error) {
 	answer, err := removeWhere(h, "names the person who built the image", func(text []byte) bool { return namesAPerson().Match(text) }, names...)
 	answer.Findings = append(answer.Findings, foreignFindings(h, foreign)...)
 	return answer, err
+}
+
+// homesWithoutAccount reports homes of people who have no account on this
+// machine.
+func homesWithoutAccount(_ context.Context, h *host.Host) (plan.Answer, error) {
+	accounts, err := accountsOf(h)
+	if err != nil {
+		return plan.Answer{}, err
+	}
+	var answer plan.Answer
+	for _, a := range accounts {
+		if a.uid != "" {
+			continue
+		}
+		attr, err := h.Files.Attributes(a.home)
+		if err != nil {
+			return plan.Answer{}, err
+		}
+		if attr.UID >= 1000 {
+			answer.Find(a.home, "home of an account that this machine does not know: move what the image needs, and remove the folder")
+		}
+	}
+	return answer, nil
 }

@@ -160,17 +160,20 @@ func hostIDsLeft(ctx context.Context, h *host.Host, taken taken, _ *originals) (
 			patterns = append(patterns, pattern{kind: kind, hints: []string{strings.ToLower(id[:8])}, re: anyForm(id)})
 		}
 	}
-	found, err := search{taken: taken, words: newIndex(patterns)}.in(ctx, h, "/etc", "/var/lib")
+	found, err := search{taken: taken, words: newIndex(patterns)}.in(ctx, h, searchedForIDs...)
 	return slices.DeleteFunc(found, func(a plan.Finding) bool {
 		return idsOwn(a.Target) || taken.by(a.Target, plan.Restore, plan.Write)
 	}), err
 }
 
+// searchedForIDs are the folders whose files are searched for IDs.
+var searchedForIDs = []string{"/etc", "/home", "/root", "/var/lib"}
+
 // idsOwn reports whether a file is the place for the machine's own ID. The rule
-// cloud-init covers cloud-init's files. A platform may mount the seed with the
-// machine's ID.
+// cloud-init covers cloud-init's files, but not the scripts of the image. A
+// platform may mount the seed with the machine's ID.
 func idsOwn(name string) bool {
-	return name == "/etc/machine-id" || name == "/var/lib/dbus/machine-id" || strings.HasPrefix(name, "/var/lib/cloud/")
+	return name == "/etc/machine-id" || name == "/var/lib/dbus/machine-id" || strings.HasPrefix(name, "/var/lib/cloud/") && !strings.HasPrefix(name, "/var/lib/cloud/scripts/")
 }
 
 // anyForm matches a UUID with and without hyphens, in lower and upper case.
