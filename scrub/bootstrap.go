@@ -62,10 +62,10 @@ func bootstrapRules() []Rule {
 		},
 		{
 			ID: "soci-config", Phase: State, Groups: append(g, "containerd"), Verb: plan.Remove,
-			Paths: []string{sociConfig}, Owner: "eksnode init",
+			Paths: []string{sociConfig}, Owner: "nodeadm, eksnode init",
 			Why:         "the node would pull images with the old cluster's settings; a file that first boot did not write stays",
 			Regenerated: "first boot", Source: "NodeConfig, FastImagePull",
-			Find: removeMarked(sociConfig),
+			Find: generatedSOCI,
 		},
 		{
 			ID: "iptables-rules", Phase: State, Groups: []string{"network"}, Verb: plan.Remove,
@@ -95,12 +95,19 @@ func bootstrapRules() []Rule {
 // in file formats with comments.
 func isInits(text []byte) bool { return bytes.HasPrefix(text, []byte(templates.InitMark+"\n")) }
 
-// removeMarked plans the removal of files that `eksnode init` wrote. A file of
-// the same name that a package installed or a person wrote stays.
-func removeMarked(names ...string) func(context.Context, *host.Host) (plan.Answer, error) {
-	return func(_ context.Context, h *host.Host) (plan.Answer, error) {
-		return removeWhere(h, "first boot wrote it", isInits, names...)
+// generatedSOCI plans the removal of a configuration of SOCI's snapshotter that a
+// first boot wrote. A file that a package installed or a person wrote stays.
+func generatedSOCI(_ context.Context, h *host.Host) (plan.Answer, error) {
+	text, err := h.Content(sociConfig)
+	if err != nil || text == nil {
+		return plan.Answer{}, err
 	}
+	if !isInits(text) {
+		if rendered, err := isNodeadmsSOCI(h, text); err != nil || !rendered {
+			return plan.Answer{}, err
+		}
+	}
+	return planPath(h, plan.Remove, sociConfig, "first boot wrote it")
 }
 
 const sociConfig = "/etc/soci-snapshotter-grpc/config.toml"

@@ -39,7 +39,11 @@ func generatedContainerdConfig(ctx context.Context, h *host.Host) (plan.Answer, 
 	if own != nil {
 		return restore(name, reverseContainerdConfig)(ctx, h)
 	}
-	if !isInits(current) {
+	rendered, err := isNodeadmsContainerd(h, current)
+	if err != nil {
+		return plan.Answer{}, err
+	}
+	if !rendered && !isInits(current) {
 		copied, err := copiedFromTemplate(h, current)
 		if err != nil || !copied {
 			return plan.Answer{}, err

@@ -2,6 +2,7 @@ package scrub
 
 import (
 	"context"
+	"net"
 	"slices"
 	"strings"
 
@@ -24,8 +25,8 @@ func hostsRules() []Rule {
 
 // ownLinesInHosts removes two kinds of lines from /etc/hosts: those that map
 // 127.0.1.1 to this machine's name (Debian's custom, see hosts(5); cloud-init
-// writes them again), and those that `eksnode init` marked, with addresses of
-// an Outpost.
+// writes them again), and those with addresses of a cluster's endpoint, which
+// `eksnode init`, nodeadm and bootstrap.sh add on an Outpost.
 func ownLinesInHosts(_ context.Context, h *host.Host) (plan.Answer, error) {
 	const name = "/etc/hosts"
 	text, err := h.Content(name)
@@ -59,7 +60,7 @@ func withoutOwnLines(text string) (left string, why []string) {
 		switch f := strings.Fields(line); {
 		case len(f) > 1 && f[0] == "127.0.1.1":
 			drop("127.0.1.1 has this machine's name")
-		case strings.HasSuffix(strings.TrimSpace(line), templates.HostsMark):
+		case strings.HasSuffix(strings.TrimSpace(line), templates.HostsMark), namesEndpoint(f):
 			drop("first boot wrote where the old cluster's control plane is")
 		default:
 			kept.WriteString(line)
@@ -67,3 +68,19 @@ func withoutOwnLines(text string) (left string, why []string) {
 	}
 	return kept.String(), why
 }
+
+// namesEndpoint reports whether the fields of a line give an address of a
+// cluster's endpoint.
+func namesEndpoint(fields []string) bool {
+	if len(fields) < 2 || net.ParseIP(fields[0]) == nil {
+		return false
+	}
+	return slices.ContainsFunc(fields[1:], func(name string) bool {
+		name, _, _ = strings.Cut(name, "#")
+		return clusterEndpoint().MatchString(name)
+	})
+}
+
+// clusterEndpoint matches the name of an EKS cluster's endpoint, of every
+// partition, with IPv4 and with IPv6.
+var clusterEndpoint = expression(`(?i)\b[0-9a-f]{32}\.([a-z0-9-]+\.)*(eks(-[a-z]+)?\.[a-z0-9.-]+|[a-z0-9-]+\.api\.aws\b)`)

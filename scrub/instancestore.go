@@ -1,7 +1,6 @@
 package scrub
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"path"
@@ -38,6 +37,7 @@ func instanceStoreRules() []Rule {
 // instance store, or a folder on them.
 type mountUnit struct {
 	path        string // of the file of the unit
+	description string
 	what, where string
 	bind        bool
 }
@@ -67,7 +67,7 @@ func instanceStoreUnits(h *host.Host) ([]mountUnit, error) {
 			return nil, err
 		}
 		u := parseMountUnit(name, text)
-		if isInits(text) || bytes.Contains(text, []byte("\nDescription=Mount EC2 Instance Store NVMe disk")) || strings.HasPrefix(u.where, "/mnt/k8s-disks/") {
+		if isInits(text) || amazonMount().MatchString(u.description) || strings.HasPrefix(u.where, "/mnt/k8s-disks/") {
 			own = append(own, u)
 		} else {
 			all = append(all, u)
@@ -90,11 +90,19 @@ func instanceStoreUnits(h *host.Host) ([]mountUnit, error) {
 	return own, nil
 }
 
+// amazonMount matches the descriptions of setup-local-disks: of a disk or array,
+// and of a folder on it.
+var amazonMount = expression(`^Mount (\S+ on )?EC2 Instance Store NVMe (disk|RAID)`)
+
+// parseMountUnit reads a unit as systemd does: space around lines does not
+// count, and setup-local-disks indents every line.
 func parseMountUnit(name string, text []byte) mountUnit {
 	u := mountUnit{path: name}
 	for line := range strings.Lines(string(text)) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 		switch value = strings.TrimSpace(value); strings.TrimSpace(key) {
+		case "Description":
+			u.description = value
 		case "What":
 			u.what = value
 		case "Where":

@@ -75,4 +75,3 @@ func TestEveryExplanationHasAMachineAndAReason(t *testing.T) {
 	}
 }
 
-var explanations = []explanation{}

@@ -143,7 +143,7 @@ var hostPatterns = []pattern{
 	{kind: "an EC2 instance's host name", hints: []string{"ip-"}, re: expression(`\bip-\d{1,3}-\d{1,3}-\d{1,3}-\d{1,3}\b`)},
 	{kind: "a network interface's address", hints: []string{"mac", "hwaddr", "address"}, in: networkFiles,
 		re: expression(`(?i)\b(mac-?address|hwaddr|cloned-mac-address|address\})\s*[:=]+\s*["']?([0-9a-f]{2}:){5}[0-9a-f]{2}`)},
-	{kind: "an EKS cluster's endpoint", hints: []string{".eks.amazonaws"}, re: expression(`(?i)\b[0-9a-f]{32}\.[a-z0-9]+\.[a-z0-9-]+\.eks\.amazonaws\.com`)},
+	{kind: "an EKS cluster's endpoint", hints: []string{".eks", ".api.aws"}, re: clusterEndpoint},
 }
 
 // hostIDsLeft reports IDs of the builder machine and of the old cluster.

@@ -35,6 +35,7 @@ func Table() []Rule {
 		clusterRules(),
 		kubeadmRules(),
 		engineRules(),
+		iptablesRestoreRules(),
 		networkRules(),
 		bootEntryRules(),
 		profileRules(),

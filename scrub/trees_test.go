@@ -142,6 +142,12 @@ var found = map[string][]findCase{
 		{"copied", map[string]string{"etc/eks/containerd/kubelet-containerd.service": "[Unit]", "etc/systemd/system/kubelet.service": "[Unit]"}, []string{"- /etc/systemd/system/kubelet.service"}},
 		{"of the image", map[string]string{"etc/systemd/system/kubelet.service": "[Unit]"}, nil},
 	},
+	"iptables-restore": {
+		{"without rules", map[string]string{"etc/systemd/system/x.wants/iptables-restore.service": "-> /x", iptablesRestore[1:]: "ExecStart=iptables-restore < /etc/sysconfig/iptables\n"},
+			[]string{"- " + iptablesRestore, "- /etc/systemd/system/x.wants/iptables-restore.service"}},
+		{"with rules", map[string]string{"etc/systemd/system/x.wants/iptables-restore.service": "-> /x", "etc/sysconfig/iptables": "*filter\n"}, nil},
+		{"another unit", map[string]string{iptablesRestore[1:]: "ExecStart=iptables-restore /etc/own\n"}, nil},
+	},
 	"kubelet-enabled": {
 		{"enabled", map[string]string{"etc/systemd/system/multi-user.target.wants/kubelet.service": "-> /x", "etc/systemd/system/multi-user.target.wants/sshd.service": "-> /x"}, []string{"- /etc/systemd/system/multi-user.target.wants/kubelet.service"}},
 	},

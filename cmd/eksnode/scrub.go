@@ -44,6 +44,16 @@ func (s *selection) check(validate func(scrub.Spec, []scrub.Rule) error) error {
 	return validate(s.spec, distroRules())
 }
 
+// validScrub checks the spec of a scrub. An audit reports an unknown --distro
+// instead, in the format of --output.
+func validScrub(spec scrub.Spec, rules []scrub.Rule) error {
+	var unknown error
+	if spec.Distro != "" {
+		_, unknown = distros.ByID(spec.Distro)
+	}
+	return errors.Join(unknown, spec.Validate(rules))
+}
+
 // distroRules are the rules of all distributions. The distribution of the machine
 // is not known yet.
 func distroRules() []scrub.Rule {
@@ -102,7 +112,7 @@ the exit code is 1 when the audit reports something.`,
 				}
 				return s.list(cmd.OutOrStdout())
 			}
-			if err := s.check(scrub.Spec.Validate); err != nil {
+			if err := s.check(validScrub); err != nil {
 				return err
 			}
 			if err := s.begin(cmd, agent.Scrub, dryRun); err != nil {

@@ -189,10 +189,11 @@ var usual = [3]string{"success", "", "wrong usage, or the command failed"}
 // extras are by command. A subcommand without an entry has its parent's.
 func extras() map[string]extra {
 	build := [3]string{"success, or a plan was printed", "a step or rule failed, or a finding is left", "wrong usage, or some checks could not run"}
+	scrubs := [3]string{build[0], "a rule failed, a finding is left, or a dry run could not look everywhere", build[2]}
 	node := [3]string{"success, or a plan was printed", "the node could not be configured", "wrong usage, or the command could not start"}
 	return map[string]extra{
 		"provision": {build, []string{seeBuild, seeProvision, seeAssets, seeDistros}},
-		"scrub":     {build, []string{seeScrub, seeRules, seeScrubBlock, seeWhy}},
+		"scrub":     {scrubs, []string{seeScrub, seeRules, seeScrubBlock, seeWhy}},
 		"audit":     {[3]string{"nothing is left", "something is left: a rule would act, or has a finding", "wrong usage, or some checks could not run"}, []string{seeScrub, seeRules}},
 		"lock":      {usual, []string{seeBuild, seeAssets}},
 		"distros":   {usual, []string{seeDistros, seePorting}},
@@ -205,8 +206,8 @@ func extras() map[string]extra {
 		"ami retire":     {[3]string{"success, or a plan was printed", "", "wrong usage, the command failed, or some references could not be read"}, []string{seeAWS}},
 		"init":           {node, []string{seeJoin, seeTrouble}},
 		"nodeadm":        {node, []string{seeJoin, seeTrouble}},
-		"nodeadm config": {[3]string{"the NodeConfig is valid", "the NodeConfig is not valid", "wrong usage, or the NodeConfig could not be read"}, []string{seeJoin}},
-		script:           {node, []string{seeJoin, seeTrouble}},
+		"nodeadm config": {[3]string{"the NodeConfig is valid", "the NodeConfig is not valid or could not be read", "wrong usage"}, []string{seeJoin}},
+		script:           {[3]string{"success", "wrong usage, or the node could not be configured; also after --help", "the command could not start"}, []string{seeJoin, seeTrouble}},
 		"token":          {usual, []string{seeJoin}},
 		"diagnose":       {[3]string{"no known cause found", "known causes found", "wrong usage, or a log could not be read"}, []string{seeTrouble}},
 		"version":        {usual, []string{seeBuild}},
