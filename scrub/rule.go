@@ -76,6 +76,9 @@ type Rule struct {
 	// own says that the rule is an operator's; owned, that it may remove files
 	// that a package owns.
 	own, owned bool
+	// notes says that findings of Search are notes, unless rules select this rule
+	// by its ID.
+	notes bool
 }
 
 // taken has the actions that rules last planned for files and trees, by the
@@ -155,6 +158,9 @@ func (i item) plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 		return i.Find(ctx, h)
 	case i.Search != nil:
 		findings, err := i.Search(ctx, h, i.taken, i.originals)
+		if i.notes {
+			return plan.Answer{Notes: findings}, err
+		}
 		return plan.Answer{Findings: findings}, err
 	}
 	answer, err := i.planPaths(h)

@@ -43,6 +43,7 @@ func Table() []Rule {
 		logRules(),
 		accessRules(),
 		secretRules(),
+		changedRules(),
 		runRules(),
 		nodeRules(),
 		joinRules(),
@@ -127,6 +128,7 @@ func (s Spec) items(more []Rule, phases []Phase) ([]plan.Item, error) {
 	for _, phase := range phases {
 		for _, r := range chosen {
 			if r.Phase == phase {
+				r.notes = r.notes && !slices.Contains(s.Only, r.ID)
 				items = append(items, item{Rule: r, hash: s.Hash, taken: taken, owners: owners, originals: originals})
 			}
 		}
