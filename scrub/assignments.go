@@ -29,7 +29,9 @@ const (
 	passwordNames = `(?:passw(?:or)?d|passphrase|(?:[_.-]|\b|db|ssh|auth|root|user|smtp|mail|bind|sasl)pass|pwd|bindpw|rootpw|authtok)(?:_?(?:plain|value|text|b64|base64|\d+))?`
 	// keyNames end the names of settings that have a random value.
 	keyNames = `(?:secret|token|(?:api|access|account|auth|private|encryption|signing|secret|storage|admin|master|service|subscription|shared|blowfish)[_-]?(?:key|secret)|key[_-]?secret|secret[_-]?key[_-]?base|secret[_-]?id|app[_-]?key|authtoken)(?:_?(?:value|key|plain|b64|base64|\d+))?`
-	// named stands between the name of a setting and its value.
+	// before stands before the name of a setting.
+	before = `(?i)^[^#;]*?(?:^|[\s"'{,;(\[$]|[\w.-])`
+	// sets stands between the name of a setting and its value.
 	sets = `["'\])]*\s*(?:=>|:=|\+=|\?=|=|:)\s*`
 )
 
@@ -40,7 +42,11 @@ func assignmentPatterns() []pattern {
 	keyHints := []string{"secret", "token", "_key", "-key", "apikey", "accesskey", "accountkey", "authkey", "privatekey", "encryptionkey", "signingkey", "storagekey", "masterkey", "adminkey", "servicekey", "sharedkey", "appkey"}
 	return []pattern{
 		{kind: "a password", text: true, general: true, hints: passwordHints, in: settings, value: 1,
-			re: expression(`(?i)^[^#;]*?(?:^|[\s"'{,;(\[$]|[\w.-])` + passwordNames + sets + `(?:"([^"]{5,200})"|'([^']{5,200})'|([^\s"'#,;\[{(|>&][^\s"',;]{4,200}))`)},
+			re: expression(before + passwordNames + sets + `(?:"([^"]{5,200})"|'([^']{5,200})')`)},
+		{kind: "a password", text: true, general: true, hints: passwordHints, in: settings, value: 1,
+			re: expression(before + passwordNames + `["'\])]*\s*=\s*([^\s"'#,;\[{(|>&=][^\s"',;]{4,200})`)},
+		{kind: "a password", text: true, general: true, hints: passwordHints, in: settings, value: 1,
+			re: expression(before + passwordNames + `["']?\s*:\s+([^\s"'#,;\[{(|>&][^\s"',;]{4,200})\s*(?:[,}\]].*|(?:#.*)?$)`)},
 		{kind: "a password", text: true, general: true, hints: passwordHints, in: noSamples, value: 1, digit: true,
 			re: expression(`(?i)` + passwordNames + sets + `(?:"([^"\s]{6,200})"|'([^'\s]{6,200})')`)},
 		{kind: "a password", text: true, general: true, hints: passwordHints, in: noSamples, value: 1, digit: true,
@@ -74,7 +80,7 @@ var placeholders = []string{
 var words = []string{
 	"password", "passwd", "passphrase", "secret", "token", "string", "value", "required", "optional", "disabled", "enabled", "undefined", "default", "prompt", "stdin", "invalid", "expired",
 	"false", "never", "always", "integer", "boolean", "object", "number", "sufficient", "requisite", "include", "unset", "empty", "hashed", "plain", "plaintext", "files", "service", "systemd", "yescrypt",
-	"sha512", "sha256", "bcrypt", "pam_unix.so", "username", "unknown", "mypassword", "nopassword", "no-password", "scram-sha-256", "peer", "trust", "opaque",
+	"sha512", "sha256", "bcrypt", "pam_unix.so", "username", "unknown", "mypassword", "nopassword", "no-password", "define", "undef", "validate", "scram-sha-256", "peer", "trust", "opaque",
 }
 
 // roots begin the names of variables in several languages.
@@ -88,6 +94,9 @@ func plausible(value string) bool {
 		return false
 	}
 	if strings.Trim(small, small[:1]) == "" || slices.Contains(words, small) {
+		return false
+	}
+	if strings.ContainsRune(small, ' ') && !strings.ContainsAny(small, "0123456789") {
 		return false
 	}
 	if strings.HasPrefix(small, "./") || strings.HasPrefix(small, "../") || strings.HasPrefix(small, "-") && !strings.ContainsAny(small, "0123456789") {

@@ -37,11 +37,11 @@ func cloudPatterns() []pattern {
 		{kind: "a token of crates.io", hints: []string{"cio"}, re: expression(`\bcio[A-Za-z0-9]{32}\b`), run: 32, digit: true},                                                                                                                                                        // Cargo: credentials.toml
 		{kind: "a token of a cloud", hints: []string{"sbp_", "nfp_", "figd_", "cfpat-", "napi_", "phx_", "rnd_", "essu_", "pat-na1-", "pat-eu1-", "dop_", "lip_", "atlasv1", "vercel_", "hcaik_", "hcxik_", "snyk_", "jfrt@"},
 			re: expression(`\bsbp_[0-9a-f]{40}|\bnfp_[A-Za-z0-9]{36}|\bfigd_[\w-]{40}|\bCFPAT-[\w-]{43}|\bnapi_[a-z0-9]{60,}|\bphx_[A-Za-z0-9]{40,}|\brnd_[A-Za-z0-9]{28,}|\bessu_[\w=]{40,}|\bpat-(na|eu)1-[0-9a-f-]{36}|\bvercel_[A-Za-z0-9_]{24,}|\bhc[ax]ik_[a-z0-9]{50,}`)}, // Supabase, Netlify, Figma, Contentful, Neon, PostHog, Render, Elastic, HubSpot, Vercel, Honeycomb
-		{kind: "a private key of SSH", hints: []string{"begin ssh2 encrypted private key"}, re: expression(`---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----`)},        // RFC 4716
-		{kind: "a private key of minisign", hints: []string{"encrypted secret key", "signify secret key"}, re: expression(`^untrusted comment: .*secret key`)},   // minisign, signify
-		{kind: "a private key of GnuPG", text: true, hints: []string{"key: ("}, re: expression(`^Key: \((protected-)?private-key`)},                              // GnuPG: agent/keyformat.txt
-		{kind: "a private key", text: true, hints: []string{"<rsakeyvalue>"}, re: expression(`<RSAKeyValue>`), then: expression(`<D>[A-Za-z0-9+/=\s]{40,}</D>`)}, // XML Signature
-		{kind: "a wireless network's key", text: true, hints: []string{"psk"}, re: expression(`^\s*psk\s*=\s*("[^"]{8,63}"|[0-9a-f]{64})\s*$`)},                  // wpa_supplicant.conf(5)
+		{kind: "a private key of SSH", text: true, hints: []string{"begin ssh2 encrypted private key"}, re: expression(`---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----`)}, // RFC 4716
+		{kind: "a private key of minisign", hints: []string{"encrypted secret key", "signify secret key"}, re: expression(`^untrusted comment: .*secret key`)},        // minisign, signify
+		{kind: "a private key of GnuPG", text: true, hints: []string{"key: ("}, re: expression(`^Key: \((protected-)?private-key`)},                                   // GnuPG: agent/keyformat.txt
+		{kind: "a private key", text: true, hints: []string{"<rsakeyvalue>"}, re: expression(`<RSAKeyValue>`), then: expression(`<D>[A-Za-z0-9+/=\s]{40,}</D>`)},      // XML Signature
+		{kind: "a wireless network's key", text: true, hints: []string{"psk"}, re: expression(`^\s*psk\s*=\s*("[^"]{8,63}"|[0-9a-f]{64})\s*$`)},                       // wpa_supplicant.conf(5)
 		{kind: "a key of an NTP server", text: true, hints: []string{"md5", "sha1", "sha256", "sha512", "aes128", "aes256", "aes128cmac"}, in: named("*.keys", "chrony.keys", "ntp.keys", "keys"),
 			re: expression(`(?i)^\s*\d+\s+(MD5|M|SHA\d+|AES\d+\w*)\s+\S{4,}`)}, // chrony.conf(5), ntp.keys(5)
 		{kind: "a password of netrc", text: true, hints: []string{"machine"}, re: expression(`^\s*machine\s+\S+\s*$`), then: expression(`^(\s+(login|account)\s+\S+)*\s+password\s+\S+`)}, // netrc(5)
@@ -52,11 +52,11 @@ func cloudPatterns() []pattern {
 // namedPatterns are files whose names say what they have.
 func namedPatterns() []pattern {
 	return []pattern{
-		{kind: "a password of PostgreSQL", text: true, hints: []string{":"}, in: named("*pgpass*", "pgpass.conf"), re: expression(`^[^#\s:]+:(\d+|\*):[^:\s]+:[^:\s]+:[^\s:]{3,}$`)},
-		{kind: "a password of Postfix", text: true, hints: []string{":"}, in: named("sasl_passwd*", "sasl-passwd*", "passwd.client"), re: expression(`^[^#\s]\S*\s+[^\s:]+:[^\s:]{3,}`)},
-		{kind: "a password of PPP", text: true, hints: []string{" ", "\t"}, in: named("chap-secrets", "pap-secrets"), re: expression(`^[^#\s]\S*\s+\S+\s+["']?[^\s"'*]{3,}`)},
-		{kind: "a password of rsync or WebDAV", text: true, hints: []string{":", "http"}, in: either(named("rsyncd.secrets", "*.secrets"), below("/etc/davfs2")), re: expression(`^[\w.-]+:[^\s:]{3,}$|^https?://\S+\s+\S+\s+\S{3,}`)},
-		{kind: "a password's hash", text: true, hints: []string{":"}, in: named("*htpasswd*", "*.htpasswd"), re: expression(`^[\w.@-]+:[./A-Za-z0-9]{13}$`)},
+		{kind: "a password of PostgreSQL", text: true, in: named("*pgpass*", "pgpass.conf"), re: expression(`^[^#\s:]+:(\d+|\*):[^:\s]+:[^:\s]+:[^\s:]{3,}$`)},
+		{kind: "a password of Postfix", text: true, in: named("sasl_passwd*", "sasl-passwd*", "passwd.client"), re: expression(`^[^#\s]\S*\s+[^\s:]+:[^\s:]{3,}`)},
+		{kind: "a password of PPP", text: true, in: named("chap-secrets", "pap-secrets"), re: expression(`^[^#\s]\S*\s+\S+\s+["']?[^\s"'*]{3,}`)},
+		{kind: "a password of rsync or WebDAV", text: true, in: either(named("rsyncd.secrets", "*.secrets"), below("/etc/davfs2")), re: expression(`^[\w.-]+:[^\s:]{3,}$|^https?://\S+\s+\S+\s+\S{3,}`)},
+		{kind: "a password's hash", text: true, in: named("*htpasswd*", "*.htpasswd"), re: expression(`^[\w.@-]+:[./A-Za-z0-9]{13}$`)},
 		{kind: "a password of an Ansible vault", in: named(".vault_pass*", ".vault-pass*", "vault_pass*", "vault-pass*", "vaultpass*", "*.vault_pass", ".ansible_vault*", ".ansible-vault*", "ansible_vault_pass*", "ansible-vault-pass*")},
 		{kind: "a cookie of Erlang", in: named(".erlang.cookie")},
 		{kind: "a credential of systemd", in: below("/etc/credstore", "/usr/lib/credstore", "/usr/local/lib/credstore")},

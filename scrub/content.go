@@ -45,6 +45,8 @@ type content struct {
 	words *index
 	// keys says that files of keys are findings.
 	keys bool
+	// special leaves the patterns out that go by a name alone.
+	special bool
 	// left is how many more bytes may be expanded.
 	left int64
 	// found is called with the place in the file and what is there.
@@ -166,7 +168,7 @@ func (c *content) scan(p part, in io.Reader, binary, text bool) error {
 	if binary {
 		unit = "byte"
 	}
-	s := scan{ctx: c.ctx, words: c.words, name: p.name, binary: binary, text: text}
+	s := scan{ctx: c.ctx, words: c.words, name: p.name, binary: binary, text: text, special: c.special}
 	matched := map[int64][]*pattern{}
 	s.found = func(found *pattern, at int64) { matched[at] = append(matched[at], found) }
 	if text && !binary && p.depth < deepest {

@@ -55,10 +55,20 @@ func expression(text string) func() *regexp.Regexp {
 // many patterns, and most files contain few of their hints.
 type index struct {
 	patterns []pattern
-	// bits has a bit for each start of a hint: three letters in any case.
-	bits   [1 << 15 / 64]uint64
-	starts map[uint32][]hint
+	// every are the patterns without hints, which see every line of the files that
+	// they select.
+	every []int
+	// bits has a bit for each start of a hint, and starts the number of its hints.
+	bits   [starts / 64]uint64
+	starts [starts]uint16
+	hints  [][]hint
+	// classes are those of bytes: letters in any case, digits, and signs. Every
+	// other byte has the class 0.
+	classes [256]uint8
 }
+
+// A start is three bytes of a text, by their classes of six bits.
+const starts = 1 << 18
 
 // hint is a word in lower case with its patterns.
 type hint struct {
@@ -66,18 +76,28 @@ type hint struct {
 	patterns []int
 }
 
-// next adds a byte to a start: letters that differ in case give the same start.
-func next(start uint32, b byte) uint32 { return (start<<5 | uint32(b)&31) & (1<<15 - 1) }
+// next adds a byte to a start.
+func (x *index) next(start uint32, b byte) uint32 {
+	return (start<<6 | uint32(x.classes[b])) & (starts - 1)
+}
 
 func newIndex(patterns []pattern) *index {
-	x := &index{patterns: patterns, starts: map[uint32][]hint{}}
-	for i := range x.patterns {
-		if p := &x.patterns[i]; p.re != nil {
-			p.loose = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(strings.ReplaceAll(p.re().String(), `\b`, "")) })
+	x := &index{patterns: patterns, hints: [][]hint{nil}}
+	for i, b := range []byte("abcdefghijklmnopqrstuvwxyz0123456789-_.:/|=<>$+%,;~{\"'(@*&!#") {
+		x.classes[b] = uint8(i + 1)
+		if 'a' <= b && b <= 'z' {
+			x.classes[b-'a'+'A'] = uint8(i + 1)
 		}
 	}
 	users, words := map[string][]int{}, []string(nil)
-	for n, p := range patterns {
+	for n := range x.patterns {
+		p := &x.patterns[n]
+		if p.re != nil && len(p.hints) == 0 {
+			x.every = append(x.every, n)
+		}
+		if p.re != nil {
+			p.loose = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(strings.ReplaceAll(p.re().String(), `\b`, "")) })
+		}
 		for _, word := range p.hints {
 			if users[word] == nil {
 				words = append(words, word)
@@ -86,32 +106,37 @@ func newIndex(patterns []pattern) *index {
 		}
 	}
 	for _, word := range words {
-		for _, start := range startsOf(word) {
+		for _, start := range x.startsOf(word) {
+			if x.starts[start] == 0 {
+				x.starts[start] = uint16(len(x.hints))
+				x.hints = append(x.hints, nil)
+			}
 			x.bits[start/64] |= 1 << (start % 64)
-			x.starts[start] = append(x.starts[start], hint{word, users[word]})
+			list := &x.hints[x.starts[start]]
+			*list = append(*list, hint{word, users[word]})
 		}
 	}
 	return x
 }
 
-// startsOf are the starts of a word. A word of fewer than three letters may go
-// on with any letter.
-func startsOf(word string) []uint32 {
-	starts := []uint32{0}
+// startsOf are the starts of a word. A word of fewer than three bytes may go on
+// with any byte.
+func (x *index) startsOf(word string) []uint32 {
+	found := []uint32{0}
 	for n := range 3 {
 		var longer []uint32
-		for _, start := range starts {
+		for _, start := range found {
 			if n < len(word) {
-				longer = append(longer, next(start, word[n]))
+				longer = append(longer, x.next(start, word[n]))
 				continue
 			}
-			for b := range 32 {
-				longer = append(longer, next(start, byte(b)))
+			for class := range uint32(64) {
+				longer = append(longer, (start<<6|class)&(starts-1))
 			}
 		}
-		starts = longer
+		found = longer
 	}
-	return starts
+	return found
 }
 
 // begins reports whether a text begins with a word in lower case.

@@ -82,6 +82,9 @@ type Rule struct {
 	neverOwned  []string
 	// searchFor returns a Search for the IDs that the machine had before a scrub.
 	searchFor func(ids []string) func(context.Context, *host.Host, taken, *originals) ([]plan.Finding, error)
+	// notes says that findings of Search are notes, unless rules select this rule
+	// by its ID.
+	notes bool
 }
 
 // taken has the actions that rules last planned for files and trees, by the
@@ -161,6 +164,9 @@ func (i item) plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 		return i.Find(ctx, h)
 	case i.Search != nil:
 		findings, err := i.Search(ctx, h, i.taken, i.originals)
+		if i.notes {
+			return plan.Answer{Notes: findings}, err
+		}
 		return plan.Answer{Findings: findings}, err
 	}
 	answer, err := i.planPaths(h)

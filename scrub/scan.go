@@ -30,6 +30,8 @@ type scan struct {
 	// binary says that lines end at control characters; text, that patterns of
 	// texts apply.
 	binary, text bool
+	// special leaves the patterns out that go by a name alone.
+	special bool
 	// found is called once for each pattern, with a line, or with an offset in a
 	// binary content.
 	found func(p *pattern, at int64)
@@ -89,23 +91,45 @@ func (s *scan) read(in io.Reader) error {
 
 // block searches for hints that begin between from and limit.
 func (s *scan) block(text []byte, from, limit int) {
-	at := func(i int) byte {
-		if i < len(text) {
-			return text[i]
-		}
-		return 0
+	x := s.words
+	start, whole := uint32(0), min(limit, len(text)-2)
+	for _, b := range text[from:min(from+2, len(text))] {
+		start = x.next(start, b)
 	}
-	start, bits := next(next(0, at(from)), at(from+1)), &s.words.bits
-	for i := from; i < limit; i++ {
-		start = next(start, at(i+2))
-		if bits[start/64]>>(start%64)&1 == 0 {
+	for i := from; i < whole; i++ {
+		start = (start<<6 | uint32(x.classes[text[i+2]])) & (starts - 1)
+		if x.bits[start/64]>>(start%64)&1 != 0 {
+			s.hit(text, i, x.starts[start])
+		}
+	}
+	for i := max(from, whole); i < limit; i++ { // the end of the content
+		start = x.next(start, 0)
+		s.hit(text, i, x.starts[start])
+	}
+	s.everyLine(text, from, limit)
+}
+
+// hit runs the patterns of the hints that begin at a position.
+func (s *scan) hit(text []byte, at int, number uint16) {
+	for _, h := range s.words.hints[number] {
+		if begins(text[at:], h.word) {
+			for _, p := range h.patterns {
+				s.try(text, at, at+len(h.word), p)
+			}
+		}
+	}
+}
+
+// everyLine runs the patterns without hints on the lines that begin in a part
+// of a block.
+func (s *scan) everyLine(text []byte, from, limit int) {
+	for _, number := range s.words.every {
+		if !s.words.patterns[number].in(s.name) {
 			continue
 		}
-		for _, h := range s.words.starts[start] {
-			if begins(text[i:], h.word) {
-				for _, p := range h.patterns {
-					s.try(text, i, i+len(h.word), p)
-				}
+		for i := from; i < limit; i++ {
+			if i == 0 && s.base == 0 || i > 0 && s.ends(text[i-1]) {
+				s.try(text, i, i, number)
 			}
 		}
 	}
@@ -116,7 +140,7 @@ func (s *scan) try(text []byte, at, after, number int) {
 	st, p := &s.states[number], &s.words.patterns[number]
 	if !st.asked {
 		st.asked, st.tries = true, thenMost
-		st.left = p.in != nil && !p.in(s.name) || p.text && !s.text
+		st.left = p.in != nil && !p.in(s.name) || p.text && !s.text || p.general && s.special
 	}
 	if st.left || at < st.until || p.run > 0 && !runs(text[after:], p.run) {
 		return

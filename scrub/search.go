@@ -131,11 +131,15 @@ func (s search) walk(ctx context.Context, h *host.Host, tops []string, files cha
 // are known, /usr has no other libraries, and the folders of compiled Python
 // modules have what follows from the modules.
 func (s search) library(folder string) bool {
-	if s.known.any() && within("/usr", folder) && !within("/usr/local", folder) {
+	if s.known.any() && system(folder) {
 		return path.Base(folder) == "__pycache__"
 	}
 	return isLibrary(folder)
 }
+
+// system reports whether a file is one of the distribution. Without a database
+// of packages, /usr is an image of its own, as on Flatcar.
+func system(name string) bool { return within("/usr", name) && !within("/usr/local", name) }
 
 // file searches a file, unless it is a package's own.
 func (s search) file(ctx context.Context, o opened) ([]plan.Finding, error) {
@@ -156,7 +160,7 @@ func (s search) file(ctx context.Context, o opened) ([]plan.Finding, error) {
 			found("the file is " + p.kind)
 		}
 	}
-	c := content{ctx: ctx, words: s.words, keys: s.keys, found: found}
+	c := content{ctx: ctx, words: s.words, keys: s.keys, special: !s.known.any() && system(name), found: found}
 	return findings, wrapSearch(name, c.file(name, o.in, o.entry.Size()))
 }
 

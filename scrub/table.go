@@ -55,6 +55,7 @@ func Table() []Rule {
 		accessRules(),
 		secretRules(),
 		oldIDRules(),
+		changedRules(),
 		runRules(),
 		nodeRules(),
 		joinRules(),
@@ -186,6 +187,7 @@ func (s Spec) items(more []Rule, phases []Phase, ids ...string) ([]plan.Item, er
 				if r.searchFor != nil {
 					r.Search = r.searchFor(ids)
 				}
+				r.notes = r.notes && !slices.Contains(s.Only, r.ID)
 				items = append(items, item{Rule: r, hash: s.Hash, taken: taken, owners: owners, originals: originals})
 			}
 		}

@@ -101,7 +101,7 @@ func servicePattern() pattern {
 	}
 	names := `((^|[^A-Za-z])(` + strings.Join(services(), "|") + `)|(?-i:[a-z](` + strings.Join(inside, "|") + `)))`
 	return pattern{
-		kind: "a key of a service", text: true, general: true, hints: services(), digit: true,
+		kind: "a key of a service", text: true, hints: services(), digit: true,
 		sample: expression(`(?i)example|(sha(1|256|384|512)|md5|digest|checksum|commit|revision|version)[\w.-]*` + sign),
 		re:     expression(`(?i)` + names + `([\w.-]*(key|token|secret|passw|auth|cred|login|[_-]id|id["'\s:=])[\w.-]*` + sign + value + `|[\w.-]{0,24}` + sign + random + `)`),
 	}
