@@ -74,4 +74,3 @@ func TestEveryExplanationHasAMachineAndAReason(t *testing.T) {
 		}
 	}
 }
-
