@@ -53,7 +53,10 @@ func serversIn(kubeconfig string) []string {
 }
 
 // isClustersOwn reports whether a host is of one cluster, and not of every
-// machine or every cluster.
+// machine or every cluster. The rule host-ids-left finds endpoints of EKS.
 func isClustersOwn(name string) bool {
+	if slices.ContainsFunc(hostPatterns, func(p pattern) bool { return p.re().MatchString(name) }) {
+		return false
+	}
 	return len(name) >= 8 && strings.ContainsAny(name, ".:") && !strings.HasPrefix(name, "127.") && !strings.HasPrefix(name, "localhost") && !strings.HasPrefix(name, "kubernetes.default")
 }

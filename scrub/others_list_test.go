@@ -3,6 +3,7 @@
 package scrub_test
 
 const (
+	logging       = withCloudInit
 	everywhere    = "agents amazonlinux2 amazonlinux2023 arch control-plane flatcar image-builder rhel-cis ubuntu-snap"
 	manned        = "amazonlinux2 amazonlinux2023 arch control-plane image-builder rhel-cis ubuntu-snap"
 	withCloudInit = "agents amazonlinux2 amazonlinux2023 arch control-plane image-builder rhel-cis ubuntu-snap"
@@ -10,7 +11,7 @@ const (
 
 // explanations is the list for all machines.
 var explanations = []explanation{
-	{differ, everywhere, "+ /var/log/** (empty)", "log files are emptied and stay, with their mode, owner and label"},
+	{differ, logging, "+ /var/log/** (empty)", "log files are emptied and stay, with their mode, owner and label"},
 	{differ, everywhere, "+ /etc/.pwd.lock (empty)", "the lock of the account files, without content"},
 	{differ, everywhere, "+ /etc/.updated", "the time of the last update of /usr; systemd-update-done writes it at boot"},
 	{differ, everywhere, "+ /var/.updated", "the time of the last update of /usr; systemd-update-done writes it at boot"},
@@ -79,6 +80,8 @@ var explanations = []explanation{
 	{report, "control-plane", "kubeadm-unknown /etc/kubernetes/*", "settings of a control plane: a person knows whether they are the image's"},
 	{report, "control-plane", "secrets-left /etc/kubernetes/**", "keys of encryption at rest"},
 	{report, "control-plane", "secrets-left /root/kubeadm-config.yaml", "a join token"},
+	{report, "control-plane", "old-ids-left /root/kubeadm-config.yaml", "a person's file that names the old cluster"},
+	{report, "control-plane", "old-ids-left /etc/hosts", "a person's line for the old cluster's API server"},
 	{report, withCloudInit, "host-ids-left /var/lib/cloud/scripts/per-instance/20-join.sh", "a person's script that names the old cluster; scripts of the image have the same place"},
 	{report, "rhel-cis", "host-ids-left /etc/*/**.keytab", "keys of services"},
 	{report, "rhel-cis", "secrets-left /etc/pki/tls/private/*.key", "a private key whose owner must decide"},
