@@ -35,18 +35,17 @@ func places(h *host.Host, patterns []string) ([]place, error) {
 	return out, nil
 }
 
-// Homes returns the existing home folders of passwd(5), each once, always /root,
-// and the folders in /home that no account has: a directory server may know
-// their owners. It leaves out folders of the system, such as /bin of the accounts bin
+// Homes returns the existing home folders of passwd(5), each once, and always
+// /root. It leaves out folders of the system, such as /bin of the accounts bin
 // and sync, and homes behind links into such folders. A home on a foreign mount
 // is returned without a check.
 func Homes(h *host.Host) ([]string, error) {
-	accounts, err := accountsOf(h)
+	text, err := accountLines(h)
 	if err != nil {
 		return nil, err
 	}
 	var there []string
-	for _, home := range homesOf(accounts) {
+	for _, home := range homesOf(text) {
 		real, err := h.Files.Real(home)
 		if err != nil {
 			return nil, fmt.Errorf("looking for home folders: %w", err)
@@ -74,10 +73,11 @@ func Homes(h *host.Host) ([]string, error) {
 	return there, nil
 }
 
-// homesOf returns the homes of accounts, and /root, sorted and each once.
-func homesOf(accounts []account) []string {
+// homesOf returns the home folders in the text of a passwd(5), and /root,
+// sorted and each once.
+func homesOf(passwd string) []string {
 	homes := []string{"/root"}
-	for _, a := range accounts {
+	for _, a := range parseAccounts(passwd) {
 		homes = append(homes, a.home)
 	}
 	slices.Sort(homes)
@@ -88,19 +88,18 @@ func homesOf(accounts []account) []string {
 // systems with a read-only /usr, and extrausers that of Ubuntu Core.
 var accountFiles = []string{"/etc/passwd", "/usr/lib/passwd", "/var/lib/extrausers/passwd"}
 
-// accountsOf returns the accounts with a home, and the homes in /home that no
-// account has.
-func accountsOf(h *host.Host) ([]account, error) {
-	var accounts []account
+// accountLines returns the lines of all files of accounts.
+func accountLines(h *host.Host) (string, error) {
+	var lines strings.Builder
 	for _, name := range accountFiles {
 		text, err := h.Content(name)
 		if err != nil {
-			return nil, fmt.Errorf("reading the accounts: %w", err)
+			return "", fmt.Errorf("reading the accounts: %w", err)
 		}
-		accounts = append(accounts, parseAccounts(string(text))...)
+		lines.Write(text)
+		lines.WriteByte('\n')
 	}
-	strangers, err := strangerHomes(h, accounts)
-	return append(accounts, strangers...), err
+	return lines.String(), nil
 }
 
 // parseAccounts returns the accounts with an absolute home in the text of a
@@ -114,34 +113,6 @@ func parseAccounts(passwd string) []account {
 		}
 	}
 	return accounts
-}
-
-// strangerHomes returns the folders in /home that no account has, and the homes
-// in folders of domains there.
-func strangerHomes(h *host.Host, accounts []account) ([]account, error) {
-	names, _, err := matching(h, []string{"/home/*", "/home/*/*/.ssh"})
-	if err != nil {
-		return nil, fmt.Errorf("looking for home folders: %w", err)
-	}
-	isHome := func(name string) bool {
-		return slices.ContainsFunc(accounts, func(a account) bool { return a.home == name })
-	}
-	var strangers []account
-	for _, name := range names {
-		home := strings.TrimSuffix(name, "/.ssh")
-		if isHome(home) || path.Base(home) == "lost+found" || home != name && isHome(path.Dir(home)) {
-			continue
-		}
-		st, err := h.Files.Lstat(home)
-		if isMissing(err) || err == nil && !st.IsDir() {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("looking for home folders: %w", err)
-		}
-		strangers = append(strangers, account{name: path.Base(home), home: home})
-	}
-	return strangers, nil
 }
 
 var (

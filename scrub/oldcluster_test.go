@@ -41,20 +41,21 @@ func TestTheAPIServersOfAMachineAreSearchedAfterItsKubeconfigsAreGone(t *testing
 
 func TestServersInKubeconfigs(t *testing.T) {
 	for text, want := range map[string][]string{
-		"    server: https://API.corp.internal:6443\n":                               {"api.corp.internal"},
-		"- cluster: {certificate-authority: x}\n  server: \"https://[fd00::1]:443\"": nil,
-		"server: 'https://[fd00:1:2::1]:6443'":                                       {"fd00:1:2::1"},
-		"server: https://10.1.2.3":                                                   {"10.1.2.3"},
-		"server: MASTER_ENDPOINT":                                                    nil,
-		"server: https://127.0.0.1:6443":                                             nil,
-		"server: https://localhost.localdomain":                                      nil,
-		"server: https://kubernetes.default.svc":                                     nil,
-		"server: https://%zz":                                                        nil,
-		"server: https://short.io":                                                   {"short.io"},
+		"    server: https://API.corp.internal:6443\n":                                     {"api.corp.internal"},
+		"- cluster: {certificate-authority: x}\n  server: \"https://[fd00::1]:443\"":       nil,
+		"server: 'https://[fd00:1:2::1]:6443'":                                             {"fd00:1:2::1"},
+		"server: https://10.1.2.3":                                                         {"10.1.2.3"},
+		"server: MASTER_ENDPOINT":                                                          nil,
+		"server: https://127.0.0.1:6443":                                                   nil,
+		"server: https://localhost.localdomain":                                            nil,
+		"server: https://kubernetes.default.svc":                                           nil,
+		"server: https://%zz":                                                              nil,
+		"server: https://short.io":                                                         {"short.io"},
 		"server: https://0123456789abcdef0123456789ABCDEF.gr7.eu-west-1.eks.amazonaws.com": nil,
-		"server: https://a.b":                                                        nil,
-		"proxy-server: https://other.internal":                                       nil,
-		"":                                                                           nil,
+		"server: https://0123456789abcdef0123456789ABCDEF.gr7.eu-west-1.eks.amazonaws.com": nil,
+		"server: https://a.b":                                                              nil,
+		"proxy-server: https://other.internal":                                             nil,
+		"":                                                                                 nil,
 	} {
 		assert.Equal(t, want, serversIn(text), text)
 	}

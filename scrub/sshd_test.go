@@ -19,26 +19,26 @@ const sshKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5
 // homes of accounts in other files have keys too.
 func TestKeysOfEveryHomeAreRemoved(t *testing.T) {
 	h, root := tree(t, map[string]string{
-		"etc/passwd":                                "root:x:0:0:root:/root:/bin/bash\nshort:x:1001:1001::/data/short\nempty:x:1002:1002::/data/empty:\nbroken:x:1003\n#old:x:1:1::/data/old:/bin/sh\n",
-		"usr/lib/passwd":                            "core:x:500:500::/var/home/core:/bin/bash\n",
-		"var/lib/extrausers/passwd":                 "snap:x:1004:1004::/data/snap:/bin/bash\n",
-		"data/short/.ssh/authorized_keys":           sshKey,
-		"data/empty/.ssh/authorized_keys2":          sshKey,
-		"var/home/core/.ssh/authorized_keys.d/x":    sshKey,
-		"data/snap/.ssh/authorized_keys":            sshKey,
-		"home/ldap/.ssh/authorized_keys":            sshKey,
-		"home/ldap/.bash_history":                   "secret",
-		"home/EXAMPLE.COM/alice/.ssh/id_ed25519":    "KEY",
-		"home/EXAMPLE.COM/bob/.ssh/authorized_keys": sshKey,
-		"home/lost+found/.ssh/authorized_keys":      sshKey,
-		"home/ldap/project/.ssh/kept":               "x",
-		"data/other/.ssh/authorized_keys":           "no home",
+		"etc/passwd":                                   "root:x:0:0:root:/root:/bin/bash\nshort:x:1001:1001::/data/short\nempty:x:1002:1002::/data/empty:\nbroken:x:1003\n#old:x:1:1::/data/old:/bin/sh\n",
+		"usr/lib/passwd":                               "core:x:500:500::/var/home/core:/bin/bash\n",
+		"var/lib/extrausers/passwd":                    "snap:x:1004:1004::/data/snap:/bin/bash\n",
+		"home/empty/.ssh/authorized_keys":              "# no key\n",
+		"data/short/.ssh/authorized_keys":              sshKey,
+		"data/empty/.ssh/authorized_keys2":             sshKey,
+		"var/home/core/.ssh/authorized_keys.d/x":       sshKey,
+		"data/snap/.ssh/authorized_keys":               sshKey,
+		"home/ldap/.ssh/authorized_keys":               sshKey,
+		"home/EXAMPLE.COM/alice/.ssh/authorized_keys2": sshKey,
+		"home/EXAMPLE.COM/bob/.ssh/authorized_keys":    sshKey,
+		"home/lost+found/.ssh/authorized_keys":         sshKey,
+		"home/ldap/project/.ssh/kept":                  "x",
+		"data/other/.ssh/authorized_keys":              "no home",
 	})
 	before := snapshot(t, root)
 	apply(t, h, Spec{Only: []string{"people"}})
 	assert.Equal(t, []string{
 		"- /data/empty/.ssh/authorized_keys2", "- /data/short/.ssh/authorized_keys", "- /data/snap/.ssh/authorized_keys",
-		"- /home/EXAMPLE.COM/alice/.ssh/id_ed25519", "- /home/EXAMPLE.COM/bob/.ssh/authorized_keys", "- /home/ldap/.bash_history", "- /home/ldap/.ssh/authorized_keys",
+		"- /home/EXAMPLE.COM/alice/.ssh/authorized_keys2", "- /home/EXAMPLE.COM/bob/.ssh/authorized_keys", "- /home/ldap/.ssh/authorized_keys",
 		"- /var/home/core/.ssh/authorized_keys.d", "- /var/home/core/.ssh/authorized_keys.d/x",
 	}, diff(before, snapshot(t, root)))
 }

@@ -16,7 +16,7 @@ func keysElsewhereRule() Rule {
 	return Rule{
 		ID: "authorized-keys-elsewhere", Phase: Access, Groups: []string{"people", "ssh"}, Verb: plan.Remove,
 		Owner:       "the people who built the image",
-		Why:         "with AuthorizedKeysFile, sshd reads keys from other files than ~/.ssh/authorized_keys, and their owners could log in to every node; a command that prints keys (AuthorizedKeysCommand) is reported",
+		Why:         "sshd reads keys from other files (AuthorizedKeysFile) and from homes of accounts in a directory, and their owners could log in to every node; a command that prints keys (AuthorizedKeysCommand) is reported",
 		Regenerated: "nothing", Source: "sshd_config(5)",
 		Find: keysElsewhere,
 	}
@@ -31,24 +31,33 @@ var keyCommands = []string{"eic_run_authorized_keys", "eic_curl_authorized_keys"
 // key begins with the length of its name.
 var publicKey = expression(`(^|\s)AAAA[0-9A-Za-z+/]{20,}`)
 
-// keysElsewhere plans the removal of the files that AuthorizedKeysFile names,
-// and reports AuthorizedKeysCommand. A file without a key stays.
+// keysElsewhere plans the removal of the files that AuthorizedKeysFile names and
+// of keys in homes without an account, and reports AuthorizedKeysCommand. A file without a key stays.
 func keysElsewhere(_ context.Context, h *host.Host) (plan.Answer, error) {
 	config, err := readSSHD(h)
 	if err != nil {
 		return plan.Answer{}, err
 	}
-	accounts, err := accountsOf(h)
+	lines, err := accountLines(h)
 	if err != nil {
 		return plan.Answer{}, err
 	}
+	accounts := parseAccounts(lines)
+	strangers, err := strangerHomes(h, accounts)
+	if err != nil {
+		return plan.Answer{}, err
+	}
+	accounts = append(accounts, strangers...)
 	var answer plan.Answer
 	for _, s := range config.effective("authorizedkeyscommand") {
 		if command := s.args[0]; command != "none" && !slices.Contains(keyCommands, path.Base(command)) {
 			answer.Find(s.file, fmt.Sprintf("line %d: sshd accepts the keys that %s prints: check that nobody of the build can log in with them, or skip the rule", s.line, command))
 		}
 	}
-	var names []string
+	names, err := strangersKeys(h, strangers)
+	if err != nil {
+		return plan.Answer{}, err
+	}
 	for _, s := range config.effective("authorizedkeysfile") {
 		for _, pattern := range s.args {
 			found, foreign, err := keyFiles(h, pattern, accounts)
@@ -72,9 +81,20 @@ func keysElsewhere(_ context.Context, h *host.Host) (plan.Answer, error) {
 			answer.Find(name, "sshd reads keys from a file that the system needs: remove the keys, and choose another AuthorizedKeysFile")
 			continue
 		}
-		answer.Act(removeAction(h, name, "sshd accepts its keys, by AuthorizedKeysFile"))
+		answer.Act(removeAction(h, name, "sshd accepts its keys"))
 	}
 	return answer, nil
+}
+
+// strangersKeys lists the files of keys in homes that no account has: a directory
+// server may know their owners.
+func strangersKeys(h *host.Host, strangers []account) ([]string, error) {
+	var patterns []string
+	for _, s := range strangers {
+		patterns = append(patterns, quoteGlob(s.home)+"/.ssh/authorized_keys*", quoteGlob(s.home)+"/.ssh/authorized_keys.d/*")
+	}
+	names, _, err := matching(h, patterns)
+	return names, err
 }
 
 // keyFiles lists the existing files that a pattern of AuthorizedKeysFile names:
@@ -126,4 +146,32 @@ func (a account) keyFile(pattern string) string {
 		name = path.Join(a.home, name)
 	}
 	return quoteGlob(path.Clean(name))
+}
+
+// strangerHomes returns the folders in /home that no account has, and the homes
+// in folders of domains there.
+func strangerHomes(h *host.Host, accounts []account) ([]account, error) {
+	names, _, err := matching(h, []string{"/home/*", "/home/*/*/.ssh"})
+	if err != nil {
+		return nil, fmt.Errorf("looking for home folders: %w", err)
+	}
+	isHome := func(name string) bool {
+		return slices.ContainsFunc(accounts, func(a account) bool { return a.home == name })
+	}
+	var strangers []account
+	for _, name := range names {
+		home := strings.TrimSuffix(name, "/.ssh")
+		if isHome(home) || path.Base(home) == "lost+found" || home != name && isHome(path.Dir(home)) {
+			continue
+		}
+		st, err := h.Files.Lstat(home)
+		if isMissing(err) || err == nil && !st.IsDir() {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("looking for home folders: %w", err)
+		}
+		strangers = append(strangers, account{name: path.Base(home), home: home})
+	}
+	return strangers, nil
 }
