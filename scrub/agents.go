@@ -22,9 +22,8 @@ func agentRules() []Rule {
 			}},
 			program{"Dynatrace", []string{"/var/lib/dynatrace/oneagent/agent/config/*.id", "/var/lib/dynatrace/oneagent/datastorage/*", "/var/lib/dynatrace/enrichment/*"}},
 			program{"amazon-efs-utils", []string{"/etc/amazon/efs/privateKey.pem"}},
-			program{"Fluent Bit, Fluentd", []string{"/var/fluent-bit/state/*", "/var/lib/fluent-bit/*", "/var/lib/fluentd/*.pos", "/var/lib/fluentd/buffer/*", "/var/lib/td-agent/*.pos", "/var/lib/td-agent/buffer/*"}},
+			program{"Fluent Bit", []string{"/var/fluent-bit/state/*", "/var/lib/fluent-bit/*"}},
 			program{"Grafana's agents", []string{"/var/lib/alloy/data/*", "/var/lib/grafana-agent/*", "/var/lib/promtail/positions.yaml"}},
-			program{"Vector, OpenTelemetry Collector", []string{"/var/lib/vector/*", "/var/lib/otelcol/*", "/var/lib/otelcol-contrib/*"}},
 			program{"New Relic", []string{"/var/db/newrelic-infra/data/*", "/var/db/newrelic-infra/newrelic-integrations/logging/*.db*"}},
 			program{"Cockpit", []string{"/etc/cockpit/ws-certs.d/0-self-signed*", "/etc/cockpit/machines.d/99-webui.json"}},
 			program{"fapolicyd", []string{"/var/lib/fapolicyd/*.mdb"}},
@@ -36,7 +35,21 @@ func agentRules() []Rule {
 			program{"Sumo Logic", []string{"/opt/SumoCollector/config/creds/*"}},
 			program{"Netdata", []string{"/var/lib/netdata/registry/netdata.public.unique.id", "/var/lib/netdata/cloud.d/*"}},
 			program{"Checkmk", []string{"/var/lib/cmk-agent/registered_connections.json"}},
+		),
+		(Rule{
+			ID: "log-positions", Phase: Identity, Groups: []string{"identity", "logs"}, Verb: plan.Remove,
+			Why:         "a node would begin to read its logs where the builder machine ended, and would send what the builder machine kept back",
+			Regenerated: "the program, when it starts", Source: "EC2 Image Builder: clean-up script; the programs' manuals",
+		}).of(
+			program{"Fluentd", []string{"/var/lib/fluentd/*.pos", "/var/lib/fluentd/buffer/*", "/var/lib/td-agent/*.pos", "/var/lib/td-agent/buffer/*"}},
+			program{"Vector, OpenTelemetry Collector", []string{"/var/lib/vector/*", "/var/lib/otelcol/*", "/var/lib/otelcol-contrib/*"}},
 			program{"rsyslog, syslog-ng, systemd-journal-upload", []string{"/var/lib/rsyslog/*", "/var/spool/rsyslog/*", "/var/lib/syslog-ng/syslog-ng.persist*", "/var/lib/systemd/journal-upload/state", "/var/lib/private/systemd/journal-upload/state"}},
+		),
+		(Rule{
+			ID: "device-ids", Phase: Identity, Groups: g, Verb: plan.Remove,
+			Why:         "all nodes would report as the builder machine, with its key",
+			Regenerated: "the program, when it starts", Source: "waagent -deprovision; whoopsie(8); fwupd: pki",
+		}).of(
 			program{"guest agents of Azure and Google Cloud", []string{"/var/lib/waagent/*", "/etc/google_instance_id", "/etc/instance_id"}},
 			program{"whoopsie, fwupd", []string{"/var/lib/whoopsie/whoopsie-id", "/var/lib/fwupd/pki/*", "/var/lib/fwupd/pending.db"}},
 		),

@@ -42,7 +42,7 @@ func cacheRules() []Rule {
 		{
 			ID: "debconf-passwords", Phase: Caches, Groups: []string{"secrets", "packages"}, Verb: plan.Empty,
 			Paths: []string{"/var/cache/debconf/passwords.dat"}, Owner: "debconf",
-			Why: "the file has the answers to the passwords that packages asked for", Regenerated: "debconf, when a package asks again", Source: "debconf.conf(5)",
+			Why: "the file has the answers to the passwords that packages asked for", Regenerated: "debconf, when a package needs an answer", Source: "debconf.conf(5)",
 		},
 		{
 			ID: "login-failures", Phase: Caches, Groups: []string{"people", "logs"}, Verb: plan.Remove,

@@ -52,7 +52,6 @@ func TestServersInKubeconfigs(t *testing.T) {
 		"server: https://%zz":                                                              nil,
 		"server: https://short.io":                                                         {"short.io"},
 		"server: https://0123456789abcdef0123456789ABCDEF.gr7.eu-west-1.eks.amazonaws.com": nil,
-		"server: https://0123456789abcdef0123456789ABCDEF.gr7.eu-west-1.eks.amazonaws.com": nil,
 		"server: https://a.b":                                                              nil,
 		"proxy-server: https://other.internal":                                             nil,
 		"":                                                                                 nil,

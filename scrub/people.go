@@ -52,15 +52,16 @@ func configsWithNames(_ context.Context, h *host.Host) (plan.Answer, error) {
 // homesWithoutAccount reports homes of people who have no account on this
 // machine.
 func homesWithoutAccount(_ context.Context, h *host.Host) (plan.Answer, error) {
-	accounts, err := accountsOf(h)
+	lines, err := accountLines(h)
+	if err != nil {
+		return plan.Answer{}, err
+	}
+	strangers, err := strangerHomes(h, parseAccounts(lines))
 	if err != nil {
 		return plan.Answer{}, err
 	}
 	var answer plan.Answer
-	for _, a := range accounts {
-		if a.uid != "" {
-			continue
-		}
+	for _, a := range strangers {
 		attr, err := h.Files.Attributes(a.home)
 		if err != nil {
 			return plan.Answer{}, err

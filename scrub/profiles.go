@@ -20,7 +20,7 @@ func profileRules() []Rule {
 		{
 			ID: "network-addresses", Phase: Identity, Groups: []string{"network", "identity"}, Verb: plan.Remove,
 			Paths: profilePaths(), Owner: "the installer, an administrator",
-			Why:         "a profile with a fixed address or hardware address of an Ethernet card fits one machine only; the other profiles stay, without names and hardware addresses of the builder machine",
+			Why:         "a profile with a fixed address fits one machine only; other profiles stay, without the builder machine's names and hardware addresses",
 			Regenerated: "NetworkManager, systemd-networkd or cloud-init, by DHCP", Source: "virt-sysprep: net-nmconn, net-hostname, net-hwaddr; image-builder, sysprep role",
 			Find: machineProfiles,
 		},
