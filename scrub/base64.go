@@ -106,10 +106,15 @@ func (r *base64Runs) decode(encoded, before []byte, line int64) {
 	})
 }
 
+// isSequence reports whether a content may be a key in DER.
+func isSequence(head []byte) bool {
+	return len(head) > 4 && head[0] == 0x30 && (head[1] == 0x81 || head[1] == 0x82 || bytes.Equal(head[2:5], []byte{2, 1, 0}))
+}
+
 // meaningful reports whether decoded bytes begin a text, a key or a compressed
 // file.
 func meaningful(head []byte) bool {
-	if expand.Is(head) || bytes.HasPrefix(head, []byte{0x30, 0x82}) || keyForm("", head) != "" || wideText(head, nil) != nil {
+	if expand.Is(head) || isSequence(head) || keyForm("", head) != "" || wideText(head, nil) != nil {
 		return true
 	}
 	for i := 0; i < len(head); {
