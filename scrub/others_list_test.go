@@ -85,6 +85,7 @@ var explanations = []explanation{
 	{report, withCloudInit, "host-ids-left /var/lib/cloud/scripts/per-instance/20-join.sh", "a person's script that names the old cluster; scripts of the image have the same place"},
 	{report, "rhel-cis", "host-ids-left /etc/*/**.keytab", "keys of services"},
 	{report, "rhel-cis", "secrets-left /etc/pki/tls/private/*.key", "a private key whose owner must decide"},
+	{report, "rhel-cis", "secrets-left /home/marjolein@heron.corp/.bash_history", "a file in the home that the rule homes-left reports"},
 	{report, "rhel-cis", "homes-left /home/marjolein@heron.corp", "the home of a person of the domain"},
 	{report, "ubuntu-snap", "host-ids-left /etc/landscape/client.conf", "computer_title, beside the settings of the image"},
 	{report, "ubuntu-snap", "host-ids-left /etc/mailname", "the name for mail, which Postfix needs"},
