@@ -128,7 +128,7 @@ func how(was, is object) string {
 	return strings.Join(parts, "; ")
 }
 
-// marked lists the files of which a name, link or content has a mark, also
+// marked lists the files with a mark in their name, link or content, also
 // compressed, in UTF-16 or in base64.
 func marked(t *testing.T, all map[string]object) []string {
 	t.Helper()
