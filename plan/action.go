@@ -161,7 +161,9 @@ func Look(ctx context.Context, h *host.Host, items []Item) ([]Planned, []Check) 
 			p.Error = p.Err.Error()
 		}
 		p.Actions, p.Findings = answer.Actions, answer.Findings
-		checks = append(checks, p.check(answer.NotApplicable))
+		check := p.check(answer.NotApplicable)
+		check.Notes = answer.Notes
+		checks = append(checks, check)
 		if !answer.IsEmpty() || err != nil {
 			list = append(list, p)
 		}

@@ -15,6 +15,8 @@ type Finding struct {
 type Answer struct {
 	Actions  []Action
 	Findings []Finding
+	// Notes are for a person who wants to know. They change no result.
+	Notes []Finding
 	// NotApplicable says why the item is not for this host; empty for an item
 	// that is.
 	NotApplicable string
@@ -39,6 +41,7 @@ func (a *Answer) Find(target, reason string) {
 // Add adds another answer's actions and findings.
 func (a *Answer) Add(more Answer) {
 	a.Actions, a.Findings = append(a.Actions, more.Actions...), append(a.Findings, more.Findings...)
+	a.Notes = append(a.Notes, more.Notes...)
 	a.NotApplicable = cmp.Or(a.NotApplicable, more.NotApplicable)
 }
 

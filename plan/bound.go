@@ -59,6 +59,7 @@ func boundedChecks(list []Check, most int, omitted *int) []Check {
 	list = first(list, most, omitted)
 	for i := range list {
 		list[i].Reason = start(list[i].Reason)
+		list[i].Notes = first(list[i].Notes, most, omitted)
 	}
 	return list
 }

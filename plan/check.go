@@ -21,6 +21,8 @@ type Check struct {
 	// Reason says why a rule is skipped or not applicable, or why it could not
 	// look.
 	Reason string `json:"reason,omitempty"`
+	// Notes are for a person who wants to know. They change no outcome.
+	Notes []Finding `json:"notes,omitempty"`
 }
 
 // check is the item's outcome; notApplicable says why the item is not for the

@@ -148,6 +148,14 @@ func (r *Report) pending(list []Planned, asked []Check, nothing, some, broken Re
 	}
 }
 
+// Checks are all rules of the audit, or of the audit that ends a scrub.
+func (r *Report) Checks() []Check {
+	if r.Audit != nil {
+		return r.Audit.Rules
+	}
+	return r.Rules
+}
+
 // Problems are everything in the report that needs attention, by item: what an
 // audit or dry run found, what was left to a person, and what failed.
 func (r *Report) Problems() []Planned {

@@ -47,7 +47,8 @@ func bootstrapRules() []Rule {
 			Paths: []string{
 				"/etc/systemd/system/kubelet.service.d/10-kubelet-args.conf",
 				"/etc/systemd/system/kubelet.service.d/30-kubelet-extra-args.conf",
-			}, Owner: "bootstrap.sh",
+				"/var/snap/kubelet-eks/*/args",
+			}, Owner: "bootstrap.sh, the snap kubelet-eks",
 			Why:         "the files contain the old node's address, name, labels and taints; bootstrap.sh rewrites the second file only when arguments are given",
 			Regenerated: "bootstrap.sh", Source: "amazon-eks-ami bootstrap.sh",
 		},
@@ -135,27 +136,25 @@ func copiedUnits(_ context.Context, h *host.Host) (plan.Answer, error) {
 		if err != nil {
 			return plan.Answer{}, err
 		}
+		current, err := h.Content(copied)
+		if err != nil {
+			return plan.Answer{}, err
+		}
 		own, err := templateOf(h, copied)
 		if err != nil {
 			return plan.Answer{}, err
 		}
 		why := "the bootstrap copied it from " + original
+		copies := source != nil && bytes.Equal(current, source)
 		switch {
-		case source == nil:
-		case own == nil:
+		case own == nil && copies:
 			a, err := planPath(h, plan.Remove, copied, why)
 			if err != nil {
 				return plan.Answer{}, err
 			}
 			answer.Add(a)
-		default:
-			current, err := h.Content(copied)
-			if err != nil {
-				return plan.Answer{}, err
-			}
-			if current == nil || bytes.Equal(current, source) && !bytes.Equal(current, own.Content) {
-				answer.Act(restoreAction(h, copied, own.Content, own.Attributes, why))
-			}
+		case own != nil && source != nil && (current == nil || copies && !bytes.Equal(current, own.Content)):
+			answer.Act(restoreAction(h, copied, own.Content, own.Attributes, why))
 		}
 	}
 	return answer, nil

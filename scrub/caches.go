@@ -57,8 +57,9 @@ func cacheRules() []Rule {
 		{
 			ID: "home-caches", Phase: Caches, Groups: caches, Verb: plan.Remove,
 			Paths: []string{
-				"~/.cache", "~/.wget-hsts", "~/.lesshst", "~/.sudo_as_admin_successful", "~/.ansible/tmp", "~/.ansible/cp", "~/.ansible/pull", "~/.ansible/galaxy_cache",
+				"~/.cache", "~/.wget-hsts", "~/.lesshst", "~/.sudo_as_admin_successful", "~/.ansible/tmp", "~/.ansible_async", "~/.ansible/cp", "~/.ansible/pull", "~/.ansible/galaxy_cache",
 				"~/.local/share/recently-used.xbel", "/var/lib/sudo/lectured/*", "/var/db/sudo/lectured/*", "/var/lib/plocate/plocate.db", "/var/lib/mlocate/mlocate.db", "/var/cache/locate/locatedb",
+				"/var/lib/toolbox/*",
 			}, Owner: "anybody",
 			Why: "the files show what the people who built the image did", Regenerated: "nothing", Source: "virt-sysprep",
 		},

@@ -11,7 +11,7 @@ func clusterRules() []Rule {
 		{
 			ID: "etcd-data", Phase: State, Groups: g, Verb: plan.Remove,
 			Paths: []string{
-				"/var/lib/etcd/*", "/var/lib/etcd-events/*", "/var/lib/rancher/etcd/*", "/var/lib/minikube/etcd/*", "/opt/etcd/member/*", "/data/etcd/member/*", "/mnt/etcd/member/*",
+				"/var/lib/etcd/*", "/var/lib/etcd-events/*", "/var/lib/etcd-backup/*", "/var/lib/rancher/etcd/*", "/var/lib/minikube/etcd/*", "/opt/etcd/member/*", "/data/etcd/member/*", "/mnt/etcd/member/*",
 				"/etc/ssl/etcd/ssl/*", "/etc/kubernetes/ssl/*",
 			}, Owner: "etcd, kubeadm, kubespray, RKE",
 			Why:         "the database contains all Secrets of the old cluster, and a copy would start as the same member; after the scrub the machine is no control plane",

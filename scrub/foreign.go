@@ -38,7 +38,7 @@ var fileVerbs = []plan.Verb{plan.Remove, plan.Empty, plan.Write, plan.Restore, p
 // withoutForeign replaces actions on foreign mounts with findings, for every
 // rule.
 func withoutForeign(ctx context.Context, h *host.Host, answer plan.Answer) (plan.Answer, error) {
-	own := plan.Answer{Findings: answer.Findings, NotApplicable: answer.NotApplicable}
+	own := plan.Answer{Findings: answer.Findings, Notes: answer.Notes, NotApplicable: answer.NotApplicable}
 	var foreign []*host.ForeignMount
 	for _, a := range answer.Actions {
 		if err := context.Cause(ctx); err != nil {

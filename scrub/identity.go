@@ -11,7 +11,7 @@ func identityRules() []Rule {
 			Paths: []string{
 				"/var/lib/systemd/random-seed", "/var/lib/systemd/credential.secret", "/boot/loader/random-seed",
 				"/boot/efi/loader/random-seed", "/efi/loader/random-seed", "/var/lib/urandom/random-seed",
-				"/var/lib/systemd/tpm2-srk-public-key.*", "/var/cache/pollinate/seeded",
+				"/var/lib/systemd/tpm2-srk-public-key.*", "/var/cache/pollinate/*",
 			}, Owner: "systemd, pollinate",
 			Why:         "every node would start with the same random seed",
 			Regenerated: "systemd, pollinate, at boot", Source: "https://systemd.io/BUILDING_IMAGES/, pollinate.service",
@@ -25,8 +25,8 @@ func identityRules() []Rule {
 			ID: "cloud-init", Phase: Identity, Groups: g, Verb: plan.Remove,
 			Paths: []string{
 				"/var/lib/cloud/data", "/var/lib/cloud/instance", "/var/lib/cloud/instances", "/var/lib/cloud/sem", "/var/lib/cloud/handlers/*", "/var/lib/cloud/seed/*",
-				"/etc/cloud/cloud.cfg.d/90-installer-network.cfg", "/etc/cloud/clean.d/*.run",
-			}, Owner: "cloud-init",
+				"/etc/cloud/cloud.cfg.d/90-installer-network.cfg", "/etc/cloud/clean.d/*.run", "/etc/secret-userdata.txt",
+			}, Owner: "cloud-init, the boot script of Cluster API on AWS",
 			Why:         "every node would carry the build's user data, instance ID and secrets, and cloud-init could run that user data again",
 			Regenerated: "cloud-init", Source: "cloud-init clean --seed, cloud-init #2174",
 		},
@@ -49,7 +49,7 @@ func identityRules() []Rule {
 		{
 			ID: "storage-ids", Phase: Identity, Groups: g, Verb: plan.Remove,
 			Paths: []string{
-				"/etc/lvm/devices/system.devices", "/etc/lvm/backup/*", "/etc/lvm/archive/*", "/etc/multipath/bindings", "/etc/multipath/wwids",
+				"/etc/lvm/devices/system.devices", "/etc/lvm/devices/backup/*", "/etc/lvm/backup/*", "/etc/lvm/archive/*", "/etc/multipath/bindings", "/etc/multipath/wwids",
 				"/etc/blkid.tab*", "/etc/blkid/*",
 			}, Owner: "LVM, multipathd, libblkid",
 			Why: "the files name the builder machine's disks, which a node does not have", Regenerated: "LVM, multipathd, libblkid", Source: "virt-sysprep, multipath.conf(5)",
@@ -73,7 +73,7 @@ func identityRules() []Rule {
 		{
 			ID: "installer", Phase: Identity, Groups: append(g, "secrets"), Verb: plan.Remove,
 			Paths: []string{
-				"/root/anaconda-ks.cfg", "/root/original-ks.cfg", "/root/initial-setup-ks.cfg", "/root/anaconda-post.log", "/root/install.log*", "/etc/cloud/cloud.cfg.d/99-installer.cfg",
+				"/root/anaconda-ks.cfg", "/root/original-ks.cfg", "/root/initial-setup-ks.cfg", "/root/anaconda-post.log", "/root/install.log*", "/var/log/anaconda/*", "/var/log/installer/*", "/etc/cloud/cloud.cfg.d/99-installer.cfg",
 				"/etc/cloud/cloud.cfg.d/*subiquity-disable-cloudinit-networking.cfg", "/etc/cloud/cloud.cfg.d/curtin-preserve-sources.cfg",
 			}, Owner: "Anaconda, Subiquity",
 			Why:         "the installer's answers contain password hashes; on Ubuntu they also stop cloud-init from reading EC2's metadata",

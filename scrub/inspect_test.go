@@ -59,6 +59,8 @@ func TestSecretsAreFoundAndNeverShown(t *testing.T) {
 		"/home/admin/notes: line 1 contains a password in a URL",
 		"/opt/svc home/kube: line 3 contains a kubeconfig's token",
 		"/var/lib/app/docker.json: line 1 contains registry credentials",
+		"/etc/ssl/certs/test.pem: line 1 contains a private key",
+		"/var/lib/app/binary: byte 12 contains a private key",
 	}, got)
 	assert.NotContains(t, strings.Join(got, "\n"), secret)
 }

@@ -87,8 +87,8 @@ func kubeletRules() []Rule {
 		{
 			ID: "kubelet-unknown", Phase: State, Groups: g, Verb: Report,
 			Paths: []string{kubeletDir + "/*"}, Owner: "unknown",
-			Why:         "no rule covers this file; check whether it is state of the old cluster",
-			Regenerated: "nothing", Source: kubeletFiles,
+			Why:         "no rule covers this file; check whether it is state of the old cluster; kubeadm's config.yaml is removed",
+			Regenerated: "kubeadm", Source: kubeletFiles,
 			Find: unknownKubeletFiles,
 		},
 		{
@@ -114,9 +114,9 @@ func kubeletRules() []Rule {
 		{
 			ID: "cni-node-name", Phase: State, Groups: []string{"network", "cni", "identity"}, Verb: plan.Remove,
 			Paths: []string{
-				"/var/lib/calico/*", "/var/lib/weave/*", "/etc/openvswitch/conf.db", "/etc/openvswitch/.conf.db.~lock~", "/etc/openvswitch/system-id.conf",
+				"/var/lib/calico/*", "/var/lib/cilium/*", "/var/lib/weave/*", "/etc/openvswitch/conf.db", "/etc/openvswitch/.conf.db.~lock~", "/etc/openvswitch/system-id.conf",
 				"/var/lib/openvswitch/conf.db",
-			}, Owner: "Calico, Weave Net, Open vSwitch (Antrea, OVN)",
+			}, Owner: "Calico, Cilium, Weave Net, Open vSwitch (Antrea, OVN)",
 			Why:         "pods of the new node would get the old node's name and addresses, and two switches would have the same ID",
 			Regenerated: "the CNI plugin's daemon", Source: "calico: /var/lib/calico/nodename; weave #2427; ovs-ctl(8)",
 		},
@@ -167,11 +167,17 @@ func unknownKubeletFiles(_ context.Context, h *host.Host) (plan.Answer, error) {
 	if err != nil {
 		return plan.Answer{}, err
 	}
+	joined, err := kubeadm.there(h)
+	if err != nil {
+		return plan.Answer{}, err
+	}
 	var answer plan.Answer
 	for _, n := range names {
 		switch base := path.Base(n); {
 		case host.IsTemporary(base):
 			answer.Act(removeAction(h, n, "a run that was killed left it"))
+		case base == "config.yaml" && joined:
+			answer.Act(removeAction(h, n, "kubeadm wrote it for the old cluster"))
 		case !knownToRules(base):
 			answer.Find(n, "no rule covers this file: remove it by hand if it is state of the old cluster")
 		}

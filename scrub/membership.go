@@ -17,12 +17,14 @@ func membershipRules() []Rule {
 		}).of(
 			program{"realmd, adcli", []string{"/etc/*.keytab", "/etc/krb5.keytab.*", "/etc/security/keytabs/*.keytab", "/var/kerberos/krb5/user/*/client.keytab"}},
 			program{"sssd", []string{
-				"/var/lib/sss/db/*", "/var/lib/sss/mc/*", "/var/lib/sss/secrets/*", "/var/lib/sss/keytabs/*", "/var/lib/sss/gpo_cache/*", "/var/lib/sss/deskprofile/*",
+				"/var/lib/sss/db/*", "/var/lib/sss/mc/*", "/var/lib/sss/secrets/*", "/var/lib/sss/keytabs/*", "/var/lib/sss/gpo_cache/*", "/var/lib/sss/deskprofile/*", "/var/log/sssd/*",
 				"/var/lib/sss/pubconf/kdcinfo.*", "/var/lib/sss/pubconf/kpasswdinfo.*", "/var/lib/sss/pubconf/known_hosts", "/var/lib/sss/pubconf/krb5.include.d/*",
 			}},
 			program{"Samba", []string{"/var/lib/samba/*.tdb", "/var/lib/samba/private/*", "/var/lib/samba/lock/*.tdb", "/var/cache/samba/*", "/etc/samba/secrets.tdb"}},
-			program{"ipa-client", []string{"/var/lib/ipa-client/sysrestore/*", "/var/lib/ipa-client/pki/*", "/etc/ipa/default.conf", "/etc/ipa/ca.crt", "/etc/ipa/nssdb/*"}},
-			program{"certmonger", []string{"/var/lib/certmonger/requests/*", "/var/lib/certmonger/local/*"}},
+			program{"ipa-client", []string{"/var/lib/ipa-client/sysrestore/*", "/var/lib/ipa-client/pki/*", "/etc/pki/ca-trust/source/ipa.p11-kit", "/etc/ipa/default.conf", "/etc/ipa/ca.crt", "/etc/ipa/nssdb/*"}},
+			program{"certmonger", []string{"/var/lib/certmonger/requests/*", "/var/lib/certmonger/cas/*", "/var/lib/certmonger/local/*"}},
+			program{"gssproxy", []string{"/var/lib/gssproxy/clients/*", "/var/lib/gssproxy/rcache/*"}},
+			program{"Kerberos accounts", []string{"~/.k5login", "~/.k5users"}},
 		),
 		(Rule{
 			ID: "subscription", Phase: Identity, Groups: append(g, "secrets"), Verb: plan.Remove,
@@ -30,16 +32,17 @@ func membershipRules() []Rule {
 			Regenerated: "a new registration; certificates for the cloud's own update servers are in other folders and stay",
 			Source:      "virt-sysprep: rh-subscription-manager, rhn-systemid; insights-client --unregister; pro detach; Landscape: cloned computers",
 		}).of(
-			program{"subscription-manager", []string{"/etc/pki/consumer/*", "/etc/pki/entitlement/*", "/var/lib/rhsm/facts/*", "/var/lib/rhsm/cache/*", "/etc/sysconfig/rhn/systemid", "/etc/sysconfig/rhn/osad-auth.conf"}},
+			program{"subscription-manager", []string{"/etc/pki/consumer/*", "/etc/pki/entitlement/*", "/etc/yum.repos.d/redhat.repo", "/var/lib/rhsm/facts/*", "/var/lib/rhsm/cache/*", "/var/lib/rhsm/packages/*", "/etc/sysconfig/rhn/systemid", "/etc/sysconfig/rhn/osad-auth.conf"}},
 			program{"insights-client", []string{
 				"/etc/insights-client/machine-id", "/etc/insights-client/.registered", "/etc/insights-client/.unregistered", "/etc/insights-client/.lastupload",
-				"/etc/insights-client/.cache*", "/etc/insights-client/.last-upload.results", "/etc/redhat-access-insights/machine-id", "/etc/redhat-access-insights/.registered", "/var/lib/insights/host-details.json",
+				"/etc/insights-client/.cache*", "/etc/insights-client/.last-upload.results", "/etc/redhat-access-insights/machine-id", "/etc/redhat-access-insights/.registered", "/var/lib/insights/*.json", "/var/cache/insights/*",
 			}},
 			program{"Ubuntu Pro", []string{
-				"/var/lib/ubuntu-advantage/private/machine-token.json", "/var/lib/ubuntu-advantage/private/machine-access-*.json", "/var/lib/ubuntu-advantage/machine-token.json",
-				"/var/lib/ubuntu-advantage/machine-id", "/var/lib/ubuntu-advantage/status.json", "/etc/machine-token",
+				"/var/lib/ubuntu-advantage/private/*", "/var/lib/ubuntu-advantage/machine-access-*.json", "/var/lib/ubuntu-advantage/machine-token.json", "/var/lib/ubuntu-advantage/jobs-status.json",
+				"/var/lib/ubuntu-advantage/machine-id", "/var/lib/ubuntu-advantage/status.json", "/etc/machine-token", "/etc/apt/auth.conf.d/90ubuntu-advantage",
+				"/var/snap/canonical-livepatch/*/machine-token",
 			}},
-			program{"Landscape", []string{"/var/lib/landscape/client/*.bpickle*", "/var/lib/landscape/client/messages/*", "/var/lib/landscape/client/*.database"}},
+			program{"Landscape", []string{"/var/lib/landscape/client/*.bpickle*", "/var/lib/landscape/client/messages/*", "/var/lib/landscape/client/*.database", "/var/lib/landscape/client/hash-id-databases/*", "/var/lib/landscape/client/package/*", "/var/lib/landscape/landscape-sysinfo.cache"}},
 			program{"smolt", []string{"/etc/smolt/uuid", "/etc/smolt/hw-uuid", "/etc/sysconfig/hw-uuid"}},
 		),
 		(Rule{
@@ -62,22 +65,24 @@ func membershipRules() []Rule {
 				"/etc/venv-salt-minion/pki/minion/minion.pem", "/etc/venv-salt-minion/pki/minion/minion.pub", "/etc/venv-salt-minion/minion_id", "/var/cache/venv-salt-minion/minion/*",
 			}},
 			program{"CFEngine, Rudder", []string{"/var/cfengine/ppkeys/localhost.*", "/var/rudder/cfengine-community/ppkeys/localhost.*", "/opt/rudder/etc/uuid.hive"}},
-			program{"AWS CodeDeploy, Amazon ECS", []string{"/opt/codedeploy-agent/deployment-root/*", "/var/lib/ecs/data/*"}},
+			program{"AWS CodeDeploy, Amazon ECS", []string{"/opt/codedeploy-agent/deployment-root/*", "/etc/codedeploy-agent/conf/codedeploy.onpremises.yml", "/var/lib/ecs/data/*"}},
 		),
 		(Rule{
 			ID: "mesh-identity", Phase: Identity, Groups: append(g, "secrets", "network"), Verb: plan.Remove,
 			Why:         "each node that starts would take over the builder machine's name in the private network from the node before",
 			Regenerated: "joining again with a new token", Source: "the programs' own documentation",
 		}).of(
-			program{"Tailscale", []string{"/var/lib/tailscale/tailscaled.state", "/var/lib/tailscale/certs/*", "/var/lib/tailscale/tailscaled.log*"}},
+			program{"Tailscale", []string{"/var/lib/tailscale/*", "/var/cache/tailscale/*"}},
 			program{"ZeroTier", []string{"/var/lib/zerotier-one/identity.*", "/var/lib/zerotier-one/authtoken.secret"}},
-			program{"NetBird", []string{"/var/lib/netbird/*"}},
-			program{"Teleport", []string{"/var/lib/teleport/host_uuid", "/var/lib/teleport/proc/*"}},
+			program{"NetBird", []string{"/var/lib/netbird/*", "/etc/netbird/config.json"}},
+			program{"cloudflared", []string{"/etc/cloudflared/*.json", "/etc/cloudflared/cert.pem", "~/.cloudflared"}},
+			program{"Okta Advanced Server Access", []string{"/var/lib/sftd/*"}},
+			program{"Teleport", []string{"/var/lib/teleport/host_uuid", "/var/lib/teleport/proc/*", "/var/lib/teleport/log/*"}},
 			program{"SPIRE", []string{"/var/lib/spire/agent/*", "/opt/spire/data/agent/*"}},
-			program{"Consul", []string{"/opt/consul/node-id", "/var/lib/consul/node-id", "/opt/consul/serf/*", "/var/lib/consul/serf/*"}},
+			program{"Consul", []string{"/opt/consul/node-id", "/var/lib/consul/node-id", "/opt/consul/serf/*", "/var/lib/consul/serf/*", "/opt/consul/checks/*", "/var/lib/consul/checks/*", "/opt/consul/services/*", "/var/lib/consul/services/*", "/opt/consul/raft/*", "/var/lib/consul/raft/*"}},
 			program{"Nomad", []string{
 				"/opt/nomad/client/client-id", "/opt/nomad/client/secret-id", "/opt/nomad/client/state.db", "/opt/nomad/data/client/client-id", "/opt/nomad/data/client/secret-id", "/opt/nomad/data/client/state.db",
-				"/var/lib/nomad/client/client-id", "/var/lib/nomad/client/secret-id", "/var/lib/nomad/client/state.db",
+				"/var/lib/nomad/client/client-id", "/var/lib/nomad/client/secret-id", "/var/lib/nomad/client/state.db", "/opt/nomad/alloc/*", "/opt/nomad/data/alloc/*", "/var/lib/nomad/alloc/*",
 			}},
 		),
 	}

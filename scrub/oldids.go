@@ -56,6 +56,11 @@ func MachineIDs(h *host.Host) ([]string, error) {
 			ids = append(ids, id)
 		}
 	}
+	hosts, err := clusterHosts(h)
+	if err != nil {
+		return nil, err
+	}
+	ids = append(ids, hosts...)
 	slices.Sort(ids)
 	return slices.Compact(ids), nil
 }
@@ -80,8 +85,8 @@ func regularContent(h *host.Host, name string) ([]byte, error) {
 
 // searchOldIDs returns a search for IDs from before a scrub, and for those that
 // the machine has now.
-func searchOldIDs(before []string) func(context.Context, *host.Host, taken) ([]plan.Finding, error) {
-	return func(ctx context.Context, h *host.Host, taken taken) ([]plan.Finding, error) {
+func searchOldIDs(before []string) func(context.Context, *host.Host, taken, *originals) ([]plan.Finding, error) {
+	return func(ctx context.Context, h *host.Host, taken taken, _ *originals) ([]plan.Finding, error) {
 		ids, err := MachineIDs(h)
 		if err != nil {
 			return nil, err
@@ -100,7 +105,11 @@ func oldIDsLeft(ctx context.Context, h *host.Host, taken taken, ids []string) ([
 	}
 	var patterns []pattern
 	for _, id := range ids {
-		patterns = append(patterns, pattern{kind: "the machine's id from before the scrub", hints: []string{id[:8]}, re: anyForm(id)})
+		kind := "the machine's id from before the scrub"
+		if strings.ContainsAny(id, ".:") {
+			kind = "the old cluster's API server"
+		}
+		patterns = append(patterns, pattern{kind: kind, hints: []string{id[:8]}, re: anyForm(id)})
 	}
 	homes, err := Homes(h)
 	if err != nil {
@@ -120,7 +129,7 @@ func oldIDsLeft(ctx context.Context, h *host.Host, taken taken, ids []string) ([
 	if len(patterns) == 0 {
 		return findings, nil
 	}
-	found, err := search(ctx, h, taken, []string{"/etc", "/var/lib"}, patterns)
+	found, err := search{taken: taken, words: newIndex(patterns)}.in(ctx, h, searchedForIDs...)
 	found = slices.DeleteFunc(found, func(f plan.Finding) bool {
 		return idsOwn(f.Target) || taken.by(f.Target, plan.Restore, plan.Write) || about(findings, f.Target)
 	})

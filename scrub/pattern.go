@@ -28,6 +28,21 @@ type pattern struct {
 	// digit says that a match without a digit is a word of a manual or of a
 	// program.
 	digit bool
+	// run is how many letters, digits, hyphens and underscores follow a hint at
+	// least: a test that is much faster than the expression.
+	run int
+	// value is the first group of the expression that may have the secret, which
+	// must be plausible; 0 for none.
+	value int
+	// text says that a match means something only in a text or a database. In
+	// other binary files, such as programs, it is a coincidence.
+	text bool
+	// general says that the pattern goes by a name alone. Of a line with another
+	// match, that one is reported.
+	general bool
+	// loose is re without the ends of words, for databases: they store values
+	// side by side.
+	loose func() *regexp.Regexp
 }
 
 // expression compiles an expression when it is first used, because only an
@@ -40,115 +55,164 @@ func expression(text string) func() *regexp.Regexp {
 // many patterns, and most files contain few of their hints.
 type index struct {
 	patterns []pattern
-	// starting has the hints by their first two bytes.
-	starting [1 << 16][]string
+	// every are the patterns without hints, which see every line of the files that
+	// they select.
+	every []int
+	// bits has a bit for each start of a hint, and starts the number of its hints.
+	bits   [starts / 64]uint64
+	starts [starts]uint16
+	hints  [][]hint
+	// classes are those of bytes: letters in any case, digits, and signs. Every
+	// other byte has the class 0.
+	classes [256]uint8
+}
+
+// A start is three bytes of a text, by their classes of six bits.
+const starts = 1 << 18
+
+// hint is a word in lower case with its patterns.
+type hint struct {
+	word     string
+	patterns []int
+}
+
+// next adds a byte to a start.
+func (x *index) next(start uint32, b byte) uint32 {
+	return (start<<6 | uint32(x.classes[b])) & (starts - 1)
 }
 
 func newIndex(patterns []pattern) *index {
-	x := &index{patterns: patterns}
-	added := map[string]bool{}
-	for _, p := range patterns {
-		for _, hint := range p.hints {
-			if len(hint) >= 2 && !added[hint] {
-				added[hint] = true
-				first := int(hint[0])<<8 | int(hint[1])
-				x.starting[first] = append(x.starting[first], hint)
+	x := &index{patterns: patterns, hints: [][]hint{nil}}
+	for i, b := range []byte("abcdefghijklmnopqrstuvwxyz0123456789-_.:/|=<>$+%,;~{\"'(@*&!#") {
+		x.classes[b] = uint8(i + 1)
+		if 'a' <= b && b <= 'z' {
+			x.classes[b-'a'+'A'] = uint8(i + 1)
+		}
+	}
+	users, words := map[string][]int{}, []string(nil)
+	for n := range x.patterns {
+		p := &x.patterns[n]
+		if p.re != nil && len(p.hints) == 0 {
+			x.every = append(x.every, n)
+		}
+		if p.re != nil {
+			p.loose = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(strings.ReplaceAll(p.re().String(), `\b`, "")) })
+		}
+		for _, word := range p.hints {
+			if users[word] == nil {
+				words = append(words, word)
 			}
+			users[word] = append(users[word], n)
+		}
+	}
+	for _, word := range words {
+		for _, start := range x.startsOf(word) {
+			if x.starts[start] == 0 {
+				x.starts[start] = uint16(len(x.hints))
+				x.hints = append(x.hints, nil)
+			}
+			x.bits[start/64] |= 1 << (start % 64)
+			list := &x.hints[x.starts[start]]
+			*list = append(*list, hint{word, users[word]})
 		}
 	}
 	return x
 }
 
-// hinted returns the patterns with a hint in a text in lower case. A hint of
-// one byte counts as part of every text.
-func (x *index) hinted(small []byte) []pattern {
-	held := map[string]bool{}
-	for i := 1; i < len(small); i++ {
-		for _, hint := range x.starting[int(small[i-1])<<8|int(small[i])] {
-			if rest := small[i-1:]; len(rest) >= len(hint) && string(rest[:len(hint)]) == hint && !held[hint] {
-				held[hint] = true
+// startsOf are the starts of a word. A word of fewer than three bytes may go on
+// with any byte.
+func (x *index) startsOf(word string) []uint32 {
+	found := []uint32{0}
+	for n := range 3 {
+		var longer []uint32
+		for _, start := range found {
+			if n < len(word) {
+				longer = append(longer, x.next(start, word[n]))
+				continue
+			}
+			for class := range uint32(64) {
+				longer = append(longer, (start<<6|class)&(starts-1))
 			}
 		}
+		found = longer
 	}
-	return slices.DeleteFunc(slices.Clone(x.patterns), func(p pattern) bool {
-		return !slices.ContainsFunc(p.hints, func(hint string) bool { return len(hint) < 2 || held[hint] })
-	})
+	return found
 }
 
-// line returns the number of the first line that matches the pattern, or 0.
-// small is the text in lower case.
-func (p pattern) line(text, small []byte) int {
-	first, tries := -1, thenMost
-	for _, hint := range p.hints {
-		if at := p.find(text, small, hint, first, &tries); at >= 0 {
-			first = at
+// begins reports whether a text begins with a word in lower case.
+func begins(text []byte, word string) bool {
+	if len(text) < len(word) {
+		return false
+	}
+	for i := range len(word) {
+		b := text[i]
+		if 'A' <= b && b <= 'Z' {
+			b += 'a' - 'A'
+		}
+		if b != word[i] {
+			return false
 		}
 	}
-	if first < 0 {
-		return 0
-	}
-	return bytes.Count(text[:first], []byte("\n")) + 1
+	return true
 }
 
-// find returns where the first line with both hint and match begins, if that is
-// before the limit, or -1. A negative limit means no limit.
-func (p pattern) find(text, small []byte, hint string, limit int, tries *int) int {
-	if limit < 0 {
-		limit = len(text)
+// isToken reports whether a byte is usual in tokens.
+func isToken(b byte) bool {
+	return 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || '0' <= b && b <= '9' || b == '-' || b == '_'
+}
+
+// runs reports whether at least that many bytes of a token begin a text.
+func runs(text []byte, least int) bool {
+	if len(text) < least {
+		return false
 	}
-	for from := 0; from < limit; {
-		at := bytes.Index(small[from:limit], []byte(hint))
-		if at < 0 {
-			return -1
+	for _, b := range text[:least] {
+		if !isToken(b) {
+			return false
 		}
-		at += from
-		begin := bytes.LastIndexByte(text[:at], '\n') + 1
-		end := len(text)
-		if n := bytes.IndexByte(text[at:], '\n'); n >= 0 {
-			end = at + n
-		}
-		if p.matches(text[begin:end], text[end:], tries) {
-			return begin
-		}
-		from = end + 1
 	}
-	return -1
+	return true
 }
 
 // Limits for checking the text after matches: how far, and how often in one
 // file. They keep the time bounded for a file that consists of matches.
 const thenFar, thenMost = 4096, 1000
 
-// matches reports whether a line matches the pattern and is no example.
-func (p pattern) matches(line, rest []byte, tries *int) bool {
-	line = bytes.TrimSuffix(line, []byte("\r"))
-	return slices.ContainsFunc(p.re().FindAllIndex(line, -1), func(m []int) bool {
+// matches reports whether a line matches an expression of the pattern and is no example. text
+// has the line from begin to end. A match at the begin counts only if the line
+// is whole there.
+func (p *pattern) matches(re *regexp.Regexp, text []byte, begin, end int, whole bool, tries *int) bool {
+	line := bytes.TrimSuffix(text[begin:end], []byte("\r"))
+	for _, m := range re.FindAllSubmatchIndex(line, -1) {
 		match := line[m[0]:m[1]]
 		switch {
-		case p.digit && !bytes.ContainsAny(match, "0123456789"), p.sample != nil && p.sample().Match(match):
-			return false
+		case m[0] == 0 && !whole, p.digit && !bytes.ContainsAny(match, "0123456789"), p.sample != nil && p.sample().Match(match):
+			continue
+		case p.value > 0 && !plausible(submatch(line, m, p.value)):
+			continue
 		case p.then == nil:
 			return true
 		case *tries == 0:
 			return false
 		}
 		*tries--
-		following := slices.Concat(line[m[1]:min(len(line), m[1]+thenFar)], rest[:min(len(rest), thenFar)])
-		return p.then().Match(following)
-	})
+		from := begin + m[1]
+		if p.then().Match(text[from:min(len(text), from+thenFar)]) {
+			return true
+		}
+	}
+	return false
 }
 
-// lower returns the text with ASCII letters in lower case, byte for byte, so
-// that invalid UTF-8 keeps its length.
-func lower(text []byte) []byte {
-	small := make([]byte, len(text))
-	for i, b := range text {
-		if 'A' <= b && b <= 'Z' {
-			b += 'a' - 'A'
+// submatch is the text of the first group that took part in a match, from the
+// group with this number.
+func submatch(line []byte, m []int, group int) string {
+	for i := 2 * group; i+1 < len(m); i += 2 {
+		if m[i] >= 0 {
+			return string(line[m[i]:m[i+1]])
 		}
-		small[i] = b
 	}
-	return small
+	return ""
 }
 
 // named reports whether the base name of a file matches one of these patterns

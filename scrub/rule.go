@@ -71,7 +71,7 @@ type Rule struct {
 	Find func(context.Context, *host.Host) (plan.Answer, error)
 	// Search plans a rule of the audit that searches everything that the other
 	// rules do not remove.
-	Search func(context.Context, *host.Host, taken) ([]plan.Finding, error)
+	Search func(context.Context, *host.Host, taken, *originals) ([]plan.Finding, error)
 
 	// own says that the rule is an operator's; owned, that it may remove files
 	// that a package owns.
@@ -81,7 +81,10 @@ type Rule struct {
 	sparesOwned bool
 	neverOwned  []string
 	// searchFor returns a Search for the IDs that the machine had before a scrub.
-	searchFor func(ids []string) func(context.Context, *host.Host, taken) ([]plan.Finding, error)
+	searchFor func(ids []string) func(context.Context, *host.Host, taken, *originals) ([]plan.Finding, error)
+	// notes says that findings of Search are notes, unless rules select this rule
+	// by its ID.
+	notes bool
 }
 
 // taken has the actions that rules last planned for files and trees, by the
@@ -122,9 +125,10 @@ func (t taken) by(name string, verbs ...plan.Verb) bool {
 type item struct {
 	Rule
 	hash bool // hash removed files
-	// taken and owners are shared by the items of a run.
-	taken  taken
-	owners *owners
+	// taken, owners and originals are shared by the items of a run.
+	taken     taken
+	owners    *owners
+	originals *originals
 }
 
 func (i item) ID() string { return i.Rule.ID }
@@ -159,7 +163,10 @@ func (i item) plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	case i.Find != nil:
 		return i.Find(ctx, h)
 	case i.Search != nil:
-		findings, err := i.Search(ctx, h, i.taken)
+		findings, err := i.Search(ctx, h, i.taken, i.originals)
+		if i.notes {
+			return plan.Answer{Notes: findings}, err
+		}
 		return plan.Answer{Findings: findings}, err
 	}
 	answer, err := i.planPaths(h)

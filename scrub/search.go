@@ -1,28 +1,35 @@
 package scrub
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
+	"os"
 	"path"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// notSearched are paths that other rules cover, or that contain public data
-// which looks like secrets, such as test keys of packages.
+// notSearched are paths that other rules cover, that no image has, or that
+// contain public data which looks like secrets, such as images of containers.
 var notSearched = []string{
+	"/proc", "/sys", "/dev", "/run", "/snap", "/var/lib/snapd",
 	"/etc/ssh/ssh_host_*", "/var/lib/kubelet/pki", "/var/lib/kubelet/pods", "/etc/kubernetes/pki",
-	"/var/lib/containerd", "/var/lib/docker", "/var/lib/dpkg", "/var/lib/apt", "/var/lib/rpm", "/var/lib/dnf",
-	"/var/lib/pacman", "/var/lib/snapd", "/var/lib/flatpak", "/var/lib/swcatalog", "/var/lib/mlocate", "/var/lib/plocate",
-	"/etc/ssl/certs", "/etc/pki/ca-trust", "/etc/ca-certificates", "/opt/cni/bin", "/usr/local/go",
+	"/var/lib/containerd", "/var/lib/docker", "/var/lib/containers",
+	"/var/lib/dpkg", "/var/lib/apt/lists", "/var/lib/rpm", "/usr/lib/sysimage/rpm", "/usr/share/rpm", "/var/lib/dnf", "/var/lib/pacman",
+	"/var/lib/flatpak", "/var/lib/swcatalog", "/var/lib/mlocate", "/var/lib/plocate", "/usr/local/go",
 }
+
+// elsewhere are folders with mounts that an image of the machine's disk does not
+// have.
+var elsewhere = []string{"/mnt", "/media", "/snap", "/var/lib/snapd", "/run"}
 
 // libraries are folders of libraries and documentation of programs, by the end
 // of their paths. They are public and contain many test keys and examples.
@@ -39,19 +46,56 @@ func isLibrary(folder string) bool {
 	})
 }
 
-// searchMost is how many bytes of a file are searched: secrets are in small
-// files, and large files are databases and programs.
-const searchMost = 8 << 20
+// search is a search for patterns in every file below some places that no other
+// rule removes.
+type search struct {
+	taken taken
+	words *index
+	// keys says that files of keys are findings.
+	keys bool
+	// known are the files of packages. What a package owns and has not changed is
+	// not searched. nil searches all.
+	known *originals
+}
 
-// search looks for patterns in every text file below the places that no other
-// rule removes. A finding names the file, the kind and the line, never the
-// secret.
-func search(ctx context.Context, h *host.Host, taken taken, tops []string, patterns []pattern) ([]plan.Finding, error) {
-	tops = slices.Compact(slices.Sorted(slices.Values(tops)))
+// opened is a file on its way to a worker.
+type opened struct {
+	entry host.Entry
+	in    *os.File
+}
+
+// in searches below the folders. A finding names the file, the kind and the
+// line, never the secret.
+func (s search) in(ctx context.Context, h *host.Host, tops ...string) ([]plan.Finding, error) {
 	var findings []plan.Finding
 	var errs []error
-	seen, words := map[string]bool{}, newIndex(patterns)
+	var lock sync.Mutex
+	files := make(chan opened)
+	var workers sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), 4) {
+		workers.Go(func() {
+			for o := range files {
+				found, err := s.file(ctx, o)
+				lock.Lock()
+				findings = append(findings, found...)
+				if err != nil {
+					errs = append(errs, err)
+				}
+				lock.Unlock()
+			}
+		})
+	}
+	foreign, err := s.walk(ctx, h, tops, files)
+	close(files)
+	workers.Wait()
+	slices.SortStableFunc(findings, func(a, b plan.Finding) int { return cmp.Compare(a.Target, b.Target) })
+	return append(findings, foreignFindings(h, foreign)...), errors.Join(append(errs, err)...)
+}
+
+// walk sends the files below the folders to the workers.
+func (s search) walk(ctx context.Context, h *host.Host, tops []string, files chan<- opened) ([]*host.ForeignMount, error) {
 	var foreign []*host.ForeignMount
+	var errs []error
 	for _, top := range tops {
 		mounts, err := h.Files.Walk(ctx, top, path.Dir(top), func(e host.Entry, err error) error {
 			name := e.Path
@@ -59,65 +103,70 @@ func search(ctx context.Context, h *host.Host, taken taken, tops []string, patte
 			case err != nil:
 				errs = append(errs, err)
 				return nil
-			case e.IsDir() && (kept(notSearched, name) || isLibrary(name) || taken.has(name)):
+			case e.IsDir() && (kept(notSearched, name) || s.library(name) || s.taken.has(name)):
 				return fs.SkipDir
-			case kept(notSearched, name), taken.has(name), !e.Mode().IsRegular(), e.Size() == 0, e.Size() > searchMost, seen[name]:
+			case kept(notSearched, name), s.taken.has(name), !e.Mode().IsRegular(), e.Size() == 0:
 				return nil
 			}
-			seen[name] = true
-			found, err := searchFile(e, words)
-			findings = append(findings, found...)
+			in, err := e.Open()
 			if err != nil {
-				errs = append(errs, fmt.Errorf("searching %s: %w", name, err))
+				if !isMissing(err) {
+					errs = append(errs, fmt.Errorf("searching %s: %w", name, err))
+				}
+				return nil
 			}
+			files <- opened{e, in}
 			return nil
 		})
-		foreign = append(foreign, mounts...)
-		if err != nil {
-			errs = append(errs, err)
-		}
+		foreign, errs = append(foreign, mounts...), append(errs, err)
 	}
-	foreign = slices.DeleteFunc(foreign, func(m *host.ForeignMount) bool { return kept(notSearched, m.Path) || taken.has(m.Path) })
-	return append(findings, foreignFindings(h, foreign)...), errors.Join(errs...)
+	foreign = slices.DeleteFunc(foreign, func(m *host.ForeignMount) bool {
+		return kept(notSearched, m.Path) || s.taken.has(m.Path) ||
+			slices.ContainsFunc(elsewhere, func(folder string) bool { return within(folder, m.Path) })
+	})
+	return foreign, errors.Join(errs...)
 }
 
-func searchFile(e host.Entry, words *index) ([]plan.Finding, error) {
+// library reports whether a folder has public files. Where the files of packages
+// are known, /usr has no other libraries, and the folders of compiled Python
+// modules have what follows from the modules.
+func (s search) library(folder string) bool {
+	if s.known.any() && system(folder) {
+		return path.Base(folder) == "__pycache__"
+	}
+	return isLibrary(folder)
+}
+
+// system reports whether a file is one of the distribution. Without a database
+// of packages, /usr is an image of its own, as on Flatcar.
+func system(name string) bool { return within("/usr", name) && !within("/usr/local", name) }
+
+// file searches a file, unless it is a package's own.
+func (s search) file(ctx context.Context, o opened) ([]plan.Finding, error) {
+	defer o.in.Close()
+	name := o.entry.Path
+	unchanged, err := s.known.unchanged(ctx, name, o.in)
+	if err != nil || unchanged {
+		return nil, wrapSearch(name, err)
+	}
 	var findings []plan.Finding
-	for _, p := range words.patterns {
-		if p.re == nil && p.in(e.Path) {
-			findings = append(findings, plan.Finding{Target: e.Path, Reason: "the file is " + p.kind})
+	found := func(text string) {
+		if f := (plan.Finding{Target: name, Reason: text}); !slices.Contains(findings, f) {
+			findings = append(findings, f)
 		}
 	}
-	in, err := e.Open()
-	if isMissing(err) {
-		return nil, nil
+	for _, p := range s.words.patterns {
+		if p.re == nil && p.in(name) {
+			found("the file is " + p.kind)
+		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	defer in.Close()
-	start := make([]byte, 8192)
-	n, err := io.ReadFull(in, start)
-	if bytes.IndexByte(start[:n], 0) >= 0 {
-		return findings, nil // no text
-	}
-	text := start[:n]
+	c := content{ctx: ctx, words: s.words, keys: s.keys, special: !s.known.any() && system(name), found: found}
+	return findings, wrapSearch(name, c.file(name, o.in, o.entry.Size()))
+}
+
+func wrapSearch(name string, err error) error {
 	if err == nil {
-		var rest []byte
-		rest, err = io.ReadAll(io.LimitReader(in, searchMost))
-		text = append(text, rest...)
+		return nil
 	}
-	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
-		return nil, err
-	}
-	small := lower(text)
-	for _, p := range words.hinted(small) {
-		if p.in != nil && !p.in(e.Path) {
-			continue
-		}
-		if line := p.line(text, small); line > 0 {
-			findings = append(findings, plan.Finding{Target: e.Path, Reason: fmt.Sprintf("line %d contains %s", line, p.kind)})
-		}
-	}
-	return findings, nil
+	return fmt.Errorf("searching %s: %w", name, err)
 }

@@ -15,7 +15,7 @@ func secretRules() []Rule {
 	return []Rule{
 		{
 			ID: "secrets-left", Phase: Inspect, Groups: []string{"secrets"}, Verb: Report,
-			Paths: secretPlaces, Owner: "anybody",
+			Paths: []string{"/**"}, Owner: "anybody",
 			Why:         "everyone who can start the image can read its keys, tokens and passwords",
 			Regenerated: "nothing", Source: "AWS: guidelines for shared Linux AMIs",
 			Search: secretsLeft,
@@ -29,10 +29,6 @@ func secretRules() []Rule {
 		},
 	}
 }
-
-// secretPlaces are the folders that are searched for secrets, in addition to
-// homes. /home contains homes of removed accounts.
-var secretPlaces = []string{"/etc", "/var/lib", "/opt", "/srv", "/usr/local", "/usr/lib/systemd", "/root", "/home"}
 
 // environments are files whose lines become environment variables of programs.
 var environments = either(
@@ -55,37 +51,37 @@ var secretPatterns = []pattern{
 		then: keyFollows},
 	{kind: "a private key of PuTTY", hints: []string{"putty-user-key-file"}, re: expression(`^PuTTY-User-Key-File-\d+:`)},
 	{kind: "a private key of age", hints: []string{"age-secret-key-"}, re: expression(`\bAGE-SECRET-KEY-1[0-9A-Z]{20,}`)},
-	{kind: "a private key of WireGuard", hints: []string{"privatekey"}, re: expression(`^\s*PrivateKey\s*=\s*[A-Za-z0-9+/]{43}=`)},
+	{kind: "a private key of WireGuard", text: true, hints: []string{"privatekey", "presharedkey"}, re: expression(`(?i)^\s*(PrivateKey|PresharedKey)\s*=\s*[A-Za-z0-9+/]{43}=`)},
 	{kind: "a key of OpenVPN", hints: []string{"openvpn static key"}, re: expression(`-----BEGIN OpenVPN (Static key|tls-crypt-v2 client key)`),
 		then: expression(`^[^\n]*\n([A-Za-z0-9+/=]{32})`)},
-	{kind: "a private JSON Web Key", hints: []string{`"d"`}, re: expression(`"d"\s*:\s*"[A-Za-z0-9_-]{40,}"`), digit: true},
-	{kind: "a key of DNS", hints: []string{"privatekey:"}, re: expression(`^PrivateKey:\s*[A-Za-z0-9+/]{40,}`)},
-	{kind: "a key of DNS", hints: []string{"secret"}, re: expression(`^\s*secret\s+"[A-Za-z0-9+/]{20,}={0,2}"\s*;`)},
-	{kind: "a key of IPsec", hints: []string{"psk", "eap", "xauth"}, in: named("*.secrets"), re: expression(`^[^#]*:\s*(PSK|EAP|XAUTH)\s+("[^"]+"|0[xs]\S+)`)},
-	{kind: "a wireless network's key", hints: []string{"psk", "password"}, in: either(below("/etc/NetworkManager", "/etc/wpa_supplicant", "/var/lib/iwd"), networkFiles),
+	{kind: "a private JSON Web Key", text: true, hints: []string{`"d"`}, re: expression(`"d"\s*:\s*"[A-Za-z0-9_+/=-]{40,}"`), digit: true},
+	{kind: "a key of DNS", text: true, hints: []string{"privatekey:"}, re: expression(`^PrivateKey:\s*[A-Za-z0-9+/]{40,}`)},
+	{kind: "a key of DNS", text: true, hints: []string{"secret"}, re: expression(`^\s*secret\s+"[A-Za-z0-9+/]{20,}={0,2}"\s*;`)},
+	{kind: "a key of IPsec", text: true, hints: []string{"psk", "eap", "xauth"}, in: named("*.secrets"), re: expression(`^[^#]*:\s*(PSK|EAP|XAUTH)\s+("[^"]+"|0[xs]\S+)`)},
+	{kind: "a wireless network's key", text: true, hints: []string{"psk", "password"}, in: either(below("/etc/NetworkManager", "/etc/wpa_supplicant", "/var/lib/iwd"), networkFiles),
 		re: expression(`^\s*(psk|(leap-)?password|wep-key\d|PreSharedKey|Passphrase)\s*=\s*"?[^\s"#]{8,}`)},
-	{kind: "a key of SNMP", hints: []string{"createuser", "usmuser"}, re: expression(`^\s*(?i:createUser)\s+(-e\s+\S+\s+)?\S+\s+(MD5|SHA)\S*\s+\S+|^usmUser\s.*\s0x[0-9a-f]{20,}`)},
-	{kind: "an AWS access key", hints: []string{"akia", "asia", "abia", "acca", "a3t"}, re: expression(`\b(AKIA|ASIA|ABIA|ACCA|A3T[A-Z0-9])[0-9A-Z]{16}\b`), sample: expression(`EXAMPLE`)},
-	{kind: "an AWS secret key", hints: []string{"secret"}, sample: expression(`EXAMPLE`),
-		re: expression(`(?i)(aws_?secret_?key|secret_?access_?key)["']?\s*[:=]\s*["']?[A-Za-z0-9/+]{40}([^A-Za-z0-9/+]|$)`)},
+	{kind: "a key of SNMP", text: true, hints: []string{"createuser", "usmuser"}, re: expression(`^\s*(?i:createUser)\s+(-e\s+\S+\s+)?\S+\s+(MD5|SHA)\S*\s+\S+|^usmUser\s.*\s0x[0-9a-f]{20,}`)},
+	{kind: "an AWS access key", hints: []string{"akia", "asia", "abia", "acca", "a3t"}, run: 16, re: expression(`\b(AKIA|ASIA|ABIA|ACCA|A3T[A-Z0-9])[0-9A-Z]{16}\b`), sample: expression(`EXAMPLE`)},
+	{kind: "an AWS secret key", text: true, hints: []string{"secret"}, sample: expression(`EXAMPLE`),
+		re: expression(`(?i)(aws[\w.-]*secret|secret[_-]?(access[_-]?)?key|secretkey)[\w-]*["'\])]*\s*(=>|[:=>,]|\s)\s*["']?[A-Za-z0-9/+]{40}([^A-Za-z0-9/+=]|$)`)},
 	{kind: "an AWS session token", hints: []string{"iqojb3jpz2lu", "fwogzxivyxdz", "session_token", "sessiontoken"},
 		sample: expression(`EXAMPLE`), re: expression(`\b(IQoJb3JpZ2lu|FwoGZXIvYXdz)[A-Za-z0-9/+=]{64,}|(?i:session_?token["']?\s*[:=]\s*["']?[A-Za-z0-9/+=]{100,})`)},
-	{kind: "registry credentials", hints: []string{`"auth"`, "identitytoken", "registrytoken"},
+	{kind: "registry credentials", text: true, hints: []string{`"auth"`, "identitytoken", "registrytoken"},
 		re: expression(`"(auth|identitytoken|registrytoken)"\s*:\s*"[A-Za-z0-9+/=_.-]{8,}"`)},
-	{kind: "registry credentials", hints: []string{"auth", "password", "token"}, in: below("/etc/containerd", "/etc/soci-snapshotter-grpc", "/etc/crio", "/etc/containers"),
+	{kind: "registry credentials", text: true, hints: []string{"auth", "password", "token"}, in: below("/etc/containerd", "/etc/soci-snapshotter-grpc", "/etc/crio", "/etc/containers"),
 		re: expression(`(?i)^\s*(auth|password|identity_?token)\s*=\s*["'][^"'\s]{4,}["']`)},
-	{kind: "a kubeconfig's client key", hints: []string{"client-key-data"}, re: expression(`\bclient-key-data["']?\s*:\s*["']?[A-Za-z0-9+/=]{20,}`)},
-	{kind: "a kubeconfig's token", hints: []string{"token"}, re: expression(`(^|[\s{,"'])token["']?\s*:\s*["']?[A-Za-z0-9._-]{16,}`), digit: true},
-	{kind: "a cluster's join token", hints: []string{"token"}, re: expression(`(?i)token["']?[=:\s]\s*["']?[a-z0-9]{6}\.[a-z0-9]{16}\b`), digit: true},
+	{kind: "a kubeconfig's client key", text: true, hints: []string{"client-key-data"}, re: expression(`\bclient-key-data["']?\s*:\s*["']?[A-Za-z0-9+/=]{20,}`)},
+	{kind: "a kubeconfig's token", text: true, hints: []string{"token"}, re: expression(`(^|[\s{,"'])token["']?\s*:\s*["']?[A-Za-z0-9._-]{16,}`), digit: true},
+	{kind: "a cluster's join token", text: true, hints: []string{"token"}, re: expression(`(?i)token["']?[=:\s]\s*["']?[a-z0-9]{6}\.[a-z0-9]{16}\b`), digit: true},
 	{kind: "a signed token (JWT)", hints: []string{"eyj"}, re: expression(`\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}`)},
 	{kind: "a GitHub token", hints: []string{"ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"}, re: expression(`\b(gh[pousr]_[A-Za-z0-9]{36}|github_pat_[A-Za-z0-9_]{30})`)},
 	{kind: "a GitLab token", hints: []string{"glpat-", "gldt-", "glrt-", "glcbt-", "glptt-", "glagent-", "glsoat-", "glft-", "glffct-", "glimt-", "gloas-"},
 		re: expression(`\bgl(pat|dt|rt|cbt|ptt|agent|soat|ft|ffct|imt|oas)-[A-Za-z0-9_-]{20}`)},
 	{kind: "a Slack token", hints: []string{"xox", "xapp-"}, re: expression(`\b(xox[abeoprs]-[A-Za-z0-9-]{10,}|xapp-\d-[A-Za-z0-9-]{20,})`)},
-	{kind: "a Slack webhook", hints: []string{"hooks.slack.com"}, re: expression(`hooks\.slack\.com/(services|workflows|triggers)/[A-Z0-9]{6,}/[A-Z0-9]{6,}/[A-Za-z0-9]{16,}`)},
+	{kind: "a Slack webhook", hints: []string{"hooks.slack"}, re: expression(`hooks\.slack(-gov)?\.com/(services|workflows|triggers)/[A-Z0-9]{6,}/[A-Z0-9]{6,}/[A-Za-z0-9]{16,}`)},
 	{kind: "a Tailscale key", hints: []string{"tskey-"}, re: expression(`\btskey-(auth|client|api|scim|webhook)-[A-Za-z0-9]{8,}-?[A-Za-z0-9]+`)},
 	{kind: "a Grafana token", hints: []string{"glsa_", "glc_"}, re: expression(`\b(glsa_[A-Za-z0-9]{32}_[0-9A-Fa-f]{8}|glc_[A-Za-z0-9+/=]{32,})`), digit: true},
-	{kind: "a New Relic key", hints: []string{"nrak-", "nral"}, re: expression(`\bNRAK-[A-Z0-9]{27}\b|\b[0-9a-f]{36}NRAL\b`)},
+	{kind: "a New Relic key", hints: []string{"nrak-", "nral", "ffal"}, re: expression(`\bNRAK-[A-Z0-9]{27}\b|\b[0-9a-z]{36}(NR|FF)AL\b`)},
 	{kind: "a Stripe key", hints: []string{"k_live_", "k_test_", "k_prod_"}, re: expression(`\b[sr]k_(live|test|prod)_[A-Za-z0-9]{10,}`), digit: true},
 	{kind: "a SendGrid key", hints: []string{"sg."}, re: expression(`\bSG\.[A-Za-z0-9=_.-]{66}($|[^A-Za-z0-9=_.-])`)},
 	{kind: "a DigitalOcean token", hints: []string{"_v1_"}, re: expression(`\bdo[opr]_v1_[0-9a-f]{64}\b`)},
@@ -98,41 +94,42 @@ var secretPatterns = []pattern{
 	{kind: "a Vault token", hints: []string{"hvs.", "hvb.", "hvr."}, re: expression(`\bhv[sbr]\.[A-Za-z0-9_-]{24,}`)},
 	{kind: "a HCP Terraform token", hints: []string{".atlasv1."}, re: expression(`\b[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_-]{40,}`)},
 	{kind: "an Azure storage key", hints: []string{"accountkey="}, re: expression(`(?i)\bAccountKey=[A-Za-z0-9+/]{86}==`)},
-	{kind: "an API key", hints: []string{"api_key", "apikey", "app_key", "appkey", "license_key", "licensekey"}, re: expression(`(?i)\b(api|app|license)_?key["']?\s*[:=]\s*["']?[0-9a-f]{32,40}([^0-9a-f]|$)`), digit: true},
-	{kind: "credentials of an HTTP header", hints: []string{"authorization", "bearer"}, digit: true,
-		re: expression(`(?i)\b(authorization["']?\s*[:=]\s*[\[\s]*["']?(basic|token|bearer)\s+[A-Za-z0-9._~+/=-]{8,}|bearer\s+[A-Za-z0-9._~+/-]{20,})`)},
-	{kind: "a password in a URL", hints: []string{"://"}, re: expression(`\b[a-z][a-z0-9+]*://[^\s/:@"'<>$%{}]+:[^\s/@"'<>$%{}]{3,}@[a-z0-9.-]+`),
-		sample: expression(`(?i)example|:(pass(word|wd)?|pwd|bar|xyzzy)@`)},
-	{kind: "a password of netrc", hints: []string{"password"}, re: expression(`(?i)\b(machine\s+\S+|default)\s+login\s+\S+\s+password\s+\S+`)},
-	{kind: "a password of netrc", hints: []string{"password"}, in: either(named(".netrc", "_netrc"), below("/etc/apt/auth.conf.d", "/etc/apt/auth.conf")), re: expression(`^\s*password\s+\S+`)},
-	{kind: "a password", hints: []string{"password"}, in: named("*.cnf", "*[cC]redentials*", "*.cred"), re: expression(`(?i)^\s*password\s*=\s*["']?[^\s"'#]+`)},
-	{kind: "a password's hash", hints: []string{"$1$", "$2a$", "$2b$", "$2y$", "$5$", "$6$", "$7$", "$y$", "$gy$"},
-		re: expression(`(^|[\s:="'])[!*]*\$(1|2[aby]|5|6|7|g?y)\$[./A-Za-z0-9$=]{20,}`)},
-	{kind: "a password of Terraform", hints: []string{"password"}, in: named("*.tf", "*.hcl", "*.tfvars"), re: expression(`(?i)password"?\s*=\s*"[^"$\s]{8,}"`)},
-	{kind: "credentials of an HTTP header", hints: []string{"-h", "--header"}, digit: true,
+	{kind: "an API key", text: true, hints: []string{"api_key", "apikey", "api-key", "app_key", "appkey", "license_key", "licensekey", "integration_key", "routing_key", "service_key", "ingest_key"}, re: expression(`(?i)(\b|_)(api|app|license|integration|routing|service|ingest)[_-]?key["']?\s*[:=]\s*["']?[0-9a-f]{32,40}([^0-9a-f]|$)`), digit: true},
+	{kind: "credentials of an HTTP header", text: true, hints: []string{"authorization", "bearer"}, digit: true,
+		re: expression(`(?i)\b(authorization["']?\s*[:=]\s*[\[\s]*["']?(basic|token|bearer|ssws|apikey|splunk)\s+[A-Za-z0-9._~+/=-]{8,}|bearer\s+[A-Za-z0-9._~+/-]{20,})`)},
+	{kind: "a password in a URL", text: true, hints: []string{"://"}, re: expression(`(?i)\b[a-z][a-z0-9+.-]*://([^\s/:@"'<>$%{}]|%[0-9a-f]{2})*:([^\s/@"'<>$%{}]|%[0-9a-f]{2}){3,}@[a-z0-9.\[-]+`),
+		sample: expression(`(?i):([^@]*example[^@]*|\*+|x+|\.+|(my|your)?-?(pass(word|wd)?|pwd)|bar|xyzzy)@`)},
+	{kind: "a password of netrc", text: true, hints: []string{"password"}, re: expression(`(?i)\b(machine\s+\S+|default)\s+login\s+\S+\s+password\s+\S+`)},
+	{kind: "a password of netrc", text: true, hints: []string{"password"}, in: either(named(".netrc", "_netrc"), below("/etc/apt/auth.conf.d", "/etc/apt/auth.conf")), re: expression(`^\s*password\s+\S+`)},
+	{kind: "a password", text: true, hints: []string{"pass"}, in: named("*.cnf", "*[cC]redentials*", "*.cred*", "*smb*", "*cifs*"), re: expression(`(?i)^\s*pass(word)?\s*=\s*["']?[^\s"'#]+`)},
+	{kind: "a password's hash", text: true, hints: []string{"$1$", "$2a$", "$2b$", "$2x$", "$2y$", "$5$", "$6$", "$7$", "$y$", "$gy$", "$apr1$", "$md5$", "$sha1$", "pbkdf2", "$scrypt$", "argon2", "{sha", "{ssha", "{smd5"},
+		re: expression(`(^|[\s:="'>,])[!*]*(\$(1|2[abxy]|5|6|7|g?y|apr1|md5|sha1|pbkdf2[\w-]*|scrypt|argon2id?)\$[./A-Za-z0-9$=,+-]{20,}|\{S?(SHA|MD5)\d*\}[A-Za-z0-9+/=]{20,}|(pbkdf2_sha\d+|argon2)\$[./A-Za-z0-9$=,+]{20,})|\bgrub\.pbkdf2\.sha512\.\d+\.[0-9A-F]{32,}`)},
+	{kind: "a password of Terraform", text: true, hints: []string{"password"}, in: named("*.tf", "*.hcl", "*.tfvars"), re: expression(`(?i)password"?\s*=\s*"[^"$\s]{8,}"`)},
+	{kind: "credentials of an HTTP header", text: true, hints: []string{"-h", "--header"}, digit: true,
 		re: expression(`(?i)\s(-H|--header)[\s=]*["'](authorization|(x-([a-z]+-)?|private-|job-)?(api-?)?(key|token))\s*:\s*((api-?)?token\s+)?[\w=~@.+/-]{8,}["']`)},
-	{kind: "a password of a command", hints: []string{"curl"}, re: expression(`\bcurl\b`),
-		then: expression(`^([^\n]*\\\n){0,5}[^\n]*\s(-u|--user)[\s=]*["']?[^\s"'$:<>{}%*]+:[^\s"'$:<>{}%*]{3,}`)},
-	{kind: "a Secret of Kubernetes", hints: []string{"kind"}, re: expression(`^[\s{-]*"?kind"?:\s*["']?Secret["']?[\s,]*$`),
+	{kind: "a password of a command", text: true, hints: []string{"curl"}, re: expression(`\bcurl\b`),
+		then: expression(`^([^\n]*\\\n){0,5}[^\n]*\s(-u|--user|-U|--proxy-user)[\s=]*["']?[^\s"'$:<>{}%*]+:[^\s"'$:<>{}%*]{3,}`)},
+	{kind: "a Secret of Kubernetes", text: true, hints: []string{"kind"}, re: expression(`^[\s{-]*"?kind"?:\s*["']?Secret["']?[\s,]*$`),
 		then: expression(`^(\n([^-\n][^\n]*)?)*?\n\s*"?(data|stringData)"?:[\s{]*?` + secretData)},
-	{kind: "a Secret of Kubernetes", hints: []string{"data", "stringdata"}, re: expression(`^[\s{-]*"?(data|stringData)"?:[\s{]*$`),
+	{kind: "a Secret of Kubernetes", text: true, hints: []string{"data", "stringdata"}, re: expression(`^[\s{-]*"?(data|stringData)"?:[\s{]*$`),
 		then: expression(`^` + secretData + `[^\n]*(\n([^-\n][^\n]*)?)*?\n\s*"?kind"?:\s*["']?Secret["']?[\s,}]*(\n|$)`)},
 	{kind: "a PKCS #12 key store", in: named("*.p12", "*.pfx", "*.P12", "*.PFX")},
-	{kind: "a secret of an environment", hints: []string{"passw", "secret", "token", "key", "passphrase"}, in: environments, digit: true,
+	{kind: "a secret of an environment", text: true, hints: []string{"passw", "secret", "token", "key", "passphrase"}, in: environments, digit: true,
 		re: expression(`(?i)^[^#]*\b([A-Z0-9]+_)*(PASSWORD|PASSWD|PASSPHRASE|SECRET|TOKEN|API_?KEY|SECRET_?KEY|PRIVATE_?KEY)\s*=\s*["']?[^\s"'$%/<{}()*\x60\\][^\s"'<>$()]{7,}`)},
 }
 
 // allSecrets are the patterns of all kinds of secrets.
 func allSecrets() []pattern {
-	return slices.Concat(secretPatterns, tokenPatterns(), []pattern{servicePattern()})
+	return slices.Concat(secretPatterns, tokenPatterns(), cloudPatterns(), commandPatterns(), namedPatterns(), assignmentPatterns(), []pattern{servicePattern()})
 }
 
-func secretsLeft(ctx context.Context, h *host.Host, taken taken) ([]plan.Finding, error) {
-	homes, err := Homes(h)
-	if err != nil {
-		return nil, err
+// secretsLeft searches everything but the unchanged files of packages. Without a
+// readable database of packages it searches those too.
+func secretsLeft(ctx context.Context, h *host.Host, taken taken, known *originals) ([]plan.Finding, error) {
+	if known.read(ctx, h) != nil {
+		known = nil // the rule changed-files has the error
 	}
-	return search(ctx, h, taken, append(slices.Clone(secretPlaces), homes...), allSecrets())
+	return search{taken: taken, words: newIndex(allSecrets()), keys: true, known: known}.in(ctx, h, "/")
 }
 
 // networkFiles configure the machine's network.
@@ -150,7 +147,7 @@ var hostPatterns = []pattern{
 }
 
 // hostIDsLeft reports IDs of the builder machine and of the old cluster.
-func hostIDsLeft(ctx context.Context, h *host.Host, taken taken) ([]plan.Finding, error) {
+func hostIDsLeft(ctx context.Context, h *host.Host, taken taken, _ *originals) ([]plan.Finding, error) {
 	patterns := slices.Clone(hostPatterns)
 	for kind, name := range map[string]string{
 		"this machine's id": "/etc/machine-id", "this machine's DMI UUID": "/sys/class/dmi/id/product_uuid",
@@ -163,17 +160,20 @@ func hostIDsLeft(ctx context.Context, h *host.Host, taken taken) ([]plan.Finding
 			patterns = append(patterns, pattern{kind: kind, hints: []string{strings.ToLower(id[:8])}, re: anyForm(id)})
 		}
 	}
-	found, err := search(ctx, h, taken, []string{"/etc", "/var/lib"}, patterns)
+	found, err := search{taken: taken, words: newIndex(patterns)}.in(ctx, h, searchedForIDs...)
 	return slices.DeleteFunc(found, func(a plan.Finding) bool {
 		return idsOwn(a.Target) || taken.by(a.Target, plan.Restore, plan.Write)
 	}), err
 }
 
+// searchedForIDs are the folders whose files are searched for IDs.
+var searchedForIDs = []string{"/etc", "/home", "/root", "/var/lib"}
+
 // idsOwn reports whether a file is the place for the machine's own ID. The rule
-// cloud-init covers cloud-init's files. A platform may mount the seed with the
-// machine's ID.
+// cloud-init covers cloud-init's files, but not the scripts of the image. A
+// platform may mount the seed with the machine's ID.
 func idsOwn(name string) bool {
-	return name == "/etc/machine-id" || name == "/var/lib/dbus/machine-id" || strings.HasPrefix(name, "/var/lib/cloud/")
+	return name == "/etc/machine-id" || name == "/var/lib/dbus/machine-id" || strings.HasPrefix(name, "/var/lib/cloud/") && !strings.HasPrefix(name, "/var/lib/cloud/scripts/")
 }
 
 // anyForm matches a UUID with and without hyphens, in lower and upper case.

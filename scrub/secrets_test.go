@@ -236,7 +236,7 @@ func TestSecretsInRemovedFilesAreReportedOnce(t *testing.T) {
 	}, found("credentials", "kubelet-kubeconfig"))
 }
 
-// Files are searched to their end. Files above the size limit are not searched.
+// Large files are searched to their end.
 func TestLargeFilesAreSearched(t *testing.T) {
 	key := "AK" + "IA" + strings.ToUpper(fill(16))
 	lines := strings.Repeat("a line of a long file without anything\n", 100_000)
@@ -246,6 +246,7 @@ func TestLargeFilesAreSearched(t *testing.T) {
 	})
 	assert.ElementsMatch(t, []string{
 		"/opt/dump.sql: line 100001 contains an AWS access key", "/opt/one-line: line 1 contains an AWS access key",
+		"/opt/database: line 300001 contains an AWS access key",
 	}, audit(t, h, "secrets-left"))
 }
 

@@ -20,7 +20,7 @@ func snapdRules() []Rule {
 			ID: "snapd-device", Phase: Identity, Groups: g, Verb: plan.Remove,
 			Paths: []string{
 				"/var/lib/snapd/device/*", "/var/lib/snapd/assertions/asserts-v0/serial/*", "/var/lib/snapd/assertions/asserts-v0/device-session-request/*",
-				"/var/lib/snapd/cookie/*",
+				"/var/lib/snapd/cookie/*", "/var/lib/snapd/cache/*", "/var/lib/snapd/snapshots/*", "/var/lib/snapd/errtracker.db",
 			}, Owner: "snapd",
 			Why:         "all nodes would be one device at the Snap Store, with the builder machine's private key and serial number",
 			Regenerated: "snapd, which creates a key and requests a serial number", Source: "snapd: overlord/devicestate, ensureOperational",

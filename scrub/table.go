@@ -32,10 +32,11 @@ func Table() []Rule {
 		nodeConfigRules(),
 		environmentRules(),
 		bootstrapRules(),
+		clusterRules(),
+		kubeadmRules(),
+		engineRules(),
 		iptablesRestoreRules(),
 		bootEntryRules(),
-		clusterRules(),
-		engineRules(),
 		networkRules(),
 		profileRules(),
 		machineIDRules(),
@@ -49,9 +50,12 @@ func Table() []Rule {
 		agentRules(),
 		cacheRules(),
 		logRules(),
+		agentLogRules(),
+		peopleRules(),
 		accessRules(),
 		secretRules(),
 		oldIDRules(),
+		changedRules(),
 		runRules(),
 		nodeRules(),
 		joinRules(),
@@ -176,14 +180,15 @@ func (s Spec) items(more []Rule, phases []Phase, ids ...string) ([]plan.Item, er
 		return nil, err
 	}
 	var items []plan.Item
-	taken, owners := taken{}, &owners{}
+	taken, owners, originals := taken{}, &owners{}, &originals{}
 	for _, phase := range phases {
 		for _, r := range chosen {
 			if r.Phase == phase {
 				if r.searchFor != nil {
 					r.Search = r.searchFor(ids)
 				}
-				items = append(items, item{Rule: r, hash: s.Hash, taken: taken, owners: owners})
+				r.notes = r.notes && !slices.Contains(s.Only, r.ID)
+				items = append(items, item{Rule: r, hash: s.Hash, taken: taken, owners: owners, originals: originals})
 			}
 		}
 	}

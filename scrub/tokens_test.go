@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // TestTokensOfEveryIssuerAreFound has a file for each token that shows its issuer.
@@ -107,38 +108,42 @@ func TestTokensOfEveryIssuerAreFound(t *testing.T) {
 // are limited.
 func TestAttemptsPerPatternAreLimited(t *testing.T) {
 	tail := "\n" + strings.Repeat("a", 64)
-	p := pattern{hints: []string{"begin"}, re: expression(`begin`), then: expression(`^\na{64}`)}
+	p := pattern{kind: "a", hints: []string{"begin"}, re: expression(`begin`), then: expression(`^\na{64}`)}
 	for _, c := range []struct {
 		before string
-		want   int
+		want   []int64
 	}{
-		{strings.Repeat("begin\n", thenMost-1), thenMost}, {strings.Repeat("begin\n", thenMost), 0},
-		{strings.Repeat("begin ", thenMost-1), 1}, {strings.Repeat("begin ", thenMost), 0},
+		{strings.Repeat("begin\n", thenMost-1), []int64{thenMost}}, {strings.Repeat("begin\n", thenMost), nil},
+		{strings.Repeat("begin ", thenMost/20), []int64{1}}, {strings.Repeat("begin ", thenMost), nil},
 	} {
-		text := []byte(c.before + "begin" + tail)
-		assert.Equal(t, c.want, p.line(text, lower(text)))
+		assert.Equal(t, c.want, scanned(t, []pattern{p}, c.before+"begin"+tail)["a"])
 	}
 }
 
-// FuzzIndex checks that a search with the index of hints finds the same as a
-// search with each pattern.
+// scanned returns the lines with matches by kind.
+func scanned(t *testing.T, patterns []pattern, text string) map[string][]int64 {
+	t.Helper()
+	lines := map[string][]int64{}
+	s := scan{ctx: t.Context(), words: newIndex(patterns), name: "/x", text: true, found: func(p *pattern, at int64) { lines[p.kind] = append(lines[p.kind], at) }}
+	require.NoError(t, s.read(strings.NewReader(text)))
+	return lines
+}
+
+// FuzzIndex checks that a search for all patterns finds the same as a search for
+// each pattern.
 func FuzzIndex(f *testing.F) {
 	patterns := append(allSecrets(), hostPatterns...)
-	words := newIndex(patterns)
-	for _, seed := range []string{"", "a", "AK" + "IA" + strings.ToUpper(fill(16)), "x\nSK" + strings.Repeat("0a1b", 8), "1234567890123456|" + fill(27), "kind: Secret\ndata:\n  a: " + fill(12), "datadog_key: " + fill(32), "\xff\x80hv" + "s." + fill(30), "curl -u a:" + fill(9) + "\r\n", "i-0123456789abcdef0"} {
-		f.Add([]byte(seed))
+	patterns = slices.DeleteFunc(patterns, func(p pattern) bool { return p.re == nil })
+	for i := range patterns {
+		patterns[i].kind += strconv.Itoa(i)
 	}
-	f.Fuzz(func(t *testing.T, text []byte) {
-		small := lower(text)
-		alone, found := map[string]int{}, map[string]int{}
+	for _, seed := range []string{"", "a", "AK" + "IA" + strings.ToUpper(fill(16)), "x\nSK" + strings.Repeat("0a1b", 8), "1234567890123456|" + fill(27), "kind: Secret\ndata:\n  a: " + fill(12), "datadog_key: " + fill(32), "\xff\x80hv" + "s." + fill(30), "curl -u a:" + fill(9) + "\r\n", "i-0123456789abcdef0", "DB_PASSWORD=" + fill(12), strings.Repeat("x", 600) + " token: " + fill(20)} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		together := scanned(t, patterns, text)
 		for _, p := range patterns {
-			alone[p.kind] += p.line(text, small)
-		}
-		for _, p := range words.hinted(small) {
-			found[p.kind] += p.line(text, small)
-		}
-		for kind, line := range alone {
-			assert.Equal(t, line, found[kind], kind)
+			assert.Equal(t, scanned(t, []pattern{p}, text)[p.kind], together[p.kind], p.kind)
 		}
 	})
 }

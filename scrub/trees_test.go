@@ -39,6 +39,17 @@ var found = map[string][]findCase{
 		{"written by an administrator", map[string]string{"etc/iptables/rules.v4": "*filter\n-A INPUT -j ACCEPT\n"}, nil},
 		{"a link", map[string]string{"etc/iptables/rules.v4": "-> /kept/rules", "kept/rules": ":KUBE-X"}, []string{"- /etc/iptables/rules.v4"}},
 	},
+	"kubeadm-unknown": {
+		{"with kubeadm", map[string]string{"usr/bin/kubeadm": "", "etc/kubernetes/audit.yaml": "x", "etc/kubernetes/manifests/": ""}, nil},
+		{"without", map[string]string{"etc/kubernetes/audit.yaml": "x"}, nil},
+	},
+	"splunk-host": {{"a name", map[string]string{splunkSettings[0][1:]: "host = old\n"}, nil}},
+	"homes-left":  {{"of a domain", map[string]string{"home/ada@corp/": ""}, nil}},
+	"names-in-configs": {
+		{"a name", map[string]string{"root/.gitconfig": "[user]\n\tname = Ada\n"}, []string{"- /root/.gitconfig"}},
+		{"no name", map[string]string{"root/.gitconfig": "[safe]\n\tdirectory = *\n"}, nil},
+		{"a link", map[string]string{"root/.gitconfig": "-> /kept/file", "kept/file": "email = ada@corp\n"}, []string{"- /root/.gitconfig"}},
+	},
 	"kubelet-kubeconfig": {
 		{"filled in", map[string]string{"etc/eks/bootstrap.sh": "", templates.Kubeconfig[1:]: joinedKubeconfig}, []string{"~ " + templates.Kubeconfig}},
 		{"moved away", map[string]string{"etc/eks/bootstrap.sh": "", "var/lib/kubelet/": ""}, []string{"+ " + templates.Kubeconfig}},

@@ -99,6 +99,9 @@ func reportJUnit(r plan.Report) *junitSuite {
 func (s *junitSuite) checks(list []plan.Check, found []plan.Planned, passes bool) {
 	for _, check := range list {
 		c := junitCase{Class: "eksnode." + string(agent.Audit), Name: check.Item}
+		for _, n := range check.Notes {
+			c.Out += fmt.Sprintf("note %s: %s\n", n.Target, n.Reason)
+		}
 		i := slices.IndexFunc(found, func(p plan.Planned) bool { return p.Item == check.Item })
 		switch {
 		case check.Outcome == plan.LeftOut, check.Outcome == plan.NotApplicable:

@@ -153,12 +153,12 @@ func reportSARIF(r plan.Report, known []scrub.Rule) *sarifRun {
 		rule.Properties.Outcome, rule.Properties.Reason = c.Outcome, c.Reason
 		return rule
 	}
-	checks := r.Rules
-	if r.Audit != nil {
-		checks = r.Audit.Rules
-	}
-	for _, c := range checks {
-		run.describe(describe(c.Item, c))
+	for _, c := range r.Checks() {
+		rule := describe(c.Item, c)
+		run.describe(rule)
+		for _, n := range c.Notes {
+			run.add(rule, sarifResult{Level: "note", Message: sarifText{n.Target + ": " + n.Reason}, Locations: []sarifLocation{locate(n.Target, 0)}})
+		}
 	}
 	for _, o := range r.Outcomes {
 		run.describe(describe(o.Item, plan.Check{}))

@@ -23,6 +23,7 @@ func printReport(p *printer, r plan.Report, verbose bool) error {
 		p.findings(o.Item, o.Findings)
 	}
 	p.plan(r.FoundAfter())
+	p.notes(r)
 	if verbose {
 		p.checks(r)
 	}
@@ -43,17 +44,28 @@ func printReport(p *printer, r plan.Report, verbose bool) error {
 
 // checks prints the rules of an audit that found nothing, with their outcomes.
 func (p *printer) checks(r plan.Report) {
-	list := r.Rules
-	if r.Audit != nil {
-		list = r.Audit.Rules
-	}
-	for _, c := range list {
+	for _, c := range r.Checks() {
 		switch c.Outcome {
 		case plan.Found, plan.Unchecked: // printed above
 		case plan.Passed:
 			p.line("  %-14s %s", c.Outcome, line(c.Item))
 		default:
 			p.line("  %-14s %s: %s", c.Outcome, line(c.Item), line(c.Reason))
+		}
+	}
+}
+
+// notesMost is how many notes of a rule are printed; the report has all.
+const notesMost = 20
+
+// notes prints what a person may want to know.
+func (p *printer) notes(r plan.Report) {
+	for _, c := range r.Checks() {
+		for _, n := range c.Notes[:min(len(c.Notes), notesMost)] {
+			p.line("  %-8s %s  (%s: %s)", "note", shown(n.Target), line(c.Item), line(n.Reason))
+		}
+		if more := len(c.Notes) - notesMost; more > 0 {
+			p.line("  %-8s %d more of %s; the report has all", "note", more, line(c.Item))
 		}
 	}
 }

@@ -213,6 +213,12 @@ func (c *Console) Finish(r *plan.Report) {
 	}
 	c.planned(r.Plan, "would")
 	c.planned(r.FoundAfter(), "left to")
+	for _, check := range r.Checks() {
+		for _, n := range check.Notes[:min(len(check.Notes), targetsMost)] {
+			c.say("  %s: note: %s (%s)", check.Item, n.Target, n.Reason)
+		}
+		c.more(check.Item, len(check.Notes))
+	}
 	if s, ok := c.out.(interface{ Reopen() }); ok {
 		s.Reopen()
 	}

@@ -5,15 +5,12 @@ import (
 	"archive/zip"
 	"bufio"
 	"bytes"
-	"compress/bzip2"
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
 	"path"
 
-	"github.com/klauspost/compress/zstd"
-	"github.com/ulikunitz/xz"
+	"github.com/eksnode/packer-plugin-eksnode/internal/expand"
 )
 
 // form is a way to pack logs.
@@ -24,10 +21,7 @@ type form struct {
 
 func forms() []form {
 	return []form{
-		{begins("\x1f\x8b"), expand(func(in io.Reader) (io.Reader, error) { return gzip.NewReader(in) })},
-		{begins("\x28\xb5\x2f\xfd"), expand(zstandard)},
-		{begins("BZh"), expand(func(in io.Reader) (io.Reader, error) { return bzip2.NewReader(in), nil })},
-		{begins("\xfd7zXZ\x00"), expand(xzip)},
+		{expand.Is, (*Search).compressed},
 		{begins("PK\x03\x04"), (*Search).zip},
 		{begins("PK\x05\x06"), (*Search).zip}, // an empty archive
 		{func(head []byte) bool { return len(head) > 262 && string(head[257:262]) == "ustar" }, (*Search).tar},
@@ -38,47 +32,19 @@ func begins(magic string) func([]byte) bool {
 	return func(head []byte) bool { return bytes.HasPrefix(head, []byte(magic)) }
 }
 
-// windowMost bounds the memory of an expansion in bytes: the default maximum of
-// zstd and xz.
-const windowMost = 128 << 20
-
-func zstandard(in io.Reader) (io.Reader, error) {
-	d, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(windowMost))
+// compressed reads the content of a compressed file.
+func (s *Search) compressed(from source) error {
+	head, err := from.in.(*bufio.Reader).Peek(sniffed)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("reading %s: %w", from.name, err)
+	}
+	in, err := expand.Open(head, from.in)
 	if err != nil {
-		return nil, err
+		return fmt.Errorf("reading %s: %w", from.name, cut(err))
 	}
-	return d.IOReadCloser(), nil
-}
-
-// xzip opens an xz file, unless its first block needs more memory than windowMost.
-// Source: https://tukaani.org/xz/xz-file-format.txt, sections 2.1.1, 3.1 and 5.3.1.
-func xzip(in io.Reader) (io.Reader, error) {
-	buffered := bufio.NewReader(in)
-	head, err := buffered.Peek(13)
-	if err != nil {
-		return nil, io.ErrUnexpectedEOF
-	}
-	head, err = buffered.Peek(12 + (int(head[12])+1)*4)
-	if err != nil {
-		return nil, io.ErrUnexpectedEOF
-	}
-	const lzma2 = "\x21\x01" // the filter, and the length of its properties
-	if _, size, ok := bytes.Cut(head[14:], []byte(lzma2)); ok && len(size) > 0 && (2|int64(size[0])&1)<<(size[0]/2+11) > windowMost {
-		return nil, fmt.Errorf("expanding takes more than %d MiB of memory", windowMost>>20)
-	}
-	return xz.NewReader(buffered)
-}
-
-// expand reads the content of a compressed file.
-func expand(open func(io.Reader) (io.Reader, error)) func(*Search, source) error {
-	return func(s *Search, from source) error {
-		in, err := open(from.in)
-		if err != nil {
-			return fmt.Errorf("reading %s: %w", from.name, cut(err))
-		}
-		from.in, from.whole = &expanded{in, s}, nil
-		return s.read(from)
-	}
+	defer in.Close()
+	from.in, from.whole = &expanded{in, s}, nil
+	return s.read(from)
 }
 
 // expanded is content of an archive. It counts against the search's budget.

@@ -26,8 +26,13 @@ made for a test
 %install
 mkdir -p %{buildroot}/opt/ours
 touch %{buildroot}/opt/ours/file
+echo setting >%{buildroot}/opt/ours/ours.conf
+echo state >%{buildroot}/opt/ours/state.db
 %files
-/opt/ours
+/opt/ours/file
+%config(noreplace) /opt/ours/ours.conf
+%verify(not md5 filedigest) /opt/ours/state.db
+%dir /opt/ours
 %ghost /opt/ours/state
 `
 
@@ -60,6 +65,12 @@ func TestRPMDatabaseOfAnImageRoot(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, want, owner, place)
 	}
+	originals, err := ReadOriginals(t.Context(), h)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"/opt/ours/file", "/opt/ours/ours.conf"}, originals.Places())
+	same, err := Same(originals["/opt/ours/ours.conf"], strings.NewReader("setting\n"))
+	require.NoError(t, err)
+	assert.True(t, same && originals["/opt/ours/ours.conf"][0].Config)
 	assert.Equal(t, before, listing(t, folder))
 
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "rpmdb.sqlite"), []byte("no database"), 0o644))

@@ -1,0 +1,82 @@
+// Package expand reads compressed files: gzip, zstd, bzip2 and xz.
+package expand
+
+import (
+	"bufio"
+	"bytes"
+	"compress/bzip2"
+	"fmt"
+	"io"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+	"github.com/ulikunitz/xz"
+)
+
+// windowMost bounds the memory of an expansion in bytes: the default maximum of
+// zstd and xz.
+const windowMost = 128 << 20
+
+// form is a way to compress a file.
+type form struct {
+	magic string
+	open  func(io.Reader) (io.ReadCloser, error)
+}
+
+func forms() []form {
+	return []form{
+		{"\x1f\x8b", func(in io.Reader) (io.ReadCloser, error) { return gzip.NewReader(in) }},
+		{"\x28\xb5\x2f\xfd", zstandard},
+		{"BZh", func(in io.Reader) (io.ReadCloser, error) { return io.NopCloser(bzip2.NewReader(in)), nil }},
+		{"\xfd7zXZ\x00", xzip},
+	}
+}
+
+// Is reports whether the head of a file is that of a compressed file.
+func Is(head []byte) bool {
+	for _, f := range forms() {
+		if bytes.HasPrefix(head, []byte(f.magic)) {
+			return true
+		}
+	}
+	return false
+}
+
+// Open returns the expanded content of the compressed file in. head is a copy of
+// the file's beginning. The caller closes the result.
+func Open(head []byte, in io.Reader) (io.ReadCloser, error) {
+	for _, f := range forms() {
+		if bytes.HasPrefix(head, []byte(f.magic)) {
+			return f.open(in)
+		}
+	}
+	return nil, fmt.Errorf("the compression of a file that begins with %.8q is not supported", head)
+}
+
+func zstandard(in io.Reader) (io.ReadCloser, error) {
+	d, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(windowMost))
+	if err != nil {
+		return nil, err
+	}
+	return d.IOReadCloser(), nil
+}
+
+// xzip opens an xz file, unless its first block needs more memory than windowMost.
+// Source: https://tukaani.org/xz/xz-file-format.txt, sections 2.1.1, 3.1 and 5.3.1.
+func xzip(in io.Reader) (io.ReadCloser, error) {
+	buffered := bufio.NewReader(in)
+	head, err := buffered.Peek(13)
+	if err != nil {
+		return nil, io.ErrUnexpectedEOF
+	}
+	head, err = buffered.Peek(12 + (int(head[12])+1)*4)
+	if err != nil {
+		return nil, io.ErrUnexpectedEOF
+	}
+	const lzma2 = "\x21\x01" // the filter, and the length of its properties
+	if _, size, ok := bytes.Cut(head[14:], []byte(lzma2)); ok && len(size) > 0 && (2|int64(size[0])&1)<<(size[0]/2+11) > windowMost {
+		return nil, fmt.Errorf("expanding takes more than %d MiB of memory", windowMost>>20)
+	}
+	d, err := xz.NewReader(buffered)
+	return io.NopCloser(d), err
+}

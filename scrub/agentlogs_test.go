@@ -1,0 +1,24 @@
+//go:build linux
+
+package scrub
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+func TestSplunksHostNameIsReported(t *testing.T) {
+	const why = ": has the builder machine's name: run splunk clone-prep-clear-config, or remove the line"
+	h, _ := tree(t, map[string]string{
+		"etc/passwd": passwd,
+		"opt/splunkforwarder/etc/system/local/inputs.conf":   "[default]\nhost = ip-10-0-0-1\n",
+		"opt/splunkforwarder/etc/system/local/server.conf":   "[general]\nserverName=$HOSTNAME\n",
+		"opt/splunk/etc/system/local/inputs.conf":            "[default]\nhost = $decideOnStartup\n",
+		"opt/splunk/etc/system/local/server.conf":            "[general]\nserverName = old\n",
+		"opt/splunkforwarder/etc/system/default/inputs.conf": "host = x\n",
+	})
+	assert.Equal(t, []string{
+		"/opt/splunkforwarder/etc/system/local/inputs.conf" + why, "/opt/splunk/etc/system/local/server.conf" + why,
+	}, audit(t, h, "splunk-host"))
+}

@@ -1,0 +1,158 @@
+//go:build linux
+
+package scrub
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/base64"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// Keys in files that are no text are found by their form, whatever the names.
+func TestKeyFilesAreFound(t *testing.T) {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	require.NoError(t, err)
+	curve, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	eight, err := x509.MarshalPKCS8PrivateKey(curve)
+	require.NoError(t, err)
+	ec, err := x509.MarshalECPrivateKey(curve)
+	require.NoError(t, err)
+	public, err := x509.MarshalPKIXPublicKey(curve.Public())
+	require.NoError(t, err)
+	store := func(tag byte) string { // version 2, one entry "a"
+		return "\xfe\xed\xfe\xed\x00\x00\x00\x02\x00\x00\x00\x01\x00\x00\x00" + string(tag) + "\x00\x01a" + strings.Repeat("\x00", 64)
+	}
+	bag := func(kind byte) string {
+		return "\x30\x82\x01\x00\x02\x01\x03\x30\x20" + string(pkcs12Data) + string(pkcs12KeyBag) + string(kind) + strings.Repeat("\x00", 64)
+	}
+	cases := []struct{ name, content, kind string }{
+		{"srv/a", string(x509.MarshalPKCS1PrivateKey(key)), "a private key in DER"},
+		{"srv/b.dat", string(eight), "a private key in DER"},
+		{"srv/c", string(ec), "a private key in DER"},
+		{"srv/cert.der", string(public), ""},
+		{"srv/keys", store(1), "a Java key store with a private key"},
+		{"srv/cacerts", store(2), ""},
+		{"srv/chain", bag(2), "a PKCS #12 key store"},
+		{"srv/trust", bag(3), ""},
+		{"srv/ssh", "openssh-key-v1\x00\x00", "a private key of OpenSSH"},
+		{"srv/krb", "\x05\x02\x00\x00\x00\x30\x00\x01\x00\x04CORP\x00\x04host" + strings.Repeat("\x00", 40), "a Kerberos keytab"},
+		{"srv/ring", "\x95\x01\x00\x04\x60\x00\x00\x00\x01" + strings.Repeat("k", 40), "a private key of OpenPGP"},
+		{"srv/passwords.kdbx", "\x03\xd9\xa2\x9a\x67\xfb\x4b\xb5" + strings.Repeat("\x00", 40), "a KeePass database"},
+		{"root/private-keys-v1.d/0.key", "(21:protected-private-key(3:rsa", "a private key of GnuPG"},
+		{"srv/db_password", "hunter2\n", "a secret by its name, with one value"},
+		{"srv/in-text", "key: " + base64.StdEncoding.EncodeToString(eight) + "\n", ""},
+	}
+	files := map[string]string{"etc/passwd": passwd}
+	want := []string{"/srv/in-text: in the base64 text of line 1, the file is a private key in DER"}
+	for _, c := range cases {
+		if files[c.name] = c.content; c.kind != "" {
+			want = append(want, "/"+c.name+": the file is "+c.kind)
+		}
+	}
+	h, _ := tree(t, files)
+	assert.ElementsMatch(t, want, audit(t, h, "secrets-left"))
+}
+
+// A bomb expands to a limit, nested archives to a depth, and the rest is named.
+// Damaged archives are no errors.
+func TestArchivesAreExpandedToALimit(t *testing.T) {
+	_, root := tree(t, map[string]string{
+		"etc/passwd": passwd, "srv/cut.gz": "\x1f\x8b\x08\x00", "srv/no.zip": "PK\x03\x04no", "srv/no.xz": "\xfd7zXZ\x00no", "srv/no.zst": "\x28\xb5\x2f\xfdno", "srv/no.bz2": "BZh9no",
+	})
+	out, err := os.Create(filepath.Join(root, "srv/bomb.gz"))
+	require.NoError(t, err)
+	bomb := gzip.NewWriter(out)
+	zeros := make([]byte, 1<<20)
+	for range expandMost>>20 + 16 {
+		_, err := bomb.Write(zeros)
+		require.NoError(t, err)
+	}
+	require.NoError(t, bomb.Close())
+	require.NoError(t, out.Close())
+	deep := []byte("AK" + "IA" + strings.ToUpper(fill(16)) + strings.Repeat(" and more text", 500))
+	for level := range 2 * deepest {
+		var packed bytes.Buffer
+		w := gzip.NewWriter(&packed)
+		_, err := w.Write(deep)
+		require.NoError(t, err)
+		require.NoError(t, w.Close())
+		deep = packed.Bytes()
+		require.NoError(t, os.WriteFile(filepath.Join(root, "srv", fmt.Sprint("deep", level+1)), deep, 0o600))
+	}
+	got := audit(t, mountedRoot(t, root), "secrets-left")
+	assert.Contains(t, got, "/srv/bomb.gz: only the first 256 MiB of the expanded content were searched: check the rest of the file")
+	assert.Contains(t, got, "/srv/deep1: in the expanded content, line 1 contains an AWS access key")
+	assert.Len(t, got, deepest+1, "%s", got)
+}
+
+// Holes of sparse files take no time. Special files are not opened.
+func TestSparseAndSpecialFilesAreSearched(t *testing.T) {
+	_, root := tree(t, map[string]string{"etc/passwd": passwd, "srv/": ""})
+	sparse, err := os.Create(filepath.Join(root, "srv/disk"))
+	require.NoError(t, err)
+	_, err = sparse.WriteAt([]byte("\nAK"+"IA"+strings.ToUpper(fill(16))+"\n"), 1<<40)
+	require.NoError(t, err)
+	require.NoError(t, sparse.Truncate(1<<41))
+	require.NoError(t, sparse.Close())
+	require.NoError(t, unix.Mkfifo(filepath.Join(root, "srv/fifo"), 0o600))
+	require.NoError(t, unix.Mknod(filepath.Join(root, "srv/zero"), unix.S_IFCHR|0o600, int(unix.Mkdev(1, 5))))
+	got := audit(t, mountedRoot(t, root), "secrets-left")
+	require.Len(t, got, 1)
+	assert.Contains(t, got[0], "/srv/disk: ")
+	assert.Contains(t, got[0], "contains an AWS access key")
+}
+
+// Values in a database stand side by side, without ends of words between.
+func TestDatabasesAreSearched(t *testing.T) {
+	page := "SQLite format 3\x00" + strings.Repeat("\x00", 100) + "gitlabgl" + "pat-" + fill(20) + "name\x00"
+	h, _ := tree(t, map[string]string{"etc/passwd": passwd, "var/lib/app/app.db": page, "var/lib/app/other": "\x00" + page[1:]})
+	assert.Equal(t, []string{"/var/lib/app/app.db: byte 122 contains a GitLab token"}, audit(t, h, "secrets-left"))
+}
+
+// A search ends when the context does.
+func TestSearchesEndWithTheContext(t *testing.T) {
+	h, _ := tree(t, map[string]string{"etc/passwd": passwd, "srv/a": "x"})
+	items, err := Spec{Only: []string{"secrets-left"}}.AuditItems(nil)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = items[0].Plan(ctx, h)
+	require.ErrorIs(t, err, context.Canceled)
+	c := content{ctx: ctx, words: newIndex(allSecrets()), found: func(string) {}}
+	require.ErrorIs(t, c.search(part{name: "/x", in: strings.NewReader("x")}), context.Canceled)
+}
+
+// FuzzContent searches any content in all its forms.
+func FuzzContent(f *testing.F) {
+	for _, seed := range []string{
+		"", "PK\x03\x04", "\x1f\x8b\x08\x00", "\xff\xfeA\x00", "SQLite format 3\x00", "\xfe\xed\xfe\xed\x00\x00\x00\x02\xff\xff\xff\xff\x00\x00\x00\x02",
+		"\x30\x82\x01\x00\x02\x01\x00", "\x05\x02\x00\x00\x00\x30\x00\x01\xff\xff", "\x95\x01\x00\x04\x60\x00\x00\x00\x01kkkkkkk", "\xc5\xff\x04aaaaaaaaaaaaaaaa",
+		"\x00\x00\x00\x07ssh-rsa\x00\x00\x00\x03\x01\x00\x01\x00\x00\x01\x01", base64.StdEncoding.EncodeToString([]byte("DB_PASSWORD=" + fill(12))), strings.Repeat("A", 300) + "\n" + strings.Repeat("B", 80),
+	} {
+		f.Add("/etc/app.env", []byte(seed))
+	}
+	words := newIndex(allSecrets())
+	f.Fuzz(func(t *testing.T, name string, text []byte) {
+		c := content{ctx: t.Context(), words: words, keys: true, left: 1 << 20, found: func(text string) { require.NotEmpty(t, text) }}
+		err := c.search(part{name: name, in: bytes.NewReader(text), whole: bytes.NewReader(text), size: int64(len(text))})
+		if err != nil {
+			require.ErrorIs(t, err, errExpanded)
+		}
+	})
+}
