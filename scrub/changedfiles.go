@@ -22,7 +22,7 @@ func changedRules() []Rule {
 		{
 			ID: changedFilesID, Phase: Inspect, Groups: []string{"packages"}, Verb: Report,
 			Paths: []string{"/**"}, Owner: "anybody",
-			Why:         "an edit of a package's file is in every node, and in no list of what the build did; people and tools edit configuration, so these are notes unless the rule is selected by name",
+			Why:         "an edit of a package's file reaches every node, and no list of the build names it; findings are notes unless this rule is selected by its name",
 			Regenerated: "reinstalling the package", Source: "dpkg(1) --verify, rpm(8) --verify, pacman(8) -Qkk",
 			Search: changedFiles, notes: true,
 		},

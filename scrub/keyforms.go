@@ -70,7 +70,7 @@ var secretNames = []string{"password", "passwd", "passphrase", "secret", "token"
 // namesSecret reports whether a file with one value is named like a secret.
 func namesSecret(name string, head []byte) bool {
 	base, value := strings.ToLower(path.Base(name)), strings.TrimRight(string(head), "\r\n")
-	if len(value) < 6 || len(value) > 512 || strings.ContainsAny(value, " \t\n") || !isPrintable([]byte(value)) || !plausible(value) || !settings(name) {
+	if strings.HasPrefix(base, "passwd") || len(value) < 6 || len(value) > 512 || strings.ContainsAny(value, " \t\n") || !isPrintable([]byte(value)) || !plausible(value) || !settings(name) {
 		return false
 	}
 	return slices.ContainsFunc(secretNames, func(part string) bool { return strings.Contains(base, part) })
