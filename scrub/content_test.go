@@ -138,6 +138,24 @@ func TestSearchesEndWithTheContext(t *testing.T) {
 	require.ErrorIs(t, c.search(part{name: "/x", in: strings.NewReader("x")}), context.Canceled)
 }
 
+// The search contains its patterns, so eksnode itself looks like a file with
+// secrets. This test program is one, too.
+func TestEksnodeItselfIsNoFinding(t *testing.T) {
+	h, root := tree(t, map[string]string{"etc/passwd": passwd, "usr/local/bin/": ""})
+	program, err := os.Executable()
+	require.NoError(t, err)
+	content, err := os.ReadFile(program)
+	require.NoError(t, err)
+	path := filepath.Join(root, "usr/local/bin/eksnode")
+	require.NoError(t, os.WriteFile(path, content, 0o755))
+	assert.Empty(t, audit(t, h, "secrets-left"))
+
+	// Without its build information it is any program.
+	content = bytes.Replace(content, []byte("\xff Go buildinf:"), []byte("\xff No buildinf:"), 1)
+	require.NoError(t, os.WriteFile(path, content, 0o755))
+	assert.NotEmpty(t, audit(t, h, "secrets-left"))
+}
+
 // FuzzContent searches any content in all its forms.
 func FuzzContent(f *testing.F) {
 	for _, seed := range []string{
