@@ -85,8 +85,7 @@ func TestChangedFilesOfPackagesAreNotes(t *testing.T) {
 
 	got, checks := look("packages")
 	assert.Equal(t, 0, got.Result.ExitCode())
-	require.Len(t, checks, 1)
-	assert.Equal(t, plan.Check{Item: "changed-files", Phase: "inspect", Outcome: plan.Passed, Notes: want}, checks[0])
+	assert.Contains(t, checks, plan.Check{Item: "changed-files", Phase: "inspect", Outcome: plan.Passed, Notes: want})
 
 	require.NoError(t, os.WriteFile(filepath.Join(root, "var/lib/dpkg/status"), nil, 0o644))
 	require.NoError(t, os.Remove(filepath.Join(root, "var/lib/dpkg/info/tool.md5sums")))

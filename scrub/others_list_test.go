@@ -54,7 +54,6 @@ var explanations = []explanation{
 	{report, "agents", "enrolled-agents /**", "only the agent's own program can remove its ID"},
 	{report, "agents", "splunk-host /opt/splunkforwarder/etc/system/local/*.conf", "only clone-prep-clear-config, or a person, can tell the name from a chosen one"},
 	{report, "agents", "secrets-left /opt/sentinelone/configuration/basic.conf", "the token of a site, in a file that the rule enrolled-agents reports too"},
-	{report, "agents", "secrets-left /opt/splunkforwarder/etc/passwd", "the hash of the administrator's password, which the image has on purpose"},
 	{differ, "agents control-plane image-builder ubuntu-snap", "- /var/lib/apt/lists/partial", "apt creates the folder"},
 	{ship, "agents control-plane image-builder ubuntu-snap", "- /var/lib/apt/lists/partial", "apt creates the folder"},
 	{differ, "image-builder", "- /etc/hostname", "image-builder writes an empty name, and no file means the same"},

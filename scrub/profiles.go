@@ -207,8 +207,8 @@ func judgeIfcfg(name, text string) verdict {
 }
 
 // oneMachinesLine matches a line of the network scripts that holds a name or a
-// hardware address of one machine, also in a comment.
-var oneMachinesLine = expression(`(?i)^[\s#]*(?:export\s+)?(?:HOSTNAME|DHCP_HOSTNAME|DHCP_CLIENT_ID|DHCLIENT_HOSTNAME_OPTION|HWADDR|MACADDR|LLADDR)\s*=\s*["']?([^"'\s]*)`)
+// hardware address of one machine; of comments, those with a hardware address.
+var oneMachinesLine = expression(`(?i)^(?:\s*(?:export\s+)?(?:HOSTNAME|DHCP_HOSTNAME|DHCP_CLIENT_ID|DHCLIENT_HOSTNAME_OPTION)|[\s#]*(?:export\s+)?(?:HWADDR|MACADDR|LLADDR))\s*=\s*["']?([^"'\s]*)`)
 
 // judgeNames drops the lines with names and hardware addresses of one machine.
 func judgeNames(_, text string) verdict {
