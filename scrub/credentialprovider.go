@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -25,6 +26,18 @@ func credentialProviderRules() []Rule {
 }
 
 const credentialProviderConfig = "/etc/eks/image-credential-provider/config.json"
+
+// scriptInstalls reports whether the image has the list for a bootstrap.sh, which
+// does not write the list itself.
+func scriptInstalls(h *host.Host) (bool, error) {
+	supported, err := contractOf(h)
+	if err != nil || supported != knownTemplate {
+		return supported == withScript, err
+	}
+	// A manifest names every template that the image had.
+	m, err := manifest.Load(h)
+	return m == nil, err
+}
 
 // credentialProvider restores the image's own list of registries if a first
 // boot wrote another. On an image without a recorded list, the rule removes the
@@ -45,7 +58,8 @@ func credentialProvider(_ context.Context, h *host.Host) (plan.Answer, error) {
 	case current == nil || !namesOnlyECR(current):
 		return plan.Answer{}, nil
 	case tmpl == nil:
-		if supported, err := contractOf(h); err != nil || supported != noContract {
+		stays, err := scriptInstalls(h)
+		if err != nil || stays {
 			return plan.Answer{}, err
 		}
 		return planPath(h, plan.Remove, credentialProviderConfig, "first boot wrote it")

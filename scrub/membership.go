@@ -22,7 +22,7 @@ func membershipRules() []Rule {
 			}},
 			program{"Samba", []string{"/var/lib/samba/*.tdb", "/var/lib/samba/private/*", "/var/lib/samba/lock/*.tdb", "/var/cache/samba/*", "/etc/samba/secrets.tdb"}},
 			program{"ipa-client", []string{"/var/lib/ipa-client/sysrestore/*", "/var/lib/ipa-client/pki/*", "/etc/pki/ca-trust/source/ipa.p11-kit", "/etc/ipa/default.conf", "/etc/ipa/ca.crt", "/etc/ipa/nssdb/*"}},
-			program{"certmonger", []string{"/var/lib/certmonger/requests/*", "/var/lib/certmonger/cas/*", "/var/lib/certmonger/local/*"}},
+			program{"certmonger", []string{"/var/lib/certmonger/requests/*", "/var/lib/certmonger/local/*"}},
 			program{"gssproxy", []string{"/var/lib/gssproxy/clients/*", "/var/lib/gssproxy/rcache/*"}},
 			program{"Kerberos accounts", []string{"~/.k5login", "~/.k5users"}},
 		),

@@ -26,6 +26,8 @@ var explanations = []explanation{
 	{differ, "rhel-cis", "+ /boot/initramfs-0-rescue-ffffffffffffffffffffffffffffffff.img", "the initrd of the rescue kernel, without the machine ID"},
 	{differ, "rhel-cis", "~ /boot/grub2/grubenv", "GRUB starts the updated kernel, by the neutral name"},
 	{differ, "rhel-cis", "+ /etc/pki/tls/certs/*.crt", "a certificate beside a key that the audit reports"},
+	{differ, "rhel-cis", "+ /var/lib/certmonger/cas/*", "the organisation's certificate authorities are configuration"},
+	{carry, "rhel-cis", "/var/lib/certmonger/cas/*", "the organisation's certificate authorities are configuration"},
 	{differ, "rhel-cis", "+ /var/lib/NetworkManager/NetworkManager.state", "the switches of networking and radio, which are on"},
 	{differ, "rhel-cis", "+ /var/lib/aide/aide.db.gz", "AIDE's reference of the image; its owner renews it with aide --init after the scrub"},
 	{differ, "rhel-cis", "+ /var/lib/plymouth/boot-duration", "the duration of a boot, for the progress bar"},

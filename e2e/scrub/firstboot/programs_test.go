@@ -23,7 +23,7 @@ for unit; do
     state=inactive enabled=disabled
     [ ! -e "` + active + `/$unit" ] || state=active
     [ ! -L "` + wants + `/$unit" ] || enabled=enabled
-    printf 'Id=%s\nLoadState=loaded\nActiveState=%s\nUnitFileState=%s\nNeedDaemonReload=no\n\n' "$unit" $state $enabled ;;
+    printf 'Id=%s\nLoadState=loaded\nActiveState=%s\nUnitFileState=%s\nNeedDaemonReload=no\nTriggeredBy=\n\n' "$unit" $state $enabled ;;
   start:*.mount)
     : > "` + active + `/$unit"
     mkdir -p "$(setting "$unit" Where)"
