@@ -44,12 +44,12 @@ func everyField(t *testing.T) map[string]fields {
 	digest := "@sha256:" + strings.Repeat("a", 64)
 	all := map[string]fields{
 		"eksnode": {
-			"distro": "debian", "kubernetes_version": "1.34.4", "source": "eks-bucket", "eks_build_date": "2025-11-13",
+			"distro": "amazonlinux2023", "kubernetes_version": "1.34.4", "source": "eks-bucket", "eks_build_date": "2025-11-13",
 			"source_url": "https://mirror.example/assets", "download_on": "packer-host", "cache_folder": "cache",
 			"images": []any{"registry.k8s.io/coredns/coredns:v1.12.1" + digest}, "pause_image": "registry.k8s.io/pause:3.10" + digest,
 			"image_archives": []any{archive}, "sbom": true,
 			"versions": fields{"cni-plugins": "1.9.1"}, "checksums": fields{"kubelet": strings.Repeat("0a", 32)},
-			"packages": []any{"htop"}, "package_versions": fields{"runc": "1.1.12-1"}, "sysctls": fields{"net.core.somaxconn": "4096"},
+			"containerd": "2", "packages": []any{"htop"}, "package_versions": fields{"ethtool": "1:6.1-1"}, "sysctls": fields{"net.core.somaxconn": "4096"},
 			"ca_certificates": fields{"example": authority(t)}, "kernel_arguments": []any{"quiet"},
 			"nvidia_container_toolkit": "envvar", "efa": true, "fips": true, "bootstrap": "none", "hardening": []any{"umask", "audit"},
 			// A lock file replaces other fields and has its own test.

@@ -128,10 +128,11 @@ func savedKubeRules(_ context.Context, h *host.Host) (plan.Answer, error) {
 // image's own unit is at that place, and is restored.
 func copiedUnits(_ context.Context, h *host.Host) (plan.Answer, error) {
 	var answer plan.Answer
-	for original, copied := range map[string]string{
-		"/etc/eks/containerd/kubelet-containerd.service": "/etc/systemd/system/kubelet.service",
-		"/etc/eks/containerd/sandbox-image.service":      "/etc/systemd/system/sandbox-image.service",
+	for _, unit := range []struct{ original, copied string }{
+		{"/etc/eks/containerd/kubelet-containerd.service", "/etc/systemd/system/kubelet.service"},
+		{"/etc/eks/containerd/sandbox-image.service", "/etc/systemd/system/sandbox-image.service"},
 	} {
+		original, copied := unit.original, unit.copied
 		source, err := h.Content(original)
 		if err != nil {
 			return plan.Answer{}, err
