@@ -68,6 +68,9 @@ func (b Build) Run(t *testing.T) {
 	} {
 		build = append(build, "-var", name+"="+value)
 	}
+	if b.System.Containerd != "" {
+		build = append(build, "-var", "containerd="+b.System.Containerd)
+	}
 	template := cmp.Or(b.Template, filepath.Join(filepath.Dir(plugin), "../examples/local"))
 	for _, args := range [][]string{
 		{"plugins", "install", "--path", plugin, "github.com/eksnode/eksnode"},

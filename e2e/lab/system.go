@@ -17,13 +17,16 @@ type System struct {
 	Suite string
 	// Shape is a system of another distribution's shape.
 	Shape *shape.Shape
+	// Containerd is the field containerd of the provisioner. It needs a template
+	// with that variable.
+	Containerd string
 }
 
 // needsRuntime reports whether the distribution downloads containerd and runc.
 func (s System) needsRuntime(t *testing.T) bool {
 	t.Helper()
 	if s.Shape == nil {
-		return false
+		return s.Containerd != ""
 	}
 	d, err := distros.ByID(s.Shape.ID)
 	require.NoError(t, err)

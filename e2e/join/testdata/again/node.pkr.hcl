@@ -39,6 +39,11 @@ variable "source_url" {
   type = string
 }
 
+variable "containerd" {
+  type    = string
+  default = null
+}
+
 variable "reports" {
   type = string
 }
@@ -57,6 +62,7 @@ build {
     kubernetes_version = var.kubernetes_version
     versions           = var.versions
     source_url         = var.source_url
+    containerd         = var.containerd
     report             = "${var.reports}/provision.json"
   }
 
@@ -64,6 +70,7 @@ build {
     kubernetes_version = var.kubernetes_version
     versions           = var.versions
     source_url         = var.source_url
+    containerd         = var.containerd
     report             = "${var.reports}/again.json"
   }
 
@@ -82,6 +89,7 @@ build {
     kubernetes_version = var.kubernetes_version
     versions           = var.versions
     source_url         = var.source_url
+    containerd         = var.containerd
     report             = "${var.reports}/restarted.json"
   }
 
