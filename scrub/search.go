@@ -25,7 +25,7 @@ import (
 var notSearched = []string{
 	"/proc", "/sys", "/dev", "/run", "/snap", "/var/lib/snapd",
 	"/etc/ssh/ssh_host_*", "/var/lib/kubelet/pki", "/var/lib/kubelet/pods", "/etc/kubernetes/pki",
-	"/var/lib/containerd", "/var/lib/docker", "/var/lib/containers",
+	"/var/lib/containerd", "/var/lib/docker", "/var/lib/containers", "/etc/eks/pause.tar",
 	"/var/lib/dpkg", "/var/lib/apt/lists", "/var/lib/rpm", "/usr/lib/sysimage/rpm", "/usr/share/rpm", "/var/lib/dnf", "/var/lib/pacman",
 	"/var/lib/flatpak", "/var/lib/swcatalog", "/var/lib/mlocate", "/var/lib/plocate", "/usr/local/go",
 }
