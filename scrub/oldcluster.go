@@ -2,6 +2,7 @@ package scrub
 
 import (
 	"fmt"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
@@ -37,7 +38,8 @@ func clusterHosts(h *host.Host) ([]string, error) {
 	return slices.Compact(hosts), nil
 }
 
-// serversIn returns the hosts of a kubeconfig that identify a cluster.
+// serversIn returns the hosts of a kubeconfig that identify a cluster: names, and
+// IP addresses with the port or the scheme.
 func serversIn(kubeconfig string) []string {
 	var hosts []string
 	for _, m := range serverOf.FindAllStringSubmatch(kubeconfig, -1) {
@@ -45,8 +47,16 @@ func serversIn(kubeconfig string) []string {
 		if err != nil {
 			continue
 		}
-		if name := strings.ToLower(u.Hostname()); isClustersOwn(name) {
+		name := strings.ToLower(u.Hostname())
+		switch _, err := netip.ParseAddr(name); {
+		case !isClustersOwn(name):
+		case err != nil:
 			hosts = append(hosts, name)
+		case u.Port() != "":
+			// Other services may have the same address.
+			hosts = append(hosts, strings.ToLower(u.Host))
+		default:
+			hosts = append(hosts, "https://"+strings.ToLower(u.Host))
 		}
 	}
 	return hosts

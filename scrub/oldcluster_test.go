@@ -15,14 +15,14 @@ func TestTheAPIServersOfAMachineAreSearchedAfterItsKubeconfigsAreGone(t *testing
 		"etc/kubernetes/admin.conf":          "clusters:\n- cluster:\n    server: https://api.corp.internal:6443\n  name: x\n",
 		"var/lib/kubelet/kubeconfig":         "clusters: [{cluster: {server: \"https://10.20.30.40:6443\"}}]\n",
 		"etc/hosts":                          "127.0.0.1 localhost\n10.0.0.9 API.corp.internal\n",
-		"etc/app.conf":                       "upstream=10.20.30.40:80\nother=10.20.30.401\n",
+		"etc/app.conf":                       "upstream=10.20.30.40:80\nother=10.20.30.40:6443\n",
 		"home/admin/join.sh":                 "join api.corp.internal\n",
 		"var/lib/cloud/scripts/per-boot/own": "api.corp.internal\n",
 	}
 	h, _ := tree(t, files)
 	ids, err := MachineIDs(h)
 	require.NoError(t, err)
-	assert.Equal(t, []string{"10.20.30.40", "api.corp.internal"}, ids)
+	assert.Equal(t, []string{"10.20.30.40:6443", "api.corp.internal"}, ids)
 	found, err := oldIDsLeft(t.Context(), h, taken{}, ids)
 	require.NoError(t, err)
 	var got []string
@@ -31,7 +31,7 @@ func TestTheAPIServersOfAMachineAreSearchedAfterItsKubeconfigsAreGone(t *testing
 	}
 	assert.ElementsMatch(t, []string{
 		"/etc/hosts: line 2 contains the old cluster's API server",
-		"/etc/app.conf: line 1 contains the old cluster's API server",
+		"/etc/app.conf: line 2 contains the old cluster's API server",
 		"/etc/kubernetes/admin.conf: line 3 contains the old cluster's API server",
 		"/home/admin/join.sh: line 1 contains the old cluster's API server",
 		"/var/lib/cloud/scripts/per-boot/own: line 1 contains the old cluster's API server",
@@ -43,8 +43,8 @@ func TestServersInKubeconfigs(t *testing.T) {
 	for text, want := range map[string][]string{
 		"    server: https://API.corp.internal:6443\n":                                     {"api.corp.internal"},
 		"- cluster: {certificate-authority: x}\n  server: \"https://[fd00::1]:443\"":       nil,
-		"server: 'https://[fd00:1:2::1]:6443'":                                             {"fd00:1:2::1"},
-		"server: https://10.1.2.3":                                                         {"10.1.2.3"},
+		"server: 'https://[fd00:1:2::1]:6443'":                                             {"[fd00:1:2::1]:6443"},
+		"server: https://10.1.2.3":                                                         {"https://10.1.2.3"},
 		"server: MASTER_ENDPOINT":                                                          nil,
 		"server: https://127.0.0.1:6443":                                                   nil,
 		"server: https://localhost.localdomain":                                            nil,
