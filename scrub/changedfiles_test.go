@@ -5,6 +5,7 @@ package scrub
 import (
 	"crypto/md5"
 	"encoding/hex"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -26,9 +27,9 @@ func packaged(t *testing.T) map[string]string {
 	t.Helper()
 	key := pemKey("PRIVATE KEY")
 	return map[string]string{
-		"etc/passwd": passwd, "usr/bin/tool": "tool", "usr/lib/tool/test.pem": key, "etc/tool.conf": "password = S3" + "curePw9x\n", "etc/hosts": "127.0.0.1 localhost\n",
-		"var/lib/dpkg/info/tool.list":    "/.\n/usr/bin/tool\n/usr/lib/tool/test.pem\n/etc/tool.conf\n/etc/hosts\n",
-		"var/lib/dpkg/info/tool.md5sums": md5Of("tool") + "  usr/bin/tool\n" + md5Of(key) + "  usr/lib/tool/test.pem\n" + md5Of("x") + "  etc/hosts\n",
+		"etc/passwd": passwd, "usr/bin/tool": "tool", "usr/lib/tool/test.pem": key, "etc/tool.conf": "password = S3" + "curePw9x\n", "etc/hosts": "127.0.0.1 localhost\n", "usr/share/doc/tool/copyright": "free",
+		"var/lib/dpkg/info/tool.list":    "/.\n/usr/bin/tool\n/usr/lib/tool/test.pem\n/usr/share/doc/tool/copyright\n/etc/tool.conf\n/etc/hosts\n",
+		"var/lib/dpkg/info/tool.md5sums": md5Of("tool") + "  usr/bin/tool\n" + md5Of(key) + "  usr/lib/tool/test.pem\n" + md5Of("x") + "  etc/hosts\n" + md5Of("free") + "  usr/share/doc/tool/copyright\n",
 		"var/lib/dpkg/status":            "Package: tool\nStatus: install ok installed\nConffiles:\n /etc/tool.conf " + md5Of("password = S3"+"curePw9x\n") + "\n",
 	}
 }
@@ -38,6 +39,14 @@ func packaged(t *testing.T) map[string]string {
 func TestUnchangedFilesOfPackagesAreNotSearched(t *testing.T) {
 	files := packaged(t)
 	h, _ := tree(t, files)
+	assert.Empty(t, audit(t, h, "secrets-left"))
+
+	// A database with no checksums for a library leaves the library public.
+	without := maps.Clone(files)
+	without["usr/share/doc/tool/key"] = pemKey("PRIVATE KEY")
+	without["usr/lib/libtool.so"] = "\x7fELF" + pemKey("PRIVATE KEY")
+	without["var/lib/dpkg/info/tool.md5sums"] = md5Of("tool") + "  usr/bin/tool\n" + md5Of(files["usr/lib/tool/test.pem"]) + "  usr/lib/tool/test.pem\n"
+	h, _ = tree(t, without)
 	assert.Empty(t, audit(t, h, "secrets-left"))
 
 	files["usr/lib/tool/test.pem"] += "\n"

@@ -66,6 +66,8 @@ type part struct {
 	whole io.ReaderAt
 	size  int64
 	depth int
+	// program says that the part is an executable file.
+	program bool
 }
 
 // Read implements io.Reader for expanded content.
@@ -152,6 +154,7 @@ func (c *content) search(p part) error {
 	}
 	start := head[:min(len(head), 8<<10)]
 	binary := bytes.IndexByte(start, 0) >= 0
+	p.program = isProgram(head)
 	return c.scan(p, p.in, binary, !binary || bytes.HasPrefix(head, []byte("SQLite format 3\x00")))
 }
 
@@ -169,13 +172,21 @@ func (c *content) scan(p part, in io.Reader, binary, text bool) error {
 		unit = "byte"
 	}
 	s := scan{ctx: c.ctx, words: c.words, name: p.name, binary: binary, text: text, special: c.special}
-	matched := map[int64][]*pattern{}
-	s.found = func(found *pattern, at int64) { matched[at] = append(matched[at], found) }
+	matched, ours := map[int64][]*pattern{}, false
+	s.found = func(found *pattern, at int64) {
+		ours = ours || p.program && found.kind == eksnodeItself
+		if found.kind != eksnodeItself {
+			matched[at] = append(matched[at], found)
+		}
+	}
 	if text && !binary && p.depth < deepest {
 		encoded := &base64Runs{c: c, part: p}
 		s.runs = encoded.block
 	}
 	err := s.read(in)
+	if ours {
+		return err
+	}
 	for _, at := range slices.Sorted(maps.Keys(matched)) {
 		for i, m := range matched[at] {
 			special := slices.ContainsFunc(matched[at], func(other *pattern) bool { return !other.general })
@@ -185,6 +196,12 @@ func (c *content) scan(p part, in io.Reader, binary, text bool) error {
 		}
 	}
 	return err
+}
+
+// isProgram reports whether a content is a program or library: ELF, Mach-O or
+// PE.
+func isProgram(head []byte) bool {
+	return slices.ContainsFunc([]string{"\x7fELF", "\xcf\xfa\xed\xfe", "MZ"}, func(magic string) bool { return bytes.HasPrefix(head, []byte(magic)) })
 }
 
 // expand searches a compressed content.

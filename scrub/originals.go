@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
@@ -13,9 +15,10 @@ import (
 // originals are the files of packages as they were installed. The rules of a run
 // share what they learn about them.
 type originals struct {
-	once sync.Once
-	have packages.Originals
-	err  error
+	once   sync.Once
+	have   packages.Originals
+	places []string // of have, in order
+	err    error
 
 	lock sync.Mutex
 	same map[string]bool
@@ -25,6 +28,7 @@ func (o *originals) read(ctx context.Context, h *host.Host) error {
 	o.once.Do(func() {
 		o.same = map[string]bool{}
 		o.have, o.err = packages.ReadOriginals(ctx, h)
+		o.places = o.have.Places()
 	})
 	return o.err
 }
@@ -32,10 +36,27 @@ func (o *originals) read(ctx context.Context, h *host.Host) error {
 // any reports whether the machine has packages with checksums.
 func (o *originals) any() bool { return o != nil && len(o.have) > 0 }
 
+// of returns the originals of a file.
+func (o *originals) of(place string) []packages.Original {
+	if o == nil {
+		return nil
+	}
+	return o.have[place]
+}
+
+// covers reports whether packages have files with checksums below a folder.
+func (o *originals) covers(folder string) bool {
+	if o == nil {
+		return false
+	}
+	i, _ := slices.BinarySearch(o.places, folder+"/")
+	return i < len(o.places) && strings.HasPrefix(o.places[i], folder+"/")
+}
+
 // unchanged reports whether a file is one of a package, and has the content that
 // the package installed. Afterwards in is at its begin.
 func (o *originals) unchanged(ctx context.Context, place string, in *os.File) (bool, error) {
-	if o == nil || len(o.have[place]) == 0 {
+	if len(o.of(place)) == 0 {
 		return false, nil
 	}
 	o.lock.Lock()

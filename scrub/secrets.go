@@ -118,9 +118,15 @@ var secretPatterns = []pattern{
 		re: expression(`(?i)^[^#]*\b([A-Z0-9]+_)*(PASSWORD|PASSWD|PASSPHRASE|SECRET|TOKEN|API_?KEY|SECRET_?KEY|PRIVATE_?KEY)\s*=\s*["']?[^\s"'$%/<{}()*\x60\\][^\s"'<>$()]{7,}`)},
 }
 
+// eksnodeItself is the kind of the text that marks this program, in any version
+// and for any system: it contains the patterns, which look like secrets.
+const eksnodeItself = "eksnode itself"
+
+var itself = pattern{kind: eksnodeItself, hints: []string{"eksnode's patterns of secrets follow"}, re: expression(`eksnode's patterns of secrets follow`)}
+
 // allSecrets are the patterns of all kinds of secrets.
 func allSecrets() []pattern {
-	return slices.Concat(secretPatterns, tokenPatterns(), cloudPatterns(), commandPatterns(), namedPatterns(), assignmentPatterns(), []pattern{servicePattern()})
+	return slices.Concat([]pattern{itself}, secretPatterns, tokenPatterns(), cloudPatterns(), commandPatterns(), namedPatterns(), assignmentPatterns(), []pattern{servicePattern()})
 }
 
 // secretsLeft searches everything but the unchanged files of packages. Without a
