@@ -64,7 +64,7 @@ func (t thread) first() string {
 }
 
 // The shares of logs whose cause is named first, for development and for scoring.
-const developmentFloor, scoringFloor = 0.55, 0.45
+const developmentFloor, scoringFloor = 0.95, 0.90
 
 // The cause that a thread settled on comes first. Fewer hits than the floors mean
 // that a rule became worse; the log shows the hits by repository.
