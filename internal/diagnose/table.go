@@ -134,7 +134,7 @@ func Rules() []Rule {
 			Cause:  "DNS does not resolve a name",
 			Remedy: "turn on enableDnsSupport in the VPC, and for a private endpoint enableDnsHostnames too; check the DHCP options and spec.instance.network.nameservers",
 			Until:  joined,
-			Lines:  []string{`dial tcp: lookup [^ ]+( on [^ ]+)?: (no such host|i/o timeout|server misbehaving)`, `Temporary failure in name resolution`, `[cC]ould not resolve host`, `^ *on [0-9.]+:53: no such host`, `lookup [a-zA-Z0-9.-]+\.eks\.amazonaws\.com[^ ]*: no such host`},
+			Lines:  []string{`dial tcp: lookup [^ ]+( on [^ ]+)?: (no such host|i/o timeout|server misbehaving)`, `Temporary failure in name resolution`, `[cC]ould not resolve host`, `\bon [0-9.]+:53: no such host`, `lookup [a-zA-Z0-9.-]+\.eks\.amazonaws\.com[^ ]*: no such host`},
 		},
 		{
 			ID:     "blocked",
@@ -222,7 +222,7 @@ func Rules() []Rule {
 			Cause:  "the API server cannot identify the node: the node's role is not mapped, or its token is for another cluster",
 			Remedy: "create an access entry of type EC2_LINUX for the node's role (not the profile), or map it in aws-auth without a path; the cluster's name and the endpoint in the user data must belong together; an image captured from a joined node needs `eksnode scrub`",
 			Until:  joined,
-			Lines:  []string{`err="Unauthorized"`, `'Unauthorized' \(will not retry!\)`, `: Unauthorized\b`, `^Unauthorized$`, `You must be logged in to the server`, `the server has asked for the client to provide credentials`},
+			Lines:  []string{`err="Unauthorized"`, `'Unauthorized' \(will not retry!\)`, `: Unauthorized\b`, `(^|stderr F )Unauthorized$`, `You must be logged in to the server`, `the server has asked for the client to provide credentials`},
 		},
 		{
 			ID:     "version-skew",

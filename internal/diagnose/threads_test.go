@@ -3,6 +3,7 @@ package diagnose
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -57,10 +58,11 @@ func (t thread) first() string {
 	if s.Log(Log{Name: "log", Text: strings.NewReader(t.log)}) != nil {
 		return "error"
 	}
-	if found := s.Report().Findings; len(found) > 0 {
-		return found[0].Rule.ID
+	r := s.Report()
+	if r.Result() == Found {
+		return r.Findings[0].Rule.ID
 	}
-	return "unknown"
+	return r.Result()
 }
 
 // The shares of logs whose cause is named first, for development and for scoring.
@@ -101,5 +103,42 @@ func TestTheCauseOfPublicThreadsComesFirst(t *testing.T) {
 		share := float64(halves.hits[half]) / float64(halves.all[half])
 		t.Logf("%s: %d of %d, %.0f %%", []string{"development", "scoring"}[half], halves.hits[half], halves.all[half], 100*share)
 		assert.GreaterOrEqual(t, share, floor)
+	}
+}
+
+// around is what stands around a program's line in other forms of a log.
+var around = map[string]func(line string) string{
+	"journal": func(line string) string {
+		return "Nov 20 20:11:12 ip-10-0-1-2.eu-west-1.compute.internal program[640]: " + line
+	},
+	"precise":   func(line string) string { return "2026-11-20T20:11:12.325154+0000 ip-10-0-1-2 program[640]: " + line },
+	"localized": func(line string) string { return "11月 20 20:11:12 ip-10-0-1-2 program[640]: " + line },
+	"console":   func(line string) string { return "[  306.325154] cloud-init[1790]: " + line + "\r" },
+	"json":      func(line string) string { return wrapped("MESSAGE", line) },
+	"container": func(line string) string { return wrapped("log", line+"\n") },
+	"cri":       func(line string) string { return "2026-11-20T20:11:12.325154898Z stderr F " + line },
+}
+
+func wrapped(name, text string) string {
+	b, err := json.Marshal(map[string]string{name: text})
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+// A cause is found in every form of a log.
+func TestTheFormOfALogDoesNotChangeItsCause(t *testing.T) {
+	for _, one := range threads(t) {
+		want := one.first()
+		for name, form := range around {
+			other := one
+			var all []string
+			for _, line := range strings.Split(strings.TrimSuffix(one.log, "\n"), "\n") {
+				all = append(all, form(line))
+			}
+			other.log = strings.Join(all, "\n")
+			assert.Equal(t, want, other.first(), "%s as %s", one.name, name)
+		}
 	}
 }
