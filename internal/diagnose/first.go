@@ -65,10 +65,12 @@ const unitText = `[A-Za-z0-9@_:\\-][A-Za-z0-9@_:.\\-]*`
 
 var (
 	unitName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^` + unitText + `$`) })
-	// program matches the identifier of a syslog line: after the time and the host, at
-	// the start of a line without both, or after a console's seconds.
+	// program matches the identifier of a syslog line: with its process at the start of
+	// a line or after a console's seconds, or after the time and the host.
 	program = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?:^|\d\d:\d\d:\d\d[^ ]* +[^ ]+ +|\] )([A-Za-z][\w@.-]*)(?:\[\d+\])?: `)
+		const name = `([A-Za-z][\w@.-]*)`
+		return regexp.MustCompile(`(?:^|\] )` + name + `\[\d+\]: ` +
+			`|^(?:[^ ]+ +\d\d? |\d{4}-\d\d-\d\dT)\d\d:\d\d:\d\d[^ ]* [^ ]+ ` + name + `(?:\[\d+\])?: `)
 	})
 	// unitIn matches the unit that a line of systemd is about.
 	unitIn = sync.OnceValue(func() *regexp.Regexp {
@@ -184,8 +186,8 @@ func (s *Search) keepFirst(log, shown, line, timed string, e journalEntry) {
 	}
 	head := line[:min(len(line), longest)]
 	if m := program().FindStringSubmatch(head); m != nil {
-		f.Unit = m[1]
-		if unit := unitIn().FindString(head); unit != "" && m[1] == "systemd" {
+		f.Unit = m[1] + m[2]
+		if unit := unitIn().FindString(head); unit != "" && f.Unit == "systemd" {
 			f.Unit = unit
 		}
 	}

@@ -42,6 +42,7 @@ func TestTheFirstFailureIsTheEarliest(t *testing.T) {
 	const kubelet = "kubelet.log\n" + `E1120 20:11:13.325154   11577 strange.go:1] "Nobody has seen this before" err="strange"`
 	for want, log := range map[string]string{
 		"odd.service": "journal\nNov 20 20:11:12 ip-10-0-1-2 systemd[1]: Starting odd.service - Odd...\nNov 20 20:11:13 ip-10-0-1-2 systemd[1]: odd.service: Failed with result 'exit-code'.",
+		"odd-day":     "journal\nNov  1 20:11:13 ip-10-0-1-2 odd-day[77]: something failed",
 		"odd-precise": "journal\nNov 20 20:11:13.125154 ip-10-0-1-2 odd-precise[77]: something failed",
 		"odd-iso":     "journal\n2026-11-20T21:11:13.225154+0100 ip-10-0-1-2 odd-iso[77]: something failed",
 		"odd-chinese": "journal\n11月 20 20:11:12 ip-10-0-1-2 odd-chinese[77]: something failed",
@@ -64,11 +65,17 @@ func TestTheFirstFailureIsTheEarliest(t *testing.T) {
 			require.NotNil(t, r.First)
 			assert.Equal(t, want, r.First.Unit)
 		}
-		r := searched(t, strings.ReplaceAll(kubelet, "E1120", "E1119"), log)
-		assert.Equal(t, "kubelet.log", r.First.Unit, "one day earlier, %s is second", want)
+		r := searched(t, strings.ReplaceAll(kubelet, "E1120", "E1031"), log)
+		assert.Equal(t, "kubelet.log", r.First.Unit, "if the kubelet failed earlier, %s is second", want)
 	}
 	assert.Equal(t, "kubelet.log", searched(t, "notes\nsomething failed", kubelet).First.Unit, "lines without any time come last")
 	assert.Equal(t, "notes", searched(t, "notes\nsomething failed", "more\nanother failure").First.Unit)
+	for _, line := range []string{"error: something failed", "E1120 20:11:13.325154   11577 a.go:1] failed: x", "2026-11-20 20:11:10 ERROR x: it failed", "2026-11-20T20:11:12.325154898Z stderr F error: failed"} {
+		assert.Equal(t, "log", searched(t, "log\n"+line).First.Unit, line)
+	}
+	for _, line := range []string{"kubelet[640]: something failed", "[   13.0] kubelet[640]: something failed", "Nov 20 20:11:13 host kubelet: something failed", "Nov  2 20:11:13 host kubelet[2]: something failed"} {
+		assert.Equal(t, "kubelet", searched(t, "log\n"+line).First.Unit, line)
+	}
 }
 
 func TestTheReportOfAnUnknownCauseNamesTheFirstFailure(t *testing.T) {
