@@ -159,3 +159,15 @@ func TestMomentsOfLines(t *testing.T) {
 		assert.False(t, ok, line)
 	}
 }
+
+// Without a text of some length, an expression runs on most lines of a journal.
+func TestEveryPatternHasATextToSearchFor(t *testing.T) {
+	for i, p := range patterns() {
+		for _, e := range p.lines {
+			assert.GreaterOrEqual(t, shortest(e.literals), 5, "%s: %s", Rules()[i].ID, e)
+		}
+	}
+	assert.Equal(t, []string{"one", "two", "[]"}, compile(`x?(one|two|\[\]).*`)[0].literals)
+	assert.Equal(t, []string{"longer"}, compile(`(one|two).*longer`)[0].literals)
+	assert.Equal(t, []string{""}, compile(`[a-z]+`)[0].literals)
+}

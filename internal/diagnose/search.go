@@ -81,6 +81,7 @@ func (s *Search) Report() Report {
 func (s *Search) Log(l Log) error {
 	s.texts++
 	here, ended := make([]Finding, len(s.rules)), make([]bool, len(s.rules))
+	resolved := make([]bool, len(untils()))
 	failed, timed := false, "" // the last line with a time
 	err := s.eachLine(l.Text, func(number int, line string, about journalEntry) {
 		place := func() string { return fmt.Sprintf("%s:%d: ", l.Name, number) }
@@ -94,8 +95,11 @@ func (s *Search) Log(l Log) error {
 			timed = line
 		}
 		s.keepSign(place, line)
+		for i, end := range untils() {
+			resolved[i] = end.find(line) != nil
+		}
 		for i, p := range s.patterns {
-			if p.until.find(line) != nil {
+			if p.until >= 0 && resolved[p.until] {
 				here[i], ended[i] = Finding{}, true
 			} else if e := p.find(line); e != nil {
 				here[i].add(place() + shorten(line, e.FindStringIndex(line)[0]))
