@@ -27,9 +27,11 @@ func diagnoseCommand() *cobra.Command {
 boot. Without arguments it reads the journal of this machine. LOG is a text file,
 a compressed file (gzip, zstd, bzip2, xz), an archive (tar, zip) such as that of
 the EKS log collector, a folder, or - for standard input. Text may be UTF-16 or
-the JSON of journalctl. Without a known cause, diagnose prints the first lines
-that look like errors. The exit code is 0 without a known cause, 1 with one, and
-2 when a log could not be read.`,
+the JSON of journalctl. Without a known cause, diagnose says whether the node
+joined. If it did not, diagnose prints the first failure in order of time with its
+unit, the first lines that look like errors, and how to collect more logs. The
+exit code is 0 without a known cause, 1 with one, and 2 when a log could not be
+read.`,
 		Example: "  eksnode diagnose\n  journalctl --unit kubelet | eksnode diagnose -\n  eksnode diagnose kubelet.log cloud-init-output.log\n  eksnode diagnose eks_i-0123456789abcdef0_logs.tar.gz --output json",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -61,12 +63,26 @@ that look like errors. The exit code is 0 without a known cause, 1 with one, and
 
 // diagnosis is the output of --output json.
 type diagnosis struct {
+	// Result is found (a known cause), joined, or unknown.
+	Result   string  `json:"result"`
 	Findings []cause `json:"findings"`
+	// Joined are the lines of a node that joined.
+	Joined []string `json:"joined,omitempty"`
+	// FirstFailure is the first one in order of time, and Collect how to collect more
+	// logs, if the result is unknown.
+	FirstFailure *firstFailure `json:"first_failure,omitempty"`
+	Collect      []string      `json:"collect,omitempty"`
 	// Errors are the first lines that look like errors.
 	Errors []string `json:"errors,omitempty"`
 	Lines  int      `json:"lines"` // how many were read
 	// PassedOver lists the files that are not text.
 	PassedOver []string `json:"passed_over,omitempty"`
+}
+
+// firstFailure is a line that looks like an error.
+type firstFailure struct {
+	Unit string `json:"unit"`
+	Line string `json:"line"`
 }
 
 // cause is a known cause that the logs show.
@@ -80,7 +96,13 @@ type cause struct {
 }
 
 func printDiagnosis(w io.Writer, r diagnose.Report, output string) error {
-	d := diagnosis{Findings: []cause{}, Errors: r.Errors, Lines: r.Lines, PassedOver: r.PassedOver}
+	d := diagnosis{Result: r.Result(), Findings: []cause{}, Joined: r.Joined, Errors: r.Errors, Lines: r.Lines, PassedOver: r.PassedOver}
+	if d.Result == diagnose.Unknown {
+		d.Collect = r.Collect()
+		if r.First != nil {
+			d.FirstFailure = &firstFailure{r.First.Unit, r.First.Line}
+		}
+	}
 	var list []verdict
 	for _, f := range r.Findings {
 		d.Findings = append(d.Findings, cause{f.Rule.ID, f.Rule.Cause, f.Rule.Remedy, f.Evidence, f.Count, f.Follows})
@@ -90,7 +112,7 @@ func printDiagnosis(w io.Writer, r diagnose.Report, output string) error {
 	if len(list) > 0 {
 		code = 1
 	} else {
-		list = []verdict{{rule: "none", name: "known causes", page: "troubleshooting.md", text: "no known cause was found"}}
+		list = []verdict{{rule: "none", name: "known causes", page: "troubleshooting.md", text: d.Result + ": no known cause was found"}}
 	}
 	printers := verdictPrinters("diagnose", list, code)
 	printers["text"] = r.Print

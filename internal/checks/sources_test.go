@@ -105,7 +105,9 @@ func TestNoUnfinishedMarksOrLocalPaths(t *testing.T) {
 		}
 		for i, line := range strings.Split(text, "\n") {
 			assert.NotRegexp(t, thisMachine, line, "%s:%d", name, i+1)
-			assert.NotRegexp(t, unfinished, line, "%s:%d", name, i+1)
+			if path.Base(name) != "threads.txtar" { // other programs say so in their logs
+				assert.NotRegexp(t, unfinished, line, "%s:%d", name, i+1)
+			}
 		}
 	}
 }

@@ -6,7 +6,6 @@ package diagnose
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strconv"
@@ -130,28 +129,4 @@ func order(list []Finding) []Finding {
 		}
 	})
 	return list
-}
-
-// Print writes findings for a person.
-func Print(w io.Writer, list []Finding) error {
-	if len(list) == 0 {
-		_, err := fmt.Fprintln(w, "no known cause was found; read the kubelet's journal: journalctl --unit kubelet --boot")
-		return err
-	}
-	var b strings.Builder
-	for _, f := range list {
-		fmt.Fprintf(&b, "%s: %s\n", f.Rule.ID, f.Rule.Cause)
-		if f.Follows != "" {
-			fmt.Fprintf(&b, "  consequence of %s\n", f.Follows)
-		}
-		for _, e := range f.Evidence {
-			fmt.Fprintf(&b, "  %s\n", e)
-		}
-		if f.Count > len(f.Evidence) {
-			fmt.Fprintf(&b, "  and %d more\n", f.Count-len(f.Evidence))
-		}
-		fmt.Fprintf(&b, "  remedy: %s\n\n", f.Rule.Remedy)
-	}
-	_, err := io.WriteString(w, strings.TrimSuffix(b.String(), "\n"))
-	return err
 }

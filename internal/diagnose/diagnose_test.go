@@ -1,9 +1,9 @@
 package diagnose
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"regexp"
 	"slices"
@@ -95,28 +95,23 @@ func TestCausesOfLeftoverStateAreFound(t *testing.T) {
 
 // A node that joined has no finding.
 func TestAHealthyNodeHasNoFinding(t *testing.T) {
-	found, err := Logs(Log{"kubelet", strings.NewReader(`I0419 15:10:10.000000   11577 server.go:1376] "Started kubelet"
+	s := NewSearch(t.Context())
+	require.NoError(t, s.Log(Log{"kubelet", strings.NewReader(`I0419 15:10:10.000000   11577 server.go:1376] "Started kubelet"
 I0419 15:10:11.000000   11577 kubelet_node_status.go:75] "Attempting to register node" node="ip-10-0-1-2.eu-west-1.compute.internal"
 I0419 15:10:11.000000   11577 kubelet_node_status.go:78] "Successfully registered node" node="ip-10-0-1-2.eu-west-1.compute.internal"
 leftover-state: nothing to do
 configuration: write /etc/kubernetes/pki/ca.crt (the cluster's certificate authority)
 services: run systemctl start kubelet.service (the node needs it)
-`)})
-	require.NoError(t, err)
-	assert.Empty(t, found)
-	var out bytes.Buffer
-	require.NoError(t, Print(&out, found))
-	assert.Equal(t, "no known cause was found; read the kubelet's journal: journalctl --unit kubelet --boot\n", out.String())
+`)}))
+	assert.Equal(t, `joined: the node joined its cluster, and no known cause was found
+  kubelet:3: I0419 15:10:11.000000   11577 kubelet_node_status.go:78] "Successfully registered node" node="ip-10-0-1-2.eu-west-1.compute.internal"
+`, printed(t, s))
 }
 
 func TestConsequencesAreListedAfterTheirCause(t *testing.T) {
-	found, err := Logs(
-		Log{"kubelet", strings.NewReader(strings.Repeat(lines["unauthorized"][1]+"\n", 5))},
-		Log{"init", strings.NewReader(lines["captured-node"][1] + "\n")},
-	)
-	require.NoError(t, err)
-	var out bytes.Buffer
-	require.NoError(t, Print(&out, found))
+	s := NewSearch(t.Context())
+	require.NoError(t, s.Log(Log{"kubelet", strings.NewReader(strings.Repeat(lines["unauthorized"][1]+"\n", 5))}))
+	require.NoError(t, s.Log(Log{"init", strings.NewReader(lines["captured-node"][1] + "\n")}))
 	assert.Equal(t, `captured-node: this image was captured from a joined node: it contains another cluster's endpoint, certificates or state
   init:1: leftover-state: remove /var/lib/kubelet/pki (the file belongs to the cluster at https://CE02.yl4.cn-north-1.eks.amazonaws.com.cn)
   remedy: run `+"`eksnode scrub`"+` before the image is captured; init has removed the leftover state on this node
@@ -128,7 +123,7 @@ unauthorized: the API server cannot identify the node: the node's role is not ma
   kubelet:3: E0419 15:10:13.325154   11577 kubelet_node_status.go:92] "Unable to register node with API server" err="Unauthorized" node="ip-10-0-0-181.ec2.internal"
   and 2 more
   remedy: create an access entry of type EC2_LINUX for the node's role (not the profile), or map it in aws-auth without a path; the cluster's name and the endpoint in the user data must belong together; an image captured from a joined node needs `+"`eksnode scrub`"+`
-`, out.String())
+`, printed(t, s))
 }
 
 // A problem is a finding only if no later line shows that the problem ended.
@@ -188,8 +183,13 @@ func FuzzLogs(f *testing.F) {
 		f.Add(strings.Join(all, "\n"))
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		found, err := Logs(Log{"x", strings.NewReader(text)})
-		require.NoError(t, err)
-		require.NoError(t, Print(&bytes.Buffer{}, found))
+		s := NewSearch(t.Context())
+		require.NoError(t, s.Log(Log{"x", strings.NewReader(text)}))
+		r := s.Report()
+		require.NoError(t, r.Print(io.Discard))
+		if r.First != nil {
+			assert.NotEmpty(t, r.First.Unit)
+			assert.NotEmpty(t, r.Errors)
+		}
 	})
 }

@@ -14,7 +14,7 @@ const lineMost = 4 << 20
 
 // eachLine reads a text line by line. A line that a program wrapped in JSON is
 // unwrapped and keeps its number.
-func (s *Search) eachLine(text io.Reader, do func(number int, line string)) error {
+func (s *Search) eachLine(text io.Reader, do func(number int, line string, e journalEntry)) error {
 	in := bufio.NewReaderSize(text, 64<<10)
 	for number := 1; ; number++ {
 		if err := context.Cause(s.ctx); err != nil {
@@ -23,8 +23,9 @@ func (s *Search) eachLine(text io.Reader, do func(number int, line string)) erro
 		line, err := oneLine(in)
 		if line != "" || err == nil {
 			s.lines++
-			for _, said := range unwrap(line) {
-				do(number, said)
+			said, e := unwrap(line)
+			for _, one := range said {
+				do(number, one, e)
 			}
 		}
 		if errors.Is(err, io.EOF) {
@@ -54,17 +55,17 @@ var wrappers = []string{"MESSAGE", "log", "Output"}
 
 // unwrap extracts log lines from JSON: from an object in a line, or from one field
 // of an object in a line.
-func unwrap(line string) []string {
+func unwrap(line string) ([]string, journalEntry) {
 	object := strings.TrimSpace(strings.TrimLeft(strings.TrimPrefix(line, "data: "), "\x1e")) // json-sse, json-seq
 	switch {
 	case strings.HasPrefix(object, `"`):
 		object = "{" + strings.TrimSuffix(object, ",") + "}" // json-pretty
 	case !strings.HasPrefix(object, "{"):
-		return []string{line}
+		return []string{line}, journalEntry{}
 	}
 	var fields map[string]json.RawMessage
 	if json.Unmarshal([]byte(object), &fields) != nil {
-		return []string{line}
+		return []string{line}, journalEntry{}
 	}
 	for _, name := range wrappers {
 		var said string
@@ -82,7 +83,7 @@ func unwrap(line string) []string {
 		default:
 			continue
 		}
-		return strings.FieldsFunc(said, func(r rune) bool { return r == '\n' || r == '\r' })
+		return strings.FieldsFunc(said, func(r rune) bool { return r == '\n' || r == '\r' }), entryOf(fields)
 	}
-	return []string{line}
+	return []string{line}, journalEntry{}
 }

@@ -16,6 +16,12 @@ var lines = map[string][]string{
 		"eksnode: checking the NodeConfig:",
 		"spec.cluster.cidr: is missing; `aws eks describe-cluster` shows the value",
 		"eksnode: reading the NodeConfig: imds://user-data: part 1 of type application/node.eks.aws: line 6: spec.kubelets: unknown field; did you mean kubelet?",
+		`{"level":"fatal","ts":1709500289.81,"caller":"nodeadm/main.go:36","msg":"Command failed","error":"Apiserver endpoint is missing in cluster configuration"}`,
+		`{"level":"fatal","ts":1709500289.81,"caller":"nodeadm/main.go:36","msg":"Command failed","error":"could not find NodeConfig within UserData"}`,
+		`{"level":"info","ts":1738720551.64,"caller":"init/init.go:69","msg":"Loaded configuration","config":{"metadata":{"creationTimestamp":null},"spec":{"cluster":{},"containerd":{}}}}`,
+		`Mar 03 21:11:29 localhost nodeadm[1600]: {"level":"fatal","ts":1709500289.81,"caller":"nodeadm/main.go:36","msg":"Command failed","error":"yaml: line 4: could not find expected ':'"}`,
+		`Mar 03 21:11:29 localhost nodeadm[1600]: fatal	nodeadm/main.go:36	Command failed	{"error": "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal string into Go value"}`,
+		`nodeadm[1600]: {"level":"fatal","msg":"Command failed","error":"operation error ec2imds: GetUserData, http response error StatusCode: 404, request to EC2 IMDS failed"}`,
 	},
 	"arguments": {
 		`eksnode: checking the arguments:`,
@@ -27,6 +33,11 @@ var lines = map[string][]string{
 		`EC2MetadataRequestError: failed to get EC2 instance identity document`,
 		"eksnode: asking the instance metadata service for user-data: gave up after 12 attempts: the token: the answer is 403 Forbidden; the metadata service is off: set the instance's metadata options to http-endpoint=enabled",
 		"eksnode: asking the instance metadata service for user-data: operation error ec2imds: GetUserData, failed to get API token, operation error ec2imds: getToken, exceeded maximum number of attempts, 60, http response error StatusCode: 403, request to EC2 IMDS failed; the metadata service is off: set the instance's metadata options to http-endpoint=enabled",
+		`EC2MetadataError: failed to make EC2Metadata request\n\n\tstatus code: 401, request id: `,
+		`nodeadm[1600]: {"level":"fatal","msg":"Command failed","error":"operation error ec2imds: GetInstanceIdentityDocument, canceled, context deadline exceeded"}`,
+		`could not get EC2 instance identity metadata: operation error ec2imds: GetInstanceIdentityDocument`,
+		`caused by: Put "http://169.254.169.254/latest/api/token": read tcp 100.96.4.21:34662->169.254.169.254:80: read: connection reset by peer`,
+		`curl: (7) Failed to connect to 169.254.169.254 port 80 after 0 ms: Could not connect to server`,
 	},
 	"region": {
 		`Feb 06 10:01:28 ip-10-0-1-2.eu-central-1.compute.internal pull-sandbox-image.sh[3557]: You must specify a region. You can also configure your region by running "aws configure".`,
@@ -36,6 +47,7 @@ var lines = map[string][]string{
 		"[DEPEND] Dependency failed for noderun.service - EKS Nodeadm Run.",
 		"[\x1b[0;1;31mFAILED\x1b[0m] Failed to start \x1b[0;1;39meksnode-co…0m - Configure this node from its user data.",
 		"systemd[1]: Failed to start Join this node to its cluster.",
+		`[FAILED] Failed to start User-specified setting generators.`,
 	},
 	"clock": {
 		`An error occurred (SignatureDoesNotMatch) when calling the DescribeCluster operation: Signature expired: 20260701T100000Z is now earlier than 20260701T101500Z`,
@@ -47,12 +59,13 @@ var lines = map[string][]string{
 		`Get "https://ABC.gr7.eu-west-1.eks.amazonaws.com/api": lookup ABC.gr7.eu-west-1.eks.amazonaws.com: no such host`,
 		`E0419 15:10:13.325154   11577 kubelet_node_status.go:92] "Unable to register node with API server" err="Post \"https://ABC.gr7.eu-west-1.eks.amazonaws.com/api/v1/nodes\": dial tcp: lookup ABC.gr7.eu-west-1.eks.amazonaws.com on 10.0.0.2:53: no such host" node="ip-10-0-1-2.eu-west-1.compute.internal"`,
 		`Get "https://ABC.gr7.eu-west-1.eks.amazonaws.com/version": dial tcp: lookup ABC.gr7.eu-west-1.eks.amazonaws.com: i/o timeout`,
+		`curl: (6) Could not resolve host: ABC.gr7.eu-west-1.eks.amazonaws.com`,
+		`  on 172.18.0.2:53: no such host`,
 	},
 	"blocked": {
 		`Get "https://ABC.gr7.eu-west-1.eks.amazonaws.com/api/v1/nodes": net/http: request canceled while waiting for connection (Client.Timeout exceeded while awaiting headers)`,
 		`E0610 17:39:25.902673    1980 kubelet_node_status.go:96] "Unable to register node with API server" err="Post \"https://ABC.gr7.eu-west-1.eks.amazonaws.com/api/v1/nodes\": dial tcp 10.0.3.17:443: i/o timeout" node="ip-10-0-1-2.eu-west-1.compute.internal"`,
 		`err="Get \"https://ABC.gr7.eu-west-1.eks.amazonaws.com/apis/storage.k8s.io/v1/csinodes/a\": net/http: TLS handshake timeout"`,
-		`E1118 06:26:55.123456       1 leaderelection.go:436] error retrieving resource lock: Get "https://172.20.0.1:443/apis/coordination.k8s.io/v1/namespaces/x/leases/y?timeout=5s": dial tcp 172.20.0.1:443: i/o timeout`,
 	},
 	"aws-api": {
 		`error listing AWS instances: "RequestError: send request failed\ncaused by: Post https://ec2.us-west-2.amazonaws.com/: dial tcp 52.94.214.1:443: i/o timeout"`,
@@ -61,6 +74,11 @@ var lines = map[string][]string{
 		"Feb 19 07:57:30 localhost nodeadm[2015]: SDK 2026/02/19 07:57:30 DEBUG retrying request EC2/DescribeInstances, attempt 2",
 		`Connect timeout on endpoint URL: "https://eks.eu-west-1.amazonaws.com/clusters/c"`,
 		`caused by: Post "https://ec2.us-west-2.amazonaws.com/": dial tcp 52.94.214.1:443: i/o timeout`,
+		`nodeadm[50500]: {"level":"fatal","msg":"Command failed","error":"operation error EC2: DescribeInstances, https response error StatusCode: 0, RequestID: , canceled, context deadline exceeded"}`,
+		`nodeadm[50500]: SDK 2025/09/08 03:04:27 DEBUG request failed with unretryable error https response error StatusCode: 0, RequestID: , canceled, context deadline exceeded`,
+		`[  306.326441] pluto[1312]: Timed out retrieving private DNS name from EC2: deadline has elapsed`,
+		`sundog[1145]: Setting generator 'pluto private-dns-name' failed with exit code 1 - stderr: Error describing instance 'i-0': dispatch failure: timeout`,
+		`error finding instance Post https://ec2.eu-west-1.amazonaws.com/: dial tcp timeout`,
 	},
 	"kubeconfig": {
 		`error: exec plugin: invalid apiVersion "client.authentication.k8s.io/v1alpha1"`,
@@ -98,11 +116,14 @@ var lines = map[string][]string{
 		`E1120 20:11:13.325154   11577 reflector.go:158] "Unhandled Error" err="Failed to watch *v1.Service: Get \"https://a/api/v1/services\": getting credentials: exec: executable /usr/bin/aws-iam-authenticator not found`,
 		"eksnode: getting the instance role's credentials: gave up after 12 attempts: the answer is 404 Not Found; the instance needs an instance profile with the node's role",
 		"eksnode: describing the cluster c: getting the node's credentials: failed to refresh cached credentials, no EC2 IMDS role found, operation error ec2imds: GetMetadata, exceeded maximum number of attempts, 12, http response error StatusCode: 404, request to EC2 IMDS failed; the instance needs an instance profile with the node's role",
+		`nodeadm[1491]: SDK 2024/08/28 19:12:30 DEBUG request failed with unretryable error http response error StatusCode: 404, request to EC2 IMDS failed`,
+		`get credentials: failed to refresh cached credentials, no EC2 IMDS role found, operation error ec2imds: GetMetadata, http response error StatusCode: 404`,
 	},
 	"other-node": {
 		`leases.coordination.k8s.io "a" is forbidden: User "system:node:b" cannot get resource "leases" in API group "coordination.k8s.io" in the namespace "kube-node-lease": can only access node lease with the same name as the requesting node`,
 		`E0217 19:05:29.196049    1140 kubelet_node_status.go:93] "Unable to register node with API server" err="nodes \"monitor1\" is forbidden: node \"localhost.localdomain\" is not allowed to modify node \"monitor1\"" node="monitor1"`,
 		`nodes "ip-10-0-9-9.eu-west-1.compute.internal" is forbidden: User "system:node:ip-10-0-1-2.eu-west-1.compute.internal" cannot get resource "nodes" in API group "" at the cluster scope: node "ip-10-0-1-2.eu-west-1.compute.internal" cannot read "ip-10-0-9-9.eu-west-1.compute.internal", only its own Node object`,
+		`Unable to register node "ip-10-0-1-2.eu-west-1.compute.internal" with API server: nodes "ip-10-0-1-2.eu-west-1.compute.internal" is forbidden: node "ip-10-0-1-2" cannot modify node "ip-10-0-1-2.eu-west-1.compute.internal"`,
 	},
 	"role-groups": {
 		`E0609 08:37:42.146757  835105 kubelet_node_status.go:94] "Unable to register node with API server" err="nodes is forbidden: User \"system:anonymous\" cannot create resource \"nodes\" in API group \"\" at the cluster scope" node="a"`,
@@ -115,6 +136,7 @@ var lines = map[string][]string{
 		`E0218 12:46:09.276627    4015 kubelet_node_status.go:103] Unable to register node "ip-10-0-1-229.us-west-2.compute.internal" with API server: Unauthorized`,
 		`error: You must be logged in to the server (Unauthorized)`,
 		`E0419 15:10:13.325154   11577 memcache.go:265] couldn't get current server API group list: the server has asked for the client to provide credentials`,
+		`Unauthorized`,
 	},
 	"version-skew": {
 		`E0419 15:10:13.325154   11577 reflector.go:158] failed to list: no kind "RuntimeClass" is registered for version "node.k8s.io/v1beta1" in scheme "k8s.io/client-go/kubernetes/scheme/register.go:83"`,
@@ -122,7 +144,6 @@ var lines = map[string][]string{
 	},
 	"kubelet-flags": {
 		`Error: unknown flag: --network-plugin`,
-		`E0419 15:10:13.325154   11577 run.go:74] "command failed" err="failed to validate kubelet flags: unknown 'kubernetes.io' or 'k8s.io' labels specified with --node-labels: [node-role.kubernetes.io/worker]"`,
 		`E0419 15:10:13.325154   11577 run.go:74] "command failed" err="failed to set feature gates from initial flags-based config: unrecognized feature gate: RotateKubeletServerCertificates"`,
 		`E0419 15:10:13.325154   11577 run.go:74] "command failed" err="failed to parse kubelet flag: invalid argument \"taint1=true\" for \"--register-with-taints\" flag: taint1=true, invalid taint"`,
 		`E0419 15:10:13.325154   11577 run.go:74] "command failed" err="failed to parse kubelet flag: unknown flag: --container-runtime"`,
@@ -141,6 +162,7 @@ var lines = map[string][]string{
 	},
 	"swap": {
 		`E0419 15:10:13.325154   11577 run.go:74] "command failed" err="failed to run Kubelet: running with swap on is not supported, please disable swap or set --fail-swap-on flag to false. /proc/swaps contained: [Filename]"`,
+		`F0624 13:16:48.816177   13626 server.go:233] failed to run Kubelet: Running with swap on is not supported, please disable swap! or set --fail-swap-on`,
 	},
 	"checkpoint": {
 		`E0419 15:10:13.325154   11577 memory_manager.go:177] "Could not initialize checkpoint manager" err="[memorymanager] the expected machine state is different from the real one"`,
@@ -152,6 +174,7 @@ var lines = map[string][]string{
 		`I0419 15:10:13.325154   11577 eviction_manager.go:387] "Eviction manager: must evict pod(s) to reclaim" resourceName="ephemeral-storage"`,
 		`time="2026-07-01T10:00:00.000000000Z" level=error msg="PullImage \"a:b\" failed" error="failed to pull and unpack image \"a:b\": failed to extract layer sha256:0: write /var/lib/containerd/x: no space left on device"`,
 		`W0419 15:10:13.325154   11577 eviction_manager.go:360] "Eviction manager: attempting to reclaim" resourceName="ephemeral-storage"; attempting to reclaim ephemeral-storage`,
+		`The node was low on resource: ephemeral-storage. Container a was using 92Ki, which exceeds its request of 0.`,
 	},
 	"pause-image": {
 		`eksnode: pulling the pause image, 3 attempts: exit status 1`,
@@ -159,9 +182,9 @@ var lines = map[string][]string{
 		`failed to get sandbox image "localhost/kubernetes/pause:latest": failed to resolve reference "localhost/kubernetes/pause:latest"`,
 	},
 	"containerd": {
-		`containerd: failed to load TOML: /etc/containerd/config.toml: (1, 2): unexpected token`,
 		`E0419 15:10:13.325154   11577 run.go:74] "command failed" err="failed to run Kubelet: validate service connection: validate CRI v1 runtime API for endpoint \"unix:///run/containerd/containerd.sock\": rpc error: code = Unavailable desc = connection error: desc = \"transport: Error while dialing: dial unix /run/containerd/containerd.sock: connect: no such file or directory\""`,
-		`rpc error: code = Unimplemented desc = unknown service runtime.v1.RuntimeService`,
+		`E0107 05:55:22.524695    1375 kubelet.go:2356] "Container runtime sanity check failed" err="rpc error: code = Unavailable desc = error reading from server: read unix @->/run/containerd/containerd.sock: read: connection reset by peer"`,
+		`validate CRI v1 runtime API for endpoint "unix:///run/containerd/containerd.sock": rpc error: code = DeadlineExceeded desc = context deadline exceeded`,
 	},
 	"templates": {
 		`jq: error: Could not open file /etc/kubernetes/kubelet/kubelet-config.json: No such file or directory`,
@@ -187,12 +210,18 @@ var lines = map[string][]string{
 	"registry": {
 		`E0419 15:10:13.325154   11577 log.go:32] "PullImage from image service failed" err="rpc error: code = Unknown desc = failed to pull and unpack image \"602401143452.dkr.ecr.eu-west-1.amazonaws.com/amazon-k8s-cni:v1.20.4\": failed to resolve reference \"602401143452.dkr.ecr.eu-west-1.amazonaws.com/amazon-k8s-cni:v1.20.4\": unexpected status from HEAD request to https://602401143452.dkr.ecr.eu-west-1.amazonaws.com/v2/amazon-k8s-cni/manifests/v1.20.4: 403 Forbidden" image="a"`,
 		`pull access denied, repository does not exist or may require authorization: authorization failed: no basic auth credentials`,
+		`failed to resolve reference "602401143452.dkr.ecr.us-west-2.amazonaws.com/amazon-k8s-cni-init:v1.11.4": pulling from host 602401143452.dkr.ecr.us-west-2.amazonaws.com failed with status code [manifests v1.11.4]: 401 Unauthorized`,
 	},
 	"network-plugin": {
 		"W0726 08:18:06.517655    4537 cni.go:172] Unable to update cni config: No networks found in /etc/cni/net.d",
 		"NetworkReady=false reason:NetworkPluginNotReady message:docker: network plugin is not ready: cni config uninitialized",
 		`E0419 15:10:13.325154   11577 kubelet.go:2900] "Container runtime network not ready" networkReady="NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized"`,
 		`E0419 15:10:13.325154   11577 kubelet.go:2900] "Container runtime network not ready" networkReady="NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: no networks found in /etc/cni/net.d"`,
+		`connection error: desc = "transport: Error while dialing dial tcp 127.0.0.1:50051: connect: connection refused"`,
+		`{"level":"info","ts":"2022-09-01T10:00:02.092Z","caller":"entrypoint.sh","msg":"Retrying waiting for IPAM-D"}`,
+		`time="2023-06-14T22:57:39Z" level=error msg="Failed to wait for IPAM daemon to complete" error="exit status 1"`,
+		`{"level":"error","msg":"Initialization failure: ipamd init: failed to retrieve attached ENIs info"}`,
+		`Readiness probe failed: {"level":"info","msg":"timeout: failed to connect service \":50051\" within 1s"}`,
 	},
 	"kernel-modules": {
 		`E0820 08:11:13.325154     577 kubelet_network_linux.go:90] "Failed to set up mark-masq chain" err="error appending rule: exit status 4: Warning: Extension MARK revision 0 not supported, missing kernel module?\niptables v1.8.11 (nf_tables):  RULE_APPEND failed (No such file or directory): rule in chain KUBE-FIREWALL\n"`,
@@ -206,6 +235,10 @@ var lines = map[string][]string{
 		`InsufficientFreeAddressesInSubnet: The specified subnet does not have enough free addresses to satisfy the request.`,
 		`failed to setup network for sandbox "6a61": plugin type="host-local" failed (add): failed to allocate for range 0: no IP addresses available in range set: 10.0.0.1-10.0.0.254`,
 		`plugin type="aws-cni" name="aws-cni" failed (add): add cmd: failed to assign an IP address to container`,
+		`{"level":"error","msg":"Failed to assign an IP address to container d441ca8a"}`,
+		`{"level":"debug","msg":"Recently we had InsufficientCidr error hence will wait for 2m0s before retrying"}`,
+		`{"level":"debug","msg":"Unable to get IP address from CIDR: no free IP available in the prefix - 10.0.62.224/fffffff0"}`,
+		`2018-10-11T18:01:48Z [INFO] DataStore has no available IP addresses`,
 	},
 	"serving-certificate": {
 		`I0419 15:10:13.325154   11577 log.go:245] http: TLS handshake error from 10.0.3.17:52334: no serving certificate available for the kubelet`,
@@ -213,11 +246,102 @@ var lines = map[string][]string{
 	},
 	"ordering-cycle": {
 		"Aug 20 12:46:11 localhost systemd[1]: multi-user.target: Job nodeadm-run.service/start deleted to break ordering cycle starting with multi-user.target/start",
+		`systemd[1]: network-online.target: Found ordering cycle on systemd-networkd-wait-online.service/start`,
 	},
 	"units": {
 		`eksnode: finding the version of kubelet: exec: "kubelet": executable file not found in $PATH; install the program on the search path of the image`,
 		"eksnode: services: starting kubelet.service: systemd reports the unit as not-found; the image must have it",
 		"Failed to start kubelet.service: Unit kubelet.service not found.",
 		"systemd[1]: kubelet.service: Failed at step EXEC spawning /usr/bin/kubelet: No such file or directory",
+	},
+	"bottlerocket-settings": {
+		`[   11.842376] early-boot-config[2778]: Provider error: Error parsing TOML user data: expected a table key, found a right bracket at line 1 column 1`,
+		`early-boot-config[2935]: TOML data did not contain 'settings' section`,
+		`[    9.123456] early-boot-config[2935]: Error PATCHing '/settings': unknown field`,
+		`systemd[1]: Bottlerocket userdata configuration system was skipped because of an unmet condition check (ConditionPathExists=!/var/lib/bottlerocket/early-boot-config.ran).`,
+		`[FAILED] Failed to start Bottlerocket userdata configuration system.`,
+	},
+	"irsa": {
+		`panic: WebIdentityErr: failed to retrieve credentials`,
+		`caused by: No OpenIDConnect provider found in your account for https://oidc.eks.eu-west-1.amazonaws.com/id/AAAA0000`,
+		`caused by: InvalidIdentityToken: the token could not be validated`,
+		`operation error STS: AssumeRoleWithWebIdentity, https response error StatusCode: 403, RequestID: 0, api error AccessDenied: denied`,
+		`caused by: AccessDenied: Not authorized to perform sts:AssumeRoleWithWebIdentity`,
+	},
+	"kube-proxy": {
+		`E1118 06:26:55.123456       1 leaderelection.go:436] error retrieving resource lock: Get "https://172.20.0.1:443/apis/coordination.k8s.io/v1/namespaces/x/leases/y?timeout=5s": dial tcp 172.20.0.1:443: i/o timeout`,
+		`Unable to reach API Server, Get "https://10.100.0.1:443/version?timeout=5s": context deadline exceeded (Client.Timeout exceeded while awaiting headers)`,
+		`Unable to reach API Server, Get "https://[fd00:10::1]:443/version?timeout=5s": dial tcp [fd00:10::1]:443: connect: connection refused`,
+		`[INFO] Failed to communicate with K8S Server. Please check instance security groups or http proxy setting`,
+		`E0904 13:53:07.657821       1 node.go:124] Failed to retrieve node info: nodes "ip-10-0-1-2.example.com" not found`,
+	},
+	"kubelet-port": {
+		`Error from server: error dialing backend: dial tcp 10.0.0.194:10250: i/o timeout`,
+		`error dialing backend: dial tcp 172.22.31.213:10250: getsockopt: no route to host`,
+	},
+	"private-dns-name": {
+		`Unable to register  with the apiserver: Node "" is invalid: metadata.name: Required value: name or generateName is required`,
+		`Unable to register node "" with API server`,
+		`I0803 19:00:56.100000    3112 kubelet_node_status.go:70] "Attempting to register node" node=""`,
+		`pluto[1312]: Missing field 'Reservation.Instances.PrivateDnsName' in EC2 response`,
+	},
+	"node-labels": {
+		`E0419 15:10:13.325154   11577 run.go:74] "command failed" err="failed to validate kubelet flags: unknown 'kubernetes.io' or 'k8s.io' labels specified with --node-labels: [node-role.kubernetes.io/worker]"`,
+		`kubelet: --node-labels in the 'kubernetes.io' namespace must begin with an allowed prefix (kubelet.kubernetes.io, node.kubernetes.io)`,
+	},
+	"runtime-endpoint": {
+		`"command failed" err="failed to validate kubelet flags: the container runtime endpoint address was not specified or empty, use --container-runtime-endpoint to set"`,
+		`Err: connection error: desc = "transport: Error while dialing dial unix: missing address"`,
+		`transport: Error while dialing dial unix /var/run/dockershim.sock: connect: no such file or directory`,
+	},
+	"reserved-cgroups": {
+		`kubelet.go:1380] Failed to start ContainerManager Failed to enforce Kube Reserved Cgroup Limits on "/kubelet.slice": ["kubelet"] cgroup does not exist`,
+		`failed to run Kubelet: invalid configuration: cgroup-root ["pods.slice"] doesn't exist`,
+	},
+	"soci": {
+		`dial unix:///run/soci-snapshotter-grpc/soci-snapshotter-grpc.sock: timeout`,
+		`failed to rebase layer sha256:6ea5d75b: error attempting to claim job to rebase`,
+		`claim job: image unpack job has no layers: sha256:7f2bdf4f`,
+		`{"error":"unable to fetch SOCI artifacts for image: no valid SOCI index found: not found"}`,
+		`failed to prepare extraction snapshot "extract-1 sha256:e3d7": layer "551" unavailable: unavailable`,
+		`soci-snapshotter-grpc[1800]: {"level":"error","msg":"failed to resolve layer"}`,
+	},
+	"registry-unreachable": {
+		`failed to do request: Head "https://registry.example.com/v2/test/manifests/latest": dial tcp 20.10.1.141:443: i/o timeout`,
+		`Get "https://prod-us-east-1-starport-layer-bucket.s3.us-east-1.amazonaws.com/a": dial tcp 52.216.0.1:443: i/o timeout`,
+	},
+	"registry-hosts": {
+		`level=error msg="failed to decode hosts.toml" error="failed to parse TOML: (4, 3): was expecting token =, but got \"[\" instead"`,
+		`failed to parse hosts file: unexpected end`,
+		"level=error error=\"invalid `host` tree\"",
+	},
+	"containerd-config": {
+		`containerd: failed to load TOML: /etc/containerd/config.toml: (27, 47): was expecting token [[`,
+		`containerd: invalid config: unknown key`,
+		"error=\"invalid plugin config: no corresponding runtime configured in `runtimes` for `default_runtime_name`\"",
+		"containerd: expected containerd config version equal to or less than `3`, got `4`: unsupported config version",
+		`level=warning msg="failed to load plugin io.containerd.grpc.v1.cri"`,
+	},
+	"cri-plugin": {
+		`E0906 20:35:22.866810    7826 run.go:72] "command failed" err="failed to run Kubelet: validate service connection: validate CRI v1 runtime API for endpoint \"unix:///run/containerd/containerd.sock\": rpc error: code = Unimplemented desc = unknown service runtime.v1.RuntimeService"`,
+	},
+	"resolv-conf": {
+		`"Failed to generate sandbox config for pod" err="open /run/systemd/resolve/resolv.conf: no such file or directory" pod="kube-system/a"`,
+		`ResolvConfPath "/mnt/resolv.conf" does not exist`,
+	},
+	"nvidia": {
+		`nvidia-container-cli: initialization error: nvml error: driver/library version mismatch: unknown`,
+		`Failed to initialize NVML: could not load NVML library.`,
+		`NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.`,
+		`nvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.0`,
+		`NVRM: API mismatch: the client has the version 570.195`,
+		`RuntimeHandler "nvidia" not supported`,
+		`no runtime for "nvidia" is configured`,
+	},
+	"user-data-script": {
+		`cloud-init[3101]: util.py[WARNING]: Failed running /var/lib/cloud/instance/scripts/part-001 [1]`,
+		`cc_scripts_user.py[WARNING]: Failed to run module scripts-user (scripts in /var/lib/cloud/instance/scripts)`,
+		`('scripts_user', RuntimeError('Runparts: 1 failures (part-001) in 1 attempted commands'))`,
+		`[FAILED] Failed to start cloud-fina… Execute cloud user/final scripts.`,
 	},
 }

@@ -258,19 +258,17 @@ E1120 20:11:14.325154   11577 a.go:2] "Something is wrong" err="it is"
 the mirror is available
 systemd[1]: ordinary.service: Failed with result 'exit-code'.
 `)))
-	var b bytes.Buffer
-	require.NoError(t, s.Report().Print(&b))
-	assert.Equal(t, `no known cause was found; read the kubelet's journal: journalctl --unit kubelet --boot
+	assert.Equal(t, `unknown: no known cause was found
+the first failure, of x:
+  x:3: E1120 20:11:13.325154   11577 a.go:2] "Something is wrong" err="it is"
 the first lines that look like errors:
   x:3: E1120 20:11:13.325154   11577 a.go:2] "Something is wrong" err="it is"
   x:6: systemd[1]: ordinary.service: Failed with result 'exit-code'.
-`, b.String())
+`+collect, printed(t, s))
 
-	b.Reset()
 	s = NewSearch(t.Context())
 	require.NoError(t, s.Input("x", strings.NewReader("all\nis\nwell\n")))
-	require.NoError(t, s.Report().Print(&b))
-	assert.Equal(t, "no known cause was found; read the kubelet's journal: journalctl --unit kubelet --boot\nnone of the 3 lines looks like an error\n", b.String())
+	assert.Equal(t, "unknown: no known cause was found\nnone of the 3 lines looks like an error\n"+collect, printed(t, s))
 }
 
 // Evidence contains no terminal escapes.

@@ -3,7 +3,6 @@ package diagnose
 import (
 	"context"
 	"fmt"
-	"io"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,6 +19,9 @@ type Search struct {
 
 	errors []string
 	kinds  map[string]bool // of errors, so that one of each kind is kept
+	first  *Failure
+	joined []string // lines of a node that joined
+	signs  map[*expression]bool
 	lines  int
 	passed []string
 
@@ -36,7 +38,7 @@ func NewSearch(ctx context.Context) *Search {
 	rules := Rules()
 	return &Search{
 		ctx: ctx, rules: rules, patterns: patterns(), found: make([]Finding, len(rules)), over: make([]bool, len(rules)),
-		kinds: map[string]bool{}, budget: expandMost,
+		kinds: map[string]bool{}, signs: map[*expression]bool{}, budget: expandMost,
 	}
 }
 
@@ -44,6 +46,11 @@ func NewSearch(ctx context.Context) *Search {
 type Report struct {
 	// Findings come in the table's order, consequences last.
 	Findings []Finding
+	// Joined are lines that only a node that joined has, with their places.
+	Joined []string
+	// First is the first failure in order of time, or nil. Within a log, the order is
+	// that of its lines.
+	First *Failure
 	// Errors are the first lines that look like errors, one of each kind, with
 	// their places.
 	Errors []string
@@ -55,7 +62,7 @@ type Report struct {
 
 // Report returns the result so far.
 func (s *Search) Report() Report {
-	r := Report{Errors: s.errors, Lines: s.lines, PassedOver: s.passed}
+	r := Report{Joined: s.joined, First: s.first, Errors: s.errors, Lines: s.lines, PassedOver: s.passed}
 	for i, f := range s.found {
 		if f.Count > 0 {
 			f.Rule = s.rules[i]
@@ -74,11 +81,25 @@ func (s *Search) Report() Report {
 func (s *Search) Log(l Log) error {
 	s.texts++
 	here, ended := make([]Finding, len(s.rules)), make([]bool, len(s.rules))
-	err := s.eachLine(l.Text, func(number int, line string) {
+	resolved := make([]bool, len(untils()))
+	failed, timed := false, "" // the last line with a time
+	err := s.eachLine(l.Text, func(number int, line string, about journalEntry) {
 		place := func() string { return fmt.Sprintf("%s:%d: ", l.Name, number) }
-		s.keepError(place, line)
+		if (!failed || len(s.errors) < errorsMost) && looksBad(line) {
+			if !failed {
+				failed = true
+				s.keepFirst(l.Name, place()+shorten(line, 0), line, timed, about)
+			}
+			s.keepError(place, line)
+		} else if !failed && hasClock(line) {
+			timed = line
+		}
+		s.keepSign(place, line)
+		for i, end := range untils() {
+			resolved[i] = end.find(line) != nil
+		}
 		for i, p := range s.patterns {
-			if p.until.find(line) != nil {
+			if p.until >= 0 && resolved[p.until] {
 				here[i], ended[i] = Finding{}, true
 			} else if e := p.find(line); e != nil {
 				here[i].add(place() + shorten(line, e.FindStringIndex(line)[0]))
@@ -110,55 +131,60 @@ var errorParts = []string{
 }
 
 var (
-	// level matches the level of a line from klog or logrus.
+	// level matches the level of a line from klog, logrus or zap, and from programs
+	// that write it in brackets.
 	level = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?:^|[ \]])([EFIW])\d{4} \d\d:\d\d:\d\d|\blevel="?(\w+)`)
+		return regexp.MustCompile(`(?:^|[ \]])([EFIW])\d{4} \d\d:\d\d:\d\d|\blevel"?[=:] ?"?(\w+)|\[(DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL)\]`)
 	})
 	errorWords = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`(?i)\b(error|failed|failure|fatal|panic|denied|refused|unauthorized|forbidden|timed out|timeout|cannot|can't|unable to|no such)\b`)
 	})
 	// varying matches the parts that differ between lines of one kind.
 	varying = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[0-9a-f]*[0-9][0-9a-f]*`) })
+	// signs matches the lines that only a node that joined has.
+	signs = sync.OnceValue(func() expressions {
+		return compile(joined, ready, `status is now: NodeReady`, `Successfully copied CNI plugin binary and config file`)
+	})
 )
+
+// bad are the levels of errors. Cloud-init writes WARNING about modules that failed.
+var bad = []string{"E", "F", "error", "fatal", "panic", "dpanic", "ERROR", "CRITICAL", "WARNING"}
+
+// looksBad says whether a line looks like an error.
+func looksBad(line string) bool {
+	line = line[:min(len(line), longest)]
+	if !klogError(line) && !slices.ContainsFunc(errorParts, func(part string) bool { return strings.Contains(line, part) }) {
+		return false
+	}
+	if m := level().FindStringSubmatch(line); m != nil {
+		return slices.Contains(bad, m[1]+m[2]+m[3])
+	}
+	return errorWords().MatchString(line)
+}
+
+// klogError says whether a line, or what follows its syslog prefix, has the form of
+// klog's errors. Their texts need no word for errors.
+func klogError(line string) bool {
+	if i := strings.Index(line, "]: "); i >= 0 {
+		line = line[i+3:]
+	}
+	return len(line) > 5 && (line[0] == 'E' || line[0] == 'F') && isDigit(line[1]) && isDigit(line[4]) && line[5] == ' '
+}
 
 // keepError keeps a line that looks like an error, unless a similar line is kept
 // already.
 func (s *Search) keepError(place func() string, line string) {
-	line = line[:min(len(line), longest)]
-	if len(s.errors) == errorsMost || !slices.ContainsFunc(errorParts, func(part string) bool { return strings.Contains(line, part) }) {
-		return
-	}
-	if m := level().FindStringSubmatch(line); m != nil {
-		if !slices.Contains([]string{"E", "F", "error", "fatal", "panic"}, m[1]+m[2]) {
-			return
-		}
-	} else if !errorWords().MatchString(line) {
-		return
-	}
-	if kind := varying().ReplaceAllString(line, "0"); !s.kinds[kind] {
+	kind := varying().ReplaceAllString(line[:min(len(line), longest)], "0")
+	if len(s.errors) < errorsMost && !s.kinds[kind] {
 		s.kinds[kind] = true
 		s.errors = append(s.errors, place()+shorten(line, 0))
 	}
 }
 
-// Print writes a report for a person.
-func (r Report) Print(w io.Writer) error {
-	if err := Print(w, r.Findings); err != nil || len(r.Findings) > 0 {
-		return err
+// keepSign keeps the first line of each kind that shows that the node joined.
+func (s *Search) keepSign(place func() string, line string) {
+	if e := signs().find(line); e != nil && !s.signs[e] {
+		s.signs[e] = true
+		s.joined = append(s.joined, place()+shorten(line, e.FindStringIndex(line)[0]))
 	}
-	var b strings.Builder
-	if len(r.Errors) > 0 {
-		b.WriteString("the first lines that look like errors:\n")
-	} else {
-		fmt.Fprintf(&b, "none of the %d lines looks like an error\n", r.Lines)
-	}
-	for _, line := range r.Errors {
-		fmt.Fprintf(&b, "  %s\n", line)
-	}
-	if len(r.PassedOver) > 0 {
-		names := r.PassedOver[:min(len(r.PassedOver), errorsMost)]
-		fmt.Fprintf(&b, "not read, because they are not text (%d files): %s\n", len(r.PassedOver), strings.Join(names, ", "))
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
 }

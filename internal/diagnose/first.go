@@ -1,0 +1,200 @@
+package diagnose
+
+import (
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Failure is a line that looks like an error.
+type Failure struct {
+	// Unit is the systemd unit or the program that wrote the line. Without either it
+	// is the log.
+	Unit string
+	// Line has the line and its place.
+	Line string
+
+	at    time.Time
+	timed bool
+}
+
+// before says whether a failure is the earlier one. Failures without a time come
+// after those with one.
+func (f *Failure) before(other *Failure) bool {
+	switch {
+	case other == nil:
+		return true
+	case f.timed && other.timed:
+		return f.at.Before(other.at)
+	default:
+		return f.timed && !other.timed
+	}
+}
+
+// journalEntry is what the JSON around a line says about it.
+type journalEntry struct {
+	unit  string
+	at    time.Time
+	timed bool
+}
+
+// entryOf reads the fields of journalctl and of container runtimes.
+func entryOf(fields map[string]json.RawMessage) (e journalEntry) {
+	var text string
+	for _, name := range []string{"UNIT", "_SYSTEMD_UNIT", "SYSLOG_IDENTIFIER"} { // UNIT: what systemd's line is about
+		if fields[name] != nil && json.Unmarshal(fields[name], &text) == nil && unitName().MatchString(text) {
+			e.unit = text
+			break
+		}
+	}
+	if fields["__REALTIME_TIMESTAMP"] != nil && json.Unmarshal(fields["__REALTIME_TIMESTAMP"], &text) == nil {
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+			e.at, e.timed = yearless(time.UnixMicro(n)), true
+		}
+	} else if fields["time"] != nil && json.Unmarshal(fields["time"], &text) == nil {
+		e.at, e.timed = moment(text)
+	}
+	return e
+}
+
+const unitText = `[A-Za-z0-9@_:\\-][A-Za-z0-9@_:.\\-]*`
+
+var (
+	unitName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^` + unitText + `$`) })
+	// program matches the identifier of a syslog line: with its process at the start of
+	// a line or after a console's seconds, or after the time and the host.
+	program = sync.OnceValue(func() *regexp.Regexp {
+		const name = `([A-Za-z][\w@.-]*)`
+		return regexp.MustCompile(`(?:^|\] )` + name + `\[\d+\]: ` +
+			`|^(?:[^ ]+ +\d\d? |\d{4}-\d\d-\d\dT)\d\d:\d\d:\d\d[^ ]* [^ ]+ ` + name + `(?:\[\d+\])?: `)
+	})
+	// unitIn matches the unit that a line of systemd is about.
+	unitIn = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`\b(` + unitText + `\.(?:service|mount|socket|target|device|swap))\b`)
+	})
+	// moments matches the time at the start of a line.
+	moments = sync.OnceValue(func() *regexp.Regexp {
+		const clock = `(\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)`
+		return regexp.MustCompile(`(?:^|[ \]])[EFIW](\d\d)(\d\d) ` + clock + // klog
+			`|\d{4}[-/](\d\d)[-/](\d\d)[T ]` + clock + ` ?(Z|[+-]\d\d:?\d\d)?` +
+			`|^([^\s\d]{3,5}|\d{1,2}月|\d{1,2}월) *(\d\d?)[日일]? ` + clock + // syslog
+			`|\b(\d\d?) ([A-Z][a-z]{2}) \d{4} ` + clock + ` ([+-]\d{4})` + // cloud-init
+			`|"ts": ?(\d{9,10})(?:\.(\d{1,9}))?`) // zap
+	})
+)
+
+// months are the starts of short names of months in the languages of journals.
+var months = [12][]string{
+	{"jan", "янв", "ene", "gen"}, {"feb", "fev", "fév", "фев"}, {"mar", "mär", "mrt", "мар"}, {"apr", "avr", "abr", "апр"}, {"may", "mai", "mag", "мая", "май"},
+	{"jun", "juin", "июн", "giu"}, {"jul", "juil", "июл", "lug"}, {"aug", "ago", "aoû", "авг"}, {"sep", "set", "сен"}, {"oct", "okt", "out", "ott", "окт"},
+	{"nov", "ноя"}, {"dec", "dez", "dic", "déc", "дек"},
+}
+
+// month is the number of a month's name or number, or 0.
+func month(text string) int {
+	text = strings.ToLower(text)
+	if n, err := strconv.Atoi(strings.TrimRight(text, "月월")); err == nil {
+		return n
+	}
+	return slices.IndexFunc(months[:], func(names []string) bool {
+		return slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(text, name) })
+	}) + 1
+}
+
+// momentMost is where in a line its time is looked for, in bytes.
+const momentMost = 200
+
+// moment is the time at the start of a line. Most programs write no year, so no
+// time has one: logs are those of one start.
+func moment(line string) (at time.Time, ok bool) {
+	m := moments().FindStringSubmatch(line[:min(len(line), momentMost)])
+	switch {
+	case m == nil:
+		return at, false
+	case m[1] != "":
+		return date(number(m[1]), m[2], m[3], "")
+	case m[4] != "":
+		return date(number(m[4]), m[5], m[6], m[7])
+	case m[8] != "":
+		return date(month(m[8]), m[9], m[10], "")
+	case m[11] != "":
+		return date(month(m[12]), m[11], m[13], m[14])
+	default:
+		return yearless(time.Unix(int64(number(m[15])), int64(number((m[16] + "000000000")[:9])))), true
+	}
+}
+
+// number reads digits.
+func number(digits string) int {
+	n, _ := strconv.Atoi(digits) // the expressions match only digits
+	return n
+}
+
+// date is a time in a leap year.
+func date(month int, day, clock, zone string) (time.Time, bool) {
+	at, err := time.Parse("15:04:05", strings.ReplaceAll(clock, ",", "."))
+	if err != nil || month < 1 || month > 12 {
+		return at, false
+	}
+	at = time.Date(2000, time.Month(month), number(day), at.Hour(), at.Minute(), at.Second(), at.Nanosecond(), time.UTC)
+	if digits := strings.ReplaceAll(zone, ":", ""); len(digits) == 5 {
+		offset := time.Duration(number(digits[1:3]))*time.Hour + time.Duration(number(digits[3:]))*time.Minute
+		if digits[0] == '+' {
+			offset = -offset
+		}
+		at = at.Add(offset)
+	}
+	return at, true
+}
+
+func yearless(at time.Time) time.Time {
+	at = at.UTC()
+	return time.Date(2000, at.Month(), at.Day(), at.Hour(), at.Minute(), at.Second(), at.Nanosecond(), time.UTC)
+}
+
+// hasClock says whether the start of a line has a clock's time. It is a cheap test
+// for each line.
+func hasClock(line string) bool {
+	line = line[:min(len(line), momentMost)]
+	for from := 0; ; {
+		at := strings.IndexByte(line[from:], ':')
+		if at < 0 {
+			return false
+		}
+		at += from
+		if at >= 2 && at+3 < len(line) && line[at+3] == ':' && isDigit(line[at-1]) && isDigit(line[at+1]) {
+			return true
+		}
+		from = at + 1
+	}
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+// keepFirst keeps a failure if it is the first one. A line without a time has that
+// of the last line with one.
+func (s *Search) keepFirst(log, shown, line, timed string, e journalEntry) {
+	f := &Failure{Unit: log, Line: shown, at: e.at, timed: e.timed}
+	for _, text := range []string{line, timed} {
+		if !f.timed {
+			f.at, f.timed = moment(text)
+		}
+	}
+	head := line[:min(len(line), longest)]
+	if m := program().FindStringSubmatch(head); m != nil {
+		f.Unit = m[1] + m[2]
+		if unit := unitIn().FindString(head); unit != "" && f.Unit == "systemd" {
+			f.Unit = unit
+		}
+	}
+	if e.unit != "" {
+		f.Unit = e.unit
+	}
+	if f.before(s.first) {
+		s.first = f
+	}
+}

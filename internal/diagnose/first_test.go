@@ -1,0 +1,173 @@
+package diagnose
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// collect is what the text says about collecting logs.
+const collect = `collect the whole logs: the first two commands on the node, the last one elsewhere
+  journalctl --boot --no-pager --output short-precise > journal.log
+  eksnode diagnose journal.log /var/log/cloud-init-output.log
+  aws ec2 get-console-output --latest --output json --instance-id INSTANCE | eksnode diagnose -
+`
+
+// printed is the text of a report.
+func printed(t *testing.T, s *Search) string {
+	t.Helper()
+	var b bytes.Buffer
+	require.NoError(t, s.Report().Print(&b))
+	return b.String()
+}
+
+// searched is the report about logs, each with its name before the first line.
+func searched(t *testing.T, logs ...string) Report {
+	t.Helper()
+	s := NewSearch(t.Context())
+	for _, l := range logs {
+		name, text, _ := strings.Cut(l, "\n")
+		require.NoError(t, s.Log(Log{name, strings.NewReader(text)}))
+	}
+	return s.Report()
+}
+
+// The first failure of all logs has the earliest time, whatever the form of the time
+// and the order of the logs. A line without a time has that of the line before it.
+func TestTheFirstFailureIsTheEarliest(t *testing.T) {
+	const kubelet = "kubelet.log\n" + `E1120 20:11:13.325154   11577 strange.go:1] "Nobody has seen this before" err="strange"`
+	for want, log := range map[string]string{
+		"odd.service": "journal\nNov 20 20:11:12 ip-10-0-1-2 systemd[1]: Starting odd.service - Odd...\nNov 20 20:11:13 ip-10-0-1-2 systemd[1]: odd.service: Failed with result 'exit-code'.",
+		"odd-day":     "journal\nNov  1 20:11:13 ip-10-0-1-2 odd-day[77]: something failed",
+		"odd-precise": "journal\nNov 20 20:11:13.125154 ip-10-0-1-2 odd-precise[77]: something failed",
+		"odd-iso":     "journal\n2026-11-20T21:11:13.225154+0100 ip-10-0-1-2 odd-iso[77]: something failed",
+		"odd-chinese": "journal\n11月 20 20:11:12 ip-10-0-1-2 odd-chinese[77]: something failed",
+		"odd-korean":  "journal\n11월 20 20:11:12 ip-10-0-1-2 odd-korean[77]: something failed",
+		"odd-russian": "journal\nноя 20 20:11:12 ip-10-0-1-2 odd-russian[77]: something failed",
+		"odd-french":  "journal\nnov. 20 20:11:12 ip-10-0-1-2 odd-french[77]: something failed",
+		"cloud-init": "console\n[    6.1] cloud-init[1790]: Cloud-init v. 22.2.2 running 'modules:final' at Fri, 20 Nov 2026 20:11:10 +0000. Up 12.55 seconds.\n" +
+			"[   13.0] cloud-init[1790]: /var/lib/cloud/instance/scripts/part-001: line 3: odd: No such thing",
+		"cloud-init-output.log": "cloud-init-output.log\nCloud-init v. 22.2.2 running 'modules:final' at Fri, 20 Nov 2026 20:11:10 +0000. Up 12.55 seconds.\n" +
+			"/var/lib/cloud/instance/scripts/part-001: line 3: odd: No such thing",
+		"cloud-init.log":         "cloud-init.log\n2026-11-20 20:11:10,123 - util.py[WARNING]: Failed running something",
+		"nodeadm-config.service": `journal.json` + "\n" + `{"__REALTIME_TIMESTAMP":"1795205472000000","_SYSTEMD_UNIT":"nodeadm-config.service","SYSLOG_IDENTIFIER":"nodeadm","MESSAGE":"something failed"}`,
+		"worse.service":          `journal.json` + "\n" + `{"__REALTIME_TIMESTAMP":"1795205472000000","UNIT":"worse.service","_SYSTEMD_UNIT":"init.scope","MESSAGE":"worse.service: Failed with result 'exit-code'."}`,
+		"container.log":          `container.log` + "\n" + `{"log":"something failed\n","stream":"stderr","time":"2026-11-20T20:11:12.1Z"}`,
+		"nodeadm.log":            `nodeadm.log` + "\n" + `{"level":"error","ts":1795205472.5,"msg":"something failed"}`,
+	} {
+		for _, logs := range [][]string{{kubelet, log}, {log, kubelet}} {
+			r := searched(t, logs...)
+			assert.Equal(t, Unknown, r.Result())
+			require.NotNil(t, r.First)
+			assert.Equal(t, want, r.First.Unit)
+		}
+		r := searched(t, strings.ReplaceAll(kubelet, "E1120", "E1031"), log)
+		assert.Equal(t, "kubelet.log", r.First.Unit, "if the kubelet failed earlier, %s is second", want)
+	}
+	assert.Equal(t, "kubelet.log", searched(t, "notes\nsomething failed", kubelet).First.Unit, "lines without any time come last")
+	assert.Equal(t, "notes", searched(t, "notes\nsomething failed", "more\nanother failure").First.Unit)
+	for _, line := range []string{"error: something failed", "E1120 20:11:13.325154   11577 a.go:1] failed: x", "2026-11-20 20:11:10 ERROR x: it failed", "2026-11-20T20:11:12.325154898Z stderr F error: failed"} {
+		assert.Equal(t, "log", searched(t, "log\n"+line).First.Unit, line)
+	}
+	for _, line := range []string{"kubelet[640]: something failed", "[   13.0] kubelet[640]: something failed", "Nov 20 20:11:13 host kubelet: something failed", "Nov  2 20:11:13 host kubelet[2]: something failed"} {
+		assert.Equal(t, "kubelet", searched(t, "log\n"+line).First.Unit, line)
+	}
+}
+
+func TestTheReportOfAnUnknownCauseNamesTheFirstFailure(t *testing.T) {
+	s := NewSearch(t.Context())
+	require.NoError(t, s.Log(Log{"kubelet", strings.NewReader("E1120 20:11:13.325154   11577 strange.go:1] \"Nobody has seen this before\"\nE1120 20:11:13.325154   11577 strange.go:2] \"Another error\"")}))
+	require.NoError(t, s.Log(Log{"journal", strings.NewReader("Nov 20 20:11:10 ip-10-0-1-2 systemd[1]: odd.service: Failed with result 'exit-code'.")}))
+	assert.Equal(t, `unknown: no known cause was found
+the first failure, of odd.service:
+  journal:1: Nov 20 20:11:10 ip-10-0-1-2 systemd[1]: odd.service: Failed with result 'exit-code'.
+the first lines that look like errors:
+  kubelet:1: E1120 20:11:13.325154   11577 strange.go:1] "Nobody has seen this before"
+  kubelet:2: E1120 20:11:13.325154   11577 strange.go:2] "Another error"
+  journal:1: Nov 20 20:11:10 ip-10-0-1-2 systemd[1]: odd.service: Failed with result 'exit-code'.
+`+collect, printed(t, s))
+}
+
+// A log of a node that joined says so, even if it has lines that look like errors.
+func TestTheReportOfAJoinedNodeSaysSo(t *testing.T) {
+	const registered = `Nov 20 20:11:14 ip-10-0-1-2 kubelet[640]: I1120 20:11:14.576016     640 kubelet_node_status.go:78] "Successfully registered node" node="a"` + "\n"
+	s := NewSearch(t.Context())
+	require.NoError(t, s.Log(Log{"journal", strings.NewReader(lines["unauthorized"][1] + "\n" + registered + registered +
+		`I1120 20:11:24.576016     640 kubelet_node_status.go:439] "Fast updating node status as it just became ready"` + "\n")}))
+	assert.Equal(t, `joined: the node joined its cluster, and no known cause was found
+  journal:2: `+registered+`  journal:4: I1120 20:11:24.576016     640 kubelet_node_status.go:439] "Fast updating node status as it just became ready"
+lines that look like errors:
+  journal:1: `+lines["unauthorized"][1]+"\n", printed(t, s))
+	for _, line := range []string{
+		`{"level":"info","ts":"2026-11-20T20:11:14.993Z","caller":"entrypoint.sh","msg":"Successfully copied CNI plugin binary and config file."}`,
+		`{"__REALTIME_TIMESTAMP":"1795205472000000","MESSAGE":"I1120 20:11:14.576016     640 kubelet_node_status.go:78] \"Successfully registered node\" node=\"a\""}`,
+		`Warning  NodeReady  3m  kubelet  Node ip-10-0-1-2.eu-west-1.compute.internal status is now: NodeReady`,
+	} {
+		assert.Equal(t, Joined, searched(t, "log\n"+line).Result(), line)
+	}
+	assert.Equal(t, Found, searched(t, "log\n"+registered+lines["unauthorized"][1]).Result())
+}
+
+// Levels decide before words do.
+func TestLinesThatLookLikeErrors(t *testing.T) {
+	for line, want := range map[string]bool{
+		`{"level":"info","msg":"no error"}`:                            false,
+		`{"level":"error","msg":"an error"}`:                           true,
+		`[INFO] the failed step was repeated`:                          false,
+		`2026-11-20 20:11:10,123 - util.py[DEBUG]: failed to be read`:  false,
+		`2026-11-20 20:11:10,123 - util.py[WARNING]: Failed`:           true,
+		`time="2026-11-20" level=warning msg="cannot"`:                 false,
+		`E1120 20:11:13.325154   11577 a.go:1] "Strange"`:              true,
+		`Nov 20 20:11:13 h kubelet[1]: F1120 20:11:13.3 1 a.go:1] "x"`: true,
+		`I1120 20:11:13.325154   11577 a.go:1] "Failed"`:               false,
+		`odd: command failed`:                                          true,
+		`all is well`:                                                  false,
+	} {
+		assert.Equal(t, want, looksBad(line), line)
+	}
+}
+
+func TestMomentsOfLines(t *testing.T) {
+	at := func(month time.Month, day, hour, minute, second, millis int) time.Time {
+		return time.Date(2000, month, day, hour, minute, second, millis*int(time.Millisecond), time.UTC)
+	}
+	for line, want := range map[string]time.Time{
+		`E0606 19:33:03.790000 1 a.go:1] x`:                                  at(6, 6, 19, 33, 3, 790),
+		`Jun 06 19:33:03 ip-10-0-1-2 kubelet[1]: E0607 10:00:00.0 1 a.go] x`: at(6, 6, 19, 33, 3, 0),
+		`juin 06 19:33:03 h x: y`:                                            at(6, 6, 19, 33, 3, 0),
+		`juil. 06 19:33:03 h x: y`:                                           at(7, 6, 19, 33, 3, 0),
+		`Mai 06 19:33:03 h x: y`:                                             at(5, 6, 19, 33, 3, 0),
+		`Mär 06 19:33:03 h x: y`:                                             at(3, 6, 19, 33, 3, 0),
+		`6月 06 19:33:03 h x: y`:                                              at(6, 6, 19, 33, 3, 0),
+		`2021-01-08 14:01:22,123 - x`:                                        at(1, 8, 14, 1, 22, 123),
+		`time="2021-01-08T14:01:22.5+02:00" x`:                               at(1, 8, 12, 1, 22, 500),
+		`2021-01-01T00:30:00-0100 x`:                                         at(1, 1, 1, 30, 0, 0),
+		`SDK 2024/04/04 08:57:17 DEBUG x`:                                    at(4, 4, 8, 57, 17, 0),
+		`{"level":"info","ts":1738720551.57,"msg":"x"}`:                      at(2, 5, 1, 55, 51, 570),
+		`running 'init' at Fri, 11 Apr 2025 10:11:12 +0000. Up 7.22 seconds`: at(4, 11, 10, 11, 12, 0),
+	} {
+		got, ok := moment(line)
+		assert.True(t, ok, line)
+		assert.True(t, want.Equal(got), "%s: %s", line, got)
+	}
+	for _, line := range []string{"", "x", "[  306.3] x", "E9999 99:99:99 x", "xyz 06 19:33:03 h x: y", "E1306 19:33:03 x"} {
+		_, ok := moment(line)
+		assert.False(t, ok, line)
+	}
+}
+
+// Without a text of some length, an expression runs on most lines of a journal.
+func TestEveryPatternHasATextToSearchFor(t *testing.T) {
+	for i, p := range patterns() {
+		for _, e := range p.lines {
+			assert.GreaterOrEqual(t, shortest(e.literals), 5, "%s: %s", Rules()[i].ID, e)
+		}
+	}
+	assert.Equal(t, []string{"one", "two", "[]"}, compile(`x?(one|two|\[\]).*`)[0].literals)
+	assert.Equal(t, []string{"longer"}, compile(`(one|two).*longer`)[0].literals)
+	assert.Equal(t, []string{""}, compile(`[a-z]+`)[0].literals)
+}
