@@ -14,13 +14,14 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// oldIDRules has the rule for IDs that the machine had before the scrub.
+// oldIDRules has the rule for the IDs and the API servers that the machine had
+// before the scrub.
 func oldIDRules() []Rule {
 	return []Rule{
 		{
 			ID: "old-ids-left", Phase: Inspect, Groups: []string{"identity"}, Verb: Report,
 			Paths: oldIDPlaces, Owner: "anybody",
-			Why:         "a file's name or content with the machine ID or the instance ID from before the scrub identifies the builder machine",
+			Why:         "a file with the machine ID, the instance ID or the API server from before the scrub identifies the builder machine or its cluster",
 			Regenerated: "its owner", Source: "machine-id(5)",
 			Search:    searchOldIDs(nil),
 			searchFor: searchOldIDs,
@@ -32,8 +33,9 @@ func oldIDRules() []Rule {
 var oldIDPlaces = []string{"/boot", "/efi", "/etc", "/var", "/opt", "/srv", "/usr/local", "/usr/lib", "/root", "/home"}
 
 // MachineIDs returns the IDs of this machine: the machine ID, its copies, the
-// names by which the journal and boot entries carry it, and the instance ID of
-// cloud-init. A scrub reads them first and gives them to its audit.
+// names by which the journal and boot entries carry it, the instance ID of
+// cloud-init, and the API servers of its kubeconfigs. A scrub reads them first
+// and gives them to its audit.
 func MachineIDs(h *host.Host) ([]string, error) {
 	var ids []string
 	for _, name := range []string{"/etc/machine-id", "/var/lib/dbus/machine-id", entryToken, "/var/lib/cloud/data/instance-id"} {
