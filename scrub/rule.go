@@ -70,7 +70,7 @@ type Rule struct {
 	// Find plans the rule instead of Verb and Paths.
 	Find func(context.Context, *host.Host) (plan.Answer, error)
 	// Search plans a rule of the audit that searches everything that the other
-	// rules do not remove.
+	// rules do not remove. It gets their actions, and the files of packages.
 	Search func(context.Context, *host.Host, taken, *originals) ([]plan.Finding, error)
 
 	// own says that the rule is an operator's; owned, that it may remove files
