@@ -132,10 +132,7 @@ func (d Distro) WithContainerd(major int) (Distro, error) {
 	if d.Release.NoArchive != "" {
 		return d, fmt.Errorf("upstream's containerd does not run on %s: %s", d.Name, d.Release.NoArchive)
 	}
-	packages := map[Role][]string{}
-	for role, names := range d.Packages {
-		packages[role] = names
-	}
+	packages := maps.Clone(d.Packages)
 	packages[ContainerRuntime] = []string{}
 	d.Packages, d.Upstream = packages, append(slices.Clone(d.Upstream), "containerd", "runc")
 	return d, nil

@@ -10,8 +10,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
-// Warnings are what will stop working: ends of support that have passed or are less
-// than 90 days after the host's time, containerd 1, and cgroup v1. They do not keep a
+// Warnings are what will stop working: ends of support that have passed or come
+// within 90 days of the host's time, containerd 1, and cgroup v1. They do not keep a
 // spec from being applied to a host with this distribution.
 func Warnings(s Spec, d distros.Distro, h *host.Host) ([]string, error) {
 	d, err := s.withContainerd(d)
