@@ -132,7 +132,8 @@ func (d Distro) WithContainerd(major int) (Distro, error) {
 	if d.Release.NoArchive != "" {
 		return d, fmt.Errorf("upstream's containerd does not run on %s: %s", d.Name, d.Release.NoArchive)
 	}
-	packages := maps.Clone(d.Packages)
+	packages := map[Role][]string{}
+	maps.Copy(packages, d.Packages)
 	packages[ContainerRuntime] = []string{}
 	d.Packages, d.Upstream = packages, append(slices.Clone(d.Upstream), "containerd", "runc")
 	return d, nil
