@@ -1,0 +1,250 @@
+package ebsdirect
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// BlockSize is the size of every block, in bytes (API, PutSnapshotBlock).
+const BlockSize = 512 << 10
+
+// Double serves the EBS direct APIs. It is an http.Handler. Its exported fields may
+// be changed between calls.
+type Double struct {
+	// Account owns the snapshots of the caller.
+	Account string
+	Region  string
+	// AccessKey and Secret are the caller's credentials.
+	AccessKey, Secret string
+	// EncryptByDefault says that the account encrypts new volumes and snapshots with
+	// DefaultKey, the ARN of a KMS key.
+	EncryptByDefault bool
+	DefaultKey       string
+	// Keys are the ARNs of the KMS keys that the caller may use, with DefaultKey.
+	Keys []string
+	// Quotas limit the calls.
+	Quotas Quotas
+	// Line is the network between the caller and the service.
+	Line Line
+	// NotFoundYet is how many puts into a new snapshot fail with 404. AWS has answered
+	// so for up to two minutes after the start
+	// (https://github.com/awslabs/coldsnap/issues/43).
+	NotFoundYet int
+	// Completing is how often a completed snapshot is still shown as pending:
+	// CompleteSnapshot is asynchronous (API, CompleteSnapshot).
+	Completing int
+	// EmptyPages makes every second page of a list empty, with a token for the next
+	// page (API, ListSnapshotBlocks).
+	EmptyPages bool
+	// Now is the time. It decides when tokens and pending snapshots expire.
+	Now func() time.Time
+	// Forget keeps only the checksums of blocks that callers put.
+	Forget bool
+
+	folder string
+	mutex  sync.Mutex
+	// all are the snapshots in the order of their start.
+	all    []*Snapshot
+	starts map[string]start
+	tokens map[string]token
+	pages  map[string]page
+	used   Count
+	usage  usage
+	// running is the number of calls at this moment.
+	running int
+	line    line
+	faults  map[string][]*Failure
+	before  map[string]func()
+}
+
+// Count is the number of calls by action, and of bytes in blocks.
+type Count struct {
+	Calls map[string]int
+	// Sent and Fetched are the bytes of blocks that callers put and got.
+	Sent, Fetched int64
+}
+
+// New returns an account without snapshots. Folder is for the content of snapshots.
+func New(folder string) *Double {
+	return &Double{
+		Account: "123456789012", Region: "eu-west-1", AccessKey: "AKIATEST", Secret: "secret",
+		DefaultKey: "arn:aws:kms:eu-west-1:123456789012:key/aws-ebs", Now: time.Now, Quotas: Default(),
+		folder: folder, starts: map[string]start{}, tokens: map[string]token{}, pages: map[string]page{},
+		used: Count{Calls: map[string]int{}}, faults: map[string][]*Failure{}, before: map[string]func(){},
+	}
+}
+
+// Failure is an error response.
+type Failure struct {
+	Status  int    `json:"-"`
+	Code    string `json:"-"`
+	Message string `json:"Message"`
+	Reason  string `json:"Reason,omitempty"`
+}
+
+func (f *Failure) Error() string { return f.Code + ": " + f.Message }
+
+func invalid(reason, format string, args ...any) *Failure {
+	return &Failure{http.StatusBadRequest, "ValidationException", fmt.Sprintf(format, args...), reason}
+}
+
+func missing(reason, format string, args ...any) *Failure {
+	return &Failure{http.StatusNotFound, "ResourceNotFoundException", fmt.Sprintf(format, args...), reason}
+}
+
+func denied(reason, format string, args ...any) *Failure {
+	return &Failure{http.StatusForbidden, "AccessDeniedException", fmt.Sprintf(format, args...), reason}
+}
+
+// Fail makes the next calls of an action fail. A failure with the status 0 closes the
+// connection.
+func (d *Double) Fail(action string, times int, with Failure) {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	for range times {
+		d.faults[action] = append(d.faults[action], &with)
+	}
+}
+
+// Before calls a function before each call of an action.
+func (d *Double) Before(action string, happens func()) {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	d.before[action] = happens
+}
+
+// Count returns the calls so far.
+func (d *Double) Count() Count {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	c := d.used
+	c.Calls = map[string]int{}
+	for action, n := range d.used.Calls {
+		c.Calls[action] = n
+	}
+	return c
+}
+
+// ServeHTTP answers a call.
+func (d *Double) ServeHTTP(out http.ResponseWriter, in *http.Request) {
+	action, carryOut := d.route(in)
+	if carryOut == nil {
+		write(out, &Failure{http.StatusNotFound, "UnknownOperationException", in.Method + " " + in.URL.Path, ""})
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(out, in.Body, BlockSize+1))
+	if err != nil {
+		write(out, invalid("INVALID_BLOCK", "reading the body: %v", err))
+		return
+	}
+	in.Body = io.NopCloser(bytes.NewReader(body))
+	d.Line.wait(&d.line, len(body))
+	failure, happens := d.admit(action)
+	defer d.leave()
+	if happens != nil {
+		happens()
+	}
+	if failure == nil {
+		failure = d.signed(in, body)
+	}
+	if failure == nil {
+		failure = carryOut(out, in)
+	}
+	switch {
+	case failure == nil:
+	case failure.Status == 0:
+		panic(http.ErrAbortHandler)
+	default:
+		write(out, failure)
+	}
+}
+
+// admit counts a call and returns the failure that a test or a quota has for it, and
+// what happens before it.
+func (d *Double) admit(action string) (*Failure, func()) {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	d.used.Calls[action]++
+	d.running++
+	happens := d.before[action]
+	if waiting := d.faults[action]; len(waiting) > 0 {
+		d.faults[action] = waiting[1:]
+		return waiting[0], happens
+	}
+	if d.Quotas.Concurrent > 0 && d.running > d.Quotas.Concurrent {
+		return &Failure{http.StatusBadRequest, "ConcurrentLimitExceededException", "too many calls at the same time", ""}, happens
+	}
+	return d.usage.take(d.Quotas, action), happens
+}
+
+func (d *Double) leave() {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	d.running--
+}
+
+type handler func(http.ResponseWriter, *http.Request) *Failure
+
+// route finds the action of a call by its method and path (API).
+func (d *Double) route(in *http.Request) (string, handler) {
+	parts := strings.Split(strings.Trim(in.URL.Path, "/"), "/")
+	if parts[0] != "snapshots" {
+		return "", nil
+	}
+	switch {
+	case in.Method == http.MethodPost && len(parts) == 1:
+		return "StartSnapshot", d.start
+	case in.Method == http.MethodPost && len(parts) == 3 && parts[1] == "completion":
+		return "CompleteSnapshot", named(parts[2], d.complete)
+	case in.Method == http.MethodGet && len(parts) == 3 && parts[2] == "blocks":
+		return "ListSnapshotBlocks", named(parts[1], d.list)
+	case in.Method == http.MethodGet && len(parts) == 3 && parts[2] == "changedblocks":
+		return "ListChangedBlocks", named(parts[1], d.changed)
+	case len(parts) == 4 && parts[2] == "blocks" && in.Method == http.MethodPut:
+		return "PutSnapshotBlock", named(parts[1], d.put)
+	case len(parts) == 4 && parts[2] == "blocks" && in.Method == http.MethodGet:
+		return "GetSnapshotBlock", named(parts[1], d.get)
+	}
+	return "", nil
+}
+
+// named passes the snapshot's ID of the path to a handler.
+func named(id string, carryOut func(string, http.ResponseWriter, *http.Request) *Failure) handler {
+	return func(out http.ResponseWriter, in *http.Request) *Failure { return carryOut(id, out, in) }
+}
+
+// write writes an error response.
+func write(out http.ResponseWriter, failure *Failure) {
+	out.Header().Set("X-Amzn-Errortype", failure.Code)
+	answer(out, failure.Status, failure)
+}
+
+// answer writes a JSON response.
+func answer(out http.ResponseWriter, status int, value any) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		panic(err) // a value of this package
+	}
+	out.Header().Set("Content-Type", "application/json")
+	out.WriteHeader(status)
+	_, _ = out.Write(text) // the caller may have closed the connection
+}
+
+// random returns a random text of hexadecimal digits.
+func random(digits int) string {
+	raw := make([]byte, digits/2+1)
+	_, _ = rand.Read(raw) // never fails, by its documentation
+	return hex.EncodeToString(raw)[:digits]
+}
+
+// mayUse says whether the caller may use a KMS key.
+func (d *Double) mayUse(key string) bool { return key == d.DefaultKey || slices.Contains(d.Keys, key) }

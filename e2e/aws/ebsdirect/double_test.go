@@ -1,0 +1,404 @@
+package ebsdirect_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"io"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/ebs"
+	"github.com/aws/aws-sdk-go-v2/service/ebs/types"
+	"github.com/aws/smithy-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
+)
+
+const foreign, public, own = "snap-0aaaaaaaaaaaaaaaa", "snap-0bbbbbbbbbbbbbbbb", "snap-0cccccccccccccccc"
+
+// served returns a double and the SDK's client for it. The client does not retry.
+func served(t *testing.T) (*ebsdirect.Double, *ebs.Client) {
+	t.Helper()
+	d := ebsdirect.New(t.TempDir())
+	server := httptest.NewServer(d)
+	t.Cleanup(server.Close)
+	for _, s := range []ebsdirect.Snapshot{
+		{ID: foreign, Owner: "210987654321", State: ebsdirect.Completed, Size: 1},
+		{ID: public, Owner: "210987654321", State: ebsdirect.Completed, Size: 1, Public: true},
+		{ID: own, Owner: d.Account, State: ebsdirect.Completed, Size: 1},
+	} {
+		require.NoError(t, d.Add(s, strings.NewReader("made by EC2")))
+	}
+	return d, ebs.New(ebs.Options{
+		BaseEndpoint: &server.URL, Region: d.Region, Retryer: aws.NopRetryer{},
+		Credentials: credentials.NewStaticCredentialsProvider(d.AccessKey, d.Secret, ""),
+	})
+}
+
+func started(t *testing.T, c *ebs.Client, in ebs.StartSnapshotInput) string {
+	t.Helper()
+	if in.VolumeSize == nil {
+		in.VolumeSize = aws.Int64(1)
+	}
+	out, err := c.StartSnapshot(t.Context(), &in)
+	require.NoError(t, err)
+	return *out.SnapshotId
+}
+
+func filled(with byte) []byte { return bytes.Repeat([]byte{with}, ebsdirect.BlockSize) }
+
+func putIn(id string, index int32, block []byte) *ebs.PutSnapshotBlockInput {
+	sum := sha256.Sum256(block)
+	return &ebs.PutSnapshotBlockInput{
+		SnapshotId: &id, BlockIndex: &index, BlockData: bytes.NewReader(block), DataLength: aws.Int32(int32(len(block))),
+		Checksum: aws.String(base64.StdEncoding.EncodeToString(sum[:])), ChecksumAlgorithm: types.ChecksumAlgorithmChecksumAlgorithmSha256,
+	}
+}
+
+func put(t *testing.T, c *ebs.Client, id string, index int32, block []byte) {
+	t.Helper()
+	_, err := c.PutSnapshotBlock(t.Context(), putIn(id, index, block))
+	require.NoError(t, err)
+}
+
+func complete(t *testing.T, c *ebs.Client, id string, blocks int32) {
+	t.Helper()
+	_, err := c.CompleteSnapshot(t.Context(), &ebs.CompleteSnapshotInput{SnapshotId: &id, ChangedBlocksCount: &blocks})
+	require.NoError(t, err)
+}
+
+// code returns the code and the reason of an error response.
+func code(err error) string {
+	var failure smithy.APIError
+	var invalid *types.ValidationException
+	var denied *types.AccessDeniedException
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &invalid):
+		return "ValidationException " + string(invalid.Reason)
+	case errors.As(err, &denied):
+		return "AccessDeniedException " + string(denied.Reason)
+	case errors.As(err, &failure):
+		return failure.ErrorCode()
+	}
+	return err.Error()
+}
+
+func TestASnapshotHoldsWhatWasPut(t *testing.T) {
+	d, c := served(t)
+	id := started(t, c, ebs.StartSnapshotInput{})
+	put(t, c, id, 3, filled('a'))
+	put(t, c, id, 3, filled('b')) // a block may be written again
+	put(t, c, id, 2047, filled('c'))
+	complete(t, c, id, 2)
+
+	list, err := c.ListSnapshotBlocks(t.Context(), &ebs.ListSnapshotBlocksInput{SnapshotId: &id})
+	require.NoError(t, err)
+	require.Len(t, list.Blocks, 2)
+	block, err := c.GetSnapshotBlock(t.Context(), &ebs.GetSnapshotBlockInput{SnapshotId: &id, BlockIndex: list.Blocks[0].BlockIndex, BlockToken: list.Blocks[0].BlockToken})
+	require.NoError(t, err)
+	text, err := io.ReadAll(block.BlockData)
+	require.NoError(t, err)
+	require.Equal(t, filled('b'), text)
+
+	for encrypted, hole := range map[bool]string{false: "\x00", true: "\xa5"} {
+		disk, err := d.Volume(id, encrypted)
+		require.NoError(t, err)
+		first := make([]byte, 4*ebsdirect.BlockSize)
+		_, err = io.ReadFull(disk, first)
+		require.NoError(t, err)
+		require.Equal(t, hole, string(first[:1]))
+		require.Equal(t, filled('b'), first[3*ebsdirect.BlockSize:])
+	}
+}
+
+func TestAChildHasItsParentsBlocks(t *testing.T) {
+	d, c := served(t)
+	parent := started(t, c, ebs.StartSnapshotInput{})
+	put(t, c, parent, 0, filled('a'))
+	put(t, c, parent, 1, filled('b'))
+	complete(t, c, parent, 2)
+	child := started(t, c, ebs.StartSnapshotInput{ParentSnapshotId: &parent})
+	put(t, c, child, 1, filled('c'))
+	put(t, c, child, 2, filled('d'))
+	complete(t, c, child, 2)
+	require.True(t, d.Delete(parent))
+
+	list, err := c.ListSnapshotBlocks(t.Context(), &ebs.ListSnapshotBlocksInput{SnapshotId: &child})
+	require.NoError(t, err)
+	require.Len(t, list.Blocks, 3)
+	require.Equal(t, sha256.Sum256(filled('a')), d.Blocks(child)[0])
+}
+
+func TestChangedBlocksOfALineage(t *testing.T) {
+	_, c := served(t)
+	parent := started(t, c, ebs.StartSnapshotInput{})
+	put(t, c, parent, 0, filled('a'))
+	complete(t, c, parent, 1)
+	child := started(t, c, ebs.StartSnapshotInput{ParentSnapshotId: &parent})
+	put(t, c, child, 0, filled('b'))
+	put(t, c, child, 5, filled('c'))
+	complete(t, c, child, 2)
+
+	out, err := c.ListChangedBlocks(t.Context(), &ebs.ListChangedBlocksInput{FirstSnapshotId: &parent, SecondSnapshotId: &child})
+	require.NoError(t, err)
+	require.Len(t, out.ChangedBlocks, 2)
+	require.NotNil(t, out.ChangedBlocks[0].FirstBlockToken)
+	require.Nil(t, out.ChangedBlocks[1].FirstBlockToken, "the parent does not have this block")
+	_, err = c.ListChangedBlocks(t.Context(), &ebs.ListChangedBlocksInput{FirstSnapshotId: aws.String(own), SecondSnapshotId: &child})
+	require.Equal(t, "ValidationException UNRELATED_SNAPSHOTS", code(err))
+}
+
+func TestListsHavePages(t *testing.T) {
+	d, c := served(t)
+	d.EmptyPages = true
+	d.Quotas.Put = 0
+	id := started(t, c, ebs.StartSnapshotInput{})
+	for index := range int32(250) {
+		put(t, c, id, index, filled('a'))
+	}
+	complete(t, c, id, 250)
+	var seen []int32
+	empty := 0
+	pages := ebs.NewListSnapshotBlocksPaginator(c, &ebs.ListSnapshotBlocksInput{SnapshotId: &id, MaxResults: aws.Int32(100)})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(t.Context())
+		require.NoError(t, err)
+		if len(page.Blocks) == 0 {
+			empty++
+		}
+		for _, b := range page.Blocks {
+			seen = append(seen, *b.BlockIndex)
+		}
+	}
+	require.Len(t, seen, 250)
+	require.IsIncreasing(t, seen)
+	require.Equal(t, 2, empty)
+	_, err := c.ListSnapshotBlocks(t.Context(), &ebs.ListSnapshotBlocksInput{SnapshotId: &id, MaxResults: aws.Int32(99)})
+	require.Equal(t, "ValidationException INVALID_PARAMETER_VALUE", code(err))
+}
+
+func TestTokensExpire(t *testing.T) {
+	d, c := served(t)
+	now := time.Now()
+	d.Now = func() time.Time { return now }
+	id := aws.String(own)
+	list := func() *string {
+		out, err := c.ListSnapshotBlocks(t.Context(), &ebs.ListSnapshotBlocksInput{SnapshotId: id})
+		require.NoError(t, err)
+		return out.Blocks[0].BlockToken
+	}
+	get := func(token *string) string {
+		_, err := c.GetSnapshotBlock(t.Context(), &ebs.GetSnapshotBlockInput{SnapshotId: id, BlockIndex: aws.Int32(0), BlockToken: token})
+		return code(err)
+	}
+	old := list()
+	require.Empty(t, get(old))
+	token := list()
+	require.Equal(t, "ValidationException INVALID_BLOCK_TOKEN", get(old), "another list was made")
+	now = now.Add(7*24*time.Hour + time.Second)
+	require.Equal(t, "ValidationException INVALID_BLOCK_TOKEN", get(token))
+}
+
+func TestAPendingSnapshotTimesOut(t *testing.T) {
+	d, c := served(t)
+	now := time.Now()
+	d.Now = func() time.Time { return now }
+	id := started(t, c, ebs.StartSnapshotInput{Timeout: aws.Int32(10)})
+	now = now.Add(9 * time.Minute)
+	put(t, c, id, 0, filled('a'))
+	now = now.Add(9 * time.Minute)
+	put(t, c, id, 1, filled('a'))
+	now = now.Add(10 * time.Minute)
+	_, err := c.PutSnapshotBlock(t.Context(), putIn(id, 2, filled('a')))
+	require.Equal(t, "ValidationException INVALID_SNAPSHOT_ID", code(err))
+	require.Equal(t, ebsdirect.Errored, d.Find(id).State)
+}
+
+func TestStartsThatAreRefused(t *testing.T) {
+	const key, other = "arn:aws:kms:eu-west-1:123456789012:key/mine", "arn:aws:kms:eu-west-1:123456789012:key/theirs"
+	yes, no := aws.Bool(true), aws.Bool(false)
+	for name, one := range map[string]struct {
+		byDefault bool
+		in        ebs.StartSnapshotInput
+		want      string
+	}{
+		"no size":                          {false, ebs.StartSnapshotInput{VolumeSize: aws.Int64(0)}, "ValidationException INVALID_VOLUME_SIZE"},
+		"too large":                        {false, ebs.StartSnapshotInput{VolumeSize: aws.Int64(65537)}, "ValidationException INVALID_VOLUME_SIZE"},
+		"short timeout":                    {false, ebs.StartSnapshotInput{Timeout: aws.Int32(9)}, "ValidationException INVALID_PARAMETER_VALUE"},
+		"long timeout":                     {false, ebs.StartSnapshotInput{Timeout: aws.Int32(4321)}, "ValidationException INVALID_PARAMETER_VALUE"},
+		"51 tags":                          {false, ebs.StartSnapshotInput{Tags: make51()}, "ValidationException INVALID_TAG"},
+		"reserved tag":                     {false, ebs.StartSnapshotInput{Tags: []types.Tag{{Key: aws.String("aws:x"), Value: aws.String("")}}}, "ValidationException INVALID_TAG"},
+		"unknown parent":                   {false, ebs.StartSnapshotInput{ParentSnapshotId: aws.String("snap-0123456789abcdef0")}, "ResourceNotFoundException"},
+		"parent of another account":        {false, ebs.StartSnapshotInput{ParentSnapshotId: aws.String(foreign)}, "AccessDeniedException UNAUTHORIZED_ACCOUNT"},
+		"public parent":                    {false, ebs.StartSnapshotInput{ParentSnapshotId: aws.String(public)}, "ValidationException INVALID_SNAPSHOT_ID"},
+		"parent and Encrypted":             {false, ebs.StartSnapshotInput{ParentSnapshotId: aws.String(own), Encrypted: no}, "ValidationException INVALID_PARAMETER_VALUE"},
+		"parent and key":                   {false, ebs.StartSnapshotInput{ParentSnapshotId: aws.String(own), KmsKeyArn: aws.String(key)}, "ValidationException INVALID_PARAMETER_VALUE"},
+		"plain parent, encryption default": {true, ebs.StartSnapshotInput{ParentSnapshotId: aws.String(own)}, "ValidationException INVALID_PARAMETER_VALUE"},
+		"plain, encryption default":        {true, ebs.StartSnapshotInput{Encrypted: no}, "ValidationException INVALID_PARAMETER_VALUE"},
+		"key without Encrypted":            {false, ebs.StartSnapshotInput{KmsKeyArn: aws.String(key)}, "ValidationException INVALID_PARAMETER_VALUE"},
+		"foreign key":                      {false, ebs.StartSnapshotInput{Encrypted: yes, KmsKeyArn: aws.String(other)}, "AccessDeniedException DEPENDENCY_ACCESS_DENIED"},
+		"key":                              {false, ebs.StartSnapshotInput{Encrypted: yes, KmsKeyArn: aws.String(key)}, ""},
+		"encryption default":               {true, ebs.StartSnapshotInput{}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, c := served(t)
+			d.EncryptByDefault, d.Keys = one.byDefault, []string{key}
+			if one.in.VolumeSize == nil {
+				one.in.VolumeSize = aws.Int64(1)
+			}
+			_, err := c.StartSnapshot(t.Context(), &one.in)
+			require.Equal(t, one.want, code(err))
+			if one.want != "" {
+				require.Len(t, d.IDs(), 3, "nothing was started")
+			}
+		})
+	}
+}
+
+func make51() []types.Tag {
+	var all []types.Tag
+	for i := range 51 {
+		all = append(all, types.Tag{Key: aws.String(strings.Repeat("k", i+1)), Value: aws.String("")})
+	}
+	return all
+}
+
+func TestClientTokens(t *testing.T) {
+	d, c := served(t)
+	in := ebs.StartSnapshotInput{ClientToken: aws.String("one")}
+	id := started(t, c, in)
+	require.Equal(t, id, started(t, c, in))
+	in.VolumeSize = aws.Int64(2)
+	_, err := c.StartSnapshot(t.Context(), &in)
+	require.Equal(t, "ConflictException", code(err))
+	require.Len(t, d.IDs(), 4)
+}
+
+func TestPutsThatAreRefused(t *testing.T) {
+	for name, one := range map[string]struct {
+		change func(*ebs.PutSnapshotBlockInput)
+		want   string
+	}{
+		"short":              {func(in *ebs.PutSnapshotBlockInput) { *in = *putIn(*in.SnapshotId, 0, filled('a')[1:]) }, "ValidationException INVALID_BLOCK"},
+		"wrong length":       {func(in *ebs.PutSnapshotBlockInput) { in.DataLength = aws.Int32(512) }, "ValidationException INVALID_BLOCK"},
+		"wrong checksum":     {func(in *ebs.PutSnapshotBlockInput) { in.Checksum = putIn("", 0, filled('b')).Checksum }, "ValidationException INVALID_BLOCK"},
+		"behind the end":     {func(in *ebs.PutSnapshotBlockInput) { in.BlockIndex = aws.Int32(2048) }, "ValidationException INVALID_BLOCK"},
+		"progress":           {func(in *ebs.PutSnapshotBlockInput) { in.Progress = aws.Int32(101) }, "ValidationException INVALID_PARAMETER_VALUE"},
+		"completed snapshot": {func(in *ebs.PutSnapshotBlockInput) { in.SnapshotId = aws.String(own) }, "ValidationException INVALID_SNAPSHOT_ID"},
+		"unknown snapshot":   {func(in *ebs.PutSnapshotBlockInput) { in.SnapshotId = aws.String("snap-0123456789abcdef0") }, "ResourceNotFoundException"},
+		"malformed snapshot": {func(in *ebs.PutSnapshotBlockInput) { in.SnapshotId = aws.String("snap-1") }, "ValidationException INVALID_SNAPSHOT_ID"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, c := served(t)
+			id := started(t, c, ebs.StartSnapshotInput{})
+			in := putIn(id, 0, filled('a'))
+			one.change(in)
+			_, err := c.PutSnapshotBlock(t.Context(), in)
+			require.Equal(t, one.want, code(err))
+			require.Empty(t, d.Blocks(id))
+		})
+	}
+}
+
+func TestCompletionsThatAreRefused(t *testing.T) {
+	linear := func(blocks ...byte) *string {
+		all := sha256.New()
+		for _, b := range blocks {
+			sum := sha256.Sum256(filled(b))
+			all.Write(sum[:])
+		}
+		return aws.String(base64.StdEncoding.EncodeToString(all.Sum(nil)))
+	}
+	for name, one := range map[string]struct {
+		count int32
+		sum   *string
+		want  string
+	}{
+		"count":       {3, nil, "ValidationException INVALID_PARAMETER_VALUE"},
+		"wrong order": {2, linear('b', 'a'), "ValidationException INVALID_PARAMETER_VALUE"},
+		"right":       {2, linear('a', 'b'), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, c := served(t)
+			d.Completing = 2
+			id := started(t, c, ebs.StartSnapshotInput{})
+			put(t, c, id, 9, filled('b'))
+			put(t, c, id, 2, filled('a'))
+			in := &ebs.CompleteSnapshotInput{SnapshotId: &id, ChangedBlocksCount: &one.count, Checksum: one.sum}
+			if one.sum != nil {
+				in.ChecksumAlgorithm, in.ChecksumAggregationMethod = types.ChecksumAlgorithmChecksumAlgorithmSha256, types.ChecksumAggregationMethodChecksumAggregationLinear
+			}
+			_, err := c.CompleteSnapshot(t.Context(), in)
+			require.Equal(t, one.want, code(err))
+			if one.want != "" {
+				require.Equal(t, ebsdirect.Pending, d.Find(id).State)
+				return
+			}
+			for _, state := range []string{ebsdirect.Pending, ebsdirect.Pending, ebsdirect.Completed} {
+				s, _ := d.Describe(id)
+				require.Equal(t, state, s.State)
+			}
+			_, err = c.CompleteSnapshot(t.Context(), in)
+			require.Equal(t, "ValidationException INVALID_SNAPSHOT_ID", code(err), "twice")
+		})
+	}
+}
+
+func TestReadsThatAreRefused(t *testing.T) {
+	_, c := served(t)
+	pending := started(t, c, ebs.StartSnapshotInput{})
+	for id, want := range map[string]string{
+		pending: "ValidationException INVALID_SNAPSHOT_ID", foreign: "AccessDeniedException UNAUTHORIZED_ACCOUNT",
+		public: "ValidationException INVALID_SNAPSHOT_ID", "snap-0123456789abcdef0": "ResourceNotFoundException",
+	} {
+		_, err := c.ListSnapshotBlocks(t.Context(), &ebs.ListSnapshotBlocksInput{SnapshotId: &id})
+		require.Equal(t, want, code(err), id)
+	}
+}
+
+func TestQuotasAndFaults(t *testing.T) {
+	d, c := served(t)
+	d.Quotas = ebsdirect.Quotas{Start: 2, Pending: 2}
+	d.NotFoundYet = 1
+	id := started(t, c, ebs.StartSnapshotInput{})
+	_, err := c.PutSnapshotBlock(t.Context(), putIn(id, 0, filled('a')))
+	require.Equal(t, "ResourceNotFoundException", code(err), "too early")
+	put(t, c, id, 0, filled('a'))
+	started(t, c, ebs.StartSnapshotInput{})
+	_, err = c.StartSnapshot(t.Context(), &ebs.StartSnapshotInput{VolumeSize: aws.Int64(1)})
+	require.Equal(t, "RequestThrottledException", code(err))
+	d.Quotas.Start = 0
+	_, err = c.StartSnapshot(t.Context(), &ebs.StartSnapshotInput{VolumeSize: aws.Int64(1)})
+	require.Equal(t, "ServiceQuotaExceededException", code(err))
+
+	d.Fail("PutSnapshotBlock", 1, ebsdirect.Failure{})
+	_, err = c.PutSnapshotBlock(t.Context(), putIn(id, 1, filled('a')))
+	require.ErrorContains(t, err, "EOF")
+	d.Quotas.Concurrent = 1
+	d.Before("PutSnapshotBlock", func() {
+		d.Before("PutSnapshotBlock", nil)
+		_, err := c.PutSnapshotBlock(context.Background(), putIn(id, 1, filled('a')))
+		require.Equal(t, "ConcurrentLimitExceededException", code(err))
+	})
+	put(t, c, id, 1, filled('a'))
+	require.Equal(t, int64(2*ebsdirect.BlockSize), d.Count().Sent)
+	require.Equal(t, 5, d.Count().Calls["PutSnapshotBlock"])
+}
+
+func TestForgedCallsAreRefused(t *testing.T) {
+	d, c := served(t)
+	id := started(t, c, ebs.StartSnapshotInput{})
+	d.Secret = "changed"
+	_, err := c.PutSnapshotBlock(t.Context(), putIn(id, 0, filled('a')))
+	require.Equal(t, "AccessDeniedException ", code(err))
+}
