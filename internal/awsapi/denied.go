@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	ebstypes "github.com/aws/aws-sdk-go-v2/service/ebs/types"
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
@@ -43,11 +44,20 @@ func explain(doing string, err error) error {
 			Said:       strings.TrimSpace(api.ErrorMessage()),
 		})
 	}
-	return fmt.Errorf("%s: %w", doing, &APIError{Code: api.ErrorCode(), Said: strings.TrimSpace(api.ErrorMessage())})
+	var invalid *ebstypes.ValidationException
+	failure := &APIError{Code: api.ErrorCode(), Said: strings.TrimSpace(api.ErrorMessage())}
+	if errors.As(err, &invalid) {
+		failure.Reason = string(invalid.Reason)
+	}
+	return fmt.Errorf("%s: %w", doing, failure)
 }
 
 // APIError is an error that AWS returned.
-type APIError struct{ Code, Said string }
+type APIError struct {
+	Code, Said string
+	// Reason is a code with more detail, or empty. Only the EBS direct APIs have it.
+	Reason string
+}
 
 func (e *APIError) Error() string {
 	if e.Said == "" {

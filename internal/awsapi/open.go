@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials/stscreds"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	"github.com/aws/aws-sdk-go-v2/service/ebs"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
@@ -52,6 +53,7 @@ type AWS struct {
 	settle time.Duration
 
 	autoscaling *autoscaling.Client
+	ebs         *ebs.Client
 	ec2         *ec2.Client
 	eks         *eks.Client
 	iam         *iam.Client
@@ -73,6 +75,7 @@ func Open(ctx context.Context, o Options) (*AWS, error) {
 	return &AWS{
 		Region: c.Region, settle: settle, ec2: ec2.NewFromConfig(c), eks: eks.NewFromConfig(c), iam: iam.NewFromConfig(c),
 		ssm: ssm.NewFromConfig(c), sts: sts.NewFromConfig(c), autoscaling: autoscaling.NewFromConfig(c),
+		ebs: ebs.NewFromConfig(c, o.forBlocks),
 	}, nil
 }
 

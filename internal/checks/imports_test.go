@@ -30,6 +30,7 @@ var mayImport = map[string][]string{
 	"bootstrap":             {"host", "plan", "internal/manifest", "internal/templates"},
 	"internal/diagnose":     {"internal/expand"},
 	"internal/awsapi":       {},
+	"internal/snapshot":     {"internal/awsapi"},
 	"userdata":              {"bootstrap"},
 	"internal/preflight":    {"internal/awsapi", "userdata"},
 	"internal/clustersetup": {},

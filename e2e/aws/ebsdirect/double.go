@@ -17,7 +17,8 @@ import (
 // BlockSize is the size of every block, in bytes (API, PutSnapshotBlock).
 const BlockSize = 512 << 10
 
-// Double serves the EBS direct APIs. It is an http.Handler. Its exported fields may
+// Double serves the EBS direct APIs, and the calls of EC2 that describe and delete
+// snapshots. It is an http.Handler. Its exported fields may
 // be changed between calls.
 type Double struct {
 	// Account owns the snapshots of the caller.
@@ -136,6 +137,10 @@ func (d *Double) Count() Count {
 
 // ServeHTTP answers a call.
 func (d *Double) ServeHTTP(out http.ResponseWriter, in *http.Request) {
+	if in.URL.Path == "/" {
+		d.ec2().ServeHTTP(out, in)
+		return
+	}
 	action, carryOut := d.route(in)
 	if carryOut == nil {
 		write(out, &Failure{http.StatusNotFound, "UnknownOperationException", in.Method + " " + in.URL.Path, ""})

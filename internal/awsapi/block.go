@@ -1,0 +1,155 @@
+package awsapi
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/ratelimit"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/aws-sdk-go-v2/service/ebs"
+	ebstypes "github.com/aws/aws-sdk-go-v2/service/ebs/types"
+)
+
+// BlockSize is the size of every block of a snapshot, in bytes.
+const BlockSize = 512 << 10
+
+// blockAttempts is the maximum number of attempts for a call about blocks. Thousands
+// of calls must all succeed.
+const blockAttempts = 12
+
+// crowded are the services' error codes for too many calls that the SDK does not slow
+// down for by itself.
+var crowded = map[string]struct{}{"ConcurrentLimitExceededException": {}, "ServiceQuotaExceededException": {}}
+
+// forBlocks sets the retries of the EBS direct APIs. After a throttling error, the
+// adaptive mode slows all calls of the client down, and speeds them up slowly. A call
+// may fail often without a failure of the upload, so there is no limit for the retries
+// of all calls together.
+func (o Options) forBlocks(e *ebs.Options) {
+	standard := func(s *retry.StandardOptions) {
+		s.MaxAttempts = blockAttempts
+		s.RateLimiter = ratelimit.None
+		if o.Pause > 0 {
+			s.MaxBackoff = o.Pause
+			s.Backoff = retry.NewExponentialJitterBackoff(o.Pause)
+		}
+		s.Retryables = append(s.Retryables, retry.RetryableErrorCode{Codes: crowded})
+	}
+	e.Retryer = retry.NewAdaptiveMode(func(a *retry.AdaptiveModeOptions) {
+		a.StandardOptions = append(a.StandardOptions, standard)
+		a.Throttles = append(a.Throttles, retry.ThrottleErrorCode{Codes: crowded})
+	})
+}
+
+// earlyMost is how long puts into a new snapshot may answer that the snapshot does not
+// exist (https://github.com/awslabs/coldsnap/issues/43).
+const earlyMost = 2 * time.Minute
+
+// PutBlock writes a block with its SHA-256. Started is when the snapshot was started.
+func (a *AWS) PutBlock(ctx context.Context, id string, index int32, block []byte, sum [32]byte, started time.Time) error {
+	in := &ebs.PutSnapshotBlockInput{
+		SnapshotId: aws.String(id), BlockIndex: aws.Int32(index), DataLength: aws.Int32(int32(len(block))),
+		Checksum: aws.String(encoded(sum)), ChecksumAlgorithm: ebstypes.ChecksumAlgorithmChecksumAlgorithmSha256,
+	}
+	for {
+		in.BlockData = bytes.NewReader(block)
+		_, err := a.ebs.PutSnapshotBlock(ctx, in)
+		if err = explain(fmt.Sprintf("writing the block %d of the snapshot %s", index, id), err); !IsNotFound(err) || time.Since(started) > earlyMost {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(a.settle):
+		}
+	}
+}
+
+// Block is a block in a list.
+type Block struct {
+	Index int32
+	// Token reads the block of the listed snapshot, and First that of the first
+	// snapshot of a comparison. Either is empty when that snapshot does not have the
+	// block.
+	Token, First string
+}
+
+// Blocks lists the blocks of a snapshot in order. A new list makes the tokens of
+// earlier ones invalid.
+func (a *AWS) Blocks(ctx context.Context, id string) ([]Block, error) {
+	var all []Block
+	in := &ebs.ListSnapshotBlocksInput{SnapshotId: aws.String(id), MaxResults: aws.Int32(10000)}
+	for {
+		out, err := a.ebs.ListSnapshotBlocks(ctx, in)
+		if err != nil {
+			return nil, explain("listing the blocks of the snapshot "+id, err)
+		}
+		for _, b := range out.Blocks {
+			all = append(all, Block{Index: aws.ToInt32(b.BlockIndex), Token: aws.ToString(b.BlockToken)})
+		}
+		if aws.ToString(out.NextToken) == "" { // a page may be empty without being the last
+			return all, nil
+		}
+		in.NextToken = out.NextToken
+	}
+}
+
+// ChangedBlocks lists the blocks that differ between two snapshots of one volume, in
+// order. IsUnrelated tells that the snapshots have no common ancestor.
+func (a *AWS) ChangedBlocks(ctx context.Context, first, second string) ([]Block, error) {
+	var all []Block
+	in := &ebs.ListChangedBlocksInput{FirstSnapshotId: aws.String(first), SecondSnapshotId: aws.String(second), MaxResults: aws.Int32(10000)}
+	for {
+		out, err := a.ebs.ListChangedBlocks(ctx, in)
+		if err != nil {
+			return nil, explain("comparing the snapshots "+first+" and "+second, err)
+		}
+		for _, b := range out.ChangedBlocks {
+			all = append(all, Block{Index: aws.ToInt32(b.BlockIndex), Token: aws.ToString(b.SecondBlockToken), First: aws.ToString(b.FirstBlockToken)})
+		}
+		if aws.ToString(out.NextToken) == "" {
+			return all, nil
+		}
+		in.NextToken = out.NextToken
+	}
+}
+
+// IsUnrelated says that two snapshots have no common ancestor.
+func IsUnrelated(err error) bool {
+	var api *APIError
+	return errors.As(err, &api) && api.Reason == string(ebstypes.ValidationExceptionReasonUnrelatedSnapshots)
+}
+
+// GetBlock reads a block into a buffer of BlockSize bytes and returns its SHA-256. It
+// reads again when the connection breaks or the checksum is wrong.
+func (a *AWS) GetBlock(ctx context.Context, id string, index int32, token string, into []byte) ([32]byte, error) {
+	doing := fmt.Sprintf("reading the block %d of the snapshot %s", index, id)
+	for attempt := 1; ; attempt++ {
+		out, err := a.ebs.GetSnapshotBlock(ctx, &ebs.GetSnapshotBlockInput{SnapshotId: aws.String(id), BlockIndex: aws.Int32(index), BlockToken: aws.String(token)})
+		if err != nil {
+			return [32]byte{}, explain(doing, err)
+		}
+		_, err = io.ReadFull(out.BlockData, into[:BlockSize])
+		_ = out.BlockData.Close()
+		sum := sha256.Sum256(into[:BlockSize])
+		switch want := aws.ToString(out.Checksum); {
+		case err == nil && want == encoded(sum):
+			return sum, nil
+		case err == nil:
+			err = fmt.Errorf("its SHA-256 is %s, but should be %s", encoded(sum), want)
+		}
+		if ctx.Err() != nil || attempt == blockAttempts {
+			return sum, fmt.Errorf("%s: %w", doing, err)
+		}
+	}
+}
+
+// encoded is a checksum as AWS writes it.
+func encoded(sum [32]byte) string { return base64.StdEncoding.EncodeToString(sum[:]) }

@@ -1,0 +1,167 @@
+package awsapi
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/aws-sdk-go-v2/service/ebs"
+	ebstypes "github.com/aws/aws-sdk-go-v2/service/ebs/types"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+)
+
+// The states of a snapshot.
+const (
+	SnapshotPending   = "pending"
+	SnapshotCompleted = "completed"
+	SnapshotError     = "error"
+)
+
+// Snapshot is an EBS snapshot.
+type Snapshot struct {
+	ID, Owner, State string
+	// Said is AWS's explanation of the state, or empty.
+	Said string
+	// Progress is how much of a pending snapshot is done, such as 30%.
+	Progress string
+	// Size is the size of the volume, in GiB.
+	Size      int64
+	Encrypted bool
+	// Key is the ARN of the KMS key of an encrypted snapshot.
+	Key  string
+	Tags map[string]string
+}
+
+// NewSnapshot says what kind of snapshot to start.
+type NewSnapshot struct {
+	// Token makes a repeated start return the first snapshot, instead of starting
+	// another one. It has up to 64 characters.
+	Token, Description string
+	// Size is the size of the volume, in GiB.
+	Size int64
+	// Parent is the ID of the snapshot from which all blocks come that are not put.
+	// The parent decides the encryption.
+	Parent string
+	// Encrypted encrypts the snapshot with Key, the ARN of a KMS key. An empty Key is
+	// the account's default key.
+	Encrypted bool
+	Key       string
+	Tags      map[string]string
+	// Timeout is how long the snapshot may stay without a new block, from 10 minutes
+	// to 3 days.
+	Timeout time.Duration
+}
+
+// Snapshot reads a snapshot. EC2 may not find a new one at once.
+func (a *AWS) Snapshot(ctx context.Context, id string) (Snapshot, error) {
+	var found Snapshot
+	doing := "reading the snapshot " + id
+	err := a.settled(ctx, func() error {
+		out, err := a.ec2.DescribeSnapshots(ctx, &ec2.DescribeSnapshotsInput{SnapshotIds: []string{id}})
+		if err != nil {
+			return explain(doing, err)
+		}
+		if len(out.Snapshots) != 1 {
+			return errIncomplete(doing, "snapshot")
+		}
+		s := out.Snapshots[0]
+		found = Snapshot{
+			ID: aws.ToString(s.SnapshotId), Owner: aws.ToString(s.OwnerId), State: string(s.State), Said: aws.ToString(s.StateMessage),
+			Progress: aws.ToString(s.Progress), Size: int64(aws.ToInt32(s.VolumeSize)), Encrypted: aws.ToBool(s.Encrypted),
+			Key: aws.ToString(s.KmsKeyId), Tags: tagsOf(s.Tags),
+		}
+		return nil
+	})
+	return found, err
+}
+
+// StartSnapshot starts a snapshot and returns its ID.
+func (a *AWS) StartSnapshot(ctx context.Context, n NewSnapshot) (string, error) {
+	in := &ebs.StartSnapshotInput{VolumeSize: aws.Int64(n.Size), ClientToken: aws.String(n.Token), Timeout: aws.Int32(int32(n.Timeout / time.Minute))}
+	if n.Description != "" {
+		in.Description = aws.String(n.Description)
+	}
+	if n.Parent != "" {
+		in.ParentSnapshotId = aws.String(n.Parent)
+	}
+	if n.Encrypted {
+		in.Encrypted = aws.Bool(true)
+	}
+	if n.Key != "" {
+		in.KmsKeyArn = aws.String(n.Key)
+	}
+	for _, key := range slices.Sorted(maps.Keys(n.Tags)) {
+		in.Tags = append(in.Tags, ebstypes.Tag{Key: aws.String(key), Value: aws.String(n.Tags[key])})
+	}
+	// A full quota of pending snapshots does not empty while a person waits.
+	out, err := a.ebs.StartSnapshot(ctx, in, func(e *ebs.Options) { e.Retryer = retry.AddWithMaxAttempts(e.Retryer, 3) })
+	if err != nil {
+		return "", explain("starting a snapshot", err)
+	}
+	if out.SnapshotId == nil {
+		return "", errIncomplete("starting a snapshot", "ID")
+	}
+	return *out.SnapshotId, nil
+}
+
+// CompleteSnapshot ends the writing of a snapshot. Blocks is the number of different
+// blocks that were put, and sum the SHA-256 of their SHA-256 sums in the order of the
+// blocks. The snapshot is completed some time later.
+func (a *AWS) CompleteSnapshot(ctx context.Context, id string, blocks int, sum [32]byte) error {
+	_, err := a.ebs.CompleteSnapshot(ctx, &ebs.CompleteSnapshotInput{
+		SnapshotId: aws.String(id), ChangedBlocksCount: aws.Int32(int32(blocks)), Checksum: aws.String(encoded(sum)),
+		ChecksumAlgorithm:         ebstypes.ChecksumAlgorithmChecksumAlgorithmSha256,
+		ChecksumAggregationMethod: ebstypes.ChecksumAggregationMethodChecksumAggregationLinear,
+	})
+	return explain("completing the snapshot "+id, err)
+}
+
+// DeleteSnapshot deletes a snapshot. A snapshot that does not exist is no error.
+func (a *AWS) DeleteSnapshot(ctx context.Context, id string) error {
+	_, err := a.ec2.DeleteSnapshot(ctx, &ec2.DeleteSnapshotInput{SnapshotId: aws.String(id)})
+	if err = explain("deleting the snapshot "+id, err); IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// AwaitSnapshot waits until a snapshot is completed.
+func (a *AWS) AwaitSnapshot(ctx context.Context, id string) (Snapshot, error) {
+	for {
+		s, err := a.Snapshot(ctx, id)
+		switch {
+		case err != nil:
+			return s, err
+		case s.State == SnapshotCompleted:
+			return s, nil
+		case s.State != SnapshotPending:
+			return s, fmt.Errorf("waiting for the snapshot %s: its state is %s: %s", id, s.State, s.Said)
+		}
+		select {
+		case <-ctx.Done():
+			return s, context.Cause(ctx)
+		case <-time.After(a.settle):
+		}
+	}
+}
+
+// DefaultEncryption says whether the account encrypts all new volumes and snapshots of
+// the region, and the KMS key for this.
+func (a *AWS) DefaultEncryption(ctx context.Context) (on bool, key string, err error) {
+	out, err := a.ec2.GetEbsEncryptionByDefault(ctx, &ec2.GetEbsEncryptionByDefaultInput{})
+	if err != nil {
+		return false, "", explain("reading the encryption by default", err)
+	}
+	if !aws.ToBool(out.EbsEncryptionByDefault) {
+		return false, "", nil
+	}
+	k, err := a.ec2.GetEbsDefaultKmsKeyId(ctx, &ec2.GetEbsDefaultKmsKeyIdInput{})
+	if err != nil {
+		return true, "", explain("reading the default KMS key", err)
+	}
+	return true, aws.ToString(k.KmsKeyId), nil
+}
