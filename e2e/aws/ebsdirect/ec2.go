@@ -76,7 +76,7 @@ func (d *Double) describe(in struct {
 			Started: s.Started.UTC().Format(time.RFC3339),
 		}
 		for _, t := range s.Tags {
-			one.Tags = append(one.Tags, ec2Tag{t.Key, t.Value})
+			one.Tags = append(one.Tags, ec2Tag(t))
 		}
 		out.Snapshots = append(out.Snapshots, one)
 	}
