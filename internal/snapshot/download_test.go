@@ -12,7 +12,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/snapshot"
 )
 
-// same checks that a file has every block of the disk, and zeros elsewhere.
+// same checks that a file has every block of the disk, and zeros in a sample of the
+// others.
 func (d disk) same(t *testing.T, path string) {
 	t.Helper()
 	f, err := os.Open(path)
@@ -23,6 +24,9 @@ func (d disk) same(t *testing.T, path string) {
 	require.Equal(t, int64(1<<30), st.Size())
 	got := make([]byte, snapshot.BlockSize)
 	for index := range int32(2048) {
+		if _, used := d[index]; !used && index%100 != 0 {
+			continue
+		}
 		_, err := f.ReadAt(got, int64(index)*snapshot.BlockSize)
 		require.NoError(t, err)
 		want := make([]byte, snapshot.BlockSize)
