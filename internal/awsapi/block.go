@@ -64,10 +64,8 @@ func (a *AWS) PutBlock(ctx context.Context, id string, index int32, block []byte
 		if err = explain(fmt.Sprintf("writing the block %d of the snapshot %s", index, id), err); !IsNotFound(err) || time.Since(started) > earlyMost {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(a.settle):
+		if err := a.pause(ctx); err != nil {
+			return err
 		}
 	}
 }

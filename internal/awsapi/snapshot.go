@@ -141,11 +141,19 @@ func (a *AWS) AwaitSnapshot(ctx context.Context, id string) (Snapshot, error) {
 		case s.State != SnapshotPending:
 			return s, fmt.Errorf("waiting for the snapshot %s: its state is %s: %s", id, s.State, s.Said)
 		}
-		select {
-		case <-ctx.Done():
-			return s, context.Cause(ctx)
-		case <-time.After(a.settle):
+		if err := a.pause(ctx); err != nil {
+			return s, err
 		}
+	}
+}
+
+// pause waits until the next look at a state.
+func (a *AWS) pause(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(a.settle):
+		return nil
 	}
 }
 

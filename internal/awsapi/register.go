@@ -1,0 +1,203 @@
+package awsapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+)
+
+// NewImage is an image to register. Every instance type of EKS nodes needs hardware
+// virtualization and ENA, so both are always set.
+type NewImage struct {
+	Name, Description string
+	// Architecture is x86_64 or arm64.
+	Architecture string
+	// BootMode is legacy-bios, uefi or uefi-preferred.
+	BootMode string
+	// RootDevice is the name of the root volume, such as /dev/xvda.
+	RootDevice string
+	// Snapshot is the ID of the root volume's snapshot.
+	Snapshot string
+	// Size is the size of the root volume, in GiB. 0 is the snapshot's size.
+	Size int32
+	// VolumeType is the type of the root volume, such as gp3.
+	VolumeType string
+	// IOPS, Throughput (in MiB/s) and InitializationRate (in MiB/s, 100 to 300) of the
+	// root volume. 0 is AWS's default.
+	IOPS, Throughput, InitializationRate int32
+	// SRIOV says that the image has the driver ixgbevf, for old instance types.
+	SRIOV bool
+	// IMDSv2 makes instances require tokens for the metadata service, with a hop limit
+	// of 2.
+	IMDSv2 bool
+	// TPM gives instances a TPM 2.0. It needs the boot mode uefi.
+	TPM bool
+	// UEFIData is the content of the UEFI variable store in Base64, or empty.
+	UEFIData string
+	Tags     map[string]string
+}
+
+// Register registers an image and waits until it is available.
+func (a *AWS) Register(ctx context.Context, n NewImage) (Image, error) {
+	doing := "registering the image " + n.Name
+	root := &types.EbsBlockDevice{SnapshotId: aws.String(n.Snapshot), VolumeType: types.VolumeType(n.VolumeType), DeleteOnTermination: aws.Bool(true)}
+	for _, one := range []struct {
+		value int32
+		field **int32
+	}{{n.Size, &root.VolumeSize}, {n.IOPS, &root.Iops}, {n.Throughput, &root.Throughput}, {n.InitializationRate, &root.VolumeInitializationRate}} {
+		if one.value > 0 {
+			*one.field = aws.Int32(one.value)
+		}
+	}
+	in := &ec2.RegisterImageInput{
+		Name: aws.String(n.Name), Architecture: types.ArchitectureValues(n.Architecture), BootMode: types.BootModeValues(n.BootMode),
+		VirtualizationType: aws.String("hvm"), EnaSupport: aws.Bool(true), RootDeviceName: aws.String(n.RootDevice),
+		BlockDeviceMappings: []types.BlockDeviceMapping{{DeviceName: aws.String(n.RootDevice), Ebs: root}}, TagSpecifications: tagged(types.ResourceTypeImage, n.Tags),
+	}
+	if n.Description != "" {
+		in.Description = aws.String(n.Description)
+	}
+	if n.SRIOV {
+		in.SriovNetSupport = aws.String("simple")
+	}
+	if n.IMDSv2 {
+		in.ImdsSupport = types.ImdsSupportValuesV20
+	}
+	if n.TPM {
+		in.TpmSupport = types.TpmSupportValuesV20
+	}
+	if n.UEFIData != "" {
+		in.UefiData = aws.String(n.UEFIData)
+	}
+	out, err := a.ec2.RegisterImage(ctx, in)
+	if err != nil {
+		return Image{}, explain(doing, err)
+	}
+	if out.ImageId == nil {
+		return Image{}, errIncomplete(doing, "ID")
+	}
+	return a.AwaitImage(ctx, *out.ImageId)
+}
+
+func tagged(kind types.ResourceType, tags map[string]string) []types.TagSpecification {
+	if len(tags) == 0 {
+		return nil
+	}
+	spec := types.TagSpecification{ResourceType: kind}
+	for _, key := range slices.Sorted(maps.Keys(tags)) {
+		spec.Tags = append(spec.Tags, types.Tag{Key: aws.String(key), Value: aws.String(tags[key])})
+	}
+	return []types.TagSpecification{spec}
+}
+
+// AwaitImage waits until an image is available.
+func (a *AWS) AwaitImage(ctx context.Context, id string) (Image, error) {
+	for {
+		var i Image
+		err := a.settled(ctx, func() (err error) {
+			i, err = a.Image(ctx, id)
+			return err
+		})
+		switch {
+		case err != nil:
+			return i, err
+		case i.State == "available":
+			return i, nil
+		case i.State != "pending":
+			return i, fmt.Errorf("waiting for the image %s: its state is %s", id, i.State)
+		}
+		if err := a.pause(ctx); err != nil {
+			return i, err
+		}
+	}
+}
+
+// Copy is a copy of an image into another region.
+type Copy struct {
+	Name, Description string
+	// Encrypted encrypts the copy with Key, a KMS key of the copy's region. An empty
+	// Key is the default key of the account there.
+	Encrypted bool
+	Key       string
+	Tags      map[string]string
+}
+
+// CopyFrom copies an image of another region into this one and waits until the copy is
+// available.
+func (a *AWS) CopyFrom(ctx context.Context, region, image string, c Copy) (Image, error) {
+	doing := fmt.Sprintf("copying the image %s from %s to %s", image, region, a.Region)
+	in := &ec2.CopyImageInput{
+		SourceRegion: aws.String(region), SourceImageId: aws.String(image), Name: aws.String(c.Name),
+		TagSpecifications: append(tagged(types.ResourceTypeImage, c.Tags), tagged(types.ResourceTypeSnapshot, c.Tags)...),
+	}
+	if c.Description != "" {
+		in.Description = aws.String(c.Description)
+	}
+	if c.Encrypted {
+		in.Encrypted = aws.Bool(true)
+	}
+	if c.Key != "" {
+		in.KmsKeyId = aws.String(c.Key)
+	}
+	out, err := a.ec2.CopyImage(ctx, in)
+	if err != nil {
+		return Image{}, explain(doing, err)
+	}
+	if out.ImageId == nil {
+		return Image{}, errIncomplete(doing, "ID")
+	}
+	return a.AwaitImage(ctx, *out.ImageId)
+}
+
+// Shares are the accounts and organizations that may use an image.
+type Shares struct {
+	// Accounts are account IDs. Groups is "all" or nothing.
+	Accounts, Groups []string
+	// Organizations and Units are ARNs of organizations and organizational units.
+	Organizations, Units []string
+}
+
+// Empty says that the image is not shared.
+func (s Shares) Empty() bool {
+	return len(s.Accounts)+len(s.Groups)+len(s.Organizations)+len(s.Units) == 0
+}
+
+// Share lets others use an image, and accounts read its snapshots.
+func (a *AWS) Share(ctx context.Context, i Image, s Shares, snapshots []string) error {
+	var errs []error
+	if !s.Empty() {
+		var add []types.LaunchPermission
+		for _, account := range s.Accounts {
+			add = append(add, types.LaunchPermission{UserId: aws.String(account)})
+		}
+		for _, group := range s.Groups {
+			add = append(add, types.LaunchPermission{Group: types.PermissionGroup(group)})
+		}
+		for _, arn := range s.Organizations {
+			add = append(add, types.LaunchPermission{OrganizationArn: aws.String(arn)})
+		}
+		for _, arn := range s.Units {
+			add = append(add, types.LaunchPermission{OrganizationalUnitArn: aws.String(arn)})
+		}
+		_, err := a.ec2.ModifyImageAttribute(ctx, &ec2.ModifyImageAttributeInput{
+			ImageId: aws.String(i.ID), LaunchPermission: &types.LaunchPermissionModifications{Add: add},
+		})
+		errs = append(errs, explain("sharing the image "+i.ID, err))
+	}
+	for _, account := range snapshots {
+		for _, id := range i.Snapshots {
+			_, err := a.ec2.ModifySnapshotAttribute(ctx, &ec2.ModifySnapshotAttributeInput{
+				SnapshotId: aws.String(id), Attribute: types.SnapshotAttributeNameCreateVolumePermission,
+				CreateVolumePermission: &types.CreateVolumePermissionModifications{Add: []types.CreateVolumePermission{{UserId: aws.String(account)}}},
+			})
+			errs = append(errs, explain("sharing the snapshot "+id, err))
+		}
+	}
+	return errors.Join(errs...)
+}
