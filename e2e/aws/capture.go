@@ -83,10 +83,13 @@ func (w *World) createImage(ctx context.Context, call endpoint.Call, in createIm
 // keep adds an image of the caller's account, and its snapshot.
 func (w *World) keep(region, name string, made Image, taken *Snapshot) createdOut {
 	made.Region, made.ID, made.Owner, made.Name = region, w.next("ami"), Account, name
-	made.Created = time.Now().UTC().Format("2006-01-02T15:04:05.000Z")
+	made.Created = created()
 	w.Snapshots, w.Images = append(w.Snapshots, taken), append(w.Images, &made)
 	return createdOut{made.ID}
 }
+
+// created is the present time as EC2 writes it.
+func created() string { return time.Now().UTC().Format("2006-01-02T15:04:05.000Z") }
 
 // stopped returns the image and the disk of a stopped instance.
 func (w *World) stopped(region, id string) (image string, disk volume, err error) {

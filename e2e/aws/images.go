@@ -43,6 +43,8 @@ type Image struct {
 	Platform       string  `xml:"platform,omitempty"`
 	ENA            bool    `xml:"enaSupport"`
 	IMDS           string  `xml:"imdsSupport,omitempty"`
+	TPM            string  `xml:"tpmSupport,omitempty"`
+	BootMode       string  `xml:"bootMode,omitempty"`
 	SourceInstance string  `xml:"sourceInstanceId,omitempty"`
 	Devices        []Drive `xml:"blockDeviceMapping>item"`
 	Tags           []Tag   `xml:"tagSet>item"`
@@ -245,6 +247,7 @@ type snapshotsOut struct {
 }
 
 func (w *World) describeSnapshots(region string, in listIn) (snapshotsOut, error) {
+	w.takeOver()
 	chosen, err := selected(w.Snapshots, region, in.Snapshots, "InvalidSnapshot.NotFound", in, func(s *Snapshot) (string, map[string]string, []Tag) {
 		return "", map[string]string{"snapshot-id": s.ID}, s.Tags
 	})
@@ -365,6 +368,7 @@ func (w *World) deregister(region string, in imageIn) (done, error) {
 
 // deleteSnapshot refuses to delete snapshots of images. moto would delete them.
 func (w *World) deleteSnapshot(region string, in snapshotIn) (done, error) {
+	w.takeOver()
 	gone, err := w.ownSnapshot(region, in.ID)
 	if err != nil {
 		return done{}, err
@@ -375,6 +379,9 @@ func (w *World) deleteSnapshot(region string, in snapshotIn) (done, error) {
 		}
 	}
 	w.Snapshots = slices.DeleteFunc(w.Snapshots, func(s *Snapshot) bool { return s == gone })
+	if w.ebs != nil {
+		w.ebs.Delete(gone.ID)
+	}
 	if gone.Disk.Image == "" || slices.ContainsFunc(w.Snapshots, func(s *Snapshot) bool { return s.Disk == gone.Disk }) {
 		return done{true}, nil
 	}

@@ -28,6 +28,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/endpoint"
 )
 
@@ -85,6 +86,7 @@ type World struct {
 	denied    []string
 	broken    []string
 	endpoint  *endpoint.Endpoint
+	ebs       *ebsdirect.Double
 }
 
 // New returns an account with only the default networks, until the test ends.

@@ -193,7 +193,7 @@ func (a *AWS) Share(ctx context.Context, i Image, s Shares, snapshots []string) 
 	for _, account := range snapshots {
 		for _, id := range i.Snapshots {
 			_, err := a.ec2.ModifySnapshotAttribute(ctx, &ec2.ModifySnapshotAttributeInput{
-				SnapshotId: aws.String(id), Attribute: types.SnapshotAttributeNameCreateVolumePermission,
+				SnapshotId:             aws.String(id),
 				CreateVolumePermission: &types.CreateVolumePermissionModifications{Add: []types.CreateVolumePermission{{UserId: aws.String(account)}}},
 			})
 			errs = append(errs, explain("sharing the snapshot "+id, err))
