@@ -32,6 +32,7 @@ var mayImport = map[string][]string{
 	"internal/diagnose":     {"internal/expand"},
 	"internal/awsapi":       {},
 	"internal/snapshot":     {"internal/awsapi"},
+	"internal/diskaudit":    {".", "host", "plan", "scrub", "internal/disk"},
 	"userdata":              {"bootstrap"},
 	"internal/preflight":    {"internal/awsapi", "userdata"},
 	"internal/clustersetup": {},
