@@ -43,7 +43,7 @@ var mayImport = map[string][]string{
 	"provisioner":           {"host", "plan", "internal/manifest", "internal/templates", "internal/bootunits", "distros", "internal/asset", "internal/containerd", "internal/version", "internal/surface", "internal/human"},
 	".":                     {"host", "plan", "scrub", "distros", "provisioner", "userdata", "internal/version"},
 	"internal/agent":        {"host", "plan", "scrub", "internal/asset", "provisioner"},
-	"cmd":                   {".", "internal/diagnose", "host", "plan", "scrub", "distros", "provisioner", "internal/asset", "internal/manifest", "internal/agent", "bootstrap", "internal/bootunits", "internal/awsapi", "userdata", "internal/preflight", "internal/clustersetup", "internal/strictjson", "internal/version", "internal/surface", "internal/human", "internal/console"},
+	"cmd":                   {".", "internal/disk", "internal/diskaudit", "internal/diagnose", "host", "plan", "scrub", "distros", "provisioner", "internal/asset", "internal/manifest", "internal/agent", "bootstrap", "internal/bootunits", "internal/awsapi", "userdata", "internal/preflight", "internal/clustersetup", "internal/strictjson", "internal/version", "internal/surface", "internal/human", "internal/console"},
 	"plugin":                {"plan", "scrub", "distros", "provisioner", "internal/asset", "internal/agent", "internal/awsapi", "internal/version", "internal/human", "internal/console"},
 	"docs":                  {"host", "plan", "scrub", "distros", "bootstrap", "internal/asset", "internal/preflight", "internal/version"},
 	"internal/checks":       {},

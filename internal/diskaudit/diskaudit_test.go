@@ -101,7 +101,7 @@ func TestTheRootPartitionIsAudited(t *testing.T) {
 				for _, p := range r.Plan {
 					found[p.Item] = true
 				}
-				require.True(t, found["kubelet"], "the kubelet's state is found: %v", found)
+				require.True(t, found["kubelet-pki"], "the kubelet's state is found: %v", found)
 				after, err := os.ReadFile(path)
 				require.NoError(t, err)
 				require.True(t, string(before) == string(after), "the audit must not write")

@@ -56,7 +56,8 @@ func (t task) audit(ctx context.Context) (plan.Report, error) {
 		return plan.Report{}, err
 	}
 	defer h.Close()
-	return eksnode.Audit(ctx, h, *t.Spec)
+	r, _ := eksnode.Audit(ctx, h, *t.Spec) // the report has the error too
+	return r, nil
 }
 
 // options are the mount options that keep Linux from writing to a file system, by

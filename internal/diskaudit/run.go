@@ -76,7 +76,7 @@ func (a Audit) run(ctx context.Context) (plan.Report, error) {
 		t.File, t.Offset = copied, 0
 	}
 	r, err := child(ctx, t)
-	r.Machine.Root = fmt.Sprintf("%s, partition %d", a.Image.Path(), root.Number)
+	r.Machine.Root, r.Machine.Disk, r.Machine.Partition = "/", a.Image.Path(), root.Number
 	for _, p := range a.Layout.Partitions {
 		if _, linux := options[p.Kind]; linux && p.Number != root.Number {
 			r.Warnings = append(r.Warnings, fmt.Sprintf("partition %d (%s %s) was not audited: only the root partition %d was", p.Number, p.Kind, p.Label, root.Number))
@@ -127,6 +127,7 @@ func child(ctx context.Context, t task) (plan.Report, error) {
 	}
 	var out, errOut bytes.Buffer
 	cmd := exec.CommandContext(ctx, "/proc/self/exe")
+	cmd.Args = os.Args[:1]
 	cmd.Env = append(os.Environ(), childMark+"=1")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(text), &out, &errOut
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
