@@ -2,11 +2,14 @@ package snapshot
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -33,12 +36,7 @@ type Download struct {
 // read; the file gets its name at the end. After a failure they stay, and the next
 // download goes on with them. Blocks that the snapshot lacks read as zeros.
 func (d Download) Run(ctx context.Context, a *awsapi.AWS, id, path string) (Sums, error) {
-	if d.Connections == 0 {
-		d.Connections = 32
-	}
-	if d.Rate == 0 {
-		d.Rate = 900
-	}
+	d.Connections, d.Rate = cmp.Or(d.Connections, defaultConnections), cmp.Or(d.Rate, defaultRate)
 	s, err := a.Snapshot(ctx, id)
 	if err != nil {
 		return nil, err
@@ -177,4 +175,35 @@ func (d *download) has(index int32, data []byte) bool {
 		return false
 	}
 	return sha256.Sum256(data) == want
+}
+
+// ReadSums reads the checksums of some blocks of a snapshot. AWS tells a checksum only
+// with its block, so this reads the blocks.
+func ReadSums(ctx context.Context, a *awsapi.AWS, id string, blocks []int32) (Sums, error) {
+	list, err := a.Blocks(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	wanted := map[int32]bool{}
+	for _, index := range blocks {
+		wanted[index] = true
+	}
+	list = slices.DeleteFunc(list, func(b awsapi.Block) bool { return !wanted[b.Index] })
+	sums, mutex := Sums{}, sync.Mutex{}
+	pace := rate.NewLimiter(defaultRate, defaultConnections)
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(defaultConnections)
+	for _, b := range list {
+		group.Go(func() error {
+			if err := pace.Wait(ctx); err != nil {
+				return err
+			}
+			sum, err := a.GetBlock(ctx, id, b.Index, b.Token, make([]byte, BlockSize))
+			mutex.Lock()
+			defer mutex.Unlock()
+			sums[b.Index] = sum
+			return err
+		})
+	}
+	return sums, group.Wait()
 }

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -120,19 +121,16 @@ func (u Upload) Run(ctx context.Context, a *awsapi.AWS, from Source) (Result, er
 }
 
 func (u *Upload) defaults() {
-	if u.Readers == 0 {
-		u.Readers = 4
-	}
-	if u.Connections == 0 {
-		u.Connections = 32
-	}
-	if u.Rate == 0 {
-		u.Rate = 900
-	}
-	if u.Timeout == 0 {
-		u.Timeout = time.Hour
-	}
+	u.Readers, u.Connections = cmp.Or(u.Readers, defaultReaders), cmp.Or(u.Connections, defaultConnections)
+	u.Rate, u.Timeout = cmp.Or(u.Rate, defaultRate), cmp.Or(u.Timeout, time.Hour)
 }
+
+// The defaults of Upload and Download.
+const (
+	defaultReaders     = 4
+	defaultConnections = 32
+	defaultRate        = 900
+)
 
 // begin starts the snapshot, or finds the one of an interrupted upload.
 func (u *upload) begin(ctx context.Context) (string, error) {
