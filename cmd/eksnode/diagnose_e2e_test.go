@@ -52,7 +52,8 @@ func TestDiagnoseReadsTheConsoleOfAnInstance(t *testing.T) {
 func TestDiagnoseReadsTheConsoleFromMoto(t *testing.T) {
 	w := aws.Sample(t)
 	w.Serve()
-	code, out, errOut := command(t, "", "diagnose", instanceOf(t, w))
+	w.Name(node, w.Do("ec2:RunInstances", "ImageId", aws.NodeImage, "MinCount", "1", "MaxCount", "1"), `<instanceId>(i-[0-9a-f]+)</instanceId>`)
+	code, out, errOut := command(t, "", "diagnose", node)
 	assert.Equal(t, 0, code, errOut)
 	assert.Contains(t, out, "unknown: no known cause was found\n")
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 )
 
 // journalMagic begins the files of systemd's journal.
@@ -28,6 +29,25 @@ func (s *Search) Journals(name string, files ...string) error {
 	return s.Log(Log{Name: printable(name), Text: s.readJournal(files...)})
 }
 
+// folderJournal searches the journal files of a folder together: a journal has
+// several files, each with a part of the time.
+func (s *Search) folderJournal(folder string) error {
+	parts := s.journals
+	s.journals = nil
+	if len(parts) == 0 {
+		return nil
+	}
+	name := filepath.Join(folder, "*.journal")
+	if len(parts) == 1 {
+		name = parts[0].name
+	}
+	var files []string
+	for _, part := range parts {
+		files = append(files, part.file)
+	}
+	return s.Journals(name, files...)
+}
+
 const journalHint = "the file is a systemd journal, and this machine has no journalctl; save the output of `journalctl --file` on another machine, and name that file"
 
 // journal reads a journal file. Only a whole file can be read, so that of an archive
@@ -39,6 +59,10 @@ func (s *Search) journal(from source) error {
 			return nil
 		}
 		return fmt.Errorf("reading %s: %s", printable(from.name), journalHint)
+	}
+	if from.file != "" && !from.named { // one part of the folder's journal
+		s.journals = append(s.journals, from)
+		return nil
 	}
 	if from.file != "" {
 		return s.Journals(from.name, from.file)

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -82,6 +83,14 @@ func TestJournalFilesAreRead(t *testing.T) {
 		require.NoError(t, s.File(name))
 		check(s, at)
 	}
+	folder := t.TempDir()
+	for _, name := range []string{"system.journal", "system@1.journal~"} {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, name), raw, 0o600))
+	}
+	both := NewSearch(t.Context()).WithJournal(reader(t))
+	require.NoError(t, both.File(folder))
+	check(both, folder+"/*.journal:")
+
 	s := NewSearch(t.Context()).WithJournal(reader(t))
 	require.NoError(t, s.Input("standard input", bytes.NewReader(raw)))
 	check(s, "standard input:")

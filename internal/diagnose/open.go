@@ -83,6 +83,7 @@ func (s *Search) folder(name string) error {
 	if err := filepath.WalkDir(root, walk); err != nil {
 		return errors.Join(append(errs, err)...)
 	}
+	errs = append(errs, s.folderJournal(name))
 	if s.texts == before {
 		errs = append(errs, fmt.Errorf("the folder %s contains no readable log", name))
 	}

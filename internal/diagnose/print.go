@@ -34,7 +34,7 @@ func (r Report) Collect() []string {
 	return []string{
 		"journalctl --boot --no-pager --output short-precise > journal.log",
 		"eksnode diagnose journal.log /var/log/cloud-init-output.log",
-		"aws ec2 get-console-output --latest --output json --instance-id INSTANCE | eksnode diagnose -",
+		"eksnode diagnose INSTANCE --region REGION",
 	}
 }
 

@@ -25,7 +25,8 @@ type Search struct {
 	lines  int
 	passed []string
 
-	readJournal Journal // nil without journalctl
+	readJournal Journal  // nil without journalctl
+	journals    []source // of the present folder
 
 	texts  int   // number of logs
 	budget int64 // how many more bytes archives may expand to
