@@ -13,7 +13,7 @@ import (
 )
 
 // The help of nodes does not mention instances.
-const instanceHelp, instanceExample = "", ""
+const instanceHelp, instanceExample = "\n\n", ""
 
 // consoles refuses instances: the agent does not contain the client of EC2.
 type consoles struct{}

@@ -17,8 +17,10 @@ import (
 
 // What the help says about instances.
 const (
-	instanceHelp = `  - the ID of an instance, for its console output from EC2; for a file with such a
-    name, write ./i-…
+	instanceHelp = `The ID of an instance
+names its console output, which is read from EC2. To read a file with such a name,
+write ./i-….
+
 `
 	instanceExample = "\n  eksnode diagnose i-0123456789abcdef0 --region eu-west-1\n  eksnode diagnose --policy"
 )

@@ -29,14 +29,10 @@ boot. Without arguments it reads the journal of this machine. With --root it rea
 the logs and the journal of an image root, such as the mounted disk of a node that
 did not join.
 
-LOG is one of these:
-  - a text, also in UTF-16 or in the JSON of journalctl, CloudWatch or the console
-  - a file of systemd's journal, where journalctl exists
-  - a compressed file (gzip, zstd, bzip2, xz)
-  - an archive (tar, zip), such as that of the EKS log collector
-  - a folder, or - for standard input
-` + instanceHelp + `
-Files with configuration in folders and archives are left out. Logs of several
+LOG is a text file, a compressed file (gzip, zstd, bzip2, xz), an archive (tar,
+zip) such as that of the EKS log collector, a folder, or - for standard input.
+Text may be UTF-16, or the JSON of journalctl, CloudWatch or EC2's console. Files
+of systemd's journal are read where journalctl exists. ` + instanceHelp + `Files with configuration in folders and archives are left out. Logs of several
 boots are about the last one, unless that one says nothing.
 
 Each cause has the lines that show it, how sure it is, commands and a page.

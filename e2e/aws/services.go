@@ -31,7 +31,7 @@ var known = map[string]string{
 	"ec2:AuthorizeSecurityGroupIngress": "GroupId IpPermissions", "ec2:DeleteKeyPair": "KeyName",
 	"ec2:DescribeLaunchTemplates": "MaxResults", "ec2:DescribeLaunchTemplateVersions": "LaunchTemplateId LaunchTemplateName LaunchTemplateVersion",
 	"ec2:GetConsoleOutput": "InstanceId Latest",
-	"ec2:DescribeFleets": "", "ec2:DescribeSpotFleetRequests": "", "ec2:DescribeSpotInstanceRequests": "",
+	"ec2:DescribeFleets":   "", "ec2:DescribeSpotFleetRequests": "", "ec2:DescribeSpotInstanceRequests": "",
 	"autoscaling:DescribeAutoScalingGroups": "", "autoscaling:DescribeLaunchConfigurations": "",
 	"iam:GetInstanceProfile": "InstanceProfileName", "iam:ListAttachedRolePolicies": "RoleName",
 	"sts:GetCallerIdentity":  "",

@@ -118,7 +118,7 @@ func Rules() []Rule {
 		{
 			ID:     "aws-api",
 			Cause:  "the node cannot reach an AWS API: a route, an endpoint or a security group is missing",
-			Remedy: "give the subnet a NAT gateway, or VPC endpoints for ec2, eks, sts, ecr.api, ecr.dkr and s3 with security groups that allow port 443 from the node, or name a proxy in spec.instance.environment",
+			Remedy: "give the subnet a NAT gateway, or VPC endpoints for ec2, eks, sts, ecr.api, ecr.dkr and s3 with security groups that allow port 443 from the node; or name a proxy in spec.instance.environment",
 			Until:  joined,
 			Not:    `(lookup|LookupHost) .*(no such host|server misbehaving)|UnauthorizedOperation|AccessDenied|network is unreachable`,
 			Lines: []string{
