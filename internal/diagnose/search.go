@@ -121,6 +121,9 @@ type reading struct {
 
 // line searches one line.
 func (r *reading) line(number int, line string, about journalEntry) {
+	if line == "" {
+		return
+	}
 	if startsBoot(line) || about.boot != "" && r.id != "" && about.boot != r.id {
 		if r.now.says() {
 			r.before = r.now
