@@ -1,11 +1,15 @@
 package diagnose
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"io"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/expand"
 )
 
 // wrappers are the JSON names under which other programs store the text of a
@@ -108,6 +112,9 @@ func ofObject(fields map[string]json.RawMessage, depth int) ([]extract, bool) {
 		}
 		return nil, true
 	}
+	if text := subscribed(fields["awslogs"]); strings.HasPrefix(text, "{") {
+		return ofJSON(text, depth+1)
+	}
 	for _, name := range lists {
 		var list []json.RawMessage
 		if fields[name] != nil && json.Unmarshal(fields[name], &list) == nil {
@@ -117,6 +124,28 @@ func ofObject(fields map[string]json.RawMessage, depth int) ([]extract, bool) {
 		}
 	}
 	return nil, false
+}
+
+// subscribed is the text in an event that a subscription of CloudWatch sends to
+// Lambda: base64 of gzip. It is cut off at lineMost.
+// https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/SubscriptionFilters.html
+func subscribed(raw json.RawMessage) string {
+	var event struct {
+		Data []byte `json:"data"`
+	}
+	if len(raw) == 0 || json.Unmarshal(raw, &event) != nil || !expand.Is(event.Data) {
+		return ""
+	}
+	in, err := expand.Open(event.Data, bytes.NewReader(event.Data))
+	if err != nil {
+		return ""
+	}
+	defer in.Close()
+	text, err := io.ReadAll(io.LimitReader(in, lineMost))
+	if err != nil {
+		return ""
+	}
+	return string(text)
 }
 
 // saidBy reads a text, or what journalctl writes instead: a list of bytes for an

@@ -27,6 +27,7 @@ func TestTheFormsOfOtherProgramsAreRead(t *testing.T) {
 		"Logs Insights":                {`{"results":[[{"field":"@timestamp","value":"2026-11-20 20:11:13.325"},{"field":"@message","value":` + q + `},{"field":"@ptr","value":"C"}]],"status":"Complete"}`, "1"},
 		"Logs Insights, many lines":    {"{\n  \"results\": [\n    [\n      {\n        \"field\": \"@message\",\n        \"value\": " + q + "\n      }\n    ]\n  ]\n}\n", "6"},
 		"subscription":                 {`{"messageType":"DATA_MESSAGE","logGroup":"g","logEvents":[{"id":"1","timestamp":1795205473325,"message":` + q + `}]}`, "1"},
+		"subscription to Lambda":       {`{"awslogs":{"data":"` + base64.StdEncoding.EncodeToString([]byte(gzipped(t, `{"logEvents":[{"message":`+q+`}]}`))) + `"}}`, "1"},
 		"dataplane of the insights":    {`{"hostname":"ip-10-0-1-2","systemd_unit":"kubelet.service","message":` + q + `}`, "1"},
 		"dataplane in a CloudWatch":    {`{"events":[{"timestamp":1795205473325,"message":` + quoted(`{"systemd_unit":"kubelet.service","message":`+q+`}`) + `}]}`, "1"},
 		"Fluent Bit":                   {`{"log":` + quoted(said+"\n") + `,"stream":"stderr","kubernetes":{"pod_name":"a"}}`, "1"},
@@ -85,6 +86,7 @@ func FuzzUnwrap(f *testing.F) {
 	for _, text := range []string{
 		`{"MESSAGE":[27,91]}`, `{"MESSAGE":null}`, `{"events":[{"message":"{\"log\":\"a\"}"}]}`, `[[{"field":"@message","value":"a"}]]`, `"a\nb",`,
 		"__CURSOR=a\nMESSAGE=b\n\nMESSAGE\n\x01\x00\x00\x00\x00\x00\x00\x00a\n", "{\n\t\"MESSAGE\" : [\n\t\t27,\n\t\t91\n\t]\n}\n", "#TYPE a\n\"a\"\"b\"\n", `{"Output":"YQ=="}`,
+		`{"awslogs":{"data":"H4sIAAAAAAAA/w=="}}`,
 	} {
 		f.Add(text)
 	}
