@@ -25,17 +25,17 @@ type header struct {
 }
 
 // openQcow2 checks the image's header and tables, and opens it. length is the
-// number of bytes of the file.
-func (d *Image) openQcow2(length int64) error {
-	h, err := readHeader(d.file, d.path)
+// number of bytes of the file r.
+func (d *Image) openQcow2(r io.ReaderAt, length int64) error {
+	h, err := readHeader(r, d.path)
 	if err != nil {
 		return err
 	}
-	if d.data, err = h.allocated(d.file, length, d.path); err != nil {
+	if d.data, err = h.allocated(r, length, d.path); err != nil {
 		return err
 	}
 	prepareLibrary()
-	image, err := qcow2.Open(d.file, nil)
+	image, err := qcow2.Open(r, nil)
 	if err == nil {
 		err = image.Readable()
 	}
