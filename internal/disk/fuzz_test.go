@@ -77,7 +77,7 @@ func FuzzTable(f *testing.F) {
 	fuzzed(f, []int64{446, 462, 512, 584, 592, 1024, 1056, 65536 - 512, 40 * 512, 40*512 + 446}, []string{
 		`truncate -s 64K image; printf 'label: gpt\nfirst-lba: 34\n1 : start=40, size=20\n2 : size=10\n' | sfdisk -q image`,
 		`truncate -s 64K image; printf 'label: dos\n1 : start=10, size=20\n2 : start=40, size=80, type=5\n5 : start=42, size=10\n6 : start=60, size=10\n' | sfdisk -q image`,
-		`truncate -s 64K image; mke2fs -q -F -b 1024 image; printf '\125\252' | dd of=image bs=1 seek=510 conv=notrunc status=none`,
+		`truncate -s 200K image; mke2fs -q -F -b 1024 -O none image; printf '\125\252' | dd of=image bs=1 seek=510 conv=notrunc status=none`,
 	}, func(t *testing.T, r io.ReaderAt, size int64) {
 		l, err := inspect(r, size)
 		if err != nil {
@@ -106,8 +106,8 @@ func FuzzExt(f *testing.F) {
 
 func FuzzXFS(f *testing.F) {
 	fuzzed(f, []int64{4, 8, 48, 84, 88, 96, 100, 124, 512, 516, 528, 540, 564, 4096, 4100, 4102, 4112}, []string{
-		`truncate -s 20M image; mkfs.xfs -q -f -m crc=0,finobt=0 -d agcount=1 -l size=2m image`,
-		`truncate -s 20M image; mkfs.xfs -q -f -d agcount=1 -l size=4m image`,
+		`truncate -s 20M image; mkfs.xfs -q -f -m crc=0,finobt=0 -d agcount=1 -l size=8m image`,
+		`truncate -s 20M image; mkfs.xfs -q -f -d agcount=1 -l size=8m image`,
 	}, func(t *testing.T, r io.ReaderAt, size int64) {
 		if free, end, err := xfsFree(r, size); err == nil {
 			isSound(t, free.list, end)
