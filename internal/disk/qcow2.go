@@ -156,7 +156,7 @@ type clusters struct {
 	data               extents
 }
 
-// table adds the clusters of an L2 table, the first of which is at byte start of
+// table adds the clusters of an L2 table. The first cluster is at byte start of
 // the disk.
 func (m *clusters) table(l2 []byte, start int64) error {
 	for i := int64(0); i < int64(len(l2)/8) && start+i*m.size < m.disk; i++ {
