@@ -25,6 +25,7 @@ var mayImport = map[string][]string{
 	"internal/templates":    {},
 	"plan":                  {"host", "internal/human"},
 	"internal/console":      {"plan", "internal/human"},
+	"internal/disk":         {"plan", "internal/human"},
 	"internal/manifest":     {"host", "internal/strictjson"},
 	"internal/bootunits":    {},
 	"bootstrap":             {"host", "plan", "internal/manifest", "internal/templates"},

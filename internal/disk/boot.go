@@ -1,0 +1,147 @@
+package disk
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+)
+
+// Boot is how a disk boots on EC2.
+type Boot struct {
+	// BIOS is set if the first sector has a boot loader.
+	BIOS bool
+	// UEFI is set if a FAT file system has a loader where firmware without
+	// boot variables searches: \EFI\BOOT\BOOTX64.EFI or BOOTAA64.EFI.
+	UEFI bool
+	// Arch is the architecture of the UEFI loader as EC2 names it, "x86_64" or
+	// "arm64", or "" if only the root file system shows it.
+	Arch string
+}
+
+// Mode is EC2's name of the boot mode: "legacy-bios", "uefi", "uefi-preferred"
+// for both, or "" if the disk has no boot loader.
+func (b Boot) Mode() string {
+	switch {
+	case b.BIOS && b.UEFI:
+		return "uefi-preferred"
+	case b.UEFI:
+		return "uefi"
+	case b.BIOS:
+		return "legacy-bios"
+	default:
+		return ""
+	}
+}
+
+// loaders are the names of loaders in \EFI\BOOT as folder entries, with EC2's
+// name of the architecture and the number in the loader's PE header.
+var loaders = []struct {
+	entry, file, arch string
+	machine           uint16
+}{
+	{"BOOTX64 EFI", `\EFI\BOOT\BOOTX64.EFI`, "x86_64", 0x8664},
+	{"BOOTAA64EFI", `\EFI\BOOT\BOOTAA64.EFI`, "arm64", 0xaa64},
+}
+
+// findBoot fills l.Boot.
+func (l *Layout) findBoot(r io.ReaderAt) {
+	esp := 0
+	for _, p := range l.Partitions {
+		if p.Role == RoleESP {
+			esp = p.Number
+		}
+		if p.Kind == KindVFAT {
+			l.findLoaders(io.NewSectionReader(r, p.Offset, p.Length), p.Number)
+		}
+	}
+	if esp != 0 && !l.Boot.UEFI {
+		l.note(`the EFI system partition %d has no \EFI\BOOT\BOOTX64.EFI or BOOTAA64.EFI; EC2 starts without boot variables, so UEFI does not boot this disk`, esp)
+	}
+	// arm64 has no BIOS.
+	if l.Boot.Arch != "arm64" {
+		l.findBIOS(r)
+	}
+}
+
+// findLoaders searches a FAT file system for loaders.
+func (l *Layout) findLoaders(r io.ReaderAt, number int) {
+	f, err := openFAT(r)
+	if err != nil {
+		return
+	}
+	for _, loader := range loaders {
+		head, err := f.head(4096, "EFI        ", "BOOT       ", loader.entry)
+		switch machine, ok := machineOf(head); {
+		case err != nil:
+			l.note("partition %d: reading %s: %v", number, loader.file, err)
+		case head == nil:
+		case !ok || machine != loader.machine:
+			l.note("partition %d: %s is no program for %s", number, loader.file, loader.arch)
+		case l.Boot.UEFI && l.Boot.Arch != loader.arch:
+			l.note("the disk has loaders for two architectures")
+			l.Boot.Arch = ""
+		default:
+			l.Boot.UEFI, l.Boot.Arch = true, loader.arch
+		}
+	}
+}
+
+// machineOf is the architecture in a PE header.
+func machineOf(head []byte) (uint16, bool) {
+	if len(head) < 64 || string(head[:2]) != "MZ" {
+		return 0, false
+	}
+	at := int64(binary.LittleEndian.Uint32(head[60:]))
+	if at+6 > int64(len(head)) || string(head[at:at+4]) != "PE\x00\x00" {
+		return 0, false
+	}
+	return binary.LittleEndian.Uint16(head[at+4:]), true
+}
+
+// signs are texts in the boot code of known loaders: GRUB, the MBRs of syslinux
+// for MBR and GPT, LILO, and Limine.
+var signs = []string{"GRUB", "Missing operating system.\r\n", "Missing OS\r\n", "LILO", "Limine"}
+
+// partedStub is how the boot code begins that parted writes into every new MBR. It
+// starts the active partition.
+const partedStub = "\xfa\xb8\x00\x10\x8e\xd0\xbc\x00\xb0"
+
+// findBIOS reads the boot code in the first sector.
+func (l *Layout) findBIOS(r io.ReaderAt) {
+	code, err := bytesAt(r, 0, mbrSector)
+	if err != nil || code[510] != 0x55 || code[511] != 0xaa || allZero(code[:440]) || l.wholeFAT() {
+		return
+	}
+	for _, sign := range signs {
+		if bytes.Contains(code[:440], []byte(sign)) {
+			l.Boot.BIOS = true
+			return
+		}
+	}
+	// Other code counts if there is something to start, and no UEFI.
+	if !l.Boot.UEFI && (!bytes.HasPrefix(code, []byte(partedStub)) || l.active(r)) {
+		l.Boot.BIOS = true
+	}
+}
+
+// wholeFAT reports whether the first sector is that of a FAT file system, which
+// always has code.
+func (l *Layout) wholeFAT() bool { return l.Table == "" && l.Partitions[0].Kind == KindVFAT }
+
+// active reports whether a partition is marked as active and begins with boot
+// code.
+func (l *Layout) active(r io.ReaderAt) bool {
+	entries, _ := bootRecord(r, 0)
+	for _, e := range entries {
+		if first, err := bytesAt(r, e.Offset, mbrSector); e.active && err == nil && first[510] == 0x55 && first[511] == 0xaa && !allZero(first[:440]) {
+			return true
+		}
+	}
+	return false
+}
+
+// note adds a note.
+func (l *Layout) note(format string, args ...any) {
+	l.Notes = append(l.Notes, fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,248 @@
+// Package disk reads disk images: raw, qcow2 and fixed VHD. It finds partitions
+// and file systems, what the file systems say is free, the root partition, and
+// how the disk boots. It never mounts and never writes.
+//
+// The usual order is
+//
+//	image, err := disk.Open(path)     // refuses other formats, truncated files
+//	layout, err := image.Layout()     // partitions, free space, boot mode
+//	root, err := layout.Root(0)       // the root partition, or why there is none
+//	err = image.Check()               // before the upload, and after it
+//	for n := range layout.Blocks() {  // blocks of 512 KiB that travel
+//		image.ReadAt(p, n*disk.BlockSize)
+//		layout.ZeroFree(p, n*disk.BlockSize)
+//	}
+//
+// A volume has whole GiB, so it can be larger than the disk. The rest reads as
+// zeros and is free. The GPT's backup header is then not at the end of the
+// volume. Firmware and Linux accept that; growpart and `sgdisk -e` move it.
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+)
+
+// BlockSize is the number of bytes in a block of an EBS snapshot.
+const BlockSize = 512 << 10
+
+// Formats of a disk image, as `qemu-img` names them.
+const (
+	Raw   = "raw"
+	Qcow2 = "qcow2"
+	VHD   = "vpc"
+)
+
+const (
+	gib = 1 << 30
+	// mostGiB is the largest volume of EBS.
+	mostGiB = 65536
+)
+
+// Image is an open disk image. Its methods may run concurrently.
+type Image struct {
+	path   string
+	format string
+	file   *os.File
+	size   int64
+	// reader has the disk's bytes, from 0 to size.
+	reader io.ReaderAt
+	// data lists where the disk may have other bytes than zeros.
+	data []Range
+	// opened is the file's state at the start.
+	opened state
+}
+
+// state is what changes when another program writes to the file.
+type state struct {
+	size    int64
+	changed time.Time
+}
+
+// Open opens a disk image or a block device, and detects its format by its
+// content. It refuses every format other than raw, qcow2 and fixed VHD, files
+// that are truncated, and files that another process has open for writing. The
+// error names the file, the reason, and a command that helps.
+func Open(path string) (*Image, error) {
+	d, err := open(path)
+	if err != nil {
+		return nil, fmt.Errorf("opening the disk image %s: %w", path, err)
+	}
+	return d, nil
+}
+
+func open(path string) (*Image, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, reason(err)
+	}
+	device := info.Mode()&fs.ModeDevice != 0 && info.Mode()&fs.ModeCharDevice == 0
+	switch {
+	case info.IsDir():
+		return nil, errors.New("a folder is no disk image; give the path of the file in it")
+	case !info.Mode().IsRegular() && !device:
+		return nil, errors.New("neither a regular file nor a block device")
+	}
+	file, err := openForReading(path, device)
+	if err != nil {
+		return nil, reason(err)
+	}
+	d := &Image{path: path, file: file}
+	if err := d.recognize(device); err != nil {
+		file.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// recognize finds the format and fills the fields of d.
+func (d *Image) recognize(device bool) error {
+	size, err := d.length(device)
+	if err != nil {
+		return err
+	}
+	if size == 0 {
+		return errors.New("empty: 0 bytes")
+	}
+	if !device {
+		if err := unused(d.file); err != nil {
+			return err
+		}
+	}
+	if d.opened, err = d.now(); err != nil {
+		return err
+	}
+	d.format, d.size, d.reader = Raw, size, d.file
+	if err := refuse(d.file, size, d.path); err != nil {
+		return err
+	}
+	switch {
+	case isQcow2(d.file):
+		d.format = Qcow2
+		if err := d.openQcow2(d.file, size); err != nil {
+			return err
+		}
+	case !device:
+		if d.size, err = withoutFooter(d.file, size, d.path); err != nil {
+			return err
+		}
+		if d.size < size {
+			d.format = VHD
+		}
+		d.data = written(d.file, d.size)
+	default:
+		d.data = []Range{{0, size}}
+	}
+	if d.SizeGiB() > mostGiB {
+		return fmt.Errorf("the disk has %d GiB; an EBS volume has at most %d GiB", d.SizeGiB(), mostGiB)
+	}
+	return nil
+}
+
+// length returns the number of bytes of the file or device.
+func (d *Image) length(device bool) (int64, error) {
+	if device {
+		return deviceSize(d.file)
+	}
+	info, err := d.file.Stat()
+	if err != nil {
+		return 0, reason(err)
+	}
+	return info.Size(), nil
+}
+
+func (d *Image) now() (state, error) {
+	info, err := d.file.Stat()
+	if err != nil {
+		return state{}, reason(err)
+	}
+	return state{info.Size(), info.ModTime()}, nil
+}
+
+// Path is the path that Open got.
+func (d *Image) Path() string { return d.path }
+
+// Format is Raw, Qcow2 or VHD.
+func (d *Image) Format() string { return d.format }
+
+// Size is the number of bytes of the disk. The last sector may be incomplete.
+func (d *Image) Size() int64 { return d.size }
+
+// SizeGiB is the size of the smallest volume that holds the disk, from 1 to 65536.
+func (d *Image) SizeGiB() int64 { return (d.size + gib - 1) / gib }
+
+// Close closes the file.
+func (d *Image) Close() error { return d.file.Close() }
+
+// Check returns an error if the file has changed since Open. Call it before and
+// after the disk is read: what was read of a changed file is worthless.
+func (d *Image) Check() error {
+	now, err := d.now()
+	if err != nil {
+		return fmt.Errorf("checking the disk image %s: %w", d.path, err)
+	}
+	if now.size != d.opened.size {
+		return fmt.Errorf("the size of the disk image %s changed from %d to %d bytes; wait for the program that writes this file, then start again", d.path, d.opened.size, now.size)
+	}
+	if !now.changed.Equal(d.opened.changed) {
+		return fmt.Errorf("the disk image %s was changed at %s, after it was opened; wait for the program that writes this file, then start again", d.path, now.changed.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+// ReadAt reads bytes of the disk. Up to the end of the volume of SizeGiB, the
+// bytes after the disk are zeros. Holes cost no reads.
+func (d *Image) ReadAt(p []byte, off int64) (int, error) {
+	volume := d.SizeGiB() * gib
+	if off < 0 || off >= volume {
+		return 0, io.EOF
+	}
+	short := int64(len(p)) > volume-off
+	if short {
+		p = p[:volume-off]
+	}
+	clear(p)
+	for _, r := range within(d.data, Range{off, int64(len(p))}) {
+		part := p[r.Offset-off : r.End()-off]
+		if n, err := d.reader.ReadAt(part, r.Offset); n < len(part) {
+			if err == nil || errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF
+			}
+			return int(r.Offset-off) + n, fmt.Errorf("reading the disk image %s at byte %d: %w", d.path, r.Offset, reason(err))
+		}
+	}
+	if short {
+		return len(p), io.EOF
+	}
+	return len(p), nil
+}
+
+// Zero reports whether length bytes at off are zeros without a read: holes of
+// the file, and clusters that qcow2 does not have. Other bytes can be zeros, too.
+func (d *Image) Zero(off, length int64) bool {
+	return len(within(d.data, Range{off, length})) == 0
+}
+
+// Layout reads partitions, file systems and boot loaders. The error names the
+// file. A file system that cannot be understood is no error: its partition
+// travels whole, and Partition.Whole says why.
+func (d *Image) Layout() (*Layout, error) {
+	l, err := inspect(d, d.size)
+	if err != nil {
+		return nil, fmt.Errorf("reading the partitions of the disk image %s: %w", d.path, err)
+	}
+	return l, nil
+}
+
+// reason is the error without operation and path, which the caller adds.
+func reason(err error) error {
+	var of *fs.PathError
+	if errors.As(err, &of) {
+		return of.Err
+	}
+	return err
+}

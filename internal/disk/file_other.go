@@ -1,0 +1,25 @@
+//go:build !linux
+
+package disk
+
+import (
+	"errors"
+	"os"
+)
+
+// openForReading opens a file.
+func openForReading(path string, device bool) (*os.File, error) {
+	if device {
+		return nil, errors.New("block devices are supported on Linux only")
+	}
+	return os.Open(path)
+}
+
+// deviceSize is supported on Linux only.
+func deviceSize(*os.File) (int64, error) { return 0, errors.ErrUnsupported }
+
+// unused is supported on Linux only.
+func unused(*os.File) error { return nil }
+
+// written is the whole file: holes are supported on Linux only.
+func written(_ *os.File, size int64) []Range { return []Range{{0, size}} }

@@ -1,0 +1,174 @@
+package disk
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// signature is what files of a format that is not supported have at an offset.
+type signature struct {
+	offset int64
+	magic  string
+	// what names the format in the error.
+	what string
+	// driver is the name for `qemu-img convert -f`, or "".
+	driver string
+	// remedy is what helps instead. {} becomes the file's name.
+	remedy string
+}
+
+// signatures is the table of formats that Open refuses by their first bytes.
+func signatures() []signature {
+	return []signature{
+		{0, "KDMV", "VMDK", "vmdk", ""},
+		{0, "COWD", "VMDK of ESX", "vmdk", ""},
+		{0, "# Disk DescriptorFile", "VMDK descriptor", "vmdk", ""},
+		{0, "vhdxfile", "VHDX", "vhdx", ""},
+		{64, "\x7f\x10\xda\xbe", "VDI", "vdi", ""},
+		{0, "QED\x00", "QED", "qed", ""},
+		{0, "QFI\xfb\x00\x00\x00\x01", "qcow version 1", "qcow", ""},
+		{0, "WithoutFreeSpace", "Parallels", "parallels", ""},
+		{0, "WithouFreSpacExt", "Parallels", "parallels", ""},
+		{0, "Bochs Virtual HD Image", "Bochs", "bochs", ""},
+		{0, "#!/bin/sh\n#V2.0 Format\n", "cloop", "cloop", ""},
+		{0, "shdw", "Apple sparse image", "", "write it to a raw file with Apple's tools first"},
+		{0, "\x1f\x8b", "gzip", "", "unpack the file first: gunzip -k {}"},
+		{0, "\xfd7zXZ\x00", "xz", "", "unpack the file first: unxz -k {}"},
+		{0, "\x28\xb5\x2f\xfd", "zstd", "", "unpack the file first: unzstd {}"},
+		{0, "BZh", "bzip2", "", "unpack the file first: bunzip2 -k {}"},
+		{0, "\x04\x22\x4d\x18", "lz4", "", "unpack the file first: unlz4 {}"},
+		{0, "LZIP", "lzip", "", "unpack the file first: lzip -dk {}"},
+		{0, "PK\x03\x04", "zip", "", "unpack the file first: unzip {}"},
+		{0, "7z\xbc\xaf\x27\x1c", "7-Zip", "", "unpack the file first: 7z x {}"},
+		{257, "ustar", "tar or OVA archive", "", "unpack the file first: tar -xf {}, then convert the disk in it: qemu-img convert -f vmdk -O raw DISK.vmdk disk.raw"},
+		{32769, "CD001", "ISO 9660", "", "an installation medium is no disk: install a machine from it, and import the machine's disk"},
+	}
+}
+
+// refuse returns an error if the file has a format that is not supported.
+func refuse(r io.ReaderAt, size int64, path string) error {
+	for _, s := range signatures() {
+		if !has(r, s.offset, s.magic) {
+			continue
+		}
+		if s.driver != "" {
+			return unsupported(s.what, s.driver, path)
+		}
+		return fmt.Errorf("the format %s is not supported; %s", s.what, strings.ReplaceAll(s.remedy, "{}", quoted(path)))
+	}
+	if size >= 512 && has(r, size-512, "koly") {
+		return unsupported("DMG", "dmg", path)
+	}
+	return nil
+}
+
+// unsupported is the error about a format that qemu-img converts.
+func unsupported(what, driver, path string) error {
+	return fmt.Errorf("the format %s is not supported; convert the image: %s", what, convert(driver, path))
+}
+
+// convert is the command that makes a raw image.
+func convert(driver, path string) string {
+	to := strings.TrimSuffix(path, filepath.Ext(path)) + ".raw"
+	if to == path {
+		to = path + ".raw"
+	}
+	return fmt.Sprintf("qemu-img convert -f %s -O raw %s %s", driver, quoted(path), quoted(to))
+}
+
+// plain matches file names that a shell takes as they are.
+var plain = regexp.MustCompile(`^[A-Za-z0-9_./+:@%=,-]+$`)
+
+// quoted is a file name as a shell reads it.
+func quoted(path string) string {
+	if plain.MatchString(path) && !strings.HasPrefix(path, "-") {
+		return path
+	}
+	if strings.HasPrefix(path, "-") {
+		path = "./" + path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+}
+
+// has reports whether the bytes at an offset are these.
+func has(r io.ReaderAt, off int64, magic string) bool {
+	p, err := bytesAt(r, off, len(magic))
+	return err == nil && string(p) == magic
+}
+
+// bytesAt reads n bytes.
+func bytesAt(r io.ReaderAt, off int64, n int) ([]byte, error) {
+	p := make([]byte, n)
+	if got, err := r.ReadAt(p, off); got < n {
+		if err == nil || errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return nil, err
+	}
+	return p, nil
+}
+
+const (
+	// footerSize is the size of a VHD's footer. Old versions of Virtual PC
+	// wrote 511 bytes.
+	footerSize    = 512
+	oldFooterSize = 511
+	// fixed is the type of a VHD that has the disk's bytes as they are.
+	fixed = 2
+)
+
+// withoutFooter returns the size of the disk in a raw file or a fixed VHD. The
+// source is Microsoft's Virtual Hard Disk Image Format Specification.
+func withoutFooter(r io.ReaderAt, size int64, path string) (int64, error) {
+	for _, length := range []int64{footerSize, oldFooterSize} {
+		if size >= length && has(r, size-length, "conectix") {
+			footer, err := bytesAt(r, size-length, int(length))
+			if err != nil {
+				return 0, err
+			}
+			return size - length, checkFooter(footer, size-length, path)
+		}
+	}
+	if has(r, 0, "conectix") {
+		return 0, errors.New("the VHD is truncated: its first sector is a copy of a footer, but the footer at the end is missing; copy the file again")
+	}
+	if strings.EqualFold(filepath.Ext(path), ".vhd") {
+		return 0, errors.New("the VHD is truncated: the footer at the end is missing; copy the file again, or rename the file to .raw if it is a raw disk")
+	}
+	return size, nil
+}
+
+// checkFooter returns an error if the footer is not that of a fixed VHD whose
+// disk has size bytes.
+func checkFooter(footer []byte, size int64, path string) error {
+	var sum uint32
+	for i, b := range footer {
+		if i < 64 || i >= 68 {
+			sum += uint32(b)
+		}
+	}
+	if stored := binary.BigEndian.Uint32(footer[64:]); stored != ^sum {
+		return fmt.Errorf("the VHD's footer is damaged: its checksum is %08x, not %08x; copy the file again", stored, ^sum)
+	}
+	switch kind := binary.BigEndian.Uint32(footer[60:]); kind {
+	case fixed:
+	case 3:
+		return unsupported("dynamic VHD", "vpc", path)
+	case 4:
+		return unsupported("differencing VHD", "vpc", path)
+	default:
+		return unsupported(fmt.Sprintf("VHD of type %d", kind), "vpc", path)
+	}
+	if current := binary.BigEndian.Uint64(footer[48:]); current != uint64(size) {
+		return fmt.Errorf("the VHD is truncated or damaged: its footer says that the disk has %d bytes, but the file has %d; copy the file again", current, size)
+	}
+	if size == 0 {
+		return errors.New("the VHD's disk has 0 bytes")
+	}
+	return nil
+}
