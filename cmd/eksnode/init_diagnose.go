@@ -19,33 +19,47 @@ import (
 // diagnoseCommand reports why a node did not join. It runs on the node, or on a
 // workstation with the node's logs.
 func diagnoseCommand() *cobra.Command {
-	var output string
+	var output, root string
+	var instances consoles
 	cmd := &cobra.Command{
 		Use:   "diagnose [LOG…]",
 		Short: "Find out why a node did not join",
 		Long: `Diagnose looks for known causes in the logs of the kubelet, containerd and first
-boot. Without arguments it reads the journal of this machine. LOG is a text file,
-a compressed file (gzip, zstd, bzip2, xz), an archive (tar, zip) such as that of
-the EKS log collector, a folder, or - for standard input. Text may be UTF-16 or
-the JSON of journalctl. Without a known cause, diagnose says whether the node
-joined. If it did not, diagnose prints the first failure in order of time with its
-unit, the first lines that look like errors, and how to collect more logs. The
-exit code is 0 without a known cause, 1 with one, and 2 when a log could not be
-read.`,
-		Example: "  eksnode diagnose\n  journalctl --unit kubelet | eksnode diagnose -\n  eksnode diagnose kubelet.log cloud-init-output.log\n  eksnode diagnose eks_i-0123456789abcdef0_logs.tar.gz --output json",
+boot. Without arguments it reads the journal of this machine. With --root it reads
+the logs and the journal of an image root, such as the mounted disk of a node that
+did not join.
+
+LOG is a text file, a compressed file (gzip, zstd, bzip2, xz), an archive (tar,
+zip) such as that of the EKS log collector, a folder, or - for standard input.
+Text may be UTF-16, or the JSON of journalctl, CloudWatch or EC2's console. Files
+of systemd's journal are read where journalctl exists. ` + instanceHelp + `Files with configuration in folders and archives are left out. Logs of several
+boots are about the last one, unless that one says nothing.
+
+Each cause has the lines that show it, how sure it is, commands and a page.
+Commands with sudo run on the node. Without a known cause, diagnose says whether
+the node joined. If it did not, diagnose prints the first failure in order of time
+with its unit, the first lines that look like errors, and how to collect more
+logs. The exit code is 0 without a known cause, 1 with one, and 2 when a log could
+not be read.`,
+		Example: "  eksnode diagnose\n  journalctl --unit kubelet | eksnode diagnose -\n  eksnode diagnose kubelet.log cloud-init-output.log\n  eksnode diagnose eks_i-0123456789abcdef0_logs.tar.gz --output json\n  eksnode diagnose --root /mnt/node" + instanceExample,
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s := diagnose.NewSearch(cmd.Context())
+			if done, err := instances.printPolicy(cmd.OutOrStdout()); done {
+				return err
+			}
+			if err := instances.check(cmd, args); err != nil {
+				return err
+			}
+			s := diagnose.NewSearch(cmd.Context()).WithJournal(journalReader(cmd.Context()))
 			var wrong error
-			if len(args) == 0 {
+			switch {
+			case cmd.Flags().Changed("root"):
+				wrong = rootLogs(cmd.Context(), s, root)
+			case len(args) == 0:
 				wrong = ownLogs(cmd.Context(), s)
 			}
 			for _, name := range args {
-				if name == "-" {
-					wrong = errors.Join(wrong, s.Input("standard input", standardInput(cmd)))
-				} else {
-					wrong = errors.Join(wrong, s.File(name))
-				}
+				wrong = errors.Join(wrong, searchArgument(cmd, s, &instances, name))
 			}
 			r := s.Report()
 			if r.Lines > 0 {
@@ -57,8 +71,22 @@ read.`,
 			return wrong
 		},
 	}
+	cmd.Flags().StringVar(&root, "root", "", "image root with logs to read; nothing in the image is executed")
 	formatFlag(cmd, &output, "text", "json", "sarif", "junit")
+	instances.flags(cmd)
 	return cmd
+}
+
+// searchArgument searches a log, standard input or an instance's console output.
+func searchArgument(cmd *cobra.Command, s *diagnose.Search, instances *consoles, name string) error {
+	switch {
+	case name == "-":
+		return s.Input("standard input", standardInput(cmd))
+	case instances.is(name):
+		return instances.search(cmd, s, name)
+	default:
+		return s.File(name)
+	}
 }
 
 // diagnosis is the output of --output json.
@@ -75,7 +103,7 @@ type diagnosis struct {
 	// Errors are the first lines that look like errors.
 	Errors []string `json:"errors,omitempty"`
 	Lines  int      `json:"lines"` // how many were read
-	// PassedOver lists the files that are not text.
+	// PassedOver lists the files that are no logs.
 	PassedOver []string `json:"passed_over,omitempty"`
 }
 
@@ -87,12 +115,16 @@ type firstFailure struct {
 
 // cause is a known cause that the logs show.
 type cause struct {
-	ID       string   `json:"id"`
-	Cause    string   `json:"cause"`
-	Remedy   string   `json:"remedy"`
-	Evidence []string `json:"evidence"`
-	Count    int      `json:"count"` // lines that show it
-	Follows  string   `json:"follows,omitempty"`
+	ID       string        `json:"id"`
+	Cause    string        `json:"cause"`
+	Evidence []string      `json:"evidence"`
+	Count    int           `json:"count"` // lines that show it
+	Follows  string        `json:"follows,omitempty"`
+	Sure     diagnose.Sure `json:"sure"`
+	Why      string        `json:"why"` // it is as sure as that
+	Remedy   string        `json:"remedy"`
+	Commands []string      `json:"commands"`
+	Page     string        `json:"page"` // about the cause
 }
 
 func printDiagnosis(w io.Writer, r diagnose.Report, output string) error {
@@ -105,8 +137,11 @@ func printDiagnosis(w io.Writer, r diagnose.Report, output string) error {
 	}
 	var list []verdict
 	for _, f := range r.Findings {
-		d.Findings = append(d.Findings, cause{f.Rule.ID, f.Rule.Cause, f.Rule.Remedy, f.Evidence, f.Count, f.Follows})
-		list = append(list, verdict{rule: f.Rule.ID, name: f.Rule.ID, page: "troubleshooting.md", level: isError, text: f.Rule.Cause, remedy: f.Rule.Remedy})
+		d.Findings = append(d.Findings, cause{f.Rule.ID, f.Rule.Cause, f.Evidence, f.Count, f.Follows, f.Sure, f.Why, f.Rule.Remedy, f.Rule.Commands, f.Rule.Page()})
+		list = append(list, verdict{
+			rule: f.Rule.ID, name: f.Rule.ID, page: diagnose.Pages + "#" + f.Rule.ID, level: isError,
+			text: fmt.Sprintf("%s (%s: %s)", f.Rule.Cause, f.Sure, f.Why), seen: f.Evidence, remedy: f.Rule.Remedy, commands: f.Rule.Commands,
+		})
 	}
 	code := 0
 	if len(list) > 0 {
@@ -152,18 +187,9 @@ func ownLogs(ctx context.Context, s *diagnose.Search) error {
 	return errors.Join(errs...)
 }
 
-// journal returns a unit's journal since boot. The journal is read as a stream,
-// because a node that has run for long has gigabytes.
+// journal returns a unit's journal since boot.
 func journal(ctx context.Context, h *host.Host, unit string) io.Reader {
-	text, to := io.Pipe()
-	go func() {
-		_, err := h.Run(ctx, host.Command{
-			Argv:   []string{"journalctl", "--boot", "--no-pager", "--quiet", "--output=cat", "--unit=" + unit},
-			Stdout: to,
-		})
-		to.CloseWithError(err)
-	}()
-	return text
+	return outputOfCommand(ctx, h, []string{"journalctl", "--boot", "--no-pager", "--quiet", "--output=cat", "--unit=" + unit})
 }
 
 // ownState returns the machine's full file systems and its swap as the log lines that

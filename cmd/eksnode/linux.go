@@ -31,8 +31,10 @@ func linuxNeeds() map[string]linuxNeed {
 		"token": {why: "the command signs with the credentials of the node that it runs on", instead: "run aws eks get-token from here"},
 		"agent": {why: "the Packer plugin runs the command on the builder machine", instead: "use the plugin from here"},
 		"diagnose": {
-			why: "without arguments, the command reads the journal of this machine", instead: "name the logs of a node",
-			needs: func(_ *cobra.Command, args []string) bool { return len(args) == 0 },
+			why: "without arguments, the command reads the journal of this machine, and with --root that of an image root", instead: "name the logs of a node",
+			needs: func(cmd *cobra.Command, args []string) bool {
+				return cmd.Flags().Changed("root") || len(args) == 0 && !cmd.Flags().Changed("policy")
+			},
 		},
 		"version": {
 			why: "with --image, the command reads the manifest of a machine or an image root", instead: "run eksnode on that machine",

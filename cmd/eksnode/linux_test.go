@@ -28,7 +28,7 @@ func TestCommandsThatNeedLinuxAreRefusedElsewhere(t *testing.T) {
 		"bootstrap.sh x --unknown": "eksnode bootstrap.sh needs Linux: " + node,
 		"token":                    "eksnode token needs Linux: the command signs with the credentials of the node that it runs on; run aws eks get-token from here",
 		"agent":                    "eksnode agent needs Linux: the Packer plugin runs the command on the builder machine; use the plugin from here",
-		"diagnose":                 "eksnode diagnose needs Linux: without arguments, the command reads the journal of this machine; name the logs of a node",
+		"diagnose":                 "eksnode diagnose needs Linux: without arguments, the command reads the journal of this machine, and with --root that of an image root; name the logs of a node",
 		"version --image":          "eksnode version needs Linux: with --image, the command reads the manifest of a machine or an image root; run eksnode on that machine",
 	} {
 		for _, goos := range []string{"darwin", "windows"} {

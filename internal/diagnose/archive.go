@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"regexp"
+	"sync"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/expand"
 )
@@ -22,6 +24,7 @@ type form struct {
 func forms() []form {
 	return []form{
 		{expand.Is, (*Search).compressed},
+		{begins(journalMagic), (*Search).journal},
 		{begins("PK\x03\x04"), (*Search).zip},
 		{begins("PK\x05\x06"), (*Search).zip}, // an empty archive
 		{func(head []byte) bool { return len(head) > 262 && string(head[257:262]) == "ustar" }, (*Search).tar},
@@ -43,9 +46,13 @@ func (s *Search) compressed(from source) error {
 		return fmt.Errorf("reading %s: %w", from.name, cut(err))
 	}
 	defer in.Close()
-	from.in, from.whole = &expanded{in, s}, nil
+	from.in, from.whole, from.file = &expanded{in, s}, nil, ""
+	from.inner = compression().ReplaceAllString(from.inner, "")
 	return s.read(from)
 }
+
+// compression matches the extension of a compressed file.
+var compression = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)\.(gz|zst|bz2|xz)$`) })
 
 // expanded is content of an archive. It counts against the search's budget.
 type expanded struct {
@@ -132,7 +139,7 @@ func (s *Search) zip(from source) error {
 
 // member reads a file of an archive.
 func (s *Search) member(from source, name string, in io.Reader) error {
-	return s.read(source{name: from.name + ":" + printable(path.Clean(name)), in: &expanded{in, s}, depth: from.depth})
+	return s.read(source{name: from.name + ":" + printable(path.Clean(name)), in: &expanded{in, s}, depth: from.depth, inner: path.Clean(name)})
 }
 
 // held returns an error when an archive that a person named contained no log.

@@ -40,12 +40,27 @@ type journalEntry struct {
 	unit  string
 	at    time.Time
 	timed bool
+	boot  string // ID
 }
 
-// entryOf reads the fields of journalctl and of container runtimes.
+// fill adds what another entry says.
+func (e *journalEntry) fill(from journalEntry) {
+	if e.unit == "" {
+		e.unit = from.unit
+	}
+	if !e.timed {
+		e.at, e.timed = from.at, from.timed
+	}
+}
+
+// entryOf reads the fields of journalctl, container runtimes, Fluent Bit, CloudWatch
+// and Kubernetes events.
 func entryOf(fields map[string]json.RawMessage) (e journalEntry) {
 	var text string
-	for _, name := range []string{"UNIT", "_SYSTEMD_UNIT", "SYSLOG_IDENTIFIER"} { // UNIT: what systemd's line is about
+	if fields["_BOOT_ID"] != nil && json.Unmarshal(fields["_BOOT_ID"], &text) == nil {
+		e.boot = text
+	}
+	for _, name := range []string{"UNIT", "_SYSTEMD_UNIT", "SYSLOG_IDENTIFIER", "systemd_unit", "ident", "reportingComponent"} { // UNIT: what systemd's line is about
 		if fields[name] != nil && json.Unmarshal(fields[name], &text) == nil && unitName().MatchString(text) {
 			e.unit = text
 			break
@@ -55,8 +70,17 @@ func entryOf(fields map[string]json.RawMessage) (e journalEntry) {
 		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 			e.at, e.timed = yearless(time.UnixMicro(n)), true
 		}
-	} else if fields["time"] != nil && json.Unmarshal(fields["time"], &text) == nil {
-		e.at, e.timed = moment(text)
+		return e
+	}
+	for _, name := range []string{"time", "lastTimestamp", "timestamp"} {
+		var milliseconds int64
+		switch {
+		case fields[name] == nil || e.timed:
+		case json.Unmarshal(fields[name], &text) == nil:
+			e.at, e.timed = moment(text)
+		case json.Unmarshal(fields[name], &milliseconds) == nil:
+			e.at, e.timed = yearless(time.UnixMilli(milliseconds)), true
+		}
 	}
 	return e
 }
@@ -175,9 +199,9 @@ func hasClock(line string) bool {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// keepFirst keeps a failure if it is the first one. A line without a time has that
-// of the last line with one.
-func (s *Search) keepFirst(log, shown, line, timed string, e journalEntry) {
+// failureOf describes a line that looks like an error. A line without a time has
+// that of the last line with one.
+func failureOf(log, shown, line, timed string, e journalEntry) *Failure {
 	f := &Failure{Unit: log, Line: shown, at: e.at, timed: e.timed}
 	for _, text := range []string{line, timed} {
 		if !f.timed {
@@ -194,7 +218,5 @@ func (s *Search) keepFirst(log, shown, line, timed string, e journalEntry) {
 	if e.unit != "" {
 		f.Unit = e.unit
 	}
-	if f.before(s.first) {
-		s.first = f
-	}
+	return f
 }

@@ -14,7 +14,7 @@ import (
 const collect = `collect the whole logs: the first two commands on the node, the last one elsewhere
   journalctl --boot --no-pager --output short-precise > journal.log
   eksnode diagnose journal.log /var/log/cloud-init-output.log
-  aws ec2 get-console-output --latest --output json --instance-id INSTANCE | eksnode diagnose -
+  eksnode diagnose INSTANCE --region REGION
 `
 
 // printed is the text of a report.

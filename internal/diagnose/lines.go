@@ -3,7 +3,6 @@ package diagnose
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"strings"
@@ -16,6 +15,7 @@ const lineMost = 4 << 20
 // unwrapped and keeps its number.
 func (s *Search) eachLine(text io.Reader, do func(number int, line string, e journalEntry)) error {
 	in := bufio.NewReaderSize(text, 64<<10)
+	var form lineForm
 	for number := 1; ; number++ {
 		if err := context.Cause(s.ctx); err != nil {
 			return err
@@ -23,9 +23,8 @@ func (s *Search) eachLine(text io.Reader, do func(number int, line string, e jou
 		line, err := oneLine(in)
 		if line != "" || err == nil {
 			s.lines++
-			said, e := unwrap(line)
-			for _, one := range said {
-				do(number, one, e)
+			for _, one := range form.lines(line) {
+				do(number, one.line, one.entry)
 			}
 		}
 		if errors.Is(err, io.EOF) {
@@ -47,43 +46,4 @@ func oneLine(in *bufio.Reader) (string, error) {
 			return strings.TrimRight(string(line), "\r\n"), err
 		}
 	}
-}
-
-// wrappers are the JSON names under which other programs store a program's text:
-// journalctl, container runtimes, and the AWS CLI's console output.
-var wrappers = []string{"MESSAGE", "log", "Output"}
-
-// unwrap extracts log lines from JSON: from an object in a line, or from one field
-// of an object in a line.
-func unwrap(line string) ([]string, journalEntry) {
-	object := strings.TrimSpace(strings.TrimLeft(strings.TrimPrefix(line, "data: "), "\x1e")) // json-sse, json-seq
-	switch {
-	case strings.HasPrefix(object, `"`):
-		object = "{" + strings.TrimSuffix(object, ",") + "}" // json-pretty
-	case !strings.HasPrefix(object, "{"):
-		return []string{line}, journalEntry{}
-	}
-	var fields map[string]json.RawMessage
-	if json.Unmarshal([]byte(object), &fields) != nil {
-		return []string{line}, journalEntry{}
-	}
-	for _, name := range wrappers {
-		var said string
-		var raw []uint16 // journalctl writes unprintable text as numbers
-		switch {
-		case fields[name] == nil:
-			continue
-		case json.Unmarshal(fields[name], &said) == nil:
-		case json.Unmarshal(fields[name], &raw) == nil:
-			text := make([]byte, len(raw))
-			for i, c := range raw {
-				text[i] = byte(c)
-			}
-			said = string(text)
-		default:
-			continue
-		}
-		return strings.FieldsFunc(said, func(r rune) bool { return r == '\n' || r == '\r' }), entryOf(fields)
-	}
-	return []string{line}, journalEntry{}
 }

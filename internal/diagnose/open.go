@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -31,7 +32,7 @@ func (s *Search) File(name string) error {
 	case st.IsDir():
 		return s.folder(name)
 	case st.Mode().IsRegular():
-		return s.read(source{name: name, in: f, whole: io.NewSectionReader(f, 0, st.Size()), named: true})
+		return s.read(source{name: name, in: f, whole: io.NewSectionReader(f, 0, st.Size()), named: true, file: name})
 	}
 	return s.Input(name, f)
 }
@@ -39,6 +40,15 @@ func (s *Search) File(name string) error {
 // Input searches a stream.
 func (s *Search) Input(name string, in io.Reader) error {
 	return s.read(source{name: name, in: in, named: true})
+}
+
+// Member searches a file of a folder. inner is its name inside the folder.
+func (s *Search) Member(name, inner string, f *os.File) error {
+	st, err := f.Stat()
+	if err != nil {
+		return fmt.Errorf("reading the log: %w", err)
+	}
+	return s.read(source{name: name, in: f, whole: io.NewSectionReader(f, 0, st.Size()), inner: inner})
 }
 
 // folder searches the regular files of a folder. It follows no links.
@@ -65,7 +75,7 @@ func (s *Search) folder(name string) error {
 		st, err := f.Stat()
 		if err == nil {
 			shown := filepath.Join(name, path[len(root):])
-			err = s.read(source{name: shown, in: f, whole: io.NewSectionReader(f, 0, st.Size())})
+			err = s.read(source{name: shown, in: f, whole: io.NewSectionReader(f, 0, st.Size()), file: path, inner: strings.TrimPrefix(path[len(root):], "/")})
 		}
 		errs = append(errs, err)
 		return s.ctx.Err()
@@ -73,6 +83,7 @@ func (s *Search) folder(name string) error {
 	if err := filepath.WalkDir(root, walk); err != nil {
 		return errors.Join(append(errs, err)...)
 	}
+	errs = append(errs, s.folderJournal(name))
 	if s.texts == before {
 		errs = append(errs, fmt.Errorf("the folder %s contains no readable log", name))
 	}
@@ -89,6 +100,10 @@ type source struct {
 	// archive. A named source must be readable.
 	named bool
 	depth int
+	// inner is the name inside the folder or archive, or empty.
+	inner string
+	// file is the path of the input, or empty for a stream.
+	file string
 }
 
 // deepest is how many archives and compressed files may be nested.
@@ -114,6 +129,12 @@ func (s *Search) read(from source) error {
 			return f.read(s, from)
 		}
 	}
+	if from.inner != "" && isNotLog(from.inner, head) {
+		if len(head) > 0 {
+			s.passed = append(s.passed, printable(from.name))
+		}
+		return nil
+	}
 	before := s.lines
 	text, why := asText(in, head)
 	if why == "" {
@@ -136,8 +157,6 @@ func asText(in *bufio.Reader, head []byte) (text io.Reader, why string) {
 	switch {
 	case len(head) == 0:
 		return nil, "the file is empty"
-	case bytes.HasPrefix(head, []byte("LPKSHHRH")):
-		return nil, "the file is a systemd journal; save the output of `journalctl --file` and name that file"
 	case bytes.HasPrefix(head, []byte("\xef\xbb\xbf")):
 		_, err := in.Discard(3)
 		return in, errorText(err)

@@ -189,7 +189,7 @@ func TestFilesThatAreNoLogsAreErrors(t *testing.T) {
 		"empty.gz":     {gzipped(t, ""), "reading empty.gz: the file is empty"},
 		"binary":       {noise(), "reading binary: the file is neither text nor an archive or compression that eksnode supports (gzip, zstd, bzip2, xz, tar, zip)"},
 		"zeros.gz":     {gzipped(t, strings.Repeat("\x00", 1<<20)), "reading zeros.gz: the file is neither text nor an archive or compression that eksnode supports (gzip, zstd, bzip2, xz, tar, zip)"},
-		"old.journal":  {"LPKSHHRH\x00\x00", "reading old.journal: the file is a systemd journal; save the output of `journalctl --file` and name that file"},
+		"old.journal":  {"LPKSHHRH\x00\x00", "reading old.journal: the file is a systemd journal, and this machine has no journalctl; save the output of `journalctl --file` on another machine, and name that file"},
 		"cut.gz":       {gzipped(t, noise())[:3000], "reading cut.gz: the file is cut off"},
 		"cut.tar.gz":   {whole[:len(whole)-40], "reading cut.tar.gz: the file is cut off"},
 		"head.gz":      {"\x1f\x8b\x08", "reading head.gz: the file is cut off"},

@@ -34,7 +34,7 @@ func (r Report) Collect() []string {
 	return []string{
 		"journalctl --boot --no-pager --output short-precise > journal.log",
 		"eksnode diagnose journal.log /var/log/cloud-init-output.log",
-		"aws ec2 get-console-output --latest --output json --instance-id INSTANCE | eksnode diagnose -",
+		"eksnode diagnose INSTANCE --region REGION",
 	}
 }
 
@@ -57,7 +57,7 @@ func (r Report) Print(w io.Writer) error {
 	}
 	if len(r.Findings) == 0 && len(r.PassedOver) > 0 {
 		names := r.PassedOver[:min(len(r.PassedOver), errorsMost)]
-		fmt.Fprintf(&b, "not read, because they are not text (%d files): %s\n", len(r.PassedOver), strings.Join(names, ", "))
+		fmt.Fprintf(&b, "not read, because they are no logs (%d files): %s\n", len(r.PassedOver), strings.Join(names, ", "))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -96,6 +96,11 @@ func printFindings(b *strings.Builder, list []Finding) {
 		if f.Count > len(f.Evidence) {
 			fmt.Fprintf(b, "  and %d more\n", f.Count-len(f.Evidence))
 		}
+		fmt.Fprintf(b, "  %s: %s\n", f.Sure, f.Why)
 		fmt.Fprintf(b, "  remedy: %s\n", f.Rule.Remedy)
+		for _, command := range f.Rule.Commands {
+			fmt.Fprintf(b, "    %s\n", command)
+		}
+		fmt.Fprintf(b, "  page: %s\n", f.Rule.Page())
 	}
 }

@@ -25,6 +25,9 @@ type Search struct {
 	lines  int
 	passed []string
 
+	readJournal Journal  // nil without journalctl
+	journals    []source // of the present folder
+
 	texts  int   // number of logs
 	budget int64 // how many more bytes archives may expand to
 }
@@ -56,7 +59,7 @@ type Report struct {
 	Errors []string
 	// Lines is the number of lines.
 	Lines int
-	// PassedOver are the files of folders and archives that are not text.
+	// PassedOver are the files of folders and archives that are no logs.
 	PassedOver []string
 }
 
@@ -73,6 +76,9 @@ func (s *Search) Report() Report {
 		r.Findings = slices.DeleteFunc(r.Findings, func(f Finding) bool { return f.Rule.Otherwise })
 	}
 	r.Findings = order(r.Findings)
+	for i := range r.Findings {
+		r.Findings[i].weigh(len(r.Joined) > 0)
+	}
 	return r
 }
 
@@ -80,44 +86,73 @@ func (s *Search) Report() Report {
 // earlier logs, except in logs that have such a line of their own.
 func (s *Search) Log(l Log) error {
 	s.texts++
-	here, ended := make([]Finding, len(s.rules)), make([]bool, len(s.rules))
-	resolved := make([]bool, len(untils()))
-	failed, timed := false, "" // the last line with a time
-	err := s.eachLine(l.Text, func(number int, line string, about journalEntry) {
-		place := func() string { return fmt.Sprintf("%s:%d: ", l.Name, number) }
-		if (!failed || len(s.errors) < errorsMost) && looksBad(line) {
-			if !failed {
-				failed = true
-				s.keepFirst(l.Name, place()+shorten(line, 0), line, timed, about)
-			}
-			s.keepError(place, line)
-		} else if !failed && hasClock(line) {
-			timed = line
-		}
-		s.keepSign(place, line)
-		for i, end := range untils() {
-			resolved[i] = end.find(line) != nil
-		}
-		for i, p := range s.patterns {
-			if p.until >= 0 && resolved[p.until] {
-				here[i], ended[i] = Finding{}, true
-			} else if e := p.find(line); e != nil {
-				here[i].add(place() + shorten(line, e.FindStringIndex(line)[0]))
-			}
-		}
-	})
+	r := reading{s: s, name: l.Name, now: s.newBoot(), ended: make([]bool, len(s.rules)), resolved: make([]bool, len(untils()))}
+	err := s.eachLine(l.Text, r.line)
+	if r.before != nil && !r.now.says() {
+		r.now = r.before
+	}
+	s.keep(r.now)
 	for i := range s.rules {
 		switch {
-		case ended[i] && !s.over[i]:
-			s.found[i], s.over[i] = here[i], true
-		case ended[i] || !s.over[i]:
-			s.found[i].join(here[i])
+		case r.ended[i] && !s.over[i]:
+			s.found[i], s.over[i] = r.now.found[i], true
+		case r.ended[i] || !s.over[i]:
+			s.found[i].join(r.now.found[i])
 		}
 	}
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", l.Name, err)
 	}
 	return nil
+}
+
+// reading is the search of one log.
+type reading struct {
+	s    *Search
+	name string
+	// now is the present boot, and before the last earlier one that says something.
+	now, before *boot
+	id          string // of the present boot, from JSON
+	// ended says which rules a line of this log has resolved, and resolved which
+	// expressions of Until the present line matches.
+	ended, resolved []bool
+	timed           string // the last line with a time
+}
+
+// line searches one line.
+func (r *reading) line(number int, line string, about journalEntry) {
+	if line == "" {
+		return
+	}
+	if startsBoot(line) || about.boot != "" && r.id != "" && about.boot != r.id {
+		if r.now.says() {
+			r.before = r.now
+		}
+		r.now = r.s.newBoot()
+	}
+	if about.boot != "" {
+		r.id = about.boot
+	}
+	place := func() string { return fmt.Sprintf("%s:%d: ", r.name, number) }
+	if (r.now.first == nil || len(r.now.errors) < errorsMost) && looksBad(line) {
+		if r.now.first == nil {
+			r.now.first = failureOf(r.name, place()+shorten(line, 0), line, r.timed, about)
+		}
+		r.now.keepError(place, line)
+	} else if r.now.first == nil && hasClock(line) {
+		r.timed = line
+	}
+	r.now.keepSign(place, line)
+	for i, end := range untils() {
+		r.resolved[i] = end.find(line) != nil
+	}
+	for i, p := range r.s.patterns {
+		if p.until >= 0 && r.resolved[p.until] {
+			r.now.found[i], r.ended[i] = Finding{}, true
+		} else if e := p.find(line); e != nil {
+			r.now.found[i].add(place() + shorten(line, e.FindStringIndex(line)[0]))
+		}
+	}
 }
 
 // errorsMost is how many lines that look like errors are kept.
@@ -169,22 +204,4 @@ func klogError(line string) bool {
 		line = line[i+3:]
 	}
 	return len(line) > 5 && (line[0] == 'E' || line[0] == 'F') && isDigit(line[1]) && isDigit(line[4]) && line[5] == ' '
-}
-
-// keepError keeps a line that looks like an error, unless a similar line is kept
-// already.
-func (s *Search) keepError(place func() string, line string) {
-	kind := varying().ReplaceAllString(line[:min(len(line), longest)], "0")
-	if len(s.errors) < errorsMost && !s.kinds[kind] {
-		s.kinds[kind] = true
-		s.errors = append(s.errors, place()+shorten(line, 0))
-	}
-}
-
-// keepSign keeps the first line of each kind that shows that the node joined.
-func (s *Search) keepSign(place func() string, line string) {
-	if e := signs().find(line); e != nil && !s.signs[e] {
-		s.signs[e] = true
-		s.joined = append(s.joined, place()+shorten(line, e.FindStringIndex(line)[0]))
-	}
 }

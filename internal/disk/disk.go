@@ -123,7 +123,7 @@ func (d *Image) recognize(device bool) error {
 	switch {
 	case isQcow2(d.file):
 		d.format = Qcow2
-		if err := d.openQcow2(size); err != nil {
+		if err := d.openQcow2(d.file, size); err != nil {
 			return err
 		}
 	case !device:

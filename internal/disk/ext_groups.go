@@ -16,9 +16,11 @@ type extScan struct {
 	used []Range
 }
 
-// meta adds blocks of metadata.
+// meta adds blocks of metadata, with all blocks of their clusters.
 func (s *extScan) meta(block, number int64) {
-	s.used = append(s.used, Range{block * s.block, number * s.block})
+	from := block - (block-s.first)%s.ratio
+	to := block + number + (s.ratio-(block+number-s.first)%s.ratio)%s.ratio
+	s.used = append(s.used, Range{from * s.block, (to - from) * s.block})
 }
 
 // group reads one block group.

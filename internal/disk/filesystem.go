@@ -18,7 +18,8 @@ const (
 	KindLVM    = "LVM physical volume"
 	KindRAID   = "RAID member"
 	KindVerity = "dm-verity hashes"
-	KindEmpty  = "empty"
+	// KindEmpty is a partition without a signature whose first MiB is zeros.
+	KindEmpty = "empty"
 )
 
 // content is what a partition's signatures say.

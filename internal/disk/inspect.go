@@ -98,14 +98,12 @@ func readTable(r io.ReaderAt, size int64) (*Layout, []Range, error) {
 // hybrid returns the partitions of a hybrid MBR that the GPT does not have.
 func (l *Layout) hybrid(entries []mbrEntry) []Range {
 	var kept []Range
+	hybrid := func(e mbrEntry) bool { return !e.isEmpty() && e.kind != protective }
+	if slices.ContainsFunc(entries, hybrid) {
+		l.note("the disk has a hybrid MBR; the GPT is used")
+	}
 	for _, e := range entries {
-		if e.isEmpty() || e.kind == protective {
-			continue
-		}
-		if len(kept) == 0 {
-			l.note("the disk has a hybrid MBR; the GPT is used")
-		}
-		if !slices.ContainsFunc(l.Partitions, func(p Partition) bool { return p.Range == e.Range }) {
+		if hybrid(e) && !slices.ContainsFunc(l.Partitions, func(p Partition) bool { return p.Range == e.Range }) {
 			kept = append(kept, e.Range)
 		}
 	}

@@ -25,17 +25,17 @@ type header struct {
 }
 
 // openQcow2 checks the image's header and tables, and opens it. length is the
-// number of bytes of the file.
-func (d *Image) openQcow2(length int64) error {
-	h, err := readHeader(d.file, d.path)
+// number of bytes of the file r.
+func (d *Image) openQcow2(r io.ReaderAt, length int64) error {
+	h, err := readHeader(r, d.path)
 	if err != nil {
 		return err
 	}
-	if d.data, err = h.allocated(d.file, length, d.path); err != nil {
+	if d.data, err = h.allocated(r, length, d.path); err != nil {
 		return err
 	}
 	prepareLibrary()
-	image, err := qcow2.Open(d.file, nil)
+	image, err := qcow2.Open(r, nil)
 	if err == nil {
 		err = image.Readable()
 	}
@@ -156,7 +156,7 @@ type clusters struct {
 	data               extents
 }
 
-// table adds the clusters of an L2 table, the first of which is at byte start of
+// table adds the clusters of an L2 table. The first cluster is at byte start of
 // the disk.
 func (m *clusters) table(l2 []byte, start int64) error {
 	for i := int64(0); i < int64(len(l2)/8) && start+i*m.size < m.disk; i++ {

@@ -62,7 +62,7 @@ func (l *Layout) candidates() []Partition {
 	var all []Partition
 	for _, p := range l.Partitions {
 		other := p.Role != "" && p.Role != RoleRoot
-		if isLinux(p.Kind) && !other && !isOtherName(p.Label) {
+		if isLinux(p.Kind) && !other && (l.Table == "" || !isOtherName(p.Label)) {
 			all = append(all, p)
 		}
 	}
@@ -103,8 +103,7 @@ func isRootName(name string) bool {
 	return false
 }
 
-// isOtherName reports whether a label is one of a file system that is not the
-// root.
+// isOtherName reports whether a label is that of a file system beside the root.
 func isOtherName(name string) bool {
 	switch strings.ToLower(strings.TrimPrefix(name, "/")) {
 	case "boot", "home", "var", "tmp", "usr", "srv", "opt", "log", "data", "oem", "usr-a", "usr-b", "efi":

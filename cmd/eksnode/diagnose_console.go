@@ -1,0 +1,87 @@
+//go:build !agent
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"regexp"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/diagnose"
+)
+
+// What the help says about instances.
+const (
+	instanceHelp = `The ID of an instance
+names its console output, which is read from EC2. To read a file with such a name,
+write ./i-….
+
+`
+	instanceExample = "\n  eksnode diagnose i-0123456789abcdef0 --region eu-west-1\n  eksnode diagnose --policy"
+)
+
+// consoles reads the console output of instances.
+type consoles struct {
+	aws    awsapi.Options
+	policy bool
+}
+
+// flags adds the flags of the AWS connection.
+func (c *consoles) flags(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&c.policy, "policy", false, "print the required IAM policy for instance IDs and exit")
+	awsFlags(cmd, &c.aws)
+}
+
+// printPolicy prints the policy if a flag demands it.
+func (c *consoles) printPolicy(w io.Writer) (done bool, err error) {
+	if !c.policy {
+		return false, nil
+	}
+	text, err := awsapi.Policy("EksnodeDiagnose", awsapi.ConsoleActions())
+	if err == nil {
+		_, err = io.WriteString(w, text)
+	}
+	return true, err
+}
+
+var likeInstance = regexp.MustCompile(`^i-[0-9A-Za-z]*$`)
+
+// check refuses flags of the connection without an instance.
+func (c *consoles) check(cmd *cobra.Command, args []string) error {
+	if slices.ContainsFunc(args, c.is) {
+		return nil
+	}
+	for _, name := range []string{"region", "profile", "assume-role", "external-id", "endpoint"} {
+		if cmd.Flags().Changed(name) {
+			return errors.New("--" + name + " has no effect without the ID of an instance")
+		}
+	}
+	return nil
+}
+
+// is says whether an argument is the ID of an instance. What only looks like one is
+// a file if there is such a file, and otherwise an invalid ID.
+func (c *consoles) is(arg string) bool {
+	return awsapi.IsInstanceID(arg) || likeInstance.MatchString(arg) && !isThere(arg)
+}
+
+// search searches the console output of an instance.
+func (c *consoles) search(cmd *cobra.Command, s *diagnose.Search, id string) error {
+	if !awsapi.IsInstanceID(id) {
+		return errors.New("reading " + id + ": there is no such file, and the ID of an instance is i- and 8 or 17 hexadecimal digits")
+	}
+	a, err := awsapi.Open(cmd.Context(), c.aws)
+	if err != nil {
+		return err
+	}
+	text, err := a.Console(cmd.Context(), id)
+	if err != nil {
+		return err
+	}
+	return s.Input(id, bytes.NewReader(text))
+}

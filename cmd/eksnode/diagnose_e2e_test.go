@@ -1,0 +1,124 @@
+//go:build e2e && linux && !agent
+
+package main
+
+import (
+	"encoding/base64"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
+)
+
+// node is an ID of the form that EC2 gives.
+const node = "i-0123456789abcdef0"
+
+// says makes EC2 answer with a console output.
+func says(w *aws.World, text string) {
+	w.Answer("ec2:GetConsoleOutput", "<R><instanceId>"+node+"</instanceId><output>"+base64.StdEncoding.EncodeToString([]byte(text))+"</output></R>")
+}
+
+const swapIsOn = "[   12.3] kubelet[1]: E1120 20:11:12.325154 1 run.go:72] \"command failed\" err=\"running with swap on is not supported\"\r\n"
+
+func TestDiagnoseReadsTheConsoleOfAnInstance(t *testing.T) {
+	w := aws.New(t)
+	w.Serve()
+	says(w, "booting\r\n"+swapIsOn)
+	code, out, errOut := command(t, "", "diagnose", node)
+	assert.Equal(t, 1, code, errOut)
+	assert.Contains(t, out, "swap: swap is on\n  "+node+":2: [   12.3] kubelet[1]: ")
+	calls := w.Calls()
+	require.Len(t, calls, 1)
+	code, out, errOut = command(t, swapIsOn, "diagnose", node, "-", "--output", "json")
+	assert.Equal(t, 1, code, errOut)
+	assert.Contains(t, out, `"count": 2`)
+
+	// Instances that are not Nitro instances have no latest output.
+	for _, refusal := range []string{"UnsupportedOperation", "InvalidParameterCombination"} {
+		w.Fail("ec2:GetConsoleOutput", 1, refusal, 400)
+		before := w.Count()["ec2:GetConsoleOutput"]
+		code, out, errOut = command(t, "", "diagnose", node)
+		assert.Equal(t, 1, code, errOut)
+		assert.Contains(t, out, "swap: ")
+		assert.Equal(t, before+2, w.Count()["ec2:GetConsoleOutput"])
+	}
+}
+
+// moto answers with the console of a Linux that knows no cause.
+func TestDiagnoseReadsTheConsoleFromMoto(t *testing.T) {
+	w := aws.Sample(t)
+	w.Serve()
+	w.Name(node, w.Do("ec2:RunInstances", "ImageId", aws.NodeImage, "MinCount", "1", "MaxCount", "1"), `<instanceId>(i-[0-9a-f]+)</instanceId>`)
+	code, out, errOut := command(t, "", "diagnose", node)
+	assert.Equal(t, 0, code, errOut)
+	assert.Contains(t, out, "unknown: no known cause was found\n")
+}
+
+func TestDiagnoseRefusesInstances(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for name, c := range map[string]struct {
+		change func(w *aws.World)
+		args   []string
+		want   string
+		calls  bool
+	}{
+		"no output yet": {func(w *aws.World) { says(w, "") }, []string{node},
+			"eksnode: reading the console output of the instance " + node + ": EC2 has none yet; try again some minutes after the start, or read the logs on the node\n", true},
+		"not found": {func(w *aws.World) { w.Fail("ec2:GetConsoleOutput", 1, "InvalidInstanceID.NotFound", 400) }, []string{node},
+			"eksnode: reading the console output of the instance " + node + ": ec2:GetConsoleOutput: InvalidInstanceID.NotFound: as the test wants it; check the ID, the account and the region, which is eu-west-1\n", true},
+		"denied": {func(w *aws.World) { w.Deny("ec2:GetConsoleOutput") }, []string{node},
+			"eksnode: reading the console output of the instance " + node + ": ec2:GetConsoleOutput: the permission ec2:GetConsoleOutput is missing: User: arn:aws:iam::123456789012:user/double is not authorized to perform: ec2:GetConsoleOutput\n", true},
+		"malformed": {func(*aws.World) {}, []string{"i-123"},
+			"eksnode: reading i-123: there is no such file, and the ID of an instance is i- and 8 or 17 hexadecimal digits\n", false},
+		"upper case": {func(*aws.World) {}, []string{"i-0123456789ABCDEF0"},
+			"eksnode: reading i-0123456789ABCDEF0: there is no such file, and the ID of an instance is i- and 8 or 17 hexadecimal digits\n", false},
+		"flags without an instance": {func(*aws.World) {}, []string{"a.log", "--region", "eu-west-1"},
+			"eksnode: --region has no effect without the ID of an instance\n", false},
+		"not base64": {func(w *aws.World) { w.Answer("ec2:GetConsoleOutput", "<R><output>!</output></R>") }, []string{node},
+			"eksnode: reading the console output of the instance " + node + ": decoding the answer: illegal base64 data at input byte 0\n", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := aws.New(t)
+			w.Serve()
+			c.change(w)
+			code, out, errOut := command(t, "", append([]string{"diagnose"}, c.args...)...)
+			assert.Equal(t, 2, code)
+			assert.Empty(t, out)
+			assert.Equal(t, c.want, errOut)
+			assert.Equal(t, c.calls, len(w.Calls()) > 0)
+		})
+	}
+}
+
+// A file with the name of an instance is read as ./i-…
+func TestDiagnoseReadsAFileThatLooksLikeAnInstance(t *testing.T) {
+	w := aws.New(t)
+	w.Serve()
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.WriteFile(node, []byte(swapIsOn), 0o600))
+	require.NoError(t, os.WriteFile("i-logs", []byte(swapIsOn), 0o600))
+	for _, name := range []string{"./" + node, filepath.Join(mustWd(t), node), "i-logs"} {
+		code, out, errOut := command(t, "", "diagnose", name)
+		assert.Equal(t, 1, code, errOut)
+		assert.Contains(t, out, name+":1: ")
+	}
+	assert.Empty(t, w.Calls())
+}
+
+func TestDiagnosePrintsItsPolicy(t *testing.T) {
+	code, out, errOut := command(t, "", "diagnose", "--policy")
+	assert.Equal(t, 0, code, errOut)
+	assert.Contains(t, out, `"ec2:GetConsoleOutput"`)
+	assert.NotContains(t, out, "ec2:Describe")
+}
+
+func mustWd(t *testing.T) string {
+	t.Helper()
+	folder, err := os.Getwd()
+	require.NoError(t, err)
+	return folder
+}

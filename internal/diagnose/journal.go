@@ -1,0 +1,87 @@
+package diagnose
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// journalMagic begins the files of systemd's journal.
+const journalMagic = "LPKSHHRH"
+
+// Journal is a function that returns the text of journal files, in order of time.
+type Journal func(files ...string) io.Reader
+
+// WithJournal makes the search read systemd's journal files with a program of this
+// machine.
+func (s *Search) WithJournal(read Journal) *Search {
+	s.readJournal = read
+	return s
+}
+
+// Journals searches journal files, which are parts of one journal.
+func (s *Search) Journals(name string, files ...string) error {
+	if s.readJournal == nil {
+		return fmt.Errorf("reading %s: %s", printable(name), journalHint)
+	}
+	return s.Log(Log{Name: printable(name), Text: s.readJournal(files...)})
+}
+
+// folderJournal searches the journal files of a folder together: a journal has
+// several files, each with a part of the time.
+func (s *Search) folderJournal(folder string) error {
+	parts := s.journals
+	s.journals = nil
+	if len(parts) == 0 {
+		return nil
+	}
+	name := filepath.Join(folder, "*.journal")
+	if len(parts) == 1 {
+		name = parts[0].name
+	}
+	var files []string
+	for _, part := range parts {
+		files = append(files, part.file)
+	}
+	return s.Journals(name, files...)
+}
+
+const journalHint = "the file is a systemd journal, and this machine has no journalctl; save the output of `journalctl --file` on another machine, and name that file"
+
+// journal reads a journal file. Only a whole file can be read, so that of an archive
+// is copied.
+func (s *Search) journal(from source) error {
+	if s.readJournal == nil {
+		if !from.named {
+			s.passed = append(s.passed, printable(from.name))
+			return nil
+		}
+		return fmt.Errorf("reading %s: %s", printable(from.name), journalHint)
+	}
+	if from.file != "" && !from.named { // one part of the folder's journal
+		s.journals = append(s.journals, from)
+		return nil
+	}
+	if from.file != "" {
+		return s.Journals(from.name, from.file)
+	}
+	copied, err := os.CreateTemp("", "eksnode-*.journal")
+	if err != nil {
+		return fmt.Errorf("copying %s: %w", printable(from.name), err)
+	}
+	in := from.in
+	if from.depth == 1 { // a stream, which nothing bounds yet
+		in = &expanded{in, s}
+	}
+	_, err = io.Copy(copied, in)
+	err = errors.Join(err, copied.Close())
+	if err == nil {
+		err = s.Journals(from.name, copied.Name())
+	}
+	if err = errors.Join(err, os.Remove(copied.Name())); err != nil {
+		return fmt.Errorf("reading the journal %s: %w", printable(from.name), err)
+	}
+	return nil
+}

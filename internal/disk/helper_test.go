@@ -1,0 +1,136 @@
+package disk
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const mib = 1 << 20
+
+// sh runs a script in a mount namespace of its own. The folder has the files.
+func sh(t *testing.T, folder, script string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "unshare", append([]string{"--mount", "--propagation", "private", "sh", "-euc", script, "sh"}, args...)...)
+	cmd.Dir = folder
+	cmd.Env = append(os.Environ(), "LC_ALL=C", "TZ=UTC",
+		// mkfs.xfs makes file systems below 300 MB only for its own tests.
+		"TEST_DIR=.", "TEST_DEV=.", "QA_CHECK_FS=1", "MKE2FS_SYNC=0")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s\n%s", script, out)
+	return string(out)
+}
+
+// garbage is a MiB of random bytes, always the same.
+func garbage() []byte {
+	p := make([]byte, mib)
+	r := rand.NewChaCha8([32]byte{1})
+	_, _ = r.Read(p)
+	return p
+}
+
+// full makes a file of random bytes.
+func full(t *testing.T, name string, size int64) {
+	t.Helper()
+	f, err := os.Create(name)
+	require.NoError(t, err)
+	defer f.Close()
+	p := garbage()
+	for left := size; left > 0; left -= int64(len(p)) {
+		_, err := f.Write(p[:min(left, int64(len(p)))])
+		require.NoError(t, err)
+	}
+}
+
+// sparse makes a file that is one hole.
+func sparse(t *testing.T, name string, size int64) string {
+	t.Helper()
+	f, err := os.Create(name)
+	require.NoError(t, err)
+	defer f.Close()
+	require.NoError(t, f.Truncate(size))
+	return name
+}
+
+// put writes bytes into a file at an offset.
+func put(t *testing.T, name string, off int64, p []byte) {
+	t.Helper()
+	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	require.NoError(t, err)
+	defer f.Close()
+	_, err = f.WriteAt(p, off)
+	require.NoError(t, err)
+}
+
+// laidOut opens an image and reads its layout.
+func laidOut(t *testing.T, name string) (*Image, *Layout) {
+	t.Helper()
+	image, err := Open(name)
+	require.NoError(t, err)
+	t.Cleanup(func() { image.Close() })
+	layout, err := image.Layout()
+	require.NoError(t, err)
+	return image, layout
+}
+
+// usedOnGarbage writes the used bytes of an image into a file of random bytes.
+func usedOnGarbage(t *testing.T, from *Image, layout *Layout, to string) {
+	t.Helper()
+	full(t, to, from.Size())
+	f, err := os.OpenFile(to, os.O_RDWR, 0)
+	require.NoError(t, err)
+	defer f.Close()
+	used := []Range{{0, from.Size()}}
+	used = (&ranges{list: used}).without(layout.Free).list
+	require.Equal(t, layout.UsedBytes(), total(used))
+	p := make([]byte, mib)
+	for _, r := range used {
+		require.True(t, layout.Used(r.Offset, r.Length))
+		for off := r.Offset; off < r.End(); off += mib {
+			part := p[:min(mib, r.End()-off)]
+			_, err := from.ReadAt(part, off)
+			require.NoError(t, err)
+			_, err = f.WriteAt(part, off)
+			require.NoError(t, err)
+		}
+	}
+}
+
+// blocksOnGarbage does the same in blocks of BlockSize, as an upload does.
+func blocksOnGarbage(t *testing.T, from *Image, layout *Layout, to string) {
+	t.Helper()
+	full(t, to, from.Size())
+	f, err := os.OpenFile(to, os.O_RDWR, 0)
+	require.NoError(t, err)
+	defer f.Close()
+	p := make([]byte, BlockSize)
+	for n := range layout.Blocks() {
+		_, err := from.ReadAt(p, n*BlockSize)
+		require.NoError(t, err)
+		layout.ZeroFree(p, n*BlockSize)
+		_, err = f.WriteAt(p[:min(BlockSize, from.Size()-n*BlockSize)], n*BlockSize)
+		require.NoError(t, err)
+	}
+}
+
+// tree makes a folder with files of many sizes, and returns its path.
+func tree(t *testing.T) string {
+	t.Helper()
+	folder := t.TempDir()
+	p := garbage()
+	for i := range 300 {
+		sub := filepath.Join(folder, "d"+string(rune('a'+i%7)))
+		require.NoError(t, os.MkdirAll(sub, 0o755))
+		size := []int{0, 40, 700, 5000, 20000, 70000}[i%6]
+		name := filepath.Join(sub, "f"+strings.Repeat("x", i%90)+string(rune('a'+i%26))+string(rune('a'+i/26)))
+		require.NoError(t, os.WriteFile(name, p[i:i+size], 0o644))
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "large"), bytes.Repeat(p[:700<<10], 6), 0o644))
+	return folder
+}
