@@ -39,13 +39,11 @@ func amiPromoteCommand() *cobra.Command {
 		Use:   "promote",
 		Short: "Copy an AMI ID from one SSM parameter to another",
 		Long: `Promote copies the AMI ID of one stage, such as candidate, to the parameter of
-another stage. The AMI must be available. It must also have the tags
-eksnode:distro and eksnode:kubernetes-version, and must not be deprecated. The AMI
-that the parameter has now must be for the same distribution and processor, and
-neither newer nor for a newer Kubernetes version. With several regions, all AMIs
-must have the same eksnode tags. If a check fails in one region, nothing is
-written, and the exit code is 1. Regions without the first parameter are left out
-with --all-regions. Tags of another account's AMI cannot be read; use --force.`,
+another. The AMI must be available, have eksnode's tags and not be deprecated. The
+AMI that --to has now must be for the same distribution and processor, and neither
+newer nor for a newer Kubernetes version. With several regions, the tags of all
+AMIs must be equal. If a check fails in one region, nothing is written and the exit
+code is 1.`,
 		Example: `  eksnode ami promote --from /eksnode/debian/1.34/amd64/candidate --to /eksnode/debian/1.34/amd64/stable
   eksnode ami promote --from /nodes/candidate --to /nodes/stable --all-regions`,
 		Args: cobra.NoArgs,

@@ -33,9 +33,8 @@ func amiPublishCommand() *cobra.Command {
 		Short: "Write an AMI ID to an SSM parameter",
 		Long: `AMI is an ID, or a region and an ID such as eu-west-1:ami-0123456789abcdef0. With
 several regions, publish writes the parameter in each region that has the AMI or
-a copy of it. A copy is an AMI that EC2 reports as copied, or one with the same
-name and the same eksnode tags. If a region of --region has no copy, or a copy is
-not available, nothing is written.`,
+a copy of the AMI. If a region of --region has no copy, or if a copy is not
+available, nothing is written.`,
 		Example: `  eksnode ami publish ami-0123456789abcdef0 --parameter /eksnode/debian/1.34/amd64
   eksnode ami publish ami-0123456789abcdef0 --parameter /eksnode/debian/1.34/amd64 --all-regions`,
 		Args: named("an AMI ID", 1),

@@ -84,12 +84,10 @@ retire only prints the changes. An AMI counts as used by an instance, a Spot
 request, an SSM parameter of this account, a launch configuration, or a launch
 permission for another account. Launch templates count with their latest and
 default version, and with the versions in Auto Scaling groups, managed node
-groups and fleets. An AMI is also kept if it is protected from deregistration, or
-if any account launched an instance from it within --older-than days. An AMI and
-its copies in the regions count as one build: --keep counts builds, and if one AMI
-is used, all are kept. If a list or a region cannot be read, all AMIs count as used
-and the exit code is 2. If a change fails, the others are made and the exit code
-is 1.`,
+groups and fleets. Launches within --older-than days and deregistration protection
+count too. An AMI and its copies are one build: --keep counts builds, and one used
+AMI keeps its copies. If a list or a region cannot be read, all AMIs count as used
+and the exit code is 2.`,
 		Example: `  eksnode ami retire --keep 3 --older-than 90 --all-regions
   eksnode ami retire --keep 3 --older-than 180 --deregister --yes`,
 		Args: cobra.NoArgs,

@@ -167,6 +167,7 @@ type extra struct {
 
 // Links to related pages.
 const (
+	seeAMIs       = "[Keep AMIs in regions and accounts](../../amis.md)"
 	seeAWS        = "[Quickstart on AWS](../../quickstart-aws.md)"
 	seeBuild      = "[Build an image](../../build.md)"
 	seeScrub      = "[Scrub and audit](../../scrub-and-audit.md)"
@@ -204,8 +205,8 @@ func extras() map[string]extra {
 			[]string{seeJoin, seeTrouble}},
 		"ami": {usual, []string{seeAWS, seePublish}},
 		"ami promote": {[3]string{"success", "a check failed, and nothing was changed", "wrong usage, the command failed, or a region could not be read"},
-			[]string{seeAWS, seePublish}},
-		"ami retire":     {[3]string{"success, or a plan was printed", "an AMI or a snapshot could not be changed", "wrong usage, the command failed, or some references could not be read"}, []string{seeAWS}},
+			[]string{seeAMIs, seePublish}},
+		"ami retire":     {[3]string{"success, or a plan was printed", "an AMI or a snapshot could not be changed", "wrong usage, the command failed, or some references could not be read"}, []string{seeAMIs, seeAWS}},
 		"init":           {node, []string{seeJoin, seeTrouble}},
 		"nodeadm":        {node, []string{seeJoin, seeTrouble}},
 		"nodeadm config": {[3]string{"the NodeConfig is valid", "the NodeConfig is not valid or could not be read", "wrong usage"}, []string{seeJoin}},
