@@ -1,6 +1,8 @@
 package awsapi
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -70,4 +72,24 @@ func TestCheckRegionAndImage(t *testing.T) {
 	for _, id := range []string{"", "ami-", "ami-0123456", "ami-012345678", "ami-0123456789ABCDEF0", "ami-0123456789abcdef01", "i-01234567", "ami-0123456g", "ami-01234567\n", "resolve:ssm:/n"} {
 		assert.Error(t, CheckImage(id), id)
 	}
+}
+
+// Sources come from EC2 and may form any graph.
+func FuzzAllBuilds(f *testing.F) {
+	f.Add("a>b b>c c>a d>d e>x f>x")
+	f.Add("a>a a>b b>a")
+	f.Fuzz(func(t *testing.T, graph string) {
+		var images []Image
+		for n, edge := range strings.Fields(graph) {
+			id, source, _ := strings.Cut(edge, ">")
+			images = append(images, Image{Region: "r", ID: fmt.Sprint(id, n%3), Source: source, SourceRegion: "r", Tags: map[string]string{"eksnode:x": source}})
+		}
+		all := AllBuilds(images)
+		count := 0
+		for _, b := range all {
+			assert.NotEmpty(t, b)
+			count += len(b)
+		}
+		assert.Equal(t, len(images), count, "each image is in one build")
+	})
 }
