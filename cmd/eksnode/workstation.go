@@ -32,6 +32,7 @@ func workstationValues() map[string]cobra.CompletionFunc {
 		"--external-id":             nothing,
 		"--family":                  words(append(families(true), families(false)...)...),
 		"--file":                    files("json"),
+		"--from":                    nothing,
 		"--instance":                nothing,
 		"--instance-profile":        nothing,
 		"--instance-type":           nothing,
@@ -48,6 +49,7 @@ func workstationValues() map[string]cobra.CompletionFunc {
 		"--role":                    nothing,
 		"--subnet":                  nothing,
 		"--taint":                   nothing,
+		"--to":                      nothing,
 		"manifests --family":        words(families(false)...),
 
 		"ami diff":       files("json"),

@@ -21,7 +21,7 @@ var versions = map[string]string{"ec2": "2016-11-15", "autoscaling": "2011-01-01
 // moto ignores all other parameters in silence, and a test could pass for the
 // wrong reason.
 var known = map[string]string{
-	"ec2:DescribeRegions": "", "ec2:DescribeInstanceTypes": "InstanceType", "ec2:DescribeInstances": "InstanceId Filter",
+	"ec2:DescribeInstanceTypes": "InstanceType", "ec2:DescribeInstances": "InstanceId Filter",
 	"ec2:DescribeInstanceAttribute": "InstanceId Attribute", "ec2:ModifyInstanceAttribute": "InstanceId EnaSupport",
 	"ec2:DescribeVolumes": "VolumeId Filter", "ec2:DeleteVolume": "VolumeId",
 	"ec2:DescribeVpcs": "VpcId Filter", "ec2:DescribeVpcAttribute": "VpcId Attribute", "ec2:DescribeVpcEndpoints": "Filter",
@@ -53,7 +53,8 @@ func (w *World) own() map[string]endpoint.Action {
 		"ec2:StopInstances": endpoint.Handle(w.stopInstances), "ec2:TerminateInstances": endpoint.Handle(w.terminateInstances),
 		"eks:DescribeCluster": endpoint.Handle(w.describeCluster), "eks:DescribeAccessEntry": endpoint.Handle(w.describeAccessEntry),
 		"eks:ListAddons": endpoint.Handle(w.listAddons), "eks:DescribeAddon": endpoint.Handle(w.describeAddon),
-		"ssm:GetParameter": endpoint.Handle(w.getParameter), "ssm:PutParameter": endpoint.Handle(w.putParameter),
+		"ec2:DescribeRegions": endpoint.Handle(w.describeRegions),
+		"ssm:GetParameter":    endpoint.Handle(w.getParameter), "ssm:PutParameter": endpoint.Handle(w.putParameter),
 		"sts:AssumeRole": endpoint.Handle(w.assumeRole),
 	}
 }

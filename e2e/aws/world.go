@@ -46,6 +46,8 @@ type World struct {
 	Region string
 	// PageSize is the number of items in a page of a list.
 	PageSize int
+	// Enabled are the regions that the account has enabled; empty means moto's.
+	Enabled []string
 	// Images and Snapshots are the existing ones.
 	Images    []*Image
 	Snapshots []*Snapshot
@@ -84,6 +86,7 @@ type World struct {
 	answers   map[string]string
 	denied    []string
 	broken    []string
+	cut       []string // regions
 	endpoint  *endpoint.Endpoint
 }
 
@@ -182,7 +185,7 @@ func (w *World) Break(action string) { w.broken = append(w.broken, action) }
 func (w *World) Heal() {
 	w.faults.Lock()
 	defer w.faults.Unlock()
-	w.denied, w.broken, w.failures = nil, nil, map[string][]*endpoint.Failure{}
+	w.denied, w.broken, w.cut, w.failures = nil, nil, nil, map[string][]*endpoint.Failure{}
 }
 
 // wrap applies the world's faults before a service's actions.
@@ -190,7 +193,7 @@ func (w *World) wrap(service endpoint.Service) endpoint.Service {
 	for name, action := range service.Actions {
 		full := service.Name + ":" + name
 		service.Actions[name] = func(ctx context.Context, protocol endpoint.Protocol, call endpoint.Call) (any, error) {
-			if err := w.fault(full); err != nil {
+			if err := w.fault(full, call.Region); err != nil {
 				return nil, err
 			}
 			if happens := w.before[full]; happens != nil {
@@ -205,10 +208,13 @@ func (w *World) wrap(service endpoint.Service) endpoint.Service {
 	return service
 }
 
-func (w *World) fault(action string) error {
+func (w *World) fault(action, region string) error {
 	w.faults.Lock()
 	defer w.faults.Unlock()
-	if slices.Contains(w.denied, action) {
+	if slices.Contains(w.cut, region) {
+		panic(http.ErrAbortHandler) // closes the connection
+	}
+	if slices.Contains(w.denied, action) || slices.Contains(w.denied, region) {
 		code := "AccessDeniedException"
 		if strings.HasPrefix(action, "ec2:") {
 			code = "UnauthorizedOperation"

@@ -130,7 +130,7 @@ func TestTruncatedResponsesAreErrors(t *testing.T) {
 		"ec2:DescribeDhcpOptions":      func(a *awsapi.AWS) error { _, err := a.VPC(t.Context(), "vpc-1"); return err },
 		"ec2:DescribeVpcEndpoints":     func(a *awsapi.AWS) error { _, err := a.VPC(t.Context(), "vpc-1"); return err },
 		"ec2:DescribeInstanceTypes":    func(a *awsapi.AWS) error { _, err := a.Architectures(t.Context(), "m6i.large"); return err },
-		"ec2:DescribeImages":           func(a *awsapi.AWS) error { _, err := a.OwnImages(t.Context()); return err },
+		"ec2:DescribeImages":           func(a *awsapi.AWS) error { _, err := a.ImagesOf(t.Context(), "self"); return err },
 		"iam:GetInstanceProfile":       func(a *awsapi.AWS) error { _, err := a.Profile(t.Context(), "nodes"); return err },
 		"iam:ListAttachedRolePolicies": func(a *awsapi.AWS) error { _, err := a.Profile(t.Context(), "nodes"); return err },
 		"ssm:GetParameter":             func(a *awsapi.AWS) error { _, err := a.Parameter(t.Context(), "/aws/service/al2023"); return err },

@@ -44,12 +44,16 @@ type Options struct {
 	Settle time.Duration
 	// HTTP sends the requests; nil means the SDK's own client.
 	HTTP *http.Client
+
+	// defaultRegion is the region when no source has one.
+	defaultRegion string
 }
 
 // AWS calls AWS in one region.
 type AWS struct {
 	Region string
 	settle time.Duration
+	config aws.Config
 
 	autoscaling *autoscaling.Client
 	ec2         *ec2.Client
@@ -70,10 +74,14 @@ func Open(ctx context.Context, o Options) (*AWS, error) {
 	if settle == 0 {
 		settle = 2 * time.Second
 	}
+	return connect(c, settle), nil
+}
+
+func connect(c aws.Config, settle time.Duration) *AWS {
 	return &AWS{
-		Region: c.Region, settle: settle, ec2: ec2.NewFromConfig(c), eks: eks.NewFromConfig(c), iam: iam.NewFromConfig(c),
+		Region: c.Region, settle: settle, config: c, ec2: ec2.NewFromConfig(c), eks: eks.NewFromConfig(c), iam: iam.NewFromConfig(c),
 		ssm: ssm.NewFromConfig(c), sts: sts.NewFromConfig(c), autoscaling: autoscaling.NewFromConfig(c),
-	}, nil
+	}
 }
 
 // config is the SDK's configuration, with valid credentials.
@@ -86,6 +94,9 @@ func (o Options) config(ctx context.Context) (aws.Config, error) {
 	var load []func(*config.LoadOptions) error
 	if o.Region != "" {
 		load = append(load, config.WithRegion(o.Region))
+	}
+	if o.defaultRegion != "" {
+		load = append(load, config.WithDefaultRegion(o.defaultRegion))
 	}
 	if o.Profile != "" {
 		load = append(load, config.WithSharedConfigProfile(o.Profile))

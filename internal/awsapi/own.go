@@ -2,10 +2,8 @@ package awsapi
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -15,50 +13,33 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ssm/types"
 )
 
-// TagPrefix begins the names of the tags that builds give their images.
-const TagPrefix = "eksnode:"
-
-// OwnImages lists the account's images that have a tag with TagPrefix, newest
-// first.
-func (a *AWS) OwnImages(ctx context.Context) ([]Image, error) {
-	var images []Image
-	pages := ec2.NewDescribeImagesPaginator(a.ec2, &ec2.DescribeImagesInput{Owners: []string{"self"}, IncludeDeprecated: aws.Bool(true)})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return nil, explain("listing your images", err)
-		}
-		for _, in := range page.Images {
-			i := imageOf(in)
-			for key := range i.Tags {
-				if strings.HasPrefix(key, TagPrefix) {
-					images = append(images, i)
-					break
-				}
-			}
-		}
-	}
-	slices.SortStableFunc(images, func(x, y Image) int { return y.Created.Compare(x.Created) })
-	return images, nil
-}
-
 // Deprecate marks an image as deprecated from a time on.
 func (a *AWS) Deprecate(ctx context.Context, image string, at time.Time) error {
 	_, err := a.ec2.EnableImageDeprecation(ctx, &ec2.EnableImageDeprecationInput{ImageId: aws.String(image), DeprecateAt: aws.Time(at)})
 	return explain("deprecating the image "+image, err)
 }
 
-// Deregister deregisters an image and then deletes the given snapshots.
-func (a *AWS) Deregister(ctx context.Context, image string, snapshots []string) error {
-	if _, err := a.ec2.DeregisterImage(ctx, &ec2.DeregisterImageInput{ImageId: aws.String(image)}); err != nil {
-		return explain("deregistering the image "+image, err)
+// Deregister deregisters an image. Its snapshots stay.
+func (a *AWS) Deregister(ctx context.Context, image string) error {
+	_, err := a.ec2.DeregisterImage(ctx, &ec2.DeregisterImageInput{ImageId: aws.String(image)})
+	return explain("deregistering the image "+image, err)
+}
+
+// DeleteSnapshot deletes a snapshot of a deregistered image.
+func (a *AWS) DeleteSnapshot(ctx context.Context, snapshot, image string) error {
+	_, err := a.ec2.DeleteSnapshot(ctx, &ec2.DeleteSnapshotInput{SnapshotId: aws.String(snapshot)})
+	return explain("deleting the snapshot "+snapshot+" of "+image, err)
+}
+
+// imageID is the form of image IDs. Old images have short ones.
+var imageID = regexp.MustCompile(`^ami-([0-9a-f]{8}|[0-9a-f]{17})$`)
+
+// CheckImage checks the form of an image's ID.
+func CheckImage(id string) error {
+	if !imageID.MatchString(id) {
+		return fmt.Errorf("%q is not an AMI ID such as ami-0123456789abcdef0", id)
 	}
-	var errs []error
-	for _, s := range snapshots {
-		_, err := a.ec2.DeleteSnapshot(ctx, &ec2.DeleteSnapshotInput{SnapshotId: aws.String(s)})
-		errs = append(errs, explain("deleting the snapshot "+s+" of "+image, err))
-	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // parameterName is the form of SSM's names
