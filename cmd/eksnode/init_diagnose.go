@@ -87,12 +87,16 @@ type firstFailure struct {
 
 // cause is a known cause that the logs show.
 type cause struct {
-	ID       string   `json:"id"`
-	Cause    string   `json:"cause"`
-	Remedy   string   `json:"remedy"`
-	Evidence []string `json:"evidence"`
-	Count    int      `json:"count"` // lines that show it
-	Follows  string   `json:"follows,omitempty"`
+	ID       string        `json:"id"`
+	Cause    string        `json:"cause"`
+	Evidence []string      `json:"evidence"`
+	Count    int           `json:"count"` // lines that show it
+	Follows  string        `json:"follows,omitempty"`
+	Sure     diagnose.Sure `json:"sure"`
+	Why      string        `json:"why"` // it is as sure as that
+	Remedy   string        `json:"remedy"`
+	Commands []string      `json:"commands"`
+	Page     string        `json:"page"` // about the cause
 }
 
 func printDiagnosis(w io.Writer, r diagnose.Report, output string) error {
@@ -105,8 +109,11 @@ func printDiagnosis(w io.Writer, r diagnose.Report, output string) error {
 	}
 	var list []verdict
 	for _, f := range r.Findings {
-		d.Findings = append(d.Findings, cause{f.Rule.ID, f.Rule.Cause, f.Rule.Remedy, f.Evidence, f.Count, f.Follows})
-		list = append(list, verdict{rule: f.Rule.ID, name: f.Rule.ID, page: "troubleshooting.md", level: isError, text: f.Rule.Cause, remedy: f.Rule.Remedy})
+		d.Findings = append(d.Findings, cause{f.Rule.ID, f.Rule.Cause, f.Evidence, f.Count, f.Follows, f.Sure, f.Why, f.Rule.Remedy, f.Rule.Commands, f.Rule.Page()})
+		list = append(list, verdict{
+			rule: f.Rule.ID, name: f.Rule.ID, page: diagnose.Pages + "#" + f.Rule.ID, level: isError,
+			text: fmt.Sprintf("%s (%s: %s)", f.Rule.Cause, f.Sure, f.Why), seen: f.Evidence, remedy: f.Rule.Remedy, commands: f.Rule.Commands,
+		})
 	}
 	code := 0
 	if len(list) > 0 {

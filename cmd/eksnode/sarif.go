@@ -86,17 +86,11 @@ type (
 	}
 )
 
-// repository is the project on GitHub, and docs its folder of pages.
-const (
-	repository = "https://github.com/eksnode/packer-plugin-eksnode"
-	docs       = repository + "/blob/main/docs/"
-)
-
 // newSARIF returns a run of this program without results.
 func newSARIF() *sarifRun {
 	run := &sarifRun{Results: []sarifResult{}}
 	run.Tool.Driver = sarifDriver{
-		Name: "eksnode", Version: version.String(), InformationURI: repository, Rules: []sarifRule{},
+		Name: "eksnode", Version: version.String(), InformationURI: version.Repository, Rules: []sarifRule{},
 	}
 	return run
 }
@@ -200,12 +194,12 @@ func levelOf(r plan.Report) string {
 func itemSARIF(id, command string, known []scrub.Rule) sarifRule {
 	i := slices.IndexFunc(known, func(k scrub.Rule) bool { return k.ID == id })
 	if i < 0 {
-		return describedSARIF(id, "The step "+id+" of a "+command+".", "See the page of the provisioner.", docs+"reference/components/provisioner-eksnode.md")
+		return describedSARIF(id, "The step "+id+" of a "+command+".", "See the page of the provisioner.", version.Page("reference/components/provisioner-eksnode.md"))
 	}
 	k := known[i]
-	page := docs + "reference/rules.md#" + id
+	page := version.Page("reference/rules.md#" + id)
 	if slices.Contains(k.Groups, "own") {
-		page = docs + "scrub-and-audit.md"
+		page = version.Page("scrub-and-audit.md")
 	}
 	full := k.Why + "."
 	if len(k.Paths) > 0 {

@@ -2,7 +2,10 @@ package main
 
 import (
 	"io"
+	"slices"
 	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 )
 
 // verdict is the result of one check, for the formats that other programs read.
@@ -15,8 +18,15 @@ type verdict struct {
 	level string
 	// text is what was seen, and remedy what to do about it.
 	text, remedy string
-	file         string // where it was seen; empty where there is no such place
-	line         int    // from 1; 0 for the file as a whole
+	// seen are the lines that show it, and commands those of the remedy.
+	seen, commands []string
+	file           string // where it was seen; empty where there is no such place
+	line           int    // from 1; 0 for the file as a whole
+}
+
+// help is the remedy with its commands, or "".
+func (v verdict) help() string {
+	return strings.Join(append([]string{v.remedy}, v.commands...), "\n")
 }
 
 // The levels.
@@ -41,11 +51,11 @@ func sarifOf(list []verdict, code int) *sarifRun {
 	run := newSARIF()
 	run.Invocations = []sarifInvocation{{Successful: true, ExitCode: code}}
 	for _, v := range list {
-		help := v.remedy
+		help := v.help()
 		if help == "" {
 			help = "See the page about the check."
 		}
-		rule := describedSARIF(v.rule, v.name, help, docs+v.page)
+		rule := describedSARIF(v.rule, v.name, help, version.Page(v.page))
 		run.describe(rule)
 		if v.level == "" {
 			continue
@@ -54,6 +64,7 @@ func sarifOf(list []verdict, code int) *sarifRun {
 		if v.remedy != "" {
 			text += "; " + v.remedy
 		}
+		text = strings.Join(append([]string{text}, v.seen...), "\n")
 		if level == isUnknown {
 			text, level = "could not check: "+text, isWarning
 			run.Invocations[0].Successful = false
@@ -75,7 +86,7 @@ func junitOf(command string, list []verdict) *junitSuite {
 		c := junitCase{Class: "eksnode." + strings.ReplaceAll(command, " ", "."), Name: v.name}
 		switch v.level {
 		case isError:
-			c.Failure = &junitProblem{Message: v.text, Text: v.remedy}
+			c.Failure = &junitProblem{Message: v.text, Text: strings.Join(append(slices.Clone(v.seen), v.help(), version.Page(v.page)), "\n")}
 		case isUnknown:
 			c.Error = &junitProblem{Message: v.text, Text: v.remedy}
 		case isWarning:

@@ -4,8 +4,8 @@
 //	go run ./docs/generate
 //
 // The prose of a page is in docs/generate/pages, at the page's path in docs. Its
-// tables come from the packages scrub, distros, asset and preflight, from the
-// doc comments of the specs and of the plugin's configurations, and from the
+// tables come from the packages scrub, distros, asset, preflight and diagnose, from
+// the doc comments of the specs and of the plugin's configurations, and from the
 // help of the built command. The help of flags comes from the same comments.
 package main
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
+	"github.com/eksnode/packer-plugin-eksnode/internal/diagnose"
 	"github.com/eksnode/packer-plugin-eksnode/internal/preflight"
 )
 
@@ -96,6 +97,9 @@ func functions(root string, commands []command) template.FuncMap {
 		"exceptions": exceptions,
 		"coverage":   coverage,
 		"checks":     preflight.Table,
+		"causes":     diagnose.Rules,
+		"sentences":  sentences,
+		"sure":       sure,
 		"policy":     preflight.Policy,
 		"commands":   func() []command { return commands },
 		"paragraph":  paragraph,

@@ -28,7 +28,7 @@ var mayImport = map[string][]string{
 	"internal/manifest":     {"host", "internal/strictjson"},
 	"internal/bootunits":    {},
 	"bootstrap":             {"host", "plan", "internal/manifest", "internal/templates"},
-	"internal/diagnose":     {"internal/expand"},
+	"internal/diagnose":     {"internal/expand", "internal/version"},
 	"internal/awsapi":       {},
 	"userdata":              {"bootstrap"},
 	"internal/preflight":    {"internal/awsapi", "userdata"},
@@ -42,7 +42,7 @@ var mayImport = map[string][]string{
 	"internal/agent":        {"host", "plan", "scrub", "internal/asset", "provisioner"},
 	"cmd":                   {".", "internal/diagnose", "host", "plan", "scrub", "distros", "provisioner", "internal/asset", "internal/manifest", "internal/agent", "bootstrap", "internal/bootunits", "internal/awsapi", "userdata", "internal/preflight", "internal/clustersetup", "internal/strictjson", "internal/version", "internal/surface", "internal/human", "internal/console"},
 	"plugin":                {"plan", "scrub", "distros", "provisioner", "internal/asset", "internal/agent", "internal/awsapi", "internal/version", "internal/human", "internal/console"},
-	"docs":                  {"host", "plan", "scrub", "distros", "bootstrap", "internal/asset", "internal/preflight", "internal/version"},
+	"docs":                  {"host", "plan", "scrub", "distros", "bootstrap", "internal/asset", "internal/preflight", "internal/diagnose", "internal/version"},
 	"internal/checks":       {},
 	"e2e":                   {"host", "plan", "internal/manifest", "internal/templates", "scrub", "distros", "internal/asset", "provisioner", "internal/agent", "bootstrap", "internal/awsapi", "plugin", "internal/version", "internal/human"},
 }

@@ -31,6 +31,13 @@ type Rule struct {
 	// Otherwise marks a rule that only says where to look further. It is reported
 	// only without other findings.
 	Otherwise bool
+
+	// Others are the causes that may write the same lines. Empty means that the lines
+	// themselves say what is wrong.
+	Others string
+	// Commands find out more or carry out the remedy, in this order. Commands with sudo
+	// run on the node. Words in capital letters are to be replaced.
+	Commands []string
 }
 
 // Finding is a rule with matching lines.
@@ -42,6 +49,9 @@ type Finding struct {
 	Count int
 	// Follows names the finding that caused this one.
 	Follows string
+	// Sure says how sure the cause is, and Why says why.
+	Sure Sure
+	Why  string
 }
 
 // most is how many lines of evidence each finding keeps. The first ones show how

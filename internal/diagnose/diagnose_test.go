@@ -114,7 +114,10 @@ func TestConsequencesAreListedAfterTheirCause(t *testing.T) {
 	require.NoError(t, s.Log(Log{"init", strings.NewReader(lines["captured-node"][1] + "\n")}))
 	assert.Equal(t, `captured-node: this image was captured from a joined node: it contains another cluster's endpoint, certificates or state
   init:1: leftover-state: remove /var/lib/kubelet/pki (the file belongs to the cluster at https://CE02.yl4.cn-north-1.eks.amazonaws.com.cn)
+  certain: the lines say what is wrong
   remedy: run `+"`eksnode scrub`"+` before the image is captured; init has removed the leftover state on this node
+    sudo eksnode scrub --dry-run
+  page: https://github.com/eksnode/packer-plugin-eksnode/blob/main/docs/reference/causes.md#captured-node
 
 unauthorized: the API server cannot identify the node: the node's role is not mapped, or its token is for another cluster
   consequence of captured-node
@@ -122,7 +125,12 @@ unauthorized: the API server cannot identify the node: the node's role is not ma
   kubelet:2: E0419 15:10:13.325154   11577 kubelet_node_status.go:92] "Unable to register node with API server" err="Unauthorized" node="ip-10-0-0-181.ec2.internal"
   kubelet:3: E0419 15:10:13.325154   11577 kubelet_node_status.go:92] "Unable to register node with API server" err="Unauthorized" node="ip-10-0-0-181.ec2.internal"
   and 2 more
+  likely: the lines may also mean that the clock of the node is wrong, or the security token service is off in the region
   remedy: create an access entry of type EC2_LINUX for the node's role (not the profile), or map it in aws-auth without a path; the cluster's name and the endpoint in the user data must belong together; an image captured from a joined node needs `+"`eksnode scrub`"+`
+    eksnode preflight --cluster NAME --instance ID
+    aws eks list-access-entries --cluster-name NAME
+    eksnode manifests --cluster NAME --role ARN --only access-entry
+  page: https://github.com/eksnode/packer-plugin-eksnode/blob/main/docs/reference/causes.md#unauthorized
 `, printed(t, s))
 }
 

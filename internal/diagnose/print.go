@@ -96,6 +96,11 @@ func printFindings(b *strings.Builder, list []Finding) {
 		if f.Count > len(f.Evidence) {
 			fmt.Fprintf(b, "  and %d more\n", f.Count-len(f.Evidence))
 		}
+		fmt.Fprintf(b, "  %s: %s\n", f.Sure, f.Why)
 		fmt.Fprintf(b, "  remedy: %s\n", f.Rule.Remedy)
+		for _, command := range f.Rule.Commands {
+			fmt.Fprintf(b, "    %s\n", command)
+		}
+		fmt.Fprintf(b, "  page: %s\n", f.Rule.Page())
 	}
 }

@@ -73,6 +73,9 @@ func (s *Search) Report() Report {
 		r.Findings = slices.DeleteFunc(r.Findings, func(f Finding) bool { return f.Rule.Otherwise })
 	}
 	r.Findings = order(r.Findings)
+	for i := range r.Findings {
+		r.Findings[i].weigh(len(r.Joined) > 0)
+	}
 	return r
 }
 

@@ -19,6 +19,8 @@ func Rules() []Rule {
 			Remedy:   "run `eksnode scrub` before the image is captured; init has removed the leftover state on this node",
 			Lines:    []string{`leftover-state: (remove|stop) `},
 			Explains: []string{"unauthorized", "other-ca", "other-node", "checkpoint"},
+
+			Commands: []string{"sudo eksnode scrub --dry-run"},
 		},
 		{
 			ID:     "template",
@@ -26,17 +28,21 @@ func Rules() []Rule {
 			Remedy: "first boot configured nothing: check eksnode-config.service and the user data; an image must not have the kubelet enabled",
 			Until:  joined,
 			Lines:  []string{`MASTER_ENDPOINT`},
+
+			Commands: []string{"sudo systemctl status eksnode-config.service --no-pager", "eksnode userdata check FILE"},
 		},
 		{
 			ID:     "contract",
 			Cause:  "the user data calls bootstrap.sh, but Amazon's images of Amazon Linux 2023 do not have it",
-			Remedy: "use a NodeConfig (`eksnode userdata render --family al2023` writes one), or an image made with `eksnode provision`, which supports both",
+			Remedy: "use a NodeConfig, or an image made with `eksnode provision`, which supports both",
 			Lines:  []string{`bootstrap\.sh has been removed from AL2023`},
+
+			Commands: []string{"eksnode userdata render --family al2023 --cluster NAME"},
 		},
 		{
 			ID:     "node-config",
 			Cause:  "the user data's NodeConfig is not valid",
-			Remedy: "correct the named fields; `eksnode nodeadm config check --config-source file:///FILE` checks a file without a machine",
+			Remedy: "correct the named fields, and check the user data before the next instance starts",
 			Not:    `asking the instance metadata service`,
 			Until:  joined,
 			Lines: []string{
@@ -44,23 +50,30 @@ func Rules() []Rule {
 				`"Loaded configuration","config":.*"cluster":\{\}`, `Command failed.*"error": ?"(yaml: |error (unmarshaling|converting)|strict decoding error|no kind |mime: |multipart: )`,
 				`ec2imds: GetUserData, [^"]*StatusCode: 404`, `checking the NodeConfig:`, `spec\.[A-Za-z.\[\]0-9]+: (unknown field|is missing|must be|unknown value)`, `is not a NodeConfig \(`, `reading the NodeConfig: `,
 			},
+
+			Commands: []string{"eksnode userdata check FILE", "eksnode userdata render --family al2023 --cluster NAME"},
 		},
 		{
 			ID:     "bottlerocket-settings",
 			Cause:  "Bottlerocket has no valid settings: its user data is not valid TOML, names an unknown setting, or was not read because the volume has the settings of another instance",
-			Remedy: "`eksnode userdata check FILE` names the fault: each table may be written once, and `[settings]` must exist; make a snapshot for the data volume from an instance that has not been configured",
+			Remedy: "correct the user data: each table may be written once, and `[settings]` must exist; make a snapshot for the data volume from an instance that has not been configured",
 			Lines: []string{
 				`[Pp]arsing TOML user data`, `TOML data did not contain 'settings' section`, `early-boot-config\[\d+\]: .*([Pp]rovider error|Error )`,
 				`Bottlerocket userdata configuration system was skipped`, `Failed to start Bottlerocket userdata configuration system`,
 			},
 			Not:      `with result 'dependency'`,
 			Explains: []string{"containerd"},
+
+			Others:   "the instance metadata service did not answer early-boot-config",
+			Commands: []string{"eksnode userdata check FILE", "eksnode userdata render --family bottlerocket --cluster NAME"},
 		},
 		{
 			ID:     "arguments",
 			Cause:  "the user data calls bootstrap.sh with invalid arguments",
-			Remedy: "correct the call in the user data; `bootstrap.sh --help` lists the flags",
+			Remedy: "correct the call in the user data",
 			Lines:  []string{`bootstrap\.sh: --[a-z0-9-]+ "`, `checking the arguments:`, `the cluster's name is missing`},
+
+			Commands: []string{"eksnode userdata check FILE", "sudo /etc/eks/bootstrap.sh --help"},
 		},
 		{
 			ID:     "templates",
@@ -70,28 +83,37 @@ func Rules() []Rule {
 				`sed: can't read /(var/lib/kubelet|etc/containerd|etc/eks)/`, `(jq: error: Could not open file|jq: error \(at) /etc/kubernetes/kubelet/`,
 				`cp: cannot stat '/etc/eks/`, `/etc/eks/bootstrap\.sh: (No such file or directory|not found|command not found)`,
 			},
+
+			Commands: []string{"sudo eksnode audit --rules can-join"},
 		},
 		{
 			ID:     "cluster-name",
 			Cause:  "the node's region and account have no cluster of that name",
-			Remedy: "`aws eks list-clusters` lists the names of the node's region; correct the user data",
+			Remedy: "correct the name in the user data, or start the node in the region and account of the cluster",
 			Lines:  []string{`No cluster found for name: `},
+
+			Commands: []string{"aws eks list-clusters --region REGION"},
 		},
 		{
 			ID:       "permissions",
 			Cause:    "the node's role lacks a permission",
-			Remedy:   "attach AmazonEKSWorkerNodePolicy, AmazonEC2ContainerRegistryPullOnly and AmazonEKS_CNI_Policy to the node's role; `eksnode preflight --instance ID` checks all of them",
+			Remedy:   "attach AmazonEKSWorkerNodePolicy, AmazonEC2ContainerRegistryPullOnly and AmazonEKS_CNI_Policy to the node's role",
 			Until:    joined,
 			Not:      `AssumeRoleWithWebIdentity`,
 			Lines:    []string{`is not authorized to perform: `, `UnauthorizedOperation`},
 			Explains: []string{"network-plugin"},
+
+			Others:   "a service control policy, a permissions boundary or the policy of a VPC endpoint denies the call",
+			Commands: []string{"eksnode preflight --cluster NAME --instance ID", "eksnode manifests --cluster NAME --role ARN --only policies"},
 		},
 		{
 			ID:       "irsa",
 			Cause:    "a service account's role cannot be assumed: the cluster has no OIDC provider in the account, or the role's trust policy names another cluster, namespace or service account",
-			Remedy:   "compare `aws eks describe-cluster --name NAME --query cluster.identity.oidc.issuer` with `aws iam list-open-id-connect-providers`, and both with the condition in the role's trust policy; for the VPC CNI a pod identity, or AmazonEKS_CNI_Policy on the node's role, avoids the provider",
+			Remedy:   "compare the cluster's issuer with the account's providers, and both with the condition in the role's trust policy; for the VPC CNI a pod identity, or AmazonEKS_CNI_Policy on the node's role, avoids the provider",
 			Lines:    []string{`WebIdentityErr`, `No OpenIDConnect provider found`, `InvalidIdentityToken`, `ssumeRoleWithWebIdentity.*(AccessDenied|StatusCode: 40\d|[nN]ot authorized)`, `ot authorized to perform:? sts:AssumeRoleWithWebIdentity`},
 			Explains: []string{"network-plugin"},
+
+			Commands: []string{"aws eks describe-cluster --name NAME --query cluster.identity.oidc.issuer", "aws iam list-open-id-connect-providers"},
 		},
 		{
 			ID:     "aws-api",
@@ -107,6 +129,9 @@ func Rules() []Rule {
 				`retrying request (EC2|EKS)/`, `; the node needs a route to this address: `, `RequestError: send request failed`,
 				`(Connect timeout on|Could not connect to the) endpoint URL: "https://(ec2|eks|sts)\.`, `https://(ec2|eks|sts|api\.ecr)\.[^ ]*: dial tcp [^ ]+ (i/o timeout|connect: )`,
 			},
+
+			Others:   "a proxy refuses the connection, or DNS gives the address of an endpoint in another VPC",
+			Commands: []string{"eksnode preflight --cluster NAME --instance ID", "aws ec2 describe-vpc-endpoints --filters Name=vpc-id,Values=ID"},
 		},
 		{
 			ID:     "metadata",
@@ -120,6 +145,9 @@ func Rules() []Rule {
 				`'http://(169\.254\.169\.254|\[fd00:ec2::254\])(:80)?/[^ ]*' failed`,
 			},
 			Explains: []string{"credentials"},
+
+			Others:   "a firewall on the node blocks 169.254.169.254, or a container asks over more hops than the instance allows",
+			Commands: []string{"aws ec2 describe-instances --instance-ids ID --query 'Reservations[].Instances[].MetadataOptions'", "aws ec2 modify-instance-metadata-options --instance-id ID --http-endpoint enabled"},
 		},
 		{
 			ID:       "clock",
@@ -128,6 +156,9 @@ func Rules() []Rule {
 			Until:    joined,
 			Lines:    []string{`certificate has expired or is not yet valid: current time`, `SignatureDoesNotMatch`, `Signature (expired|not yet current)`, `; check the machine's clock`},
 			Explains: []string{"unauthorized", "credentials"},
+
+			Others:   "the certificate itself has expired",
+			Commands: []string{"sudo timedatectl", "sudo chronyc tracking", "sudo systemctl restart kubelet"},
 		},
 		{
 			ID:     "dns",
@@ -135,6 +166,8 @@ func Rules() []Rule {
 			Remedy: "turn on enableDnsSupport in the VPC, and for a private endpoint enableDnsHostnames too; check the DHCP options and spec.instance.network.nameservers",
 			Until:  joined,
 			Lines:  []string{`dial tcp: lookup [^ ]+( on [^ ]+)?: (no such host|i/o timeout|server misbehaving)`, `Temporary failure in name resolution`, `[cC]ould not resolve host`, `\bon [0-9.]+:53: no such host`, `lookup [a-zA-Z0-9.-]+\.eks\.amazonaws\.com[^ ]*: no such host`},
+
+			Commands: []string{"aws ec2 describe-vpc-attribute --vpc-id ID --attribute enableDnsSupport", "aws ec2 modify-vpc-attribute --vpc-id ID --enable-dns-support", "sudo cat /etc/resolv.conf"},
 		},
 		{
 			ID:     "blocked",
@@ -143,35 +176,48 @@ func Rules() []Rule {
 			Until:  joined,
 			Lines:  []string{`dial tcp [0-9.\[\]a-f:]+:(443|6443): (i/o timeout|(connect|getsockopt): (connection (refused|timed out)|no route to host))`, `net/http: TLS handshake timeout`, `request canceled while waiting for connection`},
 			Not:    `https://(ec2|eks|sts|api\.ecr)\.|https?://([0-9.]+|\[[0-9a-f:]+\]):443/|https?://[^/ ]*(dkr[.-]ecr|\.s3[.-])|failed to do request|169\.254\.169\.254`,
+
+			Others:   "the endpoint in the user data is not that of the cluster, or the API server restarted at that time",
+			Commands: []string{"eksnode preflight --cluster NAME --instance ID", "aws eks describe-cluster --name NAME --query cluster.endpoint --output text", "sudo curl --insecure --max-time 5 ENDPOINT/livez"},
 		},
 		{
 			ID:     "kube-proxy",
 			Cause:  "the Service address of the API server does not answer on this node: kube-proxy does not run, or its rules do not work; the security groups are not the cause when the kubelet itself reaches the endpoint",
-			Remedy: "read kube-proxy's log: kubectl --namespace kube-system logs --selector k8s-app=kube-proxy; its add-on must fit the cluster's version, and the node's name must be the one that the kubelet registers",
+			Remedy: "read kube-proxy's log; its add-on must fit the cluster's version, and the node's name must be the one that the kubelet registers",
 			Lines: []string{
 				`https://([0-9.]+|\[[0-9a-f:]+\]):443/.*(i/o timeout|deadline exceeded|awaiting headers|(connect|getsockopt): )`,
 				`Failed to communicate with K8S Server`, `node\.go:\d+\] "?Failed to retrieve node info`,
 			},
 			Explains: []string{"network-plugin"},
+
+			Others:   "the API server itself does not answer the node",
+			Commands: []string{"kubectl --namespace kube-system logs --selector k8s-app=kube-proxy --tail 50", "aws eks describe-addon --cluster-name NAME --addon-name kube-proxy"},
 		},
 		{
 			ID:     "kubelet-port",
 			Cause:  "the API server cannot reach the kubelet's port 10250, so logs and exec fail",
-			Remedy: "allow port 10250 from the cluster's security group to the node's: `eksnode preflight --cluster NAME --instance ID` checks it",
+			Remedy: "allow port 10250 from the cluster's security group to the node's",
 			Lines:  []string{`dial tcp [^ ]+:10250: (i/o timeout|(connect|getsockopt): )`},
+
+			Others:   "the kubelet did not run at that time",
+			Commands: []string{"eksnode preflight --cluster NAME --instance ID"},
 		},
 		{
 			ID:     "other-ca",
 			Cause:  "the authority in the node's ca.crt did not sign the API server's certificate: the certificate authority and the endpoint belong to different clusters, or a proxy intercepts TLS",
-			Remedy: "take both from the same `aws eks describe-cluster`, run init again, and exclude *.eks.amazonaws.com from intercepting proxies",
+			Remedy: "take both from one description of the cluster, run init again, and exclude *.eks.amazonaws.com from intercepting proxies",
 			Until:  joined,
 			Lines:  []string{`certificate signed by unknown authority`, `tls: failed to verify certificate: x509: certificate is valid for`},
+
+			Commands: []string{"aws eks describe-cluster --name NAME --query 'cluster.[endpoint,certificateAuthority.data]'", "sudo eksnode init"},
 		},
 		{
 			ID:     "ca-file",
 			Cause:  "the cluster's certificate authority is missing or is not a certificate",
 			Remedy: "set spec.cluster.certificateAuthority, or --b64-cluster-ca, as base64 of the PEM text, and run init again",
 			Lines:  []string{`unable to load client CA file`, `unable to load root certificates`, `data does not contain any valid RSA or ECDSA certificates`},
+
+			Commands: []string{"aws eks describe-cluster --name NAME --query cluster.certificateAuthority.data --output text", "sudo eksnode init"},
 		},
 		{
 			ID:     "kubeconfig",
@@ -179,6 +225,8 @@ func Rules() []Rule {
 			Remedy: "run init again, or write client.authentication.k8s.io/v1beta1 in /var/lib/kubelet/kubeconfig; `eksnode scrub` corrects the template",
 			Until:  joined,
 			Lines:  []string{`exec plugin: invalid apiVersion`, `exec plugin is configured to use API version [^,]+, plugin returned version`},
+
+			Commands: []string{"sudo eksnode init"},
 		},
 		{
 			ID:     "credentials",
@@ -187,6 +235,9 @@ func Rules() []Rule {
 			Until:  joined,
 			Lines:  []string{`getting the (instance role's|node's) credentials:`, `NoCredentialProviders`, `Unable to locate credentials`, `getting credentials: exec: (executable|exec|exit status|fork)`, `StatusCode: 404, request to EC2 IMDS failed`, `no EC2 IMDS role found.*StatusCode: 404`},
 			Not:    `GetUserData|deadline exceeded`,
+
+			Others:   "EC2 may not assume the role of the profile, or the profile was attached after the node started",
+			Commands: []string{"aws iam get-instance-profile --instance-profile-name PROFILE", "aws ec2 associate-iam-instance-profile --instance-id ID --iam-instance-profile Name=PROFILE"},
 		},
 		{
 			ID:     "region",
@@ -194,6 +245,8 @@ func Rules() []Rule {
 			Remedy: "the region comes from the metadata service: check that the service answers; in your own script pass --region, or set AWS_REGION in spec.instance.environment",
 			Until:  joined,
 			Lines:  []string{`You must specify a region`},
+
+			Commands: []string{"aws ec2 describe-instances --instance-ids ID --query 'Reservations[].Instances[].MetadataOptions'", "sudo eksnode init --dry-run"},
 		},
 		{
 			ID:     "other-node",
@@ -201,6 +254,8 @@ func Rules() []Rule {
 			Remedy: "the name must be EC2's private DNS name: remove --hostname-override from the kubelet's flags; check the VPC's DHCP options for a custom domain, and the username in aws-auth (system:node:{{EC2PrivateDNSName}}); an image captured from a joined node contains the old name and needs `eksnode scrub`",
 			Until:  joined,
 			Lines:  []string{`is not allowed to modify node`, `is forbidden: node \\*"[^" ]*" cannot modify node`, `only its own Node object`, `can only access (node lease|CSINode) with the same name as the requesting node`},
+
+			Commands: []string{"aws ec2 describe-instances --instance-ids ID --query 'Reservations[].Instances[].PrivateDnsName'", "sudo hostnamectl", "kubectl --namespace kube-system get configmap aws-auth --output yaml"},
 		},
 		{
 			ID:     "private-dns-name",
@@ -208,6 +263,8 @@ func Rules() []Rule {
 			Remedy: "turn on enableDnsSupport and enableDnsHostnames in the VPC, and start a new instance; images with an older first boot do not wait for the name",
 			Until:  joined,
 			Lines:  []string{`Node \\*"\\*"(:| is invalid)`, `Unable to register node \\*"\\*" with API server`, `"Attempting to register node" node=""`, `(private_dns_name|PrivateDnsName)' in EC2 response`},
+
+			Commands: []string{"aws ec2 modify-vpc-attribute --vpc-id ID --enable-dns-support", "aws ec2 modify-vpc-attribute --vpc-id ID --enable-dns-hostnames", "aws ec2 describe-instances --instance-ids ID --query 'Reservations[].Instances[].PrivateDnsName'"},
 		},
 		{
 			ID:     "role-groups",
@@ -216,6 +273,8 @@ func Rules() []Rule {
 			Not:    `only its own Node object|can only access (node lease|CSINode)`,
 			Until:  joined,
 			Lines:  []string{`User \\*"(system:anonymous|[^"\\]*)\\*" cannot (create|get|list|watch|patch) resource \\*"(nodes|leases|services|csinodes|csidrivers|runtimeclasses)\\*"`},
+
+			Commands: []string{"aws eks describe-access-entry --cluster-name NAME --principal-arn ARN", "eksnode manifests --cluster NAME --role ARN --only access-entry"},
 		},
 		{
 			ID:     "unauthorized",
@@ -223,30 +282,42 @@ func Rules() []Rule {
 			Remedy: "create an access entry of type EC2_LINUX for the node's role (not the profile), or map it in aws-auth without a path; the cluster's name and the endpoint in the user data must belong together; an image captured from a joined node needs `eksnode scrub`",
 			Until:  joined,
 			Lines:  []string{`err="Unauthorized"`, `'Unauthorized' \(will not retry!\)`, `: Unauthorized\b`, `(^|stderr F )Unauthorized$`, `You must be logged in to the server`, `the server has asked for the client to provide credentials`},
+
+			Others:   "the clock of the node is wrong, or the security token service is off in the region",
+			Commands: []string{"eksnode preflight --cluster NAME --instance ID", "aws eks list-access-entries --cluster-name NAME", "eksnode manifests --cluster NAME --role ARN --only access-entry"},
 		},
 		{
 			ID:     "version-skew",
 			Cause:  "the kubelet is newer than the control plane, or more than three minor versions older",
 			Remedy: "use an image whose kubelet has the control plane's version or is up to three minor versions older",
 			Lines:  []string{`the server could not find the requested resource`, `no kind \\*"[^"]*" is registered for version`},
+
+			Others:   "a program asks for an API that the cluster removed or never had",
+			Commands: []string{"sudo kubelet --version", "aws eks describe-cluster --name NAME --query cluster.version --output text"},
 		},
 		{
 			ID:     "node-labels",
 			Cause:  "the kubelet may not set one of the labels: in the namespaces kubernetes.io and k8s.io it may set a few only",
-			Remedy: "use the prefix node.kubernetes.io/ or a domain of your own in --node-labels and spec.kubelet.flags; kubectl label node sets node-role.kubernetes.io/ROLE after the join",
+			Remedy: "use the prefix node.kubernetes.io/ or a domain of your own in --node-labels and spec.kubelet.flags; set node-role.kubernetes.io/ROLE after the join",
 			Lines:  []string{`unknown 'kubernetes\.io' or 'k8s\.io' labels specified`, `--node-labels in the 'kubernetes\.io' namespace must begin with`},
+
+			Commands: []string{"eksnode userdata check FILE", "kubectl label node NODE node-role.kubernetes.io/ROLE="},
 		},
 		{
 			ID:     "runtime-endpoint",
 			Cause:  "the kubelet or a tool asks a socket where no container runtime listens, such as that of dockershim",
 			Remedy: "set containerRuntimeEndpoint: unix:///run/containerd/containerd.sock in the kubelet's configuration, and for crictl in /etc/crictl.yaml",
 			Lines:  []string{`container runtime endpoint address was not specified or empty`, `dial unix: missing address`, `dial unix \S*(dockershim|cri-dockerd)\.sock: connect: `},
+
+			Commands: []string{"sudo crictl --runtime-endpoint unix:///run/containerd/containerd.sock info", "sudo systemctl cat kubelet"},
 		},
 		{
 			ID:     "kubelet-flags",
 			Cause:  "the kubelet has a flag or a setting that its version does not support",
 			Remedy: "remove the flag or setting from spec.kubelet or --kubelet-extra-args",
 			Lines:  []string{`failed to parse kubelet flag: unknown flag`, `Error: unknown flag: --`, `invalid argument \\*"[^"]*" for \\*"--[a-z-]+\\*" flag`, `failed to load (the )?[kK]ubelet config file`, `unrecognized feature gate`, `built-in cloud providers are disabled`},
+
+			Commands: []string{"sudo systemctl cat kubelet", "eksnode userdata check FILE"},
 		},
 		{
 			ID:     "kubelet-settings",
@@ -254,63 +325,83 @@ func Rules() []Rule {
 			Remedy: "remove the named settings from spec.kubelet or --kubelet-extra-args; settings from an earlier first boot are in /etc/systemd/system/kubelet.service.d or /etc/kubernetes/kubelet: run `eksnode scrub` before the image is captured",
 			Not:    `not run on a host using cgroup v1`,
 			Lines:  []string{`failed to validate kubelet configuration`},
+
+			Commands: []string{"sudo systemctl cat kubelet", "eksnode userdata check FILE"},
 		},
 		{
 			ID:     "cgroup-driver",
 			Cause:  "the kubelet and containerd use different cgroup drivers",
 			Remedy: "set both to systemd: cgroupDriver in the kubelet's configuration, SystemdCgroup = true in containerd's; remove the other value from the user data",
 			Lines:  []string{`expected cgroupsPath to be of format`, `kubelet cgroup driver: .* is different from`},
+
+			Commands: []string{"sudo containerd config dump", "sudo grep --recursive cgroupDriver /etc/kubernetes"},
 		},
 		{
 			ID:     "reserved-cgroups",
 			Cause:  "the kubelet enforces reserved resources on a cgroup that does not exist or lacks controllers",
 			Remedy: "remove kube-reserved and system-reserved from enforceNodeAllocatable, or make the cgroup before the kubelet starts: with the systemd driver, kubeReservedCgroup and systemReservedCgroup name a slice without its suffix",
 			Lines:  []string{`Failed to enforce (System|Kube) Reserved Cgroup Limits`, `invalid configuration: cgroup-root .* doesn't exist`},
+
+			Commands: []string{"sudo systemd-cgls --no-pager", "sudo systemctl cat kubelet"},
 		},
 		{
 			ID:     "cgroup-v1",
 			Cause:  "the machine has cgroup v1, and kubelet 1.35 and newer refuse it",
 			Remedy: "boot with systemd.unified_cgroup_hierarchy=1, or set failCgroupV1: false in spec.kubelet.config",
 			Lines:  []string{`kubelet is configured to not run on a host using cgroup v1`},
+
+			Commands: []string{"sudo stat --file-system --format %T /sys/fs/cgroup"},
 		},
 		{
 			ID:     "kernel-settings",
 			Cause:  "kernel settings differ from those that the kubelet demands",
 			Remedy: "set kernel.panic=10, kernel.panic_on_oops=1 and vm.overcommit_memory=1 in /etc/sysctl.d",
 			Lines:  []string{`[iI]nvalid kernel flag: `},
+
+			Commands: []string{"sudo sysctl --write kernel.panic=10 kernel.panic_on_oops=1 vm.overcommit_memory=1", "sudo systemctl restart kubelet"},
 		},
 		{
 			ID:     "swap",
 			Cause:  "swap is on",
-			Remedy: "turn swap off permanently: swapoff --all, and remove swap from /etc/fstab and systemd's swap units",
+			Remedy: "turn swap off permanently: switch it off now, and remove swap from /etc/fstab and systemd's swap units",
 			Lines:  []string{`[rR]unning with swap on is not supported`},
+
+			Commands: []string{"sudo swapoff --all", "sudo systemctl list-units --all --type swap --no-pager", "sudo systemctl restart kubelet"},
 		},
 		{
 			ID:     "checkpoint",
 			Cause:  "the kubelet's saved state belongs to another policy or another machine",
 			Remedy: "remove the named file below /var/lib/kubelet and restart the kubelet; run `eksnode scrub` before an image is captured",
 			Lines:  []string{`differs from state checkpoint policy`, `doesn't match with CPUs in state`, `checkpoint is corrupted`, `could not restore state from checkpoint`, `the expected machine state is different from the real one`},
+
+			Commands: []string{"sudo mv --no-clobber /var/lib/kubelet/FILE /root/", "sudo systemctl restart kubelet"},
 		},
 		{
 			ID:     "limits",
 			Cause:  "the machine has too few file handles or inotify watches",
 			Remedy: "raise fs.inotify.max_user_instances, fs.inotify.max_user_watches or fs.file-max in /etc/sysctl.d; `eksnode provision` sets the first two to 8192 and 524288",
 			Lines:  []string{`too many open files`, `inotify[^:]*: no space left on device`},
+
+			Commands: []string{"sudo sysctl fs.inotify.max_user_instances fs.inotify.max_user_watches fs.file-nr"},
 		},
 		{
 			ID:       "disk-full",
 			Cause:    "the disk is full",
-			Remedy:   "use a larger root volume; `du -xsh /var/lib/* /var/log` shows what fills it",
+			Remedy:   "use a larger root volume, or find out what fills it",
 			Not:      `inotify|fsnotify`,
 			Lines:    []string{`no space left on device`, `low on resource: ephemeral-storage`, `to reclaim" resourceName="ephemeral-storage"`, `[aA]ttempting to reclaim ephemeral-storage`},
 			Explains: []string{"pause-image", "checkpoint"},
+
+			Commands: []string{"sudo df --human-readable", "sudo du --summarize --one-file-system --human-readable /var/lib/containerd /var/lib/kubelet /var/log"},
 		},
 		{
 			ID:       "soci",
 			Cause:    "the SOCI snapshotter fails to unpack images: it does not answer, has no credentials for the registry, or does not fit containerd's version",
-			Remedy:   "journalctl --unit soci-snapshotter names the reason; switch the snapshotter off (featureGates: FastImagePull: false in the NodeConfig), or use an image where containerd and the snapshotter fit each other",
+			Remedy:   "read the snapshotter's journal, which names the reason; switch the snapshotter off (featureGates: FastImagePull: false in the NodeConfig), or use an image where containerd and the snapshotter fit each other",
 			Lines:    []string{`soci-snapshotter-grpc\.sock`, `failed to (rebase layer|preload layers)`, `image unpack job has no layers`, `unable to fetch SOCI artifacts`, `failed to prepare extraction snapshot .*unavailable`, `soci-snapshotter[^ ]*: .*"level":"(error|fatal)"`},
 			Explains: []string{"registry", "pause-image"},
+
+			Commands: []string{"sudo journalctl --unit soci-snapshotter --boot --no-pager"},
 		},
 		{
 			ID:     "registry-unreachable",
@@ -322,18 +413,25 @@ func Rules() []Rule {
 				`https?://[^/ ]*(dkr[.-]ecr|\.s3[.-])[^ ]*.*(i/o timeout|awaiting headers|TLS handshake timeout|while waiting for connection|connect: )`,
 			},
 			Explains: []string{"pause-image"},
+
+			Others:   "a proxy or a firewall ends the connection, or the registry is overloaded",
+			Commands: []string{"eksnode preflight --cluster NAME --instance ID", "aws ec2 describe-vpc-endpoints --filters Name=vpc-id,Values=ID"},
 		},
 		{
 			ID:     "registry-hosts",
 			Cause:  "a hosts.toml below containerd's config_path is not valid, so images of that registry cannot be pulled",
-			Remedy: "correct the files /etc/containerd/certs.d/*/hosts.toml: each needs a `[host.\"https://…\"]` table, or at least `[host]`; `ctr images pull --hosts-dir /etc/containerd/certs.d IMAGE` tries one",
+			Remedy: "correct the files /etc/containerd/certs.d/*/hosts.toml: each needs a `[host.\"https://…\"]` table, or at least `[host]`; then pull an image of the registry",
 			Lines:  []string{`failed to (decode|parse) hosts\.toml`, `failed to parse hosts? file`, "invalid `host` tree"},
+
+			Commands: []string{"sudo ctr images pull --hosts-dir /etc/containerd/certs.d IMAGE"},
 		},
 		{
 			ID:     "pause-image",
 			Cause:  "containerd has no pause image and cannot pull it, so no pod starts",
 			Remedy: "run init again: init pulls the image with the node's credentials; the role needs AmazonEC2ContainerRegistryPullOnly, and the node a route to the registry (or a machine image that contains the pause image)",
 			Lines:  []string{`failed to get sandbox image`, `pulling the pause image`},
+
+			Commands: []string{"sudo crictl images", "sudo eksnode init"},
 		},
 		{
 			ID:       "credential-provider",
@@ -341,6 +439,8 @@ func Rules() []Rule {
 			Remedy:   "the image must have ecr-credential-provider in the folder of --image-credential-provider-bin-dir, where `eksnode provision` installs it, and the role must have AmazonEC2ContainerRegistryPullOnly",
 			Lines:    []string{`plugin binary (executable|directory) \S+ did not exist`, `failed to validate credential provider config`, `error execing credential provider plugin`},
 			Explains: []string{"registry"},
+
+			Commands: []string{"sudo eksnode audit --rules can-join", "sudo systemctl cat kubelet"},
 		},
 		{
 			ID:     "registry",
@@ -348,79 +448,106 @@ func Rules() []Rule {
 			Remedy: "the role needs AmazonEC2ContainerRegistryPullOnly, the registry's account must allow the role, and the image must have ecr-credential-provider where the kubelet looks for it",
 			Not:    `sandbox image`,
 			Lines:  []string{`no basic auth credentials`, `pull access denied`, `failed with status code \[manifests [^\]]*\]: 40[13]`, `unexpected status (code|from (HEAD|GET) request)[^"]*: 40[13]`},
+
+			Others:   "the registry has no image of this name, or the policy of a VPC endpoint denies it",
+			Commands: []string{"eksnode manifests --cluster NAME --role ARN --only policies", "aws iam list-attached-role-policies --role-name ROLE"},
 		},
 		{
 			ID:       "containerd-config",
 			Cause:    "containerd's configuration is not valid TOML, or a plugin refuses its part",
-			Remedy:   "`containerd config dump` names the fault; undo what user data wrote into /etc/containerd/config.toml, and use spec.containerd.config of the NodeConfig",
+			Remedy:   "let containerd name the fault; undo what user data wrote into /etc/containerd/config.toml, and use spec.containerd.config of the NodeConfig",
 			Not:      `hosts\.toml`,
 			Lines:    []string{`failed to (load|unmarshal|parse) TOML`, `containerd: invalid (plugin )?config`, `invalid plugin config: `, `unsupported config version`, `failed to load plugin io\.containerd\.\S*cri`},
 			Explains: []string{"cri-plugin", "containerd"},
+
+			Commands: []string{"sudo containerd config dump", "sudo journalctl --unit containerd --boot --no-pager"},
 		},
 		{
 			ID:       "cri-plugin",
 			Cause:    "containerd runs without its cri plugin, which the kubelet needs",
-			Remedy:   "remove cri from `disabled_plugins` in /etc/containerd/config.toml, which the package containerd.io writes there: `containerd config default > /etc/containerd/config.toml` is a configuration without it; then restart containerd",
+			Remedy:   "remove cri from `disabled_plugins` in /etc/containerd/config.toml, which the package containerd.io writes there; then restart containerd and the kubelet",
 			Lines:    []string{`unknown service runtime\.v1(alpha2)?\.(RuntimeService|ImageService)`},
 			Explains: []string{"containerd"},
+
+			Commands: []string{"sudo grep disabled_plugins /etc/containerd/config.toml", `sudo sed --in-place=.orig '/^disabled_plugins/s/"cri",* *//' /etc/containerd/config.toml`, "sudo systemctl restart containerd kubelet"},
 		},
 		{
 			ID:     "containerd",
 			Cause:  "containerd does not run or does not answer the kubelet",
-			Remedy: "read containerd's journal: journalctl --unit containerd --boot",
+			Remedy: "read containerd's journal: its last error says why it ended",
 			Until:  ready,
 			Not:    `unknown service runtime`,
 			Lines:  []string{`containerd\.sock: connect: (no such file or directory|connection refused)`, `containerd\.sock: read: connection reset`, `validate CRI v1 runtime API for endpoint "unix:///run/containerd`},
+
+			Others:   "containerd started a moment after the kubelet, and answers now",
+			Commands: []string{"sudo systemctl status containerd --no-pager", "sudo journalctl --unit containerd --boot --no-pager"},
 		},
 		{
 			ID:     "network-plugin",
 			Cause:  "pods have no network: the VPC CNI is not installed or has not started on this node",
-			Remedy: "read the log of the VPC CNI's pod: kubectl --namespace kube-system logs --selector k8s-app=aws-node; its role needs AmazonEKS_CNI_Policy, and the node a route to EC2's API",
+			Remedy: "read the log of the VPC CNI's pod aws-node; its role needs AmazonEKS_CNI_Policy, and the node a route to EC2's API",
 			Until:  ready + `|Successfully copied CNI plugin binary`,
 			Not:    `failed to load cni during init|iptables`, // containerd tries again; iptables lacks modules
 			Lines:  []string{`dial tcp 127\.0\.0\.1:50051`, `Retrying waiting for IPAM-D`, `Failed to wait for IPAM daemon`, `Initialization failure: ipamd init`, `connect service \\*":50051`, `cni plugin not initialized`, `[nN]o networks found in /etc/cni`, `cni config uninitialized`},
+
+			Others:   "the pod aws-node is still starting: a node writes these lines in its first minute",
+			Commands: []string{"kubectl --namespace kube-system get pods --selector k8s-app=aws-node --output wide", "kubectl --namespace kube-system logs --selector k8s-app=aws-node --all-containers --tail 50", "eksnode preflight --cluster NAME --instance ID"},
 		},
 		{
 			ID:     "cni-config",
 			Cause:  "a configuration in /etc/cni/net.d names a plugin that the node does not have",
 			Remedy: "remove the image's files from that folder, as `eksnode scrub` does before the capture; for 10-aws.conflist the pod aws-node installs the plugins: read its log",
 			Lines:  []string{`failed to find plugin \\*"[^"]+"`},
+
+			Commands: []string{"sudo ls -l /etc/cni/net.d /opt/cni/bin", "kubectl --namespace kube-system logs --selector k8s-app=aws-node --all-containers --tail 50"},
 		},
 		{
 			ID:     "kernel-modules",
 			Cause:  "kernel modules that kube-proxy and the VPC CNI need are missing or not loaded, so pods have no network",
-			Remedy: "install the package that contains them, such as kernel-modules-extra on Enterprise Linux 10, and make the image again: `eksnode audit --rules kernel-modules` lists them; name br_netfilter, nf_conntrack and overlay in /etc/modules-load.d",
+			Remedy: "install the package that contains them, such as kernel-modules-extra on Enterprise Linux 10, and make the image again; name br_netfilter, nf_conntrack and overlay in /etc/modules-load.d",
 			Lines: []string{
 				`Extension \S+ revision \d+ not supported, missing kernel module`, `Couldn't load match .comment'`, `can't initialize ip6?tables table`,
 				`Module (br_netfilter|nft_compat|ip_tables|ip6?table_\w+|xt_\w+) not found in directory`, `Failed to find module '(br_netfilter|nf_conntrack|overlay)'`,
 				`open /proc/sys/net/netfilter/nf_conntrack_max: no such file or directory`,
 			},
 			Explains: []string{"network-plugin", "kube-proxy"},
+
+			Commands: []string{"sudo modprobe --all br_netfilter nf_conntrack overlay", "sudo eksnode audit --rules kernel-modules"},
 		},
 		{
 			ID:     "addresses",
 			Cause:  "pods get no addresses",
 			Remedy: "use a larger subnet, prefix delegation or custom networking; remove /var/lib/cni/networks when it came with the image",
 			Lines:  []string{`no IP addresses available in range set`, `[fF]ailed to assign an IP address to container`, `InsufficientFreeAddressesInSubnet`, `InsufficientCidr`, `no free IP available`, `has no available IP addresses`},
+
+			Others:   "the instance type has no more addresses, and the limit of pods on the node is too high",
+			Commands: []string{"aws ec2 describe-subnets --filters Name=vpc-id,Values=ID --query 'Subnets[].[SubnetId,AvailableIpAddressCount]' --output text"},
 		},
 		{
 			ID:     "serving-certificate",
 			Cause:  "the kubelet has no serving certificate, so logs and exec fail",
-			Remedy: "the certificate request must be approved: kubectl get csr; remove /var/lib/kubelet/pki when it came with the image, and restart the kubelet",
+			Remedy: "the certificate request must be approved; remove /var/lib/kubelet/pki when it came with the image, and restart the kubelet",
 			Until:  certified,
 			Lines:  []string{`remote error: tls: internal error`, `no (serving )?certificate available`},
+
+			Commands: []string{"kubectl get csr", "kubectl describe csr NAME"},
 		},
 		{
 			ID:     "may-not-run",
 			Cause:  "systemd may not execute a service's program",
-			Remedy: "with SELinux, restore the file's context: `restorecon -v FILE`, as `eksnode provision` does; otherwise check the file's mode, and noexec in `findmnt --target FILE`",
+			Remedy: "with SELinux, restore the file's context, as `eksnode provision` does; otherwise check the file's mode, and that its file system is not mounted noexec",
 			Lines:  []string{`Failed at step EXEC spawning [^:]+: Permission denied`, `ocate executable [^:]+: Permission denied`},
+
+			Commands: []string{"sudo ls -lZ FILE", "sudo findmnt --target FILE", "sudo restorecon -v FILE"},
 		},
 		{
 			ID:     "architecture",
 			Cause:  "a program is for another processor architecture",
 			Remedy: "choose an instance type of the image's architecture, or make an image for this one; for a pod, use a container image for both architectures",
 			Lines:  []string{`[eE]xec format error`},
+
+			Others:   "a script has no first line that names its interpreter, or a file is cut off",
+			Commands: []string{"sudo uname --machine", "aws ec2 describe-images --image-ids AMI --query 'Images[].Architecture'"},
 		},
 		{
 			ID:       "ordering-cycle",
@@ -429,46 +556,58 @@ func Rules() []Rule {
 			Until:    joined,
 			Lines:    []string{`Job (nodeadm|eksnode|cloud-)\S*/start deleted to break ordering cycle`, `(network-online|multi-user|cloud-init)\.target: Found ordering cycle`},
 			Explains: []string{"node-config"},
+
+			Commands: []string{"sudo systemctl cat nodeadm-config.service nodeadm-run.service"},
 		},
 		{
 			ID:     "resolv-conf",
 			Cause:  "the file that the kubelet's resolvConf names does not exist, so no pod starts",
-			Remedy: "with systemd-resolved, start it; otherwise set resolvConf: /etc/resolv.conf in the kubelet's configuration, and make sure that the file exists: `ls -l /etc/resolv.conf`",
+			Remedy: "with systemd-resolved, start it; otherwise set resolvConf: /etc/resolv.conf in the kubelet's configuration, and make sure that the file exists",
 			Lines:  []string{`open \S*resolv\.conf: no such file or directory`, `ResolvConfPath .*does not exist`},
+
+			Commands: []string{"sudo ls -l /etc/resolv.conf /run/systemd/resolve", "sudo systemctl status systemd-resolved --no-pager"},
 		},
 		{
 			ID:     "nvidia",
 			Cause:  "the NVIDIA driver, its library or its runtime does not work on this node: not loaded, of another version, or for another GPU",
-			Remedy: "run nvidia-smi on the node; reboot after a driver update; use an image with the driver for the instance type, and install the device plugin on nodes with a GPU only",
+			Remedy: "see whether nvidia-smi works on the node; reboot after a driver update; use an image with the driver for the instance type, and install the device plugin on nodes with a GPU only",
 			Lines: []string{
 				`nvml error`, `[iI]nitialize NVML`, `NVIDIA-SMI has failed`, `nvidia-container-cli: (\S+ )?error`, `NVRM: API mismatch`,
 				`RuntimeHandler "nvidia" not supported`, `no runtime for "nvidia" is configured`,
 			},
+
+			Commands: []string{"sudo nvidia-smi", "sudo journalctl --dmesg --grep NVRM --no-pager"},
 		},
 		{
 			ID:     "units",
 			Cause:  "the image lacks a service that a node needs",
 			Remedy: "make the image with `eksnode provision`",
 			Lines:  []string{`systemd reports the unit as (not-found|masked)`, `Unit (kubelet|containerd)\.service (not found|could not be found)`, `Failed at step EXEC spawning [^:]+: No such file or directory`, `finding the version of (kubelet|containerd): `},
+
+			Commands: []string{"sudo systemctl status containerd kubelet --no-pager", "sudo eksnode audit --rules can-join"},
 		},
 		{
 			ID:     "user-data-script",
 			Cause:  "a script of the user data failed, so what follows in it did not run",
-			Remedy: "read /var/log/cloud-init-output.log, which has the script's own output: the last command before the failure is the reason; `eksnode userdata check FILE` checks the user data",
+			Remedy: "read /var/log/cloud-init-output.log, which has the script's own output: the last command before the failure is the reason",
 			Until:  joined,
 			Lines: []string{
 				`Failed running /var/lib/cloud/instance/scripts/`, `Failed to run module scripts-user`, `scripts_user.*Runparts: \d+ failures`,
 				`Failed to start .*[eE]xecute (cloud|Cloud) user/final scripts`,
 			},
 			Otherwise: true,
+
+			Commands: []string{"sudo tail --lines 50 /var/log/cloud-init-output.log", "eksnode userdata check FILE"},
 		},
 		{
 			ID:        "first-boot",
 			Cause:     "first boot failed before the kubelet started",
-			Remedy:    "read the journal of first boot: journalctl --boot --unit 'eksnode-*' --unit 'nodeadm-*' | eksnode diagnose -; `eksnode userdata check FILE` checks the user data",
+			Remedy:    "read the journal of first boot, and check the user data",
 			Until:     joined,
 			Lines:     []string{`(Failed to start|Dependency failed for) .*(EKS Nodeadm (Config|Run)|Configure this node from its user data|Join this node to its cluster|User-specified setting generators|Generate additional settings for Kubernetes)`},
 			Otherwise: true,
+
+			Commands: []string{"sudo journalctl --boot --no-pager --unit 'eksnode-*' --unit 'nodeadm-*'", "eksnode userdata check FILE"},
 		},
 	}
 }

@@ -22,3 +22,16 @@ func String() string {
 	}
 	return s
 }
+
+// Repository is the project's address.
+const Repository = "https://github.com/eksnode/packer-plugin-eksnode"
+
+// Page is the address of a file in the folder docs, as of this version: a release
+// links to its own pages, a build between releases to those of the branch main.
+func Page(name string) string {
+	from := "main"
+	if VersionPrerelease == "" {
+		from = "v" + Version
+	}
+	return Repository + "/blob/" + from + "/docs/" + name
+}

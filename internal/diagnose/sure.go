@@ -1,0 +1,42 @@
+package diagnose
+
+import "github.com/eksnode/packer-plugin-eksnode/internal/version"
+
+// Sure says how sure a cause is.
+type Sure string
+
+// The levels.
+const (
+	// Certain means that the lines themselves say what is wrong.
+	Certain Sure = "certain"
+	// Likely means that the lines have another cause in some cases.
+	Likely Sure = "likely"
+	// Possible means that the lines show a failure, but not its cause.
+	Possible Sure = "possible"
+)
+
+// Sure says how sure the cause is if its lines are the only ones, and why.
+func (r Rule) Sure() (sure Sure, why string) {
+	switch {
+	case r.Otherwise:
+		return Possible, "the lines show that something failed, but not why"
+	case r.Others != "":
+		return Likely, "the lines may also mean that " + r.Others
+	default:
+		return Certain, "the lines say what is wrong"
+	}
+}
+
+// Pages is the page about the causes, relative to docs. Each has a heading.
+const Pages = "reference/causes.md"
+
+// Page is the address of the text about the cause.
+func (r Rule) Page() string { return version.Page(Pages + "#" + r.ID) }
+
+// weigh fills in how sure the finding is.
+func (f *Finding) weigh(joined bool) {
+	f.Sure, f.Why = f.Rule.Sure()
+	if joined {
+		f.Why += "; the logs also show that the node joined"
+	}
+}

@@ -1,0 +1,70 @@
+package diagnose
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// report searches lines.
+func report(t *testing.T, lines ...string) Report {
+	t.Helper()
+	s := NewSearch(context.Background())
+	require.NoError(t, s.Log(Log{Name: "log", Text: strings.NewReader(strings.Join(lines, "\n"))}))
+	return s.Report()
+}
+
+func TestEveryCauseSaysHowSureItIs(t *testing.T) {
+	const (
+		swap    = `E1120 20:11:13.325154 1 run.go:72] "command failed" err="running with swap on is not supported"`
+		blocked = `dial tcp 10.0.1.2:443: i/o timeout`
+		script  = `cloud-init[1]: Failed to run module scripts-user`
+	)
+	for _, one := range []struct {
+		lines []string
+		sure  Sure
+		why   string
+	}{
+		{[]string{swap}, Certain, "the lines say what is wrong"},
+		{[]string{blocked}, Likely, "the lines may also mean that the endpoint in the user data is not that of the cluster, or the API server restarted at that time"},
+		{[]string{script}, Possible, "the lines show that something failed, but not why"},
+		{[]string{"Successfully registered node", swap}, Certain, "the lines say what is wrong; the logs also show that the node joined"},
+	} {
+		r := report(t, one.lines...)
+		require.Len(t, r.Findings, 1)
+		assert.Equal(t, one.sure, r.Findings[0].Sure)
+		assert.Equal(t, one.why, r.Findings[0].Why)
+	}
+}
+
+func TestACauseIsPrintedWithAllItsParts(t *testing.T) {
+	var b strings.Builder
+	require.NoError(t, report(t, `err="running with swap on is not supported"`).Print(&b))
+	assert.Equal(t, `swap: swap is on
+  log:1: err="running with swap on is not supported"
+  certain: the lines say what is wrong
+  remedy: turn swap off permanently: switch it off now, and remove swap from /etc/fstab and systemd's swap units
+    sudo swapoff --all
+    sudo systemctl list-units --all --type swap --no-pager
+    sudo systemctl restart kubelet
+  page: https://github.com/eksnode/packer-plugin-eksnode/blob/main/docs/reference/causes.md#swap
+`, b.String())
+}
+
+// A rule has all the parts of a cause.
+func TestEveryRuleIsWhole(t *testing.T) {
+	seen := map[string]bool{}
+	for _, r := range Rules() {
+		assert.False(t, seen[r.ID], r.ID)
+		seen[r.ID] = true
+		assert.NotEmpty(t, r.Cause, r.ID)
+		assert.NotEmpty(t, r.Remedy, r.ID)
+		assert.NotEmpty(t, r.Commands, r.ID)
+		for _, text := range []string{r.Cause, r.Remedy, r.Others} {
+			assert.False(t, strings.HasSuffix(text, "."), r.ID)
+		}
+	}
+}
