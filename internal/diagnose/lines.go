@@ -5,8 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"html"
 	"io"
+	"regexp"
 	"strings"
+	"sync"
 )
 
 // lineMost is how much of a line is searched, in bytes.
@@ -25,7 +28,7 @@ func (s *Search) eachLine(text io.Reader, do func(number int, line string, e jou
 			s.lines++
 			said, e := unwrap(line)
 			for _, one := range said {
-				do(number, one, e)
+				do(number, plain(one), e)
 			}
 		}
 		if errors.Is(err, io.EOF) {
@@ -86,4 +89,31 @@ func unwrap(line string) ([]string, journalEntry) {
 		return strings.FieldsFunc(said, func(r rune) bool { return r == '\n' || r == '\r' }), entryOf(fields)
 	}
 	return []string{line}, journalEntry{}
+}
+
+var (
+	// colours matches what terminals and rsyslog make of colours.
+	colours = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:\x1b|#033)\[[0-9;?]*[A-Za-z]`) })
+	// typed are the characters that word processors put in the place of others.
+	typed = sync.OnceValue(func() *strings.Replacer {
+		return strings.NewReplacer("\u201c", `"`, "\u201d", `"`, "\u2018", "'", "\u2019", "'", "\u00a0", " ")
+	})
+)
+
+// plain removes from a line what a terminal, a web page, a word processor or a reply
+// by mail added.
+func plain(line string) string {
+	for strings.HasPrefix(line, "> ") {
+		line = line[2:]
+	}
+	if strings.Contains(line, "\x1b[") || strings.Contains(line, "#033[") {
+		line = colours().ReplaceAllString(line, "")
+	}
+	if strings.Contains(line, "&quot;") || strings.Contains(line, "&#") || strings.Contains(line, "&lt;") || strings.Contains(line, "&amp;") {
+		line = html.UnescapeString(line)
+	}
+	if strings.Contains(line, "\xe2\x80") || strings.Contains(line, "\u00a0") {
+		line = typed().Replace(line)
+	}
+	return line
 }

@@ -22,6 +22,8 @@ var lines = map[string][]string{
 		`Mar 03 21:11:29 localhost nodeadm[1600]: {"level":"fatal","ts":1709500289.81,"caller":"nodeadm/main.go:36","msg":"Command failed","error":"yaml: line 4: could not find expected ':'"}`,
 		`Mar 03 21:11:29 localhost nodeadm[1600]: fatal	nodeadm/main.go:36	Command failed	{"error": "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal string into Go value"}`,
 		`nodeadm[1600]: {"level":"fatal","msg":"Command failed","error":"operation error ec2imds: GetUserData, http response error StatusCode: 404, request to EC2 IMDS failed"}`,
+		`{"level":"fatal","caller":"nodeadm/main.go:36","msg":"Command failed","error":"failed to decode \"NodeConfigs\" (wrong Kind)"}`,
+		`cloud-init result file /run/cloud-init/result.json does not exist. Do not manually call nodeadm from user data`,
 	},
 	"arguments": {
 		`eksnode: checking the arguments:`,
@@ -38,6 +40,9 @@ var lines = map[string][]string{
 		`could not get EC2 instance identity metadata: operation error ec2imds: GetInstanceIdentityDocument`,
 		`caused by: Put "http://169.254.169.254/latest/api/token": read tcp 100.96.4.21:34662->169.254.169.254:80: read: connection reset by peer`,
 		`curl: (7) Failed to connect to 169.254.169.254 port 80 after 0 ms: Could not connect to server`,
+		`panic: EC2 instance metadata is not available`,
+		`shibaken[1200]: IMDS request failed: No 'instance type' found`,
+		`Failed to get primary MAC from IMDS`,
 	},
 	"region": {
 		`Feb 06 10:01:28 ip-10-0-1-2.eu-central-1.compute.internal pull-sandbox-image.sh[3557]: You must specify a region. You can also configure your region by running "aws configure".`,
@@ -48,11 +53,15 @@ var lines = map[string][]string{
 		"[\x1b[0;1;31mFAILED\x1b[0m] Failed to start \x1b[0;1;39meksnode-co…0m - Configure this node from its user data.",
 		"systemd[1]: Failed to start Join this node to its cluster.",
 		`[FAILED] Failed to start User-specified setting generators.`,
+		`nodeadm[1600]: {"level":"fatal","msg":"Command failed","error":"something else"}`,
+		`systemd[1]: nodeadm-run.service: Failed with result 'exit-code'.`,
 	},
 	"clock": {
 		`An error occurred (SignatureDoesNotMatch) when calling the DescribeCluster operation: Signature expired: 20260701T100000Z is now earlier than 20260701T101500Z`,
 		`E0717 03:27:06.676922   23008 reflector.go:147] k8s.io/client-go/informers/factory.go:150: Failed to watch *v1.Node: Get "https://ABC.gr7.eu-west-1.eks.amazonaws.com/api/v1/nodes": tls: failed to verify certificate: x509: certificate has expired or is not yet valid: current time 2023-01-01T00:00:12Z is before 2026-07-01T10:00:00Z`,
 		"eksnode: ec2:DescribeInstances: AuthFailure: AWS was not able to validate the provided access credentials (401); check the machine's clock",
+		`An error occurred (RequestExpired) when calling the DescribeInstances operation: Request has expired.`,
+		`RequestTimeTooSkewed: The difference between the request time and the current time is too large.`,
 	},
 	"dns": {
 		`Could not resolve host ABC.gr7.eu-west-1.eks.amazonaws.com: Temporary failure in name resolution`,
@@ -61,11 +70,15 @@ var lines = map[string][]string{
 		`Get "https://ABC.gr7.eu-west-1.eks.amazonaws.com/version": dial tcp: lookup ABC.gr7.eu-west-1.eks.amazonaws.com: i/o timeout`,
 		`curl: (6) Could not resolve host: ABC.gr7.eu-west-1.eks.amazonaws.com`,
 		`  on 172.18.0.2:53: no such host`,
+		`Get "https://602401143452.dkr.ecr.eu-west-1.amazonaws.com/v2/": lookup 602401143452.dkr.ecr.eu-west-1.amazonaws.com: Temporary failure in name resolution`,
+		`Temporary failure resolving 'archive.ubuntu.com'`,
 	},
 	"blocked": {
 		`Get "https://ABC.gr7.eu-west-1.eks.amazonaws.com/api/v1/nodes": net/http: request canceled while waiting for connection (Client.Timeout exceeded while awaiting headers)`,
 		`E0610 17:39:25.902673    1980 kubelet_node_status.go:96] "Unable to register node with API server" err="Post \"https://ABC.gr7.eu-west-1.eks.amazonaws.com/api/v1/nodes\": dial tcp 10.0.3.17:443: i/o timeout" node="ip-10-0-1-2.eu-west-1.compute.internal"`,
 		`err="Get \"https://ABC.gr7.eu-west-1.eks.amazonaws.com/apis/storage.k8s.io/v1/csinodes/a\": net/http: TLS handshake timeout"`,
+		`Get \"https://ABC.gr7.eu-west-1.eks.amazonaws.com/api/v1/nodes\": context deadline exceeded (Client.Timeout exceeded while awaiting headers)`,
+		`level=info msg="Waiting to retrieve agent configuration; server is not ready: failed to retrieve configuration from server: Get \"https://127.0.0.1:6444/v1-k3s/config\": context deadline exceeded"`,
 	},
 	"aws-api": {
 		`error listing AWS instances: "RequestError: send request failed\ncaused by: Post https://ec2.us-west-2.amazonaws.com/: dial tcp 52.94.214.1:443: i/o timeout"`,
@@ -79,6 +92,10 @@ var lines = map[string][]string{
 		`[  306.326441] pluto[1312]: Timed out retrieving private DNS name from EC2: deadline has elapsed`,
 		`sundog[1145]: Setting generator 'pluto private-dns-name' failed with exit code 1 - stderr: Error describing instance 'i-0': dispatch failure: timeout`,
 		`error finding instance Post https://ec2.eu-west-1.amazonaws.com/: dial tcp timeout`,
+		`pluto[1312]: Timed-out waiting for EKS Describe Cluster API response: deadline has elapsed`,
+		`Post "https://sts.eu-west-1.amazonaws.com/": context deadline exceeded`,
+		`Connect timeout on endpoint URL: "https://api.ecr.eu-west-1.amazonaws.com/"`,
+		`Could not connect to the endpoint URL: "https://eks.eu-west-1.amazonaws.com/clusters/c"`,
 	},
 	"kubeconfig": {
 		`error: exec plugin: invalid apiVersion "client.authentication.k8s.io/v1alpha1"`,
@@ -87,6 +104,9 @@ var lines = map[string][]string{
 	"limits": {
 		"F0812 16:26:52.166979  111106 server.go:269] failed to run Kubelet: inotify_init: too many open files",
 		`E0812 16:26:52.166979  111106 manager.go:1147] "Failed to create existing container" err="inotify_add_watch /sys/fs/cgroup/kubepods.slice: no space left on device"`,
+		`runtime/cgo: pthread_create failed: Resource temporarily unavailable`,
+		`PIDPressure   True   KubeletHasInsufficientPID   kubelet has insufficient PID available`,
+		`runtime: failed to create new OS thread (have 5 already; errno=11)`,
 	},
 	"credential-provider": {
 		`E1121 14:20:11.325154     577 run.go:72] "command failed" err="failed to run Kubelet: failed to validate credential provider config: [providers: Invalid value]"`,
@@ -96,19 +116,28 @@ var lines = map[string][]string{
 	"may-not-run": {
 		"Feb 02 03:47:49 localhost (nodeadm)[1748]: nodeadm-config.service: Failed to locate executable /usr/bin/nodeadm: Permission denied",
 		"systemd[20259]: kubelet.service: Failed at step EXEC spawning /home/kubernetes/bin/kubelet: Permission denied",
+		`type=AVC msg=audit(1): avc:  denied  { execute } for  pid=1748 comm="(nodeadm)" name="nodeadm"`,
 	},
 	"architecture": {
 		"systemd[1]: kubelet.service: Failed at step EXEC spawning /usr/bin/kubelet: Exec format error",
 		"exec /pause: exec format error",
+		`failed to pull and unpack image "a:b": no match for platform in manifest: not found`,
+		`hcs::CreateComputeSystem a: The container operating system does not match the host operating system.`,
 	},
 	"other-ca": {
 		`Get "https://10.0.0.1:443/api": tls: failed to verify certificate: x509: certificate is valid for 10.99.0.1, 127.0.0.1, not 10.0.0.1`,
 		`E1120 20:11:13.325154   11577 kubelet_node_status.go:92] "Unable to register node with API server" err="Post \"https://10.99.0.1:6443/api/v1/nodes\": tls: failed to verify certificate: x509: certificate signed by unknown authority (possibly because of \"crypto/rsa: verification error\" while trying to verify candidate authority certificate \"kubernetes\")" node="a"`,
+		`Get https://10.0.0.1:443/api: x509: certificate is valid for 10.99.0.1, not 10.0.0.1`,
+		`SSL validation failed for https://eks.eu-west-1.amazonaws.com/clusters/c [SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: unable to get local issuer certificate`,
 	},
 	"ca-file": {
 		`unable to load root certificates: unable to parse bytes as PEM block`,
 		`error: data does not contain any valid RSA or ECDSA certificates`,
 		`E1120 20:11:13.325154   11577 run.go:72] "command failed" err="failed to construct kubelet dependencies: unable to load client CA file /etc/kubernetes/pki/ca.crt: open /etc/kubernetes/pki/ca.crt: no such file or directory"`,
+		`error loading config file "/var/lib/kubelet/kubeconfig": illegal base64 data at input byte 0`,
+		`base64: invalid input`,
+		`invalid kubeconfig: invalid configuration: unable to read certificate-authority /etc/kubernetes/pki/ca.crt for kubernetes due to open /etc/kubernetes/pki/ca.crt: no such file or directory`,
+		`tls: failed to find any PEM data in certificate input`,
 	},
 	"credentials": {
 		`NoCredentialProviders: no valid providers in chain. Deprecated.`,
@@ -118,6 +147,7 @@ var lines = map[string][]string{
 		"eksnode: describing the cluster c: getting the node's credentials: failed to refresh cached credentials, no EC2 IMDS role found, operation error ec2imds: GetMetadata, exceeded maximum number of attempts, 12, http response error StatusCode: 404, request to EC2 IMDS failed; the instance needs an instance profile with the node's role",
 		`nodeadm[1491]: SDK 2024/08/28 19:12:30 DEBUG request failed with unretryable error http response error StatusCode: 404, request to EC2 IMDS failed`,
 		`get credentials: failed to refresh cached credentials, no EC2 IMDS role found, operation error ec2imds: GetMetadata, http response error StatusCode: 404`,
+		`EC2RoleRequestError: no EC2 instance role found`,
 	},
 	"other-node": {
 		`leases.coordination.k8s.io "a" is forbidden: User "system:node:b" cannot get resource "leases" in API group "coordination.k8s.io" in the namespace "kube-node-lease": can only access node lease with the same name as the requesting node`,
@@ -127,6 +157,7 @@ var lines = map[string][]string{
 	},
 	"role-groups": {
 		`E0609 08:37:42.146757  835105 kubelet_node_status.go:94] "Unable to register node with API server" err="nodes is forbidden: User \"system:anonymous\" cannot create resource \"nodes\" in API group \"\" at the cluster scope" node="a"`,
+		`Unable to register node "worker-0" with API server: nodes "worker-0" is forbidden: could not determine node from user`,
 	},
 	"unauthorized": {
 		`2023-04-19T15:10:13Z kubelet-eks.daemon[11577]: E0419 15:10:13.325154   11577 event.go:267] Server rejected event '&v1.Event{TypeMeta:v1.TypeMeta{Kind:"", APIVersion:""}, ObjectMeta:v1.ObjectMeta{Name:"ip-10-0-1-249.cn-northwest-1.compute.internal.17575e9c08aefd8d", GenerateName:"", Namespace:"default", SelfLink:"", UID:"", ResourceVersion:"", Generation:0, CreationTimestamp:time.Date(1, time.January, 1, 0, 0, 0, 0, time.UTC), DeletionTimestamp:<nil>, DeletionGracePeriodSeconds:(*int64)(nil), Labels:map[string]string(nil)}, Reason:"NodeHasNoDiskPressure", Message:"Node ip-10-0-1-249.cn-northwest-1.compute.internal status is now: NodeHasNoDiskPressure", ReportingController:"", ReportingInstance:""}': 'Unauthorized' (will not retry!)`,
@@ -137,6 +168,8 @@ var lines = map[string][]string{
 		`error: You must be logged in to the server (Unauthorized)`,
 		`E0419 15:10:13.325154   11577 memcache.go:265] couldn't get current server API group list: the server has asked for the client to provide credentials`,
 		`Unauthorized`,
+		`Unable to register node with API server: unauthorized`,
+		`level=error msg="token does not match the server a != b"`,
 	},
 	"version-skew": {
 		`E0419 15:10:13.325154   11577 reflector.go:158] failed to list: no kind "RuntimeClass" is registered for version "node.k8s.io/v1beta1" in scheme "k8s.io/client-go/kubernetes/scheme/register.go:83"`,
@@ -149,6 +182,9 @@ var lines = map[string][]string{
 		`E0419 15:10:13.325154   11577 run.go:74] "command failed" err="failed to parse kubelet flag: unknown flag: --container-runtime"`,
 		`E0508 19:05:36.802480    2488 run.go:74] "command failed" err="failed to run Kubelet: cloud provider \"aws\" was specified, but built-in cloud providers are disabled. Please set --cloud-provider=external and migrate to an external cloud provider"`,
 		`E0419 15:10:13.325154   11577 run.go:74] "command failed" err="failed to load kubelet config file, path: /etc/kubernetes/kubelet/config.json, error: failed to load Kubelet config file"`,
+		`"command failed" err="failed to merge kubelet configs: failed to load kubelet dropin file, path: /etc/kubernetes/kubelet/config.json.d/40-nodeadm.conf, no apiVersion/kind"`,
+		`failed to read kubelet config file "/var/lib/kubelet/config.yaml", error: open /var/lib/kubelet/config.yaml: no such file or directory`,
+		`"command failed" err="unknown command kubelet-args"`,
 	},
 	"cgroup-driver": {
 		`failed to run Kubelet: misconfiguration: kubelet cgroup driver: "systemd" is different from docker cgroup driver: "cgroupfs"`,
@@ -175,16 +211,27 @@ var lines = map[string][]string{
 		`time="2026-07-01T10:00:00.000000000Z" level=error msg="PullImage \"a:b\" failed" error="failed to pull and unpack image \"a:b\": failed to extract layer sha256:0: write /var/lib/containerd/x: no space left on device"`,
 		`W0419 15:10:13.325154   11577 eviction_manager.go:360] "Eviction manager: attempting to reclaim" resourceName="ephemeral-storage"; attempting to reclaim ephemeral-storage`,
 		`The node was low on resource: ephemeral-storage. Container a was using 92Ki, which exceeds its request of 0.`,
+		`Node a status is now: NodeHasDiskPressure`,
+		`Warning  FreeDiskSpaceFailed  5m  kubelet  failed to garbage collect required amount of images. Wanted to free 5Gi, but freed 0`,
+		`write /var/lib/containerd/x: disk quota exceeded`,
 	},
 	"pause-image": {
 		`eksnode: pulling the pause image, 3 attempts: exit status 1`,
 		`E0419 15:10:13.325154   11577 kuberuntime_manager.go:1170] "CreatePodSandbox for pod failed" err="rpc error: code = Unknown desc = failed to get sandbox image \"602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.5\": failed to pull image \"602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.5\": unexpected status from HEAD request: 401 Unauthorized" pod="kube-system/aws-node-abcde"`,
 		`failed to get sandbox image "localhost/kubernetes/pause:latest": failed to resolve reference "localhost/kubernetes/pause:latest"`,
+		`systemd: Failed to start pull sandbox image defined in containerd config.toml.`,
+		`pull-sandbox-image.sh: Unable to retrieve the ECR password.`,
 	},
 	"containerd": {
 		`E0419 15:10:13.325154   11577 run.go:74] "command failed" err="failed to run Kubelet: validate service connection: validate CRI v1 runtime API for endpoint \"unix:///run/containerd/containerd.sock\": rpc error: code = Unavailable desc = connection error: desc = \"transport: Error while dialing: dial unix /run/containerd/containerd.sock: connect: no such file or directory\""`,
 		`E0107 05:55:22.524695    1375 kubelet.go:2356] "Container runtime sanity check failed" err="rpc error: code = Unavailable desc = error reading from server: read unix @->/run/containerd/containerd.sock: read: connection reset by peer"`,
 		`validate CRI v1 runtime API for endpoint "unix:///run/containerd/containerd.sock": rpc error: code = DeadlineExceeded desc = context deadline exceeded`,
+		`skipping pod synchronization - PLEG is not healthy: pleg was last seen active 16m6.559177445s ago; threshold is 3m0s`,
+		`level=error msg="RunPodSandbox for a failed" error="failed to reserve sandbox name \"a\": name \"a\" is reserved for \"b\""`,
+		`"RunPodSandbox from runtime service failed" err="rpc error: code = DeadlineExceeded desc = context deadline exceeded"`,
+		`skipping pod synchronization - [container runtime is down]`,
+		`[FAILED] Failed to start containerd container runtime.`,
+		`systemd[1]: containerd.service: Failed with result 'exit-code'.`,
 	},
 	"templates": {
 		`jq: error: Could not open file /etc/kubernetes/kubelet/kubelet-config.json: No such file or directory`,
@@ -202,6 +249,8 @@ var lines = map[string][]string{
 	},
 	"kubelet-settings": {
 		`E1121 14:20:11.325154     577 run.go:72] "command failed" err="failed to validate kubelet configuration, error: invalid configuration: can't use reservedSystemCPUs (--reserved-cpus) with systemReservedCgroup (--system-reserved-cgroup) or kubeReservedCgroup (--kube-reserved-cgroup), path: &TypeMeta{Kind:,APIVersion:,}"`,
+		`"command failed" err="failed to run Kubelet: --kube-reserved value failed to parse: cannot reserve \"gpu\" resource"`,
+		`invalid Node Allocatable configuration. Resource "memory" has a reservation of {{4 9} {<nil>} 4G DecimalSI} but capacity of {{2 9} {<nil>} 2G DecimalSI}. Expected capacity >= reservation.`,
 	},
 	"cni-config": {
 		`E1121 14:20:11.325154     577 log.go:32] "RunPodSandbox from runtime service failed" err="rpc error: code = Unknown desc = failed to setup network for sandbox \"6a61\": plugin type=\"bridge\" failed (add): failed to find plugin \"gone\" in path [/opt/cni/bin]"`,
@@ -211,6 +260,8 @@ var lines = map[string][]string{
 		`E0419 15:10:13.325154   11577 log.go:32] "PullImage from image service failed" err="rpc error: code = Unknown desc = failed to pull and unpack image \"602401143452.dkr.ecr.eu-west-1.amazonaws.com/amazon-k8s-cni:v1.20.4\": failed to resolve reference \"602401143452.dkr.ecr.eu-west-1.amazonaws.com/amazon-k8s-cni:v1.20.4\": unexpected status from HEAD request to https://602401143452.dkr.ecr.eu-west-1.amazonaws.com/v2/amazon-k8s-cni/manifests/v1.20.4: 403 Forbidden" image="a"`,
 		`pull access denied, repository does not exist or may require authorization: authorization failed: no basic auth credentials`,
 		`failed to resolve reference "602401143452.dkr.ecr.us-west-2.amazonaws.com/amazon-k8s-cni-init:v1.11.4": pulling from host 602401143452.dkr.ecr.us-west-2.amazonaws.com failed with status code [manifests v1.11.4]: 401 Unauthorized`,
+		`Error reading manifest v2.1.0 in 602401143452.dkr.ecr.us-west-2.amazonaws.com/a: unauthorized: authentication required`,
+		`denied: Your authorization token has expired. Reauthenticate and try again.`,
 	},
 	"network-plugin": {
 		"W0726 08:18:06.517655    4537 cni.go:172] Unable to update cni config: No networks found in /etc/cni/net.d",
@@ -222,6 +273,15 @@ var lines = map[string][]string{
 		`time="2023-06-14T22:57:39Z" level=error msg="Failed to wait for IPAM daemon to complete" error="exit status 1"`,
 		`{"level":"error","msg":"Initialization failure: ipamd init: failed to retrieve attached ENIs info"}`,
 		`Readiness probe failed: {"level":"info","msg":"timeout: failed to connect service \":50051\" within 1s"}`,
+		`Timed out waiting for IPAM daemon to start`,
+		`aws-node github.com/aws/amazon-vpc-cni-k8s/pkg/ipamd. (*IPAMContext).markUnmanagedNetworkCards(0xc0003794a0)`,
+		`level=fatal msg="Error while creating daemon" error="Unable to allocate router IP for family ipv4" subsys=daemon`,
+		`Readiness probe failed: calico/node is not ready: felix is not ready: Get http://localhost:9099/readiness: dial tcp 127.0.0.1:9099: connect: connection refused`,
+		`2023-12-21 05:44:32.102 [FATAL][1] cni-installer/<nil> <nil>: Unable to create token for CNI kubeconfig error=Forbidden`,
+		`plugin type="vpc-shared-eni" name="vpc" failed: hnsCall failed in Win32: The object already exists. (0x1392)`,
+		`NetworkPlugin cni failed to set up pod "a_default" network: unexpected`,
+		`failed to setup network for sandbox "6a61": plugin type="aws-cni" name="aws-cni" failed (add): unexpected`,
+		`Container aws-node failed liveness probe, will be restarted`,
 	},
 	"kernel-modules": {
 		`E0820 08:11:13.325154     577 kubelet_network_linux.go:90] "Failed to set up mark-masq chain" err="error appending rule: exit status 4: Warning: Extension MARK revision 0 not supported, missing kernel module?\niptables v1.8.11 (nf_tables):  RULE_APPEND failed (No such file or directory): rule in chain KUBE-FIREWALL\n"`,
@@ -239,6 +299,10 @@ var lines = map[string][]string{
 		`{"level":"debug","msg":"Recently we had InsufficientCidr error hence will wait for 2m0s before retrying"}`,
 		`{"level":"debug","msg":"Unable to get IP address from CIDR: no free IP available in the prefix - 10.0.62.224/fffffff0"}`,
 		`2018-10-11T18:01:48Z [INFO] DataStore has no available IP addresses`,
+		`level=info msg="Waiting for IPs to become available in CRD-backed allocation pool" available=0 required=2 subsys=ipam`,
+		`DataStore has no available IP/Prefix addresses`,
+		`api error PrivateIpAddressLimitExceeded: Number of private addresses will exceed limit.`,
+		`Failed to allocate a private IP/Prefix addresses on ENI eni-0: operation error EC2`,
 	},
 	"serving-certificate": {
 		`I0419 15:10:13.325154   11577 log.go:245] http: TLS handshake error from 10.0.3.17:52334: no serving certificate available for the kubelet`,
@@ -253,6 +317,7 @@ var lines = map[string][]string{
 		"eksnode: services: starting kubelet.service: systemd reports the unit as not-found; the image must have it",
 		"Failed to start kubelet.service: Unit kubelet.service not found.",
 		"systemd[1]: kubelet.service: Failed at step EXEC spawning /usr/bin/kubelet: No such file or directory",
+		`systemd[1]: kubelet.service: Main process exited, code=exited, status=203/EXEC`,
 	},
 	"bottlerocket-settings": {
 		`[   11.842376] early-boot-config[2778]: Provider error: Error parsing TOML user data: expected a table key, found a right bracket at line 1 column 1`,
@@ -274,6 +339,11 @@ var lines = map[string][]string{
 		`Unable to reach API Server, Get "https://[fd00:10::1]:443/version?timeout=5s": dial tcp [fd00:10::1]:443: connect: connection refused`,
 		`[INFO] Failed to communicate with K8S Server. Please check instance security groups or http proxy setting`,
 		`E0904 13:53:07.657821       1 node.go:124] Failed to retrieve node info: nodes "ip-10-0-1-2.example.com" not found`,
+		`Patch "https://10.0.0.1:443/api/v1/nodes/a/status": net/http: TLS handshake timeout`,
+		`E0205 20:24:22.721950       1 proxier.go:1788] "nftables sync failed" err="signal: segmentation fault (core dumped)" ipFamily="IPv4"`,
+		`E0825 10:25:07.548000       1 server.go:135] "Error running ProxyServer" err="iptables is not available on this host"`,
+		`2018-09-10T20:01:21Z [INFO] Testing communication with server`,
+		`Failed to check API server connectivity: context deadline exceeded`,
 	},
 	"kubelet-port": {
 		`Error from server: error dialing backend: dial tcp 10.0.0.194:10250: i/o timeout`,
@@ -284,10 +354,14 @@ var lines = map[string][]string{
 		`Unable to register node "" with API server`,
 		`I0803 19:00:56.100000    3112 kubelet_node_status.go:70] "Attempting to register node" node=""`,
 		`pluto[1312]: Missing field 'Reservation.Instances.PrivateDnsName' in EC2 response`,
+		`nodes is forbidden: User \"system:node:\" cannot create resource \"nodes\" in API group \"\" at the cluster scope: unknown node for user \"system:node:\"`,
+		`nodeadm[1600]: {"level":"fatal","msg":"Command failed","error":"exceeded max wait time for InstanceCondition waiter"}`,
 	},
 	"node-labels": {
 		`E0419 15:10:13.325154   11577 run.go:74] "command failed" err="failed to validate kubelet flags: unknown 'kubernetes.io' or 'k8s.io' labels specified with --node-labels: [node-role.kubernetes.io/worker]"`,
 		`kubelet: --node-labels in the 'kubernetes.io' namespace must begin with an allowed prefix (kubelet.kubernetes.io, node.kubernetes.io)`,
+		`"command failed" err="failed to run Kubelet: invalid node labels: a=b c"`,
+		`nodes "a" is forbidden: is not allowed to modify labels: topology.kubernetes.io/zone`,
 	},
 	"runtime-endpoint": {
 		`"command failed" err="failed to validate kubelet flags: the container runtime endpoint address was not specified or empty, use --container-runtime-endpoint to set"`,
@@ -321,6 +395,9 @@ var lines = map[string][]string{
 		"error=\"invalid plugin config: no corresponding runtime configured in `runtimes` for `default_runtime_name`\"",
 		"containerd: expected containerd config version equal to or less than `3`, got `4`: unsupported config version",
 		`level=warning msg="failed to load plugin io.containerd.grpc.v1.cri"`,
+		`containerd: failed to load required plugin`,
+		`level=fatal msg="failed to load config" path=/etc/containerd/config.toml`,
+		`Invalid containerd config passed, containerd 1.* doesn't support containerd configuration V3 properties`,
 	},
 	"cri-plugin": {
 		`E0906 20:35:22.866810    7826 run.go:72] "command failed" err="failed to run Kubelet: validate service connection: validate CRI v1 runtime API for endpoint \"unix:///run/containerd/containerd.sock\": rpc error: code = Unimplemented desc = unknown service runtime.v1.RuntimeService"`,
@@ -337,11 +414,119 @@ var lines = map[string][]string{
 		`NVRM: API mismatch: the client has the version 570.195`,
 		`RuntimeHandler "nvidia" not supported`,
 		`no runtime for "nvidia" is configured`,
+		`no runtime for “nvidia” is configured`,
+		`fork/exec /usr/bin/nvidia-container-runtime: no such file or directory: unknown`,
+		`Failed to start nvml with error:  could not load NVML library`,
+		`NVRM: Xid (PCI:0000:00:1e): 79, pid=1, GPU has fallen off the bus.`,
+		`failed to inject devices: unresolvable CDI devices management.nvidia.com/gpu=all`,
+		`modprobe: ERROR: could not insert 'nvidia': No such device`,
 	},
 	"user-data-script": {
 		`cloud-init[3101]: util.py[WARNING]: Failed running /var/lib/cloud/instance/scripts/part-001 [1]`,
 		`cc_scripts_user.py[WARNING]: Failed to run module scripts-user (scripts in /var/lib/cloud/instance/scripts)`,
 		`('scripts_user', RuntimeError('Runparts: 1 failures (part-001) in 1 attempted commands'))`,
 		`[FAILED] Failed to start cloud-fina… Execute cloud user/final scripts.`,
+		`cloud-init[2154]: util.py[WARNING]: Boothooks script /var/lib/cloud/instances/i-0/boothooks/part-001 execution error`,
+		`2024-07-21 00:55:14,881 - util.py[WARNING]: failed stage init`,
+		`__init__.py[WARNING]: Unhandled non-multipart (text/x-not-multipart) userdata: 'b'aws eks'...'`,
+		`Exited with error on line 286`,
+		`E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 1790 (apt-get)`,
+		`cloud-init[4927]: and yum doesn't have enough cached data to continue. At this point the only`,
+	},
+	"machine-boot": {
+		`[    1.234567] Kernel panic - not syncing: VFS: Unable to mount root fs on unknown-block(0,0)`,
+		`You are in emergency mode. After logging in, type "journalctl -xb" to view system logs`,
+		`[DEPEND] Dependency failed for Local File Systems.`,
+		`systemd[1]: Timed out waiting for device dev-disk-by\x2duuid-0.device.`,
+	},
+	"node-network": {
+		`[FAILED] Failed to start Wait for Network to be Configured.`,
+		`[FAILED] Failed to start Write network status.`,
+		`[  122.963714] netdog[1160]: Unable to read '/var/lib/netdog/primary_mac_address': No such file or directory (os error 2)`,
+		`Get "https://10.0.0.1:6443/api/v1/nodes/a": dial tcp 10.0.0.1:6443: connect: network is unreachable`,
+		`dial tcp 10.0.0.1:6443: network is unreachable`,
+		`failed to select a host interface: Unable to select an IP.`,
+	},
+	"throttled": {
+		`An error occurred (TooManyRequestsException) when calling the DescribeCluster operation`,
+		`Waiter ClusterActive failed: Too Many Requests`,
+		`Error response from daemon: toomanyrequests: You have reached your pull rate limit.`,
+		`An error occurred (RequestLimitExceeded) when calling the DescribeInstances operation (reached max retries: 4): Request limit exceeded.`,
+		`An error occurred (ThrottlingException) when calling the GetAuthorizationToken operation: Rate exceeded`,
+	},
+	"pod-identity": {
+		`failed to load credentials: Get "http://169.254.170.23/v1/credentials": dial tcp 169.254.170.23:80: connect: connection refused`,
+		`operation error EKS Auth: AssumeRoleForPodIdentity, https response error StatusCode: 404, ResourceNotFoundException: No associated role`,
+	},
+	"proxy": {
+		`Get "https://ABC.gr7.eu-west-1.eks.amazonaws.com/api": proxyconnect tcp: dial tcp 10.0.9.9:3128: i/o timeout`,
+		`curl: (56) Received HTTP code 407 from proxy after CONNECT: Proxy Authentication Required`,
+		`Failed to connect to proxy URL: "http://10.0.9.9:3128"`,
+	},
+	"no-kubeconfig": {
+		`"command failed" err="failed to run Kubelet: unable to load bootstrap kubeconfig: stat /etc/kubernetes/bootstrap-kubelet.conf: no such file or directory"`,
+		`"command failed" err="failed to run Kubelet: invalid kubeconfig: stat /var/lib/kubelet/kubeconfig: no such file or directory"`,
+		`Get "https:///api/v1/nodes": http: no Host in request URL`,
+		`Unable to register node "worker-0" with API server: Post https://:6443/api/v1/nodes: dial tcp :6443: getsockopt: connection refused`,
+		`error loading config file "/var/lib/kubelet/kubeconfig": yaml: line 4: mapping values are not allowed in this context`,
+	},
+	"client-certificate": {
+		`The currently active client certificate has expired, but the server is not responsive.`,
+		`Part of the existing bootstrap client certificate in /etc/kubernetes/kubelet.conf is expired: 2018-07-06 12:32:00 +0000 UTC`,
+		`Get "https://10.0.0.1:6443/api": remote error: tls: expired certificate`,
+	},
+	"node-name": {
+		`Node "Web_01" is invalid: metadata.name: Invalid value: "Web_01": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters`,
+	},
+	"node-ip": {
+		`failed to validate nodeIP: node IP: "10.240.0.3" not found in the host's network interfaces`,
+		`"command failed" err="failed to run Kubelet: bad --node-ip \"10.0.0\": must be a valid IP"`,
+		`can't get ip address of node a. error: no default routes found`,
+	},
+	"provider-id": {
+		`error syncing 'ip-10-0-144-157': failed to get provider ID for node ip-10-0-144-157 at cloudprovider: failed to get instance ID from cloud provider: instance not found, requeuing`,
+		`panic: node providerID empty, cannot parse`,
+		`0/1 nodes are available: 1 node(s) had untolerated taint {node.cloudprovider.kubernetes.io/uninitialized: true}.`,
+	},
+	"cgroups": {
+		`failed to run Kubelet: failed to initialize top level QOS containers: root container [kubepods] doesn't exist`,
+		`system validation failed - Following Cgroup subsystem not mounted: [memory]`,
+	},
+	"port-in-use": {
+		`"Failed to listen and serve" err="listen tcp 0.0.0.0:10250: bind: address already in use"`,
+		`listen tcp 0.0.0.0:10250: bind: Only one usage of each socket address (protocol/network address/port) is normally permitted.`,
+	},
+	"disk-errors": {
+		`failed to run Kubelet: error creating root directory: mkdir /var/lib/kubelet: read-only file system`,
+		`read /var/lib/kubelet/config.yaml: input/output error`,
+		`blk_update_request: I/O error, dev nvme1n1, sector 0`,
+		`XFS (nvme1n1): Metadata corruption detected at xfs_dinode_verify`,
+	},
+	"memory": {
+		`kernel: Out of memory: Killed process 1790 (kubelet) total-vm:1000000kB`,
+		`Warning  SystemOOM  5m  kubelet  System OOM encountered, victim process: java, pid: 1790`,
+		`fork/exec /proc/self/exe: cannot allocate memory`,
+	},
+	"registry-ca": {
+		`failed to resolve reference "registry.example.com/a:b": failed to do request: Head "https://registry.example.com/v2/a/manifests/b": tls: failed to verify certificate: x509: certificate signed by unknown authority`,
+		`failed to do request: Head "https://10.0.9.9:5000/v2/a/manifests/b": http: server gave HTTP response to HTTPS client`,
+	},
+	"no-image": {
+		`failed to pull image "602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:9": manifest unknown: Requested image not found`,
+		`failed to pull and unpack image "602401143452.dkr.ecr.eu-west-1.amazonaws.com/a:b": failed to resolve reference "602401143452.dkr.ecr.eu-west-1.amazonaws.com/a:b": 602401143452.dkr.ecr.eu-west-1.amazonaws.com/a:b: not found`,
+		`name unknown: The repository with name 'a' does not exist in the registry with id '111122223333'`,
+	},
+	"libraries": {
+		`containerd[6711]: /usr/bin/containerd: symbol lookup error: /usr/bin/containerd: undefined symbol: seccomp_api_set`,
+		`/usr/bin/kubelet: error while loading shared libraries: libseccomp.so.2: cannot open shared object file: No such file or directory`,
+		"/usr/bin/nodeadm: /lib64/libc.so.6: version `GLIBC_2.34' not found (required by /usr/bin/nodeadm)",
+	},
+	"windows-addresses": {
+		`failed to parse Kubernetes args: pod does not have label vpc.amazonaws.com/PrivateIPv4Address`,
+		`0/2 nodes are available: 2 Insufficient vpc.amazonaws.com/PrivateIPv4Address.`,
+	},
+	"oci-runtime": {
+		`failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: error during container init: error setting cgroup config for procHooks process: unable to freeze: unknown`,
+		`failed to start shim: start failed: fork/exec /usr/bin/containerd-shim-runc-v2: no such file`,
 	},
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"html"
 	"maps"
 	"slices"
 	"strings"
@@ -117,6 +118,11 @@ var around = map[string]func(line string) string{
 	"json":      func(line string) string { return wrapped("MESSAGE", line) },
 	"container": func(line string) string { return wrapped("log", line+"\n") },
 	"cri":       func(line string) string { return "2026-11-20T20:11:12.325154898Z stderr F " + line },
+	"web page":  html.EscapeString,
+	"colours":   func(line string) string { return "\x1b[0;1;31m" + line + "\x1b[0m" },
+	"colours 2": func(line string) string { return "#033[0;1;31m" + line + "#033[0m" },
+	"typed":     strings.NewReplacer(`"`, "\u201c", "'", "\u2019", " ", "\u00a0").Replace,
+	"reply":     func(line string) string { return "> " + line },
 }
 
 func wrapped(name, text string) string {
