@@ -55,6 +55,7 @@ var lines = map[string][]string{
 		`[FAILED] Failed to start User-specified setting generators.`,
 		`nodeadm[1600]: {"level":"fatal","msg":"Command failed","error":"something else"}`,
 		`systemd[1]: nodeadm-run.service: Failed with result 'exit-code'.`,
+		`sundog[1145]: Setting generator 'odd' failed with exit code 1 - stderr: unexpected`,
 	},
 	"clock": {
 		`An error occurred (SignatureDoesNotMatch) when calling the DescribeCluster operation: Signature expired: 20260701T100000Z is now earlier than 20260701T101500Z`,
@@ -72,6 +73,7 @@ var lines = map[string][]string{
 		`  on 172.18.0.2:53: no such host`,
 		`Get "https://602401143452.dkr.ecr.eu-west-1.amazonaws.com/v2/": lookup 602401143452.dkr.ecr.eu-west-1.amazonaws.com: Temporary failure in name resolution`,
 		`Temporary failure resolving 'archive.ubuntu.com'`,
+		`[ERROR] plugin/errors: 2 a.rds.amazonaws.com. AAAA: dial tcp 10.28.0.2:53: i/o timeout`,
 	},
 	"blocked": {
 		`Get "https://ABC.gr7.eu-west-1.eks.amazonaws.com/api/v1/nodes": net/http: request canceled while waiting for connection (Client.Timeout exceeded while awaiting headers)`,
@@ -79,6 +81,7 @@ var lines = map[string][]string{
 		`err="Get \"https://ABC.gr7.eu-west-1.eks.amazonaws.com/apis/storage.k8s.io/v1/csinodes/a\": net/http: TLS handshake timeout"`,
 		`Get \"https://ABC.gr7.eu-west-1.eks.amazonaws.com/api/v1/nodes\": context deadline exceeded (Client.Timeout exceeded while awaiting headers)`,
 		`level=info msg="Waiting to retrieve agent configuration; server is not ready: failed to retrieve configuration from server: Get \"https://127.0.0.1:6444/v1-k3s/config\": context deadline exceeded"`,
+		`curl: (28) Failed to connect to ABC.gr7.eu-west-1.eks.amazonaws.com port 443: Connection timed out`,
 	},
 	"aws-api": {
 		`error listing AWS instances: "RequestError: send request failed\ncaused by: Post https://ec2.us-west-2.amazonaws.com/: dial tcp 52.94.214.1:443: i/o timeout"`,
@@ -117,6 +120,7 @@ var lines = map[string][]string{
 		"Feb 02 03:47:49 localhost (nodeadm)[1748]: nodeadm-config.service: Failed to locate executable /usr/bin/nodeadm: Permission denied",
 		"systemd[20259]: kubelet.service: Failed at step EXEC spawning /home/kubernetes/bin/kubelet: Permission denied",
 		`type=AVC msg=audit(1): avc:  denied  { execute } for  pid=1748 comm="(nodeadm)" name="nodeadm"`,
+		`fork/exec /opt/cni/bin/aws-cni: permission denied`,
 	},
 	"architecture": {
 		"systemd[1]: kubelet.service: Failed at step EXEC spawning /usr/bin/kubelet: Exec format error",
@@ -148,6 +152,7 @@ var lines = map[string][]string{
 		`nodeadm[1491]: SDK 2024/08/28 19:12:30 DEBUG request failed with unretryable error http response error StatusCode: 404, request to EC2 IMDS failed`,
 		`get credentials: failed to refresh cached credentials, no EC2 IMDS role found, operation error ec2imds: GetMetadata, http response error StatusCode: 404`,
 		`EC2RoleRequestError: no EC2 instance role found`,
+		`An error occurred (UnrecognizedClientException) when calling the DescribeCluster operation: The security token included in the request is invalid.`,
 	},
 	"other-node": {
 		`leases.coordination.k8s.io "a" is forbidden: User "system:node:b" cannot get resource "leases" in API group "coordination.k8s.io" in the namespace "kube-node-lease": can only access node lease with the same name as the requesting node`,
@@ -170,6 +175,7 @@ var lines = map[string][]string{
 		`Unauthorized`,
 		`Unable to register node with API server: unauthorized`,
 		`level=error msg="token does not match the server a != b"`,
+		`GET https://ABCD1234.yl4.eu-central-1.eks.amazonaws.com/api?timeout=32s 401 Unauthorized in 469 milliseconds`,
 	},
 	"version-skew": {
 		`E0419 15:10:13.325154   11577 reflector.go:158] failed to list: no kind "RuntimeClass" is registered for version "node.k8s.io/v1beta1" in scheme "k8s.io/client-go/kubernetes/scheme/register.go:83"`,
@@ -195,6 +201,7 @@ var lines = map[string][]string{
 	},
 	"kernel-settings": {
 		`Nov 17 13:35:47 ma kubelet[1347]: E1117 13:35:47.730947    1347 kubelet.go:1688] "Failed to start ContainerManager" err="[invalid kernel flag: vm/overcommit_memory, expected value: 1, actual value: 0, invalid kernel flag: kernel/panic, expected value: 10, actual value: 0, invalid kernel flag: kernel/panic_on_oops, expected value: 1, actual value: 0]"`,
+		`[ERROR FileContent--proc-sys-net-ipv4-ip_forward]: /proc/sys/net/ipv4/ip_forward contents are not set to 1`,
 	},
 	"swap": {
 		`E0419 15:10:13.325154   11577 run.go:74] "command failed" err="failed to run Kubelet: running with swap on is not supported, please disable swap or set --fail-swap-on flag to false. /proc/swaps contained: [Filename]"`,
@@ -232,6 +239,7 @@ var lines = map[string][]string{
 		`skipping pod synchronization - [container runtime is down]`,
 		`[FAILED] Failed to start containerd container runtime.`,
 		`systemd[1]: containerd.service: Failed with result 'exit-code'.`,
+		`failed to get docker version: Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?`,
 	},
 	"templates": {
 		`jq: error: Could not open file /etc/kubernetes/kubelet/kubelet-config.json: No such file or directory`,
@@ -251,6 +259,7 @@ var lines = map[string][]string{
 		`E1121 14:20:11.325154     577 run.go:72] "command failed" err="failed to validate kubelet configuration, error: invalid configuration: can't use reservedSystemCPUs (--reserved-cpus) with systemReservedCgroup (--system-reserved-cgroup) or kubeReservedCgroup (--kube-reserved-cgroup), path: &TypeMeta{Kind:,APIVersion:,}"`,
 		`"command failed" err="failed to run Kubelet: --kube-reserved value failed to parse: cannot reserve \"gpu\" resource"`,
 		`invalid Node Allocatable configuration. Resource "memory" has a reservation of {{4 9} {<nil>} 4G DecimalSI} but capacity of {{2 9} {<nil>} 2G DecimalSI}. Expected capacity >= reservation.`,
+		`the total amount \"1Gi\" of type \"memory\" is not equal to the value \"2Gi\" determined by Node Allocatable feature`,
 	},
 	"cni-config": {
 		`E1121 14:20:11.325154     577 log.go:32] "RunPodSandbox from runtime service failed" err="rpc error: code = Unknown desc = failed to setup network for sandbox \"6a61\": plugin type=\"bridge\" failed (add): failed to find plugin \"gone\" in path [/opt/cni/bin]"`,
@@ -282,6 +291,7 @@ var lines = map[string][]string{
 		`NetworkPlugin cni failed to set up pod "a_default" network: unexpected`,
 		`failed to setup network for sandbox "6a61": plugin type="aws-cni" name="aws-cni" failed (add): unexpected`,
 		`Container aws-node failed liveness probe, will be restarted`,
+		`KubeletNotReady              runtime network not ready: NetworkReady=false reason:Networ`,
 	},
 	"kernel-modules": {
 		`E0820 08:11:13.325154     577 kubelet_network_linux.go:90] "Failed to set up mark-masq chain" err="error appending rule: exit status 4: Warning: Extension MARK revision 0 not supported, missing kernel module?\niptables v1.8.11 (nf_tables):  RULE_APPEND failed (No such file or directory): rule in chain KUBE-FIREWALL\n"`,
@@ -290,6 +300,7 @@ var lines = map[string][]string{
 		"modprobe: FATAL: Module br_netfilter not found in directory /lib/modules/6.12.0-211.26.1.el10_2.aarch64",
 		`E0214 08:27:13.607103      11 server.go:135] "Error running ProxyServer" err="open /proc/sys/net/netfilter/nf_conntrack_max: no such file or directory"`,
 		"systemd-modules-load[299]: Failed to find module 'br_netfilter'",
+		`failed to mount overlay: no such device`,
 	},
 	"addresses": {
 		`InsufficientFreeAddressesInSubnet: The specified subnet does not have enough free addresses to satisfy the request.`,
@@ -303,10 +314,12 @@ var lines = map[string][]string{
 		`DataStore has no available IP/Prefix addresses`,
 		`api error PrivateIpAddressLimitExceeded: Number of private addresses will exceed limit.`,
 		`Failed to allocate a private IP/Prefix addresses on ENI eni-0: operation error EC2`,
+		`AssignPodIPv4Address: ENI eni-0 does not have available addresses`,
 	},
 	"serving-certificate": {
 		`I0419 15:10:13.325154   11577 log.go:245] http: TLS handshake error from 10.0.3.17:52334: no serving certificate available for the kubelet`,
 		`Error from server: Get "https://10.0.1.2:10250/containerLogs/default/a/a": remote error: tls: internal error`,
+		`Error from server: Get "https://10.0.0.1:10250/containerLogs/a/b/c": tls: failed to verify certificate: x509: certificate signed by unknown authority`,
 	},
 	"ordering-cycle": {
 		"Aug 20 12:46:11 localhost systemd[1]: multi-user.target: Job nodeadm-run.service/start deleted to break ordering cycle starting with multi-user.target/start",
@@ -325,6 +338,7 @@ var lines = map[string][]string{
 		`[    9.123456] early-boot-config[2935]: Error PATCHing '/settings': unknown field`,
 		`systemd[1]: Bottlerocket userdata configuration system was skipped because of an unmet condition check (ConditionPathExists=!/var/lib/bottlerocket/early-boot-config.ran).`,
 		`[FAILED] Failed to start Bottlerocket userdata configuration system.`,
+		`thar-be-settings[1400]: Configuration file 'kubelet-config' failed to render: unexpected`,
 	},
 	"irsa": {
 		`panic: WebIdentityErr: failed to retrieve credentials`,
@@ -420,6 +434,7 @@ var lines = map[string][]string{
 		`NVRM: Xid (PCI:0000:00:1e): 79, pid=1, GPU has fallen off the bus.`,
 		`failed to inject devices: unresolvable CDI devices management.nvidia.com/gpu=all`,
 		`modprobe: ERROR: could not insert 'nvidia': No such device`,
+		`driverdog[1200]: Failed to load kernel module nvidia`,
 	},
 	"user-data-script": {
 		`cloud-init[3101]: util.py[WARNING]: Failed running /var/lib/cloud/instance/scripts/part-001 [1]`,
@@ -428,10 +443,11 @@ var lines = map[string][]string{
 		`[FAILED] Failed to start cloud-fina… Execute cloud user/final scripts.`,
 		`cloud-init[2154]: util.py[WARNING]: Boothooks script /var/lib/cloud/instances/i-0/boothooks/part-001 execution error`,
 		`2024-07-21 00:55:14,881 - util.py[WARNING]: failed stage init`,
-		`__init__.py[WARNING]: Unhandled non-multipart (text/x-not-multipart) userdata: 'b'aws eks'...'`,
+		`util.py[WARNING]: Failed loading yaml blob. Invalid format at line 3 column 1`,
 		`Exited with error on line 286`,
 		`E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 1790 (apt-get)`,
 		`cloud-init[4927]: and yum doesn't have enough cached data to continue. At this point the only`,
+		`[FAILED] Failed to start bootstrap container setup.`,
 	},
 	"machine-boot": {
 		`[    1.234567] Kernel panic - not syncing: VFS: Unable to mount root fs on unknown-block(0,0)`,
@@ -457,6 +473,7 @@ var lines = map[string][]string{
 	"pod-identity": {
 		`failed to load credentials: Get "http://169.254.170.23/v1/credentials": dial tcp 169.254.170.23:80: connect: connection refused`,
 		`operation error EKS Auth: AssumeRoleForPodIdentity, https response error StatusCode: 404, ResourceNotFoundException: No associated role`,
+		`Unable to start server: listen tcp [fd00:ec2::23]:80: bind: cannot assign requested address`,
 	},
 	"proxy": {
 		`Get "https://ABC.gr7.eu-west-1.eks.amazonaws.com/api": proxyconnect tcp: dial tcp 10.0.9.9:3128: i/o timeout`,
@@ -487,6 +504,7 @@ var lines = map[string][]string{
 		`error syncing 'ip-10-0-144-157': failed to get provider ID for node ip-10-0-144-157 at cloudprovider: failed to get instance ID from cloud provider: instance not found, requeuing`,
 		`panic: node providerID empty, cannot parse`,
 		`0/1 nodes are available: 1 node(s) had untolerated taint {node.cloudprovider.kubernetes.io/uninitialized: true}.`,
+		`could not init cloud provider "aws": error finding instance i-0: "instance not found"`,
 	},
 	"cgroups": {
 		`failed to run Kubelet: failed to initialize top level QOS containers: root container [kubepods] doesn't exist`,
@@ -501,6 +519,7 @@ var lines = map[string][]string{
 		`read /var/lib/kubelet/config.yaml: input/output error`,
 		`blk_update_request: I/O error, dev nvme1n1, sector 0`,
 		`XFS (nvme1n1): Metadata corruption detected at xfs_dinode_verify`,
+		`parent of the cni conf dir=/etc/cni: mkdir /etc/cni: read-only`,
 	},
 	"memory": {
 		`kernel: Out of memory: Killed process 1790 (kubelet) total-vm:1000000kB`,
@@ -528,5 +547,18 @@ var lines = map[string][]string{
 	"oci-runtime": {
 		`failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: error during container init: error setting cgroup config for procHooks process: unable to freeze: unknown`,
 		`failed to start shim: start failed: fork/exec /usr/bin/containerd-shim-runc-v2: no such file`,
+	},
+	"launch": {
+		`launching instances, with fleet error(s), InvalidBlockDeviceMapping: Invalid device name /dev/xvda`,
+		`InvalidParameterValue: Value (a) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name`,
+		`no amis exist given constraints`,
+	},
+	"capacity": {
+		`Could not launch On-Demand Instances. InsufficientInstanceCapacity - We currently do not have sufficient m5.large capacity`,
+		`VcpuLimitExceeded: You have requested more vCPU capacity than your current vCPU limit of 32 allows`,
+	},
+	"kms-key": {
+		`Instance became unhealthy while waiting: Client.InternalError: Client error on launch`,
+		`The KMS key arn:aws:kms:eu-west-1:111122223333:key/0 is not accessible`,
 	},
 }

@@ -61,12 +61,46 @@ func Rules() []Rule {
 			Lines: []string{
 				`[Pp]arsing TOML user data`, `TOML data did not contain 'settings' section`, `early-boot-config\[\d+\]: .*([Pp]rovider error|Error )`,
 				`Bottlerocket userdata configuration system was skipped`, `Failed to start Bottlerocket userdata configuration system`,
+				`(thar-be-settings|storewolf|settings-committer)\[\d+\]: .*(Error|[fF]ailed)`,
 			},
 			Not:      `with result 'dependency'`,
 			Explains: []string{"containerd"},
 
 			Others:   "the instance metadata service did not answer early-boot-config",
 			Commands: []string{"eksnode userdata check FILE", "eksnode userdata render --family bottlerocket --cluster NAME"},
+		},
+		{
+			ID:     "launch",
+			Cause:  "EC2 refuses to start the instance: a parameter of the launch template, the EC2NodeClass or the node group is wrong",
+			Remedy: "the error's code names the parameter: correct the image, the subnets, the security groups, the device names or the instance profile",
+			Until:  joined,
+			Lines: []string{
+				`(InvalidBlockDeviceMapping|InvalidAMIID|InvalidGroup\.NotFound|InvalidSubnetID|InvalidLaunchTemplate|InvalidParameter(Value|Combination))`, `Invalid IAM Instance Profile`, `([nN]o (subnets|security groups|amis|AMIs) (found|exist|match)|Failed to resolve (AMIs|[sS]ubnets|[sS]ecurity))`,
+			},
+
+			Commands: []string{"aws ec2 describe-launch-template-versions --launch-template-id ID", "eksnode preflight --cluster NAME --instance ID"},
+		},
+		{
+			ID:     "capacity",
+			Cause:  "EC2 has no capacity for the instance type, or the account's quota is used up",
+			Remedy: "allow more instance types and zones, or have the quota of vCPUs raised",
+			Until:  joined,
+			Lines: []string{
+				`(InsufficientInstanceCapacity|InsufficientHostCapacity|UnfulfillableCapacity|InsufficientCapacityError)`, `(VcpuLimitExceeded|MaxSpotInstanceCountExceeded|InstanceLimitExceeded)`,
+			},
+
+			Commands: []string{"aws ec2 describe-instance-type-offerings --location-type availability-zone"},
+		},
+		{
+			ID:     "kms-key",
+			Cause:  "EC2 may not use the key of the encrypted image or volume, so the instance ends at once",
+			Remedy: "let the key's policy allow the role that starts the instances, such as AWSServiceRoleForAutoScaling, to use the key and to create grants",
+			Until:  joined,
+			Lines: []string{
+				`(Client\.InternalError|InvalidKMSKey|KMSKeyNotAccessible|KMSAccessDenied)`, `KMS key .*(not accessible|does not exist|is disabled|pending deletion)`,
+			},
+
+			Commands: []string{"aws kms describe-key --key-id ID"},
 		},
 		{
 			ID:     "machine-boot",
@@ -130,7 +164,7 @@ func Rules() []Rule {
 			},
 			Explains: []string{"registry", "pause-image", "user-data-script"},
 
-			Commands: []string{"aws service-quotas list-service-quotas --service-code ecr", "eksnode userdata render --family al2023 --cluster NAME"},
+			Commands: []string{"sudo journalctl --boot --no-pager --grep TooManyRequests", "eksnode userdata render --family al2023 --cluster NAME"},
 		},
 		{
 			ID:       "permissions",
@@ -159,6 +193,7 @@ func Rules() []Rule {
 			Remedy: "install the add-on eks-pod-identity-agent, and associate the role with the service account; the node's role needs eks-auth:AssumeRoleForPodIdentity",
 			Lines: []string{
 				`169\.254\.170\.23[^ ]*.*(connect: |i/o timeout|deadline exceeded|StatusCode: [45]\d\d|refused)`, `(eks-auth|EKS ?Auth).*(AccessDenied|ResourceNotFoundException|is not authorized)`,
+				`(fd00:ec2::23|169\.254\.170\.23)\S*: bind`,
 			},
 			Explains: []string{"network-plugin"},
 
@@ -174,12 +209,12 @@ func Rules() []Rule {
 			},
 			Explains: []string{"blocked", "aws-api", "registry-unreachable"},
 
-			Commands: []string{"sudo systemctl show --property Environment kubelet containerd", "sudo env"},
+			Commands: []string{"sudo systemctl cat kubelet containerd", "sudo cat /etc/environment"},
 		},
 		{
 			ID:     "aws-api",
 			Cause:  "the node cannot reach an AWS API: a route, an endpoint or a security group is missing",
-			Remedy: "give the subnet a NAT gateway, or VPC endpoints for ec2, eks, sts, ecr.api, ecr.dkr and s3 with security groups that allow port 443 from the node, or name a proxy in spec.instance.environment",
+			Remedy: "give the subnet a NAT gateway, or VPC endpoints for ec2, eks, sts, ecr.api, ecr.dkr and s3 with security groups that allow port 443 from the node; otherwise name a proxy in spec.instance.environment",
 			Until:  joined,
 			Not:    `(lookup|LookupHost) .*(no such host|server misbehaving)|UnauthorizedOperation|AccessDenied|network is unreachable`,
 			Lines: []string{
@@ -234,6 +269,7 @@ func Rules() []Rule {
 			Lines: []string{
 				`Temporary failure in name resolution`, `[cC]ould not resolve host`, `\bon [0-9.]+:53: no such host`,
 				`lookup [^ ]+( on [^ ]+)?: (no such host|server misbehaving|i/o timeout|[tT]emporary failure|[tT]ry again|read udp|connection refused)`, `(Name or service not known|nodename nor servname|Temporary failure resolving)`,
+				`(dial (tcp|udp)|read udp) [^ ]*:53: (i/o timeout|connection refused)`,
 			},
 
 			Commands: []string{"aws ec2 describe-vpc-attribute --vpc-id ID --attribute enableDnsSupport", "aws ec2 modify-vpc-attribute --vpc-id ID --enable-dns-support", "sudo cat /etc/resolv.conf"},
@@ -246,6 +282,7 @@ func Rules() []Rule {
 			Lines: []string{
 				`dial tcp [0-9.\[\]a-f:]+:(443|6443): (i/o timeout|(connect|getsockopt): (connection (refused|timed out)|no route to host))`, `net/http: TLS handshake timeout`, `request canceled while waiting for connection`,
 				`\.eks\.amazonaws\.com(\.cn)?[^ ]*: (context deadline exceeded|EOF|read tcp |net/http: |http2: |unexpected EOF)`, `server is not ready: failed to (get|retrieve)`,
+				`[cC]onnect to \S+\.eks\.amazonaws\.com`,
 			},
 			Not: `https://(ec2|eks|sts|api\.ecr|ssm|ssmmessages|ec2messages|logs|monitoring|s3)\.|https?://([0-9.]+|\[[0-9a-f:]+\]):443/|https?://[^/ ]*(dkr[.-]ecr|\.s3[.-])|failed to do request|169\.254\.169\.254`,
 
@@ -282,7 +319,7 @@ func Rules() []Rule {
 			Cause:  "the authority in the node's ca.crt did not sign the API server's certificate: the certificate authority and the endpoint belong to different clusters, or a proxy intercepts TLS",
 			Remedy: "take both from one description of the cluster, run init again, and exclude *.eks.amazonaws.com from intercepting proxies",
 			Until:  joined,
-			Not:    `failed to do request|failed to resolve reference`,
+			Not:    `failed to do request|failed to resolve reference|:10250/`,
 			Lines: []string{
 				`certificate signed by unknown authority`,
 				`x509: (certificate is valid for .*, not |cannot validate certificate for|certificate relies on legacy)`, `(CERTIFICATE_VERIFY_FAILED|SSL validation failed|SSL certificate problem: (unable|self))`,
@@ -342,8 +379,9 @@ func Rules() []Rule {
 			Lines: []string{
 				`getting the (instance role's|node's) credentials:`, `NoCredentialProviders`, `Unable to locate credentials`, `getting credentials: exec: (executable|exec|exit status|fork)`, `StatusCode: 404, request to EC2 IMDS failed`, `no EC2 IMDS role found.*StatusCode: 404`,
 				`(EC2RoleRequestError|no valid providers in chain|could not find (default )?credentials|no identity-based credentials)`,
+				`(UnrecognizedClientException|InvalidClientTokenId|ExpiredToken|AuthFailure)`,
 			},
-			Not: `GetUserData|deadline exceeded`,
+			Not: `GetUserData|deadline exceeded|check the machine's clock`,
 
 			Others:   "EC2 may not assume the role of the profile, or the profile was attached after the node started",
 			Commands: []string{"aws iam get-instance-profile --instance-profile-name PROFILE", "aws ec2 associate-iam-instance-profile --instance-id ID --iam-instance-profile Name=PROFILE"},
@@ -395,6 +433,7 @@ func Rules() []Rule {
 			Remedy: "the node's name must be EC2's private DNS name, or the kubelet must set providerID; check the VPC's DHCP options for a custom domain",
 			Lines: []string{
 				`failed to get (provider|instance) ID (for node|from cloud provider)`, `(providerID empty|node has no providerID|[pP]rovider ID is empty)`, `untolerated taint\(?s?\)? \{node\.cloudprovider\.kubernetes\.io/uninitialized`,
+				`error finding instance \S+: .*not found`,
 			},
 
 			Commands: []string{"kubectl get nodes --output custom-columns=NAME:.metadata.name,ID:.spec.providerID", "aws ec2 describe-instances --instance-ids ID --query 'Reservations[].Instances[].PrivateDnsName'"},
@@ -432,6 +471,7 @@ func Rules() []Rule {
 			Lines: []string{
 				`err="Unauthorized"`, `'Unauthorized' \(will not retry!\)`, `: Unauthorized\b`, `(^|stderr F )Unauthorized$`, `You must be logged in to the server`, `the server has asked for the client to provide credentials`,
 				`with API server: unauthorized`, `token does not match the server`,
+				`\.eks\.amazonaws\.com\S* 401 Unauthorized`,
 			},
 
 			Others:   "the clock of the node is wrong, or the security token service is off in the region",
@@ -485,6 +525,7 @@ func Rules() []Rule {
 			Lines: []string{
 				`failed to validate kubelet configuration`,
 				`value failed to parse: `, `(invalid Node Allocatable configuration|unable to parse reserved-cpus|reserved-cpus: \S+ is not a subset)`,
+				`the total amount .* (of type|is not equal)`,
 			},
 
 			Commands: []string{"sudo systemctl cat kubelet", "eksnode userdata check FILE"},
@@ -539,7 +580,10 @@ func Rules() []Rule {
 			ID:     "kernel-settings",
 			Cause:  "kernel settings differ from those that the kubelet demands",
 			Remedy: "set kernel.panic=10, kernel.panic_on_oops=1 and vm.overcommit_memory=1 in /etc/sysctl.d",
-			Lines:  []string{`[iI]nvalid kernel flag: `},
+			Lines: []string{
+				`[iI]nvalid kernel flag: `,
+				`ip_forward contents are not set to 1`,
+			},
 
 			Commands: []string{"sudo sysctl --write kernel.panic=10 kernel.panic_on_oops=1 vm.overcommit_memory=1", "sudo systemctl restart kubelet"},
 		},
@@ -590,6 +634,7 @@ func Rules() []Rule {
 			Until:  joined,
 			Lines: []string{
 				`([rR]ead-only file system)`, `[iI]nput/output error`, `I/O error(,| on) dev`, `(EXT4-fs error|XFS \([^)]*\): .*([cC]orruption|metadata I/O error|Shutting down filesystem))`,
+				`: read-only$`,
 			},
 			Explains: []string{"containerd", "kubelet-flags", "checkpoint"},
 
@@ -637,7 +682,7 @@ func Rules() []Rule {
 				`failed to do request: .*x509: `, `server gave HTTP response to HTTPS client`,
 			},
 
-			Commands: []string{"sudo curl --verbose https://REGISTRY/v2/", "sudo ls -R /etc/containerd/certs.d"},
+			Commands: []string{"sudo ls -R /etc/containerd/certs.d", "sudo ctr images pull --hosts-dir /etc/containerd/certs.d IMAGE"},
 		},
 		{
 			ID:     "registry-hosts",
@@ -700,7 +745,7 @@ func Rules() []Rule {
 				`manifest unknown`, `failed to resolve reference \\*"[^"]*": [^ ]+: not found`, `(repository (with name )?\S+ (does not exist in the registry|not found)|RepositoryNotFoundException)`,
 			},
 
-			Commands: []string{"aws ecr describe-images --region REGION --repository-name NAME", "sudo crictl pull IMAGE"},
+			Commands: []string{"sudo ctr images pull --hosts-dir /etc/containerd/certs.d IMAGE"},
 		},
 		{
 			ID:     "containerd-config",
@@ -733,6 +778,7 @@ func Rules() []Rule {
 			Lines: []string{
 				`containerd\.sock: connect: (no such file or directory|connection refused)`, `containerd\.sock: read: connection reset`, `validate CRI v1 runtime API for endpoint "unix:///run/containerd`,
 				`PLEG is not healthy: pleg was last seen active \d{0,5}[hms.]`, `failed to reserve (sandbox|container) name`, `(Sandbox|sandbox|syncing pod|container|Container).*code = DeadlineExceeded`, `container runtime is down`, `(Failed to start|start-limit.*|Start request repeated too quickly.*) containerd`, `containerd\.service: (Failed with result|Main process exited|Start request repeated)`,
+				`Cannot connect to the Docker daemon`,
 			},
 
 			Others:   "containerd started a moment after the kubelet, and answers now",
@@ -747,6 +793,7 @@ func Rules() []Rule {
 			Lines: []string{
 				`dial tcp 127\.0\.0\.1:50051`, `Retrying waiting for IPAM-D`, `Failed to wait for IPAM daemon`, `Initialization failure: ipamd init`, `connect service \\*":50051`, `cni plugin not initialized`, `[nN]o networks found in /etc/cni`, `cni config uninitialized`,
 				`(Timed out waiting for IPAM daemon|Failed to install CNI binaries|AWS_VPC_\w+ (MUST|must|cannot)|VPC CNI currently does not support)`, `amazon-vpc-cni-k8s/\S*\. ?\(\*IPAMContext\)`, `(unable to find ENI|Error while creating daemon|cilium\.sock: connect|Cilium API client timeout)`, `(calico/node is not ready|[fF]elix is not (ready|live)|BIRD is not (ready|live)|stat /var/lib/calico/nodename)`, `\[(ERROR|FATAL)\]\[\d+\] cni-installer`, `(hnsCall failed|HNS failed with error|hcnCreate\w+ failed)`, `[nN]etwork[pP]lugin cni failed to set ?up pod`, `failed \(add\): `, `aws-node failed (liveness|readiness) probe`,
+				`NetworkReady=false`,
 			},
 
 			Others:   "the pod aws-node is still starting: a node writes these lines in its first minute",
@@ -768,6 +815,7 @@ func Rules() []Rule {
 				`Extension \S+ revision \d+ not supported, missing kernel module`, `Couldn't load match .comment'`, `can't initialize ip6?tables table`,
 				`Module (br_netfilter|nft_compat|ip_tables|ip6?table_\w+|xt_\w+) not found in directory`, `Failed to find module '(br_netfilter|nf_conntrack|overlay)'`,
 				`open /proc/sys/net/netfilter/nf_conntrack_max: no such file or directory`,
+				`(mount overlay[^:]*: no such device|modprobe overlay failed|bridge-nf-call-iptables does not exist)`,
 			},
 			Explains: []string{"network-plugin", "kube-proxy"},
 
@@ -780,6 +828,7 @@ func Rules() []Rule {
 			Lines: []string{
 				`no IP addresses available in range set`, `[fF]ailed to assign an IP address to container`, `InsufficientFreeAddressesInSubnet`, `InsufficientCidr`, `no free IP available`, `has no available IP addresses`,
 				`Waiting for IPs to become available`, `no available IP/Prefix addresses`, `(PrivateIpAddressLimitExceeded|AttachmentLimitExceeded|NetworkInterfaceLimitExceeded)`, `(IP pool is exhausted|range is full|No more IPs available|[fF]ailed to allocate a private IP)`,
+				`does not have available addresses`,
 			},
 
 			Others:   "the instance type has no more addresses, and the limit of pods on the node is too high",
@@ -793,14 +842,17 @@ func Rules() []Rule {
 				`does not have label vpc\.amazonaws\.com/PrivateIPv4Address`, `Insufficient vpc\.amazonaws\.com/PrivateIPv4Address`,
 			},
 
-			Commands: []string{"kubectl --namespace kube-system get configmap amazon-vpc-cni --output yaml", "aws iam list-attached-role-policies --role-name CLUSTERROLE"},
+			Commands: []string{"kubectl --namespace kube-system get configmap amazon-vpc-cni --output yaml", "aws iam list-attached-role-policies --role-name ROLE"},
 		},
 		{
 			ID:     "serving-certificate",
 			Cause:  "the kubelet has no serving certificate, so logs and exec fail",
 			Remedy: "the certificate request must be approved; remove /var/lib/kubelet/pki when it came with the image, and restart the kubelet",
 			Until:  certified,
-			Lines:  []string{`remote error: tls: internal error`, `no (serving )?certificate available`},
+			Lines: []string{
+				`remote error: tls: internal error`, `no (serving )?certificate available`,
+				`:10250/[^ ]*: .*x509: `,
+			},
 
 			Commands: []string{"kubectl get csr", "kubectl describe csr NAME"},
 		},
@@ -809,8 +861,9 @@ func Rules() []Rule {
 			Cause:  "systemd may not execute a service's program",
 			Remedy: "with SELinux, restore the file's context, as `eksnode provision` does; otherwise check the file's mode, and that its file system is not mounted noexec",
 			Lines: []string{
-				`Failed at step EXEC spawning [^:]+: Permission denied`, `ocate executable [^:]+: Permission denied`,
+				`Failed at step EXEC spawning [^:]+: (Permission denied|Operation not permitted)`, `ocate executable [^:]+: Permission denied`,
 				`avc: +denied .*(kubelet|containerd|nodeadm|runc|eksnode)`,
+				`fork/exec \S+: (permission denied|operation not permitted)`,
 			},
 
 			Commands: []string{"sudo ls -lZ FILE", "sudo findmnt --target FILE", "sudo restorecon -v FILE"},
@@ -850,7 +903,7 @@ func Rules() []Rule {
 			Cause:  "the NVIDIA driver, its library or its runtime does not work on this node: not loaded, of another version, or for another GPU",
 			Remedy: "see whether nvidia-smi works on the node; reboot after a driver update; use an image with the driver for the instance type, and install the device plugin on nodes with a GPU only",
 			Lines: []string{
-				`nvml error`, `[iI]nitialize NVML`, `NVIDIA-SMI has failed`, `nvidia-container-cli: (\S+ )?error`, `NVRM: API mismatch`,
+				`nvml error`, `driverdog\[\d+\]: .*([fF]ailed|[eE]rror)`, `[iI]nitialize NVML`, `NVIDIA-SMI has failed`, `nvidia-container-cli: (\S+ )?error`, `NVRM: API mismatch`,
 				`RuntimeHandler "nvidia" not supported`,
 				`no runtime for .{1,3}nvidia.{1,3} is configured`, `nvidia-container-runtime[^ ]*: (no such file|permission denied)`, `(start nvml|could not load NVML|libnvidia-ml\.so)`, `NVRM: (Xid|.*(RmInitAdapter failed|rm_init_adapter failed|fallen off the bus|GPU .* installed in this system is not supported))`, `(unresolvable CDI devices|failed to (inject|get) CDI)`, `Module nvidia\S* not found|[cC]ould not insert .nvidia`,
 			},
@@ -890,7 +943,8 @@ func Rules() []Rule {
 			Lines: []string{
 				`Failed running /var/lib/cloud/instance/scripts/`, `Failed to run module scripts-user`, `scripts_user.*Runparts: \d+ failures`,
 				`Failed to start .*[eE]xecute (cloud|Cloud) user/final scripts`,
-				`Boothooks? script \S+ execution error`, `failed (run of )?stage \w+`, `(Failed loading yaml blob|Invalid cloud-config provided|Unhandled non-multipart)`, `Exited with error on line \d+`, `(Could not get lock /var/lib/|dpkg: error: |Sub-process /usr/bin/dpkg returned an error|Unable to locate package)`, `(doesn't have enough cached data to continue|Cannot find a valid baseurl for repo|Cannot download repomd|Failed to download metadata for repo)`,
+				`Boothooks? script \S+ execution error`, `failed (run of )?stage \w+`, `(Failed loading yaml blob|Invalid cloud-config provided)`, `Exited with error on line \d+`, `(Could not get lock /var/lib/|dpkg: error: |Sub-process /usr/bin/dpkg returned an error|Unable to locate package)`, `(doesn't have enough cached data to continue|Cannot find a valid baseurl for repo|Cannot download repomd|Failed to download metadata for repo)`,
+				`Failed to start .*[bB]ootstrap [cC]ontainer`,
 			},
 			Otherwise: true,
 
@@ -904,6 +958,7 @@ func Rules() []Rule {
 			Lines: []string{
 				`(Failed to start|Dependency failed for) .*(EKS Nodeadm (Config|Run)|Configure this node from its user data|Join this node to its cluster|User-specified setting generators|Generate additional settings for Kubernetes)`,
 				`nodeadm.*(msg":"|\t)Command failed`, `nodeadm\S*\.service: (Failed with result|Main process exited)`,
+				`sundog\[\d+\]: .*[fF]ailed`,
 			},
 			Otherwise: true,
 
