@@ -84,7 +84,7 @@ func (s *Search) Report() Report {
 func (s *Search) Log(l Log) error {
 	s.texts++
 	here, ended := make([]Finding, len(s.rules)), make([]bool, len(s.rules))
-	resolved := make([]bool, len(untils()))
+	var places []int
 	failed, timed := false, "" // the last line with a time
 	err := s.eachLine(l.Text, func(number int, line string, about journalEntry) {
 		place := func() string { return fmt.Sprintf("%s:%d: ", l.Name, number) }
@@ -98,16 +98,8 @@ func (s *Search) Log(l Log) error {
 			timed = line
 		}
 		s.keepSign(place, line)
-		for i, end := range untils() {
-			resolved[i] = end.find(line) != nil
-		}
-		for i, p := range s.patterns {
-			if p.until >= 0 && resolved[p.until] {
-				here[i], ended[i] = Finding{}, true
-			} else if e := p.find(line); e != nil {
-				here[i].add(place() + shorten(line, e.FindStringIndex(line)[0]))
-			}
-		}
+		places = candidates().in(line, places)
+		s.match(line, places, here, ended, place)
 	})
 	for i := range s.rules {
 		switch {
@@ -121,6 +113,36 @@ func (s *Search) Log(l Log) error {
 		return fmt.Errorf("reading %s: %w", l.Name, err)
 	}
 	return nil
+}
+
+// match adds a line to the findings of the rules that it matches, and ends those that
+// it resolves.
+func (s *Search) match(line string, places []int, here []Finding, ended []bool, place func() string) {
+	done := -1 // the last rule with this line
+	for _, at := range places {
+		switch c := candidates().list[at]; {
+		case c.rule < 0 && c.MatchString(line):
+			for i, p := range s.patterns {
+				if p.until == c.until {
+					here[i], ended[i] = Finding{}, true
+				}
+			}
+		case c.rule > done && s.isEvidence(c, line):
+			done = c.rule
+			if f := &here[c.rule]; f.Count < most {
+				f.add(place() + shorten(line, c.FindStringIndex(line)[0]))
+			} else {
+				f.Count++
+			}
+		}
+	}
+}
+
+// isEvidence says whether a line is evidence for a candidate's rule. A line that
+// resolves a rule is none.
+func (s *Search) isEvidence(c candidate, line string) bool {
+	p := s.patterns[c.rule]
+	return c.MatchString(line) && p.not.find(line) == nil && (p.until < 0 || untils()[p.until].find(line) == nil)
 }
 
 // errorsMost is how many lines that look like errors are kept.

@@ -100,7 +100,7 @@ func Rules() []Rule {
 				`(Client\.InternalError|InvalidKMSKey|KMSKeyNotAccessible|KMSAccessDenied)`, `KMS key .*(not accessible|does not exist|is disabled|pending deletion)`,
 			},
 
-			Commands: []string{"aws kms describe-key --key-id ID"},
+			Commands: []string{"aws ec2 describe-images --image-ids AMI --query 'Images[].BlockDeviceMappings'"},
 		},
 		{
 			ID:     "machine-boot",
