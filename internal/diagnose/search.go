@@ -85,6 +85,7 @@ func (s *Search) Log(l Log) error {
 	s.texts++
 	here, ended := make([]Finding, len(s.rules)), make([]bool, len(s.rules))
 	var places []int
+	var parts broken
 	failed, timed := false, "" // the last line with a time
 	err := s.eachLine(l.Text, func(number int, line string, about journalEntry) {
 		place := func() string { return fmt.Sprintf("%s:%d: ", l.Name, number) }
@@ -100,6 +101,9 @@ func (s *Search) Log(l Log) error {
 		s.keepSign(place, line)
 		places = candidates().in(line, places)
 		s.match(line, places, here, ended, place)
+		if before := parts.join(line); before != "" {
+			places = s.matchBroken(before, line, places, here, place)
+		}
 	})
 	for i := range s.rules {
 		switch {

@@ -785,21 +785,6 @@ func Rules() []Rule {
 			Commands: []string{"sudo systemctl status containerd --no-pager", "sudo journalctl --unit containerd --boot --no-pager"},
 		},
 		{
-			ID:     "network-plugin",
-			Cause:  "pods have no network: the VPC CNI is not installed or has not started on this node",
-			Remedy: "read the log of the VPC CNI's pod aws-node; its role needs AmazonEKS_CNI_Policy, and the node a route to EC2's API",
-			Until:  ready + `|Successfully copied CNI plugin binary`,
-			Not:    `failed to load cni during init|iptables|failed to find plugin|failed to assign an IP|no IP addresses|PrivateIPv4Address`, // containerd tries again; iptables lacks modules
-			Lines: []string{
-				`dial tcp 127\.0\.0\.1:50051`, `Retrying waiting for IPAM-D`, `Failed to wait for IPAM daemon`, `Initialization failure: ipamd init`, `connect service \\*":50051`, `cni plugin not initialized`, `[nN]o networks found in /etc/cni`, `cni config uninitialized`,
-				`(Timed out waiting for IPAM daemon|Failed to install CNI binaries|AWS_VPC_\w+ (MUST|must|cannot)|VPC CNI currently does not support)`, `amazon-vpc-cni-k8s/\S*\. ?\(\*IPAMContext\)`, `(unable to find ENI|Error while creating daemon|cilium\.sock: connect|Cilium API client timeout)`, `(calico/node is not ready|[fF]elix is not (ready|live)|BIRD is not (ready|live)|stat /var/lib/calico/nodename)`, `\[(ERROR|FATAL)\]\[\d+\] cni-installer`, `(hnsCall failed|HNS failed with error|hcnCreate\w+ failed)`, `[nN]etwork[pP]lugin cni failed to set ?up pod`, `failed \(add\): `, `aws-node failed (liveness|readiness) probe`,
-				`NetworkReady=false`,
-			},
-
-			Others:   "the pod aws-node is still starting: a node writes these lines in its first minute",
-			Commands: []string{"kubectl --namespace kube-system get pods --selector k8s-app=aws-node --output wide", "kubectl --namespace kube-system logs --selector k8s-app=aws-node --all-containers --tail 50", "eksnode preflight --cluster NAME --instance ID"},
-		},
-		{
 			ID:     "cni-config",
 			Cause:  "a configuration in /etc/cni/net.d names a plugin that the node does not have",
 			Remedy: "remove the image's files from that folder, as `eksnode scrub` does before the capture; for 10-aws.conflist the pod aws-node installs the plugins: read its log",
@@ -843,6 +828,21 @@ func Rules() []Rule {
 			},
 
 			Commands: []string{"kubectl --namespace kube-system get configmap amazon-vpc-cni --output yaml", "aws iam list-attached-role-policies --role-name ROLE"},
+		},
+		{
+			ID:     "network-plugin",
+			Cause:  "pods have no network: the VPC CNI is not installed or has not started on this node",
+			Remedy: "read the log of the VPC CNI's pod aws-node; its role needs AmazonEKS_CNI_Policy, and the node a route to EC2's API",
+			Until:  ready + `|Successfully copied CNI plugin binary`,
+			Not:    `failed to load cni during init|iptables|failed to find plugin|failed to assign an IP|no IP addresses|PrivateIPv4Address`, // containerd tries again; iptables lacks modules
+			Lines: []string{
+				`dial tcp 127\.0\.0\.1:50051`, `Retrying waiting for IPAM-D`, `Failed to wait for IPAM daemon`, `Initialization failure: ipamd init`, `connect service \\*":50051`, `cni plugin not initialized`, `[nN]o networks found in /etc/cni`, `cni config uninitialized`,
+				`(Timed out waiting for IPAM daemon|Failed to install CNI binaries|AWS_VPC_\w+ (MUST|must|cannot)|VPC CNI currently does not support)`, `amazon-vpc-cni-k8s/\S*\. ?\(\*IPAMContext\)`, `(unable to find ENI|Error while creating daemon|cilium\.sock: connect|Cilium API client timeout)`, `(calico/node is not ready|[fF]elix is not (ready|live)|BIRD is not (ready|live)|stat /var/lib/calico/nodename)`, `\[(ERROR|FATAL)\]\[\d+\] cni-installer`, `(hnsCall failed|HNS failed with error|hcnCreate\w+ failed)`, `[nN]etwork[pP]lugin cni failed to set ?up pod`, `failed \(add\): `, `aws-node failed (liveness|readiness) probe`,
+				`NetworkReady=false`,
+			},
+
+			Others:   "the pod aws-node is still starting: a node writes these lines in its first minute",
+			Commands: []string{"kubectl --namespace kube-system get pods --selector k8s-app=aws-node --output wide", "kubectl --namespace kube-system logs --selector k8s-app=aws-node --all-containers --tail 50", "eksnode preflight --cluster NAME --instance ID"},
 		},
 		{
 			ID:     "serving-certificate",

@@ -177,3 +177,26 @@ func TestTheFormOfALogDoesNotChangeItsCause(t *testing.T) {
 		}
 	}
 }
+
+// A terminal broke the lines. In few logs that changes the cause.
+func TestWrappedLogsHaveTheSameCause(t *testing.T) {
+	for _, columns := range []int{80, 100, 120, 200} {
+		same, all := 0, 0
+		for _, one := range collection(t) {
+			want, broken := one.first(), ""
+			for line := range strings.Lines(one.log) {
+				for len(line) > columns {
+					broken, line = broken+line[:columns]+"\n", line[columns:]
+				}
+				broken += line
+			}
+			one.log = broken
+			if all++; one.first() == want {
+				same++
+			} else {
+				t.Logf("%s in %d columns: %s instead of %s", one.name, columns, one.first(), want)
+			}
+		}
+		assert.GreaterOrEqual(t, float64(same)/float64(all), 0.95, "%d columns", columns)
+	}
+}
