@@ -194,6 +194,7 @@ var lines = map[string][]string{
 	},
 	"cgroup-driver": {
 		`failed to run Kubelet: misconfiguration: kubelet cgroup driver: "systemd" is different from docker cgroup driver: "cgroupfs"`,
+		`rpc error: code = Unknown desc = cri-o configured with systemd cgroup manager, but did not receive slice as parent: /kubepods/burstable`,
 		`E0511 02:08:20.553230    4019 remote_runtime.go:176] "RunPodSandbox from runtime service failed" err="rpc error: code = Unknown desc = failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: expected cgroupsPath to be of format \"slice:prefix:name\" for systemd cgroups, got \"/kubepods/besteffort/pod1/2\" instead: unknown"`,
 	},
 	"cgroup-v1": {
@@ -224,6 +225,7 @@ var lines = map[string][]string{
 	},
 	"pause-image": {
 		`eksnode: pulling the pause image, 3 attempts: exit status 1`,
+		`failed pulling image "602401143452.dkr.ecr.us-west-2.amazonaws.com/eks/pause-amd64:3.1" : Error response from daemon: no such image`,
 		`E0419 15:10:13.325154   11577 kuberuntime_manager.go:1170] "CreatePodSandbox for pod failed" err="rpc error: code = Unknown desc = failed to get sandbox image \"602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.5\": failed to pull image \"602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.5\": unexpected status from HEAD request: 401 Unauthorized" pod="kube-system/aws-node-abcde"`,
 		`failed to get sandbox image "localhost/kubernetes/pause:latest": failed to resolve reference "localhost/kubernetes/pause:latest"`,
 		`systemd: Failed to start pull sandbox image defined in containerd config.toml.`,
@@ -240,6 +242,7 @@ var lines = map[string][]string{
 		`[FAILED] Failed to start containerd container runtime.`,
 		`systemd[1]: containerd.service: Failed with result 'exit-code'.`,
 		`failed to get docker version: Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?`,
+		`E1121 14:20:11.325154     577 kubelet.go:1444] "Failed to run kubelet" err="failed to create kubelet: get remote runtime typed version failed: rpc error: code = Unavailable"`,
 	},
 	"templates": {
 		`jq: error: Could not open file /etc/kubernetes/kubelet/kubelet-config.json: No such file or directory`,
@@ -264,6 +267,8 @@ var lines = map[string][]string{
 	"cni-config": {
 		`E1121 14:20:11.325154     577 log.go:32] "RunPodSandbox from runtime service failed" err="rpc error: code = Unknown desc = failed to setup network for sandbox \"6a61\": plugin type=\"bridge\" failed (add): failed to find plugin \"gone\" in path [/opt/cni/bin]"`,
 		`failed to find plugin "aws-cni" in path [/opt/cni/bin]`,
+		`W1121 14:20:11.325154     577 cni.go:202] Error validating CNI config list: no plugin`,
+		`W1121 14:20:11.325154     577 cni.go:237] Unable to update cni config: no valid networks found in /etc/cni/net.d`,
 	},
 	"registry": {
 		`E0419 15:10:13.325154   11577 log.go:32] "PullImage from image service failed" err="rpc error: code = Unknown desc = failed to pull and unpack image \"602401143452.dkr.ecr.eu-west-1.amazonaws.com/amazon-k8s-cni:v1.20.4\": failed to resolve reference \"602401143452.dkr.ecr.eu-west-1.amazonaws.com/amazon-k8s-cni:v1.20.4\": unexpected status from HEAD request to https://602401143452.dkr.ecr.eu-west-1.amazonaws.com/v2/amazon-k8s-cni/manifests/v1.20.4: 403 Forbidden" image="a"`,

@@ -10,7 +10,7 @@ const (
 
 // Rules is the table of known causes, root causes before their consequences. The
 // patterns come from the source code and logs of kubelet 1.24 to 1.36, containerd
-// 1.6 to 2.3, runc, client-go and this program.
+// 1.6 to 2.3, runc, client-go, nodeadm, the VPC CNI, Bottlerocket and this program.
 func Rules() []Rule {
 	return []Rule{
 		{
@@ -457,7 +457,7 @@ func Rules() []Rule {
 			Not:    `only its own Node object|"system:node:\\*"|can only access (node lease|CSINode)`,
 			Until:  joined,
 			Lines: []string{
-				`User \\*"(system:anonymous|[^"\\]*)\\*" cannot (create|get|list|watch|patch) resource \\*"(nodes|leases|services|csinodes|csidrivers|runtimeclasses)\\*"`,
+				`User \\*"(system:anonymous|[^"\\]*)\\*" cannot (create|get|list|watch|patch) resource \\*"(nodes|events|leases|services|csinodes|csidrivers|runtimeclasses)\\*"`,
 				`could not determine node from user`,
 			},
 
@@ -534,7 +534,7 @@ func Rules() []Rule {
 			ID:     "cgroup-driver",
 			Cause:  "the kubelet and containerd use different cgroup drivers",
 			Remedy: "set both to systemd: cgroupDriver in the kubelet's configuration, SystemdCgroup = true in containerd's; remove the other value from the user data",
-			Lines:  []string{`expected cgroupsPath to be of format`, `kubelet cgroup driver: .* is different from`},
+			Lines:  []string{`expected cgroupsPath to be of format`, `kubelet cgroup driver: .* is different from`, `configured with (systemd|cgroupfs) cgroup manager`},
 
 			Commands: []string{"sudo containerd config dump", "sudo grep --recursive cgroupDriver /etc/kubernetes"},
 		},
@@ -708,7 +708,7 @@ func Rules() []Rule {
 			Cause:  "containerd has no pause image and cannot pull it, so no pod starts",
 			Remedy: "run init again: init pulls the image with the node's credentials; the role needs AmazonEC2ContainerRegistryPullOnly, and the node a route to the registry (or a machine image that contains the pause image)",
 			Lines: []string{
-				`failed to get sandbox image`, `pulling the pause image`,
+				`failed to get sandbox image`, `pulling the pause image`, `failed pulling image \\*"[^" ]*/pause`,
 				`(Failed to start pull sandbox image|sandbox-image\.service: )`, `Unable to retrieve the ECR password`,
 			},
 
@@ -778,7 +778,7 @@ func Rules() []Rule {
 			Lines: []string{
 				`containerd\.sock: connect: (no such file or directory|connection refused)`, `containerd\.sock: read: connection reset`, `validate CRI v1 runtime API for endpoint "unix:///run/containerd`,
 				`PLEG is not healthy: pleg was last seen active \d{0,5}[hms.]`, `failed to reserve (sandbox|container) name`, `(Sandbox|sandbox|syncing pod|container|Container).*code = DeadlineExceeded`, `container runtime is down`, `(Failed to start|start-limit.*|Start request repeated too quickly.*) containerd`, `containerd\.service: (Failed with result|Main process exited|Start request repeated)`,
-				`Cannot connect to the Docker daemon`,
+				`Cannot connect to the Docker d`, `get remote runtime typed version failed`,
 			},
 
 			Others:   "containerd started a moment after the kubelet, and answers now",
@@ -786,9 +786,10 @@ func Rules() []Rule {
 		},
 		{
 			ID:     "cni-config",
-			Cause:  "a configuration in /etc/cni/net.d names a plugin that the node does not have",
+			Cause:  "a configuration in /etc/cni/net.d is not valid, or names a plugin that the node does not have",
 			Remedy: "remove the image's files from that folder, as `eksnode scrub` does before the capture; for 10-aws.conflist the pod aws-node installs the plugins: read its log",
-			Lines:  []string{`failed to find plugin \\*"[^"]+"`},
+			Until:  ready,
+			Lines:  []string{`failed to find plugin \\*"[^"]+"`, `Error validating CNI config`, `no valid networks found in`},
 
 			Commands: []string{"sudo ls -l /etc/cni/net.d /opt/cni/bin", "kubectl --namespace kube-system logs --selector k8s-app=aws-node --all-containers --tail 50"},
 		},
