@@ -1,8 +1,21 @@
 package diagnose
 
+import "maps"
+
 // lines has real log lines by rule: of a node from an unscrubbed image, of this
 // project's own join tests, and from issues of the programs.
-var lines = map[string][]string{
+var lines = combined(joinLines, machineLines)
+
+func combined(parts ...map[string][]string) map[string][]string {
+	all := map[string][]string{}
+	for _, part := range parts {
+		maps.Copy(all, part)
+	}
+	return all
+}
+
+// joinLines are those of causes between the node and its cluster.
+var joinLines = map[string][]string{
 	"captured-node": {
 		"leftover-state: stop kubelet.service (the kubelet runs as another node)",
 		"leftover-state: remove /var/lib/kubelet/pki (the file belongs to the cluster at https://CE02.yl4.cn-north-1.eks.amazonaws.com.cn)",
@@ -104,29 +117,10 @@ var lines = map[string][]string{
 		`error: exec plugin: invalid apiVersion "client.authentication.k8s.io/v1alpha1"`,
 		"error: exec plugin is configured to use API version client.authentication.k8s.io/v1alpha1, plugin returned version client.authentication.k8s.io/v1beta1",
 	},
-	"limits": {
-		"F0812 16:26:52.166979  111106 server.go:269] failed to run Kubelet: inotify_init: too many open files",
-		`E0812 16:26:52.166979  111106 manager.go:1147] "Failed to create existing container" err="inotify_add_watch /sys/fs/cgroup/kubepods.slice: no space left on device"`,
-		`runtime/cgo: pthread_create failed: Resource temporarily unavailable`,
-		`PIDPressure   True   KubeletHasInsufficientPID   kubelet has insufficient PID available`,
-		`runtime: failed to create new OS thread (have 5 already; errno=11)`,
-	},
 	"credential-provider": {
 		`E1121 14:20:11.325154     577 run.go:72] "command failed" err="failed to run Kubelet: failed to validate credential provider config: [providers: Invalid value]"`,
 		`E1121 14:20:11.325154     577 run.go:72] "command failed" err="failed to run Kubelet: failed to create kubelet: plugin binary executable /etc/eks/image-credential-provider/ecr-credential-provider did not exist"`,
 		"E0609 21:47:05.229849  225990 plugin.go:198] Failed getting credential from external registry credential provider: error execing credential provider plugin ecr-credential-provider for image 123456789012.dkr.ecr.us-east-1.amazonaws.com/a: exit status 1",
-	},
-	"may-not-run": {
-		"Feb 02 03:47:49 localhost (nodeadm)[1748]: nodeadm-config.service: Failed to locate executable /usr/bin/nodeadm: Permission denied",
-		"systemd[20259]: kubelet.service: Failed at step EXEC spawning /home/kubernetes/bin/kubelet: Permission denied",
-		`type=AVC msg=audit(1): avc:  denied  { execute } for  pid=1748 comm="(nodeadm)" name="nodeadm"`,
-		`fork/exec /opt/cni/bin/aws-cni: permission denied`,
-	},
-	"architecture": {
-		"systemd[1]: kubelet.service: Failed at step EXEC spawning /usr/bin/kubelet: Exec format error",
-		"exec /pause: exec format error",
-		`failed to pull and unpack image "a:b": no match for platform in manifest: not found`,
-		`hcs::CreateComputeSystem a: The container operating system does not match the host operating system.`,
 	},
 	"other-ca": {
 		`Get "https://10.0.0.1:443/api": tls: failed to verify certificate: x509: certificate is valid for 10.99.0.1, 127.0.0.1, not 10.0.0.1`,
@@ -192,57 +186,11 @@ var lines = map[string][]string{
 		`failed to read kubelet config file "/var/lib/kubelet/config.yaml", error: open /var/lib/kubelet/config.yaml: no such file or directory`,
 		`"command failed" err="unknown command kubelet-args"`,
 	},
-	"cgroup-driver": {
-		`failed to run Kubelet: misconfiguration: kubelet cgroup driver: "systemd" is different from docker cgroup driver: "cgroupfs"`,
-		`rpc error: code = Unknown desc = cri-o configured with systemd cgroup manager, but did not receive slice as parent: /kubepods/burstable`,
-		`E0511 02:08:20.553230    4019 remote_runtime.go:176] "RunPodSandbox from runtime service failed" err="rpc error: code = Unknown desc = failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: expected cgroupsPath to be of format \"slice:prefix:name\" for systemd cgroups, got \"/kubepods/besteffort/pod1/2\" instead: unknown"`,
-	},
-	"cgroup-v1": {
-		`E1120 20:11:13.325154   11577 run.go:72] "command failed" err="failed to validate kubelet configuration, error: kubelet is configured to not run on a host using cgroup v1. cgroup v1 support is unsupported and will be removed in a future release"`,
-	},
-	"kernel-settings": {
-		`Nov 17 13:35:47 ma kubelet[1347]: E1117 13:35:47.730947    1347 kubelet.go:1688] "Failed to start ContainerManager" err="[invalid kernel flag: vm/overcommit_memory, expected value: 1, actual value: 0, invalid kernel flag: kernel/panic, expected value: 10, actual value: 0, invalid kernel flag: kernel/panic_on_oops, expected value: 1, actual value: 0]"`,
-		`[ERROR FileContent--proc-sys-net-ipv4-ip_forward]: /proc/sys/net/ipv4/ip_forward contents are not set to 1`,
-	},
-	"swap": {
-		`E0419 15:10:13.325154   11577 run.go:74] "command failed" err="failed to run Kubelet: running with swap on is not supported, please disable swap or set --fail-swap-on flag to false. /proc/swaps contained: [Filename]"`,
-		`F0624 13:16:48.816177   13626 server.go:233] failed to run Kubelet: Running with swap on is not supported, please disable swap! or set --fail-swap-on`,
-	},
 	"checkpoint": {
 		`E0419 15:10:13.325154   11577 memory_manager.go:177] "Could not initialize checkpoint manager" err="[memorymanager] the expected machine state is different from the real one"`,
 		`E0717 03:27:06.676922   23008 cpu_manager.go:194] [cpumanager] could not initialize checkpoint manager: could not restore state from checkpoint: configured policy "static" differs from state checkpoint policy "none", please drain this node and delete the CPU manager checkpoint file "/var/lib/kubelet/cpu_manager_state" before restarting Kubelet, please drain node and remove policy state file`,
 		`E1120 20:11:13.325154   11577 kubelet.go:1688] "Failed to start ContainerManager" err="start cpu manager error: current set of available CPUs \"0-1\" doesn't match with CPUs in state \"0-3\""`,
 		`E1120 20:11:13.325154   11577 run.go:72] "command failed" err="failed to run Kubelet: could not initialize checkpoint manager: checkpoint is corrupted, please drain node and remove policy state file"`,
-	},
-	"disk-full": {
-		`I0419 15:10:13.325154   11577 eviction_manager.go:387] "Eviction manager: must evict pod(s) to reclaim" resourceName="ephemeral-storage"`,
-		`time="2026-07-01T10:00:00.000000000Z" level=error msg="PullImage \"a:b\" failed" error="failed to pull and unpack image \"a:b\": failed to extract layer sha256:0: write /var/lib/containerd/x: no space left on device"`,
-		`W0419 15:10:13.325154   11577 eviction_manager.go:360] "Eviction manager: attempting to reclaim" resourceName="ephemeral-storage"; attempting to reclaim ephemeral-storage`,
-		`The node was low on resource: ephemeral-storage. Container a was using 92Ki, which exceeds its request of 0.`,
-		`Node a status is now: NodeHasDiskPressure`,
-		`Warning  FreeDiskSpaceFailed  5m  kubelet  failed to garbage collect required amount of images. Wanted to free 5Gi, but freed 0`,
-		`write /var/lib/containerd/x: disk quota exceeded`,
-	},
-	"pause-image": {
-		`eksnode: pulling the pause image, 3 attempts: exit status 1`,
-		`failed pulling image "602401143452.dkr.ecr.us-west-2.amazonaws.com/eks/pause-amd64:3.1" : Error response from daemon: no such image`,
-		`E0419 15:10:13.325154   11577 kuberuntime_manager.go:1170] "CreatePodSandbox for pod failed" err="rpc error: code = Unknown desc = failed to get sandbox image \"602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.5\": failed to pull image \"602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.5\": unexpected status from HEAD request: 401 Unauthorized" pod="kube-system/aws-node-abcde"`,
-		`failed to get sandbox image "localhost/kubernetes/pause:latest": failed to resolve reference "localhost/kubernetes/pause:latest"`,
-		`systemd: Failed to start pull sandbox image defined in containerd config.toml.`,
-		`pull-sandbox-image.sh: Unable to retrieve the ECR password.`,
-	},
-	"containerd": {
-		`E0419 15:10:13.325154   11577 run.go:74] "command failed" err="failed to run Kubelet: validate service connection: validate CRI v1 runtime API for endpoint \"unix:///run/containerd/containerd.sock\": rpc error: code = Unavailable desc = connection error: desc = \"transport: Error while dialing: dial unix /run/containerd/containerd.sock: connect: no such file or directory\""`,
-		`E0107 05:55:22.524695    1375 kubelet.go:2356] "Container runtime sanity check failed" err="rpc error: code = Unavailable desc = error reading from server: read unix @->/run/containerd/containerd.sock: read: connection reset by peer"`,
-		`validate CRI v1 runtime API for endpoint "unix:///run/containerd/containerd.sock": rpc error: code = DeadlineExceeded desc = context deadline exceeded`,
-		`skipping pod synchronization - PLEG is not healthy: pleg was last seen active 16m6.559177445s ago; threshold is 3m0s`,
-		`level=error msg="RunPodSandbox for a failed" error="failed to reserve sandbox name \"a\": name \"a\" is reserved for \"b\""`,
-		`"RunPodSandbox from runtime service failed" err="rpc error: code = DeadlineExceeded desc = context deadline exceeded"`,
-		`skipping pod synchronization - [container runtime is down]`,
-		`[FAILED] Failed to start containerd container runtime.`,
-		`systemd[1]: containerd.service: Failed with result 'exit-code'.`,
-		`failed to get docker version: Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?`,
-		`E1121 14:20:11.325154     577 kubelet.go:1444] "Failed to run kubelet" err="failed to create kubelet: get remote runtime typed version failed: rpc error: code = Unavailable"`,
 	},
 	"templates": {
 		`jq: error: Could not open file /etc/kubernetes/kubelet/kubelet-config.json: No such file or directory`,
@@ -264,78 +212,10 @@ var lines = map[string][]string{
 		`invalid Node Allocatable configuration. Resource "memory" has a reservation of {{4 9} {<nil>} 4G DecimalSI} but capacity of {{2 9} {<nil>} 2G DecimalSI}. Expected capacity >= reservation.`,
 		`the total amount \"1Gi\" of type \"memory\" is not equal to the value \"2Gi\" determined by Node Allocatable feature`,
 	},
-	"cni-config": {
-		`E1121 14:20:11.325154     577 log.go:32] "RunPodSandbox from runtime service failed" err="rpc error: code = Unknown desc = failed to setup network for sandbox \"6a61\": plugin type=\"bridge\" failed (add): failed to find plugin \"gone\" in path [/opt/cni/bin]"`,
-		`failed to find plugin "aws-cni" in path [/opt/cni/bin]`,
-		`W1121 14:20:11.325154     577 cni.go:202] Error validating CNI config list: no plugin`,
-		`W1121 14:20:11.325154     577 cni.go:237] Unable to update cni config: no valid networks found in /etc/cni/net.d`,
-	},
-	"registry": {
-		`E0419 15:10:13.325154   11577 log.go:32] "PullImage from image service failed" err="rpc error: code = Unknown desc = failed to pull and unpack image \"602401143452.dkr.ecr.eu-west-1.amazonaws.com/amazon-k8s-cni:v1.20.4\": failed to resolve reference \"602401143452.dkr.ecr.eu-west-1.amazonaws.com/amazon-k8s-cni:v1.20.4\": unexpected status from HEAD request to https://602401143452.dkr.ecr.eu-west-1.amazonaws.com/v2/amazon-k8s-cni/manifests/v1.20.4: 403 Forbidden" image="a"`,
-		`pull access denied, repository does not exist or may require authorization: authorization failed: no basic auth credentials`,
-		`failed to resolve reference "602401143452.dkr.ecr.us-west-2.amazonaws.com/amazon-k8s-cni-init:v1.11.4": pulling from host 602401143452.dkr.ecr.us-west-2.amazonaws.com failed with status code [manifests v1.11.4]: 401 Unauthorized`,
-		`Error reading manifest v2.1.0 in 602401143452.dkr.ecr.us-west-2.amazonaws.com/a: unauthorized: authentication required`,
-		`denied: Your authorization token has expired. Reauthenticate and try again.`,
-	},
-	"network-plugin": {
-		"W0726 08:18:06.517655    4537 cni.go:172] Unable to update cni config: No networks found in /etc/cni/net.d",
-		"NetworkReady=false reason:NetworkPluginNotReady message:docker: network plugin is not ready: cni config uninitialized",
-		`E0419 15:10:13.325154   11577 kubelet.go:2900] "Container runtime network not ready" networkReady="NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized"`,
-		`E0419 15:10:13.325154   11577 kubelet.go:2900] "Container runtime network not ready" networkReady="NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: no networks found in /etc/cni/net.d"`,
-		`connection error: desc = "transport: Error while dialing dial tcp 127.0.0.1:50051: connect: connection refused"`,
-		`{"level":"info","ts":"2022-09-01T10:00:02.092Z","caller":"entrypoint.sh","msg":"Retrying waiting for IPAM-D"}`,
-		`time="2023-06-14T22:57:39Z" level=error msg="Failed to wait for IPAM daemon to complete" error="exit status 1"`,
-		`{"level":"error","msg":"Initialization failure: ipamd init: failed to retrieve attached ENIs info"}`,
-		`Readiness probe failed: {"level":"info","msg":"timeout: failed to connect service \":50051\" within 1s"}`,
-		`Timed out waiting for IPAM daemon to start`,
-		`aws-node github.com/aws/amazon-vpc-cni-k8s/pkg/ipamd. (*IPAMContext).markUnmanagedNetworkCards(0xc0003794a0)`,
-		`level=fatal msg="Error while creating daemon" error="Unable to allocate router IP for family ipv4" subsys=daemon`,
-		`Readiness probe failed: calico/node is not ready: felix is not ready: Get http://localhost:9099/readiness: dial tcp 127.0.0.1:9099: connect: connection refused`,
-		`2023-12-21 05:44:32.102 [FATAL][1] cni-installer/<nil> <nil>: Unable to create token for CNI kubeconfig error=Forbidden`,
-		`plugin type="vpc-shared-eni" name="vpc" failed: hnsCall failed in Win32: The object already exists. (0x1392)`,
-		`NetworkPlugin cni failed to set up pod "a_default" network: unexpected`,
-		`failed to setup network for sandbox "6a61": plugin type="aws-cni" name="aws-cni" failed (add): unexpected`,
-		`Container aws-node failed liveness probe, will be restarted`,
-		`KubeletNotReady              runtime network not ready: NetworkReady=false reason:Networ`,
-	},
-	"kernel-modules": {
-		`E0820 08:11:13.325154     577 kubelet_network_linux.go:90] "Failed to set up mark-masq chain" err="error appending rule: exit status 4: Warning: Extension MARK revision 0 not supported, missing kernel module?\niptables v1.8.11 (nf_tables):  RULE_APPEND failed (No such file or directory): rule in chain KUBE-FIREWALL\n"`,
-		"{\"level\":\"error\",\"msg\":\"Initialization failure: ipamd init: failed to set up host network: running [/usr/sbin/iptables -t nat -C POSTROUTING]: exit status 2: iptables v1.8.4 (nf_tables): Couldn't load match `comment':No such file or directory\"}",
-		"{\"level\":\"error\",\"msg\":\"ipt.NewChain error for chain [AWS-SNAT-CHAIN-0]: exit status 3: iptables v1.8.4 (legacy): can't initialize iptables table `nat': Table does not exist (do you need to insmod?)\"}",
-		"modprobe: FATAL: Module br_netfilter not found in directory /lib/modules/6.12.0-211.26.1.el10_2.aarch64",
-		`E0214 08:27:13.607103      11 server.go:135] "Error running ProxyServer" err="open /proc/sys/net/netfilter/nf_conntrack_max: no such file or directory"`,
-		"systemd-modules-load[299]: Failed to find module 'br_netfilter'",
-		`failed to mount overlay: no such device`,
-	},
-	"addresses": {
-		`InsufficientFreeAddressesInSubnet: The specified subnet does not have enough free addresses to satisfy the request.`,
-		`failed to setup network for sandbox "6a61": plugin type="host-local" failed (add): failed to allocate for range 0: no IP addresses available in range set: 10.0.0.1-10.0.0.254`,
-		`plugin type="aws-cni" name="aws-cni" failed (add): add cmd: failed to assign an IP address to container`,
-		`{"level":"error","msg":"Failed to assign an IP address to container d441ca8a"}`,
-		`{"level":"debug","msg":"Recently we had InsufficientCidr error hence will wait for 2m0s before retrying"}`,
-		`{"level":"debug","msg":"Unable to get IP address from CIDR: no free IP available in the prefix - 10.0.62.224/fffffff0"}`,
-		`2018-10-11T18:01:48Z [INFO] DataStore has no available IP addresses`,
-		`level=info msg="Waiting for IPs to become available in CRD-backed allocation pool" available=0 required=2 subsys=ipam`,
-		`DataStore has no available IP/Prefix addresses`,
-		`api error PrivateIpAddressLimitExceeded: Number of private addresses will exceed limit.`,
-		`Failed to allocate a private IP/Prefix addresses on ENI eni-0: operation error EC2`,
-		`AssignPodIPv4Address: ENI eni-0 does not have available addresses`,
-	},
 	"serving-certificate": {
 		`I0419 15:10:13.325154   11577 log.go:245] http: TLS handshake error from 10.0.3.17:52334: no serving certificate available for the kubelet`,
 		`Error from server: Get "https://10.0.1.2:10250/containerLogs/default/a/a": remote error: tls: internal error`,
 		`Error from server: Get "https://10.0.0.1:10250/containerLogs/a/b/c": tls: failed to verify certificate: x509: certificate signed by unknown authority`,
-	},
-	"ordering-cycle": {
-		"Aug 20 12:46:11 localhost systemd[1]: multi-user.target: Job nodeadm-run.service/start deleted to break ordering cycle starting with multi-user.target/start",
-		`systemd[1]: network-online.target: Found ordering cycle on systemd-networkd-wait-online.service/start`,
-	},
-	"units": {
-		`eksnode: finding the version of kubelet: exec: "kubelet": executable file not found in $PATH; install the program on the search path of the image`,
-		"eksnode: services: starting kubelet.service: systemd reports the unit as not-found; the image must have it",
-		"Failed to start kubelet.service: Unit kubelet.service not found.",
-		"systemd[1]: kubelet.service: Failed at step EXEC spawning /usr/bin/kubelet: No such file or directory",
-		`systemd[1]: kubelet.service: Main process exited, code=exited, status=203/EXEC`,
 	},
 	"bottlerocket-settings": {
 		`[   11.842376] early-boot-config[2778]: Provider error: Error parsing TOML user data: expected a table key, found a right bracket at line 1 column 1`,
@@ -351,18 +231,6 @@ var lines = map[string][]string{
 		`caused by: InvalidIdentityToken: the token could not be validated`,
 		`operation error STS: AssumeRoleWithWebIdentity, https response error StatusCode: 403, RequestID: 0, api error AccessDenied: denied`,
 		`caused by: AccessDenied: Not authorized to perform sts:AssumeRoleWithWebIdentity`,
-	},
-	"kube-proxy": {
-		`E1118 06:26:55.123456       1 leaderelection.go:436] error retrieving resource lock: Get "https://172.20.0.1:443/apis/coordination.k8s.io/v1/namespaces/x/leases/y?timeout=5s": dial tcp 172.20.0.1:443: i/o timeout`,
-		`Unable to reach API Server, Get "https://10.100.0.1:443/version?timeout=5s": context deadline exceeded (Client.Timeout exceeded while awaiting headers)`,
-		`Unable to reach API Server, Get "https://[fd00:10::1]:443/version?timeout=5s": dial tcp [fd00:10::1]:443: connect: connection refused`,
-		`[INFO] Failed to communicate with K8S Server. Please check instance security groups or http proxy setting`,
-		`E0904 13:53:07.657821       1 node.go:124] Failed to retrieve node info: nodes "ip-10-0-1-2.example.com" not found`,
-		`Patch "https://10.0.0.1:443/api/v1/nodes/a/status": net/http: TLS handshake timeout`,
-		`E0205 20:24:22.721950       1 proxier.go:1788] "nftables sync failed" err="signal: segmentation fault (core dumped)" ipFamily="IPv4"`,
-		`E0825 10:25:07.548000       1 server.go:135] "Error running ProxyServer" err="iptables is not available on this host"`,
-		`2018-09-10T20:01:21Z [INFO] Testing communication with server`,
-		`Failed to check API server connectivity: context deadline exceeded`,
 	},
 	"kubelet-port": {
 		`Error from server: error dialing backend: dial tcp 10.0.0.194:10250: i/o timeout`,
@@ -382,65 +250,6 @@ var lines = map[string][]string{
 		`"command failed" err="failed to run Kubelet: invalid node labels: a=b c"`,
 		`nodes "a" is forbidden: is not allowed to modify labels: topology.kubernetes.io/zone`,
 	},
-	"runtime-endpoint": {
-		`"command failed" err="failed to validate kubelet flags: the container runtime endpoint address was not specified or empty, use --container-runtime-endpoint to set"`,
-		`Err: connection error: desc = "transport: Error while dialing dial unix: missing address"`,
-		`transport: Error while dialing dial unix /var/run/dockershim.sock: connect: no such file or directory`,
-	},
-	"reserved-cgroups": {
-		`kubelet.go:1380] Failed to start ContainerManager Failed to enforce Kube Reserved Cgroup Limits on "/kubelet.slice": ["kubelet"] cgroup does not exist`,
-		`failed to run Kubelet: invalid configuration: cgroup-root ["pods.slice"] doesn't exist`,
-	},
-	"soci": {
-		`dial unix:///run/soci-snapshotter-grpc/soci-snapshotter-grpc.sock: timeout`,
-		`failed to rebase layer sha256:6ea5d75b: error attempting to claim job to rebase`,
-		`claim job: image unpack job has no layers: sha256:7f2bdf4f`,
-		`{"error":"unable to fetch SOCI artifacts for image: no valid SOCI index found: not found"}`,
-		`failed to prepare extraction snapshot "extract-1 sha256:e3d7": layer "551" unavailable: unavailable`,
-		`soci-snapshotter-grpc[1800]: {"level":"error","msg":"failed to resolve layer"}`,
-	},
-	"registry-unreachable": {
-		`failed to do request: Head "https://registry.example.com/v2/test/manifests/latest": dial tcp 20.10.1.141:443: i/o timeout`,
-		`Get "https://prod-us-east-1-starport-layer-bucket.s3.us-east-1.amazonaws.com/a": dial tcp 52.216.0.1:443: i/o timeout`,
-	},
-	"registry-hosts": {
-		`level=error msg="failed to decode hosts.toml" error="failed to parse TOML: (4, 3): was expecting token =, but got \"[\" instead"`,
-		`failed to parse hosts file: unexpected end`,
-		"level=error error=\"invalid `host` tree\"",
-	},
-	"containerd-config": {
-		`containerd: failed to load TOML: /etc/containerd/config.toml: (27, 47): was expecting token [[`,
-		`containerd: invalid config: unknown key`,
-		"error=\"invalid plugin config: no corresponding runtime configured in `runtimes` for `default_runtime_name`\"",
-		"containerd: expected containerd config version equal to or less than `3`, got `4`: unsupported config version",
-		`level=warning msg="failed to load plugin io.containerd.grpc.v1.cri"`,
-		`containerd: failed to load required plugin`,
-		`level=fatal msg="failed to load config" path=/etc/containerd/config.toml`,
-		`Invalid containerd config passed, containerd 1.* doesn't support containerd configuration V3 properties`,
-	},
-	"cri-plugin": {
-		`E0906 20:35:22.866810    7826 run.go:72] "command failed" err="failed to run Kubelet: validate service connection: validate CRI v1 runtime API for endpoint \"unix:///run/containerd/containerd.sock\": rpc error: code = Unimplemented desc = unknown service runtime.v1.RuntimeService"`,
-	},
-	"resolv-conf": {
-		`"Failed to generate sandbox config for pod" err="open /run/systemd/resolve/resolv.conf: no such file or directory" pod="kube-system/a"`,
-		`ResolvConfPath "/mnt/resolv.conf" does not exist`,
-	},
-	"nvidia": {
-		`nvidia-container-cli: initialization error: nvml error: driver/library version mismatch: unknown`,
-		`Failed to initialize NVML: could not load NVML library.`,
-		`NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.`,
-		`nvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.0`,
-		`NVRM: API mismatch: the client has the version 570.195`,
-		`RuntimeHandler "nvidia" not supported`,
-		`no runtime for "nvidia" is configured`,
-		`no runtime for “nvidia” is configured`,
-		`fork/exec /usr/bin/nvidia-container-runtime: no such file or directory: unknown`,
-		`Failed to start nvml with error:  could not load NVML library`,
-		`NVRM: Xid (PCI:0000:00:1e): 79, pid=1, GPU has fallen off the bus.`,
-		`failed to inject devices: unresolvable CDI devices management.nvidia.com/gpu=all`,
-		`modprobe: ERROR: could not insert 'nvidia': No such device`,
-		`driverdog[1200]: Failed to load kernel module nvidia`,
-	},
 	"user-data-script": {
 		`cloud-init[3101]: util.py[WARNING]: Failed running /var/lib/cloud/instance/scripts/part-001 [1]`,
 		`cc_scripts_user.py[WARNING]: Failed to run module scripts-user (scripts in /var/lib/cloud/instance/scripts)`,
@@ -453,20 +262,6 @@ var lines = map[string][]string{
 		`E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 1790 (apt-get)`,
 		`cloud-init[4927]: and yum doesn't have enough cached data to continue. At this point the only`,
 		`[FAILED] Failed to start bootstrap container setup.`,
-	},
-	"machine-boot": {
-		`[    1.234567] Kernel panic - not syncing: VFS: Unable to mount root fs on unknown-block(0,0)`,
-		`You are in emergency mode. After logging in, type "journalctl -xb" to view system logs`,
-		`[DEPEND] Dependency failed for Local File Systems.`,
-		`systemd[1]: Timed out waiting for device dev-disk-by\x2duuid-0.device.`,
-	},
-	"node-network": {
-		`[FAILED] Failed to start Wait for Network to be Configured.`,
-		`[FAILED] Failed to start Write network status.`,
-		`[  122.963714] netdog[1160]: Unable to read '/var/lib/netdog/primary_mac_address': No such file or directory (os error 2)`,
-		`Get "https://10.0.0.1:6443/api/v1/nodes/a": dial tcp 10.0.0.1:6443: connect: network is unreachable`,
-		`dial tcp 10.0.0.1:6443: network is unreachable`,
-		`failed to select a host interface: Unable to select an IP.`,
 	},
 	"throttled": {
 		`An error occurred (TooManyRequestsException) when calling the DescribeCluster operation`,
@@ -510,48 +305,6 @@ var lines = map[string][]string{
 		`panic: node providerID empty, cannot parse`,
 		`0/1 nodes are available: 1 node(s) had untolerated taint {node.cloudprovider.kubernetes.io/uninitialized: true}.`,
 		`could not init cloud provider "aws": error finding instance i-0: "instance not found"`,
-	},
-	"cgroups": {
-		`failed to run Kubelet: failed to initialize top level QOS containers: root container [kubepods] doesn't exist`,
-		`system validation failed - Following Cgroup subsystem not mounted: [memory]`,
-	},
-	"port-in-use": {
-		`"Failed to listen and serve" err="listen tcp 0.0.0.0:10250: bind: address already in use"`,
-		`listen tcp 0.0.0.0:10250: bind: Only one usage of each socket address (protocol/network address/port) is normally permitted.`,
-	},
-	"disk-errors": {
-		`failed to run Kubelet: error creating root directory: mkdir /var/lib/kubelet: read-only file system`,
-		`read /var/lib/kubelet/config.yaml: input/output error`,
-		`blk_update_request: I/O error, dev nvme1n1, sector 0`,
-		`XFS (nvme1n1): Metadata corruption detected at xfs_dinode_verify`,
-		`parent of the cni conf dir=/etc/cni: mkdir /etc/cni: read-only`,
-	},
-	"memory": {
-		`kernel: Out of memory: Killed process 1790 (kubelet) total-vm:1000000kB`,
-		`Warning  SystemOOM  5m  kubelet  System OOM encountered, victim process: java, pid: 1790`,
-		`fork/exec /proc/self/exe: cannot allocate memory`,
-	},
-	"registry-ca": {
-		`failed to resolve reference "registry.example.com/a:b": failed to do request: Head "https://registry.example.com/v2/a/manifests/b": tls: failed to verify certificate: x509: certificate signed by unknown authority`,
-		`failed to do request: Head "https://10.0.9.9:5000/v2/a/manifests/b": http: server gave HTTP response to HTTPS client`,
-	},
-	"no-image": {
-		`failed to pull image "602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:9": manifest unknown: Requested image not found`,
-		`failed to pull and unpack image "602401143452.dkr.ecr.eu-west-1.amazonaws.com/a:b": failed to resolve reference "602401143452.dkr.ecr.eu-west-1.amazonaws.com/a:b": 602401143452.dkr.ecr.eu-west-1.amazonaws.com/a:b: not found`,
-		`name unknown: The repository with name 'a' does not exist in the registry with id '111122223333'`,
-	},
-	"libraries": {
-		`containerd[6711]: /usr/bin/containerd: symbol lookup error: /usr/bin/containerd: undefined symbol: seccomp_api_set`,
-		`/usr/bin/kubelet: error while loading shared libraries: libseccomp.so.2: cannot open shared object file: No such file or directory`,
-		"/usr/bin/nodeadm: /lib64/libc.so.6: version `GLIBC_2.34' not found (required by /usr/bin/nodeadm)",
-	},
-	"windows-addresses": {
-		`failed to parse Kubernetes args: pod does not have label vpc.amazonaws.com/PrivateIPv4Address`,
-		`0/2 nodes are available: 2 Insufficient vpc.amazonaws.com/PrivateIPv4Address.`,
-	},
-	"oci-runtime": {
-		`failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: error during container init: error setting cgroup config for procHooks process: unable to freeze: unknown`,
-		`failed to start shim: start failed: fork/exec /usr/bin/containerd-shim-runc-v2: no such file`,
 	},
 	"launch": {
 		`launching instances, with fleet error(s), InvalidBlockDeviceMapping: Invalid device name /dev/xvda`,
