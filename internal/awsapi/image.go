@@ -30,6 +30,17 @@ type Image struct {
 	Deprecated time.Time
 	Tags       map[string]string
 	Snapshots  []string
+	// Volumes are the volumes that the image's snapshots become.
+	Volumes []ImageVolume
+}
+
+// ImageVolume is a volume of an image.
+type ImageVolume struct {
+	// Device is a name such as /dev/xvda.
+	Device, Snapshot string
+	// Size is in GiB.
+	Size      int
+	Encrypted bool
 }
 
 func imageOf(in types.Image) Image {
@@ -44,6 +55,7 @@ func imageOf(in types.Image) Image {
 		if d.Ebs != nil && d.Ebs.SnapshotId != nil {
 			i.Snapshots = append(i.Snapshots, *d.Ebs.SnapshotId)
 			i.Encrypted = i.Encrypted || aws.ToBool(d.Ebs.Encrypted)
+			i.Volumes = append(i.Volumes, ImageVolume{aws.ToString(d.DeviceName), *d.Ebs.SnapshotId, int(aws.ToInt32(d.Ebs.VolumeSize)), aws.ToBool(d.Ebs.Encrypted)})
 		}
 	}
 	return i
