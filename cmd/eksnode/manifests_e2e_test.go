@@ -216,8 +216,8 @@ func TestEveryPrintedCommandRunsInChina(t *testing.T) {
 		"resourcesVpcConfig":{"subnetIds":["subnet-1"],"securityGroupIds":[]},"kubernetesNetworkConfig":{"serviceIpv4Cidr":"10.100.0.0/16"}}`)
 	w.Clusters["china"] = map[string]any{
 		"certificateAuthority": map[string]any{"data": aws.CA},
-		"accessConfig":       map[string]any{"authenticationMode": "API"},
-		"resourcesVpcConfig": map[string]any{"vpcId": "vpc-1", "clusterSecurityGroupId": "sg-1", "subnetIds": []string{"subnet-1"}},
+		"accessConfig":         map[string]any{"authenticationMode": "API"},
+		"resourcesVpcConfig":   map[string]any{"vpcId": "vpc-1", "clusterSecurityGroupId": "sg-1", "subnetIds": []string{"subnet-1"}},
 	}
 	w.Addons["vpc-cni"] = map[string]any{}
 	w.Serve()
