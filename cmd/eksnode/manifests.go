@@ -48,10 +48,10 @@ The VPC CNI gets a role of its own by EKS Pod Identity, so that pods on the node
 do not share its permissions. A role that it has already stays. With
 --cni-permissions node, the nodes' role gets the permissions.
 
-No manifest replaces resources that exist. With
---aws-auth, the current ConfigMap is merged with the new entry, and the API server
-refuses the result if the ConfigMap has changed in between. Without --aws-auth,
-the API server refuses the manifest where the ConfigMap exists.
+No manifest replaces resources that exist. With --aws-auth, the current ConfigMap
+is merged with the new entry, and the API server refuses the result if the
+ConfigMap has changed in between. Without --aws-auth, the API server refuses the
+manifest where the ConfigMap exists.
 
 Manifests:
 ` + strings.TrimRight(list.String(), "\n"),
@@ -182,6 +182,11 @@ func (f *manifestsFlags) ask(cmd *cobra.Command) error {
 	f.node.Family = f.family
 	if f.node.Windows {
 		f.node.Family = "windows"
+	}
+	for _, known := range userdata.Families() {
+		if known.ID == f.node.Family {
+			f.node.KarpenterFamily = known.Karpenter
+		}
 	}
 	if err := r.all(c); err != nil || f.node.AMI == "" || !r.wants("launch-template") {
 		return err

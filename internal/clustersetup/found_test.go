@@ -97,13 +97,13 @@ func TestManifestsBuildOnWhatExists(t *testing.T) {
 			"access-entry: the role " + nodeRole + " is in another account than the cluster c, and EKS accepts no access entry for such nodes: use a role in the account 999999999999"},
 		"aws-auth in API": {"aws-auth", func(n *Node) { n.Found.AuthenticationMode = "API" },
 			"aws-auth: the authentication mode of the cluster c is API, which ignores aws-auth: use access-entry"},
-		"a family that Karpenter does not write": {"nodeclass", func(n *Node) { n.Family = "ubuntu" },
+		"a family that Karpenter does not write": {"nodeclass", func(n *Node) { n.Family, n.KarpenterFamily = "ubuntu", "" },
 			"nodeclass: Karpenter writes no user data of the family ubuntu: use `eksnode userdata render --family karpenter --carrying ubuntu`"},
 		"a root volume that is too small": {"nodeclass", func(n *Node) { n.Volumes.Size = 4 },
 			"nodeclass: volume-size: 4 is smaller than the root volume of ami-0123456789abcdef0, which has 8 GiB"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := Node{Cluster: "c", Role: nodeRole, AMI: "ami-0123456789abcdef0", Family: "al2023", Found: fresh()}
+			n := Node{Cluster: "c", Role: nodeRole, AMI: "ami-0123456789abcdef0", Family: "al2023", KarpenterFamily: "AL2023", Found: fresh()}
 			c.change(&n)
 			m, err := ByID(c.id)
 			require.NoError(t, err)
@@ -130,7 +130,7 @@ func TestVolumesAreChecked(t *testing.T) {
 
 func TestNodeClass(t *testing.T) {
 	n := Node{
-		Cluster: "c", Role: role, AMI: "ami-0123456789abcdef0", Family: "al2023", SecurityGroups: []string{"sg-1"}, NodeSubnets: []string{"subnet-1", "subnet-2"}, Found: fresh(),
+		Cluster: "c", Role: role, AMI: "ami-0123456789abcdef0", KarpenterFamily: "AL2023", SecurityGroups: []string{"sg-1"}, NodeSubnets: []string{"subnet-1", "subnet-2"}, Found: fresh(),
 	}
 	n.Found.Image.Volumes = append(n.Found.Image.Volumes, Volume{Device: "/dev/sdb", Snapshot: "snap-2", Size: 30, Encrypted: true})
 	assert.Equal(t, `# This creates the EC2NodeClass eksnode. If there is one, the API server refuses
@@ -165,7 +165,7 @@ spec:
     httpPutResponseHopLimit: 1
     httpTokens: required
 `, write(t, "nodeclass", n))
-	n.AMI, n.Profile, n.Volumes, n.Family = "resolve:ssm:/eksnode/debian/1.34/amd64:3", "nodes", Volumes{Size: 50, Rate: 200}, "al2"
+	n.AMI, n.Profile, n.Volumes, n.KarpenterFamily = "resolve:ssm:/eksnode/debian/1.34/amd64:3", "nodes", Volumes{Size: 50, Rate: 200}, "AL2"
 	var class nodeClassJSON
 	text := write(t, "nodeclass", n)
 	require.NoError(t, yaml.UnmarshalStrict([]byte(text), &class))

@@ -29,9 +29,10 @@ type Node struct {
 	Subnets []string
 	// NodeSubnets are the subnets for the nodes of Karpenter.
 	NodeSubnets []string
-	// Family is the family of the user data, for Karpenter.
-	Family  string
-	Volumes Volumes
+	// Family is the family of the user data. KarpenterFamily is the amiFamily of it,
+	// or empty where Karpenter writes no user data of the family.
+	Family, KarpenterFamily string
+	Volumes                 Volumes
 	// SSM says that Session Manager must reach the nodes.
 	SSM bool
 	// CNIOnNode says that the VPC CNI uses the permissions of the nodes' role, and has

@@ -50,16 +50,11 @@ type nodeClassMetadata struct {
 	Tokens   string `yaml:"httpTokens"`
 }
 
-// karpenterFamilies are the values of amiFamily by the family of the user data.
-// Karpenter writes the user data of these families itself.
-var karpenterFamilies = map[string]string{"al2": "AL2", "al2023": "AL2023", "bottlerocket": "Bottlerocket"}
-
 func writeNodeClass(n Node) (string, error) {
 	if n.AMI == "" {
 		return "", ErrNotNeeded
 	}
-	family := karpenterFamilies[n.Family]
-	if family == "" {
+	if n.KarpenterFamily == "" {
 		return "", blocked("Karpenter writes no user data of the family %s: use `eksnode userdata render --family karpenter --carrying %s`", n.Family, n.Family)
 	}
 	disks, err := n.disks()
@@ -75,7 +70,7 @@ func writeNodeClass(n Node) (string, error) {
 		// Karpenter refuses the tag kubernetes.io/cluster here, because it sets that itself.
 		APIVersion: "karpenter.k8s.aws/v1", Kind: "EC2NodeClass", Metadata: map[string]string{"name": "eksnode", "uid": createOnly},
 		Spec: nodeClassSpec{
-			Family: family, Images: []map[string]string{image}, Role: role, Subnets: ids(n.NodeSubnets), Groups: ids(n.SecurityGroups),
+			Family: n.KarpenterFamily, Images: []map[string]string{image}, Role: role, Subnets: ids(n.NodeSubnets), Groups: ids(n.SecurityGroups),
 			Metadata: nodeClassMetadata{"enabled", 1, "required"},
 		},
 	}
