@@ -151,7 +151,7 @@ func TestManifestsOutput(t *testing.T) {
 	const role = "arn:aws:iam::123456789012:role/node"
 	code, out, errOut := command(t, "", "manifests", "--cluster", "my-cluster", "--role", role, "--ami", "ami-0123456789abcdef0", "--instance-profile", "nodes")
 	require.Equal(t, 0, code, errOut)
-	for _, heading := range []string{"# policies: ", "\n\n# access-entry: ", "\n\n# aws-auth: ", "\n\n# launch-template: ", "\n\n# tags: "} {
+	for _, heading := range []string{"# role: ", "\n\n# policies: ", "\n\n# cni-role: ", "\n\n# access-entry: ", "\n\n# aws-auth: ", "\n\n# launch-template: ", "\n\n# nodeclass: ", "\n\n# tags: "} {
 		assert.Contains(t, out, heading)
 	}
 	assert.NotContains(t, out, "amazon-vpc-cni")
@@ -181,7 +181,7 @@ func TestManifestsOutput(t *testing.T) {
 
 	code, _, errOut = command(t, "", "manifests", "--cluster", "my-cluster", "--role", role, "--only", "vpc-cni")
 	assert.Equal(t, 2, code)
-	assert.Equal(t, "eksnode: --only vpc-cni: not needed for these nodes; launch-template needs --ami, vpc-cni needs --windows\n", errOut)
+	assert.Equal(t, "eksnode: --only vpc-cni: not needed for these nodes; launch-template and nodeclass need --ami, vpc-cni needs --windows, cni-role needs --cni-permissions pod-identity\n", errOut)
 	_, _, errOut = command(t, "", "manifests", "--only", "x")
 	assert.Contains(t, errOut, `--only: the manifest "x" is unknown`)
 }

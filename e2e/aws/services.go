@@ -34,8 +34,14 @@ var known = map[string]string{
 	"ec2:DescribeFleets":   "", "ec2:DescribeSpotFleetRequests": "", "ec2:DescribeSpotInstanceRequests": "",
 	"autoscaling:DescribeAutoScalingGroups": "", "autoscaling:DescribeLaunchConfigurations": "",
 	"iam:GetInstanceProfile": "InstanceProfileName", "iam:ListAttachedRolePolicies": "RoleName",
-	"sts:GetCallerIdentity":  "",
-	"ssm:DescribeParameters": "ParameterFilters", "ssm:GetParameters": "Names", "ssm:GetParameterHistory": "Name",
+	"iam:GetRole": "RoleName", "iam:ListInstanceProfilesForRole": "RoleName", "iam:GetPolicy": "PolicyArn", "iam:GetPolicyVersion": "PolicyArn VersionId",
+	"iam:CreateRole": "RoleName Path AssumeRolePolicyDocument", "iam:UpdateAssumeRolePolicy": "RoleName PolicyDocument",
+	"iam:AttachRolePolicy": "RoleName PolicyArn", "iam:CreatePolicy": "PolicyName PolicyDocument",
+	"iam:CreatePolicyVersion":   "PolicyArn PolicyDocument SetAsDefault",
+	"iam:CreateInstanceProfile": "InstanceProfileName", "iam:AddRoleToInstanceProfile": "InstanceProfileName RoleName",
+	"ec2:CreateLaunchTemplate": "LaunchTemplateName LaunchTemplateData ClientToken",
+	"sts:GetCallerIdentity":    "",
+	"ssm:DescribeParameters":   "ParameterFilters", "ssm:GetParameters": "Names", "ssm:GetParameterHistory": "Name",
 	"ecr:GetAuthorizationToken": "",
 	"eks:ListClusters":          "include", "eks:ListNodegroups": "", "eks:DescribeNodegroup": "",
 }
@@ -83,6 +89,8 @@ func (w *World) services() map[string]endpoint.Service {
 		all[name] = endpoint.Service{Protocol: endpoint.Query{Version: versions[name]}}
 	}
 	actions := w.own()
+	maps.Copy(actions, w.setup())
+	maps.Copy(all["eks"].Protocol.(endpoint.REST).Routes, setupRoutes)
 	for full, parameters := range known {
 		if actions[full] == nil {
 			actions[full] = w.forwarded(strings.Fields(parameters))

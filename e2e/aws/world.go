@@ -58,6 +58,9 @@ type World struct {
 	Entries map[string]string
 	// Addons are add-ons by name, in EKS's JSON.
 	Addons map[string]map[string]any
+	// Associations are the role ARNs of pod identity associations, by
+	// "namespace/service account".
+	Associations map[string]string
 	// Published are the public parameters of AWS and of publishers, in every
 	// region.
 	Published map[string]string
@@ -107,7 +110,8 @@ func newWorld(t *testing.T) *World {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &World{
 		Clusters: map[string]map[string]any{}, Entries: map[string]string{}, Addons: map[string]map[string]any{}, Published: map[string]string{},
-		t: t, moto: server, ctx: ctx, names: &names{}, keys: map[string]string{}, running: map[string]Machine{}, metadata: map[string]string{},
+		Associations: map[string]string{},
+		t:            t, moto: server, ctx: ctx, names: &names{}, keys: map[string]string{}, running: map[string]Machine{}, metadata: map[string]string{},
 		failures: map[string][]*endpoint.Failure{}, before: map[string]func(){}, answers: map[string]string{},
 	}
 	var all []endpoint.Service

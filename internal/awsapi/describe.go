@@ -35,6 +35,8 @@ type Cluster struct {
 	// ID.
 	Outpost bool
 	ID      string
+	// AutoMode says that EKS Auto Mode runs nodes of its own in the cluster.
+	AutoMode bool
 }
 
 // Active says whether nodes can join.
@@ -75,6 +77,7 @@ func clusterOf(in *types.Cluster) Cluster {
 	if in.AccessConfig != nil && in.AccessConfig.AuthenticationMode != "" {
 		c.AuthenticationMode = string(in.AccessConfig.AuthenticationMode)
 	}
+	c.AutoMode = in.ComputeConfig != nil && aws.ToBool(in.ComputeConfig.Enabled)
 	if v := in.ResourcesVpcConfig; v != nil {
 		c.VPC, c.Subnets, c.SecurityGroups = aws.ToString(v.VpcId), v.SubnetIds, v.SecurityGroupIds
 		c.ClusterSecurityGroup = aws.ToString(v.ClusterSecurityGroupId)
@@ -88,6 +91,8 @@ type AccessEntry struct {
 	// Type is STANDARD, EC2_LINUX, EC2_WINDOWS, FARGATE_LINUX or another.
 	Type   string
 	Groups []string
+	// Username is the user's name in Kubernetes.
+	Username string
 }
 
 // AccessEntry describes the access entry of a role's ARN. An error for which
@@ -100,7 +105,7 @@ func (a *AWS) AccessEntry(ctx context.Context, name, principal string) (AccessEn
 	if out.AccessEntry == nil {
 		return AccessEntry{}, errIncomplete("describing the access entry of "+principal, "access entry")
 	}
-	return AccessEntry{Type: aws.ToString(out.AccessEntry.Type), Groups: out.AccessEntry.KubernetesGroups}, nil
+	return AccessEntry{Type: aws.ToString(out.AccessEntry.Type), Groups: out.AccessEntry.KubernetesGroups, Username: aws.ToString(out.AccessEntry.Username)}, nil
 }
 
 // Addon is an add-on that EKS manages.

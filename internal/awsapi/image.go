@@ -39,6 +39,17 @@ type Image struct {
 	Protection string
 	Tags       map[string]string
 	Snapshots  []string
+	// Volumes are the volumes that the image's snapshots become.
+	Volumes []ImageVolume
+}
+
+// ImageVolume is a volume of an image.
+type ImageVolume struct {
+	// Device is a name such as /dev/xvda.
+	Device, Snapshot string
+	// Size is in GiB.
+	Size      int
+	Encrypted bool
 }
 
 func imageOf(in types.Image, region string) Image {
@@ -62,6 +73,7 @@ func imageOf(in types.Image, region string) Image {
 		if d.Ebs != nil && d.Ebs.SnapshotId != nil {
 			i.Snapshots = append(i.Snapshots, *d.Ebs.SnapshotId)
 			i.Encrypted = i.Encrypted || aws.ToBool(d.Ebs.Encrypted)
+			i.Volumes = append(i.Volumes, ImageVolume{aws.ToString(d.DeviceName), *d.Ebs.SnapshotId, int(aws.ToInt32(d.Ebs.VolumeSize)), aws.ToBool(d.Ebs.Encrypted)})
 		}
 	}
 	return i
