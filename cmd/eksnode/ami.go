@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsnames"
 	"github.com/eksnode/packer-plugin-eksnode/internal/human"
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/strictjson"
@@ -124,6 +125,9 @@ func amiPublishCommand() *cobra.Command {
 			if err := awsapi.CheckParameter(parameter); err != nil {
 				return fmt.Errorf("--parameter: %w", err)
 			}
+			if err := awsnames.ImageID().Check(args[0]); err != nil {
+				return err
+			}
 			a, err := awsapi.Open(cmd.Context(), options)
 			if err != nil {
 				return err
@@ -157,6 +161,11 @@ func amiDiffCommand() *cobra.Command {
   eksnode ami diff old/manifest.json new/manifest.json`,
 		Args: named("two images or two manifests", 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, name := range args {
+				if err := awsnames.ImageID().Check(name); err != nil && strings.HasPrefix(name, "ami-") {
+					return err
+				}
+			}
 			var sides [2]map[string]string
 			for i, name := range args {
 				var err error

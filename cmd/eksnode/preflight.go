@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsnames"
 	"github.com/eksnode/packer-plugin-eksnode/internal/preflight"
 )
 
@@ -68,6 +69,9 @@ func (f *preflightFlags) run(cmd *cobra.Command) error {
 	if err := f.target.Validate(); err != nil {
 		return fmt.Errorf("%w; use --cluster, and one of --instance, --launch-template and --ami", err)
 	}
+	if err := f.wellFormed(); err != nil {
+		return err
+	}
 	if f.awsAuth != "" {
 		text, err := readInput(cmd, f.awsAuth)
 		if err != nil {
@@ -95,6 +99,17 @@ func (f *preflightFlags) run(cmd *cobra.Command) error {
 	return nil
 }
 
+// wellFormed refuses names that cannot exist.
+func (f *preflightFlags) wellFormed() error {
+	return wellFormed(append(each("--subnet", f.target.Subnets, awsnames.SubnetID().Check),
+		given{"--cluster", f.target.Cluster, awsnames.ClusterName().Check},
+		given{"--instance", f.target.Instance, awsnames.InstanceID().Check},
+		given{"--launch-template", f.target.Template, awsnames.LaunchTemplate},
+		given{"--launch-template-version", f.target.TemplateVersion, awsnames.TemplateVersion},
+		given{"--ami", f.target.AMI, awsnames.Image},
+	)...)
+}
+
 // screen is the width of text output, in columns.
 const screen = 80
 
@@ -103,7 +118,11 @@ func printPreflight(w io.Writer, r preflight.Report) error {
 	p.line("%s and the cluster %s", r.Target, r.Cluster)
 	const column = 31 // of the evidence
 	for _, f := range r.Findings {
-		for i, line := range wrap(f.Evidence, screen-column) {
+		lines := wrap(f.Evidence, screen-column)
+		if len(f.Unchecked) > 0 {
+			lines = append(lines, wrap("not checked either: "+strings.Join(f.Unchecked, ", "), screen-column)...)
+		}
+		for i, line := range lines {
 			verdict, check := string(f.Verdict), f.Check
 			if i > 0 {
 				verdict, check = "", ""
@@ -119,7 +138,11 @@ func printPreflight(w io.Writer, r preflight.Report) error {
 			p.line("%s", line)
 		}
 	}
-	p.line("%d OK, %d FAIL, %d WARN, %d UNKNOWN", r.Count(preflight.OK), r.Count(preflight.Fail), r.Count(preflight.Warn), r.Count(preflight.Unknown))
+	more := ""
+	if n := r.Unchecked(); n > 0 {
+		more = fmt.Sprintf(", %d not checked", n)
+	}
+	p.line("%d OK, %d FAIL, %d WARN, %d UNKNOWN%s", r.Count(preflight.OK), r.Count(preflight.Fail), r.Count(preflight.Warn), r.Count(preflight.Unknown), more)
 	return p.err
 }
 
@@ -175,9 +198,16 @@ func continued(command string, width int) []string {
 // preflightVerdicts returns the results of the checks.
 func preflightVerdicts(r preflight.Report) []verdict {
 	levels := map[preflight.Verdict]string{preflight.Fail: isError, preflight.Warn: isWarning, preflight.Unknown: isUnknown}
+	questions := map[string]string{}
+	for _, c := range preflight.Table() {
+		questions[c.ID] = c.Question
+	}
 	var list []verdict
 	for _, f := range r.Findings {
 		list = append(list, verdict{rule: f.Check, name: f.Check + ": " + f.Question, page: "reference/preflight.md", level: levels[f.Verdict], text: f.Evidence, remedy: f.Remedy})
+		for _, id := range f.Unchecked {
+			list = append(list, verdict{rule: id, name: id + ": " + questions[id], page: "reference/preflight.md", level: isSkipped, text: "not checked, for the reason of " + f.Check})
+		}
 	}
 	return list
 }

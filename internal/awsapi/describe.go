@@ -56,6 +56,20 @@ func (a *AWS) Cluster(ctx context.Context, name string) (Cluster, error) {
 	return clusterOf(out.Cluster), nil
 }
 
+// Clusters lists the names of the clusters in the region.
+func (a *AWS) Clusters(ctx context.Context) ([]string, error) {
+	var names []string
+	pages := eks.NewListClustersPaginator(a.eks, &eks.ListClustersInput{})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, explain("listing the clusters", err)
+		}
+		names = append(names, page.Clusters...)
+	}
+	return names, nil
+}
+
 func clusterOf(in *types.Cluster) Cluster {
 	c := Cluster{
 		Name: aws.ToString(in.Name), ARN: aws.ToString(in.Arn), Status: string(in.Status), Version: aws.ToString(in.Version),

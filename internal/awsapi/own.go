@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +12,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/aws-sdk-go-v2/service/ssm/types"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsnames"
 )
 
 // TagPrefix begins the names of the tags that builds give their images.
@@ -61,17 +62,8 @@ func (a *AWS) Deregister(ctx context.Context, image string, snapshots []string) 
 	return errors.Join(errs...)
 }
 
-// parameterName is the form of SSM's names
-// (https://docs.aws.amazon.com/systems-manager/latest/userguide/sysman-parameter-name-constraints.html).
-var parameterName = regexp.MustCompile(`^/?[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$`)
-
 // CheckParameter checks the name of a parameter to publish to.
-func CheckParameter(name string) error {
-	if !parameterName.MatchString(name) {
-		return fmt.Errorf("%q is not a parameter name such as /eksnode/debian/1.34/amd64", name)
-	}
-	return nil
-}
+func CheckParameter(name string) error { return awsnames.Parameter(name) }
 
 // Publish writes an image ID to an SSM parameter, which EC2 accepts in place of an
 // ID. SSM checks the ID before the parameter changes; Publish waits for that.

@@ -62,10 +62,9 @@ func checkAccess(f *facts) result {
 	case mode == "API":
 		return bad(create, "%s has no access entry, and the cluster uses nothing else", role.ARN)
 	case f.target.AWSAuth == nil && mode == configMap:
-		return result{Unknown, "the authentication mode is CONFIG_MAP: aws-auth decides, and only the Kubernetes API can read aws-auth", printAuth + f.target.command("--aws-auth -")}
+		return result{verdict: Unknown, evidence: "the authentication mode is CONFIG_MAP: aws-auth decides, and only the Kubernetes API can read aws-auth", remedy: printAuth + f.target.command("--aws-auth -")}
 	case f.target.AWSAuth == nil:
-		return result{Unknown, fmt.Sprintf("%s has no access entry: aws-auth decides, and only the Kubernetes API can read aws-auth", role.ARN),
-			printAuth + f.target.command("--aws-auth -")}
+		return result{verdict: Unknown, evidence: fmt.Sprintf("%s has no access entry: aws-auth decides, and only the Kubernetes API can read aws-auth", role.ARN), remedy: printAuth + f.target.command("--aws-auth -")}
 	}
 	lines, err := mapRoles(f.target.AWSAuth)
 	if err != nil {
@@ -126,7 +125,7 @@ func checkAWSAuth(f *facts) result {
 	case f.target.AWSAuth == nil && f.entry.err != nil:
 		return f.unseen(f.entry.err)
 	case f.target.AWSAuth == nil:
-		return result{Unknown, "aws-auth was not passed; only the Kubernetes API can read aws-auth", printAuth + f.target.command("--aws-auth -")}
+		return result{verdict: Unknown, evidence: "aws-auth was not passed; only the Kubernetes API can read aws-auth", remedy: printAuth + f.target.command("--aws-auth -")}
 	}
 	lines, err := mapRoles(f.target.AWSAuth)
 	if err != nil {

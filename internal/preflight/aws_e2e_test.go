@@ -146,7 +146,7 @@ func TestMissingResourcesFailTheirChecks(t *testing.T) {
 			w := served(t)
 			c.change(w)
 			r := ask(t, instance)
-			f := r.Findings[slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Check == c.check })]
+			f := r.Findings[slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Check == c.check || slices.Contains(f.Unchecked, c.check) })]
 			assert.Equal(t, c.verdict, string(f.Verdict))
 			assert.Contains(t, f.Evidence, c.evidence)
 		})
@@ -165,6 +165,7 @@ func TestThePolicyEqualsTheCalls(t *testing.T) {
 	byParameter(w)
 	assert.Zero(t, ask(t, instance).ExitCode())
 	assert.Zero(t, ask(t, template).ExitCode())
+	assert.Equal(t, 2, ask(t, Target{Cluster: "none", AMI: aws.NodeImage}).ExitCode())
 	assert.Equal(t, Actions(), slices.Sorted(maps.Keys(w.Count())))
 	text, err := Policy()
 	require.NoError(t, err)
@@ -190,9 +191,16 @@ func TestDeniedCallsMakeChecksUnknown(t *testing.T) {
 				byParameter(w)
 				target = template
 			}
+			if action == "eks:ListClusters" {
+				target.Cluster = "none"
+			}
 			w.Deny(action)
 			r := ask(t, target)
 			assert.Equal(t, 2, r.ExitCode(), "%+v", r.Findings)
+			assert.Equal(t, 1, r.Count(Unknown), "%+v", r.Findings)
+			if action == "eks:ListClusters" {
+				return
+			}
 			for _, f := range r.Findings {
 				if f.Verdict == Unknown {
 					assert.Contains(t, f.Evidence, "the permission "+action+" is missing", f.Check)
@@ -236,4 +244,29 @@ func TestThrottledCallsAndNewResourcesAreRetried(t *testing.T) {
 	w.Fail("ec2:DescribeSubnets", 3, "RequestLimitExceeded", 503)
 	w.Fail("iam:GetInstanceProfile", 2, "Throttling", 400)
 	assert.Equal(t, 0, ask(t, instance).ExitCode())
+}
+
+// A cluster that does not exist is one finding. It says where the cluster does not
+// exist, and which clusters exist there.
+func TestAMissingClusterIsOneFinding(t *testing.T) {
+	w := served(t)
+	for _, c := range []struct { // in this order: the last case deletes the cluster
+		name   string
+		change func()
+		want   string
+	}{
+		{"with another", func() {}, "describing the cluster none: ResourceNotFoundException: No cluster found for name: none.; the region eu-west-1 of the account 123456789012 has these clusters: my-cluster"},
+		{"denied", func() { w.Deny("eks:ListClusters") }, "describing the cluster none: ResourceNotFoundException: No cluster found for name: none.; the region eu-west-1 of the account 123456789012 does not have this cluster"},
+		{"without", func() { w.Do("eks:DELETE /clusters/my-cluster") },
+			"describing the cluster none: ResourceNotFoundException: No cluster found for name: none.; the region eu-west-1 of the account 123456789012 has no cluster"},
+	} {
+		c.change()
+		r := ask(t, Target{Cluster: "none", Instance: "i-1"})
+		assert.Equal(t, 1, r.Count(Unknown), "%s: %+v", c.name, r.Findings)
+		assert.Equal(t, c.want, r.Findings[0].Evidence, c.name)
+		assert.Equal(t, "cluster", r.Findings[0].Check)
+		assert.Contains(t, r.Findings[0].Unchecked, "egress")
+		assert.Len(t, r.Findings, len(Table())-r.Unchecked())
+		w.Heal()
+	}
 }

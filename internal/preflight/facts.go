@@ -115,7 +115,10 @@ type facts struct {
 // gather reads all other data from AWS.
 func gather(ctx context.Context, a *awsapi.AWS, t Target, account fact[string]) *facts {
 	f := &facts{target: t, account: account}
-	f.cluster = learn(a.Cluster(ctx, t.Cluster))
+	f.cluster = learnCluster(ctx, a, t.Cluster, account)
+	if once(f.cluster.err) {
+		return f
+	}
 	image := t.AMI
 	switch {
 	case t.Instance != "":
@@ -229,19 +232,23 @@ func Run(ctx context.Context, a *awsapi.AWS, t Target) (Report, error) {
 	if ctx.Err() != nil {
 		return Report{}, fmt.Errorf("checking %s: %w", t, context.Cause(ctx))
 	}
+	if once(f.cluster.err) {
+		return Report{}, f.cluster.err
+	}
 	return f.check(), nil
 }
 
 // check runs every check that applies to the facts.
 func (f *facts) check() Report {
-	r := Report{Cluster: f.target.Cluster, Target: f.target.String(), Findings: []Finding{}}
+	r := Report{Cluster: f.target.Cluster, Target: f.target.String()}
+	all := collected{findings: []Finding{}, first: map[string]int{}}
 	for _, c := range Table() {
 		if c.node && f.launch.absent {
 			r.LeftOut = append(r.LeftOut, c.ID)
 			continue
 		}
-		said := c.look(f)
-		r.Findings = append(r.Findings, Finding{c.ID, c.Question, said.verdict, said.evidence, said.remedy})
+		all.add(c, c.look(f))
 	}
+	r.Findings = all.findings
 	return r
 }

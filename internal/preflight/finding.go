@@ -33,6 +33,8 @@ type Finding struct {
 	Evidence string `json:"evidence"`
 	// Remedy is a command, or empty when the check passed.
 	Remedy string `json:"remedy,omitempty"`
+	// Unchecked are further checks that could not run for the same reason.
+	Unchecked []string `json:"unchecked,omitempty"`
 }
 
 // Report is the result of a preflight.
@@ -43,6 +45,16 @@ type Report struct {
 	Findings []Finding `json:"findings"`
 	// LeftOut are the checks that do not apply to the target.
 	LeftOut []string `json:"leftOut,omitempty"`
+}
+
+// Unchecked counts the checks that are no findings of their own, because they
+// could not run for the reason of another.
+func (r Report) Unchecked() int {
+	n := 0
+	for _, f := range r.Findings {
+		n += len(f.Unchecked)
+	}
+	return n
 }
 
 // Count counts the findings of a verdict.
@@ -73,6 +85,9 @@ func (r Report) ExitCode() int {
 type result struct {
 	verdict          Verdict
 	evidence, remedy string
+	// cause identifies the reason why a check could not run, such as a missing
+	// permission. Checks with the same cause are one finding.
+	cause string
 }
 
 func good(format string, args ...any) result {
@@ -80,17 +95,17 @@ func good(format string, args ...any) result {
 }
 
 func bad(remedy, format string, args ...any) result {
-	return result{Fail, fmt.Sprintf(format, args...), remedy}
+	return result{verdict: Fail, evidence: fmt.Sprintf(format, args...), remedy: remedy}
 }
 
 func maybe(remedy, format string, args ...any) result {
-	return result{Warn, fmt.Sprintf(format, args...), remedy}
+	return result{verdict: Warn, evidence: fmt.Sprintf(format, args...), remedy: remedy}
 }
 
 // unseen is the result when the check's data could not be read. The remedy runs the
 // preflight again.
 func (f *facts) unseen(err error) result {
-	r := result{verdict: Unknown, evidence: err.Error(), remedy: f.target.command("")}
+	r := result{verdict: Unknown, evidence: err.Error(), remedy: f.target.command(""), cause: causeOf(err)}
 	var denied *awsapi.DeniedError
 	switch {
 	case errors.As(err, &denied):
@@ -100,4 +115,42 @@ func (f *facts) unseen(err error) result {
 		r.remedy = "aws configure list && aws sts get-caller-identity"
 	}
 	return r
+}
+
+// because makes a result one finding with other results of the same cause.
+func (r result) because(cause string) result {
+	r.cause = cause
+	return r
+}
+
+// causeOf identifies the reason of an error. Calls for different resources fail for
+// the same reason when they need the same permission or the same host.
+func causeOf(err error) string {
+	var denied *awsapi.DeniedError
+	var unreached *awsapi.UnreachedError
+	switch {
+	case errors.As(err, &denied):
+		return "permission " + denied.Permission
+	case errors.As(err, &unreached):
+		return "host " + unreached.Host
+	}
+	return err.Error()
+}
+
+// collected puts the results of checks together. The first check of a cause names
+// the others.
+type collected struct {
+	findings []Finding
+	first    map[string]int // index of the first finding of a cause
+}
+
+func (c *collected) add(check Check, said result) {
+	if i, known := c.first[said.cause]; known && said.cause != "" {
+		c.findings[i].Unchecked = append(c.findings[i].Unchecked, check.ID)
+		return
+	}
+	c.first[said.cause] = len(c.findings)
+	c.findings = append(c.findings, Finding{
+		Check: check.ID, Question: check.Question, Verdict: said.verdict, Evidence: said.evidence, Remedy: said.remedy,
+	})
 }

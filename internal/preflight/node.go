@@ -108,8 +108,11 @@ func typesFor(architecture string) string {
 }
 
 func checkClusterTag(f *facts) result {
-	if f.launch.err != nil {
+	switch {
+	case f.launch.err != nil:
 		return f.unseen(f.launch.err)
+	case awsapi.IsNotFound(f.cluster.err): // the name may be wrong
+		return f.unseen(f.cluster.err)
 	}
 	key := "kubernetes.io/cluster/" + f.target.Cluster
 	value, there := f.launch.value.Tags[key]
@@ -177,6 +180,8 @@ func checkUserData(f *facts) result {
 	switch {
 	case f.launch.err != nil:
 		return f.unseen(f.launch.err)
+	case awsapi.IsNotFound(f.cluster.err): // the name may be wrong
+		return f.unseen(f.cluster.err)
 	case len(f.launch.value.UserData) == 0:
 		return bad(f.userDataOf(f.family()), "%s has no user data", f.launch.value.From)
 	case f.userData.err != nil:

@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -8,6 +9,38 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
+
+// learnCluster describes the cluster. The error for a cluster that does not exist
+// says where it does not exist, and which clusters exist there.
+func learnCluster(ctx context.Context, a *awsapi.AWS, name string, account fact[string]) fact[awsapi.Cluster] {
+	c, err := a.Cluster(ctx, name)
+	if !awsapi.IsNotFound(err) {
+		return learn(c, err)
+	}
+	where := "the region " + a.Region
+	if account.err == nil {
+		where += " of the account " + account.value
+	}
+	others, listErr := a.Clusters(ctx)
+	switch {
+	case listErr != nil:
+		err = fmt.Errorf("%w; %s does not have this cluster", err, where)
+	case len(others) == 0:
+		err = fmt.Errorf("%w; %s has no cluster", err, where)
+	default:
+		err = fmt.Errorf("%w; %s has these clusters: %s", err, where, listed(others))
+	}
+	return learn(c, err)
+}
+
+// listed joins names, and the number of the others when there are many.
+func listed(names []string) string {
+	const most = 20
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d others", strings.Join(names[:most], ", "), len(names)-most)
+}
 
 func checkCluster(f *facts) result {
 	c, err := f.cluster.value, f.cluster.err
@@ -77,8 +110,8 @@ func checkKubelet(f *facts) result {
 		version, from = f.image.value.Tags[KubernetesTag], "by the image's tag"
 	}
 	if version == "" {
-		return result{Unknown, "the image has no tag " + KubernetesTag,
-			fmt.Sprintf("aws ec2 create-tags --resources %s --tags Key=%s,Value=VERSION", f.image.value.ID, KubernetesTag)}
+		return result{verdict: Unknown, evidence: "the image has no tag " + KubernetesTag,
+			remedy: fmt.Sprintf("aws ec2 create-tags --resources %s --tags Key=%s,Value=VERSION", f.image.value.ID, KubernetesTag)}
 	}
 	fits, err := skew(version, f.cluster.value.Version)
 	if err != nil {

@@ -10,6 +10,7 @@ func Actions() []string {
 		"ec2:DescribeLaunchTemplateVersions", "ec2:DescribeNetworkAcls", "ec2:DescribeRouteTables", "ec2:DescribeSecurityGroups", "ec2:DescribeSubnets",
 		"ec2:DescribeVpcAttribute", "ec2:DescribeVpcEndpoints", "ec2:DescribeVpcs",
 		"eks:DescribeAccessEntry", "eks:DescribeAddon", "eks:DescribeCluster", "eks:ListAddons",
+		"eks:ListClusters", // for the error about a cluster that does not exist
 		"iam:GetInstanceProfile", "iam:ListAttachedRolePolicies",
 		"ssm:GetParameter", // for a launch template that names a parameter
 		"sts:GetCallerIdentity",

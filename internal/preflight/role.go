@@ -134,7 +134,7 @@ func untrusted(role *awsapi.Role, denied bool) result {
 		Statement oneOrMore[map[string]any]
 	}
 	if err := errors.Join(json.Unmarshal([]byte(role.Trust), &has), json.Unmarshal([]byte(strings.Trim(trustEC2, "'")), &ec2)); err != nil {
-		return result{Unknown, fmt.Sprintf("reading the trust policy of %s: %v", role.Name, err), newRole}
+		return result{verdict: Unknown, evidence: fmt.Sprintf("reading the trust policy of %s: %v", role.Name, err), remedy: newRole}
 	}
 	has.Statement = slices.DeleteFunc(has.Statement, func(s map[string]any) bool { return s == nil }) // null in the JSON
 	has.Statement = append(has.Statement, ec2.Statement...)
@@ -143,7 +143,7 @@ func untrusted(role *awsapi.Role, denied bool) result {
 	}
 	text, err := json.Marshal(has)
 	if err != nil {
-		return result{Unknown, fmt.Sprintf("writing the trust policy of %s: %v", role.Name, err), newRole}
+		return result{verdict: Unknown, evidence: fmt.Sprintf("writing the trust policy of %s: %v", role.Name, err), remedy: newRole}
 	}
 	return bad("aws iam update-assume-role-policy --role-name "+role.Name+" --policy-document "+quote(string(text)), "%s does not trust ec2.amazonaws.com", role.Name)
 }
@@ -176,8 +176,8 @@ func (f *facts) policies(verdict Verdict, otherwise string, names ...string) res
 	if parts := strings.Split(role.ARN, ":"); len(parts) > 1 && parts[1] != "" {
 		partition = parts[1]
 	}
-	return result{verdict, fmt.Sprintf("%s has no policy %s; %s", role.Name, strings.Join(names, " or "), otherwise),
-		fmt.Sprintf("aws iam attach-role-policy --role-name %s --policy-arn arn:%s:iam::aws:policy/%s", role.Name, partition, names[0])}
+	return result{verdict: verdict, evidence: fmt.Sprintf("%s has no policy %s; %s", role.Name, strings.Join(names, " or "), otherwise),
+		remedy: fmt.Sprintf("aws iam attach-role-policy --role-name %s --policy-arn arn:%s:iam::aws:policy/%s", role.Name, partition, names[0])}
 }
 
 const ownPolicy = "preflight does not recognize a custom policy with the same permissions"
