@@ -41,6 +41,8 @@ func workstationValues() map[string]cobra.CompletionFunc {
 		"--launch-template":         nothing,
 		"--launch-template-version": words("$Default", "$Latest"),
 		"--max-pods":                nothing,
+		"--nodeclass":               files("yaml", "yml", "json"),
+		"--nodegroup":               nothing,
 		"--older-than":              nothing,
 		"--only":                    words(manifestNames()...),
 		"--parameter":               nothing,

@@ -166,6 +166,12 @@ func passes(filters []filter, attributes map[string]string, tags []Tag) (bool, e
 			}
 			value, there = tags[i].Value, true
 		}
+		if f.Name == "tag-key" {
+			if !slices.ContainsFunc(tags, func(t Tag) bool { return slices.Contains(f.Values, t.Key) }) {
+				return false, nil
+			}
+			continue
+		}
 		if !there {
 			return false, endpoint.Refuse("the filter %q", f.Name)
 		}

@@ -18,6 +18,7 @@ var paged = map[string]bool{
 	"DescribeImages": true, "DescribeInstances": true, "DescribeVpcEndpoints": true, "DescribeNetworkAcls": true, "DescribeLaunchTemplates": true,
 	"DescribeFleets": true, "DescribeSpotFleetRequests": true, "DescribeSpotInstanceRequests": true,
 	"DescribeAutoScalingGroups": true, "DescribeLaunchConfigurations": true, "ListAttachedRolePolicies": true,
+	"ListPodIdentityAssociations": true, "SimulatePrincipalPolicy": true,
 	"ListClusters": true, "ListNodegroups": true, "ListAddons": true, "DescribeParameters": true, "GetParameterHistory": true,
 }
 

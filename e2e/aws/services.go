@@ -33,10 +33,12 @@ var known = map[string]string{
 	"ec2:DescribeFleets": "", "ec2:DescribeSpotFleetRequests": "", "ec2:DescribeSpotInstanceRequests": "",
 	"autoscaling:DescribeAutoScalingGroups": "", "autoscaling:DescribeLaunchConfigurations": "",
 	"iam:GetInstanceProfile": "InstanceProfileName", "iam:ListAttachedRolePolicies": "RoleName",
-	"sts:GetCallerIdentity":  "",
-	"ssm:DescribeParameters": "ParameterFilters", "ssm:GetParameters": "Names", "ssm:GetParameterHistory": "Name",
+	"iam:GetOpenIDConnectProvider": "OpenIDConnectProviderArn",
+	"iam:GetRole":                  "RoleName",
+	"sts:GetCallerIdentity":        "",
+	"ssm:DescribeParameters":       "ParameterFilters", "ssm:GetParameters": "Names", "ssm:GetParameterHistory": "Name",
 	"ecr:GetAuthorizationToken": "",
-	"eks:ListClusters":          "include", "eks:ListNodegroups": "", "eks:DescribeNodegroup": "",
+	"eks:ListClusters":          "include", "eks:ListNodegroups": "",
 }
 
 // own lists the actions that the world answers itself or changes.
@@ -52,7 +54,11 @@ func (w *World) own() map[string]endpoint.Action {
 		"ec2:StopInstances": endpoint.Handle(w.stopInstances), "ec2:TerminateInstances": endpoint.Handle(w.terminateInstances),
 		"eks:DescribeCluster": endpoint.Handle(w.describeCluster), "eks:DescribeAccessEntry": endpoint.Handle(w.describeAccessEntry),
 		"eks:ListAddons": endpoint.Handle(w.listAddons), "eks:DescribeAddon": endpoint.Handle(w.describeAddon),
-		"ssm:GetParameter": endpoint.Handle(w.getParameter), "ssm:PutParameter": endpoint.Handle(w.putParameter),
+		"eks:DescribeNodegroup":              endpoint.Handle(w.describeNodegroup),
+		"eks:DescribePodIdentityAssociation": endpoint.Handle(w.describeAssociation),
+		"eks:ListPodIdentityAssociations":    endpoint.Handle(w.listAssociations),
+		"iam:SimulatePrincipalPolicy":        endpoint.Handle(w.simulate),
+		"ssm:GetParameter":                   endpoint.Handle(w.getParameter), "ssm:PutParameter": endpoint.Handle(w.putParameter),
 		"sts:AssumeRole": endpoint.Handle(w.assumeRole),
 	}
 }
@@ -73,8 +79,10 @@ func (w *World) services() map[string]endpoint.Service {
 		"eks": {Protocol: endpoint.REST{Routes: map[string]string{
 			"GET /clusters": "ListClusters", "GET /clusters/{name}": "DescribeCluster",
 			"GET /clusters/{name}/node-groups": "ListNodegroups", "GET /clusters/{name}/node-groups/{nodegroupName}": "DescribeNodegroup",
-			"GET /clusters/{name}/access-entries/{principalArn}": "DescribeAccessEntry",
-			"GET /clusters/{name}/addons":                        "ListAddons", "GET /clusters/{name}/addons/{addonName}": "DescribeAddon",
+			"GET /clusters/{name}/access-entries/{principalArn}":             "DescribeAccessEntry",
+			"GET /clusters/{name}/pod-identity-associations":                 "ListPodIdentityAssociations",
+			"GET /clusters/{name}/pod-identity-associations/{associationId}": "DescribePodIdentityAssociation",
+			"GET /clusters/{name}/addons":                                    "ListAddons", "GET /clusters/{name}/addons/{addonName}": "DescribeAddon",
 		}}},
 	}
 	for _, name := range []string{"autoscaling", "iam", "sts"} {

@@ -8,7 +8,8 @@
 //
 //   - images and snapshots, captures and copies;
 //   - machines that really boot behind the instances (Machines);
-//   - access entries and add-ons of EKS, and the fields of clusters;
+//   - access entries, add-ons and pod identities of EKS, and fields of clusters;
+//   - IAM's simulation of policies;
 //   - denied permissions, failing calls, truncated responses, and pages;
 //   - refusals: an unsupported action or parameter fails the test. moto would
 //     ignore it in silence.
@@ -56,6 +57,12 @@ type World struct {
 	Entries map[string]string
 	// Addons are add-ons by name, in EKS's JSON.
 	Addons map[string]map[string]any
+	// NodeGroups replaces fields of moto's node groups, by name and JSON key.
+	NodeGroups map[string]map[string]any
+	// Associations are pod identity associations.
+	Associations []Association
+	// Guardrails are service control policies, as JSON.
+	Guardrails []string
 	// Published are the public parameters of AWS and of publishers, in every
 	// region.
 	Published map[string]string

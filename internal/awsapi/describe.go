@@ -35,6 +35,10 @@ type Cluster struct {
 	// ID.
 	Outpost bool
 	ID      string
+	// AutoMode says that EKS Auto Mode runs nodes of its own.
+	AutoMode bool
+	// Issuer is the address of the cluster's OpenID Connect issuer.
+	Issuer string
 }
 
 // Active says whether nodes can join.
@@ -88,6 +92,10 @@ func clusterOf(in *types.Cluster) Cluster {
 	c.AuthenticationMode = string(types.AuthenticationModeConfigMap)
 	if in.AccessConfig != nil && in.AccessConfig.AuthenticationMode != "" {
 		c.AuthenticationMode = string(in.AccessConfig.AuthenticationMode)
+	}
+	c.AutoMode = in.ComputeConfig != nil && aws.ToBool(in.ComputeConfig.Enabled)
+	if in.Identity != nil && in.Identity.Oidc != nil {
+		c.Issuer = aws.ToString(in.Identity.Oidc.Issuer)
 	}
 	if v := in.ResourcesVpcConfig; v != nil {
 		c.VPC, c.Subnets, c.SecurityGroups = aws.ToString(v.VpcId), v.SubnetIds, v.SecurityGroupIds

@@ -45,6 +45,9 @@ type Launch struct {
 	// PublicAddress says whether the instance has or gets a public address. nil
 	// leaves the decision to the subnet.
 	PublicAddress *bool
+	// Unmanaged are the template's settings that EKS refuses for managed node
+	// groups, except the instance profile.
+	Unmanaged []string
 }
 
 // Tagging are the tags of all resources of one kind that a template creates.
@@ -171,6 +174,7 @@ func set(part map[string]any) map[string]any {
 func launchOf(data *types.ResponseLaunchTemplateData) Launch {
 	l := Launch{
 		Image: aws.ToString(data.ImageId), Type: string(data.InstanceType), Tags: map[string]string{}, SecurityGroups: data.SecurityGroupIds,
+		Unmanaged: unmanaged(data),
 	}
 	for _, s := range data.TagSpecifications {
 		l.AllTags = append(l.AllTags, Tagging{string(s.ResourceType), tagsOf(s.Tags)})

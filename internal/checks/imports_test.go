@@ -32,7 +32,7 @@ var mayImport = map[string][]string{
 	"internal/diagnose":     {"internal/expand"},
 	"internal/awsapi":       {"internal/awsnames", "internal/surface"},
 	"userdata":              {"bootstrap"},
-	"internal/preflight":    {"internal/awsapi", "userdata"},
+	"internal/preflight":    {"internal/awsapi", "internal/awsnames", "userdata"},
 	"internal/clustersetup": {},
 	"scrub":                 {"host", "plan", "internal/manifest", "internal/containerd", "internal/templates", "internal/surface", "internal/expand"},
 	"distros":               {"host", "plan", "scrub", "internal/surface"},

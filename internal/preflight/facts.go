@@ -2,24 +2,29 @@ package preflight
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
 
-// Target selects what preflight checks. Exactly one of Instance, Template and AMI
-// is set.
+// Target selects what preflight checks. Exactly one of Instance, Template,
+// NodeGroup, NodeClass and AMI is set.
 type Target struct {
 	Cluster  string
 	Instance string
 	// Template is the ID or name of a launch template. TemplateVersion is a number,
 	// $Latest or $Default.
 	Template, TemplateVersion string
-	AMI                       string
+	// NodeGroup is the name of a managed node group.
+	NodeGroup string
+	// NodeClass is Karpenter's EC2NodeClass of the nodes.
+	NodeClass *NodeClass
+	AMI       string
+	// Role is the name or ARN of the nodes' role, for a target that does not name
+	// the role.
+	Role string
 	// Subnets are the subnets of future nodes. Empty means the subnets of the
 	// instance or the cluster.
 	Subnets []string
@@ -27,48 +32,6 @@ type Target struct {
 	Kubelet string
 	// AWSAuth is the ConfigMap aws-auth as kubectl prints it, or nil.
 	AWSAuth []byte
-}
-
-// Validate returns the faults of the target.
-func (t Target) Validate() error {
-	if t.Cluster == "" {
-		return errors.New("cluster: the name is missing")
-	}
-	named := 0
-	for _, one := range []string{t.Instance, t.Template, t.AMI} {
-		if one != "" {
-			named++
-		}
-	}
-	if named != 1 {
-		return errors.New("name one of an instance, a launch template and an image")
-	}
-	return nil
-}
-
-func (t Target) String() string {
-	switch {
-	case t.Instance != "":
-		return "instance " + t.Instance
-	case t.Template != "":
-		return fmt.Sprintf("launch template %s, version %s", t.Template, t.TemplateVersion)
-	default:
-		return "image " + t.AMI
-	}
-}
-
-// command is the command for this preflight with further flags.
-func (t Target) command(flags string) string {
-	words := []string{"eksnode preflight --cluster", t.Cluster}
-	switch {
-	case t.Instance != "":
-		words = append(words, "--instance", t.Instance)
-	case t.Template != "":
-		words = append(words, "--launch-template", t.Template, "--launch-template-version", "'"+t.TemplateVersion+"'")
-	default:
-		words = append(words, "--ami", t.AMI)
-	}
-	return strings.TrimSpace(strings.Join(append(words, flags), " "))
 }
 
 // KubernetesTag is the image's tag with the kubelet's version.
@@ -97,10 +60,14 @@ type facts struct {
 	target        Target
 	account       fact[string]
 	cluster       fact[awsapi.Cluster]
+	group         fact[awsapi.NodeGroup] // absent unless the target is one
+	selected      selected
 	launch        fact[awsapi.Launch]
 	image         fact[awsapi.Image]
 	architectures fact[[]string]
-	profile       fact[awsapi.Profile]
+	profile       fact[awsapi.Profile] // its role is the nodes' role, also without a profile
+	simulated     fact[[]awsapi.Decision]
+	cni           fact[cni]
 	entry         fact[awsapi.AccessEntry]
 	subnets       fact[[]awsapi.Subnet]
 	planeSubnets  fact[[]awsapi.Subnet]
@@ -119,41 +86,18 @@ func gather(ctx context.Context, a *awsapi.AWS, t Target, account fact[string]) 
 	if once(f.cluster.err) {
 		return f
 	}
-	image := t.AMI
-	switch {
-	case t.Instance != "":
-		f.launch = learn(a.Instance(ctx, t.Instance))
-	case t.Template != "":
-		f.launch = learn(a.Template(ctx, t.Template, t.TemplateVersion))
-	default:
-		f.launch.absent = true
-	}
-	if image == "" {
-		image = f.launch.value.Image
-	}
-	f.image = fact[awsapi.Image]{err: f.launch.err, absent: image == "" && f.launch.err == nil}
-	if image != "" {
-		f.image = learn(a.Image(ctx, image))
-	}
+	f.launches(ctx, a)
+	f.image = f.imageOf(ctx, a)
 	f.node(ctx, a)
 	f.network(ctx, a)
 	f.addons = after(f.cluster, func(c awsapi.Cluster) fact[[]awsapi.Addon] { return learn(a.Addons(ctx, c.Name)) })
+	f.permissions(ctx, a)
 	return f
 }
 
 func (f *facts) node(ctx context.Context, a *awsapi.AWS) {
-	f.architectures = after(f.launch, func(l awsapi.Launch) fact[[]string] {
-		if l.Type == "" {
-			return fact[[]string]{absent: true}
-		}
-		return learn(a.Architectures(ctx, l.Type))
-	})
-	f.profile = after(f.launch, func(l awsapi.Launch) fact[awsapi.Profile] {
-		if l.Profile == "" {
-			return fact[awsapi.Profile]{}
-		}
-		return learn(a.Profile(ctx, l.Profile))
-	})
+	f.architectures = after(f.launch, func(l awsapi.Launch) fact[[]string] { return f.architecturesOf(ctx, a, l) })
+	f.profile = f.profileOf(ctx, a)
 	f.entry = after(f.profile, func(p awsapi.Profile) fact[awsapi.AccessEntry] {
 		// The mode CONFIG_MAP has no access entries, and EKS refuses the call.
 		if p.Role == nil || f.cluster.err != nil || f.cluster.value.AuthenticationMode == configMap {
@@ -165,7 +109,7 @@ func (f *facts) node(ctx context.Context, a *awsapi.AWS) {
 		}
 		return learn(entry, err)
 	})
-	f.userData = after(f.launch, readUserData)
+	f.userData = after(f.launch, f.userDataOfLaunch)
 }
 
 // readUserData reads the user data of a launch. A launch without any is no error.
@@ -179,6 +123,9 @@ func readUserData(l awsapi.Launch) fact[userdata.Report] {
 func (f *facts) network(ctx context.Context, a *awsapi.AWS) {
 	f.subnets = after(f.cluster, func(c awsapi.Cluster) fact[[]awsapi.Subnet] {
 		ids := f.target.Subnets
+		if named, err := f.subnetsOfTarget(); err != nil || len(named) > 0 {
+			return f.named(ctx, a, named, err)
+		}
 		if len(ids) == 0 && f.launch.value.Subnet != "" {
 			ids = []string{f.launch.value.Subnet}
 		}
@@ -199,12 +146,7 @@ func (f *facts) network(ctx context.Context, a *awsapi.AWS) {
 		slices.Sort(ids)
 		return learn(a.ACLs(ctx, slices.Compact(ids)))
 	})
-	f.nodeGroups = after(f.launch, func(l awsapi.Launch) fact[[]awsapi.SecurityGroup] {
-		if len(l.SecurityGroups) == 0 {
-			return fact[[]awsapi.SecurityGroup]{}
-		}
-		return learn(a.SecurityGroups(ctx, l.SecurityGroups))
-	})
+	f.nodeGroups = after(f.launch, func(l awsapi.Launch) fact[[]awsapi.SecurityGroup] { return f.securityGroupsOf(ctx, a, l) })
 	f.planeGroups = after(f.cluster, func(c awsapi.Cluster) fact[[]awsapi.SecurityGroup] {
 		ids := slices.Clone(c.SecurityGroups)
 		if c.ClusterSecurityGroup != "" {
@@ -228,6 +170,9 @@ func Run(ctx context.Context, a *awsapi.AWS, t Target) (Report, error) {
 	if once(err) {
 		return Report{}, err
 	}
+	if err := t.fitsAccount(account); err != nil {
+		return Report{}, err
+	}
 	f := gather(ctx, a, t, learn(account, err))
 	if ctx.Err() != nil {
 		return Report{}, fmt.Errorf("checking %s: %w", t, context.Cause(ctx))
@@ -247,7 +192,15 @@ func (f *facts) check() Report {
 			r.LeftOut = append(r.LeftOut, c.ID)
 			continue
 		}
-		all.add(c, c.look(f))
+		said := c.look(f)
+		switch said.verdict {
+		case notHere:
+			continue
+		case withoutRole:
+			r.NeedRole = append(r.NeedRole, c.ID)
+			continue
+		}
+		all.add(c, said)
 	}
 	r.Findings = all.findings
 	return r

@@ -21,6 +21,10 @@ const (
 	Warn Verdict = "WARN"
 	// Unknown means that the check could not run.
 	Unknown Verdict = "UNKNOWN"
+
+	// notHere is for checks of another kind of target. withoutRole is for checks of
+	// a role when the target names none. Reports have neither.
+	notHere, withoutRole Verdict = "-", "?"
 )
 
 // Finding is the result of one check.
@@ -40,11 +44,13 @@ type Finding struct {
 // Report is the result of a preflight.
 type Report struct {
 	Cluster string `json:"cluster"`
-	// Target is the checked instance, launch template or image.
+	// Target is what was checked, such as an instance or a launch template.
 	Target   string    `json:"target"`
 	Findings []Finding `json:"findings"`
 	// LeftOut are the checks that do not apply to the target.
 	LeftOut []string `json:"leftOut,omitempty"`
+	// NeedRole are the checks that need a role, when the target names none.
+	NeedRole []string `json:"needRole,omitempty"`
 }
 
 // Unchecked counts the checks that are no findings of their own, because they

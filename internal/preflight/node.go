@@ -27,13 +27,19 @@ func checkImageState(f *facts) result {
 }
 
 func (f *facts) noImage() result {
+	if by := f.publisher(); by != "" {
+		return good("%s", by)
+	}
 	return bad(f.newVersion(map[string]any{"ImageId": "AMI"}), "%s names no image", f.launch.value.From)
 }
 
 // newVersion is the command that makes a version of the launch template with
 // changed data. AWS replaces each named field as a whole, so data also repeats the
-// unchanged parts of the field.
+// unchanged parts of the field. An EC2NodeClass has no launch template of its own.
 func (f *facts) newVersion(data map[string]any) string {
+	if c := f.target.NodeClass; c != nil {
+		return "kubectl edit ec2nodeclass " + c.Name
+	}
 	text, err := json.Marshal(data)
 	if err != nil {
 		panic(err) // these are texts and lists of texts
@@ -90,6 +96,8 @@ func checkArchitecture(f *facts) result {
 	switch {
 	case not != nil:
 		return *not
+	case f.target.NodeClass != nil:
+		return good("Karpenter starts only instance types for %s", i.Architecture)
 	case f.architectures.err != nil:
 		return f.unseen(f.architectures.err)
 	case f.architectures.absent:
@@ -115,6 +123,9 @@ func checkClusterTag(f *facts) result {
 		return f.unseen(f.cluster.err)
 	}
 	key := "kubernetes.io/cluster/" + f.target.Cluster
+	if f.managed() || f.target.NodeClass != nil {
+		return good("%s adds %s=owned", f.maker(), key)
+	}
 	value, there := f.launch.value.Tags[key]
 	if value == "owned" || value == "shared" {
 		return good("%s=%s", key, value)
@@ -159,6 +170,9 @@ func checkMetadata(f *facts) result {
 	if l.NoMetadata && f.target.Instance != "" {
 		return bad("aws ec2 modify-instance-metadata-options --http-endpoint enabled --instance-id "+f.target.Instance, "the metadata service is off for %s", l.From)
 	}
+	if l.NoMetadata && f.target.NodeClass != nil {
+		return bad(f.newVersion(nil), "the metadata service is off in %s", l.From)
+	}
 	if l.NoMetadata {
 		options := map[string]any{"HttpTokens": "required", "HttpPutResponseHopLimit": 2}
 		maps.Copy(options, l.Metadata)
@@ -182,6 +196,8 @@ func checkUserData(f *facts) result {
 		return f.unseen(f.launch.err)
 	case awsapi.IsNotFound(f.cluster.err): // the name may be wrong
 		return f.unseen(f.cluster.err)
+	case len(f.launch.value.UserData) == 0 && f.userDataElsewhere() != "":
+		return good("%s writes it", f.userDataElsewhere())
 	case len(f.launch.value.UserData) == 0:
 		return bad(f.userDataOf(f.family()), "%s has no user data", f.launch.value.From)
 	case f.userData.err != nil:
@@ -195,10 +211,20 @@ func checkUserData(f *facts) result {
 			wrong = append(wrong, p.String())
 		}
 	}
+	if len(wrong) > 0 && f.target.NodeClass != nil {
+		return bad("kubectl edit ec2nodeclass "+f.target.NodeClass.Name, "%s: %s", f.launch.value.From, strings.Join(wrong, "; "))
+	}
 	if len(wrong) > 0 {
 		return bad(remedy, "as %s: %s", r.Family, strings.Join(wrong, "; "))
 	}
-	if not := f.fits(r.Family); not != nil {
+	if by := f.userDataElsewhere(); by != "" {
+		return f.merged(by)
+	}
+	family := r.Family
+	if f.target.NodeClass != nil {
+		family = f.target.NodeClass.family()
+	}
+	if not := f.fits(family); not != nil {
 		return *not
 	}
 	for _, pair := range [][3]string{
@@ -209,5 +235,5 @@ func checkUserData(f *facts) result {
 			return bad(remedy, "the %s in the user data is %s, but should be %s", pair[0], pair[1], pair[2])
 		}
 	}
-	return good("%s, for this cluster", r.Family)
+	return good("%s, for this cluster", family)
 }

@@ -104,6 +104,9 @@ func checkKubelet(f *facts) result {
 	}
 	version, from := f.target.Kubelet, "as specified"
 	if version == "" {
+		version, from = f.publishedKubelet()
+	}
+	if version == "" {
 		if f.image.err != nil {
 			return f.unseen(f.image.err)
 		}
@@ -149,6 +152,10 @@ func checkAddons(f *facts) result {
 			return maybe(fmt.Sprintf("aws eks describe-addon --cluster-name %s --addon-name %s --query addon.health", f.target.Cluster, a.Name),
 				"%s is %s", a.Name, a.Status)
 		}
+	}
+	if f.cluster.value.AutoMode && (f.addon("vpc-cni") == nil || f.addon("kube-proxy") == nil) {
+		return maybe("aws eks list-addons --cluster-name "+f.target.Cluster,
+			"the nodes of EKS Auto Mode need no add-ons, but all other nodes need vpc-cni and kube-proxy, and EKS does not manage both here; preflight cannot see the DaemonSets of kube-system")
 	}
 	if len(seen) == 0 {
 		return maybe("kubectl get daemonset -n kube-system", "EKS manages no add-ons here, and preflight cannot see the DaemonSets of kube-system")

@@ -9,9 +9,9 @@ func Actions() []string {
 		"ec2:DescribeDhcpOptions", "ec2:DescribeImages", "ec2:DescribeInstanceAttribute", "ec2:DescribeInstanceTypes", "ec2:DescribeInstances",
 		"ec2:DescribeLaunchTemplateVersions", "ec2:DescribeNetworkAcls", "ec2:DescribeRouteTables", "ec2:DescribeSecurityGroups", "ec2:DescribeSubnets",
 		"ec2:DescribeVpcAttribute", "ec2:DescribeVpcEndpoints", "ec2:DescribeVpcs",
-		"eks:DescribeAccessEntry", "eks:DescribeAddon", "eks:DescribeCluster", "eks:ListAddons",
-		"eks:ListClusters", // for the error about a cluster that does not exist
-		"iam:GetInstanceProfile", "iam:ListAttachedRolePolicies",
+		"eks:DescribeAccessEntry", "eks:DescribeAddon", "eks:DescribeCluster", "eks:DescribeNodegroup", "eks:DescribePodIdentityAssociation",
+		"eks:ListAddons", "eks:ListClusters", "eks:ListPodIdentityAssociations",
+		"iam:GetInstanceProfile", "iam:GetOpenIDConnectProvider", "iam:GetRole", "iam:ListAttachedRolePolicies", "iam:SimulatePrincipalPolicy",
 		"ssm:GetParameter", // for a launch template that names a parameter
 		"sts:GetCallerIdentity",
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -42,8 +43,8 @@ func TestEachCheckFailsAndPasses(t *testing.T) {
 			say(f, strings.Replace(joining, old, new, 1))
 		}
 	}
-	only := func(policies ...string) func(*facts) {
-		return func(f *facts) { f.profile.value.Role.Policies = policies }
+	refuse := func(actions ...string) func(*facts) {
+		return func(f *facts) { f.simulated = lacking(f, actions...) }
 	}
 	for _, c := range []struct {
 		check, verdict string
@@ -120,9 +121,9 @@ func TestEachCheckFailsAndPasses(t *testing.T) {
 			`--policy-document '{"Version":"2012-10-17","Id":"x","Statement":[{"Action":"sts:AssumeRole","Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"}}]}'`},
 		{"role-trust", "UNKNOWN", func(f *facts) { f.profile.value.Role.Trust = "{" }, "reading the trust policy of node", "eksnode preflight --cluster my-cluster --instance i-1"},
 		{"role-separate", "FAIL", func(f *facts) { f.cluster.value.Role = role }, "both are " + role, "aws iam create-role --role-name NODE-ROLE --assume-role-policy-document"},
-		{"policy-worker", "FAIL", only("AmazonEKS_CNI_Policy"), "node has no policy AmazonEKSWorkerNodePolicy", "aws iam attach-role-policy --role-name node --policy-arn arn:aws:iam::aws:policy/AmazonEKSWorkerNodePolicy"},
-		{"policy-cni", "WARN", only("AmazonEKSWorkerNodePolicy"), "the VPC CNI's own role may have it", "AmazonEKS_CNI_Policy"},
-		{"policy-registry", "FAIL", only("AmazonEKSWorkerNodePolicy"), "AmazonEC2ContainerRegistryPullOnly or AmazonEC2ContainerRegistryReadOnly", "AmazonEC2ContainerRegistryPullOnly"},
+		{"policy-worker", "FAIL", refuse("ec2:DescribeInstances"), "node lacks ec2:DescribeInstances", "aws iam attach-role-policy --role-name node --policy-arn arn:aws:iam::aws:policy/AmazonEKSWorkerNodePolicy"},
+		{"policy-cni", "WARN", refuse("ec2:AssignPrivateIpAddresses"), "node lacks ec2:AssignPrivateIpAddresses; the VPC CNI's own role may have it", "AmazonEKS_CNI_Policy"},
+		{"policy-registry", "FAIL", refuse("ecr:GetAuthorizationToken"), "node lacks ecr:GetAuthorizationToken", "AmazonEC2ContainerRegistryPullOnly"},
 		{"access", "FAIL", func(f *facts) {
 			f.entry.value = awsapi.AccessEntry{}
 			f.cluster.value.AuthenticationMode = "API"
@@ -175,7 +176,7 @@ func TestEachCheckFailsAndPasses(t *testing.T) {
 				g.Ingress = []awsapi.Rule{{Protocol: "tcp", From: 0, To: 65535, CIDRs: []string{"10.0.0.0/16"}}}
 			})
 		}, "let nothing in to port 53 from sg-cluster (udp)", "--protocol udp"},
-		{"policy-ssm", "WARN", only("AmazonEKSWorkerNodePolicy"), "Session Manager reaches it only with", "--role-name node --policy-arn arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore"},
+		{"policy-ssm", "WARN", refuse("ssm:UpdateInstanceInformation"), "Session Manager reaches it only with", "--role-name node --policy-arn arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore"},
 		{"network-acl", "FAIL", func(f *facts) {
 			acl := nodeACL(f)
 			acl.Entries = slices.Insert(acl.Entries, 0, awsapi.ACLEntry{Number: 90, Protocol: "6", Egress: true, CIDR: "10.0.2.128/25", To: 1023})
@@ -228,10 +229,16 @@ func TestEachCheckFailsAndPasses(t *testing.T) {
 }
 
 func TestEveryCheckHasACase(t *testing.T) {
-	text, err := os.ReadFile("preflight_test.go")
+	var text strings.Builder
+	files, err := filepath.Glob("*_test.go")
 	require.NoError(t, err)
+	for _, name := range files {
+		one, err := os.ReadFile(name)
+		require.NoError(t, err)
+		text.Write(one)
+	}
 	for _, c := range Table() {
-		assert.Contains(t, string(text), `{"`+c.ID+`", "`, "the check %s has no case", c.ID)
+		assert.True(t, strings.Contains(text.String(), `{"`+c.ID+`", "`), "the check %s has no case", c.ID)
 		assert.NotEmpty(t, c.Question)
 		assert.NotEmpty(t, c.Why)
 	}
@@ -245,7 +252,7 @@ func TestTheSamplePassesEveryCheck(t *testing.T) {
 		assert.NotEmpty(t, f.Evidence)
 		assert.Empty(t, f.Remedy)
 	}
-	assert.Len(t, r.Findings, len(Table()))
+	assert.Len(t, r.Findings, len(Table())-4, "four checks are for node groups and EC2NodeClasses")
 	assert.Empty(t, r.LeftOut)
 	assert.Equal(t, 0, r.ExitCode())
 }
@@ -285,8 +292,8 @@ func TestAddressesOfAWSsNameServerAreAccepted(t *testing.T) {
 
 func TestIncompleteTargetsAreRefused(t *testing.T) {
 	for want, target := range map[string]Target{
-		"cluster: the name is missing":                            {AMI: "ami-1"},
-		"name one of an instance, a launch template and an image": {Cluster: "a"},
+		"cluster: the name is missing": {AMI: "ami-1"},
+		"name one of an instance, a launch template, a node group, an EC2NodeClass and an image": {Cluster: "a"},
 	} {
 		assert.EqualError(t, target.Validate(), want)
 	}

@@ -53,24 +53,26 @@ func assertStays(t *testing.T, f *facts, evidence string) {
 // explained lists the remedies that do more than read or add, and why they lose
 // nothing.
 var explained = map[string]string{
-	"ec2 associate-address":                "the address is new, and the instance has no address",
-	"ec2 associate-dhcp-options":           "only for a VPC without DHCP options",
-	"ec2 associate-iam-instance-profile":   "EC2 refuses it where the instance has a profile",
-	"ec2 create-tags":                      "sets one tag, which eksnode or the cluster gives its meaning",
-	"ec2 modify-instance-attribute":        "turns one attribute on",
-	"ec2 modify-instance-metadata-options": "turns one option on, the others stay",
-	"ec2 modify-subnet-attribute":          "turns one attribute on, for instances that are started later",
-	"ec2 modify-vpc-attribute":             "turns one attribute on",
-	"ec2 modify-vpc-endpoint":              "turns one option on",
-	"eks update-addon":                     "with PRESERVE, the role and the values that are set",
-	"eks update-cluster-config":            "turns private access on, the others stay",
-	"iam update-assume-role-policy":        "repeats every statement that the role has",
+	"ec2 associate-address":                         "the address is new, and the instance has no address",
+	"ec2 associate-dhcp-options":                    "only for a VPC without DHCP options",
+	"ec2 associate-iam-instance-profile":            "EC2 refuses it where the instance has a profile",
+	"ec2 create-tags":                               "sets one tag, which eksnode or the cluster gives its meaning",
+	"ec2 modify-instance-attribute":                 "turns one attribute on",
+	"ec2 modify-instance-metadata-options":          "turns one option on, the others stay",
+	"ec2 modify-subnet-attribute":                   "turns one attribute on, for instances that are started later",
+	"ec2 modify-vpc-attribute":                      "turns one attribute on",
+	"ec2 modify-vpc-endpoint":                       "turns one option on",
+	"eks update-nodegroup-config":                   "only for a node group that may have no nodes",
+	"eks update-addon":                              "with PRESERVE, the role and the values that are set",
+	"eks update-cluster-config":                     "turns private access on, the others stay",
+	"iam add-client-id-to-open-id-connect-provider": "adds one audience",
+	"iam update-assume-role-policy":                 "repeats every statement that the role has",
 }
 
 // No remedy deletes or replaces what other machines may use.
 func TestRemediesDeleteNothing(t *testing.T) {
 	text := literals(t)
-	adds := regexp.MustCompile(`^(ec2|eks|iam|sts|ssm|configure) (describe-[a-z-]+|get-[a-z-]+|list|wait|create-[a-z-]+|allocate-address|attach-role-policy|add-role-to-instance-profile|authorize-security-group-.*)$`)
+	adds := regexp.MustCompile(`^(ec2|eks|iam|sts|ssm|configure) (describe-[a-z-]+|get-[a-z-]+|list|list-[a-z-]+|simulate-[a-z-]+|wait|create-[a-z-]+|allocate-address|attach-role-policy|add-role-to-instance-profile|authorize-security-group-.*)$`)
 	used := map[string]bool{}
 	commands := regexp.MustCompile(`\baws ([a-z0-9]+ [a-z%][a-z%-]*)`).FindAllStringSubmatch(text, -1)
 	require.Greater(t, len(commands), 25)

@@ -49,6 +49,7 @@ func sample() *facts {
 		return g
 	}
 	f := &facts{
+		group:  fact[awsapi.NodeGroup]{absent: true},
 		target: Target{Cluster: "my-cluster", Instance: "i-1"}, account: known("123456789012"),
 		cluster: known(awsapi.Cluster{
 			Name: "my-cluster", ARN: "arn:aws:eks:eu-west-1:123456789012:cluster/my-cluster", Status: "ACTIVE", Version: "1.34",
@@ -97,6 +98,17 @@ func templated() *facts {
 	l.AllTags, l.Metadata = []awsapi.Tagging{{Kind: "instance", Tags: l.Tags}}, map[string]any{"HttpTokens": "required"}
 	f.subnets.value = slices.Clone(f.planeSubnets.value)
 	return f
+}
+
+// lacking is what a simulation returns when a role lacks actions on all resources.
+func lacking(f *facts, actions ...string) fact[[]awsapi.Decision] {
+	var list []awsapi.Decision
+	for _, n := range slices.Concat(f.workerNeeds(), f.registryNeeds(nil), needs(Warn, f.arn("ecr", "", "repository/eks/pause"), pulls()...), f.ssmNeeds(), f.cniNeeds()) {
+		if slices.Contains(actions, n.Action) {
+			list = append(list, awsapi.Decision{Question: n.Question})
+		}
+	}
+	return known(list)
 }
 
 // nodeGroup is a security group that allows all outgoing traffic.

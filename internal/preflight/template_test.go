@@ -22,7 +22,7 @@ func TestChecksOfLaunchTemplates(t *testing.T) {
 		}, "cluster-tag", "WARN", "the launch template nodes has no tag kubernetes.io/cluster/my-cluster=owned; the Auto Scaling group may add the tag",
 			`aws ec2 create-launch-template-version --launch-template-id lt-1 --source-version 1 --launch-template-data '{"TagSpecifications":[{"ResourceType":"volume","Tags":[{"Key":"team","Value":"o'\''brien"}]},` +
 				`{"ResourceType":"instance","Tags":[{"Key":"kubernetes.io/cluster/my-cluster","Value":"owned"},{"Key":"team","Value":"a"}]}]}'`},
-		"no profile": {func(f *facts) { f.launch.value.Profile, f.profile.value = "", awsapi.Profile{} }, "instance-profile", "FAIL", "the launch template nodes has no instance profile",
+		"no profile": {func(f *facts) { f.launch.value.Profile, f.profile.value = "", awsapi.Profile{} }, "instance-profile", "FAIL", "the launch template nodes has no instance profile: right for a managed node group (check it with --nodegroup), but self-managed nodes get no credentials; --role names the role",
 			`aws ec2 create-launch-template-version --launch-template-id lt-1 --source-version 1 --launch-template-data '{"IamInstanceProfile":{"Name":"PROFILE"}}'`},
 		"no image":    {func(f *facts) { f.launch.value.Image, f.image = "", fact[awsapi.Image]{absent: true} }, "image-state", "FAIL", "the launch template nodes names no image", `'{"ImageId":"AMI"}'`},
 		"no type":     {func(f *facts) { f.launch.value.Type, f.architectures = "", fact[[]string]{absent: true} }, "image-architecture", "WARN", "the launch template nodes names no instance type", "aws ec2 describe-instance-types"},
