@@ -185,9 +185,22 @@ func (f *facts) userDataOfLaunch(l awsapi.Launch) fact[userdata.Report] {
 	case f.target.NodeClass != nil:
 		return f.target.NodeClass.userData()
 	case f.managed() && f.publisher() != "" && len(l.UserData) > 0:
-		return learn(userdata.CheckMerged(l.UserData, familyOf(f.group.value.AMIType)))
+		return mergedUserData(l.UserData, familyOf(f.group.value.AMIType))
 	}
 	return readUserData(l)
+}
+
+// mergedUserData checks user data that EKS merges. Amazon Linux also takes messages
+// without a part that a family has, such as shell scripts alone.
+func mergedUserData(text []byte, family string) fact[userdata.Report] {
+	if family != "al2023" && family != "al2" {
+		return learn(userdata.CheckMerged(text, family))
+	}
+	r, err := userdata.CheckMerged(text, "")
+	if err != nil {
+		return fact[userdata.Report]{value: userdata.Report{Family: family}}
+	}
+	return learn(r, nil)
 }
 
 // familyOf is the family of user data that images of an AMI type read.
@@ -295,22 +308,27 @@ func (f *facts) userDataElsewhere() string {
 	return ""
 }
 
-// merged is the result for user data that EKS or Karpenter merges with its own. EKS
-// merges only MIME messages for Amazon Linux
+// unmergeable returns the fault of user data that EKS or Karpenter cannot merge with
+// its own, or nil. EKS merges only MIME messages for Amazon Linux
 // (https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html).
-func (f *facts) merged(by string) result {
+func (f *facts) unmergeable() *result {
 	text := string(f.launch.value.UserData)
 	family := familyOf(f.group.value.AMIType)
 	linux := family == "al2" || family == "al2023"
+	var r result
 	switch {
-	case f.managed() && linux && !isMIME(text):
-		return bad(f.userDataOf(family), "EKS merges user data with its own only as a MIME message, and this is none")
-	case f.managed() && family == "windows":
-		return bad(f.userDataOf(family), "EKS does not merge user data for Windows; only an image of your own takes it")
+	case !f.managed() || f.publisher() == "":
+		return nil
+	case linux && !isMIME(text):
+		r = bad(f.userDataOf(family), "EKS merges user data with its own only as a MIME message, and this is none")
 	case linux && strings.Contains(text, "/etc/eks/bootstrap.sh"):
-		return bad(f.userDataOf(family), "the user data calls bootstrap.sh, and so does the user data of %s: leave the call out", by)
+		r = bad(f.userDataOf(family), "the user data calls bootstrap.sh, and so does the user data of EKS: leave the call out")
+	case family == "windows":
+		r = bad(f.userDataOf(family), "EKS does not merge user data for Windows; only an image of your own takes it")
+	default:
+		return nil
 	}
-	return good("merged with the user data of %s", by)
+	return &r
 }
 
 // isMIME says whether a text is a MIME message with parts.

@@ -198,8 +198,12 @@ func checkUserData(f *facts) result {
 		return f.unseen(f.cluster.err)
 	case len(f.launch.value.UserData) == 0 && f.userDataElsewhere() != "":
 		return good("%s writes it", f.userDataElsewhere())
+	case len(f.launch.value.UserData) == 0 && f.target.NodeClass != nil:
+		return bad(f.newVersion(nil), "%s has no user data, and Karpenter writes none for amiFamily Custom", f.launch.value.From)
 	case len(f.launch.value.UserData) == 0:
 		return bad(f.userDataOf(f.family()), "%s has no user data", f.launch.value.From)
+	case f.unmergeable() != nil:
+		return *f.unmergeable()
 	case f.userData.err != nil:
 		return bad(f.userDataOf(f.family()), "%v", f.userData.err)
 	}
@@ -218,7 +222,7 @@ func checkUserData(f *facts) result {
 		return bad(remedy, "as %s: %s", r.Family, strings.Join(wrong, "; "))
 	}
 	if by := f.userDataElsewhere(); by != "" {
-		return f.merged(by)
+		return good("merged with the user data of %s", by)
 	}
 	family := r.Family
 	if f.target.NodeClass != nil {

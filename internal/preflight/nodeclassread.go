@@ -243,7 +243,7 @@ func (r *classReader) fields(n *yaml.Node, path string, known map[string]field, 
 // meant suggests a known name that differs only in case, or by letters at its end.
 func (r *classReader) meant(name string, known map[string]field) string {
 	for _, k := range slices.Sorted(maps.Keys(known)) {
-		if strings.EqualFold(k, name) || len(name) > 3 && (strings.HasPrefix(k, name) || strings.HasPrefix(name, k)) {
+		if strings.EqualFold(k, name) || len(name) > 2 && (strings.HasPrefix(k, name) || strings.HasPrefix(name, k)) {
 			return "; did you mean " + k + "?"
 		}
 	}

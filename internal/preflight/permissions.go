@@ -72,9 +72,8 @@ const (
 	eksRegistry = "602401143452"
 )
 
-func pulls() []string {
-	return []string{"ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"}
-}
+// pulls are the actions of containerd: AmazonEC2ContainerRegistryPullOnly has them.
+func pulls() []string { return []string{"ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"} }
 
 // registryNeeds are for pulling EKS's images. A role that may pull only from the
 // account's own registry works with images that are mirrored there.

@@ -40,7 +40,7 @@ func clients() map[string]any {
 }
 
 // waiters maps a waiter of `wait` to the operation that it calls.
-var waiters = map[string]string{"image-available": "describe-images", "cluster-active": "describe-cluster"}
+var waiters = map[string]string{"image-available": "describe-images", "cluster-active": "describe-cluster", "nodegroup-active": "describe-nodegroup"}
 
 // Check returns what is wrong with the commands of a line. For the AWS CLI,
 // Check reads every parameter and value. Other commands only need to be in
