@@ -19,6 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
+	"github.com/aws/aws-sdk-go-v2/service/route53"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go"
@@ -55,6 +56,7 @@ type AWS struct {
 	ec2         *ec2.Client
 	eks         *eks.Client
 	iam         *iam.Client
+	route53     *route53.Client
 	ssm         *ssm.Client
 	sts         *sts.Client
 }
@@ -73,6 +75,7 @@ func Open(ctx context.Context, o Options) (*AWS, error) {
 	return &AWS{
 		Region: c.Region, settle: settle, ec2: ec2.NewFromConfig(c), eks: eks.NewFromConfig(c), iam: iam.NewFromConfig(c),
 		ssm: ssm.NewFromConfig(c), sts: sts.NewFromConfig(c), autoscaling: autoscaling.NewFromConfig(c),
+		route53: route53.NewFromConfig(c),
 	}, nil
 }
 
