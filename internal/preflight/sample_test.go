@@ -39,7 +39,7 @@ func sample() *facts {
 	owned := map[string]string{"kubernetes.io/cluster/my-cluster": "owned"}
 	subnets := []awsapi.Subnet{
 		{ID: "subnet-1", VPC: "vpc-1", Zone: "eu-west-1a", CIDR: "10.0.1.0/24", Free: 250, Tags: map[string]string{}, Owner: "123456789012", Table: "rtb-1", Routes: over("nat-1")},
-		{ID: "subnet-2", VPC: "vpc-1", Zone: "eu-west-1b", CIDR: "10.0.2.0/24", Free: 250, Tags: map[string]string{}, Owner: "123456789012", Table: "rtb-main", Routes: over("nat-1")},
+		{ID: "subnet-2", VPC: "vpc-1", Zone: "eu-west-1b", CIDR: "10.0.2.0/24", Free: 251, Tags: map[string]string{}, Owner: "123456789012", Table: "rtb-main", Routes: over("nat-1")},
 	}
 	extra := nodeGroup()
 	extra.ID, extra.Name = "sg-extra", "extra"
@@ -82,7 +82,7 @@ func sample() *facts {
 			{Name: "vpc-cni", Version: "v1.20.4-eksbuild.2", Status: "ACTIVE"},
 		}),
 		nats: known([]awsapi.NAT{{ID: "nat-1", VPC: "vpc-1", State: "available", Addresses: []string{"198.51.100.1"}, Subnet: &awsapi.Subnet{
-			ID: "subnet-3", VPC: "vpc-1", Zone: "eu-west-1a", CIDR: "10.0.3.0/24", Free: 249, Tags: map[string]string{}, Owner: "123456789012",
+			ID: "subnet-3", VPC: "vpc-1", Zone: "eu-west-1a", CIDR: "10.0.3.0/24", Free: 250, Tags: map[string]string{}, Owner: "123456789012",
 			Table: "rtb-public", Routes: over("igw-1"),
 		}}}),
 	}

@@ -82,7 +82,8 @@ type serving struct {
 func (f *facts) serve(s awsapi.Subnet, svc service) serving {
 	var said serving
 	for _, e := range f.vpc.value.Endpoints {
-		if !strings.HasSuffix(e.Service, "."+f.region()+"."+svc.name) {
+		gone := strings.HasPrefix(strings.ToLower(e.State), "delet") // AWS shows deleted endpoints for a while
+		if gone || !strings.HasSuffix(e.Service, "."+f.region()+"."+svc.name) {
 			continue
 		}
 		unused := f.unused(s, e)
