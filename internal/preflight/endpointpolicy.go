@@ -132,19 +132,30 @@ func (f *facts) permits(e awsapi.Endpoint, svc service) *result {
 // endpoint. EC2 replaces policies only as a whole, so the command repeats all
 // statements.
 func addStatement(e awsapi.Endpoint, c call, look string) string {
-	whole := map[string]any{}
-	var statements struct{ Statement oneOrMore[map[string]any] }
-	if err := errors.Join(json.Unmarshal([]byte(e.Policy), &whole), json.Unmarshal([]byte(e.Policy), &statements)); err != nil {
-		return look
-	}
-	resource := c.resource
-	if bucket, _, found := strings.Cut(resource, "/layer"); found && strings.HasPrefix(c.action, "s3:") {
-		resource = bucket + "/*"
-	}
-	whole["Statement"] = append(statements.Statement, map[string]any{"Effect": "Allow", "Principal": "*", "Action": c.action, "Resource": resource})
-	text, err := json.Marshal(whole)
+	text, err := extended(e.Policy, c)
 	if err != nil {
 		return look
 	}
-	return fmt.Sprintf("aws ec2 modify-vpc-endpoint --vpc-endpoint-id %s --policy-document %s", e.ID, quote(string(text)))
+	return fmt.Sprintf("aws ec2 modify-vpc-endpoint --vpc-endpoint-id %s --policy-document %s", e.ID, quote(text))
+}
+
+// extended is a policy with a further statement, which allows a call.
+func extended(policy string, c call) (string, error) {
+	whole := map[string]any{}
+	var statements struct{ Statement oneOrMore[map[string]any] }
+	if err := errors.Join(json.Unmarshal([]byte(policy), &whole), json.Unmarshal([]byte(policy), &statements)); err != nil {
+		return "", err
+	}
+	resource := c.resource
+	if bucket, found := strings.CutSuffix(resource, "/layer"); found {
+		resource = bucket + "/*"
+	}
+	for name := range whole { // encoding/json reads names in any case
+		if strings.EqualFold(name, "Statement") {
+			delete(whole, name)
+		}
+	}
+	whole["Statement"] = append(statements.Statement, map[string]any{"Effect": "Allow", "Principal": "*", "Action": c.action, "Resource": resource})
+	text, err := json.Marshal(whole)
+	return string(text), err
 }
