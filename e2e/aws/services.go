@@ -26,6 +26,7 @@ var known = map[string]string{
 	"ec2:DescribeVolumes": "VolumeId Filter", "ec2:DeleteVolume": "VolumeId",
 	"ec2:DescribeVpcs": "VpcId Filter", "ec2:DescribeVpcAttribute": "VpcId Attribute", "ec2:DescribeVpcEndpoints": "Filter",
 	"ec2:DescribeDhcpOptions": "DhcpOptionsId", "ec2:DescribeSubnets": "SubnetId Filter", "ec2:DescribeRouteTables": "Filter",
+	"ec2:DescribeNatGateways": "Filter", "route53:ListHostedZonesByVPC": "vpcid vpcregion", "route53:ListResourceRecordSets": "",
 	"ec2:DescribeNetworkAcls": "Filter", "ec2:DescribeSecurityGroups": "GroupId Filter",
 	"ec2:CreateSecurityGroup": "GroupName GroupDescription VpcId TagSpecification", "ec2:DeleteSecurityGroup": "GroupId",
 	"ec2:AuthorizeSecurityGroupIngress": "GroupId IpPermissions", "ec2:DeleteKeyPair": "KeyName",
@@ -85,6 +86,9 @@ func (w *World) services() map[string]endpoint.Service {
 			"GET /clusters/{name}/addons":                                    "ListAddons", "GET /clusters/{name}/addons/{addonName}": "DescribeAddon",
 		}}},
 	}
+	all["route53"] = endpoint.Service{Protocol: endpoint.RESTXML{REST: endpoint.REST{Routes: map[string]string{
+		"GET /2013-04-01/hostedzonesbyvpc": "ListHostedZonesByVPC", "GET /2013-04-01/hostedzone/{Id}/rrset": "ListResourceRecordSets",
+	}}}}
 	for _, name := range []string{"autoscaling", "iam", "sts"} {
 		all[name] = endpoint.Service{Protocol: endpoint.Query{Version: versions[name]}}
 	}
@@ -122,7 +126,7 @@ func (w *World) forwarded(parameters []string) endpoint.Action {
 // parametersOf returns the names of a call's parameters, without their parts.
 func parametersOf(protocol endpoint.Protocol, call endpoint.Call) []string {
 	switch protocol.(type) {
-	case endpoint.REST:
+	case endpoint.REST, endpoint.RESTXML:
 		return slices.Collect(maps.Keys(call.Request.URL.Query()))
 	case endpoint.JSON:
 		members := map[string]any{}

@@ -89,6 +89,7 @@ type World struct {
 	failures  map[string][]*endpoint.Failure
 	before    map[string]func()
 	answers   map[string]string
+	edits     map[string][]edit
 	denied    []string
 	broken    []string
 	endpoint  *endpoint.Endpoint
@@ -113,6 +114,7 @@ func newWorld(t *testing.T) *World {
 		Clusters: map[string]map[string]any{}, Entries: map[string]string{}, Addons: map[string]map[string]any{}, Published: map[string]string{},
 		t: t, moto: server, ctx: ctx, names: &names{}, keys: map[string]string{}, running: map[string]Machine{}, metadata: map[string]string{},
 		failures: map[string][]*endpoint.Failure{}, before: map[string]func(){}, answers: map[string]string{},
+		edits: map[string][]edit{},
 	}
 	var all []endpoint.Service
 	for _, s := range w.services() {
@@ -206,7 +208,8 @@ func (w *World) wrap(service endpoint.Service) endpoint.Service {
 			if text, canned := w.answers[full]; canned {
 				return &endpoint.Raw{Status: http.StatusOK, Body: []byte(text)}, nil
 			}
-			return action(ctx, protocol, call)
+			answer, err := action(ctx, protocol, call)
+			return w.edited(full, answer, err)
 		}
 	}
 	return service

@@ -48,6 +48,11 @@ type Launch struct {
 	// Unmanaged are the template's settings that EKS refuses for managed node
 	// groups, except the instance profile.
 	Unmanaged []string
+	// Addresses are the public IPv4 addresses of an instance.
+	Addresses []string
+	// IPv6Address says whether the instance has or gets an IPv6 address. nil leaves
+	// the decision to the subnet.
+	IPv6Address *bool
 }
 
 // Tagging are the tags of all resources of one kind that a template creates.
@@ -82,6 +87,12 @@ func (a *AWS) Instance(ctx context.Context, id string) (Launch, error) {
 		From: "the instance " + id, Image: aws.ToString(in.ImageId), Type: string(in.InstanceType), Tags: tagsOf(in.Tags),
 		Subnet: aws.ToString(in.SubnetId), PublicAddress: aws.Bool(aws.ToString(in.PublicIpAddress) != ""),
 	}
+	if address := aws.ToString(in.PublicIpAddress); address != "" {
+		l.Addresses = []string{address}
+	}
+	l.IPv6Address = aws.Bool(aws.ToString(in.Ipv6Address) != "" || slices.ContainsFunc(in.NetworkInterfaces, func(n types.InstanceNetworkInterface) bool {
+		return len(n.Ipv6Addresses)+len(n.Ipv6Prefixes) > 0
+	}))
 	for _, g := range in.SecurityGroups {
 		l.SecurityGroups = append(l.SecurityGroups, aws.ToString(g.GroupId))
 	}
@@ -186,6 +197,9 @@ func launchOf(data *types.ResponseLaunchTemplateData) Launch {
 		if aws.ToInt32(n.DeviceIndex) == 0 {
 			l.SecurityGroups = append(l.SecurityGroups, n.Groups...)
 			l.Subnet, l.PublicAddress = aws.ToString(n.SubnetId), n.AssociatePublicIpAddress
+			if aws.ToInt32(n.Ipv6AddressCount)+aws.ToInt32(n.Ipv6PrefixCount) > 0 || len(n.Ipv6Addresses)+len(n.Ipv6Prefixes) > 0 {
+				l.IPv6Address = aws.Bool(true)
+			}
 		}
 	}
 	if p := data.IamInstanceProfile; p != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/kms"
+	"github.com/aws/aws-sdk-go-v2/service/route53"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go"
@@ -59,6 +60,7 @@ type AWS struct {
 	eks         *eks.Client
 	iam         *iam.Client
 	kms         *kms.Client
+	route53     *route53.Client
 	ssm         *ssm.Client
 	sts         *sts.Client
 }
@@ -78,7 +80,7 @@ func Open(ctx context.Context, o Options) (*AWS, error) {
 	return &AWS{
 		Region: c.Region, settle: settle, ec2: ec2.NewFromConfig(c), eks: eks.NewFromConfig(quick), iam: iam.NewFromConfig(quick),
 		ssm: ssm.NewFromConfig(quick), sts: sts.NewFromConfig(quick), autoscaling: autoscaling.NewFromConfig(c),
-		kms: kms.NewFromConfig(quick),
+		kms: kms.NewFromConfig(quick), route53: route53.NewFromConfig(quick),
 	}, nil
 }
 

@@ -77,6 +77,13 @@ type facts struct {
 	vpc           fact[awsapi.VPC]
 	addons        fact[[]awsapi.Addon]
 	userData      fact[userdata.Report]
+
+	// nats are the NAT gateways of the nodes' VPCs, and endpointGroups the security
+	// groups of the cluster VPC's endpoints.
+	nats           fact[[]awsapi.NAT]
+	endpointGroups fact[[]awsapi.SecurityGroup]
+	// hiding are the private hosted zones that hide AWS's names in the cluster's VPC.
+	hiding fact[[]hidingZone]
 }
 
 // gather reads all other data from AWS.
@@ -155,6 +162,7 @@ func (f *facts) network(ctx context.Context, a *awsapi.AWS) {
 		return learn(a.SecurityGroups(ctx, ids))
 	})
 	f.vpc = after(f.cluster, func(c awsapi.Cluster) fact[awsapi.VPC] { return learn(a.VPC(ctx, c.VPC)) })
+	f.gateways(ctx, a)
 }
 
 // once says whether every call would fail with this error, so that nothing can be

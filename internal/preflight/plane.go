@@ -3,7 +3,6 @@ package preflight
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -55,22 +54,6 @@ func checkCluster(f *facts) result {
 		return bad(describe, "EKS returned no endpoint, certificate authority or service network")
 	}
 	return good("%s, Kubernetes %s, services %s, authentication %s", c.Status, c.Version, c.ServiceCIDR, c.AuthenticationMode)
-}
-
-func checkEndpointAccess(f *facts) result {
-	c, err := f.cluster.value, f.cluster.err
-	remedy := fmt.Sprintf("aws eks update-cluster-config --name %s --resources-vpc-config endpointPrivateAccess=true", f.target.Cluster)
-	switch {
-	case err != nil:
-		return f.unseen(err)
-	case c.PrivateAccess:
-		return good("private access is on")
-	case !c.PublicAccess:
-		return bad(remedy, "neither private nor public access is on")
-	case !slices.Contains(c.PublicCIDRs, "0.0.0.0/0") && len(c.PublicCIDRs) > 0:
-		return maybe(remedy, "private access is off, and public access is for %s only: the public address of the nodes' gateway must be in these networks", strings.Join(c.PublicCIDRs, ", "))
-	}
-	return good("public access is on for all addresses")
 }
 
 // minor returns the minor version of 1.34 or v1.34.4-eksbuild.2.

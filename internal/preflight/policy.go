@@ -7,12 +7,14 @@ import "github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 func Actions() []string {
 	return []string{
 		"ec2:DescribeDhcpOptions", "ec2:DescribeImages", "ec2:DescribeInstanceAttribute", "ec2:DescribeInstanceTypes", "ec2:DescribeInstances",
-		"ec2:DescribeLaunchTemplateVersions", "ec2:DescribeNetworkAcls", "ec2:DescribeRouteTables", "ec2:DescribeSecurityGroups", "ec2:DescribeSubnets",
+		"ec2:DescribeLaunchTemplateVersions", "ec2:DescribeNatGateways", "ec2:DescribeNetworkAcls", "ec2:DescribeRouteTables", "ec2:DescribeSecurityGroups", "ec2:DescribeSubnets",
 		"ec2:DescribeVpcAttribute", "ec2:DescribeVpcEndpoints", "ec2:DescribeVpcs",
 		"eks:DescribeAccessEntry", "eks:DescribeAddon", "eks:DescribeCluster", "eks:DescribeNodegroup", "eks:DescribePodIdentityAssociation",
 		"eks:ListAddons", "eks:ListClusters", "eks:ListPodIdentityAssociations",
 		"iam:GetInstanceProfile", "iam:GetOpenIDConnectProvider", "iam:GetRole", "iam:ListAttachedRolePolicies", "iam:SimulatePrincipalPolicy",
-		"ssm:GetParameter", // for a launch template that names a parameter
+		"route53:ListHostedZonesByVPC",
+		"route53:ListResourceRecordSets", // for a zone that hides names of AWS
+		"ssm:GetParameter",               // for a launch template that names a parameter
 		"sts:GetCallerIdentity",
 	}
 }

@@ -144,10 +144,10 @@ func TestTargetsWithFaultsAreRefused(t *testing.T) {
 		"role: a node group names its role; leave the role out":          {Cluster: "a", NodeGroup: "g", Role: "r"},
 		"role: an EC2NodeClass names its role; leave the role out":       {Cluster: "a", NodeClass: class, Role: "r"},
 		"subnets: a node group names its subnets; leave the subnets out": {Cluster: "a", NodeGroup: "g", Subnets: []string{"subnet-1"}},
-		`node group: "a b" must be up to 63 letters, digits, - and _`:    {Cluster: "a", NodeGroup: "a b"},
-		`role: "arn:aws:iam::123456789012:instance-profile/x" is neither a role's name nor a role's ARN such as arn:aws:iam::123456789012:role/node; an instance profile's ARN does not work`: {Cluster: "a", AMI: "ami-1", Role: "arn:aws:iam::123456789012:instance-profile/x"},
-		`role: "arn:aws:iam::12:role/x" is neither a role's name nor a role's ARN such as arn:aws:iam::123456789012:role/node; an instance profile's ARN does not work`:                       {Cluster: "a", AMI: "ami-1", Role: "arn:aws:iam::12:role/x"},
-		"name one of an instance, a launch template, a node group, an EC2NodeClass and an image":                                                                                              {Cluster: "a", NodeGroup: "g", AMI: "ami-1"},
+		`node group: "a b" is not a node group's name such as my-nodes: a name has letters, digits, dashes and underscores, and begins with a letter or a digit`:                                                                               {Cluster: "a", NodeGroup: "a b"},
+		"role: \"arn:aws:iam::123456789012:instance-profile/x\" is not a role's ARN such as arn:aws:iam::123456789012:role/node: the text names an instance profile; `aws iam get-instance-profile --instance-profile-name x` prints its role": {Cluster: "a", AMI: "ami-1", Role: "arn:aws:iam::123456789012:instance-profile/x"},
+		`role: "arn:aws:iam::12:role/x" is not a role's ARN such as arn:aws:iam::123456789012:role/node: the account must have 12 digits, not 2`:                                                                                               {Cluster: "a", AMI: "ami-1", Role: "arn:aws:iam::12:role/x"},
+		"name one of an instance, a launch template, a node group, an EC2NodeClass and an image":                                                                                                                                               {Cluster: "a", NodeGroup: "g", AMI: "ami-1"},
 	} {
 		assert.EqualError(t, target.Validate(), want)
 	}

@@ -38,8 +38,8 @@ func known[T any](value T) fact[T] { return fact[T]{value: value} }
 func sample() *facts {
 	owned := map[string]string{"kubernetes.io/cluster/my-cluster": "owned"}
 	subnets := []awsapi.Subnet{
-		{ID: "subnet-1", VPC: "vpc-1", Zone: "eu-west-1a", CIDR: "10.0.1.0/24", Free: 250, Tags: map[string]string{}, Default: "nat-1"},
-		{ID: "subnet-2", VPC: "vpc-1", Zone: "eu-west-1b", CIDR: "10.0.2.0/24", Free: 250, Tags: map[string]string{}, Default: "nat-1"},
+		{ID: "subnet-1", VPC: "vpc-1", Zone: "eu-west-1a", CIDR: "10.0.1.0/24", Free: 250, Tags: map[string]string{}, Owner: "123456789012", Table: "rtb-1", Routes: over("nat-1")},
+		{ID: "subnet-2", VPC: "vpc-1", Zone: "eu-west-1b", CIDR: "10.0.2.0/24", Free: 251, Tags: map[string]string{}, Owner: "123456789012", Table: "rtb-main", Routes: over("nat-1")},
 	}
 	extra := nodeGroup()
 	extra.ID, extra.Name = "sg-extra", "extra"
@@ -59,7 +59,7 @@ func sample() *facts {
 		}),
 		launch: known(awsapi.Launch{
 			From: "the instance i-1", Image: "ami-0123456789abcdef0", Type: "m6i.large", Tags: owned, Subnet: "subnet-1", SecurityGroups: []string{"sg-cluster"},
-			Profile: "arn:aws:iam::123456789012:instance-profile/nodes", Tokens: "required", HopLimit: 2, PublicAddress: new(bool),
+			Profile: "arn:aws:iam::123456789012:instance-profile/nodes", Tokens: "required", HopLimit: 2, PublicAddress: new(bool), IPv6Address: new(bool),
 		}),
 		image: known(awsapi.Image{
 			ID: "ami-0123456789abcdef0", Name: "node-1.34", Owner: "123456789012", State: "available", Architecture: "x86_64", RootDevice: "/dev/xvda",
@@ -82,6 +82,10 @@ func sample() *facts {
 			{Name: "coredns", Version: "v1.12.1-eksbuild.2", Status: "ACTIVE"}, {Name: "kube-proxy", Version: "v1.34.0-eksbuild.2", Status: "ACTIVE"},
 			{Name: "vpc-cni", Version: "v1.20.4-eksbuild.2", Status: "ACTIVE"},
 		}),
+		nats: known([]awsapi.NAT{{ID: "nat-1", VPC: "vpc-1", State: "available", Addresses: []string{"198.51.100.1"}, Subnet: &awsapi.Subnet{
+			ID: "subnet-3", VPC: "vpc-1", Zone: "eu-west-1a", CIDR: "10.0.3.0/24", Free: 250, Tags: map[string]string{}, Owner: "123456789012",
+			Table: "rtb-public", Routes: over("igw-1"),
+		}}}),
 	}
 	say(f, joining)
 	return f
@@ -94,7 +98,7 @@ func templated() *facts {
 	f.target = Target{Cluster: "my-cluster", Template: "nodes", TemplateVersion: "$Default"}
 	l := &f.launch.value
 	l.From, l.Template, l.Version, l.Profile = "the launch template nodes", "lt-1", "1", "nodes"
-	l.Subnet, l.PublicAddress, l.HopLimit = "", nil, 0
+	l.Subnet, l.PublicAddress, l.IPv6Address, l.HopLimit = "", nil, nil, 0
 	l.AllTags, l.Metadata = []awsapi.Tagging{{Kind: "instance", Tags: l.Tags}}, map[string]any{"HttpTokens": "required"}
 	f.subnets.value = slices.Clone(f.planeSubnets.value)
 	return f
@@ -110,6 +114,9 @@ func lacking(f *facts, actions ...string) fact[[]awsapi.Decision] {
 	}
 	return known(list)
 }
+
+// over is a default route.
+func over(gateway string) []awsapi.Route { return []awsapi.Route{{To: "0.0.0.0/0", Via: gateway}} }
 
 // nodeGroup is a security group that allows all outgoing traffic.
 func nodeGroup() awsapi.SecurityGroup {

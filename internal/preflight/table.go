@@ -48,8 +48,13 @@ func Table() []Check {
 		{"security-group-10250", "Do security groups let the API server reach the kubelet?", "logs, exec and metrics use port 10250", true, checkPort10250},
 		{"security-group-nodes", "Do security groups let nodes reach each other?", "DNS and services run on other nodes", true, checkNodeToNode},
 		{"network-acl", "Do network ACLs allow the traffic between nodes and control plane?", "network ACLs filter traffic between subnets in addition to security groups, and replies need their own rule", false, checkACL},
-		{"egress", "Can nodes reach AWS's services?", "nodes need EC2, ECR, S3, STS and EKS, through a gateway or endpoints", false, checkEgress},
+		{"service-cidr", "Does the service network differ from the other networks?", "nodes send traffic for addresses of the service network to services, so other machines with such addresses are out of reach", false, checkServiceCIDR},
+		{"subnet-ipv6", "Do the subnets have IPv6, where it is needed?", "in an IPv6 cluster, nodes and pods have IPv6 addresses", false, checkIPv6},
+		{"egress", "Can nodes reach AWS's services?", "nodes need EC2, ECR, S3 and STS, through a gateway or endpoints, and EKS when the user data has no endpoint and certificate authority", false, checkEgress},
+		{"egress-ssm", "Can nodes reach Systems Manager?", "Session Manager needs ssm and ssmmessages, through a gateway or endpoints", false, checkEgressSSM},
+		{"sts-region", "Is STS on in the region?", "nodes and pods get and use credentials at the STS endpoint of their region", false, checkSTS},
 		{"vpc-dns", "Does the network resolve names?", "nodes find private endpoints by name", false, checkDNS},
+		{"private-zones", "Do private hosted zones leave AWS's names alone?", "a private hosted zone of a VPC hides the public records of its domain", false, checkZones},
 		{"dhcp-domain", "Is the domain AWS's own?", "a node's name must be the private DNS name that EC2 assigns (amazon-eks-ami #1263 and #1376)", false, checkDomain},
 	}
 }

@@ -30,6 +30,11 @@ func (t Target) Validate() error {
 	if owner := t.ownsRole(); owner != "" && len(t.Subnets) > 0 {
 		return fmt.Errorf("subnets: %s names its subnets; leave the subnets out", owner)
 	}
+	if t.NodeGroup != "" {
+		if err := awsnames.NodegroupName().Check(t.NodeGroup); err != nil {
+			return fmt.Errorf("node group: %w", err)
+		}
+	}
 	if t.Role != "" && awsnames.RoleName().Check(t.Role) != nil {
 		if err := awsnames.RoleARN().Check(t.Role); err != nil {
 			return fmt.Errorf("role: %w", err)

@@ -35,16 +35,16 @@ func TestChecksOfLaunchTemplates(t *testing.T) {
 			`'{"MetadataOptions":{"HttpEndpoint":"enabled","HttpPutResponseHopLimit":2,"HttpTokens":"optional","InstanceMetadataTags":"enabled"}}'`},
 		"a public address": {func(f *facts) {
 			for i := range f.subnets.value {
-				f.subnets.value[i].Default = "igw-1"
+				f.subnets.value[i].Routes = over("igw-1")
 			}
 			f.launch.value.PublicAddress, f.launch.value.Interfaces = &public, []map[string]any{{"AssociatePublicIpAddress": true, "DeviceIndex": 0, "Groups": []string{"sg-cluster"}}}
 		}, "egress", "OK", "subnet-1 over igw-1, subnet-2 over igw-1", ""},
 		"no public address": {func(f *facts) {
-			nodeSubnet(f).PublicAddresses, nodeSubnet(f).Default = true, "igw-1"
+			nodeSubnet(f).PublicAddresses, nodeSubnet(f).Routes = true, over("igw-1")
 			f.launch.value.PublicAddress, f.launch.value.Interfaces = &private, []map[string]any{{"AssociatePublicIpAddress": false, "DeviceIndex": 0.0, "Groups": []any{"sg-cluster"}}}
 		}, "egress", "FAIL", "its instances get no public address", `'{"NetworkInterfaces":[{"AssociatePublicIpAddress":true,"DeviceIndex":0,"Groups":["sg-cluster"]}]}'`},
 		"no public address, two interfaces": {func(f *facts) {
-			nodeSubnet(f).PublicAddresses, nodeSubnet(f).Default = true, "igw-1"
+			nodeSubnet(f).PublicAddresses, nodeSubnet(f).Routes = true, over("igw-1")
 			f.launch.value.PublicAddress, f.launch.value.Interfaces = &private, []map[string]any{
 				{"AssociatePublicIpAddress": false, "DeviceIndex": 0.0, "Groups": []any{"sg-cluster"}, "SubnetId": "subnet-1"},
 				{"DeviceIndex": 1.0, "InterfaceType": "efa", "Groups": []any{"sg-node"}},
@@ -52,7 +52,7 @@ func TestChecksOfLaunchTemplates(t *testing.T) {
 		}, "egress", "FAIL", "its instances get no public address", `'{"NetworkInterfaces":[{"AssociatePublicIpAddress":true,"DeviceIndex":0,"Groups":["sg-cluster"],"SubnetId":"subnet-1"},` +
 			`{"DeviceIndex":1,"Groups":["sg-node"],"InterfaceType":"efa"}]}'`},
 		"the subnet's address": {func(f *facts) {
-			nodeSubnet(f).Default = "igw-1"
+			nodeSubnet(f).Routes = over("igw-1")
 		}, "egress", "FAIL",
 			"its instances get no public address", "aws ec2 modify-subnet-attribute --map-public-ip-on-launch --subnet-id subnet-1"},
 	} {
