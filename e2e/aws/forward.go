@@ -182,8 +182,8 @@ func (w *World) try(region, action string, parameters ...string) ([]byte, error)
 	case "eks", "route53":
 		method, path, _ = strings.Cut(name, " ")
 		header.Set("Content-Type", map[string]string{"eks": "application/json", "route53": "application/xml"}[service])
-	case "ssm":
-		header.Set("X-Amz-Target", "AmazonSSM."+name)
+	case "ssm", "kms":
+		header.Set("X-Amz-Target", map[string]string{"ssm": "AmazonSSM.", "kms": "TrentService."}[service]+name)
 		header.Set("Content-Type", "application/x-amz-json-1.1")
 	default:
 		form := url.Values{"Action": {name}, "Version": {versions[service]}}

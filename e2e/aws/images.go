@@ -43,6 +43,8 @@ type Image struct {
 	Platform       string  `xml:"platform,omitempty"`
 	ENA            bool    `xml:"enaSupport"`
 	IMDS           string  `xml:"imdsSupport,omitempty"`
+	BootMode       string  `xml:"bootMode,omitempty"`
+	TPM            string  `xml:"tpmSupport,omitempty"`
 	SourceInstance string  `xml:"sourceInstanceId,omitempty"`
 	Devices        []Drive `xml:"blockDeviceMapping>item"`
 	Tags           []Tag   `xml:"tagSet>item"`

@@ -21,6 +21,8 @@ var versions = map[string]string{"ec2": "2016-11-15", "autoscaling": "2011-01-01
 // moto ignores all other parameters in silence, and a test could pass for the
 // wrong reason.
 var known = map[string]string{
+	"ec2:DescribeInstanceTypeOfferings": "LocationType Filter",
+	"kms:DescribeKey":                   "KeyId", "kms:GetKeyPolicy": "KeyId PolicyName", "kms:ListGrants": "KeyId Limit Marker",
 	"ec2:DescribeRegions": "", "ec2:DescribeInstanceTypes": "InstanceType", "ec2:DescribeInstances": "InstanceId Filter",
 	"ec2:DescribeInstanceAttribute": "InstanceId Attribute", "ec2:ModifyInstanceAttribute": "InstanceId EnaSupport",
 	"ec2:DescribeVolumes": "VolumeId Filter", "ec2:DeleteVolume": "VolumeId",
@@ -49,7 +51,9 @@ func (w *World) own() map[string]endpoint.Action {
 		"ec2:DescribeImageAttribute": handle(w, w.describeImageAttribute), "ec2:DescribeSnapshotAttribute": handle(w, w.describeSnapshotAttribute),
 		"ec2:ModifyImageAttribute": handle(w, w.modifyImage), "ec2:ModifySnapshotAttribute": handle(w, w.modifySnapshot),
 		"ec2:EnableImageDeprecation": handle(w, w.deprecate), "ec2:DeregisterImage": handle(w, w.deregister), "ec2:DeleteSnapshot": handle(w, w.deleteSnapshot),
-		"ec2:CopyImage": handle(w, w.copyImage), "ec2:CreateImage": endpoint.Handle(w.createImage),
+		"ec2:DescribeInstanceStatus": handle(w, w.describeInstanceStatus), "ec2:GetEbsEncryptionByDefault": handle(w, w.encryptionByDefault),
+		"ec2:GetEbsDefaultKmsKeyId": handle(w, w.defaultKey),
+		"ec2:CopyImage":             handle(w, w.copyImage), "ec2:CreateImage": endpoint.Handle(w.createImage),
 		"ec2:CreateTags": endpoint.Handle(w.createTags), "ec2:CreateKeyPair": endpoint.Handle(w.createKeyPair),
 		"ec2:RunInstances": endpoint.Handle(w.runInstances), "ec2:DescribeInstances": w.describeInstances,
 		"ec2:StopInstances": endpoint.Handle(w.stopInstances), "ec2:TerminateInstances": endpoint.Handle(w.terminateInstances),
@@ -76,7 +80,7 @@ func handle[In, Out any](w *World, carryOut func(region string, in In) (Out, err
 // services returns all supported services.
 func (w *World) services() map[string]endpoint.Service {
 	all := map[string]endpoint.Service{
-		"ec2": {Protocol: endpoint.EC2{Version: versions["ec2"]}}, "ssm": {Protocol: endpoint.JSON{}}, "ecr": {Protocol: endpoint.JSON{}},
+		"ec2": {Protocol: endpoint.EC2{Version: versions["ec2"]}}, "ssm": {Protocol: endpoint.JSON{}}, "kms": {Protocol: endpoint.JSON{}}, "ecr": {Protocol: endpoint.JSON{}},
 		"eks": {Protocol: endpoint.REST{Routes: map[string]string{
 			"GET /clusters": "ListClusters", "GET /clusters/{name}": "DescribeCluster",
 			"GET /clusters/{name}/node-groups": "ListNodegroups", "GET /clusters/{name}/node-groups/{nodegroupName}": "DescribeNodegroup",

@@ -66,6 +66,10 @@ type World struct {
 	// Published are the public parameters of AWS and of publishers, in every
 	// region.
 	Published map[string]string
+	// Health is the result of EC2's checks of all instances. DefaultKey is the KMS
+	// key with which EBS encrypts by default, or empty.
+	Health     Health
+	DefaultKey string
 	// SSMDelay is how many reads after a put still return the old value.
 	SSMDelay int
 	// Machines starts the machines behind instances. If nil, instances have no

@@ -129,7 +129,7 @@ func TestTruncatedResponsesAreErrors(t *testing.T) {
 		"ec2:DescribeVpcAttribute":     func(a *awsapi.AWS) error { _, err := a.VPC(t.Context(), "vpc-1"); return err },
 		"ec2:DescribeDhcpOptions":      func(a *awsapi.AWS) error { _, err := a.VPC(t.Context(), "vpc-1"); return err },
 		"ec2:DescribeVpcEndpoints":     func(a *awsapi.AWS) error { _, err := a.VPC(t.Context(), "vpc-1"); return err },
-		"ec2:DescribeInstanceTypes":    func(a *awsapi.AWS) error { _, err := a.Architectures(t.Context(), "m6i.large"); return err },
+		"ec2:DescribeInstanceTypes":    func(a *awsapi.AWS) error { _, err := a.InstanceTypes(t.Context(), []string{"m6i.large"}); return err },
 		"ec2:DescribeImages":           func(a *awsapi.AWS) error { _, err := a.OwnImages(t.Context()); return err },
 		"iam:GetInstanceProfile":       func(a *awsapi.AWS) error { _, err := a.Profile(t.Context(), "nodes"); return err },
 		"iam:ListAttachedRolePolicies": func(a *awsapi.AWS) error { _, err := a.Profile(t.Context(), "nodes"); return err },

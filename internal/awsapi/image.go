@@ -30,6 +30,12 @@ type Image struct {
 	Deprecated time.Time
 	Tags       map[string]string
 	Snapshots  []string
+	// StateReason explains the state of a failed image, or is empty.
+	StateReason string
+	// BootMode is legacy-bios, uefi, uefi-preferred or empty. TPM is v2.0 or empty.
+	BootMode, TPM string
+	// Devices are the disks of the image's instances.
+	Devices []BlockDevice
 }
 
 func imageOf(in types.Image) Image {
@@ -39,6 +45,10 @@ func imageOf(in types.Image) Image {
 		RootType: string(in.RootDeviceType), Virtualization: string(in.VirtualizationType), ENA: aws.ToBool(in.EnaSupport),
 		Public: aws.ToBool(in.Public), IMDS: string(in.ImdsSupport), Platform: string(in.Platform),
 		Created: instant(in.CreationDate), Deprecated: instant(in.DeprecationTime), Tags: tagsOf(in.Tags),
+		BootMode: string(in.BootMode), TPM: string(in.TpmSupport), Devices: imageDevices(in.BlockDeviceMappings),
+	}
+	if in.StateReason != nil {
+		i.StateReason = aws.ToString(in.StateReason.Message)
 	}
 	for _, d := range in.BlockDeviceMappings {
 		if d.Ebs != nil && d.Ebs.SnapshotId != nil {
@@ -83,7 +93,7 @@ func (a *AWS) Image(ctx context.Context, id string) (Image, error) {
 	doing := "describing the image " + id
 	var out *ec2.DescribeImagesOutput
 	err := a.settled(ctx, func() (err error) {
-		out, err = a.ec2.DescribeImages(ctx, &ec2.DescribeImagesInput{ImageIds: []string{id}, IncludeDeprecated: aws.Bool(true)})
+		out, err = a.ec2.DescribeImages(ctx, &ec2.DescribeImagesInput{ImageIds: []string{id}, IncludeDeprecated: aws.Bool(true), IncludeDisabled: aws.Bool(true)})
 		return explain(doing, err)
 	})
 	if err != nil {

@@ -45,6 +45,15 @@ type Launch struct {
 	// PublicAddress says whether the instance has or gets a public address. nil
 	// leaves the decision to the subnet.
 	PublicAddress *bool
+	// State is the state of an instance, and StateReason why it is in this state.
+	State, StateReason string
+	// Requirements says that the template has requirements instead of an instance
+	// type.
+	Requirements bool
+	// Devices are the template's disks. MetadataTags says that instances can read
+	// their tags from the metadata service.
+	Devices      []BlockDevice
+	MetadataTags bool
 	// Unmanaged are the template's settings that EKS refuses for managed node
 	// groups, except the instance profile.
 	Unmanaged []string
@@ -62,9 +71,6 @@ type Tagging struct {
 	Tags map[string]string
 }
 
-// gone are the states in which an instance has lost its network and role.
-var gone = []types.InstanceStateName{types.InstanceStateNameShuttingDown, types.InstanceStateNameTerminated}
-
 // Instance reads the configuration with which an instance was started.
 func (a *AWS) Instance(ctx context.Context, id string) (Launch, error) {
 	doing := "describing the instance " + id
@@ -80,8 +86,8 @@ func (a *AWS) Instance(ctx context.Context, id string) (Launch, error) {
 		return Launch{}, errIncomplete(doing, "instance")
 	}
 	in := out.Reservations[0].Instances[0]
-	if in.State != nil && slices.Contains(gone, in.State.Name) {
-		return Launch{}, fmt.Errorf("%s: the instance is %s, and EC2 no longer has its settings", doing, in.State.Name)
+	if err := ended(doing, in); err != nil {
+		return Launch{}, err
 	}
 	l := Launch{
 		From: "the instance " + id, Image: aws.ToString(in.ImageId), Type: string(in.InstanceType), Tags: tagsOf(in.Tags),
@@ -93,6 +99,7 @@ func (a *AWS) Instance(ctx context.Context, id string) (Launch, error) {
 	l.IPv6Address = aws.Bool(aws.ToString(in.Ipv6Address) != "" || slices.ContainsFunc(in.NetworkInterfaces, func(n types.InstanceNetworkInterface) bool {
 		return len(n.Ipv6Addresses)+len(n.Ipv6Prefixes) > 0
 	}))
+	l.State, l.StateReason = stateOf(in)
 	for _, g := range in.SecurityGroups {
 		l.SecurityGroups = append(l.SecurityGroups, aws.ToString(g.GroupId))
 	}
@@ -187,6 +194,7 @@ func launchOf(data *types.ResponseLaunchTemplateData) Launch {
 		Image: aws.ToString(data.ImageId), Type: string(data.InstanceType), Tags: map[string]string{}, SecurityGroups: data.SecurityGroupIds,
 		Unmanaged: unmanaged(data),
 	}
+	l.Devices, l.Requirements = templateDevices(data.BlockDeviceMappings), data.InstanceRequirements != nil
 	for _, s := range data.TagSpecifications {
 		l.AllTags = append(l.AllTags, Tagging{string(s.ResourceType), tagsOf(s.Tags)})
 		if s.ResourceType == types.ResourceTypeInstance {
@@ -211,6 +219,7 @@ func launchOf(data *types.ResponseLaunchTemplateData) Launch {
 	if m := data.MetadataOptions; m != nil {
 		l.Tokens, l.HopLimit = string(m.HttpTokens), int(aws.ToInt32(m.HttpPutResponseHopLimit))
 		l.NoMetadata = m.HttpEndpoint == types.LaunchTemplateInstanceMetadataEndpointStateDisabled
+		l.MetadataTags = m.InstanceMetadataTags == types.LaunchTemplateInstanceMetadataTagsStateEnabled
 	}
 	return l
 }

@@ -161,20 +161,3 @@ func (a *AWS) dhcp(ctx context.Context, id string, v *VPC) error {
 	}
 	return nil
 }
-
-// Architectures are the architectures of an instance type, in AWS's spelling.
-func (a *AWS) Architectures(ctx context.Context, instanceType string) ([]string, error) {
-	doing := "describing the instance type " + instanceType
-	out, err := a.ec2.DescribeInstanceTypes(ctx, &ec2.DescribeInstanceTypesInput{InstanceTypes: []types.InstanceType{types.InstanceType(instanceType)}})
-	if err != nil {
-		return nil, explain(doing, err)
-	}
-	if len(out.InstanceTypes) != 1 || out.InstanceTypes[0].ProcessorInfo == nil {
-		return nil, errIncomplete(doing, "instance type")
-	}
-	var list []string
-	for _, arch := range out.InstanceTypes[0].ProcessorInfo.SupportedArchitectures {
-		list = append(list, string(arch))
-	}
-	return list, nil
-}

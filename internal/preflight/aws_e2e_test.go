@@ -69,6 +69,8 @@ func TestTheSampleEqualsMotosAnswers(t *testing.T) {
 		}
 		slices.SortFunc(got.acls.value, func(a, b awsapi.ACL) int { return strings.Compare(a.ID, b.ID) })
 		slices.SortFunc(got.planeGroups.value, func(a, b awsapi.SecurityGroup) int { return -strings.Compare(a.ID, b.ID) })
+		got.now = want.now
+		slices.SortFunc(got.offerings.value, func(a, b awsapi.Offering) int { return strings.Compare(a.Zone, b.Zone) })
 		want.entry.value.Groups = got.entry.value.Groups
 		want.cluster.value.Issuer = got.cluster.value.Issuer // moto's is random
 		assert.Equal(t, want, got)
@@ -111,7 +113,7 @@ func TestMissingResourcesFailTheirChecks(t *testing.T) {
 	}{
 		"no cluster":             {func(w *aws.World) { w.Do("eks:DELETE /clusters/my-cluster") }, "cluster", "UNKNOWN", "No cluster found for name: my-cluster."},
 		"no image":               {func(w *aws.World) { w.Images = nil }, "image-state", "UNKNOWN", "InvalidAMIID.NotFound"},
-		"an instance that ended": {func(w *aws.World) { w.Do("ec2:TerminateInstances", "InstanceId.1", "i-1") }, "instance-profile", "UNKNOWN", "describing the instance i-1: the instance is terminated"},
+		"an instance that ended": {func(w *aws.World) { w.Do("ec2:TerminateInstances", "InstanceId.1", "i-1") }, "instance-profile", "FAIL", "the instance is terminated"},
 		"no access entry":        {func(w *aws.World) { clear(w.Entries) }, "access", "UNKNOWN", "aws-auth decides, and only the Kubernetes API can read aws-auth"},
 		"another type":           {func(w *aws.World) { w.Entries[aws.NodeRole] = "STANDARD" }, "access", "FAIL", "has the type STANDARD"},
 		"no add-ons":             {func(w *aws.World) { clear(w.Addons) }, "addons", "WARN", "EKS manages no add-ons"},
@@ -170,6 +172,9 @@ func TestThePolicyEqualsTheCalls(t *testing.T) {
 	assert.Zero(t, ask(t, instance).ExitCode())
 	assert.Zero(t, ask(t, template).ExitCode())
 	assert.Equal(t, 2, ask(t, Target{Cluster: "none", AMI: aws.NodeImage}).ExitCode())
+	w.Image(aws.NodeImage).Devices[0].Encrypted, w.Snapshots[0].Encrypted, w.Snapshots[0].KMSKey = true, true, w.Key("")
+	w.DefaultKey = w.Snapshots[0].KMSKey
+	assert.Equal(t, 1, ask(t, template).ExitCode(), "Auto Scaling cannot use the key")
 	calls := w.Count()
 	for _, action := range []string{"eks:DescribeNodegroup", "eks:DescribePodIdentityAssociation", "iam:GetOpenIDConnectProvider"} {
 		w := served(t)
@@ -205,6 +210,15 @@ func TestDeniedCallsMakeChecksUnknown(t *testing.T) {
 				target.Cluster = "none"
 			}
 			target = needing(t, w, action, target)
+			later := []string{"ec2:DescribeInstanceTypeOfferings", "ec2:DescribeSnapshots", "ec2:GetEbsDefaultKmsKeyId", "ec2:GetEbsEncryptionByDefault"}
+			if slices.Contains(later, action) || strings.HasPrefix(action, "kms:") {
+				target = template
+				w.Image(aws.NodeImage).Devices[0].Encrypted, w.Snapshots[0].Encrypted, w.Snapshots[0].KMSKey = true, true, w.Key("")
+				w.DefaultKey = w.Snapshots[0].KMSKey
+				if action == "ec2:DescribeInstanceTypeOfferings" {
+					w.Image(aws.NodeImage).Devices[0].Encrypted, w.DefaultKey = false, ""
+				}
+			}
 			if strings.HasPrefix(action, "route53:") {
 				hide(w)
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/userdata"
@@ -58,6 +59,7 @@ func after[T, O any](before fact[O], read func(O) fact[T]) fact[T] {
 // facts are the data for all checks.
 type facts struct {
 	target        Target
+	now           time.Time
 	account       fact[string]
 	cluster       fact[awsapi.Cluster]
 	group         fact[awsapi.NodeGroup] // absent unless the target is one
@@ -65,6 +67,10 @@ type facts struct {
 	launch        fact[awsapi.Launch]
 	image         fact[awsapi.Image]
 	architectures fact[[]string]
+	types         fact[[]awsapi.InstanceType] // absent when the target names none
+	health        fact[awsapi.Health]
+	offerings     fact[[]awsapi.Offering]
+	keys          fact[[]awsapi.Key]
 	profile       fact[awsapi.Profile] // its role is the nodes' role, also without a profile
 	simulated     fact[[]awsapi.Decision]
 	cni           fact[cni]
@@ -88,7 +94,7 @@ type facts struct {
 
 // gather reads all other data from AWS.
 func gather(ctx context.Context, a *awsapi.AWS, t Target, account fact[string]) *facts {
-	f := &facts{target: t, account: account}
+	f := &facts{target: t, now: time.Now(), account: account}
 	f.cluster = learnCluster(ctx, a, t.Cluster, account)
 	if once(f.cluster.err) {
 		return f
@@ -99,10 +105,12 @@ func gather(ctx context.Context, a *awsapi.AWS, t Target, account fact[string]) 
 	f.network(ctx, a)
 	f.addons = after(f.cluster, func(c awsapi.Cluster) fact[[]awsapi.Addon] { return learn(a.Addons(ctx, c.Name)) })
 	f.permissions(ctx, a)
+	f.hardware(ctx, a)
 	return f
 }
 
 func (f *facts) node(ctx context.Context, a *awsapi.AWS) {
+	f.types = fact[[]awsapi.InstanceType]{err: f.launch.err, absent: f.launch.absent}
 	f.architectures = after(f.launch, func(l awsapi.Launch) fact[[]string] { return f.architecturesOf(ctx, a, l) })
 	f.profile = f.profileOf(ctx, a)
 	f.entry = after(f.profile, func(p awsapi.Profile) fact[awsapi.AccessEntry] {

@@ -143,20 +143,24 @@ func causeOf(err error) string {
 	return err.Error()
 }
 
-// collected puts the results of checks together. The first check of a cause names
-// the others.
+// collected puts the results of checks together. The first check of a cause, or the
+// one that fails, names the others.
 type collected struct {
 	findings []Finding
 	first    map[string]int // index of the first finding of a cause
 }
 
 func (c *collected) add(check Check, said result) {
-	if i, known := c.first[said.cause]; known && said.cause != "" {
+	one := Finding{Check: check.ID, Question: check.Question, Verdict: said.verdict, Evidence: said.evidence, Remedy: said.remedy}
+	i, known := c.first[said.cause]
+	switch {
+	case !known || said.cause == "":
+		c.first[said.cause] = len(c.findings)
+		c.findings = append(c.findings, one)
+	case said.verdict == Fail && c.findings[i].Verdict == Unknown: // this check explains the others
+		one.Unchecked = append([]string{c.findings[i].Check}, c.findings[i].Unchecked...)
+		c.findings[i] = one
+	default:
 		c.findings[i].Unchecked = append(c.findings[i].Unchecked, check.ID)
-		return
 	}
-	c.first[said.cause] = len(c.findings)
-	c.findings = append(c.findings, Finding{
-		Check: check.ID, Question: check.Question, Verdict: said.verdict, Evidence: said.evidence, Remedy: said.remedy,
-	})
 }

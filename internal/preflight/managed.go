@@ -99,21 +99,19 @@ func (f *facts) architecturesOf(ctx context.Context, a *awsapi.AWS, l awsapi.Lau
 		types = []string{l.Type}
 	}
 	if len(types) == 0 {
+		f.types.absent = true
 		return fact[[]string]{absent: true}
 	}
+	f.types = learn(a.InstanceTypes(ctx, types))
 	var all []string
-	for i, t := range types {
-		runs, err := a.Architectures(ctx, t)
-		if err != nil {
-			return learn(all, err)
-		}
+	for i, t := range f.types.value {
 		if i == 0 {
-			all = runs
+			all = slices.Clone(t.Architectures)
 			continue
 		}
-		all = slices.DeleteFunc(all, func(a string) bool { return !slices.Contains(runs, a) })
+		all = slices.DeleteFunc(all, func(a string) bool { return !slices.Contains(t.Architectures, a) })
 	}
-	return learn(all, nil)
+	return learn(all, f.types.err)
 }
 
 // profileOf reads the instance profile and the nodes' role. A node group, and most

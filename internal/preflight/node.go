@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
@@ -18,10 +19,17 @@ func checkImageState(f *facts) result {
 	switch {
 	case f.image.absent:
 		return f.noImage()
+	case i.State == "disabled":
+		return bad("aws ec2 enable-image --image-id "+i.ID, "the image is disabled: EC2 starts no instance from it")
+	case i.State == "pending":
+		return bad("aws ec2 wait image-available --image-ids "+i.ID, "the image is pending")
 	case i.State != "available":
-		return bad("aws ec2 wait image-available --image-ids "+i.ID, "the image is %s", i.State)
+		return bad("aws ec2 describe-images --image-ids "+i.ID+" --query Images[].StateReason", "the image is %s%s", i.State, reason(i.StateReason))
 	case i.RootType != "ebs":
 		return bad("packer build -only='amazon-ebs.*' .", "the root device has the type %s, but nodes need an EBS root device", i.RootType)
+	}
+	if !i.Deprecated.IsZero() && !i.Deprecated.After(f.now) {
+		return maybe("eksnode ami list", "the image %s is deprecated since %s: EC2 still starts instances, but a newer image should exist", i.ID, i.Deprecated.Format(time.DateOnly))
 	}
 	return good("%s (%s), root device %s", i.ID, i.Name, i.RootDevice)
 }
@@ -179,6 +187,13 @@ func checkMetadata(f *facts) result {
 		options["HttpEndpoint"] = "enabled"
 		return bad(f.newVersion(map[string]any{"MetadataOptions": options}),
 			"the metadata service is off in %s", l.From)
+	}
+	if _, tagged := l.Tags["kubernetes.io/cluster/"+f.target.Cluster]; l.MetadataTags && (tagged || f.managed()) {
+		options := map[string]any{}
+		maps.Copy(options, l.Metadata)
+		options["InstanceMetadataTags"] = "disabled"
+		return bad(f.newVersion(map[string]any{"MetadataOptions": options}),
+			"%s has tags in the metadata service: EC2 then refuses tags with a slash, such as kubernetes.io/cluster/%s", l.From, f.target.Cluster)
 	}
 	said := "the metadata service is on"
 	if l.Tokens != "" {

@@ -268,3 +268,14 @@ func (c *NodeClass) family() string {
 	}
 	return r.Family
 }
+
+// keys are the KMS keys of the block devices.
+func (c *NodeClass) keys() []string {
+	var keys []string
+	for _, d := range c.Devices {
+		if d.EBS != nil && d.EBS.Key != "" {
+			keys = append(keys, d.EBS.Key)
+		}
+	}
+	return keys
+}

@@ -53,6 +53,11 @@ func assertStays(t *testing.T, f *facts, evidence string) {
 // explained lists the remedies that do more than read or add, and why they lose
 // nothing.
 var explained = map[string]string{
+	"ec2 start-instances":                           "only for a stopped instance that should join",
+	"ec2 copy-image":                                "makes another image",
+	"ec2 enable-image":                              "only for a disabled image",
+	"kms enable-key":                                "only for a disabled key of a disk",
+	"kms cancel-key-deletion":                       "keeps a key",
 	"ec2 associate-address":                         "the address is new, and the instance has no address",
 	"ec2 associate-dhcp-options":                    "only for a VPC without DHCP options",
 	"ec2 associate-iam-instance-profile":            "EC2 refuses it where the instance has a profile",
@@ -77,7 +82,7 @@ var explained = map[string]string{
 // No remedy deletes or replaces what other machines may use.
 func TestRemediesDeleteNothing(t *testing.T) {
 	text := literals(t)
-	adds := regexp.MustCompile(`^(ec2|eks|iam|sts|ssm|route53|configure) (describe-[a-z-]+|get-[a-z-]+|list(-[a-z-0-9]+)?|simulate-[a-z-]+|wait|create-[a-z-]+|allocate-address|attach-role-policy|add-role-to-instance-profile|authorize-security-group-.*)$`)
+	adds := regexp.MustCompile(`^(ec2|eks|iam|sts|ssm|kms|route53|configure) (describe-[a-z-]+|get-[a-z-]+|list(-[a-z-0-9]+)?|simulate-[a-z-]+|wait|create-[a-z-]+|allocate-address|attach-role-policy|add-role-to-instance-profile|authorize-security-group-.*)$`)
 	used := map[string]bool{}
 	commands := regexp.MustCompile(`\baws ([a-z0-9]+ [a-z%][a-z0-9%-]*)`).FindAllStringSubmatch(text, -1)
 	require.Greater(t, len(commands), 25)

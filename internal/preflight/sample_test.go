@@ -59,13 +59,17 @@ func sample() *facts {
 		}),
 		launch: known(awsapi.Launch{
 			From: "the instance i-1", Image: "ami-0123456789abcdef0", Type: "m6i.large", Tags: owned, Subnet: "subnet-1", SecurityGroups: []string{"sg-cluster"},
-			Profile: "arn:aws:iam::123456789012:instance-profile/nodes", Tokens: "required", HopLimit: 2, PublicAddress: new(bool), IPv6Address: new(bool),
+			Profile: "arn:aws:iam::123456789012:instance-profile/nodes", Tokens: "required", HopLimit: 2, PublicAddress: new(bool), IPv6Address: new(bool), State: "running",
 		}),
 		image: known(awsapi.Image{
 			ID: "ami-0123456789abcdef0", Name: "node-1.34", Owner: "123456789012", State: "available", Architecture: "x86_64", RootDevice: "/dev/xvda",
-			RootType: "ebs", Virtualization: "hvm", ENA: true, Tags: map[string]string{KubernetesTag: "1.34.4", "eksnode:distro": "debian"}, Snapshots: []string{"snap-1"},
+			RootType: "ebs", Virtualization: "hvm", ENA: true, Tags: map[string]string{KubernetesTag: "1.34.4", "eksnode:distro": "debian"}, Snapshots: []string{"snap-1"}, Devices: []awsapi.BlockDevice{{Name: "/dev/xvda", Snapshot: "snap-1"}},
 		}),
 		architectures: known([]string{"x86_64"}),
+		types: known([]awsapi.InstanceType{{
+			Name: "m6i.large", Architectures: []string{"x86_64"}, BootModes: []string{"legacy-bios", "uefi"}, Virtualization: []string{"hvm"}, ENA: "required", TPM: true, Current: true,
+		}}),
+		health: known(awsapi.Health{System: "ok", Instance: "ok", Storage: "ok"}), offerings: fact[[]awsapi.Offering]{absent: true}, keys: fact[[]awsapi.Key]{absent: true},
 		profile: known(awsapi.Profile{Name: "nodes", ARN: "arn:aws:iam::123456789012:instance-profile/nodes", Role: &awsapi.Role{
 			Name: "node", ARN: nodeRole, Path: "/", Trust: ec2Trust,
 			Policies: []string{"AmazonEC2ContainerRegistryPullOnly", "AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonSSMManagedInstanceCore"},
@@ -100,6 +104,8 @@ func templated() *facts {
 	l.From, l.Template, l.Version, l.Profile = "the launch template nodes", "lt-1", "1", "nodes"
 	l.Subnet, l.PublicAddress, l.IPv6Address, l.HopLimit = "", nil, nil, 0
 	l.AllTags, l.Metadata = []awsapi.Tagging{{Kind: "instance", Tags: l.Tags}}, map[string]any{"HttpTokens": "required"}
+	l.State, f.health, f.keys = "", fact[awsapi.Health]{absent: true}, fact[[]awsapi.Key]{}
+	f.offerings = known([]awsapi.Offering{{Type: "m6i.large", Zone: "eu-west-1a"}, {Type: "m6i.large", Zone: "eu-west-1b"}})
 	f.subnets.value = slices.Clone(f.planeSubnets.value)
 	return f
 }

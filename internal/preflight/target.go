@@ -62,8 +62,8 @@ var (
 
 // accountOf is the account of a role's ARN, or empty.
 func accountOf(arn string) string {
-	if parts := roleARN().FindStringSubmatch(arn); parts != nil {
-		return parts[2]
+	if parts := strings.Split(arn, ":"); len(parts) > 5 && parts[0] == "arn" {
+		return parts[4]
 	}
 	return ""
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
+	"github.com/aws/aws-sdk-go-v2/service/kms"
 	"github.com/aws/aws-sdk-go-v2/service/route53"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
@@ -36,6 +37,7 @@ func clients() map[string]any {
 	}
 	return map[string]any{
 		"autoscaling": autoscaling.NewFromConfig(c),
+		"kms":         kms.NewFromConfig(c),
 		"ec2":         ec2.NewFromConfig(c), "eks": eks.NewFromConfig(c), "iam": iam.NewFromConfig(c), "ssm": ssm.NewFromConfig(c), "sts": sts.NewFromConfig(c),
 		"route53": route53.NewFromConfig(c),
 	}
@@ -45,6 +47,7 @@ func clients() map[string]any {
 var waiters = map[string]string{
 	"image-available": "describe-images", "cluster-active": "describe-cluster", "nodegroup-active": "describe-nodegroup",
 	"nat-gateway-available": "describe-nat-gateways",
+	"instance-running":      "describe-instances", "instance-stopped": "describe-instances",
 }
 
 // Check returns what is wrong with the commands of a line. For the AWS CLI,
