@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -202,11 +203,11 @@ func launchData(image string) []string {
 }
 
 // Relaunch replaces the template nodes by one whose only version names another
-// image.
-func (w *World) Relaunch(image string) {
+// image, and has further data as parameters of EC2.
+func (w *World) Relaunch(image string, data ...string) {
 	w.t.Helper()
 	w.Do("ec2:DeleteLaunchTemplate", "LaunchTemplateName", "nodes")
-	w.Name("lt-1", w.Do("ec2:CreateLaunchTemplate", append([]string{"LaunchTemplateName", "nodes"}, launchData(image)...)...), `<launchTemplateId>(.*?)<`)
+	w.Name("lt-1", w.Do("ec2:CreateLaunchTemplate", slices.Concat([]string{"LaunchTemplateName", "nodes"}, launchData(image), data)...), `<launchTemplateId>(.*?)<`)
 }
 
 // Template makes a launch template with one version for each image. The first
