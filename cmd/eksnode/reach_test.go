@@ -133,7 +133,7 @@ func process(t *testing.T, env []string, args string) (out, errOut string) {
 	return o.String(), e.String()
 }
 
-// Without credentials, the instance metadata service is asked only for a moment.
+// Without credentials, eksnode waits for the instance metadata service only for a moment.
 func TestNoCredentialsOnAWorkstationIsKnownSoon(t *testing.T) {
 	for _, address := range []string{blackHole(t), silent(t), closed(t)} {
 		_, errOut := process(t, []string{"AWS_EC2_METADATA_DISABLED=", "AWS_EC2_METADATA_SERVICE_ENDPOINT=http://" + address}, "ami list")
