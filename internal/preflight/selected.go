@@ -121,7 +121,11 @@ func checkSelectors(f *facts) result {
 	edit := "kubectl get ec2nodeclass " + c.Name + " -o yaml"
 	switch {
 	case len(f.selected.empty) > 0:
-		return bad(edit, "%s", strings.Join(f.selected.empty, "; "))
+		r := bad(edit, "%s", strings.Join(f.selected.empty, "; "))
+		if f.subnets.err != nil { // the checks of the subnets cannot run
+			return r.because(causeOf(f.subnets.err))
+		}
+		return r
 	case f.selected.subnets.err != nil:
 		return f.unseen(f.selected.subnets.err)
 	case f.selected.groups.err != nil:
