@@ -15,6 +15,7 @@ import (
 	"golang.org/x/mod/semver"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsnames"
 )
 
 // promotion holds the flags of `eksnode ami promote`.
@@ -124,7 +125,7 @@ func (p promotion) read(ctx context.Context, a *awsapi.AWS) (stage, error) {
 	case err != nil:
 		return stage{}, err
 	}
-	if err := awsapi.CheckImage(id); err != nil {
+	if err := awsnames.ImageID().Check(id); err != nil {
 		return stage{wrong: fmt.Errorf("reading the parameter %s: %w", p.from, err)}, nil
 	}
 	var s stage
@@ -136,7 +137,7 @@ func (p promotion) read(ctx context.Context, a *awsapi.AWS) (stage, error) {
 	if s.value, err = a.Parameter(ctx, p.to); err != nil && !awsapi.IsNotFound(err) {
 		return stage{}, err
 	}
-	if awsapi.CheckImage(s.value) == nil {
+	if awsnames.ImageID().Check(s.value) == nil {
 		if s.before, err = a.Present(ctx, s.value); err != nil {
 			return stage{}, err
 		}
@@ -218,7 +219,7 @@ func (p promotion) print(cmd *cobra.Command, list []promoted) error {
 		default:
 			out.line("%s in %s is %s; it was %s", one.Parameter, one.Region, one.Image, one.Before)
 		}
-		if one.Changed && awsapi.CheckImage(one.Before) == nil {
+		if one.Changed && awsnames.ImageID().Check(one.Before) == nil {
 			undo = append(undo, fmt.Sprintf("  eksnode ami publish %s:%s --parameter %s", one.Region, one.Before, one.Parameter))
 		}
 	}

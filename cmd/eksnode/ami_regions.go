@@ -14,6 +14,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsnames"
 )
 
 // regions holds the flags of a command that works in several regions.
@@ -70,11 +71,11 @@ func parseImage(arg string) (region, id string, err error) {
 		return "", "", fmt.Errorf("%q is not an AMI ID such as ami-0123456789abcdef0 or eu-west-1:ami-0123456789abcdef0", arg)
 	}
 	if parts[1] != "" {
-		if err := awsapi.CheckRegion(parts[1]); err != nil {
+		if err := awsnames.Region().Check(parts[1]); err != nil {
 			return "", "", err
 		}
 	}
-	return parts[1], parts[2], awsapi.CheckImage(parts[2])
+	return parts[1], parts[2], awsnames.ImageID().Check(parts[2])
 }
 
 // openFor connects to the regions of the flags. Without flags, it connects to the

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsnames"
 	"github.com/eksnode/packer-plugin-eksnode/internal/clustersetup"
 	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
@@ -121,6 +122,10 @@ func (f *manifestsFlags) run(cmd *cobra.Command) error {
 		if err := onlyWith(cmd, "ami", "instance-type", "family", "volume-size", "kms-key", "volume-initialization-rate"); err != nil {
 			return err
 		}
+	}
+	if err := wellFormed(given{"--role", f.node.Role, awsnames.RoleARN().Check}, given{"--ami", f.node.AMI, awsnames.Image},
+		given{"--instance-type", f.node.InstanceType, awsnames.InstanceType().Check}, given{"--instance-profile", f.node.Profile, awsnames.ProfileName().Check}); err != nil {
+		return err
 	}
 	if f.awsAuth != "" {
 		text, err := readInput(cmd, f.awsAuth)

@@ -53,7 +53,6 @@ func setUps() map[string]setUp {
 		w.Clusters["my-cluster"]["kubernetesNetworkConfig"] = map[string]any{"ipFamily": "ipv6", "serviceIpv6Cidr": "fd12::/108"}
 	}
 	bare := func(w *aws.World) { clear(w.Entries) }
-	association := "kube-system/aws-node"
 	cniRole := "arn:aws:iam::123456789012:role/" + clustersetup.CNIRole
 	return map[string]setUp{
 		"a new role": {role: newRole, launches: true, change: func(w *aws.World) {
@@ -67,14 +66,15 @@ func setUps() map[string]setUp {
 			assert.Contains(t, attached(w, "fresh"), "AmazonEKSWorkerNodePolicy")
 			assert.NotContains(t, attached(w, "fresh"), "CNI")
 			assert.Contains(t, attached(w, clustersetup.CNIRole), "AmazonEKS_CNI_Policy")
-			assert.Equal(t, cniRole, w.Associations[association])
+			assert.Equal(t, cniRole, w.AssociatedRole("kube-system", "aws-node"))
 			assert.JSONEq(t, `{"env":{"WARM_ENI_TARGET":"2"}}`, w.Addons["vpc-cni"]["configurationValues"].(string), "the add-on keeps its values")
 			assert.Contains(t, slices.Collect(maps.Keys(w.Addons)), "eks-pod-identity-agent")
 			assert.Equal(t, "EC2_LINUX", w.Entries[newRole])
 		}},
 		"an existing role": {role: sampleRole, change: bare},
 		"everything exists": {role: sampleRole, change: func(w *aws.World) {
-			w.Associations[association], w.Addons["eks-pod-identity-agent"] = cniRole, map[string]any{}
+			w.Associate("kube-system", "aws-node", cniRole)
+			w.Addons["eks-pod-identity-agent"] = map[string]any{}
 		}},
 		"the VPC CNI on the nodes' role": {role: newRole, change: bare, flags: []string{"--cni-permissions", "node", "--ssm"}, check: func(t *testing.T, w *aws.World) {
 			assert.Contains(t, attached(w, "fresh"), "AmazonEKS_CNI_Policy")
@@ -82,7 +82,7 @@ func setUps() map[string]setUp {
 			assert.Empty(t, w.Associations)
 		}},
 		"a VPC CNI that is no add-on": {role: newRole, change: func(w *aws.World) { bare(w); clear(w.Addons) }, check: func(t *testing.T, w *aws.World) {
-			assert.Equal(t, cniRole, w.Associations[association])
+			assert.Equal(t, cniRole, w.AssociatedRole("kube-system", "aws-node"))
 		}},
 		"IRSA": {role: sampleRole, change: func(w *aws.World) {
 			w.Addons["vpc-cni"]["serviceAccountRoleArn"] = "arn:aws:iam::123456789012:role/irsa"
@@ -271,7 +271,7 @@ func TestThePolicyOfManifestsEqualsTheCalls(t *testing.T) {
 	w.Clusters["my-cluster"]["version"] = "1.34"
 	w.Clusters["my-cluster"]["kubernetesNetworkConfig"] = map[string]any{"ipFamily": "ipv6", "serviceIpv6Cidr": "fd12::/108"}
 	w.Do("iam:CreatePolicy", "PolicyName", clustersetup.IPv6Policy, "PolicyDocument", `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"ec2:CreateTags","Resource":"*"}]}`)
-	w.Associations["kube-system/aws-node"] = sampleRole
+	w.Associate("kube-system", "aws-node", sampleRole)
 	ok("--instance-profile", "other")
 	w.Put("/eksnode/debian", aws.NodeImage)
 	ok("--ami", "resolve:ssm:/eksnode/debian", "--volume-initialization-rate", "100")

@@ -95,7 +95,7 @@ func minorOf(version string) (int, bool) {
 
 func (r *setupReader) role(name string) error {
 	readers := []string{"role", "policies", "access-entry"}
-	role, err := r.aws.RoleByName(r.ctx, name)
+	role, err := r.aws.Role(r.ctx, name)
 	if awsapi.IsNotFound(err) {
 		r.node.Found.Role = &clustersetup.Role{}
 		return nil
@@ -165,13 +165,15 @@ func (r *setupReader) cni() error {
 	if cni.IRSA != "" || r.node.Found.NoPodIdentity != "" {
 		return nil
 	}
-	if cni.PodIdentity, err = r.aws.PodIdentity(r.ctx, r.node.Cluster, "kube-system", "aws-node"); err != nil {
+	associations, err := r.aws.PodIdentities(r.ctx, r.node.Cluster, "kube-system", "aws-node")
+	if err != nil {
 		return r.unread(err, id)
 	}
-	if cni.PodIdentity != "" {
+	if len(associations) > 0 { // a service account has at most one
+		cni.PodIdentity = associations[0].Role
 		return nil
 	}
-	role, err := r.aws.RoleByName(r.ctx, clustersetup.CNIRole)
+	role, err := r.aws.Role(r.ctx, clustersetup.CNIRole)
 	if err != nil && !awsapi.IsNotFound(err) {
 		return r.unread(err, id)
 	}
@@ -204,8 +206,10 @@ func (r *setupReader) image() error {
 		return err
 	}
 	image := &clustersetup.Image{ID: i.ID, RootDevice: i.RootDevice}
-	for _, v := range i.Volumes {
-		image.Volumes = append(image.Volumes, clustersetup.Volume(v))
+	for _, d := range i.Devices {
+		if d.Snapshot != "" {
+			image.Volumes = append(image.Volumes, clustersetup.Volume{Device: d.Name, Snapshot: d.Snapshot, Size: d.Size, Encrypted: d.Encrypted})
+		}
 	}
 	r.node.Found.Image = image
 	return nil

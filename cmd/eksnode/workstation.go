@@ -55,6 +55,8 @@ func workstationValues() map[string]cobra.CompletionFunc {
 		"--volume-initialization-rate": nothing,
 		"--volume-size":                nothing,
 		"manifests --cni-permissions":  words(cniByPodIdentity, cniOnNode),
+		"--nodeclass":                  files("yaml", "yml", "json"),
+		"--nodegroup":                  nothing,
 
 		"ami diff":       files("json"),
 		"ami publish":    nothing,

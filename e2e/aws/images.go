@@ -43,6 +43,8 @@ type Image struct {
 	Platform       string `xml:"platform,omitempty"`
 	ENA            bool   `xml:"enaSupport"`
 	IMDS           string `xml:"imdsSupport,omitempty"`
+	BootMode       string `xml:"bootMode,omitempty"`
+	TPM            string `xml:"tpmSupport,omitempty"`
 	SourceInstance string `xml:"sourceInstanceId,omitempty"`
 	// Source and SourceRegion name the image that this one was copied from, or the
 	// image of the instance that this one was made from.
@@ -171,6 +173,12 @@ func passes(filters []filter, attributes map[string]string, tags []Tag) (bool, e
 				return false, nil
 			}
 			value, there = tags[i].Value, true
+		}
+		if f.Name == "tag-key" {
+			if !slices.ContainsFunc(tags, func(t Tag) bool { return slices.Contains(f.Values, t.Key) }) {
+				return false, nil
+			}
+			continue
 		}
 		if !there {
 			return false, endpoint.Refuse("the filter %q", f.Name)

@@ -5,7 +5,6 @@ package aws
 import (
 	"net/http"
 	"regexp"
-	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/endpoint"
 )
@@ -18,20 +17,17 @@ func (w *World) setup() map[string]endpoint.Action {
 	return map[string]endpoint.Action{
 		"eks:CreateAccessEntry": handle(w, w.createAccessEntry), "eks:DeleteAccessEntry": handle(w, w.deleteAccessEntry),
 		"eks:CreateAddon": handle(w, w.createAddon), "eks:UpdateAddon": handle(w, w.updateAddon),
-		"eks:CreatePodIdentityAssociation": handle(w, w.createAssociation), "eks:ListPodIdentityAssociations": handle(w, w.listAssociations),
-		"eks:DescribePodIdentityAssociation": handle(w, w.describeAssociation),
+		"eks:CreatePodIdentityAssociation": handle(w, w.createAssociation),
 	}
 }
 
 // setupRoutes are the paths of those calls.
 var setupRoutes = map[string]string{
-	"POST /clusters/{name}/access-entries":                           "CreateAccessEntry",
-	"DELETE /clusters/{name}/access-entries/{principalArn}":          "DeleteAccessEntry",
-	"POST /clusters/{name}/addons":                                   "CreateAddon",
-	"POST /clusters/{name}/addons/{addonName}/update":                "UpdateAddon",
-	"POST /clusters/{name}/pod-identity-associations":                "CreatePodIdentityAssociation",
-	"GET /clusters/{name}/pod-identity-associations":                 "ListPodIdentityAssociations",
-	"GET /clusters/{name}/pod-identity-associations/{associationId}": "DescribePodIdentityAssociation",
+	"POST /clusters/{name}/access-entries":                  "CreateAccessEntry",
+	"DELETE /clusters/{name}/access-entries/{principalArn}": "DeleteAccessEntry",
+	"POST /clusters/{name}/addons":                          "CreateAddon",
+	"POST /clusters/{name}/addons/{addonName}/update":       "UpdateAddon",
+	"POST /clusters/{name}/pod-identity-associations":       "CreatePodIdentityAssociation",
 }
 
 var roleForm = regexp.MustCompile(`^arn:aws[a-z-]*:iam::(\d{12}):role/.+$`)
@@ -129,7 +125,7 @@ func (w *World) updateAddon(region string, in struct {
 		if err := w.roleExists(region, a.Role); err != nil {
 			return nil, err
 		}
-		w.Associations["kube-system/"+a.Account] = a.Role
+		w.Associate("kube-system", a.Account, a.Role)
 	}
 	addon["configurationValues"] = in.Configuration
 	delete(addon, "serviceAccountRoleArn")
@@ -148,38 +144,13 @@ type association struct {
 
 func (w *World) createAssociation(region string, in association) (object, error) {
 	name := in.Namespace + "/" + in.Account
-	if w.Associations[name] != "" {
+	if w.AssociatedRole(in.Namespace, in.Account) != "" {
 		return nil, &endpoint.Failure{Code: "ResourceInUseException", Message: "Association already exists: " + name, Status: http.StatusConflict}
 	}
 	if err := w.roleExists(region, in.Role); err != nil {
 		return nil, err
 	}
-	w.Associations[name] = in.Role
-	return object{"association": w.associationOf(in.Cluster, name)}, nil
-}
-
-// associationOf is EKS's JSON. The ID consists of the names.
-func (w *World) associationOf(cluster, name string) object {
-	namespace, account, _ := strings.Cut(name, "/")
-	return object{
-		"clusterName": cluster, "namespace": namespace, "serviceAccount": account, "associationId": "a-" + namespace + "." + account, "roleArn": w.Associations[name],
-	}
-}
-
-func (w *World) listAssociations(_ string, in association) (object, error) {
-	list := []object{}
-	if name := in.Namespace + "/" + in.Account; w.Associations[name] != "" {
-		one := w.associationOf(in.Cluster, name)
-		delete(one, "roleArn") // EKS's list has no roles
-		list = append(list, one)
-	}
-	return object{"associations": list}, nil
-}
-
-func (w *World) describeAssociation(_ string, in association) (object, error) {
-	name := strings.Replace(strings.TrimPrefix(in.ID, "a-"), ".", "/", 1)
-	if w.Associations[name] == "" {
-		return nil, missingResource("No association: " + in.ID)
-	}
-	return object{"association": w.associationOf(in.Cluster, name)}, nil
+	one := w.Associate(in.Namespace, in.Account, in.Role).object(in.Cluster)
+	one["roleArn"] = in.Role
+	return object{"association": one}, nil
 }

@@ -8,7 +8,8 @@
 //
 //   - images and snapshots, captures and copies;
 //   - machines that really boot behind the instances (Machines);
-//   - access entries and add-ons of EKS, and the fields of clusters;
+//   - access entries, add-ons and pod identities of EKS, and fields of clusters;
+//   - IAM's simulation of policies;
 //   - denied permissions, failing calls, truncated responses, and pages;
 //   - refusals: an unsupported action or parameter fails the test. moto would
 //     ignore it in silence.
@@ -58,12 +59,19 @@ type World struct {
 	Entries map[string]string
 	// Addons are add-ons by name, in EKS's JSON.
 	Addons map[string]map[string]any
-	// Associations are the role ARNs of pod identity associations, by
-	// "namespace/service account".
-	Associations map[string]string
+	// NodeGroups replaces fields of moto's node groups, by name and JSON key.
+	NodeGroups map[string]map[string]any
+	// Associations are pod identity associations.
+	Associations []Association
+	// Guardrails are service control policies, as JSON.
+	Guardrails []string
 	// Published are the public parameters of AWS and of publishers, in every
 	// region.
 	Published map[string]string
+	// Health is the result of EC2's checks of all instances. DefaultKey is the KMS
+	// key with which EBS encrypts by default, or empty.
+	Health     Health
+	DefaultKey string
 	// SSMDelay is how many reads after a put still return the old value.
 	SSMDelay int
 	// Machines starts the machines behind instances. If nil, instances have no
@@ -87,6 +95,7 @@ type World struct {
 	failures  map[string][]*endpoint.Failure
 	before    map[string]func()
 	answers   map[string]string
+	edits     map[string][]edit
 	denied    []string
 	broken    []string
 	cut       []string // regions
@@ -110,9 +119,9 @@ func newWorld(t *testing.T) *World {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &World{
 		Clusters: map[string]map[string]any{}, Entries: map[string]string{}, Addons: map[string]map[string]any{}, Published: map[string]string{},
-		Associations: map[string]string{},
-		t:            t, moto: server, ctx: ctx, names: &names{}, keys: map[string]string{}, running: map[string]Machine{}, metadata: map[string]string{},
+		t: t, moto: server, ctx: ctx, names: &names{}, keys: map[string]string{}, running: map[string]Machine{}, metadata: map[string]string{},
 		failures: map[string][]*endpoint.Failure{}, before: map[string]func(){}, answers: map[string]string{},
+		edits: map[string][]edit{},
 	}
 	var all []endpoint.Service
 	for _, s := range w.services() {
@@ -206,7 +215,8 @@ func (w *World) wrap(service endpoint.Service) endpoint.Service {
 			if text, canned := w.answers[full]; canned {
 				return &endpoint.Raw{Status: http.StatusOK, Body: []byte(text)}, nil
 			}
-			return action(ctx, protocol, call)
+			answer, err := action(ctx, protocol, call)
+			return w.edited(full, answer, err)
 		}
 	}
 	return service

@@ -1,8 +1,6 @@
 package awsapi
 
 import (
-	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -57,39 +55,4 @@ func TestAllBuildsGroupsCopies(t *testing.T) {
 	assert.Len(t, builds, 1, "the build of an untagged copy")
 	assert.Equal(t, map[string]string{"distro": "debian"}, builds[0].Marks())
 	assert.Equal(t, day(1), builds[0].Made())
-}
-
-func TestCheckRegionAndImage(t *testing.T) {
-	for _, name := range []string{"eu-west-1", "us-gov-east-1", "cn-north-1", "ap-southeast-7", "us-iso-east-1", "eusc-de-east-1", "us-isob-east-1"} {
-		assert.NoError(t, CheckRegion(name), name)
-	}
-	for _, name := range []string{"", "eu", "EU-WEST-1", "eu-west", "eu-west-1a", "eu west 1", "eu-west-1\n", "https://x", "-west-1", "all"} {
-		assert.Error(t, CheckRegion(name), name)
-	}
-	for _, id := range []string{"ami-01234567", "ami-0123456789abcdef0"} {
-		assert.NoError(t, CheckImage(id), id)
-	}
-	for _, id := range []string{"", "ami-", "ami-0123456", "ami-012345678", "ami-0123456789ABCDEF0", "ami-0123456789abcdef01", "i-01234567", "ami-0123456g", "ami-01234567\n", "resolve:ssm:/n"} {
-		assert.Error(t, CheckImage(id), id)
-	}
-}
-
-// Sources come from EC2 and may form any graph.
-func FuzzAllBuilds(f *testing.F) {
-	f.Add("a>b b>c c>a d>d e>x f>x")
-	f.Add("a>a a>b b>a")
-	f.Fuzz(func(t *testing.T, graph string) {
-		var images []Image
-		for n, edge := range strings.Fields(graph) {
-			id, source, _ := strings.Cut(edge, ">")
-			images = append(images, Image{Region: "r", ID: fmt.Sprint(id, n%3), Source: source, SourceRegion: "r", Tags: map[string]string{"eksnode:x": source}})
-		}
-		all := AllBuilds(images)
-		count := 0
-		for _, b := range all {
-			assert.NotEmpty(t, b)
-			count += len(b)
-		}
-		assert.Equal(t, len(images), count, "each image is in one build")
-	})
 }

@@ -35,8 +35,10 @@ type Cluster struct {
 	// ID.
 	Outpost bool
 	ID      string
-	// AutoMode says that EKS Auto Mode runs nodes of its own in the cluster.
+	// AutoMode says that EKS Auto Mode runs nodes of its own.
 	AutoMode bool
+	// Issuer is the address of the cluster's OpenID Connect issuer.
+	Issuer string
 }
 
 // Active says whether nodes can join.
@@ -56,6 +58,20 @@ func (a *AWS) Cluster(ctx context.Context, name string) (Cluster, error) {
 		return Cluster{}, errIncomplete(doing, "cluster")
 	}
 	return clusterOf(out.Cluster), nil
+}
+
+// Clusters lists the names of the clusters in the region.
+func (a *AWS) Clusters(ctx context.Context) ([]string, error) {
+	var names []string
+	pages := eks.NewListClustersPaginator(a.eks, &eks.ListClustersInput{})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, explain("listing the clusters", err)
+		}
+		names = append(names, page.Clusters...)
+	}
+	return names, nil
 }
 
 func clusterOf(in *types.Cluster) Cluster {
@@ -78,6 +94,9 @@ func clusterOf(in *types.Cluster) Cluster {
 		c.AuthenticationMode = string(in.AccessConfig.AuthenticationMode)
 	}
 	c.AutoMode = in.ComputeConfig != nil && aws.ToBool(in.ComputeConfig.Enabled)
+	if in.Identity != nil && in.Identity.Oidc != nil {
+		c.Issuer = aws.ToString(in.Identity.Oidc.Issuer)
+	}
 	if v := in.ResourcesVpcConfig; v != nil {
 		c.VPC, c.Subnets, c.SecurityGroups = aws.ToString(v.VpcId), v.SubnetIds, v.SecurityGroupIds
 		c.ClusterSecurityGroup = aws.ToString(v.ClusterSecurityGroupId)

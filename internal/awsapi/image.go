@@ -39,17 +39,12 @@ type Image struct {
 	Protection string
 	Tags       map[string]string
 	Snapshots  []string
-	// Volumes are the volumes that the image's snapshots become.
-	Volumes []ImageVolume
-}
-
-// ImageVolume is a volume of an image.
-type ImageVolume struct {
-	// Device is a name such as /dev/xvda.
-	Device, Snapshot string
-	// Size is in GiB.
-	Size      int
-	Encrypted bool
+	// StateReason explains the state of a failed image, or is empty.
+	StateReason string
+	// BootMode is legacy-bios, uefi, uefi-preferred or empty. TPM is v2.0 or empty.
+	BootMode, TPM string
+	// Devices are the disks of the image's instances.
+	Devices []BlockDevice
 }
 
 func imageOf(in types.Image, region string) Image {
@@ -60,6 +55,10 @@ func imageOf(in types.Image, region string) Image {
 		RootType: string(in.RootDeviceType), Virtualization: string(in.VirtualizationType), ENA: aws.ToBool(in.EnaSupport),
 		Public: aws.ToBool(in.Public), IMDS: string(in.ImdsSupport), Platform: string(in.Platform),
 		Created: instant(in.CreationDate), Deprecated: instant(in.DeprecationTime), Tags: tagsOf(in.Tags),
+		BootMode: string(in.BootMode), TPM: string(in.TpmSupport), Devices: imageDevices(in.BlockDeviceMappings),
+	}
+	if in.StateReason != nil {
+		i.StateReason = aws.ToString(in.StateReason.Message)
 	}
 	// An image made from an instance has a source too: the image of the instance
 	// (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ami-ancestry.html).
@@ -73,7 +72,6 @@ func imageOf(in types.Image, region string) Image {
 		if d.Ebs != nil && d.Ebs.SnapshotId != nil {
 			i.Snapshots = append(i.Snapshots, *d.Ebs.SnapshotId)
 			i.Encrypted = i.Encrypted || aws.ToBool(d.Ebs.Encrypted)
-			i.Volumes = append(i.Volumes, ImageVolume{aws.ToString(d.DeviceName), *d.Ebs.SnapshotId, int(aws.ToInt32(d.Ebs.VolumeSize)), aws.ToBool(d.Ebs.Encrypted)})
 		}
 	}
 	return i
@@ -113,7 +111,7 @@ func (a *AWS) Image(ctx context.Context, id string) (Image, error) {
 	doing := "describing the image " + id
 	var out *ec2.DescribeImagesOutput
 	err := a.settled(ctx, func() (err error) {
-		out, err = a.ec2.DescribeImages(ctx, &ec2.DescribeImagesInput{ImageIds: []string{id}, IncludeDeprecated: aws.Bool(true)})
+		out, err = a.ec2.DescribeImages(ctx, &ec2.DescribeImagesInput{ImageIds: []string{id}, IncludeDeprecated: aws.Bool(true), IncludeDisabled: aws.Bool(true)})
 		return explain(doing, err)
 	})
 	if err != nil {

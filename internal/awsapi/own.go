@@ -3,7 +3,6 @@ package awsapi
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
@@ -11,6 +10,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/aws-sdk-go-v2/service/ssm/types"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsnames"
 )
 
 // Deprecate marks an image as deprecated from a time on.
@@ -31,28 +32,8 @@ func (a *AWS) DeleteSnapshot(ctx context.Context, snapshot, image string) error 
 	return explain("deleting the snapshot "+snapshot+" of "+image, err)
 }
 
-// imageID is the form of image IDs. Old images have short ones.
-var imageID = regexp.MustCompile(`^ami-([0-9a-f]{8}|[0-9a-f]{17})$`)
-
-// CheckImage checks the form of an image's ID.
-func CheckImage(id string) error {
-	if !imageID.MatchString(id) {
-		return fmt.Errorf("%q is not an AMI ID such as ami-0123456789abcdef0", id)
-	}
-	return nil
-}
-
-// parameterName is the form of SSM's names
-// (https://docs.aws.amazon.com/systems-manager/latest/userguide/sysman-parameter-name-constraints.html).
-var parameterName = regexp.MustCompile(`^/?[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$`)
-
 // CheckParameter checks the name of a parameter to publish to.
-func CheckParameter(name string) error {
-	if !parameterName.MatchString(name) {
-		return fmt.Errorf("%q is not a parameter name such as /eksnode/debian/1.34/amd64", name)
-	}
-	return nil
-}
+func CheckParameter(name string) error { return awsnames.Parameter(name) }
 
 // Publish writes an image ID to an SSM parameter, which EC2 accepts in place of an
 // ID. SSM checks the ID before the parameter changes; Publish waits for that.

@@ -5,25 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsnames"
 )
-
-// regionName is the form of region names. New regions have it too.
-var regionName = regexp.MustCompile(`^[a-z]{2,8}(-[a-z]+)+-[0-9]{1,2}$`)
-
-// CheckRegion checks the form of a region's name.
-func CheckRegion(name string) error {
-	if !regionName.MatchString(name) {
-		return fmt.Errorf("%q is not a region such as eu-west-1", name)
-	}
-	return nil
-}
 
 // UnknownRegionError is a region that AWS does not have.
 type UnknownRegionError struct {
@@ -42,7 +32,7 @@ func (e *UnknownRegionError) Error() string {
 func OpenRegions(ctx context.Context, o Options, names []string, all bool) ([]*AWS, error) {
 	o.Region = ""
 	for _, name := range names {
-		if err := CheckRegion(name); err != nil {
+		if err := awsnames.Region().Check(name); err != nil {
 			return nil, err
 		}
 		o.defaultRegion = cmp.Or(o.defaultRegion, name)
@@ -81,7 +71,7 @@ func OpenRegions(ctx context.Context, o Options, names []string, all bool) ([]*A
 func (a *AWS) In(region string) *AWS {
 	c := a.config.Copy()
 	c.Region = region
-	return connect(c, a.settle)
+	return a.options.connect(c, a.settle)
 }
 
 // regions lists the regions of the partition.

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 )
@@ -21,35 +20,6 @@ func SetupActions() []string {
 		"iam:GetInstanceProfile", "iam:GetPolicy", "iam:GetPolicyVersion", "iam:GetRole", "iam:ListAttachedRolePolicies", "iam:ListInstanceProfilesForRole",
 		"ssm:GetParameter",
 	}
-}
-
-// RoleByName reads a role of the caller's account with the names of its attached
-// policies. An error for which IsNotFound is true means that there is none.
-func (a *AWS) RoleByName(ctx context.Context, name string) (Role, error) {
-	doing := "reading the role " + name
-	out, err := a.iam.GetRole(ctx, &iam.GetRoleInput{RoleName: aws.String(name)})
-	if err != nil {
-		return Role{}, explain(doing, err)
-	}
-	if out.Role == nil {
-		return Role{}, errIncomplete(doing, "role")
-	}
-	r := Role{Name: name, ARN: aws.ToString(out.Role.Arn), Path: aws.ToString(out.Role.Path)}
-	// IAM returns the policy URL-encoded.
-	if r.Trust, err = url.QueryUnescape(aws.ToString(out.Role.AssumeRolePolicyDocument)); err != nil {
-		return Role{}, explain(doing, err)
-	}
-	pages := iam.NewListAttachedRolePoliciesPaginator(a.iam, &iam.ListAttachedRolePoliciesInput{RoleName: aws.String(name)})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return Role{}, explain("listing the policies of the role "+name, err)
-		}
-		for _, policy := range page.AttachedPolicies {
-			r.Policies = append(r.Policies, aws.ToString(policy.PolicyName))
-		}
-	}
-	return r, nil
 }
 
 // ProfilesOf lists the names of the instance profiles that have a role.
@@ -88,31 +58,6 @@ func (a *AWS) PolicyDocument(ctx context.Context, arn string) (string, error) {
 	}
 	text, err := url.QueryUnescape(aws.ToString(out.PolicyVersion.Document))
 	return text, explain(doing, err)
-}
-
-// PodIdentity returns the ARN of the role that a pod identity association gives to a
-// service account, or an empty text without an association.
-func (a *AWS) PodIdentity(ctx context.Context, cluster, namespace, account string) (string, error) {
-	doing := "listing the pod identity associations of " + cluster
-	list, err := a.eks.ListPodIdentityAssociations(ctx, &eks.ListPodIdentityAssociationsInput{
-		ClusterName: aws.String(cluster), Namespace: aws.String(namespace), ServiceAccount: aws.String(account),
-	})
-	if err != nil {
-		return "", explain(doing, err)
-	}
-	if len(list.Associations) == 0 { // a service account has at most one
-		return "", nil
-	}
-	out, err := a.eks.DescribePodIdentityAssociation(ctx, &eks.DescribePodIdentityAssociationInput{
-		ClusterName: aws.String(cluster), AssociationId: list.Associations[0].AssociationId,
-	})
-	if err != nil {
-		return "", explain("describing the pod identity association of "+namespace+"/"+account, err)
-	}
-	if out.Association == nil || aws.ToString(out.Association.RoleArn) == "" {
-		return "", errIncomplete("describing the pod identity association of "+namespace+"/"+account, "role")
-	}
-	return *out.Association.RoleArn, nil
 }
 
 // Pinned returns the name of an image with the present version of its SSM parameter.

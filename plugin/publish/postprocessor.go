@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/packer-plugin-sdk/template/config"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsnames"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/validate"
 )
 
@@ -76,7 +77,7 @@ func imagesOf(id string) ([]image, error) {
 	var images []image
 	for one := range strings.SplitSeq(id, ",") {
 		region, ami, _ := strings.Cut(one, ":")
-		if awsapi.CheckRegion(region) != nil || awsapi.CheckImage(ami) != nil {
+		if awsnames.Region().Check(region) != nil || awsnames.ImageID().Check(ami) != nil {
 			return nil, fmt.Errorf("reading the artifact %q: it is no image of the amazon plugin", id)
 		}
 		images = append(images, image{region, ami})
