@@ -219,7 +219,11 @@ func (f *facts) refill(s awsapi.Subnet, r awsapi.Route) string {
 		verdict, _ := leads(n)
 		// A private gateway may serve more specific routes, so its route stays.
 		if verdict == OK && n.VPC == s.VPC && !f.privateNAT(r.Via) {
-			return fmt.Sprintf("aws ec2 replace-route --route-table-id %s --destination-cidr-block %s --nat-gateway-id %s", s.Table, r.To, n.ID)
+			family := "cidr-block"
+			if strings.Contains(r.To, ":") {
+				family = "ipv6-cidr-block"
+			}
+			return fmt.Sprintf("aws ec2 replace-route --route-table-id %s --destination-%s %s --nat-gateway-id %s", s.Table, family, r.To, n.ID)
 		}
 	}
 	for _, one := range slices.Concat(f.subnets.value, f.planeSubnets.value) {

@@ -138,12 +138,35 @@ func (f *facts) faulty(s awsapi.Subnet, e awsapi.Endpoint, svc service) *result 
 			"the endpoint %s for %s has only IPv6 addresses, but %s has no IPv6 network", e.ID, e.Service, s.ID)
 		return &r
 	}
+	reach := f.leaves
 	if e.Interface {
-		if r := f.reaches(s, e); r != nil {
-			return r
-		}
+		reach = f.reaches
+	}
+	if r := reach(s, e); r != nil {
+		return r
 	}
 	return f.permits(e, svc)
+}
+
+// leaves checks that the node's security groups let traffic out to a gateway
+// endpoint. The addresses behind the gateway are public.
+func (f *facts) leaves(s awsapi.Subnet, e awsapi.Endpoint) *result {
+	r := f.leavesNode(s)
+	if r == nil {
+		return nil
+	}
+	// A rule with a prefix list is usually for the gateway's.
+	if lets(f.nodeGroups.value, true, port{"tcp", 443}, nil, []string{anywhere}) == unclear {
+		return nil
+	}
+	r.evidence += fmt.Sprintf(", such as the endpoint %s for %s, whose addresses are public", e.ID, e.Service)
+	for _, route := range s.Routes {
+		if route.Via == e.ID && strings.HasPrefix(route.To, "pl-") {
+			r.remedy = fmt.Sprintf(`aws ec2 authorize-security-group-egress --group-id %s --ip-permissions '[{"IpProtocol":"tcp","FromPort":443,"ToPort":443,"PrefixListIds":[{"PrefixListId":"%s"}]}]'`,
+				f.nodeGroups.value[0].ID, route.To)
+		}
+	}
+	return r
 }
 
 // reaches checks the security groups between a subnet's nodes and an interface
