@@ -5,6 +5,7 @@ package main
 import (
 	"encoding/json"
 	"encoding/xml"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -39,7 +40,7 @@ func TestPreflightOutput(t *testing.T) {
 	code, out, errOut := command(t, "", "preflight", "--cluster", "my-cluster", "--instance", node)
 	assert.Equal(t, 0, code, out+errOut)
 	assert.Contains(t, out, "OK       cluster               ACTIVE, Kubernetes 1.34, services 10.100.0.0/16,\n                               authentication API_AND_CONFIG_MAP\n")
-	assert.True(t, strings.HasSuffix(out, "\n29 OK, 0 FAIL, 0 WARN, 0 UNKNOWN\n"), out)
+	assert.True(t, strings.HasSuffix(out, fmt.Sprintf("\n%d OK, 0 FAIL, 0 WARN, 0 UNKNOWN\n", checksOfAnInstance())), out)
 
 	untag(w)
 	code, out, _ = command(t, "", "preflight", "--cluster", "my-cluster", "--instance", node)
@@ -47,7 +48,7 @@ func TestPreflightOutput(t *testing.T) {
 	assert.Contains(t, out, "FAIL     cluster-tag           the instance "+node+" has no\n                               tag kubernetes.io/cluster/my-cluster=owned\n"+
 		"  aws ec2 create-tags --resources "+node+" --tags \\\n    Key=kubernetes.io/cluster/my-cluster,Value=owned\n")
 	_, out, _ = command(t, "", "preflight", "--cluster", "my-cluster", "--instance", node, "--output", "junit")
-	assert.Contains(t, out, `<testsuite name="eksnode preflight" tests="29" failures="1" errors="0" skipped="0">`)
+	assert.Contains(t, out, fmt.Sprintf(`<testsuite name="eksnode preflight" tests="%d" failures="1" errors="0" skipped="0">`, checksOfAnInstance()))
 	_, out, _ = command(t, "", "preflight", "--cluster", "my-cluster", "--launch-template", "nodes", "--output", "json")
 	assert.Contains(t, out, `"target": "launch template nodes, version $Default"`)
 	code, out, _ = command(t, "", "preflight", "--cluster", "my-cluster", "--ami", "ami-0123456789abcdef0")
@@ -133,7 +134,7 @@ func TestPreflightJUnitCounts(t *testing.T) {
 	}
 	assert.Equal(t, []int{suite.Failures, suite.Errors, 1}, []int{failures, errs, warnings})
 	assert.Equal(t, 1, suite.Failures)
-	assert.Equal(t, 3, suite.Errors, "the errors must be egress, vpc-dns and dhcp-domain")
+	assert.Equal(t, 6, suite.Errors, "the errors must be service-cidr, egress, egress-ssm, vpc-dns, private-zones and dhcp-domain")
 }
 
 func TestUserDataFromTheCluster(t *testing.T) {

@@ -3,7 +3,7 @@
 // Package aws is test code: AWS on loopback, for the real SDK and the real
 // Packer. moto (https://docs.getmoto.org), an independent model of AWS, keeps
 // the state of networks, instances, launch templates, Auto Scaling, IAM, SSM,
-// STS, ECR and EKS clusters. A World is a proxy in front of moto. It adds what
+// STS, ECR, Route 53 and EKS clusters. A World is a proxy in front of moto. It adds what
 // moto lacks:
 //
 //   - images and snapshots, captures and copies;

@@ -20,6 +20,8 @@ type Endpoint struct {
 	// PrivateDNS says that the service's name resolves to the endpoint. Interface
 	// says that the endpoint is an address and not a route.
 	PrivateDNS, Interface bool
+	// IPv6Only says that an interface endpoint has no IPv4 addresses.
+	IPv6Only bool
 	// Subnets are those in which an interface endpoint has addresses. Groups are its
 	// security groups.
 	Subnets, Groups []string
@@ -49,6 +51,7 @@ func endpointOf(in types.VpcEndpoint) Endpoint {
 		ID: aws.ToString(in.VpcEndpointId), Service: aws.ToString(in.ServiceName), State: string(in.State), PrivateDNS: aws.ToBool(in.PrivateDnsEnabled),
 		Interface: in.VpcEndpointType == types.VpcEndpointTypeInterface, Subnets: in.SubnetIds, Tables: in.RouteTableIds, Policy: aws.ToString(in.PolicyDocument),
 	}
+	e.IPv6Only = in.IpAddressType == types.IpAddressTypeIpv6
 	// An endpoint for S3 may serve only on-premises networks by name, and leave the
 	// VPC to a gateway endpoint.
 	if in.DnsOptions != nil && aws.ToBool(in.DnsOptions.PrivateDnsOnlyForInboundResolverEndpoint) {

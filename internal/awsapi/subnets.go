@@ -22,6 +22,11 @@ type Subnet struct {
 	// PublicAddresses and IPv6Addresses say that instances get such an address when
 	// they start.
 	PublicAddresses, IPv6Addresses bool
+	// Outpost is the ARN of the subnet's Outpost, or empty.
+	Outpost string
+	// Blocked says that VPC Block Public Access stops traffic through internet
+	// gateways in both directions.
+	Blocked bool
 	// DNS64 says that AWS's name server makes IPv6 addresses of IPv4 addresses.
 	DNS64 bool
 	// Table is the ID of the route table. It is empty when AWS does not show the
@@ -72,6 +77,8 @@ func subnetOf(in types.Subnet) Subnet {
 		Free: int(aws.ToInt32(in.AvailableIpAddressCount)), Tags: tagsOf(in.Tags), Owner: aws.ToString(in.OwnerId),
 		PublicAddresses: aws.ToBool(in.MapPublicIpOnLaunch), IPv6Addresses: aws.ToBool(in.AssignIpv6AddressOnCreation), DNS64: aws.ToBool(in.EnableDns64),
 	}
+	s.Outpost = aws.ToString(in.OutpostArn)
+	s.Blocked = in.BlockPublicAccessStates != nil && in.BlockPublicAccessStates.InternetGatewayBlockMode == types.BlockPublicAccessModeBlockBidirectional
 	for _, c := range in.Ipv6CidrBlockAssociationSet {
 		if c.Ipv6CidrBlockState == nil || c.Ipv6CidrBlockState.State == types.SubnetCidrBlockStateCodeAssociated {
 			s.IPv6 = aws.ToString(c.Ipv6CidrBlock)

@@ -3,6 +3,7 @@ package preflight
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -150,12 +151,24 @@ func (f *facts) leavesNode(s awsapi.Subnet) *result {
 	switch said := lets(groups, true, port{"tcp", 443}, nil, []string{anywhere}); {
 	case said == open:
 		return nil
-	case said == unclear || toNetworks(groups):
+	case said == unclear || toPublicNetworks(groups):
 		r = maybe(remedy, "%s of the node let nothing out to port 443 of the whole internet: check that their rules contain the addresses of AWS's services", names)
 	default:
 		r = bad(remedy, "%s of the node let nothing out to port 443 of AWS's services", names)
 	}
 	return &r
+}
+
+// toPublicNetworks says whether a rule lets out to some public network to port 443.
+func toPublicNetworks(groups []awsapi.SecurityGroup) bool {
+	return slices.ContainsFunc(groups, func(g awsapi.SecurityGroup) bool {
+		return slices.ContainsFunc(g.Egress, func(r awsapi.Rule) bool {
+			return r.Covers("tcp", 443) && slices.ContainsFunc(r.CIDRs, func(c string) bool {
+				network, err := netip.ParsePrefix(c)
+				return err == nil && network.Addr().Is4() && !private(network)
+			})
+		})
+	})
 }
 
 // sessions are the services that Systems Manager needs for a session

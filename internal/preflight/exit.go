@@ -106,6 +106,8 @@ func (f *facts) follow(s awsapi.Subnet, r awsapi.Route) exit {
 		return exit{verdict: Fail, via: r.Via, said: fmt.Sprintf("routes to %s, which is gone, detached or stopped (blackhole)", r.Via), remedy: f.refill(s, r)}
 	case strings.HasPrefix(r.Via, "igw-") && !f.assigned(s):
 		return exit{verdict: Fail, via: r.Via, said: fmt.Sprintf("routes to %s, but its instances get no public address", r.Via), remedy: f.publicAddress(s)}
+	case strings.HasPrefix(r.Via, "igw-") && s.Blocked:
+		return exit{verdict: Fail, via: r.Via, said: fmt.Sprintf("routes to %s, but VPC Block Public Access stops the traffic", r.Via), remedy: exclude(s.ID)}
 	case strings.HasPrefix(r.Via, "igw-"):
 		return exit{verdict: OK, via: r.Via, addresses: f.launch.value.Addresses}
 	case strings.HasPrefix(r.Via, "nat-"):
@@ -154,8 +156,11 @@ func (f *facts) throughNAT(s awsapi.Subnet, r awsapi.Route) exit {
 	}
 	verdict, why := leads(n)
 	remedy := f.refill(s, r)
-	if verdict == Warn {
+	switch {
+	case verdict == Warn:
 		remedy = "aws ec2 describe-nat-gateways --nat-gateway-ids " + n.ID
+	case n.Subnet != nil && n.Subnet.Blocked:
+		remedy = exclude(n.Subnet.ID)
 	}
 	return exit{verdict: verdict, via: n.ID, said: fmt.Sprintf("routes to %s, %s", n.ID, why), remedy: remedy, addresses: n.Addresses}
 }
@@ -173,6 +178,8 @@ func leads(n awsapi.NAT) (Verdict, string) {
 		switch {
 		case r.Blackhole || strings.HasPrefix(r.Via, "nat-"):
 			behind = fmt.Sprintf("routes to %s instead of an internet gateway", r.Via)
+		case strings.HasPrefix(r.Via, "igw-") && n.Subnet.Blocked:
+			behind = "cannot use " + r.Via + ": VPC Block Public Access stops the traffic"
 		case strings.HasPrefix(r.Via, "igw-") && !n.Private:
 			return OK, ""
 		case strings.HasPrefix(r.Via, "igw-"):
@@ -185,6 +192,12 @@ func leads(n awsapi.NAT) (Verdict, string) {
 		return verdict, fmt.Sprintf("a private NAT gateway without a public address, and its subnet %s %s", n.Subnet.ID, behind)
 	}
 	return verdict, fmt.Sprintf("whose subnet %s %s", n.Subnet.ID, behind)
+}
+
+// exclude is the command that lets a subnet's own connections pass VPC Block Public
+// Access.
+func exclude(subnet string) string {
+	return "aws ec2 create-vpc-block-public-access-exclusion --internet-gateway-exclusion-mode allow-egress --subnet-id " + subnet
 }
 
 // foreign says whether another account owns the subnet.
@@ -206,7 +219,11 @@ func (f *facts) refill(s awsapi.Subnet, r awsapi.Route) string {
 		verdict, _ := leads(n)
 		// A private gateway may serve more specific routes, so its route stays.
 		if verdict == OK && n.VPC == s.VPC && !f.privateNAT(r.Via) {
-			return fmt.Sprintf("aws ec2 replace-route --route-table-id %s --destination-cidr-block %s --nat-gateway-id %s", s.Table, r.To, n.ID)
+			family := "cidr-block"
+			if strings.Contains(r.To, ":") {
+				family = "ipv6-cidr-block"
+			}
+			return fmt.Sprintf("aws ec2 replace-route --route-table-id %s --destination-%s %s --nat-gateway-id %s", s.Table, family, r.To, n.ID)
 		}
 	}
 	for _, one := range slices.Concat(f.subnets.value, f.planeSubnets.value) {

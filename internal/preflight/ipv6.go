@@ -11,13 +11,13 @@ import (
 const ipv6 = "ipv6"
 
 func checkIPv6(f *facts) result {
+	if f.cluster.err == nil && f.cluster.value.IPFamily != ipv6 {
+		return good("not needed: the cluster uses IPv4")
+	}
 	for _, err := range []error{f.cluster.err, f.subnets.err, f.vpc.err, f.nats.err} {
 		if err != nil {
 			return f.unseen(err)
 		}
-	}
-	if f.cluster.value.IPFamily != ipv6 {
-		return good("not needed: the cluster uses IPv4")
 	}
 	var seen []string
 	var doubt *result

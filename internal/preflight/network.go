@@ -25,7 +25,7 @@ func checkSubnets(f *facts) result {
 		if s.VPC != f.cluster.value.VPC {
 			return bad("aws ec2 describe-subnets --filters Name=vpc-id,Values="+f.cluster.value.VPC, "%s is in %s, but the cluster is in %s", s.ID, s.VPC, f.cluster.value.VPC)
 		}
-		seen = append(seen, fmt.Sprintf("%s with %d addresses", s.ID, s.Free))
+		seen = append(seen, fmt.Sprintf("%s with %d addresses%s", s.ID, s.Free, f.place(s)))
 		if s.Free < least {
 			few = append(few, seen[len(seen)-1])
 		}
@@ -34,6 +34,24 @@ func checkSubnets(f *facts) result {
 		return maybe("aws ec2 create-subnet --vpc-id "+f.cluster.value.VPC+" --cidr-block CIDR", "%s", strings.Join(few, ", "))
 	}
 	return good("%s", strings.Join(seen, ", "))
+}
+
+// place says where a subnet is, unless your account has it in an availability zone.
+// Nodes may be in zones in which EKS has no control planes.
+func (f *facts) place(s awsapi.Subnet) string {
+	said := ""
+	switch after, found := strings.CutPrefix(s.Zone, f.region()); {
+	case s.Outpost != "":
+		said = " on " + s.Outpost
+	case found && strings.HasPrefix(after, "-wl"):
+		said = " in the Wavelength Zone " + s.Zone
+	case found && strings.HasPrefix(after, "-"):
+		said = " in the Local Zone " + s.Zone
+	}
+	if f.foreign(s) {
+		said += " of the account " + s.Owner
+	}
+	return said
 }
 
 func checkSubnetTag(f *facts) result {

@@ -117,6 +117,19 @@ func TestWaysToTheInternet(t *testing.T) {
 		"an Outpost":        {"egress", "WARN", via("lgw-1"), "the local gateway of an Outpost", "aws ec2 describe-local-gateways"},
 		"a carrier":         {"egress", "WARN", via("cagw-1"), "a carrier gateway", "aws ec2 describe-carrier-gateways"},
 		"a core network":    {"egress", "WARN", via("arn:aws:networkmanager::1:core-network/c"), "another gateway", "aws ec2 describe-route-tables --route-table-ids rtb-1"},
+		"public access is blocked": {"egress", "FAIL", func(f *facts) {
+			yes := true
+			f.launch.value.PublicAddress, nodeSubnet(f).Blocked, nodeSubnet(f).Routes = &yes, true, over("igw-1")
+		}, "subnet-1 routes to igw-1, but VPC Block Public Access stops the traffic", "aws ec2 create-vpc-block-public-access-exclusion --internet-gateway-exclusion-mode allow-egress --subnet-id subnet-1"},
+		"the NAT's access is blocked": {"egress", "FAIL", nat(func(n *awsapi.NAT) { s := *n.Subnet; s.Blocked = true; n.Subnet = &s }), "whose subnet subnet-3 cannot use igw-1: VPC Block Public Access stops the traffic", "--subnet-id subnet-3"},
+		"a Local Zone":                {"subnet-vpc", "OK", func(f *facts) { nodeSubnet(f).Zone = "eu-west-1-dub-1a" }, "subnet-1 with 250 addresses in the Local Zone eu-west-1-dub-1a", ""},
+		"a Wavelength Zone":           {"subnet-vpc", "OK", func(f *facts) { nodeSubnet(f).Zone = "eu-west-1-wl1-lon-wlz-1" }, "in the Wavelength Zone eu-west-1-wl1-lon-wlz-1", ""},
+		"an Outpost's subnet":         {"subnet-vpc", "OK", func(f *facts) { nodeSubnet(f).Outpost = "arn:aws:outposts:eu-west-1:123456789012:outpost/op-1" }, "on arn:aws:outposts", ""},
+		"an owner":                    {"subnet-vpc", "OK", func(f *facts) { nodeSubnet(f).Owner = "210987654321" }, "of the account 210987654321", ""},
+		"nodes in another VPC":        {"endpoint-access", "WARN", func(f *facts) { nodeSubnet(f).VPC = "vpc-2" }, "only private access is on, for addresses in vpc-1: nodes in vpc-2 need a route there", "aws ec2 describe-subnets"},
+		"nodes in another VPC without a way": {"endpoint-access", "FAIL", func(f *facts) {
+			nodeSubnet(f).VPC, nodeSubnet(f).Routes, f.cluster.value.PublicAccess = "vpc-2", nil, true
+		}, "private access serves only vpc-1, and subnet-1 has no route to the internet", "endpointPrivateAccess=true"},
 		"two halves": {"egress", "OK", func(f *facts) {
 			nodeSubnet(f).Routes = []awsapi.Route{{To: "0.0.0.0/1", Via: "nat-1"}, {To: "128.0.0.0/1", Via: "nat-1"}, {To: "0.0.0.0/0", Via: "nat-9"}}
 		}, "subnet-1 over nat-1", ""},
@@ -137,6 +150,19 @@ func TestWaysToTheInternet(t *testing.T) {
 			s := nodeSubnet(f)
 			s.CIDR, s.DNS64, s.Routes = "", true, []awsapi.Route{{To: "64:ff9b::/96", Via: "nat-1"}, {To: "::/0", Via: "eigw-1"}}
 		}, "subnet-1 over nat-1", ""},
+		"NAT64, blackhole": {"egress", "FAIL", func(f *facts) {
+			s := nodeSubnet(f)
+			s.CIDR, s.DNS64, s.Routes = "", true, []awsapi.Route{{To: "64:ff9b::/96", Via: "nat-9", Blackhole: true}}
+		}, "blackhole", "--destination-ipv6-cidr-block 64:ff9b::/96 --nat-gateway-id nat-1"},
+		"a zone of a shared network": {"private-zones", "WARN", func(f *facts) {
+			nodeSubnet(f).Owner, f.hiding.err = "210987654321", &awsapi.DeniedError{Permission: "route53:ListHostedZonesByVPC"}
+		}, "another account owns vpc-1", "aws route53 list-hosted-zones-by-vpc"},
+		"a zone of another account": {"private-zones", "WARN", func(f *facts) {
+			f.hiding.value = []hidingZone{{zone: awsapi.Zone{ID: "Z1", Name: "amazonaws.com", Account: "210987654321"}, unread: []string{"ec2.eu-west-1.amazonaws.com"}}}
+		}, "its owner must check that the zone has records", "aws route53 list-hosted-zones-by-vpc"},
+		"a service's zone of another account": {"private-zones", "OK", func(f *facts) {
+			f.hiding.value = []hidingZone{{zone: awsapi.Zone{ID: "Z1", Name: "ec2.eu-west-1.amazonaws.com", Account: "210987654321"}, unread: []string{"ec2.eu-west-1.amazonaws.com"}}}
+		}, "ec2.eu-west-1.amazonaws.com", ""},
 		"IPv6 alone": {"egress", "FAIL", func(f *facts) {
 			s := nodeSubnet(f)
 			s.CIDR, s.Routes = "", []awsapi.Route{{To: "::/0", Via: "eigw-1"}}
@@ -284,7 +310,11 @@ func TestEndpointsThatDoNotServe(t *testing.T) {
 		"the node's network":  {"egress", "OK", groups(https(awsapi.Rule{CIDRs: []string{"10.0.0.0/16"}}), nil), "over endpoints", ""},
 		"the node's group":    {"egress", "OK", groups(https(awsapi.Rule{Groups: []string{"sg-cluster"}}), nil), "over endpoints", ""},
 		"the node's way out":  {"egress", "FAIL", groups(https(awsapi.Rule{CIDRs: []string{"10.0.0.0/16"}}), https(awsapi.Rule{Groups: []string{"sg-cluster"}})), "sg-cluster of the node let nothing out to port 443 of the endpoint vpce-0", "aws ec2 authorize-security-group-egress --group-id sg-cluster --protocol tcp --port 443 --source-group sg-ep"},
-		"the node's networks": {"egress", "OK", groups(https(awsapi.Rule{CIDRs: []string{"10.0.0.0/16"}}), https(awsapi.Rule{CIDRs: []string{"10.0.1.0/24"}})), "over endpoints", ""},
+		"the node's networks": {"egress", "OK", groups(https(awsapi.Rule{CIDRs: []string{"10.0.0.0/16"}}), https(awsapi.Rule{CIDRs: []string{"10.0.1.0/24"}, Lists: []string{"pl-1"}})), "over endpoints", ""},
+		"no way out to S3": {"egress", "FAIL", func(f *facts) {
+			groups(https(awsapi.Rule{CIDRs: []string{"10.0.0.0/16"}}), https(awsapi.Rule{CIDRs: []string{"10.0.0.0/16"}}))(f)
+			nodeSubnet(f).Routes = []awsapi.Route{{To: "pl-1", Via: "vpce-3"}}
+		}, "sg-cluster of the node let nothing out to port 443 of AWS's services, such as the endpoint vpce-3", `[{"IpProtocol":"tcp","FromPort":443,"ToPort":443,"PrefixListIds":[{"PrefixListId":"pl-1"}]}]`},
 		"a shut group with NAT": {"egress", "FAIL", func(f *facts) {
 			groups(nil, nil)(f)
 			nodeSubnet(f).Routes = over("nat-1")

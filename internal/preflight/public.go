@@ -15,8 +15,11 @@ func checkEndpointAccess(f *facts) result {
 	switch {
 	case err != nil:
 		return f.unseen(err)
-	case c.PrivateAccess:
+	case c.PrivateAccess && f.otherVPC() == "":
 		return good("private access is on")
+	case c.PrivateAccess && !c.PublicAccess:
+		return maybe("aws ec2 describe-subnets --filters Name=vpc-id,Values="+c.VPC,
+			"only private access is on, for addresses in %s: nodes in %s need a route there", c.VPC, f.otherVPC())
 	case !c.PublicAccess:
 		return bad(remedy, "neither private nor public access is on")
 	case f.subnets.err != nil:
@@ -28,9 +31,13 @@ func checkEndpointAccess(f *facts) result {
 	if !everybodyMay(c) {
 		said = "public access is for " + strings.Join(c.PublicCIDRs, ", ") + " only"
 	}
+	off := "private access is off"
+	if c.PrivateAccess {
+		off = "private access serves only " + c.VPC
+	}
 	var doubt *result
 	for _, s := range f.subnets.value {
-		r := f.public(s, said, remedy)
+		r := f.public(s, off, said, remedy)
 		if r == nil {
 			continue
 		}
@@ -47,25 +54,36 @@ func checkEndpointAccess(f *facts) result {
 
 // public checks the way from a subnet to the public endpoint. VPC endpoints do not
 // lead there. It returns nil when the way is open.
-func (f *facts) public(s awsapi.Subnet, said, remedy string) *result {
+func (f *facts) public(s awsapi.Subnet, off, said, remedy string) *result {
 	var r result
 	e := f.exit(s)
 	in, out := f.listed(e.addresses)
 	switch {
 	case e.verdict == Fail:
-		r = bad(remedy, "private access is off, and %s %s", s.ID, e.said)
+		r = bad(remedy, "%s, and %s %s", off, s.ID, e.said)
 	case everybodyMay(f.cluster.value):
 		return nil
 	case len(out) > 0 && len(in) == 0:
-		r = bad(remedy, "private access is off, and %s: nodes in %s come from %s over %s", said, s.ID, strings.Join(out, ", "), e.via)
+		r = bad(remedy, "%s, and %s: nodes in %s come from %s over %s", off, said, s.ID, strings.Join(out, ", "), e.via)
 	case len(out) > 0:
-		r = maybe(remedy, "private access is off, and %s: nodes in %s also come from %s over %s", said, s.ID, strings.Join(out, ", "), e.via)
+		r = maybe(remedy, "%s, and %s: nodes in %s also come from %s over %s", off, said, s.ID, strings.Join(out, ", "), e.via)
 	case len(in) > 0:
 		return nil
 	default:
-		r = maybe(remedy, "private access is off, and %s: the public address of the nodes' gateway must be in these networks", said)
+		r = maybe(remedy, "%s, and %s: the public address of the nodes' gateway must be in these networks", off, said)
 	}
 	return &r
+}
+
+// otherVPC is a VPC of nodes that is not the cluster's. Names of a cluster with both
+// kinds of access resolve to public addresses there.
+func (f *facts) otherVPC() string {
+	for _, s := range f.subnets.value {
+		if s.VPC != f.cluster.value.VPC {
+			return s.VPC
+		}
+	}
+	return ""
 }
 
 // listed divides public addresses into those that the cluster's public endpoint lets

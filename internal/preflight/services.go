@@ -133,12 +133,40 @@ func (f *facts) unused(s awsapi.Subnet, e awsapi.Endpoint) *result {
 
 // faulty says why an endpoint refuses calls that go to it, or returns nil.
 func (f *facts) faulty(s awsapi.Subnet, e awsapi.Endpoint, svc service) *result {
+	if e.IPv6Only && s.IPv6 == "" {
+		r := bad("aws ec2 modify-vpc-endpoint --ip-address-type dualstack --vpc-endpoint-id "+e.ID,
+			"the endpoint %s for %s has only IPv6 addresses, but %s has no IPv6 network", e.ID, e.Service, s.ID)
+		return &r
+	}
+	reach := f.leaves
 	if e.Interface {
-		if r := f.reaches(s, e); r != nil {
-			return r
-		}
+		reach = f.reaches
+	}
+	if r := reach(s, e); r != nil {
+		return r
 	}
 	return f.permits(e, svc)
+}
+
+// leaves checks that the node's security groups let traffic out to a gateway
+// endpoint. The addresses behind the gateway are public.
+func (f *facts) leaves(s awsapi.Subnet, e awsapi.Endpoint) *result {
+	r := f.leavesNode(s)
+	if r == nil {
+		return nil
+	}
+	// A rule with a prefix list is usually for the gateway's.
+	if lets(f.nodeGroups.value, true, port{"tcp", 443}, nil, []string{anywhere}) == unclear {
+		return nil
+	}
+	r.evidence += fmt.Sprintf(", such as the endpoint %s for %s, whose addresses are public", e.ID, e.Service)
+	for _, route := range s.Routes {
+		if route.Via == e.ID && strings.HasPrefix(route.To, "pl-") {
+			r.remedy = fmt.Sprintf(`aws ec2 authorize-security-group-egress --group-id %s --ip-permissions '[{"IpProtocol":"tcp","FromPort":443,"ToPort":443,"PrefixListIds":[{"PrefixListId":"%s"}]}]'`,
+				f.nodeGroups.value[0].ID, route.To)
+		}
+	}
+	return r
 }
 
 // reaches checks the security groups between a subnet's nodes and an interface
@@ -152,13 +180,16 @@ func (f *facts) reaches(s awsapi.Subnet, e awsapi.Endpoint) *result {
 	} else {
 		source = strings.Join(from, ", ")
 	}
-	https := port{"tcp", 443}
+	https, network, vpc := port{"tcp", 443}, s.CIDR, f.vpc.value.CIDRs
+	if e.IPv6Only {
+		network, vpc = s.IPv6, f.vpc.value.IPv6
+	}
 	what := fmt.Sprintf("%s of the endpoint %s for %s", strings.Join(e.Groups, ", "), e.ID, e.Service)
 	in := "aws ec2 describe-vpc-endpoints --vpc-endpoint-ids " + e.ID
 	if len(e.Groups) > 0 {
 		in = fmt.Sprintf("aws ec2 authorize-security-group-ingress --group-id %s --protocol tcp --port 443 --source-group %s", e.Groups[0], from[0])
 	}
-	switch said := lets(groups, false, https, from, []string{s.CIDR}); {
+	switch said := lets(groups, false, https, from, []string{network}); {
 	case said == unclear || said == shut && !known && refersTo443(groups):
 		r := maybe(in, "%s may let nothing in to port 443 from %s: preflight cannot see what their rules refer to", what, source)
 		return &r
@@ -170,7 +201,7 @@ func (f *facts) reaches(s awsapi.Subnet, e awsapi.Endpoint) *result {
 		return nil
 	}
 	out := fmt.Sprintf("aws ec2 authorize-security-group-egress --group-id %s --protocol tcp --port 443 --source-group %s", from[0], firstOf(e.Groups, "GROUP"))
-	switch said := lets(nodes, true, https, e.Groups, f.vpc.value.CIDRs); {
+	switch said := lets(nodes, true, https, e.Groups, vpc); {
 	case said == unclear || said == shut && toNetworks(nodes):
 		r := maybe(out, "%s of the node may let nothing out to port 443 of the endpoint %s for %s: preflight cannot see what their rules refer to", source, e.ID, e.Service)
 		if f.covered(nodes, e) {
