@@ -174,6 +174,9 @@ func Run(ctx context.Context, a *awsapi.AWS, t Target) (Report, error) {
 	if ctx.Err() != nil {
 		return Report{}, fmt.Errorf("checking %s: %w", t, context.Cause(ctx))
 	}
+	if awsapi.IsNotFound(f.group.err) && f.cluster.err == nil {
+		return Report{}, fmt.Errorf("%w; `aws eks list-nodegroups --cluster-name %s` lists the node groups", f.group.err, t.Cluster)
+	}
 	return f.check(), nil
 }
 
