@@ -303,8 +303,7 @@ func worlds() []world {
 func TestWorldsOfTargetsAndRoles(t *testing.T) {
 	for _, c := range worlds() {
 		t.Run(c.name, func(t *testing.T) {
-			w := served(t)
-			r := ask(t, c.target(t, w))
+			r := ask(t, c.target(t, served(t)))
 			f := finding(t, r, c.check)
 			assert.Equal(t, c.verdict, f.Verdict, f.Evidence)
 			assert.Contains(t, f.Evidence, c.evidence)
