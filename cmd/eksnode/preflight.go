@@ -36,10 +36,9 @@ changes nothing. Each check is OK, FAIL, WARN or UNKNOWN, with evidence and a
 command that fixes the problem. The exit code is 1 when a check fails, otherwise
 2 when a check could not run, otherwise 0.`,
 		Example: `  eksnode preflight --cluster my-cluster --launch-template nodes
-  eksnode preflight --cluster my-cluster --instance i-0123456789abcdef0 --output junit
+  eksnode preflight --cluster my-cluster --instance i-0123456789abcdef0
   eksnode preflight --cluster my-cluster --nodegroup workers
   eksnode preflight --cluster my-cluster --nodeclass nodeclass.yaml
-  eksnode preflight --cluster my-cluster --ami ami-0123456789abcdef0 --role node
   eksnode preflight --policy`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },

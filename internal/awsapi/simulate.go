@@ -31,7 +31,7 @@ type Decision struct {
 // Simulate evaluates all policies of a principal: attached and inline policies,
 // the permissions boundary, and policies of the organization without conditions.
 // It returns the decisions that are not clearly positive. known are values of
-// condition keys.
+// condition keys; true is a boolean.
 func (a *AWS) Simulate(ctx context.Context, principal string, known map[string]string, questions []Question) ([]Decision, error) {
 	byResource := map[string][]string{}
 	for _, q := range questions {
@@ -39,7 +39,11 @@ func (a *AWS) Simulate(ctx context.Context, principal string, known map[string]s
 	}
 	var keys []types.ContextEntry
 	for _, name := range slices.Sorted(maps.Keys(known)) {
-		keys = append(keys, types.ContextEntry{ContextKeyName: aws.String(name), ContextKeyType: types.ContextKeyTypeEnumString, ContextKeyValues: []string{known[name]}})
+		kind := types.ContextKeyTypeEnumString
+		if known[name] == "true" {
+			kind = types.ContextKeyTypeEnumBoolean
+		}
+		keys = append(keys, types.ContextEntry{ContextKeyName: aws.String(name), ContextKeyType: kind, ContextKeyValues: []string{known[name]}})
 	}
 	var doubtful []Decision
 	for _, resource := range slices.Sorted(maps.Keys(byResource)) {

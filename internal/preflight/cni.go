@@ -42,7 +42,8 @@ func (f *facts) addon(name string) *awsapi.Addon {
 	return &f.addons.value[i]
 }
 
-// cniOf finds the VPC CNI's own role. A pod identity association has precedence over
+// cniOf finds the VPC CNI's own role. EKS lists the associations that the add-on
+// made, too. A pod identity association has precedence over
 // the role of the add-on (github.com/aws/amazon-eks-pod-identity-webhook).
 func (f *facts) cniOf(ctx context.Context, a *awsapi.AWS) fact[cni] {
 	associations, err := a.PodIdentities(ctx, f.target.Cluster, "kube-system", "aws-node")
@@ -63,7 +64,7 @@ func (f *facts) cniOf(ctx context.Context, a *awsapi.AWS) fact[cni] {
 	default:
 		return fact[cni]{}
 	}
-	if of := accountOf(c.arn); of == "" || of == accountOf(f.cluster.value.Role) {
+	if of := accountOf(c.arn); of == "" || of == f.clusterAccount() {
 		role, err := a.Role(ctx, c.arn)
 		if err != nil {
 			return fact[cni]{value: c, err: err}
@@ -73,12 +74,20 @@ func (f *facts) cniOf(ctx context.Context, a *awsapi.AWS) fact[cni] {
 	return fact[cni]{value: c}
 }
 
+// clusterAccount is the cluster's account, or empty.
+func (f *facts) clusterAccount() string {
+	if parts := strings.Split(f.cluster.value.ARN, ":"); len(parts) > 4 {
+		return parts[4]
+	}
+	return ""
+}
+
 // issuer is the cluster's OpenID Connect issuer, as trust policies write it.
 func (f *facts) issuer() string { return strings.TrimPrefix(f.cluster.value.Issuer, "https://") }
 
 // provider is the ARN of the cluster's OpenID Connect provider in IAM.
 func (f *facts) provider() string {
-	return fmt.Sprintf("arn:%s:iam::%s:oidc-provider/%s", partition(f.cluster.value.ARN), accountOf(f.cluster.value.Role), f.issuer())
+	return fmt.Sprintf("arn:%s:iam::%s:oidc-provider/%s", partition(f.cluster.value.ARN), f.clusterAccount(), f.issuer())
 }
 
 func checkPolicyCNI(f *facts) result {
@@ -131,7 +140,7 @@ func (f *facts) cniOnNode() result {
 	}
 	r := f.judge(f.cniGrant(role, f.simulated, otherwise))
 	if f.cluster.value.IPFamily == "ipv6" && strings.HasPrefix(r.remedy, "aws iam attach-role-policy ") {
-		r.remedy = fmt.Sprintf("eksnode manifests --cluster %s --role %s --only policies | sh", f.target.Cluster, role.ARN)
+		r.remedy = fmt.Sprintf("eksnode manifests --cluster %s --role %s --only cni-role | sh", f.target.Cluster, role.ARN)
 	}
 	return r
 }

@@ -196,6 +196,9 @@ func Run(ctx context.Context, a *awsapi.AWS, t Target) (Report, error) {
 	if once(f.cluster.err) {
 		return Report{}, f.cluster.err
 	}
+	if awsapi.IsNotFound(f.group.err) && f.cluster.err == nil {
+		return Report{}, fmt.Errorf("%w; `aws eks list-nodegroups --cluster-name %s` lists the node groups", f.group.err, t.Cluster)
+	}
 	return f.check(), nil
 }
 

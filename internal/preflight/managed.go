@@ -183,15 +183,19 @@ func (f *facts) userDataOfLaunch(l awsapi.Launch) fact[userdata.Report] {
 	case f.target.NodeClass != nil:
 		return f.target.NodeClass.userData()
 	case f.managed() && f.publisher() != "" && len(l.UserData) > 0:
-		return mergedUserData(l.UserData, familyOf(f.group.value.AMIType))
+		return mergedUserData(l.UserData, f.group.value.AMIType)
 	}
 	return readUserData(l)
 }
 
+// isAmazonLinux says whether an AMI type is one of Amazon Linux: AL2_ or AL2023_.
+func isAmazonLinux(amiType string) bool { return strings.HasPrefix(amiType, "AL2") }
+
 // mergedUserData checks user data that EKS merges. Amazon Linux also takes messages
 // without a part that a family has, such as shell scripts alone.
-func mergedUserData(text []byte, family string) fact[userdata.Report] {
-	if family != "al2023" && family != "al2" {
+func mergedUserData(text []byte, amiType string) fact[userdata.Report] {
+	family := familyOf(amiType)
+	if !isAmazonLinux(amiType) {
 		return learn(userdata.CheckMerged(text, family))
 	}
 	r, err := userdata.CheckMerged(text, "")
@@ -312,7 +316,7 @@ func (f *facts) userDataElsewhere() string {
 func (f *facts) unmergeable() *result {
 	text := string(f.launch.value.UserData)
 	family := familyOf(f.group.value.AMIType)
-	linux := family == "al2" || family == "al2023"
+	linux := isAmazonLinux(f.group.value.AMIType)
 	var r result
 	switch {
 	case !f.managed() || f.publisher() == "":
@@ -322,7 +326,7 @@ func (f *facts) unmergeable() *result {
 	case linux && strings.Contains(text, "/etc/eks/bootstrap.sh"):
 		r = bad(f.userDataOf(family), "the user data calls bootstrap.sh, and so does the user data of EKS: leave the call out")
 	case family == "windows":
-		r = bad(f.userDataOf(family), "EKS does not merge user data for Windows; only an image of your own takes it")
+		r = maybe(f.userDataOf(family), "EKS documents merged user data only for Amazon Linux and Bottlerocket, not for Windows")
 	default:
 		return nil
 	}

@@ -190,6 +190,9 @@ func (c *NodeClass) split(spec *yaml.Node) error {
 		c.settings = text
 		delete(fields, "kubelet")
 	}
+	if fields["amiSelectorTerms"] == nil { // optional in v1beta1
+		fields["amiSelectorTerms"] = []any{map[string]any{"id": "-"}}
+	}
 	text, err := write(fields)
 	c.joining = text
 	return err

@@ -58,7 +58,10 @@ func (f *facts) workerNeeds() []need {
 		describe = Warn
 	}
 	list = append(list, needs(describe, f.cluster.value.ARN, "eks:DescribeCluster")...)
-	if f.addon(podIdentityAgent) != nil {
+	switch {
+	case f.cni.value.by == podIdentity: // without credentials, the VPC CNI gives pods no addresses
+		list = append(list, needs(Fail, f.cluster.value.ARN, assumeForPods)...)
+	case f.addon(podIdentityAgent) != nil:
 		list = append(list, needs(Warn, f.cluster.value.ARN, assumeForPods)...)
 	}
 	return list
@@ -127,7 +130,7 @@ func (f *facts) simulate(ctx context.Context, a *awsapi.AWS, role string, list [
 			questions = append(questions, n.Question)
 		}
 	}
-	return learn(a.Simulate(ctx, role, map[string]string{"aws:RequestedRegion": a.Region}, questions))
+	return learn(a.Simulate(ctx, role, map[string]string{"aws:RequestedRegion": a.Region, "aws:SecureTransport": "true"}, questions))
 }
 
 // grant is a managed policy that contains permissions, and what else may.

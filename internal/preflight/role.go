@@ -12,6 +12,9 @@ import (
 
 // role returns the node's role, or the result to report when it is unknown.
 func (f *facts) role() (*awsapi.Role, *result) {
+	if awsapi.IsNotFound(f.profile.err) && f.launch.err == nil && f.group.err == nil { // the check instance-profile fails
+		return nil, &result{verdict: withoutRole}
+	}
 	if f.profile.err != nil {
 		r := f.unseen(f.profile.err)
 		return nil, &r
@@ -69,7 +72,7 @@ func (f *facts) seenProfile() result {
 		return f.withoutProfile()
 	case role == nil:
 		return bad(f.addRole(), "the instance profile %s has no role", f.profile.value.Name)
-	case f.target.Role != "" && f.target.Role != role.Name && f.target.Role != role.ARN:
+	case f.target.Role != "" && f.target.Role[strings.LastIndex(f.target.Role, "/")+1:] != role.Name:
 		return bad("aws iam get-instance-profile --instance-profile-name "+named, "the instance profile %s has the role %s, but --role names %s", f.profile.value.Name, role.Name, f.target.Role)
 	}
 	return good("%s with the role %s", f.profile.value.Name, role.Name)

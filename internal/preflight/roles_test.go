@@ -220,7 +220,7 @@ func TestIPv6NeedsItsOwnPermissions(t *testing.T) {
 	said := found(t, f, "policy-cni")
 	assert.Equal(t, Warn, said.Verdict)
 	assert.Contains(t, said.Evidence, "node lacks ec2:AssignIpv6Addresses; AWS has no managed policy for IPv6")
-	assert.Equal(t, "eksnode manifests --cluster my-cluster --role "+nodeRole+" --only policies | sh", said.Remedy)
+	assert.Equal(t, "eksnode manifests --cluster my-cluster --role "+nodeRole+" --only cni-role | sh", said.Remedy)
 	f.cluster.value.IPFamily = "ipv4"
 	assert.Equal(t, OK, found(t, f, "policy-cni").Verdict)
 }

@@ -261,6 +261,20 @@ func worlds() []world {
 			w.Do("iam:DetachRolePolicy", "RoleName", "cni", "PolicyArn", "arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy")
 			w.Do("iam:DeleteRole", "RoleName", "cni")
 		}), "policy-cni", Fail, "the VPC CNI's role " + cniRole + " (pod identity) does not exist", "aws eks list-pod-identity-associations"},
+		{"CNI by pod identity, node without it", onInstance(func(w *aws.World) {
+			byPodIdentity(w)
+			detached(w, enough)
+		}), "policy-worker", Fail, "node lacks eks-auth:AssumeRoleForPodIdentity", "aws iam attach-role-policy --role-name node"},
+		{"CNI by pod identity, role with a path", onInstance(func(w *aws.World) {
+			w.Do("iam:CreateRole", "RoleName", "cni", "Path", "/eks/", "AssumeRolePolicyDocument", podsTrust)
+			w.Do("iam:AttachRolePolicy", "RoleName", "cni", "PolicyArn", "arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy")
+			w.Associations = []aws.Association{{ID: "a-1", Namespace: "kube-system", Account: "aws-node", Role: "arn:aws:iam::" + aws.Account + ":role/eks/cni"}}
+			w.Addons["eks-pod-identity-agent"] = map[string]any{"addonVersion": "v1.3.8-eksbuild.2"}
+		}), "policy-cni", OK, "cni has AmazonEKS_CNI_Policy, by pod identity", ""},
+		{"CNI by pod identity, role of another account", onInstance(func(w *aws.World) {
+			byPodIdentity(w)
+			w.Associations[0].Target = "arn:aws:iam::210987654321:role/cni"
+		}), "policy-cni", Warn, "the VPC CNI uses the role arn:aws:iam::210987654321:role/cni (pod identity) of another account, which preflight cannot read", ""},
 		{"CNI by IRSA", func(t *testing.T, w *aws.World) Target { byIRSA(t, w, cniAccount); return instance }, "policy-cni", OK, "cni has AmazonEKS_CNI_Policy, by IRSA", ""},
 		{"CNI by IRSA, another account", func(t *testing.T, w *aws.World) Target {
 			byIRSA(t, w, "system:serviceaccount:kube-system:other")
@@ -289,8 +303,7 @@ func worlds() []world {
 func TestWorldsOfTargetsAndRoles(t *testing.T) {
 	for _, c := range worlds() {
 		t.Run(c.name, func(t *testing.T) {
-			w := served(t)
-			r := ask(t, c.target(t, w))
+			r := ask(t, c.target(t, served(t)))
 			f := finding(t, r, c.check)
 			assert.Equal(t, c.verdict, f.Verdict, f.Evidence)
 			assert.Contains(t, f.Evidence, c.evidence)
@@ -308,4 +321,20 @@ func TestWorldsOfTargetsAndRoles(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A node group that does not exist is one error, not one for every check. So is a
+// role of another account.
+func TestMissingTargetsAreOneError(t *testing.T) {
+	w := served(t)
+	_, err := Run(t.Context(), connect(t), Target{Cluster: "my-cluster", NodeGroup: "other"})
+	require.ErrorContains(t, err, "describing the node group other of my-cluster: ResourceNotFoundException: ")
+	require.ErrorContains(t, err, "; `aws eks list-nodegroups --cluster-name my-cluster` lists the node groups")
+	_, err = Run(t.Context(), connect(t), Target{Cluster: "my-cluster", AMI: aws.NodeImage, Role: "arn:aws:iam::210987654321:role/node"})
+	require.EqualError(t, err, "role: arn:aws:iam::210987654321:role/node belongs to the account 210987654321, but the credentials are for 123456789012; instances can use only roles of their own account")
+	assert.Zero(t, w.Count()["iam:GetRole"])
+	r := ask(t, Target{Cluster: "my-cluster", AMI: aws.NodeImage, Role: "nobody"})
+	assert.Equal(t, 1, r.Count(Fail), "%+v", r.Findings)
+	assert.Zero(t, r.Count(Unknown), "%+v", r.Findings)
+	assert.Contains(t, finding(t, r, "instance-profile").Evidence, "reading the role nobody: NoSuchEntity")
 }
