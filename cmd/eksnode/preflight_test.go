@@ -36,8 +36,8 @@ func TestPreflightRefusesFlagsThatDoNotFit(t *testing.T) {
 		{"--nodeclass and --aws-auth cannot both read standard input; pass a file for one of them\n", []string{"--cluster", "x", "--nodeclass", "-", "--aws-auth", "-"}},
 		{"standard input: the manifest is empty; `kubectl get ec2nodeclass NAME -o yaml` prints it\n", []string{"--cluster", "x", "--nodeclass", "-"}},
 		{auto + ":1: kind: auto is a NodeClass of EKS Auto Mode, which runs only AWS's own images; your own images need Karpenter's EC2NodeClass (karpenter.k8s.aws/v1) or a node group\n", []string{"--cluster", "x", "--nodeclass", auto}},
-		{"node group: \"a b\" must be up to 63 letters, digits, - and _\n", []string{"--cluster", "x", "--nodegroup", "a b"}},
-		{"role: \"arn:aws:iam::123456789012:instance-profile/node\" is neither a role's name nor a role's ARN such as arn:aws:iam::123456789012:role/node; an instance profile's ARN does not work\n",
+		{"node group: \"a b\" is not a node group's name such as my-nodes: a name has letters, digits, dashes and underscores, and begins with a letter or a digit\n", []string{"--cluster", "x", "--nodegroup", "a b"}},
+		{"role: \"arn:aws:iam::123456789012:instance-profile/node\" is not a role's ARN such as arn:aws:iam::123456789012:role/node: the text names an instance profile; `aws iam get-instance-profile --instance-profile-name node` prints its role\n",
 			[]string{"--cluster", "x", "--ami", "ami-0123456789abcdef0", "--role", "arn:aws:iam::123456789012:instance-profile/node"}},
 	} {
 		code, out, errOut := command(t, "", append([]string{"preflight"}, c.args...)...)

@@ -146,7 +146,7 @@ func (o Options) config(ctx context.Context) (aws.Config, error) {
 		return c, fmt.Errorf("reading the AWS configuration: %w", err)
 	}
 	profileRole.endpoint = sts.NewFromConfig(c).Options().BaseEndpoint
-	o.Attempts = cmp.Or(o.Attempts, c.RetryMaxAttempts, 6)
+	o.Attempts = cmp.Or(o.Attempts, configuredAttempts(ctx, c), 6)
 	c.Retryer, c.RetryMaxAttempts = o.retryer, 0
 	if c.Region == "" {
 		return c, errors.New("region: no region is set; pass one, set AWS_REGION, or set region in the profile")
@@ -164,6 +164,21 @@ func (o Options) config(ctx context.Context) (aws.Config, error) {
 		c.Credentials = aws.NewCredentialsCache(role)
 	}
 	return c, credentials(ctx, c, o.AssumeRole)
+}
+
+// configuredAttempts is the maximum number of attempts of the environment or the
+// profile, or 0. With a retryer of its own, the SDK does not read the number.
+func configuredAttempts(ctx context.Context, c aws.Config) int {
+	for _, source := range c.ConfigSources {
+		if s, ok := source.(interface {
+			GetRetryMaxAttempts(context.Context) (int, bool, error)
+		}); ok {
+			if n, found, err := s.GetRetryMaxAttempts(ctx); err == nil && found && n > 0 {
+				return n
+			}
+		}
+	}
+	return 0
 }
 
 // roleClient assumes the role that a profile names. The SDK makes this client

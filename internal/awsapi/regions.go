@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsnames"
+	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
 
 // UnknownRegionError is a region that AWS does not have.
@@ -33,7 +34,7 @@ func OpenRegions(ctx context.Context, o Options, names []string, all bool) ([]*A
 	o.Region = ""
 	for _, name := range names {
 		if err := awsnames.Region().Check(name); err != nil {
-			return nil, err
+			return nil, surface.Errorf("%s: %w", surface.Name("region"), err)
 		}
 		o.defaultRegion = cmp.Or(o.defaultRegion, name)
 	}

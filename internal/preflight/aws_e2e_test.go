@@ -70,6 +70,7 @@ func TestTheSampleEqualsMotosAnswers(t *testing.T) {
 		slices.SortFunc(got.acls.value, func(a, b awsapi.ACL) int { return strings.Compare(a.ID, b.ID) })
 		slices.SortFunc(got.planeGroups.value, func(a, b awsapi.SecurityGroup) int { return -strings.Compare(a.ID, b.ID) })
 		got.now = want.now
+		want.image.value.Region = aws.Region
 		got.types.value[0].BootModes, got.types.value[0].TPM = want.types.value[0].BootModes, true // moto has neither
 		slices.SortFunc(got.offerings.value, func(a, b awsapi.Offering) int { return strings.Compare(a.Zone, b.Zone) })
 		want.entry.value.Groups = got.entry.value.Groups

@@ -111,6 +111,11 @@ func scenes() []scene {
 		}, "FAIL disk-keys"},
 		{launch, "key by default", of(template), func(w *aws.World) { w.DefaultKey = w.Key("") }, "FAIL disk-keys"},
 		{launch, "key of another account", of(template), func(w *aws.World) { encrypt(w, foreignKey) }, "WARN disk-keys"},
+		{launch, "small disk", of(template), func(w *aws.World) {
+			w.Image(aws.NodeImage).Devices[0].Size = 20
+			relaunch(w, "BlockDeviceMapping.1.DeviceName", "/dev/xvda", "BlockDeviceMapping.1.Ebs.VolumeSize", "8")
+			w.Edit("ec2:DescribeLaunchTemplateVersions", "<ebs>8</ebs>", "<ebs><volumeSize>8</volumeSize></ebs>") // moto loses the name
+		}, "FAIL disks"},
 		{launch, "another root device", of(template), func(w *aws.World) {
 			relaunch(w, "BlockDeviceMapping.1.DeviceName", "/dev/sda1", "BlockDeviceMapping.1.Ebs.VolumeSize", "80")
 		}, "WARN disks"},
