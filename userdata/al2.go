@@ -225,7 +225,7 @@ func (c *checker) bootstrap(line int, words []word) {
 		}
 		c.authority(at, "--b64-cluster-ca", ca)
 	}
-	c.report.Cluster = Cluster{Name: a.Cluster, Endpoint: a.Endpoint, CA: a.CA, CIDR: a.ServiceIPv4CIDR + a.ServiceIPv6CIDR, Outpost: a.ClusterID}
+	c.report.Cluster = Cluster{Name: a.Cluster, Endpoint: a.Endpoint, CA: a.CA, CIDR: a.ServiceIPv4CIDR + a.ServiceIPv6CIDR, DNSAddresses: a.DNS, Outpost: a.ClusterID}
 	if a.Cluster == "known-only-there" {
 		c.report.Cluster.Name = ""
 	}

@@ -259,7 +259,7 @@ func (c *checker) merged(merged *nodeconfig.NodeConfig, places []placed, whole, 
 	spec := merged.Spec
 	c.report.Cluster = Cluster{
 		Name: spec.Cluster.Name, Endpoint: spec.Cluster.APIServerEndpoint, CA: encode(spec.Cluster.CertificateAuthority),
-		CIDR: spec.Cluster.CIDR, Outpost: spec.Cluster.ID,
+		CIDR: spec.Cluster.CIDR, DNSAddresses: dnsOf(spec.Kubelet), Outpost: spec.Cluster.ID,
 	}
 	c.taints = append(c.taints, taintsOfFlags(spec.Kubelet.Flags)...)
 	c.taints = append(c.taints, taintsOfConfig(spec.Kubelet.Config)...)
@@ -351,6 +351,22 @@ func taintsOfFlags(flags []string) []string {
 		}
 	}
 	return taints
+}
+
+// dnsOf returns the addresses of the cluster's DNS that the kubelet gets. Its flag
+// wins.
+func dnsOf(kubelet nodeconfig.Kubelet) []string {
+	var addresses []string
+	list, _ := kubelet.Config["clusterDNS"].([]any)
+	for _, one := range list {
+		addresses = append(addresses, fmt.Sprint(one))
+	}
+	for _, flag := range kubelet.Flags {
+		if value, found := strings.CutPrefix(flag, "--cluster-dns="); found {
+			addresses = strings.Split(value, ",")
+		}
+	}
+	return addresses
 }
 
 // taintsOfConfig finds taints in a KubeletConfiguration.

@@ -214,6 +214,14 @@ func checkBottlerocket(c *checker, text string) {
 	kubernetes, _ := lookup(document, "settings", "kubernetes").(map[string]any)
 	get := func(name string) string { value, _ := kubernetes[name].(string); return value }
 	c.report.Cluster = Cluster{Name: get("cluster-name"), Endpoint: get("api-server"), CA: get("cluster-certificate")}
+	switch dns := kubernetes["cluster-dns-ip"].(type) {
+	case string:
+		c.report.Cluster.DNSAddresses = []string{dns}
+	case []any:
+		for _, one := range dns {
+			c.report.Cluster.DNSAddresses = append(c.report.Cluster.DNSAddresses, fmt.Sprint(one))
+		}
+	}
 	for _, name := range []string{"cluster-name", "api-server", "cluster-certificate"} {
 		if kubernetes[name] == nil && kubernetes["standalone-mode"] != true && !c.clusterElsewhere {
 			s.fail([]string{"settings", "kubernetes", name}, "is missing; `aws eks describe-cluster` shows the value")

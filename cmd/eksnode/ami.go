@@ -4,6 +4,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -26,7 +27,7 @@ func amiCommand() *cobra.Command {
 	var policy bool
 	cmd := &cobra.Command{
 		Use:   "ami",
-		Short: "List, compare, publish and retire your AMIs",
+		Short: "List, compare, publish, promote and retire your AMIs",
 		Long: `Your AMIs are those of this account with tags such as ` + awsapi.TagPrefix + `distro, which a build
 sets.`,
 		Example: "  eksnode ami list\n  eksnode ami --policy",
@@ -39,7 +40,7 @@ sets.`,
 		},
 	}
 	cmd.Flags().BoolVar(&policy, "policy", false, "print the required IAM policy and exit")
-	cmd.AddCommand(amiListCommand(), amiDiffCommand(), amiPublishCommand(), amiRetireCommand())
+	cmd.AddCommand(amiListCommand(), amiDiffCommand(), amiPublishCommand(), amiPromoteCommand(), amiRetireCommand())
 	return cmd
 }
 
@@ -52,38 +53,42 @@ func printPolicy(cmd *cobra.Command) error {
 }
 
 func amiListCommand() *cobra.Command {
-	var options awsapi.Options
+	var r regions
 	var output string
 	cmd := &cobra.Command{
-		Use:     "list",
-		Short:   "List your AMIs and their tags, newest first",
-		Example: "  eksnode ami list --output json",
+		Use:   "list",
+		Short: "List your AMIs and their tags, newest first",
+		Long: `The list includes copies of these AMIs that have no tags. If a region cannot be
+read, list prints the AMIs of the others, and the exit code is 2.`,
+		Example: "  eksnode ami list --output json\n  eksnode ami list --all-regions",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			a, err := awsapi.Open(cmd.Context(), options)
+			opened, err := r.open(cmd.Context())
 			if err != nil {
 				return err
 			}
-			images, err := a.OwnImages(cmd.Context())
-			if err != nil {
+			all, read, err := imagesOf(cmd.Context(), opened, "self")
+			if len(read) == 0 {
 				return err
 			}
+			images := append([]awsapi.Image{}, slices.Concat(awsapi.NodeBuilds(all)...)...)
+			slices.SortStableFunc(images, func(x, y awsapi.Image) int { return y.Created.Compare(x.Created) })
 			if output == "json" {
-				return writeJSON(cmd.OutOrStdout(), images)
+				return errors.Join(writeJSON(cmd.OutOrStdout(), images), err)
 			}
-			return printImages(cmd.OutOrStdout(), images)
+			return errors.Join(printImages(cmd.OutOrStdout(), images), err)
 		},
 	}
 	formatFlag(cmd, &output, "text", "json")
-	awsFlags(cmd, &options)
+	r.flags(cmd)
 	return cmd
 }
 
 func printImages(w io.Writer, images []awsapi.Image) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "IMAGE\tMADE\tPROCESSOR\tSTATE\tCARRIES")
+	fmt.Fprintln(t, "IMAGE\tREGION\tMADE\tPROCESSOR\tSTATE\tCARRIES")
 	for _, i := range images {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", i.ID, i.Created.Format(time.DateOnly), i.Architecture, imageState(i), strings.Join(carried(i), " "))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", i.ID, i.Region, i.Created.Format(time.DateOnly), i.Architecture, imageState(i), strings.Join(carried(i), " "))
 	}
 	return t.Flush()
 }
@@ -98,76 +103,38 @@ func imageState(i awsapi.Image) string {
 	return i.State
 }
 
-// carried lists eksnode's tags of an AMI, sorted by key.
+// carried lists eksnode's tags of an AMI, sorted by key, or the source of a copy
+// without them.
 func carried(i awsapi.Image) []string {
+	marks := i.Marks()
+	if len(marks) == 0 {
+		return []string{"copy of", i.SourceRegion + ":" + i.Source}
+	}
 	var list []string
-	for _, key := range slices.Sorted(maps.Keys(i.Tags)) {
-		if name, ours := strings.CutPrefix(key, awsapi.TagPrefix); ours {
-			list = append(list, name+"="+i.Tags[key])
-		}
+	for _, name := range slices.Sorted(maps.Keys(marks)) {
+		list = append(list, name+"="+marks[name])
 	}
 	return list
 }
 
-func amiPublishCommand() *cobra.Command {
-	var options awsapi.Options
-	var parameter, output string
-	cmd := &cobra.Command{
-		Use:     "publish AMI",
-		Short:   "Write an AMI ID to an SSM parameter",
-		Example: "  eksnode ami publish ami-0123456789abcdef0 --parameter /eksnode/debian/1.34/amd64",
-		Args:    named("an AMI ID", 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if parameter == "" {
-				return errors.New("--parameter is missing; name the SSM parameter for the AMI ID, such as /eksnode/debian/1.34/amd64")
-			}
-			if err := awsapi.CheckParameter(parameter); err != nil {
-				return fmt.Errorf("--parameter: %w", err)
-			}
-			a, err := awsapi.Open(cmd.Context(), options)
-			if err != nil {
-				return err
-			}
-			if err := a.Publish(cmd.Context(), parameter, args[0]); err != nil {
-				return err
-			}
-			if output == "json" {
-				return writeJSON(cmd.OutOrStdout(), map[string]string{"parameter": parameter, "region": a.Region, "image": args[0]})
-			}
-			p := newPrinter(cmd.OutOrStdout())
-			p.line("%s in %s is %s", parameter, a.Region, args[0])
-			return p.err
-		},
-	}
-	cmd.Flags().StringVar(&parameter, "parameter", "", "name of the SSM parameter")
-	formatFlag(cmd, &output, "text", "json")
-	awsFlags(cmd, &options)
-	return cmd
-}
-
 func amiDiffCommand() *cobra.Command {
-	var options awsapi.Options
+	var r regions
 	var output string
 	cmd := &cobra.Command{
 		Use:   "diff IMAGE IMAGE",
 		Short: "Compare two AMIs or two manifests",
-		Long: `IMAGE is an AMI ID, or a file with the manifest that provisioning writes to
-` + manifest.Path + ` in the image.`,
+		Long: `IMAGE is an AMI ID, a region and an AMI ID such as eu-west-1:ami-0123456789abcdef0,
+or a file with the manifest that provisioning writes to
+` + manifest.Path + ` in the image. With several regions, diff searches them
+for an AMI ID.`,
 		Example: `  eksnode ami diff ami-0123456789abcdef0 ami-0fedcba9876543210
+  eksnode ami diff eu-west-1:ami-0123456789abcdef0 us-east-1:ami-0fedcba9876543210
   eksnode ami diff old/manifest.json new/manifest.json`,
 		Args: named("two images or two manifests", 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var sides [2]map[string]string
-			for i, name := range args {
-				var err error
-				if strings.HasPrefix(name, "ami-") {
-					sides[i], err = imageFacts(cmd, options, name)
-				} else {
-					sides[i], err = manifestFacts(name)
-				}
-				if err != nil {
-					return err
-				}
+			sides, err := r.sides(cmd.Context(), args)
+			if err != nil {
+				return err
 			}
 			list := differences(sides)
 			if output == "json" {
@@ -177,24 +144,53 @@ func amiDiffCommand() *cobra.Command {
 		},
 	}
 	formatFlag(cmd, &output, "text", "json")
-	awsFlags(cmd, &options)
+	r.flags(cmd)
 	return cmd
 }
 
-func imageFacts(cmd *cobra.Command, options awsapi.Options, id string) (map[string]string, error) {
-	a, err := awsapi.Open(cmd.Context(), options)
-	if err != nil {
-		return nil, err
+// sides returns the facts of two AMIs or manifests.
+func (r *regions) sides(ctx context.Context, args []string) (sides [2]map[string]string, err error) {
+	var named []string
+	ids := [2]string{}
+	for n, arg := range args {
+		if !namesImage.MatchString(arg) {
+			if sides[n], err = manifestFacts(arg); err != nil {
+				return sides, err
+			}
+			continue
+		}
+		region, id, err := parseImage(arg)
+		if err != nil {
+			return sides, err
+		}
+		ids[n], named = id, append(named, region)
 	}
-	i, err := a.Image(cmd.Context(), id)
-	if err != nil {
-		return nil, err
+	if len(named) == 0 {
+		return sides, nil
 	}
+	opened, err := r.openFor(ctx, named...)
+	if err != nil {
+		return sides, err
+	}
+	for n, id := range ids {
+		if id == "" {
+			continue
+		}
+		i, err := find(ctx, opened, named[0], id)
+		if err != nil {
+			return sides, err
+		}
+		named, sides[n] = named[1:], imageFacts(i)
+	}
+	return sides, nil
+}
+
+func imageFacts(i awsapi.Image) map[string]string {
 	facts := map[string]string{"processor": i.Architecture, "root device": i.RootDevice, "ENA": fmt.Sprint(i.ENA), "IMDS": cmp.Or(i.IMDS, "any")}
 	for key, value := range i.Tags {
 		facts["tag "+key] = value
 	}
-	return facts, nil
+	return facts
 }
 
 // manifestFacts reads the facts in a manifest. Equal names mean the same fact in

@@ -5,8 +5,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -18,7 +16,7 @@ import (
 
 // retirement holds the flags of `eksnode ami retire`.
 type retirement struct {
-	aws             awsapi.Options
+	regions
 	keep, days      int
 	deregister, yes bool
 	output          string
@@ -28,6 +26,7 @@ type retirement struct {
 type retired struct {
 	Action   string    `json:"action"` // deprecate, deregister or keep
 	Image    string    `json:"image"`
+	Region   string    `json:"region"`
 	Name     string    `json:"name"`
 	Made     time.Time `json:"made"`
 	Snapshot string    `json:"snapshot,omitempty"` // of a deregistered AMI, when the snapshot is kept
@@ -39,34 +38,38 @@ type retiring struct {
 	retirement
 	p       *printer
 	entries []retired
+	count   int
 }
 
 func (r retirement) begin(cmd *cobra.Command) *retiring {
-	return &retiring{r, newPrinter(cmd.OutOrStdout()), []retired{}}
+	return &retiring{r, newPrinter(cmd.OutOrStdout()), []retired{}, 0}
 }
 
 func (r *retiring) say(action string, i awsapi.Image, snapshot string, users []string) {
-	r.entries = append(r.entries, retired{action, i.ID, i.Name, i.Created, snapshot, users})
+	if action != "keep" {
+		r.count++
+	}
+	r.entries = append(r.entries, retired{action, i.ID, i.Region, i.Name, i.Created, snapshot, users})
 	switch {
 	case r.output == "json":
 	case snapshot != "":
-		r.p.line("keep the snapshot %s of %s; used by: %s", snapshot, i.ID, strings.Join(users, ", "))
+		r.p.line("keep the snapshot %s of %s; used by: %s", snapshot, r.place(i), strings.Join(users, ", "))
 	case users != nil:
-		r.p.line("%s %s; used by: %s", action, called(i), strings.Join(users, ", "))
+		r.p.line("%s %s; used by: %s", action, r.called(i), strings.Join(users, ", "))
 	default:
-		r.p.line("%s %s", action, called(i))
+		r.p.line("%s %s", action, r.called(i))
 	}
 }
 
 // end prints how many of all AMIs were retired.
-func (r *retiring) end(count, all int) error {
+func (r *retiring) end(all int) error {
 	switch {
 	case r.output == "json":
-		return errors.Join(r.p.err, writeJSON(r.p.w, map[string]any{"done": r.yes, "retired": count, "images": all, "changes": r.entries}))
+		return errors.Join(r.p.err, writeJSON(r.p.w, map[string]any{"done": r.yes, "retired": r.count, "images": all, "changes": r.entries}))
 	case r.yes:
-		r.p.line("%d of %d images retired", count, all)
+		r.p.line("%d of %d images retired", r.count, all)
 	default:
-		r.p.line("%d of %d images would be retired; --yes makes the changes", count, all)
+		r.p.line("%d of %d images would be retired; --yes makes the changes", r.count, all)
 	}
 	return r.p.err
 }
@@ -81,36 +84,43 @@ retire only prints the changes. An AMI counts as used by an instance, a Spot
 request, an SSM parameter of this account, a launch configuration, or a launch
 permission for another account. Launch templates count with their latest and
 default version, and with the versions in Auto Scaling groups, managed node
-groups and fleets. If a list cannot be read, all AMIs count as used and the exit
-code is 2.`,
-		Example: `  eksnode ami retire --keep 3 --older-than 90
+groups and fleets. Launches within --older-than days and deregistration protection
+count too. An AMI and its copies are one build: --keep counts builds, and one used
+AMI keeps its copies. If a list or a region cannot be read, all AMIs count as used
+and the exit code is 2.`,
+		Example: `  eksnode ami retire --keep 3 --older-than 90 --all-regions
   eksnode ami retire --keep 3 --older-than 180 --deregister --yes`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return r.run(cmd) },
 	}
-	cmd.Flags().IntVar(&r.keep, "keep", 3, "number of AMIs to keep for each distribution, Kubernetes minor version and architecture")
+	cmd.Flags().IntVar(&r.keep, "keep", 3, "number of builds to keep for each distribution, Kubernetes minor version and architecture")
 	cmd.Flags().IntVar(&r.days, "older-than", 90, "minimum age in days")
 	cmd.Flags().BoolVar(&r.deregister, "deregister", false, "deregister unused AMIs and delete their snapshots")
 	cmd.Flags().BoolVar(&r.yes, "yes", false, "make the changes (default: only print them)")
 	formatFlag(cmd, &r.output, "text", "json")
-	awsFlags(cmd, &r.aws)
+	r.flags(cmd)
 	return cmd
 }
 
-// old selects the AMIs to retire: of each kind, those that are older than --older-than
-// and are not among the newest --keep. images is sorted newest first. An AMI that is
-// not available, such as a pending or failed one, is neither retired nor counted.
-func (r retirement) old(images []awsapi.Image, now time.Time) []awsapi.Image {
-	var list []awsapi.Image
+// old selects the AMIs to retire: of each kind, those of builds that are older than
+// --older-than and are not among the newest --keep. builds is sorted newest first. An
+// AMI that is not available, such as a pending or failed one, is neither retired nor
+// counted. A build is as old as its newest AMI.
+func (r retirement) old(builds []awsapi.Build, now time.Time) []awsapi.Build {
+	var list []awsapi.Build
 	seen := map[string]int{}
-	for _, i := range images {
-		if i.State != "available" || i.Created.IsZero() { // without a date, the age is unknown
+	for _, b := range builds {
+		young := now.Sub(b[0].Created) < time.Duration(r.days)*24*time.Hour
+		kind := kindOf(b)
+		b = slices.DeleteFunc(slices.Clone(b), func(i awsapi.Image) bool {
+			return i.State != "available" || i.Created.IsZero() // without a date, the age is unknown
+		})
+		if len(b) == 0 {
 			continue
 		}
-		kind := kindOf(i)
 		seen[kind]++
-		if seen[kind] > r.keep && now.Sub(i.Created) >= time.Duration(r.days)*24*time.Hour {
-			list = append(list, i)
+		if seen[kind] > r.keep && !young {
+			list = append(list, b)
 		}
 	}
 	return list
@@ -123,13 +133,39 @@ func deprecated(i awsapi.Image, now time.Time) bool {
 }
 
 // kindOf returns the distribution, Kubernetes minor version and architecture: newer
-// AMIs replace older ones of the same kind.
-func kindOf(i awsapi.Image) string {
-	version := i.Tags[awsapi.TagPrefix+"kubernetes-version"]
+// builds replace older ones of the same kind.
+func kindOf(b awsapi.Build) string {
+	marks := b.Marks()
+	version := marks["kubernetes-version"]
 	if parts := strings.SplitN(version, ".", 3); len(parts) == 3 {
 		version = parts[0] + "." + parts[1]
 	}
-	return i.Tags[awsapi.TagPrefix+"distro"] + " " + version + " " + i.Architecture
+	return marks["distro"] + " " + version + " " + b[0].Architecture
+}
+
+// called names an AMI by ID, name and date and, if there are several regions, region.
+func (r retirement) called(i awsapi.Image) string {
+	return fmt.Sprintf("%s (%s, made %s)", r.place(i), i.Name, i.Created.Format(time.DateOnly))
+}
+
+func (r retirement) place(i awsapi.Image) string {
+	if r.several() {
+		return i.ID + " in " + i.Region
+	}
+	return i.ID
+}
+
+// regionOf returns the connection to the region of an AMI.
+func regionOf(i awsapi.Image, opened []*awsapi.AWS) *awsapi.AWS {
+	return opened[slices.IndexFunc(opened, func(a *awsapi.AWS) bool { return a.Region == i.Region })]
+}
+
+// ended joins the errors of a run. The exit code is 1 if only changes failed.
+func ended(printed, unseen error, failed []error) error {
+	if err := errors.Join(failed...); err != nil && printed == nil && unseen == nil {
+		return errors.Join(exitError(1), err)
+	}
+	return errors.Join(append([]error{printed, unseen}, failed...)...)
 }
 
 // unseenUsers lists users of AMIs that no call to AWS finds.
@@ -137,127 +173,43 @@ const unseenUsers = `Not checked: EC2NodeClasses and other objects in clusters, 
 infrastructure code, SSM parameters of the type SecureString, other regions, and
 other accounts without a launch permission. Check them yourself.`
 
+func (r retirement) unseenUsers() string {
+	if r.all {
+		return strings.Replace(unseenUsers, " other regions,", "", 1)
+	}
+	return unseenUsers
+}
+
 func (r retirement) run(cmd *cobra.Command) error {
 	if r.keep < 1 || r.days < 0 {
 		return errors.New("--keep must be at least 1, and --older-than at least 0")
 	}
-	a, err := awsapi.Open(cmd.Context(), r.aws)
+	opened, err := r.open(cmd.Context())
 	if err != nil {
 		return err
 	}
 	now := time.Now()
 	if r.deregister {
-		return r.runDeregister(cmd, a, now)
+		return r.runDeregister(cmd, opened, now)
 	}
-	images, err := a.OwnImages(cmd.Context())
-	if err != nil {
-		return err
+	images, read, unread := imagesOf(cmd.Context(), opened, "self")
+	if len(read) == 0 {
+		return unread
 	}
 	told := r.begin(cmd)
 	var errs []error
-	count := 0
-	for _, i := range r.old(images, now) {
+	builds := awsapi.NodeBuilds(images)
+	for _, i := range slices.Concat(r.old(builds, now)...) {
 		if deprecated(i, now) {
 			continue // already retired
 		}
 		if r.yes { // EC2 requires a whole minute in the future
-			if err := a.Deprecate(cmd.Context(), i.ID, now.Add(2*time.Minute).Truncate(time.Minute)); err != nil {
+			if err := regionOf(i, opened).Deprecate(cmd.Context(), i.ID, now.Add(2*time.Minute).Truncate(time.Minute)); err != nil {
 				errs = append(errs, err)
 				continue
 			}
 		}
 		told.say("deprecate", i, "", nil)
-		count++
 	}
-	return errors.Join(append(errs, told.end(count, len(images)))...)
-}
-
-// called names an AMI by ID, name and date.
-func called(i awsapi.Image) string {
-	return fmt.Sprintf("%s (%s, made %s)", i.ID, i.Name, i.Created.Format(time.DateOnly))
-}
-
-// survey holds the AMIs to retire, and their users.
-type survey struct {
-	all        int
-	old        []awsapi.Image
-	references *awsapi.References
-	// kept lists the users of the AMIs to keep, by AMI ID.
-	kept map[string][]string
-	// unseen joins the errors of lists that could not be read.
-	unseen error
-}
-
-func (r retirement) survey(cmd *cobra.Command, a *awsapi.AWS, now time.Time) (survey, error) {
-	images, err := a.OwnImages(cmd.Context())
-	if err != nil {
-		return survey{}, err
-	}
-	s := survey{all: len(images), old: r.old(images, now), kept: map[string][]string{}}
-	s.references = a.References(cmd.Context(), s.old)
-	s.unseen = s.references.Unseen()
-	for _, i := range s.old {
-		users, err := s.references.Of(i.ID)
-		if err != nil || s.references.Unseen() != nil {
-			users = append(users, "unknown, because a list could not be read")
-		}
-		s.unseen = errors.Join(s.unseen, err)
-		if len(users) > 0 {
-			s.kept[i.ID] = users
-		}
-	}
-	return s, nil
-}
-
-// same reports whether another survey has the same result.
-func (s survey) same(other survey) bool {
-	return reflect.DeepEqual(s.old, other.old) && reflect.DeepEqual(s.kept, other.kept)
-}
-
-// runDeregister prints the users of old AMIs and deregisters the unused ones. A list
-// that cannot be read counts as a user.
-func (r retirement) runDeregister(cmd *cobra.Command, a *awsapi.AWS, now time.Time) error {
-	told := r.begin(cmd)
-	if r.output == "text" {
-		told.p.line("%s", unseenUsers)
-	}
-	s, err := r.survey(cmd, a, now)
-	if err != nil {
-		return err
-	}
-	for _, i := range s.old {
-		if users := s.kept[i.ID]; users != nil {
-			told.say("keep", i, "", users)
-		}
-	}
-	if r.yes && len(s.kept) < len(s.old) { // survey again: a new user must not lose the AMI
-		again, err := r.survey(cmd, a, now)
-		if err != nil {
-			return err
-		}
-		if !s.same(again) {
-			return errors.Join(errors.New("AMIs or their users changed during the search, and nothing was deregistered; run eksnode ami retire again"), again.unseen)
-		}
-		s = again
-	}
-	errs := []error{s.unseen}
-	count := 0
-	for _, i := range s.old {
-		if s.kept[i.ID] != nil {
-			continue
-		}
-		free, used := s.references.Leave(i)
-		if r.yes {
-			if err := a.Deregister(cmd.Context(), i.ID, free); err != nil {
-				errs = append(errs, err)
-				continue
-			}
-		}
-		told.say("deregister", i, "", nil)
-		for _, snapshot := range slices.Sorted(maps.Keys(used)) {
-			told.say("keep", i, snapshot, used[snapshot])
-		}
-		count++
-	}
-	return errors.Join(append(errs, told.end(count, s.all))...)
+	return ended(told.end(len(slices.Concat(builds...))), unread, errs)
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -135,6 +136,11 @@ func TestImagesInUseAreKept(t *testing.T) {
 			spotFleet(w)
 			w.Do("ec2:CancelSpotFleetRequests", "SpotFleetRequestId.1", "sfr-1", "TerminateInstances", "false")
 		}, ""},
+		"protection": {func(w *aws.World) { w.Image(third).Protection = "enabled-without-cooldown" }, "its deregistration protection (enabled-without-cooldown)"},
+		"a launch": {func(w *aws.World) { w.Image(third).Launched = time.Now().UTC().Format(time.RFC3339) },
+			"an instance that was launched on " + time.Now().UTC().Format(time.DateOnly) + " in this or another account"},
+		"an earlier launch":      {func(w *aws.World) { w.Image(third).Launched = time.Now().AddDate(0, 0, -2).UTC().Format(time.RFC3339) }, ""},
+		"no launch":              {func(w *aws.World) { w.Image(third).Launched = "N/A" }, ""},
 		"another account":        {share(aws.Share{Account: "111111111111"}), "a launch permission for the account 111111111111"},
 		"its own account":        {share(aws.Share{Account: aws.Account}), ""},
 		"all accounts":           {share(aws.Share{Group: "all"}), "a launch permission for all"},
@@ -210,7 +216,7 @@ func TestUnreadableListsKeepAllImages(t *testing.T) {
 	everything(w)
 	for _, action := range awsapi.ImageActions() {
 		service, verb, _ := strings.Cut(action, ":")
-		if service+verb == "ec2DescribeImages" || !strings.HasPrefix(verb, "Describe") && !strings.HasPrefix(verb, "List") && !strings.HasPrefix(verb, "Get") {
+		if service+verb == "ec2DescribeImages" || service+verb == "ec2DescribeRegions" || !strings.HasPrefix(verb, "Describe") && !strings.HasPrefix(verb, "List") && !strings.HasPrefix(verb, "Get") {
 			continue
 		}
 		for name, c := range map[string]struct {
@@ -271,6 +277,17 @@ func TestSnapshotsInUseAreKept(t *testing.T) {
 	assert.Equal(t, []string{"snap-0", "snap-1", "snap-9"}, w.SnapshotIDs())
 }
 
+// An AMI is gone even if its snapshot stays, and the output says both.
+func TestSnapshotsThatStayAreReported(t *testing.T) {
+	w := fleet(t)
+	w.Fail("ec2:DeleteSnapshot", 1, "OperationNotPermitted", 400)
+	code, out, errOut := command(t, "", strings.Fields("ami retire --deregister --keep 2 --older-than 115 --yes")...)
+	assert.Equal(t, 1, code)
+	assert.Equal(t, "eksnode: deleting the snapshot snap-4 of ami-00000004: OperationNotPermitted: as the test wants it\n", errOut)
+	assert.Contains(t, out, "deregister ami-00000004 (debian-4, made ")
+	assert.Contains(t, out, "\nkeep the snapshot snap-4 of ami-00000004; used by: unknown, because the snapshot could not be deleted\n1 of 6 images retired\n")
+}
+
 // The age of an image without a valid date is unknown.
 func TestImagesWithoutADateAreKept(t *testing.T) {
 	w := fleet(t)
@@ -283,7 +300,7 @@ func TestImagesWithoutADateAreKept(t *testing.T) {
 func TestTheImagePolicyEqualsTheCalls(t *testing.T) {
 	w := fleet(t)
 	everything(w)
-	for _, args := range []string{"publish ami-00000000 --parameter /n", "retire --older-than 1 --yes", "retire --deregister --keep 1 --older-than 1 --yes"} {
+	for _, args := range []string{"list --region eu-west-1", "publish ami-00000000 --parameter /n", "retire --older-than 1 --yes", "retire --deregister --keep 1 --older-than 1 --yes"} {
 		code, _, errOut := command(t, "", strings.Fields("ami "+args)...)
 		require.Equal(t, 0, code, errOut)
 	}

@@ -13,6 +13,11 @@ import (
 // awsFlags adds the flags of every command that calls AWS.
 func awsFlags(cmd *cobra.Command, o *awsapi.Options) {
 	cmd.Flags().StringVar(&o.Region, "region", "", "AWS region (default: from the environment or the profile)")
+	accessFlags(cmd, o)
+}
+
+// accessFlags adds the flags of awsFlags without the region.
+func accessFlags(cmd *cobra.Command, o *awsapi.Options) {
 	cmd.Flags().StringVar(&o.Profile, "profile", "", "profile in the shared AWS configuration")
 	cmd.Flags().StringVar(&o.AssumeRole, "assume-role", "", "ARN of the IAM role to assume")
 	cmd.Flags().StringVar(&o.ExternalID, "external-id", "", "external ID for --assume-role")

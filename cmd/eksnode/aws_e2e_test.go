@@ -5,6 +5,7 @@ package main
 import (
 	"encoding/json"
 	"encoding/xml"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -17,31 +18,46 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
 
+// node is the sample's instance, by an ID with the form of AWS.
+const node = "i-0123456789abcdef0"
+
+// sampled serves the sample.
+func sampled(t *testing.T) *aws.World {
+	t.Helper()
+	w := aws.Sample(t)
+	w.Alias("i-1", node)
+	w.Serve()
+	return w
+}
+
 // untag removes the cluster's tag from the sample's instance.
 func untag(w *aws.World) {
 	w.Do("ec2:DeleteTags", "ResourceId.1", "i-1", "Tag.1.Key", "kubernetes.io/cluster/my-cluster")
 }
 
+// checksOfAnInstance is the number of checks for an instance. Four others are only for
+// node groups and EC2NodeClasses.
+func checksOfAnInstance() int { return len(preflight.Table()) - 4 }
+
 func TestPreflightOutput(t *testing.T) {
-	w := aws.Sample(t)
-	w.Serve()
-	code, out, errOut := command(t, "", "preflight", "--cluster", "my-cluster", "--instance", "i-1")
+	w := sampled(t)
+	code, out, errOut := command(t, "", "preflight", "--cluster", "my-cluster", "--instance", node)
 	assert.Equal(t, 0, code, out+errOut)
 	assert.Contains(t, out, "OK       cluster               ACTIVE, Kubernetes 1.34, services 10.100.0.0/16,\n                               authentication API_AND_CONFIG_MAP\n")
-	assert.True(t, strings.HasSuffix(out, "\n29 OK, 0 FAIL, 0 WARN, 0 UNKNOWN\n"), out)
+	assert.True(t, strings.HasSuffix(out, fmt.Sprintf("\n%d OK, 0 FAIL, 0 WARN, 0 UNKNOWN\n", checksOfAnInstance())), out)
 
 	untag(w)
-	code, out, _ = command(t, "", "preflight", "--cluster", "my-cluster", "--instance", "i-1")
+	code, out, _ = command(t, "", "preflight", "--cluster", "my-cluster", "--instance", node)
 	assert.Equal(t, 1, code)
-	assert.Contains(t, out, "FAIL     cluster-tag           the instance i-1 has no tag\n                               kubernetes.io/cluster/my-cluster=owned\n"+
-		"  aws ec2 create-tags --resources i-1 --tags \\\n    Key=kubernetes.io/cluster/my-cluster,Value=owned\n")
-	_, out, _ = command(t, "", "preflight", "--cluster", "my-cluster", "--instance", "i-1", "--output", "junit")
-	assert.Contains(t, out, `<testsuite name="eksnode preflight" tests="29" failures="1" errors="0" skipped="0">`)
+	assert.Contains(t, out, "FAIL     cluster-tag           the instance "+node+" has no\n                               tag kubernetes.io/cluster/my-cluster=owned\n"+
+		"  aws ec2 create-tags --resources "+node+" --tags \\\n    Key=kubernetes.io/cluster/my-cluster,Value=owned\n")
+	_, out, _ = command(t, "", "preflight", "--cluster", "my-cluster", "--instance", node, "--output", "junit")
+	assert.Contains(t, out, fmt.Sprintf(`<testsuite name="eksnode preflight" tests="%d" failures="1" errors="0" skipped="0">`, checksOfAnInstance()))
 	_, out, _ = command(t, "", "preflight", "--cluster", "my-cluster", "--launch-template", "nodes", "--output", "json")
 	assert.Contains(t, out, `"target": "launch template nodes, version $Default"`)
 	code, out, _ = command(t, "", "preflight", "--cluster", "my-cluster", "--ami", "ami-0123456789abcdef0")
 	assert.Equal(t, 0, code)
-	assert.Contains(t, out, "left out, as they need an instance or a launch template: image-architecture,\ncluster-tag, ")
+	assert.Contains(t, out, "left out, as they need settings of nodes, which an AMI alone does not have:\n")
 
 	w.Deny("ec2:DescribeVpcs")
 	code, out, _ = command(t, "", "preflight", "--cluster", "my-cluster", "--launch-template", "nodes")
@@ -52,17 +68,6 @@ func TestPreflightOutput(t *testing.T) {
 	assert.Contains(t, out, "OK       access                by aws-auth\n")
 	assert.Contains(t, out, "OK       aws-auth              arn:aws:iam::123456789012:role/node is a node\n")
 
-	for want, args := range map[string][]string{
-		"eksnode: cluster: the name is missing; use --cluster, and one of --instance, --launch-template and --ami\n":                            {"--ami", "x"},
-		"eksnode: name one of an instance, a launch template and an image; use --cluster, and one of --instance, --launch-template and --ami\n": {"--cluster", "x"},
-		"eksnode: --launch-template-version has no effect without --launch-template\n":                                                          {"--cluster", "x", "--ami", "y", "--launch-template-version", "3"},
-		"eksnode: --output: \"xml\" is not known; known: json, junit, sarif, text\n":                                                            {"--output", "xml"},
-		"eksnode: reading aws-auth: open nowhere: no such file or directory\n":                                                                  {"--cluster", "x", "--ami", "y", "--aws-auth", "nowhere"},
-	} {
-		code, _, errOut = command(t, "", append([]string{"preflight"}, args...)...)
-		assert.Equal(t, 2, code)
-		assert.Equal(t, want, errOut)
-	}
 	code, out, _ = command(t, "", "preflight", "--policy")
 	assert.Equal(t, 0, code)
 	assert.Contains(t, out, `"eks:DescribeCluster",`)
@@ -71,22 +76,21 @@ func TestPreflightOutput(t *testing.T) {
 // Lines of text output have at most 80 columns, except for longer words. A command
 // that is wrapped is still one command.
 func TestPreflightFits80Columns(t *testing.T) {
-	w := aws.Sample(t)
-	w.Serve()
+	w := sampled(t)
 	untag(w)
 	clear(w.Entries)
 	clear(w.Addons)
 	w.Do("ec2:ModifyInstanceAttribute", "InstanceId", "i-1", "GroupId.1", "sg-node")
 	w.Do("iam:UpdateAssumeRolePolicy", "RoleName", "node", "PolicyDocument", `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"eks.amazonaws.com"},"Action":"sts:AssumeRole"}]}`)
 	w.Deny("ec2:DescribeVpcs")
-	_, out, _ := command(t, "", "preflight", "--cluster", "my-cluster", "--instance", "i-1")
+	_, out, _ := command(t, "", "preflight", "--cluster", "my-cluster", "--instance", node)
 	_, list, _ := command(t, "", "preflight", "--cluster", "my-cluster", "--ami", "ami-0123456789abcdef0")
 	for line := range strings.Lines(out + list) {
 		if words := strings.Fields(line); len(words) > 3 {
 			assert.LessOrEqual(t, len(line), 81, line)
 		}
 	}
-	_, text, _ := command(t, "", "preflight", "--cluster", "my-cluster", "--instance", "i-1", "--output", "json")
+	_, text, _ := command(t, "", "preflight", "--cluster", "my-cluster", "--instance", node, "--output", "json")
 	var r preflight.Report
 	require.NoError(t, json.Unmarshal([]byte(text), &r))
 	joined := strings.ReplaceAll(out, " \\\n   ", "")
@@ -96,12 +100,11 @@ func TestPreflightFits80Columns(t *testing.T) {
 }
 
 func TestPreflightJUnitCounts(t *testing.T) {
-	w := aws.Sample(t)
-	w.Serve()
+	w := sampled(t)
 	untag(w)
 	clear(w.Addons)
 	w.Deny("ec2:DescribeVpcs")
-	_, out, _ := command(t, "", "preflight", "--cluster", "my-cluster", "--instance", "i-1", "--output", "junit")
+	_, out, _ := command(t, "", "preflight", "--cluster", "my-cluster", "--instance", node, "--output", "junit")
 	var suite struct {
 		XMLName  xml.Name `xml:"testsuite"`
 		Tests    int      `xml:"tests,attr"`
@@ -124,7 +127,7 @@ func TestPreflightJUnitCounts(t *testing.T) {
 	}
 	assert.Equal(t, []int{suite.Failures, suite.Errors, 1}, []int{failures, errs, warnings})
 	assert.Equal(t, 1, suite.Failures)
-	assert.Equal(t, 3, suite.Errors, "the errors must be egress, vpc-dns and dhcp-domain")
+	assert.Equal(t, 6, suite.Errors, "the errors must be service-cidr, egress, egress-ssm, vpc-dns, private-zones and dhcp-domain")
 }
 
 func TestUserDataFromTheCluster(t *testing.T) {
@@ -146,12 +149,11 @@ func TestUserDataFromTheCluster(t *testing.T) {
 }
 
 func TestManifestsOutput(t *testing.T) {
-	w := aws.Sample(t)
-	w.Serve()
+	w := sampled(t)
 	const role = "arn:aws:iam::123456789012:role/node"
 	code, out, errOut := command(t, "", "manifests", "--cluster", "my-cluster", "--role", role, "--ami", "ami-0123456789abcdef0", "--instance-profile", "nodes")
 	require.Equal(t, 0, code, errOut)
-	for _, heading := range []string{"# policies: ", "\n\n# access-entry: ", "\n\n# aws-auth: ", "\n\n# launch-template: ", "\n\n# tags: "} {
+	for _, heading := range []string{"# role: ", "\n\n# policies: ", "\n\n# cni-role: ", "\n\n# access-entry: ", "\n\n# aws-auth: ", "\n\n# launch-template: ", "\n\n# nodeclass: ", "\n\n# tags: "} {
 		assert.Contains(t, out, heading)
 	}
 	assert.NotContains(t, out, "amazon-vpc-cni")
@@ -161,7 +163,7 @@ func TestManifestsOutput(t *testing.T) {
 	// The printed aws-auth ConfigMap passes the preflight.
 	_, auth, _ := command(t, "", "manifests", "--cluster", "my-cluster", "--role", role, "--only", "aws-auth")
 	clear(w.Entries)
-	code, out, _ = command(t, auth, "preflight", "--cluster", "my-cluster", "--instance", "i-1", "--aws-auth", "-")
+	code, out, _ = command(t, auth, "preflight", "--cluster", "my-cluster", "--instance", node, "--aws-auth", "-")
 	assert.Equal(t, 0, code, out)
 	_, out, _ = command(t, auth, "manifests", "--cluster", "my-cluster", "--role", role, "--only", "aws-auth", "--aws-auth", "-", "--windows")
 	assert.Contains(t, out, "# + ")
@@ -181,7 +183,7 @@ func TestManifestsOutput(t *testing.T) {
 
 	code, _, errOut = command(t, "", "manifests", "--cluster", "my-cluster", "--role", role, "--only", "vpc-cni")
 	assert.Equal(t, 2, code)
-	assert.Equal(t, "eksnode: --only vpc-cni: not needed for these nodes; launch-template needs --ami, vpc-cni needs --windows\n", errOut)
+	assert.Equal(t, "eksnode: --only vpc-cni: not needed for these nodes; launch-template and nodeclass need --ami, vpc-cni needs --windows, cni-role needs --cni-permissions pod-identity\n", errOut)
 	_, _, errOut = command(t, "", "manifests", "--only", "x")
 	assert.Contains(t, errOut, `--only: the manifest "x" is unknown`)
 }

@@ -160,6 +160,7 @@ func TestCompletedValues(t *testing.T) {
 		"userdata ":                             {[]string{"render", "check"}, noFiles},
 		"manifests --family ":                   {carried, noFiles},
 		"manifests --only ":                     {manifests, noFiles},
+		"manifests --cni-permissions ":          {[]string{"pod-identity", "node"}, noFiles},
 		"init --skip config,":                   {[]string{"config,run"}, noFilesOpen},
 		"nodeadm init --daemon ":                {[]string{"containerd", "kubelet"}, noFilesOpen},
 		"init --config-source ":                 {[]string{"imds://user-data", "file://"}, noFilesOpen},

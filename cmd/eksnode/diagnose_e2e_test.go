@@ -14,12 +14,12 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 )
 
-// node is an ID of the form that EC2 gives.
-const node = "i-0123456789abcdef0"
+// silentNode is an ID of the form that EC2 gives.
+const silentNode = "i-0123456789abcdef0"
 
 // says makes EC2 answer with a console output.
 func says(w *aws.World, text string) {
-	w.Answer("ec2:GetConsoleOutput", "<R><instanceId>"+node+"</instanceId><output>"+base64.StdEncoding.EncodeToString([]byte(text))+"</output></R>")
+	w.Answer("ec2:GetConsoleOutput", "<R><instanceId>"+silentNode+"</instanceId><output>"+base64.StdEncoding.EncodeToString([]byte(text))+"</output></R>")
 }
 
 const swapIsOn = "[   12.3] kubelet[1]: E1120 20:11:12.325154 1 run.go:72] \"command failed\" err=\"running with swap on is not supported\"\r\n"
@@ -28,12 +28,12 @@ func TestDiagnoseReadsTheConsoleOfAnInstance(t *testing.T) {
 	w := aws.New(t)
 	w.Serve()
 	says(w, "booting\r\n"+swapIsOn)
-	code, out, errOut := command(t, "", "diagnose", node)
+	code, out, errOut := command(t, "", "diagnose", silentNode)
 	assert.Equal(t, 1, code, errOut)
-	assert.Contains(t, out, "swap: swap is on\n  "+node+":2: [   12.3] kubelet[1]: ")
+	assert.Contains(t, out, "swap: swap is on\n  "+silentNode+":2: [   12.3] kubelet[1]: ")
 	calls := w.Calls()
 	require.Len(t, calls, 1)
-	code, out, errOut = command(t, swapIsOn, "diagnose", node, "-", "--output", "json")
+	code, out, errOut = command(t, swapIsOn, "diagnose", silentNode, "-", "--output", "json")
 	assert.Equal(t, 1, code, errOut)
 	assert.Contains(t, out, `"count": 2`)
 
@@ -41,7 +41,7 @@ func TestDiagnoseReadsTheConsoleOfAnInstance(t *testing.T) {
 	for _, refusal := range []string{"UnsupportedOperation", "InvalidParameterCombination"} {
 		w.Fail("ec2:GetConsoleOutput", 1, refusal, 400)
 		before := w.Count()["ec2:GetConsoleOutput"]
-		code, out, errOut = command(t, "", "diagnose", node)
+		code, out, errOut = command(t, "", "diagnose", silentNode)
 		assert.Equal(t, 1, code, errOut)
 		assert.Contains(t, out, "swap: ")
 		assert.Equal(t, before+2, w.Count()["ec2:GetConsoleOutput"])
@@ -52,8 +52,8 @@ func TestDiagnoseReadsTheConsoleOfAnInstance(t *testing.T) {
 func TestDiagnoseReadsTheConsoleFromMoto(t *testing.T) {
 	w := aws.Sample(t)
 	w.Serve()
-	w.Name(node, w.Do("ec2:RunInstances", "ImageId", aws.NodeImage, "MinCount", "1", "MaxCount", "1"), `<instanceId>(i-[0-9a-f]+)</instanceId>`)
-	code, out, errOut := command(t, "", "diagnose", node)
+	w.Name(silentNode, w.Do("ec2:RunInstances", "ImageId", aws.NodeImage, "MinCount", "1", "MaxCount", "1"), `<instanceId>(i-[0-9a-f]+)</instanceId>`)
+	code, out, errOut := command(t, "", "diagnose", silentNode)
 	assert.Equal(t, 0, code, errOut)
 	assert.Contains(t, out, "unknown: no known cause was found\n")
 }
@@ -66,20 +66,20 @@ func TestDiagnoseRefusesInstances(t *testing.T) {
 		want   string
 		calls  bool
 	}{
-		"no output yet": {func(w *aws.World) { says(w, "") }, []string{node},
-			"eksnode: reading the console output of the instance " + node + ": EC2 has none yet; try again some minutes after the start, or read the logs on the node\n", true},
-		"not found": {func(w *aws.World) { w.Fail("ec2:GetConsoleOutput", 1, "InvalidInstanceID.NotFound", 400) }, []string{node},
-			"eksnode: reading the console output of the instance " + node + ": ec2:GetConsoleOutput: InvalidInstanceID.NotFound: as the test wants it; check the ID, the account and the region, which is eu-west-1\n", true},
-		"denied": {func(w *aws.World) { w.Deny("ec2:GetConsoleOutput") }, []string{node},
-			"eksnode: reading the console output of the instance " + node + ": ec2:GetConsoleOutput: the permission ec2:GetConsoleOutput is missing: User: arn:aws:iam::123456789012:user/double is not authorized to perform: ec2:GetConsoleOutput\n", true},
+		"no output yet": {func(w *aws.World) { says(w, "") }, []string{silentNode},
+			"eksnode: reading the console output of the instance " + silentNode + ": EC2 has none yet; try again some minutes after the start, or read the logs on the node\n", true},
+		"not found": {func(w *aws.World) { w.Fail("ec2:GetConsoleOutput", 1, "InvalidInstanceID.NotFound", 400) }, []string{silentNode},
+			"eksnode: reading the console output of the instance " + silentNode + ": ec2:GetConsoleOutput: InvalidInstanceID.NotFound: as the test wants it; check the ID, the account and the region, which is eu-west-1\n", true},
+		"denied": {func(w *aws.World) { w.Deny("ec2:GetConsoleOutput") }, []string{silentNode},
+			"eksnode: reading the console output of the instance " + silentNode + ": ec2:GetConsoleOutput: the permission ec2:GetConsoleOutput is missing: User: arn:aws:iam::123456789012:user/double is not authorized to perform: ec2:GetConsoleOutput\n", true},
 		"malformed": {func(*aws.World) {}, []string{"i-123"},
 			"eksnode: reading i-123: there is no such file, and the ID of an instance is i- and 8 or 17 hexadecimal digits\n", false},
 		"upper case": {func(*aws.World) {}, []string{"i-0123456789ABCDEF0"},
 			"eksnode: reading i-0123456789ABCDEF0: there is no such file, and the ID of an instance is i- and 8 or 17 hexadecimal digits\n", false},
 		"flags without an instance": {func(*aws.World) {}, []string{"a.log", "--region", "eu-west-1"},
 			"eksnode: --region has no effect without the ID of an instance\n", false},
-		"not base64": {func(w *aws.World) { w.Answer("ec2:GetConsoleOutput", "<R><output>!</output></R>") }, []string{node},
-			"eksnode: reading the console output of the instance " + node + ": decoding the answer: illegal base64 data at input byte 0\n", true},
+		"not base64": {func(w *aws.World) { w.Answer("ec2:GetConsoleOutput", "<R><output>!</output></R>") }, []string{silentNode},
+			"eksnode: reading the console output of the instance " + silentNode + ": decoding the answer: illegal base64 data at input byte 0\n", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := aws.New(t)
@@ -99,9 +99,9 @@ func TestDiagnoseReadsAFileThatLooksLikeAnInstance(t *testing.T) {
 	w := aws.New(t)
 	w.Serve()
 	t.Chdir(t.TempDir())
-	require.NoError(t, os.WriteFile(node, []byte(swapIsOn), 0o600))
+	require.NoError(t, os.WriteFile(silentNode, []byte(swapIsOn), 0o600))
 	require.NoError(t, os.WriteFile("i-logs", []byte(swapIsOn), 0o600))
-	for _, name := range []string{"./" + node, filepath.Join(mustWd(t), node), "i-logs"} {
+	for _, name := range []string{"./" + silentNode, filepath.Join(mustWd(t), silentNode), "i-logs"} {
 		code, out, errOut := command(t, "", "diagnose", name)
 		assert.Equal(t, 1, code, errOut)
 		assert.Contains(t, out, name+":1: ")

@@ -3,16 +3,15 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsnames"
 	"github.com/eksnode/packer-plugin-eksnode/internal/clustersetup"
 	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
@@ -24,7 +23,12 @@ type manifestsFlags struct {
 	only    string
 	awsAuth string
 	family  string
+	cni     string
+	policy  bool
 }
+
+// The values of --cni-permissions.
+const cniByPodIdentity, cniOnNode = "pod-identity", "node"
 
 func manifestsCommand() *cobra.Command {
 	var f manifestsFlags
@@ -36,11 +40,19 @@ func manifestsCommand() *cobra.Command {
 		Use:   "manifests",
 		Short: "Print the resources that self-managed nodes need to join",
 		Long: `Manifests reads the cluster from AWS and prints input for kubectl and the AWS CLI.
-It changes nothing. Without --only, it prints all manifests with headings; with
---only, one manifest to pipe. No manifest replaces resources that exist. With
---aws-auth, the current ConfigMap is merged with the new entry, and the API server
-refuses the result if the ConfigMap has changed in between. Without --aws-auth,
-the API server refuses the manifest where the ConfigMap exists.
+It changes nothing. It reads what exists, and prints only what is missing. Without
+--only, it prints all manifests with headings; with --only, one manifest to pipe.
+A manifest that would not work, or would take access away, is a comment with the
+reason; with --only, it is an error.
+
+The VPC CNI gets a role of its own by EKS Pod Identity, so that pods on the nodes
+do not share its permissions. A role that it has already stays. With
+--cni-permissions node, the nodes' role gets the permissions.
+
+No manifest replaces resources that exist. With --aws-auth, the current ConfigMap
+is merged with the new entry, and the API server refuses the result if the
+ConfigMap has changed in between. Without --aws-auth, the API server refuses the
+manifest where the ConfigMap exists.
 
 Manifests:
 ` + strings.TrimRight(list.String(), "\n"),
@@ -52,8 +64,15 @@ Manifests:
     eksnode manifests --cluster my-cluster --role arn:aws:iam::123456789012:role/node --only aws-auth --aws-auth - |
     kubectl apply -f -
 
+  # Make the role, its policies and its instance profile
+  eksnode manifests --cluster my-cluster --role arn:aws:iam::123456789012:role/node --only role | sh
+  eksnode manifests --cluster my-cluster --role arn:aws:iam::123456789012:role/node --only policies | sh
+
   # Print the launch template
-  eksnode manifests --cluster my-cluster --role arn:aws:iam::123456789012:role/node --only launch-template --ami ami-0123456789abcdef0 --instance-profile nodes`,
+  eksnode manifests --cluster my-cluster --role arn:aws:iam::123456789012:role/node --only launch-template --ami ami-0123456789abcdef0 --instance-profile nodes
+
+  # Print Karpenter's EC2NodeClass, with the AMI of an SSM parameter
+  eksnode manifests --cluster my-cluster --role arn:aws:iam::123456789012:role/node --only nodeclass --ami resolve:ssm:/eksnode/debian/1.34/amd64`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -62,15 +81,28 @@ Manifests:
 	cmd.Flags().BoolVar(&f.node.Windows, "windows", false, "nodes run Windows")
 	cmd.Flags().StringVar(&f.only, "only", "", "manifest to print, such as aws-auth (default: all)")
 	cmd.Flags().StringVar(&f.awsAuth, "aws-auth", "", "YAML file with the current ConfigMap aws-auth, from kubectl; - is standard input")
-	cmd.Flags().StringVar(&f.node.AMI, "ami", "", "AMI ID for the launch template")
+	cmd.Flags().StringVar(&f.node.AMI, "ami", "", "AMI ID for the launch template and the EC2NodeClass, or resolve:ssm:PARAMETER")
 	cmd.Flags().StringVar(&f.node.InstanceType, "instance-type", "", "instance type for the launch template")
-	cmd.Flags().StringVar(&f.node.Profile, "instance-profile", "", "name of the instance profile for the launch template")
-	cmd.Flags().StringVar(&f.family, "family", "al2023", "image family for the user data in the launch template; windows with --windows")
+	cmd.Flags().StringVar(&f.node.Profile, "instance-profile", "", "name of the instance profile (default: the role's, or the role's name)")
+	cmd.Flags().StringVar(&f.family, "family", "al2023", "image family for the launch template and the EC2NodeClass; windows with --windows")
+	cmd.Flags().StringVar(&f.cni, "cni-permissions", cniByPodIdentity, "where the VPC CNI gets its permissions: pod-identity or node")
+	cmd.Flags().BoolVar(&f.node.SSM, "ssm", false, "also attach the policy for Session Manager")
+	cmd.Flags().IntVar(&f.node.Volumes.Size, "volume-size", 0, "size of the root volume in GiB (default: the AMI's, at least 20)")
+	cmd.Flags().StringVar(&f.node.Volumes.Key, "kms-key", "", "KMS key for the root volume (default: the account's key for EBS)")
+	cmd.Flags().IntVar(&f.node.Volumes.Rate, "volume-initialization-rate", 0, "rate from 100 to 300 MiB/s at which EBS loads the AMI's snapshots")
+	cmd.Flags().BoolVar(&f.policy, "policy", false, "print the required IAM policy and exit")
 	awsFlags(cmd, &f.aws)
 	return cmd
 }
 
 func (f *manifestsFlags) run(cmd *cobra.Command) error {
+	if f.policy {
+		text, err := awsapi.Policy("EksnodeManifests", awsapi.SetupActions())
+		if err == nil {
+			_, err = io.WriteString(cmd.OutOrStdout(), text)
+		}
+		return err
+	}
 	chosen := clustersetup.Table()
 	if f.only != "" {
 		one, err := clustersetup.ByID(f.only)
@@ -82,10 +114,18 @@ func (f *manifestsFlags) run(cmd *cobra.Command) error {
 	if err := f.node.Validate(); err != nil {
 		return err
 	}
+	if f.cni != cniByPodIdentity && f.cni != cniOnNode {
+		return fmt.Errorf("--cni-permissions: %q is not known; known: %s, %s", f.cni, cniByPodIdentity, cniOnNode)
+	}
+	f.node.CNIOnNode = f.cni == cniOnNode
 	if f.node.AMI == "" {
-		if err := onlyWith(cmd, "ami", "instance-type", "instance-profile", "family"); err != nil {
+		if err := onlyWith(cmd, "ami", "instance-type", "family", "volume-size", "kms-key", "volume-initialization-rate"); err != nil {
 			return err
 		}
+	}
+	if err := wellFormed(given{"--role", f.node.Role, awsnames.RoleARN().Check}, given{"--ami", f.node.AMI, awsnames.Image},
+		given{"--instance-type", f.node.InstanceType, awsnames.InstanceType().Check}, given{"--instance-profile", f.node.Profile, awsnames.ProfileName().Check}); err != nil {
+		return err
 	}
 	if f.awsAuth != "" {
 		text, err := readInput(cmd, f.awsAuth)
@@ -97,13 +137,21 @@ func (f *manifestsFlags) run(cmd *cobra.Command) error {
 	if err := f.ask(cmd); err != nil {
 		return err
 	}
+	return f.print(cmd.OutOrStdout(), chosen)
+}
+
+// print writes one manifest, or all with headings.
+func (f *manifestsFlags) print(w io.Writer, chosen []clustersetup.Manifest) error {
 	for i, m := range chosen {
 		text, err := m.Write(f.node)
+		var blocked *clustersetup.BlockedError
 		switch {
 		case errors.Is(err, clustersetup.ErrNotNeeded) && f.only == "":
 			continue
 		case errors.Is(err, clustersetup.ErrNotNeeded):
-			return fmt.Errorf("--only %s: %w for these nodes; launch-template needs --ami, vpc-cni needs --windows", f.only, err)
+			return fmt.Errorf("--only %s: %w for these nodes; launch-template and nodeclass need --ami, vpc-cni needs --windows, cni-role needs --cni-permissions %s", f.only, err, cniByPodIdentity)
+		case errors.As(err, &blocked) && f.only == "":
+			text = clustersetup.Comment("Not possible: " + blocked.Reason)
 		case err != nil:
 			return err
 		}
@@ -113,14 +161,14 @@ func (f *manifestsFlags) run(cmd *cobra.Command) error {
 				text = "\n" + text
 			}
 		}
-		if _, err := io.WriteString(cmd.OutOrStdout(), text); err != nil {
+		if _, err := io.WriteString(w, text); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// ask reads the cluster from AWS.
+// ask reads the cluster from AWS, and what exists for the nodes.
 func (f *manifestsFlags) ask(cmd *cobra.Command) error {
 	a, err := awsapi.Open(cmd.Context(), f.aws)
 	if err != nil {
@@ -131,37 +179,23 @@ func (f *manifestsFlags) ask(cmd *cobra.Command) error {
 		return err
 	}
 	f.node.IPv6 = c.IPFamily == "ipv6"
-	f.node.SecurityGroups = []string{c.ClusterSecurityGroup}
-	if f.node.Subnets, err = untagged(cmd.Context(), a, c); err != nil {
+	f.node.SecurityGroups, f.node.NodeSubnets = []string{c.ClusterSecurityGroup}, c.Subnets
+	r := &setupReader{ctx: cmd.Context(), aws: a, node: &f.node, only: f.only}
+	if f.node.Subnets, err = r.untagged(c); err != nil {
 		return err
 	}
-	if f.node.AMI == "" {
-		return nil
-	}
-	family := f.family
+	f.node.Family = f.family
 	if f.node.Windows {
-		family = "windows"
+		f.node.Family = "windows"
 	}
-	f.node.UserData, err = userdata.Render(family, "", userdata.Node{Cluster: describedCluster(c)})
-	return err
-}
-
-// untagged lists the subnets that need the tag of the cluster: clusters up to 1.18
-// require the tag. A tag that exists, of any value, stays.
-func untagged(ctx context.Context, a *awsapi.AWS, c awsapi.Cluster) ([]string, error) {
-	_, minor, _ := strings.Cut(c.Version, ".")
-	if n, err := strconv.Atoi(minor); err != nil || n > 18 {
-		return nil, nil
-	}
-	all, err := a.Subnets(ctx, c.Subnets)
-	if err != nil {
-		return nil, err
-	}
-	var list []string
-	for _, s := range all {
-		if _, tagged := s.Tags["kubernetes.io/cluster/"+c.Name]; !tagged {
-			list = append(list, s.ID)
+	for _, known := range userdata.Families() {
+		if known.ID == f.node.Family {
+			f.node.KarpenterFamily = known.Karpenter
 		}
 	}
-	return list, nil
+	if err := r.all(c); err != nil || f.node.AMI == "" || !r.wants("launch-template") {
+		return err
+	}
+	f.node.UserData, err = userdata.Render(f.node.Family, "", userdata.Node{Cluster: describedCluster(c)})
+	return err
 }

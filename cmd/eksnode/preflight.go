@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsnames"
 	"github.com/eksnode/packer-plugin-eksnode/internal/preflight"
 )
 
@@ -18,6 +20,7 @@ type preflightFlags struct {
 	target  preflight.Target
 	aws     awsapi.Options
 	awsAuth string
+	class   string
 	output  string
 	policy  bool
 }
@@ -27,22 +30,27 @@ func preflightCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "preflight",
 		Short: "Check that nodes can join a cluster, before they start",
-		Long: `Preflight reads a cluster, its network and IAM roles, and an instance, a launch
-template or an AMI. It changes nothing. Each check is OK, FAIL, WARN or UNKNOWN,
-with evidence and a command that fixes the problem. The exit code is 1 when a
-check fails, otherwise 2 when a check could not run, otherwise 0.`,
+		Long: `Preflight reads a cluster, its network and IAM roles, and one of: an instance, a
+launch template, a managed node group, Karpenter's EC2NodeClass or an AMI. It
+changes nothing. Each check is OK, FAIL, WARN or UNKNOWN, with evidence and a
+command that fixes the problem. The exit code is 1 when a check fails, otherwise
+2 when a check could not run, otherwise 0.`,
 		Example: `  eksnode preflight --cluster my-cluster --launch-template nodes
-  eksnode preflight --cluster my-cluster --instance i-0123456789abcdef0 --output junit
-  eksnode preflight --cluster my-cluster --ami ami-0123456789abcdef0
+  eksnode preflight --cluster my-cluster --instance i-0123456789abcdef0
+  eksnode preflight --cluster my-cluster --nodegroup workers
+  eksnode preflight --cluster my-cluster --nodeclass nodeclass.yaml
   eksnode preflight --policy`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	cmd.Flags().StringVar(&f.target.Cluster, "cluster", "", "cluster name")
 	cmd.Flags().StringVar(&f.target.Instance, "instance", "", "ID of an instance that should join, or did not join")
-	cmd.Flags().StringVar(&f.target.Template, "launch-template", "", "ID or name of the launch template of the nodes")
+	cmd.Flags().StringVar(&f.target.Template, "launch-template", "", "ID or name of the launch template of self-managed nodes")
 	cmd.Flags().StringVar(&f.target.TemplateVersion, "launch-template-version", "$Default", "launch template version: a number, $Latest or $Default")
+	cmd.Flags().StringVar(&f.target.NodeGroup, "nodegroup", "", "name of a managed node group")
+	cmd.Flags().StringVar(&f.class, "nodeclass", "", "YAML file with Karpenter's EC2NodeClass; - is standard input")
 	cmd.Flags().StringVar(&f.target.AMI, "ami", "", "AMI ID, when there is no launch template yet")
+	cmd.Flags().StringVar(&f.target.Role, "role", "", "name or ARN of the nodes' role, when the target names none")
 	cmd.Flags().StringSliceVar(&f.target.Subnets, "subnet", nil, "subnet IDs of the nodes (default: from the instance or the cluster)")
 	cmd.Flags().StringVar(&f.target.Kubelet, "kubelet-version", "", "kubelet version in the AMI (default: from the AMI's tag "+preflight.KubernetesTag+")")
 	cmd.Flags().StringVar(&f.awsAuth, "aws-auth", "", "YAML file with the ConfigMap aws-auth, from kubectl; - is standard input")
@@ -60,13 +68,11 @@ func (f *preflightFlags) run(cmd *cobra.Command) error {
 		}
 		return err
 	}
-	if f.target.Template == "" {
-		if err := onlyWith(cmd, "launch-template", "launch-template-version"); err != nil {
-			return err
-		}
+	if err := f.check(cmd); err != nil {
+		return err
 	}
-	if err := f.target.Validate(); err != nil {
-		return fmt.Errorf("%w; use --cluster, and one of --instance, --launch-template and --ami", err)
+	if err := f.wellFormed(); err != nil {
+		return err
 	}
 	if f.awsAuth != "" {
 		text, err := readInput(cmd, f.awsAuth)
@@ -95,6 +101,58 @@ func (f *preflightFlags) run(cmd *cobra.Command) error {
 	return nil
 }
 
+// wellFormed refuses names that cannot exist.
+func (f *preflightFlags) wellFormed() error {
+	return wellFormed(append(each("--subnet", f.target.Subnets, awsnames.SubnetID().Check),
+		given{"--cluster", f.target.Cluster, awsnames.ClusterName().Check},
+		given{"--instance", f.target.Instance, awsnames.InstanceID().Check},
+		given{"--launch-template", f.target.Template, awsnames.LaunchTemplate},
+		given{"--launch-template-version", f.target.TemplateVersion, awsnames.TemplateVersion},
+		given{"--nodegroup", f.target.NodeGroup, awsnames.NodegroupName().Check},
+		given{"--ami", f.target.AMI, awsnames.Image},
+	)...)
+}
+
+// check refuses flags that do not fit together, and reads the EC2NodeClass.
+func (f *preflightFlags) check(cmd *cobra.Command) error {
+	var targets []string
+	for _, name := range []string{"instance", "launch-template", "nodegroup", "nodeclass", "ami"} {
+		if cmd.Flags().Changed(name) {
+			targets = append(targets, "--"+name)
+		}
+	}
+	switch {
+	case f.target.Cluster == "" || len(targets) == 0:
+		return fmt.Errorf("%w; use --cluster, and one of --instance, --launch-template, --nodegroup, --nodeclass and --ami", f.target.Validate())
+	case len(targets) > 1:
+		return fmt.Errorf("%s exclude each other; use one of them", strings.Join(targets, " and "))
+	case f.target.Template == "":
+		if err := onlyWith(cmd, "launch-template", "launch-template-version"); err != nil {
+			return err
+		}
+	}
+	if targets[0] == "--nodegroup" || targets[0] == "--nodeclass" {
+		for _, name := range []string{"role", "subnet"} {
+			if cmd.Flags().Changed(name) {
+				return fmt.Errorf("--%s and %s exclude each other: %s names its own", name, targets[0], map[string]string{"--nodegroup": "a node group", "--nodeclass": "an EC2NodeClass"}[targets[0]])
+			}
+		}
+	}
+	if f.class == "-" && f.awsAuth == "-" {
+		return errors.New("--nodeclass and --aws-auth cannot both read standard input; pass a file for one of them")
+	}
+	if f.class != "" {
+		text, err := readInput(cmd, f.class)
+		if err != nil {
+			return fmt.Errorf("reading the EC2NodeClass: %w", err)
+		}
+		if f.target.NodeClass, err = preflight.ReadNodeClass(f.class, text); err != nil {
+			return err
+		}
+	}
+	return f.target.Validate()
+}
+
 // screen is the width of text output, in columns.
 const screen = 80
 
@@ -103,7 +161,11 @@ func printPreflight(w io.Writer, r preflight.Report) error {
 	p.line("%s and the cluster %s", r.Target, r.Cluster)
 	const column = 31 // of the evidence
 	for _, f := range r.Findings {
-		for i, line := range wrap(f.Evidence, screen-column) {
+		lines := wrap(f.Evidence, screen-column)
+		if len(f.Unchecked) > 0 {
+			lines = append(lines, wrap("not checked either: "+strings.Join(f.Unchecked, ", "), screen-column)...)
+		}
+		for i, line := range lines {
 			verdict, check := string(f.Verdict), f.Check
 			if i > 0 {
 				verdict, check = "", ""
@@ -115,11 +177,20 @@ func printPreflight(w io.Writer, r preflight.Report) error {
 		}
 	}
 	if len(r.LeftOut) > 0 {
-		for _, line := range wrap("left out, as they need an instance or a launch template: "+strings.Join(r.LeftOut, ", "), screen) {
+		for _, line := range wrap("left out, as they need settings of nodes, which an AMI alone does not have: "+strings.Join(r.LeftOut, ", "), screen) {
 			p.line("%s", line)
 		}
 	}
-	p.line("%d OK, %d FAIL, %d WARN, %d UNKNOWN", r.Count(preflight.OK), r.Count(preflight.Fail), r.Count(preflight.Warn), r.Count(preflight.Unknown))
+	if len(r.NeedRole) > 0 {
+		for _, line := range wrap("left out, as they need a role; --role names it: "+strings.Join(r.NeedRole, ", "), screen) {
+			p.line("%s", line)
+		}
+	}
+	more := ""
+	if n := r.Unchecked(); n > 0 {
+		more = fmt.Sprintf(", %d not checked", n)
+	}
+	p.line("%d OK, %d FAIL, %d WARN, %d UNKNOWN%s", r.Count(preflight.OK), r.Count(preflight.Fail), r.Count(preflight.Warn), r.Count(preflight.Unknown), more)
 	return p.err
 }
 
@@ -175,9 +246,16 @@ func continued(command string, width int) []string {
 // preflightVerdicts returns the results of the checks.
 func preflightVerdicts(r preflight.Report) []verdict {
 	levels := map[preflight.Verdict]string{preflight.Fail: isError, preflight.Warn: isWarning, preflight.Unknown: isUnknown}
+	questions := map[string]string{}
+	for _, c := range preflight.Table() {
+		questions[c.ID] = c.Question
+	}
 	var list []verdict
 	for _, f := range r.Findings {
 		list = append(list, verdict{rule: f.Check, name: f.Check + ": " + f.Question, page: "reference/preflight.md", level: levels[f.Verdict], text: f.Evidence, remedy: f.Remedy})
+		for _, id := range f.Unchecked {
+			list = append(list, verdict{rule: id, name: id + ": " + questions[id], page: "reference/preflight.md", level: isSkipped, text: "not checked, for the reason of " + f.Check})
+		}
 	}
 	return list
 }

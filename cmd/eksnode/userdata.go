@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsnames"
 	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
 
@@ -121,6 +122,10 @@ func (f rendering) describe(cmd *cobra.Command) (userdata.Node, error) {
 			err = fmt.Errorf("%s: %w", f.description, err)
 		}
 		return node, err
+	}
+	if err := wellFormed(given{"--cluster", f.cluster, awsnames.ClusterName().Check}, given{"--ami", f.node.AMI, awsnames.ImageID().Check},
+		given{"--role", f.node.Role, awsnames.RoleName().Check}); err != nil {
+		return userdata.Node{}, err
 	}
 	a, err := awsapi.Open(cmd.Context(), f.aws)
 	if err != nil {

@@ -34,6 +34,8 @@ const (
 	isError   = "error"
 	isWarning = "warning"
 	isUnknown = "unknown"
+	// isSkipped is a check that did not run for the reason of another verdict.
+	isSkipped = "skipped"
 )
 
 // verdictPrinters print a command's verdicts for other programs. The command
@@ -57,7 +59,7 @@ func sarifOf(list []verdict, code int) *sarifRun {
 		}
 		rule := describedSARIF(v.rule, v.name, help, version.Page(v.page))
 		run.describe(rule)
-		if v.level == "" {
+		if v.level == "" || v.level == isSkipped {
 			continue
 		}
 		text, level := v.text, v.level
@@ -89,6 +91,8 @@ func junitOf(command string, list []verdict) *junitSuite {
 			c.Failure = &junitProblem{Message: v.text, Text: strings.Join(append(slices.Clone(v.seen), v.help(), version.Page(v.page)), "\n")}
 		case isUnknown:
 			c.Error = &junitProblem{Message: v.text, Text: v.remedy}
+		case isSkipped:
+			c.Skipped = &junitSkipped{v.text}
 		case isWarning:
 			c.Out = strings.Join([]string{"WARN: " + v.text, v.remedy}, "\n")
 		default:

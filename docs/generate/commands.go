@@ -167,6 +167,7 @@ type extra struct {
 
 // Links to related pages.
 const (
+	seeAMIs       = "[Keep AMIs in regions and accounts](../../amis.md)"
 	seeAWS        = "[Quickstart on AWS](../../quickstart-aws.md)"
 	seeBuild      = "[Build an image](../../build.md)"
 	seeScrub      = "[Scrub and audit](../../scrub-and-audit.md)"
@@ -202,8 +203,10 @@ func extras() map[string]extra {
 		"userdata":  {usual, []string{seeJoin}},
 		"userdata check": {[3]string{"the user data is valid", "the user data has errors", "wrong usage, or the user data could not be read"},
 			[]string{seeJoin, seeTrouble}},
-		"ami":            {usual, []string{seeAWS, seePublish}},
-		"ami retire":     {[3]string{"success, or a plan was printed", "", "wrong usage, the command failed, or some references could not be read"}, []string{seeAWS}},
+		"ami": {usual, []string{seeAWS, seePublish}},
+		"ami promote": {[3]string{"success", "a check failed, and nothing was changed", "wrong usage, the command failed, or a region could not be read"},
+			[]string{seeAMIs, seePublish}},
+		"ami retire":     {[3]string{"success, or a plan was printed", "an AMI or a snapshot could not be changed", "wrong usage, the command failed, or some references could not be read"}, []string{seeAMIs, seeAWS}},
 		"init":           {node, []string{seeJoin, seeTrouble}},
 		"nodeadm":        {node, []string{seeJoin, seeTrouble}},
 		"nodeadm config": {[3]string{"the NodeConfig is valid", "the NodeConfig is not valid or could not be read", "wrong usage"}, []string{seeJoin}},

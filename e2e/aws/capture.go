@@ -64,6 +64,7 @@ func (w *World) createImage(ctx context.Context, call endpoint.Call, in createIm
 	made := *base
 	made.Alias, made.Tags, made.Shares, made.Public, made.Deprecated = "", nil, nil, false, ""
 	made.Description, made.SourceInstance, made.Disk = in.Description, in.Instance, taken.Disk
+	made.Source, made.SourceRegion, made.Protection, made.Launched = source, call.Region, "", ""
 	made.Devices = []Drive{{Name: made.RootDevice, Snapshot: id, Size: disk.Size, Type: disk.Type, Encrypted: disk.Encrypted}}
 	for _, s := range in.Specifications {
 		switch s.Kind {
@@ -179,6 +180,7 @@ func (w *World) copyImage(region string, in copyImageIn) (createdOut, error) {
 	taken.Encrypted, taken.KMSKey = taken.Encrypted || in.Encrypted, in.KMSKey
 	drive.Snapshot, drive.Encrypted = taken.ID, taken.Encrypted
 	made.Devices, made.Shares, made.Public, made.Deprecated, made.Description = []Drive{drive}, nil, false, "", in.Description
+	made.Source, made.SourceRegion, made.SourceInstance, made.Protection, made.Launched = in.SourceID, in.SourceRegion, "", "", ""
 	if !in.CopyTags {
 		made.Tags = nil
 	}

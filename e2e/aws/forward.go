@@ -179,11 +179,11 @@ func (w *World) try(region, action string, parameters ...string) ([]byte, error)
 	header := http.Header{"Authorization": {fmt.Sprintf(
 		"AWS4-HMAC-SHA256 Credential=%s/20260102/%s/%s/aws4_request, SignedHeaders=host, Signature=none", AccessKey, region, service)}}
 	switch service {
-	case "eks":
+	case "eks", "route53":
 		method, path, _ = strings.Cut(name, " ")
-		header.Set("Content-Type", "application/json")
-	case "ssm":
-		header.Set("X-Amz-Target", "AmazonSSM."+name)
+		header.Set("Content-Type", map[string]string{"eks": "application/json", "route53": "application/xml"}[service])
+	case "ssm", "kms":
+		header.Set("X-Amz-Target", map[string]string{"ssm": "AmazonSSM.", "kms": "TrentService."}[service]+name)
 		header.Set("Content-Type", "application/x-amz-json-1.1")
 	default:
 		form := url.Values{"Action": {name}, "Version": {versions[service]}}

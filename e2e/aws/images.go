@@ -25,30 +25,36 @@ type Tag struct {
 // Image is an AMI. moto has images too, but keeps little more than their names.
 type Image struct {
 	// Region is the image's region, empty for all regions.
-	Region         string  `xml:"-"`
-	ID             string  `xml:"imageId"`
-	Name           string  `xml:"name"`
-	Description    string  `xml:"description,omitempty"`
-	Owner          string  `xml:"imageOwnerId"`
-	Alias          string  `xml:"imageOwnerAlias,omitempty"`
-	State          string  `xml:"imageState"`
-	Public         bool    `xml:"isPublic"`
-	Architecture   string  `xml:"architecture"`
-	Type           string  `xml:"imageType"`
-	Created        string  `xml:"creationDate"`
-	Deprecated     string  `xml:"deprecationTime,omitempty"`
-	RootDevice     string  `xml:"rootDeviceName"`
-	RootType       string  `xml:"rootDeviceType"`
-	Virtualization string  `xml:"virtualizationType"`
-	Platform       string  `xml:"platform,omitempty"`
-	ENA            bool    `xml:"enaSupport"`
-	IMDS           string  `xml:"imdsSupport,omitempty"`
-	TPM            string  `xml:"tpmSupport,omitempty"`
-	BootMode       string  `xml:"bootMode,omitempty"`
-	SourceInstance string  `xml:"sourceInstanceId,omitempty"`
-	Devices        []Drive `xml:"blockDeviceMapping>item"`
-	Tags           []Tag   `xml:"tagSet>item"`
-	Shares         []Share `xml:"-"`
+	Region         string `xml:"-"`
+	ID             string `xml:"imageId"`
+	Name           string `xml:"name"`
+	Description    string `xml:"description,omitempty"`
+	Owner          string `xml:"imageOwnerId"`
+	Alias          string `xml:"imageOwnerAlias,omitempty"`
+	State          string `xml:"imageState"`
+	Public         bool   `xml:"isPublic"`
+	Architecture   string `xml:"architecture"`
+	Type           string `xml:"imageType"`
+	Created        string `xml:"creationDate"`
+	Deprecated     string `xml:"deprecationTime,omitempty"`
+	RootDevice     string `xml:"rootDeviceName"`
+	RootType       string `xml:"rootDeviceType"`
+	Virtualization string `xml:"virtualizationType"`
+	Platform       string `xml:"platform,omitempty"`
+	ENA            bool   `xml:"enaSupport"`
+	IMDS           string `xml:"imdsSupport,omitempty"`
+	BootMode       string `xml:"bootMode,omitempty"`
+	TPM            string `xml:"tpmSupport,omitempty"`
+	SourceInstance string `xml:"sourceInstanceId,omitempty"`
+	// Source and SourceRegion name the image that this one was copied from, or the
+	// image of the instance that this one was made from.
+	Source       string  `xml:"sourceImageId,omitempty"`
+	SourceRegion string  `xml:"sourceImageRegion,omitempty"`
+	Protection   string  `xml:"deregistrationProtection,omitempty"`
+	Launched     string  `xml:"-"` // time of the last launch
+	Devices      []Drive `xml:"blockDeviceMapping>item"`
+	Tags         []Tag   `xml:"tagSet>item"`
+	Shares       []Share `xml:"-"`
 	// User is the login name on instances of the image. Disk is their boot disk.
 	User string `xml:"-"`
 	Disk Disk   `xml:"-"`
@@ -168,6 +174,12 @@ func passes(filters []filter, attributes map[string]string, tags []Tag) (bool, e
 			}
 			value, there = tags[i].Value, true
 		}
+		if f.Name == "tag-key" {
+			if !slices.ContainsFunc(tags, func(t Tag) bool { return slices.Contains(f.Values, t.Key) }) {
+				return false, nil
+			}
+			continue
+		}
 		if !there {
 			return false, endpoint.Refuse("the filter %q", f.Name)
 		}
@@ -265,19 +277,22 @@ type imageIn struct {
 }
 
 type sharesOut struct {
-	Launch []Share `xml:"launchPermission>item"`
-	Volume []Share `xml:"createVolumePermission>item"`
+	Launch   []Share `xml:"launchPermission>item"`
+	Volume   []Share `xml:"createVolumePermission>item"`
+	Launched string  `xml:"lastLaunchedTime>value,omitempty"`
 }
 
 func (w *World) describeImageAttribute(region string, in imageIn) (sharesOut, error) {
-	if in.Attribute != "launchPermission" {
-		return sharesOut{}, endpoint.Refuse("the attribute %q", in.Attribute)
-	}
 	i, err := w.ownImage(region, in.ID)
-	if err != nil {
+	switch {
+	case err != nil:
 		return sharesOut{}, err
+	case in.Attribute == "launchPermission":
+		return sharesOut{Launch: i.Shares}, nil
+	case in.Attribute == "lastLaunchedTime":
+		return sharesOut{Launched: i.Launched}, nil
 	}
-	return sharesOut{Launch: i.Shares}, nil
+	return sharesOut{}, endpoint.Refuse("the attribute %q", in.Attribute)
 }
 
 type snapshotIn struct {
@@ -361,6 +376,9 @@ func (w *World) deregister(region string, in imageIn) (done, error) {
 	gone, err := w.ownImage(region, in.ID)
 	if err != nil {
 		return done{}, err
+	}
+	if strings.HasPrefix(gone.Protection, "enabled") {
+		return done{}, endpoint.Fail("OperationNotPermitted", "The image '%s' is protected from deregistration", in.ID)
 	}
 	w.Images = slices.DeleteFunc(w.Images, func(i *Image) bool { return i == gone })
 	return done{true}, nil

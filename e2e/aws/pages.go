@@ -15,9 +15,10 @@ import (
 // paged lists the actions whose responses AWS may split into pages. moto
 // returns most lists whole.
 var paged = map[string]bool{
-	"DescribeImages": true, "DescribeInstances": true, "DescribeVpcEndpoints": true, "DescribeNetworkAcls": true, "DescribeLaunchTemplates": true,
+	"DescribeImages": true, "DescribeInstances": true, "DescribeVpcEndpoints": true, "DescribeNetworkAcls": true, "DescribeRouteTables": true, "DescribeNatGateways": true, "DescribeLaunchTemplates": true,
 	"DescribeFleets": true, "DescribeSpotFleetRequests": true, "DescribeSpotInstanceRequests": true,
 	"DescribeAutoScalingGroups": true, "DescribeLaunchConfigurations": true, "ListAttachedRolePolicies": true,
+	"ListPodIdentityAssociations": true, "SimulatePrincipalPolicy": true,
 	"ListClusters": true, "ListNodegroups": true, "ListAddons": true, "DescribeParameters": true, "GetParameterHistory": true,
 }
 

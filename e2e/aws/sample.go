@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -92,8 +93,8 @@ func (w *World) publish() {
 	w.Published = map[string]string{"/aws/service/debian/release/12/latest/amd64": Debian, "/aws/service/al2023": Amazon}
 }
 
-// network makes a private network with a NAT gateway and two subnets. The
-// second subnet uses the main route table.
+// network makes a private network with two subnets. The second subnet uses the
+// main route table. A NAT gateway is in a third subnet, which is public.
 func (w *World) network() {
 	w.Name("vpc-1", w.Do("ec2:CreateVpc", "CidrBlock", "10.0.0.0/16"), `<vpcId>(.*?)<`)
 	w.Do("ec2:ModifyVpcAttribute", "VpcId", "vpc-1", "EnableDnsHostnames.Value", "true")
@@ -111,8 +112,8 @@ func (w *World) network() {
 		w.Name("aclassoc-"+n, of, `<networkAclAssociationId>(\S+?)</networkAclAssociationId>\s*<networkAclId>\S+</networkAclId>\s*<subnetId>subnet-`+n+`<`)
 		w.Do("ec2:ReplaceNetworkAclAssociation", "AssociationId", "aclassoc-"+n, "NetworkAclId", "acl-"+n)
 	}
-	w.Name("eipalloc-1", w.Do("ec2:AllocateAddress", "Domain", "vpc"), `<allocationId>(.*?)<`)
-	w.Name("nat-1", w.Do("ec2:CreateNatGateway", "SubnetId", "subnet-2", "AllocationId", "eipalloc-1"), `<natGatewayId>(.*?)<`)
+	w.public()
+	w.NAT("nat-1", "subnet-3")
 	w.Name("rtb-main", w.Do("ec2:DescribeRouteTables", "Filter.1.Name", "vpc-id", "Filter.1.Value.1", "vpc-1"), `<routeTableId>(.*?)<`)
 	w.Name("rtb-1", w.Do("ec2:CreateRouteTable", "VpcId", "vpc-1"), `<routeTableId>(.*?)<`)
 	w.Do("ec2:AssociateRouteTable", "RouteTableId", "rtb-1", "SubnetId", "subnet-1")
@@ -123,6 +124,16 @@ func (w *World) network() {
 		w.Name(name, w.Do("ec2:CreateSecurityGroup", "GroupName", name[3:], "GroupDescription", "d", "VpcId", "vpc-1"), `<groupId>(.*?)<`)
 	}
 	w.Do("ec2:AuthorizeSecurityGroupIngress", "GroupId", "sg-cluster", "IpPermissions.1.IpProtocol", "-1", "IpPermissions.1.Groups.1.GroupId", "sg-cluster")
+}
+
+// public makes the sample's public subnet, with an internet gateway.
+func (w *World) public() {
+	w.Name("subnet-3", w.Do("ec2:CreateSubnet", "VpcId", "vpc-1", "CidrBlock", "10.0.3.0/24", "AvailabilityZone", Region+"a"), `<subnetId>(.*?)<`)
+	w.Name("igw-1", w.Do("ec2:CreateInternetGateway"), `<internetGatewayId>(.*?)<`)
+	w.Do("ec2:AttachInternetGateway", "InternetGatewayId", "igw-1", "VpcId", "vpc-1")
+	w.Name("rtb-public", w.Do("ec2:CreateRouteTable", "VpcId", "vpc-1"), `<routeTableId>(.*?)<`)
+	w.Do("ec2:AssociateRouteTable", "RouteTableId", "rtb-public", "SubnetId", "subnet-3")
+	w.Do("ec2:CreateRoute", "RouteTableId", "rtb-public", "DestinationCidrBlock", "0.0.0.0/0", "GatewayId", "igw-1")
 }
 
 // DHCP gives the sample's network other DHCP options.
@@ -192,11 +203,11 @@ func launchData(image string) []string {
 }
 
 // Relaunch replaces the template nodes by one whose only version names another
-// image.
-func (w *World) Relaunch(image string) {
+// image, and has further data as parameters of EC2.
+func (w *World) Relaunch(image string, data ...string) {
 	w.t.Helper()
 	w.Do("ec2:DeleteLaunchTemplate", "LaunchTemplateName", "nodes")
-	w.Name("lt-1", w.Do("ec2:CreateLaunchTemplate", append([]string{"LaunchTemplateName", "nodes"}, launchData(image)...)...), `<launchTemplateId>(.*?)<`)
+	w.Name("lt-1", w.Do("ec2:CreateLaunchTemplate", slices.Concat([]string{"LaunchTemplateName", "nodes"}, launchData(image), data)...), `<launchTemplateId>(.*?)<`)
 }
 
 // Template makes a launch template with one version for each image. The first

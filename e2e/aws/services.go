@@ -21,11 +21,14 @@ var versions = map[string]string{"ec2": "2016-11-15", "autoscaling": "2011-01-01
 // moto ignores all other parameters in silence, and a test could pass for the
 // wrong reason.
 var known = map[string]string{
-	"ec2:DescribeRegions": "", "ec2:DescribeInstanceTypes": "InstanceType", "ec2:DescribeInstances": "InstanceId Filter",
+	"ec2:DescribeInstanceTypeOfferings": "LocationType Filter",
+	"kms:DescribeKey":                   "KeyId", "kms:GetKeyPolicy": "KeyId PolicyName", "kms:ListGrants": "KeyId Limit Marker",
+	"ec2:DescribeInstanceTypes": "InstanceType", "ec2:DescribeInstances": "InstanceId Filter",
 	"ec2:DescribeInstanceAttribute": "InstanceId Attribute", "ec2:ModifyInstanceAttribute": "InstanceId EnaSupport",
 	"ec2:DescribeVolumes": "VolumeId Filter", "ec2:DeleteVolume": "VolumeId",
 	"ec2:DescribeVpcs": "VpcId Filter", "ec2:DescribeVpcAttribute": "VpcId Attribute", "ec2:DescribeVpcEndpoints": "Filter",
 	"ec2:DescribeDhcpOptions": "DhcpOptionsId", "ec2:DescribeSubnets": "SubnetId Filter", "ec2:DescribeRouteTables": "Filter",
+	"ec2:DescribeNatGateways": "Filter", "route53:ListHostedZonesByVPC": "vpcid vpcregion", "route53:ListResourceRecordSets": "",
 	"ec2:DescribeNetworkAcls": "Filter", "ec2:DescribeSecurityGroups": "GroupId Filter",
 	"ec2:CreateSecurityGroup": "GroupName GroupDescription VpcId TagSpecification", "ec2:DeleteSecurityGroup": "GroupId",
 	"ec2:AuthorizeSecurityGroupIngress": "GroupId IpPermissions", "ec2:DeleteKeyPair": "KeyName",
@@ -34,10 +37,17 @@ var known = map[string]string{
 	"ec2:DescribeFleets":   "", "ec2:DescribeSpotFleetRequests": "", "ec2:DescribeSpotInstanceRequests": "",
 	"autoscaling:DescribeAutoScalingGroups": "", "autoscaling:DescribeLaunchConfigurations": "",
 	"iam:GetInstanceProfile": "InstanceProfileName", "iam:ListAttachedRolePolicies": "RoleName",
-	"sts:GetCallerIdentity":  "",
-	"ssm:DescribeParameters": "ParameterFilters", "ssm:GetParameters": "Names", "ssm:GetParameterHistory": "Name",
+	"iam:GetRole": "RoleName", "iam:GetOpenIDConnectProvider": "OpenIDConnectProviderArn",
+	"iam:ListInstanceProfilesForRole": "RoleName", "iam:GetPolicy": "PolicyArn", "iam:GetPolicyVersion": "PolicyArn VersionId",
+	"iam:CreateRole": "RoleName Path AssumeRolePolicyDocument", "iam:UpdateAssumeRolePolicy": "RoleName PolicyDocument",
+	"iam:AttachRolePolicy": "RoleName PolicyArn", "iam:CreatePolicy": "PolicyName PolicyDocument",
+	"iam:CreatePolicyVersion":   "PolicyArn PolicyDocument SetAsDefault",
+	"iam:CreateInstanceProfile": "InstanceProfileName", "iam:AddRoleToInstanceProfile": "InstanceProfileName RoleName",
+	"ec2:CreateLaunchTemplate": "LaunchTemplateName LaunchTemplateData ClientToken",
+	"sts:GetCallerIdentity":    "",
+	"ssm:DescribeParameters":   "ParameterFilters", "ssm:GetParameters": "Names", "ssm:GetParameterHistory": "Name",
 	"ecr:GetAuthorizationToken": "",
-	"eks:ListClusters":          "include", "eks:ListNodegroups": "", "eks:DescribeNodegroup": "",
+	"eks:ListClusters":          "include", "eks:ListNodegroups": "",
 }
 
 // own lists the actions that the world answers itself or changes.
@@ -47,14 +57,21 @@ func (w *World) own() map[string]endpoint.Action {
 		"ec2:DescribeImageAttribute": handle(w, w.describeImageAttribute), "ec2:DescribeSnapshotAttribute": handle(w, w.describeSnapshotAttribute),
 		"ec2:ModifyImageAttribute": handle(w, w.modifyImage), "ec2:ModifySnapshotAttribute": handle(w, w.modifySnapshot),
 		"ec2:EnableImageDeprecation": handle(w, w.deprecate), "ec2:DeregisterImage": handle(w, w.deregister), "ec2:DeleteSnapshot": handle(w, w.deleteSnapshot),
-		"ec2:CopyImage": handle(w, w.copyImage), "ec2:CreateImage": endpoint.Handle(w.createImage),
+		"ec2:DescribeInstanceStatus": handle(w, w.describeInstanceStatus), "ec2:GetEbsEncryptionByDefault": handle(w, w.encryptionByDefault),
+		"ec2:GetEbsDefaultKmsKeyId": handle(w, w.defaultKey),
+		"ec2:CopyImage":             handle(w, w.copyImage), "ec2:CreateImage": endpoint.Handle(w.createImage),
 		"ec2:CreateTags": endpoint.Handle(w.createTags), "ec2:CreateKeyPair": endpoint.Handle(w.createKeyPair),
 		"ec2:RegisterImage": handle(w, w.registerImage),
 		"ec2:RunInstances":  endpoint.Handle(w.runInstances), "ec2:DescribeInstances": w.describeInstances,
 		"ec2:StopInstances": endpoint.Handle(w.stopInstances), "ec2:TerminateInstances": endpoint.Handle(w.terminateInstances),
 		"eks:DescribeCluster": endpoint.Handle(w.describeCluster), "eks:DescribeAccessEntry": endpoint.Handle(w.describeAccessEntry),
 		"eks:ListAddons": endpoint.Handle(w.listAddons), "eks:DescribeAddon": endpoint.Handle(w.describeAddon),
-		"ssm:GetParameter": endpoint.Handle(w.getParameter), "ssm:PutParameter": endpoint.Handle(w.putParameter),
+		"ec2:DescribeRegions":                endpoint.Handle(w.describeRegions),
+		"eks:DescribeNodegroup":              endpoint.Handle(w.describeNodegroup),
+		"eks:DescribePodIdentityAssociation": endpoint.Handle(w.describeAssociation),
+		"eks:ListPodIdentityAssociations":    endpoint.Handle(w.listAssociations),
+		"iam:SimulatePrincipalPolicy":        endpoint.Handle(w.simulate),
+		"ssm:GetParameter":                   endpoint.Handle(w.getParameter), "ssm:PutParameter": endpoint.Handle(w.putParameter),
 		"sts:AssumeRole": endpoint.Handle(w.assumeRole),
 	}
 }
@@ -71,18 +88,25 @@ func handle[In, Out any](w *World, carryOut func(region string, in In) (Out, err
 // services returns all supported services.
 func (w *World) services() map[string]endpoint.Service {
 	all := map[string]endpoint.Service{
-		"ec2": {Protocol: endpoint.EC2{Version: versions["ec2"]}}, "ssm": {Protocol: endpoint.JSON{}}, "ecr": {Protocol: endpoint.JSON{}},
+		"ec2": {Protocol: endpoint.EC2{Version: versions["ec2"]}}, "ssm": {Protocol: endpoint.JSON{}}, "kms": {Protocol: endpoint.JSON{}}, "ecr": {Protocol: endpoint.JSON{}},
 		"eks": {Protocol: endpoint.REST{Routes: map[string]string{
 			"GET /clusters": "ListClusters", "GET /clusters/{name}": "DescribeCluster",
 			"GET /clusters/{name}/node-groups": "ListNodegroups", "GET /clusters/{name}/node-groups/{nodegroupName}": "DescribeNodegroup",
-			"GET /clusters/{name}/access-entries/{principalArn}": "DescribeAccessEntry",
-			"GET /clusters/{name}/addons":                        "ListAddons", "GET /clusters/{name}/addons/{addonName}": "DescribeAddon",
+			"GET /clusters/{name}/access-entries/{principalArn}":             "DescribeAccessEntry",
+			"GET /clusters/{name}/pod-identity-associations":                 "ListPodIdentityAssociations",
+			"GET /clusters/{name}/pod-identity-associations/{associationId}": "DescribePodIdentityAssociation",
+			"GET /clusters/{name}/addons":                                    "ListAddons", "GET /clusters/{name}/addons/{addonName}": "DescribeAddon",
 		}}},
 	}
+	all["route53"] = endpoint.Service{Protocol: endpoint.RESTXML{REST: endpoint.REST{Routes: map[string]string{
+		"GET /2013-04-01/hostedzonesbyvpc": "ListHostedZonesByVPC", "GET /2013-04-01/hostedzone/{Id}/rrset": "ListResourceRecordSets",
+	}}}}
 	for _, name := range []string{"autoscaling", "iam", "sts"} {
 		all[name] = endpoint.Service{Protocol: endpoint.Query{Version: versions[name]}}
 	}
 	actions := w.own()
+	maps.Copy(actions, w.setup())
+	maps.Copy(all["eks"].Protocol.(endpoint.REST).Routes, setupRoutes)
 	for full, parameters := range known {
 		if actions[full] == nil {
 			actions[full] = w.forwarded(strings.Fields(parameters))
@@ -116,7 +140,7 @@ func (w *World) forwarded(parameters []string) endpoint.Action {
 // parametersOf returns the names of a call's parameters, without their parts.
 func parametersOf(protocol endpoint.Protocol, call endpoint.Call) []string {
 	switch protocol.(type) {
-	case endpoint.REST:
+	case endpoint.REST, endpoint.RESTXML:
 		return slices.Collect(maps.Keys(call.Request.URL.Query()))
 	case endpoint.JSON:
 		members := map[string]any{}

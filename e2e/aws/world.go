@@ -3,12 +3,13 @@
 // Package aws is test code: AWS on loopback, for the real SDK and the real
 // Packer. moto (https://docs.getmoto.org), an independent model of AWS, keeps
 // the state of networks, instances, launch templates, Auto Scaling, IAM, SSM,
-// STS, ECR and EKS clusters. A World is a proxy in front of moto. It adds what
+// STS, ECR, Route 53 and EKS clusters. A World is a proxy in front of moto. It adds what
 // moto lacks:
 //
 //   - images and snapshots, captures and copies;
 //   - machines that really boot behind the instances (Machines);
-//   - access entries and add-ons of EKS, and the fields of clusters;
+//   - access entries, add-ons and pod identities of EKS, and fields of clusters;
+//   - IAM's simulation of policies;
 //   - denied permissions, failing calls, truncated responses, and pages;
 //   - refusals: an unsupported action or parameter fails the test. moto would
 //     ignore it in silence.
@@ -47,6 +48,8 @@ type World struct {
 	Region string
 	// PageSize is the number of items in a page of a list.
 	PageSize int
+	// Enabled are the regions that the account has enabled; empty means moto's.
+	Enabled []string
 	// Images and Snapshots are the existing ones.
 	Images    []*Image
 	Snapshots []*Snapshot
@@ -57,9 +60,19 @@ type World struct {
 	Entries map[string]string
 	// Addons are add-ons by name, in EKS's JSON.
 	Addons map[string]map[string]any
+	// NodeGroups replaces fields of moto's node groups, by name and JSON key.
+	NodeGroups map[string]map[string]any
+	// Associations are pod identity associations.
+	Associations []Association
+	// Guardrails are service control policies, as JSON.
+	Guardrails []string
 	// Published are the public parameters of AWS and of publishers, in every
 	// region.
 	Published map[string]string
+	// Health is the result of EC2's checks of all instances. DefaultKey is the KMS
+	// key with which EBS encrypts by default, or empty.
+	Health     Health
+	DefaultKey string
 	// SSMDelay is how many reads after a put still return the old value.
 	SSMDelay int
 	// Machines starts the machines behind instances. If nil, instances have no
@@ -83,8 +96,10 @@ type World struct {
 	failures  map[string][]*endpoint.Failure
 	before    map[string]func()
 	answers   map[string]string
+	edits     map[string][]edit
 	denied    []string
 	broken    []string
+	cut       []string // regions
 	endpoint  *endpoint.Endpoint
 	ebs       *ebsdirect.Double
 }
@@ -108,6 +123,7 @@ func newWorld(t *testing.T) *World {
 		Clusters: map[string]map[string]any{}, Entries: map[string]string{}, Addons: map[string]map[string]any{}, Published: map[string]string{},
 		t: t, moto: server, ctx: ctx, names: &names{}, keys: map[string]string{}, running: map[string]Machine{}, metadata: map[string]string{},
 		failures: map[string][]*endpoint.Failure{}, before: map[string]func(){}, answers: map[string]string{},
+		edits: map[string][]edit{},
 	}
 	var all []endpoint.Service
 	for _, s := range w.services() {
@@ -184,7 +200,7 @@ func (w *World) Break(action string) { w.broken = append(w.broken, action) }
 func (w *World) Heal() {
 	w.faults.Lock()
 	defer w.faults.Unlock()
-	w.denied, w.broken, w.failures = nil, nil, map[string][]*endpoint.Failure{}
+	w.denied, w.broken, w.cut, w.failures = nil, nil, nil, map[string][]*endpoint.Failure{}
 }
 
 // wrap applies the world's faults before a service's actions.
@@ -192,7 +208,7 @@ func (w *World) wrap(service endpoint.Service) endpoint.Service {
 	for name, action := range service.Actions {
 		full := service.Name + ":" + name
 		service.Actions[name] = func(ctx context.Context, protocol endpoint.Protocol, call endpoint.Call) (any, error) {
-			if err := w.fault(full); err != nil {
+			if err := w.fault(full, call.Region); err != nil {
 				return nil, err
 			}
 			if happens := w.before[full]; happens != nil {
@@ -201,16 +217,20 @@ func (w *World) wrap(service endpoint.Service) endpoint.Service {
 			if text, canned := w.answers[full]; canned {
 				return &endpoint.Raw{Status: http.StatusOK, Body: []byte(text)}, nil
 			}
-			return action(ctx, protocol, call)
+			answer, err := action(ctx, protocol, call)
+			return w.edited(full, answer, err)
 		}
 	}
 	return service
 }
 
-func (w *World) fault(action string) error {
+func (w *World) fault(action, region string) error {
 	w.faults.Lock()
 	defer w.faults.Unlock()
-	if slices.Contains(w.denied, action) {
+	if slices.Contains(w.cut, region) {
+		panic(http.ErrAbortHandler) // closes the connection
+	}
+	if slices.Contains(w.denied, action) || slices.Contains(w.denied, region) {
 		code := "AccessDeniedException"
 		if strings.HasPrefix(action, "ec2:") {
 			code = "UnauthorizedOperation"

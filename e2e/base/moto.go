@@ -5,16 +5,16 @@ import (
 	"io"
 )
 
-// motoPackages are moto's server and the packages that it needs to start.
-// motoSuite is the first release of Debian that has moto.
-var motoPackages = []string{"python3-moto", "python3-flask", "python3-flask-cors"}
+// motoPackages are moto's server, the packages that it needs to start, and the
+// AWS CLI. motoSuite is the first release of Debian that has moto.
+var motoPackages = []string{"python3-moto", "python3-flask", "python3-flask-cors", "awscli"}
 
 const motoSuite = "trixie"
 
-// Moto returns the root of a system with moto's server. It builds the root if
-// the cache has none (about a minute). Debian releases before trixie have no
-// moto, and a separate root keeps its three hundred packages off the host. The
-// tree is shared: never write into it.
+// Moto returns the root of a system with moto's server and the AWS CLI. It
+// builds the root if the cache has none (about a minute). Debian releases
+// before trixie have no moto, and a separate root keeps its three hundred
+// packages off the host. The tree is shared: never write into it.
 func Moto(ctx context.Context, log io.Writer) (string, error) {
 	cache, err := Cache()
 	if err != nil {

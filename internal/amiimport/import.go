@@ -27,8 +27,8 @@ type Import struct {
 	Disk string
 	// Folder is for the journal of an upload and for the checksums of snapshots.
 	Folder string
-	// Open returns AWS in a region; an empty region is the configured one.
-	Open func(ctx context.Context, region string) (*awsapi.AWS, error)
+	// Open connects to AWS. It is called after all checks that need no AWS.
+	Open func(ctx context.Context) (*awsapi.AWS, error)
 	// Say prints a line for a person who waits.
 	Say func(format string, args ...any)
 	// Progress is called after each block of the upload. It may be nil.
@@ -109,7 +109,7 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	if r.Spec.VolumeSize != 0 && int64(r.Spec.VolumeSize) < r.image.SizeGiB() {
 		return fmt.Errorf("volume_size: the disk has %d GiB, so the volume cannot have %d", r.image.SizeGiB(), r.Spec.VolumeSize)
 	}
-	if r.aws, err = r.Open(ctx, ""); err != nil {
+	if r.aws, err = r.Open(ctx); err != nil {
 		return err
 	}
 	return r.checkParent(ctx)

@@ -27,10 +27,7 @@ func (r *run) register(ctx context.Context) (err error) {
 		if region == r.aws.Region {
 			continue
 		}
-		a, err := r.Open(ctx, region)
-		if err != nil {
-			return err
-		}
+		a := r.aws.In(region)
 		key := s.RegionKeys[region]
 		i, err := a.CopyFrom(ctx, r.aws.Region, r.result.Image.ID, awsapi.Copy{
 			Name: s.Name, Description: s.Description, Encrypted: s.Encrypt || key != "", Key: key, Tags: s.Tags,
@@ -66,15 +63,18 @@ func (r *run) finish(ctx context.Context, a *awsapi.AWS, i awsapi.Image) error {
 // undo removes what a failed import made.
 func (r *run) undo(ctx context.Context) error {
 	var errs []error
-	for _, i := range r.result.Copies {
-		a, err := r.Open(ctx, i.Region)
-		if err == nil {
-			err = a.Deregister(ctx, i.ID, i.Snapshots)
+	for _, i := range append(r.result.Copies, r.result.Image) {
+		if i.ID == "" {
+			continue
 		}
-		errs = append(errs, err)
+		a := r.aws.In(i.Region)
+		if err := a.Deregister(ctx, i.ID); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		for _, id := range i.Snapshots {
+			errs = append(errs, a.RemoveSnapshot(ctx, id))
+		}
 	}
-	if r.result.Image.ID != "" {
-		return errors.Join(append(errs, r.aws.Deregister(ctx, r.result.Image.ID, r.result.Image.Snapshots))...)
-	}
-	return errors.Join(append(errs, r.aws.DeleteSnapshot(ctx, r.result.Upload.Snapshot.ID))...)
+	return errors.Join(append(errs, r.aws.RemoveSnapshot(ctx, r.result.Upload.Snapshot.ID))...)
 }

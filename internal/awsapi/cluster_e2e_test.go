@@ -36,6 +36,8 @@ func TestClusterIsDescribed(t *testing.T) {
 	served(t)
 	c, err := open(t, awsapi.Options{}).Cluster(t.Context(), "my-cluster")
 	require.NoError(t, err)
+	assert.Regexp(t, `^https://oidc\.eks\.eu-west-1\.amazonaws\.com/id/.+$`, c.Issuer)
+	c.Issuer = ""
 	assert.Equal(t, awsapi.Cluster{
 		Name: "my-cluster", ARN: "arn:aws:eks:eu-west-1:123456789012:cluster/my-cluster", Status: "ACTIVE", Version: "1.34",
 		Endpoint: "https://ABC.gr7.eu-west-1.eks.amazonaws.com", CA: aws.CA, ServiceCIDR: "10.100.0.0/16", IPFamily: "ipv4",
@@ -102,7 +104,7 @@ func TestOptionsOfOpen(t *testing.T) {
 		require.EqualError(t, err, `endpoint: "localhost" is not an address such as https://vpce-1.eks.eu-west-1.vpce.amazonaws.com`)
 	})
 	t.Run("role", func(t *testing.T) {
-		_, err := open(t, awsapi.Options{AssumeRole: "arn:aws:iam::1:role/x", ExternalID: "y"}).Cluster(t.Context(), "my-cluster")
+		_, err := open(t, awsapi.Options{AssumeRole: "arn:aws:iam::123456789012:role/x", ExternalID: "y"}).Cluster(t.Context(), "my-cluster")
 		require.NoError(t, err)
 		assert.Equal(t, 1, w.Count()["sts:AssumeRole"])
 	})
@@ -143,8 +145,8 @@ func TestAttemptsComeFromTheEnvironment(t *testing.T) {
 func TestErrorsOfMissingCredentials(t *testing.T) {
 	w := served(t)
 	w.Deny("sts:AssumeRole")
-	_, err := awsapi.Open(t.Context(), awsapi.Options{AssumeRole: "arn:aws:iam::1:role/x"})
-	require.ErrorContains(t, err, "assuming the role arn:aws:iam::1:role/x: the permission sts:AssumeRole is missing: ")
+	_, err := awsapi.Open(t.Context(), awsapi.Options{AssumeRole: "arn:aws:iam::123456789012:role/x"})
+	require.ErrorContains(t, err, "assuming the role arn:aws:iam::123456789012:role/x: the permission sts:AssumeRole is missing: ")
 	t.Setenv("AWS_ACCESS_KEY_ID", "")
 	_, err = awsapi.Open(t.Context(), awsapi.Options{})
 	require.ErrorContains(t, err, "credentials: none were found")

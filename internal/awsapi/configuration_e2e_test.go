@@ -43,10 +43,10 @@ func TestProfilesRolesAndCredentialProcesses(t *testing.T) {
 		"a profile by option":         {"[profile p]\nregion = eu-west-1\n", "[p]\n" + keys, awsapi.Options{Profile: "p"}, nil, 0, 1},
 		"a profile by environment":    {"[profile p]\nregion = eu-west-1\n", "[p]\n" + keys, awsapi.Options{}, map[string]string{"AWS_PROFILE": "p"}, 0, 1},
 		"a region over the profile's": {"[profile p]\nregion = us-east-1\n", "[p]\n" + keys, awsapi.Options{Profile: "p", Region: "eu-west-1"}, nil, 0, 1},
-		"a role of the profile": {"[profile p]\nregion = eu-west-1\nrole_arn = arn:aws:iam::1:role/x\nsource_profile = q\n[profile q]\nregion = eu-west-1\n", "[q]\n" + keys,
+		"a role of the profile": {"[profile p]\nregion = eu-west-1\nrole_arn = arn:aws:iam::111111111111:role/x\nsource_profile = q\n[profile q]\nregion = eu-west-1\n", "[q]\n" + keys,
 			awsapi.Options{Profile: "p"}, nil, 1, 1},
-		"a role after the profile's": {"[profile p]\nregion = eu-west-1\nrole_arn = arn:aws:iam::1:role/x\nsource_profile = q\n", "[q]\n" + keys,
-			awsapi.Options{Profile: "p", AssumeRole: "arn:aws:iam::2:role/y"}, nil, 2, 1},
+		"a role after the profile's": {"[profile p]\nregion = eu-west-1\nrole_arn = arn:aws:iam::111111111111:role/x\nsource_profile = q\n", "[q]\n" + keys,
+			awsapi.Options{Profile: "p", AssumeRole: "arn:aws:iam::222222222222:role/y"}, nil, 2, 1},
 		"credentials of a process": {"[profile p]\nregion = eu-west-1\ncredential_process = echo '{\"Version\":1,\"AccessKeyId\":\"" + aws.AccessKey + "\",\"SecretAccessKey\":\"s\"}'\n", "",
 			awsapi.Options{Profile: "p"}, nil, 0, 1},
 	} {
@@ -100,7 +100,7 @@ func TestMaxAttemptsOfTheProfile(t *testing.T) {
 func TestADeniedRoleOfTheProfileIsNamed(t *testing.T) {
 	w := served(t)
 	w.Deny("sts:AssumeRole")
-	shared(t, "[profile p]\nregion = eu-west-1\nrole_arn = arn:aws:iam::1:role/x\nsource_profile = q\n", "[q]\n"+keys)
+	shared(t, "[profile p]\nregion = eu-west-1\nrole_arn = arn:aws:iam::111111111111:role/x\nsource_profile = q\n", "[q]\n"+keys)
 	_, err := awsapi.Open(t.Context(), awsapi.Options{Profile: "p"})
 	require.ErrorContains(t, err, "the permission sts:AssumeRole is missing: User: arn:aws:iam::123456789012:user/double is not authorized")
 	assert.NotContains(t, err.Error(), "aws sso login", "the credentials exist")
@@ -129,8 +129,8 @@ func TestTruncatedResponsesAreErrors(t *testing.T) {
 		"ec2:DescribeVpcAttribute":     func(a *awsapi.AWS) error { _, err := a.VPC(t.Context(), "vpc-1"); return err },
 		"ec2:DescribeDhcpOptions":      func(a *awsapi.AWS) error { _, err := a.VPC(t.Context(), "vpc-1"); return err },
 		"ec2:DescribeVpcEndpoints":     func(a *awsapi.AWS) error { _, err := a.VPC(t.Context(), "vpc-1"); return err },
-		"ec2:DescribeInstanceTypes":    func(a *awsapi.AWS) error { _, err := a.Architectures(t.Context(), "m6i.large"); return err },
-		"ec2:DescribeImages":           func(a *awsapi.AWS) error { _, err := a.OwnImages(t.Context()); return err },
+		"ec2:DescribeInstanceTypes":    func(a *awsapi.AWS) error { _, err := a.InstanceTypes(t.Context(), []string{"m6i.large"}); return err },
+		"ec2:DescribeImages":           func(a *awsapi.AWS) error { _, err := a.ImagesOf(t.Context(), "self"); return err },
 		"iam:GetInstanceProfile":       func(a *awsapi.AWS) error { _, err := a.Profile(t.Context(), "nodes"); return err },
 		"iam:ListAttachedRolePolicies": func(a *awsapi.AWS) error { _, err := a.Profile(t.Context(), "nodes"); return err },
 		"ssm:GetParameter":             func(a *awsapi.AWS) error { _, err := a.Parameter(t.Context(), "/aws/service/al2023"); return err },

@@ -8,7 +8,6 @@ import (
 
 	ebstypes "github.com/aws/aws-sdk-go-v2/service/ebs/types"
 	"github.com/aws/smithy-go"
-	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
 // DeniedError names a missing permission, for the person who grants permissions.
@@ -31,6 +30,9 @@ var denials = []string{"AccessDenied", "AccessDeniedException", "UnauthorizedOpe
 func explain(doing string, err error) error {
 	if err == nil {
 		return nil
+	}
+	if unreached := unreachedOf(err); unreached != nil {
+		return fmt.Errorf("%s: %w", doing, unreached)
 	}
 	var api smithy.APIError
 	if !errors.As(err, &api) {
@@ -73,13 +75,6 @@ func IsNotFound(err error) bool {
 		return false
 	}
 	return strings.Contains(api.Code, "NotFound") || api.Code == "NoSuchEntity"
-}
-
-// IsUnanswered says that a call got no answer: a network or an address is wrong,
-// and another call would fail too.
-func IsUnanswered(err error) bool {
-	var unsent *smithyhttp.RequestSendError
-	return errors.As(err, &unsent)
 }
 
 // errIncomplete is an answer without a required part.

@@ -35,6 +35,10 @@ type Cluster struct {
 	// ID.
 	Outpost bool
 	ID      string
+	// AutoMode says that EKS Auto Mode runs nodes of its own.
+	AutoMode bool
+	// Issuer is the address of the cluster's OpenID Connect issuer.
+	Issuer string
 }
 
 // Active says whether nodes can join.
@@ -56,6 +60,20 @@ func (a *AWS) Cluster(ctx context.Context, name string) (Cluster, error) {
 	return clusterOf(out.Cluster), nil
 }
 
+// Clusters lists the names of the clusters in the region.
+func (a *AWS) Clusters(ctx context.Context) ([]string, error) {
+	var names []string
+	pages := eks.NewListClustersPaginator(a.eks, &eks.ListClustersInput{})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, explain("listing the clusters", err)
+		}
+		names = append(names, page.Clusters...)
+	}
+	return names, nil
+}
+
 func clusterOf(in *types.Cluster) Cluster {
 	c := Cluster{
 		Name: aws.ToString(in.Name), ARN: aws.ToString(in.Arn), Status: string(in.Status), Version: aws.ToString(in.Version),
@@ -75,6 +93,10 @@ func clusterOf(in *types.Cluster) Cluster {
 	if in.AccessConfig != nil && in.AccessConfig.AuthenticationMode != "" {
 		c.AuthenticationMode = string(in.AccessConfig.AuthenticationMode)
 	}
+	c.AutoMode = in.ComputeConfig != nil && aws.ToBool(in.ComputeConfig.Enabled)
+	if in.Identity != nil && in.Identity.Oidc != nil {
+		c.Issuer = aws.ToString(in.Identity.Oidc.Issuer)
+	}
 	if v := in.ResourcesVpcConfig; v != nil {
 		c.VPC, c.Subnets, c.SecurityGroups = aws.ToString(v.VpcId), v.SubnetIds, v.SecurityGroupIds
 		c.ClusterSecurityGroup = aws.ToString(v.ClusterSecurityGroupId)
@@ -88,6 +110,8 @@ type AccessEntry struct {
 	// Type is STANDARD, EC2_LINUX, EC2_WINDOWS, FARGATE_LINUX or another.
 	Type   string
 	Groups []string
+	// Username is the user's name in Kubernetes.
+	Username string
 }
 
 // AccessEntry describes the access entry of a role's ARN. An error for which
@@ -100,7 +124,7 @@ func (a *AWS) AccessEntry(ctx context.Context, name, principal string) (AccessEn
 	if out.AccessEntry == nil {
 		return AccessEntry{}, errIncomplete("describing the access entry of "+principal, "access entry")
 	}
-	return AccessEntry{Type: aws.ToString(out.AccessEntry.Type), Groups: out.AccessEntry.KubernetesGroups}, nil
+	return AccessEntry{Type: aws.ToString(out.AccessEntry.Type), Groups: out.AccessEntry.KubernetesGroups, Username: aws.ToString(out.AccessEntry.Username)}, nil
 }
 
 // Addon is an add-on that EKS manages.

@@ -1,7 +1,9 @@
 package awsapi
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,6 +18,10 @@ import (
 // Image is an AMI.
 type Image struct {
 	ID, Name, Owner, State string
+	Region                 string
+	// Source and SourceRegion name the image that this one is a copy of. Both are
+	// empty for an image that is no copy.
+	Source, SourceRegion string
 	// OwnerAlias is amazon, aws-marketplace or empty.
 	OwnerAlias string
 	// Architecture is AWS's spelling: x86_64, arm64.
@@ -28,17 +34,39 @@ type Image struct {
 	Created                time.Time
 	// Deprecated is the deprecation time; zero means never.
 	Deprecated time.Time
+	// Protection is EC2's word for the protection from deregistration; empty or
+	// "disabled" means none.
+	Protection string
 	Tags       map[string]string
 	Snapshots  []string
+	// StateReason explains the state of a failed image, or is empty.
+	StateReason string
+	// BootMode is legacy-bios, uefi, uefi-preferred or empty. TPM is v2.0 or empty.
+	BootMode, TPM string
+	// Devices are the disks of the image's instances.
+	Devices []BlockDevice
 }
 
-func imageOf(in types.Image) Image {
+func imageOf(in types.Image, region string) Image {
 	i := Image{
+		Region: region, Protection: aws.ToString(in.DeregistrationProtection),
 		ID: aws.ToString(in.ImageId), Name: aws.ToString(in.Name), Owner: aws.ToString(in.OwnerId), State: string(in.State),
 		OwnerAlias: aws.ToString(in.ImageOwnerAlias), Architecture: string(in.Architecture), RootDevice: aws.ToString(in.RootDeviceName),
 		RootType: string(in.RootDeviceType), Virtualization: string(in.VirtualizationType), ENA: aws.ToBool(in.EnaSupport),
 		Public: aws.ToBool(in.Public), IMDS: string(in.ImdsSupport), Platform: string(in.Platform),
 		Created: instant(in.CreationDate), Deprecated: instant(in.DeprecationTime), Tags: tagsOf(in.Tags),
+		BootMode: string(in.BootMode), TPM: string(in.TpmSupport), Devices: imageDevices(in.BlockDeviceMappings),
+	}
+	if in.StateReason != nil {
+		i.StateReason = aws.ToString(in.StateReason.Message)
+	}
+	// An image made from an instance has a source too: the image of the instance
+	// (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ami-ancestry.html).
+	if in.SourceInstanceId == nil {
+		i.Source = aws.ToString(in.SourceImageId)
+	}
+	if i.Source != "" {
+		i.SourceRegion = cmp.Or(aws.ToString(in.SourceImageRegion), region)
 	}
 	for _, d := range in.BlockDeviceMappings {
 		if d.Ebs != nil && d.Ebs.SnapshotId != nil {
@@ -83,7 +111,7 @@ func (a *AWS) Image(ctx context.Context, id string) (Image, error) {
 	doing := "describing the image " + id
 	var out *ec2.DescribeImagesOutput
 	err := a.settled(ctx, func() (err error) {
-		out, err = a.ec2.DescribeImages(ctx, &ec2.DescribeImagesInput{ImageIds: []string{id}, IncludeDeprecated: aws.Bool(true)})
+		out, err = a.ec2.DescribeImages(ctx, &ec2.DescribeImagesInput{ImageIds: []string{id}, IncludeDeprecated: aws.Bool(true), IncludeDisabled: aws.Bool(true)})
 		return explain(doing, err)
 	})
 	if err != nil {
@@ -92,7 +120,33 @@ func (a *AWS) Image(ctx context.Context, id string) (Image, error) {
 	if len(out.Images) != 1 {
 		return Image{}, errIncomplete(doing, "image; an image exists only in its own region, and only for accounts that it is shared with")
 	}
-	return imageOf(out.Images[0]), nil
+	return imageOf(out.Images[0], a.Region), nil
+}
+
+// Find describes an image that is in one of the regions.
+func Find(ctx context.Context, regions []*AWS, id string) (Image, error) {
+	if len(regions) == 1 {
+		return regions[0].Image(ctx, id)
+	}
+	found, err := Each(ctx, regions, func(ctx context.Context, a *AWS) (Image, error) { return a.Present(ctx, id) })
+	for _, i := range found {
+		if i.ID != "" {
+			return i, nil
+		}
+	}
+	return Image{}, errors.Join(fmt.Errorf("describing the image %s: the image is in none of the %d regions that could be read", id, len(found)), err)
+}
+
+// Present describes an image. A missing image has no ID.
+func (a *AWS) Present(ctx context.Context, id string) (Image, error) {
+	out, err := a.ec2.DescribeImages(ctx, &ec2.DescribeImagesInput{ImageIds: []string{id}, IncludeDeprecated: aws.Bool(true)})
+	if err = explain("describing the image "+id, err); err != nil && !IsNotFound(err) {
+		return Image{}, err
+	}
+	if err != nil || len(out.Images) != 1 {
+		return Image{}, nil
+	}
+	return imageOf(out.Images[0], a.Region), nil
 }
 
 // Parameter reads an SSM parameter.
@@ -160,7 +214,7 @@ func (a *AWS) newestByName(ctx context.Context, s Search) (Image, error) {
 			return Image{}, explain(doing, err)
 		}
 		for _, found := range page.Images {
-			if i := imageOf(found); newest.ID == "" || i.Created.After(newest.Created) {
+			if i := imageOf(found, a.Region); newest.ID == "" || i.Created.After(newest.Created) {
 				newest = i
 			}
 		}

@@ -45,6 +45,23 @@ type Launch struct {
 	// PublicAddress says whether the instance has or gets a public address. nil
 	// leaves the decision to the subnet.
 	PublicAddress *bool
+	// State is the state of an instance, and StateReason why it is in this state.
+	State, StateReason string
+	// Requirements says that the template has requirements instead of an instance
+	// type.
+	Requirements bool
+	// Devices are the template's disks. MetadataTags says that instances can read
+	// their tags from the metadata service.
+	Devices      []BlockDevice
+	MetadataTags bool
+	// Unmanaged are the template's settings that EKS refuses for managed node
+	// groups, except the instance profile.
+	Unmanaged []string
+	// Addresses are the public IPv4 addresses of an instance.
+	Addresses []string
+	// IPv6Address says whether the instance has or gets an IPv6 address. nil leaves
+	// the decision to the subnet.
+	IPv6Address *bool
 }
 
 // Tagging are the tags of all resources of one kind that a template creates.
@@ -53,9 +70,6 @@ type Tagging struct {
 	Kind string
 	Tags map[string]string
 }
-
-// gone are the states in which an instance has lost its network and role.
-var gone = []types.InstanceStateName{types.InstanceStateNameShuttingDown, types.InstanceStateNameTerminated}
 
 // Instance reads the configuration with which an instance was started.
 func (a *AWS) Instance(ctx context.Context, id string) (Launch, error) {
@@ -72,13 +86,20 @@ func (a *AWS) Instance(ctx context.Context, id string) (Launch, error) {
 		return Launch{}, errIncomplete(doing, "instance")
 	}
 	in := out.Reservations[0].Instances[0]
-	if in.State != nil && slices.Contains(gone, in.State.Name) {
-		return Launch{}, fmt.Errorf("%s: the instance is %s, and EC2 no longer has its settings", doing, in.State.Name)
+	if err := ended(doing, in); err != nil {
+		return Launch{}, err
 	}
 	l := Launch{
 		From: "the instance " + id, Image: aws.ToString(in.ImageId), Type: string(in.InstanceType), Tags: tagsOf(in.Tags),
 		Subnet: aws.ToString(in.SubnetId), PublicAddress: aws.Bool(aws.ToString(in.PublicIpAddress) != ""),
 	}
+	if address := aws.ToString(in.PublicIpAddress); address != "" {
+		l.Addresses = []string{address}
+	}
+	l.IPv6Address = aws.Bool(aws.ToString(in.Ipv6Address) != "" || slices.ContainsFunc(in.NetworkInterfaces, func(n types.InstanceNetworkInterface) bool {
+		return len(n.Ipv6Addresses)+len(n.Ipv6Prefixes) > 0
+	}))
+	l.State, l.StateReason = stateOf(in)
 	for _, g := range in.SecurityGroups {
 		l.SecurityGroups = append(l.SecurityGroups, aws.ToString(g.GroupId))
 	}
@@ -171,7 +192,9 @@ func set(part map[string]any) map[string]any {
 func launchOf(data *types.ResponseLaunchTemplateData) Launch {
 	l := Launch{
 		Image: aws.ToString(data.ImageId), Type: string(data.InstanceType), Tags: map[string]string{}, SecurityGroups: data.SecurityGroupIds,
+		Unmanaged: unmanaged(data),
 	}
+	l.Devices, l.Requirements = templateDevices(data.BlockDeviceMappings), data.InstanceRequirements != nil
 	for _, s := range data.TagSpecifications {
 		l.AllTags = append(l.AllTags, Tagging{string(s.ResourceType), tagsOf(s.Tags)})
 		if s.ResourceType == types.ResourceTypeInstance {
@@ -182,6 +205,9 @@ func launchOf(data *types.ResponseLaunchTemplateData) Launch {
 		if aws.ToInt32(n.DeviceIndex) == 0 {
 			l.SecurityGroups = append(l.SecurityGroups, n.Groups...)
 			l.Subnet, l.PublicAddress = aws.ToString(n.SubnetId), n.AssociatePublicIpAddress
+			if aws.ToInt32(n.Ipv6AddressCount)+aws.ToInt32(n.Ipv6PrefixCount) > 0 || len(n.Ipv6Addresses)+len(n.Ipv6Prefixes) > 0 {
+				l.IPv6Address = aws.Bool(true)
+			}
 		}
 	}
 	if p := data.IamInstanceProfile; p != nil {
@@ -193,6 +219,7 @@ func launchOf(data *types.ResponseLaunchTemplateData) Launch {
 	if m := data.MetadataOptions; m != nil {
 		l.Tokens, l.HopLimit = string(m.HttpTokens), int(aws.ToInt32(m.HttpPutResponseHopLimit))
 		l.NoMetadata = m.HttpEndpoint == types.LaunchTemplateInstanceMetadataEndpointStateDisabled
+		l.MetadataTags = m.InstanceMetadataTags == types.LaunchTemplateInstanceMetadataTagsStateEnabled
 	}
 	return l
 }

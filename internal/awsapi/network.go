@@ -1,79 +1,13 @@
 package awsapi
 
 import (
-	"cmp"
 	"context"
 	"net/netip"
-	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
-
-// Subnet is a subnet and its default route.
-type Subnet struct {
-	ID, VPC, Zone, CIDR string
-	Free                int
-	Tags                map[string]string
-	// Default is the target of the default route: an internet gateway (igw-), a NAT
-	// gateway (nat-), a transit gateway (tgw-), another gateway, an interface, or
-	// empty.
-	Default string
-	// PublicAddresses says that instances get a public address when they start.
-	PublicAddresses bool
-}
-
-// Subnets describes subnets by their IDs.
-func (a *AWS) Subnets(ctx context.Context, ids []string) ([]Subnet, error) {
-	out, err := a.ec2.DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{SubnetIds: ids})
-	if err != nil {
-		return nil, explain("describing the subnets", err)
-	}
-	var subnets []Subnet
-	for _, in := range out.Subnets {
-		s := Subnet{
-			ID: aws.ToString(in.SubnetId), VPC: aws.ToString(in.VpcId), Zone: aws.ToString(in.AvailabilityZone), CIDR: aws.ToString(in.CidrBlock),
-			Free: int(aws.ToInt32(in.AvailableIpAddressCount)), Tags: tagsOf(in.Tags), PublicAddresses: aws.ToBool(in.MapPublicIpOnLaunch),
-		}
-		if s.Default, err = a.defaultRoute(ctx, s); err != nil {
-			return nil, err
-		}
-		subnets = append(subnets, s)
-	}
-	return subnets, nil
-}
-
-// defaultRoute finds a subnet's default route. A subnet without its own route table
-// uses the VPC's main table.
-func (a *AWS) defaultRoute(ctx context.Context, s Subnet) (string, error) {
-	doing := "reading the routes of the subnet " + s.ID
-	for _, by := range [][]types.Filter{
-		filters("association.subnet-id", s.ID),
-		filters("vpc-id", s.VPC, "association.main", "true"),
-	} {
-		out, err := a.ec2.DescribeRouteTables(ctx, &ec2.DescribeRouteTablesInput{Filters: by})
-		if err != nil {
-			return "", explain(doing, err)
-		}
-		if len(out.RouteTables) == 0 {
-			continue
-		}
-		for _, r := range out.RouteTables[0].Routes {
-			if aws.ToString(r.DestinationCidrBlock) == "0.0.0.0/0" && r.State == types.RouteStateActive {
-				for _, to := range []*string{
-					r.GatewayId, r.NatGatewayId, r.TransitGatewayId, r.NetworkInterfaceId, r.LocalGatewayId, r.CarrierGatewayId, r.CoreNetworkArn,
-				} {
-					if to != nil {
-						return *to, nil
-					}
-				}
-			}
-		}
-		return "", nil
-	}
-	return "", nil
-}
 
 // Rule allows traffic.
 type Rule struct {
@@ -135,8 +69,9 @@ func rulesOf(permissions []types.IpPermission) []Rule {
 
 // VPC is a network with its settings for name resolution.
 type VPC struct {
-	ID                      string
-	CIDRs                   []string
+	ID string
+	// CIDRs and IPv6 are the networks of the VPC.
+	CIDRs, IPv6             []string
 	DNSSupport, DNSHostname bool
 	// Domains are the domains of the DHCP options. AWS's default set has none.
 	Domains []string
@@ -149,18 +84,6 @@ type VPC struct {
 	DHCP string
 	// Endpoints are its private endpoints for services.
 	Endpoints []Endpoint
-}
-
-// Endpoint is a private endpoint for a service.
-type Endpoint struct {
-	ID string
-	// Service is a name such as com.amazonaws.eu-west-1.ecr.api.
-	Service string
-	// State is available, pendingAcceptance or another.
-	State string
-	// PrivateDNS says that the service's name resolves to the endpoint. Interface
-	// says that the endpoint is an address and not a route.
-	PrivateDNS, Interface bool
 }
 
 // Resolvers are the addresses of AWS's name server in the VPC: the third address of
@@ -187,7 +110,14 @@ func (a *AWS) VPC(ctx context.Context, id string) (VPC, error) {
 	}
 	v := VPC{ID: id}
 	for _, c := range out.Vpcs[0].CidrBlockAssociationSet {
-		v.CIDRs = append(v.CIDRs, aws.ToString(c.CidrBlock))
+		if s := c.CidrBlockState; s == nil || s.State == types.VpcCidrBlockStateCodeAssociated {
+			v.CIDRs = append(v.CIDRs, aws.ToString(c.CidrBlock))
+		}
+	}
+	for _, c := range out.Vpcs[0].Ipv6CidrBlockAssociationSet {
+		if s := c.Ipv6CidrBlockState; s == nil || s.State == types.VpcCidrBlockStateCodeAssociated {
+			v.IPv6 = append(v.IPv6, aws.ToString(c.Ipv6CidrBlock))
+		}
 	}
 	for name, to := range map[types.VpcAttributeName]*bool{
 		types.VpcAttributeNameEnableDnsSupport: &v.DNSSupport, types.VpcAttributeNameEnableDnsHostnames: &v.DNSHostname,
@@ -230,39 +160,4 @@ func (a *AWS) dhcp(ctx context.Context, id string, v *VPC) error {
 		}
 	}
 	return nil
-}
-
-func (a *AWS) endpoints(ctx context.Context, v *VPC) error {
-	pages := ec2.NewDescribeVpcEndpointsPaginator(a.ec2, &ec2.DescribeVpcEndpointsInput{Filters: filters("vpc-id", v.ID)})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return explain("listing the endpoints of the VPC "+v.ID, err)
-		}
-		for _, e := range page.VpcEndpoints {
-			v.Endpoints = append(v.Endpoints, Endpoint{
-				aws.ToString(e.VpcEndpointId), aws.ToString(e.ServiceName), string(e.State), aws.ToBool(e.PrivateDnsEnabled),
-				e.VpcEndpointType == types.VpcEndpointTypeInterface,
-			})
-		}
-	}
-	slices.SortFunc(v.Endpoints, func(a, b Endpoint) int { return cmp.Compare(a.Service, b.Service) })
-	return nil
-}
-
-// Architectures are the architectures of an instance type, in AWS's spelling.
-func (a *AWS) Architectures(ctx context.Context, instanceType string) ([]string, error) {
-	doing := "describing the instance type " + instanceType
-	out, err := a.ec2.DescribeInstanceTypes(ctx, &ec2.DescribeInstanceTypesInput{InstanceTypes: []types.InstanceType{types.InstanceType(instanceType)}})
-	if err != nil {
-		return nil, explain(doing, err)
-	}
-	if len(out.InstanceTypes) != 1 || out.InstanceTypes[0].ProcessorInfo == nil {
-		return nil, errIncomplete(doing, "instance type")
-	}
-	var list []string
-	for _, arch := range out.InstanceTypes[0].ProcessorInfo.SupportedArchitectures {
-		list = append(list, string(arch))
-	}
-	return list, nil
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -20,9 +19,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
+	"github.com/aws/aws-sdk-go-v2/service/kms"
+	"github.com/aws/aws-sdk-go-v2/service/route53"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsnames"
+	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
 
 // Options say how to reach AWS. Empty fields come from the sources that the AWS CLI
@@ -45,18 +49,26 @@ type Options struct {
 	Settle time.Duration
 	// HTTP sends the requests; nil means the SDK's own client.
 	HTTP *http.Client
+
+	// defaultRegion is the region when no source has one.
+	defaultRegion string
 }
 
 // AWS calls AWS in one region.
 type AWS struct {
 	Region string
 	settle time.Duration
+	// config and options are for In.
+	config  aws.Config
+	options Options
 
 	autoscaling *autoscaling.Client
 	ebs         *ebs.Client
 	ec2         *ec2.Client
 	eks         *eks.Client
 	iam         *iam.Client
+	kms         *kms.Client
+	route53     *route53.Client
 	ssm         *ssm.Client
 	sts         *sts.Client
 }
@@ -72,29 +84,59 @@ func Open(ctx context.Context, o Options) (*AWS, error) {
 	if settle == 0 {
 		settle = 2 * time.Second
 	}
+	return o.connect(c, settle), nil
+}
+
+// connect makes the clients of a region.
+func (o Options) connect(c aws.Config, settle time.Duration) *AWS {
+	quick := o.quick(c)
 	return &AWS{
-		Region: c.Region, settle: settle, ec2: ec2.NewFromConfig(c), eks: eks.NewFromConfig(c), iam: iam.NewFromConfig(c),
-		ssm: ssm.NewFromConfig(c), sts: sts.NewFromConfig(c), autoscaling: autoscaling.NewFromConfig(c),
-		ebs: ebs.NewFromConfig(c, o.forBlocks),
-	}, nil
+		Region: c.Region, settle: settle, config: c, options: o, ec2: ec2.NewFromConfig(c), eks: eks.NewFromConfig(quick), iam: iam.NewFromConfig(quick),
+		ssm: ssm.NewFromConfig(quick), sts: sts.NewFromConfig(quick), autoscaling: autoscaling.NewFromConfig(c),
+		kms: kms.NewFromConfig(quick), ebs: ebs.NewFromConfig(c, o.forBlocks), route53: route53.NewFromConfig(quick),
+	}
+}
+
+// Validate returns the faults of the options, joined.
+func (o Options) Validate() error {
+	var errs []error
+	for _, one := range []struct {
+		field surface.Name
+		value string
+		check func(string) error
+	}{
+		{"region", o.Region, awsnames.Region().Check}, {"assume_role", o.AssumeRole, awsnames.RoleARN().Check}, {"endpoint", o.Endpoint, awsnames.Endpoint},
+	} {
+		if one.value == "" {
+			continue
+		}
+		if err := one.check(one.value); err != nil {
+			errs = append(errs, surface.Errorf("%s: %w", one.field, err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // config is the SDK's configuration, with valid credentials.
 func (o Options) config(ctx context.Context) (aws.Config, error) {
-	if o.Endpoint != "" {
-		if u, err := url.Parse(o.Endpoint); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-			return aws.Config{}, fmt.Errorf("endpoint: %q is not an address such as https://vpce-1.eks.eu-west-1.vpce.amazonaws.com", o.Endpoint)
-		}
+	if err := o.Validate(); err != nil {
+		return aws.Config{}, err
 	}
-	var load []func(*config.LoadOptions) error
+	// The providers of credentials get this retryer, the services another one below.
+	load := []func(*config.LoadOptions) error{config.WithRetryer(Options{Attempts: 3, Pause: time.Second}.retryer)}
 	if o.Region != "" {
 		load = append(load, config.WithRegion(o.Region))
+	}
+	if o.defaultRegion != "" {
+		load = append(load, config.WithDefaultRegion(o.defaultRegion))
 	}
 	if o.Profile != "" {
 		load = append(load, config.WithSharedConfigProfile(o.Profile))
 	}
 	if o.HTTP != nil {
 		load = append(load, config.WithHTTPClient(o.HTTP))
+	} else {
+		load = append(load, config.WithHTTPClient(quickClient()))
 	}
 	if o.Endpoint != "" {
 		load = append(load, config.WithBaseEndpoint(o.Endpoint))
@@ -106,13 +148,16 @@ func (o Options) config(ctx context.Context) (aws.Config, error) {
 		return c, fmt.Errorf("reading the AWS configuration: %w", err)
 	}
 	profileRole.endpoint = sts.NewFromConfig(c).Options().BaseEndpoint
-	o.Attempts = cmp.Or(o.Attempts, c.RetryMaxAttempts, 6)
+	o.Attempts = cmp.Or(o.Attempts, configuredAttempts(ctx, c), 6)
 	c.Retryer, c.RetryMaxAttempts = o.retryer, 0
 	if c.Region == "" {
 		return c, errors.New("region: no region is set; pass one, set AWS_REGION, or set region in the profile")
 	}
+	if err := awsnames.Region().Check(c.Region); err != nil {
+		return c, fmt.Errorf("region: %w", err)
+	}
 	if o.AssumeRole != "" {
-		role := stscreds.NewAssumeRoleProvider(sts.NewFromConfig(c), o.AssumeRole, func(a *stscreds.AssumeRoleOptions) {
+		role := stscreds.NewAssumeRoleProvider(sts.NewFromConfig(o.quick(c)), o.AssumeRole, func(a *stscreds.AssumeRoleOptions) {
 			a.RoleSessionName = "eksnode"
 			if o.ExternalID != "" {
 				a.ExternalID = aws.String(o.ExternalID)
@@ -121,6 +166,21 @@ func (o Options) config(ctx context.Context) (aws.Config, error) {
 		c.Credentials = aws.NewCredentialsCache(role)
 	}
 	return c, credentials(ctx, c, o.AssumeRole)
+}
+
+// configuredAttempts is the maximum number of attempts of the environment or the
+// profile, or 0. With a retryer of its own, the SDK does not read the number.
+func configuredAttempts(ctx context.Context, c aws.Config) int {
+	for _, source := range c.ConfigSources {
+		if s, ok := source.(interface {
+			GetRetryMaxAttempts(context.Context) (int, bool, error)
+		}); ok {
+			if n, found, err := s.GetRetryMaxAttempts(ctx); err == nil && found && n > 0 {
+				return n
+			}
+		}
+	}
+	return 0
 }
 
 // roleClient assumes the role that a profile names. The SDK makes this client
@@ -167,6 +227,7 @@ func credentials(ctx context.Context, c aws.Config, role string) error {
 
 func (o Options) retryer() aws.Retryer {
 	return retry.NewStandard(func(s *retry.StandardOptions) {
+		s.Retryables = append([]retry.IsErrorRetryable{retry.IsErrorRetryableFunc(noRetry)}, s.Retryables...)
 		s.MaxAttempts = o.Attempts
 		if o.Pause > 0 {
 			s.MaxBackoff = o.Pause

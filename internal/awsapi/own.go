@@ -2,10 +2,7 @@ package awsapi
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -13,34 +10,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/aws-sdk-go-v2/service/ssm/types"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsnames"
 )
-
-// TagPrefix begins the names of the tags that builds give their images.
-const TagPrefix = "eksnode:"
-
-// OwnImages lists the account's images that have a tag with TagPrefix, newest
-// first.
-func (a *AWS) OwnImages(ctx context.Context) ([]Image, error) {
-	var images []Image
-	pages := ec2.NewDescribeImagesPaginator(a.ec2, &ec2.DescribeImagesInput{Owners: []string{"self"}, IncludeDeprecated: aws.Bool(true)})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return nil, explain("listing your images", err)
-		}
-		for _, in := range page.Images {
-			i := imageOf(in)
-			for key := range i.Tags {
-				if strings.HasPrefix(key, TagPrefix) {
-					images = append(images, i)
-					break
-				}
-			}
-		}
-	}
-	slices.SortStableFunc(images, func(x, y Image) int { return y.Created.Compare(x.Created) })
-	return images, nil
-}
 
 // Deprecate marks an image as deprecated from a time on.
 func (a *AWS) Deprecate(ctx context.Context, image string, at time.Time) error {
@@ -48,30 +20,20 @@ func (a *AWS) Deprecate(ctx context.Context, image string, at time.Time) error {
 	return explain("deprecating the image "+image, err)
 }
 
-// Deregister deregisters an image and then deletes the given snapshots.
-func (a *AWS) Deregister(ctx context.Context, image string, snapshots []string) error {
-	if _, err := a.ec2.DeregisterImage(ctx, &ec2.DeregisterImageInput{ImageId: aws.String(image)}); err != nil {
-		return explain("deregistering the image "+image, err)
-	}
-	var errs []error
-	for _, s := range snapshots {
-		_, err := a.ec2.DeleteSnapshot(ctx, &ec2.DeleteSnapshotInput{SnapshotId: aws.String(s)})
-		errs = append(errs, explain("deleting the snapshot "+s+" of "+image, err))
-	}
-	return errors.Join(errs...)
+// Deregister deregisters an image. Its snapshots stay.
+func (a *AWS) Deregister(ctx context.Context, image string) error {
+	_, err := a.ec2.DeregisterImage(ctx, &ec2.DeregisterImageInput{ImageId: aws.String(image)})
+	return explain("deregistering the image "+image, err)
 }
 
-// parameterName is the form of SSM's names
-// (https://docs.aws.amazon.com/systems-manager/latest/userguide/sysman-parameter-name-constraints.html).
-var parameterName = regexp.MustCompile(`^/?[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$`)
+// DeleteSnapshot deletes a snapshot of a deregistered image.
+func (a *AWS) DeleteSnapshot(ctx context.Context, snapshot, image string) error {
+	_, err := a.ec2.DeleteSnapshot(ctx, &ec2.DeleteSnapshotInput{SnapshotId: aws.String(snapshot)})
+	return explain("deleting the snapshot "+snapshot+" of "+image, err)
+}
 
 // CheckParameter checks the name of a parameter to publish to.
-func CheckParameter(name string) error {
-	if !parameterName.MatchString(name) {
-		return fmt.Errorf("%q is not a parameter name such as /eksnode/debian/1.34/amd64", name)
-	}
-	return nil
-}
+func CheckParameter(name string) error { return awsnames.Parameter(name) }
 
 // Publish writes an image ID to an SSM parameter, which EC2 accepts in place of an
 // ID. SSM checks the ID before the parameter changes; Publish waits for that.

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -26,6 +27,8 @@ type References struct {
 	unseenOf map[string][]error
 	// snapshots are the images and accounts that use each snapshot.
 	snapshots map[string][]string
+	// since is when a launch counts as a use.
+	since time.Time
 	// templates are the versions of launch templates in use.
 	templates []templateUse
 	// parameters are the parameters in launch templates that could be read.
@@ -35,11 +38,12 @@ type References struct {
 // imageIDs matches the image IDs in a text.
 var imageIDs = regexp.MustCompile(`\bami-[0-9a-f]{8,17}\b`)
 
-// References searches for everything that refers to images. After a failed search,
-// References.Of returns an error.
-func (a *AWS) References(ctx context.Context, images []Image) *References {
+// References searches the region for everything that refers to images. A launch of an
+// instance counts as a use after the time since. After a failed search, References.Of
+// returns an error.
+func (a *AWS) References(ctx context.Context, images []Image, since time.Time) *References {
 	r := &References{
-		aws: a, images: images, users: map[string][]string{}, unseenOf: map[string][]error{}, snapshots: map[string][]string{}, parameters: map[string]string{},
+		aws: a, images: images, since: since, users: map[string][]string{}, unseenOf: map[string][]error{}, snapshots: map[string][]string{}, parameters: map[string]string{},
 	}
 	for _, look := range []func(context.Context) error{
 		r.instances, r.spotRequests, r.inParameters, r.groups, r.configurations, r.nodeGroups, r.fleets, r.spotFleets, r.launchTemplates, r.otherImages,
@@ -49,7 +53,10 @@ func (a *AWS) References(ctx context.Context, images []Image) *References {
 		}
 	}
 	for _, i := range images {
-		if err := errors.Join(r.permissions(ctx, i), r.sharedSnapshots(ctx, i)); err != nil {
+		if i.Protection != "" && i.Protection != "disabled" {
+			r.use(i.ID, "its deregistration protection ("+i.Protection+")")
+		}
+		if err := errors.Join(r.permissions(ctx, i), r.launched(ctx, i), r.sharedSnapshots(ctx, i)); err != nil {
 			r.unseenOf[i.ID] = append(r.unseenOf[i.ID], err)
 		}
 	}
@@ -145,6 +152,29 @@ func (r *References) permissions(ctx context.Context, i Image) error {
 	return nil
 }
 
+// launched records the last launch of an instance, in any account. EC2 knows the time
+// after a day
+// (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ami-last-launched-time.html).
+func (r *References) launched(ctx context.Context, i Image) error {
+	out, err := r.aws.ec2.DescribeImageAttribute(ctx, &ec2.DescribeImageAttributeInput{
+		ImageId: aws.String(i.ID), Attribute: types.ImageAttributeNameLastLaunchedTime,
+	})
+	if err != nil {
+		return explain("reading the last launch of "+i.ID, err)
+	}
+	if out.LastLaunchedTime == nil || slices.Contains([]string{"", "N/A"}, aws.ToString(out.LastLaunchedTime.Value)) {
+		return nil // never, or before EC2 kept the time
+	}
+	at := instant(out.LastLaunchedTime.Value)
+	if at.IsZero() {
+		return errIncomplete("reading the last launch of "+i.ID, "valid time")
+	}
+	if at.After(r.since) {
+		r.use(i.ID, "an instance that was launched on "+at.Format(time.DateOnly)+" in this or another account")
+	}
+	return nil
+}
+
 // otherImages records the snapshots of all images, also deprecated and disabled
 // ones.
 func (r *References) otherImages(ctx context.Context) error {
@@ -157,7 +187,7 @@ func (r *References) otherImages(ctx context.Context) error {
 			return explain("listing your images", err)
 		}
 		for _, in := range page.Images {
-			for _, s := range imageOf(in).Snapshots {
+			for _, s := range imageOf(in, r.aws.Region).Snapshots {
 				r.snapshots[s] = append(r.snapshots[s], aws.ToString(in.ImageId))
 			}
 		}

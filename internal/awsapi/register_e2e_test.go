@@ -62,9 +62,10 @@ func TestRegisteredImagesHaveTheirProperties(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, c.Encrypted)
 
-	require.ErrorContains(t, a.DeleteSnapshot(t.Context(), s.ID), "InvalidSnapshot.InUse")
-	require.NoError(t, a.Deregister(t.Context(), i.ID, i.Snapshots))
-	require.NoError(t, a.DeleteSnapshot(t.Context(), s.ID), "a snapshot that is gone is no error")
+	require.ErrorContains(t, a.RemoveSnapshot(t.Context(), s.ID), "InvalidSnapshot.InUse")
+	require.NoError(t, a.Deregister(t.Context(), i.ID))
+	require.NoError(t, a.RemoveSnapshot(t.Context(), s.ID))
+	require.NoError(t, a.RemoveSnapshot(t.Context(), s.ID), "a snapshot that is gone is no error")
 }
 
 func TestImagesThatAreRefused(t *testing.T) {

@@ -2,11 +2,13 @@ package awsapi
 
 import (
 	"context"
+	"fmt"
 	"net/url"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
+	"github.com/aws/aws-sdk-go-v2/service/iam/types"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 )
 
@@ -42,23 +44,48 @@ func (a *AWS) Profile(ctx context.Context, profile string) (Profile, error) {
 	if len(out.InstanceProfile.Roles) == 0 {
 		return p, nil
 	}
-	in := out.InstanceProfile.Roles[0]
-	p.Role = &Role{Name: aws.ToString(in.RoleName), ARN: aws.ToString(in.Arn), Path: aws.ToString(in.Path)}
+	role, err := a.roleOf(ctx, out.InstanceProfile.Roles[0])
+	if err != nil {
+		return Profile{}, err
+	}
+	p.Role = &role
+	return p, nil
+}
+
+// Role reads a role with its policies, by name or ARN. The role must belong to the
+// caller's account.
+func (a *AWS) Role(ctx context.Context, role string) (Role, error) {
+	name := role[strings.LastIndex(role, "/")+1:]
+	doing := "reading the role " + name
+	out, err := a.iam.GetRole(ctx, &iam.GetRoleInput{RoleName: aws.String(name)})
+	if err != nil {
+		return Role{}, explain(doing, err)
+	}
+	if out.Role == nil {
+		return Role{}, errIncomplete(doing, "role")
+	}
+	return a.roleOf(ctx, *out.Role)
+}
+
+// roleOf adds the role's policies.
+func (a *AWS) roleOf(ctx context.Context, in types.Role) (Role, error) {
+	r := Role{Name: aws.ToString(in.RoleName), ARN: aws.ToString(in.Arn), Path: aws.ToString(in.Path)}
+	var err error
 	// IAM returns the policy URL-encoded.
-	if p.Role.Trust, err = url.QueryUnescape(aws.ToString(in.AssumeRolePolicyDocument)); err != nil {
-		return Profile{}, explain(doing, err)
+	if r.Trust, err = url.QueryUnescape(aws.ToString(in.AssumeRolePolicyDocument)); err != nil {
+		return Role{}, fmt.Errorf("reading the trust policy of the role %s: %w", r.Name, err)
 	}
 	pages := iam.NewListAttachedRolePoliciesPaginator(a.iam, &iam.ListAttachedRolePoliciesInput{RoleName: in.RoleName})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return Profile{}, explain("listing the policies of the role "+p.Role.Name, err)
+			return Role{}, explain("listing the policies of the role "+r.Name, err)
 		}
 		for _, policy := range page.AttachedPolicies {
-			p.Role.Policies = append(p.Role.Policies, aws.ToString(policy.PolicyName))
+			r.Policies = append(r.Policies, aws.ToString(policy.PolicyName))
 		}
 	}
-	return p, nil
+	return r, nil
 }
 
 // Account is the ID of the caller's account.

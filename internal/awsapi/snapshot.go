@@ -120,8 +120,9 @@ func (a *AWS) CompleteSnapshot(ctx context.Context, id string, blocks int, sum [
 	return explain("completing the snapshot "+id, err)
 }
 
-// DeleteSnapshot deletes a snapshot. A snapshot that does not exist is no error.
-func (a *AWS) DeleteSnapshot(ctx context.Context, id string) error {
+// RemoveSnapshot deletes a snapshot that no image has. A snapshot that does not exist
+// is no error.
+func (a *AWS) RemoveSnapshot(ctx context.Context, id string) error {
 	_, err := a.ec2.DeleteSnapshot(ctx, &ec2.DeleteSnapshotInput{SnapshotId: aws.String(id)})
 	if err = explain("deleting the snapshot "+id, err); IsNotFound(err) {
 		return nil

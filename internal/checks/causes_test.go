@@ -18,10 +18,10 @@ import (
 var harmless = map[string]string{
 	"aws": `^\w+ (describe|list|get|associate|modify)-`, "kubectl": `^(--namespace \S+ )?(get|describe|logs|label) `,
 	"eksnode": `^(userdata|preflight|manifests|init|audit|scrub --dry-run$)`, "/etc/eks/bootstrap.sh": `^--help$`,
-	"systemctl": `^(status|cat|restart|list-units) `, "journalctl": `--no-pager`, "containerd": `^config dump$`, "kubelet": `^--version$`,
+	"systemctl": `^(status|cat|restart|list-units) `, "journalctl": `--no-pager`, "containerd": `^(config dump|--version)$`, "kubelet": `^--version$`,
 	"crictl": `(images|info)$`, "ctr": `^images pull `, "mv": `^--no-clobber `, "sed": `^--in-place=\.orig `, "sysctl": "", "swapoff": "", "modprobe": "", "restorecon": "",
 	"timedatectl": "^$", "chronyc": "^tracking$", "hostnamectl": "^$", "nvidia-smi": "^$", "cat": "", "curl": "", "df": "", "du": "", "findmnt": "", "grep": "", "ls": "", "stat": "",
-	"systemd-cgls": "", "tail": "", "uname": "",
+	"systemd-cgls": "", "ip": "^(address|route)$", "ss": "", "free": "", "ldd": "", "runc": "^--version$", "tail": "", "uname": "",
 }
 
 // anywhere are the programs that need no node. On the node, commands begin with sudo.

@@ -41,6 +41,9 @@ const mostAuth = 4 << 20
 // resourceVersion of the ConfigMap that it was merged with, or so that it can only
 // create.
 func writeAWSAuth(n Node) (string, error) {
+	if n.Found.AuthenticationMode == "API" {
+		return "", blocked("the authentication mode of the cluster %s is API, which ignores aws-auth: use access-entry", n.Cluster)
+	}
 	old := n.AWSAuth
 	if old == nil {
 		old = []byte(noAuth)
@@ -51,6 +54,9 @@ func writeAWSAuth(n Node) (string, error) {
 	}
 	metadata, data := find(document.Content[0], "metadata"), find(document.Content[0], "data")
 	var head strings.Builder
+	if e := n.Found.Entry; e != nil && e.Type == n.entryType() && n.Found.AuthenticationMode != configMap {
+		head.WriteString("# The role has an access entry, so aws-auth does not need the role.\n")
+	}
 	if version := value(metadata, "resourceVersion"); version == "" || version == "0" { // 0 would replace any ConfigMap
 		remove(metadata, "resourceVersion")
 		set(metadata, "uid", createOnly)

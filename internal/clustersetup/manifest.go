@@ -27,9 +27,22 @@ type Node struct {
 	UserData                   []byte
 	// Subnets get tags when the cluster's version needs them.
 	Subnets []string
+	// NodeSubnets are the subnets for the nodes of Karpenter.
+	NodeSubnets []string
+	// Family is the family of the user data. KarpenterFamily is the amiFamily of it,
+	// or empty where Karpenter writes no user data of the family.
+	Family, KarpenterFamily string
+	Volumes                 Volumes
+	// SSM says that Session Manager must reach the nodes.
+	SSM bool
+	// CNIOnNode says that the VPC CNI uses the permissions of the nodes' role, and has
+	// no role of its own.
+	CNIOnNode bool
 	// AWSAuth is the present ConfigMap, or nil when it is unknown. Without it, the
 	// written manifest can only create one.
 	AWSAuth []byte
+	// Found is what exists already.
+	Found Found
 }
 
 // Manifest is one row of the table.
@@ -45,11 +58,14 @@ type Manifest struct {
 // Table lists the manifests in the order of their use.
 func Table() []Manifest {
 	return []Manifest{
+		{"role", "the nodes' role, its trust policy and its instance profile; run it with a shell", writeRole},
 		{"policies", "permissions of the nodes' role; run it with a shell", writePolicies},
+		{"cni-role", "a role for the VPC CNI by EKS Pod Identity; run it with a shell", writeCNIRole},
 		{"access-entry", "lets the role in, where the authentication mode is API or API_AND_CONFIG_MAP; run it with a shell", writeAccessEntry},
 		{"aws-auth", "lets the role in, where the authentication mode is CONFIG_MAP; kubectl apply -f -, which creates or, with --aws-auth, merges, and never replaces", writeAWSAuth},
 		{"vpc-cni", "makes the VPC CNI serve Windows nodes; run it with a shell", writeVPCCNI},
 		{"launch-template", "data for a launch template; aws ec2 create-launch-template --launch-template-name NAME --launch-template-data file://FILE", writeLaunchTemplate},
+		{"nodeclass", "Karpenter's EC2NodeClass for the image; kubectl create -f -, which never replaces", writeNodeClass},
 		{"tags", "the tags that instances need, and subnets of clusters up to 1.18; run it with a shell", writeTags},
 	}
 }
@@ -75,6 +91,11 @@ func (m Manifest) Write(n Node) (string, error) {
 		return "", err
 	}
 	text, err := m.write(n)
+	for _, said := range n.Found.Unread[m.ID] {
+		if err == nil && m.ID != "launch-template" { // JSON has no comments
+			text = Comment("This could not be read, so the next lines assume that nothing exists: "+said) + text
+		}
+	}
 	if err != nil && !errors.Is(err, ErrNotNeeded) {
 		return "", fmt.Errorf("writing %s: %w", m.ID, err)
 	}
@@ -104,6 +125,7 @@ func (n Node) Validate() error {
 	if n.Windows && n.IPv6 { // https://docs.aws.amazon.com/eks/latest/userguide/cni-ipv6.html
 		errs = append(errs, errors.New("windows: EKS does not support Windows nodes in IPv6 clusters"))
 	}
+	errs = append(errs, n.Volumes.Validate())
 	return errors.Join(errs...)
 }
 
@@ -113,38 +135,12 @@ func (n Node) role() (partition, account, name string) {
 	return parts[1], parts[2], parts[4]
 }
 
-// Policies are AWS's managed policies for the nodes' role.
-func (n Node) Policies() []string {
-	policies := []string{"AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly", "AmazonSSMManagedInstanceCore"}
-	if !n.IPv6 {
-		policies = append(policies, "AmazonEKS_CNI_Policy")
+// path is the role's path, or empty.
+func (n Node) path() string {
+	if in := roleARN().FindStringSubmatch(n.Role)[3]; in != "" {
+		return "/" + in
 	}
-	return policies
-}
-
-func writePolicies(n Node) (string, error) {
-	partition, account, name := n.role()
-	var b strings.Builder
-	for _, p := range n.Policies() {
-		fmt.Fprintf(&b, "aws iam attach-role-policy --role-name %s --policy-arn arn:%s:iam::aws:policy/%s\n", name, partition, p)
-	}
-	if n.IPv6 {
-		// AWS has no managed policy for this
-		// (https://docs.aws.amazon.com/eks/latest/userguide/cni-iam-role.html).
-		policy := `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":["ec2:AssignIpv6Addresses","ec2:DescribeInstances","ec2:DescribeTags","ec2:DescribeNetworkInterfaces","ec2:DescribeInstanceTypes"],"Resource":"*"},` +
-			`{"Effect":"Allow","Action":["ec2:CreateTags"],"Resource":"arn:` + partition + `:ec2:*:*:network-interface/*"}]}`
-		fmt.Fprintf(&b, "aws iam create-policy --policy-name AmazonEKS_CNI_IPv6_Policy --policy-document '%s'\n", policy)
-		fmt.Fprintf(&b, "aws iam attach-role-policy --role-name %s --policy-arn arn:%s:iam::%s:policy/AmazonEKS_CNI_IPv6_Policy\n", name, partition, account)
-	}
-	return b.String(), nil
-}
-
-func writeAccessEntry(n Node) (string, error) {
-	kind := "EC2_LINUX"
-	if n.Windows {
-		kind = "EC2_WINDOWS"
-	}
-	return fmt.Sprintf("aws eks create-access-entry --cluster-name %s --principal-arn %s --type %s\n", n.Cluster, n.Role, kind), nil
+	return ""
 }
 
 // writeVPCCNI sets one key of a ConfigMap that has other keys. A manifest for
@@ -172,28 +168,56 @@ func writeLaunchTemplate(n Node) (string, error) {
 	if n.AMI == "" {
 		return "", ErrNotNeeded
 	}
-	type tag struct{ Key, Value string }
-	type tags struct {
-		ResourceType string
-		Tags         []tag
+	disks, err := n.disks()
+	if err != nil {
+		return "", err
 	}
-	data := struct {
-		ImageID        string            `json:"ImageId"`
-		InstanceType   string            `json:",omitempty"`
-		SecurityGroups []string          `json:"SecurityGroupIds,omitempty"`
-		Profile        map[string]string `json:"IamInstanceProfile,omitempty"`
-		UserData       string            `json:",omitempty"`
-		Metadata       map[string]any    `json:"MetadataOptions"`
-		Tags           []tags            `json:"TagSpecifications"`
-	}{
+	data := templateData{
 		ImageID: n.AMI, InstanceType: n.InstanceType, SecurityGroups: n.SecurityGroups, UserData: base64.StdEncoding.EncodeToString(n.UserData),
+		Profile: map[string]string{"Name": n.profileName()},
 		// Two hops, so that pods can reach the metadata service.
 		Metadata: map[string]any{"HttpTokens": "required", "HttpPutResponseHopLimit": 2},
-		Tags:     []tags{{"instance", []tag{{n.tag(), "owned"}}}},
+		Tags:     []templateTags{{"instance", []templateTag{{n.tag(), "owned"}}}},
 	}
-	if n.Profile != "" {
-		data.Profile = map[string]string{"Name": n.Profile}
+	for _, d := range disks {
+		data.Devices = append(data.Devices, templateDevice{d.device, templateEBS{
+			Size: d.size, Type: "gp3", Encrypted: d.encrypted, Key: d.key, Snapshot: d.snapshot, Rate: d.rate, Delete: true,
+		}})
 	}
 	text, err := json.MarshalIndent(data, "", "  ")
 	return string(text) + "\n", err
 }
+
+// templateData is the data of a launch template.
+type templateData struct {
+	ImageID        string            `json:"ImageId"`
+	InstanceType   string            `json:",omitempty"`
+	SecurityGroups []string          `json:"SecurityGroupIds,omitempty"`
+	Profile        map[string]string `json:"IamInstanceProfile"`
+	UserData       string            `json:",omitempty"`
+	Metadata       map[string]any    `json:"MetadataOptions"`
+	Devices        []templateDevice  `json:"BlockDeviceMappings"`
+	Tags           []templateTags    `json:"TagSpecifications"`
+}
+
+type templateDevice struct {
+	Name string      `json:"DeviceName"`
+	EBS  templateEBS `json:"Ebs"`
+}
+
+type templateEBS struct {
+	Size      int    `json:"VolumeSize,omitempty"`
+	Type      string `json:"VolumeType"`
+	Encrypted bool   `json:",omitempty"`
+	Key       string `json:"KmsKeyId,omitempty"`
+	Snapshot  string `json:"SnapshotId,omitempty"`
+	Rate      int    `json:"VolumeInitializationRate,omitempty"`
+	Delete    bool   `json:"DeleteOnTermination"`
+}
+
+type templateTags struct {
+	ResourceType string
+	Tags         []templateTag
+}
+
+type templateTag struct{ Key, Value string }

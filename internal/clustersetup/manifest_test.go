@@ -25,32 +25,68 @@ func write(t *testing.T, id string, n Node) string {
 	return text
 }
 
+// fresh is what was read where nothing exists but the cluster.
+func fresh() Found {
+	return Found{
+		AuthenticationMode: "API_AND_CONFIG_MAP", Account: "123456789012", Entry: &Entry{}, Role: &Role{}, CNIRole: &Role{}, Profile: &Profile{},
+		IPv6Policy: &Policy{}, CNI: &CNI{Addon: true},
+		Image: &Image{ID: "ami-0123456789abcdef0", RootDevice: "/dev/sda1", Volumes: []Volume{{Device: "/dev/sda1", Snapshot: "snap-1", Size: 8}}},
+	}
+}
+
+const trustEC2 = `{"Statement":[{"Action":["sts:AssumeRole"],"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"}}],"Version":"2012-10-17"}`
+
 func TestPrintedCommands(t *testing.T) {
-	n := Node{Cluster: "c", Role: role}
+	n := Node{Cluster: "c", Role: role, Found: fresh()}
 	assert.Equal(t, "aws eks create-access-entry --cluster-name c --principal-arn "+role+" --type EC2_LINUX\n", write(t, "access-entry", n))
 	assert.Equal(t, "aws ec2 create-tags --resources INSTANCE --tags Key=kubernetes.io/cluster/c,Value=owned\n", write(t, "tags", n))
+	assert.Equal(t, `aws iam create-role --role-name node --path /eks/ --assume-role-policy-document '`+trustEC2+`'
+aws iam wait role-exists --role-name node
+aws iam create-instance-profile --instance-profile-name node
+aws iam wait instance-profile-exists --instance-profile-name node
+aws iam add-role-to-instance-profile --instance-profile-name node --role-name node
+`, write(t, "role", n))
 	assert.Equal(t, `aws iam attach-role-policy --role-name node --policy-arn arn:aws:iam::aws:policy/AmazonEKSWorkerNodePolicy
 aws iam attach-role-policy --role-name node --policy-arn arn:aws:iam::aws:policy/AmazonEC2ContainerRegistryPullOnly
-aws iam attach-role-policy --role-name node --policy-arn arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore
-aws iam attach-role-policy --role-name node --policy-arn arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy
 `, write(t, "policies", n))
+	assert.Equal(t, `aws eks create-addon --cluster-name c --addon-name eks-pod-identity-agent
+aws iam create-role --role-name AmazonEKSPodIdentityAmazonVPCCNIRole --assume-role-policy-document '`+
+		strings.NewReplacer(`["sts:AssumeRole"]`, `["sts:AssumeRole","sts:TagSession"]`, "ec2.", "pods.eks.").Replace(trustEC2)+`'
+aws iam wait role-exists --role-name AmazonEKSPodIdentityAmazonVPCCNIRole
+aws iam attach-role-policy --role-name AmazonEKSPodIdentityAmazonVPCCNIRole --policy-arn arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy
+aws eks update-addon --cluster-name c --addon-name vpc-cni --resolve-conflicts PRESERVE --pod-identity-associations serviceAccount=aws-node,roleArn=arn:aws:iam::123456789012:role/AmazonEKSPodIdentityAmazonVPCCNIRole
+`, write(t, "cni-role", n))
+	n.SSM, n.CNIOnNode = true, true
+	assert.Contains(t, write(t, "policies", n), "policy/AmazonSSMManagedInstanceCore\naws iam attach-role-policy --role-name node --policy-arn arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy\n")
 	n.Windows = true
 	assert.Contains(t, write(t, "access-entry", n), "--type EC2_WINDOWS\n")
 	n.Windows, n.IPv6, n.Subnets, n.Role = false, true, []string{"subnet-1", "subnet-2"}, "arn:aws-cn:iam::123456789012:role/node"
 	assert.Contains(t, write(t, "tags", n), "--resources subnet-1 subnet-2 --tags Key=kubernetes.io/cluster/c,Value=shared\n")
-	assert.Contains(t, write(t, "policies", n), "ec2:AssignIpv6Addresses")
-	assert.Contains(t, write(t, "policies", n), "arn:aws-cn:iam::aws:policy/AmazonEKSWorkerNodePolicy")
+	assert.Contains(t, write(t, "role", n), `{"Service":"ec2.amazonaws.com.cn"}`)
+	assert.NotContains(t, write(t, "role", n), "--path")
+	policies := write(t, "policies", n)
+	assert.Contains(t, policies, "arn:aws-cn:iam::aws:policy/AmazonEKSWorkerNodePolicy")
+	assert.Contains(t, policies, `"Action":["ec2:CreateTags"],"Effect":"Allow","Resource":"arn:aws-cn:ec2:*:*:network-interface/*"`)
+	assert.Contains(t, policies, "arn:aws-cn:iam::123456789012:policy/AmazonEKS_CNI_IPv6_Policy")
+	for _, action := range ipv6Actions {
+		assert.Contains(t, policies, `"`+action+`"`)
+	}
 }
 
 // The commands use only operations and parameters that the AWS CLI has.
 func TestTheAWSCLIAcceptsTheCommands(t *testing.T) {
 	n := Node{
 		Cluster: "c", Role: role, AMI: "resolve:ssm:/nodes/1.34", InstanceType: "m7g.large", Profile: "nodes", SecurityGroups: []string{"sg-1"},
-		UserData: []byte("hello"), Subnets: []string{"subnet-1"},
+		UserData: []byte("hello"), Subnets: []string{"subnet-1"}, SSM: true, Found: fresh(),
 	}
-	for _, change := range []func(){func() {}, func() { n.Windows = true }, func() { n.Windows, n.IPv6 = false, true }} {
+	for _, change := range []func(){
+		func() {}, func() { n.Windows = true }, func() { n.Windows, n.IPv6 = false, true }, func() { n.Volumes.Rate = 200 }, func() { n.CNIOnNode = true },
+	} {
 		change()
-		for _, id := range []string{"policies", "access-entry", "tags"} {
+		for _, id := range []string{"role", "policies", "cni-role", "access-entry", "tags"} {
+			if id == "cni-role" && n.CNIOnNode {
+				continue
+			}
 			for line := range strings.Lines(write(t, id, n)) {
 				assert.NoError(t, cli.Check(strings.TrimSuffix(line, "\n")))
 			}
@@ -63,7 +99,7 @@ func TestTheAWSCLIAcceptsTheCommands(t *testing.T) {
 }
 
 func TestLaunchTemplateData(t *testing.T) {
-	n := Node{Cluster: "c", Role: role}
+	n := Node{Cluster: "c", Role: role, Found: fresh()}
 	m, err := ByID("launch-template")
 	require.NoError(t, err)
 	_, err = m.Write(n)
@@ -75,6 +111,9 @@ func TestLaunchTemplateData(t *testing.T) {
 		"ImageId": "ami-0123456789abcdef0", "InstanceType": "m7g.large", "SecurityGroupIds": []any{"sg-1"}, "UserData": "aGVsbG8=",
 		"IamInstanceProfile": map[string]any{"Name": "nodes"},
 		"MetadataOptions":    map[string]any{"HttpTokens": "required", "HttpPutResponseHopLimit": float64(2)},
+		"BlockDeviceMappings": []any{map[string]any{"DeviceName": "/dev/sda1", "Ebs": map[string]any{
+			"VolumeSize": float64(20), "VolumeType": "gp3", "Encrypted": true, "DeleteOnTermination": true,
+		}}},
 		"TagSpecifications": []any{map[string]any{"ResourceType": "instance", "Tags": []any{
 			map[string]any{"Key": "kubernetes.io/cluster/c", "Value": "owned"},
 		}}},
@@ -83,7 +122,7 @@ func TestLaunchTemplateData(t *testing.T) {
 
 func TestAWSAuthIsCreatedOrCompleted(t *testing.T) {
 	n := Node{Cluster: "c", Role: role}
-	const fresh = `apiVersion: v1
+	const created = `apiVersion: v1
 kind: ConfigMap
 metadata:
   name: aws-auth
@@ -99,15 +138,15 @@ data:
 `
 	const head = "# This creates aws-auth in a cluster without one. If aws-auth exists, the\n# API server refuses it, because of the uid, and nothing is replaced.\n" +
 		"# To merge with that one: kubectl get configmap aws-auth -n kube-system -o yaml | eksnode manifests --cluster c --role " + role + " --only aws-auth --aws-auth - | kubectl apply -f -\n"
-	assert.Equal(t, head+fresh, write(t, "aws-auth", n))
+	assert.Equal(t, head+created, write(t, "aws-auth", n))
 
 	const given = "# The given ConfigMap has no resourceVersion, which would reveal later changes.\n"
-	n.AWSAuth = []byte(fresh)
-	assert.Equal(t, given+head+"# Nothing changes.\n"+fresh, write(t, "aws-auth", n))
-	n.AWSAuth = []byte(strings.Replace(fresh, "uid: ", "resourceVersion: \"0\"\n  uid: ", 1))
-	assert.Equal(t, given+head+"# Nothing changes.\n"+fresh, write(t, "aws-auth", n), "resourceVersion 0 must be dropped, because it would replace any ConfigMap")
+	n.AWSAuth = []byte(created)
+	assert.Equal(t, given+head+"# Nothing changes.\n"+created, write(t, "aws-auth", n))
+	n.AWSAuth = []byte(strings.Replace(created, "uid: ", "resourceVersion: \"0\"\n  uid: ", 1))
+	assert.Equal(t, given+head+"# Nothing changes.\n"+created, write(t, "aws-auth", n), "resourceVersion 0 must be dropped, because it would replace any ConfigMap")
 
-	live := strings.Replace(fresh, "uid: 0", "resourceVersion: \"7\"\n  uid: 1", 1)
+	live := strings.Replace(created, "uid: 0", "resourceVersion: \"7\"\n  uid: 1", 1)
 	n.AWSAuth, n.Windows = []byte(live), true
 	assert.Equal(t, "# Line 1 of mapRoles has the role already. Its entry also gets eks:kube-proxy-windows.\n# What changes in mapRoles:\n# +     - eks:kube-proxy-windows\n"+
 		live+"        - eks:kube-proxy-windows\n", write(t, "aws-auth", n))
@@ -227,7 +266,7 @@ func TestInvalidInputIsRefused(t *testing.T) {
 		assert.Empty(t, text)
 	}
 	_, err := ByID("x")
-	assert.EqualError(t, err, `the manifest "x" is unknown; known manifests are policies, access-entry, aws-auth, vpc-cni, launch-template, tags`)
+	assert.EqualError(t, err, `the manifest "x" is unknown; known manifests are role, policies, cni-role, access-entry, aws-auth, vpc-cni, launch-template, nodeclass, tags`)
 }
 
 // FuzzAWSAuth merges any ConfigMap. The result keeps all entries, and cannot replace

@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -170,4 +171,32 @@ func TestEveryPatternHasATextToSearchFor(t *testing.T) {
 	assert.Equal(t, []string{"one", "two", "[]"}, compile(`x?(one|two|\[\]).*`)[0].literals)
 	assert.Equal(t, []string{"longer"}, compile(`(one|two).*longer`)[0].literals)
 	assert.Equal(t, []string{""}, compile(`[a-z]+`)[0].literals)
+}
+
+// The index finds what a search for each text finds.
+func TestTheIndexFindsEveryCandidate(t *testing.T) {
+	all := strings.Split(goodStart, "\n")
+	for _, samples := range lines {
+		all = append(all, samples...)
+	}
+	x, places := candidates(), []int{7}
+	for _, line := range append(all, strings.Join(all, " "), "", "err") {
+		var want []int
+		for at, c := range x.list {
+			if slices.ContainsFunc(c.literals, func(text string) bool { return strings.Contains(line, text) }) {
+				want = append(want, at)
+			}
+		}
+		places = x.in(line, places)
+		assert.ElementsMatch(t, want, places, line)
+		assert.True(t, slices.IsSorted(places))
+	}
+}
+
+func BenchmarkSearch(b *testing.B) {
+	text := strings.Repeat(goodStart, 100)
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		require.NoError(b, NewSearch(b.Context()).Log(Log{"journal", strings.NewReader(text)}))
+	}
 }

@@ -4,8 +4,11 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"html"
 	"io"
+	"regexp"
 	"strings"
+	"sync"
 )
 
 // lineMost is how much of a line is searched, in bytes.
@@ -24,7 +27,7 @@ func (s *Search) eachLine(text io.Reader, do func(number int, line string, e jou
 		if line != "" || err == nil {
 			s.lines++
 			for _, one := range form.lines(line) {
-				do(number, one.line, one.entry)
+				do(number, plain(one.line), one.entry)
 			}
 		}
 		if errors.Is(err, io.EOF) {
@@ -46,4 +49,31 @@ func oneLine(in *bufio.Reader) (string, error) {
 			return strings.TrimRight(string(line), "\r\n"), err
 		}
 	}
+}
+
+var (
+	// colours matches what terminals and rsyslog make of colours.
+	colours = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:\x1b|#033)\[[0-9;?]*[A-Za-z]`) })
+	// typed are the characters that word processors put in the place of others.
+	typed = sync.OnceValue(func() *strings.Replacer {
+		return strings.NewReplacer("\u201c", `"`, "\u201d", `"`, "\u2018", "'", "\u2019", "'", "\u00a0", " ")
+	})
+)
+
+// plain removes from a line what a terminal, a web page, a word processor or a reply
+// by mail added.
+func plain(line string) string {
+	for strings.HasPrefix(line, "> ") {
+		line = line[2:]
+	}
+	if strings.Contains(line, "\x1b[") || strings.Contains(line, "#033[") {
+		line = colours().ReplaceAllString(line, "")
+	}
+	if strings.Contains(line, "&quot;") || strings.Contains(line, "&#") || strings.Contains(line, "&lt;") || strings.Contains(line, "&amp;") {
+		line = html.UnescapeString(line)
+	}
+	if strings.Contains(line, "\xe2\x80") || strings.Contains(line, "\u00a0") {
+		line = typed().Replace(line)
+	}
+	return line
 }

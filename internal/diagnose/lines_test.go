@@ -1,8 +1,21 @@
 package diagnose
 
+import "maps"
+
 // lines has real log lines by rule: of a node from an unscrubbed image, of this
 // project's own join tests, and from issues of the programs.
-var lines = map[string][]string{
+var lines = combined(joinLines, machineLines)
+
+func combined(parts ...map[string][]string) map[string][]string {
+	all := map[string][]string{}
+	for _, part := range parts {
+		maps.Copy(all, part)
+	}
+	return all
+}
+
+// joinLines are those of causes between the node and its cluster.
+var joinLines = map[string][]string{
 	"captured-node": {
 		"leftover-state: stop kubelet.service (the kubelet runs as another node)",
 		"leftover-state: remove /var/lib/kubelet/pki (the file belongs to the cluster at https://CE02.yl4.cn-north-1.eks.amazonaws.com.cn)",
@@ -22,6 +35,8 @@ var lines = map[string][]string{
 		`Mar 03 21:11:29 localhost nodeadm[1600]: {"level":"fatal","ts":1709500289.81,"caller":"nodeadm/main.go:36","msg":"Command failed","error":"yaml: line 4: could not find expected ':'"}`,
 		`Mar 03 21:11:29 localhost nodeadm[1600]: fatal	nodeadm/main.go:36	Command failed	{"error": "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal string into Go value"}`,
 		`nodeadm[1600]: {"level":"fatal","msg":"Command failed","error":"operation error ec2imds: GetUserData, http response error StatusCode: 404, request to EC2 IMDS failed"}`,
+		`{"level":"fatal","caller":"nodeadm/main.go:36","msg":"Command failed","error":"failed to decode \"NodeConfigs\" (wrong Kind)"}`,
+		`cloud-init result file /run/cloud-init/result.json does not exist. Do not manually call nodeadm from user data`,
 	},
 	"arguments": {
 		`eksnode: checking the arguments:`,
@@ -38,6 +53,9 @@ var lines = map[string][]string{
 		`could not get EC2 instance identity metadata: operation error ec2imds: GetInstanceIdentityDocument`,
 		`caused by: Put "http://169.254.169.254/latest/api/token": read tcp 100.96.4.21:34662->169.254.169.254:80: read: connection reset by peer`,
 		`curl: (7) Failed to connect to 169.254.169.254 port 80 after 0 ms: Could not connect to server`,
+		`panic: EC2 instance metadata is not available`,
+		`shibaken[1200]: IMDS request failed: No 'instance type' found`,
+		`Failed to get primary MAC from IMDS`,
 	},
 	"region": {
 		`Feb 06 10:01:28 ip-10-0-1-2.eu-central-1.compute.internal pull-sandbox-image.sh[3557]: You must specify a region. You can also configure your region by running "aws configure".`,
@@ -48,11 +66,16 @@ var lines = map[string][]string{
 		"[\x1b[0;1;31mFAILED\x1b[0m] Failed to start \x1b[0;1;39meksnode-co…0m - Configure this node from its user data.",
 		"systemd[1]: Failed to start Join this node to its cluster.",
 		`[FAILED] Failed to start User-specified setting generators.`,
+		`nodeadm[1600]: {"level":"fatal","msg":"Command failed","error":"something else"}`,
+		`systemd[1]: nodeadm-run.service: Failed with result 'exit-code'.`,
+		`sundog[1145]: Setting generator 'odd' failed with exit code 1 - stderr: unexpected`,
 	},
 	"clock": {
 		`An error occurred (SignatureDoesNotMatch) when calling the DescribeCluster operation: Signature expired: 20260701T100000Z is now earlier than 20260701T101500Z`,
 		`E0717 03:27:06.676922   23008 reflector.go:147] k8s.io/client-go/informers/factory.go:150: Failed to watch *v1.Node: Get "https://ABC.gr7.eu-west-1.eks.amazonaws.com/api/v1/nodes": tls: failed to verify certificate: x509: certificate has expired or is not yet valid: current time 2023-01-01T00:00:12Z is before 2026-07-01T10:00:00Z`,
 		"eksnode: ec2:DescribeInstances: AuthFailure: AWS was not able to validate the provided access credentials (401); check the machine's clock",
+		`An error occurred (RequestExpired) when calling the DescribeInstances operation: Request has expired.`,
+		`RequestTimeTooSkewed: The difference between the request time and the current time is too large.`,
 	},
 	"dns": {
 		`Could not resolve host ABC.gr7.eu-west-1.eks.amazonaws.com: Temporary failure in name resolution`,
@@ -61,11 +84,17 @@ var lines = map[string][]string{
 		`Get "https://ABC.gr7.eu-west-1.eks.amazonaws.com/version": dial tcp: lookup ABC.gr7.eu-west-1.eks.amazonaws.com: i/o timeout`,
 		`curl: (6) Could not resolve host: ABC.gr7.eu-west-1.eks.amazonaws.com`,
 		`  on 172.18.0.2:53: no such host`,
+		`Get "https://602401143452.dkr.ecr.eu-west-1.amazonaws.com/v2/": lookup 602401143452.dkr.ecr.eu-west-1.amazonaws.com: Temporary failure in name resolution`,
+		`Temporary failure resolving 'archive.ubuntu.com'`,
+		`[ERROR] plugin/errors: 2 a.rds.amazonaws.com. AAAA: dial tcp 10.28.0.2:53: i/o timeout`,
 	},
 	"blocked": {
 		`Get "https://ABC.gr7.eu-west-1.eks.amazonaws.com/api/v1/nodes": net/http: request canceled while waiting for connection (Client.Timeout exceeded while awaiting headers)`,
 		`E0610 17:39:25.902673    1980 kubelet_node_status.go:96] "Unable to register node with API server" err="Post \"https://ABC.gr7.eu-west-1.eks.amazonaws.com/api/v1/nodes\": dial tcp 10.0.3.17:443: i/o timeout" node="ip-10-0-1-2.eu-west-1.compute.internal"`,
 		`err="Get \"https://ABC.gr7.eu-west-1.eks.amazonaws.com/apis/storage.k8s.io/v1/csinodes/a\": net/http: TLS handshake timeout"`,
+		`Get \"https://ABC.gr7.eu-west-1.eks.amazonaws.com/api/v1/nodes\": context deadline exceeded (Client.Timeout exceeded while awaiting headers)`,
+		`level=info msg="Waiting to retrieve agent configuration; server is not ready: failed to retrieve configuration from server: Get \"https://127.0.0.1:6444/v1-k3s/config\": context deadline exceeded"`,
+		`curl: (28) Failed to connect to ABC.gr7.eu-west-1.eks.amazonaws.com port 443: Connection timed out`,
 	},
 	"aws-api": {
 		`error listing AWS instances: "RequestError: send request failed\ncaused by: Post https://ec2.us-west-2.amazonaws.com/: dial tcp 52.94.214.1:443: i/o timeout"`,
@@ -79,36 +108,34 @@ var lines = map[string][]string{
 		`[  306.326441] pluto[1312]: Timed out retrieving private DNS name from EC2: deadline has elapsed`,
 		`sundog[1145]: Setting generator 'pluto private-dns-name' failed with exit code 1 - stderr: Error describing instance 'i-0': dispatch failure: timeout`,
 		`error finding instance Post https://ec2.eu-west-1.amazonaws.com/: dial tcp timeout`,
+		`pluto[1312]: Timed-out waiting for EKS Describe Cluster API response: deadline has elapsed`,
+		`Post "https://sts.eu-west-1.amazonaws.com/": context deadline exceeded`,
+		`Connect timeout on endpoint URL: "https://api.ecr.eu-west-1.amazonaws.com/"`,
+		`Could not connect to the endpoint URL: "https://eks.eu-west-1.amazonaws.com/clusters/c"`,
 	},
 	"kubeconfig": {
 		`error: exec plugin: invalid apiVersion "client.authentication.k8s.io/v1alpha1"`,
 		"error: exec plugin is configured to use API version client.authentication.k8s.io/v1alpha1, plugin returned version client.authentication.k8s.io/v1beta1",
-	},
-	"limits": {
-		"F0812 16:26:52.166979  111106 server.go:269] failed to run Kubelet: inotify_init: too many open files",
-		`E0812 16:26:52.166979  111106 manager.go:1147] "Failed to create existing container" err="inotify_add_watch /sys/fs/cgroup/kubepods.slice: no space left on device"`,
 	},
 	"credential-provider": {
 		`E1121 14:20:11.325154     577 run.go:72] "command failed" err="failed to run Kubelet: failed to validate credential provider config: [providers: Invalid value]"`,
 		`E1121 14:20:11.325154     577 run.go:72] "command failed" err="failed to run Kubelet: failed to create kubelet: plugin binary executable /etc/eks/image-credential-provider/ecr-credential-provider did not exist"`,
 		"E0609 21:47:05.229849  225990 plugin.go:198] Failed getting credential from external registry credential provider: error execing credential provider plugin ecr-credential-provider for image 123456789012.dkr.ecr.us-east-1.amazonaws.com/a: exit status 1",
 	},
-	"may-not-run": {
-		"Feb 02 03:47:49 localhost (nodeadm)[1748]: nodeadm-config.service: Failed to locate executable /usr/bin/nodeadm: Permission denied",
-		"systemd[20259]: kubelet.service: Failed at step EXEC spawning /home/kubernetes/bin/kubelet: Permission denied",
-	},
-	"architecture": {
-		"systemd[1]: kubelet.service: Failed at step EXEC spawning /usr/bin/kubelet: Exec format error",
-		"exec /pause: exec format error",
-	},
 	"other-ca": {
 		`Get "https://10.0.0.1:443/api": tls: failed to verify certificate: x509: certificate is valid for 10.99.0.1, 127.0.0.1, not 10.0.0.1`,
 		`E1120 20:11:13.325154   11577 kubelet_node_status.go:92] "Unable to register node with API server" err="Post \"https://10.99.0.1:6443/api/v1/nodes\": tls: failed to verify certificate: x509: certificate signed by unknown authority (possibly because of \"crypto/rsa: verification error\" while trying to verify candidate authority certificate \"kubernetes\")" node="a"`,
+		`Get https://10.0.0.1:443/api: x509: certificate is valid for 10.99.0.1, not 10.0.0.1`,
+		`SSL validation failed for https://eks.eu-west-1.amazonaws.com/clusters/c [SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: unable to get local issuer certificate`,
 	},
 	"ca-file": {
 		`unable to load root certificates: unable to parse bytes as PEM block`,
 		`error: data does not contain any valid RSA or ECDSA certificates`,
 		`E1120 20:11:13.325154   11577 run.go:72] "command failed" err="failed to construct kubelet dependencies: unable to load client CA file /etc/kubernetes/pki/ca.crt: open /etc/kubernetes/pki/ca.crt: no such file or directory"`,
+		`error loading config file "/var/lib/kubelet/kubeconfig": illegal base64 data at input byte 0`,
+		`base64: invalid input`,
+		`invalid kubeconfig: invalid configuration: unable to read certificate-authority /etc/kubernetes/pki/ca.crt for kubernetes due to open /etc/kubernetes/pki/ca.crt: no such file or directory`,
+		`tls: failed to find any PEM data in certificate input`,
 	},
 	"credentials": {
 		`NoCredentialProviders: no valid providers in chain. Deprecated.`,
@@ -118,6 +145,8 @@ var lines = map[string][]string{
 		"eksnode: describing the cluster c: getting the node's credentials: failed to refresh cached credentials, no EC2 IMDS role found, operation error ec2imds: GetMetadata, exceeded maximum number of attempts, 12, http response error StatusCode: 404, request to EC2 IMDS failed; the instance needs an instance profile with the node's role",
 		`nodeadm[1491]: SDK 2024/08/28 19:12:30 DEBUG request failed with unretryable error http response error StatusCode: 404, request to EC2 IMDS failed`,
 		`get credentials: failed to refresh cached credentials, no EC2 IMDS role found, operation error ec2imds: GetMetadata, http response error StatusCode: 404`,
+		`EC2RoleRequestError: no EC2 instance role found`,
+		`An error occurred (UnrecognizedClientException) when calling the DescribeCluster operation: The security token included in the request is invalid.`,
 	},
 	"other-node": {
 		`leases.coordination.k8s.io "a" is forbidden: User "system:node:b" cannot get resource "leases" in API group "coordination.k8s.io" in the namespace "kube-node-lease": can only access node lease with the same name as the requesting node`,
@@ -127,6 +156,7 @@ var lines = map[string][]string{
 	},
 	"role-groups": {
 		`E0609 08:37:42.146757  835105 kubelet_node_status.go:94] "Unable to register node with API server" err="nodes is forbidden: User \"system:anonymous\" cannot create resource \"nodes\" in API group \"\" at the cluster scope" node="a"`,
+		`Unable to register node "worker-0" with API server: nodes "worker-0" is forbidden: could not determine node from user`,
 	},
 	"unauthorized": {
 		`2023-04-19T15:10:13Z kubelet-eks.daemon[11577]: E0419 15:10:13.325154   11577 event.go:267] Server rejected event '&v1.Event{TypeMeta:v1.TypeMeta{Kind:"", APIVersion:""}, ObjectMeta:v1.ObjectMeta{Name:"ip-10-0-1-249.cn-northwest-1.compute.internal.17575e9c08aefd8d", GenerateName:"", Namespace:"default", SelfLink:"", UID:"", ResourceVersion:"", Generation:0, CreationTimestamp:time.Date(1, time.January, 1, 0, 0, 0, 0, time.UTC), DeletionTimestamp:<nil>, DeletionGracePeriodSeconds:(*int64)(nil), Labels:map[string]string(nil)}, Reason:"NodeHasNoDiskPressure", Message:"Node ip-10-0-1-249.cn-northwest-1.compute.internal status is now: NodeHasNoDiskPressure", ReportingController:"", ReportingInstance:""}': 'Unauthorized' (will not retry!)`,
@@ -137,6 +167,9 @@ var lines = map[string][]string{
 		`error: You must be logged in to the server (Unauthorized)`,
 		`E0419 15:10:13.325154   11577 memcache.go:265] couldn't get current server API group list: the server has asked for the client to provide credentials`,
 		`Unauthorized`,
+		`Unable to register node with API server: unauthorized`,
+		`level=error msg="token does not match the server a != b"`,
+		`GET https://ABCD1234.yl4.eu-central-1.eks.amazonaws.com/api?timeout=32s 401 Unauthorized in 469 milliseconds`,
 	},
 	"version-skew": {
 		`E0419 15:10:13.325154   11577 reflector.go:158] failed to list: no kind "RuntimeClass" is registered for version "node.k8s.io/v1beta1" in scheme "k8s.io/client-go/kubernetes/scheme/register.go:83"`,
@@ -149,42 +182,15 @@ var lines = map[string][]string{
 		`E0419 15:10:13.325154   11577 run.go:74] "command failed" err="failed to parse kubelet flag: unknown flag: --container-runtime"`,
 		`E0508 19:05:36.802480    2488 run.go:74] "command failed" err="failed to run Kubelet: cloud provider \"aws\" was specified, but built-in cloud providers are disabled. Please set --cloud-provider=external and migrate to an external cloud provider"`,
 		`E0419 15:10:13.325154   11577 run.go:74] "command failed" err="failed to load kubelet config file, path: /etc/kubernetes/kubelet/config.json, error: failed to load Kubelet config file"`,
-	},
-	"cgroup-driver": {
-		`failed to run Kubelet: misconfiguration: kubelet cgroup driver: "systemd" is different from docker cgroup driver: "cgroupfs"`,
-		`E0511 02:08:20.553230    4019 remote_runtime.go:176] "RunPodSandbox from runtime service failed" err="rpc error: code = Unknown desc = failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: expected cgroupsPath to be of format \"slice:prefix:name\" for systemd cgroups, got \"/kubepods/besteffort/pod1/2\" instead: unknown"`,
-	},
-	"cgroup-v1": {
-		`E1120 20:11:13.325154   11577 run.go:72] "command failed" err="failed to validate kubelet configuration, error: kubelet is configured to not run on a host using cgroup v1. cgroup v1 support is unsupported and will be removed in a future release"`,
-	},
-	"kernel-settings": {
-		`Nov 17 13:35:47 ma kubelet[1347]: E1117 13:35:47.730947    1347 kubelet.go:1688] "Failed to start ContainerManager" err="[invalid kernel flag: vm/overcommit_memory, expected value: 1, actual value: 0, invalid kernel flag: kernel/panic, expected value: 10, actual value: 0, invalid kernel flag: kernel/panic_on_oops, expected value: 1, actual value: 0]"`,
-	},
-	"swap": {
-		`E0419 15:10:13.325154   11577 run.go:74] "command failed" err="failed to run Kubelet: running with swap on is not supported, please disable swap or set --fail-swap-on flag to false. /proc/swaps contained: [Filename]"`,
-		`F0624 13:16:48.816177   13626 server.go:233] failed to run Kubelet: Running with swap on is not supported, please disable swap! or set --fail-swap-on`,
+		`"command failed" err="failed to merge kubelet configs: failed to load kubelet dropin file, path: /etc/kubernetes/kubelet/config.json.d/40-nodeadm.conf, no apiVersion/kind"`,
+		`failed to read kubelet config file "/var/lib/kubelet/config.yaml", error: open /var/lib/kubelet/config.yaml: no such file or directory`,
+		`"command failed" err="unknown command kubelet-args"`,
 	},
 	"checkpoint": {
 		`E0419 15:10:13.325154   11577 memory_manager.go:177] "Could not initialize checkpoint manager" err="[memorymanager] the expected machine state is different from the real one"`,
 		`E0717 03:27:06.676922   23008 cpu_manager.go:194] [cpumanager] could not initialize checkpoint manager: could not restore state from checkpoint: configured policy "static" differs from state checkpoint policy "none", please drain this node and delete the CPU manager checkpoint file "/var/lib/kubelet/cpu_manager_state" before restarting Kubelet, please drain node and remove policy state file`,
 		`E1120 20:11:13.325154   11577 kubelet.go:1688] "Failed to start ContainerManager" err="start cpu manager error: current set of available CPUs \"0-1\" doesn't match with CPUs in state \"0-3\""`,
 		`E1120 20:11:13.325154   11577 run.go:72] "command failed" err="failed to run Kubelet: could not initialize checkpoint manager: checkpoint is corrupted, please drain node and remove policy state file"`,
-	},
-	"disk-full": {
-		`I0419 15:10:13.325154   11577 eviction_manager.go:387] "Eviction manager: must evict pod(s) to reclaim" resourceName="ephemeral-storage"`,
-		`time="2026-07-01T10:00:00.000000000Z" level=error msg="PullImage \"a:b\" failed" error="failed to pull and unpack image \"a:b\": failed to extract layer sha256:0: write /var/lib/containerd/x: no space left on device"`,
-		`W0419 15:10:13.325154   11577 eviction_manager.go:360] "Eviction manager: attempting to reclaim" resourceName="ephemeral-storage"; attempting to reclaim ephemeral-storage`,
-		`The node was low on resource: ephemeral-storage. Container a was using 92Ki, which exceeds its request of 0.`,
-	},
-	"pause-image": {
-		`eksnode: pulling the pause image, 3 attempts: exit status 1`,
-		`E0419 15:10:13.325154   11577 kuberuntime_manager.go:1170] "CreatePodSandbox for pod failed" err="rpc error: code = Unknown desc = failed to get sandbox image \"602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.5\": failed to pull image \"602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.5\": unexpected status from HEAD request: 401 Unauthorized" pod="kube-system/aws-node-abcde"`,
-		`failed to get sandbox image "localhost/kubernetes/pause:latest": failed to resolve reference "localhost/kubernetes/pause:latest"`,
-	},
-	"containerd": {
-		`E0419 15:10:13.325154   11577 run.go:74] "command failed" err="failed to run Kubelet: validate service connection: validate CRI v1 runtime API for endpoint \"unix:///run/containerd/containerd.sock\": rpc error: code = Unavailable desc = connection error: desc = \"transport: Error while dialing: dial unix /run/containerd/containerd.sock: connect: no such file or directory\""`,
-		`E0107 05:55:22.524695    1375 kubelet.go:2356] "Container runtime sanity check failed" err="rpc error: code = Unavailable desc = error reading from server: read unix @->/run/containerd/containerd.sock: read: connection reset by peer"`,
-		`validate CRI v1 runtime API for endpoint "unix:///run/containerd/containerd.sock": rpc error: code = DeadlineExceeded desc = context deadline exceeded`,
 	},
 	"templates": {
 		`jq: error: Could not open file /etc/kubernetes/kubelet/kubelet-config.json: No such file or directory`,
@@ -202,57 +208,14 @@ var lines = map[string][]string{
 	},
 	"kubelet-settings": {
 		`E1121 14:20:11.325154     577 run.go:72] "command failed" err="failed to validate kubelet configuration, error: invalid configuration: can't use reservedSystemCPUs (--reserved-cpus) with systemReservedCgroup (--system-reserved-cgroup) or kubeReservedCgroup (--kube-reserved-cgroup), path: &TypeMeta{Kind:,APIVersion:,}"`,
-	},
-	"cni-config": {
-		`E1121 14:20:11.325154     577 log.go:32] "RunPodSandbox from runtime service failed" err="rpc error: code = Unknown desc = failed to setup network for sandbox \"6a61\": plugin type=\"bridge\" failed (add): failed to find plugin \"gone\" in path [/opt/cni/bin]"`,
-		`failed to find plugin "aws-cni" in path [/opt/cni/bin]`,
-	},
-	"registry": {
-		`E0419 15:10:13.325154   11577 log.go:32] "PullImage from image service failed" err="rpc error: code = Unknown desc = failed to pull and unpack image \"602401143452.dkr.ecr.eu-west-1.amazonaws.com/amazon-k8s-cni:v1.20.4\": failed to resolve reference \"602401143452.dkr.ecr.eu-west-1.amazonaws.com/amazon-k8s-cni:v1.20.4\": unexpected status from HEAD request to https://602401143452.dkr.ecr.eu-west-1.amazonaws.com/v2/amazon-k8s-cni/manifests/v1.20.4: 403 Forbidden" image="a"`,
-		`pull access denied, repository does not exist or may require authorization: authorization failed: no basic auth credentials`,
-		`failed to resolve reference "602401143452.dkr.ecr.us-west-2.amazonaws.com/amazon-k8s-cni-init:v1.11.4": pulling from host 602401143452.dkr.ecr.us-west-2.amazonaws.com failed with status code [manifests v1.11.4]: 401 Unauthorized`,
-	},
-	"network-plugin": {
-		"W0726 08:18:06.517655    4537 cni.go:172] Unable to update cni config: No networks found in /etc/cni/net.d",
-		"NetworkReady=false reason:NetworkPluginNotReady message:docker: network plugin is not ready: cni config uninitialized",
-		`E0419 15:10:13.325154   11577 kubelet.go:2900] "Container runtime network not ready" networkReady="NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized"`,
-		`E0419 15:10:13.325154   11577 kubelet.go:2900] "Container runtime network not ready" networkReady="NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: no networks found in /etc/cni/net.d"`,
-		`connection error: desc = "transport: Error while dialing dial tcp 127.0.0.1:50051: connect: connection refused"`,
-		`{"level":"info","ts":"2022-09-01T10:00:02.092Z","caller":"entrypoint.sh","msg":"Retrying waiting for IPAM-D"}`,
-		`time="2023-06-14T22:57:39Z" level=error msg="Failed to wait for IPAM daemon to complete" error="exit status 1"`,
-		`{"level":"error","msg":"Initialization failure: ipamd init: failed to retrieve attached ENIs info"}`,
-		`Readiness probe failed: {"level":"info","msg":"timeout: failed to connect service \":50051\" within 1s"}`,
-	},
-	"kernel-modules": {
-		`E0820 08:11:13.325154     577 kubelet_network_linux.go:90] "Failed to set up mark-masq chain" err="error appending rule: exit status 4: Warning: Extension MARK revision 0 not supported, missing kernel module?\niptables v1.8.11 (nf_tables):  RULE_APPEND failed (No such file or directory): rule in chain KUBE-FIREWALL\n"`,
-		"{\"level\":\"error\",\"msg\":\"Initialization failure: ipamd init: failed to set up host network: running [/usr/sbin/iptables -t nat -C POSTROUTING]: exit status 2: iptables v1.8.4 (nf_tables): Couldn't load match `comment':No such file or directory\"}",
-		"{\"level\":\"error\",\"msg\":\"ipt.NewChain error for chain [AWS-SNAT-CHAIN-0]: exit status 3: iptables v1.8.4 (legacy): can't initialize iptables table `nat': Table does not exist (do you need to insmod?)\"}",
-		"modprobe: FATAL: Module br_netfilter not found in directory /lib/modules/6.12.0-211.26.1.el10_2.aarch64",
-		`E0214 08:27:13.607103      11 server.go:135] "Error running ProxyServer" err="open /proc/sys/net/netfilter/nf_conntrack_max: no such file or directory"`,
-		"systemd-modules-load[299]: Failed to find module 'br_netfilter'",
-	},
-	"addresses": {
-		`InsufficientFreeAddressesInSubnet: The specified subnet does not have enough free addresses to satisfy the request.`,
-		`failed to setup network for sandbox "6a61": plugin type="host-local" failed (add): failed to allocate for range 0: no IP addresses available in range set: 10.0.0.1-10.0.0.254`,
-		`plugin type="aws-cni" name="aws-cni" failed (add): add cmd: failed to assign an IP address to container`,
-		`{"level":"error","msg":"Failed to assign an IP address to container d441ca8a"}`,
-		`{"level":"debug","msg":"Recently we had InsufficientCidr error hence will wait for 2m0s before retrying"}`,
-		`{"level":"debug","msg":"Unable to get IP address from CIDR: no free IP available in the prefix - 10.0.62.224/fffffff0"}`,
-		`2018-10-11T18:01:48Z [INFO] DataStore has no available IP addresses`,
+		`"command failed" err="failed to run Kubelet: --kube-reserved value failed to parse: cannot reserve \"gpu\" resource"`,
+		`invalid Node Allocatable configuration. Resource "memory" has a reservation of {{4 9} {<nil>} 4G DecimalSI} but capacity of {{2 9} {<nil>} 2G DecimalSI}. Expected capacity >= reservation.`,
+		`the total amount \"1Gi\" of type \"memory\" is not equal to the value \"2Gi\" determined by Node Allocatable feature`,
 	},
 	"serving-certificate": {
 		`I0419 15:10:13.325154   11577 log.go:245] http: TLS handshake error from 10.0.3.17:52334: no serving certificate available for the kubelet`,
 		`Error from server: Get "https://10.0.1.2:10250/containerLogs/default/a/a": remote error: tls: internal error`,
-	},
-	"ordering-cycle": {
-		"Aug 20 12:46:11 localhost systemd[1]: multi-user.target: Job nodeadm-run.service/start deleted to break ordering cycle starting with multi-user.target/start",
-		`systemd[1]: network-online.target: Found ordering cycle on systemd-networkd-wait-online.service/start`,
-	},
-	"units": {
-		`eksnode: finding the version of kubelet: exec: "kubelet": executable file not found in $PATH; install the program on the search path of the image`,
-		"eksnode: services: starting kubelet.service: systemd reports the unit as not-found; the image must have it",
-		"Failed to start kubelet.service: Unit kubelet.service not found.",
-		"systemd[1]: kubelet.service: Failed at step EXEC spawning /usr/bin/kubelet: No such file or directory",
+		`Error from server: Get "https://10.0.0.1:10250/containerLogs/a/b/c": tls: failed to verify certificate: x509: certificate signed by unknown authority`,
 	},
 	"bottlerocket-settings": {
 		`[   11.842376] early-boot-config[2778]: Provider error: Error parsing TOML user data: expected a table key, found a right bracket at line 1 column 1`,
@@ -260,6 +223,7 @@ var lines = map[string][]string{
 		`[    9.123456] early-boot-config[2935]: Error PATCHing '/settings': unknown field`,
 		`systemd[1]: Bottlerocket userdata configuration system was skipped because of an unmet condition check (ConditionPathExists=!/var/lib/bottlerocket/early-boot-config.ran).`,
 		`[FAILED] Failed to start Bottlerocket userdata configuration system.`,
+		`thar-be-settings[1400]: Configuration file 'kubelet-config' failed to render: unexpected`,
 	},
 	"irsa": {
 		`panic: WebIdentityErr: failed to retrieve credentials`,
@@ -267,13 +231,6 @@ var lines = map[string][]string{
 		`caused by: InvalidIdentityToken: the token could not be validated`,
 		`operation error STS: AssumeRoleWithWebIdentity, https response error StatusCode: 403, RequestID: 0, api error AccessDenied: denied`,
 		`caused by: AccessDenied: Not authorized to perform sts:AssumeRoleWithWebIdentity`,
-	},
-	"kube-proxy": {
-		`E1118 06:26:55.123456       1 leaderelection.go:436] error retrieving resource lock: Get "https://172.20.0.1:443/apis/coordination.k8s.io/v1/namespaces/x/leases/y?timeout=5s": dial tcp 172.20.0.1:443: i/o timeout`,
-		`Unable to reach API Server, Get "https://10.100.0.1:443/version?timeout=5s": context deadline exceeded (Client.Timeout exceeded while awaiting headers)`,
-		`Unable to reach API Server, Get "https://[fd00:10::1]:443/version?timeout=5s": dial tcp [fd00:10::1]:443: connect: connection refused`,
-		`[INFO] Failed to communicate with K8S Server. Please check instance security groups or http proxy setting`,
-		`E0904 13:53:07.657821       1 node.go:124] Failed to retrieve node info: nodes "ip-10-0-1-2.example.com" not found`,
 	},
 	"kubelet-port": {
 		`Error from server: error dialing backend: dial tcp 10.0.0.194:10250: i/o timeout`,
@@ -284,64 +241,82 @@ var lines = map[string][]string{
 		`Unable to register node "" with API server`,
 		`I0803 19:00:56.100000    3112 kubelet_node_status.go:70] "Attempting to register node" node=""`,
 		`pluto[1312]: Missing field 'Reservation.Instances.PrivateDnsName' in EC2 response`,
+		`nodes is forbidden: User \"system:node:\" cannot create resource \"nodes\" in API group \"\" at the cluster scope: unknown node for user \"system:node:\"`,
+		`nodeadm[1600]: {"level":"fatal","msg":"Command failed","error":"exceeded max wait time for InstanceCondition waiter"}`,
 	},
 	"node-labels": {
 		`E0419 15:10:13.325154   11577 run.go:74] "command failed" err="failed to validate kubelet flags: unknown 'kubernetes.io' or 'k8s.io' labels specified with --node-labels: [node-role.kubernetes.io/worker]"`,
 		`kubelet: --node-labels in the 'kubernetes.io' namespace must begin with an allowed prefix (kubelet.kubernetes.io, node.kubernetes.io)`,
-	},
-	"runtime-endpoint": {
-		`"command failed" err="failed to validate kubelet flags: the container runtime endpoint address was not specified or empty, use --container-runtime-endpoint to set"`,
-		`Err: connection error: desc = "transport: Error while dialing dial unix: missing address"`,
-		`transport: Error while dialing dial unix /var/run/dockershim.sock: connect: no such file or directory`,
-	},
-	"reserved-cgroups": {
-		`kubelet.go:1380] Failed to start ContainerManager Failed to enforce Kube Reserved Cgroup Limits on "/kubelet.slice": ["kubelet"] cgroup does not exist`,
-		`failed to run Kubelet: invalid configuration: cgroup-root ["pods.slice"] doesn't exist`,
-	},
-	"soci": {
-		`dial unix:///run/soci-snapshotter-grpc/soci-snapshotter-grpc.sock: timeout`,
-		`failed to rebase layer sha256:6ea5d75b: error attempting to claim job to rebase`,
-		`claim job: image unpack job has no layers: sha256:7f2bdf4f`,
-		`{"error":"unable to fetch SOCI artifacts for image: no valid SOCI index found: not found"}`,
-		`failed to prepare extraction snapshot "extract-1 sha256:e3d7": layer "551" unavailable: unavailable`,
-		`soci-snapshotter-grpc[1800]: {"level":"error","msg":"failed to resolve layer"}`,
-	},
-	"registry-unreachable": {
-		`failed to do request: Head "https://registry.example.com/v2/test/manifests/latest": dial tcp 20.10.1.141:443: i/o timeout`,
-		`Get "https://prod-us-east-1-starport-layer-bucket.s3.us-east-1.amazonaws.com/a": dial tcp 52.216.0.1:443: i/o timeout`,
-	},
-	"registry-hosts": {
-		`level=error msg="failed to decode hosts.toml" error="failed to parse TOML: (4, 3): was expecting token =, but got \"[\" instead"`,
-		`failed to parse hosts file: unexpected end`,
-		"level=error error=\"invalid `host` tree\"",
-	},
-	"containerd-config": {
-		`containerd: failed to load TOML: /etc/containerd/config.toml: (27, 47): was expecting token [[`,
-		`containerd: invalid config: unknown key`,
-		"error=\"invalid plugin config: no corresponding runtime configured in `runtimes` for `default_runtime_name`\"",
-		"containerd: expected containerd config version equal to or less than `3`, got `4`: unsupported config version",
-		`level=warning msg="failed to load plugin io.containerd.grpc.v1.cri"`,
-	},
-	"cri-plugin": {
-		`E0906 20:35:22.866810    7826 run.go:72] "command failed" err="failed to run Kubelet: validate service connection: validate CRI v1 runtime API for endpoint \"unix:///run/containerd/containerd.sock\": rpc error: code = Unimplemented desc = unknown service runtime.v1.RuntimeService"`,
-	},
-	"resolv-conf": {
-		`"Failed to generate sandbox config for pod" err="open /run/systemd/resolve/resolv.conf: no such file or directory" pod="kube-system/a"`,
-		`ResolvConfPath "/mnt/resolv.conf" does not exist`,
-	},
-	"nvidia": {
-		`nvidia-container-cli: initialization error: nvml error: driver/library version mismatch: unknown`,
-		`Failed to initialize NVML: could not load NVML library.`,
-		`NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.`,
-		`nvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.0`,
-		`NVRM: API mismatch: the client has the version 570.195`,
-		`RuntimeHandler "nvidia" not supported`,
-		`no runtime for "nvidia" is configured`,
+		`"command failed" err="failed to run Kubelet: invalid node labels: a=b c"`,
+		`nodes "a" is forbidden: is not allowed to modify labels: topology.kubernetes.io/zone`,
 	},
 	"user-data-script": {
 		`cloud-init[3101]: util.py[WARNING]: Failed running /var/lib/cloud/instance/scripts/part-001 [1]`,
 		`cc_scripts_user.py[WARNING]: Failed to run module scripts-user (scripts in /var/lib/cloud/instance/scripts)`,
 		`('scripts_user', RuntimeError('Runparts: 1 failures (part-001) in 1 attempted commands'))`,
 		`[FAILED] Failed to start cloud-fina… Execute cloud user/final scripts.`,
+		`cloud-init[2154]: util.py[WARNING]: Boothooks script /var/lib/cloud/instances/i-0/boothooks/part-001 execution error`,
+		`2024-07-21 00:55:14,881 - util.py[WARNING]: failed stage init`,
+		`util.py[WARNING]: Failed loading yaml blob. Invalid format at line 3 column 1`,
+		`Exited with error on line 286`,
+		`E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 1790 (apt-get)`,
+		`cloud-init[4927]: and yum doesn't have enough cached data to continue. At this point the only`,
+		`[FAILED] Failed to start bootstrap container setup.`,
+	},
+	"throttled": {
+		`An error occurred (TooManyRequestsException) when calling the DescribeCluster operation`,
+		`Waiter ClusterActive failed: Too Many Requests`,
+		`Error response from daemon: toomanyrequests: You have reached your pull rate limit.`,
+		`An error occurred (RequestLimitExceeded) when calling the DescribeInstances operation (reached max retries: 4): Request limit exceeded.`,
+		`An error occurred (ThrottlingException) when calling the GetAuthorizationToken operation: Rate exceeded`,
+	},
+	"pod-identity": {
+		`failed to load credentials: Get "http://169.254.170.23/v1/credentials": dial tcp 169.254.170.23:80: connect: connection refused`,
+		`operation error EKS Auth: AssumeRoleForPodIdentity, https response error StatusCode: 404, ResourceNotFoundException: No associated role`,
+		`Unable to start server: listen tcp [fd00:ec2::23]:80: bind: cannot assign requested address`,
+	},
+	"proxy": {
+		`Get "https://ABC.gr7.eu-west-1.eks.amazonaws.com/api": proxyconnect tcp: dial tcp 10.0.9.9:3128: i/o timeout`,
+		`curl: (56) Received HTTP code 407 from proxy after CONNECT: Proxy Authentication Required`,
+		`Failed to connect to proxy URL: "http://10.0.9.9:3128"`,
+	},
+	"no-kubeconfig": {
+		`"command failed" err="failed to run Kubelet: unable to load bootstrap kubeconfig: stat /etc/kubernetes/bootstrap-kubelet.conf: no such file or directory"`,
+		`"command failed" err="failed to run Kubelet: invalid kubeconfig: stat /var/lib/kubelet/kubeconfig: no such file or directory"`,
+		`Get "https:///api/v1/nodes": http: no Host in request URL`,
+		`Unable to register node "worker-0" with API server: Post https://:6443/api/v1/nodes: dial tcp :6443: getsockopt: connection refused`,
+		`error loading config file "/var/lib/kubelet/kubeconfig": yaml: line 4: mapping values are not allowed in this context`,
+	},
+	"client-certificate": {
+		`The currently active client certificate has expired, but the server is not responsive.`,
+		`Part of the existing bootstrap client certificate in /etc/kubernetes/kubelet.conf is expired: 2018-07-06 12:32:00 +0000 UTC`,
+		`Get "https://10.0.0.1:6443/api": remote error: tls: expired certificate`,
+	},
+	"node-name": {
+		`Node "Web_01" is invalid: metadata.name: Invalid value: "Web_01": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters`,
+	},
+	"node-ip": {
+		`failed to validate nodeIP: node IP: "10.240.0.3" not found in the host's network interfaces`,
+		`"command failed" err="failed to run Kubelet: bad --node-ip \"10.0.0\": must be a valid IP"`,
+		`can't get ip address of node a. error: no default routes found`,
+	},
+	"provider-id": {
+		`error syncing 'ip-10-0-144-157': failed to get provider ID for node ip-10-0-144-157 at cloudprovider: failed to get instance ID from cloud provider: instance not found, requeuing`,
+		`panic: node providerID empty, cannot parse`,
+		`0/1 nodes are available: 1 node(s) had untolerated taint {node.cloudprovider.kubernetes.io/uninitialized: true}.`,
+		`could not init cloud provider "aws": error finding instance i-0: "instance not found"`,
+	},
+	"launch": {
+		`launching instances, with fleet error(s), InvalidBlockDeviceMapping: Invalid device name /dev/xvda`,
+		`InvalidParameterValue: Value (a) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name`,
+		`no amis exist given constraints`,
+	},
+	"capacity": {
+		`Could not launch On-Demand Instances. InsufficientInstanceCapacity - We currently do not have sufficient m5.large capacity`,
+		`VcpuLimitExceeded: You have requested more vCPU capacity than your current vCPU limit of 32 allows`,
+	},
+	"kms-key": {
+		`Instance became unhealthy while waiting: Client.InternalError: Client error on launch`,
+		`The KMS key arn:aws:kms:eu-west-1:111122223333:key/0 is not accessible`,
 	},
 }

@@ -41,14 +41,6 @@ var patterns = sync.OnceValue(func() []pattern {
 	return all
 })
 
-// find is the expression that makes a line evidence, or nil.
-func (p pattern) find(line string) *expression {
-	if e := p.lines.find(line); e != nil && p.not.find(line) == nil {
-		return e
-	}
-	return nil
-}
-
 // expression is a regular expression and texts: every match contains one of them.
 // Journals have millions of lines, and hardly any contains one of the texts.
 // Searching for the texts costs a small part of what the expressions cost.
@@ -136,4 +128,73 @@ func shortest(texts []string) int {
 		least = min(least, len(text))
 	}
 	return least
+}
+
+// candidate is an expression of a rule, or of untils.
+type candidate struct {
+	// rule is a place in Rules, or -1. Then until is a place in untils.
+	rule, until int
+	*expression
+}
+
+// index finds the candidates that may match a line, in one pass over the line.
+// Searching for the text of each costs a multiple.
+type index struct {
+	list []candidate
+	// texts are the texts of the candidates by their first four bytes, and begins are
+	// hashes of these bytes.
+	texts  map[uint32][]begin
+	begins [1 << 16]bool
+}
+
+// begin is a text of a candidate.
+type begin struct {
+	text string
+	at   int // in the list
+}
+
+// candidates is the index of all rules, in their order, after that of untils.
+var candidates = sync.OnceValue(func() *index {
+	x := &index{texts: map[uint32][]begin{}}
+	for i, all := range untils() {
+		for j := range all {
+			x.add(candidate{-1, i, &all[j]})
+		}
+	}
+	for i, p := range patterns() {
+		for j := range p.lines {
+			x.add(candidate{i, -1, &p.lines[j]})
+		}
+	}
+	return x
+})
+
+func (x *index) add(c candidate) {
+	for _, text := range c.literals {
+		four := uint32(text[0])<<24 | uint32(text[1])<<16 | uint32(text[2])<<8 | uint32(text[3])
+		x.texts[four] = append(x.texts[four], begin{text, len(x.list)})
+		x.begins[hash(four)] = true
+	}
+	x.list = append(x.list, c)
+}
+
+func hash(four uint32) uint16 { return uint16(four * 2654435761 >> 16) }
+
+// in lists the places of the candidates whose text a line contains, in order. It
+// reuses the memory of a list.
+func (x *index) in(line string, places []int) []int {
+	places = places[:0]
+	var four uint32
+	for i := range len(line) {
+		if four = four<<8 | uint32(line[i]); i < 3 || !x.begins[hash(four)] {
+			continue
+		}
+		for _, b := range x.texts[four] {
+			if strings.HasPrefix(line[i-3:], b.text) {
+				places = append(places, b.at)
+			}
+		}
+	}
+	slices.Sort(places)
+	return slices.Compact(places)
 }

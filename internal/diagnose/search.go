@@ -86,7 +86,7 @@ func (s *Search) Report() Report {
 // earlier logs, except in logs that have such a line of their own.
 func (s *Search) Log(l Log) error {
 	s.texts++
-	r := reading{s: s, name: l.Name, now: s.newBoot(), ended: make([]bool, len(s.rules)), resolved: make([]bool, len(untils()))}
+	r := reading{s: s, name: l.Name, now: s.newBoot(), ended: make([]bool, len(s.rules))}
 	err := s.eachLine(l.Text, r.line)
 	if r.before != nil && !r.now.says() {
 		r.now = r.before
@@ -113,10 +113,11 @@ type reading struct {
 	// now is the present boot, and before the last earlier one that says something.
 	now, before *boot
 	id          string // of the present boot, from JSON
-	// ended says which rules a line of this log has resolved, and resolved which
-	// expressions of Until the present line matches.
-	ended, resolved []bool
-	timed           string // the last line with a time
+	// ended says which rules a line of this log has resolved.
+	ended  []bool
+	places []int // of the present line's candidates
+	parts  broken
+	timed  string // the last line with a time
 }
 
 // line searches one line.
@@ -143,16 +144,41 @@ func (r *reading) line(number int, line string, about journalEntry) {
 		r.timed = line
 	}
 	r.now.keepSign(place, line)
-	for i, end := range untils() {
-		r.resolved[i] = end.find(line) != nil
+	r.places = candidates().in(line, r.places)
+	r.match(line, place)
+	if before := r.parts.join(line); before != "" {
+		r.matchBroken(before, line, place)
 	}
-	for i, p := range r.s.patterns {
-		if p.until >= 0 && r.resolved[p.until] {
-			r.now.found[i], r.ended[i] = Finding{}, true
-		} else if e := p.find(line); e != nil {
-			r.now.found[i].add(place() + shorten(line, e.FindStringIndex(line)[0]))
+}
+
+// match adds a line to the findings of the rules that it matches, and ends those that
+// it resolves.
+func (r *reading) match(line string, place func() string) {
+	done := -1 // the last rule with this line
+	for _, at := range r.places {
+		switch c := candidates().list[at]; {
+		case c.rule < 0 && c.MatchString(line):
+			for i, p := range r.s.patterns {
+				if p.until == c.until {
+					r.now.found[i], r.ended[i] = Finding{}, true
+				}
+			}
+		case c.rule > done && r.s.isEvidence(c, line):
+			done = c.rule
+			if f := &r.now.found[c.rule]; f.Count < most {
+				f.add(place() + shorten(line, c.FindStringIndex(line)[0]))
+			} else {
+				f.Count++
+			}
 		}
 	}
+}
+
+// isEvidence says whether a line is evidence for a candidate's rule. A line that
+// resolves a rule is none.
+func (s *Search) isEvidence(c candidate, line string) bool {
+	p := s.patterns[c.rule]
+	return c.MatchString(line) && p.not.find(line) == nil && (p.until < 0 || untils()[p.until].find(line) == nil)
 }
 
 // errorsMost is how many lines that look like errors are kept.

@@ -10,7 +10,7 @@ const (
 
 // Rules is the table of known causes, root causes before their consequences. The
 // patterns come from the source code and logs of kubelet 1.24 to 1.36, containerd
-// 1.6 to 2.3, runc, client-go and this program.
+// 1.6 to 2.3, runc, client-go, nodeadm, the VPC CNI, Bottlerocket and this program.
 func Rules() []Rule {
 	return []Rule{
 		{
@@ -49,6 +49,7 @@ func Rules() []Rule {
 				`(Name|Apiserver endpoint|Certificate authority|CIDR) is missing in cluster configuration`, `[cC]ould not find NodeConfig within UserData`,
 				`"Loaded configuration","config":.*"cluster":\{\}`, `Command failed.*"error": ?"(yaml: |error (unmarshaling|converting)|strict decoding error|no kind |mime: |multipart: )`,
 				`ec2imds: GetUserData, [^"]*StatusCode: 404`, `checking the NodeConfig:`, `spec\.[A-Za-z.\[\]0-9]+: (unknown field|is missing|must be|unknown value)`, `is not a NodeConfig \(`, `reading the NodeConfig: `,
+				`Command failed.*(NodeConfig|node config|MIME|media type|user data|[cC]luster ID|ip-family|wrong Kind|unexpected group|GZIP)`, `Do not manually call nodeadm from user data`,
 			},
 
 			Commands: []string{"eksnode userdata check FILE", "eksnode userdata render --family al2023 --cluster NAME"},
@@ -60,12 +61,71 @@ func Rules() []Rule {
 			Lines: []string{
 				`[Pp]arsing TOML user data`, `TOML data did not contain 'settings' section`, `early-boot-config\[\d+\]: .*([Pp]rovider error|Error )`,
 				`Bottlerocket userdata configuration system was skipped`, `Failed to start Bottlerocket userdata configuration system`,
+				`(thar-be-settings|storewolf|settings-committer)\[\d+\]: .*(Error|[fF]ailed)`,
 			},
 			Not:      `with result 'dependency'`,
 			Explains: []string{"containerd"},
 
 			Others:   "the instance metadata service did not answer early-boot-config",
 			Commands: []string{"eksnode userdata check FILE", "eksnode userdata render --family bottlerocket --cluster NAME"},
+		},
+		{
+			ID:     "launch",
+			Cause:  "EC2 refuses to start the instance: a parameter of the launch template, the EC2NodeClass or the node group is wrong",
+			Remedy: "the error's code names the parameter: correct the image, the subnets, the security groups, the device names or the instance profile",
+			Until:  joined,
+			Lines: []string{
+				`(InvalidBlockDeviceMapping|InvalidAMIID|InvalidGroup\.NotFound|InvalidSubnetID|InvalidLaunchTemplate|InvalidParameter(Value|Combination))`, `Invalid IAM Instance Profile`, `([nN]o (subnets|security groups|amis|AMIs) (found|exist|match)|Failed to resolve (AMIs|[sS]ubnets|[sS]ecurity))`,
+			},
+
+			Commands: []string{"aws ec2 describe-launch-template-versions --launch-template-id ID", "eksnode preflight --cluster NAME --instance ID"},
+		},
+		{
+			ID:     "capacity",
+			Cause:  "EC2 has no capacity for the instance type, or the account's quota is used up",
+			Remedy: "allow more instance types and zones, or have the quota of vCPUs raised",
+			Until:  joined,
+			Lines: []string{
+				`(InsufficientInstanceCapacity|InsufficientHostCapacity|UnfulfillableCapacity|InsufficientCapacityError)`, `(VcpuLimitExceeded|MaxSpotInstanceCountExceeded|InstanceLimitExceeded)`,
+			},
+
+			Commands: []string{"aws ec2 describe-instance-type-offerings --location-type availability-zone"},
+		},
+		{
+			ID:     "kms-key",
+			Cause:  "EC2 may not use the key of the encrypted image or volume, so the instance ends at once",
+			Remedy: "let the key's policy allow the role that starts the instances, such as AWSServiceRoleForAutoScaling, to use the key and to create grants",
+			Until:  joined,
+			Lines: []string{
+				`(Client\.InternalError|InvalidKMSKey|KMSKeyNotAccessible|KMSAccessDenied)`, `KMS key .*(not accessible|does not exist|is disabled|pending deletion)`,
+			},
+
+			Commands: []string{"aws ec2 describe-images --image-ids AMI --query 'Images[].BlockDeviceMappings'"},
+		},
+		{
+			ID:     "machine-boot",
+			Cause:  "the machine does not boot: its kernel panics, or a file system that /etc/fstab names cannot be mounted",
+			Remedy: "read the console's output; remove the entries of volumes that the instance lacks from /etc/fstab, or add nofail to them",
+			Until:  joined,
+			Not:    `(BOTTLEROCKET|[Bb]ottlerocket)`,
+			Lines: []string{
+				`Kernel panic - not syncing`, `You are in (emergency|rescue) mode`, `Dependency failed for (Local File Systems|/\S)`, `Timed out waiting for device \S+`,
+			},
+
+			Commands: []string{"aws ec2 get-console-output --latest --output text --instance-id ID", "sudo findmnt --verify"},
+		},
+		{
+			ID:     "node-network",
+			Cause:  "the machine's own network is not configured: it has no address, no route, or its interface has another name",
+			Remedy: "check the configuration of the network on the image, such as a fixed hardware address or interface name in it, and the instance's interfaces",
+			Until:  joined,
+			Lines: []string{
+				`Failed to start .*Wait for Network to be Configured`, `Failed to start .*(Network (Configuration|Manager|Service|Name Resolution)|networkd|Write network status|Raise network interfaces)`, `netdog\[\d+\]: (Unable|Failed|No |Invalid)`, `connect: network is unreachable`, `dial tcp [^ ]+: network is unreachable`, `(no default routes found in|unable to select an IP|Unable to select an IP|find any default route)`,
+			},
+			Explains: []string{"blocked", "aws-api", "dns", "metadata"},
+
+			Others:   "the network was not up yet, and the program tries again",
+			Commands: []string{"sudo ip address", "sudo ip route", "sudo journalctl --boot --unit systemd-networkd --unit NetworkManager --no-pager"},
 		},
 		{
 			ID:     "arguments",
@@ -95,11 +155,23 @@ func Rules() []Rule {
 			Commands: []string{"aws eks list-clusters --region REGION"},
 		},
 		{
+			ID:     "throttled",
+			Cause:  "AWS or a registry refuses requests because there are too many of them",
+			Remedy: "start fewer nodes at once, or have the quota raised; pass the endpoint and the certificate authority in the user data, which saves a call of each node; pull through a cache for Docker Hub's limit",
+			Until:  joined,
+			Lines: []string{
+				`TooManyRequestsException`, `Too Many Requests`, `toomanyrequests: `, `RequestLimitExceeded`, `Throttling(Exception)?\b.*[rR]ate exceeded`,
+			},
+			Explains: []string{"registry", "pause-image", "user-data-script"},
+
+			Commands: []string{"sudo journalctl --boot --no-pager --grep TooManyRequests", "eksnode userdata render --family al2023 --cluster NAME"},
+		},
+		{
 			ID:       "permissions",
 			Cause:    "the node's role lacks a permission",
 			Remedy:   "attach AmazonEKSWorkerNodePolicy, AmazonEC2ContainerRegistryPullOnly and AmazonEKS_CNI_Policy to the node's role",
 			Until:    joined,
-			Not:      `AssumeRoleWithWebIdentity`,
+			Not:      `AssumeRoleWithWebIdentity|perform: (ssm|ssmmessages|ec2messages|logs|cloudwatch|xray):`,
 			Lines:    []string{`is not authorized to perform: `, `UnauthorizedOperation`},
 			Explains: []string{"network-plugin"},
 
@@ -116,9 +188,33 @@ func Rules() []Rule {
 			Commands: []string{"aws eks describe-cluster --name NAME --query cluster.identity.oidc.issuer", "aws iam list-open-id-connect-providers"},
 		},
 		{
+			ID:     "pod-identity",
+			Cause:  "the EKS Pod Identity agent does not run on the node, or the service account has no association",
+			Remedy: "install the add-on eks-pod-identity-agent, and associate the role with the service account; the node's role needs eks-auth:AssumeRoleForPodIdentity",
+			Lines: []string{
+				`169\.254\.170\.23[^ ]*.*(connect: |i/o timeout|deadline exceeded|StatusCode: [45]\d\d|refused)`, `(eks-auth|EKS ?Auth).*(AccessDenied|ResourceNotFoundException|is not authorized)`,
+				`(fd00:ec2::23|169\.254\.170\.23)\S*: bind`,
+			},
+			Explains: []string{"network-plugin"},
+
+			Commands: []string{"aws eks list-pod-identity-associations --cluster-name NAME", "kubectl --namespace kube-system get pods --selector app.kubernetes.io/name=eks-pod-identity-agent --output wide"},
+		},
+		{
+			ID:     "proxy",
+			Cause:  "the proxy does not answer the node, or refuses its requests",
+			Remedy: "correct the proxy's address in spec.instance.environment and in the units' environment; exclude the cluster's endpoint, the Service range, 169.254.169.254 and the VPC from the proxy",
+			Until:  joined,
+			Lines: []string{
+				`proxyconnect tcp: `, `Proxy Authentication Required`, `(Tunnel connection failed|[cC]annot connect to proxy|Failed to connect to proxy URL|Received HTTP code \d+ from proxy)`,
+			},
+			Explains: []string{"blocked", "aws-api", "registry-unreachable"},
+
+			Commands: []string{"sudo systemctl cat kubelet containerd", "sudo cat /etc/environment"},
+		},
+		{
 			ID:     "aws-api",
 			Cause:  "the node cannot reach an AWS API: a route, an endpoint or a security group is missing",
-			Remedy: "give the subnet a NAT gateway, or VPC endpoints for ec2, eks, sts, ecr.api, ecr.dkr and s3 with security groups that allow port 443 from the node; or name a proxy in spec.instance.environment",
+			Remedy: "give the subnet a NAT gateway, or VPC endpoints for ec2, eks, sts, ecr.api, ecr.dkr and s3 with security groups that allow port 443 from the node; otherwise name a proxy in spec.instance.environment",
 			Until:  joined,
 			Not:    `(lookup|LookupHost) .*(no such host|server misbehaving)|UnauthorizedOperation|AccessDenied|network is unreachable`,
 			Lines: []string{
@@ -127,7 +223,8 @@ func Rules() []Rule {
 				`(private DNS name|cluster) from (EC2|EKS): deadline has elapsed`, `(Error describing instance|describing cluster).*(dispatch failure|imed ?out)`,
 				`https://(ec2|eks|sts|api\.ecr)\.[^ ]*: dial tcp timeout`,
 				`retrying request (EC2|EKS)/`, `; the node needs a route to this address: `, `RequestError: send request failed`,
-				`(Connect timeout on|Could not connect to the) endpoint URL: "https://(ec2|eks|sts)\.`, `https://(ec2|eks|sts|api\.ecr)\.[^ ]*: dial tcp [^ ]+ (i/o timeout|connect: )`,
+				`Could not connect to the endpoint URL: "https://[a-z0-9.-]+\.amazonaws\.com`, `https://(ec2|eks|sts|api\.ecr)\.[^ ]*: dial tcp [^ ]+ (i/o timeout|connect: )`,
+				`EKS Describe Cluster API response: `, `https://(ec2|eks|sts|api\.ecr)\.[^ ]*: (context deadline exceeded|net/http: |EOF|read tcp )`, `(Connect|Read) timeout on endpoint URL: "https://[a-z0-9.-]+\.amazonaws\.com`,
 			},
 
 			Others:   "a proxy refuses the connection, or DNS gives the address of an endpoint in another VPC",
@@ -143,6 +240,7 @@ func Rules() []Rule {
 				`ec2imds: \w+.*(deadline exceeded|cancel|StatusCode: 40[13]|dial tcp|read tcp)`, `identity metadata: operation error ec2imds`,
 				`http://169\.254\.169\.254[^ ]*: (dial tcp|read tcp|context deadline|net/http)`, `to connect to 169\.254\.169\.254 port 80`,
 				`'http://(169\.254\.169\.254|\[fd00:ec2::254\])(:80)?/[^ ]*' failed`,
+				`EC2 instance metadata is not available`, `IMDS request failed: `, `[fF]ailed to (get|retrieve|fetch) .*(from|in) (IMDS|imds|EC2 [mM]etadata|instance metadata)`,
 			},
 			Explains: []string{"credentials"},
 
@@ -150,11 +248,14 @@ func Rules() []Rule {
 			Commands: []string{"aws ec2 describe-instances --instance-ids ID --query 'Reservations[].Instances[].MetadataOptions'", "aws ec2 modify-instance-metadata-options --instance-id ID --http-endpoint enabled"},
 		},
 		{
-			ID:       "clock",
-			Cause:    "the machine's clock is wrong",
-			Remedy:   "let the time service reach 169.254.169.123 or another source, then restart the kubelet",
-			Until:    joined,
-			Lines:    []string{`certificate has expired or is not yet valid: current time`, `SignatureDoesNotMatch`, `Signature (expired|not yet current)`, `; check the machine's clock`},
+			ID:     "clock",
+			Cause:  "the machine's clock is wrong",
+			Remedy: "let the time service reach 169.254.169.123 or another source, then restart the kubelet",
+			Until:  joined,
+			Lines: []string{
+				`certificate has expired or is not yet valid`, `SignatureDoesNotMatch`, `Signature (expired|not yet current)`, `; check the machine's clock`,
+				`RequestExpired`, `RequestTimeTooSkewed`,
+			},
 			Explains: []string{"unauthorized", "credentials"},
 
 			Others:   "the certificate itself has expired",
@@ -165,7 +266,11 @@ func Rules() []Rule {
 			Cause:  "DNS does not resolve a name",
 			Remedy: "turn on enableDnsSupport in the VPC, and for a private endpoint enableDnsHostnames too; check the DHCP options and spec.instance.network.nameservers",
 			Until:  joined,
-			Lines:  []string{`dial tcp: lookup [^ ]+( on [^ ]+)?: (no such host|i/o timeout|server misbehaving)`, `Temporary failure in name resolution`, `[cC]ould not resolve host`, `\bon [0-9.]+:53: no such host`, `lookup [a-zA-Z0-9.-]+\.eks\.amazonaws\.com[^ ]*: no such host`},
+			Lines: []string{
+				`Temporary failure in name resolution`, `[cC]ould not resolve host`, `\bon [0-9.]+:53: no such host`,
+				`lookup [^ ]+( on [^ ]+)?: (no such host|server misbehaving|i/o timeout|[tT]emporary failure|[tT]ry again|read udp|connection refused)`, `(Name or service not known|nodename nor servname|Temporary failure resolving)`,
+				`(dial (tcp|udp)|read udp) [^ ]*:53: (i/o timeout|connection refused)`,
+			},
 
 			Commands: []string{"aws ec2 describe-vpc-attribute --vpc-id ID --attribute enableDnsSupport", "aws ec2 modify-vpc-attribute --vpc-id ID --enable-dns-support", "sudo cat /etc/resolv.conf"},
 		},
@@ -174,8 +279,12 @@ func Rules() []Rule {
 			Cause:  "the node cannot reach the API server: a security group, a route or a network ACL blocks the traffic",
 			Remedy: "allow port 443 from the node to the cluster's security group, and port 10250 in the other direction; check the subnet's route (NAT gateway or private endpoint) and the endpoint's public access list",
 			Until:  joined,
-			Lines:  []string{`dial tcp [0-9.\[\]a-f:]+:(443|6443): (i/o timeout|(connect|getsockopt): (connection (refused|timed out)|no route to host))`, `net/http: TLS handshake timeout`, `request canceled while waiting for connection`},
-			Not:    `https://(ec2|eks|sts|api\.ecr)\.|https?://([0-9.]+|\[[0-9a-f:]+\]):443/|https?://[^/ ]*(dkr[.-]ecr|\.s3[.-])|failed to do request|169\.254\.169\.254`,
+			Lines: []string{
+				`dial tcp [0-9.\[\]a-f:]+:(443|6443): (i/o timeout|(connect|getsockopt): (connection (refused|timed out)|no route to host))`, `net/http: TLS handshake timeout`, `request canceled while waiting for connection`,
+				`\.eks\.amazonaws\.com(\.cn)?[^ ]*: (context deadline exceeded|EOF|read tcp |net/http: |http2: |unexpected EOF)`, `server is not ready: failed to (get|retrieve)`,
+				`[cC]onnect to \S+\.eks\.amazonaws\.com`,
+			},
+			Not: `https://(ec2|eks|sts|api\.ecr|ssm|ssmmessages|ec2messages|logs|monitoring|s3)\.|https?://([0-9.]+|\[[0-9a-f:]+\]):443/|https?://[^/ ]*(dkr[.-]ecr|\.s3[.-])|failed to do request|169\.254\.169\.254`,
 
 			Others:   "the endpoint in the user data is not that of the cluster, or the API server restarted at that time",
 			Commands: []string{"eksnode preflight --cluster NAME --instance ID", "aws eks describe-cluster --name NAME --query cluster.endpoint --output text", "sudo curl --insecure --max-time 5 ENDPOINT/livez"},
@@ -184,9 +293,12 @@ func Rules() []Rule {
 			ID:     "kube-proxy",
 			Cause:  "the Service address of the API server does not answer on this node: kube-proxy does not run, or its rules do not work; the security groups are not the cause when the kubelet itself reaches the endpoint",
 			Remedy: "read kube-proxy's log; its add-on must fit the cluster's version, and the node's name must be the one that the kubelet registers",
+			Not:    `nf_conntrack_max`,
+			Until:  `Successful communication with the Cluster`,
 			Lines: []string{
 				`https://([0-9.]+|\[[0-9a-f:]+\]):443/.*(i/o timeout|deadline exceeded|awaiting headers|(connect|getsockopt): )`,
 				`Failed to communicate with K8S Server`, `node\.go:\d+\] "?Failed to retrieve node info`,
+				`https://([0-9.]+|\[[0-9a-f:]+\]):443/.*(TLS handshake timeout|while waiting for connection|: EOF)`, `proxier\.go:\d+\] "?([a-z]+ )?([sS]ync failed|[fF]ailed to (execute|list|run|ensure))`, `(Error running ProxyServer|Unable to create proxer|unable to create proxier|can.t (use|initialize) the ipvs proxier)`, `Testing communication with server`, `(Failed to check API server connectivity|Unable to reach API Server)`,
 			},
 			Explains: []string{"network-plugin"},
 
@@ -207,7 +319,11 @@ func Rules() []Rule {
 			Cause:  "the authority in the node's ca.crt did not sign the API server's certificate: the certificate authority and the endpoint belong to different clusters, or a proxy intercepts TLS",
 			Remedy: "take both from one description of the cluster, run init again, and exclude *.eks.amazonaws.com from intercepting proxies",
 			Until:  joined,
-			Lines:  []string{`certificate signed by unknown authority`, `tls: failed to verify certificate: x509: certificate is valid for`},
+			Not:    `failed to do request|failed to resolve reference|:10250/`,
+			Lines: []string{
+				`certificate signed by unknown authority`,
+				`x509: (certificate is valid for .*, not |cannot validate certificate for|certificate relies on legacy)`, `(CERTIFICATE_VERIFY_FAILED|SSL validation failed|SSL certificate problem: (unable|self))`,
+			},
 
 			Commands: []string{"aws eks describe-cluster --name NAME --query 'cluster.[endpoint,certificateAuthority.data]'", "sudo eksnode init"},
 		},
@@ -215,9 +331,24 @@ func Rules() []Rule {
 			ID:     "ca-file",
 			Cause:  "the cluster's certificate authority is missing or is not a certificate",
 			Remedy: "set spec.cluster.certificateAuthority, or --b64-cluster-ca, as base64 of the PEM text, and run init again",
-			Lines:  []string{`unable to load client CA file`, `unable to load root certificates`, `data does not contain any valid RSA or ECDSA certificates`},
+			Lines: []string{
+				`unable to load client CA file`, `unable to load root certificates`, `data does not contain any valid RSA or ECDSA certificates`,
+				`illegal base64 data at input byte`, `base64: invalid input`, `unable to (read|load) certificate-authority`, `failed to find any PEM data`,
+			},
 
 			Commands: []string{"aws eks describe-cluster --name NAME --query cluster.certificateAuthority.data --output text", "sudo eksnode init"},
+		},
+		{
+			ID:     "no-kubeconfig",
+			Cause:  "the kubelet has no kubeconfig, or one without the address of the API server",
+			Remedy: "first boot writes the file: read its journal, and run init again; leftovers of another installer, such as kubeadm's unit files, name files that nodes of EKS do not have",
+			Until:  joined,
+			Not:    `illegal base64|certificate-authority`,
+			Lines: []string{
+				`unable to load bootstrap kubeconfig`, `(invalid configuration: no (server|configuration)|no configuration has been provided|invalid kubeconfig: stat)`, `https:///api`, `https://:\d+/`, `error loading config file \\*"[^"]*kubeconfig`,
+			},
+
+			Commands: []string{"sudo ls -l /var/lib/kubelet/kubeconfig", "sudo systemctl cat kubelet", "sudo eksnode init"},
 		},
 		{
 			ID:     "kubeconfig",
@@ -229,12 +360,28 @@ func Rules() []Rule {
 			Commands: []string{"sudo eksnode init"},
 		},
 		{
+			ID:     "client-certificate",
+			Cause:  "the kubelet's client certificate has expired",
+			Remedy: "nodes of EKS identify themselves by the role and need no such certificate: remove /var/lib/kubelet/pki, and run init again; elsewhere join the node again",
+			Until:  joined,
+			Lines: []string{
+				`[cC]lient certificate(s)? (in \S+ )?(has|have|is|are) expired`, `Part of the existing bootstrap client certificate`, `remote error: tls: (expired|bad|unknown) certificate`,
+			},
+			Explains: []string{"no-kubeconfig", "unauthorized"},
+
+			Commands: []string{"sudo ls -l /var/lib/kubelet/pki", "sudo eksnode init"},
+		},
+		{
 			ID:     "credentials",
 			Cause:  "the node has no credentials, or no program that makes a token",
 			Remedy: "attach an instance profile with the node's role; install the kubeconfig's token command on the node",
 			Until:  joined,
-			Lines:  []string{`getting the (instance role's|node's) credentials:`, `NoCredentialProviders`, `Unable to locate credentials`, `getting credentials: exec: (executable|exec|exit status|fork)`, `StatusCode: 404, request to EC2 IMDS failed`, `no EC2 IMDS role found.*StatusCode: 404`},
-			Not:    `GetUserData|deadline exceeded`,
+			Lines: []string{
+				`getting the (instance role's|node's) credentials:`, `NoCredentialProviders`, `Unable to locate credentials`, `getting credentials: exec: (executable|exec|exit status|fork)`, `StatusCode: 404, request to EC2 IMDS failed`, `no EC2 IMDS role found.*StatusCode: 404`,
+				`(EC2RoleRequestError|no valid providers in chain|could not find (default )?credentials|no identity-based credentials)`,
+				`(UnrecognizedClientException|InvalidClientTokenId|ExpiredToken|AuthFailure)`,
+			},
+			Not: `GetUserData|deadline exceeded|check the machine's clock`,
 
 			Others:   "EC2 may not assume the role of the profile, or the profile was attached after the node started",
 			Commands: []string{"aws iam get-instance-profile --instance-profile-name PROFILE", "aws ec2 associate-iam-instance-profile --instance-id ID --iam-instance-profile Name=PROFILE"},
@@ -258,11 +405,48 @@ func Rules() []Rule {
 			Commands: []string{"aws ec2 describe-instances --instance-ids ID --query 'Reservations[].Instances[].PrivateDnsName'", "sudo hostnamectl", "kubectl --namespace kube-system get configmap aws-auth --output yaml"},
 		},
 		{
+			ID:     "node-name",
+			Cause:  "the node's name is not a valid name: it has capital letters, underscores or other characters that Kubernetes refuses",
+			Remedy: "give the machine a host name in lower case with letters, digits, dots and hyphens, or correct --hostname-override",
+			Until:  joined,
+			Lines: []string{
+				`metadata\.name: Invalid value`,
+			},
+
+			Commands: []string{"sudo hostnamectl", "sudo systemctl cat kubelet"},
+		},
+		{
+			ID:     "node-ip",
+			Cause:  "the kubelet's node IP is not an address of this machine",
+			Remedy: "remove --node-ip from the kubelet's flags, or give the address of the primary interface; an image captured from a joined node contains the old address and needs `eksnode scrub`",
+			Until:  joined,
+			Lines: []string{
+				`failed to validate (secondaryN|n)odeIP`, `not found in the host's network interfaces`, `(bad --node-ip|nodeIP (can't|must) be)`, `can't get ip address of node`,
+			},
+			Explains: []string{"blocked"},
+
+			Commands: []string{"sudo ip address", "sudo systemctl cat kubelet"},
+		},
+		{
+			ID:     "provider-id",
+			Cause:  "the cloud controller does not find the instance of a node, so the node stays uninitialized or is deleted",
+			Remedy: "the node's name must be EC2's private DNS name, or the kubelet must set providerID; check the VPC's DHCP options for a custom domain",
+			Lines: []string{
+				`failed to get (provider|instance) ID (for node|from cloud provider)`, `(providerID empty|node has no providerID|[pP]rovider ID is empty)`, `untolerated taint\(?s?\)? \{node\.cloudprovider\.kubernetes\.io/uninitialized`,
+				`error finding instance \S+: .*not found`,
+			},
+
+			Commands: []string{"kubectl get nodes --output custom-columns=NAME:.metadata.name,ID:.spec.providerID", "aws ec2 describe-instances --instance-ids ID --query 'Reservations[].Instances[].PrivateDnsName'"},
+		},
+		{
 			ID:     "private-dns-name",
 			Cause:  "the node's name is empty: EC2 did not name the instance's private DNS name yet, or DNS is off in the VPC",
 			Remedy: "turn on enableDnsSupport and enableDnsHostnames in the VPC, and start a new instance; images with an older first boot do not wait for the name",
 			Until:  joined,
-			Lines:  []string{`Node \\*"\\*"(:| is invalid)`, `Unable to register node \\*"\\*" with API server`, `"Attempting to register node" node=""`, `(private_dns_name|PrivateDnsName)' in EC2 response`},
+			Lines: []string{
+				`Node \\*"\\*"(:| is invalid)`, `Unable to register node \\*"\\*" with API server`, `"Attempting to register node" node=""`, `(private_dns_name|PrivateDnsName)' in EC2 response`,
+				`User \\*"system:node:\\*"`, `InstanceCondition waiter`,
+			},
 
 			Commands: []string{"aws ec2 modify-vpc-attribute --vpc-id ID --enable-dns-support", "aws ec2 modify-vpc-attribute --vpc-id ID --enable-dns-hostnames", "aws ec2 describe-instances --instance-ids ID --query 'Reservations[].Instances[].PrivateDnsName'"},
 		},
@@ -270,9 +454,12 @@ func Rules() []Rule {
 			ID:     "role-groups",
 			Cause:  "the cluster accepts the node's role, but not as a role of nodes",
 			Remedy: "map the role to the groups system:bootstrappers and system:nodes, or create an access entry of type EC2_LINUX",
-			Not:    `only its own Node object|can only access (node lease|CSINode)`,
+			Not:    `only its own Node object|"system:node:\\*"|can only access (node lease|CSINode)`,
 			Until:  joined,
-			Lines:  []string{`User \\*"(system:anonymous|[^"\\]*)\\*" cannot (create|get|list|watch|patch) resource \\*"(nodes|leases|services|csinodes|csidrivers|runtimeclasses)\\*"`},
+			Lines: []string{
+				`User \\*"(system:anonymous|[^"\\]*)\\*" cannot (create|get|list|watch|patch) resource \\*"(nodes|events|leases|services|csinodes|csidrivers|runtimeclasses)\\*"`,
+				`could not determine node from user`,
+			},
 
 			Commands: []string{"aws eks describe-access-entry --cluster-name NAME --principal-arn ARN", "eksnode manifests --cluster NAME --role ARN --only access-entry"},
 		},
@@ -281,7 +468,11 @@ func Rules() []Rule {
 			Cause:  "the API server cannot identify the node: the node's role is not mapped, or its token is for another cluster",
 			Remedy: "create an access entry of type EC2_LINUX for the node's role (not the profile), or map it in aws-auth without a path; the cluster's name and the endpoint in the user data must belong together; an image captured from a joined node needs `eksnode scrub`",
 			Until:  joined,
-			Lines:  []string{`err="Unauthorized"`, `'Unauthorized' \(will not retry!\)`, `: Unauthorized\b`, `(^|stderr F )Unauthorized$`, `You must be logged in to the server`, `the server has asked for the client to provide credentials`},
+			Lines: []string{
+				`err="Unauthorized"`, `'Unauthorized' \(will not retry!\)`, `: Unauthorized\b`, `(^|stderr F )Unauthorized$`, `You must be logged in to the server`, `the server has asked for the client to provide credentials`,
+				`with API server: unauthorized`, `token does not match the server`,
+				`\.eks\.amazonaws\.com\S* 401 Unauthorized`,
+			},
 
 			Others:   "the clock of the node is wrong, or the security token service is off in the region",
 			Commands: []string{"eksnode preflight --cluster NAME --instance ID", "aws eks list-access-entries --cluster-name NAME", "eksnode manifests --cluster NAME --role ARN --only access-entry"},
@@ -290,6 +481,7 @@ func Rules() []Rule {
 			ID:     "version-skew",
 			Cause:  "the kubelet is newer than the control plane, or more than three minor versions older",
 			Remedy: "use an image whose kubelet has the control plane's version or is up to three minor versions older",
+			Not:    `[kK]ubelet config|failed to decode`,
 			Lines:  []string{`the server could not find the requested resource`, `no kind \\*"[^"]*" is registered for version`},
 
 			Others:   "a program asks for an API that the cluster removed or never had",
@@ -299,7 +491,10 @@ func Rules() []Rule {
 			ID:     "node-labels",
 			Cause:  "the kubelet may not set one of the labels: in the namespaces kubernetes.io and k8s.io it may set a few only",
 			Remedy: "use the prefix node.kubernetes.io/ or a domain of your own in --node-labels and spec.kubelet.flags; set node-role.kubernetes.io/ROLE after the join",
-			Lines:  []string{`unknown 'kubernetes\.io' or 'k8s\.io' labels specified`, `--node-labels in the 'kubernetes\.io' namespace must begin with`},
+			Lines: []string{
+				`unknown 'kubernetes\.io' or 'k8s\.io' labels specified`, `--node-labels in the 'kubernetes\.io' namespace must begin with`,
+				`(invalid node labels|metadata\.labels: Invalid value)`, `is not allowed to (modify|set) (the following )?(labels|taints)`,
+			},
 
 			Commands: []string{"eksnode userdata check FILE", "kubectl label node NODE node-role.kubernetes.io/ROLE="},
 		},
@@ -315,7 +510,10 @@ func Rules() []Rule {
 			ID:     "kubelet-flags",
 			Cause:  "the kubelet has a flag or a setting that its version does not support",
 			Remedy: "remove the flag or setting from spec.kubelet or --kubelet-extra-args",
-			Lines:  []string{`failed to parse kubelet flag: unknown flag`, `Error: unknown flag: --`, `invalid argument \\*"[^"]*" for \\*"--[a-z-]+\\*" flag`, `failed to load (the )?[kK]ubelet config file`, `unrecognized feature gate`, `built-in cloud providers are disabled`},
+			Lines: []string{
+				`failed to parse kubelet flag: unknown flag`, `Error: unknown flag: --`, `invalid argument \\*"[^"]*" for \\*"--[a-z-]+\\*" flag`, `failed to load (the )?kubelet config file`, `unrecognized feature gate`, `built-in cloud providers are disabled`,
+				`failed to (load kubelet dropin|merge kubelet configs|unmarshal merged JSON)`, `failed to load Kubelet config|failed to read kubelet config file`, `unknown command \S+$`,
+			},
 
 			Commands: []string{"sudo systemctl cat kubelet", "eksnode userdata check FILE"},
 		},
@@ -324,7 +522,11 @@ func Rules() []Rule {
 			Cause:  "settings of the kubelet contradict each other, or one has an invalid value",
 			Remedy: "remove the named settings from spec.kubelet or --kubelet-extra-args; settings from an earlier first boot are in /etc/systemd/system/kubelet.service.d or /etc/kubernetes/kubelet: run `eksnode scrub` before the image is captured",
 			Not:    `not run on a host using cgroup v1`,
-			Lines:  []string{`failed to validate kubelet configuration`},
+			Lines: []string{
+				`failed to validate kubelet configuration`,
+				`value failed to parse: `, `(invalid Node Allocatable configuration|unable to parse reserved-cpus|reserved-cpus: \S+ is not a subset)`,
+				`the total amount .* (of type|is not equal)`,
+			},
 
 			Commands: []string{"sudo systemctl cat kubelet", "eksnode userdata check FILE"},
 		},
@@ -332,7 +534,7 @@ func Rules() []Rule {
 			ID:     "cgroup-driver",
 			Cause:  "the kubelet and containerd use different cgroup drivers",
 			Remedy: "set both to systemd: cgroupDriver in the kubelet's configuration, SystemdCgroup = true in containerd's; remove the other value from the user data",
-			Lines:  []string{`expected cgroupsPath to be of format`, `kubelet cgroup driver: .* is different from`},
+			Lines:  []string{`expected cgroupsPath to be of format`, `kubelet cgroup driver: .* is different from`, `configured with (systemd|cgroupfs) cgroup manager`},
 
 			Commands: []string{"sudo containerd config dump", "sudo grep --recursive cgroupDriver /etc/kubernetes"},
 		},
@@ -345,6 +547,17 @@ func Rules() []Rule {
 			Commands: []string{"sudo systemd-cgls --no-pager", "sudo systemctl cat kubelet"},
 		},
 		{
+			ID:     "cgroups",
+			Cause:  "the kernel lacks cgroup controllers that the kubelet needs, or the kubelet may not use them",
+			Remedy: "boot without cgroup_disable= and without a mixture of cgroup versions; mount cgroup2 on /sys/fs/cgroup",
+			Not:    `Reserved Cgroup Limits`,
+			Lines: []string{
+				`failed to initiali[sz]e top level QOS containers`, `(failed to find cgroup mounts|Following Cgroup subsystem not mounted|cgroup hierarchy not unified|some missing controllers)`,
+			},
+
+			Commands: []string{"sudo cat /proc/cmdline", "sudo cat /sys/fs/cgroup/cgroup.controllers"},
+		},
+		{
 			ID:     "cgroup-v1",
 			Cause:  "the machine has cgroup v1, and kubelet 1.35 and newer refuse it",
 			Remedy: "boot with systemd.unified_cgroup_hierarchy=1, or set failCgroupV1: false in spec.kubelet.config",
@@ -353,10 +566,24 @@ func Rules() []Rule {
 			Commands: []string{"sudo stat --file-system --format %T /sys/fs/cgroup"},
 		},
 		{
+			ID:     "port-in-use",
+			Cause:  "another process uses a port of the kubelet or of a node's pod",
+			Remedy: "end the other process: a second kubelet, a leftover of another installer, or an agent of the image",
+			Until:  joined,
+			Lines: []string{
+				`bind: address already in use`, `bind: Only one usage of each socket address`,
+			},
+
+			Commands: []string{"sudo ss --listening --tcp --processes --numeric"},
+		},
+		{
 			ID:     "kernel-settings",
 			Cause:  "kernel settings differ from those that the kubelet demands",
 			Remedy: "set kernel.panic=10, kernel.panic_on_oops=1 and vm.overcommit_memory=1 in /etc/sysctl.d",
-			Lines:  []string{`[iI]nvalid kernel flag: `},
+			Lines: []string{
+				`[iI]nvalid kernel flag: `,
+				`ip_forward contents are not set to 1`,
+			},
 
 			Commands: []string{"sudo sysctl --write kernel.panic=10 kernel.panic_on_oops=1 vm.overcommit_memory=1", "sudo systemctl restart kubelet"},
 		},
@@ -378,21 +605,51 @@ func Rules() []Rule {
 		},
 		{
 			ID:     "limits",
-			Cause:  "the machine has too few file handles or inotify watches",
+			Cause:  "the machine has too few file handles, inotify watches or process numbers",
 			Remedy: "raise fs.inotify.max_user_instances, fs.inotify.max_user_watches or fs.file-max in /etc/sysctl.d; `eksnode provision` sets the first two to 8192 and 524288",
-			Lines:  []string{`too many open files`, `inotify[^:]*: no space left on device`},
+			Lines: []string{
+				`too many open files`, `inotify[^:]*: no space left on device`,
+				`(fork[^:]*|clone[^:]*|pthread_create failed): [rR]esource temporarily unavailable`, `failed to create new OS thread`, `insufficient PID available|NodeHasInsufficientPID`,
+			},
 
-			Commands: []string{"sudo sysctl fs.inotify.max_user_instances fs.inotify.max_user_watches fs.file-nr"},
+			Commands: []string{"sudo sysctl fs.inotify.max_user_instances fs.inotify.max_user_watches fs.file-nr kernel.pid_max kernel.threads-max"},
 		},
 		{
-			ID:       "disk-full",
-			Cause:    "the disk is full",
-			Remedy:   "use a larger root volume, or find out what fills it",
-			Not:      `inotify|fsnotify`,
-			Lines:    []string{`no space left on device`, `low on resource: ephemeral-storage`, `to reclaim" resourceName="ephemeral-storage"`, `[aA]ttempting to reclaim ephemeral-storage`},
+			ID:     "disk-full",
+			Cause:  "the disk is full",
+			Remedy: "use a larger root volume, or find out what fills it",
+			Not:    `inotify|fsnotify`,
+			Lines: []string{
+				`no space left on device`, `low on resource: ephemeral-storage`, `to reclaim" resourceName="ephemeral-storage"`, `[aA]ttempting to reclaim ephemeral-storage`,
+				`(NodeHasDiskPressure|kubelet has disk pressure)`, `(FreeDiskSpaceFailed|[fF]ailed to garbage collect required amount)`, `[dD]isk quota exceeded`,
+			},
 			Explains: []string{"pause-image", "checkpoint"},
 
 			Commands: []string{"sudo df --human-readable", "sudo du --summarize --one-file-system --human-readable /var/lib/containerd /var/lib/kubelet /var/log"},
+		},
+		{
+			ID:     "disk-errors",
+			Cause:  "the disk returns errors, or a file system that the node writes to is read-only",
+			Remedy: "replace the instance; an image whose root or /var is read-only by design needs writable mounts for /var/lib/kubelet, /var/lib/containerd and /etc/cni",
+			Until:  joined,
+			Lines: []string{
+				`([rR]ead-only file system)`, `[iI]nput/output error`, `I/O error(,| on) dev`, `(EXT4-fs error|XFS \([^)]*\): .*([cC]orruption|metadata I/O error|Shutting down filesystem))`,
+				`: read-only$`,
+			},
+			Explains: []string{"containerd", "kubelet-flags", "checkpoint"},
+
+			Commands: []string{"sudo findmnt --types ext4,xfs,btrfs", "sudo journalctl --dmesg --priority err --no-pager"},
+		},
+		{
+			ID:     "memory",
+			Cause:  "the machine has too little memory: the kernel ends processes, or the kubelet reports memory pressure",
+			Remedy: "choose a larger instance type, or give pods limits and the system a reservation (systemReserved, kubeReserved)",
+			Not:    `Memory cgroup out of memory|CONSTRAINT_MEMCG`,
+			Lines: []string{
+				`Out of memory: Kill(ed)? process`, `(NodeHasInsufficientMemory|kubelet has insufficient memory|System OOM encountered|low on resource: memory)`, `[cC]annot allocate memory`,
+			},
+
+			Commands: []string{"sudo free --human", "sudo journalctl --dmesg --grep oom --no-pager"},
 		},
 		{
 			ID:       "soci",
@@ -418,6 +675,16 @@ func Rules() []Rule {
 			Commands: []string{"eksnode preflight --cluster NAME --instance ID", "aws ec2 describe-vpc-endpoints --filters Name=vpc-id,Values=ID"},
 		},
 		{
+			ID:     "registry-ca",
+			Cause:  "the node does not trust the certificate of a registry",
+			Remedy: "put the registry's authority into the machine's trust store, or into ca of its hosts.toml below /etc/containerd/certs.d; a proxy that intercepts TLS must let the registry through",
+			Lines: []string{
+				`failed to do request: .*x509: `, `server gave HTTP response to HTTPS client`,
+			},
+
+			Commands: []string{"sudo ls -R /etc/containerd/certs.d", "sudo ctr images pull --hosts-dir /etc/containerd/certs.d IMAGE"},
+		},
+		{
 			ID:     "registry-hosts",
 			Cause:  "a hosts.toml below containerd's config_path is not valid, so images of that registry cannot be pulled",
 			Remedy: "correct the files /etc/containerd/certs.d/*/hosts.toml: each needs a `[host.\"https://…\"]` table, or at least `[host]`; then pull an image of the registry",
@@ -426,10 +693,24 @@ func Rules() []Rule {
 			Commands: []string{"sudo ctr images pull --hosts-dir /etc/containerd/certs.d IMAGE"},
 		},
 		{
+			ID:     "libraries",
+			Cause:  "a program does not fit the machine's libraries, so it ends at once",
+			Remedy: "install the program in the version for this distribution, or update the named library; make the image with `eksnode provision`, which installs programs that fit",
+			Lines: []string{
+				`symbol lookup error: `, `error while loading shared libraries: `, `version .GLIBC(XX)?_[0-9.]+' not found`,
+			},
+			Explains: []string{"containerd", "units"},
+
+			Commands: []string{"sudo ldd FILE", "sudo cat /etc/os-release"},
+		},
+		{
 			ID:     "pause-image",
 			Cause:  "containerd has no pause image and cannot pull it, so no pod starts",
 			Remedy: "run init again: init pulls the image with the node's credentials; the role needs AmazonEC2ContainerRegistryPullOnly, and the node a route to the registry (or a machine image that contains the pause image)",
-			Lines:  []string{`failed to get sandbox image`, `pulling the pause image`},
+			Lines: []string{
+				`failed to get sandbox image`, `pulling the pause image`, `failed pulling image \\*"[^" ]*/pause`,
+				`(Failed to start pull sandbox image|sandbox-image\.service: )`, `Unable to retrieve the ECR password`,
+			},
 
 			Commands: []string{"sudo crictl images", "sudo eksnode init"},
 		},
@@ -447,17 +728,34 @@ func Rules() []Rule {
 			Cause:  "a registry refuses the node, so images cannot be pulled",
 			Remedy: "the role needs AmazonEC2ContainerRegistryPullOnly, the registry's account must allow the role, and the image must have ecr-credential-provider where the kubelet looks for it",
 			Not:    `sandbox image`,
-			Lines:  []string{`no basic auth credentials`, `pull access denied`, `failed with status code \[manifests [^\]]*\]: 40[13]`, `unexpected status (code|from (HEAD|GET) request)[^"]*: 40[13]`},
+			Lines: []string{
+				`no basic auth credentials`, `pull access denied`, `failed with status code \[manifests [^\]]*\]: 40[13]`, `unexpected status (code|from (HEAD|GET) request)[^"]*: 40[13]`,
+				`unauthorized: authentication required`, `(authorization token has expired|insufficient_scope|failed to fetch (anonymous|oauth) token)`,
+			},
 
 			Others:   "the registry has no image of this name, or the policy of a VPC endpoint denies it",
 			Commands: []string{"eksnode manifests --cluster NAME --role ARN --only policies", "aws iam list-attached-role-policies --role-name ROLE"},
 		},
 		{
-			ID:       "containerd-config",
-			Cause:    "containerd's configuration is not valid TOML, or a plugin refuses its part",
-			Remedy:   "let containerd name the fault; undo what user data wrote into /etc/containerd/config.toml, and use spec.containerd.config of the NodeConfig",
-			Not:      `hosts\.toml`,
-			Lines:    []string{`failed to (load|unmarshal|parse) TOML`, `containerd: invalid (plugin )?config`, `invalid plugin config: `, `unsupported config version`, `failed to load plugin io\.containerd\.\S*cri`},
+			ID:     "no-image",
+			Cause:  "a registry has no image of that name, tag or platform",
+			Remedy: "correct the image's name, tag and region; ECR has an own address for each region and account",
+			Not:    `sandbox image`,
+			Lines: []string{
+				`manifest unknown`, `failed to resolve reference \\*"[^"]*": [^ ]+: not found`, `(repository (with name )?\S+ (does not exist in the registry|not found)|RepositoryNotFoundException)`,
+			},
+
+			Commands: []string{"sudo ctr images pull --hosts-dir /etc/containerd/certs.d IMAGE"},
+		},
+		{
+			ID:     "containerd-config",
+			Cause:  "containerd's configuration is not valid TOML, or a plugin refuses its part",
+			Remedy: "let containerd name the fault; undo what user data wrote into /etc/containerd/config.toml, and use spec.containerd.config of the NodeConfig",
+			Not:    `hosts\.toml`,
+			Lines: []string{
+				`failed to (load|unmarshal|parse) TOML`, `containerd: invalid (plugin )?config`, `invalid plugin config: `, `unsupported config version`, `failed to load plugin io\.containerd\.\S*cri`,
+				`containerd: (failed|expected|unsupported|unable|timeout)`, `Failure unmarshaling TOML|failed to load config`, `doesn't support containerd configuration V3`,
+			},
 			Explains: []string{"cri-plugin", "containerd"},
 
 			Commands: []string{"sudo containerd config dump", "sudo journalctl --unit containerd --boot --no-pager"},
@@ -477,27 +775,21 @@ func Rules() []Rule {
 			Remedy: "read containerd's journal: its last error says why it ended",
 			Until:  ready,
 			Not:    `unknown service runtime`,
-			Lines:  []string{`containerd\.sock: connect: (no such file or directory|connection refused)`, `containerd\.sock: read: connection reset`, `validate CRI v1 runtime API for endpoint "unix:///run/containerd`},
+			Lines: []string{
+				`containerd\.sock: connect: (no such file or directory|connection refused)`, `containerd\.sock: read: connection reset`, `validate CRI v1 runtime API for endpoint "unix:///run/containerd`,
+				`PLEG is not healthy: pleg was last seen active \d{0,5}[hms.]`, `failed to reserve (sandbox|container) name`, `(Sandbox|sandbox|syncing pod|container|Container).*code = DeadlineExceeded`, `container runtime is down`, `(Failed to start|start-limit.*|Start request repeated too quickly.*) containerd`, `containerd\.service: (Failed with result|Main process exited|Start request repeated)`,
+				`Cannot connect to the Docker d`, `get remote runtime typed version failed`,
+			},
 
 			Others:   "containerd started a moment after the kubelet, and answers now",
 			Commands: []string{"sudo systemctl status containerd --no-pager", "sudo journalctl --unit containerd --boot --no-pager"},
 		},
 		{
-			ID:     "network-plugin",
-			Cause:  "pods have no network: the VPC CNI is not installed or has not started on this node",
-			Remedy: "read the log of the VPC CNI's pod aws-node; its role needs AmazonEKS_CNI_Policy, and the node a route to EC2's API",
-			Until:  ready + `|Successfully copied CNI plugin binary`,
-			Not:    `failed to load cni during init|iptables`, // containerd tries again; iptables lacks modules
-			Lines:  []string{`dial tcp 127\.0\.0\.1:50051`, `Retrying waiting for IPAM-D`, `Failed to wait for IPAM daemon`, `Initialization failure: ipamd init`, `connect service \\*":50051`, `cni plugin not initialized`, `[nN]o networks found in /etc/cni`, `cni config uninitialized`},
-
-			Others:   "the pod aws-node is still starting: a node writes these lines in its first minute",
-			Commands: []string{"kubectl --namespace kube-system get pods --selector k8s-app=aws-node --output wide", "kubectl --namespace kube-system logs --selector k8s-app=aws-node --all-containers --tail 50", "eksnode preflight --cluster NAME --instance ID"},
-		},
-		{
 			ID:     "cni-config",
-			Cause:  "a configuration in /etc/cni/net.d names a plugin that the node does not have",
+			Cause:  "a configuration in /etc/cni/net.d is not valid, or names a plugin that the node does not have",
 			Remedy: "remove the image's files from that folder, as `eksnode scrub` does before the capture; for 10-aws.conflist the pod aws-node installs the plugins: read its log",
-			Lines:  []string{`failed to find plugin \\*"[^"]+"`},
+			Until:  ready,
+			Lines:  []string{`failed to find plugin \\*"[^"]+"`, `Error validating CNI config`, `no valid networks found in`},
 
 			Commands: []string{"sudo ls -l /etc/cni/net.d /opt/cni/bin", "kubectl --namespace kube-system logs --selector k8s-app=aws-node --all-containers --tail 50"},
 		},
@@ -509,6 +801,7 @@ func Rules() []Rule {
 				`Extension \S+ revision \d+ not supported, missing kernel module`, `Couldn't load match .comment'`, `can't initialize ip6?tables table`,
 				`Module (br_netfilter|nft_compat|ip_tables|ip6?table_\w+|xt_\w+) not found in directory`, `Failed to find module '(br_netfilter|nf_conntrack|overlay)'`,
 				`open /proc/sys/net/netfilter/nf_conntrack_max: no such file or directory`,
+				`(mount overlay[^:]*: no such device|modprobe overlay failed|bridge-nf-call-iptables does not exist)`,
 			},
 			Explains: []string{"network-plugin", "kube-proxy"},
 
@@ -518,17 +811,49 @@ func Rules() []Rule {
 			ID:     "addresses",
 			Cause:  "pods get no addresses",
 			Remedy: "use a larger subnet, prefix delegation or custom networking; remove /var/lib/cni/networks when it came with the image",
-			Lines:  []string{`no IP addresses available in range set`, `[fF]ailed to assign an IP address to container`, `InsufficientFreeAddressesInSubnet`, `InsufficientCidr`, `no free IP available`, `has no available IP addresses`},
+			Lines: []string{
+				`no IP addresses available in range set`, `[fF]ailed to assign an IP address to container`, `InsufficientFreeAddressesInSubnet`, `InsufficientCidr`, `no free IP available`, `has no available IP addresses`,
+				`Waiting for IPs to become available`, `no available IP/Prefix addresses`, `(PrivateIpAddressLimitExceeded|AttachmentLimitExceeded|NetworkInterfaceLimitExceeded)`, `(IP pool is exhausted|range is full|No more IPs available|[fF]ailed to allocate a private IP)`,
+				`does not have available addresses`,
+			},
 
 			Others:   "the instance type has no more addresses, and the limit of pods on the node is too high",
 			Commands: []string{"aws ec2 describe-subnets --filters Name=vpc-id,Values=ID --query 'Subnets[].[SubnetId,AvailableIpAddressCount]' --output text"},
+		},
+		{
+			ID:     "windows-addresses",
+			Cause:  "the cluster gives pods on Windows no addresses: its support for Windows is off",
+			Remedy: "set enable-windows-ipam to true in the ConfigMap amazon-vpc-cni, and attach AmazonEKSVPCResourceController to the cluster's role; the pod needs the node selector kubernetes.io/os: windows",
+			Lines: []string{
+				`does not have label vpc\.amazonaws\.com/PrivateIPv4Address`, `Insufficient vpc\.amazonaws\.com/PrivateIPv4Address`,
+			},
+
+			Commands: []string{"kubectl --namespace kube-system get configmap amazon-vpc-cni --output yaml", "aws iam list-attached-role-policies --role-name ROLE"},
+		},
+		{
+			ID:     "network-plugin",
+			Cause:  "pods have no network: the VPC CNI is not installed or has not started on this node",
+			Remedy: "read the log of the VPC CNI's pod aws-node; its role needs AmazonEKS_CNI_Policy, and the node a route to EC2's API",
+			Until:  ready + `|Successfully copied CNI plugin binary`,
+			Not:    `failed to load cni during init|iptables|failed to find plugin|failed to assign an IP|no IP addresses|PrivateIPv4Address`, // containerd tries again; iptables lacks modules
+			Lines: []string{
+				`dial tcp 127\.0\.0\.1:50051`, `Retrying waiting for IPAM-D`, `Failed to wait for IPAM daemon`, `Initialization failure: ipamd init`, `connect service \\*":50051`, `cni plugin not initialized`, `[nN]o networks found in /etc/cni`, `cni config uninitialized`,
+				`(Timed out waiting for IPAM daemon|Failed to install CNI binaries|AWS_VPC_\w+ (MUST|must|cannot)|VPC CNI currently does not support)`, `amazon-vpc-cni-k8s/\S*\. ?\(\*IPAMContext\)`, `(unable to find ENI|Error while creating daemon|cilium\.sock: connect|Cilium API client timeout)`, `(calico/node is not ready|[fF]elix is not (ready|live)|BIRD is not (ready|live)|stat /var/lib/calico/nodename)`, `\[(ERROR|FATAL)\]\[\d+\] cni-installer`, `(hnsCall failed|HNS failed with error|hcnCreate\w+ failed)`, `[nN]etwork[pP]lugin cni failed to set ?up pod`, `failed \(add\): `, `aws-node failed (liveness|readiness) probe`,
+				`NetworkReady=false`,
+			},
+
+			Others:   "the pod aws-node is still starting: a node writes these lines in its first minute",
+			Commands: []string{"kubectl --namespace kube-system get pods --selector k8s-app=aws-node --output wide", "kubectl --namespace kube-system logs --selector k8s-app=aws-node --all-containers --tail 50", "eksnode preflight --cluster NAME --instance ID"},
 		},
 		{
 			ID:     "serving-certificate",
 			Cause:  "the kubelet has no serving certificate, so logs and exec fail",
 			Remedy: "the certificate request must be approved; remove /var/lib/kubelet/pki when it came with the image, and restart the kubelet",
 			Until:  certified,
-			Lines:  []string{`remote error: tls: internal error`, `no (serving )?certificate available`},
+			Lines: []string{
+				`remote error: tls: internal error`, `no (serving )?certificate available`,
+				`:10250/[^ ]*: .*x509: `,
+			},
 
 			Commands: []string{"kubectl get csr", "kubectl describe csr NAME"},
 		},
@@ -536,15 +861,22 @@ func Rules() []Rule {
 			ID:     "may-not-run",
 			Cause:  "systemd may not execute a service's program",
 			Remedy: "with SELinux, restore the file's context, as `eksnode provision` does; otherwise check the file's mode, and that its file system is not mounted noexec",
-			Lines:  []string{`Failed at step EXEC spawning [^:]+: Permission denied`, `ocate executable [^:]+: Permission denied`},
+			Lines: []string{
+				`Failed at step EXEC spawning [^:]+: (Permission denied|Operation not permitted)`, `ocate executable [^:]+: Permission denied`,
+				`avc: +denied .*(kubelet|containerd|nodeadm|runc|eksnode)`,
+				`fork/exec \S+: (permission denied|operation not permitted)`,
+			},
 
 			Commands: []string{"sudo ls -lZ FILE", "sudo findmnt --target FILE", "sudo restorecon -v FILE"},
 		},
 		{
 			ID:     "architecture",
-			Cause:  "a program is for another processor architecture",
+			Cause:  "a program or a container image is for another processor architecture or another version of Windows",
 			Remedy: "choose an instance type of the image's architecture, or make an image for this one; for a pod, use a container image for both architectures",
-			Lines:  []string{`[eE]xec format error`},
+			Lines: []string{
+				`[eE]xec format error`,
+				`no match for platform in manifest`, `(container operating system|hcs::CreateComputeSystem .*operating system) does not match the host`,
+			},
 
 			Others:   "a script has no first line that names its interpreter, or a file is cut off",
 			Commands: []string{"sudo uname --machine", "aws ec2 describe-images --image-ids AMI --query 'Images[].Architecture'"},
@@ -572,9 +904,11 @@ func Rules() []Rule {
 			Cause:  "the NVIDIA driver, its library or its runtime does not work on this node: not loaded, of another version, or for another GPU",
 			Remedy: "see whether nvidia-smi works on the node; reboot after a driver update; use an image with the driver for the instance type, and install the device plugin on nodes with a GPU only",
 			Lines: []string{
-				`nvml error`, `[iI]nitialize NVML`, `NVIDIA-SMI has failed`, `nvidia-container-cli: (\S+ )?error`, `NVRM: API mismatch`,
-				`RuntimeHandler "nvidia" not supported`, `no runtime for "nvidia" is configured`,
+				`nvml error`, `driverdog\[\d+\]: .*([fF]ailed|[eE]rror)`, `[iI]nitialize NVML`, `NVIDIA-SMI has failed`, `nvidia-container-cli: (\S+ )?error`, `NVRM: API mismatch`,
+				`RuntimeHandler "nvidia" not supported`,
+				`no runtime for .{1,3}nvidia.{1,3} is configured`, `nvidia-container-runtime[^ ]*: (no such file|permission denied)`, `(start nvml|could not load NVML|libnvidia-ml\.so)`, `NVRM: (Xid|.*(RmInitAdapter failed|rm_init_adapter failed|fallen off the bus|GPU .* installed in this system is not supported))`, `(unresolvable CDI devices|failed to (inject|get) CDI)`, `Module nvidia\S* not found|[cC]ould not insert .nvidia`,
 			},
+			Explains: []string{"containerd"},
 
 			Commands: []string{"sudo nvidia-smi", "sudo journalctl --dmesg --grep NVRM --no-pager"},
 		},
@@ -582,9 +916,25 @@ func Rules() []Rule {
 			ID:     "units",
 			Cause:  "the image lacks a service that a node needs",
 			Remedy: "make the image with `eksnode provision`",
-			Lines:  []string{`systemd reports the unit as (not-found|masked)`, `Unit (kubelet|containerd)\.service (not found|could not be found)`, `Failed at step EXEC spawning [^:]+: No such file or directory`, `finding the version of (kubelet|containerd): `},
+			Lines: []string{
+				`systemd reports the unit as (not-found|masked)`, `Unit (kubelet|containerd|nodeadm\S*)\.service (not found|could not be found)`, `Failed at step EXEC spawning [^:]+: No such file or directory`, `finding the version of (kubelet|containerd): `,
+				`(kubelet|containerd|nodeadm\S*|eksnode\S*)\.service: .*status=203/EXEC`,
+			},
 
 			Commands: []string{"sudo systemctl status containerd kubelet --no-pager", "sudo eksnode audit --rules can-join"},
+		},
+		{
+			ID:     "oci-runtime",
+			Cause:  "runc cannot start containers on this node",
+			Remedy: "the text after the last colon says why; update runc and containerd together, and compare with a node that works",
+			Until:  ready,
+			Not:    `expected cgroupsPath|nvidia|[eE]xec format error|executable file not found|no space left|context canceled|cannot allocate memory`,
+			Lines: []string{
+				`OCI runtime (create|exec|state) failed: `, `runc create failed: `, `failed to (create|start) shim( task)?: `,
+			},
+
+			Others:   "the container's own configuration is the reason, such as its command or a mount",
+			Commands: []string{"sudo runc --version", "sudo containerd --version", "sudo journalctl --unit containerd --boot --no-pager"},
 		},
 		{
 			ID:     "user-data-script",
@@ -594,17 +944,23 @@ func Rules() []Rule {
 			Lines: []string{
 				`Failed running /var/lib/cloud/instance/scripts/`, `Failed to run module scripts-user`, `scripts_user.*Runparts: \d+ failures`,
 				`Failed to start .*[eE]xecute (cloud|Cloud) user/final scripts`,
+				`Boothooks? script \S+ execution error`, `failed (run of )?stage \w+`, `(Failed loading yaml blob|Invalid cloud-config provided)`, `Exited with error on line \d+`, `(Could not get lock /var/lib/|dpkg: error: |Sub-process /usr/bin/dpkg returned an error|Unable to locate package)`, `(doesn't have enough cached data to continue|Cannot find a valid baseurl for repo|Cannot download repomd|Failed to download metadata for repo)`,
+				`Failed to start .*[bB]ootstrap [cC]ontainer`,
 			},
 			Otherwise: true,
 
 			Commands: []string{"sudo tail --lines 50 /var/log/cloud-init-output.log", "eksnode userdata check FILE"},
 		},
 		{
-			ID:        "first-boot",
-			Cause:     "first boot failed before the kubelet started",
-			Remedy:    "read the journal of first boot, and check the user data",
-			Until:     joined,
-			Lines:     []string{`(Failed to start|Dependency failed for) .*(EKS Nodeadm (Config|Run)|Configure this node from its user data|Join this node to its cluster|User-specified setting generators|Generate additional settings for Kubernetes)`},
+			ID:     "first-boot",
+			Cause:  "first boot failed before the kubelet started",
+			Remedy: "read the journal of first boot, and check the user data",
+			Until:  joined,
+			Lines: []string{
+				`(Failed to start|Dependency failed for) .*(EKS Nodeadm (Config|Run)|Configure this node from its user data|Join this node to its cluster|User-specified setting generators|Generate additional settings for Kubernetes)`,
+				`nodeadm.*(msg":"|\t)Command failed`, `nodeadm\S*\.service: (Failed with result|Main process exited)`,
+				`sundog\[\d+\]: .*[fF]ailed`,
+			},
 			Otherwise: true,
 
 			Commands: []string{"sudo journalctl --boot --no-pager --unit 'eksnode-*' --unit 'nodeadm-*'", "eksnode userdata check FILE"},

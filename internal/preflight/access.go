@@ -14,8 +14,15 @@ const configMap = "CONFIG_MAP"
 // printAuth prints aws-auth, for a command that reads it.
 const printAuth = "kubectl get configmap aws-auth -n kube-system -o yaml | "
 
-// windows says whether the image is a Windows image.
-func (f *facts) windows() bool { return f.image.value.Platform == "windows" }
+// windows says whether the nodes run Windows.
+func (f *facts) windows() bool {
+	class := f.target.NodeClass
+	return f.image.value.Platform == "windows" || familyOf(f.group.value.AMIType) == "windows" ||
+		class != nil && strings.HasPrefix(strings.ToLower(class.AMIFamily+class.alias()), "windows")
+}
+
+// withAuth is the command that passes aws-auth to this preflight.
+func (f *facts) withAuth() string { return printAuth + f.target.command("--aws-auth -") }
 
 func (f *facts) entryType() string {
 	if f.windows() {
@@ -57,15 +64,16 @@ func checkAccess(f *facts) result {
 	case kind == f.entryType():
 		return good("by the access entry of type %s", kind)
 	case kind != "":
-		return bad(newRole, "the access entry of %s has the type %s, but must have %s: %s, so keep the entry and give these nodes their own role",
+		return bad(f.newRole(), "the access entry of %s has the type %s, but must have %s: %s, so keep the entry and give these nodes their own role",
 			role.ARN, kind, f.entryType(), entryUsers(kind))
 	case mode == "API":
 		return bad(create, "%s has no access entry, and the cluster uses nothing else", role.ARN)
+	case f.target.AWSAuth == nil && f.managed():
+		return maybe(f.withAuth(), "EKS let the role %s in when it made the node group; only the Kubernetes API can show whether aws-auth still does", role.ARN)
 	case f.target.AWSAuth == nil && mode == configMap:
-		return result{Unknown, "the authentication mode is CONFIG_MAP: aws-auth decides, and only the Kubernetes API can read aws-auth", printAuth + f.target.command("--aws-auth -")}
+		return f.unread("the authentication mode is CONFIG_MAP: aws-auth decides, and only the Kubernetes API can read aws-auth")
 	case f.target.AWSAuth == nil:
-		return result{Unknown, fmt.Sprintf("%s has no access entry: aws-auth decides, and only the Kubernetes API can read aws-auth", role.ARN),
-			printAuth + f.target.command("--aws-auth -")}
+		return f.unread(role.ARN + " has no access entry: aws-auth decides, and only the Kubernetes API can read aws-auth")
 	}
 	lines, err := mapRoles(f.target.AWSAuth)
 	if err != nil {
@@ -112,6 +120,11 @@ func mapRoles(text []byte) ([]mappedRole, error) {
 	return lines, nil
 }
 
+// unread is the result when aws-auth decides and was not passed.
+func (f *facts) unread(evidence string) result {
+	return result{verdict: Unknown, evidence: evidence, remedy: f.withAuth(), cause: "aws-auth"}
+}
+
 func checkAWSAuth(f *facts) result {
 	role, not := f.role()
 	switch {
@@ -125,8 +138,10 @@ func checkAWSAuth(f *facts) result {
 		return good("not needed: the access entry lets the role in and has precedence")
 	case f.target.AWSAuth == nil && f.entry.err != nil:
 		return f.unseen(f.entry.err)
+	case f.target.AWSAuth == nil && f.managed():
+		return maybe(f.withAuth(), "aws-auth was not passed; EKS added the role's line when it made the node group")
 	case f.target.AWSAuth == nil:
-		return result{Unknown, "aws-auth was not passed; only the Kubernetes API can read aws-auth", printAuth + f.target.command("--aws-auth -")}
+		return f.unread("aws-auth was not passed; only the Kubernetes API can read aws-auth")
 	}
 	lines, err := mapRoles(f.target.AWSAuth)
 	if err != nil {

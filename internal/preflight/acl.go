@@ -3,6 +3,7 @@ package preflight
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
@@ -10,8 +11,8 @@ import (
 // The ports from which Linux connects: net.ipv4.ip_local_port_range.
 const firstEphemeral, lastEphemeral = 32768, 60999
 
-// anywhere is every address of IPv4.
-const anywhere = "0.0.0.0/0"
+// anywhere is every address of IPv4, and anywhere6 of IPv6.
+const anywhere, anywhere6 = "0.0.0.0/0", "::/0"
 
 // crossing is traffic that a subnet's network ACL must let pass.
 type crossing struct {
@@ -24,11 +25,11 @@ type crossing struct {
 
 // crossings are the traffic between nodes and control plane. ACLs are stateless, so
 // replies need rules too. ACLs do not filter traffic within a subnet.
-func crossings(nodes, planes []awsapi.Subnet) []crossing {
+func (f *facts) crossings() []crossing {
 	var list []crossing
-	for _, n := range nodes {
-		for _, p := range planes {
-			if n.ID == p.ID || n.CIDR == "" || p.CIDR == "" { // IPv6-only subnets have no CIDR
+	for _, n := range f.subnets.value {
+		for _, p := range f.planeSubnets.value {
+			if n.ID == p.ID || f.cidr(n) == "" || f.cidr(p) == "" { // IPv6-only subnets have no CIDR
 				continue
 			}
 			for _, port := range []struct {
@@ -37,10 +38,10 @@ func crossings(nodes, planes []awsapi.Subnet) []crossing {
 				what           string
 			}{{n, p, 443, "the API server"}, {p, n, 10250, "the kubelet"}} {
 				list = append(list,
-					crossing{port.client, true, port.number, port.number, port.server.CIDR, port.what},
-					crossing{port.server, false, port.number, port.number, port.client.CIDR, port.what},
-					crossing{port.server, true, firstEphemeral, lastEphemeral, port.client.CIDR, "the replies of " + port.what},
-					crossing{port.client, false, firstEphemeral, lastEphemeral, port.server.CIDR, "the replies of " + port.what},
+					crossing{port.client, true, port.number, port.number, f.cidr(port.server), port.what},
+					crossing{port.server, false, port.number, port.number, f.cidr(port.client), port.what},
+					crossing{port.server, true, firstEphemeral, lastEphemeral, f.cidr(port.client), "the replies of " + port.what},
+					crossing{port.client, false, firstEphemeral, lastEphemeral, f.cidr(port.server), "the replies of " + port.what},
 				)
 			}
 		}
@@ -59,7 +60,7 @@ func checkACL(f *facts) result {
 			return f.unseen(fmt.Errorf("describing the network ACLs: AWS returned none for %s", s.ID))
 		}
 	}
-	for _, c := range crossings(f.subnets.value, f.planeSubnets.value) {
+	for _, c := range f.crossings() {
 		if acl, let := f.passes(c); !let {
 			return bad(c.remedy(acl), "%s", c.blocked(acl))
 		}
@@ -67,7 +68,7 @@ func checkACL(f *facts) result {
 	// Narrower rules may allow the destinations outside the VPC; preflight cannot
 	// judge those.
 	for _, s := range f.subnets.value {
-		if s.Default == "" {
+		if len(internet4(s)) == 0 {
 			continue
 		}
 		for _, c := range []crossing{
@@ -126,6 +127,10 @@ func (c crossing) remedy(acl awsapi.ACL) string {
 	if c.egress {
 		direction = "--egress"
 	}
-	return fmt.Sprintf("aws ec2 create-network-acl-entry --network-acl-id %s %s --rule-number %s --protocol tcp --port-range From=%d,To=%d --cidr-block %s --rule-action allow",
-		acl.ID, direction, number, c.from, c.to, c.network)
+	family := "cidr-block"
+	if strings.Contains(c.network, ":") {
+		family = "ipv6-cidr-block"
+	}
+	return fmt.Sprintf("aws ec2 create-network-acl-entry --network-acl-id %s %s --rule-number %s --protocol tcp --port-range From=%d,To=%d --%s %s --rule-action allow",
+		acl.ID, direction, number, c.from, c.to, family, c.network)
 }

@@ -69,7 +69,12 @@ func TestTheSampleEqualsMotosAnswers(t *testing.T) {
 		}
 		slices.SortFunc(got.acls.value, func(a, b awsapi.ACL) int { return strings.Compare(a.ID, b.ID) })
 		slices.SortFunc(got.planeGroups.value, func(a, b awsapi.SecurityGroup) int { return -strings.Compare(a.ID, b.ID) })
+		got.now = want.now
+		want.image.value.Region = aws.Region
+		got.types.value[0].BootModes, got.types.value[0].TPM = want.types.value[0].BootModes, true // moto has neither
+		slices.SortFunc(got.offerings.value, func(a, b awsapi.Offering) int { return strings.Compare(a.Zone, b.Zone) })
 		want.entry.value.Groups = got.entry.value.Groups
+		want.cluster.value.Issuer = got.cluster.value.Issuer // moto's is random
 		assert.Equal(t, want, got)
 	}
 }
@@ -92,17 +97,14 @@ func TestEveryKindOfTargetPasses(t *testing.T) {
 func TestPrivateNetworksNeedEndpoints(t *testing.T) {
 	w := served(t)
 	w.PageSize = 2
-	w.Do("ec2:DeleteRoute", "RouteTableId", "rtb-1", "DestinationCidrBlock", "0.0.0.0/0")
+	w.Route("rtb-1", "0.0.0.0/0")
 	assert.Equal(t, 1, ask(t, instance).ExitCode())
-	for _, e := range endpoints(0, "available", true) {
-		kind, private := "Interface", "true"
-		if !e.Interface {
-			kind, private = "Gateway", "false"
-		}
-		w.Do("ec2:CreateVpcEndpoint", "VpcId", "vpc-1", "ServiceName", e.Service, "VpcEndpointType", kind, "PrivateDnsEnabled", private)
+	for _, service := range []string{"ec2", "ecr.api", "ecr.dkr", "s3", "sts", "ssm", "ssmmessages"} {
+		w.Endpoint(service)
 	}
 	r := ask(t, instance)
 	assert.Equal(t, 0, r.ExitCode(), "%+v", r.Findings)
+	assert.Zero(t, r.Count(Warn), "%+v", r.Findings)
 }
 
 // A missing resource fails its check, or makes the check unknown.
@@ -113,7 +115,7 @@ func TestMissingResourcesFailTheirChecks(t *testing.T) {
 	}{
 		"no cluster":             {func(w *aws.World) { w.Do("eks:DELETE /clusters/my-cluster") }, "cluster", "UNKNOWN", "No cluster found for name: my-cluster."},
 		"no image":               {func(w *aws.World) { w.Images = nil }, "image-state", "UNKNOWN", "InvalidAMIID.NotFound"},
-		"an instance that ended": {func(w *aws.World) { w.Do("ec2:TerminateInstances", "InstanceId.1", "i-1") }, "instance-profile", "UNKNOWN", "describing the instance i-1: the instance is terminated"},
+		"an instance that ended": {func(w *aws.World) { w.Do("ec2:TerminateInstances", "InstanceId.1", "i-1") }, "instance-profile", "FAIL", "the instance is terminated"},
 		"no access entry":        {func(w *aws.World) { clear(w.Entries) }, "access", "UNKNOWN", "aws-auth decides, and only the Kubernetes API can read aws-auth"},
 		"another type":           {func(w *aws.World) { w.Entries[aws.NodeRole] = "STANDARD" }, "access", "FAIL", "has the type STANDARD"},
 		"no add-ons":             {func(w *aws.World) { clear(w.Addons) }, "addons", "WARN", "EKS manages no add-ons"},
@@ -126,7 +128,7 @@ func TestMissingResourcesFailTheirChecks(t *testing.T) {
 		}, "instance-profile", "FAIL", "the instance profile nodes has no role"},
 		"no policy": {func(w *aws.World) {
 			w.Do("iam:DetachRolePolicy", "RoleName", "node", "PolicyArn", "arn:aws:iam::aws:policy/AmazonEKSWorkerNodePolicy")
-		}, "policy-worker", "FAIL", "node has no policy AmazonEKSWorkerNodePolicy"},
+		}, "policy-worker", "WARN", "node lacks eks:DescribeCluster"},
 		"no ingress rule": {func(w *aws.World) {
 			w.Do("ec2:RevokeSecurityGroupIngress", "GroupId", "sg-cluster", "IpPermissions.1.IpProtocol", "-1", "IpPermissions.1.Groups.1.GroupId", "sg-cluster")
 		}, "security-group-10250", "FAIL", "let nothing in to port 10250"},
@@ -146,7 +148,7 @@ func TestMissingResourcesFailTheirChecks(t *testing.T) {
 			w := served(t)
 			c.change(w)
 			r := ask(t, instance)
-			f := r.Findings[slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Check == c.check })]
+			f := r.Findings[slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Check == c.check || slices.Contains(f.Unchecked, c.check) })]
 			assert.Equal(t, c.verdict, string(f.Verdict))
 			assert.Contains(t, f.Evidence, c.evidence)
 		})
@@ -159,13 +161,29 @@ func byParameter(w *aws.World) {
 	w.Relaunch("resolve:ssm:/nodes")
 }
 
+// hide gives the network a zone that hides names of AWS and has records for them.
+func hide(w *aws.World) {
+	w.Zone("amazonaws.com", "*.eu-west-1.amazonaws.com")
+}
+
 // The policy contains exactly the actions of the calls.
 func TestThePolicyEqualsTheCalls(t *testing.T) {
 	w := served(t)
 	byParameter(w)
+	hide(w)
 	assert.Zero(t, ask(t, instance).ExitCode())
 	assert.Zero(t, ask(t, template).ExitCode())
-	assert.Equal(t, Actions(), slices.Sorted(maps.Keys(w.Count())))
+	assert.Equal(t, 2, ask(t, Target{Cluster: "none", AMI: aws.NodeImage}).ExitCode())
+	w.Image(aws.NodeImage).Devices[0].Encrypted, w.Snapshots[0].Encrypted, w.Snapshots[0].KMSKey = true, true, w.Key("")
+	w.DefaultKey = w.Snapshots[0].KMSKey
+	assert.Equal(t, 1, ask(t, template).ExitCode(), "Auto Scaling cannot use the key")
+	calls := w.Count()
+	for _, action := range []string{"eks:DescribeNodegroup", "eks:DescribePodIdentityAssociation", "iam:GetOpenIDConnectProvider"} {
+		w := served(t)
+		assert.Zero(t, ask(t, needing(t, w, action, instance)).ExitCode(), action)
+		maps.Copy(calls, w.Count())
+	}
+	assert.Equal(t, Actions(), slices.Sorted(maps.Keys(calls)))
 	text, err := Policy()
 	require.NoError(t, err)
 	var policy struct {
@@ -175,7 +193,7 @@ func TestThePolicyEqualsTheCalls(t *testing.T) {
 	assert.Equal(t, Actions(), policy.Statement[0].Action)
 	for _, action := range Actions() {
 		_, verb, _ := strings.Cut(action, ":")
-		assert.Regexp(t, "^(Describe|Get|List)", verb, "the policy must have only reading actions")
+		assert.Regexp(t, "^(Describe|Get|List|Simulate)", verb, "the policy must have only reading actions")
 		assert.True(t, cli.Operation(action), action)
 	}
 }
@@ -190,9 +208,33 @@ func TestDeniedCallsMakeChecksUnknown(t *testing.T) {
 				byParameter(w)
 				target = template
 			}
+			if action == "eks:ListClusters" {
+				target.Cluster = "none"
+			}
+			target = needing(t, w, action, target)
+			later := []string{"ec2:DescribeInstanceTypeOfferings", "ec2:DescribeSnapshots", "ec2:GetEbsDefaultKmsKeyId", "ec2:GetEbsEncryptionByDefault"}
+			if slices.Contains(later, action) || strings.HasPrefix(action, "kms:") {
+				target = template
+				w.Image(aws.NodeImage).Devices[0].Encrypted, w.Snapshots[0].Encrypted, w.Snapshots[0].KMSKey = true, true, w.Key("")
+				w.DefaultKey = w.Snapshots[0].KMSKey
+				if action == "ec2:DescribeInstanceTypeOfferings" {
+					w.Image(aws.NodeImage).Devices[0].Encrypted, w.DefaultKey = false, ""
+				}
+			}
+			if strings.HasPrefix(action, "route53:") {
+				hide(w)
+			}
 			w.Deny(action)
 			r := ask(t, target)
+			if action == simulate {
+				assert.Zero(t, r.ExitCode(), "the names of the policies decide: %+v", r.Findings)
+				return
+			}
 			assert.Equal(t, 2, r.ExitCode(), "%+v", r.Findings)
+			assert.Equal(t, 1, r.Count(Unknown), "%+v", r.Findings)
+			if action == "eks:ListClusters" {
+				return
+			}
 			for _, f := range r.Findings {
 				if f.Verdict == Unknown {
 					assert.Contains(t, f.Evidence, "the permission "+action+" is missing", f.Check)
@@ -236,4 +278,28 @@ func TestThrottledCallsAndNewResourcesAreRetried(t *testing.T) {
 	w.Fail("ec2:DescribeSubnets", 3, "RequestLimitExceeded", 503)
 	w.Fail("iam:GetInstanceProfile", 2, "Throttling", 400)
 	assert.Equal(t, 0, ask(t, instance).ExitCode())
+}
+
+// A cluster that does not exist is one finding. It says where the cluster does not
+// exist, and which clusters exist there.
+func TestAMissingClusterIsOneFinding(t *testing.T) {
+	w := served(t)
+	for _, c := range []struct { // in this order: the last case deletes the cluster
+		name   string
+		change func()
+		want   string
+	}{
+		{"with another", func() {}, "describing the cluster none: ResourceNotFoundException: No cluster found for name: none.; the region eu-west-1 of the account 123456789012 has these clusters: my-cluster"},
+		{"denied", func() { w.Deny("eks:ListClusters") }, "describing the cluster none: ResourceNotFoundException: No cluster found for name: none.; the region eu-west-1 of the account 123456789012 does not have this cluster"},
+		{"without", func() { w.Do("eks:DELETE /clusters/my-cluster") },
+			"describing the cluster none: ResourceNotFoundException: No cluster found for name: none.; the region eu-west-1 of the account 123456789012 has no cluster"},
+	} {
+		c.change()
+		r := ask(t, Target{Cluster: "none", Instance: "i-1"})
+		assert.Equal(t, 1, r.Count(Unknown), "%s: %+v", c.name, r.Findings)
+		assert.Equal(t, c.want, r.Findings[0].Evidence, c.name)
+		assert.Equal(t, "cluster", r.Findings[0].Check)
+		assert.Contains(t, r.Findings[0].Unchecked, "egress")
+		w.Heal()
+	}
 }

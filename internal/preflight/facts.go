@@ -2,24 +2,30 @@ package preflight
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
+	"time"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
 
-// Target selects what preflight checks. Exactly one of Instance, Template and AMI
-// is set.
+// Target selects what preflight checks. Exactly one of Instance, Template,
+// NodeGroup, NodeClass and AMI is set.
 type Target struct {
 	Cluster  string
 	Instance string
 	// Template is the ID or name of a launch template. TemplateVersion is a number,
 	// $Latest or $Default.
 	Template, TemplateVersion string
-	AMI                       string
+	// NodeGroup is the name of a managed node group.
+	NodeGroup string
+	// NodeClass is Karpenter's EC2NodeClass of the nodes.
+	NodeClass *NodeClass
+	AMI       string
+	// Role is the name or ARN of the nodes' role, for a target that does not name
+	// the role.
+	Role string
 	// Subnets are the subnets of future nodes. Empty means the subnets of the
 	// instance or the cluster.
 	Subnets []string
@@ -27,48 +33,6 @@ type Target struct {
 	Kubelet string
 	// AWSAuth is the ConfigMap aws-auth as kubectl prints it, or nil.
 	AWSAuth []byte
-}
-
-// Validate returns the faults of the target.
-func (t Target) Validate() error {
-	if t.Cluster == "" {
-		return errors.New("cluster: the name is missing")
-	}
-	named := 0
-	for _, one := range []string{t.Instance, t.Template, t.AMI} {
-		if one != "" {
-			named++
-		}
-	}
-	if named != 1 {
-		return errors.New("name one of an instance, a launch template and an image")
-	}
-	return nil
-}
-
-func (t Target) String() string {
-	switch {
-	case t.Instance != "":
-		return "instance " + t.Instance
-	case t.Template != "":
-		return fmt.Sprintf("launch template %s, version %s", t.Template, t.TemplateVersion)
-	default:
-		return "image " + t.AMI
-	}
-}
-
-// command is the command for this preflight with further flags.
-func (t Target) command(flags string) string {
-	words := []string{"eksnode preflight --cluster", t.Cluster}
-	switch {
-	case t.Instance != "":
-		words = append(words, "--instance", t.Instance)
-	case t.Template != "":
-		words = append(words, "--launch-template", t.Template, "--launch-template-version", "'"+t.TemplateVersion+"'")
-	default:
-		words = append(words, "--ami", t.AMI)
-	}
-	return strings.TrimSpace(strings.Join(append(words, flags), " "))
 }
 
 // KubernetesTag is the image's tag with the kubelet's version.
@@ -95,12 +59,21 @@ func after[T, O any](before fact[O], read func(O) fact[T]) fact[T] {
 // facts are the data for all checks.
 type facts struct {
 	target        Target
+	now           time.Time
 	account       fact[string]
 	cluster       fact[awsapi.Cluster]
+	group         fact[awsapi.NodeGroup] // absent unless the target is one
+	selected      selected
 	launch        fact[awsapi.Launch]
 	image         fact[awsapi.Image]
 	architectures fact[[]string]
-	profile       fact[awsapi.Profile]
+	types         fact[[]awsapi.InstanceType] // absent when the target names none
+	health        fact[awsapi.Health]
+	offerings     fact[[]awsapi.Offering]
+	keys          fact[[]awsapi.Key]
+	profile       fact[awsapi.Profile] // its role is the nodes' role, also without a profile
+	simulated     fact[[]awsapi.Decision]
+	cni           fact[cni]
 	entry         fact[awsapi.AccessEntry]
 	subnets       fact[[]awsapi.Subnet]
 	planeSubnets  fact[[]awsapi.Subnet]
@@ -110,47 +83,36 @@ type facts struct {
 	vpc           fact[awsapi.VPC]
 	addons        fact[[]awsapi.Addon]
 	userData      fact[userdata.Report]
+
+	// nats are the NAT gateways of the nodes' VPCs, and endpointGroups the security
+	// groups of the cluster VPC's endpoints.
+	nats           fact[[]awsapi.NAT]
+	endpointGroups fact[[]awsapi.SecurityGroup]
+	// hiding are the private hosted zones that hide AWS's names in the cluster's VPC.
+	hiding fact[[]hidingZone]
 }
 
 // gather reads all other data from AWS.
 func gather(ctx context.Context, a *awsapi.AWS, t Target, account fact[string]) *facts {
-	f := &facts{target: t, account: account}
-	f.cluster = learn(a.Cluster(ctx, t.Cluster))
-	image := t.AMI
-	switch {
-	case t.Instance != "":
-		f.launch = learn(a.Instance(ctx, t.Instance))
-	case t.Template != "":
-		f.launch = learn(a.Template(ctx, t.Template, t.TemplateVersion))
-	default:
-		f.launch.absent = true
+	f := &facts{target: t, now: time.Now(), account: account}
+	f.cluster = learnCluster(ctx, a, t.Cluster, account)
+	if once(f.cluster.err) {
+		return f
 	}
-	if image == "" {
-		image = f.launch.value.Image
-	}
-	f.image = fact[awsapi.Image]{err: f.launch.err, absent: image == "" && f.launch.err == nil}
-	if image != "" {
-		f.image = learn(a.Image(ctx, image))
-	}
+	f.launches(ctx, a)
+	f.image = f.imageOf(ctx, a)
 	f.node(ctx, a)
 	f.network(ctx, a)
 	f.addons = after(f.cluster, func(c awsapi.Cluster) fact[[]awsapi.Addon] { return learn(a.Addons(ctx, c.Name)) })
+	f.permissions(ctx, a)
+	f.hardware(ctx, a)
 	return f
 }
 
 func (f *facts) node(ctx context.Context, a *awsapi.AWS) {
-	f.architectures = after(f.launch, func(l awsapi.Launch) fact[[]string] {
-		if l.Type == "" {
-			return fact[[]string]{absent: true}
-		}
-		return learn(a.Architectures(ctx, l.Type))
-	})
-	f.profile = after(f.launch, func(l awsapi.Launch) fact[awsapi.Profile] {
-		if l.Profile == "" {
-			return fact[awsapi.Profile]{}
-		}
-		return learn(a.Profile(ctx, l.Profile))
-	})
+	f.types = fact[[]awsapi.InstanceType]{err: f.launch.err, absent: f.launch.absent}
+	f.architectures = after(f.launch, func(l awsapi.Launch) fact[[]string] { return f.architecturesOf(ctx, a, l) })
+	f.profile = f.profileOf(ctx, a)
 	f.entry = after(f.profile, func(p awsapi.Profile) fact[awsapi.AccessEntry] {
 		// The mode CONFIG_MAP has no access entries, and EKS refuses the call.
 		if p.Role == nil || f.cluster.err != nil || f.cluster.value.AuthenticationMode == configMap {
@@ -162,7 +124,7 @@ func (f *facts) node(ctx context.Context, a *awsapi.AWS) {
 		}
 		return learn(entry, err)
 	})
-	f.userData = after(f.launch, readUserData)
+	f.userData = after(f.launch, f.userDataOfLaunch)
 }
 
 // readUserData reads the user data of a launch. A launch without any is no error.
@@ -176,6 +138,9 @@ func readUserData(l awsapi.Launch) fact[userdata.Report] {
 func (f *facts) network(ctx context.Context, a *awsapi.AWS) {
 	f.subnets = after(f.cluster, func(c awsapi.Cluster) fact[[]awsapi.Subnet] {
 		ids := f.target.Subnets
+		if named, err := f.subnetsOfTarget(); err != nil || len(named) > 0 {
+			return f.named(ctx, a, named, err)
+		}
 		if len(ids) == 0 && f.launch.value.Subnet != "" {
 			ids = []string{f.launch.value.Subnet}
 		}
@@ -196,12 +161,7 @@ func (f *facts) network(ctx context.Context, a *awsapi.AWS) {
 		slices.Sort(ids)
 		return learn(a.ACLs(ctx, slices.Compact(ids)))
 	})
-	f.nodeGroups = after(f.launch, func(l awsapi.Launch) fact[[]awsapi.SecurityGroup] {
-		if len(l.SecurityGroups) == 0 {
-			return fact[[]awsapi.SecurityGroup]{}
-		}
-		return learn(a.SecurityGroups(ctx, l.SecurityGroups))
-	})
+	f.nodeGroups = after(f.launch, func(l awsapi.Launch) fact[[]awsapi.SecurityGroup] { return f.securityGroupsOf(ctx, a, l) })
 	f.planeGroups = after(f.cluster, func(c awsapi.Cluster) fact[[]awsapi.SecurityGroup] {
 		ids := slices.Clone(c.SecurityGroups)
 		if c.ClusterSecurityGroup != "" {
@@ -210,6 +170,7 @@ func (f *facts) network(ctx context.Context, a *awsapi.AWS) {
 		return learn(a.SecurityGroups(ctx, ids))
 	})
 	f.vpc = after(f.cluster, func(c awsapi.Cluster) fact[awsapi.VPC] { return learn(a.VPC(ctx, c.VPC)) })
+	f.gateways(ctx, a)
 }
 
 // once says whether every call would fail with this error, so that nothing can be
@@ -225,23 +186,41 @@ func Run(ctx context.Context, a *awsapi.AWS, t Target) (Report, error) {
 	if once(err) {
 		return Report{}, err
 	}
+	if err := t.fitsAccount(account); err != nil {
+		return Report{}, err
+	}
 	f := gather(ctx, a, t, learn(account, err))
 	if ctx.Err() != nil {
 		return Report{}, fmt.Errorf("checking %s: %w", t, context.Cause(ctx))
+	}
+	if once(f.cluster.err) {
+		return Report{}, f.cluster.err
+	}
+	if awsapi.IsNotFound(f.group.err) && f.cluster.err == nil {
+		return Report{}, fmt.Errorf("%w; `aws eks list-nodegroups --cluster-name %s` lists the node groups", f.group.err, t.Cluster)
 	}
 	return f.check(), nil
 }
 
 // check runs every check that applies to the facts.
 func (f *facts) check() Report {
-	r := Report{Cluster: f.target.Cluster, Target: f.target.String(), Findings: []Finding{}}
+	r := Report{Cluster: f.target.Cluster, Target: f.target.String()}
+	all := collected{findings: []Finding{}, first: map[string]int{}}
 	for _, c := range Table() {
 		if c.node && f.launch.absent {
 			r.LeftOut = append(r.LeftOut, c.ID)
 			continue
 		}
 		said := c.look(f)
-		r.Findings = append(r.Findings, Finding{c.ID, c.Question, said.verdict, said.evidence, said.remedy})
+		switch said.verdict {
+		case notHere:
+			continue
+		case withoutRole:
+			r.NeedRole = append(r.NeedRole, c.ID)
+			continue
+		}
+		all.add(c, said)
 	}
+	r.Findings = all.findings
 	return r
 }

@@ -82,6 +82,9 @@ func (f *facts) userDataOf(family string) string {
 
 // family is the best family for the image.
 func (f *facts) family() string {
+	if family := familyOf(f.group.value.AMIType); family != "" {
+		return family
+	}
 	if known := readBy(f.image.value); known != nil {
 		return known[0]
 	}

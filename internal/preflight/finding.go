@@ -21,6 +21,10 @@ const (
 	Warn Verdict = "WARN"
 	// Unknown means that the check could not run.
 	Unknown Verdict = "UNKNOWN"
+
+	// notHere is for checks of another kind of target. withoutRole is for checks of
+	// a role when the target names none. Reports have neither.
+	notHere, withoutRole Verdict = "-", "?"
 )
 
 // Finding is the result of one check.
@@ -33,16 +37,30 @@ type Finding struct {
 	Evidence string `json:"evidence"`
 	// Remedy is a command, or empty when the check passed.
 	Remedy string `json:"remedy,omitempty"`
+	// Unchecked are further checks that could not run for the same reason.
+	Unchecked []string `json:"unchecked,omitempty"`
 }
 
 // Report is the result of a preflight.
 type Report struct {
 	Cluster string `json:"cluster"`
-	// Target is the checked instance, launch template or image.
+	// Target is what was checked, such as an instance or a launch template.
 	Target   string    `json:"target"`
 	Findings []Finding `json:"findings"`
 	// LeftOut are the checks that do not apply to the target.
 	LeftOut []string `json:"leftOut,omitempty"`
+	// NeedRole are the checks that need a role, when the target names none.
+	NeedRole []string `json:"needRole,omitempty"`
+}
+
+// Unchecked counts the checks that are no findings of their own, because they
+// could not run for the reason of another.
+func (r Report) Unchecked() int {
+	n := 0
+	for _, f := range r.Findings {
+		n += len(f.Unchecked)
+	}
+	return n
 }
 
 // Count counts the findings of a verdict.
@@ -73,6 +91,9 @@ func (r Report) ExitCode() int {
 type result struct {
 	verdict          Verdict
 	evidence, remedy string
+	// cause identifies the reason why a check could not run, such as a missing
+	// permission. Checks with the same cause are one finding.
+	cause string
 }
 
 func good(format string, args ...any) result {
@@ -80,17 +101,17 @@ func good(format string, args ...any) result {
 }
 
 func bad(remedy, format string, args ...any) result {
-	return result{Fail, fmt.Sprintf(format, args...), remedy}
+	return result{verdict: Fail, evidence: fmt.Sprintf(format, args...), remedy: remedy}
 }
 
 func maybe(remedy, format string, args ...any) result {
-	return result{Warn, fmt.Sprintf(format, args...), remedy}
+	return result{verdict: Warn, evidence: fmt.Sprintf(format, args...), remedy: remedy}
 }
 
 // unseen is the result when the check's data could not be read. The remedy runs the
 // preflight again.
 func (f *facts) unseen(err error) result {
-	r := result{verdict: Unknown, evidence: err.Error(), remedy: f.target.command("")}
+	r := result{verdict: Unknown, evidence: err.Error(), remedy: f.target.command(""), cause: causeOf(err)}
 	var denied *awsapi.DeniedError
 	switch {
 	case errors.As(err, &denied):
@@ -100,4 +121,46 @@ func (f *facts) unseen(err error) result {
 		r.remedy = "aws configure list && aws sts get-caller-identity"
 	}
 	return r
+}
+
+// because makes a result one finding with other results of the same cause.
+func (r result) because(cause string) result {
+	r.cause = cause
+	return r
+}
+
+// causeOf identifies the reason of an error. Calls for different resources fail for
+// the same reason when they need the same permission or the same host.
+func causeOf(err error) string {
+	var denied *awsapi.DeniedError
+	var unreached *awsapi.UnreachedError
+	switch {
+	case errors.As(err, &denied):
+		return "permission " + denied.Permission
+	case errors.As(err, &unreached):
+		return "host " + unreached.Host
+	}
+	return err.Error()
+}
+
+// collected puts the results of checks together. The first check of a cause, or the
+// one that fails, names the others.
+type collected struct {
+	findings []Finding
+	first    map[string]int // index of the first finding of a cause
+}
+
+func (c *collected) add(check Check, said result) {
+	one := Finding{Check: check.ID, Question: check.Question, Verdict: said.verdict, Evidence: said.evidence, Remedy: said.remedy}
+	i, known := c.first[said.cause]
+	switch {
+	case !known || said.cause == "":
+		c.first[said.cause] = len(c.findings)
+		c.findings = append(c.findings, one)
+	case said.verdict == Fail && c.findings[i].Verdict == Unknown: // this check explains the others
+		one.Unchecked = append([]string{c.findings[i].Check}, c.findings[i].Unchecked...)
+		c.findings[i] = one
+	default:
+		c.findings[i].Unchecked = append(c.findings[i].Unchecked, check.ID)
+	}
 }

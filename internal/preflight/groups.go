@@ -67,10 +67,19 @@ func covers(outer, inner string) bool {
 	return err == nil && alsoErr == nil && o.Bits() <= i.Bits() && o.Contains(i.Addr())
 }
 
-func networks(subnets []awsapi.Subnet) []string {
+// cidr is the network of a subnet in the cluster's family. In an IPv6 cluster, nodes
+// and pods have IPv6 addresses.
+func (f *facts) cidr(s awsapi.Subnet) string {
+	if f.cluster.value.IPFamily == ipv6 {
+		return s.IPv6
+	}
+	return s.CIDR
+}
+
+func (f *facts) networks(subnets []awsapi.Subnet) []string {
 	var list []string
 	for _, s := range subnets {
-		list = append(list, s.CIDR)
+		list = append(list, f.cidr(s))
 	}
 	return list
 }
@@ -106,11 +115,11 @@ type side struct {
 }
 
 func (f *facts) nodeSide(name string) side {
-	return side{name, f.nodeGroups.value, networks(f.subnets.value)}
+	return side{name, f.nodeGroups.value, f.networks(f.subnets.value)}
 }
 
 func (f *facts) planeSide() side {
-	return side{"the control plane", f.planeGroups.value, networks(f.planeSubnets.value)}
+	return side{"the control plane", f.planeGroups.value, f.networks(f.planeSubnets.value)}
 }
 
 // path checks that the security groups allow ports from one side to the other.

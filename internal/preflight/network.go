@@ -25,7 +25,7 @@ func checkSubnets(f *facts) result {
 		if s.VPC != f.cluster.value.VPC {
 			return bad("aws ec2 describe-subnets --filters Name=vpc-id,Values="+f.cluster.value.VPC, "%s is in %s, but the cluster is in %s", s.ID, s.VPC, f.cluster.value.VPC)
 		}
-		seen = append(seen, fmt.Sprintf("%s with %d addresses", s.ID, s.Free))
+		seen = append(seen, fmt.Sprintf("%s with %d addresses%s", s.ID, s.Free, f.place(s)))
 		if s.Free < least {
 			few = append(few, seen[len(seen)-1])
 		}
@@ -34,6 +34,24 @@ func checkSubnets(f *facts) result {
 		return maybe("aws ec2 create-subnet --vpc-id "+f.cluster.value.VPC+" --cidr-block CIDR", "%s", strings.Join(few, ", "))
 	}
 	return good("%s", strings.Join(seen, ", "))
+}
+
+// place says where a subnet is, unless your account has it in an availability zone.
+// Nodes may be in zones in which EKS has no control planes.
+func (f *facts) place(s awsapi.Subnet) string {
+	said := ""
+	switch after, found := strings.CutPrefix(s.Zone, f.region()); {
+	case s.Outpost != "":
+		said = " on " + s.Outpost
+	case found && strings.HasPrefix(after, "-wl"):
+		said = " in the Wavelength Zone " + s.Zone
+	case found && strings.HasPrefix(after, "-"):
+		said = " in the Local Zone " + s.Zone
+	}
+	if f.foreign(s) {
+		said += " of the account " + s.Owner
+	}
+	return said
 }
 
 func checkSubnetTag(f *facts) result {
@@ -64,29 +82,6 @@ func (f *facts) assigned(s awsapi.Subnet) bool {
 	return s.PublicAddresses
 }
 
-func checkEgress(f *facts) result {
-	for _, err := range []error{f.cluster.err, f.subnets.err, f.vpc.err} {
-		if err != nil {
-			return f.unseen(err)
-		}
-	}
-	var seen []string
-	for _, s := range f.subnets.value {
-		switch {
-		case strings.HasPrefix(s.Default, "igw-") && !f.assigned(s):
-			return bad(f.publicAddress(s), "%s routes to %s, but its instances get no public address", s.ID, s.Default)
-		case s.Default != "":
-			seen = append(seen, s.ID+" over "+s.Default)
-			continue
-		}
-		if r := f.endpoints(s); r != nil {
-			return *r
-		}
-		seen = append(seen, s.ID+" over endpoints")
-	}
-	return good("%s", strings.Join(seen, ", "))
-}
-
 // publicAddress is the command that gives instances of a subnet a public address.
 func (f *facts) publicAddress(s awsapi.Subnet) string {
 	switch {
@@ -107,46 +102,6 @@ func (f *facts) publicAddress(s awsapi.Subnet) string {
 	}
 }
 
-// needed are the services that a node needs. S3, where ECR keeps layers, may have a
-// gateway endpoint.
-func needed() []string { return []string{"ec2", "ecr.api", "ecr.dkr", "s3", "sts", "eks"} }
-
-// endpoints checks the private endpoints for a subnet without a route to the
-// internet. It returns nil when all needed ones work.
-func (f *facts) endpoints(s awsapi.Subnet) *result {
-	region := "REGION"
-	if parts := strings.Split(f.cluster.value.ARN, ":"); len(parts) > 3 {
-		region = parts[3]
-	}
-	var missing []string
-	for _, service := range needed() {
-		i := slices.IndexFunc(f.vpc.value.Endpoints, func(e awsapi.Endpoint) bool { return strings.HasSuffix(e.Service, "."+region+"."+service) })
-		if i < 0 {
-			missing = append(missing, "com.amazonaws."+region+"."+service)
-			continue
-		}
-		switch e := f.vpc.value.Endpoints[i]; {
-		case e.State != "available":
-			r := bad("aws ec2 describe-vpc-endpoints --vpc-endpoint-ids "+e.ID, "%s has no route to the internet, and the endpoint %s for %s is %s", s.ID, e.ID, e.Service, e.State)
-			return &r
-		case e.Interface && !e.PrivateDNS:
-			r := bad("aws ec2 modify-vpc-endpoint --vpc-endpoint-id "+e.ID+" --private-dns-enabled",
-				"%s has no route to the internet, and the name of %s does not resolve to the endpoint %s", s.ID, e.Service, e.ID)
-			return &r
-		}
-	}
-	if len(missing) == 0 {
-		return nil
-	}
-	r := bad(fmt.Sprintf("aws ec2 create-vpc-endpoint --vpc-id %s --vpc-endpoint-type Interface --private-dns-enabled --service-name %s --subnet-ids %s --security-group-ids %s",
-		s.VPC, missing[0], s.ID, f.cluster.value.ClusterSecurityGroup),
-		"%s has no route to the internet, and the VPC has no endpoint for %s", s.ID, strings.Join(missing, ", "))
-	if strings.HasSuffix(missing[0], ".s3") { // a gateway endpoint has no name in the VPC
-		r.remedy = fmt.Sprintf("aws ec2 create-vpc-endpoint --vpc-id %s --vpc-endpoint-type Gateway --service-name %s --route-table-ids ROUTE-TABLE", s.VPC, missing[0])
-	}
-	return &r
-}
-
 func checkDNS(f *facts) result {
 	v := f.vpc.value
 	switch {
@@ -163,11 +118,21 @@ func checkDNS(f *facts) result {
 	// one in each network.
 	const resolver = "169.254.169.253"
 	for _, server := range v.NameServers {
+		if f.onlyPublic() {
+			break
+		}
 		if server != "AmazonProvidedDNS" && server != resolver && !slices.Contains(v.Resolvers(), server) {
 			return maybe(f.seeDHCP(), "the DHCP options of %s set the name server %s: this server must forward the names of private endpoints to AWS's own name server", v.ID, server)
 		}
 	}
 	return good("support and host names are on in %s", v.ID)
+}
+
+// onlyPublic says whether nodes need no name that only AWS's own name server answers:
+// neither the cluster nor an endpoint has private names.
+func (f *facts) onlyPublic() bool {
+	named := func(e awsapi.Endpoint) bool { return e.Interface && e.PrivateDNS }
+	return f.cluster.err == nil && !f.cluster.value.PrivateAccess && !slices.ContainsFunc(f.vpc.value.Endpoints, named)
 }
 
 // seeDHCP is the command that shows the VPC's DHCP options. Replacing them would
@@ -179,10 +144,7 @@ func (f *facts) seeDHCP() string {
 // dhcpOptions is the command that gives a VPC without options those of a new VPC.
 // The ID "default" would leave the VPC without options.
 func (f *facts) dhcpOptions() string {
-	region, domain := "REGION", "ec2.internal"
-	if parts := strings.Split(f.cluster.value.ARN, ":"); len(parts) > 3 {
-		region = parts[3]
-	}
+	region, domain := f.region(), "ec2.internal"
 	if region != "us-east-1" {
 		domain = region + ".compute.internal"
 	}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
@@ -18,22 +19,35 @@ func checkImageState(f *facts) result {
 	switch {
 	case f.image.absent:
 		return f.noImage()
+	case i.State == "disabled":
+		return bad("aws ec2 enable-image --image-id "+i.ID, "the image is disabled: EC2 starts no instance from it")
+	case i.State == "pending":
+		return bad("aws ec2 wait image-available --image-ids "+i.ID, "the image is pending")
 	case i.State != "available":
-		return bad("aws ec2 wait image-available --image-ids "+i.ID, "the image is %s", i.State)
+		return bad("aws ec2 describe-images --image-ids "+i.ID+" --query Images[].StateReason", "the image is %s%s", i.State, reason(i.StateReason))
 	case i.RootType != "ebs":
 		return bad("packer build -only='amazon-ebs.*' .", "the root device has the type %s, but nodes need an EBS root device", i.RootType)
+	}
+	if !i.Deprecated.IsZero() && !i.Deprecated.After(f.now) {
+		return maybe("eksnode ami list", "the image %s is deprecated since %s: EC2 still starts instances, but a newer image should exist", i.ID, i.Deprecated.Format(time.DateOnly))
 	}
 	return good("%s (%s), root device %s", i.ID, i.Name, i.RootDevice)
 }
 
 func (f *facts) noImage() result {
+	if by := f.publisher(); by != "" {
+		return good("%s", by)
+	}
 	return bad(f.newVersion(map[string]any{"ImageId": "AMI"}), "%s names no image", f.launch.value.From)
 }
 
 // newVersion is the command that makes a version of the launch template with
 // changed data. AWS replaces each named field as a whole, so data also repeats the
-// unchanged parts of the field.
+// unchanged parts of the field. An EC2NodeClass has no launch template of its own.
 func (f *facts) newVersion(data map[string]any) string {
+	if c := f.target.NodeClass; c != nil {
+		return "kubectl edit ec2nodeclass " + c.Name
+	}
 	text, err := json.Marshal(data)
 	if err != nil {
 		panic(err) // these are texts and lists of texts
@@ -90,6 +104,8 @@ func checkArchitecture(f *facts) result {
 	switch {
 	case not != nil:
 		return *not
+	case f.target.NodeClass != nil:
+		return good("Karpenter starts only instance types for %s", i.Architecture)
 	case f.architectures.err != nil:
 		return f.unseen(f.architectures.err)
 	case f.architectures.absent:
@@ -108,10 +124,16 @@ func typesFor(architecture string) string {
 }
 
 func checkClusterTag(f *facts) result {
-	if f.launch.err != nil {
+	switch {
+	case f.launch.err != nil:
 		return f.unseen(f.launch.err)
+	case awsapi.IsNotFound(f.cluster.err): // the name may be wrong
+		return f.unseen(f.cluster.err)
 	}
 	key := "kubernetes.io/cluster/" + f.target.Cluster
+	if f.managed() || f.target.NodeClass != nil {
+		return good("%s adds %s=owned", f.maker(), key)
+	}
 	value, there := f.launch.value.Tags[key]
 	if value == "owned" || value == "shared" {
 		return good("%s=%s", key, value)
@@ -156,12 +178,22 @@ func checkMetadata(f *facts) result {
 	if l.NoMetadata && f.target.Instance != "" {
 		return bad("aws ec2 modify-instance-metadata-options --http-endpoint enabled --instance-id "+f.target.Instance, "the metadata service is off for %s", l.From)
 	}
+	if l.NoMetadata && f.target.NodeClass != nil {
+		return bad(f.newVersion(nil), "the metadata service is off in %s", l.From)
+	}
 	if l.NoMetadata {
 		options := map[string]any{"HttpTokens": "required", "HttpPutResponseHopLimit": 2}
 		maps.Copy(options, l.Metadata)
 		options["HttpEndpoint"] = "enabled"
 		return bad(f.newVersion(map[string]any{"MetadataOptions": options}),
 			"the metadata service is off in %s", l.From)
+	}
+	if _, tagged := l.Tags["kubernetes.io/cluster/"+f.target.Cluster]; l.MetadataTags && (tagged || f.managed()) {
+		options := map[string]any{}
+		maps.Copy(options, l.Metadata)
+		options["InstanceMetadataTags"] = "disabled"
+		return bad(f.newVersion(map[string]any{"MetadataOptions": options}),
+			"%s has tags in the metadata service: EC2 then refuses tags with a slash, such as kubernetes.io/cluster/%s", l.From, f.target.Cluster)
 	}
 	said := "the metadata service is on"
 	if l.Tokens != "" {
@@ -177,8 +209,16 @@ func checkUserData(f *facts) result {
 	switch {
 	case f.launch.err != nil:
 		return f.unseen(f.launch.err)
+	case awsapi.IsNotFound(f.cluster.err): // the name may be wrong
+		return f.unseen(f.cluster.err)
+	case len(f.launch.value.UserData) == 0 && f.userDataElsewhere() != "":
+		return good("%s writes it", f.userDataElsewhere())
+	case len(f.launch.value.UserData) == 0 && f.target.NodeClass != nil:
+		return bad(f.newVersion(nil), "%s has no user data, and Karpenter writes none for amiFamily Custom", f.launch.value.From)
 	case len(f.launch.value.UserData) == 0:
 		return bad(f.userDataOf(f.family()), "%s has no user data", f.launch.value.From)
+	case f.unmergeable() != nil:
+		return *f.unmergeable()
 	case f.userData.err != nil:
 		return bad(f.userDataOf(f.family()), "%v", f.userData.err)
 	}
@@ -190,10 +230,20 @@ func checkUserData(f *facts) result {
 			wrong = append(wrong, p.String())
 		}
 	}
+	if len(wrong) > 0 && f.target.NodeClass != nil {
+		return bad("kubectl edit ec2nodeclass "+f.target.NodeClass.Name, "%s: %s", f.launch.value.From, strings.Join(wrong, "; "))
+	}
 	if len(wrong) > 0 {
 		return bad(remedy, "as %s: %s", r.Family, strings.Join(wrong, "; "))
 	}
-	if not := f.fits(r.Family); not != nil {
+	if by := f.userDataElsewhere(); by != "" {
+		return good("merged with the user data of %s", by)
+	}
+	family := r.Family
+	if f.target.NodeClass != nil {
+		family = f.target.NodeClass.family()
+	}
+	if not := f.fits(family); not != nil {
 		return *not
 	}
 	for _, pair := range [][3]string{
@@ -204,5 +254,5 @@ func checkUserData(f *facts) result {
 			return bad(remedy, "the %s in the user data is %s, but should be %s", pair[0], pair[1], pair[2])
 		}
 	}
-	return good("%s, for this cluster", r.Family)
+	return good("%s, for this cluster", family)
 }

@@ -1,13 +1,45 @@
 package preflight
 
 import (
+	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
+
+// learnCluster describes the cluster. The error for a cluster that does not exist
+// says where it does not exist, and which clusters exist there.
+func learnCluster(ctx context.Context, a *awsapi.AWS, name string, account fact[string]) fact[awsapi.Cluster] {
+	c, err := a.Cluster(ctx, name)
+	if !awsapi.IsNotFound(err) {
+		return learn(c, err)
+	}
+	where := "the region " + a.Region
+	if account.err == nil {
+		where += " of the account " + account.value
+	}
+	others, listErr := a.Clusters(ctx)
+	switch {
+	case listErr != nil:
+		err = fmt.Errorf("%w; %s does not have this cluster", err, where)
+	case len(others) == 0:
+		err = fmt.Errorf("%w; %s has no cluster", err, where)
+	default:
+		err = fmt.Errorf("%w; %s has these clusters: %s", err, where, listed(others))
+	}
+	return learn(c, err)
+}
+
+// listed joins names, and the number of the others when there are many.
+func listed(names []string) string {
+	const most = 20
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d others", strings.Join(names[:most], ", "), len(names)-most)
+}
 
 func checkCluster(f *facts) result {
 	c, err := f.cluster.value, f.cluster.err
@@ -22,22 +54,6 @@ func checkCluster(f *facts) result {
 		return bad(describe, "EKS returned no endpoint, certificate authority or service network")
 	}
 	return good("%s, Kubernetes %s, services %s, authentication %s", c.Status, c.Version, c.ServiceCIDR, c.AuthenticationMode)
-}
-
-func checkEndpointAccess(f *facts) result {
-	c, err := f.cluster.value, f.cluster.err
-	remedy := fmt.Sprintf("aws eks update-cluster-config --name %s --resources-vpc-config endpointPrivateAccess=true", f.target.Cluster)
-	switch {
-	case err != nil:
-		return f.unseen(err)
-	case c.PrivateAccess:
-		return good("private access is on")
-	case !c.PublicAccess:
-		return bad(remedy, "neither private nor public access is on")
-	case !slices.Contains(c.PublicCIDRs, "0.0.0.0/0") && len(c.PublicCIDRs) > 0:
-		return maybe(remedy, "private access is off, and public access is for %s only: the public address of the nodes' gateway must be in these networks", strings.Join(c.PublicCIDRs, ", "))
-	}
-	return good("public access is on for all addresses")
 }
 
 // minor returns the minor version of 1.34 or v1.34.4-eksbuild.2.
@@ -71,14 +87,17 @@ func checkKubelet(f *facts) result {
 	}
 	version, from := f.target.Kubelet, "as specified"
 	if version == "" {
+		version, from = f.publishedKubelet()
+	}
+	if version == "" {
 		if f.image.err != nil {
 			return f.unseen(f.image.err)
 		}
 		version, from = f.image.value.Tags[KubernetesTag], "by the image's tag"
 	}
 	if version == "" {
-		return result{Unknown, "the image has no tag " + KubernetesTag,
-			fmt.Sprintf("aws ec2 create-tags --resources %s --tags Key=%s,Value=VERSION", f.image.value.ID, KubernetesTag)}
+		return result{verdict: Unknown, evidence: "the image has no tag " + KubernetesTag,
+			remedy: fmt.Sprintf("aws ec2 create-tags --resources %s --tags Key=%s,Value=VERSION", f.image.value.ID, KubernetesTag)}
 	}
 	fits, err := skew(version, f.cluster.value.Version)
 	if err != nil {
@@ -116,6 +135,10 @@ func checkAddons(f *facts) result {
 			return maybe(fmt.Sprintf("aws eks describe-addon --cluster-name %s --addon-name %s --query addon.health", f.target.Cluster, a.Name),
 				"%s is %s", a.Name, a.Status)
 		}
+	}
+	if f.cluster.value.AutoMode && (f.addon("vpc-cni") == nil || f.addon("kube-proxy") == nil) {
+		return maybe("aws eks list-addons --cluster-name "+f.target.Cluster,
+			"the nodes of EKS Auto Mode need no add-ons, but all other nodes need vpc-cni and kube-proxy, and EKS does not manage both here; preflight cannot see the DaemonSets of kube-system")
 	}
 	if len(seen) == 0 {
 		return maybe("kubectl get daemonset -n kube-system", "EKS manages no add-ons here, and preflight cannot see the DaemonSets of kube-system")

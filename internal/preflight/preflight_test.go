@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -42,8 +43,8 @@ func TestEachCheckFailsAndPasses(t *testing.T) {
 			say(f, strings.Replace(joining, old, new, 1))
 		}
 	}
-	only := func(policies ...string) func(*facts) {
-		return func(f *facts) { f.profile.value.Role.Policies = policies }
+	refuse := func(actions ...string) func(*facts) {
+		return func(f *facts) { f.simulated = lacking(f, actions...) }
 	}
 	for _, c := range []struct {
 		check, verdict string
@@ -58,9 +59,9 @@ func TestEachCheckFailsAndPasses(t *testing.T) {
 		}, "No cluster found for name: my-cluster.", "aws configure list && aws sts get-caller-identity"},
 		{"cluster", "UNKNOWN", func(f *facts) { f.cluster.err = &awsapi.DeniedError{Permission: "eks:DescribeCluster"} }, "the permission eks:DescribeCluster is missing", "--policy"},
 		{"endpoint-access", "FAIL", func(f *facts) { f.cluster.value.PrivateAccess = false }, "neither private nor public access is on", "endpointPrivateAccess=true"},
-		{"endpoint-access", "WARN", func(f *facts) {
+		{"endpoint-access", "FAIL", func(f *facts) {
 			f.cluster.value.PrivateAccess, f.cluster.value.PublicAccess, f.cluster.value.PublicCIDRs = false, true, []string{"192.0.2.0/24"}
-		}, "public access is for 192.0.2.0/24 only", "endpointPrivateAccess=true"},
+		}, "private access is off, and public access is for 192.0.2.0/24 only: nodes in subnet-1 come from 198.51.100.1 over nat-1", "endpointPrivateAccess=true"},
 		{"kubelet-version", "FAIL", func(f *facts) { f.target.Kubelet = "1.35.0" }, "the kubelet is 1.35.0 as specified, the control plane 1.34", "1.34"},
 		{"kubelet-version", "FAIL", func(f *facts) { f.image.value.Tags[KubernetesTag] = "1.30.1" }, "the kubelet is 1.30.1 by the image's tag", "1.34"},
 		{"kubelet-version", "UNKNOWN", func(f *facts) { f.image.value.Tags = nil }, "the image has no tag eksnode:kubernetes-version", "aws ec2 create-tags --resources ami-0123456789abcdef0"},
@@ -120,9 +121,9 @@ func TestEachCheckFailsAndPasses(t *testing.T) {
 			`--policy-document '{"Version":"2012-10-17","Id":"x","Statement":[{"Action":"sts:AssumeRole","Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"}}]}'`},
 		{"role-trust", "UNKNOWN", func(f *facts) { f.profile.value.Role.Trust = "{" }, "reading the trust policy of node", "eksnode preflight --cluster my-cluster --instance i-1"},
 		{"role-separate", "FAIL", func(f *facts) { f.cluster.value.Role = role }, "both are " + role, "aws iam create-role --role-name NODE-ROLE --assume-role-policy-document"},
-		{"policy-worker", "FAIL", only("AmazonEKS_CNI_Policy"), "node has no policy AmazonEKSWorkerNodePolicy", "aws iam attach-role-policy --role-name node --policy-arn arn:aws:iam::aws:policy/AmazonEKSWorkerNodePolicy"},
-		{"policy-cni", "WARN", only("AmazonEKSWorkerNodePolicy"), "the VPC CNI's own role may have it", "AmazonEKS_CNI_Policy"},
-		{"policy-registry", "FAIL", only("AmazonEKSWorkerNodePolicy"), "AmazonEC2ContainerRegistryPullOnly or AmazonEC2ContainerRegistryReadOnly", "AmazonEC2ContainerRegistryPullOnly"},
+		{"policy-worker", "FAIL", refuse("ec2:DescribeInstances"), "node lacks ec2:DescribeInstances", "aws iam attach-role-policy --role-name node --policy-arn arn:aws:iam::aws:policy/AmazonEKSWorkerNodePolicy"},
+		{"policy-cni", "WARN", refuse("ec2:AssignPrivateIpAddresses"), "node lacks ec2:AssignPrivateIpAddresses; the VPC CNI's own role may have it", "AmazonEKS_CNI_Policy"},
+		{"policy-registry", "FAIL", refuse("ecr:GetAuthorizationToken"), "node lacks ecr:GetAuthorizationToken", "AmazonEC2ContainerRegistryPullOnly"},
 		{"access", "FAIL", func(f *facts) {
 			f.entry.value = awsapi.AccessEntry{}
 			f.cluster.value.AuthenticationMode = "API"
@@ -134,7 +135,7 @@ func TestEachCheckFailsAndPasses(t *testing.T) {
 			f.entry.value = awsapi.AccessEntry{}
 			f.target.AWSAuth = auth("arn:aws:iam::1:role/x", "a", "b")
 		}, "aws-auth has no line for " + role, merge},
-		{"aws-auth", "UNKNOWN", func(f *facts) { f.entry.value = awsapi.AccessEntry{} }, "aws-auth was not passed; only the Kubernetes API can read aws-auth", "--aws-auth -"},
+		{"aws-auth", "UNKNOWN", func(f *facts) { f.entry.value = awsapi.AccessEntry{} }, "aws-auth decides, and only the Kubernetes API can read aws-auth", "--aws-auth -"},
 		{"aws-auth", "FAIL", wrongAuth("arn:aws:iam::123456789012:instance-profile/nodes", "x", "y"), "is an instance profile; the line needs the role's ARN", merge},
 		{"aws-auth", "FAIL", wrongAuth("arn:aws:iam::123456789012:role/eks/node", nodeName, "system:bootstrappers, system:nodes"), "has a path, which the authenticator ignores", merge},
 		{"aws-auth", "FAIL", wrongAuth("arn:aws:iam::123456789012:role/another", nodeName, "system:bootstrappers, system:nodes"), "aws-auth has no line for " + role, merge},
@@ -175,7 +176,7 @@ func TestEachCheckFailsAndPasses(t *testing.T) {
 				g.Ingress = []awsapi.Rule{{Protocol: "tcp", From: 0, To: 65535, CIDRs: []string{"10.0.0.0/16"}}}
 			})
 		}, "let nothing in to port 53 from sg-cluster (udp)", "--protocol udp"},
-		{"policy-ssm", "WARN", only("AmazonEKSWorkerNodePolicy"), "Session Manager reaches it only with", "--role-name node --policy-arn arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore"},
+		{"policy-ssm", "WARN", refuse("ssm:UpdateInstanceInformation"), "Session Manager reaches it only with", "--role-name node --policy-arn arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore"},
 		{"network-acl", "FAIL", func(f *facts) {
 			acl := nodeACL(f)
 			acl.Entries = slices.Insert(acl.Entries, 0, awsapi.ACLEntry{Number: 90, Protocol: "6", Egress: true, CIDR: "10.0.2.128/25", To: 1023})
@@ -192,22 +193,28 @@ func TestEachCheckFailsAndPasses(t *testing.T) {
 			f.acls.err = errors.New("describing the network ACLs: AWS returned none for subnet-2")
 		}, "describing the network ACLs: AWS returned none for subnet-2", "eksnode preflight"},
 		{"network-acl", "UNKNOWN", func(f *facts) { f.acls.err = &awsapi.DeniedError{Permission: "ec2:DescribeNetworkAcls"} }, "the permission ec2:DescribeNetworkAcls is missing", "--policy"},
-		{"egress", "FAIL", func(f *facts) { nodeSubnet(f).Default = "" }, "subnet-1 has no route to the internet, and the VPC has no endpoint for com.amazonaws.eu-west-1.ec2", "aws ec2 create-vpc-endpoint --vpc-id vpc-1 --vpc-endpoint-type Interface --private-dns-enabled --service-name com.amazonaws.eu-west-1.ec2 --subnet-ids subnet-1 --security-group-ids sg-cluster"},
+		{"egress", "FAIL", func(f *facts) { nodeSubnet(f).Routes = nil }, "subnet-1 has no route to the internet, and the VPC has no endpoint for com.amazonaws.eu-west-1.ec2", "aws ec2 create-vpc-endpoint --vpc-id vpc-1 --vpc-endpoint-type Interface --private-dns-enabled --service-name com.amazonaws.eu-west-1.ec2 --subnet-ids subnet-1 --security-group-ids sg-cluster"},
 		{"egress", "FAIL", func(f *facts) {
-			nodeSubnet(f).Default = ""
-			f.vpc.value.Endpoints = endpoints(3, "pendingAcceptance", true)
+			closed(f, endpoints(3, "pendingAcceptance", true))
 		}, "the endpoint vpce-3 for com.amazonaws.eu-west-1.s3 is pendingAcceptance", "aws ec2 describe-vpc-endpoints --vpc-endpoint-ids vpce-3"},
 		{"egress", "FAIL", func(f *facts) {
-			nodeSubnet(f).Default = ""
-			f.vpc.value.Endpoints = endpoints(4, "available", false)
+			closed(f, endpoints(4, "available", false))
 		}, "the name of com.amazonaws.eu-west-1.sts does not resolve to the endpoint vpce-4", "aws ec2 modify-vpc-endpoint --vpc-endpoint-id vpce-4 --private-dns-enabled"},
 		{"egress", "FAIL", func(f *facts) {
-			nodeSubnet(f).Default = ""
-			f.vpc.value.Endpoints = slices.Delete(endpoints(0, "available", true), 3, 4)
+			closed(f, slices.Delete(endpoints(0, "available", true), 3, 4))
 		}, "no endpoint for com.amazonaws.eu-west-1.s3", "--vpc-endpoint-type Gateway --service-name com.amazonaws.eu-west-1.s3"},
 		{"egress", "FAIL", func(f *facts) {
-			nodeSubnet(f).Default = "igw-1"
+			nodeSubnet(f).Routes = over("igw-1")
 		}, "its instances get no public address", "aws ec2 associate-address --instance-id i-1 --allocation-id"},
+		{"egress-ssm", "WARN", func(f *facts) { closed(f, endpoints(0, "available", true)) }, "subnet-1 has no route to the internet, and the VPC has no endpoint for com.amazonaws.eu-west-1.ssm; the node still joins", "--service-name com.amazonaws.eu-west-1.ssm --subnet-ids subnet-1"},
+		{"service-cidr", "FAIL", func(f *facts) { f.vpc.value.CIDRs = append(f.vpc.value.CIDRs, "10.100.64.0/18") }, "the service network 10.100.0.0/16 overlaps 10.100.64.0/18 of vpc-1", "aws ec2 describe-vpcs --vpc-ids vpc-1"},
+		{"subnet-ipv6", "FAIL", func(f *facts) { f.cluster.value.IPFamily = ipv6 }, "the cluster uses IPv6, but neither subnet-1 nor vpc-1 has an IPv6 network", "aws ec2 associate-vpc-cidr-block --amazon-provided-ipv6-cidr-block --vpc-id vpc-1"},
+		{"sts-region", "FAIL", func(f *facts) {
+			f.account.err = &awsapi.APIError{Code: "RegionDisabledException", Said: "STS is not activated in this region for account:123456789012."}
+		}, "STS is off for your account in eu-west-1: turn it on in the IAM console", "eksnode preflight --cluster my-cluster --instance i-1"},
+		{"private-zones", "FAIL", func(f *facts) {
+			f.hiding.value = []hidingZone{{zone: awsapi.Zone{ID: "Z1", Name: "amazonaws.com"}, lost: []string{"ec2.eu-west-1.amazonaws.com"}}}
+		}, "the private hosted zone amazonaws.com (Z1) of vpc-1 hides ec2.eu-west-1.amazonaws.com and has no record for this name", "aws route53 list-resource-record-sets --hosted-zone-id Z1"},
 		{"vpc-dns", "FAIL", func(f *facts) { f.vpc.value.DNSSupport = false }, "DNS support is off in vpc-1", "--enable-dns-support"},
 		{"vpc-dns", "FAIL", func(f *facts) { f.vpc.value.DNSHostname = false }, "DNS host names are off in vpc-1", "--enable-dns-hostnames"},
 		{"vpc-dns", "FAIL", func(f *facts) { f.vpc.value.NoDHCP = true }, "vpc-1 has no DHCP options", "Key=domain-name-servers,Values=AmazonProvidedDNS"},
@@ -228,10 +235,16 @@ func TestEachCheckFailsAndPasses(t *testing.T) {
 }
 
 func TestEveryCheckHasACase(t *testing.T) {
-	text, err := os.ReadFile("preflight_test.go")
+	var text strings.Builder
+	files, err := filepath.Glob("*_test.go")
 	require.NoError(t, err)
+	for _, name := range files {
+		one, err := os.ReadFile(name)
+		require.NoError(t, err)
+		text.Write(one)
+	}
 	for _, c := range Table() {
-		assert.Contains(t, string(text), `{"`+c.ID+`", "`, "the check %s has no case", c.ID)
+		assert.True(t, strings.Contains(text.String(), `{"`+c.ID+`", "`), "the check %s has no case", c.ID)
 		assert.NotEmpty(t, c.Question)
 		assert.NotEmpty(t, c.Why)
 	}
@@ -245,7 +258,7 @@ func TestTheSamplePassesEveryCheck(t *testing.T) {
 		assert.NotEmpty(t, f.Evidence)
 		assert.Empty(t, f.Remedy)
 	}
-	assert.Len(t, r.Findings, len(Table()))
+	assert.Len(t, r.Findings, len(Table())-7, "four checks are for node groups and EC2NodeClasses, three for nodes that are started later")
 	assert.Empty(t, r.LeftOut)
 	assert.Equal(t, 0, r.ExitCode())
 }
@@ -255,9 +268,12 @@ func TestTheSamplePassesEveryCheck(t *testing.T) {
 func endpoints(other int, state string, name bool) []awsapi.Endpoint {
 	var list []awsapi.Endpoint
 	for i, service := range []string{"ec2", "ecr.api", "ecr.dkr", "s3", "sts", "eks"} {
-		e := awsapi.Endpoint{ID: fmt.Sprintf("vpce-%d", i), Service: "com.amazonaws.eu-west-1." + service, State: "available", PrivateDNS: true, Interface: true}
+		e := awsapi.Endpoint{
+			ID: fmt.Sprintf("vpce-%d", i), Service: "com.amazonaws.eu-west-1." + service, State: "available", PrivateDNS: true, Interface: true,
+			Subnets: []string{"subnet-1"}, Groups: []string{"sg-cluster"}, Policy: fullAccess,
+		}
 		if service == "s3" {
-			e.Interface, e.PrivateDNS = false, false
+			e.Interface, e.PrivateDNS, e.Subnets, e.Groups, e.Tables = false, false, nil, nil, []string{"rtb-1", "rtb-main"}
 		}
 		if i == other {
 			e.State, e.PrivateDNS = state, name
@@ -270,7 +286,7 @@ func endpoints(other int, state string, name bool) []awsapi.Endpoint {
 // With these endpoints, nodes without a route to the internet pass.
 func TestEndpointsReplaceARouteToTheInternet(t *testing.T) {
 	f := sample()
-	nodeSubnet(f).Default, f.vpc.value.Endpoints = "", endpoints(0, "available", true)
+	closed(f, endpoints(0, "available", true))
 	assert.Equal(t, 0, f.check().ExitCode())
 }
 
@@ -285,8 +301,8 @@ func TestAddressesOfAWSsNameServerAreAccepted(t *testing.T) {
 
 func TestIncompleteTargetsAreRefused(t *testing.T) {
 	for want, target := range map[string]Target{
-		"cluster: the name is missing":                            {AMI: "ami-1"},
-		"name one of an instance, a launch template and an image": {Cluster: "a"},
+		"cluster: the name is missing": {AMI: "ami-1"},
+		"name one of an instance, a launch template, a node group, an EC2NodeClass and an image": {Cluster: "a"},
 	} {
 		assert.EqualError(t, target.Validate(), want)
 	}

@@ -53,26 +53,38 @@ func assertStays(t *testing.T, f *facts, evidence string) {
 // explained lists the remedies that do more than read or add, and why they lose
 // nothing.
 var explained = map[string]string{
-	"ec2 associate-address":                "the address is new, and the instance has no address",
-	"ec2 associate-dhcp-options":           "only for a VPC without DHCP options",
-	"ec2 associate-iam-instance-profile":   "EC2 refuses it where the instance has a profile",
-	"ec2 create-tags":                      "sets one tag, which eksnode or the cluster gives its meaning",
-	"ec2 modify-instance-attribute":        "turns one attribute on",
-	"ec2 modify-instance-metadata-options": "turns one option on, the others stay",
-	"ec2 modify-subnet-attribute":          "turns one attribute on, for instances that are started later",
-	"ec2 modify-vpc-attribute":             "turns one attribute on",
-	"ec2 modify-vpc-endpoint":              "turns one option on",
-	"eks update-addon":                     "with PRESERVE, the role and the values that are set",
-	"eks update-cluster-config":            "turns private access on, the others stay",
-	"iam update-assume-role-policy":        "repeats every statement that the role has",
+	"ec2 start-instances":                           "only for a stopped instance that should join",
+	"ec2 copy-image":                                "makes another image",
+	"ec2 enable-image":                              "only for a disabled image",
+	"kms enable-key":                                "only for a disabled key of a disk",
+	"kms cancel-key-deletion":                       "keeps a key",
+	"ec2 associate-address":                         "the address is new, and the instance has no address",
+	"ec2 associate-dhcp-options":                    "only for a VPC without DHCP options",
+	"ec2 associate-iam-instance-profile":            "EC2 refuses it where the instance has a profile",
+	"ec2 create-tags":                               "sets one tag, which eksnode or the cluster gives its meaning",
+	"ec2 modify-instance-attribute":                 "turns one attribute on",
+	"ec2 modify-instance-metadata-options":          "turns one option on, the others stay",
+	"ec2 modify-subnet-attribute":                   "turns one attribute on, for instances that are started later",
+	"ec2 modify-vpc-attribute":                      "turns one attribute on",
+	"ec2 modify-vpc-endpoint":                       "turns one option on, adds a route table, or repeats every statement of the policy",
+	"eks update-nodegroup-config":                   "only for a node group that may have no nodes",
+	"eks update-addon":                              "with PRESERVE, the role and the values that are set",
+	"eks update-cluster-config":                     "turns private access on, the others stay",
+	"iam add-client-id-to-open-id-connect-provider": "adds one audience",
+	"iam update-assume-role-policy":                 "repeats every statement that the role has",
+	"ec2 associate-subnet-cidr-block":               "adds an IPv6 network",
+	"ec2 associate-vpc-cidr-block":                  "adds an IPv6 network",
+	"ec2 assign-ipv6-addresses":                     "adds an address",
+	"ec2 attach-internet-gateway":                   "only for a gateway that a route names and that is not attached",
+	"ec2 replace-route":                             "only for a route whose target does not work",
 }
 
 // No remedy deletes or replaces what other machines may use.
 func TestRemediesDeleteNothing(t *testing.T) {
 	text := literals(t)
-	adds := regexp.MustCompile(`^(ec2|eks|iam|sts|ssm|configure) (describe-[a-z-]+|get-[a-z-]+|list|wait|create-[a-z-]+|allocate-address|attach-role-policy|add-role-to-instance-profile|authorize-security-group-.*)$`)
+	adds := regexp.MustCompile(`^(ec2|eks|iam|sts|ssm|kms|route53|configure) (describe-[a-z-]+|get-[a-z-]+|list(-[a-z-0-9]+)?|simulate-[a-z-]+|wait|create-[a-z-]+|allocate-address|attach-role-policy|add-role-to-instance-profile|authorize-security-group-.*)$`)
 	used := map[string]bool{}
-	commands := regexp.MustCompile(`\baws ([a-z0-9]+ [a-z%][a-z%-]*)`).FindAllStringSubmatch(text, -1)
+	commands := regexp.MustCompile(`\baws ([a-z0-9]+ [a-z%][a-z0-9%-]*)`).FindAllStringSubmatch(text, -1)
 	require.Greater(t, len(commands), 25)
 	for _, c := range commands {
 		used[c[1]] = true

@@ -12,12 +12,18 @@ import (
 
 // role returns the node's role, or the result to report when it is unknown.
 func (f *facts) role() (*awsapi.Role, *result) {
+	if awsapi.IsNotFound(f.profile.err) && f.launch.err == nil && f.group.err == nil { // the check instance-profile fails
+		return nil, &result{verdict: withoutRole}
+	}
 	if f.profile.err != nil {
 		r := f.unseen(f.profile.err)
 		return nil, &r
 	}
+	if f.profile.absent || f.profile.value.Role == nil && f.profile.value.Name == "" && f.target.Template != "" {
+		return nil, &result{verdict: withoutRole}
+	}
 	if f.profile.value.Role == nil {
-		r := bad(f.addRole(), "there is no role to check")
+		r := result{verdict: Unknown, evidence: "there is no role to check", remedy: f.addRole(), cause: noRole}
 		return nil, &r
 	}
 	return f.profile.value.Role, nil
@@ -32,22 +38,79 @@ func (f *facts) addRole() string {
 	return "aws iam add-role-to-instance-profile --role-name ROLE --instance-profile-name " + name
 }
 
+// noRole is the cause for checks of the role when there is none.
+const noRole = "no role"
+
+// checkProfile is one finding with the checks of the role when there is none.
 func checkProfile(f *facts) result {
-	named := f.launch.value.Profile[strings.LastIndex(f.launch.value.Profile, "/")+1:]
+	r := f.seenProfile()
 	switch {
-	case f.profile.err != nil && awsapi.IsNotFound(f.profile.err):
-		return bad("aws iam create-instance-profile --instance-profile-name "+named+" && aws iam add-role-to-instance-profile --role-name ROLE --instance-profile-name "+named,
-			"%v", f.profile.err)
+	case r.verdict != Fail:
 	case f.profile.err != nil:
-		return f.unseen(f.profile.err)
-	case named == "" && f.target.Instance != "":
-		return bad("aws ec2 associate-iam-instance-profile --instance-id "+f.target.Instance+" --iam-instance-profile Name=PROFILE", "%s has no instance profile", f.launch.value.From)
-	case named == "":
-		return bad(f.newVersion(map[string]any{"IamInstanceProfile": map[string]string{"Name": "PROFILE"}}), "%s has no instance profile", f.launch.value.From)
+		return r.because(causeOf(f.profile.err))
 	case f.profile.value.Role == nil:
-		return bad(f.addRole(), "the instance profile %s has no role", f.profile.value.Name)
+		return r.because(noRole)
 	}
-	return good("%s with the role %s", f.profile.value.Name, f.profile.value.Role.Name)
+	return r
+}
+
+func (f *facts) seenProfile() result {
+	named := f.launch.value.Profile[strings.LastIndex(f.launch.value.Profile, "/")+1:]
+	role := f.profile.value.Role
+	switch {
+	case f.profile.absent:
+		return result{verdict: withoutRole}
+	case f.launch.absent && f.profile.err == nil:
+		return good("the role %s, as specified", role.Name)
+	case f.managed() && named != "" && f.group.err == nil:
+		return bad(f.seeTemplate(), "%s has the instance profile %s: EKS refuses it, as it makes one of the node group's role", f.launch.value.From, named)
+	case f.profile.err != nil:
+		return f.noProfile(named)
+	case f.managed(), f.target.NodeClass != nil && f.target.NodeClass.Role != "":
+		return good("%s makes one with the role %s", f.maker(), role.Name)
+	case named == "":
+		return f.withoutProfile()
+	case role == nil:
+		return bad(f.addRole(), "the instance profile %s has no role", f.profile.value.Name)
+	case f.target.Role != "" && f.target.Role[strings.LastIndex(f.target.Role, "/")+1:] != role.Name:
+		return bad("aws iam get-instance-profile --instance-profile-name "+named, "the instance profile %s has the role %s, but --role names %s", f.profile.value.Name, role.Name, f.target.Role)
+	}
+	return good("%s with the role %s", f.profile.value.Name, role.Name)
+}
+
+// maker is who makes the instance profile of a role.
+func (f *facts) maker() string {
+	if f.managed() {
+		return "EKS"
+	}
+	return "Karpenter"
+}
+
+// noProfile is the result when the instance profile or the role could not be read.
+func (f *facts) noProfile(named string) result {
+	switch err := f.profile.err; {
+	case !awsapi.IsNotFound(err) || f.launch.err != nil || f.group.err != nil:
+		return f.unseen(err)
+	case named == "" || f.target.NodeClass != nil && f.target.NodeClass.Role != "":
+		return bad(f.newRole(), "%v", err)
+	default:
+		return bad("aws iam create-instance-profile --instance-profile-name "+named+" && aws iam add-role-to-instance-profile --role-name ROLE --instance-profile-name "+named, "%v", err)
+	}
+}
+
+// withoutProfile is the result when an instance or a launch template has no
+// instance profile.
+func (f *facts) withoutProfile() result {
+	const whose = "right for a managed node group (check it with --nodegroup), but self-managed nodes get no credentials"
+	from, role := f.launch.value.From, f.profile.value.Role
+	add := f.newVersion(map[string]any{"IamInstanceProfile": map[string]string{"Name": "PROFILE"}})
+	switch {
+	case f.target.Instance != "":
+		return bad("aws ec2 associate-iam-instance-profile --instance-id "+f.target.Instance+" --iam-instance-profile Name=PROFILE", "%s has no instance profile", from)
+	case role != nil:
+		return maybe(add, "%s has no instance profile: %s; the role is %s, as specified", from, whose, role.Name)
+	}
+	return bad(add, "%s has no instance profile: %s; --role names the role", from, whose)
 }
 
 // oneOrMore is a JSON value that IAM writes as one value or as a list.
@@ -63,78 +126,138 @@ func (o *oneOrMore[T]) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*[]T)(o))
 }
 
-// principal is the principal of a statement: services, others or everybody.
-type principal struct{ services oneOrMore[string] }
+// trustPolicy is a role's trust policy.
+type trustPolicy struct{ Statement oneOrMore[trustStatement] }
+
+type trustStatement struct {
+	Effect    string
+	Action    oneOrMore[string]
+	Principal principal
+	Condition map[string]map[string]values
+}
+
+// values are the values of a condition key: one or more texts, numbers or booleans.
+type values []string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (v *values) UnmarshalJSON(text []byte) error {
+	var one any
+	if err := json.Unmarshal(text, &one); err != nil {
+		return err
+	}
+	list, isList := one.([]any)
+	if !isList {
+		list = []any{one}
+	}
+	for _, value := range list {
+		*v = append(*v, fmt.Sprint(value))
+	}
+	return nil
+}
+
+// lets says whether the statement is about an action.
+func (s trustStatement) lets(action string) bool {
+	return slices.ContainsFunc(s.Action, func(a string) bool { return matches(strings.ToLower(a), strings.ToLower(action)) })
+}
+
+// principal is the principal of a statement: services, identity providers, others
+// or everybody.
+type principal struct{ services, providers oneOrMore[string] }
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (p *principal) UnmarshalJSON(text []byte) error {
 	var everybody string
 	if json.Unmarshal(text, &everybody) == nil {
 		if everybody == "*" {
-			p.services = []string{"*"}
+			p.services, p.providers = []string{"*"}, []string{"*"}
 		}
 		return nil
 	}
-	var kinds struct{ Service oneOrMore[string] }
+	var kinds struct{ Service, Federated oneOrMore[string] }
 	err := json.Unmarshal(text, &kinds)
-	p.services = kinds.Service
+	p.services, p.providers = kinds.Service, kinds.Federated
 	return err
 }
 
-// ec2 says whether the principal is EC2, under its names in all partitions.
-func (p principal) ec2() bool {
-	return slices.ContainsFunc(p.services, func(name string) bool {
-		return name == "*" || name == "ec2.amazonaws.com" || name == "ec2.amazonaws.com.cn"
-	})
+// is says whether the principal is one of the services.
+func (p principal) is(services ...string) bool {
+	return slices.ContainsFunc(p.services, func(name string) bool { return name == "*" || slices.Contains(services, name) })
 }
 
-const trustEC2 = `'{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}'`
+// federates says whether the principal is an identity provider.
+func (p principal) federates(provider string) bool {
+	return slices.ContainsFunc(p.providers, func(name string) bool { return name == "*" || name == provider })
+}
+
+// trusts says whether a trust policy allows a service every action, and denies none.
+func trusts(policy, service string, actions ...string) bool {
+	var p trustPolicy
+	if json.Unmarshal([]byte(policy), &p) != nil {
+		return false
+	}
+	about := func(effect, action string) bool {
+		return slices.ContainsFunc(p.Statement, func(s trustStatement) bool { return s.Effect == effect && s.Principal.is(service) && s.lets(action) })
+	}
+	return !slices.ContainsFunc(actions, func(a string) bool { return !about("Allow", a) || about("Deny", a) })
+}
+
+// ec2Services are the names of EC2 in the trust policies of a partition. China has
+// an own name in addition
+// (https://docs.amazonaws.cn/en_us/IAM/latest/UserGuide/reference_policies_elements_principal.html).
+func ec2Services(partition string) []string {
+	if partition == "aws-cn" {
+		return []string{"ec2.amazonaws.com.cn", "ec2.amazonaws.com"}
+	}
+	return []string{"ec2.amazonaws.com"}
+}
+
+// trustEC2 is a trust policy for EC2.
+func trustEC2(partition string) string {
+	return `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"` + ec2Services(partition)[0] + `"},"Action":"sts:AssumeRole"}]}`
+}
 
 func checkTrust(f *facts) result {
 	role, not := f.role()
 	if not != nil {
 		return *not
 	}
-	var policy struct {
-		Statement oneOrMore[struct {
-			Effect    string
-			Action    oneOrMore[string]
-			Principal principal
-		}]
-	}
+	var policy trustPolicy
 	if err := json.Unmarshal([]byte(role.Trust), &policy); err != nil {
 		return f.unseen(fmt.Errorf("reading the trust policy of %s: %w", role.Name, err))
 	}
+	services := ec2Services(partition(role.ARN))
 	lets, denied := false, false
 	for _, s := range policy.Statement {
-		assume := slices.ContainsFunc(s.Action, func(a string) bool { return strings.EqualFold(a, "sts:AssumeRole") || a == "sts:*" || a == "*" })
-		if assume && s.Principal.ec2() {
+		if s.lets("sts:AssumeRole") && s.Principal.is(services...) {
 			denied = denied || s.Effect == "Deny"
 			lets = lets || s.Effect == "Allow"
 		}
 	}
 	if lets && !denied {
-		return good("%s trusts ec2.amazonaws.com", role.Name)
+		return good("%s trusts %s", role.Name, services[0])
 	}
-	return untrusted(role, denied)
+	return f.untrusted(role, denied)
 }
 
 // newRole is the command that makes a role for nodes alone.
-const newRole = "aws iam create-role --role-name NODE-ROLE --assume-role-policy-document " + trustEC2
+func (f *facts) newRole() string {
+	return "aws iam create-role --role-name NODE-ROLE --assume-role-policy-document '" + trustEC2(partition(f.cluster.value.ARN)) + "'"
+}
 
 // untrusted is the result when EC2 may not assume a role. IAM replaces trust
 // policies only as a whole, so the remedy repeats the existing policy.
-func untrusted(role *awsapi.Role, denied bool) result {
+func (f *facts) untrusted(role *awsapi.Role, denied bool) result {
+	service := ec2Services(partition(role.ARN))[0]
 	if denied {
-		return bad("aws iam get-role --role-name "+role.Name+" --query Role.AssumeRolePolicyDocument", "%s does not trust ec2.amazonaws.com: a statement denies it", role.Name)
+		return bad("aws iam get-role --role-name "+role.Name+" --query Role.AssumeRolePolicyDocument", "%s does not trust %s: a statement denies it", role.Name, service)
 	}
 	var has, ec2 struct {
 		Version   string `json:",omitempty"`
 		ID        string `json:"Id,omitempty"`
 		Statement oneOrMore[map[string]any]
 	}
-	if err := errors.Join(json.Unmarshal([]byte(role.Trust), &has), json.Unmarshal([]byte(strings.Trim(trustEC2, "'")), &ec2)); err != nil {
-		return result{Unknown, fmt.Sprintf("reading the trust policy of %s: %v", role.Name, err), newRole}
+	if err := errors.Join(json.Unmarshal([]byte(role.Trust), &has), json.Unmarshal([]byte(trustEC2(partition(role.ARN))), &ec2)); err != nil {
+		return result{verdict: Unknown, evidence: fmt.Sprintf("reading the trust policy of %s: %v", role.Name, err), remedy: f.newRole()}
 	}
 	has.Statement = slices.DeleteFunc(has.Statement, func(s map[string]any) bool { return s == nil }) // null in the JSON
 	has.Statement = append(has.Statement, ec2.Statement...)
@@ -143,9 +266,9 @@ func untrusted(role *awsapi.Role, denied bool) result {
 	}
 	text, err := json.Marshal(has)
 	if err != nil {
-		return result{Unknown, fmt.Sprintf("writing the trust policy of %s: %v", role.Name, err), newRole}
+		return result{verdict: Unknown, evidence: fmt.Sprintf("writing the trust policy of %s: %v", role.Name, err), remedy: f.newRole()}
 	}
-	return bad("aws iam update-assume-role-policy --role-name "+role.Name+" --policy-document "+quote(string(text)), "%s does not trust ec2.amazonaws.com", role.Name)
+	return bad("aws iam update-assume-role-policy --role-name "+role.Name+" --policy-document "+quote(string(text)), "%s does not trust %s", role.Name, service)
 }
 
 func checkRoleSeparate(f *facts) result {
@@ -156,52 +279,7 @@ func checkRoleSeparate(f *facts) result {
 	case f.cluster.err != nil:
 		return f.unseen(f.cluster.err)
 	case role.ARN == f.cluster.value.Role:
-		return bad(newRole, "both are %s", role.ARN)
+		return bad(f.newRole(), "both are %s", role.ARN)
 	}
 	return good("%s and %s", role.ARN, f.cluster.value.Role)
-}
-
-// policies looks for one of several policies.
-func (f *facts) policies(verdict Verdict, otherwise string, names ...string) result {
-	role, not := f.role()
-	if not != nil {
-		return *not
-	}
-	for _, name := range names {
-		if slices.Contains(role.Policies, name) {
-			return good("%s has %s", role.Name, name)
-		}
-	}
-	partition := "aws"
-	if parts := strings.Split(role.ARN, ":"); len(parts) > 1 && parts[1] != "" {
-		partition = parts[1]
-	}
-	return result{verdict, fmt.Sprintf("%s has no policy %s; %s", role.Name, strings.Join(names, " or "), otherwise),
-		fmt.Sprintf("aws iam attach-role-policy --role-name %s --policy-arn arn:%s:iam::aws:policy/%s", role.Name, partition, names[0])}
-}
-
-const ownPolicy = "preflight does not recognize a custom policy with the same permissions"
-
-func checkPolicyWorker(f *facts) result {
-	return f.policies(Fail, ownPolicy, "AmazonEKSWorkerNodePolicy", "AmazonEKSWorkerNodeMinimalPolicy")
-}
-
-func checkPolicyCNI(f *facts) result {
-	if f.cluster.value.IPFamily == "ipv6" {
-		r := f.policies(Warn, "AWS has no managed policy for IPv6: create a policy for this role or for the VPC CNI's own role", "AmazonEKS_CNI_IPv6_Policy")
-		if r.verdict == Warn {
-			r.remedy = fmt.Sprintf("eksnode manifests --cluster %s --role %s --only policies | sh", f.target.Cluster, f.profile.value.Role.ARN)
-		}
-		return r
-	}
-	return f.policies(Warn, "the VPC CNI's own role may have it", "AmazonEKS_CNI_Policy")
-}
-
-func checkPolicyRegistry(f *facts) result {
-	return f.policies(Fail, ownPolicy, "AmazonEC2ContainerRegistryPullOnly", "AmazonEC2ContainerRegistryReadOnly", "AmazonEC2ContainerRegistryPowerUser", "AmazonEC2ContainerRegistryFullAccess")
-}
-
-func checkPolicySSM(f *facts) result {
-	return f.policies(Warn, "the node still joins, but Session Manager reaches it only with the account's default host management",
-		"AmazonSSMManagedInstanceCore", "AmazonSSMManagedEC2InstanceDefaultPolicy", "AmazonEC2RoleforSSM")
 }

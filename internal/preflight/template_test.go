@@ -22,7 +22,7 @@ func TestChecksOfLaunchTemplates(t *testing.T) {
 		}, "cluster-tag", "WARN", "the launch template nodes has no tag kubernetes.io/cluster/my-cluster=owned; the Auto Scaling group may add the tag",
 			`aws ec2 create-launch-template-version --launch-template-id lt-1 --source-version 1 --launch-template-data '{"TagSpecifications":[{"ResourceType":"volume","Tags":[{"Key":"team","Value":"o'\''brien"}]},` +
 				`{"ResourceType":"instance","Tags":[{"Key":"kubernetes.io/cluster/my-cluster","Value":"owned"},{"Key":"team","Value":"a"}]}]}'`},
-		"no profile": {func(f *facts) { f.launch.value.Profile, f.profile.value = "", awsapi.Profile{} }, "instance-profile", "FAIL", "the launch template nodes has no instance profile",
+		"no profile": {func(f *facts) { f.launch.value.Profile, f.profile.value = "", awsapi.Profile{} }, "instance-profile", "FAIL", "the launch template nodes has no instance profile: right for a managed node group (check it with --nodegroup), but self-managed nodes get no credentials; --role names the role",
 			`aws ec2 create-launch-template-version --launch-template-id lt-1 --source-version 1 --launch-template-data '{"IamInstanceProfile":{"Name":"PROFILE"}}'`},
 		"no image":    {func(f *facts) { f.launch.value.Image, f.image = "", fact[awsapi.Image]{absent: true} }, "image-state", "FAIL", "the launch template nodes names no image", `'{"ImageId":"AMI"}'`},
 		"no type":     {func(f *facts) { f.launch.value.Type, f.architectures = "", fact[[]string]{absent: true} }, "image-architecture", "WARN", "the launch template nodes names no instance type", "aws ec2 describe-instance-types"},
@@ -35,16 +35,16 @@ func TestChecksOfLaunchTemplates(t *testing.T) {
 			`'{"MetadataOptions":{"HttpEndpoint":"enabled","HttpPutResponseHopLimit":2,"HttpTokens":"optional","InstanceMetadataTags":"enabled"}}'`},
 		"a public address": {func(f *facts) {
 			for i := range f.subnets.value {
-				f.subnets.value[i].Default = "igw-1"
+				f.subnets.value[i].Routes = over("igw-1")
 			}
 			f.launch.value.PublicAddress, f.launch.value.Interfaces = &public, []map[string]any{{"AssociatePublicIpAddress": true, "DeviceIndex": 0, "Groups": []string{"sg-cluster"}}}
 		}, "egress", "OK", "subnet-1 over igw-1, subnet-2 over igw-1", ""},
 		"no public address": {func(f *facts) {
-			nodeSubnet(f).PublicAddresses, nodeSubnet(f).Default = true, "igw-1"
+			nodeSubnet(f).PublicAddresses, nodeSubnet(f).Routes = true, over("igw-1")
 			f.launch.value.PublicAddress, f.launch.value.Interfaces = &private, []map[string]any{{"AssociatePublicIpAddress": false, "DeviceIndex": 0.0, "Groups": []any{"sg-cluster"}}}
 		}, "egress", "FAIL", "its instances get no public address", `'{"NetworkInterfaces":[{"AssociatePublicIpAddress":true,"DeviceIndex":0,"Groups":["sg-cluster"]}]}'`},
 		"no public address, two interfaces": {func(f *facts) {
-			nodeSubnet(f).PublicAddresses, nodeSubnet(f).Default = true, "igw-1"
+			nodeSubnet(f).PublicAddresses, nodeSubnet(f).Routes = true, over("igw-1")
 			f.launch.value.PublicAddress, f.launch.value.Interfaces = &private, []map[string]any{
 				{"AssociatePublicIpAddress": false, "DeviceIndex": 0.0, "Groups": []any{"sg-cluster"}, "SubnetId": "subnet-1"},
 				{"DeviceIndex": 1.0, "InterfaceType": "efa", "Groups": []any{"sg-node"}},
@@ -52,7 +52,7 @@ func TestChecksOfLaunchTemplates(t *testing.T) {
 		}, "egress", "FAIL", "its instances get no public address", `'{"NetworkInterfaces":[{"AssociatePublicIpAddress":true,"DeviceIndex":0,"Groups":["sg-cluster"],"SubnetId":"subnet-1"},` +
 			`{"DeviceIndex":1,"Groups":["sg-node"],"InterfaceType":"efa"}]}'`},
 		"the subnet's address": {func(f *facts) {
-			nodeSubnet(f).Default = "igw-1"
+			nodeSubnet(f).Routes = over("igw-1")
 		}, "egress", "FAIL",
 			"its instances get no public address", "aws ec2 modify-subnet-attribute --map-public-ip-on-launch --subnet-id subnet-1"},
 	} {

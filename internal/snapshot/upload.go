@@ -252,5 +252,5 @@ func (u *upload) deletePending(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	return u.aws.DeleteSnapshot(ctx, id)
+	return u.aws.RemoveSnapshot(ctx, id)
 }

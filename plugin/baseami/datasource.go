@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsnames"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/validate"
 )
 
@@ -46,6 +48,18 @@ func (d *Datasource) Configure(raws ...any) error {
 	}
 	if c.Name != "" && c.Parameter != "" && c.Parameter != noParameter {
 		errs = append(errs, errors.New("name and parameter: name one of them"))
+	}
+	for _, owner := range validate.KnownOf(c.Owners) {
+		if !slices.Contains([]string{"self", "amazon", "aws-marketplace"}, owner) {
+			if err := awsnames.AccountID().Check(owner); err != nil {
+				errs = append(errs, fmt.Errorf("owners: %w, self, amazon and aws-marketplace", err))
+			}
+		}
+	}
+	if p := c.Parameter; p != "" && p != noParameter && !validate.IsUnknown(p) {
+		if err := awsnames.ReadParameter(p); err != nil {
+			errs = append(errs, fmt.Errorf("parameter: %w", err))
+		}
 	}
 	known := !validate.IsUnknown(c.Distro) && !validate.IsUnknown(c.Version) && !validate.IsUnknown(c.Architecture)
 	if known && len(errs) == 0 {

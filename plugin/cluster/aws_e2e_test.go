@@ -21,7 +21,7 @@ func TestExecuteDescribesTheCluster(t *testing.T) {
 	t.Setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
 	t.Setenv("AWS_REGION", "")
 	var d Datasource
-	require.NoError(t, d.Configure(map[string]any{"name": "my-cluster", "region": aws.Region, "endpoint": url, "assume_role": "arn:aws:iam::1:role/x", "external_id": "y"}))
+	require.NoError(t, d.Configure(map[string]any{"name": "my-cluster", "region": aws.Region, "endpoint": url, "assume_role": "arn:aws:iam::123456789012:role/x", "external_id": "y"}))
 	value, err := d.Execute()
 	require.NoError(t, err)
 	told := value.AsValueMap()

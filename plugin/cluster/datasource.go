@@ -13,6 +13,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	aws "github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsnames"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/validate"
 )
 
@@ -31,11 +32,16 @@ func (d *Datasource) Configure(raws ...any) error {
 	if err := config.Decode(&d.config, nil, raws...); err != nil {
 		return err
 	}
-	var missing error
-	if d.config.Name == "" {
-		missing = errors.New("name: the cluster's name is missing")
+	var fault error
+	switch name := d.config.Name; {
+	case name == "":
+		fault = errors.New("name: the cluster's name is missing")
+	case !validate.IsUnknown(name):
+		if err := awsnames.ClusterName().Check(name); err != nil {
+			fault = fmt.Errorf("name: %w", err)
+		}
 	}
-	return validate.All(missing, d.config.Config.Prepare())
+	return validate.All(fault, d.config.Config.Prepare())
 }
 
 // Execute asks AWS. Packer's data sources have no context: they end with Packer.

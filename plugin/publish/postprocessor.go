@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2/hcldec"
@@ -14,6 +13,7 @@ import (
 	"github.com/hashicorp/packer-plugin-sdk/template/config"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsnames"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/validate"
 )
 
@@ -71,18 +71,16 @@ func (p *PostProcessor) PostProcess(ctx context.Context, ui packersdk.Ui, artifa
 
 type image struct{ region, id string }
 
-var imageForm = regexp.MustCompile(`^([a-z]{2}[a-z0-9-]+-[0-9]+):(ami-[0-9a-f]+)$`)
-
 // imagesOf reads the id that the builders of the amazon plugin give their
 // artifacts: eu-west-1:ami-1,eu-north-1:ami-2.
 func imagesOf(id string) ([]image, error) {
 	var images []image
 	for one := range strings.SplitSeq(id, ",") {
-		parts := imageForm.FindStringSubmatch(one)
-		if parts == nil {
+		region, ami, _ := strings.Cut(one, ":")
+		if awsnames.Region().Check(region) != nil || awsnames.ImageID().Check(ami) != nil {
 			return nil, fmt.Errorf("reading the artifact %q: it is no image of the amazon plugin", id)
 		}
-		images = append(images, image{parts[1], parts[2]})
+		images = append(images, image{region, ami})
 	}
 	return images, nil
 }

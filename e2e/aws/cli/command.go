@@ -14,6 +14,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
+	"github.com/aws/aws-sdk-go-v2/service/kms"
+	"github.com/aws/aws-sdk-go-v2/service/route53"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 )
@@ -35,12 +37,19 @@ func clients() map[string]any {
 	}
 	return map[string]any{
 		"autoscaling": autoscaling.NewFromConfig(c),
+		"kms":         kms.NewFromConfig(c),
 		"ec2":         ec2.NewFromConfig(c), "eks": eks.NewFromConfig(c), "iam": iam.NewFromConfig(c), "ssm": ssm.NewFromConfig(c), "sts": sts.NewFromConfig(c),
+		"route53": route53.NewFromConfig(c),
 	}
 }
 
 // waiters maps a waiter of `wait` to the operation that it calls.
-var waiters = map[string]string{"image-available": "describe-images", "cluster-active": "describe-cluster"}
+var waiters = map[string]string{
+	"image-available": "describe-images", "cluster-active": "describe-cluster", "nodegroup-active": "describe-nodegroup",
+	"nat-gateway-available": "describe-nat-gateways",
+	"instance-running":      "describe-instances", "instance-stopped": "describe-instances",
+	"role-exists": "get-role", "instance-profile-exists": "get-instance-profile",
+}
 
 // Check returns what is wrong with the commands of a line. For the AWS CLI,
 // Check reads every parameter and value. Other commands only need to be in

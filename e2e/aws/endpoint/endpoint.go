@@ -111,7 +111,9 @@ func (e *Endpoint) find(in *http.Request, call *Call) (Service, error) {
 }
 
 func (e *Endpoint) carryOut(in *http.Request, service Service, call *Call) (any, error) {
-	_, routes := service.Protocol.(REST)
+	_, routes := service.Protocol.(interface {
+		route(call Call) (string, map[string]string, error)
+	})
 	if !routes && (in.Method != http.MethodPost || in.URL.Path != "/") {
 		return nil, Refuse("%s %s of %s: calls must be POST requests to /", in.Method, in.URL.Path, service.Name)
 	}

@@ -14,7 +14,7 @@ import (
 type REST struct {
 	// Routes are the actions by method and path, such as "GET /clusters/{name}" of
 	// DescribeCluster. Names in braces become parameters, and so do the parts of
-	// the query.
+	// the query and of the body.
 	Routes map[string]string
 }
 
@@ -56,7 +56,16 @@ func (p REST) decode(call Call, into any) error {
 	if err != nil {
 		return err
 	}
-	text, err := json.Marshal(parameters)
+	members := map[string]any{}
+	if call.Body != "" {
+		if err := json.Unmarshal([]byte(call.Body), &members); err != nil {
+			return Refuse("the parameters of %s: %v", call.Action, err)
+		}
+	}
+	for name, value := range parameters {
+		members[name] = value
+	}
+	text, err := json.Marshal(members)
 	if err != nil {
 		return Refuse("the parameters of %s: %v", call.Action, err)
 	}

@@ -1,0 +1,230 @@
+//go:build !agent
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/mod/semver"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsnames"
+)
+
+// promotion holds the flags of `eksnode ami promote`.
+type promotion struct {
+	regions
+	from, to, output string
+	force            bool
+}
+
+// promoted is the change of a parameter in a region.
+type promoted struct {
+	Region    string `json:"region"`
+	Parameter string `json:"parameter"`
+	Image     string `json:"image"`
+	Before    string `json:"before,omitempty"` // earlier value
+	Changed   bool   `json:"changed"`
+}
+
+func amiPromoteCommand() *cobra.Command {
+	var p promotion
+	cmd := &cobra.Command{
+		Use:   "promote",
+		Short: "Copy an AMI ID from one SSM parameter to another",
+		Long: `Promote copies the AMI ID of one stage, such as candidate, to the parameter of
+another. The AMI must be available, have eksnode's tags and not be deprecated. The
+AMI that --to has now must be for the same distribution and processor, and neither
+newer nor for a newer Kubernetes version. With several regions, the tags of all
+AMIs must be equal. If a check fails in one region, nothing is written and the exit
+code is 1.`,
+		Example: `  eksnode ami promote --from /eksnode/debian/1.34/amd64/candidate --to /eksnode/debian/1.34/amd64/stable
+  eksnode ami promote --from /nodes/candidate --to /nodes/stable --all-regions`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return p.run(cmd) },
+	}
+	cmd.Flags().StringVar(&p.from, "from", "", "SSM parameter to read")
+	cmd.Flags().StringVar(&p.to, "to", "", "SSM parameter to write")
+	cmd.Flags().BoolVar(&p.force, "force", false, "only check that the AMI is available")
+	formatFlag(cmd, &p.output, "text", "json")
+	p.flags(cmd)
+	return cmd
+}
+
+// stage is what the two parameters of a region contain.
+type stage struct {
+	image  awsapi.Image // of --from; without ID if there is no such parameter
+	value  string       // of --to
+	before awsapi.Image // of --to; without ID if there is no such AMI
+	// wrong is why --from names no AMI.
+	wrong error
+}
+
+func (p promotion) run(cmd *cobra.Command) error {
+	for flag, value := range map[string]string{"--from": p.from, "--to": p.to} {
+		if value == "" {
+			return errors.New("promoting needs both --from and --to, the names of two SSM parameters")
+		}
+		if err := awsapi.CheckParameter(value); err != nil {
+			return fmt.Errorf("%s: %w", flag, err)
+		}
+	}
+	if p.from == p.to {
+		return fmt.Errorf("--from and --to are the same parameter %s", p.to)
+	}
+	opened, err := p.open(cmd.Context())
+	if err != nil {
+		return err
+	}
+	stages, unread := awsapi.Each(cmd.Context(), opened, p.read)
+	opened = slices.DeleteFunc(opened, func(a *awsapi.AWS) bool {
+		return stages[a.Region].image.ID == "" && stages[a.Region].wrong == nil
+	})
+	if len(opened) == 0 && unread == nil {
+		return fmt.Errorf("reading the parameter %s: no region has the parameter", p.from)
+	}
+	if wrong := p.check(opened, stages); len(wrong) > 0 {
+		failed := errors.New("nothing was changed:\n" + strings.Join(wrong, "\n"))
+		if unread != nil {
+			return errors.Join(failed, unread)
+		}
+		return errors.Join(exitError(1), failed)
+	}
+	done, failed := awsapi.Each(cmd.Context(), opened, func(ctx context.Context, a *awsapi.AWS) (promoted, error) {
+		s := stages[a.Region]
+		entry := promoted{a.Region, p.to, s.image.ID, s.value, s.value != s.image.ID}
+		if !entry.Changed {
+			return entry, nil
+		}
+		return entry, a.Publish(ctx, p.to, s.image.ID)
+	})
+	list := []promoted{}
+	for _, a := range opened {
+		if entry, ok := done[a.Region]; ok {
+			list = append(list, entry)
+		}
+	}
+	return errors.Join(p.print(cmd, list), failed, unread)
+}
+
+// read reads both parameters of a region and their AMIs.
+func (p promotion) read(ctx context.Context, a *awsapi.AWS) (stage, error) {
+	id, err := a.Parameter(ctx, p.from)
+	switch {
+	case awsapi.IsNotFound(err) && p.all:
+		return stage{}, nil
+	case awsapi.IsNotFound(err):
+		return stage{wrong: err}, nil
+	case err != nil:
+		return stage{}, err
+	}
+	if err := awsnames.ImageID().Check(id); err != nil {
+		return stage{wrong: fmt.Errorf("reading the parameter %s: %w", p.from, err)}, nil
+	}
+	var s stage
+	if s.image, err = a.Image(ctx, id); err != nil && awsapi.IsNotFound(err) {
+		return stage{wrong: err}, nil
+	} else if err != nil {
+		return stage{}, err
+	}
+	if s.value, err = a.Parameter(ctx, p.to); err != nil && !awsapi.IsNotFound(err) {
+		return stage{}, err
+	}
+	if awsnames.ImageID().Check(s.value) == nil {
+		if s.before, err = a.Present(ctx, s.value); err != nil {
+			return stage{}, err
+		}
+	}
+	return s, nil
+}
+
+// check returns what speaks against the promotion.
+func (p promotion) check(opened []*awsapi.AWS, stages map[string]stage) []string {
+	var wrong []string
+	var first awsapi.Image
+	for _, a := range opened {
+		s := stages[a.Region]
+		if s.wrong != nil {
+			wrong = append(wrong, fmt.Sprintf("in %s: %v", a.Region, s.wrong))
+			continue
+		}
+		for _, problem := range p.problems(s) {
+			wrong = append(wrong, fmt.Sprintf("%s in %s: %s", s.image.ID, a.Region, problem))
+		}
+		if first.ID == "" {
+			first = s.image
+		}
+		if !p.force && (!maps.Equal(s.image.Marks(), first.Marks()) || s.image.Architecture != first.Architecture) {
+			wrong = append(wrong, fmt.Sprintf("%s in %s: the processor or the eksnode tags differ from those of %s in %s", s.image.ID, a.Region, first.ID, first.Region))
+		}
+	}
+	return wrong
+}
+
+func (p promotion) problems(s stage) []string {
+	if s.image.State != "available" {
+		return []string{"the image is " + s.image.State}
+	}
+	if p.force {
+		return nil
+	}
+	var wrong []string
+	if deprecated(s.image, time.Now()) {
+		wrong = append(wrong, "the image is deprecated since "+s.image.Deprecated.Format(time.DateOnly))
+	}
+	marks, before := s.image.Marks(), s.before.Marks()
+	for _, name := range []string{"distro", "kubernetes-version"} {
+		if marks[name] == "" {
+			wrong = append(wrong, "the image has no tag "+awsapi.TagPrefix+name)
+		}
+	}
+	if s.before.ID == "" || len(wrong) > 0 {
+		return wrong
+	}
+	now := fmt.Sprintf("; %s has %s", p.to, s.before.ID)
+	if s.image.Architecture != s.before.Architecture {
+		wrong = append(wrong, fmt.Sprintf("the image is for %s, not %s%s", s.image.Architecture, s.before.Architecture, now))
+	}
+	if was := before["distro"]; was != "" && was != marks["distro"] {
+		wrong = append(wrong, fmt.Sprintf("the distribution is %s, not %s%s", marks["distro"], was, now))
+	}
+	if was := before["kubernetes-version"]; semver.Compare("v"+marks["kubernetes-version"], "v"+was) < 0 {
+		wrong = append(wrong, fmt.Sprintf("Kubernetes %s is older than %s%s", marks["kubernetes-version"], was, now))
+	}
+	if s.image.Created.Before(s.before.Created) {
+		wrong = append(wrong, fmt.Sprintf("the image was made on %s, before %s%s", s.image.Created.Format(time.DateOnly), s.before.Created.Format(time.DateOnly), now))
+	}
+	return wrong
+}
+
+func (p promotion) print(cmd *cobra.Command, list []promoted) error {
+	if p.output == "json" {
+		return writeJSON(cmd.OutOrStdout(), list)
+	}
+	out := newPrinter(cmd.OutOrStdout())
+	var undo []string
+	for _, one := range list {
+		switch {
+		case !one.Changed:
+			out.line("%s in %s is already %s", one.Parameter, one.Region, one.Image)
+		case one.Before == "":
+			out.line("%s in %s is %s", one.Parameter, one.Region, one.Image)
+		default:
+			out.line("%s in %s is %s; it was %s", one.Parameter, one.Region, one.Image, one.Before)
+		}
+		if one.Changed && awsnames.ImageID().Check(one.Before) == nil {
+			undo = append(undo, fmt.Sprintf("  eksnode ami publish %s:%s --parameter %s", one.Region, one.Before, one.Parameter))
+		}
+	}
+	if len(undo) > 0 {
+		out.line("to undo, with the same credentials:\n%s", strings.Join(undo, "\n"))
+	}
+	return out.err
+}

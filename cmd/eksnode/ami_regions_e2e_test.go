@@ -1,0 +1,205 @@
+//go:build e2e && linux && !agent
+
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
+)
+
+// regional returns a world with four Debian builds, a month apart. Each has an image in
+// eu-west-1, a copy with tags in eu-north-1 and a copy without tags in us-east-1.
+func regional(t *testing.T) *aws.World {
+	t.Helper()
+	w := aws.New(t)
+	w.Enabled = []string{"eu-west-1", "eu-north-1", "us-east-1"}
+	for n := range 4 {
+		snapshot := fmt.Sprintf("snap-%d", n)
+		w.Snapshots = append(w.Snapshots, &aws.Snapshot{Region: aws.Region, ID: snapshot, Owner: aws.Account})
+		i := aws.NewImage(fmt.Sprintf("ami-0000000%d", n), fmt.Sprintf("debian-%d", n), aws.Account, time.Now().AddDate(0, 0, -30*n-1).UTC().Format(time.RFC3339))
+		i.Region, i.SourceInstance, i.Source, i.SourceRegion = aws.Region, "i-1", "ami-99999999", aws.Region
+		i.Devices = []aws.Drive{{Name: "/dev/xvda", Snapshot: snapshot}}
+		i.Tags = []aws.Tag{{Key: "eksnode:distro", Value: "debian"}, {Key: "eksnode:kubernetes-version", Value: fmt.Sprintf("1.34.%d", 9-n)}}
+		w.Images = append(w.Images, i)
+		w.Copy(i.ID, "eu-north-1", fmt.Sprintf("ami-1000000%d", n), true)
+		w.Copy(i.ID, "us-east-1", fmt.Sprintf("ami-2000000%d", n), false)
+	}
+	w.Images = append(w.Images, aws.NewImage("ami-99999999", "base", aws.Account, "2020-01-01T00:00:00Z"))
+	w.Serve()
+	t.Setenv("AWS_MAX_ATTEMPTS", "1")
+	return w
+}
+
+// rows returns the ID and the region of each line of a list.
+func rows(out string) []string {
+	var all []string
+	for line := range strings.Lines(out) {
+		if fields := strings.Fields(line); strings.HasPrefix(line, "ami-") {
+			all = append(all, fields[0]+" "+fields[1])
+		}
+	}
+	return all
+}
+
+func TestAMIListShowsAllRegions(t *testing.T) {
+	w := regional(t)
+	w.Images = w.Images[:3]
+	code, out, errOut := command(t, "", "ami", "list", "--all-regions")
+	require.Equal(t, 0, code, errOut)
+	assert.Equal(t, []string{"ami-10000000 eu-north-1", "ami-00000000 eu-west-1", "ami-20000000 us-east-1"}, rows(out))
+	assert.Contains(t, out, "copy of eu-west-1:ami-00000000\n")
+	for args, want := range map[string][]string{
+		"":                              {"ami-00000000 eu-west-1"},
+		"--region eu-north-1":           {"ami-10000000 eu-north-1"},
+		"--region eu-north-1,eu-west-1": {"ami-10000000 eu-north-1", "ami-00000000 eu-west-1"},
+		"--region us-east-1 --region eu-west-1 --region eu-west-1": {"ami-00000000 eu-west-1", "ami-20000000 us-east-1"},
+	} {
+		_, out, _ := command(t, "", strings.Fields("ami list "+args)...)
+		assert.ElementsMatch(t, want, rows(out), args)
+	}
+	_, out, _ = command(t, "", "ami", "list", "--all-regions", "--output", "json")
+	assert.Contains(t, out, `"Region": "us-east-1"`)
+	assert.Contains(t, out, `"Source": "ami-00000000"`)
+
+	t.Setenv("AWS_REGION", "")
+	_, out, _ = command(t, "", "ami", "list", "--region", "eu-north-1")
+	assert.Equal(t, []string{"ami-10000000 eu-north-1"}, rows(out))
+}
+
+// A region that cannot be read is reported, and the others are shown.
+func TestUnreadRegionsAreReported(t *testing.T) {
+	for name, c := range map[string]struct {
+		hide func(*aws.World)
+		want string
+	}{
+		"denied":  {func(w *aws.World) { w.DenyRegion("us-east-1") }, "eksnode: in us-east-1: listing your images: the permission ec2:DescribeImages is missing"},
+		"cut off": {func(w *aws.World) { w.CutRegion("us-east-1") }, "eksnode: in us-east-1: listing your images: "},
+		"two":     {func(w *aws.World) { w.DenyRegion("us-east-1"); w.DenyRegion("eu-north-1") }, "eksnode: in eu-north-1, us-east-1: listing your images: the permission"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := regional(t)
+			c.hide(w)
+			code, out, errOut := command(t, "", "ami", "list", "--all-regions")
+			assert.Equal(t, 2, code)
+			assert.Contains(t, errOut, c.want)
+			assert.Contains(t, rows(out), "ami-00000000 eu-west-1")
+			assert.NotContains(t, out, "us-east-1 ")
+		})
+	}
+	w := regional(t)
+	w.Deny("ec2:DescribeRegions")
+	code, _, errOut := command(t, "", "ami", "list", "--all-regions")
+	assert.Equal(t, 2, code)
+	assert.Contains(t, errOut, "eksnode: listing the regions: the permission ec2:DescribeRegions is missing")
+	code, out, errOut := command(t, "", "ami", "list", "--region", "eu-west-1,us-east-1")
+	assert.Equal(t, 0, code, errOut)
+	assert.Len(t, rows(out), 8)
+}
+
+func TestWrongRegionsAreRefused(t *testing.T) {
+	w := regional(t)
+	for args, want := range map[string]string{
+		"list --region eu-wset-1":                          "--region: the region eu-wset-1 does not exist; similar are eu-west-1, ",
+		"list --region eu-north-1,us-west-9":               "--region: the region us-west-9 does not exist; similar are ",
+		"list --region ap-south-1":                         "the region ap-south-1 is not enabled for this account; enable the region, or leave it out\n",
+		"list --region Ireland":                            `"Ireland" is not a region such as eu-west-1`,
+		"list --region eu-west-1,":                         "--region: the list \"eu-west-1,\" has an empty element\n",
+		"list --region eu-west-1 --all-regions":            "--region and --all-regions exclude each other; use one of them\n",
+		"diff ami-00000000 x:ami-00000001":                 `"x" is not a region such as eu-west-1`,
+		"diff ami-00000000 ami-1":                          `"ami-1" is not an AMI ID such as ami-0123456789abcdef0`,
+		"publish ami-0000000 --parameter /n":               `"ami-0000000" is not an AMI ID such as ami-0123456789abcdef0`,
+		"publish debian --parameter /n":                    `"debian" is not an AMI ID such as ami-0123456789abcdef0 or eu-west-1:ami-0123456789abcdef0`,
+		"publish resolve:ssm:/n --parameter /n":            `"resolve:ssm:/n" is not an AMI ID`,
+		"promote --from /a":                                "promoting needs both --from and --to, the names of two SSM parameters\n",
+		"promote --from /a --to /a":                        "--from and --to are the same parameter /a\n",
+		"promote --from /a --to b:c":                       `--to: "b:c" is not a parameter name such as /eksnode/debian/1.34/amd64`,
+		"retire --keep 1 --region eu-west-1 --all-regions": "--region and --all-regions exclude each other",
+	} {
+		code, _, errOut := command(t, "", strings.Fields("ami "+args)...)
+		assert.Equal(t, 2, code, args)
+		assert.Contains(t, errOut, want, args)
+	}
+	for action := range w.Count() {
+		assert.Equal(t, "ec2:DescribeRegions", action)
+	}
+}
+
+func TestAMIDiffFindsTheRegion(t *testing.T) {
+	w := regional(t)
+	for args, want := range map[string]string{
+		"ami-00000000 eu-north-1:ami-10000000":                    "0 differences between ami-00000000 and eu-north-1:ami-10000000\n",
+		"eu-west-1:ami-00000000 eu-north-1:ami-10000001":          "~ tag eksnode:kubernetes-version: 1.34.9 -> 1.34.8\n1 difference between ",
+		"ami-10000000 ami-00000000 --all-regions":                 "0 differences between ami-10000000 and ami-00000000\n",
+		"ami-10000000 ami-00000001 --region eu-west-1,eu-north-1": "1 difference between ",
+	} {
+		code, out, errOut := command(t, "", strings.Fields("ami diff "+args)...)
+		assert.Equal(t, 0, code, errOut)
+		assert.Contains(t, out, want, args)
+	}
+	code, _, errOut := command(t, "", "ami", "diff", "ami-10000000", "ami-77777777", "--all-regions")
+	assert.Equal(t, 2, code)
+	assert.Equal(t, "eksnode: describing the image ami-77777777: the image is in none of the 3 regions that could be read\n", errOut)
+	t.Setenv("AWS_REGION", "")
+	code, _, errOut = command(t, "", "ami", "diff", "eu-west-1:ami-00000000", "eu-north-1:ami-10000000")
+	assert.Equal(t, 0, code, errOut)
+	assert.Empty(t, w.Refusals())
+}
+
+func TestAMIPublishSetsTheParameterInAllRegions(t *testing.T) {
+	const all = "/n in eu-north-1 is ami-10000001\n/n in eu-west-1 is ami-00000001\n/n in us-east-1 is ami-20000001\n"
+	for name, c := range map[string]struct {
+		change func(*aws.World)
+		args   string
+		code   int
+		out    string
+		want   string // error
+	}{
+		"all regions":       {func(*aws.World) {}, "ami-00000001 --all-regions", 0, all, ""},
+		"from a copy":       {func(*aws.World) {}, "ami-20000001 --all-regions", 0, all, ""},
+		"named regions":     {func(*aws.World) {}, "us-east-1:ami-20000001 --region eu-west-1,eu-north-1", 0, strings.Join(strings.SplitAfter(all, "\n")[:2], ""), ""},
+		"another region":    {func(*aws.World) {}, "us-east-1:ami-20000001", 0, "/n in us-east-1 is ami-20000001\n", ""},
+		"the copy's region": {func(*aws.World) {}, "eu-west-1:ami-00000001 --region us-east-1", 0, "/n in us-east-1 is ami-20000001\n", ""},
+		"without a source":  {func(w *aws.World) { w.Image("ami-10000001").Source = "" }, "ami-00000001 --region eu-west-1,eu-north-1", 0, strings.Join(strings.SplitAfter(all, "\n")[:2], ""), ""},
+		"a source that is gone": {func(w *aws.World) { // Packer copies an encrypted image from one that it deletes
+			w.Image("ami-00000001").Source, w.Image("ami-00000001").SourceInstance = "ami-88888888", ""
+			w.Image("ami-10000001").Source, w.Image("ami-20000001").Source = "ami-88888888", "ami-88888888"
+		}, "ami-00000001 --all-regions", 0, all, ""},
+		"no copy": {func(w *aws.World) { w.Image("ami-20000001").Source = "ami-20000002" }, "ami-00000001 --all-regions", 0, strings.Join(strings.SplitAfter(all, "\n")[:2], ""), ""},
+		"no copy in a named region": {func(w *aws.World) { w.Image("ami-20000001").Source = "" }, "ami-00000001 --region eu-west-1,us-east-1", 2, "",
+			"us-east-1 has no copy of ami-00000001; copy the AMI to the region, or leave the region out"},
+		"two copies": {func(w *aws.World) { w.Copy("ami-00000001", "us-east-1", "ami-30000001", false) }, "ami-00000001 --all-regions", 2, "",
+			"us-east-1 has several copies of ami-00000001, such as ami-20000001 and ami-30000001; publish one of them by its ID"},
+		"a pending copy": {func(w *aws.World) { w.Image("ami-20000001").State = "pending" }, "ami-00000001 --all-regions", 2, "",
+			"in us-east-1: publishing the image ami-20000001: the image is pending"},
+		"a derived image": {func(w *aws.World) { // made from an instance of the first image
+			w.Image("ami-20000001").SourceInstance = "i-7"
+		}, "ami-00000001 --region eu-west-1,us-east-1", 2, "", "us-east-1 has no copy of ami-00000001"},
+		"an unread region": {func(w *aws.World) { w.DenyRegion("us-east-1") }, "eu-west-1:ami-00000001 --all-regions", 2, strings.Join(strings.SplitAfter(all, "\n")[:2], ""),
+			"in us-east-1: listing the images of the account " + aws.Account + ": the permission ec2:DescribeImages is missing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := regional(t)
+			c.change(w)
+			code, out, errOut := command(t, "", strings.Fields("ami publish --parameter /n "+c.args)...)
+			assert.Equal(t, c.code, code, errOut)
+			assert.Equal(t, c.out, out)
+			assert.Contains(t, errOut, c.want)
+			w.Heal()
+			for line := range strings.Lines(c.out) {
+				fields := strings.Fields(line)
+				assert.Equal(t, fields[4], w.Parameter(fields[2], "/n").Value)
+			}
+			assert.Equal(t, strings.Count(c.out, "\n"), w.Count()["ssm:PutParameter"])
+		})
+	}
+	regional(t)
+	_, out, _ := command(t, "", strings.Fields("ami publish ami-00000001 --parameter /n --region eu-west-1,eu-north-1 --output json")...)
+	assert.JSONEq(t, `[{"parameter":"/n","region":"eu-north-1","image":"ami-10000001"},{"parameter":"/n","region":"eu-west-1","image":"ami-00000001"}]`, out)
+}

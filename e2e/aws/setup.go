@@ -1,0 +1,156 @@
+//go:build linux
+
+package aws
+
+import (
+	"net/http"
+	"regexp"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/endpoint"
+)
+
+// This file is a supplement of ours: moto 5.1 has no access entries, add-ons and
+// pod identity associations. The errors are those of EKS's API reference.
+
+// setup are the calls that set a cluster up for nodes.
+func (w *World) setup() map[string]endpoint.Action {
+	return map[string]endpoint.Action{
+		"eks:CreateAccessEntry": handle(w, w.createAccessEntry), "eks:DeleteAccessEntry": handle(w, w.deleteAccessEntry),
+		"eks:CreateAddon": handle(w, w.createAddon), "eks:UpdateAddon": handle(w, w.updateAddon),
+		"eks:CreatePodIdentityAssociation": handle(w, w.createAssociation),
+	}
+}
+
+// setupRoutes are the paths of those calls.
+var setupRoutes = map[string]string{
+	"POST /clusters/{name}/access-entries":                  "CreateAccessEntry",
+	"DELETE /clusters/{name}/access-entries/{principalArn}": "DeleteAccessEntry",
+	"POST /clusters/{name}/addons":                          "CreateAddon",
+	"POST /clusters/{name}/addons/{addonName}/update":       "UpdateAddon",
+	"POST /clusters/{name}/pod-identity-associations":       "CreatePodIdentityAssociation",
+}
+
+var roleForm = regexp.MustCompile(`^arn:aws[a-z-]*:iam::(\d{12}):role/.+$`)
+
+// roleExists fails for a role that the account does not have, as EKS does.
+func (w *World) roleExists(region, arn string) error {
+	parts := roleForm.FindStringSubmatch(arn)
+	if parts == nil || parts[1] != Account {
+		return endpoint.Fail("InvalidParameterException", "The principalArn must be a role of the cluster's account: %s", arn)
+	}
+	name := regexp.MustCompile(`[^/]+$`).FindString(arn)
+	raw, err := w.try(region, "iam:GetRole", "RoleName", name)
+	if err != nil || !regexp.MustCompile(`<Arn>`+regexp.QuoteMeta(arn)+`</Arn>`).Match(raw) {
+		return endpoint.Fail("InvalidParameterException", "The specified principalArn is invalid: %s", arn)
+	}
+	return nil
+}
+
+func (w *World) createAccessEntry(region string, in struct {
+	Name      string   `json:"name"`
+	Principal string   `json:"principalArn"`
+	Type      string   `json:"type"`
+	Token     string   `json:"clientRequestToken"`
+	Groups    []string `json:"kubernetesGroups"`
+}) (object, error) {
+	if err := w.entriesCount(in.Name); err != nil {
+		return nil, err
+	}
+	if _, there := w.Entries[in.Principal]; there {
+		return nil, &endpoint.Failure{Code: "ResourceInUseException", Message: "The specified access entry resource is already in use on this cluster.", Status: http.StatusConflict}
+	}
+	if err := w.roleExists(region, in.Principal); err != nil {
+		return nil, err
+	}
+	w.Entries[in.Principal] = in.Type
+	return object{"accessEntry": object{"clusterName": in.Name, "principalArn": in.Principal, "type": in.Type}}, nil
+}
+
+// entriesCount fails when the cluster's authentication mode ignores entries.
+func (w *World) entriesCount(cluster string) error {
+	if access, said := w.Clusters[cluster]["accessConfig"].(object); said && access["authenticationMode"] != "CONFIG_MAP" {
+		return nil
+	}
+	return &endpoint.Failure{
+		Code: "InvalidRequestException", Status: http.StatusBadRequest,
+		Message: "The cluster's authentication mode must be set to one of [API, API_AND_CONFIG_MAP] to perform this operation.",
+	}
+}
+
+func (w *World) deleteAccessEntry(_ string, in eksIn) (object, error) {
+	if _, there := w.Entries[in.Principal]; !there {
+		return nil, missingResource("The specified principalArn could not be found.")
+	}
+	delete(w.Entries, in.Principal)
+	return object{}, nil
+}
+
+func missingResource(message string) error {
+	return &endpoint.Failure{Code: "ResourceNotFoundException", Message: message, Status: http.StatusNotFound}
+}
+
+func (w *World) createAddon(_ string, in struct {
+	Cluster string `json:"name"`
+	Addon   string `json:"addonName"`
+	Token   string `json:"clientRequestToken"`
+}) (object, error) {
+	if w.Addons[in.Addon] != nil {
+		return nil, &endpoint.Failure{Code: "ResourceInUseException", Message: "Addon already exists.", Status: http.StatusConflict}
+	}
+	w.Addons[in.Addon] = object{"addonVersion": "v1.0.0-eksbuild.1"}
+	return object{"addon": object{"addonName": in.Addon, "clusterName": in.Cluster, "status": "CREATING"}}, nil
+}
+
+// updateAddon replaces what the call has. An update without values resets them, which
+// is the worst that EKS could do.
+func (w *World) updateAddon(region string, in struct {
+	Cluster       string `json:"name"`
+	Addon         string `json:"addonName"`
+	Token         string `json:"clientRequestToken"`
+	Configuration string `json:"configurationValues"`
+	Conflicts     string `json:"resolveConflicts"`
+	Associations  []struct {
+		Account string `json:"serviceAccount"`
+		Role    string `json:"roleArn"`
+	} `json:"podIdentityAssociations"`
+}) (object, error) {
+	addon := w.Addons[in.Addon]
+	switch {
+	case addon == nil:
+		return nil, missingResource("No addon: " + in.Addon)
+	case in.Conflicts != "PRESERVE":
+		return nil, endpoint.Refuse("an update of the add-on %s that may replace values", in.Addon)
+	}
+	for _, a := range in.Associations {
+		if err := w.roleExists(region, a.Role); err != nil {
+			return nil, err
+		}
+		w.Associate("kube-system", a.Account, a.Role)
+	}
+	addon["configurationValues"] = in.Configuration
+	delete(addon, "serviceAccountRoleArn")
+	return object{"update": object{"id": "u-1", "status": "InProgress", "type": "AddonUpdate"}}, nil
+}
+
+// association are the parameters of the calls for pod identity.
+type association struct {
+	Cluster   string `json:"name"`
+	Namespace string `json:"namespace"`
+	Account   string `json:"serviceAccount"`
+	Role      string `json:"roleArn"`
+	Token     string `json:"clientRequestToken"`
+	ID        string `json:"associationId"`
+}
+
+func (w *World) createAssociation(region string, in association) (object, error) {
+	name := in.Namespace + "/" + in.Account
+	if w.AssociatedRole(in.Namespace, in.Account) != "" {
+		return nil, &endpoint.Failure{Code: "ResourceInUseException", Message: "Association already exists: " + name, Status: http.StatusConflict}
+	}
+	if err := w.roleExists(region, in.Role); err != nil {
+		return nil, err
+	}
+	one := w.Associate(in.Namespace, in.Account, in.Role).object(in.Cluster)
+	one["roleArn"] = in.Role
+	return object{"association": one}, nil
+}

@@ -1,0 +1,143 @@
+package awsapi
+
+import (
+	"context"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/aws-sdk-go-v2/service/kms"
+	kmstypes "github.com/aws/aws-sdk-go-v2/service/kms/types"
+)
+
+// BlockDevice is a disk that an image or a launch template makes.
+type BlockDevice struct {
+	// Name is a device's name, such as /dev/xvda.
+	Name string
+	// Snapshot is the source of the disk, or empty. Key is a KMS key's ID, alias or
+	// ARN, or empty.
+	Snapshot, Key string
+	// Size is in GiB; 0 means that of the snapshot.
+	Size      int
+	Encrypted bool
+}
+
+func imageDevices(mappings []types.BlockDeviceMapping) []BlockDevice {
+	var list []BlockDevice
+	for _, m := range mappings {
+		if m.Ebs != nil {
+			list = append(list, BlockDevice{
+				aws.ToString(m.DeviceName), aws.ToString(m.Ebs.SnapshotId), aws.ToString(m.Ebs.KmsKeyId), int(aws.ToInt32(m.Ebs.VolumeSize)), aws.ToBool(m.Ebs.Encrypted),
+			})
+		}
+	}
+	return list
+}
+
+func templateDevices(mappings []types.LaunchTemplateBlockDeviceMapping) []BlockDevice {
+	var list []BlockDevice
+	for _, m := range mappings {
+		if m.Ebs != nil {
+			list = append(list, BlockDevice{
+				aws.ToString(m.DeviceName), aws.ToString(m.Ebs.SnapshotId), aws.ToString(m.Ebs.KmsKeyId), int(aws.ToInt32(m.Ebs.VolumeSize)), aws.ToBool(m.Ebs.Encrypted),
+			})
+		}
+	}
+	return list
+}
+
+// SnapshotKeys returns the KMS keys of encrypted snapshots, in ARNs.
+func (a *AWS) SnapshotKeys(ctx context.Context, ids []string) ([]string, error) {
+	out, err := a.ec2.DescribeSnapshots(ctx, &ec2.DescribeSnapshotsInput{SnapshotIds: ids})
+	if err != nil {
+		return nil, explain("describing the snapshots "+strings.Join(ids, ", "), err)
+	}
+	var keys []string
+	for _, s := range out.Snapshots {
+		if aws.ToBool(s.Encrypted) && aws.ToString(s.KmsKeyId) != "" {
+			keys = append(keys, *s.KmsKeyId)
+		}
+	}
+	return keys, nil
+}
+
+// DefaultKey is the KMS key with which EBS encrypts new disks by default. It is
+// empty when EBS does not encrypt by default.
+func (a *AWS) DefaultKey(ctx context.Context) (string, error) {
+	on, err := a.ec2.GetEbsEncryptionByDefault(ctx, &ec2.GetEbsEncryptionByDefaultInput{})
+	if err != nil {
+		return "", explain("reading EBS encryption by default", err)
+	}
+	if !aws.ToBool(on.EbsEncryptionByDefault) {
+		return "", nil
+	}
+	out, err := a.ec2.GetEbsDefaultKmsKeyId(ctx, &ec2.GetEbsDefaultKmsKeyIdInput{})
+	if err != nil {
+		return "", explain("reading the default KMS key of EBS", err)
+	}
+	return aws.ToString(out.KmsKeyId), nil
+}
+
+// Key is a KMS key.
+type Key struct {
+	// ID is the key as it was named. ARN and Account belong to the key itself.
+	ID, ARN, Account string
+	// State is Enabled, Disabled, PendingDeletion or another.
+	State string
+	// AWSManaged says that AWS made the key for its services, such as aws/ebs.
+	AWSManaged bool
+	// Symmetric says whether EBS supports the key.
+	Symmetric bool
+	// Policy is the key policy as JSON. It is empty for keys of other accounts, as
+	// only their own account can read it.
+	Policy string
+	Grants []Grant
+}
+
+// Grant lets a principal use a key.
+type Grant struct {
+	// Grantee is the ARN of the principal. Operations are such as Decrypt.
+	Grantee    string
+	Operations []string
+}
+
+// Key describes a key with its policy and its grants, for a caller of an account.
+func (a *AWS) Key(ctx context.Context, id, account string) (Key, error) {
+	out, err := a.kms.DescribeKey(ctx, &kms.DescribeKeyInput{KeyId: aws.String(id)})
+	if err != nil {
+		return Key{}, explain("describing the KMS key "+id, err)
+	}
+	if out.KeyMetadata == nil {
+		return Key{}, errIncomplete("describing the KMS key "+id, "key")
+	}
+	m := out.KeyMetadata
+	k := Key{
+		ID: id, ARN: aws.ToString(m.Arn), Account: aws.ToString(m.AWSAccountId), State: string(m.KeyState),
+		AWSManaged: m.KeyManager == kmstypes.KeyManagerTypeAws, Symmetric: m.KeySpec == "" || m.KeySpec == kmstypes.KeySpecSymmetricDefault,
+	}
+	if k.AWSManaged || k.State != string(kmstypes.KeyStateEnabled) {
+		return k, nil
+	}
+	if k.Account == account {
+		policy, err := a.kms.GetKeyPolicy(ctx, &kms.GetKeyPolicyInput{KeyId: aws.String(k.ARN), PolicyName: aws.String("default")})
+		if err != nil {
+			return Key{}, explain("reading the policy of the KMS key "+id, err)
+		}
+		k.Policy = aws.ToString(policy.Policy)
+	}
+	pages := kms.NewListGrantsPaginator(a.kms, &kms.ListGrantsInput{KeyId: aws.String(k.ARN)})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil && k.Account == account {
+			return Key{}, explain("listing the grants of the KMS key "+id, err)
+		}
+		if err != nil { // another account may refuse, and its grants stay unknown
+			break
+		}
+		for _, g := range page.Grants {
+			k.Grants = append(k.Grants, Grant{aws.ToString(g.GranteePrincipal), texts(g.Operations)})
+		}
+	}
+	return k, nil
+}

@@ -1,0 +1,206 @@
+package awsapi
+
+import (
+	"context"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+)
+
+// Subnet is a subnet and its routes.
+type Subnet struct {
+	ID, VPC, Zone string
+	// CIDR and IPv6 are the networks of the subnet. Either may be empty.
+	CIDR, IPv6 string
+	Free       int
+	Tags       map[string]string
+	// Owner is the account that owns the subnet, and that may share the subnet with
+	// others.
+	Owner string
+	// PublicAddresses and IPv6Addresses say that instances get such an address when
+	// they start.
+	PublicAddresses, IPv6Addresses bool
+	// Outpost is the ARN of the subnet's Outpost, or empty.
+	Outpost string
+	// Blocked says that VPC Block Public Access stops traffic through internet
+	// gateways in both directions.
+	Blocked bool
+	// DNS64 says that AWS's name server makes IPv6 addresses of IPv4 addresses.
+	DNS64 bool
+	// Table is the ID of the route table. It is empty when AWS does not show the
+	// table, because another account owns the subnet.
+	Table  string
+	Routes []Route
+}
+
+// Route is a route out of a VPC.
+type Route struct {
+	// To is a network or the ID of a prefix list.
+	To string
+	// Via is the target: an internet gateway (igw-), an egress-only internet gateway
+	// (eigw-), a NAT gateway (nat-), a transit gateway (tgw-) or another.
+	Via string
+	// Blackhole says that the target is gone, so that the traffic is lost.
+	Blackhole bool
+}
+
+// Subnets describes subnets by their IDs.
+func (a *AWS) Subnets(ctx context.Context, ids []string) ([]Subnet, error) {
+	return a.subnets(ctx, &ec2.DescribeSubnetsInput{SubnetIds: ids})
+}
+
+func (a *AWS) subnets(ctx context.Context, in *ec2.DescribeSubnetsInput) ([]Subnet, error) {
+	out, err := a.ec2.DescribeSubnets(ctx, in)
+	if err != nil {
+		return nil, explain("describing the subnets", err)
+	}
+	var subnets []Subnet
+	tables := map[string][]types.RouteTable{}
+	for _, in := range out.Subnets {
+		s := subnetOf(in)
+		if _, known := tables[s.VPC]; !known {
+			if tables[s.VPC], err = a.routeTables(ctx, s.VPC); err != nil {
+				return nil, err
+			}
+		}
+		s.Table, s.Routes = routesOf(tables[s.VPC], s.ID)
+		subnets = append(subnets, s)
+	}
+	return subnets, nil
+}
+
+func subnetOf(in types.Subnet) Subnet {
+	s := Subnet{
+		ID: aws.ToString(in.SubnetId), VPC: aws.ToString(in.VpcId), Zone: aws.ToString(in.AvailabilityZone), CIDR: aws.ToString(in.CidrBlock),
+		Free: int(aws.ToInt32(in.AvailableIpAddressCount)), Tags: tagsOf(in.Tags), Owner: aws.ToString(in.OwnerId),
+		PublicAddresses: aws.ToBool(in.MapPublicIpOnLaunch), IPv6Addresses: aws.ToBool(in.AssignIpv6AddressOnCreation), DNS64: aws.ToBool(in.EnableDns64),
+	}
+	s.Outpost = aws.ToString(in.OutpostArn)
+	s.Blocked = in.BlockPublicAccessStates != nil && in.BlockPublicAccessStates.InternetGatewayBlockMode == types.BlockPublicAccessModeBlockBidirectional
+	for _, c := range in.Ipv6CidrBlockAssociationSet {
+		if c.Ipv6CidrBlockState == nil || c.Ipv6CidrBlockState.State == types.SubnetCidrBlockStateCodeAssociated {
+			s.IPv6 = aws.ToString(c.Ipv6CidrBlock)
+		}
+	}
+	return s
+}
+
+// routeTables describes the route tables of a VPC.
+func (a *AWS) routeTables(ctx context.Context, vpc string) ([]types.RouteTable, error) {
+	var tables []types.RouteTable
+	pages := ec2.NewDescribeRouteTablesPaginator(a.ec2, &ec2.DescribeRouteTablesInput{Filters: filters("vpc-id", vpc)})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, explain("reading the routes of the VPC "+vpc, err)
+		}
+		tables = append(tables, page.RouteTables...)
+	}
+	return tables, nil
+}
+
+// routesOf finds the route table of a subnet. A subnet without its own uses the
+// VPC's main table.
+func routesOf(tables []types.RouteTable, subnet string) (id string, routes []Route) {
+	find := func(match func(types.RouteTableAssociation) bool) int {
+		return slices.IndexFunc(tables, func(t types.RouteTable) bool { return slices.ContainsFunc(t.Associations, match) })
+	}
+	i := find(func(a types.RouteTableAssociation) bool { return aws.ToString(a.SubnetId) == subnet })
+	if i < 0 {
+		i = find(func(a types.RouteTableAssociation) bool { return aws.ToBool(a.Main) })
+	}
+	if i < 0 {
+		return "", nil
+	}
+	for _, r := range tables[i].Routes {
+		if via := targetOf(r); via != "local" {
+			routes = append(routes, Route{destinationOf(r), via, r.State == types.RouteStateBlackhole || via == ""})
+		}
+	}
+	return aws.ToString(tables[i].RouteTableId), routes
+}
+
+func destinationOf(r types.Route) string {
+	return first(r.DestinationCidrBlock, r.DestinationIpv6CidrBlock, r.DestinationPrefixListId)
+}
+
+func targetOf(r types.Route) string {
+	return first(r.GatewayId, r.NatGatewayId, r.TransitGatewayId, r.VpcPeeringConnectionId, r.EgressOnlyInternetGatewayId, r.NetworkInterfaceId,
+		r.LocalGatewayId, r.CarrierGatewayId, r.CoreNetworkArn, r.OdbNetworkArn, r.InstanceId)
+}
+
+// first returns the first of several values that is set.
+func first(all ...*string) string {
+	for _, one := range all {
+		if aws.ToString(one) != "" {
+			return *one
+		}
+	}
+	return ""
+}
+
+// NAT is a NAT gateway.
+type NAT struct {
+	ID, VPC string
+	// State is available, pending, failed, deleting or deleted.
+	State string
+	// Private says that the gateway has no public address.
+	Private bool
+	// Addresses are the public addresses.
+	Addresses []string
+	// Subnet is the gateway's subnet. A regional gateway, and one that does not
+	// work, has none.
+	Subnet *Subnet
+}
+
+// NATs describes the NAT gateways of a VPC.
+func (a *AWS) NATs(ctx context.Context, vpc string) ([]NAT, error) {
+	var gateways []NAT
+	subnets := map[string]string{} // by gateway
+	pages := ec2.NewDescribeNatGatewaysPaginator(a.ec2, &ec2.DescribeNatGatewaysInput{Filter: filters("vpc-id", vpc)})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, explain("describing the NAT gateways of the VPC "+vpc, err)
+		}
+		for _, in := range page.NatGateways {
+			n := NAT{ID: aws.ToString(in.NatGatewayId), VPC: vpc, State: string(in.State), Private: in.ConnectivityType == types.ConnectivityTypePrivate}
+			for _, address := range in.NatGatewayAddresses {
+				if public := aws.ToString(address.PublicIp); public != "" {
+					n.Addresses = append(n.Addresses, public)
+				}
+			}
+			if in.State == types.NatGatewayStateAvailable && in.SubnetId != nil {
+				subnets[n.ID] = *in.SubnetId
+			}
+			gateways = append(gateways, n)
+		}
+	}
+	return gateways, a.place(ctx, gateways, subnets)
+}
+
+// place adds the subnets to NAT gateways.
+func (a *AWS) place(ctx context.Context, gateways []NAT, subnets map[string]string) error {
+	var ids []string
+	for _, id := range subnets {
+		ids = append(ids, id)
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	slices.Sort(ids)
+	all, err := a.Subnets(ctx, slices.Compact(ids))
+	if err != nil {
+		return err
+	}
+	for i := range gateways {
+		for _, s := range all {
+			if s.ID == subnets[gateways[i].ID] {
+				gateways[i].Subnet = &s
+			}
+		}
+	}
+	return nil
+}

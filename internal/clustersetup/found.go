@@ -1,0 +1,153 @@
+package clustersetup
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+)
+
+// Found is what exists already. A nil pointer means that nothing was read; the
+// manifest then has the commands for a new resource, which fail harmlessly where the
+// resource exists.
+type Found struct {
+	// AuthenticationMode is CONFIG_MAP, API, API_AND_CONFIG_MAP, or empty.
+	AuthenticationMode string
+	// Account is the ID of the cluster's account, or empty.
+	Account string
+	// AutoMode says that EKS Auto Mode runs nodes of its own in the cluster.
+	AutoMode bool
+	// NoPodIdentity says why the cluster cannot use EKS Pod Identity, or is empty.
+	NoPodIdentity string
+	// Entry is the role's access entry.
+	Entry *Entry
+	// Role is the nodes' role. CNIRole is the role for the VPC CNI.
+	Role, CNIRole *Role
+	// Profile is the instance profile that was looked for by name.
+	Profile *Profile
+	// IPv6Policy is the account's policy AmazonEKS_CNI_IPv6_Policy.
+	IPv6Policy *Policy
+	CNI        *CNI
+	// Image is the AMI.
+	Image *Image
+	// Unread are errors of reading, by the manifest's ID.
+	Unread map[string][]string
+}
+
+// Entry is an access entry. Its type is empty where there is none.
+type Entry struct{ Type, Username string }
+
+// Role is an IAM role.
+type Role struct {
+	Exists bool
+	// Trust is the trust policy as JSON.
+	Trust string
+	// Policies are the names of the attached policies. Profiles are the names of the
+	// instance profiles that have the role.
+	Policies, Profiles []string
+}
+
+// Profile is an instance profile. Role is the name of its role, or empty.
+type Profile struct {
+	Exists bool
+	Role   string
+}
+
+// Policy is a managed policy with its document as JSON.
+type Policy struct {
+	Exists   bool
+	Document string
+}
+
+// CNI says how the VPC CNI and its permissions are set up.
+type CNI struct {
+	// Addon says that EKS manages the VPC CNI as an add-on. Configuration are the
+	// add-on's values.
+	Addon         bool
+	Configuration string
+	// IRSA is the ARN of the role that the add-on's service account has. PodIdentity
+	// is the ARN of the role of its pod identity association. Both may be empty.
+	IRSA, PodIdentity string
+	// Agent says that the cluster has the add-on eks-pod-identity-agent.
+	Agent bool
+}
+
+// Image is an AMI.
+type Image struct {
+	ID, RootDevice string
+	Volumes        []Volume
+}
+
+// Volume is a volume that a snapshot of an AMI becomes. Size is in GiB.
+type Volume struct {
+	Device, Snapshot string
+	Size             int
+	Encrypted        bool
+}
+
+// BlockedError says why a manifest would not work or would take access away, and
+// what to do.
+type BlockedError struct{ Reason string }
+
+func (e *BlockedError) Error() string { return e.Reason }
+
+func blocked(format string, args ...any) error {
+	return &BlockedError{fmt.Sprintf(format, args...)}
+}
+
+// Comment returns a text as comments of a shell script or of YAML. What AWS sent
+// cannot end a comment.
+func Comment(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r == 0x85 || r == 0x2028 || r == 0x2029 {
+			return ' '
+		}
+		return r
+	}, text)
+	var b strings.Builder
+	line := "#"
+	for word := range strings.FieldsSeq(text) {
+		if len(line)+1+len(word) > 80 && line != "#" {
+			b.WriteString(line + "\n")
+			line = "#"
+		}
+		line += " " + word
+	}
+	return b.String() + line + "\n"
+}
+
+var plainWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[\w@%+=:,./-]+$`) })
+
+// quote makes one word of a shell command.
+func quote(text string) string {
+	if plainWord().MatchString(text) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// script collects the commands of a manifest.
+type script struct{ text strings.Builder }
+
+func (s *script) comment(format string, args ...any) {
+	s.text.WriteString(Comment(fmt.Sprintf(format, args...)))
+}
+
+// run adds a command. Its words are quoted.
+func (s *script) run(words ...string) {
+	for i, w := range words {
+		if i > 0 {
+			s.text.WriteByte(' ')
+		}
+		s.text.WriteString(quote(w))
+	}
+	s.text.WriteByte('\n')
+}
+
+// done returns the commands, or a comment that says why there are none.
+func (s *script) done(nothing string, args ...any) string {
+	if !strings.Contains("\n"+s.text.String(), "\naws ") {
+		s.comment("Nothing to do: "+nothing, args...)
+	}
+	return s.text.String()
+}

@@ -1,0 +1,60 @@
+package diagnose
+
+import "strings"
+
+// broken joins lines that a terminal or a web form broke.
+type broken struct {
+	before string // what precedes in the same line, or the line before
+	last   int    // length of the last part
+}
+
+const (
+	// wrapsFrom is how long a line is at least that a terminal breaks, in bytes.
+	wrapsFrom = 60
+	// wrapsMost is how much of the parts before is kept, in bytes.
+	wrapsMost = 1000
+	// beginMost is where in a line the time stands that begins it, in bytes.
+	beginMost = 40
+)
+
+// join returns what precedes a line if the line may be the rest of a broken one.
+func (w *broken) join(line string) (before string) {
+	if w.last >= wrapsFrom && !opens(line) {
+		before = w.before
+	}
+	w.before, w.last = before+line[max(0, len(line)-wrapsMost):], len(line)
+	w.before = w.before[max(0, len(w.before)-wrapsMost):]
+	return before
+}
+
+// opens says whether a line looks like the first part of one.
+func opens(line string) bool {
+	switch {
+	case line == "" || hasClock(line[:min(len(line), beginMost)]):
+		return true
+	case strings.HasPrefix(line, "  ") || strings.HasPrefix(line, "\t"): // columns
+		return true
+	default:
+		return strings.ContainsRune("{[<-+#*", rune(line[0]))
+	}
+}
+
+// matchBroken adds a broken line to the findings of the rules whose patterns match
+// across the break.
+func (r *reading) matchBroken(before, line string, place func() string) {
+	line = line[:min(len(line), wrapsMost)]
+	for _, space := range []string{"", " "} {
+		whole, done := before+space+line, -1
+		r.places = candidates().in(whole, r.places)
+		for _, at := range r.places {
+			c := candidates().list[at]
+			if c.rule <= done || !r.s.isEvidence(c, whole) {
+				continue
+			}
+			if found := c.FindStringIndex(whole); found[0] < len(before) && found[1] > len(before)+len(space) {
+				done = c.rule
+				r.now.found[c.rule].add(place() + shorten(whole, found[0]))
+			}
+		}
+	}
+}

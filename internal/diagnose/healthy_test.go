@@ -1,0 +1,57 @@
+package diagnose
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// A good start has lines that look like failures. In this order a node of Amazon
+// Linux 2023 wrote them.
+const goodStart = `Nov 20 20:10:58 localhost kernel: ena 0000:00:05.0: LLQ is not supported Fallback to host mode policy.
+Nov 20 20:10:58 localhost kernel: nvme nvme0: 2/0/0 default/read/poll queues
+Nov 20 20:10:59 localhost systemd[1]: systemd-sysext.service - Merge System Extension Images was skipped because of an unmet condition check.
+Nov 20 20:11:00 localhost cloud-init[1603]: Cloud-init v. 22.2.2 running 'init' at Fri, 20 Nov 2026 20:11:00 +0000. Up 6.12 seconds.
+Nov 20 20:11:01 localhost nodeadm[1616]: {"level":"info","ts":1795205461.78,"caller":"init/init.go:57","msg":"Loading configuration..","configSource":"imds://user-data"}
+Nov 20 20:11:01 localhost nodeadm[1616]: SDK 2026/11/20 20:11:01 DEBUG attempting waiter request, attempt count: 1
+Nov 20 20:11:03 ip-10-0-1-2.eu-west-1.compute.internal containerd[1700]: time="2026-11-20T20:11:03.000000000Z" level=info msg="skip loading plugin \"io.containerd.snapshotter.v1.btrfs\"..." error="path /var/lib/containerd/io.containerd.snapshotter.v1.btrfs (xfs) must be a btrfs filesystem to be used with the btrfs snapshotter: skip plugin"
+Nov 20 20:11:03 ip-10-0-1-2.eu-west-1.compute.internal containerd[1700]: time="2026-11-20T20:11:03.000000000Z" level=warning msg="failed to load plugin io.containerd.snapshotter.v1.devmapper" error="devmapper not configured"
+Nov 20 20:11:03 ip-10-0-1-2.eu-west-1.compute.internal containerd[1700]: time="2026-11-20T20:11:03.000000000Z" level=error msg="failed to load cni during init, please check CRI plugin status before setting up network for pods" error="cni config load failed: no network config found in /etc/cni/net.d: cni plugin not initialized: failed to load cni config"
+Nov 20 20:11:04 ip-10-0-1-2.eu-west-1.compute.internal kubelet[1790]: Flag --container-runtime-endpoint has been deprecated, This parameter should be set via the config file specified by the Kubelet's --config flag.
+Nov 20 20:11:04 ip-10-0-1-2.eu-west-1.compute.internal kubelet[1790]: E1120 20:11:04.100000    1790 kubelet.go:1480] "Image garbage collection failed once. Stats initialization may not have completed yet" err="invalid capacity 0 on image filesystem"
+Nov 20 20:11:04 ip-10-0-1-2.eu-west-1.compute.internal kubelet[1790]: E1120 20:11:04.200000    1790 kubelet.go:2406] "Skipping pod synchronization" err="[container runtime status check may not have completed yet, PLEG is not healthy: pleg has yet to be successful]"
+Nov 20 20:11:04 ip-10-0-1-2.eu-west-1.compute.internal kubelet[1790]: I1120 20:11:04.300000    1790 kubelet_node_status.go:75] "Attempting to register node" node="ip-10-0-1-2.eu-west-1.compute.internal"
+Nov 20 20:11:04 ip-10-0-1-2.eu-west-1.compute.internal kubelet[1790]: E1120 20:11:04.400000    1790 kubelet_node_status.go:107] "Unable to register node with API server" err="Post \"https://ABC.gr7.eu-west-1.eks.amazonaws.com/api/v1/nodes\": dial tcp 10.0.3.17:443: connect: connection refused" node="ip-10-0-1-2.eu-west-1.compute.internal"
+Nov 20 20:11:04 ip-10-0-1-2.eu-west-1.compute.internal kubelet[1790]: W1120 20:11:04.500000    1790 reflector.go:569] k8s.io/client-go/informers/factory.go:160: failed to list *v1.Node: nodes "ip-10-0-1-2.eu-west-1.compute.internal" is forbidden: User "system:node:ip-10-0-1-2.eu-west-1.compute.internal" cannot list resource "nodes" in API group "" at the cluster scope: node 'ip-10-0-1-2.eu-west-1.compute.internal' cannot read all nodes, only its own Node object
+Nov 20 20:11:05 ip-10-0-1-2.eu-west-1.compute.internal kubelet[1790]: E1120 20:11:05.100000    1790 eviction_manager.go:292] "Eviction manager: failed to get summary stats" err="failed to get node info: node \"ip-10-0-1-2.eu-west-1.compute.internal\" not found"
+Nov 20 20:11:05 ip-10-0-1-2.eu-west-1.compute.internal kubelet[1790]: E1120 20:11:05.200000    1790 kubelet.go:3010] "Container runtime network not ready" networkReady="NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized"
+Nov 20 20:11:05 ip-10-0-1-2.eu-west-1.compute.internal kubelet[1790]: E1120 20:11:05.300000    1790 log.go:245] http: TLS handshake error from 10.0.3.17:52334: no serving certificate available for the kubelet
+Nov 20 20:11:11 ip-10-0-1-2.eu-west-1.compute.internal kubelet[1790]: I1120 20:11:11.400000    1790 kubelet_node_status.go:78] "Successfully registered node" node="ip-10-0-1-2.eu-west-1.compute.internal"
+Nov 20 20:11:12 ip-10-0-1-2.eu-west-1.compute.internal kubelet[1790]: I1120 20:11:12.400000    1790 certificate_manager.go:715] "Certificate rotation deadline determined" logger="kubernetes.io/kubelet-serving"
+Nov 20 20:11:13 ip-10-0-1-2.eu-west-1.compute.internal kubelet[1790]: {"level":"info","ts":"2026-11-20T20:11:13.0Z","caller":"entrypoint.sh","msg":"Retrying waiting for IPAM-D"}
+Nov 20 20:11:14 ip-10-0-1-2.eu-west-1.compute.internal kubelet[1790]: I1120 20:11:14.400000    1790 kubelet_node_status.go:439] "Fast updating node status as it just became ready"
+Nov 20 20:11:20 ip-10-0-1-2.eu-west-1.compute.internal amazon-ssm-agent[1650]: 2026-11-20 20:11:20 ERROR EC2RoleProvider Failed to connect to Systems Manager with instance profile role credentials. Err: retrieved credentials failed to report to ssm. Error: AccessDeniedException: User: arn:aws:sts::111122223333:assumed-role/node/i-0 is not authorized to perform: ssm:UpdateInstanceInformation on resource: arn:aws:ec2:eu-west-1:111122223333:instance/i-0
+Nov 20 20:11:21 ip-10-0-1-2.eu-west-1.compute.internal amazon-ssm-agent[1650]: 2026-11-20 20:11:21 ERROR error occurred when starting amazon-ssm-agent: Post "https://ssm.eu-west-1.amazonaws.com/": dial tcp 10.0.3.18:443: i/o timeout
+Nov 20 20:11:30 ip-10-0-1-2.eu-west-1.compute.internal kubelet[1790]: W1120 20:11:30.400000    1790 machine.go:65] Cannot read vendor id correctly, set empty.
+`
+
+func TestAGoodStartSaysJoined(t *testing.T) {
+	r := searched(t, "journal\n"+goodStart)
+	for _, f := range r.Findings {
+		assert.Fail(t, f.Rule.ID, strings.Join(f.Evidence, "\n"))
+	}
+	assert.Equal(t, Joined, r.Result())
+}
+
+// One fault in the noise of a good start up to the point where the node would join is
+// found.
+func TestAFaultInTheNoiseOfAStartIsFound(t *testing.T) {
+	before, _, _ := strings.Cut(goodStart, "Nov 20 20:11:04 ip-10-0-1-2.eu-west-1.compute.internal kubelet[1790]: I1120 20:11:04.300000")
+	for _, r := range Rules() {
+		got := searched(t, "journal\n"+before+lines[r.ID][0]+"\n")
+		if assert.NotEmpty(t, got.Findings, r.ID) {
+			assert.Equal(t, r.ID, got.Findings[0].Rule.ID)
+		}
+	}
+}

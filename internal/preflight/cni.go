@@ -1,0 +1,257 @@
+package preflight
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+)
+
+// cni is the VPC CNI's own role. Without one, the VPC CNI uses the nodes' role.
+type cni struct {
+	// by is pod identity or IRSA; empty without an own role.
+	by string
+	// arn is the role's ARN. role is nil when by is empty, or when the role belongs to
+	// another account.
+	arn       string
+	role      *awsapi.Role
+	simulated fact[[]awsapi.Decision]
+	// source is the ARN of the role that assumes the role arn, or empty.
+	source string
+	// clients are the audiences of the cluster's OpenID Connect provider in IAM.
+	clients fact[[]string]
+}
+
+const (
+	podIdentity = "pod identity"
+	irsa        = "IRSA"
+	cniAccount  = "system:serviceaccount:kube-system:aws-node"
+	audience    = "sts.amazonaws.com"
+)
+
+// addon finds an add-on that EKS manages, or nil.
+func (f *facts) addon(name string) *awsapi.Addon {
+	i := slices.IndexFunc(f.addons.value, func(a awsapi.Addon) bool { return a.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &f.addons.value[i]
+}
+
+// cniOf finds the VPC CNI's own role. EKS lists the associations that the add-on
+// made, too. A pod identity association has precedence over
+// the role of the add-on (github.com/aws/amazon-eks-pod-identity-webhook).
+func (f *facts) cniOf(ctx context.Context, a *awsapi.AWS) fact[cni] {
+	associations, err := a.PodIdentities(ctx, f.target.Cluster, "kube-system", "aws-node")
+	if err != nil {
+		return fact[cni]{err: err}
+	}
+	var c cni
+	addon := f.addon("vpc-cni")
+	switch {
+	case len(associations) > 0:
+		c = cni{by: podIdentity, arn: associations[0].Role}
+		if target := associations[0].Target; target != "" {
+			c.arn, c.source = target, c.arn
+		}
+	case addon != nil && addon.Role != "":
+		c = cni{by: irsa, arn: addon.Role}
+		c.clients = learn(a.OIDCClients(ctx, f.provider()))
+	default:
+		return fact[cni]{}
+	}
+	if of := accountOf(c.arn); of == "" || of == f.clusterAccount() {
+		role, err := a.Role(ctx, c.arn)
+		if err != nil {
+			return fact[cni]{value: c, err: err}
+		}
+		c.role = &role
+	}
+	return fact[cni]{value: c}
+}
+
+// clusterAccount is the cluster's account, or empty.
+func (f *facts) clusterAccount() string {
+	if parts := strings.Split(f.cluster.value.ARN, ":"); len(parts) > 4 {
+		return parts[4]
+	}
+	return ""
+}
+
+// issuer is the cluster's OpenID Connect issuer, as trust policies write it.
+func (f *facts) issuer() string { return strings.TrimPrefix(f.cluster.value.Issuer, "https://") }
+
+// provider is the ARN of the cluster's OpenID Connect provider in IAM.
+func (f *facts) provider() string {
+	return fmt.Sprintf("arn:%s:iam::%s:oidc-provider/%s", partition(f.cluster.value.ARN), f.clusterAccount(), f.issuer())
+}
+
+func checkPolicyCNI(f *facts) result {
+	c := f.cni.value
+	switch {
+	case f.cluster.err != nil:
+		return f.unseen(f.cluster.err)
+	case f.cni.err != nil && c.by != "" && awsapi.IsNotFound(f.cni.err):
+		return bad(f.newCNIRole(c), "the VPC CNI's role %s (%s) does not exist: %v", c.arn, c.by, f.cni.err)
+	case f.cni.err != nil:
+		return f.unseen(f.cni.err)
+	case c.by == "":
+		return f.cniOnNode()
+	case c.role == nil:
+		return maybe("aws sts get-caller-identity", "the VPC CNI uses the role %s (%s) of another account, which preflight cannot read", c.arn, c.by)
+	}
+	if not := f.cniTrust(c); not != nil {
+		return *not
+	}
+	r := f.judge(f.cniGrant(c.role, c.simulated, ""))
+	r.evidence += ", by " + c.by
+	if r.verdict == Warn && c.simulated.err == nil && !hasUnknownKeys(c.simulated.value) {
+		r.verdict = Fail // the VPC CNI uses no other role
+	}
+	return r
+}
+
+func hasUnknownKeys(list []awsapi.Decision) bool {
+	return slices.ContainsFunc(list, func(d awsapi.Decision) bool { return len(d.Missing) > 0 })
+}
+
+// cniGrant are the VPC CNI's permissions. AWS has no managed policy for IPv6.
+func (f *facts) cniGrant(role *awsapi.Role, simulated fact[[]awsapi.Decision], otherwise string) grant {
+	name := "AmazonEKS_CNI_Policy"
+	if f.cluster.value.IPFamily == "ipv6" {
+		name = "AmazonEKS_CNI_IPv6_Policy"
+	}
+	return grant{role, simulated, f.cniNeeds(), otherwise, []string{name}}
+}
+
+// cniOnNode checks the nodes' role, which the VPC CNI uses without a role of its own.
+func (f *facts) cniOnNode() result {
+	role, not := f.role()
+	if not != nil {
+		return *not
+	}
+	otherwise := "the VPC CNI's own role may have it, by an annotation of its service account"
+	if f.cluster.value.IPFamily == "ipv6" {
+		otherwise = "AWS has no managed policy for IPv6: create a policy for this role or for the VPC CNI's own role"
+	}
+	r := f.judge(f.cniGrant(role, f.simulated, otherwise))
+	if f.cluster.value.IPFamily == "ipv6" && strings.HasPrefix(r.remedy, "aws iam attach-role-policy ") {
+		r.remedy = fmt.Sprintf("eksnode manifests --cluster %s --role %s --only cni-role | sh", f.target.Cluster, role.ARN)
+	}
+	return r
+}
+
+// newCNIRole is the command that shows where the role is set.
+func (f *facts) newCNIRole(c cni) string {
+	if c.by == irsa {
+		return fmt.Sprintf("aws eks describe-addon --cluster-name %s --addon-name vpc-cni --query addon.serviceAccountRoleArn", f.target.Cluster)
+	}
+	return fmt.Sprintf("aws eks list-pod-identity-associations --cluster-name %s --namespace kube-system --service-account aws-node", f.target.Cluster)
+}
+
+// cniTrust returns the fault that keeps the VPC CNI from assuming its role, or nil.
+func (f *facts) cniTrust(c cni) *result {
+	if c.by == podIdentity {
+		return f.podTrust(c)
+	}
+	return f.webTrust(c)
+}
+
+func (f *facts) podTrust(c cni) *result {
+	agent := f.addon(podIdentityAgent)
+	var r result
+	switch {
+	case f.addons.err != nil:
+		r = f.unseen(f.addons.err)
+	case agent == nil:
+		r = maybe(fmt.Sprintf("aws eks create-addon --cluster-name %s --addon-name %s", f.target.Cluster, podIdentityAgent),
+			"the VPC CNI has the role %s by pod identity, but EKS does not manage the add-on %s, without which pods get no credentials", c.arn, podIdentityAgent)
+	case strings.HasSuffix(agent.Status, "_FAILED"):
+		r = bad(fmt.Sprintf("aws eks describe-addon --cluster-name %s --addon-name %s --query addon.health", f.target.Cluster, podIdentityAgent),
+			"the VPC CNI has the role %s by pod identity, but the add-on %s is %s", c.arn, podIdentityAgent, agent.Status)
+	case c.source != "": // the trust policy names the role that assumes this one
+		return nil
+	case !trusts(c.role.Trust, "pods.eks.amazonaws.com", "sts:AssumeRole", "sts:TagSession"):
+		r = bad("aws iam get-role --role-name "+c.role.Name+" --query Role.AssumeRolePolicyDocument",
+			"the VPC CNI's role %s does not trust pods.eks.amazonaws.com for sts:AssumeRole and sts:TagSession", c.role.Name)
+	default:
+		return nil
+	}
+	return &r
+}
+
+func (f *facts) webTrust(c cni) *result {
+	var r result
+	see := "aws iam get-role --role-name " + c.role.Name + " --query Role.AssumeRolePolicyDocument"
+	switch fault := f.webFault(c.role); {
+	case f.issuer() == "":
+		r = maybe("aws eks describe-cluster --name "+f.target.Cluster+" --query cluster.identity", "EKS returned no OpenID Connect issuer, so nothing can assume the VPC CNI's role %s", c.role.Name)
+	case awsapi.IsNotFound(c.clients.err):
+		r = bad("aws iam create-open-id-connect-provider --url "+f.cluster.value.Issuer+" --client-id-list "+audience,
+			"the VPC CNI's role %s needs the cluster's OpenID Connect provider, which IAM does not have: %s", c.role.Name, f.provider())
+	case c.clients.err != nil:
+		r = f.unseen(c.clients.err)
+	case !slices.Contains(c.clients.value, audience):
+		r = bad("aws iam add-client-id-to-open-id-connect-provider --open-id-connect-provider-arn "+f.provider()+" --client-id "+audience,
+			"the OpenID Connect provider %s lacks the audience %s", f.provider(), audience)
+	case fault != "":
+		r = bad(see, "the VPC CNI's role %s %s", c.role.Name, fault)
+	default:
+		return nil
+	}
+	return &r
+}
+
+// webFault says why the service account of the VPC CNI cannot assume a role with
+// the cluster's tokens. It is empty when the service account can.
+func (f *facts) webFault(role *awsapi.Role) string {
+	var policy trustPolicy
+	if err := json.Unmarshal([]byte(role.Trust), &policy); err != nil {
+		return fmt.Sprintf("has no readable trust policy: %v", err)
+	}
+	fault := "does not trust " + f.provider() + " for sts:AssumeRoleWithWebIdentity"
+	for _, s := range policy.Statement {
+		if s.Effect != "Allow" || !s.Principal.federates(f.provider()) || !s.lets("sts:AssumeRoleWithWebIdentity") {
+			continue
+		}
+		fault = ""
+		for key, value := range map[string]string{f.issuer() + ":sub": cniAccount, f.issuer() + ":aud": audience} {
+			if wanted, fits := s.condition(key, value); !fits {
+				fault = fmt.Sprintf("demands %s to be %s, but the VPC CNI has %s", key, strings.Join(wanted, " or "), value)
+			}
+		}
+		if fault == "" {
+			return ""
+		}
+	}
+	return fault
+}
+
+// condition says whether the conditions of a statement accept a value of a key. A
+// statement without a condition for the key does.
+func (s trustStatement) condition(key, value string) (wanted []string, fits bool) {
+	fits = true
+	for operator, keys := range s.Condition {
+		for name, values := range keys {
+			if !strings.EqualFold(name, key) {
+				continue
+			}
+			like := strings.Contains(operator, "Like")
+			if !slices.ContainsFunc(values, func(w string) bool { return w == value || like && matches(w, value) }) {
+				wanted, fits = values, false
+			}
+		}
+	}
+	return wanted, fits
+}
+
+// matches compares a value with a pattern of IAM: * is any text, and ? any
+// character.
+func matches(pattern, value string) bool {
+	pattern = strings.NewReplacer(`\*`, ".*", `\?`, ".").Replace(regexp.QuoteMeta(pattern))
+	return regexp.MustCompile("(?s)^" + pattern + "$").MatchString(value)
+}

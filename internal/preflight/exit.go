@@ -1,0 +1,239 @@
+package preflight
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+)
+
+// exit is where a subnet's traffic to the internet goes.
+type exit struct {
+	verdict Verdict
+	// via is the ID of the gateway, or empty.
+	via string
+	// said describes the route after the subnet's name: "has no route".
+	said   string
+	remedy string
+	// addresses are the public addresses from which the traffic comes. It is empty
+	// when they are not known in advance.
+	addresses []string
+}
+
+// toInternet returns the subnet's routes to the internet: one to everything, or one
+// to each part, which are more specific.
+func toInternet(s awsapi.Subnet, everything string, parts ...string) []awsapi.Route {
+	var found []awsapi.Route
+	for _, part := range parts {
+		found = append(found, routesTo(s, part)...)
+	}
+	if len(found) > 0 && len(found) == len(parts) {
+		return found
+	}
+	return routesTo(s, everything)
+}
+
+func routesTo(s awsapi.Subnet, destination string) []awsapi.Route {
+	return slices.DeleteFunc(slices.Clone(s.Routes), func(r awsapi.Route) bool { return r.To != destination })
+}
+
+// internet4 and internet6 return the routes to the internet of a family.
+func internet4(s awsapi.Subnet) []awsapi.Route {
+	return toInternet(s, anywhere, "0.0.0.0/1", "128.0.0.0/1")
+}
+
+func internet6(s awsapi.Subnet) []awsapi.Route {
+	if routes := routesTo(s, "2000::/3"); len(routes) > 0 { // all public addresses
+		return routes
+	}
+	return toInternet(s, anywhere6, "::/1", "8000::/1")
+}
+
+// exit follows the subnet's IPv4 traffic to the internet.
+func (f *facts) exit(s awsapi.Subnet) exit {
+	routes := internet4(s)
+	if s.CIDR == "" {
+		// https://docs.aws.amazon.com/vpc/latest/userguide/nat-gateway-nat64-dns64.html
+		if routes = routesTo(s, "64:ff9b::/96"); len(routes) == 0 || !s.DNS64 {
+			return exit{verdict: Fail, said: "has no IPv4 network, and no NAT64 with DNS64 for services without IPv6"}
+		}
+	}
+	tables := "aws ec2 describe-route-tables --route-table-ids " + s.Table
+	switch {
+	case s.Table == "":
+		return exit{verdict: Warn, said: fmt.Sprintf("has a route table that AWS does not show to you: the account %s owns the subnet, so its owner must check the default route", s.Owner),
+			remedy: "aws ec2 describe-subnets --subnet-ids " + s.ID}
+	case len(routes) == 0 && slices.ContainsFunc(s.Routes, toPublic):
+		return exit{verdict: Warn, said: "has no default route, and only routes to some public networks: check that they contain the addresses of AWS's services", remedy: tables}
+	case len(routes) == 0:
+		return exit{verdict: Fail, said: "has no route to the internet"}
+	}
+	worst := f.follow(s, routes[0])
+	for _, r := range routes[1:] {
+		if next := f.follow(s, r); worst.verdict == OK || worst.verdict == Warn && next.verdict == Fail {
+			worst = next
+		}
+	}
+	return worst
+}
+
+// toPublic says whether a route leads to public addresses through something else
+// than a gateway endpoint.
+func toPublic(r awsapi.Route) bool {
+	if strings.HasPrefix(r.Via, "vpce-") {
+		return false
+	}
+	network, err := netip.ParsePrefix(r.To)
+	return err != nil || !private(network)
+}
+
+// private says whether a network is not part of the internet.
+func private(n netip.Prefix) bool {
+	for _, of := range []string{"10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16", "fc00::/7", "fe80::/10", "64:ff9b::/96"} {
+		if netip.MustParsePrefix(of).Overlaps(n) {
+			return true
+		}
+	}
+	return false
+}
+
+// follow follows a route of a subnet to its target.
+func (f *facts) follow(s awsapi.Subnet, r awsapi.Route) exit {
+	switch {
+	case r.Blackhole:
+		return exit{verdict: Fail, via: r.Via, said: fmt.Sprintf("routes to %s, which is gone, detached or stopped (blackhole)", r.Via), remedy: f.refill(s, r)}
+	case strings.HasPrefix(r.Via, "igw-") && !f.assigned(s):
+		return exit{verdict: Fail, via: r.Via, said: fmt.Sprintf("routes to %s, but its instances get no public address", r.Via), remedy: f.publicAddress(s)}
+	case strings.HasPrefix(r.Via, "igw-") && s.Blocked:
+		return exit{verdict: Fail, via: r.Via, said: fmt.Sprintf("routes to %s, but VPC Block Public Access stops the traffic", r.Via), remedy: exclude(s.ID)}
+	case strings.HasPrefix(r.Via, "igw-"):
+		return exit{verdict: OK, via: r.Via, addresses: f.launch.value.Addresses}
+	case strings.HasPrefix(r.Via, "nat-"):
+		return f.throughNAT(s, r)
+	}
+	return elsewhere(s, r)
+}
+
+// elsewhere is the exit over a target behind which preflight cannot see.
+func elsewhere(s awsapi.Subnet, r awsapi.Route) exit {
+	what, check, command := "another gateway", "the way behind the gateway", "aws ec2 describe-route-tables --route-table-ids "+s.Table
+	for _, known := range [][4]string{
+		{"tgw-", "a transit gateway", "the transit gateway's route table and the NAT gateway behind it", "aws ec2 describe-transit-gateway-attachments --filters Name=transit-gateway-id,Values="},
+		{"vgw-", "a VPN or Direct Connect", "the other network's way to AWS's services", "aws ec2 describe-vpn-connections --filters Name=vpn-gateway-id,Values="},
+		{"pcx-", "a peering connection, and another VPC's gateways do not serve peers", "the proxy or appliance behind the connection",
+			"aws ec2 describe-vpc-peering-connections --vpc-peering-connection-ids "},
+		{"eni-", "the network interface of an appliance", "that the appliance runs, translates addresses and has no source/destination check",
+			"aws ec2 describe-network-interfaces --query NetworkInterfaces[].[Status,SourceDestCheck,Attachment.InstanceId] --network-interface-ids "},
+		{"i-", "an instance", "that the instance runs, translates addresses and has no source/destination check", "aws ec2 describe-instances --instance-ids "},
+		{"vpce-", "the endpoint of a Gateway Load Balancer", "the firewall behind the load balancer", "aws ec2 describe-vpc-endpoints --vpc-endpoint-ids "},
+		{"lgw-", "the local gateway of an Outpost", "the local network's way to AWS's services", "aws ec2 describe-local-gateways --local-gateway-ids "},
+		{"cagw-", "a carrier gateway", "that the instances get a carrier address", "aws ec2 describe-carrier-gateways --carrier-gateway-ids "},
+	} {
+		if strings.HasPrefix(r.Via, known[0]) {
+			what, check, command = known[1], known[2], known[3]+r.Via
+		}
+	}
+	return exit{verdict: Warn, via: r.Via, said: fmt.Sprintf("routes to %s, %s: preflight cannot see whether this leads to AWS's services, so check %s", r.Via, what, check), remedy: command}
+}
+
+// throughNAT is the exit over a NAT gateway.
+func (f *facts) throughNAT(s awsapi.Subnet, r awsapi.Route) exit {
+	i := slices.IndexFunc(f.nats.value, func(n awsapi.NAT) bool { return n.ID == r.Via })
+	switch {
+	case i < 0 && f.foreign(s):
+		// Participants cannot describe NAT gateways of a shared VPC
+		// (https://docs.aws.amazon.com/vpc/latest/userguide/vpc-share-limitations.html).
+		return exit{verdict: Warn, via: r.Via, said: fmt.Sprintf("routes to %s, which AWS does not show to you: the account %s owns the subnet, so its owner must check the gateway", r.Via, s.Owner),
+			remedy: "aws ec2 describe-subnets --subnet-ids " + s.ID}
+	case i < 0:
+		return exit{verdict: Fail, via: r.Via, said: fmt.Sprintf("routes to %s, which does not exist in %s", r.Via, s.VPC), remedy: f.refill(s, r)}
+	}
+	n := f.nats.value[i]
+	if n.State == "pending" {
+		return exit{verdict: Warn, via: n.ID, said: fmt.Sprintf("routes to %s, which is pending", n.ID), remedy: "aws ec2 wait nat-gateway-available --nat-gateway-ids " + n.ID}
+	}
+	verdict, why := leads(n)
+	remedy := f.refill(s, r)
+	switch {
+	case verdict == Warn:
+		remedy = "aws ec2 describe-nat-gateways --nat-gateway-ids " + n.ID
+	case n.Subnet != nil && n.Subnet.Blocked:
+		remedy = exclude(n.Subnet.ID)
+	}
+	return exit{verdict: verdict, via: n.ID, said: fmt.Sprintf("routes to %s, %s", n.ID, why), remedy: remedy, addresses: n.Addresses}
+}
+
+// leads says whether a NAT gateway leads to the internet, and otherwise why not.
+func leads(n awsapi.NAT) (Verdict, string) {
+	if n.State != "available" {
+		return Fail, "which is " + n.State
+	}
+	if n.Subnet == nil { // a regional gateway has a route of its own
+		return OK, ""
+	}
+	verdict, behind := Fail, "has no route to an internet gateway"
+	for _, r := range internet4(*n.Subnet) {
+		switch {
+		case r.Blackhole || strings.HasPrefix(r.Via, "nat-"):
+			behind = fmt.Sprintf("routes to %s instead of an internet gateway", r.Via)
+		case strings.HasPrefix(r.Via, "igw-") && n.Subnet.Blocked:
+			behind = "cannot use " + r.Via + ": VPC Block Public Access stops the traffic"
+		case strings.HasPrefix(r.Via, "igw-") && !n.Private:
+			return OK, ""
+		case strings.HasPrefix(r.Via, "igw-"):
+			behind = "routes to " + r.Via
+		default:
+			verdict, behind = Warn, "routes to "+r.Via+": preflight cannot see whether this leads to AWS's services"
+		}
+	}
+	if n.Private {
+		return verdict, fmt.Sprintf("a private NAT gateway without a public address, and its subnet %s %s", n.Subnet.ID, behind)
+	}
+	return verdict, fmt.Sprintf("whose subnet %s %s", n.Subnet.ID, behind)
+}
+
+// exclude is the command that lets a subnet's own connections pass VPC Block Public
+// Access.
+func exclude(subnet string) string {
+	return "aws ec2 create-vpc-block-public-access-exclusion --internet-gateway-exclusion-mode allow-egress --subnet-id " + subnet
+}
+
+// foreign says whether another account owns the subnet.
+func (f *facts) foreign(s awsapi.Subnet) bool {
+	return f.account.err == nil && s.Owner != "" && s.Owner != f.account.value
+}
+
+// refill is the command that gives a subnet's useless route another target, or makes
+// a NAT gateway for it.
+func (f *facts) refill(s awsapi.Subnet, r awsapi.Route) string {
+	if strings.HasPrefix(r.Via, "igw-") {
+		return fmt.Sprintf("aws ec2 attach-internet-gateway --internet-gateway-id %s --vpc-id %s", r.Via, s.VPC)
+	}
+	if !strings.HasPrefix(r.Via, "nat-") {
+		return elsewhere(s, r).remedy
+	}
+	public := "PUBLIC-SUBNET"
+	for _, n := range f.nats.value {
+		verdict, _ := leads(n)
+		// A private gateway may serve more specific routes, so its route stays.
+		if verdict == OK && n.VPC == s.VPC && !f.privateNAT(r.Via) {
+			family := "cidr-block"
+			if strings.Contains(r.To, ":") {
+				family = "ipv6-cidr-block"
+			}
+			return fmt.Sprintf("aws ec2 replace-route --route-table-id %s --destination-%s %s --nat-gateway-id %s", s.Table, family, r.To, n.ID)
+		}
+	}
+	for _, one := range slices.Concat(f.subnets.value, f.planeSubnets.value) {
+		if routes := internet4(one); one.VPC == s.VPC && len(routes) > 0 && strings.HasPrefix(routes[0].Via, "igw-") && !routes[0].Blackhole {
+			public = one.ID
+		}
+	}
+	return "aws ec2 create-nat-gateway --subnet-id " + public + " --allocation-id $(aws ec2 allocate-address --query AllocationId --output text)"
+}
+
+func (f *facts) privateNAT(id string) bool {
+	return slices.ContainsFunc(f.nats.value, func(n awsapi.NAT) bool { return n.ID == id && n.Private })
+}

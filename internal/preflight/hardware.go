@@ -1,0 +1,226 @@
+package preflight
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+)
+
+// hardware reads the state of an instance, and for nodes that are started later the
+// offerings of their instance types and the keys of their disks.
+func (f *facts) hardware(ctx context.Context, a *awsapi.AWS) {
+	f.health = after(f.launch, func(l awsapi.Launch) fact[awsapi.Health] {
+		if l.State != "running" {
+			return fact[awsapi.Health]{absent: true}
+		}
+		return learn(a.Health(ctx, f.target.Instance))
+	})
+	f.offerings = after(f.types, func(all []awsapi.InstanceType) fact[[]awsapi.Offering] {
+		if f.subnets.err != nil || f.target.Instance != "" || len(all) == 0 {
+			return fact[[]awsapi.Offering]{err: f.subnets.err, absent: f.subnets.err == nil}
+		}
+		return learn(a.Offerings(ctx, f.typeNames(), f.zones()))
+	})
+	f.keys = f.keysOf(ctx, a)
+}
+
+func (f *facts) typeNames() []string {
+	var names []string
+	for _, t := range f.types.value {
+		names = append(names, t.Name)
+	}
+	return names
+}
+
+// zones are the availability zones of the subnets.
+func (f *facts) zones() []string {
+	var zones []string
+	for _, s := range f.subnets.value {
+		zones = append(zones, s.Zone)
+	}
+	slices.Sort(zones)
+	return slices.Compact(zones)
+}
+
+func checkInstanceState(f *facts) result {
+	var ended *awsapi.EndedError
+	l := f.launch.value
+	switch {
+	case f.target.Instance == "":
+		return result{verdict: notHere}
+	case errors.As(f.launch.err, &ended):
+		return bad(f.stateReason(), "the instance is %s%s", ended.State, reason(ended.Reason)).because(causeOf(f.launch.err))
+	case f.launch.err != nil && strings.Contains(f.launch.err.Error(), "InvalidInstanceID.NotFound"):
+		r := f.unseen(f.launch.err)
+		r.evidence += "; EC2 forgets instances about an hour after their end"
+		return r
+	case f.launch.err != nil:
+		return f.unseen(f.launch.err)
+	case l.State == "stopped":
+		return bad("aws ec2 start-instances --instance-ids "+f.target.Instance, "the instance is stopped%s", reason(l.StateReason))
+	case l.State == "stopping":
+		return bad("aws ec2 wait instance-stopped --instance-ids "+f.target.Instance+" && aws ec2 start-instances --instance-ids "+f.target.Instance, "the instance is stopping%s", reason(l.StateReason))
+	case l.State == "pending":
+		return maybe("aws ec2 wait instance-running --instance-ids "+f.target.Instance, "the instance is pending%s", reason(l.StateReason))
+	}
+	return f.healthy()
+}
+
+// stateReason is the command that shows why an instance ended.
+func (f *facts) stateReason() string {
+	return "aws ec2 describe-instances --instance-ids " + f.target.Instance + " --query Reservations[].Instances[].[State.Name,StateReason.Message,StateTransitionReason]"
+}
+
+// reason explains the reasons of EC2 that have one frequent cause
+// (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/troubleshooting-launch.html).
+func reason(said string) string {
+	if said == "" {
+		return ""
+	}
+	for code, means := range map[string]string{
+		"Client.InternalError": "EC2 may not use the KMS key of a disk", "Client.InvalidSnapshot.NotFound": "the snapshot of a disk was deleted",
+		"Client.VolumeLimitExceeded": "the account's limit of EBS volumes is reached", "Server.InsufficientInstanceCapacity": "the zone has no capacity for the instance type",
+		"Server.SpotInstanceTermination": "EC2 needed the Spot capacity", "Client.InstanceInitiatedShutdown": "the instance shut itself down",
+		"Server.InternalError": "the host failed",
+	} {
+		if strings.HasPrefix(said, code) {
+			return fmt.Sprintf(" (%s: %s)", said, means)
+		}
+	}
+	return " (" + said + ")"
+}
+
+// healthy checks the status checks of a running instance.
+func (f *facts) healthy() result {
+	h, id := f.health.value, f.target.Instance
+	describe := "aws ec2 describe-instance-status --instance-ids " + id
+	switch {
+	case f.health.err != nil:
+		return f.unseen(f.health.err)
+	case h.System == "impaired":
+		return bad(describe, "EC2's system status check fails: the host has a fault, so replace the instance, or stop and start it to move it to another host")
+	case h.Instance == "impaired":
+		return bad("aws ec2 get-console-output --latest --output text --instance-id "+id, "EC2's instance status check fails: the system does not answer to ARP requests")
+	case h.Storage == "impaired":
+		return bad(describe, "EC2's check of the attached EBS volumes fails: a volume does not complete its I/O")
+	case len(h.Events) > 0:
+		return maybe(describe, "EC2 has scheduled an event: %s", strings.Join(h.Events, ", "))
+	case h.System == "initializing" || h.Instance == "initializing" || h.Storage == "initializing":
+		return good("running, the status checks are initializing")
+	}
+	return good("running, no status check fails")
+}
+
+func checkTypeZone(f *facts) result {
+	switch {
+	case f.target.Instance != "" || f.types.absent && !f.launch.value.Requirements:
+		return result{verdict: notHere}
+	case f.types.err != nil:
+		return f.unseen(f.types.err)
+	case f.types.absent:
+		return good("the launch template has requirements, and EC2 chooses the type")
+	case f.offerings.err != nil:
+		return f.unseen(f.offerings.err)
+	}
+	names := strings.Join(f.typeNames(), ", ")
+	var with, without []string
+	for _, zone := range f.zones() {
+		if slices.ContainsFunc(f.offerings.value, func(o awsapi.Offering) bool { return o.Zone == zone }) {
+			with = append(with, zone)
+		} else {
+			without = append(without, zone)
+		}
+	}
+	remedy := "aws ec2 describe-instance-type-offerings --location-type availability-zone --filters Name=instance-type,Values=" + strings.Join(f.typeNames(), ",") +
+		" --query InstanceTypeOfferings[].[InstanceType,Location] --output text"
+	switch {
+	case len(with) == 0:
+		return bad(remedy, "EC2 does not offer %s in %s", names, strings.Join(without, ", "))
+	case len(without) > 0:
+		return maybe(remedy, "EC2 offers %s in %s, but not in %s", names, strings.Join(with, ", "), strings.Join(without, ", "))
+	}
+	return good("%s in %s", names, strings.Join(with, ", "))
+}
+
+// checkTypeImage checks what EC2 demands of an image and an instance type together
+// (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ami-boot.html).
+func checkTypeImage(f *facts) result {
+	if f.types.absent && f.types.err == nil {
+		return result{verdict: notHere}
+	}
+	i, not := f.seenImage()
+	switch {
+	case f.types.err != nil:
+		return f.unseen(f.types.err)
+	case f.image.absent:
+		return result{verdict: notHere}
+	case not != nil:
+		return *not
+	}
+	old := ""
+	for _, t := range f.types.value {
+		if fault := unfit(i, t); fault != "" {
+			return bad(typesFor(i.Architecture), "%s", fault)
+		}
+		if !t.Current {
+			old = t.Name
+		}
+	}
+	if old != "" {
+		return maybe(typesFor(i.Architecture), "%s is of a previous generation, for which EC2 has little capacity", old)
+	}
+	return good("%s boot %s", strings.Join(f.typeNames(), ", "), i.ID)
+}
+
+// unfit is why a type cannot boot an image, or empty.
+func unfit(i awsapi.Image, t awsapi.InstanceType) string {
+	lacks := func(list []string, value string) bool {
+		return len(list) > 0 && value != "" && !slices.Contains(list, value)
+	}
+	switch {
+	case i.BootMode == "uefi" && lacks(t.BootModes, "uefi"), i.BootMode == "legacy-bios" && lacks(t.BootModes, "legacy-bios"):
+		return fmt.Sprintf("the image has the boot mode %s, but %s supports only %s", i.BootMode, t.Name, strings.Join(t.BootModes, ", "))
+	case i.TPM != "" && !t.TPM:
+		return fmt.Sprintf("the image needs a NitroTPM, but %s has none", t.Name)
+	case lacks(t.Virtualization, i.Virtualization):
+		return fmt.Sprintf("the image has the virtualization %s, but %s supports only %s", i.Virtualization, t.Name, strings.Join(t.Virtualization, ", "))
+	}
+	return ""
+}
+
+// rootNames are the usual names of root devices. A disk with such a name was meant
+// for the root device.
+func rootNames() []string { return []string{"/dev/xvda", "/dev/sda1", "/dev/sda", "xvda", "sda1"} }
+
+func checkDisks(f *facts) result {
+	i, not := f.seenImage()
+	switch {
+	case f.target.Instance != "" || f.target.NodeClass != nil || f.launch.absent || f.image.absent:
+		return result{verdict: notHere}
+	case f.launch.err != nil:
+		return f.unseen(f.launch.err)
+	case not != nil:
+		return *not
+	}
+	var seen []string
+	for _, d := range f.launch.value.Devices {
+		n := slices.IndexFunc(i.Devices, func(of awsapi.BlockDevice) bool { return of.Name == d.Name })
+		describe := "aws ec2 describe-images --image-ids " + i.ID + " --query Images[].[RootDeviceName,BlockDeviceMappings]"
+		switch {
+		case n >= 0 && d.Size > 0 && d.Snapshot == "" && d.Size < i.Devices[n].Size:
+			return bad(describe, "%s makes %s with %d GiB, but the image's snapshot has %d GiB: EC2 refuses smaller disks", f.launch.value.From, d.Name, d.Size, i.Devices[n].Size)
+		case n < 0 && d.Name != i.RootDevice && slices.Contains(rootNames(), d.Name):
+			return maybe(describe, "%s sets the disk %s, but the image's root device is %s: the root disk keeps the image's size, and %s is a second, empty disk",
+				f.launch.value.From, d.Name, i.RootDevice, d.Name)
+		}
+		seen = append(seen, d.Name)
+	}
+	if len(seen) == 0 {
+		return good("those of the image")
+	}
+	return good("%s", strings.Join(seen, ", "))
+}

@@ -1,0 +1,161 @@
+package preflight
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/cli"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+)
+
+// An instance must run, and EC2's checks must pass.
+func TestInstancesMustRun(t *testing.T) {
+	state := func(state, reason string) func(*facts) {
+		return func(f *facts) { f.launch.value.State, f.launch.value.StateReason = state, reason }
+	}
+	health := func(h awsapi.Health) func(*facts) {
+		return func(f *facts) { f.health.value = h }
+	}
+	ended := func(f *facts) {
+		f.launch = fact[awsapi.Launch]{err: &awsapi.EndedError{Doing: "describing the instance i-1", State: "terminated", Reason: "Client.InternalError: Client error on launch"}}
+		f.image.err, f.profile.err, f.types.err, f.userData.err = f.launch.err, f.launch.err, f.launch.err, f.launch.err
+	}
+	for _, c := range []struct {
+		check, verdict   string
+		change           func(*facts)
+		evidence, remedy string
+	}{
+		{"instance-state", "FAIL", state("stopped", "Client.UserInitiatedShutdown: User initiated shutdown"), "the instance is stopped (Client.UserInitiatedShutdown: User initiated shutdown)", "aws ec2 start-instances --instance-ids i-1"},
+		{"instance-state", "FAIL", state("stopped", "Client.InternalError: Client error on launch"), "the instance is stopped (Client.InternalError: Client error on launch: EC2 may not use the KMS key of a disk)", "aws ec2 start-instances"},
+		{"instance-state", "FAIL", state("stopping", ""), "the instance is stopping", "aws ec2 wait instance-stopped --instance-ids i-1"},
+		{"instance-state", "WARN", state("pending", "pending"), "the instance is pending (pending)", "aws ec2 wait instance-running"},
+		{"instance-state", "FAIL", ended, "the instance is terminated (Client.InternalError: Client error on launch: EC2 may not use the KMS key of a disk)", "aws ec2 describe-instances --instance-ids i-1"},
+		{"instance-state", "UNKNOWN", func(f *facts) {
+			f.launch.err = errors.New("describing the instance i-1: InvalidInstanceID.NotFound: gone")
+		}, "InvalidInstanceID.NotFound: gone; EC2 forgets instances about an hour after their end", "eksnode preflight"},
+		{"instance-state", "FAIL", health(awsapi.Health{System: "impaired", Instance: "ok"}), "EC2's system status check fails", "aws ec2 describe-instance-status --instance-ids i-1"},
+		{"instance-state", "FAIL", health(awsapi.Health{System: "ok", Instance: "impaired"}), "EC2's instance status check fails", "aws ec2 get-console-output --latest --output text --instance-id i-1"},
+		{"instance-state", "FAIL", health(awsapi.Health{System: "ok", Instance: "ok", Storage: "impaired"}), "a volume does not complete its I/O", "aws ec2 describe-instance-status"},
+		{"instance-state", "WARN", health(awsapi.Health{System: "ok", Events: []string{"instance-retirement x"}}), "EC2 has scheduled an event: instance-retirement x", "aws ec2 describe-instance-status"},
+		{"instance-state", "OK", health(awsapi.Health{System: "initializing"}), "running, the status checks are initializing", ""},
+	} {
+		f := sample()
+		c.change(f)
+		assertFound(t, f, c.check, c.verdict, c.evidence, c.remedy)
+	}
+	f := sample()
+	ended(f)
+	r := f.check()
+	assert.Equal(t, 1, r.Count(Fail), "%+v", r.Findings)
+	assert.Zero(t, r.Count(Unknown), "%+v", r.Findings)
+}
+
+func assertFound(t *testing.T, f *facts, check, verdict, evidence, remedy string) {
+	t.Helper()
+	said := found(t, f, check)
+	assert.Equal(t, verdict, string(said.Verdict), "%s: %s", check, said.Evidence)
+	assert.Contains(t, said.Evidence, evidence)
+	assert.Contains(t, said.Remedy, remedy)
+	if said.Remedy != "" {
+		assert.NoError(t, cli.Check(said.Remedy, "eksnode", "kubectl", "packer", "sh"))
+	}
+}
+
+const (
+	ownKey     = "arn:aws:kms:eu-west-1:123456789012:key/1"
+	foreignKey = "arn:aws:kms:eu-west-1:666666666666:key/1"
+	scaling    = "arn:aws:iam::123456789012:role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling"
+	rootOnly   = `{"Statement":[{"Effect":"Allow","Principal":{"AWS":"arn:aws:iam::123456789012:root"},"Action":"kms:*","Resource":"*"}]}`
+	documented = `{"Statement":[{"Effect":"Allow","Principal":{"AWS":["` + scaling + `"]},"Action":["kms:Encrypt","kms:Decrypt","kms:ReEncrypt*","kms:GenerateDataKey*","kms:DescribeKey"],"Resource":"*"},` +
+		`{"Effect":"Allow","Principal":{"AWS":["` + scaling + `"]},"Action":["kms:CreateGrant"],"Resource":"*","Condition":{"Bool":{"kms:GrantIsForAWSResource":true}}}]}`
+)
+
+// A launch template's instances must be able to start.
+func TestLaunchTemplatesMustStartInstances(t *testing.T) {
+	key := func(change func(*awsapi.Key)) func(*facts) {
+		return func(f *facts) {
+			k := awsapi.Key{ID: ownKey, ARN: ownKey, Account: "123456789012", State: "Enabled", Symmetric: true, Policy: rootOnly}
+			change(&k)
+			f.keys.value = []awsapi.Key{k}
+		}
+	}
+	kind := func(change func(*awsapi.InstanceType)) func(*facts) {
+		return func(f *facts) { change(&f.types.value[0]) }
+	}
+	disk := func(d awsapi.BlockDevice) func(*facts) {
+		return func(f *facts) {
+			f.image.value.Devices[0].Size = 20
+			f.launch.value.Devices = []awsapi.BlockDevice{d}
+		}
+	}
+	for _, c := range []struct {
+		check, verdict   string
+		change           func(*facts)
+		evidence, remedy string
+	}{
+		{"instance-type-zone", "FAIL", func(f *facts) { f.offerings.value = nil }, "EC2 does not offer m6i.large in eu-west-1a, eu-west-1b", "--filters Name=instance-type,Values=m6i.large"},
+		{"instance-type-zone", "WARN", func(f *facts) { f.offerings.value = f.offerings.value[:1] }, "EC2 offers m6i.large in eu-west-1a, but not in eu-west-1b", "describe-instance-type-offerings"},
+		{"instance-type-zone", "UNKNOWN", func(f *facts) { f.offerings.err = &awsapi.DeniedError{Permission: "ec2:DescribeInstanceTypeOfferings"} }, "ec2:DescribeInstanceTypeOfferings", "--policy"},
+		{"instance-type", "FAIL", func(f *facts) { f.image.value.BootMode, f.types.value[0].BootModes = "uefi", []string{"legacy-bios"} }, "the image has the boot mode uefi, but m6i.large supports only legacy-bios", "describe-instance-types"},
+		{"instance-type", "FAIL", func(f *facts) { f.image.value.BootMode, f.types.value[0].BootModes = "legacy-bios", []string{"uefi"} }, "the image has the boot mode legacy-bios, but m6i.large supports only uefi", "describe-instance-types"},
+		{"instance-type", "OK", func(f *facts) {
+			f.image.value.BootMode, f.types.value[0].BootModes = "uefi-preferred", []string{"legacy-bios"}
+		}, "m6i.large boot ami-0123456789abcdef0", ""},
+		{"instance-type", "FAIL", func(f *facts) { f.image.value.TPM, f.types.value[0].TPM = "v2.0", false }, "the image needs a NitroTPM, but m6i.large has none", "describe-instance-types"},
+		{"instance-type", "FAIL", func(f *facts) { f.image.value.Virtualization = "paravirtual" }, "the image has the virtualization paravirtual, but m6i.large supports only hvm", "describe-instance-types"},
+		{"instance-type", "WARN", kind(func(k *awsapi.InstanceType) { k.Current = false }), "m6i.large is of a previous generation", "describe-instance-types"},
+		{"disks", "FAIL", disk(awsapi.BlockDevice{Name: "/dev/xvda", Size: 8}), "the launch template nodes makes /dev/xvda with 8 GiB, but the image's snapshot has 20 GiB", "aws ec2 describe-images"},
+		{"disks", "WARN", disk(awsapi.BlockDevice{Name: "/dev/sda1", Size: 80}), "sets the disk /dev/sda1, but the image's root device is /dev/xvda: the root disk keeps the image's size, and /dev/sda1 is a second, empty disk", "aws ec2 describe-images"},
+		{"disks", "OK", disk(awsapi.BlockDevice{Name: "/dev/xvdb", Size: 80}), "/dev/xvdb", ""},
+		{"disks", "OK", disk(awsapi.BlockDevice{Name: "/dev/xvda", Size: 20}), "/dev/xvda", ""},
+		{"disk-keys", "FAIL", key(func(*awsapi.Key) {}), "instances of Auto Scaling groups and of managed node groups end with Client.InternalError", "aws kms create-grant --key-id " + ownKey + " --grantee-principal " + scaling},
+		{"disk-keys", "OK", key(func(k *awsapi.Key) { k.Policy = documented }), ownKey + ", by its policy", ""},
+		{"disk-keys", "FAIL", key(func(k *awsapi.Key) { k.Policy = strings.Replace(documented, "kms:CreateGrant", "kms:ListGrants", 1) }), "end with Client.InternalError", "create-grant"},
+		{"disk-keys", "WARN", key(func(k *awsapi.Key) {
+			k.Policy = strings.Replace(documented, "kms:GrantIsForAWSResource", "aws:SourceVpc", 1)
+		}), "does not clearly let Auto Scaling use the key", "create-grant"},
+		{"disk-keys", "WARN", key(func(k *awsapi.Key) { k.Policy = "{" }), "does not clearly let Auto Scaling use the key", "create-grant"},
+		{"disk-keys", "OK", key(func(k *awsapi.Key) {
+			k.Grants = []awsapi.Grant{{Grantee: scaling, Operations: []string{"Decrypt", "GenerateDataKeyWithoutPlaintext", "CreateGrant"}}}
+		}), ownKey + ", by a grant", ""},
+		{"disk-keys", "FAIL", key(func(k *awsapi.Key) { k.Grants = []awsapi.Grant{{Grantee: scaling, Operations: []string{"Decrypt"}}} }), "Client.InternalError", "create-grant"},
+		{"disk-keys", "FAIL", key(func(k *awsapi.Key) { k.State = "Disabled" }), "is disabled", "aws kms enable-key --key-id " + ownKey},
+		{"disk-keys", "FAIL", key(func(k *awsapi.Key) { k.State = "PendingDeletion" }), "will be deleted", "aws kms cancel-key-deletion --key-id " + ownKey},
+		{"disk-keys", "FAIL", key(func(k *awsapi.Key) { k.Symmetric = false }), "is not symmetric", "aws kms create-key"},
+		{"disk-keys", "OK", key(func(k *awsapi.Key) { k.AWSManaged = true }), "the key aws/ebs, which the whole account can use", ""},
+		{"disk-keys", "FAIL", key(func(k *awsapi.Key) { k.AWSManaged, k.Account = true, "666666666666" }), "encrypted the image with its key aws/ebs, which no other account can use", "aws ec2 copy-image"},
+		{"disk-keys", "WARN", key(func(k *awsapi.Key) { k.ARN, k.Account, k.Policy = foreignKey, "666666666666", "" }), "only that account can read the key's policy", "aws kms create-grant --key-id " + foreignKey},
+		{"disk-keys", "WARN", key(func(k *awsapi.Key) { k.ARN, k.Account, k.State = foreignKey, "666666666666", "unknown" }), "your account may not see the key", "aws kms describe-key"},
+		{"disk-keys", "UNKNOWN", func(f *facts) { f.keys.err = &awsapi.DeniedError{Permission: "kms:GetKeyPolicy"} }, "kms:GetKeyPolicy", "--policy"},
+		{"metadata", "FAIL", func(f *facts) { f.launch.value.MetadataTags = true }, "has tags in the metadata service: EC2 then refuses tags with a slash, such as kubernetes.io/cluster/my-cluster", `"InstanceMetadataTags":"disabled"`},
+		{"image-state", "FAIL", func(f *facts) { f.image.value.State = "disabled" }, "the image is disabled", "aws ec2 enable-image --image-id ami-0123456789abcdef0"},
+		{"image-state", "FAIL", func(f *facts) {
+			f.image.value.State, f.image.value.StateReason = "failed", "Client.InvalidSnapshot.NotFound: x"
+		}, "the image is failed (Client.InvalidSnapshot.NotFound: x: the snapshot of a disk was deleted)", "StateReason"},
+		{"image-state", "WARN", func(f *facts) { f.now, f.image.value.Deprecated = time.Unix(2e9, 0), time.Unix(1e9, 0) }, "is deprecated since 2001-09-09", "eksnode ami list"},
+		{"image-state", "OK", func(f *facts) { f.now, f.image.value.Deprecated = time.Unix(1e9, 0), time.Unix(2e9, 0) }, "node-1.34", ""},
+	} {
+		f := templated()
+		assert.Equal(t, OK, found(t, f, c.check).Verdict, "%s must pass before the change", c.check)
+		c.change(f)
+		assertFound(t, f, c.check, c.verdict, c.evidence, c.remedy)
+	}
+}
+
+// A key policy is written by people. No policy makes the check panic, and none that
+// is invalid lets Auto Scaling use the key.
+func FuzzKeyPolicy(f *testing.F) {
+	f.Add(rootOnly)
+	f.Add(documented)
+	f.Add(`{"Statement":{"Effect":"Deny","Principal":"*","Action":"kms:*"}}`)
+	f.Add(`{"Statement":[{"Effect":"Allow","NotPrincipal":{"AWS":"x"},"Action":"*"}]}`)
+	f.Fuzz(func(t *testing.T, policy string) {
+		if allowed, _ := allows(policy, scaling); allowed {
+			assert.Contains(t, strings.ToLower(policy), "allow")
+		}
+	})
+}

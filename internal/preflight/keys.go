@@ -1,0 +1,230 @@
+package preflight
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+)
+
+// keysOf reads the KMS keys of the disks of nodes that are started later.
+func (f *facts) keysOf(ctx context.Context, a *awsapi.AWS) fact[[]awsapi.Key] {
+	switch {
+	case f.target.Instance != "":
+		return fact[[]awsapi.Key]{absent: true} // EC2 has used them
+	case f.launch.err != nil || f.image.err != nil || f.account.err != nil:
+		return fact[[]awsapi.Key]{err: cmp.Or(f.launch.err, f.image.err, f.account.err)}
+	}
+	names, err := f.keyNames(ctx, a)
+	if err != nil {
+		return fact[[]awsapi.Key]{err: err}
+	}
+	var keys []awsapi.Key
+	for _, name := range names {
+		k, err := a.Key(ctx, name, f.account.value)
+		if err != nil && strings.HasPrefix(name, "arn:") && accountOf(name) != f.account.value { // another account's key
+			k, err = awsapi.Key{ID: name, ARN: name, Account: accountOf(name), State: "unknown"}, nil
+		}
+		if err != nil {
+			return fact[[]awsapi.Key]{err: err}
+		}
+		keys = append(keys, k)
+	}
+	return learn(keys, nil)
+}
+
+// keyNames are the names of the keys: those of the image's snapshots, of the
+// template's disks, and the default key of EBS for the other disks.
+func (f *facts) keyNames(ctx context.Context, a *awsapi.AWS) ([]string, error) {
+	var names []string
+	if i := f.image.value; i.Encrypted {
+		keys, err := a.SnapshotKeys(ctx, i.Snapshots)
+		if err != nil && i.Owner == f.account.value {
+			return nil, err
+		}
+		names = keys // another account's snapshots may be hidden
+	}
+	for _, d := range f.launch.value.Devices {
+		if d.Key != "" {
+			names = append(names, d.Key)
+		}
+	}
+	if c := f.target.NodeClass; c != nil {
+		names = append(names, c.keys()...)
+	}
+	byDefault, err := a.DefaultKey(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if byDefault != "" && len(names) == 0 {
+		names = append(names, byDefault)
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+func checkKeys(f *facts) result {
+	switch {
+	case f.target.Instance != "":
+		return result{verdict: notHere}
+	case f.keys.err != nil:
+		return f.unseen(f.keys.err)
+	}
+	var seen []string
+	doubt := result{}
+	for _, k := range f.keys.value {
+		r := f.usable(k)
+		switch r.verdict {
+		case Fail:
+			return r
+		case Warn:
+			doubt = r
+		}
+		seen = append(seen, r.evidence)
+	}
+	switch {
+	case doubt.verdict == Warn:
+		return doubt
+	case len(seen) == 0:
+		return good("no disk has a KMS key")
+	}
+	return good("%s", strings.Join(seen, ", "))
+}
+
+// usable checks one key
+// (https://docs.aws.amazon.com/autoscaling/ec2/userguide/key-policy-requirements-EBS-encryption.html).
+func (f *facts) usable(k awsapi.Key) result {
+	foreign := k.Account != f.account.value
+	role := f.scalingRole()
+	switch {
+	case k.State == "unknown":
+		return maybe("aws kms describe-key --key-id "+k.ARN, "the account %s has the key %s, and your account may not see the key", k.Account, k.ARN)
+	case k.State == "PendingDeletion":
+		return bad("aws kms cancel-key-deletion --key-id "+k.ARN+" && aws kms enable-key --key-id "+k.ARN, "the key %s will be deleted: EC2 starts no instance with its disks", k.ARN)
+	case k.State == "Disabled":
+		return bad("aws kms enable-key --key-id "+k.ARN, "the key %s is disabled: EC2 starts no instance with its disks", k.ARN)
+	case k.State != "Enabled":
+		return bad("aws kms describe-key --key-id "+k.ARN, "the key %s is %s: EC2 starts no instance with its disks", k.ARN, k.State)
+	case k.AWSManaged && foreign:
+		return bad("aws ec2 copy-image --name NAME --source-image-id "+f.image.value.ID+" --source-region REGION --encrypted --kms-key-id KEY",
+			"the account %s encrypted the image with its key aws/ebs, which no other account can use: the owner must copy the image with another key", k.Account)
+	case k.AWSManaged:
+		return good("the key aws/ebs, which the whole account can use")
+	case !k.Symmetric:
+		return bad("aws kms create-key", "the key %s is not symmetric: EBS supports only symmetric keys", k.ARN)
+	case f.target.NodeClass != nil:
+		return maybe("aws kms get-key-policy --policy-name default --key-id "+k.ARN, "Karpenter's controller must be able to use the key %s: preflight does not know its role", k.ARN)
+	case granted(k.Grants, role):
+		return good("%s, by a grant", k.ARN)
+	case foreign:
+		return maybe(f.grant(k), "the account %s has the key %s, and only that account can read the key's policy: Auto Scaling needs a grant", k.Account, k.ARN)
+	}
+	allowed, sure := allows(k.Policy, role)
+	switch {
+	case allowed && sure:
+		return good("%s, by its policy", k.ARN)
+	case !sure || f.launch.absent:
+		return maybe(f.grant(k), "the policy of the key %s does not clearly let Auto Scaling use the key", k.ARN)
+	}
+	return bad(f.grant(k), "the key %s lets Auto Scaling not use the key: instances of Auto Scaling groups and of managed node groups end with Client.InternalError", k.ARN)
+}
+
+// scalingRole is the service-linked role with which Auto Scaling starts instances.
+func (f *facts) scalingRole() string {
+	return fmt.Sprintf("arn:%s:iam::%s:role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling", partition(f.cluster.value.ARN), f.account.value)
+}
+
+// grant is the command that lets Auto Scaling use a key. It keeps the key's policy.
+func (f *facts) grant(k awsapi.Key) string {
+	return "aws kms create-grant --key-id " + k.ARN + " --grantee-principal " + f.scalingRole() +
+		" --operations Encrypt Decrypt ReEncryptFrom ReEncryptTo GenerateDataKey GenerateDataKeyWithoutPlaintext DescribeKey CreateGrant"
+}
+
+// granted says whether a grant lets a role attach encrypted disks.
+func granted(grants []awsapi.Grant, role string) bool {
+	return slices.ContainsFunc(grants, func(g awsapi.Grant) bool {
+		if g.Grantee != role {
+			return false
+		}
+		for _, operation := range []string{"Decrypt", "GenerateDataKeyWithoutPlaintext", "CreateGrant"} {
+			if !slices.Contains(g.Operations, operation) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// keyPolicy is the part of a key policy that decides about a principal.
+type keyPolicy struct {
+	Statement oneOrMore[struct {
+		Effect                      string
+		Action, NotAction, Resource oneOrMore[string]
+		Principal, NotPrincipal     json.RawMessage
+		Condition                   map[string]map[string]any
+	}]
+}
+
+// harmless are the condition keys that hold for Auto Scaling.
+func harmless() []string {
+	return []string{"kms:grantisforawsresource", "kms:viaservice", "kms:calleraccount", "aws:principalaccount", "aws:sourceaccount"}
+}
+
+// allows says whether a key policy lets a role use the key for disks, and whether
+// that is sure. The account's own IAM policies do not matter: the service-linked role
+// has no permission for keys.
+func allows(policy, role string) (allowed, sure bool) {
+	var p keyPolicy
+	if json.Unmarshal([]byte(policy), &p) != nil {
+		return false, false
+	}
+	left := []string{"kms:Decrypt", "kms:GenerateDataKeyWithoutPlaintext", "kms:CreateGrant"}
+	for _, s := range p.Statement {
+		if s.NotPrincipal != nil || s.NotAction != nil {
+			return false, false
+		}
+		if !names(s.Principal, role) {
+			continue
+		}
+		about := slices.DeleteFunc(slices.Clone(left), func(action string) bool {
+			return !slices.ContainsFunc(s.Action, func(a string) bool { return matches(strings.ToLower(a), strings.ToLower(action)) })
+		})
+		switch {
+		case len(about) == 0:
+		case s.Effect == "Deny" || !holds(s.Condition):
+			return false, false
+		default:
+			left = slices.DeleteFunc(left, func(a string) bool { return slices.Contains(about, a) })
+		}
+	}
+	return len(left) == 0, true
+}
+
+// names says whether a principal element includes a role.
+func names(principal json.RawMessage, role string) bool {
+	var everybody string
+	if json.Unmarshal(principal, &everybody) == nil {
+		return everybody == "*"
+	}
+	var kinds struct{ AWS oneOrMore[string] }
+	if json.Unmarshal(principal, &kinds) != nil {
+		return false
+	}
+	return slices.Contains(kinds.AWS, role) || slices.Contains(kinds.AWS, "*")
+}
+
+// holds says whether every condition is about keys that hold for Auto Scaling.
+func holds(conditions map[string]map[string]any) bool {
+	for _, keys := range conditions {
+		for key := range keys {
+			if !slices.Contains(harmless(), strings.ToLower(key)) {
+				return false
+			}
+		}
+	}
+	return true
+}

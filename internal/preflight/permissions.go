@@ -1,0 +1,287 @@
+package preflight
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+)
+
+// simulate is the permission with which preflight evaluates a role's policies
+// instead of reading their names.
+const simulate = "iam:SimulatePrincipalPolicy"
+
+// need is a permission that a role needs.
+type need struct {
+	awsapi.Question
+	// verdict is the result when the permission is missing.
+	verdict Verdict
+}
+
+func needs(verdict Verdict, resource string, actions ...string) []need {
+	var list []need
+	for _, a := range actions {
+		list = append(list, need{awsapi.Question{Action: a, Resource: resource}, verdict})
+	}
+	return list
+}
+
+// partition is the partition of an ARN: aws, aws-cn, aws-us-gov or another.
+func partition(arn string) string {
+	if parts := strings.Split(arn, ":"); len(parts) > 1 && parts[1] != "" {
+		return parts[1]
+	}
+	return "aws"
+}
+
+// arn is the ARN of a resource in the cluster's region and an account.
+func (f *facts) arn(service, account, resource string) string {
+	parts := strings.Split(f.cluster.value.ARN, ":")
+	if len(parts) < 6 {
+		return "*"
+	}
+	if account == "" {
+		account = parts[4]
+	}
+	return strings.Join([]string{"arn", parts[1], service, parts[3], account, resource}, ":")
+}
+
+// workerNeeds are for joining. User data with the cluster's details saves the call
+// of DescribeCluster.
+func (f *facts) workerNeeds() []need {
+	list := needs(Fail, "*", "ec2:DescribeInstances")
+	describe := Fail
+	if c := f.userData.value.Cluster; c.Endpoint != "" && c.CA != "" || f.launch.absent || f.managed() || f.target.NodeClass != nil {
+		describe = Warn
+	}
+	list = append(list, needs(describe, f.cluster.value.ARN, "eks:DescribeCluster")...)
+	switch {
+	case f.cni.value.by == podIdentity: // without credentials, the VPC CNI gives pods no addresses
+		list = append(list, needs(Fail, f.cluster.value.ARN, assumeForPods)...)
+	case f.addon(podIdentityAgent) != nil:
+		list = append(list, needs(Warn, f.cluster.value.ARN, assumeForPods)...)
+	}
+	return list
+}
+
+const (
+	podIdentityAgent = "eks-pod-identity-agent"
+	assumeForPods    = "eks-auth:AssumeRoleForPodIdentity"
+	// eksRegistry is the account of EKS's images in most regions
+	// (https://docs.aws.amazon.com/eks/latest/userguide/add-ons-images.html).
+	eksRegistry = "602401143452"
+)
+
+// pulls are the actions of containerd: AmazonEC2ContainerRegistryPullOnly has them.
+func pulls() []string { return []string{"ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"} }
+
+// registryNeeds are for pulling EKS's images. A role that may pull only from the
+// account's own registry works with images that are mirrored there.
+func (f *facts) registryNeeds(doubtful []awsapi.Decision) []need {
+	own := f.arn("ecr", "", "repository/eks/pause")
+	verdict := Fail
+	if !slices.ContainsFunc(doubtful, func(d awsapi.Decision) bool { return d.Resource == own }) {
+		verdict = Warn
+	}
+	return append(needs(Fail, "*", "ecr:GetAuthorizationToken"), needs(verdict, f.arn("ecr", eksRegistry, "repository/eks/pause"), pulls()...)...)
+}
+
+func (f *facts) ssmNeeds() []need {
+	return append(needs(Warn, f.arn("ec2", "", "instance/i-0123456789abcdef0"), "ssm:UpdateInstanceInformation"),
+		needs(Warn, "*", "ssmmessages:CreateControlChannel", "ssmmessages:CreateDataChannel", "ssmmessages:OpenControlChannel", "ssmmessages:OpenDataChannel")...)
+}
+
+// cniNeeds are what the VPC CNI does in a cluster of this IP family
+// (https://docs.aws.amazon.com/eks/latest/userguide/cni-iam-role.html).
+func (f *facts) cniNeeds() []need {
+	list := needs(Warn, "*", "ec2:DescribeInstances", "ec2:DescribeInstanceTypes", "ec2:DescribeNetworkInterfaces")
+	networkInterface := f.arn("ec2", "", "network-interface/eni-0123456789abcdef0")
+	if f.cluster.value.IPFamily == "ipv6" {
+		return append(list, needs(Warn, networkInterface, "ec2:AssignIpv6Addresses")...)
+	}
+	return append(list, needs(Warn, networkInterface, "ec2:AssignPrivateIpAddresses", "ec2:AttachNetworkInterface", "ec2:CreateNetworkInterface",
+		"ec2:DeleteNetworkInterface", "ec2:ModifyNetworkInterfaceAttribute", "ec2:UnassignPrivateIpAddresses")...)
+}
+
+// permissions evaluates the policies of the nodes' role and of the VPC CNI's.
+func (f *facts) permissions(ctx context.Context, a *awsapi.AWS) {
+	f.cni = after(f.cluster, func(awsapi.Cluster) fact[cni] { return f.cniOf(ctx, a) })
+	f.simulated = after(f.profile, func(p awsapi.Profile) fact[[]awsapi.Decision] {
+		if p.Role == nil {
+			return fact[[]awsapi.Decision]{absent: true}
+		}
+		return f.simulate(ctx, a, p.Role.ARN, slices.Concat(f.workerNeeds(), f.registryNeeds(nil), needs(Warn, f.arn("ecr", "", "repository/eks/pause"), pulls()...), f.ssmNeeds(), f.cniNeeds()))
+	})
+	if own := f.cni.value.role; f.cni.err == nil && own != nil {
+		f.cni.value.simulated = f.simulate(ctx, a, own.ARN, f.cniNeeds())
+	}
+}
+
+func (f *facts) simulate(ctx context.Context, a *awsapi.AWS, role string, list []need) fact[[]awsapi.Decision] {
+	if f.cluster.err != nil {
+		return fact[[]awsapi.Decision]{err: f.cluster.err}
+	}
+	var questions []awsapi.Question
+	for _, n := range list {
+		if !slices.Contains(questions, n.Question) {
+			questions = append(questions, n.Question)
+		}
+	}
+	return learn(a.Simulate(ctx, role, map[string]string{"aws:RequestedRegion": a.Region, "aws:SecureTransport": "true"}, questions))
+}
+
+// grant is a managed policy that contains permissions, and what else may.
+type grant struct {
+	role      *awsapi.Role
+	simulated fact[[]awsapi.Decision]
+	needs     []need
+	// otherwise says what may be true when the permissions are missing.
+	otherwise string
+	// names are the managed policies; remedies attach the first.
+	names []string
+}
+
+// judge says whether a role has permissions. Without the permission to simulate
+// policies, only their names decide.
+func (f *facts) judge(g grant) result {
+	var denied *awsapi.DeniedError
+	switch {
+	case errors.As(g.simulated.err, &denied) && denied.Permission == simulate:
+		return g.byName()
+	case g.simulated.err != nil:
+		return f.unseen(g.simulated.err)
+	}
+	verdict := OK
+	var missing []awsapi.Decision
+	for _, d := range g.simulated.value {
+		i := slices.IndexFunc(g.needs, func(n need) bool { return n.Question == d.Question })
+		switch {
+		case i < 0:
+			continue
+		case len(d.Missing) > 0 && !d.Denied && verdict != Fail:
+			verdict = Warn
+		case g.needs[i].verdict == Fail, verdict == Fail:
+			verdict = Fail
+		default:
+			verdict = Warn
+		}
+		missing = append(missing, d)
+	}
+	if len(missing) == 0 {
+		return good("%s", g.granted())
+	}
+	said := fmt.Sprintf("%s lacks %s", g.role.Name, reasons(missing))
+	if g.otherwise != "" {
+		said += "; " + g.otherwise
+	}
+	return result{verdict: verdict, evidence: said, remedy: g.remedy(missing)}
+}
+
+// granted says which policy or which permissions the role has.
+func (g grant) granted() string {
+	for _, name := range g.names {
+		if slices.Contains(g.role.Policies, name) {
+			return g.role.Name + " has " + name
+		}
+	}
+	var actions []string
+	for _, n := range g.needs {
+		actions = append(actions, n.Action)
+	}
+	return fmt.Sprintf("%s has %s, by its own policies", g.role.Name, strings.Join(actions, ", "))
+}
+
+// byName looks for managed policies by their names.
+func (g grant) byName() result {
+	const unsure = "preflight sees permissions of other policies only with " + simulate
+	for _, name := range g.names {
+		if slices.Contains(g.role.Policies, name) {
+			return good("%s has %s; %s would also show denials", g.role.Name, name, simulate)
+		}
+	}
+	said := fmt.Sprintf("%s has no policy %s", g.role.Name, strings.Join(g.names, " or "))
+	if g.otherwise != "" {
+		said += "; " + g.otherwise
+	}
+	return maybe(g.attach(), "%s; %s", said, unsure)
+}
+
+// reasons groups missing permissions by the reason.
+func reasons(missing []awsapi.Decision) string {
+	var order []string
+	actions := map[string][]string{}
+	for _, d := range missing {
+		why := ""
+		switch {
+		case d.Organization:
+			why = "a policy of the organization does not allow it"
+		case d.Denied:
+			why = "a statement denies it"
+		case d.Boundary:
+			why = "the permissions boundary does not allow it"
+		case len(d.Missing) > 0:
+			why = "the condition keys " + strings.Join(d.Missing, ", ") + " decide, and the simulation does not know them"
+		}
+		if actions[why] == nil {
+			order = append(order, why)
+		}
+		if !slices.Contains(actions[why], d.Action) {
+			actions[why] = append(actions[why], d.Action)
+		}
+	}
+	var list []string
+	for _, why := range order {
+		said := strings.Join(actions[why], ", ")
+		if why != "" {
+			said += " (" + why + ")"
+		}
+		list = append(list, said)
+	}
+	return strings.Join(list, " and ")
+}
+
+// remedy attaches the managed policy, or shows the reason where an additional
+// policy does not help.
+func (g grant) remedy(missing []awsapi.Decision) string {
+	for _, d := range missing {
+		if d.Organization || d.Denied || d.Boundary || len(d.Missing) > 0 {
+			return fmt.Sprintf("aws iam simulate-principal-policy --policy-source-arn %s --action-names %s --resource-arns %s", g.role.ARN, d.Action, quoteIfNeeded(d.Resource))
+		}
+	}
+	return g.attach()
+}
+
+func (g grant) attach() string {
+	return fmt.Sprintf("aws iam attach-role-policy --role-name %s --policy-arn arn:%s:iam::aws:policy/%s", g.role.Name, partition(g.role.ARN), g.names[0])
+}
+
+func checkPolicyWorker(f *facts) result {
+	role, not := f.role()
+	if not != nil {
+		return *not
+	}
+	return f.judge(grant{role, f.simulated, f.workerNeeds(), "", []string{"AmazonEKSWorkerNodePolicy"}})
+}
+
+func checkPolicyRegistry(f *facts) result {
+	role, not := f.role()
+	if not != nil {
+		return *not
+	}
+	return f.judge(grant{role, f.simulated, f.registryNeeds(f.simulated.value), "", []string{
+		"AmazonEC2ContainerRegistryPullOnly", "AmazonEC2ContainerRegistryReadOnly", "AmazonEC2ContainerRegistryPowerUser", "AmazonEC2ContainerRegistryFullAccess",
+	}})
+}
+
+func checkPolicySSM(f *facts) result {
+	role, not := f.role()
+	if not != nil {
+		return *not
+	}
+	return f.judge(grant{role, f.simulated, f.ssmNeeds(), "the node still joins, but Session Manager reaches it only with the account's default host management", []string{
+		"AmazonSSMManagedInstanceCore", "AmazonSSMManagedEC2InstanceDefaultPolicy", "AmazonEC2RoleforSSM",
+	}})
+}

@@ -1,0 +1,272 @@
+package preflight
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/cli"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/userdata"
+)
+
+// grouped returns the sample as a managed node group with an image of its own.
+func grouped() *facts {
+	f := templated()
+	f.target = Target{Cluster: "my-cluster", NodeGroup: "workers"}
+	f.launch.value.Profile = ""
+	f.profile.value = awsapi.Profile{Role: f.profile.value.Role}
+	f.group = known(awsapi.NodeGroup{
+		Name: "workers", Status: "ACTIVE", Role: nodeRole, Subnets: []string{"subnet-1", "subnet-2"}, AMIType: custom,
+		Template: "lt-1", TemplateVersion: "1", Capacity: "ON_DEMAND", Min: 1, Desired: 2, Max: 3,
+	})
+	return f
+}
+
+// eksImage returns a managed node group with an image of EKS.
+func eksImage() *facts {
+	f := grouped()
+	g := &f.group.value
+	g.AMIType, g.Version, g.Release = "AL2023_x86_64_STANDARD", "1.34", "1.34.1-20251002"
+	f.launch.value.Image, f.launch.value.UserData = "", nil
+	f.image, f.userData = fact[awsapi.Image]{absent: true}, fact[userdata.Report]{}
+	return f
+}
+
+// classed returns the sample as an EC2NodeClass.
+func classed(t *testing.T) *facts {
+	t.Helper()
+	f := templated()
+	c, err := ReadNodeClass("class.yaml", []byte(minimal))
+	require.NoError(t, err)
+	f.target = Target{Cluster: "my-cluster", NodeClass: c}
+	f.profile.value = awsapi.Profile{Role: f.profile.value.Role}
+	f.selected = selected{
+		subnets: known([]string{"subnet-1", "subnet-2"}), groups: known([]string{"sg-cluster"}), image: f.image,
+		found: []string{"subnet-1 subnet-2", "sg-cluster", f.image.value.ID},
+	}
+	f.launch = known(c.launch(f.selected, "my-cluster"))
+	f.userData = c.userData()
+	return f
+}
+
+func TestGroupsAndClassesPass(t *testing.T) {
+	for name, f := range map[string]*facts{"own image": grouped(), "EKS's image": eksImage(), "a class": classed(t)} {
+		r := f.check()
+		for _, finding := range r.Findings {
+			assert.Equal(t, OK, finding.Verdict, "%s: %s: %s", name, finding.Check, finding.Evidence)
+			assert.NotEmpty(t, finding.Evidence, finding.Check)
+		}
+		assert.Empty(t, r.LeftOut, name)
+		assert.Empty(t, r.NeedRole, name)
+	}
+}
+
+func TestFaultsOfGroupsAndClasses(t *testing.T) {
+	merge := func(text string) func(*facts) {
+		return func(f *facts) {
+			f.launch.value.UserData = []byte(text)
+			f.userData = f.userDataOfLaunch(f.launch.value)
+		}
+	}
+	mime := "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"X\"\n\n--X\nContent-Type: text/x-shellscript; charset=\"us-ascii\"\n\n#!/bin/bash\n"
+	groups := []struct {
+		check, verdict string
+		change         func(*facts)
+		evidence       string
+		remedy         string
+	}{
+		{"node-group", "FAIL", func(f *facts) { f.group.value.Status = "CREATE_FAILED" }, "the node group is CREATE_FAILED", "aws eks describe-nodegroup"},
+		{"node-group", "WARN", func(f *facts) { f.group.value.Status = "CREATING" }, "the node group is CREATING", "aws eks wait nodegroup-active"},
+		{"node-group", "WARN", func(f *facts) { f.group.value.Max = 0 }, "the node group starts no nodes", "aws eks update-nodegroup-config"},
+		{"node-group-template", "FAIL", func(f *facts) { f.group.value.Template, f.group.value.AMIType = "", custom }, "the node group has no launch template to name the image", "aws eks describe-nodegroup"},
+		{"node-group-template", "FAIL", func(f *facts) { f.group.value.AMIType = custom; f.launch.value.Image = "" }, "the AMI type is CUSTOM, but the template names no image", "aws ec2 describe-launch-template-versions"},
+		{"kubelet-version", "FAIL", func(f *facts) { f.group.value.Version, f.group.value.Release = "1.30", "1.30.4-20241002" }, "the kubelet is 1.30.4 in the node group's release", ""},
+		{"kubelet-version", "OK", func(f *facts) { f.group.value.Release = "1.20.3-5d9ac849" }, "kubelet 1.34 in the node group, control plane 1.34", ""},
+		{"access", "WARN", func(f *facts) { f.entry.value.Type = "" }, "EKS let the role " + nodeRole + " in when it made the node group", "eksnode preflight --cluster my-cluster --nodegroup workers --aws-auth -"},
+		{"access", "FAIL", func(f *facts) { f.entry.value.Type, f.cluster.value.AuthenticationMode = "", "API" }, "has no access entry", "aws eks create-access-entry"},
+		{"user-data", "OK", merge(mime + "echo\n--X--\n"), "merged with the user data of EKS", ""},
+		{"user-data", "FAIL", merge(mime + "/etc/eks/bootstrap.sh my-cluster\n--X--\n"), "bootstrap.sh", "eksnode userdata render --family al2023"},
+		{"user-data", "FAIL", merge("#!/bin/bash\necho\n"), "EKS merges user data with its own only as a MIME message", "eksnode userdata render"},
+	}
+	for _, c := range groups {
+		f := eksImage()
+		c.change(f)
+		said := found(t, f, c.check)
+		assert.Equal(t, c.verdict, string(said.Verdict), "%s: %s", c.check, said.Evidence)
+		assert.Contains(t, said.Evidence, c.evidence)
+		assert.Contains(t, said.Remedy, c.remedy)
+		if said.Remedy != "" {
+			assert.NoError(t, cli.Check(said.Remedy, "eksnode", "kubectl", "packer"))
+		}
+	}
+	device := func(text string) func(*facts) {
+		return func(f *facts) {
+			c, err := ReadNodeClass("class.yaml", []byte(minimal+text))
+			require.NoError(t, err)
+			f.target.NodeClass = c
+			f.launch.value.NoMetadata = c.Metadata.Endpoint == "disabled"
+			f.launch.value.UserData, f.userData = []byte(c.UserData), c.userData()
+		}
+	}
+	for _, c := range []struct {
+		check, verdict string
+		change         func(*facts)
+		evidence       string
+		remedy         string
+	}{
+		{"node-class", "FAIL", device("  blockDeviceMappings: [{deviceName: /dev/xvda, ebs: {volumeSize: 20Gi, kmsKeyID: a}}]\n"), "EC2 refuses the key unless encrypted is true", "kubectl edit ec2nodeclass default"},
+		{"node-class", "FAIL", device("  blockDeviceMappings: [{deviceName: /dev/xvda, ebs: {volumeSize: 20Gi, volumeType: gp2, iops: 3000}}]\n"), "sets iops, which the volume type gp2 does not have", "kubectl edit"},
+		{"node-class", "FAIL", device("  blockDeviceMappings: [{deviceName: /dev/xvda, ebs: {volumeSize: 20Gi, volumeType: io2, throughput: 125}}]\n"), "sets throughput, which the volume type io2 does not have", "kubectl edit"},
+		{"node-class", "FAIL", device("  blockDeviceMappings: [{ebs: {volumeSize: 20Gi}}]\n"), "has no deviceName", "kubectl edit"},
+		{"node-class", "WARN", device("  blockDeviceMappings: [{deviceName: /dev/sda1, ebs: {volumeSize: 20Gi}}]\n"), "no block device has the name /dev/xvda of the image's root device", "kubectl edit"},
+		{"node-class", "WARN", device("  kubelet: {maxpods: 20}\n"), "spec.kubelet.maxpods: unknown field", "kubectl edit"},
+		{"node-class", "WARN", func(f *facts) { f.target.NodeClass.Version = "v1beta1" }, "needs Karpenter 0.32 to 1.0", "kubectl edit"},
+		{"node-class-selectors", "FAIL", func(f *facts) { f.selected.empty = []string{"spec.subnetSelectorTerms[0] selects no subnet: tag a=b"} }, "selects no subnet", "kubectl get ec2nodeclass default -o yaml"},
+		{"metadata", "FAIL", device("  metadataOptions: {httpEndpoint: disabled}\n"), "the metadata service is off in the EC2NodeClass default", "kubectl edit ec2nodeclass default"},
+		{"user-data", "OK", device("  userData: |\n    apiVersion: node.eks.aws/v1alpha1\n    kind: NodeConfig\n    spec:\n      kubelet:\n        config: {maxPods: 20}\n"), "merged with the user data of Karpenter", ""},
+		{"user-data", "FAIL", device("  userData: |\n    apiVersion: node.eks.aws/v1alpha1\n    kind: NodeConfig\n    spec:\n      kubelett: {}\n"), "unknown field", "kubectl edit ec2nodeclass default"},
+	} {
+		f := classed(t)
+		c.change(f)
+		said := found(t, f, c.check)
+		assert.Equal(t, c.verdict, string(said.Verdict), "%s: %s", c.check, said.Evidence)
+		assert.Contains(t, said.Evidence, c.evidence)
+		assert.Contains(t, said.Remedy, c.remedy)
+	}
+}
+
+func TestTargetsWithFaultsAreRefused(t *testing.T) {
+	class := &NodeClass{File: "f", Name: "n"}
+	for want, target := range map[string]Target{
+		"role: a node group names its role; leave the role out":          {Cluster: "a", NodeGroup: "g", Role: "r"},
+		"role: an EC2NodeClass names its role; leave the role out":       {Cluster: "a", NodeClass: class, Role: "r"},
+		"subnets: a node group names its subnets; leave the subnets out": {Cluster: "a", NodeGroup: "g", Subnets: []string{"subnet-1"}},
+		`node group: "a b" is not a node group's name such as my-nodes: a name has letters, digits, dashes and underscores, and begins with a letter or a digit`:                                                                               {Cluster: "a", NodeGroup: "a b"},
+		"role: \"arn:aws:iam::123456789012:instance-profile/x\" is not a role's ARN such as arn:aws:iam::123456789012:role/node: the text names an instance profile; `aws iam get-instance-profile --instance-profile-name x` prints its role": {Cluster: "a", AMI: "ami-1", Role: "arn:aws:iam::123456789012:instance-profile/x"},
+		`role: "arn:aws:iam::12:role/x" is not a role's ARN such as arn:aws:iam::123456789012:role/node: the account must have 12 digits, not 2`:                                                                                               {Cluster: "a", AMI: "ami-1", Role: "arn:aws:iam::12:role/x"},
+		"name one of an instance, a launch template, a node group, an EC2NodeClass and an image":                                                                                                                                               {Cluster: "a", NodeGroup: "g", AMI: "ami-1"},
+	} {
+		assert.EqualError(t, target.Validate(), want)
+	}
+	for _, role := range []string{"node", "arn:aws:iam::123456789012:role/eks/node", "arn:aws-cn:iam::123456789012:role/node", "arn:aws-us-gov:iam::123456789012:role/a+=,.@-_b"} {
+		assert.NoError(t, Target{Cluster: "a", AMI: "ami-1", Role: role}.Validate(), role)
+	}
+	assert.EqualError(t, Target{Role: "arn:aws:iam::123456789012:role/node"}.fitsAccount("210987654321"),
+		"role: arn:aws:iam::123456789012:role/node belongs to the account 123456789012, but the credentials are for 210987654321; instances can use only roles of their own account")
+	assert.NoError(t, Target{Role: "arn:aws:iam::123456789012:role/node"}.fitsAccount("123456789012"))
+}
+
+func TestCommandsRepeatTheTarget(t *testing.T) {
+	for want, target := range map[string]Target{
+		"eksnode preflight --cluster a --nodegroup g":                                                       {Cluster: "a", NodeGroup: "g"},
+		"eksnode preflight --cluster a --ami ami-1 --role node --subnet subnet-1,subnet-2":                  {Cluster: "a", AMI: "ami-1", Role: "node", Subnets: []string{"subnet-1", "subnet-2"}},
+		"eksnode preflight --cluster a --launch-template lt-1 --launch-template-version '$Latest' --role r": {Cluster: "a", Template: "lt-1", TemplateVersion: "$Latest", Role: "r"},
+	} {
+		assert.Equal(t, want, target.command(""))
+	}
+}
+
+// EC2 has another name in China's trust policies.
+func TestPartitionsAreRespected(t *testing.T) {
+	china := strings.Replace(nodeRole, "arn:aws:", "arn:aws-cn:", 1)
+	f := sample()
+	f.profile.value.Role.ARN = china
+	assert.Equal(t, OK, found(t, f, "role-trust").Verdict, "IAM in China accepts ec2.amazonaws.com too")
+	f.profile.value.Role.Trust = strings.Replace(ec2Trust, "ec2.amazonaws.com", "ec2.amazonaws.com.cn", 1)
+	assert.Equal(t, OK, found(t, f, "role-trust").Verdict)
+	f.profile.value.Role.Trust = `{"Statement":[]}`
+	said := found(t, f, "role-trust")
+	assert.Equal(t, "node does not trust ec2.amazonaws.com.cn", said.Evidence)
+	assert.Contains(t, said.Remedy, `"Service":"ec2.amazonaws.com.cn"`)
+	f = sample()
+	f.profile.value.Role.Trust = strings.Replace(ec2Trust, "ec2.amazonaws.com", "ec2.amazonaws.com.cn", 1)
+	assert.Equal(t, Fail, found(t, f, "role-trust").Verdict, "only China has this name")
+	for _, partition := range []string{"aws-cn", "aws-us-gov"} {
+		f := sample()
+		f.profile.value.Role.ARN = strings.Replace(nodeRole, "arn:aws:", "arn:"+partition+":", 1)
+		f.simulated = lacking(f, "ec2:DescribeInstances")
+		assert.Contains(t, found(t, f, "policy-worker").Remedy, "--policy-arn arn:"+partition+":iam::aws:policy/AmazonEKSWorkerNodePolicy")
+	}
+	f = sample()
+	f.cluster.value.ARN = "arn:aws-us-gov:eks:us-gov-west-1:123456789012:cluster/my-cluster"
+	assert.Equal(t, "arn:aws-us-gov:ecr:us-gov-west-1:123456789012:repository/eks/pause", f.arn("ecr", "", "repository/eks/pause"))
+	assert.Equal(t, "arn:aws-us-gov:iam::123456789012:oidc-provider/", f.provider())
+}
+
+// Without the simulation, names can say yes, but not no.
+func TestNamesOfPoliciesDecideWithoutTheSimulation(t *testing.T) {
+	f := sample()
+	f.simulated.err = &awsapi.DeniedError{Permission: simulate}
+	r := f.check()
+	assert.Zero(t, r.ExitCode())
+	assert.Equal(t, "node has AmazonEKSWorkerNodePolicy; iam:SimulatePrincipalPolicy would also show denials", found(t, f, "policy-worker").Evidence)
+	f.profile.value.Role.Policies = []string{"own", "AmazonEKSWorkerNodeMinimalPolicy"}
+	for _, check := range []string{"policy-worker", "policy-registry", "policy-cni", "policy-ssm"} {
+		said := found(t, f, check)
+		assert.Equal(t, Warn, said.Verdict, check)
+		assert.Contains(t, said.Evidence, "preflight sees permissions of other policies only with iam:SimulatePrincipalPolicy")
+		assert.NoError(t, cli.Check(said.Remedy))
+	}
+}
+
+// An IPv6 cluster needs other permissions for the VPC CNI.
+func TestIPv6NeedsItsOwnPermissions(t *testing.T) {
+	f := sample()
+	f.cluster.value.IPFamily = "ipv6"
+	f.simulated = lacking(f, "ec2:AssignIpv6Addresses")
+	said := found(t, f, "policy-cni")
+	assert.Equal(t, Warn, said.Verdict)
+	assert.Contains(t, said.Evidence, "node lacks ec2:AssignIpv6Addresses; AWS has no managed policy for IPv6")
+	assert.Equal(t, "eksnode manifests --cluster my-cluster --role "+nodeRole+" --only cni-role | sh", said.Remedy)
+	f.cluster.value.IPFamily = "ipv4"
+	assert.Equal(t, OK, found(t, f, "policy-cni").Verdict)
+}
+
+func TestTrustOfTheCNIsRole(t *testing.T) {
+	const issuer = "oidc.eks.eu-west-1.amazonaws.com/id/ABC"
+	statement := func(provider, sub, aud string) string {
+		return `{"Statement":{"Effect":"Allow","Principal":{"Federated":"` + provider + `"},"Action":"sts:AssumeRoleWithWebIdentity","Condition":{"StringLike":{"` + issuer + `:sub":"` + sub + `"},"StringEquals":{"` + issuer + `:aud":["` + aud + `"]}}}}`
+	}
+	provider := "arn:aws:iam::123456789012:oidc-provider/" + issuer
+	for trust, want := range map[string]string{
+		statement(provider, cniAccount, audience):                                   "",
+		statement(provider, "system:serviceaccount:*:aws-*", audience):              "",
+		statement(provider, "system:serviceaccount:default:aws-node", audience):     "demands " + issuer + ":sub to be system:serviceaccount:default:aws-node, but the VPC CNI has " + cniAccount,
+		statement(provider, cniAccount, "other"):                                    "demands " + issuer + ":aud to be other, but the VPC CNI has sts.amazonaws.com",
+		statement(strings.Replace(provider, "ABC", "ABD", 1), cniAccount, audience): "does not trust " + provider + " for sts:AssumeRoleWithWebIdentity",
+		ec2Trust: "does not trust " + provider + " for sts:AssumeRoleWithWebIdentity",
+	} {
+		f := sample()
+		f.cluster.value.Issuer = "https://" + issuer
+		assert.Equal(t, want, f.webFault(&awsapi.Role{Name: "cni", Trust: trust}), trust)
+	}
+	for trust, want := range map[string]bool{
+		`{"Statement":{"Effect":"Allow","Principal":{"Service":"pods.eks.amazonaws.com"},"Action":["sts:AssumeRole","sts:TagSession"]}}`: true,
+		`{"Statement":{"Effect":"Allow","Principal":{"Service":"pods.eks.amazonaws.com"},"Action":"sts:*"}}`:                             true,
+		`{"Statement":{"Effect":"Allow","Principal":{"Service":"pods.eks.amazonaws.com"},"Action":"sts:AssumeRole"}}`:                    false,
+		ec2Trust: false,
+		"{":      false,
+	} {
+		assert.Equal(t, want, trusts(trust, "pods.eks.amazonaws.com", "sts:AssumeRole", "sts:TagSession"), trust)
+	}
+}
+
+// A launch template without a profile and without --role leaves the checks of the
+// role out, instead of many failures with one cause.
+func TestChecksOfTheRoleAreLeftOutWithoutOne(t *testing.T) {
+	f := templated()
+	f.launch.value.Profile, f.profile.value = "", awsapi.Profile{}
+	r := f.check()
+	assert.Equal(t, []string{"role-trust", "role-separate", "policy-worker", "policy-cni", "policy-registry", "policy-ssm", "access", "aws-auth"}, r.NeedRole)
+	assert.Equal(t, 1, r.Count(Fail))
+	f = templated()
+	f.target.Role, f.launch.value.Profile = "node", ""
+	f.profile.value = awsapi.Profile{Role: f.profile.value.Role}
+	said := found(t, f, "instance-profile")
+	assert.Equal(t, Warn, said.Verdict)
+	assert.Contains(t, said.Evidence, "the role is node, as specified")
+	assert.Empty(t, f.check().NeedRole)
+}

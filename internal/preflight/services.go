@@ -1,0 +1,252 @@
+package preflight
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+)
+
+// service is a service of AWS that nodes call.
+type service struct {
+	// name is the last part of the endpoint's service name.
+	name string
+	// calls are a node's calls, as an endpoint's policy sees them.
+	calls []call
+	// maybe says in which setups nodes need the service. It is empty when all do.
+	maybe string
+}
+
+// call is a call to a service.
+type call struct{ action, resource string }
+
+// part returns a part of the cluster's ARN, or a name in capital letters: 1 is the
+// partition and 3 the region.
+func (f *facts) part(n int, otherwise string) string {
+	if parts := strings.Split(f.cluster.value.ARN, ":"); len(parts) > n && parts[n] != "" {
+		return parts[n]
+	}
+	return otherwise
+}
+
+func (f *facts) region() string { return f.part(3, "REGION") }
+
+// services lists the services that nodes of this setup need
+// (https://docs.aws.amazon.com/eks/latest/userguide/private-clusters.html).
+func (f *facts) services() []service {
+	arn := "arn:" + f.part(1, "aws") + ":"
+	image := arn + "ecr:" + f.region() + ":602401143452:repository/eks/pause"
+	list := []service{
+		{name: "ec2", calls: []call{{"ec2:DescribeInstances", "*"}}},
+		{name: "ecr.api", calls: []call{{"ecr:GetAuthorizationToken", "*"}}},
+		{name: "ecr.dkr", calls: []call{{"ecr:BatchGetImage", image}, {"ecr:GetDownloadUrlForLayer", image}}},
+		// ECR keeps the layers in a bucket of its own
+		// (https://docs.aws.amazon.com/AmazonECR/latest/userguide/vpc-endpoints.html).
+		{name: "s3", calls: []call{{"s3:GetObject", arn + "s3:::prod-" + f.region() + "-starport-layer-bucket/layer"}}},
+		{name: "sts"},
+	}
+	describe := []call{{"eks:DescribeCluster", f.cluster.value.ARN}}
+	switch complete, known := f.complete(); {
+	case !known:
+		list = append(list, service{name: "eks", calls: describe, maybe: "unless the user data has endpoint and certificate authority"})
+	case !complete:
+		list = append(list, service{name: "eks", calls: describe})
+	}
+	if slices.ContainsFunc(f.addons.value, func(a awsapi.Addon) bool { return a.Name == "eks-pod-identity-agent" }) {
+		list = append(list, service{name: "eks-auth", maybe: "for pods with EKS Pod Identity"})
+	}
+	return list
+}
+
+// complete says whether the user data names the endpoint and the certificate
+// authority. Nodes without them ask EKS.
+func (f *facts) complete() (complete, known bool) {
+	if f.launch.absent || f.launch.err != nil || f.userData.err != nil || f.userData.absent || len(f.launch.value.UserData) == 0 {
+		return false, false
+	}
+	c := f.userData.value.Cluster
+	return c.Endpoint != "" && c.CA != "", true
+}
+
+// serving is what the VPC's endpoints do for a service.
+type serving struct {
+	// takes says that calls from the subnet go to an endpoint.
+	takes bool
+	// fault says why the endpoint does not serve. Without takes and fault, the VPC
+	// has no endpoint for the service.
+	fault *result
+}
+
+// serve looks for the endpoint to which calls from a subnet go.
+func (f *facts) serve(s awsapi.Subnet, svc service) serving {
+	var said serving
+	for _, e := range f.vpc.value.Endpoints {
+		gone := strings.HasPrefix(strings.ToLower(e.State), "delet") // AWS shows deleted endpoints for a while
+		if gone || !strings.HasSuffix(e.Service, "."+f.region()+"."+svc.name) {
+			continue
+		}
+		unused := f.unused(s, e)
+		if unused != nil {
+			if said.fault == nil && !said.takes {
+				said.fault = unused
+			}
+			continue
+		}
+		fault := f.faulty(s, e, svc)
+		// The name of an interface endpoint wins over the route to a gateway.
+		if e.Interface || !said.takes {
+			said = serving{true, fault}
+		}
+		if e.Interface {
+			break
+		}
+	}
+	return said
+}
+
+// unused says why no call from a subnet goes to an endpoint, or returns nil.
+func (f *facts) unused(s awsapi.Subnet, e awsapi.Endpoint) *result {
+	var r result
+	switch {
+	case !strings.EqualFold(e.State, "available"):
+		r = bad("aws ec2 describe-vpc-endpoints --vpc-endpoint-ids "+e.ID, "the endpoint %s for %s is %s", e.ID, e.Service, e.State)
+	case e.Interface && !e.PrivateDNS:
+		r = bad("aws ec2 modify-vpc-endpoint --vpc-endpoint-id "+e.ID+" --private-dns-enabled", "the name of %s does not resolve to the endpoint %s", e.Service, e.ID)
+	case e.Interface && !(f.vpc.value.DNSSupport && f.vpc.value.DNSHostname):
+		r = bad("aws ec2 modify-vpc-attribute --enable-dns-hostnames --vpc-id "+s.VPC,
+			"the name of %s does not resolve to the endpoint %s, because DNS support or DNS host names are off in %s", e.Service, e.ID, s.VPC)
+		if !f.vpc.value.DNSSupport {
+			r.remedy = "aws ec2 modify-vpc-attribute --enable-dns-support --vpc-id " + s.VPC
+		}
+	case !e.Interface && !slices.Contains(e.Tables, s.Table):
+		r = bad(fmt.Sprintf("aws ec2 modify-vpc-endpoint --vpc-endpoint-id %s --add-route-table-ids %s", e.ID, s.Table),
+			"the route table %s has no route to the endpoint %s for %s", s.Table, e.ID, e.Service)
+		if s.Table == "" {
+			r = maybe("aws ec2 describe-vpc-endpoints --vpc-endpoint-ids "+e.ID, "AWS does not show whether %s has a route to the endpoint %s for %s", s.ID, e.ID, e.Service)
+		}
+	default:
+		return nil
+	}
+	return &r
+}
+
+// faulty says why an endpoint refuses calls that go to it, or returns nil.
+func (f *facts) faulty(s awsapi.Subnet, e awsapi.Endpoint, svc service) *result {
+	if e.IPv6Only && s.IPv6 == "" {
+		r := bad("aws ec2 modify-vpc-endpoint --ip-address-type dualstack --vpc-endpoint-id "+e.ID,
+			"the endpoint %s for %s has only IPv6 addresses, but %s has no IPv6 network", e.ID, e.Service, s.ID)
+		return &r
+	}
+	reach := f.leaves
+	if e.Interface {
+		reach = f.reaches
+	}
+	if r := reach(s, e); r != nil {
+		return r
+	}
+	return f.permits(e, svc)
+}
+
+// leaves checks that the node's security groups let traffic out to a gateway
+// endpoint. The addresses behind the gateway are public.
+func (f *facts) leaves(s awsapi.Subnet, e awsapi.Endpoint) *result {
+	r := f.leavesNode(s)
+	if r == nil {
+		return nil
+	}
+	// A rule with a prefix list is usually for the gateway's.
+	if lets(f.nodeGroups.value, true, port{"tcp", 443}, nil, []string{anywhere}) == unclear {
+		return nil
+	}
+	r.evidence += fmt.Sprintf(", such as the endpoint %s for %s, whose addresses are public", e.ID, e.Service)
+	for _, route := range s.Routes {
+		if route.Via == e.ID && strings.HasPrefix(route.To, "pl-") {
+			r.remedy = fmt.Sprintf(`aws ec2 authorize-security-group-egress --group-id %s --ip-permissions '[{"IpProtocol":"tcp","FromPort":443,"ToPort":443,"PrefixListIds":[{"PrefixListId":"%s"}]}]'`,
+				f.nodeGroups.value[0].ID, route.To)
+		}
+	}
+	return r
+}
+
+// reaches checks the security groups between a subnet's nodes and an interface
+// endpoint.
+func (f *facts) reaches(s awsapi.Subnet, e awsapi.Endpoint) *result {
+	groups := slices.DeleteFunc(slices.Clone(f.endpointGroups.value), func(g awsapi.SecurityGroup) bool { return !slices.Contains(e.Groups, g.ID) })
+	nodes, known := f.nodeGroups.value, f.nodeGroups.err == nil && len(f.nodeGroups.value) > 0
+	from, source := ids(nodes), s.ID
+	if !known { // nodes usually have the cluster's group
+		from = []string{f.cluster.value.ClusterSecurityGroup}
+	} else {
+		source = strings.Join(from, ", ")
+	}
+	https, network, vpc := port{"tcp", 443}, s.CIDR, f.vpc.value.CIDRs
+	if e.IPv6Only {
+		network, vpc = s.IPv6, f.vpc.value.IPv6
+	}
+	what := fmt.Sprintf("%s of the endpoint %s for %s", strings.Join(e.Groups, ", "), e.ID, e.Service)
+	in := "aws ec2 describe-vpc-endpoints --vpc-endpoint-ids " + e.ID
+	if len(e.Groups) > 0 {
+		in = fmt.Sprintf("aws ec2 authorize-security-group-ingress --group-id %s --protocol tcp --port 443 --source-group %s", e.Groups[0], from[0])
+	}
+	switch said := lets(groups, false, https, from, []string{network}); {
+	case said == unclear || said == shut && !known && refersTo443(groups):
+		r := maybe(in, "%s may let nothing in to port 443 from %s: preflight cannot see what their rules refer to", what, source)
+		return &r
+	case said == shut:
+		r := bad(in, "%s let nothing in to port 443 from %s", what, source)
+		return &r
+	}
+	if !known {
+		return nil
+	}
+	out := fmt.Sprintf("aws ec2 authorize-security-group-egress --group-id %s --protocol tcp --port 443 --source-group %s", from[0], firstOf(e.Groups, "GROUP"))
+	switch said := lets(nodes, true, https, e.Groups, vpc); {
+	case said == unclear || said == shut && toNetworks(nodes):
+		r := maybe(out, "%s of the node may let nothing out to port 443 of the endpoint %s for %s: preflight cannot see what their rules refer to", source, e.ID, e.Service)
+		if f.covered(nodes, e) {
+			return nil
+		}
+		return &r
+	case said == shut:
+		r := bad(out, "%s of the node let nothing out to port 443 of the endpoint %s for %s", source, e.ID, e.Service)
+		return &r
+	}
+	return nil
+}
+
+// covered says whether the nodes' rules allow port 443 of all the endpoint's
+// subnets.
+func (f *facts) covered(nodes []awsapi.SecurityGroup, e awsapi.Endpoint) bool {
+	var networks []string
+	for _, id := range e.Subnets {
+		all := slices.Concat(f.subnets.value, f.planeSubnets.value)
+		i := slices.IndexFunc(all, func(s awsapi.Subnet) bool { return s.ID == id })
+		if i < 0 {
+			return false
+		}
+		networks = append(networks, all[i].CIDR)
+	}
+	return len(networks) > 0 && lets(nodes, true, port{"tcp", 443}, e.Groups, networks) == open
+}
+
+func firstOf(list []string, otherwise string) string {
+	if len(list) == 0 {
+		return otherwise
+	}
+	return list[0]
+}
+
+// refersTo443 says whether a rule lets in some other group to port 443.
+func refersTo443(groups []awsapi.SecurityGroup) bool {
+	return slices.ContainsFunc(groups, func(g awsapi.SecurityGroup) bool {
+		return slices.ContainsFunc(g.Ingress, func(r awsapi.Rule) bool { return r.Covers("tcp", 443) && len(r.Groups) > 0 })
+	})
+}
+
+// toNetworks says whether a rule lets out to some network to port 443.
+func toNetworks(groups []awsapi.SecurityGroup) bool {
+	return slices.ContainsFunc(groups, func(g awsapi.SecurityGroup) bool {
+		return slices.ContainsFunc(g.Egress, func(r awsapi.Rule) bool { return r.Covers("tcp", 443) && len(r.CIDRs) > 0 })
+	})
+}
