@@ -45,8 +45,14 @@ type Machine struct {
 	Version string `json:"version,omitempty"`
 	// Arch is amd64 or arm64.
 	Arch string `json:"arch,omitempty"`
-	// Root is the folder of the image root; "/" is the live machine.
+	// Root is the folder of the image root; "/" is the live machine, or the root
+	// file system of Disk.
 	Root string `json:"root"`
+	// Disk is the disk image that an audit read; empty for a machine or a folder.
+	Disk string `json:"disk,omitempty"`
+	// Partition is the number of Disk's root partition; 0 is a disk without
+	// partitions.
+	Partition int `json:"partition,omitempty"`
 }
 
 // Report is the result of a provision, a scrub or an audit.

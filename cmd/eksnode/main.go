@@ -28,6 +28,9 @@ func main() {
 	defer stop()
 	// Otherwise a closed pipe kills the program, and its child processes stay.
 	signal.Ignore(syscall.SIGPIPE)
+	if code, child := auditChild(ctx); child {
+		os.Exit(code)
+	}
 	os.Exit(run(ctx, commandLine(os.Args), os.Stdin, os.Stdout, os.Stderr))
 }
 

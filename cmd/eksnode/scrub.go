@@ -169,19 +169,27 @@ func (s *selection) confirm(cmd *cobra.Command, h *host.Host) error {
 
 func auditCommand() *cobra.Command {
 	var s selection
+	var disk *auditedDisk
 	cmd := &cobra.Command{
 		Use:   "audit",
 		Short: "Report cluster state and machine identity left on this machine",
 		Long: `Audit plans the rules of eksnode scrub and changes nothing. The exit code is 0
 when nothing is left, 1 when something is left, and 2 when a rule could not run.`,
-		Example: "  eksnode audit\n  eksnode audit --root /mnt/image --output junit",
+		Example: "  eksnode audit\n  eksnode audit --root /mnt/image --output junit\n  sudo eksnode audit --disk image.qcow2",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := s.check(scrub.Spec.ValidateAudit); err != nil {
+			if err := errors.Join(disk.check(cmd), s.check(scrub.Spec.ValidateAudit)); err != nil {
 				return err
 			}
 			if err := s.begin(cmd, agent.Audit, true); err != nil {
 				return err
+			}
+			if disk.file != "" {
+				r, err := disk.audit(cmd.Context(), s.spec)
+				if err != nil {
+					return err
+				}
+				return s.out.finish(cmd, inFlags(r))
 			}
 			h, err := openHost(s.root)
 			if err != nil {
@@ -192,5 +200,6 @@ when nothing is left, 1 when something is left, and 2 when a rule could not run.
 		},
 	}
 	s.flags(cmd, "distro", "rules", "skip_rules")
+	disk = diskFlags(cmd)
 	return cmd
 }

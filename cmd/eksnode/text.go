@@ -148,7 +148,10 @@ func next(r plan.Report) string {
 	var steps []string
 	if scrubs > 0 {
 		command := "eksnode scrub"
-		if r.Machine.Root != "/" {
+		switch {
+		case r.Machine.Disk != "":
+			command += " on the machine before its capture"
+		case r.Machine.Root != "/":
 			command += " --root " + shown(r.Machine.Root)
 		}
 		steps = append(steps, fmt.Sprintf("%s settles %s", command, human.Count(scrubs, "finding")))

@@ -1,0 +1,118 @@
+//go:build linux
+
+package diskaudit_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
+	"github.com/eksnode/packer-plugin-eksnode/internal/diskaudit"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/eksnode/packer-plugin-eksnode/scrub"
+)
+
+func TestMain(m *testing.M) {
+	if code, child := diskaudit.Child(context.Background()); child {
+		os.Exit(code)
+	}
+	os.Exit(m.Run())
+}
+
+func run(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(name, args...).CombinedOutput()
+	require.NoError(t, err, "%s %s: %s", name, args, out)
+	return string(out)
+}
+
+// image makes a raw disk with a GPT and one partition with a file system of the files.
+func image(t *testing.T, kind string, files map[string]string) string {
+	t.Helper()
+	root, path := t.TempDir(), filepath.Join(t.TempDir(), "disk.raw")
+	for name, text := range files {
+		require.NoError(t, os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o644))
+	}
+	part := filepath.Join(t.TempDir(), "part")
+	require.NoError(t, os.WriteFile(part, nil, 0o600))
+	require.NoError(t, os.Truncate(part, 320<<20))
+	switch kind {
+	case "ext4":
+		run(t, "mkfs.ext4", "-q", "-d", root, part)
+	case "xfs":
+		run(t, "mkfs.xfs", "-q", part)
+		run(t, "unshare", "-m", "sh", "-ec", `mount -o loop "$1" /mnt; cp -a "$2/." /mnt; umount /mnt`, "sh", part, root)
+	case "btrfs":
+		run(t, "mkfs.btrfs", "-q", part)
+		run(t, "unshare", "-m", "sh", "-ec", `mount -o loop "$1" /mnt; btrfs -q subvolume create /mnt/root; cp -a "$2/." /mnt/root; umount /mnt`, "sh", part, root)
+	}
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
+	require.NoError(t, os.Truncate(path, 324<<20))
+	cmd := exec.Command("sfdisk", "-q", path)
+	cmd.Stdin = strings.NewReader("label: gpt\nstart=2048, size=655360, type=4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709\n")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	run(t, "dd", "if="+part, "of="+path, "bs=1M", "seek=1", "conv=notrunc,sparse", "status=none")
+	return path
+}
+
+func audit(t *testing.T, path string) (plan.Report, error) {
+	t.Helper()
+	i, err := disk.Open(path)
+	require.NoError(t, err)
+	t.Cleanup(func() { i.Close() })
+	l, err := i.Layout()
+	require.NoError(t, err)
+	return diskaudit.Audit{Image: i, Layout: l, Spec: scrub.Spec{}, Folder: t.TempDir()}.Run(t.Context())
+}
+
+// loops lists the loop devices.
+func loops(t *testing.T) string {
+	return run(t, "losetup", "--list", "--noheadings", "--output", "BACK-FILE")
+}
+
+func TestTheRootPartitionIsAudited(t *testing.T) {
+	joined := map[string]string{
+		"etc/os-release": "ID=debian\nVERSION_ID=13\n", "var/lib/kubelet/pki/kubelet-client-current.pem": "certificate",
+		"etc/machine-id": "0123456789abcdef0123456789abcdef\n",
+	}
+	for _, kind := range []string{"ext4", "xfs", "btrfs"} {
+		for _, format := range []string{"raw", "qcow2"} {
+			t.Run(kind+" "+format, func(t *testing.T) {
+				path := image(t, kind, joined)
+				if format == "qcow2" {
+					run(t, "qemu-img", "convert", "-f", "raw", "-O", "qcow2", path, path+".qcow2")
+					path += ".qcow2"
+				}
+				before, err := os.ReadFile(path)
+				require.NoError(t, err)
+				r, err := audit(t, path)
+				require.NoError(t, err)
+				require.Equal(t, plan.Findings, r.Result)
+				require.Equal(t, "debian", r.Machine.Distro)
+				found := map[string]bool{}
+				for _, p := range r.Plan {
+					found[p.Item] = true
+				}
+				require.True(t, found["kubelet-pki"], "the kubelet's state is found: %v", found)
+				after, err := os.ReadFile(path)
+				require.NoError(t, err)
+				require.True(t, string(before) == string(after), "the audit must not write")
+				require.NotContains(t, loops(t), path)
+			})
+		}
+	}
+}
+
+func TestDisksThatCannotBeAudited(t *testing.T) {
+	path := image(t, "ext4", map[string]string{"etc/hostname": "x"})
+	_, err := audit(t, path)
+	require.EqualError(t, err, "auditing the disk image "+path+": the ext4 file system at byte 1048576 has no /etc/os-release, so it is not the root of a Linux system; name the root partition")
+}

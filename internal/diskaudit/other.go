@@ -1,0 +1,15 @@
+//go:build !linux
+
+package diskaudit
+
+import (
+	"context"
+
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// Run returns ErrNeedsLinux.
+func (a Audit) Run(context.Context) (plan.Report, error) { return plan.Report{}, ErrNeedsLinux }
+
+// Child reports that this process is no child.
+func Child(context.Context) (code int, child bool) { return 0, false }
