@@ -45,6 +45,9 @@ func explain(doing string, err error) error {
 			Said:       strings.TrimSpace(api.ErrorMessage()),
 		})
 	}
+	if stranger := strangerOf(err, api.ErrorCode()); stranger != nil {
+		return fmt.Errorf("%s: %w", doing, stranger)
+	}
 	return fmt.Errorf("%s: %w", doing, &APIError{Code: api.ErrorCode(), Said: strings.TrimSpace(api.ErrorMessage())})
 }
 
