@@ -133,6 +133,14 @@ func process(t *testing.T, env []string, args string) (out, errOut string) {
 	return o.String(), e.String()
 }
 
+func TestAnswersThatAreNotFromAWS(t *testing.T) {
+	page := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(page.Close)
+	_, errOut := process(t, []string{"AWS_ACCESS_KEY_ID=AKIATEST", "AWS_SECRET_ACCESS_KEY=secret"}, "preflight --cluster c --ami ami-0123456789abcdef0 --endpoint "+page.URL)
+	assert.Contains(t, errOut, "the answer is HTTP 404 without an error of AWS; check the endpoint, and proxies on the way\n")
+	assert.Equal(t, 1, strings.Count(errOut, "\n"), errOut)
+}
+
 // Without credentials, eksnode waits for the instance metadata service only for a moment.
 func TestNoCredentialsOnAWorkstationIsKnownSoon(t *testing.T) {
 	for _, address := range []string{blackHole(t), silent(t), closed(t)} {

@@ -4,10 +4,6 @@ package aws
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -254,18 +250,6 @@ func (w *World) describeImages(region string, in listIn) (imagesOut, error) {
 	return imagesOut{chosen}, err
 }
 
-type snapshotsOut struct {
-	Snapshots []*Snapshot `xml:"snapshotSet>item"`
-}
-
-func (w *World) describeSnapshots(region string, in listIn) (snapshotsOut, error) {
-	w.takeOver()
-	chosen, err := selected(w.Snapshots, region, in.Snapshots, "InvalidSnapshot.NotFound", in, func(s *Snapshot) (string, map[string]string, []Tag) {
-		return "", map[string]string{"snapshot-id": s.ID}, s.Tags
-	})
-	return snapshotsOut{chosen}, err
-}
-
 type done struct {
 	Return bool `xml:"return"`
 }
@@ -293,22 +277,6 @@ func (w *World) describeImageAttribute(region string, in imageIn) (sharesOut, er
 		return sharesOut{Launched: i.Launched}, nil
 	}
 	return sharesOut{}, endpoint.Refuse("the attribute %q", in.Attribute)
-}
-
-type snapshotIn struct {
-	ID        string `query:"SnapshotId"`
-	Attribute string `query:"Attribute"`
-}
-
-func (w *World) describeSnapshotAttribute(region string, in snapshotIn) (sharesOut, error) {
-	if in.Attribute != "createVolumePermission" {
-		return sharesOut{}, endpoint.Refuse("the attribute %q", in.Attribute)
-	}
-	s, err := w.ownSnapshot(region, in.ID)
-	if err != nil {
-		return sharesOut{}, err
-	}
-	return sharesOut{Volume: s.Shares}, nil
 }
 
 // permission is an entry of the list of accounts that share an image. Clients
@@ -346,20 +314,6 @@ func (w *World) modifyImage(region string, in struct {
 	return done{true}, nil
 }
 
-func (w *World) modifySnapshot(region string, in struct {
-	ID         string     `query:"SnapshotId"`
-	Permission permission `query:"CreateVolumePermission"`
-	Groups     []string   `query:"UserGroup"`
-	Accounts   []string   `query:"UserId"`
-}) (done, error) {
-	s, err := w.ownSnapshot(region, in.ID)
-	if err != nil {
-		return done{}, err
-	}
-	s.Shares = append(s.Shares, in.Permission.Add...)
-	return done{true}, nil
-}
-
 func (w *World) deprecate(region string, in imageIn) (done, error) {
 	i, err := w.ownImage(region, in.ID)
 	if err != nil {
@@ -381,30 +335,5 @@ func (w *World) deregister(region string, in imageIn) (done, error) {
 		return done{}, endpoint.Fail("OperationNotPermitted", "The image '%s' is protected from deregistration", in.ID)
 	}
 	w.Images = slices.DeleteFunc(w.Images, func(i *Image) bool { return i == gone })
-	return done{true}, nil
-}
-
-// deleteSnapshot refuses to delete snapshots of images. moto would delete them.
-func (w *World) deleteSnapshot(region string, in snapshotIn) (done, error) {
-	w.takeOver()
-	gone, err := w.ownSnapshot(region, in.ID)
-	if err != nil {
-		return done{}, err
-	}
-	for _, i := range w.Images {
-		if slices.ContainsFunc(i.Devices, func(d Drive) bool { return d.Snapshot == in.ID }) {
-			return done{}, endpoint.Fail("InvalidSnapshot.InUse", "The snapshot %s is currently in use by %s", in.ID, i.ID)
-		}
-	}
-	w.Snapshots = slices.DeleteFunc(w.Snapshots, func(s *Snapshot) bool { return s == gone })
-	if w.ebs != nil {
-		w.ebs.Delete(gone.ID)
-	}
-	if gone.Disk.Image == "" || slices.ContainsFunc(w.Snapshots, func(s *Snapshot) bool { return s.Disk == gone.Disk }) {
-		return done{true}, nil
-	}
-	if err := os.Remove(gone.Disk.Image); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return done{}, fmt.Errorf("deleting the snapshot %s: %w", gone.ID, err)
-	}
 	return done{true}, nil
 }

@@ -46,6 +46,9 @@ func explain(doing string, err error) error {
 			Said:       strings.TrimSpace(api.ErrorMessage()),
 		})
 	}
+	if stranger := strangerOf(err, api.ErrorCode()); stranger != nil {
+		return fmt.Errorf("%s: %w", doing, stranger)
+	}
 	var invalid *ebstypes.ValidationException
 	failure := &APIError{Code: api.ErrorCode(), Said: strings.TrimSpace(api.ErrorMessage())}
 	if errors.As(err, &invalid) {

@@ -197,10 +197,28 @@ func unreachedOf(err error) *UnreachedError {
 	return &UnreachedError{host, reason}
 }
 
-// IsUnanswered says that a call got no answer: a network or an address is wrong,
-// and another call would fail too.
+// StrangerError is an error response that is not in AWS's form.
+type StrangerError struct{ Status int }
+
+func (e *StrangerError) Error() string {
+	return fmt.Sprintf("the answer is HTTP %d without an error of AWS; check the endpoint, and proxies on the way", e.Status)
+}
+
+// strangerOf is the error for the SDK's code of a response that the SDK cannot read, or
+// nil for other errors. A service of AWS that fails may answer so, too.
+func strangerOf(err error, code string) *StrangerError {
+	var answer *smithyhttp.ResponseError
+	if code != "UnknownError" || !errors.As(err, &answer) || answer.HTTPStatusCode() >= http.StatusInternalServerError {
+		return nil
+	}
+	return &StrangerError{answer.HTTPStatusCode()}
+}
+
+// IsUnanswered says that a call got no answer of AWS: a network or an address is
+// wrong, and another call would fail too.
 func IsUnanswered(err error) bool {
 	var unreached *UnreachedError
+	var stranger *StrangerError
 	var unsent *smithyhttp.RequestSendError
-	return errors.As(err, &unreached) || errors.As(err, &unsent)
+	return errors.As(err, &unreached) || errors.As(err, &stranger) || errors.As(err, &unsent)
 }

@@ -54,12 +54,6 @@ func (t Target) ownsRole() string {
 	return ""
 }
 
-var (
-	roleARN = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^arn:(aws[a-z-]*):iam::([0-9]{12}):role/([\x21-\x7e]*/)?([\w+=,.@-]{1,64})$`)
-	})
-)
-
 // accountOf is the account of a role's ARN, or empty.
 func accountOf(arn string) string {
 	if parts := strings.Split(arn, ":"); len(parts) > 5 && parts[0] == "arn" {

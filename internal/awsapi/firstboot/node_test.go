@@ -49,7 +49,7 @@ func TestRetriesOfTemporaryFailures(t *testing.T) {
 		"a wrong clock": {403, 99, 1, fmt.Sprintf(refused, "SignatureDoesNotMatch"), "api error SignatureDoesNotMatch: said; check the machine's clock"},
 		"a page":        {403, 99, 1, "<html>a proxy's page</html>", "StatusCode: 403"},
 		"garbage":       {200, 99, 1, "no XML", "EC2's response lacks the instance type z9.large"},
-		"too much":      {200, 99, 1, "<r>" + strings.Repeat("x", maxAnswer) + "</r>", "the response has more than 4194304 bytes"},
+		"too much":      {200, 99, 0, "<r>" + strings.Repeat("x", maxAnswer) + "</r>", "the response has more than 4194304 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			instanceAt(t)
@@ -69,7 +69,11 @@ func TestRetriesOfTemporaryFailures(t *testing.T) {
 			} else {
 				assert.ErrorContains(t, err, c.err)
 			}
-			assert.Len(t, a.requests(), c.want)
+			// Go sometimes closes a connection within a long response. That is a temporary
+			// failure, so the number of calls is not known.
+			if c.want > 0 {
+				assert.Len(t, a.requests(), c.want)
+			}
 		})
 	}
 }
