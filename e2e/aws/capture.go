@@ -145,6 +145,8 @@ type copyImageIn struct {
 	Encrypted    bool   `query:"Encrypted"`
 	KMSKey       string `query:"KmsKeyId"`
 	CopyTags     bool   `query:"CopyImageTags"`
+	// Specifications are the tags of the copy and of its snapshot.
+	Specifications []tagSpecification `query:"TagSpecification"`
 	// The copy is complete when the call returns: a repeated call finds the name
 	// taken.
 	ClientToken string `query:"ClientToken"`
@@ -183,6 +185,16 @@ func (w *World) copyImage(region string, in copyImageIn) (createdOut, error) {
 	made.Source, made.SourceRegion, made.SourceInstance, made.Protection, made.Launched = in.SourceID, in.SourceRegion, "", "", ""
 	if !in.CopyTags {
 		made.Tags = nil
+	}
+	for _, s := range in.Specifications {
+		switch s.Kind {
+		case "image":
+			made.Tags = append(made.Tags, s.Tags...)
+		case "snapshot":
+			taken.Tags = s.Tags
+		default:
+			return createdOut{}, endpoint.Refuse("tags for %q", s.Kind)
+		}
 	}
 	return w.keep(region, in.Name, made, &taken), nil
 }

@@ -116,6 +116,13 @@ func (d *Double) Fail(action string, times int, with Failure) {
 	}
 }
 
+// Heal removes every failure.
+func (d *Double) Heal() {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	d.faults = map[string][]*Failure{}
+}
+
 // Before calls a function before each call of an action.
 func (d *Double) Before(action string, happens func()) {
 	d.mutex.Lock()

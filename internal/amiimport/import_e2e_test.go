@@ -1,0 +1,181 @@
+//go:build e2e
+
+package amiimport_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
+	"github.com/eksnode/packer-plugin-eksnode/internal/amiimport"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/diskaudit"
+	"github.com/eksnode/packer-plugin-eksnode/scrub"
+)
+
+func TestMain(m *testing.M) {
+	if code, child := diskaudit.Child(context.Background()); child {
+		os.Exit(code)
+	}
+	os.Exit(aws.Alone(m.Run))
+}
+
+// image makes a disk of 1 GiB with a boot loader's mark and an ext4 root with the
+// files.
+func image(t *testing.T, files map[string]string) string {
+	t.Helper()
+	folder := t.TempDir()
+	root, part, disk := filepath.Join(folder, "root"), filepath.Join(folder, "part"), filepath.Join(folder, "disk.raw")
+	for name, text := range files {
+		require.NoError(t, os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o755))
+	}
+	script := `truncate -s 900M "$1"; mkfs.ext4 -q -d "$2" "$1"; truncate -s 1G "$3"
+printf 'label: gpt\nstart=2048, size=1843200, type=4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709\n' | sfdisk -q "$3"
+dd if="$1" of="$3" bs=1M seek=1 conv=notrunc,sparse status=none
+printf '\353\143\220 GRUB ' | dd of="$3" conv=notrunc status=none; rm "$1"`
+	out, err := exec.Command("sh", "-ec", script, "sh", part, root, disk).CombinedOutput()
+	require.NoError(t, err, string(out))
+	return disk
+}
+
+// clean is a root without findings, if the rule not-a-node is skipped.
+func clean(t *testing.T) map[string]string {
+	t.Helper()
+	shell, err := os.ReadFile("/proc/self/exe") // an ELF file for this architecture
+	require.NoError(t, err)
+	return map[string]string{"etc/os-release": "ID=debian\nVERSION_ID=\"12\"\n", "etc/machine-id": "", "bin/sh": string(shell[:4096])}
+}
+
+func imported(t *testing.T, path string, change func(*amiimport.Import)) (amiimport.Result, error) {
+	t.Helper()
+	i := amiimport.Import{
+		Spec: amiimport.Spec{Name: "node", SkipRules: []string{"not-a-node"}, Architecture: "x86_64", Tags: map[string]string{"eksnode:distro": "debian"}},
+		Disk: path, Folder: t.TempDir(), Say: t.Logf,
+		Open: func(ctx context.Context) (*awsapi.AWS, error) {
+			return awsapi.Open(ctx, awsapi.Options{Settle: time.Millisecond, Pause: time.Millisecond})
+		},
+	}
+	if change != nil {
+		change(&i)
+	}
+	return i.Run(t.Context())
+}
+
+func world(t *testing.T) (*aws.World, *ebsdirect.Double) {
+	t.Helper()
+	w := aws.New(t)
+	w.Folder = t.TempDir()
+	w.Serve()
+	return w, w.ServeEBS()
+}
+
+func TestADiskBecomesAnAMI(t *testing.T) {
+	w, _ := world(t)
+	path := image(t, clean(t))
+	r, err := imported(t, path, func(i *amiimport.Import) {
+		i.Spec.Users, i.Spec.Regions, i.Spec.DeprecateAt = []string{"210987654321"}, []string{"us-east-1"}, "2030-01-31T00:00:00Z"
+	})
+	require.NoError(t, err)
+	require.Equal(t, "legacy-bios", r.Image.BootMode)
+	require.Equal(t, "debian", r.Image.Tags["eksnode:distro"])
+	require.Len(t, r.Copies, 1)
+	require.Equal(t, "us-east-1", r.Copies[0].Region)
+	require.Less(t, r.Upload.Sent, 400, "free space does not travel")
+
+	// A volume of the snapshot has the same files.
+	out, err := exec.Command("unshare", "-m", "sh", "-ec", `for f in "$@"; do mount -o loop,ro,noload,offset=1048576 "$f" /mnt; (cd /mnt; find . -type f | sort | xargs sha256sum); umount /mnt; done`,
+		"sh", path, w.Image("node").Disk.Image).CombinedOutput()
+	require.NoError(t, err, string(out))
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	require.Equal(t, lines[:len(lines)/2], lines[len(lines)/2:])
+}
+
+func TestAnImportWithAParentSendsWhatChanged(t *testing.T) {
+	_, double := world(t)
+	files := clean(t)
+	var folder string
+	first, err := imported(t, image(t, files), func(i *amiimport.Import) { folder = i.Folder })
+	require.NoError(t, err)
+	files["etc/motd"] = strings.Repeat("changed ", 100)
+	path := image(t, files)
+	for name, one := range map[string]struct {
+		folder string
+		gets   bool
+	}{"with the checksums": {folder, false}, "without": {t.TempDir(), true}} {
+		before := double.Count()
+		r, err := imported(t, path, func(i *amiimport.Import) {
+			i.Folder, i.Spec.Name, i.Spec.ParentAMI = one.folder, "node "+strings.ReplaceAll(name, " ", "-"), first.Image.ID
+		})
+		require.NoError(t, err, name)
+		require.Less(t, r.Upload.Sent, first.Upload.Sent/2, name)
+		require.Equal(t, one.gets, double.Count().Fetched > before.Fetched, name)
+	}
+}
+
+func TestFindingsStopTheImport(t *testing.T) {
+	_, double := world(t)
+	files := clean(t)
+	files["var/lib/kubelet/pki/kubelet-client-current.pem"] = "certificate"
+	path := image(t, files)
+	r, err := imported(t, path, nil)
+	var found *amiimport.AuditError
+	require.True(t, errors.As(err, &found), "%v", err)
+	require.Equal(t, 1, found.Report.Result.ExitCode())
+	require.Equal(t, path, r.Audit.Machine.Disk)
+	require.Empty(t, double.IDs(), "nothing is uploaded")
+
+	_, err = imported(t, path, func(i *amiimport.Import) { i.Spec.Audit = scrub.AuditWarns })
+	require.NoError(t, err)
+}
+
+func TestFailedImportsLeaveNothing(t *testing.T) {
+	w, double := world(t)
+	path := image(t, clean(t))
+	for name, one := range map[string]struct {
+		happens func()
+		change  func(*amiimport.Import)
+		says    string
+	}{
+		"register": {func() { w.Fail("ec2:RegisterImage", 20, "InvalidParameterValue", 400) }, nil, "registering the image node: InvalidParameterValue"},
+		"share":    {func() { w.Fail("ec2:ModifyImageAttribute", 20, "InvalidAMIAttributeItemValue", 400) }, func(i *amiimport.Import) { i.Spec.Users = []string{"1"} }, "sharing the image"},
+		"copy":     {func() { w.Fail("ec2:CopyImage", 20, "InvalidRequest", 400) }, func(i *amiimport.Import) { i.Spec.Regions = []string{"us-east-1"} }, "copying the image"},
+		"put": {func() {
+			double.Fail("PutSnapshotBlock", 100, ebsdirect.Failure{Status: 403, Code: "AccessDeniedException", Message: "no"})
+		}, nil, "the permission ebs:PutSnapshotBlock is missing"},
+		"parent": {func() {}, func(i *amiimport.Import) { i.Spec.ParentSnapshot = "snap-0123456789abcdef0" }, "InvalidSnapshot.NotFound"},
+	} {
+		w.Heal()
+		double.Heal()
+		one.happens()
+		_, err := imported(t, path, one.change)
+		require.ErrorContains(t, err, one.says, name)
+		require.Empty(t, double.IDs(), name)
+		require.Empty(t, w.Images, name)
+	}
+}
+
+func TestTheDiskDecidesThePlatform(t *testing.T) {
+	_, double := world(t)
+	path := image(t, clean(t))
+	for want, change := range map[string]func(*amiimport.Import){
+		"boot_mode: the disk has no boot loader for uefi":               func(i *amiimport.Import) { i.Spec.BootMode = "uefi" },
+		"tpm_support: a TPM needs the boot mode uefi":                   func(i *amiimport.Import) { i.Spec.TPM = "v2.0" },
+		"ami_name: \"\" is not a name of 3 to 128":                      func(i *amiimport.Import) { i.Spec.Name = "" },
+		"parent_snapshot and parent_ami exclude each other":             func(i *amiimport.Import) { i.Spec.ParentSnapshot, i.Spec.ParentAMI = "a", "b" },
+		"deprecate_at: \"soon\" is not a time such as 2027-01-31T00:00": func(i *amiimport.Import) { i.Spec.DeprecateAt = "soon" },
+	} {
+		_, err := imported(t, path, change)
+		require.ErrorContains(t, err, want)
+	}
+	require.Empty(t, double.IDs())
+}
