@@ -5,6 +5,7 @@ var awsLines = map[string][]string{
 	"user-data-form": {
 		`cloud-init[2875]: __init__.py[WARNING]: Unhandled non-multipart (text/x-not-multipart) userdata: '/etc/eks/bootstrap.sh ek...'`,
 		`2024-01-01 00:00:00,000 - __init__.py[WARNING]: Unhandled unknown content-type (application/octet-stream) userdata: 'b'...''`,
+		`InvalidRequestException: User data was not in the MIME multipart format.`,
 	},
 	"node-config": {
 		`{"level":"fatal","caller":"nodeadm/main.go:36","msg":"Command failed","error":"no config in chain"}`,
@@ -13,6 +14,11 @@ var awsLines = map[string][]string{
 	"bottlerocket-settings": {
 		`migrator[1100]: Migration returned '1' - stderr: Error deserializing`,
 		`settings-applier[1100]: Failed to apply settings`,
+	},
+	"user-data-script": {
+		`2020-08-27 01:51:19,430 - util.py[WARNING]: Running module scripts-user (<module 'cloudinit.config.cc_scripts_user' from '/usr/lib/python3/dist-packages/cloudinit/config/cc_scripts_user.py'>) failed`,
+		`util.py[WARNING]: Failed at merging in cloud config part from part-001`,
+		`[FAILED] Failed to start cloud-init.service - Initial cloud-init job (metadata service crawler).`,
 	},
 	"account": {
 		`CREATE_FAILED – "Your request for accessing resources in this region is being validated, and you will not be able to launch additional resources"`,
@@ -37,9 +43,14 @@ var awsLines = map[string][]string{
 		`The key pair 'nodes' does not exist (Service: AmazonAutoScaling; Status Code: 400; Error Code: ValidationError)`,
 		`InvalidKeyPair.NotFound: no such key`,
 		`Your requested instance type (a1.large) is not supported in your requested Availability Zone (eu-west-1c).`,
+		`API: autoscaling:CreateAutoScalingGroup You are not authorized to use launch template: nodes`,
+		`InvalidRequestException: You do not have access to a default security group in VPC vpc-0. Specify a security group, and try again.`,
+		`Client.InvalidSnapshot.NotFound: The snapshot 'snap-0' does not exist.`,
 		`"The specified value for roleName is invalid. It must contain only alphanumeric characters"`,
 	},
 	"capacity": {
+		`"The maximum number of VPCs has been reached. (Service: AmazonEC2; Status Code: 400; Error Code: VpcLimitExceeded)"`,
+		`AsgInstanceLaunchFailures: You've reached your quota for maximum Fleet Requests for this account.`,
 		`We currently do not have sufficient p4d.24xlarge capacity in the Availability Zone you requested`,
 	},
 	"kms-key": {
@@ -68,7 +79,17 @@ var awsLines = map[string][]string{
 		`SSM activation expired. Please use a valid activation`,
 		`operation error STS: GetCallerIdentity, get identity: get credentials: failed to refresh cached credentials, process provider error: error in credential_process: exit status 1`,
 	},
+	"machine-boot": {
+		`[DEPEND] Dependency failed for CNI Plugin Directory (/opt/cni/bin).`,
+		`[FAILED] Failed to mount /mnt/data.`,
+	},
+	"containerd-config": {
+		`failed to load plugin: invalid cri image config: a`,
+		"`mirrors` cannot be set when `config_path` is provided",
+	},
 	"other-node": {
+		`leases.coordination.k8s.io "node-1" is forbidden: User "system:node:node-1.example.com" cannot get resource "leases"`,
+		`nodes "node-1.example.com" is forbidden: User "system:node:node-1" cannot get resource "nodes"`,
 		`I1005 21:32:17.410848      10 node_authorizer.go:260] NODE DENY: 'ip-10-176-27-215.ec2.internal' &authorizer.AttributesRecord{}`,
 	},
 	"node-ip": {

@@ -45,7 +45,10 @@ func Rules() []Rule {
 			Remedy: "start a script with #!/bin/bash; combine a script and a NodeConfig as MIME parts with the types text/x-shellscript and application/node.eks.aws",
 			Until:  joined,
 			Not:    `node\.eks\.aws`, // cloud-init leaves a NodeConfig to first boot
-			Lines:  []string{`Unhandled (non-multipart|unknown content-type) \(`},
+			Lines: []string{
+				`Unhandled (non-multipart|unknown content-type) \(`,
+				`[uU]ser data was not in the MIME multipart format`,
+			},
 
 			Others:   "another program, such as nodeadm, reads this part of the user data",
 			Commands: []string{"eksnode userdata check FILE", "eksnode userdata render --family al2023 --cluster NAME"},
@@ -124,13 +127,15 @@ func Rules() []Rule {
 			Cause:  "EC2 refuses to start the instance: a parameter of the launch template, the EC2NodeClass or the node group is wrong",
 			Remedy: "the error's code names the parameter: correct the image, the subnets, the security groups, the device names or the instance profile",
 			Until:  joined,
-			Not:    `Insufficient|sufficient \S+ capacity|enough free addresses|KMS|Client\.InternalError|LimitExceeded`,
+			Not:    `Insufficient|sufficient \S+ capacity|enough free addresses|KMS|Client\.InternalError|LimitExceeded|QuotaExceeded|your quota|maximum number of|MIME multipart`,
 			Lines: []string{
 				`(InvalidBlockDeviceMapping|InvalidAMIID|InvalidGroup\.NotFound|InvalidSubnetID|InvalidLaunchTemplate|InvalidParameter(Value|Combination))`, `Invalid IAM Instance Profile`, `([nN]o (subnets|security groups|amis|AMIs) (found|exist|match)|Failed to resolve (AMIs|[sS]ubnets|[sS]ecurity))`,
 				`valid fully-formed launch template`, `requested configuration is currently not supported`, `AsgInstanceLaunchFailures`, `Ec2InstanceTypeDoesNotExist|AmiIdNotFound`,
 				`([kK]ey pair|[iI]mage id|[sS]ecurity group|[sS]ubnet ID|[lL]aunch template) '[^']*' does not exist`, `InvalidKeyPair\.NotFound|InvalidInstanceType`, `instance type \S+ is not supported`, `specified value for roleName is invalid`,
+				`not authorized to (use launch template|launch instances)`, `Invalid(Request|Parameter)Exception`, `Specify a security group`, `Invalid(Snapshot|Volume|PlacementGroup|Tenancy)\w*\.(NotFound|Unknown|InUse|Malformed)`,
 			},
 
+			Others:   "the caller lacks ec2:RunInstances, ec2:CreateTags or iam:PassRole, or the organization does not allow the instance type",
 			Commands: []string{"aws ec2 describe-launch-template-versions --launch-template-id ID", "eksnode preflight --cluster NAME --instance ID"},
 		},
 		{
@@ -141,6 +146,7 @@ func Rules() []Rule {
 			Lines: []string{
 				`(InsufficientInstanceCapacity|InsufficientHostCapacity|UnfulfillableCapacity|InsufficientCapacityError)`, `(VcpuLimitExceeded|MaxSpotInstanceCountExceeded|InstanceLimitExceeded)`,
 				`do not have sufficient \S+ capacity`, `(no Spot capacity available|SpotMaxPriceTooLow|Max spot instance count exceeded|requested more (vCPU|instances))`,
+				`\b(Vpc|Address|\w*Gateway|SecurityGroup|Volume|Snapshot|Subnet|Rules\w*|Route\w*|Resource)LimitExceeded`, `maximum number of [A-Za-z ]+ (has been|per)`, `[rR]eached your quota|QuotaExceeded|MaxIOPSLimitExceeded`,
 			},
 
 			Commands: []string{"aws ec2 describe-instance-type-offerings --location-type availability-zone"},
@@ -165,6 +171,7 @@ func Rules() []Rule {
 			Not:    `(BOTTLEROCKET|[Bb]ottlerocket)`,
 			Lines: []string{
 				`Kernel panic - not syncing`, `You are in (emergency|rescue) mode`, `Dependency failed for (Local File Systems|/\S)`, `Timed out waiting for device \S+`,
+				`Dependency failed for [^/]*\(/\S+\)`, `\[FAILED\].* Failed to mount `,
 			},
 
 			Commands: []string{"aws ec2 get-console-output --latest --output text --instance-id ID", "sudo findmnt --verify"},
@@ -477,6 +484,7 @@ func Rules() []Rule {
 			Lines: []string{
 				`is not allowed to modify node`, `is forbidden: node \\*"[^" ]*" cannot modify node`, `only its own Node object`, `can only access (node lease|CSINode) with the same name as the requesting node`,
 				`NODE DENY: '`,
+				`\\*"[^"\\.]+\\*" is forbidden: User \\*"system:node:[^"\\.]+\.[^"\\]+\\*"`, `\\*"[^"\\.]+\.[^"\\]+\\*" is forbidden: User \\*"system:node:[^"\\.]+\\*"`,
 			},
 
 			Commands: []string{"aws ec2 describe-instances --instance-ids ID --query 'Reservations[].Instances[].PrivateDnsName'", "sudo hostnamectl", "kubectl --namespace kube-system get configmap aws-auth --output yaml"},
@@ -532,7 +540,7 @@ func Rules() []Rule {
 			ID:     "role-groups",
 			Cause:  "the cluster accepts the node's role, but not as a role of nodes",
 			Remedy: "map the role to the groups system:bootstrappers and system:nodes, or create an access entry of type EC2_LINUX",
-			Not:    `only its own Node object|"system:node:\\*"|can only access (node lease|CSINode)`,
+			Not:    `only its own Node object|"system:node:\\*"|can only access (node lease|CSINode)|"[^"\\.]+\\*" is forbidden: User \\*"system:node:[^"\\.]+\.[^"\\]+\\*"|"[^"\\.]+\.[^"\\]+\\*" is forbidden: User \\*"system:node:[^"\\.]+\\*"`,
 			Until:  joined,
 			Lines: []string{
 				`User \\*"(system:anonymous|[^"\\]*)\\*" cannot (create|get|list|watch|patch) resource \\*"(nodes|events|leases|services|csinodes|csidrivers|runtimeclasses)\\*"`,
@@ -754,7 +762,7 @@ func Rules() []Rule {
 			ID:     "registry-unreachable",
 			Cause:  "a registry, or the S3 buckets with its layers, cannot be reached from the node",
 			Remedy: "give the subnet a NAT gateway, or endpoints for ecr.api, ecr.dkr and s3 (a gateway endpoint in the subnet's route table) whose security groups and policies let the node through",
-			Not:    `no such host|server misbehaving`,
+			Not:    `no such host|server misbehaving|https://localhost/`,
 			Lines: []string{
 				`failed to do request: (Head|Get) .*(dial tcp|net/http|i/o timeout|EOF|awaiting headers)`,
 				`https?://[^/ ]*(dkr[.-]ecr|\.s3[.-])[^ ]*.*(i/o timeout|awaiting headers|TLS handshake timeout|while waiting for connection|connect: )`,
@@ -851,6 +859,7 @@ func Rules() []Rule {
 			Lines: []string{
 				`failed to (load|unmarshal|parse) TOML`, `containerd: invalid (plugin )?config`, `invalid plugin config: `, `unsupported config version`, `failed to load plugin io\.containerd\.\S*cri`,
 				`containerd: (failed|expected|unsupported|unable|timeout)`, `Failure unmarshaling TOML|failed to load config`, `doesn't support containerd configuration V3`,
+				`invalid cri \w+ config`, `cannot be set when .config_path. is provided`,
 			},
 			Explains: []string{"cri-plugin", "containerd"},
 
@@ -956,7 +965,7 @@ func Rules() []Rule {
 			Cause:  "pods have no network: the VPC CNI is not installed or has not started on this node",
 			Remedy: "read the log of the VPC CNI's pod aws-node; its role needs AmazonEKS_CNI_Policy, and the node a route to EC2's API",
 			Until:  ready + `|Successfully copied CNI plugin binary`,
-			Not:    `failed to load cni during init|iptables|failed to find plugin|failed to assign an IP|no IP addresses|PrivateIPv4Address`, // containerd tries again; iptables lacks modules
+			Not:    `failed to load cni during init|iptables.*(kernel module|load match|initiali|not found in directory|insmod)|failed to find plugin|failed to assign an IP|no IP addresses|PrivateIPv4Address`, // containerd tries again; iptables lacks modules
 			Lines: []string{
 				`dial tcp 127\.0\.0\.1:50051`, `Retrying waiting for IPAM-D`, `Failed to wait for IPAM daemon`, `Initialization failure: ipamd init`, `connect service \\*":50051`, `cni plugin not initialized`, `[nN]o networks found in /etc/cni`, `cni config uninitialized`,
 				`(Timed out waiting for IPAM daemon|Failed to install CNI binaries|AWS_VPC_\w+ (MUST|must|cannot)|VPC CNI currently does not support)`, `amazon-vpc-cni-k8s/\S*\. ?\(\*IPAMContext\)`, `(unable to find ENI|Error while creating daemon|cilium\.sock: connect|Cilium API client timeout)`, `(calico/node is not ready|[fF]elix is not (ready|live)|BIRD is not (ready|live)|stat /var/lib/calico/nodename)`, `\[(ERROR|FATAL)\]\[\d+\] cni-installer`, `(hnsCall failed|HNS failed with error|hcnCreate\w+ failed)`, `[nN]etwork[pP]lugin cni failed to set ?up pod`, `failed \(add\): `, `aws-node failed (liveness|readiness) probe`,
@@ -1068,8 +1077,9 @@ func Rules() []Rule {
 			Lines: []string{
 				`Failed running /var/lib/cloud/instance/scripts/`, `Failed to run module scripts-user`, `scripts_user.*Runparts: \d+ failures`,
 				`Failed to start .*[eE]xecute (cloud|Cloud) user/final scripts`,
-				`Boothooks? script \S+ execution error`, `failed (run of )?stage \w+`, `(Failed loading yaml blob|Invalid cloud-config provided)`, `Exited with error on line \d+`, `(Could not get lock /var/lib/|dpkg: error: |Sub-process /usr/bin/dpkg returned an error|Unable to locate package)`, `(doesn't have enough cached data to continue|Cannot find a valid baseurl for repo|Cannot download repomd|Failed to download metadata for repo)`,
+				`Boothooks? script \S+ execution e`, `failed (run of )?stage \w+`, `(Failed loading yaml blob|Invalid cloud-config provided)`, `Exited with error on line \d+`, `(Could not get lock /var/lib/|dpkg: error: |Sub-process /usr/bin/dpkg returned an error|Unable to locate package)`, `(doesn't have enough cached data to continue|Cannot find a valid baseurl for repo|Cannot download repomd|Failed to download metadata for repo)`,
 				`Failed to start .*[bB]ootstrap [cC]ontainer`,
+				`unning module (scripts-\w+|runcmd|bootcmd|write-files|package\S*|mounts|disk_setup) \(.*failed`, `(at merging in cloud config part|Failed fetching userdata)`, `Failed to start .*(cloud-init job|settings specified in cloud-config)`,
 			},
 			Otherwise: true,
 
