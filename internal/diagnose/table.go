@@ -104,7 +104,7 @@ func Rules() []Rule {
 			Remedy: "undo the change; if that is not possible, create a new node group and delete this one",
 			Until:  joined,
 			Lines: []string{
-				`AutoScalingGroup(NotFound|InvalidConfiguration|InstanceRefreshActive)`, `Ec2LaunchTemplate(NotFound|VersionMismatch|InvalidConfiguration)`,
+				`AutoScalingGroup(NotFound|InvalidConfiguration|InstanceRefreshActive)`, `Ec2LaunchTemplate(NotFound|VersionMismatch)`,
 				`Ec2(SecurityGroup|Subnet)NotFound`, `Iam(InstanceProfile|NodeRole)NotFound`, `which is not expected by Amazon EKS`,
 			},
 			Explains: []string{"launch"},
@@ -130,9 +130,9 @@ func Rules() []Rule {
 			Not:    `Insufficient|sufficient \S+ capacity|enough free addresses|KMS|Client\.InternalError|LimitExceeded|QuotaExceeded|your quota|maximum number of|MIME multipart`,
 			Lines: []string{
 				`(InvalidBlockDeviceMapping|InvalidAMIID|InvalidGroup\.NotFound|InvalidSubnetID|InvalidLaunchTemplate|InvalidParameter(Value|Combination))`, `Invalid IAM Instance Profile`, `([nN]o (subnets|security groups|amis|AMIs) (found|exist|match)|Failed to resolve (AMIs|[sS]ubnets|[sS]ecurity))`,
-				`valid fully-formed launch template`, `requested configuration is currently not supported`, `AsgInstanceLaunchFailures`, `Ec2InstanceTypeDoesNotExist|AmiIdNotFound`,
+				`valid fully-formed launch template`, `requested configuration is currently not supported`, `AsgInstanceLaunchFailures`, `Ec2InstanceTypeDoesNotExist|AmiIdNotFound|Ec2LaunchTemplateInvalidConfiguration`,
 				`([kK]ey pair|[iI]mage id|[sS]ecurity group|[sS]ubnet ID|[lL]aunch template) '[^']*' does not exist`, `InvalidKeyPair\.NotFound|InvalidInstanceType`, `instance type \S+ is not supported`, `specified value for roleName is invalid`,
-				`not authorized to (use launch template|launch instances)`, `Invalid(Request|Parameter)Exception`, `Specify a security group`, `Invalid(Snapshot|Volume|PlacementGroup|Tenancy)\w*\.(NotFound|Unknown|InUse|Malformed)`,
+				`not authorized to (use launch template|launch instances)`, `([nN]ode ?[gG]roup|[lL]aunch template).*Invalid(Request|Parameter)Exception|Invalid(Request|Parameter)Exception.*([nN]ode ?[gG]roup|[lL]aunch template)`, `Specify a security group`, `Invalid(Snapshot|Volume|PlacementGroup|Tenancy)\w*\.(NotFound|Unknown|InUse|Malformed)`,
 			},
 
 			Others:   "the caller lacks ec2:RunInstances, ec2:CreateTags or iam:PassRole, or the organization does not allow the instance type",
@@ -146,7 +146,7 @@ func Rules() []Rule {
 			Lines: []string{
 				`(InsufficientInstanceCapacity|InsufficientHostCapacity|UnfulfillableCapacity|InsufficientCapacityError)`, `(VcpuLimitExceeded|MaxSpotInstanceCountExceeded|InstanceLimitExceeded)`,
 				`do not have sufficient \S+ capacity`, `(no Spot capacity available|SpotMaxPriceTooLow|Max spot instance count exceeded|requested more (vCPU|instances))`,
-				`\b(Vpc|Address|\w*Gateway|SecurityGroup|Volume|Snapshot|Subnet|Rules\w*|Route\w*|Resource)LimitExceeded`, `maximum number of [A-Za-z ]+ (has been|per)`, `[rR]eached your quota|QuotaExceeded|MaxIOPSLimitExceeded`,
+				`\b(Vpc|Address|\w*Gateway|SecurityGroup|Volume|Snapshot|Subnet|Rules\w*|Route\w*|Resource)LimitExceeded`, `maximum number of ([A-Za-z ]+ has been reached|rules per)`, `[rR]eached your quota|QuotaExceeded|MaxIOPSLimitExceeded`,
 			},
 
 			Commands: []string{"aws ec2 describe-instance-type-offerings --location-type availability-zone"},
@@ -742,6 +742,7 @@ func Rules() []Rule {
 			ID:     "kernel-hang",
 			Cause:  "the kernel hangs: a processor or a task does not continue",
 			Remedy: "the lines name the task: use an image with another kernel; if the task waits for the disk, use a volume with more throughput",
+			Until:  ready,
 			Lines: []string{
 				`BUG: soft lockup`, `blocked for more than \d+ seconds`, `rcu: INFO: rcu_\w+ .*detected stalls`, `NMI watchdog: .*(LOCKUP|lockup)`,
 			},
@@ -968,10 +969,11 @@ func Rules() []Rule {
 			Not:    `failed to load cni during init|iptables.*(kernel module|load match|initiali|not found in directory|insmod)|failed to find plugin|failed to assign an IP|no IP addresses|PrivateIPv4Address`, // containerd tries again; iptables lacks modules
 			Lines: []string{
 				`dial tcp 127\.0\.0\.1:50051`, `Retrying waiting for IPAM-D`, `Failed to wait for IPAM daemon`, `Initialization failure: ipamd init`, `connect service \\*":50051`, `cni plugin not initialized`, `[nN]o networks found in /etc/cni`, `cni config uninitialized`,
-				`(Timed out waiting for IPAM daemon|Failed to install CNI binaries|AWS_VPC_\w+ (MUST|must|cannot)|VPC CNI currently does not support)`, `amazon-vpc-cni-k8s/\S*\. ?\(\*IPAMContext\)`, `(unable to find ENI|Error while creating daemon|cilium\.sock: connect|Cilium API client timeout)`, `(calico/node is not ready|[fF]elix is not (ready|live)|BIRD is not (ready|live)|stat /var/lib/calico/nodename)`, `\[(ERROR|FATAL)\]\[\d+\] cni-installer`, `(hnsCall failed|HNS failed with error|hcnCreate\w+ failed)`, `[nN]etwork[pP]lugin cni failed to set ?up pod`, `failed \(add\): `, `aws-node failed (liveness|readiness) probe`,
+				`([tT]imed out waiting for IPAM|Failed to install CNI binaries|AWS_VPC_\w+ (MUST|must|cannot)|VPC CNI currently does not support)`, `amazon-vpc-cni-k8s/\S*\. ?\(\*IPAMContext\)`, `(unable to find ENI|Error while creating daemon|cilium\.sock: connect|Cilium API client timeout)`, `(calico/node is not ready|[fF]elix is not (ready|live)|BIRD is not (ready|live)|stat /var/lib/calico/nodename)`, `\[(ERROR|FATAL)\]\[\d+\] cni-installer`, `(hnsCall failed|HNS failed with error|hcnCreate\w+ failed)`, `[nN]etwork[pP]lugin cni failed to set ?up pod`, `failed \(add\): `, `aws-node failed (liveness|readiness) probe`,
 				`NetworkReady=false`,
 				`InvalidNetworkInterfaceID\.NotFound`, `to call ec2:Describe`, `Initialization failure: `, `Checking for IPAM connectivity`, `SetupPodNetwork: `, `rror received from AddNetwork`, `all SubConns are in TransientFailure`,
 				`IPv[46] (and IPv6 are both|is supported only in)`, `Prefix Delegation is not supported on non-nitro`, `MUST be a valid (positive )?integer`, `Failed to (generate 10-awsconflist|get ENI limit|get primary IF|retrieve primary IF|configure (IPv6 settings|system parameters))`,
+				`Not able to add route|unable to add route`, `[fF]ailed to (set ?up|setup) (host network|ENI|pod network|veth|vlan)`, `[tT]imed out waiting for (IPAM-D|IPAMD)`,
 			},
 
 			Others:   "the pod aws-node is still starting: a node writes these lines in its first minute",
