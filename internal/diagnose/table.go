@@ -40,6 +40,20 @@ func Rules() []Rule {
 			Commands: []string{"eksnode userdata render --family al2023 --cluster NAME"},
 		},
 		{
+			ID:     "user-data-form",
+			Cause:  "cloud-init does not know the form of the user data, so nothing in the user data ran",
+			Remedy: "start a script with #!/bin/bash; combine a script and a NodeConfig as MIME parts with the types text/x-shellscript and application/node.eks.aws",
+			Until:  joined,
+			Not:    `node\.eks\.aws`, // cloud-init leaves a NodeConfig to first boot
+			Lines: []string{
+				`Unhandled (non-multipart|unknown content-type) \(`,
+				`[uU]ser data was not in the MIME multipart format`,
+			},
+
+			Others:   "another program, such as nodeadm, reads this part of the user data",
+			Commands: []string{"eksnode userdata check FILE", "eksnode userdata render --family al2023 --cluster NAME"},
+		},
+		{
 			ID:     "node-config",
 			Cause:  "the user data's NodeConfig is not valid",
 			Remedy: "correct the named fields, and check the user data before the next instance starts",
@@ -50,6 +64,7 @@ func Rules() []Rule {
 				`"Loaded configuration","config":.*"cluster":\{\}`, `Command failed.*"error": ?"(yaml: |error (unmarshaling|converting)|strict decoding error|no kind |mime: |multipart: )`,
 				`ec2imds: GetUserData, [^"]*StatusCode: 404`, `checking the NodeConfig:`, `spec\.[A-Za-z.\[\]0-9]+: (unknown field|is missing|must be|unknown value)`, `is not a NodeConfig \(`, `reading the NodeConfig: `,
 				`Command failed.*(NodeConfig|node config|MIME|media type|user data|[cC]luster ID|ip-family|wrong Kind|unexpected group|GZIP)`, `Do not manually call nodeadm from user data`,
+				`Command failed.*(no config (in chain|found)|valid IP family|max pods expression)`,
 			},
 
 			Commands: []string{"eksnode userdata check FILE", "eksnode userdata render --family al2023 --cluster NAME"},
@@ -62,6 +77,7 @@ func Rules() []Rule {
 				`[Pp]arsing TOML user data`, `TOML data did not contain 'settings' section`, `early-boot-config\[\d+\]: .*([Pp]rovider error|Error )`,
 				`Bottlerocket userdata configuration system was skipped`, `Failed to start Bottlerocket userdata configuration system`,
 				`(thar-be-settings|storewolf|settings-committer)\[\d+\]: .*(Error|[fF]ailed)`,
+				`(migrator|certdog|prairiedog|schnauzer\S*|settings-applier|settings-plugin\S*)\[\d+\]: .*(Error|[fF]ailed|Unable to)`,
 			},
 			Not:      `with result 'dependency'`,
 			Explains: []string{"containerd"},
@@ -70,14 +86,56 @@ func Rules() []Rule {
 			Commands: []string{"eksnode userdata check FILE", "eksnode userdata render --family bottlerocket --cluster NAME"},
 		},
 		{
+			ID:     "account",
+			Cause:  "AWS does not let the account start such instances: AWS still validates the account, has blocked it, or the terms of the image's publisher are not accepted",
+			Remedy: "wait for AWS's e-mail, or ask AWS Support; accept the terms of a Marketplace image",
+			Until:  joined,
+			Lines: []string{
+				`accessing resources in this region is being validated`, `PendingVerification`, `OptInRequired`, `[aA]ccount is currently blocked`,
+				`is not subscribed to this service|need to accept terms and subscribe`,
+			},
+			Explains: []string{"launch"},
+
+			Commands: []string{"aws ec2 describe-images --image-ids AMI --query 'Images[].[OwnerId,ImageOwnerAlias,ProductCodes]'"},
+		},
+		{
+			ID:     "node-group",
+			Cause:  "EKS cannot use the managed node group any more: its Auto Scaling group, launch template, role, security group or subnets were changed or deleted outside of EKS",
+			Remedy: "undo the change; if that is not possible, create a new node group and delete this one",
+			Until:  joined,
+			Lines: []string{
+				`AutoScalingGroup(NotFound|InvalidConfiguration|InstanceRefreshActive)`, `Ec2LaunchTemplate(NotFound|VersionMismatch)`,
+				`Ec2(SecurityGroup|Subnet)NotFound`, `Iam(InstanceProfile|NodeRole)NotFound`, `which is not expected by Amazon EKS`,
+			},
+			Explains: []string{"launch"},
+
+			Commands: []string{"aws eks describe-nodegroup --cluster-name NAME --nodegroup-name GROUP --query nodegroup.health"},
+		},
+		{
+			ID:     "public-addresses",
+			Cause:  "EKS refuses the node group's subnets: they have a route to an internet gateway, but assign no public addresses to instances, or no IPv6 addresses in an IPv6 cluster",
+			Remedy: "for public subnets turn the assignment on; for private subnets send the default route to a NAT gateway instead of the internet gateway",
+			Until:  joined,
+			Lines: []string{
+				`does not automatically assign (public IP|IPv6) addresses`, `Ec2Subnet(InvalidConfiguration|MissingIpv6Assignment)`,
+			},
+
+			Commands: []string{"aws ec2 modify-subnet-attribute --subnet-id ID --map-public-ip-on-launch", "aws ec2 describe-route-tables --filters Name=association.subnet-id,Values=ID"},
+		},
+		{
 			ID:     "launch",
 			Cause:  "EC2 refuses to start the instance: a parameter of the launch template, the EC2NodeClass or the node group is wrong",
 			Remedy: "the error's code names the parameter: correct the image, the subnets, the security groups, the device names or the instance profile",
 			Until:  joined,
+			Not:    `Insufficient|sufficient \S+ capacity|enough free addresses|KMS|Client\.InternalError|LimitExceeded|QuotaExceeded|your quota|maximum number of|MIME multipart`,
 			Lines: []string{
 				`(InvalidBlockDeviceMapping|InvalidAMIID|InvalidGroup\.NotFound|InvalidSubnetID|InvalidLaunchTemplate|InvalidParameter(Value|Combination))`, `Invalid IAM Instance Profile`, `([nN]o (subnets|security groups|amis|AMIs) (found|exist|match)|Failed to resolve (AMIs|[sS]ubnets|[sS]ecurity))`,
+				`valid fully-formed launch template`, `requested configuration is currently not supported`, `AsgInstanceLaunchFailures`, `Ec2InstanceTypeDoesNotExist|AmiIdNotFound|Ec2LaunchTemplateInvalidConfiguration`,
+				`([kK]ey pair|[iI]mage id|[sS]ecurity group|[sS]ubnet ID|[lL]aunch template) '[^']*' does not exist`, `InvalidKeyPair\.NotFound|InvalidInstanceType`, `instance type \S+ is not supported`, `specified value for roleName is invalid`,
+				`not authorized to (use launch template|launch instances)`, `([nN]ode ?[gG]roup|[lL]aunch template).*Invalid(Request|Parameter)Exception|Invalid(Request|Parameter)Exception.*([nN]ode ?[gG]roup|[lL]aunch template)`, `Specify a security group`, `Invalid(Snapshot|Volume|PlacementGroup|Tenancy)\w*\.(NotFound|Unknown|InUse|Malformed)`,
 			},
 
+			Others:   "the caller lacks ec2:RunInstances, ec2:CreateTags or iam:PassRole, or the organization does not allow the instance type",
 			Commands: []string{"aws ec2 describe-launch-template-versions --launch-template-id ID", "eksnode preflight --cluster NAME --instance ID"},
 		},
 		{
@@ -87,6 +145,8 @@ func Rules() []Rule {
 			Until:  joined,
 			Lines: []string{
 				`(InsufficientInstanceCapacity|InsufficientHostCapacity|UnfulfillableCapacity|InsufficientCapacityError)`, `(VcpuLimitExceeded|MaxSpotInstanceCountExceeded|InstanceLimitExceeded)`,
+				`do not have sufficient \S+ capacity`, `(no Spot capacity available|SpotMaxPriceTooLow|Max spot instance count exceeded|requested more (vCPU|instances))`,
+				`\b(Vpc|Address|\w*Gateway|SecurityGroup|Volume|Snapshot|Subnet|Rules\w*|Route\w*|Resource)LimitExceeded`, `maximum number of ([A-Za-z ]+ has been reached|rules per)`, `[rR]eached your quota|QuotaExceeded|MaxIOPSLimitExceeded`,
 			},
 
 			Commands: []string{"aws ec2 describe-instance-type-offerings --location-type availability-zone"},
@@ -98,6 +158,7 @@ func Rules() []Rule {
 			Until:  joined,
 			Lines: []string{
 				`(Client\.InternalError|InvalidKMSKey|KMSKeyNotAccessible|KMSAccessDenied)`, `KMS key .*(not accessible|does not exist|is disabled|pending deletion)`,
+				`inaccessible (AWS )?KMS key`, `KMS(KeyDisabled|InvalidState)Exception`, `ot authorized to perform: kms:`,
 			},
 
 			Commands: []string{"aws ec2 describe-images --image-ids AMI --query 'Images[].BlockDeviceMappings'"},
@@ -110,6 +171,7 @@ func Rules() []Rule {
 			Not:    `(BOTTLEROCKET|[Bb]ottlerocket)`,
 			Lines: []string{
 				`Kernel panic - not syncing`, `You are in (emergency|rescue) mode`, `Dependency failed for (Local File Systems|/\S)`, `Timed out waiting for device \S+`,
+				`Dependency failed for [^/]*\(/\S+\)`, `\[FAILED\].* Failed to mount `,
 			},
 
 			Commands: []string{"aws ec2 get-console-output --latest --output text --instance-id ID", "sudo findmnt --verify"},
@@ -131,7 +193,10 @@ func Rules() []Rule {
 			ID:     "arguments",
 			Cause:  "the user data calls bootstrap.sh with invalid arguments",
 			Remedy: "correct the call in the user data",
-			Lines:  []string{`bootstrap\.sh: --[a-z0-9-]+ "`, `checking the arguments:`, `the cluster's name is missing`},
+			Lines: []string{
+				`bootstrap\.sh: --[a-z0-9-]+ "`, `checking the arguments:`, `the cluster's name is missing`,
+				`Invalid IpFamily`, `Service Ipv6 Cidr must be provided`, `No entry for type '[^']*' in `, `ERROR: .*container runtime`,
+			},
 
 			Commands: []string{"eksnode userdata check FILE", "sudo /etc/eks/bootstrap.sh --help"},
 		},
@@ -159,6 +224,7 @@ func Rules() []Rule {
 			Cause:  "AWS or a registry refuses requests because there are too many of them",
 			Remedy: "start fewer nodes at once, or have the quota raised; pass the endpoint and the certificate authority in the user data, which saves a call of each node; pull through a cache for Docker Hub's limit",
 			Until:  joined,
+			Not:    `retryable error`,
 			Lines: []string{
 				`TooManyRequestsException`, `Too Many Requests`, `toomanyrequests: `, `RequestLimitExceeded`, `Throttling(Exception)?\b.*[rR]ate exceeded`,
 			},
@@ -171,7 +237,7 @@ func Rules() []Rule {
 			Cause:    "the node's role lacks a permission",
 			Remedy:   "attach AmazonEKSWorkerNodePolicy, AmazonEC2ContainerRegistryPullOnly and AmazonEKS_CNI_Policy to the node's role",
 			Until:    joined,
-			Not:      `AssumeRoleWithWebIdentity|perform: (ssm|ssmmessages|ec2messages|logs|cloudwatch|xray):`,
+			Not:      `AssumeRoleWithWebIdentity|perform: (ssm|ssmmessages|ec2messages|logs|cloudwatch|xray):|ecr-public:|kms:`,
 			Lines:    []string{`is not authorized to perform: `, `UnauthorizedOperation`},
 			Explains: []string{"network-plugin"},
 
@@ -248,6 +314,19 @@ func Rules() []Rule {
 			Commands: []string{"aws ec2 describe-instances --instance-ids ID --query 'Reservations[].Instances[].MetadataOptions'", "aws ec2 modify-instance-metadata-options --instance-id ID --http-endpoint enabled"},
 		},
 		{
+			ID:     "datasource",
+			Cause:  "cloud-init found no data source, so it read no user data",
+			Remedy: "allow the data source Ec2 in datasource_list below /etc/cloud; the interface must exist when cloud-init starts, and the metadata service must answer; remove /etc/cloud/cloud-init.disabled and /run/cloud-init from the image",
+			Until:  joined,
+			Lines: []string{
+				`no datasource found! Likely bad things`, `Did not find any data source`, `Datasource DataSourceNone`, `(Used fallback datasource|No instance datasource found)`,
+			},
+			Explains: []string{"user-data-script"},
+
+			Others:   "the metadata service did not answer",
+			Commands: []string{"sudo cat /run/cloud-init/ds-identify.log", "sudo grep --recursive datasource_list /etc/cloud"},
+		},
+		{
 			ID:     "clock",
 			Cause:  "the machine's clock is wrong",
 			Remedy: "let the time service reach 169.254.169.123 or another source, then restart the kubelet",
@@ -299,6 +378,7 @@ func Rules() []Rule {
 				`https://([0-9.]+|\[[0-9a-f:]+\]):443/.*(i/o timeout|deadline exceeded|awaiting headers|(connect|getsockopt): )`,
 				`Failed to communicate with K8S Server`, `node\.go:\d+\] "?Failed to retrieve node info`,
 				`https://([0-9.]+|\[[0-9a-f:]+\]):443/.*(TLS handshake timeout|while waiting for connection|: EOF)`, `proxier\.go:\d+\] "?([a-z]+ )?([sS]ync failed|[fF]ailed to (execute|list|run|ensure))`, `(Error running ProxyServer|Unable to create proxer|unable to create proxier|can.t (use|initialize) the ipvs proxier)`, `Testing communication with server`, `(Failed to check API server connectivity|Unable to reach API Server)`,
+				`xtables\.lock is not a file`, `KubeProxyConfiguration.*unknown field`, `kubeproxy\.config\.k8s\.io.*(no kind|strict decoding)`,
 			},
 			Explains: []string{"network-plugin"},
 
@@ -380,6 +460,7 @@ func Rules() []Rule {
 				`getting the (instance role's|node's) credentials:`, `NoCredentialProviders`, `Unable to locate credentials`, `getting credentials: exec: (executable|exec|exit status|fork)`, `StatusCode: 404, request to EC2 IMDS failed`, `no EC2 IMDS role found.*StatusCode: 404`,
 				`(EC2RoleRequestError|no valid providers in chain|could not find (default )?credentials|no identity-based credentials)`,
 				`(UnrecognizedClientException|InvalidClientTokenId|ExpiredToken|AuthFailure)`,
+				`(failed to refresh cached credentials|error in credential_process)`, `SSM activation expired|InvalidActivation|register machine with SSM`,
 			},
 			Not: `GetUserData|deadline exceeded|check the machine's clock`,
 
@@ -400,7 +481,11 @@ func Rules() []Rule {
 			Cause:  "the node's name differs from the name that the authenticator gives the instance",
 			Remedy: "the name must be EC2's private DNS name: remove --hostname-override from the kubelet's flags; check the VPC's DHCP options for a custom domain, and the username in aws-auth (system:node:{{EC2PrivateDNSName}}); an image captured from a joined node contains the old name and needs `eksnode scrub`",
 			Until:  joined,
-			Lines:  []string{`is not allowed to modify node`, `is forbidden: node \\*"[^" ]*" cannot modify node`, `only its own Node object`, `can only access (node lease|CSINode) with the same name as the requesting node`},
+			Lines: []string{
+				`is not allowed to modify node`, `is forbidden: node \\*"[^" ]*" cannot modify node`, `only its own Node object`, `can only access (node lease|CSINode) with the same name as the requesting node`,
+				`NODE DENY: '`,
+				`\\*"[^"\\.]+\\*" is forbidden: User \\*"system:node:[^"\\.]+\.[^"\\]+\\*"`, `\\*"[^"\\.]+\.[^"\\]+\\*" is forbidden: User \\*"system:node:[^"\\.]+\\*"`,
+			},
 
 			Commands: []string{"aws ec2 describe-instances --instance-ids ID --query 'Reservations[].Instances[].PrivateDnsName'", "sudo hostnamectl", "kubectl --namespace kube-system get configmap aws-auth --output yaml"},
 		},
@@ -422,6 +507,7 @@ func Rules() []Rule {
 			Until:  joined,
 			Lines: []string{
 				`failed to validate (secondaryN|n)odeIP`, `not found in the host's network interfaces`, `(bad --node-ip|nodeIP (can't|must) be)`, `can't get ip address of node`,
+				`is not in any of the remote network CIDR blocks`,
 			},
 			Explains: []string{"blocked"},
 
@@ -454,7 +540,7 @@ func Rules() []Rule {
 			ID:     "role-groups",
 			Cause:  "the cluster accepts the node's role, but not as a role of nodes",
 			Remedy: "map the role to the groups system:bootstrappers and system:nodes, or create an access entry of type EC2_LINUX",
-			Not:    `only its own Node object|"system:node:\\*"|can only access (node lease|CSINode)`,
+			Not:    `only its own Node object|"system:node:\\*"|can only access (node lease|CSINode)|"[^"\\.]+\\*" is forbidden: User \\*"system:node:[^"\\.]+\.[^"\\]+\\*"|"[^"\\.]+\.[^"\\]+\\*" is forbidden: User \\*"system:node:[^"\\.]+\\*"`,
 			Until:  joined,
 			Lines: []string{
 				`User \\*"(system:anonymous|[^"\\]*)\\*" cannot (create|get|list|watch|patch) resource \\*"(nodes|events|leases|services|csinodes|csidrivers|runtimeclasses)\\*"`,
@@ -468,6 +554,7 @@ func Rules() []Rule {
 			Cause:  "the API server cannot identify the node: the node's role is not mapped, or its token is for another cluster",
 			Remedy: "create an access entry of type EC2_LINUX for the node's role (not the profile), or map it in aws-auth without a path; the cluster's name and the endpoint in the user data must belong together; an image captured from a joined node needs `eksnode scrub`",
 			Until:  joined,
+			Not:    `re-listing nodes`,
 			Lines: []string{
 				`err="Unauthorized"`, `'Unauthorized' \(will not retry!\)`, `: Unauthorized\b`, `(^|stderr F )Unauthorized$`, `You must be logged in to the server`, `the server has asked for the client to provide credentials`,
 				`with API server: unauthorized`, `token does not match the server`,
@@ -652,6 +739,18 @@ func Rules() []Rule {
 			Commands: []string{"sudo free --human", "sudo journalctl --dmesg --grep oom --no-pager"},
 		},
 		{
+			ID:     "kernel-hang",
+			Cause:  "the kernel hangs: a processor or a task does not continue",
+			Remedy: "the lines name the task: use an image with another kernel; if the task waits for the disk, use a volume with more throughput",
+			Until:  ready,
+			Lines: []string{
+				`BUG: soft lockup`, `blocked for more than \d+ seconds`, `rcu: INFO: rcu_\w+ .*detected stalls`, `NMI watchdog: .*(LOCKUP|lockup)`,
+			},
+			Explains: []string{"containerd"},
+
+			Commands: []string{"sudo uname --kernel-release", "sudo journalctl --dmesg --priority err --no-pager"},
+		},
+		{
 			ID:       "soci",
 			Cause:    "the SOCI snapshotter fails to unpack images: it does not answer, has no credentials for the registry, or does not fit containerd's version",
 			Remedy:   "read the snapshotter's journal, which names the reason; switch the snapshotter off (featureGates: FastImagePull: false in the NodeConfig), or use an image where containerd and the snapshotter fit each other",
@@ -664,7 +763,7 @@ func Rules() []Rule {
 			ID:     "registry-unreachable",
 			Cause:  "a registry, or the S3 buckets with its layers, cannot be reached from the node",
 			Remedy: "give the subnet a NAT gateway, or endpoints for ecr.api, ecr.dkr and s3 (a gateway endpoint in the subnet's route table) whose security groups and policies let the node through",
-			Not:    `no such host|server misbehaving`,
+			Not:    `no such host|server misbehaving|https://localhost/`,
 			Lines: []string{
 				`failed to do request: (Head|Get) .*(dial tcp|net/http|i/o timeout|EOF|awaiting headers)`,
 				`https?://[^/ ]*(dkr[.-]ecr|\.s3[.-])[^ ]*.*(i/o timeout|awaiting headers|TLS handshake timeout|while waiting for connection|connect: )`,
@@ -710,15 +809,21 @@ func Rules() []Rule {
 			Lines: []string{
 				`failed to get sandbox image`, `pulling the pause image`, `failed pulling image \\*"[^" ]*/pause`,
 				`(Failed to start pull sandbox image|sandbox-image\.service: )`, `Unable to retrieve the ECR password`,
+				`pull-sandbox-image\.sh(\[\d+\])?: .*(urfave/cli|panic: |level=fatal|dial tcp)`, `pull-sandbox-image\.sh \(code=exited, status=[1-9]`,
+				`(PullImage|to pull( and unpack)? image|to resolve (image|reference)) \\*"[^" ]*/pause[:@][^"]*\\*".*(failed|40\d|denied|unauthorized|imeout)`, `kubelet\.service: start-pre operation timed out`,
 			},
 
 			Commands: []string{"sudo crictl images", "sudo eksnode init"},
 		},
 		{
-			ID:       "credential-provider",
-			Cause:    "the kubelet's image credential provider is missing or fails",
-			Remedy:   "the image must have ecr-credential-provider in the folder of --image-credential-provider-bin-dir, where `eksnode provision` installs it, and the role must have AmazonEC2ContainerRegistryPullOnly",
-			Lines:    []string{`plugin binary (executable|directory) \S+ did not exist`, `failed to validate credential provider config`, `error execing credential provider plugin`},
+			ID:     "credential-provider",
+			Cause:  "the kubelet's image credential provider is missing or fails",
+			Remedy: "the image must have ecr-credential-provider in the folder of --image-credential-provider-bin-dir, where `eksnode provision` installs it, and the role must have AmazonEC2ContainerRegistryPullOnly",
+			Not:    `ECR PUBLIC`,
+			Lines: []string{
+				`plugin binary (executable|directory) \S+ did not exist`, `failed to validate credential provider config`, `error execing credential provider plugin`,
+				`CredentialProviderRequest.*invalid port`, `rror running credential provider plugin`, `image credential provider binary was not found`,
+			},
 			Explains: []string{"registry"},
 
 			Commands: []string{"sudo eksnode audit --rules can-join", "sudo systemctl cat kubelet"},
@@ -755,6 +860,7 @@ func Rules() []Rule {
 			Lines: []string{
 				`failed to (load|unmarshal|parse) TOML`, `containerd: invalid (plugin )?config`, `invalid plugin config: `, `unsupported config version`, `failed to load plugin io\.containerd\.\S*cri`,
 				`containerd: (failed|expected|unsupported|unable|timeout)`, `Failure unmarshaling TOML|failed to load config`, `doesn't support containerd configuration V3`,
+				`invalid cri \w+ config`, `cannot be set when .config_path. is provided`,
 			},
 			Explains: []string{"cri-plugin", "containerd"},
 
@@ -802,10 +908,34 @@ func Rules() []Rule {
 				`Module (br_netfilter|nft_compat|ip_tables|ip6?table_\w+|xt_\w+) not found in directory`, `Failed to find module '(br_netfilter|nf_conntrack|overlay)'`,
 				`open /proc/sys/net/netfilter/nf_conntrack_max: no such file or directory`,
 				`(mount overlay[^:]*: no such device|modprobe overlay failed|bridge-nf-call-iptables does not exist)`,
+				`unable to initialize table`, `Table does not exist \(do you need to insmod`,
 			},
 			Explains: []string{"network-plugin", "kube-proxy"},
 
 			Commands: []string{"sudo modprobe --all br_netfilter nf_conntrack overlay", "sudo eksnode audit --rules kernel-modules"},
+		},
+		{
+			ID:     "eni-config",
+			Cause:  "the VPC CNI uses custom networking, but the cluster has no ENIConfig for this node",
+			Remedy: "create an ENIConfig with the name that ENI_CONFIG_LABEL_DEF takes from the node, usually its zone, or turn AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG off",
+			Lines: []string{
+				`retrieving eniconfig: `, `ENIConfig\S* \\*"[^"]*" not found`, `to attach any ENIs for custom networking`, `Failed to get (pod )?ENI [cC]onfig`, `No ENIConfig could be found`,
+			},
+			Explains: []string{"network-plugin", "addresses"},
+
+			Commands: []string{"kubectl get eniconfigs.crd.k8s.amazonaws.com", "kubectl --namespace kube-system get daemonset aws-node --output yaml"},
+		},
+		{
+			ID:     "pod-eni",
+			Cause:  "a pod with its own security groups gets no network interface from the VPC resource controller",
+			Remedy: "attach AmazonEKSVPCResourceController to the cluster's role; let the service account eks-vpc-resource-controller patch pods; choose an instance type with enough branch interfaces",
+			Lines: []string{
+				`BranchAllocationFailed|failed to allocate branch ENI`, `TrunkENICreationFailed|Failed to create trunk interface`, `BranchENIAnnotationFailed`,
+				`Insufficient vpc\.amazonaws\.com/pod-eni`, `No trunk ENI (Link Index )?found`, `No slot available for a trunk ENI`,
+			},
+			Explains: []string{"permissions", "network-plugin"},
+
+			Commands: []string{"aws iam list-attached-role-policies --role-name ROLE", "kubectl describe node NODE"},
 		},
 		{
 			ID:     "addresses",
@@ -815,6 +945,7 @@ func Rules() []Rule {
 				`no IP addresses available in range set`, `[fF]ailed to assign an IP address to container`, `InsufficientFreeAddressesInSubnet`, `InsufficientCidr`, `no free IP available`, `has no available IP addresses`,
 				`Waiting for IPs to become available`, `no available IP/Prefix addresses`, `(PrivateIpAddressLimitExceeded|AttachmentLimitExceeded|NetworkInterfaceLimitExceeded)`, `(IP pool is exhausted|range is full|No more IPs available|[fF]ailed to allocate a private IP)`,
 				`does not have available addresses`,
+				`InsufficientFreeAddresses`, `enough free addresses`, `[eE]nough IPs/Prefixes`,
 			},
 
 			Others:   "the instance type has no more addresses, and the limit of pods on the node is too high",
@@ -835,11 +966,14 @@ func Rules() []Rule {
 			Cause:  "pods have no network: the VPC CNI is not installed or has not started on this node",
 			Remedy: "read the log of the VPC CNI's pod aws-node; its role needs AmazonEKS_CNI_Policy, and the node a route to EC2's API",
 			Until:  ready + `|Successfully copied CNI plugin binary`,
-			Not:    `failed to load cni during init|iptables|failed to find plugin|failed to assign an IP|no IP addresses|PrivateIPv4Address`, // containerd tries again; iptables lacks modules
+			Not:    `failed to load cni during init|iptables.*(kernel module|load match|initiali|not found in directory|insmod)|failed to find plugin|failed to assign an IP|no IP addresses|PrivateIPv4Address`, // containerd tries again; iptables lacks modules
 			Lines: []string{
 				`dial tcp 127\.0\.0\.1:50051`, `Retrying waiting for IPAM-D`, `Failed to wait for IPAM daemon`, `Initialization failure: ipamd init`, `connect service \\*":50051`, `cni plugin not initialized`, `[nN]o networks found in /etc/cni`, `cni config uninitialized`,
-				`(Timed out waiting for IPAM daemon|Failed to install CNI binaries|AWS_VPC_\w+ (MUST|must|cannot)|VPC CNI currently does not support)`, `amazon-vpc-cni-k8s/\S*\. ?\(\*IPAMContext\)`, `(unable to find ENI|Error while creating daemon|cilium\.sock: connect|Cilium API client timeout)`, `(calico/node is not ready|[fF]elix is not (ready|live)|BIRD is not (ready|live)|stat /var/lib/calico/nodename)`, `\[(ERROR|FATAL)\]\[\d+\] cni-installer`, `(hnsCall failed|HNS failed with error|hcnCreate\w+ failed)`, `[nN]etwork[pP]lugin cni failed to set ?up pod`, `failed \(add\): `, `aws-node failed (liveness|readiness) probe`,
+				`([tT]imed out waiting for IPAM|Failed to install CNI binaries|AWS_VPC_\w+ (MUST|must|cannot)|VPC CNI currently does not support)`, `amazon-vpc-cni-k8s/\S*\. ?\(\*IPAMContext\)`, `(unable to find ENI|Error while creating daemon|cilium\.sock: connect|Cilium API client timeout)`, `(calico/node is not ready|[fF]elix is not (ready|live)|BIRD is not (ready|live)|stat /var/lib/calico/nodename)`, `\[(ERROR|FATAL)\]\[\d+\] cni-installer`, `(hnsCall failed|HNS failed with error|hcnCreate\w+ failed)`, `[nN]etwork[pP]lugin cni failed to set ?up pod`, `failed \(add\): `, `aws-node failed (liveness|readiness) probe`,
 				`NetworkReady=false`,
+				`InvalidNetworkInterfaceID\.NotFound`, `to call ec2:Describe`, `Initialization failure: `, `Checking for IPAM connectivity`, `SetupPodNetwork: `, `rror received from AddNetwork`, `all SubConns are in TransientFailure`,
+				`IPv[46] (and IPv6 are both|is supported only in)`, `Prefix Delegation is not supported on non-nitro`, `MUST be a valid (positive )?integer`, `Failed to (generate 10-awsconflist|get ENI limit|get primary IF|retrieve primary IF|configure (IPv6 settings|system parameters))`,
+				`Not able to add route|unable to add route`, `[fF]ailed to (set ?up|setup) (host network|ENI|pod network|veth|vlan)`, `[tT]imed out waiting for (IPAM-D|IPAMD)`,
 			},
 
 			Others:   "the pod aws-node is still starting: a node writes these lines in its first minute",
@@ -907,6 +1041,7 @@ func Rules() []Rule {
 				`nvml error`, `driverdog\[\d+\]: .*([fF]ailed|[eE]rror)`, `[iI]nitialize NVML`, `NVIDIA-SMI has failed`, `nvidia-container-cli: (\S+ )?error`, `NVRM: API mismatch`,
 				`RuntimeHandler "nvidia" not supported`,
 				`no runtime for .{1,3}nvidia.{1,3} is configured`, `nvidia-container-runtime[^ ]*: (no such file|permission denied)`, `(start nvml|could not load NVML|libnvidia-ml\.so)`, `NVRM: (Xid|.*(RmInitAdapter failed|rm_init_adapter failed|fallen off the bus|GPU .* installed in this system is not supported))`, `(unresolvable CDI devices|failed to (inject|get) CDI)`, `Module nvidia\S* not found|[cC]ould not insert .nvidia`,
+				`exec command: \[\S*nvidia-container-cli`,
 			},
 			Explains: []string{"containerd"},
 
@@ -944,8 +1079,9 @@ func Rules() []Rule {
 			Lines: []string{
 				`Failed running /var/lib/cloud/instance/scripts/`, `Failed to run module scripts-user`, `scripts_user.*Runparts: \d+ failures`,
 				`Failed to start .*[eE]xecute (cloud|Cloud) user/final scripts`,
-				`Boothooks? script \S+ execution error`, `failed (run of )?stage \w+`, `(Failed loading yaml blob|Invalid cloud-config provided)`, `Exited with error on line \d+`, `(Could not get lock /var/lib/|dpkg: error: |Sub-process /usr/bin/dpkg returned an error|Unable to locate package)`, `(doesn't have enough cached data to continue|Cannot find a valid baseurl for repo|Cannot download repomd|Failed to download metadata for repo)`,
+				`Boothooks? script \S+ execution e`, `failed (run of )?stage \w+`, `(Failed loading yaml blob|Invalid cloud-config provided)`, `Exited with error on line \d+`, `(Could not get lock /var/lib/|dpkg: error: |Sub-process /usr/bin/dpkg returned an error|Unable to locate package)`, `(doesn't have enough cached data to continue|Cannot find a valid baseurl for repo|Cannot download repomd|Failed to download metadata for repo)`,
 				`Failed to start .*[bB]ootstrap [cC]ontainer`,
+				`unning module (scripts-\w+|runcmd|bootcmd|write-files|package\S*|mounts|disk_setup) \(.*failed`, `(at merging in cloud config part|Failed fetching userdata)`, `Failed to start .*(cloud-init job|settings specified in cloud-config)`,
 			},
 			Otherwise: true,
 
@@ -960,6 +1096,8 @@ func Rules() []Rule {
 				`(Failed to start|Dependency failed for) .*(EKS Nodeadm (Config|Run)|Configure this node from its user data|Join this node to its cluster|User-specified setting generators|Generate additional settings for Kubernetes)`,
 				`nodeadm.*(msg":"|\t)Command failed`, `nodeadm\S*\.service: (Failed with result|Main process exited)`,
 				`sundog\[\d+\]: .*[fF]ailed`,
+				`"caller":"[^"]*main\.go:\d+","msg":"Command failed"`,
+				`pluto\[\d+\]: .*([fF]ailed|Error|Timed|Missing|Unable)`,
 			},
 			Otherwise: true,
 
