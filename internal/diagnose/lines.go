@@ -50,6 +50,7 @@ func oneLine(in *bufio.Reader) (string, error) {
 		}
 	}
 }
+
 var (
 	// colours matches what terminals and rsyslog make of colours.
 	colours = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:\x1b|#033)\[[0-9;?]*[A-Za-z]`) })

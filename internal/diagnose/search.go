@@ -117,7 +117,7 @@ type reading struct {
 	ended  []bool
 	places []int // of the present line's candidates
 	parts  broken
-	timed           string // the last line with a time
+	timed  string // the last line with a time
 }
 
 // line searches one line.

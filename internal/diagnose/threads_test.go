@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -76,9 +77,27 @@ func (t thread) first() string {
 	return r.Result()
 }
 
+// laterFiles are the files of the last part.
+func laterFiles(t *testing.T) (files []string) {
+	t.Helper()
+	all, err := filepath.Glob("testdata/*.txtar")
+	require.NoError(t, err)
+	for _, path := range all {
+		if file := filepath.Base(path); file != "threads.txtar" {
+			files = append(files, file)
+		}
+	}
+	require.NotEmpty(t, files)
+	return files
+}
+
 // collection is all of it.
 func collection(t *testing.T) []thread {
-	return append(threads(t, "threads.txtar", -1), threads(t, "later.txtar", 2)...)
+	list := threads(t, "threads.txtar", -1)
+	for _, file := range laterFiles(t) {
+		list = append(list, threads(t, file, 2)...)
+	}
+	return list
 }
 
 // hits counts logs, and those whose cause is named first, by part.
@@ -131,8 +150,13 @@ func TestNoThreadIsInTwoParts(t *testing.T) {
 	for _, one := range threads(t, "threads.txtar", -1) {
 		known[one.source] = true
 	}
-	for _, one := range threads(t, "later.txtar", 2) {
-		assert.False(t, known[one.source], one.source)
+	for _, file := range laterFiles(t) {
+		here := map[string]bool{}
+		for _, one := range threads(t, file, 2) {
+			assert.False(t, known[one.source], one.source)
+			here[one.source] = true
+		}
+		maps.Copy(known, here)
 	}
 }
 
