@@ -76,6 +76,10 @@ func Rules() []Rule {
 			Until:  joined,
 			Lines: []string{
 				`(InvalidBlockDeviceMapping|InvalidAMIID|InvalidGroup\.NotFound|InvalidSubnetID|InvalidLaunchTemplate|InvalidParameter(Value|Combination))`, `Invalid IAM Instance Profile`, `([nN]o (subnets|security groups|amis|AMIs) (found|exist|match)|Failed to resolve (AMIs|[sS]ubnets|[sS]ecurity))`,
+				`neither spec\.(provider\.)?instanceProfile nor`, `not in the MIME multipart format`, `Cannot specify .* in launch template`,
+				`(InvalidSnapshot\.|InvalidUserData|InvalidSecurityGroupID|VolumeSizeTooSmall|InstanceProfileNotFound|UnsupportedOperation)`,
+				`(SubnetSelector|SecurityGroupSelector|AMISelector) did not match any`, `(SubnetsNotFound|SecurityGroupsNotFound|AMINotFound|AMIsNotFound|NodeRoleAuthFailure)`, `[iI]nstance [pP]rofile \S+ (cannot be found|not found|does not exist)`,
+				`architecture '\w+' of the specified instance type does not match`,
 			},
 
 			Commands: []string{"aws ec2 describe-launch-template-versions --launch-template-id ID", "eksnode preflight --cluster NAME --instance ID"},
@@ -87,9 +91,37 @@ func Rules() []Rule {
 			Until:  joined,
 			Lines: []string{
 				`(InsufficientInstanceCapacity|InsufficientHostCapacity|UnfulfillableCapacity|InsufficientCapacityError)`, `(VcpuLimitExceeded|MaxSpotInstanceCountExceeded|InstanceLimitExceeded)`,
+				`[rR]eached (your|the) (quota|limit) for`, `(all|All) (requested |available )?instance types were unavailable`, `(VolumeLimitExceeded|ReservationCapacityExceeded)`,
 			},
 
 			Commands: []string{"aws ec2 describe-instance-type-offerings --location-type availability-zone"},
+		},
+		{
+			ID:     "spot-role",
+			Cause:  "the account lacks the role that EC2 uses for Spot instances, and the controller may not create it",
+			Remedy: "create the service-linked role AWSServiceRoleForEC2Spot once in each account",
+			Lines:  []string{`ServiceLinkedRoleCreationNotPermitted`, `permission to create the service-linked role`},
+
+			Commands: []string{"aws iam create-service-linked-role --aws-service-name spot.amazonaws.com"},
+		},
+		{
+			ID:     "node-pool",
+			Cause:  "Karpenter starts no instance, because no NodePool and no instance type fits the pods",
+			Remedy: "compare the pod's requests, tolerations and selectors with the requirements, taints and limits of the NodePools, which the line names",
+			Until:  joined,
+			Lines: []string{
+				`(incompatible with|did not tolerate) (nodepool|provisioner)`, `incompatible requirements, (key|label)`, `no instance type (satisfied|which|met|has)`, `(all available instance types exceed limits|exceed limits for (nodepool|provisioner))`, `no nodepools found|[nN]o provisioners? found`, `nodepool requirements filtered out all`,
+			},
+
+			Commands: []string{"kubectl get nodepools --output yaml", "kubectl describe pod POD"},
+		},
+		{
+			ID:     "startup-taint",
+			Cause:  "Karpenter does not accept the node: it registered without the taint karpenter.sh/unregistered, or a startup taint stays on it",
+			Remedy: "with own user data, add `--register-with-taints=karpenter.sh/unregistered:NoExecute` to the kubelet's flags; for a startup taint, install the agent that removes it",
+			Lines:  []string{`missing required startup taint`, `missing taint prevents registration`, `(StartupTaint|KnownEphemeralTaint) \\*".*still exists`},
+
+			Commands: []string{"kubectl describe nodeclaims", "kubectl get nodes --output custom-columns=NAME:.metadata.name,TAINTS:.spec.taints"},
 		},
 		{
 			ID:     "kms-key",
@@ -182,6 +214,7 @@ func Rules() []Rule {
 			ID:       "irsa",
 			Cause:    "a service account's role cannot be assumed: the cluster has no OIDC provider in the account, or the role's trust policy names another cluster, namespace or service account",
 			Remedy:   "compare the cluster's issuer with the account's providers, and both with the condition in the role's trust policy; for the VPC CNI a pod identity, or AmazonEKS_CNI_Policy on the node's role, avoids the provider",
+			Not:      `dial tcp|i/o timeout|no such host|deadline exceeded`,
 			Lines:    []string{`WebIdentityErr`, `No OpenIDConnect provider found`, `InvalidIdentityToken`, `ssumeRoleWithWebIdentity.*(AccessDenied|StatusCode: 40\d|[nN]ot authorized)`, `ot authorized to perform:? sts:AssumeRoleWithWebIdentity`},
 			Explains: []string{"network-plugin"},
 
@@ -216,7 +249,7 @@ func Rules() []Rule {
 			Cause:  "the node cannot reach an AWS API: a route, an endpoint or a security group is missing",
 			Remedy: "give the subnet a NAT gateway, or VPC endpoints for ec2, eks, sts, ecr.api, ecr.dkr and s3 with security groups that allow port 443 from the node; otherwise name a proxy in spec.instance.environment",
 			Until:  joined,
-			Not:    `(lookup|LookupHost) .*(no such host|server misbehaving)|UnauthorizedOperation|AccessDenied|network is unreachable`,
+			Not:    `(lookup|LookupHost) .*(no such host|server misbehaving)|UnauthorizedOperation|AccessDenied|network is unreachable|dial tcp: i/o timeout`,
 			Lines: []string{
 				`operation error (EC2|EKS|STS|ECR): \w+.*(context deadline exceeded|request send failed|exceeded maximum number of attempts|StatusCode: 0)`,
 				`request failed with unretryable error https response error StatusCode: 0`,
@@ -270,6 +303,7 @@ func Rules() []Rule {
 				`Temporary failure in name resolution`, `[cC]ould not resolve host`, `\bon [0-9.]+:53: no such host`,
 				`lookup [^ ]+( on [^ ]+)?: (no such host|server misbehaving|i/o timeout|[tT]emporary failure|[tT]ry again|read udp|connection refused)`, `(Name or service not known|nodename nor servname|Temporary failure resolving)`,
 				`(dial (tcp|udp)|read udp) [^ ]*:53: (i/o timeout|connection refused)`,
+				`dial tcp: i/o timeout`, // the name's lookup: a connection's time-out has an address
 			},
 
 			Commands: []string{"aws ec2 describe-vpc-attribute --vpc-id ID --attribute enableDnsSupport", "aws ec2 modify-vpc-attribute --vpc-id ID --enable-dns-support", "sudo cat /etc/resolv.conf"},
@@ -283,8 +317,10 @@ func Rules() []Rule {
 				`dial tcp [0-9.\[\]a-f:]+:(443|6443): (i/o timeout|(connect|getsockopt): (connection (refused|timed out)|no route to host))`, `net/http: TLS handshake timeout`, `request canceled while waiting for connection`,
 				`\.eks\.amazonaws\.com(\.cn)?[^ ]*: (context deadline exceeded|EOF|read tcp |net/http: |http2: |unexpected EOF)`, `server is not ready: failed to (get|retrieve)`,
 				`[cC]onnect to \S+\.eks\.amazonaws\.com`,
+				`([rR]egister node|[eE]nsure (node )?lease|updating node status|CSINode publishing|[fF]ailed to (list|watch) \*v1).*(context deadline exceeded|: EOF|connection re(fused|set)|i/o timeout|no route to host|timed out|http2: )`,
+				`dial tcp [0-9.\[\]a-f:]+:(443|6443): connect: (connection reset|operation timed out|host is (down|unreachable)|operation not permitted)`,
 			},
-			Not: `https://(ec2|eks|sts|api\.ecr|ssm|ssmmessages|ec2messages|logs|monitoring|s3)\.|https?://([0-9.]+|\[[0-9a-f:]+\]):443/|https?://[^/ ]*(dkr[.-]ecr|\.s3[.-])|failed to do request|169\.254\.169\.254`,
+			Not: `https://(ec2|eks|sts|api\.ecr|ssm|ssmmessages|ec2messages|logs|monitoring|s3)\.|https?://([0-9.]+|\[[0-9a-f:]+\]):443/|https?://[^/ ]*(dkr[.-]ecr|\.s3[.-])|failed to do request|169\.254\.169\.254|lookup |x509: |dial tcp :|timed out waiting for the condition`,
 
 			Others:   "the endpoint in the user data is not that of the cluster, or the API server restarted at that time",
 			Commands: []string{"eksnode preflight --cluster NAME --instance ID", "aws eks describe-cluster --name NAME --query cluster.endpoint --output text", "sudo curl --insecure --max-time 5 ENDPOINT/livez"},
@@ -346,6 +382,7 @@ func Rules() []Rule {
 			Not:    `illegal base64|certificate-authority`,
 			Lines: []string{
 				`unable to load bootstrap kubeconfig`, `(invalid configuration: no (server|configuration)|no configuration has been provided|invalid kubeconfig: stat)`, `https:///api`, `https://:\d+/`, `error loading config file \\*"[^"]*kubeconfig`,
+				`[sS]tandalone mode, (no API client|will skip)`, `No api server defined`, `assuming standalone kubelet|KubeClient is nil`, `invalid kubeconfig: `,
 			},
 
 			Commands: []string{"sudo ls -l /var/lib/kubelet/kubeconfig", "sudo systemctl cat kubelet", "sudo eksnode init"},
@@ -381,7 +418,7 @@ func Rules() []Rule {
 				`(EC2RoleRequestError|no valid providers in chain|could not find (default )?credentials|no identity-based credentials)`,
 				`(UnrecognizedClientException|InvalidClientTokenId|ExpiredToken|AuthFailure)`,
 			},
-			Not: `GetUserData|deadline exceeded|check the machine's clock`,
+			Not: `GetUserData|deadline exceeded|check the machine's clock|ServiceLinkedRole`,
 
 			Others:   "EC2 may not assume the role of the profile, or the profile was attached after the node started",
 			Commands: []string{"aws iam get-instance-profile --instance-profile-name PROFILE", "aws ec2 associate-iam-instance-profile --instance-id ID --iam-instance-profile Name=PROFILE"},
@@ -434,6 +471,7 @@ func Rules() []Rule {
 			Lines: []string{
 				`failed to get (provider|instance) ID (for node|from cloud provider)`, `(providerID empty|node has no providerID|[pP]rovider ID is empty)`, `untolerated taint\(?s?\)? \{node\.cloudprovider\.kubernetes\.io/uninitialized`,
 				`error finding instance \S+: .*not found`,
+				`failed to get (external ID|node address|instance type|zone) from cloud provider`,
 			},
 
 			Commands: []string{"kubectl get nodes --output custom-columns=NAME:.metadata.name,ID:.spec.providerID", "aws ec2 describe-instances --instance-ids ID --query 'Reservations[].Instances[].PrivateDnsName'"},
@@ -457,7 +495,7 @@ func Rules() []Rule {
 			Not:    `only its own Node object|"system:node:\\*"|can only access (node lease|CSINode)`,
 			Until:  joined,
 			Lines: []string{
-				`User \\*"(system:anonymous|[^"\\]*)\\*" cannot (create|get|list|watch|patch) resource \\*"(nodes|events|leases|services|csinodes|csidrivers|runtimeclasses)\\*"`,
+				`User \\*"(system:anonymous|[^"\\]*)\\*" cannot (create|get|list|watch|patch) resource \\*"(nodes|events|leases|services|csinodes|csidrivers|runtimeclasses|certificatesigningrequests)\\*"`,
 				`could not determine node from user`,
 			},
 
@@ -472,6 +510,7 @@ func Rules() []Rule {
 				`err="Unauthorized"`, `'Unauthorized' \(will not retry!\)`, `: Unauthorized\b`, `(^|stderr F )Unauthorized$`, `You must be logged in to the server`, `the server has asked for the client to provide credentials`,
 				`with API server: unauthorized`, `token does not match the server`,
 				`\.eks\.amazonaws\.com\S* 401 Unauthorized`,
+				`(ARN|arn|[rR]ole|[iI]dentity) is not mapped`, `sts getCallerIdentity failed`, // the authenticator's log
 			},
 
 			Others:   "the clock of the node is wrong, or the security token service is off in the region",
@@ -482,7 +521,7 @@ func Rules() []Rule {
 			Cause:  "the kubelet is newer than the control plane, or more than three minor versions older",
 			Remedy: "use an image whose kubelet has the control plane's version or is up to three minor versions older",
 			Not:    `[kK]ubelet config|failed to decode`,
-			Lines:  []string{`the server could not find the requested resource`, `no kind \\*"[^"]*" is registered for version`},
+			Lines:  []string{`the server could not find the requested( resource|$)`, `no kind \\*"[^"]*" is registered for version`},
 
 			Others:   "a program asks for an API that the cluster removed or never had",
 			Commands: []string{"sudo kubelet --version", "aws eks describe-cluster --name NAME --query cluster.version --output text"},
@@ -513,6 +552,7 @@ func Rules() []Rule {
 			Lines: []string{
 				`failed to parse kubelet flag: unknown flag`, `Error: unknown flag: --`, `invalid argument \\*"[^"]*" for \\*"--[a-z-]+\\*" flag`, `failed to load (the )?kubelet config file`, `unrecognized feature gate`, `built-in cloud providers are disabled`,
 				`failed to (load kubelet dropin|merge kubelet configs|unmarshal merged JSON)`, `failed to load Kubelet config|failed to read kubelet config file`, `unknown command \S+$`,
+				`unknown cloud provider \\*"`, `flag provided but not defined: -|unknown shorthand flag: `, `failed to precedence kubeletConfigFlag`, `failed to convert merged config`,
 			},
 
 			Commands: []string{"sudo systemctl cat kubelet", "eksnode userdata check FILE"},
@@ -526,6 +566,7 @@ func Rules() []Rule {
 				`failed to validate kubelet configuration`,
 				`value failed to parse: `, `(invalid Node Allocatable configuration|unable to parse reserved-cpus|reserved-cpus: \S+ is not a subset)`,
 				`the total amount .* (of type|is not equal)`,
+				`invalid configuration: cgroups-per-qos`, `[tT]opology [mM]anager policy options? .*(require|not supported|unknown)`, `unknown (cpu|memory|topology) ?manager policy|[uU]nknown policy: `,
 			},
 
 			Commands: []string{"sudo systemctl cat kubelet", "eksnode userdata check FILE"},
@@ -553,6 +594,7 @@ func Rules() []Rule {
 			Not:    `Reserved Cgroup Limits`,
 			Lines: []string{
 				`failed to initiali[sz]e top level QOS containers`, `(failed to find cgroup mounts|Following Cgroup subsystem not mounted|cgroup hierarchy not unified|some missing controllers)`,
+				`requested cgroup controller`, `[cC]annot set property \w+, or unknown property`, `cannot enter cgroupv2`, `failed to (create|update) top level \S+ QOS cgroup`, `cgroup mountpoint does not exist`, `cgroup is not configured properly`, `[fF]ailed to find subsystem mount`,
 			},
 
 			Commands: []string{"sudo cat /proc/cmdline", "sudo cat /sys/fs/cgroup/cgroup.controllers"},
@@ -599,7 +641,7 @@ func Rules() []Rule {
 			ID:     "checkpoint",
 			Cause:  "the kubelet's saved state belongs to another policy or another machine",
 			Remedy: "remove the named file below /var/lib/kubelet and restart the kubelet; run `eksnode scrub` before an image is captured",
-			Lines:  []string{`differs from state checkpoint policy`, `doesn't match with CPUs in state`, `checkpoint is corrupted`, `could not restore state from checkpoint`, `the expected machine state is different from the real one`},
+			Lines:  []string{`differs from state checkpoint policy`, `doesn't match with CPUs in state`, `checkpoint is corrupted`, `could not restore state from checkpoint`, `the expected machine state is different from the real one`, `remove (the )?(policy|CPU manager|memory manager) state file`, `Memory states for the NUMA node .*different`},
 
 			Commands: []string{"sudo mv --no-clobber /var/lib/kubelet/FILE /root/", "sudo systemctl restart kubelet"},
 		},
@@ -697,7 +739,7 @@ func Rules() []Rule {
 			Cause:  "a program does not fit the machine's libraries, so it ends at once",
 			Remedy: "install the program in the version for this distribution, or update the named library; make the image with `eksnode provision`, which installs programs that fit",
 			Lines: []string{
-				`symbol lookup error: `, `error while loading shared libraries: `, `version .GLIBC(XX)?_[0-9.]+' not found`,
+				`symbol lookup error: `, `error while loading shared libraries: `, `version ?.?GLIBC(XX)?_[0-9.]+' not found`,
 			},
 			Explains: []string{"containerd", "units"},
 
@@ -751,14 +793,54 @@ func Rules() []Rule {
 			ID:     "containerd-config",
 			Cause:  "containerd's configuration is not valid TOML, or a plugin refuses its part",
 			Remedy: "let containerd name the fault; undo what user data wrote into /etc/containerd/config.toml, and use spec.containerd.config of the NodeConfig",
-			Not:    `hosts\.toml`,
+			Not:    `hosts\.toml|.nvidia.{1,3} (is configured|not supported)`,
 			Lines: []string{
 				`failed to (load|unmarshal|parse) TOML`, `containerd: invalid (plugin )?config`, `invalid plugin config: `, `unsupported config version`, `failed to load plugin io\.containerd\.\S*cri`,
 				`containerd: (failed|expected|unsupported|unable|timeout)`, `Failure unmarshaling TOML|failed to load config`, `doesn't support containerd configuration V3`,
+				`base OCI spec`, `no corresponding runtime configured in`, `no runtime for .{1,3}[\w.-]+.{1,3} is configured`, `RuntimeHandler \\*"[\w.-]+\\*" not supported`,
 			},
 			Explains: []string{"cri-plugin", "containerd"},
 
 			Commands: []string{"sudo containerd config dump", "sudo journalctl --unit containerd --boot --no-pager"},
+		},
+		{
+			ID:       "containerd-state",
+			Cause:    "containerd's data on disk is damaged or incomplete, so images or containers cannot be made from it",
+			Remedy:   "stop the kubelet and containerd, move /var/lib/containerd away, and start both; an image must be captured when containerd has stopped, and nothing else may delete files there",
+			Not:      `no space left|sandbox image`,
+			Lines:    []string{`snapshots/\d+/fs: no such file or directory`, `missing parent \S+ bucket|missing parent bucket`, `containerd\[\d+\]: panic: (assertion failed|page \d|invalid page|freelist)`, `go\.etcd\.io/bbolt`, `(meta|metadata)\.db: (invalid database|file size too small|checksum)`, `failed to recover state: `, `content digest sha256:[0-9a-f]+: not found`, `blob sha256:[0-9a-f]+.*(not found|no such file)`, `target snapshot \S+: already exists|snapshot \S+ does not exist: not found`},
+			Explains: []string{"containerd", "cri-plugin"},
+
+			Others:   "the disk is broken, or a clean-up removed files below /var/lib/containerd",
+			Commands: []string{"sudo systemctl stop kubelet containerd", "sudo mv --no-clobber /var/lib/containerd /var/lib/containerd.old", "sudo systemctl start containerd kubelet"},
+		},
+		{
+			ID:     "overlayfs",
+			Cause:  "containerd cannot mount overlays on the file system of /var/lib/containerd",
+			Remedy: "use ext4, or XFS made with ftype=1, for /var/lib/containerd; the folder must not itself lie on an overlay, and the kernel needs the module overlay",
+			Not:    `no such device`,
+			Lines:  []string{`does not support d_type`, `snapshotter not loaded: overlayfs`, `fstype: overlay, .*err: `, `failed to mount (rootfs component|overlay)`, `overlayfs: (filesystem on|upper fs|maximum fs stacking)`},
+
+			Others:   "this version of containerd mounts overlays with an option that the kernel does not have",
+			Commands: []string{"sudo findmnt --target /var/lib/containerd", "sudo xfs_info /var/lib/containerd", "sudo modprobe overlay"},
+		},
+		{
+			ID:     "csi-driver",
+			Cause:  "a storage driver has not registered on this node, so volumes of pods are not mounted",
+			Remedy: "install the driver's add-on, such as aws-ebs-csi-driver, and see why its pod on this node does not run; the node's taints need tolerations",
+			Lines:  []string{`not found in the list of registered CSI drivers`, `CSINode \S+ does not contain driver`},
+
+			Others:   "the driver's pod is still starting",
+			Commands: []string{"kubectl get csinode NODE --output yaml", "kubectl --namespace kube-system get pods --selector app=ebs-csi-node --output wide"},
+		},
+		{
+			ID:     "kubelet-disk",
+			Cause:  "the kubelet cannot measure the disk of /var/lib/kubelet, so the node does not get ready",
+			Remedy: "put /var/lib/kubelet on a file system with a device of its own, such as ext4 or XFS; Btrfs, ZFS and overlays are not known to the kubelet's statistics in every version",
+			Until:  ready,
+			Lines:  []string{`could not find device with major: `},
+
+			Commands: []string{"sudo findmnt --target /var/lib/kubelet", "sudo df --human-readable /var/lib/kubelet"},
 		},
 		{
 			ID:       "cri-plugin",
@@ -840,6 +922,7 @@ func Rules() []Rule {
 				`dial tcp 127\.0\.0\.1:50051`, `Retrying waiting for IPAM-D`, `Failed to wait for IPAM daemon`, `Initialization failure: ipamd init`, `connect service \\*":50051`, `cni plugin not initialized`, `[nN]o networks found in /etc/cni`, `cni config uninitialized`,
 				`(Timed out waiting for IPAM daemon|Failed to install CNI binaries|AWS_VPC_\w+ (MUST|must|cannot)|VPC CNI currently does not support)`, `amazon-vpc-cni-k8s/\S*\. ?\(\*IPAMContext\)`, `(unable to find ENI|Error while creating daemon|cilium\.sock: connect|Cilium API client timeout)`, `(calico/node is not ready|[fF]elix is not (ready|live)|BIRD is not (ready|live)|stat /var/lib/calico/nodename)`, `\[(ERROR|FATAL)\]\[\d+\] cni-installer`, `(hnsCall failed|HNS failed with error|hcnCreate\w+ failed)`, `[nN]etwork[pP]lugin cni failed to set ?up pod`, `failed \(add\): `, `aws-node failed (liveness|readiness) probe`,
 				`NetworkReady=false`,
+				`failed to find network info for sandbox`, `[fF]ailed to set ?up (sandbox container \S+ )?network for (sandbox|pod)`, `cni config not initialized`, `Failed to connect to Typha`,
 			},
 
 			Others:   "the pod aws-node is still starting: a node writes these lines in its first minute",
@@ -907,6 +990,7 @@ func Rules() []Rule {
 				`nvml error`, `driverdog\[\d+\]: .*([fF]ailed|[eE]rror)`, `[iI]nitialize NVML`, `NVIDIA-SMI has failed`, `nvidia-container-cli: (\S+ )?error`, `NVRM: API mismatch`,
 				`RuntimeHandler "nvidia" not supported`,
 				`no runtime for .{1,3}nvidia.{1,3} is configured`, `nvidia-container-runtime[^ ]*: (no such file|permission denied)`, `(start nvml|could not load NVML|libnvidia-ml\.so)`, `NVRM: (Xid|.*(RmInitAdapter failed|rm_init_adapter failed|fallen off the bus|GPU .* installed in this system is not supported))`, `(unresolvable CDI devices|failed to (inject|get) CDI)`, `Module nvidia\S* not found|[cC]ould not insert .nvidia`,
+				`nvidia\.com/gpu\\*" (didn't register|was requested but not registered)`, `Insufficient nvidia\.com/gpu`, `Incompatible (platform|strategy) detected`, `nvidia-smi.*([fF]ailed|not found|No such file)`, `nvidia-(persistenced|fabricmanager)\S*: .*([fF]ailed|[eE]rror)`,
 			},
 			Explains: []string{"containerd"},
 
@@ -914,11 +998,12 @@ func Rules() []Rule {
 		},
 		{
 			ID:     "units",
-			Cause:  "the image lacks a service that a node needs",
+			Cause:  "the image lacks a service or a program that a node needs",
 			Remedy: "make the image with `eksnode provision`",
 			Lines: []string{
 				`systemd reports the unit as (not-found|masked)`, `Unit (kubelet|containerd|nodeadm\S*)\.service (not found|could not be found)`, `Failed at step EXEC spawning [^:]+: No such file or directory`, `finding the version of (kubelet|containerd): `,
 				`(kubelet|containerd|nodeadm\S*|eksnode\S*)\.service: .*status=203/EXEC`,
+				`binary not installed "?containerd-shim`, `exec: \\*"(runc|containerd-shim-runc-v2)\\*": executable file not found`, `(kubelet|containerd)\.service is masked`,
 			},
 
 			Commands: []string{"sudo systemctl status containerd kubelet --no-pager", "sudo eksnode audit --rules can-join"},
@@ -931,6 +1016,7 @@ func Rules() []Rule {
 			Not:    `expected cgroupsPath|nvidia|[eE]xec format error|executable file not found|no space left|context canceled|cannot allocate memory`,
 			Lines: []string{
 				`OCI runtime (create|exec|state) failed: `, `runc create failed: `, `failed to (create|start) shim( task)?: `,
+				`oci runtime error: `, `starting container process caused`, `(loading|adding) seccomp (filter|rule)`, `unable to apply cgroup configuration`, `apparmor failed to apply profile`, `runc did not terminate`,
 			},
 
 			Others:   "the container's own configuration is the reason, such as its command or a mount",

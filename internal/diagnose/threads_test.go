@@ -77,25 +77,15 @@ func (t thread) first() string {
 	return r.Result()
 }
 
-// laterFiles are the files of the last part.
-func laterFiles(t *testing.T) (files []string) {
-	t.Helper()
-	all, err := filepath.Glob("testdata/*.txtar")
-	require.NoError(t, err)
-	for _, path := range all {
-		if file := filepath.Base(path); file != "threads.txtar" {
-			files = append(files, file)
-		}
-	}
-	require.NotEmpty(t, files)
-	return files
-}
-
 // collection is all of it.
 func collection(t *testing.T) []thread {
+	files, err := filepath.Glob("testdata/*.txtar")
+	require.NoError(t, err)
 	list := threads(t, "threads.txtar", -1)
-	for _, file := range laterFiles(t) {
-		list = append(list, threads(t, file, 2)...)
+	for _, file := range files {
+		if name := filepath.Base(file); name != "threads.txtar" {
+			list = append(list, threads(t, name, 2)...)
+		}
 	}
 	return list
 }
@@ -147,16 +137,11 @@ func TestTheCauseOfPublicThreadsComesFirst(t *testing.T) {
 // A thread is in one file only.
 func TestNoThreadIsInTwoParts(t *testing.T) {
 	known := map[string]bool{}
-	for _, one := range threads(t, "threads.txtar", -1) {
-		known[one.source] = true
+	for _, one := range collection(t) {
+		known[fmt.Sprint(one.source, one.part == 2)] = true
 	}
-	for _, file := range laterFiles(t) {
-		here := map[string]bool{}
-		for _, one := range threads(t, file, 2) {
-			assert.False(t, known[one.source], one.source)
-			here[one.source] = true
-		}
-		maps.Copy(known, here)
+	for _, one := range threads(t, "threads.txtar", -1) {
+		assert.False(t, known[fmt.Sprint(one.source, true)], one.source)
 	}
 }
 
