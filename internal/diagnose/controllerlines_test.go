@@ -47,6 +47,9 @@ var controllerLines = map[string][]string{
 		`I0505 17:01:44.750147  127119 volume_host.go:75] "KubeClient is nil. Skip initialization of CSIDriverLister"`,
 		`failed to run Kubelet: invalid kubeconfig: context was not found for specified context: a`,
 	},
+	"cluster-tag": {`could not init cloud provider "aws": AWS cloud failed to find ClusterID`},
+	"metadata":    {`ec2 api connectivity check failed: operation error EC2: DescribeInstanceTypes, get identity: get credentials: no EC2 IMDS role found, operation error ec2imds: GetMetadata, canceled, context deadline exceeded`},
+	"aws-api":     {`operation error IAM: GetInstanceProfile, exceeded maximum number of attempts, 3, StatusCode: 0, request send failed, Post "https://iam.amazonaws.com/": dial tcp 52.94.233.129:443: i/o timeout`},
 	"provider-id": {`Unable to construct v1.Node object for kubelet: failed to get external ID from cloud provider: instance not found`},
 	"unauthorized": {
 		`level=warning msg="access denied" arn="arn:aws:iam::123456789012:role/node" client="127.0.0.1:1" error="ARN is not mapped"`,
@@ -83,6 +86,7 @@ var controllerLines = map[string][]string{
 		`Expected resource "nvidia.com/gpu" didn't register on the node`,
 		`0/3 nodes are available: 3 Insufficient nvidia.com/gpu.`,
 		`E0314 17:11:50.668282       1 factory.go:115] Incompatible platform detected`,
+		`exec: "nvidia-container-runtime": executable file not found in $PATH: unknown`,
 		`/bin/nvidia-smi: No such file or directory`,
 		`nvidia-persistenced[1800]: Failed to query NVIDIA devices.`,
 	},
@@ -99,6 +103,7 @@ var controllerLines = map[string][]string{
 		`ip-10-0-1-2 containerd[2440]: go.etcd.io/bbolt._assert(...)`,
 		`/var/lib/containerd/io.containerd.metadata.v1.bolt/meta.db: invalid database`,
 		`level=fatal msg="Failed to run CRI service" error="failed to recover state: failed to load sandbox"`,
+		`"Failed to start ContainerManager" err="failed to build map of initial containers from runtime: no PodsandBox found with Id"`,
 		`failed to unpack image on snapshotter overlayfs: unexpected media type: content digest sha256:7f2bdf4f: not found`,
 		`error reading blob sha256:7f2bdf4f: open /var/lib/containerd/io.containerd.content.v1.content/blobs: no such file or directory`,
 		`snapshot sha256:7f2bdf4f does not exist: not found`,
@@ -121,6 +126,7 @@ var controllerLines = map[string][]string{
 		`failed to find network info for sandbox "9441"`,
 		`Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox "9441"`,
 		`cni config not initialized`,
+		`level=fatal msg="Unable to initialize Kubernetes subsystem" error="unable to create k8s client" subsys=daemon`,
 		`[FATAL][2338] felix/daemon.go 532: Failed to connect to Typha error=connection to typhas failed`,
 	},
 	"oci-runtime": {

@@ -249,14 +249,14 @@ func Rules() []Rule {
 			Cause:  "the node cannot reach an AWS API: a route, an endpoint or a security group is missing",
 			Remedy: "give the subnet a NAT gateway, or VPC endpoints for ec2, eks, sts, ecr.api, ecr.dkr and s3 with security groups that allow port 443 from the node; otherwise name a proxy in spec.instance.environment",
 			Until:  joined,
-			Not:    `(lookup|LookupHost) .*(no such host|server misbehaving)|UnauthorizedOperation|AccessDenied|network is unreachable|dial tcp: i/o timeout`,
+			Not:    `(lookup|LookupHost) .*(no such host|server misbehaving)|UnauthorizedOperation|AccessDenied|network is unreachable|dial tcp: i/o timeout|ec2imds: `,
 			Lines: []string{
-				`operation error (EC2|EKS|STS|ECR): \w+.*(context deadline exceeded|request send failed|exceeded maximum number of attempts|StatusCode: 0)`,
+				`operation error (EC2|EKS|STS|ECR|IAM|SSM|SQS): \w+.*(context deadline exceeded|request send failed|exceeded maximum number of attempts|StatusCode: 0)`,
 				`request failed with unretryable error https response error StatusCode: 0`,
 				`(private DNS name|cluster) from (EC2|EKS): deadline has elapsed`, `(Error describing instance|describing cluster).*(dispatch failure|imed ?out)`,
 				`https://(ec2|eks|sts|api\.ecr)\.[^ ]*: dial tcp timeout`,
 				`retrying request (EC2|EKS)/`, `; the node needs a route to this address: `, `RequestError: send request failed`,
-				`Could not connect to the endpoint URL: "https://[a-z0-9.-]+\.amazonaws\.com`, `https://(ec2|eks|sts|api\.ecr)\.[^ ]*: dial tcp [^ ]+ (i/o timeout|connect: )`,
+				`Could not connect to the endpoint URL: "https://[a-z0-9.-]+\.amazonaws\.com`, `https://(ec2|eks|sts|iam|api\.ecr)\.[^ ]*: dial tcp [^ ]+ (i/o timeout|connect: )`,
 				`EKS Describe Cluster API response: `, `https://(ec2|eks|sts|api\.ecr)\.[^ ]*: (context deadline exceeded|net/http: |EOF|read tcp )`, `(Connect|Read) timeout on endpoint URL: "https://[a-z0-9.-]+\.amazonaws\.com`,
 			},
 
@@ -320,7 +320,7 @@ func Rules() []Rule {
 				`([rR]egister node|[eE]nsure (node )?lease|updating node status|CSINode publishing|[fF]ailed to (list|watch) \*v1).*(context deadline exceeded|: EOF|connection re(fused|set)|i/o timeout|no route to host|timed out|http2: )`,
 				`dial tcp [0-9.\[\]a-f:]+:(443|6443): connect: (connection reset|operation timed out|host is (down|unreachable)|operation not permitted)`,
 			},
-			Not: `https://(ec2|eks|sts|api\.ecr|ssm|ssmmessages|ec2messages|logs|monitoring|s3)\.|https?://([0-9.]+|\[[0-9a-f:]+\]):443/|https?://[^/ ]*(dkr[.-]ecr|\.s3[.-])|failed to do request|169\.254\.169\.254|lookup |x509: |dial tcp :|timed out waiting for the condition`,
+			Not: `https://(ec2|eks|sts|iam|sqs|api\.pricing|api\.ecr|ssm|ssmmessages|ec2messages|logs|monitoring|s3)\.|https?://([0-9.]+|\[[0-9a-f:]+\]):443/|https?://[^/ ]*(dkr[.-]ecr|\.s3[.-])|failed to do request|169\.254\.169\.254|lookup |x509: |dial tcp :|timed out waiting for the condition`,
 
 			Others:   "the endpoint in the user data is not that of the cluster, or the API server restarted at that time",
 			Commands: []string{"eksnode preflight --cluster NAME --instance ID", "aws eks describe-cluster --name NAME --query cluster.endpoint --output text", "sudo curl --insecure --max-time 5 ENDPOINT/livez"},
@@ -475,6 +475,14 @@ func Rules() []Rule {
 			},
 
 			Commands: []string{"kubectl get nodes --output custom-columns=NAME:.metadata.name,ID:.spec.providerID", "aws ec2 describe-instances --instance-ids ID --query 'Reservations[].Instances[].PrivateDnsName'"},
+		},
+		{
+			ID:     "cluster-tag",
+			Cause:  "the cloud provider finds no tag on the instance that names the cluster",
+			Remedy: "tag the instance with kubernetes.io/cluster/NAME and the value owned, in the launch template too",
+			Lines:  []string{`([fF]ailed to|did not|could not) find ClusterID`},
+
+			Commands: []string{"aws ec2 create-tags --resources ID --tags Key=kubernetes.io/cluster/NAME,Value=owned", "eksnode manifests --cluster NAME --role ARN --only tags"},
 		},
 		{
 			ID:     "private-dns-name",
@@ -808,7 +816,7 @@ func Rules() []Rule {
 			Cause:    "containerd's data on disk is damaged or incomplete, so images or containers cannot be made from it",
 			Remedy:   "stop the kubelet and containerd, move /var/lib/containerd away, and start both; an image must be captured when containerd has stopped, and nothing else may delete files there",
 			Not:      `no space left|sandbox image`,
-			Lines:    []string{`snapshots/\d+/fs: no such file or directory`, `missing parent \S+ bucket|missing parent bucket`, `containerd\[\d+\]: panic: (assertion failed|page \d|invalid page|freelist)`, `go\.etcd\.io/bbolt`, `(meta|metadata)\.db: (invalid database|file size too small|checksum)`, `failed to recover state: `, `content digest sha256:[0-9a-f]+: not found`, `blob sha256:[0-9a-f]+.*(not found|no such file)`, `target snapshot \S+: already exists|snapshot \S+ does not exist: not found`},
+			Lines:    []string{`snapshots/\d+/fs: no such file or directory`, `missing parent \S+ bucket|missing parent bucket`, `containerd\[\d+\]: panic: (assertion failed|page \d|invalid page|freelist)`, `go\.etcd\.io/bbolt`, `(meta|metadata)\.db: (invalid database|file size too small|checksum)`, `failed to recover state: `, `failed to build map of initial containers`, `content digest sha256:[0-9a-f]+: not found`, `blob sha256:[0-9a-f]+.*(not found|no such file)`, `target snapshot \S+: already exists|snapshot \S+ does not exist: not found`},
 			Explains: []string{"containerd", "cri-plugin"},
 
 			Others:   "the disk is broken, or a clean-up removed files below /var/lib/containerd",
@@ -923,6 +931,7 @@ func Rules() []Rule {
 				`(Timed out waiting for IPAM daemon|Failed to install CNI binaries|AWS_VPC_\w+ (MUST|must|cannot)|VPC CNI currently does not support)`, `amazon-vpc-cni-k8s/\S*\. ?\(\*IPAMContext\)`, `(unable to find ENI|Error while creating daemon|cilium\.sock: connect|Cilium API client timeout)`, `(calico/node is not ready|[fF]elix is not (ready|live)|BIRD is not (ready|live)|stat /var/lib/calico/nodename)`, `\[(ERROR|FATAL)\]\[\d+\] cni-installer`, `(hnsCall failed|HNS failed with error|hcnCreate\w+ failed)`, `[nN]etwork[pP]lugin cni failed to set ?up pod`, `failed \(add\): `, `aws-node failed (liveness|readiness) probe`,
 				`NetworkReady=false`,
 				`failed to find network info for sandbox`, `[fF]ailed to set ?up (sandbox container \S+ )?network for (sandbox|pod)`, `cni config not initialized`, `Failed to connect to Typha`,
+				`level=fatal .*subsys=\w+`,
 			},
 
 			Others:   "the pod aws-node is still starting: a node writes these lines in its first minute",
@@ -990,6 +999,7 @@ func Rules() []Rule {
 				`nvml error`, `driverdog\[\d+\]: .*([fF]ailed|[eE]rror)`, `[iI]nitialize NVML`, `NVIDIA-SMI has failed`, `nvidia-container-cli: (\S+ )?error`, `NVRM: API mismatch`,
 				`RuntimeHandler "nvidia" not supported`,
 				`no runtime for .{1,3}nvidia.{1,3} is configured`, `nvidia-container-runtime[^ ]*: (no such file|permission denied)`, `(start nvml|could not load NVML|libnvidia-ml\.so)`, `NVRM: (Xid|.*(RmInitAdapter failed|rm_init_adapter failed|fallen off the bus|GPU .* installed in this system is not supported))`, `(unresolvable CDI devices|failed to (inject|get) CDI)`, `Module nvidia\S* not found|[cC]ould not insert .nvidia`,
+				`exec: \\*"nvidia-container-\S+: executable file not found`,
 				`nvidia\.com/gpu\\*" (didn't register|was requested but not registered)`, `Insufficient nvidia\.com/gpu`, `Incompatible (platform|strategy) detected`, `nvidia-smi.*([fF]ailed|not found|No such file)`, `nvidia-(persistenced|fabricmanager)\S*: .*([fF]ailed|[eE]rror)`,
 			},
 			Explains: []string{"containerd"},
@@ -1015,7 +1025,7 @@ func Rules() []Rule {
 			Until:  ready,
 			Not:    `expected cgroupsPath|nvidia|[eE]xec format error|executable file not found|no space left|context canceled|cannot allocate memory`,
 			Lines: []string{
-				`OCI runtime (create|exec|state) failed: `, `runc create failed: `, `failed to (create|start) shim( task)?: `,
+				`OCI runtime (create|exec|start|state) failed: `, `runc create failed: `, `failed to (create|start) shim( task)?: `,
 				`oci runtime error: `, `starting container process caused`, `(loading|adding) seccomp (filter|rule)`, `unable to apply cgroup configuration`, `apparmor failed to apply profile`, `runc did not terminate`,
 			},
 
