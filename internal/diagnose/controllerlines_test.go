@@ -14,6 +14,7 @@ var controllerLines = map[string][]string{
 		`The architecture 'arm64' of the specified instance type does not match the architecture 'x86_64' of the specified AMI.`,
 	},
 	"capacity": {
+		`with fleet error(s), UnfulfillableCapacity: insufficient capacity`,
 		`AsgInstanceLaunchFailures: You've reached your quota for maximum Fleet Requests for this account. Launching EC2 instance failed.`,
 		`creating instance, insufficient capacity, all requested instance types were unavailable during launch`,
 		`VolumeLimitExceeded: Volume limit exceeded.`,
@@ -41,6 +42,7 @@ var controllerLines = map[string][]string{
 		`Get "https://10.0.3.17:6443/healthz": dial tcp 10.0.3.17:6443: connect: connection reset by peer`,
 	},
 	"no-kubeconfig": {
+		`Error loading config file "/etc/kubernetes/kubelet.conf": no kind "KubeletConfiguration" is registered for version "kubelet.config.k8s.io/v1beta1"`,
 		`W0629 04:45:46.740389    3660 server.go:552] standalone mode, no API client`,
 		`W0629 04:45:46.762681    3660 server.go:464] No api server defined - no events will be sent to API server.`,
 		`csi_plugin.go:189] kubernetes.io/csi: kubeclient not set, assuming standalone kubelet`,
@@ -63,6 +65,7 @@ var controllerLines = map[string][]string{
 		`"command failed" err="failed to convert merged config to internal kubelet configuration: no kind"`,
 	},
 	"kubelet-settings": {
+		`forbidden sysctl: "net.core.somaxconn" not allowlisted`,
 		`invalid configuration: cgroups-per-qos was specified and cgroup-root was not specified`,
 		`topology manager policy options [prefer-closest-numa-nodes] require feature gates "TopologyManagerPolicyOptions" enabled`,
 		`unknown cpu manager policy`,
@@ -83,6 +86,9 @@ var controllerLines = map[string][]string{
 	},
 	"libraries": {`nvidia-container-cli.real: /lib64/libc.so.6: versionGLIBC_2.27' not found (required by libnvidia-container.so.1): unknown`},
 	"nvidia": {
+		`Unable to communicate with the NVIDIA driver.`,
+		`Failed to initialize NVML: Driver/library version mismatch`,
+		`Allocate failed due to no healthy devices present; cannot allocate unhealthy devices nvidia.com/gpu`,
 		`Expected resource "nvidia.com/gpu" didn't register on the node`,
 		`0/3 nodes are available: 3 Insufficient nvidia.com/gpu.`,
 		`E0314 17:11:50.668282       1 factory.go:115] Incompatible platform detected`,
@@ -123,6 +129,9 @@ var controllerLines = map[string][]string{
 		`Failed to start ContainerManager failed to get rootfs info: failed to get device for dir "/var/lib/kubelet": could not find device with major: 0, minor: 40 in cached partitions map`,
 	},
 	"network-plugin": {
+		`plugin type="calico" failed (delete): error getting ClusterInformation: connection is unauthorized`,
+		`Failed to acquire lease: node "a" pod cidr not assigned`,
+		`1 node(s) had untolerated taint {node.kubernetes.io/network-unavailable: }.`,
 		`failed to find network info for sandbox "9441"`,
 		`Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox "9441"`,
 		`cni config not initialized`,
@@ -130,6 +139,7 @@ var controllerLines = map[string][]string{
 		`[FATAL][2338] felix/daemon.go 532: Failed to connect to Typha error=connection to typhas failed`,
 	},
 	"oci-runtime": {
+		`Cannot enforce AppArmor: profile "a" is not loaded`,
 		`Error response from daemon: oci runtime error: container_linux.go:247`,
 		`container_linux.go:380: starting container process caused: process_linux.go:385`,
 		`init seccomp caused: error loading seccomp filter into kernel: loading seccomp filter: invalid argument`,
@@ -141,5 +151,26 @@ var controllerLines = map[string][]string{
 		`runtime "io.containerd.runc.v2" binary not installed "containerd-shim-runc-v2": file does not exist`,
 		`exec: "runc": executable file not found in $PATH: unknown`,
 		`Failed to start kubelet.service: Unit kubelet.service is masked.`,
+	},
+	"node-class": {
+		`launching nodeclaim, resolving ec2nodeclass, object is awaiting reconciliation`,
+		`"message":"ignoring nodepool, not ready","NodePool":{"name":"default"}`,
+	},
+	"kube-proxy": {
+		`W0612 22:44:56.434212       5 server.go:469] Failed to retrieve node info: nodes "ip-172-20-78-251" not found`,
+		`Failed to execute iptables-restore for nat: exit status 1`,
+	},
+	"disk-full": {
+		`1 node(s) had untolerated taint {node.kubernetes.io/disk-pressure: }.`,
+		`The node had condition: [DiskPressure].`,
+	},
+	"memory": {
+		`1 node(s) had untolerated taint {node.kubernetes.io/memory-pressure: }.`,
+		`The node had condition: [MemoryPressure].`,
+	},
+	"registry-unreachable": {
+		`pinging docker registry returned: Get http://registry-1.docker.io/v2/: dial tcp 34.199.40.84:80: i/o timeout`,
+		`failed to authorize: failed to fetch anonymous token: unexpected status: 504 Gateway Time-out`,
+		`failed to resolve reference: unexpected status from HEAD request to https://quay.io/v2/a/manifests/b: 503 Service Unavailable`,
 	},
 }

@@ -91,7 +91,7 @@ func Rules() []Rule {
 			Until:  joined,
 			Lines: []string{
 				`(InsufficientInstanceCapacity|InsufficientHostCapacity|UnfulfillableCapacity|InsufficientCapacityError)`, `(VcpuLimitExceeded|MaxSpotInstanceCountExceeded|InstanceLimitExceeded)`,
-				`[rR]eached (your|the) (quota|limit) for`, `(all|All) (requested |available )?instance types were unavailable`, `(VolumeLimitExceeded|ReservationCapacityExceeded)`,
+				`[rR]eached (your|the) (quota|limit) for`, `[iI]nsufficient capacity`, `(all|All) (requested |available )?instance types were unavailable`, `(VolumeLimitExceeded|ReservationCapacityExceeded)`,
 			},
 
 			Commands: []string{"aws ec2 describe-instance-type-offerings --location-type availability-zone"},
@@ -103,6 +103,19 @@ func Rules() []Rule {
 			Lines:  []string{`ServiceLinkedRoleCreationNotPermitted`, `permission to create the service-linked role`},
 
 			Commands: []string{"aws iam create-service-linked-role --aws-service-name spot.amazonaws.com"},
+		},
+		{
+			ID:     "node-class",
+			Cause:  "Karpenter starts no instance, because the EC2NodeClass is not ready",
+			Remedy: "read the conditions of the EC2NodeClass; when they stay unknown, update Karpenter's definitions (CRDs) to the version of its controller",
+			Until:  joined,
+			Lines: []string{
+				`resolving ec2nodeclass, object is awaiting reconciliation`, `(nodeClass isn't ready|[nN]ode[cC]lass .*(is )?not ready|ignoring nodepool, not ready)`,
+			},
+			Explains: []string{"node-pool"},
+
+			Others:   "the controller has just started, and has not looked at the EC2NodeClass yet",
+			Commands: []string{"kubectl describe ec2nodeclasses", "kubectl get customresourcedefinitions ec2nodeclasses.karpenter.k8s.aws --output yaml"},
 		},
 		{
 			ID:     "node-pool",
@@ -317,7 +330,7 @@ func Rules() []Rule {
 				`dial tcp [0-9.\[\]a-f:]+:(443|6443): (i/o timeout|(connect|getsockopt): (connection (refused|timed out)|no route to host))`, `net/http: TLS handshake timeout`, `request canceled while waiting for connection`,
 				`\.eks\.amazonaws\.com(\.cn)?[^ ]*: (context deadline exceeded|EOF|read tcp |net/http: |http2: |unexpected EOF)`, `server is not ready: failed to (get|retrieve)`,
 				`[cC]onnect to \S+\.eks\.amazonaws\.com`,
-				`([rR]egister node|[eE]nsure (node )?lease|updating node status|CSINode publishing|[fF]ailed to (list|watch) \*v1).*(context deadline exceeded|: EOF|connection re(fused|set)|i/o timeout|no route to host|timed out|http2: )`,
+				`([uU]nable to register |[rR]egister node|[eE]nsure (node )?lease|retrieve node info|updating node status|CSINode publishing|[fF]ailed to (list|watch) \*v1).*(context deadline exceeded|: EOF|connection re(fused|set)|i/o timeout|no route to host|timed out|http2: )`,
 				`dial tcp [0-9.\[\]a-f:]+:(443|6443): connect: (connection reset|operation timed out|host is (down|unreachable)|operation not permitted)`,
 			},
 			Not: `https://(ec2|eks|sts|iam|sqs|api\.pricing|api\.ecr|ssm|ssmmessages|ec2messages|logs|monitoring|s3)\.|https?://([0-9.]+|\[[0-9a-f:]+\]):443/|https?://[^/ ]*(dkr[.-]ecr|\.s3[.-])|failed to do request|169\.254\.169\.254|lookup |x509: |dial tcp :|timed out waiting for the condition`,
@@ -335,6 +348,7 @@ func Rules() []Rule {
 				`https://([0-9.]+|\[[0-9a-f:]+\]):443/.*(i/o timeout|deadline exceeded|awaiting headers|(connect|getsockopt): )`,
 				`Failed to communicate with K8S Server`, `node\.go:\d+\] "?Failed to retrieve node info`,
 				`https://([0-9.]+|\[[0-9a-f:]+\]):443/.*(TLS handshake timeout|while waiting for connection|: EOF)`, `proxier\.go:\d+\] "?([a-z]+ )?([sS]ync failed|[fF]ailed to (execute|list|run|ensure))`, `(Error running ProxyServer|Unable to create proxer|unable to create proxier|can.t (use|initialize) the ipvs proxier)`, `Testing communication with server`, `(Failed to check API server connectivity|Unable to reach API Server)`,
+				`Failed to retrieve node info: nodes `, `[fF]ailed to execute iptables-restore`,
 			},
 			Explains: []string{"network-plugin"},
 
@@ -381,7 +395,7 @@ func Rules() []Rule {
 			Until:  joined,
 			Not:    `illegal base64|certificate-authority`,
 			Lines: []string{
-				`unable to load bootstrap kubeconfig`, `(invalid configuration: no (server|configuration)|no configuration has been provided|invalid kubeconfig: stat)`, `https:///api`, `https://:\d+/`, `error loading config file \\*"[^"]*kubeconfig`,
+				`unable to load bootstrap kubeconfig`, `(invalid configuration: no (server|configuration)|no configuration has been provided|invalid kubeconfig: stat)`, `https:///api`, `https://:\d+/`, `[eE]rror loading config file \\*"[^"]*(kubeconfig|\.conf)`,
 				`[sS]tandalone mode, (no API client|will skip)`, `No api server defined`, `assuming standalone kubelet|KubeClient is nil`, `invalid kubeconfig: `,
 			},
 
@@ -513,6 +527,7 @@ func Rules() []Rule {
 			ID:     "unauthorized",
 			Cause:  "the API server cannot identify the node: the node's role is not mapped, or its token is for another cluster",
 			Remedy: "create an access entry of type EC2_LINUX for the node's role (not the profile), or map it in aws-auth without a path; the cluster's name and the endpoint in the user data must belong together; an image captured from a joined node needs `eksnode scrub`",
+			Not:    `ClusterInformation`, // Calico's own token
 			Until:  joined,
 			Lines: []string{
 				`err="Unauthorized"`, `'Unauthorized' \(will not retry!\)`, `: Unauthorized\b`, `(^|stderr F )Unauthorized$`, `You must be logged in to the server`, `the server has asked for the client to provide credentials`,
@@ -528,7 +543,7 @@ func Rules() []Rule {
 			ID:     "version-skew",
 			Cause:  "the kubelet is newer than the control plane, or more than three minor versions older",
 			Remedy: "use an image whose kubelet has the control plane's version or is up to three minor versions older",
-			Not:    `[kK]ubelet config|failed to decode`,
+			Not:    `[kK]ubelet config|failed to decode|loading config file`,
 			Lines:  []string{`the server could not find the requested( resource|$)`, `no kind \\*"[^"]*" is registered for version`},
 
 			Others:   "a program asks for an API that the cluster removed or never had",
@@ -575,6 +590,7 @@ func Rules() []Rule {
 				`value failed to parse: `, `(invalid Node Allocatable configuration|unable to parse reserved-cpus|reserved-cpus: \S+ is not a subset)`,
 				`the total amount .* (of type|is not equal)`,
 				`invalid configuration: cgroups-per-qos`, `[tT]opology [mM]anager policy options? .*(require|not supported|unknown)`, `unknown (cpu|memory|topology) ?manager policy|[uU]nknown policy: `,
+				`forbidden sysctl: `,
 			},
 
 			Commands: []string{"sudo systemctl cat kubelet", "eksnode userdata check FILE"},
@@ -672,6 +688,7 @@ func Rules() []Rule {
 			Lines: []string{
 				`no space left on device`, `low on resource: ephemeral-storage`, `to reclaim" resourceName="ephemeral-storage"`, `[aA]ttempting to reclaim ephemeral-storage`,
 				`(NodeHasDiskPressure|kubelet has disk pressure)`, `(FreeDiskSpaceFailed|[fF]ailed to garbage collect required amount)`, `[dD]isk quota exceeded`,
+				`taints?(\(s\))? \{node\.kubernetes\.io/disk-pressure|Taints: +node\.kubernetes\.io/disk-pressure`, `node had condition: \[.*DiskPressure`,
 			},
 			Explains: []string{"pause-image", "checkpoint"},
 
@@ -697,6 +714,7 @@ func Rules() []Rule {
 			Not:    `Memory cgroup out of memory|CONSTRAINT_MEMCG`,
 			Lines: []string{
 				`Out of memory: Kill(ed)? process`, `(NodeHasInsufficientMemory|kubelet has insufficient memory|System OOM encountered|low on resource: memory)`, `[cC]annot allocate memory`,
+				`taints?(\(s\))? \{node\.kubernetes\.io/memory-pressure|Taints: +node\.kubernetes\.io/memory-pressure`, `node had condition: \[.*MemoryPressure`,
 			},
 
 			Commands: []string{"sudo free --human", "sudo journalctl --dmesg --grep oom --no-pager"},
@@ -718,6 +736,7 @@ func Rules() []Rule {
 			Lines: []string{
 				`failed to do request: (Head|Get) .*(dial tcp|net/http|i/o timeout|EOF|awaiting headers)`,
 				`https?://[^/ ]*(dkr[.-]ecr|\.s3[.-])[^ ]*.*(i/o timeout|awaiting headers|TLS handshake timeout|while waiting for connection|connect: )`,
+				`https?://[^/ ]+/v2/[^ ]*: .*(i/o timeout|awaiting headers|TLS handshake timeout|connect: )`, `failed to fetch (anonymous|oauth) token: .*(50\d|imeout|dial tcp|EOF)`, `unexpected status (code|from \w+ request)[^"]*: 50\d`,
 			},
 			Explains: []string{"pause-image"},
 
@@ -777,7 +796,7 @@ func Rules() []Rule {
 			ID:     "registry",
 			Cause:  "a registry refuses the node, so images cannot be pulled",
 			Remedy: "the role needs AmazonEC2ContainerRegistryPullOnly, the registry's account must allow the role, and the image must have ecr-credential-provider where the kubelet looks for it",
-			Not:    `sandbox image`,
+			Not:    `sandbox image|: 50\d |i/o timeout|dial tcp`,
 			Lines: []string{
 				`no basic auth credentials`, `pull access denied`, `failed with status code \[manifests [^\]]*\]: 40[13]`, `unexpected status (code|from (HEAD|GET) request)[^"]*: 40[13]`,
 				`unauthorized: authentication required`, `(authorization token has expired|insufficient_scope|failed to fetch (anonymous|oauth) token)`,
@@ -867,7 +886,7 @@ func Rules() []Rule {
 			Not:    `unknown service runtime`,
 			Lines: []string{
 				`containerd\.sock: connect: (no such file or directory|connection refused)`, `containerd\.sock: read: connection reset`, `validate CRI v1 runtime API for endpoint "unix:///run/containerd`,
-				`PLEG is not healthy: pleg was last seen active \d{0,5}[hms.]`, `failed to reserve (sandbox|container) name`, `(Sandbox|sandbox|syncing pod|container|Container).*code = DeadlineExceeded`, `container runtime is down`, `(Failed to start|start-limit.*|Start request repeated too quickly.*) containerd`, `containerd\.service: (Failed with result|Main process exited|Start request repeated)`,
+				`PLEG is not healthy: pleg was last seen active \d{0,5}[hms.]`, `failed to reserve (sandbox|container) name`, `(Sandbox|sandbox|syncing pod|container|Container).*code = DeadlineExceeded`, `[cC]ontainer runtime is down`, `(Failed to start|start-limit.*|Start request repeated too quickly.*) containerd`, `containerd\.service: (Failed with result|Main process exited|Start request repeated)`,
 				`Cannot connect to the Docker d`, `get remote runtime typed version failed`,
 			},
 
@@ -932,6 +951,7 @@ func Rules() []Rule {
 				`NetworkReady=false`,
 				`failed to find network info for sandbox`, `[fF]ailed to set ?up (sandbox container \S+ )?network for (sandbox|pod)`, `cni config not initialized`, `Failed to connect to Typha`,
 				`level=fatal .*subsys=\w+`,
+				`error getting ClusterInformation`, `([pP]od ?[cC][iI][dD][rR]|pod cidr) not (assigned|available|present)`, `taints?(\(s\))? \{node\.kubernetes\.io/network-unavailable`,
 			},
 
 			Others:   "the pod aws-node is still starting: a node writes these lines in its first minute",
@@ -1000,6 +1020,7 @@ func Rules() []Rule {
 				`RuntimeHandler "nvidia" not supported`,
 				`no runtime for .{1,3}nvidia.{1,3} is configured`, `nvidia-container-runtime[^ ]*: (no such file|permission denied)`, `(start nvml|could not load NVML|libnvidia-ml\.so)`, `NVRM: (Xid|.*(RmInitAdapter failed|rm_init_adapter failed|fallen off the bus|GPU .* installed in this system is not supported))`, `(unresolvable CDI devices|failed to (inject|get) CDI)`, `Module nvidia\S* not found|[cC]ould not insert .nvidia`,
 				`exec: \\*"nvidia-container-\S+: executable file not found`,
+				`[uU]nable to communicate with the NVIDIA driver`, `[dD]river/library version mismatch`, `devices? (present|unavailable).*nvidia\.com/`,
 				`nvidia\.com/gpu\\*" (didn't register|was requested but not registered)`, `Insufficient nvidia\.com/gpu`, `Incompatible (platform|strategy) detected`, `nvidia-smi.*([fF]ailed|not found|No such file)`, `nvidia-(persistenced|fabricmanager)\S*: .*([fF]ailed|[eE]rror)`,
 			},
 			Explains: []string{"containerd"},
@@ -1027,6 +1048,7 @@ func Rules() []Rule {
 			Lines: []string{
 				`OCI runtime (create|exec|start|state) failed: `, `runc create failed: `, `failed to (create|start) shim( task)?: `,
 				`oci runtime error: `, `starting container process caused`, `(loading|adding) seccomp (filter|rule)`, `unable to apply cgroup configuration`, `apparmor failed to apply profile`, `runc did not terminate`,
+				`AppArmor.*(is not loaded|enabled on system|not found)`,
 			},
 
 			Others:   "the container's own configuration is the reason, such as its command or a mount",
