@@ -90,7 +90,6 @@ var controllerLines = map[string][]string{
 		`Failed to initialize NVML: Driver/library version mismatch`,
 		`Allocate failed due to no healthy devices present; cannot allocate unhealthy devices nvidia.com/gpu`,
 		`Expected resource "nvidia.com/gpu" didn't register on the node`,
-		`0/3 nodes are available: 3 Insufficient nvidia.com/gpu.`,
 		`E0314 17:11:50.668282       1 factory.go:115] Incompatible platform detected`,
 		`exec: "nvidia-container-runtime": executable file not found in $PATH: unknown`,
 		`/bin/nvidia-smi: No such file or directory`,
@@ -112,7 +111,6 @@ var controllerLines = map[string][]string{
 		`"Failed to start ContainerManager" err="failed to build map of initial containers from runtime: no PodsandBox found with Id"`,
 		`failed to unpack image on snapshotter overlayfs: unexpected media type: content digest sha256:7f2bdf4f: not found`,
 		`error reading blob sha256:7f2bdf4f: open /var/lib/containerd/io.containerd.content.v1.content/blobs: no such file or directory`,
-		`snapshot sha256:7f2bdf4f does not exist: not found`,
 	},
 	"overlayfs": {
 		`/var/lib/containerd/io.containerd.snapshotter.v1.overlayfs does not support d_type. If the backing filesystem is xfs, please reformat with ftype=1`,
@@ -129,6 +127,7 @@ var controllerLines = map[string][]string{
 		`Failed to start ContainerManager failed to get rootfs info: failed to get device for dir "/var/lib/kubelet": could not find device with major: 0, minor: 40 in cached partitions map`,
 	},
 	"network-plugin": {
+		`level=info msg="Failed to write CNI config file (will retry): failed to render CNI configuration file" subsys=cni-config`,
 		`plugin type="calico" failed (delete): error getting ClusterInformation: connection is unauthorized`,
 		`Failed to acquire lease: node "a" pod cidr not assigned`,
 		`1 node(s) had untolerated taint {node.kubernetes.io/network-unavailable: }.`,
@@ -172,5 +171,14 @@ var controllerLines = map[string][]string{
 		`pinging docker registry returned: Get http://registry-1.docker.io/v2/: dial tcp 34.199.40.84:80: i/o timeout`,
 		`failed to authorize: failed to fetch anonymous token: unexpected status: 504 Gateway Time-out`,
 		`failed to resolve reference: unexpected status from HEAD request to https://quay.io/v2/a/manifests/b: 503 Service Unavailable`,
+	},
+	"cgroup-driver": {
+		`kubelet restarts with "cgroupfs" is different from docker cgroup driver: "systemd"`,
+		`Error response from daemon: cgroup-parent for systemd cgroup should be a valid slice named as "xxx.slice"`,
+	},
+	"cni-config": {
+		`Failed to create pod sandbox: invalid CIDR address: `,
+		`Error loading config file /etc/cni/net.d/10-a.conf: error parsing configuration`,
+		`plugin bridge does not support config version "1.0.0"`,
 	},
 }

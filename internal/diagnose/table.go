@@ -485,7 +485,7 @@ func Rules() []Rule {
 			Lines: []string{
 				`failed to get (provider|instance) ID (for node|from cloud provider)`, `(providerID empty|node has no providerID|[pP]rovider ID is empty)`, `untolerated taint\(?s?\)? \{node\.cloudprovider\.kubernetes\.io/uninitialized`,
 				`error finding instance \S+: .*not found`,
-				`failed to get (external ID|node address|instance type|zone) from cloud provider`,
+				`failed to get (external ID|instance type|zone) from cloud provider`,
 			},
 
 			Commands: []string{"kubectl get nodes --output custom-columns=NAME:.metadata.name,ID:.spec.providerID", "aws ec2 describe-instances --instance-ids ID --query 'Reservations[].Instances[].PrivateDnsName'"},
@@ -599,7 +599,7 @@ func Rules() []Rule {
 			ID:     "cgroup-driver",
 			Cause:  "the kubelet and containerd use different cgroup drivers",
 			Remedy: "set both to systemd: cgroupDriver in the kubelet's configuration, SystemdCgroup = true in containerd's; remove the other value from the user data",
-			Lines:  []string{`expected cgroupsPath to be of format`, `kubelet cgroup driver: .* is different from`, `configured with (systemd|cgroupfs) cgroup manager`},
+			Lines:  []string{`expected cgroupsPath to be of format`, `is different from (docker )?cgroup driver: |kubelet cgroup driver: .* is different from`, `cgroup-parent for systemd cgroup should be a valid slice`, `configured with (systemd|cgroupfs) cgroup manager`},
 
 			Commands: []string{"sudo containerd config dump", "sudo grep --recursive cgroupDriver /etc/kubernetes"},
 		},
@@ -835,7 +835,7 @@ func Rules() []Rule {
 			Cause:    "containerd's data on disk is damaged or incomplete, so images or containers cannot be made from it",
 			Remedy:   "stop the kubelet and containerd, move /var/lib/containerd away, and start both; an image must be captured when containerd has stopped, and nothing else may delete files there",
 			Not:      `no space left|sandbox image`,
-			Lines:    []string{`snapshots/\d+/fs: no such file or directory`, `missing parent \S+ bucket|missing parent bucket`, `containerd\[\d+\]: panic: (assertion failed|page \d|invalid page|freelist)`, `go\.etcd\.io/bbolt`, `(meta|metadata)\.db: (invalid database|file size too small|checksum)`, `failed to recover state: `, `failed to build map of initial containers`, `content digest sha256:[0-9a-f]+: not found`, `blob sha256:[0-9a-f]+.*(not found|no such file)`, `target snapshot \S+: already exists|snapshot \S+ does not exist: not found`},
+			Lines:    []string{`snapshots/\d+/fs: no such file or directory`, `missing parent \S+ bucket|missing parent bucket`, `containerd\[\d+\]: panic: (assertion failed|page \d|invalid page|freelist)`, `go\.etcd\.io/bbolt`, `(meta|metadata)\.db: (invalid database|file size too small|checksum)`, `failed to recover state: `, `failed to build map of initial containers`, `content digest sha256:[0-9a-f]+: not found`, `blob sha256:[0-9a-f]+.*(not found|no such file)`},
 			Explains: []string{"containerd", "cri-plugin"},
 
 			Others:   "the disk is broken, or a clean-up removed files below /var/lib/containerd",
@@ -855,6 +855,7 @@ func Rules() []Rule {
 			ID:     "csi-driver",
 			Cause:  "a storage driver has not registered on this node, so volumes of pods are not mounted",
 			Remedy: "install the driver's add-on, such as aws-ebs-csi-driver, and see why its pod on this node does not run; the node's taints need tolerations",
+			Until:  `Register new plugin with name`,
 			Lines:  []string{`not found in the list of registered CSI drivers`, `CSINode \S+ does not contain driver`},
 
 			Others:   "the driver's pod is still starting",
@@ -898,7 +899,7 @@ func Rules() []Rule {
 			Cause:  "a configuration in /etc/cni/net.d is not valid, or names a plugin that the node does not have",
 			Remedy: "remove the image's files from that folder, as `eksnode scrub` does before the capture; for 10-aws.conflist the pod aws-node installs the plugins: read its log",
 			Until:  ready,
-			Lines:  []string{`failed to find plugin \\*"[^"]+"`, `Error validating CNI config`, `no valid networks found in`},
+			Lines:  []string{`failed to find plugin \\*"[^"]+"`, `Error validating CNI config`, `no valid networks found in`, `(sandbox|plugin).*invalid CIDR address`, `([eE]rror|[fF]ailed to|to) (load|loading|parse|parsing) (CNI )?(config|configuration)( list)?( file)? /etc/cni`, `(does not support config version|incompatible CNI versions)`},
 
 			Commands: []string{"sudo ls -l /etc/cni/net.d /opt/cni/bin", "kubectl --namespace kube-system logs --selector k8s-app=aws-node --all-containers --tail 50"},
 		},
@@ -951,7 +952,7 @@ func Rules() []Rule {
 				`NetworkReady=false`,
 				`failed to find network info for sandbox`, `[fF]ailed to set ?up (sandbox container \S+ )?network for (sandbox|pod)`, `cni config not initialized`, `Failed to connect to Typha`,
 				`level=fatal .*subsys=\w+`,
-				`error getting ClusterInformation`, `([pP]od ?[cC][iI][dD][rR]|pod cidr) not (assigned|available|present)`, `taints?(\(s\))? \{node\.kubernetes\.io/network-unavailable`,
+				`error getting ClusterInformation`, `(write|render) CNI config|find existing CNI config`, `([pP]od ?[cC][iI][dD][rR]|pod cidr) not (assigned|available|present)`, `taints?(\(s\))? \{node\.kubernetes\.io/network-unavailable`,
 			},
 
 			Others:   "the pod aws-node is still starting: a node writes these lines in its first minute",
@@ -1021,7 +1022,7 @@ func Rules() []Rule {
 				`no runtime for .{1,3}nvidia.{1,3} is configured`, `nvidia-container-runtime[^ ]*: (no such file|permission denied)`, `(start nvml|could not load NVML|libnvidia-ml\.so)`, `NVRM: (Xid|.*(RmInitAdapter failed|rm_init_adapter failed|fallen off the bus|GPU .* installed in this system is not supported))`, `(unresolvable CDI devices|failed to (inject|get) CDI)`, `Module nvidia\S* not found|[cC]ould not insert .nvidia`,
 				`exec: \\*"nvidia-container-\S+: executable file not found`,
 				`[uU]nable to communicate with the NVIDIA driver`, `[dD]river/library version mismatch`, `devices? (present|unavailable).*nvidia\.com/`,
-				`nvidia\.com/gpu\\*" (didn't register|was requested but not registered)`, `Insufficient nvidia\.com/gpu`, `Incompatible (platform|strategy) detected`, `nvidia-smi.*([fF]ailed|not found|No such file)`, `nvidia-(persistenced|fabricmanager)\S*: .*([fF]ailed|[eE]rror)`,
+				`nvidia\.com/gpu\\*" (didn't register|was requested but not registered)`, `Incompatible (platform|strategy) detected`, `nvidia-smi.*([fF]ailed|not found|No such file)`, `nvidia-(persistenced|fabricmanager)\S*: .*([fF]ailed|[eE]rror)`,
 			},
 			Explains: []string{"containerd"},
 
@@ -1048,7 +1049,7 @@ func Rules() []Rule {
 			Lines: []string{
 				`OCI runtime (create|exec|start|state) failed: `, `runc create failed: `, `failed to (create|start) shim( task)?: `,
 				`oci runtime error: `, `starting container process caused`, `(loading|adding) seccomp (filter|rule)`, `unable to apply cgroup configuration`, `apparmor failed to apply profile`, `runc did not terminate`,
-				`AppArmor.*(is not loaded|enabled on system|not found)`,
+				`AppArmor.*(is not loaded|enabled on system)`,
 			},
 
 			Others:   "the container's own configuration is the reason, such as its command or a mount",
