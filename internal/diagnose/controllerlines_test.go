@@ -42,6 +42,7 @@ var controllerLines = map[string][]string{
 		`Get "https://10.0.3.17:6443/healthz": dial tcp 10.0.3.17:6443: connect: connection reset by peer`,
 	},
 	"no-kubeconfig": {
+		`failed to run Kubelet: no client provided, cannot use webhook authentication`,
 		`Error loading config file "/etc/kubernetes/kubelet.conf": no kind "KubeletConfiguration" is registered for version "kubelet.config.k8s.io/v1beta1"`,
 		`W0629 04:45:46.740389    3660 server.go:552] standalone mode, no API client`,
 		`W0629 04:45:46.762681    3660 server.go:464] No api server defined - no events will be sent to API server.`,
@@ -50,7 +51,10 @@ var controllerLines = map[string][]string{
 		`failed to run Kubelet: invalid kubeconfig: context was not found for specified context: a`,
 	},
 	"cluster-tag": {`could not init cloud provider "aws": AWS cloud failed to find ClusterID`},
-	"metadata":    {`ec2 api connectivity check failed: operation error EC2: DescribeInstanceTypes, get identity: get credentials: no EC2 IMDS role found, operation error ec2imds: GetMetadata, canceled, context deadline exceeded`},
+	"metadata": {
+		`ec2 api connectivity check failed: operation error EC2: DescribeInstanceTypes, get identity: get credentials: no EC2 IMDS role found, operation error ec2imds: GetMetadata, canceled, context deadline exceeded`,
+		`could not init cloud provider "aws": unable to determine AWS zone from cloud provider config`,
+	},
 	"aws-api":     {`operation error IAM: GetInstanceProfile, exceeded maximum number of attempts, 3, StatusCode: 0, request send failed, Post "https://iam.amazonaws.com/": dial tcp 52.94.233.129:443: i/o timeout`},
 	"provider-id": {`Unable to construct v1.Node object for kubelet: failed to get external ID from cloud provider: instance not found`},
 	"unauthorized": {
@@ -59,6 +63,8 @@ var controllerLines = map[string][]string{
 	},
 	"version-skew": {`out waiting for the condition; caused by: the server could not find the requested`},
 	"kubelet-flags": {
+		`error: failed to run Kubelet: open /var/lib/kubelet/config.yaml: no such file or directory`,
+		`failed to set feature gates: cannot set feature gate RotateKubeletServerCertificate to false, feature is locked to true`,
 		`run.go:74] "command failed" err="failed to run Kubelet: unknown cloud provider \"aws\""`,
 		`flag provided but not defined: -container-runtime`,
 		`"command failed" err="failed to precedence kubeletConfigFlag: unknown shorthand"`,
@@ -138,6 +144,7 @@ var controllerLines = map[string][]string{
 		`[FATAL][2338] felix/daemon.go 532: Failed to connect to Typha error=connection to typhas failed`,
 	},
 	"oci-runtime": {
+		`failed to generate seccomp spec opts: seccomp is not supported`,
 		`Cannot enforce AppArmor: profile "a" is not loaded`,
 		`Error response from daemon: oci runtime error: container_linux.go:247`,
 		`container_linux.go:380: starting container process caused: process_linux.go:385`,
@@ -164,10 +171,14 @@ var controllerLines = map[string][]string{
 		`The node had condition: [DiskPressure].`,
 	},
 	"memory": {
+		`system OOM encountered, victim process: kubelet`,
+		`containerd.service: Failed with result 'oom-kill'.`,
+		`kubelet.service: A process of this unit has been killed by the OOM killer.`,
 		`1 node(s) had untolerated taint {node.kubernetes.io/memory-pressure: }.`,
 		`The node had condition: [MemoryPressure].`,
 	},
 	"registry-unreachable": {
+		`Failed to pull image "public.ecr.aws/a:b": rpc error: code = DeadlineExceeded desc = failed to pull and unpack image`,
 		`pinging docker registry returned: Get http://registry-1.docker.io/v2/: dial tcp 34.199.40.84:80: i/o timeout`,
 		`failed to authorize: failed to fetch anonymous token: unexpected status: 504 Gateway Time-out`,
 		`failed to resolve reference: unexpected status from HEAD request to https://quay.io/v2/a/manifests/b: 503 Service Unavailable`,

@@ -287,6 +287,7 @@ func Rules() []Rule {
 				`http://169\.254\.169\.254[^ ]*: (dial tcp|read tcp|context deadline|net/http)`, `to connect to 169\.254\.169\.254 port 80`,
 				`'http://(169\.254\.169\.254|\[fd00:ec2::254\])(:80)?/[^ ]*' failed`,
 				`EC2 instance metadata is not available`, `IMDS request failed: `, `[fF]ailed to (get|retrieve|fetch) .*(from|in) (IMDS|imds|EC2 [mM]etadata|instance metadata)`,
+				`unable to determine AWS zone`,
 			},
 			Explains: []string{"credentials"},
 
@@ -397,6 +398,7 @@ func Rules() []Rule {
 			Lines: []string{
 				`unable to load bootstrap kubeconfig`, `(invalid configuration: no (server|configuration)|no configuration has been provided|invalid kubeconfig: stat)`, `https:///api`, `https://:\d+/`, `[eE]rror loading config file \\*"[^"]*(kubeconfig|\.conf)`,
 				`[sS]tandalone mode, (no API client|will skip)`, `No api server defined`, `assuming standalone kubelet|KubeClient is nil`, `invalid kubeconfig: `,
+				`no client provided, cannot use webhook`,
 			},
 
 			Commands: []string{"sudo ls -l /var/lib/kubelet/kubeconfig", "sudo systemctl cat kubelet", "sudo eksnode init"},
@@ -576,6 +578,7 @@ func Rules() []Rule {
 				`failed to parse kubelet flag: unknown flag`, `Error: unknown flag: --`, `invalid argument \\*"[^"]*" for \\*"--[a-z-]+\\*" flag`, `failed to load (the )?kubelet config file`, `unrecognized feature gate`, `built-in cloud providers are disabled`,
 				`failed to (load kubelet dropin|merge kubelet configs|unmarshal merged JSON)`, `failed to load Kubelet config|failed to read kubelet config file`, `unknown command \S+$`,
 				`unknown cloud provider \\*"`, `flag provided but not defined: -|unknown shorthand flag: `, `failed to precedence kubeletConfigFlag`, `failed to convert merged config`,
+				`open \S*kubelet/\S*config\S*: no such file or directory`, `cannot set feature gate`,
 			},
 
 			Commands: []string{"sudo systemctl cat kubelet", "eksnode userdata check FILE"},
@@ -715,6 +718,7 @@ func Rules() []Rule {
 			Lines: []string{
 				`Out of memory: Kill(ed)? process`, `(NodeHasInsufficientMemory|kubelet has insufficient memory|System OOM encountered|low on resource: memory)`, `[cC]annot allocate memory`,
 				`taints?(\(s\))? \{node\.kubernetes\.io/memory-pressure|Taints: +node\.kubernetes\.io/memory-pressure`, `node had condition: \[.*MemoryPressure`,
+				`system OOM encountered`, `result 'oom-kill'`, `killed by the OOM killer`,
 			},
 
 			Commands: []string{"sudo free --human", "sudo journalctl --dmesg --grep oom --no-pager"},
@@ -737,6 +741,7 @@ func Rules() []Rule {
 				`failed to do request: (Head|Get) .*(dial tcp|net/http|i/o timeout|EOF|awaiting headers)`,
 				`https?://[^/ ]*(dkr[.-]ecr|\.s3[.-])[^ ]*.*(i/o timeout|awaiting headers|TLS handshake timeout|while waiting for connection|connect: )`,
 				`https?://[^/ ]+/v2/[^ ]*: .*(i/o timeout|awaiting headers|TLS handshake timeout|connect: )`, `failed to fetch (anonymous|oauth) token: .*(50\d|imeout|dial tcp|EOF)`, `unexpected status (code|from \w+ request)[^"]*: 50\d`,
+				`[fF]ailed to pull image.*(DeadlineExceeded|context deadline exceeded|context canceled)`,
 			},
 			Explains: []string{"pause-image"},
 
@@ -884,7 +889,7 @@ func Rules() []Rule {
 			Cause:  "containerd does not run or does not answer the kubelet",
 			Remedy: "read containerd's journal: its last error says why it ended",
 			Until:  ready,
-			Not:    `unknown service runtime`,
+			Not:    `unknown service runtime|oom-kill`,
 			Lines: []string{
 				`containerd\.sock: connect: (no such file or directory|connection refused)`, `containerd\.sock: read: connection reset`, `validate CRI v1 runtime API for endpoint "unix:///run/containerd`,
 				`PLEG is not healthy: pleg was last seen active \d{0,5}[hms.]`, `failed to reserve (sandbox|container) name`, `(Sandbox|sandbox|syncing pod|container|Container).*code = DeadlineExceeded`, `[cC]ontainer runtime is down`, `(Failed to start|start-limit.*|Start request repeated too quickly.*) containerd`, `containerd\.service: (Failed with result|Main process exited|Start request repeated)`,
@@ -1048,7 +1053,7 @@ func Rules() []Rule {
 			Not:    `expected cgroupsPath|nvidia|[eE]xec format error|executable file not found|no space left|context canceled|cannot allocate memory`,
 			Lines: []string{
 				`OCI runtime (create|exec|start|state) failed: `, `runc create failed: `, `failed to (create|start) shim( task)?: `,
-				`oci runtime error: `, `starting container process caused`, `(loading|adding) seccomp (filter|rule)`, `unable to apply cgroup configuration`, `apparmor failed to apply profile`, `runc did not terminate`,
+				`oci runtime error: `, `starting container process caused`, `(loading|adding) seccomp (filter|rule)`, `unable to apply cgroup configuration`, `apparmor failed to apply profile`, `runc did not terminate`, `seccomp( is)? not supported`,
 				`AppArmor.*(is not loaded|enabled on system)`,
 			},
 
