@@ -5,7 +5,6 @@ package diagnose
 var controllerLines = map[string][]string{
 	"launch": {
 		`getting launch templates, neither spec.provider.instanceProfile nor --aws-default-instance-profile is specified`,
-		`* : Unknown: User data was not in the MIME multipart format.`,
 		`InvalidRequestException: Cannot specify instance types in launch template and API Request`,
 		`api error InvalidSnapshot.NotFound: The snapshot 'snap-0' does not exist.`,
 		`SubnetSelector did not match any Subnets`,

@@ -76,7 +76,7 @@ func Rules() []Rule {
 			Until:  joined,
 			Lines: []string{
 				`(InvalidBlockDeviceMapping|InvalidAMIID|InvalidGroup\.NotFound|InvalidSubnetID|InvalidLaunchTemplate|InvalidParameter(Value|Combination))`, `Invalid IAM Instance Profile`, `([nN]o (subnets|security groups|amis|AMIs) (found|exist|match)|Failed to resolve (AMIs|[sS]ubnets|[sS]ecurity))`,
-				`neither spec\.(provider\.)?instanceProfile nor`, `not in the MIME multipart format`, `Cannot specify .* in launch template`,
+				`neither spec\.(provider\.)?instanceProfile nor`, `Cannot specify .* in launch template`,
 				`(InvalidSnapshot\.|InvalidUserData|InvalidSecurityGroupID|VolumeSizeTooSmall|InstanceProfileNotFound|UnsupportedOperation)`,
 				`(SubnetSelector|SecurityGroupSelector|AMISelector) did not match any`, `(SubnetsNotFound|SecurityGroupsNotFound|AMINotFound|AMIsNotFound|NodeRoleAuthFailure)`, `[iI]nstance [pP]rofile \S+ (cannot be found|not found|does not exist)`,
 				`architecture '\w+' of the specified instance type does not match`,
@@ -529,8 +529,8 @@ func Rules() []Rule {
 			ID:     "unauthorized",
 			Cause:  "the API server cannot identify the node: the node's role is not mapped, or its token is for another cluster",
 			Remedy: "create an access entry of type EC2_LINUX for the node's role (not the profile), or map it in aws-auth without a path; the cluster's name and the endpoint in the user data must belong together; an image captured from a joined node needs `eksnode scrub`",
-			Not:    `ClusterInformation`, // Calico's own token
 			Until:  joined,
+			Not:    `re-listing nodes|ClusterInformation`, // eksctl's and Calico's own tokens
 			Lines: []string{
 				`err="Unauthorized"`, `'Unauthorized' \(will not retry!\)`, `: Unauthorized\b`, `(^|stderr F )Unauthorized$`, `You must be logged in to the server`, `the server has asked for the client to provide credentials`,
 				`with API server: unauthorized`, `token does not match the server`,
