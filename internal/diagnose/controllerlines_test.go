@@ -49,7 +49,7 @@ var controllerLines = map[string][]string{
 		`I0505 17:01:44.750147  127119 volume_host.go:75] "KubeClient is nil. Skip initialization of CSIDriverLister"`,
 		`failed to run Kubelet: invalid kubeconfig: context was not found for specified context: a`,
 	},
-	"cluster-tag": {`could not init cloud provider "aws": AWS cloud failed to find ClusterID`},
+	"untagged": {`could not init cloud provider "aws": AWS cloud failed to find ClusterID`},
 	"metadata": {
 		`ec2 api connectivity check failed: operation error EC2: DescribeInstanceTypes, get identity: get credentials: no EC2 IMDS role found, operation error ec2imds: GetMetadata, canceled, context deadline exceeded`,
 		`could not init cloud provider "aws": unable to determine AWS zone from cloud provider config`,

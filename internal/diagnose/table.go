@@ -99,10 +99,10 @@ func Rules() []Rule {
 		{
 			ID:     "spot-role",
 			Cause:  "the account lacks the role that EC2 uses for Spot instances, and the controller may not create it",
-			Remedy: "create the service-linked role AWSServiceRoleForEC2Spot once in each account",
+			Remedy: "create the role AWSServiceRoleForEC2Spot once in each account: `aws iam create-service-linked-role --aws-service-name spot.amazonaws.com`",
 			Lines:  []string{`ServiceLinkedRoleCreationNotPermitted`, `permission to create the service-linked role`},
 
-			Commands: []string{"aws iam create-service-linked-role --aws-service-name spot.amazonaws.com"},
+			Commands: []string{"aws iam list-roles --path-prefix /aws-service-role/spot.amazonaws.com/"},
 		},
 		{
 			ID:     "node-class",
@@ -126,7 +126,7 @@ func Rules() []Rule {
 				`(incompatible with|did not tolerate) (nodepool|provisioner)`, `incompatible requirements, (key|label)`, `no instance type (satisfied|which|met|has)`, `(all available instance types exceed limits|exceed limits for (nodepool|provisioner))`, `no nodepools found|[nN]o provisioners? found`, `nodepool requirements filtered out all`,
 			},
 
-			Commands: []string{"kubectl get nodepools --output yaml", "kubectl describe pod POD"},
+			Commands: []string{"kubectl get nodepools --output yaml", "kubectl describe pods"},
 		},
 		{
 			ID:     "startup-taint",
@@ -134,7 +134,7 @@ func Rules() []Rule {
 			Remedy: "with own user data, add `--register-with-taints=karpenter.sh/unregistered:NoExecute` to the kubelet's flags; for a startup taint, install the agent that removes it",
 			Lines:  []string{`missing required startup taint`, `missing taint prevents registration`, `(StartupTaint|KnownEphemeralTaint) \\*".*still exists`},
 
-			Commands: []string{"kubectl describe nodeclaims", "kubectl get nodes --output custom-columns=NAME:.metadata.name,TAINTS:.spec.taints"},
+			Commands: []string{"kubectl describe nodeclaims", "kubectl get nodes --output yaml"},
 		},
 		{
 			ID:     "kms-key",
@@ -493,12 +493,12 @@ func Rules() []Rule {
 			Commands: []string{"kubectl get nodes --output custom-columns=NAME:.metadata.name,ID:.spec.providerID", "aws ec2 describe-instances --instance-ids ID --query 'Reservations[].Instances[].PrivateDnsName'"},
 		},
 		{
-			ID:     "cluster-tag",
+			ID:     "untagged",
 			Cause:  "the cloud provider finds no tag on the instance that names the cluster",
 			Remedy: "tag the instance with kubernetes.io/cluster/NAME and the value owned, in the launch template too",
 			Lines:  []string{`([fF]ailed to|did not|could not) find ClusterID`},
 
-			Commands: []string{"aws ec2 create-tags --resources ID --tags Key=kubernetes.io/cluster/NAME,Value=owned", "eksnode manifests --cluster NAME --role ARN --only tags"},
+			Commands: []string{"aws ec2 describe-tags --filters Name=resource-id,Values=ID", "eksnode manifests --cluster NAME --role ARN --only tags"},
 		},
 		{
 			ID:     "private-dns-name",
@@ -844,7 +844,7 @@ func Rules() []Rule {
 			Explains: []string{"containerd", "cri-plugin"},
 
 			Others:   "the disk is broken, or a clean-up removed files below /var/lib/containerd",
-			Commands: []string{"sudo systemctl stop kubelet containerd", "sudo mv --no-clobber /var/lib/containerd /var/lib/containerd.old", "sudo systemctl start containerd kubelet"},
+			Commands: []string{"sudo systemctl status containerd --no-pager", "sudo journalctl --unit containerd --boot --no-pager"},
 		},
 		{
 			ID:     "overlayfs",
@@ -854,7 +854,7 @@ func Rules() []Rule {
 			Lines:  []string{`does not support d_type`, `snapshotter not loaded: overlayfs`, `fstype: overlay, .*err: `, `failed to mount (rootfs component|overlay)`, `overlayfs: (filesystem on|upper fs|maximum fs stacking)`},
 
 			Others:   "this version of containerd mounts overlays with an option that the kernel does not have",
-			Commands: []string{"sudo findmnt --target /var/lib/containerd", "sudo xfs_info /var/lib/containerd", "sudo modprobe overlay"},
+			Commands: []string{"sudo findmnt --target /var/lib/containerd", "sudo modprobe overlay"},
 		},
 		{
 			ID:     "csi-driver",
