@@ -2,13 +2,13 @@ package diagnose
 
 // lines has real log lines by rule: of a node from an unscrubbed image, of this
 // project's own join tests, and from issues of the programs.
-var lines = combined(joinLines, machineLines, awsLines)
+var lines = combined(joinLines, machineLines, controllerLines, awsLines)
 
 func combined(parts ...map[string][]string) map[string][]string {
 	all := map[string][]string{}
 	for _, part := range parts {
-		for id, lines := range part {
-			all[id] = append(all[id], lines...)
+		for id, more := range part {
+			all[id] = append(all[id], more...)
 		}
 	}
 	return all

@@ -133,6 +133,10 @@ func Rules() []Rule {
 				`valid fully-formed launch template`, `requested configuration is currently not supported`, `AsgInstanceLaunchFailures`, `Ec2InstanceTypeDoesNotExist|AmiIdNotFound|Ec2LaunchTemplateInvalidConfiguration`,
 				`([kK]ey pair|[iI]mage id|[sS]ecurity group|[sS]ubnet ID|[lL]aunch template) '[^']*' does not exist`, `InvalidKeyPair\.NotFound|InvalidInstanceType`, `instance type \S+ is not supported`, `specified value for roleName is invalid`,
 				`not authorized to (use launch template|launch instances)`, `([nN]ode ?[gG]roup|[lL]aunch template).*Invalid(Request|Parameter)Exception|Invalid(Request|Parameter)Exception.*([nN]ode ?[gG]roup|[lL]aunch template)`, `Specify a security group`, `Invalid(Snapshot|Volume|PlacementGroup|Tenancy)\w*\.(NotFound|Unknown|InUse|Malformed)`,
+				`neither spec\.(provider\.)?instanceProfile nor`, `Cannot specify .* in launch template`,
+				`(InvalidSnapshot\.|InvalidUserData|InvalidSecurityGroupID|VolumeSizeTooSmall|InstanceProfileNotFound|UnsupportedOperation)`,
+				`(SubnetSelector|SecurityGroupSelector|AMISelector) did not match any`, `(SubnetsNotFound|SecurityGroupsNotFound|AMINotFound|AMIsNotFound|NodeRoleAuthFailure)`, `[iI]nstance [pP]rofile \S+ (cannot be found|not found|does not exist)`,
+				`architecture '\w+' of the specified instance type does not match`,
 			},
 
 			Others:   "the caller lacks ec2:RunInstances, ec2:CreateTags or iam:PassRole, or the organization does not allow the instance type",
@@ -147,9 +151,50 @@ func Rules() []Rule {
 				`(InsufficientInstanceCapacity|InsufficientHostCapacity|UnfulfillableCapacity|InsufficientCapacityError)`, `(VcpuLimitExceeded|MaxSpotInstanceCountExceeded|InstanceLimitExceeded)`,
 				`do not have sufficient \S+ capacity`, `(no Spot capacity available|SpotMaxPriceTooLow|Max spot instance count exceeded|requested more (vCPU|instances))`,
 				`\b(Vpc|Address|\w*Gateway|SecurityGroup|Volume|Snapshot|Subnet|Rules\w*|Route\w*|Resource)LimitExceeded`, `maximum number of ([A-Za-z ]+ has been reached|rules per)`, `[rR]eached your quota|QuotaExceeded|MaxIOPSLimitExceeded`,
+				`[rR]eached (your|the) (quota|limit) for`, `[iI]nsufficient capacity`, `(all|All) (requested |available )?instance types were unavailable`, `(VolumeLimitExceeded|ReservationCapacityExceeded)`,
 			},
 
 			Commands: []string{"aws ec2 describe-instance-type-offerings --location-type availability-zone"},
+		},
+		{
+			ID:     "spot-role",
+			Cause:  "the account lacks the role that EC2 uses for Spot instances, and the controller may not create it",
+			Remedy: "create the role AWSServiceRoleForEC2Spot once in each account: `aws iam create-service-linked-role --aws-service-name spot.amazonaws.com`",
+			Lines:  []string{`ServiceLinkedRoleCreationNotPermitted`, `permission to create the service-linked role`},
+
+			Commands: []string{"aws iam list-roles --path-prefix /aws-service-role/spot.amazonaws.com/"},
+		},
+		{
+			ID:     "node-class",
+			Cause:  "Karpenter starts no instance, because the EC2NodeClass is not ready",
+			Remedy: "read the conditions of the EC2NodeClass; when they stay unknown, update Karpenter's definitions (CRDs) to the version of its controller",
+			Until:  joined,
+			Lines: []string{
+				`resolving ec2nodeclass, object is awaiting reconciliation`, `(nodeClass isn't ready|[nN]ode[cC]lass .*(is )?not ready|ignoring nodepool, not ready)`,
+			},
+			Explains: []string{"node-pool"},
+
+			Others:   "the controller has just started, and has not looked at the EC2NodeClass yet",
+			Commands: []string{"kubectl describe ec2nodeclasses", "kubectl get customresourcedefinitions ec2nodeclasses.karpenter.k8s.aws --output yaml"},
+		},
+		{
+			ID:     "node-pool",
+			Cause:  "Karpenter starts no instance, because no NodePool and no instance type fits the pods",
+			Remedy: "compare the pod's requests, tolerations and selectors with the requirements, taints and limits of the NodePools, which the line names",
+			Until:  joined,
+			Lines: []string{
+				`(incompatible with|did not tolerate) (nodepool|provisioner)`, `incompatible requirements, (key|label)`, `no instance type (satisfied|which|met|has)`, `(all available instance types exceed limits|exceed limits for (nodepool|provisioner))`, `no nodepools found|[nN]o provisioners? found`, `nodepool requirements filtered out all`,
+			},
+
+			Commands: []string{"kubectl get nodepools --output yaml", "kubectl describe pods"},
+		},
+		{
+			ID:     "startup-taint",
+			Cause:  "Karpenter does not accept the node: it registered without the taint karpenter.sh/unregistered, or a startup taint stays on it",
+			Remedy: "with own user data, add `--register-with-taints=karpenter.sh/unregistered:NoExecute` to the kubelet's flags; for a startup taint, install the agent that removes it",
+			Lines:  []string{`missing required startup taint`, `missing taint prevents registration`, `(StartupTaint|KnownEphemeralTaint) \\*".*still exists`},
+
+			Commands: []string{"kubectl describe nodeclaims", "kubectl get nodes --output yaml"},
 		},
 		{
 			ID:     "kms-key",
@@ -248,6 +293,7 @@ func Rules() []Rule {
 			ID:       "irsa",
 			Cause:    "a service account's role cannot be assumed: the cluster has no OIDC provider in the account, or the role's trust policy names another cluster, namespace or service account",
 			Remedy:   "compare the cluster's issuer with the account's providers, and both with the condition in the role's trust policy; for the VPC CNI a pod identity, or AmazonEKS_CNI_Policy on the node's role, avoids the provider",
+			Not:      `dial tcp|i/o timeout|no such host|deadline exceeded`,
 			Lines:    []string{`WebIdentityErr`, `No OpenIDConnect provider found`, `InvalidIdentityToken`, `ssumeRoleWithWebIdentity.*(AccessDenied|StatusCode: 40\d|[nN]ot authorized)`, `ot authorized to perform:? sts:AssumeRoleWithWebIdentity`},
 			Explains: []string{"network-plugin"},
 
@@ -282,14 +328,14 @@ func Rules() []Rule {
 			Cause:  "the node cannot reach an AWS API: a route, an endpoint or a security group is missing",
 			Remedy: "give the subnet a NAT gateway, or VPC endpoints for ec2, eks, sts, ecr.api, ecr.dkr and s3 with security groups that allow port 443 from the node; otherwise name a proxy in spec.instance.environment",
 			Until:  joined,
-			Not:    `(lookup|LookupHost) .*(no such host|server misbehaving)|UnauthorizedOperation|AccessDenied|network is unreachable`,
+			Not:    `(lookup|LookupHost) .*(no such host|server misbehaving)|UnauthorizedOperation|AccessDenied|network is unreachable|dial tcp: i/o timeout|ec2imds: `,
 			Lines: []string{
-				`operation error (EC2|EKS|STS|ECR): \w+.*(context deadline exceeded|request send failed|exceeded maximum number of attempts|StatusCode: 0)`,
+				`operation error (EC2|EKS|STS|ECR|IAM|SSM|SQS): \w+.*(context deadline exceeded|request send failed|exceeded maximum number of attempts|StatusCode: 0)`,
 				`request failed with unretryable error https response error StatusCode: 0`,
 				`(private DNS name|cluster) from (EC2|EKS): deadline has elapsed`, `(Error describing instance|describing cluster).*(dispatch failure|imed ?out)`,
 				`https://(ec2|eks|sts|api\.ecr)\.[^ ]*: dial tcp timeout`,
 				`retrying request (EC2|EKS)/`, `; the node needs a route to this address: `, `RequestError: send request failed`,
-				`Could not connect to the endpoint URL: "https://[a-z0-9.-]+\.amazonaws\.com`, `https://(ec2|eks|sts|api\.ecr)\.[^ ]*: dial tcp [^ ]+ (i/o timeout|connect: )`,
+				`Could not connect to the endpoint URL: "https://[a-z0-9.-]+\.amazonaws\.com`, `https://(ec2|eks|sts|iam|api\.ecr)\.[^ ]*: dial tcp [^ ]+ (i/o timeout|connect: )`,
 				`EKS Describe Cluster API response: `, `https://(ec2|eks|sts|api\.ecr)\.[^ ]*: (context deadline exceeded|net/http: |EOF|read tcp )`, `(Connect|Read) timeout on endpoint URL: "https://[a-z0-9.-]+\.amazonaws\.com`,
 			},
 
@@ -307,6 +353,7 @@ func Rules() []Rule {
 				`http://169\.254\.169\.254[^ ]*: (dial tcp|read tcp|context deadline|net/http)`, `to connect to 169\.254\.169\.254 port 80`,
 				`'http://(169\.254\.169\.254|\[fd00:ec2::254\])(:80)?/[^ ]*' failed`,
 				`EC2 instance metadata is not available`, `IMDS request failed: `, `[fF]ailed to (get|retrieve|fetch) .*(from|in) (IMDS|imds|EC2 [mM]etadata|instance metadata)`,
+				`unable to determine AWS zone`,
 			},
 			Explains: []string{"credentials"},
 
@@ -349,6 +396,7 @@ func Rules() []Rule {
 				`Temporary failure in name resolution`, `[cC]ould not resolve host`, `\bon [0-9.]+:53: no such host`,
 				`lookup [^ ]+( on [^ ]+)?: (no such host|server misbehaving|i/o timeout|[tT]emporary failure|[tT]ry again|read udp|connection refused)`, `(Name or service not known|nodename nor servname|Temporary failure resolving)`,
 				`(dial (tcp|udp)|read udp) [^ ]*:53: (i/o timeout|connection refused)`,
+				`dial tcp: i/o timeout`, // the name's lookup: a connection's time-out has an address
 			},
 
 			Commands: []string{"aws ec2 describe-vpc-attribute --vpc-id ID --attribute enableDnsSupport", "aws ec2 modify-vpc-attribute --vpc-id ID --enable-dns-support", "sudo cat /etc/resolv.conf"},
@@ -362,8 +410,10 @@ func Rules() []Rule {
 				`dial tcp [0-9.\[\]a-f:]+:(443|6443): (i/o timeout|(connect|getsockopt): (connection (refused|timed out)|no route to host))`, `net/http: TLS handshake timeout`, `request canceled while waiting for connection`,
 				`\.eks\.amazonaws\.com(\.cn)?[^ ]*: (context deadline exceeded|EOF|read tcp |net/http: |http2: |unexpected EOF)`, `server is not ready: failed to (get|retrieve)`,
 				`[cC]onnect to \S+\.eks\.amazonaws\.com`,
+				`([uU]nable to register |[rR]egister node|[eE]nsure (node )?lease|retrieve node info|updating node status|CSINode publishing|[fF]ailed to (list|watch) \*v1).*(context deadline exceeded|: EOF|connection re(fused|set)|i/o timeout|no route to host|timed out|http2: )`,
+				`dial tcp [0-9.\[\]a-f:]+:(443|6443): connect: (connection reset|operation timed out|host is (down|unreachable)|operation not permitted)`,
 			},
-			Not: `https://(ec2|eks|sts|api\.ecr|ssm|ssmmessages|ec2messages|logs|monitoring|s3)\.|https?://([0-9.]+|\[[0-9a-f:]+\]):443/|https?://[^/ ]*(dkr[.-]ecr|\.s3[.-])|failed to do request|169\.254\.169\.254`,
+			Not: `https://(ec2|eks|sts|iam|sqs|api\.pricing|api\.ecr|ssm|ssmmessages|ec2messages|logs|monitoring|s3)\.|https?://([0-9.]+|\[[0-9a-f:]+\]):443/|https?://[^/ ]*(dkr[.-]ecr|\.s3[.-])|failed to do request|169\.254\.169\.254|lookup |x509: |dial tcp :|timed out waiting for the condition`,
 
 			Others:   "the endpoint in the user data is not that of the cluster, or the API server restarted at that time",
 			Commands: []string{"eksnode preflight --cluster NAME --instance ID", "aws eks describe-cluster --name NAME --query cluster.endpoint --output text", "sudo curl --insecure --max-time 5 ENDPOINT/livez"},
@@ -379,6 +429,7 @@ func Rules() []Rule {
 				`Failed to communicate with K8S Server`, `node\.go:\d+\] "?Failed to retrieve node info`,
 				`https://([0-9.]+|\[[0-9a-f:]+\]):443/.*(TLS handshake timeout|while waiting for connection|: EOF)`, `proxier\.go:\d+\] "?([a-z]+ )?([sS]ync failed|[fF]ailed to (execute|list|run|ensure))`, `(Error running ProxyServer|Unable to create proxer|unable to create proxier|can.t (use|initialize) the ipvs proxier)`, `Testing communication with server`, `(Failed to check API server connectivity|Unable to reach API Server)`,
 				`xtables\.lock is not a file`, `KubeProxyConfiguration.*unknown field`, `kubeproxy\.config\.k8s\.io.*(no kind|strict decoding)`,
+				`Failed to retrieve node info: nodes `, `[fF]ailed to execute iptables-restore`,
 			},
 			Explains: []string{"network-plugin"},
 
@@ -425,7 +476,9 @@ func Rules() []Rule {
 			Until:  joined,
 			Not:    `illegal base64|certificate-authority`,
 			Lines: []string{
-				`unable to load bootstrap kubeconfig`, `(invalid configuration: no (server|configuration)|no configuration has been provided|invalid kubeconfig: stat)`, `https:///api`, `https://:\d+/`, `error loading config file \\*"[^"]*kubeconfig`,
+				`unable to load bootstrap kubeconfig`, `(invalid configuration: no (server|configuration)|no configuration has been provided|invalid kubeconfig: stat)`, `https:///api`, `https://:\d+/`, `[eE]rror loading config file \\*"[^"]*(kubeconfig|\.conf)`,
+				`[sS]tandalone mode, (no API client|will skip)`, `No api server defined`, `assuming standalone kubelet|KubeClient is nil`, `invalid kubeconfig: `,
+				`no client provided, cannot use webhook`,
 			},
 
 			Commands: []string{"sudo ls -l /var/lib/kubelet/kubeconfig", "sudo systemctl cat kubelet", "sudo eksnode init"},
@@ -462,7 +515,7 @@ func Rules() []Rule {
 				`(UnrecognizedClientException|InvalidClientTokenId|ExpiredToken|AuthFailure)`,
 				`(failed to refresh cached credentials|error in credential_process)`, `SSM activation expired|InvalidActivation|register machine with SSM`,
 			},
-			Not: `GetUserData|deadline exceeded|check the machine's clock`,
+			Not: `GetUserData|deadline exceeded|check the machine's clock|ServiceLinkedRole`,
 
 			Others:   "EC2 may not assume the role of the profile, or the profile was attached after the node started",
 			Commands: []string{"aws iam get-instance-profile --instance-profile-name PROFILE", "aws ec2 associate-iam-instance-profile --instance-id ID --iam-instance-profile Name=PROFILE"},
@@ -520,9 +573,18 @@ func Rules() []Rule {
 			Lines: []string{
 				`failed to get (provider|instance) ID (for node|from cloud provider)`, `(providerID empty|node has no providerID|[pP]rovider ID is empty)`, `untolerated taint\(?s?\)? \{node\.cloudprovider\.kubernetes\.io/uninitialized`,
 				`error finding instance \S+: .*not found`,
+				`failed to get (external ID|instance type|zone) from cloud provider`,
 			},
 
 			Commands: []string{"kubectl get nodes --output custom-columns=NAME:.metadata.name,ID:.spec.providerID", "aws ec2 describe-instances --instance-ids ID --query 'Reservations[].Instances[].PrivateDnsName'"},
+		},
+		{
+			ID:     "untagged",
+			Cause:  "the cloud provider finds no tag on the instance that names the cluster",
+			Remedy: "tag the instance with kubernetes.io/cluster/NAME and the value owned, in the launch template too",
+			Lines:  []string{`([fF]ailed to|did not|could not) find ClusterID`},
+
+			Commands: []string{"aws ec2 describe-tags --filters Name=resource-id,Values=ID", "eksnode manifests --cluster NAME --role ARN --only tags"},
 		},
 		{
 			ID:     "private-dns-name",
@@ -543,7 +605,7 @@ func Rules() []Rule {
 			Not:    `only its own Node object|"system:node:\\*"|can only access (node lease|CSINode)|"[^"\\.]+\\*" is forbidden: User \\*"system:node:[^"\\.]+\.[^"\\]+\\*"|"[^"\\.]+\.[^"\\]+\\*" is forbidden: User \\*"system:node:[^"\\.]+\\*"`,
 			Until:  joined,
 			Lines: []string{
-				`User \\*"(system:anonymous|[^"\\]*)\\*" cannot (create|get|list|watch|patch) resource \\*"(nodes|events|leases|services|csinodes|csidrivers|runtimeclasses)\\*"`,
+				`User \\*"(system:anonymous|[^"\\]*)\\*" cannot (create|get|list|watch|patch) resource \\*"(nodes|events|leases|services|csinodes|csidrivers|runtimeclasses|certificatesigningrequests)\\*"`,
 				`could not determine node from user`,
 			},
 
@@ -554,11 +616,12 @@ func Rules() []Rule {
 			Cause:  "the API server cannot identify the node: the node's role is not mapped, or its token is for another cluster",
 			Remedy: "create an access entry of type EC2_LINUX for the node's role (not the profile), or map it in aws-auth without a path; the cluster's name and the endpoint in the user data must belong together; an image captured from a joined node needs `eksnode scrub`",
 			Until:  joined,
-			Not:    `re-listing nodes`,
+			Not:    `re-listing nodes|ClusterInformation`, // eksctl's and Calico's own tokens
 			Lines: []string{
 				`err="Unauthorized"`, `'Unauthorized' \(will not retry!\)`, `: Unauthorized\b`, `(^|stderr F )Unauthorized$`, `You must be logged in to the server`, `the server has asked for the client to provide credentials`,
 				`with API server: unauthorized`, `token does not match the server`,
 				`\.eks\.amazonaws\.com\S* 401 Unauthorized`,
+				`(ARN|arn|[rR]ole|[iI]dentity) is not mapped`, `sts getCallerIdentity failed`, // the authenticator's log
 			},
 
 			Others:   "the clock of the node is wrong, or the security token service is off in the region",
@@ -568,8 +631,8 @@ func Rules() []Rule {
 			ID:     "version-skew",
 			Cause:  "the kubelet is newer than the control plane, or more than three minor versions older",
 			Remedy: "use an image whose kubelet has the control plane's version or is up to three minor versions older",
-			Not:    `[kK]ubelet config|failed to decode`,
-			Lines:  []string{`the server could not find the requested resource`, `no kind \\*"[^"]*" is registered for version`},
+			Not:    `[kK]ubelet config|failed to decode|loading config file`,
+			Lines:  []string{`the server could not find the requested( resource|$)`, `no kind \\*"[^"]*" is registered for version`},
 
 			Others:   "a program asks for an API that the cluster removed or never had",
 			Commands: []string{"sudo kubelet --version", "aws eks describe-cluster --name NAME --query cluster.version --output text"},
@@ -600,6 +663,8 @@ func Rules() []Rule {
 			Lines: []string{
 				`failed to parse kubelet flag: unknown flag`, `Error: unknown flag: --`, `invalid argument \\*"[^"]*" for \\*"--[a-z-]+\\*" flag`, `failed to load (the )?kubelet config file`, `unrecognized feature gate`, `built-in cloud providers are disabled`,
 				`failed to (load kubelet dropin|merge kubelet configs|unmarshal merged JSON)`, `failed to load Kubelet config|failed to read kubelet config file`, `unknown command \S+$`,
+				`unknown cloud provider \\*"`, `flag provided but not defined: -|unknown shorthand flag: `, `failed to precedence kubeletConfigFlag`, `failed to convert merged config`,
+				`open \S*kubelet/\S*config\S*: no such file or directory`, `cannot set feature gate`,
 			},
 
 			Commands: []string{"sudo systemctl cat kubelet", "eksnode userdata check FILE"},
@@ -613,6 +678,8 @@ func Rules() []Rule {
 				`failed to validate kubelet configuration`,
 				`value failed to parse: `, `(invalid Node Allocatable configuration|unable to parse reserved-cpus|reserved-cpus: \S+ is not a subset)`,
 				`the total amount .* (of type|is not equal)`,
+				`invalid configuration: cgroups-per-qos`, `[tT]opology [mM]anager policy options? .*(require|not supported|unknown)`, `unknown (cpu|memory|topology) ?manager policy|[uU]nknown policy: `,
+				`forbidden sysctl: `,
 			},
 
 			Commands: []string{"sudo systemctl cat kubelet", "eksnode userdata check FILE"},
@@ -621,7 +688,7 @@ func Rules() []Rule {
 			ID:     "cgroup-driver",
 			Cause:  "the kubelet and containerd use different cgroup drivers",
 			Remedy: "set both to systemd: cgroupDriver in the kubelet's configuration, SystemdCgroup = true in containerd's; remove the other value from the user data",
-			Lines:  []string{`expected cgroupsPath to be of format`, `kubelet cgroup driver: .* is different from`, `configured with (systemd|cgroupfs) cgroup manager`},
+			Lines:  []string{`expected cgroupsPath to be of format`, `is different from (docker )?cgroup driver: |kubelet cgroup driver: .* is different from`, `cgroup-parent for systemd cgroup should be a valid slice`, `configured with (systemd|cgroupfs) cgroup manager`},
 
 			Commands: []string{"sudo containerd config dump", "sudo grep --recursive cgroupDriver /etc/kubernetes"},
 		},
@@ -640,6 +707,7 @@ func Rules() []Rule {
 			Not:    `Reserved Cgroup Limits`,
 			Lines: []string{
 				`failed to initiali[sz]e top level QOS containers`, `(failed to find cgroup mounts|Following Cgroup subsystem not mounted|cgroup hierarchy not unified|some missing controllers)`,
+				`requested cgroup controller`, `[cC]annot set property \w+, or unknown property`, `cannot enter cgroupv2`, `failed to (create|update) top level \S+ QOS cgroup`, `cgroup mountpoint does not exist`, `cgroup is not configured properly`, `[fF]ailed to find subsystem mount`,
 			},
 
 			Commands: []string{"sudo cat /proc/cmdline", "sudo cat /sys/fs/cgroup/cgroup.controllers"},
@@ -686,7 +754,7 @@ func Rules() []Rule {
 			ID:     "checkpoint",
 			Cause:  "the kubelet's saved state belongs to another policy or another machine",
 			Remedy: "remove the named file below /var/lib/kubelet and restart the kubelet; run `eksnode scrub` before an image is captured",
-			Lines:  []string{`differs from state checkpoint policy`, `doesn't match with CPUs in state`, `checkpoint is corrupted`, `could not restore state from checkpoint`, `the expected machine state is different from the real one`},
+			Lines:  []string{`differs from state checkpoint policy`, `doesn't match with CPUs in state`, `checkpoint is corrupted`, `could not restore state from checkpoint`, `the expected machine state is different from the real one`, `remove (the )?(policy|CPU manager|memory manager) state file`, `Memory states for the NUMA node .*different`},
 
 			Commands: []string{"sudo mv --no-clobber /var/lib/kubelet/FILE /root/", "sudo systemctl restart kubelet"},
 		},
@@ -709,6 +777,7 @@ func Rules() []Rule {
 			Lines: []string{
 				`no space left on device`, `low on resource: ephemeral-storage`, `to reclaim" resourceName="ephemeral-storage"`, `[aA]ttempting to reclaim ephemeral-storage`,
 				`(NodeHasDiskPressure|kubelet has disk pressure)`, `(FreeDiskSpaceFailed|[fF]ailed to garbage collect required amount)`, `[dD]isk quota exceeded`,
+				`taints?(\(s\))? \{node\.kubernetes\.io/disk-pressure|Taints: +node\.kubernetes\.io/disk-pressure`, `node had condition: \[.*DiskPressure`,
 			},
 			Explains: []string{"pause-image", "checkpoint"},
 
@@ -734,6 +803,8 @@ func Rules() []Rule {
 			Not:    `Memory cgroup out of memory|CONSTRAINT_MEMCG`,
 			Lines: []string{
 				`Out of memory: Kill(ed)? process`, `(NodeHasInsufficientMemory|kubelet has insufficient memory|System OOM encountered|low on resource: memory)`, `[cC]annot allocate memory`,
+				`taints?(\(s\))? \{node\.kubernetes\.io/memory-pressure|Taints: +node\.kubernetes\.io/memory-pressure`, `node had condition: \[.*MemoryPressure`,
+				`system OOM encountered`, `result 'oom-kill'`, `killed by the OOM killer`,
 			},
 
 			Commands: []string{"sudo free --human", "sudo journalctl --dmesg --grep oom --no-pager"},
@@ -767,6 +838,8 @@ func Rules() []Rule {
 			Lines: []string{
 				`failed to do request: (Head|Get) .*(dial tcp|net/http|i/o timeout|EOF|awaiting headers)`,
 				`https?://[^/ ]*(dkr[.-]ecr|\.s3[.-])[^ ]*.*(i/o timeout|awaiting headers|TLS handshake timeout|while waiting for connection|connect: )`,
+				`https?://[^/ ]+/v2/[^ ]*: .*(i/o timeout|awaiting headers|TLS handshake timeout|connect: )`, `failed to fetch (anonymous|oauth) token: .*(50\d|imeout|dial tcp|EOF)`, `unexpected status (code|from \w+ request)[^"]*: 50\d`,
+				`[fF]ailed to pull image.*(DeadlineExceeded|context deadline exceeded|context canceled)`,
 			},
 			Explains: []string{"pause-image"},
 
@@ -796,7 +869,7 @@ func Rules() []Rule {
 			Cause:  "a program does not fit the machine's libraries, so it ends at once",
 			Remedy: "install the program in the version for this distribution, or update the named library; make the image with `eksnode provision`, which installs programs that fit",
 			Lines: []string{
-				`symbol lookup error: `, `error while loading shared libraries: `, `version .GLIBC(XX)?_[0-9.]+' not found`,
+				`symbol lookup error: `, `error while loading shared libraries: `, `version ?.?GLIBC(XX)?_[0-9.]+' not found`,
 			},
 			Explains: []string{"containerd", "units"},
 
@@ -832,7 +905,7 @@ func Rules() []Rule {
 			ID:     "registry",
 			Cause:  "a registry refuses the node, so images cannot be pulled",
 			Remedy: "the role needs AmazonEC2ContainerRegistryPullOnly, the registry's account must allow the role, and the image must have ecr-credential-provider where the kubelet looks for it",
-			Not:    `sandbox image`,
+			Not:    `sandbox image|: 50\d |i/o timeout|dial tcp`,
 			Lines: []string{
 				`no basic auth credentials`, `pull access denied`, `failed with status code \[manifests [^\]]*\]: 40[13]`, `unexpected status (code|from (HEAD|GET) request)[^"]*: 40[13]`,
 				`unauthorized: authentication required`, `(authorization token has expired|insufficient_scope|failed to fetch (anonymous|oauth) token)`,
@@ -856,15 +929,56 @@ func Rules() []Rule {
 			ID:     "containerd-config",
 			Cause:  "containerd's configuration is not valid TOML, or a plugin refuses its part",
 			Remedy: "let containerd name the fault; undo what user data wrote into /etc/containerd/config.toml, and use spec.containerd.config of the NodeConfig",
-			Not:    `hosts\.toml`,
+			Not:    `hosts\.toml|.nvidia.{1,3} (is configured|not supported)`,
 			Lines: []string{
 				`failed to (load|unmarshal|parse) TOML`, `containerd: invalid (plugin )?config`, `invalid plugin config: `, `unsupported config version`, `failed to load plugin io\.containerd\.\S*cri`,
 				`containerd: (failed|expected|unsupported|unable|timeout)`, `Failure unmarshaling TOML|failed to load config`, `doesn't support containerd configuration V3`,
 				`invalid cri \w+ config`, `cannot be set when .config_path. is provided`,
+				`base OCI spec`, `no corresponding runtime configured in`, `no runtime for .{1,3}[\w.-]+.{1,3} is configured`, `RuntimeHandler \\*"[\w.-]+\\*" not supported`,
 			},
 			Explains: []string{"cri-plugin", "containerd"},
 
 			Commands: []string{"sudo containerd config dump", "sudo journalctl --unit containerd --boot --no-pager"},
+		},
+		{
+			ID:       "containerd-state",
+			Cause:    "containerd's data on disk is damaged or incomplete, so images or containers cannot be made from it",
+			Remedy:   "stop the kubelet and containerd, move /var/lib/containerd away, and start both; an image must be captured when containerd has stopped, and nothing else may delete files there",
+			Not:      `no space left|sandbox image`,
+			Lines:    []string{`snapshots/\d+/fs: no such file or directory`, `missing parent \S+ bucket|missing parent bucket`, `containerd\[\d+\]: panic: (assertion failed|page \d|invalid page|freelist)`, `go\.etcd\.io/bbolt`, `(meta|metadata)\.db: (invalid database|file size too small|checksum)`, `failed to recover state: `, `failed to build map of initial containers`, `content digest sha256:[0-9a-f]+: not found`, `blob sha256:[0-9a-f]+.*(not found|no such file)`},
+			Explains: []string{"containerd", "cri-plugin"},
+
+			Others:   "the disk is broken, or a clean-up removed files below /var/lib/containerd",
+			Commands: []string{"sudo systemctl status containerd --no-pager", "sudo journalctl --unit containerd --boot --no-pager"},
+		},
+		{
+			ID:     "overlayfs",
+			Cause:  "containerd cannot mount overlays on the file system of /var/lib/containerd",
+			Remedy: "use ext4, or XFS made with ftype=1, for /var/lib/containerd; the folder must not itself lie on an overlay, and the kernel needs the module overlay",
+			Not:    `no such device`,
+			Lines:  []string{`does not support d_type`, `snapshotter not loaded: overlayfs`, `fstype: overlay, .*err: `, `failed to mount (rootfs component|overlay)`, `overlayfs: (filesystem on|upper fs|maximum fs stacking)`},
+
+			Others:   "this version of containerd mounts overlays with an option that the kernel does not have",
+			Commands: []string{"sudo findmnt --target /var/lib/containerd", "sudo modprobe overlay"},
+		},
+		{
+			ID:     "csi-driver",
+			Cause:  "a storage driver has not registered on this node, so volumes of pods are not mounted",
+			Remedy: "install the driver's add-on, such as aws-ebs-csi-driver, and see why its pod on this node does not run; the node's taints need tolerations",
+			Until:  `Register new plugin with name`,
+			Lines:  []string{`not found in the list of registered CSI drivers`, `CSINode \S+ does not contain driver`},
+
+			Others:   "the driver's pod is still starting",
+			Commands: []string{"kubectl get csinode NODE --output yaml", "kubectl --namespace kube-system get pods --selector app=ebs-csi-node --output wide"},
+		},
+		{
+			ID:     "kubelet-disk",
+			Cause:  "the kubelet cannot measure the disk of /var/lib/kubelet, so the node does not get ready",
+			Remedy: "put /var/lib/kubelet on a file system with a device of its own, such as ext4 or XFS; Btrfs, ZFS and overlays are not known to the kubelet's statistics in every version",
+			Until:  ready,
+			Lines:  []string{`could not find device with major: `},
+
+			Commands: []string{"sudo findmnt --target /var/lib/kubelet", "sudo df --human-readable /var/lib/kubelet"},
 		},
 		{
 			ID:       "cri-plugin",
@@ -880,10 +994,10 @@ func Rules() []Rule {
 			Cause:  "containerd does not run or does not answer the kubelet",
 			Remedy: "read containerd's journal: its last error says why it ended",
 			Until:  ready,
-			Not:    `unknown service runtime`,
+			Not:    `unknown service runtime|oom-kill`,
 			Lines: []string{
 				`containerd\.sock: connect: (no such file or directory|connection refused)`, `containerd\.sock: read: connection reset`, `validate CRI v1 runtime API for endpoint "unix:///run/containerd`,
-				`PLEG is not healthy: pleg was last seen active \d{0,5}[hms.]`, `failed to reserve (sandbox|container) name`, `(Sandbox|sandbox|syncing pod|container|Container).*code = DeadlineExceeded`, `container runtime is down`, `(Failed to start|start-limit.*|Start request repeated too quickly.*) containerd`, `containerd\.service: (Failed with result|Main process exited|Start request repeated)`,
+				`PLEG is not healthy: pleg was last seen active \d{0,5}[hms.]`, `failed to reserve (sandbox|container) name`, `(Sandbox|sandbox|syncing pod|container|Container).*code = DeadlineExceeded`, `[cC]ontainer runtime is down`, `(Failed to start|start-limit.*|Start request repeated too quickly.*) containerd`, `containerd\.service: (Failed with result|Main process exited|Start request repeated)`,
 				`Cannot connect to the Docker d`, `get remote runtime typed version failed`,
 			},
 
@@ -895,7 +1009,7 @@ func Rules() []Rule {
 			Cause:  "a configuration in /etc/cni/net.d is not valid, or names a plugin that the node does not have",
 			Remedy: "remove the image's files from that folder, as `eksnode scrub` does before the capture; for 10-aws.conflist the pod aws-node installs the plugins: read its log",
 			Until:  ready,
-			Lines:  []string{`failed to find plugin \\*"[^"]+"`, `Error validating CNI config`, `no valid networks found in`},
+			Lines:  []string{`failed to find plugin \\*"[^"]+"`, `Error validating CNI config`, `no valid networks found in`, `(sandbox|plugin).*invalid CIDR address`, `([eE]rror|[fF]ailed to|to) (load|loading|parse|parsing) (CNI )?(config|configuration)( list)?( file)? /etc/cni`, `(does not support config version|incompatible CNI versions)`},
 
 			Commands: []string{"sudo ls -l /etc/cni/net.d /opt/cni/bin", "kubectl --namespace kube-system logs --selector k8s-app=aws-node --all-containers --tail 50"},
 		},
@@ -974,6 +1088,9 @@ func Rules() []Rule {
 				`InvalidNetworkInterfaceID\.NotFound`, `to call ec2:Describe`, `Initialization failure: `, `Checking for IPAM connectivity`, `SetupPodNetwork: `, `rror received from AddNetwork`, `all SubConns are in TransientFailure`,
 				`IPv[46] (and IPv6 are both|is supported only in)`, `Prefix Delegation is not supported on non-nitro`, `MUST be a valid (positive )?integer`, `Failed to (generate 10-awsconflist|get ENI limit|get primary IF|retrieve primary IF|configure (IPv6 settings|system parameters))`,
 				`Not able to add route|unable to add route`, `[fF]ailed to (set ?up|setup) (host network|ENI|pod network|veth|vlan)`, `[tT]imed out waiting for (IPAM-D|IPAMD)`,
+				`failed to find network info for sandbox`, `[fF]ailed to set ?up (sandbox container \S+ )?network for (sandbox|pod)`, `cni config not initialized`, `Failed to connect to Typha`,
+				`level=fatal .*subsys=\w+`,
+				`error getting ClusterInformation`, `(write|render) CNI config|find existing CNI config`, `([pP]od ?[cC][iI][dD][rR]|pod cidr) not (assigned|available|present)`, `taints?(\(s\))? \{node\.kubernetes\.io/network-unavailable`,
 			},
 
 			Others:   "the pod aws-node is still starting: a node writes these lines in its first minute",
@@ -1042,6 +1159,9 @@ func Rules() []Rule {
 				`RuntimeHandler "nvidia" not supported`,
 				`no runtime for .{1,3}nvidia.{1,3} is configured`, `nvidia-container-runtime[^ ]*: (no such file|permission denied)`, `(start nvml|could not load NVML|libnvidia-ml\.so)`, `NVRM: (Xid|.*(RmInitAdapter failed|rm_init_adapter failed|fallen off the bus|GPU .* installed in this system is not supported))`, `(unresolvable CDI devices|failed to (inject|get) CDI)`, `Module nvidia\S* not found|[cC]ould not insert .nvidia`,
 				`exec command: \[\S*nvidia-container-cli`,
+				`exec: \\*"nvidia-container-\S+: executable file not found`,
+				`[uU]nable to communicate with the NVIDIA driver`, `[dD]river/library version mismatch`, `devices? (present|unavailable).*nvidia\.com/`,
+				`nvidia\.com/gpu\\*" (didn't register|was requested but not registered)`, `Incompatible (platform|strategy) detected`, `nvidia-smi.*([fF]ailed|not found|No such file)`, `nvidia-(persistenced|fabricmanager)\S*: .*([fF]ailed|[eE]rror)`,
 			},
 			Explains: []string{"containerd"},
 
@@ -1049,11 +1169,12 @@ func Rules() []Rule {
 		},
 		{
 			ID:     "units",
-			Cause:  "the image lacks a service that a node needs",
+			Cause:  "the image lacks a service or a program that a node needs",
 			Remedy: "make the image with `eksnode provision`",
 			Lines: []string{
 				`systemd reports the unit as (not-found|masked)`, `Unit (kubelet|containerd|nodeadm\S*)\.service (not found|could not be found)`, `Failed at step EXEC spawning [^:]+: No such file or directory`, `finding the version of (kubelet|containerd): `,
 				`(kubelet|containerd|nodeadm\S*|eksnode\S*)\.service: .*status=203/EXEC`,
+				`binary not installed "?containerd-shim`, `exec: \\*"(runc|containerd-shim-runc-v2)\\*": executable file not found`, `(kubelet|containerd)\.service is masked`,
 			},
 
 			Commands: []string{"sudo systemctl status containerd kubelet --no-pager", "sudo eksnode audit --rules can-join"},
@@ -1065,7 +1186,9 @@ func Rules() []Rule {
 			Until:  ready,
 			Not:    `expected cgroupsPath|nvidia|[eE]xec format error|executable file not found|no space left|context canceled|cannot allocate memory`,
 			Lines: []string{
-				`OCI runtime (create|exec|state) failed: `, `runc create failed: `, `failed to (create|start) shim( task)?: `,
+				`OCI runtime (create|exec|start|state) failed: `, `runc create failed: `, `failed to (create|start) shim( task)?: `,
+				`oci runtime error: `, `starting container process caused`, `(loading|adding) seccomp (filter|rule)`, `unable to apply cgroup configuration`, `apparmor failed to apply profile`, `runc did not terminate`, `seccomp( is)? not supported`,
+				`AppArmor.*(is not loaded|enabled on system)`,
 			},
 
 			Others:   "the container's own configuration is the reason, such as its command or a mount",
