@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/endpoint"
 )
@@ -356,18 +355,6 @@ func (w *World) modifySnapshot(region string, in struct {
 		return done{}, err
 	}
 	s.Shares = append(s.Shares, in.Permission.Add...)
-	return done{true}, nil
-}
-
-func (w *World) deprecate(region string, in imageIn) (done, error) {
-	i, err := w.ownImage(region, in.ID)
-	if err != nil {
-		return done{}, err
-	}
-	if _, err := time.Parse(time.RFC3339, in.At); err != nil {
-		return done{}, endpoint.Fail("InvalidParameterValue", "DeprecateAt '%s'", in.At)
-	}
-	i.Deprecated = in.At
 	return done{true}, nil
 }
 
