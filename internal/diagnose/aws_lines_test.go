@@ -26,7 +26,7 @@ var awsLines = map[string][]string{
 		`OptInRequired: In order to use this AWS Marketplace product you need to accept terms and subscribe`,
 		`Blocked: This account is currently blocked and not recognized as a valid account.`,
 	},
-	"node-group": {
+	"node-group-issue": {
 		`AutoScalingGroupInvalidConfiguration: The Amazon AutoScalingGroup eks-a has subnets ([subnet-1]) which is not expected by Amazon EKS.`,
 		`Ec2LaunchTemplateNotFound: We couldn't find the Amazon EC2 launch template for your managed node group.`,
 		`"code": "Ec2SecurityGroupNotFound",`,

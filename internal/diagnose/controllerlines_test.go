@@ -157,7 +157,7 @@ var controllerLines = map[string][]string{
 		`exec: "runc": executable file not found in $PATH: unknown`,
 		`Failed to start kubelet.service: Unit kubelet.service is masked.`,
 	},
-	"node-class": {
+	"node-class-unready": {
 		`launching nodeclaim, resolving ec2nodeclass, object is awaiting reconciliation`,
 		`"message":"ignoring nodepool, not ready","NodePool":{"name":"default"}`,
 	},

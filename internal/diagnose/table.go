@@ -99,7 +99,7 @@ func Rules() []Rule {
 			Commands: []string{"aws ec2 describe-images --image-ids AMI --query 'Images[].[OwnerId,ImageOwnerAlias,ProductCodes]'"},
 		},
 		{
-			ID:     "node-group",
+			ID:     "node-group-issue",
 			Cause:  "EKS cannot use the managed node group any more: its Auto Scaling group, launch template, role, security group or subnets were changed or deleted outside of EKS",
 			Remedy: "undo the change; if that is not possible, create a new node group and delete this one",
 			Until:  joined,
@@ -165,7 +165,7 @@ func Rules() []Rule {
 			Commands: []string{"aws iam list-roles --path-prefix /aws-service-role/spot.amazonaws.com/"},
 		},
 		{
-			ID:     "node-class",
+			ID:     "node-class-unready",
 			Cause:  "Karpenter starts no instance, because the EC2NodeClass is not ready",
 			Remedy: "read the conditions of the EC2NodeClass; when they stay unknown, update Karpenter's definitions (CRDs) to the version of its controller",
 			Until:  joined,
