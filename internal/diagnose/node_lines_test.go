@@ -45,6 +45,16 @@ var nodeLines = map[string][]string{
 		`agent[7]: TLS handshake timeout`,
 		`could not connect to server: the queue is closed`,
 	},
+	"tls": {
+		`agent[7]: x509: certificate has an unknown extension`,
+		`agent[7]: remote error: tls: handshake failure`,
+		`agent[7]: certificate verify failed`,
+	},
+	"image-pull": {
+		`  Warning  Failed     8m37s (x4 over 10m)   kubelet            Error: ErrImagePull`,
+		`  Normal   BackOff    18s   kubelet, a  Back-off pulling image "602401143452.dkr.ecr.us-west-2.amazonaws.com/amazon-k8s-cni:latest"`,
+		`ctr: failed to extract layer sha256:5a: unlinkat /data/a: directory not empty: unknown`,
+	},
 	"syntax": {
 		`agent[7]: yaml: line 7: did not find expected key`,
 		`json: cannot unmarshal string into Go value of type int`,

@@ -1257,6 +1257,30 @@ func Rules() []Rule {
 			Commands: []string{"eksnode preflight --cluster NAME --instance ID", "sudo ip route", "sudo cat /etc/resolv.conf"},
 		},
 		{
+			ID:     "tls",
+			Cause:  "a TLS connection fails: one side does not accept the other's certificate or versions",
+			Remedy: "the line names the address, or the service that wrote it: see which certificate that address shows, and which authority the program trusts",
+			Until:  joined,
+			Not:    `TLS handshake error from`,
+			Lines: []string{
+				`x509: `, `tls: (bad |handshake failure|certificate required|protocol version|no application|first record|failed to )`, `certificate verify failed`,
+			},
+			Otherwise: true,
+
+			Commands: []string{"sudo timedatectl", "sudo journalctl --boot --priority err --no-pager"},
+		},
+		{
+			ID:     "image-pull",
+			Cause:  "an image cannot be pulled",
+			Remedy: "containerd's journal has the reason: the name, the credentials, the way to the registry, or the disk",
+			Lines: []string{
+				`ErrImagePull|ImagePullBackOff`, `([fF]ailed to|[bB]ack-off) pull(ing)? image`, `failed to (extract layer|unpack image)`,
+			},
+			Otherwise: true,
+
+			Commands: []string{"sudo journalctl --unit containerd --boot --no-pager", "sudo ctr images pull --hosts-dir /etc/containerd/certs.d IMAGE"},
+		},
+		{
 			ID:     "syntax",
 			Cause:  "a configuration file, a manifest or the user data has an error of form",
 			Remedy: "the line names the file or the place: correct it; check user data before the next instance starts",
