@@ -2,7 +2,7 @@ package diagnose
 
 // lines has real log lines by rule: of a node from an unscrubbed image, of this
 // project's own join tests, and from issues of the programs.
-var lines = combined(joinLines, machineLines, controllerLines, awsLines)
+var lines = combined(joinLines, machineLines, controllerLines, awsLines, nodeLines)
 
 func combined(parts ...map[string][]string) map[string][]string {
 	all := map[string][]string{}

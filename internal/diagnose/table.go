@@ -215,7 +215,7 @@ func Rules() []Rule {
 			Until:  joined,
 			Not:    `(BOTTLEROCKET|[Bb]ottlerocket)`,
 			Lines: []string{
-				`Kernel panic - not syncing`, `You are in (emergency|rescue) mode`, `Dependency failed for (Local File Systems|/\S)`, `Timed out waiting for device \S+`,
+				`Kernel panic - not syncing`, `VFS: (Unable to mount|Cannot open) root`, `ALERT! .* does not exist`, `You are in (emergency|rescue) mode`, `Dependency failed for (Local File Systems|/\S)`, `Timed out waiting for device \S+`,
 				`Dependency failed for [^/]*\(/\S+\)`, `\[FAILED\].* Failed to mount `,
 			},
 
@@ -240,7 +240,7 @@ func Rules() []Rule {
 			Remedy: "correct the call in the user data",
 			Lines: []string{
 				`bootstrap\.sh: --[a-z0-9-]+ "`, `checking the arguments:`, `the cluster's name is missing`,
-				`Invalid IpFamily`, `Service Ipv6 Cidr must be provided`, `No entry for type '[^']*' in `, `ERROR: .*container runtime`,
+				`: --[a-z0-9-]+: command not found`, `Invalid IpFamily`, `Service Ipv6 Cidr must be provided`, `No entry for type '[^']*' in `, `ERROR: .*container runtime`,
 			},
 
 			Commands: []string{"eksnode userdata check FILE", "sudo /etc/eks/bootstrap.sh --help"},
@@ -283,7 +283,7 @@ func Rules() []Rule {
 			Remedy:   "attach AmazonEKSWorkerNodePolicy, AmazonEC2ContainerRegistryPullOnly and AmazonEKS_CNI_Policy to the node's role",
 			Until:    joined,
 			Not:      `AssumeRoleWithWebIdentity|perform: (ssm|ssmmessages|ec2messages|logs|cloudwatch|xray):|ecr-public:|kms:`,
-			Lines:    []string{`is not authorized to perform: `, `UnauthorizedOperation`},
+			Lines:    []string{`(is not|isn't) authorized to (perform: |call )`, `UnauthorizedOperation`, `AuthCheckFailed`, `not the owner of`},
 			Explains: []string{"network-plugin"},
 
 			Others:   "a service control policy, a permissions boundary or the policy of a VPC endpoint denies the call",
@@ -355,7 +355,7 @@ func Rules() []Rule {
 				`EC2 instance metadata is not available`, `IMDS request failed: `, `[fF]ailed to (get|retrieve|fetch) .*(from|in) (IMDS|imds|EC2 [mM]etadata|instance metadata)`,
 				`unable to determine AWS zone`,
 			},
-			Explains: []string{"credentials"},
+			Explains: []string{"aws-api", "credentials"},
 
 			Others:   "a firewall on the node blocks 169.254.169.254, or a container asks over more hops than the instance allows",
 			Commands: []string{"aws ec2 describe-instances --instance-ids ID --query 'Reservations[].Instances[].MetadataOptions'", "aws ec2 modify-instance-metadata-options --instance-id ID --http-endpoint enabled"},
@@ -515,7 +515,7 @@ func Rules() []Rule {
 				`(UnrecognizedClientException|InvalidClientTokenId|ExpiredToken|AuthFailure)`,
 				`(failed to refresh cached credentials|error in credential_process)`, `SSM activation expired|InvalidActivation|register machine with SSM`,
 			},
-			Not: `GetUserData|deadline exceeded|check the machine's clock|ServiceLinkedRole`,
+			Not: `GetUserData|deadline exceeded|check the machine's clock|ServiceLinkedRole|not the owner of`,
 
 			Others:   "EC2 may not assume the role of the profile, or the profile was attached after the node started",
 			Commands: []string{"aws iam get-instance-profile --instance-profile-name PROFILE", "aws ec2 associate-iam-instance-profile --instance-id ID --iam-instance-profile Name=PROFILE"},
@@ -707,7 +707,7 @@ func Rules() []Rule {
 			Not:    `Reserved Cgroup Limits`,
 			Lines: []string{
 				`failed to initiali[sz]e top level QOS containers`, `(failed to find cgroup mounts|Following Cgroup subsystem not mounted|cgroup hierarchy not unified|some missing controllers)`,
-				`requested cgroup controller`, `[cC]annot set property \w+, or unknown property`, `cannot enter cgroupv2`, `failed to (create|update) top level \S+ QOS cgroup`, `cgroup mountpoint does not exist`, `cgroup is not configured properly`, `[fF]ailed to find subsystem mount`,
+				`requested cgroup controller`, `[cC]annot set property \w+, or unknown property`, `cannot enter cgroupv2`, `failed to (create|update) top level \S+ QOS cgroup`, `cgroup mountpoint does not exist`, `mountpoint for \w+ not found`, `root container \[\S+\] doesn't exist`, `cgroup is not configured properly`, `[fF]ailed to find subsystem mount`,
 			},
 
 			Commands: []string{"sudo cat /proc/cmdline", "sudo cat /sys/fs/cgroup/cgroup.controllers"},
@@ -839,7 +839,7 @@ func Rules() []Rule {
 				`failed to do request: (Head|Get) .*(dial tcp|net/http|i/o timeout|EOF|awaiting headers)`,
 				`https?://[^/ ]*(dkr[.-]ecr|\.s3[.-])[^ ]*.*(i/o timeout|awaiting headers|TLS handshake timeout|while waiting for connection|connect: )`,
 				`https?://[^/ ]+/v2/[^ ]*: .*(i/o timeout|awaiting headers|TLS handshake timeout|connect: )`, `failed to fetch (anonymous|oauth) token: .*(50\d|imeout|dial tcp|EOF)`, `unexpected status (code|from \w+ request)[^"]*: 50\d`,
-				`[fF]ailed to pull image.*(DeadlineExceeded|context deadline exceeded|context canceled)`,
+				`[fF]ailed to pull image.*(DeadlineExceeded|context deadline exceeded|context canceled)`, `(to pull|unpack image|failed to copy|httpReadSeeker).*(unexpected EOF|connection reset|i/o timeout|TLS handshake timeout|no route to host)`,
 			},
 			Explains: []string{"pause-image"},
 
@@ -860,8 +860,9 @@ func Rules() []Rule {
 			ID:     "registry-hosts",
 			Cause:  "a hosts.toml below containerd's config_path is not valid, so images of that registry cannot be pulled",
 			Remedy: "correct the files /etc/containerd/certs.d/*/hosts.toml: each needs a `[host.\"https://…\"]` table, or at least `[host]`; then pull an image of the registry",
-			Lines:  []string{`failed to (decode|parse) hosts\.toml`, `failed to parse hosts? file`, "invalid `host` tree"},
+			Lines:  []string{`unexpected media type text/html`, `failed to (decode|parse) hosts\.toml`, `failed to parse hosts? file`, "invalid `host` tree"},
 
+			Others:   "a mirror or a proxy answers with a web page",
 			Commands: []string{"sudo ctr images pull --hosts-dir /etc/containerd/certs.d IMAGE"},
 		},
 		{
@@ -881,7 +882,7 @@ func Rules() []Rule {
 			Remedy: "run init again: init pulls the image with the node's credentials; the role needs AmazonEC2ContainerRegistryPullOnly, and the node a route to the registry (or a machine image that contains the pause image)",
 			Lines: []string{
 				`failed to get sandbox image`, `pulling the pause image`, `failed pulling image \\*"[^" ]*/pause`,
-				`(Failed to start pull sandbox image|sandbox-image\.service: )`, `Unable to retrieve the ECR password`,
+				`(Failed to start pull sandbox image|sandbox-image\.service(: | failed|.*entered failed))`, `Unable to retrieve the ECR password`,
 				`pull-sandbox-image\.sh(\[\d+\])?: .*(urfave/cli|panic: |level=fatal|dial tcp)`, `pull-sandbox-image\.sh \(code=exited, status=[1-9]`,
 				`(PullImage|to pull( and unpack)? image|to resolve (image|reference)) \\*"[^" ]*/pause[:@][^"]*\\*".*(failed|40\d|denied|unauthorized|imeout)`, `kubelet\.service: start-pre operation timed out`,
 			},
@@ -945,7 +946,7 @@ func Rules() []Rule {
 			Cause:    "containerd's data on disk is damaged or incomplete, so images or containers cannot be made from it",
 			Remedy:   "stop the kubelet and containerd, move /var/lib/containerd away, and start both; an image must be captured when containerd has stopped, and nothing else may delete files there",
 			Not:      `no space left|sandbox image`,
-			Lines:    []string{`snapshots/\d+/fs: no such file or directory`, `missing parent \S+ bucket|missing parent bucket`, `containerd\[\d+\]: panic: (assertion failed|page \d|invalid page|freelist)`, `go\.etcd\.io/bbolt`, `(meta|metadata)\.db: (invalid database|file size too small|checksum)`, `failed to recover state: `, `failed to build map of initial containers`, `content digest sha256:[0-9a-f]+: not found`, `blob sha256:[0-9a-f]+.*(not found|no such file)`},
+			Lines:    []string{`snapshots(/\d+(/\w+)?)?: no such file or directory`, `missing parent \S+ bucket|missing parent bucket`, `containerd\[\d+\]: panic: (assertion failed|page \d|invalid page|freelist)`, `go\.etcd\.io/bbolt`, `(meta|metadata)\.db: (invalid database|file size too small|checksum)`, `failed to recover state: `, `failed to build map of initial containers`, `content digest sha256:[0-9a-f]+: not found`, `blob sha256:[0-9a-f]+.*(not found|no such file)`},
 			Explains: []string{"containerd", "cri-plugin"},
 
 			Others:   "the disk is broken, or a clean-up removed files below /var/lib/containerd",
@@ -956,7 +957,7 @@ func Rules() []Rule {
 			Cause:  "containerd cannot mount overlays on the file system of /var/lib/containerd",
 			Remedy: "use ext4, or XFS made with ftype=1, for /var/lib/containerd; the folder must not itself lie on an overlay, and the kernel needs the module overlay",
 			Not:    `no such device`,
-			Lines:  []string{`does not support d_type`, `snapshotter not loaded: overlayfs`, `fstype: overlay, .*err: `, `failed to mount (rootfs component|overlay)`, `overlayfs: (filesystem on|upper fs|maximum fs stacking)`},
+			Lines:  []string{`does not support d_type`, `snapshotter not loaded: overlayfs`, `failed to load plugin io\.containerd\..*error=.*invalid argument`, `fstype: overlay, .*err: `, `failed to mount (rootfs component|overlay)`, `overlayfs: (filesystem on|upper fs|maximum fs stacking)`},
 
 			Others:   "this version of containerd mounts overlays with an option that the kernel does not have",
 			Commands: []string{"sudo findmnt --target /var/lib/containerd", "sudo modprobe overlay"},
@@ -976,7 +977,10 @@ func Rules() []Rule {
 			Cause:  "the kubelet cannot measure the disk of /var/lib/kubelet, so the node does not get ready",
 			Remedy: "put /var/lib/kubelet on a file system with a device of its own, such as ext4 or XFS; Btrfs, ZFS and overlays are not known to the kubelet's statistics in every version",
 			Until:  ready,
-			Lines:  []string{`could not find device with major: `},
+			Lines: []string{
+				`could not find device with major: `, `failed to get (rootfs|imageFs|device) info: .*(find data|partition)`, `failed to start eviction manager`,
+			},
+			Not: `Image garbage collection failed|Stats initialization`, // a start has this once
 
 			Commands: []string{"sudo findmnt --target /var/lib/kubelet", "sudo df --human-readable /var/lib/kubelet"},
 		},
@@ -996,7 +1000,7 @@ func Rules() []Rule {
 			Until:  ready,
 			Not:    `unknown service runtime|oom-kill`,
 			Lines: []string{
-				`containerd\.sock: connect: (no such file or directory|connection refused)`, `containerd\.sock: read: connection reset`, `validate CRI v1 runtime API for endpoint "unix:///run/containerd`,
+				`containerd\.sock: connect: (no such file or directory|connection refused)`, `containerd\.sock: read: connection reset`, `(docker|containerd)\.sock\S*: (write|read): broken pipe`, `[cC]ontainer runtime is not up`, `validate CRI v1 runtime API for endpoint "unix:///run/containerd`,
 				`PLEG is not healthy: pleg was last seen active \d{0,5}[hms.]`, `failed to reserve (sandbox|container) name`, `(Sandbox|sandbox|syncing pod|container|Container).*code = DeadlineExceeded`, `[cC]ontainer runtime is down`, `(Failed to start|start-limit.*|Start request repeated too quickly.*) containerd`, `containerd\.service: (Failed with result|Main process exited|Start request repeated)`,
 				`Cannot connect to the Docker d`, `get remote runtime typed version failed`,
 			},
@@ -1169,11 +1173,11 @@ func Rules() []Rule {
 		},
 		{
 			ID:     "units",
-			Cause:  "the image lacks a service or a program that a node needs",
+			Cause:  "the image lacks a service, a program or a folder that a node needs",
 			Remedy: "make the image with `eksnode provision`",
 			Lines: []string{
 				`systemd reports the unit as (not-found|masked)`, `Unit (kubelet|containerd|nodeadm\S*)\.service (not found|could not be found)`, `Failed at step EXEC spawning [^:]+: No such file or directory`, `finding the version of (kubelet|containerd): `,
-				`(kubelet|containerd|nodeadm\S*|eksnode\S*)\.service: .*status=203/EXEC`,
+				`(kubelet|containerd|nodeadm\S*|eksnode\S*)\.service: .*status=203/EXEC`, `status=200/CHDIR|Failed at step CHDIR`,
 				`binary not installed "?containerd-shim`, `exec: \\*"(runc|containerd-shim-runc-v2)\\*": executable file not found`, `(kubelet|containerd)\.service is masked`,
 			},
 
@@ -1225,6 +1229,81 @@ func Rules() []Rule {
 			Otherwise: true,
 
 			Commands: []string{"sudo journalctl --boot --no-pager --unit 'eksnode-*' --unit 'nodeadm-*'", "eksnode userdata check FILE"},
+		},
+		{
+			ID:     "denied",
+			Cause:  "AWS, the API server or a registry denies a request",
+			Remedy: "the line names the action, and often the caller: add the permission to the policies of that role, or map the role in the cluster",
+			Until:  joined,
+			Not:    `amazon-ssm-agent|perform: (ssm|ssmmessages|ec2messages|logs|cloudwatch|xray):|ecr-public:|ECR PUBLIC`,
+			Lines: []string{
+				`Access ?Denied`, `403 Forbidden|[sS]tatus ?[cC]ode: 403`, `[nN]ot authorized`, `is forbidden: User`, `401 Unauthorized|[sS]tatus ?[cC]ode: 401`,
+			},
+			Otherwise: true,
+
+			Commands: []string{"eksnode preflight --cluster NAME --instance ID", "aws iam list-attached-role-policies --role-name ROLE", "aws eks list-access-entries --cluster-name NAME"},
+		},
+		{
+			ID:     "unreachable",
+			Cause:  "a program on the node cannot reach another machine",
+			Remedy: "the line names the address: check its name in DNS, the route, the security groups and the network ACLs between both, and that a program listens there",
+			Until:  joined,
+			Not:    `amazon-ssm-agent|localhost|127\.0\.0\.1|\[::1\]|\.sock|healthz|probe failed`,
+			Lines: []string{
+				`i/o timeout`, `[cC]onnection (refused|reset by peer|timed out)`, `[nN]o route to host`, `TLS handshake timeout`, `[cC]ould not connect to (the )?(host|server|endpoint)`,
+			},
+			Otherwise: true,
+
+			Commands: []string{"eksnode preflight --cluster NAME --instance ID", "sudo ip route", "sudo cat /etc/resolv.conf"},
+		},
+		{
+			ID:     "tls",
+			Cause:  "a TLS connection fails: one side does not accept the other's certificate or versions",
+			Remedy: "the line names the address, or the service that wrote it: see which certificate that address shows, and which authority the program trusts",
+			Until:  joined,
+			Not:    `TLS handshake error from`,
+			Lines: []string{
+				`x509: `, `tls: (bad |handshake failure|certificate required|protocol version|no application|first record|failed to )`, `certificate verify failed`,
+			},
+			Otherwise: true,
+
+			Commands: []string{"sudo timedatectl", "sudo journalctl --boot --priority err --no-pager"},
+		},
+		{
+			ID:     "image-pull",
+			Cause:  "an image cannot be pulled",
+			Remedy: "containerd's journal has the reason: the name, the credentials, the way to the registry, or the disk",
+			Lines: []string{
+				`ErrImagePull|ImagePullBackOff`, `([fF]ailed to|[bB]ack-off) pull(ing)? image`, `failed to (extract layer|unpack image)`,
+			},
+			Otherwise: true,
+
+			Commands: []string{"sudo journalctl --unit containerd --boot --no-pager", "sudo ctr images pull --hosts-dir /etc/containerd/certs.d IMAGE"},
+		},
+		{
+			ID:     "syntax",
+			Cause:  "a configuration file, a manifest or the user data has an error of form",
+			Remedy: "the line names the file or the place: correct it; check user data before the next instance starts",
+			Until:  joined,
+			Lines: []string{
+				`(yaml|toml): (line \d|unmarshal|mapping|did not|invalid|expected|cannot)`, `(json|yaml|toml): cannot unmarshal`, `invalid character .* looking for`, `syntax error near unexpected token|[pP]arse error: `,
+			},
+			Otherwise: true,
+
+			Commands: []string{"eksnode userdata check FILE", "sudo journalctl --boot --priority err --no-pager"},
+		},
+		{
+			ID:     "file",
+			Cause:  "a program of the node does not find a file, or may not read it",
+			Remedy: "the line names the file: see whether the image has it, whether first boot writes it, and who may read it",
+			Until:  joined,
+			Not:    `level=(info|debug|warning)|cloud-init.*DEBUG`,
+			Lines: []string{
+				`(open|stat|lstat|read|mkdir|chdir|exec) /\S+: (no such file or directory|permission denied|not a directory)`, `: (No such file or directory|Permission denied)$`,
+			},
+			Otherwise: true,
+
+			Commands: []string{"sudo ls -lZ FILE", "sudo eksnode audit --rules can-join"},
 		},
 	}
 }

@@ -143,6 +143,11 @@ func TestNoThreadIsInTwoParts(t *testing.T) {
 	for _, one := range threads(t, "threads.txtar", -1) {
 		assert.False(t, known[fmt.Sprint(one.source, true)], one.source)
 	}
+	names := map[string]bool{}
+	for _, one := range collection(t) { // a second log of a thread has a further part in its name
+		assert.False(t, names[one.name], one.name)
+		names[one.name] = true
+	}
 }
 
 // around is what stands around a program's line in other forms of a log.
