@@ -27,10 +27,12 @@ func filled(command string) string {
 	switch {
 	case strings.Contains(command, "vpc-id"):
 		id = "vpc-1"
+	case strings.Contains(command, "subnet-id"):
+		id = "subnet-1"
 	case strings.Contains(command, "--launch-template-id"):
 		id = "lt-1"
 	}
-	names := strings.NewReplacer("NAME", "my-cluster", "ID", id, "ARN", aws.NodeRole, "REGION", aws.Region, "PROFILE", "nodes", "ROLE", "node", "AMI", aws.NodeImage)
+	names := strings.NewReplacer("NAME", "my-cluster", "ID", id, "ARN", aws.NodeRole, "REGION", aws.Region, "PROFILE", "nodes", "ROLE", "node", "AMI", aws.NodeImage, "GROUP", "managed")
 	words := strings.Fields(command)
 	for i, word := range words {
 		if !strings.Contains(word, "[") { // a query
@@ -46,6 +48,7 @@ var changes = map[string]func(*aws.World){
 		w.Name("i-1", w.Do("ec2:RunInstances", "ImageId", aws.NodeImage, "MinCount", "1", "MaxCount", "1"), `<instanceId>(i-[0-9a-f]+)</instanceId>`)
 	},
 	"aws ec2 modify-instance-metadata-options": nil,
+	"aws ec2 modify-subnet-attribute":          nil,
 	"aws ec2 modify-vpc-attribute":             nil,
 }
 
@@ -83,6 +86,9 @@ func runs(t *testing.T, command string) {
 		prepare, known := changes[name]
 		if prepare != nil {
 			prepare(w)
+		}
+		if name == "aws eks describe-nodegroup" {
+			w.NodeGroup("managed", map[string]any{"health": map[string]any{"issues": []any{}}})
 		}
 		_, err := w.Shell(command, nil)
 		assert.NoError(t, err)

@@ -28,6 +28,7 @@ var remedies = map[string]string{
 	"ec2:CreateNetworkAclEntry":              "NetworkAclId Egress RuleNumber Protocol PortRange CidrBlock Ipv6CidrBlock RuleAction",
 	"ec2:CreateRoute":                        "RouteTableId DestinationCidrBlock DestinationIpv6CidrBlock EgressOnlyInternetGatewayId NatGatewayId GatewayId",
 	"ec2:CreateVpcEndpoint":                  "VpcId VpcEndpointType ServiceName PrivateDnsEnabled RouteTableId SubnetId SecurityGroupId",
+	"ec2:DescribeTags":                       "Filter",
 	"ec2:DescribeTransitGatewayAttachments":  "Filter",
 	"ec2:ModifySubnetAttribute":              "SubnetId AssignIpv6AddressOnCreation MapPublicIpOnLaunch",
 	"ec2:ModifyVpcAttribute":                 "VpcId EnableDnsSupport EnableDnsHostnames",
@@ -35,7 +36,7 @@ var remedies = map[string]string{
 	"ec2:ReplaceRoute":                       "RouteTableId DestinationCidrBlock DestinationIpv6CidrBlock EgressOnlyInternetGatewayId NatGatewayId GatewayId",
 	"ec2:StartInstances":                     "InstanceId",
 	"iam:AddClientIDToOpenIDConnectProvider": "OpenIDConnectProviderArn ClientID",
-	"iam:CreateOpenIDConnectProvider":        "Url ClientIDList", "iam:ListOpenIDConnectProviders": "",
+	"iam:CreateOpenIDConnectProvider":        "Url ClientIDList", "iam:ListOpenIDConnectProviders": "", "iam:ListRoles": "PathPrefix",
 	"kms:CreateGrant": "KeyId GranteePrincipal Operations",
 }
 
