@@ -38,6 +38,11 @@ var nodeLines = map[string][]string{
 		`the mirror answered 401 Unauthorized`,
 		`leases.coordination.k8s.io "a" is forbidden: User "a" cannot update resource "leases"`,
 	},
+	"silent": { // https://repost.aws/questions/QUbZjSa7sZScOI-eSqYYDpag
+		`"message": "Kubelet stopped posting node status."`,
+		`  Ready            Unknown   Mon, 23 Nov 2026 05:27:19 +0000   Mon, 23 Nov 2026 05:27:19 +0000   NodeStatusUnknown   unknown`,
+		`NodeStatusNeverUpdated   Kubelet never posted node status.`,
+	},
 	"unreachable": {
 		`agent[7]: dial tcp 10.0.0.9:8443: i/o timeout`,
 		`Ncat: Connection refused.`,

@@ -1257,6 +1257,17 @@ func Rules() []Rule {
 			Commands: []string{"eksnode preflight --cluster NAME --instance ID", "sudo ip route", "sudo cat /etc/resolv.conf"},
 		},
 		{
+			ID:     "silent",
+			Cause:  "the kubelet no longer reports the node's state to the API server",
+			Remedy: "read the instance's status checks and console: the instance may hang, lack memory or have lost its network; on a running node read the kubelet's journal",
+			Lines: []string{
+				`Kubelet stopped posting node status`, `NodeStatusUnknown`, `Kubelet never posted node status`,
+			},
+			Otherwise: true,
+
+			Commands: []string{"aws ec2 describe-instance-status --instance-ids ID", "aws ec2 get-console-output --latest --instance-id ID", "sudo journalctl --unit kubelet --no-pager"},
+		},
+		{
 			ID:     "tls",
 			Cause:  "a TLS connection fails: one side does not accept the other's certificate or versions",
 			Remedy: "the line names the address, or the service that wrote it: see which certificate that address shows, and which authority the program trusts",
