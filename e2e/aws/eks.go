@@ -23,32 +23,42 @@ type eksIn struct {
 
 type object = map[string]any
 
+// kept returns the object that moto keeps under a name, or moto's error response.
+func (w *World) kept(ctx context.Context, call endpoint.Call, name string) (object, any, error) {
+	raw, err := w.forward(ctx, call)
+	if err != nil || raw.Status != http.StatusOK {
+		return nil, raw, err
+	}
+	var out map[string]object
+	if err := json.Unmarshal(raw.Body, &out); err != nil {
+		return nil, nil, fmt.Errorf("reading moto's %s: %w", name, err)
+	}
+	if out[name] == nil {
+		return nil, nil, fmt.Errorf("moto's answer has no %s", name)
+	}
+	return out[name], nil, nil
+}
+
 // describeCluster returns moto's cluster with the world's replacements. moto
 // keeps no network, no cluster security group and no authentication mode.
 func (w *World) describeCluster(ctx context.Context, call endpoint.Call, in eksIn) (any, error) {
-	raw, err := w.forward(ctx, call)
-	if err != nil || raw.Status != http.StatusOK {
-		return raw, err
-	}
-	var out struct {
-		Cluster object `json:"cluster"`
-	}
-	if err := json.Unmarshal(raw.Body, &out); err != nil {
-		return nil, fmt.Errorf("reading moto's cluster: %w", err)
+	cluster, failure, err := w.kept(ctx, call, "cluster")
+	if cluster == nil {
+		return failure, err
 	}
 	for key, value := range w.Clusters[in.Name] {
 		inner, nested := value.(object)
-		old, both := out.Cluster[key].(object)
+		old, both := cluster[key].(object)
 		switch {
 		case value == nil:
-			delete(out.Cluster, key)
+			delete(cluster, key)
 		case nested && both:
 			maps.Copy(old, inner)
 		default:
-			out.Cluster[key] = value
+			cluster[key] = value
 		}
 	}
-	return object{"cluster": out.Cluster}, nil
+	return object{"cluster": cluster}, nil
 }
 
 func (w *World) describeAccessEntry(_ context.Context, _ endpoint.Call, in eksIn) (object, error) {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/endpoint"
 )
@@ -311,18 +310,6 @@ func (w *World) modifyImage(region string, in struct {
 	}
 	i.Shares = append(i.Shares, in.Permission.Add...)
 	i.Public = slices.ContainsFunc(i.Shares, func(s Share) bool { return s.Group == "all" })
-	return done{true}, nil
-}
-
-func (w *World) deprecate(region string, in imageIn) (done, error) {
-	i, err := w.ownImage(region, in.ID)
-	if err != nil {
-		return done{}, err
-	}
-	if _, err := time.Parse(time.RFC3339, in.At); err != nil {
-		return done{}, endpoint.Fail("InvalidParameterValue", "DeprecateAt '%s'", in.At)
-	}
-	i.Deprecated = in.At
 	return done{true}, nil
 }
 

@@ -67,8 +67,8 @@ func (w *World) Endpoint(service string, parameters ...string) {
 	w.Name("vpce-"+service, w.Do("ec2:CreateVpcEndpoint", list...), `<vpcEndpointId>(.*?)<`)
 }
 
-// IPv6 gives the sample's network and its private subnets IPv6 networks, and a
-// route to an egress-only internet gateway. The networks are 2001:db8:0:N::/64.
+// IPv6 gives the sample's network and its private subnets IPv6 networks, a route to
+// an egress-only internet gateway, and network ACLs that let IPv6 through. The networks are 2001:db8:0:N::/64.
 func (w *World) IPv6() {
 	w.t.Helper()
 	w.Do("ec2:AssociateVpcCidrBlock", "VpcId", "vpc-1", "AmazonProvidedIpv6CidrBlock", "true")
@@ -82,6 +82,9 @@ func (w *World) IPv6() {
 		w.Do("ec2:AssociateSubnetCidrBlock", "SubnetId", "subnet-"+n, "Ipv6CidrBlock", "2001:db8:0:"+n+"::/64")
 		w.Do("ec2:ModifySubnetAttribute", "SubnetId", "subnet-"+n, "AssignIpv6AddressOnCreation.Value", "true")
 		w.Route(table, "::/0", "EgressOnlyInternetGatewayId", "eigw-1")
+		for _, egress := range []string{"true", "false"} {
+			w.Do("ec2:CreateNetworkAclEntry", "NetworkAclId", "acl-"+n, "RuleNumber", "101", "Protocol", "-1", "RuleAction", "allow", "Egress", egress, "Ipv6CidrBlock", "::/0")
+		}
 	}
 	w.Do("ec2:AuthorizeSecurityGroupEgress", "GroupId", "sg-cluster", "IpPermissions.1.IpProtocol", "-1", "IpPermissions.1.Ipv6Ranges.1.CidrIpv6", "::/0")
 }

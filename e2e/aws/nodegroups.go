@@ -30,18 +30,12 @@ type groupIn struct {
 // describeNodegroup returns moto's node group with the world's replacements. moto
 // always adds an instance type, and no health issues.
 func (w *World) describeNodegroup(ctx context.Context, call endpoint.Call, in groupIn) (any, error) {
-	raw, err := w.forward(ctx, call)
-	if err != nil || raw.Status != http.StatusOK {
-		return raw, err
+	group, failure, err := w.kept(ctx, call, "nodegroup")
+	if group == nil {
+		return failure, err
 	}
-	var out struct {
-		Group object `json:"nodegroup"`
-	}
-	if err := json.Unmarshal(raw.Body, &out); err != nil {
-		return nil, fmt.Errorf("reading moto's node group: %w", err)
-	}
-	maps.Copy(out.Group, w.NodeGroups[in.Group])
-	return object{"nodegroup": out.Group}, nil
+	maps.Copy(group, w.NodeGroups[in.Group])
+	return object{"nodegroup": group}, nil
 }
 
 // NodeGroup makes a managed node group of the sample's cluster, with EKS's JSON.

@@ -23,12 +23,12 @@ var versions = map[string]string{"ec2": "2016-11-15", "autoscaling": "2011-01-01
 var known = map[string]string{
 	"ec2:DescribeInstanceTypeOfferings": "LocationType Filter",
 	"kms:DescribeKey":                   "KeyId", "kms:GetKeyPolicy": "KeyId PolicyName", "kms:ListGrants": "KeyId Limit Marker",
-	"ec2:DescribeInstanceTypes": "InstanceType", "ec2:DescribeInstances": "InstanceId Filter",
+	"ec2:DescribeInstanceTypes": "InstanceType Filter", "ec2:DescribeInstances": "InstanceId Filter",
 	"ec2:DescribeInstanceAttribute": "InstanceId Attribute", "ec2:ModifyInstanceAttribute": "InstanceId EnaSupport",
 	"ec2:DescribeVolumes": "VolumeId Filter", "ec2:DeleteVolume": "VolumeId",
-	"ec2:DescribeVpcs": "VpcId Filter", "ec2:DescribeVpcAttribute": "VpcId Attribute", "ec2:DescribeVpcEndpoints": "Filter",
-	"ec2:DescribeDhcpOptions": "DhcpOptionsId", "ec2:DescribeSubnets": "SubnetId Filter", "ec2:DescribeRouteTables": "Filter",
-	"ec2:DescribeNatGateways": "Filter", "route53:ListHostedZonesByVPC": "vpcid vpcregion", "route53:ListResourceRecordSets": "",
+	"ec2:DescribeVpcs": "VpcId Filter", "ec2:DescribeVpcAttribute": "VpcId Attribute", "ec2:DescribeVpcEndpoints": "VpcEndpointId Filter",
+	"ec2:DescribeDhcpOptions": "DhcpOptionsId", "ec2:DescribeSubnets": "SubnetId Filter", "ec2:DescribeRouteTables": "RouteTableId Filter",
+	"ec2:DescribeNatGateways": "NatGatewayId Filter", "route53:ListHostedZonesByVPC": "vpcid vpcregion", "route53:ListResourceRecordSets": "",
 	"ec2:DescribeNetworkAcls": "Filter", "ec2:DescribeSecurityGroups": "GroupId Filter",
 	"ec2:CreateSecurityGroup": "GroupName GroupDescription VpcId TagSpecification", "ec2:DeleteSecurityGroup": "GroupId",
 	"ec2:AuthorizeSecurityGroupIngress": "GroupId IpPermissions", "ec2:DeleteKeyPair": "KeyName",
@@ -56,6 +56,8 @@ func (w *World) own() map[string]endpoint.Action {
 		"ec2:DescribeImages": handle(w, w.describeImages), "ec2:DescribeSnapshots": handle(w, w.describeSnapshots),
 		"ec2:DescribeImageAttribute": handle(w, w.describeImageAttribute), "ec2:DescribeSnapshotAttribute": handle(w, w.describeSnapshotAttribute),
 		"ec2:ModifyImageAttribute": handle(w, w.modifyImage), "ec2:ModifySnapshotAttribute": handle(w, w.modifySnapshot),
+		"kms:EnableKey": w.byKeyID, "kms:CancelKeyDeletion": w.byKeyID,
+		"ec2:EnableImage": handle(w, w.enableImage), "ec2:ModifyInstanceMetadataOptions": handle(w, w.modifyMetadata),
 		"ec2:EnableImageDeprecation": handle(w, w.deprecate), "ec2:DeregisterImage": handle(w, w.deregister), "ec2:DeleteSnapshot": handle(w, w.deleteSnapshot),
 		"ec2:DescribeInstanceStatus": handle(w, w.describeInstanceStatus), "ec2:GetEbsEncryptionByDefault": handle(w, w.encryptionByDefault),
 		"ec2:GetEbsDefaultKmsKeyId": handle(w, w.defaultKey),
@@ -107,7 +109,9 @@ func (w *World) services() map[string]endpoint.Service {
 	actions := w.own()
 	maps.Copy(actions, w.setup())
 	maps.Copy(all["eks"].Protocol.(endpoint.REST).Routes, setupRoutes)
-	for full, parameters := range known {
+	calls := maps.Clone(known)
+	maps.Copy(calls, remedies)
+	for full, parameters := range calls {
 		if actions[full] == nil {
 			actions[full] = w.forwarded(strings.Fields(parameters))
 		}

@@ -18,16 +18,21 @@ func (w *World) setup() map[string]endpoint.Action {
 		"eks:CreateAccessEntry": handle(w, w.createAccessEntry), "eks:DeleteAccessEntry": handle(w, w.deleteAccessEntry),
 		"eks:CreateAddon": handle(w, w.createAddon), "eks:UpdateAddon": handle(w, w.updateAddon),
 		"eks:CreatePodIdentityAssociation": handle(w, w.createAssociation),
+		"eks:ListAccessEntries":            handle(w, w.listAccessEntries), "eks:UpdateClusterConfig": handle(w, w.updateCluster),
+		"eks:UpdateNodegroupConfig": handle(w, w.updateNodegroup),
 	}
 }
 
 // setupRoutes are the paths of those calls.
 var setupRoutes = map[string]string{
-	"POST /clusters/{name}/access-entries":                  "CreateAccessEntry",
-	"DELETE /clusters/{name}/access-entries/{principalArn}": "DeleteAccessEntry",
-	"POST /clusters/{name}/addons":                          "CreateAddon",
-	"POST /clusters/{name}/addons/{addonName}/update":       "UpdateAddon",
-	"POST /clusters/{name}/pod-identity-associations":       "CreatePodIdentityAssociation",
+	"POST /clusters/{name}/access-entries":                            "CreateAccessEntry",
+	"DELETE /clusters/{name}/access-entries/{principalArn}":           "DeleteAccessEntry",
+	"POST /clusters/{name}/addons":                                    "CreateAddon",
+	"POST /clusters/{name}/addons/{addonName}/update":                 "UpdateAddon",
+	"POST /clusters/{name}/pod-identity-associations":                 "CreatePodIdentityAssociation",
+	"GET /clusters/{name}/access-entries":                             "ListAccessEntries",
+	"POST /clusters/{name}/update-config":                             "UpdateClusterConfig",
+	"POST /clusters/{name}/node-groups/{nodegroupName}/update-config": "UpdateNodegroupConfig",
 }
 
 var roleForm = regexp.MustCompile(`^arn:aws[a-z-]*:iam::(\d{12}):role/.+$`)

@@ -12,16 +12,16 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/endpoint"
 )
 
+type snapshotsOut struct {
+	Snapshots []*Snapshot `xml:"snapshotSet>item"`
+}
+
 func (w *World) describeSnapshots(region string, in listIn) (snapshotsOut, error) {
 	w.takeOver()
 	chosen, err := selected(w.Snapshots, region, in.Snapshots, "InvalidSnapshot.NotFound", in, func(s *Snapshot) (string, map[string]string, []Tag) {
 		return "", map[string]string{"snapshot-id": s.ID}, s.Tags
 	})
 	return snapshotsOut{chosen}, err
-}
-
-type snapshotsOut struct {
-	Snapshots []*Snapshot `xml:"snapshotSet>item"`
 }
 
 type snapshotIn struct {

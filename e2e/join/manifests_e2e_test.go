@@ -37,6 +37,7 @@ func newAdministrator(t *testing.T) administrator {
 	w := aws.Sample(t)
 	w.Clusters["my-cluster"]["accessConfig"] = map[string]any{"authenticationMode": "CONFIG_MAP"}
 	clear(w.Entries)
+	w.Alias("i-1", sampleInstance)
 	w.Serve()
 	return administrator{c, t}
 }
@@ -72,6 +73,9 @@ func (c administrator) data(name string) map[string]string {
 	return m.Data
 }
 
+// sampleInstance is the ID of the sample's instance.
+const sampleInstance = "i-0123456789abcdef0"
+
 const nodeRole, otherRole = "arn:aws:iam::123456789012:role/node", "arn:aws:iam::123456789012:role/other"
 
 // A real API server accepts the output of `eksnode manifests` from kubectl,
@@ -91,7 +95,7 @@ func TestManifestsAreAppliedToAPIServer(t *testing.T) {
 	_, err := c.kubectl(c.lab.Ctx, merged, "apply", "-f", "-")
 	require.ErrorContains(t, err, "the object has been modified")
 	assert.True(t, strings.HasPrefix(c.auth(c.now(), nodeRole, "--aws-auth", "-"), "# Nothing changes.\n"))
-	assert.Contains(t, c.prints(c.now(), "preflight", "--cluster", "my-cluster", "--instance", "i-1", "--aws-auth", "-"), "OK       aws-auth ")
+	assert.Contains(t, c.prints(c.now(), "preflight", "--cluster", "my-cluster", "--instance", sampleInstance, "--aws-auth", "-"), "OK       aws-auth ")
 }
 
 // Other mappings stay byte for byte with every way to apply the output: when

@@ -35,6 +35,10 @@ func (e *truncatedError) Error() string {
 // errStalled is a server that sends nothing any more.
 var errStalled = errors.New("the server stopped sending")
 
+// errDropped is a server that closes the connection before it answers. Package
+// http calls that io.EOF, which would look like the end of the file.
+var errDropped = errors.New("the server closed the connection without an answer")
+
 // errChanged is a file whose later piece does not match the first.
 var errChanged = errors.New("the file changed while it was being downloaded")
 
@@ -98,7 +102,7 @@ func (d Download) explain(address string, err error) error {
 		return surface.Errorf("%s does not exist at %s: %w; check %s%s", d, withoutUser(address), err, d.VersionSource, d.whereElse(" or what the mirror %s holds"))
 	case errors.Is(err, fs.ErrNotExist):
 		return surface.Errorf("%s does not exist at %s; check %s%s", d, withoutUser(address), d.VersionSource, d.whereElse(" or what the folder %s holds"))
-	case errors.As(err, &status), errors.As(err, &truncated), errors.Is(err, errStalled), errors.Is(err, errChanged):
+	case errors.As(err, &status), errors.As(err, &truncated), errors.Is(err, errStalled), errors.Is(err, errDropped), errors.Is(err, errChanged):
 		return fmt.Errorf("fetching %s: %w; try again%s", withoutUser(address), err, d.whereElse(" or check the mirror %s"))
 	case untrusted(err):
 		return fmt.Errorf("reaching %s for %s: %w; install the certificate authority that signed it on this machine", hostOf(address), withoutUser(address), err)

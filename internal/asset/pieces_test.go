@@ -101,6 +101,8 @@ func TestFailedPiecesAreRetriedOrErrors(t *testing.T) {
 		"ranges without the length": {func(*mirror) http.HandlerFunc { return unsized(data) }, ""},
 		"all later pieces are missing": {func(m *mirror) http.HandlerFunc { return m.later(status(404)) },
 			"kubelet 1.34.4 does not exist at {}" + where + ": the server answered 404 Not Found; check kubernetes_version"},
+		"all later pieces get no answer": {func(m *mirror) http.HandlerFunc { return m.later(unanswered) },
+			"fetching {}" + where + ": the server closed the connection without an answer; try again"},
 		"the file grows": {func(m *mirror) http.HandlerFunc {
 			return m.later(func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Range", strings.TrimPrefix(r.Header.Get("Range"), "bytes=")+"/99999999")
@@ -134,6 +136,34 @@ func TestFailedPiecesAreRetriedOrErrors(t *testing.T) {
 			assert.Equal(t, sumOf(data), sumOf(got))
 		})
 	}
+}
+
+// unanswered closes the connection before the answer.
+func unanswered(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+
+// A first piece that broke must not look like a short first piece: the next piece
+// would follow in the wrong place.
+func TestAnUnansweredRetryIsNoEndOfThePiece(t *testing.T) {
+	m := newMirror(t)
+	m.put(where, noise(large))
+	m.faults[where] = func(w http.ResponseWriter, r *http.Request) {
+		var from int
+		_, _ = fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-", &from)
+		switch {
+		case from == 0:
+			m.serve(&cutter{ResponseWriter: w, left: 32 << 10}, r)
+		case from < pieceSize:
+			unanswered(w, r)
+		default:
+			m.serve(w, r)
+		}
+	}
+	body, err := hasty().open(t.Context(), m.URL+where, 0)
+	require.NoError(t, err)
+	defer body.Close()
+	got, err := io.ReadAll(body)
+	require.ErrorIs(t, err, errDropped)
+	assert.Equal(t, noise(large)[:32<<10], got)
 }
 
 // whole is a server that supports no ranges.

@@ -65,9 +65,11 @@ func (s *stream) request() error {
 	}
 	resp, err := s.fetcher.client.Do(req)
 	if err != nil {
-		err = errors.Join(stalled(ctx), bare(err))
 		stop()
-		return err
+		if errors.Is(err, io.EOF) {
+			return errDropped
+		}
+		return errors.Join(stalled(ctx), bare(err))
 	}
 	s.body, s.cancel, s.timer = resp.Body, stop, timer
 	if err := s.accept(resp); err != nil {
@@ -92,7 +94,9 @@ func (s *stream) accept(resp *http.Response) error {
 	switch {
 	case resp.StatusCode == http.StatusOK:
 		s.total, s.until, s.ranges = resp.ContentLength, -1, false
-		if _, err := io.CopyN(io.Discard, resp.Body, s.done); err != nil {
+		if n, err := io.CopyN(io.Discard, resp.Body, s.done); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return &truncatedError{done: n, total: s.total}
+		} else if err != nil {
 			return fmt.Errorf("skipping the first %d bytes: %w", s.done, err)
 		}
 	case resp.StatusCode == http.StatusPartialContent && resp.Request.Header.Get("Range") != "":

@@ -1,6 +1,8 @@
 package awsapi
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,4 +57,24 @@ func TestAllBuildsGroupsCopies(t *testing.T) {
 	assert.Len(t, builds, 1, "the build of an untagged copy")
 	assert.Equal(t, map[string]string{"distro": "debian"}, builds[0].Marks())
 	assert.Equal(t, day(1), builds[0].Made())
+}
+
+// Sources come from EC2 and may form any graph.
+func FuzzAllBuilds(f *testing.F) {
+	f.Add("a>b b>c c>a d>d e>x f>x")
+	f.Add("a>a a>b b>a")
+	f.Fuzz(func(t *testing.T, graph string) {
+		var images []Image
+		for n, edge := range strings.Fields(graph) {
+			id, source, _ := strings.Cut(edge, ">")
+			images = append(images, Image{Region: "r", ID: fmt.Sprint(id, n%3), Source: source, SourceRegion: "r", Tags: map[string]string{"eksnode:x": source}})
+		}
+		all := AllBuilds(images)
+		count := 0
+		for _, b := range all {
+			assert.NotEmpty(t, b)
+			count += len(b)
+		}
+		assert.Equal(t, len(images), count, "each image is in one build")
+	})
 }

@@ -29,7 +29,7 @@ type Rule struct {
 	// Explains are rules whose findings are consequences of this one.
 	Explains []string
 	// Otherwise marks a rule that only says where to look further. It is reported
-	// only without other findings.
+	// only without other findings, and not for a node that joined.
 	Otherwise bool
 
 	// Others are the causes that may write the same lines. Empty means that the lines

@@ -44,6 +44,17 @@ func TestAGoodStartSaysJoined(t *testing.T) {
 	assert.Equal(t, Joined, r.Result())
 }
 
+// A node that joined has no cause that only says where to look further.
+func TestAGeneralCauseNeedsANodeThatDidNotJoin(t *testing.T) {
+	for _, r := range Rules() {
+		if r.Otherwise {
+			line := lines[r.ID][0] + "\n"
+			assert.Equal(t, Found, searched(t, "journal\n"+line).Result(), r.ID)
+			assert.Equal(t, Joined, searched(t, "journal\n"+goodStart+line).Result(), r.ID)
+		}
+	}
+}
+
 // One fault in the noise of a good start up to the point where the node would join is
 // found.
 func TestAFaultInTheNoiseOfAStartIsFound(t *testing.T) {

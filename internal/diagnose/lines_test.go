@@ -1,15 +1,15 @@
 package diagnose
 
-import "maps"
-
 // lines has real log lines by rule: of a node from an unscrubbed image, of this
 // project's own join tests, and from issues of the programs.
-var lines = combined(joinLines, machineLines)
+var lines = combined(joinLines, machineLines, controllerLines, awsLines, nodeLines)
 
 func combined(parts ...map[string][]string) map[string][]string {
 	all := map[string][]string{}
 	for _, part := range parts {
-		maps.Copy(all, part)
+		for id, more := range part {
+			all[id] = append(all[id], more...)
+		}
 	}
 	return all
 }

@@ -72,7 +72,7 @@ func (s *Search) Report() Report {
 			r.Findings = append(r.Findings, f)
 		}
 	}
-	if slices.ContainsFunc(r.Findings, func(f Finding) bool { return !f.Rule.Otherwise }) {
+	if len(r.Joined) > 0 || slices.ContainsFunc(r.Findings, func(f Finding) bool { return !f.Rule.Otherwise }) {
 		r.Findings = slices.DeleteFunc(r.Findings, func(f Finding) bool { return f.Rule.Otherwise })
 	}
 	r.Findings = order(r.Findings)

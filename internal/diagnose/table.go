@@ -40,6 +40,20 @@ func Rules() []Rule {
 			Commands: []string{"eksnode userdata render --family al2023 --cluster NAME"},
 		},
 		{
+			ID:     "user-data-form",
+			Cause:  "cloud-init does not know the form of the user data, so nothing in the user data ran",
+			Remedy: "start a script with #!/bin/bash; combine a script and a NodeConfig as MIME parts with the types text/x-shellscript and application/node.eks.aws",
+			Until:  joined,
+			Not:    `node\.eks\.aws`, // cloud-init leaves a NodeConfig to first boot
+			Lines: []string{
+				`Unhandled (non-multipart|unknown content-type) \(`,
+				`[uU]ser data was not in the MIME multipart format`,
+			},
+
+			Others:   "another program, such as nodeadm, reads this part of the user data",
+			Commands: []string{"eksnode userdata check FILE", "eksnode userdata render --family al2023 --cluster NAME"},
+		},
+		{
 			ID:     "node-config",
 			Cause:  "the user data's NodeConfig is not valid",
 			Remedy: "correct the named fields, and check the user data before the next instance starts",
@@ -50,6 +64,7 @@ func Rules() []Rule {
 				`"Loaded configuration","config":.*"cluster":\{\}`, `Command failed.*"error": ?"(yaml: |error (unmarshaling|converting)|strict decoding error|no kind |mime: |multipart: )`,
 				`ec2imds: GetUserData, [^"]*StatusCode: 404`, `checking the NodeConfig:`, `spec\.[A-Za-z.\[\]0-9]+: (unknown field|is missing|must be|unknown value)`, `is not a NodeConfig \(`, `reading the NodeConfig: `,
 				`Command failed.*(NodeConfig|node config|MIME|media type|user data|[cC]luster ID|ip-family|wrong Kind|unexpected group|GZIP)`, `Do not manually call nodeadm from user data`,
+				`Command failed.*(no config (in chain|found)|valid IP family|max pods expression)`,
 			},
 
 			Commands: []string{"eksnode userdata check FILE", "eksnode userdata render --family al2023 --cluster NAME"},
@@ -62,6 +77,7 @@ func Rules() []Rule {
 				`[Pp]arsing TOML user data`, `TOML data did not contain 'settings' section`, `early-boot-config\[\d+\]: .*([Pp]rovider error|Error )`,
 				`Bottlerocket userdata configuration system was skipped`, `Failed to start Bottlerocket userdata configuration system`,
 				`(thar-be-settings|storewolf|settings-committer)\[\d+\]: .*(Error|[fF]ailed)`,
+				`(migrator|certdog|prairiedog|schnauzer\S*|settings-applier|settings-plugin\S*)\[\d+\]: .*(Error|[fF]ailed|Unable to)`,
 			},
 			Not:      `with result 'dependency'`,
 			Explains: []string{"containerd"},
@@ -70,14 +86,60 @@ func Rules() []Rule {
 			Commands: []string{"eksnode userdata check FILE", "eksnode userdata render --family bottlerocket --cluster NAME"},
 		},
 		{
+			ID:     "account",
+			Cause:  "AWS does not let the account start such instances: AWS still validates the account, has blocked it, or the terms of the image's publisher are not accepted",
+			Remedy: "wait for AWS's e-mail, or ask AWS Support; accept the terms of a Marketplace image",
+			Until:  joined,
+			Lines: []string{
+				`accessing resources in this region is being validated`, `PendingVerification`, `OptInRequired`, `[aA]ccount is currently blocked`,
+				`is not subscribed to this service|need to accept terms and subscribe`,
+			},
+			Explains: []string{"launch"},
+
+			Commands: []string{"aws ec2 describe-images --image-ids AMI --query 'Images[].[OwnerId,ImageOwnerAlias,ProductCodes]'"},
+		},
+		{
+			ID:     "node-group-issue",
+			Cause:  "EKS cannot use the managed node group any more: its Auto Scaling group, launch template, role, security group or subnets were changed or deleted outside of EKS",
+			Remedy: "undo the change; if that is not possible, create a new node group and delete this one",
+			Until:  joined,
+			Lines: []string{
+				`AutoScalingGroup(NotFound|InvalidConfiguration|InstanceRefreshActive)`, `Ec2LaunchTemplate(NotFound|VersionMismatch)`,
+				`Ec2(SecurityGroup|Subnet)NotFound`, `Iam(InstanceProfile|NodeRole)NotFound`, `which is not expected by Amazon EKS`,
+			},
+			Explains: []string{"launch"},
+
+			Commands: []string{"aws eks describe-nodegroup --cluster-name NAME --nodegroup-name GROUP --query nodegroup.health"},
+		},
+		{
+			ID:     "public-addresses",
+			Cause:  "EKS refuses the node group's subnets: they have a route to an internet gateway, but assign no public addresses to instances, or no IPv6 addresses in an IPv6 cluster",
+			Remedy: "for public subnets turn the assignment on; for private subnets send the default route to a NAT gateway instead of the internet gateway",
+			Until:  joined,
+			Lines: []string{
+				`does not automatically assign (public IP|IPv6) addresses`, `Ec2Subnet(InvalidConfiguration|MissingIpv6Assignment)`,
+			},
+
+			Commands: []string{"aws ec2 modify-subnet-attribute --subnet-id ID --map-public-ip-on-launch", "aws ec2 describe-route-tables --filters Name=association.subnet-id,Values=ID"},
+		},
+		{
 			ID:     "launch",
 			Cause:  "EC2 refuses to start the instance: a parameter of the launch template, the EC2NodeClass or the node group is wrong",
 			Remedy: "the error's code names the parameter: correct the image, the subnets, the security groups, the device names or the instance profile",
 			Until:  joined,
+			Not:    `Insufficient|sufficient \S+ capacity|enough free addresses|KMS|Client\.InternalError|LimitExceeded|QuotaExceeded|your quota|maximum number of|MIME multipart`,
 			Lines: []string{
 				`(InvalidBlockDeviceMapping|InvalidAMIID|InvalidGroup\.NotFound|InvalidSubnetID|InvalidLaunchTemplate|InvalidParameter(Value|Combination))`, `Invalid IAM Instance Profile`, `([nN]o (subnets|security groups|amis|AMIs) (found|exist|match)|Failed to resolve (AMIs|[sS]ubnets|[sS]ecurity))`,
+				`valid fully-formed launch template`, `requested configuration is currently not supported`, `AsgInstanceLaunchFailures`, `Ec2InstanceTypeDoesNotExist|AmiIdNotFound|Ec2LaunchTemplateInvalidConfiguration`,
+				`([kK]ey pair|[iI]mage id|[sS]ecurity group|[sS]ubnet ID|[lL]aunch template) '[^']*' does not exist`, `InvalidKeyPair\.NotFound|InvalidInstanceType`, `instance type \S+ is not supported`, `specified value for roleName is invalid`,
+				`not authorized to (use launch template|launch instances)`, `([nN]ode ?[gG]roup|[lL]aunch template).*Invalid(Request|Parameter)Exception|Invalid(Request|Parameter)Exception.*([nN]ode ?[gG]roup|[lL]aunch template)`, `Specify a security group`, `Invalid(Snapshot|Volume|PlacementGroup|Tenancy)\w*\.(NotFound|Unknown|InUse|Malformed)`,
+				`neither spec\.(provider\.)?instanceProfile nor`, `Cannot specify .* in launch template`,
+				`(InvalidSnapshot\.|InvalidUserData|InvalidSecurityGroupID|VolumeSizeTooSmall|InstanceProfileNotFound|UnsupportedOperation)`,
+				`(SubnetSelector|SecurityGroupSelector|AMISelector) did not match any`, `(SubnetsNotFound|SecurityGroupsNotFound|AMINotFound|AMIsNotFound|NodeRoleAuthFailure)`, `[iI]nstance [pP]rofile \S+ (cannot be found|not found|does not exist)`,
+				`architecture '\w+' of the specified instance type does not match`,
 			},
 
+			Others:   "the caller lacks ec2:RunInstances, ec2:CreateTags or iam:PassRole, or the organization does not allow the instance type",
 			Commands: []string{"aws ec2 describe-launch-template-versions --launch-template-id ID", "eksnode preflight --cluster NAME --instance ID"},
 		},
 		{
@@ -87,9 +149,52 @@ func Rules() []Rule {
 			Until:  joined,
 			Lines: []string{
 				`(InsufficientInstanceCapacity|InsufficientHostCapacity|UnfulfillableCapacity|InsufficientCapacityError)`, `(VcpuLimitExceeded|MaxSpotInstanceCountExceeded|InstanceLimitExceeded)`,
+				`do not have sufficient \S+ capacity`, `(no Spot capacity available|SpotMaxPriceTooLow|Max spot instance count exceeded|requested more (vCPU|instances))`,
+				`\b(Vpc|Address|\w*Gateway|SecurityGroup|Volume|Snapshot|Subnet|Rules\w*|Route\w*|Resource)LimitExceeded`, `maximum number of ([A-Za-z ]+ has been reached|rules per)`, `[rR]eached your quota|QuotaExceeded|MaxIOPSLimitExceeded`,
+				`[rR]eached (your|the) (quota|limit) for`, `[iI]nsufficient capacity`, `(all|All) (requested |available )?instance types were unavailable`, `(VolumeLimitExceeded|ReservationCapacityExceeded)`,
 			},
 
 			Commands: []string{"aws ec2 describe-instance-type-offerings --location-type availability-zone"},
+		},
+		{
+			ID:     "spot-role",
+			Cause:  "the account lacks the role that EC2 uses for Spot instances, and the controller may not create it",
+			Remedy: "create the role AWSServiceRoleForEC2Spot once in each account: `aws iam create-service-linked-role --aws-service-name spot.amazonaws.com`",
+			Lines:  []string{`ServiceLinkedRoleCreationNotPermitted`, `permission to create the service-linked role`},
+
+			Commands: []string{"aws iam list-roles --path-prefix /aws-service-role/spot.amazonaws.com/"},
+		},
+		{
+			ID:     "node-class-unready",
+			Cause:  "Karpenter starts no instance, because the EC2NodeClass is not ready",
+			Remedy: "read the conditions of the EC2NodeClass; when they stay unknown, update Karpenter's definitions (CRDs) to the version of its controller",
+			Until:  joined,
+			Lines: []string{
+				`resolving ec2nodeclass, object is awaiting reconciliation`, `(nodeClass isn't ready|[nN]ode[cC]lass .*(is )?not ready|ignoring nodepool, not ready)`,
+			},
+			Explains: []string{"node-pool"},
+
+			Others:   "the controller has just started, and has not looked at the EC2NodeClass yet",
+			Commands: []string{"kubectl describe ec2nodeclasses", "kubectl get customresourcedefinitions ec2nodeclasses.karpenter.k8s.aws --output yaml"},
+		},
+		{
+			ID:     "node-pool",
+			Cause:  "Karpenter starts no instance, because no NodePool and no instance type fits the pods",
+			Remedy: "compare the pod's requests, tolerations and selectors with the requirements, taints and limits of the NodePools, which the line names",
+			Until:  joined,
+			Lines: []string{
+				`(incompatible with|did not tolerate) (nodepool|provisioner)`, `incompatible requirements, (key|label)`, `no instance type (satisfied|which|met|has)`, `(all available instance types exceed limits|exceed limits for (nodepool|provisioner))`, `no nodepools found|[nN]o provisioners? found`, `nodepool requirements filtered out all`,
+			},
+
+			Commands: []string{"kubectl get nodepools --output yaml", "kubectl describe pods"},
+		},
+		{
+			ID:     "startup-taint",
+			Cause:  "Karpenter does not accept the node: it registered without the taint karpenter.sh/unregistered, or a startup taint stays on it",
+			Remedy: "with own user data, add `--register-with-taints=karpenter.sh/unregistered:NoExecute` to the kubelet's flags; for a startup taint, install the agent that removes it",
+			Lines:  []string{`missing required startup taint`, `missing taint prevents registration`, `(StartupTaint|KnownEphemeralTaint) \\*".*still exists`},
+
+			Commands: []string{"kubectl describe nodeclaims", "kubectl get nodes --output yaml"},
 		},
 		{
 			ID:     "kms-key",
@@ -98,6 +203,7 @@ func Rules() []Rule {
 			Until:  joined,
 			Lines: []string{
 				`(Client\.InternalError|InvalidKMSKey|KMSKeyNotAccessible|KMSAccessDenied)`, `KMS key .*(not accessible|does not exist|is disabled|pending deletion)`,
+				`inaccessible (AWS )?KMS key`, `KMS(KeyDisabled|InvalidState)Exception`, `ot authorized to perform: kms:`,
 			},
 
 			Commands: []string{"aws ec2 describe-images --image-ids AMI --query 'Images[].BlockDeviceMappings'"},
@@ -109,7 +215,8 @@ func Rules() []Rule {
 			Until:  joined,
 			Not:    `(BOTTLEROCKET|[Bb]ottlerocket)`,
 			Lines: []string{
-				`Kernel panic - not syncing`, `You are in (emergency|rescue) mode`, `Dependency failed for (Local File Systems|/\S)`, `Timed out waiting for device \S+`,
+				`Kernel panic - not syncing`, `VFS: (Unable to mount|Cannot open) root`, `ALERT! .* does not exist`, `You are in (emergency|rescue) mode`, `Dependency failed for (Local File Systems|/\S)`, `Timed out waiting for device \S+`,
+				`Dependency failed for [^/]*\(/\S+\)`, `\[FAILED\].* Failed to mount `,
 			},
 
 			Commands: []string{"aws ec2 get-console-output --latest --output text --instance-id ID", "sudo findmnt --verify"},
@@ -131,7 +238,10 @@ func Rules() []Rule {
 			ID:     "arguments",
 			Cause:  "the user data calls bootstrap.sh with invalid arguments",
 			Remedy: "correct the call in the user data",
-			Lines:  []string{`bootstrap\.sh: --[a-z0-9-]+ "`, `checking the arguments:`, `the cluster's name is missing`},
+			Lines: []string{
+				`bootstrap\.sh: --[a-z0-9-]+ "`, `checking the arguments:`, `the cluster's name is missing`,
+				`: --[a-z0-9-]+: command not found`, `Invalid IpFamily`, `Service Ipv6 Cidr must be provided`, `No entry for type '[^']*' in `, `ERROR: .*container runtime`,
+			},
 
 			Commands: []string{"eksnode userdata check FILE", "sudo /etc/eks/bootstrap.sh --help"},
 		},
@@ -159,6 +269,7 @@ func Rules() []Rule {
 			Cause:  "AWS or a registry refuses requests because there are too many of them",
 			Remedy: "start fewer nodes at once, or have the quota raised; pass the endpoint and the certificate authority in the user data, which saves a call of each node; pull through a cache for Docker Hub's limit",
 			Until:  joined,
+			Not:    `retryable error`,
 			Lines: []string{
 				`TooManyRequestsException`, `Too Many Requests`, `toomanyrequests: `, `RequestLimitExceeded`, `Throttling(Exception)?\b.*[rR]ate exceeded`,
 			},
@@ -171,8 +282,8 @@ func Rules() []Rule {
 			Cause:    "the node's role lacks a permission",
 			Remedy:   "attach AmazonEKSWorkerNodePolicy, AmazonEC2ContainerRegistryPullOnly and AmazonEKS_CNI_Policy to the node's role",
 			Until:    joined,
-			Not:      `AssumeRoleWithWebIdentity|perform: (ssm|ssmmessages|ec2messages|logs|cloudwatch|xray):`,
-			Lines:    []string{`is not authorized to perform: `, `UnauthorizedOperation`},
+			Not:      `AssumeRoleWithWebIdentity|perform: (ssm|ssmmessages|ec2messages|logs|cloudwatch|xray):|ecr-public:|kms:`,
+			Lines:    []string{`(is not|isn't) authorized to (perform: |call )`, `UnauthorizedOperation`, `AuthCheckFailed`, `not the owner of`},
 			Explains: []string{"network-plugin"},
 
 			Others:   "a service control policy, a permissions boundary or the policy of a VPC endpoint denies the call",
@@ -182,6 +293,7 @@ func Rules() []Rule {
 			ID:       "irsa",
 			Cause:    "a service account's role cannot be assumed: the cluster has no OIDC provider in the account, or the role's trust policy names another cluster, namespace or service account",
 			Remedy:   "compare the cluster's issuer with the account's providers, and both with the condition in the role's trust policy; for the VPC CNI a pod identity, or AmazonEKS_CNI_Policy on the node's role, avoids the provider",
+			Not:      `dial tcp|i/o timeout|no such host|deadline exceeded`,
 			Lines:    []string{`WebIdentityErr`, `No OpenIDConnect provider found`, `InvalidIdentityToken`, `ssumeRoleWithWebIdentity.*(AccessDenied|StatusCode: 40\d|[nN]ot authorized)`, `ot authorized to perform:? sts:AssumeRoleWithWebIdentity`},
 			Explains: []string{"network-plugin"},
 
@@ -216,14 +328,14 @@ func Rules() []Rule {
 			Cause:  "the node cannot reach an AWS API: a route, an endpoint or a security group is missing",
 			Remedy: "give the subnet a NAT gateway, or VPC endpoints for ec2, eks, sts, ecr.api, ecr.dkr and s3 with security groups that allow port 443 from the node; otherwise name a proxy in spec.instance.environment",
 			Until:  joined,
-			Not:    `(lookup|LookupHost) .*(no such host|server misbehaving)|UnauthorizedOperation|AccessDenied|network is unreachable`,
+			Not:    `(lookup|LookupHost) .*(no such host|server misbehaving)|UnauthorizedOperation|AccessDenied|network is unreachable|dial tcp: i/o timeout|ec2imds: `,
 			Lines: []string{
-				`operation error (EC2|EKS|STS|ECR): \w+.*(context deadline exceeded|request send failed|exceeded maximum number of attempts|StatusCode: 0)`,
+				`operation error (EC2|EKS|STS|ECR|IAM|SSM|SQS): \w+.*(context deadline exceeded|request send failed|exceeded maximum number of attempts|StatusCode: 0)`,
 				`request failed with unretryable error https response error StatusCode: 0`,
 				`(private DNS name|cluster) from (EC2|EKS): deadline has elapsed`, `(Error describing instance|describing cluster).*(dispatch failure|imed ?out)`,
 				`https://(ec2|eks|sts|api\.ecr)\.[^ ]*: dial tcp timeout`,
 				`retrying request (EC2|EKS)/`, `; the node needs a route to this address: `, `RequestError: send request failed`,
-				`Could not connect to the endpoint URL: "https://[a-z0-9.-]+\.amazonaws\.com`, `https://(ec2|eks|sts|api\.ecr)\.[^ ]*: dial tcp [^ ]+ (i/o timeout|connect: )`,
+				`Could not connect to the endpoint URL: "https://[a-z0-9.-]+\.amazonaws\.com`, `https://(ec2|eks|sts|iam|api\.ecr)\.[^ ]*: dial tcp [^ ]+ (i/o timeout|connect: )`,
 				`EKS Describe Cluster API response: `, `https://(ec2|eks|sts|api\.ecr)\.[^ ]*: (context deadline exceeded|net/http: |EOF|read tcp )`, `(Connect|Read) timeout on endpoint URL: "https://[a-z0-9.-]+\.amazonaws\.com`,
 			},
 
@@ -241,11 +353,25 @@ func Rules() []Rule {
 				`http://169\.254\.169\.254[^ ]*: (dial tcp|read tcp|context deadline|net/http)`, `to connect to 169\.254\.169\.254 port 80`,
 				`'http://(169\.254\.169\.254|\[fd00:ec2::254\])(:80)?/[^ ]*' failed`,
 				`EC2 instance metadata is not available`, `IMDS request failed: `, `[fF]ailed to (get|retrieve|fetch) .*(from|in) (IMDS|imds|EC2 [mM]etadata|instance metadata)`,
+				`unable to determine AWS zone`,
 			},
-			Explains: []string{"credentials"},
+			Explains: []string{"aws-api", "credentials"},
 
 			Others:   "a firewall on the node blocks 169.254.169.254, or a container asks over more hops than the instance allows",
 			Commands: []string{"aws ec2 describe-instances --instance-ids ID --query 'Reservations[].Instances[].MetadataOptions'", "aws ec2 modify-instance-metadata-options --instance-id ID --http-endpoint enabled"},
+		},
+		{
+			ID:     "datasource",
+			Cause:  "cloud-init found no data source, so it read no user data",
+			Remedy: "allow the data source Ec2 in datasource_list below /etc/cloud; the interface must exist when cloud-init starts, and the metadata service must answer; remove /etc/cloud/cloud-init.disabled and /run/cloud-init from the image",
+			Until:  joined,
+			Lines: []string{
+				`no datasource found! Likely bad things`, `Did not find any data source`, `Datasource DataSourceNone`, `(Used fallback datasource|No instance datasource found)`,
+			},
+			Explains: []string{"user-data-script"},
+
+			Others:   "the metadata service did not answer",
+			Commands: []string{"sudo cat /run/cloud-init/ds-identify.log", "sudo grep --recursive datasource_list /etc/cloud"},
 		},
 		{
 			ID:     "clock",
@@ -270,6 +396,7 @@ func Rules() []Rule {
 				`Temporary failure in name resolution`, `[cC]ould not resolve host`, `\bon [0-9.]+:53: no such host`,
 				`lookup [^ ]+( on [^ ]+)?: (no such host|server misbehaving|i/o timeout|[tT]emporary failure|[tT]ry again|read udp|connection refused)`, `(Name or service not known|nodename nor servname|Temporary failure resolving)`,
 				`(dial (tcp|udp)|read udp) [^ ]*:53: (i/o timeout|connection refused)`,
+				`dial tcp: i/o timeout`, // the name's lookup: a connection's time-out has an address
 			},
 
 			Commands: []string{"aws ec2 describe-vpc-attribute --vpc-id ID --attribute enableDnsSupport", "aws ec2 modify-vpc-attribute --vpc-id ID --enable-dns-support", "sudo cat /etc/resolv.conf"},
@@ -283,8 +410,10 @@ func Rules() []Rule {
 				`dial tcp [0-9.\[\]a-f:]+:(443|6443): (i/o timeout|(connect|getsockopt): (connection (refused|timed out)|no route to host))`, `net/http: TLS handshake timeout`, `request canceled while waiting for connection`,
 				`\.eks\.amazonaws\.com(\.cn)?[^ ]*: (context deadline exceeded|EOF|read tcp |net/http: |http2: |unexpected EOF)`, `server is not ready: failed to (get|retrieve)`,
 				`[cC]onnect to \S+\.eks\.amazonaws\.com`,
+				`([uU]nable to register |[rR]egister node|[eE]nsure (node )?lease|retrieve node info|updating node status|CSINode publishing|[fF]ailed to (list|watch) \*v1).*(context deadline exceeded|: EOF|connection re(fused|set)|i/o timeout|no route to host|timed out|http2: )`,
+				`dial tcp [0-9.\[\]a-f:]+:(443|6443): connect: (connection reset|operation timed out|host is (down|unreachable)|operation not permitted)`,
 			},
-			Not: `https://(ec2|eks|sts|api\.ecr|ssm|ssmmessages|ec2messages|logs|monitoring|s3)\.|https?://([0-9.]+|\[[0-9a-f:]+\]):443/|https?://[^/ ]*(dkr[.-]ecr|\.s3[.-])|failed to do request|169\.254\.169\.254`,
+			Not: `https://(ec2|eks|sts|iam|sqs|api\.pricing|api\.ecr|ssm|ssmmessages|ec2messages|logs|monitoring|s3)\.|https?://([0-9.]+|\[[0-9a-f:]+\]):443/|https?://[^/ ]*(dkr[.-]ecr|\.s3[.-])|failed to do request|169\.254\.169\.254|lookup |x509: |dial tcp :|timed out waiting for the condition`,
 
 			Others:   "the endpoint in the user data is not that of the cluster, or the API server restarted at that time",
 			Commands: []string{"eksnode preflight --cluster NAME --instance ID", "aws eks describe-cluster --name NAME --query cluster.endpoint --output text", "sudo curl --insecure --max-time 5 ENDPOINT/livez"},
@@ -299,6 +428,8 @@ func Rules() []Rule {
 				`https://([0-9.]+|\[[0-9a-f:]+\]):443/.*(i/o timeout|deadline exceeded|awaiting headers|(connect|getsockopt): )`,
 				`Failed to communicate with K8S Server`, `node\.go:\d+\] "?Failed to retrieve node info`,
 				`https://([0-9.]+|\[[0-9a-f:]+\]):443/.*(TLS handshake timeout|while waiting for connection|: EOF)`, `proxier\.go:\d+\] "?([a-z]+ )?([sS]ync failed|[fF]ailed to (execute|list|run|ensure))`, `(Error running ProxyServer|Unable to create proxer|unable to create proxier|can.t (use|initialize) the ipvs proxier)`, `Testing communication with server`, `(Failed to check API server connectivity|Unable to reach API Server)`,
+				`xtables\.lock is not a file`, `KubeProxyConfiguration.*unknown field`, `kubeproxy\.config\.k8s\.io.*(no kind|strict decoding)`,
+				`Failed to retrieve node info: nodes `, `[fF]ailed to execute iptables-restore`,
 			},
 			Explains: []string{"network-plugin"},
 
@@ -345,7 +476,9 @@ func Rules() []Rule {
 			Until:  joined,
 			Not:    `illegal base64|certificate-authority`,
 			Lines: []string{
-				`unable to load bootstrap kubeconfig`, `(invalid configuration: no (server|configuration)|no configuration has been provided|invalid kubeconfig: stat)`, `https:///api`, `https://:\d+/`, `error loading config file \\*"[^"]*kubeconfig`,
+				`unable to load bootstrap kubeconfig`, `(invalid configuration: no (server|configuration)|no configuration has been provided|invalid kubeconfig: stat)`, `https:///api`, `https://:\d+/`, `[eE]rror loading config file \\*"[^"]*(kubeconfig|\.conf)`,
+				`[sS]tandalone mode, (no API client|will skip)`, `No api server defined`, `assuming standalone kubelet|KubeClient is nil`, `invalid kubeconfig: `,
+				`no client provided, cannot use webhook`,
 			},
 
 			Commands: []string{"sudo ls -l /var/lib/kubelet/kubeconfig", "sudo systemctl cat kubelet", "sudo eksnode init"},
@@ -380,8 +513,9 @@ func Rules() []Rule {
 				`getting the (instance role's|node's) credentials:`, `NoCredentialProviders`, `Unable to locate credentials`, `getting credentials: exec: (executable|exec|exit status|fork)`, `StatusCode: 404, request to EC2 IMDS failed`, `no EC2 IMDS role found.*StatusCode: 404`,
 				`(EC2RoleRequestError|no valid providers in chain|could not find (default )?credentials|no identity-based credentials)`,
 				`(UnrecognizedClientException|InvalidClientTokenId|ExpiredToken|AuthFailure)`,
+				`(failed to refresh cached credentials|error in credential_process)`, `SSM activation expired|InvalidActivation|register machine with SSM`,
 			},
-			Not: `GetUserData|deadline exceeded|check the machine's clock`,
+			Not: `GetUserData|deadline exceeded|check the machine's clock|ServiceLinkedRole|not the owner of`,
 
 			Others:   "EC2 may not assume the role of the profile, or the profile was attached after the node started",
 			Commands: []string{"aws iam get-instance-profile --instance-profile-name PROFILE", "aws ec2 associate-iam-instance-profile --instance-id ID --iam-instance-profile Name=PROFILE"},
@@ -400,7 +534,11 @@ func Rules() []Rule {
 			Cause:  "the node's name differs from the name that the authenticator gives the instance",
 			Remedy: "the name must be EC2's private DNS name: remove --hostname-override from the kubelet's flags; check the VPC's DHCP options for a custom domain, and the username in aws-auth (system:node:{{EC2PrivateDNSName}}); an image captured from a joined node contains the old name and needs `eksnode scrub`",
 			Until:  joined,
-			Lines:  []string{`is not allowed to modify node`, `is forbidden: node \\*"[^" ]*" cannot modify node`, `only its own Node object`, `can only access (node lease|CSINode) with the same name as the requesting node`},
+			Lines: []string{
+				`is not allowed to modify node`, `is forbidden: node \\*"[^" ]*" cannot modify node`, `only its own Node object`, `can only access (node lease|CSINode) with the same name as the requesting node`,
+				`NODE DENY: '`,
+				`\\*"[^"\\.]+\\*" is forbidden: User \\*"system:node:[^"\\.]+\.[^"\\]+\\*"`, `\\*"[^"\\.]+\.[^"\\]+\\*" is forbidden: User \\*"system:node:[^"\\.]+\\*"`,
+			},
 
 			Commands: []string{"aws ec2 describe-instances --instance-ids ID --query 'Reservations[].Instances[].PrivateDnsName'", "sudo hostnamectl", "kubectl --namespace kube-system get configmap aws-auth --output yaml"},
 		},
@@ -422,6 +560,7 @@ func Rules() []Rule {
 			Until:  joined,
 			Lines: []string{
 				`failed to validate (secondaryN|n)odeIP`, `not found in the host's network interfaces`, `(bad --node-ip|nodeIP (can't|must) be)`, `can't get ip address of node`,
+				`is not in any of the remote network CIDR blocks`,
 			},
 			Explains: []string{"blocked"},
 
@@ -434,9 +573,18 @@ func Rules() []Rule {
 			Lines: []string{
 				`failed to get (provider|instance) ID (for node|from cloud provider)`, `(providerID empty|node has no providerID|[pP]rovider ID is empty)`, `untolerated taint\(?s?\)? \{node\.cloudprovider\.kubernetes\.io/uninitialized`,
 				`error finding instance \S+: .*not found`,
+				`failed to get (external ID|instance type|zone) from cloud provider`,
 			},
 
 			Commands: []string{"kubectl get nodes --output custom-columns=NAME:.metadata.name,ID:.spec.providerID", "aws ec2 describe-instances --instance-ids ID --query 'Reservations[].Instances[].PrivateDnsName'"},
+		},
+		{
+			ID:     "untagged",
+			Cause:  "the cloud provider finds no tag on the instance that names the cluster",
+			Remedy: "tag the instance with kubernetes.io/cluster/NAME and the value owned, in the launch template too",
+			Lines:  []string{`([fF]ailed to|did not|could not) find ClusterID`},
+
+			Commands: []string{"aws ec2 describe-tags --filters Name=resource-id,Values=ID", "eksnode manifests --cluster NAME --role ARN --only tags"},
 		},
 		{
 			ID:     "private-dns-name",
@@ -454,10 +602,10 @@ func Rules() []Rule {
 			ID:     "role-groups",
 			Cause:  "the cluster accepts the node's role, but not as a role of nodes",
 			Remedy: "map the role to the groups system:bootstrappers and system:nodes, or create an access entry of type EC2_LINUX",
-			Not:    `only its own Node object|"system:node:\\*"|can only access (node lease|CSINode)`,
+			Not:    `only its own Node object|"system:node:\\*"|can only access (node lease|CSINode)|"[^"\\.]+\\*" is forbidden: User \\*"system:node:[^"\\.]+\.[^"\\]+\\*"|"[^"\\.]+\.[^"\\]+\\*" is forbidden: User \\*"system:node:[^"\\.]+\\*"`,
 			Until:  joined,
 			Lines: []string{
-				`User \\*"(system:anonymous|[^"\\]*)\\*" cannot (create|get|list|watch|patch) resource \\*"(nodes|events|leases|services|csinodes|csidrivers|runtimeclasses)\\*"`,
+				`User \\*"(system:anonymous|[^"\\]*)\\*" cannot (create|get|list|watch|patch) resource \\*"(nodes|events|leases|services|csinodes|csidrivers|runtimeclasses|certificatesigningrequests)\\*"`,
 				`could not determine node from user`,
 			},
 
@@ -468,10 +616,12 @@ func Rules() []Rule {
 			Cause:  "the API server cannot identify the node: the node's role is not mapped, or its token is for another cluster",
 			Remedy: "create an access entry of type EC2_LINUX for the node's role (not the profile), or map it in aws-auth without a path; the cluster's name and the endpoint in the user data must belong together; an image captured from a joined node needs `eksnode scrub`",
 			Until:  joined,
+			Not:    `re-listing nodes|ClusterInformation`, // eksctl's and Calico's own tokens
 			Lines: []string{
 				`err="Unauthorized"`, `'Unauthorized' \(will not retry!\)`, `: Unauthorized\b`, `(^|stderr F )Unauthorized$`, `You must be logged in to the server`, `the server has asked for the client to provide credentials`,
 				`with API server: unauthorized`, `token does not match the server`,
 				`\.eks\.amazonaws\.com\S* 401 Unauthorized`,
+				`(ARN|arn|[rR]ole|[iI]dentity) is not mapped`, `sts getCallerIdentity failed`, // the authenticator's log
 			},
 
 			Others:   "the clock of the node is wrong, or the security token service is off in the region",
@@ -481,8 +631,8 @@ func Rules() []Rule {
 			ID:     "version-skew",
 			Cause:  "the kubelet is newer than the control plane, or more than three minor versions older",
 			Remedy: "use an image whose kubelet has the control plane's version or is up to three minor versions older",
-			Not:    `[kK]ubelet config|failed to decode`,
-			Lines:  []string{`the server could not find the requested resource`, `no kind \\*"[^"]*" is registered for version`},
+			Not:    `[kK]ubelet config|failed to decode|loading config file`,
+			Lines:  []string{`the server could not find the requested( resource|$)`, `no kind \\*"[^"]*" is registered for version`},
 
 			Others:   "a program asks for an API that the cluster removed or never had",
 			Commands: []string{"sudo kubelet --version", "aws eks describe-cluster --name NAME --query cluster.version --output text"},
@@ -513,6 +663,8 @@ func Rules() []Rule {
 			Lines: []string{
 				`failed to parse kubelet flag: unknown flag`, `Error: unknown flag: --`, `invalid argument \\*"[^"]*" for \\*"--[a-z-]+\\*" flag`, `failed to load (the )?kubelet config file`, `unrecognized feature gate`, `built-in cloud providers are disabled`,
 				`failed to (load kubelet dropin|merge kubelet configs|unmarshal merged JSON)`, `failed to load Kubelet config|failed to read kubelet config file`, `unknown command \S+$`,
+				`unknown cloud provider \\*"`, `flag provided but not defined: -|unknown shorthand flag: `, `failed to precedence kubeletConfigFlag`, `failed to convert merged config`,
+				`open \S*kubelet/\S*config\S*: no such file or directory`, `cannot set feature gate`,
 			},
 
 			Commands: []string{"sudo systemctl cat kubelet", "eksnode userdata check FILE"},
@@ -526,6 +678,8 @@ func Rules() []Rule {
 				`failed to validate kubelet configuration`,
 				`value failed to parse: `, `(invalid Node Allocatable configuration|unable to parse reserved-cpus|reserved-cpus: \S+ is not a subset)`,
 				`the total amount .* (of type|is not equal)`,
+				`invalid configuration: cgroups-per-qos`, `[tT]opology [mM]anager policy options? .*(require|not supported|unknown)`, `unknown (cpu|memory|topology) ?manager policy|[uU]nknown policy: `,
+				`forbidden sysctl: `,
 			},
 
 			Commands: []string{"sudo systemctl cat kubelet", "eksnode userdata check FILE"},
@@ -534,7 +688,7 @@ func Rules() []Rule {
 			ID:     "cgroup-driver",
 			Cause:  "the kubelet and containerd use different cgroup drivers",
 			Remedy: "set both to systemd: cgroupDriver in the kubelet's configuration, SystemdCgroup = true in containerd's; remove the other value from the user data",
-			Lines:  []string{`expected cgroupsPath to be of format`, `kubelet cgroup driver: .* is different from`, `configured with (systemd|cgroupfs) cgroup manager`},
+			Lines:  []string{`expected cgroupsPath to be of format`, `is different from (docker )?cgroup driver: |kubelet cgroup driver: .* is different from`, `cgroup-parent for systemd cgroup should be a valid slice`, `configured with (systemd|cgroupfs) cgroup manager`},
 
 			Commands: []string{"sudo containerd config dump", "sudo grep --recursive cgroupDriver /etc/kubernetes"},
 		},
@@ -553,6 +707,7 @@ func Rules() []Rule {
 			Not:    `Reserved Cgroup Limits`,
 			Lines: []string{
 				`failed to initiali[sz]e top level QOS containers`, `(failed to find cgroup mounts|Following Cgroup subsystem not mounted|cgroup hierarchy not unified|some missing controllers)`,
+				`requested cgroup controller`, `[cC]annot set property \w+, or unknown property`, `cannot enter cgroupv2`, `failed to (create|update) top level \S+ QOS cgroup`, `cgroup mountpoint does not exist`, `mountpoint for \w+ not found`, `root container \[\S+\] doesn't exist`, `cgroup is not configured properly`, `[fF]ailed to find subsystem mount`,
 			},
 
 			Commands: []string{"sudo cat /proc/cmdline", "sudo cat /sys/fs/cgroup/cgroup.controllers"},
@@ -599,7 +754,7 @@ func Rules() []Rule {
 			ID:     "checkpoint",
 			Cause:  "the kubelet's saved state belongs to another policy or another machine",
 			Remedy: "remove the named file below /var/lib/kubelet and restart the kubelet; run `eksnode scrub` before an image is captured",
-			Lines:  []string{`differs from state checkpoint policy`, `doesn't match with CPUs in state`, `checkpoint is corrupted`, `could not restore state from checkpoint`, `the expected machine state is different from the real one`},
+			Lines:  []string{`differs from state checkpoint policy`, `doesn't match with CPUs in state`, `checkpoint is corrupted`, `could not restore state from checkpoint`, `the expected machine state is different from the real one`, `remove (the )?(policy|CPU manager|memory manager) state file`, `Memory states for the NUMA node .*different`},
 
 			Commands: []string{"sudo mv --no-clobber /var/lib/kubelet/FILE /root/", "sudo systemctl restart kubelet"},
 		},
@@ -622,6 +777,7 @@ func Rules() []Rule {
 			Lines: []string{
 				`no space left on device`, `low on resource: ephemeral-storage`, `to reclaim" resourceName="ephemeral-storage"`, `[aA]ttempting to reclaim ephemeral-storage`,
 				`(NodeHasDiskPressure|kubelet has disk pressure)`, `(FreeDiskSpaceFailed|[fF]ailed to garbage collect required amount)`, `[dD]isk quota exceeded`,
+				`taints?(\(s\))? \{node\.kubernetes\.io/disk-pressure|Taints: +node\.kubernetes\.io/disk-pressure`, `node had condition: \[.*DiskPressure`,
 			},
 			Explains: []string{"pause-image", "checkpoint"},
 
@@ -647,9 +803,23 @@ func Rules() []Rule {
 			Not:    `Memory cgroup out of memory|CONSTRAINT_MEMCG`,
 			Lines: []string{
 				`Out of memory: Kill(ed)? process`, `(NodeHasInsufficientMemory|kubelet has insufficient memory|System OOM encountered|low on resource: memory)`, `[cC]annot allocate memory`,
+				`taints?(\(s\))? \{node\.kubernetes\.io/memory-pressure|Taints: +node\.kubernetes\.io/memory-pressure`, `node had condition: \[.*MemoryPressure`,
+				`system OOM encountered`, `result 'oom-kill'`, `killed by the OOM killer`,
 			},
 
 			Commands: []string{"sudo free --human", "sudo journalctl --dmesg --grep oom --no-pager"},
+		},
+		{
+			ID:     "kernel-hang",
+			Cause:  "the kernel hangs: a processor or a task does not continue",
+			Remedy: "the lines name the task: use an image with another kernel; if the task waits for the disk, use a volume with more throughput",
+			Until:  ready,
+			Lines: []string{
+				`BUG: soft lockup`, `blocked for more than \d+ seconds`, `rcu: INFO: rcu_\w+ .*detected stalls`, `NMI watchdog: .*(LOCKUP|lockup)`,
+			},
+			Explains: []string{"containerd"},
+
+			Commands: []string{"sudo uname --kernel-release", "sudo journalctl --dmesg --priority err --no-pager"},
 		},
 		{
 			ID:       "soci",
@@ -664,10 +834,12 @@ func Rules() []Rule {
 			ID:     "registry-unreachable",
 			Cause:  "a registry, or the S3 buckets with its layers, cannot be reached from the node",
 			Remedy: "give the subnet a NAT gateway, or endpoints for ecr.api, ecr.dkr and s3 (a gateway endpoint in the subnet's route table) whose security groups and policies let the node through",
-			Not:    `no such host|server misbehaving`,
+			Not:    `no such host|server misbehaving|https://localhost/`,
 			Lines: []string{
 				`failed to do request: (Head|Get) .*(dial tcp|net/http|i/o timeout|EOF|awaiting headers)`,
 				`https?://[^/ ]*(dkr[.-]ecr|\.s3[.-])[^ ]*.*(i/o timeout|awaiting headers|TLS handshake timeout|while waiting for connection|connect: )`,
+				`https?://[^/ ]+/v2/[^ ]*: .*(i/o timeout|awaiting headers|TLS handshake timeout|connect: )`, `failed to fetch (anonymous|oauth) token: .*(50\d|imeout|dial tcp|EOF)`, `unexpected status (code|from \w+ request)[^"]*: 50\d`,
+				`[fF]ailed to pull image.*(DeadlineExceeded|context deadline exceeded|context canceled)`, `(to pull|unpack image|failed to copy|httpReadSeeker).*(unexpected EOF|connection reset|i/o timeout|TLS handshake timeout|no route to host)`,
 			},
 			Explains: []string{"pause-image"},
 
@@ -688,8 +860,9 @@ func Rules() []Rule {
 			ID:     "registry-hosts",
 			Cause:  "a hosts.toml below containerd's config_path is not valid, so images of that registry cannot be pulled",
 			Remedy: "correct the files /etc/containerd/certs.d/*/hosts.toml: each needs a `[host.\"https://…\"]` table, or at least `[host]`; then pull an image of the registry",
-			Lines:  []string{`failed to (decode|parse) hosts\.toml`, `failed to parse hosts? file`, "invalid `host` tree"},
+			Lines:  []string{`unexpected media type text/html`, `failed to (decode|parse) hosts\.toml`, `failed to parse hosts? file`, "invalid `host` tree"},
 
+			Others:   "a mirror or a proxy answers with a web page",
 			Commands: []string{"sudo ctr images pull --hosts-dir /etc/containerd/certs.d IMAGE"},
 		},
 		{
@@ -697,7 +870,7 @@ func Rules() []Rule {
 			Cause:  "a program does not fit the machine's libraries, so it ends at once",
 			Remedy: "install the program in the version for this distribution, or update the named library; make the image with `eksnode provision`, which installs programs that fit",
 			Lines: []string{
-				`symbol lookup error: `, `error while loading shared libraries: `, `version .GLIBC(XX)?_[0-9.]+' not found`,
+				`symbol lookup error: `, `error while loading shared libraries: `, `version ?.?GLIBC(XX)?_[0-9.]+' not found`,
 			},
 			Explains: []string{"containerd", "units"},
 
@@ -709,16 +882,22 @@ func Rules() []Rule {
 			Remedy: "run init again: init pulls the image with the node's credentials; the role needs AmazonEC2ContainerRegistryPullOnly, and the node a route to the registry (or a machine image that contains the pause image)",
 			Lines: []string{
 				`failed to get sandbox image`, `pulling the pause image`, `failed pulling image \\*"[^" ]*/pause`,
-				`(Failed to start pull sandbox image|sandbox-image\.service: )`, `Unable to retrieve the ECR password`,
+				`(Failed to start pull sandbox image|sandbox-image\.service(: | failed|.*entered failed))`, `Unable to retrieve the ECR password`,
+				`pull-sandbox-image\.sh(\[\d+\])?: .*(urfave/cli|panic: |level=fatal|dial tcp)`, `pull-sandbox-image\.sh \(code=exited, status=[1-9]`,
+				`(PullImage|to pull( and unpack)? image|to resolve (image|reference)) \\*"[^" ]*/pause[:@][^"]*\\*".*(failed|40\d|denied|unauthorized|imeout)`, `kubelet\.service: start-pre operation timed out`,
 			},
 
 			Commands: []string{"sudo crictl images", "sudo eksnode init"},
 		},
 		{
-			ID:       "credential-provider",
-			Cause:    "the kubelet's image credential provider is missing or fails",
-			Remedy:   "the image must have ecr-credential-provider in the folder of --image-credential-provider-bin-dir, where `eksnode provision` installs it, and the role must have AmazonEC2ContainerRegistryPullOnly",
-			Lines:    []string{`plugin binary (executable|directory) \S+ did not exist`, `failed to validate credential provider config`, `error execing credential provider plugin`},
+			ID:     "credential-provider",
+			Cause:  "the kubelet's image credential provider is missing or fails",
+			Remedy: "the image must have ecr-credential-provider in the folder of --image-credential-provider-bin-dir, where `eksnode provision` installs it, and the role must have AmazonEC2ContainerRegistryPullOnly",
+			Not:    `ECR PUBLIC`,
+			Lines: []string{
+				`plugin binary (executable|directory) \S+ did not exist`, `failed to validate credential provider config`, `error execing credential provider plugin`,
+				`CredentialProviderRequest.*invalid port`, `rror running credential provider plugin`, `image credential provider binary was not found`,
+			},
 			Explains: []string{"registry"},
 
 			Commands: []string{"sudo eksnode audit --rules can-join", "sudo systemctl cat kubelet"},
@@ -727,7 +906,7 @@ func Rules() []Rule {
 			ID:     "registry",
 			Cause:  "a registry refuses the node, so images cannot be pulled",
 			Remedy: "the role needs AmazonEC2ContainerRegistryPullOnly, the registry's account must allow the role, and the image must have ecr-credential-provider where the kubelet looks for it",
-			Not:    `sandbox image`,
+			Not:    `sandbox image|: 50\d |i/o timeout|dial tcp`,
 			Lines: []string{
 				`no basic auth credentials`, `pull access denied`, `failed with status code \[manifests [^\]]*\]: 40[13]`, `unexpected status (code|from (HEAD|GET) request)[^"]*: 40[13]`,
 				`unauthorized: authentication required`, `(authorization token has expired|insufficient_scope|failed to fetch (anonymous|oauth) token)`,
@@ -751,14 +930,59 @@ func Rules() []Rule {
 			ID:     "containerd-config",
 			Cause:  "containerd's configuration is not valid TOML, or a plugin refuses its part",
 			Remedy: "let containerd name the fault; undo what user data wrote into /etc/containerd/config.toml, and use spec.containerd.config of the NodeConfig",
-			Not:    `hosts\.toml`,
+			Not:    `hosts\.toml|.nvidia.{1,3} (is configured|not supported)`,
 			Lines: []string{
 				`failed to (load|unmarshal|parse) TOML`, `containerd: invalid (plugin )?config`, `invalid plugin config: `, `unsupported config version`, `failed to load plugin io\.containerd\.\S*cri`,
 				`containerd: (failed|expected|unsupported|unable|timeout)`, `Failure unmarshaling TOML|failed to load config`, `doesn't support containerd configuration V3`,
+				`invalid cri \w+ config`, `cannot be set when .config_path. is provided`,
+				`base OCI spec`, `no corresponding runtime configured in`, `no runtime for .{1,3}[\w.-]+.{1,3} is configured`, `RuntimeHandler \\*"[\w.-]+\\*" not supported`,
 			},
 			Explains: []string{"cri-plugin", "containerd"},
 
 			Commands: []string{"sudo containerd config dump", "sudo journalctl --unit containerd --boot --no-pager"},
+		},
+		{
+			ID:       "containerd-state",
+			Cause:    "containerd's data on disk is damaged or incomplete, so images or containers cannot be made from it",
+			Remedy:   "stop the kubelet and containerd, move /var/lib/containerd away, and start both; an image must be captured when containerd has stopped, and nothing else may delete files there",
+			Not:      `no space left|sandbox image`,
+			Lines:    []string{`snapshots(/\d+(/\w+)?)?: no such file or directory`, `missing parent \S+ bucket|missing parent bucket`, `containerd\[\d+\]: panic: (assertion failed|page \d|invalid page|freelist)`, `go\.etcd\.io/bbolt`, `(meta|metadata)\.db: (invalid database|file size too small|checksum)`, `failed to recover state: `, `failed to build map of initial containers`, `content digest sha256:[0-9a-f]+: not found`, `blob sha256:[0-9a-f]+.*(not found|no such file)`},
+			Explains: []string{"containerd", "cri-plugin"},
+
+			Others:   "the disk is broken, or a clean-up removed files below /var/lib/containerd",
+			Commands: []string{"sudo systemctl status containerd --no-pager", "sudo journalctl --unit containerd --boot --no-pager"},
+		},
+		{
+			ID:     "overlayfs",
+			Cause:  "containerd cannot mount overlays on the file system of /var/lib/containerd",
+			Remedy: "use ext4, or XFS made with ftype=1, for /var/lib/containerd; the folder must not itself lie on an overlay, and the kernel needs the module overlay",
+			Not:    `no such device`,
+			Lines:  []string{`does not support d_type`, `snapshotter not loaded: overlayfs`, `failed to load plugin io\.containerd\..*error=.*invalid argument`, `fstype: overlay, .*err: `, `failed to mount (rootfs component|overlay)`, `overlayfs: (filesystem on|upper fs|maximum fs stacking)`},
+
+			Others:   "this version of containerd mounts overlays with an option that the kernel does not have",
+			Commands: []string{"sudo findmnt --target /var/lib/containerd", "sudo modprobe overlay"},
+		},
+		{
+			ID:     "csi-driver",
+			Cause:  "a storage driver has not registered on this node, so volumes of pods are not mounted",
+			Remedy: "install the driver's add-on, such as aws-ebs-csi-driver, and see why its pod on this node does not run; the node's taints need tolerations",
+			Until:  `Register new plugin with name`,
+			Lines:  []string{`not found in the list of registered CSI drivers`, `CSINode \S+ does not contain driver`},
+
+			Others:   "the driver's pod is still starting",
+			Commands: []string{"kubectl get csinode NODE --output yaml", "kubectl --namespace kube-system get pods --selector app=ebs-csi-node --output wide"},
+		},
+		{
+			ID:     "kubelet-disk",
+			Cause:  "the kubelet cannot measure the disk of /var/lib/kubelet, so the node does not get ready",
+			Remedy: "put /var/lib/kubelet on a file system with a device of its own, such as ext4 or XFS; Btrfs, ZFS and overlays are not known to the kubelet's statistics in every version",
+			Until:  ready,
+			Lines: []string{
+				`could not find device with major: `, `failed to get (rootfs|imageFs|device) info: .*(find data|partition)`, `failed to start eviction manager`,
+			},
+			Not: `Image garbage collection failed|Stats initialization`, // a start has this once
+
+			Commands: []string{"sudo findmnt --target /var/lib/kubelet", "sudo df --human-readable /var/lib/kubelet"},
 		},
 		{
 			ID:       "cri-plugin",
@@ -774,10 +998,10 @@ func Rules() []Rule {
 			Cause:  "containerd does not run or does not answer the kubelet",
 			Remedy: "read containerd's journal: its last error says why it ended",
 			Until:  ready,
-			Not:    `unknown service runtime`,
+			Not:    `unknown service runtime|oom-kill`,
 			Lines: []string{
-				`containerd\.sock: connect: (no such file or directory|connection refused)`, `containerd\.sock: read: connection reset`, `validate CRI v1 runtime API for endpoint "unix:///run/containerd`,
-				`PLEG is not healthy: pleg was last seen active \d{0,5}[hms.]`, `failed to reserve (sandbox|container) name`, `(Sandbox|sandbox|syncing pod|container|Container).*code = DeadlineExceeded`, `container runtime is down`, `(Failed to start|start-limit.*|Start request repeated too quickly.*) containerd`, `containerd\.service: (Failed with result|Main process exited|Start request repeated)`,
+				`containerd\.sock: connect: (no such file or directory|connection refused)`, `containerd\.sock: read: connection reset`, `(docker|containerd)\.sock\S*: (write|read): broken pipe`, `[cC]ontainer runtime is not up`, `validate CRI v1 runtime API for endpoint "unix:///run/containerd`,
+				`PLEG is not healthy: pleg was last seen active \d{0,5}[hms.]`, `failed to reserve (sandbox|container) name`, `(Sandbox|sandbox|syncing pod|container|Container).*code = DeadlineExceeded`, `[cC]ontainer runtime is down`, `(Failed to start|start-limit.*|Start request repeated too quickly.*) containerd`, `containerd\.service: (Failed with result|Main process exited|Start request repeated)`,
 				`Cannot connect to the Docker d`, `get remote runtime typed version failed`,
 			},
 
@@ -789,7 +1013,7 @@ func Rules() []Rule {
 			Cause:  "a configuration in /etc/cni/net.d is not valid, or names a plugin that the node does not have",
 			Remedy: "remove the image's files from that folder, as `eksnode scrub` does before the capture; for 10-aws.conflist the pod aws-node installs the plugins: read its log",
 			Until:  ready,
-			Lines:  []string{`failed to find plugin \\*"[^"]+"`, `Error validating CNI config`, `no valid networks found in`},
+			Lines:  []string{`failed to find plugin \\*"[^"]+"`, `Error validating CNI config`, `no valid networks found in`, `(sandbox|plugin).*invalid CIDR address`, `([eE]rror|[fF]ailed to|to) (load|loading|parse|parsing) (CNI )?(config|configuration)( list)?( file)? /etc/cni`, `(does not support config version|incompatible CNI versions)`},
 
 			Commands: []string{"sudo ls -l /etc/cni/net.d /opt/cni/bin", "kubectl --namespace kube-system logs --selector k8s-app=aws-node --all-containers --tail 50"},
 		},
@@ -802,10 +1026,34 @@ func Rules() []Rule {
 				`Module (br_netfilter|nft_compat|ip_tables|ip6?table_\w+|xt_\w+) not found in directory`, `Failed to find module '(br_netfilter|nf_conntrack|overlay)'`,
 				`open /proc/sys/net/netfilter/nf_conntrack_max: no such file or directory`,
 				`(mount overlay[^:]*: no such device|modprobe overlay failed|bridge-nf-call-iptables does not exist)`,
+				`unable to initialize table`, `Table does not exist \(do you need to insmod`,
 			},
 			Explains: []string{"network-plugin", "kube-proxy"},
 
 			Commands: []string{"sudo modprobe --all br_netfilter nf_conntrack overlay", "sudo eksnode audit --rules kernel-modules"},
+		},
+		{
+			ID:     "eni-config",
+			Cause:  "the VPC CNI uses custom networking, but the cluster has no ENIConfig for this node",
+			Remedy: "create an ENIConfig with the name that ENI_CONFIG_LABEL_DEF takes from the node, usually its zone, or turn AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG off",
+			Lines: []string{
+				`retrieving eniconfig: `, `ENIConfig\S* \\*"[^"]*" not found`, `to attach any ENIs for custom networking`, `Failed to get (pod )?ENI [cC]onfig`, `No ENIConfig could be found`,
+			},
+			Explains: []string{"network-plugin", "addresses"},
+
+			Commands: []string{"kubectl get eniconfigs.crd.k8s.amazonaws.com", "kubectl --namespace kube-system get daemonset aws-node --output yaml"},
+		},
+		{
+			ID:     "pod-eni",
+			Cause:  "a pod with its own security groups gets no network interface from the VPC resource controller",
+			Remedy: "attach AmazonEKSVPCResourceController to the cluster's role; let the service account eks-vpc-resource-controller patch pods; choose an instance type with enough branch interfaces",
+			Lines: []string{
+				`BranchAllocationFailed|failed to allocate branch ENI`, `TrunkENICreationFailed|Failed to create trunk interface`, `BranchENIAnnotationFailed`,
+				`Insufficient vpc\.amazonaws\.com/pod-eni`, `No trunk ENI (Link Index )?found`, `No slot available for a trunk ENI`,
+			},
+			Explains: []string{"permissions", "network-plugin"},
+
+			Commands: []string{"aws iam list-attached-role-policies --role-name ROLE", "kubectl describe node NODE"},
 		},
 		{
 			ID:     "addresses",
@@ -815,6 +1063,7 @@ func Rules() []Rule {
 				`no IP addresses available in range set`, `[fF]ailed to assign an IP address to container`, `InsufficientFreeAddressesInSubnet`, `InsufficientCidr`, `no free IP available`, `has no available IP addresses`,
 				`Waiting for IPs to become available`, `no available IP/Prefix addresses`, `(PrivateIpAddressLimitExceeded|AttachmentLimitExceeded|NetworkInterfaceLimitExceeded)`, `(IP pool is exhausted|range is full|No more IPs available|[fF]ailed to allocate a private IP)`,
 				`does not have available addresses`,
+				`InsufficientFreeAddresses`, `enough free addresses`, `[eE]nough IPs/Prefixes`,
 			},
 
 			Others:   "the instance type has no more addresses, and the limit of pods on the node is too high",
@@ -835,11 +1084,17 @@ func Rules() []Rule {
 			Cause:  "pods have no network: the VPC CNI is not installed or has not started on this node",
 			Remedy: "read the log of the VPC CNI's pod aws-node; its role needs AmazonEKS_CNI_Policy, and the node a route to EC2's API",
 			Until:  ready + `|Successfully copied CNI plugin binary`,
-			Not:    `failed to load cni during init|iptables|failed to find plugin|failed to assign an IP|no IP addresses|PrivateIPv4Address`, // containerd tries again; iptables lacks modules
+			Not:    `failed to load cni during init|iptables.*(kernel module|load match|initiali|not found in directory|insmod)|failed to find plugin|failed to assign an IP|no IP addresses|PrivateIPv4Address`, // containerd tries again; iptables lacks modules
 			Lines: []string{
 				`dial tcp 127\.0\.0\.1:50051`, `Retrying waiting for IPAM-D`, `Failed to wait for IPAM daemon`, `Initialization failure: ipamd init`, `connect service \\*":50051`, `cni plugin not initialized`, `[nN]o networks found in /etc/cni`, `cni config uninitialized`,
-				`(Timed out waiting for IPAM daemon|Failed to install CNI binaries|AWS_VPC_\w+ (MUST|must|cannot)|VPC CNI currently does not support)`, `amazon-vpc-cni-k8s/\S*\. ?\(\*IPAMContext\)`, `(unable to find ENI|Error while creating daemon|cilium\.sock: connect|Cilium API client timeout)`, `(calico/node is not ready|[fF]elix is not (ready|live)|BIRD is not (ready|live)|stat /var/lib/calico/nodename)`, `\[(ERROR|FATAL)\]\[\d+\] cni-installer`, `(hnsCall failed|HNS failed with error|hcnCreate\w+ failed)`, `[nN]etwork[pP]lugin cni failed to set ?up pod`, `failed \(add\): `, `aws-node failed (liveness|readiness) probe`,
+				`([tT]imed out waiting for IPAM|Failed to install CNI binaries|AWS_VPC_\w+ (MUST|must|cannot)|VPC CNI currently does not support)`, `amazon-vpc-cni-k8s/\S*\. ?\(\*IPAMContext\)`, `(unable to find ENI|Error while creating daemon|cilium\.sock: connect|Cilium API client timeout)`, `(calico/node is not ready|[fF]elix is not (ready|live)|BIRD is not (ready|live)|stat /var/lib/calico/nodename)`, `\[(ERROR|FATAL)\]\[\d+\] cni-installer`, `(hnsCall failed|HNS failed with error|hcnCreate\w+ failed)`, `[nN]etwork[pP]lugin cni failed to set ?up pod`, `failed \(add\): `, `aws-node failed (liveness|readiness) probe`,
 				`NetworkReady=false`,
+				`InvalidNetworkInterfaceID\.NotFound`, `to call ec2:Describe`, `Initialization failure: `, `Checking for IPAM connectivity`, `SetupPodNetwork: `, `rror received from AddNetwork`, `all SubConns are in TransientFailure`,
+				`IPv[46] (and IPv6 are both|is supported only in)`, `Prefix Delegation is not supported on non-nitro`, `MUST be a valid (positive )?integer`, `Failed to (generate 10-awsconflist|get ENI limit|get primary IF|retrieve primary IF|configure (IPv6 settings|system parameters))`,
+				`Not able to add route|unable to add route`, `[fF]ailed to (set ?up|setup) (host network|ENI|pod network|veth|vlan)`, `[tT]imed out waiting for (IPAM-D|IPAMD)`,
+				`failed to find network info for sandbox`, `[fF]ailed to set ?up (sandbox container \S+ )?network for (sandbox|pod)`, `cni config not initialized`, `Failed to connect to Typha`,
+				`level=fatal .*subsys=\w+`,
+				`error getting ClusterInformation`, `(write|render) CNI config|find existing CNI config`, `([pP]od ?[cC][iI][dD][rR]|pod cidr) not (assigned|available|present)`, `taints?(\(s\))? \{node\.kubernetes\.io/network-unavailable`,
 			},
 
 			Others:   "the pod aws-node is still starting: a node writes these lines in its first minute",
@@ -907,6 +1162,10 @@ func Rules() []Rule {
 				`nvml error`, `driverdog\[\d+\]: .*([fF]ailed|[eE]rror)`, `[iI]nitialize NVML`, `NVIDIA-SMI has failed`, `nvidia-container-cli: (\S+ )?error`, `NVRM: API mismatch`,
 				`RuntimeHandler "nvidia" not supported`,
 				`no runtime for .{1,3}nvidia.{1,3} is configured`, `nvidia-container-runtime[^ ]*: (no such file|permission denied)`, `(start nvml|could not load NVML|libnvidia-ml\.so)`, `NVRM: (Xid|.*(RmInitAdapter failed|rm_init_adapter failed|fallen off the bus|GPU .* installed in this system is not supported))`, `(unresolvable CDI devices|failed to (inject|get) CDI)`, `Module nvidia\S* not found|[cC]ould not insert .nvidia`,
+				`exec command: \[\S*nvidia-container-cli`,
+				`exec: \\*"nvidia-container-\S+: executable file not found`,
+				`[uU]nable to communicate with the NVIDIA driver`, `[dD]river/library version mismatch`, `devices? (present|unavailable).*nvidia\.com/`,
+				`nvidia\.com/gpu\\*" (didn't register|was requested but not registered)`, `Incompatible (platform|strategy) detected`, `nvidia-smi.*([fF]ailed|not found|No such file)`, `nvidia-(persistenced|fabricmanager)\S*: .*([fF]ailed|[eE]rror)`,
 			},
 			Explains: []string{"containerd"},
 
@@ -914,11 +1173,12 @@ func Rules() []Rule {
 		},
 		{
 			ID:     "units",
-			Cause:  "the image lacks a service that a node needs",
+			Cause:  "the image lacks a service, a program or a folder that a node needs",
 			Remedy: "make the image with `eksnode provision`",
 			Lines: []string{
 				`systemd reports the unit as (not-found|masked)`, `Unit (kubelet|containerd|nodeadm\S*)\.service (not found|could not be found)`, `Failed at step EXEC spawning [^:]+: No such file or directory`, `finding the version of (kubelet|containerd): `,
-				`(kubelet|containerd|nodeadm\S*|eksnode\S*)\.service: .*status=203/EXEC`,
+				`(kubelet|containerd|nodeadm\S*|eksnode\S*)\.service: .*status=203/EXEC`, `status=200/CHDIR|Failed at step CHDIR`,
+				`binary not installed "?containerd-shim`, `exec: \\*"(runc|containerd-shim-runc-v2)\\*": executable file not found`, `(kubelet|containerd)\.service is masked`,
 			},
 
 			Commands: []string{"sudo systemctl status containerd kubelet --no-pager", "sudo eksnode audit --rules can-join"},
@@ -930,7 +1190,9 @@ func Rules() []Rule {
 			Until:  ready,
 			Not:    `expected cgroupsPath|nvidia|[eE]xec format error|executable file not found|no space left|context canceled|cannot allocate memory`,
 			Lines: []string{
-				`OCI runtime (create|exec|state) failed: `, `runc create failed: `, `failed to (create|start) shim( task)?: `,
+				`OCI runtime (create|exec|start|state) failed: `, `runc create failed: `, `failed to (create|start) shim( task)?: `,
+				`oci runtime error: `, `starting container process caused`, `(loading|adding) seccomp (filter|rule)`, `unable to apply cgroup configuration`, `apparmor failed to apply profile`, `runc did not terminate`, `seccomp( is)? not supported`,
+				`AppArmor.*(is not loaded|enabled on system)`,
 			},
 
 			Others:   "the container's own configuration is the reason, such as its command or a mount",
@@ -944,8 +1206,9 @@ func Rules() []Rule {
 			Lines: []string{
 				`Failed running /var/lib/cloud/instance/scripts/`, `Failed to run module scripts-user`, `scripts_user.*Runparts: \d+ failures`,
 				`Failed to start .*[eE]xecute (cloud|Cloud) user/final scripts`,
-				`Boothooks? script \S+ execution error`, `failed (run of )?stage \w+`, `(Failed loading yaml blob|Invalid cloud-config provided)`, `Exited with error on line \d+`, `(Could not get lock /var/lib/|dpkg: error: |Sub-process /usr/bin/dpkg returned an error|Unable to locate package)`, `(doesn't have enough cached data to continue|Cannot find a valid baseurl for repo|Cannot download repomd|Failed to download metadata for repo)`,
+				`Boothooks? script \S+ execution e`, `failed (run of )?stage \w+`, `(Failed loading yaml blob|Invalid cloud-config provided)`, `Exited with error on line \d+`, `(Could not get lock /var/lib/|dpkg: error: |Sub-process /usr/bin/dpkg returned an error|Unable to locate package)`, `(doesn't have enough cached data to continue|Cannot find a valid baseurl for repo|Cannot download repomd|Failed to download metadata for repo)`,
 				`Failed to start .*[bB]ootstrap [cC]ontainer`,
+				`unning module (scripts-\w+|runcmd|bootcmd|write-files|package\S*|mounts|disk_setup) \(.*failed`, `(at merging in cloud config part|Failed fetching userdata)`, `Failed to start .*(cloud-init job|settings specified in cloud-config)`,
 			},
 			Otherwise: true,
 
@@ -960,10 +1223,98 @@ func Rules() []Rule {
 				`(Failed to start|Dependency failed for) .*(EKS Nodeadm (Config|Run)|Configure this node from its user data|Join this node to its cluster|User-specified setting generators|Generate additional settings for Kubernetes)`,
 				`nodeadm.*(msg":"|\t)Command failed`, `nodeadm\S*\.service: (Failed with result|Main process exited)`,
 				`sundog\[\d+\]: .*[fF]ailed`,
+				`"caller":"[^"]*main\.go:\d+","msg":"Command failed"`,
+				`pluto\[\d+\]: .*([fF]ailed|Error|Timed|Missing|Unable)`,
 			},
 			Otherwise: true,
 
 			Commands: []string{"sudo journalctl --boot --no-pager --unit 'eksnode-*' --unit 'nodeadm-*'", "eksnode userdata check FILE"},
+		},
+		{
+			ID:     "denied",
+			Cause:  "AWS, the API server or a registry denies a request",
+			Remedy: "the line names the action, and often the caller: add the permission to the policies of that role, or map the role in the cluster",
+			Until:  joined,
+			Not:    `amazon-ssm-agent|perform: (ssm|ssmmessages|ec2messages|logs|cloudwatch|xray):|ecr-public:|ECR PUBLIC`,
+			Lines: []string{
+				`Access ?Denied`, `403 Forbidden|[sS]tatus ?[cC]ode: 403`, `[nN]ot authorized`, `is forbidden: User`, `401 Unauthorized|[sS]tatus ?[cC]ode: 401`,
+			},
+			Otherwise: true,
+
+			Commands: []string{"eksnode preflight --cluster NAME --instance ID", "aws iam list-attached-role-policies --role-name ROLE", "aws eks list-access-entries --cluster-name NAME"},
+		},
+		{
+			ID:     "unreachable",
+			Cause:  "a program on the node cannot reach another machine",
+			Remedy: "the line names the address: check its name in DNS, the route, the security groups and the network ACLs between both, and that a program listens there",
+			Until:  joined,
+			Not:    `amazon-ssm-agent|localhost|127\.0\.0\.1|\[::1\]|\.sock|healthz|probe failed`,
+			Lines: []string{
+				`i/o timeout`, `[cC]onnection (refused|reset by peer|timed out)`, `[nN]o route to host`, `TLS handshake timeout`, `[cC]ould not connect to (the )?(host|server|endpoint)`,
+			},
+			Otherwise: true,
+
+			Commands: []string{"eksnode preflight --cluster NAME --instance ID", "sudo ip route", "sudo cat /etc/resolv.conf"},
+		},
+		{
+			ID:     "silent",
+			Cause:  "the kubelet no longer reports the node's state to the API server",
+			Remedy: "read the instance's status checks and console: the instance may hang, lack memory or have lost its network; on a running node read the kubelet's journal",
+			Lines: []string{
+				`Kubelet stopped posting node status`, `NodeStatusUnknown`, `Kubelet never posted node status`,
+			},
+			Otherwise: true,
+
+			Commands: []string{"aws ec2 describe-instance-status --instance-ids ID", "aws ec2 get-console-output --latest --instance-id ID", "sudo journalctl --unit kubelet --no-pager"},
+		},
+		{
+			ID:     "tls",
+			Cause:  "a TLS connection fails: one side does not accept the other's certificate or versions",
+			Remedy: "the line names the address, or the service that wrote it: see which certificate that address shows, and which authority the program trusts",
+			Until:  joined,
+			Not:    `TLS handshake error from`,
+			Lines: []string{
+				`x509: `, `tls: (bad |handshake failure|certificate required|protocol version|no application|first record|failed to )`, `certificate verify failed`,
+			},
+			Otherwise: true,
+
+			Commands: []string{"sudo timedatectl", "sudo journalctl --boot --priority err --no-pager"},
+		},
+		{
+			ID:     "image-pull",
+			Cause:  "an image cannot be pulled",
+			Remedy: "containerd's journal has the reason: the name, the credentials, the way to the registry, or the disk",
+			Lines: []string{
+				`ErrImagePull|ImagePullBackOff`, `([fF]ailed to|[bB]ack-off) pull(ing)? image`, `failed to (extract layer|unpack image)`,
+			},
+			Otherwise: true,
+
+			Commands: []string{"sudo journalctl --unit containerd --boot --no-pager", "sudo ctr images pull --hosts-dir /etc/containerd/certs.d IMAGE"},
+		},
+		{
+			ID:     "syntax",
+			Cause:  "a configuration file, a manifest or the user data has an error of form",
+			Remedy: "the line names the file or the place: correct it; check user data before the next instance starts",
+			Until:  joined,
+			Lines: []string{
+				`(yaml|toml): (line \d|unmarshal|mapping|did not|invalid|expected|cannot)`, `(json|yaml|toml): cannot unmarshal`, `invalid character .* looking for`, `syntax error near unexpected token|[pP]arse error: `,
+			},
+			Otherwise: true,
+
+			Commands: []string{"eksnode userdata check FILE", "sudo journalctl --boot --priority err --no-pager"},
+		},
+		{
+			ID:     "file",
+			Cause:  "a program of the node does not find a file, or may not read it",
+			Remedy: "the line names the file: see whether the image has it, whether first boot writes it, and who may read it",
+			Until:  joined,
+			Not:    `level=(info|debug|warning)|cloud-init.*DEBUG`,
+			Lines: []string{
+				`(open|stat|lstat|read|mkdir|chdir|exec) /\S+: (no such file or directory|permission denied|not a directory)`, `: (No such file or directory|Permission denied)$`,
+			},
+			Otherwise: true,
+
+			Commands: []string{"sudo ls -lZ FILE", "sudo eksnode audit --rules can-join"},
 		},
 	}
 }

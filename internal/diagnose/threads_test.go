@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -78,7 +79,15 @@ func (t thread) first() string {
 
 // collection is all of it.
 func collection(t *testing.T) []thread {
-	return append(threads(t, "threads.txtar", -1), threads(t, "later.txtar", 2)...)
+	files, err := filepath.Glob("testdata/*.txtar")
+	require.NoError(t, err)
+	list := threads(t, "threads.txtar", -1)
+	for _, file := range files {
+		if name := filepath.Base(file); name != "threads.txtar" {
+			list = append(list, threads(t, name, 2)...)
+		}
+	}
+	return list
 }
 
 // hits counts logs, and those whose cause is named first, by part.
@@ -128,11 +137,16 @@ func TestTheCauseOfPublicThreadsComesFirst(t *testing.T) {
 // A thread is in one file only.
 func TestNoThreadIsInTwoParts(t *testing.T) {
 	known := map[string]bool{}
-	for _, one := range threads(t, "threads.txtar", -1) {
-		known[one.source] = true
+	for _, one := range collection(t) {
+		known[fmt.Sprint(one.source, one.part == 2)] = true
 	}
-	for _, one := range threads(t, "later.txtar", 2) {
-		assert.False(t, known[one.source], one.source)
+	for _, one := range threads(t, "threads.txtar", -1) {
+		assert.False(t, known[fmt.Sprint(one.source, true)], one.source)
+	}
+	names := map[string]bool{}
+	for _, one := range collection(t) { // a second log of a thread has a further part in its name
+		assert.False(t, names[one.name], one.name)
+		names[one.name] = true
 	}
 }
 

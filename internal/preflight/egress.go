@@ -90,11 +90,11 @@ func (f *facts) egress(s awsapi.Subnet) (over string, worst *result) {
 		case e.verdict == OK:
 			direct = true
 		case svc.maybe != "":
-			maybes = append(maybes, fmt.Sprintf("com.amazonaws.%s.%s, which nodes need %s", f.region(), svc.name, svc.maybe))
+			maybes = append(maybes, fmt.Sprintf("%s, which nodes need %s", f.serviceName(svc.name), svc.maybe))
 		case said.fault != nil && e.verdict == Fail:
 			add(result{verdict: said.fault.verdict, evidence: s.ID + " " + e.said + ", and " + said.fault.evidence, remedy: said.fault.remedy})
 		default:
-			missing = append(missing, "com.amazonaws."+f.region()+"."+svc.name)
+			missing = append(missing, f.serviceName(svc.name))
 		}
 	}
 	switch {
@@ -185,7 +185,7 @@ func checkEgressSSM(f *facts) result {
 		e := f.exit(s)
 		for _, svc := range sessions() {
 			said := f.serve(s, svc)
-			name := "com.amazonaws." + f.region() + "." + svc.name
+			name := f.serviceName(svc.name)
 			switch {
 			case said.takes && said.fault == nil || !said.takes && e.verdict == OK:
 			case said.fault != nil:

@@ -205,6 +205,9 @@ func (f *facts) foreign(s awsapi.Subnet) bool {
 	return f.account.err == nil && s.Owner != "" && s.Owner != f.account.value
 }
 
+// unnamedSubnet replaces the name of a public subnet that preflight does not know.
+const unnamedSubnet = "PUBLIC-SUBNET"
+
 // refill is the command that gives a subnet's useless route another target, or makes
 // a NAT gateway for it.
 func (f *facts) refill(s awsapi.Subnet, r awsapi.Route) string {
@@ -214,7 +217,7 @@ func (f *facts) refill(s awsapi.Subnet, r awsapi.Route) string {
 	if !strings.HasPrefix(r.Via, "nat-") {
 		return elsewhere(s, r).remedy
 	}
-	public := "PUBLIC-SUBNET"
+	public := unnamedSubnet
 	for _, n := range f.nats.value {
 		verdict, _ := leads(n)
 		// A private gateway may serve more specific routes, so its route stays.
@@ -231,7 +234,11 @@ func (f *facts) refill(s awsapi.Subnet, r awsapi.Route) string {
 			public = one.ID
 		}
 	}
-	return "aws ec2 create-nat-gateway --subnet-id " + public + " --allocation-id $(aws ec2 allocate-address --query AllocationId --output text)"
+	create := "aws ec2 create-nat-gateway --subnet-id " + public + " --allocation-id $(aws ec2 allocate-address --query AllocationId --output text)"
+	if public == unnamedSubnet { // without a name in its place, the command must allocate no address
+		return "aws ec2 describe-subnets --subnet-ids " + public + " && " + create
+	}
+	return create
 }
 
 func (f *facts) privateNAT(id string) bool {

@@ -146,6 +146,18 @@ func TestLaunchTemplatesMustStartInstances(t *testing.T) {
 	}
 }
 
+func TestADenialOfAKeyPolicyWins(t *testing.T) {
+	allow := `{"Effect":"Allow","Principal":{"AWS":"` + scaling + `"},"Action":"kms:*"}`
+	allowed, sure := allows(`{"Statement":[`+allow+`]}`, scaling)
+	assert.True(t, allowed && sure)
+	for _, other := range []string{`{"Effect":"Deny","Principal":"*","Action":"kms:CreateGrant"}`, `{"Principal":"*","Action":"kms:Decrypt"}`} {
+		for _, policy := range []string{allow + "," + other, other + "," + allow} {
+			allowed, _ := allows(`{"Statement":[`+policy+`]}`, scaling)
+			assert.False(t, allowed, policy)
+		}
+	}
+}
+
 // A key policy is written by people. No policy makes the check panic, and none that
 // is invalid lets Auto Scaling use the key.
 func FuzzKeyPolicy(f *testing.F) {
@@ -153,6 +165,7 @@ func FuzzKeyPolicy(f *testing.F) {
 	f.Add(documented)
 	f.Add(`{"Statement":{"Effect":"Deny","Principal":"*","Action":"kms:*"}}`)
 	f.Add(`{"Statement":[{"Effect":"Allow","NotPrincipal":{"AWS":"x"},"Action":"*"}]}`)
+	f.Add(`{"Statement":[{"Principal":{"AWS":["` + scaling + `"]},"Action":["*"]}]}`)
 	f.Fuzz(func(t *testing.T, policy string) {
 		if allowed, _ := allows(policy, scaling); allowed {
 			assert.Contains(t, strings.ToLower(policy), "allow")

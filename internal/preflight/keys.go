@@ -182,7 +182,8 @@ func allows(policy, role string) (allowed, sure bool) {
 	if json.Unmarshal([]byte(policy), &p) != nil {
 		return false, false
 	}
-	left := []string{"kms:Decrypt", "kms:GenerateDataKeyWithoutPlaintext", "kms:CreateGrant"}
+	needed := []string{"kms:Decrypt", "kms:GenerateDataKeyWithoutPlaintext", "kms:CreateGrant"}
+	left := slices.Clone(needed)
 	for _, s := range p.Statement {
 		if s.NotPrincipal != nil || s.NotAction != nil {
 			return false, false
@@ -190,12 +191,12 @@ func allows(policy, role string) (allowed, sure bool) {
 		if !names(s.Principal, role) {
 			continue
 		}
-		about := slices.DeleteFunc(slices.Clone(left), func(action string) bool {
+		about := slices.DeleteFunc(slices.Clone(needed), func(action string) bool {
 			return !slices.ContainsFunc(s.Action, func(a string) bool { return matches(strings.ToLower(a), strings.ToLower(action)) })
 		})
 		switch {
 		case len(about) == 0:
-		case s.Effect == "Deny" || !holds(s.Condition):
+		case s.Effect != "Allow" || !holds(s.Condition): // also a denial after a permission
 			return false, false
 		default:
 			left = slices.DeleteFunc(left, func(a string) bool { return slices.Contains(about, a) })

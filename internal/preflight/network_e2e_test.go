@@ -3,14 +3,11 @@
 package preflight
 
 import (
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
-	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/cli"
 )
 
 // setUp is a kind of network.
@@ -147,28 +144,25 @@ func networkWorlds() []networkWorld {
 	}
 }
 
-// Each world is judged right, and each remedy is a command that the AWS CLI knows.
-func TestNetworkWorlds(t *testing.T) {
+// networkScenes are the worlds of networks, in which preflight names the fault.
+func networkScenes() []scene {
+	var list []scene
 	for _, c := range networkWorlds() {
-		t.Run(strings.ReplaceAll(c.setUp.name+", "+c.fault, " ", "_"), func(t *testing.T) {
-			w := served(t)
+		target := func(_ *testing.T, w *aws.World) Target {
 			c.setUp.make(w)
-			c.change(w)
-			r := ask(t, c.target())
-			i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Check == c.check })
-			assert.NotEqual(t, -1, i, "no finding of %s", c.check)
-			if i < 0 {
-				return
-			}
-			f := r.Findings[i]
-			assert.Equal(t, c.verdict, string(f.Verdict), f.Evidence)
-			assert.Contains(t, f.Evidence, c.evidence)
-			if c.fault == "none" && c.setUp.name != open6.name { // the sample's role and user data are for IPv4
-				assert.Zero(t, r.ExitCode()+r.Count(Warn), "%+v", r.Findings)
-			}
-			if f.Remedy != "" {
-				assert.NoError(t, cli.Check(f.Remedy, "eksnode"), f.Remedy)
-			}
-		})
+			return c.target()
+		}
+		list = append(list, scene{c.setUp.name, c.fault, target, c.change, c.verdict + " " + c.check, c.judge})
+	}
+	return list
+}
+
+func (w networkWorld) judge(t *testing.T, r Report) {
+	t.Helper()
+	f := finding(t, r, w.check)
+	assert.Equal(t, w.verdict, string(f.Verdict), f.Evidence)
+	assert.Contains(t, f.Evidence, w.evidence)
+	if w.fault == "none" && w.setUp.name != open6.name { // the sample's role and user data are for IPv4
+		assert.Zero(t, r.ExitCode()+r.Count(Warn), "%+v", r.Findings)
 	}
 }

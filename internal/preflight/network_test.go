@@ -88,7 +88,7 @@ func TestWaysToTheInternet(t *testing.T) {
 		"no route":      {"egress", "FAIL", func(f *facts) { nodeSubnet(f).Routes = nil }, "subnet-1 has no route to the internet, and the VPC has no endpoint for com.amazonaws.eu-west-1.ec2", "aws ec2 create-vpc-endpoint"},
 		"a gone NAT":    {"egress", "FAIL", via("nat-9"), "subnet-1 routes to nat-9, which does not exist in vpc-1", "aws ec2 replace-route --route-table-id rtb-1 --destination-cidr-block 0.0.0.0/0 --nat-gateway-id nat-1"},
 		"a failed NAT":  {"egress", "FAIL", func(f *facts) { second(f); f.nats.value[0].State = "failed" }, "subnet-1 routes to nat-1, which is failed", replace},
-		"a deleted NAT": {"egress", "FAIL", nat(func(n *awsapi.NAT) { n.State, n.Subnet = "deleted", nil }), "subnet-1 routes to nat-1, which is deleted", "aws ec2 create-nat-gateway --subnet-id PUBLIC-SUBNET"},
+		"a deleted NAT": {"egress", "FAIL", nat(func(n *awsapi.NAT) { n.State, n.Subnet = "deleted", nil }), "subnet-1 routes to nat-1, which is deleted", "aws ec2 describe-subnets --subnet-ids PUBLIC-SUBNET && aws ec2 create-nat-gateway --subnet-id PUBLIC-SUBNET --allocation-id $(aws ec2 allocate-address"},
 		"a pending NAT": {"egress", "WARN", nat(func(n *awsapi.NAT) { n.State = "pending" }), "nat-1, which is pending", "aws ec2 wait nat-gateway-available --nat-gateway-ids nat-1"},
 		"a blackhole": {"egress", "FAIL", func(f *facts) {
 			second(f)

@@ -92,9 +92,9 @@ func (f *facts) noProfile(named string) result {
 	case !awsapi.IsNotFound(err) || f.launch.err != nil || f.group.err != nil:
 		return f.unseen(err)
 	case named == "" || f.target.NodeClass != nil && f.target.NodeClass.Role != "":
-		return bad(f.newRole(), "%v", err)
+		return bad(f.createRole(f.namedRole()), "%v", err)
 	default:
-		return bad("aws iam create-instance-profile --instance-profile-name "+named+" && aws iam add-role-to-instance-profile --role-name ROLE --instance-profile-name "+named, "%v", err)
+		return bad("aws iam get-role --role-name ROLE && aws iam create-instance-profile --instance-profile-name "+named+" && aws iam add-role-to-instance-profile --role-name ROLE --instance-profile-name "+named, "%v", err)
 	}
 }
 
@@ -240,8 +240,27 @@ func checkTrust(f *facts) result {
 }
 
 // newRole is the command that makes a role for nodes alone.
-func (f *facts) newRole() string {
-	return "aws iam create-role --role-name NODE-ROLE --assume-role-policy-document '" + trustEC2(partition(f.cluster.value.ARN)) + "'"
+func (f *facts) newRole() string { return f.createRole("NODE-ROLE") }
+
+// createRole is the command that makes a role for nodes.
+func (f *facts) createRole(name string) string {
+	return "aws iam create-role --role-name " + name + " --assume-role-policy-document '" + trustEC2(partition(f.cluster.value.ARN)) + "'"
+}
+
+// namedRole is the name of the role that the target names, or a placeholder. A
+// role's ARN with a path needs more than a name.
+func (f *facts) namedRole() string {
+	name := f.target.Role
+	if c := f.target.NodeClass; c != nil && c.Role != "" {
+		name = c.Role
+	}
+	if _, after, isARN := strings.Cut(name, ":role/"); isARN {
+		name = after
+	}
+	if name == "" || strings.ContainsAny(name, ":/") {
+		return "NODE-ROLE"
+	}
+	return name
 }
 
 // untrusted is the result when EC2 may not assume a role. IAM replaces trust

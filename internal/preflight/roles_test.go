@@ -196,6 +196,25 @@ func TestPartitionsAreRespected(t *testing.T) {
 	assert.Equal(t, "arn:aws-us-gov:iam::123456789012:oidc-provider/", f.provider())
 }
 
+// In China, the names of some endpoint services begin with cn.
+func TestEndpointServicesOfChinaHaveTheirNames(t *testing.T) {
+	for partition, region := range map[string]string{"aws": "eu-west-1", "aws-us-gov": "us-gov-west-1", "aws-cn": "cn-north-1"} {
+		f := sample()
+		f.cluster.value.ARN = "arn:" + partition + ":eks:" + region + ":123456789012:cluster/my-cluster"
+		for i := range f.subnets.value {
+			f.subnets.value[i].Routes = nil
+		}
+		said, session := found(t, f, "egress"), found(t, f, "egress-ssm")
+		prefix := map[string]string{"aws-cn": "cn."}[partition]
+		for _, service := range []string{"ec2", "ecr.api", "ecr.dkr", "sts"} {
+			assert.Contains(t, said.Evidence, " "+prefix+"com.amazonaws."+region+"."+service, partition)
+		}
+		assert.Contains(t, said.Evidence, " com.amazonaws."+region+".s3", partition)
+		assert.Contains(t, said.Remedy, "--service-name "+prefix+"com.amazonaws."+region+".ec2 ", partition)
+		assert.Contains(t, session.Remedy, "--service-name com.amazonaws."+region+".ssm ", partition)
+	}
+}
+
 // Without the simulation, names can say yes, but not no.
 func TestNamesOfPoliciesDecideWithoutTheSimulation(t *testing.T) {
 	f := sample()

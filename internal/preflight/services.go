@@ -32,6 +32,17 @@ func (f *facts) part(n int, otherwise string) string {
 
 func (f *facts) region() string { return f.part(3, "REGION") }
 
+// serviceName is the name of a service's endpoints. In China, some names begin with
+// cn (https://github.com/aws/aws-cdk/pull/25333 has the output of
+// `aws ec2 describe-vpc-endpoint-services`).
+func (f *facts) serviceName(service string) string {
+	name := "com.amazonaws." + f.region() + "." + service
+	if f.part(1, "aws") == "aws-cn" && slices.Contains([]string{"ec2", "ecr.api", "ecr.dkr", "eks", "eks-auth", "sts"}, service) {
+		return "cn." + name
+	}
+	return name
+}
+
 // services lists the services that nodes of this setup need
 // (https://docs.aws.amazon.com/eks/latest/userguide/private-clusters.html).
 func (f *facts) services() []service {

@@ -3,6 +3,7 @@
 package preflight
 
 import (
+	"cmp"
 	"encoding/base64"
 	"os"
 	"path/filepath"
@@ -14,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
-	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/cli"
 )
 
 const (
@@ -299,27 +299,30 @@ func worlds() []world {
 	}
 }
 
-// Each world has one fault, which preflight names. Set-ups without a fault pass.
-func TestWorldsOfTargetsAndRoles(t *testing.T) {
+// targetScenes are the worlds of targets and roles, in which preflight names the
+// fault. Set-ups without a fault pass.
+func targetScenes() []scene {
+	var list []scene
 	for _, c := range worlds() {
-		t.Run(c.name, func(t *testing.T) {
-			r := ask(t, c.target(t, served(t)))
-			f := finding(t, r, c.check)
-			assert.Equal(t, c.verdict, f.Verdict, f.Evidence)
-			assert.Contains(t, f.Evidence, c.evidence)
-			assert.Contains(t, f.Remedy, c.remedy)
-			if f.Remedy != "" {
-				assert.NoError(t, cli.Check(f.Remedy, "eksnode", "kubectl"))
-			}
-			if c.verdict == OK {
-				assert.Zero(t, r.ExitCode(), "%+v", r.Findings)
-			}
-			for _, other := range r.Findings {
-				if c.verdict != OK && other.Check != c.check {
-					assert.NotEqual(t, Fail, other.Verdict, "%s: %s", other.Check, other.Evidence)
-				}
-			}
-		})
+		setUp, fault, _ := strings.Cut(c.name, ", ")
+		list = append(list, scene{setUp, cmp.Or(fault, "-"), c.target, none, string(c.verdict) + " " + c.check, c.judge})
+	}
+	return list
+}
+
+func (c world) judge(t *testing.T, r Report) {
+	t.Helper()
+	f := finding(t, r, c.check)
+	assert.Equal(t, c.verdict, f.Verdict, f.Evidence)
+	assert.Contains(t, f.Evidence, c.evidence)
+	assert.Contains(t, f.Remedy, c.remedy)
+	if c.verdict == OK {
+		assert.Zero(t, r.ExitCode(), "%+v", r.Findings)
+	}
+	for _, other := range r.Findings {
+		if c.verdict != OK && other.Check != c.check {
+			assert.NotEqual(t, Fail, other.Verdict, "%s: %s", other.Check, other.Evidence)
+		}
 	}
 }
 

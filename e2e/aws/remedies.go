@@ -1,0 +1,140 @@
+//go:build linux
+
+package aws
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/endpoint"
+)
+
+// remedies lists the calls of the commands that preflight and diagnose print, which
+// moto carries out with these parameters.
+var remedies = map[string]string{
+	"ec2:AllocateAddress": "Domain", "ec2:AssociateAddress": "InstanceId AllocationId",
+	"ec2:AssociateDhcpOptions": "VpcId DhcpOptionsId", "ec2:CreateDhcpOptions": "DhcpConfiguration",
+	"ec2:AssociateIamInstanceProfile":     "InstanceId IamInstanceProfile",
+	"ec2:AssociateVpcCidrBlock":           "VpcId AmazonProvidedIpv6CidrBlock",
+	"ec2:AttachInternetGateway":           "InternetGatewayId VpcId",
+	"ec2:AuthorizeSecurityGroupEgress":    "GroupId IpPermissions",
+	"ec2:CreateEgressOnlyInternetGateway": "VpcId", "ec2:CreateNatGateway": "SubnetId AllocationId ClientToken",
+	"ec2:CreateLaunchTemplateVersion":        "LaunchTemplateId SourceVersion LaunchTemplateData ClientToken",
+	"ec2:CreateNetworkAclEntry":              "NetworkAclId Egress RuleNumber Protocol PortRange CidrBlock Ipv6CidrBlock RuleAction",
+	"ec2:CreateRoute":                        "RouteTableId DestinationCidrBlock DestinationIpv6CidrBlock EgressOnlyInternetGatewayId NatGatewayId GatewayId",
+	"ec2:CreateVpcEndpoint":                  "VpcId VpcEndpointType ServiceName PrivateDnsEnabled RouteTableId SubnetId SecurityGroupId",
+	"ec2:DescribeTags":                       "Filter",
+	"ec2:DescribeTransitGatewayAttachments":  "Filter",
+	"ec2:ModifySubnetAttribute":              "SubnetId AssignIpv6AddressOnCreation MapPublicIpOnLaunch",
+	"ec2:ModifyVpcAttribute":                 "VpcId EnableDnsSupport EnableDnsHostnames",
+	"ec2:ModifyVpcEndpoint":                  "VpcEndpointId AddRouteTableId PolicyDocument",
+	"ec2:ReplaceRoute":                       "RouteTableId DestinationCidrBlock DestinationIpv6CidrBlock EgressOnlyInternetGatewayId NatGatewayId GatewayId",
+	"ec2:StartInstances":                     "InstanceId",
+	"iam:AddClientIDToOpenIDConnectProvider": "OpenIDConnectProviderArn ClientID",
+	"iam:CreateOpenIDConnectProvider":        "Url ClientIDList", "iam:ListOpenIDConnectProviders": "", "iam:ListRoles": "PathPrefix",
+	"kms:CreateGrant": "KeyId GranteePrincipal Operations",
+}
+
+func (w *World) listAccessEntries(_ string, in struct {
+	Name string `json:"name"`
+}) (object, error) {
+	return object{"accessEntries": slices.Sorted(maps.Keys(w.Entries))}, w.entriesCount(in.Name)
+}
+
+// updated is EKS's response to a change.
+func updated(kind string) object {
+	return object{"update": object{"id": "u-1", "status": "InProgress", "type": kind}}
+}
+
+// updateCluster changes how the endpoint can be reached. What the call leaves out
+// stays.
+func (w *World) updateCluster(_ string, in struct {
+	Name  string `json:"name"`
+	Token string `json:"clientRequestToken"`
+	VPC   struct {
+		Private *bool `json:"endpointPrivateAccess"`
+	} `json:"resourcesVpcConfig"`
+}) (object, error) {
+	all, known := w.Clusters[in.Name]["resourcesVpcConfig"].(object)
+	if !known || in.VPC.Private == nil {
+		return nil, missingResource("No cluster found for name: " + in.Name + ".")
+	}
+	all["endpointPrivateAccess"] = *in.VPC.Private
+	return updated("EndpointAccessUpdate"), nil
+}
+
+// updateNodegroup changes the sizes of a node group. What the call leaves out stays.
+func (w *World) updateNodegroup(_ string, in struct {
+	groupIn
+	Token   string         `json:"clientRequestToken"`
+	Scaling map[string]any `json:"scalingConfig"`
+}) (object, error) {
+	group, known := w.NodeGroups[in.Group]
+	if !known {
+		return nil, missingResource("No node group found for name: " + in.Group + ".")
+	}
+	group["scalingConfig"] = in.Scaling
+	return updated("ConfigUpdate"), nil
+}
+
+// byKeyID returns an action of KMS for a key's ARN. moto crashes unless the key has
+// its ID.
+func (w *World) byKeyID(ctx context.Context, protocol endpoint.Protocol, call endpoint.Call) (any, error) {
+	call.Body = keyARN.ReplaceAllString(call.Body, "")
+	return w.forwarded([]string{"KeyId"})(ctx, protocol, call)
+}
+
+var keyARN = regexp.MustCompile(`arn:aws[a-z-]*:kms:[^"]*:key/`)
+
+func (w *World) enableImage(region string, in imageIn) (done, error) {
+	i, err := w.ownImage(region, in.ID)
+	if err != nil {
+		return done{}, err
+	}
+	i.State = "available"
+	return done{true}, nil
+}
+
+var metadataField = map[string]*regexp.Regexp{
+	"endpoint": regexp.MustCompile(`<httpEndpoint>\w+<`), "tokens": regexp.MustCompile(`<httpTokens>\w+<`), "hops": regexp.MustCompile(`<httpPutResponseHopLimit>\d+<`),
+}
+
+// modifyMetadata changes the options of an instance's metadata service that the call
+// names.
+func (w *World) modifyMetadata(_ string, in struct {
+	ID       string `query:"InstanceId"`
+	Endpoint string `query:"HttpEndpoint"`
+	Tokens   string `query:"HttpTokens"`
+	HopLimit int    `query:"HttpPutResponseHopLimit"`
+}) (done, error) {
+	id := w.names.in(in.ID)
+	text, known := w.metadata[id]
+	if !known {
+		return done{}, endpoint.Fail("InvalidInstanceID.NotFound", "The instance ID '%s' does not exist", in.ID)
+	}
+	for field, value := range map[string]string{"endpoint": in.Endpoint, "tokens": in.Tokens, "hops": fmt.Sprint(in.HopLimit)} {
+		if value != "" && value != "0" {
+			name, _, _ := strings.Cut(metadataField[field].String(), ">")
+			text = metadataField[field].ReplaceAllString(text, name+">"+value+"<")
+		}
+	}
+	w.metadata[id], w.moto.sample = text, nil
+	return done{true}, nil
+}
+
+func (w *World) deprecate(region string, in imageIn) (done, error) {
+	i, err := w.ownImage(region, in.ID)
+	if err != nil {
+		return done{}, err
+	}
+	if _, err := time.Parse(time.RFC3339, in.At); err != nil {
+		return done{}, endpoint.Fail("InvalidParameterValue", "DeprecateAt '%s'", in.At)
+	}
+	i.Deprecated = in.At
+	return done{true}, nil
+}
