@@ -2,6 +2,7 @@ package awsapi
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -13,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/ratelimit"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/service/ebs"
 	ebstypes "github.com/aws/aws-sdk-go-v2/service/ebs/types"
 )
@@ -28,12 +30,14 @@ const blockAttempts = 12
 // down for by itself.
 var crowded = map[string]struct{}{"ConcurrentLimitExceededException": {}, "ServiceQuotaExceededException": {}}
 
-// forBlocks sets the retries of the EBS direct APIs. After a throttling error, the
-// adaptive mode slows all calls of the client down, and speeds them up slowly. A call
-// may fail often without a failure of the upload, so there is no limit for the retries
-// of all calls together.
-func (o Options) forBlocks(e *ebs.Options) {
-	standard := func(s *retry.StandardOptions) {
+// blocks sets the connections and the retries of the EBS direct APIs. A call may fail
+// often without a failure of the upload, so there is no limit for the retries of all
+// calls together.
+func (o Options) blocks(e *ebs.Options) {
+	if b, ok := e.HTTPClient.(*awshttp.BuildableClient); ok {
+		e.HTTPClient = forBlocks(b, cmp.Or(o.Stall, blockStall))
+	}
+	e.Retryer = newPacer(retry.NewStandard(func(s *retry.StandardOptions) {
 		s.MaxAttempts = blockAttempts
 		s.RateLimiter = ratelimit.None
 		if o.Pause > 0 {
@@ -41,11 +45,7 @@ func (o Options) forBlocks(e *ebs.Options) {
 			s.Backoff = retry.NewExponentialJitterBackoff(o.Pause)
 		}
 		s.Retryables = append(s.Retryables, retry.RetryableErrorCode{Codes: crowded})
-	}
-	e.Retryer = retry.NewAdaptiveMode(func(a *retry.AdaptiveModeOptions) {
-		a.StandardOptions = append(a.StandardOptions, standard)
-		a.Throttles = append(a.Throttles, retry.ThrottleErrorCode{Codes: crowded})
-	})
+	}))
 }
 
 // earlyMost is how long puts into a new snapshot may answer that the snapshot does not
