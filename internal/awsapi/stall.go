@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync/atomic"
 	"time"
 
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
@@ -43,7 +44,7 @@ func forBlocks(b *awshttp.BuildableClient, stall time.Duration) *awshttp.Buildab
 			if err != nil {
 				return nil, err
 			}
-			return stalling{conn, stall}, nil
+			return &stalling{Conn: conn, most: stall}, nil
 		}
 	})
 }
@@ -53,10 +54,13 @@ func forBlocks(b *awshttp.BuildableClient, stall time.Duration) *awshttp.Buildab
 type stalling struct {
 	net.Conn
 	most time.Duration
+	// over says that a read or a write has stalled. The other one may then fail
+	// because the connection is closed.
+	over atomic.Bool
 }
 
 // Read implements net.Conn.
-func (s stalling) Read(p []byte) (int, error) {
+func (s *stalling) Read(p []byte) (int, error) {
 	if err := s.SetReadDeadline(time.Now().Add(s.most)); err != nil {
 		return 0, err
 	}
@@ -65,7 +69,7 @@ func (s stalling) Read(p []byte) (int, error) {
 }
 
 // Write implements net.Conn. Each part gives the response the whole time again.
-func (s stalling) Write(p []byte) (sent int, err error) {
+func (s *stalling) Write(p []byte) (sent int, err error) {
 	for part := p; len(part) > 0 && err == nil; part = p[sent:] {
 		if err = s.SetDeadline(time.Now().Add(s.most)); err == nil {
 			var n int
@@ -76,8 +80,11 @@ func (s stalling) Write(p []byte) (sent int, err error) {
 	return sent, s.explain(err)
 }
 
-func (s stalling) explain(err error) error {
+func (s *stalling) explain(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
+		s.over.Store(true)
+	}
+	if err != nil && s.over.Load() {
 		return &stalledError{s.most}
 	}
 	return err

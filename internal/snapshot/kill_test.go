@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -44,7 +45,7 @@ func uploadInProcess(text string) int {
 	ctx := context.Background()
 	a, err := awsapi.Open(ctx, awsapi.Options{Settle: time.Millisecond, Pause: time.Millisecond})
 	if err == nil {
-		_, err = snapshot.Upload{Journal: task.Journal, Connections: 4}.Run(ctx, a, task.Disk.source())
+		_, err = snapshot.Upload{Journal: task.Journal, Connections: 4, Say: func(f string, a ...any) { fmt.Fprintf(os.Stderr, f+"\n", a...) }}.Run(ctx, a, task.Disk.source())
 	}
 	if err != nil {
 		os.Stderr.WriteString(err.Error() + "\n")
