@@ -221,7 +221,7 @@ func (r *run) upload(ctx context.Context) error {
 	}
 	u := snapshot.Upload{
 		Description: r.Spec.Description, Tags: joined(r.Spec.Tags, r.Spec.SnapshotTags), Encrypted: r.Spec.Encrypt, Key: r.Spec.KMSKey,
-		Parent: r.Spec.ParentSnapshot, Journal: filepath.Join(r.Folder, r.aws.Region+"-"+filepath.Base(r.Disk)+".journal"), Keep: r.Spec.Keep, Progress: r.Progress,
+		Parent: r.Spec.ParentSnapshot, Journal: filepath.Join(r.Folder, r.aws.Region+"-"+filepath.Base(r.Disk)+".journal"), Keep: r.Spec.Keep, Progress: r.Progress, Say: r.Say,
 	}
 	if err := os.MkdirAll(r.Folder, 0o700); err != nil {
 		return fmt.Errorf("making the folder for the upload: %w", err)

@@ -25,7 +25,7 @@ const (
 	blockConnections = 256
 	// writeSize is the size of a write, and of the data that the kernel may keep unsent.
 	// With more, a write ends long before its bytes have moved.
-	writeSize = 16 << 10
+	writeSize = 32 << 10
 )
 
 // forBlocks changes a client of the SDK for blocks. HTTP/1.1 gives each call a
