@@ -24,7 +24,6 @@ type interrupted struct {
 	upload snapshot.Upload
 	id     string
 	disk   disk
-	parent string
 	said   string
 }
 
