@@ -63,7 +63,7 @@ func TestAnUploadStartsOverWhenItsSnapshotIsLost(t *testing.T) {
 	for name, one := range map[string]struct {
 		happens func(*interrupted)
 		says    string
-		left    int // snapshots besides the new one
+		left    int // additional snapshots
 	}{
 		"timeout": {func(i *interrupted) {
 			i.double.Now = func() time.Time { return time.Now().Add(2 * time.Hour) }
