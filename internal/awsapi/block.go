@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -52,16 +53,30 @@ func (o Options) forBlocks(e *ebs.Options) {
 // exist (https://github.com/awslabs/coldsnap/issues/43).
 const earlyMost = 2 * time.Minute
 
+// noKey are the reasons of errors about a KMS key or a grant that does not exist.
+var noKey = []string{string(ebstypes.ResourceNotFoundExceptionReasonDependencyResourceNotFound), string(ebstypes.ResourceNotFoundExceptionReasonGrantNotFound)}
+
+// again are the reasons of errors of a put that another attempt mends: a first attempt
+// still runs, or was too slow.
+var again = []string{string(ebstypes.ValidationExceptionReasonConflictingBlockUpdate), string(ebstypes.ValidationExceptionReasonWriteRequestTimeout)}
+
+// isReason says that EBS returned an error with one of the reasons.
+func isReason(err error, reasons ...string) bool {
+	var api *APIError
+	return errors.As(err, &api) && slices.Contains(reasons, api.Reason)
+}
+
 // PutBlock writes a block with its SHA-256. Started is when the snapshot was started.
 func (a *AWS) PutBlock(ctx context.Context, id string, index int32, block []byte, sum [32]byte, started time.Time) error {
 	in := &ebs.PutSnapshotBlockInput{
 		SnapshotId: aws.String(id), BlockIndex: aws.Int32(index), DataLength: aws.Int32(int32(len(block))),
 		Checksum: aws.String(encoded(sum)), ChecksumAlgorithm: ebstypes.ChecksumAlgorithmChecksumAlgorithmSha256,
 	}
-	for {
+	for attempt := 1; ; attempt++ {
 		in.BlockData = bytes.NewReader(block)
 		_, err := a.ebs.PutSnapshotBlock(ctx, in)
-		if err = explain(fmt.Sprintf("writing the block %d of the snapshot %s", index, id), err); !IsNotFound(err) || time.Since(started) > earlyMost {
+		err = explain(fmt.Sprintf("writing the block %d of the snapshot %s", index, id), err)
+		if early := IsNotFound(err) && !isReason(err, noKey...) && time.Since(started) <= earlyMost; !early && (!isReason(err, again...) || attempt == blockAttempts) {
 			return err
 		}
 		if err := a.pause(ctx); err != nil {
@@ -79,13 +94,17 @@ type Block struct {
 	Token, First string
 }
 
+// fewAttempts limits the attempts for a list. Without a way to EBS, 12 attempts last
+// some minutes.
+func fewAttempts(e *ebs.Options) { e.Retryer = retry.AddWithMaxAttempts(e.Retryer, 6) }
+
 // Blocks lists the blocks of a snapshot in order. A new list makes the tokens of
 // earlier ones invalid.
 func (a *AWS) Blocks(ctx context.Context, id string) ([]Block, error) {
 	var all []Block
 	in := &ebs.ListSnapshotBlocksInput{SnapshotId: aws.String(id), MaxResults: aws.Int32(10000)}
 	for {
-		out, err := a.ebs.ListSnapshotBlocks(ctx, in)
+		out, err := a.ebs.ListSnapshotBlocks(ctx, in, fewAttempts)
 		if err != nil {
 			return nil, explain("listing the blocks of the snapshot "+id, err)
 		}
@@ -105,7 +124,7 @@ func (a *AWS) ChangedBlocks(ctx context.Context, first, second string) ([]Block,
 	var all []Block
 	in := &ebs.ListChangedBlocksInput{FirstSnapshotId: aws.String(first), SecondSnapshotId: aws.String(second), MaxResults: aws.Int32(10000)}
 	for {
-		out, err := a.ebs.ListChangedBlocks(ctx, in)
+		out, err := a.ebs.ListChangedBlocks(ctx, in, fewAttempts)
 		if err != nil {
 			return nil, explain("comparing the snapshots "+first+" and "+second, err)
 		}
@@ -121,8 +140,7 @@ func (a *AWS) ChangedBlocks(ctx context.Context, first, second string) ([]Block,
 
 // IsUnrelated says that two snapshots have no common ancestor.
 func IsUnrelated(err error) bool {
-	var api *APIError
-	return errors.As(err, &api) && api.Reason == string(ebstypes.ValidationExceptionReasonUnrelatedSnapshots)
+	return isReason(err, string(ebstypes.ValidationExceptionReasonUnrelatedSnapshots))
 }
 
 // GetBlock reads a block into a buffer of BlockSize bytes and returns its SHA-256. It

@@ -101,17 +101,22 @@ func (s Scope) readForDiff() []statement {
 	return s.read("ebs:GetSnapshotBlock", "ebs:ListChangedBlocks", "ebs:ListSnapshotBlocks")
 }
 
+// encryptActions are the permissions for a KMS key with which EBS encrypts
+// (https://docs.aws.amazon.com/ebs/latest/userguide/ebsapi-permissions.html).
+func encryptActions() []string {
+	return []string{"kms:Decrypt", "kms:Encrypt", "kms:GenerateDataKey", "kms:GenerateDataKeyWithoutPlaintext", "kms:ReEncrypt*"}
+}
+
 // importing are the permissions for importing a disk: the snapshot with its parent, the
 // AMI, copies, sharing, and the removal of an import that fails.
 func (s Scope) importing() []statement {
-	encrypt := allow("EksnodeEncrypt", s.keys(),
-		"kms:Decrypt", "kms:Encrypt", "kms:GenerateDataKey", "kms:GenerateDataKeyWithoutPlaintext", "kms:ReEncrypt*")
+	encrypt := allow("EksnodeEncrypt", s.keys(), encryptActions()...)
 	encrypt.Condition = byEBS()
 	grant := allow("EksnodeGrant", s.keys(), "kms:CreateGrant")
 	grant.Condition = byEBS()
 	grant.Condition["Bool"] = map[string]string{"kms:GrantIsForAWSResource": "true"}
 	both := append(s.images(), s.snapshots()...)
-	return append(s.find("ec2:GetEbsDefaultKmsKeyId", "ec2:GetEbsEncryptionByDefault"),
+	return append(s.find("ec2:DescribeRegions", "ec2:GetEbsDefaultKmsKeyId", "ec2:GetEbsEncryptionByDefault"),
 		allow("EksnodeBlocks", s.snapshots(), "ebs:CompleteSnapshot", "ebs:GetSnapshotBlock", "ebs:ListSnapshotBlocks", "ebs:PutSnapshotBlock", "ebs:StartSnapshot"),
 		allow("EksnodeSnapshots", s.snapshots(), "ec2:DeleteSnapshot", "ec2:ModifySnapshotAttribute"),
 		allow("EksnodeImages", s.images(), "ec2:DeregisterImage", "ec2:EnableImageDeprecation", "ec2:ModifyImageAttribute"),

@@ -176,7 +176,11 @@ type UnreachedError struct {
 }
 
 func (e *UnreachedError) Error() string {
-	return fmt.Sprintf("%s is not reachable: %v", e.Host, e.Reason)
+	text := fmt.Sprintf("%s is not reachable: %v", e.Host, e.Reason)
+	if strings.HasPrefix(e.Host, "ebs.") || strings.HasPrefix(e.Host, "ebs-fips.") {
+		text += "; a private network needs an endpoint for ebs, and not every region has the EBS direct APIs"
+	}
+	return text
 }
 
 // Unwrap lets errors.Is examine the reason.

@@ -18,7 +18,7 @@ import (
 // snapshotOf makes a completed snapshot with one block.
 func snapshotOf(t *testing.T, a *awsapi.AWS, text string) awsapi.Snapshot {
 	t.Helper()
-	id, err := a.StartSnapshot(t.Context(), awsapi.NewSnapshot{Token: "of " + text, Size: 1, Timeout: time.Hour, Tags: map[string]string{"eksnode:distro": "debian"}})
+	id, err := a.StartSnapshot(t.Context(), awsapi.NewSnapshot{Token: "of-" + text, Size: 1, Timeout: time.Hour, Tags: map[string]string{"eksnode:distro": "debian"}})
 	require.NoError(t, err)
 	block := append([]byte(text), make([]byte, awsapi.BlockSize-len(text))...)
 	sum := sha256.Sum256(block)
@@ -80,7 +80,7 @@ func TestImagesThatAreRefused(t *testing.T) {
 		"name":       {func(n *awsapi.NewImage) { n.Name = "a" }, "InvalidAMIName.Malformed"},
 		"boot mode":  {func(n *awsapi.NewImage) { n.Architecture = "arm64" }, "boot mode legacy-bios for arm64"},
 		"TPM":        {func(n *awsapi.NewImage) { n.TPM = true }, "tpmSupport"},
-		"throughput": {func(n *awsapi.NewImage) { n.Throughput = 100 }, "throughput 100"},
+		"throughput": {func(n *awsapi.NewImage) { n.Throughput = 100 }, "Volume throughput of 100"},
 		"rate":       {func(n *awsapi.NewImage) { n.InitializationRate = 400 }, "volumeInitializationRate 400"},
 		"UEFI data":  {func(n *awsapi.NewImage) { n.UEFIData = "%" }, "uefiData"},
 		"snapshot":   {func(n *awsapi.NewImage) { n.Snapshot = "snap-0123456789abcdef0" }, "InvalidSnapshot.NotFound"},

@@ -24,6 +24,9 @@ var (
 	}
 )
 
+// WritingActions are the permissions for a key that EBS needs to write a snapshot.
+func WritingActions() []string { return slices.Clone(forWriting) }
+
 // viaEC2 are the condition keys of a call that EBS makes to KMS for the caller
 // (https://docs.aws.amazon.com/kms/latest/developerguide/conditions-kms.html).
 func (d *Double) viaEC2() map[string][]string {
