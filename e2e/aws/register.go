@@ -26,6 +26,7 @@ func (w *World) ServeEBS() *ebsdirect.Double {
 	w.ebs.AccessKey, w.ebs.Account, w.ebs.Region, w.ebs.Allowed = AccessKey, Account, Region, w.allowed
 	server := httptest.NewServer(w.ebs)
 	w.t.Cleanup(server.Close)
+	w.ebsURL = server.URL
 	w.t.Setenv("AWS_ENDPOINT_URL_EBS", server.URL)
 	require.NotEmpty(w.t, w.Folder, "the world needs a folder for disks")
 	return w.ebs

@@ -107,6 +107,7 @@ type World struct {
 	cut       []string // regions
 	endpoint  *endpoint.Endpoint
 	ebs       *ebsdirect.Double
+	ebsURL    string
 }
 
 // New returns an account with only the default networks, until the test ends.

@@ -82,15 +82,11 @@ func (s Scope) find(more ...string) []statement {
 }
 
 // read are the permissions for reading snapshots. EBS decrypts with the caller's
-// permission (https://docs.aws.amazon.com/ebs/latest/userguide/ebsapi-permissions.html).
+// permission (https://docs.aws.amazon.com/ebs/latest/userguide/ebsapi-faq.html).
 func (s Scope) read(actions ...string) []statement {
 	decrypt := allow("EksnodeDecrypt", s.keys(), "kms:Decrypt")
 	decrypt.Condition = byEBS()
-	return append(s.find(), allow("EksnodeReadBlocks", s.snapshots(), actions...), s.describeKeys(), decrypt)
-}
-
-func (s Scope) describeKeys() statement {
-	return allow("EksnodeDescribeKeys", s.keys(), "kms:DescribeKey")
+	return append(s.find(), allow("EksnodeReadBlocks", s.snapshots(), actions...), decrypt)
 }
 
 func (s Scope) readForAudit() []statement {
@@ -121,7 +117,7 @@ func (s Scope) importing() []statement {
 		allow("EksnodeSnapshots", s.snapshots(), "ec2:DeleteSnapshot", "ec2:ModifySnapshotAttribute"),
 		allow("EksnodeImages", s.images(), "ec2:DeregisterImage", "ec2:EnableImageDeprecation", "ec2:ModifyImageAttribute"),
 		allow("EksnodeRegister", both, "ec2:CopyImage", "ec2:CreateTags", "ec2:RegisterImage"),
-		s.describeKeys(), encrypt, grant)
+		allow("EksnodeDescribeKeys", s.keys(), "kms:DescribeKey"), encrypt, grant)
 }
 
 // actionsOf are the actions of statements, in order.

@@ -19,7 +19,6 @@ func TestPoliciesOfSnapshotsHaveTheirScope(t *testing.T) {
 		{"Sid": "EksnodeFind", "Effect": "Allow", "Action": ["ec2:DescribeImages", "ec2:DescribeSnapshots"], "Resource": "*"},
 		{"Sid": "EksnodeParameters", "Effect": "Allow", "Action": ["ssm:GetParameter"], "Resource": ["arn:aws-cn:ssm:cn-north-1:*:parameter/*", "arn:aws-cn:ssm:cn-northwest-1:*:parameter/*"]},
 		{"Sid": "EksnodeReadBlocks", "Effect": "Allow", "Action": ["ebs:GetSnapshotBlock", "ebs:ListSnapshotBlocks"], "Resource": ["arn:aws-cn:ec2:cn-north-1::snapshot/*", "arn:aws-cn:ec2:cn-northwest-1::snapshot/*"]},
-		{"Sid": "EksnodeDescribeKeys", "Effect": "Allow", "Action": ["kms:DescribeKey"], "Resource": "arn:aws-cn:kms:cn-north-1:123456789012:key/mine"},
 		{"Sid": "EksnodeDecrypt", "Effect": "Allow", "Action": ["kms:Decrypt"], "Resource": "arn:aws-cn:kms:cn-north-1:123456789012:key/mine", "Condition": {"StringLike": {"kms:ViaService": "ec2.*"}}}
 	]}`, text)
 	for region, want := range map[string]string{
