@@ -32,8 +32,8 @@ func signedAlways(header http.Header) []string {
 	return names
 }
 
-// unsigned is the hash of a body that is not signed. The body of PutSnapshotBlock never
-// is (model: v4-unsigned-body).
+// unsigned replaces the hash of a body that is not signed (model: v4-unsigned-body). Only
+// PutSnapshotBlock has it. botocore signs also this body when it does not use TLS.
 const unsigned = "UNSIGNED-PAYLOAD"
 
 // skewMost is how far the time of a signature may be from the service's
@@ -76,10 +76,11 @@ func (d *Double) signed(in *http.Request, body []byte) *Failure {
 	}
 	sum := sha256.Sum256(body)
 	payload := hex.EncodeToString(sum[:])
-	if said := in.Header.Get("X-Amz-Content-Sha256"); in.Method == http.MethodPut {
-		if payload = unsigned; said != unsigned {
-			return forged("InvalidSignatureException", "X-Amz-Content-Sha256 is %q, but the body of a block is not signed", said)
-		}
+	switch said := in.Header.Get("X-Amz-Content-Sha256"); {
+	case said == unsigned && in.Method == http.MethodPut:
+		payload = unsigned
+	case said != "" && said != payload:
+		return forged("InvalidSignatureException", "X-Amz-Content-Sha256 is %q, which is not that of the body", said)
 	}
 	return d.signedAgain(in, named, payload, at)
 }
