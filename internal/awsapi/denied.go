@@ -50,6 +50,9 @@ func explain(doing string, err error) error {
 	}
 	var api smithy.APIError
 	if !errors.As(err, &api) {
+		if stranger := undecodedOf(err); stranger != nil {
+			return fmt.Errorf("%s: %w", doing, stranger)
+		}
 		return fmt.Errorf("%s: %w", doing, err)
 	}
 	failure := &APIError{Code: api.ErrorCode(), Said: printable(api.ErrorMessage()), Reason: reasonOf(err)}

@@ -26,7 +26,7 @@ func environment(t *testing.T, more map[string]string) {
 	all := map[string]string{
 		"AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "AKIATEST", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_EC2_METADATA_DISABLED": "true",
 		"AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null", "AWS_PROFILE": "", "AWS_SESSION_TOKEN": "",
-		"AWS_ENDPOINT_URL": "", "AWS_ENDPOINT_URL_EBS": "", "AWS_USE_FIPS_ENDPOINT": "", "AWS_USE_DUALSTACK_ENDPOINT": "",
+		"AWS_ENDPOINT_URL": "", "AWS_ENDPOINT_URL_EBS": "", "AWS_USE_FIPS_ENDPOINT": "", "AWS_USE_DUALSTACK_ENDPOINT": "", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "", "AWS_CA_BUNDLE": "",
 	}
 	for name, value := range more {
 		all[name] = value
