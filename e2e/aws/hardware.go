@@ -66,14 +66,17 @@ type defaultKeyOut struct {
 }
 
 func (w *World) encryptionByDefault(string, struct{}) (encryptionOut, error) {
-	return encryptionOut{w.DefaultKey != ""}, nil
+	return encryptionOut{w.DefaultKey != "" || w.ebs != nil && w.ebs.EncryptByDefault}, nil
 }
 
 func (w *World) defaultKey(string, struct{}) (defaultKeyOut, error) {
-	if w.DefaultKey == "" {
-		return defaultKeyOut{"alias/aws/ebs"}, nil
+	switch {
+	case w.DefaultKey != "":
+		return defaultKeyOut{w.DefaultKey}, nil
+	case w.ebs != nil && w.ebs.EncryptByDefault:
+		return defaultKeyOut{w.ebs.DefaultKey}, nil
 	}
-	return defaultKeyOut{w.DefaultKey}, nil
+	return defaultKeyOut{"alias/aws/ebs"}, nil
 }
 
 // Key makes a KMS key with a policy and returns its ARN. An empty policy lets only

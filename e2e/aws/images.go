@@ -77,6 +77,7 @@ type Snapshot struct {
 	Region    string  `xml:"-"`
 	ID        string  `xml:"snapshotId"`
 	State     string  `xml:"status"`
+	Message   string  `xml:"statusMessage,omitempty"`
 	Owner     string  `xml:"ownerId"`
 	Size      int     `xml:"volumeSize"`
 	Encrypted bool    `xml:"encrypted"`
@@ -84,6 +85,8 @@ type Snapshot struct {
 	Tags      []Tag   `xml:"tagSet>item"`
 	Shares    []Share `xml:"-"`
 	Disk      Disk    `xml:"-"`
+
+	inUse int // deletions that still fail after the deregistration of an image
 }
 
 // NewImage returns an available image of an account, for x86_64 and with ENA.
@@ -322,5 +325,10 @@ func (w *World) deregister(region string, in imageIn) (done, error) {
 		return done{}, endpoint.Fail("OperationNotPermitted", "The image '%s' is protected from deregistration", in.ID)
 	}
 	w.Images = slices.DeleteFunc(w.Images, func(i *Image) bool { return i == gone })
+	for _, s := range w.Snapshots {
+		if slices.ContainsFunc(gone.Devices, func(d Drive) bool { return d.Snapshot == s.ID }) {
+			s.inUse = w.InUseYet
+		}
+	}
 	return done{true}, nil
 }

@@ -49,7 +49,7 @@ func (w *World) Shell(script string, files map[string]string) (string, error) {
 	cmd.Stdin = strings.NewReader(script)
 	cmd.Env = []string{
 		"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/tmp", "AWS_ENDPOINT_URL=" + server.URL, "AWS_REGION=" + w.region(), "AWS_ACCESS_KEY_ID=" + AccessKey,
-		"AWS_SECRET_ACCESS_KEY=secret", "AWS_EC2_METADATA_DISABLED=true", "AWS_PAGER=", "AWS_MAX_ATTEMPTS=1", "PYTHONDONTWRITEBYTECODE=1",
+		"AWS_SECRET_ACCESS_KEY=secret", "AWS_EC2_METADATA_DISABLED=true", "AWS_ENDPOINT_URL_EBS=" + w.ebsURL, "AWS_PAGER=", "AWS_MAX_ATTEMPTS=1", "PYTHONDONTWRITEBYTECODE=1",
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.CombinedOutput()

@@ -66,6 +66,10 @@ func (w *World) deleteSnapshot(region string, in snapshotIn) (done, error) {
 			return done{}, endpoint.Fail("InvalidSnapshot.InUse", "The snapshot %s is currently in use by %s", in.ID, i.ID)
 		}
 	}
+	if gone.inUse > 0 {
+		gone.inUse--
+		return done{}, endpoint.Fail("InvalidSnapshot.InUse", "The snapshot %s is currently in use", in.ID)
+	}
 	w.Snapshots = slices.DeleteFunc(w.Snapshots, func(s *Snapshot) bool { return s == gone })
 	if w.ebs != nil {
 		w.ebs.Delete(gone.ID)

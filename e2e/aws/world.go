@@ -75,10 +75,14 @@ type World struct {
 	DefaultKey string
 	// SSMDelay is how many reads after a put still return the old value.
 	SSMDelay int
+	// InUseYet is how many deletions of a snapshot fail after its image was
+	// deregistered. EC2 has done so (https://github.com/boto/boto/issues/3019).
+	InUseYet int
 	// Machines starts the machines behind instances. If nil, instances have no
 	// machines.
 	Machines Machines
-	// Folder is the folder of captured disks.
+	// Folder is the folder of captured disks, and of those of registered images. If
+	// empty, registered images have no disks.
 	Folder string
 
 	t         *testing.T
@@ -98,10 +102,12 @@ type World struct {
 	answers   map[string]string
 	edits     map[string][]edit
 	denied    []string
+	permitted []statement // nil: all calls
 	broken    []string
 	cut       []string // regions
 	endpoint  *endpoint.Endpoint
 	ebs       *ebsdirect.Double
+	ebsURL    string
 }
 
 // New returns an account with only the default networks, until the test ends.
@@ -196,11 +202,11 @@ func (w *World) Deny(action string) { w.denied = append(w.denied, action) }
 // Break truncates every response of an action.
 func (w *World) Break(action string) { w.broken = append(w.broken, action) }
 
-// Heal removes every denial, failure and truncation.
+// Heal removes every denial, failure, truncation and policy.
 func (w *World) Heal() {
 	w.faults.Lock()
 	defer w.faults.Unlock()
-	w.denied, w.broken, w.cut, w.failures = nil, nil, nil, map[string][]*endpoint.Failure{}
+	w.denied, w.broken, w.cut, w.permitted, w.failures = nil, nil, nil, nil, map[string][]*endpoint.Failure{}
 }
 
 // wrap applies the world's faults before a service's actions.
@@ -209,6 +215,9 @@ func (w *World) wrap(service endpoint.Service) endpoint.Service {
 		full := service.Name + ":" + name
 		service.Actions[name] = func(ctx context.Context, protocol endpoint.Protocol, call endpoint.Call) (any, error) {
 			if err := w.fault(full, call.Region); err != nil {
+				return nil, err
+			}
+			if err := w.permit(full, call); err != nil {
 				return nil, err
 			}
 			if happens := w.before[full]; happens != nil {

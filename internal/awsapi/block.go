@@ -53,16 +53,30 @@ func (o Options) blocks(e *ebs.Options) {
 // exist (https://github.com/awslabs/coldsnap/issues/43).
 const earlyMost = 2 * time.Minute
 
+// noKey are the reasons of errors about a KMS key or a grant that does not exist.
+var noKey = []string{string(ebstypes.ResourceNotFoundExceptionReasonDependencyResourceNotFound), string(ebstypes.ResourceNotFoundExceptionReasonGrantNotFound)}
+
+// again are the reasons of errors of a put that another attempt mends: a first attempt
+// still runs, or was too slow.
+var again = []string{string(ebstypes.ValidationExceptionReasonConflictingBlockUpdate), string(ebstypes.ValidationExceptionReasonWriteRequestTimeout)}
+
+// isReason says that EBS returned an error with one of the reasons.
+func isReason[R ~string](err error, reasons ...R) bool {
+	var api *APIError
+	return errors.As(err, &api) && slices.Contains(reasons, R(api.Reason))
+}
+
 // PutBlock writes a block with its SHA-256. Started is when the snapshot was started.
 func (a *AWS) PutBlock(ctx context.Context, id string, index int32, block []byte, sum [32]byte, started time.Time) error {
 	in := &ebs.PutSnapshotBlockInput{
 		SnapshotId: aws.String(id), BlockIndex: aws.Int32(index), DataLength: aws.Int32(int32(len(block))),
 		Checksum: aws.String(encoded(sum)), ChecksumAlgorithm: ebstypes.ChecksumAlgorithmChecksumAlgorithmSha256,
 	}
-	for {
+	for attempt := 1; ; attempt++ {
 		in.BlockData = bytes.NewReader(block)
 		_, err := a.ebs.PutSnapshotBlock(ctx, in)
-		if err = explain(fmt.Sprintf("writing the block %d of the snapshot %s", index, id), err); !IsNotFound(err) || time.Since(started) > earlyMost {
+		err = explain(fmt.Sprintf("writing the block %d of the snapshot %s", index, id), err)
+		if early := IsNotFound(err) && !isReason(err, noKey...) && time.Since(started) <= earlyMost; !early && (!isReason(err, again...) || attempt == blockAttempts) {
 			return err
 		}
 		if err := a.pause(ctx); err != nil {
@@ -80,7 +94,12 @@ type Block struct {
 	Token, First string
 }
 
-// Blocks lists the blocks of a snapshot in order.
+// fewAttempts limits the attempts for a list. Without a way to EBS, 12 attempts last
+// some minutes.
+func fewAttempts(e *ebs.Options) { e.Retryer = retry.AddWithMaxAttempts(e.Retryer, 6) }
+
+// Blocks lists the blocks of a snapshot in order. A new list makes the tokens of
+// earlier ones invalid.
 func (a *AWS) Blocks(ctx context.Context, id string) ([]Block, error) {
 	var all []Block
 	err := a.BlockPages(ctx, id, 0, func(page []Block) error {
@@ -101,7 +120,7 @@ func (a *AWS) BlockPages(ctx context.Context, id string, from int32, each func([
 		if in.NextToken == nil && from > 0 {
 			in.StartingBlockIndex = aws.Int32(from)
 		}
-		out, err := a.ebs.ListSnapshotBlocks(ctx, in)
+		out, err := a.ebs.ListSnapshotBlocks(ctx, in, fewAttempts)
 		if err = explain(doing, err); in.NextToken != nil && listed && isReason(err, ebstypes.ValidationExceptionReasonInvalidPageToken) {
 			in.NextToken, listed = nil, false // after an hour
 			continue
@@ -130,12 +149,6 @@ func (a *AWS) BlockPages(ctx context.Context, id string, from int32, each func([
 	}
 }
 
-// isReason says that an error has a reason of a ValidationException.
-func isReason(err error, reason ebstypes.ValidationExceptionReason) bool {
-	var api *APIError
-	return errors.As(err, &api) && api.Reason == string(reason)
-}
-
 // IsStaleToken says that the token of a block has expired, or that a newer list has
 // replaced it.
 func IsStaleToken(err error) bool {
@@ -148,7 +161,7 @@ func (a *AWS) ChangedBlocks(ctx context.Context, first, second string) ([]Block,
 	var all []Block
 	in := &ebs.ListChangedBlocksInput{FirstSnapshotId: aws.String(first), SecondSnapshotId: aws.String(second), MaxResults: aws.Int32(10000)}
 	for {
-		out, err := a.ebs.ListChangedBlocks(ctx, in)
+		out, err := a.ebs.ListChangedBlocks(ctx, in, fewAttempts)
 		if err != nil {
 			return nil, explain("comparing the snapshots "+first+" and "+second, err)
 		}

@@ -28,8 +28,7 @@ func (a *AWS) Deregister(ctx context.Context, image string) error {
 
 // DeleteSnapshot deletes a snapshot of a deregistered image.
 func (a *AWS) DeleteSnapshot(ctx context.Context, snapshot, image string) error {
-	_, err := a.ec2.DeleteSnapshot(ctx, &ec2.DeleteSnapshotInput{SnapshotId: aws.String(snapshot)})
-	return explain("deleting the snapshot "+snapshot+" of "+image, err)
+	return a.deleteSnapshot(ctx, snapshot, "deleting the snapshot "+snapshot+" of "+image)
 }
 
 // CheckParameter checks the name of a parameter to publish to.

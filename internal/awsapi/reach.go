@@ -16,6 +16,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
@@ -179,7 +180,11 @@ type UnreachedError struct {
 }
 
 func (e *UnreachedError) Error() string {
-	return fmt.Sprintf("%s is not reachable: %v", e.Host, e.Reason)
+	text := fmt.Sprintf("%s is not reachable: %v", e.Host, e.Reason)
+	if strings.HasPrefix(e.Host, "ebs.") || strings.HasPrefix(e.Host, "ebs-fips.") {
+		text += "; a private network needs an endpoint for ebs, and not every region has the EBS direct APIs"
+	}
+	return text
 }
 
 // Unwrap lets errors.Is examine the reason.
@@ -212,6 +217,17 @@ func (e *StrangerError) Error() string {
 func strangerOf(err error, code string) *StrangerError {
 	var answer *smithyhttp.ResponseError
 	if code != "UnknownError" || !errors.As(err, &answer) || answer.HTTPStatusCode() >= http.StatusInternalServerError {
+		return nil
+	}
+	return &StrangerError{answer.HTTPStatusCode()}
+}
+
+// undecodedOf is the error for an error response that the SDK's client of EBS cannot
+// decode, or nil for other errors.
+func undecodedOf(err error) *StrangerError {
+	var answer *smithyhttp.ResponseError
+	var undecoded *smithy.DeserializationError
+	if !errors.As(err, &undecoded) || !errors.As(err, &answer) || answer.HTTPStatusCode() < http.StatusBadRequest {
 		return nil
 	}
 	return &StrangerError{answer.HTTPStatusCode()}

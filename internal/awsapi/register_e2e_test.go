@@ -4,7 +4,6 @@ package awsapi_test
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"os"
 	"testing"
 	"time"
@@ -18,13 +17,8 @@ import (
 // snapshotOf makes a completed snapshot with one block.
 func snapshotOf(t *testing.T, a *awsapi.AWS, text string) awsapi.Snapshot {
 	t.Helper()
-	id, err := a.StartSnapshot(t.Context(), awsapi.NewSnapshot{Token: "of " + text, Size: 1, Timeout: time.Hour, Tags: map[string]string{"eksnode:distro": "debian"}})
-	require.NoError(t, err)
-	block := append([]byte(text), make([]byte, awsapi.BlockSize-len(text))...)
-	sum := sha256.Sum256(block)
-	require.NoError(t, a.PutBlock(t.Context(), id, 0, block, sum, time.Now()))
-	require.NoError(t, a.CompleteSnapshot(t.Context(), id, 1, sha256.Sum256(sum[:])))
-	s, err := a.AwaitSnapshot(t.Context(), id)
+	id := written(t, a, awsapi.NewSnapshot{Token: text, Tags: map[string]string{"eksnode:distro": "debian"}})
+	s, err := a.Snapshot(t.Context(), id)
 	require.NoError(t, err)
 	return s
 }
@@ -63,8 +57,9 @@ func TestRegisteredImagesHaveTheirProperties(t *testing.T) {
 	require.True(t, c.Encrypted)
 
 	require.ErrorContains(t, a.RemoveSnapshot(t.Context(), s.ID), "InvalidSnapshot.InUse")
+	w.InUseYet = 3
 	require.NoError(t, a.Deregister(t.Context(), i.ID))
-	require.NoError(t, a.RemoveSnapshot(t.Context(), s.ID))
+	require.NoError(t, a.RemoveSnapshot(t.Context(), s.ID), "EC2 frees the snapshot later")
 	require.NoError(t, a.RemoveSnapshot(t.Context(), s.ID), "a snapshot that is gone is no error")
 }
 
@@ -80,7 +75,7 @@ func TestImagesThatAreRefused(t *testing.T) {
 		"name":       {func(n *awsapi.NewImage) { n.Name = "a" }, "InvalidAMIName.Malformed"},
 		"boot mode":  {func(n *awsapi.NewImage) { n.Architecture = "arm64" }, "boot mode legacy-bios for arm64"},
 		"TPM":        {func(n *awsapi.NewImage) { n.TPM = true }, "tpmSupport"},
-		"throughput": {func(n *awsapi.NewImage) { n.Throughput = 100 }, "throughput 100"},
+		"throughput": {func(n *awsapi.NewImage) { n.Throughput = 100 }, "Volume throughput of 100"},
 		"rate":       {func(n *awsapi.NewImage) { n.InitializationRate = 400 }, "volumeInitializationRate 400"},
 		"UEFI data":  {func(n *awsapi.NewImage) { n.UEFIData = "%" }, "uefiData"},
 		"snapshot":   {func(n *awsapi.NewImage) { n.Snapshot = "snap-0123456789abcdef0" }, "InvalidSnapshot.NotFound"},

@@ -2,6 +2,7 @@ package awsapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -123,12 +124,30 @@ func (a *AWS) CompleteSnapshot(ctx context.Context, id string, blocks int, sum [
 // RemoveSnapshot deletes a snapshot that no image has. A snapshot that does not exist
 // is no error.
 func (a *AWS) RemoveSnapshot(ctx context.Context, id string) error {
-	_, err := a.ec2.DeleteSnapshot(ctx, &ec2.DeleteSnapshotInput{SnapshotId: aws.String(id)})
-	if err = explain("deleting the snapshot "+id, err); IsNotFound(err) {
-		return nil
+	if err := a.deleteSnapshot(ctx, id, "deleting the snapshot "+id); !IsNotFound(err) {
+		return err
 	}
-	return err
+	return nil
 }
+
+// deleteSnapshot deletes a snapshot. After the deregistration of an image, EC2 says for
+// some time that the snapshot is in use (https://github.com/boto/boto/issues/3019).
+func (a *AWS) deleteSnapshot(ctx context.Context, id, doing string) error {
+	for n := 1; ; n++ {
+		_, err := a.ec2.DeleteSnapshot(ctx, &ec2.DeleteSnapshotInput{SnapshotId: aws.String(id)})
+		err = explain(doing, err)
+		var api *APIError
+		if !errors.As(err, &api) || api.Code != "InvalidSnapshot.InUse" || n == inUseLooks {
+			return err
+		}
+		if err := a.pause(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// inUseLooks is how often a snapshot in use is deleted: 20 seconds.
+const inUseLooks = 10
 
 // AwaitSnapshot waits until a snapshot is completed.
 func (a *AWS) AwaitSnapshot(ctx context.Context, id string) (Snapshot, error) {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -31,7 +30,13 @@ type Double struct {
 	EncryptByDefault bool
 	DefaultKey       string
 	// Keys are the ARNs of the KMS keys that the caller may use, with DefaultKey.
-	Keys []string
+	// KeyStates are the states of those that cannot be used.
+	Keys      []string
+	KeyStates map[string]string
+	// Allowed decides about IAM permissions, such as ebs:PutSnapshotBlock for the ARN of
+	// a snapshot, and those for KMS keys with condition keys in lower case. If nil, all
+	// calls are allowed.
+	Allowed func(action, resource string, keys map[string][]string) bool
 	// Quotas limit the calls.
 	Quotas Quotas
 	// Line is the network between the caller and the service.
@@ -81,7 +86,7 @@ type Count struct {
 func New(folder string) *Double {
 	return &Double{
 		Account: "123456789012", Region: "eu-west-1", AccessKey: "AKIATEST", Secret: "secret",
-		DefaultKey: "arn:aws:kms:eu-west-1:123456789012:key/aws-ebs", Now: time.Now, Quotas: Default(),
+		DefaultKey: "arn:aws:kms:eu-west-1:123456789012:key/aws-ebs", KeyStates: map[string]string{}, Now: time.Now, Quotas: Default(),
 		folder: folder, starts: map[string]start{}, tokens: map[string]token{}, pages: map[string]page{},
 		used: Count{Calls: map[string]int{}}, faults: map[string][]*Failure{}, before: map[string]func(){},
 	}
@@ -151,7 +156,8 @@ func (d *Double) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 		d.ec2().ServeHTTP(out, in)
 		return
 	}
-	action, carryOut := d.route(in)
+	out.Header().Set("X-Amzn-Requestid", random(32))
+	action, id, carryOut := d.route(in)
 	if carryOut == nil {
 		write(out, &Failure{http.StatusNotFound, "UnknownOperationException", in.Method + " " + in.URL.Path, ""})
 		return
@@ -163,29 +169,33 @@ func (d *Double) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 	}
 	in.Body = io.NopCloser(bytes.NewReader(body))
 	d.Line.wait(&d.line, len(body))
-	failure, happens := d.admit(action)
+	failure, happens := d.admit(action, id)
 	defer d.leave()
 	if happens != nil {
 		happens()
 	}
-	if failure == nil {
-		failure = d.signed(in, body)
-	}
-	if failure == nil {
-		failure = carryOut(out, in)
+	for _, next := range []func() *Failure{
+		func() *Failure { return d.signed(in, body) },
+		func() *Failure { return d.authorize("ebs:"+action, id) },
+		func() *Failure { return queried(action, in.URL.Query()) },
+		func() *Failure { return carryOut(id, out, in) },
+	} {
+		if failure == nil {
+			failure = next()
+		}
 	}
 	switch {
 	case failure == nil:
 	case failure.Status == 0:
 		panic(http.ErrAbortHandler)
 	default:
-		write(out, failure)
+		write(out, failure.shortened())
 	}
 }
 
 // admit counts a call and returns the failure that a test or a quota has for it, and
 // what happens before it.
-func (d *Double) admit(action string) (*Failure, func()) {
+func (d *Double) admit(action, id string) (*Failure, func()) {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
 	d.used.Calls[action]++
@@ -198,7 +208,7 @@ func (d *Double) admit(action string) (*Failure, func()) {
 	if d.Quotas.Concurrent > 0 && d.running > d.Quotas.Concurrent {
 		return &Failure{http.StatusBadRequest, "ConcurrentLimitExceededException", "too many calls at the same time", ""}, happens
 	}
-	return d.usage.take(d.Quotas, action), happens
+	return d.usage.take(d.Quotas, action, id), happens
 }
 
 func (d *Double) leave() {
@@ -207,34 +217,31 @@ func (d *Double) leave() {
 	d.running--
 }
 
-type handler func(http.ResponseWriter, *http.Request) *Failure
+// handler carries out a call about a snapshot.
+type handler func(id string, out http.ResponseWriter, in *http.Request) *Failure
 
-// route finds the action of a call by its method and path (API).
-func (d *Double) route(in *http.Request) (string, handler) {
+// route finds the action of a call by its method and path (API), and the ID of the
+// snapshot. A snapshot that does not exist yet has the ID "*".
+func (d *Double) route(in *http.Request) (action, id string, carryOut handler) {
 	parts := strings.Split(strings.Trim(in.URL.Path, "/"), "/")
 	if parts[0] != "snapshots" {
-		return "", nil
+		return "", "", nil
 	}
 	switch {
 	case in.Method == http.MethodPost && len(parts) == 1:
-		return "StartSnapshot", d.start
+		return "StartSnapshot", "*", d.start
 	case in.Method == http.MethodPost && len(parts) == 3 && parts[1] == "completion":
-		return "CompleteSnapshot", named(parts[2], d.complete)
+		return "CompleteSnapshot", parts[2], d.complete
 	case in.Method == http.MethodGet && len(parts) == 3 && parts[2] == "blocks":
-		return "ListSnapshotBlocks", named(parts[1], d.list)
+		return "ListSnapshotBlocks", parts[1], d.list
 	case in.Method == http.MethodGet && len(parts) == 3 && parts[2] == "changedblocks":
-		return "ListChangedBlocks", named(parts[1], d.changed)
+		return "ListChangedBlocks", parts[1], d.changed
 	case len(parts) == 4 && parts[2] == "blocks" && in.Method == http.MethodPut:
-		return "PutSnapshotBlock", named(parts[1], d.put)
+		return "PutSnapshotBlock", parts[1], d.put
 	case len(parts) == 4 && parts[2] == "blocks" && in.Method == http.MethodGet:
-		return "GetSnapshotBlock", named(parts[1], d.get)
+		return "GetSnapshotBlock", parts[1], d.get
 	}
-	return "", nil
-}
-
-// named passes the snapshot's ID of the path to a handler.
-func named(id string, carryOut func(string, http.ResponseWriter, *http.Request) *Failure) handler {
-	return func(out http.ResponseWriter, in *http.Request) *Failure { return carryOut(id, out, in) }
+	return "", "", nil
 }
 
 // write writes an error response.
@@ -260,6 +267,3 @@ func random(digits int) string {
 	_, _ = rand.Read(raw) // never fails, by its documentation
 	return hex.EncodeToString(raw)[:digits]
 }
-
-// mayUse says whether the caller may use a KMS key.
-func (d *Double) mayUse(key string) bool { return key == d.DefaultKey || slices.Contains(d.Keys, key) }

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"io"
 	"net/http/httptest"
 	"strings"
@@ -17,12 +18,19 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ebs"
 	"github.com/aws/aws-sdk-go-v2/service/ebs/types"
 	"github.com/aws/smithy-go"
+	"github.com/aws/smithy-go/transport/http"
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
 )
 
-const foreign, public, own = "snap-0aaaaaaaaaaaaaaaa", "snap-0bbbbbbbbbbbbbbbb", "snap-0cccccccccccccccc"
+// Snapshots of every test.
+const (
+	foreign, public, own      = "snap-0aaaaaaaaaaaaaaaa", "snap-0bbbbbbbbbbbbbbbb", "snap-0cccccccccccccccc"
+	plain, encrypted          = "snap-0dddddddddddddddd", "snap-0eeeeeeeeeeeeeeee"
+	pending, errored, large   = "snap-0ffffffffffffffff", "snap-00000000000000000", "snap-01111111111111111"
+	withDisabled, withForeign = "snap-02222222222222222", "snap-03333333333333333"
+)
 
 // served returns a double and the SDK's client for it. The client does not retry.
 func served(t *testing.T) (*ebsdirect.Double, *ebs.Client) {
@@ -34,6 +42,13 @@ func served(t *testing.T) (*ebsdirect.Double, *ebs.Client) {
 		{ID: foreign, Owner: "210987654321", State: ebsdirect.Completed, Size: 1},
 		{ID: public, Owner: "210987654321", State: ebsdirect.Completed, Size: 1, Public: true},
 		{ID: own, Owner: d.Account, State: ebsdirect.Completed, Size: 1},
+		{ID: plain, Owner: d.Account, State: ebsdirect.Completed, Size: 1},
+		{ID: encrypted, Owner: d.Account, State: ebsdirect.Completed, Size: 1, Encrypted: true, Key: mine},
+		{ID: pending, Owner: d.Account, State: ebsdirect.Pending, Size: 1},
+		{ID: errored, Owner: d.Account, State: ebsdirect.Errored, Size: 1},
+		{ID: large, Owner: d.Account, State: ebsdirect.Completed, Size: 2},
+		{ID: withDisabled, Owner: d.Account, State: ebsdirect.Completed, Size: 1, Encrypted: true, Key: disabled},
+		{ID: withForeign, Owner: d.Account, State: ebsdirect.Completed, Size: 1, Encrypted: true, Key: theirs},
 	} {
 		require.NoError(t, d.Add(s, strings.NewReader("made by EC2")))
 	}
@@ -75,22 +90,30 @@ func complete(t *testing.T, c *ebs.Client, id string, blocks int32) {
 	require.NoError(t, err)
 }
 
-// code returns the code and the reason of an error response.
-func code(err error) string {
+// refusal returns the HTTP status, the code and the reason of an error response.
+func refusal(err error) string {
 	var failure smithy.APIError
-	var invalid *types.ValidationException
-	var denied *types.AccessDeniedException
-	switch {
-	case err == nil:
+	var answer *http.ResponseError
+	if err == nil {
 		return ""
-	case errors.As(err, &invalid):
-		return "ValidationException " + string(invalid.Reason)
-	case errors.As(err, &denied):
-		return "AccessDeniedException " + string(denied.Reason)
-	case errors.As(err, &failure):
-		return failure.ErrorCode()
 	}
-	return err.Error()
+	if !errors.As(err, &failure) || !errors.As(err, &answer) {
+		return err.Error()
+	}
+	reason := ""
+	switch one := failure.(type) {
+	case *types.ValidationException:
+		reason = string(one.Reason)
+	case *types.AccessDeniedException:
+		reason = string(one.Reason)
+	case *types.ResourceNotFoundException:
+		reason = string(one.Reason)
+	case *types.RequestThrottledException:
+		reason = string(one.Reason)
+	case *types.ServiceQuotaExceededException:
+		reason = string(one.Reason)
+	}
+	return strings.TrimSpace(fmt.Sprint(answer.HTTPStatusCode(), " ", failure.ErrorCode(), " ", reason))
 }
 
 func TestASnapshotHoldsWhatWasPut(t *testing.T) {
@@ -155,7 +178,7 @@ func TestChangedBlocksOfALineage(t *testing.T) {
 	require.NotNil(t, out.ChangedBlocks[0].FirstBlockToken)
 	require.Nil(t, out.ChangedBlocks[1].FirstBlockToken, "the parent does not have this block")
 	_, err = c.ListChangedBlocks(t.Context(), &ebs.ListChangedBlocksInput{FirstSnapshotId: aws.String(own), SecondSnapshotId: &child})
-	require.Equal(t, "ValidationException UNRELATED_SNAPSHOTS", code(err))
+	require.Equal(t, "400 ValidationException UNRELATED_SNAPSHOTS", refusal(err))
 }
 
 func TestListsHavePages(t *testing.T) {
@@ -184,7 +207,7 @@ func TestListsHavePages(t *testing.T) {
 	require.IsIncreasing(t, seen)
 	require.Equal(t, 2, empty)
 	_, err := c.ListSnapshotBlocks(t.Context(), &ebs.ListSnapshotBlocksInput{SnapshotId: &id, MaxResults: aws.Int32(99)})
-	require.Equal(t, "ValidationException INVALID_PARAMETER_VALUE", code(err))
+	require.Equal(t, "400 ValidationException INVALID_PARAMETER_VALUE", refusal(err))
 }
 
 func TestTokensExpire(t *testing.T) {
@@ -199,14 +222,14 @@ func TestTokensExpire(t *testing.T) {
 	}
 	get := func(token *string) string {
 		_, err := c.GetSnapshotBlock(t.Context(), &ebs.GetSnapshotBlockInput{SnapshotId: id, BlockIndex: aws.Int32(0), BlockToken: token})
-		return code(err)
+		return refusal(err)
 	}
 	old := list()
 	require.Empty(t, get(old))
 	token := list()
-	require.Equal(t, "ValidationException INVALID_BLOCK_TOKEN", get(old), "another list was made")
+	require.Equal(t, "400 ValidationException INVALID_BLOCK_TOKEN", get(old), "another list was made")
 	now = now.Add(7*24*time.Hour + time.Second)
-	require.Equal(t, "ValidationException INVALID_BLOCK_TOKEN", get(token))
+	require.Equal(t, "400 ValidationException INVALID_BLOCK_TOKEN", get(token))
 }
 
 func TestAPendingSnapshotTimesOut(t *testing.T) {
@@ -220,24 +243,24 @@ func TestAPendingSnapshotTimesOut(t *testing.T) {
 	put(t, c, id, 1, filled('a'))
 	now = now.Add(10 * time.Minute)
 	_, err := c.PutSnapshotBlock(t.Context(), putIn(id, 2, filled('a')))
-	require.Equal(t, "ValidationException INVALID_SNAPSHOT_ID", code(err))
+	require.Equal(t, "400 ValidationException INVALID_SNAPSHOT_ID", refusal(err))
 	require.Equal(t, ebsdirect.Errored, d.Find(id).State)
 }
 
 func TestQuotasAndFaults(t *testing.T) {
 	d, c := served(t)
-	d.Quotas = ebsdirect.Quotas{Start: 2, Pending: 2}
+	d.Quotas = ebsdirect.Quotas{Start: 2, Pending: 3} // one is pending already
 	d.NotFoundYet = 1
 	id := started(t, c, ebs.StartSnapshotInput{})
 	_, err := c.PutSnapshotBlock(t.Context(), putIn(id, 0, filled('a')))
-	require.Equal(t, "ResourceNotFoundException", code(err), "too early")
+	require.Equal(t, "404 ResourceNotFoundException SNAPSHOT_NOT_FOUND", refusal(err), "too early")
 	put(t, c, id, 0, filled('a'))
 	started(t, c, ebs.StartSnapshotInput{})
 	_, err = c.StartSnapshot(t.Context(), &ebs.StartSnapshotInput{VolumeSize: aws.Int64(1)})
-	require.Equal(t, "RequestThrottledException", code(err))
+	require.Equal(t, "400 ThrottlingException", refusal(err))
 	d.Quotas.Start = 0
 	_, err = c.StartSnapshot(t.Context(), &ebs.StartSnapshotInput{VolumeSize: aws.Int64(1)})
-	require.Equal(t, "ServiceQuotaExceededException", code(err))
+	require.Equal(t, "402 ServiceQuotaExceededException DEPENDENCY_SERVICE_QUOTA_EXCEEDED", refusal(err))
 
 	d.Fail("PutSnapshotBlock", 1, ebsdirect.Failure{})
 	_, err = c.PutSnapshotBlock(t.Context(), putIn(id, 1, filled('a')))
@@ -246,17 +269,20 @@ func TestQuotasAndFaults(t *testing.T) {
 	d.Before("PutSnapshotBlock", func() {
 		d.Before("PutSnapshotBlock", nil)
 		_, err := c.PutSnapshotBlock(context.Background(), putIn(id, 1, filled('a')))
-		require.Equal(t, "ConcurrentLimitExceededException", code(err))
+		require.Equal(t, "400 ConcurrentLimitExceededException", refusal(err))
 	})
 	put(t, c, id, 1, filled('a'))
 	require.Equal(t, int64(2*ebsdirect.BlockSize), d.Count().Sent)
 	require.Equal(t, 5, d.Count().Calls["PutSnapshotBlock"])
 }
 
-func TestForgedCallsAreRefused(t *testing.T) {
+// A snapshot has a quota of its own, with another error.
+func TestQuotasOfASnapshot(t *testing.T) {
 	d, c := served(t)
-	id := started(t, c, ebs.StartSnapshotInput{})
-	d.Secret = "changed"
-	_, err := c.PutSnapshotBlock(t.Context(), putIn(id, 0, filled('a')))
-	require.Equal(t, "AccessDeniedException ", code(err))
+	d.Quotas = ebsdirect.Quotas{Put: 100, PutEach: 1}
+	one, two := started(t, c, ebs.StartSnapshotInput{}), started(t, c, ebs.StartSnapshotInput{})
+	put(t, c, one, 0, filled('a'))
+	put(t, c, two, 0, filled('a'))
+	_, err := c.PutSnapshotBlock(t.Context(), putIn(one, 1, filled('a')))
+	require.Equal(t, "400 RequestThrottledException RESOURCE_LEVEL_THROTTLE", refusal(err))
 }

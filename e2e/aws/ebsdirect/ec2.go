@@ -23,7 +23,7 @@ func (d *Double) ec2() *endpoint.Endpoint {
 // counted counts a call, and lets a test make it fail.
 func counted[In, Out any](d *Double, carryOut func(In) (Out, error)) endpoint.Action {
 	return endpoint.Handle(func(_ context.Context, call endpoint.Call, in In) (out Out, err error) {
-		failure, happens := d.admit(call.Action)
+		failure, happens := d.admit(call.Action, "")
 		defer d.leave()
 		if happens != nil {
 			happens()
@@ -38,6 +38,7 @@ func counted[In, Out any](d *Double, carryOut func(In) (Out, error)) endpoint.Ac
 type ec2Snapshot struct {
 	ID        string   `xml:"snapshotId"`
 	State     string   `xml:"status"`
+	Message   string   `xml:"statusMessage,omitempty"`
 	Progress  string   `xml:"progress"`
 	Owner     string   `xml:"ownerId"`
 	Size      int64    `xml:"volumeSize"`
@@ -72,7 +73,7 @@ func (d *Double) describe(in struct {
 			continue
 		}
 		one := ec2Snapshot{
-			ID: s.ID, State: s.State, Progress: "100%", Owner: s.Owner, Size: s.Size, Encrypted: s.Encrypted, Key: s.Key,
+			ID: s.ID, State: s.State, Message: s.Message, Progress: "100%", Owner: s.Owner, Size: s.Size, Encrypted: s.Encrypted, Key: s.Key,
 			Started: s.Started.UTC().Format(time.RFC3339),
 		}
 		for _, t := range s.Tags {

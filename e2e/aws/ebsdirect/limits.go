@@ -10,7 +10,10 @@ import (
 // the number of pending snapshots. 0 means no limit.
 type Quotas struct {
 	Put, Get, List, Start, Complete int
-	Pending                         int
+	// PutEach and GetEach are the numbers for one snapshot. They limit nothing if Put or
+	// Get is 0.
+	PutEach, GetEach int
+	Pending          int
 	// Concurrent is the number of calls at the same time. AWS does not publish the
 	// number behind ConcurrentLimitExceededException.
 	Concurrent int
@@ -18,7 +21,7 @@ type Quotas struct {
 
 // Default are the quotas of a new account.
 func Default() Quotas {
-	return Quotas{Put: 1000, Get: 1000, List: 50, Start: 10, Complete: 10, Pending: 100}
+	return Quotas{Put: 1000, Get: 1000, PutEach: 1000, GetEach: 1000, List: 50, Start: 10, Complete: 10, Pending: 100}
 }
 
 // Line is a network connection with a delay for each call and a rate for the bytes of
@@ -57,28 +60,41 @@ type usage struct {
 	last map[string]time.Time
 }
 
-// take uses one call of an action's quota, or returns the error of a used quota. A
-// quota fills up at its rate, and holds the calls of one second.
-func (u *usage) take(q Quotas, action string) *Failure {
-	limit := map[string]int{
+// take uses one call of an action's quotas, or returns the error of a used quota. An
+// account has another error than a snapshot (UG, error-retries.html).
+func (u *usage) take(q Quotas, action, id string) *Failure {
+	account := map[string]int{
 		"PutSnapshotBlock": q.Put, "GetSnapshotBlock": q.Get, "ListSnapshotBlocks": q.List, "ListChangedBlocks": q.List,
 		"StartSnapshot": q.Start, "CompleteSnapshot": q.Complete,
 	}[action]
+	each := map[string]int{"PutSnapshotBlock": q.PutEach, "GetSnapshotBlock": q.GetEach}[action]
+	switch {
+	case account == 0:
+	case !u.one(action+" "+id, each):
+		return &Failure{http.StatusBadRequest, "RequestThrottledException", action + ": the quota of calls each second for the snapshot is used up", "RESOURCE_LEVEL_THROTTLE"}
+	case !u.one(action, account):
+		return &Failure{http.StatusBadRequest, "ThrottlingException", action + ": Rate exceeded", ""}
+	}
+	return nil
+}
+
+// one takes one call. A quota fills up at its rate, and holds the calls of one second.
+func (u *usage) one(of string, limit int) bool {
 	if limit == 0 {
-		return nil
+		return true
 	}
 	if u.left == nil {
 		u.left, u.last = map[string]float64{}, map[string]time.Time{}
 	}
 	now := time.Now()
 	left := float64(limit)
-	if last, known := u.last[action]; known {
-		left = min(left, u.left[action]+now.Sub(last).Seconds()*float64(limit))
+	if last, known := u.last[of]; known {
+		left = min(left, u.left[of]+now.Sub(last).Seconds()*float64(limit))
 	}
-	u.last[action], u.left[action] = now, left
+	u.last[of], u.left[of] = now, left
 	if left < 1 {
-		return &Failure{http.StatusBadRequest, "RequestThrottledException", action + ": the quota of calls each second is used up", "ACCOUNT_THROTTLED"}
+		return false
 	}
-	u.left[action]--
-	return nil
+	u.left[of]--
+	return true
 }

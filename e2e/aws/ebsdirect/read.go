@@ -6,7 +6,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"regexp"
 	"slices"
 	"strconv"
 	"time"
@@ -17,10 +16,6 @@ const (
 	blockTokens = 7 * 24 * time.Hour
 	pageTokens  = time.Hour
 )
-
-var snapshotID = regexp.MustCompile(`^snap-([0-9a-f]{8}|[0-9a-f]{17})$`)
-
-func wellFormed(id string) bool { return snapshotID.MatchString(id) }
 
 // token is a block that a list named.
 type token struct {
@@ -47,12 +42,12 @@ func (d *Double) readable(id string) (*Snapshot, *Failure) {
 		return nil, missing("SNAPSHOT_NOT_FOUND", "the snapshot %s does not exist", id)
 	case s.Public: // UG, ebsapi-elements.html: public snapshots are not supported
 		return nil, invalid("INVALID_SNAPSHOT_ID", "the snapshot %s is public", id)
-	case s.Owner != d.Account: // stricter: no source for shared snapshots
+	case s.Owner != d.Account: // not documented for shared snapshots
 		return nil, denied("UNAUTHORIZED_ACCOUNT", "the snapshot %s belongs to another account", id)
 	case s.State != Completed || s.shown > 0: // UG, ebsapi-faq.html
 		return nil, invalid("INVALID_SNAPSHOT_ID", "the snapshot %s is not completed", id)
-	case s.Encrypted && !d.mayUse(s.Key):
-		return nil, denied("DEPENDENCY_ACCESS_DENIED", "the caller may not use the key %s", s.Key)
+	case s.Encrypted:
+		return s, d.use(s.Key, forReading)
 	}
 	return s, nil
 }
@@ -87,7 +82,14 @@ func (d *Double) changed(id string, out http.ResponseWriter, in *http.Request) *
 	if failure != nil {
 		return failure
 	}
-	first, failure := d.readable(in.URL.Query().Get("firstSnapshotId"))
+	of := in.URL.Query().Get("firstSnapshotId")
+	if of == "" { // API, ListChangedBlocks: both IDs, or an error
+		return invalid("INVALID_SNAPSHOT_ID", "FirstSnapshotId is missing")
+	}
+	if failure := d.authorize("ebs:ListChangedBlocks", of); failure != nil {
+		return failure
+	}
+	first, failure := d.readable(of)
 	if failure != nil {
 		return failure
 	}
@@ -152,7 +154,7 @@ func (d *Double) page(of string, all []int32, in *http.Request) ([]int32, string
 	}
 	if text := query.Get("pageToken"); text != "" {
 		p, known := d.pages[text]
-		if !known || p.of != of || d.Now().After(p.expires) {
+		if !tokenForm.MatchString(text) || !known || p.of != of || d.Now().After(p.expires) {
 			return nil, "", invalid("INVALID_PAGE_TOKEN", "the page token is not valid, or has expired")
 		}
 		from, empty = p.from, p.empty
@@ -223,12 +225,12 @@ func (d *Double) block(id string, index int32, text string) ([]byte, string, *Fa
 		return nil, "", failure
 	}
 	t, known := d.tokens[text]
-	if !known || t.snapshot != id || t.index != index || d.Now().After(t.expires) {
+	if !tokenForm.MatchString(text) || !known || t.snapshot != id || t.index != index || d.Now().After(t.expires) {
 		return nil, "", invalid("INVALID_BLOCK_TOKEN", "the block token is not valid for block %d of %s, or has expired", index, id)
 	}
 	from, block := s.source(index), make([]byte, BlockSize)
 	if _, err := from.file.ReadAt(block, int64(index)*BlockSize); err != nil && !errors.Is(err, io.EOF) {
-		return nil, "", &Failure{http.StatusInternalServerError, "InternalServerException", err.Error(), ""}
+		return nil, "", internal(err)
 	}
 	d.used.Fetched += BlockSize
 	sum := from.sums[index]

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ebs"
@@ -14,79 +15,33 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
 )
 
-func TestStartsThatAreRefused(t *testing.T) {
-	const key, other = "arn:aws:kms:eu-west-1:123456789012:key/mine", "arn:aws:kms:eu-west-1:123456789012:key/theirs"
-	yes, no := aws.Bool(true), aws.Bool(false)
-	for name, one := range map[string]struct {
-		byDefault bool
-		in        ebs.StartSnapshotInput
-		want      string
-	}{
-		"no size":                          {false, ebs.StartSnapshotInput{VolumeSize: aws.Int64(0)}, "ValidationException INVALID_VOLUME_SIZE"},
-		"too large":                        {false, ebs.StartSnapshotInput{VolumeSize: aws.Int64(65537)}, "ValidationException INVALID_VOLUME_SIZE"},
-		"short timeout":                    {false, ebs.StartSnapshotInput{Timeout: aws.Int32(9)}, "ValidationException INVALID_PARAMETER_VALUE"},
-		"long timeout":                     {false, ebs.StartSnapshotInput{Timeout: aws.Int32(4321)}, "ValidationException INVALID_PARAMETER_VALUE"},
-		"51 tags":                          {false, ebs.StartSnapshotInput{Tags: make51()}, "ValidationException INVALID_TAG"},
-		"reserved tag":                     {false, ebs.StartSnapshotInput{Tags: []types.Tag{{Key: aws.String("aws:x"), Value: aws.String("")}}}, "ValidationException INVALID_TAG"},
-		"unknown parent":                   {false, ebs.StartSnapshotInput{ParentSnapshotId: aws.String("snap-0123456789abcdef0")}, "ResourceNotFoundException"},
-		"parent of another account":        {false, ebs.StartSnapshotInput{ParentSnapshotId: aws.String(foreign)}, "AccessDeniedException UNAUTHORIZED_ACCOUNT"},
-		"public parent":                    {false, ebs.StartSnapshotInput{ParentSnapshotId: aws.String(public)}, "ValidationException INVALID_SNAPSHOT_ID"},
-		"parent and Encrypted":             {false, ebs.StartSnapshotInput{ParentSnapshotId: aws.String(own), Encrypted: no}, "ValidationException INVALID_PARAMETER_VALUE"},
-		"parent and key":                   {false, ebs.StartSnapshotInput{ParentSnapshotId: aws.String(own), KmsKeyArn: aws.String(key)}, "ValidationException INVALID_PARAMETER_VALUE"},
-		"plain parent, encryption default": {true, ebs.StartSnapshotInput{ParentSnapshotId: aws.String(own)}, "ValidationException INVALID_PARAMETER_VALUE"},
-		"plain, encryption default":        {true, ebs.StartSnapshotInput{Encrypted: no}, "ValidationException INVALID_PARAMETER_VALUE"},
-		"key without Encrypted":            {false, ebs.StartSnapshotInput{KmsKeyArn: aws.String(key)}, "ValidationException INVALID_PARAMETER_VALUE"},
-		"foreign key":                      {false, ebs.StartSnapshotInput{Encrypted: yes, KmsKeyArn: aws.String(other)}, "AccessDeniedException DEPENDENCY_ACCESS_DENIED"},
-		"key":                              {false, ebs.StartSnapshotInput{Encrypted: yes, KmsKeyArn: aws.String(key)}, ""},
-		"encryption default":               {true, ebs.StartSnapshotInput{}, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			d, c := served(t)
-			d.EncryptByDefault, d.Keys = one.byDefault, []string{key}
-			if one.in.VolumeSize == nil {
-				one.in.VolumeSize = aws.Int64(1)
-			}
-			_, err := c.StartSnapshot(t.Context(), &one.in)
-			require.Equal(t, one.want, code(err))
-			if one.want != "" {
-				require.Len(t, d.IDs(), 3, "nothing was started")
-			}
-		})
-	}
-}
-
-func make51() []types.Tag {
-	var all []types.Tag
-	for i := range 51 {
-		all = append(all, types.Tag{Key: aws.String(strings.Repeat("k", i+1)), Value: aws.String("")})
-	}
-	return all
-}
-
-func TestClientTokens(t *testing.T) {
-	d, c := served(t)
-	in := ebs.StartSnapshotInput{ClientToken: aws.String("one")}
-	id := started(t, c, in)
-	require.Equal(t, id, started(t, c, in))
-	in.VolumeSize = aws.Int64(2)
-	_, err := c.StartSnapshot(t.Context(), &in)
-	require.Equal(t, "ConflictException", code(err))
-	require.Len(t, d.IDs(), 4)
-}
+const unknown = "snap-0123456789abcdef0"
 
 func TestPutsThatAreRefused(t *testing.T) {
+	block, value, id := "400 ValidationException INVALID_BLOCK", "400 ValidationException INVALID_PARAMETER_VALUE", "400 ValidationException INVALID_SNAPSHOT_ID"
+	type in = ebs.PutSnapshotBlockInput
 	for name, one := range map[string]struct {
-		change func(*ebs.PutSnapshotBlockInput)
+		change func(*in)
 		want   string
 	}{
-		"short":              {func(in *ebs.PutSnapshotBlockInput) { *in = *putIn(*in.SnapshotId, 0, filled('a')[1:]) }, "ValidationException INVALID_BLOCK"},
-		"wrong length":       {func(in *ebs.PutSnapshotBlockInput) { in.DataLength = aws.Int32(512) }, "ValidationException INVALID_BLOCK"},
-		"wrong checksum":     {func(in *ebs.PutSnapshotBlockInput) { in.Checksum = putIn("", 0, filled('b')).Checksum }, "ValidationException INVALID_BLOCK"},
-		"behind the end":     {func(in *ebs.PutSnapshotBlockInput) { in.BlockIndex = aws.Int32(2048) }, "ValidationException INVALID_BLOCK"},
-		"progress":           {func(in *ebs.PutSnapshotBlockInput) { in.Progress = aws.Int32(101) }, "ValidationException INVALID_PARAMETER_VALUE"},
-		"completed snapshot": {func(in *ebs.PutSnapshotBlockInput) { in.SnapshotId = aws.String(own) }, "ValidationException INVALID_SNAPSHOT_ID"},
-		"unknown snapshot":   {func(in *ebs.PutSnapshotBlockInput) { in.SnapshotId = aws.String("snap-0123456789abcdef0") }, "ResourceNotFoundException"},
-		"malformed snapshot": {func(in *ebs.PutSnapshotBlockInput) { in.SnapshotId = aws.String("snap-1") }, "ValidationException INVALID_SNAPSHOT_ID"},
+		"one byte less":       {func(in *in) { *in = *putIn(*in.SnapshotId, 0, filled('a')[1:]) }, block},
+		"one byte more":       {func(in *in) { *in = *putIn(*in.SnapshotId, 0, append(filled('a'), 'a')) }, block},
+		"wrong length":        {func(in *in) { in.DataLength = aws.Int32(512) }, block},
+		"wrong checksum":      {func(in *in) { in.Checksum = putIn("", 0, filled('b')).Checksum }, block},
+		"long checksum":       {func(in *in) { in.Checksum = aws.String(strings.Repeat("A", 65)) }, block},
+		"wrong algorithm":     {func(in *in) { in.ChecksumAlgorithm = "MD5" }, value},
+		"last block":          {func(in *in) { in.BlockIndex = aws.Int32(2047) }, ""},
+		"behind the end":      {func(in *in) { in.BlockIndex = aws.Int32(2048) }, block},
+		"negative index":      {func(in *in) { in.BlockIndex = aws.Int32(-1) }, block},
+		"progress 100":        {func(in *in) { in.Progress = aws.Int32(100) }, ""},
+		"progress 101":        {func(in *in) { in.Progress = aws.Int32(101) }, value},
+		"negative progress":   {func(in *in) { in.Progress = aws.Int32(-1) }, value},
+		"completed snapshot":  {func(in *in) { in.SnapshotId = aws.String(own) }, id},
+		"errored snapshot":    {func(in *in) { in.SnapshotId = aws.String(errored) }, id},
+		"unknown snapshot":    {func(in *in) { in.SnapshotId = aws.String(unknown) }, "404 ResourceNotFoundException SNAPSHOT_NOT_FOUND"},
+		"foreign snapshot":    {func(in *in) { in.SnapshotId = aws.String(foreign) }, "404 ResourceNotFoundException SNAPSHOT_NOT_FOUND"},
+		"malformed snapshot":  {func(in *in) { in.SnapshotId = aws.String("snap-1") }, id},
+		"snapshot in capital": {func(in *in) { in.SnapshotId = aws.String("snap-0ABCDEF0") }, id},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, c := served(t)
@@ -94,8 +49,8 @@ func TestPutsThatAreRefused(t *testing.T) {
 			in := putIn(id, 0, filled('a'))
 			one.change(in)
 			_, err := c.PutSnapshotBlock(t.Context(), in)
-			require.Equal(t, one.want, code(err))
-			require.Empty(t, d.Blocks(id))
+			require.Equal(t, one.want, refusal(err))
+			require.Equal(t, one.want != "", len(d.Blocks(id)) == 0)
 		})
 	}
 }
@@ -109,14 +64,24 @@ func TestCompletionsThatAreRefused(t *testing.T) {
 		}
 		return aws.String(base64.StdEncoding.EncodeToString(all.Sum(nil)))
 	}
+	value := "400 ValidationException INVALID_PARAMETER_VALUE"
 	for name, one := range map[string]struct {
-		count int32
-		sum   *string
-		want  string
+		count     int32
+		sum       *string
+		algorithm types.ChecksumAlgorithm
+		method    types.ChecksumAggregationMethod
+		want      string
 	}{
-		"count":       {3, nil, "ValidationException INVALID_PARAMETER_VALUE"},
-		"wrong order": {2, linear('b', 'a'), "ValidationException INVALID_PARAMETER_VALUE"},
-		"right":       {2, linear('a', 'b'), ""},
+		"negative count":     {-1, nil, "", "", value},
+		"wrong order":        {2, linear('b', 'a'), "SHA256", "LINEAR", value},
+		"one is missing":     {2, linear('a'), "SHA256", "LINEAR", value},
+		"without algorithm":  {2, linear('a', 'b'), "", "LINEAR", value},
+		"wrong algorithm":    {2, linear('a', 'b'), "SHA1", "LINEAR", value},
+		"without the method": {2, linear('a', 'b'), "SHA256", "", value},
+		"wrong method":       {2, linear('a', 'b'), "SHA256", "TREE", value},
+		"only the method":    {2, nil, "", "LINEAR", value},
+		"right":              {2, linear('a', 'b'), "SHA256", "LINEAR", ""},
+		"without a checksum": {2, nil, "", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, c := served(t)
@@ -124,34 +89,154 @@ func TestCompletionsThatAreRefused(t *testing.T) {
 			id := started(t, c, ebs.StartSnapshotInput{})
 			put(t, c, id, 9, filled('b'))
 			put(t, c, id, 2, filled('a'))
-			in := &ebs.CompleteSnapshotInput{SnapshotId: &id, ChangedBlocksCount: &one.count, Checksum: one.sum}
-			if one.sum != nil {
-				in.ChecksumAlgorithm, in.ChecksumAggregationMethod = types.ChecksumAlgorithmChecksumAlgorithmSha256, types.ChecksumAggregationMethodChecksumAggregationLinear
+			in := &ebs.CompleteSnapshotInput{
+				SnapshotId: &id, ChangedBlocksCount: &one.count, Checksum: one.sum, ChecksumAlgorithm: one.algorithm, ChecksumAggregationMethod: one.method,
 			}
 			_, err := c.CompleteSnapshot(t.Context(), in)
-			require.Equal(t, one.want, code(err))
+			require.Equal(t, one.want, refusal(err))
 			if one.want != "" {
 				require.Equal(t, ebsdirect.Pending, d.Find(id).State)
 				return
 			}
-			for _, state := range []string{ebsdirect.Pending, ebsdirect.Pending, ebsdirect.Completed} {
-				s, _ := d.Describe(id)
-				require.Equal(t, state, s.State)
-			}
+			requireStates(t, d, id, ebsdirect.Pending, ebsdirect.Pending, ebsdirect.Completed)
 			_, err = c.CompleteSnapshot(t.Context(), in)
-			require.Equal(t, "ValidationException INVALID_SNAPSHOT_ID", code(err), "twice")
+			require.Equal(t, "400 ValidationException INVALID_SNAPSHOT_ID", refusal(err), "twice")
+			_, err = c.PutSnapshotBlock(t.Context(), putIn(id, 0, filled('a')))
+			require.Equal(t, "400 ValidationException INVALID_SNAPSHOT_ID", refusal(err), "put after the completion")
 		})
 	}
 }
 
+func requireStates(t *testing.T, d *ebsdirect.Double, id string, want ...string) {
+	t.Helper()
+	for _, state := range want {
+		s, _ := d.Describe(id)
+		require.Equal(t, state, s.State)
+	}
+}
+
+// The call succeeds, and the snapshot gets the state error later.
+func TestAWrongCountMakesASnapshotFail(t *testing.T) {
+	d, c := served(t)
+	d.Completing = 1
+	id := started(t, c, ebs.StartSnapshotInput{})
+	put(t, c, id, 0, filled('a'))
+	complete(t, c, id, 2)
+	requireStates(t, d, id, ebsdirect.Pending, ebsdirect.Errored)
+	s, _ := d.Describe(id)
+	require.Equal(t, "ChangedBlocksCount is 2, but 1 blocks were written", s.Message)
+	_, err := c.ListSnapshotBlocks(t.Context(), &ebs.ListSnapshotBlocksInput{SnapshotId: &id})
+	require.Equal(t, "400 ValidationException INVALID_SNAPSHOT_ID", refusal(err))
+}
+
 func TestReadsThatAreRefused(t *testing.T) {
-	_, c := served(t)
-	pending := started(t, c, ebs.StartSnapshotInput{})
+	d, c := served(t)
+	d.Keys, d.KeyStates = []string{mine, disabled}, map[string]string{disabled: ebsdirect.Disabled}
+	completing := started(t, c, ebs.StartSnapshotInput{})
+	d.Completing = 1
+	sealed := started(t, c, ebs.StartSnapshotInput{})
+	complete(t, c, sealed, 0)
 	for id, want := range map[string]string{
-		pending: "ValidationException INVALID_SNAPSHOT_ID", foreign: "AccessDeniedException UNAUTHORIZED_ACCOUNT",
-		public: "ValidationException INVALID_SNAPSHOT_ID", "snap-0123456789abcdef0": "ResourceNotFoundException",
+		own: "", encrypted: "", completing: "400 ValidationException INVALID_SNAPSHOT_ID", sealed: "400 ValidationException INVALID_SNAPSHOT_ID",
+		errored: "400 ValidationException INVALID_SNAPSHOT_ID", pending: "400 ValidationException INVALID_SNAPSHOT_ID",
+		public: "400 ValidationException INVALID_SNAPSHOT_ID", "snap-1": "400 ValidationException INVALID_SNAPSHOT_ID",
+		foreign: "403 AccessDeniedException UNAUTHORIZED_ACCOUNT", unknown: "404 ResourceNotFoundException SNAPSHOT_NOT_FOUND",
+		withDisabled: "400 ValidationException INVALID_CUSTOMER_KEY", withForeign: "403 AccessDeniedException DEPENDENCY_ACCESS_DENIED",
 	} {
 		_, err := c.ListSnapshotBlocks(t.Context(), &ebs.ListSnapshotBlocksInput{SnapshotId: &id})
-		require.Equal(t, want, code(err), id)
+		require.Equal(t, want, refusal(err), id)
+		_, err = c.ListChangedBlocks(t.Context(), &ebs.ListChangedBlocksInput{FirstSnapshotId: &id, SecondSnapshotId: &id})
+		require.Equal(t, want, refusal(err), id)
+		_, err = c.GetSnapshotBlock(t.Context(), &ebs.GetSnapshotBlockInput{SnapshotId: &id, BlockIndex: aws.Int32(0), BlockToken: aws.String("AAAA")})
+		if want == "" {
+			want = "400 ValidationException INVALID_BLOCK_TOKEN"
+		}
+		require.Equal(t, want, refusal(err), id)
 	}
+	_, err := c.ListChangedBlocks(t.Context(), &ebs.ListChangedBlocksInput{SecondSnapshotId: aws.String(own)})
+	require.Equal(t, "400 ValidationException INVALID_SNAPSHOT_ID", refusal(err), "one snapshot")
+	_, err = c.ListChangedBlocks(t.Context(), &ebs.ListChangedBlocksInput{FirstSnapshotId: aws.String(own), SecondSnapshotId: aws.String(plain)})
+	require.Equal(t, "400 ValidationException UNRELATED_SNAPSHOTS", refusal(err))
+}
+
+func TestListsThatAreRefused(t *testing.T) {
+	_, c := served(t)
+	value, page := "400 ValidationException INVALID_PARAMETER_VALUE", "400 ValidationException INVALID_PAGE_TOKEN"
+	for name, one := range map[string]struct {
+		in   ebs.ListSnapshotBlocksInput
+		want string
+	}{
+		"99 results":      {ebs.ListSnapshotBlocksInput{MaxResults: aws.Int32(99)}, value},
+		"100 results":     {ebs.ListSnapshotBlocksInput{MaxResults: aws.Int32(100)}, ""},
+		"10000 results":   {ebs.ListSnapshotBlocksInput{MaxResults: aws.Int32(10000)}, ""},
+		"10001 results":   {ebs.ListSnapshotBlocksInput{MaxResults: aws.Int32(10001)}, value},
+		"negative start":  {ebs.ListSnapshotBlocksInput{StartingBlockIndex: aws.Int32(-1)}, value},
+		"unknown token":   {ebs.ListSnapshotBlocksInput{NextToken: aws.String("AAAA")}, page},
+		"malformed token": {ebs.ListSnapshotBlocksInput{NextToken: aws.String("ä")}, page},
+	} {
+		one.in.SnapshotId = aws.String(own)
+		_, err := c.ListSnapshotBlocks(t.Context(), &one.in)
+		require.Equal(t, one.want, refusal(err), name)
+		_, err = c.ListChangedBlocks(t.Context(), &ebs.ListChangedBlocksInput{
+			FirstSnapshotId: aws.String(own), SecondSnapshotId: aws.String(own), MaxResults: one.in.MaxResults, NextToken: one.in.NextToken,
+			StartingBlockIndex: one.in.StartingBlockIndex,
+		})
+		require.Equal(t, one.want, refusal(err), name)
+	}
+}
+
+// A token is for one list, and lives for 60 minutes. With a token, the start of the list
+// is ignored.
+func TestPageTokensExpire(t *testing.T) {
+	d, c := served(t)
+	d.Quotas = ebsdirect.Quotas{}
+	now := time.Now()
+	d.Now = func() time.Time { return now }
+	parent, other := started(t, c, ebs.StartSnapshotInput{}), started(t, c, ebs.StartSnapshotInput{})
+	for index := range int32(150) {
+		put(t, c, parent, index, filled('a'))
+	}
+	complete(t, c, parent, 150)
+	complete(t, c, other, 0)
+	list := func(id string, token *string, from int32) ([]types.Block, *string, string) {
+		out, err := c.ListSnapshotBlocks(t.Context(), &ebs.ListSnapshotBlocksInput{SnapshotId: &id, MaxResults: aws.Int32(100), NextToken: token, StartingBlockIndex: &from})
+		if err != nil {
+			return nil, nil, refusal(err)
+		}
+		return out.Blocks, out.NextToken, ""
+	}
+	blocks, token, _ := list(parent, nil, 20)
+	require.Equal(t, int32(20), *blocks[0].BlockIndex)
+	require.Len(t, blocks, 100)
+	blocks, end, _ := list(parent, token, 7)
+	require.Equal(t, int32(120), *blocks[0].BlockIndex)
+	require.Nil(t, end)
+	_, _, said := list(other, token, 0)
+	require.Equal(t, "400 ValidationException INVALID_PAGE_TOKEN", said, "another snapshot's token")
+	now = now.Add(time.Hour)
+	_, _, said = list(parent, token, 0)
+	require.Empty(t, said)
+	now = now.Add(time.Second)
+	_, _, said = list(parent, token, 0)
+	require.Equal(t, "400 ValidationException INVALID_PAGE_TOKEN", said)
+}
+
+// A token is for one block of one snapshot.
+func TestBlockTokensAreForOneBlock(t *testing.T) {
+	_, c := served(t)
+	id := started(t, c, ebs.StartSnapshotInput{})
+	put(t, c, id, 0, filled('a'))
+	put(t, c, id, 1, filled('b'))
+	complete(t, c, id, 2)
+	out, err := c.ListSnapshotBlocks(t.Context(), &ebs.ListSnapshotBlocksInput{SnapshotId: &id})
+	require.NoError(t, err)
+	token := out.Blocks[0].BlockToken
+	get := func(id string, index int32, token *string) string {
+		_, err := c.GetSnapshotBlock(t.Context(), &ebs.GetSnapshotBlockInput{SnapshotId: &id, BlockIndex: &index, BlockToken: token})
+		return refusal(err)
+	}
+	require.Empty(t, get(id, 0, token))
+	require.Equal(t, "400 ValidationException INVALID_BLOCK_TOKEN", get(id, 1, token))
+	require.Equal(t, "400 ValidationException INVALID_BLOCK_TOKEN", get(own, 0, token))
+	require.Equal(t, "400 ValidationException INVALID_BLOCK_TOKEN", get(id, 0, aws.String(strings.Repeat("A", 257))))
 }

@@ -29,6 +29,8 @@ type Snapshot struct {
 	Owner  string
 	Public bool
 	State  string
+	// Message explains the state error.
+	Message string
 	// Size is the size of the volume, in GiB.
 	Size      int64
 	Encrypted bool
@@ -61,7 +63,7 @@ func (d *Double) Find(id string) *Snapshot {
 }
 
 // Describe returns the state as DescribeSnapshots of EC2 shows it. A snapshot that was
-// completed is shown as pending for a while.
+// completed, or could not be completed, is shown as pending for a while.
 func (d *Double) Describe(id string) (Snapshot, bool) {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
@@ -70,9 +72,9 @@ func (d *Double) Describe(id string) (Snapshot, bool) {
 		return Snapshot{}, false
 	}
 	one := *s
-	if s.State == Completed && s.shown > 0 {
+	if s.State != Pending && s.shown > 0 {
 		s.shown--
-		one.State = Pending
+		one.State, one.Message = Pending, ""
 	}
 	return one, true
 }
@@ -131,7 +133,7 @@ func (d *Double) find(id string) *Snapshot {
 	s := d.all[i]
 	// API, StartSnapshot, Timeout
 	if s.State == Pending && s.timeout > 0 && d.Now().Sub(s.written) >= s.timeout {
-		s.State = Errored
+		s.State, s.Message, s.shown = Errored, "The snapshot was not completed within its timeout", 0
 	}
 	return s
 }

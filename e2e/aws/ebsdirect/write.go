@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -17,8 +18,8 @@ import (
 // startIn has the parameters of StartSnapshot (API).
 type startIn struct {
 	VolumeSize                          *int64
-	ClientToken, Description, KmsKeyArn string
-	ParentSnapshotId                    string
+	ClientToken, Description, KmsKeyArn *string
+	ParentSnapshotId                    *string
 	Encrypted                           *bool
 	Tags                                []Tag
 	Timeout                             *int
@@ -31,16 +32,20 @@ type start struct {
 }
 
 // start starts a snapshot.
-func (d *Double) start(out http.ResponseWriter, call *http.Request) *Failure {
+func (d *Double) start(_ string, out http.ResponseWriter, call *http.Request) *Failure {
 	var in startIn
 	decoder := json.NewDecoder(call.Body)
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&in); err != nil {
 		return invalid("INVALID_PARAMETER_VALUE", "the body: %v", err)
 	}
+	if failure := in.inModel(); failure != nil {
+		return failure
+	}
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
-	if before, known := d.starts[in.ClientToken]; known && in.ClientToken != "" {
+	token := text(in.ClientToken)
+	if before, known := d.starts[token]; known && token != "" {
 		// UG, ebs-direct-api-idempotency.html
 		if !reflect.DeepEqual(before.in, in) {
 			return &Failure{http.StatusConflict, "ConflictException", "the client token was used with other parameters", ""}
@@ -48,91 +53,91 @@ func (d *Double) start(out http.ResponseWriter, call *http.Request) *Failure {
 		return d.started(out, d.find(before.id))
 	}
 	s := Snapshot{
-		ID: "snap-0" + random(16), Description: in.Description, Owner: d.Account, State: Pending, Started: d.Now(), written: d.Now(),
-		Tags: in.Tags, timeout: time.Hour, early: d.NotFoundYet, shown: d.Completing,
+		ID: "snap-0" + random(16), Description: text(in.Description), Owner: d.Account, State: Pending, Started: d.Now(), written: d.Now(),
+		Size: *in.VolumeSize, Tags: in.Tags, timeout: time.Hour, early: d.NotFoundYet, shown: d.Completing,
+	}
+	if in.Timeout != nil {
+		s.timeout = time.Duration(*in.Timeout) * time.Minute
 	}
 	if failure := d.check(in, &s); failure != nil {
 		return failure
 	}
 	one, err := d.add(s)
 	if err != nil {
-		return &Failure{http.StatusInternalServerError, "InternalServerException", err.Error(), ""}
+		return internal(err)
 	}
-	d.starts[in.ClientToken] = start{in, s.ID}
+	d.starts[token] = start{in, s.ID}
 	return d.started(out, one)
 }
 
-// check checks the parameters of StartSnapshot and fills in the snapshot (API,
-// StartSnapshot).
+func text(value *string) string {
+	if value == nil {
+		return ""
+	}
+	return *value
+}
+
+// check checks what StartSnapshot needs from the account, and fills in the encryption
+// and the parent.
 func (d *Double) check(in startIn, s *Snapshot) *Failure {
-	switch {
-	case in.VolumeSize == nil || *in.VolumeSize < 1 || *in.VolumeSize > 65536:
-		return invalid("INVALID_VOLUME_SIZE", "VolumeSize must be from 1 to 65536")
-	case in.Timeout != nil && (*in.Timeout < 10 || *in.Timeout > 4320):
-		return invalid("INVALID_PARAMETER_VALUE", "Timeout must be from 10 to 4320")
-	case len(in.ClientToken) > 64: // UG; the API's model allows 255
-		return invalid("INVALID_PARAMETER_VALUE", "ClientToken has more than 64 characters")
-	case len(in.Description) > 255:
-		return invalid("INVALID_PARAMETER_VALUE", "Description has more than 255 characters")
-	case len(in.Tags) > 50:
-		return invalid("INVALID_TAG", "there are more than 50 tags")
-	case slices.ContainsFunc(in.Tags, func(t Tag) bool {
-		return t.Key == "" || len(t.Key) > 127 || len(t.Value) > 255 || strings.HasPrefix(strings.ToLower(t.Key), "aws:")
-	}):
-		return invalid("INVALID_TAG", "a tag is not valid")
-	case d.Quotas.Pending > 0 && d.pending() >= d.Quotas.Pending:
+	// Not documented: the actions of EC2 that make snapshots with tags need this.
+	if len(in.Tags) > 0 {
+		if failure := d.authorize("ec2:CreateTags", "*"); failure != nil {
+			return failure
+		}
+	}
+	if d.Quotas.Pending > 0 && d.pending() >= d.Quotas.Pending { // quotas; API, StartSnapshot: 402
 		return &Failure{http.StatusPaymentRequired, "ServiceQuotaExceededException", "too many pending snapshots", "DEPENDENCY_SERVICE_QUOTA_EXCEEDED"}
 	}
-	s.Size = *in.VolumeSize
-	if in.Timeout != nil {
-		s.timeout = time.Duration(*in.Timeout) * time.Minute
-	}
-	if in.ParentSnapshotId != "" {
+	if in.ParentSnapshotId != nil {
 		return d.child(in, s)
 	}
 	return d.encrypt(in, s)
 }
 
-// encrypt decides the encryption of a snapshot without a parent (UG,
-// ebsapis-using-encryption.html).
+// encrypt decides the encryption of a snapshot without a parent by the table of the
+// UG, ebsapis-using-encryption.html.
 func (d *Double) encrypt(in startIn, s *Snapshot) *Failure {
-	encrypted := in.Encrypted != nil && *in.Encrypted
-	switch {
-	case in.KmsKeyArn != "" && !encrypted:
-		return invalid("INVALID_PARAMETER_VALUE", "KmsKeyArn needs Encrypted")
-	case in.Encrypted != nil && !encrypted && d.EncryptByDefault:
-		return invalid("INVALID_PARAMETER_VALUE", "encryption by default is on: the snapshot must be encrypted")
-	case in.KmsKeyArn != "" && !strings.HasPrefix(in.KmsKeyArn, "arn:"):
-		return invalid("INVALID_CUSTOMER_KEY", "KmsKeyArn is not an ARN")
-	case !encrypted && !d.EncryptByDefault:
+	if in.Encrypted != nil && !*in.Encrypted {
+		switch {
+		case in.KmsKeyArn != nil:
+			return invalid("INVALID_PARAMETER_VALUE", "KmsKeyArn and Encrypted=false exclude each other")
+		case d.EncryptByDefault:
+			return invalid("INVALID_PARAMETER_VALUE", "encryption by default is on: the snapshot must be encrypted")
+		}
 		return nil
 	}
-	s.Encrypted, s.Key = true, in.KmsKeyArn
-	if s.Key == "" {
-		s.Key = d.DefaultKey
+	if in.Encrypted == nil && in.KmsKeyArn == nil && !d.EncryptByDefault {
+		return nil
 	}
-	if !d.mayUse(s.Key) {
-		return denied("DEPENDENCY_ACCESS_DENIED", "the caller may not use the key %s", s.Key)
+	s.Encrypted, s.Key = true, d.DefaultKey
+	if in.KmsKeyArn != nil {
+		s.Key = *in.KmsKeyArn
 	}
-	return nil
+	return d.use(s.Key, forWriting)
 }
 
-// child checks the parent of a snapshot (UG, ebsapis-using-encryption.html).
+// child checks the parent of a snapshot by the tables of the UG,
+// ebsapis-using-encryption.html. For a key with an unencrypted parent, the table is not
+// clear, and the call is refused.
 func (d *Double) child(in startIn, s *Snapshot) *Failure {
-	parent, failure := d.readable(in.ParentSnapshotId)
+	parent, failure := d.readable(*in.ParentSnapshotId)
 	switch {
 	case failure != nil:
 		return failure
 	case in.Encrypted != nil:
 		return invalid("INVALID_PARAMETER_VALUE", "Encrypted and ParentSnapshotId exclude each other")
-	case in.KmsKeyArn != "":
+	case in.KmsKeyArn != nil:
 		return invalid("INVALID_PARAMETER_VALUE", "KmsKeyArn and ParentSnapshotId exclude each other")
 	case !parent.Encrypted && d.EncryptByDefault:
 		return invalid("INVALID_PARAMETER_VALUE", "encryption by default is on, and the parent is not encrypted")
-	case s.Size < parent.Size: // stricter: no source
+	case s.Size < parent.Size: // not documented
 		return invalid("INVALID_VOLUME_SIZE", "the volume is smaller than the parent's")
 	}
 	s.Parent, s.parent, s.Encrypted, s.Key = parent.ID, parent, parent.Encrypted, parent.Key
+	if s.Encrypted { // API, StartSnapshot: a permission for the key of the parent
+		return d.use(s.Key, forWriting)
+	}
 	return nil
 }
 
@@ -165,10 +170,10 @@ func (d *Double) writable(id string) (*Snapshot, *Failure) {
 		return nil, invalid("INVALID_SNAPSHOT_ID", "%s is not the ID of a snapshot", id)
 	case s == nil || s.Owner != d.Account:
 		return nil, missing("SNAPSHOT_NOT_FOUND", "the snapshot %s does not exist", id)
-	case s.State != Pending: // API, PutSnapshotBlock: only pending snapshots
+	case s.State != Pending: // UG, writesnapshots.html: only pending snapshots
 		return nil, invalid("INVALID_SNAPSHOT_ID", "the snapshot %s is %s", id, s.State)
-	case s.Encrypted && !d.mayUse(s.Key):
-		return nil, denied("DEPENDENCY_ACCESS_DENIED", "the caller may not use the key %s", s.Key)
+	case s.Encrypted: // API, PutSnapshotBlock: a permission for the key
+		return s, d.use(s.Key, forWriting)
 	}
 	return s, nil
 }
@@ -181,20 +186,19 @@ func (d *Double) put(id string, out http.ResponseWriter, in *http.Request) *Fail
 	}
 	block, err := io.ReadAll(in.Body)
 	sum := sha256.Sum256(block)
-	text := base64.StdEncoding.EncodeToString(sum[:])
-	switch progress, number := in.Header.Get("X-Amz-Progress"), 0; {
+	encoded := base64.StdEncoding.EncodeToString(sum[:])
+	length, checksum := in.Header.Get("X-Amz-Data-Length"), in.Header.Get("X-Amz-Checksum")
+	switch {
 	case err != nil:
 		return invalid("INVALID_BLOCK", "reading the block: %v", err)
-	case in.Header.Get("X-Amz-Data-Length") != strconv.Itoa(BlockSize), len(block) != BlockSize:
-		return invalid("INVALID_BLOCK", "the block has %d bytes and its header says %q; blocks have %d bytes", len(block), in.Header.Get("X-Amz-Data-Length"), BlockSize)
+	case length != strconv.Itoa(BlockSize) || len(block) != BlockSize: // API, PutSnapshotBlock, DataLength
+		return invalid("INVALID_BLOCK", "the block has %d bytes and its header says %q; blocks have %d bytes", len(block), length, BlockSize)
 	case in.Header.Get("X-Amz-Checksum-Algorithm") != "SHA256":
 		return invalid("INVALID_PARAMETER_VALUE", "the checksum algorithm must be SHA256")
-	case in.Header.Get("X-Amz-Checksum") != text:
-		return invalid("INVALID_BLOCK", "the block does not have the checksum %q", in.Header.Get("X-Amz-Checksum"))
-	case progress != "":
-		if number, err = strconv.Atoi(progress); err != nil || number < 0 || number > 100 {
-			return invalid("INVALID_PARAMETER_VALUE", "the progress must be from 0 to 100")
-		}
+	case !sumForm.MatchString(checksum) || checksum != encoded:
+		return invalid("INVALID_BLOCK", "the block does not have the checksum %q", checksum)
+	case !progressed(in.Header):
+		return invalid("INVALID_PARAMETER_VALUE", "the progress must be from 0 to 100")
 	}
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
@@ -205,47 +209,65 @@ func (d *Double) put(id string, out http.ResponseWriter, in *http.Request) *Fail
 	case s.early > 0:
 		s.early--
 		return missing("SNAPSHOT_NOT_FOUND", "the snapshot %s does not exist", id)
-	case int64(index) >= s.Size<<30/BlockSize:
+	case int64(index) >= s.Size<<30/BlockSize: // API, PutSnapshotBlock, BlockIndex
 		return invalid("INVALID_BLOCK", "the block %d is outside of a volume of %d GiB", index, s.Size)
 	}
 	if err := s.keep(index, block, sum, d.Forget); err != nil {
-		return &Failure{http.StatusInternalServerError, "InternalServerException", err.Error(), ""}
+		return internal(err)
 	}
 	s.written = d.Now()
 	d.used.Sent += BlockSize
-	out.Header().Set("X-Amz-Checksum", text)
+	out.Header().Set("X-Amz-Checksum", encoded)
 	out.Header().Set("X-Amz-Checksum-Algorithm", "SHA256")
 	answer(out, http.StatusCreated, struct{}{})
 	return nil
 }
 
-// complete seals a snapshot (API, CompleteSnapshot).
+// progressed says whether the header of the progress is in the model's range.
+func progressed(header http.Header) bool {
+	text := header.Get("X-Amz-Progress")
+	number, err := strconv.Atoi(text)
+	return text == "" || err == nil && number >= 0 && number <= 100
+}
+
+// complete seals a snapshot (API, CompleteSnapshot). The sealing is asynchronous (UG,
+// writesnapshots.html), so a wrong count makes an error of the snapshot, and not of the
+// call.
 func (d *Double) complete(id string, out http.ResponseWriter, in *http.Request) *Failure {
-	count, err := strconv.Atoi(in.Header.Get("X-Amz-Changedblockscount"))
+	count, err := strconv.ParseInt(in.Header.Get("X-Amz-Changedblockscount"), 10, 32)
 	if err != nil || count < 0 {
 		return invalid("INVALID_PARAMETER_VALUE", "ChangedBlocksCount must be a number from 0")
 	}
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
 	s, failure := d.writable(id)
+	if failure == nil {
+		failure = s.summed(in.Header)
+	}
 	if failure != nil {
 		return failure
 	}
-	if count != len(s.sums) {
-		return invalid("INVALID_PARAMETER_VALUE", "ChangedBlocksCount is %d, but %d blocks were written", count, len(s.sums))
+	if s.State = Completed; int(count) != len(s.sums) {
+		s.State, s.Message = Errored, fmt.Sprintf("ChangedBlocksCount is %d, but %d blocks were written", count, len(s.sums))
 	}
-	if sum := in.Header.Get("X-Amz-Checksum"); sum != "" {
-		switch {
-		case in.Header.Get("X-Amz-Checksum-Algorithm") != "SHA256":
-			return invalid("INVALID_PARAMETER_VALUE", "the checksum algorithm must be SHA256")
-		case in.Header.Get("X-Amz-Checksum-Aggregation-Method") != "LINEAR":
-			return invalid("INVALID_PARAMETER_VALUE", "the aggregation method must be LINEAR")
-		case sum != s.linear():
-			return invalid("INVALID_PARAMETER_VALUE", "the snapshot does not have the checksum %q", sum)
-		}
-	}
-	s.State = Completed
 	answer(out, http.StatusAccepted, map[string]string{"Status": Pending})
+	return nil
+}
+
+// summed checks the aggregated checksum, which is optional (UG,
+// ebsapis-using-checksums.html).
+func (s *Snapshot) summed(header http.Header) *Failure {
+	sum, algorithm, method := header.Get("X-Amz-Checksum"), header.Get("X-Amz-Checksum-Algorithm"), header.Get("X-Amz-Checksum-Aggregation-Method")
+	switch {
+	case sum == "" && algorithm == "" && method == "":
+		return nil
+	case algorithm != "SHA256":
+		return invalid("INVALID_PARAMETER_VALUE", "the checksum algorithm must be SHA256")
+	case method != "LINEAR":
+		return invalid("INVALID_PARAMETER_VALUE", "the aggregation method must be LINEAR")
+	case sum != s.linear():
+		return invalid("INVALID_PARAMETER_VALUE", "the snapshot does not have the checksum %q", sum)
+	}
 	return nil
 }
 

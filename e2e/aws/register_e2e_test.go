@@ -1,0 +1,225 @@
+//go:build e2e && linux
+
+package aws
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/smithy-go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// client is the SDK's client for a world.
+func client(w *World) *ec2.Client {
+	url := w.Serve()
+	return ec2.New(ec2.Options{
+		BaseEndpoint: &url, Region: Region, Retryer: sdk.NopRetryer{},
+		Credentials: sdk.CredentialsProviderFunc(func(context.Context) (sdk.Credentials, error) {
+			return sdk.Credentials{AccessKeyID: AccessKey, SecretAccessKey: "secret"}, nil
+		}),
+	})
+}
+
+func code(err error) string {
+	var failure smithy.APIError
+	if errors.As(err, &failure) {
+		return failure.ErrorCode()
+	}
+	return fmt.Sprint(err)
+}
+
+// node is an image that EC2 accepts.
+func node() *ec2.RegisterImageInput {
+	return &ec2.RegisterImageInput{
+		Name: sdk.String("node"), Architecture: types.ArchitectureValuesX8664, VirtualizationType: sdk.String("hvm"), EnaSupport: sdk.Bool(true),
+		BootMode: types.BootModeValuesUefiPreferred, RootDeviceName: sdk.String("/dev/xvda"),
+		BlockDeviceMappings: []types.BlockDeviceMapping{{DeviceName: sdk.String("/dev/xvda"), Ebs: &types.EbsBlockDevice{
+			SnapshotId: sdk.String("snap-0123456789abcdef0"), VolumeType: types.VolumeTypeGp3, DeleteOnTermination: sdk.Bool(true),
+		}}},
+	}
+}
+
+// TestImagesThatEC2Refuses sends one wrong parameter each.
+func TestImagesThatEC2Refuses(t *testing.T) {
+	w := New(t)
+	w.Snapshots = []*Snapshot{
+		{Region: Region, ID: "snap-0123456789abcdef0", State: "completed", Owner: Account, Size: 8},
+		{Region: Region, ID: "snap-01111111111111111", State: "pending", Owner: Account, Size: 8},
+		{Region: Region, ID: "snap-02222222222222222", State: "completed", Owner: "210987654321", Size: 8},
+	}
+	c := client(w)
+	type in = ec2.RegisterImageInput
+	type drive = types.EbsBlockDevice
+	of := func(change func(*drive)) func(*in) { return func(n *in) { change(n.BlockDeviceMappings[0].Ebs) } }
+	tags := func(kind types.ResourceType, tags ...types.Tag) func(*in) {
+		return func(n *in) { n.TagSpecifications = []types.TagSpecification{{ResourceType: kind, Tags: tags}} }
+	}
+	tag := func(key, value string) types.Tag { return types.Tag{Key: &key, Value: &value} }
+	var many []types.Tag
+	for i := range 51 {
+		many = append(many, tag(fmt.Sprint(i), ""))
+	}
+	encoded := func(n int) *string { return sdk.String(base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{1}, n))) }
+	const value, mapping, combination = "InvalidParameterValue", "InvalidBlockDeviceMapping", "InvalidParameterCombination"
+	for _, one := range []struct {
+		want   string
+		name   string
+		change func(*in)
+	}{
+		{"InvalidAMIName.Malformed", "short name", func(n *in) { n.Name = sdk.String("ab") }},
+		{"InvalidAMIName.Malformed", "long name", func(n *in) { n.Name = sdk.String(strings.Repeat("a", 129)) }},
+		{"InvalidAMIName.Malformed", "colon in the name", func(n *in) { n.Name = sdk.String("a:b") }},
+		{value, "long description", func(n *in) { n.Description = sdk.String(strings.Repeat("d", 256)) }},
+		{value, "no architecture", func(n *in) { n.Architecture = "" }},
+		{value, "i386", func(n *in) { n.Architecture = types.ArchitectureValuesI386 }},
+		{value, "no virtualization", func(n *in) { n.VirtualizationType = nil }},
+		{value, "paravirtual", func(n *in) { n.VirtualizationType = sdk.String("paravirtual") }},
+		{value, "no ENA", func(n *in) { n.EnaSupport = nil }},
+		{value, "SR-IOV", func(n *in) { n.SriovNetSupport = sdk.String("true") }},
+		{value, "IMDS", func(n *in) { n.ImdsSupport = "v1.0" }},
+		{value, "boot mode", func(n *in) { n.BootMode = "bios" }},
+		{value, "arm64 with BIOS", func(n *in) {
+			n.Architecture, n.BootMode = types.ArchitectureValuesArm64, types.BootModeValuesLegacyBios
+		}},
+		{value, "arm64 with both", func(n *in) { n.Architecture = types.ArchitectureValuesArm64 }},
+		{value, "TPM 1.2", func(n *in) { n.TpmSupport, n.BootMode = "v1.2", types.BootModeValuesUefi }},
+		{value, "TPM with BIOS", func(n *in) { n.TpmSupport, n.BootMode = types.TpmSupportValuesV20, types.BootModeValuesLegacyBios }},
+		{value, "TPM with both", func(n *in) { n.TpmSupport = types.TpmSupportValuesV20 }},
+		{value, "TPM for arm64", func(n *in) {
+			n.TpmSupport, n.BootMode, n.Architecture = types.TpmSupportValuesV20, types.BootModeValuesUefi, types.ArchitectureValuesArm64
+		}},
+		{value, "UEFI data that is not Base64", func(n *in) { n.UefiData = sdk.String("%") }},
+		{value, "UEFI data over 64 KiB", func(n *in) { n.UefiData = encoded(64<<10 + 1) }},
+		{value, "UEFI data with BIOS", func(n *in) { n.UefiData, n.BootMode = encoded(1), types.BootModeValuesLegacyBios }},
+		{value, "tags of a snapshot", tags(types.ResourceTypeSnapshot, tag("k", "v"))},
+		{"TagLimitExceeded", "51 tags", tags(types.ResourceTypeImage, many...)},
+		{value, "reserved tag", tags(types.ResourceTypeImage, tag("aws:k", "v"))},
+		{value, "long key of a tag", tags(types.ResourceTypeImage, tag(strings.Repeat("k", 129), "v"))},
+		{value, "long value of a tag", tags(types.ResourceTypeImage, tag("k", strings.Repeat("v", 257)))},
+		{value, "same tag twice", tags(types.ResourceTypeImage, tag("k", "1"), tag("k", "2"))},
+		{mapping, "no root device", func(n *in) { n.RootDeviceName = nil }},
+		{mapping, "root device that is not in the mapping", func(n *in) { n.RootDeviceName = sdk.String("/dev/sda1") }},
+		{mapping, "no mapping", func(n *in) { n.BlockDeviceMappings = nil }},
+		{mapping, "no snapshot", of(func(d *drive) { d.SnapshotId, d.VolumeSize = nil, sdk.Int32(8) })},
+		{mapping, "encrypted", of(func(d *drive) { d.Encrypted = sdk.Bool(true) })},
+		{mapping, "not encrypted", of(func(d *drive) { d.Encrypted = sdk.Bool(false) })},
+		{mapping, "key", of(func(d *drive) { d.KmsKeyId = sdk.String("alias/mine") })},
+		{"InvalidSnapshotID.Malformed", "malformed snapshot", of(func(d *drive) { d.SnapshotId = sdk.String("vol-1") })},
+		{"InvalidSnapshot.NotFound", "unknown snapshot", of(func(d *drive) { d.SnapshotId = sdk.String("snap-03333333333333333") })},
+		{"IncorrectState", "pending snapshot", of(func(d *drive) { d.SnapshotId = sdk.String("snap-01111111111111111") })},
+		{"UnauthorizedOperation", "foreign snapshot", of(func(d *drive) { d.SnapshotId = sdk.String("snap-02222222222222222") })},
+		{mapping, "volume smaller than the snapshot", of(func(d *drive) { d.VolumeSize = sdk.Int32(7) })},
+		{value, "volume of 0 GiB", of(func(d *drive) { d.VolumeSize = sdk.Int32(-1) })},
+		{value, "great gp2", of(func(d *drive) { d.VolumeType, d.VolumeSize = types.VolumeTypeGp2, sdk.Int32(16385) })},
+		{value, "great standard", of(func(d *drive) { d.VolumeType, d.VolumeSize = types.VolumeTypeStandard, sdk.Int32(1025) })},
+		{value, "small io1", of(func(d *drive) { d.VolumeType, d.VolumeSize, d.Iops = types.VolumeTypeIo1, sdk.Int32(3), sdk.Int32(100) })},
+		{value, "st1", of(func(d *drive) { d.VolumeType, d.VolumeSize = types.VolumeTypeSt1, sdk.Int32(125) })},
+		{value, "unknown type", of(func(d *drive) { d.VolumeType = "gp4" })},
+		{combination, "throughput of gp2", of(func(d *drive) { d.VolumeType, d.Throughput = types.VolumeTypeGp2, sdk.Int32(125) })},
+		{value, "throughput 124", of(func(d *drive) { d.Throughput = sdk.Int32(124) })},
+		{value, "throughput 2001", of(func(d *drive) { d.Throughput, d.Iops = sdk.Int32(2001), sdk.Int32(16000) })},
+		{value, "throughput without IOPS", of(func(d *drive) { d.Throughput = sdk.Int32(751) })},
+		{value, "IOPS of gp3", of(func(d *drive) { d.Iops = sdk.Int32(2999) })},
+		{value, "more IOPS of gp3", of(func(d *drive) { d.Iops = sdk.Int32(80001) })},
+		{value, "IOPS of a small gp3", of(func(d *drive) { d.Iops, d.VolumeSize = sdk.Int32(5000), sdk.Int32(9) })},
+		{combination, "IOPS of gp2", of(func(d *drive) { d.VolumeType, d.Iops = types.VolumeTypeGp2, sdk.Int32(100) })},
+		{"MissingParameter", "io2 without IOPS", of(func(d *drive) { d.VolumeType = types.VolumeTypeIo2 })},
+		{value, "IOPS of io1", of(func(d *drive) { d.VolumeType, d.Iops = types.VolumeTypeIo1, sdk.Int32(64001) })},
+		{value, "rate 99", of(func(d *drive) { d.VolumeInitializationRate = sdk.Int32(99) })},
+		{value, "rate 301", of(func(d *drive) { d.VolumeInitializationRate = sdk.Int32(301) })},
+	} {
+		n := node()
+		one.change(n)
+		_, err := c.RegisterImage(t.Context(), n)
+		assert.Equal(t, one.want, code(err), one.name)
+		assert.Empty(t, w.Images, one.name)
+	}
+}
+
+// TestImagesThatEC2Accepts sends values at the ends of the ranges.
+func TestImagesThatEC2Accepts(t *testing.T) {
+	w := New(t)
+	w.Snapshots = []*Snapshot{{Region: Region, ID: "snap-0123456789abcdef0", State: "completed", Owner: Account, Size: 8}}
+	c := client(w)
+	type in = ec2.RegisterImageInput
+	for name, change := range map[string]func(*in){
+		"plain": func(*in) {},
+		"UEFI": func(n *in) {
+			n.BootMode, n.TpmSupport, n.ImdsSupport, n.SriovNetSupport = types.BootModeValuesUefi, types.TpmSupportValuesV20, types.ImdsSupportValuesV20, sdk.String("simple")
+			n.UefiData = sdk.String(base64.StdEncoding.EncodeToString(make([]byte, 64<<10)))
+		},
+		"arm64": func(n *in) { n.Architecture, n.BootMode = types.ArchitectureValuesArm64, types.BootModeValuesUefi },
+		"gp3": func(n *in) {
+			d := n.BlockDeviceMappings[0].Ebs
+			d.VolumeSize, d.Iops, d.Throughput, d.VolumeInitializationRate = sdk.Int32(16), sdk.Int32(8000), sdk.Int32(2000), sdk.Int32(300)
+		},
+		"small gp3": func(n *in) { n.BlockDeviceMappings[0].Ebs.Throughput = sdk.Int32(750) },
+		"io2": func(n *in) {
+			d := n.BlockDeviceMappings[0].Ebs
+			d.VolumeType, d.Iops = types.VolumeTypeIo2, sdk.Int32(256000)
+		},
+		"no type": func(n *in) { n.BlockDeviceMappings[0].Ebs.VolumeType = "" },
+	} {
+		n := node()
+		n.Name = sdk.String("node " + name)
+		change(n)
+		_, err := c.RegisterImage(t.Context(), n)
+		require.NoError(t, err, name)
+		_, err = c.RegisterImage(t.Context(), n)
+		require.Equal(t, "InvalidAMIName.Duplicate", code(err), name)
+	}
+}
+
+// EC2 may take some time until a snapshot of a deregistered image can be deleted.
+func TestSnapshotsOfImagesAreDeletedLast(t *testing.T) {
+	w := New(t)
+	w.InUseYet = 1
+	w.Snapshots = []*Snapshot{{Region: Region, ID: "snap-0123456789abcdef0", State: "completed", Owner: Account, Size: 8}}
+	c := client(w)
+	remove := func() string {
+		_, err := c.DeleteSnapshot(t.Context(), &ec2.DeleteSnapshotInput{SnapshotId: sdk.String("snap-0123456789abcdef0")})
+		return code(err)
+	}
+	out, err := c.RegisterImage(t.Context(), node())
+	require.NoError(t, err)
+	require.Equal(t, "InvalidSnapshot.InUse", remove())
+	_, err = c.DeregisterImage(t.Context(), &ec2.DeregisterImageInput{ImageId: out.ImageId})
+	require.NoError(t, err)
+	require.Equal(t, "InvalidSnapshot.InUse", remove())
+	require.Equal(t, "<nil>", remove())
+	require.Equal(t, "InvalidSnapshot.NotFound", remove())
+}
+
+// A policy decides about calls, their resources and the tags that they make.
+func TestPermit(t *testing.T) {
+	w := New(t)
+	w.Snapshots = []*Snapshot{{Region: Region, ID: "snap-0123456789abcdef0", State: "completed", Owner: Account, Size: 8}}
+	c := client(w)
+	n := node()
+	n.TagSpecifications = []types.TagSpecification{{ResourceType: types.ResourceTypeImage, Tags: []types.Tag{{Key: sdk.String("k"), Value: sdk.String("v")}}}}
+	for policy, want := range map[string]string{
+		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"ec2:RegisterImage","Resource":"*"}]}`:                                                                       "is not authorized to perform: ec2:CreateTags on resource: arn:aws:ec2:eu-west-1::image/*",
+		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":["ec2:RegisterImage","ec2:CreateTags"],"Resource":"arn:aws:ec2:us-east-1::*"}]}`:                             "is not authorized to perform: ec2:RegisterImage on resource: arn:aws:ec2:eu-west-1::image/*",
+		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":["ec2:RegisterImage","ec2:CreateTags"],"Resource":"arn:aws:ec2:eu-west-1::image/*"}]}`:                       "is not authorized to perform: ec2:RegisterImage on resource: arn:aws:ec2:eu-west-1::snapshot/",
+		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":["ec2:RegisterImage","ec2:CreateTags"],"Resource":["arn:aws:ec2:*::image/*","arn:aws:ec2:*::snapshot/*"]}]}`: "",
+	} {
+		w.Permit(policy)
+		_, err := c.RegisterImage(t.Context(), n)
+		if want == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.Equal(t, "UnauthorizedOperation", code(err))
+		require.ErrorContains(t, err, want)
+	}
+}
