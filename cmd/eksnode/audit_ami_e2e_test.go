@@ -3,14 +3,19 @@
 package main
 
 import (
+	"bufio"
 	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -18,6 +23,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -261,4 +267,138 @@ func hashOf(t *testing.T, path string, size int64) [32]byte {
 		sum.Write(zeros)
 	}
 	return [32]byte(sum.Sum(nil))
+}
+
+// TestExportsReadWhatBoto3Wrote compares with another client of the EBS direct APIs,
+// AWS's own library for Python.
+func TestExportsReadWhatBoto3Wrote(t *testing.T) {
+	w := aws.New(t)
+	w.Folder = t.TempDir()
+	w.Serve()
+	w.ServeEBS()
+	out, err := w.Shell(`AWS_ENDPOINT_URL_EBS=`+os.Getenv("AWS_ENDPOINT_URL_EBS")+` AWS_DEFAULT_REGION=$AWS_REGION python3 client.py`, map[string]string{"client.py": boto3Client})
+	require.NoError(t, err)
+	words := strings.Fields(out)
+	require.Len(t, words, 2, out)
+	file := filepath.Join(t.TempDir(), "x.raw")
+	code, _, errOut := command(t, "", "ami", "export", words[0], file)
+	require.Equal(t, 0, code, errOut)
+	assert.Equal(t, words[1], fmt.Sprintf("%x", hashOf(t, file, 0)))
+}
+
+// boto3Client writes a snapshot, reads it, and prints its ID and the SHA-256 of the
+// volume.
+const boto3Client = `
+import base64, boto3, hashlib, random
+size = 512 << 10
+ebs = boto3.client('ebs')
+digest = lambda data: base64.b64encode(hashlib.sha256(data).digest()).decode()
+snapshot = ebs.start_snapshot(VolumeSize=1, ClientToken='boto3', Timeout=60)['SnapshotId']
+random.seed(1)
+blocks = {n: random.randbytes(size) for n in random.sample(range(2048), 60)}
+blocks[7] = bytes(size)
+for n in sorted(blocks):
+    ebs.put_snapshot_block(SnapshotId=snapshot, BlockIndex=n, BlockData=blocks[n], DataLength=size, Checksum=digest(blocks[n]), ChecksumAlgorithm='SHA256')
+ebs.complete_snapshot(SnapshotId=snapshot, ChangedBlocksCount=len(blocks))
+read = {}
+for b in ebs.list_snapshot_blocks(SnapshotId=snapshot)['Blocks']:
+    read[b['BlockIndex']] = ebs.get_snapshot_block(SnapshotId=snapshot, BlockIndex=b['BlockIndex'], BlockToken=b['BlockToken'])['BlockData'].read()
+assert read == blocks
+volume = hashlib.sha256()
+for n in range(2048):
+    volume.update(read.get(n, bytes(size)))
+print(snapshot, volume.hexdigest())
+`
+
+// The printed policy has the permissions for the calls, and those of KMS.
+func TestThePolicyForReadingAMIsHasTheirCalls(t *testing.T) {
+	w, double := cloudWith(t, diskOfNode(t, cleanNode(t)), nil)
+	code, _, errOut := command(t, "", "ami", "publish", cloudImage, "--parameter", "/node")
+	require.Equal(t, 0, code, errOut)
+	before := w.Count()
+	code, _, errOut = command(t, "", "audit", "--ami", "resolve:ssm:/node", "--skip-rules", "not-a-node")
+	require.Equal(t, 0, code, errOut)
+	code, _, errOut = command(t, "", "ami", "export", cloudImage, filepath.Join(t.TempDir(), "x.raw"))
+	require.Equal(t, 0, code, errOut)
+	made := []string{"kms:Decrypt", "kms:DescribeKey"}
+	for call, n := range w.Count() {
+		if n > before[call] {
+			made = append(made, call)
+		}
+	}
+	for call := range double.Count().Calls {
+		made = append(made, "ebs:"+call)
+	}
+	slices.Sort(made)
+	assert.Equal(t, awsapi.SnapshotReadActions(), made)
+	for _, args := range [][]string{{"audit", "--policy"}, {"ami", "export", "--policy"}} {
+		code, out, errOut := command(t, "", args...)
+		require.Equal(t, 0, code, errOut)
+		for _, action := range made {
+			assert.Contains(t, out, `"`+action+`"`)
+		}
+	}
+	for _, action := range []string{"ec2:DescribeImages", "ec2:DescribeSnapshots"} {
+		w.Deny(action)
+		_, _, errOut := command(t, "", "audit", "--ami", cloudImage)
+		assert.Contains(t, errOut, "the permission "+action+" is missing")
+		w.Heal()
+	}
+}
+
+// Two audits of a snapshot at the same time read it once each, one after the other.
+func TestAuditsOfOneSnapshotWaitForEachOther(t *testing.T) {
+	_, double := cloudWith(t, diskOfNode(t, cleanNode(t)), nil)
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	double.Before("GetSnapshotBlock", func() {
+		once.Do(func() {
+			close(begun)
+			<-goOn
+		})
+	})
+	first := make(chan string)
+	go func() {
+		_, _, errOut := command(t, "", "audit", "--ami", cloudImage, "--skip-rules", "not-a-node", "--keep-disk")
+		first <- errOut
+	}()
+	<-begun
+	second := exec.Command("eksnode", "audit", "--snapshot", cloudSnapshot, "--skip-rules", "not-a-node")
+	said, err := second.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, second.Start())
+	line, err := bufio.NewReader(said).ReadString('\n')
+	require.NoError(t, err)
+	assert.Contains(t, line, "another eksnode uses the snapshot "+cloudSnapshot+" in ")
+	close(goOn)
+	assert.Regexp(t, `^disk: .*disk\.raw\n$`, <-first)
+	require.NoError(t, second.Wait())
+	assert.Equal(t, 128, double.Count().Calls["GetSnapshotBlock"], "the second audit verifies the disk of the first one")
+	assert.Empty(t, cached(t))
+}
+
+// An export that was stopped goes on where it stopped.
+func TestAStoppedExportGoesOn(t *testing.T) {
+	disk := diskOfNode(t, usedNode(t))
+	_, double := cloudWith(t, disk, nil)
+	file := filepath.Join(t.TempDir(), "x.raw")
+	var gets atomic.Int32
+	killed := make(chan struct{})
+	double.Before("GetSnapshotBlock", func() {
+		if gets.Add(1) == 100 {
+			close(killed)
+		}
+	})
+	cmd := exec.Command("eksnode", "ami", "export", cloudImage, file)
+	require.NoError(t, cmd.Start())
+	<-killed
+	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	require.Error(t, cmd.Wait())
+	double.Before("GetSnapshotBlock", nil)
+	require.NoFileExists(t, file)
+	before := double.Count().Calls["GetSnapshotBlock"]
+	code, _, errOut := command(t, "", "ami", "export", cloudImage, file)
+	require.Equal(t, 0, code, errOut)
+	assert.Less(t, double.Count().Calls["GetSnapshotBlock"]-before, 100)
+	assert.Equal(t, hashOf(t, disk, 1<<30), hashOf(t, file, 0))
 }
