@@ -85,21 +85,21 @@ func (c cloudDisk) find(ctx context.Context, a *awsapi.AWS) (rootVolume, error) 
 	return rootVolume{a, root.Snapshot, i, others}, err
 }
 
-// explain adds what to do to an error about the snapshot. Flag names the option that
-// chooses where the disk is written.
-func (r rootVolume) explain(err error, flag string) error {
+// explain adds what to do to an error about the snapshot. Elsewhere says how to write
+// the disk elsewhere.
+func (r rootVolume) explain(err error, elsewhere string) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, syscall.ENOSPC):
-		return fmt.Errorf("%w; make space, or choose another folder with %s", err, flag)
+		return fmt.Errorf("%w; make space, or %s", err, elsewhere)
 	case !awsapi.IsGone(err):
 		return err
 	case r.image.ID == "":
 		return fmt.Errorf("%w; %s has no such snapshot that this account may see: name another region with --region", err, r.aws.Region)
 	}
-	return fmt.Errorf("%w; the image %s belongs to the account %s, and its snapshot is deleted or not shared with yours: copy the image first, and name the copy: aws ec2 copy-image --region %s --source-region %[4]s --source-image-id %[2]s --name NAME",
-		err, r.image.ID, r.image.Owner, r.aws.Region)
+	return fmt.Errorf("%w; the snapshot is deleted, or not shared by the account %s: copy the image, and name the copy: aws ec2 copy-image --region %s --source-region %[3]s --source-image-id %s --name NAME",
+		err, r.image.Owner, r.aws.Region, r.image.ID)
 }
 
 // String describes the disk.

@@ -97,7 +97,7 @@ func (e export) run(cmd *cobra.Command, source, file string) error {
 	began, m := time.Now(), newMeter(cmd.ErrOrStderr())
 	sums, fetched, err := m.download(cmd, volume, file)
 	if err != nil {
-		err = fmt.Errorf("exporting %s: %w", volume, volume.explain(err, "another path for FILE"))
+		err = fmt.Errorf("exporting %s: %w", volume, volume.explain(err, "name a file on another disk"))
 		if _, missing := os.Stat(file + ".part"); missing == nil {
 			err = fmt.Errorf("%w; the same command continues with %s.part", err, file)
 		}

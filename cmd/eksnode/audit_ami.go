@@ -40,7 +40,7 @@ func (d *auditedDisk) auditCloud(cmd *cobra.Command, spec scrub.Spec) (r plan.Re
 	}
 	r, err = d.auditVolume(cmd, volume, spec)
 	if err != nil {
-		return r, fmt.Errorf("auditing %s: %w", volume, volume.explain(err, "--cache-folder"))
+		return r, fmt.Errorf("auditing %s: %w", volume, volume.explain(err, "choose another folder with --cache-folder"))
 	}
 	return r, nil
 }

@@ -40,7 +40,7 @@ func TestAMIsThatCannotBeReadAreErrors(t *testing.T) {
 			"the image has no snapshot of its root device /dev/sda1"},
 		"foreign": {func(i *aws.Image) {
 			i.Owner, i.Devices = "210987654321", []aws.Drive{{Name: "/dev/xvda", Snapshot: "snap-0000000000000000f"}}
-		}, cloudImage, "the image " + cloudImage + " belongs to the account 210987654321, and its snapshot is deleted or not shared with yours: copy the image first, and name the copy: aws ec2 copy-image --region eu-west-1 --source-region eu-west-1 --source-image-id " + cloudImage + " --name NAME"},
+		}, cloudImage, "the snapshot is deleted, or not shared by the account 210987654321: copy the image, and name the copy: aws ec2 copy-image --region eu-west-1 --source-region eu-west-1 --source-image-id " + cloudImage + " --name NAME"},
 	} {
 		changed := image
 		if one.change != nil {
@@ -151,7 +151,7 @@ func TestAFullDiskEndsTheDownload(t *testing.T) {
 	assert.Zero(t, double.Count().Calls["GetSnapshotBlock"])
 	code, _, errOut = command(t, "", "ami", "export", cloudImage, filepath.Join(folder, "x.raw"))
 	assert.Equal(t, 2, code)
-	assert.Contains(t, errOut, "choose another folder with another path for FILE")
+	assert.Contains(t, errOut, "make space, or name a file on another disk")
 	left, err := os.ReadDir(filepath.Join(folder, "snapshots"))
 	require.NoError(t, err)
 	assert.Empty(t, left)
@@ -166,7 +166,7 @@ func TestAFullDiskEndsTheDownload(t *testing.T) {
 	})
 	code, _, errOut = command(t, "", "audit", "--ami", cloudImage, "--cache-folder", folder)
 	assert.Equal(t, 2, code)
-	assert.Contains(t, errOut, "disk.raw.part: no space left on device; make space, or choose another folder with --cache-folder")
+	assert.Contains(t, errOut, "disk.raw.part: no space left on device; the next run reads the rest; make space, or choose another folder with --cache-folder")
 }
 
 func TestAuditsOfAMIsNeedRootBeforeTheDownload(t *testing.T) {
