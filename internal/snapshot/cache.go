@@ -114,7 +114,10 @@ func (c Cache) lock(ctx context.Context, id string) (*Disk, error) {
 	name := filepath.Join(c.Folder, id)
 	said := false
 	for {
-		if err := os.MkdirAll(name, 0o700); err != nil {
+		if err := makeFolder(c.Folder); err != nil {
+			return nil, err
+		}
+		if err := os.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, err
 		}
 		folder, err := os.Open(name)
@@ -147,6 +150,26 @@ func (c Cache) lock(ctx context.Context, id string) (*Disk, error) {
 		case <-time.After(lockPause):
 		}
 	}
+}
+
+// makeFolder makes a folder and its parents. Under sudo, a new folder gets the owner of
+// its parent: the folder may be in the cache of a person, who needs the cache later
+// without sudo.
+func makeFolder(path string) error {
+	parent := filepath.Dir(path)
+	if _, err := os.Stat(parent); errors.Is(err, fs.ErrNotExist) && parent != path {
+		if err := makeFolder(parent); err != nil {
+			return err
+		}
+	}
+	err := os.Mkdir(path, 0o700)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err == nil {
+		err = giveOwner(path, parent)
+	}
+	return err
 }
 
 // sameFile says whether an open folder still has its name.

@@ -18,6 +18,15 @@ func freeSpace(folder string) (bytes int64, known bool) {
 	return int64(fs.Bavail) * fs.Bsize, true
 }
 
+// giveOwner gives a path the owner of another one, if this process may do so.
+func giveOwner(path, of string) error {
+	var st unix.Stat_t
+	if err := unix.Stat(of, &st); err != nil || os.Geteuid() != 0 {
+		return err
+	}
+	return os.Lchown(path, int(st.Uid), int(st.Gid))
+}
+
 // tryLock locks an open folder for this process, unless another process has the lock.
 func tryLock(folder *os.File) (locked bool, err error) {
 	err = unix.Flock(int(folder.Fd()), unix.LOCK_EX|unix.LOCK_NB)
