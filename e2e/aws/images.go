@@ -81,7 +81,6 @@ type Snapshot struct {
 	Size      int     `xml:"volumeSize"`
 	Encrypted bool    `xml:"encrypted"`
 	KMSKey    string  `xml:"kmsKeyId,omitempty"`
-	Said      string  `xml:"statusMessage,omitempty"`
 	Tier      string  `xml:"storageTier,omitempty"`
 	Outpost   string  `xml:"outpostArn,omitempty"`
 	Tags      []Tag   `xml:"tagSet>item"`
