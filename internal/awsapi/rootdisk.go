@@ -72,18 +72,20 @@ func RefusedSnapshot(err error, s Snapshot, region, account string) error {
 	copying := fmt.Sprintf("aws ec2 copy-snapshot --region %s --source-region %[1]s --source-snapshot-id %s", region, s.ID)
 	var api *APIError
 	var denied *DeniedError
-	refused := errors.As(err, &denied)
+	reason := ""
 	if errors.As(err, &api) {
-		refused = refused || IsNotFound(err) || api.Reason == string(ebstypes.ValidationExceptionReasonInvalidSnapshotId)
+		reason = api.Reason
 	}
+	invalid := reason == string(ebstypes.ValidationExceptionReasonInvalidSnapshotId)
+	foreign := reason == string(ebstypes.AccessDeniedExceptionReasonUnauthorizedAccount)
 	switch {
-	case !refused:
+	case !errors.As(err, &denied) && !IsNotFound(err) && !invalid && !foreign:
 		return err
 	case account != "" && s.Owner != account:
 		return fmt.Errorf("%w; the snapshot belongs to the account %s: copy it into yours first, and name the copy: %s", err, s.Owner, copying)
 	case denied != nil && s.Encrypted && !strings.Contains(err.Error(), "kms:Decrypt"):
 		return fmt.Errorf("%w; the snapshot is encrypted, so the caller also needs kms:Decrypt for the key %s", err, s.Key)
-	case denied == nil && api.Reason != "":
+	case invalid:
 		return fmt.Errorf("%w; the EBS direct APIs cannot read public snapshots: if this one is public, copy it first, and name the copy: %s", err, copying)
 	}
 	return err
