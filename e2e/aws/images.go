@@ -82,6 +82,8 @@ type Snapshot struct {
 	Size      int     `xml:"volumeSize"`
 	Encrypted bool    `xml:"encrypted"`
 	KMSKey    string  `xml:"kmsKeyId,omitempty"`
+	Tier      string  `xml:"storageTier,omitempty"`
+	Outpost   string  `xml:"outpostArn,omitempty"`
 	Tags      []Tag   `xml:"tagSet>item"`
 	Shares    []Share `xml:"-"`
 	Disk      Disk    `xml:"-"`

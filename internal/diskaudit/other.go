@@ -11,5 +11,8 @@ import (
 // Run returns ErrNeedsLinux.
 func (a Audit) Run(context.Context) (plan.Report, error) { return plan.Report{}, ErrNeedsLinux }
 
+// Ready returns ErrNeedsLinux.
+func Ready() error { return ErrNeedsLinux }
+
 // Child reports that this process is no child.
 func Child(context.Context) (code int, child bool) { return 0, false }

@@ -7,10 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/human"
 )
 
 // Download says how to read a snapshot into a file. Zero values of numbers mean the
@@ -27,15 +30,15 @@ type Download struct {
 
 // Run reads a snapshot into a sparse file of the volume's size, and returns the
 // checksums of its blocks. The file path.part and a journal path.journal hold what is
-// read; the file gets its name at the end. After a failure they stay, and the next
-// download goes on with them. Blocks that the snapshot lacks read as zeros.
+// read; the file gets its name at the end. After a failure they stay if they have a
+// block, and the next download goes on with them. Blocks that the snapshot lacks read as zeros.
 func (d Download) Run(ctx context.Context, a *awsapi.AWS, id, path string) (Sums, error) {
 	s, err := a.Snapshot(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	if s.State != awsapi.SnapshotCompleted {
-		return nil, fmt.Errorf("reading the snapshot %s: its state is %s, but only a completed snapshot can be read", id, s.State)
+	if err := s.Readable(a.Region); err != nil {
+		return nil, err
 	}
 	run, err := d.open(a, s, path)
 	if err != nil {
@@ -55,9 +58,18 @@ func (d Download) Run(ctx context.Context, a *awsapi.AWS, id, path string) (Sums
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		return nil, errors.Join(fmt.Errorf("downloading the snapshot %s: %w", id, err), run.journal.close(false))
+		return nil, errors.Join(fmt.Errorf("downloading the snapshot %s: %w", id, refused(ctx, a, s, err)), run.abandon())
 	}
 	return run.journal.done, run.journal.close(true)
+}
+
+// refused adds to a refusal of AWS what to do about the snapshot.
+func refused(ctx context.Context, a *awsapi.AWS, s awsapi.Snapshot, err error) error {
+	account, unknown := a.Account(ctx)
+	if unknown != nil {
+		account = "" // err matters more
+	}
+	return awsapi.RefusedSnapshot(err, s, a.Region, account)
 }
 
 // download is a running download.
@@ -97,15 +109,42 @@ func (d Download) open(a *awsapi.AWS, s awsapi.Snapshot, path string) (*download
 	return &download{Download: d, fetch: newFetch(a, s.ID, d.Connections, d.Rate), file: f, journal: j}, nil
 }
 
+// room returns an error when the folder has less space than the missing blocks need.
+func (d *download) room(missing int64) error {
+	folder := filepath.Dir(d.file.Name())
+	free, known := freeSpace(folder)
+	if known && free < missing*BlockSize {
+		return fmt.Errorf("the folder %s has %s free, but %s are still to be read: %w", folder, human.Size(free), human.Size(missing*BlockSize), syscall.ENOSPC)
+	}
+	return nil
+}
+
+// abandon closes the journal. Without a block, there is nothing for another download to
+// go on with.
+func (d *download) abandon() error {
+	if len(d.journal.done) > 0 {
+		return d.journal.close(false)
+	}
+	return errors.Join(os.Remove(d.file.Name()), d.journal.close(true))
+}
+
 // blocks reads the blocks that the file lacks.
 func (d *download) blocks(ctx context.Context) error {
-	end, last := int64(0), int32(-1)
+	end, last, missing := int64(0), int32(-1), int64(0)
 	err := d.aws.BlockPages(ctx, d.id, 0, func(page []awsapi.Block) error {
 		d.total += len(page)
 		last = page[len(page)-1].Index
+		for _, b := range page {
+			if _, noted := d.journal.before(b.Index); !noted {
+				missing++
+			}
+		}
 		return nil
 	})
 	if err != nil {
+		return err
+	}
+	if err := d.room(missing); err != nil {
 		return err
 	}
 	if st, err := d.file.Stat(); err == nil {

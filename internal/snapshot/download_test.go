@@ -103,7 +103,7 @@ func TestOnlyCompletedSnapshotsAreRead(t *testing.T) {
 	require.Error(t, err)
 	id := double.IDs()[0]
 	_, err = snapshot.Download{}.Run(t.Context(), a, id, filepath.Join(t.TempDir(), "disk"))
-	require.EqualError(t, err, "reading the snapshot "+id+": its state is pending, but only a completed snapshot can be read")
+	require.EqualError(t, err, "reading the snapshot "+id+": the snapshot is pending (100%), and only a completed one can be read; wait for it: aws ec2 wait snapshot-completed --region eu-west-1 --snapshot-ids "+id)
 }
 
 // stored uploads a disk whose first blocks are used.

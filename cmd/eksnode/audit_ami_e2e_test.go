@@ -1,0 +1,239 @@
+//go:build e2e && linux && !agent
+
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+const (
+	cloudImage    = "ami-0123456789abcdef0"
+	cloudSnapshot = "snap-0123456789abcdef0"
+)
+
+// cleanNode are the files of a root without findings, if the rule not-a-node is
+// skipped.
+func cleanNode(t *testing.T) map[string]string {
+	t.Helper()
+	shell, err := os.ReadFile("/proc/self/exe") // an ELF file for this architecture
+	require.NoError(t, err)
+	return map[string]string{"etc/os-release": "ID=debian\nVERSION_ID=\"12\"\n", "etc/machine-id": "", "bin/sh": string(shell[:4096])}
+}
+
+// usedNode has the state of a node too.
+func usedNode(t *testing.T) map[string]string {
+	t.Helper()
+	files := cleanNode(t)
+	files["var/lib/kubelet/pki/kubelet-client-current.pem"] = "certificate"
+	files["etc/machine-id"] = strings.Repeat("0123456789abcdef", 2)
+	return files
+}
+
+// diskOfNode makes a disk with an ext4 root, which has the files.
+func diskOfNode(t *testing.T, files map[string]string) string {
+	t.Helper()
+	folder := t.TempDir()
+	root, part, disk := filepath.Join(folder, "root"), filepath.Join(folder, "part"), filepath.Join(folder, "disk.raw")
+	for name, text := range files {
+		require.NoError(t, os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o755))
+	}
+	script := `truncate -s 60M "$1"; mkfs.ext4 -q -d "$2" "$1"; truncate -s 64M "$3"
+printf 'label: gpt\nstart=2048, size=122880, type=4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709\n' | sfdisk -q "$3"
+dd if="$1" of="$3" bs=1M seek=1 conv=notrunc,sparse status=none; rm "$1"`
+	out, err := exec.Command("sh", "-ec", script, "sh", part, root, disk).CombinedOutput()
+	require.NoError(t, err, string(out))
+	return disk
+}
+
+// cloudWith is AWS with an AMI of a disk. The cache is empty.
+func cloudWith(t *testing.T, disk string, change func(*ebsdirect.Snapshot)) (*aws.World, *ebsdirect.Double) {
+	t.Helper()
+	w := aws.New(t)
+	w.Folder = t.TempDir()
+	w.Serve()
+	double := w.ServeEBS()
+	f, err := os.Open(disk)
+	require.NoError(t, err)
+	defer f.Close()
+	s := ebsdirect.Snapshot{ID: cloudSnapshot, Owner: aws.Account, State: ebsdirect.Completed, Size: 1}
+	if change != nil {
+		change(&s)
+	}
+	require.NoError(t, double.Add(s, f))
+	i := aws.NewImage(cloudImage, "node", aws.Account, "2026-11-01T00:00:00Z")
+	i.Region, i.Devices = aws.Region, []aws.Drive{{Name: "/dev/xvda", Snapshot: cloudSnapshot, Size: 1}}
+	w.Images = append(w.Images, i)
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	return w, double
+}
+
+// cached lists the files in the cache.
+func cached(t *testing.T) []string {
+	t.Helper()
+	var names []string
+	base := filepath.Join(os.Getenv("XDG_CACHE_HOME"), "eksnode", "assets", "snapshots")
+	require.NoError(t, filepath.WalkDir(os.Getenv("XDG_CACHE_HOME"), func(path string, e os.DirEntry, err error) error {
+		if err == nil && path != base && strings.HasPrefix(path, base) {
+			names = append(names, strings.TrimPrefix(path, base+"/"))
+		}
+		return err
+	}))
+	return names
+}
+
+func reportOf(t *testing.T, text string) plan.Report {
+	t.Helper()
+	var r plan.Report
+	require.NoError(t, json.Unmarshal([]byte(text), &r), text)
+	return r
+}
+
+func TestAnAuditOfAnAMIFindsWhatTheAuditOfItsDiskFinds(t *testing.T) {
+	for name, files := range map[string]map[string]string{"dirty": usedNode(t), "clean": cleanNode(t)} {
+		t.Run(name, func(t *testing.T) {
+			disk := diskOfNode(t, files)
+			cloudWith(t, disk, nil)
+			wantCode, text, errOut := command(t, "", "audit", "--disk", disk, "--skip-rules", "not-a-node", "--output", "json")
+			want := reportOf(t, text)
+			require.Equal(t, map[string]int{"dirty": 1, "clean": 0}[name], wantCode, errOut)
+			for _, args := range [][]string{{"--ami", cloudImage}, {"--ami", "eu-west-1:" + cloudImage}, {"--snapshot", cloudSnapshot}, {"--ami", cloudImage, "--partition", "1"}} {
+				code, text, errOut := command(t, "", append([]string{"audit", "--skip-rules", "not-a-node", "--output", "json"}, args...)...)
+				got := reportOf(t, text)
+				assert.Equal(t, wantCode, code, errOut)
+				assert.Equal(t, want.Plan, got.Plan)
+				assert.Equal(t, want.Rules, got.Rules)
+				machine := want.Machine
+				machine.Disk, machine.Snapshot, machine.Region = "", cloudSnapshot, "eu-west-1"
+				if args[0] == "--ami" {
+					machine.AMI = cloudImage
+				}
+				assert.Equal(t, machine, got.Machine)
+				assert.Empty(t, cached(t), "the disk may have secrets")
+			}
+			for _, format := range []string{"text", "sarif", "junit"} {
+				_, want, _ := command(t, "", "audit", "--disk", disk, "--skip-rules", "not-a-node", "--output", format)
+				code, got, _ := command(t, "", "audit", "--ami", cloudImage, "--skip-rules", "not-a-node", "--output", format)
+				assert.Equal(t, wantCode, code)
+				assert.Equal(t, want, got)
+			}
+		})
+	}
+}
+
+func TestOtherVolumesOfAnAMIAreInTheReport(t *testing.T) {
+	w, _ := cloudWith(t, diskOfNode(t, cleanNode(t)), nil)
+	w.Image("node").Devices = append([]aws.Drive{{Name: "/dev/xvdb", Snapshot: "snap-0000000000000000b"}}, w.Image("node").Devices...)
+	code, out, errOut := command(t, "", "audit", "--ami", cloudImage, "--skip-rules", "not-a-node", "--output", "json")
+	require.Equal(t, 0, code, errOut)
+	assert.Equal(t, []string{"the volume /dev/xvdb (snap-0000000000000000b) was not audited: only the root volume /dev/xvda was; audit the other one with --snapshot"}, reportOf(t, out).Warnings)
+}
+
+func TestAKeptDiskIsReusedAfterItsVerification(t *testing.T) {
+	_, double := cloudWith(t, diskOfNode(t, usedNode(t)), nil)
+	audit := func(more ...string) (string, int64) {
+		before := double.Count().Fetched
+		code, _, errOut := command(t, "", append([]string{"audit", "--ami", cloudImage}, more...)...)
+		require.Equal(t, 1, code, errOut)
+		return errOut, double.Count().Fetched - before
+	}
+	said, fetched := audit("--keep-disk")
+	path := filepath.Join(os.Getenv("XDG_CACHE_HOME"), "eksnode/assets/snapshots", cloudSnapshot, "disk.raw")
+	assert.Equal(t, "disk: "+path+"\n", said)
+	assert.Equal(t, int64(64<<20), fetched)
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	_, fetched = audit("--keep-disk")
+	assert.Zero(t, fetched)
+
+	for damage, change := range map[string]func(*os.File) error{
+		"the block 5 does not match its checksum":     func(f *os.File) error { _, err := f.WriteAt([]byte("x"), 5<<19+100); return err },
+		"the block 2000 does not match its checksum":  func(f *os.File) error { _, err := f.WriteAt([]byte("x"), 2000<<19); return err },
+		"does not have the 1 GiB of its snapshot":     func(f *os.File) error { return f.Truncate(512 << 20) },
+		"line 1: the file has no checksums of the sn": func(*os.File) error { return os.WriteFile(path+".sums", []byte("x"), 0o600) },
+		"has no checksums":                            func(*os.File) error { return os.Remove(path + ".sums") },
+	} {
+		f, err := os.OpenFile(path, os.O_RDWR, 0)
+		require.NoError(t, err)
+		require.NoError(t, change(f))
+		require.NoError(t, f.Close())
+		said, fetched = audit("--keep-disk")
+		assert.Contains(t, said, damage)
+		assert.Contains(t, said, "the snapshot "+cloudSnapshot+" is downloaded again")
+		assert.Equal(t, int64(64<<20), fetched, damage)
+	}
+	_, fetched = audit()
+	assert.Zero(t, fetched)
+	assert.Empty(t, cached(t))
+}
+
+func TestAKilledAuditGoesOn(t *testing.T) {
+	_, double := cloudWith(t, diskOfNode(t, usedNode(t)), nil)
+	var gets atomic.Int32
+	killed := make(chan struct{})
+	double.Before("GetSnapshotBlock", func() {
+		if gets.Add(1) == 100 {
+			close(killed)
+		}
+	})
+	cmd := exec.Command("eksnode", "audit", "--ami", cloudImage)
+	require.NoError(t, cmd.Start())
+	<-killed
+	require.NoError(t, cmd.Process.Kill())
+	require.Error(t, cmd.Wait())
+	double.Before("GetSnapshotBlock", nil)
+	assert.Equal(t, []string{cloudSnapshot, cloudSnapshot + "/disk.raw.journal", cloudSnapshot + "/disk.raw.part"}, cached(t))
+	before := double.Count().Fetched
+	code, out, errOut := command(t, "", "audit", "--ami", cloudImage)
+	require.Equal(t, 1, code, errOut)
+	assert.Contains(t, out, "/etc/machine-id")
+	assert.Less(t, double.Count().Fetched-before, int64(64<<20), "only the rest is read")
+	assert.Empty(t, cached(t))
+}
+
+// Two audits of a snapshot at the same time read it once each, one after the other.
+func TestAuditsOfOneSnapshotWaitForEachOther(t *testing.T) {
+	_, double := cloudWith(t, diskOfNode(t, cleanNode(t)), nil)
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	double.Before("GetSnapshotBlock", func() {
+		once.Do(func() {
+			close(begun)
+			<-goOn
+		})
+	})
+	first := make(chan string)
+	go func() {
+		_, _, errOut := command(t, "", "audit", "--ami", cloudImage, "--skip-rules", "not-a-node", "--keep-disk")
+		first <- errOut
+	}()
+	<-begun
+	second := exec.Command("eksnode", "audit", "--snapshot", cloudSnapshot, "--skip-rules", "not-a-node")
+	said, err := second.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, second.Start())
+	line, err := bufio.NewReader(said).ReadString('\n')
+	require.NoError(t, err)
+	assert.Contains(t, line, "another eksnode uses the snapshot "+cloudSnapshot+" in ")
+	close(goOn)
+	assert.Regexp(t, `^disk: .*disk\.raw\n$`, <-first)
+	require.NoError(t, second.Wait())
+	assert.Equal(t, 128, double.Count().Calls["GetSnapshotBlock"], "the second audit verifies the disk of the first one")
+	assert.Empty(t, cached(t))
+}
