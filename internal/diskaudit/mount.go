@@ -26,7 +26,14 @@ func Child(ctx context.Context) (code int, child bool) {
 	var t task
 	var a answer
 	err := json.NewDecoder(os.Stdin).Decode(&t)
-	if err == nil {
+	switch {
+	case err == nil && t.Spec == nil:
+		if err = t.list(ctx, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return listFailed, true
+		}
+		return 0, true
+	case err == nil:
 		a.Report, err = t.audit(ctx)
 	}
 	if err != nil {
@@ -40,24 +47,29 @@ func Child(ctx context.Context) (code int, child bool) {
 }
 
 func (t task) audit(ctx context.Context) (plan.Report, error) {
-	// Mounts of this process must not reach the other namespaces.
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return plan.Report{}, fmt.Errorf("separating the mounts: %w", err)
-	}
-	if err := t.mount(); err != nil {
-		return plan.Report{}, err
-	}
-	root, err := t.findRoot()
-	if err != nil {
-		return plan.Report{}, err
-	}
-	h, err := host.Mounted(root)
+	h, err := t.open()
 	if err != nil {
 		return plan.Report{}, err
 	}
 	defer h.Close()
 	r, _ := eksnode.Audit(ctx, h, *t.Spec) // the report has the error too
 	return r, nil
+}
+
+// open mounts the file system and opens the root.
+func (t task) open() (*host.Host, error) {
+	// Mounts of this process must not reach the other namespaces.
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return nil, fmt.Errorf("separating the mounts: %w", err)
+	}
+	if err := t.mount(); err != nil {
+		return nil, err
+	}
+	root, err := t.findRoot()
+	if err != nil {
+		return nil, err
+	}
+	return host.Mounted(root)
 }
 
 // options are the mount options that keep Linux from writing to a file system, by
@@ -158,6 +170,9 @@ func (t task) findRoot() (string, error) {
 		if t.Kind != "btrfs" {
 			break
 		}
+	}
+	if t.Spec == nil && t.Chosen { // files can be listed of any file system
+		return t.Folder, nil
 	}
 	return "", fmt.Errorf("the %s file system at byte %d has no /etc/os-release, so it is not the root of a Linux system; name the root partition", t.Kind, t.Offset)
 }

@@ -11,5 +11,8 @@ import (
 // Run returns ErrNeedsLinux.
 func (a Audit) Run(context.Context) (plan.Report, error) { return plan.Report{}, ErrNeedsLinux }
 
+// List returns ErrNeedsLinux.
+func (a Audit) List(context.Context) (*Listing, error) { return nil, ErrNeedsLinux }
+
 // Child reports that this process is no child.
 func Child(context.Context) (code int, child bool) { return 0, false }

@@ -34,7 +34,10 @@ type task struct {
 	Kind string
 	// Folder is the place to mount.
 	Folder string
-	Spec   *scrub.Spec
+	// Spec says what to audit. Without it, the child lists the files.
+	Spec *scrub.Spec
+	// Chosen means that a person named the partition.
+	Chosen bool
 }
 
 // answer is what the child writes to its standard output.
@@ -54,35 +57,59 @@ func (a Audit) Run(ctx context.Context) (plan.Report, error) {
 }
 
 func (a Audit) run(ctx context.Context) (plan.Report, error) {
-	if os.Geteuid() != 0 {
-		return plan.Report{}, ErrNeedsRoot
-	}
-	root, err := a.Layout.Root(a.Root)
+	t, root, remove, err := a.task(ctx)
 	if err != nil {
 		return plan.Report{}, err
 	}
-	folder, err := os.MkdirTemp("", "eksnode-root-")
-	if err != nil {
-		return plan.Report{}, fmt.Errorf("making a folder to mount: %w", err)
-	}
-	defer os.Remove(folder) // the mount was never visible here
-	t := task{File: a.Image.Path(), Offset: root.Offset, Length: root.Length, Kind: root.Kind, Folder: folder, Spec: &a.Spec}
-	if a.Image.Format() == disk.Qcow2 {
-		copied, err := a.copy(ctx, root)
-		if err != nil {
-			return plan.Report{}, err
-		}
-		defer os.Remove(copied)
-		t.File, t.Offset = copied, 0
-	}
+	defer remove()
+	t.Spec = &a.Spec
 	r, err := child(ctx, t)
 	r.Machine.Root, r.Machine.Disk, r.Machine.Partition = "/", a.Image.Path(), root.Number
-	for _, p := range a.Layout.Partitions {
-		if _, linux := options[p.Kind]; linux && p.Number != root.Number {
-			r.Warnings = append(r.Warnings, fmt.Sprintf("partition %d (%s %s) was not audited: only the root partition %d was", p.Number, p.Kind, p.Label, root.Number))
-		}
+	for _, p := range a.others(root) {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("partition %d (%s %s) was not audited: only the root partition %d was", p.Number, p.Kind, p.Label, root.Number))
 	}
 	return r, err
+}
+
+// task finds the root partition and prepares a task for the child. The caller calls
+// remove after the child has ended.
+func (a Audit) task(ctx context.Context) (t task, root disk.Partition, remove func(), err error) {
+	if os.Geteuid() != 0 {
+		return t, root, nil, ErrNeedsRoot
+	}
+	if root, err = a.Layout.Root(a.Root); err != nil {
+		return t, root, nil, err
+	}
+	folder, err := os.MkdirTemp("", "eksnode-root-")
+	if err != nil {
+		return t, root, nil, fmt.Errorf("making a folder to mount: %w", err)
+	}
+	remove = func() { _ = os.Remove(folder) } // the mount was never visible here
+	t = task{File: a.Image.Path(), Offset: root.Offset, Length: root.Length, Kind: root.Kind, Folder: folder, Chosen: a.Root != 0}
+	if a.Image.Format() != disk.Qcow2 {
+		return t, root, remove, nil
+	}
+	copied, err := a.copy(ctx, root)
+	if err != nil {
+		remove()
+		return t, root, nil, err
+	}
+	t.File, t.Offset = copied, 0
+	return t, root, func() {
+		remove()
+		_ = os.Remove(copied)
+	}, nil
+}
+
+// others are the Linux file systems that are not the root.
+func (a Audit) others(root disk.Partition) []disk.Partition {
+	var all []disk.Partition
+	for _, p := range a.Layout.Partitions {
+		if _, linux := options[p.Kind]; linux && p.Number != root.Number {
+			all = append(all, p)
+		}
+	}
+	return all
 }
 
 // copy writes the used part of a partition to a sparse file.
@@ -121,27 +148,39 @@ func (a Audit) copy(ctx context.Context, p disk.Partition) (path string, err err
 
 // child runs the task in this program, in a mount namespace of its own.
 func child(ctx context.Context, t task) (plan.Report, error) {
-	text, err := json.Marshal(t)
-	if err != nil {
-		return plan.Report{}, err
-	}
-	var out, errOut bytes.Buffer
-	cmd := exec.CommandContext(ctx, "/proc/self/exe")
-	cmd.Args = os.Args[:1]
-	cmd.Env = append(os.Environ(), childMark+"=1")
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(text), &out, &errOut
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
-	cmd.WaitDelay = 5 * time.Second
-	err = cmd.Run()
+	var out bytes.Buffer
+	said, err := start(ctx, t, &out)
 	if ctx.Err() != nil {
 		return plan.Report{}, context.Cause(ctx)
 	}
 	var a answer
 	if decoding := json.Unmarshal(out.Bytes(), &a); decoding != nil {
-		return plan.Report{}, fmt.Errorf("the process that mounts the file system failed: %w: %s", errors.Join(err, decoding), strings.TrimSpace(errOut.String()))
+		return plan.Report{}, failed(errors.Join(err, decoding), said)
 	}
 	if a.Error != "" {
 		return a.Report, errors.New(a.Error)
 	}
 	return a.Report, nil
+}
+
+// start runs the child, and returns what it writes to its standard error.
+func start(ctx context.Context, t task, out io.Writer) (said string, err error) {
+	text, err := json.Marshal(t)
+	if err != nil {
+		return "", err
+	}
+	var errOut bytes.Buffer
+	cmd := exec.CommandContext(ctx, "/proc/self/exe")
+	cmd.Args = os.Args[:1]
+	cmd.Env = append(os.Environ(), childMark+"=1")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(text), out, &errOut
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+	cmd.WaitDelay = 5 * time.Second
+	err = cmd.Run()
+	return strings.TrimSpace(errOut.String()), err
+}
+
+// failed is the error of a child that did not answer.
+func failed(err error, said string) error {
+	return fmt.Errorf("the process that mounts the file system failed: %w: %s", err, said)
 }
