@@ -84,19 +84,19 @@ func (a Audit) task(ctx context.Context) (t task, root disk.Partition, remove fu
 	if err != nil {
 		return t, root, nil, fmt.Errorf("making a folder to mount: %w", err)
 	}
-	remove = func() { _ = os.Remove(folder) } // the mount was never visible here
+	empty := func() { _ = os.Remove(folder) } // the mount was never visible here
 	t = task{File: a.Image.Path(), Offset: root.Offset, Length: root.Length, Kind: root.Kind, Folder: folder, Chosen: a.Root != 0}
 	if a.Image.Format() != disk.Qcow2 {
-		return t, root, remove, nil
+		return t, root, empty, nil
 	}
 	copied, err := a.copy(ctx, root)
 	if err != nil {
-		remove()
+		empty()
 		return t, root, nil, err
 	}
 	t.File, t.Offset = copied, 0
 	return t, root, func() {
-		remove()
+		empty()
 		_ = os.Remove(copied)
 	}, nil
 }
