@@ -46,13 +46,19 @@ type Machine struct {
 	// Arch is amd64 or arm64.
 	Arch string `json:"arch,omitempty"`
 	// Root is the folder of the image root; "/" is the live machine, or the root
-	// file system of Disk.
+	// file system of Disk or Snapshot.
 	Root string `json:"root"`
 	// Disk is the disk image that an audit read; empty for a machine or a folder.
 	Disk string `json:"disk,omitempty"`
-	// Partition is the number of Disk's root partition; 0 is a disk without
+	// Partition is the number of the disk's root partition; 0 is a disk without
 	// partitions.
 	Partition int `json:"partition,omitempty"`
+	// AMI is the ID of the AMI that an audit read; empty for a snapshot by itself.
+	AMI string `json:"ami,omitempty"`
+	// Snapshot is the ID of the EBS snapshot that an audit read.
+	Snapshot string `json:"snapshot,omitempty"`
+	// Region is the AWS region of Snapshot.
+	Region string `json:"region,omitempty"`
 }
 
 // Report is the result of a provision, a scrub or an audit.

@@ -40,7 +40,7 @@ sets.`,
 		},
 	}
 	cmd.Flags().BoolVar(&policy, "policy", false, "print the required IAM policy and exit")
-	cmd.AddCommand(amiListCommand(), amiDiffCommand(), amiPublishCommand(), amiPromoteCommand(), amiRetireCommand())
+	cmd.AddCommand(amiListCommand(), amiDiffCommand(), amiImportCommand(), amiExportCommand(), amiPublishCommand(), amiPromoteCommand(), amiRetireCommand())
 	return cmd
 }
 

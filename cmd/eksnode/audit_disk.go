@@ -6,44 +6,113 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
 	"github.com/eksnode/packer-plugin-eksnode/internal/diskaudit"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
-// auditedDisk is the disk image of an audit.
+// auditedDisk is the disk of an audit: a disk image, or that of an AMI or a snapshot.
 type auditedDisk struct {
-	file      string
-	partition int
+	file          string
+	ami, snapshot string
+	partition     int
+
+	aws    awsapi.Options
+	local  provisioner.Local
+	keep   bool
+	policy bool
 }
+
+// diskHelp is the part of the help of an audit about disks.
+const diskHelp = `
+With --disk, --ami or --snapshot, audit mounts the root file system of a disk
+read-only, which needs root. The disk of an AMI or a snapshot is read through the
+EBS direct APIs, without an instance, and removed after the audit.`
+
+// diskExample are the examples of audits of disks.
+const diskExample = `
+  sudo eksnode audit --disk image.qcow2
+  sudo -E eksnode audit --ami ami-0123456789abcdef0 --region eu-west-1
+  eksnode audit --policy`
 
 func diskFlags(cmd *cobra.Command) *auditedDisk {
 	var d auditedDisk
-	cmd.Flags().StringVar(&d.file, "disk", "", "disk image to audit: raw, qcow2 or fixed VHD; it is mounted read-only, which needs root")
-	cmd.Flags().IntVar(&d.partition, "partition", 0, "number of the root partition of --disk (default: found by its type, label or content)")
+	f := cmd.Flags()
+	f.StringVar(&d.file, "disk", "", "disk image to audit: raw, qcow2 or fixed VHD; it is mounted read-only, which needs root")
+	f.StringVar(&d.ami, "ami", "", "AMI whose root volume to audit, with or without its region, such as eu-west-1:ami-0123456789abcdef0")
+	f.StringVar(&d.snapshot, "snapshot", "", "EBS snapshot to audit, with or without its region")
+	f.IntVar(&d.partition, "partition", 0, "number of the root partition of the disk (default: found by its type, label or content)")
+	options(f, provisionHelp(), &d.local, "cache_folder")
+	f.BoolVar(&d.keep, "keep-disk", false, "keep the disk of --ami or --snapshot in the cache folder")
+	awsFlags(cmd, &d.aws)
+	f.BoolVar(&d.policy, "policy", false, "print the required IAM policy for --ami and --snapshot and exit")
+	cmd.Long += "\n" + diskHelp
+	cmd.Example += diskExample
 	return &d
 }
 
+// printPolicy prints the policy if a flag demands it.
+func (d *auditedDisk) printPolicy(w io.Writer) (done bool, err error) {
+	if !d.policy {
+		return false, nil
+	}
+	return true, printReadPolicy(w)
+}
+
+func printReadPolicy(w io.Writer) error {
+	text, err := awsapi.SnapshotReadPolicy(awsapi.Scope{})
+	if err == nil {
+		_, err = io.WriteString(w, text)
+	}
+	return err
+}
+
+// isGiven says whether the audit is one of a disk.
+func (d *auditedDisk) isGiven() bool { return d.file != "" || d.ami != "" || d.snapshot != "" }
+
 // check checks the flags together.
-func (d auditedDisk) check(cmd *cobra.Command) error {
+func (d *auditedDisk) check(cmd *cobra.Command) error {
 	given := cmd.Flags().Changed
-	switch {
-	case given("disk") && given("root"):
+	if given("disk") && given("root") {
 		return errors.New("--disk and --root exclude each other: name a disk image, or the folder where one is mounted")
-	case given("partition") && !given("disk"):
-		return errors.New("--partition has no effect without --disk")
+	}
+	var places []string
+	for _, name := range []string{"root", "disk", "ami", "snapshot"} {
+		if given(name) {
+			places = append(places, "--"+name)
+		}
+	}
+	switch {
+	case len(places) > 1:
+		return fmt.Errorf("%s exclude each other: an audit has one place", strings.Join(places, " and "))
+	case given("partition") && !d.isGiven():
+		return errors.New("--partition has no effect without --disk, --ami or --snapshot")
 	case given("partition") && d.partition < 1:
 		return fmt.Errorf("--partition %d: partitions have numbers from 1", d.partition)
+	case d.ami == "" && d.snapshot == "":
+		return onlyWith(cmd, "ami or --snapshot", "cache-folder", "keep-disk", "region", "profile", "assume-role", "external-id", "endpoint")
 	}
 	return nil
 }
 
-func (d auditedDisk) audit(ctx context.Context, spec scrub.Spec) (plan.Report, error) {
-	image, err := disk.Open(d.file)
+// audit audits the disk.
+func (d *auditedDisk) audit(cmd *cobra.Command, spec scrub.Spec) (plan.Report, error) {
+	if d.file != "" {
+		return d.auditFile(cmd.Context(), d.file, spec)
+	}
+	return d.auditCloud(cmd, spec)
+}
+
+func (d *auditedDisk) auditFile(ctx context.Context, path string, spec scrub.Spec) (plan.Report, error) {
+	image, err := disk.Open(path)
 	if err != nil {
 		return plan.Report{}, err
 	}

@@ -3,6 +3,8 @@
 package main
 
 import (
+	"context"
+	"os"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -10,6 +12,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if code, child := auditChild(context.Background()); child {
+		os.Exit(code)
+	}
 	testscript.Main(m, map[string]func(){"eksnode": main})
 }
 

@@ -44,3 +44,40 @@ func scrubHelp() map[string]string {
 		"rules_file":      "YAML file with additional rules to run",
 	}
 }
+
+// importHelp returns the help texts of the flags that set options of package internal/amiimport.
+func importHelp() map[string]string {
+	return map[string]string{
+		"ami_name":                   "name of the AMI, unique in the account and region",
+		"ami_description":            "description of the AMI",
+		"audit":                      "effect of an audit of the root partition before the upload: fail, warn or off (default \"fail\")",
+		"skip_rules":                 "rules or rule groups that the audit skips",
+		"root_partition":             "number of the root partition (default: the partition with the type, label or content of a root)",
+		"ami_architecture":           "architecture, x86_64 or arm64 (default: that of the boot loader or of the programs on the disk)",
+		"boot_mode":                  "boot mode, legacy-bios, uefi or uefi-preferred (default: what the disk can boot)",
+		"uefi_data":                  "UEFI variable store in Base64, such as the output of uefivars",
+		"tpm_support":                "TPM of instances, v2.0",
+		"sriov_support":              "set the SR-IOV attribute, for instance types older than ENA",
+		"root_device_name":           "name of the root device (default \"/dev/xvda\")",
+		"volume_size":                "size of the root volume in GiB (default: the size of the disk)",
+		"volume_type":                "type of the root volume (default \"gp3\")",
+		"iops":                       "IOPS of the root volume",
+		"throughput":                 "throughput of the root volume in MiB/s, from 125 to 2000",
+		"volume_initialization_rate": "rate in MiB/s, from 100 to 300, at which EC2 loads a new root volume from the snapshot",
+		"encrypt_boot":               "encrypt the snapshot",
+		"kms_key_id":                 "ARN of the KMS key for the snapshot (default: the account's default key)",
+		"parent_snapshot":            "snapshot with blocks that need not be uploaded, such as that of the last import",
+		"parent_ami":                 "AMI whose root snapshot is the parent",
+		"tags":                       "tags of the AMI and the snapshot",
+		"snapshot_tags":              "more tags of the snapshot",
+		"ami_regions":                "regions to copy the AMI to",
+		"region_kms_key_ids":         "KMS keys of the copies, by region",
+		"ami_users":                  "accounts that may start instances of the AMI",
+		"ami_groups":                 "groups that may start instances of the AMI; only all exists",
+		"ami_org_arns":               "ARNs of organizations that may start instances of the AMI",
+		"ami_ou_arns":                "ARNs of organizational units that may start instances of the AMI",
+		"snapshot_users":             "accounts that may use the snapshot",
+		"deprecate_at":               "time at which EC2 deprecates the AMI, such as 2027-01-31T00:00:00Z",
+		"keep_snapshot":              "keep the pending snapshot after a failure, so that the next run continues the upload",
+	}
+}

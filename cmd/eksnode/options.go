@@ -44,6 +44,8 @@ func option(flags *pflag.FlagSet, name, help, form string, v reflect.Value) {
 		flags.StringVar(value, name, *value, help)
 	case *bool:
 		flags.BoolVar(value, name, *value, help)
+	case *int:
+		flags.IntVar(value, name, *value, help)
 	case *[]string:
 		flags.StringSliceVar(value, name, *value, help)
 	case *map[string]string:

@@ -175,17 +175,20 @@ func auditCommand() *cobra.Command {
 		Short: "Report cluster state and machine identity left on this machine",
 		Long: `Audit plans the rules of eksnode scrub and changes nothing. The exit code is 0
 when nothing is left, 1 when something is left, and 2 when a rule could not run.`,
-		Example: "  eksnode audit\n  eksnode audit --root /mnt/image --output junit\n  sudo eksnode audit --disk image.qcow2",
+		Example: "  eksnode audit\n  eksnode audit --root /mnt/image --output junit",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if done, err := disk.printPolicy(cmd.OutOrStdout()); done {
+				return err
+			}
 			if err := errors.Join(disk.check(cmd), s.check(scrub.Spec.ValidateAudit)); err != nil {
 				return err
 			}
 			if err := s.begin(cmd, agent.Audit, true); err != nil {
 				return err
 			}
-			if disk.file != "" {
-				r, err := disk.audit(cmd.Context(), s.spec)
+			if disk.isGiven() {
+				r, err := disk.audit(cmd, s.spec)
 				if err != nil {
 					return err
 				}

@@ -149,7 +149,7 @@ func next(r plan.Report) string {
 	if scrubs > 0 {
 		command := "eksnode scrub"
 		switch {
-		case r.Machine.Disk != "":
+		case r.Machine.Disk != "", r.Machine.Snapshot != "":
 			command += " on the machine before its capture"
 		case r.Machine.Root != "/":
 			command += " --root " + shown(r.Machine.Root)

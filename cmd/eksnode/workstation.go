@@ -48,6 +48,7 @@ func workstationValues() map[string]cobra.CompletionFunc {
 		"--partition":                  nothing,
 		"--profile":                    nothing,
 		"--role":                       nothing,
+		"--snapshot":                   nothing,
 		"--subnet":                     nothing,
 		"--taint":                      nothing,
 		"manifests --family":           words(families(false)...),
@@ -61,6 +62,7 @@ func workstationValues() map[string]cobra.CompletionFunc {
 		"--nodegroup":                  nothing,
 
 		"ami diff":       files("json"),
+		"ami export":     files("raw", "img"),
 		"ami publish":    nothing,
 		"man":            once(folders),
 		"userdata check": once(files()),

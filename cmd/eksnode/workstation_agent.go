@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -18,11 +19,15 @@ func workstationCommands() []*cobra.Command { return nil }
 func diskFlags(*cobra.Command) *auditedDisk { return &auditedDisk{} }
 
 // auditedDisk is no disk.
-type auditedDisk struct{ file string }
+type auditedDisk struct{}
 
-func (auditedDisk) check(*cobra.Command) error { return nil }
+func (*auditedDisk) isGiven() bool { return false }
 
-func (auditedDisk) audit(context.Context, scrub.Spec) (plan.Report, error) {
+func (*auditedDisk) printPolicy(io.Writer) (bool, error) { return false, nil }
+
+func (*auditedDisk) check(*cobra.Command) error { return nil }
+
+func (*auditedDisk) audit(*cobra.Command, scrub.Spec) (plan.Report, error) {
 	return plan.Report{}, nil
 }
 

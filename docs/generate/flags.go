@@ -22,6 +22,7 @@ var helpSources = []struct {
 }{
 	{"provisionHelp", "provisioner", []string{"Spec", "Local"}},
 	{"scrubHelp", "scrub", []string{"Spec", "Local"}},
+	{"importHelp", "internal/amiimport", []string{"Spec"}},
 }
 
 // writeHelp writes helpFile, which the command needs to build.

@@ -1,6 +1,7 @@
 package amiimport
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,8 +26,11 @@ type Import struct {
 	Spec Spec
 	// Disk is the path of the disk image.
 	Disk string
-	// Folder is for the journal of an upload and for the checksums of snapshots.
+	// Folder is for the journal of an upload and for the checksums of snapshots. The
+	// default is eksnode/ami-import in the user's cache folder.
 	Folder string
+	// DryRun makes all checks, and then uploads nothing.
+	DryRun bool
 	// Open connects to AWS. It is called after all checks that need no AWS.
 	Open func(ctx context.Context) (*awsapi.AWS, error)
 	// Say prints a line for a person who waits.
@@ -43,6 +47,21 @@ type Result struct {
 	Upload snapshot.Result
 	// Audit is the report of the audit, or nil.
 	Audit *plan.Report
+	Disk  Disk
+}
+
+// Disk is what an import found on a disk.
+type Disk struct {
+	// Format is the format as qemu-img names it.
+	Format string
+	// Size is the size of the disk, and Used what is not free, in bytes.
+	Size, Used int64
+	// Blocks are the blocks of 512 KiB that travel.
+	Blocks int
+	// VolumeGiB is the size of the snapshot's volume.
+	VolumeGiB int64
+	// Architecture and BootMode are those of the AMI.
+	Architecture, BootMode string
 }
 
 // AuditError means that the audit kept the disk from being uploaded.
@@ -66,8 +85,14 @@ type run struct {
 
 // Run imports the disk image. After a failure, it deletes what it made.
 func (i Import) Run(ctx context.Context) (Result, error) {
-	if err := i.Spec.Validate(); err != nil {
+	err := i.Spec.Validate()
+	if err != nil {
 		return Result{}, err
+	}
+	if i.Folder == "" {
+		if i.Folder, err = defaultFolder(); err != nil {
+			return Result{}, err
+		}
 	}
 	image, err := disk.Open(i.Disk)
 	if err != nil {
@@ -75,7 +100,7 @@ func (i Import) Run(ctx context.Context) (Result, error) {
 	}
 	defer image.Close()
 	r := &run{Import: i, image: image}
-	if err := r.prepare(ctx); err != nil {
+	if err := r.prepare(ctx); err != nil || i.DryRun {
 		return r.result, err
 	}
 	if err := r.upload(ctx); err != nil {
@@ -87,6 +112,15 @@ func (i Import) Run(ctx context.Context) (Result, error) {
 		return r.result, errors.Join(err, r.undo(undo))
 	}
 	return r.result, nil
+}
+
+// defaultFolder is the folder for journals and checksums.
+func defaultFolder() (string, error) {
+	home, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("finding the folder for the journal of the upload: %w", err)
+	}
+	return filepath.Join(home, "eksnode", "ami-import"), nil
 }
 
 // undoMost is how long the removal of a failed import may take, also after Ctrl-C.
@@ -103,9 +137,14 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	if err := r.gate(ctx); err != nil {
 		return err
 	}
+	r.result.Disk = Disk{Format: r.image.Format(), Size: r.image.Size(), Used: r.layout.UsedBytes(), VolumeGiB: r.image.SizeGiB()}
+	for range r.layout.Blocks() {
+		r.result.Disk.Blocks++
+	}
 	if err := r.platform(); err != nil {
 		return err
 	}
+	r.result.Disk.Architecture, r.result.Disk.BootMode = r.Spec.Architecture, r.Spec.BootMode
 	if r.Spec.VolumeSize != 0 && int64(r.Spec.VolumeSize) < r.image.SizeGiB() {
 		return fmt.Errorf("volume_size: the disk has %d GiB, so the volume cannot have %d", r.image.SizeGiB(), r.Spec.VolumeSize)
 	}
@@ -117,10 +156,7 @@ func (r *run) prepare(ctx context.Context) (err error) {
 
 // gate audits the disk.
 func (r *run) gate(ctx context.Context) error {
-	effect := r.Spec.Audit
-	if effect == "" {
-		effect = scrub.AuditFails
-	}
+	effect := cmp.Or(scrub.Audit(r.Spec.Audit), scrub.AuditFails)
 	if effect == scrub.AuditOff {
 		return nil
 	}

@@ -134,7 +134,7 @@ func TestFindingsStopTheImport(t *testing.T) {
 	require.Equal(t, path, r.Audit.Machine.Disk)
 	require.Empty(t, double.IDs(), "nothing is uploaded")
 
-	_, err = imported(t, path, func(i *amiimport.Import) { i.Spec.Audit = scrub.AuditWarns })
+	_, err = imported(t, path, func(i *amiimport.Import) { i.Spec.Audit = string(scrub.AuditWarns) })
 	require.NoError(t, err)
 }
 

@@ -24,7 +24,7 @@ type Spec struct {
 	// Effect of an audit of the root partition before the upload: `fail`, `warn` or
 	// `off`. With `fail`, a disk with findings is not uploaded. The audit needs root.
 	// Defaults to `fail`.
-	Audit scrub.Audit `mapstructure:"audit"`
+	Audit string `mapstructure:"audit"`
 	// Rules or rule groups that the audit skips.
 	SkipRules []string `mapstructure:"skip_rules"`
 	// Number of the root partition. Defaults to the partition with the type, label or
@@ -107,7 +107,7 @@ func (s Spec) Validate() error {
 		value   string
 		allowed []string
 	}{
-		{"audit", string(s.Audit), scrub.Audits()}, {"ami_architecture", s.Architecture, []string{"x86_64", "arm64"}},
+		{"audit", s.Audit, scrub.Audits()}, {"ami_architecture", s.Architecture, []string{"x86_64", "arm64"}},
 		{"boot_mode", s.BootMode, []string{"legacy-bios", "uefi", "uefi-preferred"}}, {"tpm_support", s.TPM, []string{"v2.0"}},
 		{"volume_type", s.VolumeType, []string{"gp2", "gp3", "io1", "io2", "st1", "sc1", "standard"}},
 	} {

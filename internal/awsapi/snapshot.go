@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ebs"
 	ebstypes "github.com/aws/aws-sdk-go-v2/service/ebs/types"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
 // The states of a snapshot.
@@ -34,6 +35,10 @@ type Snapshot struct {
 	// Key is the ARN of the KMS key of an encrypted snapshot.
 	Key  string
 	Tags map[string]string
+	// Archived says that the snapshot is in the archive tier.
+	Archived bool
+	// Outpost is the ARN of the Outpost that has the snapshot, or empty.
+	Outpost string
 }
 
 // NewSnapshot says what kind of snapshot to start.
@@ -72,7 +77,8 @@ func (a *AWS) Snapshot(ctx context.Context, id string) (Snapshot, error) {
 		found = Snapshot{
 			ID: aws.ToString(s.SnapshotId), Owner: aws.ToString(s.OwnerId), State: string(s.State), Said: aws.ToString(s.StateMessage),
 			Progress: aws.ToString(s.Progress), Size: int64(aws.ToInt32(s.VolumeSize)), Encrypted: aws.ToBool(s.Encrypted),
-			Key: aws.ToString(s.KmsKeyId), Tags: tagsOf(s.Tags),
+			Key: aws.ToString(s.KmsKeyId), Tags: tagsOf(s.Tags), Archived: s.StorageTier == types.StorageTierArchive && s.RestoreExpiryTime == nil,
+			Outpost: aws.ToString(s.OutpostArn),
 		}
 		return nil
 	})

@@ -95,6 +95,9 @@ func SecurityGroupID() Form { return idOf("sg", "a security group ID") }
 // VPCID is the form of a VPC's ID.
 func VPCID() Form { return idOf("vpc", "a VPC ID") }
 
+// SnapshotID is the form of an EBS snapshot's ID.
+func SnapshotID() Form { return idOf("snap", "a snapshot ID") }
+
 // LaunchTemplate checks a launch template's ID or name. A name that begins
 // like an ID must be one
 // (https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateLaunchTemplate.html).

@@ -72,6 +72,11 @@ func unsupported(what, driver, path string) error {
 	return fmt.Errorf("the format %s is not supported; convert the image: %s", what, convert(driver, path))
 }
 
+// ToQcow2 is the command that makes a qcow2 image of a raw one.
+func ToQcow2(path string) string {
+	return fmt.Sprintf("qemu-img convert -f raw -O qcow2 %s %s", quoted(path), quoted(strings.TrimSuffix(path, filepath.Ext(path))+".qcow2"))
+}
+
 // convert is the command that makes a raw image.
 func convert(driver, path string) string {
 	to := strings.TrimSuffix(path, filepath.Ext(path)) + ".raw"

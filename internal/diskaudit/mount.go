@@ -118,7 +118,7 @@ func (t task) loop() (*os.File, error) {
 		return nil, err
 	}
 	defer f.Close() // the device keeps the file
-	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
+	control, err := os.OpenFile(loopControl, os.O_RDWR, 0)
 	if err != nil {
 		return nil, fmt.Errorf("making a loop device: %w; a container needs access to loop devices", err)
 	}

@@ -14,5 +14,8 @@ func (a Audit) Run(context.Context) (plan.Report, error) { return plan.Report{},
 // List returns ErrNeedsLinux.
 func (a Audit) List(context.Context) (*Listing, error) { return nil, ErrNeedsLinux }
 
+// Ready returns ErrNeedsLinux.
+func Ready() error { return ErrNeedsLinux }
+
 // Child reports that this process is no child.
 func Child(context.Context) (code int, child bool) { return 0, false }

@@ -8,15 +8,18 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/human"
 )
 
 // Download says how to read a snapshot into a file. Zero values of numbers mean the
@@ -41,14 +44,20 @@ func (d Download) Run(ctx context.Context, a *awsapi.AWS, id, path string) (Sums
 	if err != nil {
 		return nil, err
 	}
-	if s.State != awsapi.SnapshotCompleted {
-		return nil, fmt.Errorf("reading the snapshot %s: its state is %s, but only a completed snapshot can be read", id, s.State)
+	if err := s.Readable(a.Region); err != nil {
+		return nil, err
+	}
+	list, err := a.Blocks(ctx, id)
+	if err != nil {
+		return nil, refused(ctx, a, s, err)
 	}
 	run, err := d.open(a, s, path)
 	if err != nil {
 		return nil, err
 	}
-	err = run.blocks(ctx)
+	if err = run.room(filepath.Dir(path), list); err == nil {
+		err = run.blocks(ctx, list)
+	}
 	if err == nil {
 		err = run.file.Sync()
 	}
@@ -62,9 +71,18 @@ func (d Download) Run(ctx context.Context, a *awsapi.AWS, id, path string) (Sums
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		return nil, errors.Join(fmt.Errorf("downloading the snapshot %s: %w", id, err), run.journal.close(false))
+		return nil, errors.Join(fmt.Errorf("downloading the snapshot %s: %w", id, refused(ctx, a, s, err)), run.abandon(path+".part"))
 	}
 	return run.journal.done, run.journal.close(true)
+}
+
+// refused adds to a refusal of AWS what to do about the snapshot.
+func refused(ctx context.Context, a *awsapi.AWS, s awsapi.Snapshot, err error) error {
+	account, unknown := a.Account(ctx)
+	if unknown != nil {
+		account = "" // err matters more
+	}
+	return awsapi.RefusedSnapshot(err, s, a.Region, account)
 }
 
 // download is a running download.
@@ -102,12 +120,33 @@ func (d Download) open(a *awsapi.AWS, s awsapi.Snapshot, path string) (*download
 	return &download{Download: d, aws: a, id: s.ID, file: f, journal: j, pace: rate.NewLimiter(rate.Limit(d.Rate), d.Connections)}, nil
 }
 
-// blocks reads the blocks that the file lacks.
-func (d *download) blocks(ctx context.Context) error {
-	list, err := d.aws.Blocks(ctx, d.id)
-	if err != nil {
-		return err
+// room returns an error when the folder has too little space for the blocks that the
+// file lacks.
+func (d *download) room(folder string, list []awsapi.Block) error {
+	missing := int64(0)
+	for _, b := range list {
+		if _, noted := d.journal.before(b.Index); !noted {
+			missing += BlockSize
+		}
 	}
+	free, known := freeSpace(folder)
+	if known && free < missing {
+		return fmt.Errorf("the folder %s has %s free, but %s are still to be read: %w", folder, human.Size(free), human.Size(missing), syscall.ENOSPC)
+	}
+	return nil
+}
+
+// abandon closes the journal. Without a block, there is nothing for another download to
+// go on with.
+func (d *download) abandon(part string) error {
+	if len(d.journal.done) > 0 {
+		return d.journal.close(false)
+	}
+	return errors.Join(d.journal.close(true), os.Remove(part))
+}
+
+// blocks reads the blocks that the file lacks.
+func (d *download) blocks(ctx context.Context, list []awsapi.Block) error {
 	group, ctx := errgroup.WithContext(ctx)
 	next := make(chan awsapi.Block)
 	group.Go(func() error {

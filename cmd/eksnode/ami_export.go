@@ -1,0 +1,160 @@
+//go:build !agent
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
+	"github.com/eksnode/packer-plugin-eksnode/internal/human"
+	"github.com/eksnode/packer-plugin-eksnode/internal/snapshot"
+)
+
+// export holds the flags of `eksnode ami export`.
+type export struct {
+	aws    awsapi.Options
+	output string
+	force  bool
+	policy bool
+}
+
+func amiExportCommand() *cobra.Command {
+	var e export
+	cmd := &cobra.Command{
+		Use:   "export SOURCE FILE",
+		Short: "Write the disk of an AMI or a snapshot to a file, without an instance",
+		Long: `SOURCE is an AMI ID, a snapshot ID, or either with its region, such as
+eu-west-1:ami-0123456789abcdef0. Of an AMI, export reads the root volume. FILE
+becomes a raw, sparse disk image that only you can read. An interrupted export
+leaves FILE.part and FILE.journal, and the same command continues it.`,
+		Example: `  eksnode ami export ami-0123456789abcdef0 node.raw --region eu-west-1
+  eksnode ami export snap-0123456789abcdef0 node.raw
+  eksnode ami export --policy`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if e.policy {
+				return cobra.NoArgs(cmd, args)
+			}
+			return named("an AMI or a snapshot, and a file", 2)(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if e.policy {
+				return printReadPolicy(cmd.OutOrStdout())
+			}
+			return e.run(cmd, args[0], args[1])
+		},
+	}
+	formatFlag(cmd, &e.output, "text", "json")
+	cmd.Flags().BoolVar(&e.force, "force", false, "replace FILE if there is one")
+	awsFlags(cmd, &e.aws)
+	cmd.Flags().BoolVar(&e.policy, "policy", false, "print the required IAM policy and exit")
+	return cmd
+}
+
+// exported is what `eksnode ami export --output json` prints.
+type exported struct {
+	File string `json:"file"`
+	// Size is the size of the disk in bytes, and Used that of the snapshot's blocks.
+	Size     int64  `json:"size"`
+	Used     int64  `json:"used"`
+	Fetched  int64  `json:"fetched"`
+	AMI      string `json:"ami,omitempty"`
+	Snapshot string `json:"snapshot"`
+	Region   string `json:"region"`
+}
+
+func (e export) run(cmd *cobra.Command, source, file string) error {
+	parse := parseCloudAMI
+	if strings.Contains(source, "snap-") {
+		parse = parseCloudSnapshot
+	}
+	from, err := parse(source)
+	if err == nil {
+		err = e.check(file)
+	}
+	if err != nil {
+		return err
+	}
+	ctx := cmd.Context()
+	a, err := from.open(ctx, e.aws)
+	if err != nil {
+		return err
+	}
+	volume, err := from.find(ctx, a)
+	if err != nil {
+		return err
+	}
+	began, m := time.Now(), newMeter(cmd.ErrOrStderr())
+	sums, fetched, err := m.download(cmd, volume, file)
+	if err != nil {
+		err = fmt.Errorf("exporting %s: %w", volume, volume.explain(err, "another path for FILE"))
+		if _, missing := os.Stat(file + ".part"); missing == nil {
+			err = fmt.Errorf("%w; the same command continues with %s.part", err, file)
+		}
+		return err
+	}
+	info, err := os.Stat(file)
+	if err != nil {
+		return err
+	}
+	out := exported{file, info.Size(), int64(len(sums)) * snapshot.BlockSize, fetched, volume.image.ID, volume.snapshot, volume.aws.Region}
+	if e.output == "json" {
+		return writeJSON(cmd.OutOrStdout(), out)
+	}
+	p := newPrinter(cmd.OutOrStdout())
+	p.line("%s is %s: a disk of %d GiB with %s (%s), %s fetched in %s", shown(file), volume, out.Size>>30,
+		human.Count(len(sums), "block"), human.Size(out.Used), human.Size(fetched), human.Length(time.Since(began)))
+	p.line("for qcow2: %s", disk.ToQcow2(file))
+	return p.err
+}
+
+// otherFormats are the endings of files that are no raw disks.
+func otherFormats() []string {
+	return []string{".qcow2", ".qcow", ".vmdk", ".vhd", ".vhdx", ".vdi", ".ova", ".gz", ".xz", ".zst"}
+}
+
+// check checks the file before any call to AWS.
+func (e export) check(file string) error {
+	if ending := strings.ToLower(filepath.Ext(file)); slices.Contains(otherFormats(), ending) {
+		return fmt.Errorf("%s: an export is a raw disk, not %s; name the file .raw, and convert it afterwards, for example with qemu-img convert", shown(file), ending)
+	}
+	info, err := os.Lstat(file)
+	switch {
+	case err == nil && !info.Mode().IsRegular():
+		return fmt.Errorf("%s is not a regular file; name a new file", shown(file))
+	case err == nil && !e.force:
+		return fmt.Errorf("%s exists; name another file, or replace this one with --force", shown(file))
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("checking the file to write: %w", err)
+	}
+	folder := filepath.Dir(file)
+	if info, err := os.Stat(folder); err != nil || !info.IsDir() {
+		return fmt.Errorf("there is no folder %s", shown(folder))
+	}
+	return mayCreate(file, folder)
+}
+
+// download writes the disk to the file, and returns the checksums of its blocks and the
+// number of bytes that were read from AWS now.
+func (m *meter) download(cmd *cobra.Command, volume rootVolume, file string) (snapshot.Sums, int64, error) {
+	var mutex sync.Mutex
+	var fetched int
+	sums, err := snapshot.Download{Progress: func(p snapshot.Progress) {
+		mutex.Lock()
+		fetched = max(fetched, p.Sent)
+		mutex.Unlock()
+		m.upload(p)
+	}}.Run(cmd.Context(), volume.aws, volume.snapshot, file)
+	m.end()
+	return sums, int64(fetched) * snapshot.BlockSize, err
+}

@@ -1,0 +1,208 @@
+//go:build !agent
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/amiimport"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/console"
+	"github.com/eksnode/packer-plugin-eksnode/internal/human"
+	"github.com/eksnode/packer-plugin-eksnode/internal/snapshot"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// importing holds the flags of `eksnode ami import`.
+type importing struct {
+	aws    awsapi.Options
+	spec   amiimport.Spec
+	output string
+	dryRun bool
+}
+
+func amiImportCommand() *cobra.Command {
+	var i importing
+	cmd := &cobra.Command{
+		Use:   "import DISK",
+		Short: "Make an AMI of a disk image, without an instance",
+		Long: `DISK is a raw, qcow2 or fixed VHD file, or a block device. Import audits the root
+partition, which needs root and Linux. Then it uploads what the file systems use
+as an EBS snapshot, and registers the AMI. After a failure or Ctrl-C, nothing
+stays in AWS, unless --keep-snapshot is set. With that flag, the same command
+continues the upload. The exit code is 1 when the audit finds something.`,
+		Example: `  sudo -E eksnode ami import disk.raw --ami-name node-1 --dry-run
+  sudo -E eksnode ami import disk.raw --ami-name node-1
+  sudo -E eksnode ami import disk.qcow2 --ami-name node-2 --parent-ami ami-0123456789abcdef0`,
+		Args: named("the path of a disk image", 1),
+		RunE: func(cmd *cobra.Command, args []string) error { return i.run(cmd, args[0]) },
+	}
+	options(cmd.Flags(), importHelp(), &i.spec)
+	cmd.Flags().BoolVar(&i.dryRun, "dry-run", false, dryRunHelp)
+	formatFlag(cmd, &i.output, "text", "json")
+	awsFlags(cmd, &i.aws)
+	return cmd
+}
+
+func (i importing) run(cmd *cobra.Command, disk string) error {
+	said := newPrinter(cmd.ErrOrStderr())
+	meter := newMeter(cmd.ErrOrStderr())
+	made, err := amiimport.Import{
+		Spec: i.spec, Disk: disk, DryRun: i.dryRun,
+		Open:     func(ctx context.Context) (*awsapi.AWS, error) { return awsapi.Open(ctx, i.aws) },
+		Say:      func(format string, args ...any) { meter.say(func() { said.line(format, args...) }) },
+		Progress: meter.upload,
+	}.Run(cmd.Context())
+	meter.end()
+	if i.output == "json" {
+		err = errors.Join(writeJSON(cmd.OutOrStdout(), importedOf(made, err)), err)
+	} else {
+		err = errors.Join(i.print(newPrinter(cmd.OutOrStdout()), made), err)
+	}
+	var found *amiimport.AuditError
+	if errors.As(err, &found) {
+		return errors.Join(exitError(found.Report.Result.ExitCode()), err)
+	}
+	return err
+}
+
+// imported is what `eksnode ami import --output json` prints.
+type imported struct {
+	Image  *importedImage  `json:"image"`
+	Copies []importedImage `json:"copies"`
+	Disk   *importedDisk   `json:"disk"`
+	Upload *importedBlocks `json:"upload"`
+	Audit  *plan.Report    `json:"audit"`
+	Error  string          `json:"error,omitempty"`
+}
+
+type importedImage struct {
+	ID        string   `json:"id"`
+	Region    string   `json:"region"`
+	Snapshots []string `json:"snapshots"`
+}
+
+// importedDisk describes the disk. Sizes are in bytes.
+type importedDisk struct {
+	Format       string `json:"format"`
+	Size         int64  `json:"size"`
+	Used         int64  `json:"used"`
+	VolumeGiB    int64  `json:"volume_gib"`
+	Architecture string `json:"architecture"`
+	BootMode     string `json:"boot_mode"`
+}
+
+// importedBlocks counts blocks of 512 KiB.
+type importedBlocks struct {
+	Sent      int `json:"sent"`
+	Resumed   int `json:"resumed"`
+	Inherited int `json:"inherited"`
+}
+
+// importedOf is the result for JSON. After a failure, it has what was found so far.
+func importedOf(r amiimport.Result, failed error) imported {
+	out := imported{Copies: []importedImage{}, Audit: r.Audit}
+	if failed != nil {
+		out.Error = failed.Error()
+	}
+	if d := r.Disk; d.Format != "" {
+		out.Disk = &importedDisk{d.Format, d.Size, d.Used, d.VolumeGiB, d.Architecture, d.BootMode}
+	}
+	if r.Upload.Snapshot.ID != "" {
+		out.Upload = &importedBlocks{r.Upload.Sent, r.Upload.Resumed, r.Upload.Inherited}
+	}
+	if failed != nil { // the AMI is gone
+		return out
+	}
+	if r.Image.ID != "" {
+		out.Image = &importedImage{r.Image.ID, r.Image.Region, r.Image.Snapshots}
+	}
+	for _, c := range r.Copies {
+		out.Copies = append(out.Copies, importedImage{c.ID, c.Region, c.Snapshots})
+	}
+	return out
+}
+
+func (i importing) print(p *printer, r amiimport.Result) error {
+	if r.Audit != nil {
+		if err := printReport(p, *r.Audit, false); err != nil {
+			return err
+		}
+	}
+	if d := r.Disk; d.Architecture != "" {
+		p.line("disk: %s, volume of %d GiB, %s in use (%s of 512 KiB), %s, boot mode %s", d.Format, d.VolumeGiB, human.Size(d.Used), human.Count(d.Blocks, "block"), d.Architecture, d.BootMode)
+	}
+	if u := r.Upload; u.Snapshot.ID != "" {
+		p.line("snapshot: %s, %s sent, %s from an earlier run, %s from the parent", u.Snapshot.ID, blocks(u.Sent), blocks(u.Resumed), blocks(u.Inherited))
+	}
+	for _, image := range append([]awsapi.Image{r.Image}, r.Copies...) {
+		if image.ID != "" {
+			p.line("AMI: %s in %s", image.ID, image.Region)
+		}
+	}
+	return p.err
+}
+
+// blocks is the size of blocks.
+func blocks(n int) string { return human.Size(int64(n) * snapshot.BlockSize) }
+
+// meter prints the progress of a transfer on standard error: in one line that changes,
+// if that is a terminal, or else in a new line every ten seconds.
+type meter struct {
+	*console.Transfer
+	w        io.Writer
+	terminal bool
+
+	mutex sync.Mutex
+	open  bool // the line that changes has no end yet
+}
+
+func newMeter(w io.Writer) *meter {
+	file, isFile := w.(*os.File)
+	m := &meter{Transfer: &console.Transfer{Now: time.Now, Every: 10 * time.Second}, w: w, terminal: isFile && term.IsTerminal(int(file.Fd()))}
+	if m.terminal {
+		m.Every = time.Second / 2
+	}
+	return m
+}
+
+// upload takes the state of an upload.
+func (m *meter) upload(p snapshot.Progress) {
+	text, due := m.Line(int64(p.Read)*snapshot.BlockSize, int64(p.Sent)*snapshot.BlockSize, int64(p.Total)*snapshot.BlockSize)
+	if !due {
+		return
+	}
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	if m.terminal {
+		fmt.Fprintf(m.w, "\r\x1b[K%s", text)
+		m.open = true
+		return
+	}
+	fmt.Fprintln(m.w, text)
+}
+
+// say prints a line of another kind.
+func (m *meter) say(print func()) {
+	m.end()
+	print()
+}
+
+// end ends the line that changes.
+func (m *meter) end() {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	if m.open {
+		fmt.Fprintln(m.w)
+		m.open = false
+	}
+}

@@ -1,0 +1,37 @@
+package snapshot
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// freeSpace is the number of bytes that a file in a folder can still get.
+func freeSpace(folder string) (bytes int64, known bool) {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(filepath.Clean(folder), &fs); err != nil {
+		return 0, false
+	}
+	return int64(fs.Bavail) * fs.Bsize, true
+}
+
+// tryLock locks an open folder for this process, unless another process has the lock.
+func tryLock(folder *os.File) (locked bool, err error) {
+	err = unix.Flock(int(folder.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// nextData is where a sparse file has the next data from a place on, or io.EOF.
+func nextData(f *os.File, from int64) (int64, error) {
+	at, err := unix.Seek(int(f.Fd()), from, unix.SEEK_DATA)
+	if errors.Is(err, unix.ENXIO) {
+		return 0, io.EOF
+	}
+	return at, err
+}
