@@ -49,6 +49,9 @@ type Result struct {
 	Files    []File    `json:"files"`
 }
 
+// None is the result for a disk and itself.
+func None() Result { return Result{Packages: []Package{}, Files: []File{}} }
+
 // Root is a compared partition.
 type Root struct {
 	Partition  int    `json:"partition"`

@@ -28,7 +28,8 @@ const (
 // File is a file that differs. Without Before, the file was added; without After, it
 // was removed.
 type File struct {
-	// Path is quoted as in Go if it is not UTF-8.
+	// Name is the path. Path is the same for JSON: quoted as in Go if it is not UTF-8.
+	Name string `json:"-"`
 	Path string `json:"path"`
 	// Group is one of the constants Of….
 	Group   string `json:"group"`
@@ -73,16 +74,17 @@ func files(before, after *diskaudit.Listing, changed []Package) ([]File, error) 
 		order := compare(was.entry, is.entry)
 		f := File{}
 		if order <= 0 {
-			f.Path, f.Before, f.Package = named(was.entry.Path), stateOf(was.entry), nameOf(was.entry.Owner, before.Packages)
+			f.Name, f.Before, f.Package = was.entry.Path, stateOf(was.entry), nameOf(was.entry.Owner, before.Packages)
 		}
 		if order >= 0 {
-			f.Path, f.After = named(is.entry.Path), stateOf(is.entry)
+			f.Name, f.After = is.entry.Path, stateOf(is.entry)
 			f.Package = cmp.Or(nameOf(is.entry.Owner, after.Packages), f.Package)
 		}
 		if order == 0 {
 			f.Differs = differs(was.entry, is.entry)
 		}
 		if order != 0 || len(f.Differs) > 0 {
+			f.Path = named(f.Name)
 			list = append(list, grouped(f, byName))
 		}
 		was.taken(order <= 0)

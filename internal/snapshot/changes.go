@@ -31,6 +31,17 @@ type Changes struct {
 // for Update, because its tokens replace theirs.
 func Compare(ctx context.Context, a *awsapi.AWS, first, second string) (Changes, error) {
 	c := Changes{First: first, Second: second}
+	var both []awsapi.Snapshot
+	for _, id := range []string{first, second} {
+		s, err := a.Snapshot(ctx, id)
+		if err == nil {
+			err = s.Readable(a.Region)
+		}
+		if err != nil {
+			return c, err
+		}
+		both = append(both, s)
+	}
 	list, err := a.ChangedBlocks(ctx, first, second)
 	for _, b := range list {
 		switch {
@@ -42,7 +53,18 @@ func Compare(ctx context.Context, a *awsapi.AWS, first, second string) (Changes,
 			c.Changed = append(c.Changed, b)
 		}
 	}
-	return c, err
+	if err == nil {
+		return c, nil
+	}
+	// AWS does not say about which of them it complains.
+	culprit := both[0]
+	if both[1].Owner != both[0].Owner || both[1].Encrypted && !both[0].Encrypted {
+		culprit = both[1]
+		if account, unknown := a.Account(ctx); unknown == nil && both[0].Owner != account {
+			culprit = both[0]
+		}
+	}
+	return c, refused(ctx, a, culprit, err)
 }
 
 // Update writes the second snapshot to a new sparse file. It copies the blocks of the
@@ -64,7 +86,7 @@ func (d Download) Update(ctx context.Context, a *awsapi.AWS, c Changes, from str
 		err = context.Cause(ctx)
 	}
 	_ = os.Remove(path + ".part") // err is the first error
-	return fmt.Errorf("downloading the changes from the snapshot %s to %s: %w", c.First, c.Second, err)
+	return fmt.Errorf("downloading the changes from the snapshot %s to %s: %w", c.First, c.Second, refused(ctx, a, s, err))
 }
 
 func (d Download) update(ctx context.Context, a *awsapi.AWS, c Changes, from string, sums Sums, path string, size int64) error {
