@@ -81,6 +81,9 @@ type Snapshot struct {
 	Size      int     `xml:"volumeSize"`
 	Encrypted bool    `xml:"encrypted"`
 	KMSKey    string  `xml:"kmsKeyId,omitempty"`
+	Said      string  `xml:"statusMessage,omitempty"`
+	Tier      string  `xml:"storageTier,omitempty"`
+	Outpost   string  `xml:"outpostArn,omitempty"`
 	Tags      []Tag   `xml:"tagSet>item"`
 	Shares    []Share `xml:"-"`
 	Disk      Disk    `xml:"-"`

@@ -1,0 +1,182 @@
+//go:build e2e && linux && !agent
+
+package main
+
+import (
+	"bytes"
+	"crypto/rand"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
+)
+
+func TestAMIsThatCannotBeReadAreErrors(t *testing.T) {
+	w, _ := cloudWith(t, diskOfNode(t, cleanNode(t)), nil)
+	image := *w.Image("node")
+	for name, one := range map[string]struct {
+		change func(*aws.Image)
+		ami    string
+		says   string
+	}{
+		"missing": {nil, "ami-00000000", "describing the image ami-00000000: InvalidAMIID.NotFound: The ID 'ami-00000000' does not exist; eu-west-1 has no such AMI that this account may see: name another region with --region, or the snapshot of a deregistered AMI"},
+		"elsewhere": {func(i *aws.Image) { i.Region = "us-east-1" }, cloudImage,
+			"eu-west-1 has no such AMI that this account may see: name another region with --region, or the snapshot of a deregistered AMI"},
+		"instance store": {func(i *aws.Image) { i.RootType = "instance-store" }, cloudImage,
+			"finding the root volume of the image " + cloudImage + ": the root volume of the image is on instance-store, not on EBS, so there is no snapshot of it"},
+		"pending": {func(i *aws.Image) { i.State = "pending" }, cloudImage,
+			"the image is pending; wait for it: aws ec2 wait image-available --region eu-west-1 --image-ids " + cloudImage},
+		"failed": {func(i *aws.Image) { i.State = "failed" }, cloudImage, "the state of the image is failed"},
+		"no root": {func(i *aws.Image) { i.RootDevice = "/dev/sda1" }, cloudImage,
+			"the image has no snapshot of its root device /dev/sda1"},
+		"foreign": {func(i *aws.Image) {
+			i.Owner, i.Devices = "210987654321", []aws.Drive{{Name: "/dev/xvda", Snapshot: "snap-0000000000000000f"}}
+		}, cloudImage, "the image " + cloudImage + " belongs to the account 210987654321, and its snapshot is deleted or not shared with yours: copy the image first, and name the copy: aws ec2 copy-image --region eu-west-1 --source-region eu-west-1 --source-image-id " + cloudImage + " --name NAME"},
+	} {
+		changed := image
+		if one.change != nil {
+			one.change(&changed)
+		}
+		w.Images = []*aws.Image{&changed}
+		for _, args := range [][]string{{"audit", "--ami", one.ami}, {"ami", "export", one.ami, filepath.Join(t.TempDir(), "x.raw")}} {
+			code, out, errOut := command(t, "", args...)
+			assert.Equal(t, 2, code, name)
+			assert.Empty(t, out, name)
+			assert.Contains(t, errOut, one.says, name)
+			assert.Empty(t, cached(t), name)
+		}
+	}
+	changed := image
+	changed.Platform = "windows"
+	w.Images = []*aws.Image{&changed}
+	_, _, errOut := command(t, "", "audit", "--ami", cloudImage)
+	assert.Equal(t, "eksnode: auditing the image "+cloudImage+": the image is for Windows, and the rules are for Linux\n", errOut)
+}
+
+func TestSnapshotsThatCannotBeReadAreErrors(t *testing.T) {
+	const copying = "aws ec2 copy-snapshot --region eu-west-1 --source-region eu-west-1 --source-snapshot-id " + cloudSnapshot
+	for name, one := range map[string]struct {
+		made  func(*ebsdirect.Snapshot)
+		shown func(*aws.Snapshot)
+		says  string
+	}{
+		"pending": {func(s *ebsdirect.Snapshot) { s.State = ebsdirect.Pending }, nil,
+			"the snapshot is pending (0%), and only a completed one can be read; wait for it: aws ec2 wait snapshot-completed --region eu-west-1 --snapshot-ids " + cloudSnapshot},
+		"error":    {func(s *ebsdirect.Snapshot) { s.State = ebsdirect.Errored }, nil, "the state of the snapshot is error, and only a completed one can be read"},
+		"archived": {nil, func(s *aws.Snapshot) { s.Tier = "archive" }, "the snapshot is archived; restore it, which takes up to 72 hours: aws ec2 restore-snapshot-tier --region eu-west-1 --snapshot-id " + cloudSnapshot + " --temporary-restore-days 1"},
+		"outpost":  {nil, func(s *aws.Snapshot) { s.Outpost = "arn:aws:outposts:eu-west-1:123456789012:outpost/op-1" }, "the snapshot is on the Outpost arn:aws:outposts:eu-west-1:123456789012:outpost/op-1, where the EBS direct APIs cannot read"},
+		"public":   {func(s *ebsdirect.Snapshot) { s.Owner, s.Public = "210987654321", true }, nil, "the snapshot belongs to the account 210987654321: copy it into yours first, and name the copy: " + copying},
+		"own but public": {func(s *ebsdirect.Snapshot) { s.Public = true }, nil,
+			"the EBS direct APIs cannot read public snapshots: if this one is public, copy it first, and name the copy: " + copying},
+		"shared": {func(s *ebsdirect.Snapshot) { s.Owner = "210987654321" }, nil, "the snapshot belongs to the account 210987654321: copy it into yours first, and name the copy: " + copying},
+		"encrypted": {func(s *ebsdirect.Snapshot) { s.Encrypted, s.Key = true, "arn:aws:kms:eu-west-1:123456789012:key/other" }, nil,
+			"kms:Decrypt"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, _ := cloudWith(t, diskOfNode(t, cleanNode(t)), one.made)
+			if one.shown != nil {
+				_, _, _ = command(t, "", "audit", "--snapshot", "snap-00000000") // the world learns of the double's snapshot
+				one.shown(w.Snapshots[0])
+			}
+			file := filepath.Join(t.TempDir(), "x.raw")
+			for _, args := range [][]string{{"audit", "--ami", cloudImage}, {"audit", "--snapshot", cloudSnapshot}, {"ami", "export", cloudSnapshot, file}} {
+				code, out, errOut := command(t, "", args...)
+				assert.Equal(t, 2, code)
+				assert.Empty(t, out)
+				assert.Contains(t, errOut, cloudSnapshot)
+				assert.Contains(t, errOut, one.says)
+				assert.Empty(t, cached(t))
+			}
+			left, err := os.ReadDir(filepath.Dir(file))
+			require.NoError(t, err)
+			assert.Empty(t, left)
+		})
+	}
+}
+
+func TestAnEncryptedSnapshotIsAuditedWithItsKey(t *testing.T) {
+	key := "arn:aws:kms:eu-west-1:123456789012:key/mine"
+	_, double := cloudWith(t, diskOfNode(t, usedNode(t)), func(s *ebsdirect.Snapshot) { s.Encrypted, s.Key = true, key })
+	double.Keys = []string{key}
+	double.Fail("ListSnapshotBlocks", 2, ebsdirect.Failure{Status: http.StatusInternalServerError, Code: "InternalServerException", Message: "try again"})
+	double.Fail("GetSnapshotBlock", 3, ebsdirect.Failure{Status: http.StatusBadRequest, Code: "RequestThrottledException", Message: "slower"})
+	code, out, errOut := command(t, "", "audit", "--ami", cloudImage)
+	assert.Equal(t, 1, code, errOut)
+	assert.Contains(t, out, "/etc/machine-id")
+}
+
+func TestDisksWithoutOneRootAreErrors(t *testing.T) {
+	disk := filepath.Join(t.TempDir(), "disk.raw")
+	for script, says := range map[string]string{
+		`truncate -s 64M "$1"`: "no root file system found: the disk has no partition table and no Linux file system",
+		`truncate -s 64M "$1"; mkfs.ext4 -q -F "$1.p" 20M; printf 'label: gpt\nsize=20M\nsize=20M\n' | sfdisk -q "$1"
+			for at in 1 21; do dd if="$1.p" of="$1" bs=1M seek=$at conv=notrunc,sparse status=none; done`: "several partitions can be the root: 1 (ext4, 21.0 MB), 2 (ext4, 21.0 MB); give the number of the root partition",
+		`truncate -s 64M "$1"; printf 'label: gpt\nsize=20M,type=E6D6D379-F507-44C2-A23C-238F2A3DF928\n' | sfdisk -q "$1"
+			printf 'LABELONE' | dd of="$1" bs=512 seek=2049 conv=notrunc status=none; printf 'LVM2 001' | dd of="$1" bs=1 seek=$((2049*512+24)) conv=notrunc status=none`: "no root file system found: partition 1 (LVM physical volume, 21.0 MB) may have it",
+	} {
+		require.NoError(t, os.RemoveAll(disk))
+		out, err := exec.Command("sh", "-ec", script, "sh", disk).CombinedOutput()
+		require.NoError(t, err, string(out))
+		cloudWith(t, disk, nil)
+		code, text, errOut := command(t, "", "audit", "--ami", cloudImage)
+		assert.Equal(t, 2, code)
+		assert.Empty(t, text)
+		assert.Contains(t, errOut, "auditing the root volume /dev/xvda of "+cloudImage+" ("+cloudSnapshot+" in eu-west-1): ")
+		assert.Contains(t, errOut, says)
+		assert.Empty(t, cached(t))
+	}
+}
+
+func TestAFullDiskEndsTheDownload(t *testing.T) {
+	files := cleanNode(t)
+	large := make([]byte, 40<<20)
+	_, _ = rand.Read(large) // never fails, by its documentation
+	files["srv/large"] = string(large)
+	_, double := cloudWith(t, diskOfNode(t, files), nil)
+	folder := t.TempDir()
+	require.NoError(t, syscall.Mount("tmpfs", folder, "tmpfs", 0, "size=32m"))
+	t.Cleanup(func() { require.NoError(t, syscall.Unmount(folder, syscall.MNT_DETACH)) })
+	code, _, errOut := command(t, "", "audit", "--ami", cloudImage, "--cache-folder", folder)
+	assert.Equal(t, 2, code)
+	assert.Regexp(t, `the folder `+folder+`/snapshots/`+cloudSnapshot+` has 33\.\d MB free, but 67\.1 MB are still to be read: no space left on device; make space, or choose another folder with --cache-folder\n$`, errOut)
+	assert.Zero(t, double.Count().Calls["GetSnapshotBlock"])
+	code, _, errOut = command(t, "", "ami", "export", cloudImage, filepath.Join(folder, "x.raw"))
+	assert.Equal(t, 2, code)
+	assert.Contains(t, errOut, "choose another folder with another path for FILE")
+	left, err := os.ReadDir(filepath.Join(folder, "snapshots"))
+	require.NoError(t, err)
+	assert.Empty(t, left)
+
+	// Another program fills the disk meanwhile.
+	require.NoError(t, syscall.Mount("tmpfs", folder, "tmpfs", syscall.MS_REMOUNT, "size=72m"))
+	var gets atomic.Int32
+	double.Before("GetSnapshotBlock", func() {
+		if gets.Add(1) == 2 {
+			assert.ErrorIs(t, os.WriteFile(filepath.Join(folder, "other"), make([]byte, 72<<20), 0o600), syscall.ENOSPC)
+		}
+	})
+	code, _, errOut = command(t, "", "audit", "--ami", cloudImage, "--cache-folder", folder)
+	assert.Equal(t, 2, code)
+	assert.Contains(t, errOut, "disk.raw.part: no space left on device; make space, or choose another folder with --cache-folder")
+}
+
+func TestAuditsOfAMIsNeedRootBeforeTheDownload(t *testing.T) {
+	_, double := cloudWith(t, diskOfNode(t, cleanNode(t)), nil)
+	cmd := exec.Command("/proc/self/exe", "--ami", cloudImage)
+	cmd.Args = []string{"eksnode", "audit", "--ami", cloudImage}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	var errOut bytes.Buffer
+	cmd.Stderr = &errOut
+	require.Error(t, cmd.Run())
+	assert.Equal(t, "eksnode: auditing "+cloudImage+": only root may mount a file system: run the command with sudo; sudo -E keeps the AWS credentials of the environment\n", errOut.String())
+	assert.Empty(t, double.Count().Calls)
+}
