@@ -254,8 +254,8 @@ func (d *diskComparison) content(ctx context.Context, p *printer) error {
 	r.Blocks = blocks
 	d.found.Result = r
 	for n, root := range r.Roots {
-		for _, number := range root.NotCompared {
-			d.found.Notes = append(d.found.Notes, fmt.Sprintf("%s: the partition %d was not compared; compare it with --partition %[2]d", d.sides[n].arg, number))
+		for _, note := range root.Notes {
+			d.found.Notes = append(d.found.Notes, d.sides[n].arg+": "+note)
 		}
 	}
 	return nil

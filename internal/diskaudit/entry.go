@@ -52,27 +52,32 @@ type Entry struct {
 // bytes.
 const PlainMost = 1 << 30
 
-// Listing has the files of a disk, folders before their content, names in the order of
-// their bytes.
-type Listing struct {
-	// Partition is the number of the partition, and Kind its file system.
+// Head describes a list of files.
+type Head struct {
+	// Partition is the number of the root partition, and Kind its file system.
 	Partition int
 	Kind      string
-	// Others are the partitions with Linux file systems that were not listed.
-	Others []int
+	// Notes name the partitions that are not in the list.
+	Notes []string
 	// Packages are the installed packages.
 	Packages packages.Installed
+}
+
+// Listing has the files of a disk, folders before their content, names in the order of
+// their bytes. Other partitions are where the image mounts them.
+type Listing struct {
+	Head
 
 	path string
 	file *os.File
 	in   *gob.Decoder
 }
 
-// record is what the child writes. The first one has the packages, and the last one is
+// record is what the child writes. The first one has the head, and the last one is
 // empty.
 type record struct {
-	Packages packages.Installed
-	Entry    *Entry
+	Head  *Head
+	Entry *Entry
 }
 
 // Next returns the next file, or io.EOF after the last one.

@@ -9,8 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
+	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -33,15 +36,12 @@ func (a Audit) List(ctx context.Context) (*Listing, error) {
 }
 
 func (a Audit) list(ctx context.Context) (*Listing, error) {
-	t, root, remove, err := a.task(ctx)
+	t, remove, err := a.task(ctx)
+	defer remove()
 	if err != nil {
 		return nil, err
 	}
-	defer remove()
-	l := &Listing{Partition: root.Number, Kind: root.Kind, path: a.Image.Path()}
-	for _, p := range a.others(root) {
-		l.Others = append(l.Others, p.Number)
-	}
+	l := &Listing{path: a.Image.Path()}
 	// A list of names can be large. The file has no name, so that nothing can be left.
 	if l.file, err = os.CreateTemp(a.Folder, "eksnode-files-"); err != nil {
 		return nil, fmt.Errorf("making a file for the list: %w", err)
@@ -73,36 +73,51 @@ func (l *Listing) fill(ctx context.Context, t task) error {
 	}
 	l.in = gob.NewDecoder(bufio.NewReader(l.file))
 	var first record
-	if err := l.in.Decode(&first); err != nil {
+	if err := l.in.Decode(&first); err != nil || first.Head == nil {
 		return failed(err, said)
 	}
-	l.Packages = first.Packages
+	l.Head = *first.Head
 	return nil
 }
 
 // list writes the list of all files.
 func (t task) list(ctx context.Context, to io.Writer) error {
-	h, err := t.open()
+	m := t.machine()
+	h, err := m.open()
 	if err != nil {
 		return err
 	}
+	head := Head{Partition: m.root.Number, Kind: m.root.Kind}
+	for _, note := range slices.Concat(m.answer.Unchecked, m.answer.Notes) {
+		head.Notes = append(head.Notes, strings.ReplaceAll(note, "audited", "compared"))
+	}
 	buffered := bufio.NewWriter(to)
-	err = write(ctx, h, gob.NewEncoder(buffered))
-	// Another process may mount a copy of this file system next. The kernel unmounts
-	// after the end of this process, but perhaps later.
-	return errors.Join(err, buffered.Flush(), h.Close(), unix.Unmount(t.Folder, 0))
+	err = write(ctx, h, head, gob.NewEncoder(buffered))
+	return errors.Join(err, buffered.Flush(), h.Close(), m.unmount())
 }
 
-func write(ctx context.Context, h *host.Host, out *gob.Encoder) error {
-	installed, err := packages.ReadInstalled(ctx, h)
-	if err != nil {
+// unmount unmounts everything. Another process may mount a copy of these file systems
+// next, and the kernel might unmount only after the end of this process.
+func (m *machine) unmount() error {
+	m.close()
+	// What is mounted inside another file system has a longer path.
+	for _, at := range slices.SortedFunc(maps.Values(m.at), func(a, b string) int { return len(b) - len(a) }) {
+		if err := unmount(at); err != nil && !errors.Is(err, unix.EINVAL) { // nothing is mounted there any more
+			return err
+		}
+	}
+	return nil
+}
+
+func write(ctx context.Context, h *host.Host, head Head, out *gob.Encoder) (err error) {
+	if head.Packages, err = packages.ReadInstalled(ctx, h); err != nil {
 		return err
 	}
 	owners, err := packages.ReadOwners(ctx, h)
 	if err != nil {
 		return err
 	}
-	if err := out.Encode(record{Packages: installed}); err != nil {
+	if err := out.Encode(record{Head: &head}); err != nil {
 		return err
 	}
 	known := sums{}

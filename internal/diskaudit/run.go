@@ -11,6 +11,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -27,22 +29,34 @@ const childMark = "EKSNODE_DISK_AUDIT"
 
 // task is what the child reads from its standard input.
 type task struct {
-	// File has the file system from Offset on.
-	File           string
-	Offset, Length int64
-	// Kind is the file system, such as ext4.
-	Kind string
-	// Folder is the place to mount.
-	Folder string
+	// Parts are all partitions, and Roots the numbers of those that can be the root.
+	Parts []source
+	Roots []int
+	// Folder is the place to mount the root, and Other a place to look into others.
+	Folder, Other string
 	// Spec says what to audit. Without it, the child lists the files.
 	Spec *scrub.Spec
 	// Chosen means that a person named the partition.
 	Chosen bool
 }
 
+// source is a partition, and the file that has the partition at its offset.
+type source struct {
+	disk.Partition
+	File string
+	// Copied is set if the file is a copy, which may be written to.
+	Copied bool
+}
+
 // answer is what the child writes to its standard output.
 type answer struct {
 	Report plan.Report
+	// Root is the number of the root partition.
+	Root int
+	// Unchecked says what could not be audited.
+	Unchecked []string
+	// Notes are for a person, and change no result.
+	Notes []string
 	// Error says why there is no report.
 	Error string
 }
@@ -57,66 +71,85 @@ func (a Audit) Run(ctx context.Context) (plan.Report, error) {
 }
 
 func (a Audit) run(ctx context.Context) (plan.Report, error) {
-	t, root, remove, err := a.task(ctx)
+	t, remove, err := a.task(ctx)
+	defer remove()
 	if err != nil {
 		return plan.Report{}, err
 	}
-	defer remove()
 	t.Spec = &a.Spec
-	r, err := child(ctx, t)
-	r.Machine.Root, r.Machine.Disk, r.Machine.Partition = "/", a.Image.Path(), root.Number
-	for _, p := range a.others(root) {
-		r.Warnings = append(r.Warnings, fmt.Sprintf("partition %d (%s %s) was not audited: only the root partition %d was", p.Number, p.Kind, p.Label, root.Number))
-	}
-	return r, err
+	answer, err := child(ctx, t)
+	return a.report(answer), err
 }
 
-// task finds the root partition and prepares a task for the child. The caller calls
-// remove after the child has ended.
-func (a Audit) task(ctx context.Context) (t task, root disk.Partition, remove func(), err error) {
-	if os.Geteuid() != 0 {
-		return t, root, nil, ErrNeedsRoot
+// task prepares a task for the child. The caller calls remove after the child has ended,
+// also with an error.
+func (a Audit) task(ctx context.Context) (t task, remove func(), err error) {
+	var made []string
+	remove = func() {
+		for _, path := range slices.Backward(made) {
+			_ = os.Remove(path) // the mounts were never visible here
+		}
 	}
-	if root, err = a.Layout.Root(a.Root); err != nil {
-		return t, root, nil, err
+	if os.Geteuid() != 0 {
+		return t, remove, ErrNeedsRoot
+	}
+	roots, err := a.Layout.Roots(a.Root)
+	if err != nil {
+		return t, remove, err
 	}
 	folder, err := os.MkdirTemp("", "eksnode-root-")
 	if err != nil {
-		return t, root, nil, fmt.Errorf("making a folder to mount: %w", err)
+		return t, remove, fmt.Errorf("making a folder to mount: %w", err)
 	}
-	empty := func() { _ = os.Remove(folder) } // the mount was never visible here
-	t = task{File: a.Image.Path(), Offset: root.Offset, Length: root.Length, Kind: root.Kind, Folder: folder, Chosen: a.Root != 0}
-	if a.Image.Format() != disk.Qcow2 {
-		return t, root, empty, nil
-	}
-	copied, err := a.copy(ctx, root)
-	if err != nil {
-		empty()
-		return t, root, nil, err
-	}
-	t.File, t.Offset = copied, 0
-	return t, root, func() {
-		empty()
-		_ = os.Remove(copied)
-	}, nil
-}
-
-// others are the Linux file systems that are not the root.
-func (a Audit) others(root disk.Partition) []disk.Partition {
-	var all []disk.Partition
-	for _, p := range a.Layout.Partitions {
-		if _, linux := options[p.Kind]; linux && p.Number != root.Number {
-			all = append(all, p)
+	made = append(made, folder)
+	t = task{Folder: filepath.Join(folder, "root"), Other: filepath.Join(folder, "other"), Chosen: a.Root != 0}
+	for _, name := range []string{t.Folder, t.Other} {
+		if err := os.Mkdir(name, 0o700); err != nil {
+			return t, remove, fmt.Errorf("making a folder to mount: %w", err)
 		}
+		made = append(made, name)
 	}
-	return all
+	for _, p := range roots {
+		t.Roots = append(t.Roots, p.Number)
+	}
+	for _, p := range a.Layout.Partitions {
+		copied := mountable(p) && (p.Dirty || a.Image.Format() == disk.Qcow2)
+		t.Parts = append(t.Parts, source{p, a.Image.Path(), copied})
+	}
+	if slices.ContainsFunc(t.Parts, func(p source) bool { return p.Copied }) {
+		copied, err := a.copy(ctx, t.Parts)
+		if err != nil {
+			return t, remove, err
+		}
+		made = append(made, copied)
+	}
+	return t, remove, nil
 }
 
-// copy writes the used part of a partition to a sparse file.
-func (a Audit) copy(ctx context.Context, p disk.Partition) (path string, err error) {
+// mountable reports whether Linux mounts the partition's content.
+func mountable(p disk.Partition) bool { return p.IsLinux() || p.Kind == disk.KindVFAT }
+
+// report completes the child's report.
+func (a Audit) report(from answer) plan.Report {
+	r := from.Report
+	r.Machine.Root, r.Machine.Disk, r.Machine.Partition = "/", a.Image.Path(), from.Root
+	r.Warnings = append(r.Warnings, from.Notes...)
+	if len(from.Unchecked) > 0 {
+		r.Result = plan.Unknown
+		if r.Error != "" {
+			r.Error += "; "
+		}
+		r.Error += strings.Join(from.Unchecked, "; ")
+	}
+	return r
+}
+
+// copy writes the used parts of the partitions that need a copy to a sparse file, at
+// their offsets.
+func (a Audit) copy(ctx context.Context, parts []source) (path string, err error) {
 	f, err := os.CreateTemp(a.Folder, "eksnode-root-")
 	if err != nil {
-		return "", fmt.Errorf("copying the root partition: %w", err)
+		return "", fmt.Errorf("copying partitions: %w", err)
 	}
 	defer func() {
 		if closing := f.Close(); err == nil {
@@ -124,43 +157,57 @@ func (a Audit) copy(ctx context.Context, p disk.Partition) (path string, err err
 		}
 		if err != nil {
 			_ = os.Remove(f.Name()) // err is the first error
-			err = fmt.Errorf("copying the root partition to %s: %w", f.Name(), err)
+			err = fmt.Errorf("copying partitions to %s: %w", f.Name(), err)
 		}
 	}()
-	if err := f.Truncate(p.Length); err != nil {
+	if err := f.Truncate(a.Image.Size()); err != nil {
 		return "", err
 	}
-	block := make([]byte, disk.BlockSize)
-	for at := int64(0); at < p.Length && ctx.Err() == nil; at += disk.BlockSize {
-		part := block[:min(disk.BlockSize, p.Length-at)]
-		if a.Image.Zero(p.Offset+at, int64(len(part))) || !a.Layout.Used(p.Offset+at, int64(len(part))) {
+	for i := range parts {
+		if !parts[i].Copied {
 			continue
 		}
-		if _, err := a.Image.ReadAt(part, p.Offset+at); err != nil && !errors.Is(err, io.EOF) {
-			return "", err
-		}
-		if _, err := f.WriteAt(part, at); err != nil {
+		parts[i].File = f.Name()
+		if err := a.copyPart(ctx, f, parts[i].Range); err != nil {
 			return "", err
 		}
 	}
 	return f.Name(), context.Cause(ctx)
 }
 
+// copyPart writes the used parts of a range to the same place in a file.
+func (a Audit) copyPart(ctx context.Context, f *os.File, r disk.Range) error {
+	block := make([]byte, disk.BlockSize)
+	for at := r.Offset; at < r.End() && ctx.Err() == nil; at += disk.BlockSize {
+		part := block[:min(disk.BlockSize, r.End()-at)]
+		if a.Image.Zero(at, int64(len(part))) || !a.Layout.Used(at, int64(len(part))) {
+			continue
+		}
+		if _, err := a.Image.ReadAt(part, at); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if _, err := f.WriteAt(part, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // child runs the task in this program, in a mount namespace of its own.
-func child(ctx context.Context, t task) (plan.Report, error) {
+func child(ctx context.Context, t task) (answer, error) {
 	var out bytes.Buffer
 	said, err := start(ctx, t, &out)
 	if ctx.Err() != nil {
-		return plan.Report{}, context.Cause(ctx)
+		return answer{}, context.Cause(ctx)
 	}
 	var a answer
 	if decoding := json.Unmarshal(out.Bytes(), &a); decoding != nil {
-		return plan.Report{}, failed(errors.Join(err, decoding), said)
+		return answer{}, failed(errors.Join(err, decoding), said)
 	}
 	if a.Error != "" {
-		return a.Report, errors.New(a.Error)
+		return a, errors.New(a.Error)
 	}
-	return a.Report, nil
+	return a, nil
 }
 
 // start runs the child, and returns what it writes to its standard error.

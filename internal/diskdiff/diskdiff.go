@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -29,7 +30,7 @@ func Open(path string, root int) (Disk, error) {
 	}
 	layout, err := image.Layout()
 	if err == nil {
-		_, err = layout.Root(root)
+		_, err = layout.Roots(root)
 		if err != nil {
 			err = fmt.Errorf("comparing the disk image %s: %w", path, err)
 		}
@@ -56,8 +57,8 @@ func None() Result { return Result{Packages: []Package{}, Files: []File{}} }
 type Root struct {
 	Partition  int    `json:"partition"`
 	FileSystem string `json:"file_system"`
-	// NotCompared are the other partitions with Linux file systems.
-	NotCompared []int `json:"not_compared,omitempty"`
+	// Notes name what was not compared.
+	Notes []string `json:"-"`
 }
 
 // Compare compares the files and packages of two disks. Folder is for temporary files;
@@ -74,7 +75,7 @@ func Compare(ctx context.Context, before, after Disk, folder string) (Result, er
 	}
 	var r Result
 	for n, l := range lists {
-		r.Roots[n] = Root{l.Partition, l.Kind, l.Others}
+		r.Roots[n] = Root{l.Partition, l.Kind, l.Notes}
 	}
 	r.Packages = packagesOf(lists[0].Packages, lists[1].Packages)
 	r.Files, err = files(lists[0], lists[1], r.Packages)
@@ -100,8 +101,7 @@ func list(ctx context.Context, disks [2]Disk, folder string) (lists [2]*diskaudi
 // does not mount these at the same time.
 func clones(disks [2]Disk) bool {
 	for _, d := range disks {
-		root, err := d.Layout.Root(d.Root)
-		if err != nil || root.Kind != "btrfs" {
+		if !slices.ContainsFunc(d.Layout.Partitions, func(p disk.Partition) bool { return p.Kind == "btrfs" }) {
 			return false
 		}
 	}
