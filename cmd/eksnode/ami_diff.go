@@ -45,7 +45,6 @@ packages and files. IMAGE is then an AMI ID, a snapshot ID or a disk image file.
 The disks of AMIs and snapshots are read through the EBS direct APIs, without an
 instance, mounted read-only, and removed afterwards. This needs root and Linux.`,
 		Example: `  eksnode ami diff ami-0123456789abcdef0 ami-0fedcba9876543210
-  eksnode ami diff eu-west-1:ami-0123456789abcdef0 us-east-1:ami-0fedcba9876543210
   eksnode ami diff old/manifest.json new/manifest.json
   sudo -E eksnode ami diff --disk ami-0123456789abcdef0 ami-0fedcba9876543210
   sudo eksnode ami diff --disk old.raw new.qcow2 --output json`,
