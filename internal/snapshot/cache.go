@@ -62,7 +62,9 @@ func (c Cache) Get(ctx context.Context, a *awsapi.AWS, id string) (*Disk, error)
 	}
 	err = d.remove()
 	if err == nil {
-		d.Sums, err = c.Download.Run(ctx, a, id, d.Path)
+		if d.Sums, err = c.Download.Run(ctx, a, id, d.Path); interrupted(d.Path, err) {
+			err = fmt.Errorf("%w; the next run reads the rest", err)
+		}
 	}
 	if err == nil {
 		err = d.Sums.Save(d.sums(), id)
@@ -71,6 +73,12 @@ func (c Cache) Get(ctx context.Context, a *awsapi.AWS, id string) (*Disk, error)
 		return nil, errors.Join(err, d.unlock())
 	}
 	return d, nil
+}
+
+// interrupted says whether a failed download left something to go on with.
+func interrupted(path string, err error) bool {
+	_, missing := os.Stat(path + ".part")
+	return err != nil && missing == nil
 }
 
 // Close gives the disk back and, unless keep is set, removes it from the cache.

@@ -1,7 +1,6 @@
 package snapshot
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,9 +9,6 @@ import (
 	"os"
 	"slices"
 	"sync"
-
-	"golang.org/x/sync/errgroup"
-	"golang.org/x/time/rate"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
@@ -23,12 +19,11 @@ type Changes struct {
 	First, Second string
 	// Changed and Added are blocks of the second snapshot, and Removed are those that
 	// only the first one has.
-	Changed, Added, Removed []awsapi.Block
+	Changed, Added, Removed []int32
 }
 
 // Compare lists the blocks that differ. awsapi.IsUnrelated tells that the snapshots are
-// not of one lineage. A list of the second snapshot's blocks makes the changes useless
-// for Update, because its tokens replace theirs.
+// not of one lineage.
 func Compare(ctx context.Context, a *awsapi.AWS, first, second string) (Changes, error) {
 	c := Changes{First: first, Second: second}
 	var both []awsapi.Snapshot
@@ -46,11 +41,11 @@ func Compare(ctx context.Context, a *awsapi.AWS, first, second string) (Changes,
 	for _, b := range list {
 		switch {
 		case b.Token == "":
-			c.Removed = append(c.Removed, b)
+			c.Removed = append(c.Removed, b.Index)
 		case b.First == "":
-			c.Added = append(c.Added, b)
+			c.Added = append(c.Added, b.Index)
 		default:
-			c.Changed = append(c.Changed, b)
+			c.Changed = append(c.Changed, b.Index)
 		}
 	}
 	if err == nil {
@@ -112,8 +107,8 @@ func (d Download) update(ctx context.Context, a *awsapi.AWS, c Changes, from str
 // unchanged are the blocks of the first snapshot that the second one has, too.
 func (c Changes) unchanged(sums Sums) []int32 {
 	rest := maps.Clone(sums)
-	for _, b := range slices.Concat(c.Changed, c.Added, c.Removed) {
-		delete(rest, b.Index)
+	for _, index := range slices.Concat(c.Changed, c.Added, c.Removed) {
+		delete(rest, index)
 	}
 	return slices.Sorted(maps.Keys(rest))
 }
@@ -139,30 +134,34 @@ func copyBlocks(ctx context.Context, out, in *os.File, blocks []int32) error {
 
 // fetch reads the blocks that changed into a file.
 func (d Download) fetch(ctx context.Context, a *awsapi.AWS, c Changes, out *os.File) error {
-	connections := cmp.Or(d.Connections, defaultConnections)
-	pace := rate.NewLimiter(rate.Limit(cmp.Or(d.Rate, defaultRate)), connections)
-	list, done, mutex := slices.Concat(c.Changed, c.Added), 0, sync.Mutex{}
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(connections)
-	for _, b := range list {
-		group.Go(func() error {
-			if err := pace.Wait(ctx); err != nil {
-				return err
-			}
-			data := make([]byte, BlockSize)
-			if _, err := a.GetBlock(ctx, c.Second, b.Index, b.Token, data); err != nil {
-				return err
-			}
-			if _, err := out.WriteAt(data, int64(b.Index)*BlockSize); err != nil {
-				return err
-			}
-			mutex.Lock()
-			defer mutex.Unlock()
-			if done++; d.Progress != nil {
-				d.Progress(Progress{Read: done, Total: len(list), Sent: done})
-			}
-			return nil
-		})
+	missing, mutex := map[int32]bool{}, sync.Mutex{}
+	for _, index := range slices.Concat(c.Changed, c.Added) {
+		missing[index] = true
 	}
-	return group.Wait()
+	total := len(missing)
+	wanted := func(index int32) bool {
+		mutex.Lock()
+		defer mutex.Unlock()
+		return missing[index]
+	}
+	f := newFetch(a, c.Second, d.Connections, d.Rate)
+	err := f.each(ctx, wanted, func(ctx context.Context, b awsapi.Block, data []byte) error {
+		if _, err := f.get(ctx, b, data); err != nil {
+			return err
+		}
+		if _, err := out.WriteAt(data, int64(b.Index)*BlockSize); err != nil {
+			return err
+		}
+		mutex.Lock()
+		defer mutex.Unlock()
+		delete(missing, b.Index)
+		if done := total - len(missing); d.Progress != nil {
+			d.Progress(Progress{Read: done, Total: total, Sent: done})
+		}
+		return nil
+	})
+	if err == nil && len(missing) > 0 {
+		err = fmt.Errorf("AWS does not list %d of the %d blocks that changed", len(missing), total)
+	}
+	return err
 }

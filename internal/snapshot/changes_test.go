@@ -60,7 +60,7 @@ func TestOnlyChangedBlocksAreFetched(t *testing.T) {
 	require.Len(t, changes.Removed, 1)
 	sums, err = snapshot.Download{}.Run(t.Context(), a, second.Snapshot.ID, from+"2")
 	require.NoError(t, err)
-	require.NoError(t, snapshot.Download{}.Update(t.Context(), a, changes, from+"2", sums, path+"2"), "the list of the first one's blocks must not end the second one's tokens")
+	require.NoError(t, snapshot.Download{}.Update(t.Context(), a, changes, from+"2", sums, path+"2"))
 	before.same(t, path+"2")
 }
 
