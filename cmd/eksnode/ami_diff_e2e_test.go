@@ -196,6 +196,26 @@ func TestAMIDiffOfSnapshotsInJSON(t *testing.T) {
 	assert.Contains(t, out, `"facts": [],`)
 }
 
+// An encrypted snapshot and one without encryption are of different lineages. Their
+// disks are read in the order of the IDs, and compared in that of the arguments.
+func TestAMIDiffOfEncryptedSnapshots(t *testing.T) {
+	_, double := cloudForDisks(t)
+	before := packagedDisk(t)
+	for id, one := range map[string]struct{ path, key string }{
+		"snap-0000000000000000b": {before, ""}, "snap-0000000000000000a": {upgradedDisk(t, before), double.DefaultKey},
+	} {
+		f, err := os.Open(one.path)
+		require.NoError(t, err)
+		defer f.Close()
+		require.NoError(t, double.Add(ebsdirect.Snapshot{ID: id, Owner: aws.Account, State: ebsdirect.Completed, Size: 1, Encrypted: one.key != "", Key: one.key}, f))
+	}
+	code, out, errOut := command(t, "", "ami", "diff", "--disk", "snap-0000000000000000b", "snap-0000000000000000a")
+	require.Equal(t, 0, code, errOut)
+	_, files, _ := strings.Cut(out, "by content, without free space\n")
+	assert.Equal(t, diskChanges, files)
+	assert.Zero(t, double.Count().Calls["ListChangedBlocks"])
+}
+
 func TestAMIDiffOfDisksThatCannotBeRead(t *testing.T) {
 	w, double := cloudForDisks(t)
 	disk := packagedDisk(t)

@@ -43,11 +43,28 @@ func (d *diskComparison) changes(ctx context.Context) (*snapshot.Changes, error)
 	if first.aws == nil || second.aws == nil || first.aws.Region != second.aws.Region {
 		return nil, nil
 	}
+	if encrypted, err := d.encryption(ctx); err != nil || encrypted[0] != encrypted[1] {
+		return nil, err
+	}
 	c, err := snapshot.Compare(ctx, first.aws, first.snapshot, second.snapshot)
 	if awsapi.IsUnrelated(err) {
 		return nil, nil
 	}
 	return &c, err
+}
+
+// encryption returns the KMS keys of the snapshots, or none for those without encryption.
+func (d *diskComparison) encryption(ctx context.Context) (keys [2]string, err error) {
+	for n, side := range d.sides {
+		s, err := side.volume.aws.Snapshot(ctx, side.volume.snapshot)
+		if err != nil {
+			return keys, fmt.Errorf("comparing %s: %w", side.volume, side.volume.explain(err, "--cache-folder"))
+		}
+		if s.Encrypted {
+			keys[n] = "encrypted with " + s.Key
+		}
+	}
+	return keys, nil
 }
 
 // fetchWhole reads whole disks, in the order of their IDs: two commands that waited for
