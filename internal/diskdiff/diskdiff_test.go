@@ -21,12 +21,14 @@ func TestEveryChangeOfACopyIsFound(t *testing.T) {
 	})
 	for _, kind := range []string{"ext4", "xfs", "btrfs"} {
 		t.Run(kind, func(t *testing.T) {
-			before := changed(t, image(t, kind, root), `ln -s there a/link; mknod a/device c 1 3; mkfifo a/fifo; ln hard/one hard/two; truncate -s 40G a/sparse; truncate -s 3G a/zeros`)
+			before := changed(t, image(t, kind, root), `ln -s there a/link; mknod a/device c 1 3; mkfifo a/fifo; ln hard/one hard/two; truncate -s 40G a/sparse; truncate -s 3G a/zeros a/part
+printf x | dd of=a/part bs=4k seek=5 conv=notrunc status=none`)
 			after := changed(t, before, `
 printf two >a/content; printf xx >a/size; chmod 4755 a/mode; chown 5:6 a/owner; rm a/type; mkdir a/type; rm a/gone; touch a/new
 setfattr -n user.x -v y a/xattr; setcap cap_net_raw+ep a/caps; ln -sfn elsewhere a/link; rm a/device; mknod a/device c 1 5
 python3 -c "import socket; socket.socket(socket.AF_UNIX).bind('a/socket')"; rm -r old; ln hard/one hard/three; chmod 700 hard
-printf x | dd of=a/sparse bs=1 seek=30G conv=notrunc status=none; dd if=/dev/zero of=a/zeros bs=64k seek=9000 count=10 conv=notrunc status=none; touch a/same; chmod 600 a/fifo`)
+printf x | dd of=a/sparse bs=1 seek=30G conv=notrunc status=none; dd if=/dev/zero of=a/zeros bs=64k seek=9000 count=10 conv=notrunc status=none
+dd if=/dev/zero of=a/part bs=4k count=5 conv=notrunc status=none; touch a/same; chmod 600 a/fifo`)
 			r := compared(t, before, after)
 			require.Equal(t, []string{
 				"~ /a/caps: capabilities", "~ /a/content: content", "~ /a/device: device", "~ /a/fifo: mode", "- /a/gone", "~ /a/link: target", "~ /a/mode: mode", "+ /a/new", "~ /a/owner: owner",

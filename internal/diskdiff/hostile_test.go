@@ -17,7 +17,7 @@ func TestHostileNames(t *testing.T) {
 	long := strings.Repeat("n", 255)
 	before := image(t, "ext4", tree(t, map[string]string{"a\nb": "1", "a": "1", "b/c": "1", "b.c": "1", "b\x01": "1"}))
 	after := changed(t, before, `
-printf 2 >"$(printf 'a\nb')"; printf 2 >a; printf 2 >b.c; printf 2 >b/c; printf 2 >"$(printf 'b\001')"
+printf 2 >"$(printf 'a\nb')"; printf 2 >a; printf 2 >b.c; printf 2 >b/c; touch b/d; printf 2 >"$(printf 'b\001')"
 touch "$(printf '\377bad')" "$(printf '\033[2Jclear')" "`+long+`" '"\xffbad"' "$(printf '\342\200\256txt')"
 ln -s "$(printf '\377\nx')" link
 python3 - <<'END'
@@ -29,11 +29,11 @@ END`)
 	r := compared(t, before, after)
 	list := told(r)
 	require.Equal(t, []string{
-		"+ /\x1b[2Jclear", "+ /\"\\xffbad\"", "~ /a: content", "~ /a\nb: content", "~ /b/c: content", "~ /b\x01: content", "~ /b.c: content",
-	}, list[:7])
+		"+ /\x1b[2Jclear", "+ /\"\\xffbad\"", "~ /a: content", "~ /a\nb: content", "~ /b/c: content", "+ /b/d", "~ /b\x01: content", "~ /b.c: content",
+	}, list[:8])
 	require.Equal(t, []string{"+ /link", "+ /" + long, "+ /\u202etxt", `+ "/\xffbad"`}, list[len(list)-4:])
-	require.Len(t, list, 7+41+4)
-	require.Greater(t, len(list[47]), 8000)
+	require.Len(t, list, 8+41+4)
+	require.Greater(t, len(list[48]), 8000)
 	text, err := json.Marshal(r)
 	require.NoError(t, err)
 	require.True(t, utf8.Valid(text))

@@ -35,7 +35,6 @@ func TestOnlyChangedBlocksAreFetched(t *testing.T) {
 	from, path := filepath.Join(folder, "first"), filepath.Join(folder, "second")
 	sums, err := snapshot.Download{}.Run(t.Context(), a, first.Snapshot.ID, from)
 	require.NoError(t, err)
-	fetched := double.Count().Fetched
 
 	ctx, cancel := context.WithCancel(t.Context())
 	stop := snapshot.Download{Connections: 1, Progress: func(snapshot.Progress) { cancel() }}
@@ -48,7 +47,7 @@ func TestOnlyChangedBlocksAreFetched(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, entries, 1, "a failed update leaves nothing")
 
-	fetched = double.Count().Fetched
+	fetched := double.Count().Fetched
 	require.NoError(t, snapshot.Download{}.Update(t.Context(), a, changes, from, sums, path))
 	require.EqualValues(t, 3*snapshot.BlockSize, double.Count().Fetched-fetched)
 	after.same(t, path)
