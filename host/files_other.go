@@ -54,6 +54,12 @@ func (*Files) Walk(context.Context, string, string, func(Entry, error) error) ([
 // Open opens the entry; see the Linux build.
 func (Entry) Open() (*os.File, error) { return nil, errNotLinux }
 
+// Readlink returns the target of a link; see the Linux build.
+func (Entry) Readlink() (string, error) { return "", errNotLinux }
+
+// ExtendedAttributes returns the extended attributes; see the Linux build.
+func (Entry) ExtendedAttributes() (map[string]string, error) { return nil, errNotLinux }
+
 // Trim discards free space; see the Linux build.
 func (*Host) Trim(string) (int64, error) { return 0, errNotLinux }
 

@@ -165,7 +165,7 @@ func TestCompletedValues(t *testing.T) {
 		"nodeadm init --daemon ":                {[]string{"containerd", "kubelet"}, noFilesOpen},
 		"init --config-source ":                 {[]string{"imds://user-data", "file://"}, noFilesOpen},
 		"diagnose ":                             {nil, anyFile},
-		"ami diff ":                             {[]string{"json"}, fileEnding},
+		"ami diff ":                             {nil, anyFile},
 		"ami publish ":                          {nil, noFiles},
 		"completion ":                           {shells(), noFiles},
 		"completion bash ":                      {nil, noFiles},

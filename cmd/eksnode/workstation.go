@@ -61,7 +61,7 @@ func workstationValues() map[string]cobra.CompletionFunc {
 		"--nodeclass":                  files("yaml", "yml", "json"),
 		"--nodegroup":                  nothing,
 
-		"ami diff":       files("json"),
+		"ami diff":       files(),
 		"ami export":     files("raw", "img"),
 		"ami publish":    nothing,
 		"man":            once(folders),

@@ -14,6 +14,8 @@ type fat struct {
 	// width is the number of bits of an entry: 12, 16 or 32.
 	width int
 	label string
+	// serial is the volume's number as blkid prints it.
+	serial string
 	// Sizes and places in bytes.
 	size, cluster    int64
 	table, tableSize int64
@@ -71,11 +73,11 @@ func openFAT(r io.ReaderAt) (*fat, error) {
 	default:
 		f.width = 32
 	}
-	f.state, f.label = b[37], text(b[43:54])
+	f.state, f.label, f.serial = b[37], text(b[43:54]), serial(b[39:])
 	if u16(22) == 0 {
 		f.width = 32
 		f.rootCluster = int64(le.Uint32(b[44:]))
-		f.state, f.label = b[65], text(b[71:82])
+		f.state, f.label, f.serial = b[65], text(b[71:82]), serial(b[67:])
 		f.mirrored = u16(40)&0x80 == 0
 	}
 	if (f.clusters+2)*int64(f.width)/8 > f.tableSize || f.clusters > 0x0ffffff5 {
@@ -83,6 +85,8 @@ func openFAT(r io.ReaderAt) (*fat, error) {
 	}
 	return f, nil
 }
+
+func serial(p []byte) string { return fmt.Sprintf("%02X%02X-%02X%02X", p[3], p[2], p[1], p[0]) }
 
 // entries calls yield with the entries of the first table, from the one of
 // cluster 0 on.

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
+	"unicode/utf16"
 
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -23,7 +25,7 @@ const (
 )
 
 // content is what a partition's signatures say.
-type content struct{ kind, label string }
+type content struct{ kind, label, uuid string }
 
 // probe reads the signatures of a partition of size bytes. Containers come first:
 // with RAID metadata at the end, a member also looks like its file system.
@@ -62,25 +64,25 @@ func container(r io.ReaderAt, size int64) content {
 func linuxFS(r io.ReaderAt, _ int64) content {
 	if super, err := bytesAt(r, 1024, 1024); err == nil {
 		if binary.LittleEndian.Uint16(super[56:]) == extMagic {
-			return content{extKind(super), text(super[120:136])}
+			return content{extKind(super), text(super[120:136]), uuid(super[104:])}
 		}
 		if binary.LittleEndian.Uint32(super) == 0xe0f5e1e2 {
-			return content{"erofs", text(super[64:80])}
+			return content{"erofs", text(super[64:80]), uuid(super[48:])}
 		}
 		if binary.LittleEndian.Uint32(super) == 0xf2f52010 {
-			return content{kind: "f2fs"}
+			return content{"f2fs", utf16Text(super[124:636]), uuid(super[108:])}
 		}
 	}
 	if super, err := bytesAt(r, 0, 512); err == nil {
 		switch string(super[:4]) {
 		case "XFSB":
-			return content{"xfs", text(super[108:120])}
+			return content{"xfs", text(super[108:120]), uuid(super[32:])}
 		case "hsqs":
 			return content{kind: "squashfs"}
 		}
 	}
 	if super, err := bytesAt(r, 64<<10, 1024); err == nil && string(super[64:72]) == "_BHRfS_M" {
-		return content{"btrfs", text(super[0x12b : 0x12b+256])}
+		return content{"btrfs", text(super[0x12b : 0x12b+256]), uuid(super[32:])}
 	}
 	return content{}
 }
@@ -93,7 +95,7 @@ func otherFS(r io.ReaderAt, _ int64) content {
 	for _, page := range []int64{4 << 10, 16 << 10, 64 << 10} {
 		if has(r, page-10, "SWAPSPACE2") || has(r, page-10, "SWAP-SPACE") {
 			label, _ := bytesAt(r, 1052, 16)
-			return content{KindSwap, text(label)}
+			return content{kind: KindSwap, label: text(label)}
 		}
 	}
 	boot, err := bytesAt(r, 0, 512)
@@ -106,7 +108,7 @@ func otherFS(r io.ReaderAt, _ int64) content {
 		return content{kind: "exfat"}
 	}
 	if f, err := openFAT(r); err == nil {
-		return content{KindVFAT, f.label}
+		return content{KindVFAT, f.label, f.serial}
 	}
 	return content{}
 }
@@ -137,6 +139,39 @@ func freeSpace(kind string, r io.ReaderAt, size int64) (*ranges, int64, error) {
 		return nil, 0, errors.New("no file system")
 	}
 	return nil, 0, errors.New("free space in " + kind + " is not read")
+}
+
+// unreplayed reports whether the file system's journal has changes that are not in
+// place yet.
+func unreplayed(kind string, r io.ReaderAt) bool {
+	switch kind {
+	case "ext3", "ext4":
+		f, err := openExt(r)
+		return err == nil && f.incompat&incompatRecover != 0
+	case "xfs":
+		f, err := openXFS(r)
+		return err == nil && f.logStart != 0 && f.agLog < 32 && f.block <= 64<<10 && f.checkLog() != nil
+	case "btrfs":
+		// The tree of fsync's log: log_root of the superblock.
+		super, err := bytesAt(r, 64<<10, 128)
+		return err == nil && binary.LittleEndian.Uint64(super[96:]) != 0
+	}
+	return false
+}
+
+// uuid is an identifier as text, as blkid prints it.
+func uuid(p []byte) string {
+	return fmt.Sprintf("%x-%x-%x-%x-%x", p[:4], p[4:6], p[6:8], p[8:10], p[10:16])
+}
+
+// utf16Text is a label in UTF-16 that is padded with zeros.
+func utf16Text(p []byte) string {
+	units := make([]uint16, len(p)/2)
+	for n := range units {
+		units[n] = binary.LittleEndian.Uint16(p[2*n:])
+	}
+	name, _, _ := strings.Cut(string(utf16.Decode(units)), "\x00")
+	return plan.PrintableLine(name)
 }
 
 // text is a label that is padded with zeros or spaces.

@@ -38,7 +38,7 @@ func inspect(r io.ReaderAt, size int64) (*Layout, error) {
 	byOffset := slices.Clone(l.Partitions)
 	for i, p := range l.Partitions {
 		c := probe(io.NewSectionReader(r, p.Offset, p.Length), p.Length)
-		l.Partitions[i].Kind, l.Partitions[i].Label = c.kind, c.label
+		l.Partitions[i].Kind, l.Partitions[i].Label, l.Partitions[i].UUID = c.kind, c.label, c.uuid
 	}
 	copy(byOffset, l.Partitions)
 	slices.SortFunc(byOffset, func(a, b Partition) int { return cmp.Compare(a.Offset, b.Offset) })
@@ -48,7 +48,8 @@ func inspect(r io.ReaderAt, size int64) (*Layout, error) {
 		end = p.End()
 		own, err := freeIn(r, p)
 		if err != nil {
-			l.at(p.Number).Whole = err.Error()
+			whole := l.at(p.Number)
+			whole.Whole, whole.Dirty = err.Error(), unreplayed(p.Kind, io.NewSectionReader(r, p.Offset, p.Length))
 			continue
 		}
 		for _, f := range own.list {

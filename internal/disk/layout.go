@@ -34,17 +34,28 @@ type Partition struct {
 	Role string
 	// Name is the partition's name in a GPT.
 	Name string
+	// PartUUID is the partition's identifier as udev names it in by-partuuid, or ""
+	// for a whole disk.
+	PartUUID string
 	// Kind is the file system, such as "ext4", or what else the partition
 	// holds: one of the constants Kind…, or "" if unknown.
 	Kind string
 	// Label is the file system's label.
 	Label string
+	// UUID is the file system's identifier as blkid prints it, or "".
+	UUID string
 	// Free is the number of free bytes.
 	Free int64
 	// Whole is why the partition travels whole, or "" if its file system says
 	// what is free.
 	Whole string
+	// Dirty is set if the file system's journal has changes that are not in place
+	// yet: what Linux shows after the next mount differs from what is on the disk.
+	Dirty bool
 }
+
+// IsLinux reports whether the partition's file system can be a root.
+func (p Partition) IsLinux() bool { return isLinux(p.Kind) }
 
 // Used reports whether any of length bytes at off travels.
 func (l *Layout) Used(off, length int64) bool {

@@ -13,8 +13,27 @@ import (
 // system. Any other number selects that partition. The error says why there is
 // none, or lists the candidates.
 func (l *Layout) Root(number int) (Partition, error) {
+	roots, err := l.Roots(number)
+	if err != nil {
+		return Partition{}, err
+	}
+	if len(roots) > 1 {
+		return Partition{}, SeveralRoots(roots)
+	}
+	return roots[0], nil
+}
+
+// SeveralRoots is the error about partitions that can all be the root.
+func SeveralRoots(list []Partition) error {
+	return fmt.Errorf("several partitions can be the root: %s; give the number of the root partition", described(list))
+}
+
+// Roots returns the partitions that can be the root, as Root finds them. There is at
+// least one.
+func (l *Layout) Roots(number int) ([]Partition, error) {
 	if number != 0 {
-		return l.chosen(number)
+		p, err := l.chosen(number)
+		return []Partition{p}, err
 	}
 	candidates := l.candidates()
 	for _, better := range []func(Partition) bool{
@@ -35,13 +54,10 @@ func (l *Layout) Root(number int) (Partition, error) {
 			candidates = chosen
 		}
 	}
-	switch len(candidates) {
-	case 0:
-		return Partition{}, l.noRoot()
-	case 1:
-		return candidates[0], nil
+	if len(candidates) == 0 {
+		return nil, l.noRoot()
 	}
-	return Partition{}, fmt.Errorf("several partitions can be the root: %s; give the number of the root partition", described(candidates))
+	return candidates, nil
 }
 
 // chosen returns the partition with a number, if it can be the root.
@@ -116,21 +132,26 @@ func isOtherName(name string) bool {
 func described(list []Partition) string {
 	var all []string
 	for _, p := range list {
-		kind := p.Kind
-		if kind == "" {
-			kind = "unknown content"
-		}
-		label := ""
-		if name := p.Label; name != "" {
-			label = fmt.Sprintf(", label %q", name)
-		} else if p.Name != "" {
-			label = fmt.Sprintf(", name %q", p.Name)
-		}
-		text := fmt.Sprintf("%s, %s%s", kind, human.Size(p.Length), label)
-		if p.Number != 0 {
-			text = fmt.Sprintf("%d (%s)", p.Number, text)
-		}
-		all = append(all, text)
+		all = append(all, p.String())
 	}
 	return strings.Join(all, ", ")
+}
+
+// String describes a partition: 1 (ext4, 8.6 GB, label "root").
+func (p Partition) String() string {
+	kind := p.Kind
+	if kind == "" {
+		kind = "unknown content"
+	}
+	label := ""
+	if name := p.Label; name != "" {
+		label = fmt.Sprintf(", label %q", name)
+	} else if p.Name != "" {
+		label = fmt.Sprintf(", name %q", p.Name)
+	}
+	text := fmt.Sprintf("%s, %s%s", kind, human.Size(p.Length), label)
+	if p.Number != 0 {
+		text = fmt.Sprintf("%d (%s)", p.Number, text)
+	}
+	return text
 }

@@ -7,9 +7,6 @@ import (
 	"hash/crc32"
 	"io"
 	"strings"
-	"unicode/utf16"
-
-	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 // mostEntries limits the bytes of a GPT's entries. The usual size is 16 KiB.
@@ -95,13 +92,8 @@ func (g *gpt) parse(entries []byte, each int64) error {
 		if first > last || last >= uint64(1<<62/g.sector) {
 			return fmt.Errorf("partition %d from sector %d to %d", i+1, first, last)
 		}
-		units := make([]uint16, 36)
-		for n := range units {
-			units[n] = binary.LittleEndian.Uint16(e[56+2*n:])
-		}
-		name, _, _ := strings.Cut(string(utf16.Decode(units)), "\x00")
 		g.partitions = append(g.partitions, Partition{
-			Number: int(i) + 1, Type: kind, Role: gptRoles[kind], Name: plan.PrintableLine(name),
+			Number: int(i) + 1, Type: kind, Role: gptRoles[kind], Name: utf16Text(e[56:128]), PartUUID: strings.ToLower(guid(e[16:])),
 			Range: Range{int64(first) * g.sector, int64(last-first+1) * g.sector},
 		})
 	}

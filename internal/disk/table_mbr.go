@@ -46,9 +46,9 @@ func bootRecord(r io.ReaderAt, off int64) (entries []mbrEntry, ok bool) {
 // isEmpty reports whether an entry has no partition.
 func (e mbrEntry) isEmpty() bool { return e.kind == 0 || e.Length == 0 }
 
-// partition is the entry as partition number n.
-func (e mbrEntry) partition(n int) Partition {
-	return Partition{Number: n, Type: fmt.Sprintf("0x%02x", e.kind), Role: mbrRoles[e.kind], Range: e.Range}
+// partition is the entry as partition number n of the disk with that signature.
+func (e mbrEntry) partition(n int, signature uint32) Partition {
+	return Partition{Number: n, PartUUID: fmt.Sprintf("%08x-%02x", signature, n), Type: fmt.Sprintf("0x%02x", e.kind), Role: mbrRoles[e.kind], Range: e.Range}
 }
 
 // mbrTable reads the primary and logical partitions of a disk. It returns nil if
@@ -58,6 +58,10 @@ func mbrTable(r io.ReaderAt, size int64, entries []mbrEntry) (*Layout, []Range, 
 	kept := []Range{{0, mbrSector}}
 	extended := 0
 	var logical []Partition
+	var signature uint32
+	if p, err := bytesAt(r, 440, 4); err == nil {
+		signature = binary.LittleEndian.Uint32(p)
+	}
 	for i, e := range entries {
 		switch {
 		case e.isEmpty():
@@ -66,17 +70,17 @@ func mbrTable(r io.ReaderAt, size int64, entries []mbrEntry) (*Layout, []Range, 
 				return nil, nil, errors.New("the MBR has two extended partitions; build the disk again")
 			}
 			if e.End() > size {
-				return nil, nil, beyond(e.partition(i+1), size)
+				return nil, nil, beyond(e.partition(i+1, signature), size)
 			}
 			var records []Range
 			var err error
-			logical, records, err = logicalPartitions(r, e.Range)
+			logical, records, err = logicalPartitions(r, e.Range, signature)
 			if err != nil {
 				return nil, nil, fmt.Errorf("extended partition %d: %w", i+1, err)
 			}
 			kept = append(kept, records...)
 		default:
-			l.Partitions = append(l.Partitions, e.partition(i+1))
+			l.Partitions = append(l.Partitions, e.partition(i+1, signature))
 		}
 	}
 	l.Partitions = append(l.Partitions, logical...)
@@ -89,7 +93,7 @@ func mbrTable(r io.ReaderAt, size int64, entries []mbrEntry) (*Layout, []Range, 
 // logicalPartitions follows the chain of boot records in an extended partition.
 // It returns the partitions from number 5 on, and the records with the gap before
 // each partition, up to 1 MiB.
-func logicalPartitions(r io.ReaderAt, extended Range) ([]Partition, []Range, error) {
+func logicalPartitions(r io.ReaderAt, extended Range, signature uint32) ([]Partition, []Range, error) {
 	var all []Partition
 	var records []Range
 	at := extended.Offset
@@ -105,7 +109,7 @@ func logicalPartitions(r io.ReaderAt, extended Range) ([]Partition, []Range, err
 				return nil, nil, fmt.Errorf("logical partition %d from byte %d to %d is outside; build the disk again", 5+len(all), e.Offset, e.End())
 			}
 			record.Length = min(e.Offset-at, 1<<20)
-			all = append(all, e.partition(5+len(all)))
+			all = append(all, e.partition(5+len(all), signature))
 		}
 		records = append(records, record)
 		next := entries[1]

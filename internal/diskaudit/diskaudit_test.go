@@ -63,14 +63,14 @@ func image(t *testing.T, kind string, files map[string]string) string {
 	return path
 }
 
-func audit(t *testing.T, path string) (plan.Report, error) {
+func audit(t *testing.T, path string, skip ...string) (plan.Report, error) {
 	t.Helper()
 	i, err := disk.Open(path)
 	require.NoError(t, err)
 	t.Cleanup(func() { i.Close() })
 	l, err := i.Layout()
 	require.NoError(t, err)
-	return diskaudit.Audit{Image: i, Layout: l, Spec: scrub.Spec{}, Folder: t.TempDir()}.Run(t.Context())
+	return diskaudit.Audit{Image: i, Layout: l, Spec: scrub.Spec{Skip: skip}, Folder: t.TempDir()}.Run(t.Context())
 }
 
 // loops lists the loop devices.

@@ -9,12 +9,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
 	eksnode "github.com/eksnode/packer-plugin-eksnode"
 	"github.com/eksnode/packer-plugin-eksnode/host"
-	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
 )
 
 // Child runs the task of Run when this process is its child. A program calls it first,
@@ -26,8 +28,15 @@ func Child(ctx context.Context) (code int, child bool) {
 	var t task
 	var a answer
 	err := json.NewDecoder(os.Stdin).Decode(&t)
-	if err == nil {
-		a.Report, err = t.audit(ctx)
+	switch {
+	case err == nil && t.Spec == nil:
+		if err = t.list(ctx, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return listFailed, true
+		}
+		return 0, true
+	case err == nil:
+		a, err = t.audit(ctx)
 	}
 	if err != nil {
 		a.Error = err.Error()
@@ -39,99 +48,227 @@ func Child(ctx context.Context) (code int, child bool) {
 	return 0, true
 }
 
-func (t task) audit(ctx context.Context) (plan.Report, error) {
-	// Mounts of this process must not reach the other namespaces.
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return plan.Report{}, fmt.Errorf("separating the mounts: %w", err)
-	}
-	if err := t.mount(); err != nil {
-		return plan.Report{}, err
-	}
-	root, err := t.findRoot()
+// machine is the image's file systems while they are mounted.
+type machine struct {
+	task
+	root source
+	// devices are the loop devices, and at the mount points, by partition number.
+	devices map[int]*os.File
+	at      map[int]string
+	// listed are the partitions about which the answer says something.
+	listed map[int]bool
+	answer answer
+}
+
+func (t task) audit(ctx context.Context) (answer, error) {
+	m := t.machine()
+	defer m.close()
+	h, err := m.open()
 	if err != nil {
-		return plan.Report{}, err
-	}
-	h, err := host.Mounted(root)
-	if err != nil {
-		return plan.Report{}, err
+		return answer{}, err
 	}
 	defer h.Close()
-	r, _ := eksnode.Audit(ctx, h, *t.Spec) // the report has the error too
-	return r, nil
+	m.answer.Report, _ = eksnode.Audit(ctx, h, *t.Spec) // the report has the error too
+	return m.answer, nil
+}
+
+// machine is the machine before its file systems are mounted.
+func (t task) machine() *machine {
+	return &machine{task: t, devices: map[int]*os.File{}, at: map[int]string{}, listed: map[int]bool{}}
+}
+
+// open mounts the file systems and opens the root.
+func (m *machine) open() (*host.Host, error) {
+	// Mounts of this process must not reach the other namespaces.
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return nil, fmt.Errorf("separating the mounts: %w", err)
+	}
+	if err := m.mountRoot(); err != nil {
+		return nil, err
+	}
+	m.answer.Root = m.root.Number
+	if m.Spec == nil && m.Chosen && !isRoot(m.Folder) { // files can be listed of any file system
+		return host.Mounted(m.Folder)
+	}
+	if err := m.mountOthers(); err != nil {
+		return nil, err
+	}
+	if !isRoot(m.Folder) {
+		return nil, fmt.Errorf("the %s file system at byte %d has no /etc/os-release, so it is not the root of a Linux system; name the root partition", m.root.Kind, m.root.Offset)
+	}
+	return host.Mounted(m.Folder)
+}
+
+// close closes the loop devices. The mounts keep them.
+func (m *machine) close() {
+	for _, d := range m.devices {
+		_ = d.Close() // nothing was written
+	}
+}
+
+// mountRoot mounts the root partition. Among several candidates, the root is the one
+// with an os-release.
+func (m *machine) mountRoot() error {
+	var roots []disk.Partition
+	for _, number := range m.Roots {
+		p := m.part(number)
+		if err := m.mountAsRoot(p); err != nil {
+			return fmt.Errorf("mounting the root file system: %w", err)
+		}
+		if len(m.Roots) == 1 {
+			m.root = p
+			return nil
+		}
+		if isRoot(m.Folder) {
+			roots, m.root = append(roots, p.Partition), p
+		}
+		if err := unmount(m.Folder); err != nil {
+			return err
+		}
+		delete(m.at, number)
+	}
+	if len(roots) == 0 {
+		for _, number := range m.Roots {
+			roots = append(roots, m.part(number).Partition)
+		}
+	}
+	if len(roots) > 1 {
+		return disk.SeveralRoots(roots)
+	}
+	return m.mountAsRoot(m.root)
+}
+
+// part returns the partition with that number.
+func (m *machine) part(number int) source {
+	return m.Parts[slices.IndexFunc(m.Parts, func(p source) bool { return p.Number == number })]
+}
+
+// mountAsRoot mounts a file system on the root's folder. On btrfs the root can be a
+// subvolume that is not the default one: Fedora's is root, Ubuntu's @, Debian's @rootfs.
+func (m *machine) mountAsRoot(p source) error {
+	if err := m.mount(p, m.Folder, ""); err != nil || p.Kind != "btrfs" || isRoot(m.Folder) {
+		return err
+	}
+	for _, name := range []string{"root", "@", "@rootfs"} {
+		if !isRoot(filepath.Join(m.Folder, name)) {
+			continue
+		}
+		if err := unmount(m.Folder); err != nil {
+			return err
+		}
+		return m.mount(p, m.Folder, "subvol="+name)
+	}
+	return nil
+}
+
+func unmount(folder string) error {
+	if err := unix.Unmount(folder, 0); err != nil {
+		return fmt.Errorf("unmounting %s: %w", folder, err)
+	}
+	return nil
+}
+
+// isRoot reports whether a folder has an os-release.
+func isRoot(folder string) bool {
+	for _, file := range []string{"etc/os-release", "usr/lib/os-release"} {
+		if _, err := os.Lstat(filepath.Join(folder, file)); err == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // options are the mount options that keep Linux from writing to a file system, by
 // file system. Each line is tried in turn, because older kernels lack the first.
 var options = map[string][]string{
-	"ext2": {""}, "ext3": {"noload"}, "ext4": {"noload"},
+	"ext3": {"noload"}, "ext4": {"noload"},
 	"xfs":   {"norecovery,nouuid"},
 	"btrfs": {"rescue=nologreplay", "nologreplay"},
 }
 
-// mount mounts the file system read-only.
-func (t task) mount() error {
-	loop, err := t.loop()
+// replaying are the mount options of a copy, in which Linux replays the journal.
+var replaying = map[string]string{"xfs": "nouuid"}
+
+// mount mounts a partition read-only on a folder of this process.
+func (m *machine) mount(p source, folder, subvolume string) error {
+	device, err := m.device(p)
 	if err != nil {
 		return err
 	}
-	defer loop.Close() // the mount keeps the device
 	var errs []error
-	tries := options[t.Kind]
-	if len(tries) == 0 {
-		tries = []string{""}
+	tries := options[p.Kind]
+	if p.Copied || len(tries) == 0 {
+		tries = []string{replaying[p.Kind]}
 	}
 	for _, o := range tries {
-		err := unix.Mount(loop.Name(), t.Folder, t.Kind, unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, o)
+		o = strings.Trim(o+","+subvolume, ",")
+		err := unix.Mount(device.Name(), folder, p.Kind, unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, o)
 		if err == nil {
+			m.at[p.Number] = folder
 			return nil
 		}
 		errs = append(errs, err)
 	}
 	err = errors.Join(errs...)
 	if errors.Is(err, unix.ENODEV) {
-		return fmt.Errorf("mounting the root file system: this kernel does not know %s", t.Kind)
+		return noFileSystem(p.Kind)
 	}
-	return fmt.Errorf("mounting the root file system (%s, at byte %d): %w; `fsck` may say more", t.Kind, t.Offset, err)
+	return fmt.Errorf("%s, at byte %d: %w; `fsck` may say more", p.Kind, p.Offset, err)
+}
+
+// noFileSystem means that the kernel lacks a file system.
+type noFileSystem string
+
+func (e noFileSystem) Error() string {
+	return fmt.Sprintf("this kernel does not know %s: load the module (modprobe %s), or run the audit on a machine whose kernel has the module", string(e), string(e))
 }
 
 // tries is how often a free loop device is searched: another process may take it
 // first.
 const tries = 16
 
-// loop makes a read-only loop device of the file system. The kernel removes the device
-// after its last use.
-func (t task) loop() (*os.File, error) {
-	f, err := os.Open(t.File)
+// device makes a loop device of a partition, or returns the one that exists. The kernel
+// removes the device after its last use.
+func (m *machine) device(p source) (*os.File, error) {
+	if d := m.devices[p.Number]; d != nil {
+		return d, nil
+	}
+	mode, flags := os.O_RDONLY, uint32(unix.LO_FLAGS_READ_ONLY|unix.LO_FLAGS_AUTOCLEAR)
+	if p.Copied {
+		mode, flags = os.O_RDWR, unix.LO_FLAGS_AUTOCLEAR
+	}
+	f, err := os.OpenFile(p.File, mode, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close() // the device keeps the file
 	control, err := os.OpenFile(loopControl, os.O_RDWR, 0)
 	if err != nil {
-		return nil, fmt.Errorf("making a loop device: %w; a container needs access to loop devices", err)
+		return nil, fmt.Errorf("making a loop device: %w; a container needs access to loop devices (docker run --privileged), and the kernel needs the module loop", err)
 	}
 	defer control.Close()
 	for n := 0; ; n++ {
-		device, err := t.attach(f, control)
+		device, err := attach(p, f, control, mode, flags)
 		if err == nil {
+			m.devices[p.Number] = device
 			return device, nil
 		}
 		if !errors.Is(err, unix.EBUSY) || n == tries {
-			return nil, fmt.Errorf("making a loop device: %w", err)
+			return nil, fmt.Errorf("making a loop device: %w; a container needs access to loop devices (docker run --privileged -v /dev:/dev)", err)
 		}
 	}
 }
 
-func (t task) attach(f, control *os.File) (*os.File, error) {
+func attach(p source, f, control *os.File, mode int, flags uint32) (*os.File, error) {
 	number, err := unix.IoctlRetInt(int(control.Fd()), unix.LOOP_CTL_GET_FREE)
 	if err != nil {
 		return nil, err
 	}
-	device, err := os.OpenFile(fmt.Sprintf("/dev/loop%d", number), os.O_RDONLY, 0)
+	device, err := os.OpenFile(fmt.Sprintf("/dev/loop%d", number), mode, 0)
 	if err != nil {
 		return nil, err
 	}
-	info := unix.LoopInfo64{Offset: uint64(t.Offset), Sizelimit: uint64(t.Length), Flags: unix.LO_FLAGS_READ_ONLY | unix.LO_FLAGS_AUTOCLEAR}
+	info := unix.LoopInfo64{Offset: uint64(p.Offset), Sizelimit: uint64(p.Length), Flags: flags}
 	err = unix.IoctlLoopConfigure(int(device.Fd()), &unix.LoopConfig{Fd: uint32(f.Fd()), Info: info})
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTTY) { // kernels before 5.8
 		if err = unix.IoctlSetInt(int(device.Fd()), unix.LOOP_SET_FD, int(f.Fd())); err == nil {
@@ -143,21 +280,4 @@ func (t task) attach(f, control *os.File) (*os.File, error) {
 		return nil, err
 	}
 	return device, nil
-}
-
-// findRoot returns the folder of the root. On btrfs the root can be a subvolume that is
-// not the default one: Fedora's is root, Ubuntu's @, Debian's @rootfs.
-func (t task) findRoot() (string, error) {
-	for _, name := range []string{"", "root", "@", "@rootfs"} {
-		folder := filepath.Join(t.Folder, name)
-		for _, file := range []string{"etc/os-release", "usr/lib/os-release"} {
-			if _, err := os.Lstat(filepath.Join(folder, file)); err == nil {
-				return folder, nil
-			}
-		}
-		if t.Kind != "btrfs" {
-			break
-		}
-	}
-	return "", fmt.Errorf("the %s file system at byte %d has no /etc/os-release, so it is not the root of a Linux system; name the root partition", t.Kind, t.Offset)
 }

@@ -11,6 +11,9 @@ import (
 // Run returns ErrNeedsLinux.
 func (a Audit) Run(context.Context) (plan.Report, error) { return plan.Report{}, ErrNeedsLinux }
 
+// List returns ErrNeedsLinux.
+func (a Audit) List(context.Context) (*Listing, error) { return nil, ErrNeedsLinux }
+
 // Ready returns ErrNeedsLinux.
 func Ready() error { return ErrNeedsLinux }
 

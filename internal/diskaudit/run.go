@@ -11,6 +11,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -27,19 +29,34 @@ const childMark = "EKSNODE_DISK_AUDIT"
 
 // task is what the child reads from its standard input.
 type task struct {
-	// File has the file system from Offset on.
-	File           string
-	Offset, Length int64
-	// Kind is the file system, such as ext4.
-	Kind string
-	// Folder is the place to mount.
-	Folder string
-	Spec   *scrub.Spec
+	// Parts are all partitions, and Roots the numbers of those that can be the root.
+	Parts []source
+	Roots []int
+	// Folder is the place to mount the root, and Other a place to look into others.
+	Folder, Other string
+	// Spec says what to audit. Without it, the child lists the files.
+	Spec *scrub.Spec
+	// Chosen means that a person named the partition.
+	Chosen bool
+}
+
+// source is a partition, and the file that has the partition at its offset.
+type source struct {
+	disk.Partition
+	File string
+	// Copied is set if the file is a copy, which may be written to.
+	Copied bool
 }
 
 // answer is what the child writes to its standard output.
 type answer struct {
 	Report plan.Report
+	// Root is the number of the root partition.
+	Root int
+	// Unchecked says what could not be audited.
+	Unchecked []string
+	// Notes are for a person, and change no result.
+	Notes []string
 	// Error says why there is no report.
 	Error string
 }
@@ -54,42 +71,85 @@ func (a Audit) Run(ctx context.Context) (plan.Report, error) {
 }
 
 func (a Audit) run(ctx context.Context) (plan.Report, error) {
-	if os.Geteuid() != 0 {
-		return plan.Report{}, ErrNeedsRoot
-	}
-	root, err := a.Layout.Root(a.Root)
+	t, remove, err := a.task(ctx)
+	defer remove()
 	if err != nil {
 		return plan.Report{}, err
 	}
-	folder, err := os.MkdirTemp("", "eksnode-root-")
-	if err != nil {
-		return plan.Report{}, fmt.Errorf("making a folder to mount: %w", err)
-	}
-	defer os.Remove(folder) // the mount was never visible here
-	t := task{File: a.Image.Path(), Offset: root.Offset, Length: root.Length, Kind: root.Kind, Folder: folder, Spec: &a.Spec}
-	if a.Image.Format() == disk.Qcow2 {
-		copied, err := a.copy(ctx, root)
-		if err != nil {
-			return plan.Report{}, err
-		}
-		defer os.Remove(copied)
-		t.File, t.Offset = copied, 0
-	}
-	r, err := child(ctx, t)
-	r.Machine.Root, r.Machine.Disk, r.Machine.Partition = "/", a.Image.Path(), root.Number
-	for _, p := range a.Layout.Partitions {
-		if _, linux := options[p.Kind]; linux && p.Number != root.Number {
-			r.Warnings = append(r.Warnings, fmt.Sprintf("partition %d (%s %s) was not audited: only the root partition %d was", p.Number, p.Kind, p.Label, root.Number))
-		}
-	}
-	return r, err
+	t.Spec = &a.Spec
+	answer, err := child(ctx, t)
+	return a.report(answer), err
 }
 
-// copy writes the used part of a partition to a sparse file.
-func (a Audit) copy(ctx context.Context, p disk.Partition) (path string, err error) {
+// task prepares a task for the child. The caller calls remove after the child has ended,
+// also with an error.
+func (a Audit) task(ctx context.Context) (t task, remove func(), err error) {
+	var made []string
+	remove = func() {
+		for _, path := range slices.Backward(made) {
+			_ = os.Remove(path) // the mounts were never visible here
+		}
+	}
+	if os.Geteuid() != 0 {
+		return t, remove, ErrNeedsRoot
+	}
+	roots, err := a.Layout.Roots(a.Root)
+	if err != nil {
+		return t, remove, err
+	}
+	folder, err := os.MkdirTemp("", "eksnode-root-")
+	if err != nil {
+		return t, remove, fmt.Errorf("making a folder to mount: %w", err)
+	}
+	made = append(made, folder)
+	t = task{Folder: filepath.Join(folder, "root"), Other: filepath.Join(folder, "other"), Chosen: a.Root != 0}
+	for _, name := range []string{t.Folder, t.Other} {
+		if err := os.Mkdir(name, 0o700); err != nil {
+			return t, remove, fmt.Errorf("making a folder to mount: %w", err)
+		}
+		made = append(made, name)
+	}
+	for _, p := range roots {
+		t.Roots = append(t.Roots, p.Number)
+	}
+	for _, p := range a.Layout.Partitions {
+		copied := mountable(p) && (p.Dirty || a.Image.Format() == disk.Qcow2)
+		t.Parts = append(t.Parts, source{p, a.Image.Path(), copied})
+	}
+	if slices.ContainsFunc(t.Parts, func(p source) bool { return p.Copied }) {
+		copied, err := a.copy(ctx, t.Parts)
+		if err != nil {
+			return t, remove, err
+		}
+		made = append(made, copied)
+	}
+	return t, remove, nil
+}
+
+// mountable reports whether Linux mounts the partition's content.
+func mountable(p disk.Partition) bool { return p.IsLinux() || p.Kind == disk.KindVFAT }
+
+// report completes the child's report.
+func (a Audit) report(from answer) plan.Report {
+	r := from.Report
+	r.Machine.Root, r.Machine.Disk, r.Machine.Partition = "/", a.Image.Path(), from.Root
+	r.Warnings = append(r.Warnings, from.Notes...)
+	if len(from.Unchecked) > 0 {
+		r.Result = plan.Unknown
+		if r.Error != "" {
+			r.Error += "; "
+		}
+		r.Error += strings.Join(from.Unchecked, "; ")
+	}
+	return r
+}
+
+// copy writes the used parts of the partitions that need a copy to a sparse file, at
+// their offsets.
+func (a Audit) copy(ctx context.Context, parts []source) (path string, err error) {
 	f, err := os.CreateTemp(a.Folder, "eksnode-root-")
 	if err != nil {
-		return "", fmt.Errorf("copying the root partition: %w", err)
+		return "", fmt.Errorf("copying partitions: %w", err)
 	}
 	defer func() {
 		if closing := f.Close(); err == nil {
@@ -97,51 +157,77 @@ func (a Audit) copy(ctx context.Context, p disk.Partition) (path string, err err
 		}
 		if err != nil {
 			_ = os.Remove(f.Name()) // err is the first error
-			err = fmt.Errorf("copying the root partition to %s: %w", f.Name(), err)
+			err = fmt.Errorf("copying partitions to %s: %w", f.Name(), err)
 		}
 	}()
-	if err := f.Truncate(p.Length); err != nil {
+	if err := f.Truncate(a.Image.Size()); err != nil {
 		return "", err
 	}
-	block := make([]byte, disk.BlockSize)
-	for at := int64(0); at < p.Length && ctx.Err() == nil; at += disk.BlockSize {
-		part := block[:min(disk.BlockSize, p.Length-at)]
-		if a.Image.Zero(p.Offset+at, int64(len(part))) || !a.Layout.Used(p.Offset+at, int64(len(part))) {
+	for i := range parts {
+		if !parts[i].Copied {
 			continue
 		}
-		if _, err := a.Image.ReadAt(part, p.Offset+at); err != nil && !errors.Is(err, io.EOF) {
-			return "", err
-		}
-		if _, err := f.WriteAt(part, at); err != nil {
+		parts[i].File = f.Name()
+		if err := a.copyPart(ctx, f, parts[i].Range); err != nil {
 			return "", err
 		}
 	}
 	return f.Name(), context.Cause(ctx)
 }
 
-// child runs the task in this program, in a mount namespace of its own.
-func child(ctx context.Context, t task) (plan.Report, error) {
-	text, err := json.Marshal(t)
-	if err != nil {
-		return plan.Report{}, err
+// copyPart writes the used parts of a range to the same place in a file.
+func (a Audit) copyPart(ctx context.Context, f *os.File, r disk.Range) error {
+	block := make([]byte, disk.BlockSize)
+	for at := r.Offset; at < r.End() && ctx.Err() == nil; at += disk.BlockSize {
+		part := block[:min(disk.BlockSize, r.End()-at)]
+		if a.Image.Zero(at, int64(len(part))) || !a.Layout.Used(at, int64(len(part))) {
+			continue
+		}
+		if _, err := a.Image.ReadAt(part, at); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if _, err := f.WriteAt(part, at); err != nil {
+			return err
+		}
 	}
-	var out, errOut bytes.Buffer
-	cmd := exec.CommandContext(ctx, "/proc/self/exe")
-	cmd.Args = os.Args[:1]
-	cmd.Env = append(os.Environ(), childMark+"=1")
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(text), &out, &errOut
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
-	cmd.WaitDelay = 5 * time.Second
-	err = cmd.Run()
+	return nil
+}
+
+// child runs the task in this program, in a mount namespace of its own.
+func child(ctx context.Context, t task) (answer, error) {
+	var out bytes.Buffer
+	said, err := start(ctx, t, &out)
 	if ctx.Err() != nil {
-		return plan.Report{}, context.Cause(ctx)
+		return answer{}, context.Cause(ctx)
 	}
 	var a answer
 	if decoding := json.Unmarshal(out.Bytes(), &a); decoding != nil {
-		return plan.Report{}, fmt.Errorf("the process that mounts the file system failed: %w: %s", errors.Join(err, decoding), strings.TrimSpace(errOut.String()))
+		return answer{}, failed(errors.Join(err, decoding), said)
 	}
 	if a.Error != "" {
-		return a.Report, errors.New(a.Error)
+		return a, errors.New(a.Error)
 	}
-	return a.Report, nil
+	return a, nil
+}
+
+// start runs the child, and returns what it writes to its standard error.
+func start(ctx context.Context, t task, out io.Writer) (said string, err error) {
+	text, err := json.Marshal(t)
+	if err != nil {
+		return "", err
+	}
+	var errOut bytes.Buffer
+	cmd := exec.CommandContext(ctx, "/proc/self/exe")
+	cmd.Args = os.Args[:1]
+	cmd.Env = append(os.Environ(), childMark+"=1")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(text), out, &errOut
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+	cmd.WaitDelay = 5 * time.Second
+	err = cmd.Run()
+	return strings.TrimSpace(errOut.String()), err
+}
+
+// failed is the error of a child that did not answer.
+func failed(err error, said string) error {
+	return fmt.Errorf("the process that mounts the file system failed: %w: %s", err, said)
 }

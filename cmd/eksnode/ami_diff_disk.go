@@ -1,0 +1,262 @@
+//go:build !agent
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/diskaudit"
+	"github.com/eksnode/packer-plugin-eksnode/internal/diskdiff"
+	"github.com/eksnode/packer-plugin-eksnode/internal/snapshot"
+)
+
+func printDiffPolicy(w io.Writer) error {
+	text, err := awsapi.SnapshotDiffPolicy(awsapi.Scope{})
+	if err == nil {
+		_, err = io.WriteString(w, text)
+	}
+	return err
+}
+
+// comparedDisk is one of the two disks of a comparison: a file, or the root volume of
+// an AMI or a snapshot.
+type comparedDisk struct {
+	arg    string
+	cloud  *cloudDisk
+	volume rootVolume
+	// path is the file with the disk. The disk of a volume has one after the download.
+	path string
+	diskdiff.Disk
+}
+
+// diskComparison is a running comparison of two disks.
+type diskComparison struct {
+	*comparison
+	cmd   *cobra.Command
+	sides [2]*comparedDisk
+	cache snapshot.Cache
+	meter *meter
+	// closers run in the reverse order.
+	closers []func() error
+	found   diskDifferences
+}
+
+// diskDifferences is what `eksnode ami diff --disk --output json` prints.
+type diskDifferences struct {
+	// Facts are what AWS says about two AMIs.
+	Facts []difference `json:"facts"`
+	diskdiff.Result
+	Notes []string `json:"notes"`
+}
+
+// compareDisks compares two disks. Whatever can fail without the disks fails before
+// the download.
+func (c *comparison) compareDisks(cmd *cobra.Command, args []string) (err error) {
+	d := &diskComparison{comparison: c, cmd: cmd, meter: newMeter(cmd.ErrOrStderr())}
+	d.found = diskDifferences{Facts: []difference{}, Result: diskdiff.None(), Notes: []string{}}
+	defer func() {
+		for n := len(d.closers) - 1; n >= 0; n-- {
+			err = errors.Join(err, d.closers[n]())
+		}
+	}()
+	for n, arg := range args {
+		if d.sides[n], err = parseSide(arg); err != nil {
+			return err
+		}
+	}
+	if err := diskaudit.Ready(); err != nil {
+		if errors.Is(err, diskaudit.ErrNeedsRoot) {
+			err = fmt.Errorf("%w; sudo -E keeps the AWS credentials of the environment", err)
+		}
+		return fmt.Errorf("comparing disks: %w", err)
+	}
+	for _, s := range d.sides {
+		if s.cloud == nil {
+			if err := d.open(s); err != nil {
+				return err
+			}
+		}
+	}
+	if err := d.find(cmd.Context()); err != nil {
+		return err
+	}
+	return d.run(cmd.Context(), args)
+}
+
+// namesDisk matches the ID of an AMI or a snapshot, with or without its region. A file
+// such as snap-1.raw has a dot in its name.
+var namesDisk = regexp.MustCompile(`^(?:[a-z0-9-]+:)?(ami|snap)-[^/.]*$`)
+
+// isCloudSnapshot says whether an argument names a snapshot.
+func isCloudSnapshot(arg string) bool {
+	parts := namesDisk.FindStringSubmatch(arg)
+	return parts != nil && parts[1] == "snap"
+}
+
+// parseSide finds out what an argument names.
+func parseSide(arg string) (*comparedDisk, error) {
+	s := &comparedDisk{arg: arg}
+	if !namesDisk.MatchString(arg) {
+		s.path = arg
+		return s, isDisk(arg)
+	}
+	parse := parseCloudAMI
+	if isCloudSnapshot(arg) {
+		parse = parseCloudSnapshot
+	}
+	cloud, err := parse(arg)
+	s.cloud = &cloud
+	return s, err
+}
+
+// isDisk refuses a manifest, which would be a disk without partitions.
+func isDisk(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("opening the disk image: %w", err)
+	}
+	defer f.Close()
+	text := make([]byte, 64)
+	n, err := io.ReadFull(f, text)
+	if isJSON(text[:n]) {
+		return fmt.Errorf("%s is a manifest, not a disk image; without --disk, diff compares manifests", shown(path))
+	}
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("reading the disk image: %w", err)
+	}
+	return nil
+}
+
+// isJSON says whether a text may be an object in JSON.
+func isJSON(text []byte) bool { return bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) }
+
+// open opens the file of a disk.
+func (d *diskComparison) open(s *comparedDisk) (err error) {
+	if s.Disk, err = diskdiff.Open(s.path, d.partition); err == nil {
+		d.closers = append(d.closers, s.Image.Close)
+	}
+	return err
+}
+
+// find finds the root volumes of AMIs, and the snapshots.
+func (d *diskComparison) find(ctx context.Context) error {
+	var regions []string
+	for _, s := range d.sides {
+		if s.cloud != nil {
+			regions = append(regions, s.cloud.region)
+		}
+	}
+	if len(regions) == 0 {
+		return nil
+	}
+	opened, err := d.regions.openFor(ctx, regions...)
+	if err != nil {
+		return err
+	}
+	for _, s := range d.sides {
+		if s.cloud == nil {
+			continue
+		}
+		if s.volume, err = volumeOf(ctx, opened, *s.cloud); err != nil {
+			return err
+		}
+		if s.volume.image.Platform == "windows" {
+			return fmt.Errorf("comparing the image %s: the image is for Windows, and only Linux file systems are compared", s.volume.image.ID)
+		}
+		for _, other := range s.volume.others {
+			d.found.Notes = append(d.found.Notes, fmt.Sprintf("%s: the volume %s (%s) was not compared: only the root volume %s was", s.arg, other.Name, other.Snapshot, s.volume.image.RootDevice))
+		}
+	}
+	return nil
+}
+
+// volumeOf finds a root volume in the regions that are open.
+func volumeOf(ctx context.Context, opened []*awsapi.AWS, c cloudDisk) (rootVolume, error) {
+	a := opened[0]
+	switch {
+	case c.region != "":
+		a = a.In(c.region)
+	case len(opened) > 1 && c.isSnapshot():
+		return rootVolume{}, fmt.Errorf("%s: several regions are open; name the region of the snapshot, such as %s:%[1]s", c.id, a.Region)
+	case len(opened) > 1:
+		i, err := find(ctx, opened, "", c.id)
+		if err != nil {
+			return rootVolume{}, err
+		}
+		a = a.In(i.Region)
+	}
+	return c.find(ctx, a)
+}
+
+// run compares tags, blocks, packages and files.
+func (d *diskComparison) run(ctx context.Context, args []string) error {
+	p := newPrinter(d.cmd.OutOrStdout())
+	first, second := d.sides[0], d.sides[1]
+	if first.volume.image.ID != "" && second.volume.image.ID != "" {
+		d.found.Facts = differences([2]map[string]string{imageFacts(first.volume.image), imageFacts(second.volume.image)})
+		if d.output == "text" {
+			if err := printDifferences(d.cmd.OutOrStdout(), args, d.found.Facts); err != nil {
+				return err
+			}
+		}
+	}
+	if first.volume.snapshot != "" && first.volume.snapshot == second.volume.snapshot {
+		d.found.Blocks.By = diskdiff.ByLineage
+		d.found.Notes = append(d.found.Notes, fmt.Sprintf("both disks are the snapshot %s", first.volume.snapshot))
+	} else if err := d.content(ctx, p); err != nil {
+		return err
+	}
+	if d.output == "json" {
+		return writeJSON(d.cmd.OutOrStdout(), d.found)
+	}
+	return d.print(p)
+}
+
+// content compares the disks.
+func (d *diskComparison) content(ctx context.Context, p *printer) error {
+	err := d.fetch(ctx)
+	d.meter.end()
+	if err != nil {
+		return err
+	}
+	for _, s := range d.sides {
+		if s.cloud != nil {
+			if err := d.open(s); err != nil {
+				return fmt.Errorf("comparing %s: %w", s.volume, err)
+			}
+		}
+	}
+	first, second := d.sides[0].Disk, d.sides[1].Disk
+	blocks := d.found.Blocks
+	if blocks.By == "" {
+		if blocks, err = diskdiff.CompareBlocks(ctx, first, second); err != nil {
+			return err
+		}
+	}
+	r, err := diskdiff.Compare(ctx, first, second, "")
+	if err != nil {
+		return err
+	}
+	for _, s := range d.sides { // a file that changed meanwhile
+		if err := s.Image.Check(); err != nil {
+			return err
+		}
+	}
+	r.Blocks = blocks
+	d.found.Result = r
+	for n, root := range r.Roots {
+		for _, note := range root.Notes {
+			d.found.Notes = append(d.found.Notes, d.sides[n].arg+": "+note)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,255 @@
+//go:build e2e && linux && !agent
+
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
+)
+
+// packagedDisk makes a disk of 64 MiB with an ext4 root that has two packages of dpkg.
+func packagedDisk(t *testing.T) string {
+	t.Helper()
+	folder := t.TempDir()
+	root, disk := filepath.Join(folder, "root"), filepath.Join(folder, "disk.raw")
+	for name, text := range map[string]string{
+		"etc/os-release": "ID=debian\nVERSION_ID=13\n", "etc/ssh/sshd_config": "Port 22\n", "usr/bin/containerd": "one", "etc/old/file": "", "opt/file": "",
+		"var/lib/dpkg/status": "Package: containerd\nStatus: install ok installed\nVersion: 1.7.1\n\nPackage: openssh-server\nStatus: install ok installed\nVersion: 9.2\n\n" +
+			"Package: old\nStatus: install ok installed\nVersion: 1\n",
+		"var/lib/dpkg/info/containerd.list":     "/usr\n/usr/bin\n/usr/bin/containerd\n",
+		"var/lib/dpkg/info/openssh-server.list": "/etc\n/etc/ssh\n/etc/ssh/sshd_config\n/usr\n/usr/bin\n",
+		"var/lib/dpkg/info/old.list":            "/etc\n/etc/old\n/etc/old/file\n",
+	} {
+		require.NoError(t, os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o644))
+	}
+	out, err := exec.Command("sh", "-ec", `truncate -s 60M "$1"; mkfs.ext4 -q -d "$2" "$1"; truncate -s 64M "$3"
+printf 'label: gpt\nstart=2048, size=122880, type=4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709\n' | sfdisk -q "$3"
+dd if="$1" of="$3" bs=1M seek=1 conv=notrunc,sparse status=none; rm "$1"
+printf '\353\143\220 GRUB ' | dd of="$3" conv=notrunc status=none`, "sh", disk+".part", root, disk).CombinedOutput()
+	require.NoError(t, err, string(out))
+	return disk
+}
+
+// upgradedDisk is a copy of a disk after an upgrade of a package and other changes.
+func upgradedDisk(t *testing.T, disk string) string {
+	t.Helper()
+	copied := filepath.Join(t.TempDir(), "new.raw")
+	out, err := exec.Command("unshare", "-m", "sh", "-ec", `cp --sparse=always "$1" "$2"; mount -o loop,offset=1048576 "$2" /mnt; cd /mnt
+printf two >usr/bin/containerd; echo PermitRootLogin no >>etc/ssh/sshd_config; rm -r etc/old var/lib/dpkg/info/old.list; mkdir -p opt/tree/deep; touch opt/tree/deep/file
+printf x >"$(printf 'opt/\033[31mred\n')"; chmod 600 opt/file
+sed -i 's/^Version: 1.7.1/Version: 1.7.2/; /^Package: old/,$d' var/lib/dpkg/status; printf 'Package: runc\nStatus: install ok installed\nVersion: 1.2\n' >>var/lib/dpkg/status
+printf '/usr/bin/runc\n' >var/lib/dpkg/info/runc.list; touch usr/bin/runc
+cd /; umount /mnt`, "sh", disk, copied).CombinedOutput()
+	require.NoError(t, err, string(out))
+	return copied
+}
+
+// diskChanges is what the text output says about the files of upgradedDisk.
+const diskChanges = `packages: 1 changed, 1 added, 1 removed
+files: 4 changed, 6 added, 3 removed
+  of changed packages: 4
+  of packages with the same version: 1
+  of no package: 8
+~ package containerd: 1.7.1 -> 1.7.2 (1 file)
+- package old: 1 (2 files)
++ package runc: 1.2 (1 file)
+files of packages with the same version:
+~ /etc/ssh/sshd_config (openssh-server): content, size
+files of no package:
++ "/opt/\x1b[31mred": file
+~ /opt/file: mode
++ /opt/tree: directory with 2 other files
+- /var/lib/dpkg/info/old.list: file
++ /var/lib/dpkg/info/runc.list: file
+~ /var/lib/dpkg/status: content, size
+`
+
+func importDisk(t *testing.T, disk string, args ...string) string {
+	t.Helper()
+	code, out, errOut := command(t, "", append([]string{"ami", "import", disk, "--audit", "off", "--ami-architecture", "x86_64", "--output", "json"}, args...)...)
+	require.Equal(t, 0, code, errOut)
+	var made imported
+	require.NoError(t, json.Unmarshal([]byte(out), &made))
+	return made.Image.ID
+}
+
+func cloudForDisks(t *testing.T) (*aws.World, *ebsdirect.Double) {
+	t.Helper()
+	w := aws.New(t)
+	w.Folder = t.TempDir()
+	w.Serve()
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	return w, w.ServeEBS()
+}
+
+// Of two AMIs of one lineage, only the changed blocks of the second one are read.
+// Of others, both are read. The files are the same.
+func TestAMIDiffComparesDisks(t *testing.T) {
+	_, double := cloudForDisks(t)
+	before := packagedDisk(t)
+	after := upgradedDisk(t, before)
+	first := importDisk(t, before, "--ami-name", "one")
+	whole := double.Count().Sent
+	second := importDisk(t, after, "--ami-name", "two", "--parent-ami", first)
+	changed := double.Count().Sent - whole
+	require.Less(t, changed, whole)
+	third := importDisk(t, after, "--ami-name", "three")
+
+	start := double.Count()
+	code, out, errOut := command(t, "", "ami", "diff", "--disk", first, second)
+	require.Equal(t, 0, code, errOut)
+	require.Regexp(t, `^0 differences between `+first+` and `+second+`\nblocks: \d+ changed \([0-9.]+ MiB\), \d+ added \([0-9.]+ MiB\), 0 removed \(0.0 MiB\), as EBS lists them\n`, out)
+	_, files, _ := strings.Cut(out, "as EBS lists them\n")
+	assert.Equal(t, diskChanges, files)
+	assert.Contains(t, errOut, "reading the changes of the root volume /dev/xvda of "+second)
+	assert.Equal(t, whole+changed, double.Count().Fetched-start.Fetched)
+
+	code, out, errOut = command(t, "", "ami", "diff", "--disk", first, third)
+	require.Equal(t, 0, code, errOut)
+	_, files, _ = strings.Cut(out, "by content, without free space\n")
+	assert.Equal(t, diskChanges, files)
+
+	code, out, errOut = command(t, "", "ami", "diff", "--disk", second, third)
+	require.Equal(t, 0, code, errOut)
+	assert.Contains(t, out, "blocks: 0 changed (0.0 MiB), 0 added (0.0 MiB), 0 removed (0.0 MiB), by content, without free space\npackages: 0 changed, 0 added, 0 removed\nfiles: 0 changed, 0 added, 0 removed\n")
+
+	_, out, errOut = command(t, "", "ami", "diff", "--disk", before, second)
+	assert.NotContains(t, out, "differences between", errOut)
+	_, files, _ = strings.Cut(out, "by content, without free space\n")
+	assert.Equal(t, diskChanges, files, "a file and an AMI")
+
+	start = double.Count()
+	code, out, errOut = command(t, "", "ami", "diff", "--disk", first, first, "--output", "json")
+	require.Equal(t, 0, code, errOut)
+	assert.Equal(t, start.Fetched, double.Count().Fetched)
+	assert.Regexp(t, `both disks are the snapshot snap-`, out)
+	left, err := filepath.Glob(os.Getenv("XDG_CACHE_HOME") + "/eksnode/assets/snapshots/*")
+	require.NoError(t, err)
+	assert.Empty(t, left)
+}
+
+func TestAMIDiffOfSnapshotsInJSON(t *testing.T) {
+	w, double := cloudForDisks(t)
+	before := packagedDisk(t)
+	after := upgradedDisk(t, before)
+	first := w.Image(importDisk(t, before, "--ami-name", "one"))
+	second := w.Image(importDisk(t, after, "--ami-name", "two", "--parent-snapshot", first.Devices[0].Snapshot))
+	args := []string{"ami", "diff", "--disk", first.Devices[0].Snapshot, "eu-west-1:" + second.Devices[0].Snapshot, "--output", "json"}
+	double.Fail("GetSnapshotBlock", 1, ebsdirect.Failure{Status: 403, Code: "AccessDeniedException", Message: "no"})
+	code, _, errOut := command(t, "", args...)
+	assert.Equal(t, 2, code)
+	assert.Contains(t, errOut, "eksnode: comparing the snapshot "+first.Devices[0].Snapshot+" in eu-west-1: downloading the snapshot ")
+
+	code, out, errOut := command(t, "", args...)
+	require.Equal(t, 0, code, errOut)
+	var found struct {
+		Facts  []any
+		Blocks struct {
+			By      string
+			Changed int
+		}
+		Roots []struct {
+			Partition  int
+			FileSystem string `json:"file_system"`
+		}
+		Packages []struct {
+			Name          string
+			Before, After *string
+			Files         int
+		}
+		Files []struct {
+			Path, Group, Package string
+			Differs              []string
+			Before, After        *struct{ Type, SHA256 string }
+		}
+		Notes []string
+	}
+	require.NoError(t, json.Unmarshal([]byte(out), &found))
+	assert.Equal(t, "lineage", found.Blocks.By)
+	assert.Positive(t, found.Blocks.Changed)
+	assert.Equal(t, "ext4", found.Roots[1].FileSystem)
+	require.Len(t, found.Packages, 3)
+	assert.Equal(t, "1.7.2", *found.Packages[0].After)
+	assert.Nil(t, found.Packages[2].Before)
+	require.Len(t, found.Files, 13)
+	for _, f := range found.Files {
+		switch f.Path {
+		case "/usr/bin/containerd":
+			assert.Equal(t, []string{"changed package", "containerd", "content"}, append([]string{f.Group, f.Package}, f.Differs...))
+			assert.Regexp(t, regexp.MustCompile("^[0-9a-f]{64}$"), f.After.SHA256)
+		case "/opt/\x1b[31mred":
+			assert.Nil(t, f.Before)
+		}
+	}
+	assert.Contains(t, out, `"facts": [],`)
+}
+
+// An encrypted snapshot and one without encryption are of different lineages. Their
+// disks are read in the order of the IDs, and compared in that of the arguments.
+func TestAMIDiffOfEncryptedSnapshots(t *testing.T) {
+	_, double := cloudForDisks(t)
+	before := packagedDisk(t)
+	for id, one := range map[string]struct{ path, key string }{
+		"snap-0000000000000000b": {before, ""}, "snap-0000000000000000a": {upgradedDisk(t, before), double.DefaultKey},
+	} {
+		f, err := os.Open(one.path)
+		require.NoError(t, err)
+		defer f.Close()
+		require.NoError(t, double.Add(ebsdirect.Snapshot{ID: id, Owner: aws.Account, State: ebsdirect.Completed, Size: 1, Encrypted: one.key != "", Key: one.key}, f))
+	}
+	code, out, errOut := command(t, "", "ami", "diff", "--disk", "snap-0000000000000000b", "snap-0000000000000000a")
+	require.Equal(t, 0, code, errOut)
+	_, files, _ := strings.Cut(out, "by content, without free space\n")
+	assert.Equal(t, diskChanges, files)
+	assert.Zero(t, double.Count().Calls["ListChangedBlocks"])
+}
+
+func TestAMIDiffOfDisksThatCannotBeRead(t *testing.T) {
+	w, double := cloudForDisks(t)
+	disk := packagedDisk(t)
+	first := importDisk(t, disk, "--ami-name", "one")
+	i := aws.NewImage("ami-0000000000000000a", "store", aws.Account, "")
+	i.RootType = "instance-store"
+	w.Images = append(w.Images, i)
+	manifest := filepath.Join(t.TempDir(), "manifest.json")
+	require.NoError(t, os.WriteFile(manifest, []byte(`{"schema":"eksnode.image/v1"}`), 0o600))
+	text := filepath.Join(t.TempDir(), "notes")
+	require.NoError(t, os.WriteFile(text, []byte("notes\n"), 0o600))
+	double.Add(ebsdirect.Snapshot{ID: "snap-0000000000000000a", Owner: "999999999999", State: ebsdirect.Completed, Size: 1}, strings.NewReader(""))
+	fetched := double.Count().Fetched
+	for args, want := range map[string]string{
+		"--disk " + first + " ami-0000000000000000a":                               "finding the root volume of the image ami-0000000000000000a: the root volume of the image is on instance-store, not on EBS, so there is no snapshot of it",
+		"--disk " + first + " snap-0123":                                           `"snap-0123" is not a snapshot ID such as snap-0123456789abcdef0`,
+		"--disk " + first + " snap-0123456789abcdef0":                              "InvalidSnapshot.NotFound",
+		"--disk " + first + " snap-0000000000000000a":                              "the snapshot belongs to the account 999999999999: copy it into yours first",
+		"--disk " + first + " " + manifest:                                         manifest + " is a manifest, not a disk image; without --disk, diff compares manifests",
+		"--disk " + first + " /absent":                                             "opening the disk image: open /absent: no such file or directory",
+		"--disk " + first + " " + text:                                             "no root file system found",
+		"--disk --partition 3 " + disk + " " + first:                               "the disk has no partition 3, but 1 (ext4, 62.9 MB)",
+		"--disk --partition 0 " + disk + " " + first:                               "--partition 0: partitions have numbers from 1",
+		"--partition 1 " + first + " " + first:                                     "--partition has no effect without --disk",
+		"--cache-folder /tmp " + first + " " + first:                               "--cache-folder has no effect without --disk",
+		first + " snap-0123456789abcdef0":                                          "snap-0123456789abcdef0: without --disk, diff compares what AWS says about images, but not snapshots; add --disk to compare the disks",
+		first + " " + disk:                                                         "reading the manifest " + disk + ": the file is not JSON; add --disk to compare disk images",
+		"--disk snap-0123456789abcdef0 " + first + " --region eu-west-1,us-east-1": "snap-0123456789abcdef0: several regions are open; name the region of the snapshot, such as eu-west-1:snap-0123456789abcdef0",
+	} {
+		code, _, errOut := command(t, "", append([]string{"ami", "diff"}, strings.Fields(args)...)...)
+		assert.Equal(t, 2, code, args)
+		assert.Contains(t, errOut, want, args)
+	}
+	assert.Equal(t, fetched, double.Count().Fetched, "all errors come before the download")
+	_, out, _ := command(t, "", "ami", "diff", "--policy")
+	assert.Contains(t, out, `"ebs:ListChangedBlocks"`)
+}

@@ -1,0 +1,172 @@
+//go:build linux
+
+package diskaudit
+
+import (
+	"bufio"
+	"context"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/scrub/packages"
+)
+
+// listFailed is the child's exit code when its standard error has the reason.
+const listFailed = 3
+
+// List mounts the root file system and lists its files, with their packages. With a
+// number in Root, the file system may be another one than the root of a Linux system.
+// The caller closes the list.
+func (a Audit) List(ctx context.Context) (*Listing, error) {
+	l, err := a.list(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("listing the files of the disk image %s: %w", a.Image.Path(), err)
+	}
+	return l, nil
+}
+
+func (a Audit) list(ctx context.Context) (*Listing, error) {
+	t, remove, err := a.task(ctx)
+	defer remove()
+	if err != nil {
+		return nil, err
+	}
+	l := &Listing{path: a.Image.Path()}
+	// A list of names can be large. The file has no name, so that nothing can be left.
+	if l.file, err = os.CreateTemp(a.Folder, "eksnode-files-"); err != nil {
+		return nil, fmt.Errorf("making a file for the list: %w", err)
+	}
+	err = os.Remove(l.file.Name())
+	if err == nil {
+		err = l.fill(ctx, t)
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// fill runs the child, which writes the list.
+func (l *Listing) fill(ctx context.Context, t task) error {
+	said, err := start(ctx, t, l.file)
+	var exit *exec.ExitError
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.As(err, &exit) && exit.ExitCode() == listFailed:
+		return errors.New(said)
+	case err != nil:
+		return failed(err, said)
+	}
+	if _, err := l.file.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	l.in = gob.NewDecoder(bufio.NewReader(l.file))
+	var first record
+	if err := l.in.Decode(&first); err != nil || first.Head == nil {
+		return failed(err, said)
+	}
+	l.Head = *first.Head
+	return nil
+}
+
+// list writes the list of all files.
+func (t task) list(ctx context.Context, to io.Writer) error {
+	m := t.machine()
+	h, err := m.open()
+	if err != nil {
+		return err
+	}
+	head := Head{Partition: m.root.Number, Kind: m.root.Kind}
+	for _, note := range slices.Concat(m.answer.Unchecked, m.answer.Notes) {
+		head.Notes = append(head.Notes, strings.ReplaceAll(note, "audited", "compared"))
+	}
+	buffered := bufio.NewWriter(to)
+	err = write(ctx, h, head, gob.NewEncoder(buffered))
+	return errors.Join(err, buffered.Flush(), h.Close(), m.unmount())
+}
+
+// unmount unmounts everything. Another process may mount a copy of these file systems
+// next, and the kernel might unmount only after the end of this process.
+func (m *machine) unmount() error {
+	m.close()
+	// What is mounted inside another file system has a longer path.
+	for _, at := range slices.SortedFunc(maps.Values(m.at), func(a, b string) int { return len(b) - len(a) }) {
+		if err := unmount(at); err != nil && !errors.Is(err, unix.EINVAL) { // nothing is mounted there any more
+			return err
+		}
+	}
+	return nil
+}
+
+func write(ctx context.Context, h *host.Host, head Head, out *gob.Encoder) (err error) {
+	if head.Packages, err = packages.ReadInstalled(ctx, h); err != nil {
+		return err
+	}
+	owners, err := packages.ReadOwners(ctx, h)
+	if err != nil {
+		return err
+	}
+	if err := out.Encode(record{Head: &head}); err != nil {
+		return err
+	}
+	known := sums{}
+	_, err = h.Files.Walk(ctx, "/", "/", func(e host.Entry, err error) error {
+		if err != nil {
+			return err
+		}
+		found, err := entry(ctx, e, known)
+		if err != nil {
+			return err
+		}
+		found.Owner = owners.Of(found.Path)
+		return out.Encode(record{Entry: &found})
+	})
+	if err != nil {
+		return err
+	}
+	return out.Encode(record{})
+}
+
+// kinds are the kinds of files by the bits of stat(2).
+var kinds = map[uint32]string{
+	unix.S_IFREG: File, unix.S_IFDIR: Directory, unix.S_IFLNK: Link, unix.S_IFIFO: FIFO, unix.S_IFSOCK: Socket,
+	unix.S_IFCHR: CharDevice, unix.S_IFBLK: BlockDevice,
+}
+
+// entry describes a file.
+func entry(ctx context.Context, e host.Entry, known sums) (Entry, error) {
+	st := e.Sys().(*unix.Stat_t)
+	kind, ok := kinds[st.Mode&unix.S_IFMT]
+	if !ok {
+		return Entry{}, fmt.Errorf("describing %s: the type %#o is not known", e.Path, st.Mode&unix.S_IFMT)
+	}
+	found := Entry{Path: e.Path, Kind: kind, Mode: st.Mode & 0o7777, UID: st.Uid, GID: st.Gid}
+	if kind != Directory {
+		found.Links = uint64(st.Nlink)
+	}
+	var err error
+	switch kind {
+	case File:
+		found.Size = st.Size
+		found.Sum, err = known.of(ctx, e, st)
+	case Link:
+		found.Target, err = e.Readlink()
+	case CharDevice, BlockDevice:
+		found.Device = fmt.Sprintf("%d:%d", unix.Major(uint64(st.Rdev)), unix.Minor(uint64(st.Rdev)))
+	}
+	if err == nil {
+		found.Attributes, err = e.ExtendedAttributes()
+	}
+	return found, err
+}

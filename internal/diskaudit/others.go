@@ -1,0 +1,213 @@
+//go:build linux
+
+package diskaudit
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/afero"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
+)
+
+// mountOthers mounts the other file systems of the disk where the image mounts them. A
+// file system that travels in the AMI without an audit is listed as unchecked.
+func (m *machine) mountOthers() error {
+	places, err := m.places()
+	if err != nil {
+		return err
+	}
+	disks := disksOf(places)
+	slices.SortStableFunc(places, func(a, b place) int { return strings.Compare(a.where, b.where) })
+	taken := map[string]bool{}
+	for _, p := range places {
+		if p.where == "/" || taken[p.where] {
+			continue // of two lines for one place, systemd takes the first
+		}
+		taken[p.where] = true
+		if err := m.mountPlace(p, disks); err != nil {
+			m.unchecked("%s: %w", p.from, err)
+		}
+	}
+	m.mountTypes(taken)
+	for _, p := range m.Parts {
+		if _, mounted := m.at[p.Number]; !mounted && !m.listed[p.Number] {
+			m.notMounted(p)
+		}
+	}
+	return nil
+}
+
+// unchecked adds a reason why the audit is incomplete.
+func (m *machine) unchecked(format string, args ...any) {
+	m.answer.Unchecked = append(m.answer.Unchecked, fmt.Errorf(format, args...).Error())
+}
+
+// note adds a note for a person.
+func (m *machine) note(format string, args ...any) {
+	m.answer.Notes = append(m.answer.Notes, fmt.Sprintf(format, args...))
+}
+
+// places reads /etc/fstab and the mount units.
+func (m *machine) places() ([]place, error) {
+	h, err := host.Mounted(m.Folder)
+	if err != nil {
+		return nil, err
+	}
+	defer h.Close()
+	text, err := h.Content("/etc/fstab")
+	if err != nil {
+		return nil, fmt.Errorf("reading /etc/fstab of the image: %w", err)
+	}
+	all := fstab(string(text))
+	for _, folder := range []string{"/etc/systemd/system", "/usr/lib/systemd/system"} {
+		entries, err := afero.ReadDir(h.Files, folder)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("reading the mount units of the image: %w", err)
+		}
+		for _, e := range entries {
+			if name := path.Join(folder, e.Name()); strings.HasSuffix(name, ".mount") && e.Mode().IsRegular() {
+				text, err := h.Content(name)
+				if err != nil {
+					return nil, fmt.Errorf("reading a mount unit of the image: %w", err)
+				}
+				all = append(all, mountUnit(name, string(text)))
+			}
+		}
+	}
+	for i := range all {
+		all[i].where = path.Clean(all[i].where)
+	}
+	return slices.DeleteFunc(all, func(p place) bool { return !path.IsAbs(p.where) }), nil
+}
+
+// mountPlace mounts what a line or unit names, if this disk has it.
+func (m *machine) mountPlace(p place, disks []string) error {
+	switch {
+	case p.has("bind", "rbind"):
+		return m.bound(p)
+	case !isDevice(p.what):
+		return nil
+	}
+	i := slices.IndexFunc(m.Parts, func(s source) bool { return names(p.what, s.Partition, disks) })
+	if i < 0 {
+		if p.isFstab() && !p.has("nofail", "noauto") {
+			m.note("%s: %s is on %s, which this disk does not have: without that volume and without nofail, the machine does not boot", p.from, p.where, p.what)
+		}
+		return nil
+	}
+	part := m.Parts[i]
+	at, mounted := m.at[part.Number]
+	switch {
+	case !mountable(part.Partition):
+		return nil // swap, or listed as unchecked below
+	case mounted && (part.Kind != "btrfs" || p.subvolume() == ""):
+		return fmt.Errorf("%s has partition %s, which is mounted at %s too; mount each file system once", p.where, part, m.shown(at))
+	}
+	return m.mountInside(part, p.where, p.subvolume())
+}
+
+// shown is a path as the image sees it.
+func (m *machine) shown(at string) string { return path.Join("/", strings.TrimPrefix(at, m.Folder)) }
+
+// bound reports a bind mount of a folder that has files: the audit would have to look at
+// the same files twice.
+func (m *machine) bound(p place) error {
+	if slices.Contains([]string{"/tmp", "/var/tmp"}, p.where) {
+		return nil
+	}
+	h, err := host.Mounted(m.Folder)
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	entries, err := afero.ReadDir(h.Files, p.what)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s is a bind mount of %s, whose files were not audited at %s; make %s a link to that folder, or leave the folder empty", p.where, p.what, p.where, p.where)
+}
+
+// mountTypes mounts partitions whose place only the type gives. The first folder that
+// the root has counts.
+func (m *machine) mountTypes(taken map[string]bool) {
+	for _, t := range typePlaces {
+		for _, p := range m.Parts {
+			if _, mounted := m.at[p.Number]; mounted || p.Role != t.role || !mountable(p.Partition) || m.listed[p.Number] {
+				continue
+			}
+			i := slices.IndexFunc(t.places, func(at string) bool {
+				info, err := os.Lstat(filepath.Join(m.Folder, at))
+				return err == nil && info.IsDir() && !taken[at]
+			})
+			if i < 0 {
+				continue
+			}
+			taken[t.places[i]] = true
+			if err := m.mountInside(p, t.places[i], ""); err != nil {
+				m.unchecked("%w", err)
+			}
+		}
+	}
+}
+
+// mountInside mounts a partition on a folder of the image. Links lead nowhere outside. A
+// kernel without vfat is no reason to doubt an audit: an EFI system partition has boot
+// loaders.
+func (m *machine) mountInside(p source, at, subvolume string) error {
+	h, err := host.Mounted(m.Folder)
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	m.listed[p.Number] = true
+	real, err := h.Files.Real(at)
+	if err != nil {
+		return fmt.Errorf("finding the folder %s: %w", at, err)
+	}
+	if info, err := os.Lstat(filepath.Join(m.Folder, real)); err != nil || !info.IsDir() {
+		return fmt.Errorf("partition %s: the image has no folder %s to mount this partition; make the folder", p, at)
+	}
+	err = m.mount(p, filepath.Join(m.Folder, real), subvolume)
+	var lacks noFileSystem
+	if errors.As(err, &lacks) && p.Role == disk.RoleESP {
+		m.note("partition %s was not audited: %v", p, lacks)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("mounting partition %s at %s: %w", p, at, err)
+	}
+	return nil
+}
+
+// notMounted records a partition that nothing mounts, if it can have files.
+func (m *machine) notMounted(p source) {
+	switch {
+	case slices.Contains([]string{disk.KindLVM, disk.KindLUKS, disk.KindRAID}, p.Kind):
+		m.unchecked("partition %s was not audited: what is inside %s is not read; build the image without that", p, p.Kind)
+	case !mountable(p.Partition):
+	case p.Role == disk.RoleESP:
+		m.note("partition %s was not audited: the image has no folder for an EFI system partition", p)
+	default:
+		if err := m.mount(p, m.Other, ""); err != nil {
+			m.unchecked("partition %s was not audited: mounting the partition: %w", p, err)
+			return
+		}
+		entries, err := os.ReadDir(m.Other)
+		if err = errors.Join(err, unmount(m.Other)); err != nil {
+			m.unchecked("partition %s was not audited: %w", p, err)
+			return
+		}
+		if slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() != "lost+found" }) {
+			m.unchecked("partition %s was not audited: the image does not say where this partition is mounted; name the partition in /etc/fstab, or remove it", p)
+		}
+	}
+}
