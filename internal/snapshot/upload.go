@@ -231,7 +231,11 @@ func (u *upload) abandon(ctx context.Context, id string) error {
 		return nil
 	}
 	if u.Keep {
-		return u.journal.close(false)
+		err := u.journal.close(false)
+		if id == "" {
+			return err
+		}
+		return errors.Join(fmt.Errorf("the pending snapshot %s stays for %s: the same upload goes on, if you start it again before", id, u.Timeout), err)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonMost)
 	defer cancel()
