@@ -47,8 +47,7 @@ as an EBS snapshot, and registers the AMI. After a failure or Ctrl-C, nothing
 stays in AWS, unless --keep-snapshot is set. With that flag, and after a crash, the
 same command continues the upload. The exit code is 1 when the audit finds
 something, and 2 when a rule could not run.`,
-		Example: `  sudo -E eksnode ami import disk.raw --ami-name node-1 --dry-run
-  sudo -E eksnode ami import disk.raw --ami-name node-1
+		Example: `  sudo -E eksnode ami import disk.raw --ami-name node-1
   sudo -E eksnode ami import disk.qcow2 --ami-name node-2 --parent-ami ami-0123456789abcdef0
   eksnode ami import --policy`,
 		Args: func(cmd *cobra.Command, args []string) error {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/snapshot"
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
 
@@ -38,20 +39,35 @@ func (r *run) checkRegions(ctx context.Context) error {
 	return nil
 }
 
-// checkName checks that the name is free, or that its AMIs may be replaced.
+// checkName checks that the name is free, or that its AMIs may be replaced. The AMIs of
+// an import that was killed are this import's.
 func (r *run) checkName(ctx context.Context) error {
 	for _, region := range append([]string{r.aws.Region}, r.copies()...) {
 		i, err := r.aws.In(region).Named(ctx, r.Spec.Name)
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
-		}
-		if i.ID != "" && !r.Spec.ForceDeregister {
+		case i.ID == "":
+		case r.began(i):
+			r.before[region] = i
+		case r.Spec.ForceDeregister:
+			r.taken[region] = i
+		default:
 			return surface.Errorf("%s: the name %q belongs to your AMI %s in %s; choose another name, or replace the AMI with %s",
 				surface.Name("ami_name"), r.Spec.Name, i.ID, region, surface.Name("force_deregister").On())
 		}
-		r.taken[region] = i
 	}
 	return nil
+}
+
+// began says whether an import that was killed made an AMI: with the snapshot in the
+// journal, or as a copy of that AMI.
+func (r *run) began(i awsapi.Image) bool {
+	if i.Region == r.aws.Region {
+		return slices.Contains(i.Snapshots, snapshot.Interrupted(r.journal))
+	}
+	first := r.before[r.aws.Region]
+	return first.ID != "" && i.Source == first.ID
 }
 
 // resolveKeys replaces the KMS keys by their ARNs, which the EBS direct APIs require.

@@ -5,6 +5,7 @@ package amiimport_test
 import (
 	"bytes"
 	"path"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -171,13 +172,20 @@ func TestALostAnswerLeavesNoAMI(t *testing.T) {
 	assert.Empty(t, w.Images)
 	assert.Empty(t, double.IDs())
 
+	// With the flag, the snapshot stays, and the same import goes on.
 	w.Heal()
 	w.Fail("ec2:RegisterImage", 20, "InvalidParameterValue", 400)
-	_, err = imported(t, disk, func(i *amiimport.Import) { i.Spec.Keep = true })
+	folder := t.TempDir()
+	keep := func(i *amiimport.Import) { i.Spec.Keep, i.Folder = true, folder }
+	_, err = imported(t, disk, keep)
 	require.Len(t, double.IDs(), 1)
-	require.ErrorContains(t, err, "the snapshot "+double.IDs()[0]+" stays: an import with this parent uploads nothing again")
+	require.ErrorContains(t, err, "the snapshot "+double.IDs()[0]+" stays: the same import uploads nothing again")
 	w.Heal()
-	r, err := imported(t, disk, func(i *amiimport.Import) { i.Spec.ParentSnapshot = double.IDs()[0] })
+	r, err := imported(t, disk, keep)
 	require.NoError(t, err)
 	assert.Zero(t, r.Upload.Sent)
+	assert.Len(t, double.IDs(), 1)
+	left, err := filepath.Glob(filepath.Join(folder, "*.journal"))
+	require.NoError(t, err)
+	assert.Empty(t, left)
 }

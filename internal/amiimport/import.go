@@ -81,9 +81,12 @@ type run struct {
 	image  *disk.Image
 	layout *disk.Layout
 	aws    *awsapi.AWS
-	// taken are the AMIs that have the name already, by region.
-	taken  map[string]awsapi.Image
-	result Result
+	// journal is the path of the upload's journal.
+	journal string
+	// taken are the AMIs to replace, which have the name already, and before are those
+	// of an import that was killed, by region.
+	taken, before map[string]awsapi.Image
+	result        Result
 }
 
 // Run imports the disk image. After a failure, it deletes what it made.
@@ -102,7 +105,7 @@ func (i Import) Run(ctx context.Context) (Result, error) {
 		return Result{}, err
 	}
 	defer image.Close()
-	r := &run{Import: i, image: image, taken: map[string]awsapi.Image{}}
+	r := &run{Import: i, image: image, taken: map[string]awsapi.Image{}, before: map[string]awsapi.Image{}}
 	if err := r.prepare(ctx); err != nil || i.DryRun {
 		return r.result, err
 	}
@@ -117,7 +120,7 @@ func (i Import) Run(ctx context.Context) (Result, error) {
 		defer cancel()
 		return r.result, errors.Join(err, r.undo(undo))
 	}
-	return r.result, nil
+	return r.result, r.forget()
 }
 
 // undoMost is how long the removal of a failed import may take, also after Ctrl-C.
@@ -146,6 +149,9 @@ func (r *run) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	if r.aws, err = r.Open(ctx); err != nil {
+		return err
+	}
+	if r.journal, err = r.journalPath(); err != nil {
 		return err
 	}
 	if err := r.checkAccount(ctx); err != nil {

@@ -15,18 +15,12 @@ import (
 
 // register registers the AMI of the snapshot, copies it and shares it.
 func (r *run) register(ctx context.Context) error {
-	s := r.Spec
 	if err := r.replace(ctx, r.aws); err != nil {
 		return err
 	}
-	var err error
-	r.result.Image, err = r.aws.Register(ctx, awsapi.NewImage{
-		Name: s.Name, Description: s.Description, Architecture: s.Architecture, BootMode: s.BootMode, RootDevice: cmp.Or(s.RootDevice, "/dev/xvda"),
-		Snapshot: r.result.Upload.Snapshot.ID, Size: int32(s.VolumeSize), VolumeType: cmp.Or(s.VolumeType, defaultVolume), IOPS: int32(s.IOPS),
-		Throughput: int32(s.Throughput), InitializationRate: int32(s.InitializationRate), SRIOV: s.SRIOV, IMDSv2: s.IMDS != imdsOptional, TPM: s.TPM != "",
-		UEFIData: strings.Join(strings.Fields(s.UEFIData), ""), Tags: s.Tags,
-	})
-	if err != nil {
+	if before := r.before[r.aws.Region]; slices.Contains(before.Snapshots, r.result.Upload.Snapshot.ID) {
+		r.result.Image = before
+	} else if err := r.registerNew(ctx); err != nil {
 		return err
 	}
 	r.Say("registered %s in %s", r.result.Image.ID, r.aws.Region)
@@ -34,6 +28,17 @@ func (r *run) register(ctx context.Context) error {
 		return err
 	}
 	return r.copy(ctx)
+}
+
+func (r *run) registerNew(ctx context.Context) (err error) {
+	s := r.Spec
+	r.result.Image, err = r.aws.Register(ctx, awsapi.NewImage{
+		Name: s.Name, Description: s.Description, Architecture: s.Architecture, BootMode: s.BootMode, RootDevice: cmp.Or(s.RootDevice, "/dev/xvda"),
+		Snapshot: r.result.Upload.Snapshot.ID, Size: int32(s.VolumeSize), VolumeType: cmp.Or(s.VolumeType, defaultVolume), IOPS: int32(s.IOPS),
+		Throughput: int32(s.Throughput), InitializationRate: int32(s.InitializationRate), SRIOV: s.SRIOV, IMDSv2: s.IMDS != imdsOptional, TPM: s.TPM != "",
+		UEFIData: strings.Join(strings.Fields(s.UEFIData), ""), Tags: s.Tags,
+	})
+	return err
 }
 
 // copy copies the AMI to all regions at the same time.
@@ -47,19 +52,27 @@ func (r *run) copy(ctx context.Context) error {
 			if err := r.replace(ctx, a); err != nil {
 				return err
 			}
-			key, named := r.Spec.RegionKeys[region]
-			r.Say("copying %s to %s", r.result.Image.ID, region)
-			var err error
-			r.result.Copies[n], err = a.CopyFrom(ctx, r.aws.Region, r.result.Image.ID, awsapi.Copy{
-				Name: r.Spec.Name, Description: r.Spec.Description, Encrypted: r.Spec.Encrypt || named, Key: key, Tags: r.Spec.Tags,
-			})
-			if err != nil {
+			if err := r.copyTo(ctx, a, &r.result.Copies[n]); err != nil {
 				return err
 			}
 			return r.finish(ctx, a, r.result.Copies[n])
 		})
 	}
 	return group.Wait()
+}
+
+// copyTo copies the AMI to a region, or waits for the copy of an import that was killed.
+func (r *run) copyTo(ctx context.Context, a *awsapi.AWS, made *awsapi.Image) (err error) {
+	if before := r.before[a.Region]; before.ID != "" && before.Source == r.result.Image.ID {
+		*made, err = a.AwaitImage(ctx, before.ID)
+		return err
+	}
+	key, named := r.Spec.RegionKeys[a.Region]
+	r.Say("copying %s to %s", r.result.Image.ID, a.Region)
+	*made, err = a.CopyFrom(ctx, r.aws.Region, r.result.Image.ID, awsapi.Copy{
+		Name: r.Spec.Name, Description: r.Spec.Description, Encrypted: r.Spec.Encrypt || named, Key: key, Tags: r.Spec.Tags,
+	})
+	return err
 }
 
 // replace deregisters the AMI that has the name.
@@ -77,7 +90,9 @@ func (r *run) replace(ctx context.Context, a *awsapi.AWS) error {
 	}
 	var errs []error
 	for _, id := range old.Snapshots {
-		errs = append(errs, a.RemoveSnapshot(ctx, id))
+		if id != r.result.Upload.Snapshot.ID { // an import that was killed may have registered this snapshot
+			errs = append(errs, a.RemoveSnapshot(ctx, id))
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -121,7 +136,7 @@ func (r *run) undo(ctx context.Context) error {
 		}
 	}
 	if r.Spec.Keep {
-		return errors.Join(append(errs, fmt.Errorf("the snapshot %s stays: an import with this parent uploads nothing again", uploaded))...)
+		return errors.Join(append(errs, fmt.Errorf("the snapshot %s stays: the same import uploads nothing again", uploaded))...)
 	}
-	return errors.Join(append(errs, r.aws.RemoveSnapshot(ctx, uploaded))...)
+	return errors.Join(append(errs, r.aws.RemoveSnapshot(ctx, uploaded), r.forget())...)
 }

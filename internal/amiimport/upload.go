@@ -36,14 +36,14 @@ func (r *run) upload(ctx context.Context) error {
 	tidy(r.Folder, time.Now())
 	u := snapshot.Upload{
 		Description: r.Spec.Description, Tags: joined(r.Spec.Tags, r.Spec.SnapshotTags), Encrypted: r.Spec.Encrypt, Key: r.Spec.KMSKey,
-		Parent: r.Spec.ParentSnapshot, Journal: filepath.Join(r.Folder, r.journal(source.Path)), Keep: r.Spec.Keep, Progress: r.Progress,
+		Parent: r.Spec.ParentSnapshot, Journal: r.journal, LeaveJournal: true, Keep: r.Spec.Keep, Progress: r.Progress,
 	}
 	if u.Parent != "" {
 		if u.ParentSums, err = r.parentSums(ctx, source.Blocks); err != nil {
 			return err
 		}
 	}
-	if r.result.Upload, err = u.Run(ctx, r.aws, source.Source); err != nil {
+	if r.result.Upload, err = u.Run(ctx, r.aws, source); err != nil {
 		return fmt.Errorf("uploading the disk %s: %w", r.Disk, err)
 	}
 	id := r.result.Upload.Snapshot.ID
@@ -53,11 +53,23 @@ func (r *run) upload(ctx context.Context) error {
 	return nil
 }
 
-// journal is the name of the file that lets an interrupted upload go on: one for each
-// disk, region and AMI.
-func (r *run) journal(disk string) string {
-	sum := sha256.Sum256([]byte(disk + "\x00" + r.Spec.Name))
-	return fmt.Sprintf("%s-%x%s", r.aws.Region, sum[:8], journalSuffix)
+// journalPath is the path of the file that lets an interrupted upload go on: one for
+// each disk, region and AMI.
+func (r *run) journalPath() (string, error) {
+	path, err := filepath.Abs(r.Disk)
+	if err != nil {
+		return "", fmt.Errorf("finding the path of the disk %s: %w", r.Disk, err)
+	}
+	sum := sha256.Sum256([]byte(path + "\x00" + r.Spec.Name))
+	return filepath.Join(r.Folder, fmt.Sprintf("%s-%x%s", r.aws.Region, sum[:8], journalSuffix)), nil
+}
+
+// forget removes the journal: the import is over.
+func (r *run) forget() error {
+	if err := os.Remove(r.journal); err != nil {
+		return fmt.Errorf("removing the journal of the upload: %w", err)
+	}
+	return nil
 }
 
 // The ends of the names of files in the folder.
@@ -97,24 +109,15 @@ func (r *run) parentSums(ctx context.Context, blocks []int32) (snapshot.Sums, er
 	return snapshot.ReadSums(ctx, r.aws, r.Spec.ParentSnapshot, blocks)
 }
 
-// source is a disk for the upload.
-type source struct {
-	snapshot.Source
-	// Path is the absolute path of the disk.
-	Path string
-}
-
-func (r *run) source() (source, error) {
+// source is the disk for the upload.
+func (r *run) source() (snapshot.Source, error) {
 	info, err := os.Stat(r.Disk)
 	if err != nil {
-		return source{}, fmt.Errorf("reading the disk: %w", err)
+		return snapshot.Source{}, fmt.Errorf("reading the disk: %w", err)
 	}
-	path, err := filepath.Abs(r.Disk)
-	if err != nil {
-		return source{}, fmt.Errorf("finding the path of the disk %s: %w", r.Disk, err)
-	}
-	s := source{Path: path, Source: snapshot.Source{
-		Identity: fmt.Sprintf("%s, %d bytes, changed %s", path, info.Size(), info.ModTime().UTC().Format(time.RFC3339Nano)), Size: r.image.SizeGiB(), Check: r.image.Check,
+	s := snapshot.Source{
+		// The journal belongs to the path.
+		Identity: fmt.Sprintf("%d bytes, changed %s", info.Size(), info.ModTime().UTC().Format(time.RFC3339Nano)), Size: r.image.SizeGiB(), Check: r.image.Check,
 		Read: func(index int32, into []byte) error {
 			at := int64(index) * disk.BlockSize
 			if _, err := r.image.ReadAt(into, at); err != nil && !errors.Is(err, io.EOF) {
@@ -123,7 +126,7 @@ func (r *run) source() (source, error) {
 			r.layout.ZeroFree(into, at)
 			return nil
 		},
-	}}
+	}
 	for index := range r.layout.Blocks() {
 		s.Blocks = append(s.Blocks, int32(index))
 	}
