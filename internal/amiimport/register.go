@@ -64,17 +64,22 @@ func (r *run) finish(ctx context.Context, a *awsapi.AWS, i awsapi.Image) error {
 func (r *run) undo(ctx context.Context) error {
 	var errs []error
 	for _, i := range append(r.result.Copies, r.result.Image) {
-		if i.ID == "" {
-			continue
-		}
-		a := r.aws.In(i.Region)
-		if err := a.Deregister(ctx, i.ID); err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		for _, id := range i.Snapshots {
-			errs = append(errs, a.RemoveSnapshot(ctx, id))
+		if i.ID != "" {
+			errs = append(errs, Remove(ctx, r.aws.In(i.Region), i))
 		}
 	}
 	return errors.Join(append(errs, r.aws.RemoveSnapshot(ctx, r.result.Upload.Snapshot.ID))...)
+}
+
+// Remove deregisters an AMI and deletes its snapshots. An AMI that does not exist is
+// no error.
+func Remove(ctx context.Context, a *awsapi.AWS, i awsapi.Image) error {
+	if err := a.Deregister(ctx, i.ID); err != nil && !awsapi.IsNotFound(err) {
+		return err
+	}
+	var errs []error
+	for _, id := range i.Snapshots {
+		errs = append(errs, a.RemoveSnapshot(ctx, id))
+	}
+	return errors.Join(errs...)
 }
