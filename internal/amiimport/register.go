@@ -128,15 +128,24 @@ func (r *run) undo(ctx context.Context) error {
 		if now, err := a.Image(ctx, i.ID); err == nil { // a copy shows its snapshots late
 			i = now
 		}
-		errs = append(errs, a.Deregister(ctx, i.ID))
-		for _, id := range i.Snapshots {
-			if id != uploaded {
-				errs = append(errs, a.RemoveSnapshot(ctx, id))
-			}
-		}
+		i.Snapshots = slices.DeleteFunc(i.Snapshots, func(id string) bool { return id == uploaded })
+		errs = append(errs, Remove(ctx, a, i))
 	}
 	if r.Spec.Keep {
 		return errors.Join(append(errs, fmt.Errorf("the snapshot %s stays: the same import uploads nothing again", uploaded))...)
 	}
 	return errors.Join(append(errs, r.aws.RemoveSnapshot(ctx, uploaded), r.forget())...)
+}
+
+// Remove deregisters an AMI and deletes its snapshots. An AMI that does not exist is
+// no error.
+func Remove(ctx context.Context, a *awsapi.AWS, i awsapi.Image) error {
+	if err := a.Deregister(ctx, i.ID); err != nil && !awsapi.IsNotFound(err) {
+		return err
+	}
+	var errs []error
+	for _, id := range i.Snapshots {
+		errs = append(errs, a.RemoveSnapshot(ctx, id))
+	}
+	return errors.Join(errs...)
 }
