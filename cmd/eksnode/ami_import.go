@@ -5,21 +5,15 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/amiimport"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
-	"github.com/eksnode/packer-plugin-eksnode/internal/console"
 	"github.com/eksnode/packer-plugin-eksnode/internal/human"
 	"github.com/eksnode/packer-plugin-eksnode/internal/snapshot"
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
@@ -192,55 +186,3 @@ func (i importing) print(p *printer, r amiimport.Result) error {
 
 // blocks is the size of blocks.
 func blocks(n int) string { return human.Size(int64(n) * snapshot.BlockSize) }
-
-// meter prints the progress of a transfer on standard error: in one line that changes,
-// if that is a terminal, or else in a new line every ten seconds.
-type meter struct {
-	*console.Transfer
-	w        io.Writer
-	terminal bool
-
-	mutex sync.Mutex
-	open  bool // the line that changes has no end yet
-}
-
-func newMeter(w io.Writer) *meter {
-	file, isFile := w.(*os.File)
-	m := &meter{Transfer: &console.Transfer{Now: time.Now, Every: 10 * time.Second}, w: w, terminal: isFile && term.IsTerminal(int(file.Fd()))}
-	if m.terminal {
-		m.Every = time.Second / 2
-	}
-	return m
-}
-
-// upload takes the state of an upload.
-func (m *meter) upload(p snapshot.Progress) {
-	text, due := m.Line(int64(p.Read)*snapshot.BlockSize, int64(p.Sent)*snapshot.BlockSize, int64(p.Total)*snapshot.BlockSize)
-	if !due {
-		return
-	}
-	m.mutex.Lock()
-	defer m.mutex.Unlock()
-	if m.terminal {
-		fmt.Fprintf(m.w, "\r\x1b[K%s", text)
-		m.open = true
-		return
-	}
-	fmt.Fprintln(m.w, text)
-}
-
-// say prints a line of another kind.
-func (m *meter) say(print func()) {
-	m.end()
-	print()
-}
-
-// end ends the line that changes.
-func (m *meter) end() {
-	m.mutex.Lock()
-	defer m.mutex.Unlock()
-	if m.open {
-		fmt.Fprintln(m.w)
-		m.open = false
-	}
-}

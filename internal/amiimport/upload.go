@@ -36,11 +36,22 @@ func (r *run) upload(ctx context.Context) error {
 	tidy(r.Folder, time.Now())
 	u := snapshot.Upload{
 		Description: r.Spec.Description, Tags: joined(r.Spec.Tags, r.Spec.SnapshotTags), Encrypted: r.Spec.Encrypt, Key: r.Spec.KMSKey,
-		Parent: r.Spec.ParentSnapshot, Journal: r.journal, LeaveJournal: true, Keep: r.Spec.Keep, Progress: r.Progress,
+		Parent: r.Spec.ParentSnapshot, Journal: r.journal, LeaveJournal: true, Keep: r.Spec.Keep,
 	}
 	if u.Parent != "" {
 		if u.ParentSums, err = r.parentSums(ctx, source.Blocks); err != nil {
 			return err
+		}
+	}
+	if id := snapshot.Interrupted(r.journal); id != "" {
+		r.Say("continuing with the snapshot %s of an interrupted import", id)
+	}
+	u.Progress = func(p snapshot.Progress) {
+		if r.Progress != nil {
+			r.Progress(p)
+		}
+		if p.Read == p.Total {
+			r.Say("all blocks are there; waiting until the snapshot is completed")
 		}
 	}
 	if r.result.Upload, err = u.Run(ctx, r.aws, source); err != nil {
