@@ -15,6 +15,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -123,6 +124,39 @@ func TestAMIImportMakesAnAMI(t *testing.T) {
 	require.Zero(t, code, out+errOut)
 	assert.Regexp(t, `(?m)^snapshot: snap-\w+, 0 B sent, 0 B from an earlier run, [0-9.]+ MB from the parent$`, out)
 	assert.Contains(t, out, "\nAMI: "+w.Image("child").ID+" in eu-west-1\n")
+}
+
+// The policy has every call of an import with copies, keys and shares. It names the
+// regions and keys of the flags.
+func TestAMIImportPrintsItsPolicy(t *testing.T) {
+	w, double := importWorld(t)
+	disk := nodeDisk(t, nil)
+	key := w.Key("")
+	double.Keys = []string{key}
+	args := []string{"--region", "eu-west-1", "--ami-regions", "us-east-1", "--kms-key-id", key}
+	code, policy, errOut := inProcess(append([]string{"ami", "import", "--policy"}, args...)...)
+	require.Zero(t, code, errOut)
+	assert.Contains(t, policy, `"arn:aws:ec2:eu-west-1::snapshot/*"`)
+	assert.Contains(t, policy, `"arn:aws:ec2:us-east-1::snapshot/*"`)
+	assert.Contains(t, policy, `"Resource": "`+key+`"`)
+	assert.NotContains(t, policy, `arn:aws:ec2:*`)
+	before := w.Count()
+	code, out, errOut := inProcess(append(importArgs(disk, "--encrypt-boot", "--deprecate-at", time.Now().AddDate(1, 0, 0).Format(time.RFC3339)), args...)...)
+	require.Zero(t, code, out+errOut)
+	for action, n := range w.Count() {
+		if n > before[action] && !strings.HasPrefix(action, "sts:") { // every caller may ask for its identity
+			assert.Contains(t, policy, `"`+action+`"`)
+		}
+	}
+	for action := range double.Count().Calls {
+		if !strings.HasPrefix(action, "Describe") {
+			assert.Contains(t, policy, `"ebs:`+action+`"`)
+		}
+	}
+
+	code, _, errOut = inProcess("ami", "import", "--policy", disk)
+	assert.Equal(t, 2, code)
+	assert.Contains(t, errOut, "eksnode ami import")
 }
 
 func TestAMIImportStopsAtFindings(t *testing.T) {
